@@ -161,6 +161,10 @@ var streamsReport = Report{
 	Name: "streams", Title: "streams with work",
 	needs: gpuWork, whyEmpty: "no GPU work",
 	table: func(s *Sink, _ Facts) *table.Table { return s.busy.streamTable() },
+	Keys: []Key{
+		{"name, stream, context, pid, gpu", "the stream, its numbers, its process and GPU"},
+		{"busy_ns, idle_ns, busy_share, span_ns, first_ns, last_ns, kernels, copies, sets, graphs, work_ns", "as in `devices`, of this stream"},
+	},
 }
 
 // streamTable returns the report of streams.
@@ -190,6 +194,21 @@ var devicesReport = Report{
 	Name: "devices", Title: "GPUs with work",
 	needs: gpuWork, whyEmpty: "no GPU work",
 	table: func(s *Sink, _ Facts) *table.Table { return s.busy.deviceTable() },
+	Keys: []Key{
+		{"name, gpu", "the GPU and its number in the trace"},
+		{"busy_ns", "time in which the GPU had work under way"},
+		{"idle_ns", "`span_ns` less `busy_ns`"},
+		{"busy_share", "`busy_ns` over `span_ns`"},
+		{"span_ns, first_ns, last_ns", "time from the start of the first work to the end of the last, and both moments"},
+		{"kernels, copies, sets, graphs", "pieces of work"},
+		{"work_ns", "sum of the times of all work; more than `busy_ns` where streams overlap"},
+		{"compute_ns", "time in which kernels or graphs were under way"},
+		{"copy_ns", "time in which copies were under way"},
+		{"overlap_ns", "time in which both were under way"},
+		{"communication_ns", "time in which communication was under way: kernels of NCCL and NVSHMEM, known by their names (`nccl*`, `nvshmem*`)"},
+		{"communication_overlap_ns", "time in which both communication and other kernels or graphs were under way"},
+		{"idle_late_ns, idle_dependency_ns, idle_other_work_ns, idle_other_ns", "`idle_ns` by its cause, as in `idle`"},
+	},
 }
 
 // deviceTable returns the report of devices.

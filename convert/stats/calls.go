@@ -124,6 +124,16 @@ var callsReport = Report{
 	Name: "calls", Title: "CUDA calls by function",
 	whyEmpty: "no calls",
 	table:    func(s *Sink, _ Facts) *table.Table { return s.calls.byFunction(s.threads.inCalls()) },
+	Keys: []Key{
+		{"name", "the function"},
+		{"count, total_ns", "calls, and the time in them"},
+		{"share", "part of the time that all threads spent in CUDA calls. As calls lie within calls, shares may add up to more than 1"},
+		{"min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns", "how the times differ"},
+		{"failed", "calls that returned an error, as in [info.md](info.md)"},
+		{"inner", "calls within another call"},
+		{"unfinished", "calls that had not returned when recording ended"},
+		{"library", "`runtime` or `driver`; `null` for an unknown function"},
+	},
 }
 
 // byFunction returns the report by function. total is the time that all threads spent in calls.
@@ -141,6 +151,11 @@ var callersReport = Report{
 	Name: "callers", Title: "CUDA calls by function and caller", Detail: true,
 	needs: callersRecorded, whyEmpty: "no calls with a caller",
 	table: func(s *Sink, _ Facts) *table.Table { return s.calls.byCaller(s.threads.inCalls()) },
+	Keys: []Key{
+		{"name", "the function"},
+		{"caller", "library, function and offset; `null` where it is not known"},
+		{"count, total_ns, share, min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, failed, inner, unfinished, library", "as in `calls`"},
+	},
 }
 
 // byCaller returns the report by function and caller.
@@ -179,6 +194,13 @@ var errorsReport = Report{
 	Name: "errors", Title: "failed calls",
 	whyEmpty: "no failed calls",
 	table:    func(s *Sink, _ Facts) *table.Table { return s.calls.errorTable() },
+	Keys: []Key{
+		{"name, library", "the function"},
+		{"error", "CUDA's name of the error"},
+		{"count", "calls"},
+		{"first_ns, last_ns", "start of the first and of the last of them"},
+		{"pid, tid, caller", "thread and caller of the first"},
+	},
 }
 
 func (c *calls) errorTable() *table.Table {

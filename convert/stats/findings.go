@@ -20,6 +20,17 @@ var findingsReport = Report{
 	Name: "findings", Title: "what to look at first",
 	needs: wholeWork, whyEmpty: "nothing that costs enough to be worth a look",
 	table: func(s *Sink, f Facts) *table.Table { return s.findingTable(f) },
+	Keys: []Key{
+		{"name", "the kind: `gaps`, `pageable_copies` and so on"},
+		{"title", "the finding, for people"},
+		{"pid, gpu", "the process, and the GPU, where the finding is one of a single GPU"},
+		{"rank", "the rank of the process; `null` for none"},
+		{"cost_ns, share", "the time that it costs, and its part of the time of the process; `null` where no time is known"},
+		{"count", "how many times"},
+		{"first_ns, last_ns", "the first and the last moment"},
+		{"at_ns", "list of up to three moments to look at, those that cost most first"},
+		{"evidence, try", "the evidence and the remedy, for people"},
+	},
 }
 
 // wholeWork returns what findings lack.

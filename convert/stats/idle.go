@@ -12,6 +12,13 @@ var idleReport = Report{
 	Name: "idle", Title: "idle time of GPUs by its cause",
 	needs: gpuWork, whyEmpty: "no idle time between GPU work",
 	table: func(s *Sink, _ Facts) *table.Table { return s.busy.idleTable() },
+	Keys: []Key{
+		{"name, what", "the cause, as above"},
+		{"gpu", "the GPU"},
+		{"count, total_ns", "gaps with such a time, and the time"},
+		{"share", "part of the idle time of the GPU"},
+		{"max_ns, max_at_ns", "the longest such time in one gap, and the moment at which it begins: that of the gap, for \"launched late\""},
+	},
 }
 
 // idleTable returns the report of idle time by cause.

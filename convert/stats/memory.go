@@ -129,6 +129,16 @@ var memoryReport = Report{
 	Name: "memory", Title: "allocated memory by use",
 	needs: allocations, whyEmpty: "no allocations were recorded",
 	table: func(s *Sink, _ Facts) *table.Table { return s.memory.uses() },
+	Keys: []Key{
+		{"name", "the use: `device`, `managed`, `pinned` or `other`"},
+		{"pid, gpu", "the process and the GPU; pinned memory has no GPU"},
+		{"peak_bytes, peak_at_ns", "most bytes that were allocated at one time, and when"},
+		{"current_bytes, not_freed", "bytes and allocations that were not freed when the process or the recording ended"},
+		{"allocations, frees", "allocations, and frees of them"},
+		{"allocated_bytes", "bytes of all allocations together"},
+		{"unmatched_frees", "frees of memory that was allocated before recording, or not at all"},
+		{"replaced", "allocations at an address that had not been freed: a free is missing in the log"},
+	},
 }
 
 // uses returns the report of memory by use.
@@ -165,6 +175,10 @@ var unfreedReport = Report{
 	Name: "unfreed", Title: "largest allocations that were not freed", Detail: true,
 	needs: allocations, whyEmpty: "no allocations that were not freed",
 	table: func(s *Sink, _ Facts) *table.Table { return s.memory.unfreed() },
+	Keys: []Key{
+		{"name, pid, gpu", "as in `memory`"},
+		{"bytes, at_ns, address", "size, moment and address of the allocation"},
+	},
 }
 
 // unfreed returns the report of the largest allocations that were not freed.

@@ -63,6 +63,17 @@ var metricsReport = Report{
 	Name: "metrics", Title: "sampled metrics, from the first GPU work to the last",
 	needs: gpuWork, whyEmpty: "no metrics were sampled while there was GPU work",
 	table: func(s *Sink, _ Facts) *table.Table { return s.metrics.table() },
+	Keys: []Key{
+		{"name", "the metric; `clocks lowered: REASON` for the time in which the driver lowered the clocks"},
+		{"metric", "the name that its source gives the metric"},
+		{"source", "`PM sampling`, `GPM`, `NVML` or `host`"},
+		{"gpu, pid", "the GPU, or the process; the other one is `null`"},
+		{"unit", "`%`, `B/s`, `Hz`, `W`, `°C`, `B`, `/s`, `ns` or `count`"},
+		{"time_ns", "time for which there are values; of `clocks lowered` the time in which they were lowered"},
+		{"mean", "mean over time; of `clocks lowered` the share of the time, in %"},
+		{"median, p95, max", "of the samples; median and p95 within 1 %"},
+		{"below_share, above_share", "share of the time with a value below 10 % and above 80 %; `null` for what is no percentage of a GPU"},
+	},
 }
 
 // table returns the report.
@@ -91,6 +102,13 @@ var nvtxMetricsReport = Report{
 	Name: "nvtx_metrics", Title: "sampled metrics of GPUs while work of NVTX ranges ran", Detail: true,
 	needs: gpuWork, whyEmpty: "no metrics were sampled while work of NVTX ranges ran",
 	table: func(s *Sink, _ Facts) *table.Table { return s.metrics.rangeTable() },
+	Keys: []Key{
+		{"name, domain", "name of the ranges, and domain; `null` for the default domain"},
+		{"span_ns", "time of these ranges on the GPU"},
+		{"label", "the metric; `clocks lowered: REASON` as in `metrics`"},
+		{"time_ns", "time for which there are values, a part of `span_ns`; of `clocks lowered` the time in which they were lowered"},
+		{"metric, source, gpu, unit, mean, median, p95, max, below_share, above_share", "as in `metrics`"},
+	},
 }
 
 // rangeTable returns the report of the metrics of GPUs while work of NVTX ranges ran.

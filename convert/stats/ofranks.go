@@ -43,6 +43,18 @@ var ranksReport = Report{
 	Name: "ranks", Title: "processes on their GPUs: compute, communication and copies", OfRanks: true,
 	needs: gpuWork, whyEmpty: "no GPU work",
 	table: func(s *Sink, _ Facts) *table.Table { return s.busy.rankTable(s.ranks) },
+	Keys: []Key{
+		{"name, pid, host, gpu", "the process and the GPU"},
+		{"rank", "the number that the launcher (torchrun, mpirun, srun) gave the process; `null` for none. Rows are in its order"},
+		{"busy_ns, idle_ns, busy_share, span_ns, first_ns, last_ns", "as in `devices`, of the work of this process"},
+		{"compute_ns", "time in which kernels or graphs were under way, communication apart"},
+		{"communication_ns, communication_overlap_ns", "as in `devices`"},
+		{"exposed_ns", "`communication_ns` less `communication_overlap_ns`: the GPU communicates and computes nothing"},
+		{"copy_ns", "time in which copies were under way"},
+		{"waited_ns", "time that this process waited for other ranks in the collectives of `collectives`; `null` where none of its collectives is there"},
+		{"awaited_ns", "time that all other ranks together waited in the collectives in which this one came last"},
+		{"collectives, last", "collectives that were compared, and those in which this rank came last"},
+	},
 }
 
 // rankTable returns the report of what each process did on each GPU.
@@ -85,23 +97,63 @@ var collectivesReport = Report{
 	Name: "collectives", Title: "collectives of NCCL by communicator: who comes last, and how long the others wait", OfRanks: true,
 	needs: gpuWork, whyEmpty: "no collectives of NCCL that several ranks of the logs run together",
 	table: func(s *Sink, f Facts) *table.Table { return f.togetherOf(s.ranks.Collectives()) },
+	Keys: []Key{
+		{"name", "the kernel"},
+		{"communicator", "the communicator, by [NCCL's hash](nvtx.md#nccl) in hexadecimal: the same name in a trace, in Parquet and in `cudatrace info`. Where NCCL does not tell it, a number from 0, which is of this report alone: with other logs or another filter it is another one"},
+		{"ranks, members", "the ranks, `0-7`, and their number"},
+		{"count", "collectives"},
+		{"total_ns", "time of the kernels on all ranks together"},
+		{"min_ns, median_ns, p95_ns, max_ns", "how the times of the kernels differ, of the collectives that were compared"},
+		{"wait_ns, wait_share", "time that all ranks together waited, and its part of `total_ns`"},
+		{"wait_median_ns, wait_p95_ns, wait_max_ns", "how the times differ that a rank waited"},
+		{"last_rank, last_share, late_median_ns", "the rank that came last most often; its part of the collectives whose last rank is known; by how much it came after all others, in the median"},
+		{"compared", "collectives whose parts were compared: of a communicator with many, a sample, as a note says. Times waited are estimates for all"},
+		{"uncertain", "those of them whose last rank is not known"},
+	},
 }
 
 var lateCollectivesReport = Report{
 	Name: "late_collectives", Title: "the collectives in which ranks waited longest", Detail: true, OfRanks: true,
 	needs: gpuWork, whyEmpty: "no rank is known to have waited in a collective",
 	table: func(s *Sink, _ Facts) *table.Table { return s.ranks.Worst() },
+	Keys: []Key{
+		{"name, communicator", "as in `collectives`"},
+		{"at_ns", "start of the first rank's kernel"},
+		{"members", "ranks whose logs have their part"},
+		{"wait_ns, wait_max_ns", "time that all ranks together waited, and the longest wait"},
+		{"last_rank, late_ns", "the rank that came last, and by how much after all others; `null` where it is uncertain"},
+	},
 }
 
 var messageSizesReport = Report{
 	Name: "message_sizes", Title: "collectives of NCCL by the size of their messages, with the bandwidths of nccl-tests", OfRanks: true,
 	needs: gpuWork, whyEmpty: "no collectives of NCCL",
 	table: func(s *Sink, _ Facts) *table.Table { return s.ranks.MessageSizes() },
+	Keys: []Key{
+		{"name", "the operation, by the name of the kernel"},
+		{"members", "ranks of the communicator, as NCCL tells them, else those of the logs; `null` for kernels that are not put together with those of other ranks: each rank's count"},
+		{"min_bytes, max_bytes", "the smallest and the largest message of the row, as NCCL's calls have them; `null` where NCCL does not tell"},
+		{"count", "collectives"},
+		{"bytes", "sum of their messages"},
+		{"measured", "collectives whose time is known: of a communicator with many, a sample"},
+		{"median_ns", "time of a collective: of the kernel of the rank that entered last, which waited for nobody. Where it is uncertain who came last, of the shortest kernel"},
+		{"algbw_gbps", "size per time, GB/s, in the median: *S* / *t*"},
+		{"busbw_gbps", "`algbw_gbps` times a factor, which makes it comparable with the bandwidth of the links"},
+	},
 }
 
 var stepsReport = Report{
 	Name: "steps", Title: "steps over the ranks", OfRanks: true,
 	table: func(s *Sink, _ Facts) *table.Table { return s.ranks.StepTable() },
+	Keys: []Key{
+		{"name, number", "the step"},
+		{"count", "ranks that have it"},
+		{"at_ns", "when the first rank began it"},
+		{"min_ns, median_ns, max_ns, spread_ns", "how long it took, over the ranks; `spread_ns` is `max_ns` less `min_ns`"},
+		{"slowest_rank", "the rank on which it took longest"},
+		{"last_rank, late_ns", "the rank that ended it last, and by how much after all others; `null` where the clocks of the hosts do not tell"},
+		{"ranks, durations_ns", "lists: the ranks, and how long the step took on each of them"},
+	},
 }
 
 // togetherOf adds to the reason why collectives of several ranks were not put together what the recording lacks.

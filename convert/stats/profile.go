@@ -170,6 +170,15 @@ var profileReport = Report{
 	Name: "profile", Title: "all GPUs together",
 	needs: gpuWork, whyEmpty: "no GPU work",
 	table: func(s *Sink, f Facts) *table.Table { return s.profile(f) },
+	Keys: []Key{
+		{"name, gpus", "`all`, and the number of GPUs with work"},
+		{"busy_share, busy_ns, span_ns", "as in `devices`"},
+		{"compute_ns, copy_ns, communication_ns", "time in which kernels or graphs other than communication, copies, and communication were under way"},
+		{"async_share", "part of the time of copies and sets that functions with `Async` in their name, or graphs, launched; `null` without any"},
+		{"peak_bytes, peak_gpu, peak_at_ns", "most device memory that all processes had allocated on one GPU at one time, the GPU and the moment"},
+		{"occupancy", "mean of the theoretical occupancy of kernels, weighted with their time"},
+		{"top_kernels, top_shares", "lists: the three kernels with most time, and their share of the time of all GPU work"},
+	},
 }
 
 // profile returns the report of the profile.

@@ -109,6 +109,15 @@ var nvtxReport = Report{
 	Name: "nvtx", Title: "NVTX ranges and marks",
 	needs: gpuWork, whyEmpty: "no NVTX ranges or marks",
 	table: func(s *Sink, _ Facts) *table.Table { return s.ranges.table() },
+	Keys: []Key{
+		{"name, domain", "name, and domain; `null` for the default domain"},
+		{"kind", "`range` or `mark`"},
+		{"count, total_ns", "ranges or marks, and the time in the ranges"},
+		{"share", "part of the time of all ranges; ranges lie within ranges"},
+		{"min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns", "how the times differ"},
+		{"unfinished", "ranges that had not ended when recording did"},
+		{"gpu_ns, gpu_work", "GPU work of the calls that the thread made while such a range was open: the sum of its times, and pieces. Work in a range within a range belongs to both names"},
+	},
 }
 
 func (s *ranges) table() *table.Table {

@@ -12,11 +12,15 @@ type Report struct {
 	Name, Title string
 	Detail      bool // another report sums it up: people see it where they name it
 	OfRanks     bool // it has nothing to say without several ranks
+	Keys        []Key
 
 	needs    func(*Facts) string // returns what the recording lacks for the report, "" for nothing; nil if it needs nothing
 	whyEmpty string              // why it has no rows although the recording has all that it needs
 	table    func(*Sink, Facts) *table.Table
 }
+
+// A Key explains columns of a report, in Markdown: docs/stats.md has it.
+type Key struct{ Columns, Meaning string }
 
 // Reports are all reports, in the order in which people read them.
 var Reports = []*Report{

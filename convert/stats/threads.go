@@ -103,6 +103,13 @@ var threadsReport = Report{
 	Name: "threads", Title: "threads that made calls",
 	whyEmpty: "no calls",
 	table:    func(s *Sink, _ Facts) *table.Table { return s.threads.threadTable() },
+	Keys: []Key{
+		{"name, pid, tid", "the thread"},
+		{"calls, failed", "calls that lie in no other call, and those of them that returned an error"},
+		{"in_calls_ns", "time in CUDA calls; calls within calls count once"},
+		{"waiting_ns", "time in calls that waited for GPU work"},
+		{"gpu_work", "pieces of GPU work that the thread's calls caused"},
+	},
 }
 
 // threadTable returns the report of threads.
@@ -127,6 +134,12 @@ var processesReport = Report{
 	Name: "processes", Title: "processes",
 	whyEmpty: "no processes",
 	table:    func(s *Sink, _ Facts) *table.Table { return s.threads.processTable() },
+	Keys: []Key{
+		{"name, pid, host", "the process. In several logs at once, PIDs are those of the trace that `convert` makes of them"},
+		{"threads, calls, failed, in_calls_ns", "threads that made calls, and the sums over them"},
+		{"kernels, copies, sets", "pieces of GPU work"},
+		{"gpu_work_ns", "sum of the times of all GPU work"},
+	},
 }
 
 // processTable returns the report of processes.

@@ -198,6 +198,18 @@ var kernelsReport = Report{
 	Name: "kernels", Title: "kernels by name",
 	needs: gpuWork, whyEmpty: "no kernels",
 	table: func(s *Sink, _ Facts) *table.Table { return s.work.kernelTable() },
+	Keys: []Key{
+		{"name", "the demangled name, without parameters"},
+		{"count, total_ns", "launches and their time on the GPU"},
+		{"share", "part of the time of all GPU work: kernels, copies, sets and graphs"},
+		{"min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns", "how the times differ"},
+		{"launch_median_ns", "time of the launching call, of the launches in `launches`"},
+		{"queue_median_ns", "time from the return of the call to the start of the kernel, of the launches in `launches`"},
+		{"in_graphs", "those of `count` that CUDA graphs launched"},
+		{"untimed", "those of `count` without times"},
+		{"signature", "the demangled name with parameters"},
+		{"occupancy", "theoretical occupancy, the mean weighted with the time of the launches; `null` where the GPU or the launch is not known well enough"},
+	},
 }
 
 // kernelTable returns the report of kernels by name.
@@ -219,6 +231,11 @@ var kernelShapesReport = Report{
 	Name: "kernel_shapes", Title: "kernels by name, grid and block", Detail: true,
 	needs: gpuWork, whyEmpty: "no kernels",
 	table: func(s *Sink, _ Facts) *table.Table { return s.work.shapeTable() },
+	Keys: []Key{
+		{"name", "as in `kernels`"},
+		{"grid, block", "number of blocks and of threads in a block: `256x1x1`"},
+		{"count, total_ns, share, min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, in_graphs, untimed, signature, occupancy", "as in `kernels`"},
+	},
 }
 
 // shapeTable returns the report of kernels by name, grid and block.
@@ -251,6 +268,10 @@ var graphsReport = Report{
 	Name: "graphs", Title: "CUDA graphs that were recorded as a whole", Detail: true,
 	needs: gpuWork, whyEmpty: "no graphs that were recorded as a whole",
 	table: func(s *Sink, _ Facts) *table.Table { return s.work.graphTable() },
+	Keys: []Key{
+		{"name", "`Graph` and its number"},
+		{"count, total_ns, share, min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns", "as in `kernels`"},
+	},
 }
 
 func (s *work) graphTable() *table.Table {
@@ -267,6 +288,17 @@ var launchesReport = Report{
 	Name: "launches", Title: "time of a launch in its call, in the queue, and of the kernel",
 	needs: gpuWork, whyEmpty: "no kernels whose call is known",
 	table: func(s *Sink, _ Facts) *table.Table { return s.work.launchTable() },
+	Keys: []Key{
+		{"name", "the kernel"},
+		{"count", "launches"},
+		{"total_ns", "sum of all three times"},
+		{"call_median_ns, call_total_ns, call_mean_ns, call_p95_ns, call_max_ns", "time of the call"},
+		{"queue_median_ns, queue_total_ns, queue_mean_ns, queue_p95_ns, queue_max_ns", "time from the return of the call to the start of the kernel; 0 where the kernel started earlier"},
+		{"kernel_median_ns, kernel_total_ns, kernel_mean_ns, kernel_p95_ns, kernel_max_ns", "time of the kernel"},
+		{"short", "launches whose call took longer than the kernel"},
+		{"underfilled", "launches with fewer blocks than the GPU has multiprocessors: part of the GPU has nothing to do; `null` where the log does not tell the number"},
+		{"default_stream", "launches on the default stream of their context"},
+	},
 }
 
 // launchTable returns the report of launches: the time of the call, in the queue, and of the
@@ -326,6 +358,15 @@ var copiesReport = Report{
 	Name: "copies", Title: "copies by direction and kind of memory",
 	needs: gpuWork, whyEmpty: "no copies",
 	table: func(s *Sink, _ Facts) *table.Table { return s.work.copyTable() },
+	Keys: []Key{
+		{"name", "the direction, `HtoD`"},
+		{"from, to", "kinds of memory: `Pageable`, `Pinned`, `Device`, `Array`, `Managed`, `DeviceStatic`, `ManagedStatic`, `unknown`"},
+		{"peer", "whether the copy is between two GPUs"},
+		{"count, total_ns, share, min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, untimed", "as in `kernels`"},
+		{"bytes", "bytes copied"},
+		{"gbps", "bytes per time of the copies with times, GB/s; 1 GB is a thousand million bytes"},
+		{"min_bytes, median_bytes, mean_bytes, max_bytes", "sizes of the copies"},
+	},
 }
 
 func (s *work) copyTable() *table.Table {
@@ -343,6 +384,10 @@ var setsReport = Report{
 	Name: "sets", Title: "memory sets",
 	needs: gpuWork, whyEmpty: "no memory sets",
 	table: func(s *Sink, _ Facts) *table.Table { return s.work.setTable() },
+	Keys: []Key{
+		{"name", "`Memset`"},
+		{"count, total_ns, share, bytes, gbps, min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, min_bytes, median_bytes, mean_bytes, max_bytes, untimed", "as in `copies`"},
+	},
 }
 
 func (s *work) setTable() *table.Table {
