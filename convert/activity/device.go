@@ -46,14 +46,14 @@ type Device struct {
 	Late        uint64 // pieces that came too late for times to be exact
 	First, Last uint64 // start of the first piece, end of the last; First is timeline.Never without any
 
-	of        *Devices
-	busy      func(from, to uint64)
-	order     order
-	used      uint64 // number of the piece of Devices that was added last
-	begun     bool   // a piece was taken
-	last      behind // where the idle time is watched, the piece that was the last to end, of those that were taken
-	following Piece  // to last
-	only      *Part  // the part of all pieces that were taken, nil if there are several
+	of    *Devices
+	busy  func(from, to uint64)
+	order order
+	used  uint64    // number of the piece of Devices that was added last
+	begun bool      // a piece was taken
+	last  *behind   // where the idle time is watched, the piece that was the last to end, of those that were taken; nil for none
+	two   [2]behind // last, and the piece that comes next
+	only  *Part     // the part of all pieces that were taken, nil if there are several
 }
 
 // A behind is a piece with its lane.
@@ -211,15 +211,18 @@ func (d *Device) next(l *Lane, p *span) {
 
 // idle looks at the time between the last piece that ended and the next one.
 func (d *Device) idle(l *Lane, p *span) {
-	next := &d.following
-	*next = Piece{p.start, p.end, p.class, l.launches[p.launch]}
-	if d.last.lane != nil {
-		if p.start > d.last.End {
-			d.Idle.gap(d.of.Watch, &d.last, l, next)
-		}
-		d.Idle.follows(d.of.Watch, &d.last, l, next)
+	next := &d.two[0]
+	if next == d.last {
+		next = &d.two[1]
 	}
-	if p.end >= d.last.End {
-		d.last = behind{l, *next}
+	*next = behind{l, Piece{p.start, p.end, p.class, l.launches[p.launch]}}
+	if d.last != nil {
+		if p.start > d.last.End {
+			d.Idle.gap(d.of.Watch, d.last, next)
+		}
+		d.Idle.follows(d.of.Watch, d.last, next)
+	}
+	if d.last == nil || p.end >= d.last.End {
+		d.last = next
 	}
 }

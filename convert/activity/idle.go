@@ -90,7 +90,8 @@ func (d *Idle) row(cause Cause, what string) *Row {
 }
 
 // gap takes the gap between the last work and the next.
-func (d *Idle) gap(watch Watcher, last *behind, l *Lane, p *Piece) {
+func (d *Idle) gap(watch Watcher, last, next *behind) {
+	l, p := next.lane, &next.Piece
 	g := Gap{From: last.End, To: p.Start, Ready: last.End, Queued: OtherCause, Next: p, Lane: l, Last: &last.Piece}
 	what := NoCall
 	switch {
@@ -141,7 +142,8 @@ func (d *Idle) kept(r **Row, what string) *Row {
 
 // follows looks at two pieces of different streams, of which the next one started when the last
 // one had ended.
-func (d *Idle) follows(watch Watcher, last *behind, l *Lane, p *Piece) {
+func (d *Idle) follows(watch Watcher, last, next *behind) {
+	l, p := next.lane, &next.Piece
 	if last.lane == l || p.Thread == nil || p.Start < last.End {
 		return
 	}
