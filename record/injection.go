@@ -71,6 +71,7 @@ func (i *injection) watch(program int) (end func()) {
 	if i.unseen == nil {
 		return func() {}
 	}
+	i.unseen.looked = time.Now()
 	over, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -80,8 +81,8 @@ func (i *injection) watch(program int) (end func()) {
 		close(over)
 		<-ended
 		i.look(program)
-		if text := i.unseen.watched(); text != "" {
-			i.report.note(0, tracelog.NoteInfo, text)
+		if i.unseen.doubt {
+			i.report.note(0, tracelog.NoteWarning, i.unseen.watched())
 		}
 	}
 }
@@ -109,6 +110,14 @@ func (i *injection) whyNothing(program string) string {
 		return "" // those processes loaded the library
 	}
 	return i.unseen.reason(program)
+}
+
+// watched says which processes may have gone unnoticed although they used CUDA; "" if CUDA had no time to start.
+func (i *injection) watched(p *program) string {
+	if i.unseen == nil || p.ran() < cudaStart {
+		return ""
+	}
+	return i.unseen.watched()
 }
 
 // Hello probes a process that has initialised CUDA and waits for the answer. The process goes on

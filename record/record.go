@@ -325,6 +325,7 @@ func (r *recording) finish(res *Result, why early) {
 	if r.tracees.none() {
 		if r.program != nil {
 			res.Unseen = r.injection.whyNothing(r.program.path)
+			res.Watched = r.injection.watched(r.program)
 		}
 		r.discard()
 		return

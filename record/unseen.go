@@ -35,7 +35,8 @@ type unseen struct {
 	newest      string
 	looked      time.Time     // of the last look
 	full        time.Time     // of the last look at those processes, too, that were started with the setting
-	gap         time.Duration // the longest between two looks
+	gap         time.Duration // the longest time for which a process may have used CUDA and have ended between two looks
+	doubt       bool          // there was time enough between two looks to start CUDA, and something was started
 }
 
 // A cleaned is a process that was started without the setting.
@@ -108,15 +109,13 @@ func threadTime() time.Duration {
 // look finds the processes of the tree below the program that use CUDA and run unrecorded.
 func (u *unseen) look(program int, know func(pid uint32) met, miss func(pid uint32, text string)) {
 	began := time.Now()
-	if !u.looked.IsZero() {
-		u.gap = max(u.gap, began.Sub(u.looked))
-	}
 	full := began.Sub(u.full) >= fullInterval
 	if full {
 		u.full = began
 	}
 	heirs := map[int]bool{}
-	for _, pid := range u.processes(program, miss) {
+	all, started := u.processes(program, miss)
+	for _, pid := range all {
 		has := know(uint32(pid))
 		if has == running || u.told[pid] {
 			delete(u.since, pid)
@@ -143,16 +142,26 @@ func (u *unseen) look(program int, know func(pid uint32) met, miss func(pid uint
 		}
 		u.note(pid, err == nil && !hasSetting && !u.told[pid] && has == stranger, len(files) > 0, miss)
 	}
+	if !u.looked.IsZero() {
+		u.between(time.Since(u.looked), started)
+	}
 	u.looked = began
 }
 
+// between takes in the time from the beginning of a look to the end of the next one: each process is looked at once in either.
+func (u *unseen) between(time time.Duration, started bool) {
+	u.gap = max(u.gap, time)
+	u.doubt = u.doubt || started && time >= cudaStart
+}
+
 // processes lists the processes of the tree below the program, and those outside that were started without the setting
-// and whose parents have ended.
-func (u *unseen) processes(program int, miss func(pid uint32, text string)) []int {
-	if newest, err := procfs.Newest(); err != nil || newest != u.newest || u.tree == nil {
+// and whose parents have ended. It reports whether any process or thread of the machine was started since the last look.
+func (u *unseen) processes(program int, miss func(pid uint32, text string)) (all []int, started bool) {
+	newest, err := procfs.Newest()
+	if started = err != nil || newest != u.newest || u.tree == nil; started {
 		u.newest, u.tree = newest, procfs.Tree(program) // parents first
 	}
-	all := slices.Clone(u.tree)
+	all = slices.Clone(u.tree)
 	for pid, c := range u.cleaned {
 		if since, ok := procfs.Started(pid); !ok || since != c.since {
 			u.ended(pid, miss)
@@ -160,7 +169,7 @@ func (u *unseen) processes(program int, miss func(pid uint32, text string)) []in
 			all = append(all, pid)
 		}
 	}
-	return all
+	return all, started
 }
 
 // note follows a process, without the setting or not. One that is not alive has ended, and its parent has not asked how.
@@ -194,13 +203,11 @@ func (u *unseen) ended(pid int, miss func(pid uint32, text string)) {
 	miss(uint32(pid), text)
 }
 
-// watched says for how short a time a process may have run so that nobody looked at it; "" if it cannot have used CUDA in that time.
+// watched says how closely processes were watched. How long a process ran does not matter: a look notices it from the start of
+// CUDA in it to its end.
 func (u *unseen) watched() string {
-	if u.gap < cudaStart {
-		return ""
-	}
 	name, _, _ := strings.Cut(u.setting, "=")
-	return fmt.Sprintf("processes that were started without %s in their environment (env -i and sudo leave it out) were noticed if they ran for %s or longer", name, figures.Duration(uint64(u.gap)))
+	return fmt.Sprintf("a process started without %s in its environment (env -i and sudo leave it out) may have gone unnoticed if it used CUDA for less than %s", name, figures.Duration(uint64(u.gap)))
 }
 
 // obstacle says what keeps a process that uses CUDA from saying hello, "" if it does not use CUDA, or

@@ -159,3 +159,41 @@ func TestUnseenEnd(t *testing.T) {
 		u.close()
 	}
 }
+
+// TestBetweenLooks has looks follow each other sooner and later than CUDA needs to start, with and without new processes meanwhile.
+func TestBetweenLooks(t *testing.T) {
+	for _, c := range []struct {
+		time    time.Duration
+		started bool
+		want    bool
+	}{
+		{cudaStart - 1, true, false},
+		{time.Second, false, false},
+		{cudaStart, true, true},
+	} {
+		u := unseen{setting: "CUDA_INJECTION64_PATH=/library"}
+		u.between(c.time, c.started)
+		u.between(time.Millisecond, true)
+		if u.gap != c.time || u.doubt != c.want {
+			t.Errorf("%+v: gap %v, doubt %t", c, u.gap, u.doubt)
+		}
+	}
+	u := unseen{setting: "CUDA_INJECTION64_PATH=/library"}
+	u.between(60*time.Millisecond, true)
+	const want = "a process started without CUDA_INJECTION64_PATH in its environment (env -i and sudo leave it out) may have gone unnoticed if it used CUDA for less than 60.0 ms"
+	if got := u.watched(); got != want {
+		t.Errorf("it is said: %s", got)
+	}
+}
+
+// TestLookInterval takes the time from the beginning of a look to the end of the next one, in which a process was started.
+func TestLookInterval(t *testing.T) {
+	t.Parallel()
+	u := newUnseen("CUDA_INJECTION64_PATH=/library", nil)
+	defer u.close()
+	u.looked = time.Now().Add(-time.Hour)
+	u.look(os.Getpid(), func(uint32) met { return running }, nil)
+	if u.gap < time.Hour || !u.doubt {
+		t.Errorf("gap %v, doubt %t", u.gap, u.doubt)
+	}
+}

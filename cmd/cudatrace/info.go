@@ -137,6 +137,9 @@ func infoRows(s convert.Summary) (rows [][]string) {
 	for _, why := range s.Reasons {
 		row("  because", why)
 	}
+	for _, note := range notes(s) {
+		row("note", note)
+	}
 	for _, p := range s.ProcessList {
 		row(fmt.Sprintf("process %d", p.PID), processRow(&p))
 	}

@@ -570,17 +570,21 @@ func wholeness(res *record.Result) string {
 
 // sayNothing says why nothing was recorded.
 func sayNothing(say func(string), o record.Options, res record.Result) {
-	switch program := filepath.Base(o.Program); {
+	program, watched := filepath.Base(o.Program), ""
+	if res.Watched != "" {
+		watched = "; " + res.Watched
+	}
+	switch {
 	case res.Unseen != "":
 		say("nothing was recorded: " + res.Unseen)
 	case res.Early:
-		say(program + " had not used CUDA when recording ended; nothing was recorded")
+		say(program + " had not used CUDA when recording ended; nothing was recorded" + watched)
 	case res.Others != "":
 		say("nothing was recorded: " + res.Others)
 	case endWords(res.Ended, "") != "":
-		say(program + " " + endWords(res.Ended, " and") + " was not seen to use CUDA; nothing was recorded")
+		say(program + " " + endWords(res.Ended, " and") + " was not seen to use CUDA; nothing was recorded" + watched)
 	default:
-		say(program + " was not seen to use CUDA; nothing was recorded")
+		say(program + " was not seen to use CUDA; nothing was recorded" + watched)
 	}
 }
 

@@ -32,6 +32,10 @@ func printSummary(con *console.Console, s convert.Summary, profile [][]string, f
 	for _, remedy := range remedies(s) {
 		con.Detail("remedy: %s", remedy)
 	}
+	notes := notes(s)
+	for _, note := range notes[:min(len(notes), maxNotes)] {
+		con.Detail("note: %s", note)
+	}
 	if words := held(s.Last); words != "" {
 		con.Detail("holds %s", words)
 	}
@@ -119,6 +123,19 @@ func held(l *convert.Last) string {
 			figures.Count(l.Earlier, "GPU record", "GPU records"))
 	}
 	return words
+}
+
+// maxNotes is the number of notes that the summary shows; info shows all.
+const maxNotes = 5
+
+// notes are those of a log's warnings that are not among the reasons why the log is not complete, each once.
+func notes(s convert.Summary) (list []string) {
+	for _, n := range s.Notes {
+		if !slices.Contains(s.Reasons, n) && !slices.Contains(list, n) {
+			list = append(list, n)
+		}
+	}
+	return list
 }
 
 // maxHangs is the number of hanging calls that summary and info name.

@@ -81,21 +81,52 @@ func TestCleanedEnvironment(t *testing.T) {
 }
 
 // TestShortCleanedEnvironment records programs that use CUDA for a twentieth of a second in a cleaned environment: each
-// is named, unless the log says that nobody looked for so long.
+// is named, unless it is said that nobody looked for so long, when recording ends and in the log.
 func TestShortCleanedEnvironment(t *testing.T) {
 	t.Parallel()
 	base := filepath.Join(t.TempDir(), "run")
 	script := sim("vectoradd") + "; for i in 1 2 3 4; do env -i " + sim("longrun") + " 0.05; done"
-	out, err := exec.Command("cudatrace", "record", "--no-convert", "-o", base, "sh", "-c", script).CombinedOutput()
+	out, err := exec.Command("cudatrace", "record", "-o", base, "sh", "-c", script).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	dump, err := exec.Command("cudatrace", "dump", base+".cudatrace").CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, dump)
+	info, err := exec.Command("cudatrace", "info", base+".cudatrace").CombinedOutput()
+	if err != nil && len(info) == 0 {
+		t.Fatalf("%v\n%s", err, info)
 	}
 	said := regexp.MustCompile(`(?m)^cudatrace: longrun \(\d+\) .* was started without CUDA_INJECTION64_PATH in its environment`).FindAll(out, -1)
-	if len(said) != 4 && !strings.Contains(string(dump), "in their environment (env -i and sudo leave it out) were noticed if they ran for") {
-		t.Errorf("%d of 4 programs are named, and it is not said what was watched\n%s", len(said), out)
+	const watched = "a process started without CUDA_INJECTION64_PATH in its environment (env -i and sudo leave it out) may have gone unnoticed if it used CUDA for less than "
+	if len(said) != 4 && !(strings.Contains(string(out), "\n  note: "+watched) && strings.Contains(string(info), watched)) {
+		t.Errorf("%d of 4 programs are named, and it is not said what was watched\n%s\n%s", len(said), out, info)
+	}
+}
+
+// TestStoppedLooks has the recorder stand still while a program starts and ends in a cleaned environment: the summary and info say for
+// how long nobody looked.
+func TestStoppedLooks(t *testing.T) {
+	t.Parallel()
+	base := filepath.Join(t.TempDir(), "run")
+	script := sim("vectoradd") + "; kill -STOP $PPID; env -i " + sim("longrun") + " 0.05; kill -CONT $PPID"
+	out, err := exec.Command("cudatrace", "record", "-o", base, "sh", "-c", script).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	info, err := exec.Command("cudatrace", "info", base+".cudatrace").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, info)
+	}
+	const watched = " +a process started without CUDA_INJECTION64_PATH in its environment .* may have gone unnoticed if it used CUDA for less than "
+	if !regexp.MustCompile("(?m)^  note:"+watched).Match(out) || !regexp.MustCompile("(?m)^note"+watched).Match(info) {
+		t.Errorf("it is not said what was watched\n%s\n%s", out, info)
+	}
+}
+
+// TestNothingWatched records a program that uses no CUDA, as far as anyone can tell.
+func TestNothingWatched(t *testing.T) {
+	t.Parallel()
+	out, err := exec.Command("cudatrace", "record", "-o", filepath.Join(t.TempDir(), "run"), "sleep", "0.1").CombinedOutput()
+	const want = "cudatrace: sleep was not seen to use CUDA; nothing was recorded; a process started without CUDA_INJECTION64_PATH in its environment (env -i and sudo leave it out) may have gone unnoticed if it used CUDA for less than "
+	if err != nil || !strings.HasPrefix(string(out), want) {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
