@@ -3,7 +3,6 @@ package join
 import (
 	"github.com/cudatrace/cudatrace/convert/catalog"
 	"github.com/cudatrace/cudatrace/convert/timeline"
-	"github.com/cudatrace/cudatrace/convert/waits"
 )
 
 // A call is a slice that is not finished.
@@ -13,8 +12,8 @@ type call struct {
 	state  state
 	stream catalog.StreamHandle // named by the call, or by the driver call inside it; 0 for none
 	fn     *catalog.Function
-	wait   *waits.Call // nil for a call that does not wait, or that lies within a waiting call
-	next   *call       // the next call of its correlationSlot
+	wait   *waitingCall // nil for a call that does not wait, or that lies within a waiting call
+	next   *call        // the next call of its correlationSlot
 }
 
 // A state has the sources of a call and its progress.

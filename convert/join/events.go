@@ -85,7 +85,7 @@ func (e *events) sync(b *tracelog.Block, i int) {
 	var x tracelog.Sync
 	x.Read(b, i)
 	if p := e.program(x.PID, timeline.End(x.Start, x.Dur)); p.waits != nil {
-		p.waits.Record(&x)
+		p.waits.addSync(&x)
 	}
 }
 

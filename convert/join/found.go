@@ -5,14 +5,13 @@ import (
 	"github.com/cudatrace/cudatrace/convert/sampled"
 	"github.com/cudatrace/cudatrace/convert/spans"
 	"github.com/cudatrace/cudatrace/convert/timeline"
-	"github.com/cudatrace/cudatrace/convert/waits"
 )
 
 // Found has the counts of a joined log.
 type Found struct {
-	Calls      CallStats
-	Work       WorkStats
-	Waits      waits.Stats
+	Calls      callStats
+	Work       workStats
+	Waits      waitStats
 	NVTX       spans.NVTXStats
 	OverheadNS uint64 // time that CUPTI took for itself
 	Forced     uint64 // calls that were shown before everything that belongs to them was known
@@ -45,8 +44,8 @@ func (s *Span) Duration() uint64 { return s.Last - s.First }
 // Slices is the number of calls and pieces of work that were shown.
 func (f *Found) Slices() uint64 { return f.Calls.Pairs + f.Calls.APIs + f.Work.Total() }
 
-// CallStats count calls.
-type CallStats struct {
+// callStats count calls.
+type callStats struct {
 	merge.Counts
 	Joined       uint64 // API records that were merged with the uprobe pair of their call
 	Unprobed     uint64 // API records of successful calls that no uprobe saw
@@ -72,7 +71,7 @@ type FunctionCalls struct {
 	Calls    uint64
 }
 
-func (s *CallStats) countFunction(f *timeline.Function) {
+func (s *callStats) countFunction(f *timeline.Function) {
 	if n := int(f.ID) + 1 - len(s.Functions); n > 0 {
 		s.Functions = append(s.Functions, make([]FunctionCalls, n)...)
 	}
@@ -88,7 +87,7 @@ type Failure struct {
 }
 
 // count counts a call of a program that is about to be shown.
-func (s *CallStats) count(c *call, p *program) {
+func (s *callStats) count(c *call, p *program) {
 	// A call may fail before it reaches the probed function.
 	if c.state&source == fromAPI && c.Ret == 0 {
 		s.Unprobed++
@@ -124,8 +123,8 @@ func (s *CallStats) count(c *call, p *program) {
 	s.Errors[Failure{c.Name, c.Library, c.Ret}]++
 }
 
-// WorkStats count GPU work, and the work whose call was found.
-type WorkStats struct {
+// workStats count GPU work, and the work whose call was found.
+type workStats struct {
 	timeline.WorkCounts
 	Matched uint64
 	Early   uint64 // pieces that started before the call that caused them

@@ -242,7 +242,7 @@ func (j *Joiner) step(before uint64, heldWork int) {
 	force := j.mark(before, false)
 	for _, p := range j.programs {
 		if p.waits != nil {
-			p.waits.Advance(j.waitsLow(p, before), false)
+			p.waits.joinUntil(j.waitsLow(p, before), false)
 		}
 	}
 	j.events.advance(false)
@@ -336,7 +336,7 @@ func (j *Joiner) finish() {
 	j.mark(timeline.Never, true)
 	for _, p := range j.programs {
 		if p.waits != nil {
-			p.waits.Advance(timeline.Never, true)
+			p.waits.joinUntil(timeline.Never, true)
 		}
 	}
 	j.events.advance(true)

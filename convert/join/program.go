@@ -7,7 +7,6 @@ import (
 	"github.com/cudatrace/cudatrace/convert/memory"
 	"github.com/cudatrace/cudatrace/convert/spans"
 	"github.com/cudatrace/cudatrace/convert/timeline"
-	"github.com/cudatrace/cudatrace/convert/waits"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -31,8 +30,8 @@ type program struct {
 	correlation correlationTable
 	work        workProgress
 	graphs      graphs
-	waits       *waits.Joiner // nil without GPU work
-	unclosed    uint64        // start of the first open call that may create work
+	waits       *waitJoiner // nil without GPU work
+	unclosed    uint64      // start of the first open call that may create work
 
 	ranges      *spans.NVTXRanges // this field and those below are nil until there are records for them
 	projections *spans.Projections
@@ -71,7 +70,7 @@ func newProgram(c *catalog.Catalog, of *catalog.Process, g *catalog.Program, off
 		p.out.Name += fmt.Sprintf(" (%s, PID %d)", host, g.PID)
 	}
 	if p.hasWork {
-		p.waits = waits.NewJoiner(of.Has(tracelog.KindSync), c.Outcome.ClockError(), p.waitingCall, &found.Waits)
+		p.waits = newWaitJoiner(of.Has(tracelog.KindSync), c.Outcome.ClockError(), p.waitingCall, &found.Waits)
 	}
 	return p
 }
@@ -126,7 +125,7 @@ func (p *program) project(out *spans.Output, s *timeline.Stream, w *timeline.Wor
 }
 
 // waitingCall returns the call with a correlation ID from a Sync record.
-func (p *program) waitingCall(correlation uint32) *waits.Call {
+func (p *program) waitingCall(correlation uint32) *waitingCall {
 	slot := p.correlation.find(correlation)
 	if slot == nil || slot.call == nil {
 		return nil
@@ -135,7 +134,7 @@ func (p *program) waitingCall(correlation uint32) *waits.Call {
 	for c.next != nil {
 		c = c.next
 	}
-	return waits.Closed(&c.Slice, c.stream, c.stack.tid)
+	return closedWait(&c.Slice, c.stream, c.stack.tid)
 }
 
 // register joins a closed call with its work. If the work has not come, the call waits for it.

@@ -6,7 +6,6 @@ import (
 	"github.com/cudatrace/cudatrace/convert/pipeline"
 	"github.com/cudatrace/cudatrace/convert/selection"
 	"github.com/cudatrace/cudatrace/convert/timeline"
-	"github.com/cudatrace/cudatrace/convert/waits"
 )
 
 // A stack rebuilds the call stacks of one thread of a program from records of calls in the
@@ -18,7 +17,7 @@ type stack struct {
 	program *program
 	open    []*call // outermost first
 	pending callQueue
-	waits   waits.Thread
+	waits   waitThread
 	last    uint64 // latest start
 	begun   bool   // the sink knows the thread
 	launch  int32  // depth of the open launching call, deepest without one
@@ -113,7 +112,7 @@ func (s *stack) push(r *merge.Call, from state) {
 	c.Depth, c.Correlation, c.Ret, c.Flags = int32(len(s.open)), r.Correlation, r.Ret, r.Flags
 	c.fn, c.stream, c.stack, c.state, c.wait, c.next = fn, fn.StreamHandle(r.Arguments.Args), s, from, nil, nil
 	if fn.Waits != 0 && s.program.waits != nil && !s.withinWait() {
-		c.wait = s.program.waits.Begin(&s.waits, &c.Slice, fn.Waits, s.tid)
+		c.wait = s.program.waits.beginWait(&s.waits, &c.Slice, fn.Waits, s.tid)
 	}
 	s.open = append(s.open, c)
 	if s.pending.len() > maxOpenPending && s.pending.front()[0].state&(closed|committed) == 0 {
@@ -156,7 +155,7 @@ func (s *stack) close(c *call) {
 	if c.state&committed == 0 {
 		s.program.register(c, s.work)
 		if c.wait != nil {
-			s.program.waits.Close(c.wait, c.stream)
+			s.program.waits.closeWait(c.wait, c.stream)
 		}
 	}
 	c.state |= closed
@@ -285,7 +284,7 @@ func (s *stack) settled(c *call, force, all bool) bool {
 	case force:
 		s.found.Forced++
 		return true
-	case c.wait != nil && !s.program.waits.Settled(c.wait):
+	case c.wait != nil && !s.program.waits.settled(c.wait):
 		return false
 	}
 	return c.state&awaiting == 0 || s.program.work.past(c)
@@ -324,7 +323,7 @@ func (s *stack) kernel(c *call) *timeline.Kernel {
 func (s *stack) finish(c *call) {
 	s.program.correlation.release(c)
 	if c.wait != nil {
-		s.waits.Shown(c.wait)
+		s.waits.shown(c.wait)
 	}
 	if c.Depth <= s.joined {
 		s.joined = deepest

@@ -166,7 +166,7 @@ call pid=1 tid=1 func=cuLaunchKernel enter=800 dur=10 ret=1 args: f=1 stream=0
 call pid=1 tid=1 func=cuLaunchKernel enter=900 dur=10 args: f=1 stream=0
 `), Options{}).run()
 	j.timeline()
-	want := CallStats{Calls: 9, Failed: 4, Launches: 2, Unnamed: 2, Errors: map[Failure]uint64{
+	want := callStats{Calls: 9, Failed: 4, Launches: 2, Unnamed: 2, Errors: map[Failure]uint64{
 		{"cudaMalloc", "runtime", 2}: 2, {"cuMemAlloc_v2", "driver", 1}: 1, {"cuLaunchKernel", "driver", 1}: 1}}
 	want.Pairs = 11
 	want.Functions = []FunctionCalls{

@@ -5,15 +5,14 @@ import (
 	"github.com/cudatrace/cudatrace/convert/merge"
 	"github.com/cudatrace/cudatrace/convert/pipeline"
 	"github.com/cudatrace/cudatrace/convert/timeline"
-	"github.com/cudatrace/cudatrace/convert/waits"
 )
 
 // A stream is a stream of one program.
 type stream struct {
 	out     *timeline.Stream
 	program *program
-	waits   *waits.Stream // nil where no call waits
-	pending workQueue     // work whose call is not known, and the work after it
+	waits   *waitStream // nil where no call waits
+	pending workQueue   // work whose call is not known, and the work after it
 }
 
 // streamWork is the work of a stream that is not shown yet, of all programs of a process.
@@ -82,7 +81,7 @@ func (l *streams) newStream(p *program, key catalog.StreamKey, device uint32) *s
 	p.streams++
 	s := &stream{out: out, program: p, pending: workQueue{pool: &l.chunks}}
 	if p.waits != nil {
-		s.waits = p.waits.Stream(out)
+		s.waits = p.waits.stream(out)
 	}
 	return s
 }

@@ -36,7 +36,7 @@ func (j *workJoiner) take(s *stream, w *timeline.Work) {
 	}
 	o := orphan{id: w.ID, shape: w.Shape, start: w.Start, stream: s, awaited: timeline.Never, nth: timeline.Never}
 	if s.waits != nil && w.Start != 0 {
-		o.awaited = s.waits.Add(w)
+		o.awaited = s.waits.addWork(w)
 	}
 	c, known := s.program.correlation.certain(w.Correlation), false
 	switch {
@@ -105,10 +105,10 @@ func (j *workJoiner) attach(o *orphan, c *call) {
 	}
 	if s.waits != nil {
 		if o.awaited != timeline.Never {
-			s.waits.Launched(o.awaited, c.Start)
+			s.waits.launched(o.awaited, c.Start)
 		}
 		if !o.body {
-			s.program.waits.Learn(c.stream, c.stack.tid, c.fn.LaunchesGraph, s.waits)
+			s.program.waits.learn(c.stream, c.stack.tid, c.fn.LaunchesGraph, s.waits)
 		}
 	}
 	if c.state&launching != 0 {

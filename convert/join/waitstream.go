@@ -1,4 +1,4 @@
-package waits
+package join
 
 import (
 	"cmp"
@@ -7,8 +7,8 @@ import (
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
-// A Stream has the latest work of a stream, by start.
-type Stream struct {
+// A waitStream has the latest work of a stream, by start.
+type waitStream struct {
 	out    *timeline.Stream
 	added  uint64 // number of pieces of work so far
 	recent []recentWork
@@ -24,23 +24,23 @@ type recentWork struct {
 	awaited     bool // a call has waited for it
 }
 
-// A found is work for which a call waited, with its stream.
-type found struct {
+// A lastWork is work for which a call waited, with its stream.
+type lastWork struct {
 	*recentWork
-	stream *Stream
+	stream *waitStream
 }
 
 func (w *recentWork) end() uint64 { return timeline.End(w.start, w.dur) }
 
-// Add adds a piece of work. It returns the work's number, for Launched.
-func (s *Stream) Add(w *timeline.Work) (nth uint64) {
+// addWork adds a piece of work. It returns the work's number, for Launched.
+func (s *waitStream) addWork(w *timeline.Work) (nth uint64) {
 	s.recent = append(s.recent, recentWork{w.Start, w.Dur, w.ID, 0, w.Correlation, false})
 	s.added++
 	return s.added - 1
 }
 
-// Launched notes the entry of the call that caused a piece of work.
-func (s *Stream) Launched(nth, at uint64) {
+// launched notes the entry of the call that caused a piece of work.
+func (s *waitStream) launched(nth, at uint64) {
 	if back := s.added - nth; back <= uint64(len(s.recent)) {
 		s.recent[uint64(len(s.recent))-back].launch = at
 	}
@@ -50,9 +50,9 @@ func (s *Stream) Launched(nth, at uint64) {
 const maxRecent = 1 << 18
 
 // forget drops work that began long before a time up to which all waits have been joined.
-func (s *Stream) forget(done uint64) {
+func (s *waitStream) forget(done uint64) {
 	i, _ := slices.BinarySearchFunc(s.recent, done, func(w recentWork, at uint64) int { return cmp.Compare(w.start, at) })
-	i = max(i-lookBack, len(s.recent)-maxRecent)
+	i = max(i-waitLookBack, len(s.recent)-maxRecent)
 	if i > len(s.recent)/2 {
 		s.recent = s.recent[:copy(s.recent, s.recent[i:])]
 	}
@@ -60,7 +60,7 @@ func (s *Stream) forget(done uint64) {
 
 // last returns a stream's last work that was launched before a wait and ended before the wait
 // did, nil for none.
-func (j *Joiner) last(s *Stream, w *wait, call *Call) (last *recentWork) {
+func (j *waitJoiner) last(s *waitStream, w *wait, call *waitingCall) (last *recentWork) {
 	limit := timeline.End(w.end, j.tolerance)
 	i, _ := slices.BinarySearchFunc(s.recent, limit, func(w recentWork, limit uint64) int {
 		if w.start <= limit {
@@ -68,7 +68,7 @@ func (j *Joiner) last(s *Stream, w *wait, call *Call) (last *recentWork) {
 		}
 		return 1
 	})
-	for steps := 0; i > 0 && steps < lookBack; steps++ {
+	for steps := 0; i > 0 && steps < waitLookBack; steps++ {
 		i--
 		r := &s.recent[i]
 		switch {
@@ -88,7 +88,7 @@ const overlapping = 16
 
 // busy says whether work that was launched before a wait was still running on a stream after
 // the wait.
-func (j *Joiner) busy(s *Stream, w *wait) bool {
+func (j *waitJoiner) busy(s *waitStream, w *wait) bool {
 	limit := timeline.End(w.end, j.tolerance)
 	i, _ := slices.BinarySearchFunc(s.recent, limit, func(w recentWork, at uint64) int { return cmp.Compare(w.start, at) })
 	for i = max(i-overlapping, 0); i < len(s.recent); i++ {

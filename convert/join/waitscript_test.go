@@ -1,4 +1,4 @@
-package waits
+package join
 
 import (
 	"fmt"
@@ -26,20 +26,20 @@ import (
 // with "failed", "unfinished", "shown", "open" or "work" behind what a call is.
 type script struct {
 	t       testing.TB
-	j       *Joiner
-	stats   Stats
+	j       *waitJoiner
+	stats   waitStats
 	names   map[uint64]string // of work
-	streams map[string]*Stream
-	threads map[string]*Thread
-	byID    map[uint32]*Call
-	calls   []*Call
+	streams map[string]*waitStream
+	threads map[string]*waitThread
+	byID    map[uint32]*waitingCall
+	calls   []*waitingCall
 	open    []func()
 }
 
 func newScript(t testing.TB, byRecord bool, clockError uint64) *script {
-	s := &script{t: t, names: make(map[uint64]string), streams: make(map[string]*Stream),
-		threads: make(map[string]*Thread), byID: make(map[uint32]*Call)}
-	s.j = NewJoiner(byRecord, clockError, func(id uint32) *Call { return s.byID[id] }, &s.stats)
+	s := &script{t: t, names: make(map[uint64]string), streams: make(map[string]*waitStream),
+		threads: make(map[string]*waitThread), byID: make(map[uint32]*waitingCall)}
+	s.j = newWaitJoiner(byRecord, clockError, func(id uint32) *waitingCall { return s.byID[id] }, &s.stats)
 	return s
 }
 
@@ -55,18 +55,18 @@ func (s *script) run(text string) {
 		case "work":
 			s.work(words[1:])
 		case "learn":
-			s.j.Learn(catalog.StreamHandle(s.number(words[1])), uint32(s.number(words[2])), slices.Contains(words, "graph"), s.stream(words[3]))
+			s.j.learn(catalog.StreamHandle(s.number(words[1])), uint32(s.number(words[2])), slices.Contains(words, "graph"), s.stream(words[3]))
 		case "wait":
 			s.wait(words[1:])
 		case "sync":
 			s.sync(words[1:])
 		case "call":
 			from, to := s.span(words[4])
-			c := Closed(&timeline.Slice{Start: from, End: to}, catalog.StreamHandle(s.number(words[3])), uint32(s.number(words[2])))
+			c := closedWait(&timeline.Slice{Start: from, End: to}, catalog.StreamHandle(s.number(words[3])), uint32(s.number(words[2])))
 			s.byID[uint32(s.number(words[1]))] = c
 			s.calls = append(s.calls, c)
 		case "advance":
-			s.j.Advance(s.number(words[1])*1000, false)
+			s.j.joinUntil(s.number(words[1])*1000, false)
 		case "close":
 			for _, f := range s.open {
 				f()
@@ -103,10 +103,10 @@ func (s *script) place(word string) (context, stream uint32) {
 	return uint32(s.number(a)), uint32(s.number(b))
 }
 
-func (s *script) stream(word string) *Stream {
+func (s *script) stream(word string) *waitStream {
 	if s.streams[word] == nil {
 		context, id := s.place(word)
-		s.streams[word] = s.j.Stream(&timeline.Stream{ID: id, Context: &timeline.Context{ID: context}})
+		s.streams[word] = s.j.stream(&timeline.Stream{ID: id, Context: &timeline.Context{ID: context}})
 	}
 	return s.streams[word]
 }
@@ -120,9 +120,9 @@ func (s *script) work(words []string) {
 	if last := words[len(words)-1]; strings.HasPrefix(last, "c") {
 		w.Correlation = uint32(s.number(last))
 	}
-	nth := stream.Add(&w)
+	nth := stream.addWork(&w)
 	if at := slices.Index(words, "by"); at > 0 {
-		stream.Launched(nth, s.number(words[at+1])*1000)
+		stream.launched(nth, s.number(words[at+1])*1000)
 	}
 }
 
@@ -131,7 +131,7 @@ var waitTypes = map[string]cudaapi.Wait{"event": cudaapi.EventWait, "stream": cu
 func (s *script) wait(words []string) {
 	th := s.threads[words[0]]
 	if th == nil {
-		th = new(Thread)
+		th = new(waitThread)
 		s.threads[words[0]] = th
 	}
 	handle := catalog.StreamHandle(0)
@@ -151,15 +151,15 @@ func (s *script) wait(words []string) {
 			sl.AddWork(99)
 		}
 	}
-	c := s.j.Begin(th, sl, waitTypes[words[1]], uint32(s.number(words[0])))
+	c := s.j.beginWait(th, sl, waitTypes[words[1]], uint32(s.number(words[0])))
 	s.calls = append(s.calls, c)
 	if slices.Contains(words, "open") {
-		s.open = append(s.open, func() { s.j.Close(c, handle) })
+		s.open = append(s.open, func() { s.j.closeWait(c, handle) })
 		return
 	}
-	s.j.Close(c, handle)
+	s.j.closeWait(c, handle)
 	if slices.Contains(words, "shown") {
-		th.Shown(c)
+		th.shown(c)
 	}
 }
 
@@ -171,7 +171,7 @@ func (s *script) sync(words []string) {
 	if len(words) > 3 {
 		x.Correlation = uint32(s.number(words[3]))
 	}
-	s.j.Record(&x)
+	s.j.addSync(&x)
 }
 
 // found shows the calls with the work that they waited for, and what was counted.
@@ -205,7 +205,7 @@ func runScripts(t *testing.T, byRecord bool, tests []scriptTest) {
 			t.Parallel()
 			s := newScript(t, byRecord, 0)
 			s.run(test.script)
-			s.j.Advance(timeline.Never, true)
+			s.j.joinUntil(timeline.Never, true)
 			if got := s.found(); got != test.want {
 				t.Errorf("found is %q, want %q", got, test.want)
 			}

@@ -1,4 +1,4 @@
-package waits
+package join
 
 import (
 	"fmt"
@@ -27,7 +27,7 @@ func TestAdvance(t *testing.T) {
 	var got []string
 	for _, ready := range []int{0, 600, 620, 621, 920, 921, 922, 2000} {
 		s.run(fmt.Sprint("advance ", ready))
-		got = append(got, fmt.Sprintf("%d: %s, settled %t %t", ready, s.found(), s.j.Settled(s.calls[0]), s.j.Settled(s.calls[1])))
+		got = append(got, fmt.Sprintf("%d: %s, settled %t %t", ready, s.found(), s.j.settled(s.calls[0]), s.j.settled(s.calls[1])))
 	}
 	want := []string{
 		"0: , settled false false",
@@ -49,13 +49,13 @@ func TestSettledWithoutWork(t *testing.T) {
 	t.Parallel()
 	s := newScript(t, true, 0)
 	s.run("wait t1 stream 200-600\nadvance 629")
-	if s.j.Settled(s.calls[0]) {
+	if s.j.settled(s.calls[0]) {
 		t.Error("the call is settled before all is known")
 	}
-	if s.run("advance 631"); !s.j.Settled(s.calls[0]) {
+	if s.run("advance 631"); !s.j.settled(s.calls[0]) {
 		t.Error("the call is not settled")
 	}
-	if s.run("advance 100"); !s.j.Settled(s.calls[0]) { // of a time that is known already
+	if s.run("advance 100"); !s.j.settled(s.calls[0]) { // of a time that is known already
 		t.Error("the call is not settled any more")
 	}
 }
@@ -69,11 +69,11 @@ func TestClockError(t *testing.T) {
 			work a 7 100-640 by 50
 			wait t1 stream 200-600
 			sync stream 7 205-600`)
-		s.j.Advance(timeline.Never, true)
+		s.j.joinUntil(timeline.Never, true)
 		if got := s.found(); got != want {
 			t.Errorf("with an error of %d ns found is %q, want %q", clockError, got, want)
 		}
-		if s.j.tolerance > 1e9+tolerance {
+		if s.j.tolerance > 1e9+waitTolerance {
 			t.Errorf("the tolerance is %d", s.j.tolerance)
 		}
 	}
@@ -84,13 +84,13 @@ func TestStreamsInOrder(t *testing.T) {
 	t.Parallel()
 	s := newScript(t, true, 0)
 	for _, x := range []struct{ device, id uint32 }{{1, 7}, {0, 9}, {0, 8}, {1, 6}} {
-		q := s.j.Stream(&timeline.Stream{ID: x.id, Context: &timeline.Context{ID: 1, Device: x.device}})
+		q := s.j.stream(&timeline.Stream{ID: x.id, Context: &timeline.Context{ID: 1, Device: x.device}})
 		id := uint64(10*x.device + x.id)
 		s.names[id] = fmt.Sprint(id)
-		q.Launched(q.Add(&timeline.Work{ID: id, Start: 100_000, Dur: 400_000, Correlation: uint32(id)}), 50_000)
+		q.launched(q.addWork(&timeline.Work{ID: id, Start: 100_000, Dur: 400_000, Correlation: uint32(id)}), 50_000)
 	}
 	s.run("wait t1 context 200-600\nsync context 1/- 210-590")
-	s.j.Advance(timeline.Never, true)
+	s.j.joinUntil(timeline.Never, true)
 	if got := s.found(); got != "t1@200: 8 9 16 17" {
 		t.Errorf("found is %q", got)
 	}
@@ -101,7 +101,7 @@ func TestStreamsInOrder(t *testing.T) {
 func TestStreamsBound(t *testing.T) {
 	t.Parallel()
 	s := newScript(t, true, 0)
-	for i := range maxStreams + 3 {
+	for i := range maxWaitStreams + 3 {
 		s.run(fmt.Sprintf("work w%d %d 100-500 by 50", i, i+1))
 	}
 	s.run(fmt.Sprintf(`
@@ -109,12 +109,12 @@ func TestStreamsBound(t *testing.T) {
 		sync context 1/- 210-590
 		wait t2 stream 205-605
 		sync stream %d 215-595 c5
-		wait t3 stream 205-605`, maxStreams+2))
-	s.j.Advance(timeline.Never, true)
-	if n := len(s.calls[0].Waits()); n != maxStreams {
-		t.Errorf("the context's wait was for %d streams, want %d", n, maxStreams)
+		wait t3 stream 205-605`, maxWaitStreams+2))
+	s.j.joinUntil(timeline.Never, true)
+	if n := len(s.calls[0].Waits()); n != maxWaitStreams {
+		t.Errorf("the context's wait was for %d streams, want %d", n, maxWaitStreams)
 	}
-	if got := s.names[s.calls[1].Waits()[0].Work]; got != fmt.Sprint("w", maxStreams+1) {
+	if got := s.names[s.calls[1].Waits()[0].Work]; got != fmt.Sprint("w", maxWaitStreams+1) {
 		t.Errorf("the stream's wait was for %s", got)
 	}
 }
@@ -126,10 +126,10 @@ func TestLookBack(t *testing.T) {
 	for _, test := range []struct {
 		others int
 		want   string
-	}{{0, "t1@200: a"}, {lookBack - 1, "t1@200: a"}, {lookBack, ""}} {
+	}{{0, "t1@200: a"}, {waitLookBack - 1, "t1@200: a"}, {waitLookBack, ""}} {
 		s := newScript(t, true, 0)
 		s.run("work a 7 100-201 by 50\n" + strings.Repeat("work b 7 210-211 by 205\n", test.others) + "wait t1 stream 200-600\nsync stream 7 210-590")
-		s.j.Advance(timeline.Never, true)
+		s.j.joinUntil(timeline.Never, true)
 		if got := s.found(); got != test.want {
 			t.Errorf("behind %d pieces of work of others found is %q, want %q", test.others, got, test.want)
 		}
@@ -141,23 +141,23 @@ func TestLookBack(t *testing.T) {
 func TestPendingBound(t *testing.T) {
 	t.Parallel()
 	const more = 5
-	stats := Stats{}
-	j := NewJoiner(true, 0, func(uint32) *Call { return nil }, &stats)
-	for i := range uint64(maxPending + more) {
-		j.Record(&tracelog.Sync{Type: uint32(cudaapi.StreamWait), Start: 1000 * i})
+	stats := waitStats{}
+	j := newWaitJoiner(true, 0, func(uint32) *waitingCall { return nil }, &stats)
+	for i := range uint64(maxPendingWaits + more) {
+		j.addSync(&tracelog.Sync{Type: uint32(cudaapi.StreamWait), Start: 1000 * i})
 	}
-	j.Advance(0, false)
-	if stats.Unmatched != more || j.pending.Len() != maxPending {
+	j.joinUntil(0, false)
+	if stats.Unmatched != more || j.pending.Len() != maxPendingWaits {
 		t.Errorf("%d waits were joined, %d are held back", stats.Unmatched, j.pending.Len())
 	}
-	var th Thread
-	j = NewJoiner(true, 0, func(uint32) *Call { return nil }, &stats)
-	j.Begin(&th, &timeline.Slice{Start: 0, End: timeline.Never}, cudaapi.StreamWait, 1) // it stays open
-	for i := range uint64(maxPending + more) {
-		j.Record(&tracelog.Sync{Type: uint32(cudaapi.StreamWait), Start: 1000 * i})
+	var th waitThread
+	j = newWaitJoiner(true, 0, func(uint32) *waitingCall { return nil }, &stats)
+	j.beginWait(&th, &timeline.Slice{Start: 0, End: timeline.Never}, cudaapi.StreamWait, 1) // it stays open
+	for i := range uint64(maxPendingWaits + more) {
+		j.addSync(&tracelog.Sync{Type: uint32(cudaapi.StreamWait), Start: 1000 * i})
 	}
-	stats = Stats{}
-	if j.Advance(timeline.Never, false); j.pending.Len() > maxPending {
+	stats = waitStats{}
+	if j.joinUntil(timeline.Never, false); j.pending.Len() > maxPendingWaits {
 		t.Errorf("%d waits are held back for an open call", j.pending.Len())
 	}
 }
@@ -166,15 +166,15 @@ func TestPendingBound(t *testing.T) {
 // the rest.
 func TestStreamForgets(t *testing.T) {
 	t.Parallel()
-	const n = 10 * lookBack
-	var j Joiner
-	s := &Stream{}
+	const n = 10 * waitLookBack
+	var j waitJoiner
+	s := &waitStream{}
 	for i := range uint64(n) {
-		if nth := s.Add(&timeline.Work{ID: i, Start: 100 * i, Dur: 50}); nth != i {
+		if nth := s.addWork(&timeline.Work{ID: i, Start: 100 * i, Dur: 50}); nth != i {
 			t.Fatalf("work %d is number %d", i, nth)
 		}
 	}
-	const kept = n/4 + lookBack // behind the first three quarters, and some before it
+	const kept = n/4 + waitLookBack // behind the first three quarters, and some before it
 	for _, at := range []uint64{n / 2, n * 3 / 4, n*3/4 + 10} {
 		s.forget(100 * at)
 		want := kept
@@ -185,9 +185,9 @@ func TestStreamForgets(t *testing.T) {
 			t.Fatalf("up to %d all is known: %d pieces of work are kept, want %d", at, len(s.recent), want)
 		}
 	}
-	s.Launched(0, 7) // is gone
-	s.Launched(n-kept, 8)
-	s.Launched(n-1, 9)
+	s.launched(0, 7) // is gone
+	s.launched(n-kept, 8)
+	s.launched(n-1, 9)
 	if s.recent[0].launch != 8 || s.recent[len(s.recent)-1].launch != 9 || s.recent[0].id != n-kept {
 		t.Errorf("the first piece is %+v, the last %+v", s.recent[0], s.recent[len(s.recent)-1])
 	}
@@ -196,8 +196,8 @@ func TestStreamForgets(t *testing.T) {
 			t.Errorf("work %d was launched at %d", r.id, r.launch)
 		}
 	}
-	j.streams = map[streamKey]*Stream{{}: s}
-	if j.Advance(timeline.Never, true); len(s.recent) != lookBack {
+	j.streams = map[waitStreamKey]*waitStream{{}: s}
+	if j.joinUntil(timeline.Never, true); len(s.recent) != waitLookBack {
 		t.Errorf("%d pieces of work are kept in the end", len(s.recent))
 	}
 }
@@ -205,9 +205,9 @@ func TestStreamForgets(t *testing.T) {
 // Where no wait is ever joined, the latest work is kept.
 func TestStreamBound(t *testing.T) {
 	t.Parallel()
-	s := &Stream{}
+	s := &waitStream{}
 	for i := range uint64(3 * maxRecent) {
-		s.Add(&timeline.Work{ID: i, Start: i})
+		s.addWork(&timeline.Work{ID: i, Start: i})
 	}
 	s.forget(0)
 	if len(s.recent) != maxRecent || s.recent[0].id != 2*maxRecent {
@@ -221,13 +221,13 @@ func TestShown(t *testing.T) {
 	s := newScript(t, true, 0)
 	s.run("wait t1 stream 100-200\nwait t1 stream 300-400")
 	th := s.threads["t1"]
-	th.Shown(s.calls[0])
+	th.shown(s.calls[0])
 	if len(th.calls) != 1 || th.calls[0] != s.calls[1] {
 		t.Errorf("the thread has %d calls", len(th.calls))
 	}
-	th.Shown(s.calls[0]) // again
-	th.Shown(s.calls[1])
-	th.Shown(s.calls[1])
+	th.shown(s.calls[0]) // again
+	th.shown(s.calls[1])
+	th.shown(s.calls[1])
 	if len(th.calls) != 0 {
 		t.Errorf("the thread has %d calls", len(th.calls))
 	}
@@ -237,22 +237,22 @@ func TestShown(t *testing.T) {
 // and of a program so many are known that make sense.
 func TestHandlesBound(t *testing.T) {
 	t.Parallel()
-	streams := make([]*Stream, maxStreamsOfHandle+5)
+	streams := make([]*waitStream, maxStreamsOfHandle+5)
 	for i := range streams {
-		streams[i] = &Stream{out: &timeline.Stream{ID: uint32(i), Context: &timeline.Context{ID: 1}}}
+		streams[i] = &waitStream{out: &timeline.Stream{ID: uint32(i), Context: &timeline.Context{ID: 1}}}
 	}
-	var h handles
+	var h waitHandles
 	for _, s := range streams {
-		h.learn(user{5, 1}, false, s)
+		h.learn(handleUser{5, 1}, false, s)
 	}
-	of := func(handle catalog.StreamHandle) int { return len(h.of(&Call{Stream: handle, TID: 1})) }
+	of := func(handle catalog.StreamHandle) int { return len(h.of(&waitingCall{Stream: handle, TID: 1})) }
 	if n := of(5); n != maxStreamsOfHandle {
 		t.Errorf("the handle stands for %d streams", n)
 	}
 	for i := range 2 * maxHandles {
-		h.learn(user{catalog.StreamHandle(10 + i), 1}, false, streams[i%2])
+		h.learn(handleUser{catalog.StreamHandle(10 + i), 1}, false, streams[i%2])
 	}
-	h.learn(user{10, 1}, false, streams[1]) // a second stream of a handle that is known
+	h.learn(handleUser{10, 1}, false, streams[1]) // a second stream of a handle that is known
 	got := []int{len(h.launches), of(5), of(10), of(11), of(10 + maxHandles)}
 	if diff := cmp.Diff([]int{maxHandles, maxStreamsOfHandle, 2, 1, 0}, got); diff != "" {
 		t.Errorf("handles, and the streams of four of them (-want +got):\n%s", diff)

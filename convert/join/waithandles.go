@@ -1,4 +1,4 @@
-package waits
+package join
 
 import (
 	"slices"
@@ -6,13 +6,13 @@ import (
 	"github.com/cudatrace/cudatrace/convert/catalog"
 )
 
-// handles remember the streams on which the work of launches with a handle ran, and the
+// waitHandles remember the streams on which the work of launches with a handle ran, and the
 // contexts in which the work of threads ran.
-type handles struct {
+type waitHandles struct {
 	recent   [recentUses]use // lets nearly all launches do without a map
-	launches map[user][]*Stream
-	graphs   map[user][]*Stream // for launches of graphs, whose work may run on other streams too
-	named    map[*Stream]bool   // streams in launches
+	launches map[handleUser][]*waitStream
+	graphs   map[handleUser][]*waitStream // for launches of graphs, whose work may run on other streams too
+	named    map[*waitStream]bool         // streams in launches
 	callers  map[uint32]caller
 }
 
@@ -27,15 +27,15 @@ const (
 	maxHandles = 1 << 16
 )
 
-// A user is a handle on a thread.
-type user struct {
+// A handleUser is a handle on a thread.
+type handleUser struct {
 	handle catalog.StreamHandle
 	tid    uint32
 }
 
 type use struct {
-	user
-	stream *Stream
+	handleUser
+	stream *waitStream
 }
 
 // A caller has the context of a thread's work.
@@ -46,7 +46,7 @@ type caller struct {
 
 // key drops the thread from handles that mean one stream on all threads. Only the thread's
 // default stream differs from thread to thread.
-func (u user) key() user {
+func (u handleUser) key() handleUser {
 	if u.handle != catalog.ThreadStream {
 		u.tid = 0
 	}
@@ -54,7 +54,7 @@ func (u user) key() user {
 }
 
 // learn notes that work of a call ran on a stream.
-func (h *handles) learn(u user, graph bool, s *Stream) {
+func (h *waitHandles) learn(u handleUser, graph bool, s *waitStream) {
 	latest := use{u, s}
 	slot := &h.recent[(uint64(u.handle)^uint64(u.tid)<<32)*0x9E3779B97F4A7C15>>58]
 	if *slot == latest {
@@ -62,8 +62,8 @@ func (h *handles) learn(u user, graph bool, s *Stream) {
 	}
 	*slot = latest
 	if h.launches == nil {
-		h.launches, h.graphs = make(map[user][]*Stream), make(map[user][]*Stream)
-		h.named, h.callers = make(map[*Stream]bool), make(map[uint32]caller)
+		h.launches, h.graphs = make(map[handleUser][]*waitStream), make(map[handleUser][]*waitStream)
+		h.named, h.callers = make(map[*waitStream]bool), make(map[uint32]caller)
 	}
 	c, known := h.callers[u.tid]
 	if known {
@@ -83,7 +83,7 @@ func (h *handles) learn(u user, graph bool, s *Stream) {
 	h.named[s] = true
 }
 
-func note(known map[user][]*Stream, u user, s *Stream) {
+func note(known map[handleUser][]*waitStream, u handleUser, s *waitStream) {
 	list := known[u]
 	if slices.Contains(list, s) || len(list) >= maxStreamsOfHandle || list == nil && len(known) >= maxHandles {
 		return
@@ -93,11 +93,11 @@ func note(known map[user][]*Stream, u user, s *Stream) {
 
 // of returns the streams that a call names, none if no launch has named them. Each context has
 // a default stream: of several contexts the thread's context counts.
-func (h *handles) of(c *Call) []*Stream {
+func (h *waitHandles) of(c *waitingCall) []*waitStream {
 	if c.Stream == 0 {
 		return nil
 	}
-	u := user{c.Stream, c.TID}.key()
+	u := handleUser{c.Stream, c.TID}.key()
 	list := h.launches[u]
 	if graphs := h.graphs[u]; len(list) == 0 && len(graphs) == 1 {
 		list = graphs
@@ -109,7 +109,7 @@ func (h *handles) of(c *Call) []*Stream {
 	if !known || own.several {
 		return list
 	}
-	var streams []*Stream
+	var streams []*waitStream
 	for _, s := range list {
 		if s.out.Context.ID == own.context {
 			streams = append(streams, s)
@@ -119,7 +119,7 @@ func (h *handles) of(c *Call) []*Stream {
 }
 
 // unnamed returns the streams of a list that no handle is known for.
-func (h *handles) unnamed(streams []*Stream) (list []*Stream) {
+func (h *waitHandles) unnamed(streams []*waitStream) (list []*waitStream) {
 	for _, s := range streams {
 		if !h.named[s] {
 			list = append(list, s)
@@ -129,7 +129,7 @@ func (h *handles) unnamed(streams []*Stream) (list []*Stream) {
 }
 
 // oneContext says whether all streams belong to one context.
-func oneContext(streams []*Stream) bool {
+func oneContext(streams []*waitStream) bool {
 	for _, s := range streams {
 		if s.out.Context.ID != streams[0].out.Context.ID {
 			return false

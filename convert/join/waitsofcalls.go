@@ -1,4 +1,4 @@
-package waits
+package join
 
 import (
 	"github.com/cudatrace/cudatrace/convert/catalog"
@@ -6,11 +6,11 @@ import (
 )
 
 // joinCall finds the work for which a call waited from the call alone.
-func (j *Joiner) joinCall(w *wait) {
+func (j *waitJoiner) joinCall(w *wait) {
 	if w.call.shown || w.call.HasWork() {
 		return
 	}
-	var list []found
+	var list []lastWork
 	var ambiguous bool
 	switch w.typ {
 	case cudaapi.ContextWait:
@@ -27,7 +27,7 @@ func (j *Joiner) joinCall(w *wait) {
 }
 
 // all returns the program's streams, by context.
-func (j *Joiner) all() (streams []*Stream) {
+func (j *waitJoiner) all() (streams []*waitStream) {
 	for _, context := range j.order {
 		streams = append(streams, j.contexts[context]...)
 	}
@@ -36,7 +36,7 @@ func (j *Joiner) all() (streams []*Stream) {
 
 // ofStream returns the work for which a call with a stream's handle waited: the stream's last
 // work. A handle may have stood for several streams, one after the other.
-func (j *Joiner) ofStream(w *wait) (list []found, ambiguous bool) {
+func (j *waitJoiner) ofStream(w *wait) (list []lastWork, ambiguous bool) {
 	streams := j.handles.of(w.call)
 	if len(streams) == 0 {
 		return j.onlyOne(w, j.handles.unnamed(j.all()))
@@ -44,24 +44,24 @@ func (j *Joiner) ofStream(w *wait) (list []found, ambiguous bool) {
 	if w.call.Stream <= catalog.ThreadStream && !oneContext(streams) {
 		return j.onlyOne(w, streams)
 	}
-	var last found
+	var last lastWork
 	for _, s := range streams {
 		if r := j.last(s, w, w.call); r != nil && (last.recentWork == nil || r.end() > last.end()) {
-			last = found{r, s}
+			last = lastWork{r, s}
 		}
 	}
 	if last.recentWork == nil || last.end() <= w.start && last.awaited {
 		return nil, false
 	}
-	return []found{last}, false
+	return []lastWork{last}, false
 }
 
 // onlyOne returns the last work of the only stream whose work ended within the wait. With
 // several such streams nothing tells which one the call waited for.
-func (j *Joiner) onlyOne(w *wait, streams []*Stream) (list []found, ambiguous bool) {
+func (j *waitJoiner) onlyOne(w *wait, streams []*waitStream) (list []lastWork, ambiguous bool) {
 	for _, s := range streams {
 		if r := j.last(s, w, w.call); r != nil && r.end() > w.start {
-			list = append(list, found{r, s})
+			list = append(list, lastWork{r, s})
 		}
 	}
 	if len(list) > 1 {
@@ -73,7 +73,7 @@ func (j *Joiner) onlyOne(w *wait, streams []*Stream) (list []found, ambiguous bo
 // ofContext returns the work for which a call waited that waits for a whole context without
 // naming it. The context is that of the thread, if its launches tell it, or else the only
 // context that had work and has none left at the end.
-func (j *Joiner) ofContext(w *wait) (list []found, ambiguous bool) {
+func (j *waitJoiner) ofContext(w *wait) (list []lastWork, ambiguous bool) {
 	if len(j.order) == 1 {
 		return j.ends(w, j.order[0]), false
 	}
@@ -94,16 +94,16 @@ func (j *Joiner) ofContext(w *wait) (list []found, ambiguous bool) {
 }
 
 // ends returns the last work before a wait, for each stream of a context.
-func (j *Joiner) ends(w *wait, context uint32) (list []found) {
+func (j *waitJoiner) ends(w *wait, context uint32) (list []lastWork) {
 	for _, s := range j.contexts[context] {
 		if r := j.last(s, w, w.call); r != nil && (r.end() > w.start || !r.awaited) {
-			list = append(list, found{r, s})
+			list = append(list, lastWork{r, s})
 		}
 	}
 	return list
 }
 
-func (j *Joiner) contextBusy(w *wait, context uint32) bool {
+func (j *waitJoiner) contextBusy(w *wait, context uint32) bool {
 	for _, s := range j.contexts[context] {
 		if j.busy(s, w) {
 			return true

@@ -1,4 +1,4 @@
-package waits
+package join
 
 import "testing"
 
@@ -221,7 +221,7 @@ func TestRecordOfOpenCall(t *testing.T) {
 	}
 	s = newScript(t, true, 0)
 	s.run(log)
-	if s.j.Advance(3_000_000, true); s.found() != "t1@200: a; t1@710: b" {
+	if s.j.joinUntil(3_000_000, true); s.found() != "t1@200: a; t1@710: b" {
 		t.Errorf("at the end of the log found is %q", s.found())
 	}
 }
