@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/cudatrace/cudatrace/convert/catalog"
-	"github.com/cudatrace/cudatrace/convert/graphlaunch"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 )
@@ -15,7 +14,7 @@ import (
 // Records of top-level work have both. So the launch of a body is found by time.
 //
 // First, by the calls: the launch is certain where every other launch of the graph had finished, or
-// was called later (package graphlaunch), and where top-level work of the graph runs: CUDA never runs
+// was called later (see graphLaunches), and where top-level work of the graph runs: CUDA never runs
 // one executable graph twice at once.
 //
 // Else by the top-level work: a body runs after the top-level work that its conditional node depends
@@ -47,7 +46,7 @@ type graph struct {
 // A nodeWork is work of a graph's top level.
 type nodeWork struct {
 	graph       *graph
-	key         graphlaunch.Graph
+	key         graphKey
 	node        uint64
 	start, end  uint64
 	correlation uint32
@@ -56,7 +55,7 @@ type nodeWork struct {
 // A bodyWork is work in a body that waits for its launch.
 type bodyWork struct {
 	graph  *graph
-	key    graphlaunch.Graph
+	key    graphKey
 	node   uint64
 	orphan orphan
 }
@@ -64,12 +63,12 @@ type bodyWork struct {
 // graphs find the launches of body work. The zero value is ready for use.
 type graphs struct {
 	off      bool // work is missing: no launch is certain
-	launches graphlaunch.Launches
+	launches graphLaunches
 	certain  bool // the log has every launch, and the calls that waited for it
 	one      bool // the program has one context
-	byKey    map[graphlaunch.Graph]*graph
+	byKey    map[graphKey]*graph
 	recent   *graph // value of byKey for the key below
-	key      graphlaunch.Graph
+	key      graphKey
 	size     int // number of graphs and nodes
 	top      []nodeWork
 	bodies   []bodyWork
@@ -93,7 +92,7 @@ func (l *graphs) take(w *timeline.Work, o *orphan) (waits bool) {
 	if l.off || w.Start == 0 || w.Kind == timeline.GraphWork {
 		return false
 	}
-	key := graphlaunch.Graph{Context: o.stream.out.Context, ID: w.Graph}
+	key := graphKey{Context: o.stream.out.Context, ID: w.Graph}
 	g := l.graph(key)
 	switch {
 	case g == nil:
@@ -113,7 +112,7 @@ func (l *graphs) take(w *timeline.Work, o *orphan) (waits bool) {
 func (l *graphs) awaits(start uint64) bool { return !l.off && start >= l.low }
 
 // graph finds or makes a graph. It is nil when there is no room.
-func (l *graphs) graph(key graphlaunch.Graph) *graph {
+func (l *graphs) graph(key graphKey) *graph {
 	if l.recent != nil && l.key == key {
 		return l.recent
 	}
@@ -123,7 +122,7 @@ func (l *graphs) graph(key graphlaunch.Graph) *graph {
 			return nil
 		}
 		if l.byKey == nil {
-			l.byKey = make(map[graphlaunch.Graph]*graph)
+			l.byKey = make(map[graphKey]*graph)
 		}
 		l.size++
 		g = new(graph)
@@ -137,7 +136,7 @@ func (l *graphs) graph(key graphlaunch.Graph) *graph {
 // begins before low has been taken.
 func (l *graphs) settle(low uint64, p *program, found *workJoiner) {
 	l.low = max(l.low, low)
-	l.launches.Advance(l.low)
+	l.launches.advance(l.low)
 	known := 0 // number of works in top that have been noted
 	if len(l.bodies) > 0 {
 		slices.SortStableFunc(l.bodies, func(a, b bodyWork) int { return cmp.Compare(a.orphan.start, b.orphan.start) })
@@ -163,7 +162,7 @@ func (l *graphs) settle(low uint64, p *program, found *workJoiner) {
 		}
 	}
 	l.top = rest
-	l.launches.Passed(l.low)
+	l.launches.passed(l.low)
 }
 
 // note makes top-level work known to its graph. Work of one launch may come in any order.
@@ -174,7 +173,7 @@ func (l *graphs) note(w *nodeWork) {
 		g.ended, g.busy = min(g.ended, w.end), max(g.busy, w.end)
 	case w.start >= g.begun:
 		g.latest, g.ended, g.busy = w.correlation, w.end, w.end
-		l.launches.Ran(w.correlation, w.key, w.start)
+		l.launches.ran(w.correlation, w.key, w.start)
 	}
 	g.begun = max(g.begun, w.start)
 	if g.first == 0 {
@@ -206,7 +205,7 @@ func (l *graphs) launch(b *bodyWork) uint32 {
 		return g.latest
 	}
 	if l.certain {
-		if certain := l.launches.Of(b.key, b.orphan.start); certain != 0 {
+		if certain := l.launches.onlyRunning(b.key, b.orphan.start); certain != 0 {
 			g.unsure = g.unsure || certain != g.latest
 			return certain
 		}
@@ -222,31 +221,31 @@ func (l *graphs) called(c *call) {
 	switch {
 	case !l.certain || c.Ret != 0:
 	case c.fn.LaunchesGraph && c.Correlation != 0:
-		l.launches.Add(graphlaunch.Launch{Correlation: c.Correlation, Start: c.Start, End: c.End,
+		l.launches.addLaunch(graphLaunch{Correlation: c.Correlation, Start: c.Start, End: c.End,
 			Stream: l.ordered(c.stream), Exec: c.fn.GraphHandle(c.Args)})
 	case c.fn.LaunchesGraph:
 		l.missing(c)
 	case c.Flags&timeline.Unfinished != 0:
 	case c.fn.Waits == cudaapi.ContextWait && l.one:
-		l.launches.Finish(graphlaunch.Mark{After: c.Start, At: c.End})
+		l.launches.mark(finishMark{After: c.Start, At: c.End})
 	case c.fn.Waits == cudaapi.StreamWait && l.ordered(c.stream) != 0:
-		l.launches.Finish(graphlaunch.Mark{Stream: c.stream, After: c.Start, At: c.End})
+		l.launches.mark(finishMark{Stream: c.stream, After: c.Start, At: c.End})
 	case c.fn.DestroysStream && l.ordered(c.stream) != 0:
-		l.launches.Finish(graphlaunch.Mark{Stream: c.stream, After: c.Start, Destroyed: true})
+		l.launches.mark(finishMark{Stream: c.stream, After: c.Start, Destroyed: true})
 	}
 }
 
 // missing notes a launch without a correlation ID, unless it is part of a launch that has one.
 func (l *graphs) missing(c *call) {
 	if c.Depth == 0 && c.state&(hasPartner|innerAPI) == 0 {
-		l.launches.Unseen()
+		l.launches.missLaunch()
 	}
 }
 
 // ran takes the first work of a call that began: what was launched before on its stream had finished.
 func (l *graphs) ran(c *call, start uint64) {
-	if stream := l.ordered(c.stream); l.certain && stream != 0 && start != 0 && l.launches.Any() {
-		l.launches.Finish(graphlaunch.Mark{Stream: stream, After: c.Start, At: start})
+	if stream := l.ordered(c.stream); l.certain && stream != 0 && start != 0 && l.launches.launched {
+		l.launches.mark(finishMark{Stream: stream, After: c.Start, At: start})
 	}
 }
 
