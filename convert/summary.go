@@ -12,7 +12,6 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/catalog"
 	"github.com/cudatrace/cudatrace/convert/join"
-	"github.com/cudatrace/cudatrace/convert/memory"
 	"github.com/cudatrace/cudatrace/convert/rendezvous"
 	"github.com/cudatrace/cudatrace/convert/sampled"
 	"github.com/cudatrace/cudatrace/record/cudaapi/cudaerror"
@@ -317,10 +316,10 @@ func limitNotes(f *join.Found) (notes []string) {
 		notes = append(notes, fmt.Sprintf("%d calls were cut off: too many calls were open inside each other", f.Calls.TooDeep))
 	}
 	if f.UntrackedPools > 0 {
-		notes = append(notes, "memory pools are not all counted: there were more than "+figures.Group(memory.MaxPools))
+		notes = append(notes, "memory pools are not all counted: there were more than "+figures.Group(join.MaxMemoryPools))
 	}
 	if f.Untracked > 0 {
-		notes = append(notes, figures.Count(f.Untracked, "allocation is", "allocations are")+" not counted: more than "+figures.Group(memory.MaxLive)+" were live")
+		notes = append(notes, figures.Count(f.Untracked, "allocation is", "allocations are")+" not counted: more than "+figures.Group(join.MaxAllocations)+" were live")
 	}
 	return notes
 }

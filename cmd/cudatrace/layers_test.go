@@ -28,7 +28,6 @@ var layers = []struct {
 	{"convert/catalog", append([]string{module + "convert/merge"}, shown...)},
 	{"convert/merge", shown},
 	{"convert/spans", shown},
-	{"convert/memory", shown},
 	{"convert/activity", append([]string{module + "record/tracelog", module + "convert/catalog"}, shown...)},
 	{"convert/counters", append([]string{module + "record/tracelog", module + "convert/catalog"}, shown...)},
 	{"convert/live", append([]string{module + "record/tracelog", module + "convert/catalog"}, shown...)},
@@ -130,10 +129,9 @@ var dataPath = []struct{ name, imports string }{
 	{"collective", "clockfit"},
 	{"rendezvous", "collective timeline"},
 	{"merge", "catalog ordered timeline"},
-	{"memory", "ordered timeline"},
 	{"spans", "ordered selection timeline"},
 	{"collective/inlog", "collective spans timeline"},
-	{"join", "catalog memory merge ordered pipeline sampled selection spans timeline"},
+	{"join", "catalog merge ordered pipeline sampled selection spans timeline"},
 	{"parts", "timeline"},
 	{"roster", ""},
 	{"activity", "ordered timeline"},
@@ -150,7 +148,7 @@ var dataPath = []struct{ name, imports string }{
 	{"diff", "diff/condition selection stats stats/table"},
 	{"diff/view", "diff diff/condition stats/table"},
 	{"output", ""},
-	{"", "catalog chromesink clockfit collective collective/inlog join memory merge output parquetsink parts pfsink pipeline rendezvous sampled selection timeline"}, // convert itself
+	{"", "catalog chromesink clockfit collective collective/inlog join merge output parquetsink parts pfsink pipeline rendezvous sampled selection timeline"}, // convert itself
 }
 
 // The packages of convert are those of dataPath, and import what it says.

@@ -12,6 +12,6 @@
 //
 // The calls of a thread are stacked up to the watermark: the earliest time that a later block may
 // still contain. Calls and work stay in a window until they are joined. Then they are shown: the
-// pipeline gets them. Only this window is in memory, whatever the size of the log. Packages
-// spans and memory join the records that are neither calls nor work.
+// pipeline gets them. Only this window is in memory, whatever the size of the log. Package
+// spans joins the records that are neither calls nor work.
 package join

@@ -2,7 +2,6 @@ package join
 
 import (
 	"github.com/cudatrace/cudatrace/convert/catalog"
-	"github.com/cudatrace/cudatrace/convert/memory"
 	"github.com/cudatrace/cudatrace/convert/merge"
 	"github.com/cudatrace/cudatrace/convert/ordered"
 	"github.com/cudatrace/cudatrace/convert/spans"
@@ -19,7 +18,7 @@ type events struct {
 	byPID    map[uint32][]*program
 	found    *Found
 	spans    spans.Output
-	memory   *memory.Usage
+	memory   *memoryUsage
 	markers  ordered.List[marker]
 	samples  samples
 	takers   map[tracelog.Kind]func(b *tracelog.Block, i int) // takers of a record, by kind
@@ -39,7 +38,7 @@ func newEvents(j *Joiner) *events {
 	e := &events{
 		catalog: j.catalog, wanted: &j.wanted, programs: j.programs, byPID: j.byPID, found: &j.Found,
 		spans:   spans.Output{Emitter: j.out, Selection: j.options.Selection},
-		memory:  memory.NewUsage(j.out),
+		memory:  newMemoryUsage(j.out),
 		markers: ordered.NewList(func(a, b *marker) bool { return spans.MarkerBefore(&a.Marker, &b.Marker) }),
 	}
 	if f := j.options.Filter; f != nil {
@@ -128,7 +127,7 @@ func (e *events) allocation(b *tracelog.Block, i int) {
 	var m tracelog.Memory
 	m.Read(b, i)
 	at := e.catalog.KnownTime(m.Time)
-	e.memoryOf(e.program(m.PID, at)).Add(&m, at)
+	e.memoryOf(e.program(m.PID, at)).addRecord(&m, at)
 }
 
 // memoryCall takes a call of a function that allocates, frees, or says where.
@@ -137,7 +136,7 @@ func (e *events) memoryCall(p *program, tid uint32, r *merge.Call) {
 		return
 	}
 	if c, ok := r.Function.Memory.Read(r.Arguments.Args, r.Ret); ok {
-		e.memoryOf(p).AddCall(tid, &c, r.Start, r.End)
+		e.memoryOf(p).addCall(tid, &c, r.Start, r.End)
 	}
 }
 
@@ -152,9 +151,9 @@ func (e *events) memoryLow() uint64 {
 	return low
 }
 
-func (e *events) memoryOf(p *program) *memory.Process {
+func (e *events) memoryOf(p *program) *processMemory {
 	if p.memory == nil {
-		p.memory = e.memory.Process(p.out, func(device uint32) uint32 { return e.catalog.GPUs.IndexOrOwn(p.PID, device) })
+		p.memory = e.memory.process(p.out, func(device uint32) uint32 { return e.catalog.GPUs.IndexOrOwn(p.PID, device) })
 		if _, ended := e.catalog.Outcome.EndOf(p.Program); ended || p.Until != 0 {
 			p.endMemory()
 		}
@@ -171,7 +170,7 @@ func (e *events) pool(b *tracelog.Block, i int) {
 		p.pools = spans.NewOverlapLanes(&e.spans, timeline.Track{Process: p.out, Name: "memory pools", Category: timeline.Memory})
 	}
 	gpu, _ := e.catalog.GPUs.Index(m.PID, m.Device)
-	e.memoryOf(p).AddPool(&m, at, gpu)
+	e.memoryOf(p).addPool(&m, at, gpu)
 	p.pools.AddInstant(timeline.Span{
 		Name: "pool " + cudaapi.PoolOperationName(m.Operation), Start: at, End: at,
 		Args: []timeline.Detail{
@@ -217,7 +216,7 @@ func (e *events) takeMarkers(all bool) {
 // advance shows the events whose order is known; with all, every event.
 func (e *events) advance(all bool) {
 	low := e.memoryLow()
-	e.memory.Advance(low, all)
+	e.memory.advance(low, all)
 	e.samples.advance(all)
 	for _, p := range e.programs {
 		e.advanceProgram(p, low, all)
@@ -241,8 +240,8 @@ func (e *events) advanceProgram(p *program, memoryLow uint64, all bool) {
 	switch {
 	case p.memory == nil:
 	case all:
-		p.memory.Finish()
+		p.memory.finish()
 	case e.catalog.Follows():
-		p.memory.Say(memoryLow)
+		p.memory.emitUntil(memoryLow)
 	}
 }

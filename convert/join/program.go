@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/cudatrace/cudatrace/convert/catalog"
-	"github.com/cudatrace/cudatrace/convert/memory"
 	"github.com/cudatrace/cudatrace/convert/spans"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -37,7 +36,7 @@ type program struct {
 	projections *spans.Projections
 	overheads   *spans.OverlapLanes
 	pools       *spans.OverlapLanes
-	memory      *memory.Process
+	memory      *processMemory
 	memoryEnds  bool // the end of the process is among the events of memory
 }
 
@@ -89,7 +88,7 @@ func (p *program) thread(tid uint32) *timeline.Thread {
 func (p *program) endMemory() {
 	if p.memory != nil && !p.memoryEnds {
 		p.memoryEnds = true
-		p.memory.Ends(p.horizon)
+		p.memory.endsAt(p.horizon)
 	}
 }
 

@@ -1,4 +1,4 @@
-package memory
+package join
 
 import (
 	"math"
@@ -7,8 +7,8 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// MaxPools bounds the memory pools whose state is kept.
-const MaxPools = 1 << 16
+// MaxMemoryPools bounds the memory pools whose state is kept.
+const MaxMemoryPools = 1 << 16
 
 // A poolKey names a memory pool of a process. An imported pool is its exporter's, and not counted.
 type poolKey struct {
@@ -25,12 +25,12 @@ type poolEvent struct {
 	poolState
 }
 
-// AddPool takes the record of a pool at a time, on a GPU of the timeline.
-func (p *Process) AddPool(m *tracelog.MemoryPool, at uint64, gpu uint32) {
+// addPool takes the record of a pool at a time, on a GPU of the timeline.
+func (p *processMemory) addPool(m *tracelog.MemoryPool, at uint64, gpu uint32) {
 	if m.PoolKind != cudaapi.LocalPool || m.Address == 0 {
 		return
 	}
-	e := event{process: p, at: at, what: ofPool, pool: &poolEvent{poolKey: poolKey{gpu, m.Address}}}
+	e := memoryEvent{process: p, at: at, what: ofPool, pool: &poolEvent{poolKey: poolKey{gpu, m.Address}}}
 	if m.Operation != cudaapi.PoolDestroyed {
 		e.pool.poolState = poolState{m.Size, m.Used}
 	}
@@ -38,9 +38,9 @@ func (p *Process) AddPool(m *tracelog.MemoryPool, at uint64, gpu uint32) {
 }
 
 // setPool sets the state of a pool. A pool without memory is not kept.
-func (p *Process) setPool(k poolKey, at uint64, s poolState) {
+func (p *processMemory) setPool(k poolKey, at uint64, s poolState) {
 	before, known := p.pools[k]
-	if !known && p.usage.pools >= MaxPools {
+	if !known && p.usage.pools >= MaxMemoryPools {
 		p.usage.DroppedPools++
 		return
 	}
@@ -57,7 +57,7 @@ func (p *Process) setPool(k poolKey, at uint64, s poolState) {
 
 // sumPools replaces the part of a pool in a counter of all pools, and returns it: the sum does not wrap,
 // whatever the log holds.
-func (p *Process) sumPools(name string, gpu uint32, at, before, now uint64) uint64 {
+func (p *processMemory) sumPools(name string, gpu uint32, at, before, now uint64) uint64 {
 	c := p.counterOf(name, gpu, false)
 	c.out.Sampled = true
 	others := c.live - before

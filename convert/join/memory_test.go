@@ -1,4 +1,4 @@
-package memory
+package join
 
 import (
 	"fmt"
@@ -25,22 +25,22 @@ const (
 // values are what counters say, by process and name.
 type values = map[string]string
 
-// A run follows the memory of some processes and notes what is emitted.
-type run struct {
-	*Usage
-	processes map[string]*Process
-	order     []*Process
+// A memoryRun follows the memory of some processes and notes what is emitted.
+type memoryRun struct {
+	*memoryUsage
+	processes map[string]*processMemory
+	order     []*processMemory
 	values    values   // of counters, as time=value
 	events    []string // the allocations and releases
 }
 
-func newRun() *run {
-	r := &run{processes: make(map[string]*Process), values: make(values)}
-	r.Usage = NewUsage(r)
+func newMemoryRun() *memoryRun {
+	r := &memoryRun{processes: make(map[string]*processMemory), values: make(values)}
+	r.memoryUsage = newMemoryUsage(r)
 	return r
 }
 
-func (r *run) Emit(e timeline.Event) {
+func (r *memoryRun) Emit(e timeline.Event) {
 	switch e := e.(type) {
 	case *timeline.CounterValue:
 		r.values[e.Counter.Process.Name+" "+e.Counter.Name] += fmt.Sprintf(" %d=%d", e.Time, e.Value)
@@ -56,10 +56,10 @@ func (r *run) Emit(e timeline.Event) {
 	}
 }
 
-func (r *run) process(name string) *Process {
+func (r *memoryRun) process(name string) *processMemory {
 	p := r.processes[name]
 	if p == nil {
-		p = r.Usage.Process(&timeline.Process{Name: name}, func(device uint32) uint32 { return device })
+		p = r.memoryUsage.process(&timeline.Process{Name: name}, func(device uint32) uint32 { return device })
 		r.processes[name] = p
 		r.order = append(r.order, p)
 	}
@@ -83,22 +83,22 @@ const (
 	ends      = math.MaxUint32
 )
 
-func (r *run) do(operations ...operation) {
+func (r *memoryRun) do(operations ...operation) {
 	for i, o := range operations {
 		p := r.process(o.process)
 		if o.what == ends {
-			p.Ends(o.at)
+			p.endsAt(o.at)
 			continue
 		}
-		p.Add(&tracelog.Memory{Operation: o.what, MemoryKind: o.kind, Device: o.gpu, Address: o.address, Bytes: o.bytes, Correlation: uint32(i)}, o.at)
+		p.addRecord(&tracelog.Memory{Operation: o.what, MemoryKind: o.kind, Device: o.gpu, Address: o.address, Bytes: o.bytes, Correlation: uint32(i)}, o.at)
 	}
 }
 
 // finish goes through everything.
-func (r *run) finish() {
-	r.Advance(0, true)
+func (r *memoryRun) finish() {
+	r.advance(0, true)
 	for _, p := range r.order {
-		p.Finish()
+		p.finish()
 	}
 }
 
@@ -212,7 +212,7 @@ func TestCounters(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRun()
+			r := newMemoryRun()
 			r.do(c.operations...)
 			r.finish()
 			if diff := cmp.Diff(c.want, r.values); diff != "" {
@@ -228,7 +228,7 @@ func TestCounters(t *testing.T) {
 // Allocations and releases are events, with all that their records say.
 func TestEvents(t *testing.T) {
 	t.Parallel()
-	r := newRun()
+	r := newMemoryRun()
 	r.do(
 		operation{"a", 30, releases, device, 1, 0x10, 100},
 		operation{"b", 20, allocates, pinned, 0, 0x20, 50},
@@ -249,13 +249,13 @@ func TestEvents(t *testing.T) {
 }
 
 // What may still have something before it waits.
-func TestAdvance(t *testing.T) {
+func TestAdvanceMemory(t *testing.T) {
 	t.Parallel()
-	r := newRun()
+	r := newMemoryRun()
 	step := func(low uint64, events int, want values, operations ...operation) {
 		t.Helper()
 		r.do(operations...)
-		r.Advance(low, false)
+		r.advance(low, false)
 		if len(r.events) != events {
 			t.Errorf("before %d: %d events, want %d", low, len(r.events), events)
 		}
@@ -278,9 +278,9 @@ func TestAdvance(t *testing.T) {
 // Once too many allocations are live, further ones are events that no counter counts.
 func TestMaxLive(t *testing.T) {
 	t.Parallel()
-	r := newRun()
+	r := newMemoryRun()
 	r.do(operation{"a", 10, allocates, device, 0, 0x1, 100}, operation{"b", 11, allocates, device, 0, 0x1, 10}, operation{"b", 12, allocates, device, 0, 0x2, 10})
-	r.Advance(20, false)
+	r.advance(20, false)
 	r.Room.Most = 3
 	r.do(
 		operation{"a", 20, allocates, device, 0, 0x2, 100}, // no room

@@ -1,4 +1,4 @@
-package memory
+package join
 
 import (
 	"math"
@@ -11,8 +11,8 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// pool is a record of a local pool.
-func pool(operation uint32, address, size, used uint64) *tracelog.MemoryPool {
+// poolRecord is a record of a local pool.
+func poolRecord(operation uint32, address, size, used uint64) *tracelog.MemoryPool {
 	return &tracelog.MemoryPool{Operation: operation, PoolKind: cudaapi.LocalPool, Address: address, Size: size, Used: used}
 }
 
@@ -26,22 +26,22 @@ func fromPool(operation uint32, address, bytes, pool, size, used uint64) *tracel
 func TestPools(t *testing.T) {
 	t.Parallel()
 	const created, destroyed, trimmed = 1, 2, 3
-	r := newRun()
+	r := newMemoryRun()
 	a, b := r.process("a"), r.process("b")
-	a.AddPool(pool(created, 1, 1000, 0), 10, 0)
-	a.AddPool(pool(created, 2, 500, 0), 20, 0)
-	a.Add(fromPool(allocates, 0x1, 100, 1, 1000, 100), 30)
-	a.Add(fromPool(allocates, 0x2, 2000, 1, 3000, 2100), 40) // the pool grows
-	b.Add(fromPool(allocates, 0x1, 70, 1, 700, 70), 45)
+	a.addPool(poolRecord(created, 1, 1000, 0), 10, 0)
+	a.addPool(poolRecord(created, 2, 500, 0), 20, 0)
+	a.addRecord(fromPool(allocates, 0x1, 100, 1, 1000, 100), 30)
+	a.addRecord(fromPool(allocates, 0x2, 2000, 1, 3000, 2100), 40) // the pool grows
+	b.addRecord(fromPool(allocates, 0x1, 70, 1, 700, 70), 45)
 	onOther := fromPool(allocates, 0x3, 9, 1, 90, 9)
 	onOther.Device = 1
-	a.Add(onOther, 46)                              // of the same address, on another GPU
-	a.Add(fromPool(allocates, 0x4, 5, 1, 0, 0), 47) // CUPTI does not tell
-	a.AddPool(&tracelog.MemoryPool{Operation: created, PoolKind: 2, Address: 3, Size: 12345}, 48, 0)
-	a.Add(fromPool(releases, 0x2, 2000, 1, 3000, 100), 50)
-	a.AddPool(pool(trimmed, 1, 1000, 100), 60, 0)
-	a.AddPool(pool(destroyed, 2, 500, 0), 70, 0)
-	a.Ends(80)
+	a.addRecord(onOther, 46)                              // of the same address, on another GPU
+	a.addRecord(fromPool(allocates, 0x4, 5, 1, 0, 0), 47) // CUPTI does not tell
+	a.addPool(&tracelog.MemoryPool{Operation: created, PoolKind: 2, Address: 3, Size: 12345}, 48, 0)
+	a.addRecord(fromPool(releases, 0x2, 2000, 1, 3000, 100), 50)
+	a.addPool(poolRecord(trimmed, 1, 1000, 100), 60, 0)
+	a.addPool(poolRecord(destroyed, 2, 500, 0), 70, 0)
+	a.endsAt(80)
 	r.finish()
 	want := values{
 		"a memory pools, reserved (GPU 0)": " 10=1000 20=1500 40=3500 60=1500 70=1000 80=0",
@@ -65,13 +65,13 @@ func TestPools(t *testing.T) {
 // TestPoolsBounded keeps a bounded number of pools, whatever their sizes.
 func TestPoolsBounded(t *testing.T) {
 	t.Parallel()
-	r := newRun()
+	r := newMemoryRun()
 	a := r.process("a")
-	for i := range uint64(MaxPools + 3) {
-		a.AddPool(pool(1, 1+i, 1, 0), i, 0)
+	for i := range uint64(MaxMemoryPools + 3) {
+		a.addPool(poolRecord(1, 1+i, 1, 0), i, 0)
 	}
-	a.AddPool(pool(1, 1, math.MaxUint64, math.MaxUint64), MaxPools+9, 0)
-	a.Ends(MaxPools + 10)
+	a.addPool(poolRecord(1, 1, math.MaxUint64, math.MaxUint64), MaxMemoryPools+9, 0)
+	a.endsAt(MaxMemoryPools + 10)
 	r.finish()
 	if r.DroppedPools != 3 || r.pools != 0 {
 		t.Errorf("%d pools dropped, %d stay; want 3 and 0", r.DroppedPools, r.pools)
