@@ -122,7 +122,11 @@ func (i *injection) watched(p *program) string {
 
 // Hello probes a process that has initialised CUDA and waits for the answer. The process goes on
 // when Hello returns.
-func (i *injection) Hello(p cupti.Peer) cupti.GoConfig {
+func (i *injection) Hello(p cupti.Peer) (cupti.GoConfig, cupti.Follower) {
+	return i.meet(p), follower{i, p}
+}
+
+func (i *injection) meet(p cupti.Peer) cupti.GoConfig {
 	<-i.opened
 	mapped, err := procfs.Files(int(p.PID))
 	if err != nil {
@@ -172,28 +176,34 @@ func (i *injection) notInTime(pid uint32) {
 	}
 }
 
-// Absent is called for a process that runs unrecorded although it said hello.
-func (i *injection) Absent(p cupti.Peer, why string) { i.tracees.setAbsent(p.ID, why) }
+// A follower is told of a process.
+type follower struct {
+	*injection
+	peer cupti.Peer
+}
 
-// Cut is called for a process whose records ended before it did; Note has said why.
-func (i *injection) Cut(p cupti.Peer) { i.tracees.setCut(p.ID) }
-
-// End is called at the end of a process.
-func (i *injection) End(p cupti.Peer, e tracelog.ProcessEnd) {
-	i.tracees.end(p.ID, e)
-	if i.calls.sites != nil {
-		i.calls.sites.end(p)
+// End is called at the end of the process.
+func (f follower) End(e cupti.End) {
+	if e.Absent != "" {
+		f.tracees.setAbsent(f.peer.ID, e.Absent)
+	}
+	if e.Cut {
+		f.tracees.setCut(f.peer.ID)
+	}
+	f.tracees.end(f.peer.ID, e.ProcessEnd)
+	if f.calls.sites != nil {
+		f.calls.sites.end(f.peer)
 	}
 }
 
 // FindCaller finds out where a call was made.
-func (i *injection) FindCaller(p cupti.Peer, c cupti.Chain, need func(depth int)) (caller uint32) {
-	return i.calls.sites.find(p, c, need)
+func (f follower) FindCaller(c cupti.Chain, need func(depth int)) (caller uint32) {
+	return f.calls.sites.find(f.peer, c, need)
 }
 
 // FindFunction finds out which function of the driver a thread is in.
-func (i *injection) FindFunction(p cupti.Peer, c cupti.OpenCall) string {
-	return i.calls.sites.function(p, c.Inner)
+func (f follower) FindFunction(c cupti.OpenCall) string {
+	return f.calls.sites.function(f.peer, c.Inner)
 }
 
 // nameless is called when nothing names the functions of a process's runtime.
@@ -207,20 +217,23 @@ func (i *injection) wantsCallers() bool {
 	return i.calls.source == CallsCUPTI && !i.opts.Runtime && driverTellsAll(i.opts.Functions)
 }
 
+// Warn is called with a line from the server.
+func (i *injection) Warn(pid uint32, text string) { i.report.miss(pid, text) }
+
 // Note is called with a line from the injected library.
-func (i *injection) Note(p cupti.Peer, severity uint32, text string) {
-	if severity >= tracelog.NoteWarning && !i.tracees.hasRival(p.PID) {
-		i.report.miss(p.PID, text)
+func (f follower) Note(severity uint32, text string) {
+	if severity >= tracelog.NoteWarning && !f.tracees.hasRival(f.peer.PID) {
+		f.report.miss(f.peer.PID, text)
 		return
 	}
-	i.report.note(p.PID, severity, text)
+	f.report.note(f.peer.PID, severity, text)
 }
 
 // WatchExit makes a process hand over its last GPU records before an end that it cannot see
 // itself. With a probe on cuProfilerStart and cuProfilerStop these tell the process, too.
-func (i *injection) WatchExit(p cupti.Peer, signal uint32, handler uint64) (ranges bool) {
-	watched := i.calls.watchExit(p.PID, signal, handler)
-	return watched && i.calls.probed && i.opts.CaptureRange
+func (f follower) WatchExit(signal uint32, handler uint64) (ranges bool) {
+	watched := f.calls.watchExit(f.peer.PID, signal, handler)
+	return watched && f.calls.probed && f.opts.CaptureRange
 }
 
 // registered is called for every registration with CUPTI. CUPTI serves the client that came
@@ -277,8 +290,6 @@ func (r records) Add(record tracelog.Record) {
 	switch record := record.(type) {
 	case *tracelog.Device, *tracelog.Context:
 		r.i.metrics.see(record)
-	case *tracelog.CUPTI:
-		r.i.started(record)
 	}
 }
 
@@ -289,9 +300,9 @@ func addLink(d *tracelog.Device, l pcie.Link) {
 	d.PCIeMaxGeneration, d.PCIeMaxWidth = l.MaxGeneration, l.MaxWidth
 }
 
-// started is called when the library has loaded libcupti into a process and registered with it.
+// Status is called when the library has loaded libcupti into a process and registered with it, or not.
 // It probes libcupti: a client that registers from now on is a rival.
-func (i *injection) started(c *tracelog.CUPTI) {
+func (i follower) Status(c tracelog.CUPTI) {
 	i.calls.attach(c.PID)
 	defer i.tracees.change(c.PID, func(t *tracee) { t.answered = true })
 	switch {
@@ -300,7 +311,7 @@ func (i *injection) started(c *tracelog.CUPTI) {
 	case i.tracees.wasRecorded(c.PID): // it no longer is
 		i.taken(c.PID)
 	default:
-		i.withoutCUPTI(c)
+		i.withoutCUPTI(&c)
 	}
 }
 

@@ -8,14 +8,6 @@ import (
 	"time"
 )
 
-// absentees is an audience that is told of processes that run unrecorded.
-type absentees struct {
-	*audience
-	why chan string
-}
-
-func (a absentees) Absent(_ Peer, why string) { a.why <- why }
-
 // A process that closes the connection after its hello ran on unrecorded: because GO came too late, or
 // because its library could not start.
 func TestAbsence(t *testing.T) {
@@ -28,7 +20,7 @@ func TestAbsence(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a := absentees{&audience{}, make(chan string, 1)}
+		a := &audience{}
 		go s.Serve(a)
 		conn := dial(t, s)
 		hello := helloPayload(wireVersion, 4)
@@ -40,14 +32,12 @@ func TestAbsence(t *testing.T) {
 			t.Fatal(err)
 		}
 		conn.Close()
-		if why := <-a.why; !strings.HasPrefix(why, want) {
-			t.Errorf("after %v: %q, want %q", waited, why, want)
-		}
+		s.Wait(patience)
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
-		if len(a.ends) != 1 || a.ends[0].Complete != 0 {
-			t.Errorf("ends %+v", a.ends)
+		if len(a.ends) != 1 || a.ends[0].Complete != 0 || !strings.HasPrefix(a.ends[0].Absent, want) {
+			t.Errorf("after %v: ends %+v, want %q", waited, a.ends, want)
 		}
 	}
 }

@@ -49,7 +49,7 @@ type GoConfig struct {
 	// not set probes. It takes a few FlushIntervals and needs CUPTI 13. Now and then a thread
 	// of the library calls cuDeviceGetCount.
 	WatchRivals bool
-	// Callers finds out where calls of the driver were made; the Handler must be a [CallerFinder].
+	// Callers finds out where calls of the driver were made; by [Follower.FindCaller].
 	// Calls of the runtime then have no API records: their names are found with the callers. A
 	// process where that is impossible makes records of the runtime's calls, and a Note says so.
 	Callers bool

@@ -18,7 +18,7 @@
 // them until the process ends. [Server.Pause] and [Server.Resume] switch records off and on in
 // all processes. With GoConfig.CaptureRange each process switches them itself, where it calls
 // cudaProfilerStart and cudaProfilerStop. It sees these calls by a CUPTI subscription, unless
-// [ExitWatcher] has them signalled: a process has one subscription, and the program's own
+// [Follower.WatchExit] has them signalled: a process has one subscription, and the program's own
 // profiler may want it. NVTX loads the same library by NVTX_INJECTION64_PATH, and the library
 // passes NVTX's functions on to libcupti.
 //
@@ -30,12 +30,12 @@
 //
 // Some ends run no exit handlers. Before such an end the library hands over the records that it
 // has: on signals for which the program has no handler, in quick_exit, and when a thread gets
-// the exit signal that [ExitWatcher] was told of. A probe sends that signal on the way into
+// the exit signal that [Follower.WatchExit] was told of. A probe sends that signal on the way into
 // _exit and exec. Of a process that was killed, everything up to the time Until of its end has
 // arrived.
 //
 // With GoConfig.Callers the library also finds the return addresses above each call of the driver.
-// A [CallerFinder] turns them into caller records. The runtime's functions need no API records
+// [Follower.FindCaller] turns them into caller records. The runtime's functions need no API records
 // then, which are what costs a program most. Where CUPTI does not tell who calls, they have records
 // as usual.
 //

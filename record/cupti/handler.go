@@ -7,31 +7,25 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// A Handler is told of processes. Its methods are called from several goroutines at a time;
-// about one process from one goroutine at a time.
+// A Handler is told of processes that connect. Its methods are called from several goroutines at a time.
 type Handler interface {
+	// Wants is called first, with the PID and the user alone. A process that is not wanted goes on at
+	// once, unrecorded; nothing else is called for it.
+	Wants(p Peer) bool
 	// Hello is called when a process has initialised CUDA and waits for the answer. It should
 	// take no more than 10 s: 10 s after its hello the process runs on unrecorded.
-	Hello(p Peer) GoConfig
-	// End is called when the last record of a process has reached the sink. In e:
-	//
-	//   - Complete is 1 if no record is missing: the process said goodbye, or it handed over
-	//     and sent nothing more, and no other CUPTI client had taken its records. It is also 1
-	//     if CUPTI recorded nothing in it. If it is 1 the counts are CUPTI's own, otherwise
-	//     those of the records that arrived.
-	//   - Until is the time up to which all GPU work has arrived.
-	//   - Reason is "exit", "quick_exit" or "signal N (NAME)". It is "" if the process cannot
-	//     know it, as for _exit and exec, or was not asked.
-	//   - Status is -1.
-	End(p Peer, e tracelog.ProcessEnd)
-	// Note is called with a line for a person; severity is one of tracelog's.
-	Note(p Peer, severity uint32, text string)
+	Hello(p Peer) (GoConfig, Follower)
+	// Warn is called with a line for a person, about a process without a Follower or, with PID 0, about all.
+	Warn(pid uint32, text string)
 }
 
-// An ExitWatcher is a Handler that notices threads that enter _exit, exec or the program's own
-// handler of a signal. The process itself cannot notice these.
-type ExitWatcher interface {
-	// WatchExit is called when recording has begun in a process. A thread that gets the signal,
+// A Follower is told of one process, from one goroutine at a time.
+type Follower interface {
+	// Status is called when the sink has got a CUPTI record of the process, which waits for the first
+	// to be handled.
+	Status(c tracelog.CUPTI)
+	// WatchExit is called when recording has begun in the process. It notices threads that enter _exit, exec or the
+	// program's own handler of a signal, which the process itself cannot notice. A thread that gets the signal,
 	// unless signal is 0, waits in its handler until everything is handed over. The signal may
 	// be sent only while its handler in the process is the function at address handler, only to
 	// threads that do not block it, and not to a process that shares the memory but has another
@@ -39,39 +33,36 @@ type ExitWatcher interface {
 	//
 	// With GoConfig.CaptureRange, ranges says that the signal also comes where a thread enters
 	// cuProfilerStart or cuProfilerStop. The process then needs no CUPTI subscription to see these.
-	WatchExit(p Peer, signal uint32, handler uint64) (ranges bool)
-}
-
-// A Chooser is a Handler that leaves processes out.
-type Chooser interface {
-	// Wants is called before Hello, with the PID and the user alone. A process that is not wanted goes on at
-	// once, unrecorded; nothing else is called for it.
-	Wants(p Peer) bool
-}
-
-// An AbsenceTaker is a Handler that is told of processes that said hello and run unrecorded.
-type AbsenceTaker interface {
-	// Absent is called before End. why continues a sentence about several processes.
-	Absent(p Peer, why string)
-}
-
-// A CutTaker is a Handler that is told of processes whose records ended before the process did.
-type CutTaker interface {
-	// Cut is called before End. A Note has said why.
-	Cut(p Peer)
-}
-
-// A CallerFinder is a Handler that finds out where calls were made.
-type CallerFinder interface {
-	// FindCaller is called with each new chain of a process. It returns the ID of the caller record
-	// that calls with that chain get, 0 for none. It should not wait: the process's records wait
+	WatchExit(signal uint32, handler uint64) (ranges bool)
+	// FindCaller is called with each new chain of a process with GoConfig.Callers. It returns the ID of the caller
+	// record that calls with that chain get, 0 for none. It should not wait: the process's records wait
 	// meanwhile. need is to be called, by any goroutine and at any time, when it is known how many
 	// addresses of chains with this innermost address are of use: the process leaves the rest out.
 	// A chain that is too short needs more addresses than it has.
-	FindCaller(p Peer, c Chain, need func(depth int)) (caller uint32)
+	FindCaller(c Chain, need func(depth int)) (caller uint32)
 	// FindFunction returns the name of the driver's function that was called, "" if it is not certain.
-	// It is called at the end of a process.
-	FindFunction(p Peer, c OpenCall) string
+	// It is called at the end of a process with GoConfig.Callers.
+	FindFunction(c OpenCall) string
+	// Note is called with a line for a person; severity is one of tracelog's.
+	Note(severity uint32, text string)
+	// End is called when the last record of the process has reached the sink.
+	End(e End)
+}
+
+// An End is the end of a process, or of its recording.
+//
+//   - Complete is 1 if no record is missing: the process said goodbye, or it handed over
+//     and sent nothing more, and no other CUPTI client had taken its records. It is also 1
+//     if CUPTI recorded nothing in it. If it is 1 the counts are CUPTI's own, otherwise
+//     those of the records that arrived.
+//   - Until is the time up to which all GPU work has arrived.
+//   - Reason is "exit", "quick_exit" or "signal N (NAME)". It is "" if the process cannot
+//     know it, as for _exit and exec, or was not asked.
+//   - Status is -1.
+type End struct {
+	tracelog.ProcessEnd
+	Absent string // why the process ran unrecorded although it said hello; continues a sentence about several processes
+	Cut    bool   // its records ended before it did; a note has said why
 }
 
 // A Chain is the return addresses above a call of the driver, innermost first. It is as the

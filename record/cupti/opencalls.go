@@ -135,8 +135,7 @@ func (l *callLog) passed(tid uint32, start uint64) bool {
 
 // addOpenCalls logs the calls that the process's threads were in when it ended, or was told to stop.
 func (p *peer) addOpenCalls() {
-	f, ok := p.handler.(CallerFinder)
-	if !ok || p.taken || p.broken || p.clockMoved || p.bye != nil && p.bye.reason != byeStop {
+	if !p.callers || p.taken || p.broken || p.clockMoved || p.bye != nil && p.bye.reason != byeStop {
 		return
 	}
 	for _, c := range p.openCalls() {
@@ -144,7 +143,7 @@ func (p *peer) addOpenCalls() {
 		if p.decoder.called.passed(c.TID, c.Start) {
 			continue
 		}
-		name := f.FindFunction(p.Peer, c)
+		name := p.follower.FindFunction(c)
 		if name == "" {
 			continue
 		}

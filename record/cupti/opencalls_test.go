@@ -110,7 +110,7 @@ func TestPrivateMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := absentees{&audience{}, make(chan string, 1)}
+	a := &audience{}
 	go s.Serve(a)
 	cmd := play{"program", []string{"return", "2", "1000"}, nil}.command(t, s.Environ(os.Environ()))
 	stdout, stderr, code := runCommand(t, cmd)

@@ -25,11 +25,13 @@ const (
 type peer struct {
 	Peer
 	link
-	known   atomic.Uint32 // the PID, for other goroutines; 0 before
-	server  *Server
-	owner   Owner // of the entrance that the process came to
-	handler Handler
-	decoder decoder
+	known    atomic.Uint32 // the PID, for other goroutines; 0 before
+	server   *Server
+	owner    Owner // of the entrance that the process came to
+	handler  Handler
+	follower Follower // from its hello on
+	callers  bool     // of GoConfig
+	decoder  decoder
 
 	cupti    tracelog.CUPTI // the record that was logged last
 	bye      *bye           // the BYE, nil before it
@@ -76,15 +78,7 @@ func (p *peer) hear(messages *messageReader) {
 	p.complainOfNames()
 	p.explain()
 	p.addOpenCalls()
-	if t, ok := p.handler.(AbsenceTaker); ok {
-		if why := p.absence(); why != "" {
-			t.Absent(p.Peer, why)
-		}
-	}
-	if t, ok := p.handler.(CutTaker); ok && p.isCut() {
-		t.Cut(p.Peer)
-	}
-	p.handler.End(p.Peer, p.end())
+	p.follower.End(End{p.end(), p.absence(), p.isCut()})
 }
 
 // identify asks the kernel which process is at the other end, and refuses strangers. The
@@ -120,7 +114,7 @@ func (p *peer) greet(m *messageReader) (stays bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if c, ok := p.handler.(Chooser); ok && !c.Wants(p.Peer) {
+	if !p.handler.Wants(p.Peer) {
 		return false, nil // the end of the connection is the answer
 	}
 	if t == msgLocate {
@@ -141,12 +135,13 @@ func (p *peer) greet(m *messageReader) (stays bool, err error) {
 	deadline := p.Deadline()
 	p.last = lastDeadline(deadline)
 	stop := p.keep(deadline, p.last)
-	config := p.handler.Hello(p.Peer).withDefaults()
+	config, f := p.handler.Hello(p.Peer)
 	p.deadline = stop()
+	p.follower, p.callers = f, config.Callers
+	config = config.withDefaults()
 	config.within = p.server.within
-	if f, ok := p.handler.(CallerFinder); ok && config.Callers {
-		p.decoder.callers.find = func(c Chain, need func(int)) uint32 { return f.FindCaller(p.Peer, c, need) }
-		p.decoder.callers.tell = p.tellDepth
+	if p.callers {
+		p.decoder.callers.find, p.decoder.callers.tell = f.FindCaller, p.tellDepth
 	}
 	p.answer(p.PID, func() GoConfig { return p.server.newcomers.config(config) })
 	return true, nil
@@ -238,7 +233,7 @@ func (p *peer) message(t messageType, payload []byte) error {
 	case msgNote:
 		severity, text, err := parseNote(payload)
 		if err == nil {
-			p.handler.Note(p.Peer, severity, text)
+			p.follower.Note(severity, text)
 		}
 		return err
 	case msgBye:
@@ -269,14 +264,12 @@ func (p *peer) status(payload []byte) error {
 		p.cupti.Status = "off"
 	}
 	p.report()
-	if w, ok := p.handler.(ExitWatcher); ok && s.on {
-		if w.WatchExit(p.Peer, s.exitSignal, s.exitHandler) {
-			p.tell(msgRange)
-		}
+	if s.on && p.follower.WatchExit(s.exitSignal, s.exitHandler) {
+		p.tell(msgRange)
 	}
 	p.tell(msgReady)
 	if s.on && s.text != "" {
-		p.handler.Note(p.Peer, tracelog.NoteWarning, "CUPTI does not record everything: "+s.text)
+		p.follower.Note(tracelog.NoteWarning, "CUPTI does not record everything: "+s.text)
 	}
 	return nil
 }
@@ -289,7 +282,7 @@ func (p *peer) takenOver(why string) {
 	p.taken = true
 	p.cupti.Status = why
 	p.report()
-	p.handler.Note(p.Peer, tracelog.NoteWarning, fmt.Sprintf(
+	p.follower.Note(tracelog.NoteWarning, fmt.Sprintf(
 		"process %d: from here to its end the log lacks its calls and GPU work that CUPTI records: %s (run it without its own profiler)", p.PID, why))
 }
 
@@ -301,7 +294,7 @@ func (p *peer) clock(payload []byte) error {
 	p.clockMoved = p.clockMoved || mode != clockCommon
 	if mode == clockSilent {
 		p.server.newcomers.keepOwnClock()
-		p.handler.Note(p.Peer, tracelog.NoteWarning, fmt.Sprintf("process %d: kernels have no times, %s", p.PID,
+		p.follower.Note(tracelog.NoteWarning, fmt.Sprintf("process %d: kernels have no times, %s", p.PID,
 			"because this release of CUPTI gives none on our clock; processes that start later are recorded on CUPTI's own clock"))
 		return nil
 	}
@@ -344,6 +337,7 @@ func (p *peer) handover(payload []byte) error {
 func (p *peer) report() {
 	c := p.cupti
 	p.server.sink.Add(&c)
+	p.follower.Status(c)
 }
 
 func (p *peer) lost(payload []byte) error {
@@ -355,7 +349,7 @@ func (p *peer) lost(payload []byte) error {
 	return nil
 }
 
-// complain tells the handler that a process sent a malformed message. It is silent about a
+// complain says that a process sent a malformed message. It is silent about a
 // connection that ended: processes get killed, and End says that the recording is not complete.
 func (p *peer) complain(err error) {
 	var nonsense protocolError
@@ -365,20 +359,24 @@ func (p *peer) complain(err error) {
 		return
 	}
 	p.broken = true
-	p.handler.Note(p.Peer, tracelog.NoteWarning, fmt.Sprintf(
-		"process %d: its GPU work from here on is missing: it sent a malformed message (%s)", p.PID, nonsense))
+	text := fmt.Sprintf("process %d: its GPU work from here on is missing: it sent a malformed message (%s)", p.PID, nonsense)
+	if p.follower == nil {
+		p.handler.Warn(p.PID, text)
+		return
+	}
+	p.follower.Note(tracelog.NoteWarning, text)
 }
 
-// complainOfNames tells the handler how many names of a process found no room.
+// complainOfNames says how many names of a process found no room.
 func (p *peer) complainOfNames() {
 	if n := p.decoder.unnamed; n > 0 {
-		p.handler.Note(p.Peer, tracelog.NoteWarning, fmt.Sprintf(
+		p.follower.Note(tracelog.NoteWarning, fmt.Sprintf(
 			"process %d: %s missing: the names of all processes together need more than the %s that recording allows them",
 			p.PID, figures.Count(n, "name is", "names are"), figures.Bytes(peerBytesMax)))
 	}
 }
 
-// explain tells the handler why a process stopped sending before its end.
+// explain says why a process stopped sending before its end.
 func (p *peer) explain() {
 	why := ""
 	switch {
@@ -394,7 +392,7 @@ func (p *peer) explain() {
 		why = "the injected library could not go on"
 	}
 	p.failed = true
-	p.handler.Note(p.Peer, tracelog.NoteWarning, fmt.Sprintf("process %d: its GPU work from here on is missing: %s", p.PID, why))
+	p.follower.Note(tracelog.NoteWarning, fmt.Sprintf("process %d: its GPU work from here on is missing: %s", p.PID, why))
 }
 
 // runsOn says whether a process that sends nothing more goes on all the same. One that is about to end

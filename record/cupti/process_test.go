@@ -280,7 +280,7 @@ func TestStalledRecorder(t *testing.T) {
 // answered answers a process's hello, and reads nothing of what it then sends.
 func (s *stage) answered(t *testing.T, conn *net.UnixConn, c GoConfig) (*peer, *messageReader) {
 	t.Helper()
-	p := &peer{link: link{conn: conn, hub: s.server.hub}, server: s.server, handler: s.audience}
+	p := &peer{link: link{conn: conn, hub: s.server.hub}, server: s.server, handler: s.audience, follower: s.audience}
 	if err := p.identify(); err != nil {
 		t.Error(err)
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/cudatrace/cudatrace/record/cupti/privatefolder"
 	"github.com/cudatrace/cudatrace/record/cupti/shared"
 	"github.com/cudatrace/cudatrace/record/errno"
-	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
 // Owner is the user that the recorded programs run as.
@@ -130,7 +129,7 @@ func (s *Server) accept(e Entrance, h Handler) {
 		}
 		if err != nil { // the process waits meanwhile
 			told.Do(func() {
-				h.Note(Peer{}, tracelog.NoteWarning, "processes may run unrecorded: none can be accepted now: "+errno.Words(err))
+				h.Warn(0, "processes may run unrecorded: none can be accepted now: "+errno.Words(err))
 			})
 			time.Sleep(10 * time.Millisecond)
 			continue
@@ -143,7 +142,7 @@ func (s *Server) accept(e Entrance, h Handler) {
 			go p.serve()
 		}
 		if full {
-			h.Note(Peer{}, tracelog.NoteWarning, fmt.Sprintf(
+			h.Warn(0, fmt.Sprintf(
 				"%d processes are recorded at a time: further ones run unrecorded until one of these has ended", peersMax))
 		}
 	}

@@ -130,7 +130,7 @@ type audience struct {
 	config GoConfig
 	mu     sync.Mutex
 	peers  []Peer
-	ends   []tracelog.ProcessEnd
+	ends   []End
 	notes  []string
 	exits  []exitSignal
 	chains []Chain
@@ -146,7 +146,7 @@ type exitSignal struct {
 	handler uint64
 }
 
-func (a *audience) WatchExit(_ Peer, signal uint32, handler uint64) bool {
+func (a *audience) WatchExit(signal uint32, handler uint64) bool {
 	if a.gate != nil {
 		<-a.gate
 	}
@@ -157,7 +157,7 @@ func (a *audience) WatchExit(_ Peer, signal uint32, handler uint64) bool {
 }
 
 // FindCaller numbers chains from 1.
-func (a *audience) FindCaller(_ Peer, c Chain, need func(int)) uint32 {
+func (a *audience) FindCaller(c Chain, need func(int)) uint32 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.chains = append(a.chains, c)
@@ -168,14 +168,16 @@ func (a *audience) FindCaller(_ Peer, c Chain, need func(int)) uint32 {
 }
 
 // FindFunction names all functions alike.
-func (a *audience) FindFunction(_ Peer, c OpenCall) string {
+func (a *audience) FindFunction(c OpenCall) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.inside = append(a.inside, c)
 	return "cuInner"
 }
 
-func (a *audience) Hello(p Peer) GoConfig {
+func (*audience) Wants(Peer) bool { return true }
+
+func (a *audience) Hello(p Peer) (GoConfig, Follower) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.peers = append(a.peers, p)
@@ -183,16 +185,20 @@ func (a *audience) Hello(p Peer) GoConfig {
 	if mapped, err := procfs.Files(int(p.PID)); err == nil {
 		c.Candidates = append(libcupti.Locate(int(p.PID), mapped), c.Candidates...)
 	}
-	return c
+	return c, a
 }
 
-func (a *audience) End(_ Peer, e tracelog.ProcessEnd) {
+func (*audience) Status(tracelog.CUPTI) {}
+
+func (a *audience) End(e End) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.ends = append(a.ends, e)
 }
 
-func (a *audience) Note(_ Peer, _ uint32, text string) {
+func (a *audience) Warn(_ uint32, text string) { a.Note(tracelog.NoteWarning, text) }
+
+func (a *audience) Note(_ uint32, text string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.notes = append(a.notes, text)

@@ -74,7 +74,7 @@ type slow struct {
 	told chan struct{}
 }
 
-func (s slow) Hello(p Peer) GoConfig {
+func (s slow) Hello(p Peer) (GoConfig, Follower) {
 	<-s.told
 	return s.audience.Hello(p)
 }

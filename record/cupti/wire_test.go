@@ -390,7 +390,7 @@ func TestReasons(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			p := &peer{server: &Server{sink: nowhere{}}, handler: silent{}, decoder: decoder{pid: 1, shared: new(peerMemory), sink: nowhere{}}}
+			p := &peer{server: &Server{sink: nowhere{}}, follower: silent{}, decoder: decoder{pid: 1, shared: new(peerMemory), sink: nowhere{}}}
 			p.complain(p.receive(&messageReader{memory: new(peerMemory), r: strings.NewReader(string(test.in))}))
 			e := p.end()
 			if e.Complete != test.complete || e.Until != test.until || e.Reason != test.reason {
@@ -422,7 +422,7 @@ func TestSeeds(t *testing.T) {
 func FuzzPeer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte) {
 		got := &collect{}
-		p := &peer{server: &Server{sink: got}, handler: silent{}, decoder: decoder{pid: 1, shared: new(peerMemory), sink: got}}
+		p := &peer{server: &Server{sink: got}, follower: silent{}, decoder: decoder{pid: 1, shared: new(peerMemory), sink: got}}
 		m := &messageReader{memory: new(peerMemory), r: strings.NewReader(string(in))}
 		kind, payload, err := m.next()
 		if err != nil || kind != msgHello {
@@ -446,12 +446,12 @@ func FuzzPeer(f *testing.F) {
 	})
 }
 
-// silent is a handler that hears everything and says nothing.
-type silent struct{}
+// silent is a follower that hears everything and says nothing.
+type silent struct{ Follower }
 
-func (silent) Hello(Peer) GoConfig           { return GoConfig{} }
-func (silent) End(Peer, tracelog.ProcessEnd) {}
-func (silent) Note(Peer, uint32, string)     {}
+func (silent) Status(tracelog.CUPTI)         {}
+func (silent) WatchExit(uint32, uint64) bool { return false }
+func (silent) Note(uint32, string)           {}
 
 func BenchmarkDecode(b *testing.B) {
 	kernel := record(tracelog.KindKernel, 1, 5, 0, 1000, 0, 1500, 0, 2, 3, 7, 4, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 32)
