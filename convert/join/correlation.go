@@ -33,8 +33,8 @@ type correlationSlot struct {
 	call        *call // the first call by start, which leads to the next one; nil for none
 }
 
-// A heldWork is work of which several calls may be the cause. The cause is certain when all calls are known that
-// begin before the work.
+// A heldWork is work of which several calls may be the cause. The cause is certain when all calls of their thread are
+// known that begin before the work.
 type heldWork struct {
 	orphan
 	correlation uint32
@@ -125,10 +125,11 @@ type orphan struct {
 	body    bool // see graphs
 }
 
+// The table has room for all calls and work that a Budget lets wait for each other.
 const (
 	firstSlots = 1 << 10
 	mostSlots  = 1 << 18
-	mostMore   = 1 << 17
+	mostMore   = 1 << 19
 )
 
 func (t *correlationTable) find(correlation uint32) *correlationSlot {

@@ -39,6 +39,7 @@ type Joiner struct {
 	options   Options
 	out       *pipeline.Pipeline
 	share     share // of the budget
+	pending   int   // calls and pieces of work that wait for each other
 	wanted    merge.Wanted
 	threads   *threads
 	streams   *streams
@@ -224,7 +225,17 @@ func (j *Joiner) workLow(s *streamWork, held int) uint64 {
 	if held > j.options.Budget.Records/2 {
 		return low
 	}
-	return min(low, timeline.End(j.callsLow(j.calling[s.key.PID]), workAhead))
+	return min(low, j.workKnown(s.key.PID))
+}
+
+// workKnown is the time up to which all work of a process is read, as far as the log has it. Work waits for calls, so it
+// is read little ahead of them. But where the records of one thread come late, the calls of the other threads pile up:
+// then their work is read whatever that thread has done.
+func (j *Joiner) workKnown(pid uint32) uint64 {
+	if j.pending > j.options.Budget.Calls/4 {
+		return j.working[pid].Low()
+	}
+	return timeline.End(j.callsLow(j.calling[pid]), workAhead)
 }
 
 // step shows the events before a time. Later blocks have no events before this time.
@@ -284,11 +295,12 @@ func (j *Joiner) mark(before uint64, all bool) (force bool) {
 	for _, p := range j.programs {
 		calls := j.callsLow(j.calling[p.PID])
 		p.correlation.calls = min(before, calls)
-		low := min(before, j.working[p.PID].Low(), timeline.End(calls, workAhead))
+		low := min(before, j.working[p.PID].Low(), j.workKnown(p.PID))
 		p.joinHeld(j.work, false)
 		p.work.mark(low)
 		p.graphs.settle(min(low, p.correlation.calls, p.unclosed), p, j.work)
 	}
+	j.pending = pending
 	if force = j.options.Budget.holdCalls(&j.share, pending); force || all {
 		for _, p := range j.programs {
 			p.joinHeld(j.work, true)

@@ -149,7 +149,11 @@ func (p *program) register(c *call, found *workJoiner) {
 		c.state |= awaiting
 		return
 	}
-	if slot = t.slot(c.Correlation); slot == nil || slot.holdsCause(c) {
+	if slot = t.slot(c.Correlation); slot == nil {
+		found.found.Forced++
+		return
+	}
+	if slot.holdsCause(c) {
 		return
 	}
 	c.state |= awaiting
@@ -169,6 +173,7 @@ func (p *program) adopt(correlation uint32, w *orphan, found *workJoiner) {
 	t := &p.correlation
 	switch slot := t.slot(correlation); {
 	case slot == nil:
+		found.found.Forced++
 	case slot.call == nil:
 		t.keep(slot, *w)
 	case w.body || w.start == 0 || slot.certain() != nil:
@@ -178,7 +183,8 @@ func (p *program) adopt(correlation uint32, w *orphan, found *workJoiner) {
 	}
 }
 
-// joinHeld joins the held work that begins before the calls that are known; with all, all of it.
+// joinHeld joins the held work that begins before a time up to which all calls of its call's thread are known; with all,
+// all of it. Calls with one correlation ID have one thread.
 func (p *program) joinHeld(found *workJoiner, all bool) {
 	t := &p.correlation
 	rest := t.held[:0]
@@ -187,7 +193,7 @@ func (p *program) joinHeld(found *workJoiner, all bool) {
 		switch slot := t.find(w.correlation); {
 		case slot == nil || slot.call == nil: // the call has been shown
 			p.adopt(w.correlation, &w.orphan, found)
-		case all || w.start < min(t.calls, slot.call.stack.opened(w.correlation)):
+		case all || w.start < min(slot.call.stack.known, slot.call.stack.opened(w.correlation)):
 			found.attach(&w.orphan, slot.cause(w.start))
 		default:
 			rest = append(rest, *w)

@@ -19,6 +19,7 @@ type stack struct {
 	pending callQueue
 	waits   waitThread
 	last    uint64 // latest start
+	known   uint64 // all calls that begin before this time are placed
 	begun   bool   // the sink knows the thread
 	launch  int32  // depth of the open launching call, deepest without one
 	unnamed bool   // that call is a part of CallStats.Unnamed

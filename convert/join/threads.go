@@ -68,11 +68,11 @@ func (l *threads) advance(t *threadCalls, low uint64, all bool) {
 		})
 		s.place(r)
 	}
-	if all {
-		return
-	}
 	for _, s := range t.stacks.values {
-		s.closeUntil(low)
+		s.known = low
+		if !all {
+			s.closeUntil(low)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package join
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -167,7 +168,7 @@ kernel pid=1 context=1 stream=7 start=200 dur=5 name=k`, Options{})
 	}
 }
 
-// overdue returns a log of calls whose GPU work runs long after them.
+// overdue returns a log of calls whose GPU work runs long after them and is read after them.
 func overdue(t testing.TB, calls int) logtest.Opener {
 	t.Helper()
 	g := logtest.NewGrowing(t)
@@ -175,6 +176,7 @@ func overdue(t testing.TB, calls int) logtest.Opener {
 	for i := range calls {
 		g.Append(fmt.Sprintf("api pid=1 tid=1 domain=1 name=cuLaunchKernel start=%d dur=5 correlation=%d", 100+10*i, 1+i))
 	}
+	g.Append("memset pid=1 context=1 stream=8 start=999999999 dur=1") // no work after it is read until all calls are
 	work := ""
 	for i := range calls {
 		work += fmt.Sprintf("kernel pid=1 context=1 stream=7 start=%d dur=5 correlation=%d name=k\n", 1_000_000_000+10*i, 1+i)
@@ -202,6 +204,72 @@ func TestCallsBudget(t *testing.T) {
 			}
 			j.timeline()
 		})
+	}
+}
+
+// A thread whose records come last holds nobody else's calls up: the work of other threads finds its calls meanwhile, a
+// copy, which may have several calls, those of its own thread.
+func TestLateThread(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		launches int
+		budget   Budget
+	}{
+		"small budget": {3000, Budget{Records: 1 << 20, Calls: 800}},
+		"much work":    {windowWork + 20_000, *DefaultBudget()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := newJoining(t, lateThread(t, test.launches), Options{Budget: &test.budget}).runInSteps()
+			if f := &j.Found; f.Forced != 0 || f.Work.Matched != uint64(test.launches)+2 {
+				t.Errorf("%d calls were shown early, %d of %d pieces of work have found their calls", f.Forced, f.Work.Matched, test.launches+2)
+			}
+			j.timeline()
+		})
+	}
+}
+
+// lateThread returns a log of a thread that launches kernels, and copies at the end or, where it launches much, at the
+// start. The only call of another thread is the first of all and comes last.
+func lateThread(t testing.TB, launches int) logtest.Opener {
+	t.Helper()
+	const part = 100
+	g := logtest.NewGrowing(t)
+	g.Append("process pid=1 start=1")
+	copies := launches + 1
+	if launches > windowWork {
+		copies = 1
+	}
+	for from := 1; from <= launches+1; from += part {
+		var apis, work strings.Builder
+		for i := from; i < min(from+part, launches+2); i++ {
+			call, kind := "cuLaunchKernel", "kernel name=k"
+			if i == copies {
+				call, kind = "cuMemcpyAsync", "memcpy"
+			}
+			start := 1000 + 100_000*i
+			fmt.Fprintf(&apis, "api pid=1 tid=1 domain=1 name=%s start=%d dur=50 correlation=%d\n", call, start, i)
+			fmt.Fprintf(&work, "%s pid=1 context=1 stream=7 start=%d dur=5 correlation=%d\n", kind, start+100, i)
+		}
+		if from == 1 {
+			work.WriteString("memcpy pid=1 context=1 stream=8 start=950 dur=5 correlation=900000\n")
+		}
+		g.Append(work.String())
+		g.Append(apis.String())
+	}
+	g.Append("api pid=1 tid=2 domain=1 name=cuMemcpyAsync start=900 dur=50 correlation=900000")
+	g.Finish(tracelog.End{Time: 1e12, Complete: 1})
+	return logtest.InMemory(g.Bytes())
+}
+
+// The table has room for everything that the budget lets wait.
+func TestCorrelationTableHoldsTheBudget(t *testing.T) {
+	t.Parallel()
+	var table correlationTable
+	for i := range DefaultBudget().Calls {
+		if table.slot(uint32(3*i)) == nil {
+			t.Fatalf("no slot for ID %d, the %dth of %d", 3*i, i, DefaultBudget().Calls)
+		}
 	}
 }
 
