@@ -36,7 +36,8 @@ type unseen struct {
 	looked      time.Time     // of the last look
 	full        time.Time     // of the last look at those processes, too, that were started with the setting
 	gap         time.Duration // the longest time for which a process may have used CUDA and have ended between two looks
-	doubt       bool          // there was time enough between two looks to start CUDA, and something was started
+	doubt       bool          // a process may have started CUDA and have ended in such a time
+	seen        traces        // at the last look
 }
 
 // A cleaned is a process that was started without the setting.
@@ -114,9 +115,10 @@ func (u *unseen) look(program int, know func(pid uint32) met, miss func(pid uint
 		u.full = began
 	}
 	heirs := map[int]bool{}
-	all, started := u.processes(program, miss)
-	for _, pid := range all {
+	seen := traces{alive: map[int]bool{}}
+	for _, pid := range u.processes(program, miss) {
 		has := know(uint32(pid))
+		seen.add(pid, has)
 		if has == running || u.told[pid] {
 			delete(u.since, pid)
 			delete(u.cleaned, pid)
@@ -143,25 +145,50 @@ func (u *unseen) look(program int, know func(pid uint32) met, miss func(pid uint
 		u.note(pid, err == nil && !hasSetting && !u.told[pid] && has == stranger, len(files) > 0, miss)
 	}
 	if !u.looked.IsZero() {
-		u.between(time.Since(u.looked), started)
+		u.between(time.Since(u.looked), seen)
 	}
 	u.looked = began
 }
 
 // between takes in the time from the beginning of a look to the end of the next one: each process is looked at once in either.
-func (u *unseen) between(time time.Duration, started bool) {
+func (u *unseen) between(time time.Duration, seen traces) {
 	u.gap = max(u.gap, time)
-	u.doubt = u.doubt || started && time >= cudaStart
+	u.doubt = u.doubt || time >= cudaStart && seen.ofOthers(&u.seen)
+	u.seen = seen
+}
+
+// Traces are what a process leaves behind that no look has met: one that has waited for it has its page faults, one that
+// has not has ended, too.
+type traces struct {
+	faults uint64       // of the ended children of all processes of the tree
+	alive  map[int]bool // the processes of the tree; true for those that are not recorded
+}
+
+func (t *traces) add(pid int, has met) {
+	faults, alive := procfs.ChildFaults(pid)
+	t.faults += faults
+	if alive {
+		t.alive[pid] = has != running
+	}
+}
+
+// ofOthers reports whether a process may have come and gone since the last look.
+func (t *traces) ofOthers(last *traces) bool {
+	for pid, unrecorded := range last.alive {
+		if _, alive := t.alive[pid]; unrecorded && !alive {
+			return true
+		}
+	}
+	return t.faults > last.faults
 }
 
 // processes lists the processes of the tree below the program, and those outside that were started without the setting
-// and whose parents have ended. It reports whether any process or thread of the machine was started since the last look.
-func (u *unseen) processes(program int, miss func(pid uint32, text string)) (all []int, started bool) {
-	newest, err := procfs.Newest()
-	if started = err != nil || newest != u.newest || u.tree == nil; started {
+// and whose parents have ended.
+func (u *unseen) processes(program int, miss func(pid uint32, text string)) []int {
+	if newest, err := procfs.Newest(); err != nil || newest != u.newest || u.tree == nil {
 		u.newest, u.tree = newest, procfs.Tree(program) // parents first
 	}
-	all = slices.Clone(u.tree)
+	all := slices.Clone(u.tree)
 	for pid, c := range u.cleaned {
 		if since, ok := procfs.Started(pid); !ok || since != c.since {
 			u.ended(pid, miss)
@@ -169,7 +196,7 @@ func (u *unseen) processes(program int, miss func(pid uint32, text string)) (all
 			all = append(all, pid)
 		}
 	}
-	return all, started
+	return all
 }
 
 // note follows a process, without the setting or not. One that is not alive has ended, and its parent has not asked how.

@@ -160,40 +160,66 @@ func TestUnseenEnd(t *testing.T) {
 	}
 }
 
-// TestBetweenLooks has looks follow each other sooner and later than CUDA needs to start, with and without new processes meanwhile.
+// TestBetweenLooks has looks follow each other sooner and later than CUDA needs to start, with and without traces of a process that
+// ran meanwhile.
 func TestBetweenLooks(t *testing.T) {
+	before := traces{faults: 100, alive: map[int]bool{1: true, 2: false}}
+	all, ended := before.alive, map[int]bool{2: false}
 	for _, c := range []struct {
-		time    time.Duration
-		started bool
-		want    bool
+		time time.Duration
+		seen traces
+		want bool
 	}{
-		{cudaStart - 1, true, false},
-		{time.Second, false, false},
-		{cudaStart, true, true},
+		{cudaStart - 1, traces{200, ended}, false},
+		{time.Second, before, false},
+		{time.Second, traces{100, map[int]bool{1: true, 2: false, 3: true}}, false},
+		{time.Second, traces{100, map[int]bool{1: false, 2: false}}, false}, // the other one is recorded now
+		{time.Second, traces{0, map[int]bool{1: true}}, false},              // a recorded process has ended
+		{cudaStart, traces{101, all}, true},
+		{cudaStart, traces{0, ended}, true},
 	} {
-		u := unseen{setting: "CUDA_INJECTION64_PATH=/library"}
-		u.between(c.time, c.started)
-		u.between(time.Millisecond, true)
+		u := unseen{setting: "CUDA_INJECTION64_PATH=/library", seen: before}
+		u.between(c.time, c.seen)
+		u.between(time.Millisecond, traces{1000, nil})
 		if u.gap != c.time || u.doubt != c.want {
 			t.Errorf("%+v: gap %v, doubt %t", c, u.gap, u.doubt)
 		}
 	}
 	u := unseen{setting: "CUDA_INJECTION64_PATH=/library"}
-	u.between(60*time.Millisecond, true)
+	u.between(60*time.Millisecond, traces{})
 	const want = "a process started without CUDA_INJECTION64_PATH in its environment (env -i and sudo leave it out) may have gone unnoticed if it used CUDA for less than 60.0 ms"
 	if got := u.watched(); got != want {
 		t.Errorf("it is said: %s", got)
 	}
 }
 
-// TestLookInterval takes the time from the beginning of a look to the end of the next one, in which a process was started.
-func TestLookInterval(t *testing.T) {
+// TestShortChild has a process start and end between two looks, long after the first one.
+func TestShortChild(t *testing.T) {
 	t.Parallel()
+	parent := exec.Command("sh", "-c", "while read x; do env -i true; echo done; done")
+	stdin, err := parent.StdinPipe()
+	stdout, err2 := parent.StdoutPipe()
+	if err := errors.Join(err, err2, parent.Start()); err != nil {
+		t.Fatal(err)
+	}
 	u := newUnseen("CUDA_INJECTION64_PATH=/library", nil)
 	defer u.close()
-	u.looked = time.Now().Add(-time.Hour)
-	u.look(os.Getpid(), func(uint32) met { return running }, nil)
-	if u.gap < time.Hour || !u.doubt {
-		t.Errorf("gap %v, doubt %t", u.gap, u.doubt)
+	lines := bufio.NewScanner(stdout)
+	look := func(want bool) {
+		u.looked = time.Now().Add(-time.Hour)
+		u.look(parent.Process.Pid, func(uint32) met { return running }, nil)
+		if u.gap < time.Hour || u.doubt != want {
+			t.Errorf("gap %v, doubt %t", u.gap, u.doubt)
+		}
+	}
+	look(false)
+	look(false)
+	if _, err := stdin.Write([]byte("\n")); err != nil || !lines.Scan() {
+		t.Error(err, lines.Err())
+	}
+	look(true)
+	stdin.Close()
+	if err := parent.Wait(); err != nil {
+		t.Error(err)
 	}
 }

@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/perfetto/tptest"
+	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
 // TestFewFiles records where few files may be open: the program runs as ever, and one line says what is
@@ -84,5 +87,18 @@ func TestLongTexts(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestCutTexts records texts that are longer than the injected library takes, and as long as that: those that it cuts are counted.
+func TestCutTexts(t *testing.T) {
+	t.Parallel()
+	for bytes, cut := range map[string]uint64{"32768": 0, "32769": 4} { // three marks, and the name of a domain
+		r := recordProgram(t, sim("nvtx"), "-t", "3", "-b", bytes, "-d", bytes)
+		if r.Lost[tracelog.LostStrings] != cut || r.LostTotal() != cut || r.Complete != (cut == 0) || r.RangeMarks != 14 {
+			t.Errorf("%s bytes: %d marks, lost %v, complete %t %q", bytes, r.RangeMarks, r.Lost, r.Complete, r.Reasons)
+		}
+		tr := tptest.Open(t, r.base+".pftrace")
+		expectRows(t, tr, min(cut, 1), "losses in the trace", "select count(*) from slice where name glob '*strings*'")
 	}
 }

@@ -96,6 +96,7 @@ var lostCauses = [...]string{
 	6: tracelog.LostCUPTIName,
 	7: tracelog.LostCUPTIUnreadable,
 	8: tracelog.LostCUPTIUnfinished,
+	9: tracelog.LostStrings,
 }
 
 var le = binary.LittleEndian

@@ -24,7 +24,7 @@ var wireNumbers = map[string]int{
 	"CT_GO_PAUSED": goPaused, "CT_GO_CAPTURE_RANGE": goCaptureRange, "CT_GO_OWN_CLOCK": goOwnClock,
 	"CT_GO_WATCH_RIVALS": goWatchRivals, "CT_GO_CALLERS": goCallers, "CT_GO_LATE": goLate, "CT_ARMED_PIDS": armedpage.MaxPIDs, "ct_armed": armedpage.Size, "CT_CHAINS": chainsMax, "CT_CHAIN_MAX": chainMax, "CT_LOST_CAUSES": len(lostCauses), "CT_LOST_QUEUE": 1,
 	"CT_LOST_CUPTI": 2, "CT_LOST_BUFFER": 3, "CT_LOST_TIME": 4, "CT_LOST_CLOCK": 5, "CT_LOST_NAME": 6,
-	"CT_LOST_UNREADABLE": 7, "CT_LOST_UNFINISHED": 8, "CT_MESSAGE_MAX": messageMax,
+	"CT_LOST_UNREADABLE": 7, "CT_LOST_UNFINISHED": 8, "CT_LOST_CUT": 9, "CT_MESSAGE_MAX": messageMax,
 	"CT_MSG_LOCATE": int(msgLocate), "CT_MSG_PAUSE": int(msgPause), "CT_MSG_RESUME": int(msgResume),
 	"CT_MSG_READY": int(msgReady), "CT_MSG_RIVAL": int(msgRival), "CT_MSG_HELLO": int(msgHello),
 	"CT_MSG_STATUS": int(msgStatus), "CT_MSG_BATCH": int(msgBatch), "CT_MSG_CLOCK": int(msgClock),

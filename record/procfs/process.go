@@ -159,6 +159,17 @@ func Forked(pid int) (parent int, forked bool) {
 	return parent, err1 == nil && err2 == nil && flags&forkNoExec != 0
 }
 
+// ChildFaults counts the page faults of the children of a process that have ended and that it has waited for. alive is false
+// of a process that has ended itself.
+func ChildFaults(pid int) (faults uint64, alive bool) {
+	fields := statFields(folder(pid))
+	if len(fields) < 9 {
+		return 0, false
+	}
+	faults, err := strconv.ParseUint(fields[8], 10, 64)
+	return faults, err == nil && fields[0] != "Z"
+}
+
 // Newest names the process or thread that was started last, of those that we see.
 func Newest() (string, error) {
 	text, err := Read("/proc/loadavg", MaxFacts)

@@ -128,7 +128,7 @@ const (
 	LostCUPTIUnfinished = "cupti_unfinished" // ends: work was still running at the last flush; the record is there
 	LostGPUMetrics      = "gpu_metrics"      // samples of a GPU's metrics: a buffer of the sampler or of the GPU was full; the count follows from the time
 	LostLogWrite        = "log_write"        // any record: the log could not be written
-	LostStrings         = "strings"          // texts: the string table was full, or the text too long
+	LostStrings         = "strings"          // texts: the string table was full, or the text too long for it or for the injected library
 	LostTime            = "impossible_time"  // any record: a reader refused it, its time is beyond 2^63 ns
 )
 

@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "clock.h"
 #include "lock.h"
 #include "mem.h"
 #include "queue.h"
@@ -89,17 +90,18 @@ static const char *keep(const char *text, uint32_t length)
 	return copy;
 }
 
-static void add(struct entry *e, const char *text, uint32_t length, uint64_t h)
+static bool add(struct entry *e, const char *text, uint32_t length, uint64_t h)
 {
 	if (last_id >= slots / 4 * 3)
-		return;
+		return false;
 	const char *copy = keep(text, length);
 	if (!copy || !ct_queue_string(last_id + 1, text, length))
-		return;
+		return false;
 	e->hash = h;
 	e->text = copy;
 	e->length = length;
 	e->id = ++last_id;
+	return true;
 }
 
 /* The number of a name; 0 for no name, and for one that found no room. */
@@ -111,8 +113,10 @@ uint32_t ct_name_number(const char *text)
 	uint64_t h = hash(text, length);
 	ct_lock(&lock);
 	struct entry *e = find(text, length, h);
-	if (e->id == 0)
-		add(e, text, length, h);
+	if (e->id == 0 && add(e, text, length, h) && length == CT_NAME_MAX && text[length]) {
+		uint64_t now = ct_now();
+		ct_queue_lost(CT_LOST_CUT, &(struct ct_loss){.count = 1, .from = now, .to = now});
+	}
 	uint32_t id = e->id;
 	ct_unlock(&lock);
 	return id;

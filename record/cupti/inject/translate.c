@@ -395,6 +395,8 @@ static void put_marker(struct ct_batch *b, const unsigned char *r, size_t left)
 	unsigned char *at = room(b, m.head.size, m.time);
 	if (!at)
 		return;
+	if (m.length == CT_NAME_MAX && s[m.length])
+		ct_batch_lost(b, CT_LOST_CUT, m.time);
 	memcpy(at, &m, sizeof m);
 	memset(at + sizeof m, 0, padded);
 	if (m.length > 0)

@@ -64,7 +64,7 @@
 
 #define CT_WIRE_VERSION 5u
 #define CT_MESSAGE_MAX (1u << 20)
-#define CT_NAME_MAX 32768u /* longer names are cut */
+#define CT_NAME_MAX 32768u /* longer texts are cut: CT_LOST_CUT */
 #define CT_NAMES_MAX 65536u /* ids run from 1 to this */
 #define CT_CHAINS 8192u /* ids run from 1 to below this */
 #define CT_CHAIN_MAX 6u /* return addresses of a chain */
@@ -287,6 +287,7 @@ enum ct_lost_cause {
 	CT_LOST_NAME = 6,       /* names: the table of names was full; sent with name 0 */
 	CT_LOST_UNREADABLE = 7, /* rests of buffers that CUPTI refused to step through */
 	CT_LOST_UNFINISHED = 8, /* ends: work still running at the last flush; end 0 */
+	CT_LOST_CUT = 9,        /* rests of texts longer than CT_NAME_MAX */
 	CT_LOST_CAUSES
 };
 

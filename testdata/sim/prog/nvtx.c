@@ -88,7 +88,7 @@ static int threads(struct work *w)
 /* Marks with long texts, each another one. */
 static void long_texts(long n, long bytes)
 {
-	char text[8192];
+	static char text[65536];
 	memset(text, 'x', sizeof text);
 	text[bytes < (long)sizeof text ? bytes : (long)sizeof text - 1] = 0;
 	for (long i = 0; i < n; i++) {
@@ -97,6 +97,15 @@ static void long_texts(long n, long bytes)
 		nvtxMarkA(text);
 		issued.marks++;
 	}
+}
+
+/* "model", as long as that. */
+static const char *domain_name(long bytes)
+{
+	static char name[65536] = "model";
+	for (long at = 5; at < bytes && at < (long)sizeof name - 1; at++)
+		name[at] = '-';
+	return name;
 }
 
 static pid_t child;
@@ -132,7 +141,7 @@ int main(int argc, char **argv)
 	nvtxNameCudaStreamA(w.stream, "compute");
 	nvtxNameCuContextA(NULL, "primary");
 	issued.names += 3;
-	domain = nvtxDomainCreateA("model");
+	domain = nvtxDomainCreateA(domain_name(option_number(argc, argv, "-d", 5, 5)));
 	nvtxStringHandle_t model = nvtxDomainRegisterStringA(domain, "forward");
 	for (long i = 0; i < n; i++)
 		bad += step(&w, model);
