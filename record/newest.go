@@ -77,7 +77,6 @@ func (n *newest) run(calls CallSource) {
 		kind = tracelog.KindAPI
 	}
 	n.watch = ring.NewWatch(n.ring, n.opts.Conditions, n.opts.Steps, kind)
-	defer n.watch.Close()
 	tick := time.NewTicker(min(n.opts.FlushInterval/2, n.opts.Last/lookParts))
 	defer tick.Stop()
 	for {
@@ -104,6 +103,10 @@ func (n *newest) finish(program uint32) (why string) {
 	if n.writing {
 		<-n.written
 	}
+	n.lastLook()
+	if n.wish != nil {
+		n.report.say(fmt.Sprintf("%s: the recording ended before a file of its own was written; %s%s has it", n.wish.why, n.opts.Output, LogSuffix))
+	}
 	select {
 	case why := <-n.crashes:
 		return why
@@ -116,6 +119,20 @@ func (n *newest) finish(program uint32) (why string) {
 		return why.(string)
 	}
 	return atTheEnd
+}
+
+// lastLook holds the last records against the conditions. After the first look the name of a call may still be waited for.
+func (n *newest) lastLook() {
+	if n.watch == nil {
+		return
+	}
+	_ = n.report.log.Flush() // what is not written is counted
+	for range 2 {
+		if why, _ := n.watch.Look(); why != "" {
+			n.want(why, false)
+		}
+	}
+	n.watch.Close()
 }
 
 // atTheEnd says why a file is written at the end of a recording.
@@ -149,7 +166,7 @@ func (n *newest) crashed(pid uint32, reason string) {
 	if !isCrash(reason) {
 		return
 	}
-	why := fmt.Sprintf("process %d ended by %s", pid, reason)
+	why := fmt.Sprintf("process %d was ended by %s", pid, reason)
 	n.ends.Store(pid, why)
 	select {
 	case n.crashes <- why:

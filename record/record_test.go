@@ -136,7 +136,7 @@ func TestCrashOfProgram(t *testing.T) {
 	<-n.crashes
 	n.crashed(6, "signal 15 (SIGTERM)")
 	close(n.over)
-	for pid, want := range map[uint32]string{5: "process 5 ended by signal 11 (SIGSEGV)", 6: atTheEnd, 0: atTheEnd} {
+	for pid, want := range map[uint32]string{5: "process 5 was ended by signal 11 (SIGSEGV)", 6: atTheEnd, 0: atTheEnd} {
 		n.stop = make(chan struct{})
 		if got := n.finish(pid); got != want {
 			t.Errorf("process %d: %q, want %q", pid, got, want)

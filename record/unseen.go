@@ -161,14 +161,14 @@ func (u *unseen) between(time time.Duration, seen traces) {
 // has not has ended, too.
 type traces struct {
 	faults uint64       // of the ended children of all processes of the tree
-	alive  map[int]bool // the processes of the tree; true for those that are not recorded
+	alive  map[int]bool // the processes of the tree; true for those that have said nothing to the recorder
 }
 
 func (t *traces) add(pid int, has met) {
 	faults, alive := procfs.ChildFaults(pid)
 	t.faults += faults
 	if alive {
-		t.alive[pid] = has != running
+		t.alive[pid] = has == stranger
 	}
 }
 

@@ -95,7 +95,7 @@ func TestLastTriggers(t *testing.T) {
 		"call":                 {slow, []string{"--trigger", "call>100ms"}, []string{"launch 2"}, `\w+ took .* in process \d+, thread \d+`, 1},
 		"kernel":               {slow, []string{"--trigger", "kernel>100ms", "--trigger", "call-failed"}, []string{"launch 2"}, `kernel tick took .*`, 1},
 		"step":                 {"", []string{"--trigger", "step>3", "--step", "step"}, steps, `step step took .*, .* times the median`, 9},
-		"crash":                {"", nil, []string{"launch 3", "child"}, `process \d+ ended by signal 6 \(SIGABRT\)`, 3},
+		"crash":                {"", nil, []string{"launch 3", "child"}, `process \d+ was ended by signal 6 \(SIGABRT\)`, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -150,6 +150,17 @@ func TestLastAsked(t *testing.T) {
 	}
 }
 
+// TestLastTriggerAtTheEnd has a condition hold when nobody looks any more: the file at the end has the reason, and a line names it.
+func TestLastTriggerAtTheEnd(t *testing.T) {
+	t.Parallel()
+	r := recordProgram(t, "--no-convert", "--last", "1m", "--trigger", "call-failed", "--flush-interval", "10s",
+		"sh", "-c", "(echo launch 3; echo fail) | "+sim("told"))
+	r.holds(t, `cudaMalloc failed with cudaErrorMemoryAllocation in process \d+, thread \d+`)
+	if !strings.Contains(r.stderr, ": the recording ended before a file of its own was written; "+r.base+".cudatrace has it\n") {
+		t.Errorf("it is not said where the file is:\n%s", r.stderr)
+	}
+}
+
 // TestLastCoolDown has a condition hold twice: the second file is written because of a signal.
 func TestLastCoolDown(t *testing.T) {
 	t.Parallel()
@@ -194,7 +205,7 @@ func TestLastCutsOff(t *testing.T) {
 			t.Errorf("a function without its name: %q", name)
 		}
 	}
-	if text, err := exec.Command("cudatrace", "info", p.base+".cudatrace").CombinedOutput(); err != nil || !strings.Contains(string(text), "holds                    the last 1.0 s; written because of the end of the recording") {
+	if text, err := exec.Command("cudatrace", "info", p.base+".cudatrace").CombinedOutput(); err != nil || !strings.Contains(string(text), "holds                    the last 1.0 s; reason: the end of the recording") {
 		t.Errorf("%v\n%s", err, text)
 	}
 }
@@ -205,7 +216,7 @@ func TestLastCrash(t *testing.T) {
 	for mode, c := range map[string]struct {
 		code int
 		why  string
-	}{"segv": {139, `process \d+ ended by signal 11 \(SIGSEGV\)`}, "term": {143, "the end of the recording"}, "exit": {7, "the end of the recording"}} {
+	}{"segv": {139, `process \d+ was ended by signal 11 \(SIGSEGV\)`}, "term": {143, "the end of the recording"}, "exit": {7, "the end of the recording"}} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			r := recordExit(t, c.code, "--last", "1m", sim("exits"), mode, "-n", "2000", "-c", "7")

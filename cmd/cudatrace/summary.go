@@ -117,7 +117,7 @@ func held(l *convert.Last) string {
 	case l.HeldNS < l.AskedNS:
 		words += ", all that there is"
 	}
-	words += "; written because of " + l.Why
+	words += "; reason: " + l.Why
 	if l.Earlier > 0 {
 		words += fmt.Sprintf("; the calls of %s returned before that: no arrow leads to them",
 			figures.Count(l.Earlier, "GPU record", "GPU records"))

@@ -215,6 +215,6 @@ func (s *Snapshot) describe(w *tracelog.Writer, why string, e *earlier) {
 	if s.Held.Short() {
 		w.Add(&tracelog.Meta{Key: tracelog.MetaLastShort, Value: "more did not fit"})
 	}
-	w.Add(&tracelog.Note{Time: s.Held.Until, Text: fmt.Sprintf("this log holds the last %s of the recording; it was written because of %s",
+	w.Add(&tracelog.Note{Time: s.Held.Until, Text: fmt.Sprintf("this log holds the last %s of the recording; reason: %s",
 		figures.Duration(uint64(s.Held.Time())), why)})
 }
