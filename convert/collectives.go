@@ -8,7 +8,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/clockfit"
 	"github.com/cudatrace/cudatrace/convert/collective"
-	"github.com/cudatrace/cudatrace/convert/collective/inlog"
+	"github.com/cudatrace/cudatrace/convert/join"
 	"github.com/cudatrace/cudatrace/convert/rendezvous"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/figures"
@@ -24,7 +24,7 @@ type communication struct {
 // A communicating log has members of communicators.
 type communicating struct {
 	log       *log
-	source    *inlog.Source
+	source    *join.CollectiveSource
 	sequences []*collective.Sequence // those of its members
 }
 
@@ -37,9 +37,9 @@ func communicate(hosts []*host, logs int) (*communication, error) {
 			if !l.hasAllCollectives() {
 				continue
 			}
-			source := &inlog.Source{Open: l.Open, Host: i, Of: logs,
+			source := &join.CollectiveSource{Open: l.Open, Host: i, Of: logs,
 				Tells: l.catalog.Totals[tracelog.KindNCCLCall] > 0 && l.catalog.Outcome.ClockError() == 0}
-			list, err := inlog.Read(source)
+			list, err := join.ReadCollectives(source)
 			if err != nil {
 				return nil, err
 			}
@@ -117,7 +117,7 @@ func (c *communication) table() (*rendezvous.Table, error) {
 	t := rendezvous.NewTable(communicators)
 	for i := range c.logs {
 		l := &c.logs[i]
-		err := inlog.Parts(l.source, l.sequences, func(s *collective.Sequence, number uint64, p collective.Part) {
+		err := join.CollectiveParts(l.source, l.sequences, func(s *collective.Sequence, number uint64, p collective.Part) {
 			t.Add(members[s], number, l.log.clock.At(p.Start), p.Waits)
 		})
 		if err != nil {

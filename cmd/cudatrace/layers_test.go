@@ -27,7 +27,6 @@ var layers = []struct {
 	{"convert/rendezvous", append([]string{module + "record/tracelog", module + "convert/catalog"}, shown...)},
 	{"convert/catalog", append([]string{module + "convert/merge"}, shown...)},
 	{"convert/merge", shown},
-	{"convert/spans", shown},
 	{"convert/activity", append([]string{module + "record/tracelog", module + "convert/catalog"}, shown...)},
 	{"convert/counters", append([]string{module + "record/tracelog", module + "convert/catalog"}, shown...)},
 	{"convert/live", append([]string{module + "record/tracelog", module + "convert/catalog"}, shown...)},
@@ -129,9 +128,7 @@ var dataPath = []struct{ name, imports string }{
 	{"collective", "clockfit"},
 	{"rendezvous", "collective timeline"},
 	{"merge", "catalog ordered timeline"},
-	{"spans", "ordered selection timeline"},
-	{"collective/inlog", "collective spans timeline"},
-	{"join", "catalog merge ordered pipeline sampled selection spans timeline"},
+	{"join", "catalog collective merge ordered pipeline sampled selection timeline"},
 	{"parts", "timeline"},
 	{"roster", ""},
 	{"activity", "ordered timeline"},
@@ -148,7 +145,7 @@ var dataPath = []struct{ name, imports string }{
 	{"diff", "diff/condition selection stats stats/table"},
 	{"diff/view", "diff diff/condition stats/table"},
 	{"output", ""},
-	{"", "catalog chromesink clockfit collective collective/inlog join merge output parquetsink parts pfsink pipeline rendezvous sampled selection timeline"}, // convert itself
+	{"", "catalog chromesink clockfit collective join merge output parquetsink parts pfsink pipeline rendezvous sampled selection timeline"}, // convert itself
 }
 
 // The packages of convert are those of dataPath, and import what it says.

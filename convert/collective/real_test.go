@@ -7,7 +7,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/clockfit"
 	"github.com/cudatrace/cudatrace/convert/collective"
-	"github.com/cudatrace/cudatrace/convert/collective/inlog"
+	"github.com/cudatrace/cudatrace/convert/join"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -16,10 +16,10 @@ import (
 func realRanks(t *testing.T, said bool) (ranks [2][]*collective.Sequence) {
 	t.Helper()
 	for i := range ranks {
-		s := &inlog.Source{Of: 2, Tells: said, Open: func() (*tracelog.Reader, error) {
+		s := &join.CollectiveSource{Of: 2, Tells: said, Open: func() (*tracelog.Reader, error) {
 			return tracelog.Open(fmt.Sprintf("../../testdata/gpu/logs/nccl-rank%d.cudatrace", i))
 		}}
-		list, err := inlog.Read(s)
+		list, err := join.ReadCollectives(s)
 		if err != nil || len(list) != 2 {
 			t.Fatalf("rank %d: %d streams with collectives, want 2: %v", i, len(list), err)
 		}

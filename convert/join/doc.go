@@ -1,5 +1,6 @@
 // Package join joins the records of a log into a timeline: call stacks per thread, GPU work per
-// stream, and the link from each call to the work that it caused.
+// stream, and the link from each call to the work that it caused or waited for; NVTX ranges,
+// memory and samples of metrics beside them.
 //
 // Input: the log's complete [catalog.Catalog], and the log once more, through package merge.
 // Output: calls, GPU work and other events, to a pipeline.
@@ -12,6 +13,5 @@
 //
 // The calls of a thread are stacked up to the watermark: the earliest time that a later block may
 // still contain. Calls and work stay in a window until they are joined. Then they are shown: the
-// pipeline gets them. Only this window is in memory, whatever the size of the log. Package
-// spans joins the records that are neither calls nor work.
+// pipeline gets them. Only this window is in memory, whatever the size of the log.
 package join

@@ -4,7 +4,6 @@ import (
 	"github.com/cudatrace/cudatrace/convert/catalog"
 	"github.com/cudatrace/cudatrace/convert/merge"
 	"github.com/cudatrace/cudatrace/convert/ordered"
-	"github.com/cudatrace/cudatrace/convert/spans"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -17,7 +16,7 @@ type events struct {
 	programs []*program
 	byPID    map[uint32][]*program
 	found    *Found
-	spans    spans.Output
+	spans    spanOutput
 	memory   *memoryUsage
 	markers  ordered.List[marker]
 	samples  samples
@@ -37,12 +36,12 @@ type marker struct {
 func newEvents(j *Joiner) *events {
 	e := &events{
 		catalog: j.catalog, wanted: &j.wanted, programs: j.programs, byPID: j.byPID, found: &j.Found,
-		spans:   spans.Output{Emitter: j.out, Selection: j.options.Selection},
+		spans:   spanOutput{emitter: j.out, selection: j.options.Selection},
 		memory:  newMemoryUsage(j.out),
-		markers: ordered.NewList(func(a, b *marker) bool { return spans.MarkerBefore(&a.Marker, &b.Marker) }),
+		markers: ordered.NewList(func(a, b *marker) bool { return markerBefore(&a.Marker, &b.Marker) }),
 	}
 	if f := j.options.Filter; f != nil {
-		e.spans.From, e.spans.To = f.From, f.To
+		e.spans.from, e.spans.to = f.From, f.To
 	}
 	for _, p := range e.programs {
 		if p.hasMarkers {
@@ -94,13 +93,13 @@ func (e *events) overhead(b *tracelog.Block, i int) {
 	start := e.catalog.KnownTime(x.Start)
 	p := e.program(x.PID, start)
 	if p.overheads == nil {
-		p.overheads = spans.NewOverlapLanes(&e.spans, timeline.Track{Process: p.out, Name: "CUPTI overhead", Category: timeline.CUPTI})
+		p.overheads = newOverlapLanes(&e.spans, timeline.Track{Process: p.out, Name: "CUPTI overhead", Category: timeline.CUPTI})
 	}
 	sp := timeline.Span{Name: cudaapi.OverheadName(x.OverheadKind), Start: start, End: timeline.End(start, x.Dur)}
 	if x.TID != 0 {
 		sp.Args = []timeline.Detail{{Name: "thread", Value: uint64(e.catalog.Names.HostTID(x.PID, x.TID))}}
 	}
-	p.overheads.Add(sp)
+	p.overheads.addSpan(sp)
 	e.found.OverheadNS = timeline.End(e.found.OverheadNS, x.Dur)
 }
 
@@ -167,11 +166,11 @@ func (e *events) pool(b *tracelog.Block, i int) {
 	at := e.catalog.KnownTime(m.Time)
 	p := e.program(m.PID, at)
 	if p.pools == nil {
-		p.pools = spans.NewOverlapLanes(&e.spans, timeline.Track{Process: p.out, Name: "memory pools", Category: timeline.Memory})
+		p.pools = newOverlapLanes(&e.spans, timeline.Track{Process: p.out, Name: "memory pools", Category: timeline.Memory})
 	}
 	gpu, _ := e.catalog.GPUs.Index(m.PID, m.Device)
 	e.memoryOf(p).addPool(&m, at, gpu)
-	p.pools.AddInstant(timeline.Span{
+	p.pools.addInstant(timeline.Span{
 		Name: "pool " + cudaapi.PoolOperationName(m.Operation), Start: at, End: at,
 		Args: []timeline.Detail{
 			{Name: "pool", Value: m.Address, Hex: true},
@@ -198,9 +197,9 @@ func (e *events) takeMarkers(all bool) {
 	full := e.markers.Len() > maxHeldMarkers
 	e.markers.Drain(func(m *marker) bool { return m.Time < low || all || full }, func(m *marker) {
 		if r := m.program.nvtx(&e.spans, e.found); m.call != nil {
-			r.NCCLCall(m.call)
+			r.ncclCall(m.call)
 		} else {
-			r.Marker(&m.Marker)
+			r.marker(&m.Marker)
 		}
 	})
 	if all {
@@ -208,7 +207,7 @@ func (e *events) takeMarkers(all bool) {
 	}
 	for _, p := range e.programs {
 		if p.ranges != nil {
-			p.ranges.Known(low)
+			p.ranges.known(low)
 		}
 	}
 }
@@ -227,15 +226,15 @@ func (e *events) advanceProgram(p *program, memoryLow uint64, all bool) {
 	switch {
 	case p.ranges == nil:
 	case all:
-		p.ranges.Finish()
+		p.ranges.finish()
 	default:
-		p.ranges.Advance()
+		p.ranges.emitUntilKnown()
 	}
 	if p.overheads != nil {
-		p.overheads.Advance(e.low(tracelog.KindOverhead), all)
+		p.overheads.advance(e.low(tracelog.KindOverhead), all)
 	}
 	if p.pools != nil {
-		p.pools.Advance(e.low(tracelog.KindMemoryPool), all)
+		p.pools.advance(e.low(tracelog.KindMemoryPool), all)
 	}
 	switch {
 	case p.memory == nil:

@@ -3,7 +3,6 @@ package join
 import (
 	"github.com/cudatrace/cudatrace/convert/merge"
 	"github.com/cudatrace/cudatrace/convert/sampled"
-	"github.com/cudatrace/cudatrace/convert/spans"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
@@ -12,16 +11,16 @@ type Found struct {
 	Calls      callStats
 	Work       workStats
 	Waits      waitStats
-	NVTX       spans.NVTXStats
+	NVTX       nvtxStats
 	OverheadNS uint64 // time that CUPTI took for itself
 	Forced     uint64 // calls that were shown before everything that belongs to them was known
 	Unranged   uint64 // calls whose NVTX ranges were not known when the calls were stacked
 	LeftOut    uint64 // slices and pieces of work that were read but not shown
 	Taken      uint64 // records that the filter selected, 0 without a filter
 	PeakDevice uint64 // largest number of live bytes of device memory on one GPU
-	Untracked  uint64 // allocations beyond memory.MaxLive
+	Untracked  uint64 // allocations beyond MaxAllocations
 
-	UntrackedPools uint64 // states of memory pools beyond memory.MaxPools
+	UntrackedPools uint64 // states of memory pools beyond MaxMemoryPools
 	Span           Span   // from the first call to the last end of a call or of GPU work
 
 	Metrics []sampled.GPU // main figures of the sampled GPUs

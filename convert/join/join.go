@@ -145,7 +145,7 @@ func (j *Joiner) Run(open merge.Opener, progress func(share float64)) error {
 	rows := 0
 	for r := rs.Next(); r != nil; r = rs.Next() {
 		rows += r.Block().N
-		j.take(r)
+		j.Take(r)
 		if rows >= stepRows {
 			rows = 0
 			j.steps()
@@ -159,12 +159,9 @@ func (j *Joiner) Run(open merge.Opener, progress func(share float64)) error {
 		return err
 	}
 	j.steps()
-	j.finish()
+	j.Finish()
 	return nil
 }
-
-// Take takes the block that the reader of a log that is followed has read. The catalog has it already.
-func (j *Joiner) Take(r *tracelog.Reader) { j.take(r) }
 
 // Advance hands on the events of a log that is followed as far as their order is known.
 func (j *Joiner) Advance() {
@@ -174,11 +171,8 @@ func (j *Joiner) Advance() {
 	}
 }
 
-// Finish hands on what is left at the end of a log that was followed.
-func (j *Joiner) Finish() { j.finish() }
-
-// take takes the block that a reader has read.
-func (j *Joiner) take(r *tracelog.Reader) {
+// Take takes the block that a reader has read. The catalog has the block already.
+func (j *Joiner) Take(r *tracelog.Reader) {
 	b := r.Block()
 	j.catalog.Watermarks.Passed(b)
 	switch {
@@ -265,7 +259,7 @@ func (j *Joiner) step(before uint64, heldWork int) {
 func (j *Joiner) passRanges(before uint64) {
 	for _, p := range j.programs {
 		if p.ranges != nil {
-			p.ranges.Passed(func(tid uint32) uint64 {
+			p.ranges.passed(func(tid uint32) uint64 {
 				return min(before, j.callsLow(j.threads.lows.Of(catalog.ThreadKey{PID: p.PID, TID: tid})))
 			})
 		}
@@ -328,15 +322,15 @@ func (j *Joiner) emit(force, all bool) {
 		switch {
 		case p.projections == nil:
 		case all:
-			p.projections.Finish()
+			p.projections.finish()
 		default:
-			p.projections.Advance()
+			p.projections.advance()
 		}
 	}
 }
 
-// finish shows everything left, at the end of the log.
-func (j *Joiner) finish() {
+// Finish shows everything left, at the end of the log.
+func (j *Joiner) Finish() {
 	j.events.takeMarkers(true)
 	for _, t := range j.threads.order {
 		j.threads.advance(t, timeline.Never, true)

@@ -70,14 +70,14 @@ func (j *joining) eachBlock(look func()) *joining {
 	}
 	defer rs.Close()
 	for r := rs.Next(); r != nil; r = rs.Next() {
-		j.take(r)
+		j.Take(r)
 		j.steps()
 		look()
 	}
 	if err := rs.Err(); err != nil {
 		j.t.Fatal(err)
 	}
-	j.finish()
+	j.Finish()
 	return j
 }
 

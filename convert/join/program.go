@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/cudatrace/cudatrace/convert/catalog"
-	"github.com/cudatrace/cudatrace/convert/spans"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -32,10 +31,10 @@ type program struct {
 	waits       *waitJoiner // nil without GPU work
 	unclosed    uint64      // start of the first open call that may create work
 
-	ranges      *spans.NVTXRanges // this field and those below are nil until there are records for them
-	projections *spans.Projections
-	overheads   *spans.OverlapLanes
-	pools       *spans.OverlapLanes
+	ranges      *nvtxRanges // this field and those below are nil until there are records for them
+	projections *projections
+	overheads   *overlapLanes
+	pools       *overlapLanes
 	memory      *processMemory
 	memoryEnds  bool // the end of the process is among the events of memory
 }
@@ -93,9 +92,9 @@ func (p *program) endMemory() {
 }
 
 // nvtx returns the program's NVTX ranges.
-func (p *program) nvtx(out *spans.Output, found *Found) *spans.NVTXRanges {
+func (p *program) nvtx(out *spanOutput, found *Found) *nvtxRanges {
 	if p.ranges == nil {
-		p.ranges = spans.NewNVTXRanges(out, &found.NVTX, p.out, p.horizon, p.thread)
+		p.ranges = newNVTXRanges(out, &found.NVTX, p.out, p.horizon, p.thread)
 	}
 	return p.ranges
 }
@@ -105,7 +104,7 @@ func (p *program) rangesAt(tid uint32, at uint64, found *Found) *timeline.RangeS
 	if p.ranges == nil {
 		return nil
 	}
-	stack, known := p.ranges.At(tid, at)
+	stack, known := p.ranges.at(tid, at)
 	if !known {
 		found.Unranged++
 	}
@@ -113,14 +112,14 @@ func (p *program) rangesAt(tid uint32, at uint64, found *Found) *timeline.RangeS
 }
 
 // project puts the NVTX ranges around the launch of a piece of work onto its stream.
-func (p *program) project(out *spans.Output, s *timeline.Stream, w *timeline.Work) {
+func (p *program) project(out *spanOutput, s *timeline.Stream, w *timeline.Work) {
 	if p.projections == nil {
 		if w.Call.Ranges == nil {
 			return
 		}
-		p.projections = spans.NewProjections(out, p.out)
+		p.projections = newProjections(out, p.out)
 	}
-	p.projections.Work(s, w)
+	p.projections.work(s, w)
 }
 
 // waitingCall returns the call with a correlation ID from a Sync record.

@@ -3,7 +3,6 @@ package join
 import (
 	"github.com/cudatrace/cudatrace/convert/pipeline"
 	"github.com/cudatrace/cudatrace/convert/selection"
-	"github.com/cudatrace/cudatrace/convert/spans"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
@@ -13,7 +12,7 @@ type workJoiner struct {
 	selection *selection.Selection
 	found     *Found
 	ids       *WorkIDs
-	spans     *spans.Output
+	spans     *spanOutput
 	ofCalls   bool       // show only work that has a call
 	late      []lateWork // a few
 }

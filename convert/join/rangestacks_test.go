@@ -1,4 +1,4 @@
-package spans
+package join
 
 import (
 	"fmt"
@@ -24,7 +24,7 @@ func TestRangesAt(t *testing.T) {
 	r.take(inDomain("d", start(1, 4, 300, "crossing"))...)
 	r.take(end(1, 3, 400), end(2, 4, 500), end(1, 99, 510), start(0, 5, 520, "no thread"), start(1, 6, 530, "again"), end(1, 1, 600))
 	r.take(start(1, 6, 610, "number used twice"))
-	r.Known(700)
+	r.known(700)
 	for _, c := range []struct {
 		tid   uint32
 		at    uint64
@@ -48,7 +48,7 @@ func TestRangesAt(t *testing.T) {
 		{1, 600, "[]", false}, // passed
 		{1, 700, "[]", false}, // not known yet
 	} {
-		stack, known := r.At(c.tid, c.at)
+		stack, known := r.at(c.tid, c.at)
 		if got := names(stack); got != c.want || known != c.known {
 			t.Errorf("thread %d at %d: %s, %t; want %s, %t", c.tid, c.at, got, known, c.want, c.known)
 		}
@@ -60,12 +60,12 @@ func TestRangeDuration(t *testing.T) {
 	t.Parallel()
 	r := newRanges(t)
 	r.take(start(1, 1, 100, "range"), start(1, 2, 110, "empty"), end(1, 2, 110))
-	r.Known(timeline.Never)
-	stack, _ := r.At(1, 105)
+	r.known(timeline.Never)
+	stack, _ := r.at(1, 105)
 	if dur, known := stack.Duration(); known {
 		t.Errorf("a range without an end took %d ns", dur)
 	}
-	inner, _ := r.At(1, 110)
+	inner, _ := r.at(1, 110)
 	r.take(end(1, 1, 140))
 	if dur, known := stack.Duration(); dur != 40 || !known {
 		t.Errorf("it took %d ns, %t", dur, known)
@@ -82,8 +82,8 @@ func TestRangeChangesArePassed(t *testing.T) {
 	for i := range uint32(1000) {
 		at := uint64(10 * i)
 		r.take(start(1+i%2, i, at, "r"), end(1+i%2, i, at+5))
-		r.Known(at)
-		r.Passed(func(uint32) uint64 { return at })
+		r.known(at)
+		r.passed(func(uint32) uint64 { return at })
 		if r.stacks.held > 2 {
 			t.Fatalf("%d changes are held", r.stacks.held)
 		}
@@ -104,11 +104,11 @@ func TestRangeChangesAreBounded(t *testing.T) {
 			t.Fatalf("%d changes are held", r.stacks.held)
 		}
 	}
-	r.Known(timeline.Never)
-	if _, known := r.At(1, 10); known {
+	r.known(timeline.Never)
+	if _, known := r.at(1, 10); known {
 		t.Error("the ranges of a call of long ago are known")
 	}
-	if stack, known := r.At(1, 10*(last-2)+1); !known || names(stack) != "[r]" {
+	if stack, known := r.at(1, 10*(last-2)+1); !known || names(stack) != "[r]" {
 		t.Errorf("the latest ranges are %s, %t", names(stack), known)
 	}
 }
@@ -120,9 +120,9 @@ func TestRangeDepthIsBounded(t *testing.T) {
 	for i := range uint32(2 * maxRangeDepth) {
 		r.take(start(1, i, uint64(i), "r"))
 	}
-	r.Known(timeline.Never)
+	r.known(timeline.Never)
 	depth := func(at uint64) int {
-		stack, _ := r.At(1, at)
+		stack, _ := r.at(1, at)
 		return len(stack.Path(nil))
 	}
 	if d := depth(1000); d != maxRangeDepth {

@@ -1,4 +1,4 @@
-package spans
+package join
 
 import (
 	"strings"
@@ -7,13 +7,13 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// NCCLDomain is the NVTX domain of NCCL.
-const NCCLDomain = "NCCL"
+// ncclDomain is the NVTX domain of NCCL.
+const ncclDomain = "NCCL"
 
-// NCCLCalls finds the calls of NCCL that launch their kernels together, on each thread. Such calls follow each other between
+// ncclCalls finds the calls of NCCL that launch their kernels together, on each thread. Such calls follow each other between
 // ncclGroupStart and ncclGroupEnd. A group may be within another one, and then launches nothing. A call may make others:
 // what those say is part of what it says itself.
-type NCCLCalls map[uint32]*ncclThread // by host TID
+type ncclCalls map[uint32]*ncclThread // by host TID
 
 type ncclThread struct {
 	said  *tracelog.NCCLCall // by the call whose range has not begun
@@ -22,7 +22,7 @@ type ncclThread struct {
 	open  *timeline.Range // the outermost open call that is no beginning or end of a group
 }
 
-func (c NCCLCalls) thread(tid uint32) *ncclThread {
+func (c ncclCalls) thread(tid uint32) *ncclThread {
 	t := c[tid]
 	if t == nil {
 		t = new(ncclThread)
@@ -31,15 +31,15 @@ func (c NCCLCalls) thread(tid uint32) *ncclThread {
 	return t
 }
 
-// Says takes what a call says just before its range begins.
-func (c NCCLCalls) Says(call *tracelog.NCCLCall) { c.thread(call.TID).said = call }
+// say takes what a call says just before its range begins.
+func (c ncclCalls) say(call *tracelog.NCCLCall) { c.thread(call.TID).said = call }
 
 // Begin takes a range of NCCL that begins on a thread.
-func (c NCCLCalls) Begin(tid uint32, r *timeline.Range) {
+func (c ncclCalls) Begin(tid uint32, r *timeline.Range) {
 	t := c.thread(tid)
 	said := t.said
 	if t.said = nil; said != nil && said.Name == r.Name {
-		r.NCCL = words(said)
+		r.NCCL = saidByNCCL(said)
 	}
 	switch {
 	case r.Name == "ncclGroupStart":
@@ -48,13 +48,13 @@ func (c NCCLCalls) Begin(tid uint32, r *timeline.Range) {
 		if t.depth == 1 {
 			r.Group = t.group
 		}
-	case launches(r.Name):
+	case launchesNCCL(r.Name):
 		t.call(r)
 	}
 }
 
-// words are what a call says, nil for nothing.
-func words(call *tracelog.NCCLCall) *timeline.NCCL {
+// saidByNCCL are what a call says, nil for nothing.
+func saidByNCCL(call *tracelog.NCCLCall) *timeline.NCCL {
 	n := &timeline.NCCL{Call: call.Name}
 	if call.Known&tracelog.NCCLCommunicator != 0 {
 		n.Communicator = call.Communicator
@@ -70,8 +70,8 @@ func words(call *tracelog.NCCLCall) *timeline.NCCL {
 
 func endsGroup(name string) bool { return name == "ncclGroupEnd" || name == "ncclGroupSimulateEnd" }
 
-// launches says whether a function of NCCL may launch a kernel. Those for communicators and memory launch none with others.
-func launches(name string) bool {
+// launchesNCCL says whether a function of NCCL may launch a kernel. Those for communicators and memory launch none with others.
+func launchesNCCL(name string) bool {
 	for _, other := range []string{"ncclComm", "ncclGet", "ncclMem", "ncclRedOp"} {
 		if strings.HasPrefix(name, other) {
 			return false
@@ -108,7 +108,7 @@ func (t *ncclThread) call(r *timeline.Range) {
 }
 
 // End takes the end of a range of NCCL on the thread that it began on.
-func (c NCCLCalls) End(tid uint32, r *timeline.Range, at uint64) {
+func (c ncclCalls) End(tid uint32, r *timeline.Range, at uint64) {
 	t := c.thread(tid)
 	t.said = nil // of a range whose beginning was lost
 	switch {

@@ -1,4 +1,4 @@
-package spans
+package join
 
 import (
 	"slices"
@@ -6,11 +6,11 @@ import (
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
-// Projections put the NVTX ranges of a program onto the streams where their work ran: a range lies
+// projections put the NVTX ranges of a program onto the streams where their work ran: a range lies
 // from the start of its first piece of work on the stream to the end of its last one. The ranges of
 // each thread have tracks of their own beside a stream, where they nest as on the thread.
-type Projections struct {
-	out     *Output
+type projections struct {
+	out     *spanOutput
 	process *timeline.Process
 	rows    map[rowKey]*projectedRow
 	order   []*projectedRow
@@ -47,13 +47,13 @@ type projection struct {
 	operations uint64 // pieces of work
 }
 
-// NewProjections returns the projections of a process's ranges.
-func NewProjections(out *Output, p *timeline.Process) *Projections {
-	return &Projections{out: out, process: p, rows: make(map[rowKey]*projectedRow)}
+// newProjections returns the projections of a process's ranges.
+func newProjections(out *spanOutput, p *timeline.Process) *projections {
+	return &projections{out: out, process: p, rows: make(map[rowKey]*projectedRow)}
 }
 
-// Work takes the next work of a stream, with its call.
-func (p *Projections) Work(s *timeline.Stream, w *timeline.Work) {
+// work takes the next work of a stream, with its call.
+func (p *projections) work(s *timeline.Stream, w *timeline.Work) {
 	if w.Call.Thread == nil || w.Untimed {
 		return
 	}
@@ -70,7 +70,7 @@ func (p *Projections) Work(s *timeline.Stream, w *timeline.Work) {
 }
 
 // row returns the row of a thread on a stream. A row that is not there is made on request.
-func (p *Projections) row(key rowKey, wanted bool) *projectedRow {
+func (p *projections) row(key rowKey, wanted bool) *projectedRow {
 	if p.latest != nil && p.latest.rowKey == key {
 		return p.latest
 	}
@@ -155,18 +155,18 @@ func (x *projection) close() {
 	}
 }
 
-// Advance puts the ranges on their tracks whose place is known. A range that stays open holds back
+// advance puts the ranges on their tracks whose place is known. A range that stays open holds back
 // the ranges in it, but no more than maxHeldSpans: then it is put on its track as containing
 // everything until its end.
-func (p *Projections) Advance() {
+func (p *projections) advance() {
 	force := p.held > maxHeldSpans
 	for _, r := range p.order {
 		p.lay(r, force)
 	}
 }
 
-// Finish ends all ranges.
-func (p *Projections) Finish() {
+// finish ends all ranges.
+func (p *projections) finish() {
 	for _, r := range p.order {
 		r.enter(nil, 0)
 		p.lay(r, false)
@@ -177,7 +177,7 @@ func (p *Projections) Finish() {
 }
 
 // lay puts the first ranges of a row on its tracks, up to one that has not ended.
-func (p *Projections) lay(r *projectedRow, force bool) {
+func (p *projections) lay(r *projectedRow, force bool) {
 	laid := 0
 	for laid < len(r.pending) {
 		n := together(r.pending[laid:], force)
@@ -209,7 +209,7 @@ func together(list []*projection, force bool) (n int) {
 }
 
 // place puts a range on a track: on that of the range around it, else on the first where it fits.
-func (p *Projections) place(r *projectedRow, x *projection) {
+func (p *projections) place(r *projectedRow, x *projection) {
 	x.lane = r.lane(x)
 	switch {
 	case x.lane != nil:

@@ -1,4 +1,4 @@
-package spans
+package join
 
 import "github.com/cudatrace/cudatrace/convert/timeline"
 

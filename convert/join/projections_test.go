@@ -1,4 +1,4 @@
-package spans
+package join
 
 import (
 	"fmt"
@@ -11,16 +11,16 @@ import (
 
 // projecting makes projections for a test.
 type projecting struct {
-	*Projections
-	emitter
+	*projections
+	spanEmitter
 	stream  *timeline.Stream
 	threads [2]*timeline.Thread
 	calls   uint64
 }
 
 func newProjecting(t *testing.T) *projecting {
-	e, p := newEmitter(t)
-	x := &projecting{emitter: e, Projections: NewProjections(&Output{Emitter: e}, p), stream: &timeline.Stream{ID: 7, Context: &timeline.Context{Process: p}}}
+	e, p := newSpanEmitter(t)
+	x := &projecting{spanEmitter: e, projections: newProjections(&spanOutput{emitter: e}, p), stream: &timeline.Stream{ID: 7, Context: &timeline.Context{Process: p}}}
 	for i := range x.threads {
 		x.threads[i] = &timeline.Thread{Process: p, TID: uint32(1 + i), Main: i == 0}
 	}
@@ -37,7 +37,7 @@ func (x *projecting) ran(start, end uint64, within *timeline.RangeStack, repeats
 	if within != nil {
 		w.Call.Thread = within.Thread
 	}
-	x.Work(x.stream, w)
+	x.work(x.stream, w)
 }
 
 // in returns a range of a thread within another one.
@@ -150,16 +150,16 @@ track of the thread on stream 7: nvtx_gpu "NVTX"
   110 END
 `},
 		"work without times": {func(x *projecting) {
-			x.Work(x.stream, &timeline.Work{Start: 100, Untimed: true, Call: timeline.Call{Thread: x.threads[0], Ranges: x.in(nil, "step")}})
-			x.Work(x.stream, &timeline.Work{Start: 100, Dur: 10})
+			x.work(x.stream, &timeline.Work{Start: 100, Untimed: true, Call: timeline.Call{Thread: x.threads[0], Ranges: x.in(nil, "step")}})
+			x.work(x.stream, &timeline.Work{Start: 100, Dur: 10})
 		}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			x := newProjecting(t)
 			c.work(x)
-			x.Advance()
-			x.Finish()
+			x.advance()
+			x.finish()
 			_, got, _ := strings.Cut(x.text(), `nvtx_gpu "NVTX"`)
 			if got != c.want {
 				t.Errorf("%s\nwant%s", got, c.want)
@@ -179,7 +179,7 @@ func TestProjectionsAreBounded(t *testing.T) {
 	most := 0
 	for i := range uint64(2 * maxHeldSpans) {
 		x.ran(100+10*i, 105+10*i, ended(x.in(run, "step"), 1))
-		x.Advance()
+		x.advance()
 		most = max(most, x.held)
 	}
 	if most > maxHeldSpans+1 {
@@ -188,7 +188,7 @@ func TestProjectionsAreBounded(t *testing.T) {
 	if n := len(x.events); n < maxHeldSpans {
 		t.Errorf("only %d events came while the range was open", n)
 	}
-	x.Finish()
+	x.finish()
 	first, last := x.events[0], x.events[len(x.events)-1]
 	want := fmt.Sprintf("end %d cpu_duration_ns=7 gpu_busy_ns=%d launches=%d gpu_operations=%d", 95+20*maxHeldSpans, 10*maxHeldSpans, 2*maxHeldSpans, 2*maxHeldSpans)
 	if first != "begin run..." || last != want {
@@ -201,11 +201,11 @@ func TestProjectionsAreBounded(t *testing.T) {
 func TestProjectionsSelected(t *testing.T) {
 	t.Parallel()
 	x := newProjecting(t)
-	x.out.Selection = selection.New(selection.Options{Name: "*", Shortest: 50})
+	x.out.selection = selection.New(selection.Options{Name: "*", Shortest: 50})
 	step := ended(x.in(nil, "step"), 1)
 	x.ran(100, 140, ended(x.in(step, "short"), 1000))
 	x.ran(150, 250, ended(x.in(step, "long"), 1))
-	x.Finish()
+	x.finish()
 	if got := strings.Join(x.events, ", "); strings.Contains(got, "short") || strings.Count(got, "begin") != 2 {
 		t.Error(got)
 	}
@@ -218,7 +218,7 @@ func TestProjectionsThatOverlap(t *testing.T) {
 	for i := range uint64(maxLanes + 10) {
 		x.ran(100+i, 5000+i, ended(x.in(nil, "r"), 1))
 	}
-	x.Finish()
+	x.finish()
 	if n := strings.Count(strings.Join(x.events, ", "), "true_duration_ns=4900"); n != 10 {
 		t.Errorf("%d ranges were cut off", n)
 	}

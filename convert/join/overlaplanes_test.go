@@ -1,4 +1,4 @@
-package spans
+package join
 
 import (
 	"fmt"
@@ -13,8 +13,8 @@ import (
 	"github.com/cudatrace/cudatrace/convert/timeline/timelinetest"
 )
 
-// An emitter gives events to a collector one by one, and notes each in a few words.
-type emitter struct {
+// An spanEmitter gives events to a collector one by one, and notes each in a few words.
+type spanEmitter struct {
 	*timelinetest.Collector
 	*noted
 }
@@ -24,15 +24,15 @@ type noted struct {
 	heard  int // of the events, those that said returned
 }
 
-func newEmitter(t *testing.T) (emitter, *timeline.Process) {
-	e := emitter{timelinetest.NewCollector(t), &noted{}}
+func newSpanEmitter(t *testing.T) (spanEmitter, *timeline.Process) {
+	e := spanEmitter{timelinetest.NewCollector(t), &noted{}}
 	p := &timeline.Process{PID: 1, Name: "app"}
 	e.Emit(&timeline.Recording{})
 	e.Emit(p)
 	return e, p
 }
 
-func (e emitter) Emit(event timeline.Event) {
+func (e spanEmitter) Emit(event timeline.Event) {
 	switch event := event.(type) {
 	case *timeline.SpanBegin:
 		e.note("begin", &event.Span)
@@ -68,7 +68,7 @@ func (n *noted) said() string {
 }
 
 // text ends the timeline and shows its tracks.
-func (e emitter) text() string {
+func (e spanEmitter) text() string {
 	if err := e.End(nil); err != nil {
 		panic(err)
 	}
@@ -100,16 +100,16 @@ func TestOverlapLanes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e, p := newEmitter(t)
-			l := NewOverlapLanes(&Output{Emitter: e}, timeline.Track{Process: p, Name: "spans", Category: timeline.CUPTI})
+			e, p := newSpanEmitter(t)
+			l := newOverlapLanes(&spanOutput{emitter: e}, timeline.Track{Process: p, Name: "spans", Category: timeline.CUPTI})
 			for _, s := range c.spans {
 				if s[0] == s[1] {
-					l.AddInstant(spanOf(s[0], s[1]))
+					l.addInstant(spanOf(s[0], s[1]))
 				} else {
-					l.Add(spanOf(s[0], s[1]))
+					l.addSpan(spanOf(s[0], s[1]))
 				}
 			}
-			l.Advance(timeline.Never, true)
+			l.advance(timeline.Never, true)
 			if diff := cmp.Diff(c.lanes, lanesOf(t, e)); diff != "" {
 				t.Errorf("lanes (-want +got):\n%s", diff)
 			}
@@ -118,7 +118,7 @@ func TestOverlapLanes(t *testing.T) {
 }
 
 // lanesOf ends the timeline and returns the spans on each track of the process.
-func lanesOf(t *testing.T, e emitter) string {
+func lanesOf(t *testing.T, e spanEmitter) string {
 	t.Helper()
 	if err := e.End(nil); err != nil {
 		t.Fatal(err)
@@ -143,14 +143,14 @@ func lanesOf(t *testing.T, e emitter) string {
 // Spans are laid once nothing that begins before them can come.
 func TestOverlapLanesAdvance(t *testing.T) {
 	t.Parallel()
-	e, p := newEmitter(t)
-	l := NewOverlapLanes(&Output{Emitter: e}, timeline.Track{Process: p, Name: "spans"})
+	e, p := newSpanEmitter(t)
+	l := newOverlapLanes(&spanOutput{emitter: e}, timeline.Track{Process: p, Name: "spans"})
 	step := func(low uint64, all bool, want string, add ...timeline.Span) {
 		t.Helper()
 		for _, sp := range add {
-			l.Add(sp)
+			l.addSpan(sp)
 		}
-		l.Advance(low, all)
+		l.advance(low, all)
 		if got := e.said(); got != want {
 			t.Errorf("before %d: %q, want %q", low, got, want)
 		}
@@ -167,21 +167,21 @@ func TestOverlapLanesAdvance(t *testing.T) {
 // What a selection leaves out takes room on its lane, and is not shown.
 func TestOverlapLanesSelection(t *testing.T) {
 	t.Parallel()
-	e, p := newEmitter(t)
-	l := NewOverlapLanes(&Output{Emitter: e, Selection: selection.New(selection.Options{Shortest: 10})}, timeline.Track{Process: p, Name: "spans"})
+	e, p := newSpanEmitter(t)
+	l := newOverlapLanes(&spanOutput{emitter: e, selection: selection.New(selection.Options{Shortest: 10})}, timeline.Track{Process: p, Name: "spans"})
 	for _, sp := range []timeline.Span{spanOf(10, 40), spanOf(15, 20), spanOf(18, 30), spanOf(50, 59)} {
-		l.Add(sp)
+		l.addSpan(sp)
 	}
-	l.AddInstant(spanOf(60, 60))
-	l.Advance(timeline.Never, true)
+	l.addInstant(spanOf(60, 60))
+	l.advance(timeline.Never, true)
 	if got, want := e.said(), "begin 10-40, begin 18-30, end 40, end 30"; got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
 	e.text()
 }
 
-// overlapping returns n spans that overlap.
-func overlapping(n int, from, to uint64) (list []timeline.Span) {
+// overlappingSpans returns n spans that overlap.
+func overlappingSpans(n int, from, to uint64) (list []timeline.Span) {
 	for i := range uint64(n) {
 		list = append(list, spanOf(from+i, to+i))
 	}
@@ -191,15 +191,15 @@ func overlapping(n int, from, to uint64) (list []timeline.Span) {
 // lanesWith returns the tracks that spans are laid on, which come in batches. Those of a
 // batch are laid before the next one comes, although they may be later.
 func lanesWith(t *testing.T, batches ...[]timeline.Span) []*timelinetest.Track {
-	e, p := newEmitter(t)
-	l := NewOverlapLanes(&Output{Emitter: e}, timeline.Track{Process: p, Name: "spans"})
+	e, p := newSpanEmitter(t)
+	l := newOverlapLanes(&spanOutput{emitter: e}, timeline.Track{Process: p, Name: "spans"})
 	for _, batch := range batches {
 		for _, sp := range batch {
-			l.Add(sp)
+			l.addSpan(sp)
 		}
-		l.Advance(timeline.Never, false)
+		l.advance(timeline.Never, false)
 	}
-	l.Advance(timeline.Never, true)
+	l.advance(timeline.Never, true)
 	if err := e.End(nil); err != nil {
 		t.Fatal(err)
 	}
@@ -210,8 +210,8 @@ func lanesWith(t *testing.T, batches ...[]timeline.Span) []*timelinetest.Track {
 // long it was.
 func TestOverlapLanesBound(t *testing.T) {
 	t.Parallel()
-	full := overlapping(maxLanes, 100, 10_000) // the last is 355-10255
-	second := overlapping(maxLanes-1, 20_000, 30_000)
+	full := overlappingSpans(maxLanes, 100, 10_000) // the last is 355-10255
+	second := overlappingSpans(maxLanes-1, 20_000, 30_000)
 	for name, c := range map[string]struct {
 		batches [][]timeline.Span
 		want    []string // of the last track
@@ -265,7 +265,7 @@ func TestCutKeepsDetails(t *testing.T) {
 	details[0] = timeline.Detail{Name: "kind", Text: "own"}
 	sp := spanOf(500, 20_000)
 	sp.Args = details
-	tracks := lanesWith(t, append(overlapping(maxLanes, 100, 10_000), sp))
+	tracks := lanesWith(t, append(overlappingSpans(maxLanes, 100, 10_000), sp))
 	want := []timeline.Detail{{Name: "kind", Text: "own"}, {Name: "true_duration_ns", Value: 19_500}}
 	if diff := cmp.Diff(want, tracks[maxLanes-1].Spans[1].Args); diff != "" {
 		t.Errorf("details (-want +got):\n%s", diff)

@@ -1,26 +1,25 @@
-package inlog
+package join
 
 import (
 	"cmp"
 	"slices"
 
-	"github.com/cudatrace/cudatrace/convert/spans"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// said are the communicators of launches, as NCCL names them in the ranges of its calls: those of a process, by correlation ID.
-type said map[uint32][]told
+// launchesSaid are the communicators of launches, as NCCL names them in the ranges of its calls: those of a process, by correlation ID.
+type launchesSaid map[uint32][]launchSaid
 
-type told struct {
+type launchSaid struct {
 	correlation  uint32
 	communicator uint64
 }
 
 // of returns the hash of the communicator of a launch, 0 where NCCL does not tell it.
-func (s said) of(pid, correlation uint32) uint64 {
+func (s launchesSaid) of(pid, correlation uint32) uint64 {
 	list := s[pid]
-	i, found := slices.BinarySearchFunc(list, correlation, func(t told, c uint32) int { return cmp.Compare(t.correlation, c) })
+	i, found := slices.BinarySearchFunc(list, correlation, func(t launchSaid, c uint32) int { return cmp.Compare(t.correlation, c) })
 	if !found {
 		return 0
 	}
@@ -28,53 +27,53 @@ func (s said) of(pid, correlation uint32) uint64 {
 }
 
 const (
-	// mostCalls bounds the calls of NCCL that are kept of a log, mostLaunches the calls of CUDA in them. With more, NCCL is taken to
+	// mostNCCLCalls bounds the calls of NCCL that are kept of a log, mostLaunches the calls of CUDA in them. With more, NCCL is taken to
 	// tell nothing.
-	mostCalls    = 1 << 21
-	mostLaunches = 1 << 22
+	mostNCCLCalls    = 1 << 21
+	mostNCCLLaunches = 1 << 22
 
-	// reordered is the number of events of a thread that may come out of order.
-	reordered = 1 << 13
+	// reorderedEvents is the number of events of a thread that may come out of order.
+	reorderedEvents = 1 << 13
 )
 
-// A saying collects what NCCL says.
-type saying struct {
-	threads map[threadKey]*thread
+// A ncclReading collects what NCCL says.
+type ncclReading struct {
+	threads map[ncclThreadKey]*ncclCaller
 	calls   int
 	useless bool // there are too many calls, or events came in no order
-	said    said
+	said    launchesSaid
 }
 
-type threadKey struct{ pid, tid uint32 }
+type ncclThreadKey struct{ pid, tid uint32 }
 
-// A thread has the calls of NCCL of one thread.
-type thread struct {
-	early []event
+// A ncclCaller has the calls of NCCL of one thread.
+type ncclCaller struct {
+	early []ncclEvent
 	last  uint64 // time of the latest event that was taken
-	nccl  spans.NCCLCalls
-	open  map[uint32]*opened // by marker ID
-	calls []call             // by time; none overlap
+	nccl  ncclCalls
+	open  map[uint32]*openCall // by marker ID
+	calls []ncclInterval       // by time; none overlap
 }
 
-// An event is a marker of NCCL, or what a call says before its marker.
-type event struct {
+// An ncclEvent is a marker of NCCL, or what a call says before its marker.
+type ncclEvent struct {
 	tracelog.Marker
 	says *tracelog.NCCLCall // nil for a marker
 }
 
-// An opened is a range of NCCL that has not ended.
-type opened struct {
+// An openCall is a range of NCCL that has not ended.
+type openCall struct {
 	timeline.Range
 	start uint64
 }
 
-// A call is a part of a thread's time in which it launches kernels of a communicator.
-type call struct{ start, end, communicator uint64 }
+// A ncclInterval is a part of a thread's time in which it launches kernels of a communicator.
+type ncclInterval struct{ start, end, communicator uint64 }
 
 // readSaid reads what NCCL says about the launches of a log. CUPTI's times must be on the common clock.
-func readSaid(s *Source) (said, error) {
-	c := &saying{threads: make(map[threadKey]*thread), said: make(said)}
-	if err := read(s, []tracelog.Kind{tracelog.KindMarker, tracelog.KindNCCLCall}, c.events); err != nil {
+func readSaid(s *CollectiveSource) (launchesSaid, error) {
+	c := &ncclReading{threads: make(map[ncclThreadKey]*ncclCaller), said: make(launchesSaid)}
+	if err := readBlocks(s, []tracelog.Kind{tracelog.KindMarker, tracelog.KindNCCLCall}, c.events); err != nil {
 		return nil, err
 	}
 	for _, t := range c.threads {
@@ -84,19 +83,19 @@ func readSaid(s *Source) (said, error) {
 	if c.useless {
 		return nil, nil
 	}
-	if err := read(s, []tracelog.Kind{tracelog.KindAPI}, c.launches); err != nil {
+	if err := readBlocks(s, []tracelog.Kind{tracelog.KindAPI}, c.launches); err != nil {
 		return nil, err
 	}
 	if c.useless {
 		return nil, nil
 	}
 	for _, list := range c.said {
-		slices.SortStableFunc(list, func(a, b told) int { return cmp.Compare(a.correlation, b.correlation) })
+		slices.SortStableFunc(list, func(a, b launchSaid) int { return cmp.Compare(a.correlation, b.correlation) })
 	}
 	return c.said, nil
 }
 
-func read(s *Source, kinds []tracelog.Kind, take func(b *tracelog.Block)) error {
+func readBlocks(s *CollectiveSource, kinds []tracelog.Kind, take func(b *tracelog.Block)) error {
 	r, err := s.Open()
 	if err != nil {
 		return err
@@ -118,14 +117,14 @@ func read(s *Source, kinds []tracelog.Kind, take func(b *tracelog.Block)) error 
 }
 
 // events takes markers and what calls say.
-func (c *saying) events(b *tracelog.Block) {
+func (c *ncclReading) events(b *tracelog.Block) {
 	pids, tids, domains := b.Column("pid"), b.Column("tid"), tracelog.Column{}
 	if b.Kind == tracelog.KindMarker {
 		domains = b.Column("domain")
 	}
 	ofNCCL := make(map[uint64]bool) // by the id of a domain
 	for i := range b.N {
-		var e event
+		var e ncclEvent
 		if b.Kind == tracelog.KindNCCLCall {
 			e.says = new(tracelog.NCCLCall)
 			e.says.Read(b, i)
@@ -134,7 +133,7 @@ func (c *saying) events(b *tracelog.Block) {
 			id := domains.At(i)
 			is, known := ofNCCL[id]
 			if !known {
-				is = b.Text(id) == spans.NCCLDomain
+				is = b.Text(id) == ncclDomain
 				ofNCCL[id] = is
 			}
 			if !is {
@@ -142,29 +141,29 @@ func (c *saying) events(b *tracelog.Block) {
 			}
 			e.Marker.Read(b, i)
 		}
-		t := c.thread(threadKey{uint32(pids.At(i)), uint32(tids.At(i))})
-		if t.early = append(t.early, e); len(t.early) >= 2*reordered {
-			c.flush(t, reordered)
+		t := c.thread(ncclThreadKey{uint32(pids.At(i)), uint32(tids.At(i))})
+		if t.early = append(t.early, e); len(t.early) >= 2*reorderedEvents {
+			c.flush(t, reorderedEvents)
 		}
 	}
 }
 
-func (c *saying) thread(k threadKey) *thread {
+func (c *ncclReading) thread(k ncclThreadKey) *ncclCaller {
 	t := c.threads[k]
 	if t == nil {
-		t = &thread{nccl: make(spans.NCCLCalls), open: make(map[uint32]*opened)}
+		t = &ncclCaller{nccl: make(ncclCalls), open: make(map[uint32]*openCall)}
 		c.threads[k] = t
 	}
 	return t
 }
 
 // flush takes the first events of a thread.
-func (c *saying) flush(t *thread, n int) {
-	slices.SortStableFunc(t.early, func(a, b event) int {
+func (c *ncclReading) flush(t *ncclCaller, n int) {
+	slices.SortStableFunc(t.early, func(a, b ncclEvent) int {
 		switch {
-		case spans.MarkerBefore(&a.Marker, &b.Marker):
+		case markerBefore(&a.Marker, &b.Marker):
 			return -1
-		case spans.MarkerBefore(&b.Marker, &a.Marker):
+		case markerBefore(&b.Marker, &a.Marker):
 			return 1
 		}
 		return 0
@@ -177,13 +176,13 @@ func (c *saying) flush(t *thread, n int) {
 	t.early = append(t.early[:0], t.early[n:]...)
 }
 
-func (c *saying) take(t *thread, e *event) {
+func (c *ncclReading) take(t *ncclCaller, e *ncclEvent) {
 	switch {
 	case c.useless:
 	case e.says != nil:
-		t.nccl.Says(e.says)
+		t.nccl.say(e.says)
 	case e.Flags&tracelog.MarkerStart != 0:
-		o := &opened{timeline.Range{Name: e.Name, Domain: e.Domain}, e.Time}
+		o := &openCall{timeline.Range{Name: e.Name, Domain: e.Domain}, e.Time}
 		t.nccl.Begin(e.TID, &o.Range)
 		t.open[e.ID] = o
 	case t.open[e.ID] != nil:
@@ -193,21 +192,21 @@ func (c *saying) take(t *thread, e *event) {
 			for n := len(t.calls); n > 0 && t.calls[n-1].start >= o.start; n-- { // calls inside this one
 				t.calls, c.calls = t.calls[:n-1], c.calls-1
 			}
-			t.calls, c.calls = append(t.calls, call{o.start, e.Time, o.Group.Communicator()}), c.calls+1
+			t.calls, c.calls = append(t.calls, ncclInterval{o.start, e.Time, o.Group.Communicator()}), c.calls+1
 		}
 		t.nccl.End(e.TID, &o.Range, e.Time)
 	}
-	c.useless = c.useless || c.calls > mostCalls || len(t.open) > mostCalls
+	c.useless = c.useless || c.calls > mostNCCLCalls || len(t.open) > mostNCCLCalls
 }
 
 // finish adds the calls whose end was lost: they last up to the next one.
-func (t *thread) finish() {
+func (t *ncclCaller) finish() {
 	for _, o := range t.open {
 		if o.Group == nil || o.Group.Communicator() == 0 {
 			continue
 		}
 		i, found := t.after(o.start)
-		x := call{o.start, timeline.Never, o.Group.Communicator()}
+		x := ncclInterval{o.start, timeline.Never, o.Group.Communicator()}
 		if i < len(t.calls) {
 			x.end = t.calls[i].start
 		}
@@ -218,29 +217,29 @@ func (t *thread) finish() {
 }
 
 // after returns the index of the first call that starts at a time or later, and whether one starts then.
-func (t *thread) after(time uint64) (i int, found bool) {
-	return slices.BinarySearchFunc(t.calls, time, func(c call, at uint64) int { return cmp.Compare(c.start, at) })
+func (t *ncclCaller) after(time uint64) (i int, found bool) {
+	return slices.BinarySearchFunc(t.calls, time, func(c ncclInterval, at uint64) int { return cmp.Compare(c.start, at) })
 }
 
 // launches takes the calls of CUDA that were made in calls of NCCL. Of a call of the runtime's and that of the driver's in it, either
 // may count.
-func (c *saying) launches(b *tracelog.Block) {
+func (c *ncclReading) launches(b *tracelog.Block) {
 	pids, correlations, tids, starts := b.Column("pid"), b.Column("correlation"), b.Column("tid"), b.Column("start")
 	for i := range b.N {
-		t := c.threads[threadKey{uint32(pids.At(i)), uint32(tids.At(i))}]
+		t := c.threads[ncclThreadKey{uint32(pids.At(i)), uint32(tids.At(i))}]
 		if t == nil {
 			continue
 		}
 		if in := t.at(starts.At(i)); in != 0 {
 			pid := uint32(pids.At(i))
-			c.said[pid] = append(c.said[pid], told{uint32(correlations.At(i)), in})
-			c.useless = c.useless || len(c.said[pid]) > mostLaunches
+			c.said[pid] = append(c.said[pid], launchSaid{uint32(correlations.At(i)), in})
+			c.useless = c.useless || len(c.said[pid]) > mostNCCLLaunches
 		}
 	}
 }
 
 // at returns the communicator whose kernels the thread launches at a time, 0 for none.
-func (t *thread) at(time uint64) uint64 {
+func (t *ncclCaller) at(time uint64) uint64 {
 	i, found := t.after(time)
 	if !found {
 		i--

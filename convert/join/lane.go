@@ -1,4 +1,4 @@
-package spans
+package join
 
 import (
 	"slices"
@@ -8,7 +8,7 @@ import (
 
 // A lane is a track that receives spans in the order of their starts.
 type lane struct {
-	out   *Output
+	out   *spanOutput
 	track *timeline.Track
 	open  []*span // outermost first
 	last  uint64  // start of the latest span
@@ -33,7 +33,7 @@ func (l *lane) endUntil(at uint64) {
 	for n := len(l.open); n > 0 && !l.open[n-1].Open && l.open[n-1].End <= at; n-- {
 		sp := l.open[n-1]
 		if sp.shown {
-			l.out.Emitter.Emit(&timeline.SpanEnd{Track: l.track, Time: sp.End, Args: sp.late()})
+			l.out.emitter.Emit(&timeline.SpanEnd{Track: l.track, Time: sp.End, Args: sp.late()})
 		}
 		l.open[n-1] = nil
 		l.open = l.open[:n-1]
@@ -48,9 +48,9 @@ func (l *lane) add(sp *span) {
 	sp.shown, sp.begunOpen, sp.early = l.out.shows(sp, l.track), sp.Open, len(sp.Args)
 	switch {
 	case sp.instant && sp.shown:
-		l.out.Emitter.Emit(&timeline.Instant{Track: l.track, Span: sp.Span})
+		l.out.emitter.Emit(&timeline.Instant{Track: l.track, Span: sp.Span})
 	case sp.shown:
-		l.out.Emitter.Emit(&timeline.SpanBegin{Track: l.track, Span: sp.Span})
+		l.out.emitter.Emit(&timeline.SpanBegin{Track: l.track, Span: sp.Span})
 	}
 	if !sp.instant {
 		l.open = append(l.open, sp)

@@ -1,10 +1,4 @@
-// Package spans puts records that are not calls onto tracks beside the calls: NVTX ranges and
-// marks, the time that CUPTI took for itself, and events of memory pools. It also knows which NVTX
-// ranges a thread is in, and puts these ranges onto the streams where their work ran.
-//
-// Input: records, in the order of the log, and for streams the work with its calls. Output: spans
-// that nest on each track. Spans that overlap without nesting get several tracks of one name.
-package spans
+package join
 
 import (
 	"cmp"
@@ -13,25 +7,26 @@ import (
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
-// An Emitter takes events.
-type Emitter interface{ Emit(timeline.Event) }
+// Spans are records that are not calls, on tracks beside the calls: NVTX ranges and marks, the time that CUPTI took for
+// itself, events of memory pools. Spans of a track nest; those that overlap without nesting get several tracks of one
+// name.
 
-// Output is the emitter for spans, and the selection of the spans that are shown.
-type Output struct {
-	Emitter   Emitter
-	Selection *selection.Selection
-	From, To  uint64 // spans that end before From, or begin after To, are not shown; To 0 is no limit
+// spanOutput is the emitter for spans, and the selection of the spans that are shown.
+type spanOutput struct {
+	emitter   emitter
+	selection *selection.Selection
+	from, to  uint64 // spans that end before From, or begin after To, are not shown; To 0 is no limit
 }
 
 // shows says whether a span of a track is shown. A span that has not ended ends late enough.
-func (o *Output) shows(sp *span, t *timeline.Track) bool {
-	if !sp.Open && sp.End < o.From || o.To > 0 && sp.Start > o.To {
+func (o *spanOutput) shows(sp *span, t *timeline.Track) bool {
+	if !sp.Open && sp.End < o.from || o.to > 0 && sp.Start > o.to {
 		return false
 	}
-	if o.Selection != nil && t.Category == timeline.NVTX && !sp.instant {
-		o.Selection.Ranges.Saw(&sp.Span)
+	if o.selection != nil && t.Category == timeline.NVTX && !sp.instant {
+		o.selection.Ranges.Saw(&sp.Span)
 	}
-	return o.Selection.Span(&sp.Span)
+	return o.selection.Span(&sp.Span)
 }
 
 // A span is a span that is not shown yet.

@@ -1,4 +1,4 @@
-package spans
+package join
 
 import (
 	"slices"
@@ -17,17 +17,17 @@ const horizon = 9000
 
 // ranges are the NVTX ranges of a process, with all that they hand on.
 type ranges struct {
-	*NVTXRanges
-	emitter
-	stats NVTXStats
-	out   Output
+	*nvtxRanges
+	spanEmitter
+	stats nvtxStats
+	out   spanOutput
 }
 
 func newRanges(t *testing.T) *ranges {
-	e, p := newEmitter(t)
-	r := &ranges{emitter: e, out: Output{Emitter: e}}
+	e, p := newSpanEmitter(t)
+	r := &ranges{spanEmitter: e, out: spanOutput{emitter: e}}
 	threads := make(map[uint32]*timeline.Thread)
-	r.NVTXRanges = NewNVTXRanges(&r.out, &r.stats, p, horizon, func(tid uint32) *timeline.Thread {
+	r.nvtxRanges = newNVTXRanges(&r.out, &r.stats, p, horizon, func(tid uint32) *timeline.Thread {
 		if threads[tid] == nil {
 			threads[tid] = &timeline.Thread{Process: p, TID: tid}
 		}
@@ -38,7 +38,7 @@ func newRanges(t *testing.T) *ranges {
 
 func (r *ranges) take(markers ...tracelog.Marker) {
 	for i := range markers {
-		r.Marker(&markers[i])
+		r.marker(&markers[i])
 	}
 }
 
@@ -65,12 +65,12 @@ func TestNVTXRanges(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		markers []tracelog.Marker
-		stats   NVTXStats
+		stats   nvtxStats
 		want    string
 	}{
 		"nested": {
 			[]tracelog.Marker{start(1, 1, 100, "outer"), start(1, 2, 200, "inner"), mark(1, 250, "mark"), end(1, 2, 300), end(1, 1, 400)},
-			NVTXStats{Ranges: 2, Marks: 1}, `
+			nvtxStats{Ranges: 2, Marks: 1}, `
 thread 1/1 ""
 track of the thread: nvtx "NVTX"
   100 BEGIN outer
@@ -81,7 +81,7 @@ track of the thread: nvtx "NVTX"
 `},
 		"one after the other": {
 			[]tracelog.Marker{start(1, 1, 100, "first"), end(1, 1, 200), start(1, 2, 200, "second"), end(1, 2, 300)},
-			NVTXStats{Ranges: 2}, `
+			nvtxStats{Ranges: 2}, `
 thread 1/1 ""
 track of the thread: nvtx "NVTX"
   100 BEGIN first
@@ -91,7 +91,7 @@ track of the thread: nvtx "NVTX"
 `},
 		"begin together": {
 			[]tracelog.Marker{start(1, 1, 100, "short"), start(1, 2, 100, "long"), end(1, 1, 200), end(1, 2, 300)},
-			NVTXStats{Ranges: 2}, `
+			nvtxStats{Ranges: 2}, `
 thread 1/1 ""
 track of the thread: nvtx "NVTX"
   100 BEGIN long
@@ -101,7 +101,7 @@ track of the thread: nvtx "NVTX"
 `},
 		"without length": {
 			[]tracelog.Marker{start(1, 1, 100, "empty"), end(1, 1, 100), mark(1, 100, "mark")},
-			NVTXStats{Ranges: 1, Marks: 1}, `
+			nvtxStats{Ranges: 1, Marks: 1}, `
 thread 1/1 ""
 track of the thread: nvtx "NVTX"
   100 BEGIN empty
@@ -112,7 +112,7 @@ track of the thread: nvtx "NVTX"
 			slices.Concat(
 				[]tracelog.Marker{start(1, 1, 100, "a")}, inDomain("torch", start(1, 2, 150, "b")), []tracelog.Marker{start(2, 3, 160, "c")},
 				[]tracelog.Marker{end(1, 1, 170), end(1, 2, 180), end(2, 3, 190)}),
-			NVTXStats{Ranges: 3}, `
+			nvtxStats{Ranges: 3}, `
 thread 1/1 ""
 track of the thread: nvtx "NVTX"
   100 BEGIN a
@@ -127,7 +127,7 @@ track of the thread: nvtx "NVTX"
 `},
 		"crosses the end of the one around it": {
 			[]tracelog.Marker{start(1, 1, 100, "outer"), start(1, 2, 200, "crosses"), end(1, 1, 300), end(1, 2, 400)},
-			NVTXStats{Ranges: 2}, `
+			nvtxStats{Ranges: 2}, `
 thread 1/1 ""
 track of the thread: nvtx "NVTX"
   100 BEGIN outer
@@ -138,14 +138,14 @@ track of process: nvtx "NVTX"
 `},
 		"ends on another thread": {
 			inDomain("rpc", start(1, 1, 100, "request"), end(2, 1, 300)),
-			NVTXStats{Ranges: 1}, `
+			nvtxStats{Ranges: 1}, `
 track of process: nvtx "NVTX: rpc"
   100 BEGIN request start_thread=1 end_thread=2
   300 END
 `},
 		"two at once that end on another thread": {
 			[]tracelog.Marker{start(1, 1, 100, "a"), start(1, 2, 200, "b"), end(2, 1, 300), end(2, 2, 400), start(1, 3, 300, "c"), end(2, 3, 350)},
-			NVTXStats{Ranges: 3}, `
+			nvtxStats{Ranges: 3}, `
 track of process: nvtx "NVTX"
   100 BEGIN a start_thread=1 end_thread=2
   300 END
@@ -157,7 +157,7 @@ track of process: nvtx "NVTX"
 `},
 		"of no thread": {
 			[]tracelog.Marker{start(0, 1, 100, "range"), mark(0, 150, "mark"), end(0, 1, 200)},
-			NVTXStats{Ranges: 1, Marks: 1}, `
+			nvtxStats{Ranges: 1, Marks: 1}, `
 track of process: nvtx "NVTX"
   100 BEGIN range
     150 INSTANT mark
@@ -165,14 +165,14 @@ track of process: nvtx "NVTX"
 `},
 		"without a name": {
 			[]tracelog.Marker{mark(1, 100, "")},
-			NVTXStats{Marks: 1}, `
+			nvtxStats{Marks: 1}, `
 thread 1/1 ""
 track of the thread: nvtx "NVTX"
   100 INSTANT (unnamed)
 `},
 		"never ends": {
 			[]tracelog.Marker{start(1, 1, 100, "outer"), start(1, 2, 200, "inner"), end(1, 2, 300)},
-			NVTXStats{Ranges: 2, Unmatched: 1}, `
+			nvtxStats{Ranges: 2, Unmatched: 1}, `
 thread 1/1 ""
 track of the thread: nvtx "NVTX"
   100 BEGIN outer unfinished=0had not ended when recording did
@@ -182,7 +182,7 @@ track of the thread: nvtx "NVTX"
 `},
 		"begins behind the horizon and never ends": {
 			[]tracelog.Marker{start(1, 1, horizon+1, "late")},
-			NVTXStats{Ranges: 1, Unmatched: 1}, `
+			nvtxStats{Ranges: 1, Unmatched: 1}, `
 thread 1/1 ""
 track of the thread: nvtx "NVTX"
   9001 BEGIN late unfinished=0had not ended when recording did
@@ -190,11 +190,11 @@ track of the thread: nvtx "NVTX"
 `},
 		"end without a start": {
 			[]tracelog.Marker{end(1, 7, 100)},
-			NVTXStats{Unmatched: 1}, "\n",
+			nvtxStats{Unmatched: 1}, "\n",
 		},
 		"number used again before its end": {
 			[]tracelog.Marker{start(1, 1, 100, "lost end"), start(1, 1, 200, "again"), end(1, 1, 300), end(1, 1, 400)},
-			NVTXStats{Ranges: 2, Unmatched: 2}, `
+			nvtxStats{Ranges: 2, Unmatched: 2}, `
 thread 1/1 ""
 track of the thread: nvtx "NVTX"
   100 BEGIN lost end unfinished=0had not ended when recording did
@@ -208,9 +208,9 @@ track of the thread: nvtx "NVTX"
 			r := newRanges(t)
 			for i := range c.markers {
 				r.take(c.markers[i])
-				r.Advance()
+				r.emitUntilKnown()
 			}
-			r.Finish()
+			r.finish()
 			if diff := cmp.Diff(c.want, r.text()); diff != "" {
 				t.Errorf("tracks (-want +got):\n%s", diff)
 			}
@@ -242,12 +242,12 @@ func TestNVTXRangesAdvance(t *testing.T) {
 	}
 	for _, s := range steps {
 		r.take(s.marker)
-		r.Advance()
+		r.emitUntilKnown()
 		if got := r.said(); got != s.events {
 			t.Errorf("after the marker at %d: %q, want %q", s.marker.Time, got, s.events)
 		}
 	}
-	r.Finish()
+	r.finish()
 	if got, want := r.said(), "end 600, end 510"; got != want {
 		t.Errorf("at the end: %q, want %q", got, want)
 	}
@@ -271,12 +271,12 @@ func TestNVTXRangesCrossedAdvance(t *testing.T) {
 	}
 	for i, s := range steps {
 		r.take(s.markers...)
-		r.Advance()
+		r.emitUntilKnown()
 		if got := r.said(); got != s.events {
 			t.Errorf("step %d: %q, want %q", i, got, s.events)
 		}
 	}
-	r.Finish()
+	r.finish()
 	if got, want := r.said(), "begin other domain unfinished=had not ended when recording did, end 600, end 300, end 9000"; got != want {
 		t.Errorf("at the end: %q, want %q", got, want)
 	}
@@ -291,7 +291,7 @@ func TestNVTXRangesCrossedOrder(t *testing.T) {
 		id := uint32(i)
 		r.take(inDomain(domain, start(1, id, 100, "in "+domain), end(2, id, 200))...)
 	}
-	r.Finish()
+	r.finish()
 	var begun []string
 	for _, e := range r.events {
 		if name, ok := strings.CutPrefix(e, "begin "); ok {
@@ -309,14 +309,14 @@ func TestNVTXRangesHeld(t *testing.T) {
 	r := newRanges(t)
 	open := func(want bool) {
 		t.Helper()
-		r.Advance()
+		r.emitUntilKnown()
 		if got := slices.Contains(r.events, "begin range..."); got != want {
 			t.Fatalf("the range is shown before its end: %t, want %t", got, want)
 		}
 		r.events, r.heard = nil, 0
 	}
 	r.fill(1, 100)
-	r.Advance() // nothing is open, all is laid
+	r.emitUntilKnown() // nothing is open, all is laid
 	r.take(start(1, 1, 200, "range"))
 	open(false)
 	r.fill(1, 300)
@@ -329,7 +329,7 @@ func TestNVTXRangesHeld(t *testing.T) {
 	open(false)
 	r.take(mark(1, 500, "mark"))
 	open(true)
-	r.Finish()
+	r.finish()
 }
 
 // fill adds as many marks as a program may hold back, so that one more forces them out.
@@ -345,32 +345,32 @@ func TestNVTXRangesForced(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		before, after []tracelog.Marker
-		stats         NVTXStats
+		stats         nvtxStats
 		want          string // the events, without those of the marks
 	}{
 		"ends later": {
 			[]tracelog.Marker{start(1, 1, 100, "outer")}, []tracelog.Marker{start(1, 2, 300, "inner"), end(1, 2, 400), end(1, 1, 500)},
-			NVTXStats{Ranges: 2}, "begin outer..., begin inner, end 400, end 500",
+			nvtxStats{Ranges: 2}, "begin outer..., begin inner, end 400, end 500",
 		},
 		"never ends": {
 			[]tracelog.Marker{start(1, 1, 100, "outer")}, nil,
-			NVTXStats{Ranges: 1, Unmatched: 1}, "begin outer..., end 9000 unfinished=had not ended when recording did",
+			nvtxStats{Ranges: 1, Unmatched: 1}, "begin outer..., end 9000 unfinished=had not ended when recording did",
 		},
 		"range inside ends first": {
 			[]tracelog.Marker{start(1, 1, 100, "outer"), start(1, 2, 110, "inner")}, []tracelog.Marker{end(1, 2, 400), end(1, 1, 500)},
-			NVTXStats{Ranges: 2}, "begin outer..., begin inner..., end 400, end 500",
+			nvtxStats{Ranges: 2}, "begin outer..., begin inner..., end 400, end 500",
 		},
 		"range inside ends last": { // it is cut
 			[]tracelog.Marker{start(1, 1, 100, "outer"), start(1, 2, 110, "inner")}, []tracelog.Marker{end(1, 1, 400), end(1, 2, 500)},
-			NVTXStats{Ranges: 2}, "begin outer..., begin inner..., end 400, end 400",
+			nvtxStats{Ranges: 2}, "begin outer..., begin inner..., end 400, end 400",
 		},
 		"open and ended ones begin together": { // what has not ended is outside
 			[]tracelog.Marker{start(1, 1, 100, "ended"), start(1, 2, 100, "open"), end(1, 1, 120)}, []tracelog.Marker{end(1, 2, 500)},
-			NVTXStats{Ranges: 2}, "begin open..., begin ended, end 120, end 500",
+			nvtxStats{Ranges: 2}, "begin open..., begin ended, end 120, end 500",
 		},
 		"of no thread": { // it ends with the program
 			[]tracelog.Marker{start(0, 1, 100, "outer")}, []tracelog.Marker{end(0, 1, 500)},
-			NVTXStats{Ranges: 1}, "begin outer end=not known: shown before it ended, end 9000",
+			nvtxStats{Ranges: 1}, "begin outer end=not known: shown before it ended, end 9000",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -378,9 +378,9 @@ func TestNVTXRangesForced(t *testing.T) {
 			r := newRanges(t)
 			r.take(c.before...)
 			r.fill(1, 200)
-			r.Advance()
+			r.emitUntilKnown()
 			r.take(c.after...)
-			r.Finish()
+			r.finish()
 			var events []string
 			for _, e := range r.events {
 				if e != "instant mark" {
@@ -407,11 +407,11 @@ func TestNVTXRangesOpenBound(t *testing.T) {
 		r.take(start(1, id, 100, "open"))
 	}
 	r.take(start(1, maxOpenRanges, 100, "beyond"), end(1, maxOpenRanges, 200))
-	if want := (NVTXStats{Unmatched: 2}); r.stats != want {
+	if want := (nvtxStats{Unmatched: 2}); r.stats != want {
 		t.Errorf("counts %+v, want %+v", r.stats, want)
 	}
 	r.take(end(1, 0, 200), start(1, maxOpenRanges, 200, "room again"), end(1, maxOpenRanges, 300))
-	if want := (NVTXStats{Unmatched: 2, Ranges: 2}); r.stats != want {
+	if want := (nvtxStats{Unmatched: 2, Ranges: 2}); r.stats != want {
 		t.Errorf("with room again: counts %+v, want %+v", r.stats, want)
 	}
 }
@@ -433,12 +433,12 @@ func TestNVTXRangesSelection(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRanges(t)
-			r.out.Selection = selection.New(selection.Options{Name: c.name, Shortest: c.shortest})
+			r.out.selection = selection.New(selection.Options{Name: c.name, Shortest: c.shortest})
 			r.take(start(1, 1, 100, "long"), start(1, 2, 200, "short"))
 			r.fill(0, 205)
-			r.Advance()
+			r.emitUntilKnown()
 			r.take(end(1, 2, 210), start(1, 3, 250, "brief"), end(1, 3, 260), end(1, 1, 900))
-			r.Finish()
+			r.finish()
 			events := slices.DeleteFunc(r.events, func(e string) bool { return e == "instant mark" })
 			if got := strings.Join(events, ", "); got != c.want {
 				t.Errorf("%s\nwant %s", got, c.want)
@@ -466,7 +466,7 @@ func TestMarkerBefore(t *testing.T) {
 		"earlier end":        {end(1, 1, 9), start(1, 2, 10, ""), true},
 		"start behind a end": {start(1, 2, 10, ""), end(1, 1, 9), false},
 	} {
-		if got := MarkerBefore(&c.a, &c.b); got != c.want {
+		if got := markerBefore(&c.a, &c.b); got != c.want {
 			t.Errorf("%s: %t, want %t", name, got, c.want)
 		}
 	}

@@ -1,7 +1,4 @@
-// Package inlog finds the kernels of NCCL of a log, in the sequences of package collective.
-//
-// Input: a log. Output: the sequences.
-package inlog
+package join
 
 import (
 	"github.com/cudatrace/cudatrace/convert/collective"
@@ -10,8 +7,8 @@ import (
 
 // Bounds of a log. A rank has a stream for each communicator: a few.
 const (
-	maxProcesses = 32
-	maxSequences = 16 // of a process: streams, and communicators
+	maxSourceProcesses = 32
+	maxSequences       = 16 // of a process: streams, and communicators
 )
 
 // Most parts of a sequence that are kept, of few logs and of many.
@@ -21,27 +18,27 @@ const (
 	allParts   = 1 << 18 // of all logs, with one sequence each
 )
 
-// A Source is a log to read, as one of several.
-type Source struct {
+// A CollectiveSource is a log to read, as one of several.
+type CollectiveSource struct {
 	Open  func() (*tracelog.Reader, error)
 	Host  int  // logs of one host have one clock
 	Of    int  // number of logs
 	Tells bool // NCCL may tell the communicators of its kernels: its calls are in the log, and CUPTI's times on the common clock
 
-	said    said
+	said    launchesSaid
 	sorters map[uint32]*collective.Sorter // by PID
 	order   []*collective.Sorter
 }
 
-// A process identifies a process of a log.
-type process struct {
-	source *Source
+// A sourceProcess identifies a process of a log.
+type sourceProcess struct {
+	source *CollectiveSource
 	pid    uint32
 }
 
-// Read returns the sequences of the kernels of NCCL of a log. Damage is for another reading to report: the order of what is
+// ReadCollectives returns the sequences of the kernels of NCCL of a log. Damage is for another reading to report: the order of what is
 // left says nothing, so that there are no sequences.
-func Read(s *Source) (list []*collective.Sequence, err error) {
+func ReadCollectives(s *CollectiveSource) (list []*collective.Sequence, err error) {
 	if s.Tells {
 		if s.said, err = readSaid(s); err != nil {
 			return nil, err
@@ -52,10 +49,10 @@ func Read(s *Source) (list []*collective.Sequence, err error) {
 		most = max(leastParts, min(mostParts, allParts/s.Of)) &^ 1
 	}
 	s.sorters = make(map[uint32]*collective.Sorter)
-	err = s.read(tracelog.Filter{}, func(k kernel) {
+	err = s.read(tracelog.Filter{}, func(k ncclKernel) {
 		of := s.sorters[k.pid]
-		if of == nil && len(s.order) < maxProcesses {
-			of = collective.NewSorter(k.pid, process{s, k.pid}, most, maxSequences)
+		if of == nil && len(s.order) < maxSourceProcesses {
+			of = collective.NewSorter(k.pid, sourceProcess{s, k.pid}, most, maxSequences)
 			s.sorters[k.pid], s.order = of, append(s.order, of)
 		}
 		if of != nil {
@@ -75,9 +72,9 @@ func Read(s *Source) (list []*collective.Sequence, err error) {
 	return list, nil
 }
 
-// Parts reads a log again, which Read has read, and gives f all parts of some of its sequences, those of each by number, from 0. (A
+// CollectiveParts reads a log again, which Read has read, and gives f all parts of some of its sequences, those of each by number, from 0. (A
 // Sequence keeps some of its parts only.) Parts of one number are parts of one collective if their sequences are members of one communicator.
-func Parts(s *Source, of []*collective.Sequence, f func(of *collective.Sequence, number uint64, p collective.Part)) error {
+func CollectiveParts(s *CollectiveSource, of []*collective.Sequence, f func(of *collective.Sequence, number uint64, p collective.Part)) error {
 	if len(of) == 0 {
 		return nil
 	}
@@ -87,7 +84,7 @@ func Parts(s *Source, of []*collective.Sequence, f func(of *collective.Sequence,
 		counters[x] = collective.NewCounter(func(number uint64, p collective.Part) { f(x, number, p) })
 		filter.PIDs = append(filter.PIDs, x.PID)
 	}
-	err := s.read(filter, func(k kernel) {
+	err := s.read(filter, func(k ncclKernel) {
 		if sorter := s.sorters[k.pid]; sorter != nil {
 			if c := counters[sorter.Of(k.at, k.communicator)]; c != nil {
 				c.Add(k.name, k.at, k.start, k.end)
@@ -103,8 +100,8 @@ func Parts(s *Source, of []*collective.Sequence, f func(of *collective.Sequence,
 	return nil
 }
 
-// A kernel is a kernel of NCCL.
-type kernel struct {
+// A ncclKernel is a kernel of NCCL.
+type ncclKernel struct {
 	name         collective.Name
 	pid          uint32
 	at           collective.Place
@@ -112,16 +109,16 @@ type kernel struct {
 	start, end   uint64
 }
 
-// A reading takes the kernels of a log.
-type reading struct {
-	source *Source
+// A kernelReading takes the kernels of a log.
+type kernelReading struct {
+	source *CollectiveSource
 	names  map[uint64]collective.Name // by the id of the string
-	take   func(k kernel)
+	take   func(k ncclKernel)
 }
 
 // read gives the kernels of NCCL that a filter selects to take.
-func (s *Source) read(f tracelog.Filter, take func(k kernel)) error {
-	c := &reading{source: s, names: make(map[uint64]collective.Name), take: take}
+func (s *CollectiveSource) read(f tracelog.Filter, take func(k ncclKernel)) error {
+	c := &kernelReading{source: s, names: make(map[uint64]collective.Name), take: take}
 	r, err := s.Open()
 	if err != nil {
 		return err
@@ -143,10 +140,10 @@ func (s *Source) read(f tracelog.Filter, take func(k kernel)) error {
 	return nil
 }
 
-// maxNames bounds the names that are kept. Programs have a few thousand kernels.
-const maxNames = 1 << 16
+// maxKernelNames bounds the names that are kept. Programs have a few thousand kernels.
+const maxKernelNames = 1 << 16
 
-func (c *reading) block(b *tracelog.Block) {
+func (c *kernelReading) block(b *tracelog.Block) {
 	names, starts, durs := b.Column("name"), b.Column("start"), b.Column("dur")
 	pids, contexts, streams, correlations := b.Column("pid"), b.Column("context"), b.Column("stream"), b.Column("correlation")
 	for i := range b.N {
@@ -156,16 +153,16 @@ func (c *reading) block(b *tracelog.Block) {
 			continue
 		}
 		pid := uint32(pids.At(i))
-		c.take(kernel{n, pid, collective.Place{Context: uint32(contexts.At(i)), Stream: uint32(streams.At(i))},
+		c.take(ncclKernel{n, pid, collective.Place{Context: uint32(contexts.At(i)), Stream: uint32(streams.At(i))},
 			c.source.said.of(pid, uint32(correlations.At(i))), start, start + durs.At(i)})
 	}
 }
 
-func (c *reading) name(b *tracelog.Block, id uint64) collective.Name {
+func (c *kernelReading) name(b *tracelog.Block, id uint64) collective.Name {
 	n, ok := c.names[id]
 	if !ok {
 		n = collective.NameOf(b.Text(id))
-		if len(c.names) < maxNames {
+		if len(c.names) < maxKernelNames {
 			c.names[id] = n
 		}
 	}

@@ -1,4 +1,4 @@
-package spans
+package join
 
 import (
 	"github.com/cudatrace/cudatrace/convert/ordered"
@@ -9,18 +9,18 @@ import (
 // the end of the span around it.
 const maxLanes = 256
 
-// OverlapLanes put spans on as many tracks of one name as their overlaps need, each span on the
+// overlapLanes put spans on as many tracks of one name as their overlaps need, each span on the
 // first track where it fits.
-type OverlapLanes struct {
-	out     *Output
+type overlapLanes struct {
+	out     *spanOutput
 	track   timeline.Track
 	lanes   []*lane
 	pending ordered.List[*span]
 }
 
-// NewOverlapLanes returns lanes whose tracks are copies of one track.
-func NewOverlapLanes(out *Output, track timeline.Track) *OverlapLanes {
-	return &OverlapLanes{out: out, track: track, pending: ordered.NewList(nests)}
+// newOverlapLanes returns lanes whose tracks are copies of one track.
+func newOverlapLanes(out *spanOutput, track timeline.Track) *overlapLanes {
+	return &overlapLanes{out: out, track: track, pending: ordered.NewList(nests)}
 }
 
 // nests is the order of nesting: by start; at one start, longer spans first.
@@ -29,15 +29,15 @@ func nests(a, b **span) bool {
 	return x.Start < y.Start || x.Start == y.Start && x.End > y.End
 }
 
-// Add adds a span.
-func (l *OverlapLanes) Add(sp timeline.Span) { l.pending.Add(&span{Span: sp}) }
+// addSpan adds a span.
+func (l *overlapLanes) addSpan(sp timeline.Span) { l.pending.Add(&span{Span: sp}) }
 
-// AddInstant adds an instant.
-func (l *OverlapLanes) AddInstant(sp timeline.Span) { l.pending.Add(&span{Span: sp, instant: true}) }
+// addInstant adds an instant.
+func (l *overlapLanes) addInstant(sp timeline.Span) { l.pending.Add(&span{Span: sp, instant: true}) }
 
-// Advance puts the spans that begin before low on tracks, where no later span begins before
+// advance puts the spans that begin before low on tracks, where no later span begins before
 // low; or with all, every span, and ends them. It holds back maxHeldSpans at most.
-func (l *OverlapLanes) Advance(low uint64, all bool) {
+func (l *overlapLanes) advance(low uint64, all bool) {
 	full := l.pending.Len() > maxHeldSpans
 	l.pending.Drain(func(sp **span) bool { return (*sp).Start < low || all || full }, func(sp **span) { l.lay(*sp) })
 	if all {
@@ -47,7 +47,7 @@ func (l *OverlapLanes) Advance(low uint64, all bool) {
 	}
 }
 
-func (l *OverlapLanes) lay(sp *span) {
+func (l *overlapLanes) lay(sp *span) {
 	for _, lane := range l.lanes {
 		if lane.fits(sp) {
 			lane.add(sp)

@@ -1,4 +1,4 @@
-package inlog
+package join
 
 import (
 	"fmt"
@@ -9,9 +9,9 @@ import (
 	"github.com/cudatrace/cudatrace/convert/logtest"
 )
 
-// rank is the log of a process with one stream: n collectives of a communicator in calls alone, then some in groups. Each
+// ncclRank is the log of a process with one stream: n collectives of a communicator in calls alone, then some in groups. Each
 // takes as long as on any other rank.
-func rank(pid, communicator, n, grouped int) string {
+func ncclRank(pid, communicator, n, grouped int) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	line("process pid=%d start=1 exe=/app", pid)
@@ -38,7 +38,7 @@ func rank(pid, communicator, n, grouped int) string {
 // pidsOf are the members of the communicators that a log has.
 func pidsOf(t *testing.T, log string) (text string) {
 	t.Helper()
-	sequences, err := Read(&Source{Open: logtest.Assemble(t, log), Of: 1, Tells: true})
+	sequences, err := ReadCollectives(&CollectiveSource{Open: logtest.Assemble(t, log), Of: 1, Tells: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,16 +52,16 @@ func pidsOf(t *testing.T, log string) (text string) {
 	return text
 }
 
-func TestSay(t *testing.T) {
+func TestNCCLSays(t *testing.T) {
 	t.Parallel()
 	const a, b = 0xa00000001, 0xb00000001
 	for _, c := range []struct{ name, log, want string }{
-		{"one communicator", rank(1, a, 5, 0) + rank(2, a, 5, 0), "[1 2]"},
-		{"one, more than are asked for", rank(1, a, 300, 0) + rank(2, a, 200, 0), "[1 2]"},
-		{"two", rank(1, a, 40, 0) + rank(2, b, 40, 0) + rank(3, a, 40, 0), "[1 3]"},
-		{"mostly alone", rank(1, a, 30, 10) + rank(2, a, 40, 0), "[1 2]"},
-		{"mostly in groups", rank(1, a, 10, 30) + rank(2, a, 40, 0), ""},
-		{"none, and the times do not tell", rank(1, 0, 40, 0) + rank(2, 0, 40, 0), ""},
+		{"one communicator", ncclRank(1, a, 5, 0) + ncclRank(2, a, 5, 0), "[1 2]"},
+		{"one, more than are asked for", ncclRank(1, a, 300, 0) + ncclRank(2, a, 200, 0), "[1 2]"},
+		{"two", ncclRank(1, a, 40, 0) + ncclRank(2, b, 40, 0) + ncclRank(3, a, 40, 0), "[1 3]"},
+		{"mostly alone", ncclRank(1, a, 30, 10) + ncclRank(2, a, 40, 0), "[1 2]"},
+		{"mostly in groups", ncclRank(1, a, 10, 30) + ncclRank(2, a, 40, 0), ""},
+		{"none, and the times do not tell", ncclRank(1, 0, 40, 0) + ncclRank(2, 0, 40, 0), ""},
 	} {
 		if got := pidsOf(t, c.log); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)

@@ -1,4 +1,4 @@
-package inlog
+package join
 
 import (
 	"testing"
@@ -7,17 +7,17 @@ import (
 	"github.com/cudatrace/cudatrace/convert/logtest"
 )
 
-// Parts gives every part of the ranks, also of collectives that their streams do not keep. Those of one number are of one collective: none
+// CollectiveParts gives every part of the ranks, also of collectives that their streams do not keep. Those of one number are of one collective: none
 // ends before the other has begun.
-func TestParts(t *testing.T) {
+func TestCollectiveParts(t *testing.T) {
 	t.Parallel()
 	const steps = 3000
 	logs := logtest.WriteRanks(t, logtest.Ranks{Hosts: 1, PerHost: 2, Steps: steps, Straggler: -1})
-	sources := make(map[*collective.Sequence]*Source)
+	sources := make(map[*collective.Sequence]*CollectiveSource)
 	var streams []*collective.Sequence
 	for _, l := range logs {
-		s := &Source{Open: logtest.InMemory(l.Data), Of: 2}
-		list, err := Read(s)
+		s := &CollectiveSource{Open: logtest.InMemory(l.Data), Of: 2}
+		list, err := ReadCollectives(s)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -33,7 +33,7 @@ func TestParts(t *testing.T) {
 	for _, c := range found {
 		all := make(map[*collective.Sequence][]collective.Part)
 		for _, m := range c.Members {
-			err := Parts(sources[m], []*collective.Sequence{m}, func(of *collective.Sequence, number uint64, p collective.Part) {
+			err := CollectiveParts(sources[m], []*collective.Sequence{m}, func(of *collective.Sequence, number uint64, p collective.Part) {
 				if of != m || number != uint64(len(all[m])) {
 					t.Fatalf("part %d comes as part %d of %v", len(all[m]), number, of.Key)
 				}
@@ -50,7 +50,7 @@ func TestParts(t *testing.T) {
 			}
 		}
 	}
-	if err := Parts(&Source{}, nil, nil); err != nil {
+	if err := CollectiveParts(&CollectiveSource{}, nil, nil); err != nil {
 		t.Errorf("no stream is looked for, and the log is read: %v", err)
 	}
 }

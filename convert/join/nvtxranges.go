@@ -1,4 +1,4 @@
-package spans
+package join
 
 import (
 	"cmp"
@@ -9,28 +9,28 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// NVTXStats count a program's ranges and marks.
-type NVTXStats struct {
+// nvtxStats count a program's ranges and marks.
+type nvtxStats struct {
 	Ranges, Marks uint64
 	Unmatched     uint64 // starts without an end, and ends without a start
 }
 
-// NVTXRanges join the markers of a program into ranges. A range that ends on another thread, or
+// nvtxRanges join the markers of a program into ranges. A range that ends on another thread, or
 // crosses the end of a range around it, is put on a track of the process.
-type NVTXRanges struct {
-	out     *Output
-	stats   *NVTXStats
+type nvtxRanges struct {
+	out     *spanOutput
+	stats   *nvtxStats
 	process *timeline.Process
 	thread  func(tid uint32) *timeline.Thread
 	horizon uint64
 	open    map[uint32]*openRange // by marker ID
 	lanes   map[laneKey]*domainLane
 	order   []*domainLane
-	crossed map[string]*OverlapLanes // by domain
+	crossed map[string]*overlapLanes // by domain
 	domains []string                 // keys of crossed, sorted
 	held    int                      // spans that wait to be put on a thread's track
 	stacks  rangeStacks
-	nccl    NCCLCalls
+	nccl    ncclCalls
 }
 
 // A laneKey identifies a thread's track for a domain.
@@ -63,25 +63,25 @@ const (
 	maxOpenRanges = 1 << 18
 )
 
-// NewNVTXRanges returns the ranges of a process. Unended ranges end at the horizon. thread
+// newNVTXRanges returns the ranges of a process. Unended ranges end at the horizon. thread
 // finds a thread by its host TID.
-func NewNVTXRanges(out *Output, stats *NVTXStats, p *timeline.Process, horizon uint64, thread func(tid uint32) *timeline.Thread) *NVTXRanges {
-	return &NVTXRanges{out: out, stats: stats, process: p, thread: thread, horizon: horizon,
-		open: make(map[uint32]*openRange), lanes: make(map[laneKey]*domainLane), crossed: make(map[string]*OverlapLanes), nccl: make(NCCLCalls)}
+func newNVTXRanges(out *spanOutput, stats *nvtxStats, p *timeline.Process, horizon uint64, thread func(tid uint32) *timeline.Thread) *nvtxRanges {
+	return &nvtxRanges{out: out, stats: stats, process: p, thread: thread, horizon: horizon,
+		open: make(map[uint32]*openRange), lanes: make(map[laneKey]*domainLane), crossed: make(map[string]*overlapLanes), nccl: make(ncclCalls)}
 }
 
-// MarkerBefore is the order in which Marker takes markers: by time; at one time, beginnings
+// markerBefore is the order in which Marker takes markers: by time; at one time, beginnings
 // before ends, and the beginning with the smaller ID first.
-func MarkerBefore(a, b *tracelog.Marker) bool {
+func markerBefore(a, b *tracelog.Marker) bool {
 	return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Flags&tracelog.MarkerEnd, b.Flags&tracelog.MarkerEnd),
 		cmp.Compare(a.ID, b.ID)) < 0
 }
 
-// NCCLCall takes what a call of NCCL says, before the marker at which the call's range begins. Its TID is a host TID.
-func (r *NVTXRanges) NCCLCall(c *tracelog.NCCLCall) { r.nccl.Says(c) }
+// ncclCall takes what a call of NCCL says, before the marker at which the call's range begins. Its TID is a host TID.
+func (r *nvtxRanges) ncclCall(c *tracelog.NCCLCall) { r.nccl.say(c) }
 
-// Marker takes the next marker. Its TID is a host TID.
-func (r *NVTXRanges) Marker(m *tracelog.Marker) {
+// marker takes the next marker. Its TID is a host TID.
+func (r *nvtxRanges) marker(m *tracelog.Marker) {
 	switch {
 	case m.Flags&tracelog.MarkerStart != 0:
 		r.start(m)
@@ -100,7 +100,7 @@ func (r *NVTXRanges) Marker(m *tracelog.Marker) {
 	}
 }
 
-func (r *NVTXRanges) start(m *tracelog.Marker) {
+func (r *nvtxRanges) start(m *tracelog.Marker) {
 	if earlier, ok := r.open[m.ID]; ok { // the end of the earlier range was lost
 		r.stacks.end(earlier.tid, earlier.of, m.Time)
 		r.unfinished(earlier)
@@ -112,7 +112,7 @@ func (r *NVTXRanges) start(m *tracelog.Marker) {
 	sp.Open = true
 	l := r.lanes[laneKey{m.TID, m.Domain}]
 	of := &timeline.Range{Thread: l.track.Thread, Name: sp.Name, Domain: m.Domain}
-	if m.Domain == NCCLDomain {
+	if m.Domain == ncclDomain {
 		r.nccl.Begin(m.TID, of)
 		sp.Args = of.NCCL.Details(sp.Args)
 	}
@@ -121,7 +121,7 @@ func (r *NVTXRanges) start(m *tracelog.Marker) {
 }
 
 // begin makes a span at its marker's place.
-func (r *NVTXRanges) begin(m *tracelog.Marker) *span {
+func (r *nvtxRanges) begin(m *tracelog.Marker) *span {
 	sp := &span{Span: timeline.Span{Name: cmp.Or(m.Name, "(unnamed)"), Start: m.Time}}
 	l := r.lane(laneKey{m.TID, m.Domain})
 	l.pending = append(l.pending, sp)
@@ -129,7 +129,7 @@ func (r *NVTXRanges) begin(m *tracelog.Marker) *span {
 	return sp
 }
 
-func (r *NVTXRanges) lane(key laneKey) *domainLane {
+func (r *nvtxRanges) lane(key laneKey) *domainLane {
 	l := r.lanes[key]
 	if l == nil {
 		track := &timeline.Track{Process: r.process, Name: domainTitle(key.domain), Category: timeline.NVTX}
@@ -143,12 +143,12 @@ func (r *NVTXRanges) lane(key laneKey) *domainLane {
 	return l
 }
 
-func (r *NVTXRanges) end(o *openRange, m *tracelog.Marker) {
+func (r *nvtxRanges) end(o *openRange, m *tracelog.Marker) {
 	r.stats.Ranges++
 	sp := o.span
 	o.of.Ended(m.Time - min(m.Time, sp.Start))
 	r.stacks.end(o.tid, o.of, m.Time)
-	if o.domain == NCCLDomain {
+	if o.domain == ncclDomain {
 		r.nccl.End(o.tid, o.of, m.Time)
 	}
 	if !sp.Open { // the span was cut where the span around it ended
@@ -165,7 +165,7 @@ func (r *NVTXRanges) end(o *openRange, m *tracelog.Marker) {
 	}
 }
 
-func (r *NVTXRanges) unfinished(o *openRange) {
+func (r *nvtxRanges) unfinished(o *openRange) {
 	r.stats.Unmatched++
 	r.stats.Ranges++
 	if !o.Open {
@@ -175,8 +175,8 @@ func (r *NVTXRanges) unfinished(o *openRange) {
 	o.Args = append(o.Args, unfinished)
 }
 
-// Finish ends the unended ranges and puts all spans on their tracks.
-func (r *NVTXRanges) Finish() {
+// finish ends the unended ranges and puts all spans on their tracks.
+func (r *nvtxRanges) finish() {
 	for _, id := range slices.Sorted(maps.Keys(r.open)) {
 		r.unfinished(r.open[id])
 	}
@@ -187,17 +187,17 @@ func (r *NVTXRanges) Finish() {
 	}
 }
 
-// Known notes that all markers before a time have been taken.
-func (r *NVTXRanges) Known(until uint64) { r.stacks.until = until }
+// known notes that all markers before a time have been taken.
+func (r *nvtxRanges) known(until uint64) { r.stacks.until = until }
 
-// At returns the ranges that were open on a thread, by its host TID, at a time. known is false if
+// at returns the ranges that were open on a thread, by its host TID, at a time. known is false if
 // there was no memory to wait for the markers before that time. The times of a thread rise.
-func (r *NVTXRanges) At(tid uint32, at uint64) (stack *timeline.RangeStack, known bool) {
+func (r *nvtxRanges) at(tid uint32, at uint64) (stack *timeline.RangeStack, known bool) {
 	return r.stacks.at(tid, at)
 }
 
-// Passed says that At will be asked for no time before that which low returns for a thread.
-func (r *NVTXRanges) Passed(low func(tid uint32) uint64) {
+// passed says that At will be asked for no time before that which low returns for a thread.
+func (r *nvtxRanges) passed(low func(tid uint32) uint64) {
 	if r.stacks.held == 0 {
 		return
 	}
@@ -208,10 +208,10 @@ func (r *NVTXRanges) Passed(low func(tid uint32) uint64) {
 	}
 }
 
-// Advance puts the spans on their tracks whose place is known.
-func (r *NVTXRanges) Advance() { r.advance(false) }
+// emitUntilKnown puts the spans on their tracks whose place is known.
+func (r *nvtxRanges) emitUntilKnown() { r.advance(false) }
 
-func (r *NVTXRanges) advance(all bool) {
+func (r *nvtxRanges) advance(all bool) {
 	force := r.held > maxHeldSpans
 	for _, l := range r.order {
 		for r.layNext(l, force) {
@@ -224,14 +224,14 @@ func (r *NVTXRanges) advance(all bool) {
 				low = min(low, l.pending[0].Start)
 			}
 		}
-		r.crossed[domain].Advance(low, all)
+		r.crossed[domain].advance(low, all)
 	}
 }
 
 // layNext puts the first spans of a lane on their tracks: all that begin at one time. It
 // reports false when one of them has not ended. With force an unended span is put on its track
 // as containing everything until its end.
-func (r *NVTXRanges) layNext(l *domainLane, force bool) bool {
+func (r *nvtxRanges) layNext(l *domainLane, force bool) bool {
 	n := 0
 	for n < len(l.pending) && l.pending[n].Start == l.pending[0].Start {
 		if l.pending[n].Open && !force {
@@ -257,7 +257,7 @@ func (r *NVTXRanges) layNext(l *domainLane, force bool) bool {
 }
 
 // ended ends a span at the program's end, if it has not ended but holds back too many others.
-func (r *NVTXRanges) ended(sp *span) *span {
+func (r *nvtxRanges) ended(sp *span) *span {
 	if sp.Open {
 		sp.Open, sp.End = false, max(r.horizon, sp.Start)
 		sp.Args = append(sp.Args, timeline.Detail{Name: "end", Text: "not known: shown before it ended"})
@@ -267,10 +267,10 @@ func (r *NVTXRanges) ended(sp *span) *span {
 
 // aside returns the process's tracks for the ranges of a domain that do not fit on a thread's
 // track.
-func (r *NVTXRanges) aside(domain string) *OverlapLanes {
+func (r *nvtxRanges) aside(domain string) *overlapLanes {
 	l := r.crossed[domain]
 	if l == nil {
-		l = NewOverlapLanes(r.out, timeline.Track{Process: r.process, Name: domainTitle(domain), Category: timeline.NVTX})
+		l = newOverlapLanes(r.out, timeline.Track{Process: r.process, Name: domainTitle(domain), Category: timeline.NVTX})
 		r.crossed[domain] = l
 		r.domains = append(r.domains, domain)
 		slices.Sort(r.domains)
