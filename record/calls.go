@@ -59,10 +59,9 @@ func (c *calls) open(ctx context.Context, onClient func(pid uint32, request uint
 		c.openWatcher(ctx, onClient)
 		return
 	}
-	steps, nvtx := c.opts.profilerSteps(), c.opts.CaptureNVTX.Name != ""
 	p, err := openProber(probe.Options{
 		Functions: c.opts.Functions, Symbols: true,
-		Paused: c.opts.Delay > 0, CaptureRange: c.opts.CaptureRange && !steps, TellRange: steps, CaptureNVTX: nvtx || steps,
+		Paused: c.opts.Delay > 0, CaptureRange: c.opts.CaptureRange, CaptureNVTX: c.opts.CaptureNVTX.Name != "",
 		OnCUPTIClient: onClient, BufferBytes: c.opts.CallBufferBytes, WatchExits: len(c.opts.PIDs) == 0 || c.armed,
 	})
 	if err != nil {

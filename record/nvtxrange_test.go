@@ -3,8 +3,6 @@ package record
 import (
 	"strings"
 	"testing"
-
-	"github.com/cudatrace/cudatrace/record/cupti"
 )
 
 func TestParseNVTXRange(t *testing.T) {
@@ -32,27 +30,5 @@ func TestParseNVTXRange(t *testing.T) {
 		if _, err := ParseNVTXRange(text); err == nil || err.Error() != want {
 			t.Errorf("%.10q: %v, want %s", text, err, want)
 		}
-	}
-}
-
-func TestSteps(t *testing.T) {
-	t.Parallel()
-	step := NVTXRange{Name: "step"}
-	for text, want := range map[string]cupti.Steps{
-		"0": {First: 0, Last: 0, Limited: true}, "7": {First: 7, Last: 7, Limited: true},
-		"100-110": {First: 100, Last: 110, Limited: true}, "0-999": {First: 0, Last: 999, Limited: true},
-	} {
-		if got, err := step.WithSteps(text); err != nil || got.Steps != want || got.Name != "step" {
-			t.Errorf("%q: %+v, %v", text, got, err)
-		}
-	}
-	for _, text := range []string{"", "-", "a", "1-", "-1", "2-1", "1-2-3", "0-1000", "0-99999999999"} {
-		if got, err := step.WithSteps(text); err == nil {
-			t.Errorf("%q: %+v", text, got)
-		}
-	}
-	long := NVTXRange{Name: strings.Repeat("x", 1023)}
-	if _, err := long.WithSteps("1"); err == nil || !strings.Contains(err.Error(), "at most 1014 bytes") {
-		t.Error(err)
 	}
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/cupti"
-	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/gpumetrics"
 	"github.com/cudatrace/cudatrace/record/outfile"
 	"github.com/cudatrace/cudatrace/record/ranks"
@@ -49,7 +48,7 @@ type Options struct {
 	FromStart    bool          // Delay counts from the program's start, not from the first CUDA call
 	Newest                     // the newest part is recorded, if Last is not 0
 	CaptureRange bool          // record between cudaProfilerStart and cudaProfilerStop only
-	CaptureNVTX  NVTXRange     // record within these NVTX ranges only; with CaptureRange, within these steps, without a name
+	CaptureNVTX  NVTXRange     // record within these NVTX ranges only
 
 	FlushInterval   time.Duration // a record is on disk within this time; 0 means DefaultFlushInterval
 	MemoryLimit     uint64        // largest memory that recording takes inside a process, bytes; 0 means the default of package cupti
@@ -82,38 +81,11 @@ func ParseNVTXRange(s string) (NVTXRange, error) {
 	return r, cupti.NVTXRange(r).Check()
 }
 
-// ProfilerStep is the name of steps that are ranges between cudaProfilerStart and cudaProfilerStop.
-const ProfilerStep = "cudaProfilerApi"
-
-// profilerSteps says whether steps are recorded that are ranges between cudaProfilerStart and cudaProfilerStop.
-func (o *Options) profilerSteps() bool { return o.CaptureRange && o.CaptureNVTX.Steps.Limited }
-
 func (r NVTXRange) String() string {
 	if r.Domain == "" && !strings.Contains(r.Name, "@") {
 		return r.Name
 	}
 	return r.Name + "@" + r.Domain
-}
-
-// maxSteps is the most steps that a recording can be limited to: the injected library knows that many names.
-const maxSteps = 1000
-
-// WithSteps limits ranges to the steps with some numbers: 100-110, or 100.
-func (r NVTXRange) WithSteps(s string) (NVTXRange, error) {
-	from, to, isRange := strings.Cut(s, "-")
-	if !isRange {
-		to = from
-	}
-	first, err1 := strconv.ParseUint(from, 10, 31)
-	last, err2 := strconv.ParseUint(to, 10, 31)
-	switch {
-	case err1 != nil, err2 != nil, last < first:
-		return r, fmt.Errorf("%q are no steps: write 100-110 or 100", s)
-	case last-first >= maxSteps:
-		return r, fmt.Errorf("%q are more than %s steps", s, figures.Group(maxSteps))
-	}
-	r.Steps = cupti.Steps{First: uint32(first), Last: uint32(last), Limited: true}
-	return r, cupti.NVTXRange(r).Check()
 }
 
 // A CallSource is the source of calls.
@@ -309,11 +281,7 @@ func (o *Options) schedule() string {
 	if o.CaptureRange {
 		words = append(words, "capture range cudaProfilerApi")
 	}
-	if steps := o.CaptureNVTX.Steps; o.profilerSteps() {
-		words = append(words, fmt.Sprintf("steps %d-%d", steps.First, steps.Last))
-	} else if steps.Limited {
-		words = append(words, fmt.Sprintf("steps %d-%d of nvtx:%s", steps.First, steps.Last, o.CaptureNVTX))
-	} else if o.CaptureNVTX.Name != "" {
+	if o.CaptureNVTX.Name != "" {
 		words = append(words, "capture range nvtx:"+o.CaptureNVTX.String())
 	}
 	return strings.Join(words, ", ")

@@ -376,14 +376,8 @@ func (r *recording) remarkEmpty() {
 	switch {
 	case r.opts.Delay > 0 && !r.resumed:
 		r.report.remark(0, fmt.Sprintf("nothing was recorded: the recording ended before --delay %s was over", r.opts.Delay))
-	case r.opts.profilerSteps() && !r.tracees.worked():
-		steps := r.opts.CaptureNVTX.Steps
-		r.report.remark(0, fmt.Sprintf("no GPU work was recorded: the program did none from cudaProfilerStart number %d to cudaProfilerStop number %d, counted from 0, or did not call these as often", steps.First, steps.Last))
 	case r.opts.CaptureRange && !r.tracees.worked():
 		r.report.remark(0, "no GPU work was recorded: the program did none between cudaProfilerStart and cudaProfilerStop, or called neither")
-	case r.opts.CaptureNVTX.Steps.Limited && !r.tracees.worked():
-		steps := r.opts.CaptureNVTX.Steps
-		r.report.remark(0, fmt.Sprintf("no GPU work was recorded: the program had no NVTX range %s of the steps %d to %d, or did none from there on; see docs/nvtx.md for how steps are numbered", r.opts.CaptureNVTX, steps.First, steps.Last))
 	case r.opts.CaptureNVTX.Name != "" && !r.tracees.worked():
 		r.report.remark(0, fmt.Sprintf("no GPU work was recorded: the program did none in an NVTX range %s, or had no such range; see 'cudatrace help record' for how to name its domain", r.opts.CaptureNVTX))
 	}

@@ -58,7 +58,7 @@ const (
 	noMetadataFlag = "no-metadata"
 	runFlag        = "run"
 	ranksFlag      = "ranks"
-	stepsFlag      = "steps"
+	oldStepsFlag   = "steps" // of earlier releases: an error says what to use instead
 )
 
 // maxRun bounds the name of a run, in bytes.
@@ -98,8 +98,8 @@ func recordFlags() []cli.Flag {
 		&cli.BoolFlag{Category: whenGroup, Name: "from-start", Usage: "count -d and --delay from the program's start"},
 		&cli.StringFlag{Category: whenGroup, Name: "last", Usage: "keep only the last `TIME` of the recording, 1s to 24h: a file is written at the end, on SIGUSR2, when a process crashes, and on --trigger"},
 		&cli.StringSliceFlag{Category: whenGroup, Name: "trigger", Usage: "with --last, write a file when `CONDITION` holds: call-failed, 'call>TIME', 'kernel>TIME' or 'step>FACTOR' (repeatable)"},
-		&cli.StringFlag{Category: whenGroup, Name: "step", Usage: "NVTX ranges `NAME`, NAME@DOMAIN or NAME@* are the steps of --steps, and of 'step>FACTOR': one that takes more than FACTOR times the median; cudaProfilerApi: steps of --steps are from cudaProfilerStart to cudaProfilerStop"},
-		&cli.StringFlag{Category: whenGroup, Name: stepsFlag, Usage: "with --step, record `FIRST-LAST` only: from the beginning of the one step to the end of the other, by the number behind the name (step 7), or counted from 0"},
+		&cli.StringFlag{Category: whenGroup, Name: "step", Usage: "NVTX ranges `NAME`, NAME@DOMAIN or NAME@* are the steps of 'step>FACTOR': one that takes more than FACTOR times the median"},
+		&cli.StringFlag{Name: oldStepsFlag, Hidden: true},
 		&cli.StringFlag{Category: whenGroup, Name: "cool-down", Usage: "with --trigger, write no second file within `TIME` (default: that of --last)"},
 		&cli.StringFlag{Category: whenGroup, Name: "capture-range", Value: "none", Usage: "`cudaProfilerApi|nvtx:NAME|none`: record only between cudaProfilerStart and cudaProfilerStop, or in NVTX ranges NAME, NAME@DOMAIN or NAME@* (any domain), or everything"},
 		&cli.StringFlag{Category: whenGroup, Name: "wait", Value: string(record.WaitCUDA), Usage: "`cuda|program`: record until every process that uses CUDA has ended, or until PROGRAM has"},
@@ -284,8 +284,8 @@ func recordRange(c *cli.Context, o *record.Options) (err error) {
 	value := c.String("capture-range")
 	name, nvtx := strings.CutPrefix(value, "nvtx:")
 	switch {
-	case c.IsSet(stepsFlag):
-		return recordSteps(c, o)
+	case c.IsSet(oldStepsFlag):
+		return usagef(recordName, "record: --steps does not exist any more: --capture-range nvtx:NAME records a range around the steps")
 	case nvtx && len(o.PIDs) > 0:
 		return usagef(recordName, "record: -p does not see NVTX ranges: --capture-range nvtx: needs a program to run")
 	case nvtx && c.String("gpu") == string(record.GPUNone):
@@ -298,29 +298,6 @@ func recordRange(c *cli.Context, o *record.Options) (err error) {
 		o.CaptureRange = true
 	case value != "none":
 		return usagef(recordName, "record: --capture-range must be cudaProfilerApi, nvtx:NAME or none, not %q", value)
-	}
-	return nil
-}
-
-// recordSteps reads the steps that are recorded.
-func recordSteps(c *cli.Context, o *record.Options) (err error) {
-	switch {
-	case !c.IsSet("step"):
-		return usagef(recordName, "record: --steps needs --step NAME, the name of the NVTX ranges that are steps, or cudaProfilerApi")
-	case isSet(c, "capture-range", "last"):
-		return usagef(recordName, "record: --steps is a range of its own: --capture-range and --last do not apply")
-	case len(o.PIDs) > 0:
-		return usagef(recordName, "record: -p does not see steps: --steps needs a program to run")
-	case c.String("gpu") == string(record.GPUNone):
-		return usagef(recordName, "record: --steps needs CUPTI, which --gpu none leaves out")
-	}
-	if o.CaptureRange = c.String("step") == record.ProfilerStep; !o.CaptureRange {
-		if o.CaptureNVTX, err = stepRange(c); err != nil {
-			return usagef(recordName, "record: %v", err)
-		}
-	}
-	if o.CaptureNVTX, err = o.CaptureNVTX.WithSteps(c.String(stepsFlag)); err != nil {
-		return usagef(recordName, "record: --steps %v", err)
 	}
 	return nil
 }
@@ -385,8 +362,8 @@ func recordNewest(c *cli.Context, o *record.Options) (err error) {
 		switch {
 		case isSet(c, ofLast...):
 			return errors.New("--trigger, --cool-down, --max-files and --disk-limit need --last TIME")
-		case c.IsSet("step") && !c.IsSet(stepsFlag):
-			return errors.New("--step needs --steps FIRST-LAST, or --last TIME")
+		case c.IsSet("step"):
+			return errors.New("--step names the steps of --trigger 'step>FACTOR', which needs --last TIME")
 		}
 		return nil
 	}
@@ -429,9 +406,6 @@ func recordTriggers(c *cli.Context, o *record.Options) error {
 	}
 	if needsSteps != c.IsSet("step") {
 		return errors.New("--trigger 'step>FACTOR' and --step NAME need each other")
-	}
-	if needsSteps && c.String("step") == record.ProfilerStep {
-		return errors.New("--step cudaProfilerApi is for --steps: 'step>FACTOR' needs the name of NVTX ranges")
 	}
 	if needsSteps {
 		steps, err := stepRange(c)

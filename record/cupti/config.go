@@ -60,20 +60,10 @@ type GoConfig struct {
 	within NVTXRange // see Options
 }
 
-// An NVTXRange is the name of NVTX ranges. The zero NVTXRange is none. One with Steps and without a name counts the ranges between
-// cudaProfilerStart and cudaProfilerStop, with GoConfig.CaptureRange.
+// An NVTXRange is the name of NVTX ranges. The zero NVTXRange is none.
 type NVTXRange struct {
 	Name   string
 	Domain string // "" for the default domain, "*" for any
-	Steps  Steps
-}
-
-// Steps limits NVTX ranges to those with some numbers: the number behind the name, as in "step 7", or for ranges
-// without one the number of such ranges that the process began before. It records between them, too. The
-// zero Steps is no limit.
-type Steps struct {
-	First, Last uint32
-	Limited     bool
 }
 
 // mostRange bounds the bytes of an NVTXRange in a GO.
@@ -81,14 +71,10 @@ const mostRange = 1024
 
 // append encodes a range.
 func (r NVTXRange) append(b []byte) []byte {
-	if r.Name == "" && !r.Steps.Limited {
+	if r.Name == "" {
 		return b
 	}
-	b = append(append(append(b, r.Name...), 0), r.Domain...)
-	if r.Steps.Limited {
-		b = le.AppendUint32(le.AppendUint32(append(b, 0), r.Steps.First), r.Steps.Last)
-	}
-	return b
+	return append(append(append(b, r.Name...), 0), r.Domain...)
 }
 
 // Check says why the injected library cannot look for the range.
@@ -97,8 +83,7 @@ func (r NVTXRange) Check() error {
 	case strings.ContainsRune(r.Name+r.Domain, 0):
 		return errors.New("a name has no zero byte")
 	case len(r.append(nil)) > mostRange:
-		more := len(r.append(nil)) - len(r.Name) - len(r.Domain)
-		return fmt.Errorf("the name of a range, with its domain, has at most %d bytes", mostRange-more)
+		return fmt.Errorf("the name of a range, with its domain, has at most %d bytes", mostRange-1)
 	}
 	return nil
 }

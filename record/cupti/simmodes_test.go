@@ -230,80 +230,37 @@ func TestSimulatedNVTXRange(t *testing.T) {
 	}
 }
 
-// TestSimulatedStepsOnce records steps once where their numbers begin again, and says so; and says what may have been missed.
-func TestSimulatedStepsOnce(t *testing.T) {
+// TestSimulatedNVTXRangeMissed says what of ranges may have been missed: more domains of the name than are known, and no
+// word of those that are just enough.
+func TestSimulatedNVTXRangeMissed(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		arg         string
-		first, last uint32
-		kernels     uint64
-		note        string
-	}{
-		{"-f0 -n10 -e3", 5, 8, 4*2 + 3, "chosen steps came again, and were not recorded again"},
-		{"-f2 -n10 -e3", 5, 8, 4*2 + 3, "chosen steps came again, and were not recorded again"},
-		{"-f4 -n10 -e3", 5, 8, 4*2 + 3, ""},
-		{"-f0 -n10 -e3", 5, 30, 5*2 + 5, "the numbers of the steps began again before the last chosen step came"},
-		{"-f3 -n10 -e3", 0, 30, 10*2 + 10, "the numbers of the steps began again before the last chosen step came"},
-		{"-f2 -n10 -e3", 5, 30, 5*2 + 5, "the numbers of the steps began again before the last chosen step came"},
-		{"-f4 -n10 -e3", 5, 12, 8*2 + 7, ""},
-		{"-f2 -d64", 5, 8, 4*2 + 3, ""},
-		{"-f2 -d65", 5, 8, 0, "more than 64 domains have the name that was given"},
-		{"-f2 -n2100", 0, 2047, 2048*2 + 2047, ""},
-		{"-f2 -n2100", 0, 2090, 2100*3 - 1, "more than 2,048 registered strings are names of chosen steps"},
-	} {
-		within := NVTXRange{Name: "step", Domain: "*", Steps: Steps{First: c.first, Last: c.last, Limited: true}}
-		if strings.Contains(c.arg, "-d") {
-			within.Domain = "model"
-		}
-		s := newStage(t, Options{Within: within}, GoConfig{})
-		var args []string
-		for arg := range strings.FieldsSeq(c.arg) {
-			args = append(args, arg[:2], arg[2:])
-		}
-		s.runSim(t, "counts", "steps", nil, args...)
-		if notes := strings.Join(s.notes, "; "); uint64(s.counts["kernel"]) != c.kernels || len(s.lost) != 0 || (notes == "") != (c.note == "") || !strings.Contains(notes, c.note) {
-			t.Errorf("steps %s, %d-%d: %d kernels, want %d; notes %q, want %q; %v was lost", c.arg, c.first, c.last, s.counts["kernel"], c.kernels, s.notes, c.note, s.lost)
+	for domains, want := range map[string]struct {
+		kernels uint64
+		note    string
+	}{"64": {kernels: 2}, "65": {note: "more than 64 domains have the name that was given"}} {
+		s := newStage(t, Options{Within: NVTXRange{Name: "step_7", Domain: "model"}}, GoConfig{})
+		s.runSim(t, "counts", "steps", nil, "-f", "2", "-d", domains)
+		if notes := strings.Join(s.notes, "; "); uint64(s.counts["kernel"]) != want.kernels || len(s.lost) != 0 || (notes == "") != (want.note == "") || !strings.Contains(notes, want.note) {
+			t.Errorf("%s domains: %d kernels, want %d; notes %q, want %q; %v was lost", domains, s.counts["kernel"], want.kernels, s.notes, want.note, s.lost)
 		}
 	}
 }
 
-// TestSimulatedSteps records from the beginning of one step to the end of another, between them too, whatever form the
-// names of the steps have.
-func TestSimulatedSteps(t *testing.T) {
+// TestSimulatedNVTXForms records the range of one step, whatever form its name has.
+func TestSimulatedNVTXForms(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		arg         string
-		domain      string
-		first, last uint32
-		kernels     uint64
-	}{
-		{"-f0", "", 5, 8, 4*2 + 3},
-		{"-f1", "", 5, 8, 4*2 + 3},
-		{"-f2", "model", 5, 8, 4*2 + 3},
-		{"-f2", "", 5, 8, 0},
-		{"-f3", "", 5, 8, 4*2 + 3},
-		{"-f4", "", 5, 8, 4*2 + 3},
-		{"-f5", "*", 5, 8, 4*2 + 3},
-		{"-f6", "", 5, 8, 4*2 + 3},
-		{"-f0", "", 0, 0, 2},
-		{"-f4", "", 0, 0, 2},
-		{"-f0", "", 18, 30, 2*2 + 1},
-		{"-f4", "", 18, 30, 2*2 + 1},
-		{"-f0", "", 20, 30, 0},
-		{"-f0 -k8", "", 5, 8, 3*2 + 4},
-		{"-f2 -k8", "*", 5, 8, 3*2 + 4},
-		{"-f0 -k5", "", 5, 8, 3*2 + 2},
-		{"-f4 -k5", "", 5, 8, 4*2 + 3},
+	for form, within := range map[string]NVTXRange{
+		"0": {Name: "step 7"}, "1": {Name: "step#7"}, "2": {Name: "step_7", Domain: "model"}, "3": {Name: "step:7"}, "4": {Name: "step"}, "5": {Name: "step, seq = 7", Domain: "*"},
+		"6": {Name: "step"},
 	} {
-		within := NVTXRange{Name: "step", Domain: c.domain, Steps: Steps{First: c.first, Last: c.last, Limited: true}}
-		s := newStage(t, Options{Within: within}, GoConfig{})
-		var args []string
-		for arg := range strings.FieldsSeq(c.arg) {
-			args = append(args, arg[:2], arg[2:])
+		kernels := uint64(2)
+		if within.Name == "step" {
+			kernels *= 20 // each step has this name
 		}
-		s.runSim(t, "counts", "steps", nil, args...)
-		if uint64(s.counts["kernel"]) != c.kernels || len(s.notes) != 0 || len(s.lost) != 0 {
-			t.Errorf("steps %s, %+v: %d kernels, want %d; notes %q, %v was lost", c.arg, within, s.counts["kernel"], c.kernels, s.notes, s.lost)
+		s := newStage(t, Options{Within: within}, GoConfig{})
+		s.runSim(t, "counts", "steps", nil, "-f", form)
+		if uint64(s.counts["kernel"]) != kernels || len(s.notes) != 0 || len(s.lost) != 0 {
+			t.Errorf("%+v: %d kernels, want %d; notes %q, %v was lost", within, s.counts["kernel"], kernels, s.notes, s.lost)
 		}
 	}
 }

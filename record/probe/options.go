@@ -32,10 +32,8 @@ type Options struct {
 	// CaptureRange records a process only from the return of its cudaProfilerStart or
 	// cuProfilerStart to its cudaProfilerStop or cuProfilerStop.
 	CaptureRange bool
-	// CaptureNVTX records a process only while the injected library says that it is in an NVTX range, or in a step.
+	// CaptureNVTX records a process only while the injected library says that it is in an NVTX range.
 	CaptureNVTX bool
-	// TellRange has a thread that enters cuProfilerStart or cuProfilerStop tell the injected library, as with CaptureRange.
-	TellRange bool
 	// WatchExits announces that WatchExit will be called for attached processes. Open and
 	// Attach then prepare it in the background, so that it takes less than a millisecond.
 	WatchExits bool

@@ -69,7 +69,7 @@ func Open(o Options) (*Prober, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	table, err := recipe.New(recipe.Options{Functions: o.Functions, Symbols: o.Symbols, CaptureRange: o.CaptureRange, TellRange: o.TellRange})
+	table, err := recipe.New(recipe.Options{Functions: o.Functions, Symbols: o.Symbols, CaptureRange: o.CaptureRange})
 	if err != nil {
 		return nil, err
 	}

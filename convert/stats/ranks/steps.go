@@ -9,7 +9,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
-// Steps names the NVTX ranges that are steps, as record's --step does. The zero Steps names none.
+// Steps names the NVTX ranges that are steps. The zero Steps names none.
 type Steps struct{ Name, Domain string }
 
 // next is the number of a step without one behind its name.

@@ -234,7 +234,7 @@ static bool record(unsigned char *payload, uint32_t length, bool *nvtx)
 	if (on) /* for READY, which the control thread takes: the program may end as soon as it goes on */
 		ct_link_await_message(ct_now() + READY_WAIT);
 	if (ct_threads_start(&r)) {
-		if (on && (ct_range_wanted() || ct_range_profiled()))
+		if (on && ct_range_wanted())
 			ct_range_tell(at_range);
 		return true;
 	}

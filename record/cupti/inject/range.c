@@ -4,13 +4,6 @@
  * such range begins and the last one ends, in the program's own call: before CUPTI sees the beginning, so that
  * the range is recorded, and after it has seen the end. Each call goes on to CUPTI, and the program gets CUPTI's result.
  *
- * With steps, the ranges of that name are numbered: by the number behind the name ("step 7"), or without one in the
- * order in which they begin. Then recording lasts from the beginning of the first chosen step to the end of the last
- * one, also between the steps, and never again. A range that begins while another one is open is a part of that one's step.
- *
- * The steps may also be the program's own capture ranges, from cudaProfilerStart to cudaProfilerStop, which switch.c sees.
- * Then no functions of NVTX are ours.
- *
  * A pushed range is ended by the pop that leaves the domain's stack of its thread as it was. So a pushed range of that
  * name has a count of the ranges that its thread has pushed since. A range that begins when OPEN others are open
  * already switches nothing.
@@ -30,17 +23,9 @@
 #define NAME_MAX_BYTES 1024u
 #define OPEN 256	 /* ranges of that name at one time */
 #define HANDLES 64 /* strings or domains of that name */
-#define STEP_HANDLES 2048 /* strings of that name with a number */
-
-/* What a range is: none of that name, one without a number, or the number of a step. */
-#define NO_STEP (-1)
-#define NEXT_STEP (-2)
 
 static char name[NAME_MAX_BYTES + 1]; /* then NUL and the domain: "" is the default one, "*" is any */
 static const char *domain_name = name;
-static bool by_steps;
-static bool by_profiler, profiling; /* the steps are the program's capture ranges; it is in one, under the lock */
-static int64_t first_step, last_step; /* with by_steps */
 static atomic_bool chosen;
 static void (*_Atomic changed)(void);
 
@@ -52,14 +37,10 @@ static struct open {
 	uint32_t above;	 /* ranges that the thread has pushed after it */
 } opens[OPEN];
 static unsigned open_count;
-static int64_t counted, latest; /* steps without a number, the latest step */
-static bool over;		/* the chosen steps have been recorded */
-static atomic_uint now_open;	/* is changed under the lock, as is the next */
-static atomic_bool recording;
+static atomic_uint now_open; /* is changed under the lock */
 
 /* Handles are added only. */
-static void *_Atomic strings[HANDLES], *_Atomic domains[HANDLES], *_Atomic numbered[STEP_HANDLES];
-static int64_t numbers[STEP_HANDLES]; /* of numbered, and under the lock as they are */
+static void *_Atomic strings[HANDLES], *_Atomic domains[HANDLES];
 
 #define INDEX(module, number, function, result, params, args, none) I_##function,
 enum { NVTX_RANGE_FUNCTIONS(INDEX) FUNCTIONS };
@@ -70,20 +51,14 @@ _Static_assert(FUNCTIONS == CT_RANGE_FUNCTIONS, "functions");
 static nvtx_fn _Atomic next[FUNCTIONS];
 
 /* What a person is told, once. */
-enum remark { DOMAINS_FULL, STRINGS_FULL, STEPS_FULL, OPEN_FULL, NUMBERS_RESTARTED, STEPS_REPEATED, REMARKS };
+enum remark { DOMAINS_FULL, STRINGS_FULL, OPEN_FULL, REMARKS };
 #define MISSING "NVTX ranges that bound the recording may have been missed: "
-static const struct {
-	uint32_t severity;
-	const char *text;
-} remarks[] = {
-	[DOMAINS_FULL] = {1, MISSING "more than 64 domains have the name that was given"},
-	[STRINGS_FULL] = {1, MISSING "more than 64 registered strings have the name that was given"},
-	[STEPS_FULL] = {1, MISSING "more than 2,048 registered strings are names of chosen steps"},
-	[OPEN_FULL] = {1, MISSING "more than 256 of them were open at one time"},
-	[NUMBERS_RESTARTED] = {0, "the numbers of the steps began again before the last chosen step came: recording ended there"},
-	[STEPS_REPEATED] = {0, "chosen steps came again, and were not recorded again: --steps records them once"},
+static const char *const remarks[] = {
+	[DOMAINS_FULL] = MISSING "more than 64 domains have the name that was given",
+	[STRINGS_FULL] = MISSING "more than 64 registered strings have the name that was given",
+	[OPEN_FULL] = MISSING "more than 256 of them were open at one time",
 };
-_Static_assert(sizeof remarks / sizeof remarks[0] == REMARKS && HANDLES == 64 && STEP_HANDLES == 2048 && OPEN == 256, "remarks");
+_Static_assert(sizeof remarks / sizeof remarks[0] == REMARKS && HANDLES == 64 && OPEN == 256, "remarks");
 static atomic_uint made, unsaid; /* a bit for each remark */
 
 /* Before there is a recorder, remarks wait. */
@@ -94,8 +69,8 @@ static void say_remarks(void)
 	for (unsigned i = 0; i < REMARKS; i++) {
 		if ((atomic_fetch_and(&unsaid, ~(1u << i)) >> i & 1) == 0)
 			continue;
-		struct ct_note note = {.severity = remarks[i].severity, .text_len = (uint32_t)strlen(remarks[i].text)};
-		ct_queue_message(CT_MSG_NOTE, &note, sizeof note, remarks[i].text, note.text_len);
+		struct ct_note note = {.severity = 1, .text_len = (uint32_t)strlen(remarks[i])};
+		ct_queue_message(CT_MSG_NOTE, &note, sizeof note, remarks[i], note.text_len);
 	}
 }
 
@@ -116,20 +91,7 @@ __attribute__((visibility("default"), noinline)) void cudaTraceRangeEnds(void)
 	__asm__ volatile("" ::: "memory");
 }
 
-/* The steps behind name and domain: NUL, the first and the last one, 4 bytes each. */
-static void choose_steps(const char *text, uint32_t length)
-{
-	uint32_t first, last;
-	if (length != 1 + sizeof first + sizeof last)
-		return;
-	memcpy(&first, text + 1, sizeof first);
-	memcpy(&last, text + 1 + sizeof first, sizeof last);
-	first_step = first;
-	last_step = last;
-	by_steps = true;
-}
-
-/* Text is a name, NUL, a domain, and the steps: no name for steps of cudaProfilerStart. The first choice holds. */
+/* Text is a name, NUL, a domain. The first choice holds. */
 void ct_range_choose(const char *text, uint32_t length)
 {
 	if (length == 0 || length > NAME_MAX_BYTES || atomic_load(&chosen))
@@ -140,9 +102,6 @@ void ct_range_choose(const char *text, uint32_t length)
 		domain_name = name + strnlen(name, length);
 		if (domain_name < name + length)
 			domain_name++;
-		const char *end = domain_name + strnlen(domain_name, (size_t)(name + length - domain_name));
-		choose_steps(end, (uint32_t)(name + length - end));
-		by_profiler = by_steps && name[0] == 0;
 		atomic_store(&chosen, true);
 	}
 	ct_unlock(&lock);
@@ -150,20 +109,10 @@ void ct_range_choose(const char *text, uint32_t length)
 
 bool ct_range_wanted(void)
 {
-	return atomic_load(&chosen) && !by_profiler;
-}
-
-bool ct_range_profiled(void)
-{
-	return atomic_load(&chosen) && by_profiler;
+	return atomic_load(&chosen);
 }
 
 bool ct_range_open(void)
-{
-	return atomic_load(&recording);
-}
-
-static bool any_open(void)
 {
 	return atomic_load(&now_open) > 0;
 }
@@ -174,40 +123,9 @@ void ct_range_forked(void)
 	lock = (struct ct_lock){0};
 }
 
-static bool separates(char c)
+static bool same(const char *text, const char *wanted)
 {
-	for (const char *s = " _-#:=./"; *s; s++)
-		if (c == *s)
-			return true;
-	return false;
-}
-
-/*
- * The step of a range whose name goes on behind the chosen one. "step 7", "step_7" and "step#7" are step 7. PyTorch adds
- * further facts behind a comma.
- */
-static int64_t step_behind(const char *rest)
-{
-	if (*rest == 0)
-		return NEXT_STEP;
-	if (!by_steps)
-		return NO_STEP;
-	if (*rest == ',')
-		return NEXT_STEP;
-	while (separates(*rest))
-		rest++;
-	int64_t number = 0;
-	unsigned digits = 0;
-	for (; *rest >= '0' && *rest <= '9' && digits < 10; rest++, digits++)
-		number = number * 10 + (*rest - '0');
-	return digits > 0 && (*rest == 0 || *rest == ',') ? number : NO_STEP;
-}
-
-/* The step that a range of a name is. */
-static int64_t step_of(const char *text)
-{
-	size_t length = strlen(name);
-	return text && strncmp(text, name, length) == 0 ? step_behind(text + length) : NO_STEP;
+	return text && strcmp(text, wanted) == 0;
 }
 
 /* The bytes of a character in UTF-8. */
@@ -239,20 +157,6 @@ static bool same_wide(const wchar_t *text, const char *wanted)
 	return *wanted == 0;
 }
 
-/* The beginning of a wide text in UTF-8, for its step: a longer one than the name and a number is cut. */
-static int64_t step_of_wide(const wchar_t *text)
-{
-	static const size_t behind = 32;
-	char bytes[NAME_MAX_BYTES + 32 + 4];
-	size_t used = 0, most = strlen(name) + behind;
-	if (!text)
-		return NO_STEP;
-	for (; *text && used < most; text++)
-		used += utf8((uint32_t)*text & 0x1fffff, bytes + used);
-	bytes[used] = 0;
-	return step_of(bytes);
-}
-
 static void remember(void *_Atomic *list, void *handle, enum remark full)
 {
 	for (unsigned i = 0; handle && i < HANDLES; i++) {
@@ -265,33 +169,6 @@ static void remember(void *_Atomic *list, void *handle, enum remark full)
 	say_remarks();
 }
 
-/* Whether a step with a number is not one of the chosen ones. */
-static bool unchosen(int64_t step)
-{
-	return step >= 0 && (step < first_step || step > last_step);
-}
-
-/* Remembers a string that is the name of a step. Of the others one is of use that ends recording. */
-static void remember_step(void *handle, int64_t step)
-{
-	if (step == NEXT_STEP)
-		remember(strings, handle, STRINGS_FULL);
-	if (!handle || step < 0 || (unchosen(step) && !ct_range_open()) || ct_forked())
-		return;
-	ct_lock(&lock);
-	unsigned i = 0;
-	for (void *at; i < STEP_HANDLES && (at = atomic_load(&numbered[i])) != NULL && at != handle; i++)
-		;
-	if (i < STEP_HANDLES) {
-		numbers[i] = step;
-		atomic_store(&numbered[i], handle);
-	} else {
-		remark(STEPS_FULL);
-	}
-	ct_unlock(&lock);
-	say_remarks();
-}
-
 static bool known(void *_Atomic *list, const void *handle)
 {
 	for (unsigned i = 0; handle && i < HANDLES; i++)
@@ -300,40 +177,21 @@ static bool known(void *_Atomic *list, const void *handle)
 	return false;
 }
 
-/* The step that a registered string is. */
-static int64_t step_of_string(const void *handle)
-{
-	if (known(strings, handle))
-		return NEXT_STEP;
-	void *at = NULL;
-	for (unsigned i = 0; handle && i < STEP_HANDLES && (at = atomic_load(&numbered[i])) != NULL; i++)
-		if (at == handle)
-			return numbers[i];
-	return NO_STEP;
-}
-
-/* The step that a range with attributes is. */
-static int64_t step_of_message(const void *attributes)
+/* Whether attributes of a range have the name. */
+static bool same_message(const void *attributes)
 {
 	uint16_t size;
 	int32_t type;
 	const void *message;
 	if (!attributes)
-		return NO_STEP;
+		return false;
 	memcpy(&size, (const char *)attributes + NVTX_SIZE_OF, sizeof size);
 	if (size < NVTX_ATTRIBUTES_MIN)
-		return NO_STEP;
+		return false;
 	memcpy(&type, (const char *)attributes + NVTX_MESSAGE_TYPE, sizeof type);
 	memcpy(&message, (const char *)attributes + NVTX_MESSAGE, sizeof message);
-	switch (type) {
-	case NVTX_ASCII:
-		return step_of(message);
-	case NVTX_UNICODE:
-		return step_of_wide(message);
-	case NVTX_REGISTERED:
-		return step_of_string(message);
-	}
-	return NO_STEP;
+	return (type == NVTX_ASCII && same(message, name)) || (type == NVTX_UNICODE && same_wide(message, name)) ||
+	       (type == NVTX_REGISTERED && known(strings, message));
 }
 
 static bool in_domain(const void *domain)
@@ -378,81 +236,16 @@ void ct_range_tell(void (*f)(void))
 	say_remarks();
 }
 
-/* Whether to record from now on; under the lock. True if that is a change. */
-static bool record(bool is)
+/* A range more is open; under the lock, as is the next. True if it is the first. */
+static bool opened(void)
 {
-	return atomic_exchange(&recording, is) != is;
+	return atomic_fetch_add(&now_open, 1) == 0;
 }
 
-/* Ends the recording of steps, if it has begun. Under the lock, as are the next. True if recording changes. */
-static bool finish(void)
-{
-	over = over || ct_range_open();
-	return record(false);
-}
-
-/*
- * Whether numbers begin again, as those of an epoch do. A number that is lower by one may be that of a thread that is
- * behind others.
- */
-static bool restarts(int64_t step)
-{
-	bool is = step >= 0 && step + 1 < latest && ct_range_open();
-	if (is)
-		remark(NUMBERS_RESTARTED);
-	return is;
-}
-
-/* A range is open, one more. True if recording changes. */
-static bool opened(int64_t step)
-{
-	bool inner = atomic_fetch_add(&now_open, 1) > 0;
-	if (!by_steps)
-		return record(true);
-	bool restarted = !inner && restarts(step);
-	if (step == NEXT_STEP)
-		step = inner ? latest : counted++;
-	if (step > latest)
-		latest = step;
-	if (over) {
-		if (step >= first_step && step <= last_step)
-			remark(STEPS_REPEATED);
-		return false;
-	}
-	if (step > last_step || restarted) /* the last one may not have come */
-		return !inner && finish();
-	return step >= first_step && record(true);
-}
-
+/* A range less is open. True if it was the last. */
 static bool closed(void)
 {
-	if (atomic_fetch_sub(&now_open, 1) > 1)
-		return false;
-	if (!by_steps)
-		return record(false);
-	return latest >= last_step && finish();
-}
-
-/* The program has begun or ended a capture range, or has done so before and says it again. */
-void ct_range_profiler(bool begins)
-{
-	bool change = false;
-	if (ct_forked())
-		return;
-	ct_lock(&lock);
-	if (begins != profiling) {
-		profiling = begins;
-		change = begins ? opened(NEXT_STEP) : closed();
-	}
-	ct_unlock(&lock);
-	if (change)
-		tell();
-}
-
-/* Those calls cannot be seen: all is recorded. */
-void ct_range_unseen(void)
-{
-	atomic_store(&recording, true);
+	return atomic_fetch_sub(&now_open, 1) == 1;
 }
 
 /* The range of that name that a thread has pushed onto a domain's stack; under the lock. */
@@ -465,19 +258,11 @@ static struct open *pushed(const void *domain)
 	return NULL;
 }
 
-/* Whether a range is to be followed: of steps with a number only the chosen ones are, and any that may end recording. */
-static bool wanted(const void *domain, int64_t step)
-{
-	if (step == NO_STEP || (unchosen(step) && (any_open() || !ct_range_open())))
-		return false;
-	return in_domain(domain);
-}
-
 /* A range is pushed. */
-static void push(void *domain, int64_t step)
+static void push(void *domain, bool named)
 {
-	bool change = false, follow = wanted(domain, step);
-	if (ct_forked() || (!follow && !any_open()))
+	bool change = false, follow = named && in_domain(domain);
+	if (ct_forked() || (!follow && !ct_range_open()))
 		return;
 	ct_lock(&lock);
 	struct open *o = pushed(domain);
@@ -485,7 +270,7 @@ static void push(void *domain, int64_t step)
 		o->above++;
 	} else if (follow && open_count < OPEN) {
 		opens[open_count++] = (struct open){.domain = domain, .thread = this_thread()};
-		change = opened(step);
+		change = opened();
 	} else if (follow) {
 		remark(OPEN_FULL);
 	}
@@ -504,7 +289,7 @@ static bool end(unsigned i)
 static void pop(const void *domain)
 {
 	bool change = false;
-	if (ct_forked() || !any_open())
+	if (ct_forked() || !ct_range_open())
 		return;
 	ct_lock(&lock);
 	struct open *o = pushed(domain);
@@ -518,16 +303,15 @@ static void pop(const void *domain)
 }
 
 /* A range is about to be started; its number is known only then. */
-static bool start(const void *domain, int64_t step)
+static bool start(const void *domain, bool named)
 {
-	if (ct_forked() || !wanted(domain, step))
+	if (ct_forked() || !named || !in_domain(domain))
 		return false;
 	ct_lock(&lock);
-	bool change = opened(step);
+	bool change = opened();
 	ct_unlock(&lock);
 	if (change)
 		tell();
-	say_remarks();
 	return true;
 }
 
@@ -555,7 +339,7 @@ static uint64_t started(bool follow, uint64_t id)
 static void stopped(uint64_t id)
 {
 	bool change = false;
-	if (ct_forked() || id == 0 || !any_open())
+	if (ct_forked() || id == 0 || !ct_range_open())
 		return;
 	ct_lock(&lock);
 	for (unsigned i = 0; i < open_count; i++) {
@@ -576,19 +360,19 @@ NVTX_RANGE_FUNCTIONS(NVTX_PASS)
 
 static uint64_t on_RangeStartEx(const void *a)
 {
-	bool follow = start(NULL, step_of_message(a));
+	bool follow = start(NULL, same_message(a));
 	return started(follow, pass_RangeStartEx(a));
 }
 
 static uint64_t on_RangeStartA(const char *text)
 {
-	bool follow = start(NULL, step_of(text));
+	bool follow = start(NULL, same(text, name));
 	return started(follow, pass_RangeStartA(text));
 }
 
 static uint64_t on_RangeStartW(const wchar_t *text)
 {
-	bool follow = start(NULL, step_of_wide(text));
+	bool follow = start(NULL, same_wide(text, name));
 	return started(follow, pass_RangeStartW(text));
 }
 
@@ -600,19 +384,19 @@ static void on_RangeEnd(uint64_t id)
 
 static int on_RangePushEx(const void *a)
 {
-	push(NULL, step_of_message(a));
+	push(NULL, same_message(a));
 	return pass_RangePushEx(a);
 }
 
 static int on_RangePushA(const char *text)
 {
-	push(NULL, step_of(text));
+	push(NULL, same(text, name));
 	return pass_RangePushA(text);
 }
 
 static int on_RangePushW(const wchar_t *text)
 {
-	push(NULL, step_of_wide(text));
+	push(NULL, same_wide(text, name));
 	return pass_RangePushW(text);
 }
 
@@ -625,7 +409,7 @@ static int on_RangePop(void)
 
 static uint64_t on_DomainRangeStartEx(void *d, const void *a)
 {
-	bool follow = start(d, step_of_message(a));
+	bool follow = start(d, same_message(a));
 	return started(follow, pass_DomainRangeStartEx(d, a));
 }
 
@@ -637,7 +421,7 @@ static void on_DomainRangeEnd(void *d, uint64_t id)
 
 static int on_DomainRangePushEx(void *d, const void *a)
 {
-	push(d, step_of_message(a));
+	push(d, same_message(a));
 	return pass_DomainRangePushEx(d, a);
 }
 
@@ -651,21 +435,23 @@ static int on_DomainRangePop(void *d)
 static void *on_DomainRegisterStringA(void *d, const char *text)
 {
 	void *handle = pass_DomainRegisterStringA(d, text);
-	remember_step(handle, step_of(text));
+	if (same(text, name))
+		remember(strings, handle, STRINGS_FULL);
 	return handle;
 }
 
 static void *on_DomainRegisterStringW(void *d, const wchar_t *text)
 {
 	void *handle = pass_DomainRegisterStringW(d, text);
-	remember_step(handle, step_of_wide(text));
+	if (same_wide(text, name))
+		remember(strings, handle, STRINGS_FULL);
 	return handle;
 }
 
 static void *on_DomainCreateA(const char *text)
 {
 	void *handle = pass_DomainCreateA(text);
-	if (text && strlen(text) == strlen(domain_name) && memcmp(text, domain_name, strlen(text)) == 0)
+	if (same(text, domain_name))
 		remember(domains, handle, DOMAINS_FULL);
 	return handle;
 }

@@ -17,9 +17,6 @@ void ct_range_choose(const char *text, uint32_t length);
 void ct_range_tell(void (*changed)(void));
 bool ct_range_wanted(void);
 bool ct_range_open(void);
-bool ct_range_profiled(void);
-void ct_range_profiler(bool begins);
-void ct_range_unseen(void);
 void ct_range_forked(void);
 
 void ct_range_before(void *get_export_table, struct ct_range_table *t);

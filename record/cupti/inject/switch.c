@@ -119,15 +119,6 @@ static void change(const struct ct_cupti *api, bool *flag, bool value, bool ling
 	ct_unlock(&lock);
 }
 
-/* The program begins or ends a capture range. By steps it switches only at those that range.c tells. */
-static void at_profiler(const struct ct_cupti *api, bool begins)
-{
-	if (ct_range_profiled())
-		ct_range_profiler(begins);
-	else
-		change(api, &in_range, begins, false);
-}
-
 /* CUPTI calls it at both ends of the four calls. */
 static void at_range_call(void *user, uint32_t domain, uint32_t cbid, const void *data)
 {
@@ -142,10 +133,10 @@ static void at_range_call(void *user, uint32_t domain, uint32_t cbid, const void
 		if (domain == DOMAIN_DRIVER && !IS_STOP(i) && site == SITE_EXIT)
 			atomic_fetch_add(&starts, 1);
 		if (IS_STOP(i) && site == SITE_ENTER) {
-			at_profiler(subscribed, false);
+			change(subscribed, &in_range, false, false);
 			ct_wake_flush();
 		} else if (!IS_STOP(i) && site == SITE_EXIT) {
-			at_profiler(subscribed, true);
+			change(subscribed, &in_range, true, false);
 		}
 	}
 }
@@ -186,7 +177,6 @@ static void start_range(const struct ct_cupti *api)
 	static const char otherwise[] = ", so all is recorded, not only between cudaProfilerStart and cudaProfilerStop";
 	if (!api->subscribe || !api->unsubscribe || !api->enable_callback || !api->get_callback_name) {
 		ct_complain("this CUPTI has no callbacks", otherwise);
-		ct_range_unseen();
 		return;
 	}
 	find_range_calls(api);
@@ -197,12 +187,11 @@ static void start_range(const struct ct_cupti *api)
 	by_range = r == 0;
 	if (r == 0)
 		return;
-	ct_range_unseen();
 	ct_complain_of(api, "cuptiSubscribe", "", r);
 	ct_complain("there is another subscriber", otherwise);
 }
 
-/* An NVTX range, or a step, has begun or ended. */
+/* An NVTX range has begun or ended. */
 void ct_switch_range(const struct ct_cupti *api)
 {
 	ct_lock(&lock);
@@ -349,7 +338,7 @@ void ct_switch_poll(const struct ct_cupti *api)
 	if (number == atomic_load(&answered))
 		return;
 	bool begins = atomic_load(&told_range);
-	at_profiler(api, begins);
+	change(api, &in_range, begins, false);
 	atomic_store(&answered, number);
 	ct_word_wake(&answered);
 	if (!begins)
@@ -365,7 +354,7 @@ void ct_switch_check(const struct ct_cupti *api)
 		return;
 	atomic_store(&told, false);
 	subscribe(api);
-	at_profiler(api, true);
+	change(api, &in_range, true, false);
 	ct_queue_message(CT_MSG_NOTE, &note, sizeof note, words, sizeof words - 1);
 }
 

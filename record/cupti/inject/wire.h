@@ -114,7 +114,7 @@ struct ct_hello {
  * GO, then candidates times {u32 major, u32 length, path}, then calls times
  * {u32 length, name}. The names are without suffixes: "cuMemcpyHtoD" stands for
  * cuMemcpyHtoD_v2 and its kin. At the end, range_len bytes: the name of an NVTX range, NUL and its
- * domain: none for the default one, "*" for any. Behind them, for steps alone: NUL, the first and the last step, 4 bytes each.
+ * domain: none for the default one, "*" for any.
  */
 struct ct_go {
 	uint32_t buffer_size;  /* of a CUPTI buffer, bytes */

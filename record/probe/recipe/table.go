@@ -35,12 +35,11 @@ type Options struct {
 	Functions    []*cudaapi.Function // whose calls are recorded
 	Symbols      bool                // names behind kernels' handles, from the functions that make the handles
 	CaptureRange bool                // record only between the functions that start and stop a profiler
-	TellRange    bool                // tell the injected library of calls of these, and nothing else
 }
 
 // needs says whether a function has to be probed for its effect, whether it is chosen or not.
 func (o *Options) needs(f *cudaapi.Function) bool {
-	return o.Symbols && f.Naming != cudaapi.NamesNothing || (o.CaptureRange || o.TellRange && f.Library == cudaapi.Driver) && f.Range != cudaapi.NoRange
+	return o.Symbols && f.Naming != cudaapi.NamesNothing || o.CaptureRange && f.Range != cudaapi.NoRange
 }
 
 // A Table has every function to probe.
@@ -155,7 +154,7 @@ func (o *Options) compile(f *cudaapi.Function) (*bpf.ProbesRecipe, error) {
 	if o.CaptureRange {
 		r.Range = rangeOf[f.Range]
 	}
-	if (o.CaptureRange || o.TellRange) && f.Range != cudaapi.NoRange && f.Library == cudaapi.Driver {
+	if o.CaptureRange && f.Range != cudaapi.NoRange && f.Library == cudaapi.Driver {
 		r.Range |= bpf.RangeTold
 	}
 	if o.Symbols {

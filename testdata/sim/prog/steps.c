@@ -83,17 +83,14 @@ int main(int argc, char **argv)
 {
 	enum form form = (enum form)option_number(argc, argv, "-f", NUMBER, 0);
 	long n = option_number(argc, argv, "-n", 20, 1);
-	long epochs = option_number(argc, argv, "-e", 1, 1); /* in which the numbers begin again */
 	long domains = option_number(argc, argv, "-d", 1, 1); /* of one name, of which the last is used */
-	long skipped = option_number(argc, argv, "-k", -1, -1); /* is no range and has no work */
 	struct work w;
 	work_begin(&w);
 	for (long i = 0; i < domains; i++)
 		domain = nvtxDomainCreateA("model");
-	for (long i = 0; i < n * epochs; i++) {
+	for (long i = 0; i < n; i++) {
 		work_launch(&w, 1);
-		if (i % n != skipped)
-			step(&w, form, i % n);
+		step(&w, form, i);
 		nvtxRangePushA("stepping"); /* another name */
 		nvtxRangePop();
 	}
