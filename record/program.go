@@ -17,7 +17,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/cupti"
 	"github.com/cudatrace/cudatrace/record/errno"
 	"github.com/cudatrace/cudatrace/record/invoker"
-	"github.com/cudatrace/cudatrace/record/probe/exits"
+	"github.com/cudatrace/cudatrace/record/probe"
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
@@ -189,10 +189,10 @@ func (p *program) exitStatus() int {
 }
 
 // exit says how the program ended; ok is false while it runs.
-func (p *program) exit() (e exits.Exit, ok bool) {
+func (p *program) exit() (e probe.Exit, ok bool) {
 	if !isClosed(p.ended) {
 		return e, false
 	}
 	status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
-	return exits.Of(unix.WaitStatus(status)), ok
+	return probe.ExitOf(unix.WaitStatus(status)), ok
 }

@@ -26,7 +26,7 @@ var notRead = map[string]string{
 	"record/outfile/file.go":               "opens folders of output",
 	"record/outfile/place.go":              "opens folders of output",
 	"record/doctor/driver.go":              "opens devices of GPUs",
-	"record/probe/uprobe/rights.go":        "reads a file of /sys",
+	"record/probe/rights.go":               "reads a file of /sys",
 	"record/pcie/pcie.go":                  "reads files of /sys",
 	"cmd/cudatrace/top/beside.go":          "opens a terminal",
 }
@@ -84,16 +84,16 @@ func TestReadsOfProc(t *testing.T) {
 // waits are the files with opens that may wait, for the other end of a pipe or a process with a lease, and why none of them does
 // so against a person's will.
 var waits = map[string]string{
-	"cmd/cudatrace/diff.go":                "a pipe that a person names, which Ctrl-C ends",
-	"cmd/cudatrace/top/beside.go":          "a terminal",
-	"record/outfile/outfile.go":            "a pipe that a person names, which Ctrl-C ends",
-	"packaging/sbom/main.go":               "a tool of the build",
-	"record/pcie/pcie.go":                  "files of /sys",
-	"record/probe/kerneltypes/relocate.go": "a file of /sys",
-	"record/probe/uprobe/rights.go":        "a file of /sys",
-	"record/probe/uprobe/single.go":        "files of /sys",
-	"record/procfs/read.go":                "files of /proc",
-	"record/signals.go":                    "a terminal",
+	"cmd/cudatrace/diff.go":       "a pipe that a person names, which Ctrl-C ends",
+	"cmd/cudatrace/top/beside.go": "a terminal",
+	"record/outfile/outfile.go":   "a pipe that a person names, which Ctrl-C ends",
+	"packaging/sbom/main.go":      "a tool of the build",
+	"record/pcie/pcie.go":         "files of /sys",
+	"record/probe/kerneltypes.go": "a file of /sys",
+	"record/probe/rights.go":      "a file of /sys",
+	"record/probe/uprobe.go":      "files of /sys",
+	"record/procfs/read.go":       "files of /proc",
+	"record/signals.go":           "a terminal",
 }
 
 // TestNoOpenWaits checks that a file is opened without waiting, wherever others may decide what is at its path.

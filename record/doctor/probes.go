@@ -90,7 +90,7 @@ func tryProbes() (mode, cost string, err error) {
 		return "", "", err
 	}
 	perCall, err := p.Calibrate()
-	mode = p.Mode().String()
+	mode = p.Mode()
 	if err := errors.Join(err, p.Close()); err != nil {
 		return "", "", errors.New(strings.ReplaceAll(err.Error(), "\n", "; "))
 	}

@@ -6,71 +6,56 @@ import (
 	"io"
 	"sort"
 
-	"github.com/cilium/ebpf"
-
 	"github.com/cudatrace/cudatrace/record/cudaapi"
-	"github.com/cudatrace/cudatrace/record/probe/cudalib"
-	"github.com/cudatrace/cudatrace/record/probe/recipe"
-	"github.com/cudatrace/cudatrace/record/probe/uprobe"
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
-// An attacher probes the functions of a table in libraries.
-type attacher struct {
-	mode     uprobe.Mode
-	programs uprobe.Programs
-	list     *ebpf.Program
-	table    *recipe.Table
-	clients  bool // also probe the function by which clients register with CUPTI
-	ranges   bool // also probe the injected library's functions for NVTX ranges
-}
-
 // attachLibrary probes a library of the runtime or the driver, unless it is probed already.
-func (a *attacher) attachLibrary(pid int, proc *process, l *cudalib.File, hasRuntime, launched bool) error {
-	if l.Functions == nil || proc.files[l.ID] != nil {
+func (p *Prober) attachLibrary(pid int, proc *process, l *libraryFile, hasRuntime, launched bool) error {
+	if l.functions == nil || proc.files[l.id] != nil {
 		return nil
 	}
-	file := &probedFile{library: Library{Path: l.Path, Side: l.Side, New: true}}
+	file := &probedFile{library: Library{Path: l.path, Side: l.side, New: true}}
 	var err error
-	file.probes, err = a.attachFunctions(l, a.choose(l, file, false), pid, file)
+	file.probes, err = p.attachFunctions(l, p.choose(l, file, false), pid, file)
 	if !hasRuntime && err == nil {
-		file.fallback, err = a.attachFunctions(l, a.choose(l, file, true), pid, file)
+		file.fallback, err = p.attachFunctions(l, p.choose(l, file, true), pid, file)
 	}
-	if l.Side == cudaapi.Runtime && !launched && err == nil {
-		file.launches, err = a.attachLaunches(l, pid)
+	if l.side == cudaapi.Runtime && !launched && err == nil {
+		file.launches, err = p.attachLaunches(l, pid)
 	}
 	if err != nil {
-		return errors.Join(uprobe.AttachError(l.Path, err), uprobe.InOrder(file.all()).Close())
+		return errors.Join(attachError(l.path, err), closeInOrder(file.all()).Close())
 	}
-	proc.files[l.ID] = file
-	proc.order = append(proc.order, l.ID)
+	proc.files[l.id] = file
+	proc.order = append(proc.order, l.id)
 	return nil
 }
 
 // choose picks the functions to probe in a library, one per address: some functions have
 // several names. With fallback it picks the functions that are probed only in a process without
 // a runtime.
-func (a *attacher) choose(l *cudalib.File, file *probedFile, fallback bool) []*cudaapi.Function {
+func (p *Prober) choose(l *libraryFile, file *probedFile, fallback bool) []*cudaapi.Function {
 	taken := map[uint64]bool{}
 	var chosen []*cudaapi.Function
-	for _, f := range inTableOrder(l.Functions, a.table.Function) {
-		offset := l.Functions[f.Name]
+	for _, f := range inTableOrder(l.functions, p.table.names) {
+		offset := l.functions[f.Name]
 		if f.Fallback == fallback && !taken[offset] {
 			taken[offset] = true
 			chosen = append(chosen, f)
 		}
 	}
-	if a.mode == uprobe.Single {
+	if p.program.mode == modeSingle {
 		return withinLimit(chosen, &file.library)
 	}
 	return chosen
 }
 
-// inTableOrder lists the functions that a library defines and the table has.
-func inTableOrder(defined map[string]uint64, table func(name string) *cudaapi.Function) []*cudaapi.Function {
+// inTableOrder lists the functions of a table that a library defines.
+func inTableOrder(defined map[string]uint64, bySymbol map[string]*cudaapi.Function) []*cudaapi.Function {
 	var found []*cudaapi.Function
-	for name := range defined {
-		if f := table(name); f != nil {
+	for symbol := range defined {
+		if f := bySymbol[symbol]; f != nil {
 			found = append(found, f)
 		}
 	}
@@ -81,30 +66,30 @@ func inTableOrder(defined map[string]uint64, table func(name string) *cudaapi.Fu
 // attachFunctions probes functions of a library, all at once. If the kernel refuses that, it
 // probes them one by one, to find those that cannot be probed. It returns nil if there are no
 // functions.
-func (a *attacher) attachFunctions(l *cudalib.File, functions []*cudaapi.Function, pid int, file *probedFile) (io.Closer, error) {
+func (p *Prober) attachFunctions(l *libraryFile, functions []*cudaapi.Function, pid int, file *probedFile) (io.Closer, error) {
 	if len(functions) == 0 {
 		return nil, nil
 	}
-	sites := make([]uprobe.Site, len(functions))
+	sites := make([]probeSite, len(functions))
 	for i, f := range functions {
-		sites[i] = uprobe.Site{Cookie: a.table.Cookie(uint32(f.ID)), Offset: l.Functions[f.Name]}
+		sites[i] = probeSite{cookie: p.table.cookie(uint32(f.ID)), offset: l.functions[f.Name]}
 	}
-	probes, err := a.attach(l, sites, pid)
+	probes, err := p.attachSites(l, sites, pid)
 	if err == nil {
 		file.library.Functions = append(file.library.Functions, functions...)
 		return probes, nil
 	}
-	if uprobe.Fatal(err) {
+	if isFatal(err) {
 		return nil, err
 	}
-	return a.attachSingly(l, functions, sites, pid, file)
+	return p.attachSingly(l, functions, sites, pid, file)
 }
 
-func (a *attacher) attachSingly(l *cudalib.File, functions []*cudaapi.Function, sites []uprobe.Site, pid int, file *probedFile) (io.Closer, error) {
-	var probes uprobe.InOrder
+func (p *Prober) attachSingly(l *libraryFile, functions []*cudaapi.Function, sites []probeSite, pid int, file *probedFile) (io.Closer, error) {
+	var probes closeInOrder
 	var lastErr error
 	for i, f := range functions {
-		one, err := a.attach(l, sites[i:i+1], pid)
+		one, err := p.attachSites(l, sites[i:i+1], pid)
 		if err != nil {
 			lastErr = err
 			file.library.Refused = append(file.library.Refused, fmt.Sprintf("%s (%v)", f.Name, err))
@@ -119,54 +104,54 @@ func (a *attacher) attachSingly(l *cudalib.File, functions []*cudaapi.Function, 
 	return probes, nil
 }
 
-// attach probes sites in the file that was examined, even if the file's path leads to another
+// attachSites probes sites in the file that was examined, even if the file's path leads to another
 // file by now.
-func (a *attacher) attach(l *cudalib.File, sites []uprobe.Site, pid int) (io.Closer, error) {
-	return uprobe.Attach(a.mode, a.programs, procfs.OpenFile(l.File), sites, pid)
+func (p *Prober) attachSites(l *libraryFile, sites []probeSite, pid int) (io.Closer, error) {
+	return attachCalls(p.program.mode, p.program.calls, procfs.OpenFile(l.File), sites, pid)
 }
 
 // attachLinker probes the function of the dynamic linker that tells of changes to its list of libraries, if the file
 // has it and it is not probed already.
-func (a *attacher) attachLinker(pid int, proc *process, l *cudalib.File) error {
-	if l.ListChanges == 0 || proc.linkers[l.ID] != nil {
+func (p *Prober) attachLinker(pid int, proc *process, l *libraryFile) error {
+	if l.listChanges == 0 || proc.linkers[l.id] != nil {
 		return nil
 	}
-	site := uprobe.Site{Offset: l.ListChanges, Cookie: l.List}
-	probes, err := uprobe.AttachEntries(a.mode, a.list, procfs.OpenFile(l.File), []uprobe.Site{site}, pid)
+	site := probeSite{offset: l.listChanges, cookie: l.list}
+	probes, err := attachEntries(p.program.mode, p.program.list, procfs.OpenFile(l.File), []probeSite{site}, pid)
 	if err != nil {
-		return uprobe.AttachError(l.Path, err)
+		return attachError(l.path, err)
 	}
-	proc.linkers[l.ID] = probes
+	proc.linkers[l.id] = probes
 	return nil
 }
 
 // attachClients probes the function by which clients register with CUPTI, if the file has it
 // and it is not probed already.
-func (a *attacher) attachClients(pid int, proc *process, l *cudalib.File) error {
-	if l.Registration == 0 || !a.clients || proc.clients[l.ID] != nil {
+func (p *Prober) attachClients(pid int, proc *process, l *libraryFile) error {
+	if l.registration == 0 || p.options.OnCUPTIClient == nil || proc.clients[l.id] != nil {
 		return nil
 	}
-	probes, err := a.attach(l, []uprobe.Site{{Cookie: a.table.Cookie(recipe.CUPTIClient), Offset: l.Registration}}, pid)
+	probes, err := p.attachSites(l, []probeSite{{cookie: p.table.cookie(clientFunction), offset: l.registration}}, pid)
 	if err != nil {
-		return uprobe.AttachError(l.Path, err)
+		return attachError(l.path, err)
 	}
-	proc.clients[l.ID] = probes
+	proc.clients[l.id] = probes
 	return nil
 }
 
 // attachRanges probes the functions by which the injected library begins and ends recording, if the
 // file has them and they are not probed already.
-func (a *attacher) attachRanges(pid int, proc *process, l *cudalib.File) error {
-	if l.RangeBegins == 0 || l.RangeEnds == 0 || !a.ranges || proc.ranges[l.ID] != nil {
+func (p *Prober) attachRanges(pid int, proc *process, l *libraryFile) error {
+	if l.rangeBegins == 0 || l.rangeEnds == 0 || !p.options.CaptureNVTX || proc.ranges[l.id] != nil {
 		return nil
 	}
-	probes, err := a.attach(l, []uprobe.Site{
-		{Cookie: a.table.Cookie(recipe.RangeBegins), Offset: l.RangeBegins},
-		{Cookie: a.table.Cookie(recipe.RangeEnds), Offset: l.RangeEnds},
+	probes, err := p.attachSites(l, []probeSite{
+		{cookie: p.table.cookie(rangeBeginsFunction), offset: l.rangeBegins},
+		{cookie: p.table.cookie(rangeEndsFunction), offset: l.rangeEnds},
 	}, pid)
 	if err != nil {
-		return uprobe.AttachError(l.Path, err)
+		return attachError(l.path, err)
 	}
-	proc.ranges[l.ID] = probes
+	proc.ranges[l.id] = probes
 	return nil
 }

@@ -1,16 +1,15 @@
 package probe
 
 import (
+	"debug/elf"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/cudatrace/cudatrace/record/probe/uprobe"
 )
 
 func TestCalibrate(t *testing.T) {
-	eachMode(t, func(t *testing.T, m uprobe.Mode) {
-		p, target := open(t, Options{Mode: m, Paused: true, CaptureRange: m == uprobe.Multi}), startTarget(t, "driver")
+	eachMode(t, func(t *testing.T, m attachMode) {
+		p, target := open(t, Options{mode: m, Paused: true, CaptureRange: m == modeMulti}), startTarget(t, "driver")
 		cost, err := p.Calibrate()
 		if err != nil {
 			t.Fatal(err)
@@ -27,7 +26,7 @@ func TestCalibrate(t *testing.T) {
 		if lost, err := p.Lost(); err != nil || len(lost) > 0 {
 			t.Errorf("lost %+v (%v)", lost, err)
 		}
-		p.processes.background.closing.Wait()
+		p.background.closing.Wait()
 	})
 }
 
@@ -42,8 +41,8 @@ func TestCalibrateWithSmallRings(t *testing.T) {
 // The calls of a calibration that meets full buffers are no calls of the program.
 func TestCalibrateWithFullBuffers(t *testing.T) {
 	t.Parallel()
-	eachMode(t, func(t *testing.T, m uprobe.Mode) {
-		p, target := open(t, Options{Mode: m, BufferBytes: 64 << 10}), startTarget(t, "driver")
+	eachMode(t, func(t *testing.T, m attachMode) {
+		p, target := open(t, Options{mode: m, BufferBytes: 64 << 10}), startTarget(t, "driver")
 		attach(t, p, target)
 		target.run("launches", 10_000)
 		if lost, err := p.LostSince(); err != nil || len(lost) != 1 {
@@ -55,7 +54,7 @@ func TestCalibrateWithFullBuffers(t *testing.T) {
 		if lost, err := p.LostSince(); err != nil || len(lost) != 0 {
 			t.Errorf("lost %+v (%v)", lost, err)
 		}
-		p.processes.background.closing.Wait()
+		p.background.closing.Wait()
 	})
 }
 
@@ -69,5 +68,26 @@ func BenchmarkCalibrate(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(cost.Nanoseconds()), "ns-measured")
-	p.processes.background.closing.Wait()
+	p.background.closing.Wait()
+}
+
+// The child makes rounds of calls. The function that is probed has the code at the end of loopCode.
+func TestCalibrationChild(t *testing.T) {
+	c, err := startCalibrationChild()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := elf.NewFile(c.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if end := f.Progs[0].Filesz; loopFunction < loopStart || loopFunction >= end || f.Progs[0].Flags&elf.PF_X == 0 {
+		t.Errorf("the function is at %d, the code ends at %d", loopFunction, end)
+	}
+	if _, err := c.measure(16); err != nil {
+		t.Error(err)
+	}
+	if err := c.stop(); err != nil {
+		t.Error(err)
+	}
 }

@@ -11,17 +11,16 @@ import (
 
 	"github.com/cudatrace/cudatrace/bpf"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
-	"github.com/cudatrace/cudatrace/record/probe/uprobe"
 )
 
 // Each call has the chain of return addresses above it, in every mode. The chain is delivered once, in
 // front of the calls.
 func TestChains(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []uprobe.Mode{uprobe.Session, uprobe.Multi, uprobe.Single} {
+	for _, mode := range []attachMode{modeSession, modeMulti, modeSingle} {
 		t.Run(mode.String(), func(t *testing.T) {
 			t.Parallel()
-			p, target := open(t, Options{Mode: mode, Functions: cudaapi.Functions(cudaapi.Minimal)}), startTarget(t, "driver")
+			p, target := open(t, Options{mode: mode, Functions: cudaapi.Functions(cudaapi.Minimal)}), startTarget(t, "driver")
 			attach(t, p, target)
 			above := target.run("chain", 0)
 			for range 20 {
@@ -171,8 +170,8 @@ func TestEpochOfOtherLists(t *testing.T) {
 // A process begins epochs where it unloads libraries and where it runs another program. No other process is
 // concerned: its chains are not defined anew.
 func TestEpochOfEachProcess(t *testing.T) {
-	eachMode(t, func(t *testing.T, m uprobe.Mode) {
-		p := open(t, Options{Mode: m, Functions: cudaapi.Functions(cudaapi.Minimal)})
+	eachMode(t, func(t *testing.T, m attachMode) {
+		p := open(t, Options{mode: m, Functions: cudaapi.Functions(cudaapi.Minimal)})
 		one, other := startTarget(t, "driver"), startTarget(t, "driver")
 		attach(t, p, one)
 		attach(t, p, other)

@@ -15,8 +15,6 @@ import (
 	"github.com/cudatrace/cudatrace/bpf"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/elfsym"
-	"github.com/cudatrace/cudatrace/record/probe/loader"
-	"github.com/cudatrace/cudatrace/record/probe/uprobe"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -57,7 +55,7 @@ func BenchmarkCallInThreads(b *testing.B) { benchmarkCall(b, "crowd", 50_000) }
 func benchmarkCall(b *testing.B, scenario string, calls int) {
 	t := startTarget(b, "driver")
 	variants := []variant{{"plain", func(int) func() { return func() {} }}}
-	for _, m := range []uprobe.Mode{uprobe.Session, uprobe.Multi, uprobe.Single} {
+	for _, m := range []attachMode{modeSession, modeMulti, modeSingle} {
 		variants = append(variants, recording(b, m))
 	}
 	for _, length := range []int{1, 3} {
@@ -85,8 +83,8 @@ func benchmarkCall(b *testing.B, scenario string, calls int) {
 	b.ReportMetric(0, "ns/op")
 }
 
-func recording(b *testing.B, m uprobe.Mode) variant {
-	p := open(b, Options{Mode: m, BufferBytes: 64 << 20, Functions: cudaapi.Functions(cudaapi.Minimal)})
+func recording(b *testing.B, m attachMode) variant {
+	p := open(b, Options{mode: m, BufferBytes: 64 << 20, Functions: cudaapi.Functions(cudaapi.Minimal)})
 	return variant{m.String(), func(pid int) func() {
 		if _, err := p.Attach(pid); err != nil {
 			b.Fatal(err)
@@ -103,7 +101,7 @@ func recording(b *testing.B, m uprobe.Mode) variant {
 // shortChains is a variant in which the chains of return addresses are known to be of use up
 // to a length.
 func shortChains(b *testing.B, t *target, length int) variant {
-	p := open(b, Options{Mode: uprobe.Session, BufferBytes: 64 << 20, Functions: cudaapi.Functions(cudaapi.Minimal)})
+	p := open(b, Options{mode: modeSession, BufferBytes: 64 << 20, Functions: cudaapi.Functions(cudaapi.Minimal)})
 	return variant{fmt.Sprintf("session-%d-frames", length), func(pid int) func() {
 		if _, err := p.Attach(pid); err != nil {
 			b.Fatal(err)
@@ -127,19 +125,19 @@ func shortChains(b *testing.B, t *target, length int) variant {
 
 // withoutChains is a variant in which no callers are looked for.
 func withoutChains(b *testing.B) variant {
-	p := open(b, Options{Mode: uprobe.Session, BufferBytes: 64 << 20, Functions: cudaapi.Functions(cudaapi.Minimal)})
+	p := open(b, Options{mode: modeSession, BufferBytes: 64 << 20, Functions: cudaapi.Functions(cudaapi.Minimal)})
 	dir, err := builds()
 	if err != nil {
 		b.Fatal(err)
 	}
 	path := dir + "/libcuda.so.1"
-	cookie := p.processes.attacher.table.Cookie(uint32(cudaapi.ByName("cuLaunchKernel").ID)) &^ (7 << bpf.CookieChain)
-	sites := []uprobe.Site{{Offset: launchOffset(b, path), Cookie: cookie}}
+	cookie := p.table.cookie(uint32(cudaapi.ByName("cuLaunchKernel").ID)) &^ (7 << bpf.CookieChain)
+	sites := []probeSite{{offset: launchOffset(b, path), cookie: cookie}}
 	return variant{"session-no-chains", func(pid int) func() {
 		if err := p.program.maps.targets.Put(uint32(pid), bpf.ProbesTarget{}); err != nil {
 			b.Fatal(err)
 		}
-		probes, err := uprobe.Attach(uprobe.Session, p.program.calls, path, sites, pid)
+		probes, err := attachCalls(modeSession, p.program.calls, path, sites, pid)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -160,7 +158,7 @@ func takeCalls(b *testing.B, p *Prober) {
 
 // floors are the variants with empty programs.
 func floors(b *testing.B) []variant {
-	c, err := loader.Load(loader.Part{Maps: []string{}, Programs: []string{
+	c, err := loadPart(objectPart{maps: []string{}, programs: []string{
 		bpf.ProbesProgEmptyEnter, bpf.ProbesProgEmptyLeave, bpf.ProbesProgEmptySession,
 	}})
 	if err != nil {
@@ -172,7 +170,7 @@ func floors(b *testing.B) []variant {
 		b.Fatal(err)
 	}
 	path := dir + "/libcuda.so.1"
-	sites := []uprobe.Site{{Offset: launchOffset(b, path)}}
+	sites := []probeSite{{offset: launchOffset(b, path)}}
 	enter, leave := c.Programs[bpf.ProbesProgEmptyEnter], c.Programs[bpf.ProbesProgEmptyLeave]
 	floor := func(name string, attach func(pid int) (io.Closer, error)) variant {
 		return variant{"floor-" + name, func(pid int) func() {
@@ -185,13 +183,13 @@ func floors(b *testing.B) []variant {
 	}
 	return []variant{
 		floor("session", func(pid int) (io.Closer, error) {
-			return uprobe.Attach(uprobe.Session, uprobe.Programs{Enter: c.Programs[bpf.ProbesProgEmptySession]}, path, sites, pid)
+			return attachCalls(modeSession, callPrograms{enter: c.Programs[bpf.ProbesProgEmptySession]}, path, sites, pid)
 		}),
 		floor("pair", func(pid int) (io.Closer, error) {
-			return uprobe.Attach(uprobe.Multi, uprobe.Programs{Enter: enter, Leave: leave}, path, sites, pid)
+			return attachCalls(modeMulti, callPrograms{enter: enter, leave: leave}, path, sites, pid)
 		}),
 		floor("enter", func(pid int) (io.Closer, error) {
-			return uprobe.AttachEntries(uprobe.Multi, enter, path, sites, pid)
+			return attachEntries(modeMulti, enter, path, sites, pid)
 		}),
 	}
 }

@@ -10,9 +10,6 @@ import (
 	"github.com/cilium/ebpf"
 
 	"github.com/cudatrace/cudatrace/record/host"
-	"github.com/cudatrace/cudatrace/record/probe/decode"
-	"github.com/cudatrace/cudatrace/record/probe/eventstore"
-	"github.com/cudatrace/cudatrace/record/probe/ringbuf"
 )
 
 // A Batcher is a Sink that is told where a run of events begins and ends, so that it can hold a
@@ -24,18 +21,18 @@ type Batcher interface {
 
 // events empties the buffers and delivers the events.
 type events struct {
-	decoder  *decode.Decoder
+	decoder  *decoder
 	onClient func(pid uint32, request uint64)
 	drained  atomic.Uint64 // value of DrainedUntil
 
 	mu    sync.Mutex
-	store *eventstore.Store // nil once closed
-	names *ringbuf.Reader   // reads the names of kernels
+	store *eventStore // nil once closed
+	names *nameRing   // reads the names of kernels
 }
 
 // newEvents reads a store, and the ring buffer names of a size in bytes. Its close closes both.
-func newEvents(store *eventstore.Store, names *ebpf.Map, bytes int, d *decode.Decoder) (*events, error) {
-	reader, err := ringbuf.Open(names, bytes)
+func newEvents(store *eventStore, names *ebpf.Map, bytes int, d *decoder) (*events, error) {
+	reader, err := openNameRing(names, bytes)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +45,7 @@ func (e *events) close() error {
 	if e.store == nil {
 		return nil
 	}
-	err := errors.Join(e.store.Close(), e.names.Close())
+	err := errors.Join(e.store.close(), e.names.close())
 	e.store, e.names = nil, nil
 	return err
 }
@@ -66,18 +63,18 @@ func (e *events) drainFill(sink Sink) (fill float64, err error) {
 	if e.store == nil {
 		return 0, nil
 	}
-	take := func(event []byte) error { return e.decoder.Event(event, sink) }
+	take := func(event []byte) error { return e.decoder.decode(event, sink) }
 	began := host.Monotonic()
 	begin, end := func() {}, func() {}
 	if b, ok := sink.(Batcher); ok {
 		begin, end = b.Begin, b.End
 	}
-	fill, all, err := e.store.Drain(take, begin, end)
+	fill, all, err := e.store.drain(take, begin, end)
 	e.tellClients()
 	if err != nil {
 		return fill, err
 	}
-	namesFill, err := e.names.Drain(take)
+	namesFill, err := e.names.drain(take)
 	if err != nil {
 		return fill, err
 	}
@@ -87,17 +84,17 @@ func (e *events) drainFill(sink Sink) (fill float64, err error) {
 	return max(fill, namesFill), nil
 }
 
-// unplaced counts the calls that have no caller.
-func (e *events) unplaced() Unplaced {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.decoder.Unplaced()
+// Unplaced counts the calls that were delivered and whose chain was not.
+func (p *Prober) Unplaced() Unplaced {
+	p.events.mu.Lock()
+	defer p.events.mu.Unlock()
+	return p.events.decoder.unplaced()
 }
 
 // tellClients reports the registrations with CUPTI. It does so between two runs of events,
 // because the receiver may write to the sink.
 func (e *events) tellClients() {
-	for _, c := range e.decoder.TakeClients() {
+	for _, c := range e.decoder.takeClients() {
 		e.onClient(c.PID, c.Request)
 	}
 }
@@ -128,14 +125,14 @@ func (p *Prober) Run(ctx context.Context, sink Sink) error {
 		case <-timer.C:
 		}
 		fill, err := p.events.drainFill(sink)
-		if pids := p.processes.takeReplaced(); err == nil && len(pids) > 0 {
+		if pids := p.takeReplaced(); err == nil && len(pids) > 0 {
 			err = p.events.deliverOpenCalls(isReplaced(pids), p.program.maps.threads, sink)
 		}
 		if err != nil {
 			return err
 		}
 		pause = nextPause(pause, fill)
-		if p.processes.releaseLaunches() {
+		if p.releaseLaunches() {
 			pause = min(pause, tryPause)
 		}
 		timer.Reset(pause)

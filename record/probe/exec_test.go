@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
-	"github.com/cudatrace/cudatrace/record/probe/uprobe"
 )
 
 // execs makes the target run its program again, by the thread that runs a scenario or by another.
@@ -33,8 +32,8 @@ func TestExec(t *testing.T) {
 	}
 	for name, look := range looks {
 		t.Run(name, func(t *testing.T) {
-			eachMode(t, func(t *testing.T, m uprobe.Mode) {
-				p, target := open(t, Options{Mode: m, Functions: cudaapi.Functions(cudaapi.Minimal)}), startTarget(t, "driver")
+			eachMode(t, func(t *testing.T, m attachMode) {
+				p, target := open(t, Options{mode: m, Functions: cudaapi.Functions(cudaapi.Minimal)}), startTarget(t, "driver")
 				attach(t, p, target)
 				target.run("launches", 3)
 				for range 2 {
@@ -71,10 +70,10 @@ func TestSlotsAfterExec(t *testing.T) {
 	if err := p.events.drain(r); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.events.deliverOpenCalls(isReplaced(p.processes.takeReplaced()), p.program.maps.threads, r); err != nil {
+	if err := p.events.deliverOpenCalls(isReplaced(p.takeReplaced()), p.program.maps.threads, r); err != nil {
 		t.Fatal(err)
 	}
-	if threads := p.events.store.Threads(); len(threads) > 1 || len(r.calls) != 20 {
+	if threads := p.events.store.threads(); len(threads) > 1 || len(r.calls) != 20 {
 		t.Errorf("slots of threads %v, want that of the first alone; %d calls of 20", threads, len(r.calls))
 	}
 }

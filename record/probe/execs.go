@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/cudatrace/cudatrace/bpf"
-	"github.com/cudatrace/cudatrace/record/probe/uprobe"
 )
 
 // An Exec is the beginning of another program in a process that was attached to already.
@@ -24,35 +23,35 @@ type execs struct {
 // Renew makes a process that runs another program than at the last call ready to be probed again. Attach does so,
 // too. It takes about 0.1 s if the kernel has removed the probes. Meanwhile Rescan leaves the process alone.
 func (p *Prober) Renew(pid int) (Exec, error) {
-	p.processes.mu.Lock()
-	defer p.processes.mu.Unlock()
-	return p.processes.renew(pid)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.renew(pid)
 }
 
-func (ps *processes) renew(pid int) (Exec, error) {
+func (p *Prober) renew(pid int) (Exec, error) {
 	for {
-		proc := ps.byPID[pid]
+		proc := p.byPID[pid]
 		switch {
 		case proc == nil:
 			return Exec{}, nil
 		case proc.execs.closing == nil:
-			return ps.removeBare(pid, proc)
+			return p.removeBare(pid, proc)
 		}
-		ps.await(proc.execs.closing)
+		p.await(proc.execs.closing)
 	}
 }
 
 // await waits without the lock.
-func (ps *processes) await(done <-chan struct{}) {
-	ps.mu.Unlock()
-	defer ps.mu.Lock()
+func (p *Prober) await(done <-chan struct{}) {
+	p.mu.Unlock()
+	defer p.mu.Lock()
 	<-done
 }
 
 // removeBare closes what is left of the probes that the kernel removed from a process. It gives up the lock meanwhile.
-func (ps *processes) removeBare(pid int, proc *process) (Exec, error) {
+func (p *Prober) removeBare(pid int, proc *process) (Exec, error) {
 	var t bpf.ProbesTarget
-	if err := ps.targets.Lookup(uint32(pid), &t); err != nil {
+	if err := p.program.maps.targets.Lookup(uint32(pid), &t); err != nil {
 		return Exec{}, fmt.Errorf("the probes of process %d are not known: %w", pid, err)
 	}
 	if t.Execs == proc.execs.all {
@@ -63,28 +62,28 @@ func (ps *processes) removeBare(pid int, proc *process) (Exec, error) {
 	if !e.Bare {
 		return e, nil
 	}
-	libc, err := ps.exits.Unwatch(pid)
+	libc, err := p.exits.unwatch(pid)
 	probes := proc.takeProbes()
 	if libc != nil {
 		probes = append(probes, libc)
 	}
-	ps.replaced = append(ps.replaced, uint32(pid))
-	closed := ps.background.close(probes...)
-	if ps.attacher.mode == uprobe.Single {
+	p.replaced = append(p.replaced, uint32(pid))
+	closed := p.background.close(probes...)
+	if p.program.mode == modeSingle {
 		return e, err // perf events of the old program see nothing of the new one
 	}
 	// Links that are still open would record the calls a second time beside new ones.
 	proc.execs.closing = closed
-	ps.await(closed)
+	p.await(closed)
 	proc.execs.closing = nil
 	return e, err
 }
 
 // takeReplaced lists the processes in which a thread other than the first has run a program by exec since the last call.
-func (ps *processes) takeReplaced() []uint32 {
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
-	pids := ps.replaced
-	ps.replaced = nil
+func (p *Prober) takeReplaced() []uint32 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	pids := p.replaced
+	p.replaced = nil
 	return pids
 }

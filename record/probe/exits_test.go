@@ -14,7 +14,6 @@ import (
 	"github.com/cudatrace/cudatrace/bpf"
 	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/pipetest"
-	"github.com/cudatrace/cudatrace/record/probe/uprobe"
 )
 
 // An ending is a program of testdata/ends.c that waits to end.
@@ -96,8 +95,8 @@ var endings = []struct{ mode, printed, reason string }{
 }
 
 func TestEndings(t *testing.T) {
-	eachMode(t, func(t *testing.T, m uprobe.Mode) {
-		p := open(t, Options{Mode: m})
+	eachMode(t, func(t *testing.T, m attachMode) {
+		p := open(t, Options{mode: m})
 		for _, c := range endings {
 			e := startEnding(t, c.mode)
 			watchExit(t, p, e)
@@ -120,8 +119,8 @@ func TestEndings(t *testing.T) {
 // With what it needs prepared, a process that is attached first is watched all the same,
 // and one that is not watched is left alone.
 func TestWatchPrepared(t *testing.T) {
-	eachMode(t, func(t *testing.T, m uprobe.Mode) {
-		p := open(t, Options{Mode: m, WatchExits: true})
+	eachMode(t, func(t *testing.T, m attachMode) {
+		p := open(t, Options{mode: m, WatchExits: true})
 		for _, watched := range []bool{true, false} {
 			e := startEnding(t, "_exit")
 			if _, err := p.Attach(e.pid()); err != nil {

@@ -10,9 +10,9 @@ import (
 
 // Detach removes the probes from a process.
 func (p *Prober) Detach(pid int) error {
-	p.processes.mu.Lock()
-	defer p.processes.mu.Unlock()
-	return p.processes.detach(pid)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.detach(pid)
 }
 
 // Drain delivers what the buffers hold at the moment.
@@ -47,7 +47,7 @@ func (p *Prober) CutNames() (uint64, error) {
 	return l.Count, err
 }
 
-// Has says whether a side of the API is there.
+// Has reports whether a side of the API is there.
 func (a Attachment) Has(side cudaapi.Library) bool {
 	return slices.ContainsFunc(a.Libraries, func(l Library) bool { return l.Side == side })
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/cudatrace/cudatrace/bpf"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
-	"github.com/cudatrace/cudatrace/record/probe/cudalib"
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
@@ -17,15 +16,15 @@ import (
 // The probes go soon afterwards.
 
 // attachLaunches probes the launches of a runtime.
-func (a *attacher) attachLaunches(l *cudalib.File, pid int) (io.Closer, error) {
-	return a.attachFunctions(l, inTableOrder(l.Functions, a.table.Launch), pid, &probedFile{})
+func (p *Prober) attachLaunches(l *libraryFile, pid int) (io.Closer, error) {
+	return p.attachFunctions(l, inTableOrder(l.functions, p.table.launches), pid, &probedFile{})
 }
 
 // hasLaunched returns whether a launch of a process's program has reached the driver, and the number of the runtime's
 // launches that are open and began before that.
-func (ps *processes) hasLaunched(pid int) (launched bool, open uint32, err error) {
+func (p *Prober) hasLaunched(pid int) (launched bool, open uint32, err error) {
 	var t bpf.ProbesTarget
-	if err := ps.targets.Lookup(uint32(pid), &t); err != nil {
+	if err := p.program.maps.targets.Lookup(uint32(pid), &t); err != nil {
 		return false, 0, fmt.Errorf("the launches of process %d are not known: %w", pid, err)
 	}
 	return t.Launched != 0, t.Trying, nil
@@ -33,8 +32,8 @@ func (ps *processes) hasLaunched(pid int) (launched bool, open uint32, err error
 
 // retryLaunches probes the launches of the runtimes that a process's program before had mapped, too, and whose
 // launches are not probed any more.
-func (ps *processes) retryLaunches(pid int, proc *process, mappings []procfs.Mapping) error {
-	launched, _, err := ps.hasLaunched(pid)
+func (p *Prober) retryLaunches(pid int, proc *process, mappings []procfs.Mapping) error {
+	launched, _, err := p.hasLaunched(pid)
 	if err != nil || launched {
 		return err
 	}
@@ -42,40 +41,40 @@ func (ps *processes) retryLaunches(pid int, proc *process, mappings []procfs.Map
 	for _, m := range mappings {
 		file := proc.files[m.File]
 		if file != nil && file.library.Side == cudaapi.Runtime && file.launches == nil {
-			errs = append(errs, ps.openLaunches(pid, m, file))
+			errs = append(errs, p.openLaunches(pid, m, file))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func (ps *processes) openLaunches(pid int, m procfs.Mapping, file *probedFile) error {
-	l, err := ps.finder.Open(pid, m)
+func (p *Prober) openLaunches(pid int, m procfs.Mapping, file *probedFile) error {
+	l, err := p.finder.open(pid, m)
 	if err != nil || l == nil {
 		return err
 	}
 	defer l.Close()
-	file.launches, err = ps.attacher.attachLaunches(l, pid)
+	file.launches, err = p.attachLaunches(l, pid)
 	return err
 }
 
 // releaseLaunches removes the probes on the runtime's launches from processes that have launched. It does not wait
 // for the probes to be gone, nor for processes that are being probed. awaited reports whether some process may not
 // have launched yet.
-func (ps *processes) releaseLaunches() (awaited bool) {
-	if !ps.mu.TryLock() {
+func (p *Prober) releaseLaunches() (awaited bool) {
+	if !p.mu.TryLock() {
 		return true
 	}
-	defer ps.mu.Unlock()
-	for pid, proc := range ps.byPID {
+	defer p.mu.Unlock()
+	for pid, proc := range p.byPID {
 		probes := proc.launchProbes()
 		if len(probes) == 0 {
 			continue
 		}
-		if launched, open, err := ps.hasLaunched(pid); err != nil || !launched || open > 0 {
+		if launched, open, err := p.hasLaunched(pid); err != nil || !launched || open > 0 {
 			awaited = true
 			continue
 		}
-		ps.background.close(probes...)
+		p.background.close(probes...)
 		for _, file := range proc.files {
 			file.launches = nil
 		}

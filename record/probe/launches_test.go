@@ -7,7 +7,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
-	"github.com/cudatrace/cudatrace/record/probe/uprobe"
 )
 
 // refusedLaunches lists the refused launches that were recorded by their shared memory, a number of their own.
@@ -24,23 +23,23 @@ func (r *recorder) refusedLaunches() []string {
 // A launch that the runtime refuses is recorded if it began before the first launch of the program reached the driver,
 // however late it ends and however long the runtime's launches are probed. So it is with the next program.
 func TestRefusedLaunches(t *testing.T) {
-	eachMode(t, func(t *testing.T, m uprobe.Mode) {
+	eachMode(t, func(t *testing.T, m attachMode) {
 		for _, again := range []string{"again", "again-by-thread"} {
-			p, target := open(t, Options{Mode: m, Functions: cudaapi.Functions(cudaapi.Minimal)}), startTarget(t, "shared")
+			p, target := open(t, Options{mode: m, Functions: cudaapi.Functions(cudaapi.Minimal)}), startTarget(t, "shared")
 			attach(t, p, target)
 			for range 2 {
 				target.run("refused", 3)
 				target.run("hold", 7)
-				if !p.processes.releaseLaunches() {
+				if !p.releaseLaunches() {
 					t.Error("no launch is waited for before the first one")
 				}
 				target.run("launches", 1)
-				if !p.processes.releaseLaunches() {
+				if !p.releaseLaunches() {
 					t.Error("the probes go while a launch is open that began before")
 				}
 				target.run("refused", 100)
 				target.run("release", 0)
-				if p.processes.releaseLaunches() {
+				if p.releaseLaunches() {
 					t.Error("a launch is waited for when it has reached the driver")
 				}
 				target.run("refused", 100)
@@ -65,7 +64,7 @@ func TestRefusedLaunchesOutsideRange(t *testing.T) {
 	target.run("refused", 2)
 	target.run("ends", 0)
 	target.run("launches", 1)
-	if p.processes.releaseLaunches() {
+	if p.releaseLaunches() {
 		t.Error("a launch is waited for although one has reached the driver")
 	}
 	target.run("begins", 0)

@@ -2,21 +2,23 @@ package probe
 
 import (
 	"errors"
+	"fmt"
 	"math/bits"
+	"slices"
+	"strings"
+	"syscall"
 
 	"github.com/cilium/ebpf"
 
 	"github.com/cudatrace/cudatrace/bpf"
-	"github.com/cudatrace/cudatrace/record/probe/eventstore"
-	"github.com/cudatrace/cudatrace/record/probe/loader"
-	"github.com/cudatrace/cudatrace/record/probe/uprobe"
+	"github.com/cudatrace/cudatrace/record/host"
 )
 
 // A loadedProgram is the eBPF program of a mode in the kernel, with all of its maps except
 // those of the event store.
 type loadedProgram struct {
-	mode       uprobe.Mode
-	calls      uprobe.Programs
+	mode       attachMode
+	calls      callPrograms
 	threadExit *ebpf.Program
 	exec       *ebpf.Program
 	list       *ebpf.Program // at changes of the dynamic linker's list of libraries
@@ -29,53 +31,53 @@ type bpfMaps struct {
 
 // load tries the modes that o allows and keeps the first that the kernel accepts. The program
 // writes its events to the store.
-func load(o Options, l eventstore.Layout, store *eventstore.Store) (*loadedProgram, error) {
+func load(o Options, l storeLayout, store *eventStore) (*loadedProgram, error) {
 	var firstErr error
-	for _, m := range o.Mode.Candidates() {
+	for _, m := range o.mode.candidates() {
 		program, err := loadMode(m, o, l, store)
 		if err == nil {
 			return program, nil
 		}
-		if firstErr == nil || uprobe.IsPermission(err) {
+		if firstErr == nil || isPermission(err) {
 			firstErr = err
 		}
 	}
-	return nil, uprobe.LoadError(o.Mode, firstErr)
+	return nil, loadError(o.mode, firstErr)
 }
 
 // programNames returns the names of the entry and the return program of a mode.
-func programNames(m uprobe.Mode) (enter, leave string) {
+func programNames(m attachMode) (enter, leave string) {
 	switch m {
-	case uprobe.Session:
+	case modeSession:
 		return bpf.ProbesProgCallSession, bpf.ProbesProgCallSession
-	case uprobe.Multi:
+	case modeMulti:
 		return bpf.ProbesProgEnterMulti, bpf.ProbesProgLeaveMulti
 	}
 	return bpf.ProbesProgEnterSingle, bpf.ProbesProgLeaveSingle
 }
 
-func loadMode(m uprobe.Mode, o Options, l eventstore.Layout, store *eventstore.Store) (*loadedProgram, error) {
+func loadMode(m attachMode, o Options, l storeLayout, store *eventStore) (*loadedProgram, error) {
 	enter, leave := programNames(m)
 	list := bpf.ProbesProgListMulti
-	if m == uprobe.Single {
+	if m == modeSingle {
 		list = bpf.ProbesProgListSingle
 	}
-	c, err := loader.Load(loader.Part{
-		Programs:  []string{enter, leave, list, bpf.ProbesProgThreadExit, bpf.ProbesProgProcessExec},
-		Shared:    store.Maps(),
-		Configure: func(spec *ebpf.CollectionSpec) error { return configure(spec, o, l) },
+	c, err := loadPart(objectPart{
+		programs:  []string{enter, leave, list, bpf.ProbesProgThreadExit, bpf.ProbesProgProcessExec},
+		shared:    store.shared(),
+		configure: func(spec *ebpf.CollectionSpec) error { return configure(spec, o, l) },
 	})
 	if err != nil {
 		return nil, err
 	}
 	defer c.Close()
-	if err := uprobe.Check(m, c.Programs[enter]); err != nil {
+	if err := checkMode(m, c.Programs[enter]); err != nil {
 		return nil, err
 	}
-	program := &loadedProgram{mode: m, calls: uprobe.Programs{Enter: c.DetachProgram(enter)}, threadExit: c.DetachProgram(bpf.ProbesProgThreadExit),
+	program := &loadedProgram{mode: m, calls: callPrograms{enter: c.DetachProgram(enter)}, threadExit: c.DetachProgram(bpf.ProbesProgThreadExit),
 		exec: c.DetachProgram(bpf.ProbesProgProcessExec), list: c.DetachProgram(list)}
 	if leave != enter {
-		program.calls.Leave = c.DetachProgram(leave)
+		program.calls.leave = c.DetachProgram(leave)
 	}
 	program.maps = bpfMaps{
 		names: c.DetachMap(bpf.ProbesMapNames), threads: c.DetachMap(bpf.ProbesMapThreads),
@@ -87,7 +89,7 @@ func loadMode(m uprobe.Mode, o Options, l eventstore.Layout, store *eventstore.S
 }
 
 // configure sets the sizes of maps and the program's constants.
-func configure(spec *ebpf.CollectionSpec, o Options, l eventstore.Layout) error {
+func configure(spec *ebpf.CollectionSpec, o Options, l storeLayout) error {
 	for name, entries := range map[string]uint32{
 		bpf.ProbesMapChunks: l.Chunks, bpf.ProbesMapQueue: l.Queue, bpf.ProbesMapSlots: l.Slots, bpf.ProbesMapThreads: l.Slots,
 		bpf.ProbesMapNames: uint32(symbolBytes(o.BufferBytes)),
@@ -113,7 +115,83 @@ func symbolBytes(calls int) int {
 
 // close unloads the program. The reader of names closes the map of names.
 func (l *loadedProgram) close() error {
-	return errors.Join(l.calls.Enter.Close(), l.calls.Leave.Close(), l.threadExit.Close(), l.exec.Close(), l.list.Close(),
+	return errors.Join(l.calls.enter.Close(), l.calls.leave.Close(), l.threadExit.Close(), l.exec.Close(), l.list.Close(),
 		l.maps.threads.Close(), l.maps.targets.Close(), l.maps.recipes.Close(), l.maps.losses.Close(),
 		l.maps.paused.Close(), l.maps.ends.Close(), l.maps.watches.Close())
+}
+
+// An objectPart is the part of the embedded eBPF object to load.
+type objectPart struct {
+	// programs are the names of the programs to load. An older kernel rejects programs of kinds
+	// that it does not know.
+	programs []string
+	// maps are the names of the maps to make; nil for all.
+	maps []string
+	// shared are existing maps to use, by name.
+	shared map[string]*ebpf.Map
+	// configure, if not nil, sets the sizes of maps and the program's constants.
+	configure func(*ebpf.CollectionSpec) error
+}
+
+// loadPart loads a part, fitted to the running kernel and to this process's PID namespace.
+func loadPart(p objectPart) (*ebpf.Collection, error) {
+	spec, err := bpf.LoadProbes()
+	if err != nil {
+		return nil, fmt.Errorf("reading the embedded eBPF object: %w", err)
+	}
+	p.cut(spec)
+	setVersion(spec)
+	if p.configure != nil {
+		if err := p.configure(spec); err != nil {
+			return nil, fmt.Errorf("setting up the embedded eBPF object: %w", err)
+		}
+	}
+	if err := setNamespace(spec); err != nil {
+		return nil, fmt.Errorf("setting up the embedded eBPF object: %w", err)
+	}
+	options, err := relocate(spec)
+	if err != nil {
+		return nil, err
+	}
+	options.MapReplacements = p.shared
+	return ebpf.NewCollectionWithOptions(spec, options)
+}
+
+// cut removes the programs and maps that are not wanted. It keeps the constants, which are in
+// maps whose names begin with a dot.
+func (p objectPart) cut(spec *ebpf.CollectionSpec) {
+	for name := range spec.Programs {
+		if !slices.Contains(p.programs, name) {
+			delete(spec.Programs, name)
+		}
+	}
+	for name := range spec.Maps {
+		if p.maps != nil && !slices.Contains(p.maps, name) && !strings.HasPrefix(name, ".") {
+			delete(spec.Maps, name)
+		}
+	}
+}
+
+// setVersion says for which kernel the programs are. Otherwise the library would look into this
+// process's memory, which a process with file capabilities must not read.
+func setVersion(spec *ebpf.CollectionSpec) {
+	for _, p := range spec.Programs {
+		p.KernelVersion = host.KernelVersion()
+	}
+}
+
+// initialPIDNamespace is the inode number of the initial PID namespace.
+const initialPIDNamespace = 0xEFFFFFFC
+
+// setNamespace makes the program translate the kernel's IDs into those of this process's PID
+// namespace, unless that is the initial one.
+func setNamespace(spec *ebpf.CollectionSpec) error {
+	var st syscall.Stat_t
+	if err := syscall.Stat("/proc/self/ns/pid", &st); err != nil || st.Ino == initialPIDNamespace {
+		return nil // without /proc no process can be attached to anyway
+	}
+	if err := spec.Variables[bpf.ProbesVarPidnsDev].Set(st.Dev); err != nil {
+		return err
+	}
+	return spec.Variables[bpf.ProbesVarPidnsIno].Set(st.Ino)
 }

@@ -23,15 +23,14 @@ type losses struct {
 	counters *ebpf.Map // the eBPF program's counts, one per CPU
 
 	mu    sync.Mutex
-	until uint64                  // ns: time of the last call of since
-	told  [len(lostCauses)]uint64 // sum of all counts that since has returned
+	until uint64                  // ns: time of the last LostSince
+	told  [len(lostCauses)]uint64 // sum of all counts that LostSince has returned
 }
 
 // LostSince counts the calls that were lost since its last call, by cause, with the times of
 // the first and the last of them.
-func (p *Prober) LostSince() ([]tracelog.Lost, error) { return p.losses.since() }
-
-func (l *losses) since() ([]tracelog.Lost, error) {
+func (p *Prober) LostSince() ([]tracelog.Lost, error) {
+	l := &p.losses
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := host.Monotonic()

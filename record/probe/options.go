@@ -1,28 +1,29 @@
 package probe
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
-	"github.com/cudatrace/cudatrace/record/probe/uprobe"
 )
 
 // Defaults of Options.
 const (
-	// DefaultBufferBytes holds 600,000 kernel launches of 112 bytes: 3 s of 200,000 launches a
+	// defaultBufferBytes holds 600,000 kernel launches of 112 bytes: 3 s of 200,000 launches a
 	// second, if the recorder is stopped for that long.
-	DefaultBufferBytes = 64 << 20
-	// DefaultMaxThreads is the number of live threads that have called CUDA, in all processes.
+	defaultBufferBytes = 64 << 20
+	// defaultMaxThreads is the number of live threads that have called CUDA, in all processes.
 	// Each takes 2 KiB of kernel memory.
-	DefaultMaxThreads = 4096
+	defaultMaxThreads = 4096
 )
 
 // Options are the options of Open.
 type Options struct {
 	Functions   []*cudaapi.Function // functions to probe
-	BufferBytes int                 // kernel memory for calls; 0 means DefaultBufferBytes
-	Mode        uprobe.Mode
-	MaxThreads  int // 0 means DefaultMaxThreads
+	BufferBytes int                 // kernel memory for calls; 0 means defaultBufferBytes
+
+	mode       attachMode // tests choose one; else the best that the kernel has
+	maxThreads int        // 0 means defaultMaxThreads
 
 	// Symbols asks for the names behind the handles that launches pass. They come from the
 	// calls that make such handles, even while recording is paused.
@@ -44,14 +45,10 @@ type Options struct {
 }
 
 func (o *Options) complete() error {
-	if o.BufferBytes < 0 || o.MaxThreads < 0 {
-		return fmt.Errorf("a size of %d bytes and %d threads makes no sense: both must be 0 (default) or more", o.BufferBytes, o.MaxThreads)
+	if o.BufferBytes < 0 {
+		return fmt.Errorf("a buffer of %d bytes makes no sense: it must have 0 (default) or more", o.BufferBytes)
 	}
-	if o.BufferBytes == 0 {
-		o.BufferBytes = DefaultBufferBytes
-	}
-	if o.MaxThreads == 0 {
-		o.MaxThreads = DefaultMaxThreads
-	}
+	o.BufferBytes = cmp.Or(o.BufferBytes, defaultBufferBytes)
+	o.maxThreads = cmp.Or(o.maxThreads, defaultMaxThreads)
 	return nil
 }

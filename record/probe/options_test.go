@@ -27,7 +27,7 @@ func TestNextPause(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	for _, o := range []Options{{BufferBytes: -1}, {MaxThreads: -1}, {Functions: []*cudaapi.Function{{ID: 5000}}}} {
+	for _, o := range []Options{{BufferBytes: -1}, {Functions: []*cudaapi.Function{{ID: 5000}}}} {
 		if _, err := Open(o); err == nil {
 			t.Errorf("%+v is taken", o)
 		}

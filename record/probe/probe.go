@@ -10,52 +10,40 @@
 // A call is delivered when it returns, so an inner call comes before the call around it. The
 // calls of one thread come in that order. Times are nanoseconds of CLOCK_MONOTONIC.
 //
-//	procfs ──► cudalib, elfsym ──► recipe ──► uprobe, loader, kerneltypes ──► kernel
-//	what a     which functions     how to read  attaching programs              │
-//	process    a library has       arguments                                    ▼
-//	has mapped                                    Sink ◄── decode ◄── eventstore, ringbuf
+//	libraries ──► recipes ──► uprobe, load ──► kernel
+//	which         how to      attaching          │ events
+//	functions a   read        programs           ▼
+//	library has   arguments        Sink ◄── decoder ◄── store, namering
 //
-// Two more packages stand beside these: exits tells how processes end, callcost measures what a
+// Each word is a file. Beside them stand exitwatcher.go, which sees how processes end, epochs.go,
+// which bounds for how long return addresses mean the same, and calibrate.go, which measures what a
 // probed call costs.
 package probe
 
 import (
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/cilium/ebpf/link"
-
-	"github.com/cudatrace/cudatrace/record/probe/decode"
-	"github.com/cudatrace/cudatrace/record/probe/eventstore"
-	"github.com/cudatrace/cudatrace/record/probe/exits"
-	"github.com/cudatrace/cudatrace/record/probe/recipe"
-	"github.com/cudatrace/cudatrace/record/probe/uprobe"
 )
-
-// A Sink takes calls, names of threads and names of kernels.
-type Sink = decode.Sink
-
-// A Chain is the return addresses above calls.
-type Chain = decode.Chain
-
-// A PermissionError is an error of Open and Attach: the recorder may not use eBPF probes.
-type PermissionError = uprobe.PermissionError
-
-// Rights says in words what this process may do about probes, and what restricts it.
-func Rights() string { return uprobe.Rights() }
-
-// An Exit says how a process ended, or that it is about to.
-type Exit = exits.Exit
 
 // A Prober probes processes. Its methods may be called from different goroutines.
 type Prober struct {
-	program   *loadedProgram
-	layout    eventstore.Layout
-	processes *processes
-	exits     *exits.Watcher
-	events    *events
-	losses    losses
-	callers   *eventstore.Callers
+	options Options
+	table   *recipeTable
+	program *loadedProgram
+	layout  storeLayout
+	finder  libraryFinder
+	exits   *exitWatcher
+	events  *events
+	losses  losses
+	callers *Callers
+
+	mu         sync.Mutex
+	byPID      map[int]*process // the probed processes
+	replaced   []uint32         // see takeReplaced
+	background backgroundCloser
 
 	threadEnds   link.Link // nil if the tracepoint cannot be used
 	noThreadEnds error     // why it cannot
@@ -64,74 +52,71 @@ type Prober struct {
 }
 
 // Open loads the eBPF program. The error is a *PermissionError if rights are missing, and a
-// *uprobe.UnsupportedError if the kernel lacks a feature.
+// *unsupportedError if the kernel lacks a feature.
 func Open(o Options) (*Prober, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	table, err := recipe.New(recipe.Options{Functions: o.Functions, Symbols: o.Symbols, CaptureRange: o.CaptureRange})
+	table, err := newRecipeTable(&o)
 	if err != nil {
 		return nil, err
 	}
-	p := &Prober{layout: eventstore.NewLayout(o.BufferBytes, o.MaxThreads)}
-	if err := p.load(o, table); err != nil {
+	p := &Prober{options: o, table: table, layout: newStoreLayout(o.BufferBytes, o.maxThreads), byPID: map[int]*process{}}
+	if err := p.load(); err != nil {
 		return nil, err
 	}
-	if err := p.prepare(o, table); err != nil {
+	if err := p.prepare(); err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
 	return p, nil
 }
 
 // load makes the buffers and loads the program.
-func (p *Prober) load(o Options, table *recipe.Table) error {
-	store, err := eventstore.Open(p.layout)
+func (p *Prober) load() error {
+	store, err := openEventStore(p.layout)
 	if err != nil {
-		if uprobe.IsPermission(err) {
-			return uprobe.LoadError(uprobe.Auto, err)
+		if isPermission(err) {
+			return loadError(modeAuto, err)
 		}
 		return err
 	}
-	if p.program, err = load(o, p.layout, store); err != nil {
-		return errors.Join(err, store.Close())
+	if p.program, err = load(p.options, p.layout, store); err != nil {
+		return errors.Join(err, store.close())
 	}
-	p.events, err = newEvents(store, p.program.maps.names, symbolBytes(o.BufferBytes), decode.New(table))
+	p.events, err = newEvents(store, p.program.maps.names, symbolBytes(p.options.BufferBytes), newDecoder(p.table))
 	if err != nil {
-		return errors.Join(err, store.Close(), p.program.maps.names.Close(), p.program.close())
+		return errors.Join(err, store.close(), p.program.maps.names.Close(), p.program.close())
 	}
-	p.callers = store.Callers()
-	p.events.onClient = o.OnCUPTIClient
+	p.callers = &store.callers
+	p.events.onClient = p.options.OnCUPTIClient
 	p.losses.counters = p.program.maps.losses
-	p.exits = exits.New(p.program.mode, p.program.maps.ends, p.program.maps.watches)
-	p.processes = newProcesses(p.program, table, p.exits, p.callers)
-	p.processes.attacher.clients = o.OnCUPTIClient != nil
-	p.processes.attacher.ranges = o.CaptureNVTX
+	p.exits = newExitWatcher(p.program.mode, p.program.maps.ends, p.program.maps.watches)
 	return nil
 }
 
 // prepare fills the maps and hooks the end of threads and the beginning of programs.
-func (p *Prober) prepare(o Options, table *recipe.Table) error {
-	for function, r := range table.Recipes() {
+func (p *Prober) prepare() error {
+	for function, r := range p.table.recipes {
 		if err := p.program.maps.recipes.Put(function, r); err != nil {
 			return fmt.Errorf("storing the arguments of function %d: %w", function, err)
 		}
 	}
-	if o.Paused {
+	if p.options.Paused {
 		if err := p.Pause(); err != nil {
 			return err
 		}
 	}
 	p.threadEnds, p.noThreadEnds = link.AttachRawTracepoint(link.RawTracepointOptions{Name: "sched_process_exit", Program: p.program.threadExit})
 	p.execs, p.noExecs = link.AttachRawTracepoint(link.RawTracepointOptions{Name: "sched_process_exec", Program: p.program.exec})
-	p.callers.HearOfExecs(p.noExecs == nil)
-	if o.WatchExits {
-		p.exits.Prepare()
+	p.callers.hearOfExecs(p.noExecs == nil)
+	if p.options.WatchExits {
+		p.exits.prepare()
 	}
 	return nil
 }
 
-// Mode is the way in which functions are probed.
-func (p *Prober) Mode() uprobe.Mode { return p.program.mode }
+// Mode is the way in which functions are probed: session, multi or single.
+func (p *Prober) Mode() string { return p.program.mode.String() }
 
 // Degraded says what does not work in full, in words for a person; nil normally.
 func (p *Prober) Degraded() error {
@@ -161,8 +146,8 @@ func (p *Prober) setPaused(value uint32) error {
 // Finish ends the recording: it detaches from every process, delivers the events in the
 // buffers, and then the calls that have not returned.
 func (p *Prober) Finish(sink Sink) error {
-	err := errors.Join(p.processes.detachAll(), p.unhook())
-	detached := func(t eventstore.Thread) bool { return !p.processes.has(int(t.PID)) }
+	err := errors.Join(p.detachAll(), p.unhook())
+	detached := func(t callingThread) bool { return !p.has(int(t.PID)) }
 	return errors.Join(err, p.events.drain(sink), p.events.deliverOpenCalls(detached, p.program.maps.threads, sink))
 }
 
@@ -181,6 +166,6 @@ func (p *Prober) unhook() error {
 // Close removes all probes and frees everything. It does not wait for the kernel to free the
 // probes of ended processes, which takes tens of milliseconds.
 func (p *Prober) Close() error {
-	return errors.Join(p.processes.detachAll(), p.processes.background.takeErrors(), p.unhook(),
-		p.exits.Close(), p.events.close(), p.program.close())
+	return errors.Join(p.detachAll(), p.background.takeErrors(), p.unhook(),
+		p.exits.close(), p.events.close(), p.program.close())
 }

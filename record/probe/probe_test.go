@@ -18,7 +18,6 @@ import (
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/elfsym"
 	"github.com/cudatrace/cudatrace/record/host"
-	"github.com/cudatrace/cudatrace/record/probe/uprobe"
 	"github.com/cudatrace/cudatrace/record/procfs"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -39,7 +38,7 @@ func args(c tracelog.Call) map[string]uint64 {
 }
 
 func TestArguments(t *testing.T) {
-	eachMode(t, func(t *testing.T, m uprobe.Mode) {
+	eachMode(t, func(t *testing.T, m attachMode) {
 		r := record(t, m, "driver", "values", 0)
 		type expected struct {
 			name string
@@ -73,7 +72,7 @@ func TestArguments(t *testing.T) {
 
 // Structs that are passed by value, and values that are written into structs.
 func TestStructArguments(t *testing.T) {
-	eachMode(t, func(t *testing.T, m uprobe.Mode) {
+	eachMode(t, func(t *testing.T, m attachMode) {
 		r := record(t, m, "shared", "structs", 0)
 		type expected struct {
 			name string
@@ -106,7 +105,7 @@ func TestRuntime(t *testing.T) {
 	for _, program := range []string{"shared", "static"} {
 		t.Run(program, func(t *testing.T) {
 			t.Parallel()
-			r := record(t, uprobe.Auto, program, "values", 0)
+			r := record(t, modeAuto, program, "values", 0)
 			if n := len(r.named("cuStreamSynchronize")); n != 0 {
 				t.Errorf("%d calls of the driver's wait beside the runtime's", n)
 			}
@@ -130,7 +129,7 @@ func TestRuntime(t *testing.T) {
 
 // A function that ends in a jump to another one shares its frame with it.
 func TestJumpedTo(t *testing.T) {
-	eachMode(t, func(t *testing.T, m uprobe.Mode) {
+	eachMode(t, func(t *testing.T, m attachMode) {
 		r := record(t, m, "shared", "values", 0)
 		outer, inner := r.named("cudaDeviceSynchronize"), r.named("cudaStreamSynchronize")
 		if len(outer) != 1 || len(inner) != 1 {
@@ -144,7 +143,7 @@ func TestJumpedTo(t *testing.T) {
 }
 
 func TestTimes(t *testing.T) {
-	eachMode(t, func(t *testing.T, m uprobe.Mode) {
+	eachMode(t, func(t *testing.T, m attachMode) {
 		before := host.Monotonic()
 		r := record(t, m, "driver", "launches", 1000)
 		after := host.Monotonic()
@@ -166,7 +165,7 @@ func TestTimes(t *testing.T) {
 }
 
 func TestNesting(t *testing.T) {
-	eachMode(t, func(t *testing.T, m uprobe.Mode) {
+	eachMode(t, func(t *testing.T, m attachMode) {
 		const depth = 5
 		r := record(t, m, "driver", "nested", depth)
 		if n := r.count("cuStreamSynchronize", 0); n != depth {
@@ -183,8 +182,8 @@ func TestNesting(t *testing.T) {
 }
 
 func TestNestedTooDeep(t *testing.T) {
-	eachMode(t, func(t *testing.T, m uprobe.Mode) {
-		p, target := open(t, Options{Mode: m}), startTarget(t, "driver")
+	eachMode(t, func(t *testing.T, m attachMode) {
+		p, target := open(t, Options{mode: m}), startTarget(t, "driver")
 		attach(t, p, target)
 		target.run("nested", 20)
 		target.run("launches", 1)
@@ -199,7 +198,7 @@ func TestNestedTooDeep(t *testing.T) {
 }
 
 func TestLongjmp(t *testing.T) {
-	eachMode(t, func(t *testing.T, m uprobe.Mode) {
+	eachMode(t, func(t *testing.T, m attachMode) {
 		r := record(t, m, "driver", "jumps", 7)
 		if n := r.count("cuLaunchKernel", tracelog.CallNoReturn); n != 7 {
 			t.Errorf("%d of 7 calls left by longjmp", n)
@@ -211,7 +210,7 @@ func TestLongjmp(t *testing.T) {
 }
 
 func TestThreads(t *testing.T) {
-	eachMode(t, func(t *testing.T, m uprobe.Mode) {
+	eachMode(t, func(t *testing.T, m attachMode) {
 		r := record(t, m, "driver", "threads", 500)
 		perThread := map[uint32]int{}
 		for _, c := range r.calls {
@@ -257,9 +256,9 @@ func TestRenamedThread(t *testing.T) {
 
 // Calls that never return are delivered whether the process lives on or is killed.
 func TestUnfinished(t *testing.T) {
-	eachMode(t, func(t *testing.T, m uprobe.Mode) {
+	eachMode(t, func(t *testing.T, m attachMode) {
 		for _, killed := range []bool{false, true} {
-			p, target := open(t, Options{Mode: m}), startTarget(t, "driver")
+			p, target := open(t, Options{mode: m}), startTarget(t, "driver")
 			attach(t, p, target)
 			target.run("waiting", 3)
 			before := host.Monotonic()
@@ -306,9 +305,9 @@ func eventually(tb testing.TB, otherwise string, holds func() bool) {
 }
 
 func TestOverflow(t *testing.T) {
-	eachMode(t, func(t *testing.T, m uprobe.Mode) {
+	eachMode(t, func(t *testing.T, m attachMode) {
 		const calls = 20_000
-		p, target := open(t, Options{Mode: m, BufferBytes: 1}), startTarget(t, "driver")
+		p, target := open(t, Options{mode: m, BufferBytes: 1}), startTarget(t, "driver")
 		attach(t, p, target)
 		target.run("launches", calls)
 		r := finish(t, p)
@@ -321,7 +320,7 @@ func TestOverflow(t *testing.T) {
 
 func TestThreadTableFull(t *testing.T) {
 	t.Parallel()
-	p, target := open(t, Options{MaxThreads: 2}), startTarget(t, "driver")
+	p, target := open(t, Options{maxThreads: 2}), startTarget(t, "driver")
 	attach(t, p, target)
 	target.run("waiting", 5)
 	target.run("launches", 10)
@@ -344,8 +343,8 @@ func TestUnreadableMemory(t *testing.T) {
 }
 
 func TestOtherProcesses(t *testing.T) {
-	eachMode(t, func(t *testing.T, m uprobe.Mode) {
-		p, probed, other := open(t, Options{Mode: m}), startTarget(t, "driver"), startTarget(t, "driver")
+	eachMode(t, func(t *testing.T, m attachMode) {
+		p, probed, other := open(t, Options{mode: m}), startTarget(t, "driver"), startTarget(t, "driver")
 		attach(t, p, probed)
 		other.run("launches", 100)
 		probed.run("forks", 50)
@@ -387,8 +386,8 @@ func TestTwoProcesses(t *testing.T) {
 
 // A runtime that is loaded late takes over from the driver's functions.
 func TestAttachAgain(t *testing.T) {
-	eachMode(t, func(t *testing.T, m uprobe.Mode) {
-		p, target := open(t, Options{Mode: m}), startTarget(t, "driver")
+	eachMode(t, func(t *testing.T, m attachMode) {
+		p, target := open(t, Options{mode: m}), startTarget(t, "driver")
 		first := attach(t, p, target)
 		if len(first.Libraries) != 1 || !first.Has(cudaapi.Driver) || first.Has(cudaapi.Runtime) || !first.Libraries[0].New {
 			t.Fatalf("before: %+v", first)
@@ -512,8 +511,8 @@ func TestRun(t *testing.T) {
 // Closing twice, or without Finish, leaves no probe behind: the library's code in the
 // process is what it was before.
 func TestCloseRestoresCode(t *testing.T) {
-	eachMode(t, func(t *testing.T, m uprobe.Mode) {
-		p, target := open(t, Options{Mode: m}), startTarget(t, "driver")
+	eachMode(t, func(t *testing.T, m attachMode) {
+		p, target := open(t, Options{mode: m}), startTarget(t, "driver")
 		before := codeOf(t, target.pid)
 		attach(t, p, target)
 		if bytes.Equal(before, codeOf(t, target.pid)) {
@@ -530,7 +529,7 @@ func TestCloseRestoresCode(t *testing.T) {
 	})
 }
 
-// isProbed says whether a process's code at a driver's function differs from the file's.
+// isProbed reports whether a process's code at a driver's function differs from the file's.
 func isProbed(tb testing.TB, pid int, function string) bool {
 	tb.Helper()
 	b, err := os.ReadFile(driverOf(tb, pid).Path)

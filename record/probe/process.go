@@ -1,9 +1,11 @@
 package probe
 
 import (
+	"errors"
 	"io"
 	"maps"
 	"slices"
+	"sync"
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/procfs"
@@ -106,4 +108,59 @@ func (proc *process) forgetFailures() {
 			delete(proc.looked, id)
 		}
 	}
+}
+
+// An Attachment says what is probed in a process.
+type Attachment struct {
+	PID       int
+	Libraries []Library // in the order of the process's mappings; empty if it has no CUDA library yet
+}
+
+// A Library is a file of a process that holds the runtime's or the driver's functions.
+type Library struct {
+	Path      string // in the process's own mount namespace
+	Side      cudaapi.Library
+	Functions []*cudaapi.Function // functions that are probed, in the order of cudaapi's table
+	Refused   []string            // functions that the kernel cannot probe, with its reason
+	New       bool                // this call added probes
+}
+
+// attachment lists the probed libraries of the process.
+func (proc *process) attachment(pid int) Attachment {
+	a := Attachment{PID: pid}
+	for _, id := range proc.order {
+		l := proc.files[id].library
+		l.Functions = slices.Clone(l.Functions)
+		a.Libraries = append(a.Libraries, l)
+	}
+	return a
+}
+
+// A backgroundCloser closes probes in the background.
+type backgroundCloser struct {
+	closing sync.WaitGroup
+	mu      sync.Mutex
+	err     error
+}
+
+// close closes probes, and then the channel.
+func (b *backgroundCloser) close(probes ...io.Closer) (closed <-chan struct{}) {
+	done := make(chan struct{})
+	b.closing.Go(func() {
+		defer close(done)
+		err := closeTogether(probes)
+		b.mu.Lock()
+		b.err = errors.Join(b.err, err)
+		b.mu.Unlock()
+	})
+	return done
+}
+
+// takeErrors returns the errors since the last call.
+func (b *backgroundCloser) takeErrors() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	err := b.err
+	b.err = nil
+	return err
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/cudatrace/cudatrace/bpf"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
-	"github.com/cudatrace/cudatrace/record/probe/uprobe"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -27,8 +26,8 @@ func launchesOnly(t *testing.T) []*cudaapi.Function {
 }
 
 func TestCaptureRange(t *testing.T) {
-	eachMode(t, func(t *testing.T, m uprobe.Mode) {
-		p, target := open(t, Options{Mode: m, Functions: launchesOnly(t), CaptureRange: true}), startTarget(t, "driver")
+	eachMode(t, func(t *testing.T, m attachMode) {
+		p, target := open(t, Options{mode: m, Functions: launchesOnly(t), CaptureRange: true}), startTarget(t, "driver")
 		attach(t, p, target)
 		target.run("range", 10)
 		target.run("range", 10)
@@ -62,8 +61,8 @@ func TestCaptureRangeOfProcesses(t *testing.T) {
 }
 
 func TestPause(t *testing.T) {
-	eachMode(t, func(t *testing.T, m uprobe.Mode) {
-		p, target := open(t, Options{Mode: m, Paused: true}), startTarget(t, "driver")
+	eachMode(t, func(t *testing.T, m attachMode) {
+		p, target := open(t, Options{mode: m, Paused: true}), startTarget(t, "driver")
 		attach(t, p, target)
 		target.run("launches", 1)
 		for _, step := range []struct {
@@ -83,8 +82,8 @@ func TestPause(t *testing.T) {
 
 // A call is recorded when it begins while recording is on, whatever is on when it ends.
 func TestPauseInsideOfCalls(t *testing.T) {
-	eachMode(t, func(t *testing.T, m uprobe.Mode) {
-		p, target := open(t, Options{Mode: m}), startTarget(t, "driver")
+	eachMode(t, func(t *testing.T, m attachMode) {
+		p, target := open(t, Options{mode: m}), startTarget(t, "driver")
 		attach(t, p, target)
 		for i, change := range []func() error{p.Pause, p.Resume, p.Pause} {
 			target.begin("asks", 100+i)
@@ -139,8 +138,8 @@ func TestPausedUnfinished(t *testing.T) {
 // Names come with the handles, also while recording is paused, and calls only when
 // they were asked for.
 func TestSymbols(t *testing.T) {
-	eachMode(t, func(t *testing.T, m uprobe.Mode) {
-		p, target := open(t, Options{Mode: m, Functions: launchesOnly(t), Symbols: true, Paused: true}), startTarget(t, "driver")
+	eachMode(t, func(t *testing.T, m attachMode) {
+		p, target := open(t, Options{mode: m, Functions: launchesOnly(t), Symbols: true, Paused: true}), startTarget(t, "driver")
 		attach(t, p, target)
 		for _, length := range []int{1, 511, 512, 4095, 4096, 8192} {
 			target.run("symbols", length)

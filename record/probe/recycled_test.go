@@ -6,16 +6,15 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/cudatrace/cudatrace/record/probe/uprobe"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
 // Many threads at once through little memory, again and again: each call is delivered in
 // its thread's order, or lost and counted.
 func TestRecycledMemory(t *testing.T) {
-	eachMode(t, func(t *testing.T, m uprobe.Mode) {
+	eachMode(t, func(t *testing.T, m attachMode) {
 		const calls = 1500
-		p, target := open(t, Options{Mode: m, BufferBytes: 512 << 10}), startTarget(t, "driver")
+		p, target := open(t, Options{mode: m, BufferBytes: 512 << 10}), startTarget(t, "driver")
 		attach(t, p, target)
 		o := &orderly{last: map[uint32]uint64{}}
 		var over atomic.Bool

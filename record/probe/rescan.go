@@ -17,12 +17,10 @@ type codeSize struct {
 // whether there were any. It is cheap enough to be called several times a second: it reads the
 // mappings only if the size of the code has changed. An error is reported once per file; Attach
 // tries such a file again.
-func (p *Prober) Rescan(pid int) (changed bool, err error) { return p.processes.rescan(pid) }
-
-func (ps *processes) rescan(pid int) (changed bool, err error) {
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
-	proc := ps.byPID[pid]
+func (p *Prober) Rescan(pid int) (changed bool, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	proc := p.byPID[pid]
 	if proc == nil || proc.execs.closing != nil {
 		return false, nil
 	}
@@ -39,11 +37,11 @@ func (ps *processes) rescan(pid int) (changed bool, err error) {
 		return false, nil
 	}
 	libraries, clients := len(proc.files), len(proc.clients)
-	err = ps.probe(pid, proc, files)
+	err = p.probe(pid, proc, files)
 	return len(proc.files) > libraries || len(proc.clients) > clients, err
 }
 
-// changed says whether the process's mappings have to be read.
+// changed reports whether the process's mappings have to be read.
 func (c *codeSize) changed(pid int) (bool, error) {
 	size, err := procfs.CodeSize(pid)
 	if err != nil {

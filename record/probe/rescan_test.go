@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
-	"github.com/cudatrace/cudatrace/record/probe/uprobe"
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
@@ -25,8 +24,8 @@ func rescan(t *testing.T, p *Prober, target *target, want bool) {
 
 // A runtime that comes late is probed at the next look.
 func TestRescan(t *testing.T) {
-	eachMode(t, func(t *testing.T, m uprobe.Mode) {
-		p, target := open(t, Options{Mode: m}), startTarget(t, "driver")
+	eachMode(t, func(t *testing.T, m attachMode) {
+		p, target := open(t, Options{mode: m}), startTarget(t, "driver")
 		rescan(t, p, target, false) // not attached
 		attach(t, p, target)
 		for range 2 * rescanEvery {
@@ -147,7 +146,7 @@ func BenchmarkRescan(b *testing.B) {
 		})
 		b.Run(fmt.Sprintf("mappings/%d", n), func(b *testing.B) {
 			for b.Loop() {
-				p.processes.byPID[target.pid].code.looks = rescanEvery
+				p.byPID[target.pid].code.looks = rescanEvery
 				if _, err := p.Rescan(target.pid); err != nil {
 					b.Fatal(err)
 				}

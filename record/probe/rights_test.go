@@ -11,8 +11,6 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/cudatrace/cudatrace/record/probe/uprobe"
 )
 
 // otherUser is set in this test program when it runs as another user than root: to that user's
@@ -75,10 +73,10 @@ func TestCapabilities(t *testing.T) {
 		f.Close()
 		t.Error("this process reads its own memory")
 	}
-	eachMode(t, func(t *testing.T, m uprobe.Mode) {
-		p, err := Open(Options{Mode: m, WatchExits: true})
+	eachMode(t, func(t *testing.T, m attachMode) {
+		p, err := Open(Options{mode: m, WatchExits: true})
 		var missing *PermissionError
-		if m == uprobe.Single && errors.As(err, &missing) && slices.Equal(missing.Missing, []string{"CAP_SYS_ADMIN"}) && os.Getenv(otherUser) != fmt.Sprint(admin) {
+		if m == modeSingle && errors.As(err, &missing) && slices.Equal(missing.Missing, []string{"CAP_SYS_ADMIN"}) && os.Getenv(otherUser) != fmt.Sprint(admin) {
 			return
 		}
 		if err != nil {

@@ -101,7 +101,7 @@ func TestLossesInTime(t *testing.T) {
 	t.Parallel()
 	const ring = 256 << 10
 	p, target := open(t, Options{BufferBytes: ring}), startTarget(t, "driver")
-	if size := p.layout.Bytes(); size != ring {
+	if size := p.layout.bytes(); size != ring {
 		t.Errorf("buffers of %d bytes together", size)
 	}
 	attach(t, p, target)
@@ -138,19 +138,19 @@ func TestManyProcesses(t *testing.T) {
 			first = target
 		}
 	}
-	p.processes.mu.Lock()
-	if n := len(p.processes.byPID); n != 1 {
+	p.mu.Lock()
+	if n := len(p.byPID); n != 1 {
 		t.Errorf("%d processes are attached", n)
 	}
-	p.processes.mu.Unlock()
+	p.mu.Unlock()
 	if r := finish(t, p); len(r.calls) != 15 {
 		t.Errorf("%d calls of 15", len(r.calls))
 	}
 	if exit, ok := p.ExitReason(first.pid); !ok || !exit.Final {
 		t.Errorf("the first ended by %+v", exit)
 	}
-	p.processes.background.closing.Wait()
-	if err := p.processes.background.takeErrors(); err != nil {
+	p.background.closing.Wait()
+	if err := p.background.takeErrors(); err != nil {
 		t.Error(err)
 	}
 }

@@ -18,7 +18,6 @@ import (
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/pipetest"
-	"github.com/cudatrace/cudatrace/record/probe/uprobe"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -189,7 +188,7 @@ func (r *recorder) count(name string, flags uint32) int {
 }
 
 // minimum is the first kernel version with a mode.
-var minimum = map[uprobe.Mode][2]int{uprobe.Session: {6, 13}, uprobe.Multi: {6, 10}, uprobe.Single: {5, 15}}
+var minimum = map[attachMode][2]int{modeSession: {6, 13}, modeMulti: {6, 10}, modeSingle: {5, 15}}
 
 // open opens a Prober in the given mode. The test is skipped where the kernel is
 // older than the mode, and fails where it is not and the mode does not work.
@@ -208,7 +207,7 @@ func open(tb testing.TB, o Options) *Prober {
 	if err != nil {
 		var major, minor int
 		fmt.Sscanf(host.KernelRelease(), "%d.%d", &major, &minor)
-		need := minimum[o.Mode]
+		need := minimum[o.mode]
 		if major < need[0] || major == need[0] && minor < need[1] {
 			tb.Skipf("Linux %d.%d is needed: %v", need[0], need[1], err)
 		}
@@ -253,9 +252,9 @@ func finish(tb testing.TB, p *Prober) *recorder {
 }
 
 // record records a scenario from attaching to the end.
-func record(tb testing.TB, mode uprobe.Mode, program, scenario string, n int) *recorder {
+func record(tb testing.TB, mode attachMode, program, scenario string, n int) *recorder {
 	tb.Helper()
-	p, t := open(tb, Options{Mode: mode, BufferBytes: 16 << 20}), startTarget(tb, program)
+	p, t := open(tb, Options{mode: mode, BufferBytes: 16 << 20}), startTarget(tb, program)
 	attach(tb, p, t)
 	t.run(scenario, n)
 	r := finish(tb, p)
@@ -266,8 +265,8 @@ func record(tb testing.TB, mode uprobe.Mode, program, scenario string, n int) *r
 }
 
 // eachMode runs a test in every mode.
-func eachMode(t *testing.T, test func(t *testing.T, m uprobe.Mode)) {
-	for _, m := range []uprobe.Mode{uprobe.Session, uprobe.Multi, uprobe.Single} {
+func eachMode(t *testing.T, test func(t *testing.T, m attachMode)) {
+	for _, m := range []attachMode{modeSession, modeMulti, modeSingle} {
 		t.Run(m.String(), func(t *testing.T) {
 			t.Parallel()
 			test(t, m)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
-	"github.com/cudatrace/cudatrace/record/probe/uprobe"
 )
 
 // BenchmarkAttach measures probing and releasing a process that has every driver
@@ -30,12 +29,12 @@ func BenchmarkAttach(b *testing.B) {
 	if out, err := gcc.CombinedOutput(); err != nil {
 		b.Fatalf("%v\n%s", err, out)
 	}
-	for _, m := range []uprobe.Mode{uprobe.Session, uprobe.Multi, uprobe.Single} {
+	for _, m := range []attachMode{modeSession, modeMulti, modeSingle} {
 		functions := cudaapi.Functions(cudaapi.All)
-		if m == uprobe.Single { // tens of milliseconds a probe
+		if m == modeSingle { // tens of milliseconds a probe
 			functions = cudaapi.Functions(cudaapi.Minimal)
 		}
-		p := open(b, Options{Mode: m, Functions: functions})
+		p := open(b, Options{mode: m, Functions: functions})
 		target := startTarget(b, "static", "LD_PRELOAD="+library)
 		b.Run(m.String(), func(b *testing.B) {
 			var detaching time.Duration
@@ -55,7 +54,7 @@ func BenchmarkAttach(b *testing.B) {
 // BenchmarkOpen measures loading the program, with buffers of the default size.
 func BenchmarkOpen(b *testing.B) {
 	for b.Loop() {
-		p := open(b, Options{BufferBytes: DefaultBufferBytes})
+		p := open(b, Options{BufferBytes: defaultBufferBytes})
 		if err := p.Close(); err != nil {
 			b.Fatal(err)
 		}

@@ -1,0 +1,46 @@
+package probe
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cudatrace/cudatrace/bpf"
+)
+
+// Of the object only what was asked for is left, and the constants.
+func TestCut(t *testing.T) {
+	for _, c := range []struct {
+		part objectPart
+		maps []string
+	}{
+		{objectPart{programs: []string{bpf.ProbesProgSignalDeliver}, maps: []string{bpf.ProbesMapEnds}}, []string{".rodata", "ends"}},
+		{objectPart{programs: []string{bpf.ProbesProgSignalDeliver}, maps: []string{}}, []string{".rodata"}},
+	} {
+		spec := embeddedObject(t)
+		c.part.cut(spec)
+		if diff := cmp.Diff(c.part.programs, slices.Sorted(maps.Keys(spec.Programs))); diff != "" {
+			t.Errorf("programs (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(c.maps, slices.Sorted(maps.Keys(spec.Maps))); diff != "" {
+			t.Errorf("maps (-want +got):\n%s", diff)
+		}
+	}
+	spec, all := embeddedObject(t), len(embeddedObject(t).Maps)
+	objectPart{}.cut(spec)
+	if len(spec.Programs) != 0 || len(spec.Maps) != all {
+		t.Errorf("%d programs and %d maps of %d are left", len(spec.Programs), len(spec.Maps), all)
+	}
+}
+
+func embeddedObject(t *testing.T) *ebpf.CollectionSpec {
+	t.Helper()
+	spec, err := bpf.LoadProbes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return spec
+}

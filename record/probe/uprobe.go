@@ -1,0 +1,332 @@
+package probe
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+)
+
+// An attachMode is a way of attaching uprobes.
+type attachMode uint8
+
+// The modes.
+const (
+	modeAuto    attachMode = iota // the best that the kernel has
+	modeSession                   // one uprobe session link per library, Linux 6.13
+	modeMulti                     // one uprobe_multi link for entries and one for returns, Linux 6.6 with the fix of the PID filter in 6.10
+	modeSingle                    // two perf events per function, Linux 5.15
+)
+
+var modeNames = [...]string{"auto", "session", "multi", "single"}
+
+func (m attachMode) String() string {
+	if int(m) < len(modeNames) {
+		return modeNames[m]
+	}
+	return fmt.Sprintf("mode %d", uint8(m))
+}
+
+// candidates lists the modes to try, best first.
+func (m attachMode) candidates() []attachMode {
+	if m == modeAuto {
+		return []attachMode{modeSession, modeMulti, modeSingle}
+	}
+	return []attachMode{m}
+}
+
+// A probeSite is the place of a function in a file, and the cookie for the program.
+type probeSite struct {
+	cookie uint64
+	offset uint64
+}
+
+// callPrograms run at the entry and the return of a function. In the mode session, enter does both.
+type callPrograms struct{ enter, leave *ebpf.Program }
+
+// checkMode returns an error if the kernel cannot attach the loaded programs of a mode.
+func checkMode(m attachMode, enter *ebpf.Program) error {
+	switch m {
+	case modeMulti:
+		return checkMulti(enter)
+	case modeSingle:
+		return checkSingle()
+	}
+	return nil
+}
+
+// attachCalls probes functions of a file in one process. The returned Closer removes the entry
+// probes before the return probes, so that no call is seen to begin whose return is missed. For
+// the same reason the return probes are attached first.
+func attachCalls(m attachMode, p callPrograms, path string, sites []probeSite, pid int) (io.Closer, error) {
+	switch m {
+	case modeSession:
+		return attachMulti(p.enter, traceUprobeSession, 0, path, sites, pid)
+	case modeMulti:
+		return attachPair(p, path, sites, pid)
+	}
+	return attachSingles(p, path, sites, pid)
+}
+
+// attachEntries probes only the entries of functions. In the mode session the program is one
+// for multi: a program for session would run at returns, too.
+func attachEntries(m attachMode, program *ebpf.Program, path string, sites []probeSite, pid int) (io.Closer, error) {
+	if m != modeSingle {
+		return attachMulti(program, traceUprobeMulti, 0, path, sites, pid)
+	}
+	var entries together
+	for _, s := range sites {
+		if err := entries.attachOne(program, path, s, false, pid); err != nil {
+			return nil, errors.Join(err, entries.Close())
+		}
+	}
+	return entries, nil
+}
+
+func attachPair(p callPrograms, path string, sites []probeSite, pid int) (io.Closer, error) {
+	leave, err := attachMulti(p.leave, traceUprobeMulti, uprobeMultiReturn, path, sites, pid)
+	if err != nil {
+		return nil, err
+	}
+	enter, err := attachMulti(p.enter, traceUprobeMulti, 0, path, sites, pid)
+	if err != nil {
+		return nil, errors.Join(err, leave.Close())
+	}
+	return closeInOrder{enter, leave}, nil
+}
+
+// attachSingles makes one perf event per entry and one per return.
+func attachSingles(p callPrograms, path string, sites []probeSite, pid int) (io.Closer, error) {
+	var enters, leaves together
+	for _, s := range sites {
+		err := errors.Join(
+			leaves.attachOne(p.leave, path, s, true, pid),
+			enters.attachOne(p.enter, path, s, false, pid))
+		if err != nil {
+			return nil, errors.Join(err, enters.Close(), leaves.Close())
+		}
+	}
+	return closeInOrder{enters, leaves}, nil
+}
+
+func (t *together) attachOne(program *ebpf.Program, path string, s probeSite, atReturn bool, pid int) error {
+	l, err := attachSingle(program, path, s, atReturn, pid)
+	if err != nil {
+		return err
+	}
+	*t = append(*t, l)
+	return nil
+}
+
+// closeInOrder closes one link after the other.
+type closeInOrder []io.Closer
+
+// Close closes all links, even if some cannot be closed.
+func (links closeInOrder) Close() error {
+	var errs []error
+	for _, l := range links {
+		errs = append(errs, l.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// together closes all links at the same time.
+type together []io.Closer
+
+func (t together) Close() error { return closeTogether(t) }
+
+// closeTogether closes all links at the same time. For each of them the kernel waits until no
+// processor runs the probe any more, tens of milliseconds perhaps, and these waits can overlap.
+func closeTogether(links []io.Closer) error {
+	errs := make([]error, len(links))
+	var closing sync.WaitGroup
+	for i, l := range links {
+		closing.Go(func() { errs[i] = l.Close() })
+	}
+	closing.Wait()
+	return errors.Join(errs...)
+}
+
+// Numbers of the kernel's user-space ABI (linux/bpf.h).
+const (
+	linkCreate         = 28 // BPF_LINK_CREATE
+	traceUprobeMulti   = 48 // BPF_TRACE_UPROBE_MULTI
+	traceUprobeSession = 57 // BPF_TRACE_UPROBE_SESSION
+	uprobeMultiReturn  = 1  // BPF_F_UPROBE_MULTI_RETURN
+)
+
+// linkCreateAttr is the part of union bpf_attr that makes a uprobe_multi link. (The library
+// that loads the program cannot make session links.)
+type linkCreateAttr struct {
+	program    uint32
+	target     uint32
+	attachType uint32
+	flags      uint32
+	path       unsafe.Pointer
+	offsets    unsafe.Pointer
+	refCounts  unsafe.Pointer
+	cookies    unsafe.Pointer
+	count      uint32
+	multiFlags uint32
+	pid        uint32
+	_          uint32
+}
+
+// A bpfLink is the file descriptor of a link between a program and its probes.
+type bpfLink int
+
+// Close removes the probes. A child process that has been forked and has not yet run its program holds the
+// link, too: without the lock probes could stay until it does.
+func (l bpfLink) Close() error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	return unix.Close(int(l))
+}
+
+// createLink makes a link from a part of union bpf_attr.
+func createLink(attr unsafe.Pointer, size uintptr) (bpfLink, error) {
+	fd, _, errno := unix.Syscall(unix.SYS_BPF, linkCreate, uintptr(attr), size)
+	if errno != 0 {
+		return -1, errno
+	}
+	return bpfLink(fd), nil
+}
+
+func attachMulti(program *ebpf.Program, attachType, flags uint32, path string, sites []probeSite, pid int) (io.Closer, error) {
+	offsets, cookies := make([]uint64, len(sites)), make([]uint64, len(sites))
+	for i, s := range sites {
+		offsets[i], cookies[i] = s.offset, s.cookie
+	}
+	name, err := unix.BytePtrFromString(path)
+	if err != nil {
+		return nil, err
+	}
+	attr := linkCreateAttr{
+		program: uint32(program.FD()), attachType: attachType, multiFlags: flags, pid: uint32(pid), count: uint32(len(sites)),
+		path: unsafe.Pointer(name), offsets: unsafe.Pointer(unsafe.SliceData(offsets)), cookies: unsafe.Pointer(unsafe.SliceData(cookies)),
+	}
+	l, err := createLink(unsafe.Pointer(&attr), unsafe.Sizeof(attr))
+	runtime.KeepAlive(program)
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// checkMulti returns an error on a kernel whose uprobe_multi takes the PID for a thread's, and
+// so misses all other threads of the process. A kernel that filters by process checks the PID
+// before the path, and refuses -1. program is a program for the mode Multi.
+func checkMulti(program *ebpf.Program) error {
+	l, err := attachMulti(program, traceUprobeMulti, 0, "/", []probeSite{{offset: 1}}, -1)
+	if err == nil {
+		return errors.Join(errors.New("the kernel probed a folder"), l.Close())
+	}
+	if !errors.Is(err, unix.EINVAL) {
+		return fmt.Errorf("uprobe_multi filters by thread: %w", err)
+	}
+	return nil
+}
+
+// perfEvent is BPF_PERF_EVENT of linux/bpf.h.
+const perfEvent = 41
+
+// perfLinkAttr is the part of union bpf_attr that links a program to a perf event. (The library
+// that loads the program asks first whether the kernel has such links. Where this process cannot
+// read its own memory, as with file capabilities, it gets no answer.)
+type perfLinkAttr struct {
+	program, target, attachType, flags uint32
+	cookie                             uint64
+}
+
+// attachSingle runs a program at the entry of a function in one process, or at its return. The
+// link keeps the perf event.
+func attachSingle(program *ebpf.Program, path string, s probeSite, atReturn bool, pid int) (io.Closer, error) {
+	event, err := openEvent(path, s.offset, atReturn, pid)
+	if err != nil {
+		return nil, err
+	}
+	attr := perfLinkAttr{program: uint32(program.FD()), target: uint32(event), attachType: perfEvent, cookie: s.cookie}
+	l, err := createLink(unsafe.Pointer(&attr), unsafe.Sizeof(attr))
+	runtime.KeepAlive(program)
+	if closed := unix.Close(event); err == nil && closed != nil {
+		return nil, errors.Join(closed, l.Close())
+	}
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// checkSingle returns an error if this process may not probe functions with perf events. Besides
+// CAP_PERFMON kernels of July 2025 and later ask for CAP_SYS_ADMIN, and so do updates of older
+// ones: 5.15.189, 6.1.146, 6.6.99. The kernel checks the rights before the path, and refuses a
+// folder.
+func checkSingle() error {
+	event, err := openEvent("/", 1, false, os.Getpid())
+	switch r := readRights(); {
+	case err == nil:
+		return errors.Join(errors.New("the kernel probed a folder"), unix.Close(event))
+	case isPermission(err) && len(lacking(r.effective)) == 0 && !grants(r.effective, capSysAdmin):
+		return &PermissionError{Missing: []string{capSysAdmin}, rights: r, cause: err}
+	case isPermission(err):
+		return err
+	}
+	return nil
+}
+
+// openEvent makes the perf event of a function's entry or return.
+func openEvent(path string, offset uint64, atReturn bool, pid int) (fd int, err error) {
+	u, err := readPerfUnit()
+	if err != nil {
+		return 0, err
+	}
+	name, err := unix.BytePtrFromString(path)
+	if err != nil {
+		return 0, err
+	}
+	attr := unix.PerfEventAttr{Type: u.number, Size: unix.PERF_ATTR_SIZE_VER1, Ext1: uint64(uintptr(unsafe.Pointer(name))), Ext2: offset}
+	if atReturn {
+		attr.Config = 1 << u.returnBit
+	}
+	fd, err = unix.PerfEventOpen(&attr, pid, -1, -1, unix.PERF_FLAG_FD_CLOEXEC)
+	runtime.KeepAlive(name)
+	if errors.Is(err, errNotSupported) {
+		return 0, fmt.Errorf("there is no probe on the instruction at %#x: %w", offset, err)
+	}
+	return fd, err
+}
+
+// errNotSupported is the kernel's ENOTSUPP, which is not among the numbers of user space.
+const errNotSupported = unix.Errno(524)
+
+// A perfUnit is how the kernel numbers its perf events for uprobes.
+type perfUnit struct {
+	number    uint32
+	returnBit uint
+}
+
+// readPerfUnit reads the numbers once.
+var readPerfUnit = sync.OnceValues(func() (u perfUnit, err error) {
+	const folder = "/sys/bus/event_source/devices/uprobe/"
+	return u, errors.Join(scanFile(folder+"type", "%d", &u.number), scanFile(folder+"format/retprobe", "config:%d", &u.returnBit))
+})
+
+// scanFile reads a number from a file.
+func scanFile(path, format string, to any) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Sscanf(strings.TrimSpace(string(text)), format, to); err != nil {
+		return fmt.Errorf("%s has %q: %w", path, text, err)
+	}
+	return nil
+}
