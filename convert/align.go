@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cudatrace/cudatrace/convert/clockfit"
+	"github.com/cudatrace/cudatrace/convert/collective"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/figures"
 )
@@ -53,7 +53,7 @@ func (c *conversion) align() (*timeline.Recording, error) {
 }
 
 // alignTo sets the clocks of the logs of a host. f is what collectives tell of it, nil for nothing.
-func (h *host) alignTo(r *host, f *clockfit.Fit) {
+func (h *host) alignTo(r *host, f *collective.ClockFit) {
 	first := r.logs[0]
 	a := Alignment{To: first.Name, By: BySameClock, Known: true}
 	text, clock := fmt.Sprintf("same host as %s: the clock is the same", first.Name), new(timeline.Clock)

@@ -6,10 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cudatrace/cudatrace/convert/clockfit"
 	"github.com/cudatrace/cudatrace/convert/collective"
 	"github.com/cudatrace/cudatrace/convert/join"
-	"github.com/cudatrace/cudatrace/convert/rendezvous"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -94,8 +92,8 @@ func (c *conversion) meeting(next timeline.Sink) (timeline.Sink, error) {
 }
 
 // table reads when each rank entered each collective.
-func (c *communication) table() (*rendezvous.Table, error) {
-	members := make(map[*collective.Sequence]*rendezvous.Member)
+func (c *communication) table() (*collective.Arrivals, error) {
+	members := make(map[*collective.Sequence]*collective.Member)
 	for i := range c.logs {
 		l := &c.logs[i]
 		for _, s := range l.sequences {
@@ -106,19 +104,19 @@ func (c *communication) table() (*rendezvous.Table, error) {
 			members[s] = m
 		}
 	}
-	var communicators [][]*rendezvous.Member
+	var communicators [][]*collective.Member
 	for _, x := range c.found {
-		var list []*rendezvous.Member
+		var list []*collective.Member
 		for _, s := range x.Members {
 			list = append(list, members[s])
 		}
 		communicators = append(communicators, list)
 	}
-	t := rendezvous.NewTable(communicators)
+	t := collective.NewArrivals(communicators)
 	for i := range c.logs {
 		l := &c.logs[i]
 		err := join.CollectiveParts(l.source, l.sequences, func(s *collective.Sequence, number uint64, p collective.Part) {
-			t.Add(members[s], number, l.log.clock.At(p.Start), p.Waits)
+			t.AddPart(members[s], number, l.log.clock.At(p.Start), p.Waits)
 		})
 		if err != nil {
 			return nil, err
@@ -129,7 +127,7 @@ func (c *communication) table() (*rendezvous.Table, error) {
 }
 
 // member is a sequence as the member of a communicator, in the timeline.
-func (l *communicating) member(s *collective.Sequence) (*rendezvous.Member, error) {
+func (l *communicating) member(s *collective.Sequence) (*collective.Member, error) {
 	all, err := l.log.everybody()
 	if err != nil {
 		return nil, err
@@ -137,7 +135,7 @@ func (l *communicating) member(s *collective.Sequence) (*rendezvous.Member, erro
 	a, pid := l.log.alignment, s.PID+l.log.offset
 	key := s.Key
 	key.PID = pid
-	m := &rendezvous.Member{Key: key, Name: fmt.Sprintf("process %d", pid),
+	m := &collective.Member{Key: key, Name: fmt.Sprintf("process %d", pid),
 		Host: s.Host, Known: a.Known, Error: a.ErrorNS, Count: s.Count(), Aside: l.log.catalog.Processes.Get(s.PID) == nil}
 	if all.Get(s.PID) == nil {
 		return m, nil // no record tells of the process
@@ -156,15 +154,15 @@ func (l *log) hasAllCollectives() bool {
 }
 
 // byCollectives fits the clocks of the hosts to that of one of them. A fit is nil where no collectives tell.
-func (c *conversion) byCollectives(hosts []*host, reference int) ([]*clockfit.Fit, error) {
+func (c *conversion) byCollectives(hosts []*host, reference int) ([]*collective.ClockFit, error) {
 	if len(hosts) < 2 {
-		return make([]*clockfit.Fit, len(hosts)), nil
+		return make([]*collective.ClockFit, len(hosts)), nil
 	}
 	var err error
 	if c.communication, err = communicate(hosts, len(c.logs)); err != nil {
 		return nil, err
 	}
-	var list []clockfit.Collective
+	var list []collective.HostParts
 	for _, c := range c.communication.found {
 		c.Each(func(members []*collective.Sequence, parts []collective.Part) {
 			if x := onHosts(members, parts); len(x) > 1 {
@@ -176,16 +174,16 @@ func (c *conversion) byCollectives(hosts []*host, reference int) ([]*clockfit.Fi
 	for i, h := range hosts {
 		spans[i] = h.span()
 	}
-	return clockfit.Align(spans, reference, list), nil
+	return collective.AlignClocks(spans, reference, list), nil
 }
 
 // onHosts is a collective by host: a host enters it with its last rank, and leaves it with its first one.
-func onHosts(members []*collective.Sequence, parts []collective.Part) (c clockfit.Collective) {
+func onHosts(members []*collective.Sequence, parts []collective.Part) (c collective.HostParts) {
 	for i, m := range members {
 		p := &parts[i]
-		at := slices.IndexFunc(c, func(x clockfit.Part) bool { return x.Host == m.Host })
+		at := slices.IndexFunc(c, func(x collective.HostPart) bool { return x.Host == m.Host })
 		if at < 0 {
-			c = append(c, clockfit.Part{Host: m.Host, Entered: p.Start, Left: p.End})
+			c = append(c, collective.HostPart{Host: m.Host, Entered: p.Start, Left: p.End})
 			continue
 		}
 		x := &c[at]
@@ -204,7 +202,7 @@ func (h *host) span() timeline.Extent {
 }
 
 // byFit is how a host is aligned by its collectives, if these tell more than the wall clocks.
-func (h *host) byFit(f *clockfit.Fit, wall Alignment, words string) (a Alignment, text string, ok bool) {
+func (h *host) byFit(f *collective.ClockFit, wall Alignment, words string) (a Alignment, text string, ok bool) {
 	if f == nil || wall.By == ByWallClocks && wall.Known && wall.ErrorNS <= f.Error {
 		return wall, words, false
 	}

@@ -6,10 +6,10 @@ import (
 	"slices"
 
 	"github.com/cudatrace/cudatrace/convert/catalog"
+	"github.com/cudatrace/cudatrace/convert/collective"
 	"github.com/cudatrace/cudatrace/convert/join"
 	"github.com/cudatrace/cudatrace/convert/merge"
 	"github.com/cudatrace/cudatrace/convert/pipeline"
-	"github.com/cudatrace/cudatrace/convert/rendezvous"
 	"github.com/cudatrace/cudatrace/convert/selection"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -80,9 +80,9 @@ type conversion struct {
 	kept string // the part that was kept to fit a size
 	seen bool   // the trace has something to see
 
-	draws         bool              // the sink shows the parts of collectives
-	communication *communication    // nil where nothing has asked for it
-	meetings      *rendezvous.Table // nil where none is shown
+	draws         bool                 // the sink shows the parts of collectives
+	communication *communication       // nil where nothing has asked for it
+	meetings      *collective.Arrivals // nil where none is shown
 
 	failed error // other than a SinkError
 }
@@ -191,7 +191,7 @@ func (c *conversion) run(sink timeline.Sink) ([]Summary, error) {
 	for _, l := range c.logs {
 		all = append(all, c.summary(l))
 		if c.meetings != nil {
-			all[len(all)-1].Collectives = &c.meetings.Found
+			all[len(all)-1].Collectives = &c.meetings.Shown
 		}
 	}
 	return all, nil

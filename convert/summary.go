@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/cudatrace/cudatrace/convert/catalog"
+	"github.com/cudatrace/cudatrace/convert/collective"
 	"github.com/cudatrace/cudatrace/convert/join"
-	"github.com/cudatrace/cudatrace/convert/rendezvous"
 	"github.com/cudatrace/cudatrace/convert/sampled"
 	"github.com/cudatrace/cudatrace/record/cudaapi/cudaerror"
 	"github.com/cudatrace/cudatrace/record/figures"
@@ -126,7 +126,7 @@ type Summary struct {
 
 	Begin, End uint64 `json:"-"` // of the log, on the clock of the timeline
 
-	Collectives *rendezvous.Found `json:"-"` // in the trace that was made, of all its logs together; nil without any
+	Collectives *collective.Shown `json:"-"` // in the trace that was made, of all its logs together; nil without any
 
 	// Damaged says that the log itself is cut off or damaged, or was never finished. The
 	// intact part was read.

@@ -3,16 +3,16 @@ package main
 import (
 	"testing"
 
-	"github.com/cudatrace/cudatrace/convert/rendezvous"
+	"github.com/cudatrace/cudatrace/convert/collective"
 )
 
 // What a conversion says of the collectives in its trace.
 func TestCollectivesWords(t *testing.T) {
 	t.Parallel()
-	if got, want := collectives(&rendezvous.Found{Communicators: 1, Collectives: 2}, true), "2 collectives of NCCL in 1 communicator: in the part that is shown ranks waited for the last one 0 times"; got != want {
+	if got, want := collectives(&collective.Shown{Communicators: 1, Collectives: 2}, true), "2 collectives of NCCL in 1 communicator: in the part that is shown ranks waited for the last one 0 times"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	for want, f := range map[string]*rendezvous.Found{
+	for want, f := range map[string]*collective.Shown{
 		"": nil,
 		"1 collective of NCCL in 1 communicator: ranks waited for the last one 1 time": {Communicators: 1, Collectives: 1, Waits: 1},
 		"1,200 collectives of NCCL in 3 communicators: ranks waited for the last one 3,000 times, of which 1 has no arrow: the clocks of their hosts may be wrong by more than the wait": {

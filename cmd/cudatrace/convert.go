@@ -15,8 +15,8 @@ import (
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 	"github.com/cudatrace/cudatrace/convert"
+	"github.com/cudatrace/cudatrace/convert/collective"
 	"github.com/cudatrace/cudatrace/convert/output"
-	"github.com/cudatrace/cudatrace/convert/rendezvous"
 	"github.com/cudatrace/cudatrace/convert/roster"
 	"github.com/cudatrace/cudatrace/record"
 	"github.com/cudatrace/cudatrace/record/figures"
@@ -446,7 +446,7 @@ func sayRoster(con *console.Console, logs []convert.Log, all []convert.Summary) 
 }
 
 // collectives says what a trace shows of the collectives of NCCL, "" of a trace that shows none. With some, a filter selects a part of the logs.
-func collectives(f *rendezvous.Found, some bool) string {
+func collectives(f *collective.Shown, some bool) string {
 	if f == nil {
 		return ""
 	}

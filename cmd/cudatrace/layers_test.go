@@ -22,9 +22,7 @@ var layers = []struct {
 	{"convert/timeline", []string{module + "convert", module + "record/tracelog", module + "perfetto"}},
 	{"convert/occupancy", append([]string{module + "record/tracelog", module + "convert/catalog"}, shown...)},
 	{"convert/ordered", []string{module}},
-	{"convert/clockfit", []string{module + "record/tracelog", module + "convert/catalog"}},
-	{"convert/collective", append([]string{module + "convert/catalog"}, shown...)},
-	{"convert/rendezvous", append([]string{module + "record/tracelog", module + "convert/catalog"}, shown...)},
+	{"convert/collective", append([]string{module + "record/tracelog", module + "convert/catalog"}, shown...)},
 	{"convert/catalog", append([]string{module + "convert/merge"}, shown...)},
 	{"convert/merge", shown},
 	{"convert/activity", append([]string{module + "record/tracelog", module + "convert/catalog"}, shown...)},
@@ -124,9 +122,7 @@ var dataPath = []struct{ name, imports string }{
 	{"stats/sketch", ""},
 	{"sampled", "stats/sketch timeline"},
 	{"pipeline", "timeline"},
-	{"clockfit", "timeline"},
-	{"collective", "clockfit"},
-	{"rendezvous", "collective timeline"},
+	{"collective", "timeline"},
 	{"merge", "catalog ordered timeline"},
 	{"join", "catalog collective merge ordered pipeline sampled selection timeline"},
 	{"parts", "timeline"},
@@ -145,7 +141,7 @@ var dataPath = []struct{ name, imports string }{
 	{"diff", "diff/condition selection stats stats/table"},
 	{"diff/view", "diff diff/condition stats/table"},
 	{"output", ""},
-	{"", "catalog chromesink clockfit collective join merge output parquetsink parts pfsink pipeline rendezvous sampled selection timeline"}, // convert itself
+	{"", "catalog chromesink collective join merge output parquetsink parts pfsink pipeline sampled selection timeline"}, // convert itself
 }
 
 // The packages of convert are those of dataPath, and import what it says.

@@ -33,7 +33,7 @@ func TestThin(t *testing.T) {
 	t.Parallel()
 	rnd := rand.New(rand.NewPCG(1, 1))
 	for _, n := range []uint64{0, 1, 7, 8, 9, 16, 17, 1000, 4097} {
-		s := NewSequence(Key{}, nil, 0, 8)
+		s := newSequence(Key{}, nil, 0, 8)
 		list := make([]Part, n)
 		for i := range list {
 			list[i] = Part{Start: 10 * uint64(i+1), name: 1}
@@ -44,7 +44,7 @@ func TestThin(t *testing.T) {
 				s.add(p, false)
 			}
 		}
-		s.Finish()
+		s.finish()
 		if s.mixed || s.count != n || len(s.parts) > 8 || uint64(len(s.parts)) < n>>s.level || uint64(len(s.parts)) > n>>s.level+1 {
 			t.Errorf("of %d one of %d is kept: %d, %d counted, mixed %t", n, 1<<s.level, len(s.parts), s.count, s.mixed)
 		}
@@ -57,11 +57,11 @@ func TestThin(t *testing.T) {
 			}
 		}
 	}
-	s := NewSequence(Key{}, nil, 0, 8)
+	s := newSequence(Key{}, nil, 0, 8)
 	for i := range 3 * reordered {
 		s.add(Part{Start: uint64(10000 - i)}, false)
 	}
-	if s.Finish(); !s.mixed {
+	if s.finish(); !s.mixed {
 		t.Error("what came in no order passes as ordered")
 	}
 }
@@ -76,7 +76,7 @@ type job struct {
 
 func (j *job) streams(rnd *rand.Rand) (list []*Sequence) {
 	for r := range j.groups {
-		list = append(list, NewSequence(Key{PID: uint32(r), Place: Place{Stream: 20}}, r, j.hosts[r], 64))
+		list = append(list, newSequence(Key{PID: uint32(r), Place: Place{Stream: 20}}, r, j.hosts[r], 64))
 	}
 	last := make(map[int]float64)
 	for i := range j.n {
@@ -92,7 +92,7 @@ func (j *job) streams(rnd *rand.Rand) (list []*Sequence) {
 		}
 	}
 	for _, s := range list {
-		s.Finish()
+		s.finish()
 	}
 	return list
 }
@@ -143,14 +143,14 @@ func TestMatchNeedsTheSameOrder(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 3))
 	all := (&job{[]int{0, 0}, []int{0, 1}, 60, 500e3, 0}).streams(rnd)
 	from := func(s *Sequence, skip int, name uint64) *Sequence {
-		c := NewSequence(s.Key, s.Process, s.Host, s.most)
+		c := newSequence(s.Key, s.Process, s.Host, s.most)
 		for i, p := range s.parts[skip:] {
 			if p.name = 5; i == 30 {
 				p.name = name
 			}
 			c.add(p, false)
 		}
-		c.Finish()
+		c.finish()
 		return c
 	}
 	for name, c := range map[string]struct {
@@ -171,7 +171,7 @@ func TestMatchNeedsTheSameOrder(t *testing.T) {
 // The parts of a collective are those of its number on each stream, if it waits for all.
 func TestEach(t *testing.T) {
 	t.Parallel()
-	a, b := NewSequence(Key{PID: 1}, 1, 0, 32), NewSequence(Key{PID: 2}, 2, 1, 64)
+	a, b := newSequence(Key{PID: 1}, 1, 0, 32), newSequence(Key{PID: 2}, 2, 1, 64)
 	for i := range uint64(400) {
 		p := Part{Start: 100 + i, End: 200 + i, Label: uint32(i), Waits: i%4 < 2}
 		a.add(p, false)
@@ -181,7 +181,7 @@ func TestEach(t *testing.T) {
 		}
 	}
 	c := &Communicator{[]*Sequence{a, b}}
-	if !a.Finish() || !b.Finish() || c.Step() != 16 || a.Count() != 400 {
+	if !a.finish() || !b.finish() || c.Step() != 16 || a.Count() != 400 {
 		t.Fatalf("one of %d is kept of %d", c.Step(), a.Count())
 	}
 	var got [2]int // by the number within four collectives

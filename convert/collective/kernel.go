@@ -57,7 +57,7 @@ var bySends = []string{"AlltoAll", "Gather", "Scatter"}
 // OperationOf is the operation of a kernel of NCCL that a call launched, "" for other kernels and "ncclAlltoAll" and so on for the call, "" where
 // that is not known: that of a kernel that sends and receives is that of the call.
 func OperationOf(mangled, call string) string {
-	operation := Operation(mangled)
+	operation := operation(mangled)
 	if name := strings.TrimPrefix(call, "nccl"); operation == SendRecv && slices.Contains(bySends, name) {
 		return name
 	}
@@ -65,10 +65,10 @@ func OperationOf(mangled, call string) string {
 }
 
 // Sends says whether a kernel of NCCL sends and receives, by its mangled name.
-func Sends(mangled string) bool { return Operation(mangled) == SendRecv }
+func Sends(mangled string) bool { return operation(mangled) == SendRecv }
 
-// Operation is the operation of a kernel of NCCL, by its mangled name: "AllReduce"; "" for other kernels.
-func Operation(mangled string) string {
+// operation is the operation of a kernel of NCCL, by its mangled name: "AllReduce"; "" for other kernels.
+func operation(mangled string) string {
 	operation := operationOf(mangled)
 	if end := strings.IndexFunc(operation, func(r rune) bool { return (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') }); end >= 0 {
 		return operation[:end]

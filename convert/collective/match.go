@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-
-	"github.com/cudatrace/cudatrace/convert/clockfit"
 )
 
 // A Communicator is the sequences that the ranks of a communicator ran.
@@ -79,7 +77,7 @@ const (
 	within      = 3   // and to the shortest part of the collective over this
 	leastWithin = 5e3 // or, of short collectives, to this many ns
 
-	// unsure is the error of a GPU's times, in ns, that the check of one host's sequences allows for.
+	// unsure is the error of a GPU's times, in ns: a shorter wait is none.
 	unsure = 2000
 )
 
@@ -104,10 +102,10 @@ func together(a, b *Sequence, beside []*Sequence) bool {
 		}
 		offset = float64(int64(p.first[0].End - p.second[0].End)) // the clock is known
 	} else {
-		offset, rate = clockfit.TheilSen(p.at, p.ends)
+		offset, rate = theilSen(p.at, p.ends)
 	}
 	ends := p.spread(p.ends, offset, rate)
-	return p.spread(p.starts, offset, rate) > clearly*ends && ends <= max(clockfit.Median(p.shortest)/within, leastWithin)
+	return p.spread(p.starts, offset, rate) > clearly*ends && ends <= max(median(p.shortest)/within, leastWithin)
 }
 
 // pair finds the collectives that two sequences have in common.
@@ -172,7 +170,7 @@ func (p *pairing) spread(values []float64, offset, rate float64) float64 {
 	for i, v := range values {
 		list = append(list, math.Abs(v-offset-rate*p.at[i]))
 	}
-	return clockfit.Median(list)
+	return median(list)
 }
 
 // Step says of how many collectives that follow each other one is kept by all members.

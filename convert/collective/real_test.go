@@ -5,7 +5,6 @@ import (
 	"math"
 	"testing"
 
-	"github.com/cudatrace/cudatrace/convert/clockfit"
 	"github.com/cudatrace/cudatrace/convert/collective"
 	"github.com/cudatrace/cudatrace/convert/join"
 	"github.com/cudatrace/cudatrace/convert/timeline"
@@ -65,9 +64,9 @@ func TestRealClocks(t *testing.T) {
 }
 
 // align fits the clock of host 1 to that of host 0.
-func align(found []*collective.Communicator) *clockfit.Fit {
+func align(found []*collective.Communicator) *collective.ClockFit {
 	spans := []timeline.Extent{{Start: math.MaxUint64}, {Start: math.MaxUint64}}
-	var list []clockfit.Collective
+	var list []collective.HostParts
 	for _, c := range found {
 		for _, m := range c.Members {
 			from, to := m.Bounds()
@@ -75,12 +74,12 @@ func align(found []*collective.Communicator) *clockfit.Fit {
 			e.Start, e.End = min(e.Start, from), max(e.End, to)
 		}
 		c.Each(func(members []*collective.Sequence, parts []collective.Part) {
-			var x clockfit.Collective
+			var x collective.HostParts
 			for i, m := range members {
-				x = append(x, clockfit.Part{Host: m.Host, Entered: parts[i].Start, Left: parts[i].End})
+				x = append(x, collective.HostPart{Host: m.Host, Entered: parts[i].Start, Left: parts[i].End})
 			}
 			list = append(list, x)
 		})
 	}
-	return clockfit.Align(spans, 0, list)[1]
+	return collective.AlignClocks(spans, 0, list)[1]
 }

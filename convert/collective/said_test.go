@@ -38,12 +38,12 @@ func TestMatchBySaid(t *testing.T) {
 func TestSaidNeedsTheSameOrder(t *testing.T) {
 	t.Parallel()
 	streams := (&job{[]int{0, 0}, []int{0, 1}, 60, 500e3, 0}).streams(rand.New(rand.NewPCG(3, 3)))
-	later := NewSequence(streams[1].Key, streams[1].Process, 1, 64)
+	later := newSequence(streams[1].Key, streams[1].Process, 1, 64)
 	for _, p := range streams[1].parts[1:] {
 		p.name = 6
 		later.add(p, false)
 	}
-	later.Finish()
+	later.finish()
 	for _, s := range []*Sequence{streams[0], streams[1], later} {
 		s.Communicator = 7
 	}

@@ -60,8 +60,8 @@ const (
 	alternate = 1 << 12 // of several, at most: they come list by list
 )
 
-// NewSequence returns the sequence that keeps a number of parts, an even one.
-func NewSequence(k Key, process any, host, most int) *Sequence {
+// newSequence returns the sequence that keeps a number of parts, an even one.
+func newSequence(k Key, process any, host, most int) *Sequence {
 	return &Sequence{Key: k, Process: process, Host: host, Sums: make(map[uint32]Sum), most: most}
 }
 
@@ -83,7 +83,7 @@ func (c *Counter) Add(n Name, at Place, start, end uint64) {
 }
 
 // Finish gives the parts that are left.
-func (c *Counter) Finish() { c.sequence.Finish() }
+func (c *Counter) Finish() { c.sequence.finish() }
 
 // add adds a part, which may lie before those that were added last; of several streams, long before.
 func (s *Sequence) add(p Part, several bool) {
@@ -116,8 +116,8 @@ func (s *Sequence) flush(n int) {
 	s.early = append(s.early[:0], s.early[n:]...)
 }
 
-// Finish counts the parts that are left. It says whether all came in order; a sequence of others is of no use.
-func (s *Sequence) Finish() (ordered bool) {
+// finish counts the parts that are left. It says whether all came in order; a sequence of others is of no use.
+func (s *Sequence) finish() (ordered bool) {
 	s.flush(len(s.early))
 	s.early = nil
 	return s.Ordered()

@@ -94,7 +94,7 @@ func (s *Sorter) communicator(hash uint64, at Place) *told {
 }
 
 func (s *Sorter) sequence(at Place, communicator uint64, first Place) *Sequence {
-	x := NewSequence(Key{s.pid, communicator, at}, s.process, 0, s.most)
+	x := newSequence(Key{s.pid, communicator, at}, s.process, 0, s.most)
 	x.First = first
 	return x
 }
@@ -120,7 +120,7 @@ func (s *Sorter) Finish() (all []*Sequence) {
 		}
 	}
 	for _, s := range all {
-		s.Finish()
+		s.finish()
 	}
 	return all
 }

@@ -1,4 +1,4 @@
-package rendezvous
+package collective
 
 import (
 	"fmt"
@@ -7,25 +7,24 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/cudatrace/cudatrace/convert/collective"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
-// A told is a sink that writes down what it is told of.
-type told struct{ lines []string }
+// A toldParts is a sink that writes down what it is told of.
+type toldParts struct{ lines []string }
 
-func (s *told) Take(events []timeline.Event) error {
+func (s *toldParts) Take(events []timeline.Event) error {
 	for _, e := range events {
 		for _, w := range e.(*timeline.WorkList).List {
-			s.lines = append(s.lines, line(w.Part))
+			s.lines = append(s.lines, arrivalLine(w.Part))
 		}
 	}
 	return nil
 }
 
-func (s *told) End(error) error { return nil }
+func (s *toldParts) End(error) error { return nil }
 
-func line(p *timeline.Part) string {
+func arrivalLine(p *timeline.Part) string {
 	if p == nil {
 		return "none"
 	}
@@ -48,26 +47,26 @@ var allReduce = &timeline.Shape{Kernel: timeline.KernelShape{Name: "_Z27ncclDevK
 // A part is when a rank entered a collective and left it.
 type part struct{ start, end uint64 }
 
-func key(pid, stream uint32) collective.Key {
-	return collective.Key{PID: pid, Place: collective.Place{Context: 1, Stream: stream}}
+func key(pid, stream uint32) Key {
+	return Key{PID: pid, Place: Place{Context: 1, Stream: stream}}
 }
 
 // meet returns what is told of the parts of ranks, which are one communicator.
-func meet(parts [][]part, clocks []Member, waits bool, room uint64) ([]string, *Table) {
+func meet(parts [][]part, clocks []Member, waits bool, room uint64) ([]string, *Arrivals) {
 	var members []*Member
 	for r := range parts {
 		m := clocks[r]
 		m.Key, m.Name, m.Count = key(uint32(r), 7), fmt.Sprintf("rank %d", r), uint64(len(parts[r]))
 		members = append(members, &m)
 	}
-	t := newTable([][]*Member{members}, room)
+	t := newArrivals([][]*Member{members}, room)
 	for r, list := range parts {
 		for n, p := range list {
-			t.Add(members[r], uint64(n), p.start, waits)
+			t.AddPart(members[r], uint64(n), p.start, waits)
 		}
 	}
 	t.Settle()
-	s := new(told)
+	s := new(toldParts)
 	for r, list := range parts {
 		stream := &timeline.Stream{ID: 7, Context: &timeline.Context{ID: 1, Process: &timeline.Process{PID: uint32(r)}}}
 		work := &timeline.WorkList{Stream: stream}
@@ -92,35 +91,35 @@ func TestParts(t *testing.T) {
 		waits  bool
 		room   uint64
 		want   string
-		found  Found
+		found  Shown
 	}{
-		"one host": {two, same, true, room, "0/0 of 2, rank 1 at 50000, waited 40000 certainly; 0/0 of 2, rank 1 at 50000, waited 0",
-			Found{Communicators: 1, Collectives: 1, Waits: 1}},
-		"nobody has to wait": {two, same, false, room, "0/0 of 2; 0/0 of 2", Found{Communicators: 1, Collectives: 1}},
-		"at one time": {[][]part{{{10_000, 90_000}}, {{11_000, 90_000}}}, same, true, room,
-			"0/0 of 2, rank 1 at 11000, waited 1000; 0/0 of 2, rank 1 at 11000, waited 0", Found{Communicators: 1, Collectives: 1}},
-		"hosts whose clocks are right": {two, other(true, 30_000), true, room,
-			"0/0 of 2, rank 1 at 50000, waited 40000 certainly; 0/0 of 2, rank 1 at 50000, waited 0", Found{Communicators: 1, Collectives: 1, Waits: 1}},
-		"hosts whose clocks are not": {two, other(true, 40_000), true, room,
-			"0/0 of 2, rank 1 at 50000, waited 40000 +-40000; 0/0 of 2, rank 1 at 50000, waited 0 +-40000", Found{Communicators: 1, Collectives: 1, Waits: 1, Doubtful: 1}},
-		"hosts whose clocks nobody knows": {two, other(false, 0), true, room,
-			"0/0 of 2, rank 1 at 50000, waited 40000 +-1000000000; 0/0 of 2, rank 1 at 50000, waited 0 +-1000000000", Found{Communicators: 1, Collectives: 1, Waits: 1, Doubtful: 1}},
-		"a clock that is wrong": {[][]part{{{10_000, 20_000}}, {{50_000, 91_000}}}, other(true, 10), true, room,
-			"0/0 of 2, rank 1 at 50000, waited 40000; 0/0 of 2, rank 1 at 50000, waited 0", Found{Communicators: 1, Collectives: 1, Waits: 1, Doubtful: 1}},
-		"the last one is certain for its own host": {[][]part{{{10_000, 90_000}}, {{40_000, 91_000}}, {{50_000, 91_000}}}, other(true, 20_000), true, room,
+		"one host": {two, same, true, maxParts, "0/0 of 2, rank 1 at 50000, waited 40000 certainly; 0/0 of 2, rank 1 at 50000, waited 0",
+			Shown{Communicators: 1, Collectives: 1, Waits: 1}},
+		"nobody has to wait": {two, same, false, maxParts, "0/0 of 2; 0/0 of 2", Shown{Communicators: 1, Collectives: 1}},
+		"at one time": {[][]part{{{10_000, 90_000}}, {{11_000, 90_000}}}, same, true, maxParts,
+			"0/0 of 2, rank 1 at 11000, waited 1000; 0/0 of 2, rank 1 at 11000, waited 0", Shown{Communicators: 1, Collectives: 1}},
+		"hosts whose clocks are right": {two, other(true, 30_000), true, maxParts,
+			"0/0 of 2, rank 1 at 50000, waited 40000 certainly; 0/0 of 2, rank 1 at 50000, waited 0", Shown{Communicators: 1, Collectives: 1, Waits: 1}},
+		"hosts whose clocks are not": {two, other(true, 40_000), true, maxParts,
+			"0/0 of 2, rank 1 at 50000, waited 40000 +-40000; 0/0 of 2, rank 1 at 50000, waited 0 +-40000", Shown{Communicators: 1, Collectives: 1, Waits: 1, Doubtful: 1}},
+		"hosts whose clocks nobody knows": {two, other(false, 0), true, maxParts,
+			"0/0 of 2, rank 1 at 50000, waited 40000 +-1000000000; 0/0 of 2, rank 1 at 50000, waited 0 +-1000000000", Shown{Communicators: 1, Collectives: 1, Waits: 1, Doubtful: 1}},
+		"a clock that is wrong": {[][]part{{{10_000, 20_000}}, {{50_000, 91_000}}}, other(true, 10), true, maxParts,
+			"0/0 of 2, rank 1 at 50000, waited 40000; 0/0 of 2, rank 1 at 50000, waited 0", Shown{Communicators: 1, Collectives: 1, Waits: 1, Doubtful: 1}},
+		"the last one is certain for its own host": {[][]part{{{10_000, 90_000}}, {{40_000, 91_000}}, {{50_000, 91_000}}}, other(true, 20_000), true, maxParts,
 			"0/0 of 3, rank 2 at 50000, waited 40000 +-20000 certainly; 0/0 of 3, rank 2 at 50000, waited 10000 +-20000; 0/0 of 3, rank 2 at 50000, waited 0 +-20000",
-			Found{Communicators: 1, Collectives: 1, Waits: 2, Doubtful: 1}},
-		"a rank that ends early": {[][]part{{{10_000, 90_000}, {100_000, 150_000}}, {{50_000, 91_000}}}, same, true, room,
-			"0/0 of 2, rank 1 at 50000, waited 40000 certainly; 0/1 of 1; 0/0 of 2, rank 1 at 50000, waited 0", Found{Communicators: 1, Collectives: 2, Waits: 1}},
+			Shown{Communicators: 1, Collectives: 1, Waits: 2, Doubtful: 1}},
+		"a rank that ends early": {[][]part{{{10_000, 90_000}, {100_000, 150_000}}, {{50_000, 91_000}}}, same, true, maxParts,
+			"0/0 of 2, rank 1 at 50000, waited 40000 certainly; 0/1 of 1; 0/0 of 2, rank 1 at 50000, waited 0", Shown{Communicators: 1, Collectives: 2, Waits: 1}},
 		"too many": {[][]part{{{1, 9}, {10_000, 90_000}}, {{2, 9}, {50_000, 91_000}}}, same, true, 2,
-			"none; 0/1 of 2, rank 1 at 50000, waited 40000 certainly; none; 0/1 of 2, rank 1 at 50000, waited 0", Found{Communicators: 1, Collectives: 2, Untold: 1, Waits: 1}},
+			"none; 0/1 of 2, rank 1 at 50000, waited 40000 certainly; none; 0/1 of 2, rank 1 at 50000, waited 0", Shown{Communicators: 1, Collectives: 2, Untold: 1, Waits: 1}},
 	} {
 		lines, table := meet(c.parts, c.clocks, c.waits, c.room)
 		if diff := cmp.Diff(c.want, strings.Join(lines, "; ")); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
-		if table.Found != c.found {
-			t.Errorf("%s: found %+v, want %+v", name, table.Found, c.found)
+		if table.Shown != c.found {
+			t.Errorf("%s: found %+v, want %+v", name, table.Shown, c.found)
 		}
 	}
 }
@@ -129,12 +128,12 @@ func TestParts(t *testing.T) {
 func TestOthers(t *testing.T) {
 	t.Parallel()
 	m := []*Member{{Key: key(1, 7), Count: 1}, {Key: key(2, 7), Count: 1}}
-	table := NewTable([][]*Member{m})
+	table := NewArrivals([][]*Member{m})
 	for _, x := range m {
-		table.Add(x, 0, 100, true)
+		table.AddPart(x, 0, 100, true)
 	}
 	table.Settle()
-	s := new(told)
+	s := new(toldParts)
 	context := &timeline.Context{ID: 1, Process: &timeline.Process{PID: 1}}
 	sink := table.Sink(s)
 	_ = sink.Take([]timeline.Event{

@@ -1,4 +1,4 @@
-package clockfit
+package collective
 
 // sweeps bounds the passes over all collectives.
 const sweeps = 2000
@@ -21,8 +21,8 @@ func (s *solver) settle() {
 }
 
 // settleOne looks at the host that entered a collective last and at the one that left it first.
-func (s *solver) settleOne(c Collective) bool {
-	var last, first *Part
+func (s *solver) settleOne(c HostParts) bool {
+	var last, first *HostPart
 	var entered, left float64
 	for i := range c {
 		p := &c[i]

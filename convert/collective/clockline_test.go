@@ -1,4 +1,4 @@
-package clockfit
+package collective
 
 import (
 	"math"

@@ -1,4 +1,4 @@
-package clockfit
+package collective
 
 import (
 	"fmt"
@@ -24,19 +24,19 @@ func (c truth) host(t float64) uint64 {
 	return c.offset + uint64(int64(math.Round(t+t*c.drift/1e6+wave)))
 }
 
-// A job is collectives of hosts.
-type job struct {
+// A clockJob is collectives of hosts.
+type clockJob struct {
 	clocks      []truth
-	collectives []Collective
+	collectives []HostParts
 	spans       []timeline.Extent
 }
 
 // newJob makes a job of some seconds. late is how long the host with a number is late in a collective, in ns.
-func newJob(rnd *rand.Rand, clocks []truth, n int, seconds float64, late func(collective, host int) float64, takes func(collective int) []int) *job {
-	j := &job{clocks: clocks}
+func newJob(rnd *rand.Rand, clocks []truth, n int, seconds float64, late func(collective, host int) float64, takes func(collective int) []int) *clockJob {
+	j := &clockJob{clocks: clocks}
 	for i := range n {
 		at := 1e9 + seconds*1e9*float64(i)/float64(n)
-		var c Collective
+		var c HostParts
 		var entered []float64
 		hosts, last := takes(i), 0.0
 		for _, h := range hosts {
@@ -46,7 +46,7 @@ func newJob(rnd *rand.Rand, clocks []truth, n int, seconds float64, late func(co
 		last += 20e3 + 10e3*rnd.Float64() // the transfer
 		for k, h := range hosts {
 			left := last + 2e3*rnd.Float64()
-			c = append(c, Part{h, clocks[h].host(entered[k]), clocks[h].host(left)})
+			c = append(c, HostPart{h, clocks[h].host(entered[k]), clocks[h].host(left)})
 		}
 		j.collectives = append(j.collectives, c)
 	}
@@ -57,7 +57,7 @@ func newJob(rnd *rand.Rand, clocks []truth, n int, seconds float64, late func(co
 }
 
 // off is the largest error of a fit.
-func (j *job) off(host int, f *Fit, seconds float64) (worst float64) {
+func (j *clockJob) off(host int, f *ClockFit, seconds float64) (worst float64) {
 	for i := range 101 {
 		t := (seconds + 2) * 1e9 * float64(i) / 100
 		worst = max(worst, math.Abs(float64(int64(f.Clock.At(j.clocks[host].host(t))-origin))-t))
@@ -66,7 +66,7 @@ func (j *job) off(host int, f *Fit, seconds float64) (worst float64) {
 }
 
 // backwards is by how much a collective ends too early at most, on the timeline.
-func (j *job) backwards(fits []*Fit) (worst int64) {
+func (j *clockJob) backwards(fits []*ClockFit) (worst int64) {
 	at := func(host int, t uint64) int64 {
 		if fits[host] == nil {
 			return int64(t - origin)
@@ -121,7 +121,7 @@ func TestTurns(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		const hosts, seconds = 8, 60
 		j := newJob(rnd, clocksOf(rnd, hosts, 0), 400, seconds, turns(rnd, hosts), everybody(hosts))
-		fits := Align(j.spans, 0, j.collectives)
+		fits := AlignClocks(j.spans, 0, j.collectives)
 		for h := 1; h < hosts; h++ {
 			f := fits[h]
 			if f == nil {
@@ -161,7 +161,7 @@ func TestBoundHolds(t *testing.T) {
 			takes = func(i int) []int { h := i % (hosts - 1); return []int{h, h + 1} }
 		}
 		j := newJob(rnd, clocks, hosts*(16+rnd.IntN(300)), seconds, late, takes)
-		fits := Align(j.spans, 0, j.collectives)
+		fits := AlignClocks(j.spans, 0, j.collectives)
 		for h := 1; h < hosts; h++ {
 			if fits[h] == nil {
 				t.Errorf("seed %d: host %d of %d is not aligned", seed, h, hosts)
@@ -183,23 +183,23 @@ func TestSettle(t *testing.T) {
 	// How long after the last host has entered each host leaves, in µs, by the last host: the middle of what the
 	// reference allows is 47 µs off for both others, in opposite directions.
 	leaves := [3][3]float64{{150, 5, 100}, {100, 150, 10}, {5, 10, 150}}
-	j := &job{clocks: clocks}
+	j := &clockJob{clocks: clocks}
 	for i := range 300 {
 		at, last := 1e9+float64(i)*1e8, i%3
-		var c Collective
+		var c HostParts
 		for h := range clocks {
 			entered := at - 500e3
 			if h == last {
 				entered = at
 			}
-			c = append(c, Part{h, clocks[h].host(entered), clocks[h].host(at + 1e3*leaves[last][h])})
+			c = append(c, HostPart{h, clocks[h].host(entered), clocks[h].host(at + 1e3*leaves[last][h])})
 		}
 		j.collectives = append(j.collectives, c)
 	}
 	for _, c := range clocks {
 		j.spans = append(j.spans, timeline.Extent{Start: c.host(0), End: c.host(32e9)})
 	}
-	fits := Align(j.spans, 0, j.collectives)
+	fits := AlignClocks(j.spans, 0, j.collectives)
 	if fits[1] == nil || fits[2] == nil {
 		t.Fatal("a host is not aligned")
 	}
@@ -223,7 +223,7 @@ func TestWander(t *testing.T) {
 		j.clocks[h].wander = 200e3
 	}
 	j = newJob(rnd, j.clocks, 3000, seconds, turns(rnd, hosts), everybody(hosts))
-	fits := Align(j.spans, 0, j.collectives)
+	fits := AlignClocks(j.spans, 0, j.collectives)
 	for h := 1; h < hosts; h++ {
 		if fits[h] == nil || fits[h].Lines < 2 {
 			t.Fatalf("host %d is aligned by %+v", h, fits[h])
@@ -238,21 +238,21 @@ func TestWander(t *testing.T) {
 func TestNoFit(t *testing.T) {
 	t.Parallel()
 	spans := []timeline.Extent{{Start: 0, End: 1e9}, {Start: 0, End: 1e9}}
-	for name, part := range map[string]func(i uint64) Collective{
-		"few collectives": func(i uint64) Collective { return nil },
-		"one host alone":  func(i uint64) Collective { return Collective{{1, i * 1e6, i*1e6 + 1000}} },
-		"what no clock can do": func(i uint64) Collective {
-			return Collective{{0, i * 1e6, i*1e6 + 100}, {1, i * i * 1e6, i*i*1e6 + 100}}
+	for name, part := range map[string]func(i uint64) HostParts{
+		"few collectives": func(i uint64) HostParts { return nil },
+		"one host alone":  func(i uint64) HostParts { return HostParts{{1, i * 1e6, i*1e6 + 1000}} },
+		"what no clock can do": func(i uint64) HostParts {
+			return HostParts{{0, i * 1e6, i*1e6 + 100}, {1, i * i * 1e6, i*i*1e6 + 100}}
 		},
-		"times at the end of all": func(i uint64) Collective { return Collective{{0, math.MaxUint64 - i, i}, {1, i, math.MaxUint64 - i}} },
+		"times at the end of all": func(i uint64) HostParts { return HostParts{{0, math.MaxUint64 - i, i}, {1, i, math.MaxUint64 - i}} },
 	} {
-		var list []Collective
+		var list []HostParts
 		for i := range uint64(100) {
 			if c := part(i); c != nil {
 				list = append(list, c)
 			}
 		}
-		if fits := Align(spans, 0, list); fits[1] != nil && name != "times at the end of all" {
+		if fits := AlignClocks(spans, 0, list); fits[1] != nil && name != "times at the end of all" {
 			t.Errorf("%s: %s", name, fmt.Sprintf("%+v", fits[1]))
 		}
 	}

@@ -1,4 +1,4 @@
-package clockfit
+package collective
 
 import "math"
 
@@ -16,8 +16,8 @@ type pass struct {
 	ends         []point // where the ends of the collectives agree
 }
 
-// most is the largest drift of a clock, in ns per second: 1000 ppm. The kernel corrects at most 500 ppm.
-const most = 1e6
+// mostDrift is the largest drift of a clock, in ns per second: 1000 ppm. The kernel corrects at most 500 ppm.
+const mostDrift = 1e6
 
 // The searches below halve or cut by a third an interval of 2 most, down to far below a ns over days.
 const (
@@ -51,7 +51,7 @@ func (p *pass) ceiling(b float64) float64 {
 // region finds the lines that pass. ok is false where there is none.
 func (p *pass) region() (r region, ok bool) {
 	gap := func(b float64) float64 { return p.ceiling(b) - p.floor(b) }
-	widest := peak(-most, most, gap)
+	widest := peak(-mostDrift, mostDrift, gap)
 	if !(gap(widest) >= 0) {
 		return r, false
 	}
@@ -68,7 +68,7 @@ func (p *pass) region() (r region, ok bool) {
 		}
 		return in
 	}
-	return region{p, edge(widest, -most), edge(widest, most)}, true
+	return region{p, edge(widest, -mostDrift), edge(widest, mostDrift)}, true
 }
 
 // peak finds the largest value of a concave function.
@@ -145,6 +145,6 @@ func throughEnds(ends []point) (l line) {
 	for _, e := range ends {
 		at, values = append(at, e.x), append(values, e.y)
 	}
-	l.a, l.b = TheilSen(at, values)
+	l.a, l.b = theilSen(at, values)
 	return l
 }

@@ -1,4 +1,4 @@
-package clockfit
+package collective
 
 import (
 	"cmp"
@@ -8,17 +8,17 @@ import (
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
-// A Part is when a host entered and left a collective: the latest start and the earliest end on its ranks.
-type Part struct {
+// A HostPart is when a host entered and left a collective: the latest start and the earliest end on its ranks.
+type HostPart struct {
 	Host          int
 	Entered, Left uint64
 }
 
-// A Collective has a part for each host that took part, once each.
-type Collective []Part
+// HostParts are the parts of the hosts that took part in a collective.
+type HostParts []HostPart
 
-// A Fit is how the clock of a host leads to that of the reference.
-type Fit struct {
+// A ClockFit is how the clock of a host leads to that of the reference.
+type ClockFit struct {
 	Clock       *timeline.Clock
 	Error       uint64  // ns by which it is wrong at most during the host's time
 	Shift       int64   // ns that are added at the beginning
@@ -27,8 +27,8 @@ type Fit struct {
 	Lines       int
 }
 
-// Least is the least number of collectives from which a clock is fitted.
-const Least = 16
+// leastForClock is the least number of collectives from which a clock is fitted.
+const leastForClock = 16
 
 // mostPieces bounds the lines of a clock.
 const mostPieces = 64
@@ -36,15 +36,26 @@ const mostPieces = 64
 // gpuTime is how far the times that CUPTI gives to GPU work are wrong, in ns, beyond what a log says of it.
 const gpuTime = 1000
 
-// Align fits the clocks of hosts to that of one of them. spans are the times of the hosts' logs. The result has nil for
-// a host whose collectives do not tell.
-func Align(spans []timeline.Extent, reference int, collectives []Collective) []*Fit {
+// AlignClocks fits the clocks of hosts to that of one of them, by collectives: these end on no host before the last host
+// has entered them. spans are the times of the hosts' logs. The result has nil for a host whose clock the collectives do
+// not tell.
+//
+// Let C be the conversion of a host's times to those of the reference, a line: offset and drift. Each collective of the two says
+//
+//	C(left) >= entered by the reference    C(entered) <= left by the reference
+//
+// All of them together leave a convex set of lines (clockline.go). Where each host is now and then the last one, the set is as
+// narrow as the shortest collective. The estimate is the line along which the ends agree, if that line is in the set, or the
+// set's middle. Its error is the distance to the farthest line of the set. A clock that no line fits, because its drift changes,
+// gets several lines, each for a part of the time. At last the lines are moved until no collective of any two hosts contradicts
+// them (clocksettle.go).
+func AlignClocks(spans []timeline.Extent, reference int, collectives []HostParts) []*ClockFit {
 	s := &solver{spans: spans, reference: reference, hosts: make([]*host, len(spans)), collectives: collectives}
 	s.hosts[reference] = &host{}
 	for s.fitNext() {
 	}
 	s.settle()
-	fits := make([]*Fit, len(spans))
+	fits := make([]*ClockFit, len(spans))
 	for i, h := range s.hosts {
 		if h != nil && i != reference {
 			fits[i] = h.result(spans[i])
@@ -59,7 +70,7 @@ type solver struct {
 	reference   int
 	origin      uint64 // of the reference's time
 	hosts       []*host
-	collectives []Collective
+	collectives []HostParts
 }
 
 // A host is the clock of a host: its pieces are sorted by time. The reference has none.
@@ -106,7 +117,7 @@ func (s *solver) fitNext() bool {
 	}
 	for {
 		i := slices.Index(counts, slices.Max(counts))
-		if counts[i] < Least {
+		if counts[i] < leastForClock {
 			return false
 		}
 		if s.hosts[i] = s.fit(i); s.hosts[i] != nil {
@@ -117,7 +128,7 @@ func (s *solver) fitNext() bool {
 }
 
 // known is the first part of a collective on a fitted host, the reference's if it has one; -1 without one.
-func (s *solver) known(c Collective) int {
+func (s *solver) known(c HostParts) int {
 	found := -1
 	for i, p := range c {
 		if p.Host == s.reference {
@@ -135,7 +146,7 @@ func (s *solver) fit(number int) *host {
 	var h *host
 	p := new(pass)
 	for _, c := range s.collectives {
-		k, i := s.known(c), slices.IndexFunc(c, func(p Part) bool { return p.Host == number })
+		k, i := s.known(c), slices.IndexFunc(c, func(p HostPart) bool { return p.Host == number })
 		if k < 0 || i < 0 {
 			continue
 		}
@@ -160,7 +171,7 @@ func (s *solver) fit(number int) *host {
 }
 
 // add adds what a collective demands of a host, whose counterpart entered and left at times of the reference.
-func (p *pass) add(s *solver, h *host, own *Part, entered, left, end float64) {
+func (p *pass) add(s *solver, h *host, own *HostPart, entered, left, end float64) {
 	at := func(t uint64) (x, zero float64) { return h.seconds(t), float64(int64(t + h.base - s.origin)) }
 	x, zero := at(own.Left)
 	p.above = append(p.above, point{x, entered - zero})
@@ -184,14 +195,14 @@ func (p *pass) pieces(from, to float64) []fit {
 	for _, e := range p.ends {
 		first, last = min(first, e.x), max(last, e.x)
 	}
-	for n := 1; n <= mostPieces && len(p.ends) >= n*Least; n *= 2 {
+	for n := 1; n <= mostPieces && len(p.ends) >= n*leastForClock; n *= 2 {
 		var list []fit
 		width := (last - first) / float64(n)
 		for i := range n {
 			low, high := first+float64(i)*width, first+float64(i+1)*width
 			part := p.within(low, high, i == n-1)
 			r, ok := part.region()
-			if len(part.ends) < Least || !ok {
+			if len(part.ends) < leastForClock || !ok {
 				break
 			}
 			if i == 0 {
@@ -222,8 +233,8 @@ func (p *pass) within(from, to float64, last bool) *pass {
 }
 
 // result is what is said of a fitted host.
-func (h *host) result(span timeline.Extent) *Fit {
-	f := &Fit{Error: uint64(math.Ceil(h.error())) + gpuTime, Collectives: h.n, Lines: len(h.pieces)}
+func (h *host) result(span timeline.Extent) *ClockFit {
+	f := &ClockFit{Error: uint64(math.Ceil(h.error())) + gpuTime, Collectives: h.n, Lines: len(h.pieces)}
 	var lines []timeline.ClockLine
 	for i := range h.pieces {
 		p := &h.pieces[i]

@@ -1,13 +1,13 @@
-package clockfit
+package collective
 
 import (
 	"cmp"
 	"slices"
 )
 
-// TheilSen fits a line to values, of which many may be off: the median of slopes over half of the time, and of what
+// theilSen fits a line to values, of which many may be off: the median of slopes over half of the time, and of what
 // is left.
-func TheilSen(at, values []float64) (offset, rate float64) {
+func theilSen(at, values []float64) (offset, rate float64) {
 	half := len(at) / 2
 	var slopes, rest []float64
 	for i := range half {
@@ -16,16 +16,16 @@ func TheilSen(at, values []float64) (offset, rate float64) {
 		}
 	}
 	if len(slopes) > 0 {
-		rate = Median(slopes)
+		rate = median(slopes)
 	}
 	for i, v := range values {
 		rest = append(rest, v-rate*at[i])
 	}
-	return Median(rest), rate
+	return median(rest), rate
 }
 
-// Median is the median of some numbers, which it sorts.
-func Median(list []float64) float64 {
+// median is the median of some numbers, which it sorts.
+func median(list []float64) float64 {
 	slices.SortFunc(list, cmp.Compare[float64])
 	return list[len(list)/2]
 }

@@ -1,23 +1,20 @@
-package rendezvous
+package collective
 
-import (
-	"github.com/cudatrace/cudatrace/convert/collective"
-	"github.com/cudatrace/cudatrace/convert/timeline"
-)
+import "github.com/cudatrace/cudatrace/convert/timeline"
 
 // A Member is a rank of a communicator.
 type Member struct {
-	collective.Key        // PID is the timeline's
-	Name           string // "rank 3"
-	Host           int    // members of one host have one clock
-	Known          bool   // Error is
-	Error          uint64 // ns by which the clock of the host may be wrong
-	Aside          bool   // its work is not in the timeline, where another process may have its PID
+	Key          // PID is the timeline's
+	Name  string // "rank 3"
+	Host  int    // members of one host have one clock
+	Known bool   // Error is
+	Error uint64 // ns by which the clock of the host may be wrong
+	Aside bool   // its work is not in the timeline, where another process may have its PID
 
 	// Count is the number of its collectives.
 	Count uint64
 
-	of     *communicator
+	of     *arrivalsOf
 	starts []uint64 // of its parts, from number communicator.first on
 }
 
@@ -32,8 +29,8 @@ func (m *Member) apart(o *Member) (ns uint64, known bool) {
 	return m.Error + o.Error, true
 }
 
-// A communicator has the collectives of its members.
-type communicator struct {
+// An arrivalsOf has the collectives of a communicator's members.
+type arrivalsOf struct {
 	number  uint32
 	members []*Member
 	first   uint64 // number of the first collective that is told of
@@ -49,15 +46,16 @@ type last struct {
 	ranks   int32
 }
 
-// A Table knows who entered each collective last.
-type Table struct {
-	Found
-	communicators []*communicator
+// Arrivals know who entered each collective last, before the timeline begins: a timeline has one log after the other.
+// Memory is bounded: of very many collectives the newest are kept.
+type Arrivals struct {
+	Shown
+	communicators []*arrivalsOf
 	members       map[uint32][]*Member // by PID
 }
 
-// Found counts what a timeline has shown.
-type Found struct {
+// Shown counts the collectives that a timeline has shown.
+type Shown struct {
 	Communicators int
 	Collectives   uint64 // of all communicators
 	Untold        uint64 // those of Collectives that are not told of: there are too many
@@ -66,14 +64,14 @@ type Found struct {
 	Sends         uint64 // kernels that send and receive
 }
 
-// room bounds the parts of a table. A part takes 8 bytes, a collective 24.
-const room = 1 << 22
+// maxParts bounds the parts of a table. A part takes 8 bytes, a collective 24.
+const maxParts = 1 << 22
 
-// NewTable returns the table of communicators. [Table.Add] and [Table.Settle] fill it.
-func NewTable(communicators [][]*Member) *Table { return newTable(communicators, room) }
+// NewArrivals returns the arrivals at the collectives of communicators. [Arrivals.AddPart] and [Arrivals.Settle] fill them.
+func NewArrivals(communicators [][]*Member) *Arrivals { return newArrivals(communicators, maxParts) }
 
-func newTable(communicators [][]*Member, room uint64) *Table {
-	t := &Table{members: make(map[uint32][]*Member)}
+func newArrivals(communicators [][]*Member, room uint64) *Arrivals {
+	t := &Arrivals{members: make(map[uint32][]*Member)}
 	t.Communicators = len(communicators)
 	total := uint64(0)
 	for _, members := range communicators {
@@ -81,7 +79,7 @@ func newTable(communicators [][]*Member, room uint64) *Table {
 	}
 	id := uint32(0)
 	for i, members := range communicators {
-		c := &communicator{number: uint32(i), members: members, id: id}
+		c := &arrivalsOf{number: uint32(i), members: members, id: id}
 		count := countOf(members)
 		if total > room {
 			c.first = count - uint64(float64(count)*float64(room)/float64(total))
@@ -109,8 +107,8 @@ func countOf(members []*Member) (n uint64) {
 	return n
 }
 
-// Add adds the next part of a member: its number and its start. waits says that a rank of the collective waits for all others.
-func (t *Table) Add(m *Member, number, start uint64, waits bool) {
+// AddPart adds the next part of a member: its number and its start. waits says that a rank of the collective waits for all others.
+func (t *Arrivals) AddPart(m *Member, number, start uint64, waits bool) {
 	c := m.of
 	if number < c.first || number-c.first >= uint64(len(c.lasts)) || number-c.first != uint64(len(m.starts)) {
 		return
@@ -122,7 +120,7 @@ func (t *Table) Add(m *Member, number, start uint64, waits bool) {
 }
 
 // Settle finds who entered each collective last. All parts have been added.
-func (t *Table) Settle() {
+func (t *Arrivals) Settle() {
 	for _, c := range t.communicators {
 		for i := range c.lasts {
 			c.settle(i)
@@ -130,7 +128,7 @@ func (t *Table) Settle() {
 	}
 }
 
-func (c *communicator) settle(i int) {
+func (c *arrivalsOf) settle(i int) {
 	l := &c.lasts[i]
 	waits := l.member >= 0
 	l.member = -1

@@ -1,26 +1,27 @@
-package rendezvous
+package collective
 
 import (
 	"slices"
 
-	"github.com/cudatrace/cudatrace/convert/collective"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
-// A Sink tells of each kernel of NCCL which part of a collective it is, and passes all events on.
-type Sink struct {
+// A partSink gives each kernel of NCCL its [timeline.Part]: which collective it is part of, and how long its rank waited
+// for the others. Kernels that send and receive have one of their own: nothing tells which belong together. All events
+// are passed on.
+type partSink struct {
 	timeline.Sink
-	table   *Table
+	table   *Arrivals
 	streams map[*timeline.Stream][]*Member // those that a kernel of the stream may be of
 }
 
 // Sink returns a sink before another one.
-func (t *Table) Sink(next timeline.Sink) *Sink {
-	return &Sink{next, t, make(map[*timeline.Stream][]*Member)}
+func (t *Arrivals) Sink(next timeline.Sink) *partSink {
+	return &partSink{next, t, make(map[*timeline.Stream][]*Member)}
 }
 
 // Take tells of work and passes events on.
-func (s *Sink) Take(events []timeline.Event) error {
+func (s *partSink) Take(events []timeline.Event) error {
 	for _, e := range events {
 		if l, ok := e.(*timeline.WorkList); ok {
 			s.work(l)
@@ -29,12 +30,12 @@ func (s *Sink) Take(events []timeline.Event) error {
 	return s.Sink.Take(events)
 }
 
-func (s *Sink) work(l *timeline.WorkList) {
+func (s *partSink) work(l *timeline.WorkList) {
 	members, known := s.streams[l.Stream]
 	if !known {
 		c := l.Stream.Context
 		for _, m := range s.table.members[c.Process.PID] {
-			if m.Communicator != 0 || m.Place == (collective.Place{Context: c.ID, Stream: l.Stream.ID}) {
+			if m.Communicator != 0 || m.Place == (Place{Context: c.ID, Stream: l.Stream.ID}) {
 				members = append(members, m)
 			}
 		}
@@ -44,7 +45,7 @@ func (s *Sink) work(l *timeline.WorkList) {
 		w := &l.List[i]
 		switch {
 		case w.Kind != timeline.KernelWork || w.Untimed || w.Unfinished:
-		case collective.Sends(w.Shape.Kernel.Name):
+		case Sends(w.Shape.Kernel.Name):
 			w.Part = s.send(w)
 		default:
 			w.Part = s.part(members, w)
@@ -56,7 +57,7 @@ func (s *Sink) work(l *timeline.WorkList) {
 const mostSends = 1 << 20
 
 // send returns the part that a kernel is which sends and receives, nil for one beyond the bound.
-func (s *Sink) send(w *timeline.Work) *timeline.Part {
+func (s *partSink) send(w *timeline.Work) *timeline.Part {
 	if s.table.Sends++; s.table.Sends > mostSends {
 		return nil
 	}
@@ -64,12 +65,12 @@ func (s *Sink) send(w *timeline.Work) *timeline.Part {
 	if w.NCCL != nil {
 		call = w.NCCL.Call
 	}
-	return &timeline.Part{Collective: timeline.Collective{Operation: collective.OperationOf(w.Shape.Kernel.Name, call), Alone: true}}
+	return &timeline.Part{Collective: timeline.Collective{Operation: OperationOf(w.Shape.Kernel.Name, call), Alone: true}}
 }
 
 // find returns the member that ran a kernel, with the index of the kernel's start; nil for none.
 func find(members []*Member, w *timeline.Work) (*Member, int) {
-	if len(members) == 0 || collective.NameOf(w.Shape.Kernel.Name).Kind == collective.Other {
+	if len(members) == 0 || NameOf(w.Shape.Kernel.Name).Kind == Other {
 		return nil, 0
 	}
 	said := uint64(0)
@@ -87,11 +88,8 @@ func find(members []*Member, w *timeline.Work) (*Member, int) {
 	return nil, 0
 }
 
-// unsure is the error of a GPU's times, in ns: a shorter wait is none.
-const unsure = 2000
-
 // part returns the part that a kernel is, nil for a kernel that is none. members are those whose part it may be.
-func (s *Sink) part(members []*Member, w *timeline.Work) *timeline.Part {
+func (s *partSink) part(members []*Member, w *timeline.Work) *timeline.Part {
 	m, i := find(members, w)
 	if m == nil {
 		return nil
@@ -99,7 +97,7 @@ func (s *Sink) part(members []*Member, w *timeline.Work) *timeline.Part {
 	c := m.of
 	l := &c.lasts[i]
 	p := &timeline.Part{Collective: timeline.Collective{ID: c.id + uint32(i), Communicator: c.number, Number: c.first + uint64(i), Ranks: int(l.ranks),
-		Operation: collective.Operation(w.Shape.Kernel.Name)}}
+		Operation: operation(w.Shape.Kernel.Name)}}
 	if l.member < 0 || l.ranks < 2 {
 		return p
 	}
