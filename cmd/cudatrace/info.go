@@ -201,8 +201,12 @@ func costRows(row func(name, value string), s convert.Summary) {
 		row("CUPTI's own time", figures.Duration(s.OverheadNS))
 	}
 	if s.ProbesNS > 0 {
-		row("probes' time", fmt.Sprintf("about %s in the program: %s at %s each, measured when recording began",
-			figures.Duration(s.ProbesNS), figures.Count(s.Pairs, "call", "calls"), figures.Duration(s.CallCostNS)))
+		least := "about"
+		if isPart(s) {
+			least = "at least"
+		}
+		row("probes' time", fmt.Sprintf("%s %s in the program: %s at %s each, measured when recording began",
+			least, figures.Duration(s.ProbesNS), figures.Count(s.Pairs, "call", "calls"), figures.Duration(s.CallCostNS)))
 	}
 	if s.RecorderNS > 0 {
 		row("recorder's time", figures.Duration(s.RecorderNS)+" of processor time")

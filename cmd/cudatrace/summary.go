@@ -178,12 +178,16 @@ func unnamed(s convert.Summary) string {
 		figures.Group(s.Unnamed), figures.Count(s.Launches, "launch", "launches"), verb)
 }
 
-// cost says how much time recording took, as far as that is known.
+// cost says how much time recording took, as far as that is known. Of a part of a recording it is the least.
 func cost(s convert.Summary) string {
+	least, about, where := "", "about ", ""
+	if isPart(s) {
+		least, about, where = "at least ", "", " in the log"
+	}
 	largest := max(s.ProbesNS, s.OverheadNS, s.RecorderNS)
 	var parts []string
 	if s.ProbesNS > 0 {
-		parts = append(parts, fmt.Sprintf("about %s for %s", figures.DurationBeside(s.ProbesNS, largest), figures.Count(s.Pairs, "probed call", "probed calls")))
+		parts = append(parts, fmt.Sprintf("%s%s for %s%s", about, figures.DurationBeside(s.ProbesNS, largest), figures.Count(s.Pairs, "probed call", "probed calls"), where))
 	}
 	if s.OverheadNS > 0 {
 		parts = append(parts, figures.DurationBeside(s.OverheadNS, largest)+" in CUPTI")
@@ -191,7 +195,15 @@ func cost(s convert.Summary) string {
 	if s.RecorderNS > 0 {
 		parts = append(parts, figures.DurationBeside(s.RecorderNS, largest)+" of processor time in the recorder")
 	}
-	return strings.Join(parts, ", ")
+	if len(parts) == 0 {
+		return ""
+	}
+	return least + strings.Join(parts, ", ")
+}
+
+// isPart says whether a log lacks calls that were recorded: it was cut, or has the newest part of a recording.
+func isPart(s convert.Summary) bool {
+	return s.Last != nil || s.Damaged || s.Lost[tracelog.LostLogWrite] > 0 || s.Lost[tracelog.LostCallBuffer] > 0
 }
 
 // remedyOf names, by cause of loss, the option that avoids it. No option avoids the other
@@ -216,7 +228,16 @@ func remedies(s convert.Summary) []string {
 			list = append(list, withValues(remedy, s.Options))
 		}
 	}
+	if diedOfWholeGraphs(s) {
+		list = append(list, "CUPTI's records of whole graphs end some programs by SIGSEGV: if this one does not end so without cudatrace, use --graphs nodes")
+	}
 	return list
+}
+
+// diedOfWholeGraphs says whether a process ended as CUPTI's records of whole graphs have it end (docs/endings.md).
+func diedOfWholeGraphs(s convert.Summary) bool {
+	died := slices.ContainsFunc(s.ProcessList, func(p convert.ProcessInfo) bool { return strings.Contains(p.Ended, "(SIGSEGV)") })
+	return died && strings.Contains(" "+s.Options+" ", " --graphs whole ")
 }
 
 // withValues names, in place of the value that is right for the default of an option, four times the one that the recording had.

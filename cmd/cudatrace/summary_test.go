@@ -67,3 +67,44 @@ func TestTooLarge(t *testing.T) {
 		t.Errorf("the summary of a recording:\n%s", out.String())
 	}
 }
+
+// TestCostOfPart has logs that lack calls that were recorded: their cost is the least.
+func TestCostOfPart(t *testing.T) {
+	const whole = "about 2.0 ms for 4,000 probed calls, 1.0 ms in CUPTI"
+	const part = "at least 2.0 ms for 4,000 probed calls in the log, 1.0 ms in CUPTI"
+	for want, list := range map[string][]convert.Summary{
+		whole: {{}, {Lost: map[string]uint64{tracelog.LostStrings: 1}}},
+		part:  {{Damaged: true}, {Last: &convert.Last{}}, {Lost: map[string]uint64{tracelog.LostLogWrite: 1}}, {Lost: map[string]uint64{tracelog.LostCallBuffer: 1}}},
+	} {
+		for _, s := range list {
+			s.ProbesNS, s.Pairs, s.OverheadNS = 2_000_000, 4_000, 1_000_000
+			if got := cost(s); got != want {
+				t.Errorf("%+v: %s", s, got)
+			}
+		}
+	}
+	if got := cost(convert.Summary{Damaged: true}); got != "" {
+		t.Errorf("of an empty log: %s", got)
+	}
+}
+
+// TestDiedOfWholeGraphs has processes that ended by SIGSEGV, and by something else, with and without records of whole graphs.
+func TestDiedOfWholeGraphs(t *testing.T) {
+	const segv = "signal 11 (SIGSEGV), core dumped"
+	for _, c := range []struct {
+		options, ended string
+		want           int
+	}{
+		{"--graphs whole", segv, 1},
+		{"--calls cupti --graphs whole --gpu all", segv, 1},
+		{"--graphs nodes", segv, 0},
+		{"", segv, 0},
+		{"--graphs whole", "signal 6 (SIGABRT)", 0},
+		{"--graphs whole", "exit code 11", 0},
+	} {
+		s := convert.Summary{Options: c.options, ProcessList: []convert.ProcessInfo{{}, {Ended: c.ended}}}
+		if got := remedies(s); len(got) != c.want {
+			t.Errorf("%+v: %q", c, got)
+		}
+	}
+}

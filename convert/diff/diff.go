@@ -54,7 +54,7 @@ func Compare(base, new []*Run, rule Rule) *Diff {
 	var all []*Compared
 	for i := range overalls {
 		o := &overalls[i]
-		c := compare(each(base, o.of), each(new, o.of), o.isExact(), o.isTime())
+		c := compare(each(base, o.of), each(new, o.of), d.exact(o.name, o.isExact()), o.isTime())
 		d.Overall = append(d.Overall, &Overall{Name: o.name, Compared: c, overall: o})
 		all = append(all, c)
 	}
@@ -105,7 +105,7 @@ func (d *Diff) section(s *section) *Section {
 		r := &Row{Name: p.label, Was: p.was, Match: p.match, pair: p}
 		for _, f := range s.figures {
 			base, new := p.values(f.column)
-			r.Figures = append(r.Figures, compare(base, new, f.exact, isTime(f.column)))
+			r.Figures = append(r.Figures, compare(base, new, d.exact(f.column, f.exact), isTime(f.column)))
 		}
 		r.Count = r.figure(s, s.countOf())
 		added := r.figure(s, s.adds)

@@ -1,6 +1,7 @@
 package diff
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -73,7 +74,7 @@ func (d *Diff) collect(o *Outcome) (why string) {
 				return why
 			}
 		}
-		o.add("", each(d.Base, overalls[i].of), each(d.New, overalls[i].of))
+		d.add(o, "", each(d.Base, overalls[i].of), each(d.New, overalls[i].of))
 		return ""
 	}
 	if why := d.lacks(o.Report); why != "" {
@@ -82,11 +83,11 @@ func (d *Diff) collect(o *Outcome) (why string) {
 	for _, p := range pairsOf(o.Report, d.Base, d.New) {
 		if selection.Match(o.Name, p.name) || p.was != "" && selection.Match(o.Name, p.was) {
 			base, new := p.values(o.Column)
-			o.add(p.label, base, new)
+			d.add(o, p.label, base, new)
 		}
 	}
 	if len(o.Cases) == 0 && isAdded(o.Column) && (o.Name == "*" || o.Report == "calls" && d.probed(o.Name)) {
-		o.add(o.Name, make([]float64, len(d.Base)), make([]float64, len(d.New)))
+		d.add(o, o.Name, make([]float64, len(d.Base)), make([]float64, len(d.New)))
 	}
 	return ""
 }
@@ -105,9 +106,9 @@ func (d *Diff) nothing(c *condition.Condition) string {
 }
 
 // add adds a figure with the values of the runs.
-func (o *Outcome) add(name string, base, new []float64) {
+func (d *Diff) add(o *Outcome, name string, base, new []float64) {
 	exact := o.Unit == condition.Number || o.Unit == condition.Bytes
-	x := Checked{Name: name, Compared: compare(base, new, exact, o.Unit == condition.Time)}
+	x := Checked{Name: name, Compared: compare(base, new, d.exact(cmp.Or(o.Figure, o.Column), exact), o.Unit == condition.Time)}
 	if !o.Change {
 		x.Compared.P = math.NaN() // nothing is tested
 		x.Value = o.absolute(known(new), exact)

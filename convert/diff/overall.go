@@ -3,6 +3,7 @@ package diff
 import (
 	"cmp"
 	"math"
+	"slices"
 
 	"github.com/cudatrace/cudatrace/convert/diff/condition"
 	"github.com/cudatrace/cudatrace/convert/stats"
@@ -61,6 +62,13 @@ func (o *overall) isTime() bool { return o.unit == condition.Time }
 
 // isExact says whether the figure is a count or bytes, where any difference is one.
 func (o *overall) isExact() bool { return o.unit == condition.Number || o.unit == condition.Bytes }
+
+// exact says whether any difference of a figure is one. The peak of memory that several threads allocate depends on their
+// order, and is judged like a time.
+func (d *Diff) exact(figure string, exact bool) bool {
+	peak := figure == "peak_memory" || figure == "peak_bytes"
+	return exact && !(peak && slices.ContainsFunc(d.runs(), func(r *Run) bool { return r.threads }))
+}
 
 // largest is the largest value of all logs of a run.
 func (r *Run) largest(of func(*stats.Log) uint64) float64 {

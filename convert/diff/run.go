@@ -27,6 +27,7 @@ type Run struct {
 	Functions []string // that were probed
 	reports   map[string]*report
 	reasons   map[string]string // why a report has no rows
+	threads   bool              // several threads of a process allocate memory
 }
 
 // A report has the rows of a report of a run by their keys.
@@ -192,6 +193,7 @@ func (r *runReader) add(to *report, name string, cells map[string]any) {
 	for i, column := range to.columns {
 		values[i] = number(cells[column])
 	}
+	r.threads = r.threads || name == "memory" && number(cells["threads"]) > 1
 	key := r.once(rowKey(name, cells))
 	if before := to.rows[key]; before != nil {
 		sum(to.columns, before, values)

@@ -51,6 +51,7 @@ type processMemory struct {
 	gpu      func(device uint32) uint32 // the GPU of the timeline
 	live     *livemem.Process
 	corr     uint32 // correlation ID of the event under way
+	tid      uint32 // its thread
 	pools    map[poolKey]poolState
 }
 
@@ -142,7 +143,7 @@ func (p *processMemory) event(e *memoryEvent) {
 	if e.pool != nil {
 		p.setPool(e.pool.poolKey, e.at, e.pool.poolState)
 	}
-	p.corr = e.corr
+	p.corr, p.tid = e.corr, e.tid
 	switch e.what {
 	case byCall:
 		p.live.Call(e.tid, &e.call, e.at)
@@ -157,7 +158,7 @@ func (p *processMemory) event(e *memoryEvent) {
 func (p *processMemory) changed(c *livemem.Change) {
 	gpu := p.gpu(c.Device)
 	p.usage.out.Emit(&timeline.Allocation{Process: p.out, Time: c.Time, Address: c.Address, Bytes: c.Bytes,
-		GPU: gpu, Kind: c.Kind, Correlation: p.corr, Release: c.Released})
+		GPU: gpu, Kind: c.Kind, Correlation: p.corr, TID: p.tid, Release: c.Released})
 	if c.Replaces {
 		if c.Replaced.Device != c.Device {
 			gpu = p.gpu(c.Replaced.Device)

@@ -7,6 +7,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/stats/sketch"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/figures"
 )
 
 // calls are the reports of calls: by function, by function and caller, and the failed ones.
@@ -140,10 +141,15 @@ var callsReport = Report{
 func (c *calls) byFunction(total uint64) *table.Table {
 	t := new(table.Table)
 	t.Columns = slices.Concat([]table.Column{name("function")}, totals(), spread(), callCounts())
+	inner := uint64(0)
 	for _, r := range c.byName.list {
 		t.Rows = append(t.Rows, r.cells(total))
+		inner += r.inner
 	}
 	t.Sort("total_ns")
+	if inner > 0 {
+		t.Notes = []string{"info does not count " + figures.Count(inner, "call that lies", "calls that lie") + " within another call"}
+	}
 	return t
 }
 

@@ -61,6 +61,7 @@ type memoryUse struct {
 	allocated             uint64 // bytes, the sum over all allocations
 	live                  uint64 // allocations
 	current, peak, peakAt uint64
+	threads               map[uint32]bool // that allocated or freed, by TID
 }
 
 // A block is an address in a process.
@@ -75,7 +76,7 @@ type allocation struct {
 }
 
 func newMemory(c *clock) memory {
-	return memory{clock: c, rows: newGroups(memoryKey{}, func(k memoryKey) *memoryUse { return &memoryUse{memoryKey: k} }), live: make(map[block]allocation),
+	return memory{clock: c, rows: newGroups(memoryKey{}, func(k memoryKey) *memoryUse { return &memoryUse{memoryKey: k, threads: make(map[uint32]bool)} }), live: make(map[block]allocation),
 		gpus: make(map[uint32]*level)}
 }
 
@@ -85,6 +86,7 @@ func (m *memory) take(e *timeline.Allocation) {
 		key.gpu = 0
 	}
 	r := m.rows.of(key)
+	r.threads[e.TID] = true
 	at := block{e.Process, e.Address}
 	known, was := m.live[at]
 	if was {
@@ -138,6 +140,7 @@ var memoryReport = Report{
 		{"allocated_bytes", "bytes of all allocations together"},
 		{"unmatched_frees", "frees of memory that was allocated before recording, or not at all"},
 		{"replaced", "allocations at an address that had not been freed: a free is missing in the log"},
+		{"threads", "threads that allocated or freed; of several, the order decides the peak"},
 	},
 }
 
@@ -147,14 +150,14 @@ func (m *memory) uses() *table.Table {
 		name("memory"), id("pid", "process", 3), id("gpu", "GPU", 3), column("peak_bytes", "peak", table.Bytes, 1),
 		column("peak_at_ns", "peak at", table.Moment, 2), column("current_bytes", "at the end", table.Bytes, 1),
 		count("allocations", "allocations", 2), count("frees", "frees", 2), count("not_freed", "not freed", 2),
-		column("allocated_bytes", "", table.Bytes, 0), count("unmatched_frees", "", 0), count("replaced", "", 0),
+		column("allocated_bytes", "", table.Bytes, 0), count("unmatched_frees", "", 0), count("replaced", "", 0), count("threads", "", 0),
 	}}
 	for _, r := range m.rows.list {
 		if r.process == nil {
 			continue
 		}
 		t.Rows = append(t.Rows, []any{r.use.String(), uint64(r.process.PID), r.device(), r.peak, m.clock.since(r.peakAt), r.current,
-			r.allocations, r.frees, r.live, r.allocated, r.unmatched, r.replaced})
+			r.allocations, r.frees, r.live, r.allocated, r.unmatched, r.replaced, uint64(len(r.threads))})
 	}
 	t.Sort("peak_bytes")
 	if m.dropped > 0 {

@@ -83,6 +83,7 @@ type Allocation struct {
 	GPU         uint32 // GPU.Index
 	Kind        uint32 // CUpti_ActivityMemoryKind
 	Correlation uint32
+	TID         uint32 // of the thread whose call it was; 0 when not known
 	Release     bool
 }
 
