@@ -9,7 +9,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/catalog"
 	"github.com/cudatrace/cudatrace/convert/merge"
-	"github.com/cudatrace/cudatrace/record/ranklist"
+	"github.com/cudatrace/cudatrace/record/ranks"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -21,13 +21,13 @@ type Filter struct {
 	// is no limit. Events under way at a limit are selected.
 	From, To, Last time.Duration
 	PIDs           []uint32
-	Ranks          ranklist.List // selects the processes of a distributed program that have these ranks
-	TIDs           []uint32      // selects their calls and ranges, and the work that these calls caused
-	Devices        []uint32      // as the process numbers them; limits GPU work
-	Streams        []uint32      // limits GPU work
-	Name           string        // a glob for the names of calls, kernels and ranges
-	Caller         string        // a glob for the callers of calls (selection.MatchCaller); limits calls, and the work that they caused
-	NVTX           string        // a glob for NVTX ranges: only calls and work in these ranges, and the ranges
+	Ranks          ranks.List // selects the processes of a distributed program that have these ranks
+	TIDs           []uint32   // selects their calls and ranges, and the work that these calls caused
+	Devices        []uint32   // as the process numbers them; limits GPU work
+	Streams        []uint32   // limits GPU work
+	Name           string     // a glob for the names of calls, kernels and ranges
+	Caller         string     // a glob for the callers of calls (selection.MatchCaller); limits calls, and the work that they caused
+	NVTX           string     // a glob for NVTX ranges: only calls and work in these ranges, and the ranges
 	MinDuration    time.Duration
 }
 

@@ -14,7 +14,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
-	"github.com/cudatrace/cudatrace/record/ranklist"
+	"github.com/cudatrace/cudatrace/record/ranks"
 )
 
 // openRanks loads the trace of logs of ranks into the trace processor.
@@ -187,7 +187,7 @@ func TestCollectivesOfSomeRanks(t *testing.T) {
 	t.Parallel()
 	logs := logtest.WriteRanks(t, logtest.Ranks{Hosts: 1, PerHost: 3, Steps: 20, Straggler: 2, Late: 4e6})
 	some := func(text string) (*tptest.Trace, *Summary) {
-		list, err := ranklist.Parse(text)
+		list, err := ranks.ParseList(text)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -212,7 +212,7 @@ func TestCollectivesOfSomeHosts(t *testing.T) {
 	t.Parallel()
 	logs := logtest.WriteRanks(t, logtest.Ranks{Hosts: 2, PerHost: 2, Steps: 20, Straggler: 3, Late: 4e6, WallOff: 300, WallError: 500})
 	for text, want := range map[string]int64{"0": 20, "2": 40, "3": 0} { // of rank 3's own host 20 more
-		list, err := ranklist.Parse(text)
+		list, err := ranks.ParseList(text)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/timeline/timelinetest"
-	"github.com/cudatrace/cudatrace/record/ranklist"
+	"github.com/cudatrace/cudatrace/record/ranks"
 )
 
 // convertRanks makes one timeline of the logs of ranks.
@@ -165,7 +165,7 @@ func TestFilterOnlyRank(t *testing.T) {
 	t.Parallel()
 	alone := Log{"alone", logtest.Assemble(t, "process pid=1 exe=/bin/a args=a environment=\"RANK=0\\x00WORLD_SIZE=1\"\ncall pid=1 tid=1 func=#1 enter=1000 dur=5\n")}
 	for text, want := range map[string]int{"0": 1, "last": 1, "1": 0} {
-		list, err := ranklist.Parse(text)
+		list, err := ranks.ParseList(text)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -207,12 +207,12 @@ func TestFilterRanks(t *testing.T) {
 		{several, "last", nil, "2"},
 		{several, "0,1", []uint32{2, 9}, "1"},
 	} {
-		ranks, err := ranklist.Parse(c.text)
+		list, err := ranks.ParseList(c.text)
 		if err != nil {
 			t.Fatal(err)
 		}
 		collector := timelinetest.NewCollector(t)
-		_, err = SomeTimeline(c.logs, Options{Filter: Filter{Ranks: ranks, PIDs: c.pids}}, collector)
+		_, err = SomeTimeline(c.logs, Options{Filter: Filter{Ranks: list, PIDs: c.pids}}, collector)
 		if c.want == "" {
 			if !errors.Is(err, ErrNothing) {
 				t.Errorf("%s: %v", c.text, err)

@@ -71,11 +71,9 @@ func filterOptions(c *cli.Context) (convert.Filter, error) {
 		}
 	}
 	if c.IsSet("ranks") {
-		list, err := ranks.ParseList(c.String("ranks"))
-		if err != nil {
+		if f.Ranks, err = ranks.ParseList(c.String("ranks")); err != nil {
 			return f, usagef(c.Command.Name, "%s: --ranks %v", c.Command.Name, err)
 		}
-		f.Ranks = list.List
 	}
 	return f, filterTimes(c, &f)
 }

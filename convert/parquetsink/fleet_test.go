@@ -16,7 +16,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/parquetsink"
 	"github.com/cudatrace/cudatrace/parquet/sqltest"
-	"github.com/cudatrace/cudatrace/record/ranklist"
+	"github.com/cudatrace/cudatrace/record/ranks"
 )
 
 // fleetRuns is the number of runs of the fleet. Each has two ranks, on two hosts, with a log each.
@@ -124,7 +124,7 @@ func TestOneByOneDuckDB(t *testing.T) {
 func TestLeftOutDuckDB(t *testing.T) {
 	e := sqltest.Open(t, sqltest.DuckDB)
 	logs := []convert.Log{{Name: "rank0.cudatrace", Open: logtest.Assemble(t, fleetLog(3, 0))}, {Name: "rank1.cudatrace", Open: logtest.Assemble(t, fleetLog(3, 1))}}
-	list, err := ranklist.Parse("1")
+	list, err := ranks.ParseList("1")
 	must(t, err)
 	out := filepath.Join(t.TempDir(), "tables")
 	o := convert.TraceOptions{Format: convert.FormatNamed("parquet"), Options: convert.Options{Filter: convert.Filter{Ranks: list}}}
