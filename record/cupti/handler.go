@@ -89,7 +89,7 @@ type Peer struct {
 }
 
 // A process waits for the answer to its hello for helloPatience from each sign of the recorder, and no longer than
-// helloMost: inject/go.h, CT_GO_WAIT and CT_GO_MOST.
+// helloMost: inject/meet.h, CT_GO_WAIT and CT_GO_MOST.
 const (
 	helloPatience = 2 * time.Second
 	helloMost     = 10 * time.Second

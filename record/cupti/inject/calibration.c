@@ -10,10 +10,8 @@
 #include "calibration.h"
 
 #include <stdatomic.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-#include "clock.h"
+#include "base.h"
 #include "queue.h"
 
 #define SLACK CT_SECOND /* a GPU's clock is only fitted to the host's */
@@ -30,16 +28,11 @@ static _Atomic uint32_t asking; /* the thread that asks whether CUPTI asks us */
 static bool asked;              /* on that thread */
 static _Atomic uint32_t untimed;
 
-static uint32_t this_tid(void)
-{
-	return (uint32_t)syscall(SYS_gettid);
-}
-
 /* The function that CUPTI calls to learn the time. */
 uint64_t ct_calibration_timestamp(void)
 {
 	uint32_t tid = atomic_load_explicit(&asking, memory_order_relaxed);
-	if (tid != 0 && tid == this_tid())
+	if (tid != 0 && tid == ct_tid())
 		asked = true;
 	return ct_now();
 }
@@ -49,7 +42,7 @@ static bool asks_us(const struct ct_cupti *api)
 {
 	uint64_t ignored;
 	asked = false;
-	atomic_store(&asking, this_tid());
+	atomic_store(&asking, ct_tid());
 	api->get_timestamp(&ignored);
 	atomic_store(&asking, 0);
 	return asked;

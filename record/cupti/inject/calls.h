@@ -5,6 +5,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cupti_abi.h"
+
+/* Numbers of names. */
+bool ct_names_start(size_t memory);
+uint32_t ct_name_number(const char *text);
+
 /* The calls that the recorder asked for, as they are in a GO. */
 struct ct_calls {
 	const unsigned char *list; /* count times {u32 length, name} */
@@ -12,16 +18,23 @@ struct ct_calls {
 	uint32_t count;            /* 0: the calls that create GPU work */
 };
 
-/* A call by its callback ID. */
-struct ct_known_call {
-	uint32_t domain, cbid;
-	const char *name;
-};
-extern const struct ct_known_call ct_known_calls[];
+#define CT_CBID_MAX 4096u
+#define CT_DOMAINS 3u /* 0 is none */
 
-bool ct_call_wanted(const char *name, const struct ct_calls *calls);
-bool ct_call_creates_work(const char *name);
-size_t ct_call_name(const char *name, char *out, size_t size);
+void ct_want_calls(const struct ct_cupti *api, const struct ct_calls *calls, bool work);
+void ct_unwant_call(uint32_t domain, uint32_t cbid);
+uint32_t ct_wanted_calls(void);
+uint32_t ct_wanted_name(uint32_t domain, uint32_t cbid);
+bool ct_wanted_creates_work(uint32_t domain, uint32_t cbid);
 size_t ct_call_base(const char *name);
+
+/* Records of calls that begin the range to record. */
+void ct_range_began(void);
+uint32_t ct_ranges_begun(void);
+
+/* The time up to which calls count. */
+void ct_want_work(void);
+void ct_unwant_work(void);
+bool ct_wanted_time(uint64_t start);
 
 #endif

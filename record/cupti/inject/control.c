@@ -1,36 +1,33 @@
 /*
- * The control thread: it flushes CUPTI, listens to the recorder, answers handovers and
+ * The two threads of ours, sender and control, from their start to the program's exit, and what the control thread
+ * does: it flushes CUPTI, listens to the recorder, answers handovers and
  * ends the recording while the program lives on. It must not wait for the recorder to
  * read, so that a stalled recorder never delays a flush.
  */
 #include "control.h"
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
-#include "clock.h"
-#include "complete.h"
+#include "base.h"
 #include "enable.h"
 #include "flush.h"
-#include "handover.h"
-#include "handover_answer.h"
-#include "link.h"
-#include "lock.h"
-#include "match.h"
 #include "queue.h"
-#include "rival_client.h"
-#include "rival_hook.h"
-#include "sender.h"
+#include "rival.h"
+#include "signals.h"
 #include "switch.h"
-#include "thread_state.h"
-#include "wake.h"
+#include "translate.h"
 #include "walk.h"
 #include "wire.h"
 
 #define WAKE_PAUSE (2 * CT_MS) /* between flushes that were asked for */
 #define MESSAGE_MOST 1024 /* bytes of a message's payload */
+#define SENDER_STACK (256u << 10)
+#define CONTROL_STACK (1u << 20) /* CUPTI runs on it */
+#define FLUSH_WAIT (2 * CT_SECOND) /* at the end: for a flush in progress */
 
 static void flush(void)
 {
@@ -47,7 +44,7 @@ static void record_runtime(bool failed)
 	ct_leave_cupti(false);
 }
 
-static void with_range(void (*look)(const struct ct_cupti *))
+static void with_cupti(void (*look)(const struct ct_cupti *))
 {
 	if (!ct_enter_cupti())
 		return;
@@ -55,23 +52,30 @@ static void with_range(void (*look)(const struct ct_cupti *))
 	ct_leave_cupti(false);
 }
 
-/* As flush, and looks whether CUPTI still delivers to us, and calls us back. */
-static void flush_and_look(void)
+/* Leaves CUPTI to another client, if there is one. */
+static void make_place(bool (*is_there)(const struct ct_cupti *))
 {
-	ct_walk_poll();
-	ct_rival_hook_poll();
-	flush();
-	with_range(ct_switch_check);
-	if (ct_match_failed())
-		record_runtime(true);
 	if (!ct_enter_cupti())
 		return;
-	bool taken = ct_rival_client(ct_recording()->api);
+	bool taken = is_there(ct_recording()->api);
 	if (taken)
 		ct_rival_leave();
 	ct_leave_cupti(taken);
 }
 
+/* As flush, and looks whether CUPTI still delivers to us, and calls us back. */
+static void flush_and_look(void)
+{
+	ct_walk_poll();
+	ct_rival_poll();
+	flush();
+	with_cupti(ct_switch_check);
+	if (ct_match_failed())
+		record_runtime(true);
+	make_place(ct_rival_client);
+}
+
+/* The recorder has seen another client register. */
 static void rival(void)
 {
 	if (!ct_enter_cupti())
@@ -114,7 +118,7 @@ static void pause_work(bool paused)
  * in the callback of a call's end alike (H200, CUPTI 13.0.1, 4 of 4 trials of 80 rounds). Without it launches stay
  * slower; docs/on-demand.md has the figures.
  */
-void ct_detach(bool flushed)
+static void detach(bool flushed)
 {
 	if (!ct_enter_cupti())
 		return;
@@ -145,13 +149,13 @@ static bool obey(uint16_t type)
 		record_runtime(false);
 		break;
 	case CT_MSG_RANGE:
-		with_range(ct_switch_told);
+		with_cupti(ct_switch_told);
 		break;
 	case CT_MSG_RIVAL:
 		rival();
 		break;
 	case CT_MSG_STOP:
-		ct_detach(true);
+		detach(true);
 		ct_sender_finish(CT_BYE_STOP);
 		return false;
 	}
@@ -190,13 +194,38 @@ static void answer_wake(void)
 {
 	bool flush_asked = ct_wake_receive();
 	make_way();
-	with_range(ct_switch_poll);
+	with_cupti(ct_switch_poll);
 	ct_walk_poll();
 	if (!flush_asked)
 		return;
 	flush();
 	ct_pause(WAKE_PAUSE);
 	ct_wake_received();
+}
+
+static void say_handover(uint32_t reason, uint32_t detail, uint64_t until)
+{
+	struct ct_bye m = ct_bye(reason, detail, until);
+	ct_queue_message(CT_MSG_HANDOVER, &m, sizeof m, NULL, 0);
+}
+
+/*
+ * Answers all requests so far. While another thread runs the exit handler, nothing is
+ * answered: that thread hands over itself, and the others wait for its end.
+ */
+static void answer_handover(void)
+{
+	struct ct_request r = ct_handover_requested();
+	if (ct_exiting_tid() != 0 && !r.from_exit)
+		return;
+	uint64_t deadline = ct_now() + ct_exit_wait();
+	make_place(ct_rival_client_now);
+	uint64_t until = ct_final_flush(false, r.reason != CT_BYE_ASKED);
+	if (ct_queue_wait_sent(deadline, CT_STALL)) {
+		say_handover(r.reason, r.detail, until);
+		ct_queue_wait_sent(deadline, CT_STALL);
+	}
+	ct_handover_release(r.number);
 }
 
 static uint64_t next_flush(void)
@@ -217,7 +246,7 @@ static bool listen_and_flush(void)
 		if (counted != before)
 			answer_wake();
 		if (ct_handover_wanted()) {
-			ct_handover_answer();
+			answer_handover();
 			next = next_flush();
 		}
 		if (ct_now() >= next) {
@@ -228,11 +257,82 @@ static bool listen_and_flush(void)
 	}
 }
 
-void ct_control_run(void)
+static void control_run(void)
 {
 	ct_this_is_control();
 	if (listen_and_flush())
 		return;
-	ct_detach(false);
+	detach(false);
 	ct_sender_finish(CT_BYE_FAILED);
+}
+
+/* The threads. main.c starts them, and has them end in an exit handler. */
+
+static pthread_t sender, control;
+
+static void *run_sender(void *arg)
+{
+	ct_sender_run();
+	return arg;
+}
+
+static void *run_control(void *arg)
+{
+	control_run();
+	ct_wait_reached(CT_SENT, CT_FOREVER);
+	ct_thread_join(sender);
+	ct_handover_end();
+	if (!ct_reached(CT_EXITING))
+		ct_signals_end();
+	ct_reach(CT_DONE);
+	return arg;
+}
+
+static bool start_both(void)
+{
+	if (!ct_thread_start(&sender, run_sender, SENDER_STACK, "cudatrace"))
+		return false;
+	if (ct_thread_start(&control, run_control, CONTROL_STACK, "cudatrace-ctl"))
+		return true;
+	ct_sender_finish(CT_BYE_FAILED);
+	ct_thread_join(sender);
+	return false;
+}
+
+bool ct_threads_start(const struct ct_recording *r)
+{
+	ct_recording_set(r);
+	bool started = start_both();
+	ct_running_set(started);
+	return started;
+}
+
+/* On the thread that exits. */
+static void deliver_last(void)
+{
+	const struct ct_cupti *api = ct_recording()->api;
+	if (api && ct_rival_client_now(api))
+		ct_rival_leave();
+	else
+		ct_sender_until(ct_final_flush(true, true));
+}
+
+/*
+ * The program ends: the last flushes, the rest of the queue, BYE. When the control
+ * thread hangs in CUPTI, CUPTI is left alone.
+ */
+void ct_threads_exit(void)
+{
+	if (!ct_running())
+		return;
+	ct_this_exits();
+	ct_reach(CT_EXITING);
+	bool idle = ct_wait_outside_cupti(ct_now() + FLUSH_WAIT);
+	if (idle && !ct_reached(CT_ENDED))
+		deliver_last();
+	ct_sender_finish(CT_BYE_EXIT);
+	if (!ct_wait_reached(CT_SENT, ct_now() + ct_exit_wait() + CT_SECOND))
+		return;
+	if (idle && ct_wait_reached(CT_DONE, ct_now() + CT_SECOND))
+		ct_thread_join(control);
 }

@@ -3,7 +3,9 @@
 
 #include <stdbool.h>
 
-void ct_control_run(void);
-void ct_detach(bool flushed);
+#include "link.h"
+
+bool ct_threads_start(const struct ct_recording *r);
+void ct_threads_exit(void);
 
 #endif

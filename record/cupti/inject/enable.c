@@ -9,18 +9,18 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base.h"
 #include "calibration.h"
-#include "clock.h"
-#include "complaints.h"
-#include "complete.h"
-#include "final_flush.h"
+#include "calls.h"
+#include "flush.h"
+#include "load.h"
 #include "nccl.h"
-#include "opencalls.h"
 #include "pool.h"
 #include "queue.h"
+#include "seen.h"
 #include "switch.h"
+#include "translate.h"
 #include "walk.h"
-#include "wanted.h"
 #include "wire.h"
 
 enum { OPTIONAL, ESSENTIAL };

@@ -1,20 +1,17 @@
 /*
- * The link to the recorder: two rings of bytes in the memory that is shared with it. wire.h has
- * their layout. main.c maps the memory, the sender writes to one ring, the control thread reads the other. A
- * sandbox may kill for any system call but futex, which CUDA needs: no other is made here after the start.
+ * What the threads of a recording share: the memory in which they meet the recorder, how far the recording has come,
+ * and the bell that wakes the control thread. The first part is two rings of bytes, whose layout wire.h has: the
+ * sender writes to one, the control thread reads the other. A sandbox may kill for any system call but futex, which
+ * CUDA needs: no other is made here after the start. Nothing here may call CUPTI.
  */
 #include "link.h"
 
-#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "lock.h"
-#include "mem.h"
-
-static struct ct_shared *own;         /* of this process */
-static struct ct_recorder *recorder;  /* of all processes */
+static struct ct_shared *own;        /* the memory of this process; NULL without, and in a forked child */
+static struct ct_recorder *recorder; /* of all processes */
 
 _Static_assert(sizeof(pthread_mutex_t) <= sizeof own->sender, "the sender's mutex");
 
@@ -32,13 +29,6 @@ struct ct_shared *ct_link_start(const int passed[CT_LINK_MEMORIES])
 		if (passed[i] >= 0)
 			close(passed[i]);
 	return own && recorder ? own : NULL;
-}
-
-/* In a forked child: the memory is the parent's. */
-void ct_link_forked(void)
-{
-	own = NULL;
-	recorder = NULL;
 }
 
 /* Whether the recorder listens. The kernel marks the word of a recorder that has died. */
@@ -143,8 +133,206 @@ void ct_link_await_message(uint64_t deadline)
 	}
 }
 
-/* The futex that the recorder rings; NULL without such memory. */
-_Atomic uint32_t *ct_link_bell(void)
+/* The recording: its settings, how far its end has come, and its threads. */
+static struct ct_recording recording;
+static atomic_bool running; /* both threads were started */
+static _Atomic uint32_t control_tid, sender_tid, exit_tid;
+static _Atomic uint64_t exits_from; /* when exit_tid began to */
+
+static struct ct_lock lock;
+static struct ct_condition changed;
+static bool in_cupti; /* the control thread is in a call of CUPTI */
+static bool reached[CT_STAGES];
+
+/* Called once, before the threads start. */
+void ct_recording_set(const struct ct_recording *r)
 {
-	return own ? &own->bell : NULL;
+	recording = *r;
+}
+
+const struct ct_recording *ct_recording(void)
+{
+	return &recording;
+}
+
+/* How long the program's end may wait for the recorder, ns. */
+uint64_t ct_exit_wait(void)
+{
+	return recording.exit_ms * CT_MS;
+}
+
+void ct_reach(enum ct_stage stage)
+{
+	ct_lock(&lock);
+	reached[stage] = true;
+	ct_condition_tell(&changed);
+	ct_unlock(&lock);
+}
+
+bool ct_reached(enum ct_stage stage)
+{
+	ct_lock(&lock);
+	bool value = reached[stage];
+	ct_unlock(&lock);
+	return value;
+}
+
+/* Waits for a flag to get a value; false when the deadline is over. */
+static bool wait_flag(const bool *flag, bool value, uint64_t deadline)
+{
+	uint64_t now;
+	ct_lock(&lock);
+	while (*flag != value && (now = ct_now()) < deadline)
+		ct_condition_wait(&changed, &lock, deadline - now);
+	bool is = *flag == value;
+	ct_unlock(&lock);
+	return is;
+}
+
+bool ct_wait_reached(enum ct_stage stage, uint64_t deadline)
+{
+	return wait_flag(&reached[stage], true, deadline);
+}
+
+bool ct_wait_outside_cupti(uint64_t deadline)
+{
+	return wait_flag(&in_cupti, false, deadline);
+}
+
+/* True when the control thread may call CUPTI now; ct_leave_cupti follows. */
+bool ct_enter_cupti(void)
+{
+	ct_lock(&lock);
+	bool allowed = recording.api && !reached[CT_EXITING] && !reached[CT_ENDED];
+	in_cupti = allowed;
+	ct_unlock(&lock);
+	return allowed;
+}
+
+void ct_leave_cupti(bool end)
+{
+	ct_lock(&lock);
+	in_cupti = false;
+	reached[CT_ENDED] = reached[CT_ENDED] || end;
+	ct_condition_tell(&changed);
+	ct_unlock(&lock);
+}
+
+void ct_running_set(bool value)
+{
+	atomic_store(&running, value);
+}
+
+bool ct_running(void)
+{
+	return atomic_load(&running);
+}
+
+void ct_this_is_control(void)
+{
+	atomic_store(&control_tid, ct_tid());
+}
+
+void ct_this_is_sender(void)
+{
+	atomic_store(&sender_tid, ct_tid());
+}
+
+void ct_this_exits(void)
+{
+	atomic_store(&exits_from, ct_now());
+	atomic_store(&exit_tid, ct_tid());
+}
+
+uint32_t ct_exiting_tid(void)
+{
+	return atomic_load(&exit_tid);
+}
+
+/*
+ * Whether a call was made by us: by the control thread, or by the thread that exits, since it does. Only
+ * cuDeviceGetCount is called there.
+ */
+bool ct_is_own_call(uint32_t tid, uint64_t start, bool counts_devices)
+{
+	return tid == atomic_load_explicit(&control_tid, memory_order_relaxed) ||
+	       (counts_devices && tid == ct_exiting_tid() && start >= atomic_load(&exits_from));
+}
+
+/*
+ * The bell by which other threads wake the control thread: inside CUDA calls, and in handlers of signals. It is a
+ * futex, so that ringing and waiting need no descriptor. It lies in the memory that the recorder shares, and the
+ * recorder rings it when it has sent a message. A recorder that dies does not ring, so the control thread looks
+ * now and then.
+ */
+#define LOOK CT_SECOND /* between looks at the recorder */
+
+static atomic_bool woken, looking;
+
+static _Atomic uint32_t *bell(void)
+{
+	static _Atomic uint32_t unheard;
+	return own ? &own->bell : &unheard;
+}
+
+void ct_wake_control(void)
+{
+	atomic_fetch_add(bell(), 1);
+	ct_shared_wake(bell());
+}
+
+void ct_wake_flush(void)
+{
+	if (ct_running() && !atomic_exchange(&woken, true))
+		ct_wake_control();
+}
+
+void ct_wake_look(void)
+{
+	if (ct_running() && !atomic_exchange(&looking, true))
+		ct_wake_control();
+}
+
+/* False when there is no control thread, or the caller is a thread of ours. */
+bool ct_wake_handover(void)
+{
+	uint32_t tid = ct_tid();
+	if (!ct_running() || tid == atomic_load(&control_tid) || tid == atomic_load(&sender_tid))
+		return false;
+	ct_wake_control();
+	return true;
+}
+
+uint32_t ct_wake_count(void)
+{
+	return atomic_load(bell());
+}
+
+/* Waits until the bell has rung since it was counted, or until a time. */
+void ct_wake_wait(uint32_t counted, uint64_t until)
+{
+	uint64_t now = ct_now();
+	if (now < until)
+		ct_shared_wait(bell(), counted, until - now < LOOK ? until - now : LOOK);
+}
+
+bool ct_wake_receive(void)
+{
+	atomic_store(&looking, false);
+	return atomic_load(&woken);
+}
+
+/* From now on a wish to flush wakes the control thread again. */
+void ct_wake_received(void)
+{
+	atomic_store(&woken, false);
+}
+
+/* In a forked child: the threads and the memory are the parent's. */
+void ct_threads_forked(void)
+{
+	if (!ct_running())
+		return;
+	own = NULL;
+	recorder = NULL;
 }

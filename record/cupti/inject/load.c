@@ -1,5 +1,5 @@
 /*
- * Finding libcupti: a copy that the program has mapped itself, else the places that the
+ * Finding libcupti, and what it refuses. It is a copy that the program has mapped itself, else the places that the
  * recorder worked out from the program's maps, else the linker's own search. main.c and
  * nvtx.c ask for it while CUDA starts; a few later calls of the driver go through here
  * as well. A release newer than the driver must not be used: it cannot start.
@@ -238,4 +238,37 @@ bool ct_load(struct ct_cupti *api, const struct ct_candidate *list, unsigned cou
 	if (!error_text[0])
 		snprintf(error_text, sizeof error_text, "no libcupti was found");
 	return false;
+}
+
+/*
+ * What CUPTI has refused, in words for a person. enable.c adds to them and main.c sends them; they follow one another,
+ * so there is no lock.
+ */
+static char complaints[1024];
+
+const char *ct_complaints(void)
+{
+	return complaints;
+}
+
+void ct_complaints_clear(void)
+{
+	complaints[0] = 0;
+}
+
+void ct_complain(const char *what, const char *more)
+{
+	size_t used = strlen(complaints);
+	snprintf(complaints + used, sizeof complaints - used, "%s%s%s", used ? "; " : "", what, more);
+}
+
+/* A function of CUPTI has failed. */
+void ct_complain_of(const struct ct_cupti *api, const char *what, const char *which, ct_result r)
+{
+	const char *words = NULL;
+	char why[256];
+	if (!api->get_result_string || api->get_result_string(r, &words) != 0)
+		words = NULL;
+	snprintf(why, sizeof why, "%s failed: %s (error %d)", which, words ? words : "no words for it", r);
+	ct_complain(what, why);
 }

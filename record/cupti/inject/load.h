@@ -24,4 +24,10 @@ bool ct_load_count_devices(void);
 const char *ct_load_path(void);
 const char *ct_load_error(void);
 
+/* What CUPTI has refused. */
+void ct_complain(const char *what, const char *more);
+void ct_complain_of(const struct ct_cupti *api, const char *what, const char *which, ct_result r);
+void ct_complaints_clear(void);
+const char *ct_complaints(void);
+
 #endif

@@ -11,34 +11,25 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
-#include "armed.h"
+#include "base.h"
 #include "calibration.h"
-#include "clock.h"
-#include "complaints.h"
-#include "complete.h"
+#include "calls.h"
+#include "control.h"
 #include "enable.h"
-#include "fork.h"
-#include "go.h"
-#include "handover.h"
+#include "flush.h"
 #include "link.h"
 #include "load.h"
-#include "lock.h"
-#include "mem.h"
-#include "names.h"
+#include "meet.h"
 #include "nvtx.h"
-#include "opencalls.h"
 #include "pool.h"
 #include "queue.h"
 #include "range.h"
-#include "rehearsal.h"
-#include "rival_client.h"
-#include "rival_hook.h"
+#include "rival.h"
+#include "seen.h"
 #include "signals.h"
-#include "sock.h"
 #include "switch.h"
-#include "threads.h"
+#include "translate.h"
 #include "walk.h"
-#include "wanted.h"
 #include "wire.h"
 
 #define READY_WAIT (200 * CT_MS)   /* for it to watch the process's end */
@@ -228,7 +219,7 @@ static bool record(unsigned char *payload, uint32_t length, bool *nvtx)
 	*nvtx = on && (go.records & CT_RECORDS_NVTX);
 	if (on) {
 		ct_signals_start();
-		ct_rival_hook_start(&cupti);
+		ct_rival_start(&cupti);
 	}
 	send_status(on, words);
 	if (on) /* for READY, which the control thread takes: the program may end as soon as it goes on */

@@ -22,12 +22,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "fork.h"
-#include "lock.h"
-#include "names.h"
+#include "base.h"
+#include "calls.h"
 #include "nvtx_table.h"
 #include "queue.h"
-#include "sigmask.h"
 #include "wire.h"
 
 #define DOMAINS 8  /* of NCCL: a process may have several copies of it */
@@ -247,7 +245,7 @@ static void send(const char *name, const struct nvtx_payload *p)
 	int kept = errno;
 	ct_sigmask_block(&before);
 	struct ct_nccl_call r = {
-		.head = {CT_REC_NCCL_CALL, sizeof r}, .tid = (uint32_t)syscall(SYS_gettid), .name = ct_name_number(name)};
+		.head = {CT_REC_NCCL_CALL, sizeof r}, .tid = ct_tid(), .name = ct_name_number(name)};
 	read_payload(&r, form_of(name), p);
 	ct_queue_record(&r, sizeof r, &r.time);
 	ct_sigmask_restore(&before);

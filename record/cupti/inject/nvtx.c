@@ -19,16 +19,11 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "fork.h"
-#include "go.h"
+#include "base.h"
 #include "load.h"
-#include "lock.h"
-#include "mem.h"
+#include "meet.h"
 #include "nccl.h"
 #include "range.h"
-#include "rehearsal.h"
-#include "sock.h"
 #include "wire.h"
 
 #define TABLES 64

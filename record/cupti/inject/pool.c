@@ -1,6 +1,6 @@
 /*
  * The buffers that CUPTI fills. CUPTI asks for them on any thread of the program, and
- * complete.c brings them back. Nothing here may call CUPTI or wait for another thread's
+ * translate.c brings them back. Nothing here may call CUPTI or wait for another thread's
  * work.
  *
  * From CUDA 13 on each thread of the program holds a buffer, and CUPTI keeps full ones
@@ -19,13 +19,9 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "clock.h"
-#include "fork.h"
-#include "lock.h"
-#include "mem.h"
-#include "opencalls.h"
-#include "sigmask.h"
-#include "wake.h"
+#include "base.h"
+#include "link.h"
+#include "seen.h"
 
 #define SIZES 3
 #define MIN_BUFFER (8u << 10)

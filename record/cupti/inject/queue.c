@@ -1,6 +1,6 @@
 /*
- * The queue of messages to the recorder, and the counts of lost records. Every thread
- * adds to it and the sender takes from it; a thread that adds must never wait for the
+ * The queue of messages to the recorder, the counts of lost records, and the thread that sends. Every thread
+ * adds to the queue and the sender takes from it; a thread that adds must never wait for the
  * sender.
  *
  * Batches are bounded: a thread that gets no chunk drops its records and counts them.
@@ -13,9 +13,8 @@
 
 #include <string.h>
 
-#include "clock.h"
-#include "lock.h"
-#include "mem.h"
+#include "base.h"
+#include "link.h"
 
 #define KEEP 4 /* idle chunks */
 
@@ -123,7 +122,7 @@ void ct_queue_push(struct ct_chunk *c)
 }
 
 /* Takes a chunk back that was sent. */
-void ct_queue_recycle(struct ct_chunk *c)
+static void recycle(struct ct_chunk *c)
 {
 	bool keep = c == state_chunk || c == flushed_chunk;
 	ct_lock(&lock);
@@ -165,6 +164,13 @@ void ct_queue_message(uint16_t type, const void *head, size_t head_size, const c
 	if (text_size > 0)
 		fill(c, text, text_size);
 	ct_queue_push(c);
+}
+
+/* A line for a person. */
+void ct_queue_note(uint32_t severity, const char *text)
+{
+	struct ct_note note = {.severity = severity, .text_len = (uint32_t)strlen(text)};
+	ct_queue_message(CT_MSG_NOTE, &note, sizeof note, text, note.text_len);
 }
 
 /* Room in the chunk that leaves before all batches; NULL without memory. Under the lock. */
@@ -310,12 +316,23 @@ void ct_queue_count(const struct ct_counts *add)
 	ct_unlock(&lock);
 }
 
-struct ct_counts ct_queue_counts(void)
+/* What a process says at its end, in a BYE or a HANDOVER. */
+struct ct_bye ct_bye(uint32_t reason, uint32_t detail, uint64_t until)
 {
 	ct_lock(&lock);
 	struct ct_counts c = counts;
 	ct_unlock(&lock);
-	return c;
+	return (struct ct_bye){.reason = reason,
+			       .detail = detail,
+			       .now = ct_now(),
+			       .kernels = c.kernels,
+			       .memcpys = c.memcpys,
+			       .memsets = c.memsets,
+			       .apis = c.apis,
+			       .objects = c.objects,
+			       .extras = c.extras,
+			       .others = c.others,
+			       .until = until};
 }
 
 static struct ct_chunk *state(uint16_t type, const void *message, size_t size)
@@ -366,7 +383,7 @@ static struct ct_chunk *next(void)
 }
 
 /* The next message; waits for one. NULL when the queue was finished and is empty. */
-struct ct_chunk *ct_queue_take(void)
+static struct ct_chunk *take(void)
 {
 	struct ct_chunk *c;
 	ct_lock(&lock);
@@ -417,7 +434,7 @@ bool ct_queue_wait_sent(uint64_t deadline, uint64_t stall)
 }
 
 /* The sender has ended. */
-void ct_queue_end(void)
+static void end_queue(void)
 {
 	ct_lock(&lock);
 	closed = true;
@@ -426,10 +443,94 @@ void ct_queue_end(void)
 }
 
 /* From now on records are dropped, and the sender ends when the queue is empty. */
-void ct_queue_finish(void)
+static void finish(void)
 {
 	ct_lock(&lock);
 	finishing = true;
 	ct_condition_tell(&more);
 	ct_unlock(&lock);
+}
+
+/*
+ * The sender thread: it sends what the queue holds to the recorder, then a BYE. It
+ * waits for a slow recorder as long as the program lives. It must not call CUPTI, so
+ * that a slow flush never delays the sending.
+ */
+#define LOOK (8 * CT_MS) /* between looks, while the recorder is slow */
+
+static _Atomic uint64_t give_up; /* when the sender stops trying, 0 until the end has begun */
+static atomic_uint bye_reason;
+static _Atomic uint64_t bye_until;
+
+static bool sending_is_over(uint64_t progress)
+{
+	uint64_t last = atomic_load(&give_up);
+	if (last == 0)
+		return false;
+	uint64_t now = ct_now(), begun = last - ct_exit_wait();
+	return now > last || now > (progress > begun ? progress : begun) + CT_STALL;
+}
+
+/* Sends it all, however long the recorder takes, until the end is near. */
+static bool send_all(const void *data, size_t size)
+{
+	const unsigned char *p = data;
+	uint64_t progress = ct_now();
+	while (size > 0) {
+		size_t n = ct_link_send(p, size);
+		if (n > 0) {
+			p += n;
+			size -= n;
+			progress = ct_now();
+			continue;
+		}
+		if (!ct_link_alive() || sending_is_over(progress))
+			return false;
+		ct_link_await_room(LOOK);
+	}
+	return true;
+}
+
+static void say_bye(void)
+{
+	struct {
+		struct ct_frame frame;
+		struct ct_bye bye;
+	} m = {.frame = {.length = sizeof m.bye, .type = CT_MSG_BYE},
+	       .bye = ct_bye(atomic_load(&bye_reason), 0, atomic_load(&bye_until))};
+	send_all(&m, sizeof m);
+}
+
+/* Until the queue is finished and empty, or nothing can be sent any more. */
+void ct_sender_run(void)
+{
+	bool ok = true;
+	struct ct_chunk *c;
+	ct_this_is_sender();
+	ct_link_hold();
+	while (ok && (c = take())) {
+		ok = send_all(&c->frame, sizeof c->frame + c->used);
+		recycle(c);
+	}
+	if (ok)
+		say_bye();
+	end_queue();
+	ct_reach(CT_SENT);
+	ct_wake_control();
+}
+
+/* The time up to which all is flushed, for the BYE. */
+void ct_sender_until(uint64_t time)
+{
+	atomic_store(&bye_until, time);
+}
+
+/* Has the sender end when the queue is empty; the first reason stands. */
+void ct_sender_finish(uint32_t reason)
+{
+	uint64_t none = 0;
+	unsigned unset = 0;
+	atomic_compare_exchange_strong(&bye_reason, &unset, reason);
+	atomic_compare_exchange_strong(&give_up, &none, ct_now() + ct_exit_wait());
+	finish();
 }

@@ -36,6 +36,7 @@ bool ct_queue_start(size_t memory);
 struct ct_chunk *ct_queue_chunk(void);
 void ct_queue_push(struct ct_chunk *c);
 void ct_queue_message(uint16_t type, const void *head, size_t head_size, const char *text, size_t text_size);
+void ct_queue_note(uint32_t severity, const char *text);
 bool ct_queue_string(uint32_t id, const char *text, uint32_t length);
 bool ct_queue_definition(const void *record, size_t size);
 void ct_queue_record(const void *record, size_t size, uint64_t *time);
@@ -44,13 +45,12 @@ void ct_queue_clock(const struct ct_clock *clock);
 void ct_queue_lost(enum ct_lost_cause cause, const struct ct_loss *add);
 void ct_queue_count(const struct ct_counts *add);
 bool ct_queue_wait_sent(uint64_t deadline, uint64_t stall);
-void ct_queue_finish(void);
 void ct_loss_add(struct ct_loss *to, const struct ct_loss *add);
+struct ct_bye ct_bye(uint32_t reason, uint32_t detail, uint64_t until);
 
-/* For the sender alone. */
-struct ct_chunk *ct_queue_take(void);
-void ct_queue_recycle(struct ct_chunk *c);
-void ct_queue_end(void);
-struct ct_counts ct_queue_counts(void);
+/* The sender thread. */
+void ct_sender_run(void);
+void ct_sender_until(uint64_t time);
+void ct_sender_finish(uint32_t reason);
 
 #endif

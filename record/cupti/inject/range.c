@@ -14,8 +14,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "fork.h"
-#include "lock.h"
+#include "base.h"
 #include "nvtx_table.h"
 #include "queue.h"
 #include "wire.h"

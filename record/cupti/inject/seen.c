@@ -1,23 +1,269 @@
 /*
- * Calls of CUPTI's timestamp callback, on their way from the threads of the program to
- * match.c: a ring for each thread. walk.c adds to the ring of the calling thread, inside
- * CUDA calls: nothing there may wait or take a lock, and only a thread's first call may
- * allocate. One thread at a time takes from all rings. When a thread ends, its ring goes to
- * the next new thread; what is still in it stays there. The first rings are large, since few
- * threads of a program launch much.
+ * What is noted inside CUDA calls, of who calls: calls that have begun, chains of return addresses, and calls of
+ * CUPTI's timestamp callback. walk.c writes it on the threads of the program: nothing there may wait or take a lock,
+ * and only a thread's first call may allocate. One thread at a time takes from it, for walk.c too.
  */
 #include "seen.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+#include <string.h>
 
-#include "clock.h"
-#include "mem.h"
-#include "wire.h"
+#include "base.h"
+#include "queue.h"
 
+/*
+ * The calls that have begun, in memory that the recorder reads when the process has ended: the call in
+ * which a thread was killed has no record.
+ *
+ * A thread notes when CUPTI's callback was last called from each place in CUPTI. The thread is in a
+ * call while the latest of these places is one at which calls begin, places within calls aside. Which
+ * places those are is judged by walk.c, and told by ct_open_judge at any time: the recorder judges
+ * last. A place of which nothing is known closes a call, so a call that has returned is never open.
+ */
+static struct ct_shared *shared; /* NULL without such memory */
+
+void ct_open_start(struct ct_shared *memory)
+{
+	shared = memory;
+	ct_open_doubt();
+}
+
+/* In a forked child: the memory is the parent's. */
+void ct_open_forked(void)
+{
+	shared = NULL;
+}
+
+/* Calls that begin from then on are believed to be open as long as no place says otherwise. */
+void ct_open_believe(uint64_t from)
+{
+	if (shared)
+		atomic_store(&shared->from, from);
+}
+
+/* Ends of calls may go unnoticed from now on. */
+void ct_open_doubt(void)
+{
+	ct_open_believe(UINT64_MAX);
+}
+
+/* The end of a call may have gone unnoticed at that time, or before. */
+void ct_open_missed(uint64_t time)
+{
+	uint64_t from = shared ? atomic_load(&shared->from) : time;
+	while (from < time && !atomic_compare_exchange_weak(&shared->from, &from, time))
+		;
+}
+
+/* Tells at which places calls begin, and which are within calls; ends says that their ends are noticed. */
+void ct_open_judge(uint32_t starts, uint32_t inside, bool ends)
+{
+	if (shared)
+		atomic_store(&shared->places, starts | (uint64_t)inside << 16 | (uint64_t)ends << 32);
+}
+
+/* The entry of a thread; NULL when there is none for it. */
+static struct ct_open *open_claim(uint32_t index, uint32_t tid)
+{
+	if (!shared || index >= CT_OPEN_CALLS)
+		return NULL;
+	struct ct_open *o = &shared->calls[index];
+	for (uint32_t i = 0; i < CT_OPEN_PLACES; i++)
+		atomic_store_explicit(&o->last[i], 0, memory_order_relaxed);
+	atomic_store(&o->tid, tid);
+	return o;
+}
+
+/* The thread ends. */
+static void open_release(struct ct_open *o, uint64_t now)
+{
+	if (!shared || !o)
+		return;
+	ct_open_pass(o, CT_OPEN_PLACES - 1, now);
+	atomic_store(&o->tid, 0);
+}
+
+/* A call begins, perhaps; else the place is within it, and who called is the same. */
+void ct_open_enter(struct ct_open *o, uint32_t site, uint64_t now, uint64_t inner, const uint64_t *chain, uint32_t count,
+		   uint32_t epoch)
+{
+	if (!o)
+		return;
+	uint32_t sequence = atomic_load_explicit(&o->sequence, memory_order_relaxed) | 1;
+	atomic_store_explicit(&o->sequence, sequence, memory_order_relaxed);
+	atomic_thread_fence(memory_order_release);
+	o->time = now;
+	o->inner = inner;
+	o->epoch = epoch;
+	o->count = count;
+	for (uint32_t i = 0; i < count; i++)
+		o->address[i] = chain[i];
+	atomic_store_explicit(&o->last[site], now, memory_order_relaxed);
+	atomic_store_explicit(&o->sequence, sequence + 1, memory_order_release);
+}
+
+/*
+ * The table of chains: the return addresses above a call, innermost first. Each different
+ * chain has a number, which API records hold in its place, and is sent once: before the first record with its
+ * number, and sooner if it is known to be of a call.
+ *
+ * How many addresses of a chain tell anything depends on its innermost one: the recorder
+ * finds out and says so, since the rest only makes more chains.
+ */
+#define PROBES 32  /* places in a table where an entry may be */
+#define DEPTHS 4096u
+#define DEPTH_SHIFT 56 /* above all bits of an address */
+#define ADDRESS_BITS ((1ull << DEPTH_SHIFT) - 1)
+
+struct chain {
+	_Atomic uint64_t hash; /* of epoch and addresses; 0 marks a free entry */
+	uint32_t epoch;
+	_Atomic uint16_t count; /* of addresses; 0 until they are there */
+	atomic_bool due;        /* to be sent soon */
+	uint64_t address[CT_CHAIN_MAX];
+};
+
+static struct chain *chains; /* number N is chains[N] */
+static _Atomic uint64_t *depths; /* by innermost address, in the upper bits; 0 marks a free entry */
+static _Atomic uint32_t epoch = 1;
+static atomic_bool any_due;
+static bool sent[CT_CHAINS];
+
+bool ct_chains_start(void)
+{
+	chains = ct_alloc(CT_CHAINS * sizeof *chains);
+	depths = ct_alloc(DEPTHS * sizeof *depths);
+	return chains && depths;
+}
+
+/* The epoch of chains that are found now. */
+uint32_t ct_chain_epoch(void)
+{
+	return atomic_load_explicit(&epoch, memory_order_relaxed);
+}
+
+static uint64_t hash(uint32_t e, const uint64_t *addresses, uint32_t count)
+{
+	uint64_t h = ct_mix(e, count);
+	for (uint32_t i = 0; i < count; i++)
+		h = ct_mix(h, addresses[i]);
+	h = ct_mix(h, h >> 32);
+	return h ? h : 1;
+}
+
+/*
+ * The number of a chain, 0 when the table is full. Equal hashes stand for equal chains: among as
+ * many as the table holds, two different ones meet once in 10^11 runs.
+ */
+uint32_t ct_chain_number(const uint64_t *addresses, uint32_t count, bool *fresh)
+{
+	uint32_t e = atomic_load_explicit(&epoch, memory_order_relaxed);
+	uint64_t h = hash(e, addresses, count);
+	*fresh = false;
+	for (uint32_t i = 0; i < PROBES; i++) {
+		uint32_t number = (uint32_t)(h + i) & (CT_CHAINS - 1);
+		struct chain *c = &chains[number];
+		uint64_t there = atomic_load_explicit(&c->hash, memory_order_relaxed);
+		if (number == 0)
+			continue;
+		if (there == 0 && atomic_compare_exchange_strong(&c->hash, &there, h)) {
+			c->epoch = e;
+			memcpy(c->address, addresses, count * sizeof *addresses);
+			atomic_store_explicit(&c->count, (uint16_t)count, memory_order_release);
+			*fresh = true;
+			return number;
+		}
+		if (there == h)
+			return number;
+	}
+	return 0;
+}
+
+/* Has a chain sent, if it has not been; false when it is not complete yet, or there is no memory. */
+bool ct_chain_send(uint32_t number)
+{
+	struct {
+		struct ct_chain chain;
+		uint64_t address[CT_CHAIN_MAX];
+	} m = {.chain = {.head = {.kind = CT_REC_CALLER}, .id = number}};
+	struct chain *c = &chains[number & (CT_CHAINS - 1)];
+	if (sent[number & (CT_CHAINS - 1)])
+		return true;
+	m.chain.count = atomic_load_explicit(&c->count, memory_order_acquire);
+	if (m.chain.count == 0)
+		return false;
+	size_t size = sizeof m.chain + m.chain.count * sizeof m.address[0];
+	m.chain.head.size = (uint16_t)size;
+	m.chain.epoch = c->epoch;
+	memcpy(m.address, c->address, m.chain.count * sizeof m.address[0]);
+	if (!ct_queue_definition(&m, size))
+		return false;
+	sent[number] = true;
+	return true;
+}
+
+/* A chain that is to be sent soon; for every thread, inside CUDA calls. */
+void ct_chain_due(uint32_t number)
+{
+	atomic_store_explicit(&chains[number].due, true, memory_order_relaxed);
+	atomic_store_explicit(&any_due, true, memory_order_release);
+}
+
+/* Has the chains sent that are due. */
+void ct_chains_send(void)
+{
+	if (!atomic_exchange(&any_due, false))
+		return;
+	for (uint32_t number = 1; number < CT_CHAINS; number++)
+		if (atomic_exchange_explicit(&chains[number].due, false, memory_order_relaxed) && !ct_chain_send(number))
+			ct_chain_due(number);
+}
+
+static uint32_t depth_slot(uint64_t innermost, uint32_t i)
+{
+	return (uint32_t)((ct_mix(0, innermost) >> 32) + i) & (DEPTHS - 1);
+}
+
+/* How many addresses above and with this innermost one are of use; 0 when that is not known. */
+uint32_t ct_chain_depth(uint64_t innermost)
+{
+	for (uint32_t i = 0; i < PROBES; i++) {
+		uint64_t there = atomic_load_explicit(&depths[depth_slot(innermost, i)], memory_order_relaxed);
+		if (there == 0)
+			return 0;
+		if ((there & ADDRESS_BITS) == innermost)
+			return (uint32_t)(there >> DEPTH_SHIFT);
+	}
+	return 0;
+}
+
+void ct_chain_set_depth(uint64_t innermost, uint32_t depth)
+{
+	if (depth == 0 || depth > CT_CHAIN_MAX || innermost == 0 || innermost > ADDRESS_BITS)
+		return;
+	for (uint32_t i = 0; i < PROBES; i++) {
+		_Atomic uint64_t *at = &depths[depth_slot(innermost, i)];
+		uint64_t there = atomic_load(at);
+		if (there != 0 && (there & ADDRESS_BITS) != innermost)
+			continue;
+		atomic_store(at, (uint64_t)depth << DEPTH_SHIFT | innermost);
+		return;
+	}
+}
+
+/* The program has unloaded a library: from now on an address may mean another function. */
+void ct_chains_unloaded(void)
+{
+	atomic_fetch_add(&epoch, 1);
+}
+
+/*
+ * Calls of CUPTI's timestamp callback, on their way from the threads of the program: a ring for each thread. When a
+ * thread ends, its ring goes to the next new thread; what is still in it stays there. The first rings are large,
+ * since few threads of a program launch much.
+ */
 _Static_assert(CT_OPEN_PLACES == CT_SITE_NONE, "places are numbered alike");
 _Static_assert(CT_CHAINS <= 1u << CT_SEEN_CHAIN_BITS, "a chain's number fits in a word");
 
@@ -45,7 +291,7 @@ static _Atomic uint64_t dropped;
 static void thread_ends(void *t)
 {
 	struct ring *r = t;
-	ct_open_release(r->thread.open, ct_now());
+	open_release(r->thread.open, ct_now());
 	atomic_store_explicit(&r->tid, 0, memory_order_release);
 }
 
@@ -102,7 +348,7 @@ static void put(struct ring *r, uint64_t word)
  */
 static struct ring *claim(void)
 {
-	uint32_t tid = (uint32_t)syscall(SYS_gettid);
+	uint32_t tid = ct_tid();
 	for (uint32_t i = 0; i < ring_count; i++) {
 		struct ring *r = &rings[i];
 		uint32_t none = 0;
@@ -115,7 +361,7 @@ static struct ring *claim(void)
 		}
 		put(r, ct_seen_word(tid, CT_SITE_NONE, 0));
 		r->thread.busy = false;
-		r->thread.open = ct_open_claim(i, tid);
+		r->thread.open = open_claim(i, tid);
 		ct_home_find(&r->thread.home);
 		return r;
 	}

@@ -1,12 +1,47 @@
 #ifndef CT_SEEN_H
 #define CT_SEEN_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "opencalls.h"
 #include "stack.h"
+#include "wire.h"
+
+/* Calls that have begun. */
+void ct_open_start(struct ct_shared *memory);
+void ct_open_forked(void);
+void ct_open_believe(uint64_t from);
+void ct_open_doubt(void);
+void ct_open_missed(uint64_t time);
+void ct_open_judge(uint32_t starts, uint32_t inside, bool ends);
+
+/* For every thread, inside CUDA calls. */
+void ct_open_enter(struct ct_open *o, uint32_t site, uint64_t now, uint64_t inner, const uint64_t *chain, uint32_t count,
+		   uint32_t epoch);
+
+/* The callback was called from a place in CUPTI. */
+static inline void ct_open_pass(struct ct_open *o, uint32_t site, uint64_t now)
+{
+	if (o)
+		atomic_store_explicit(&o->last[site], now, memory_order_release);
+}
+
+/* Chains. */
+bool ct_chains_start(void);
+
+/* For every thread, inside CUDA calls. */
+uint32_t ct_chain_number(const uint64_t *addresses, uint32_t count, bool *fresh);
+uint32_t ct_chain_epoch(void);
+uint32_t ct_chain_depth(uint64_t innermost);
+void ct_chain_due(uint32_t number);
+
+/* For one thread at a time. */
+bool ct_chain_send(uint32_t number);
+void ct_chains_send(void);
+void ct_chain_set_depth(uint64_t innermost, uint32_t depth);
+void ct_chains_unloaded(void);
 
 /*
  * A call of CUPTI's timestamp callback, as one word: the time that it answered, where in

@@ -24,11 +24,10 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "fork.h"
-#include "handover.h"
+#include "base.h"
+#include "flush.h"
+#include "link.h"
 #include "switch.h"
-#include "thread_state.h"
 #include "wire.h"
 
 #define TWIN (50 * CT_MS) /* of a signal: sent twice by one cause, as timeout(1) and terminals do */
@@ -74,7 +73,7 @@ static void die(int sig, siginfo_t *info)
 	bool direct = was.sa_sigaction == on_fatal;
 	pthread_sigmask(direct ? SIG_BLOCK : SIG_UNBLOCK, &it, NULL); /* until the return */
 	pid_t pid = ct_ours() ? ct_self() : getpid();
-	long tid = syscall(SYS_gettid);
+	pid_t tid = (pid_t)ct_tid();
 	if (syscall(SYS_rt_tgsigqueueinfo, pid, tid, sig, info) != 0 && syscall(SYS_tgkill, pid, tid, sig) != 0 &&
 	    (pid <= 0 || kill(pid, sig) != 0))
 		_exit(128 + sig);
@@ -84,7 +83,7 @@ static void die(int sig, siginfo_t *info)
 static enum { HAND_OVER, DIE, NOTHING } judge(int sig, const siginfo_t *info)
 {
 	uint64_t first = 0, now = ct_now();
-	uint32_t tid = (uint32_t)syscall(SYS_gettid);
+	uint32_t tid = ct_tid();
 	if (getpid() == 1 && info->si_code <= 0)
 		return NOTHING; /* as the kernel has it for the first process of a container */
 	if (atomic_compare_exchange_strong(&begun, &first, now)) {

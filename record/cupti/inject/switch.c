@@ -24,16 +24,12 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base.h"
 #include "calls.h"
-#include "clock.h"
-#include "complaints.h"
-#include "fork.h"
+#include "link.h"
 #include "load.h"
-#include "lock.h"
 #include "queue.h"
 #include "range.h"
-#include "wake.h"
-#include "wanted.h"
 #include "wire.h"
 
 #define APPLY_WAIT (50 * CT_MS) /* for a change that another thread makes */

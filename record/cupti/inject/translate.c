@@ -1,19 +1,42 @@
 /*
- * Activity records of CUPTI into records of a BATCH, one function a kind; kinds.def says
- * which. complete.c has each record of a buffer translated, on CUPTI's thread. Offsets
+ * What happens to a buffer that CUPTI has filled: each record becomes one of a BATCH, and the buffer goes back to the
+ * pool. CUPTI calls ct_complete on a thread of its own or under a flush, with several buffers at once. CUPTI is asked
+ * for the next record and for the number of dropped ones; no other function of CUPTI may be called here.
+ *
+ * There is one function a kind; kinds.def says which. Offsets
  * are those of cupti_abi.h; left is the number of bytes from the record to the end of
  * its buffer: nothing behind that may be read, whatever kind the record names.
  */
 #include "translate.h"
 
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <string.h>
 
+#include "base.h"
 #include "calibration.h"
+#include "calls.h"
 #include "flush.h"
-#include "match.h"
-#include "names.h"
-#include "thread_state.h"
-#include "wanted.h"
+#include "link.h"
+#include "pool.h"
+#include "queue.h"
+#include "walk.h"
+
+/* The records of one buffer, on their way to the queue. */
+struct batch {
+	struct ct_chunk *chunk;
+	struct ct_counts counts;
+	uint64_t now;
+	uint64_t last;    /* when the latest record with a time began, or the last buffer came */
+	uint32_t version; /* of CUPTI */
+	uint32_t target;  /* work of calls up to this correlation ID is awaited */
+	struct ct_delivery delivery;
+	struct ct_loss lost[CT_LOST_CAUSES];
+	struct {
+		const char *text;
+		uint32_t id;
+	} names[64]; /* numbers of names seen in this buffer, by pointer */
+};
 
 static uint16_t u16(const unsigned char *r, size_t at)
 {
@@ -43,14 +66,14 @@ static const char *text(const unsigned char *r, size_t at)
 	return v;
 }
 
-void ct_batch_lost(struct ct_batch *b, enum ct_lost_cause cause, uint64_t time)
+static void batch_lost(struct batch *b, enum ct_lost_cause cause, uint64_t time)
 {
 	uint64_t at = time ? time : b->now;
 	ct_loss_add(&b->lost[cause], &(struct ct_loss){.count = 1, .from = at, .to = at});
 }
 
 /* Room for a record in the batch. Without room NULL, and the record counts as lost. */
-static unsigned char *room(struct ct_batch *b, uint32_t size, uint64_t time)
+static unsigned char *room(struct batch *b, uint32_t size, uint64_t time)
 {
 	if (b->chunk && CT_CHUNK_DATA - b->chunk->used < size) {
 		ct_queue_push(b->chunk);
@@ -59,7 +82,7 @@ static unsigned char *room(struct ct_batch *b, uint32_t size, uint64_t time)
 	if (!b->chunk)
 		b->chunk = ct_queue_chunk();
 	if (!b->chunk) {
-		ct_batch_lost(b, CT_LOST_QUEUE, time);
+		batch_lost(b, CT_LOST_QUEUE, time);
 		return NULL;
 	}
 	unsigned char *at = b->chunk->data + b->chunk->used;
@@ -68,7 +91,7 @@ static unsigned char *room(struct ct_batch *b, uint32_t size, uint64_t time)
 }
 
 /* Appends a finished record to the batch. */
-static void append(struct ct_batch *b, const void *record, uint32_t size, uint64_t time)
+static void append(struct batch *b, const void *record, uint32_t size, uint64_t time)
 {
 	unsigned char *at = room(b, size, time);
 	if (at)
@@ -79,7 +102,7 @@ static void append(struct ct_batch *b, const void *record, uint32_t size, uint64
  * The number of a name. Pointers seen before in this buffer are not looked at
  * again: their text cannot have changed while CUPTI waits for us.
  */
-static uint32_t name(struct ct_batch *b, const char *s)
+static uint32_t name(struct batch *b, const char *s)
 {
 	if (!s)
 		return 0;
@@ -92,19 +115,19 @@ static uint32_t name(struct ct_batch *b, const char *s)
 	return id;
 }
 
-static uint64_t fixed(struct ct_batch *b, uint64_t time, bool *bad)
+static uint64_t fixed(struct batch *b, uint64_t time, bool *bad)
 {
 	return ct_calibration_fix(time, b->now, bad);
 }
 
 /* A record without times lies between the record before it and now. */
-static void without_time(struct ct_batch *b, enum ct_lost_cause cause)
+static void without_time(struct batch *b, enum ct_lost_cause cause)
 {
 	ct_loss_add(&b->lost[cause], &(struct ct_loss){.count = 1, .from = b->last, .to = b->now});
 }
 
 /* Both times of a record; 0 and 0 say that CUPTI has none. */
-static void times(struct ct_batch *b, uint64_t start, uint64_t end, uint64_t *to_start, uint64_t *to_end)
+static void times(struct batch *b, uint64_t start, uint64_t end, uint64_t *to_start, uint64_t *to_end)
 {
 	bool bad = false;
 	*to_start = fixed(b, start, &bad);
@@ -119,7 +142,7 @@ static void times(struct ct_batch *b, uint64_t start, uint64_t end, uint64_t *to
 }
 
 /* Times of GPU work: an end of 0 says that it was still running. */
-static void gpu_times(struct ct_batch *b, struct ct_gpu *g, uint64_t start, uint64_t end)
+static void gpu_times(struct batch *b, struct ct_gpu *g, uint64_t start, uint64_t end)
 {
 	uint64_t to_start, to_end;
 	if (g->correlation > b->delivery.newest_work)
@@ -129,11 +152,11 @@ static void gpu_times(struct ct_batch *b, struct ct_gpu *g, uint64_t start, uint
 	g->start = to_start;
 	g->end = to_end;
 	if (start != 0 && end == 0)
-		ct_batch_lost(b, CT_LOST_UNFINISHED, g->start);
+		batch_lost(b, CT_LOST_UNFINISHED, g->start);
 }
 
 /* The one time of a record. */
-static uint64_t moment(struct ct_batch *b, uint64_t time)
+static uint64_t moment(struct batch *b, uint64_t time)
 {
 	bool bad = false;
 	uint64_t at = fixed(b, time, &bad);
@@ -142,14 +165,14 @@ static uint64_t moment(struct ct_batch *b, uint64_t time)
 	return at;
 }
 
-static void kernel_cluster(struct ct_kernel *k, const struct ct_batch *b, const unsigned char *r, size_t left)
+static void kernel_cluster(struct ct_kernel *k, const struct batch *b, const unsigned char *r, size_t left)
 {
 	if (b->version < CUPTI_V12_0 || left < KERNEL_MIN_CLUSTER)
 		return;
 	memcpy(k->cluster, r + KERNEL_CLUSTER, sizeof k->cluster);
 }
 
-static void put_kernel(struct ct_batch *b, const unsigned char *r, size_t left)
+static void put_kernel(struct batch *b, const unsigned char *r, size_t left)
 {
 	struct ct_kernel k = {
 		.gpu = {.head = {CT_REC_KERNEL, sizeof k},
@@ -171,13 +194,13 @@ static void put_kernel(struct ct_batch *b, const unsigned char *r, size_t left)
 	gpu_times(b, &k.gpu, u64(r, KERNEL_START), u64(r, KERNEL_END));
 	ct_calibration_kernel(u64(r, KERNEL_START));
 	if (k.name == 0)
-		ct_batch_lost(b, CT_LOST_NAME, k.gpu.start);
+		batch_lost(b, CT_LOST_NAME, k.gpu.start);
 	b->counts.kernels++;
 	append(b, &k, sizeof k, k.gpu.start);
 }
 
 /* What both kinds of memcpy share. */
-static struct ct_memcpy memcpy_record(struct ct_batch *b, const unsigned char *r, size_t correlation)
+static struct ct_memcpy memcpy_record(struct batch *b, const unsigned char *r, size_t correlation)
 {
 	struct ct_memcpy c = {
 		.gpu = {.head = {CT_REC_MEMCPY, sizeof c},
@@ -196,7 +219,7 @@ static struct ct_memcpy memcpy_record(struct ct_batch *b, const unsigned char *r
 	return c;
 }
 
-static void put_memcpy(struct ct_batch *b, const unsigned char *r, size_t left)
+static void put_memcpy(struct batch *b, const unsigned char *r, size_t left)
 {
 	(void)left;
 	struct ct_memcpy c = memcpy_record(b, r, MEMCPY_CORRELATION);
@@ -205,7 +228,7 @@ static void put_memcpy(struct ct_batch *b, const unsigned char *r, size_t left)
 	append(b, &c, sizeof c, c.gpu.start);
 }
 
-static void put_peer_memcpy(struct ct_batch *b, const unsigned char *r, size_t left)
+static void put_peer_memcpy(struct batch *b, const unsigned char *r, size_t left)
 {
 	(void)left;
 	struct ct_memcpy c = memcpy_record(b, r, MEMCPY2_CORRELATION);
@@ -216,7 +239,7 @@ static void put_peer_memcpy(struct ct_batch *b, const unsigned char *r, size_t l
 	append(b, &c, sizeof c, c.gpu.start);
 }
 
-static void put_memset(struct ct_batch *b, const unsigned char *r, size_t left)
+static void put_memset(struct batch *b, const unsigned char *r, size_t left)
 {
 	(void)left;
 	struct ct_memset s = {
@@ -235,7 +258,7 @@ static void put_memset(struct ct_batch *b, const unsigned char *r, size_t left)
 	append(b, &s, sizeof s, s.gpu.start);
 }
 
-static void count_call(struct ct_batch *b, const struct ct_api *a)
+static void count_call(struct batch *b, const struct ct_api *a)
 {
 	struct ct_delivery *d = &b->delivery;
 	if (a->correlation > d->newest_call)
@@ -244,7 +267,7 @@ static void count_call(struct ct_batch *b, const struct ct_api *a)
 		d->newest_success = a->correlation;
 }
 
-static void put_api(struct ct_batch *b, const unsigned char *r, size_t left)
+static void put_api(struct batch *b, const unsigned char *r, size_t left)
 {
 	(void)left;
 	uint32_t domain = u32(r, 0) == KIND_DRIVER ? DOMAIN_DRIVER : DOMAIN_RUNTIME;
@@ -283,7 +306,7 @@ static void put_api(struct ct_batch *b, const unsigned char *r, size_t left)
 	append(b, &a, sizeof a, a.start);
 }
 
-static void put_device(struct ct_batch *b, const unsigned char *r, size_t left)
+static void put_device(struct batch *b, const unsigned char *r, size_t left)
 {
 	(void)left;
 	struct ct_device d = {
@@ -313,7 +336,7 @@ static void put_device(struct ct_batch *b, const unsigned char *r, size_t left)
 	append(b, &d, sizeof d, 0);
 }
 
-static void put_context(struct ct_batch *b, const unsigned char *r, size_t left)
+static void put_context(struct batch *b, const unsigned char *r, size_t left)
 {
 	(void)left;
 	struct ct_context c = {
@@ -326,7 +349,7 @@ static void put_context(struct ct_batch *b, const unsigned char *r, size_t left)
 	append(b, &c, sizeof c, 0);
 }
 
-static void put_stream(struct ct_batch *b, const unsigned char *r, size_t left)
+static void put_stream(struct batch *b, const unsigned char *r, size_t left)
 {
 	(void)left;
 	struct ct_stream s = {
@@ -340,7 +363,7 @@ static void put_stream(struct ct_batch *b, const unsigned char *r, size_t left)
 	append(b, &s, sizeof s, 0);
 }
 
-static void put_sync(struct ct_batch *b, const unsigned char *r, size_t left)
+static void put_sync(struct batch *b, const unsigned char *r, size_t left)
 {
 	(void)left;
 	struct ct_sync s = {
@@ -362,7 +385,7 @@ static uint32_t thread_of(const unsigned char *r, size_t kind, size_t object)
 	return u32(r, kind) == OBJECT_THREAD ? u32(r, object + ID_THREAD) : 0;
 }
 
-static void put_overhead(struct ct_batch *b, const unsigned char *r, size_t left)
+static void put_overhead(struct batch *b, const unsigned char *r, size_t left)
 {
 	(void)left;
 	struct ct_overhead o = {
@@ -376,7 +399,7 @@ static void put_overhead(struct ct_batch *b, const unsigned char *r, size_t left
 	append(b, &o, sizeof o, o.start);
 }
 
-static void put_marker(struct ct_batch *b, const unsigned char *r, size_t left)
+static void put_marker(struct batch *b, const unsigned char *r, size_t left)
 {
 	(void)left;
 	const char *s = text(r, MARKER_NAME);
@@ -396,14 +419,14 @@ static void put_marker(struct ct_batch *b, const unsigned char *r, size_t left)
 	if (!at)
 		return;
 	if (m.length == CT_NAME_MAX && s[m.length])
-		ct_batch_lost(b, CT_LOST_CUT, m.time);
+		batch_lost(b, CT_LOST_CUT, m.time);
 	memcpy(at, &m, sizeof m);
 	memset(at + sizeof m, 0, padded);
 	if (m.length > 0)
 		memcpy(at + sizeof m, s, m.length);
 }
 
-static void put_name(struct ct_batch *b, const unsigned char *r, size_t left)
+static void put_name(struct batch *b, const unsigned char *r, size_t left)
 {
 	(void)left;
 	const unsigned char *ids = r + NAME_OBJECT;
@@ -435,7 +458,7 @@ static void put_name(struct ct_batch *b, const unsigned char *r, size_t left)
 	append(b, &n, sizeof n, 0);
 }
 
-static void put_pool(struct ct_batch *b, const unsigned char *r, size_t left)
+static void put_pool(struct batch *b, const unsigned char *r, size_t left)
 {
 	bool knows_use = b->version >= CUPTI_V12_0 && left >= POOL_MIN_USED && u32(r, POOL_TYPE) == POOL_LOCAL;
 	struct ct_memory_pool p = {
@@ -455,7 +478,7 @@ static void put_pool(struct ct_batch *b, const unsigned char *r, size_t left)
 	append(b, &p, sizeof p, p.time);
 }
 
-static void put_graph(struct ct_batch *b, const unsigned char *r, size_t left)
+static void put_graph(struct batch *b, const unsigned char *r, size_t left)
 {
 	(void)left;
 	struct ct_graph g = {
@@ -473,26 +496,26 @@ static void put_graph(struct ct_batch *b, const unsigned char *r, size_t left)
 
 static const struct {
 	size_t least; /* bytes that are read */
-	void (*translate)(struct ct_batch *, const unsigned char *, size_t);
+	void (*put)(struct batch *, const unsigned char *, size_t);
 } table[] = {
 #define KIND(kind, group, name, need, stays, least, translate) [kind] = {least, translate},
 #define CALLS(kind, least, translate) [kind] = {least, translate},
 #include "kinds.def"
 };
 
-void ct_translate(struct ct_batch *b, const unsigned char *record, size_t left)
+static void translate(struct batch *b, const unsigned char *record, size_t left)
 {
 	uint32_t kind = left >= sizeof kind ? u32(record, 0) : 0;
-	if (kind >= sizeof table / sizeof table[0] || !table[kind].translate)
+	if (kind >= sizeof table / sizeof table[0] || !table[kind].put)
 		b->counts.others++;
 	else if (left < table[kind].least)
-		ct_batch_lost(b, CT_LOST_UNREADABLE, 0);
+		batch_lost(b, CT_LOST_UNREADABLE, 0);
 	else
-		table[kind].translate(b, record, left);
+		table[kind].put(b, record, left);
 }
 
 /* Gives the batch to the queue, with its counts and losses. */
-void ct_batch_end(struct ct_batch *b)
+static void batch_end(struct batch *b)
 {
 	ct_queue_count(&b->counts);
 	ct_delivered_add(&b->delivery);
@@ -501,4 +524,77 @@ void ct_batch_end(struct ct_batch *b)
 	if (b->chunk)
 		ct_queue_push(b->chunk);
 	b->chunk = NULL;
+}
+
+/* Buffers. */
+#define KERNEL_BYTES 216 /* of CUPTI 13's kernel record, the largest we ask for */
+
+static _Atomic(const struct ct_cupti *) active; /* NULL while records go nowhere */
+
+/* With NULL, records go nowhere. */
+void ct_complete_start(const struct ct_cupti *api)
+{
+	ct_delivered_start();
+	atomic_store(&active, api);
+}
+
+static void read_records(const struct ct_cupti *api, struct batch *b, uint8_t *buffer, size_t valid)
+{
+	void *record = NULL;
+	ct_result r;
+	while ((r = api->get_next_record(buffer, valid, &record)) == 0) {
+		const unsigned char *p = record;
+		if (p < buffer || p >= buffer + valid)
+			break;
+		translate(b, p, valid - (size_t)(p - buffer));
+	}
+	if (r != CUPTI_MAX_LIMIT_REACHED)
+		batch_lost(b, CT_LOST_UNREADABLE, 0);
+}
+
+static void count_dropped(const struct ct_cupti *api, struct batch *b, void *context, uint32_t stream)
+{
+	uint64_t since = ct_delivered_again(b->now);
+	if (since > b->now) /* another thread was quicker with a later buffer */
+		since = b->last;
+	size_t dropped = 0;
+	if (api->get_dropped(context, stream, &dropped) != 0 || dropped == 0)
+		return;
+	ct_loss_add(&b->lost[CT_LOST_CUPTI], &(struct ct_loss){.count = dropped, .from = since, .to = b->now});
+}
+
+/* Threads may have overwritten each other in this buffer: its length alone means anything. */
+static void count_scratch(struct batch *b, size_t valid)
+{
+	uint64_t least = (valid + KERNEL_BYTES - 1) / KERNEL_BYTES;
+	ct_loss_add(&b->lost[CT_LOST_BUFFER], &(struct ct_loss){.count = least, .from = b->last, .to = b->now});
+}
+
+static void read_buffer(const struct ct_cupti *api, void *context, uint32_t stream, uint8_t *buffer, size_t valid)
+{
+	struct batch b = {
+		.last = ct_delivered_last(), .now = ct_now(), .version = api->version, .target = ct_delivered_target()};
+	if (b.last > b.now)
+		b.last = b.now;
+	if (ct_pool_scratch(buffer))
+		count_scratch(&b, valid);
+	else if (valid > 0)
+		read_records(api, &b, buffer, valid);
+	count_dropped(api, &b, context, stream);
+	batch_end(&b);
+}
+
+void ct_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid)
+{
+	sigset_t before;
+	if (!buffer || !ct_here())
+		return;
+	ct_sigmask_block(&before);
+	ct_delivered_buffer();
+	const struct ct_cupti *api = atomic_load(&active);
+	if (api && valid <= size)
+		read_buffer(api, context, stream, buffer, valid);
+	if (!ct_pool_scratch(buffer))
+		ct_pool_release(buffer);
+	ct_sigmask_restore(&before);
 }

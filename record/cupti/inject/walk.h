@@ -15,4 +15,9 @@ void ct_walk_poll(void);
 uint64_t ct_walk_timestamp(void);
 bool ct_walk_watch(void (*called)(bool start));
 
+/* Chains of records. */
+uint32_t ct_match_chain(uint32_t tid, uint64_t start, uint64_t end);
+void ct_match_depth(uint64_t innermost, uint32_t depth);
+bool ct_match_failed(void);
+
 #endif

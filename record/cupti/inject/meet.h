@@ -1,11 +1,19 @@
-#ifndef CT_GO_H
-#define CT_GO_H
+#ifndef CT_MEET_H
+#define CT_MEET_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
-#include "clock.h"
+#include "base.h"
 #include "load.h"
 
+/* The socket. */
+bool ct_rehearsed(void);
+int ct_connect(uint64_t deadline);
+bool ct_send_wait(int fd, const void *data, size_t size, uint64_t deadline);
+
+/* The answer, GO. */
 #define CT_CANDIDATES 64
 #define CT_GO_WAIT (2 * CT_SECOND)  /* for a sign of the recorder: GO, or WAIT, which starts the time anew */
 #define CT_GO_MOST (10 * CT_SECOND) /* for GO, whatever the recorder says */
@@ -13,5 +21,8 @@
 unsigned char *ct_go_receive(int fd, uint32_t *length, int *passed, unsigned count, uint64_t *deadline);
 unsigned ct_go_candidates(unsigned char **at, uint32_t *left, uint32_t count, struct ct_candidate *list);
 const char *ct_go_range(const unsigned char *payload, uint32_t length, uint32_t *range);
+
+/* A process that waits for a recorder. */
+bool ct_armed_start(bool (*meet)(void));
 
 #endif

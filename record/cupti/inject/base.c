@@ -1,0 +1,318 @@
+/*
+ * What all files stand on: clocks, memory, locks and waits, threads of ours, and which process this is. The
+ * library runs inside CUDA calls, in handlers of signals and in forked children of a program, so nothing here
+ * touches the program's allocator or any lock of its own, and waits are made of the futex system call alone.
+ */
+#include "base.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+static uint64_t read_clock(clockid_t id)
+{
+	struct timespec t;
+	if (clock_gettime(id, &t) != 0)
+		return 0;
+	return (uint64_t)t.tv_sec * CT_SECOND + (uint64_t)t.tv_nsec;
+}
+
+uint64_t ct_now(void)
+{
+	return read_clock(CLOCK_MONOTONIC);
+}
+
+uint64_t ct_realtime(void)
+{
+	return read_clock(CLOCK_REALTIME);
+}
+
+static void *map(int fd, int flags, size_t size)
+{
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, flags, fd, 0);
+	return p == MAP_FAILED ? NULL : p;
+}
+
+/* Builds with a sanitizer use the program's allocator all the same, so that the sanitizer sees accesses beyond an end. */
+#ifdef CT_CHECKED
+void *ct_alloc(size_t size)
+{
+	return calloc(1, size);
+}
+
+void ct_free(void *p, size_t size)
+{
+	(void)size;
+	free(p);
+}
+#else
+void *ct_alloc(size_t size)
+{
+	return map(-1, MAP_PRIVATE | MAP_ANONYMOUS, size);
+}
+
+void ct_free(void *p, size_t size)
+{
+	if (p)
+		munmap(p, size);
+}
+#endif
+
+void *ct_alloc_shared(size_t size)
+{
+	return map(-1, MAP_SHARED | MAP_ANONYMOUS, size);
+}
+
+void *ct_map_shared(int fd, size_t size)
+{
+	return map(fd, MAP_SHARED, size);
+}
+
+void ct_free_shared(void *p, size_t size)
+{
+	munmap(p, size);
+}
+
+/*
+ * Waits. glibc's locks are not used, because glibc ends the program where a sandbox refuses futex: waits become
+ * short sleeps then.
+ */
+#define LONGEST CT_SECOND /* of a wait, since a sandbox may refuse to wake who waits already */
+#define NAP CT_MS         /* of a wait, where futex is refused */
+
+static atomic_bool refused;
+
+/* Sleeps by whichever system call is allowed. */
+static void nap(void)
+{
+	static const struct timespec t = {.tv_nsec = NAP};
+	if (syscall(SYS_nanosleep, &t, NULL) != 0 && errno != EINTR && poll(NULL, 0, 1) != 0 && errno != EINTR)
+		sched_yield();
+}
+
+static void wait_for(_Atomic uint32_t *word, int operation, uint32_t seen, uint64_t ns)
+{
+	struct timespec t = {.tv_sec = ns < LONGEST ? 0 : LONGEST / CT_SECOND, .tv_nsec = ns < LONGEST ? (long)ns : 0};
+	int kept = errno;
+	if (syscall(SYS_futex, word, operation, seen, &t, NULL, 0) != 0 && errno != EAGAIN &&
+	    errno != EINTR && errno != ETIMEDOUT) {
+		atomic_store(&refused, true);
+		if (ns > 0 && atomic_load(word) == seen)
+			nap();
+	}
+	errno = kept;
+}
+
+static void wake(_Atomic uint32_t *word, int operation)
+{
+	int kept = errno;
+	syscall(SYS_futex, word, operation, INT32_MAX, NULL, NULL, 0);
+	errno = kept;
+}
+
+void ct_word_wait(_Atomic uint32_t *word, uint32_t seen, uint64_t ns)
+{
+	wait_for(word, FUTEX_WAIT_PRIVATE, seen, ns);
+}
+
+void ct_word_wake(_Atomic uint32_t *word)
+{
+	wake(word, FUTEX_WAKE_PRIVATE);
+}
+
+void ct_shared_wait(_Atomic uint32_t *word, uint32_t seen, uint64_t ns)
+{
+	wait_for(word, FUTEX_WAIT, seen, ns);
+}
+
+void ct_shared_wake(_Atomic uint32_t *word)
+{
+	wake(word, FUTEX_WAKE);
+}
+
+void ct_pause(uint64_t ns)
+{
+	_Atomic uint32_t word = 0;
+	ct_word_wait(&word, 0, ns);
+}
+
+enum { FREE, TAKEN, WANTED };
+
+void ct_lock(struct ct_lock *l)
+{
+	uint32_t free = FREE;
+	if (atomic_compare_exchange_strong(&l->state, &free, TAKEN))
+		return;
+	while (atomic_exchange(&l->state, WANTED) != FREE)
+		ct_word_wait(&l->state, WANTED, CT_FOREVER);
+}
+
+void ct_unlock(struct ct_lock *l)
+{
+	if (atomic_exchange(&l->state, FREE) == WANTED)
+		ct_word_wake(&l->state);
+}
+
+void ct_condition_wait(struct ct_condition *c, struct ct_lock *l, uint64_t ns)
+{
+	uint32_t seen = atomic_load(&c->changes);
+	atomic_fetch_add(&c->waiters, 1);
+	ct_unlock(l);
+	ct_word_wait(&c->changes, seen, ns);
+	ct_lock(l);
+	atomic_fetch_sub(&c->waiters, 1);
+}
+
+void ct_condition_tell(struct ct_condition *c)
+{
+	atomic_fetch_add(&c->changes, 1);
+	if (atomic_load(&c->waiters) > 0)
+		ct_word_wake(&c->changes);
+}
+
+/*
+ * Threads of the program block all signals while they hold locks of ours: were one interrupted there, its own
+ * handover would wait for it.
+ */
+#define UNBLOCKED SIGKILL /* no thread blocks it: in a mask, it says that nothing was blocked */
+
+void ct_sigmask_block(sigset_t *before)
+{
+	sigset_t all;
+	sigfillset(&all);
+	sigemptyset(before);
+	if (pthread_sigmask(SIG_SETMASK, &all, before) != 0)
+		sigaddset(before, UNBLOCKED);
+}
+
+void ct_sigmask_restore(const sigset_t *before)
+{
+	if (!sigismember(before, UNBLOCKED))
+		pthread_sigmask(SIG_SETMASK, before, NULL);
+}
+
+static bool create(pthread_t *t, void *(*run)(void *), size_t stack)
+{
+	pthread_attr_t attr;
+	if (pthread_attr_init(&attr) != 0)
+		return false;
+	pthread_attr_setstacksize(&attr, stack);
+	int r = pthread_create(t, &attr, run, NULL);
+	if (r != 0) /* a program with much thread-local data needs the usual stack */
+		r = pthread_create(t, NULL, run, NULL);
+	pthread_attr_destroy(&attr);
+	return r == 0;
+}
+
+bool ct_thread_start(pthread_t *t, void *(*run)(void *), size_t stack, const char *name)
+{
+	sigset_t before;
+	pthread_t own;
+	ct_sigmask_block(&before);
+	bool started = create(&own, run, stack);
+	if (started)
+		pthread_setname_np(own, name);
+	ct_sigmask_restore(&before);
+	if (started && t)
+		*t = own;
+	else if (started)
+		pthread_detach(own);
+	return started;
+}
+
+/* glibc ends the program where it cannot wait: the thread has ended then, or is about to. */
+void ct_thread_join(pthread_t t)
+{
+	if (!atomic_load(&refused))
+		pthread_join(t, NULL);
+}
+
+uint32_t ct_tid(void)
+{
+	return (uint32_t)syscall(SYS_gettid);
+}
+
+/*
+ * Which process is recorded, and what is done in its forked children. Files that hold something which a child must
+ * let go have a function called there; nothing else may be done in a child.
+ */
+#define WATCHERS 3
+
+static _Atomic pid_t self;
+static atomic_bool forked; /* known without a system call, after fork alone */
+static _Atomic(void (*)(void)) watchers[WATCHERS];
+
+/* This is the process to record, also as the child of one that has used NVTX alone. False: there was one before. */
+bool ct_fork_begin(void)
+{
+	pid_t none = 0;
+	if (!atomic_compare_exchange_strong(&self, &none, getpid()))
+		return false;
+	atomic_store(&forked, false);
+	return true;
+}
+
+/* Whether this is the process with that ID. A sandbox may refuse to tell: the number is negative then. */
+static bool is(pid_t pid)
+{
+	pid_t now = getpid();
+	return now >= 0 ? now == pid : !atomic_load(&forked);
+}
+
+pid_t ct_self(void)
+{
+	return atomic_load(&self);
+}
+
+bool ct_ours(void)
+{
+	return is(atomic_load(&self));
+}
+
+bool ct_here(void)
+{
+	return !atomic_load_explicit(&forked, memory_order_relaxed);
+}
+
+bool ct_forked(void)
+{
+	pid_t recorded = atomic_load(&self);
+	return recorded != 0 && !is(recorded);
+}
+
+static void in_child(void)
+{
+	atomic_store(&forked, true);
+	for (size_t i = 0; i < WATCHERS; i++) {
+		void (*f)(void) = atomic_load(&watchers[i]);
+		if (f)
+			f();
+	}
+}
+
+/*
+ * glibc's own name behind pthread_atfork, which is linked into each library
+ * statically. No library handle is given: this library is never unloaded.
+ */
+int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library);
+
+/*
+ * Has a function called in each forked child. To be called before a lock of ours is
+ * taken that a child may need; again with the same function, it changes nothing.
+ */
+bool ct_fork_watch(void (*f)(void))
+{
+	static atomic_bool registered;
+	for (size_t i = 0; i < WATCHERS; i++) {
+		void (*there)(void) = NULL;
+		if (atomic_compare_exchange_strong(&watchers[i], &there, f) || there == f)
+			break;
+	}
+	return atomic_exchange(&registered, true) || __register_atfork(NULL, NULL, in_child, NULL) == 0;
+}
