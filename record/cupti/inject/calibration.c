@@ -51,7 +51,7 @@ static bool asks_us(const struct ct_cupti *api)
 /* On the control thread: another client has CUPTI, and expects CUPTI's own clock unless it has set one. */
 void ct_calibration_leave(const struct ct_cupti *api)
 {
-	if (through_callback && api->get_timestamp && asks_us(api))
+	if (through_callback && asks_us(api))
 		api->register_timestamp(ct_realtime);
 }
 
@@ -111,7 +111,7 @@ static void move(uint32_t new_mode, int64_t new_offset, uint64_t error)
 static void calibrate(const struct ct_cupti *api, bool callback)
 {
 	struct bracket b = {0};
-	if (!api->get_timestamp || !tightest(api, &b) || b.cupti == 0)
+	if (!tightest(api, &b) || b.cupti == 0)
 		return;
 	uint64_t error = (b.after - b.before) / 2;
 	if (callback && inside(&b))

@@ -221,24 +221,6 @@ static void call_name(const char *name, char *out, size_t size)
 	out[n] = 0;
 }
 
-/* For a CUPTI that does not tell names. Ids never change their meaning. */
-static const struct known_call {
-	uint32_t domain, cbid;
-	const char *name;
-} known_calls[] = {
-	{DOMAIN_RUNTIME, 31, "cudaMemcpy"},
-	{DOMAIN_RUNTIME, 41, "cudaMemcpyAsync"},
-	{DOMAIN_RUNTIME, 51, "cudaMemsetAsync"},
-	{DOMAIN_RUNTIME, 211, "cudaLaunchKernel"},
-	{DOMAIN_RUNTIME, 311, "cudaGraphLaunch"},
-	{DOMAIN_RUNTIME, 430, "cudaLaunchKernelExC"},
-	{DOMAIN_DRIVER, 307, "cuLaunchKernel"},
-	{DOMAIN_DRIVER, 442, "cuLaunchKernel_ptsz"},
-	{DOMAIN_DRIVER, 514, "cuGraphLaunch"},
-	{DOMAIN_DRIVER, 652, "cuLaunchKernelEx"},
-	{0, 0, NULL},
-};
-
 /* The wanted calls, with their names, and the time up to which calls count. */
 #define MISSES 512 /* callback IDs have gaps; so many unknown ones in a row are the end */
 
@@ -278,10 +260,8 @@ static void want_by_name(const struct ct_cupti *api, uint32_t domain, const stru
 void ct_want_calls(const struct ct_cupti *api, const struct ct_calls *calls, bool work)
 {
 	work_wanted = work;
-	for (uint32_t domain = DOMAIN_DRIVER; api->get_callback_name && domain <= DOMAIN_RUNTIME; domain++)
+	for (uint32_t domain = DOMAIN_DRIVER; domain <= DOMAIN_RUNTIME; domain++)
 		want_by_name(api, domain, calls);
-	for (const struct known_call *c = known_calls; !api->get_callback_name && c->name; c++)
-		want_call(c->domain, c->cbid, c->name, calls);
 }
 
 /* For a call that CUPTI refuses. */

@@ -240,17 +240,17 @@ struct ct_cupti {
 	ct_result (*get_next_record)(uint8_t *buffer, size_t valid, void **record);
 	ct_result (*flush_all)(uint32_t forced);
 	ct_result (*get_dropped)(void *context, uint32_t stream, size_t *dropped);
-	/* optional */
 	ct_result (*get_timestamp)(uint64_t *);
 	ct_result (*get_callback_name)(uint32_t domain, uint32_t cbid, const char **name);
-	ct_result (*enable_runtime_api)(uint32_t cbid, uint8_t on);
-	ct_result (*enable_driver_api)(uint32_t cbid, uint8_t on);
-	ct_result (*register_timestamp)(ct_timestamp_fn);
-	ct_result (*set_thread_id_type)(int);
 	ct_result (*get_result_string)(ct_result, const char **);
 	ct_result (*subscribe)(void **subscriber, ct_callback_fn, void *user);
 	ct_result (*unsubscribe)(void *subscriber);
 	ct_result (*enable_callback)(uint32_t on, void *subscriber, uint32_t domain, uint32_t cbid);
+	/* optional */
+	ct_result (*enable_runtime_api)(uint32_t cbid, uint8_t on);
+	ct_result (*enable_driver_api)(uint32_t cbid, uint8_t on);
+	ct_result (*register_timestamp)(ct_timestamp_fn);
+	ct_result (*set_thread_id_type)(int);
 	uint32_t version; /* cuptiGetVersion */
 };
 

@@ -44,16 +44,16 @@ static const struct {
 	{"cuptiActivityGetNextRecord", offsetof(struct ct_cupti, get_next_record), true},
 	{"cuptiActivityFlushAll", offsetof(struct ct_cupti, flush_all), true},
 	{"cuptiActivityGetNumDroppedRecords", offsetof(struct ct_cupti, get_dropped), true},
-	{"cuptiGetTimestamp", offsetof(struct ct_cupti, get_timestamp), false},
-	{"cuptiGetCallbackName", offsetof(struct ct_cupti, get_callback_name), false},
+	{"cuptiGetTimestamp", offsetof(struct ct_cupti, get_timestamp), true},
+	{"cuptiGetCallbackName", offsetof(struct ct_cupti, get_callback_name), true},
+	{"cuptiGetResultString", offsetof(struct ct_cupti, get_result_string), true},
+	{"cuptiSubscribe", offsetof(struct ct_cupti, subscribe), true},
+	{"cuptiUnsubscribe", offsetof(struct ct_cupti, unsubscribe), true},
+	{"cuptiEnableCallback", offsetof(struct ct_cupti, enable_callback), true},
 	{"cuptiActivityEnableRuntimeApi", offsetof(struct ct_cupti, enable_runtime_api), false},
 	{"cuptiActivityEnableDriverApi", offsetof(struct ct_cupti, enable_driver_api), false},
 	{"cuptiActivityRegisterTimestampCallback", offsetof(struct ct_cupti, register_timestamp), false},
 	{"cuptiSetThreadIdType", offsetof(struct ct_cupti, set_thread_id_type), false},
-	{"cuptiGetResultString", offsetof(struct ct_cupti, get_result_string), false},
-	{"cuptiSubscribe", offsetof(struct ct_cupti, subscribe), false},
-	{"cuptiUnsubscribe", offsetof(struct ct_cupti, unsubscribe), false},
-	{"cuptiEnableCallback", offsetof(struct ct_cupti, enable_callback), false},
 };
 
 static bool resolve(void *handle, struct ct_cupti *api)
@@ -267,7 +267,7 @@ void ct_complain_of(const struct ct_cupti *api, const char *what, const char *wh
 {
 	const char *words = NULL;
 	char why[256];
-	if (!api->get_result_string || api->get_result_string(r, &words) != 0)
+	if (api->get_result_string(r, &words) != 0)
 		words = NULL;
 	snprintf(why, sizeof why, "%s failed: %s (error %d)", which, words ? words : "no words for it", r);
 	ct_complain(what, why);

@@ -101,7 +101,6 @@ bool ct_rehearsed(void)
 /* The socket. */
 
 #define PATH_BESIDE 108 /* bytes of a socket's path */
-#define RETRY CT_MS /* between tries where nothing can be waited for */
 #define DESCRIPTORS 4 /* that may come with a message */
 
 _Static_assert(PATH_BESIDE == sizeof((struct sockaddr_un *)NULL)->sun_path, "path");
@@ -124,10 +123,7 @@ static bool path_beside(const char *name, char path[PATH_BESIDE])
 	return true;
 }
 
-/*
- * False when the deadline is over. poll fails where a sandbox refuses it, and where the
- * program's limit of descriptors is 0: the caller then tries again and again.
- */
+/* False when the deadline is over, and where a sandbox refuses poll: the process runs unrecorded. */
 static bool wait_for(int fd, short events, uint64_t deadline)
 {
 	for (;;) {
@@ -138,10 +134,8 @@ static bool wait_for(int fd, short events, uint64_t deadline)
 		int n = poll(&p, 1, (int)((deadline - now) / CT_MS) + 1);
 		if (n > 0)
 			return true;
-		if (n < 0 && errno != EINTR) {
-			ct_pause(RETRY);
-			return true;
-		}
+		if (n < 0 && errno != EINTR)
+			return false;
 	}
 }
 

@@ -344,8 +344,6 @@ static void nothing(void *user, uint32_t domain, uint32_t cbid, const void *data
 bool ct_rival_before(const struct ct_cupti *api)
 {
 	void *subscriber = NULL;
-	if (!api->subscribe || !api->unsubscribe)
-		return false;
 	if (api->subscribe(&subscriber, nothing, NULL) != 0)
 		return true;
 	api->unsubscribe(subscriber);

@@ -222,15 +222,6 @@ int cuptiGetTimestamp(uint64_t *t)
 	return 0;
 }
 
-#ifndef LACKING
-int cuptiActivityRegisterTimestampCallback(uint64_t (*f)(void))
-{
-	if (clock_is("refused") || !f)
-		return 999;
-	timestamp = f;
-	return 0;
-}
-
 int cuptiGetCallbackName(uint32_t domain, uint32_t cbid, const char **name)
 {
 	static const struct { uint32_t domain, cbid; const char *name; } known[] = {
@@ -248,24 +239,6 @@ int cuptiGetCallbackName(uint32_t domain, uint32_t cbid, const char **name)
 		}
 	*name = domain == 2 ? "cudaGetDevice_v3020" : NULL; /* gaps among the driver's */
 	return cbid < 420 ? 0 : 1;
-}
-
-static int enable_call(uint32_t domain, uint32_t cbid, uint8_t yes)
-{
-	if (api_on[domain][cbid] != yes)
-		enabled_calls += yes ? 1 : -1;
-	api_on[domain][cbid] = yes;
-	return 0;
-}
-
-int cuptiActivityEnableRuntimeApi(uint32_t cbid, uint8_t yes)
-{
-	return fails("cuptiActivityEnableRuntimeApi") ? 999 : enable_call(2, cbid, yes);
-}
-
-int cuptiActivityEnableDriverApi(uint32_t cbid, uint8_t yes)
-{
-	return fails("cuptiActivityEnableRuntimeApi") ? 999 : enable_call(1, cbid, yes);
 }
 
 int cuptiSubscribe(void **subscriber, void *f, void *user)
@@ -292,15 +265,42 @@ int cuptiEnableCallback(uint32_t yes, void *subscriber, uint32_t domain, uint32_
 	return subscriber == &callback && !fails("cuptiEnableCallback") ? 0 : 1;
 }
 
-int cuptiSetThreadIdType(int type)
-{
-	return type == 1 ? 0 : 1;
-}
-
 int cuptiGetResultString(int r, const char **text)
 {
 	*text = r == 999 ? "FAKE_ERROR" : "FAKE_OTHER";
 	return 0;
+}
+
+#ifndef LACKING
+int cuptiActivityRegisterTimestampCallback(uint64_t (*f)(void))
+{
+	if (clock_is("refused") || !f)
+		return 999;
+	timestamp = f;
+	return 0;
+}
+
+static int enable_call(uint32_t domain, uint32_t cbid, uint8_t yes)
+{
+	if (api_on[domain][cbid] != yes)
+		enabled_calls += yes ? 1 : -1;
+	api_on[domain][cbid] = yes;
+	return 0;
+}
+
+int cuptiActivityEnableRuntimeApi(uint32_t cbid, uint8_t yes)
+{
+	return fails("cuptiActivityEnableRuntimeApi") ? 999 : enable_call(2, cbid, yes);
+}
+
+int cuptiActivityEnableDriverApi(uint32_t cbid, uint8_t yes)
+{
+	return fails("cuptiActivityEnableRuntimeApi") ? 999 : enable_call(1, cbid, yes);
+}
+
+int cuptiSetThreadIdType(int type)
+{
+	return type == 1 ? 0 : 1;
 }
 
 int InitializeInjectionNvtx2(void *table)
