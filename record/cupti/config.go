@@ -15,13 +15,13 @@ type Records uint32
 
 // The groups of records. Calls are always recorded.
 const (
-	RecordCalls    Records = 1 << iota
-	RecordWork             // kernels, memcpys, memsets; devices, contexts, streams
-	RecordSync             // calls that wait for GPU work
-	RecordOverhead         // time that CUPTI and the driver take for themselves
-	RecordNVTX             // marks, ranges and names
-	RecordMemory           // allocations, releases and pools of memory
-	RecordGraphs           // launches of graphs as a whole; their nodes are left out
+	RecordCalls    Records = 1
+	RecordWork     Records = recordsWork << 1     // kernels, memcpys, memsets; devices, contexts, streams
+	RecordSync     Records = recordsSync << 1     // calls that wait for GPU work
+	RecordOverhead Records = recordsOverhead << 1 // time that CUPTI and the driver take for themselves
+	RecordNVTX     Records = recordsNvtx << 1     // marks, ranges and names
+	RecordMemory   Records = recordsMemory << 1   // allocations, releases and pools of memory
+	RecordGraphs   Records = recordsGraphs << 1   // launches of graphs as a whole; their nodes are left out
 
 	DefaultRecords = RecordCalls | RecordWork | RecordSync | RecordOverhead | RecordNVTX | RecordMemory
 )
@@ -121,15 +121,16 @@ func appendGo(b []byte, c GoConfig) []byte {
 	paths, candidates := appendCandidates(nil, c.Candidates)
 	within := c.within.append(nil)
 	calls, named := appendCalls(nil, c.Calls, goMax-goSize-len(paths)-len(within))
-	p := le.AppendUint32(nil, c.BufferSize)
-	p = le.AppendUint32(p, uint32(c.FlushInterval/time.Millisecond))
-	p = le.AppendUint64(p, c.MemoryLimit)
-	p = le.AppendUint32(p, uint32(c.ExitWait/time.Millisecond))
-	p = le.AppendUint32(p, c.flags())
-	p = le.AppendUint32(p, candidates)
-	p = le.AppendUint32(p, named)
-	p = le.AppendUint32(p, uint32(c.Records)>>1)
-	p = le.AppendUint32(p, uint32(len(within)))
+	p := make([]byte, goSize)
+	le.PutUint32(p[goBufferSizeAt:], c.BufferSize)
+	le.PutUint32(p[goFlushMsAt:], uint32(c.FlushInterval/time.Millisecond))
+	le.PutUint64(p[goMemoryLimitAt:], c.MemoryLimit)
+	le.PutUint32(p[goExitMsAt:], uint32(c.ExitWait/time.Millisecond))
+	le.PutUint32(p[goFlagsAt:], c.flags())
+	le.PutUint32(p[goCandidatesAt:], candidates)
+	le.PutUint32(p[goCallsAt:], named)
+	le.PutUint32(p[goRecordsAt:], uint32(c.Records)>>1)
+	le.PutUint32(p[goRangeLenAt:], uint32(len(within)))
 	return appendFrame(b, msgGo, slices.Concat(p, paths, calls, within))
 }
 
@@ -139,7 +140,7 @@ func (c GoConfig) flags() uint32 {
 		set  bool
 		flag uint32
 	}{
-		{c.NoCUPTI, goNoCUPTI},
+		{c.NoCUPTI, goNoCupti},
 		{c.Paused, goPaused},
 		{c.CaptureRange, goCaptureRange},
 		{c.OwnClock, goOwnClock},
@@ -158,7 +159,7 @@ func (c GoConfig) flags() uint32 {
 func appendCandidates(b []byte, candidates []libcupti.Candidate) ([]byte, uint32) {
 	n := uint32(0)
 	for _, c := range candidates {
-		if n == pathsMax || len(b)+8+len(c.Path) > goMax/2 {
+		if n == candidatesMax || len(b)+8+len(c.Path) > goMax/2 {
 			break
 		}
 		b = le.AppendUint32(b, c.Major)

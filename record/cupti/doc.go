@@ -45,23 +45,24 @@
 //
 // # Where things are
 //
-// The library is in the folder inject, whose README.md shows its floors; its built form is
+// The library is in the folder inject, whose README.md is the guide through its files; its built form is
 // embedded here. inject/wire.h describes the messages; the structs of the records in them, inject/wire_records.h, and
 // their decoding come from the tables of package tracelog/schema. The process and the server meet over a private
-// socket and go on in memory that both map, package shared. A peer is a process that
+// socket and go on in memory that both map. A peer is a process that
 // we do not trust: everything that it sends is checked, and the worst outcome is that its
 // connection ends.
 //
-//	server.go     the Server: what all processes are told; package privatefolder: its folder and socket
-//	arm.go        programs that wait for a recorder; package armedpage: the page on which they sleep
-//	peers.go      the set of connected processes
-//	link.go       the connection to one process: a socket, then memory
-//	peer.go       the messages of one process, from its hello to its end
-//	config.go     what a process is told to record
-//	wire.go       messages
-//	batch.go      batches of records; records_gen.go: the kinds of record in them
-//	opencalls.go  calls that have not returned
-//	nametable.go  names, which records hold as numbers; callertable.go: callers
+//	server.go        the Server: what all processes are told, and the set of them; programs that wait for a recorder
+//	handler.go       who is told of processes
+//	link.go          the connection to one process: a socket, then memory
+//	sharedmemory.go  that memory, and the thread that notices what is written to it
+//	peer.go          the messages of one process, from its hello to its end
+//	config.go        what a process is told to record
+//	wire.go          messages; wire_gen.go: the numbers of inject/wire.h
+//	batch.go         batches of records, with the names and callers to which they refer; records_gen.go: the kinds of record
+//	opencalls.go     calls that have not returned
+//
+// The Server's folder and socket are package privatefolder's, the page on which a program waits is package armedpage's.
 //
 // CONTRIBUTING.md lists what a new kind of record touches.
 package cupti

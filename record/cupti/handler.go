@@ -7,6 +7,14 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
+// A Sink takes the records of all processes. A tracelog.Writer is one.
+//
+// Add is called from several goroutines at a time, one per process. The caller reuses the
+// record after the call. Times are nanoseconds of CLOCK_MONOTONIC.
+type Sink interface {
+	Add(tracelog.Record)
+}
+
 // A Handler is told of processes that connect. Its methods are called from several goroutines at a time.
 type Handler interface {
 	// Wants is called first, with the PID and the user alone. A process that is not wanted goes on at
@@ -89,10 +97,10 @@ type Peer struct {
 }
 
 // A process waits for the answer to its hello for helloPatience from each sign of the recorder, and no longer than
-// helloMost: inject/meet.h, CT_GO_WAIT and CT_GO_MOST.
+// helloMost.
 const (
-	helloPatience = 2 * time.Second
-	helloMost     = 10 * time.Second
+	helloPatience = goWaitMs * time.Millisecond
+	helloMost     = goMostMs * time.Millisecond
 )
 
 // Deadline is the time at which the process no longer waits for the answer, in ns of CLOCK_MONOTONIC, unless it

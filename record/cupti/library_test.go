@@ -2,10 +2,23 @@ package cupti
 
 import (
 	"debug/elf"
+	"fmt"
+	"go/format"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cudatrace/cudatrace/record/armedpage"
 	"github.com/cudatrace/cudatrace/record/builttest"
+	"github.com/cudatrace/cudatrace/record/host"
+	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
 // The libraries that are committed and embedded.
@@ -47,3 +60,307 @@ func TestLibraryTellsNoPaths(t *testing.T) {
 	t.Parallel()
 	libraries.TellNoPaths(t)
 }
+
+var (
+	floorRow     = regexp.MustCompile(`(?m)^\| (\d+) \| ([^|]*) \|`)
+	floorFile    = regexp.MustCompile("`(\\w+)\\.c`")
+	ownInclude   = regexp.MustCompile(`(?m)^#include "(\w+)\.h"`)
+	ownPrototype = regexp.MustCompile(`(?m)^(?:extern )?[a-z][^=;{}]*\bct_\w+\([^;{}]*\);`)
+)
+
+// floors reads the table of floors in the library's README.
+func floors(t *testing.T) map[string]int {
+	t.Helper()
+	readme, err := os.ReadFile("inject/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	floor := map[string]int{}
+	for _, row := range floorRow.FindAllStringSubmatch(string(readme), -1) {
+		n, err := strconv.Atoi(row[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range floorFile.FindAllStringSubmatch(row[2], -1) {
+			if floor[file[1]] != 0 {
+				t.Errorf("%s.c is on two floors", file[1])
+			}
+			floor[file[1]] = n
+		}
+	}
+	return floor
+}
+
+// included returns the library's headers that a file and its own header include.
+func included(t *testing.T, name string) []string {
+	t.Helper()
+	var all []string
+	for _, file := range []string{name + ".c", name + ".h"} {
+		source, err := os.ReadFile(filepath.Join("inject", file))
+		if os.IsNotExist(err) && file != name+".c" {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(file, ".c") {
+			for _, p := range ownPrototype.FindAllString(string(source), -1) {
+				t.Errorf("%s declares what belongs into a header: %s", file, p)
+			}
+		}
+		for _, m := range ownInclude.FindAllStringSubmatch(string(source), -1) {
+			all = append(all, m[1])
+		}
+	}
+	return all
+}
+
+// TestFloors holds the C files against the floors of the README: a file includes headers
+// of lower floors alone, so no calls go round in a circle. The compiler sees to it that
+// each function has its prototype in a header.
+func TestFloors(t *testing.T) {
+	t.Parallel()
+	floor := floors(t)
+	sources, err := filepath.Glob("inject/*.c")
+	if err != nil || len(sources) != len(floor) {
+		t.Errorf("%d files are on floors, there are %d (%v)", len(floor), len(sources), err)
+	}
+	for _, source := range sources {
+		name := strings.TrimSuffix(filepath.Base(source), ".c")
+		if floor[name] == 0 {
+			t.Errorf("%s.c is on no floor", name)
+		}
+		for _, other := range included(t, name) {
+			if other != name && floor[other] >= floor[name] && floor[other] != 0 {
+				t.Errorf("%s.c on floor %d includes %s.h of floor %d", name, floor[name], other, floor[other])
+			}
+		}
+	}
+}
+
+var (
+	wireConstant = regexp.MustCompile(`(?m)^(?:#define CT_([A-Z_]+) .*\d|\tCT_([A-Z_]+)(?: = \d+)?,?\s*$)`)
+	wireStruct   = regexp.MustCompile(`(?s)\nstruct ct_(\w+) \{\n(.*?)\n\};`)
+	wireField    = regexp.MustCompile(`(?m)^\t(?:struct |_Atomic )?\w+ ([^;/]+);`)
+	cComment     = regexp.MustCompile(`(?s)/\*.*?\*/`)
+)
+
+// goName is a name of wire.h in Go's form: outSize for OUT_SIZE.
+func goName(name string) string {
+	var b strings.Builder
+	for i, word := range strings.Split(strings.ToLower(name), "_") {
+		if i > 0 {
+			word = strings.ToUpper(word[:1]) + word[1:]
+		}
+		b.WriteString(word)
+	}
+	return b.String()
+}
+
+// layoutProgram is a C program that prints Go's constants for wire.h: those of wire.h, the size of each struct as
+// helloSize, and the offset of each field as helloPidAt.
+func layoutProgram(t *testing.T) string {
+	t.Helper()
+	b, err := os.ReadFile("inject/wire.h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	header := cComment.ReplaceAllString(string(b), "")
+	var c strings.Builder
+	print := func(name, value string) {
+		fmt.Fprintf(&c, "\tprintf(\"%s = %%lld\\n\", (long long)%s);\n", name, value)
+	}
+	c.WriteString("#include <stddef.h>\n#include <stdio.h>\n#include \"wire.h\"\nint main(void)\n{\n")
+	for _, m := range wireConstant.FindAllStringSubmatch(header, -1) {
+		name := goName(m[1] + m[2])
+		if strings.HasPrefix(name, "msg") {
+			name += " messageType"
+		}
+		print(name, "CT_"+m[1]+m[2])
+	}
+	for _, s := range wireStruct.FindAllStringSubmatch(header, -1) {
+		print(goName(s[1])+"Size", "sizeof(struct ct_"+s[1]+")")
+		for _, f := range wireField.FindAllStringSubmatch(s[2], -1) {
+			for field := range strings.SplitSeq(f[1], ", ") {
+				field, _, _ = strings.Cut(field, "[")
+				if !strings.HasPrefix(field, "pad") {
+					print(goName(s[1]+"_"+field)+"At", "offsetof(struct ct_"+s[1]+", "+field+")")
+				}
+			}
+		}
+	}
+	return c.String() + "\treturn 0;\n}\n"
+}
+
+// wireNumbers returns what the C compiler makes of wire.h, as a Go file.
+func wireNumbers(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	source, program := filepath.Join(dir, "layout.c"), filepath.Join(dir, "layout")
+	if err := os.WriteFile(source, []byte(layoutProgram(t)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("gcc", "-std=c11", "-iquote", "inject", "-o", program, source).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	out, err := exec.Command(program).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	formatted, err := format.Source([]byte("// Code generated by TestWireNumbers from inject/wire.h. DO NOT EDIT.\n\npackage cupti\n\nconst (\n" + string(out) + ")\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(formatted)
+}
+
+// TestWireNumbers holds the numbers of the Go side against wire.h.
+func TestWireNumbers(t *testing.T) {
+	t.Parallel()
+	const file = "wire_gen.go"
+	got := wireNumbers(t)
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("the wire format has changed; if it was meant to, run go test -update\n%s", diff)
+	}
+	page := [...]int{armedpage.MaxPIDs, armedpage.Size, armedpage.CountAt, armedpage.FiltersAt, armedpage.SpaceAt, armedpage.PIDsAt}
+	if page != [...]int{armedPids, armedSize, armedCountAt, armedFiltersAt, armedSpaceAt, armedPidsAt} {
+		t.Errorf("package armedpage has other numbers: %v", page)
+	}
+	known := [...]int{tracelog.NCCLCommunicator, tracelog.NCCLBytes, tracelog.NCCLRanks}
+	if known != [...]int{ncclCommunicator, ncclBytes, ncclRanks} {
+		t.Errorf("package tracelog has other numbers: %v", known)
+	}
+}
+
+// An activityKind is a line of inject/kinds.def.
+type activityKind struct {
+	number    int
+	group     Records // that it belongs to
+	name      string
+	essential bool
+	stays     bool // on while recording is paused
+}
+
+var (
+	kindLine   = regexp.MustCompile(`(?m)^KIND\((KIND_\w+), (\w+), "([^"]+)", (\w+), (\w+),`)
+	kindNumber = regexp.MustCompile(`(?m)^#define (KIND_\w+) (\d+)u`)
+)
+
+var recordGroups = map[string]Records{
+	"CT_RECORDS_WORK": RecordWork, "CT_RECORDS_SYNC": RecordSync, "CT_RECORDS_OVERHEAD": RecordOverhead,
+	"CT_RECORDS_NVTX": RecordNVTX, "CT_RECORDS_MEMORY": RecordMemory, "CT_RECORDS_GRAPHS": RecordGraphs,
+}
+
+func activityKinds(t *testing.T) []activityKind {
+	t.Helper()
+	table, err := os.ReadFile("inject/kinds.def")
+	if err != nil {
+		t.Fatal(err)
+	}
+	abi, err := os.ReadFile("inject/cupti_abi.h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	numbers := map[string]int{}
+	for _, m := range kindNumber.FindAllStringSubmatch(string(abi), -1) {
+		if numbers[m[1]], err = strconv.Atoi(m[2]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var kinds []activityKind
+	for _, m := range kindLine.FindAllStringSubmatch(string(table), -1) {
+		k := activityKind{number: numbers[m[1]], group: recordGroups[m[2]], name: m[3], essential: m[4] == "ESSENTIAL", stays: m[5] == "STAYS"}
+		if k.number == 0 || k.group == 0 {
+			t.Fatalf("%s has no number, or %s is no group", m[1], m[2])
+		}
+		kinds = append(kinds, k)
+	}
+	return kinds
+}
+
+// What is on in the fake CUPTI beside kinds: a call of each domain that keeps CUPTI ready,
+// and the calls that create GPU work.
+const (
+	anchorsOn = 2
+	fakeCalls = 4 + 4 // of the runtime, of the driver
+)
+
+// pausedOn is how much is on while recording is paused.
+func pausedOn(t *testing.T) int {
+	n := anchorsOn
+	for _, k := range activityKinds(t) {
+		if k.stays {
+			n++
+		}
+	}
+	return n
+}
+
+// allOn is how much is on while these groups of records are recorded.
+func allOn(t *testing.T, groups Records) int {
+	n := anchorsOn + fakeCalls
+	for _, k := range activityKinds(t) {
+		if groups&k.group != 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// TestRecords checks what each choice of records switches on.
+func TestRecords(t *testing.T) {
+	t.Parallel()
+	for _, records := range []Records{
+		0, DefaultRecords, DefaultRecords | RecordGraphs, RecordCalls, RecordWork, RecordWork | RecordSync,
+		RecordWork | RecordOverhead, RecordWork | RecordNVTX, RecordWork | RecordMemory, RecordGraphs,
+	} {
+		t.Run(fmt.Sprint(records), func(t *testing.T) {
+			t.Parallel()
+			groups := records
+			if groups == 0 {
+				groups = DefaultRecords
+			}
+			s := newStage(t, Options{}, GoConfig{Records: records})
+			c := s.converse(t, "phases")
+			if got, want := c.say("s"), allOn(t, groups); got != fmt.Sprint(want) {
+				t.Errorf("%s are on, want %d", got, want)
+			}
+			c.finish(s)
+		})
+	}
+}
+
+// TestKindRefused has CUPTI refuse each kind in turn. Without an essential one nothing is
+// recorded; otherwise a note says what is missing.
+func TestKindRefused(t *testing.T) {
+	t.Parallel()
+	for _, k := range activityKinds(t) {
+		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, Options{}, GoConfig{Records: DefaultRecords | RecordGraphs})
+			s.run(t, play{"program", []string{"return", "2", "10"}, []string{fmt.Sprintf("FAKE_FAIL=kind %02d", k.number)}})
+			words := "cuptiActivityEnable of records of kind " + k.name + " failed: FAKE_ERROR (error 999)"
+			if k.essential {
+				if got := s.status().Status; got != words || s.counts["kernel"] != 0 {
+					t.Errorf("the status is %q, %v arrived", got, s.counts)
+				}
+				return
+			}
+			if len(s.notes) != 1 || s.notes[0] != "CUPTI does not record everything: "+words || s.counts["kernel"] != 20 {
+				t.Errorf("notes %q, %v arrived", s.notes, s.counts)
+			}
+		})
+	}
+}
+
+// monotonic is the clock of the records.
+func monotonic() uint64 { return host.Monotonic() }

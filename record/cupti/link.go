@@ -8,7 +8,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/cudatrace/cudatrace/record/cupti/shared"
 	"github.com/cudatrace/cudatrace/record/host"
 )
 
@@ -19,14 +18,14 @@ const tellWait = time.Second
 // methods are called from several goroutines.
 type link struct {
 	conn *net.UnixConn
-	hub  *shared.Hub // nil: share no memory
+	hub  *hub // nil: share no memory
 
 	mu      sync.Mutex
-	going   bool           // GO was sent
-	over    bool           // hangUp was called
-	memory  *shared.Memory // nil before GO, or if there is none for the process
-	stopped []byte         // contents of the memory when the process was told to stop, nil if it was not
-	waiting []messageType  // messages to send after GO
+	going   bool          // GO was sent
+	over    bool          // hangUp was called
+	memory  *sharedMemory // nil before GO, or if there is none for the process
+	stopped []byte        // contents of the memory when the process was told to stop, nil if it was not
+	waiting []messageType // messages to send after GO
 }
 
 // credentials asks the kernel which process is at the other end.
@@ -88,17 +87,17 @@ func (l *link) share(pid uint32, message []byte) (rest []byte) {
 	if l.hub == nil || l.over {
 		return message
 	}
-	m, err := l.hub.NewMemory(openEntries)
+	m, err := l.hub.newMemory()
 	if err != nil {
 		return message
 	}
-	m.Watch(int(pid))
+	m.watch(int(pid))
 	n := 0
 	if l.conn.SetWriteDeadline(time.Now().Add(tellWait)) == nil {
-		n, _, _ = l.conn.WriteMsgUnix(message[:frameSize], unix.UnixRights(m.Descriptors()...), nil)
+		n, _, _ = l.conn.WriteMsgUnix(message[:frameSize], unix.UnixRights(m.descriptors()...), nil)
 	}
 	if n == 0 {
-		m.Close()
+		m.close()
 		return message
 	}
 	l.memory = m
@@ -112,21 +111,21 @@ func (l *link) contents() (now, stopped []byte) {
 	if l.memory == nil {
 		return nil, nil
 	}
-	return l.memory.Contents(), l.stopped
+	return l.memory.contents(), l.stopped
 }
 
 // shares says whether the process still maps the memory: it has not ended, and runs no other program.
 func (l *link) shares(pid uint32) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.memory != nil && l.memory.MappedBy(pid)
+	return l.memory != nil && l.memory.mappedBy(pid)
 }
 
 // senderDied says whether the thread of the process that sends has ended.
 func (l *link) senderDied() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.memory != nil && l.memory.SenderDied()
+	return l.memory != nil && l.memory.senderDied()
 }
 
 // hangUp ends the connection.
@@ -136,7 +135,7 @@ func (l *link) hangUp() {
 	l.over = true
 	l.conn.Close()
 	if l.memory != nil {
-		l.memory.End()
+		l.memory.end()
 	}
 }
 
@@ -145,7 +144,7 @@ func (l *link) unshare() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.memory != nil {
-		l.memory.Close()
+		l.memory.close()
 		l.memory = nil
 	}
 }
@@ -154,7 +153,7 @@ func (l *link) unshare() {
 func (l *link) stop() {
 	l.mu.Lock()
 	if l.memory != nil && l.stopped == nil {
-		l.stopped = l.memory.Contents()
+		l.stopped = l.memory.contents()
 	}
 	l.mu.Unlock()
 	l.tell(msgStop)
@@ -173,9 +172,9 @@ func (l *link) tell(t messageType) {
 
 // tellDepth says how many addresses of the chains with an innermost address are of use.
 func (l *link) tellDepth(address uint64, depth int) {
-	payload := le.AppendUint64(nil, address)
-	payload = le.AppendUint32(payload, uint32(depth))
-	payload = le.AppendUint32(payload, 0)
+	payload := make([]byte, depthSize)
+	le.PutUint64(payload[depthAddressAt:], address)
+	le.PutUint32(payload[depthDepthAt:], uint32(depth))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.write(appendFrame(nil, msgDepth, payload))
@@ -184,7 +183,7 @@ func (l *link) tellDepth(address uint64, depth int) {
 // write sends a message to a process that was sent GO. It ignores a failure: reading the connection shows it.
 func (l *link) write(message []byte) {
 	if l.memory != nil {
-		l.memory.Send(message)
+		l.memory.send(message)
 	}
 }
 

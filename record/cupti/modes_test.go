@@ -417,7 +417,7 @@ func TestKernelsWithoutTimes(t *testing.T) {
 
 func TestLostCauses(t *testing.T) {
 	t.Parallel()
-	for _, c := range lostCauses[1:] {
+	for _, c := range lostNames[1:] {
 		if !slices.Contains(tracelog.LostCauses, c) {
 			t.Errorf("the log has no cause %q", c)
 		}

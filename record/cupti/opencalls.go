@@ -4,23 +4,7 @@ import (
 	"bytes"
 	"math/bits"
 
-	"github.com/cudatrace/cudatrace/record/cupti/shared"
 	"github.com/cudatrace/cudatrace/record/tracelog"
-)
-
-// Layout of the entries in the memory that is shared with a process: inject/wire.h, struct ct_open.
-const (
-	openCalls   = 512
-	openPlaces  = 15
-	openSize    = 256
-	openEntries = openCalls * openSize
-
-	openLastAt    = 8
-	openTimeAt    = openLastAt + 8*openPlaces
-	openInnerAt   = openTimeAt + 8
-	openEpochAt   = openInnerAt + 8
-	openCountAt   = openEpochAt + 8
-	openAddressAt = openCountAt + 8
 )
 
 // An OpenCall is a call of the driver that a thread was in. It is as the process says.
@@ -43,12 +27,12 @@ func (l *link) openCalls() []OpenCall {
 		return nil
 	}
 	var calls []OpenCall
-	for at := shared.HeadSize; at < shared.HeadSize+openEntries; at += openSize {
+	for at := sharedCallsAt; at < sharedInDataAt; at += openSize {
 		entry := first[at : at+openSize]
 		if !bytes.Equal(entry, second[at:at+openSize]) {
 			continue // it is being written
 		}
-		if c, ok := parseOpenCall(first[:shared.HeadSize], entry); ok {
+		if c, ok := parseOpenCall(first[:sharedCallsAt], entry); ok {
 			calls = append(calls, c)
 		}
 	}
@@ -57,13 +41,13 @@ func (l *link) openCalls() []OpenCall {
 
 // parseOpenCall reads the entry of a thread. ok is false if the thread is in no call, or may not be.
 func parseOpenCall(head, b []byte) (c OpenCall, ok bool) {
-	from, places := le.Uint64(head), le.Uint64(head[8:])
+	from, places := le.Uint64(head[sharedFromAt:]), le.Uint64(head[sharedPlacesAt:])
 	starts, within, ends := uint16(places), uint16(places>>16), places>>32&1 != 0
 	place, at := latestPlace(b, within)
 	count := le.Uint64(b[openCountAt:])
-	c.TID, c.Start = le.Uint32(b[4:]), at
+	c.TID, c.Start = le.Uint32(b[openTidAt:]), at
 	switch {
-	case le.Uint32(b)%2 != 0, c.TID == 0, count == 0, count > chainMax:
+	case le.Uint32(b[openSequenceAt:])%2 != 0, c.TID == 0, count == 0, count > chainMax:
 		return OpenCall{}, false
 	case !ends, starts>>place&1 == 0, bits.OnesCount16(starts&within) != 0:
 		return OpenCall{}, false

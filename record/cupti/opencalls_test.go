@@ -14,7 +14,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/cudatrace/cudatrace/record/cupti/shared"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -197,7 +196,7 @@ func (e *entry) parse() (OpenCall, bool) {
 			panic(err)
 		}
 	}
-	return parseOpenCall(append(head, make([]byte, shared.HeadSize-len(head))...), append(b.Bytes(), make([]byte, openSize-b.Len())...))
+	return parseOpenCall(append(head, make([]byte, sharedCallsAt-len(head))...), append(b.Bytes(), make([]byte, openSize-b.Len())...))
 }
 
 // TestOpenEntries reads entries of threads in calls and out of them. Calls begin at place 0 and end at
@@ -243,11 +242,11 @@ func TestOpenEntries(t *testing.T) {
 
 // FuzzOpenCall reads anything as the entry of a thread.
 func FuzzOpenCall(f *testing.F) {
-	f.Add(make([]byte, shared.HeadSize+openSize))
-	f.Add(bytes.Repeat([]byte{255}, shared.HeadSize+openSize))
+	f.Add(make([]byte, sharedCallsAt+openSize))
+	f.Add(bytes.Repeat([]byte{255}, sharedCallsAt+openSize))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		b = append(b, make([]byte, shared.HeadSize+openSize)...)
-		c, open := parseOpenCall(b[:shared.HeadSize], b[shared.HeadSize:shared.HeadSize+openSize])
+		b = append(b, make([]byte, sharedCallsAt+openSize)...)
+		c, open := parseOpenCall(b[:sharedCallsAt], b[sharedCallsAt:sharedCallsAt+openSize])
 		if open && (c.TID == 0 || c.Start == 0 || len(c.Addresses) == 0 || len(c.Addresses) > chainMax) {
 			t.Errorf("%+v", c)
 		}
@@ -283,7 +282,7 @@ func TestHostileOpenCalls(t *testing.T) {
 			case <-stop:
 				return
 			default:
-				le.PutUint64(memory[shared.HeadSize+8*(i%1000):], i)
+				le.PutUint64(memory[sharedCallsAt+8*(i%1000):], i)
 			}
 		}
 	}()
@@ -314,12 +313,12 @@ func mapPassed(t *testing.T, oob []byte) []byte {
 	}
 	defer unix.Close(fds[0])
 	defer unix.Close(fds[1])
-	for _, size := range []int{0, shared.Size(openEntries) - 1, shared.Size(openEntries) + 1, 1 << 30} {
+	for _, size := range []int{0, sharedSize - 1, sharedSize + 1, 1 << 30} {
 		if err := unix.Ftruncate(fds[0], int64(size)); err == nil {
 			t.Errorf("the memory can have %d bytes", size)
 		}
 	}
-	memory, err := unix.Mmap(fds[0], 0, shared.Size(openEntries), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	memory, err := unix.Mmap(fds[0], 0, sharedSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/cudatrace/cudatrace/record/cupti/libcupti"
-	"github.com/cudatrace/cudatrace/record/cupti/shared"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/procfs"
@@ -353,7 +352,7 @@ func (p *peer) lost(payload []byte) error {
 // connection that ended: processes get killed, and End says that the recording is not complete.
 func (p *peer) complain(err error) {
 	var nonsense protocolError
-	if errors.Is(err, shared.ErrPosition) {
+	if errors.Is(err, errPosition) {
 		nonsense = protocolError(err.Error())
 	} else if !errors.As(err, &nonsense) {
 		return

@@ -3,13 +3,17 @@ package cupti
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/cudatrace/cudatrace/record/armedpage"
 	"github.com/cudatrace/cudatrace/record/cupti/privatefolder"
-	"github.com/cudatrace/cudatrace/record/cupti/shared"
 	"github.com/cudatrace/cudatrace/record/errno"
 )
 
@@ -35,8 +39,8 @@ type Server struct {
 	folder    *privatefolder.Folder // nil without one
 	entrances []Entrance
 	sink      Sink
-	within    NVTXRange   // as of Options
-	hub       *shared.Hub // nil: share no memory with processes
+	within    NVTXRange // as of Options
+	hub       *hub      // nil: share no memory with processes
 
 	peers     *peerSet
 	memory    peerMemory
@@ -104,7 +108,7 @@ func newServer(s *Server, private bool) (*Server, error) {
 		return s, nil
 	}
 	var err error
-	if s.hub, err = shared.NewHub(); err != nil {
+	if s.hub, err = newHub(); err != nil {
 		return nil, errors.Join(fmt.Errorf("there is no memory to share with processes: %w", err), s.leave())
 	}
 	return s, nil
@@ -205,7 +209,7 @@ func (s *Server) close() error {
 	s.peers.each(func(p *peer) { p.hangUp() })
 	s.peers.active.Wait()
 	if s.hub != nil {
-		s.hub.Close()
+		s.hub.close()
 	}
 	return errors.Join(err, s.leave())
 }
@@ -226,4 +230,174 @@ func (s *Server) leave() error {
 		err = errors.Join(err, s.folder.Remove())
 	}
 	return err
+}
+
+// peersMax is the most processes that are connected at a time. It bounds the memory that each one
+// takes beside its share of a peerMemory, about 410 KiB with the memory that it shares.
+const peersMax = 1024
+
+// A peerSet is the set of connected processes.
+type peerSet struct {
+	mu     sync.Mutex
+	change sync.Cond // all has changed
+	all    map[uint64]*peer
+	lastID uint64
+	closed bool           // add refuses further processes
+	active sync.WaitGroup // one goroutine per peer
+}
+
+func newPeerSet() *peerSet {
+	s := &peerSet{all: map[uint64]*peer{}}
+	s.change.L = &s.mu
+	return s
+}
+
+// add gives a process its ID and returns true. After close, and while the set is full, it returns
+// false.
+func (s *peerSet) add(p *peer) (added, full bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if full = len(s.all) >= peersMax; s.closed || full {
+		return false, full && !s.closed
+	}
+	s.lastID++
+	p.ID = s.lastID
+	s.all[p.ID] = p
+	s.active.Add(1)
+	return true, false
+}
+
+// has says whether a process is connected.
+func (s *peerSet) has(pid uint32) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.all {
+		if p.known.Load() == pid {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *peerSet) remove(p *peer) {
+	s.mu.Lock()
+	delete(s.all, p.ID)
+	s.change.Broadcast()
+	s.mu.Unlock()
+	s.active.Done()
+}
+
+// close makes add refuse further processes.
+func (s *peerSet) close() {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+}
+
+// wait waits until the set is empty or the time is over, and returns how many are left.
+func (s *peerSet) wait(timeout time.Duration) int {
+	over := time.Now().Add(timeout)
+	timer := time.AfterFunc(timeout, s.wake)
+	defer timer.Stop()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.all) > 0 && time.Now().Before(over) {
+		s.change.Wait()
+	}
+	return len(s.all)
+}
+
+func (s *peerSet) wake() {
+	s.mu.Lock()
+	s.change.Broadcast()
+	s.mu.Unlock()
+}
+
+// each calls a function for all processes, each on a goroutine of its own, and waits.
+func (s *peerSet) each(f func(*peer)) {
+	s.mu.Lock()
+	all := slices.Collect(maps.Values(s.all))
+	s.mu.Unlock()
+	var done sync.WaitGroup
+	for _, p := range all {
+		done.Go(func() { f(p) })
+	}
+	done.Wait()
+}
+
+// Arm makes a folder with the library for programs that wait for a recorder, and returns the setting
+// ("NAME=VALUE") by which the driver loads it. The programs start under a number of filters of system calls.
+func Arm(filters uint32) (setting string, err error) {
+	if len(library) == 0 {
+		return "", errNoLibrary
+	}
+	path, err := privatefolder.MakeArmed(privatefolder.Bases(), library, armedpage.New(filters))
+	if err != nil {
+		return "", err
+	}
+	return InjectionVar + "=" + path, nil
+}
+
+// Disarm removes what Arm made, for a program that could not be started.
+func Disarm(setting string) {
+	privatefolder.RemoveArmed(strings.TrimPrefix(setting, InjectionVar+"="))
+}
+
+// IsArmed says whether an environment has programs wait for a recorder.
+func IsArmed(env []string) bool {
+	return slices.ContainsFunc(env, func(e string) bool {
+		path, ok := strings.CutPrefix(e, InjectionVar+"=")
+		return ok && privatefolder.Arms(path)
+	})
+}
+
+var errNoLibrary = errors.New("there is no injected library for this processor; CUDA runs on amd64 and arm64")
+
+// An Entrance is a socket to which processes of an owner connect.
+type Entrance struct {
+	Listener *net.UnixListener
+	Owner    Owner
+}
+
+// Join returns a Server for processes that run already and wait for a recorder. Close closes the entrances.
+func Join(sink Sink, entrances []Entrance) (*Server, error) {
+	return newServer(&Server{sink: sink, entrances: entrances, peers: newPeerSet()}, false)
+}
+
+// InjectionVar is the environment variable that names the library which the CUDA driver loads
+// during cuInit.
+const InjectionVar = "CUDA_INJECTION64_PATH"
+
+// NVTXVar is the environment variable that names the library which NVTX loads at its first use.
+const NVTXVar = "NVTX_INJECTION64_PATH"
+
+// Environ returns env with the variables that make the driver and NVTX load the library.
+func (s *Server) Environ(env []string) []string {
+	out := make([]string, 0, len(env)+2)
+	for _, e := range env {
+		name, _, _ := strings.Cut(e, "=")
+		if name != InjectionVar && name != NVTXVar {
+			out = append(out, e)
+		}
+	}
+	path := filepath.Join(s.dir, privatefolder.LibraryName)
+	return append(out, InjectionVar+"="+path, NVTXVar+"="+path)
+}
+
+// Conflict returns the setting ("NAME=VALUE") by which another tool injects a library of its
+// own, "" without one: recording through CUPTI would displace that tool. A setting by which
+// NVTX loads CUPTI itself is no conflict, since a recording does the same; nor is that of 'cudatrace run --armed',
+// in whose place the program is recorded.
+func Conflict(env []string) string {
+	for _, e := range env {
+		name, value, _ := strings.Cut(e, "=")
+		switch {
+		case value == "":
+		case name == InjectionVar && privatefolder.Arms(value):
+		case name == NVTXVar && strings.HasPrefix(filepath.Base(value), "libcupti.so"):
+		case name == InjectionVar, name == NVTXVar:
+			return e
+		}
+	}
+	return ""
 }

@@ -10,93 +10,21 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// The Go side of inject/wire.h, which describes the format. A test compiles that header and
-// compares every number.
-const (
-	wireVersion = 5
-	messageMax  = 1 << 20
-	nameMax     = 32768
-	namesMax    = 65536
-	chainsMax   = 8192      // numbers of chains are below this
-	chainMax    = 6         // addresses of a chain
-	goMax       = 256 << 10 // bytes of a GO that the library accepts
-	pathsMax    = 64        // candidates in a GO that the library accepts
-	frameSize   = 8
-)
+// The Go side of inject/wire.h, which describes the format. The numbers are wire_gen.go's.
 
 type messageType uint16
 
-const (
-	msgHello    messageType = 1
-	msgStatus   messageType = 2
-	msgBatch    messageType = 3
-	msgClock    messageType = 4
-	msgLost     messageType = 5
-	msgNote     messageType = 6
-	msgBye      messageType = 7
-	msgLocate   messageType = 8
-	msgFlushed  messageType = 9
-	msgHandover messageType = 10
-	msgMapped   messageType = 11
-	msgGo       messageType = 32
-	msgStop     messageType = 33
-	msgFlush    messageType = 34
-	msgPause    messageType = 35
-	msgResume   messageType = 36
-	msgRival    messageType = 37
-	msgReady    messageType = 38
-	msgDepth    messageType = 39
-	msgRuntime  messageType = 40
-	msgRange    messageType = 41
-	msgWait     messageType = 42
-)
-
-// Sizes of the fixed parts of messages.
-const (
-	helloSize   = 32
-	goSize      = 40
-	statusSize  = 40
-	clockSize   = 24
-	lostSize    = 32
-	noteSize    = 8
-	byeSize     = 80
-	flushedSize = 8
-	depthSize   = 16
-)
-
-const (
-	statusOn    = 1
-	statusTaken = 2
-	clockCommon = 0 // they are
-	clockSilent = 3 // kernels have none
-
-	byeExit      = 1
-	byeStop      = 2
-	byeSignal    = 3
-	byeQuickExit = 4
-	byeAsked     = 5
-	byeFailed    = 6
-
-	goNoCUPTI      = 1
-	goPaused       = 2
-	goCaptureRange = 4
-	goOwnClock     = 8
-	goWatchRivals  = 16
-	goCallers      = 32
-	goLate         = 64
-)
-
-// lostCauses are the causes of a LOST message by the log's names.
-var lostCauses = [...]string{
-	1: tracelog.LostCUPTIQueue,
-	2: tracelog.LostCUPTIDropped,
-	3: tracelog.LostCUPTIBuffer,
-	4: tracelog.LostCUPTITime,
-	5: tracelog.LostCUPTIClock,
-	6: tracelog.LostCUPTIName,
-	7: tracelog.LostCUPTIUnreadable,
-	8: tracelog.LostCUPTIUnfinished,
-	9: tracelog.LostStrings,
+// lostNames are the causes of a LOST message by the log's names.
+var lostNames = [lostCauses]string{
+	lostQueue:      tracelog.LostCUPTIQueue,
+	lostCupti:      tracelog.LostCUPTIDropped,
+	lostBuffer:     tracelog.LostCUPTIBuffer,
+	lostTime:       tracelog.LostCUPTITime,
+	lostClock:      tracelog.LostCUPTIClock,
+	lostName:       tracelog.LostCUPTIName,
+	lostUnreadable: tracelog.LostCUPTIUnreadable,
+	lostUnfinished: tracelog.LostCUPTIUnfinished,
+	lostCut:        tracelog.LostStrings,
 }
 
 var le = binary.LittleEndian
@@ -128,7 +56,7 @@ func (m *messageReader) next() (messageType, []byte, error) {
 	if _, err := io.ReadFull(m.r, frame[:]); err != nil {
 		return 0, nil, err
 	}
-	length := le.Uint32(frame[0:])
+	length := le.Uint32(frame[frameLengthAt:])
 	if length > messageMax {
 		return 0, nil, malformed("a message of %d bytes, more than the %d allowed", length, messageMax)
 	}
@@ -142,7 +70,7 @@ func (m *messageReader) next() (messageType, []byte, error) {
 		}
 		return 0, nil, err
 	}
-	return messageType(le.Uint16(frame[4:])), payload, nil
+	return messageType(le.Uint16(frame[frameTypeAt:])), payload, nil
 }
 
 // grow makes room for a message.
@@ -188,11 +116,16 @@ func parseHello(b []byte) (h hello, err error) {
 	if len(b) < helloSize {
 		return h, malformed("a HELLO of %d bytes", len(b))
 	}
-	h = hello{version: le.Uint32(b), pid: le.Uint32(b[4:]), since: le.Uint64(b[8:]), request: le.Uint64(b[24:])}
+	h = hello{
+		version: le.Uint32(b[helloVersionAt:]),
+		pid:     le.Uint32(b[helloPidAt:]),
+		since:   le.Uint64(b[helloSinceAt:]),
+		request: le.Uint64(b[helloRequestAt:]),
+	}
 	if h.version != wireVersion {
 		return h, malformed("version %d of the protocol, this is version %d", h.version, wireVersion)
 	}
-	h.path, _, err = tail(b[helloSize:], le.Uint32(b[16:]))
+	h.path, _, err = tail(b[helloSize:], le.Uint32(b[helloPathLenAt:]))
 	return h, err
 }
 
@@ -209,19 +142,19 @@ func parseStatus(b []byte) (s status, err error) {
 		return s, malformed("a STATUS of %d bytes", len(b))
 	}
 	s = status{
-		on:            le.Uint32(b) == statusOn,
-		taken:         le.Uint32(b) == statusTaken,
-		version:       le.Uint32(b[4:]),
-		driverVersion: le.Uint32(b[8:]),
-		apis:          le.Uint32(b[12:]),
-		exitSignal:    le.Uint32(b[24:]),
-		exitHandler:   le.Uint64(b[32:]),
+		on:            le.Uint32(b[statusStateAt:]) == statusOn,
+		taken:         le.Uint32(b[statusStateAt:]) == statusTaken,
+		version:       le.Uint32(b[statusCuptiVersionAt:]),
+		driverVersion: le.Uint32(b[statusDriverVersionAt:]),
+		apis:          le.Uint32(b[statusApisAt:]),
+		exitSignal:    le.Uint32(b[statusExitSignalAt:]),
+		exitHandler:   le.Uint64(b[statusExitHandlerAt:]),
 	}
 	var rest []byte
-	if s.path, rest, err = tail(b[statusSize:], le.Uint32(b[16:])); err != nil {
+	if s.path, rest, err = tail(b[statusSize:], le.Uint32(b[statusPathLenAt:])); err != nil {
 		return s, err
 	}
-	s.text, _, err = tail(rest, le.Uint32(b[20:]))
+	s.text, _, err = tail(rest, le.Uint32(b[statusTextLenAt:]))
 	return s, err
 }
 
@@ -230,7 +163,7 @@ func parseClock(b []byte) (uncertain uint64, mode uint32, err error) {
 	if len(b) < clockSize {
 		return 0, 0, malformed("a CLOCK of %d bytes", len(b))
 	}
-	return le.Uint64(b[16:]), le.Uint32(b), nil
+	return le.Uint64(b[clockErrorAt:]), le.Uint32(b[clockModeAt:]), nil
 }
 
 type lost struct {
@@ -242,19 +175,19 @@ func parseLost(b []byte) (l lost, err error) {
 	if len(b) < lostSize {
 		return l, malformed("a LOST of %d bytes", len(b))
 	}
-	cause := le.Uint32(b)
-	if cause == 0 || cause >= uint32(len(lostCauses)) {
+	cause := le.Uint32(b[lostCauseAt:])
+	if cause == 0 || cause >= lostCauses {
 		return l, malformed("a LOST of unknown cause %d", cause)
 	}
-	return lost{lostCauses[cause], le.Uint64(b[8:]), le.Uint64(b[16:]), le.Uint64(b[24:])}, nil
+	return lost{lostNames[cause], le.Uint64(b[lostCountAt:]), le.Uint64(b[lostFromAt:]), le.Uint64(b[lostToAt:])}, nil
 }
 
 func parseNote(b []byte) (severity uint32, text string, err error) {
 	if len(b) < noteSize {
 		return 0, "", malformed("a NOTE of %d bytes", len(b))
 	}
-	text, _, err = tail(b[noteSize:], le.Uint32(b[4:]))
-	return le.Uint32(b), text, err
+	text, _, err = tail(b[noteSize:], le.Uint32(b[noteTextLenAt:]))
+	return le.Uint32(b[noteSeverityAt:]), text, err
 }
 
 // counts are numbers of records. Objects are devices, contexts, streams and names; others are
@@ -276,18 +209,18 @@ func parseBye(b []byte) (y bye, err error) {
 		return y, malformed("a BYE of %d bytes", len(b))
 	}
 	return bye{
-		reason: le.Uint32(b),
-		detail: le.Uint32(b[4:]),
-		now:    le.Uint64(b[8:]),
-		until:  le.Uint64(b[72:]),
+		reason: le.Uint32(b[byeReasonAt:]),
+		detail: le.Uint32(b[byeDetailAt:]),
+		now:    le.Uint64(b[byeNowAt:]),
+		until:  le.Uint64(b[byeUntilAt:]),
 		counts: counts{
-			kernels: le.Uint64(b[16:]),
-			memcpys: le.Uint64(b[24:]),
-			memsets: le.Uint64(b[32:]),
-			apis:    le.Uint64(b[40:]),
-			objects: le.Uint64(b[48:]),
-			extras:  le.Uint64(b[56:]),
-			others:  le.Uint64(b[64:]),
+			kernels: le.Uint64(b[byeKernelsAt:]),
+			memcpys: le.Uint64(b[byeMemcpysAt:]),
+			memsets: le.Uint64(b[byeMemsetsAt:]),
+			apis:    le.Uint64(b[byeApisAt:]),
+			objects: le.Uint64(b[byeObjectsAt:]),
+			extras:  le.Uint64(b[byeExtrasAt:]),
+			others:  le.Uint64(b[byeOthersAt:]),
 		},
 	}, nil
 }
@@ -314,5 +247,5 @@ func parseFlushed(b []byte) (until uint64, err error) {
 	if len(b) < flushedSize {
 		return 0, malformed("a FLUSHED of %d bytes", len(b))
 	}
-	return le.Uint64(b), nil
+	return le.Uint64(b[flushedUntilAt:]), nil
 }

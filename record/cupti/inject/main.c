@@ -145,7 +145,7 @@ static bool load_cupti(const struct ct_go *go, const struct ct_candidate *list, 
 /* Loads CUPTI and switches records on; words say what went wrong. */
 static bool start_cupti(const struct ct_go *go, unsigned char *rest, uint32_t left, const char **words)
 {
-	struct ct_candidate list[CT_CANDIDATES];
+	struct ct_candidate list[CT_CANDIDATES_MAX];
 	unsigned count = ct_go_candidates(&rest, &left, go->candidates, list);
 	*words = "";
 	if (go->flags & CT_GO_NO_CUPTI)

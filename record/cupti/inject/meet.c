@@ -226,11 +226,9 @@ static bool recv_wait(int fd, void *data, size_t size, int *passed, unsigned cou
 
 /* The recorder's answer. Its lengths must be checked before anything is read by them. */
 
-#define GO_MAX (256u << 10)
-
 static unsigned char *receive_payload(int fd, uint32_t length, uint64_t deadline)
 {
-	if (length < sizeof(struct ct_go) || length > GO_MAX)
+	if (length < sizeof(struct ct_go) || length > CT_GO_MAX)
 		return NULL;
 	unsigned char *payload = ct_alloc(length);
 	if (payload && !recv_wait(fd, payload, length, NULL, 0, deadline)) {
@@ -243,7 +241,7 @@ static unsigned char *receive_payload(int fd, uint32_t length, uint64_t deadline
 /* The frame of GO, whose descriptors alone are kept. Each WAIT before it moves the deadline. */
 static bool receive_frame(int fd, struct ct_frame *f, int *passed, unsigned count, uint64_t *deadline)
 {
-	uint64_t last = *deadline + (CT_GO_MOST - CT_GO_WAIT);
+	uint64_t last = *deadline + (CT_GO_MOST_MS - CT_GO_WAIT_MS) * CT_MS;
 	while (recv_wait(fd, f, sizeof *f, passed, count, *deadline)) {
 		if (f->type == CT_MSG_GO)
 			return true;
@@ -279,7 +277,7 @@ unsigned char *ct_go_receive(int fd, uint32_t *length, int *passed, unsigned cou
 unsigned ct_go_candidates(unsigned char **at, uint32_t *left, uint32_t count, struct ct_candidate *list)
 {
 	unsigned n = 0;
-	while (n < count && n < CT_CANDIDATES && *left >= 8) {
+	while (n < count && n < CT_CANDIDATES_MAX && *left >= 8) {
 		unsigned char *p = *at;
 		uint32_t major, length;
 		memcpy(&major, p, 4);

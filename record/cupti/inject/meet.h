@@ -7,6 +7,7 @@
 
 #include "base.h"
 #include "load.h"
+#include "wire.h"
 
 /* The socket. */
 bool ct_rehearsed(void);
@@ -14,9 +15,7 @@ int ct_connect(uint64_t deadline);
 bool ct_send_wait(int fd, const void *data, size_t size, uint64_t deadline);
 
 /* The answer, GO. */
-#define CT_CANDIDATES 64
-#define CT_GO_WAIT (2 * CT_SECOND)  /* for a sign of the recorder: GO, or WAIT, which starts the time anew */
-#define CT_GO_MOST (10 * CT_SECOND) /* for GO, whatever the recorder says */
+#define CT_GO_WAIT (CT_GO_WAIT_MS * CT_MS)
 
 unsigned char *ct_go_receive(int fd, uint32_t *length, int *passed, unsigned count, uint64_t *deadline);
 unsigned ct_go_candidates(unsigned char **at, uint32_t *left, uint32_t count, struct ct_candidate *list);

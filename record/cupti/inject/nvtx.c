@@ -114,7 +114,7 @@ static void choose_range(const unsigned char *payload, uint32_t length)
 static init_fn locate(enum which which, bool *asked)
 {
 	struct ct_frame request = {.type = CT_MSG_LOCATE};
-	struct ct_candidate list[CT_CANDIDATES];
+	struct ct_candidate list[CT_CANDIDATES_MAX];
 	uint64_t deadline = ct_now() + LOCATE_WAIT;
 	uint32_t length = 0;
 	int fd = ct_rehearsed() ? ct_connect(deadline) : -1;

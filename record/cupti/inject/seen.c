@@ -129,11 +129,11 @@ static struct chain *chains; /* number N is chains[N] */
 static _Atomic uint64_t *depths; /* by innermost address, in the upper bits; 0 marks a free entry */
 static _Atomic uint32_t epoch = 1;
 static atomic_bool any_due;
-static bool sent[CT_CHAINS];
+static bool sent[CT_CHAINS_MAX];
 
 bool ct_chains_start(void)
 {
-	chains = ct_alloc(CT_CHAINS * sizeof *chains);
+	chains = ct_alloc(CT_CHAINS_MAX * sizeof *chains);
 	depths = ct_alloc(DEPTHS * sizeof *depths);
 	return chains && depths;
 }
@@ -163,7 +163,7 @@ uint32_t ct_chain_number(const uint64_t *addresses, uint32_t count, bool *fresh)
 	uint64_t h = hash(e, addresses, count);
 	*fresh = false;
 	for (uint32_t i = 0; i < PROBES; i++) {
-		uint32_t number = (uint32_t)(h + i) & (CT_CHAINS - 1);
+		uint32_t number = (uint32_t)(h + i) & (CT_CHAINS_MAX - 1);
 		struct chain *c = &chains[number];
 		uint64_t there = atomic_load_explicit(&c->hash, memory_order_relaxed);
 		if (number == 0)
@@ -188,8 +188,8 @@ bool ct_chain_send(uint32_t number)
 		struct ct_chain chain;
 		uint64_t address[CT_CHAIN_MAX];
 	} m = {.chain = {.head = {.kind = CT_REC_CALLER}, .id = number}};
-	struct chain *c = &chains[number & (CT_CHAINS - 1)];
-	if (sent[number & (CT_CHAINS - 1)])
+	struct chain *c = &chains[number & (CT_CHAINS_MAX - 1)];
+	if (sent[number & (CT_CHAINS_MAX - 1)])
 		return true;
 	m.chain.count = atomic_load_explicit(&c->count, memory_order_acquire);
 	if (m.chain.count == 0)
@@ -216,7 +216,7 @@ void ct_chains_send(void)
 {
 	if (!atomic_exchange(&any_due, false))
 		return;
-	for (uint32_t number = 1; number < CT_CHAINS; number++)
+	for (uint32_t number = 1; number < CT_CHAINS_MAX; number++)
 		if (atomic_exchange_explicit(&chains[number].due, false, memory_order_relaxed) && !ct_chain_send(number))
 			ct_chain_due(number);
 }
@@ -265,7 +265,7 @@ void ct_chains_unloaded(void)
  * since few threads of a program launch much.
  */
 _Static_assert(CT_OPEN_PLACES == CT_SITE_NONE, "places are numbered alike");
-_Static_assert(CT_CHAINS <= 1u << CT_SEEN_CHAIN_BITS, "a chain's number fits in a word");
+_Static_assert(CT_CHAINS_MAX <= 1u << CT_SEEN_CHAIN_BITS, "a chain's number fits in a word");
 
 #define SMALL 4096u /* words of a ring, as the next */
 #define LARGE 32768u

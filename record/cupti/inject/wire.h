@@ -66,8 +66,12 @@
 #define CT_MESSAGE_MAX (1u << 20)
 #define CT_NAME_MAX 32768u /* longer texts are cut: CT_LOST_CUT */
 #define CT_NAMES_MAX 65536u /* ids run from 1 to this */
-#define CT_CHAINS 8192u /* ids run from 1 to below this */
+#define CT_CHAINS_MAX 8192u /* ids run from 1 to below this */
 #define CT_CHAIN_MAX 6u /* return addresses of a chain */
+#define CT_GO_MAX (256u << 10) /* bytes of a GO */
+#define CT_CANDIDATES_MAX 64u /* of a GO */
+#define CT_GO_WAIT_MS 2000u /* wait for a sign of the recorder: GO, or WAIT, which starts the time anew */
+#define CT_GO_MOST_MS 10000u /* wait for GO, whatever the recorder says */
 
 enum ct_message_type {
 	CT_MSG_HELLO = 1,

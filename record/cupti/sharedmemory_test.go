@@ -1,4 +1,4 @@
-package shared
+package cupti
 
 import (
 	"bytes"
@@ -18,19 +18,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A process is the other side of a Memory, as inject/link.c has it.
+// A process is the other side of a sharedMemory, as inject/link.c has it.
 type process struct {
 	memory, recorder []byte
-	entries          int
 }
 
-func newHub(t testing.TB) *Hub {
+func testHub(t testing.TB) *hub {
 	t.Helper()
-	h, err := NewHub()
+	h, err := newHub()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(h.Close)
+	t.Cleanup(h.close)
 	return h
 }
 
@@ -44,17 +43,15 @@ func mapAll(t testing.TB, fd, size int) []byte {
 	return b
 }
 
-const testEntries = 512
-
-func newProcess(t testing.TB, h *Hub) (*Memory, *process) {
+func newProcess(t testing.TB, h *hub) (*sharedMemory, *process) {
 	t.Helper()
-	m, err := h.NewMemory(testEntries)
+	m, err := h.newMemory()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(m.Close)
-	fds := m.Descriptors()
-	return m, &process{mapAll(t, fds[0], Size(testEntries)), mapAll(t, fds[1], HubSize), testEntries}
+	t.Cleanup(m.close)
+	fds := m.descriptors()
+	return m, &process{mapAll(t, fds[0], sharedSize), mapAll(t, fds[1], recorderSize)}
 }
 
 func (p *process) word(at int) *atomic.Uint32 { return (*atomic.Uint32)(unsafe.Pointer(&p.memory[at])) }
@@ -65,16 +62,16 @@ func (p *process) position(at int) *atomic.Uint64 {
 
 // write writes some of b and returns how much.
 func (p *process) write(b []byte) int {
-	written := p.position(OutAt).Load()
-	n := min(len(b), OutSize-int(written-p.position(OutAt+ReadAt).Load()))
-	ring := p.memory[HeadSize+p.entries+InSize:]
-	first := copy(ring[written%OutSize:], b[:n])
+	written := p.position(sharedOutAt).Load()
+	n := min(len(b), outSize-int(written-p.position(sharedOutAt+ringReadAt).Load()))
+	ring := p.memory[sharedOutDataAt:]
+	first := copy(ring[written%outSize:], b[:n])
 	copy(ring, b[first:n])
 	if n == 0 {
 		return 0
 	}
-	p.position(OutAt).Add(uint64(n))
-	asleep := (*atomic.Uint32)(unsafe.Pointer(&p.recorder[AsleepAt]))
+	p.position(sharedOutAt).Add(uint64(n))
+	asleep := (*atomic.Uint32)(unsafe.Pointer(&p.recorder[recorderAsleepAt]))
 	if asleep.Swap(0) != 0 {
 		futexWake(asleep)
 	}
@@ -88,22 +85,22 @@ func (p *process) writeAll(b []byte) {
 		if len(b) == 0 {
 			return
 		}
-		waits := p.word(OutAt + WaitsAt)
+		waits := p.word(sharedOutAt + ringWaitsAt)
 		waits.Store(1)
-		if p.position(OutAt).Load()-p.position(OutAt+ReadAt).Load() == OutSize {
+		if p.position(sharedOutAt).Load()-p.position(sharedOutAt+ringReadAt).Load() == outSize {
 			futexWait(waits, 1, time.Second)
 		}
 	}
 }
 
 func (p *process) end() {
-	p.word(ClosedAt).Store(1)
+	p.word(sharedClosedAt).Store(1)
 }
 
 // TestStream writes pieces of all sizes: they are read in order, up to the end.
 func TestStream(t *testing.T) {
 	t.Parallel()
-	h := newHub(t)
+	h := testHub(t)
 	for range 20 {
 		m, p := newProcess(t, h)
 		random := rand.New(rand.NewPCG(1, 2))
@@ -129,11 +126,11 @@ func TestStream(t *testing.T) {
 // TestEnds has a stream end in each way. What was written before is read.
 func TestEnds(t *testing.T) {
 	t.Parallel()
-	h := newHub(t)
-	for name, end := range map[string]func(*Memory, *process){
-		"closed":      func(_ *Memory, p *process) { p.end() },
-		"sender-died": func(_ *Memory, p *process) { p.word(SenderAt).Store(Died | 7) },
-		"hung-up":     func(m *Memory, _ *process) { m.End() },
+	h := testHub(t)
+	for name, end := range map[string]func(*sharedMemory, *process){
+		"closed":      func(_ *sharedMemory, p *process) { p.end() },
+		"sender-died": func(_ *sharedMemory, p *process) { p.word(sharedSenderAt).Store(died | 7) },
+		"hung-up":     func(m *sharedMemory, _ *process) { m.end() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -155,7 +152,7 @@ func TestEnds(t *testing.T) {
 // TestProcessEnds watches a process that ends, with a descriptor and without.
 func TestProcessEnds(t *testing.T) {
 	t.Parallel()
-	h := newHub(t)
+	h := testHub(t)
 	for _, looks := range []bool{false, true} {
 		m, _ := newProcess(t, h)
 		cmd := exec.Command("cat")
@@ -166,7 +163,7 @@ func TestProcessEnds(t *testing.T) {
 		if looks {
 			m.pid.Store(int32(cmd.Process.Pid))
 		} else {
-			m.Watch(cmd.Process.Pid)
+			m.watch(cmd.Process.Pid)
 		}
 		input.Close()
 		_ = cmd.Wait() // the exit code does not matter
@@ -179,16 +176,16 @@ func TestProcessEnds(t *testing.T) {
 // TestNonsense has a process write positions that cannot be.
 func TestNonsense(t *testing.T) {
 	t.Parallel()
-	h := newHub(t)
-	for _, position := range []uint64{OutSize + 1, 1 << 63, 1<<64 - OutSize} {
+	h := testHub(t)
+	for _, position := range []uint64{outSize + 1, 1 << 63, 1<<64 - outSize} {
 		m, p := newProcess(t, h)
-		p.position(OutAt).Store(position)
-		if _, err := m.Read(make([]byte, 10)); !errors.Is(err, ErrPosition) {
+		p.position(sharedOutAt).Store(position)
+		if _, err := m.Read(make([]byte, 10)); !errors.Is(err, errPosition) {
 			t.Errorf("position %d: %v", position, err)
 		}
-		p.position(InAt + ReadAt).Store(position)
+		p.position(sharedInAt + ringReadAt).Store(position)
 		p.end()
-		if m.Send([]byte("x")) {
+		if m.send([]byte("x")) {
 			t.Errorf("position %d: a message was sent", position)
 		}
 	}
@@ -197,29 +194,29 @@ func TestNonsense(t *testing.T) {
 // TestSend sends messages around the end of the ring, and one more than there is room for.
 func TestSend(t *testing.T) {
 	t.Parallel()
-	m, p := newProcess(t, newHub(t))
-	ring := p.memory[HeadSize+testEntries:][:InSize]
+	m, p := newProcess(t, testHub(t))
+	ring := p.memory[sharedInDataAt:][:inSize]
 	var read uint64
 	for i := range 5000 {
 		want := fmt.Appendf(nil, "message %d", i)
-		if !m.Send(want) {
+		if !m.send(want) {
 			t.Fatal("no room")
 		}
 		got := make([]byte, len(want))
 		for j := range got {
-			got[j] = ring[(read+uint64(j))%InSize]
+			got[j] = ring[(read+uint64(j))%inSize]
 		}
 		read += uint64(len(want))
-		p.position(InAt + ReadAt).Store(read)
-		if !bytes.Equal(got, want) || p.position(InAt).Load() != read || p.word(BellAt).Load() != uint32(i)+1 {
+		p.position(sharedInAt + ringReadAt).Store(read)
+		if !bytes.Equal(got, want) || p.position(sharedInAt).Load() != read || p.word(sharedBellAt).Load() != uint32(i)+1 {
 			t.Fatalf("got %q, want %q", got, want)
 		}
 	}
-	if !m.Send(make([]byte, InSize)) {
+	if !m.send(make([]byte, inSize)) {
 		t.Error("no room in an empty ring")
 	}
 	p.end()
-	if m.Send([]byte("x")) {
+	if m.send([]byte("x")) {
 		t.Error("room in a full ring")
 	}
 }
@@ -227,17 +224,17 @@ func TestSend(t *testing.T) {
 // TestRecorderDies kills a recorder: the kernel marks its futex. One that closes its hub marks it itself.
 func TestRecorderDies(t *testing.T) {
 	t.Parallel()
-	h, err := NewHub()
+	h, err := newHub()
 	if err != nil {
 		t.Fatal(err)
 	}
-	page := mapAll(t, int(h.file.Fd()), HubSize)
-	life := (*atomic.Uint32)(unsafe.Pointer(&page[LifeAt]))
-	if life.Load() == 0 || life.Load()&Died != 0 {
+	page := mapAll(t, int(h.file.Fd()), recorderSize)
+	life := (*atomic.Uint32)(unsafe.Pointer(&page[recorderLifeAt]))
+	if life.Load() == 0 || life.Load()&died != 0 {
 		t.Errorf("life %#x", life.Load())
 	}
-	h.Close()
-	if life.Load()&Died == 0 {
+	h.close()
+	if life.Load()&died == 0 {
 		t.Errorf("life %#x after Close", life.Load())
 	}
 
@@ -256,14 +253,14 @@ func TestRecorderDies(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	page = mapAll(t, int(file.Fd()), HubSize)
-	life = (*atomic.Uint32)(unsafe.Pointer(&page[LifeAt]))
-	if life.Load() == 0 || life.Load()&Died != 0 {
+	page = mapAll(t, int(file.Fd()), recorderSize)
+	life = (*atomic.Uint32)(unsafe.Pointer(&page[recorderLifeAt]))
+	if life.Load() == 0 || life.Load()&died != 0 {
 		t.Errorf("life %#x", life.Load())
 	}
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
-	if life.Load()&Died == 0 {
+	if life.Load()&died == 0 {
 		t.Errorf("life %#x after SIGKILL", life.Load())
 	}
 }
@@ -273,7 +270,7 @@ func TestHelper(t *testing.T) {
 	if os.Getenv("SHARED_HELPER") == "" {
 		t.Skip("it helps another test")
 	}
-	h := newHub(t)
+	h := testHub(t)
 	fmt.Println(h.file.Fd())
 	select {}
 }
@@ -282,17 +279,17 @@ func TestHelper(t *testing.T) {
 // than the process has claimed to have written.
 func FuzzMemory(f *testing.F) {
 	f.Add([]byte{1, 2, 3}, uint64(3), uint64(0))
-	f.Add([]byte{}, uint64(OutSize), uint64(1))
-	f.Add([]byte{9}, uint64(OutSize+1), uint64(1<<63))
+	f.Add([]byte{}, uint64(outSize), uint64(1))
+	f.Add([]byte{9}, uint64(outSize+1), uint64(1<<63))
 	f.Fuzz(func(t *testing.T, head []byte, first, second uint64) {
-		h := newHub(t)
+		h := testHub(t)
 		m, p := newProcess(t, h)
-		copy(p.memory[:HeadSize], head)
-		p.position(OutAt).Store(first)
+		copy(p.memory[:sharedCallsAt], head)
+		p.position(sharedOutAt).Store(first)
 		got := 0
 		for _, position := range []uint64{first, second} {
-			p.position(OutAt).Store(position)
-			buffer := make([]byte, 2*OutSize)
+			p.position(sharedOutAt).Store(position)
+			buffer := make([]byte, 2*outSize)
 			n, err := m.take(buffer)
 			got += n
 			if err == nil && uint64(got) > position {
@@ -300,10 +297,10 @@ func FuzzMemory(f *testing.F) {
 			}
 		}
 		p.end()
-		if n, err := io.Copy(io.Discard, m); n > OutSize || err != nil && !errors.Is(err, ErrPosition) {
+		if n, err := io.Copy(io.Discard, m); n > outSize || err != nil && !errors.Is(err, errPosition) {
 			t.Errorf("%d bytes more, %v", n, err)
 		}
-		m.Send(binary.NativeEndian.AppendUint64(nil, first))
+		m.send(binary.NativeEndian.AppendUint64(nil, first))
 	})
 }
 
@@ -311,7 +308,7 @@ func FuzzMemory(f *testing.F) {
 func BenchmarkStream(b *testing.B) {
 	piece := make([]byte, 64<<10)
 	b.Run("memory", func(b *testing.B) {
-		m, p := newProcess(b, newHub(b))
+		m, p := newProcess(b, testHub(b))
 		benchmarkStream(b, m, p.writeAll, piece)
 	})
 	b.Run("socket", func(b *testing.B) {
