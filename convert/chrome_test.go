@@ -161,7 +161,7 @@ func TestChromeGolden(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			holdChrome(t, name, logtest.Assemble(t, string(text)), TraceOptions{StepRange: "step*"})
+			holdChrome(t, name, logtest.Assemble(t, string(text)), TraceOptions{Options: Options{Filter: Filter{Steps: Steps{Steps: tracelog.Steps{Name: "step", Domain: "*"}}}}})
 		})
 	}
 	t.Run("streams", func(t *testing.T) {

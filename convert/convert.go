@@ -124,8 +124,9 @@ const catalogShare = 0.12
 
 // read does the first reading of all logs.
 func (c *conversion) read() (err error) {
+	none := &NoStepError{Steps: c.Filter.Steps}
 	for i, l := range c.logs {
-		if l.filter, err = c.Filter.resolve(l); err != nil {
+		if l.filter, err = c.Filter.resolve(l, none); err != nil {
 			return err
 		}
 		err := l.read(func(share float64) {
@@ -134,6 +135,9 @@ func (c *conversion) read() (err error) {
 		if err != nil {
 			return err
 		}
+	}
+	if c.Filter.Steps.Chosen && !none.matched {
+		return none
 	}
 	for _, l := range c.byRank() {
 		c.gpus.Number(l.catalog)
@@ -242,7 +246,7 @@ func (c *conversion) joining(l *log) join.Options {
 	l.chosen = selection.New(selection.Options{Name: c.Filter.Name, Caller: c.Filter.Caller, NVTX: c.Filter.NVTX, Shortest: uint64(c.Filter.MinDuration)})
 	return join.Options{
 		Selection: l.chosen, OfCalls: len(c.Filter.TIDs) > 0 || l.chosen.OfCalls(), Filter: l.filter, Threads: l.threads,
-		Offset: l.offset, IDs: &c.ids, Budget: c.held, Damaged: l.damage.Count > 0, Clock: l.clock,
+		Steps: c.Filter.Steps.Steps, Offset: l.offset, IDs: &c.ids, Budget: c.held, Damaged: l.damage.Count > 0, Clock: l.clock,
 	}
 }
 

@@ -20,9 +20,6 @@ type TraceOptions struct {
 	Format   *Format // nil for the first of Formats
 	Compress output.Compression
 
-	// StepRange is a glob: NVTX ranges with such names are the steps of a trace. "" is none.
-	StepRange string
-
 	// MaxBytes and MaxSlices bound the size of the trace: the newest events that fit are kept, or
 	// with Longest the longest slices. 0 is no bound.
 	MaxBytes  int64

@@ -29,6 +29,7 @@ type Filter struct {
 	Caller         string     // a glob for the callers of calls (selection.MatchCaller); limits calls, and the work that they caused
 	NVTX           string     // a glob for NVTX ranges: only calls and work in these ranges, and the ranges
 	MinDuration    time.Duration
+	Steps          Steps // limits time, if some are chosen
 }
 
 // limits says whether the filter may leave anything out.
@@ -38,12 +39,12 @@ func (f *Filter) limits() bool {
 
 // limitsRecords says whether the filter limits the records that are read.
 func (f *Filter) limitsRecords() bool {
-	return f.From > 0 || f.To > 0 || f.Last > 0 || len(f.PIDs)+len(f.TIDs)+len(f.Devices)+len(f.Streams) > 0 || !f.Ranks.Empty()
+	return f.From > 0 || f.To > 0 || f.Last > 0 || len(f.PIDs)+len(f.TIDs)+len(f.Devices)+len(f.Streams) > 0 || !f.Ranks.Empty() || f.Steps.Chosen
 }
 
 // resolve converts the filter to the log's own times and numbers; nil for a filter that selects
-// every record.
-func (f *Filter) resolve(l *log) (*tracelog.Filter, error) {
+// every record. none gathers the steps of the log, if some are chosen.
+func (f *Filter) resolve(l *log, none *NoStepError) (*tracelog.Filter, error) {
 	if !f.limitsRecords() {
 		return nil, nil
 	}
@@ -67,7 +68,12 @@ func (f *Filter) resolve(l *log) (*tracelog.Filter, error) {
 	if f.Last > 0 {
 		t.From = max(t.From, last-min(last, uint64(f.Last)))
 	}
-	t.TIDs, l.threads, err = l.namespaceTIDs(f.TIDs)
+	if t.TIDs, l.threads, err = l.namespaceTIDs(f.TIDs); err != nil {
+		return nil, err
+	}
+	if f.Steps.Chosen {
+		err = f.Steps.limit(l, t, none)
+	}
 	return t, err
 }
 

@@ -31,7 +31,7 @@ type Format struct {
 	Folder bool                   // the output is always a folder
 	Sized  bool                   // the output can be compressed, and kept below a size
 	Splits bool                   // the output can be cut into parts
-	Steps  bool                   // TraceOptions.StepRange is for this format
+	Steps  bool                   // it shows which ranges are the steps of Filter.Steps
 	Run    func(name string) bool // reports whether a name can be TraceOptions.Run; nil where no run is named
 	Memory int64                  // bytes that are needed beside the memory of a conversion
 
@@ -215,9 +215,6 @@ func newChrome(_ *conversion, o *TraceOptions, create output.Creator) (counting,
 	chrome := chromesink.Options{Open: func(p *timeline.Process) (io.Writer, error) {
 		return create(chromeName(p) + o.Format.Suffix(o.Compress))
 	}}
-	if o.StepRange != "" {
-		chrome.Step = func(name string) bool { return selection.Match(o.StepRange, name) }
-	}
 	if s := selection.New(selection.Options{Name: o.Filter.Name, Shortest: uint64(o.Filter.MinDuration)}); s != nil {
 		chrome.Shown = func(c *timeline.Call) bool {
 			return s.Slice(&timeline.Slice{Function: c.Function, Start: c.Start, End: c.End})

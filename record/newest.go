@@ -19,7 +19,7 @@ type Newest struct {
 	Last       time.Duration // the time that is kept; 0: everything
 	DiskLimit  uint64        // most bytes of it
 	Conditions []ring.Condition
-	Steps      ring.Steps
+	Steps      tracelog.Steps
 	CoolDown   time.Duration // least time between two files that conditions ask for
 	MaxFiles   int           // most files, without the one at the end
 	// Written is called for each file that is written while the recording goes on, with the options under

@@ -37,7 +37,7 @@ func convertCommand(con *console.Console) *cli.Command {
 			"Example: cudatrace convert app.cudatrace --from 'last 5s' -o end.pftrace\n" +
 			"Example: cudatrace convert app.cudatrace --split 100M\n" +
 			"Example: cudatrace convert rank*.cudatrace -o all.pftrace\n" +
-			"Example: cudatrace convert app.cudatrace --format chrome --step-range 'step*'\n" +
+			"Example: cudatrace convert app.cudatrace --format chrome --step step\n" +
 			"Example: cudatrace convert rank*.cudatrace --format parquet --run 4711 -o tables\n" +
 			"Example: ssh host cat app.cudatrace | cudatrace convert - -o app.pftrace",
 		Description: "Runs on any machine, without root, GPU or eBPF. A log that was cut off is converted up to " +
@@ -50,7 +50,7 @@ func convertCommand(con *console.Console) *cli.Command {
 			&cli.StringFlag{Category: outputGroup, Name: "output", Aliases: []string{"o"}, Usage: "write the trace to `OUT`, - for standard output (default: the log's name with " + either(suffixes(false)) + ", with a number if it is taken)"},
 			&cli.StringFlag{Category: outputGroup, Name: "format", Value: convert.Formats[0].Name, Usage: formatUsage()},
 			&cli.StringFlag{Category: outputGroup, Name: "run", Usage: "with --format parquet, the `NAME` of the run that the logs belong to (default: the run of the recording, which 'cudatrace info' shows, else the log's name)"},
-			&cli.StringFlag{Category: outputGroup, Name: "step-range", Usage: "with --format chrome, show NVTX ranges whose name matches `GLOB` as ProfilerStep#N, which some tools need"},
+			&cli.StringFlag{Name: oldStepFlag, Hidden: true},
 			&cli.StringFlag{Category: outputGroup, Name: "compress", Value: string(output.Gzip), Usage: "`gzip|none`: compression of the trace; https://ui.perfetto.dev opens both (default: none for an OUT of *.json, else gzip)"},
 		}, append(filterFlags(), sizeFlags()...)...),
 		Action: func(c *cli.Context) error { return runConvert(c, con) },
@@ -95,8 +95,8 @@ func runConvert(c *cli.Context, con *console.Console) error {
 	if errors.Is(err, convert.ErrNothing) {
 		return fmt.Errorf("nothing in %s matches %s; no %s", strings.Join(names, ", "), chosen(c, append(filterFlags(), sizeFlags()...)), o.Format.Written)
 	}
-	if none := (*convert.NoRangeError)(nil); errors.As(err, &none) {
-		return fmt.Errorf("%w; no %s", noRange(names, none), o.Format.Written)
+	if none := unmatched(names, err); none != nil {
+		return fmt.Errorf("%w; no %s", none, o.Format.Written)
 	}
 	if err != nil {
 		return err
@@ -272,13 +272,15 @@ func suffixes(all bool) (list []string) {
 	return list
 }
 
+// oldStepFlag is an option of earlier releases: an error says what to use instead.
+const oldStepFlag = "step-range"
+
 // formatFlags are the flags that are not for every format.
 var formatFlags = []struct {
 	name string
 	in   func(*convert.Format) bool
 }{
 	{"run", func(f *convert.Format) bool { return f.Run != nil }},
-	{"step-range", func(f *convert.Format) bool { return f.Steps }},
 	{"split", func(f *convert.Format) bool { return f.Splits }},
 	{"compress", func(f *convert.Format) bool { return f.Sized }},
 	{"max-size", func(f *convert.Format) bool { return f.Sized }},
@@ -289,7 +291,7 @@ var formatFlags = []struct {
 func formatOptions(c *cli.Context) (o convert.TraceOptions, err error) {
 	out := strings.TrimRight(c.String("output"), "/")
 	named, compress := convert.FormatOf(out)
-	o = convert.TraceOptions{Format: named, Compress: output.Compression(c.String("compress")), StepRange: c.String("step-range"), Run: c.String("run")}
+	o = convert.TraceOptions{Format: named, Compress: output.Compression(c.String("compress")), Run: c.String("run")}
 	if compress != "" && !c.IsSet("compress") {
 		o.Compress = compress
 	}
@@ -310,12 +312,14 @@ func formatOptions(c *cli.Context) (o convert.TraceOptions, err error) {
 		}
 	}
 	switch {
-	case c.IsSet("step-range") && o.StepRange == "":
-		return o, usagef(convertName, "convert: --step-range needs a value")
+	case c.IsSet(oldStepFlag):
+		return o, usagef(convertName, "convert: --step-range does not exist any more: --step names steps, without their numbers: --step step")
+	case c.IsSet("step") && !c.IsSet("steps") && !o.Format.Steps:
+		return o, usagef(convertName, "convert: --step needs --steps FIRST-LAST, or --format chrome")
 	case c.IsSet("run") && !o.Format.Run(o.Run):
 		return o, usagef(convertName, "convert: --run must be of letters, digits, '.', '-' and '_', not %q", o.Run)
 	}
-	return o, checkGlob(convertName, "step-range", o.StepRange)
+	return o, nil
 }
 
 // wrongFormat is the error of a flag that is not for a format, but for some others.

@@ -35,6 +35,8 @@ func filterFlags() []cli.Flag {
 		&cli.StringFlag{Category: partGroup, Name: "name", Usage: "only calls, kernels and ranges whose name matches `GLOB`: '*gemm*'"},
 		callerFlag("and the GPU work that they caused"),
 		&cli.StringFlag{Category: partGroup, Name: "nvtx", Usage: "only calls made in NVTX ranges whose name, or NAME@DOMAIN, matches `GLOB`, the GPU work that they caused, and these ranges: 'step*'"},
+		&cli.StringFlag{Category: partGroup, Name: "step", Usage: "NVTX ranges `NAME`, NAME@DOMAIN or NAME@* are the steps of --steps, of the report steps, and ProfilerStep#N with --format chrome"},
+		&cli.StringFlag{Category: partGroup, Name: "steps", Usage: "with --step, only the time of the steps `FIRST-LAST`: from the beginning of the one to the end of the other, by the number behind the name (step 7), or counted from 0"},
 		&cli.StringFlag{Category: partGroup, Name: "min-duration", Usage: "only events that last at least `TIME`: 10us"},
 	}
 }
@@ -75,7 +77,42 @@ func filterOptions(c *cli.Context) (convert.Filter, error) {
 			return f, usagef(c.Command.Name, "%s: --ranks %v", c.Command.Name, err)
 		}
 	}
+	if f.Steps, err = chosenSteps(c); err != nil {
+		return f, err
+	}
 	return f, filterTimes(c, &f)
+}
+
+// chosenSteps reads which ranges are steps, and which steps are shown.
+func chosenSteps(c *cli.Context) (s convert.Steps, err error) {
+	name := c.Command.Name
+	switch {
+	case c.IsSet("steps") && !c.IsSet("step"):
+		return s, usagef(name, "%s: --steps needs --step NAME, the name of the NVTX ranges that are steps", name)
+	case !c.IsSet("step"):
+		return s, nil
+	case !c.IsSet("steps") && (name == diffName || name == openName):
+		return s, usagef(name, "%s: --step needs --steps FIRST-LAST", name)
+	}
+	r, err := stepRange(c)
+	if err != nil {
+		return s, usagef(name, "%s: %v", name, err)
+	}
+	s.Name, s.Domain = r.Name, r.Domain
+	if s.Chosen = c.IsSet("steps"); !s.Chosen {
+		return s, nil
+	}
+	first, last, isRange := strings.Cut(strings.TrimSpace(c.String("steps")), "-")
+	if !isRange {
+		last = first
+	}
+	var errs [2]error
+	s.First, errs[0] = strconv.ParseInt(first, 10, 64)
+	s.Last, errs[1] = strconv.ParseInt(last, 10, 64)
+	if cmp.Or(errs[:]...) != nil || s.First < 0 || s.Last < s.First {
+		return s, usagef(name, "%s: --steps %q are no steps: write 100-110 or 100", name, c.String("steps"))
+	}
+	return s, nil
 }
 
 // callerFlag is the flag that selects calls by their callers. belongs names the other records that
@@ -219,6 +256,27 @@ func leftOut(l *convert.LeftOut, f *convert.Format) string {
 		return "the filter left nothing out"
 	}
 	return strings.Join(parts, "; ")
+}
+
+// unmatched words the error of logs that have no NVTX range or no step of a filter; nil is any other error.
+func unmatched(logs []string, err error) error {
+	var ranges *convert.NoRangeError
+	var steps *convert.NoStepError
+	switch {
+	case errors.As(err, &ranges):
+		return noRange(logs, ranges)
+	case errors.As(err, &steps):
+		return noStep(logs, steps)
+	}
+	return nil
+}
+
+// noStep says that logs have none of the chosen steps, and which there are.
+func noStep(logs []string, e *convert.NoStepError) error {
+	if e.Found == 0 {
+		return fmt.Errorf("--step %s: %s has no such NVTX ranges", e.Name, strings.Join(logs, ", "))
+	}
+	return fmt.Errorf("--steps %d-%d: the steps of %s are %d to %d", e.First, e.Last, strings.Join(logs, ", "), e.Low, e.High)
 }
 
 // noRange says that no NVTX range of logs matches a filter, and which ranges there are.

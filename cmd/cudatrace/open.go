@@ -71,6 +71,9 @@ func runOpen(c *cli.Context, con *console.Console) error {
 	if errors.Is(err, convert.ErrNothing) {
 		return fmt.Errorf("nothing in %s matches %s; there is nothing to open", c.Args().First(), chosen(c, filterFlags()))
 	}
+	if none := unmatched(c.Args().Slice(), err); none != nil {
+		return none
+	}
 	if err != nil {
 		return err
 	}

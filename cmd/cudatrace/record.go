@@ -98,7 +98,7 @@ func recordFlags() []cli.Flag {
 		&cli.BoolFlag{Category: whenGroup, Name: "from-start", Usage: "count -d and --delay from the program's start"},
 		&cli.StringFlag{Category: whenGroup, Name: "last", Usage: "keep only the last `TIME` of the recording, 1s to 24h: a file is written at the end, on SIGUSR2, when a process crashes, and on --trigger"},
 		&cli.StringSliceFlag{Category: whenGroup, Name: "trigger", Usage: "with --last, write a file when `CONDITION` holds: call-failed, 'call>TIME', 'kernel>TIME' or 'step>FACTOR' (repeatable)"},
-		&cli.StringFlag{Category: whenGroup, Name: "step", Usage: "NVTX ranges `NAME`, NAME@DOMAIN or NAME@* are the steps of 'step>FACTOR': one that takes more than FACTOR times the median"},
+		&cli.StringFlag{Category: whenGroup, Name: "step", Usage: "NVTX ranges `NAME`, NAME@DOMAIN or NAME@* are the steps of 'step>FACTOR', with a number (step 7) or without: one that takes more than FACTOR times the median"},
 		&cli.StringFlag{Name: oldStepsFlag, Hidden: true},
 		&cli.StringFlag{Category: whenGroup, Name: "cool-down", Usage: "with --trigger, write no second file within `TIME` (default: that of --last)"},
 		&cli.StringFlag{Category: whenGroup, Name: "capture-range", Value: "none", Usage: "`cudaProfilerApi|nvtx:NAME|none`: record only between cudaProfilerStart and cudaProfilerStop, or in NVTX ranges NAME, NAME@DOMAIN or NAME@* (any domain), or everything"},
@@ -285,7 +285,7 @@ func recordRange(c *cli.Context, o *record.Options) (err error) {
 	name, nvtx := strings.CutPrefix(value, "nvtx:")
 	switch {
 	case c.IsSet(oldStepsFlag):
-		return usagef(recordName, "record: --steps does not exist any more: --capture-range nvtx:NAME records a range around the steps")
+		return usagef(recordName, "record: --steps is for reading a log, 'cudatrace convert LOG --step NAME --steps FIRST-LAST': record all steps, or with --capture-range a range around some")
 	case nvtx && len(o.PIDs) > 0:
 		return usagef(recordName, "record: -p does not see NVTX ranges: --capture-range nvtx: needs a program to run")
 	case nvtx && c.String("gpu") == string(record.GPUNone):
@@ -412,7 +412,7 @@ func recordTriggers(c *cli.Context, o *record.Options) error {
 		if err != nil {
 			return err
 		}
-		o.Steps = ring.Steps{Name: steps.Name, Domain: steps.Domain}
+		o.Steps = tracelog.Steps{Name: steps.Name, Domain: steps.Domain}
 	}
 	return nil
 }

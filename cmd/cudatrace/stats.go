@@ -13,7 +13,6 @@ import (
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/stats"
 	"github.com/cudatrace/cudatrace/convert/stats/findings"
-	"github.com/cudatrace/cudatrace/convert/stats/ranks"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/record/figures"
 )
@@ -37,7 +36,6 @@ func statsCommand(con *console.Console) *cli.Command {
 			&cli.StringFlag{Category: outputGroup, Name: "report", Usage: "only these `REPORTS`: kernels,calls; 'all' shows the details too: " + strings.Join(stats.Details(), ", ") + " (default: all in json and csv, else all but the details)"},
 			&cli.StringFlag{Category: outputGroup, Name: "sort", Usage: "sort by the column with this `KEY` of the JSON: count, median_ns (default: the time, bytes or count that matters most)"},
 			&cli.StringFlag{Category: outputGroup, Name: "top", Usage: "only the first `N` rows of each report, 0 for all (default: 10, in json and csv all)"},
-			&cli.StringFlag{Category: outputGroup, Name: "step", Usage: "NVTX ranges `NAME`, NAME@DOMAIN or NAME@* are the steps of the report steps"},
 			&cli.StringFlag{Category: outputGroup, Name: "headers", Value: "cudatrace", Usage: "`cudatrace|nsys`: names of the columns in csv; nsys writes the reports that Nsight Systems has too, as it writes them"},
 		}, append(findingFlags(), filterFlags()...)...),
 		Action: func(c *cli.Context) error { return runStats(c, con) },
@@ -54,7 +52,6 @@ type statsOptions struct {
 	top     int
 	filter  convert.Filter
 	limits  findings.Thresholds
-	steps   ranks.Steps
 }
 
 func runStats(c *cli.Context, con *console.Console) error {
@@ -79,11 +76,11 @@ func runStats(c *cli.Context, con *console.Console) error {
 	}
 	bar := con.Progress()
 	sink := stats.NewWith(o.limits)
-	sink.Compare(o.steps)
+	sink.Compare(o.filter.Steps.Name)
 	all, err := convert.SomeTimeline(logs, convert.Options{Filter: o.filter, Progress: bar.Show}, sink)
 	bar.Done()
-	if none := (*convert.NoRangeError)(nil); errors.As(err, &none) {
-		return noRange(names, none)
+	if none := unmatched(names, err); none != nil {
+		return none
 	}
 	if errors.Is(err, convert.ErrNothing) {
 		return fmt.Errorf("nothing in %s matches %s", strings.Join(names, ", "), chosen(c, filterFlags()))
@@ -122,13 +119,6 @@ func readStatsOptions(c *cli.Context) (o statsOptions, err error) {
 	}
 	if o.limits, err = findingOptions(c); err != nil {
 		return o, err
-	}
-	if c.IsSet("step") {
-		r, err := stepRange(c)
-		if err != nil {
-			return o, usagef(statsName, "stats: %v", err)
-		}
-		o.steps = ranks.Steps{Name: r.Name, Domain: r.Domain}
 	}
 	o.filter, err = filterOptions(c)
 	return o, err

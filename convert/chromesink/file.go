@@ -22,7 +22,6 @@ type file struct {
 	more    bool               // an event has been written
 	taken   map[uint32]numbers // by process number
 	known   map[uint32]bool    // GPUs that have been described, by the process's number
-	steps   int                // ranges that became ProfilerStep
 }
 
 // A clock converts times to those of the trace: time since a base that all traces of some months

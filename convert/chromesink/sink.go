@@ -16,9 +16,6 @@ type Options struct {
 	// Shown says of the call of a piece of work whether the timeline has it; nil is every call. Work
 	// without its call has no arrow.
 	Shown func(*timeline.Call) bool
-	// Step says of the name of an NVTX range whether the range is a step: it is shown as
-	// ProfilerStep#N. nil is no step.
-	Step func(name string) bool
 }
 
 // A Sink writes a file for each process.

@@ -257,19 +257,17 @@ func TestCorrelationOfSeveralCalls(t *testing.T) {
 	expect(t, got, "call at 0.010: correlation 5", "s 5 at 0.010", "call at 0.030: correlation <nil>", "f 5 at 0.015", "f 5 at 0.035")
 }
 
-// Ranges that match are steps, in the order of their starts. A range whose end comes later is
-// written then.
+// A range that is a step has the step's number. A range whose end comes later is written then.
 func TestSteps(t *testing.T) {
-	step := func(name string) bool { return strings.HasPrefix(name, "step") }
-	begin := func(name string, start, end uint64, open bool) *timeline.SpanBegin {
-		return &timeline.SpanBegin{Track: ranges, Span: timeline.Span{Name: name, Start: start, End: end, Open: open}}
+	begin := func(step *timeline.Step, start, end uint64, open bool) *timeline.SpanBegin {
+		return &timeline.SpanBegin{Track: ranges, Span: timeline.Span{Name: "forward", Start: start, End: end, Open: open, Ranges: &timeline.RangeStack{Range: &timeline.Range{Step: step}}}}
 	}
 	end := func(at uint64) *timeline.SpanEnd { return &timeline.SpanEnd{Track: ranges, Time: at} }
-	tr := traced(t, Options{Step: step},
-		begin("step a", 10, 0, true), begin("forward", 11, 12, false), end(12), end(20), begin("step b", 20, 30, false), end(30),
+	tr := traced(t, Options{},
+		begin(&timeline.Step{Number: 7}, 10, 0, true), begin(nil, 11, 12, false), end(12), end(20), begin(&timeline.Step{Number: 8}, 20, 30, false), end(30),
 		end(31), // of a range that began before the log
 		&timeline.Instant{Track: ranges, Span: timeline.Span{Name: "step mark", Start: 15}})
-	expect(t, tr.slices("user_annotation"), "forward 30/10000030 0.011+0.001", "ProfilerStep#0 30/10000030 0.010+0.010", "ProfilerStep#1 30/10000030 0.020+0.010")
+	expect(t, tr.slices("user_annotation"), "forward 30/10000030 0.011+0.001", "ProfilerStep#7 30/10000030 0.010+0.010", "ProfilerStep#8 30/10000030 0.020+0.010")
 }
 
 // Each process has its own file, with its devices; remarks on the recording are in all of them. A
@@ -393,7 +391,7 @@ func FuzzNames(f *testing.F) {
 		sl.Arguments, sl.Kernel, sl.Caller = &timeline.Arguments{Args: []uint64{dur, start}}, &timeline.Kernel{Name: name}, &timeline.Caller{Module: name, Symbol: name}
 		work := kernel(start, dur)
 		work.Shape.Kernel.Name = name
-		all := files(t, Options{Step: func(n string) bool { return len(n)%2 == 0 }},
+		all := files(t, Options{},
 			&timeline.Recording{Monotonic: start, Realtime: dur, Start: start}, &timeline.GPUs{List: []timeline.GPU{{Name: name}}}, c,
 			&timeline.Slices{Thread: th, List: []timeline.Slice{sl}},
 			&timeline.WorkList{Stream: &timeline.Stream{Context: c, Name: name}, List: []timeline.Work{work}},

@@ -31,10 +31,14 @@ var overheadNames = map[string]string{
 }
 
 // A span is an open span of a track.
-type span struct {
-	timeline.Span
-	step   int  // N of ProfilerStep#N
-	isStep bool // the span is a step
+type span struct{ timeline.Span }
+
+// stepOn returns the step that an NVTX range on a track is, nil for other spans: it is shown as ProfilerStep#N.
+func (sp *span) stepOn(t *timeline.Track) *timeline.Step {
+	if t.Category != timeline.NVTX || sp.Ranges == nil {
+		return nil
+	}
+	return sp.Ranges.Step
 }
 
 // trackRow returns the row of a track, nil without a file. It stands beside the track's stream or
@@ -68,10 +72,6 @@ func (s *Sink) spanBegin(e *timeline.SpanBegin) {
 	}
 	sp := &span{Span: e.Span}
 	sp.Args = slices.Clone(e.Args)
-	if e.Track.Category == timeline.NVTX && s.options.Step != nil && s.options.Step(e.Name) {
-		sp.step, sp.isStep = r.file.steps, true
-		r.file.steps++
-	}
 	s.spans[e.Track] = append(s.spans[e.Track], sp)
 	if !sp.Open {
 		r.span(e.Track, sp)
@@ -94,16 +94,16 @@ func (s *Sink) spanEnd(e *timeline.SpanEnd) {
 }
 
 func (r *row) span(t *timeline.Track, sp *span) {
-	name := sp.Name
+	name, step := sp.Name, sp.stepOn(t)
 	switch {
-	case sp.isStep:
-		name = fmt.Sprintf("ProfilerStep#%d", sp.step)
+	case step != nil:
+		name = fmt.Sprintf("ProfilerStep#%d", step.Number)
 	case t.Category == timeline.CUPTI:
 		name = cmp.Or(overheadNames[name], name)
 	}
 	f := r.file
 	o := f.slice(spanCategory(t.Category), name, r.pid, r.first().tid, sp.Start, sp.End)
-	if sp.isStep {
+	if step != nil {
 		o.string("range", sp.Name)
 	}
 	details(&o, sp.Args)

@@ -36,7 +36,7 @@ type marker struct {
 func newEvents(j *Joiner) *events {
 	e := &events{
 		catalog: j.catalog, wanted: &j.wanted, programs: j.programs, byPID: j.byPID, found: &j.Found,
-		spans:   spanOutput{emitter: j.out, selection: j.options.Selection},
+		spans:   spanOutput{emitter: j.out, selection: j.options.Selection, steps: j.options.Steps},
 		memory:  newMemoryUsage(j.out),
 		markers: ordered.NewList(func(a, b *marker) bool { return markerBefore(&a.Marker, &b.Marker) }),
 	}

@@ -15,6 +15,7 @@ import (
 // Options are the options for joining a log.
 type Options struct {
 	Selection *selection.Selection // selects the part that is shown; nil for everything
+	Steps     tracelog.Steps       // names the NVTX ranges that are steps
 	OfCalls   bool                 // show only GPU work that has a call
 	Filter    *tracelog.Filter     // selects the part of the log that is read; nil for everything
 	Threads   merge.Threads        // selected by the filter

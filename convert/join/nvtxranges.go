@@ -31,6 +31,7 @@ type nvtxRanges struct {
 	held    int                      // spans that wait to be put on a thread's track
 	stacks  rangeStacks
 	nccl    ncclCalls
+	counted int64 // steps whose names have no number
 }
 
 // A laneKey identifies a thread's track for a domain.
@@ -111,13 +112,26 @@ func (r *nvtxRanges) start(m *tracelog.Marker) {
 	sp := r.begin(m)
 	sp.Open = true
 	l := r.lanes[laneKey{m.TID, m.Domain}]
-	of := &timeline.Range{Thread: l.track.Thread, Name: sp.Name, Domain: m.Domain}
+	of := &timeline.Range{Thread: l.track.Thread, Name: sp.Name, Domain: m.Domain, Step: r.step(m)}
 	if m.Domain == ncclDomain {
 		r.nccl.Begin(m.TID, of)
 		sp.Args = of.NCCL.Details(sp.Args)
 	}
 	sp.Ranges = r.stacks.begin(m.TID, of, m.Time)
 	r.open[m.ID] = &openRange{sp, laneKey{m.TID, m.Domain}, of}
+}
+
+// step returns the step that a range is, nil for none.
+func (r *nvtxRanges) step(m *tracelog.Marker) *timeline.Step {
+	n, is := r.out.steps.Number(m.Name, m.Domain)
+	if !is {
+		return nil
+	}
+	if n == tracelog.Counted {
+		n = r.counted
+		r.counted++
+	}
+	return &timeline.Step{Number: n}
 }
 
 // begin makes a span at its marker's place.

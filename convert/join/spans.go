@@ -5,6 +5,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/selection"
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
 // Spans are records that are not calls, on tracks beside the calls: NVTX ranges and marks, the time that CUPTI took for
@@ -15,7 +16,8 @@ import (
 type spanOutput struct {
 	emitter   emitter
 	selection *selection.Selection
-	from, to  uint64 // spans that end before From, or begin after To, are not shown; To 0 is no limit
+	steps     tracelog.Steps // which NVTX ranges are steps
+	from, to  uint64         // spans that end before From, or begin after To, are not shown; To 0 is no limit
 }
 
 // shows says whether a span of a track is shown. A span that has not ended ends late enough.

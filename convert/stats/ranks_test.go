@@ -16,8 +16,8 @@ import (
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/stats"
-	"github.com/cudatrace/cudatrace/convert/stats/ranks"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
+	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
 // rankTables returns the reports of the logs of ranks by name.
@@ -28,8 +28,8 @@ func rankTables(t testing.TB, logs []*logtest.RankLog) map[string]*table.Table {
 		list = append(list, convert.Log{Name: fmt.Sprintf("rank%d", l.Rank), Open: logtest.InMemory(l.Data)})
 	}
 	s := stats.New()
-	s.Compare(ranks.Steps{Name: "step"})
-	if _, err := convert.Timeline(list, convert.Options{}, s); err != nil {
+	s.Compare("step")
+	if _, err := convert.Timeline(list, convert.Options{Filter: convert.Filter{Steps: convert.Steps{Steps: tracelog.Steps{Name: "step"}}}}, s); err != nil {
 		t.Fatal(err)
 	}
 	all := make(map[string]*table.Table)

@@ -32,8 +32,8 @@ type clock struct{ start uint64 }
 // since returns a time in ns from the start of the recording.
 func (c *clock) since(at uint64) uint64 { return at - min(at, c.start) }
 
-// Compare says which NVTX ranges are the steps of the ranks.
-func (s *Sink) Compare(steps ranks.Steps) { s.ranks.Steps = steps }
+// Compare names the NVTX ranges that are steps of the timeline, and are compared among ranks.
+func (s *Sink) Compare(steps string) { s.ranks.Steps = steps }
 
 // Ranks is the number of ranks of a distributed program that used a GPU.
 func (s *Sink) Ranks() int { return s.ranks.Ranks() }

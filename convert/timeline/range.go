@@ -8,10 +8,14 @@ type Range struct {
 	Thread *Thread
 	Name   string
 	Domain string     // "" for NVTX's default domain
+	Step   *Step      // the step of the program that the range is; nil for none
 	NCCL   *NCCL      // what a call of NCCL says in the payload of its range; nil for none
 	Group  *NCCLGroup // the calls of NCCL whose kernels are launched in the range, for who joins calls and work; nil for none
 	length atomic.Uint64
 }
+
+// A Step is a step of a program, such as one of a training loop.
+type Step struct{ Number int64 }
 
 // Ended says how long the range was open.
 func (r *Range) Ended(dur uint64) { r.length.Store(End(dur, 1)) }

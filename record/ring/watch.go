@@ -13,16 +13,11 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// Steps names the NVTX ranges that are steps.
-type Steps struct {
-	Name, Domain string // Domain "*" stands for any
-}
-
 // A Watch holds the records of a ring against conditions, as they reach the disk.
 type Watch struct {
 	ring       *Ring
 	conditions []Condition
-	steps      Steps
+	steps      tracelog.Steps
 	calls      tracelog.Kind // KindCall, or KindAPI where CUPTI records the calls
 
 	segment   *segment // that is read
@@ -42,7 +37,7 @@ type held struct {
 }
 
 // NewWatch returns a watch over the records from now on. calls is the kind of the records of calls.
-func NewWatch(r *Ring, list []Condition, steps Steps, calls tracelog.Kind) *Watch {
+func NewWatch(r *Ring, list []Condition, steps tracelog.Steps, calls tracelog.Kind) *Watch {
 	return &Watch{ring: r, conditions: list, steps: steps, calls: calls,
 		functions: map[uint32]tracelog.Function{}, callers: map[uint32]string{}, flushed: map[uint32]uint64{}, pace: newPace()}
 }
@@ -293,10 +288,10 @@ type pace struct {
 func newPace() pace { return pace{begun: map[openKey]uint64{}} }
 
 // marker takes a marker, and says in words if a step took longer than the median by a factor.
-func (p *pace) marker(m *tracelog.Marker, steps Steps, factor float64) (why string) {
+func (p *pace) marker(m *tracelog.Marker, steps tracelog.Steps, factor float64) (why string) {
 	k := openKey{tracelog.KindMarker, m.PID, uint64(m.ID)}
 	if m.Flags&tracelog.MarkerStart != 0 {
-		if m.Name == steps.Name && (steps.Domain == "*" || m.Domain == steps.Domain) && len(p.begun) < mostBegun {
+		if _, is := steps.Number(m.Name, m.Domain); is && len(p.begun) < mostBegun {
 			p.begun[k] = m.Time
 		}
 		return ""

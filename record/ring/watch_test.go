@@ -1,6 +1,7 @@
 package ring
 
 import (
+	"fmt"
 	"os"
 	"strconv"
 	"testing"
@@ -75,7 +76,7 @@ func TestWatch(t *testing.T) {
 			t.Fatal(err)
 		}
 		b := newBench(t, 8*time.Second, 1<<30)
-		w := NewWatch(b.ring, []Condition{condition}, Steps{}, c.calls)
+		w := NewWatch(b.ring, []Condition{condition}, tracelog.Steps{}, c.calls)
 		for _, x := range []tracelog.Record{function, &tracelog.Function{ID: 4, Name: "cuMemAlloc_v2", Library: "driver"},
 			&tracelog.Caller{ID: 7, Function: "cudaMalloc"}, &tracelog.Caller{ID: 8, Function: "cudaLaunchKernel"}} {
 			b.add(x)
@@ -105,7 +106,7 @@ func TestWatchCallers(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := newBench(t, 8*time.Second, 1<<30)
-	w := NewWatch(b.ring, []Condition{condition}, Steps{}, tracelog.KindCall)
+	w := NewWatch(b.ring, []Condition{condition}, tracelog.Steps{}, tracelog.KindCall)
 	defer w.Close()
 	b.add(&tracelog.Function{ID: 4, Name: "cuMemAlloc_v2", Library: "driver"})
 	for i, c := range []struct {
@@ -131,7 +132,7 @@ func TestWatchCallers(t *testing.T) {
 // TestWatchClosed looks after the end of the recording.
 func TestWatchClosed(t *testing.T) {
 	b := newBench(t, 8*time.Second, 1<<30)
-	w := NewWatch(b.ring, nil, Steps{}, tracelog.KindCall)
+	w := NewWatch(b.ring, nil, tracelog.Steps{}, tracelog.KindCall)
 	if _, err := w.Look(); err != nil {
 		t.Error(err)
 	}
@@ -155,12 +156,12 @@ func TestPace(t *testing.T) {
 	step := func(name, domain string, took uint64) string {
 		id++
 		m := tracelog.Marker{PID: 1, TID: 2, ID: id, Flags: tracelog.MarkerStart, Time: at, Name: name, Domain: domain}
-		p.marker(&m, Steps{Name: "step", Domain: "d"}, 2)
+		p.marker(&m, tracelog.Steps{Name: "step", Domain: "d"}, 2)
 		at += took
-		return p.marker(&tracelog.Marker{PID: 1, TID: 2, ID: id, Flags: tracelog.MarkerEnd, Time: at}, Steps{Name: "step", Domain: "d"}, 2)
+		return p.marker(&tracelog.Marker{PID: 1, TID: 2, ID: id, Flags: tracelog.MarkerEnd, Time: at}, tracelog.Steps{Name: "step", Domain: "d"}, 2)
 	}
 	for i := range 200 {
-		if why := step("step", "d", 1e6+uint64(i)); why != "" {
+		if why := step(fmt.Sprintf("step %d", i), "d", 1e6+uint64(i)); why != "" {
 			t.Errorf("step %d: %s", i, why)
 		}
 	}

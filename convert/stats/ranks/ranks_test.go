@@ -316,29 +316,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-func TestStepNumbers(t *testing.T) {
-	t.Parallel()
-	for name, want := range map[string]int64{"step 7": 7, "step_12": 12, "step#0": 0, "step": next, "step, batch 3": next, "step 7, batch 3": 7,
-		"steps": -2, "step 7a": -2, "my step 7": -2, "step 12345678901": -2, "step -": -2} {
-		n, is := Steps{Name: "step"}.number(name, "")
-		if !is {
-			n = -2
-		}
-		if n != want {
-			t.Errorf("%q is %d, want %d", name, n, want)
-		}
-	}
-	for domain, want := range map[string]bool{"": false, "d": true, "*": true} {
-		if _, is := (Steps{Name: "step", Domain: domain}).number("step 1", "d"); is != want {
-			t.Errorf("domain %q: %t", domain, is)
-		}
-	}
-	if _, is := (Steps{}).number("", ""); is {
-		t.Error("a range without a name is a step of no name")
-	}
-}
-
-// Steps without numbers are counted on each rank; one that has not ended, and a number that comes again, do not count. A step of two hosts
+// A step that has not ended, and a number that comes again, do not count. A step of two hosts
 // whose clocks differ by less than they may be wrong has no last rank.
 func TestSteps(t *testing.T) {
 	t.Parallel()
@@ -346,20 +324,20 @@ func TestSteps(t *testing.T) {
 	exact.Bound(0, true)
 	near.Bound(100, true)
 	j := newJob(2, exact, near)
-	j.Steps = Steps{Name: "step"}
-	span := func(rank int, name string, start, end uint64, args ...timeline.Detail) {
+	j.Steps = "step"
+	span := func(rank int, number int64, start, end uint64, args ...timeline.Detail) {
 		track := &timeline.Track{Process: j.streams[rank].Context.Process, Name: "NVTX", Category: timeline.NVTX}
-		j.Begin(&timeline.SpanBegin{Track: track, Span: timeline.Span{Name: name, Start: start, Args: args}})
+		j.Begin(&timeline.SpanBegin{Track: track, Span: timeline.Span{Start: start, Args: args, Ranges: &timeline.RangeStack{Range: &timeline.Range{Step: &timeline.Step{Number: number}}}}})
 		j.Begin(&timeline.SpanBegin{Track: track, Span: timeline.Span{Name: "inner", Start: start}})
 		j.End(&timeline.SpanEnd{Track: track, Time: end - 1})
 		j.End(&timeline.SpanEnd{Track: track, Time: end})
 	}
-	span(0, "step", 1000, 2000)
-	span(0, "step", 2000, 3000)
-	span(1, "step", 1000, 2050)
-	span(1, "step", 2050, 3200)
-	span(1, "step 0", 9000, 9900)
-	span(0, "step 5", 9000, 9900, timeline.Detail{Name: "unfinished"})
+	span(0, 0, 1000, 2000)
+	span(0, 1, 2000, 3000)
+	span(1, 0, 1000, 2050)
+	span(1, 1, 2050, 3200)
+	span(1, 0, 9000, 9900)
+	span(0, 5, 9000, 9900, timeline.Detail{Name: "unfinished"})
 	table := j.StepTable()
 	var got []string
 	for _, row := range table.Rows {

@@ -3,38 +3,13 @@ package ranks
 import (
 	"cmp"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
-// Steps names the NVTX ranges that are steps. The zero Steps names none.
-type Steps struct{ Name, Domain string }
-
-// next is the number of a step without one behind its name.
-const next = -1
-
-// number says whether a range is a step, and its number: that behind the name ("step 7", "step_7", "step#7"), or next. PyTorch adds further facts
-// behind a comma.
-func (s Steps) number(name, domain string) (n int64, is bool) {
-	rest, named := strings.CutPrefix(name, s.Name)
-	if !named || s.Name == "" || s.Domain != "*" && s.Domain != domain {
-		return 0, false
-	}
-	rest, _, _ = strings.Cut(rest, ",")
-	if rest == "" {
-		return next, true
-	}
-	digits := strings.TrimLeft(rest, " _-#:=./")
-	n, err := strconv.ParseInt(digits, 10, 64)
-	return n, err == nil && n >= 0 && len(digits) <= 10
-}
-
 // steps are the steps of all ranks.
 type steps struct {
 	open  map[*timeline.Track][]openStep // innermost last
-	next  map[*Process]int64
 	list  map[stepKey]*step
 	parts int
 	more  uint64 // steps of ranks beyond maxStepParts
@@ -68,22 +43,16 @@ type stepPart struct {
 
 // Begin takes the beginning of a span.
 func (c *Collector) Begin(e *timeline.SpanBegin) {
-	if e.Track.Category != timeline.NVTX || c.Steps.Name == "" {
+	if e.Track.Category != timeline.NVTX || c.Steps == "" {
 		return
 	}
 	s := &c.steps
 	if s.open == nil {
-		s.open, s.next, s.list = make(map[*timeline.Track][]openStep), make(map[*Process]int64), make(map[stepKey]*step)
+		s.open, s.list = make(map[*timeline.Track][]openStep), make(map[stepKey]*step)
 	}
-	_, domain, _ := strings.Cut(e.Track.Name, ": ")
-	n, is := c.Steps.number(e.Name, domain)
-	switch {
-	case !is:
-		n = -1
-	case n == next:
-		p := c.Process(e.Track.Process)
-		n = s.next[p]
-		s.next[p]++
+	n := int64(-1)
+	if e.Ranges != nil && e.Ranges.Step != nil {
+		n = e.Ranges.Step.Number
 	}
 	if slices.ContainsFunc(e.Args, func(d timeline.Detail) bool { return d.Name == "unfinished" }) {
 		n = -1

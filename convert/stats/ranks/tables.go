@@ -230,7 +230,7 @@ func (c *Collector) StepTable() *table.Table {
 	if c.steps.more > 0 {
 		t.Notes = append(t.Notes, figures.Count(c.steps.more, "step of a rank is", "steps of ranks are")+" left out: there are more than "+figures.Group(maxStepParts))
 	}
-	if t.Reason = "no NVTX ranges " + c.Steps.Name; c.Steps.Name == "" {
+	if t.Reason = "no NVTX ranges " + c.Steps; c.Steps == "" {
 		t.Reason = "--step NAME says which NVTX ranges are steps"
 	}
 	t.Sort("spread_ns")
@@ -257,7 +257,7 @@ func (c *Collector) stepRow(x *step) []any {
 		last, by = number(p.of), late
 	}
 	n := len(sorted)
-	return []any{fmt.Sprintf("%s %d", c.Steps.Name, x.number), uint64(x.number), uint64(n), c.clock(first), sorted[0], sorted[(n-1)/2], sorted[n-1], sorted[n-1] - sorted[0],
+	return []any{fmt.Sprintf("%s %d", c.Steps, x.number), uint64(x.number), uint64(n), c.clock(first), sorted[0], sorted[(n-1)/2], sorted[n-1], sorted[n-1] - sorted[0],
 		number(x.slowest().of), last, by, ranks, lengths}
 }
 

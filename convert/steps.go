@@ -1,0 +1,146 @@
+package convert
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/cudatrace/cudatrace/record/figures"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// Steps names the NVTX ranges that are steps. It may choose some of them by number.
+type Steps struct {
+	tracelog.Steps
+	Chosen      bool // only the time from the beginning of step First to the end of step Last is shown
+	First, Last int64
+}
+
+// A NoStepError is the error of logs that have none of the chosen steps.
+type NoStepError struct {
+	Steps
+	Found     int   // steps that the logs have
+	Low, High int64 // their numbers
+	matched   bool  // some are chosen
+}
+
+func (e *NoStepError) Error() string {
+	if e.Found == 0 {
+		return fmt.Sprintf("there are no NVTX ranges %s", e.Name)
+	}
+	return fmt.Sprintf("there are no steps %d to %d: the steps %s are %d to %d", e.First, e.Last, e.Name, e.Low, e.High)
+}
+
+// mostSteps bounds the steps of a log that are looked at.
+const mostSteps = 1 << 20
+
+// A stepRange is a range that is a step.
+type stepRange struct {
+	stepKey
+	number int64
+	start  uint64
+}
+
+// A stepKey identifies a range in a log while it is open.
+type stepKey struct{ pid, id uint32 }
+
+// limit limits a log's filter to the time of the chosen steps, from the beginning of the first one in any process to the end of the last one. Of a
+// log without such steps it leaves nothing. none gathers the steps that there are.
+func (s *Steps) limit(l *log, f *tracelog.Filter, none *NoStepError) error {
+	all, err := s.ranges(l, *f)
+	if err != nil {
+		return err
+	}
+	chosen := make(map[stepKey]stepRange)
+	known := make(map[stepRange]bool) // a number that comes again, as in each epoch, is not chosen
+	from := uint64(1)
+	for _, r := range all {
+		if none.Found == 0 {
+			none.Low, none.High = r.number, r.number
+		}
+		none.Found, none.Low, none.High = none.Found+1, min(none.Low, r.number), max(none.High, r.number)
+		numbered := stepRange{stepKey: stepKey{pid: r.pid}, number: r.number}
+		if r.number < s.First || r.number > s.Last || known[numbered] {
+			continue
+		}
+		if known[numbered] = true; len(chosen) == 0 || r.start < from {
+			from = r.start
+		}
+		chosen[r.stepKey] = r
+	}
+	to := uint64(1)
+	open := len(chosen)
+	none.matched = none.matched || open > 0
+	err = l.markers(*f, func(m *tracelog.Marker) error {
+		key := stepKey{m.PID, m.ID}
+		if r, is := chosen[key]; is && m.Flags&tracelog.MarkerEnd != 0 && m.Time >= r.start {
+			to, open = max(to, m.Time), open-1
+			delete(chosen, key)
+		}
+		return nil
+	})
+	f.From = max(f.From, from)
+	if open == 0 && (f.To == 0 || to < f.To) { // a step that has not ended goes on to the end of the recording
+		f.To = to
+	}
+	return err
+}
+
+// ranges returns the ranges of a log that are steps, by process and in the order in which they begin.
+func (s *Steps) ranges(l *log, f tracelog.Filter) (all []stepRange, err error) {
+	err = l.markers(f, func(m *tracelog.Marker) error {
+		n, is := s.Number(m.Name, m.Domain)
+		switch {
+		case !is || m.Flags&tracelog.MarkerStart == 0:
+			return nil
+		case len(all) == mostSteps:
+			return fmt.Errorf("%s has more than %s ranges that are steps", l.Name, figures.Group(mostSteps))
+		}
+		all = append(all, stepRange{stepKey{m.PID, m.ID}, n, m.Time})
+		return nil
+	})
+	slices.SortFunc(all, func(a, b stepRange) int {
+		return cmp.Or(cmp.Compare(a.pid, b.pid), cmp.Compare(a.start, b.start), cmp.Compare(a.id, b.id))
+	})
+	counted := int64(0)
+	for i := range all {
+		if i > 0 && all[i].pid != all[i-1].pid {
+			counted = 0
+		}
+		if all[i].number == tracelog.Counted {
+			all[i].number = counted
+			counted++
+		}
+	}
+	return all, err
+}
+
+// markers calls take for each marker of a log that a filter selects, whatever its time.
+func (l *log) markers(f tracelog.Filter, take func(*tracelog.Marker) error) error {
+	r, err := l.Open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	f.From, f.To, f.Kinds = 0, 0, []tracelog.Kind{tracelog.KindMarker}
+	if err := r.Select(f); err != nil {
+		return err
+	}
+	for r.Next() {
+		b := r.Block()
+		for i := range b.N {
+			var m tracelog.Marker
+			if b.Kind != tracelog.KindMarker || !f.Match(b, i) {
+				continue
+			}
+			m.Read(b, i)
+			if err := take(&m); err != nil {
+				return err
+			}
+		}
+	}
+	if err := r.Err(); err != nil && !tracelog.IsDamage(err) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,100 @@
+package convert
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/convert/timeline/timelinetest"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// stepsLog is the log of a process whose steps are ranges of these names: step i lasts from 1000*i to 1000*i+500, with a call in it, and another call
+// between it and the next one. The steps are of two threads in turn. A process without steps makes calls at the same times. The last step never ends.
+func stepsLog(t *testing.T, names ...string) Log {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString("process pid=40 start=100\nprocess pid=50 start=100\nthread pid=40 tid=40\nthread pid=40 tid=41\n")
+	for i, name := range names {
+		at := 1000 * (i + 1)
+		tid := 40 + i%2
+		fmt.Fprintf(&b, "marker pid=40 tid=%d flags=0x2 id=%d time=%d name=%q domain=d\n", tid, i+1, at, name)
+		fmt.Fprintf(&b, "call pid=40 tid=%d func=#1 enter=%d dur=5\ncall pid=50 tid=50 func=#1 enter=%d dur=5\n", tid, at+100, at+200)
+		if i+1 < len(names) {
+			fmt.Fprintf(&b, "marker pid=40 tid=%d flags=0x4 id=%d time=%d\n", tid, i+1, at+500)
+		}
+		fmt.Fprintf(&b, "call pid=40 tid=%d func=#1 enter=%d dur=5\n", tid, at+700)
+	}
+	return Log{"log", logtest.Assemble(t, b.String())}
+}
+
+// TestSteps shows the time of some steps, in all processes, whatever the names of the steps are. The ranges of the timeline have the numbers of the
+// steps that they are.
+func TestSteps(t *testing.T) {
+	t.Parallel()
+	numbered, counted := []string{"step 0", "step 1", "step 2", "step 3"}, []string{"step", "load", "step", "step, seq = 9"}
+	for name, c := range map[string]struct {
+		names       []string
+		first, last int64
+		want        string
+	}{
+		"some":            {numbered, 1, 2, "40@3100 41@2100 41@2700 50@2200 50@3200, steps 2 1"},
+		"one":             {numbered, 2, 2, "40@3100 50@3200, steps 2"},
+		"more than are":   {numbered, 0, 0, "40@1100 50@1200, steps 0"},
+		"without an end":  {numbered, 3, 99, "41@4100 41@4700 50@4200, steps 3"},
+		"counted":         {counted, 1, 1, "40@3100 50@3200, steps 1"},
+		"to the last one": {counted, 1, 2, "40@3100 40@3700 41@4100 41@4700 50@3200 50@4200, steps 1 2"},
+		"once":            {[]string{"step 0", "step 1", "step 0", "step 1", "end"}, 1, 1, "41@2100 50@2200, steps 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			collector := timelinetest.NewCollector(t)
+			steps := Steps{Steps: tracelog.Steps{Name: "step", Domain: "d"}, Chosen: true, First: c.first, Last: c.last}
+			if _, err := Timeline([]Log{stepsLog(t, c.names...)}, Options{Filter: Filter{Steps: steps}}, collector); err != nil {
+				t.Fatal(err)
+			}
+			tl := collector.Timeline()
+			got := chosen(tl) + ", steps"
+			for _, p := range tl.Processes {
+				for _, th := range p.Threads {
+					for _, tr := range th.Tracks {
+						for _, sp := range tr.Spans {
+							if tr.Category == timeline.NVTX && sp.Ranges.Step != nil {
+								got += fmt.Sprint(" ", sp.Ranges.Step.Number)
+							}
+						}
+					}
+				}
+			}
+			if got != c.want {
+				t.Errorf("%s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+// Logs without the chosen steps are an error that says which there are. One of several such logs shows nothing.
+func TestNoSteps(t *testing.T) {
+	t.Parallel()
+	of := func(names ...string) []Log { return []Log{stepsLog(t, names...)} }
+	for want, logs := range map[string][]Log{
+		"there are no NVTX ranges step":                        of("load"),
+		"there are no steps 7 to 8: the steps step are 2 to 9": append(of("step 2", "step 9"), of("step 3", "load")...),
+		"": append(of("step 7", "step 8", "load"), of("step 2", "step 3")...),
+	} {
+		collector := timelinetest.NewCollector(t)
+		_, err := Timeline(logs, Options{Filter: Filter{Steps: Steps{Steps: tracelog.Steps{Name: "step", Domain: "*"}, Chosen: true, First: 7, Last: 8}}}, collector)
+		var none *NoStepError
+		switch {
+		case want == "" && err != nil, want != "" && (!errors.As(err, &none) || err.Error() != want):
+			t.Errorf("%v, want %s", err, want)
+		case want == "":
+			if got := chosen(collector.Timeline()); got != "40@1100 40@1700 41@2100 50@1200 50@2200" {
+				t.Errorf("of two logs: %s", got)
+			}
+		}
+	}
+}
