@@ -2,12 +2,10 @@ package record
 
 import (
 	"os"
-	"sync"
 	"sync/atomic"
 
 	"github.com/cudatrace/cudatrace/record/cupti/libcupti"
 	"github.com/cudatrace/cudatrace/record/gpumetrics"
-	"github.com/cudatrace/cudatrace/record/hostmetrics"
 	"github.com/cudatrace/cudatrace/record/invoker"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -16,14 +14,9 @@ import (
 // nothing.
 type metrics struct {
 	gpus   *gpumetrics.Sampler // nil: not wanted
-	live   func() []uint32     // processes to sample on the host
-	log    *tracelog.Writer
-	sets   atomic.Uint32 // metric sets so far
-	paused atomic.Bool   // the delay is not over
-
-	mu    sync.Mutex
-	host  *hostmetrics.Sampler // nil before the first process
-	ended bool
+	live   func() []uint32     // the processes of the recording
+	sets   atomic.Uint32       // metric sets so far
+	paused atomic.Bool         // the delay is not over
 }
 
 // start starts the process that samples GPUs. It samples nothing before begin.
@@ -32,9 +25,9 @@ func (m *metrics) start(o Options, as *invoker.Invoker, tracees *tracees, r *rep
 		return
 	}
 	m.paused.Store(o.Delay > 0)
-	m.live, m.log = tracees.live, r.log
+	m.live = tracees.live
 	m.gpus = gpumetrics.Start(gpumetrics.Options{
-		As: as, All: o.MetricDevices == DevicesAll, PM: pmSampling(o.GPUMetrics), Log: r.log, NextSet: m.nextSet, Known: tracees.has,
+		As: as, All: o.MetricDevices == DevicesAll, PM: pmSampling(o.GPUMetrics), Log: r.log, NextSet: m.nextSet, Known: tracees.has, Live: m.live,
 		Note:   func(text string) { r.note(0, tracelog.NoteInfo, text) },
 		Remark: func(text string) { r.remark(0, text) },
 		Miss:   func(text string) { r.miss(0, text) },
@@ -76,11 +69,6 @@ func (m *metrics) begin() {
 		return
 	}
 	m.gpus.Begin()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.host == nil && !m.ended {
-		m.host = hostmetrics.Start(hostmetrics.Options{Log: m.log, NextSet: m.nextSet, Live: m.live})
-	}
 }
 
 // resume begins sampling after a delay, if a process uses CUDA.
@@ -106,15 +94,7 @@ func (m *metrics) see(record tracelog.Record) {
 
 // end takes the last samples. A second call does nothing.
 func (m *metrics) end() {
-	m.mu.Lock()
-	ended, host := m.ended, m.host
-	m.ended = true
-	m.mu.Unlock()
-	if m.gpus == nil || ended {
-		return
+	if m.gpus != nil {
+		m.gpus.End()
 	}
-	if host != nil {
-		host.End()
-	}
-	m.gpus.End()
 }

@@ -11,7 +11,7 @@
 //	calls.go         calls, from package probe; package turns: one process after the other is probed
 //	chosen.go        which ranks are recorded
 //	injection.go     GPU work, from package cupti; callsites.go: where calls were made, from package callers
-//	metrics.go       samples of GPUs and processes, from packages gpumetrics and hostmetrics
+//	metrics.go       samples of GPUs and processes, from package gpumetrics
 //	tracees.go       the processes that are recorded, and how each ended
 //	unseen.go        processes that use CUDA and are not recorded
 //	stragglers.go    processes that outlive the program

@@ -55,7 +55,6 @@ var layers = []struct {
 	{"record/cupti/privatefolder", []string{module + "record/cupti", module + "record/tracelog", module + "record/host"}},
 	{"record/callers", []string{module + "record/probe", module + "record/cupti", module + "bpf", "github.com/cilium/ebpf"}},
 	{"record/gpumetrics", []string{module + "record/probe", module + "record/cupti", module + "bpf", "github.com/cilium/ebpf"}},
-	{"record/hostmetrics", []string{module + "record/probe", module + "record/cupti", module + "record/gpumetrics", module + "bpf", "github.com/cilium/ebpf"}},
 	{"record/ring", []string{module + "record/probe", module + "record/cupti", module + "bpf", "github.com/cilium/ebpf"}},
 	{"record/livemem", []string{module + "record/probe", module + "record/cupti", module + "convert", module + "bpf", "github.com/cilium/ebpf"}},
 	{"record/elfsym", []string{module + "record/probe", module + "record/cupti", module + "record/callers"}},

@@ -9,7 +9,7 @@
 // PM sampling, by CUPTI, is done on demand. It has a process of its own, which may crash, and start late.
 //
 // Input: messages from the sampler, and the processes, devices and contexts of the recording. Output:
-// records of package tracelog.
+// records of package tracelog. What the processes do on the host is sampled here, too, from /proc.
 //
 // The sampler reads the GPUs from the first process on that uses CUDA. A GPU counts once a recorded process has a
 // context there: by CUPTI's records, or by NVML's list of processes. Until then its samples wait here, and
@@ -28,4 +28,5 @@
 //	gpus.go       which GPUs are sampled for the log
 //	users.go      processes that share a GPU with the recording
 //	metrics.go    the metrics of NVML and GPM
+//	host.go       the processes on the host, beside their GPUs
 package gpumetrics

@@ -14,7 +14,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// Options are the options of Start. All but As, All and PM are required.
+// Options are the options of Start. All but As, All, PM and Live are required.
 type Options struct {
 	As      *invoker.Invoker // the user that the sampler runs as; nil for our own
 	All     bool             // GPUs that no recorded process uses are logged, too
@@ -22,6 +22,7 @@ type Options struct {
 	Log     *tracelog.Writer
 	NextSet func() uint32         // a new number of a metric set
 	Known   func(pid uint32) bool // whether a process is recorded
+	Live    func() []uint32       // the processes to sample on the host; nil for none
 	Note    func(text string)     // takes a line for the log
 	Remark  func(text string)     // takes a line for the log and the person: another source is used
 	Miss    func(text string)     // takes a line for the log and the person: metrics are missing from here on
@@ -75,6 +76,7 @@ type Sampler struct {
 	mu       sync.Mutex
 	counters counters // PM sampling
 	gpus     *gpus
+	host     *hostSampler         // nil before the first process
 	finished bool                 // no further process is started
 	closed   bool                 // the log takes no more
 	devices  map[[2]uint32]string // UUIDs by process and CUPTI's number
@@ -195,10 +197,13 @@ func (s *Sampler) abandon(p *process, why error) {
 	}
 }
 
-// Begin is called when a recorded process uses CUDA. GPUs are sampled from then on.
+// Begin is called when a recorded process uses CUDA. GPUs and processes are sampled from then on.
 func (s *Sampler) Begin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.host == nil && !s.finished && s.options.Live != nil {
+		s.host = startHost(s.options)
+	}
 	s.gpus.begin()
 	s.tryOffered()
 }
@@ -233,8 +238,18 @@ func (s *Sampler) Context(c *tracelog.Context) {
 // patience is how long the recorder waits for the sampler at the end.
 const patience = 500 * time.Millisecond
 
-// End takes in the last values and ends the sampler.
+// End takes in the last values and ends the sampler. A second call does nothing.
 func (s *Sampler) End() {
+	s.mu.Lock()
+	again, host := s.finished, s.host
+	s.finished = true
+	s.mu.Unlock()
+	if again {
+		return
+	}
+	if host != nil {
+		host.end()
+	}
 	list := s.processes()
 	var asked []*process
 	for _, p := range list {
@@ -268,11 +283,10 @@ func (s *Sampler) End() {
 	}
 }
 
-// processes returns the processes that there are. No further one is started.
+// processes returns the processes that there are.
 func (s *Sampler) processes() []*process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.finished = true
 	if s.counters.process == nil {
 		return []*process{s.board}
 	}

@@ -1,4 +1,4 @@
-package hostmetrics
+package gpumetrics
 
 import (
 	"bytes"
@@ -32,7 +32,7 @@ func burn(t *testing.T, ns uint64) {
 	t.Helper()
 	for began := used(t); used(t) < began+ns; {
 	}
-	b, err := unix.Mmap(-1, 0, pages*os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	b, err := unix.Mmap(-1, 0, burntPages*os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,10 +47,10 @@ func burn(t *testing.T, ns uint64) {
 	}
 }
 
-const pages = 1000
+const burntPages = 1000
 
 // read closes a log and reads its samples.
-func read(t *testing.T, w *tracelog.Writer, log *bytes.Buffer) (sets metriclog.Sets, samples []tracelog.Sample) {
+func readHostLog(t *testing.T, w *tracelog.Writer, log *bytes.Buffer) (sets metriclog.Sets, samples []tracelog.Sample) {
 	t.Helper()
 	if err := w.Close(tracelog.End{Time: 1, Complete: 1}); err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func read(t *testing.T, w *tracelog.Writer, log *bytes.Buffer) (sets metriclog.S
 
 // The samples of a process add up to the processor time and the page faults that it had. A process that has
 // ended, and a PID that is there twice, change nothing.
-func TestSample(t *testing.T) {
+func TestHostSample(t *testing.T) {
 	var log bytes.Buffer
 	w, err := tracelog.NewWriter(&log, tracelog.Options{})
 	if err != nil {
@@ -90,7 +90,7 @@ func TestSample(t *testing.T) {
 	self := uint32(os.Getpid())
 	live := []uint32{uint32(ended.Process.Pid), self, self}
 	set := uint32(0)
-	s := &Sampler{options: Options{Log: w, NextSet: func() uint32 { set++; return set }, Live: func() []uint32 { return live }}, processes: map[uint32]*process{}}
+	s := &hostSampler{options: Options{Log: w, NextSet: func() uint32 { set++; return set }, Live: func() []uint32 { return live }}, processes: map[uint32]*hostProcess{}}
 	s.sample()
 	const each = 20e6
 	began := used(t)
@@ -104,7 +104,7 @@ func TestSample(t *testing.T) {
 	if len(s.processes) != 0 {
 		t.Error("a process that has ended is still sampled")
 	}
-	sets, samples := read(t, w, &log)
+	sets, samples := readHostLog(t, w, &log)
 	all := sets.All()
 	if len(all) != 1 || len(samples) != 3 || all[0].PID != self || all[0].Source != uint32(metric.Host) || samples[0].PID != self {
 		t.Fatalf("%d sets, samples %v", len(all), samples)
@@ -125,13 +125,13 @@ func TestSample(t *testing.T) {
 	if cpu := sums[0] / 100; cpu < 3*each || cpu > 1.01*float64(took)+each {
 		t.Errorf("processor time is %.0f ns of at least %.0f and at most %d", cpu, 3*each, took)
 	}
-	if faults := sums[2] / 1e9; faults < 3*pages*0.99 {
-		t.Errorf("%.0f page faults, want %d or more", faults, 3*pages)
+	if faults := sums[2] / 1e9; faults < 3*burntPages*0.99 {
+		t.Errorf("%.0f page faults, want %d or more", faults, 3*burntPages)
 	}
 }
 
 // Of more threads than are watched, the one that ran is.
-func TestChoice(t *testing.T) {
+func TestHostThreads(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var idle sync.WaitGroup
@@ -147,18 +147,18 @@ func TestChoice(t *testing.T) {
 	}
 	defer idle.Wait()
 	defer close(stop)
-	p := &process{pid: uint32(os.Getpid())}
+	p := &hostProcess{pid: uint32(os.Getpid())}
 	p.choose()
 	burn(t, 50e6)
 	p.choose()
 	own := uint32(unix.Gettid())
-	if len(p.threads) != threadsMax || len(p.ran) <= threadsMax || !slices.ContainsFunc(p.threads, func(t *thread) bool { return t.tid == own }) {
+	if len(p.threads) != threadsMax || len(p.ran) <= threadsMax || !slices.ContainsFunc(p.threads, func(t *hostThread) bool { return t.tid == own }) {
 		t.Errorf("%d threads of %d are watched, without %d", len(p.threads), len(p.ran), own)
 	}
 }
 
 // Sampling goes on by itself, until its end.
-func TestStart(t *testing.T) {
+func TestHostSampler(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	w, err := tracelog.NewWriter(&log, tracelog.Options{})
@@ -166,7 +166,7 @@ func TestStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	looks := make(chan bool, 100)
-	s := Start(Options{Log: w, NextSet: func() uint32 { return 1 }, Live: func() []uint32 {
+	s := startHost(Options{Log: w, NextSet: func() uint32 { return 1 }, Live: func() []uint32 {
 		looks <- true
 		return []uint32{uint32(os.Getpid())}
 	}})
@@ -177,9 +177,8 @@ func TestStart(t *testing.T) {
 			t.Fatal("nothing is sampled")
 		}
 	}
-	s.End()
-	s.End()
-	if _, samples := read(t, w, &log); len(samples) < 2 {
+	s.end()
+	if _, samples := readHostLog(t, w, &log); len(samples) < 2 {
 		t.Errorf("%d samples", len(samples))
 	}
 }
