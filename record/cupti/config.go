@@ -66,9 +66,6 @@ type NVTXRange struct {
 	Domain string // "" for the default domain, "*" for any
 }
 
-// mostRange bounds the bytes of an NVTXRange in a GO.
-const mostRange = 1024
-
 // append encodes a range.
 func (r NVTXRange) append(b []byte) []byte {
 	if r.Name == "" {
@@ -82,8 +79,8 @@ func (r NVTXRange) Check() error {
 	switch {
 	case strings.ContainsRune(r.Name+r.Domain, 0):
 		return errors.New("a name has no zero byte")
-	case len(r.append(nil)) > mostRange:
-		return fmt.Errorf("the name of a range, with its domain, has at most %d bytes", mostRange-1)
+	case len(r.append(nil)) > rangeMax:
+		return fmt.Errorf("the name of a range, with its domain, has at most %d bytes", rangeMax-1)
 	}
 	return nil
 }

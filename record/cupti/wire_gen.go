@@ -11,6 +11,7 @@ const (
 	chainMax                          = 6
 	goMax                             = 262144
 	candidatesMax                     = 64
+	rangeMax                          = 1024
 	goWaitMs                          = 2000
 	goMostMs                          = 10000
 	msgHello              messageType = 1

@@ -161,7 +161,7 @@ static size_t without_suffix(const char *name, size_t n)
 }
 
 /* The length of a name without its suffixes: that of cuMemcpyHtoD for cuMemcpyHtoD_v2_ptds. */
-size_t ct_call_base(const char *name)
+static size_t call_base(const char *name)
 {
 	size_t n = strlen(name), before;
 	do {
@@ -175,7 +175,7 @@ static bool listed(const char *name, const struct ct_calls *calls)
 {
 	const unsigned char *p = calls->list;
 	uint32_t left = calls->size, length;
-	size_t base = ct_call_base(name);
+	size_t base = call_base(name);
 	for (uint32_t i = 0; i < calls->count && left >= sizeof length; i++) {
 		memcpy(&length, p, sizeof length);
 		p += sizeof length;

@@ -26,7 +26,6 @@ void ct_unwant_call(uint32_t domain, uint32_t cbid);
 uint32_t ct_wanted_calls(void);
 uint32_t ct_wanted_name(uint32_t domain, uint32_t cbid);
 bool ct_wanted_creates_work(uint32_t domain, uint32_t cbid);
-size_t ct_call_base(const char *name);
 
 /* Records of calls that begin the range to record. */
 void ct_range_began(void);

@@ -18,7 +18,6 @@
 #include "queue.h"
 #include "rival.h"
 #include "signals.h"
-#include "switch.h"
 #include "translate.h"
 #include "walk.h"
 #include "wire.h"

@@ -227,9 +227,10 @@ typedef void (*ct_callback_fn)(void *user, uint32_t domain, uint32_t cbid, const
 #define SITE_EXIT 1u
 
 #define CBID_CUDEVICEGETCOUNT 4u /* of DOMAIN_DRIVER */
-#define CBID_CUPROFILERSTOP 309
-#define CBID_CUPROFILERSTART 308u /* of DOMAIN_DRIVER */
+#define CBID_CUPROFILERSTART 308u
+#define CBID_CUPROFILERSTOP 309u
 #define CBID_CUDAPROFILERSTART 171u /* of DOMAIN_RUNTIME */
+#define CBID_CUDAPROFILERSTOP 172u
 
 /* The functions of a loaded libcupti; optional ones may be NULL. */
 struct ct_cupti {

@@ -1,24 +1,26 @@
 /*
- * Switching CUPTI's records on and off; all off again when an essential step fails.
- * main.c begins, switch.c has the records of work go off and on, control.c ends it. One
- * thread at a time may come here, which switch.c sees to; no lock may be held.
+ * Switching CUPTI's records on and off. main.c begins, control.c ends it; records of work go off and on meanwhile. All
+ * go off again when an essential step fails. No lock may be held while CUPTI is called.
  */
 #include "enable.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base.h"
 #include "calibration.h"
 #include "calls.h"
 #include "flush.h"
+#include "link.h"
 #include "load.h"
 #include "nccl.h"
 #include "pool.h"
 #include "queue.h"
+#include "range.h"
 #include "seen.h"
-#include "switch.h"
 #include "translate.h"
 #include "walk.h"
 #include "wire.h"
@@ -133,9 +135,7 @@ static bool enable_work(const struct ct_cupti *api)
 /* Tells that calls have no callers. */
 static void without_chains(void)
 {
-	static const char words[] = "calls have no callers, and are named by the runtime's records: CUPTI does not tell who calls";
-	struct ct_note note = {.severity = 0, .text_len = sizeof words - 1};
-	ct_queue_message(CT_MSG_NOTE, &note, sizeof note, words, sizeof words - 1);
+	ct_queue_note(0, "calls have no callers, and are named by the runtime's records: CUPTI does not tell who calls");
 }
 
 /* The function that CUPTI asks for the time: one that looks who calls, if that is wished and possible. */
@@ -187,14 +187,6 @@ static bool stays_on(uint32_t domain, uint32_t cbid)
 	return cbid == anchors[domain] || (watching && domain == DOMAIN_DRIVER && cbid == CBID_CUPROFILERSTOP);
 }
 
-/* Needs frames, and records of single calls. Older releases are not known to stand a change meanwhile. */
-static void watch_range(const struct ct_cupti *api, const struct ct_wish *wish)
-{
-	watching = chains && (wish->flags & CT_GO_CAPTURE_RANGE) && api->version >= CUPTI_V13_0 && ct_walk_watch(ct_switch_called);
-	if (watching)
-		ct_switch_watched();
-}
-
 static void disable_calls(const struct ct_cupti *api, uint32_t domain)
 {
 	ct_result (*enable)(uint32_t, uint8_t) = one_call(api, domain);
@@ -220,7 +212,8 @@ static void disable_kinds(const struct ct_cupti *api, bool that_stay)
 /*
  * Switches the records of work off. What cannot be switched off is harmless: its
  * records go nowhere. The calls stay wanted, since records that were made before may
- * still arrive on another thread.
+ * still arrive on another thread. linger: there is time for the records of calls that have yet to return from what
+ * they have launched.
  */
 static void disable_work(const struct ct_cupti *api, bool linger)
 {
@@ -233,12 +226,331 @@ static void disable_work(const struct ct_cupti *api, bool linger)
 	disable_calls(api, DOMAIN_DRIVER);
 }
 
-static const struct ct_work_switch work = {enable_work, disable_work};
+/*
+ * When the records of work are on. The recorder may pause and resume; with a capture
+ * range they are on between cudaProfilerStart and cudaProfilerStop alone, and are
+ * switched in the program's own call, so that the first kernel behind Start is recorded
+ * and none behind Stop.
+ *
+ * These calls are seen in one of three ways. CUPTI calls a subscriber back; but there can
+ * be only one, so a profiler in the program would find no place. Or the recorder has a
+ * probe on the driver's two functions, by which a thread that enters one gets the exit
+ * signal. Its handler has the control thread make the change, and waits. Or CUPTI's timestamp callback,
+ * which runs in these calls, does the same. The subscription
+ * ends when the recorder says that it has that probe, is not made where the callback sees the calls, and comes
+ * (back) if CUPTI's record of a Start shows that it was not seen.
+ *
+ * Where the range is an NVTX range, range.c sees it begin and end, and neither is needed.
+ *
+ * Any thread may want a change: the control thread, or one of the program in those
+ * calls. One thread at a time makes it, and goes on
+ * until the wanted state is reached. The lock must not be held meanwhile.
+ */
+#define APPLY_WAIT (50 * CT_MS) /* for a change that another thread makes */
+#define TOLD_WAIT CT_SECOND /* for the control thread, which may be flushing */
+#define TOLD_SLICE (10 * CT_MS) /* between looks */
+#define ENTRY 16 /* bytes of code in which a thread is that has just entered a function */
+
+static const struct {
+	uint32_t domain, cbid;
+} range_calls[] = {
+	{DOMAIN_RUNTIME, CBID_CUDAPROFILERSTART}, {DOMAIN_RUNTIME, CBID_CUDAPROFILERSTOP},
+	{DOMAIN_DRIVER, CBID_CUPROFILERSTART}, {DOMAIN_DRIVER, CBID_CUPROFILERSTOP},
+};
+#define RANGE_CALLS (sizeof range_calls / sizeof range_calls[0])
+
+static struct ct_lock lock;
+static struct ct_condition changed;
+static bool paused, by_range, in_range, stopped, left; /* left: CUPTI belongs to somebody else */
+static bool on, applying, lingering; /* the last: see disable_work */
+
+static const struct ct_cupti *subscribed; /* NULL without a subscription */
+static void *subscriber;
+
+static uintptr_t range_start, range_stop; /* the driver's functions; 0 if unknown */
+static atomic_bool told;       /* calls of these are signalled or seen, and there is no subscription */
+static atomic_bool told_range; /* as the latest signal has it */
+static _Atomic uint32_t signals, answered; /* the second is a futex */
+static atomic_uint starts; /* that were seen */
+
+static bool wanted(void)
+{
+	return !stopped && !paused && (!by_range || in_range);
+}
+
+/* Waits while another thread makes a change; false when that takes too long. */
+static bool wait_for_other(void)
+{
+	uint64_t now, deadline = ct_now() + APPLY_WAIT;
+	while (applying && (now = ct_now()) < deadline)
+		ct_condition_wait(&changed, &lock, deadline - now);
+	return !applying;
+}
+
+/* For a person, when the records cannot be switched on again. */
+static void complain(void)
+{
+	char words[1200];
+	snprintf(words, sizeof words, "GPU work from here on is missing: %s", ct_complaints());
+	ct_queue_note(1, words);
+}
+
+/* Under the lock, which is released while CUPTI is called. */
+static void apply(const struct ct_cupti *api, bool linger)
+{
+	if (lingering || !wait_for_other())
+		return; /* the other thread looks again when it has made its change */
+	while (!left && on != wanted()) {
+		bool to = wanted();
+		applying = true;
+		lingering = linger && !to;
+		ct_unlock(&lock);
+		if (!to)
+			disable_work(api, linger);
+		else if (!enable_work(api))
+			complain();
+		ct_lock(&lock);
+		applying = lingering = false;
+		on = to;
+		ct_condition_tell(&changed);
+	}
+}
+
+/* linger: see disable_work; never in a call of the program's own. */
+static void change(const struct ct_cupti *api, bool *flag, bool value, bool linger)
+{
+	ct_lock(&lock);
+	*flag = value;
+	apply(api, linger);
+	ct_unlock(&lock);
+}
+
+/* CUPTI calls it at both ends of the four calls. */
+static void at_range_call(void *user, uint32_t domain, uint32_t cbid, const void *data)
+{
+	(void)user;
+	uint32_t site;
+	memcpy(&site, (const char *)data + CALLBACK_SITE, sizeof site);
+	if (!ct_here())
+		return;
+	if (cbid == (domain == DOMAIN_DRIVER ? CBID_CUPROFILERSTOP : CBID_CUDAPROFILERSTOP)) {
+		if (site != SITE_ENTER)
+			return;
+		change(subscribed, &in_range, false, false);
+		ct_wake_flush();
+	} else if (site == SITE_EXIT) {
+		if (domain == DOMAIN_DRIVER)
+			atomic_fetch_add(&starts, 1);
+		change(subscribed, &in_range, true, false);
+	}
+}
+
+static ct_result subscribe(const struct ct_cupti *api)
+{
+	ct_result r = api->subscribe(&subscriber, at_range_call, NULL);
+	if (r != 0)
+		return r;
+	subscribed = api;
+	for (size_t i = 0; r == 0 && i < RANGE_CALLS; i++)
+		r = api->enable_callback(1, subscriber, range_calls[i].domain, range_calls[i].cbid);
+	if (r != 0) {
+		api->unsubscribe(subscriber);
+		subscribed = NULL;
+	}
+	return r;
+}
+
+static void start_range(const struct ct_cupti *api)
+{
+	static const char otherwise[] = ", so all is recorded, not only between cudaProfilerStart and cudaProfilerStop";
+	range_start = (uintptr_t)ct_load_driver_symbol("cuProfilerStart");
+	range_stop = (uintptr_t)ct_load_driver_symbol("cuProfilerStop");
+	atomic_store(&told, watching);
+	ct_result r = watching ? 0 : subscribe(api);
+	by_range = r == 0;
+	if (r == 0)
+		return;
+	ct_complain_of(api, "cuptiSubscribe", "", r);
+	ct_complain("there is another subscriber", otherwise);
+}
+
+/* An NVTX range has begun or ended. */
+void ct_switch_range(const struct ct_cupti *api)
+{
+	ct_lock(&lock);
+	in_range = ct_range_open();
+	bool is = in_range;
+	if (by_range)
+		apply(api, false);
+	ct_unlock(&lock);
+	if (!is)
+		ct_wake_flush();
+}
+
+/*
+ * Called once, when all other records are on. Switches those of work on unless the
+ * flags of the GO say otherwise; false when that cannot be.
+ */
+static bool start_work(const struct ct_cupti *api, uint32_t flags)
+{
+	paused = (flags & CT_GO_PAUSED) != 0;
+	if (ct_range_wanted()) {
+		by_range = true;
+		ct_switch_range(api);
+		return true;
+	}
+	if (flags & CT_GO_CAPTURE_RANGE)
+		start_range(api);
+	if (paused || by_range)
+		return true;
+	bool is = enable_work(api);
+	ct_lock(&lock);
+	on = is;
+	ct_unlock(&lock);
+	return is;
+}
+
+/* Switches the records of work on once more where they are on, since more of them are wanted. */
+static void renew_work(const struct ct_cupti *api)
+{
+	ct_lock(&lock);
+	bool renew = wait_for_other() && on && !left;
+	applying = applying || renew;
+	ct_unlock(&lock);
+	if (!renew)
+		return;
+	if (!enable_work(api))
+		complain();
+	ct_lock(&lock);
+	applying = false;
+	ct_condition_tell(&changed);
+	apply(api, false);
+	ct_unlock(&lock);
+}
+
+bool ct_switch_is_on(void)
+{
+	ct_lock(&lock);
+	bool is = on;
+	ct_unlock(&lock);
+	return is;
+}
+
+void ct_switch_pause(const struct ct_cupti *api, bool value)
+{
+	change(api, &paused, value, true);
+}
+
+/* Off for good. */
+static void stop_work(const struct ct_cupti *api, bool linger)
+{
+	change(api, &stopped, true, linger);
+	if (subscribed && !atomic_exchange(&told, false))
+		api->unsubscribe(subscriber);
+}
+
+/* The recorder signals calls that begin or end the range: nobody need be called back. */
+void ct_switch_told(const struct ct_cupti *api)
+{
+	if (!subscribed || !range_start || !range_stop || atomic_exchange(&told, true))
+		return;
+	api->unsubscribe(subscriber);
+}
+
+static bool unanswered(uint32_t number)
+{
+	return atomic_load(&told) && (int32_t)(atomic_load(&answered) - number) < 0;
+}
+
+static void have_answered(uint32_t number)
+{
+	uint64_t deadline = ct_now() + TOLD_WAIT;
+	while (unanswered(number) && ct_now() < deadline) {
+		uint32_t seen = atomic_load(&answered);
+		if (unanswered(number))
+			ct_word_wait(&answered, seen, TOLD_SLICE);
+	}
+}
+
+/* Has the control thread make the change, and waits for it. */
+static void call_control(bool start)
+{
+	int before = errno;
+	if (start)
+		atomic_fetch_add(&starts, 1);
+	atomic_store(&told_range, start);
+	uint32_t number = atomic_fetch_add(&signals, 1) + 1;
+	if (ct_wake_handover())
+		have_answered(number);
+	errno = before;
+}
+
+/* Such a call has begun, on this thread. CUPTI may be called meanwhile, on another one (H200, CUPTI 13.0.1). */
+static void range_called(bool start)
+{
+	if (atomic_load(&told))
+		call_control(start);
+}
+
+/*
+ * A thread got the exit signal there. False if that is neither function; otherwise the records
+ * of work have been switched when it returns. Called in a signal handler.
+ */
+bool ct_switch_at(uintptr_t pc)
+{
+	bool start = range_start && pc - range_start < ENTRY;
+	if (!start && (!range_stop || pc - range_stop >= ENTRY))
+		return false;
+	if (!atomic_load(&told))
+		return true; /* the subscriber does it */
+	call_control(start);
+	return true;
+}
+
+/* On the control thread: does what a signalled thread waits for. */
+void ct_switch_poll(const struct ct_cupti *api)
+{
+	uint32_t number = atomic_load(&signals);
+	if (number == atomic_load(&answered))
+		return;
+	bool begins = atomic_load(&told_range);
+	change(api, &in_range, begins, false);
+	atomic_store(&answered, number);
+	ct_word_wake(&answered);
+	if (!begins)
+		ct_wake_flush();
+}
+
+/* On the control thread, after a flush: a Start was missed if more have records than were seen. */
+void ct_switch_check(const struct ct_cupti *api)
+{
+	if (!atomic_load(&told) || ct_ranges_begun() <= atomic_load(&starts))
+		return;
+	atomic_store(&told, false);
+	subscribe(api);
+	change(api, &in_range, true, false);
+	ct_queue_note(1, "the call that begins the range to record was noticed late: GPU work of its beginning is missing");
+}
+
+/* Leaves everything as it is, for good. */
+void ct_switch_leave(void)
+{
+	ct_lock(&lock);
+	left = true;
+	atomic_store(&told, false);
+	ct_unlock(&lock);
+}
+
+/* Needs frames, and records of single calls. Older releases are not known to stand a change meanwhile. */
+static void watch_range(const struct ct_cupti *api, const struct ct_wish *wish)
+{
+	watching = chains && (wish->flags & CT_GO_CAPTURE_RANGE) && api->version >= CUPTI_V13_0 && ct_walk_watch(range_called);
+}
 
 /* Switches everything off, for good. */
 void ct_disable(const struct ct_cupti *api, bool linger)
 {
-	ct_switch_stop(api, linger);
+	stop_work(api, linger);
 	ct_walk_end();
 	disable_work(api, false);
 	anchor(api, 0);
@@ -253,7 +565,7 @@ void ct_enable_runtime(const struct ct_cupti *api, bool failed)
 	if (failed)
 		without_chains();
 	anchor(api, 1);
-	ct_switch_renew(api);
+	renew_work(api);
 	ct_walk_end();
 }
 
@@ -280,7 +592,7 @@ bool ct_enable(const struct ct_cupti *api, const struct ct_wish *wish)
 		kind_wanted[i] = (wish->records & kinds[i].group) != 0;
 	ct_want_calls(api, &wish->calls, (wish->records & CT_RECORDS_WORK) != 0);
 	anchor(api, 1);
-	if (!enable_kinds(api, true) || !ct_switch_start(api, wish->flags, &work)) {
+	if (!enable_kinds(api, true) || !start_work(api, wish->flags)) {
 		ct_disable(api, false);
 		return false;
 	}

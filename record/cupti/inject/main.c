@@ -27,7 +27,6 @@
 #include "rival.h"
 #include "seen.h"
 #include "signals.h"
-#include "switch.h"
 #include "translate.h"
 #include "walk.h"
 #include "wire.h"
@@ -207,8 +206,7 @@ static bool record(unsigned char *payload, uint32_t length, bool *nvtx)
 		return false;
 	uint32_t range_len;
 	const char *range = ct_go_range(payload, length, &range_len);
-	if (range)
-		ct_range_choose(range, range_len);
+	ct_range_choose(range, range_len);
 	bool on = start_cupti(&go, payload + sizeof go, length - (uint32_t)sizeof go, &words);
 	struct ct_recording r = {
 		.flush_ms = go.flush_ms < 10 ? 10 : go.flush_ms,

@@ -24,7 +24,6 @@
 
 #include "base.h"
 #include "calls.h"
-#include "nvtx_table.h"
 #include "queue.h"
 #include "wire.h"
 
@@ -261,9 +260,8 @@ void ct_nccl_switch(bool is)
 /* Says, once, that something did not fit. */
 static void say_missed(void)
 {
-	struct ct_note note = {.severity = 1, .text_len = sizeof MISSED - 1};
 	if (!atomic_exchange(&said, true))
-		ct_queue_message(CT_MSG_NOTE, &note, sizeof note, MISSED, note.text_len);
+		ct_queue_note(1, MISSED);
 }
 
 static int on_DomainRangePushEx(void *d, const void *a)
@@ -302,21 +300,9 @@ static void on_DomainDestroy(void *d)
 	pass_DomainDestroy(d);
 }
 
-static const struct ct_nvtx_hook ours[] = {
+const struct ct_nvtx_hook ct_nccl_hooks[CT_NCCL_FUNCTIONS] = {
 #define OURS(module, number, function, result, params, args, none) \
 	{NVTX_##module, number, (nvtx_fn)on_##function, &next[I_##function]},
 	NCCL_FUNCTIONS(OURS)
 #undef OURS
 };
-
-/* CUPTI is about to take a program's table. */
-void ct_nccl_before(void *get_export_table, struct ct_nccl_table *t)
-{
-	ct_nvtx_before(get_export_table, ours, FUNCTIONS, t->functions);
-}
-
-/* CUPTI has taken it. */
-void ct_nccl_after(void *get_export_table, const struct ct_nccl_table *t)
-{
-	ct_nvtx_after(get_export_table, ours, FUNCTIONS, t->functions);
-}

@@ -4,7 +4,8 @@
  * module that has NVTX compiled in. CUPTI can fill the table in, but where libcupti
  * lies is not known when the program starts: the variable names this library, which
  * passes the table on. main.c says when CUDA starts. No function of NVTX may be called
- * here. nccl.c puts functions before CUPTI's, and range.c does where recording is limited to a range.
+ * here. nccl.c has functions that stand before CUPTI's, and range.c where recording is limited to a range; where both
+ * have one for the same entry, the one that is put there later is called first.
  *
  * A program may mark ranges before it touches CUDA. The recorder is asked for libcupti
  * then; when there is none yet, NVTX is left without functions, which costs nothing,
@@ -13,6 +14,7 @@
 #include "nvtx.h"
 
 #include <dlfcn.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -72,20 +74,54 @@ static struct table *enter(enum which which, void *get_export_table)
 	return t;
 }
 
+/* Where a program keeps the pointer to a function; NULL if it has none. */
+static nvtx_fn *slot(void *get_export_table, const struct ct_nvtx_hook *h)
+{
+	nvtx_export_fn export;
+	memcpy(&export, &get_export_table, sizeof export);
+	const struct nvtx_callbacks *c = export ? export(NVTX_TABLE_CALLBACKS) : NULL;
+	nvtx_fn **table = NULL;
+	uint32_t count = 0;
+	if (!c || c->size < sizeof *c || !c->get_module_table(h->module, &table, &count) || !table)
+		return NULL;
+	return h->number < count ? table[h->number] : NULL;
+}
+
+/* CUPTI is about to take a program's table: was becomes what the table has. */
+static void before(void *get_export_table, const struct ct_nvtx_hook *hooks, unsigned count, nvtx_fn *was)
+{
+	for (unsigned i = 0; i < count; i++) {
+		nvtx_fn *at = slot(get_export_table, &hooks[i]);
+		was[i] = at ? *at : NULL;
+	}
+}
+
+/* CUPTI has taken it: puts our functions before CUPTI's. A function that CUPTI left alone is the program's own beginning of NVTX. */
+static void after(void *get_export_table, const struct ct_nvtx_hook *hooks, unsigned count, const nvtx_fn *was)
+{
+	for (unsigned i = 0; i < count; i++) {
+		nvtx_fn *at = slot(get_export_table, &hooks[i]);
+		if (!at || *at == hooks[i].function)
+			continue;
+		if (*at != was[i])
+			atomic_store(hooks[i].next, *at);
+		*at = hooks[i].function;
+	}
+}
+
 /* Passes a table on, and puts our functions before CUPTI's. */
 static bool pass_hooked(void *get_export_table, init_fn f)
 {
-	struct ct_range_table range;
-	struct ct_nccl_table nccl;
+	nvtx_fn range[CT_RANGE_FUNCTIONS], nccl[CT_NCCL_FUNCTIONS];
 	bool limited = ct_range_wanted();
-	ct_nccl_before(get_export_table, &nccl);
+	before(get_export_table, ct_nccl_hooks, CT_NCCL_FUNCTIONS, nccl);
 	if (limited)
-		ct_range_before(get_export_table, &range);
+		before(get_export_table, ct_range_hooks, CT_RANGE_FUNCTIONS, range);
 	bool taken = f(get_export_table) != 0;
 	if (taken)
-		ct_nccl_after(get_export_table, &nccl);
+		after(get_export_table, ct_nccl_hooks, CT_NCCL_FUNCTIONS, nccl);
 	if (limited && taken) /* is called first: a call of NCCL may begin recording */
-		ct_range_after(get_export_table, &range);
+		after(get_export_table, ct_range_hooks, CT_RANGE_FUNCTIONS, range);
 	return taken;
 }
 
@@ -100,14 +136,6 @@ static bool pass(struct table *t, init_fn f, bool early)
 	if (!mine)
 		return true;
 	return t->which == NVTX3 ? pass_hooked(t->get_export_table, f) : f(t->get_export_table) != 0;
-}
-
-static void choose_range(const unsigned char *payload, uint32_t length)
-{
-	uint32_t size;
-	const char *text = ct_go_range(payload, length, &size);
-	if (text)
-		ct_range_choose(text, size);
 }
 
 /* A function of a libcupti that the recorder knows of; *asked says whether there is a recorder. */
@@ -127,11 +155,13 @@ static init_fn locate(enum which which, bool *asked)
 	close(fd);
 	if (payload) {
 		struct ct_go go;
+		uint32_t size;
 		memcpy(&go, payload, sizeof go);
 		unsigned char *at = payload + sizeof go;
 		uint32_t left = length - (uint32_t)sizeof go;
 		unsigned count = ct_go_candidates(&at, &left, go.candidates, list);
-		choose_range(payload, length);
+		const char *range = ct_go_range(payload, length, &size);
+		ct_range_choose(range, size);
 		f = as_function(ct_load_early(init_names[which], list, count));
 	}
 	ct_free(payload, length);

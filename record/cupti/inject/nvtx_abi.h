@@ -70,6 +70,13 @@ enum { NVTX_ASCII = 1, NVTX_UNICODE = 2, NVTX_REGISTERED = 3 };
 	F(CORE2, 12, DomainCreateA, void *, (const char *text), (text), NULL) \
 	F(CORE2, 13, DomainCreateW, void *, (const wchar_t *text), (text), NULL)
 
+/* A function of ours that stands before CUPTI's in a program's table. */
+struct ct_nvtx_hook {
+	uint32_t module, number;
+	nvtx_fn function;
+	nvtx_fn _Atomic *next; /* the function that ours passes the call on to; NULL where CUPTI has none */
+};
+
 /*
  * pass_NAME, for a table of pointers NEXT and indices I_NAME: calls CUPTI's function. ISO C has no return of a void
  * call, so this stands between pragmas.

@@ -15,15 +15,13 @@
 #include <string.h>
 
 #include "base.h"
-#include "nvtx_table.h"
 #include "queue.h"
 #include "wire.h"
 
-#define NAME_MAX_BYTES 1024u
 #define OPEN 256	 /* ranges of that name at one time */
 #define HANDLES 64 /* strings or domains of that name */
 
-static char name[NAME_MAX_BYTES + 1]; /* then NUL and the domain: "" is the default one, "*" is any */
+static char name[CT_RANGE_MAX + 1]; /* then NUL and the domain: "" is the default one, "*" is any */
 static const char *domain_name = name;
 static atomic_bool chosen;
 static void (*_Atomic changed)(void);
@@ -65,12 +63,9 @@ static void say_remarks(void)
 {
 	if (atomic_load(&unsaid) == 0 || !atomic_load(&changed))
 		return;
-	for (unsigned i = 0; i < REMARKS; i++) {
-		if ((atomic_fetch_and(&unsaid, ~(1u << i)) >> i & 1) == 0)
-			continue;
-		struct ct_note note = {.severity = 1, .text_len = (uint32_t)strlen(remarks[i])};
-		ct_queue_message(CT_MSG_NOTE, &note, sizeof note, remarks[i], note.text_len);
-	}
+	for (unsigned i = 0; i < REMARKS; i++)
+		if (atomic_fetch_and(&unsaid, ~(1u << i)) >> i & 1)
+			ct_queue_note(1, remarks[i]);
 }
 
 /* Notes a remark, which say_remarks says. */
@@ -90,10 +85,10 @@ __attribute__((visibility("default"), noinline)) void cudaTraceRangeEnds(void)
 	__asm__ volatile("" ::: "memory");
 }
 
-/* Text is a name, NUL, a domain. The first choice holds. */
+/* Text is a name, NUL, a domain; NULL for none. The first choice holds. */
 void ct_range_choose(const char *text, uint32_t length)
 {
-	if (length == 0 || length > NAME_MAX_BYTES || atomic_load(&chosen))
+	if (!text || length == 0 || length > CT_RANGE_MAX || atomic_load(&chosen))
 		return;
 	ct_lock(&lock);
 	if (!atomic_load(&chosen)) {
@@ -463,21 +458,9 @@ static void *on_DomainCreateW(const wchar_t *text)
 	return handle;
 }
 
-static const struct ct_nvtx_hook ours[] = {
+const struct ct_nvtx_hook ct_range_hooks[CT_RANGE_FUNCTIONS] = {
 #define OURS(module, number, function, result, params, args, none) \
 	{NVTX_##module, number, (nvtx_fn)on_##function, &next[I_##function]},
 	NVTX_RANGE_FUNCTIONS(OURS)
 #undef OURS
 };
-
-/* CUPTI is about to take a program's table. */
-void ct_range_before(void *get_export_table, struct ct_range_table *t)
-{
-	ct_nvtx_before(get_export_table, ours, FUNCTIONS, t->functions);
-}
-
-/* CUPTI has taken it. */
-void ct_range_after(void *get_export_table, const struct ct_range_table *t)
-{
-	ct_nvtx_after(get_export_table, ours, FUNCTIONS, t->functions);
-}

@@ -25,7 +25,6 @@
 #include "load.h"
 #include "pool.h"
 #include "queue.h"
-#include "switch.h"
 #include "walk.h"
 
 /*

@@ -8,7 +8,7 @@
  * One signal more, which does nothing by default, is for the recorder: it sees a thread
  * on its way into _exit or execve, which nothing in here does, and stops the thread
  * with that signal until all is handed over. With a capture range the signal also comes at
- * the calls that begin and end it (switch.c).
+ * the calls that begin and end it (enable.c).
  */
 #include "signals.h"
 
@@ -25,9 +25,9 @@
 #include <unistd.h>
 
 #include "base.h"
+#include "enable.h"
 #include "flush.h"
 #include "link.h"
-#include "switch.h"
 #include "wire.h"
 
 #define TWIN (50 * CT_MS) /* of a signal: sent twice by one cause, as timeout(1) and terminals do */

@@ -70,6 +70,7 @@
 #define CT_CHAIN_MAX 6u /* return addresses of a chain */
 #define CT_GO_MAX (256u << 10) /* bytes of a GO */
 #define CT_CANDIDATES_MAX 64u /* of a GO */
+#define CT_RANGE_MAX 1024u /* bytes of the range in a GO */
 #define CT_GO_WAIT_MS 2000u /* wait for a sign of the recorder: GO, or WAIT, which starts the time anew */
 #define CT_GO_MOST_MS 10000u /* wait for GO, whatever the recorder says */
 
