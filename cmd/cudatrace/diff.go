@@ -20,8 +20,6 @@ import (
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/diff"
-	"github.com/cudatrace/cudatrace/convert/diff/condition"
-	"github.com/cudatrace/cudatrace/convert/diff/view"
 	"github.com/cudatrace/cudatrace/convert/roster"
 	"github.com/cudatrace/cudatrace/convert/stats"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
@@ -90,7 +88,7 @@ func textsOf(c *cli.Context, option string) []string { return *c.Generic(option)
 type diffOptions struct {
 	base, new  []string // files
 	rule       diff.Rule
-	conditions []*condition.Condition
+	conditions []*diff.Condition
 	format     string
 	top        int
 	filter     convert.Filter
@@ -116,7 +114,7 @@ func runDiff(c *cli.Context, con *console.Console) error {
 		return fmt.Errorf("nothing in any of the runs matches %s", o.filters)
 	}
 	d := diff.Compare(base, now, o.rule)
-	page := view.Page{Diff: d, Base: strings.Join(baseWords(c), " "), New: strings.Join(newWords(c), " "), Outcomes: d.Gate(o.conditions, c.Bool("allow-missing")), Rule: o.rule, Top: o.top}
+	page := diff.Page{Diff: d, Base: strings.Join(baseWords(c), " "), New: strings.Join(newWords(c), " "), Outcomes: d.Gate(o.conditions, c.Bool("allow-missing")), Top: o.top}
 	refused := slices.DeleteFunc(slices.Clone(d.Problems), func(p diff.Problem) bool { return p.Remark() || c.Bool("allow-"+p.Kind) })
 	if err := o.print(con, &page, refused); err != nil {
 		return err
@@ -124,7 +122,7 @@ func runDiff(c *cli.Context, con *console.Console) error {
 	return concluded(con, page.Outcomes, refused)
 }
 
-func (o *diffOptions) print(con *console.Console, p *view.Page, refused []diff.Problem) error {
+func (o *diffOptions) print(con *console.Console, p *diff.Page, refused []diff.Problem) error {
 	switch o.format {
 	case "json":
 		return p.WriteJSON(con.Text())
@@ -146,7 +144,7 @@ func concluded(con *console.Console, outcomes []*diff.Outcome, refused []diff.Pr
 		switch o.State {
 		case diff.Failed:
 			failed = true
-			con.Sayf("%s: %s", o.Text, view.Explained(o))
+			con.Sayf("%s: %s", o.Text, diff.Explained(o))
 		case diff.Broken:
 			broken = true
 			con.Sayf("%s cannot be checked: %s%s", o.Text, o.Why, remedyFor(o))
@@ -233,7 +231,7 @@ func (o *diffOptions) readConditions(c *cli.Context, con *console.Console) error
 			return err
 		}
 		defer f.Close()
-		lines, err := condition.Budget(f)
+		lines, err := diff.ReadBudget(f)
 		if err != nil {
 			return fmt.Errorf("%s cannot be read: %s", path, errno.Words(err))
 		}
@@ -251,8 +249,8 @@ func (o *diffOptions) readConditions(c *cli.Context, con *console.Console) error
 
 // addCondition adds a condition. A wrong one is shown with a mark below its fault.
 func (o *diffOptions) addCondition(con *console.Console, where, text string) error {
-	found, err := condition.Parse(text, diff.Vocabulary())
-	var wrong *condition.Error
+	found, err := diff.ParseCondition(text, diff.Vocabulary())
+	var wrong *diff.SyntaxError
 	if errors.As(err, &wrong) {
 		words := wrong.Error()
 		if near := nearest(wrong.Word, wrong.Choices); near != "" {
@@ -268,7 +266,7 @@ func (o *diffOptions) addCondition(con *console.Console, where, text string) err
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(o.conditions, func(c *condition.Condition) bool { return c.Text == found.Text }) {
+	if !slices.ContainsFunc(o.conditions, func(c *diff.Condition) bool { return c.Text == found.Text }) {
 		o.conditions = append(o.conditions, found)
 	}
 	return nil

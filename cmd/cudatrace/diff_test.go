@@ -18,7 +18,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cudatrace/cudatrace/convert/diff"
-	"github.com/cudatrace/cudatrace/convert/diff/condition"
 	"github.com/cudatrace/cudatrace/convert/logtest"
 )
 
@@ -95,7 +94,7 @@ func TestDiffExamples(t *testing.T) {
 				continue
 			}
 			checked++
-			if _, err := condition.Parse(line, diff.Vocabulary()); err != nil {
+			if _, err := diff.ParseCondition(line, diff.Vocabulary()); err != nil {
 				t.Errorf("%s: %v", line, err)
 			}
 		}

@@ -43,7 +43,6 @@ var layers = []struct {
 	{"convert/stats/findings", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join", module + "perfetto"}},
 	{"convert/stats/ranks", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join", module + "perfetto"}},
 	{"convert/diff", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join", module + "perfetto"}},
-	{"convert/diff/condition", []string{module}},
 	{"convert/output", []string{module + "convert/timeline", module + "perfetto"}},
 	{"parquet", []string{"github.com/cilium/ebpf", module, "github.com/urfave/cli", "net"}},
 	{"perfetto", []string{"github.com/cilium/ebpf", module, "github.com/urfave/cli", "net"}},
@@ -135,9 +134,7 @@ var dataPath = []struct{ name, imports string }{
 	{"stats/findings", "activity timeline"},
 	{"stats/ranks", "collective stats/findings stats/sketch stats/table timeline"},
 	{"stats", "activity occupancy sampled stats/findings stats/ranks stats/sketch stats/table timeline"},
-	{"diff/condition", ""},
-	{"diff", "diff/condition selection stats stats/table"},
-	{"diff/view", "diff diff/condition stats/table"},
+	{"diff", "selection stats stats/table"},
 	{"output", ""},
 	{"", "catalog chromesink collective join merge output parquetsink parts pfsink pipeline sampled selection timeline"}, // convert itself
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cudatrace/cudatrace/convert/diff/condition"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 )
 
@@ -22,7 +21,7 @@ type Diff struct {
 // An Overall is an overall figure.
 type Overall struct {
 	Name string
-	*Compared
+	*compared
 	Verdict string // "" if it does not differ
 	overall *overall
 }
@@ -42,8 +41,8 @@ type Row struct {
 	Was      string // its name in BASE where it differs
 	Match    string // how the two were matched where more than the name differs
 	Verdicts []string
-	Figures  []*Compared // for each figure of the section
-	Count    *Compared
+	Figures  []*compared // for each figure of the section
+	Count    *compared
 	Added    float64 // what the row adds to the total
 	pair     *pair
 }
@@ -51,11 +50,11 @@ type Row struct {
 // Compare compares runs.
 func Compare(base, new []*Run, rule Rule) *Diff {
 	d := &Diff{Base: base, New: new, rule: rule, Problems: problems(base, new)}
-	var all []*Compared
+	var all []*compared
 	for i := range overalls {
 		o := &overalls[i]
 		c := compare(each(base, o.of), each(new, o.of), d.exact(o.name, o.isExact()), o.isTime())
-		d.Overall = append(d.Overall, &Overall{Name: o.name, Compared: c, overall: o})
+		d.Overall = append(d.Overall, &Overall{Name: o.name, compared: c, overall: o})
 		all = append(all, c)
 	}
 	for i := range sections {
@@ -67,7 +66,7 @@ func Compare(base, new []*Run, rule Rule) *Diff {
 	}
 	rule.settle(all)
 	for _, o := range d.Overall {
-		o.Verdict = verdict(o.Compared, o.overall.up, o.overall.down)
+		o.Verdict = verdict(o.compared, o.overall.up, o.overall.down)
 	}
 	for _, s := range d.Sections {
 		s.judge()
@@ -117,7 +116,7 @@ func (d *Diff) section(s *section) *Section {
 }
 
 // figure is a figure of a row, which the section need not judge.
-func (r *Row) figure(s *section, column string) *Compared {
+func (r *Row) figure(s *section, column string) *compared {
 	for i, f := range s.figures {
 		if f.column == column {
 			return r.Figures[i]
@@ -135,7 +134,7 @@ func (r *Row) spare(s *section) {
 	}
 	for i, f := range s.figures {
 		if c := r.Figures[i]; f.column == other {
-			r.Figures[i] = &Compared{Base: c.Base, New: c.New, P: math.NaN(), Q: math.NaN(), Spared: true}
+			r.Figures[i] = &compared{Base: c.Base, New: c.New, P: math.NaN(), Q: math.NaN(), Spared: true}
 		}
 	}
 }
@@ -174,7 +173,7 @@ func (r *Row) judge(s *section) {
 }
 
 // verdict names a difference, "" where there is none.
-func verdict(c *Compared, up, down string) string {
+func verdict(c *compared, up, down string) string {
 	switch {
 	case !c.Differs:
 		return ""
@@ -184,8 +183,8 @@ func verdict(c *Compared, up, down string) string {
 	return down
 }
 
-// Differences is the number of rows that differ.
-func (d *Diff) Differences() (n int) {
+// differences is the number of rows that differ.
+func (d *Diff) differences() (n int) {
 	for _, s := range d.Sections {
 		n += s.Differ
 	}
@@ -202,11 +201,8 @@ func (d *Diff) First() (*Section, *Row) {
 	return nil, nil
 }
 
-// Unit is the unit of an overall figure.
-func (o *Overall) Unit() condition.Unit { return o.overall.unit }
-
-// Columns are the columns of the figures of a section's rows.
-func (s *Section) Columns() (columns []table.Column) {
+// columns are the columns of the figures of a section's rows.
+func (s *Section) columns() (columns []table.Column) {
 	for _, f := range s.section.figures {
 		unit := table.Number
 		switch {
@@ -220,5 +216,5 @@ func (s *Section) Columns() (columns []table.Column) {
 	return columns
 }
 
-// AddsTime says whether what a row adds is a time.
-func (s *Section) AddsTime() bool { return isTime(s.section.adds) }
+// addsTime says whether what a row adds is a time.
+func (s *Section) addsTime() bool { return isTime(s.section.adds) }

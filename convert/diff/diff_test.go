@@ -1,4 +1,4 @@
-package diff_test
+package diff
 
 import (
 	"fmt"
@@ -8,16 +8,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/cudatrace/cudatrace/convert/diff"
-	"github.com/cudatrace/cudatrace/convert/difftest"
 	"github.com/cudatrace/cudatrace/convert/logtest"
 )
 
 // rule is the usual one.
-var rule = diff.Rule{Rate: 0.01, MinChange: 0.05}
+var rule = Rule{Rate: 0.01, MinChange: 0.05}
 
 // words are the rows that differ: "kernels step<2>: slower".
-func words(d *diff.Diff) (list []string) {
+func words(d *Diff) (list []string) {
 	for _, s := range d.Sections {
 		for _, r := range s.Rows[:s.Differ] {
 			list = append(list, fmt.Sprintf("%s %s: %s", s.Report, r.Name, strings.Join(r.Verdicts, ", ")))
@@ -50,7 +48,7 @@ func TestFaults(t *testing.T) {
 		{"another kernel", logtest.Steps{Kernels: []string{"_Z3addPf"}}, 1, []string{"kernels add: new", "kernels step<0>: gone"}},
 	} {
 		c.steps.Noise, c.steps.Seed = 0.005, 1000
-		d := diff.Compare(difftest.Runs(t, c.runs, logtest.Steps{Seed: 100, Noise: 0.005}), difftest.Runs(t, c.runs, c.steps), rule)
+		d := Compare(runsOf(t, c.runs, logtest.Steps{Seed: 100, Noise: 0.005}), runsOf(t, c.runs, c.steps), rule)
 		if diff := cmp.Diff(c.want, words(d)); diff != "" {
 			t.Errorf("%s, %d runs (-want +got):\n%s", c.fault, c.runs, diff)
 		}
@@ -66,8 +64,8 @@ func TestFaults(t *testing.T) {
 // Without a test the size of a difference decides, whatever the number of runs.
 func TestUntested(t *testing.T) {
 	t.Parallel()
-	base := difftest.Runs(t, 1, logtest.Steps{Seed: 100, Noise: 0.001})
-	d := diff.Compare(base, difftest.Runs(t, 1, logtest.Steps{Seed: 200, Noise: 0.001, Longer: 0.1}), diff.Rule{Untested: true, MinChange: 0.05})
+	base := runsOf(t, 1, logtest.Steps{Seed: 100, Noise: 0.001})
+	d := Compare(base, runsOf(t, 1, logtest.Steps{Seed: 200, Noise: 0.001, Longer: 0.1}), Rule{Untested: true, MinChange: 0.05})
 	if diff := cmp.Diff([]string{"kernels step<2>: slower"}, words(d)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -100,8 +98,8 @@ func TestRenamed(t *testing.T) {
 		{[]string{fused1, "triton_fused_add_1111111111"}, []string{fused2, "triton_fused_add_2222222222"}, nil},
 		{[]string{"_ZltRK1AS1_"}, []string{"_ZgtRK1AS1_"}, nil}, // operators
 	} {
-		base := difftest.Runs(t, 1, logtest.Steps{Seed: 1, Kernels: c.base})
-		d := diff.Compare(base, difftest.Runs(t, 1, logtest.Steps{Seed: 2, Kernels: c.new}), rule)
+		base := runsOf(t, 1, logtest.Steps{Seed: 1, Kernels: c.base})
+		d := Compare(base, runsOf(t, 1, logtest.Steps{Seed: 2, Kernels: c.new}), rule)
 		var got []match
 		for _, r := range d.Sections[0].Rows {
 			if r.Match != "" {
@@ -120,36 +118,36 @@ func TestRenamed(t *testing.T) {
 // What makes runs not comparable is named, with two runs that differ.
 func TestProblems(t *testing.T) {
 	t.Parallel()
-	json := strings.Replace(difftest.Document(t, logtest.Steps{Seed: 1}), `"nvidia_driver":""`, `"nvidia_driver":"580.1"`, 1)
+	json := strings.Replace(document(t, logtest.Steps{Seed: 1}), `"nvidia_driver":""`, `"nvidia_driver":"580.1"`, 1)
 	for _, c := range []struct{ old, new, kind, text string }{
-		{`"complete":true`, `"complete":false`, diff.Incomplete, "log is not complete ('cudatrace info' says why)"},
-		{"NVIDIA H200", "NVIDIA A100", diff.OtherGPU, "GPUs: base has NVIDIA H200, new has NVIDIA A100"},
-		{`"driver_version":"13.0"`, `"driver_version":"12.8"`, diff.OtherDriver, "CUDA version of the driver: base has 13.0, new has 12.8"},
-		{`"nvidia_driver":"580.1"`, `"nvidia_driver":"570.2"`, diff.OtherDriver, "release of the driver: base has 580.1, new has 570.2"},
+		{`"complete":true`, `"complete":false`, Incomplete, "log is not complete ('cudatrace info' says why)"},
+		{"NVIDIA H200", "NVIDIA A100", OtherGPU, "GPUs: base has NVIDIA H200, new has NVIDIA A100"},
+		{`"driver_version":"13.0"`, `"driver_version":"12.8"`, OtherDriver, "CUDA version of the driver: base has 13.0, new has 12.8"},
+		{`"nvidia_driver":"580.1"`, `"nvidia_driver":"570.2"`, OtherDriver, "release of the driver: base has 580.1, new has 570.2"},
 		{`"git_revision":""`, `"git_revision":"abc"`, "", ""},
-		{`"call_source":"uprobes"`, `"call_source":"cupti"`, diff.OtherMode, "source of the calls: base has uprobes, new has cupti"},
-		{`"gpu_source":"cupti"`, `"gpu_source":"none"`, diff.OtherMode, "source of the GPU work: base has cupti, new has none"},
-		{`"wait_source":"calls"`, `"wait_source":"cupti"`, diff.OtherMode, "source of the wait arrows: base has calls, new has cupti"},
-		{`"schedule":""`, `"schedule":"--delay 5s"`, diff.OtherMode, "recorded part: base has all, new has --delay 5s"},
-		{`"filtered":false`, `"filtered":true`, diff.OtherMode, "filter: base has all of the log, new has a part of the log"},
+		{`"call_source":"uprobes"`, `"call_source":"cupti"`, OtherMode, "source of the calls: base has uprobes, new has cupti"},
+		{`"gpu_source":"cupti"`, `"gpu_source":"none"`, OtherMode, "source of the GPU work: base has cupti, new has none"},
+		{`"wait_source":"calls"`, `"wait_source":"cupti"`, OtherMode, "source of the wait arrows: base has calls, new has cupti"},
+		{`"schedule":""`, `"schedule":"--delay 5s"`, OtherMode, "recorded part: base has all, new has --delay 5s"},
+		{`"filtered":false`, `"filtered":true`, OtherMode, "filter: base has all of the log, new has a part of the log"},
 		{`"in_graphs": 0`, `"in_graphs": 3`, "", ""}, // there are graphs now
-		{`,"cudaMalloc"`, ``, diff.OtherMode, "probed functions: new lacks cudaMalloc"},
+		{`,"cudaMalloc"`, ``, OtherMode, "probed functions: new lacks cudaMalloc"},
 	} {
 		changed := strings.ReplaceAll(json, c.old, c.new)
 		if changed == json {
 			t.Errorf("%s is not in the JSON", c.old)
 		}
-		d := diff.Compare([]*diff.Run{difftest.Read(t, "base", json)}, []*diff.Run{difftest.Read(t, "new", changed)}, rule)
-		var want []diff.Problem
+		d := Compare([]*Run{readRun(t, "base", json)}, []*Run{readRun(t, "new", changed)}, rule)
+		var want []Problem
 		if c.kind != "" {
-			want = []diff.Problem{{Kind: c.kind, Text: c.text}}
+			want = []Problem{{Kind: c.kind, Text: c.text}}
 		}
 		if diff := cmp.Diff(want, d.Problems); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.new, diff)
 		}
 	}
 	whole := strings.Replace(json, `"graphs": []`, `"graphs": [{"name": "Graph 1", "count": 1, "total_ns": 5}]`, 1)
-	d := diff.Compare([]*diff.Run{difftest.Read(t, "base", strings.ReplaceAll(json, `"in_graphs": 0`, `"in_graphs": 3`))}, []*diff.Run{difftest.Read(t, "new", whole)}, rule)
+	d := Compare([]*Run{readRun(t, "base", strings.ReplaceAll(json, `"in_graphs": 0`, `"in_graphs": 3`))}, []*Run{readRun(t, "new", whole)}, rule)
 	if want := "recording of CUDA graphs: base has node by node, new has whole graphs"; len(d.Problems) != 1 || d.Problems[0].Text != want {
 		t.Errorf("%v, want %s", d.Problems, want)
 	}
@@ -158,20 +156,20 @@ func TestProblems(t *testing.T) {
 // Other SM clocks are named, with what lowered them; small differences are not.
 func TestClocks(t *testing.T) {
 	t.Parallel()
-	run := func(name string, mhz int, more string) *diff.Run {
-		return difftest.Read(t, name, fmt.Sprintf(`{"version": 1, "logs": [{"name": "l", "complete": true}], "metrics": [
+	run := func(name string, mhz int, more string) *Run {
+		return readRun(t, name, fmt.Sprintf(`{"version": 1, "logs": [{"name": "l", "complete": true}], "metrics": [
 			{"name": "SM clock", "metric": "sm_clock", "source": "NVML", "gpu": 0, "pid": null, "mean": %d000000},
 			{"name": "CPU use", "metric": "cpu", "source": "host", "gpu": null, "pid": 7, "mean": 50}%s]}`, mhz, more))
 	}
 	const hot = `, {"name": "clocks lowered: power cap", "metric": "clock_reasons", "source": "NVML", "gpu": 0, "mean": 4},
 		{"name": "clocks lowered: hardware thermal slowdown", "metric": "clock_reasons", "source": "NVML", "gpu": 0, "mean": 40}`
-	base := []*diff.Run{run("a", 1980, ""), run("b", 1970, "")}
-	want := []diff.Problem{{Kind: diff.OtherClocks, Text: "SM clock of GPU 0: 1975 MHz in BASE, 1400 MHz in NEW (lowered by hardware thermal slowdown, power cap)"}}
-	if diff := cmp.Diff(want, diff.Compare(base, []*diff.Run{run("c", 1400, hot)}, rule).Problems); diff != "" {
+	base := []*Run{run("a", 1980, ""), run("b", 1970, "")}
+	want := []Problem{{Kind: OtherClocks, Text: "SM clock of GPU 0: 1975 MHz in BASE, 1400 MHz in NEW (lowered by hardware thermal slowdown, power cap)"}}
+	if diff := cmp.Diff(want, Compare(base, []*Run{run("c", 1400, hot)}, rule).Problems); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)
 	}
-	for _, other := range []*diff.Run{run("d", 1960, hot), difftest.Read(t, "e", `{"version": 1, "logs": [{"name": "l", "complete": true}]}`)} {
-		if got := diff.Compare(base, []*diff.Run{other}, rule).Problems; len(got) != 0 {
+	for _, other := range []*Run{run("d", 1960, hot), readRun(t, "e", `{"version": 1, "logs": [{"name": "l", "complete": true}]}`)} {
+		if got := Compare(base, []*Run{other}, rule).Problems; len(got) != 0 {
 			t.Errorf("%s: %v", other.Name, got)
 		}
 	}
@@ -213,10 +211,10 @@ func TestPeakOfThreads(t *testing.T) {
 func TestProcesses(t *testing.T) {
 	t.Parallel()
 	const head = `{"version": 1, "logs": [{"name": "l", "complete": true, "gpu_source": "cupti"}], "memory": [`
-	one := difftest.Read(t, "one", head+`{"name": "device", "pid": 1, "gpu": 0, "peak_bytes": 10, "allocations": 1, "not_freed": 1}]}`)
-	two := difftest.Read(t, "two", head+`{"name": "device", "pid": 7, "gpu": 0, "peak_bytes": 4, "allocations": 1, "not_freed": 0},
+	one := readRun(t, "one", head+`{"name": "device", "pid": 1, "gpu": 0, "peak_bytes": 10, "allocations": 1, "not_freed": 1}]}`)
+	two := readRun(t, "two", head+`{"name": "device", "pid": 7, "gpu": 0, "peak_bytes": 4, "allocations": 1, "not_freed": 0},
 		{"name": "device", "pid": 8, "gpu": 0, "peak_bytes": 6, "allocations": 0, "not_freed": 1}]}`)
-	d := diff.Compare([]*diff.Run{one}, []*diff.Run{two}, rule)
+	d := Compare([]*Run{one}, []*Run{two}, rule)
 	if got := words(d); got != nil {
 		t.Errorf("%v", got)
 	}

@@ -6,8 +6,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/cudatrace/cudatrace/convert/diff/condition"
 	"github.com/cudatrace/cudatrace/convert/selection"
+	"github.com/cudatrace/cudatrace/convert/stats/table"
 )
 
 // A State is the result of a condition.
@@ -23,27 +23,27 @@ const (
 
 // An Outcome is the result of a condition.
 type Outcome struct {
-	*condition.Condition
+	*Condition
 	State State
 	Why   string    // of a Broken or an Absent one
-	Cases []Checked // the figures that the condition is about
+	Cases []checked // the figures that the condition is about
 	// Unmatched says that the condition's name matches nothing.
 	Unmatched bool
 	Holds     int // those of Cases for which the condition holds, which come first
 }
 
-// A Checked is a figure that a condition is about.
-type Checked struct {
+// A checked is a figure that a condition is about.
+type checked struct {
 	Name string // of a row, "" of an overall figure
-	*Compared
+	*compared
 	Value float64 // what the condition compares
 	Holds bool
 }
 
 // Gate checks conditions. allowAbsent lets names match nothing.
-func (d *Diff) Gate(conditions []*condition.Condition, allowAbsent bool) []*Outcome {
+func (d *Diff) Gate(conditions []*Condition, allowAbsent bool) []*Outcome {
 	var all []*Outcome
-	var compared []*Compared
+	var compared []*compared
 	for _, c := range conditions {
 		o := &Outcome{Condition: c}
 		o.Why = d.collect(o)
@@ -54,7 +54,7 @@ func (d *Diff) Gate(conditions []*condition.Condition, allowAbsent bool) []*Outc
 			}
 		}
 		for _, x := range o.Cases {
-			compared = append(compared, x.Compared)
+			compared = append(compared, x.compared)
 		}
 		all = append(all, o)
 	}
@@ -98,7 +98,7 @@ func (d *Diff) probed(name string) bool {
 }
 
 // nothing says that a name matches nothing.
-func (d *Diff) nothing(c *condition.Condition) string {
+func (d *Diff) nothing(c *Condition) string {
 	if c.Report == "calls" {
 		return fmt.Sprintf("nothing in calls matches %q, and no function of that name was probed in all runs", c.Name)
 	}
@@ -107,10 +107,10 @@ func (d *Diff) nothing(c *condition.Condition) string {
 
 // add adds a figure with the values of the runs.
 func (d *Diff) add(o *Outcome, name string, base, new []float64) {
-	exact := o.Unit == condition.Number || o.Unit == condition.Bytes
-	x := Checked{Name: name, Compared: compare(base, new, d.exact(cmp.Or(o.Figure, o.Column), exact), o.Unit == condition.Time)}
+	exact := o.Unit == table.Number || o.Unit == table.Bytes
+	x := checked{Name: name, compared: compare(base, new, d.exact(cmp.Or(o.Figure, o.Column), exact), o.Unit == table.Duration)}
 	if !o.Change {
-		x.Compared.P = math.NaN() // nothing is tested
+		x.compared.P = math.NaN() // nothing is tested
 		x.Value = o.absolute(known(new), exact)
 	}
 	o.Cases = append(o.Cases, x)
@@ -121,7 +121,7 @@ func (o *Outcome) absolute(new []float64, exact bool) float64 {
 	switch {
 	case len(new) == 0:
 		return math.NaN()
-	case exact && o.Rises():
+	case exact && o.rises():
 		return slices.Max(new)
 	case exact:
 		return slices.Min(new)
@@ -148,7 +148,7 @@ func (d *Diff) decide(o *Outcome) {
 		case o.Change && x.Few && !d.rule.Untested:
 			few = true
 		default:
-			x.Holds = o.Condition.Holds(x.Value) && (!o.Change || d.rule.significant(x.Compared))
+			x.Holds = o.Condition.holds(x.Value) && (!o.Change || d.rule.significant(x.compared))
 		}
 		if x.Holds {
 			o.Holds++
@@ -169,25 +169,25 @@ func (d *Diff) decide(o *Outcome) {
 }
 
 // value is what a condition compares of a figure.
-func (o *Outcome) value(x *Checked) float64 {
+func (o *Outcome) value(x *checked) float64 {
 	switch {
 	case !o.Change:
 		return x.Value
 	case o.Percent:
-		return x.Change()
+		return x.change()
 	}
 	return x.New - x.Base
 }
 
 // sort puts the figures for which the condition holds first, by how far they are from the limit.
 func (o *Outcome) sort() {
-	slices.SortStableFunc(o.Cases, func(a, b Checked) int {
+	slices.SortStableFunc(o.Cases, func(a, b checked) int {
 		switch {
 		case a.Holds != b.Holds && a.Holds:
 			return -1
 		case a.Holds != b.Holds:
 			return 1
-		case o.Rises():
+		case o.rises():
 			return compareFloats(b.Value, a.Value)
 		}
 		return compareFloats(a.Value, b.Value)

@@ -1,12 +1,10 @@
-package diff_test
+package diff
 
 import (
 	"fmt"
 	"strings"
 	"testing"
 
-	"github.com/cudatrace/cudatrace/convert/diff"
-	"github.com/cudatrace/cudatrace/convert/difftest"
 	"github.com/cudatrace/cudatrace/convert/logtest"
 )
 
@@ -14,11 +12,11 @@ import (
 func TestGate(t *testing.T) {
 	t.Parallel()
 	base, new := logtest.Steps{Seed: 100, Noise: 0.005}, logtest.Steps{Seed: 200, Noise: 0.005, Longer: 0.1, Malloc: true}
-	one := diff.Compare(difftest.Runs(t, 1, base), difftest.Runs(t, 1, new), rule)
-	five := diff.Compare(difftest.Runs(t, 5, base), difftest.Runs(t, 5, new), rule)
-	untested := diff.Compare(difftest.Runs(t, 1, base), difftest.Runs(t, 1, new), diff.Rule{Untested: true})
+	one := Compare(runsOf(t, 1, base), runsOf(t, 1, new), rule)
+	five := Compare(runsOf(t, 5, base), runsOf(t, 5, new), rule)
+	untested := Compare(runsOf(t, 1, base), runsOf(t, 1, new), Rule{Untested: true})
 	for _, c := range []struct {
-		of   *diff.Diff
+		of   *Diff
 		text string
 		want string
 	}{
@@ -58,7 +56,7 @@ func TestGate(t *testing.T) {
 		{untested, "kernel:step*:median > +8%", "failed step<2> 0.09"},
 		{untested, "kernel_time > +100%", "passed 0.0"},
 	} {
-		o := c.of.Gate(difftest.Conditions(t, c.text), false)[0]
+		o := c.of.Gate(conditionsOf(t, c.text), false)[0]
 		got := string(o.State) + " "
 		if o.Why != "" {
 			got += o.Why
@@ -74,10 +72,10 @@ func TestGate(t *testing.T) {
 // A name that matches nothing passes where that is allowed.
 func TestAbsent(t *testing.T) {
 	t.Parallel()
-	runs := difftest.Runs(t, 2, logtest.Steps{})
-	d := diff.Compare(runs[:1], runs[1:], rule)
-	for allowed, want := range map[bool]diff.State{false: diff.Broken, true: diff.Absent} {
-		if o := d.Gate(difftest.Conditions(t, "kernel:gemm* > 0"), allowed)[0]; o.State != want || !o.Unmatched {
+	runs := runsOf(t, 2, logtest.Steps{})
+	d := Compare(runs[:1], runs[1:], rule)
+	for allowed, want := range map[bool]State{false: Broken, true: Absent} {
+		if o := d.Gate(conditionsOf(t, "kernel:gemm* > 0"), allowed)[0]; o.State != want || !o.Unmatched {
 			t.Errorf("allowed %t: %s, unmatched %t", allowed, o.State, o.Unmatched)
 		}
 	}
@@ -88,8 +86,8 @@ func TestUnknown(t *testing.T) {
 	t.Parallel()
 	const without = `{"version": 1, "logs": [{"name": "l", "complete": true, "gpu_source": "none"}], "reasons": {"kernels": "GPU work was not recorded: no libcupti"},
 		"kernels": [], "memory": [], "calls": [{"name": "cudaMalloc", "library": "runtime", "count": 3, "median_ns": null}]}`
-	r := difftest.Read(t, "x.json", without)
-	d := diff.Compare([]*diff.Run{r}, []*diff.Run{r}, rule)
+	r := readRun(t, "x.json", without)
+	d := Compare([]*Run{r}, []*Run{r}, rule)
 	for text, want := range map[string]string{
 		"kernel_time > 1ms":            "broken x.json: GPU work was not recorded: no libcupti",
 		"kernel:*:median > 1ms":        "broken x.json: GPU work was not recorded: no libcupti",
@@ -98,17 +96,17 @@ func TestUnknown(t *testing.T) {
 		"calls:cudaMalloc:median > 5s": "broken the figure is not known",
 		"calls:cudaMalloc > 3":         "passed ",
 	} {
-		if o := d.Gate(difftest.Conditions(t, text), false)[0]; string(o.State)+" "+o.Why != want {
+		if o := d.Gate(conditionsOf(t, text), false)[0]; string(o.State)+" "+o.Why != want {
 			t.Errorf("%s: %s %s, want %s", text, o.State, o.Why, want)
 		}
 	}
 }
 
 // kernelRuns are runs with one kernel, which takes these times.
-func kernelRuns(t *testing.T, name string, count int, times ...int) (all []*diff.Run) {
+func kernelRuns(t *testing.T, name string, count int, times ...int) (all []*Run) {
 	t.Helper()
 	for _, ns := range times {
-		all = append(all, difftest.Read(t, "run", fmt.Sprintf(`{"version": 1, "logs": [{"name": "l", "complete": true, "gpu_source": "cupti"}],
+		all = append(all, readRun(t, "run", fmt.Sprintf(`{"version": 1, "logs": [{"name": "l", "complete": true, "gpu_source": "cupti"}],
 			"kernels": [{"name": "%s", "count": %d, "total_ns": %d, "median_ns": %d}], "calls": [{"name": "f", "library": "x", "count": %d}]}`, name, count, ns, ns, ns)))
 	}
 	return all
@@ -121,22 +119,22 @@ func TestRunsOfGate(t *testing.T) {
 	for _, c := range []struct {
 		new  []int
 		text string
-		want diff.State
+		want State
 	}{
-		{[]int{1000, 1000, 1001, 1000}, "calls:f > 1000", diff.Failed},
-		{[]int{1000, 1000, 1001, 1000}, "calls:f < 1000", diff.Passed},
-		{[]int{1000, 1000, 999, 1000}, "calls:f < 1000", diff.Failed},
-		{[]int{1000, 1000, 999, 1000}, "calls:f > 1000", diff.Passed},
-		{[]int{1000, 1000, 1001, 1000}, "kernel:k:total > 1us", diff.Failed},
-		{[]int{1000, 1000, 1001, 980}, "kernel:k:total > 1us", diff.Passed},
-		{[]int{1150, 1050, 1250, 1150}, "kernel_time > +5%", diff.Passed}, // 15 %, but the runs vary
-		{[]int{1550, 1450, 1650, 1550}, "kernel_time > +5%", diff.Failed},
-		{[]int{1550, 1450, 1650, 1550}, "kernel_time > +60%", diff.Passed},
-		{[]int{550, 450, 650, 550}, "kernel_time < -5%", diff.Failed},
-		{[]int{550, 450, 650, 550}, "kernel_time > +5%", diff.Passed},
+		{[]int{1000, 1000, 1001, 1000}, "calls:f > 1000", Failed},
+		{[]int{1000, 1000, 1001, 1000}, "calls:f < 1000", Passed},
+		{[]int{1000, 1000, 999, 1000}, "calls:f < 1000", Failed},
+		{[]int{1000, 1000, 999, 1000}, "calls:f > 1000", Passed},
+		{[]int{1000, 1000, 1001, 1000}, "kernel:k:total > 1us", Failed},
+		{[]int{1000, 1000, 1001, 980}, "kernel:k:total > 1us", Passed},
+		{[]int{1150, 1050, 1250, 1150}, "kernel_time > +5%", Passed}, // 15 %, but the runs vary
+		{[]int{1550, 1450, 1650, 1550}, "kernel_time > +5%", Failed},
+		{[]int{1550, 1450, 1650, 1550}, "kernel_time > +60%", Passed},
+		{[]int{550, 450, 650, 550}, "kernel_time < -5%", Failed},
+		{[]int{550, 450, 650, 550}, "kernel_time > +5%", Passed},
 	} {
-		d := diff.Compare(base, kernelRuns(t, "k", 10, c.new...), rule)
-		if o := d.Gate(difftest.Conditions(t, c.text), false)[0]; o.State != c.want {
+		d := Compare(base, kernelRuns(t, "k", 10, c.new...), rule)
+		if o := d.Gate(conditionsOf(t, c.text), false)[0]; o.State != c.want {
 			t.Errorf("%v, %s: %s (%s)", c.new, c.text, o.State, o.Why)
 		}
 	}
@@ -146,7 +144,7 @@ func TestRunsOfGate(t *testing.T) {
 func TestRenamedCount(t *testing.T) {
 	t.Parallel()
 	for count, want := range map[int]string{10: "template", 11: ""} {
-		d := diff.Compare(kernelRuns(t, "gemm<64>", 10, 5), kernelRuns(t, "gemm<128>", count, 5), rule)
+		d := Compare(kernelRuns(t, "gemm<64>", 10, 5), kernelRuns(t, "gemm<128>", count, 5), rule)
 		if got := d.Sections[0].Rows[0].Match; got != want {
 			t.Errorf("%d launches: matched by %q, want %q", count, got, want)
 		}
@@ -156,13 +154,13 @@ func TestRenamedCount(t *testing.T) {
 // Rows of one name in several threads are added up; what cannot be added is not known.
 func TestAddedRows(t *testing.T) {
 	t.Parallel()
-	r := difftest.Read(t, "x", `{"version": 1, "logs": [{"name": "l", "complete": true, "gpu_source": "cupti"}], "waits": [
+	r := readRun(t, "x", `{"version": 1, "logs": [{"name": "l", "complete": true, "gpu_source": "cupti"}], "waits": [
 		{"name": "f", "waited_for": "s", "tid": 1, "count": 2, "total_ns": 10, "min_ns": 4, "median_ns": 5, "max_ns": 6},
 		{"name": "f", "waited_for": "s", "tid": 2, "count": 1, "total_ns": 7, "min_ns": 7, "median_ns": 7, "max_ns": 7, "blocked_ns": 3}]}`)
-	d := diff.Compare([]*diff.Run{r}, []*diff.Run{r}, rule)
+	d := Compare([]*Run{r}, []*Run{r}, rule)
 	for text, want := range map[string]string{"waits:f > 0": "3", "waits:f:total > 0": "17", "waits:f:min > 0": "4", "waits:f:max > 0": "7", "waits:f:blocked > 0": "3",
 		"waits:f:median > 0": "NaN"} {
-		if o := d.Gate(difftest.Conditions(t, text), false)[0]; fmt.Sprint(o.Cases[0].Value) != want {
+		if o := d.Gate(conditionsOf(t, text), false)[0]; fmt.Sprint(o.Cases[0].Value) != want {
 			t.Errorf("%s: %v, want %s", text, o.Cases[0].Value, want)
 		}
 	}

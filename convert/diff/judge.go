@@ -27,8 +27,8 @@ type Rule struct {
 	MinChange float64 // the smallest change that counts where figures vary, a part of BASE's figure
 }
 
-// A Compared is a figure of BASE and of NEW.
-type Compared struct {
+// A compared is a figure of BASE and of NEW.
+type compared struct {
 	Base, New float64 // means over the runs, NaN where the figure is not known
 	Exact     bool    // it is the same in each run of a side, and is no time: a difference is no chance
 	P         float64 // probability of so large a difference by chance, NaN of one that was not tested
@@ -38,11 +38,11 @@ type Compared struct {
 	Differs   bool
 }
 
-// Known says whether both sides have the figure.
-func (c *Compared) Known() bool { return !math.IsNaN(c.Base) && !math.IsNaN(c.New) }
+// known says whether both sides have the figure.
+func (c *compared) known() bool { return !math.IsNaN(c.Base) && !math.IsNaN(c.New) }
 
-// Change is the difference as a part of BASE's figure.
-func (c *Compared) Change() float64 {
+// change is the difference as a part of BASE's figure.
+func (c *compared) change() float64 {
 	if c.Base == c.New {
 		return 0
 	}
@@ -50,11 +50,11 @@ func (c *Compared) Change() float64 {
 }
 
 // compare compares the values of runs. exact figures are counts and bytes.
-func compare(base, new []float64, exact, times bool) *Compared {
+func compare(base, new []float64, exact, times bool) *compared {
 	base, new = known(base), known(new)
-	c := &Compared{Base: meanOf(base), New: meanOf(new), P: math.NaN(), Q: math.NaN()}
+	c := &compared{Base: meanOf(base), New: meanOf(new), P: math.NaN(), Q: math.NaN()}
 	switch {
-	case !c.Known():
+	case !c.known():
 	case exact && constant(base) && constant(new), c.Base == 0 && c.New == 0:
 		c.Exact = true
 		c.Differs = base[0] != new[0]
@@ -84,18 +84,18 @@ func constant(values []float64) bool {
 }
 
 // settle finds the differences among all figures that were compared.
-func (r *Rule) settle(all []*Compared) {
+func (r *Rule) settle(all []*compared) {
 	r.adjust(all)
 	for _, c := range all {
 		if !c.Exact && !c.Spared {
-			c.Differs = r.significant(c) && math.Abs(c.Change()) >= r.MinChange
+			c.Differs = r.significant(c) && math.Abs(c.change()) >= r.MinChange
 		}
 	}
 }
 
 // adjust corrects the probabilities for their number.
-func (r *Rule) adjust(all []*Compared) {
-	var tested []*Compared
+func (r *Rule) adjust(all []*compared) {
+	var tested []*compared
 	var p []float64
 	for _, c := range all {
 		if !math.IsNaN(c.P) {
@@ -108,12 +108,12 @@ func (r *Rule) adjust(all []*Compared) {
 }
 
 // significant says whether a difference is more than chance.
-func (r *Rule) significant(c *Compared) bool {
-	return c.Known() && c.Base != c.New && (c.Exact || r.Untested || c.Q <= r.Rate)
+func (r *Rule) significant(c *compared) bool {
+	return c.known() && c.Base != c.New && (c.Exact || r.Untested || c.Q <= r.Rate)
 }
 
-// TooFew says why times are not judged with numbers of runs, "" if they are.
-func (r *Rule) TooFew(base, new int) string {
+// tooFew says why times are not judged with numbers of runs, "" if they are.
+func (r *Rule) tooFew(base, new int) string {
 	if r.Untested || min(base, new) >= LeastRuns {
 		return ""
 	}

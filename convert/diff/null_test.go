@@ -1,4 +1,4 @@
-package diff_test
+package diff
 
 import (
 	"fmt"
@@ -6,9 +6,6 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
-
-	"github.com/cudatrace/cudatrace/convert/diff"
-	"github.com/cudatrace/cudatrace/convert/difftest"
 )
 
 // noise draws the factor that a run puts on a time.
@@ -16,7 +13,7 @@ func noise(r *rand.Rand) float64 { return 1 + 0.02*r.NormFloat64() }
 
 // simulated is a run of a program with 30 kernels, 20 functions and a GPU, whose times have
 // noise. longer is a factor on the third kernel.
-func simulated(t *testing.T, r *rand.Rand, longer float64) *diff.Run {
+func simulated(t *testing.T, r *rand.Rand, longer float64) *Run {
 	var b strings.Builder
 	row := func(name string, i int, factor float64) {
 		d := math.Pow(10, 3+float64(i%5)/2) * factor
@@ -35,7 +32,7 @@ func simulated(t *testing.T, r *rand.Rand, longer float64) *diff.Run {
 		row("f", i, 1)
 	}
 	fmt.Fprintf(&b, `{}], "devices": [{"name": "g", "gpu": 0, "busy_ns": %.0f, "idle_ns": %.0f, "kernels": 30000}]}`, 1e8*noise(r), 1e9*noise(r))
-	return difftest.Read(t, "run", b.String())
+	return readRun(t, "run", b.String())
 }
 
 // tries compares runs of both sides again and again. It returns in how many tries the longer
@@ -43,7 +40,7 @@ func simulated(t *testing.T, r *rand.Rand, longer float64) *diff.Run {
 func tries(t *testing.T, sides [2]int, count int, longer float64) (found, wrong int) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range count {
-		var runs [2][]*diff.Run
+		var runs [2][]*Run
 		for side, size := range sides {
 			for range size {
 				factor := 1.0
@@ -54,7 +51,7 @@ func tries(t *testing.T, sides [2]int, count int, longer float64) (found, wrong 
 			}
 		}
 		others := 0
-		for _, w := range words(diff.Compare(runs[0], runs[1], rule)) {
+		for _, w := range words(Compare(runs[0], runs[1], rule)) {
 			if w == "kernels k2: slower" {
 				found++
 			} else {
@@ -66,9 +63,8 @@ func tries(t *testing.T, sides [2]int, count int, longer float64) (found, wrong 
 	return found, wrong
 }
 
-// TestNull: runs of the same program differ in nothing in 99 of 100 tries. The package
-// significance has the same test with other noises and many more tries.
-func TestNull(t *testing.T) {
+// Runs of the same program differ in nothing in 99 of 100 tries. TestNull has other noises and many more tries.
+func TestNullRuns(t *testing.T) {
 	t.Parallel()
 	const count = 100
 	if found, wrong := tries(t, [2]int{4, 5}, count, 1); found+wrong > count/100 {

@@ -5,14 +5,14 @@ import (
 	"math"
 	"slices"
 
-	"github.com/cudatrace/cudatrace/convert/diff/condition"
 	"github.com/cudatrace/cudatrace/convert/stats"
+	"github.com/cudatrace/cudatrace/convert/stats/table"
 )
 
 // An overall figure is one of a whole run. A NaN is not known.
 type overall struct {
 	name    string
-	unit    condition.Unit
+	unit    table.Unit
 	up      string // verdict about a larger figure
 	down    string
 	reports []string // that it is made of
@@ -21,24 +21,24 @@ type overall struct {
 
 // overalls are the overall figures. A test holds docs/diff.md against them.
 var overalls = []overall{
-	{"cuda_time", condition.Time, "slower", "faster", nil, func(r *Run) float64 { return r.largest(func(l *stats.Log) uint64 { return l.CUDANS }) }},
-	sumOf("kernel_time", condition.Time, "kernels", "total_ns"),
-	sumOf("kernel_count", condition.Number, "kernels", "count"),
-	sumOf("copy_time", condition.Time, "copies", "total_ns"),
-	sumOf("copy_count", condition.Number, "copies", "count"),
-	sumOf("copy_bytes", condition.Bytes, "copies", "bytes"),
-	sumOf("set_time", condition.Time, "sets", "total_ns"),
-	sumOf("set_count", condition.Number, "sets", "count"),
-	sumOf("busy_time", condition.Time, "devices", "busy_ns"),
-	sumOf("idle_time", condition.Time, "devices", "idle_ns"),
-	{"gpu_busy", condition.Share, "higher", "lower", []string{"devices"}, func(r *Run) float64 {
+	{"cuda_time", table.Duration, "slower", "faster", nil, func(r *Run) float64 { return r.largest(func(l *stats.Log) uint64 { return l.CUDANS }) }},
+	sumOf("kernel_time", table.Duration, "kernels", "total_ns"),
+	sumOf("kernel_count", table.Number, "kernels", "count"),
+	sumOf("copy_time", table.Duration, "copies", "total_ns"),
+	sumOf("copy_count", table.Number, "copies", "count"),
+	sumOf("copy_bytes", table.Bytes, "copies", "bytes"),
+	sumOf("set_time", table.Duration, "sets", "total_ns"),
+	sumOf("set_count", table.Number, "sets", "count"),
+	sumOf("busy_time", table.Duration, "devices", "busy_ns"),
+	sumOf("idle_time", table.Duration, "devices", "idle_ns"),
+	{"gpu_busy", table.Share, "higher", "lower", []string{"devices"}, func(r *Run) float64 {
 		return r.total("devices", "busy_ns") / r.total("devices", "span_ns")
 	}},
-	sumOf("call_time", condition.Time, "processes", "in_calls_ns"),
-	sumOf("call_count", condition.Number, "processes", "calls"),
-	sumOf("failed_calls", condition.Number, "processes", "failed"),
-	sumOf("wait_time", condition.Time, "threads", "waiting_ns"),
-	{"peak_memory", condition.Bytes, "more", "less", []string{"memory"}, func(r *Run) float64 {
+	sumOf("call_time", table.Duration, "processes", "in_calls_ns"),
+	sumOf("call_count", table.Number, "processes", "calls"),
+	sumOf("failed_calls", table.Number, "processes", "failed"),
+	sumOf("wait_time", table.Duration, "threads", "waiting_ns"),
+	{"peak_memory", table.Bytes, "more", "less", []string{"memory"}, func(r *Run) float64 {
 		if r.withoutMemory() {
 			return math.NaN()
 		}
@@ -47,21 +47,21 @@ var overalls = []overall{
 }
 
 // sumOf is the sum of a column over all rows of a report.
-func sumOf(name string, unit condition.Unit, report, column string) overall {
+func sumOf(name string, unit table.Unit, report, column string) overall {
 	up, down := "more", "less"
 	switch {
 	case column == "total_ns":
 		up, down = "slower", "faster"
-	case unit == condition.Number:
+	case unit == table.Number:
 		down = "fewer"
 	}
 	return overall{name, unit, up, down, []string{report}, func(r *Run) float64 { return r.total(report, column) }}
 }
 
-func (o *overall) isTime() bool { return o.unit == condition.Time }
+func (o *overall) isTime() bool { return o.unit == table.Duration }
 
 // isExact says whether the figure is a count or bytes, where any difference is one.
-func (o *overall) isExact() bool { return o.unit == condition.Number || o.unit == condition.Bytes }
+func (o *overall) isExact() bool { return o.unit == table.Number || o.unit == table.Bytes }
 
 // exact says whether any difference of a figure is one. The peak of memory that several threads allocate depends on their
 // order, and is judged like a time.

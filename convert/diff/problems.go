@@ -15,14 +15,14 @@ const (
 	OtherDriver = "driver"
 	OtherMode   = "mode"
 	OtherClocks = "clocks"    // a remark
-	Straggling  = "straggler" // a remark
+	straggling  = "straggler" // a remark
 )
 
 // A Problem is a reason not to compare runs.
 type Problem struct{ Kind, Text string }
 
 // Remark says that the problem is no reason to refuse a comparison, but maybe the reason for a difference.
-func (p Problem) Remark() bool { return p.Kind == OtherClocks || p.Kind == Straggling }
+func (p Problem) Remark() bool { return p.Kind == OtherClocks || p.Kind == straggling }
 
 // problems finds what makes the figures of runs differ although the program is the same.
 func problems(base, new []*Run) (all []Problem) {
@@ -76,8 +76,8 @@ var conditionsOfRuns = []struct {
 	{OtherMode, "recording of CUDA graphs", (*Run).graphs},
 }
 
-// Revision is the commit of the program's folder, "" if it is not known or not one.
-func (r *Run) Revision() string {
+// revision is the commit of the program's folder, "" if it is not known or not one.
+func (r *Run) revision() string {
 	if all := r.said(func(l *stats.Log) string { return l.Revision }); !strings.Contains(all, ",") {
 		return all
 	}

@@ -1,11 +1,9 @@
-package diff_test
+package diff
 
 import (
 	"strings"
 	"testing"
 
-	"github.com/cudatrace/cudatrace/convert/diff"
-	"github.com/cudatrace/cudatrace/convert/difftest"
 	"github.com/cudatrace/cudatrace/convert/logtest"
 )
 
@@ -26,13 +24,13 @@ func TestReadErrors(t *testing.T) {
 		`{` + logs + `, "kernels": [], "left_out": {"kernels": 3}}`:                    "it lacks rows of kernels: write it without --top",
 		`{` + logs + `, "kernels": [` + strings.Repeat(`{},`, 20_000) + `{}], "x": 1}`: "kernels has more than 20,000 rows",
 	} {
-		_, err := diff.NewReader(difftest.Reports()).Read(strings.NewReader(json), "x.json")
+		_, err := NewReader(allReports()).Read(strings.NewReader(json), "x.json")
 		if err == nil || !strings.HasPrefix(err.Error(), "x.json is no JSON of 'cudatrace stats': ") || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.60s: %v, want %s", json, err, want)
 		}
 	}
 	for _, json := range []string{`{` + logs + `}`, `{` + logs + `, "unknown": [{"a": [1, {"b": 2}]}], "unfreed": [], "left_out": {"unfreed": 3, "calls": 5}}`} {
-		if _, err := diff.NewReader(difftest.Reports()).Read(strings.NewReader(json), "x.json"); err != nil {
+		if _, err := NewReader(allReports()).Read(strings.NewReader(json), "x.json"); err != nil {
 			t.Errorf("%s: %v", json, err)
 		}
 	}
@@ -40,15 +38,15 @@ func TestReadErrors(t *testing.T) {
 
 // Any JSON is read or refused, and what was read is compared.
 func FuzzRead(f *testing.F) {
-	f.Add(difftest.Document(f, logtest.Steps{Seed: 1}))
+	f.Add(document(f, logtest.Steps{Seed: 1}))
 	f.Add(`{"version": 1, "logs": [{"name": "a", "gpus": null}], "kernels": [{"name": null, "count": -1, "total_ns": 1e308}, {"name": 5, "x": []}]}`)
-	good := difftest.Read(f, "good", difftest.Document(f, logtest.Steps{Seed: 2}))
+	good := readRun(f, "good", document(f, logtest.Steps{Seed: 2}))
 	f.Fuzz(func(t *testing.T, json string) {
-		r, err := diff.NewReader(difftest.Reports()).Read(strings.NewReader(json), "fuzzed")
+		r, err := NewReader(allReports()).Read(strings.NewReader(json), "fuzzed")
 		if err != nil {
 			return
 		}
-		d := diff.Compare([]*diff.Run{good}, []*diff.Run{r}, rule)
-		d.Gate(difftest.Conditions(t, "kernel_time > 5ms", "kernel:*:median > +10%", "calls:cuda* > 0"), false)
+		d := Compare([]*Run{good}, []*Run{r}, rule)
+		d.Gate(conditionsOf(t, "kernel_time > 5ms", "kernel:*:median > +10%", "calls:cuda* > 0"), false)
 	})
 }

@@ -21,9 +21,9 @@ func otherStragglers(base, new []*Run) (all []Problem) {
 		a, b := runsWith(base, key), runsWith(new, key)
 		switch {
 		case len(a) > 0 && len(b) == 0:
-			all = append(all, Problem{Straggling, "BASE has a straggler that NEW has not" + inRuns(a, base) + ": " + a[0].reports[findings].rows[key].label})
+			all = append(all, Problem{straggling, "BASE has a straggler that NEW has not" + inRuns(a, base) + ": " + a[0].reports[findings].rows[key].label})
 		case len(b) > 0 && len(a) == 0:
-			all = append(all, Problem{Straggling, "NEW has a straggler that BASE has not" + inRuns(b, new) + ": " + b[0].reports[findings].rows[key].label})
+			all = append(all, Problem{straggling, "NEW has a straggler that BASE has not" + inRuns(b, new) + ": " + b[0].reports[findings].rows[key].label})
 		}
 	}
 	return all

@@ -4,31 +4,25 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/cudatrace/cudatrace/convert/diff/condition"
 	"github.com/cudatrace/cudatrace/convert/stats"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 )
-
-// units are the units of columns that conditions can be about.
-var units = map[table.Unit]condition.Unit{
-	table.Number: condition.Number, table.Duration: condition.Time, table.Bytes: condition.Bytes, table.Share: condition.Share, table.Rate: condition.Rate,
-}
 
 // unnamed are the reports whose rows have no names that two runs share: the largest allocations,
 // and parts of the time.
 var unnamed = map[string]bool{"unfreed": true, "launch_rate": true}
 
 // Vocabulary returns the figures that conditions may name: those of stats.
-func Vocabulary() condition.Vocabulary {
-	words := condition.Vocabulary{Figures: make(map[string]condition.Unit), Reports: make(map[string]map[string]condition.Unit)}
+func Vocabulary() Words {
+	words := Words{Figures: make(map[string]table.Unit), Reports: make(map[string]map[string]table.Unit)}
 	for _, o := range overalls {
 		words.Figures[o.name] = o.unit
 	}
 	for _, t := range stats.New().Tables(stats.Facts{}) {
-		columns := make(map[string]condition.Unit)
+		columns := make(map[string]table.Unit)
 		for _, c := range t.Columns {
-			if unit, ok := units[c.Unit]; ok {
-				columns[c.Key] = unit
+			if _, ok := valueUnits[c.Unit]; ok {
+				columns[c.Key] = c.Unit
 			}
 		}
 		if !unnamed[t.Name] && len(columns) > 0 {
@@ -39,7 +33,7 @@ func Vocabulary() condition.Vocabulary {
 }
 
 // Reports returns the reports that a comparison with conditions needs.
-func Reports(conditions []*condition.Condition) []string {
+func Reports(conditions []*Condition) []string {
 	wanted := map[string]bool{metrics: true, findings: true}
 	for _, s := range sections {
 		wanted[s.report] = true

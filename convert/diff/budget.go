@@ -1,4 +1,4 @@
-package condition
+package diff
 
 import (
 	"bufio"
@@ -14,21 +14,21 @@ const (
 	maxLines = 10_000   // conditions
 )
 
-// A Line is a condition of a budget.
-type Line struct {
+// A BudgetLine is a condition of a budget.
+type BudgetLine struct {
 	Number int
 	Text   string
 }
 
-// Budget reads the lines of a budget: a condition each. Empty lines, and what stands behind a #
+// ReadBudget reads the lines of a budget: a condition each. Empty lines, and what stands behind a #
 // at the beginning of a line or after a space, say nothing.
-func Budget(from io.Reader) (lines []Line, err error) {
+func ReadBudget(from io.Reader) (lines []BudgetLine, err error) {
 	in := bufio.NewScanner(from)
 	in.Buffer(nil, maxLine)
 	for n := 1; in.Scan(); n++ {
 		text := strings.TrimPrefix(in.Text(), "\ufeff")
 		if text = strings.TrimSpace(withoutComment(text)); text != "" {
-			lines = append(lines, Line{n, text})
+			lines = append(lines, BudgetLine{n, text})
 		}
 		if len(lines) > maxLines {
 			return nil, fmt.Errorf("it has more than %d conditions", maxLines)

@@ -1,4 +1,4 @@
-package condition
+package diff
 
 import (
 	"fmt"
@@ -11,11 +11,11 @@ import (
 type parser struct {
 	text  string
 	at    int
-	words Vocabulary
+	words Words
 	c     Condition
 }
 
-// Parse reads a condition:
+// ParseCondition reads a condition:
 //
 //	CONDITION = FIGURE OPERATOR VALUE
 //	FIGURE    = overall figure | REPORT ":" NAME [":" COLUMN]
@@ -24,7 +24,7 @@ type parser struct {
 //	VALUE     = ["+" | "-"] number [unit | "%"]
 //
 // The error is an *Error.
-func Parse(text string, words Vocabulary) (*Condition, error) {
+func ParseCondition(text string, words Words) (*Condition, error) {
 	p := &parser{text: text, words: words, c: Condition{Text: strings.TrimSpace(text)}}
 	for _, step := range []func() error{p.figure, p.operator, p.value, p.end} {
 		p.space()
@@ -42,11 +42,11 @@ func (p *parser) space() {
 func (p *parser) rest() string { return p.text[p.at:] }
 
 // fail is an error about n bytes from a place on. It marks one character at least, in the text.
-func (p *parser) fail(at, n int, format string, args ...any) *Error {
+func (p *parser) fail(at, n int, format string, args ...any) *SyntaxError {
 	if at < len(p.text) && n == 0 {
 		_, n = utf8.DecodeRuneInString(p.text[at:])
 	}
-	return &Error{Text: p.text, At: at, Len: n, Message: fmt.Sprintf(format, args...)}
+	return &SyntaxError{Text: p.text, At: at, Len: n, Message: fmt.Sprintf(format, args...)}
 }
 
 // take takes bytes as long as they are of a set.
@@ -76,7 +76,7 @@ func (p *parser) figure() error {
 		return p.fail(p.at, 0, "which of the %s? write %s:NAME", p.report(word), word)
 	}
 	if !known {
-		return p.unknown(from, word, "figure", sorted(p.words.Figures))
+		return p.unknown(from, word, "figure", sortedKeys(p.words.Figures))
 	}
 	p.c.Figure, p.c.Unit = word, unit
 	return nil
@@ -90,7 +90,7 @@ func (p *parser) unknown(at int, word, what string, choices []string) error {
 
 // report is the report of a name, which may be in the singular; "" if there is none.
 func (p *parser) report(word string) string {
-	for _, name := range sorted(p.words.Reports) {
+	for _, name := range sortedKeys(p.words.Reports) {
 		if word == name || word+"s" == name || strings.HasSuffix(name, "ies") && word == strings.TrimSuffix(name, "ies")+"y" {
 			return name
 		}
@@ -102,7 +102,7 @@ func (p *parser) report(word string) string {
 func (p *parser) rows(from int, word string) error {
 	p.c.Report = p.report(word)
 	if p.c.Report == "" {
-		return p.unknown(from, word, "report", sorted(p.words.Reports))
+		return p.unknown(from, word, "report", sortedKeys(p.words.Reports))
 	}
 	p.at++ // the colon
 	at := p.at
@@ -168,9 +168,9 @@ func (p *parser) column(word string) error {
 		}
 	}
 	if from == p.at {
-		return p.fail(from, 0, "%s have no count: name a column, such as %s", p.c.Report, strings.Join(sorted(columns), ", "))
+		return p.fail(from, 0, "%s have no count: name a column, such as %s", p.c.Report, strings.Join(sortedKeys(columns), ", "))
 	}
-	return p.unknown(from, word, "column", sorted(columns))
+	return p.unknown(from, word, "column", sortedKeys(columns))
 }
 
 func (p *parser) operator() error {

@@ -1,4 +1,4 @@
-package view
+package diff
 
 import (
 	"fmt"
@@ -7,18 +7,15 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cudatrace/cudatrace/convert/diff"
-	"github.com/cudatrace/cudatrace/convert/diff/condition"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/record/figures"
 )
 
 // A Page is what is shown of a comparison.
 type Page struct {
-	*diff.Diff
+	*Diff
 	Base, New string // what was compared, as a person named it
-	Outcomes  []*diff.Outcome
-	Rule      diff.Rule
+	Outcomes  []*Outcome
 	Top       int // rows of a table for people, 0 for all
 }
 
@@ -68,11 +65,11 @@ func (p *Page) WriteMarkdown(w io.Writer) error {
 
 // lines are what a person should know first. quoted writes a name.
 func (p *Page) lines(quoted func(string) string) []string {
-	lines := []string{fmt.Sprintf("BASE: %s (%s). NEW: %s (%s).", runs(p.Diff.Base, quoted), quoted(p.Base), runs(p.Diff.New, quoted), quoted(p.New)), p.headline(quoted)}
-	if why := p.Rule.TooFew(len(p.Diff.Base), len(p.Diff.New)); why != "" {
+	lines := []string{fmt.Sprintf("BASE: %s (%s). NEW: %s (%s).", runsWords(p.Diff.Base, quoted), quoted(p.Base), runsWords(p.Diff.New, quoted), quoted(p.New)), p.headline(quoted)}
+	if why := p.rule.tooFew(len(p.Diff.Base), len(p.Diff.New)); why != "" {
 		lines = append(lines, why)
 	}
-	if p.Rule.Untested {
+	if p.rule.Untested {
 		lines = append(lines, "differences are not tested: they may be chance")
 	}
 	lines = append(lines, p.renamed(quoted)...)
@@ -85,8 +82,8 @@ func (p *Page) lines(quoted func(string) string) []string {
 // shortRevision is the number of characters that name a commit to people.
 const shortRevision = 10
 
-// runs says how many runs a side has, and of which commit.
-func runs(list []*diff.Run, quoted func(string) string) string {
+// runsWords says how many runs a side has, and of which commit.
+func runsWords(list []*Run, quoted func(string) string) string {
 	words, files := figures.Count(len(list), "run", "runs"), 0
 	for _, r := range list {
 		files += max(len(r.Files), 1)
@@ -94,9 +91,9 @@ func runs(list []*diff.Run, quoted func(string) string) string {
 	if files > len(list) {
 		words += " in " + figures.Group(files) + " logs"
 	}
-	revision := list[0].Revision()
+	revision := list[0].revision()
 	for _, r := range list {
-		if r.Revision() != revision {
+		if r.revision() != revision {
 			return words
 		}
 	}
@@ -112,28 +109,28 @@ func (p *Page) headline(quoted func(string) string) string {
 	if section == nil {
 		return "nothing differs"
 	}
-	return fmt.Sprintf("%s; first: %s %s: %s%s", figures.Count(p.Differences(), "difference", "differences"), singular[section.Report], quoted(row.Name),
+	return fmt.Sprintf("%s; first: %s %s: %s%s", figures.Count(p.differences(), "difference", "differences"), rowWords[section.Report], quoted(row.Name),
 		strings.Join(row.Verdicts, ", "), how(section, row))
 }
 
-// singular is a row of a report.
-var singular = map[string]string{
+// rowWords is a row of a report.
+var rowWords = map[string]string{
 	"kernels": "kernel", "copies": "copy", "sets": "set", "graphs": "graph", "calls": "call", "errors": "failed call", "nvtx": "NVTX range",
 	"memory": "memory", "ranks": "rank", "devices": "device",
 }
 
 // how says how much a row differs: the first figure that does.
-func how(s *diff.Section, r *diff.Row) string {
+func how(s *Section, r *Row) string {
 	for i, c := range r.Figures {
-		if column := s.Columns()[i]; c.Differs {
-			return fmt.Sprintf(" (%s %s)", label(column.Key), pair(c, column.Unit))
+		if column := s.columns()[i]; c.Differs {
+			return fmt.Sprintf(" (%s %s)", columnWords(column.Key), pairWords(c, column.Unit))
 		}
 	}
 	return ""
 }
 
-// label is the name of a column for people.
-func label(key string) string {
+// columnWords is the name of a column for people.
+func columnWords(key string) string {
 	return strings.ReplaceAll(strings.TrimSuffix(strings.TrimSuffix(key, "_ns"), "_bytes"), "_", " ")
 }
 
@@ -149,8 +146,8 @@ func (p *Page) tables() (all []*table.Table) {
 	return all
 }
 
-// pair writes a figure of BASE and of NEW: one number where they are the same.
-func pair(c *diff.Compared, unit table.Unit) string {
+// pairWords writes a figure of BASE and of NEW: one number where they are the same.
+func pairWords(c *compared, unit table.Unit) string {
 	base, new := table.Words(c.Base, unit), table.Words(c.New, unit)
 	if base == new {
 		return base
@@ -166,8 +163,8 @@ func (p *Page) overall() *table.Table {
 		if math.IsNaN(o.Base) && math.IsNaN(o.New) || o.Base == 0 && o.New == 0 {
 			continue
 		}
-		t.Rows = append(t.Rows, []any{o.Name, table.Cell{Value: o.Base, Unit: unitOf(o.Unit())}, table.Cell{Value: o.New, Unit: unitOf(o.Unit())},
-			o.Change(), orNothing(o.Verdict)})
+		t.Rows = append(t.Rows, []any{o.Name, table.Cell{Value: o.Base, Unit: o.overall.unit}, table.Cell{Value: o.New, Unit: o.overall.unit},
+			o.change(), orNothing(o.Verdict)})
 	}
 	return t
 }
@@ -180,14 +177,8 @@ func orNothing(s string) any {
 	return s
 }
 
-// unitOf is the unit of a column with figures of a unit.
-func unitOf(u condition.Unit) table.Unit {
-	return map[condition.Unit]table.Unit{condition.Number: table.Number, condition.Time: table.Duration, condition.Bytes: table.Bytes,
-		condition.Share: table.Share, condition.Rate: table.Rate}[u]
-}
-
 // section is the table of the rows that differ. Its figures stand side by side.
-func (p *Page) section(s *diff.Section) *table.Table {
+func (p *Page) section(s *Section) *table.Table {
 	t := &table.Table{Name: s.Report, Title: fmt.Sprintf("%s of %s", figures.Group(s.Differ), figures.Count(len(s.Rows), "row differs", "rows differ")), Reason: s.Reason}
 	switch {
 	case s.Reason != "":
@@ -198,19 +189,19 @@ func (p *Page) section(s *diff.Section) *table.Table {
 		t.Reason = "no difference in " + figures.Count(len(s.Rows), "row", "rows")
 	}
 	t.Columns = []table.Column{{Key: "name", Title: s.Title}, {Key: "verdict", Title: "differs", Unit: table.Figures, Rank: 1}}
-	if s.AddsTime() {
+	if s.addsTime() {
 		t.Columns = append(t.Columns, table.Column{Key: "added_ns", Title: "adds", Unit: table.Difference, Rank: 2})
 	}
-	for i, c := range s.Columns() {
-		t.Columns = append(t.Columns, table.Column{Key: c.Key, Title: label(c.Key), Unit: table.Figures, Rank: 3 + i})
+	for i, c := range s.columns() {
+		t.Columns = append(t.Columns, table.Column{Key: c.Key, Title: columnWords(c.Key), Unit: table.Figures, Rank: 3 + i})
 	}
 	for _, r := range p.shown(s) {
 		row := []any{r.Name, strings.Join(r.Verdicts, ", ")}
-		if s.AddsTime() {
+		if s.addsTime() {
 			row = append(row, r.Added)
 		}
-		for i, c := range s.Columns() {
-			row = append(row, pair(r.Figures[i], c.Unit))
+		for i, c := range s.columns() {
+			row = append(row, pairWords(r.Figures[i], c.Unit))
 		}
 		t.Rows = append(t.Rows, row)
 	}
@@ -249,7 +240,7 @@ func (p *Page) renamed(quoted func(string) string) (lines []string) {
 var changed = map[string]string{"parameters": "its parameters", "hash": "a hash in its name", "template": "its template arguments"}
 
 // shown are the rows that differ, as many as people want to see: those that add, or save, most.
-func (p *Page) shown(s *diff.Section) []*diff.Row {
+func (p *Page) shown(s *Section) []*Row {
 	rows := s.Rows[:s.Differ]
 	for p.Top > 0 && len(rows) > p.Top {
 		least := 0
@@ -258,7 +249,7 @@ func (p *Page) shown(s *diff.Section) []*diff.Row {
 				least = i
 			}
 		}
-		rows = append(append([]*diff.Row(nil), rows[:least]...), rows[least+1:]...)
+		rows = append(append([]*Row(nil), rows[:least]...), rows[least+1:]...)
 	}
 	return rows
 }

@@ -1,17 +1,16 @@
-package view
+package diff
 
 import (
 	"fmt"
 	"math"
 
-	"github.com/cudatrace/cudatrace/convert/diff"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/record/figures"
 )
 
 // conditions is the table of conditions.
 func (p *Page) conditions() *table.Table {
-	t := &table.Table{Name: "conditions", Title: Verdict(p.Outcomes), Columns: []table.Column{
+	t := &table.Table{Name: "conditions", Title: conditionsVerdict(p.Outcomes), Columns: []table.Column{
 		{Key: "name", Title: "condition"}, {Key: "state", Title: "result", Unit: table.Figures}, {Key: "figure", Title: "figure"}}}
 	for _, o := range p.Outcomes {
 		t.Rows = append(t.Rows, []any{o.Text, string(o.State), Explained(o)})
@@ -19,14 +18,14 @@ func (p *Page) conditions() *table.Table {
 	return t
 }
 
-// Verdict says how many conditions hold: "1 of 3 conditions failed".
-func Verdict(outcomes []*diff.Outcome) string {
+// conditionsVerdict says how many conditions hold: "1 of 3 conditions failed".
+func conditionsVerdict(outcomes []*Outcome) string {
 	failed, broken := 0, 0
 	for _, o := range outcomes {
 		switch o.State {
-		case diff.Failed:
+		case Failed:
 			failed++
-		case diff.Broken:
+		case Broken:
 			broken++
 		}
 	}
@@ -38,7 +37,7 @@ func Verdict(outcomes []*diff.Outcome) string {
 }
 
 // Explained says what a condition found: the figure that is worst.
-func Explained(o *diff.Outcome) string {
+func Explained(o *Outcome) string {
 	if o.Why != "" {
 		return o.Why
 	}
@@ -49,12 +48,12 @@ func Explained(o *diff.Outcome) string {
 	}
 	switch {
 	case !o.Change:
-		words += table.Words(x.Value, unitOf(o.Unit))
+		words += table.Words(x.Value, o.Unit)
 	case x.Base == 0 && x.New != 0:
-		words += pair(x.Compared, unitOf(o.Unit))
+		words += pairWords(x.compared, o.Unit)
 	default:
-		words += fmt.Sprintf("%s (%s", pair(x.Compared, unitOf(o.Unit)), table.Words(x.Compared.Change(), table.Percent))
-		words += chance(x.Q)
+		words += fmt.Sprintf("%s (%s", pairWords(x.compared, o.Unit), table.Words(x.compared.change(), table.Percent))
+		words += chanceWords(x.Q)
 		words += ")"
 	}
 	if more := max(o.Holds, 1) - 1; more > 0 {
@@ -63,8 +62,8 @@ func Explained(o *diff.Outcome) string {
 	return words
 }
 
-// chance says how probable so large a difference is by chance, "" where that was not tested.
-func chance(q float64) string {
+// chanceWords says how probable so large a difference is by chance, "" where that was not tested.
+func chanceWords(q float64) string {
 	const least = 0.0001
 	switch {
 	case math.IsNaN(q):

@@ -1,4 +1,4 @@
-package view
+package diff
 
 import (
 	"bytes"
@@ -10,8 +10,6 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/cudatrace/cudatrace/convert/diff"
-	"github.com/cudatrace/cudatrace/convert/difftest"
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/record/goldentest"
 )
@@ -20,11 +18,11 @@ import (
 // longer, one has other template arguments, one is new.
 func page(t testing.TB, conditions ...string) *Page {
 	t.Helper()
-	rule := diff.Rule{Rate: 0.01, MinChange: 0.05}
+	rule := Rule{Rate: 0.01, MinChange: 0.05}
 	base := logtest.Steps{Seed: 100, Noise: 0.005, Kernels: []string{"_Z4gemmILi64EEvPf", "_Z3oldPf"}}
 	new := logtest.Steps{Seed: 200, Noise: 0.005, Longer: 0.1, Malloc: true, Kernels: []string{"_Z4gemmILi128EEvPf", "_Z3newIA|B`CEvPf"}}
-	d := diff.Compare(difftest.Runs(t, 5, base), difftest.Runs(t, 5, new), rule)
-	return &Page{Diff: d, Base: "base*.cudatrace", New: "new|`*.json", Outcomes: d.Gate(difftest.Conditions(t, conditions...), false), Rule: rule, Top: 10}
+	d := Compare(runsOf(t, 5, base), runsOf(t, 5, new), rule)
+	return &Page{Diff: d, Base: "base*.cudatrace", New: "new|`*.json", Outcomes: d.Gate(conditionsOf(t, conditions...), false), Top: 10}
 }
 
 var examples = []string{"kernel_time > +5%", "kernel:step*:median > +5%", "calls:cudaMalloc > +0", "peak_memory > 2GiB", "kernel:conv* > 0"}
@@ -36,7 +34,7 @@ func TestGolden(t *testing.T) {
 		r.Logs[0].Revision = "0123456789abcdef0123"
 	}
 	p.Diff.Base[0].Logs[0].Revision = "another one"
-	p.Problems = []diff.Problem{{Kind: diff.OtherGPU, Text: "GPUs: a has X, b has Y"}}
+	p.Problems = []Problem{{Kind: OtherGPU, Text: "GPUs: a has X, b has Y"}}
 	for name, write := range map[string]func(io.Writer) error{
 		"text.txt":    func(w io.Writer) error { return p.WriteText(w, 80) },
 		"wide.txt":    func(w io.Writer) error { return p.WriteText(w, 160) },
@@ -80,7 +78,7 @@ func TestLongMarkdown(t *testing.T) {
 	}
 	row := p.Sections[0].Rows[0]
 	for range 1000 {
-		p.Sections[0].Rows = append([]*diff.Row{row}, p.Sections[0].Rows...)
+		p.Sections[0].Rows = append([]*Row{row}, p.Sections[0].Rows...)
 		p.Sections[0].Differ++
 	}
 	p.Top = 0

@@ -1,20 +1,19 @@
-package view
+package diff
 
 import (
 	"encoding/xml"
 	"io"
 	"strings"
 
-	"github.com/cudatrace/cudatrace/convert/diff"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 )
 
-// version is the version of the JSON.
-const version = 1
+// pageVersion is the version of the JSON.
+const pageVersion = 1
 
 // WriteJSON writes the page as a JSON object, which docs/diff.md documents.
 func (p *Page) WriteJSON(w io.Writer) error {
-	names := func(runs []*diff.Run) (list []string) {
+	names := func(runs []*Run) (list []string) {
 		for _, r := range runs {
 			if len(r.Files) > 1 {
 				list = append(list, r.Files...)
@@ -32,14 +31,14 @@ func (p *Page) WriteJSON(w io.Writer) error {
 	for _, x := range p.Problems {
 		problems = append(problems, problem(x))
 	}
-	head := []table.Member{{Name: "version", Value: version}, {Name: "base", Value: names(p.Diff.Base)}, {Name: "new", Value: names(p.Diff.New)},
-		{Name: "times_judged", Value: p.Rule.TooFew(len(p.Diff.Base), len(p.Diff.New)) == ""}, {Name: "differences", Value: p.Differences()},
+	head := []table.Member{{Name: "version", Value: pageVersion}, {Name: "base", Value: names(p.Diff.Base)}, {Name: "new", Value: names(p.Diff.New)},
+		{Name: "times_judged", Value: p.rule.tooFew(len(p.Diff.Base), len(p.Diff.New)) == ""}, {Name: "differences", Value: p.differences()},
 		{Name: "problems", Value: problems}}
-	return table.WriteJSON(w, head, p.DataTables())
+	return table.WriteJSON(w, head, p.dataTables())
 }
 
-// DataTables are the tables of the JSON: everything that was compared.
-func (p *Page) DataTables() []*table.Table {
+// dataTables are the tables of the JSON: everything that was compared.
+func (p *Page) dataTables() []*table.Table {
 	all := []*table.Table{p.conditionData(), p.overallData()}
 	for _, s := range p.Sections {
 		all = append(all, sectionData(s))
@@ -66,18 +65,18 @@ func (p *Page) overallData() *table.Table {
 	t := &table.Table{Name: "overall", Columns: []table.Column{{Key: "name"}, {Key: "verdict"}, {Key: "base", Unit: table.Rate}, {Key: "new", Unit: table.Rate},
 		{Key: "change", Unit: table.Rate}, {Key: "q", Unit: table.Rate}}}
 	for _, o := range p.Overall {
-		t.Rows = append(t.Rows, []any{o.Name, orNothing(o.Verdict), o.Base, o.New, o.Change(), o.Q})
+		t.Rows = append(t.Rows, []any{o.Name, orNothing(o.Verdict), o.Base, o.New, o.change(), o.Q})
 	}
 	return t
 }
 
 // sectionData has all rows of a section.
-func sectionData(s *diff.Section) *table.Table {
+func sectionData(s *Section) *table.Table {
 	t := &table.Table{Name: s.Report, Reason: s.Reason, Columns: []table.Column{{Key: "name"}, {Key: "base_name"}, {Key: "matched_by"}, {Key: "verdict"}, {Key: "added", Unit: table.Rate}}}
 	if t.Reason == "" && len(s.Rows) == 0 {
 		t.Reason = "no rows on either side"
 	}
-	for _, c := range s.Columns() {
+	for _, c := range s.columns() {
 		t.Columns = append(t.Columns, table.Column{Key: "base_" + c.Key, Unit: c.Unit}, table.Column{Key: "new_" + c.Key, Unit: c.Unit}, table.Column{Key: "q_" + c.Key, Unit: table.Rate})
 	}
 	for _, r := range s.Rows {
@@ -116,7 +115,7 @@ const class = "cudatrace.diff"
 
 // WriteJUnit writes a test case for each condition, and one that says whether the runs may be
 // compared; problems are those that are not allowed.
-func (p *Page) WriteJUnit(w io.Writer, problems []diff.Problem) error {
+func (p *Page) WriteJUnit(w io.Writer, problems []Problem) error {
 	comparable := testCase{Class: class, Name: "BASE and NEW can be compared"}
 	all := suite{Name: "cudatrace diff", Cases: []testCase{comparable}}
 	if len(problems) > 0 {
@@ -130,10 +129,10 @@ func (p *Page) WriteJUnit(w io.Writer, problems []diff.Problem) error {
 	for _, o := range p.Outcomes {
 		c := testCase{Class: class, Name: o.Text}
 		switch o.State {
-		case diff.Failed:
+		case Failed:
 			c.Failure = &result{Explained(o)}
 			all.Failures++
-		case diff.Broken:
+		case Broken:
 			c.Error = &result{o.Why}
 			all.Errors++
 		}

@@ -1,8 +1,4 @@
-// Package difftest makes runs for tests of comparisons.
-//
-// Input: descriptions of runs of the program of logtest. Output: runs, and the JSON of their
-// statistics.
-package difftest
+package diff
 
 import (
 	"bytes"
@@ -11,15 +7,13 @@ import (
 	"testing"
 
 	"github.com/cudatrace/cudatrace/convert"
-	"github.com/cudatrace/cudatrace/convert/diff"
-	"github.com/cudatrace/cudatrace/convert/diff/condition"
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/stats"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 )
 
-// Document returns the JSON of a run's statistics.
-func Document(t testing.TB, s logtest.Steps) string {
+// document returns the JSON of a run's statistics.
+func document(t testing.TB, s logtest.Steps) string {
 	t.Helper()
 	sink := stats.New()
 	all, err := convert.Timeline([]convert.Log{{Name: "log", Open: logtest.InMemory(logtest.WriteSteps(t, s))}}, convert.Options{}, sink)
@@ -37,39 +31,39 @@ func Document(t testing.TB, s logtest.Steps) string {
 	return out.String()
 }
 
-// Reports are the names of all reports.
-func Reports() (names []string) {
-	for name := range diff.Vocabulary().Reports {
+// allReports are the names of all reports.
+func allReports() (names []string) {
+	for name := range Vocabulary().Reports {
 		names = append(names, name)
 	}
 	return names
 }
 
-// Read reads a run from the JSON of its statistics.
-func Read(t testing.TB, name, json string) *diff.Run {
+// readRun reads a run from the JSON of its statistics.
+func readRun(t testing.TB, name, json string) *Run {
 	t.Helper()
-	r, err := diff.NewReader(Reports()).Read(strings.NewReader(json), name)
+	r, err := NewReader(allReports()).Read(strings.NewReader(json), name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r
 }
 
-// Runs returns n runs.
-func Runs(t testing.TB, n int, s logtest.Steps) (all []*diff.Run) {
+// runsOf returns n runs.
+func runsOf(t testing.TB, n int, s logtest.Steps) (all []*Run) {
 	t.Helper()
 	for range n {
 		s.Seed++
-		all = append(all, Read(t, fmt.Sprint("run ", s.Seed), Document(t, s)))
+		all = append(all, readRun(t, fmt.Sprint("run ", s.Seed), document(t, s)))
 	}
 	return all
 }
 
-// Conditions reads conditions.
-func Conditions(t testing.TB, texts ...string) (all []*condition.Condition) {
+// conditionsOf reads conditions.
+func conditionsOf(t testing.TB, texts ...string) (all []*Condition) {
 	t.Helper()
 	for _, text := range texts {
-		c, err := condition.Parse(text, diff.Vocabulary())
+		c, err := ParseCondition(text, Vocabulary())
 		if err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}

@@ -1,4 +1,4 @@
-package condition
+package diff
 
 import (
 	"errors"
@@ -6,44 +6,48 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/google/go-cmp/cmp"
 )
 
-var words = Vocabulary{
-	Figures: map[string]Unit{"kernel_time": Time, "peak_memory": Bytes, "gpu_busy": Share, "kernel_count": Number},
-	Reports: map[string]map[string]Unit{
-		"kernels": {"count": Number, "total_ns": Time, "median_ns": Time}, "calls": {"count": Number, "total_ns": Time},
-		"copies": {"count": Number, "bytes": Bytes, "max_bytes": Bytes, "gbps": Rate}, "memory": {"peak_bytes": Bytes},
+var testWords = Words{
+	Figures: map[string]table.Unit{"kernel_time": table.Duration, "peak_memory": table.Bytes, "gpu_busy": table.Share, "kernel_count": table.Number},
+	Reports: map[string]map[string]table.Unit{
+		"kernels": {"count": table.Number, "total_ns": table.Duration, "median_ns": table.Duration}, "calls": {"count": table.Number, "total_ns": table.Duration},
+		"copies": {"count": table.Number, "bytes": table.Bytes, "max_bytes": table.Bytes, "gbps": table.Rate}, "memory": {"peak_bytes": table.Bytes},
 	},
 }
 
 func TestParse(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]Condition{
-		"kernel_time > +5%":                      {Figure: "kernel_time", Unit: Time, Op: ">", Value: 0.05, Change: true, Percent: true},
-		"kernel_time>+5ms":                       {Figure: "kernel_time", Unit: Time, Op: ">", Value: 5e6, Change: true},
-		"kernel_time >= 1.5s":                    {Figure: "kernel_time", Unit: Time, Op: ">=", Value: 1.5e9},
-		"kernel_time > 20µs":                     {Figure: "kernel_time", Unit: Time, Op: ">", Value: 20e3},
-		"kernel_time > 0":                        {Figure: "kernel_time", Unit: Time, Op: ">"},
-		"  peak_memory > 2GiB ":                  {Figure: "peak_memory", Unit: Bytes, Op: ">", Value: 2 << 30},
-		"peak_memory > +64k":                     {Figure: "peak_memory", Unit: Bytes, Op: ">", Value: 64 << 10, Change: true},
-		"gpu_busy < 80%":                         {Figure: "gpu_busy", Unit: Share, Op: "<", Value: 0.8},
-		"gpu_busy <= 0.75":                       {Figure: "gpu_busy", Unit: Share, Op: "<=", Value: 0.75},
-		"gpu_busy < -5%":                         {Figure: "gpu_busy", Unit: Share, Op: "<", Value: -0.05, Change: true, Percent: true},
+		"kernel_time > +5%":                      {Figure: "kernel_time", Unit: table.Duration, Op: ">", Value: 0.05, Change: true, Percent: true},
+		"kernel_time>+5ms":                       {Figure: "kernel_time", Unit: table.Duration, Op: ">", Value: 5e6, Change: true},
+		"kernel_time >= 1.5s":                    {Figure: "kernel_time", Unit: table.Duration, Op: ">=", Value: 1.5e9},
+		"kernel_time > 20µs":                     {Figure: "kernel_time", Unit: table.Duration, Op: ">", Value: 20e3},
+		"kernel_time > 0":                        {Figure: "kernel_time", Unit: table.Duration, Op: ">"},
+		"  peak_memory > 2GiB ":                  {Figure: "peak_memory", Unit: table.Bytes, Op: ">", Value: 2 << 30},
+		"peak_memory > +64k":                     {Figure: "peak_memory", Unit: table.Bytes, Op: ">", Value: 64 << 10, Change: true},
+		"gpu_busy < 80%":                         {Figure: "gpu_busy", Unit: table.Share, Op: "<", Value: 0.8},
+		"gpu_busy <= 0.75":                       {Figure: "gpu_busy", Unit: table.Share, Op: "<=", Value: 0.75},
+		"gpu_busy < -5%":                         {Figure: "gpu_busy", Unit: table.Share, Op: "<", Value: -0.05, Change: true, Percent: true},
 		"calls:cudaMalloc > 0":                   {Report: "calls", Name: "cudaMalloc", Column: "count", Op: ">"},
 		"call:cudaMalloc* > +0":                  {Report: "calls", Name: "cudaMalloc*", Column: "count", Op: ">", Change: true},
-		"kernel:gemm*:median > +10%":             {Report: "kernels", Name: "gemm*", Column: "median_ns", Unit: Time, Op: ">", Value: 0.1, Change: true, Percent: true},
-		"kernel:at::native::add:median_ns > 1us": {Report: "kernels", Name: "at::native::add", Column: "median_ns", Unit: Time, Op: ">", Value: 1e3},
+		"kernel:gemm*:median > +10%":             {Report: "kernels", Name: "gemm*", Column: "median_ns", Unit: table.Duration, Op: ">", Value: 0.1, Change: true, Percent: true},
+		"kernel:at::native::add:median_ns > 1us": {Report: "kernels", Name: "at::native::add", Column: "median_ns", Unit: table.Duration, Op: ">", Value: 1e3},
 		"kernel:at::median > 1":                  {Report: "kernels", Name: "at::median", Column: "count", Op: ">", Value: 1},
-		`kernel:"gemm<float, 128>":total > 1ms`:  {Report: "kernels", Name: "gemm<float, 128>", Column: "total_ns", Unit: Time, Op: ">", Value: 1e6},
+		`kernel:"gemm<float, 128>":total > 1ms`:  {Report: "kernels", Name: "gemm<float, 128>", Column: "total_ns", Unit: table.Duration, Op: ">", Value: 1e6},
 		`kernel:"a:b" > 1`:                       {Report: "kernels", Name: "a:b", Column: "count", Op: ">", Value: 1},
-		"copy:HtoD:bytes > 1G":                   {Report: "copies", Name: "HtoD", Column: "bytes", Unit: Bytes, Op: ">", Value: 1 << 30},
-		"copies:HtoD:max > 1G":                   {Report: "copies", Name: "HtoD", Column: "max_bytes", Unit: Bytes, Op: ">", Value: 1 << 30},
-		"copies:HtoD:gbps < 12.5":                {Report: "copies", Name: "HtoD", Column: "gbps", Unit: Rate, Op: "<", Value: 12.5},
-		"memory:device:peak > 1T":                {Report: "memory", Name: "device", Column: "peak_bytes", Unit: Bytes, Op: ">", Value: 1 << 40},
+		"copy:HtoD:bytes > 1G":                   {Report: "copies", Name: "HtoD", Column: "bytes", Unit: table.Bytes, Op: ">", Value: 1 << 30},
+		"copies:HtoD:max > 1G":                   {Report: "copies", Name: "HtoD", Column: "max_bytes", Unit: table.Bytes, Op: ">", Value: 1 << 30},
+		"copies:HtoD:gbps < 12.5":                {Report: "copies", Name: "HtoD", Column: "gbps", Unit: table.Rate, Op: "<", Value: 12.5},
+		"memory:device:peak > 1T":                {Report: "memory", Name: "device", Column: "peak_bytes", Unit: table.Bytes, Op: ">", Value: 1 << 40},
 	} {
 		want.Text = strings.TrimSpace(text)
-		got, err := Parse(text, words)
+		if want.Unit == 0 {
+			want.Unit = table.Number
+		}
+		got, err := ParseCondition(text, testWords)
 		if err != nil {
 			t.Errorf("%s: %v", text, err)
 		} else if diff := cmp.Diff(&want, got); diff != "" {
@@ -82,8 +86,8 @@ func TestErrors(t *testing.T) {
 		{"kernel_time > 5ms or", "                  ^^", "nothing may follow the value"},
 		{"kernel_time > 1" + strings.Repeat("0", 308) + "ms", "              " + strings.Repeat("^", 311), "the value is too large"},
 	} {
-		_, err := Parse(c.text, words)
-		var e *Error
+		_, err := ParseCondition(c.text, testWords)
+		var e *SyntaxError
 		if !errors.As(err, &e) {
 			t.Errorf("%s: error %v", c.text, err)
 			continue
@@ -99,7 +103,7 @@ func TestHolds(t *testing.T) {
 	for op, want := range map[string][3]bool{">": {false, false, true}, ">=": {false, true, true}, "<": {true, false, false}, "<=": {true, true, false}} {
 		c := Condition{Op: op, Value: 2}
 		for i, v := range []float64{1, 2, 3} {
-			if c.Holds(v) != want[i] {
+			if c.holds(v) != want[i] {
 				t.Errorf("%v %s 2 is %t", v, op, !want[i])
 			}
 		}
@@ -112,8 +116,8 @@ func FuzzParse(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		c, err := Parse(text, words)
-		var e *Error
+		c, err := ParseCondition(text, testWords)
+		var e *SyntaxError
 		if errors.As(err, &e) {
 			if e.At < 0 || e.Len < 0 || e.At+e.Len > len(text) || e.Message == "" {
 				t.Fatalf("%q: error at %d, %d bytes: %q", text, e.At, e.Len, e.Message)
@@ -123,7 +127,7 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		again, err := Parse(c.Text, words)
+		again, err := ParseCondition(c.Text, testWords)
 		if err != nil {
 			t.Fatalf("%q: %q: %v", text, c.Text, err)
 		}
@@ -135,15 +139,15 @@ func FuzzParse(f *testing.F) {
 
 func TestBudget(t *testing.T) {
 	t.Parallel()
-	got, err := Budget(strings.NewReader("\ufeff# times\r\n\nkernel_time > +5%  # of main\r\n\tkernel:\"a # b\" > 1\nkernel:a#1 > 2"))
-	want := []Line{{3, "kernel_time > +5%"}, {4, `kernel:"a # b" > 1`}, {5, "kernel:a#1 > 2"}}
+	got, err := ReadBudget(strings.NewReader("\ufeff# times\r\n\nkernel_time > +5%  # of main\r\n\tkernel:\"a # b\" > 1\nkernel:a#1 > 2"))
+	want := []BudgetLine{{3, "kernel_time > +5%"}, {4, `kernel:"a # b" > 1`}, {5, "kernel:a#1 > 2"}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
-	if _, err := Budget(strings.NewReader(strings.Repeat("a > 1\n", 10_001))); err == nil || err.Error() != "it has more than 10000 conditions" {
+	if _, err := ReadBudget(strings.NewReader(strings.Repeat("a > 1\n", 10_001))); err == nil || err.Error() != "it has more than 10000 conditions" {
 		t.Errorf("of too many conditions: %v", err)
 	}
-	if _, err := Budget(strings.NewReader(strings.Repeat("x", 70_000))); err == nil || err.Error() != "a line is longer than 65536 bytes" {
+	if _, err := ReadBudget(strings.NewReader(strings.Repeat("x", 70_000))); err == nil || err.Error() != "a line is longer than 65536 bytes" {
 		t.Errorf("a long line: %v", err)
 	}
 }
