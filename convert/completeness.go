@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cudatrace/cudatrace/convert/catalog"
+	"github.com/cudatrace/cudatrace/convert/read"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -77,7 +77,7 @@ func lateCalls(n uint64) string {
 
 // shortfall compares the log with the counts that the injected libraries reported. Records that were
 // lost on the way from there are among the losses.
-func shortfall(c *catalog.Catalog, s *Summary) (reasons []string) {
+func shortfall(c *read.Catalog, s *Summary) (reasons []string) {
 	if c.Filtered() {
 		return nil // records that the filter left out are not missing
 	}
@@ -105,7 +105,7 @@ func shortfall(c *catalog.Catalog, s *Summary) (reasons []string) {
 // completeUntil returns the time up to which nothing is missing, where the recording or a
 // process ended without its last message; 0 when that time is not known. ok says whether the
 // recording or a process ended in this way.
-func completeUntil(c *catalog.Catalog) (at uint64, ok bool) {
+func completeUntil(c *read.Catalog) (at uint64, ok bool) {
 	o := &c.Outcome
 	at = timeline.Never
 	if o.End == nil && c.Processes.Have(tracelog.KindCall) {
@@ -128,7 +128,7 @@ func completeUntil(c *catalog.Catalog) (at uint64, ok bool) {
 
 // unfinishedReasons says up to when an unfinished log is complete, and which processes ended
 // abruptly. In a finished log the End record gives the reasons.
-func unfinishedReasons(c *catalog.Catalog, s *Summary) (reasons []string) {
+func unfinishedReasons(c *read.Catalog, s *Summary) (reasons []string) {
 	at, cut := completeUntil(c)
 	if cut && at > c.First() {
 		s.CompleteUntil = min(at, c.Last()) - c.First() // a Flushed record's time may be later than the last event's

@@ -5,11 +5,10 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/cudatrace/cudatrace/convert/catalog"
 	"github.com/cudatrace/cudatrace/convert/collective"
 	"github.com/cudatrace/cudatrace/convert/join"
-	"github.com/cudatrace/cudatrace/convert/merge"
 	"github.com/cudatrace/cudatrace/convert/pipeline"
+	"github.com/cudatrace/cudatrace/convert/read"
 	"github.com/cudatrace/cudatrace/convert/selection"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -73,7 +72,7 @@ func (e *SinkError) Unwrap() error { return e.Err }
 type conversion struct {
 	Options
 	logs []*log
-	gpus catalog.Inventory
+	gpus read.Inventory
 	ids  join.WorkIDs
 	held *join.Budget
 	pids pidSpace
@@ -90,22 +89,22 @@ type conversion struct {
 // A log is a log during its conversion.
 type log struct {
 	Log
-	catalog   *catalog.Catalog
+	catalog   *read.Catalog
 	joiner    *join.Joiner // until the log is joined
 	found     join.Found
 	joined    []join.Process
 	damage    *tracelog.Damage
 	filter    *tracelog.Filter
-	processes *catalog.Processes // all of them, where the filter leaves some out; nil before they are looked for
-	all       uint64             // events in the whole log, with a filter; 0 when not known
-	size      int64              // bytes
-	clock     *timeline.Clock    // converts its times to those of the timeline
+	processes *read.Processes // all of them, where the filter leaves some out; nil before they are looked for
+	all       uint64          // events in the whole log, with a filter; 0 when not known
+	size      int64           // bytes
+	clock     *timeline.Clock // converts its times to those of the timeline
 	alignment *Alignment
 	aligned   string // how its clock was aligned with those of other logs
 	chosen    *selection.Selection
-	threads   merge.Threads // that the filter wants
-	offset    uint32        // added to its PIDs and TIDs
-	hangs     []string      // what its unfinished calls waited for
+	threads   read.Threads // that the filter wants
+	offset    uint32       // added to its PIDs and TIDs
+	hangs     []string     // what its unfinished calls waited for
 }
 
 func newConversion(logs []Log, o Options) *conversion {
@@ -152,7 +151,7 @@ func (l *log) read(progress func(share float64)) error {
 		return err
 	}
 	defer r.Close()
-	l.catalog = catalog.New(l.filter)
+	l.catalog = read.NewCatalog(l.filter)
 	if l.filter != nil {
 		if err := r.Select(*l.filter); err != nil {
 			return err

@@ -7,8 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cudatrace/cudatrace/convert/catalog"
-	"github.com/cudatrace/cudatrace/convert/merge"
+	"github.com/cudatrace/cudatrace/convert/read"
 	"github.com/cudatrace/cudatrace/record/ranks"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -97,7 +96,7 @@ func (f *Filter) ranked(l *log) ([]uint32, error) {
 }
 
 // everybody returns all processes of the log, also those that a filter leaves out.
-func (l *log) everybody() (*catalog.Processes, error) {
+func (l *log) everybody() (*read.Processes, error) {
 	if l.filter == nil && l.catalog != nil {
 		return &l.catalog.Processes, nil
 	}
@@ -113,7 +112,7 @@ func (l *log) everybody() (*catalog.Processes, error) {
 	if err := r.Select(processes); err != nil {
 		return nil, err
 	}
-	small := catalog.New(&processes)
+	small := read.NewCatalog(&processes)
 	if err := small.Read(r, func(float64) {}); err != nil {
 		return nil, err
 	}
@@ -151,7 +150,7 @@ func (l *log) extent(wantLast bool) (begin, last uint64, err error) {
 			return 0, 0, err
 		}
 	}
-	small := catalog.New(clocks)
+	small := read.NewCatalog(clocks)
 	if err := small.Read(r, func(float64) {}); err != nil {
 		return 0, 0, err
 	}
@@ -160,7 +159,7 @@ func (l *log) extent(wantLast bool) (begin, last uint64, err error) {
 
 // namespaceTIDs adds to TIDs the namespace TIDs of these threads, which CUPTI uses. The threads are
 // zero where all numbers are the host's.
-func (l *log) namespaceTIDs(tids []uint32) (all []uint32, threads merge.Threads, err error) {
+func (l *log) namespaceTIDs(tids []uint32) (all []uint32, threads read.Threads, err error) {
 	if len(tids) == 0 {
 		return nil, threads, nil
 	}
@@ -173,7 +172,7 @@ func (l *log) namespaceTIDs(tids []uint32) (all []uint32, threads merge.Threads,
 		return nil, threads, err
 	}
 	all = slices.Clone(tids)
-	others := make(map[catalog.ThreadKey]bool)
+	others := make(map[read.ThreadKey]bool)
 	for r.Next() {
 		b := r.Block()
 		if b.Kind != tracelog.KindThread {
@@ -186,16 +185,16 @@ func (l *log) namespaceTIDs(tids []uint32) (all []uint32, threads merge.Threads,
 			case slices.Contains(tids, t.TID):
 				all = append(all, t.NamespaceTID)
 			default:
-				others[catalog.ThreadKey{PID: t.PID, TID: t.NamespaceTID}] = true
+				others[read.ThreadKey{PID: t.PID, TID: t.NamespaceTID}] = true
 			}
 		}
 	}
 	if err := r.Err(); err != nil && !tracelog.IsDamage(err) {
 		return nil, threads, err
 	}
-	maps.DeleteFunc(others, func(key catalog.ThreadKey, _ bool) bool { return !slices.Contains(all, key.TID) })
+	maps.DeleteFunc(others, func(key read.ThreadKey, _ bool) bool { return !slices.Contains(all, key.TID) })
 	if len(all) > len(tids) || len(others) > 0 {
-		threads = merge.Threads{Host: tids, Namesakes: others}
+		threads = read.Threads{Host: tids, Namesakes: others}
 	}
 	return all, threads, nil
 }
@@ -203,7 +202,7 @@ func (l *log) namespaceTIDs(tids []uint32) (all []uint32, threads merge.Threads,
 // events is the number of events among the records of a log.
 func events(totals map[tracelog.Kind]uint64) (n uint64) {
 	for k, records := range totals {
-		if catalog.PlacementOf(k) != nil {
+		if read.PlacementOf(k) != nil {
 			n += records
 		}
 	}

@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"fmt"
 
-	"github.com/cudatrace/cudatrace/convert/catalog"
 	"github.com/cudatrace/cudatrace/convert/join"
 	"github.com/cudatrace/cudatrace/convert/pipeline"
+	"github.com/cudatrace/cudatrace/convert/read"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -20,9 +20,9 @@ import (
 // records), so that what has been handed on does not depend on when somebody looked.
 type Follower struct {
 	first, second *tracelog.Reader
-	catalog       *catalog.Catalog
+	catalog       *read.Catalog
 	joiner        *join.Joiner
-	gpus          catalog.Inventory
+	gpus          read.Inventory
 	pipe          *pipeline.Pipeline
 	sink          timeline.Sink
 	begun         bool
@@ -39,7 +39,7 @@ const followRows = 1 << 14
 
 // Follow begins to follow a log. open opens it; the log may end at any byte.
 func Follow(open func() (*tracelog.Reader, error), sink timeline.Sink) (*Follower, error) {
-	f := &Follower{catalog: catalog.Following(), sink: sink}
+	f := &Follower{catalog: read.NewFollowing(), sink: sink}
 	var err error
 	if f.first, err = follow(open); err != nil {
 		return nil, err
@@ -124,7 +124,7 @@ func (f *Follower) take(blocks int) error {
 		}
 		b := f.second.Block()
 		f.at = b.Offset
-		if catalog.PlacementOf(b.Kind) != nil {
+		if read.PlacementOf(b.Kind) != nil {
 			f.joiner.Take(f.second)
 		}
 	}

@@ -1,7 +1,7 @@
 package convert
 
 import (
-	"github.com/cudatrace/cudatrace/convert/catalog"
+	"github.com/cudatrace/cudatrace/convert/read"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -10,7 +10,7 @@ import (
 type host struct {
 	name, boot string
 	logs       []*log
-	clocks     catalog.Clocks // the readings in all logs
+	clocks     read.Clocks // the readings in all logs
 }
 
 // sameBoot is the largest change of the wall clock, in ns, between two logs without boot IDs that are of one host

@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"testing"
 
-	"github.com/cudatrace/cudatrace/convert/catalog"
 	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/convert/read"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -44,7 +44,7 @@ func readStarts(b *testing.B, log []byte) {
 	defer r.Close()
 	last := uint64(0)
 	for r.Next() {
-		if p := catalog.PlacementOf(r.Block().Kind); p != nil {
+		if p := read.PlacementOf(r.Block().Kind); p != nil {
 			last = max(last, lastStart(r.Block(), p.Start))
 		}
 	}

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cudatrace/cudatrace/convert/catalog"
 	"github.com/cudatrace/cudatrace/convert/output"
+	"github.com/cudatrace/cudatrace/convert/read"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/outfile"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -203,7 +203,7 @@ func survey(logs []Log, o TraceOptions) (*surveyed, error) {
 }
 
 func (s *surveyed) lasting(b *tracelog.Block) {
-	p := catalog.PlacementOf(b.Kind)
+	p := read.PlacementOf(b.Kind)
 	if p == nil || p.Dur == "" {
 		return
 	}
@@ -269,7 +269,7 @@ func clip(b tracelog.IndexEntry, begin, from, to uint64) (tracelog.IndexEntry, b
 func blocksOf(r *tracelog.Reader) (list []tracelog.IndexEntry, err error) {
 	if x, err := r.Index(); err == nil {
 		for _, b := range x.Blocks {
-			if catalog.PlacementOf(b.Kind) != nil && b.From > 0 {
+			if read.PlacementOf(b.Kind) != nil && b.From > 0 {
 				list = append(list, b)
 			}
 		}
@@ -277,7 +277,7 @@ func blocksOf(r *tracelog.Reader) (list []tracelog.IndexEntry, err error) {
 	}
 	for r.Next() {
 		b := r.Block()
-		if catalog.PlacementOf(b.Kind) != nil {
+		if read.PlacementOf(b.Kind) != nil {
 			if from, to := b.Time(); from > 0 {
 				list = append(list, tracelog.IndexEntry{Kind: b.Kind, Rows: uint64(b.N), From: from, To: to})
 			}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/cudatrace/cudatrace/convert/catalog"
+	"github.com/cudatrace/cudatrace/convert/read"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/ranks"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -31,9 +31,9 @@ func (l *log) metadata() *timeline.Metadata {
 	for key, value := range l.catalog.Meta {
 		switch key {
 		case tracelog.MetaArgs:
-			m.Args = catalog.SplitArgs(value)
+			m.Args = read.SplitArgs(value)
 		case tracelog.MetaEnvironment:
-			m.Variables = catalog.SplitVariables(value)
+			m.Variables = read.SplitVariables(value)
 		default:
 			m.Values[key] = value
 		}
@@ -111,7 +111,7 @@ func Identify(of Log) (*Identity, error) {
 	for _, pid := range l.catalog.Processes.PIDs {
 		s.addRank(l.catalog.Processes.Place(pid))
 	}
-	i := &Identity{Run: l.run(catalog.SplitVariables(l.catalog.Meta[tracelog.MetaEnvironment])), Ranks: s.Ranks, World: s.WorldSize}
+	i := &Identity{Run: l.run(read.SplitVariables(l.catalog.Meta[tracelog.MetaEnvironment])), Ranks: s.Ranks, World: s.WorldSize}
 	if k := &l.catalog.Clocks; k.Known {
 		i.Timed, i.Begin, i.End = true, l.catalog.First()+uint64(k.Ahead), l.catalog.Last()+uint64(k.Ahead)
 	}

@@ -1,6 +1,6 @@
 package convert
 
-import "github.com/cudatrace/cudatrace/convert/catalog"
+import "github.com/cudatrace/cudatrace/convert/read"
 
 // A pidSpace makes the PIDs and TIDs of several logs different: the trace processor identifies
 // a thread by its number alone.
@@ -22,13 +22,13 @@ func (s *pidSpace) number(logs []*log) error {
 
 // offset returns the number to add to the PIDs and TIDs of a log, so that no other log has
 // them.
-func (s *pidSpace) offset(c *catalog.Catalog) uint32 {
+func (s *pidSpace) offset(c *read.Catalog) uint32 {
 	own := make(map[uint32]bool)
 	for _, pid := range c.Processes.PIDs {
 		own[pid] = true
 	}
 	threads := c.Watermarks.Threads(&c.Names)
-	threads.TIDs(func(key catalog.ThreadKey) { own[key.TID] = true })
+	threads.TIDs(func(key read.ThreadKey) { own[key.TID] = true })
 	offset := uint32(0)
 	for s.collides(own, offset) {
 		offset += 1 << pidBits

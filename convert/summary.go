@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cudatrace/cudatrace/convert/catalog"
 	"github.com/cudatrace/cudatrace/convert/collective"
 	"github.com/cudatrace/cudatrace/convert/join"
+	"github.com/cudatrace/cudatrace/convert/read"
 	"github.com/cudatrace/cudatrace/convert/sampled"
 	"github.com/cudatrace/cudatrace/record/cudaapi/cudaerror"
 	"github.com/cudatrace/cudatrace/record/figures"
@@ -237,7 +237,7 @@ func (c *conversion) summary(l *log) Summary {
 	meta := l.catalog.Meta
 	s := Summary{
 		Version: SummaryVersion, Program: meta[tracelog.MetaProgram],
-		Args: catalog.SplitArgs(meta[tracelog.MetaArgs]),
+		Args: read.SplitArgs(meta[tracelog.MetaArgs]),
 		Host: meta[tracelog.MetaHost], Kernel: meta[tracelog.MetaKernel],
 		Recorder: meta[tracelog.MetaVersion], ExitStatus: -1,
 		GPUs: []string{}, GPUList: []GPUInfo{}, Ranks: []uint32{}, ProcessList: []ProcessInfo{}, Notes: []string{}, Reasons: []string{}, Communicators: communicatorInfos(&l.catalog.Communicators),
@@ -274,7 +274,7 @@ func (c *conversion) summary(l *log) Summary {
 	return s
 }
 
-func communicatorInfos(c *catalog.Communicators) []CommunicatorInfo {
+func communicatorInfos(c *read.Communicators) []CommunicatorInfo {
 	list := []CommunicatorInfo{}
 	for _, x := range c.List {
 		hash := ""

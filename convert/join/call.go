@@ -1,7 +1,7 @@
 package join
 
 import (
-	"github.com/cudatrace/cudatrace/convert/catalog"
+	"github.com/cudatrace/cudatrace/convert/read"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
@@ -10,8 +10,8 @@ type call struct {
 	timeline.Slice
 	stack  *stack // whose it is
 	state  state
-	stream catalog.StreamHandle // named by the call, or by the driver call inside it; 0 for none
-	fn     *catalog.Function
+	stream read.StreamHandle // named by the call, or by the driver call inside it; 0 for none
+	fn     *read.Function
 	wait   *waitingCall // nil for a call that does not wait, or that lies within a waiting call
 	next   *call        // the next call of its correlationSlot
 }

@@ -1,8 +1,7 @@
 package join
 
 import (
-	"github.com/cudatrace/cudatrace/convert/catalog"
-	"github.com/cudatrace/cudatrace/convert/merge"
+	"github.com/cudatrace/cudatrace/convert/read"
 )
 
 // The caller record of a driver call may name the runtime's function that the program called. If
@@ -15,7 +14,7 @@ import (
 
 // shown returns the function for the slice of a call of f. A driver call bears the name of the
 // runtime's function that the program called, unless a slice around it bears that name.
-func (s *stack) shown(f *catalog.Function, at *catalog.Caller, ret int32) *catalog.Function {
+func (s *stack) shown(f *read.Function, at *read.Caller, ret int32) *read.Function {
 	if at.Function == "" || s.around(at) != nil {
 		return f
 	}
@@ -24,7 +23,7 @@ func (s *stack) shown(f *catalog.Function, at *catalog.Caller, ret int32) *catal
 
 // around returns the open call of the runtime's function that the program called at a place, nil
 // if there is none.
-func (s *stack) around(at *catalog.Caller) *call {
+func (s *stack) around(at *read.Caller) *call {
 	for _, o := range s.open {
 		if o.fn.Around(at) {
 			return o
@@ -34,7 +33,7 @@ func (s *stack) around(at *catalog.Caller) *call {
 }
 
 // inherit gives the slice of a runtime call the caller of its driver call.
-func (s *stack) inherit(r *merge.Call) {
+func (s *stack) inherit(r *read.Call) {
 	if r.Caller == nil || r.Caller.Function == "" {
 		return
 	}
@@ -45,7 +44,7 @@ func (s *stack) inherit(r *merge.Call) {
 
 // isInner says whether a driver's record is part of the probed runtime call c: the driver call
 // creates the work of c, or its failure made the runtime refuse c, or it is recorded beside c, which it carries out.
-func (s *stack) isInner(c *call, r *merge.Call, from state) bool {
+func (s *stack) isInner(c *call, r *read.Call, from state) bool {
 	switch {
 	case c.state&fromPair == 0 || from == fromPair && c.state&innerPair != 0 || from == fromAPI && c.state&innerAPI != 0:
 		return false
@@ -62,7 +61,7 @@ func (s *stack) isInner(c *call, r *merge.Call, from state) bool {
 }
 
 // addInner makes a driver's record part of the probed runtime call c.
-func (s *stack) addInner(c *call, r *merge.Call, from state) {
+func (s *stack) addInner(c *call, r *read.Call, from state) {
 	if from == fromPair || !c.fn.Holds(r.Function) {
 		c.fn = s.functions.Joined(c.fn, r.Function)
 		c.Function = &c.fn.Function

@@ -2,7 +2,7 @@
 // stream, and the link from each call to the work that it caused or waited for; NVTX ranges,
 // memory and samples of metrics beside them.
 //
-// Input: the log's complete [catalog.Catalog], and the log once more, through package merge.
+// Input: the log's complete [read.Catalog], and the log once more, through [read.Readers].
 // Output: calls, GPU work and other events, to a pipeline.
 //
 // A log has three records of a launch: the uprobe pair (thread, entry and return time,

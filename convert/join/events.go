@@ -1,9 +1,8 @@
 package join
 
 import (
-	"github.com/cudatrace/cudatrace/convert/catalog"
-	"github.com/cudatrace/cudatrace/convert/merge"
 	"github.com/cudatrace/cudatrace/convert/ordered"
+	"github.com/cudatrace/cudatrace/convert/read"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -11,8 +10,8 @@ import (
 
 // events pass the records that are neither calls nor GPU work to their takers.
 type events struct {
-	catalog  *catalog.Catalog
-	wanted   *merge.Wanted
+	catalog  *read.Catalog
+	wanted   *read.Wanted
 	programs []*program
 	byPID    map[uint32][]*program
 	found    *Found
@@ -130,7 +129,7 @@ func (e *events) allocation(b *tracelog.Block, i int) {
 }
 
 // memoryCall takes a call of a function that allocates, frees, or says where.
-func (e *events) memoryCall(p *program, tid uint32, r *merge.Call) {
+func (e *events) memoryCall(p *program, tid uint32, r *read.Call) {
 	if r.Flags&(tracelog.CallUnfinished|tracelog.CallNoReturn) != 0 || !e.catalog.MemoryFromCalls() {
 		return
 	}

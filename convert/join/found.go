@@ -1,7 +1,7 @@
 package join
 
 import (
-	"github.com/cudatrace/cudatrace/convert/merge"
+	"github.com/cudatrace/cudatrace/convert/read"
 	"github.com/cudatrace/cudatrace/convert/sampled"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
@@ -45,7 +45,7 @@ func (f *Found) Slices() uint64 { return f.Calls.Pairs + f.Calls.APIs + f.Work.T
 
 // callStats count calls.
 type callStats struct {
-	merge.Counts
+	read.Counts
 	Joined       uint64 // API records that were merged with the uprobe pair of their call
 	Unprobed     uint64 // API records of successful calls that no uprobe saw
 	Uncorrelated uint64 // successful calls that create GPU work but have no API record

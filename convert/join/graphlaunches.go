@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/cudatrace/cudatrace/convert/catalog"
+	"github.com/cudatrace/cudatrace/convert/read"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
@@ -17,14 +17,14 @@ type graphKey struct {
 // A graphLaunch is a call that launched a graph.
 type graphLaunch struct {
 	Correlation uint32
-	Start, End  uint64               // of the call
-	Stream      catalog.StreamHandle // 0 if it is unknown, or may stand for several streams
-	Exec        uint64               // handle of the executable graph, 0 if it is unknown
+	Start, End  uint64            // of the call
+	Stream      read.StreamHandle // 0 if it is unknown, or may stand for several streams
+	Exec        uint64            // handle of the executable graph, 0 if it is unknown
 }
 
 // A finishMark shows that launches had finished: those whose calls returned by After, and that ran on Stream.
 type finishMark struct {
-	Stream    catalog.StreamHandle // 0 for all streams
+	Stream    read.StreamHandle // 0 for all streams
 	After, At uint64
 	Destroyed bool // nothing had finished, but the handle may stand for another stream from After on
 }
@@ -120,7 +120,7 @@ func (l *graphLaunches) advance(low uint64) {
 }
 
 // graphRuns are the launches for which nothing shows that they had finished, by stream.
-type graphRuns map[catalog.StreamHandle][]*graphRun
+type graphRuns map[read.StreamHandle][]*graphRun
 
 func (r graphRuns) apply(m *finishMark) {
 	if m.Stream != 0 {
@@ -132,7 +132,7 @@ func (r graphRuns) apply(m *finishMark) {
 	}
 }
 
-func (r graphRuns) applyTo(stream catalog.StreamHandle, m *finishMark) {
+func (r graphRuns) applyTo(stream read.StreamHandle, m *finishMark) {
 	list := r[stream]
 	if len(list) == 0 {
 		return

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/cudatrace/cudatrace/convert/catalog"
+	"github.com/cudatrace/cudatrace/convert/read"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 )
@@ -251,8 +251,8 @@ func (l *graphs) ran(c *call, start uint64) {
 
 // ordered returns a handle that stands for one stream, 0 for another: each context, and each thread, has a default
 // stream of its own.
-func (l *graphs) ordered(s catalog.StreamHandle) catalog.StreamHandle {
-	if s > catalog.ThreadStream || s == catalog.LegacyStream && l.one {
+func (l *graphs) ordered(s read.StreamHandle) read.StreamHandle {
+	if s > read.ThreadStream || s == read.LegacyStream && l.one {
 		return s
 	}
 	return 0

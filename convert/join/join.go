@@ -4,9 +4,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/cudatrace/cudatrace/convert/catalog"
-	"github.com/cudatrace/cudatrace/convert/merge"
 	"github.com/cudatrace/cudatrace/convert/pipeline"
+	"github.com/cudatrace/cudatrace/convert/read"
 	"github.com/cudatrace/cudatrace/convert/selection"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -18,7 +17,7 @@ type Options struct {
 	Steps     tracelog.Steps       // names the NVTX ranges that are steps
 	OfCalls   bool                 // show only GPU work that has a call
 	Filter    *tracelog.Filter     // selects the part of the log that is read; nil for everything
-	Threads   merge.Threads        // selected by the filter
+	Threads   read.Threads         // selected by the filter
 	Offset    uint32               // added to PIDs and TIDs, so that they differ from those of other logs
 	IDs       *WorkIDs             // shared by all logs of the timeline
 	Budget    *Budget              // shared by all logs of the timeline
@@ -36,26 +35,26 @@ type Joiner struct {
 	programs []*program
 	byPID    map[uint32][]*program
 
-	catalog   *catalog.Catalog
+	catalog   *read.Catalog
 	options   Options
 	out       *pipeline.Pipeline
 	share     share // of the budget
 	pending   int   // calls and pieces of work that wait for each other
-	wanted    merge.Wanted
+	wanted    read.Wanted
 	threads   *threads
 	streams   *streams
 	work      *workJoiner
 	events    *events
-	calling   map[uint32]catalog.Lows // calls and API records, by process
-	working   map[uint32]catalog.Lows // GPU work
-	callMerge *merge.Calls
-	workMerge *merge.Works
+	calling   map[uint32]read.Lows // calls and API records, by process
+	working   map[uint32]read.Lows // GPU work
+	callMerge *read.Calls
+	workMerge *read.Works
 }
 
 // New returns a joiner for the log with this catalog, whose programs are resolved. The joiner
 // hands events to a pipeline.
-func New(c *catalog.Catalog, out *pipeline.Pipeline, o Options) *Joiner {
-	j := &Joiner{catalog: c, options: o, out: out, wanted: merge.Wanted{Filter: o.Filter, Threads: o.Threads}}
+func New(c *read.Catalog, out *pipeline.Pipeline, o Options) *Joiner {
+	j := &Joiner{catalog: c, options: o, out: out, wanted: read.Wanted{Filter: o.Filter, Threads: o.Threads}}
 	j.byPID = newPrograms(c, o.Offset, &j.Found)
 	for _, pid := range c.Processes.PIDs {
 		j.programs = append(j.programs, j.byPID[pid]...)
@@ -67,7 +66,7 @@ func New(c *catalog.Catalog, out *pipeline.Pipeline, o Options) *Joiner {
 		p.graphs.one = c.GPUs.ContextsOf(p.PID) == 1
 		p.graphs.certain = p.correlated && o.Filter == nil && wholeRecording(c, p.PID)
 	}
-	j.callMerge, j.workMerge = merge.NewCalls(c, &j.wanted, &j.Found.Calls.Counts), merge.NewWorks(c, &j.wanted)
+	j.callMerge, j.workMerge = read.NewCalls(c, &j.wanted, &j.Found.Calls.Counts), read.NewWorks(c, &j.wanted)
 	j.work = &workJoiner{out: out, selection: o.Selection, found: &j.Found, ids: o.IDs, ofCalls: o.OfCalls}
 	j.events = newEvents(j)
 	j.threads = newThreads(c, j.byPID, j.callMerge, &stackOutput{out: out, selection: o.Selection, found: &j.Found,
@@ -80,7 +79,7 @@ func New(c *catalog.Catalog, out *pipeline.Pipeline, o Options) *Joiner {
 }
 
 // wholeRecording says whether CUPTI recorded a process from its start to its end, on the clock of the calls.
-func wholeRecording(c *catalog.Catalog, pid uint32) bool {
+func wholeRecording(c *read.Catalog, pid uint32) bool {
 	off := func(x tracelog.CUPTI) bool { return x.PID == pid && x.Status != "on" }
 	return c.Meta[tracelog.MetaPID] != "" && c.Outcome.ClockError() == 0 && !slices.ContainsFunc(c.Outcome.CUPTI, off)
 }
@@ -137,8 +136,8 @@ const (
 )
 
 // Run reads the log again and hands on its events. It reports progress from 0 to 1.
-func (j *Joiner) Run(open merge.Opener, progress func(share float64)) error {
-	rs, err := merge.OpenReaders(open, j.catalog.Contents, j.options.Filter)
+func (j *Joiner) Run(open read.Opener, progress func(share float64)) error {
+	rs, err := read.OpenReaders(open, j.catalog.Contents, j.options.Filter)
 	if err != nil {
 		return err
 	}
@@ -189,7 +188,7 @@ func (j *Joiner) Take(r *tracelog.Reader) {
 // steps shows the events whose order is known, in steps of time. The steps are small, so that
 // little memory holds the events between a block and the sink.
 func (j *Joiner) steps() {
-	whole := merge.NoExtent
+	whole := read.NoExtent
 	for _, t := range j.threads.order {
 		whole.Join(t.merger.Extent(j.callsLow(t.lows)))
 	}
@@ -209,7 +208,7 @@ func (j *Joiner) steps() {
 
 // callsLow is the time up to which calls may be stacked: no earlier call will come, and the NVTX
 // ranges around these calls are known.
-func (j *Joiner) callsLow(calls catalog.Lows) uint64 {
+func (j *Joiner) callsLow(calls read.Lows) uint64 {
 	return min(calls.Low(), j.events.markersUntil())
 }
 
@@ -261,7 +260,7 @@ func (j *Joiner) passRanges(before uint64) {
 	for _, p := range j.programs {
 		if p.ranges != nil {
 			p.ranges.passed(func(tid uint32) uint64 {
-				return min(before, j.callsLow(j.threads.lows.Of(catalog.ThreadKey{PID: p.PID, TID: tid})))
+				return min(before, j.callsLow(j.threads.lows.Of(read.ThreadKey{PID: p.PID, TID: tid})))
 			})
 		}
 	}

@@ -11,10 +11,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/cudatrace/cudatrace/convert/catalog/catalogtest"
 	"github.com/cudatrace/cudatrace/convert/logtest"
-	"github.com/cudatrace/cudatrace/convert/merge"
 	"github.com/cudatrace/cudatrace/convert/pipeline"
+	"github.com/cudatrace/cudatrace/convert/read"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/convert/timeline/timelinetest"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -41,7 +40,7 @@ func newJoining(t testing.TB, open logtest.Opener, o Options) *joining {
 	j := &joining{t: t, open: open, sink: timelinetest.NewCollector(t)}
 	j.pipe = pipeline.New(j.sink)
 	j.pipe.Emit(&timeline.Recording{})
-	j.Joiner = New(catalogtest.Filtered(t, open, o.Filter), j.pipe, o)
+	j.Joiner = New(filteredCatalog(t, open, o.Filter), j.pipe, o)
 	j.Describe()
 	return j
 }
@@ -64,7 +63,7 @@ func (j *joining) runInSteps() *joining {
 // eachBlock is runInSteps with a look behind each block.
 func (j *joining) eachBlock(look func()) *joining {
 	j.t.Helper()
-	rs, err := merge.OpenReaders(j.open, j.catalog.Contents, j.options.Filter)
+	rs, err := read.OpenReaders(j.open, j.catalog.Contents, j.options.Filter)
 	if err != nil {
 		j.t.Fatal(err)
 	}
@@ -358,7 +357,7 @@ func TestRunErrors(t *testing.T) {
 	j.timeline()
 	sink := &failingSink{}
 	pipe := pipeline.New(sink)
-	j.Joiner = New(catalogtest.Of(t, open), pipe, Options{IDs: new(WorkIDs), Budget: DefaultBudget()})
+	j.Joiner = New(catalogOf(t, open), pipe, Options{IDs: new(WorkIDs), Budget: DefaultBudget()})
 	steps := 0
 	err := j.Run(open, func(float64) { steps++ })
 	if closed := pipe.Close(); !errors.Is(closed, errSink) || sink.taken != 1 {
@@ -410,4 +409,29 @@ kernel pid=5 context=1 stream=8 start=700 dur=5`), Options{Offset: 1000}).run()
 		t.Errorf("processes (-want +got):\n%s", diff)
 	}
 	j.timeline()
+}
+
+// catalogOf returns the catalog of a log with resolved programs and numbered GPUs.
+func catalogOf(t testing.TB, open logtest.Opener) *read.Catalog {
+	t.Helper()
+	return filteredCatalog(t, open, nil)
+}
+
+// filteredCatalog returns the catalog of the records that a filter selects.
+func filteredCatalog(t testing.TB, open logtest.Opener, filter *tracelog.Filter) *read.Catalog {
+	t.Helper()
+	r, err := open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	c := read.NewCatalog(filter)
+	if err := c.Read(r, func(float64) {}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Processes.Resolve(open, c.Contents); err != nil {
+		t.Fatal(err)
+	}
+	new(read.Inventory).Number(c)
+	return c
 }

@@ -3,24 +3,24 @@ package join
 import (
 	"fmt"
 
-	"github.com/cudatrace/cudatrace/convert/catalog"
+	"github.com/cudatrace/cudatrace/convert/read"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
 // A program is one program in one process.
 type program struct {
-	*catalog.Program
+	*read.Program
 	out     *timeline.Process
-	names   *catalog.Names
+	names   *read.Names
 	offset  uint32 // added to the log's PIDs and TIDs for those of the timeline
 	threads map[uint32]*timeline.Thread
 	callers int // number of threads that made calls
 	streams int // number of streams with work
 
 	horizon    uint64 // when unfinished calls and ranges are cut off
-	correlated bool   // see catalog.Correlated
-	handedOver uint64 // see catalog.HandedOver
+	correlated bool   // see read.Catalog.Correlated
+	handedOver uint64 // see read.Catalog.HandedOver
 	hasWork    bool
 	hasMarkers bool
 	lacks      bool // records may be missing
@@ -40,7 +40,7 @@ type program struct {
 }
 
 // newPrograms makes the programs of a log.
-func newPrograms(c *catalog.Catalog, offset uint32, found *Found) map[uint32][]*program {
+func newPrograms(c *read.Catalog, offset uint32, found *Found) map[uint32][]*program {
 	all := make(map[uint32][]*program)
 	for _, pid := range c.Processes.PIDs {
 		p := c.Processes.Get(pid)
@@ -51,7 +51,7 @@ func newPrograms(c *catalog.Catalog, offset uint32, found *Found) map[uint32][]*
 	return all
 }
 
-func newProgram(c *catalog.Catalog, of *catalog.Process, g *catalog.Program, offset uint32, found *Found) *program {
+func newProgram(c *read.Catalog, of *read.Process, g *read.Program, offset uint32, found *Found) *program {
 	p := &program{
 		Program: g, names: &c.Names, offset: offset, threads: make(map[uint32]*timeline.Thread),
 		horizon: c.Horizon(g), correlated: c.Correlated(g), handedOver: c.HandedOver(g),

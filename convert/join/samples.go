@@ -5,9 +5,9 @@ import (
 	"math"
 	"slices"
 
-	"github.com/cudatrace/cudatrace/convert/catalog"
 	"github.com/cudatrace/cudatrace/convert/ordered"
 	"github.com/cudatrace/cudatrace/convert/pipeline"
+	"github.com/cudatrace/cudatrace/convert/read"
 	"github.com/cudatrace/cudatrace/convert/sampled"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/figures"
@@ -17,7 +17,7 @@ import (
 
 // samples hand on sampled values in the order of time of each set.
 type samples struct {
-	catalog  *catalog.Catalog
+	catalog  *read.Catalog
 	programs map[uint32][]*program
 	out      *pipeline.Pipeline
 	series   map[uint32]*series // by set
@@ -29,7 +29,7 @@ type samples struct {
 // A series is the samples of a set.
 type series struct {
 	sets    []*timeline.MetricSet // one a program of the process; one for a GPU; none for a set that is left out
-	lows    catalog.Lows
+	lows    read.Lows
 	work    timeline.Extent
 	waiting ordered.List[tracelog.Sample]
 	end     uint64 // of the latest sample
@@ -57,7 +57,7 @@ func sampleBefore(a, b *tracelog.Sample) bool {
 	return a.Start < b.Start || a.Start == b.Start && a.Dur > b.Dur
 }
 
-func newSamples(c *catalog.Catalog, programs map[uint32][]*program, out *pipeline.Pipeline) samples {
+func newSamples(c *read.Catalog, programs map[uint32][]*program, out *pipeline.Pipeline) samples {
 	return samples{catalog: c, programs: programs, out: out, series: make(map[uint32]*series)}
 }
 

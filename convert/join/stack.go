@@ -1,9 +1,8 @@
 package join
 
 import (
-	"github.com/cudatrace/cudatrace/convert/catalog"
-	"github.com/cudatrace/cudatrace/convert/merge"
 	"github.com/cudatrace/cudatrace/convert/pipeline"
+	"github.com/cudatrace/cudatrace/convert/read"
 	"github.com/cudatrace/cudatrace/convert/selection"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
@@ -31,8 +30,8 @@ type stackOutput struct {
 	out       *pipeline.Pipeline
 	selection *selection.Selection
 	found     *Found
-	functions *catalog.Functions
-	calls     *merge.Calls
+	functions *read.Functions
+	calls     *read.Calls
 	work      *workJoiner
 	events    *events
 	chunks    pool[callChunk]
@@ -55,7 +54,7 @@ func newStack(o *stackOutput, p *program, tid uint32) *stack {
 
 // place puts a record on the stack: into the slice of its call if the other source has made
 // that slice, else as a new slice.
-func (s *stack) place(r *merge.Call) {
+func (s *stack) place(r *read.Call) {
 	if r.Function.Memory != nil {
 		s.events.memoryCall(s.program, s.tid, r)
 	}
@@ -71,7 +70,7 @@ func (s *stack) place(r *merge.Call) {
 		s.closeUntil(r.Start)
 	}
 	from := fromAPI
-	if r.Rank == merge.Pair {
+	if r.Rank == read.Pair {
 		from = fromPair
 	}
 	if len(s.open) > 0 {
@@ -89,7 +88,7 @@ func (s *stack) place(r *merge.Call) {
 	s.push(r, from)
 }
 
-func (s *stack) push(r *merge.Call, from state) {
+func (s *stack) push(r *read.Call, from state) {
 	c := s.pending.push(&s.chunks)
 	fn := r.Function
 	c.Caller = nil
@@ -195,7 +194,7 @@ func (s *stack) opened(correlation uint32) uint64 {
 
 // merge adds another record of a call to the call's slice. It reports false for a record of
 // another call.
-func (s *stack) merge(c *call, r *merge.Call, from state) bool {
+func (s *stack) merge(c *call, r *read.Call, from state) bool {
 	switch {
 	case c.state&committed != 0 || r.End > c.End:
 		return false
@@ -213,7 +212,7 @@ func (s *stack) merge(c *call, r *merge.Call, from state) bool {
 }
 
 // add adds the record of the other source, uprobe or CUPTI, to a call.
-func (s *stack) add(c *call, r *merge.Call, from state) {
+func (s *stack) add(c *call, r *read.Call, from state) {
 	renamed := c.fn.Renamed()
 	if from == fromAPI {
 		c.Correlation = r.Correlation
@@ -234,7 +233,7 @@ func (s *stack) add(c *call, r *merge.Call, from state) {
 
 // partner notes that a driver call's pair lies within the runtime record around it. It returns
 // isPartner if there is such a record.
-func (s *stack) partner(r *merge.Call, from state) (mark state) {
+func (s *stack) partner(r *read.Call, from state) (mark state) {
 	if from != fromPair || !r.Function.Driver {
 		return 0
 	}

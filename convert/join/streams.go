@@ -1,9 +1,8 @@
 package join
 
 import (
-	"github.com/cudatrace/cudatrace/convert/catalog"
-	"github.com/cudatrace/cudatrace/convert/merge"
 	"github.com/cudatrace/cudatrace/convert/pipeline"
+	"github.com/cudatrace/cudatrace/convert/read"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
@@ -17,21 +16,21 @@ type stream struct {
 
 // streamWork is the work of a stream that is not shown yet, of all programs of a process.
 type streamWork struct {
-	key     catalog.StreamKey
-	process *catalog.Process
-	merger  *merge.Merger[merge.Work]
-	lows    catalog.Lows
+	key     read.StreamKey
+	process *read.Process
+	merger  *read.Merger[read.Work]
+	lows    read.Lows
 	streams byProgram[*stream]
 }
 
 // streams are the streams of a log.
 type streams struct {
-	catalog  *catalog.Catalog
+	catalog  *read.Catalog
 	programs map[uint32][]*program
-	works    *merge.Works
+	works    *read.Works
 	out      *pipeline.Pipeline
 	contexts map[contextKey]*timeline.Context
-	byKey    map[catalog.StreamKey]*streamWork
+	byKey    map[read.StreamKey]*streamWork
 	order    []*streamWork
 	latest   *streamWork
 	chunks   pool[workChunk]
@@ -43,13 +42,13 @@ type contextKey struct {
 	context, device uint32
 }
 
-func newStreams(c *catalog.Catalog, programs map[uint32][]*program, works *merge.Works, out *pipeline.Pipeline) *streams {
+func newStreams(c *read.Catalog, programs map[uint32][]*program, works *read.Works, out *pipeline.Pipeline) *streams {
 	return &streams{catalog: c, programs: programs, works: works, out: out,
-		contexts: make(map[contextKey]*timeline.Context), byKey: make(map[catalog.StreamKey]*streamWork)}
+		contexts: make(map[contextKey]*timeline.Context), byKey: make(map[read.StreamKey]*streamWork)}
 }
 
 // get returns the work of a stream.
-func (l *streams) get(key catalog.StreamKey) *streamWork {
+func (l *streams) get(key read.StreamKey) *streamWork {
 	if w := l.latest; w != nil && w.key == key {
 		return w
 	}
@@ -66,8 +65,8 @@ func (l *streams) get(key catalog.StreamKey) *streamWork {
 }
 
 // merger returns the merger of a stream.
-func (l *streams) merger(pid, context, id uint32) *merge.Merger[merge.Work] {
-	return l.get(catalog.StreamKey{PID: pid, Context: context, Stream: id}).merger
+func (l *streams) merger(pid, context, id uint32) *read.Merger[read.Work] {
+	return l.get(read.StreamKey{PID: pid, Context: context, Stream: id}).merger
 }
 
 // stream returns the stream that a piece of work ran on.
@@ -75,7 +74,7 @@ func (l *streams) stream(w *streamWork, device uint32, of uint16) *stream {
 	return w.streams.get(of, func() *stream { return l.newStream(l.programs[w.key.PID][of], w.key, device) })
 }
 
-func (l *streams) newStream(p *program, key catalog.StreamKey, device uint32) *stream {
+func (l *streams) newStream(p *program, key read.StreamKey, device uint32) *stream {
 	out := l.describe(p, key, device)
 	l.out.Emit(out)
 	p.streams++
@@ -87,16 +86,16 @@ func (l *streams) newStream(p *program, key catalog.StreamKey, device uint32) *s
 }
 
 // describe returns the timeline's description of the stream.
-func (l *streams) describe(p *program, key catalog.StreamKey, device uint32) *timeline.Stream {
+func (l *streams) describe(p *program, key read.StreamKey, device uint32) *timeline.Stream {
 	out := &timeline.Stream{Context: l.context(p, key, device), ID: key.Stream,
 		Name: l.catalog.Names.Stream(key.PID, key.Context, key.Stream), Only: l.catalog.GPUs.Only(key), Priority: l.catalog.GPUs.Streams[key].Priority}
-	if known, ok := l.catalog.GPUs.Contexts[catalog.ContextKey{PID: key.PID, Context: key.Context}]; ok {
+	if known, ok := l.catalog.GPUs.Contexts[read.ContextKey{PID: key.PID, Context: key.Context}]; ok {
 		out.Default = known.NullStream == key.Stream
 	}
 	return out
 }
 
-func (l *streams) context(p *program, key catalog.StreamKey, device uint32) *timeline.Context {
+func (l *streams) context(p *program, key read.StreamKey, device uint32) *timeline.Context {
 	k := contextKey{p, key.Context, device}
 	c := l.contexts[k]
 	if c == nil {
@@ -114,7 +113,7 @@ func (l *streams) context(p *program, key catalog.StreamKey, device uint32) *tim
 func (l *streams) announceIdle() {
 	gpus := &l.catalog.GPUs
 	for _, key := range gpus.StreamKeys() {
-		context, known := gpus.Contexts[catalog.ContextKey{PID: key.PID, Context: key.Context}]
+		context, known := gpus.Contexts[read.ContextKey{PID: key.PID, Context: key.Context}]
 		if _, used := gpus.Index(key.PID, context.Device); !known || !used || l.byKey[key] != nil {
 			continue
 		}

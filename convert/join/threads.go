@@ -1,41 +1,40 @@
 package join
 
 import (
-	"github.com/cudatrace/cudatrace/convert/catalog"
-	"github.com/cudatrace/cudatrace/convert/merge"
+	"github.com/cudatrace/cudatrace/convert/read"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
 // threadCalls are the calls of a thread that can't be stacked yet because later blocks may have
 // earlier calls, of all programs of a process.
 type threadCalls struct {
-	key     catalog.ThreadKey
-	process *catalog.Process
-	merger  *merge.Merger[merge.Call]
-	lows    catalog.Lows
+	key     read.ThreadKey
+	process *read.Process
+	merger  *read.Merger[read.Call]
+	lows    read.Lows
 	stacks  byProgram[*stack]
 }
 
 // threads are the threads of a log.
 type threads struct {
-	catalog  *catalog.Catalog
+	catalog  *read.Catalog
 	programs map[uint32][]*program
-	calls    *merge.Calls
+	calls    *read.Calls
 	output   *stackOutput
-	lows     catalog.Threads
-	byKey    map[catalog.ThreadKey]*threadCalls
+	lows     read.ThreadLows
+	byKey    map[read.ThreadKey]*threadCalls
 	order    []*threadCalls
 	latest   *threadCalls
 }
 
-func newThreads(c *catalog.Catalog, programs map[uint32][]*program, calls *merge.Calls, o *stackOutput) *threads {
+func newThreads(c *read.Catalog, programs map[uint32][]*program, calls *read.Calls, o *stackOutput) *threads {
 	return &threads{catalog: c, programs: programs, calls: calls, output: o,
-		lows: c.Watermarks.Threads(&c.Names), byKey: make(map[catalog.ThreadKey]*threadCalls)}
+		lows: c.Watermarks.Threads(&c.Names), byKey: make(map[read.ThreadKey]*threadCalls)}
 }
 
 // merger returns the merger of a thread by its host TID.
-func (l *threads) merger(pid, tid uint32) *merge.Merger[merge.Call] {
-	key := catalog.ThreadKey{PID: pid, TID: tid}
+func (l *threads) merger(pid, tid uint32) *read.Merger[read.Call] {
+	key := read.ThreadKey{PID: pid, TID: tid}
 	if t := l.latest; t != nil && t.key == key {
 		return t.merger
 	}

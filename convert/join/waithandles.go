@@ -3,7 +3,7 @@ package join
 import (
 	"slices"
 
-	"github.com/cudatrace/cudatrace/convert/catalog"
+	"github.com/cudatrace/cudatrace/convert/read"
 )
 
 // waitHandles remember the streams on which the work of launches with a handle ran, and the
@@ -29,7 +29,7 @@ const (
 
 // A handleUser is a handle on a thread.
 type handleUser struct {
-	handle catalog.StreamHandle
+	handle read.StreamHandle
 	tid    uint32
 }
 
@@ -47,7 +47,7 @@ type caller struct {
 // key drops the thread from handles that mean one stream on all threads. Only the thread's
 // default stream differs from thread to thread.
 func (u handleUser) key() handleUser {
-	if u.handle != catalog.ThreadStream {
+	if u.handle != read.ThreadStream {
 		u.tid = 0
 	}
 	return u
@@ -102,7 +102,7 @@ func (h *waitHandles) of(c *waitingCall) []*waitStream {
 	if graphs := h.graphs[u]; len(list) == 0 && len(graphs) == 1 {
 		list = graphs
 	}
-	if c.Stream > catalog.ThreadStream {
+	if c.Stream > read.ThreadStream {
 		return list
 	}
 	own, known := h.callers[c.TID]

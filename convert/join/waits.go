@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/cudatrace/cudatrace/convert/catalog"
 	"github.com/cudatrace/cudatrace/convert/ordered"
+	"github.com/cudatrace/cudatrace/convert/read"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -41,7 +41,7 @@ type waitStats struct {
 type waitingCall struct {
 	*timeline.Slice
 	Type   cudaapi.Wait // the kind of wait of its function
-	Stream catalog.StreamHandle
+	Stream read.StreamHandle
 	TID    uint32
 
 	closed bool // the slice is final
@@ -51,7 +51,7 @@ type waitingCall struct {
 
 // closedWait returns a call whose slice is final. Its function is not known to wait, but a Sync
 // record may say that it did.
-func closedWait(sl *timeline.Slice, stream catalog.StreamHandle, tid uint32) *waitingCall {
+func closedWait(sl *timeline.Slice, stream read.StreamHandle, tid uint32) *waitingCall {
 	return &waitingCall{Slice: sl, Stream: stream, TID: tid, closed: true}
 }
 
@@ -123,7 +123,7 @@ func (j *waitJoiner) stream(out *timeline.Stream) *waitStream {
 }
 
 // learn notes that work of a call ran on a stream. graph says that the call launched a graph.
-func (j *waitJoiner) learn(handle catalog.StreamHandle, tid uint32, graph bool, s *waitStream) {
+func (j *waitJoiner) learn(handle read.StreamHandle, tid uint32, graph bool, s *waitStream) {
 	j.handles.learn(handleUser{handle, tid}, graph, s)
 }
 
@@ -139,7 +139,7 @@ func (j *waitJoiner) beginWait(t *waitThread, sl *timeline.Slice, typ cudaapi.Wa
 }
 
 // closeWait declares a call final, with the stream that it names.
-func (j *waitJoiner) closeWait(c *waitingCall, stream catalog.StreamHandle) {
+func (j *waitJoiner) closeWait(c *waitingCall, stream read.StreamHandle) {
 	c.closed, c.Stream = true, stream
 	if !j.byRecord && c.Ret == 0 && c.Flags == 0 {
 		j.pending.Add(wait{start: c.Start, end: c.End, typ: c.Type, call: c})

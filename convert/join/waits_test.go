@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/cudatrace/cudatrace/convert/catalog"
+	"github.com/cudatrace/cudatrace/convert/read"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -245,12 +245,12 @@ func TestHandlesBound(t *testing.T) {
 	for _, s := range streams {
 		h.learn(handleUser{5, 1}, false, s)
 	}
-	of := func(handle catalog.StreamHandle) int { return len(h.of(&waitingCall{Stream: handle, TID: 1})) }
+	of := func(handle read.StreamHandle) int { return len(h.of(&waitingCall{Stream: handle, TID: 1})) }
 	if n := of(5); n != maxStreamsOfHandle {
 		t.Errorf("the handle stands for %d streams", n)
 	}
 	for i := range 2 * maxHandles {
-		h.learn(handleUser{catalog.StreamHandle(10 + i), 1}, false, streams[i%2])
+		h.learn(handleUser{read.StreamHandle(10 + i), 1}, false, streams[i%2])
 	}
 	h.learn(handleUser{10, 1}, false, streams[1]) // a second stream of a handle that is known
 	got := []int{len(h.launches), of(5), of(10), of(11), of(10 + maxHandles)}

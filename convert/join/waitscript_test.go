@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cudatrace/cudatrace/convert/catalog"
+	"github.com/cudatrace/cudatrace/convert/read"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -55,14 +55,14 @@ func (s *script) run(text string) {
 		case "work":
 			s.work(words[1:])
 		case "learn":
-			s.j.learn(catalog.StreamHandle(s.number(words[1])), uint32(s.number(words[2])), slices.Contains(words, "graph"), s.stream(words[3]))
+			s.j.learn(read.StreamHandle(s.number(words[1])), uint32(s.number(words[2])), slices.Contains(words, "graph"), s.stream(words[3]))
 		case "wait":
 			s.wait(words[1:])
 		case "sync":
 			s.sync(words[1:])
 		case "call":
 			from, to := s.span(words[4])
-			c := closedWait(&timeline.Slice{Start: from, End: to}, catalog.StreamHandle(s.number(words[3])), uint32(s.number(words[2])))
+			c := closedWait(&timeline.Slice{Start: from, End: to}, read.StreamHandle(s.number(words[3])), uint32(s.number(words[2])))
 			s.byID[uint32(s.number(words[1]))] = c
 			s.calls = append(s.calls, c)
 		case "advance":
@@ -134,9 +134,9 @@ func (s *script) wait(words []string) {
 		th = new(waitThread)
 		s.threads[words[0]] = th
 	}
-	handle := catalog.StreamHandle(0)
+	handle := read.StreamHandle(0)
 	if strings.HasPrefix(words[2], "0x") {
-		handle = catalog.StreamHandle(s.number(words[2]))
+		handle = read.StreamHandle(s.number(words[2]))
 		words = slices.Delete(slices.Clone(words), 2, 3)
 	}
 	from, to := s.span(words[2])

@@ -1,7 +1,7 @@
 package join
 
 import (
-	"github.com/cudatrace/cudatrace/convert/catalog"
+	"github.com/cudatrace/cudatrace/convert/read"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 )
 
@@ -41,7 +41,7 @@ func (j *waitJoiner) ofStream(w *wait) (list []lastWork, ambiguous bool) {
 	if len(streams) == 0 {
 		return j.onlyOne(w, j.handles.unnamed(j.all()))
 	}
-	if w.call.Stream <= catalog.ThreadStream && !oneContext(streams) {
+	if w.call.Stream <= read.ThreadStream && !oneContext(streams) {
 		return j.onlyOne(w, streams)
 	}
 	var last lastWork

@@ -7,9 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/cudatrace/cudatrace/convert/catalog"
-	"github.com/cudatrace/cudatrace/convert/catalog/catalogtest"
 	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/convert/read"
 	"github.com/cudatrace/cudatrace/convert/selection"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -383,8 +382,8 @@ func TestWorkQueue(t *testing.T) {
 }
 
 // newFunction returns a function of the driver.
-func newFunction(t testing.TB, name string) *catalog.Function {
+func newFunction(t testing.TB, name string) *read.Function {
 	t.Helper()
-	c := catalogtest.Of(t, logtest.Assemble(t, "function id=1 name="+name+" library=driver"))
+	c := catalogOf(t, logtest.Assemble(t, "function id=1 name="+name+" library=driver"))
 	return c.Functions.ByID(1)
 }

@@ -1,0 +1,147 @@
+package read
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// keptBlocks returns a block of calls for each list of starts.
+func keptBlocks(t testing.TB, starts ...[]int) (list []*tracelog.Block) {
+	t.Helper()
+	var parts []string
+	for _, block := range starts {
+		text := ""
+		for _, at := range block {
+			text += eventLine("call", uint64(at))
+		}
+		parts = append(parts, text)
+	}
+	for r := openLog(t, logtest.Parts(t, parts...)); r.Next(); {
+		if r.Block().Kind == tracelog.KindCall {
+			list = append(list, r.Keep())
+		}
+	}
+	return list
+}
+
+// A queued block knows when its first and its last record begin, and whether it is in order.
+// Calls that begin together are not: the longer comes first.
+func TestQueuedBlock(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		starts   []int
+		distinct bool
+		want     string
+	}{
+		{[]int{5}, true, "5 to 5, sorted true"},
+		{[]int{5, 6, 9}, true, "5 to 9, sorted true"},
+		{[]int{5, 9, 6}, true, "5 to 9, sorted false"},
+		{[]int{9, 6, 5}, false, "5 to 9, sorted false"},
+		{[]int{7, 7}, true, "7 to 7, sorted false"},
+		{[]int{7, 7}, false, "7 to 7, sorted true"},
+		{[]int{5, 6, 6, 9}, true, "5 to 9, sorted false"},
+		{[]int{5, 6, 6, 9}, false, "5 to 9, sorted true"},
+		{[]int{0, 0, 3}, false, "0 to 3, sorted true"},
+	} {
+		var q blockQueue
+		q.add(keptBlocks(t, test.starts)[0], test.distinct)
+		b := q.take()
+		if got := fmt.Sprintf("%d to %d, sorted %t", b.from, b.to, b.sorted); got != test.want {
+			t.Errorf("%d (distinct %t) is from %s, want %s", test.starts, test.distinct, got, test.want)
+		}
+	}
+}
+
+// Blocks are taken by their earliest start, those that begin together in the order in which
+// they came.
+func TestBlockQueue(t *testing.T) {
+	t.Parallel()
+	blocks := keptBlocks(t, []int{30, 31}, []int{10}, []int{50, 20, 40}, []int{10, 11}, []int{40})
+	var q blockQueue
+	if !q.empty() || q.first() != never {
+		t.Errorf("an empty queue begins at %d", q.first())
+	}
+	state := func() string { return fmt.Sprintf("first %d, %d rows", q.first(), q.rows) }
+	var got []string
+	for _, b := range blocks[:3] {
+		q.add(b, true)
+		got = append(got, state())
+	}
+	take := func() {
+		b := q.take()
+		got = append(got, fmt.Sprintf("block %d from %d", slices.Index(blocks, b.Block), b.from))
+	}
+	take()
+	q.add(blocks[3], true)
+	q.add(blocks[4], true)
+	got = append(got, state())
+	for !q.empty() {
+		take()
+	}
+	want := []string{"first 30, 2 rows", "first 10, 3 rows", "first 10, 6 rows", "block 1 from 10",
+		"first 10, 8 rows", "block 3 from 10", "block 2 from 20", "block 0 from 30", "block 4 from 40"}
+	if !slices.Equal(got, want) || q.rows != 0 || q.first() != never {
+		t.Errorf("the queue gives\n%s, want\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// Blocks come out as a stable sort by their starts leaves them, whenever they were put in.
+func TestBlockQueueSorts(t *testing.T) {
+	t.Parallel()
+	rnd := rand.New(rand.NewPCG(1, 1))
+	var starts [][]int
+	for range 300 {
+		starts = append(starts, []int{rnd.IntN(100)})
+	}
+	var q blockQueue
+	var in []queuedBlock
+	check := func() {
+		slices.SortStableFunc(in, func(a, b queuedBlock) int { return int(a.from) - int(b.from) })
+		if b := q.take(); b != in[0] || q.rows != len(in)-1 {
+			t.Fatalf("block %d from %d is taken before block %d from %d", b.nth, b.from, in[0].nth, in[0].from)
+		}
+		in = in[1:]
+	}
+	for i, b := range keptBlocks(t, starts...) {
+		q.add(b, true)
+		in = append(in, queuedBlock{b, uint64(starts[i][0]), uint64(starts[i][0]), uint64(i), true})
+		for len(in) > 0 && rnd.IntN(3) == 0 {
+			check()
+		}
+	}
+	for len(in) > 0 {
+		check()
+	}
+}
+
+// Rows of a block that is out of order are gone through by their order.
+func TestRows(t *testing.T) {
+	t.Parallel()
+	values := []int{3, 1, 2, 1}
+	var rows Rows
+	for _, sorted := range []bool{true, false, true} { // one after the other, with the same room
+		rows.reset(len(values), sorted, func(a, b *uint32) bool { return values[*a] < values[*b] })
+		var got []string
+		for {
+			left := rows.left()
+			i, ok := rows.Next()
+			if !ok {
+				break
+			}
+			got = append(got, fmt.Sprintf("%d(%d)", i, left))
+		}
+		want := "1(4) 3(3) 2(2) 0(1)"
+		if sorted {
+			want = "0(4) 1(3) 2(2) 3(1)"
+		}
+		if text := strings.Join(got, " "); text != want {
+			t.Errorf("sorted %t: the rows, with how many are left, are %s, want %s", sorted, text, want)
+		}
+	}
+}

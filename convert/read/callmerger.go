@@ -1,0 +1,244 @@
+package read
+
+import (
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// A Call is a uprobe pair or a CUPTI API record.
+type Call struct {
+	Start, End  uint64
+	Function    *Function
+	Arguments   *timeline.Arguments
+	Caller      *Caller // nil if unknown
+	Correlation uint32  // 0 for a pair
+	Ret         int32
+	Flags       uint16 // tracelog.CallUnfinished, tracelog.CallNoReturn
+	Program     uint16 // index of the program in the process
+	Rank        Rank
+}
+
+// A Rank orders equal intervals by nesting: a runtime call contains the pair of the driver call
+// that it makes, and a pair contains the driver's API record of its call.
+type Rank uint8
+
+// The ranks.
+const (
+	RuntimeAPI Rank = iota
+	Pair
+	DriverAPI
+)
+
+// before is the order of nesting: outer intervals come first.
+func (c *Call) before(o *Call) bool {
+	if c.Start != o.Start {
+		return c.Start < o.Start
+	}
+	if c.End != o.End {
+		return c.End > o.End
+	}
+	return c.Rank < o.Rank
+}
+
+// Calls merge the calls and API records of each thread.
+type Calls struct {
+	counts    *Counts
+	kind      mergedKind[Call]
+	catalog   *Catalog
+	wanted    *Wanted
+	arguments argumentTable
+}
+
+// Counts are the numbers of records so far.
+type Counts struct {
+	Pairs uint64 // uprobe pairs
+	APIs  uint64 // CUPTI API records
+
+	CallerIDs uint64 // pairs and API records with the ID of a caller
+}
+
+// NewCalls returns mergers for the calls of a log. They count the records.
+func NewCalls(c *Catalog, w *Wanted, counts *Counts) *Calls {
+	l := &Calls{catalog: c, wanted: w, counts: counts}
+	l.kind = mergedKind[Call]{
+		start:  func(c *Call) uint64 { return c.Start },
+		before: (*Call).before,
+		decode: func() decoder[Call] { return &callDecoder{calls: l} },
+	}
+	return l
+}
+
+// Thread returns the merger of a thread of a process.
+func (l *Calls) Thread(p *Process) *Merger[Call] { return l.kind.merger(p) }
+
+// Add passes the block that a reader has read to the mergers of its threads, by host TID.
+func (l *Calls) Add(r *tracelog.Reader, thread func(pid, tid uint32) *Merger[Call]) {
+	b := r.Block()
+	pids, tids := b.Column("pid"), b.Column("tid")
+	pid, ok := pids.Const()
+	tid, same := tids.Const()
+	if ok && same {
+		thread(uint32(pid), l.hostTID(b, pid, tid)).add(r.Keep(), true)
+		return
+	}
+	s := l.kind.source()
+	defer l.kind.put(s)
+	decoder := s.decoder.(*callDecoder)
+	decoder.open(b, nil)
+	for i := range b.N {
+		if !l.wanted.Match(b, i) {
+			continue
+		}
+		m := thread(uint32(pids.At(i)), l.hostTID(b, pids.At(i), tids.At(i)))
+		decoder.process = m.process
+		var c Call
+		decoder.row(i, &c)
+		m.loose.Add(c)
+	}
+}
+
+// NewArguments returns an argument list with an ID of its own.
+func (l *Calls) NewArguments(args []uint64) *timeline.Arguments {
+	l.arguments.lists++
+	return &timeline.Arguments{Args: args, ID: l.arguments.lists}
+}
+
+func (l *Calls) hostTID(b *tracelog.Block, pid, tid uint64) uint32 {
+	if b.Kind == tracelog.KindAPI {
+		return l.catalog.Names.HostTID(uint32(pid), uint32(tid))
+	}
+	return uint32(tid)
+}
+
+// A callDecoder decodes rows into Calls.
+type callDecoder struct {
+	calls     *Calls
+	block     *tracelog.Block
+	process   *Process
+	pair      bool // the block has uprobe pairs, not API records
+	function  tracelog.Column
+	start     tracelog.Column
+	dur, ret  tracelog.Column
+	flags     tracelog.Column
+	domain    tracelog.Column
+	corr      tracelog.Column
+	caller    tracelog.Column
+	callers   bool // rows may have a caller
+	arguments argumentColumns
+
+	fn      *Function // function of the latest row
+	id      uint64    // the function's ID, or the number of its name
+	runtime bool
+}
+
+func (d *callDecoder) open(b *tracelog.Block, p *Process) {
+	d.block, d.process, d.fn, d.pair = b, p, nil, b.Kind == tracelog.KindCall
+	d.dur, d.ret, d.caller, d.flags = b.Column("dur"), b.Column("ret"), b.Column("caller"), b.Column("flags")
+	id, same := d.caller.Const()
+	d.callers = !same || id != 0
+	if d.pair {
+		d.function, d.start = b.Column("func"), b.Column("enter")
+		d.arguments.open(b)
+	} else {
+		d.function, d.start, d.domain, d.corr = b.Column("name"), b.Column("start"), b.Column("domain"), b.Column("correlation")
+	}
+}
+
+func (d *callDecoder) before(a, b *uint32) bool {
+	i, j := int(*a), int(*b)
+	if x, y := d.start.At(i), d.start.At(j); x != y {
+		return x < y
+	}
+	if x, y := timeline.End(d.start.At(i), d.dur.At(i)), timeline.End(d.start.At(j), d.dur.At(j)); x != y {
+		return x > y
+	}
+	return !d.pair && d.rank(i) < d.rank(j)
+}
+
+func (d *callDecoder) rank(row int) Rank {
+	switch {
+	case d.pair:
+		return Pair
+	case d.domain.At(row) == tracelog.DomainRuntime:
+		return RuntimeAPI
+	}
+	return DriverAPI
+}
+
+func (d *callDecoder) rows(rows *Rows, into []Call, starts []uint64) (n int) {
+	for n < len(into) {
+		i, ok := rows.Next()
+		if !ok {
+			break
+		}
+		if d.calls.wanted.Match(d.block, i) {
+			d.row(i, &into[n])
+			starts[n] = into[n].Start
+			n++
+		}
+	}
+	return n
+}
+
+func (d *callDecoder) row(i int, c *Call) {
+	if d.pair {
+		d.pairRow(i, c)
+	} else {
+		d.apiRow(i, c)
+	}
+	c.Caller = nil
+	if d.callers {
+		d.locate(c, uint32(d.caller.At(i)))
+	}
+}
+
+// locate sets the caller of a record, by its ID.
+func (d *callDecoder) locate(c *Call, id uint32) {
+	if id != 0 {
+		d.calls.counts.CallerIDs++
+		c.Caller = d.calls.catalog.Callers.ByID(id)
+	}
+}
+
+func (d *callDecoder) pairRow(i int, c *Call) {
+	l := d.calls
+	if id := d.function.At(i); d.fn == nil || id != d.id {
+		d.fn, d.id = l.catalog.Functions.ByID(uint32(id)), id
+	}
+	c.Start = d.start.At(i)
+	c.End = timeline.End(c.Start, d.dur.At(i))
+	c.Function, c.Arguments, c.Correlation = d.fn, l.arguments.row(&d.arguments, i), 0
+	c.Ret, c.Flags, c.Rank = int32(d.ret.Int(i)), uint16(d.flags.At(i)), Pair
+	d.finish(c)
+	l.counts.Pairs++
+}
+
+// finish finds the program of a call, and the end of one that has not returned.
+func (d *callDecoder) finish(c *Call) {
+	c.Program = d.program(c.End)
+	if c.Flags&tracelog.CallUnfinished != 0 {
+		c.End = max(d.calls.catalog.Horizon(d.process.Programs[c.Program]), c.Start)
+	}
+}
+
+func (d *callDecoder) apiRow(i int, c *Call) {
+	l, r := d.calls, d.rank(i)
+	if id := d.function.At(i); d.fn == nil || id != d.id || d.runtime != (r == RuntimeAPI) {
+		d.id, d.runtime = id, r == RuntimeAPI
+		d.fn = l.catalog.Functions.ByCallback(d.block, d.runtime, id)
+	}
+	c.Start = d.start.At(i)
+	c.End = timeline.End(c.Start, d.dur.At(i))
+	c.Function, c.Arguments, c.Correlation = d.fn, noArguments, uint32(d.corr.At(i))
+	c.Ret, c.Flags, c.Rank = int32(d.ret.At(i)), uint16(d.flags.At(i)), r
+	d.finish(c)
+	l.counts.APIs++
+}
+
+// program is the index of the program that ran at a time.
+func (d *callDecoder) program(at uint64) uint16 {
+	if len(d.process.Programs) == 1 {
+		return 0
+	}
+	return uint16(d.process.Programs.At(at))
+}

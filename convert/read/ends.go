@@ -1,0 +1,105 @@
+package read
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// maxUnordered bounds the ends of one process among which an end may be that comes too late in the file. The recorder writes
+// those of a process in the order of time.
+const maxUnordered = 1 << 6
+
+// addEnd takes the end of a program.
+func (o *Outcome) addEnd(e tracelog.ProcessEnd) {
+	ends := o.ends[e.PID]
+	at := len(ends)
+	for at > 0 && ends[at-1].Time > e.Time && at > len(ends)-maxUnordered {
+		at--
+	}
+	o.ends[e.PID] = slices.Insert(ends, at, e)
+}
+
+// AllEnds are the ends of all programs, those that exec replaced among them.
+func (o *Outcome) AllEnds() (ends []tracelog.ProcessEnd) {
+	for _, of := range o.ends {
+		ends = append(ends, of...)
+	}
+	return ends
+}
+
+// LastEnd is the end of the last program of a process whose end the log has.
+func (o *Outcome) LastEnd(pid uint32) (end tracelog.ProcessEnd, ok bool) {
+	ends := o.ends[pid]
+	if len(ends) == 0 {
+		return end, false
+	}
+	return ends[len(ends)-1], true
+}
+
+// EndOf is the end of a program. That of a program that exec replaced is the latest before the recorder met the
+// program that followed.
+func (o *Outcome) EndOf(p *Program) (end tracelog.ProcessEnd, ok bool) {
+	ends := o.ends[p.PID]
+	if p.Until != 0 {
+		after, _ := slices.BinarySearchFunc(ends, p.Until, func(e tracelog.ProcessEnd, until uint64) int {
+			if e.Time <= until {
+				return -1
+			}
+			return 1
+		})
+		ends = ends[:after]
+	}
+	if len(ends) == 0 {
+		return end, false
+	}
+	end = ends[len(ends)-1]
+	if end.Time != 0 && end.Time < p.Start {
+		return tracelog.ProcessEnd{}, false // it is that of the program before
+	}
+	return end, true
+}
+
+// Correlated says whether every call of a program that puts work on a GPU should have an API
+// record: CUPTI was on all the time, and the program's last message arrived.
+func (c *Catalog) Correlated(p *Program) bool {
+	e, _ := c.Outcome.EndOf(p)
+	return c.Outcome.Recorded(p.PID) && e.Complete != 0 && c.Meta[tracelog.MetaSchedule] == "" && c.filter == nil
+}
+
+// HandedOver is the time at which a program handed over its last records: a call that ended later has no API record.
+func (c *Catalog) HandedOver(p *Program) uint64 {
+	e, _ := c.Outcome.EndOf(p)
+	return cmp.Or(e.Until, timeline.Never)
+}
+
+// Ending returns when and how a program ended, 0 and "" as far as it is not known.
+func (c *Catalog) Ending(p *Program) (at uint64, how string) {
+	e, known := c.Outcome.EndOf(p)
+	switch {
+	case p.Until != 0:
+		return p.Until, timeline.ExitExec
+	case !known:
+		return 0, ""
+	case strings.HasPrefix(e.Reason, "signal "):
+		return e.Time, e.Reason
+	case e.Status < 0:
+		return e.Time, ""
+	}
+	return e.Time, fmt.Sprintf("exit code %d", e.Status)
+}
+
+// Horizon is the time at which a program's unfinished calls and ranges are cut off.
+func (c *Catalog) Horizon(p *Program) uint64 {
+	if p.Cut != 0 {
+		return p.Cut
+	}
+	if e, ok := c.Outcome.EndOf(p); ok && e.Time != 0 {
+		return e.Time
+	}
+	return c.last
+}

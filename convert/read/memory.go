@@ -1,0 +1,38 @@
+package read
+
+import "github.com/cudatrace/cudatrace/record/tracelog"
+
+// The sources of what a log knows of allocated memory.
+const (
+	MemoryOfCalls = "calls"
+	MemoryOfCUPTI = "cupti" // records that CUPTI wrote, in older logs
+	NoMemory      = "none"
+)
+
+// MemorySource returns where the log's knowledge of allocated memory comes from; "" if that is not known.
+func (c *Catalog) MemorySource() string {
+	switch c.Meta[tracelog.MetaMemory] {
+	case tracelog.MemoryOfCalls:
+		return MemoryOfCalls
+	case "":
+		if c.Totals[tracelog.KindMemory] > 0 {
+			return MemoryOfCUPTI
+		}
+		return ""
+	}
+	return NoMemory
+}
+
+// MemoryFromCalls says whether allocations are to be read from calls. A log of the last part of a recording has
+// records of them, which know what came before.
+func (c *Catalog) MemoryFromCalls() bool {
+	return c.MemorySource() == MemoryOfCalls && c.Totals[tracelog.KindMemory] == 0
+}
+
+// WithoutMemory says why the log knows nothing of allocated memory; "" if it does.
+func (c *Catalog) WithoutMemory() string {
+	if c.MemorySource() == NoMemory {
+		return c.Meta[tracelog.MetaMemory]
+	}
+	return ""
+}
