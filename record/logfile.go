@@ -16,16 +16,9 @@ import (
 	"github.com/cudatrace/cudatrace/record/invoker"
 	"github.com/cudatrace/cudatrace/record/metadata"
 	"github.com/cudatrace/cudatrace/record/outfile"
-	"github.com/cudatrace/cudatrace/record/outname"
 	"github.com/cudatrace/cudatrace/record/procfs"
 	"github.com/cudatrace/cudatrace/record/ring"
 	"github.com/cudatrace/cudatrace/record/tracelog"
-)
-
-// Suffixes of the files that a recording makes.
-const (
-	LogSuffix   = outname.LogSuffix
-	TraceSuffix = outname.TraceSuffix
 )
 
 // A logFile is the log of a recording on disk. It has a partial name while it grows, and gets its

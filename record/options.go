@@ -22,7 +22,7 @@ type Options struct {
 	Program string   // as a person names it: a path, or a name to find in PATH
 	Args    []string // without the program
 	PIDs    []int    // processes to attach to, instead of a program
-	Output  string   // path of the files without suffix; package outname makes it
+	Output  string   // path of the files without suffix; see SetOutput
 	// OutputNamed says that a person named Output. Otherwise files that have such names are left alone.
 	OutputNamed bool
 	// OutputOf, unless it is nil, returns the path that takes the place of Output when the program has its PID.

@@ -71,7 +71,6 @@ var layers = []struct {
 	{"record/metadata", []string{module, "net", "os/exec"}},
 	{"record/pcie", []string{module}},
 	{"record/ranks", []string{module + "record/tracelog", module + "record/probe", module + "record/cupti", module + "convert", module + "bpf"}},
-	{"record/outname", []string{module + "record/tracelog", module + "record/probe", module + "record/cupti", module + "convert", module + "bpf"}},
 	{"record/doctor", []string{"github.com/urfave/cli", module + "convert", module + "perfetto"}},
 	{"record/outfile", []string{module + "record/probe", module + "record/cupti", module + "convert", module + "bpf", "github.com/cilium/ebpf", "net"}},
 	{"record/openfiles", []string{module, "golang.org", "fmt", "os"}}, // initialised before all others

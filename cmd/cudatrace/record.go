@@ -18,8 +18,6 @@ import (
 	"github.com/cudatrace/cudatrace/record"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/outfile"
-	"github.com/cudatrace/cudatrace/record/outname"
-	"github.com/cudatrace/cudatrace/record/procfs"
 	"github.com/cudatrace/cudatrace/record/ranks"
 	"github.com/cudatrace/cudatrace/record/ring"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -247,11 +245,9 @@ func recordOptions(c *cli.Context) (record.Options, error) {
 	if len(o.PIDs) > 0 {
 		o.Program = record.AttachName(o.PIDs[0])
 	}
-	base, err := outname.Of(c.String("output"), nameValues(&o))
-	if err != nil {
+	if err := o.SetOutput(c.String("output")); err != nil {
 		return o, usagef(recordName, "record: %v", err)
 	}
-	o.Output, o.OutputNamed, o.OutputOf = base.Path, base.Named, base.WithPID
 	if err := recordRange(c, &o); err != nil {
 		return o, err
 	}
@@ -262,21 +258,6 @@ func recordOptions(c *cli.Context) (record.Options, error) {
 		return o, usagef(recordName, "record: %v", err)
 	}
 	return o, recordSources(c, &o)
-}
-
-// nameValues are the facts for the patterns in a name.
-func nameValues(o *record.Options) outname.Values {
-	environ, pid := os.Environ(), 0
-	if len(o.PIDs) > 0 {
-		pid = o.PIDs[0]
-		environ, _ = procfs.Environment(pid) // nothing where we may not read it
-	}
-	host, _ := os.Hostname() // "" if the host has no name
-	variables := ranks.Variables(environ)
-	return outname.Values{
-		Host: host, PID: pid, Rank: ranks.Place(variables), Job: ranks.Job(variables), Time: time.Now(), Variables: variables,
-		Name: outname.Program(o.Program, o.Args), Launches: ranks.Launches(o.Program, o.Args),
-	}
 }
 
 // recordRange reads the part of the program's run that is recorded.
