@@ -248,7 +248,6 @@ static void disable_work(const struct ct_cupti *api, bool linger)
  */
 #define APPLY_WAIT (50 * CT_MS) /* for a change that another thread makes */
 #define TOLD_WAIT CT_SECOND /* for the control thread, which may be flushing */
-#define TOLD_SLICE (10 * CT_MS) /* between looks */
 #define ENTRY 16 /* bytes of code in which a thread is that has just entered a function */
 
 static const struct {
@@ -270,7 +269,7 @@ static void *subscriber;
 static uintptr_t range_start, range_stop; /* the driver's functions; 0 if unknown */
 static atomic_bool told;       /* calls of these are signalled or seen, and there is no subscription */
 static atomic_bool told_range; /* as the latest signal has it */
-static _Atomic uint32_t signals, answered; /* the second is a futex */
+static struct ct_question changes; /* to what the latest signal has */
 static atomic_uint starts; /* that were seen */
 
 static bool wanted(void)
@@ -457,31 +456,17 @@ void ct_switch_told(const struct ct_cupti *api)
 	api->unsubscribe(subscriber);
 }
 
-static bool unanswered(uint32_t number)
-{
-	return atomic_load(&told) && (int32_t)(atomic_load(&answered) - number) < 0;
-}
-
-static void have_answered(uint32_t number)
-{
-	uint64_t deadline = ct_now() + TOLD_WAIT;
-	while (unanswered(number) && ct_now() < deadline) {
-		uint32_t seen = atomic_load(&answered);
-		if (unanswered(number))
-			ct_word_wait(&answered, seen, TOLD_SLICE);
-	}
-}
-
 /* Has the control thread make the change, and waits for it. */
 static void call_control(bool start)
 {
 	int before = errno;
+	uint64_t deadline = ct_now() + TOLD_WAIT;
 	if (start)
 		atomic_fetch_add(&starts, 1);
 	atomic_store(&told_range, start);
-	uint32_t number = atomic_fetch_add(&signals, 1) + 1;
-	if (ct_wake_handover())
-		have_answered(number);
+	uint32_t number = ct_ask(&changes);
+	while (number != 0 && atomic_load(&told) && ct_unanswered(&changes, number) && ct_now() < deadline)
+		ct_await_answer(&changes, number);
 	errno = before;
 }
 
@@ -510,13 +495,12 @@ bool ct_switch_at(uintptr_t pc)
 /* On the control thread: does what a signalled thread waits for. */
 void ct_switch_poll(const struct ct_cupti *api)
 {
-	uint32_t number = atomic_load(&signals);
-	if (number == atomic_load(&answered))
+	uint32_t number = ct_asked(&changes);
+	if (!ct_unanswered(&changes, number))
 		return;
 	bool begins = atomic_load(&told_range);
 	change(api, &in_range, begins, false);
-	atomic_store(&answered, number);
-	ct_word_wake(&answered);
+	ct_answer(&changes, number);
 	if (!begins)
 		ct_wake_flush();
 }

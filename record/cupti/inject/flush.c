@@ -148,30 +148,21 @@ static bool flush_stuck(uint64_t time)
  * may, else the wait ends early. Nothing may be called here that is not safe in a
  * signal handler.
  */
-#define SLICE (10 * CT_MS) /* between looks at whether anything moves */
 #define LET_GO (30 * CT_MS) /* of a flush that does not get on */
 #define FROM_EXIT (1ull << 63) /* of a wish: its thread was running the exit handler */
 
-static _Atomic uint32_t asked;    /* handovers; a request's number is its value behind it */
-static _Atomic uint32_t answered; /* the latest number that was answered, a futex */
-static _Atomic uint64_t wish;     /* reason and detail of the latest request, 0 once read */
-static atomic_bool over;          /* none is answered any more */
+static struct ct_question handovers;
+static _Atomic uint64_t wish; /* reason and detail of the latest request, 0 once read */
+static atomic_bool over;      /* none is answered any more */
 static void (*on_release)(void);
-
-static bool waiting(uint32_t number)
-{
-	return !atomic_load(&over) && (int32_t)(atomic_load(&answered) - number) < 0;
-}
 
 static bool wait_for_answer(uint32_t number, bool may_leave)
 {
 	uint64_t deadline = ct_now() + ct_exit_wait();
-	while (waiting(number) && ct_now() < deadline && !flush_stuck(CT_STALL)) {
+	while (!atomic_load(&over) && ct_unanswered(&handovers, number) && ct_now() < deadline && !flush_stuck(CT_STALL)) {
 		if (may_leave && flush_stuck(LET_GO))
 			return false;
-		uint32_t seen = atomic_load(&answered);
-		if (waiting(number))
-			ct_word_wait(&answered, seen, SLICE);
+		ct_await_answer(&handovers, number);
 	}
 	return true;
 }
@@ -189,8 +180,8 @@ bool ct_handover(uint32_t reason, uint32_t detail, bool may_leave)
 	if (ct_ours() && !atomic_load(&over)) {
 		uint64_t from = ct_exiting_tid() == ct_tid() ? FROM_EXIT : 0;
 		atomic_store(&wish, from | (uint64_t)reason << 32 | detail);
-		uint32_t number = atomic_fetch_add(&asked, 1) + 1;
-		if (ct_wake_handover())
+		uint32_t number = ct_ask(&handovers);
+		if (number != 0)
 			through = wait_for_answer(number, may_leave);
 	}
 	errno = kept;
@@ -199,7 +190,7 @@ bool ct_handover(uint32_t reason, uint32_t detail, bool may_leave)
 
 bool ct_handover_wanted(void)
 {
-	return atomic_load(&asked) != atomic_load(&answered);
+	return ct_unanswered(&handovers, ct_asked(&handovers));
 }
 
 /* To be called before the threads start; f runs after each handover, on the control thread. */
@@ -212,7 +203,7 @@ void ct_handover_on_release(void (*f)(void))
 struct ct_request ct_handover_requested(void)
 {
 	static uint64_t latest;
-	uint32_t number = atomic_load(&asked);
+	uint32_t number = ct_asked(&handovers);
 	uint64_t w = atomic_exchange(&wish, 0);
 	if (w != 0)
 		latest = w;
@@ -225,8 +216,7 @@ struct ct_request ct_handover_requested(void)
 /* Lets go all threads that wait for a request up to this number. */
 void ct_handover_release(uint32_t number)
 {
-	atomic_store(&answered, number);
-	ct_word_wake(&answered);
+	ct_answer(&handovers, number);
 	if (on_release)
 		on_release();
 }
@@ -235,7 +225,7 @@ void ct_handover_release(uint32_t number)
 void ct_handover_end(void)
 {
 	atomic_store(&over, true);
-	ct_handover_release(atomic_load(&asked));
+	ct_handover_release(ct_asked(&handovers));
 }
 
 /*

@@ -293,14 +293,40 @@ void ct_wake_look(void)
 		ct_wake_control();
 }
 
-/* False when there is no control thread, or the caller is a thread of ours. */
-bool ct_wake_handover(void)
+#define SLICE (10 * CT_MS) /* between looks whether there is still a reason to wait */
+
+/* None where there is no control thread, or the caller is a thread of ours. */
+uint32_t ct_ask(struct ct_question *q)
 {
 	uint32_t tid = ct_tid();
 	if (!ct_running() || tid == atomic_load(&control_tid) || tid == atomic_load(&sender_tid))
-		return false;
+		return 0;
+	uint32_t number = atomic_fetch_add(&q->asked, 1) + 1;
 	ct_wake_control();
-	return true;
+	return number;
+}
+
+bool ct_unanswered(const struct ct_question *q, uint32_t number)
+{
+	return (int32_t)(atomic_load(&q->answered) - number) < 0;
+}
+
+void ct_await_answer(struct ct_question *q, uint32_t number)
+{
+	uint32_t seen = atomic_load(&q->answered);
+	if (ct_unanswered(q, number))
+		ct_word_wait(&q->answered, seen, SLICE);
+}
+
+uint32_t ct_asked(const struct ct_question *q)
+{
+	return atomic_load(&q->asked);
+}
+
+void ct_answer(struct ct_question *q, uint32_t number)
+{
+	atomic_store(&q->answered, number);
+	ct_word_wake(&q->answered);
 }
 
 uint32_t ct_wake_count(void)

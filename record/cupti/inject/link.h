@@ -70,12 +70,21 @@ void ct_threads_forked(void);
 void ct_wake_control(void);
 void ct_wake_flush(void);    /* has the control thread flush soon */
 void ct_wake_look(void);     /* has it look at chains; safe inside CUDA calls */
-bool ct_wake_handover(void); /* has it look for handovers; safe in a signal handler */
+
+/* What a thread asks of the control thread, and waits for; safe in a signal handler. */
+struct ct_question {
+	_Atomic uint32_t asked, answered; /* numbers: of the latest question, of the latest that is answered */
+};
+uint32_t ct_ask(struct ct_question *q); /* the question's number; 0 where nobody can answer */
+bool ct_unanswered(const struct ct_question *q, uint32_t number);
+void ct_await_answer(struct ct_question *q, uint32_t number); /* for a moment */
 
 /* For the control thread. */
 uint32_t ct_wake_count(void);
 void ct_wake_wait(uint32_t counted, uint64_t until);
 bool ct_wake_receive(void); /* true when a flush was asked for; ct_wake_received follows */
 void ct_wake_received(void);
+uint32_t ct_asked(const struct ct_question *q);
+void ct_answer(struct ct_question *q, uint32_t number); /* up to this one */
 
 #endif

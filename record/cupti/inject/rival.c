@@ -37,7 +37,6 @@
  * the function is not met here.
  */
 #define LEAVE_WAIT CT_SECOND     /* for the control thread, which may be flushing */
-#define LEAVE_SLICE (10 * CT_MS) /* between looks */
 #define NAME_START "libcupti.so"
 
 #if defined(__x86_64__)
@@ -48,8 +47,7 @@
 
 static const struct ct_cupti *cupti;
 static unsigned long long loads; /* by the dynamic linker's count */
-static atomic_bool waits, answered;
-static _Atomic uint32_t answers; /* a futex */
+static struct ct_question leaving;
 
 static void leave(void)
 {
@@ -57,10 +55,9 @@ static void leave(void)
 		return;
 	int before = errno;
 	uint64_t deadline = ct_now() + LEAVE_WAIT;
-	atomic_store(&waits, true);
-	if (ct_wake_handover())
-		while (!atomic_load(&answered) && !ct_reached(CT_ENDED) && ct_now() < deadline)
-			ct_word_wait(&answers, 0, LEAVE_SLICE);
+	uint32_t number = ct_ask(&leaving);
+	while (number != 0 && ct_unanswered(&leaving, number) && !ct_reached(CT_ENDED) && ct_now() < deadline)
+		ct_await_answer(&leaving, number);
 	errno = before;
 }
 
@@ -79,15 +76,13 @@ static ct_result register_timestamp(ct_timestamp_fn timestamp)
 /* On the control thread: whether a client waits for us to leave. */
 bool ct_rival_waits(void)
 {
-	return atomic_load(&waits) && !atomic_load(&answered);
+	return ct_unanswered(&leaving, ct_asked(&leaving));
 }
 
 /* We have left. */
 void ct_rival_answer(void)
 {
-	atomic_store(&answered, true);
-	atomic_store(&answers, 1);
-	ct_word_wake(&answers);
+	ct_answer(&leaving, ct_asked(&leaving));
 }
 
 /* A function with which a client begins. */
