@@ -17,7 +17,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/cudatrace/cudatrace/record/armedpage"
 	"github.com/cudatrace/cudatrace/record/cupti"
 	"github.com/cudatrace/cudatrace/record/cupti/privatefolder"
 	"github.com/cudatrace/cudatrace/record/invoker"
@@ -200,7 +199,7 @@ func (c *Call) claim(pid int) error {
 	switch err := unix.Fstat(fd, &s); {
 	case err != nil:
 		return err
-	case s.Mode&unix.S_IFMT != unix.S_IFREG || s.Size != armedpage.Size:
+	case s.Mode&unix.S_IFMT != unix.S_IFREG || s.Size != privatefolder.PageSize:
 		return errors.New("the page in its folder is not one of cudatrace's")
 	case unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) != nil:
 		return ErrBusy
@@ -229,7 +228,7 @@ func (c *Call) Ring() error {
 		}
 		pids = append(pids, own)
 	}
-	return armedpage.Want(c.page, pids)
+	return privatefolder.Want(c.page, pids)
 }
 
 // Close gives the claim up. Processes that were called and did not come wait on.
@@ -242,7 +241,7 @@ func (c *Call) Close() error {
 		if gone := c.as.Do(func() error { return unix.Unlinkat(c.dir, privatefolder.SocketName, 0) }); !errors.Is(gone, unix.ENOENT) {
 			err = errors.Join(err, gone)
 		}
-		err = errors.Join(err, armedpage.Want(c.page, nil))
+		err = errors.Join(err, privatefolder.Want(c.page, nil))
 	}
 	if c.page != nil {
 		err = errors.Join(err, c.page.Close())
@@ -253,7 +252,7 @@ func (c *Call) Close() error {
 // sandboxed is an error if a thread of the process has entered a sandbox since the program was started: there the
 // calls that are new to it could kill it.
 func sandboxed(pid int, page *os.File) error {
-	before, err := armedpage.Filters(page)
+	before, err := privatefolder.Filters(page)
 	if err != nil {
 		return err
 	}

@@ -62,7 +62,7 @@
 //	batch.go         batches of records, with the names and callers to which they refer; records_gen.go: the kinds of record
 //	opencalls.go     calls that have not returned
 //
-// The Server's folder and socket are package privatefolder's, the page on which a program waits is package armedpage's.
+// The Server's folder and socket are package privatefolder's, with the page on which a program waits.
 //
 // CONTRIBUTING.md lists what a new kind of record touches.
 package cupti

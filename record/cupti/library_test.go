@@ -15,8 +15,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/cudatrace/cudatrace/record/armedpage"
 	"github.com/cudatrace/cudatrace/record/builttest"
+	"github.com/cudatrace/cudatrace/record/cupti/privatefolder"
 	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -62,80 +62,75 @@ func TestLibraryTellsNoPaths(t *testing.T) {
 }
 
 var (
-	floorRow     = regexp.MustCompile(`(?m)^\| (\d+) \| ([^|]*) \|`)
-	floorFile    = regexp.MustCompile("`(\\w+)\\.c`")
+	fileRow      = regexp.MustCompile("(?m)^\\| (\\d+) \\| `(\\w+)\\.c` \\|")
 	ownInclude   = regexp.MustCompile(`(?m)^#include "(\w+)\.h"`)
-	ownPrototype = regexp.MustCompile(`(?m)^(?:extern )?[a-z][^=;{}]*\bct_\w+\([^;{}]*\);`)
+	ownPrototype = regexp.MustCompile(`(?m)^(?:extern )?[a-z][^=;{}]*\b(ct_\w+)\([^;{}]*\);`)
 )
 
-// floors reads the table of floors in the library's README.
-func floors(t *testing.T) map[string]int {
-	t.Helper()
+// TestOrder holds the C files against the table in the library's README: a file includes headers of files above it
+// alone, so no calls go round in a circle. A header has what other files call, and nothing else does.
+func TestOrder(t *testing.T) {
+	t.Parallel()
+	sources := map[string]string{}
+	for _, pattern := range []string{"inject/*.c", "inject/*.h"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			b, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sources[filepath.Base(file)] = string(b)
+		}
+	}
 	readme, err := os.ReadFile("inject/README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	floor := map[string]int{}
-	for _, row := range floorRow.FindAllStringSubmatch(string(readme), -1) {
-		n, err := strconv.Atoi(row[1])
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, file := range floorFile.FindAllStringSubmatch(row[2], -1) {
-			if floor[file[1]] != 0 {
-				t.Errorf("%s.c is on two floors", file[1])
-			}
-			floor[file[1]] = n
+	place := map[string]int{}
+	for i, row := range fileRow.FindAllStringSubmatch(string(readme), -1) {
+		if place[row[2]] = i + 1; row[1] != strconv.Itoa(i+1) || sources[row[2]+".c"] == "" {
+			t.Errorf("row %d of the table is %s, %s.c", i+1, row[1], row[2])
 		}
 	}
-	return floor
-}
-
-// included returns the library's headers that a file and its own header include.
-func included(t *testing.T, name string) []string {
-	t.Helper()
-	var all []string
-	for _, file := range []string{name + ".c", name + ".h"} {
-		source, err := os.ReadFile(filepath.Join("inject", file))
-		if os.IsNotExist(err) && file != name+".c" {
+	for file, source := range sources {
+		name, isCode := strings.CutSuffix(file, ".c")
+		if !isCode {
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
+		if place[name] == 0 {
+			t.Errorf("%s has no place in the table", file)
 		}
-		if strings.HasSuffix(file, ".c") {
-			for _, p := range ownPrototype.FindAllString(string(source), -1) {
-				t.Errorf("%s declares what belongs into a header: %s", file, p)
+		if p := ownPrototype.FindString(source); p != "" {
+			t.Errorf("%s declares what belongs into a header: %s", file, p)
+		}
+		for _, m := range ownInclude.FindAllStringSubmatch(source+sources[name+".h"], -1) {
+			if m[1] != name && place[m[1]] >= place[name] {
+				t.Errorf("%s, number %d, includes %s.h, number %d", file, place[name], m[1], place[m[1]])
 			}
 		}
-		for _, m := range ownInclude.FindAllStringSubmatch(string(source), -1) {
-			all = append(all, m[1])
+		for _, p := range ownPrototype.FindAllStringSubmatch(sources[name+".h"], -1) {
+			if !calledElsewhere(sources, name, p[1]) {
+				t.Errorf("no other file calls %s of %s.h", p[1], name)
+			}
 		}
 	}
-	return all
 }
 
-// TestFloors holds the C files against the floors of the README: a file includes headers
-// of lower floors alone, so no calls go round in a circle. The compiler sees to it that
-// each function has its prototype in a header.
-func TestFloors(t *testing.T) {
-	t.Parallel()
-	floor := floors(t)
-	sources, err := filepath.Glob("inject/*.c")
-	if err != nil || len(sources) != len(floor) {
-		t.Errorf("%d files are on floors, there are %d (%v)", len(floor), len(sources), err)
+// calledElsewhere reports whether a file other than its own uses a function, or an inline function in its header does.
+func calledElsewhere(sources map[string]string, own, function string) bool {
+	word := regexp.MustCompile(`\b` + function + `\b`)
+	if len(word.FindAllString(sources[own+".h"], -1)) > 1 {
+		return true
 	}
-	for _, source := range sources {
-		name := strings.TrimSuffix(filepath.Base(source), ".c")
-		if floor[name] == 0 {
-			t.Errorf("%s.c is on no floor", name)
-		}
-		for _, other := range included(t, name) {
-			if other != name && floor[other] >= floor[name] && floor[other] != 0 {
-				t.Errorf("%s.c on floor %d includes %s.h of floor %d", name, floor[name], other, floor[other])
-			}
+	for file, source := range sources {
+		if name, isCode := strings.CutSuffix(file, ".c"); isCode && name != own && word.MatchString(source) {
+			return true
 		}
 	}
+	return false
 }
 
 var (
@@ -231,9 +226,9 @@ func TestWireNumbers(t *testing.T) {
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("the wire format has changed; if it was meant to, run go test -update\n%s", diff)
 	}
-	page := [...]int{armedpage.MaxPIDs, armedpage.Size, armedpage.CountAt, armedpage.FiltersAt, armedpage.SpaceAt, armedpage.PIDsAt}
+	page := [...]int{privatefolder.PageMaxPIDs, privatefolder.PageSize, privatefolder.PageCountAt, privatefolder.PageFiltersAt, privatefolder.PageSpaceAt, privatefolder.PagePIDsAt}
 	if page != [...]int{armedPids, armedSize, armedCountAt, armedFiltersAt, armedSpaceAt, armedPidsAt} {
-		t.Errorf("package armedpage has other numbers: %v", page)
+		t.Errorf("package privatefolder has other numbers: %v", page)
 	}
 	known := [...]int{tracelog.NCCLCommunicator, tracelog.NCCLBytes, tracelog.NCCLRanks}
 	if known != [...]int{ncclCommunicator, ncclBytes, ncclRanks} {

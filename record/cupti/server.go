@@ -12,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cudatrace/cudatrace/record/armedpage"
 	"github.com/cudatrace/cudatrace/record/cupti/privatefolder"
 	"github.com/cudatrace/cudatrace/record/errno"
 )
@@ -331,7 +330,7 @@ func Arm(filters uint32) (setting string, err error) {
 	if len(library) == 0 {
 		return "", errNoLibrary
 	}
-	path, err := privatefolder.MakeArmed(privatefolder.Bases(), library, armedpage.New(filters))
+	path, err := privatefolder.MakeArmed(privatefolder.Bases(), library, filters)
 	if err != nil {
 		return "", err
 	}

@@ -13,7 +13,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/cudatrace/cudatrace/record/armedpage"
 	"github.com/cudatrace/cudatrace/record/cupti/privatefolder"
 	"github.com/cudatrace/cudatrace/record/host"
 )
@@ -254,7 +253,7 @@ func TestConflict(t *testing.T) {
 			t.Errorf("%q: got %q", env, got)
 		}
 	}
-	armed, err := privatefolder.MakeArmed([]string{t.TempDir()}, library, armedpage.New(0))
+	armed, err := privatefolder.MakeArmed([]string{t.TempDir()}, library, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

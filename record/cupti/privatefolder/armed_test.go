@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/cudatrace/cudatrace/record/armedpage"
 	"github.com/cudatrace/cudatrace/record/pipetest"
 )
 
@@ -14,7 +13,7 @@ import (
 func TestArmedFolder(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
-	path, err := MakeArmed([]string{base}, library, armedpage.New(0))
+	path, err := MakeArmed([]string{base}, library, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,10 +43,13 @@ func TestArmedFolder(t *testing.T) {
 func TestArmedFolderElsewhere(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
-	page := armedpage.New(0)
-	page[armedpage.SpaceAt]++
-	path, err := MakeArmed([]string{base}, library, page)
+	path, err := MakeArmed([]string{base}, library, 0)
 	if err != nil {
+		t.Fatal(err)
+	}
+	page := newPage(0)
+	page[PageSpaceAt]++
+	if err := os.WriteFile(filepath.Join(filepath.Dir(path), ArmedName), page, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	age(t, filepath.Dir(path), 2*staleAge)
