@@ -178,18 +178,18 @@ func TestClocks(t *testing.T) {
 // The peak of memory that several threads allocate is judged like a time, in the figures, rows and conditions.
 func TestPeakOfThreads(t *testing.T) {
 	t.Parallel()
-	run := func(peak, threads int) []*diff.Run {
-		return []*diff.Run{difftest.Read(t, "run", fmt.Sprintf(`{"version": 1, "logs": [{"name": "l", "complete": true, "memory_source": "calls", "peak_device_bytes": %[1]d}], "memory": [
+	run := func(peak, threads int) []*Run {
+		return []*Run{readRun(t, "run", fmt.Sprintf(`{"version": 1, "logs": [{"name": "l", "complete": true, "memory_source": "calls", "peak_device_bytes": %[1]d}], "memory": [
 			{"name": "device", "pid": 1, "gpu": 0, "peak_bytes": %[1]d, "allocations": 1, "not_freed": 1, "threads": %[2]d}]}`, peak, threads))}
 	}
 	for threads, want := range map[int]struct {
 		words []string
-		state diff.State
+		state State
 	}{
-		1: {[]string{"memory device of GPU 0: larger peak", "peak_memory: more"}, diff.Failed},
-		2: {nil, diff.Broken},
+		1: {[]string{"memory device of GPU 0: larger peak", "peak_memory: more"}, Failed},
+		2: {nil, Broken},
 	} {
-		d := diff.Compare(run(10, 1), run(20, threads), rule)
+		d := Compare(run(10, 1), run(20, threads), rule)
 		got := words(d)
 		for _, o := range d.Overall {
 			if o.Verdict != "" {
@@ -200,7 +200,7 @@ func TestPeakOfThreads(t *testing.T) {
 			t.Errorf("%d threads: %q", threads, got)
 		}
 		for _, text := range []string{"peak_memory > +5%", "memory:device:peak > +5%"} {
-			if got := d.Gate(difftest.Conditions(t, text), false); len(got) != 1 || got[0].State != want.state {
+			if got := d.Gate(conditionsOf(t, text), false); len(got) != 1 || got[0].State != want.state {
 				t.Errorf("%d threads: %s: %+v", threads, text, got[0])
 			}
 		}
