@@ -16,6 +16,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/cupti"
 	"github.com/cudatrace/cudatrace/record/cupti/libcupti"
 	"github.com/cudatrace/cudatrace/record/errno"
+	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/invoker"
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
@@ -36,84 +37,87 @@ func Attach(o Options) (Result, error) {
 	defer targets.close()
 	signals := watchSignals(false)
 	defer signal.Stop(signals)
-	r, err := newRecording(o)
+	s, err := newSession(o)
 	if err != nil {
 		return Result{}, err
 	}
-	defer r.cancel()
-	defer r.close()
+	defer s.cancel()
+	defer s.close()
 	over := targets.ended()
-	stop := r.watchStop(signals, nil, over)
-	r.metrics.start(o, invoker.Find(), r.tracees, r.report)
-	found := lookForArmed(o.PIDs)
-	r.calls.armed = len(found) > 0
-	if err := r.attachAll(stop.wish); err != nil {
-		r.discard()
-		return Result{}, err
+	stop := s.watchStop(signals, nil, over)
+	s.metrics.start(s, invoker.Find())
+	var failed error
+	s.preparing.Go(func() {
+		if failed = s.attachTo(stop.wish); failed != nil {
+			s.post(failure{})
+		}
+	})
+	s.loop(over, stop)
+	if failed != nil {
+		s.discard()
+		return Result{}, failed
 	}
-	r.openArmed(found)
-	r.callArmed()
-	r.offerLibraries(o.PIDs)
-	r.metrics.begin()
-	r.injection.used() // or nobody knows when
 	res := Result{Output: o.Output}
-	r.wait(over, stop)
-	r.finish(&res, notEarly)
+	s.finish(&res, notEarly)
 	return res, nil
 }
 
+// attachTo attaches to the processes that a person has named, and says what is recorded of them.
+func (s *session) attachTo(stop <-chan struct{}) error {
+	found := lookForArmed(s.opts.PIDs)
+	if err := s.attachAll(stop, len(found) > 0); err != nil {
+		return err
+	}
+	s.openArmed(found)
+	s.callArmed(len(found) > 0)
+	s.offerLibraries(s.opts.PIDs)
+	s.metrics.begin()
+	s.post(question(s.use)) // or nobody knows when
+	return nil
+}
+
 // offerLibraries tells the sampler of GPUs which files of CUPTI processes could load.
-func (r *recording) offerLibraries(pids []int) {
+func (s *session) offerLibraries(pids []int) {
 	for _, pid := range pids {
 		if mapped, err := procfs.Files(pid); err == nil {
-			r.metrics.offer(uint32(pid), libcupti.Locate(pid, mapped))
+			s.metrics.offer(uint32(pid), libcupti.Locate(pid, mapped))
 		}
 	}
 }
 
 // attachAll probes every process, until a person wants the recording to end. A person named the processes, so it is an error if
 // one cannot be probed.
-func (r *recording) attachAll(stop <-chan struct{}) error {
-	r.calls.open(r.ctx, r.injection.registered)
-	close(r.opened)
-	if !r.calls.probed {
+func (s *session) attachAll(stop <-chan struct{}, armed bool) error {
+	s.calls.open(s, armed)
+	s.tell(opened{})
+	if !s.calls.probed {
 		return errors.New("a running process can be recorded with probes only")
 	}
-	if r.calls.armed {
-		r.calls.pause(true) // until CUPTI is on, so that no recorded call lacks its work
+	if armed {
+		s.calls.pause(true) // until CUPTI is on, so that no recorded call lacks its work
 	}
-	for _, pid := range r.opts.PIDs {
+	for _, pid := range s.opts.PIDs {
 		if isClosed(stop) {
 			return nil
 		}
 		if os.Geteuid() == 0 && procfs.Describe(pid).Args == "" {
 			return fmt.Errorf("process %d is a kernel thread or has just ended", pid)
 		}
-		a, err := r.calls.prober.Attach(pid)
+		start, _ := procfs.Started(pid) // 0 if it has just ended
+		s.tell(named{uint32(pid), start, host.Monotonic()})
+		a, err := s.calls.prober.Attach(pid)
 		if err != nil {
 			return fmt.Errorf("cannot attach to process %d: %w", pid, err)
 		}
-		r.calls.callers.begin(uint32(pid))
+		looked := s.calls.callers.begin(uint32(pid))
 		if len(a.Libraries) == 0 {
-			r.report.remark(uint32(pid), fmt.Sprintf("process %d has not loaded CUDA yet; it is probed when it does", pid))
+			s.report.remark(uint32(pid), fmt.Sprintf("process %d has not loaded CUDA yet; it is probed when it does", pid))
 		}
-		mapped, err := procfs.Files(pid)
-		if err != nil {
-			mapped = nil // the process ends
-		}
-		r.tracees.attach(uint32(pid), mapped)
-		r.tracees.nameThreads(uint32(pid))
+		s.describe(uint32(pid), mappedBy(uint32(pid)), host.Monotonic())
+		s.nameThreads(uint32(pid))
+		s.post(probed{uint32(pid), looked})
 	}
 	return nil
-}
-
-// ran logs that a process that was attached to runs another program since a time.
-func (r *recording) ran(pid uint32, since uint64) {
-	mapped, err := procfs.Files(int(pid))
-	if err != nil {
-		mapped = nil // the process ends
-	}
-	r.tracees.describe(pid, mapped, since)
 }
 
 // lookForArmed finds the armed ones among processes.
@@ -131,44 +135,44 @@ func lookForArmed(pids []int) []armed.Process {
 const armedWait = 5 * time.Second
 
 // callArmed has armed processes hand over their GPU work, and says what is recorded.
-func (r *recording) callArmed() {
-	for _, c := range r.injection.called {
+func (s *session) callArmed(armed bool) {
+	for _, c := range s.armed {
 		if err := c.Ring(); err != nil {
-			r.report.miss(0, "armed processes cannot be called: "+err.Error())
+			s.report.miss(0, "armed processes cannot be called: "+err.Error())
 		}
 	}
 	var with, without []int
 	late := time.Now().Add(armedWait)
-	for _, pid := range r.opts.PIDs {
-		if r.isCalled(pid) && r.answers(pid, late) {
+	for _, pid := range s.opts.PIDs {
+		if s.isCalled(pid) && s.answers(pid, late) {
 			with = append(with, pid)
 		} else {
 			without = append(without, pid)
 		}
 	}
-	if r.calls.armed && r.opts.Delay == 0 {
-		r.calls.pause(false)
+	if armed && s.opts.Delay == 0 {
+		s.calls.pause(false)
 	}
-	r.sayAttached(with, without)
+	s.sayAttached(with, without)
 }
 
 // sayAttached says what is recorded of which process.
-func (r *recording) sayAttached(with, without []int) {
+func (s *session) sayAttached(with, without []int) {
 	if len(with) > 0 {
-		r.opts.Say(fmt.Sprintf("recording the calls and GPU work of %s; Ctrl-C stops", processList(with)))
+		s.opts.Say(fmt.Sprintf("recording the calls and GPU work of %s; Ctrl-C stops", processList(with)))
 	}
 	if len(without) > 0 {
-		r.opts.Say(fmt.Sprintf("recording the calls of %s; Ctrl-C stops (to record GPU work, start the program with 'cudatrace record PROGRAM', or with 'cudatrace run --armed PROGRAM')", processList(without)))
+		s.opts.Say(fmt.Sprintf("recording the calls of %s; Ctrl-C stops (to record GPU work, start the program with 'cudatrace record PROGRAM', or with 'cudatrace run --armed PROGRAM')", processList(without)))
 	}
 }
 
 // openArmed opens sockets for armed processes, as far as they can be called.
-func (r *recording) openArmed(found []armed.Process) {
+func (s *session) openArmed(found []armed.Process) {
 	var callable []armed.Process
 	refused := map[int]error{}
 	for _, p := range found {
 		switch {
-		case r.opts.CaptureRange:
+		case s.opts.CaptureRange:
 			refused[p.PID] = errors.New("--capture-range needs a program to run")
 		case p.State == armed.Met:
 			refused[p.PID] = errors.New("it has met a recorder before")
@@ -179,54 +183,68 @@ func (r *recording) openArmed(found []armed.Process) {
 	calls, more := armed.Open(callable)
 	maps.Copy(refused, more)
 	for _, pid := range slices.Sorted(maps.Keys(refused)) {
-		r.report.remark(uint32(pid), fmt.Sprintf("process %d: only its calls are recorded, although it was armed: %s", pid, errno.Words(refused[pid])))
+		s.report.remark(uint32(pid), fmt.Sprintf("process %d: only its calls are recorded, although it was armed: %s", pid, errno.Words(refused[pid])))
 	}
 	if len(calls) > 0 {
-		r.join(calls)
+		s.join(calls)
 	}
 }
 
 // join serves armed processes.
-func (r *recording) join(calls []*armed.Call) {
+func (s *session) join(calls []*armed.Call) {
 	var entrances []cupti.Entrance
 	for _, c := range calls {
 		entrances = append(entrances, c.Entrance)
 	}
-	s, err := cupti.Join(records{r.log.Writer, r.injection}, entrances)
+	server, err := cupti.Join(records{s.log.Writer, &s.metrics}, entrances)
 	if err != nil {
-		r.report.miss(0, "only calls are recorded, although processes are armed: "+err.Error())
+		s.report.miss(0, "only calls are recorded, although processes are armed: "+err.Error())
 		for _, c := range calls {
 			_ = c.Close() // the first failure is the one to report
 		}
 		return
 	}
-	r.injection.called, r.injection.server = calls, s
-	go s.Serve(r.injection)
+	s.armed = calls
+	s.tell(question(func() { s.server = server }))
+	go server.Serve(s)
 }
 
 // isCalled says whether a process is to connect.
-func (r *recording) isCalled(pid int) bool {
-	return slices.ContainsFunc(r.injection.called, func(c *armed.Call) bool { return slices.Contains(c.PIDs, pid) })
+func (s *session) isCalled(pid int) bool {
+	return slices.ContainsFunc(s.armed, func(c *armed.Call) bool { return slices.Contains(c.PIDs, pid) })
 }
 
 // answers waits until a process has said what becomes of CUPTI in it, and says whether CUPTI records it, now or from
 // CUDA's start on.
-func (r *recording) answers(pid int, late time.Time) bool {
-	for !r.tracees.hasAnswered(uint32(pid)) {
+func (s *session) answers(pid int, late time.Time) bool {
+	for {
+		answered, recorded := s.answered(uint32(pid))
+		if answered {
+			return recorded
+		}
 		p := armed.Look(pid)
 		switch {
 		case p.State == armed.Fresh:
-			r.report.remark(uint32(pid), fmt.Sprintf("process %d has not started CUDA yet; its GPU work is recorded when it does", pid))
+			s.report.remark(uint32(pid), fmt.Sprintf("process %d has not started CUDA yet; its GPU work is recorded when it does", pid))
 			return true
 		case p.State == armed.None: // it has ended
 			return false
 		case time.Now().After(late):
-			r.report.miss(uint32(pid), fmt.Sprintf("process %d: only its calls are recorded, although it was armed: it did not answer", pid))
+			s.report.miss(uint32(pid), fmt.Sprintf("process %d: only its calls are recorded, although it was armed: it did not answer", pid))
 			return false
 		}
 		time.Sleep(2 * time.Millisecond)
 	}
-	return r.tracees.wasRecorded(uint32(pid))
+}
+
+// answered reports whether a process has said what becomes of CUPTI in it, or never will, and whether CUPTI records it.
+func (s *session) answered(pid uint32) (answered, recorded bool) {
+	answered = ask(s, func() bool {
+		p := s.latest(pid)
+		recorded = p != nil && p.recorded
+		return p != nil && (p.answered || !p.runs())
+	})
+	return answered, recorded
 }
 
 // targets are file descriptors of processes. Each tells when its process ends, and keeps the PID

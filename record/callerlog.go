@@ -1,11 +1,13 @@
 package record
 
 import (
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
 
 	"github.com/cudatrace/cudatrace/record/callers"
+	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -19,8 +21,7 @@ type callerLog struct {
 
 	working sync.WaitGroup
 	mu      sync.Mutex
-	looked  map[uint32]uint64 // epoch of the last look at the code of a process, by PID
-	queue   chan newChain     // nil once finished
+	queue   chan newChain // nil once finished
 }
 
 // A newChain is a chain without a record yet, or news of another kind.
@@ -50,9 +51,14 @@ const (
 const maxNewChains = 1 << 14
 
 // newCallerLog starts to write records. epoch reads a process's epoch, as callers.New wants it.
-func newCallerLog(log *tracelog.Writer, epoch func(pid int) uint64) *callerLog {
-	c := &callerLog{log: log, epoch: epoch, looked: map[uint32]uint64{}, queue: make(chan newChain, maxNewChains)}
+func newCallerLog(s *session, epoch func(pid int) uint64) *callerLog {
+	c := &callerLog{log: s.log.Writer, epoch: epoch, queue: make(chan newChain, maxNewChains)}
 	c.resolver = callers.New(epoch)
+	c.resolver.Nameless = func(pid int, path string) { s.post(nameless{uint32(pid), path}) }
+	c.resolver.Crowded = func() {
+		s.report.miss(0, fmt.Sprintf("callers are missing: the lists of code that all processes together have mapped need more than the %s that recording allows them",
+			figures.Bytes(callers.DefaultBudget)))
+	}
 	queue := c.queue
 	c.working.Go(func() { c.write(queue) })
 	return c
@@ -65,28 +71,23 @@ func (c *callerLog) look(pid uint32) {
 	}
 }
 
-// lookAgain is look for a process in a new epoch: it does nothing in the epoch of the last look.
-func (c *callerLog) lookAgain(pid uint32) {
-	if now := c.epoch(int(pid)); now != c.lookedIn(pid, now) {
+// lookAgain is look for a process in a new epoch: it does nothing in the epoch of the last look. It returns that of this one.
+func (c *callerLog) lookAgain(pid uint32, last uint64) (looked uint64) {
+	now := c.epoch(int(pid))
+	if now != last {
 		c.look(pid)
 	}
-}
-
-// lookedIn returns the epoch of the last look at a process, and notes that there is one in this epoch.
-func (c *callerLog) lookedIn(pid uint32, now uint64) (last uint64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	last = c.looked[pid]
-	c.looked[pid] = now
-	return last
+	return now
 }
 
 // begin looks at a process that may run another program than before under its PID.
-func (c *callerLog) begin(pid uint32) {
-	now := c.epoch(int(pid))
-	c.lookedIn(pid, now)
-	c.enqueue(newChain{news: newProgram, pid: pid, epoch: now})
+func (c *callerLog) begin(pid uint32) (looked uint64) {
+	if looked = c.epoch(int(pid)); looked == 0 {
+		return 0
+	}
+	c.enqueue(newChain{news: newProgram, pid: pid, epoch: looked})
 	c.look(pid)
+	return looked
 }
 
 // add has the record of a chain written. The addresses are the caller's again when add returns.

@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cudatrace/cudatrace/record/callers"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/probe"
@@ -30,14 +29,9 @@ type calls struct {
 
 	prober  *probe.Prober  // nil without the rights for eBPF
 	callers *callerLog     // where calls were made; nil before open
-	sites   *callSites     // the same for calls that CUPTI records; nil unless these are the source
 	probed  bool           // calls are probed
 	beside  sync.WaitGroup // goroutines that use prober and log
-
-	nameless func(pid uint32, path string) // is called for calls that CUPTI records when nothing names a runtime's functions
-	turns    *turns.Turns                  // of processes that wait until they are probed
-	armed    bool                          // processes hand GPU work over that were attached to
-	late     sync.Map                      // processes that are not probed because there was no time, by PID
+	turns   *turns.Turns   // of processes that wait until they are probed
 
 	seen    atomic.Uint64 // number of probed calls
 	perCall atomic.Int64  // cost of a probed call, ns; 0 if it is not measured
@@ -48,36 +42,36 @@ func newCalls(o Options, log *tracelog.Writer, r *report) *calls {
 	return &calls{opts: o, log: log, report: r, source: o.Calls, turns: turns.New()}
 }
 
-// open loads the eBPF programs. Without them calls come from CUPTI's API records alone.
-// onClient is called for each registration with CUPTI. Calls are delivered until ctx is done.
-func (c *calls) open(ctx context.Context, onClient func(pid uint32, request uint64)) {
+// open loads the eBPF programs. Without them calls come from CUPTI's API records alone. The session is told of each
+// registration with CUPTI. Calls are delivered until its context is done. armed says that processes
+// hand GPU work over that were attached to.
+func (c *calls) open(s *session, armed bool) {
+	onClient := func(pid uint32, request, at uint64) { s.post(registered{pid, request, at}) }
 	if c.source == CallsCUPTI {
-		c.findSites()
+		c.findSites(s)
 	}
 	if c.source == CallsCUPTI || c.source == CallsNone {
 		c.withoutMemory("calls are not probed, and CUPTI's own records of allocations crash programs")
-		c.openWatcher(ctx, onClient)
+		c.openWatcher(s.ctx, onClient)
 		return
 	}
 	p, err := openProber(probe.Options{
 		Functions: c.opts.Functions, Symbols: true,
 		Paused: c.opts.Delay > 0, CaptureRange: c.opts.CaptureRange, CaptureNVTX: c.opts.CaptureNVTX.Name != "",
-		OnCUPTIClient: onClient, BufferBytes: c.opts.CallBufferBytes, WatchExits: len(c.opts.PIDs) == 0 || c.armed,
+		OnCUPTIClient: onClient, BufferBytes: c.opts.CallBufferBytes, WatchExits: len(c.opts.PIDs) == 0 || armed,
 	})
 	if err != nil {
-		c.notProbed(err)
+		c.notProbed(s, err)
 		return
 	}
 	c.prober, c.probed = p, true
-	c.callers = newCallerLog(c.log, p.Callers().Epoch)
-	c.callers.resolver.Nameless = c.sayNameless
-	c.callers.resolver.Crowded = c.crowded
+	c.callers = newCallerLog(s, p.Callers().Epoch)
 	if err := p.Degraded(); err != nil {
 		c.report.note(0, tracelog.NoteInfo, err.Error())
 	}
 	c.describeFunctions()
 	c.describeMemory()
-	go c.deliver(ctx)
+	go c.deliver(s.ctx)
 	c.beside.Go(c.calibrate)
 }
 
@@ -95,7 +89,7 @@ const watcherBytes = 64 << 10
 // openWatcher loads a prober without functions: it sees the ends of processes and the clients
 // that register with CUPTI. Where the rights or the kernel do not allow it, the injected library
 // sees most of both by itself.
-func (c *calls) openWatcher(ctx context.Context, onClient func(pid uint32, request uint64)) {
+func (c *calls) openWatcher(ctx context.Context, onClient func(pid uint32, request, at uint64)) {
 	p, err := openProber(probe.Options{BufferBytes: watcherBytes, OnCUPTIClient: onClient, WatchExits: true})
 	if err != nil {
 		c.report.note(0, tracelog.NoteInfo, "the ends of processes are not watched: "+err.Error())
@@ -106,13 +100,13 @@ func (c *calls) openWatcher(ctx context.Context, onClient func(pid uint32, reque
 }
 
 // notProbed says why calls are not probed and where they come from instead.
-func (c *calls) notProbed(err error) {
+func (c *calls) notProbed(s *session, err error) {
 	text := "calls are not probed: " + err.Error()
 	c.withoutMemory("calls are not probed")
 	var denied *probe.PermissionError
 	if c.source == CallsAuto && len(c.opts.PIDs) == 0 {
 		c.source = CallsCUPTI
-		c.findSites()
+		c.findSites(s)
 		text += "; they come from CUPTI instead, without arguments"
 		if errors.As(err, &denied) {
 			// CUPTI gives every call that was asked for, so nothing is missing.
@@ -124,11 +118,7 @@ func (c *calls) notProbed(err error) {
 }
 
 // findSites finds out where calls were made that CUPTI records.
-func (c *calls) findSites() {
-	c.sites = newCallSites(c.log, c.nameless)
-	c.callers = c.sites.log
-	c.callers.resolver.Crowded = c.crowded
-}
+func (c *calls) findSites(s *session) { c.callers = newCallerLog(s, s.epoch) }
 
 // calibrate measures the cost of a probed call while the program starts. The summary says how
 // much time recording cost the program.
@@ -181,17 +171,6 @@ func (c *calls) withoutMemory(why string) {
 	c.log.Add(&tracelog.Meta{Key: tracelog.MetaMemory, Value: "not recorded: " + why})
 }
 
-// sayNameless is called when nothing names the functions of a process's runtime.
-func (c *calls) sayNameless(pid int, path string) {
-	c.report.remark(uint32(pid), fmt.Sprintf("process %d: calls have no callers and the names of the driver's functions: nothing names the runtime's functions in %s; 'record --runtime-calls' records their names", pid, path))
-}
-
-// crowded is called when processes have mapped more code than is kept.
-func (c *calls) crowded() {
-	c.report.miss(0, fmt.Sprintf("callers are missing: the lists of code that all processes together have mapped need more than the %s that recording allows them",
-		figures.Bytes(callers.DefaultBudget)))
-}
-
 // newChain takes a chain of return addresses above probed calls.
 func (c *calls) newChain(chain *probe.Chain) {
 	if c.callers == nil {
@@ -215,40 +194,30 @@ func (c *calls) deliver(ctx context.Context) {
 
 // begin probes a process that runs a new program, under a PID that may be known from another one.
 // The process waits as long as its patience. Where many start at once there may be no time to probe them
-// all: it returns false, and leaves the process alone from then on.
-func (c *calls) begin(pid uint32, patience time.Duration) (inTime bool) {
-	if c.prober == nil {
-		return true
+// all: then it is late, and is left alone. looked is the epoch in which its code was read.
+func (c *calls) begin(pid uint32, patience func() time.Duration) (looked uint64, late bool) {
+	if c.prober != nil {
+		_, err := c.prober.Renew(int(pid)) // this takes its time; the next process's turn need not wait for it
+		notAttached(c.report, pid, err)
+		if !c.turns.Take(patience() - answerTime) {
+			return 0, true
+		}
+		defer c.turns.Give(time.Now())
+		c.probe(pid)
+		c.prober.Callers().Replaced(pid)
 	}
-	c.late.Delete(pid)
-	began := time.Now()
-	_, err := c.prober.Renew(int(pid)) // this takes its time; the next process's turn need not wait for it
-	notAttached(c.report, pid, err)
-	if !c.turns.Take(patience - answerTime - time.Since(began)) {
-		c.late.Store(pid, true)
-		return false
+	if c.callers != nil {
+		looked = c.callers.begin(pid)
 	}
-	defer c.turns.Give(time.Now())
-	c.probe(pid)
-	c.prober.Callers().Replaced(pid)
-	if c.probed {
-		c.callers.begin(pid)
-	}
-	return true
+	return looked, false
 }
 
 // answerTime is left of the time for which a process waits when its turn to be probed comes at last.
 const answerTime = time.Second
 
-// isLate says whether a process is left alone because there was no time to probe it.
-func (c *calls) isLate(pid uint32) bool {
-	_, late := c.late.Load(pid)
-	return late
-}
-
-// attach probes what a process has mapped since begin.
-func (c *calls) attach(pid uint32) {
-	if c.prober != nil && !c.isLate(pid) {
+// attach probes what a process has mapped since begin, unless it was late.
+func (c *calls) attach(pid uint32, late bool) {
+	if c.prober != nil && !late {
 		c.probe(pid)
 	}
 	if c.callers != nil {
@@ -268,36 +237,28 @@ func (c *calls) probe(pid uint32) {
 	}
 }
 
-// rescan probes the CUDA libraries that processes have opened since the last look. ran is called where a process that
-// was attached to by PID runs another program by exec since a time; others say hello then, and wait.
-func (c *calls) rescan(pids []uint32, ran func(pid uint32, since uint64)) {
-	if c.prober == nil {
-		return
+// rescan probes the CUDA libraries that a process has opened since the last look. Under -p, exec is the time since which
+// the process runs another program, 0 if there is none. looked is the epoch in which its code was read last.
+func (c *calls) rescan(pid uint32, looked uint64) (now, exec uint64) {
+	if c.callers != nil {
+		looked = c.callers.lookAgain(pid, looked)
 	}
-	for _, pid := range pids {
-		if c.isLate(pid) {
-			continue
-		}
-		if c.callers != nil {
-			c.callers.lookAgain(pid)
-		}
-		var exec probe.Exec
-		var err error
-		if len(c.opts.PIDs) > 0 {
-			exec, err = c.prober.Renew(int(pid))
-		}
-		if exec.Time != 0 {
-			c.probe(pid)
-			ran(pid, exec.Time)
-		} else {
-			_, scanned := c.prober.Rescan(int(pid))
-			err = errors.Join(err, scanned)
-		}
-		if err == nil && exec.Bare && hasStarted(int(pid)) {
-			err = errors.New("a thread other than its first ran another program, which took the probes away until now")
-		}
-		notAttached(c.report, pid, err)
+	var e probe.Exec
+	var err error
+	if len(c.opts.PIDs) > 0 {
+		e, err = c.prober.Renew(int(pid))
 	}
+	if e.Time != 0 {
+		c.probe(pid)
+	} else {
+		_, scanned := c.prober.Rescan(int(pid))
+		err = errors.Join(err, scanned)
+	}
+	if err == nil && e.Bare && hasStarted(int(pid)) {
+		err = errors.New("a thread other than its first ran another program, which took the probes away until now")
+	}
+	notAttached(c.report, pid, err)
+	return looked, e.Time
 }
 
 // notAttached says that probes are missing, unless the process has ended.
@@ -310,7 +271,7 @@ func notAttached(r *report, pid uint32, err error) {
 // watchExit makes a process hand over its last GPU records before an end that it cannot see
 // itself: the kernel sends it a signal on the way. ok says that it will.
 func (c *calls) watchExit(pid, signal uint32, handler uint64) (ok bool) {
-	if c.prober == nil || c.isLate(pid) {
+	if c.prober == nil {
 		return false
 	}
 	text := "the program handles every signal itself"

@@ -2,7 +2,6 @@ package record
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
-	"github.com/cudatrace/cudatrace/record/cupti"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -181,53 +179,5 @@ func recordNameless(t *testing.T, source CallSource) {
 	got := countNames(t, result.Log)
 	if calls := got.counts["cuLaunchKernel"] + got.counts["cudaLaunchKernel"]; calls != n {
 		t.Errorf("%d calls of %d launches: %v", calls, n, got.counts)
-	}
-}
-
-// Each process has epochs of its own, and so has each program that a process runs. What is left of an epoch that is over
-// has no caller.
-func TestEpochsOfPeers(t *testing.T) {
-	log, err := tracelog.NewWriter(io.Discard, tracelog.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer log.Close(tracelog.End{})
-	s := newCallSites(log, func(uint32, string) {})
-	defer s.log.finish()
-	pid := os.Getpid()
-	one, other, next := cupti.Peer{ID: 1, PID: uint32(pid)}, cupti.Peer{ID: 2, PID: uint32(os.Getppid())}, cupti.Peer{ID: 3, PID: uint32(pid)}
-	number := func(p cupti.Peer, own uint64) uint64 {
-		n, ok := s.epochOf(p, own)
-		if ok != (n != 0) {
-			t.Errorf("epoch %d, %t", n, ok)
-		}
-		return n
-	}
-	if s.now(pid) != 0 || number(one, firstEpoch) != 0 {
-		t.Error("a process has an epoch before its hello")
-	}
-	s.begin(one)
-	first := s.now(pid)
-	s.begin(other)
-	if got := number(one, firstEpoch); first == 0 || got != first {
-		t.Errorf("epoch %d, then %d when another process begins", first, got)
-	}
-	quiet := number(other, firstEpoch)
-	second := number(one, firstEpoch+1)
-	if second <= first || s.now(pid) != second || number(one, firstEpoch) != 0 || number(other, firstEpoch) != quiet || quiet == first {
-		t.Errorf("epochs %d and %d of one process, %d of the other", first, second, quiet)
-	}
-	s.begin(next)
-	if now := s.now(pid); now <= second || number(one, firstEpoch+1) != second || number(next, firstEpoch) != now {
-		t.Errorf("epoch %d of a program, %d of the next one", second, now)
-	}
-	s.end(one)
-	if s.now(pid) == 0 || number(one, firstEpoch+1) != 0 {
-		t.Error("the end of a program is that of the next one")
-	}
-	s.end(next)
-	s.end(other)
-	if s.now(pid) != 0 || len(s.peers)+len(s.byPID) != 0 {
-		t.Errorf("%d processes are left", len(s.peers))
 	}
 }

@@ -2,12 +2,11 @@ package record
 
 import (
 	"fmt"
-	"maps"
 	"os"
 	"slices"
-	"sync"
 
 	"github.com/cudatrace/cudatrace/record/cupti"
+	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/procfs"
 	"github.com/cudatrace/cudatrace/record/ranks"
 )
@@ -25,22 +24,12 @@ func (o *Options) leavesOut() bool {
 	return true
 }
 
-// chosen decides whether a process is recorded: by its PID, or by its environment.
-type chosen struct {
-	list ranks.List
-	pids []int // those that were attached to, none otherwise
-
-	mu    sync.Mutex
-	left  map[uint32]bool // the processes that are not recorded, by PID
-	ranks map[uint32]bool // their ranks
-}
-
-// Wants says whether a process is recorded.
-func (c *chosen) Wants(p cupti.Peer) bool {
-	if len(c.pids) > 0 {
-		return slices.Contains(c.pids, int(p.PID))
+// Wants reports whether a process is recorded: by its PID, or by its environment.
+func (s *session) Wants(p cupti.Peer) bool {
+	if len(s.opts.PIDs) > 0 {
+		return slices.Contains(s.opts.PIDs, int(p.PID))
 	}
-	if c.list.Empty() {
+	if s.opts.Ranks.Empty() {
 		return true
 	}
 	environ, err := procfs.Environment(int(p.PID))
@@ -48,37 +37,10 @@ func (c *chosen) Wants(p cupti.Peer) bool {
 		return true // we may not read it: rather too much than too little
 	}
 	rank := ranks.Place(ranks.Variables(environ))
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.list.Has(rank) {
-		delete(c.left, p.PID) // another process had the PID, or this one another program
+	if s.opts.Ranks.Has(rank) {
 		return true
 	}
-	if c.left == nil {
-		c.left, c.ranks = map[uint32]bool{}, map[uint32]bool{}
-	}
-	c.left[p.PID], c.ranks[rank.Number] = true, true
+	start, _ := procfs.Started(int(p.PID)) // 0 if it has just ended
+	s.post(leaves{p.PID, start, host.Monotonic(), rank})
 	return false
-}
-
-// leaves says whether a process is known not to be recorded.
-func (c *chosen) leaves(pid uint32) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.left[pid]
-}
-
-// others says which ranks used CUDA and are not recorded: "rank 1 is not among --ranks 0"; "" for none.
-func (c *chosen) others() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.ranks) == 0 {
-		return ""
-	}
-	numbers := slices.Sorted(maps.Keys(c.ranks))
-	what := "ranks " + ranks.Words(numbers) + " are"
-	if len(numbers) == 1 {
-		what = fmt.Sprintf("rank %d is", numbers[0])
-	}
-	return fmt.Sprintf("%s not among --ranks %s", what, c.list.String())
 }

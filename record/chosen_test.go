@@ -39,16 +39,26 @@ func TestChosenAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &chosen{list: list}
-	if pid := ranked(t, "3"); c.Wants(cupti.Peer{PID: pid}) || !c.leaves(pid) {
+	s := &session{opts: Options{Ranks: list}, events: make(chan event), over: make(chan struct{})}
+	go func() {
+		for e := range s.events {
+			e.take(s)
+		}
+	}()
+	if pid := ranked(t, "3"); s.Wants(cupti.Peer{PID: pid}) || !s.isLeft(pid) {
 		t.Error("rank 3 is recorded")
 	}
 	pid := ranked(t, "0")
-	c.left[pid] = true
-	if !c.Wants(cupti.Peer{PID: pid}) || c.leaves(pid) {
+	s.tell(leaves{pid: pid, start: 1, at: 1, rank: ranks.Rank{Number: 3, Of: 4, Known: true}})
+	if !s.Wants(cupti.Peer{PID: pid}) {
 		t.Error("rank 0 is left out")
 	}
-	if got := c.others(); got != "rank 3 is not among --ranks 0" {
+	s.tell(question(func() { s.says(pid, 2, 2, 1) }))
+	if s.isLeft(pid) {
+		t.Error("rank 0 is left out")
+	}
+	close(s.events)
+	if got := s.others(&s.opts.Ranks); got != "rank 3 is not among --ranks 0" {
 		t.Errorf("got %q", got)
 	}
 }

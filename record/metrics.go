@@ -20,14 +20,15 @@ type metrics struct {
 }
 
 // start starts the process that samples GPUs. It samples nothing before begin.
-func (m *metrics) start(o Options, as *invoker.Invoker, tracees *tracees, r *report) {
+func (m *metrics) start(s *session, as *invoker.Invoker) {
+	o, r := s.opts, s.report
 	if o.GPUMetrics.Off {
 		return
 	}
 	m.paused.Store(o.Delay > 0)
-	m.live = tracees.live
+	m.live = s.live
 	m.gpus = gpumetrics.Start(gpumetrics.Options{
-		As: as, All: o.MetricDevices == DevicesAll, PM: pmSampling(o.GPUMetrics), Log: r.log, NextSet: m.nextSet, Known: tracees.has, Live: m.live,
+		As: as, All: o.MetricDevices == DevicesAll, PM: pmSampling(o.GPUMetrics), Log: r.log, NextSet: m.nextSet, Known: s.knows, Live: m.live,
 		Note:   func(text string) { r.note(0, tracelog.NoteInfo, text) },
 		Remark: func(text string) { r.remark(0, text) },
 		Miss:   func(text string) { r.miss(0, text) },

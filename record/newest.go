@@ -6,7 +6,6 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -37,7 +36,6 @@ type newest struct {
 
 	asked   chan os.Signal
 	crashes chan string
-	ends    sync.Map // why a process crashed, by PID
 	stop    chan struct{}
 	over    chan struct{} // closed when run has returned
 	written chan struct{} // gets a token when a file has been written
@@ -96,8 +94,8 @@ func (n *newest) run(calls CallSource) {
 }
 
 // finish stops watching, and waits until a file that is being written is whole. It returns why the file
-// at the end is written: a wish that is left is granted by that, or the program, 0 for none, has crashed.
-func (n *newest) finish(program uint32) (why string) {
+// at the end is written: a wish that is left is granted by that, or the program has crashed, for a reason.
+func (n *newest) finish(pid uint32, reason string) (why string) {
 	close(n.stop)
 	<-n.over
 	if n.writing {
@@ -115,8 +113,8 @@ func (n *newest) finish(program uint32) (why string) {
 	if n.wish != nil {
 		return n.wish.why
 	}
-	if why, crashed := n.ends.Load(program); crashed {
-		return why.(string)
+	if isCrash(reason) {
+		return crashText(pid, reason)
 	}
 	return atTheEnd
 }
@@ -166,12 +164,14 @@ func (n *newest) crashed(pid uint32, reason string) {
 	if !isCrash(reason) {
 		return
 	}
-	why := fmt.Sprintf("process %d was ended by %s", pid, reason)
-	n.ends.Store(pid, why)
 	select {
-	case n.crashes <- why:
+	case n.crashes <- crashText(pid, reason):
 	default: // one is reported already
 	}
+}
+
+func crashText(pid uint32, reason string) string {
+	return fmt.Sprintf("process %d was ended by %s", pid, reason)
 }
 
 // isCrash says whether the reason of a process's end is a signal by which nobody ends a process on purpose.

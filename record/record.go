@@ -7,17 +7,19 @@
 // note in the log and a line for the person say what is missing.
 //
 //	record.go        a recording from start to end
-//	program.go       the program that is run; attach.go: processes that already run
+//	session.go       the loop that decides what happens to processes, and its events
+//	process.go       what is known of each process, and the table of its life
+//	follower.go      what the library in a process says; chosen.go: which ranks are recorded
+//	injection.go     the library's server, and what it is told to record: package cupti
 //	calls.go         calls, from package probe; package turns: one process after the other is probed
-//	chosen.go        which ranks are recorded
-//	injection.go     GPU work, from package cupti; callsites.go: where calls were made, from package callers
+//	callerlog.go     where calls were made, from package callers
 //	metrics.go       samples of GPUs and processes, from package gpumetrics
-//	tracees.go       the processes that are recorded, and how each ended
+//	program.go       the program that is run; attach.go: processes that already run
 //	unseen.go        processes that use CUDA and are not recorded
 //	stragglers.go    processes that outlive the program
 //	signals.go       Ctrl-C and other signals
 //	descriptors.go   room for open files
-//	logfile.go       the log on disk; outputfiles.go: names of files
+//	logfile.go       the log on disk
 //	report.go        what a person is told, and why a log is not complete
 //	cost.go          what recording itself costs
 //	newest.go        files of the newest part of a recording that goes on
@@ -29,9 +31,9 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
-	"sync"
 	"time"
 
+	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/invoker"
 	"github.com/cudatrace/cudatrace/record/probe"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -42,26 +44,6 @@ const rescanInterval = 200 * time.Millisecond
 
 // clocksInterval is the time between two readings of the host's clocks. Logs of several hosts are aligned by them.
 const clocksInterval = 5 * time.Second
-
-// A recording is one run of the recorder.
-type recording struct {
-	opts      Options
-	log       *logFile
-	report    *report
-	tracees   *tracees
-	calls     *calls
-	injection *injection
-	metrics   metrics
-	newest    *newest       // nil unless only the newest part is kept
-	program   *program      // nil when attached to running processes
-	opened    chan struct{} // closed when calls can be probed
-	used      chan struct{} // closed when delay and duration begin to count
-	resumed   bool          // the delay is over
-	closing   sync.Once
-	endWatch  func() // ends the look for processes that run unrecorded
-	ctx       context.Context
-	cancel    context.CancelFunc
-}
 
 // Run starts the program and records until the program and every process of its tree that uses
 // CUDA have ended. An error says why the program could not be started (a *StartError), or why the
@@ -85,137 +67,113 @@ func Run(o Options) (res Result, err error) {
 			signal.Stop(signals)
 		}
 	}()
-	r, err := newRecording(o)
+	s, err := newSession(o)
 	if err != nil {
 		return Result{}, err
 	}
-	defer r.cancel()
-	defer r.close()
+	defer s.cancel()
+	defer s.close()
 	user := invoker.Find()
-	r.injection.open(user)
-	r.metrics.start(o, user, r.tracees, r.report)
-	go func() { // beside the program's start; the first process that uses CUDA waits for it
-		r.calls.open(r.ctx, r.injection.registered)
-		close(r.opened)
-	}()
-	r.program, err = r.start(path, user)
-	<-r.opened
-	if err != nil {
-		r.discard()
+	s.listen(user)
+	s.metrics.start(s, user)
+	s.preparing.Go(func() { // beside the program's start; the first process that uses CUDA waits for it
+		s.calls.open(s, false)
+		s.tell(opened{})
+	})
+	if s.program, err = s.start(path, user); err != nil {
+		close(s.over)
+		s.preparing.Wait()
+		s.discard()
 		return Result{}, err
 	}
-	return r.follow(signals), nil
+	s.endWatch = s.watch(s.program.pid())
+	go s.program.wait()
+	over := s.idle()
+	stop := s.watchStop(signals, s.program, over)
+	if s.opts.FromStart {
+		s.use()
+	}
+	why := s.loop(over, stop)
+	res = Result{Output: s.output}
+	s.finish(&res, why)
+	switch why {
+	case notEarly:
+		res.ExitCode = s.program.exitStatus()
+	case stopByTime: // the program runs on: Result.Wait waits for it
+		s.close()
+		res.program, res.signals = s.program, signals
+	case stopBySignal:
+		res.ExitCode = 128 + int(stop.signal.Load())
+		if isClosed(s.program.ended) {
+			res.ExitCode = s.program.exitStatus()
+		}
+	}
+	return res, nil
 }
 
-// newRecording creates the log. It opens nothing else.
-func newRecording(o Options) (*recording, error) {
+// newSession creates the log. It opens nothing else.
+func newSession(o Options) (*session, error) {
 	o.complete()
 	log, err := createLog(o)
 	if err != nil {
 		return nil, err
 	}
-	r := &recording{opts: o, log: log, opened: make(chan struct{}), used: make(chan struct{}), report: &report{log: log.Writer, say: o.Say}}
-	r.calls = newCalls(o, log.Writer, r.report)
-	r.tracees = newTracees(log.Writer, r.calls.exit)
-	r.tracees.bare = o.NoMetadata
-	r.injection = &injection{opts: o, report: r.report, tracees: r.tracees, calls: r.calls, metrics: &r.metrics, chosen: chosen{list: o.Ranks, pids: o.PIDs}, opened: r.opened, used: sync.OnceFunc(func() { close(r.used) })}
-	r.calls.nameless = r.injection.nameless
-	r.injection.paused.Store(o.Delay > 0)
+	s := &session{opts: o, log: log, report: &report{log: log.Writer, say: o.Say}, output: o.Output,
+		endWatch: func() {}, events: make(chan event), saved: make(chan struct{}), over: make(chan struct{}), paused: o.Delay > 0}
+	s.calls = newCalls(o, log.Writer, s.report)
 	if log.ring != nil {
-		r.newest = newNewest(o, log.ring, r.report, r.owing)
-		r.tracees.left = r.newest.crashed
+		s.newest = newNewest(o, log.ring, s.report, s.owing)
 	}
-	r.ctx, r.cancel = context.WithCancel(context.Background())
+	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if o.Opened != nil {
 		o.Opened(log.reading)
 	}
-	return r, nil
-}
-
-// owing lists whose records may be on their way: the calls, as 0, and processes.
-func (r *recording) owing() []uint32 {
-	pids := r.tracees.owing()
-	if r.calls.probed {
-		pids = append(pids, 0)
-	}
-	return pids
+	return s, nil
 }
 
 // start starts the program, with the variables by which the driver loads the library into it.
-func (r *recording) start(path string, as *invoker.Invoker) (*program, error) {
+func (s *session) start(path string, as *invoker.Invoker) (*program, error) {
 	env := os.Environ()
-	if r.injection.server != nil {
-		env = r.injection.server.Environ(env)
+	if s.server != nil {
+		env = s.server.Environ(env)
 	}
-	p, err := startProgram(path, r.opts, env, as)
+	p, err := startProgram(path, s.opts, env, as)
 	if err != nil {
 		return nil, err
 	}
-	r.endWatch = r.injection.watch(p.pid())
-	r.log.Add(&tracelog.Meta{Key: tracelog.MetaPID, Value: strconv.Itoa(p.pid())})
-	if r.opts.OutputOf != nil {
-		r.rename(r.opts.OutputOf(p.pid()))
+	s.log.Add(&tracelog.Meta{Key: tracelog.MetaPID, Value: strconv.Itoa(p.pid())})
+	if s.opts.OutputOf != nil {
+		s.rename(s.opts.OutputOf(p.pid()))
 	}
 	return p, nil
 }
 
 // rename gives the files another path. Where that fails they keep the one that they have.
-func (r *recording) rename(output string) {
-	o := r.opts
+func (s *session) rename(output string) {
+	o := s.opts
 	o.Output = output
-	if err := r.log.rename(o); err != nil {
-		r.report.say(fmt.Sprintf("%v; the log will be %s", err, r.log.path))
+	if err := s.log.rename(o); err != nil {
+		s.report.say(fmt.Sprintf("%v; the log will be %s", err, s.log.path))
 		return
 	}
-	r.opts = o
-	if r.newest != nil {
-		r.newest.opts.Output = output
+	s.output = output
+	if s.newest != nil {
+		s.newest.opts.Output = output
 	}
-}
-
-// follow records until the program and every process of its tree that uses CUDA have ended, or
-// until a signal or the time stops recording. After the time the program runs on: Result.Wait waits
-// for it.
-func (r *recording) follow(signals chan os.Signal) Result {
-	res := Result{Output: r.opts.Output}
-	if r.opts.FromStart {
-		r.injection.used()
-	}
-	go r.program.wait()
-	over := r.idle()
-	stop := r.watchStop(signals, r.program, over)
-	early := r.wait(over, stop)
-	r.endWatch()
-	switch early {
-	case notEarly:
-		res.ExitCode = r.program.exitStatus()
-		r.finish(&res, early)
-	case stopByTime:
-		r.finish(&res, early)
-		r.close()
-		res.program, res.signals = r.program, signals
-	case stopBySignal:
-		r.finish(&res, early)
-		res.ExitCode = 128 + int(stop.signal.Load())
-		if isClosed(r.program.ended) {
-			res.ExitCode = r.program.exitStatus()
-		}
-	}
-	return res
 }
 
 // idle returns a channel that is closed when nothing of the program's tree is left to record.
-func (r *recording) idle() <-chan struct{} {
+func (s *session) idle() <-chan struct{} {
 	idle := make(chan struct{})
 	go func() {
 		defer close(idle)
-		<-r.program.ended
-		switch server := r.injection.server; {
-		case server == nil || isClosed(r.ctx.Done()): // the recording has ended already
-		case r.opts.Wait == WaitProgram:
-			server.Wait(stopGrace) // the program's last records may be on their way
+		<-s.program.ended
+		switch {
+		case s.server == nil || isClosed(s.ctx.Done()): // the recording has ended already
+		case s.opts.Wait == WaitProgram:
+			s.server.Wait(stopGrace) // the program's last records may be on their way
 		default:
-			newStragglers(r.opts.Program, r.program.owner, r.program.since, server.Environ(nil)[0], r.injection.leaves).wait(server.Wait, r.opts.Say)
+			newStragglers(s.opts.Program, s.program.owner, s.program.since, s.server.Environ(nil)[0], s.isLeft).wait(s.server.Wait, s.opts.Say)
 		}
 	}()
 	return idle
@@ -230,170 +188,137 @@ const (
 	stopByTime
 )
 
-// wait waits for the end of the recording. Meanwhile it saves the log, looks for new libraries,
-// and starts recording when the delay is over.
-func (r *recording) wait(idle <-chan struct{}, stop *stopper) early {
+// save saves the log now and then, and reads the clocks, until recording ends.
+func (s *session) save() {
 	// A record waits in the injected library and then here, half of the interval in each.
-	flush := time.NewTicker(r.opts.FlushInterval / 2)
+	flush := time.NewTicker(s.opts.FlushInterval / 2)
 	defer flush.Stop()
-	rescan := time.NewTicker(rescanInterval)
-	defer rescan.Stop()
 	clocks := time.NewTicker(clocksInterval)
 	defer clocks.Stop()
-	var begin, over <-chan time.Time // a nil channel never fires
-	used := r.used
-	if r.newest != nil {
-		go r.newest.run(r.calls.source)
-	}
 	for {
 		select {
-		case <-idle:
-			return notEarly
-		case <-stop.wish:
-			return stopBySignal
-		case <-over:
-			return stop.byTime()
-		case <-r.opts.Stop:
-			return stop.byTime()
-		case <-used:
-			used = nil
-			begin, over = r.schedule()
-		case <-begin:
-			r.resume()
+		case <-s.saved:
+			return
 		case <-flush.C:
-			r.calls.noteProgress()
-			r.log.save()
+			s.calls.noteProgress()
+			s.log.save()
 		case <-clocks.C:
-			r.log.Add(readClocks())
-		case <-rescan.C:
-			r.calls.rescan(r.tracees.live(), r.ran)
+			s.log.Add(readClocks())
 		}
 	}
-}
-
-// schedule returns channels that fire when recording begins and when it ends, nil for never. The time
-// counts from now.
-func (r *recording) schedule() (begin, over <-chan time.Time) {
-	if r.opts.Delay > 0 {
-		begin = time.After(r.opts.Delay)
-	}
-	if r.opts.Duration > 0 {
-		over = time.After(r.opts.Delay + r.opts.Duration)
-	}
-	return begin, over
-}
-
-// resume starts recording after a delay: GPU work first, so that no recorded call lacks its work.
-func (r *recording) resume() {
-	r.resumed = true
-	r.injection.resume()
-	r.calls.pause(false)
-	r.metrics.resume()
 }
 
 // programPID is the PID of the program that cudatrace has started, 0 if there is none.
-func (r *recording) programPID() uint32 {
-	if r.program == nil {
+func (s *session) programPID() uint32 {
+	if s.program == nil {
 		return 0
 	}
-	return uint32(r.program.pid())
+	return uint32(s.program.pid())
 }
 
-// finish closes the sources and then the log: the injected libraries flush, the buffers of calls
-// are emptied, the log gets its end.
-func (r *recording) finish(res *Result, why early) {
+// stop closes the sources: the injected libraries flush, the buffers of calls are emptied. The loop takes their last events
+// meanwhile.
+func (s *session) stop(why early) {
+	s.preparing.Wait()
+	s.endWatch()
+	close(s.saved)
+	s.saving.Wait()
+	if why != notEarly || s.opts.Wait == WaitProgram || s.program == nil {
+		s.calls.pause(true) // before GPU work, so that no recorded call lacks its work
+		s.stopLibraries()
+	}
+	if why == stopBySignal && s.program != nil {
+		s.report.miss(0, "recording was stopped before the program ended")
+	}
+	s.calls.finish()
+	s.metrics.end()
+	if s.newest != nil {
+		s.log.why = s.newest.finish(s.programPID(), ask(s, func() string {
+			if p := s.latest(s.programPID()); p != nil {
+				return p.end.Reason
+			}
+			return ""
+		}))
+	}
+}
+
+// finish gives the log its end. The loop has ended.
+func (s *session) finish(res *Result, why early) {
+	s.later.done.Wait()
 	res.Early = why != notEarly
-	if res.Early || r.opts.Wait == WaitProgram || r.program == nil {
-		r.calls.pause(true) // before GPU work, so that no recorded call lacks its work
-		r.injection.pause()
-		r.injection.stop()
-	}
-	if why == stopBySignal && r.program != nil {
-		r.report.miss(0, "recording was stopped before the program ended")
-	}
-	r.calls.finish()
-	r.metrics.end()
-	ends := r.ends()
-	if r.newest != nil {
-		r.log.why = r.newest.finish(r.programPID())
-	}
-	res.Others = r.injection.others()
-	if x, known := ends[r.mainPID()]; known {
+	res.Others = s.others(&s.opts.Ranks)
+	if x, known := s.exit(s.mainPID()); known {
 		res.Ended = x.Words()
-		r.log.Add(&tracelog.Meta{Key: tracelog.MetaEnded, Value: res.Ended})
+		s.log.Add(&tracelog.Meta{Key: tracelog.MetaEnded, Value: res.Ended})
 	}
-	if r.tracees.none() {
-		if r.program != nil {
-			res.Unseen = r.injection.whyNothing(r.program.path)
-			res.Watched = r.injection.watched(r.program)
+	if len(s.inOrder()) == 0 {
+		if s.program != nil {
+			res.Unseen = s.whyNothing(s.program.path)
+			res.Watched = s.watched(s.program)
 		}
-		r.discard()
+		s.discard()
 		return
 	}
-	r.finishTracees(res, ends)
-	r.remarkEmpty()
+	ends, missing := s.lastWords(s.exit, host.Monotonic())
+	for _, e := range ends {
+		e.AddTo(s.log.Writer)
+	}
+	if !res.Early {
+		for _, reason := range missing {
+			s.report.missing.add(reason)
+		}
+	}
+	s.remarkEmpty()
 	if res.Others != "" {
-		r.report.note(0, tracelog.NoteInfo, res.Others)
+		s.report.note(0, tracelog.NoteInfo, res.Others)
 	}
-	r.report.note(0, tracelog.NoteInfo, r.calls.cost())
-	r.log.finish(r.report.missing.list(), res)
-}
-
-// finishTracees logs the end of every process, and reports the processes whose last records are
-// missing.
-func (r *recording) finishTracees(res *Result, ends map[uint32]probe.Exit) {
-	for _, reason := range r.tracees.finish(ends, res.Early) {
-		r.report.missing.add(reason)
-	}
+	s.report.note(0, tracelog.NoteInfo, s.calls.cost())
+	s.log.finish(s.report.missing.list(), res)
 }
 
 // mainPID is the PID of the program, or of the only process that is attached to; 0 if there are several.
-func (r *recording) mainPID() uint32 {
-	if len(r.opts.PIDs) == 1 {
-		return uint32(r.opts.PIDs[0])
+func (s *session) mainPID() uint32 {
+	if len(s.opts.PIDs) == 1 {
+		return uint32(s.opts.PIDs[0])
 	}
-	return r.programPID()
+	return s.programPID()
 }
 
-// ends says how the program has ended, or processes that were attached to, as far as it is known.
-func (r *recording) ends() map[uint32]probe.Exit {
-	known := map[uint32]probe.Exit{}
-	if r.program != nil {
-		if x, ended := r.program.exit(); ended {
-			known[r.programPID()] = x
+// exit says how a process has ended; ok is false while it runs, or if that is not known.
+func (s *session) exit(pid uint32) (x probe.Exit, ok bool) {
+	if s.program != nil && pid == s.programPID() {
+		if x, ok = s.program.exit(); ok {
+			return x, ok
 		}
 	}
-	for _, pid := range r.opts.PIDs {
-		if x, ok := r.calls.exit(uint32(pid)); ok && x.Final {
-			known[uint32(pid)] = x
-		}
-	}
-	return known
+	x, ok = s.calls.exit(pid)
+	return x, ok && x.Final
 }
 
 // remarkEmpty says why nothing was recorded although the program used CUDA.
-func (r *recording) remarkEmpty() {
+func (s *session) remarkEmpty() {
 	switch {
-	case r.opts.Delay > 0 && !r.resumed:
-		r.report.remark(0, fmt.Sprintf("nothing was recorded: the recording ended before --delay %s was over", r.opts.Delay))
-	case r.opts.CaptureRange && !r.tracees.worked():
-		r.report.remark(0, "no GPU work was recorded: the program did none between cudaProfilerStart and cudaProfilerStop, or called neither")
-	case r.opts.CaptureNVTX.Name != "" && !r.tracees.worked():
-		r.report.remark(0, fmt.Sprintf("no GPU work was recorded: the program did none in an NVTX range %s, or had no such range; see 'cudatrace help record' for how to name its domain", r.opts.CaptureNVTX))
+	case s.opts.Delay > 0 && !s.resumed:
+		s.report.remark(0, fmt.Sprintf("nothing was recorded: the recording ended before --delay %s was over", s.opts.Delay))
+	case s.opts.CaptureRange && !s.worked():
+		s.report.remark(0, "no GPU work was recorded: the program did none between cudaProfilerStart and cudaProfilerStop, or called neither")
+	case s.opts.CaptureNVTX.Name != "" && !s.worked():
+		s.report.remark(0, fmt.Sprintf("no GPU work was recorded: the program did none in an NVTX range %s, or had no such range; see 'cudatrace help record' for how to name its domain", s.opts.CaptureNVTX))
 	}
 }
 
 // discard removes the log of a program that did not use CUDA.
-func (r *recording) discard() {
-	r.calls.beside.Wait()
-	r.metrics.end()
-	r.log.discard()
+func (s *session) discard() {
+	s.calls.beside.Wait()
+	s.metrics.end()
+	s.log.discard()
 }
 
 // close removes the probes, the library and its socket. A second call does nothing.
-func (r *recording) close() {
-	r.closing.Do(func() {
-		r.injection.close()
-		r.calls.close()
+func (s *session) close() {
+	s.closing.Do(func() {
+		s.closeServer()
+		s.workers.Wait()
+		s.calls.close()
 	})
 }

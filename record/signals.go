@@ -87,11 +87,11 @@ const (
 // reached us alone: the program gets it unless the program ends soon.
 //
 // Something may keep the recorder from its end: another process can have us wait for a file. So signals count to the last.
-func (r *recording) watchStop(signals <-chan os.Signal, p *program, over <-chan struct{}) *stopper {
-	s, say := &stopper{wish: make(chan struct{})}, r.opts.Say
-	last := lastWish{signals: signals, finished: r.ctx.Done(), say: say, exit: os.Exit}
-	if r.log.file != nil {
-		last.left = "; the unfinished log is " + r.log.file.Name()
+func (session *session) watchStop(signals <-chan os.Signal, p *program, over <-chan struct{}) *stopper {
+	s, say := &stopper{wish: make(chan struct{})}, session.opts.Say
+	last := lastWish{signals: signals, finished: session.ctx.Done(), say: say, exit: os.Exit}
+	if session.log.file != nil {
+		last.left = "; the unfinished log is " + session.log.file.Name()
 	}
 	go func() {
 		interrupted := false

@@ -55,6 +55,7 @@ func (d *decoder) heed(pid uint32) { d.ignored.CompareAndSwap(pid, 0) }
 type cuptiClient struct {
 	PID     uint32
 	Request uint64 // the first argument of cuptiActivityRegisterCallbacks
+	Time    uint64 // ns, CLOCK_MONOTONIC
 }
 
 // takeClients returns the registrations since the last call.
@@ -86,7 +87,7 @@ func (d *decoder) decode(b []byte, sink Sink) error {
 		if err := d.decodeCall(b); err != nil {
 			return err
 		}
-		d.clients = append(d.clients, cuptiClient{d.call.PID, d.call.Args[0]})
+		d.clients = append(d.clients, cuptiClient{d.call.PID, d.call.Args[0], d.call.Enter})
 	default:
 		if err := d.decodeCall(b); err != nil {
 			return err

@@ -124,6 +124,7 @@ func TestOtherEvents(t *testing.T) {
 		binary.LittleEndian.PutUint32(b[16:], pid)
 		binary.LittleEndian.PutUint16(b[24:], function)
 		b[26], b[27] = bpf.LessRegisters, bpf.FlagRaw
+		binary.LittleEndian.PutUint64(b, 5)
 		binary.LittleEndian.PutUint64(b[bpf.HeaderSize:], 0x1000)
 		return b
 	}
@@ -141,7 +142,7 @@ func TestOtherEvents(t *testing.T) {
 	if err := d.decode(event(7, clientFunction), sink); err != nil || sink.calls != 0 {
 		t.Errorf("%v, %d calls", err, sink.calls)
 	}
-	if diff := cmp.Diff([]cuptiClient{{8, 0x1000}, {7, 0x1000}}, d.takeClients()); diff != "" || d.takeClients() != nil {
+	if diff := cmp.Diff([]cuptiClient{{8, 0x1000, 5}, {7, 0x1000, 5}}, d.takeClients()); diff != "" || d.takeClients() != nil {
 		t.Errorf("clients (-want +got):\n%s", diff)
 	}
 }

@@ -22,7 +22,7 @@ type Batcher interface {
 // events empties the buffers and delivers the events.
 type events struct {
 	decoder  *decoder
-	onClient func(pid uint32, request uint64)
+	onClient func(pid uint32, request, at uint64)
 	drained  atomic.Uint64 // value of DrainedUntil
 
 	mu    sync.Mutex
@@ -95,7 +95,7 @@ func (p *Prober) Unplaced() Unplaced {
 // because the receiver may write to the sink.
 func (e *events) tellClients() {
 	for _, c := range e.decoder.takeClients() {
-		e.onClient(c.PID, c.Request)
+		e.onClient(c.PID, c.Request, c.Time)
 	}
 }
 

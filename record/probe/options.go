@@ -39,9 +39,9 @@ type Options struct {
 	// Attach then prepare it in the background, so that it takes less than a millisecond.
 	WatchExits bool
 	// OnCUPTIClient, if not nil, is called for each call of cuptiActivityRegisterCallbacks,
-	// with its first argument: CUPTI serves the client that registered last. Run and Finish
-	// call it.
-	OnCUPTIClient func(pid uint32, request uint64)
+	// with its first argument and its time (ns, CLOCK_MONOTONIC): CUPTI serves the client that registered last. Run and
+	// Finish call it.
+	OnCUPTIClient func(pid uint32, request, at uint64)
 }
 
 func (o *Options) complete() error {

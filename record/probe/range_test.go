@@ -191,7 +191,7 @@ func TestCUPTIClient(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	var requests []uint64
-	p := open(t, Options{Functions: launchesOnly(t), OnCUPTIClient: func(_ uint32, request uint64) {
+	p := open(t, Options{Functions: launchesOnly(t), OnCUPTIClient: func(_ uint32, request, _ uint64) {
 		mu.Lock()
 		defer mu.Unlock()
 		requests = append(requests, request)

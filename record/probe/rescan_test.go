@@ -53,7 +53,7 @@ func TestRescan(t *testing.T) {
 func TestRescanFindsCUPTI(t *testing.T) {
 	t.Parallel()
 	var requests []uint64
-	p := open(t, Options{Functions: launchesOnly(t), Paused: true, OnCUPTIClient: func(_ uint32, request uint64) {
+	p := open(t, Options{Functions: launchesOnly(t), Paused: true, OnCUPTIClient: func(_ uint32, request, _ uint64) {
 		requests = append(requests, request)
 	}})
 	target := startTarget(t, "driver")

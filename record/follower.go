@@ -1,0 +1,182 @@
+package record
+
+import (
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cudatrace/cudatrace/record/cupti"
+	"github.com/cudatrace/cudatrace/record/cupti/libcupti"
+	"github.com/cudatrace/cudatrace/record/host"
+	"github.com/cudatrace/cudatrace/record/metadata"
+	"github.com/cudatrace/cudatrace/record/procfs"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// A follower hears what the injected library in one process says. Its methods do what takes time: the process waits, or
+// its records do, and nobody else. What they find out they tell the loop.
+type follower struct {
+	*session
+	peer  cupti.Peer
+	at    uint64 // ns: when its hello came
+	sites sites
+
+	// The loop sets what follows before it answers the hello.
+	id    identity
+	armed bool // it was attached to by PID, and armed
+	late  bool // there was no time to probe its libraries
+}
+
+// Hello waits for the answer to a process's hello.
+func (s *session) Hello(p cupti.Peer) (cupti.GoConfig, cupti.Follower) {
+	f := &follower{session: s, peer: p, at: host.Monotonic()}
+	f.sites.begun = &s.epochs
+	start, _ := procfs.Started(int(p.PID)) // 0 if it has just ended
+	reply := make(chan cupti.GoConfig, 1)
+	s.post(hello{f, start, reply})
+	select {
+	case c := <-reply:
+		return c, f
+	case <-s.over:
+		return cupti.GoConfig{NoCUPTI: true}, f
+	}
+}
+
+// Warn is called with a line from the server.
+func (s *session) Warn(pid uint32, text string) { s.report.miss(pid, text) }
+
+// meet probes a process that waits for the answer to its hello, and tells of it what is known.
+func (s *session) meet(f *follower) (a attached) {
+	a.id = f.id
+	pid := f.peer.PID
+	mapped := mappedBy(pid)
+	found := libcupti.Locate(int(pid), mapped)
+	if f.armed { // it was probed before
+		s.post(located{f.id, found})
+		return a
+	}
+	s.describe(pid, mapped, f.at)
+	s.post(located{f.id, found})
+	s.metrics.offer(pid, found)
+	s.metrics.begin()
+	if s.wantsCallers() {
+		f.sites.renew()
+	}
+	a.looked, a.late = s.calls.begin(pid, f.peer.Patience)
+	return a
+}
+
+// mappedBy lists the files that a process has mapped; none if we may not read that, or it ends.
+func mappedBy(pid uint32) []string {
+	mapped, err := procfs.Files(int(pid))
+	if err != nil {
+		return nil
+	}
+	return mapped
+}
+
+// describe logs which program a process runs since a time, and under which circumstances.
+func (s *session) describe(pid uint32, mapped []string, since uint64) {
+	p := procfs.Describe(int(pid))
+	record := tracelog.Process{PID: pid, PPID: p.Parent, Start: since, Exe: p.Executable,
+		Cudart: metadata.Version(mapped, "libcudart"), NCCL: metadata.Version(mapped, "libnccl")}
+	record.Args, _, _ = strings.Cut(p.Args, "\x00")
+	if !s.opts.NoMetadata {
+		record.Args, record.Cwd = metadata.WithoutCredentials(p.Args), p.Folder
+		if environ, err := procfs.Environment(int(pid)); err == nil {
+			record.Environment = strings.Join(metadata.Variables(environ), "\x00")
+		}
+	}
+	record.AddTo(s.log.Writer)
+}
+
+// nameThreads logs the current names of a process's threads: many programs name a thread after its
+// first CUDA call. If the process is gone, the log keeps the names at the first call.
+func (s *session) nameThreads(pid uint32) {
+	for tid, name := range procfs.ThreadNames(pid) {
+		s.log.Add(&tracelog.Thread{PID: pid, TID: tid, Name: name})
+	}
+}
+
+// Status probes libcupti, which the library has loaded by now: a client that registers from now on is a rival.
+func (f *follower) Status(c tracelog.CUPTI) {
+	f.calls.attach(f.peer.PID, f.late)
+	f.post(status{f.id, c})
+}
+
+// WatchExit makes a process hand over its last GPU records before an end that it cannot see
+// itself. With a probe on cuProfilerStart and cuProfilerStop these tell the process, too.
+func (f *follower) WatchExit(signal uint32, handler uint64) (ranges bool) {
+	return !f.late && f.calls.watchExit(f.peer.PID, signal, handler) && f.calls.probed && f.opts.CaptureRange
+}
+
+// Note is called with a line from the library.
+func (f *follower) Note(severity uint32, text string) {
+	if severity >= tracelog.NoteWarning && !ask(f.session, func() bool { return f.all[f.id].rival }) {
+		f.report.miss(f.peer.PID, text)
+		return
+	}
+	f.report.note(f.peer.PID, severity, text)
+}
+
+// End is called at the end of the process.
+func (f *follower) End(e cupti.End) {
+	seen, _ := f.calls.exit(f.peer.PID) // now: after an exec, the next program's end would hide it
+	f.nameThreads(f.peer.PID)
+	f.post(ended{f.id, e, seen})
+}
+
+// FindCaller gives a chain of return addresses the ID of its caller record, which follows.
+func (f *follower) FindCaller(c cupti.Chain, need func(depth int)) (caller uint32) {
+	epoch, ok := f.sites.epochOf(c.Epoch)
+	if !ok {
+		return 0
+	}
+	caller = f.lastChain.Add(1)
+	f.calls.callers.add(newChain{id: caller, pid: f.peer.PID, epoch: epoch, addresses: c.Addresses, trim: need})
+	return caller
+}
+
+// FindFunction finds out which function of the driver a thread is in.
+func (f *follower) FindFunction(c cupti.OpenCall) string {
+	return f.calls.callers.resolver.DriverFunction(int(f.peer.PID), f.sites.now(), c.Inner)
+}
+
+// sites are the epochs of a program whose calls CUPTI records: times in which no address in it changes its meaning.
+type sites struct {
+	begun *atomic.Uint64 // epochs of all programs
+
+	mu     sync.Mutex
+	number uint64 // of the epoch; no other one of any program has it. 0: its calls have no callers
+	own    uint64 // the same, as the process counts
+}
+
+// firstEpoch is the epoch in which a process is at its hello, as the process itself counts.
+const firstEpoch = 1
+
+// renew begins the first epoch.
+func (s *sites) renew() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.own, s.number = firstEpoch, s.begun.Add(1)
+}
+
+// now returns the number of the epoch.
+func (s *sites) now() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.number
+}
+
+// epochOf returns the number of an epoch for the process's own count. ok is false for an epoch that is over.
+func (s *sites) epochOf(own uint64) (number uint64, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.number == 0 || own < s.own {
+		return 0, false
+	}
+	if own > s.own {
+		s.own, s.number = own, s.begun.Add(1)
+	}
+	return s.number, true
+}

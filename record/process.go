@@ -1,0 +1,305 @@
+package record
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/cudatrace/cudatrace/record/cupti"
+	"github.com/cudatrace/cudatrace/record/cupti/libcupti"
+	"github.com/cudatrace/cudatrace/record/figures"
+	"github.com/cudatrace/cudatrace/record/probe"
+	"github.com/cudatrace/cudatrace/record/procfs"
+	"github.com/cudatrace/cudatrace/record/ranks"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// An identity tells a program from all others that processes run: PIDs are reused, and by exec a process runs one
+// program after the other.
+type identity struct {
+	pid        uint32
+	start      procfs.StartTime // of the process; 0 if it had ended before anybody looked
+	generation int              // of its programs, from 1
+}
+
+// A state is where a program is in its life.
+type state uint8
+
+const (
+	isMet        state = iota // it waits for its libraries to be probed
+	isAttaching               // they are being probed
+	isRecorded                // it runs, and is recorded
+	isUnrecorded              // it runs, and its rank is not among the chosen ones
+	isEnding                  // it runs no more; its last records are on their way
+	isEnded                   // its last record has come
+)
+
+// A step is what happens to a program.
+type step uint8
+
+const (
+	stepAttach  step = iota // its turn to be probed has come
+	stepLeave               // its rank is not among the chosen ones
+	stepAnswer              // it is told to go on
+	stepReplace             // its process runs another program by exec, or its PID is another process's
+	stepVanish              // its process is gone
+	stepEnd                 // its last record has come
+)
+
+// transitions says which state a step leads to. docs/architecture.md shows the same table.
+var transitions = [...][6]state{
+	//            attach       leave         answer        replace    vanish    end
+	isMet:        {isAttaching, isUnrecorded, isMet, isEnding, isEnding, isEnded},
+	isAttaching:  {isAttaching, isAttaching, isRecorded, isEnding, isEnding, isEnded},
+	isRecorded:   {isRecorded, isRecorded, isRecorded, isEnding, isEnding, isEnded},
+	isUnrecorded: {isUnrecorded, isUnrecorded, isUnrecorded, isEnded, isEnded, isEnded},
+	isEnding:     {isEnding, isEnding, isEnding, isEnding, isEnding, isEnded},
+	isEnded:      {isEnded, isEnded, isEnded, isEnded, isEnded, isEnded},
+}
+
+// A process is one program in one process: all that is known of it. It belongs to the goroutine of the session.
+type process struct {
+	identity
+	number int // in the order in which programs were met
+	state  state
+	began  uint64 // ns, CLOCK_MONOTONIC: what happens in the process from then on is the program's
+	over   uint64 // and up to then; 0: no other one has followed
+
+	// follower hears what the injected library in it says. A process that was attached to by PID has none, unless
+	// it was armed.
+	follower *follower
+	reply    chan<- cupti.GoConfig // gets the answer to its hello; nil: it does not wait
+	overdue  *time.Timer           // answers when the process can wait no longer
+	found    []libcupti.Candidate  // places of libcupti for it
+	late     bool                  // its libraries are not probed: there was no time
+	looked   uint64                // epoch in which its code was read last
+
+	answered bool // CUPTI is on in it, or cannot be
+	recorded bool // by CUPTI
+	rival    bool // another CUPTI client gets its records
+	left     bool // it is not recorded, because of its rank
+	rank     uint32
+	end      cupti.End
+}
+
+func (p *process) step(s step) { p.state = transitions[p.state][s] }
+
+// runs reports whether the program may still run, as far as is known.
+func (p *process) runs() bool {
+	return p.state == isMet || p.state == isAttaching || p.state == isRecorded
+}
+
+// owns reports whether what happens in the process at a time is the program's.
+func (p *process) owns(at uint64) bool { return p.began <= at && (p.over == 0 || at < p.over) }
+
+// owes reports whether the program will still hand over records of CUPTI's.
+func (p *process) owes() bool { return p.recorded && p.state != isEnded && !p.rival }
+
+// finish notes the end of a program, the first time.
+func (p *process) finish(e cupti.End) {
+	if p.state != isEnded {
+		p.end = e
+		p.step(stepEnd)
+	}
+}
+
+// leaveTo notes that another program has its process, or its PID, since a time.
+func (p *process) leaveTo(since uint64) {
+	p.over = since
+	p.depart(stepReplace, since, "exec")
+}
+
+// depart notes that a program no longer runs. One whose library does not talk to us has no other end.
+func (p *process) depart(s step, at uint64, reason string) {
+	p.step(s)
+	if p.follower == nil && p.state == isEnding {
+		p.finish(cupti.End{ProcessEnd: tracelog.ProcessEnd{PID: p.pid, Time: at, Complete: 1, Status: -1, Reason: reason}})
+	}
+}
+
+// processes are the programs of a recording.
+type processes struct {
+	all map[identity]*process
+}
+
+// begin adds a program that a process runs from a time on.
+func (ps *processes) begin(pid uint32, start procfs.StartTime, at uint64) *process {
+	p := &process{identity: identity{pid, start, 1}, number: len(ps.all), began: at}
+	if before := ps.latest(pid); before != nil {
+		before.leaveTo(at)
+	}
+	for ps.all[p.identity] != nil {
+		p.generation++
+	}
+	if ps.all == nil {
+		ps.all = map[identity]*process{}
+	}
+	ps.all[p.identity] = p
+	return p
+}
+
+// hello is called when a process has said hello. A process that was attached to by PID and was armed says it late.
+func (ps *processes) hello(f *follower, start procfs.StartTime) *process {
+	p := ps.latest(f.peer.PID)
+	f.armed = p != nil && p.follower == nil && p.state == isRecorded && p.start == start
+	if !f.armed {
+		p = ps.begin(f.peer.PID, start, f.at)
+	}
+	p.follower, f.id = f, p.identity
+	return p
+}
+
+// leave notes that a process is not recorded, because of its rank.
+func (ps *processes) leave(pid uint32, start procfs.StartTime, at uint64, rank ranks.Rank) {
+	p := ps.latest(pid)
+	if p == nil || p.state != isUnrecorded || p.start != start {
+		p = ps.begin(pid, start, at)
+	}
+	p.left, p.rank = true, rank.Number
+	p.step(stepLeave)
+}
+
+// latest returns the program that a PID has run last, nil for none.
+func (ps *processes) latest(pid uint32) *process {
+	for _, p := range ps.all {
+		if p.pid == pid && p.over == 0 {
+			return p
+		}
+	}
+	return nil
+}
+
+// owner returns the program that a PID ran at a time, nil for none.
+func (ps *processes) owner(pid uint32, at uint64) *process {
+	for _, p := range ps.all {
+		if p.pid == pid && p.owns(at) {
+			return p
+		}
+	}
+	return nil
+}
+
+// inOrder lists the programs in the order in which they were met, without those that were left out.
+func (ps *processes) inOrder() []*process {
+	var all []*process
+	for _, p := range ps.all {
+		if !p.left {
+			all = append(all, p)
+		}
+	}
+	slices.SortFunc(all, func(a, b *process) int { return cmp.Compare(a.number, b.number) })
+	return all
+}
+
+// which lists the PIDs of the programs for which a condition holds.
+func (ps *processes) which(holds func(*process) bool) (pids []uint32) {
+	for _, p := range ps.all {
+		if holds(p) {
+			pids = append(pids, p.pid)
+		}
+	}
+	return pids
+}
+
+// epochOf returns the number of the epoch of the program that a PID runs, 0 if CUPTI does not record its calls.
+func (ps *processes) epochOf(pid uint32) uint64 {
+	if p := ps.latest(pid); p != nil && p.follower != nil && p.runs() {
+		return p.follower.sites.now()
+	}
+	return 0
+}
+
+// worked reports whether any program sent GPU work.
+func (ps *processes) worked() bool {
+	return len(ps.which(func(p *process) bool { return p.end.Kernels+p.end.Copies+p.end.Sets > 0 })) > 0
+}
+
+// others says which ranks used CUDA and are not recorded: "rank 1 is not among --ranks 0"; "" for none.
+func (ps *processes) others(chosen *ranks.List) string {
+	var numbers []uint32
+	for _, p := range ps.all {
+		if p.left {
+			numbers = append(numbers, p.rank)
+		}
+	}
+	slices.Sort(numbers)
+	numbers = slices.Compact(numbers)
+	switch len(numbers) {
+	case 0:
+		return ""
+	case 1:
+		return fmt.Sprintf("rank %d is not among --ranks %s", numbers[0], chosen.String())
+	}
+	return fmt.Sprintf("ranks %s are not among --ranks %s", ranks.Words(numbers), chosen.String())
+}
+
+// lastWord is the end of a program, as it was reported, and as the kernel saw the end of its process.
+func (ps *processes) lastWord(p *process, seen func(pid uint32) (probe.Exit, bool), now uint64) tracelog.ProcessEnd {
+	e := p.end.ProcessEnd
+	if p.state != isEnded {
+		e = tracelog.ProcessEnd{PID: p.pid, Time: now, Status: -1}
+		if p.follower == nil {
+			e.Complete = 1
+		}
+	}
+	if x, ok := seen(p.pid); ok && x.Final && p.over == 0 {
+		e.Status = x.Status
+		if x.Signaled() && e.Reason != "exec" { // it struck before the process could end as it meant to
+			e.Reason = x.Reason
+		}
+	}
+	return e
+}
+
+// lastWords lists the end of every program; seen says how a process ended, by PID. missing are lines about programs
+// whose last records are missing, one for each.
+func (ps *processes) lastWords(seen func(pid uint32) (probe.Exit, bool), now uint64) (ends []tracelog.ProcessEnd, missing []string) {
+	absent := map[string][]uint32{}
+	for _, p := range ps.inOrder() {
+		e := ps.lastWord(p, seen, now)
+		ends = append(ends, e)
+		switch {
+		case p.end.Absent != "":
+			absent[p.end.Absent] = append(absent[p.end.Absent], p.pid)
+		case e.Complete == 0 && !p.rival && !p.end.Cut:
+			missing = append(missing, cutText(&e))
+		}
+	}
+	if more := len(missing) - maxCut; more > 0 {
+		missing = append(missing[:maxCut], "so did "+figures.Count(more, "more process", "more processes"))
+	}
+	for _, why := range slices.Sorted(maps.Keys(absent)) {
+		missing = append(missing, absentText(absent[why], why))
+	}
+	return ends, missing
+}
+
+// maxCut is the most processes that are named one by one.
+const maxCut = 5
+
+// absentText names processes that run unrecorded.
+func absentText(pids []uint32, why string) string {
+	text := fmt.Sprintf("%s not recorded (%d", figures.Count(len(pids), "process is", "processes are"), pids[0])
+	for _, pid := range pids[1:min(len(pids), maxCut)] {
+		text += fmt.Sprintf(", %d", pid)
+	}
+	if len(pids) > maxCut {
+		text += ", ..."
+	}
+	return text + "): " + why
+}
+
+// cutText says that the last records of a process are missing.
+func cutText(e *tracelog.ProcessEnd) string {
+	how := "ended before its last records were handed over"
+	if e.Reason != "" {
+		how += ", by " + e.Reason
+	}
+	if e.Until == 0 || e.Until > e.Time {
+		return fmt.Sprintf("process %d %s", e.PID, how)
+	}
+	return fmt.Sprintf("process %d %s: GPU work of its last %s may be missing", e.PID, how,
+		time.Duration(e.Time-e.Until).Round(time.Millisecond))
+}

@@ -1,0 +1,550 @@
+package record
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cudatrace/cudatrace/record/armed"
+	"github.com/cudatrace/cudatrace/record/cupti"
+	"github.com/cudatrace/cudatrace/record/cupti/libcupti"
+	"github.com/cudatrace/cudatrace/record/host"
+	"github.com/cudatrace/cudatrace/record/probe"
+	"github.com/cudatrace/cudatrace/record/procfs"
+	"github.com/cudatrace/cudatrace/record/ranks"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// A session is one run of the recorder. One goroutine, that of loop, owns its processes and all that decides what
+// happens to them. It hears of processes by events and never waits: whatever may take its time (files, the kernel's
+// probes, a terminal, messages to processes) is done on other goroutines, which tell of it by further events. Records go
+// straight from their sources to the log.
+type session struct {
+	opts    Options
+	log     *logFile
+	output  string // path of the files without suffix
+	report  *report
+	calls   *calls
+	metrics metrics
+	newest  *newest       // nil unless only the newest part is kept
+	server  *cupti.Server // nil if the injected library cannot be loaded
+	why     string        // it cannot be
+	armed   []*armed.Call // armed processes, when attached to running ones
+	unseen  *unseen       // nil without server
+	program *program      // nil when attached to running processes
+
+	epochs    atomic.Uint64 // of processes whose calls CUPTI records
+	lastChain atomic.Uint32 // ID of the chain above such calls that was given last
+
+	ctx       context.Context
+	cancel    context.CancelFunc
+	endWatch  func() // ends the look for processes that run unrecorded
+	events    chan event
+	over      chan struct{}  // closed when nobody takes events any more
+	later     backlog        // what the loop leaves to another goroutine
+	preparing sync.WaitGroup // what must be over before recording can end
+	workers   sync.WaitGroup // what must be over before the probes are removed
+	saving    sync.WaitGroup // saves the log until saved is closed
+	saved     chan struct{}
+	closing   sync.Once
+
+	// What follows belongs to the loop and, when that has ended, to finish.
+	processes
+	opened  bool             // calls can be probed, or never will be
+	used    bool             // a process uses CUDA: delay and duration count
+	begins  <-chan time.Time // fires when the delay is over; nil: never
+	ends    <-chan time.Time // fires when the duration is over; nil: never
+	paused  bool             // the delay is not over, or recording ends
+	resumed bool             // the delay is over
+	looking bool             // a look for new libraries is under way
+	crowded bool             // it was said that too many processes start at once
+	failed  bool             // nothing can be recorded
+}
+
+// An event is what the loop is told. take must not wait.
+type event interface{ take(s *session) }
+
+// post gives an event to the loop, unless that has ended.
+func (s *session) post(e event) (posted bool) {
+	select {
+	case s.events <- e:
+		return true
+	case <-s.over:
+		return false
+	}
+}
+
+// tell gives an event to the loop, and waits until that has taken it.
+func (s *session) tell(e event) {
+	ask(s, func() bool {
+		e.take(s)
+		return true
+	})
+}
+
+// A question is put to the loop by another goroutine.
+type question func()
+
+func (q question) take(*session) { q() }
+
+// ask has the loop answer a question about its processes. When the loop has ended, the answer is the zero value.
+func ask[T any](s *session, about func() T) (answer T) {
+	reply := make(chan T, 1)
+	if s.post(question(func() { reply <- about() })) {
+		answer = <-reply
+	}
+	return answer
+}
+
+// loop takes events until recording has ended. idle is closed when there is nothing left to record.
+func (s *session) loop(idle <-chan struct{}, stop *stopper) (why early) {
+	defer close(s.over)
+	rescan := time.NewTicker(rescanInterval)
+	defer rescan.Stop()
+	for why = notEarly; !s.failed; {
+		select {
+		case e := <-s.events:
+			e.take(s)
+			continue
+		case <-rescan.C:
+			s.rescan()
+			continue
+		case <-s.begins:
+			s.resume()
+			continue
+		case <-idle:
+		case <-stop.wish:
+			why = stopBySignal
+		case <-s.ends:
+			why = stop.byTime()
+		case <-s.opts.Stop:
+			why = stop.byTime()
+		}
+		break
+	}
+	s.paused = true
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.stop(why)
+	}()
+	for {
+		select {
+		case e := <-s.events:
+			e.take(s)
+		case <-ended:
+			return why
+		}
+	}
+}
+
+// opened is the event that calls can be probed, or never will be.
+type opened struct{}
+
+func (opened) take(s *session) {
+	s.opened = true
+	s.saving.Go(s.save)
+	if s.newest != nil {
+		go s.newest.run(s.calls.source)
+	}
+	for _, p := range s.inOrder() {
+		if p.state == isMet && p.reply != nil {
+			s.attach(p)
+		}
+	}
+}
+
+// use begins to count delay and duration.
+func (s *session) use() {
+	if s.used {
+		return
+	}
+	s.used = true
+	if s.opts.Delay > 0 {
+		s.begins = time.After(s.opts.Delay)
+	}
+	if s.opts.Duration > 0 {
+		s.ends = time.After(s.opts.Delay + s.opts.Duration)
+	}
+}
+
+// leaves is the event that a process is not recorded, because of its rank.
+type leaves struct {
+	pid   uint32
+	start procfs.StartTime
+	at    uint64
+	rank  ranks.Rank
+}
+
+func (e leaves) take(s *session) { s.leave(e.pid, e.start, e.at, e.rank) }
+
+// hello is the event that a process has initialised CUDA and waits for the answer.
+type hello struct {
+	*follower
+	start procfs.StartTime
+	reply chan<- cupti.GoConfig
+}
+
+func (e hello) take(s *session) {
+	p := s.hello(e.follower, e.start)
+	p.reply = e.reply
+	switch {
+	case e.armed:
+		s.later.do(func() {
+			s.report.note(p.pid, tracelog.NoteInfo, fmt.Sprintf("process %d was armed: its GPU work is recorded from here on", p.pid))
+		})
+	case len(s.opts.PIDs) == 0:
+		s.use()
+	}
+	if s.opened {
+		s.attach(p)
+	}
+}
+
+// attach has a process probed that waits for the answer to its hello.
+func (s *session) attach(p *process) {
+	p.step(stepAttach)
+	f, id := p.follower, p.identity
+	p.overdue = time.AfterFunc(f.peer.Patience()-answerTime, func() { s.post(overdue{id}) })
+	s.workers.Go(func() { s.post(s.meet(f)) })
+}
+
+// located is the event that it is known where libcupti is for a process.
+type located struct {
+	id    identity
+	found []libcupti.Candidate
+}
+
+func (e located) take(s *session) { s.all[e.id].found = e.found }
+
+// attached is the event that a process has been probed.
+type attached struct {
+	id     identity
+	late   bool   // there was no time to probe it
+	looked uint64 // epoch in which its code was read
+}
+
+func (e attached) take(s *session) {
+	p := s.all[e.id]
+	p.looked = e.looked
+	s.answer(p, e.late)
+}
+
+// overdue is the event that a process can wait no longer until it is probed.
+type overdue struct{ id identity }
+
+func (e overdue) take(s *session) { s.answer(s.all[e.id], true) }
+
+// answer has a process go on that waits for the answer to its hello.
+func (s *session) answer(p *process, late bool) {
+	if p.reply == nil {
+		return
+	}
+	p.overdue.Stop()
+	if late {
+		p.late, p.follower.late = true, true
+		s.notInTime(p.pid)
+	}
+	p.step(stepAnswer)
+	p.reply <- s.config(p)
+	p.reply = nil
+}
+
+// notInTime says that there was no time to probe a process.
+func (s *session) notInTime(pid uint32) {
+	first := !s.crowded && s.calls.probed
+	s.crowded = s.crowded || first
+	s.later.do(func() {
+		s.report.note(pid, tracelog.NoteInfo, fmt.Sprintf("process %d is not probed: too many processes started at the same time", pid))
+		const text = "so many processes start at the same time that there is no time to probe them all"
+		switch {
+		case !first:
+		case s.calls.source == CallsAuto:
+			s.report.remark(0, text+": the calls of some come from CUPTI instead, without arguments and callers")
+		default:
+			s.report.miss(0, text+": the calls of some are not recorded (--calls auto has CUPTI record them)")
+		}
+	})
+}
+
+// failure is the event that nothing can be recorded.
+type failure struct{}
+
+func (failure) take(s *session) { s.failed = true }
+
+// named is the event that a person has named a process, which is being attached to.
+type named struct {
+	pid   uint32
+	start procfs.StartTime
+	at    uint64
+}
+
+func (e named) take(s *session) { s.begin(e.pid, e.start, e.at).step(stepAttach) }
+
+// probed is the event that a process has been attached to that a person has named.
+type probed struct {
+	pid    uint32
+	looked uint64
+}
+
+func (e probed) take(s *session) {
+	p := s.latest(e.pid)
+	p.looked = e.looked
+	p.step(stepAnswer)
+}
+
+// status is the event that the library has loaded libcupti into a process and registered with it, or could not, or lost
+// its records to another client.
+type status struct {
+	id    identity
+	cupti tracelog.CUPTI
+}
+
+func (e status) take(s *session) {
+	p := s.all[e.id]
+	p.answered = true
+	switch {
+	case e.cupti.Status == "on":
+		p.recorded = true
+	case p.recorded: // it no longer is
+		s.taken(p)
+	default:
+		s.withoutCUPTI(e.cupti)
+	}
+}
+
+// registered is the event that a client has registered with CUPTI. CUPTI serves the client that came
+// last: once a rival has registered, its process's records no longer come to us.
+type registered struct {
+	pid     uint32
+	request uint64
+	at      uint64
+}
+
+func (e registered) take(s *session) {
+	p := s.owner(e.pid, e.at)
+	if p == nil || p.follower == nil || p.follower.peer.BufferRequest == e.request {
+		return // we never had CUPTI's records, or it is our own registration
+	}
+	s.workers.Go(func() { s.server.Rival(e.pid) })
+	s.taken(p)
+}
+
+// taken notes that a rival has CUPTI's records of a process: the probe on CUPTI's registration
+// or the injected library says so, or both.
+func (s *session) taken(p *process) {
+	what := fromCUPTI(s.calls.source, s.opts.GPU)
+	if p.rival || what == "" {
+		p.rival = true
+		return
+	}
+	p.rival = true
+	text := fmt.Sprintf("process %d: another CUPTI client (PyTorch's profiler, for instance) has taken over CUPTI's records: from here to its end the log lacks its %s", p.pid, what)
+	if s.calls.probed {
+		text += "; calls are still recorded"
+	}
+	s.later.do(func() { s.report.miss(p.pid, text) })
+}
+
+// withoutCUPTI says why CUPTI does not record a process, and what to do.
+func (s *session) withoutCUPTI(c tracelog.CUPTI) {
+	what := fromCUPTI(s.calls.source, s.opts.GPU)
+	if what == "" {
+		return
+	}
+	why, _, _ := strings.Cut(c.Status, "; ")
+	if about, ok := strings.CutPrefix(why, "it "); ok {
+		why = "the libcupti that was found " + about
+	}
+	text := fmt.Sprintf("CUPTI cannot record the %s of process %d: ", what, c.PID)
+	switch {
+	case c.Path == "":
+		text += why + ". Looked beside the CUDA libraries that it has mapped, in its Python packages, in CUDA_HOME, /usr/local/cuda*, /opt/cuda* and" +
+			" the linker's path. Install the toolkit's cuda-cupti package, or for Python: pip install nvidia-cuda-cupti"
+	default:
+		text += fmt.Sprintf("%s: %s", c.Path, why)
+	}
+	s.later.do(func() { s.report.miss(c.PID, text) })
+}
+
+// nameless is the event that nothing names the functions of a process's runtime.
+type nameless struct {
+	pid  uint32
+	path string
+}
+
+func (e nameless) take(s *session) {
+	text := fmt.Sprintf("process %d: calls have no callers and the names of the driver's functions: nothing names the runtime's functions in %s; 'record --runtime-calls' records their names", e.pid, e.path)
+	if s.calls.source == CallsCUPTI {
+		text = fmt.Sprintf("process %d: calls have no callers, and are named by the runtime's records: nothing names the runtime's functions in %s", e.pid, e.path)
+		s.workers.Go(func() { s.server.RecordRuntime(e.pid) })
+	}
+	s.later.do(func() { s.report.remark(e.pid, text) })
+}
+
+// rescan looks for libraries that processes have opened since the last look, unless that look is under way.
+func (s *session) rescan() {
+	if !s.opened || s.calls.prober == nil || s.looking {
+		return
+	}
+	var all []look
+	for _, p := range s.inOrder() {
+		if p.state == isRecorded && !p.late {
+			all = append(all, look{identity: p.identity, looked: p.looked})
+		}
+	}
+	s.looking = true
+	s.workers.Go(func() {
+		for i := range all {
+			s.look(&all[i])
+		}
+		s.post(looked(all))
+	})
+}
+
+// A look is a look at a process, for libraries that it has opened.
+type look struct {
+	identity
+	looked uint64 // epoch in which its code was read last
+	exec   uint64 // ns: since when it runs another program by exec, 0 if it does not
+	gone   bool   // the process has ended
+}
+
+// look looks at a process. Under -p it has its next program probed; others say hello then, and wait.
+func (s *session) look(l *look) {
+	if start, ok := procfs.Started(int(l.pid)); !ok || l.start != 0 && start != l.start {
+		l.gone = true
+		return
+	}
+	if l.looked, l.exec = s.calls.rescan(l.pid, l.looked); l.exec != 0 {
+		s.describe(l.pid, mappedBy(l.pid), l.exec)
+	}
+}
+
+// looked is the event that there was a look at all processes.
+type looked []look
+
+func (e looked) take(s *session) {
+	s.looking = false
+	for _, l := range e {
+		p := s.all[l.identity]
+		p.looked = l.looked
+		switch {
+		case l.gone:
+			p.depart(stepVanish, host.Monotonic(), "")
+		case l.exec != 0 && p.runs():
+			next := s.begin(p.pid, p.start, l.exec)
+			next.looked = l.looked
+			next.step(stepAttach)
+			next.step(stepAnswer)
+		}
+	}
+}
+
+// ended is the event that the last record of a process has reached the log. seen is how the kernel saw it end, if it did.
+type ended struct {
+	id   identity
+	end  cupti.End
+	seen probe.Exit
+}
+
+func (e ended) take(s *session) {
+	p := s.all[e.id]
+	if e.end.Reason == "" && p.owns(e.seen.Time) {
+		e.end.Reason = e.seen.Reason
+	}
+	p.finish(e.end)
+	if s.newest != nil {
+		s.newest.crashed(p.pid, e.end.Reason)
+	}
+}
+
+// live lists the processes that are recorded and may still run.
+func (s *session) live() []uint32 {
+	return ask(s, func() []uint32 { return s.which((*process).runs) })
+}
+
+// knows reports whether a process is recorded, or has been.
+func (s *session) knows(pid uint32) bool {
+	return ask(s, func() bool {
+		return slices.Contains(s.which(func(p *process) bool { return !p.left }), pid)
+	})
+}
+
+// isLeft reports whether a process is known not to be recorded, because of its rank.
+func (s *session) isLeft(pid uint32) bool {
+	return ask(s, func() bool {
+		p := s.latest(pid)
+		return p != nil && p.left
+	})
+}
+
+// owing lists the processes whose records may be on their way: 0 for the calls.
+func (s *session) owing() []uint32 {
+	return ask(s, func() []uint32 {
+		pids := s.which(func(p *process) bool { return p.owes() && !p.end.Cut })
+		if s.calls.probed {
+			pids = append(pids, 0)
+		}
+		return pids
+	})
+}
+
+// epoch returns the number of a process's epoch, 0 of a process whose calls CUPTI does not record.
+func (s *session) epoch(pid int) uint64 {
+	return ask(s, func() uint64 { return s.epochOf(uint32(pid)) })
+}
+
+// resume starts recording after a delay.
+func (s *session) resume() {
+	s.begins, s.paused, s.resumed = nil, false, true
+	s.preparing.Go(func() { // GPU work first, so that no recorded call lacks its work
+		if s.server != nil {
+			s.server.Resume()
+			time.Sleep(resumeWait)
+		}
+		s.calls.pause(false)
+		s.metrics.resume()
+	})
+}
+
+// resumeWait is the time in which the injected libraries switch records on.
+const resumeWait = 50 * time.Millisecond
+
+// A backlog does one thing after the other on a goroutine of its own, for those that must not wait.
+type backlog struct {
+	mu      sync.Mutex
+	todo    []func()
+	working bool
+	done    sync.WaitGroup
+}
+
+func (b *backlog) do(f func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.todo = append(b.todo, f)
+	if !b.working {
+		b.working = true
+		b.done.Go(b.work)
+	}
+}
+
+func (b *backlog) work() {
+	for {
+		b.mu.Lock()
+		todo := b.todo
+		b.todo = nil
+		b.working = len(todo) > 0
+		b.mu.Unlock()
+		if len(todo) == 0 {
+			return
+		}
+		for _, f := range todo {
+			f()
+		}
+	}
+}
