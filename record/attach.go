@@ -19,6 +19,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/invoker"
 	"github.com/cudatrace/cudatrace/record/procfs"
+	"github.com/cudatrace/cudatrace/record/wording"
 )
 
 // Attach records the calls of running processes until they end, the time is over or a signal
@@ -162,7 +163,7 @@ func (s *session) sayAttached(with, without []int) {
 		s.opts.Say(fmt.Sprintf("recording the calls and GPU work of %s; Ctrl-C stops", processList(with)))
 	}
 	if len(without) > 0 {
-		s.opts.Say(fmt.Sprintf("recording the calls of %s; Ctrl-C stops (to record GPU work, start the program with 'cudatrace record PROGRAM', or with 'cudatrace run --armed PROGRAM')", processList(without)))
+		s.opts.Say(fmt.Sprintf("recording the calls of %s; Ctrl-C stops (to record GPU work, start the program with %s)", processList(without), wording.Start))
 	}
 }
 
@@ -173,7 +174,7 @@ func (s *session) openArmed(found []armed.Process) {
 	for _, p := range found {
 		switch {
 		case s.opts.CaptureRange:
-			refused[p.PID] = errors.New("--capture-range needs a program to run")
+			refused[p.PID] = fmt.Errorf("%s needs a program to run", wording.CaptureRange)
 		case p.State == armed.Met:
 			refused[p.PID] = errors.New("it has met a recorder before")
 		default:

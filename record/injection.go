@@ -20,7 +20,7 @@ func (s *session) listen(owner *invoker.Invoker) {
 		s.unable(other + " is set: another tool (nsys, ncu, compute-sanitizer) is recording already; run without it, or unset the variable")
 		return
 	}
-	o := cupti.Options{Sink: records{s.log.Writer, &s.metrics}, Within: cupti.NVTXRange(s.opts.CaptureNVTX)}
+	o := cupti.Options{Sink: records{s.log.Writer, &s.metrics}, Within: s.opts.CaptureNVTX}
 	if owner != nil {
 		o.Owner = &cupti.Owner{UID: int(owner.UID), GID: int(owner.GID)}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/record/ring"
 	"github.com/cudatrace/cudatrace/record/tracelog"
+	"github.com/cudatrace/cudatrace/record/wording"
 )
 
 // Newest are the options of a recording of which only the newest part is kept.
@@ -189,7 +190,7 @@ func (n *newest) want(why string, asked bool) {
 	case n.files >= n.opts.MaxFiles:
 		if !n.full || asked {
 			n.full = true
-			n.report.say(fmt.Sprintf("%s: no file is written, since there are %d already (--max-files)", why, n.files))
+			n.report.say(fmt.Sprintf("%s: no file is written, since there are %d already (%s)", why, n.files, wording.MaxFiles))
 		}
 		return
 	}

@@ -2,11 +2,8 @@ package record
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"os"
 	"os/signal"
-	"strconv"
 	"strings"
 	"time"
 
@@ -66,27 +63,7 @@ type Options struct {
 }
 
 // An NVTXRange names the NVTX ranges that recording is limited to. The zero NVTXRange is no limit.
-type NVTXRange cupti.NVTXRange
-
-// ParseNVTXRange reads NAME, for ranges of the default domain, NAME@DOMAIN or, for any domain, NAME@*.
-// A name may have an @ itself: the last one counts.
-func ParseNVTXRange(s string) (NVTXRange, error) {
-	r := NVTXRange{Name: s}
-	if i := strings.LastIndexByte(s, '@'); i >= 0 {
-		r.Name, r.Domain = s[:i], s[i+1:]
-	}
-	if r.Name == "" {
-		return NVTXRange{}, errors.New("it lacks the name of a range")
-	}
-	return r, cupti.NVTXRange(r).Check()
-}
-
-func (r NVTXRange) String() string {
-	if r.Domain == "" && !strings.Contains(r.Name, "@") {
-		return r.Name
-	}
-	return r.Name + "@" + r.Domain
-}
+type NVTXRange = cupti.NVTXRange
 
 // A CallSource is the source of calls.
 type CallSource string
@@ -98,11 +75,6 @@ const (
 	CallsCUPTI  CallSource = "cupti"  // CUPTI's API records: no eBPF, no root
 	CallsNone   CallSource = "none"   // GPU work and, from CUPTI, the calls that create it
 )
-
-// ParseCallSource reads the name of a call source.
-func ParseCallSource(s string) (CallSource, error) {
-	return parse(s, CallsAuto, CallsUprobe, CallsCUPTI, CallsNone)
-}
 
 // DefaultFlushInterval is the default of Options.FlushInterval.
 const DefaultFlushInterval = time.Second
@@ -116,9 +88,6 @@ const (
 	WaitProgram WaitFor = "program" // until the program has ended
 )
 
-// ParseWaitFor reads the name of a WaitFor.
-func ParseWaitFor(s string) (WaitFor, error) { return parse(s, WaitCUDA, WaitProgram) }
-
 // A GPUSource is the source of GPU work.
 type GPUSource string
 
@@ -127,9 +96,6 @@ const (
 	GPUCUPTI GPUSource = "cupti"
 	GPUNone  GPUSource = "none" // calls alone
 )
-
-// ParseGPUSource reads the name of a source of GPU work.
-func ParseGPUSource(s string) (GPUSource, error) { return parse(s, GPUCUPTI, GPUNone) }
 
 // A WaitSource is the source of waits: which GPU work a call waited for.
 type WaitSource string
@@ -142,9 +108,6 @@ const (
 	WaitsCUPTI WaitSource = "cupti"
 )
 
-// ParseWaitSource reads the name of a source of waits.
-func ParseWaitSource(s string) (WaitSource, error) { return parse(s, WaitsCalls, WaitsCUPTI) }
-
 // GraphMode says how the launch of a CUDA graph is recorded.
 type GraphMode string
 
@@ -153,9 +116,6 @@ const (
 	GraphNodes GraphMode = "nodes" // every node's work
 	GraphWhole GraphMode = "whole" // one slice a launch, at lower cost
 )
-
-// ParseGraphMode reads the name of a graph mode.
-func ParseGraphMode(s string) (GraphMode, error) { return parse(s, GraphNodes, GraphWhole) }
 
 // GPUMetrics says whether clocks, power and the use of a GPU's units are sampled, and how.
 type GPUMetrics struct {
@@ -167,26 +127,9 @@ type GPUMetrics struct {
 // GPUMetricsRate is the rate of PM sampling where none is named.
 const GPUMetricsRate = gpumetrics.RateDefault
 
-// ParseGPUMetrics reads whether GPUs are sampled: on, off or the rate of PM sampling.
-func ParseGPUMetrics(s string) (g GPUMetrics, err error) {
-	switch rate, wrong := strconv.Atoi(s); {
-	case s == "on" || s == "off":
-		g.Off = s == "off"
-	case wrong != nil:
-		err = fmt.Errorf("must be on, off or a rate in Hz, not %q", s)
-	default:
-		g.Rate, err = rate, gpumetrics.CheckRate(rate)
-	}
-	return g, err
-}
-
-// Choose asks for PM sampling of metrics, a list of names.
-func (g *GPUMetrics) Choose(names string) error {
-	if g.Off {
-		return errors.New("needs metrics, which --gpu-metrics off leaves out")
-	}
-	g.Rate, g.Metrics = cmp.Or(g.Rate, GPUMetricsRate), strings.Split(names, ",")
-	return gpumetrics.CheckMetrics(g.Metrics)
+// Check returns why there can be no such PM sampling, as far as its rate and the names of metrics tell.
+func (g *GPUMetrics) Check() error {
+	return cmp.Or(gpumetrics.CheckRate(g.Rate), gpumetrics.CheckMetrics(g.Metrics))
 }
 
 // MetricDevices says which GPUs are sampled.
@@ -198,9 +141,6 @@ const (
 	DevicesAll  MetricDevices = "all"
 )
 
-// ParseMetricDevices reads which GPUs are sampled.
-func ParseMetricDevices(s string) (MetricDevices, error) { return parse(s, DevicesUsed, DevicesAll) }
-
 func (o *Options) complete() {
 	if o.FlushInterval == 0 {
 		o.FlushInterval = DefaultFlushInterval
@@ -208,25 +148,6 @@ func (o *Options) complete() {
 	if o.Wait == "" {
 		o.Wait = WaitCUDA
 	}
-}
-
-func parse[T ~string](s string, known ...T) (T, error) {
-	for _, k := range known {
-		if string(k) == s {
-			return k, nil
-		}
-	}
-	return "", fmt.Errorf("must be %s, not %q", choice(known), s)
-}
-
-// choice lists values: "nodes or whole", "auto, uprobe, cupti or none".
-func choice[T ~string](values []T) string {
-	words := make([]string, len(values))
-	for i, v := range values {
-		words[i] = string(v)
-	}
-	last := len(words) - 1
-	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
 // Result says how a recording went.

@@ -17,6 +17,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/procfs"
 	"github.com/cudatrace/cudatrace/record/ranks"
 	"github.com/cudatrace/cudatrace/record/tracelog"
+	"github.com/cudatrace/cudatrace/record/wording"
 )
 
 // A session is one run of the recorder. One goroutine, that of loop, owns its processes and all that decides what
@@ -266,7 +267,7 @@ func (s *session) notInTime(pid uint32) {
 		case s.calls.source == CallsAuto:
 			s.report.remark(0, text+": the calls of some come from CUPTI instead, without arguments and callers")
 		default:
-			s.report.miss(0, text+": the calls of some are not recorded (--calls auto has CUPTI record them)")
+			s.report.miss(0, text+": the calls of some are not recorded ("+wording.CUPTICalls.String()+")")
 		}
 	})
 }
@@ -378,7 +379,7 @@ type nameless struct {
 }
 
 func (e nameless) take(s *session) {
-	text := fmt.Sprintf("process %d: calls have no callers and the names of the driver's functions: nothing names the runtime's functions in %s; 'record --runtime-calls' records their names", e.pid, e.path)
+	text := fmt.Sprintf("process %d: calls have no callers and the names of the driver's functions: nothing names the runtime's functions in %s; %s", e.pid, e.path, wording.RuntimeCalls)
 	if s.calls.source == CallsCUPTI {
 		text = fmt.Sprintf("process %d: calls have no callers, and are named by the runtime's records: nothing names the runtime's functions in %s", e.pid, e.path)
 		s.workers.Go(func() { s.server.RecordRuntime(e.pid) })

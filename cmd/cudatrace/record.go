@@ -272,7 +272,7 @@ func recordRange(c *cli.Context, o *record.Options) (err error) {
 	case nvtx && c.String("gpu") == string(record.GPUNone):
 		return usagef(recordName, "record: --capture-range nvtx: needs CUPTI, which --gpu none leaves out")
 	case nvtx:
-		if o.CaptureNVTX, err = record.ParseNVTXRange(name); err != nil {
+		if o.CaptureNVTX, err = nvtxRange(name); err != nil {
 			return usagef(recordName, "record: --capture-range %q: %v", value, err)
 		}
 	case value == "cudaProfilerApi":
@@ -285,7 +285,7 @@ func recordRange(c *cli.Context, o *record.Options) (err error) {
 
 // stepRange reads the name of the NVTX ranges that are steps.
 func stepRange(c *cli.Context) (record.NVTXRange, error) {
-	r, err := record.ParseNVTXRange(c.String("step"))
+	r, err := nvtxRange(c.String("step"))
 	if err != nil {
 		err = fmt.Errorf("--step %q: %w", c.String("step"), err)
 	}
@@ -373,16 +373,14 @@ func recordTriggers(c *cli.Context, o *record.Options) error {
 	noWork := len(o.PIDs) > 0 || c.String("gpu") == string(record.GPUNone)
 	needsSteps := false
 	for _, word := range c.StringSlice("trigger") {
-		condition, err := ring.ParseCondition(word, func(text string) (time.Duration, error) {
-			return parseTime("trigger", text, "10us, 1.5ms or 2 (seconds)")
-		})
+		condition, err := triggerCondition(word)
 		switch {
 		case err != nil:
 			return fmt.Errorf("--trigger %w", err)
-		case noWork && (condition.NeedsWork() || condition.NeedsSteps()):
+		case noWork && (condition.On == ring.LongKernels || condition.On == ring.SlowSteps):
 			return fmt.Errorf("--trigger %q needs CUPTI, which -p and --gpu none leave out", word)
 		}
-		needsSteps = needsSteps || condition.NeedsSteps()
+		needsSteps = needsSteps || condition.On == ring.SlowSteps
 		o.Conditions = append(o.Conditions, condition)
 	}
 	if needsSteps != c.IsSet("step") {
@@ -414,7 +412,7 @@ func pids(c *cli.Context) (list []int, err error) {
 func recordLimits(c *cli.Context, o *record.Options) error {
 	var errs [3]error
 	var memory, buffer uint64
-	o.Wait, errs[0] = flagValue(c, "wait", record.ParseWaitFor)
+	o.Wait, errs[0] = oneOf(c, "wait", record.WaitCUDA, record.WaitProgram)
 	memory, errs[1] = parseSize("memory-limit", c.String("memory-limit"), 1<<20, 1<<40)
 	flag := callBufferFlag
 	if c.IsSet(oldCallBufferFlag) && !c.IsSet(callBufferFlag) {
@@ -430,17 +428,14 @@ func recordLimits(c *cli.Context, o *record.Options) error {
 
 // recordSources reads where calls, GPU work and waits come from.
 func recordSources(c *cli.Context, o *record.Options) error {
-	var errs [8]error
-	o.Calls, errs[0] = flagValue(c, "calls", record.ParseCallSource)
-	o.GPU, errs[1] = flagValue(c, "gpu", record.ParseGPUSource)
-	o.Graphs, errs[2] = flagValue(c, "graphs", record.ParseGraphMode)
+	var errs [7]error
+	o.Calls, errs[0] = oneOf(c, "calls", record.CallsAuto, record.CallsUprobe, record.CallsCUPTI, record.CallsNone)
+	o.GPU, errs[1] = oneOf(c, "gpu", record.GPUCUPTI, record.GPUNone)
+	o.Graphs, errs[2] = oneOf(c, "graphs", record.GraphNodes, record.GraphWhole)
 	o.Functions, errs[3] = chosenFunctions(c)
-	o.Waits, errs[4] = flagValue(c, "waits", record.ParseWaitSource)
-	o.GPUMetrics, errs[5] = flagValue(c, gpuMetricsFlag, record.ParseGPUMetrics)
-	o.MetricDevices, errs[6] = flagValue(c, "gpu-metrics-devices", record.ParseMetricDevices)
-	if set := gpuMetricsFlag + "-set"; c.IsSet(set) {
-		_, errs[7] = flagValue(c, set, func(names string) (string, error) { return names, o.GPUMetrics.Choose(names) })
-	}
+	o.Waits, errs[4] = oneOf(c, "waits", record.WaitsCalls, record.WaitsCUPTI)
+	o.GPUMetrics, errs[5] = gpuMetrics(c)
+	o.MetricDevices, errs[6] = oneOf(c, "gpu-metrics-devices", record.DevicesUsed, record.DevicesAll)
 	o.Runtime = c.Bool("runtime-calls")
 	if err := cmp.Or(errs[:]...); err != nil {
 		return usagef(recordName, "record: %v", err)
@@ -448,13 +443,71 @@ func recordSources(c *cli.Context, o *record.Options) error {
 	return nil
 }
 
-// flagValue reads the value of a flag that has a list of values.
-func flagValue[T any](c *cli.Context, flag string, parse func(string) (T, error)) (T, error) {
-	v, err := parse(c.String(flag))
-	if err != nil {
-		err = fmt.Errorf("--%s %w", flag, err)
+// gpuMetrics reads whether GPUs are sampled, and how.
+func gpuMetrics(c *cli.Context) (g record.GPUMetrics, err error) {
+	value, set, option := c.String(gpuMetricsFlag), gpuMetricsFlag+"-set", gpuMetricsFlag
+	switch rate, wrong := strconv.Atoi(value); {
+	case value == "on" || value == "off":
+		g.Off = value == "off"
+	case wrong != nil:
+		return g, fmt.Errorf("--%s must be on, off or a rate in Hz, not %q", option, value)
+	default:
+		g.Rate = rate
+		err = g.Check()
 	}
-	return v, err
+	if c.IsSet(set) && err == nil {
+		if g.Off {
+			return g, fmt.Errorf("--%s needs metrics, which --%s off leaves out", set, gpuMetricsFlag)
+		}
+		option, g.Rate, g.Metrics = set, cmp.Or(g.Rate, record.GPUMetricsRate), strings.Split(c.String(set), ",")
+		err = g.Check()
+	}
+	if err != nil {
+		err = fmt.Errorf("--%s %w", option, err)
+	}
+	return g, err
+}
+
+// nvtxRange reads NAME, for ranges of the default domain, NAME@DOMAIN or, for any domain, NAME@*. A name may have an @ itself: the last one
+// counts.
+func nvtxRange(text string) (r record.NVTXRange, err error) {
+	r.Name = text
+	if i := strings.LastIndexByte(text, '@'); i >= 0 {
+		r.Name, r.Domain = text[:i], text[i+1:]
+	}
+	if r.Name == "" {
+		return r, errors.New("it lacks the name of a range")
+	}
+	return r, r.Check()
+}
+
+// triggerCondition reads a condition of --trigger: call-failed, call>TIME, kernel>TIME or step>FACTOR.
+func triggerCondition(text string) (c ring.Condition, err error) {
+	name, limit, limited := strings.Cut(text, ">")
+	on, known := map[string]ring.Subject{"call-failed": ring.FailedCalls, "call": ring.LongCalls, "kernel": ring.LongKernels, "step": ring.SlowSteps}[name]
+	c.On = on
+	switch {
+	case !known:
+		return c, fmt.Errorf("must be call-failed, call>TIME, kernel>TIME or step>FACTOR, not %q", text)
+	case on == ring.FailedCalls && limited:
+		return c, fmt.Errorf("%q: call-failed has no limit", text)
+	case on == ring.FailedCalls:
+		return c, nil
+	case limit == "":
+		return c, fmt.Errorf("%q lacks a limit: write '%s>...' in quotes, as > is the shell's", text, name)
+	case on == ring.SlowSteps:
+		if c.Factor, err = strconv.ParseFloat(limit, 64); err != nil || !(c.Factor > 1 && c.Factor <= 1e6) {
+			return c, fmt.Errorf("%q: the factor must be a number above 1, such as 2 or 1.5", text)
+		}
+		return c, nil
+	}
+	if c.Limit, err = parseTime("trigger", limit, "10us, 1.5ms or 2 (seconds)"); err == nil && c.Limit <= 0 {
+		err = errors.New("the time must be more than 0")
+	}
+	if err != nil {
+		return c, fmt.Errorf("%q: %w", text, err)
+	}
+	return c, nil
 }
 
 // notOpened says why a browser has not got the trace of a recording. This does not change the exit code.

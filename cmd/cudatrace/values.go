@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -35,6 +36,18 @@ func parseSize(option, text string, least, most uint64) (uint64, error) {
 		return 0, fmt.Errorf("--%s %s must be between %s and %s", option, text, sizeText(least), sizeText(most))
 	}
 	return n << shift, nil
+}
+
+// oneOf reads the value of an option that has a list of values.
+func oneOf[T ~string](c *cli.Context, option string, known ...T) (T, error) {
+	value, words := T(c.String(option)), make([]string, len(known))
+	for i, k := range known {
+		words[i] = string(k)
+	}
+	if !slices.Contains(known, value) {
+		return value, fmt.Errorf("--%s must be %s, not %q", option, either(words), string(value))
+	}
+	return value, nil
 }
 
 // parseCount reads the value of an option that takes a number of things: 500000, 500K and 4M, where M is

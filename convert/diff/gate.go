@@ -8,6 +8,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/selection"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
+	"github.com/cudatrace/cudatrace/record/wording"
 )
 
 // A State is the result of a condition.
@@ -162,7 +163,7 @@ func (d *Diff) decide(o *Outcome) {
 	case o.Why != "":
 		o.State = Broken
 	case few:
-		o.State, o.Why = Broken, fmt.Sprintf("a change of a figure that varies takes %d runs on each side, or --significance none", LeastRuns)
+		o.State, o.Why = Broken, fmt.Sprintf("a change of a figure that varies takes %d runs on each side, or %s", LeastRuns, wording.Untested)
 	case unknown == len(o.Cases):
 		o.State, o.Why = Broken, "the figure is not known"
 	}

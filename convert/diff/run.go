@@ -11,6 +11,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/stats"
 	"github.com/cudatrace/cudatrace/record/figures"
+	"github.com/cudatrace/cudatrace/record/wording"
 )
 
 // Limits of what is read of a run.
@@ -153,7 +154,7 @@ func (r *runReader) leftOut() error {
 	}
 	for name := range rows {
 		if r.reports[name] != nil && name != "unfreed" {
-			return fmt.Errorf("it lacks rows of %s: write it without --top", name)
+			return fmt.Errorf("it lacks rows of %s: %s", name, wording.AllRows)
 		}
 	}
 	return nil

@@ -126,7 +126,7 @@ type Call struct {
 }
 
 // ErrBusy says that another recorder has called processes of the same folder.
-var ErrBusy = errors.New("another recorder records processes of the same 'cudatrace run --armed'")
+var ErrBusy = errors.New("another recorder records processes that were armed with it")
 
 // Open opens a socket for processes, by the folders that they are of. A refusal says why a process cannot be called.
 func Open(processes []Process) (calls []*Call, refused map[int]error) {

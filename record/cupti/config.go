@@ -66,6 +66,13 @@ type NVTXRange struct {
 	Domain string // "" for the default domain, "*" for any
 }
 
+func (r NVTXRange) String() string {
+	if r.Domain == "" && !strings.Contains(r.Name, "@") {
+		return r.Name
+	}
+	return r.Name + "@" + r.Domain
+}
+
 // append encodes a range.
 func (r NVTXRange) append(b []byte) []byte {
 	if r.Name == "" {

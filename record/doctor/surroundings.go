@@ -14,6 +14,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/invoker"
 	"github.com/cudatrace/cudatrace/record/outfile"
 	"github.com/cudatrace/cudatrace/record/tracelog"
+	"github.com/cudatrace/cudatrace/record/wording"
 )
 
 // Names of checks.
@@ -69,7 +70,7 @@ func (x *examination) lookAtDisk() {
 		folder = path
 	}
 	if err := tryToWrite(x.opts.Folder); err != nil {
-		c.Status, c.Found, c.Remedy = Nothing, err.Error(), "name another place with -o"
+		c.Status, c.Found, c.Remedy = Nothing, err.Error(), wording.OtherPlace.String()
 		x.add(c)
 		return
 	}

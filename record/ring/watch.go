@@ -13,6 +13,24 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
+// A Condition asks for a file when it holds.
+type Condition struct {
+	On     Subject
+	Limit  time.Duration // of LongCalls and LongKernels
+	Factor float64       // of SlowSteps
+}
+
+// A Subject is what a condition is about.
+type Subject int
+
+// The subjects.
+const (
+	FailedCalls Subject = iota
+	LongCalls
+	LongKernels
+	SlowSteps
+)
+
 // A Watch holds the records of a ring against conditions, as they reach the disk.
 type Watch struct {
 	ring       *Ring
@@ -182,20 +200,20 @@ func (w *Watch) block(b *tracelog.Block) {
 // holds returns how a condition holds for a record of a block, nil if it does not.
 func (w *Watch) holds(c Condition, b *tracelog.Block) *held {
 	switch {
-	case c.what == longKernels && b.Kind == tracelog.KindKernel:
-		if i := above(b, c.limit); i >= 0 {
+	case c.On == LongKernels && b.Kind == tracelog.KindKernel:
+		if i := above(b, c.Limit); i >= 0 {
 			var k tracelog.Kernel
 			k.Read(b, i)
 			why := fmt.Sprintf("kernel %s took %s", demangle.Filter(k.Name, demangle.NoParams), figures.Duration(k.Dur))
 			return &held{text: func(call) string { return why }}
 		}
-	case c.what == longCalls && b.Kind == w.calls:
-		if i := above(b, c.limit); i >= 0 {
+	case c.On == LongCalls && b.Kind == w.calls:
+		if i := above(b, c.Limit); i >= 0 {
 			return &held{w.call(b, i), func(x call) string {
 				return fmt.Sprintf("%s took %s in process %d, thread %d", x.name, figures.Duration(x.dur), x.pid, x.tid)
 			}}
 		}
-	case c.what == failedCalls && b.Kind == w.calls:
+	case c.On == FailedCalls && b.Kind == w.calls:
 		returned := b.Column("ret")
 		for i := range b.N {
 			if returned.At(i) == 0 {
@@ -257,13 +275,13 @@ func (w *Watch) call(b *tracelog.Block, i int) call {
 // markers follows the NVTX ranges that are steps.
 func (w *Watch) markers(b *tracelog.Block) (why string) {
 	for _, c := range w.conditions {
-		if c.what != slowSteps {
+		if c.On != SlowSteps {
 			continue
 		}
 		for i := range b.N {
 			var m tracelog.Marker
 			m.Read(b, i)
-			if held := w.pace.marker(&m, w.steps, c.factor); why == "" {
+			if held := w.pace.marker(&m, w.steps, c.Factor); why == "" {
 				why = held
 			}
 		}

@@ -10,37 +10,6 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-func parseTime(s string) (time.Duration, error) { return time.ParseDuration(s) }
-
-func TestParseCondition(t *testing.T) {
-	for text, want := range map[string]Condition{
-		"call-failed": {what: failedCalls},
-		"call>10ms":   {what: longCalls, limit: 10 * time.Millisecond},
-		"kernel>1s":   {what: longKernels, limit: time.Second},
-		"step>1.5":    {what: slowSteps, factor: 1.5},
-	} {
-		if got, err := ParseCondition(text, parseTime); err != nil || got != want {
-			t.Errorf("%s: %+v, %v", text, got, err)
-		}
-	}
-	for text, want := range map[string]string{
-		"":               `must be call-failed, call>TIME, kernel>TIME or step>FACTOR, not ""`,
-		"calls>1s":       `must be call-failed, call>TIME, kernel>TIME or step>FACTOR, not "calls>1s"`,
-		"call-failed>1s": `"call-failed>1s": call-failed has no limit`,
-		"call":           `"call" lacks a limit: write 'call>...' in quotes, as > is the shell's`,
-		"step>":          `"step>" lacks a limit: write 'step>...' in quotes, as > is the shell's`,
-		"step>1":         `"step>1": the factor must be a number above 1, such as 2 or 1.5`,
-		"step>NaN":       `"step>NaN": the factor must be a number above 1, such as 2 or 1.5`,
-		"step>Inf":       `"step>Inf": the factor must be a number above 1, such as 2 or 1.5`,
-		"kernel>0s":      `"kernel>0s": the time must be more than 0`,
-		"kernel>x":       `"kernel>x": time: invalid duration "x"`,
-	} {
-		if _, err := ParseCondition(text, parseTime); err == nil || err.Error() != want {
-			t.Errorf("%s: %v, want %s", text, err, want)
-		}
-	}
-}
-
 // TestWatch holds records against conditions, over several segments.
 func TestWatch(t *testing.T) {
 	function := &tracelog.Function{ID: 3, Name: "cudaMalloc", Library: "runtime"}
@@ -51,32 +20,28 @@ func TestWatch(t *testing.T) {
 	api := tracelog.API{PID: 1, TID: 2, Domain: tracelog.DomainDriver, Name: "cuMemAlloc", Start: start, Dur: 2e6, Ret: 2}
 	kernel := &tracelog.Kernel{GPU: tracelog.GPU{PID: 1, Start: start, Dur: 3e6}, Name: "_Z4tickPi"}
 	for name, c := range map[string]struct {
-		condition string
+		condition Condition
 		calls     tracelog.Kind
 		record    tracelog.Record
 		want      string
 	}{
-		"failed":                          {"call-failed", tracelog.KindCall, call(tracelog.Call{Ret: 2}), "cudaMalloc failed with cudaErrorMemoryAllocation in process 1, thread 2"},
-		"not ready":                       {"call-failed", tracelog.KindCall, call(tracelog.Call{Ret: 600}), ""},
-		"succeeded":                       {"call-failed", tracelog.KindCall, call(tracelog.Call{Dur: 1e9}), ""},
-		"left":                            {"call-failed", tracelog.KindCall, call(tracelog.Call{Ret: 2, Flags: tracelog.CallNoReturn}), ""},
-		"failed, by CUPTI":                {"call-failed", tracelog.KindAPI, &api, "cuMemAlloc failed with CUDA_ERROR_OUT_OF_MEMORY in process 1, thread 2"},
-		"failed, of a runtime's function": {"call-failed", tracelog.KindCall, &tracelog.Call{PID: 1, TID: 2, Func: 4, Caller: 7, Enter: start, Ret: 2}, "cudaMalloc failed with cudaErrorMemoryAllocation in process 1, thread 2"},
-		"failed, for another purpose":     {"call-failed", tracelog.KindCall, &tracelog.Call{PID: 1, TID: 2, Func: 4, Caller: 8, Enter: start, Ret: 2}, "cuMemAlloc_v2 failed with CUDA_ERROR_OUT_OF_MEMORY in process 1, thread 2"},
-		"not watched":                     {"call-failed", tracelog.KindCall, &api, ""},
-		"long":                            {"call>1ms", tracelog.KindCall, call(tracelog.Call{Dur: 1e6 + 1}), "cudaMalloc took 1.0 ms in process 1, thread 2"},
-		"not long":                        {"call>1ms", tracelog.KindCall, call(tracelog.Call{Dur: 1e6}), ""},
-		"long, by CUPTI":                  {"call>1ms", tracelog.KindAPI, &api, "cuMemAlloc took 2.0 ms in process 1, thread 2"},
-		"long kernel":                     {"kernel>2ms", tracelog.KindCall, kernel, "kernel tick took 3.0 ms"},
-		"short kernel":                    {"kernel>3ms", tracelog.KindCall, kernel, ""},
-		"kernel, not a call":              {"call>1ms", tracelog.KindCall, kernel, ""},
+		"failed":                          {Condition{On: FailedCalls}, tracelog.KindCall, call(tracelog.Call{Ret: 2}), "cudaMalloc failed with cudaErrorMemoryAllocation in process 1, thread 2"},
+		"not ready":                       {Condition{On: FailedCalls}, tracelog.KindCall, call(tracelog.Call{Ret: 600}), ""},
+		"succeeded":                       {Condition{On: FailedCalls}, tracelog.KindCall, call(tracelog.Call{Dur: 1e9}), ""},
+		"left":                            {Condition{On: FailedCalls}, tracelog.KindCall, call(tracelog.Call{Ret: 2, Flags: tracelog.CallNoReturn}), ""},
+		"failed, by CUPTI":                {Condition{On: FailedCalls}, tracelog.KindAPI, &api, "cuMemAlloc failed with CUDA_ERROR_OUT_OF_MEMORY in process 1, thread 2"},
+		"failed, of a runtime's function": {Condition{On: FailedCalls}, tracelog.KindCall, &tracelog.Call{PID: 1, TID: 2, Func: 4, Caller: 7, Enter: start, Ret: 2}, "cudaMalloc failed with cudaErrorMemoryAllocation in process 1, thread 2"},
+		"failed, for another purpose":     {Condition{On: FailedCalls}, tracelog.KindCall, &tracelog.Call{PID: 1, TID: 2, Func: 4, Caller: 8, Enter: start, Ret: 2}, "cuMemAlloc_v2 failed with CUDA_ERROR_OUT_OF_MEMORY in process 1, thread 2"},
+		"not watched":                     {Condition{On: FailedCalls}, tracelog.KindCall, &api, ""},
+		"long":                            {Condition{On: LongCalls, Limit: time.Millisecond}, tracelog.KindCall, call(tracelog.Call{Dur: 1e6 + 1}), "cudaMalloc took 1.0 ms in process 1, thread 2"},
+		"not long":                        {Condition{On: LongCalls, Limit: time.Millisecond}, tracelog.KindCall, call(tracelog.Call{Dur: 1e6}), ""},
+		"long, by CUPTI":                  {Condition{On: LongCalls, Limit: time.Millisecond}, tracelog.KindAPI, &api, "cuMemAlloc took 2.0 ms in process 1, thread 2"},
+		"long kernel":                     {Condition{On: LongKernels, Limit: 2 * time.Millisecond}, tracelog.KindCall, kernel, "kernel tick took 3.0 ms"},
+		"short kernel":                    {Condition{On: LongKernels, Limit: 3 * time.Millisecond}, tracelog.KindCall, kernel, ""},
+		"kernel, not a call":              {Condition{On: LongCalls, Limit: time.Millisecond}, tracelog.KindCall, kernel, ""},
 	} {
-		condition, err := ParseCondition(c.condition, parseTime)
-		if err != nil {
-			t.Fatal(err)
-		}
 		b := newBench(t, 8*time.Second, 1<<30)
-		w := NewWatch(b.ring, []Condition{condition}, tracelog.Steps{}, c.calls)
+		w := NewWatch(b.ring, []Condition{c.condition}, tracelog.Steps{}, c.calls)
 		for _, x := range []tracelog.Record{function, &tracelog.Function{ID: 4, Name: "cuMemAlloc_v2", Library: "driver"},
 			&tracelog.Caller{ID: 7, Function: "cudaMalloc"}, &tracelog.Caller{ID: 8, Function: "cudaLaunchKernel"}} {
 			b.add(x)
@@ -101,12 +66,8 @@ func TestWatch(t *testing.T) {
 
 // TestWatchCallers has calls of the driver fail whose callers come later: soon, or not before the next look ends.
 func TestWatchCallers(t *testing.T) {
-	condition, err := ParseCondition("call-failed", parseTime)
-	if err != nil {
-		t.Fatal(err)
-	}
 	b := newBench(t, 8*time.Second, 1<<30)
-	w := NewWatch(b.ring, []Condition{condition}, tracelog.Steps{}, tracelog.KindCall)
+	w := NewWatch(b.ring, []Condition{{On: FailedCalls}}, tracelog.Steps{}, tracelog.KindCall)
 	defer w.Close()
 	b.add(&tracelog.Function{ID: 4, Name: "cuMemAlloc_v2", Library: "driver"})
 	for i, c := range []struct {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/figures"
+	"github.com/cudatrace/cudatrace/record/wording"
 )
 
 // A Finding is a habit of a process that costs time.
@@ -164,7 +165,7 @@ func (r *report) failing() {
 		at = append(at, t[k].first)
 	}
 	r.add("failing_calls", e, Finding{Title: figures.Count(e.count, "call fails", "calls fail"), Evidence: strings.Join(words, ", "),
-		Try: "look at the first one: later failures often follow from it; cudatrace stats --report errors has the callers"})
+		Try: "look at the first one: later failures often follow from it; " + wording.ErrorsReport.String()})
 	r.list[len(r.list)-1].At = at
 }
 

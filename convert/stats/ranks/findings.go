@@ -9,6 +9,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/figures"
+	"github.com/cudatrace/cudatrace/record/wording"
 )
 
 // Limits of the findings, beside the thresholds that a person may give.
@@ -185,7 +186,7 @@ func (m *communicator) straggler(p *Process, b *blame) findings.Finding {
 	f := m.finding("straggling_rank", p, b)
 	f.Title = fmt.Sprintf("%s comes last in %.0f %% of the collectives of %d ranks", p.name(), 100*float64(b.count)/float64(m.kept), len(m.members))
 	f.Evidence = m.evidence(b, fmt.Sprintf("an equal share would be %.0f %%", 100/float64(len(m.members))))
-	f.Try = "compare this rank with the others: --report ranks,kernels with --ranks, its clocks (--report metrics), its data loader and the other processes of its host"
+	f.Try = "compare this rank with the others: " + wording.RankReports.String() + ", its data loader and the other processes of its host"
 	return f
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/ranks"
+	"github.com/cudatrace/cudatrace/record/wording"
 )
 
 // Collectives returns the table of collectives.
@@ -231,7 +232,7 @@ func (c *Collector) StepTable() *table.Table {
 		t.Notes = append(t.Notes, figures.Count(c.steps.more, "step of a rank is", "steps of ranks are")+" left out: there are more than "+figures.Group(maxStepParts))
 	}
 	if t.Reason = "no NVTX ranges " + c.Steps; c.Steps == "" {
-		t.Reason = "--step NAME says which NVTX ranges are steps"
+		t.Reason = wording.NameSteps.String()
 	}
 	t.Sort("spread_ns")
 	return t
