@@ -14,7 +14,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/join"
 	"github.com/cudatrace/cudatrace/convert/read"
 	"github.com/cudatrace/cudatrace/convert/sampled"
-	"github.com/cudatrace/cudatrace/record/cudaapi/cudaerror"
+	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -337,7 +337,7 @@ const (
 func errorCounts(failures map[join.Failure]uint64) map[string]uint64 {
 	counts := make(map[string]uint64)
 	for f, n := range failures {
-		counts[f.Function+": "+cudaerror.OfFailure(f.Library, f.Ret)] += n
+		counts[f.Function+": "+cudaapi.FailureName(f.Library, f.Ret)] += n
 	}
 	return most(counts, maxErrors)
 }

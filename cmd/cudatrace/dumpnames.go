@@ -7,7 +7,6 @@ import (
 	"github.com/ianlancetaylor/demangle"
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
-	"github.com/cudatrace/cudatrace/record/cudaapi/cudaerror"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/metric"
 	"github.com/cudatrace/cudatrace/record/tracelog/logtext"
@@ -18,7 +17,7 @@ func dumpView(begin uint64) *logtext.View {
 	return &logtext.View{
 		Begin:    begin,
 		Names:    func(kind, field string) func(uint64) string { return enumerations[kind+"."+field] },
-		Result:   cudaerror.OfFailure,
+		Result:   cudaapi.FailureName,
 		Demangle: func(name string) string { return demangle.Filter(name, demangle.LLVMStyle) },
 		Text:     func(text string) string { return figures.Cut(text, figures.LongText) },
 		Samples:  new(samples),

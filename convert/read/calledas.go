@@ -5,7 +5,6 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
-	"github.com/cudatrace/cudatrace/record/cudaapi/cudaerror"
 )
 
 // A calledKey is a driver's function with the runtime's function around it.
@@ -52,7 +51,7 @@ func (l *Functions) CarriesOut(driver, runtime *Function) bool {
 // Refused says whether a call of the driver's function f at c is a failed lookup, for which the
 // runtime refuses the launch around it.
 func (c *Caller) Refused(f *Function, ret int32) bool {
-	return c.traits.Launches && !f.MayWork && ret != 0 && ret != cudaerror.NotReady
+	return c.traits.Launches && !f.MayWork && ret != 0 && ret != cudaapi.ErrorNotReady
 }
 
 // Renamed says whether f is a driver's function under the name of the runtime's function

@@ -2,7 +2,6 @@ package timeline
 
 import (
 	"github.com/cudatrace/cudatrace/record/cudaapi"
-	"github.com/cudatrace/cudatrace/record/cudaapi/cudaerror"
 )
 
 // A Function is a function of CUDA's API that was called.
@@ -171,10 +170,10 @@ func (s *Slice) more() *links {
 }
 
 // ErrorMeaning says what the call's error means, "" for a call that succeeded and for a rare error.
-func (s *Slice) ErrorMeaning() string { return cudaerror.Meaning(s.Ret) }
+func (s *Slice) ErrorMeaning() string { return cudaapi.ErrorMeaning(s.Ret) }
 
 // ErrorName is CUDA's name for the call's error, "" for a call that succeeded.
-func (s *Slice) ErrorName() string { return cudaerror.OfFailure(s.Library, s.Ret) }
+func (s *Slice) ErrorName() string { return cudaapi.FailureName(s.Library, s.Ret) }
 
 // Ending says how the call ended where it did not succeed: "error" with the error's name, or why
 // its result is not known. Both are "" for a call that succeeded.
@@ -193,5 +192,5 @@ func (s *Slice) Ending() (kind, text string) {
 // Failed says whether the call returned an error that is worth a look: "not ready" answers a
 // query, "deinitialized" every cleanup after CUDA has shut down.
 func (s *Slice) Failed() bool {
-	return s.Ret != 0 && s.Ret != cudaerror.NotReady && s.Ret != cudaerror.Deinitialized && s.Flags&(Unfinished|NoReturn) == 0
+	return s.Ret != 0 && s.Ret != cudaapi.ErrorNotReady && s.Ret != cudaapi.ErrorDeinitialized && s.Flags&(Unfinished|NoReturn) == 0
 }

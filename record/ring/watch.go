@@ -8,7 +8,6 @@ import (
 	"github.com/ianlancetaylor/demangle"
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
-	"github.com/cudatrace/cudatrace/record/cudaapi/cudaerror"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -221,7 +220,7 @@ func (w *Watch) holds(c Condition, b *tracelog.Block) *held {
 			}
 			if x := w.call(b, i); x.failed() {
 				return &held{x, func(x call) string {
-					return fmt.Sprintf("%s failed with %s in process %d, thread %d", x.name, cudaerror.Name(x.library, x.ret), x.pid, x.tid)
+					return fmt.Sprintf("%s failed with %s in process %d, thread %d", x.name, cudaapi.ErrorName(x.library, x.ret), x.pid, x.tid)
 				}}
 			}
 		}
@@ -252,7 +251,7 @@ type call struct {
 
 // failed says whether the call returned an error that means something.
 func (c *call) failed() bool {
-	return c.returned && c.ret != 0 && c.ret != cudaerror.NotReady && c.ret != cudaerror.Deinitialized
+	return c.returned && c.ret != 0 && c.ret != cudaapi.ErrorNotReady && c.ret != cudaapi.ErrorDeinitialized
 }
 
 // call reads row i of a block of calls.

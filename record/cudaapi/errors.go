@@ -1,10 +1,41 @@
-package cudaerror
+package cudaapi
 
-// Meaning says in a few words what a returned code means, "" for success and for a code that hardly
+import (
+	"strconv"
+)
+
+// ErrorName returns the name of a returned code in CUDA 11 to 13: of the runtime a cudaError_t, "cudaErrorMemoryAllocation", of any
+// other library a CUresult, "CUDA_ERROR_OUT_OF_MEMORY". An unknown code is "CUresult 1234".
+func ErrorName(library string, code int32) string {
+	names, kind := driverErrors, "CUresult "
+	if library == "runtime" {
+		names, kind = runtimeErrors, "cudaError_t "
+	}
+	if name, ok := names[code]; ok {
+		return name
+	}
+	return kind + strconv.Itoa(int(code))
+}
+
+// FailureName returns the name of a code, and "" for success.
+func FailureName(library string, code int32) string {
+	if code == 0 {
+		return ""
+	}
+	return ErrorName(library, code)
+}
+
+// Codes of both libraries that are not a failure, or one that nobody can repair.
+const (
+	ErrorNotReady      = 600 // cudaErrorNotReady, CUDA_ERROR_NOT_READY: a query found unfinished work
+	ErrorDeinitialized = 4   // cudaErrorCudartUnloading, CUDA_ERROR_DEINITIALIZED: a destructor ran after CUDA had shut down
+)
+
+// ErrorMeaning returns the meaning of a code in a few words, "" for success and for a code that hardly
 // anybody meets. Both libraries number these errors alike.
-func Meaning(code int32) string { return meanings[code] }
+func ErrorMeaning(code int32) string { return errorMeanings[code] }
 
-var meanings = map[int32]string{
+var errorMeanings = map[int32]string{
 	1:   "an argument is not valid",
 	2:   "the GPU has not enough free memory",
 	3:   "CUDA is not initialized",

@@ -1,4 +1,4 @@
-package cudaerror
+package cudaapi
 
 // driverErrors is CUresult of cuda.h.
 var driverErrors = map[int32]string{

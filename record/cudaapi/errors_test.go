@@ -1,8 +1,8 @@
-package cudaerror
+package cudaapi
 
 import "testing"
 
-func TestName(t *testing.T) {
+func TestErrorName(t *testing.T) {
 	for _, c := range []struct {
 		library string
 		code    int32
@@ -24,17 +24,17 @@ func TestName(t *testing.T) {
 		{"runtime", 910, "cudaErrorGraphExecUpdateFailure"},
 		{"runtime", 11, "cudaError_t 11"},
 	} {
-		if got := Name(c.library, c.code); got != c.want {
+		if got := ErrorName(c.library, c.code); got != c.want {
 			t.Errorf("%s %d: %s, want %s", c.library, c.code, got, c.want)
 		}
 	}
 }
 
-func TestOfFailure(t *testing.T) {
-	if got := OfFailure("driver", 0) + OfFailure("runtime", 0); got != "" {
+func TestFailureName(t *testing.T) {
+	if got := FailureName("driver", 0) + FailureName("runtime", 0); got != "" {
 		t.Errorf("success is called %s", got)
 	}
-	if got := OfFailure("runtime", 2); got != "cudaErrorMemoryAllocation" {
+	if got := FailureName("runtime", 2); got != "cudaErrorMemoryAllocation" {
 		t.Error(got)
 	}
 }

@@ -1,4 +1,4 @@
-package cudaerror
+package cudaapi
 
 // runtimeErrors is cudaError_t of driver_types.h.
 var runtimeErrors = map[int32]string{
