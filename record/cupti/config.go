@@ -81,7 +81,7 @@ func (r NVTXRange) append(b []byte) []byte {
 	return append(append(append(b, r.Name...), 0), r.Domain...)
 }
 
-// Check says why the injected library cannot look for the range.
+// Check returns why the injected library cannot look for the range.
 func (r NVTXRange) Check() error {
 	switch {
 	case strings.ContainsRune(r.Name+r.Domain, 0):

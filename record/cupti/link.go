@@ -55,7 +55,7 @@ func (l *link) answer(pid uint32, config func() GoConfig) {
 	}
 }
 
-// keep tells a process that the recorder is at work on its answer, every now and then until stop is called, which
+// keep tells the process that the recorder is at work on its answer, every now and then until stop is called, which
 // returns the time at which the process no longer waits, in ns of CLOCK_MONOTONIC: the deadline at first, and in the end
 // the last one.
 func (l *link) keep(deadline, last uint64) (stop func() uint64) {
@@ -114,14 +114,14 @@ func (l *link) contents() (now, stopped []byte) {
 	return l.memory.contents(), l.stopped
 }
 
-// shares says whether the process still maps the memory: it has not ended, and runs no other program.
+// shares reports whether the process still maps the memory: it has not ended, and runs no other program.
 func (l *link) shares(pid uint32) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.memory != nil && l.memory.mappedBy(pid)
 }
 
-// senderDied says whether the thread of the process that sends has ended.
+// senderDied reports whether the thread of the process that sends has ended.
 func (l *link) senderDied() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -170,7 +170,7 @@ func (l *link) tell(t messageType) {
 	}
 }
 
-// tellDepth says how many addresses of the chains with an innermost address are of use.
+// tellDepth tells the process how many addresses of the chains with an innermost address are of use.
 func (l *link) tellDepth(address uint64, depth int) {
 	payload := make([]byte, depthSize)
 	le.PutUint64(payload[depthAddressAt:], address)

@@ -111,7 +111,7 @@ func (l *callLog) thread(tid uint32) *uint64 {
 	return start
 }
 
-// passed says whether a thread has gone on after a call that began at that time.
+// passed reports whether a thread has gone on after a call that began at that time.
 func (l *callLog) passed(tid uint32, start uint64) bool {
 	latest := l.latest[tid]
 	return latest != nil && *latest >= start || latest == nil && len(l.latest) >= maxThreads

@@ -146,7 +146,7 @@ func (p *peer) greet(m *messageReader) (stays bool, err error) {
 	return true, nil
 }
 
-// absence says why a process that was sent GO runs unrecorded, "" if it does not.
+// absence returns why a process that was sent GO runs unrecorded, "" if it is recorded.
 func (p *peer) absence() string {
 	switch {
 	case p.cupti.Status != "", p.bye != nil, p.broken:
@@ -394,7 +394,7 @@ func (p *peer) explain() {
 	p.follower.Note(tracelog.NoteWarning, fmt.Sprintf("process %d: its GPU work from here on is missing: %s", p.PID, why))
 }
 
-// runsOn says whether a process that sends nothing more goes on all the same. One that is about to end
+// runsOn reports whether a process that sends nothing more goes on all the same. One that is about to end
 // does so within this time.
 func (p *peer) runsOn() bool {
 	const patience = time.Second
@@ -406,7 +406,7 @@ func (p *peer) runsOn() bool {
 	return false
 }
 
-// isCut says whether the records of the process ended before it did.
+// isCut reports whether the records of the process ended before it did.
 func (p *peer) isCut() bool { return p.taken || p.broken || p.failed }
 
 // end is the ProcessEnd of the process.

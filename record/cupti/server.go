@@ -155,7 +155,7 @@ func (s *Server) accept(e Entrance, h Handler) {
 // connected processes.
 func (s *Server) Wait(timeout time.Duration) int { return s.peers.wait(timeout) }
 
-// Has says whether a process is connected. It may not have said hello yet.
+// Has reports whether a process is connected. It may not have said hello yet.
 func (s *Server) Has(pid uint32) bool { return s.peers.has(pid) }
 
 // StopAll ends recording in all processes, which run on, and waits for their last records. A
@@ -266,7 +266,7 @@ func (s *peerSet) add(p *peer) (added, full bool) {
 	return true, false
 }
 
-// has says whether a process is connected.
+// has reports whether a process is connected.
 func (s *peerSet) has(pid uint32) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -342,7 +342,7 @@ func Disarm(setting string) {
 	privatefolder.RemoveArmed(strings.TrimPrefix(setting, InjectionVar+"="))
 }
 
-// IsArmed says whether an environment has programs wait for a recorder.
+// IsArmed reports whether an environment has programs wait for a recorder.
 func IsArmed(env []string) bool {
 	return slices.ContainsFunc(env, func(e string) bool {
 		path, ok := strings.CutPrefix(e, InjectionVar+"=")

@@ -125,10 +125,10 @@ func (m *sharedMemory) position(at int) *atomic.Uint64 {
 	return (*atomic.Uint64)(unsafe.Pointer(&m.head[at]))
 }
 
-// senderDied says whether the thread that sends has ended: its process has ended, or runs another program.
+// senderDied reports whether the thread that sends has ended: its process has ended, or runs another program.
 func (m *sharedMemory) senderDied() bool { return m.word(sharedSenderAt).Load()&died != 0 }
 
-// ended says whether nothing more will be written.
+// ended reports whether nothing more will be written.
 func (m *sharedMemory) ended() bool {
 	return m.over.Load() || m.word(sharedClosedAt).Load() != 0 || m.senderDied()
 }
@@ -204,7 +204,7 @@ func (m *sharedMemory) send(message []byte) bool {
 	return true
 }
 
-// fits says whether there is room for so many bytes.
+// fits reports whether there is room for so many bytes.
 func (m *sharedMemory) fits(n int) bool {
 	used := m.sent - m.position(sharedInAt+ringReadAt).Load()
 	return used <= inSize && n <= int(inSize-used)
@@ -236,19 +236,19 @@ func (m *sharedMemory) watch(pid int) {
 	}()
 }
 
-// hasEnded says whether the process of a pidfd has ended.
+// hasEnded reports whether the process of a pidfd has ended.
 func hasEnded(fd uintptr) bool {
 	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
 	return n > 0 || err != nil && err != unix.EINTR
 }
 
-// gone says whether the process has ended, if nothing else tells.
+// gone reports whether the process has ended, if nothing else tells.
 func (m *sharedMemory) gone() bool {
 	pid := int(m.pid.Load())
 	return pid != 0 && errors.Is(unix.Kill(pid, 0), unix.ESRCH)
 }
 
-// mappedBy says whether a process maps the memory.
+// mappedBy reports whether a process maps the memory.
 func (m *sharedMemory) mappedBy(pid uint32) bool {
 	info, err := m.file.Stat()
 	if err != nil {
@@ -358,7 +358,7 @@ func (h *hub) run(held chan<- error) {
 	robust.release()
 }
 
-// look wakes the readers of memories where something has changed, and says whether there are any.
+// look wakes the readers of memories where something has changed, and reports whether there are any.
 func (h *hub) look() (found bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

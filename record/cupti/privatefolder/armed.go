@@ -52,7 +52,7 @@ func RemoveArmed(library string) {
 	}
 }
 
-// Arms says whether the library at a path is that of armed programs.
+// Arms reports whether the library at a path is that of armed programs.
 func Arms(library string) bool {
 	if filepath.Base(library) != LibraryName {
 		return false
@@ -61,13 +61,13 @@ func Arms(library string) bool {
 	return err == nil
 }
 
-// isArmed says whether a folder is one of armed programs.
+// isArmed reports whether a folder is one of armed programs.
 func isArmed(dir int) bool {
 	var s unix.Stat_t
 	return unix.Fstatat(dir, ArmedName, &s, unix.AT_SYMLINK_NOFOLLOW) == nil
 }
 
-// removeArmed empties the folder of armed programs of a user if no process uses it, and says whether it did. A folder that
+// removeArmed empties the folder of armed programs of a user if no process uses it, and reports whether it did. A folder that
 // was made a moment ago may belong to a program that is just being started.
 func removeArmed(dir int, path string, owner uint32, made time.Time) bool {
 	if time.Since(made) < staleAge || !ownNamespace(dir) {
@@ -81,7 +81,7 @@ func removeArmed(dir int, path string, owner uint32, made time.Time) bool {
 	return emptyFolder(dir) == nil
 }
 
-// ownNamespace says whether the programs of a folder were started in our PID namespace: in another one they may
+// ownNamespace reports whether the programs of a folder were started in our PID namespace: in another one they may
 // be out of our sight.
 func ownNamespace(dir int) bool {
 	fd, err := unix.Openat(dir, ArmedName, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)

@@ -17,7 +17,7 @@ func Bases() []string {
 	return []string{os.Getenv("TMPDIR"), "/dev/shm", os.Getenv("XDG_RUNTIME_DIR"), "/tmp", "/var/tmp"}
 }
 
-// usable says why a program of an owner cannot load a library from a folder, or should not; nil if
+// usable returns why a program of an owner cannot load a library from a folder, or should not; nil if
 // it can.
 func usable(base string, o Owner) error {
 	if !filepath.IsAbs(base) {
@@ -47,7 +47,7 @@ func usable(base string, o Owner) error {
 // namespace: for instance the host's root in a container without rights.
 const unmappedUser = 65534
 
-// trusted says whether nobody but root, the recorder and the owner can replace entries of a folder
+// trusted reports whether nobody but root, the recorder and the owner can replace entries of a folder
 // that are not their own: programs of the owner load a library from there.
 func trusted(dir string, o Owner) bool {
 	var s unix.Stat_t

@@ -68,7 +68,7 @@ func removeStale(base string, owners ...int) {
 	}
 }
 
-// removeContents empties a folder if it is stale, and says whether it was.
+// removeContents empties a folder if it is stale, and reports whether it was.
 func removeContents(base int, path, name string, owners []int) bool {
 	dir, err := unix.Openat(base, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
