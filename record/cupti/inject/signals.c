@@ -95,6 +95,15 @@ static enum { HAND_OVER, DIE, NOTHING } judge(int sig, const siginfo_t *info)
 	return now < first + TWIN ? NOTHING : DIE;
 }
 
+static uintptr_t program_counter(const ucontext_t *u)
+{
+#ifdef __x86_64__
+	return (uintptr_t)u->uc_mcontext.gregs[REG_RIP];
+#else
+	return (uintptr_t)u->uc_mcontext.pc;
+#endif
+}
+
 /*
  * Whether a signal from outside came between two instructions of the program, and
  * not during a system call, which would end with EINTR when the handler returns.
@@ -102,15 +111,16 @@ static enum { HAND_OVER, DIE, NOTHING } judge(int sig, const siginfo_t *info)
 static bool between_instructions(const ucontext_t *u)
 {
 #ifdef __x86_64__
-	uint64_t pc = (uint64_t)u->uc_mcontext.gregs[REG_RIP], result = (uint64_t)u->uc_mcontext.gregs[REG_RAX];
+	uint64_t result = (uint64_t)u->uc_mcontext.gregs[REG_RAX];
 	static const unsigned char call[] = {0x0f, 0x05};
 #else
-	uint64_t pc = u->uc_mcontext.pc, result = u->uc_mcontext.regs[0];
+	uint64_t result = u->uc_mcontext.regs[0];
 	static const unsigned char call[] = {0x01, 0x00, 0x00, 0xd4};
 #endif
+	uintptr_t pc = program_counter(u);
 	if (result != (uint64_t)-EINTR)
 		return true;
-	return (pc & 4095) >= sizeof call && memcmp((const void *)(uintptr_t)(pc - sizeof call), call, sizeof call) != 0;
+	return (pc & 4095) >= sizeof call && memcmp((const void *)(pc - sizeof call), call, sizeof call) != 0;
 }
 
 /* A handover is over: the signal that brought it may kill now. */
@@ -157,16 +167,7 @@ static void on_fatal(int sig, siginfo_t *info, void *context)
 	errno = kept;
 }
 
-static uintptr_t program_counter(const ucontext_t *u)
-{
-#ifdef __x86_64__
-	return (uintptr_t)u->uc_mcontext.gregs[REG_RIP];
-#else
-	return (uintptr_t)u->uc_mcontext.pc;
-#endif
-}
-
-/* Those of the recorder come from the kernel. Others change nothing, so they may be held back. */
+/* The recorder's signals come from the kernel. Those of other senders change nothing, so they may be held back. */
 static void on_exit_signal(int sig, siginfo_t *info, void *context)
 {
 	(void)sig;
