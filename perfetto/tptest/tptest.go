@@ -18,6 +18,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -27,16 +28,33 @@ const remedy = "run `make tools` in the root of the repository (it needs Node.js
 // a float64, a string, a []byte or nil (SQL's NULL).
 type Row map[string]any
 
-// A Trace is a trace loaded into a trace processor of its own, which lives until
+// A Trace is a trace loaded into a trace processor, which it has for itself until
 // the end of the test. It serves one goroutine at a time.
 type Trace struct {
-	t       testing.TB
-	path    string
-	queries io.WriteCloser
-	answers *bufio.Reader
-	stderr  *bytes.Buffer
-	wait    func() error
+	*processor
+	t    testing.TB
+	path string
 }
+
+// A processor is a process of the script, which has one trace after another.
+type processor struct {
+	cmd     *exec.Cmd
+	queries io.WriteCloser
+	out     io.Reader
+	answers *bufio.Reader // of out
+	stderr  *bytes.Buffer
+	ended   bool
+}
+
+// idle are the processors of this process that have no trace now: the start of one takes longer than a small trace.
+var idle struct {
+	sync.Mutex
+	list []*processor
+}
+
+// mostReused is the size of the largest trace, in bytes, whose processor is used again: one for larger traces
+// optimises its code first, and keeps the memory.
+const mostReused = 4 << 20
 
 // Open loads the trace at path, gzip-compressed or not. The test fails when that
 // is not possible, also when Node.js or the trace processor is missing.
@@ -50,15 +68,47 @@ func Open(t testing.TB, path string) *Trace {
 	if err != nil {
 		t.Fatalf("trace processor: node is not in PATH: %s", remedy)
 	}
-	tr := &Trace{t: t, path: path, stderr: new(bytes.Buffer)}
-	cmd := exec.Command(node, script, "--serve", path)
-	cmd.Stderr = tr.stderr
-	tr.start(cmd)
-	var ready struct{ Ready bool }
+	if path, err = filepath.Abs(path); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	small := err == nil && info.Size() <= mostReused
+	tr := &Trace{t: t, path: path}
+	if tr.processor = takeIdle(small); tr.processor != nil {
+		tr.send(map[string]string{"load": path})
+	} else if tr.processor, err = startProcessor(exec.Command(node, script, "--serve", path)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		switch {
+		case small && !tr.ended:
+			idle.Lock()
+			idle.list = append(idle.list, tr.processor)
+			idle.Unlock()
+		default:
+			if err := tr.wait(); err != nil {
+				tr.t.Errorf("trace processor on %s: %s", tr.path, tr.failure(err))
+			}
+		}
+	})
+	var ready struct {
+		Ready bool
+		Error string
+	}
 	if err := tr.read(&ready); err != nil || !ready.Ready {
-		t.Fatalf("%s does not load: %s", path, tr.failure(err))
+		t.Fatalf("%s does not load: %s%s", path, ready.Error, tr.failure(err))
 	}
 	return tr
+}
+
+// takeIdle returns a processor that has no trace now, nil for none.
+func takeIdle(small bool) (p *processor) {
+	idle.Lock()
+	defer idle.Unlock()
+	if n := len(idle.list); n > 0 && small {
+		p, idle.list = idle.list[n-1], idle.list[:n-1]
+	}
+	return p
 }
 
 // findScript looks for the script from the working folder of the test upwards.
@@ -84,41 +134,48 @@ func findScript() (string, error) {
 	}
 }
 
-// start runs cmd with pipes to its standard input and output until the test ends.
-func (tr *Trace) start(cmd *exec.Cmd) {
-	tr.t.Helper()
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		tr.t.Fatal(err)
+// startProcessor runs cmd with pipes to its standard input and output.
+func startProcessor(cmd *exec.Cmd) (*processor, error) {
+	p := &processor{cmd: cmd, stderr: new(bytes.Buffer)}
+	cmd.Stderr = p.stderr
+	var err error
+	if p.queries, err = cmd.StdinPipe(); err != nil {
+		return nil, err
 	}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		tr.t.Fatal(err)
+		return nil, err
 	}
+	p.out, p.answers = out, bufio.NewReaderSize(out, 1<<16)
 	if err := cmd.Start(); err != nil {
-		tr.t.Fatalf("node: %v", err)
+		return nil, fmt.Errorf("node: %w", err)
 	}
-	tr.queries, tr.answers = in, bufio.NewReaderSize(out, 1<<16)
-	ended := false
-	tr.wait = func() error {
-		if ended {
-			return nil
-		}
-		ended = true
-		in.Close() // closing the script's input ends the script
-		io.Copy(io.Discard, out)
-		return cmd.Wait()
+	return p, nil
+}
+
+// wait ends the script and returns its failure.
+func (p *processor) wait() error {
+	if p.ended {
+		return nil
 	}
-	tr.t.Cleanup(func() {
-		if err := tr.wait(); err != nil {
-			tr.t.Errorf("trace processor on %s: %s", tr.path, tr.failure(err))
-		}
-	})
+	p.ended = true
+	p.queries.Close() // closing the script's input ends the script
+	io.Copy(io.Discard, p.out)
+	return p.cmd.Wait()
+}
+
+// send writes v as a line to the script.
+func (p *processor) send(v any) error {
+	line, err := json.Marshal(v)
+	if err == nil {
+		_, err = p.queries.Write(append(line, '\n'))
+	}
+	return err
 }
 
 // read decodes the next line of the script into v.
-func (tr *Trace) read(v any) error {
-	line, err := tr.answers.ReadBytes('\n')
+func (p *processor) read(v any) error {
+	line, err := p.answers.ReadBytes('\n')
 	if err != nil {
 		return err
 	}
@@ -128,12 +185,15 @@ func (tr *Trace) read(v any) error {
 }
 
 // failure waits for the script's end and returns the script's error output, or else err.
-func (tr *Trace) failure(err error) string {
-	if werr := tr.wait(); werr != nil && err == nil {
+func (p *processor) failure(err error) string {
+	if werr := p.wait(); werr != nil && err == nil {
 		err = werr
 	}
-	if said := strings.TrimSpace(tr.stderr.String()); said != "" {
+	if said := strings.TrimSpace(p.stderr.String()); said != "" {
 		return said
+	}
+	if err == nil {
+		return ""
 	}
 	return fmt.Sprint(err)
 }
@@ -181,16 +241,13 @@ func (tr *Trace) Int(sql string) int64 {
 
 func (tr *Trace) query(sql string) (columns []string, rows [][]any) {
 	tr.t.Helper()
-	line, err := json.Marshal(sql)
-	if err != nil {
-		tr.t.Fatal(err)
-	}
 	var answer struct {
 		Columns []string
 		Rows    [][]any
 		Error   string
 	}
-	if _, err = tr.queries.Write(append(line, '\n')); err == nil {
+	err := tr.send(sql)
+	if err == nil {
 		err = tr.read(&answer)
 	}
 	if err != nil {

@@ -12,7 +12,9 @@
 //
 // loads the trace once and then answers queries while standard input is open:
 // each line is a JSON string with one query, each answer is one line, either the
-// object above or {"error": "..."}. The line {"ready": true} comes first.
+// object above or {"error": "..."}. The line {"ready": true} comes first. A line
+// {"load": "TRACE.pftrace"} puts another trace in place of the one before, and gets
+// {"ready": true} or an error.
 //
 // Integers are written with all their digits (64 bits: parse them as such),
 // blobs as {"base64": "..."}, NULL as null. The trace may be gzip-compressed.
@@ -150,10 +152,20 @@ async function batch(engine, queries) {
   await print(`[${results.join(',\n')}]`);
 }
 
+async function reload(engine, path) {
+  const trace = open(path);
+  await engine.resetTraceProcessor(
+      {cropTrackEvents: false, ingestFtraceInRawTable: true, analyzeTraceProtoContent: false, ftraceDropUntilAllCpusValid: false});
+  await load(engine, trace);
+}
+
 async function serve(engine) {
-  await print('{"ready":true}');
+  const ready = '{"ready":true}';
+  await print(ready);
   for await (const line of createInterface({input: process.stdin})) {
-    await print(await run(engine, JSON.parse(line), ',').catch((e) => {
+    const request = JSON.parse(line);
+    const answer = typeof request === 'string' ? run(engine, request, ',') : reload(engine, request.load).then(() => ready);
+    await print(await answer.catch((e) => {
       if (e instanceof Failure) return JSON.stringify({error: e.message});
       throw e;
     }));
