@@ -67,6 +67,7 @@ type process struct {
 	state  state
 	began  uint64 // ns, CLOCK_MONOTONIC: what happens in the process from then on is the program's
 	over   uint64 // and up to then; 0: no other one has followed
+	exec   bool   // the same process runs the one that has followed
 
 	// follower hears what the injected library in it says. A process that was attached to by PID has none, unless
 	// it was armed.
@@ -98,25 +99,27 @@ func (p *process) owns(at uint64) bool { return p.began <= at && (p.over == 0 ||
 // owes reports whether the program will still hand over records of CUPTI's.
 func (p *process) owes() bool { return p.recorded && p.state != isEnded && !p.rival }
 
-// finish notes the end of a program, the first time.
-func (p *process) finish(e cupti.End) {
-	if p.state != isEnded {
-		p.end = e
-		p.step(stepEnd)
+// finish notes the end of a program, the first time. seen is how the kernel saw its process end, or about to end, last.
+func (p *process) finish(e cupti.End, seen probe.Exit) {
+	if p.state == isEnded {
+		return
+	}
+	p.end = e
+	p.step(stepEnd)
+	switch {
+	case e.Reason != "":
+	case p.owns(seen.Time):
+		p.end.Reason = seen.Reason
+	case p.exec:
+		p.end.Reason = "exec"
 	}
 }
 
-// leaveTo notes that another program has its process, or its PID, since a time.
-func (p *process) leaveTo(since uint64) {
-	p.over = since
-	p.depart(stepReplace, since, "exec")
-}
-
 // depart notes that a program no longer runs. One whose library does not talk to us has no other end.
-func (p *process) depart(s step, at uint64, reason string) {
+func (p *process) depart(s step, at uint64) {
 	p.step(s)
 	if p.follower == nil && p.state == isEnding {
-		p.finish(cupti.End{ProcessEnd: tracelog.ProcessEnd{PID: p.pid, Time: at, Complete: 1, Status: -1, Reason: reason}})
+		p.finish(cupti.End{ProcessEnd: tracelog.ProcessEnd{PID: p.pid, Time: at, Complete: 1, Status: -1}}, probe.Exit{})
 	}
 }
 
@@ -129,7 +132,8 @@ type processes struct {
 func (ps *processes) begin(pid uint32, start procfs.StartTime, at uint64) *process {
 	p := &process{identity: identity{pid, start, 1}, number: len(ps.all), began: at}
 	if before := ps.latest(pid); before != nil {
-		before.leaveTo(at)
+		before.over, before.exec = at, before.start == start
+		before.depart(stepReplace, at)
 	}
 	for ps.all[p.identity] != nil {
 		p.generation++

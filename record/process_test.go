@@ -130,7 +130,7 @@ func randomLives(t *testing.T, seed uint64) bool {
 			}
 		case 6:
 			if p != nil {
-				p.depart(stepVanish, now, "")
+				p.depart(stepVanish, now)
 			}
 		default:
 			if len(all) > 0 {
@@ -141,9 +141,9 @@ func randomLives(t *testing.T, seed uint64) bool {
 					if m.complete {
 						e.Complete = 1
 					}
-					q.finish(endOfProcess(e))
+					q.finish(endOfProcess(e), probe.Exit{})
 				} else if q.follower != nil {
-					q.finish(endOfProcess(tracelog.ProcessEnd{PID: q.pid, Time: now, Complete: 1})) // told twice
+					q.finish(endOfProcess(tracelog.ProcessEnd{PID: q.pid, Time: now, Complete: 1}), probe.Exit{}) // told twice
 				}
 			}
 		}
@@ -247,9 +247,9 @@ func TestLastRecords(t *testing.T) {
 		all = append(all, ps.says(pid, 1, 1, 1))
 	}
 	all[6].rival = true
-	all[1].finish(endOfProcess(tracelog.ProcessEnd{PID: 1, Complete: 1, Kernels: 3}))
-	all[2].finish(endOfProcess(tracelog.ProcessEnd{PID: 2, Time: 5e9, Until: 3e9, Reason: "_exit"}))
-	all[4].finish(endOfProcess(tracelog.ProcessEnd{PID: 4, Reason: "exec"}))
+	all[1].finish(endOfProcess(tracelog.ProcessEnd{PID: 1, Complete: 1, Kernels: 3}), probe.Exit{})
+	all[2].finish(endOfProcess(tracelog.ProcessEnd{PID: 2, Time: 5e9, Until: 3e9, Reason: "_exit"}), probe.Exit{})
+	all[4].finish(endOfProcess(tracelog.ProcessEnd{PID: 4, Reason: "exec"}), probe.Exit{})
 	if live := ps.which((*process).runs); len(live) != 5 || slices.Contains(live, 1) || !ps.worked() {
 		t.Errorf("live %v, worked %v", live, ps.worked())
 	}
@@ -264,7 +264,7 @@ func TestLastRecords(t *testing.T) {
 		t.Errorf("missing:\n%s", strings.Join(got, "\n"))
 	}
 	for pid := range uint32(7) {
-		ps.says(50+pid, 1, 1, 1).finish(cupti.End{ProcessEnd: tracelog.ProcessEnd{PID: 50 + pid}, Absent: "they waited"})
+		ps.says(50+pid, 1, 1, 1).finish(cupti.End{ProcessEnd: tracelog.ProcessEnd{PID: 50 + pid}, Absent: "they waited"}, probe.Exit{})
 	}
 	if _, got := ps.lastWords(seen, 0); got[len(got)-1] != "7 processes are not recorded (50, 51, 52, 53, 54, ...): they waited" {
 		t.Errorf("with some that are not recorded:\n%s", strings.Join(got, "\n"))
@@ -288,7 +288,7 @@ func TestOneReason(t *testing.T) {
 			e.Absent = "why"
 		}
 		p.rival = id == 3
-		p.finish(e)
+		p.finish(e, probe.Exit{})
 	}
 	_, got := ps.lastWords(func(uint32) (probe.Exit, bool) { return probe.Exit{}, false }, 0)
 	if len(got) != 2 || !strings.HasPrefix(got[0], "process 100 ended before") || !slices.Contains(got, "1 process is not recorded (102): why") {
@@ -312,6 +312,12 @@ func TestEndsOfGenerations(t *testing.T) {
 	ends, _ := ps.lastWords(func(uint32) (probe.Exit, bool) {
 		return probe.Exit{Reason: "status 3", Status: 3, Time: 31, Final: true}, true
 	}, 40)
+	third := ps.says(7, 1, 40, 1)
+	second.state = isEnding
+	second.finish(cupti.End{}, probe.Exit{Reason: "signal 9 (SIGKILL)", Time: 41, Final: true}) // that of the third
+	if third.over != 0 || second.end.Reason != "exec" {
+		t.Errorf("%+v", second)
+	}
 	if ends[0].Reason != "exec" || ends[0].Status == 3 || ends[1].Reason != "" || ends[1].Status != 3 {
 		t.Errorf("ends %+v", ends)
 	}
@@ -356,12 +362,12 @@ func TestEpochsOfPeers(t *testing.T) {
 	if now := now(1); now <= second || number(one, firstEpoch+1) != second || number(next, firstEpoch) != now {
 		t.Errorf("epoch %d of a program, %d of the next one", second, now)
 	}
-	s.all[one.id].finish(cupti.End{})
+	s.all[one.id].finish(cupti.End{}, probe.Exit{})
 	if now(1) == 0 {
 		t.Error("the end of a program is that of the next one")
 	}
-	s.all[next.id].finish(cupti.End{})
-	s.all[other.id].finish(cupti.End{})
+	s.all[next.id].finish(cupti.End{}, probe.Exit{})
+	s.all[other.id].finish(cupti.End{}, probe.Exit{})
 	if now(1) != 0 || now(2) != 0 {
 		t.Error("a process has an epoch after its end")
 	}

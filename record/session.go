@@ -436,7 +436,7 @@ func (e looked) take(s *session) {
 		p.looked = l.looked
 		switch {
 		case l.gone:
-			p.depart(stepVanish, host.Monotonic(), "")
+			p.depart(stepVanish, host.Monotonic())
 		case l.exec != 0 && p.runs():
 			next := s.begin(p.pid, p.start, l.exec)
 			next.looked = l.looked
@@ -455,12 +455,9 @@ type ended struct {
 
 func (e ended) take(s *session) {
 	p := s.all[e.id]
-	if e.end.Reason == "" && p.owns(e.seen.Time) {
-		e.end.Reason = e.seen.Reason
-	}
-	p.finish(e.end)
+	p.finish(e.end, e.seen)
 	if s.newest != nil {
-		s.newest.crashed(p.pid, e.end.Reason)
+		s.newest.crashed(p.pid, p.end.Reason)
 	}
 }
 
