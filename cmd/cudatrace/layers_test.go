@@ -137,7 +137,7 @@ var dataPath = []struct{ name, imports string }{
 	{"chromesink", "counters occupancy timeline"},
 	{"parquetsink", "parquet timeline"},
 	{"stats/table", ""},
-	{"stats/findings", "activity timeline"},
+	{"stats/findings", "activity stats/sketch timeline"},
 	{"stats/ranks", "collective stats/findings stats/sketch stats/table timeline"},
 	{"stats", "activity occupancy sampled stats/findings stats/ranks stats/sketch stats/table timeline"},
 	{"diff", "selection stats stats/table"},

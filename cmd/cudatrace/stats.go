@@ -314,7 +314,10 @@ func findingOptions(c *cli.Context) (t findings.Thresholds, err error) {
 	if err != nil || !strings.HasSuffix(cost, "%") || !(percent >= 0 && percent <= 100) {
 		return t, usagef(statsName, "stats: --min-cost %q is not a share: write 1%% or 0.5%%", cost)
 	}
-	t.Cost = percent / 100
+	t = findings.Defaults
+	if t.Cost = percent / 100; c.IsSet("min-cost") {
+		t.Least = 0
+	}
 	gap, err := parseTime("min-gap", c.String("min-gap"), "1ms or 200us")
 	if err != nil {
 		return t, usagef(statsName, "stats: %v", err)

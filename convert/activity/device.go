@@ -54,6 +54,7 @@ type Device struct {
 	last  *behind   // where the idle time is watched, the piece that was the last to end, of those that were taken; nil for none
 	two   [2]behind // last, and the piece that comes next
 	only  *Part     // the part of all pieces that were taken, nil if there are several
+	marks []mark    // that were not reached, by time
 }
 
 // A behind is a piece with its lane.
@@ -70,6 +71,7 @@ type Part struct {
 	times       Times // where pieces of several parts were taken
 	device      *Device
 	bins        bins
+	sums        []sumAt // at the marks that were reached, by time
 }
 
 // NewDevice returns a device without work. busy is called with each time in which the device was busy: the times come in order and
@@ -148,7 +150,10 @@ func (d *Device) Settle(at uint64) {
 }
 
 // Finish counts all pieces.
-func (d *Device) Finish() { d.take(d.order.pending, timeline.Never) }
+func (d *Device) Finish() {
+	d.take(d.order.pending, timeline.Never)
+	d.reach(timeline.Never)
+}
 
 // added counts a piece of a device. If too many wait, a device to which none was added for a long time has to take most of its
 // pieces.
@@ -192,6 +197,9 @@ func (d *Device) next(l *Lane, p *span) {
 		d.begun, d.only = true, l.Part
 	case d.only != nil && d.only != l.Part:
 		d.only.times, d.only = d.Times, nil
+	}
+	if len(d.marks) > 0 && p.start >= d.marks[0].at {
+		d.reach(p.start)
 	}
 	if d.of.Slices {
 		l.Part.bins.reach(p.start, l.Part.Times())

@@ -30,7 +30,8 @@ const (
 	Allocating        // allocates or frees memory, and may wait for the GPU to do so
 	Loading           // loads code
 	Ordering          // makes a stream wait
-	Initialising      // makes or removes a context
+	Initialising      // makes a context
+	Capturing         // captures, builds or instantiates a graph
 )
 
 // roleOf returns the role of a function by its name.
@@ -41,15 +42,19 @@ func roleOf(name string) Role {
 		return WaitsAll
 	case t.Waits != cudaapi.NoWait:
 		return Waits
-	case t.MayWork:
-		return Launching
 	}
 	f := cudaapi.ByName(name)
 	switch {
+	case f != nil && f.Category == "graph" && containsAny(base, "BeginCapture", "EndCapture", "Instantiate", "GraphAdd", "GraphCreate", "GraphClone"):
+		return Capturing
+	case t.MayWork:
+		return Launching
 	case f == nil:
 		return OtherRole
 	case f.Category == "wait":
 		return Ordering
+	case f.Category == "context" && (strings.HasSuffix(base, "Create") || strings.HasSuffix(base, "Retain")):
+		return Initialising
 	case f.Category == "module" && !strings.Contains(base, "Unload"):
 		return Loading
 	case f.Category == "memory" && !strings.HasSuffix(base, "Async") && allocates(base):
@@ -59,8 +64,12 @@ func roleOf(name string) Role {
 }
 
 func allocates(base string) bool {
-	for _, word := range []string{"Malloc", "Alloc", "Free", "ArrayCreate", "Array3DCreate", "ArrayDestroy", "Register", "Unregister"} {
-		if strings.Contains(base, word) {
+	return containsAny(base, "Malloc", "Alloc", "Free", "ArrayCreate", "Array3DCreate", "ArrayDestroy", "Register", "Unregister")
+}
+
+func containsAny(name string, words ...string) bool {
+	for _, word := range words {
+		if strings.Contains(name, word) {
 			return true
 		}
 	}

@@ -44,12 +44,24 @@ type streamRow struct {
 	device *deviceRow
 	lane   *activity.Lane
 	habits *findings.Stream // nil in a profile
+	stage  uint64           // that was marked last
 	rank   *ranks.Process   // likewise
 }
 
 func newBusy(c *clock, watch activity.Watcher) busy {
 	return busy{clock: c, gpus: make(map[uint32]timeline.GPU), devices: make(map[uint32]*deviceRow),
 		byID: make(map[*timeline.Stream]*streamRow), all: activity.New(activity.Options{Watch: watch})}
+}
+
+// mark has the times of a process on its devices kept up to a moment.
+func (b *busy) mark(of *timeline.Process, at uint64) {
+	for _, d := range b.devices {
+		for _, p := range d.Parts {
+			if p.Process == of {
+				p.Mark(at)
+			}
+		}
+	}
 }
 
 func (b *busy) know(list []timeline.GPU) {

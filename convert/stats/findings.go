@@ -2,7 +2,6 @@ package stats
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 )
@@ -25,7 +24,7 @@ var findingsReport = Report{
 		{"title", "the finding, for people"},
 		{"pid, gpu", "the process, and the GPU, where the finding is one of a single GPU"},
 		{"rank", "the rank of the process; `null` for none"},
-		{"cost_ns, share", "the time that it costs, and its part of the time of the process; `null` where no time is known"},
+		{"cost_ns, share", "the time that it costs, and its part of the [steady state](findings.md#start-up-and-steady-state) of the process; `null` where no time is known. `startup` has no share: it comes before"},
 		{"count", "how many times"},
 		{"first_ns, last_ns", "the first and the last moment"},
 		{"at_ns", "list of up to three moments to look at, those that cost most first"},
@@ -50,7 +49,7 @@ func (s *Sink) findingTable(f Facts) *table.Table {
 	if f.Chosen {
 		return t
 	}
-	ofRanks := s.ranks.Findings(s.findings.Limits(), s.busy.loads(s.ranks), s.work.launched(), s.findings.Idle, !f.Incomplete)
+	ofRanks := s.ranks.Findings(s.findings.Limits(), s.busy.loads(s.ranks, s.findings.Steady), s.work.launched(), s.findings.Idle, !f.Incomplete)
 	for _, x := range s.ranks.Arrange(s.findings.List(!f.Incomplete), ofRanks) {
 		var gpu, cost, part, rank any
 		if x.GPU != nil {
@@ -60,7 +59,10 @@ func (s *Sink) findingTable(f Facts) *table.Table {
 			rank = uint64(x.Process.Rank.Number)
 		}
 		if x.Cost > 0 {
-			cost, part = x.Cost, x.Share
+			cost = x.Cost
+		}
+		if x.Share > 0 {
+			part = x.Share
 		}
 		at := make([]uint64, 0, len(x.At))
 		for _, m := range x.At {
@@ -79,11 +81,11 @@ func findingLines(row []any) table.Paragraph {
 	cell := func(i int, u table.Unit) string { return table.Words(row[i], u) }
 	items := []table.Item{}
 	if row[4] != nil {
-		of := " of the time of process " + cell(2, table.ID)
-		if kind, _ := row[0].(string); strings.HasPrefix(kind, "straggling_") {
-			of = " of the time from the first to the last of these collectives"
+		text := cell(4, table.Duration)
+		if row[5] != nil {
+			text += ", " + cell(5, table.Share) + " of the steady state"
 		}
-		items = append(items, table.Item{Label: "costs", Text: cell(4, table.Duration) + ", " + cell(5, table.Share) + of})
+		items = append(items, table.Item{Label: "costs", Text: text + " of process " + cell(2, table.ID)})
 	} else {
 		items = append(items, table.Item{Label: "where", Text: "process " + cell(2, table.ID)})
 	}

@@ -2,6 +2,8 @@ package stats_test
 
 import (
 	"fmt"
+	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -246,7 +248,7 @@ var habits = []habit{
 	{"a first launch that takes long", func(p *program) {
 		times(20, func(int) { p.kernel(7, 100*us, 200); p.cpu(50 * us) })
 		p.work("cudaLaunchKernel", 7, 3*ms, 100*us, grid("late", 200))
-	}, "gaps first_use"},
+	}, "first_use"},
 	{"nearly: a later launch that takes long", func(p *program) {
 		times(40, func(int) { p.kernel(7, 100*us, 200); p.cpu(50 * us) })
 		p.work("cudaLaunchKernel", 7, 3*ms, 100*us, grid("work", 200))
@@ -360,7 +362,7 @@ func TestFindings(t *testing.T) {
 			t.Parallel()
 			p := newProgram()
 			h.run(p)
-			if got := p.kinds(t, findings.Defaults); got != h.want {
+			if got := p.kinds(t, short); got != h.want {
 				t.Errorf("findings %q, want %q", got, h.want)
 			}
 		})
@@ -370,7 +372,7 @@ func TestFindings(t *testing.T) {
 // Every kind of finding has a program that shows it.
 func TestEveryFinding(t *testing.T) {
 	t.Parallel()
-	shown := make(map[string]bool)
+	shown := map[string]bool{findings.Startup: true} // TestStartup
 	for _, h := range slices.Concat(habits, sampledHabits) {
 		shown[h.want] = true
 	}
@@ -386,21 +388,130 @@ func TestEveryFinding(t *testing.T) {
 	}
 }
 
-// Recordings on a real GPU have the findings that hold there, and no others.
+// Recordings on a real GPU have these findings, the first one first. Of the other logs none costs enough time.
 func TestFindingsOfRecordings(t *testing.T) {
 	t.Parallel()
-	all := logs(t)
-	for name, want := range map[string]string{
-		"h200-streams": "",                            // well-made: asynchronous copies of pinned memory, rare waits
-		"h200-train":   "gaps tiny_kernels first_use", // short kernels, each launched on its own, after a start that loads code
-	} {
-		r := tablesOf(t, all[name])["findings"]
-		var kinds []string
-		for _, row := range r.Rows {
-			kinds = append(kinds, row[0].(string))
+	gpu := func(names ...string) (paths []string) {
+		for _, name := range names {
+			paths = append(paths, filepath.Join("..", "..", "testdata", "gpu", "logs", name+".cudatrace"))
 		}
-		if got := strings.Join(kinds, " "); got != want {
-			t.Errorf("%s: findings %q, want %q", name, got, want)
+		return paths
+	}
+	want := map[string][]string{
+		"train":   {"launch-bound: 32,090 kernels are shorter than their launch", "start-up of 2.9 s"},
+		"nvtx":    {"launch-bound: 7,252 kernels are shorter than their launch", "start-up of 4.6 s"},
+		"streams": nil, // well-made: asynchronous copies of pinned memory, rare waits
+		"nccl": {"GPU 1 is idle in 19 gaps, the longest 3.4 ms", "rank 1 communicates without computing in 15 % of its time",
+			"start-up of 5.6 s", "GPU 0 is idle in 17 gaps, the longest 3.4 ms"},
+		"conditional/if":         {"start-up of 112.1 ms"}, // a program that ends as soon as it has begun
+		"conditional/*":          {"start-up of 116.3 ms"}, // one after the other: the GPU is idle between them
+		"conditional/cupti-bare": {"start-up of 5.1 ms"},
+	}
+	logs := map[string][]string{"nccl": gpu("nccl-rank0", "nccl-rank1")}
+	for _, name := range []string{"train", "nvtx", "streams"} {
+		logs[name] = gpu(name)
+	}
+	conditional, err := filepath.Glob(gpu("conditional/*")[0])
+	if err != nil || len(conditional) == 0 {
+		t.Fatal(conditional, err)
+	}
+	logs["conditional/*"] = conditional
+	for _, path := range conditional {
+		logs["conditional/"+strings.TrimSuffix(filepath.Base(path), ".cudatrace")] = []string{path}
+	}
+	for name, paths := range logs {
+		titles, known := want[name]
+		r := tablesOf(t, paths...)["findings"]
+		var got []string
+		for _, row := range r.Rows {
+			got = append(got, cell(r, row, "title").(string))
+			if share := cell(r, row, "share"); share != nil && !(share.(float64) >= 0.01 && share.(float64) <= 1) {
+				t.Errorf("%s: %s has the share %v", name, row[1], share)
+			}
+		}
+		switch {
+		case known && !slices.Equal(got, titles):
+			t.Errorf("%s: findings %q, want %q", name, got, titles)
+		case !known && (len(got) != 1 || !strings.HasPrefix(got[0], "start-up of ")):
+			t.Errorf("%s: findings %q, want the start-up alone", name, got)
+		}
+	}
+	for name, path := range logsOfTexts(t) {
+		for _, row := range tablesOf(t, path)["findings"].Rows {
+			if row[0] != "failing_calls" && row[0] != findings.Startup {
+				t.Errorf("%s: finding %v", name, row)
+			}
+		}
+	}
+}
+
+// logsOfTexts are the logs that are written as text.
+func logsOfTexts(t *testing.T) map[string]string {
+	all := logs(t)
+	maps.DeleteFunc(all, func(name, _ string) bool { return strings.HasPrefix(name, "h200-") })
+	return all
+}
+
+// Start-up is told once, by what it is made of, and no finding counts what belongs to it.
+func TestStartup(t *testing.T) {
+	t.Parallel()
+	p := newProgram()
+	p.call("cuDevicePrimaryCtxRetain", 100*ms)
+	p.call("cudaMalloc", 2*ms)
+	p.kernel(7, ms, 200)
+	p.cpu(500 * ms)
+	p.loadingLaunch("late", 50*ms)
+	times(30, func(int) { p.copy("cudaMemcpy", 7, big, fromPageable) })
+	p.call("cudaGraphInstantiate", 20*ms)
+	p.work("cudaGraphLaunch", 7, 5*us, 900*us, grid("work", 10)+" graph=4 graph_node=17179869185")
+	start := p.now
+	times(300, func(int) { p.kernel(7, 900*us, 200); p.cpu(600 * us) })
+	times(30, func(int) { p.call("cudaFree", 10*ms) })
+	s := stats.New()
+	if _, err := convert.Timeline([]convert.Log{{Name: "log", Open: logtest.InMemory(p.bytes(t))}}, convert.Options{}, s); err != nil {
+		t.Fatal(err)
+	}
+	tables := s.Tables(stats.Facts{})
+	r := tables[len(tables)-1]
+	if len(r.Rows) != 1 {
+		t.Fatalf("findings %v", r.Rows)
+	}
+	row := r.Rows[0]
+	const want = "from the first call to the end of what is done for the first time: making contexts 100.0 ms, loading code 50.0 ms, capturing graphs 20.0 ms, allocating 2.0 ms, other things 501.1 ms"
+	if got := cell(r, row, "evidence"); row[0] != findings.Startup || got != want || cell(r, row, "cost_ns").(uint64) != start-10*ms || cell(r, row, "share") != nil {
+		t.Errorf("%v\n%q, want\n%q", row, got, want)
+	}
+	if !strings.Contains(cell(r, row, "try").(string), "outside of these calls") {
+		t.Errorf("try %q", cell(r, row, "try"))
+	}
+}
+
+// A share is one of the steady state: not of the start-up, nor of the time in which the GPU is another process'.
+func TestShares(t *testing.T) {
+	t.Parallel()
+	s := stats.New()
+	var list []convert.Log
+	for i := range 2 {
+		p := newProgram()
+		p.pid, p.now = 11+i, 10*ms+uint64(i)*5_000*ms // one after the other
+		p.kernel(7, ms, 200)
+		p.cpu(900 * ms)
+		p.loadingLaunch("late", 100*ms)
+		times(10, func(int) { p.cpu(15 * ms); p.kernel(7, 5*ms, 200) })
+		list = append(list, convert.Log{Name: fmt.Sprint("log", i), Open: logtest.InMemory(p.bytes(t))})
+	}
+	if _, err := convert.Timeline(list, convert.Options{}, s); err != nil {
+		t.Fatal(err)
+	}
+	tables := s.Tables(stats.Facts{})
+	r := tables[len(tables)-1]
+	if len(r.Rows) != 3 || r.Rows[2][0] != findings.Startup || !strings.Contains(cell(r, r.Rows[2], "evidence").(string), "; 2 processes start up, 2.0 s together") {
+		t.Fatalf("findings %v", r.Rows)
+	}
+	for _, row := range r.Rows[:2] {
+		// Of the 15 ms between two launches, the kernel before takes 5 ms. The first launch belongs to the start-up.
+		if cost, share := cell(r, row, "cost_ns").(uint64), cell(r, row, "share").(float64); row[0] != "gaps" || cost < 104*ms || cost > 105*ms || share < 0.67 || share > 0.68 {
+			t.Errorf("%v", row)
 		}
 	}
 }
@@ -431,7 +542,7 @@ func TestThresholds(t *testing.T) {
 		{"nearly: few tiny kernels", func(l *findings.Thresholds) { l.Kernels = 500 }, "tiny_kernels"},
 		{"small copies in a row", func(l *findings.Thresholds) { l.SmallCopy = 255 }, ""},
 	} {
-		limits := findings.Defaults
+		limits := short
 		c.change(&limits)
 		if got := program(c.program).kinds(t, limits); got != c.want {
 			t.Errorf("%s with %+v: findings %q, want %q", c.program, limits, got, c.want)
@@ -490,7 +601,7 @@ func TestFindingEvidence(t *testing.T) {
 	tables := s.Tables(stats.Facts{})
 	r := tables[len(tables)-1]
 	if len(r.Rows) != 1 {
-		t.Fatalf("%d findings", len(r.Rows))
+		t.Fatalf("%d findings: %v", len(r.Rows), r.Rows)
 	}
 	get := func(key string) any { return r.Rows[0][r.Column(key)] }
 	// A gap lasts as long as the pause, 5 µs of the wait, 5 µs of the launch and 2 µs until the start.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/convert/stats/ranks"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/convert/timeline"
@@ -23,17 +24,20 @@ func waitCells(w ranks.Waits) []any {
 	return []any{w.Waited, w.Awaited, w.Collectives, w.Last}
 }
 
-// loads are what each process did on each GPU.
-func (b *busy) loads(c *ranks.Collector) (all []ranks.Load) {
+// loads are what each process did on each GPU in its steady state.
+func (b *busy) loads(c *ranks.Collector, steady func(*timeline.Process) findings.Interval) (all []ranks.Load) {
 	for _, d := range b.sorted() {
 		if d.Late > 0 {
 			continue
 		}
 		for _, p := range d.Parts {
-			if m := p.Times(); p.First < p.Last {
-				all = append(all, ranks.Load{Process: c.Process(p.Process), GPU: d.index, Compute: m.Compute(), Exposed: m.Communication() - m.CommunicationOverlap(),
-					Span: p.Last - p.First, First: p.First, Last: p.Last})
+			during := steady(p.Process)
+			until, known := p.Until(during.From)
+			if p.First >= p.Last || !known {
+				continue
 			}
+			m := p.Times().Until(p.Last).Less(until)
+			all = append(all, ranks.Load{Process: c.Process(p.Process), GPU: d.index, Compute: m.Compute, Exposed: m.Exposed(), Span: during.To - during.From, First: p.First, Last: p.Last})
 		}
 	}
 	return all

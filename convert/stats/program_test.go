@@ -19,12 +19,13 @@ type program struct {
 	free        map[uint32]uint64 // end of the last work of a stream
 	functions   map[string]int
 	correlation int
+	pid         int
 }
 
 const us, ms = uint64(1_000), uint64(1_000_000)
 
 func newProgram() *program {
-	p := &program{now: 10 * ms, free: make(map[uint32]uint64), functions: make(map[string]int)}
+	p := &program{pid: 10, now: 10 * ms, free: make(map[uint32]uint64), functions: make(map[string]int)}
 	fmt.Fprintln(&p.log, "process pid=10 start=1000 exe=/bin/app args=app\ncupti pid=10 status=on")
 	fmt.Fprintln(&p.log, `device pid=10 id=0 name=G uuid=00112233445566778899aabbccddeeff multiprocessors=132 bandwidth=4916000000 pcie_generation=5 pcie_width=16`)
 	fmt.Fprintln(&p.log, "context pid=10 id=1 device=0 null_stream=7")
@@ -126,14 +127,21 @@ func (p *program) bytes(t testing.TB) []byte {
 		end = max(end, e)
 	}
 	fmt.Fprintf(&p.log, "process_end pid=10 time=%d status=0 complete=1\nend time=%d complete=1\n", end+ms, end+2*ms)
-	data, err := logtest.Assembled(p.log.String())
+	data, err := logtest.Assembled(strings.ReplaceAll(p.log.String(), "pid=10 ", fmt.Sprintf("pid=%d ", p.pid)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return data
 }
 
-// kinds returns the kinds of the findings of a program.
+// short are the default thresholds, for programs that take less than real ones.
+var short = func() findings.Thresholds {
+	t := findings.Defaults
+	t.Least = 0
+	return t
+}()
+
+// kinds returns the kinds of the findings of a program, its start-up apart.
 func (p *program) kinds(t testing.TB, limits findings.Thresholds) string {
 	t.Helper()
 	s := stats.NewWith(limits)
@@ -144,6 +152,9 @@ func (p *program) kinds(t testing.TB, limits findings.Thresholds) string {
 	last := tables[len(tables)-1]
 	var kinds []string
 	for _, row := range last.Rows {
+		if row[0] == findings.Startup {
+			continue
+		}
 		kinds = append(kinds, row[0].(string))
 	}
 	return strings.Join(kinds, " ")

@@ -16,6 +16,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/stats"
+	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -42,10 +43,12 @@ func rankTables(t testing.TB, logs []*logtest.RankLog) map[string]*table.Table {
 // cell is a cell of a row.
 func cell(t *table.Table, row []any, key string) any { return row[t.Column(key)] }
 
-// kindsOf are the kinds of the findings.
+// kindsOf are the kinds of the findings, start-up apart.
 func kindsOf(t *table.Table) (kinds []string) {
 	for _, row := range t.Rows {
-		kinds = append(kinds, row[0].(string))
+		if row[0] != findings.Startup {
+			kinds = append(kinds, row[0].(string))
+		}
 	}
 	slices.Sort(kinds)
 	return kinds
@@ -63,7 +66,7 @@ var rankHabits = []rankHabit{
 	{"balanced: only chance makes ranks late", logtest.Ranks{Even: true}, ""},
 	{"balanced, with wall clocks that are wrong by more than the kernel knows", logtest.Ranks{WallError: 1}, ""},
 	{"balanced, with wall clocks that are not synchronized", logtest.Ranks{WallError: unsynchronized, Steps: 14}, ""},
-	{"balanced, with collectives that take long", logtest.Ranks{Transfer: 0.5e6}, ""},
+	{"balanced, with collectives that take long", logtest.Ranks{Transfer: 0.5e6}, "exposed_communication"},
 	{"nearly: a rank that is late by less than it costs", logtest.Ranks{Straggler: 13, Late: 0.2e6}, ""},
 	{"a rank is late", logtest.Ranks{Straggler: 13, Late: 1e6, Even: true}, "compute_imbalance straggling_rank"},
 	{"a rank is late, though its GPU does nothing", logtest.Ranks{Straggler: 13, Idle: true, Late: 0.9e6, Even: true}, "straggling_rank"},

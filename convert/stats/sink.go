@@ -55,7 +55,7 @@ func NewWith(t findings.Thresholds) *Sink {
 	s.ranges = newRanges()
 	s.metrics = newMetrics(&s.clock, s.busy.title)
 	s.rate = newRate(&s.clock)
-	s.ranks = ranks.New(s.names, s.clock.since)
+	s.ranks = ranks.New(s.names, s.clock.since, s.findings.Steady)
 	return s
 }
 
@@ -121,8 +121,11 @@ func (s *Sink) slices(l *timeline.Slices) {
 		case !inner:
 			thread.history.Add(sl.Start, sl.End, f)
 			thread.habits.Call(sl, f, sl.Failed())
-		case f.Loads():
-			thread.history.Loaded()
+		default:
+			thread.habits.Inner(sl, f)
+			if f.Loads() {
+				thread.history.Loaded()
+			}
 		}
 		if len(sl.Waits()) > 0 {
 			s.waits.take(l.Thread, sl)
@@ -145,7 +148,10 @@ func (s *Sink) workList(l *timeline.WorkList) {
 		if isLaunch(w) {
 			s.rate.take(w)
 		}
-		stream.habits.Work(w)
+		if stream.habits.Work(w); stream.habits.Stage() != stream.stage {
+			stream.stage = stream.habits.Stage()
+			s.busy.mark(l.Stream.Context.Process, stream.stage)
+		}
 		var by *activity.History
 		if w.Call.Thread != nil {
 			thread := s.threads.of(w.Call.Thread)

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/activity"
+	"github.com/cudatrace/cudatrace/convert/stats/sketch"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 )
@@ -25,27 +26,38 @@ type Collector struct {
 // A process has the habits of a process.
 type process struct {
 	*timeline.Process
-	first, last uint64 // of its calls and work
-	orders      bool   // it makes streams wait for each other
-	told        bool   // calls are recorded that create no work
+	stages      stages
+	first, last uint64            // of its calls and work
+	worked      map[uint32]extent // its work, by GPU
+	orders      bool              // it makes streams wait for each other
+	told        bool              // calls are recorded that create no work
 
-	failures tally[failure]
-	pageable copies
-	small    copies
-	runs     uint64 // of small copies
-	sets     tally[string]
-	waits    tally[string]
-	allocs   tally[string]
-	loads    tally[string]
-	gaps     map[uint32]*gaps     // by GPU
-	tiny     map[uint32]*evidence // by GPU
-	serial   tally[pair]
+	starts   record[string] // what belongs to the start-up
+	failures record[failure]
+	pageable record[string] // by direction
+	small    record[string] // by direction
+	sets     record[string]
+	waits    record[string]
+	allocs   record[string]
+	loads    record[string]
+	gaps     map[uint32]*gaps // by GPU
+	tiny     map[uint32]*tiny // by GPU
+	serial   record[pair]
+	kernels  map[*timeline.Shape]bool // that were launched; a full table is emptied
+	names    map[string]bool          // of these kernels
+	graphs   map[uint32]bool          // that were launched
 }
 
-// copies are copies by direction.
-type copies struct {
-	tally[string]
-	bytes, async uint64
+// maxKernels bounds process.names and process.graphs.
+const maxKernels = 1 << 14
+
+// An extent is the time from the first piece of work to the last.
+type extent struct{ first, last uint64 }
+
+// tiny are kernels that are shorter than their launch, and that an idle GPU waited for.
+type tiny struct {
+	timed
+	kernels, launches sketch.Distribution
 }
 
 // A failure is a function and its error.
@@ -56,8 +68,8 @@ type pair struct{ earlier, later *timeline.Stream }
 
 // gaps are long gaps, with what the launching threads did.
 type gaps struct {
-	evidence
-	did  tally[string]
+	timed
+	did  record[doing]
 	kept []Interval
 	most int  // kept
 	some bool // shorter ones were not kept
@@ -71,7 +83,12 @@ func New(t Thresholds) *Collector {
 func (c *Collector) process(p *timeline.Process) *process {
 	r := c.processes[p]
 	if r == nil {
-		r = &process{Process: p, first: timeline.Never, gaps: make(map[uint32]*gaps), tiny: make(map[uint32]*evidence)}
+		r = &process{Process: p, first: timeline.Never, worked: make(map[uint32]extent), gaps: make(map[uint32]*gaps), tiny: make(map[uint32]*tiny),
+			kernels: make(map[*timeline.Shape]bool), names: make(map[string]bool), graphs: make(map[uint32]bool)}
+		r.failures.stages, r.serial.stages = &r.stages, &r.stages
+		for _, of := range []*record[string]{&r.starts, &r.pageable, &r.small, &r.sets, &r.waits, &r.allocs, &r.loads} {
+			of.stages = &r.stages
+		}
 		c.processes[p] = r
 		c.list = append(c.list, r)
 	}
@@ -85,6 +102,7 @@ func (p *process) during(start, end uint64) {
 // A Thread takes the calls of a thread.
 type Thread struct {
 	*process
+	started  uint64                        // end of the last call that belongs to a start-up
 	launches uint64                        // calls so far that put work on a GPU
 	at       map[*activity.Function]uint64 // launches when an allocating function was last called
 }
@@ -96,6 +114,7 @@ func (c *Collector) Thread(t *timeline.Thread) *Thread { return &Thread{process:
 func (t *Thread) Call(sl *timeline.Slice, f *activity.Function, failed bool) {
 	end := max(sl.Start, sl.End)
 	t.during(sl.Start, end)
+	t.Inner(sl, f)
 	if failed && !harmless(f.Name, sl.ErrorName()) && !probes(sl.Caller, f.Name, sl.ErrorName()) {
 		t.failures.of(failure{f.Name, sl.ErrorName()}).add(sl.Start, 0)
 	}
@@ -109,6 +128,20 @@ func (t *Thread) Call(sl *timeline.Slice, f *activity.Function, failed bool) {
 		t.allocate(f, sl.Start, end)
 	}
 	t.told = true
+}
+
+// Inner takes a call that lies in another one.
+func (t *Thread) Inner(sl *timeline.Slice, f *activity.Function) {
+	what := startsUp(f)
+	if what == "" {
+		return
+	}
+	end := max(sl.Start, sl.End)
+	if end > t.started {
+		at := max(sl.Start, t.started)
+		t.starts.of(what).add(at, end-at)
+		t.started = end
+	}
 }
 
 // allocate takes a call that allocates or frees. It is one of a loop if GPU work was launched
@@ -146,6 +179,7 @@ func probes(c *timeline.Caller, function, err string) bool {
 // A Stream takes the work of a stream.
 type Stream struct {
 	*process
+	on     uint32 // timeline.GPU.Index
 	limits *Thresholds
 	run    run
 	gpu    *gpu
@@ -165,13 +199,14 @@ const leastRun = 4
 
 // Stream returns a stream without work.
 func (c *Collector) Stream(s *timeline.Stream) *Stream {
-	return &Stream{process: c.process(s.Context.Process), limits: &c.limits, gpu: c.gpu(s.Context.GPU)}
+	return &Stream{process: c.process(s.Context.Process), on: s.Context.GPU, limits: &c.limits, gpu: c.gpu(s.Context.GPU)}
 }
 
 // Work takes a piece of work. Work comes mostly by start.
 func (s *Stream) Work(w *timeline.Work) {
+	s.stages.pieces++
 	if !w.Untimed {
-		s.during(w.Start, timeline.End(w.Start, w.Dur))
+		s.work(w)
 		if w.Kind == timeline.KernelWork {
 			s.gpu.kernel(s.Process, w)
 		}
@@ -187,13 +222,64 @@ func (s *Stream) Work(w *timeline.Work) {
 	s.endRun()
 }
 
+// work notes when the process worked. The first work on a GPU and the first launch of a kernel or of a graph belong to the start-up.
+func (s *Stream) work(w *timeline.Work) {
+	end, at := timeline.End(w.Start, w.Dur), w.Start
+	s.during(w.Start, end)
+	e, known := s.worked[s.on]
+	if !known {
+		e.first = w.Start
+	}
+	s.worked[s.on] = extent{min(e.first, w.Start), max(e.last, end)}
+	if w.Call.Function != nil {
+		at = min(at, w.Call.End)
+	}
+	if news := w.Kind == timeline.KernelWork && s.launched(w.Shape); news || !known || w.Graph != 0 && s.launchedGraph(w.Graph) {
+		s.stages.first(at)
+	}
+}
+
+// Stage returns when the process last did something for the first time, as far as its steady state may begin there.
+func (s *Stream) Stage() uint64 {
+	if n := len(s.stages.list); n > 0 {
+		return s.stages.list[n-1].from
+	}
+	return 0
+}
+
+// launchedGraph reports whether a graph is launched for the first time.
+func (p *process) launchedGraph(id uint32) bool {
+	if p.graphs[id] || len(p.graphs) >= maxKernels {
+		return false
+	}
+	p.graphs[id] = true
+	return true
+}
+
+// launched reports whether a kernel is launched for the first time.
+func (p *process) launched(shape *timeline.Shape) bool {
+	if p.kernels[shape] {
+		return false
+	}
+	if len(p.kernels) >= maxProducts {
+		clear(p.kernels)
+	}
+	p.kernels[shape] = true
+	name := shape.Kernel.Name
+	if p.names[name] || len(p.names) >= maxKernels {
+		return false
+	}
+	p.names[name] = true
+	return true
+}
+
 // callTime is the time of the call that caused a piece of work.
 func callTime(w *timeline.Work) uint64 { return w.Call.End - min(w.Call.Start, w.Call.End) }
 
 func (s *Stream) copy(w *timeline.Work) {
 	m := &w.Shape.Memcpy
 	if pageable(m) && m.Bytes > s.limits.SmallCopy {
-		s.pageable.add(w, m)
+		s.pageable.of(cudaapi.MemcpyKindName(m.CopyKind)).copied(w, m.Bytes)
 	}
 	if m.Bytes > s.limits.SmallCopy || m.CopyKind != s.run.kind {
 		s.endRun()
@@ -207,11 +293,13 @@ func pageable(m *timeline.MemcpyShape) bool {
 	return cudaapi.MemoryKindName(m.SrcKind) == "Pageable" || cudaapi.MemoryKindName(m.DstKind) == "Pageable"
 }
 
-func (c *copies) add(w *timeline.Work, m *timeline.MemcpyShape) {
-	c.of(cudaapi.MemcpyKindName(m.CopyKind)).add(w.Call.Start, callTime(w))
-	c.bytes = sum(c.bytes, m.Bytes)
+// copied adds a copy.
+func (t *timed) copied(w *timeline.Work, bytes uint64) {
+	e := t.at(w.Call.Start)
+	e.add(w.Call.Start, callTime(w))
+	e.bytes = sum(e.bytes, bytes)
 	if strings.Contains(w.Call.Name, "Async") {
-		c.async++
+		e.async++
 	}
 }
 
@@ -229,13 +317,13 @@ func (r *run) add(w *timeline.Work, m *timeline.MemcpyShape) {
 func (s *Stream) endRun() {
 	r := &s.run
 	if len(r.list) == leastRun {
-		s.runs++
-		all := s.small.of(cudaapi.MemcpyKindName(r.kind))
+		all := s.small.of(cudaapi.MemcpyKindName(r.kind)).at(r.list[0].at)
 		for _, m := range r.list[1:] {
 			all.add(m.at, m.cost)
 		}
 		all.join(&r.rest)
-		s.small.bytes = sum(s.small.bytes, r.bytes)
+		all.runs++
+		all.bytes = sum(all.bytes, r.bytes)
 	}
 	*r = run{list: r.list[:0], rest: evidence{longest: r.rest.longest[:0]}}
 }

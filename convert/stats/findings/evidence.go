@@ -11,6 +11,9 @@ type evidence struct {
 	cost        uint64 // ns
 	first, last uint64 // moments of the first and of the last time
 	longest     []moment
+	bytes       uint64 // copied
+	async       uint64 // of count, by functions with Async in their name
+	runs        uint64 // of small copies
 }
 
 // A moment is a time to jump to.
@@ -51,6 +54,7 @@ func (e *evidence) join(o *evidence) {
 	}
 	e.first, e.last = min(e.first, o.first), max(e.last, o.last)
 	e.cost, e.count = sum(cost, o.cost), count+o.count
+	e.bytes, e.async, e.runs = sum(e.bytes, o.bytes), e.async+o.async, e.runs+o.runs
 }
 
 // sum adds two numbers of ns. It stops at the largest number.
@@ -69,31 +73,8 @@ func (e *evidence) moments() (at []uint64) {
 	return at
 }
 
-// A tally counts evidence by key. Beyond maxKeys keys, the rest is counted together under the zero
-// key.
+// A tally has evidence by key.
 type tally[K comparable] map[K]*evidence
-
-const maxKeys = 64
-
-func (t *tally[K]) of(key K) *evidence {
-	if *t == nil {
-		*t = make(tally[K])
-	}
-	e := (*t)[key]
-	if e != nil {
-		return e
-	}
-	if len(*t) >= maxKeys {
-		var rest K
-		key = rest
-		if e = (*t)[key]; e != nil {
-			return e
-		}
-	}
-	e = new(evidence)
-	(*t)[key] = e
-	return e
-}
 
 // largest returns the keys, the one that costs most first.
 func largest[K comparable](t tally[K], name func(K) string) (keys []K) {

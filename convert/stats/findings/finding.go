@@ -17,8 +17,9 @@ type Finding struct {
 	Title       string
 	Process     *timeline.Process
 	GPU         *uint32 // nil where the habit belongs to no single GPU
+	Likely      bool    // the log shows the habit, but not that it costs the time
 	Cost        uint64  // ns; 0 where the habit has no cost in time
-	Share       float64 // Cost as a share of the time of the process
+	Share       float64 // Cost as a share of the steady state of the process; 0 for the start-up itself
 	Count       uint64
 	First, Last uint64
 	At          []uint64 // moments to look at, those that cost most first
@@ -41,15 +42,18 @@ var Kinds = []string{
 	"failing_calls", "gaps", "device_waits", "tiny_kernels", "pageable_copies", "small_copies", "synchronous_sets",
 	"serial_streams", "first_use", "allocation_in_loop",
 	"idle_sms", "unused_tensor_cores", "dram_bound", "pcie_bound", "clocks_lowered", "low_clocks",
-	"straggling_rank", "straggling_host", "exposed_communication", "compute_imbalance", "odd_kernel",
+	"straggling_rank", "straggling_host", "exposed_communication", "compute_imbalance", "odd_kernel", Startup,
 }
+
+// Startup is the kind of the finding that sums up what comes before the steady state.
+const Startup = "startup"
 
 // List returns the findings: failing calls first, then those that cost most. With whole false
 // records are missing, and nothing is said about gaps between work.
 func (c *Collector) List(whole bool) []Finding {
-	var all []Finding
+	var all, startups []Finding
 	for _, p := range c.list {
-		r := report{limits: &c.limits, process: p, span: p.last - min(p.first, p.last)}
+		r := report{limits: &c.limits, process: p, steady: c.Steady(p.Process)}
 		r.failing()
 		r.pageable()
 		r.smallCopies()
@@ -64,8 +68,29 @@ func (c *Collector) List(whole bool) []Finding {
 			r.firstUse()
 		}
 		all = append(all, r.list...)
+		if f := r.startup(); f != nil {
+			startups = append(startups, *f)
+		}
 	}
-	return Sorted(append(all, c.lowClocks()...))
+	return Sorted(slices.Concat(all, c.lowClocks(), once(startups)))
+}
+
+// Steady returns the steady state of a process: the time from the end of its start-up to the end of its GPU work, of one without GPU work to
+// that of its calls.
+func (c *Collector) Steady(of *timeline.Process) (steady Interval) {
+	p := c.processes[of]
+	if p == nil || p.first > p.last {
+		return Interval{}
+	}
+	for _, e := range p.worked {
+		steady.To = max(steady.To, e.last)
+	}
+	if steady.To == 0 {
+		steady.To = p.last
+	}
+	steady.From = max(p.stages.steady(), p.first)
+	steady.To = max(steady.To, steady.From)
+	return steady
 }
 
 // Limits are the thresholds.
@@ -80,8 +105,11 @@ func Sorted(all []Finding) []Finding {
 }
 
 func rank(f *Finding) int {
-	if f.Kind == "failing_calls" {
+	switch f.Kind {
+	case "failing_calls":
 		return 0
+	case Startup:
+		return 2
 	}
 	return 1
 }
@@ -90,22 +118,23 @@ func rank(f *Finding) int {
 type report struct {
 	limits  *Thresholds
 	process *process
-	span    uint64 // ns from the first call or work of the process to its last
+	steady  Interval
 	list    []Finding
 }
 
-// add adds a finding.
+// add adds a finding. No habit costs more than the whole steady state, though several threads may have it at once.
 func (r *report) add(kind string, e *evidence, f Finding) {
-	f.Kind, f.Process, f.Cost, f.Count, f.First, f.Last, f.At = kind, r.process.Process, e.cost, e.count, e.first, e.last, e.moments()
-	if r.span > 0 {
-		f.Share = float64(e.cost) / float64(r.span)
+	cost := min(e.cost, r.steady.length())
+	f.Kind, f.Process, f.Cost, f.Count, f.First, f.Last, f.At = kind, r.process.Process, cost, e.count, e.first, e.last, e.moments()
+	if cost > 0 {
+		f.Share = float64(cost) / float64(r.steady.length())
 	}
 	r.list = append(r.list, f)
 }
 
 // worth says whether a habit costs enough, often enough.
 func (r *report) worth(e *evidence, least uint64) bool {
-	return e.count >= least && e.cost > 0 && float64(e.cost) >= r.limits.Cost*float64(r.span)
+	return e.count >= least && r.limits.Worth(e.cost, r.steady.length())
 }
 
 // total joins all evidence of a tally.
@@ -144,7 +173,7 @@ func written(t tally[string], most int, figure func(*evidence) string) string {
 }
 
 func (r *report) failing() {
-	t := r.process.failures
+	t := r.process.failures.tally((*timed).all)
 	if len(t) == 0 {
 		return
 	}
@@ -170,60 +199,86 @@ func (r *report) failing() {
 }
 
 func (r *report) pageable() {
-	c := &r.process.pageable
-	e := total(c.tally)
+	t := r.process.pageable.since(r.steady.From)
+	e := total(t)
 	if !r.worth(e, 1) {
 		return
 	}
-	text := fmt.Sprintf("the calls take %s for %s: %s", figures.Duration(e.cost), figures.Bytes(c.bytes), parts(c.tally, 3))
-	if c.async > 0 {
-		text += "; " + figures.Count(c.async, "copy was", "copies were") + " made by Async functions, which cannot be asynchronous with pageable memory"
+	text := fmt.Sprintf("the calls take %s for %s: %s", figures.Duration(e.cost), figures.Bytes(e.bytes), parts(t, 3))
+	if e.async > 0 {
+		text += "; " + figures.Count(e.async, "copy was", "copies were") + " made by Async functions, which cannot be asynchronous with pageable memory"
 	}
 	r.add("pageable_copies", e, Finding{Title: figures.Count(e.count, "large copy", "large copies") + " of pageable memory", Evidence: text,
 		Try: "allocate the host memory with cudaMallocHost and copy with cudaMemcpyAsync (PyTorch: pin_memory=True, non_blocking=True)"})
 }
 
 func (r *report) smallCopies() {
-	c := &r.process.small
-	e := total(c.tally)
+	t := r.process.small.since(r.steady.From)
+	e := total(t)
 	if !r.worth(e, r.limits.Repeats) {
 		return
 	}
 	r.add("small_copies", e, Finding{Title: figures.Count(e.count, "small copy", "small copies") + " that could be part of another",
 		Evidence: fmt.Sprintf("%s copies of at most %s follow each other %s, with %s in all; the calls of all but the first copy: %s",
-			figures.Group(e.count+r.process.runs), figures.Bytes(r.limits.SmallCopy), figures.Count(r.process.runs, "time", "times"), figures.Bytes(c.bytes), parts(c.tally, 3)),
+			figures.Group(e.count+e.runs), figures.Bytes(r.limits.SmallCopy), figures.Count(e.runs, "time", "times"), figures.Bytes(e.bytes), parts(t, 3)),
 		Try: "put the data into one buffer and copy it at once, or use cudaMemcpyBatchAsync"})
 }
 
 func (r *report) sets() {
-	if e := total(r.process.sets); r.worth(e, r.limits.Repeats) {
+	t := r.process.sets.since(r.steady.From)
+	if e := total(t); r.worth(e, r.limits.Repeats) {
 		r.add("synchronous_sets", e, Finding{Title: figures.Count(e.count, "synchronous memory set", "synchronous memory sets"),
-			Evidence: "the calls: " + parts(r.process.sets, 3), Try: "use the Async function (cudaMemsetAsync) on the stream whose work follows"})
+			Evidence: "the calls: " + parts(t, 3), Try: "use the Async function (cudaMemsetAsync) on the stream whose work follows"})
 	}
 }
 
 func (r *report) allocations() {
-	if e := total(r.process.allocs); r.worth(e, r.limits.Repeats) {
+	t := r.process.allocs.since(r.steady.From)
+	if e := total(t); r.worth(e, r.limits.Repeats) {
 		r.add("allocation_in_loop", e, Finding{Title: figures.Count(e.count, "allocation or free", "allocations and frees") + " between launches",
-			Evidence: "the calls: " + parts(r.process.allocs, 3) + "; a call counts if its thread has launched GPU work since it last called that function",
+			Evidence: "the calls: " + parts(t, 3) + "; a call counts if its thread has launched GPU work since it last called that function",
 			Try:      "allocate once before the loop, or use cudaMallocAsync and cudaFreeAsync, which take memory from a pool"})
 	}
 }
 
+// A remedy is what to try about gaps in which the launching threads mostly did one thing.
+var remedies = map[deed]string{
+	outside:   "launch ahead: see what the CPU does at these times, and move it to another thread or out of the loop",
+	captures:  "capture and instantiate graphs before the loop; cudaGraphExecUpdate changes an instantiated graph",
+	allocates: "allocate before the loop, or use cudaMallocAsync and cudaFreeAsync, which take memory from a pool",
+	waits:     "launch what can run next before the wait, and wait for the stream or event whose result the CPU needs",
+	launches:  "look at the launching calls (--report calls): one that takes long waits for a full queue, for a lock, or for memory that it allocates",
+	callsElse: "move these calls out of the loop, or to another thread",
+	queued:    "look at what the queued work waits for: an event, another stream, another GPU (--report idle)",
+}
+
+// gaps finds long gaps. At least half of their time must be of one kind: the remedy follows from it.
 func (r *report) gaps() {
 	for _, gpu := range sortedKeys(r.process.gaps) {
 		g := r.process.gaps[gpu]
-		if !r.worth(&g.evidence, 1) {
+		e := g.since(r.steady.From)
+		if !r.worth(e, 1) {
 			continue
 		}
-		r.add("gaps", &g.evidence, Finding{Title: fmt.Sprintf("GPU %d is idle in %s of %s or more", gpu, figures.Count(g.count, "gap", "gaps"), figures.Duration(r.limits.Gap)),
-			GPU: &gpu, Evidence: "what the launching threads did meanwhile: " + times(g.did, 4),
-			Try: "launch ahead: see what the CPU does at these times, and move it to another thread or out of the loop"})
+		did, kinds := make(tally[string]), make(map[deed]uint64)
+		for d, x := range g.did.since(r.steady.From) {
+			if did[d.name] == nil {
+				did[d.name] = new(evidence)
+			}
+			did[d.name].join(x)
+			kinds[d.kind] = sum(kinds[d.kind], x.cost)
+		}
+		for kind, ns := range kinds {
+			if try := remedies[kind]; try != "" && ns > e.cost/2 {
+				r.add("gaps", e, Finding{Title: fmt.Sprintf("GPU %d is idle in %s, the longest %s", gpu, figures.Count(e.count, "gap", "gaps"), figures.Duration(e.longest[0].cost)),
+					GPU: &gpu, Evidence: "what the launching threads did meanwhile: " + times(did, 4), Try: try})
+			}
+		}
 	}
 }
 
 func (r *report) waits() {
-	t := r.process.waits
+	t := r.process.waits.since(r.steady.From)
 	if e := total(t); r.worth(e, r.limits.Repeats) {
 		r.add("device_waits", e, Finding{Title: figures.Count(e.count, "wait", "waits") + " for the whole device, with an idle GPU behind each",
 			Evidence: "idle until the next launch after " + parts(t, 2),
@@ -233,11 +288,16 @@ func (r *report) waits() {
 
 func (r *report) tinyKernels() {
 	for _, gpu := range sortedKeys(r.process.tiny) {
-		if e := r.process.tiny[gpu]; r.worth(e, r.limits.Kernels) {
-			r.add("tiny_kernels", e, Finding{Title: figures.Count(e.count, "kernel", "kernels") + " shorter than their launch", GPU: &gpu,
-				Evidence: fmt.Sprintf("GPU %d waits for the launching call before each of them", gpu),
-				Try:      "launch the part that repeats as a CUDA graph (PyTorch: torch.cuda.graph, torch.compile), or merge kernels"})
+		t := r.process.tiny[gpu]
+		e := t.since(r.steady.From)
+		if !r.worth(e, r.limits.Kernels) {
+			continue
 		}
+		rate := float64(e.count) / (float64(r.steady.length()) / 1e9)
+		r.add("tiny_kernels", e, Finding{Title: fmt.Sprintf("launch-bound: %s shorter than their launch", figures.Count(e.count, "kernel is", "kernels are")), GPU: &gpu,
+			Evidence: fmt.Sprintf("GPU %d waits for the launch of each of them, of %s a second; the median kernel takes %s, the call that launches it %s", gpu, figures.Group(uint64(rate)),
+				figures.Duration(t.kernels.Percentile(50)), figures.Duration(t.launches.Percentile(50))),
+			Try: "launch the part that repeats as a CUDA graph (PyTorch: torch.cuda.graph, torch.compile), or make fewer, larger kernels"})
 	}
 }
 
@@ -247,7 +307,7 @@ func (r *report) serialStreams() {
 	}
 	t := make(tally[string])
 	all, byDefault := new(evidence), false
-	for k, e := range r.process.serial {
+	for k, e := range r.process.serial.since(r.steady.From) {
 		if k == (pair{}) {
 			return // too many streams to tell
 		}
@@ -271,10 +331,55 @@ func (r *report) serialStreams() {
 }
 
 func (r *report) firstUse() {
-	if e := total(r.process.loads); r.worth(e, 1) {
-		r.add("first_use", e, Finding{Title: "the GPU waits while code is loaded at its first use", Evidence: "time in calls that load code, while the GPU is idle: " + parts(r.process.loads, 3),
+	t := r.process.loads.since(r.steady.From)
+	if e := total(t); r.worth(e, 1) {
+		r.add("first_use", e, Finding{Title: "the GPU waits while code is loaded at its first use", Evidence: "time in calls that load code, while the GPU is idle: " + parts(t, 3),
 			Try: "run each kernel once before the part that matters, or load all code at the start (CUDA_MODULE_LOADING=EAGER)"})
 	}
+}
+
+// slowStarts are what to try about a start-up, by what takes most of it.
+var slowStarts = map[string]string{
+	loadingCode:  "load only the code that is used (CUDA_MODULE_LOADING=LAZY), and keep compiled code in a cache (CUDA_CACHE_PATH)",
+	capturing:    "capture a graph once for each shape that is used",
+	allocating:   "allocate memory once, in few large pieces",
+	initialising: "make one context a process, and let it see only the GPUs that it uses (CUDA_VISIBLE_DEVICES)",
+	"":           "look at what the program does outside of these calls: importing, reading data, compiling, searching for algorithms",
+}
+
+// startup sums up what comes before the steady state, nil if that is short.
+func (r *report) startup() *Finding {
+	p := r.process
+	e := evidence{first: p.first, last: r.steady.From, count: 1, cost: r.steady.From - min(p.first, r.steady.From), longest: []moment{{at: p.first}}}
+	if len(p.worked) == 0 || !r.limits.Worth(e.cost, p.last-p.first) {
+		return nil
+	}
+	t := p.starts.tally(func(x *timed) *evidence { return x.before(r.steady.From) })
+	rest := e.cost - min(e.cost, total(t).cost)
+	text, most := "from the first call to the end of what is done for the first time: ", ""
+	if len(t) > 0 {
+		text += times(t, len(t)) + ", "
+		if name := largest(t, self)[0]; t[name].cost > rest {
+			most = name
+		}
+	}
+	return &Finding{Kind: Startup, Process: p.Process, Title: "start-up of " + figures.Duration(e.cost), Evidence: text + "other things " + figures.Duration(rest),
+		Cost: e.cost, Count: 1, First: e.first, Last: e.last, At: e.moments(), Try: slowStarts[most]}
+}
+
+// once tells of several processes that start up the one that takes longest.
+func once(startups []Finding) []Finding {
+	if len(startups) < 2 {
+		return startups
+	}
+	all := uint64(0)
+	for i := range startups {
+		all = sum(all, startups[i].Cost)
+	}
+	f := Sorted(startups)[0]
+	f.Evidence += fmt.Sprintf("; %s, %s together", figures.Count(len(startups), "process starts up", "processes start up"), figures.Duration(all))
+	f.Count = uint64(len(startups))
+	return []Finding{f}
 }
 
 // sortedKeys returns the GPUs of a map.

@@ -6,12 +6,68 @@ import (
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 )
 
-// Gap takes a gap of a device.
+// A doing is what a launching thread did while a GPU was idle.
+type doing struct {
+	kind deed
+	name string // of the function, or a text
+}
+
+// A deed is a kind of doing. Each has a remedy of its own.
+type deed uint8
+
+const (
+	nothingKnown deed = iota
+	outside           // of CUDA calls
+	loads             // code, or launches a kernel for the first time and takes long for it
+	captures          // or instantiates graphs
+	allocates
+	waits
+	launches
+	callsElse
+	queued // it did its part
+)
+
+// does returns what a thread did before it launched a piece of work.
+func (c *Collector) does(s *activity.Spent, next *activity.Piece) doing {
+	f := s.Function
+	switch {
+	case s.Unknown:
+		return doing{nothingKnown, activity.NotKnown}
+	case f == nil:
+		return doing{outside, activity.OutsideCalls}
+	case f.Loads() || f.Role == activity.Launching && s.Time >= c.limits.Gap && c.isFirst(s, next):
+		return doing{loads, f.Name}
+	}
+	switch f.Role {
+	case activity.Capturing:
+		return doing{captures, f.Name}
+	case activity.Allocating:
+		return doing{allocates, f.Name}
+	case activity.Waits, activity.WaitsAll:
+		return doing{waits, f.Name}
+	case activity.Launching:
+		return doing{launches, f.Name}
+	}
+	return doing{callsElse, f.Name}
+}
+
+// Gap takes a gap of a device. The process that ends it must have worked there before.
 func (c *Collector) Gap(g *activity.Gap) {
 	p := c.process(g.Lane.Stream.Context.Process)
 	gpu := g.Lane.Stream.Context.GPU
-	if g.To-g.From >= c.limits.Gap {
-		p.gap(gpu, g, c.kept)
+	if p.worked[gpu].first >= g.To {
+		return
+	}
+	loading := uint64(0)
+	for i := range g.Spent {
+		s := &g.Spent[i]
+		if d := c.does(s, g.Next); d.kind == loads {
+			p.loads.of(d.name).add(max(s.Start, g.From), s.Time)
+			loading += s.Time
+		}
+	}
+	if g.To-g.From-loading >= c.limits.Gap {
+		c.gap(p, gpu, g, loading)
 	}
 	if len(g.Spent) == 0 {
 		return
@@ -19,53 +75,35 @@ func (c *Collector) Gap(g *activity.Gap) {
 	if f := g.Spent[0].Function; f != nil && f.Role == activity.WaitsAll { // it was under way when the gap began
 		p.waits.of(f.Name).add(g.From, g.Ready-g.From)
 	}
-	c.loads(p, g)
 	if ns := c.tiny(g); ns > 0 {
-		e := p.tiny[gpu]
-		if e == nil {
-			e = new(evidence)
-			p.tiny[gpu] = e
+		t := p.tiny[gpu]
+		if t == nil {
+			t = &tiny{timed: timed{stages: &p.stages}}
+			p.tiny[gpu] = t
 		}
-		e.add(g.From, ns)
+		t.add(g.From, ns)
+		t.kernels.Add(g.Next.End - g.Next.Start)
+		t.launches.Add(g.Next.CallEnd - g.Next.CallStart)
 	}
 }
 
-// gap takes a long gap.
-func (p *process) gap(gpu uint32, g *activity.Gap, most int) {
+// gap takes a long gap, of which the thread loaded code for a part.
+func (c *Collector) gap(p *process, gpu uint32, g *activity.Gap, loading uint64) {
 	all := p.gaps[gpu]
 	if all == nil {
-		all = &gaps{most: most}
+		all = &gaps{timed: timed{stages: &p.stages}, did: record[doing]{stages: &p.stages}, most: c.kept}
 		p.gaps[gpu] = all
 	}
-	all.add(g.From, g.To-g.From)
+	all.add(g.From, g.To-g.From-loading)
 	all.keep(Interval{g.From, g.To})
 	for i := range g.Spent {
 		s := &g.Spent[i]
-		switch {
-		case s.Unknown:
-			all.did.of(activity.NotKnown).add(g.From, s.Time)
-		case s.Function == nil:
-			all.did.of(activity.OutsideCalls).add(g.From, s.Time)
-		default:
-			all.did.of(s.Function.Name).add(g.From, s.Time)
+		if d := c.does(s, g.Next); d.kind != loads {
+			all.did.of(d).add(g.From, s.Time)
 		}
 	}
-	if queued := g.To - g.Ready; queued > 0 {
-		all.did.of(queuedWords).add(g.Ready, queued)
-	}
-}
-
-// queuedWords are what a person reads of the part of a gap in which work was queued.
-const queuedWords = "(work was queued)"
-
-// loads takes the time of a gap in which the launching thread loaded code, or first launched a
-// kernel and took long for it.
-func (c *Collector) loads(p *process, g *activity.Gap) {
-	for i := range g.Spent {
-		s := &g.Spent[i]
-		if f := s.Function; f != nil && (f.Loads() || f.Role == activity.Launching && s.Time >= c.limits.Gap && c.isFirst(s, g.Next)) {
-			p.loads.of(f.Name).add(s.Start, s.Time)
-		}
+	if rest := g.To - g.Ready; rest > 0 {
+		all.did.of(doing{queued, "(work was queued)"}).add(g.From, rest)
 	}
 }
 
@@ -74,24 +112,30 @@ func (c *Collector) isFirst(s *activity.Spent, next *activity.Piece) bool {
 	return s.Start == next.CallStart && next.Kind == timeline.KernelWork && c.FirstUse(next.Shape) == next.Start
 }
 
-// tiny returns the time that a CUDA graph would save at a gap: that of launching calls between
-// pieces of work of which the later one is a kernel shorter than its launch. It is 0 where the
-// thread did anything else in CUDA.
+// mostBetween is the longest time between two launches, in ns, that belongs to what a launch costs a program: beyond, the program does something else.
+const mostBetween = 20e3
+
+// tiny returns the time that a CUDA graph would save at a gap: that of launching calls, and what the thread needs from one to the next, between
+// pieces of work of which the later one is a kernel shorter than its launch. It is 0 where the thread did anything else in CUDA.
 func (c *Collector) tiny(g *activity.Gap) (ns uint64) {
 	n := g.Next
 	if n.Kind != timeline.KernelWork || n.InGraph || g.To-g.From >= c.limits.Gap || n.End-n.Start >= n.CallEnd-min(n.CallStart, n.CallEnd) {
 		return 0
 	}
+	between := uint64(0)
 	for i := range g.Spent {
-		switch s := &g.Spent[i]; {
-		case s.Unknown:
-			return 0
-		case s.Function == nil:
-		case s.Function.Role != activity.Launching || s.Function.Loads():
-			return 0
-		default:
+		s := &g.Spent[i]
+		switch c.does(s, n).kind {
+		case outside:
+			between += s.Time
+		case launches:
 			ns += s.Time
+		default:
+			return 0
 		}
+	}
+	if ns > 0 && between <= mostBetween {
+		ns += between
 	}
 	return ns
 }

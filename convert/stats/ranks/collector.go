@@ -2,6 +2,7 @@ package ranks
 
 import (
 	"github.com/cudatrace/cudatrace/convert/collective"
+	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
@@ -11,6 +12,7 @@ type Collector struct {
 
 	names     timeline.KernelNames
 	clock     func(at uint64) uint64 // ns since the start of the recording
+	steady    func(*timeline.Process) findings.Interval
 	processes map[*timeline.Process]*Process
 	list      []*Process
 	run       string // of the log whose processes come
@@ -32,7 +34,8 @@ type Process struct {
 	gpus   map[collective.Place]uint32 // of the streams with collectives
 	order  []*Lane                     // known with the result
 	Waits  Waits
-	used   bool // it used a GPU
+	steady findings.Interval // known with the result
+	used   bool              // it used a GPU
 }
 
 // A Lane has the collectives of a communicator; where NCCL does not tell the communicator, those of a stream.
@@ -53,9 +56,9 @@ const (
 	maxLanes   = 8 // more are left out
 )
 
-// New returns a collector.
-func New(names timeline.KernelNames, since func(at uint64) uint64) *Collector {
-	return &Collector{names: names, clock: since, processes: make(map[*timeline.Process]*Process), most: mostParts, sent: make(sends),
+// New returns a collector. The steady states of processes are wanted when all events are there.
+func New(names timeline.KernelNames, since func(at uint64) uint64, steady func(*timeline.Process) findings.Interval) *Collector {
+	return &Collector{names: names, clock: since, steady: steady, processes: make(map[*timeline.Process]*Process), most: mostParts, sent: make(sends),
 		labels: labels{kernels: make(map[kernelName]uint32), numbers: make(map[label]uint32)}}
 }
 

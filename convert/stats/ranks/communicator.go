@@ -120,6 +120,7 @@ func (c *Collector) Result() *Result {
 			hosts[p.Clock] = host
 		}
 		p.finish(host)
+		p.steady = c.steady(p.Process)
 		for _, l := range p.order {
 			if !l.Ordered() {
 				continue
@@ -268,6 +269,9 @@ func (r *Result) compare(m *communicator, k *kind, members []*collective.Sequenc
 		w.Known = true
 		w.Collectives += m.Step()
 		w.Waited = sketch.Sum(w.Waited, x.waits[i]*m.Step())
+		if p.Start >= m.members[who[i]].steady.From {
+			w.steady = sketch.Sum(w.steady, x.waits[i]*m.Step())
+		}
 	}
 	m.first, m.end = min(m.first, at), max(m.end, end)
 	k.waited = sketch.Sum(k.waited, x.total*m.Step())
@@ -288,6 +292,9 @@ func (m *communicator) blameLast(k *kind, x *comparison, last int, at uint64) {
 	w := &m.members[last].Waits
 	w.Last += m.Step()
 	w.Awaited = sketch.Sum(w.Awaited, x.total*m.Step())
+	if at < m.members[last].steady.From {
+		return // starting up takes the ranks more or less time
+	}
 	m.blame[last].add(at, x.late, x.sure)
 	if x.ahead != timeline.Never && x.ahead > 0 {
 		m.hosts[m.hostOf[last]].add(at, x.ahead, x.ahead)

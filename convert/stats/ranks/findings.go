@@ -14,7 +14,7 @@ import (
 
 // Limits of the findings, beside the thresholds that a person may give.
 const (
-	exposedShare = 0.2 // of the time of a rank, without what it waited for others
+	exposedShare = 0.2 // of the steady state of a rank, with what it waited for others
 	moreCompute  = 0.1 // by which the compute of a rank exceeds the median
 	sameKernels  = 0.8 // part of the kernels that all ranks run, from which they are said to run the same
 	oftenLast    = 3   // times its share of the collectives, at most mostlyLast of them
@@ -22,12 +22,12 @@ const (
 	farFromEven  = 4 // standard deviations from what chance would do
 )
 
-// A Load is what a rank did on a GPU.
+// A Load is what a rank did on a GPU in its steady state.
 type Load struct {
 	*Process
 	GPU                    uint32
 	Compute, Exposed, Span uint64 // ns
-	First, Last            uint64
+	First, Last            uint64 // of all its work there
 }
 
 // Findings returns what is odd among the ranks. Loads are exact; kernels are all of the timeline; idle has the gaps of processes. With whole false
@@ -38,11 +38,17 @@ func (c *Collector) Findings(limits *findings.Thresholds, loads []Load, kernels 
 		idle = func(*timeline.Process) []findings.Idle { return nil }
 	}
 	all = r.stragglers(limits, idle)
+	for i := range all {
+		f := &all[i]
+		span := c.Process(f.Process).steady
+		f.Cost = min(f.Cost, span.To-span.From)
+		f.Share = float64(f.Cost) / float64(max(span.To-span.From, 1))
+	}
 	for _, run := range byRun(loads) {
 		if len(run) < 2 {
 			continue
 		}
-		if f := exposed(run); f != nil && whole {
+		if f := exposed(limits, run); f != nil && whole {
 			all = append(all, *f)
 		}
 		same := wholeOf(run)
@@ -174,7 +180,7 @@ func (m *communicator) lags(limits *findings.Thresholds, all []blame, i, n int) 
 // finding makes a finding of what a rank or a host cost.
 func (m *communicator) finding(kind string, p *Process, b *blame) findings.Finding {
 	cost := b.cost * m.Step()
-	f := findings.Finding{Kind: kind, Process: p.Process, Cost: cost, Share: float64(cost) / float64(max(m.end-min(m.first, m.end), 1)), Count: b.count,
+	f := findings.Finding{Kind: kind, Process: p.Process, Cost: cost, Count: b.count,
 		First: b.first, Last: b.end}
 	for _, x := range b.at {
 		f.At = append(f.At, x.at)
@@ -210,36 +216,42 @@ func (m *communicator) evidence(b *blame, beside string) string {
 // ofLoad makes a finding of a rank's load.
 func ofLoad(kind string, l *Load, cost uint64) *findings.Finding {
 	gpu := l.GPU
+	cost = min(cost, l.Span)
 	return &findings.Finding{Kind: kind, Process: l.Process.Process, GPU: &gpu, Cost: cost, Share: float64(cost) / float64(max(l.Span, 1)), Count: 1, First: l.First, Last: l.Last, At: []uint64{l.First}}
 }
 
-// exposed finds communication during which the GPU computes nothing. What a rank waited for others in collectives is no communication.
-func exposed(loads []Load) *findings.Finding {
-	own := func(l *Load) uint64 {
-		if !l.Waits.Known && l.short() {
-			return 0 // it may be waiting
-		}
-		return l.Exposed - min(l.Exposed, l.Waits.Waited)
+// own is the time in which a rank communicated and computed nothing, less what it waited for other ranks.
+func (l *Load) own() uint64 {
+	if !l.Waits.Known && l.short() {
+		return 0 // it may be waiting
 	}
+	return l.Exposed - min(l.Exposed, l.Waits.steady)
+}
+
+// exposed finds communication during which the GPU computes nothing. What a rank waited for others in collectives is no cost of communication.
+func exposed(limits *findings.Thresholds, loads []Load) *findings.Finding {
 	worst, n := &loads[0], 0
 	for i := range loads {
 		l := &loads[i]
-		if float64(own(l)) >= exposedShare*float64(l.Span) {
+		if float64(l.Exposed) >= exposedShare*float64(l.Span) {
 			n++
 		}
-		if float64(own(l))*float64(worst.Span) > float64(own(worst))*float64(l.Span) {
+		if float64(l.own())*float64(worst.Span) > float64(worst.own())*float64(l.Span) {
 			worst = l
 		}
 	}
-	if n == 0 {
+	if n == 0 || !limits.Worth(worst.own(), worst.Span) {
 		return nil
 	}
-	f := ofLoad("exposed_communication", worst, own(worst))
-	f.Title = fmt.Sprintf("%s communicates without computing in %.0f %% of its time", worst.name(), 100*f.Share)
-	f.Evidence = fmt.Sprintf("%s of %s, so in %d of %s", figures.Duration(f.Cost), figures.Duration(worst.Span), n, figures.Count(len(loads), "rank", "ranks"))
-	if f.Evidence += "; waiting for other ranks is left out"; !worst.Waits.Known {
-		f.Evidence = f.Evidence[:len(f.Evidence)-len("is left out")] + "is included, as its collectives could not be compared"
+	f := ofLoad("exposed_communication", worst, worst.own())
+	f.Title = fmt.Sprintf("%s communicates without computing in %.0f %% of its time", worst.name(), 100*float64(worst.Exposed)/float64(worst.Span))
+	f.Evidence = fmt.Sprintf("%s of %s", figures.Duration(worst.Exposed), figures.Duration(worst.Span))
+	if worst.Waits.Known {
+		f.Evidence += fmt.Sprintf(", %s of it waiting for other ranks, which is not in the cost", figures.Duration(worst.Exposed-worst.own()))
+	} else {
+		f.Evidence += "; the cost includes waiting for other ranks, as the collectives could not be compared"
 	}
+	f.Evidence += fmt.Sprintf("; %d of %s have at least %.0f %%", n, figures.Count(len(loads), "rank", "ranks"), 100*exposedShare)
 	f.Try = "overlap communication with computation (buckets of gradients, prefetching of parameters), send less, or let fewer ranks share a parameter"
 	return f
 }
@@ -253,6 +265,7 @@ func imbalance(limits *findings.Thresholds, loads []Load) *findings.Finding {
 	most, least := &loads[0], &loads[0]
 	for i := range loads {
 		l := &loads[i]
+		l.Compute = uint64(float64(l.Compute) * float64(loads[0].Span) / float64(l.Span)) // steady states may differ by a step
 		list = append(list, l.Compute)
 		if l.Compute > most.Compute {
 			most = l
@@ -263,7 +276,7 @@ func imbalance(limits *findings.Thresholds, loads []Load) *findings.Finding {
 	}
 	usual := middle(list)
 	more := most.Compute - usual
-	if float64(more) < moreCompute*float64(usual) || float64(more) < limits.Cost*float64(most.Span) || more == 0 {
+	if float64(more) < moreCompute*float64(usual) || !limits.Worth(more, most.Span) {
 		return nil
 	}
 	f := ofLoad("compute_imbalance", most, more)
@@ -353,7 +366,7 @@ func oddKernels(limits *findings.Thresholds, loads []Load, kernels []Kernel) (al
 	}
 	slices.SortStableFunc(odds, func(a, b odd) int { return cmp.Compare(b.Time, a.Time) })
 	for _, o := range odds[:min(len(odds), maxMoments)] {
-		if float64(o.Time) < limits.Cost*float64(o.on.Span) {
+		if !limits.Worth(o.Time, o.on.Span) {
 			continue
 		}
 		f := ofLoad("odd_kernel", o.on, o.Time)

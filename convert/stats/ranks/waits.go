@@ -12,6 +12,7 @@ type Waits struct {
 	Collectives uint64
 	Last        uint64 // collectives in which it came last
 	Waited      uint64 // ns
+	steady      uint64 // of these, in its steady state
 	Awaited     uint64 // ns that all others together waited in the collectives in which it came last
 }
 

@@ -1,0 +1,205 @@
+package findings
+
+import (
+	"slices"
+
+	"github.com/cudatrace/cudatrace/convert/activity"
+)
+
+// A process starts up until it has launched its kernels and graphs once: before a first launch it loads code, captures, allocates, searches for
+// algorithms. What it does after that is its steady state. What comes for the first time much later, such as the kernels of an evaluation
+// after many steps, is part of the steady state.
+//
+// Launches come in order, and before the calls that lie between them: what is known of the start-up when a call or a gap comes is final.
+const (
+	mostEarly = 4     // start-up has one of so many pieces of GPU work, at most
+	fewPieces = 1_024 // of GPU work between two first times of one start-up, or
+	manyTimes = 8     // times as many as came before the earlier one
+	oneStage  = 16    // pieces
+)
+
+// stages are the moments at which the start-up of a process may have ended.
+type stages struct {
+	list   []stage
+	pieces uint64 // of GPU work so far
+}
+
+// A stage begins when something has been done for the first time.
+type stage struct{ from, before uint64 } // before: pieces of work until then
+
+// first notes that something was done for the first time, up to a moment.
+func (p *stages) first(at uint64) {
+	if n := len(p.list); n > 0 {
+		last := &p.list[n-1]
+		if at <= last.from {
+			return
+		}
+		if p.pieces <= 2*last.before+oneStage {
+			*last = stage{at, p.pieces}
+			return
+		}
+	}
+	p.list = append(p.list, stage{at, p.pieces})
+}
+
+// steady returns when the steady state begins, 0 if nothing was done for the first time.
+func (p *stages) steady() uint64 {
+	if len(p.list) == 0 {
+		return 0
+	}
+	found := p.list[0]
+	for _, next := range p.list[1:] {
+		if next.before > manyTimes*found.before+fewPieces || next.before*mostEarly > p.pieces {
+			break
+		}
+		found = next
+	}
+	return found.from
+}
+
+// begun returns when the stage of a moment began, as far as is known, 0 for the first one.
+func (p *stages) begun(at uint64) uint64 {
+	for i := len(p.list) - 1; i >= 0; i-- {
+		if at >= p.list[i].from {
+			return p.list[i].from
+		}
+	}
+	return 0
+}
+
+// A timed is evidence by stage.
+type timed struct {
+	stages *stages
+	parts  []part // the earliest first
+}
+
+type part struct {
+	from uint64
+	evidence
+}
+
+// at returns the evidence of the stage of a moment.
+func (t *timed) at(at uint64) *evidence {
+	from := t.stages.begun(at)
+	i := len(t.parts)
+	for i > 0 && t.parts[i-1].from > from {
+		i--
+	}
+	if i == 0 || t.parts[i-1].from != from {
+		if len(t.parts) > 2*len(t.stages.list)+oneStage {
+			t.compact()
+			return t.at(at)
+		}
+		t.parts = slices.Insert(t.parts, i, part{from: from})
+		i++
+	}
+	return &t.parts[i-1].evidence
+}
+
+// compact joins the parts of stages whose beginning has moved on.
+func (t *timed) compact() {
+	kept := t.parts[:1]
+	for i := range t.parts[1:] {
+		p := t.parts[i+1]
+		if last := &kept[len(kept)-1]; t.stages.begun(p.from) == t.stages.begun(last.from) {
+			last.join(&p.evidence)
+			continue
+		}
+		kept = append(kept, p)
+	}
+	t.parts = kept
+}
+
+func (t *timed) add(at, cost uint64) { t.at(at).add(at, cost) }
+
+// since returns the evidence from the beginning of a stage on.
+func (t *timed) since(from uint64) *evidence {
+	all := new(evidence)
+	for i := range t.parts {
+		if t.parts[i].from >= from {
+			all.join(&t.parts[i].evidence)
+		}
+	}
+	return all
+}
+
+// all returns the evidence of all stages.
+func (t *timed) all() *evidence { return t.since(0) }
+
+// before returns the evidence up to the beginning of a stage.
+func (t *timed) before(from uint64) *evidence {
+	all := new(evidence)
+	for i := range t.parts {
+		if t.parts[i].from < from {
+			all.join(&t.parts[i].evidence)
+		}
+	}
+	return all
+}
+
+// A record is evidence by key and stage. Beyond maxKeys keys, the rest is counted together under the zero key.
+type record[K comparable] struct {
+	stages *stages
+	by     map[K]*timed
+}
+
+const maxKeys = 64
+
+func (r *record[K]) of(key K) *timed {
+	t := r.by[key]
+	if t != nil {
+		return t
+	}
+	if r.by == nil {
+		r.by = make(map[K]*timed)
+	}
+	if len(r.by) >= maxKeys {
+		var rest K
+		key = rest
+		if t = r.by[key]; t != nil {
+			return t
+		}
+	}
+	t = &timed{stages: r.stages}
+	r.by[key] = t
+	return t
+}
+
+// tally returns the evidence that a function takes of each key, without that of which there is none.
+func (r *record[K]) tally(of func(*timed) *evidence) tally[K] {
+	all := make(tally[K])
+	for k, t := range r.by {
+		if e := of(t); e.count > 0 {
+			all[k] = e
+		}
+	}
+	return all
+}
+
+// since returns the evidence from the beginning of a stage on.
+func (r *record[K]) since(from uint64) tally[K] {
+	return r.tally(func(t *timed) *evidence { return t.since(from) })
+}
+
+// What a start-up is made of.
+const (
+	loadingCode  = "loading code"
+	capturing    = "capturing graphs"
+	allocating   = "allocating"
+	initialising = "making contexts"
+)
+
+// startsUp returns what a call does that belongs to a start-up, "" for what a loop does.
+func startsUp(f *activity.Function) string {
+	switch {
+	case f.Loads():
+		return loadingCode
+	case f.Role == activity.Initialising:
+		return initialising
+	case f.Role == activity.Allocating:
+		return allocating
+	case f.Role == activity.Capturing:
+		return capturing
+	}
+	return ""
+}
