@@ -3,6 +3,7 @@ package stats
 import (
 	"fmt"
 
+	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 )
 
@@ -12,6 +13,7 @@ func findingColumns() []table.Column {
 		name("finding"), column("title", "", table.Text, 0), id("pid", "", 0), id("gpu", "", 0), duration("cost_ns", "", 0), column("share", "", table.Share, 0),
 		count("count", "", 0), column("first_ns", "", table.Moment, 0), column("last_ns", "", table.Moment, 0), column("at_ns", "", table.Moment, 0),
 		column("evidence", "", table.Text, 0), column("try", "", table.Text, 0), id("rank", "", 0),
+		column("confidence", "", table.Text, 0), column("query", "", table.Text, 0),
 	}
 }
 
@@ -29,6 +31,8 @@ var findingsReport = Report{
 		{"first_ns, last_ns", "the first and the last moment"},
 		{"at_ns", "list of up to three moments to look at, those that cost most first"},
 		{"evidence, try", "the evidence and the remedy, for people"},
+		{"confidence", "`certain`, or `likely` where the log shows the habit, but not that the habit is what costs the time"},
+		{"query", "the command that shows it, with `LOG` for the logs"},
 	},
 }
 
@@ -68,7 +72,12 @@ func (s *Sink) findingTable(f Facts) *table.Table {
 		for _, m := range x.At {
 			at = append(at, s.clock.since(m))
 		}
-		t.Rows = append(t.Rows, []any{x.Kind, x.Title, uint64(x.Process.PID), gpu, cost, part, x.Count, s.clock.since(x.First), s.clock.since(x.Last), at, x.Evidence, x.Try, rank})
+		confidence := "certain"
+		if findings.KindOf(x.Kind).Likely {
+			confidence = "likely"
+		}
+		t.Rows = append(t.Rows, []any{x.Kind, x.Title, uint64(x.Process.PID), gpu, cost, part, x.Count, s.clock.since(x.First), s.clock.since(x.Last), at, x.Evidence, x.Try, rank,
+			confidence, x.Query(s.clock.start, s.logs > 1)})
 	}
 	if f.Incomplete {
 		t.Notes = []string{"nothing is said about gaps between GPU work: records are missing, or came in another order than that of time"}
@@ -90,6 +99,7 @@ func findingLines(row []any) table.Paragraph {
 		items = append(items, table.Item{Label: "where", Text: "process " + cell(2, table.ID)})
 	}
 	items = append(items, table.Item{Label: "see", Text: fmt.Sprintf("%s (first %s, last %s)", cell(9, table.Moment), cell(7, table.Moment), cell(8, table.Moment))},
-		table.Item{Label: "evidence", Text: cell(10, table.Text)}, table.Item{Label: "try", Text: cell(11, table.Text)})
-	return table.Paragraph{Head: fmt.Sprintf("%s (%s)", cell(1, table.Text), cell(0, table.Text)), Items: items}
+		table.Item{Label: "evidence", Text: cell(10, table.Text)}, table.Item{Label: "try", Text: cell(11, table.Text)},
+		table.Item{Label: "show", Text: cell(14, table.Text)})
+	return table.Paragraph{Head: fmt.Sprintf("%s (%s, %s)", cell(1, table.Text), cell(0, table.Text), cell(13, table.Text)), Items: items}
 }

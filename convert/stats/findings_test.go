@@ -382,8 +382,8 @@ func TestEveryFinding(t *testing.T) {
 		}
 	}
 	for _, kind := range findings.Kinds {
-		if !shown[kind] {
-			t.Errorf("no program shows %s", kind)
+		if !shown[kind.Name] {
+			t.Errorf("no program shows %s", kind.Name)
 		}
 	}
 }
@@ -425,6 +425,9 @@ func TestFindingsOfRecordings(t *testing.T) {
 		var got []string
 		for _, row := range r.Rows {
 			got = append(got, cell(r, row, "title").(string))
+			if c := cell(r, row, "confidence"); c != "certain" && c != "likely" {
+				t.Errorf("%s: %s has the confidence %q", name, row[1], c)
+			}
 			if share := cell(r, row, "share"); share != nil && !(share.(float64) >= 0.01 && share.(float64) <= 1) {
 				t.Errorf("%s: %s has the share %v", name, row[1], share)
 			}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/activity"
+	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/convert/stats/sketch"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/convert/timeline"
@@ -40,15 +41,19 @@ type kernelTotal struct {
 	ns    uint64
 }
 
-// transfers is the time of copies and sets, and the part of those that asynchronous calls or
-// graphs launched.
-type transfers struct{ all, async uint64 }
+// transfers is the time of copies and sets, the part of those that asynchronous calls or graphs launched, and that of copies of pageable memory, which
+// no function copies asynchronously.
+type transfers struct{ all, async, pageable uint64 }
 
 func (t *transfers) take(w *timeline.Work) {
 	if w.Untimed || w.Kind != timeline.MemcpyWork && w.Kind != timeline.MemsetWork {
 		return
 	}
 	t.all = sketch.Sum(t.all, w.Dur)
+	if w.Kind == timeline.MemcpyWork && findings.Pageable(&w.Shape.Memcpy) {
+		t.pageable = sketch.Sum(t.pageable, w.Dur)
+		return
+	}
 	if w.Graph != 0 || w.Call.Function != nil && strings.Contains(w.Call.Name, "Async") {
 		t.async = sketch.Sum(t.async, w.Dur)
 	}
@@ -164,6 +169,7 @@ const (
 	profileTop
 	profileTopShares
 	profileOccupancy
+	profilePageable
 )
 
 var profileReport = Report{
@@ -174,7 +180,7 @@ var profileReport = Report{
 		{"name, gpus", "`all`, and the number of GPUs with work"},
 		{"busy_share, busy_ns, span_ns", "as in `devices`"},
 		{"compute_ns, copy_ns, communication_ns", "time in which kernels or graphs other than communication, copies, and communication were under way"},
-		{"async_share", "part of the time of copies and sets that functions with `Async` in their name, or graphs, launched; `null` without any"},
+		{"async_share, pageable_share", "part of the time of copies and sets that functions with `Async` in their name, or graphs, launched, copies of pageable memory apart; and the part of the latter, which no function copies asynchronously; `null` without any"},
 		{"peak_bytes, peak_gpu, peak_at_ns", "most device memory that all processes had allocated on one GPU at one time, the GPU and the moment"},
 		{"occupancy", "mean of the theoretical occupancy of kernels, weighted with their time"},
 		{"top_kernels, top_shares", "lists: the three kernels with most time, and their share of the time of all GPU work"},
@@ -195,7 +201,7 @@ func profileTable(b *busy, m *memory, host transfers, occupied meanOccupancy, to
 		duration("compute_ns", "", 0), duration("copy_ns", "", 0), duration("communication_ns", "", 0),
 		column("async_share", "", table.Share, 0), column("peak_bytes", "", table.Bytes, 0), id("peak_gpu", "", 0), column("peak_at_ns", "", table.Moment, 0),
 		column("top_kernels", "", table.Text, 0), column("top_shares", "", table.Text, 0),
-		column("occupancy", "", table.Share, 0),
+		column("occupancy", "", table.Share, 0), column("pageable_share", "", table.Share, 0),
 	}}
 	devices := b.sorted()
 	if len(devices) == 0 {
@@ -203,7 +209,7 @@ func profileTable(b *busy, m *memory, host transfers, occupied meanOccupancy, to
 	}
 	row := make([]any, len(t.Columns))
 	row[0], row[profileGPUs] = "all", uint64(len(devices))
-	row[profileAsync], row[profileOccupancy] = share(host.async, host.all), occupied.cell()
+	row[profileAsync], row[profilePageable], row[profileOccupancy] = share(host.async, host.all), share(host.pageable, host.all), occupied.cell()
 	profileTimes(row, devices)
 	for gpu, g := range m.gpus {
 		if peak, known := row[profilePeak].(uint64); g.peak > peak || !known || g.peak == peak && uint64(gpu) < row[profilePeakGPU].(uint64) {
@@ -252,6 +258,9 @@ func profileLines(row []any, noMemory string) table.Paragraph {
 	async := "no copies or sets"
 	if row[profileAsync] != nil {
 		async = text(profileAsync, table.Share) + " of the time of copies and sets"
+		if pageable, _ := row[profilePageable].(float64); pageable > 0 {
+			async += "; copies of pageable memory, which are not: " + text(profilePageable, table.Share)
+		}
 	}
 	peak := cmp.Or(noMemory, "no allocation recorded")
 	if row[profilePeak] != nil {

@@ -24,6 +24,7 @@ type Sink struct {
 	ranks   *ranks.Collector
 
 	findings *findings.Collector
+	logs     int
 }
 
 // A clock converts the times of a timeline.
@@ -97,6 +98,7 @@ func (s *Sink) event(e timeline.Event) {
 		s.ranks.Recording(e)
 		s.findings.Recording(e)
 	case *timeline.Metadata:
+		s.logs++
 		s.ranks.Log(e)
 	case *timeline.GPUs:
 		s.busy.know(e.List)

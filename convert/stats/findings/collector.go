@@ -278,7 +278,7 @@ func callTime(w *timeline.Work) uint64 { return w.Call.End - min(w.Call.Start, w
 
 func (s *Stream) copy(w *timeline.Work) {
 	m := &w.Shape.Memcpy
-	if pageable(m) && m.Bytes > s.limits.SmallCopy {
+	if Pageable(m) && m.Bytes > s.limits.SmallCopy {
 		s.pageable.of(cudaapi.MemcpyKindName(m.CopyKind)).copied(w, m.Bytes)
 	}
 	if m.Bytes > s.limits.SmallCopy || m.CopyKind != s.run.kind {
@@ -289,7 +289,8 @@ func (s *Stream) copy(w *timeline.Work) {
 	}
 }
 
-func pageable(m *timeline.MemcpyShape) bool {
+// Pageable reports whether one side of a copy is pageable memory.
+func Pageable(m *timeline.MemcpyShape) bool {
 	return cudaapi.MemoryKindName(m.SrcKind) == "Pageable" || cudaapi.MemoryKindName(m.DstKind) == "Pageable"
 }
 

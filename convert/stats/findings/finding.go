@@ -17,7 +17,6 @@ type Finding struct {
 	Title       string
 	Process     *timeline.Process
 	GPU         *uint32 // nil where the habit belongs to no single GPU
-	Likely      bool    // the log shows the habit, but not that it costs the time
 	Cost        uint64  // ns; 0 where the habit has no cost in time
 	Share       float64 // Cost as a share of the steady state of the process; 0 for the start-up itself
 	Count       uint64
@@ -37,12 +36,61 @@ type Explained struct {
 	About   bool   // an estimate
 }
 
+// A Kind is a kind of finding.
+type Kind struct {
+	Name    string
+	Likely  bool   // the log shows the habit, but not that the habit is what costs the time
+	Ranks   bool   // it compares processes
+	Reports string // that show it
+}
+
 // Kinds are the kinds of finding.
-var Kinds = []string{
-	"failing_calls", "gaps", "device_waits", "tiny_kernels", "pageable_copies", "small_copies", "synchronous_sets",
-	"serial_streams", "first_use", "allocation_in_loop",
-	"idle_sms", "unused_tensor_cores", "dram_bound", "pcie_bound", "clocks_lowered", "low_clocks",
-	"straggling_rank", "straggling_host", "exposed_communication", "compute_imbalance", "odd_kernel", Startup,
+var Kinds = []Kind{
+	{Name: "failing_calls", Reports: "errors"},
+	{Name: "gaps", Reports: "idle"},
+	{Name: "device_waits", Reports: "waits,idle"},
+	{Name: "tiny_kernels", Reports: "launches,launch_rate,idle"},
+	{Name: "pageable_copies", Reports: "copies,callers"},
+	{Name: "small_copies", Reports: "copies,callers"},
+	{Name: "synchronous_sets", Reports: "sets,callers"},
+	{Name: "serial_streams", Likely: true, Reports: "streams,idle"},
+	{Name: "first_use", Reports: "calls,idle"},
+	{Name: "allocation_in_loop", Reports: "calls,callers,memory"},
+	{Name: "idle_sms", Reports: "metrics,kernel_shapes"},
+	{Name: "unused_tensor_cores", Likely: true, Reports: "metrics,kernels"},
+	{Name: "dram_bound", Reports: "metrics,kernels"},
+	{Name: "pcie_bound", Reports: "metrics,copies"},
+	{Name: "clocks_lowered", Reports: "metrics"},
+	{Name: "low_clocks", Ranks: true, Reports: "metrics"},
+	{Name: "straggling_rank", Ranks: true, Reports: "collectives,late_collectives,ranks"},
+	{Name: "straggling_host", Ranks: true, Reports: "collectives,late_collectives,ranks"},
+	{Name: "exposed_communication", Ranks: true, Likely: true, Reports: "ranks,collectives"},
+	{Name: "compute_imbalance", Ranks: true, Likely: true, Reports: "ranks,kernels"},
+	{Name: "odd_kernel", Ranks: true, Likely: true, Reports: "kernels"},
+	{Name: Startup, Likely: true, Reports: "calls,threads,idle"},
+}
+
+// KindOf returns the kind of a name.
+func KindOf(name string) Kind {
+	return Kinds[slices.IndexFunc(Kinds, func(k Kind) bool { return k.Name == name })]
+}
+
+// Query returns the command that shows the finding, for LOG in place of the logs; start is that of the recording. Of several logs it shows all: the
+// process and the times are those of all logs together, while filters take those of each log.
+func (f *Finding) Query(start uint64, severalLogs bool) string {
+	k := KindOf(f.Kind)
+	at := func(t uint64) string { return fmt.Sprintf("%.6fs", float64(t-min(t, start))/1e9) }
+	query := "cudatrace stats LOG --report " + k.Reports
+	if severalLogs {
+		return query
+	}
+	if !k.Ranks {
+		query += fmt.Sprintf(" --process %d", f.Process.PID)
+	}
+	if f.First < f.Last {
+		query += " --from " + at(f.First) + " --to " + at(f.Last+1000)
+	}
+	return query
 }
 
 // Startup is the kind of the finding that sums up what comes before the steady state.

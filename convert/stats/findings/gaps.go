@@ -184,7 +184,7 @@ func engineOf(p *activity.Piece) engine {
 	case timeline.MemcpyWork:
 		m := &p.Shape.Memcpy
 		switch kind := cudaapi.MemcpyKindName(m.CopyKind); {
-		case pageable(m):
+		case Pageable(m):
 		case kind == "HtoD":
 			return copyToDevice
 		case kind == "DtoH":
