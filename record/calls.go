@@ -16,7 +16,6 @@ import (
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/probe"
 	"github.com/cudatrace/cudatrace/record/tracelog"
-	"github.com/cudatrace/cudatrace/record/turns"
 	"github.com/cudatrace/cudatrace/record/wording"
 )
 
@@ -32,7 +31,7 @@ type calls struct {
 	callers *callerLog     // where calls were made; nil before open
 	probed  bool           // calls are probed
 	beside  sync.WaitGroup // goroutines that use prober and log
-	turns   *turns.Turns   // of processes that wait until they are probed
+	turns   *turns         // of processes that wait until they are probed
 
 	seen    atomic.Uint64 // number of probed calls
 	perCall atomic.Int64  // cost of a probed call, ns; 0 if it is not measured
@@ -40,7 +39,7 @@ type calls struct {
 }
 
 func newCalls(o Options, log *tracelog.Writer, r *report) *calls {
-	return &calls{opts: o, log: log, report: r, source: o.Calls, turns: turns.New()}
+	return &calls{opts: o, log: log, report: r, source: o.Calls, turns: newTurns()}
 }
 
 // open loads the eBPF programs. Without them calls come from CUPTI's API records alone. The session is told of each
@@ -200,10 +199,10 @@ func (c *calls) begin(pid uint32, patience func() time.Duration) (looked uint64,
 	if c.prober != nil {
 		_, err := c.prober.Renew(int(pid)) // this takes its time; the next process's turn need not wait for it
 		notAttached(c.report, pid, err)
-		if !c.turns.Take(patience() - answerTime) {
+		if !c.turns.takeTurn(patience() - answerTime) {
 			return 0, true
 		}
-		defer c.turns.Give(time.Now())
+		defer c.turns.endTurn(time.Now())
 		c.probe(pid)
 		c.prober.Callers().Replaced(pid)
 	}

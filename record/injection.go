@@ -10,7 +10,6 @@ import (
 	"github.com/cudatrace/cudatrace/record/cupti"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/invoker"
-	"github.com/cudatrace/cudatrace/record/pcie"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -109,20 +108,13 @@ type records struct {
 
 func (r records) Add(record tracelog.Record) {
 	if d, ok := record.(*tracelog.Device); ok {
-		addLink(d, pcie.Of(d.UUID))
+		addPCIeLink(d, "/")
 	}
 	record.AddTo(r.log)
 	switch record := record.(type) {
 	case *tracelog.Device, *tracelog.Context:
 		r.metrics.see(record)
 	}
-}
-
-// addLink adds what CUPTI does not know of a device: its PCIe link.
-func addLink(d *tracelog.Device, l pcie.Link) {
-	d.PCI = l.Address
-	d.PCIeGeneration, d.PCIeWidth = l.Generation, l.Width
-	d.PCIeMaxGeneration, d.PCIeMaxWidth = l.MaxGeneration, l.MaxWidth
 }
 
 // stopLibraries ends recording in every process. The processes run on.

@@ -10,8 +10,8 @@
 //	session.go       the loop that decides what happens to processes, and its events
 //	process.go       what is known of each process, and the table of its life
 //	follower.go      what the library in a process says; chosen.go: which ranks are recorded
-//	injection.go     the library's server, and what it is told to record: package cupti
-//	calls.go         calls, from package probe; package turns: one process after the other is probed
+//	injection.go     the library's server, and what it is told to record: package cupti; pcie.go: GPUs' PCIe links
+//	calls.go         calls, from package probe; turns.go: one process after the other is probed
 //	callerlog.go     where calls were made, from package callers
 //	metrics.go       samples of GPUs and processes, from package gpumetrics
 //	program.go       the program that is run; attach.go: processes that already run
@@ -19,7 +19,7 @@
 //	stragglers.go    processes that outlive the program
 //	signals.go       Ctrl-C and other signals
 //	descriptors.go   room for open files
-//	logfile.go       the log on disk
+//	logfile.go       the log on disk; outname.go: the names of the files
 //	report.go        what a person is told, and why a log is not complete
 //	cost.go          what recording itself costs
 //	newest.go        files of the newest part of a recording that goes on

@@ -77,12 +77,10 @@ var layers = []struct {
 	{"record/errno", []string{module}},
 	{"record/invoker", []string{module}},
 	{"record/metadata", []string{module, "net", "os/exec"}},
-	{"record/pcie", []string{module}},
 	{"record/ranks", []string{module + "record/tracelog", module + "record/probe", module + "record/cupti", module + "convert", module + "bpf"}},
 	{"record/doctor", []string{"github.com/urfave/cli", module + "convert", module + "perfetto"}},
 	{"record/outfile", []string{module + "record/probe", module + "record/cupti", module + "convert", module + "bpf", "github.com/cilium/ebpf", "net"}},
 	{"record/openfiles", []string{module, "golang.org", "fmt", "os"}}, // initialised before all others
-	{"record/turns", []string{module}},
 	{"record/wording", []string{module}},
 	{"record/figures", []string{module}},
 	{"bpf", []string{module, "github.com/urfave/cli"}},

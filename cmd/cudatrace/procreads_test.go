@@ -27,7 +27,7 @@ var notRead = map[string]string{
 	"record/outfile/place.go":              "opens folders of output",
 	"record/doctor/driver.go":              "opens devices of GPUs",
 	"record/probe/rights.go":               "reads a file of /sys",
-	"record/pcie/pcie.go":                  "reads files of /sys",
+	"record/pcie.go":                       "reads files of /sys",
 	"cmd/cudatrace/top/beside.go":          "opens a terminal",
 }
 
@@ -88,7 +88,7 @@ var waits = map[string]string{
 	"cmd/cudatrace/top/beside.go": "a terminal",
 	"record/outfile/outfile.go":   "a pipe that a person names, which Ctrl-C ends",
 	"packaging/sbom/main.go":      "a tool of the build",
-	"record/pcie/pcie.go":         "files of /sys",
+	"record/pcie.go":              "files of /sys",
 	"record/probe/kerneltypes.go": "a file of /sys",
 	"record/probe/rights.go":      "a file of /sys",
 	"record/probe/uprobe.go":      "files of /sys",

@@ -1,4 +1,4 @@
-package turns
+package record
 
 import (
 	"testing"
@@ -8,34 +8,34 @@ import (
 // Few processes wait for their turns, however long it takes. In a crowd a process that cannot be
 // probed in time does not wait.
 func TestTurns(t *testing.T) {
-	turns := New()
-	if !turns.Take(0) {
+	turns := newTurns()
+	if !turns.takeTurn(0) {
 		t.Fatal("the first has no turn")
 	}
 	done := make(chan bool)
 	wait := func(patience time.Duration, waiting int64) {
-		go func() { done <- turns.Take(patience) }()
+		go func() { done <- turns.takeTurn(patience) }()
 		for turns.waiting.Load() < waiting {
 			time.Sleep(time.Millisecond)
 		}
 	}
-	for n := range int64(crowd) {
+	for n := range int64(turnCrowd) {
 		wait(0, n+1)
 	}
-	if turns.Take(crowd*leastTurn - 1) {
+	if turns.takeTurn(turnCrowd*leastTurn - 1) {
 		t.Error("one of a crowd that can wait for less than the turns of the others has one")
 	}
-	wait(time.Hour, crowd+1)
-	turns.Give(time.Now().Add(-time.Minute))
+	wait(time.Hour, turnCrowd+1)
+	turns.endTurn(time.Now().Add(-time.Minute))
 	if !<-done {
 		t.Error("the second has no turn")
 	}
-	wait(time.Hour, crowd+1)
-	if turns.Take(crowd*time.Minute/weight - 1) { // returns at once: the mean of a turn is more than that
+	wait(time.Hour, turnCrowd+1)
+	if turns.takeTurn(turnCrowd*time.Minute/turnWeight - 1) { // returns at once: the mean of a turn is more than that
 		t.Error("one waits for a turn that comes too late")
 	}
-	for range crowd + 1 {
-		turns.Give(time.Now())
+	for range turnCrowd + 1 {
+		turns.endTurn(time.Now())
 		if !<-done {
 			t.Error("one that waits has no turn")
 		}
@@ -44,13 +44,13 @@ func TestTurns(t *testing.T) {
 
 // One slow turn after many turns away no process of a crowd that has time for turns such as the others.
 func TestSlowTurn(t *testing.T) {
-	turns := New()
+	turns := newTurns()
 	for range 100 {
-		turns.Take(0)
-		turns.Give(time.Now())
+		turns.takeTurn(0)
+		turns.endTurn(time.Now())
 	}
-	turns.Take(0)
-	turns.Give(time.Now().Add(-time.Second))
+	turns.takeTurn(0)
+	turns.endTurn(time.Now().Add(-time.Second))
 	if mean := time.Duration(turns.took.Load()); 60*mean > 9*time.Second {
 		t.Errorf("the mean of a turn is %v", mean)
 	}

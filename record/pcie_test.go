@@ -1,15 +1,17 @@
-package pcie
+package record
 
 import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-const uuid = "bd3f5d5029c394ec1e34928d68a8f59d"
+const linkUUID = "bd3f5d5029c394ec1e34928d68a8f59d"
 
-// machine makes the files of a machine: one GPU behind a port.
-func machine(t *testing.T, files map[string]string) string {
+// machineFiles makes the files of a machine: one GPU behind a port.
+func machineFiles(t *testing.T, files map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
 	write := func(path, text string) {
@@ -37,27 +39,29 @@ func machine(t *testing.T, files map[string]string) string {
 	return root
 }
 
-func TestLink(t *testing.T) {
+func TestPCIeLink(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		files map[string]string
-		want  Link
+		want  tracelog.Device
 	}{
 		"a GPU at rest, in a narrower slot of an older port": {map[string]string{
 			"max_link_speed": "16.0 GT/s PCIe", "max_link_width": "8",
 			"0000:18:00.0/max_link_speed": "32.0 GT/s PCIe", "0000:18:00.0/max_link_width": "16",
 			"0000:18:00.0/current_link_speed": "2.5 GT/s PCIe", "0000:18:00.0/current_link_width": "8",
-		}, Link{"0000:18:00.0", 1, 8, 4, 8}},
+		}, tracelog.Device{PCI: "0000:18:00.0", PCIeGeneration: 1, PCIeWidth: 8, PCIeMaxGeneration: 4, PCIeMaxWidth: 8}},
 		"a virtual machine without the port": {map[string]string{
 			"0000:18:00.0/max_link_speed": "32.0 GT/s PCIe", "0000:18:00.0/max_link_width": "16",
 			"0000:18:00.0/current_link_speed": "32.0 GT/s PCIe", "0000:18:00.0/current_link_width": "16",
-		}, Link{"0000:18:00.0", 5, 16, 5, 16}},
+		}, tracelog.Device{PCI: "0000:18:00.0", PCIeGeneration: 5, PCIeWidth: 16, PCIeMaxGeneration: 5, PCIeMaxWidth: 16}},
 		"a link that does not answer": {map[string]string{
 			"0000:18:00.0/max_link_speed": "Unknown", "0000:18:00.0/max_link_width": "255", "0000:18:00.0/current_link_width": "",
-		}, Link{Address: "0000:18:00.0"}},
-		"without /sys": {nil, Link{Address: "0000:18:00.0"}},
+		}, tracelog.Device{PCI: "0000:18:00.0"}},
+		"without /sys": {nil, tracelog.Device{PCI: "0000:18:00.0"}},
 	} {
-		if got := find(machine(t, test.files), uuid); got != test.want {
+		got := tracelog.Device{UUID: linkUUID}
+		test.want.UUID = linkUUID
+		if addPCIeLink(&got, machineFiles(t, test.files)); got != test.want {
 			t.Errorf("%s: %+v, want %+v", name, got, test.want)
 		}
 	}
@@ -66,11 +70,11 @@ func TestLink(t *testing.T) {
 func TestUnknownGPU(t *testing.T) {
 	t.Parallel()
 	for _, uuid := range []string{"", "00112233445566778899aabbccddeeff"} {
-		if got := find(machine(t, nil), uuid); got != (Link{}) {
-			t.Errorf("%q: %+v", uuid, got)
+		for _, root := range []string{machineFiles(t, nil), "/"} {
+			got := tracelog.Device{UUID: uuid}
+			if addPCIeLink(&got, root); got != (tracelog.Device{UUID: uuid}) {
+				t.Errorf("%q: %+v", uuid, got)
+			}
 		}
-	}
-	if got := Of("00112233445566778899aabbccddeeff"); got != (Link{}) {
-		t.Errorf("%+v", got)
 	}
 }
