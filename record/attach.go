@@ -110,7 +110,7 @@ func (s *session) attachAll(stop <-chan struct{}, armed bool) error {
 		if err != nil {
 			return fmt.Errorf("cannot attach to process %d: %w", pid, err)
 		}
-		looked := s.calls.callers.begin(uint32(pid))
+		looked := s.calls.callers.Begin(uint32(pid))
 		if len(a.Libraries) == 0 {
 			s.report.remark(uint32(pid), fmt.Sprintf("process %d has not loaded CUDA yet; it is probed when it does", pid))
 		}

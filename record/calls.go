@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cudatrace/cudatrace/record/callers"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/probe"
@@ -28,7 +29,7 @@ type calls struct {
 	source CallSource // where calls come from; open replaces CallsAuto where probes are not allowed
 
 	prober  *probe.Prober  // nil without the rights for eBPF
-	callers *callerLog     // where calls were made; nil before open
+	callers *callers.Log   // where calls were made; nil before open
 	probed  bool           // calls are probed
 	beside  sync.WaitGroup // goroutines that use prober and log
 	turns   *turns         // of processes that wait until they are probed
@@ -48,7 +49,7 @@ func newCalls(o Options, log *tracelog.Writer, r *report) *calls {
 func (c *calls) open(s *session, armed bool) {
 	onClient := func(pid uint32, request, at uint64) { s.post(registered{pid, request, at}) }
 	if c.source == CallsCUPTI {
-		c.findSites(s)
+		c.findSites(s, s.epoch)
 	}
 	if c.source == CallsCUPTI || c.source == CallsNone {
 		c.withoutMemory("calls are not probed, and CUPTI's own records of allocations crash programs")
@@ -65,7 +66,7 @@ func (c *calls) open(s *session, armed bool) {
 		return
 	}
 	c.prober, c.probed = p, true
-	c.callers = newCallerLog(s, p.Callers().Epoch)
+	c.findSites(s, p.Callers().Epoch)
 	if err := p.Degraded(); err != nil {
 		c.report.note(0, tracelog.NoteInfo, err.Error())
 	}
@@ -106,7 +107,7 @@ func (c *calls) notProbed(s *session, err error) {
 	var denied *probe.PermissionError
 	if c.source == CallsAuto && len(c.opts.PIDs) == 0 {
 		c.source = CallsCUPTI
-		c.findSites(s)
+		c.findSites(s, s.epoch)
 		text += "; they come from CUPTI instead, without arguments"
 		if errors.As(err, &denied) {
 			// CUPTI gives every call that was asked for, so nothing is missing.
@@ -117,8 +118,17 @@ func (c *calls) notProbed(s *session, err error) {
 	c.report.miss(0, text)
 }
 
-// findSites finds out where calls were made that CUPTI records.
-func (c *calls) findSites(s *session) { c.callers = newCallerLog(s, s.epoch) }
+// findSites starts to find out where calls were made. epoch reads a process's epoch.
+func (c *calls) findSites(s *session, epoch func(pid int) uint64) {
+	c.callers = callers.Open(s.log.Writer, callers.Options{
+		Epoch:    epoch,
+		Nameless: func(pid int, path string) { s.post(nameless{uint32(pid), path}) },
+		Crowded: func() {
+			s.report.miss(0, fmt.Sprintf("callers are missing: the lists of code that all processes together have mapped need more than the %s that recording allows them",
+				figures.Bytes(callers.DefaultBudget)))
+		},
+	})
+}
 
 // calibrate measures the cost of a probed call while the program starts. The summary says how
 // much time recording cost the program.
@@ -177,12 +187,12 @@ func (c *calls) newChain(chain *probe.Chain) {
 		return
 	}
 	known, pid, epoch, site := c.prober.Callers(), chain.PID, chain.Epoch, chain.Addresses[0]
-	n := newChain{id: chain.ID, pid: pid, epoch: epoch, addresses: chain.Addresses}
+	n := callers.Chain{ID: chain.ID, PID: pid, Epoch: epoch, Addresses: chain.Addresses}
 	if f := cudaapi.ByID(cudaapi.ID(chain.Function)); f != nil {
-		n.function = f.Name
+		n.Function = f.Name
 	}
-	n.trim = func(depth int) { known.Need(pid, epoch, site, depth) }
-	c.callers.add(n)
+	n.Need = func(depth int) { known.Need(pid, epoch, site, depth) }
+	c.callers.Add(n)
 }
 
 // deliver hands calls to the log until the recording ends.
@@ -207,7 +217,7 @@ func (c *calls) begin(pid uint32, patience func() time.Duration) (looked uint64,
 		c.prober.Callers().Replaced(pid)
 	}
 	if c.callers != nil {
-		looked = c.callers.begin(pid)
+		looked = c.callers.Begin(pid)
 	}
 	return looked, false
 }
@@ -221,7 +231,7 @@ func (c *calls) attach(pid uint32, late bool) {
 		c.probe(pid)
 	}
 	if c.callers != nil {
-		c.callers.look(pid)
+		c.callers.Look(pid)
 	}
 }
 
@@ -241,7 +251,7 @@ func (c *calls) probe(pid uint32) {
 // the process runs another program, 0 if there is none. looked is the epoch in which its code was read last.
 func (c *calls) rescan(pid uint32, looked uint64) (now, exec uint64) {
 	if c.callers != nil {
-		looked = c.callers.lookAgain(pid, looked)
+		looked = c.callers.LookAgain(pid, looked)
 	}
 	var e probe.Exec
 	var err error
@@ -341,7 +351,7 @@ func (c *calls) finish() {
 		}
 	}
 	if c.callers != nil {
-		c.callers.finish()
+		c.callers.Finish()
 		c.missCallers()
 	}
 	if c.prober != nil {
@@ -362,7 +372,7 @@ func (c *calls) missCallers() {
 	}{
 		{u.Undefined, "call has", "calls have", "the call buffers were full when the return addresses above came (" + wording.CallBuffer.String() + ")"},
 		{u.More, "call has", "calls have", "the program calls CUDA in more places than are kept"},
-		{c.callers.left.Load(), "place of calls has", "places of calls have", "new ones came faster than the program's files could be read"},
+		{c.callers.Left(), "place of calls has", "places of calls have", "new ones came faster than the program's files could be read"},
 	} {
 		if x.n > 0 {
 			c.report.miss(0, fmt.Sprintf("%s no caller: %s", figures.Count(x.n, x.one, x.many), x.why))

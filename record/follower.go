@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/cudatrace/cudatrace/record/callers"
 	"github.com/cudatrace/cudatrace/record/cupti"
 	"github.com/cudatrace/cudatrace/record/cupti/libcupti"
 	"github.com/cudatrace/cudatrace/record/host"
@@ -132,14 +133,12 @@ func (f *follower) FindCaller(c cupti.Chain, need func(depth int)) (caller uint3
 	if !ok {
 		return 0
 	}
-	caller = f.lastChain.Add(1)
-	f.calls.callers.add(newChain{id: caller, pid: f.peer.PID, epoch: epoch, addresses: c.Addresses, trim: need})
-	return caller
+	return f.calls.callers.Add(callers.Chain{PID: f.peer.PID, Epoch: epoch, Addresses: c.Addresses, Need: need})
 }
 
 // FindFunction finds out which function of the driver a thread is in.
 func (f *follower) FindFunction(c cupti.OpenCall) string {
-	return f.calls.callers.resolver.DriverFunction(int(f.peer.PID), f.sites.now(), c.Inner)
+	return f.calls.callers.DriverFunction(f.peer.PID, f.sites.now(), c.Inner)
 }
 
 // sites are the epochs of a program whose calls CUPTI records: times in which no address in it changes its meaning.

@@ -11,8 +11,7 @@
 //	process.go       what is known of each process, and the table of its life
 //	follower.go      what the library in a process says; chosen.go: which ranks are recorded
 //	injection.go     the library's server, and what it is told to record: package cupti; pcie.go: GPUs' PCIe links
-//	calls.go         calls, from package probe; turns.go: one process after the other is probed
-//	callerlog.go     where calls were made, from package callers
+//	calls.go         calls, from package probe; turns.go: one process after the other is probed; package callers: where calls were made
 //	metrics.go       samples of GPUs and processes, from package gpumetrics
 //	program.go       the program that is run; attach.go: processes that already run
 //	unseen.go        processes that use CUDA and are not recorded

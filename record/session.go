@@ -38,8 +38,7 @@ type session struct {
 	unseen  *unseen       // nil without server
 	program *program      // nil when attached to running processes
 
-	epochs    atomic.Uint64 // of processes whose calls CUPTI records
-	lastChain atomic.Uint32 // ID of the chain above such calls that was given last
+	epochs atomic.Uint64 // of processes whose calls CUPTI records
 
 	ctx       context.Context
 	cancel    context.CancelFunc

@@ -14,8 +14,8 @@ import (
 )
 
 // manyMappings are of files with long paths, which begin with a text.
-func manyMappings(pid int, epoch uint64, begin string, count int) Mappings {
-	m := Mappings{pid: pid, epoch: epoch}
+func manyMappings(pid int, epoch uint64, begin string, count int) mappings {
+	m := mappings{pid: pid, epoch: epoch}
 	for i := range count {
 		m.code = append(m.code, procfs.Mapping{Span: fmt.Sprintf("%x000-%x000", i+1, i+2), Path: fmt.Sprintf("/%s/%d/%s", begin, i, strings.Repeat("x", 1000))})
 	}
@@ -26,20 +26,20 @@ func manyMappings(pid int, epoch uint64, begin string, count int) Mappings {
 // was used least recently gives way. A process that maps more than all of it is told once.
 func TestMappingsOfAllProcesses(t *testing.T) {
 	t.Parallel()
-	r := New(func(int) uint64 { return 1 })
+	r := newResolver(Options{Epoch: func(int) uint64 { return 1 }})
 	r.budget.most = 3 << 19
 	crowded := 0
 	r.Crowded = func() { crowded++ }
 	for pid := range 50 { // of one program
-		r.Add(manyMappings(pid, 1, "shared", 50))
-		r.Add(manyMappings(pid, 1, "shared", 50))
+		r.addMappings(manyMappings(pid, 1, "shared", 50))
+		r.addMappings(manyMappings(pid, 1, "shared", 50))
 	}
 	if crowded != 0 || len(r.budget.paths) != 50 {
 		t.Errorf("told %d times, %d paths", crowded, len(r.budget.paths))
 	}
 	for pid := range 50 {
 		for epoch := range uint64(2 * maxSnapshots) {
-			r.Add(manyMappings(pid, 2+epoch, fmt.Sprintf("of %d in %d", pid, epoch), 50))
+			r.addMappings(manyMappings(pid, 2+epoch, fmt.Sprintf("of %d in %d", pid, epoch), 50))
 			if r.budget.taken > r.budget.most {
 				t.Fatalf("%d bytes are taken", r.budget.taken)
 			}
@@ -48,13 +48,13 @@ func TestMappingsOfAllProcesses(t *testing.T) {
 	if crowded != 0 || r.processes[48] == nil || r.processes[47] != nil || len(r.processes[49].snapshots) != maxSnapshots {
 		t.Errorf("told %d times, %d processes are left", crowded, len(r.processes))
 	}
-	r.Find(48, 2*maxSnapshots+1, "cuLaunchKernel", []uint64{0x1000}) // 49 gives way
-	r.Add(manyMappings(50, 1, "another", 450))
+	r.find(48, 2*maxSnapshots+1, "cuLaunchKernel", []uint64{0x1000}) // 49 gives way
+	r.addMappings(manyMappings(50, 1, "another", 450))
 	if r.processes[48] == nil || r.processes[49] != nil {
 		t.Error("a process gives way that was used before another one")
 	}
 	for range 2 {
-		r.Add(manyMappings(50, 1, "large", 2000))
+		r.addMappings(manyMappings(50, 1, "large", 2000))
 	}
 	s := r.processes[50].at(1)
 	if crowded != 1 || !s.cut || len(r.processes) != 1 {

@@ -21,60 +21,52 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// A Resolver finds out where calls were made. It is safe for concurrent use.
-type Resolver struct {
-	// Nameless, if not nil, is told once per process and file that a file holds a runtime, or may
-	// hold one, whose functions nothing names: calls out of it have no caller record. It must not
-	// call the Resolver.
-	Nameless func(pid int, path string)
-	// Crowded, if not nil, is told once that there is no memory for all code that a process has mapped:
-	// calls out of the rest have no caller record. It must not call the Resolver.
-	Crowded func()
+// A resolver finds out where calls were made. It is safe for concurrent use.
+type resolver struct {
+	Options
 
 	mu        sync.Mutex
-	now       func(pid int) uint64
 	modules   moduleCache
 	processes map[int]*process
 	uses      uint64 // of processes
 	budget    budget
-	crowded   sync.Once
+	told      bool // Crowded was called
 }
 
-// New returns a Resolver. now reads a process's epoch, a number that rises whenever the process may have lost a
-// mapping: within an epoch mappings are only added. It is 0 for a process that is not recorded.
-func New(now func(pid int) uint64) *Resolver {
-	return &Resolver{now: now, processes: map[int]*process{}, budget: budget{most: DefaultBudget}}
+func newResolver(o Options) *resolver {
+	return &resolver{Options: o, processes: map[int]*process{}, budget: budget{most: DefaultBudget}}
 }
 
-// Add tells what code a process has mapped. Find reads the mappings by itself when it meets an unknown
+// addMappings keeps what code a process has mapped. find reads the mappings by itself when it meets an unknown
 // address; those of the start serve calls of a process that ends before they are resolved.
-func (r *Resolver) Add(m Mappings) {
+func (r *resolver) addMappings(m mappings) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.take(m)
+	r.keepSnapshot(m)
 }
 
-// Replace tells that from an epoch on another program runs under the PID.
-func (r *Resolver) Replace(pid int, epoch uint64) {
+// replace records that the PID runs another program from an epoch on.
+func (r *resolver) replace(pid int, epoch uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.process(pid).replace(epoch)
 }
 
-func (r *Resolver) crowd() {
-	if r.Crowded != nil {
-		r.crowded.Do(r.Crowded)
+func (r *resolver) crowd() {
+	if r.Crowded != nil && !r.told {
+		r.told = true
+		r.Crowded()
 	}
 }
 
-// Close closes the files that are open.
-func (r *Resolver) Close() {
+// close closes the files that are open.
+func (r *resolver) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.modules.close()
 }
 
-func (r *Resolver) process(pid int) *process {
+func (r *resolver) process(pid int) *process {
 	p := r.processes[pid]
 	if p == nil {
 		p = &process{nameless: map[*module]bool{}}
@@ -87,7 +79,7 @@ func (r *Resolver) process(pid int) *process {
 
 // makeRoom drops what is known of the process that was used least recently. It returns false if there is none but
 // the given one. A process that lives is read again when there is need.
-func (r *Resolver) makeRoom(pid int) bool {
+func (r *resolver) makeRoom(pid int) bool {
 	oldest := 0
 	var p *process
 	for other, q := range r.processes {
@@ -106,7 +98,7 @@ func (r *Resolver) makeRoom(pid int) bool {
 }
 
 // keep takes memory for a mapping of a process, and returns false if there is none.
-func (r *Resolver) keep(pid int, m *mapping) bool {
+func (r *resolver) keep(pid int, m *mapping) bool {
 	for !r.budget.keep(m) {
 		if !r.makeRoom(pid) {
 			return false
@@ -115,11 +107,11 @@ func (r *Resolver) keep(pid int, m *mapping) bool {
 	return true
 }
 
-// Find returns the record that says where a call was made, without an ID; the zero record if nothing is
+// find returns the record of where a call was made, without an ID; the zero record if nothing is
 // certain. The return addresses of the chain come innermost first, as they were in the given epoch. depth
 // is the number of addresses that were looked at. It is one more than the chain has where the next
 // one was missing.
-func (r *Resolver) Find(pid int, epoch uint64, function string, chain []uint64) (c tracelog.Caller, depth int) {
+func (r *resolver) find(pid int, epoch uint64, function string, chain []uint64) (c tracelog.Caller, depth int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := r.process(pid)
@@ -135,9 +127,8 @@ func (r *Resolver) Find(pid int, epoch uint64, function string, chain []uint64) 
 	return w.record(), w.depth
 }
 
-// DriverFunction returns the name of libcuda's exported function around a return address, as it was in the given
-// epoch; "" if it is not certain. The process may have ended, if it has been looked at: libcuda stays where it is.
-func (r *Resolver) DriverFunction(pid int, epoch, address uint64) string {
+// driverFunction is Log.DriverFunction.
+func (r *resolver) driverFunction(pid int, epoch, address uint64) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := r.processes[pid]

@@ -139,25 +139,34 @@ func addresses(t testing.TB, words []string) (chain []uint64) {
 }
 
 // A log keeps records by ID.
-type log struct {
-	*Resolver
+type recordLog struct {
+	*resolver
 	epoch    uint64
 	callers  map[uint32]tracelog.Caller
 	ids      map[tracelog.Caller]uint32
 	nameless []string
 }
 
-func newLog(t testing.TB) *log {
-	l := &log{epoch: 1, callers: map[uint32]tracelog.Caller{}, ids: map[tracelog.Caller]uint32{}}
-	l.Resolver = New(func(int) uint64 { return l.epoch })
-	l.Nameless = func(_ int, path string) { l.nameless = append(l.nameless, path) }
-	t.Cleanup(l.Close)
+func newLog(t testing.TB) *recordLog {
+	l := &recordLog{epoch: 1, callers: map[uint32]tracelog.Caller{}, ids: map[tracelog.Caller]uint32{}}
+	l.resolver = newResolver(Options{
+		Epoch:    func(int) uint64 { return l.epoch },
+		Nameless: func(_ int, path string) { l.nameless = append(l.nameless, path) },
+	})
+	t.Cleanup(l.close)
 	return l
 }
 
+// look reads what code a process has mapped.
+func (l *recordLog) look(pid int) {
+	if m, ok := readMappings(pid, l.Epoch); ok {
+		l.addMappings(m)
+	}
+}
+
 // Resolve numbers the distinct records from 1 on. Nothing certain is 0.
-func (l *log) Resolve(pid int, epoch uint64, function string, chain []uint64) (id uint32, depth int) {
-	c, depth := l.Find(pid, epoch, function, chain)
+func (l *recordLog) Resolve(pid int, epoch uint64, function string, chain []uint64) (id uint32, depth int) {
+	c, depth := l.find(pid, epoch, function, chain)
 	if c == (tracelog.Caller{}) {
 		return 0, depth
 	}
@@ -171,13 +180,13 @@ func (l *log) Resolve(pid int, epoch uint64, function string, chain []uint64) (i
 	return l.ids[c], depth
 }
 
-func (l *log) resolve(pid int, c observed) (tracelog.Caller, int) {
+func (l *recordLog) resolve(pid int, c observed) (tracelog.Caller, int) {
 	id, depth := l.Resolve(pid, l.epoch, c.function, c.chain)
 	return l.callers[id], depth
 }
 
 // expect resolves the calls of a running program and compares them with what it said.
-func (l *log) expect(t *testing.T, r *running, path, symbol string) {
+func (l *recordLog) expect(t *testing.T, r *running, path, symbol string) {
 	t.Helper()
 	for _, c := range r.calls {
 		got, depth := l.resolve(r.pid, c)

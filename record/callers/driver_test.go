@@ -28,17 +28,17 @@ func TestDriverFunction(t *testing.T) {
 		l, m, pid := newLog(t), reserve(t), os.Getpid()
 		m.show(path)
 		known, unknown := m.returnAddress(path, "cuCtxSynchronize"), m.returnAddress(path, "cuOfNobody")
-		if got := l.DriverFunction(pid, l.epoch, known); got != "" {
+		if got := l.driverFunction(pid, l.epoch, known); got != "" {
 			t.Errorf("%s: the process has not been looked at, but has %q", file, got)
 		}
-		l.Look(pid)
+		l.look(pid)
 		m.hide(0)
 		want := map[string]string{"libcuda.so.1": "cuCtxSynchronize"}[file]
-		if got := l.DriverFunction(pid, l.epoch, known); got != want {
+		if got := l.driverFunction(pid, l.epoch, known); got != want {
 			t.Errorf("%s: in %q, want %q", file, got, want)
 		}
 		for _, address := range []uint64{unknown, uint64(uintptr(m.base)), 0, 1, ^uint64(0)} {
-			if got := l.DriverFunction(pid, l.epoch, address); got != "" {
+			if got := l.driverFunction(pid, l.epoch, address); got != "" {
 				t.Errorf("%s: in %q at %#x", file, got, address)
 			}
 		}

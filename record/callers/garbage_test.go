@@ -247,7 +247,7 @@ func (w *witness) garbage(r *running, pool []uint64, random *rand.Rand) []uint64
 // An address of a process that does not exist, or of no process at all, has no caller.
 func TestNoProcess(t *testing.T) {
 	l := newLog(t)
-	l.Look(1 << 30)
+	l.look(1 << 30)
 	for _, chain := range [][]uint64{nil, {}, {0}, {1}, {1<<64 - 1}, {0x400000, 0x400010}} {
 		for _, pid := range []int{1 << 30, os.Getpid()} {
 			if id, depth := l.Resolve(pid, 1, "cuLaunchKernel", chain); id != 0 || depth != min(len(chain), 1) {

@@ -123,7 +123,7 @@ func TestReplacedLibrary(t *testing.T) {
 		id, _ := l.Resolve(pid, epoch, "cuLaunchKernel", chain)
 		return l.callers[id].Symbol
 	}
-	l.Look(pid)
+	l.look(pid)
 	l.epoch++ // within it, the first library goes
 	m.hide(unix.PROT_NONE)
 	m.show(second)
@@ -158,20 +158,20 @@ func TestReplacedProgram(t *testing.T) {
 		return l.callers[id].Symbol
 	}
 	l.epoch = 10
-	l.Look(pid)
+	l.look(pid)
 	l.epoch = 20
-	l.Look(pid)
+	l.look(pid)
 	if got := symbol(15); got != "first" {
 		t.Errorf("in one program: called by %q", got)
 	}
-	l.Replace(pid, 20)
+	l.replace(pid, 20)
 	if before, between, after := symbol(10), symbol(15), symbol(20); before != "first" || between != "" || after != "first" {
 		t.Errorf("called by %q, %q and %q", before, between, after)
 	}
-	l.Replace(pid, 30)
+	l.replace(pid, 30)
 	l.epoch = 30
-	l.Look(pid)
-	l.Look(pid)
+	l.look(pid)
+	l.look(pid)
 	if last, between, next := symbol(20), symbol(25), symbol(30); last != "first" || between != "" || next != "first" {
 		t.Errorf("called by %q, %q and %q", last, between, next)
 	}
@@ -186,7 +186,7 @@ func TestAddedLibrary(t *testing.T) {
 	b := newBench(t)
 	path := b.library("late")
 	l, m := newLog(t), reserve(t)
-	l.Look(os.Getpid())
+	l.look(os.Getpid())
 	m.show(path)
 	id, depth := l.Resolve(os.Getpid(), l.epoch, "cuLaunchKernel", []uint64{m.returnAddress(path, "late"), 1})
 	if got := l.callers[id]; got.Symbol != "late" || got.Module != path || got.BuildID == "" || depth != 1 {
@@ -200,10 +200,10 @@ func TestRestlessEpoch(t *testing.T) {
 	path := b.library("restless")
 	m, epoch := reserve(t), uint64(0)
 	m.show(path)
-	r := New(func(int) uint64 { epoch++; return epoch })
-	defer r.Close()
+	r := newResolver(Options{Epoch: func(int) uint64 { epoch++; return epoch }})
+	defer r.close()
 	for want := range 5 {
-		if c, _ := r.Find(os.Getpid(), epoch, "cuLaunchKernel", []uint64{m.returnAddress(path, "restless")}); c != (tracelog.Caller{}) {
+		if c, _ := r.find(os.Getpid(), epoch, "cuLaunchKernel", []uint64{m.returnAddress(path, "restless")}); c != (tracelog.Caller{}) {
 			t.Errorf("after %d: %+v", want, c)
 		}
 	}
@@ -239,7 +239,7 @@ func TestEndedProcess(t *testing.T) {
 	var r *running
 	t.Run("run", func(t *testing.T) {
 		r = start(t, path)
-		l.Look(r.pid)
+		l.look(r.pid)
 	})
 	l.expect(t, r, path, "calls")
 	if id, _ := l.Resolve(r.pid, l.epoch+1, "cuLaunchKernel", r.calls[0].chain); id != 0 {
@@ -265,7 +265,7 @@ func TestSameRecord(t *testing.T) {
 func TestManyEpochs(t *testing.T) {
 	l := newLog(t)
 	for range 5 * maxSnapshots {
-		l.Look(os.Getpid())
+		l.look(os.Getpid())
 		l.epoch++
 	}
 	if n := len(l.processes[os.Getpid()].snapshots); n != maxSnapshots {

@@ -43,34 +43,34 @@ type place struct {
 	path    string // of the file, in the process's own mount namespace
 }
 
-// Mappings are the parts of files that a process had mapped as code, at some moment of an epoch.
-type Mappings struct {
+// mappings are the parts of files that a process had mapped as code, at some moment of an epoch.
+type mappings struct {
 	pid   int
 	epoch uint64
 	code  []procfs.Mapping
 }
 
-// Read reads a process's mappings. ok is false when the process has ended, or the epoch that now
-// reads does not stand still. The process may end afterwards: the Resolver still reads the files.
-func Read(pid int, now func(pid int) uint64) (m Mappings, ok bool) {
+// readMappings reads a process's mappings. ok is false when the process has ended, or the epoch that now
+// reads does not stand still. The process may end afterwards: the resolver still reads the files.
+func readMappings(pid int, now func(pid int) uint64) (m mappings, ok bool) {
 	for range maxLooks {
 		epoch := now(pid)
 		if epoch == 0 {
-			return Mappings{}, false
+			return mappings{}, false
 		}
 		code, err := procfs.Code(pid)
 		if err != nil {
-			return Mappings{}, false
+			return mappings{}, false
 		}
 		if now(pid) == epoch {
-			return Mappings{pid, epoch, code}, true
+			return mappings{pid, epoch, code}, true
 		}
 	}
-	return Mappings{}, false
+	return mappings{}, false
 }
 
-// take takes a snapshot.
-func (r *Resolver) take(m Mappings) {
+// keepSnapshot keeps the code that a process has mapped.
+func (r *resolver) keepSnapshot(m mappings) {
 	p := r.process(m.pid)
 	s := p.open(m, &r.modules)
 	for i := range s.code {
@@ -80,13 +80,13 @@ func (r *Resolver) take(m Mappings) {
 			break
 		}
 	}
-	for _, old := range p.add(s) {
+	for _, old := range p.addSnapshot(s) {
 		r.budget.drop(old)
 	}
 }
 
 // open finds the modules of mappings.
-func (p *process) open(read Mappings, modules *moduleCache) snapshot {
+func (p *process) open(read mappings, modules *moduleCache) snapshot {
 	earlier := p.at(read.epoch)
 	opened := map[procfs.FileID]*module{}
 	var mappings []mapping
@@ -109,9 +109,9 @@ func (p *process) open(read Mappings, modules *moduleCache) snapshot {
 	return snapshot{epoch: read.epoch, code: mappings}
 }
 
-// add keeps a snapshot, in the place of an earlier one of the same epoch: within an epoch mappings
+// addSnapshot keeps a snapshot, in the place of an earlier one of the same epoch: within an epoch mappings
 // are only added. It returns those that it does not keep any more.
-func (p *process) add(s snapshot) (gone []snapshot) {
+func (p *process) addSnapshot(s snapshot) (gone []snapshot) {
 	i, found := slices.BinarySearchFunc(p.snapshots, s.epoch, byEpoch)
 	if found {
 		gone = []snapshot{p.snapshots[i]}
@@ -191,7 +191,7 @@ type view struct {
 	pid      int
 	epoch    uint64
 	process  *process
-	resolver *Resolver
+	resolver *resolver
 	looked   bool
 }
 
@@ -204,8 +204,8 @@ func (v *view) place(address uint64) (place, bool) {
 	}
 	if !v.looked {
 		v.looked = true
-		if m, ok := Read(v.pid, v.resolver.now); ok {
-			v.resolver.take(m)
+		if m, ok := readMappings(v.pid, v.resolver.Epoch); ok {
+			v.resolver.keepSnapshot(m)
 		}
 	}
 	if s := v.process.at(v.epoch); s != nil {

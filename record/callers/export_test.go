@@ -1,8 +1,0 @@
-package callers
-
-// Look reads what code a process has mapped.
-func (r *Resolver) Look(pid int) {
-	if m, ok := Read(pid, r.now); ok {
-		r.Add(m)
-	}
-}
