@@ -14,7 +14,6 @@ import (
 
 	"github.com/cudatrace/cudatrace/record/armed"
 	"github.com/cudatrace/cudatrace/record/cupti"
-	"github.com/cudatrace/cudatrace/record/cupti/libcupti"
 	"github.com/cudatrace/cudatrace/record/errno"
 	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/invoker"
@@ -81,7 +80,7 @@ func (s *session) attachTo(stop <-chan struct{}) error {
 func (s *session) offerLibraries(pids []int) {
 	for _, pid := range pids {
 		if mapped, err := procfs.Files(pid); err == nil {
-			s.metrics.offer(uint32(pid), libcupti.Locate(pid, mapped))
+			s.metrics.offer(uint32(pid), cupti.LocateCUPTI(pid, mapped))
 		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/cudatrace/cudatrace/record/callers"
 	"github.com/cudatrace/cudatrace/record/cupti"
-	"github.com/cudatrace/cudatrace/record/cupti/libcupti"
 	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/metadata"
 	"github.com/cudatrace/cudatrace/record/procfs"
@@ -51,7 +50,7 @@ func (s *session) meet(f *follower) (a attached) {
 	a.id = f.id
 	pid := f.peer.PID
 	mapped := mappedBy(pid)
-	found := libcupti.Locate(int(pid), mapped)
+	found := cupti.LocateCUPTI(int(pid), mapped)
 	if f.armed { // it was probed before
 		s.post(located{f.id, found})
 		return a

@@ -4,7 +4,7 @@ import (
 	"os"
 	"sync/atomic"
 
-	"github.com/cudatrace/cudatrace/record/cupti/libcupti"
+	"github.com/cudatrace/cudatrace/record/cupti"
 	"github.com/cudatrace/cudatrace/record/gpumetrics"
 	"github.com/cudatrace/cudatrace/record/invoker"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -40,10 +40,10 @@ func pmSampling(g GPUMetrics) *gpumetrics.PM {
 	if g.Rate == 0 {
 		return nil
 	}
-	return &gpumetrics.PM{Rate: g.Rate, Metrics: g.Metrics, Libraries: paths(libcupti.Locate(os.Getpid(), nil))}
+	return &gpumetrics.PM{Rate: g.Rate, Metrics: g.Metrics, Libraries: paths(cupti.LocateCUPTI(os.Getpid(), nil))}
 }
 
-func paths(found []libcupti.Candidate) (paths []string) {
+func paths(found []cupti.Candidate) (paths []string) {
 	for _, c := range found {
 		paths = append(paths, c.Path)
 	}
@@ -52,13 +52,13 @@ func paths(found []libcupti.Candidate) (paths []string) {
 
 // ListGPUMetrics asks CUPTI for the metrics of PM sampling that this machine's GPUs have.
 func ListGPUMetrics() ([]gpumetrics.GPUList, error) {
-	return gpumetrics.List(invoker.Find(), paths(libcupti.Locate(os.Getpid(), nil)))
+	return gpumetrics.List(invoker.Find(), paths(cupti.LocateCUPTI(os.Getpid(), nil)))
 }
 
 func (m *metrics) nextSet() uint32 { return m.sets.Add(1) }
 
 // offer is called for each process, with what it could load of CUPTI.
-func (m *metrics) offer(pid uint32, found []libcupti.Candidate) {
+func (m *metrics) offer(pid uint32, found []cupti.Candidate) {
 	if m.gpus != nil {
 		m.gpus.Offer(pid, paths(found))
 	}

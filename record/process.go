@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/cudatrace/cudatrace/record/cupti"
-	"github.com/cudatrace/cudatrace/record/cupti/libcupti"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/probe"
 	"github.com/cudatrace/cudatrace/record/procfs"
@@ -74,7 +73,7 @@ type process struct {
 	follower *follower
 	reply    chan<- cupti.GoConfig // gets the answer to its hello; nil: it does not wait
 	overdue  *time.Timer           // answers when the process can wait no longer
-	found    []libcupti.Candidate  // places of libcupti for it
+	found    []cupti.Candidate     // places of libcupti for it
 	late     bool                  // its libraries are not probed: there was no time
 	looked   uint64                // epoch in which its code was read last
 

@@ -11,7 +11,6 @@ import (
 
 	"github.com/cudatrace/cudatrace/record/armed"
 	"github.com/cudatrace/cudatrace/record/cupti"
-	"github.com/cudatrace/cudatrace/record/cupti/libcupti"
 	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/probe"
 	"github.com/cudatrace/cudatrace/record/procfs"
@@ -216,7 +215,7 @@ func (s *session) attach(p *process) {
 // located is the event that it is known where libcupti is for a process.
 type located struct {
 	id    identity
-	found []libcupti.Candidate
+	found []cupti.Candidate
 }
 
 func (e located) take(s *session) { s.all[e.id].found = e.found }

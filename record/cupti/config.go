@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/cudatrace/cudatrace/record/cupti/libcupti"
 )
 
 // Records is a set of groups of activity records, one bit per group.
@@ -29,12 +27,12 @@ const (
 // A GoConfig is the answer to a process's hello: what to record, and how. A zero value means
 // the default below.
 type GoConfig struct {
-	BufferSize    uint32               // size of a CUPTI buffer, bytes
-	FlushInterval time.Duration        // greatest age of a record before it is sent
-	MemoryLimit   uint64               // most bytes that the library allocates in the process; at least 3 MiB
-	ExitWait      time.Duration        // longest time for which the process's end waits for CUPTI or a slow recorder
-	Candidates    []libcupti.Candidate // places of libcupti, best first; see libcupti.Locate
-	NoCUPTI       bool                 // report the process, but record nothing
+	BufferSize    uint32        // size of a CUPTI buffer, bytes
+	FlushInterval time.Duration // greatest age of a record before it is sent
+	MemoryLimit   uint64        // most bytes that the library allocates in the process; at least 3 MiB
+	ExitWait      time.Duration // longest time for which the process's end waits for CUPTI or a slow recorder
+	Candidates    []Candidate   // places of libcupti, best first; see Locate
+	NoCUPTI       bool          // report the process, but record nothing
 
 	Records Records // a Note names each kind that CUPTI refuses
 	// Calls are the functions of the runtime and the driver that get API records, in all their
@@ -160,7 +158,7 @@ func (c GoConfig) flags() uint32 {
 }
 
 // appendCandidates encodes candidates, up to half the size of a GO. It returns their number.
-func appendCandidates(b []byte, candidates []libcupti.Candidate) ([]byte, uint32) {
+func appendCandidates(b []byte, candidates []Candidate) ([]byte, uint32) {
 	n := uint32(0)
 	for _, c := range candidates {
 		if n == candidatesMax || len(b)+8+len(c.Path) > goMax/2 {

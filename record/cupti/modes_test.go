@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cudatrace/cudatrace/record/cupti/libcupti"
 	"github.com/cudatrace/cudatrace/record/cupti/privatefolder"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -329,7 +328,7 @@ func TestNVTX(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	library := filepath.Join(dir, "lib/libcupti.so.13")
+	library := filepath.Join(dir, "lib/so.13")
 	home := []string{"CUDA_HOME=" + dir} // where the recorder finds lib
 	tests := []struct {
 		name   string
@@ -338,7 +337,7 @@ func TestNVTX(t *testing.T) {
 		want   string
 	}{
 		{"located", GoConfig{}, home, "1 1\n1 2\n"},
-		{"located-late", GoConfig{Candidates: []libcupti.Candidate{{Path: library, Major: 13}}}, nil, "1 -1\n1 2\n"},
+		{"located-late", GoConfig{Candidates: []Candidate{{Path: library, Major: 13}}}, nil, "1 -1\n1 2\n"},
 		{"no-cupti", GoConfig{}, nil, "1 -1\n0 -1\n"},
 		{"cupti-not-wanted", GoConfig{NoCUPTI: true}, home, "1 1\n0 1\n"},
 		{"nvtx-not-wanted", GoConfig{Records: RecordWork}, home, "1 1\n0 1\n"},

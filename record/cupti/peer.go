@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cudatrace/cudatrace/record/cupti/libcupti"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/procfs"
@@ -165,7 +164,7 @@ func (p *peer) locate() {
 	if err != nil {
 		mapped = nil // the process has just ended or belongs to another user: look in the usual places only
 	}
-	p.send(appendGo(nil, GoConfig{Candidates: libcupti.Locate(int(p.PID), mapped), within: p.server.within}))
+	p.send(appendGo(nil, GoConfig{Candidates: LocateCUPTI(int(p.PID), mapped), within: p.server.within}))
 }
 
 // tellIf sends a message without payload if the process has that PID and was sent GO. Before GO

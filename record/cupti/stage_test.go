@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cudatrace/cudatrace/record/cupti/libcupti"
 	"github.com/cudatrace/cudatrace/record/cupti/privatefolder"
 	"github.com/cudatrace/cudatrace/record/pipetest"
 	"github.com/cudatrace/cudatrace/record/procfs"
@@ -183,7 +182,7 @@ func (a *audience) Hello(p Peer) (GoConfig, Follower) {
 	a.peers = append(a.peers, p)
 	c := a.config
 	if mapped, err := procfs.Files(int(p.PID)); err == nil {
-		c.Candidates = append(libcupti.Locate(int(p.PID), mapped), c.Candidates...)
+		c.Candidates = append(LocateCUPTI(int(p.PID), mapped), c.Candidates...)
 	}
 	return c, a
 }
@@ -314,7 +313,7 @@ func (s *stage) whole(t *testing.T, n uint64) {
 	if len(s.ends) != 1 || s.ends[0].Complete != 1 || s.ends[0].Kernels != n || s.ends[0].APIs != n {
 		t.Errorf("the end is %+v, want it complete with %d", s.ends, n)
 	}
-	if got := s.status(); got.Status != "on" || got.DriverVersion != 13000 || !strings.Contains(got.Path, "libcupti.so") {
+	if got := s.status(); got.Status != "on" || got.DriverVersion != 13000 || !strings.Contains(got.Path, "so") {
 		t.Errorf("CUPTI is %+v", got)
 	}
 	if len(s.notes) != 0 {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/cudatrace/cudatrace/record/cupti/libcupti"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -245,7 +244,7 @@ func TestCallBase(t *testing.T) {
 func TestGo(t *testing.T) {
 	t.Parallel()
 	c := GoConfig{
-		Candidates: []libcupti.Candidate{{Path: "/lib/libcupti.so.13", Major: 13}}, Records: RecordWork | RecordSync | RecordGraphs,
+		Candidates: []Candidate{{Path: "/lib/so.13", Major: 13}}, Records: RecordWork | RecordSync | RecordGraphs,
 		Calls:  []string{"cuMemcpyHtoD_v2", "cuMemcpyHtoD_v2_ptds", "cudaMalloc"},
 		Paused: true, CaptureRange: true, OwnClock: true, NoCUPTI: true, WatchRivals: true,
 		within: NVTXRange{Name: "step", Domain: "*"},
@@ -258,7 +257,7 @@ func TestGo(t *testing.T) {
 	if diff := cmp.Diff([]uint32{31, 1, 2, 1 | 2 | 32, 6}, got); diff != "" {
 		t.Error(diff)
 	}
-	const want = "\r\x00\x00\x00\x13\x00\x00\x00/lib/libcupti.so.13\f\x00\x00\x00cuMemcpyHtoD\n\x00\x00\x00cudaMallocstep\x00*"
+	const want = "\r\x00\x00\x00\x13\x00\x00\x00/lib/so.13\f\x00\x00\x00cuMemcpyHtoD\n\x00\x00\x00cudaMallocstep\x00*"
 	if diff := cmp.Diff(want, string(b[goSize:])); diff != "" {
 		t.Error(diff)
 	}
@@ -269,7 +268,7 @@ func TestHugeGo(t *testing.T) {
 	t.Parallel()
 	var c GoConfig
 	for i := range 10000 {
-		c.Candidates = append(c.Candidates, libcupti.Candidate{Path: fmt.Sprintf("/%d/%s", i, strings.Repeat("a", 4000))})
+		c.Candidates = append(c.Candidates, Candidate{Path: fmt.Sprintf("/%d/%s", i, strings.Repeat("a", 4000))})
 		c.Calls = append(c.Calls, fmt.Sprintf("cuCall%dx%s", i, strings.Repeat("a", 100)))
 	}
 	b := appendGo(nil, c)[frameSize:]

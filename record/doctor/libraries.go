@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
-	"github.com/cudatrace/cudatrace/record/cupti/libcupti"
+	"github.com/cudatrace/cudatrace/record/cupti"
 	"github.com/cudatrace/cudatrace/record/elfsym"
 )
 
@@ -21,7 +21,7 @@ const (
 )
 
 // linkerNames are the names under which a program may get libcupti from the dynamic linker.
-var linkerNames = []string{"libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8"}
+var linkerNames = []string{"cupti.so.13", "cupti.so.12", "cupti.so.11.8"}
 
 // lookAtLibraries looks at libcuda, the runtime and libcupti of a program.
 func (x *examination) lookAtLibraries(t *target) {
@@ -102,10 +102,10 @@ func hasRuntime(path string) bool {
 
 // lookAtCUPTI looks for the libcupti that the injected library would load.
 func (x *examination) lookAtCUPTI(t *target) {
-	candidates := libcupti.Locate(os.Getpid(), append(slices.Clone(t.mapped), t.search...))
+	candidates := cupti.LocateCUPTI(os.Getpid(), append(slices.Clone(t.mapped), t.search...))
 	for _, path := range t.libraries(linkerNames...) {
-		if name := filepath.Base(path); strings.HasPrefix(name, "libcupti.so") {
-			candidates = append(candidates, libcupti.Candidate{Path: path, Major: libcupti.Major(name)})
+		if name := filepath.Base(path); strings.HasPrefix(name, "cupti.so") {
+			candidates = append(candidates, cupti.Candidate{Path: path, Major: cupti.SonameMajor(name)})
 		}
 	}
 	newest := cudaMajor(x.driver)

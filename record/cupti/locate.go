@@ -1,6 +1,4 @@
-// Package libcupti finds the CUPTI libraries that a process could load. Input: a process and the files
-// that it has mapped. Output: paths, best first.
-package libcupti
+package cupti
 
 import (
 	"cmp"
@@ -23,11 +21,11 @@ type Candidate struct {
 	Major uint32 // major number of its CUDA release (13), 0 if not known
 }
 
-// Locate lists the places from which a process could load libcupti, best first: beside the CUDA
+// LocateCUPTI lists the places from which a process could load libcupti, best first: beside the CUDA
 // libraries that it has mapped, in the toolkit that its environment names, in the usual places.
 // In each place the newest comes first. Paths are looked up in the process's own root, so that
 // the libraries of a container are found.
-func Locate(pid int, mapped []string) []Candidate {
+func LocateCUPTI(pid int, mapped []string) []Candidate {
 	env, _ := procfs.Environment(pid) // none of another user's process: its toolkit may still be found
 	return locate(fmt.Sprintf("/proc/%d/root", pid), mapped, env)
 }
@@ -37,10 +35,10 @@ func locate(root string, mapped, env []string) []Candidate {
 	seen := map[string]bool{}
 	left := maxFiles
 	for _, pattern := range searchPatterns(mapped, env) {
-		files := glob(root, pattern+"/libcupti.so.*")
+		files := globInRoot(root, pattern+"/libcupti.so.*")
 		files = files[:min(len(files), left)]
 		left -= len(files)
-		for _, c := range candidates(root, files) {
+		for _, c := range candidatesOf(root, files) {
 			if !seen[c.Path] {
 				seen[c.Path] = true
 				found = append(found, c)
@@ -140,8 +138,8 @@ func quotePattern(p string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(p)
 }
 
-// candidates returns the libcuptis among files, newest first.
-func candidates(root string, files []string) []Candidate {
+// candidatesOf returns the libcuptis among files, newest first.
+func candidatesOf(root string, files []string) []Candidate {
 	byFile := map[string]Candidate{} // one entry per library, with the shortest of its names
 	for _, p := range files {
 		soname, ok := readSoname(root, p)
@@ -150,7 +148,7 @@ func candidates(root string, files []string) []Candidate {
 		}
 		key := path.Dir(p) + "/" + soname
 		if old, have := byFile[key]; !have || len(p) < len(old.Path) {
-			byFile[key] = Candidate{Path: p, Major: Major(soname)}
+			byFile[key] = Candidate{Path: p, Major: SonameMajor(soname)}
 		}
 	}
 	var found []Candidate
@@ -171,8 +169,8 @@ const (
 	maxFiles   = 256     // files that are opened
 )
 
-// glob lists the paths inside a root that match a pattern of package path, as a process with that root would see them.
-func glob(root, pattern string) []string {
+// globInRoot lists the paths inside a root that match a pattern of package path, as a process with that root would see them.
+func globInRoot(root, pattern string) []string {
 	found := []string{""}
 	for part := range strings.SplitSeq(strings.TrimPrefix(path.Clean(pattern), "/"), "/") {
 		var next []string
@@ -204,8 +202,8 @@ func namesIn(root, dir string) []string {
 	return names
 }
 
-// Major is the release of CUDA that a soname tells, 0 if it tells none: 13 for libcupti.so.13 and 11 for libcupti.so.11.8.
-func Major(soname string) uint32 {
+// SonameMajor is the release of CUDA that a soname tells, 0 if it tells none: 13 for libcupti.so.13 and 11 for libcupti.so.11.8.
+func SonameMajor(soname string) uint32 {
 	major, _, _ := strings.Cut(strings.TrimPrefix(soname, "libcupti.so."), ".")
 	n, err := strconv.ParseUint(major, 10, 16)
 	if err != nil || n >= 2000 { // libcupti.so.2025.3.1 has the year

@@ -1,4 +1,4 @@
-package libcupti
+package cupti
 
 import (
 	"fmt"
@@ -132,7 +132,7 @@ func TestSonameMajor(t *testing.T) {
 	for soname, want := range map[string]uint32{
 		"libcupti.so.13": 13, "libcupti.so.11.8": 11, "libcupti.so.2025.3.1": 0, "libcupti.so.": 0, "libcupti.so.x": 0,
 	} {
-		if got := Major(soname); got != want {
+		if got := SonameMajor(soname); got != want {
 			t.Errorf("%s: got %d, want %d", soname, got, want)
 		}
 	}
@@ -183,7 +183,7 @@ func TestManyLibraries(t *testing.T) {
 	if n := len(locate(root, mapped, nil)); n == 0 || n > maxFiles/20+1 {
 		t.Errorf("%d libraries are found", n)
 	}
-	if found := glob(root, "/d*/libcupti.so.*"); len(found) != maxMatches {
+	if found := globInRoot(root, "/d*/libcupti.so.*"); len(found) != maxMatches {
 		t.Errorf("%d files match", len(found))
 	}
 }
