@@ -257,7 +257,7 @@ func (c *conversion) processes() (n int) {
 	return n
 }
 
-// isSinkError says whether an error is a failure of the sink.
+// isSinkError reports whether an error is a failure of the sink.
 func isSinkError(err error) bool {
 	var failed *SinkError
 	return errors.As(err, &failed)

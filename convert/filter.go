@@ -31,12 +31,12 @@ type Filter struct {
 	Steps          Steps // limits time, if some are chosen
 }
 
-// limits says whether the filter may leave anything out.
+// limits reports whether the filter may leave anything out.
 func (f *Filter) limits() bool {
 	return f.limitsRecords() || f.Name != "" || f.Caller != "" || f.NVTX != "" || f.MinDuration > 0
 }
 
-// limitsRecords says whether the filter limits the records that are read.
+// limitsRecords reports whether the filter limits the records that are read.
 func (f *Filter) limitsRecords() bool {
 	return f.From > 0 || f.To > 0 || f.Last > 0 || len(f.PIDs)+len(f.TIDs)+len(f.Devices)+len(f.Streams) > 0 || !f.Ranks.Empty() || f.Steps.Chosen
 }

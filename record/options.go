@@ -117,7 +117,7 @@ const (
 	GraphWhole GraphMode = "whole" // one slice a launch, at lower cost
 )
 
-// GPUMetrics says whether clocks, power and the use of a GPU's units are sampled, and how.
+// GPUMetrics reports whether clocks, power and the use of a GPU's units are sampled, and how.
 type GPUMetrics struct {
 	Off     bool
 	Rate    int      // of PM sampling, in Hz; 0 is none: what any user may read, and no other tool is disturbed by
@@ -171,7 +171,7 @@ type Result struct {
 	signals chan os.Signal
 }
 
-// Runs says whether the program runs on after its recording.
+// Runs reports whether the program runs on after its recording.
 func (r *Result) Runs() bool { return r.program != nil && !isClosed(r.program.ended) }
 
 // Wait waits for the end of a program that may run on, and sets ExitCode.

@@ -78,7 +78,7 @@ func (l *commandLine) read(words []string) {
 		case word == "--":
 			l.dashes = true
 			if f := l.flag(top.ProgramFlag); f != nil && len(l.rest) == 0 {
-				l.add(f, "", false)
+				l.pass(f, "", false)
 			}
 			l.rest = append(l.rest, words...)
 			return
@@ -111,7 +111,7 @@ func (l *commandLine) option(word string, next []string) []string {
 		l.fail("unknown option --%s%s", name, l.similar(name))
 		return next
 	case hasValue:
-		l.add(f, value, true)
+		l.pass(f, value, true)
 		return next
 	default:
 		return l.valueBehind(word, f, next)
@@ -125,10 +125,10 @@ func (l *commandLine) valueBehind(word string, f cli.Flag, next []string) []stri
 	}
 	switch {
 	case !takesValue(f):
-		l.add(f, "", false)
+		l.pass(f, "", false)
 		return next
 	case f.Names()[0] == gpuMetricsFlag && (len(next) == 0 || !gpuMetricsValue(next[0])):
-		l.add(f, strconv.Itoa(record.GPUMetricsRate), true)
+		l.pass(f, strconv.Itoa(record.GPUMetricsRate), true)
 		return next
 	case len(next) == 0:
 		l.fail("%s needs a value", word)
@@ -137,11 +137,11 @@ func (l *commandLine) valueBehind(word string, f cli.Flag, next []string) []stri
 		l.help = true
 		return nil
 	}
-	l.add(f, next[0], true)
+	l.pass(f, next[0], true)
 	return next[1:]
 }
 
-// gpuMetricsValue says whether a word behind --gpu-metrics is its value. Everything else may be the program.
+// gpuMetricsValue reports whether a word behind --gpu-metrics is its value. Everything else may be the program.
 func gpuMetricsValue(word string) bool {
 	_, err := strconv.Atoi(word)
 	return err == nil || word == "on" || word == "off"
@@ -162,19 +162,19 @@ func (l *commandLine) letters(word string, next []string) []string {
 		rest = rest[1:]
 		switch {
 		case !takesValue(f):
-			l.add(f, "", false)
+			l.pass(f, "", false)
 		case rest == "":
 			return l.valueBehind("-"+f.Names()[1], f, next)
 		default:
-			l.add(f, strings.TrimPrefix(rest, "="), true)
+			l.pass(f, strings.TrimPrefix(rest, "="), true)
 			return next
 		}
 	}
 	return next
 }
 
-// add adds an option in the library's form.
-func (l *commandLine) add(f cli.Flag, value string, hasValue bool) {
+// pass passes an option on, in the library's form.
+func (l *commandLine) pass(f cli.Flag, value string, hasValue bool) {
 	option := "--" + f.Names()[0]
 	switch {
 	case option == "--output" && value == "": // -o "$NAME" of a script

@@ -39,7 +39,7 @@ type conversionResult struct {
 	Error   string
 }
 
-// runConversion is that process. Its argument says whether there is a trace to write.
+// runConversion is that process. Its argument reports whether there is a trace to write.
 func runConversion(args []string, stdout io.Writer) error {
 	log := os.NewFile(logFile, "log")
 	var trace *os.File

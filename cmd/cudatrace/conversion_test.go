@@ -161,7 +161,7 @@ func interruptConvert(t *testing.T, format string) bool {
 	return true
 }
 
-// hasOpen says whether a process has a file open.
+// hasOpen reports whether a process has a file open.
 func hasOpen(pid int, path string) bool {
 	dir := fmt.Sprintf("/proc/%d/fd", pid)
 	list, err := os.ReadDir(dir)

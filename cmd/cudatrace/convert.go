@@ -382,8 +382,8 @@ func verdicts(con *console.Console, logs []convert.Log, all []convert.Summary, f
 	}
 	var aligned, left remarks
 	for i, sum := range all {
-		aligned.add(logs[i].Name, sum.Aligned)
-		left.add(logs[i].Name, leftOut(sum.LeftOut, f))
+		aligned.note(logs[i].Name, sum.Aligned)
+		left.note(logs[i].Name, leftOut(sum.LeftOut, f))
 	}
 	aligned.say(con, "")
 	left.say(con, " each")
@@ -402,7 +402,7 @@ type remarks struct {
 	of    map[string][]string // logs, by the words
 }
 
-func (r *remarks) add(log, words string) {
+func (r *remarks) note(log, words string) {
 	if words == "" {
 		return
 	}

@@ -384,7 +384,7 @@ func groupsOf(files []string) (groups [][]string, err error) {
 	return groups, nil
 }
 
-// isAlone says whether a file is a run of its own: the JSON of stats, or what can be read only once, as a pipe can.
+// isAlone reports whether a file is a run of its own: the JSON of stats, or what can be read only once, as a pipe can.
 func isAlone(path string) (bool, error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return true, nil
@@ -397,7 +397,7 @@ func isAlone(path string) (bool, error) {
 	return isJSON(bufio.NewReader(f)), nil
 }
 
-// isJSON says whether a file is the JSON of stats, as no log begins.
+// isJSON reports whether a file is the JSON of stats, as no log begins.
 func isJSON(in *bufio.Reader) bool {
 	first, err := in.Peek(1)
 	return err == nil && first[0] == '{'

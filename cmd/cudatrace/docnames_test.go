@@ -108,7 +108,7 @@ func TestSecurity(t *testing.T) {
 	}
 }
 
-// hasAnchor says whether a Markdown text has a heading with an anchor, as GitHub makes anchors.
+// hasAnchor reports whether a Markdown text has a heading with an anchor, as GitHub makes anchors.
 func hasAnchor(text, anchor string) bool {
 	for _, m := range heading.FindAllStringSubmatch(text, -1) {
 		title := regexp.MustCompile(`[^\w\- ]`).ReplaceAllString(strings.ToLower(m[1]), "")
@@ -119,7 +119,7 @@ func hasAnchor(text, anchor string) bool {
 	return false
 }
 
-// declares says whether a source file declares a name.
+// declares reports whether a source file declares a name.
 func declares(t *testing.T, path, name string) bool {
 	t.Helper()
 	text, err := os.ReadFile(path)

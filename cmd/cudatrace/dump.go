@@ -108,7 +108,7 @@ func noting(matched *bool, o logtext.Options, byCaller bool) func(*tracelog.Bloc
 	}
 }
 
-// chosenBy says whether records of a kind are what a filter chooses. Those without a thread, device or stream
+// chosenBy reports whether records of a kind are what a filter chooses. Those without a thread, device or stream
 // are shown whatever the filter says of these; other records than calls and ranges may not know their thread.
 // With a limit of time, every event is one that was asked for.
 func chosenBy(f *tracelog.Filter, k tracelog.Kind) bool {

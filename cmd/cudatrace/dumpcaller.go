@@ -79,7 +79,7 @@ func (f *calledFrom) Take(events []timeline.Event) error {
 // End ends the conversion.
 func (f *calledFrom) End(error) error { return nil }
 
-// Wants says whether to print a record: one of the selected calls or of their work, or a record of
+// Wants reports whether to print a record: one of the selected calls or of their work, or a record of
 // a kind that is neither call nor work.
 func (f *calledFrom) Wants(b *tracelog.Block, i int) bool {
 	switch {

@@ -92,7 +92,7 @@ func newSampledOn(log convert.Log, devices []uint32) (*sampledOn, error) {
 	return s, nil
 }
 
-// Wants says whether to print a record.
+// Wants reports whether to print a record.
 func (s *sampledOn) Wants(b *tracelog.Block, i int) bool {
 	if b.Kind != tracelog.KindSample {
 		return true

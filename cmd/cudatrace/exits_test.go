@@ -316,7 +316,7 @@ func (b *background) onDisk(t *testing.T, holds func(convert.Summary) bool) {
 	})
 }
 
-// isSampler says whether a child of the recorder is the process that samples GPUs, or will be.
+// isSampler reports whether a child of the recorder is the process that samples GPUs, or will be.
 func (b *background) isSampler(pid int) bool {
 	file := procfs.Describe(pid).Executable
 	return strings.Contains(file, "memfd:cudatrace-gpu") || file == procfs.Describe(b.cmd.Process.Pid).Executable
@@ -392,7 +392,7 @@ func checkHang(t *testing.T, source string, code syscall.Signal) {
 	}
 }
 
-// hangs returns a function that says whether a process has slept on through ten looks: a thread that launches may sleep for a moment.
+// hangs returns a function that reports whether a process has slept on through ten looks: a thread that launches may sleep for a moment.
 func hangs(t *testing.T, pid int) func() bool {
 	switches, looks := 0, 0
 	return func() bool {
@@ -414,7 +414,7 @@ func (r *recording) dump(t *testing.T) string {
 	return string(out)
 }
 
-// sleeps says whether the first thread of a process waits for something.
+// sleeps reports whether the first thread of a process waits for something.
 func sleeps(t *testing.T, pid int) bool {
 	t.Helper()
 	stat := contents(t, fmt.Sprintf("/proc/%d/stat", pid))

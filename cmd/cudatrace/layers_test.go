@@ -286,10 +286,10 @@ func TestLayersOptions(t *testing.T) {
 	}
 }
 
-// forTests says whether a package is for tests.
+// forTests reports whether a package is for tests.
 func forTests(path string) bool { return strings.HasSuffix(path, "test") }
 
-// under says whether path is the package dir or lies below it.
+// under reports whether path is the package dir or lies below it.
 func under(path, dir string) bool {
 	return path == dir || strings.HasPrefix(path, dir+"/")
 }

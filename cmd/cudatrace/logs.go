@@ -134,5 +134,5 @@ func (r reading) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// isInput says whether a path is that of the file on standard input.
+// isInput reports whether a path is that of the file on standard input.
 func isInput(path string) bool { return output.SameFile("/dev/stdin", path) }

@@ -67,7 +67,7 @@ func TestREADMEMessages(t *testing.T) {
 	}
 }
 
-// hasWords says whether code has a text, in one piece or in two: "processes are" "not recorded".
+// hasWords reports whether code has a text, in one piece or in two: "processes are" "not recorded".
 func hasWords(sources, text string) bool {
 	if strings.Contains(sources, text) {
 		return true

@@ -568,7 +568,7 @@ func report(con *console.Console, c *cli.Context, o record.Options, res record.R
 	return trace.path
 }
 
-// wholeness says whether the log has everything that was to be written.
+// wholeness reports whether the log has everything that was to be written.
 func wholeness(res *record.Result) string {
 	if res.Unwritten > 0 {
 		return "the log lacks " + figures.Count(res.Unwritten, "record", "records") + " that could not be written"

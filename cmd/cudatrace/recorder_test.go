@@ -55,7 +55,7 @@ func longrunPID(t *testing.T, printed string) (pid int) {
 	return pid
 }
 
-// some says whether a log holds the work of some time.
+// some reports whether a log holds the work of some time.
 func some(s convert.Summary) bool { return s.Kernels >= 100 }
 
 // TestRecorderIsStopped ends the recorder by a signal: log and trace are completed, and

@@ -141,7 +141,7 @@ func (o *statsOptions) readTop(c *cli.Context) (int, error) {
 	return 0, nil
 }
 
-// forPeople says whether the format is one that people read.
+// forPeople reports whether the format is one that people read.
 func (o *statsOptions) forPeople() bool { return o.format == "text" || o.format == "markdown" }
 
 func (o *statsOptions) readReports(c *cli.Context) error {
@@ -167,7 +167,7 @@ func (o *statsOptions) readReports(c *cli.Context) error {
 	return nil
 }
 
-// hasColumn says whether any chosen report has a column.
+// hasColumn reports whether any chosen report has a column.
 func (o *statsOptions) hasColumn(key string) bool {
 	return slices.ContainsFunc(o.choose(stats.New().Tables(stats.Facts{})), func(t *table.Table) bool { return t.Column(key) >= 0 })
 }
@@ -344,7 +344,7 @@ func atLeastOne(c *cli.Context, option string) (uint64, error) {
 	return n, nil
 }
 
-// gappy says whether a filter leaves out work between other work, or calls between other calls, so
+// gappy reports whether a filter leaves out work between other work, or calls between other calls, so
 // that gaps and repetitions are not those of the program.
 func gappy(f *convert.Filter) bool {
 	return len(f.TIDs)+len(f.Devices)+len(f.Streams) > 0 || f.Name != "" || f.Caller != "" || f.NVTX != "" || f.MinDuration > 0

@@ -201,7 +201,7 @@ func cost(s convert.Summary) string {
 	return least + strings.Join(parts, ", ")
 }
 
-// isPart says whether a log lacks calls that were recorded: it was cut, or has the newest part of a recording.
+// isPart reports whether a log lacks calls that were recorded: it was cut, or has the newest part of a recording.
 func isPart(s convert.Summary) bool {
 	return s.Last != nil || s.Damaged || s.Lost[tracelog.LostLogWrite] > 0 || s.Lost[tracelog.LostCallBuffer] > 0
 }
@@ -234,7 +234,7 @@ func remedies(s convert.Summary) []string {
 	return list
 }
 
-// diedOfWholeGraphs says whether a process ended as CUPTI's records of whole graphs have it end (docs/endings.md).
+// diedOfWholeGraphs reports whether a process ended as CUPTI's records of whole graphs have it end (docs/endings.md).
 func diedOfWholeGraphs(s convert.Summary) bool {
 	died := slices.ContainsFunc(s.ProcessList, func(p convert.ProcessInfo) bool { return strings.Contains(p.Ended, "(SIGSEGV)") })
 	return died && strings.Contains(" "+s.Options+" ", " --graphs whole ")
@@ -290,7 +290,7 @@ func headline(s convert.Summary) string {
 	return line + " in " + figures.DurationBeside(s.CUDANS, s.DurationNS) + " of CUDA, " + figures.Duration(s.DurationNS) + " in all"
 }
 
-// outcome says whether anything is missing.
+// outcome reports whether anything is missing.
 func outcome(s convert.Summary) string {
 	var parts []string
 	if n := s.LostTotal(); n > 0 {

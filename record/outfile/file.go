@@ -179,7 +179,7 @@ func (f *File) giveIn(to int, name string) error {
 	return err
 }
 
-// isUnknown says whether a file system lacks a kind of rename: NFS, for instance.
+// isUnknown reports whether a file system lacks a kind of rename: NFS, for instance.
 func isUnknown(err error) bool {
 	return errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP)
 }
@@ -309,7 +309,7 @@ func (t *Target) forget(f *File) {
 	t.growing = slices.DeleteFunc(t.growing, func(g *File) bool { return g == f })
 }
 
-// IsGone says whether the file has no name any more, although it had one: somebody has removed it.
+// IsGone reports whether the file has no name any more, although it had one: somebody has removed it.
 func (f *File) IsGone() bool {
 	var s unix.Stat_t
 	return f.name != "" && errors.Is(f.target.at(f.name, &s), unix.ENOENT)

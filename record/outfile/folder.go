@@ -100,7 +100,7 @@ func eachFile(dir *os.File, kind string, do func(name string) error) (strange st
 	return strange, nil
 }
 
-// alike says whether a name has the suffix of another one, compressed or not.
+// alike reports whether a name has the suffix of another one, compressed or not.
 func alike(name, other string) bool {
 	return strings.HasSuffix(strings.TrimSuffix(name, ".gz"), strings.TrimSuffix(suffixOf(other), ".gz"))
 }

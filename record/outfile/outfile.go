@@ -109,17 +109,17 @@ func (t *Target) check() error {
 
 var errFolder = errors.New("a folder of that name is in the way")
 
-// IsSpecial says whether the target is a pipe or a device, or a file that is open already.
+// IsSpecial reports whether the target is a pipe or a device, or a file that is open already.
 func (t *Target) IsSpecial() bool {
 	kind := t.place.stat.Mode & unix.S_IFMT
 	return t.opts.Named && t.place.found != nil && (t.place.direct || !isReplaceable(kind) && kind != unix.S_IFDIR)
 }
 
-// isReplaceable says whether another file may take the place of a file of that kind: a regular file, or
+// isReplaceable reports whether another file may take the place of a file of that kind: a regular file, or
 // a link to nothing.
 func isReplaceable(kind uint32) bool { return kind == unix.S_IFREG || kind == unix.S_IFLNK }
 
-// IsFile says whether a path leads to the file that stands at the target.
+// IsFile reports whether a path leads to the file that stands at the target.
 func (t *Target) IsFile(path string) bool {
 	var s unix.Stat_t
 	return t.opts.Named && unix.Stat(path, &s) == nil && t.place.isFound(&s)
@@ -137,7 +137,7 @@ func (t *Target) OpenSpecial() (f *os.File, err error) {
 	return f, err
 }
 
-// IsTaken says whether another file stands at the Nth name of the target.
+// IsTaken reports whether another file stands at the Nth name of the target.
 func (t *Target) IsTaken(n int) bool {
 	var s unix.Stat_t
 	if t.at(numbered(t.place.name, n), &s) != nil {

@@ -137,13 +137,13 @@ func (p *place) follow(f *os.File, s *unix.Stat_t, last bool) ([]string, error) 
 	return split(to), err
 }
 
-// isMagic says whether a file is a link of procfs, which the kernel alone can follow.
+// isMagic reports whether a file is a link of procfs, which the kernel alone can follow.
 func isMagic(f *os.File, s *unix.Stat_t) bool {
 	var fs unix.Statfs_t
 	return s.Mode&unix.S_IFMT == unix.S_IFLNK && unix.Fstatfs(int(f.Fd()), &fs) == nil && fs.Type == unix.PROC_SUPER_MAGIC
 }
 
-// trusts says whether a link may be followed. At the path's end it must be the user's own or root's:
+// trusts reports whether a link may be followed. At the path's end it must be the user's own or root's:
 // a file is written where it leads. Before, an ordinary user may pass the links of others, but not
 // those in a folder that everybody shares.
 func (p *place) trusts(link *unix.Stat_t, last bool) bool {
@@ -184,7 +184,7 @@ func (p *place) close() {
 	}
 }
 
-// isFound says whether a file is the one that was found.
+// isFound reports whether a file is the one that was found.
 func (p *place) isFound(s *unix.Stat_t) bool {
 	return p.found != nil && s.Dev == p.stat.Dev && s.Ino == p.stat.Ino
 }
@@ -201,5 +201,5 @@ func (p *place) trustSpecial() error {
 	return nil
 }
 
-// isShared says whether everybody can put files into a folder and none can remove those of others.
+// isShared reports whether everybody can put files into a folder and none can remove those of others.
 func isShared(dir *unix.Stat_t) bool { return dir.Mode&unix.S_ISVTX != 0 && dir.Mode&0o002 != 0 }

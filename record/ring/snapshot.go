@@ -21,7 +21,7 @@ type Held struct {
 // Time is the length of the part.
 func (h Held) Time() time.Duration { return time.Duration(h.Until - min(h.From, h.Until)) }
 
-// Short says whether there was no room for the whole window.
+// Short reports whether there was no room for the whole window.
 func (h Held) Short() bool { return !h.Whole && h.Time() < h.Last }
 
 // A Snapshot is a window of a recording that goes on.

@@ -58,7 +58,7 @@ func (s *state) clone() *state {
 // opens are the kinds of event that begin and end something.
 var opens = []tracelog.Kind{tracelog.KindMarker, tracelog.KindMemoryPool}
 
-// isDefinition says whether a kind of record has definitions.
+// isDefinition reports whether a kind of record has definitions.
 func isDefinition(k tracelog.Kind) bool {
 	l := schema.LayoutOf(k)
 	return l != nil && l.Role == schema.Definition

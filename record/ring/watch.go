@@ -249,7 +249,7 @@ type call struct {
 	returned      bool
 }
 
-// failed says whether the call returned an error that means something.
+// failed reports whether the call returned an error that means something.
 func (c *call) failed() bool {
 	return c.returned && c.ret != 0 && c.ret != cudaapi.ErrorNotReady && c.ret != cudaapi.ErrorDeinitialized
 }

@@ -26,7 +26,7 @@ func (s *Server) accept() {
 			report(s.failed, err)
 			return
 		}
-		if !s.begin(c) {
+		if !s.admit(c) {
 			return
 		}
 		go func() {
@@ -36,9 +36,9 @@ func (s *Server) accept() {
 	}
 }
 
-// begin notes an open connection, unless the server has been stopped. Of too many strangers the oldest has to go: a browser
+// admit notes an open connection, unless the server has been stopped. Of too many strangers the oldest has to go: a browser
 // sends its request at once.
-func (s *Server) begin(c net.Conn) bool {
+func (s *Server) admit(c net.Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {

@@ -41,7 +41,7 @@ func escape(s string, lines bool) string {
 	return b.String()
 }
 
-// isPlain says whether a text is of printable ASCII and line breaks.
+// isPlain reports whether a text is of printable ASCII and line breaks.
 func isPlain(b []byte) bool {
 	for _, c := range b {
 		if (c < ' ' || c >= 0x7f) && c != '\n' {

@@ -93,7 +93,7 @@ func table(rows [][]string, indent string, gap int) string {
 	return b.String()
 }
 
-// IsTerminalAt says whether a path is that of a terminal.
+// IsTerminalAt reports whether a path is that of a terminal.
 func IsTerminalAt(path string) bool {
 	if info, err := os.Stat(path); err != nil || info.Mode()&os.ModeCharDevice == 0 {
 		return false
@@ -106,7 +106,7 @@ func IsTerminalAt(path string) bool {
 	return IsTerminal(f)
 }
 
-// IsTerminal says whether what is written to w, or read from it, is on a terminal.
+// IsTerminal reports whether what is written to w, or read from it, is on a terminal.
 func IsTerminal(w any) bool {
 	f, ok := w.(*os.File)
 	if !ok {

@@ -186,7 +186,7 @@ func (c *Console) Terminal() *os.File {
 	return nil
 }
 
-// OnTerminal says whether standard output or standard error is a terminal.
+// OnTerminal reports whether standard output or standard error is a terminal.
 func (c *Console) OnTerminal() bool { return IsTerminal(c.out.w) || IsTerminal(c.err.w) }
 
 // Outputs are standard output and standard error, for a process of our own that writes by a console.

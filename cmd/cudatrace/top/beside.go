@@ -106,7 +106,7 @@ func NewBeside(con *console.Console, name string, pid int, ndjson, discard bool)
 	return b
 }
 
-// isOn says whether a process may write to a terminal, or read from it.
+// isOn reports whether a process may write to a terminal, or read from it.
 func isOn(pid int, tty *os.File) bool {
 	own, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", tty.Fd()))
 	if err != nil {

@@ -44,7 +44,7 @@ var tableSets = [][]string{{"kernel", "function"}, {"kernel"}, {"function"}}
 
 const keyEscape, keyEnter, keyBackspace, keyDelete = "\x1b", "\n", "\b", "\x7f"
 
-// key takes a key and says whether the person wants to end.
+// key takes a key and reports whether the person wants to end.
 func (v *view) key(key string) (quit bool) {
 	if v.typing {
 		v.typed(key)

@@ -75,7 +75,7 @@ const pollInterval = 250 * time.Millisecond
 // followed.
 func (w *watch) run() error {
 	w.view = view{name: w.name, keys: w.keys}
-	follower, err := convert.Follow(w.open, live.New(live.Options{Interval: w.interval, Report: w.take}))
+	follower, err := convert.Follow(w.open, live.New(live.Options{Interval: w.interval, Report: w.report}))
 	if err != nil {
 		return err
 	}
@@ -220,8 +220,8 @@ func (w *watch) key(key string) error {
 	return w.draw()
 }
 
-// take takes a report.
-func (w *watch) take(r *live.Report) {
+// report shows a report, or keeps it until it is its turn.
+func (w *watch) report(r *live.Report) {
 	if !w.caught && w.form != formNDJSON {
 		w.fresh = w.fresh[:0] // of what was before, the latest is enough
 	}
@@ -261,7 +261,7 @@ func (w *watch) draw() error {
 // staleAfter is the time without growth after which a person is told.
 const staleAfter = 5 * time.Second
 
-// abandoned says whether the log has no end and nobody writes it. Where that cannot be told, a log that
+// abandoned reports whether the log has no end and nobody writes it. Where that cannot be told, a log that
 // does not grow is remarked.
 func (w *watch) abandoned() bool {
 	if info, err := w.log.Stat(); err == nil && info.Size() != w.size {

@@ -14,7 +14,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
-// hasNoWriter says whether certainly no process has a file open for writing. The kernel gives a lease
+// hasNoWriter reports whether certainly no process has a file open for writing. The kernel gives a lease
 // for reading only then. Where it gives none for another reason (the file is another user's, or the file
 // system has no leases), the open files of all processes tell, if all can be seen.
 func hasNoWriter(f *os.File) bool {
@@ -57,7 +57,7 @@ func noneWrites(f *os.File) bool {
 	return true
 }
 
-// isWritten says whether a descriptor is open for writing, or may be.
+// isWritten reports whether a descriptor is open for writing, or may be.
 func isWritten(folder, fd string) bool {
 	text, err := procfs.Read(fmt.Sprintf("%sinfo/%s", folder, fd), procfs.MaxFacts)
 	if err != nil && !errors.Is(err, procfs.ErrCut) { // the flags come first

@@ -112,7 +112,7 @@ func (c *Collector) Collective(s *timeline.Stream, w *timeline.Work) {
 	}
 }
 
-// tooMany says whether the process has more lanes than are compared.
+// tooMany reports whether the process has more lanes than are compared.
 func (p *Process) tooMany() bool { return p.sorter != nil && p.sorter.More }
 
 // finish makes the lanes.
@@ -134,7 +134,7 @@ func communicatorOf(said *timeline.NCCL) uint64 {
 	return said.Communicator
 }
 
-// short says whether the process has too few collectives to be put together with others.
+// short reports whether the process has too few collectives to be put together with others.
 func (p *Process) short() bool {
 	for _, l := range p.order {
 		if l.Count() < collective.Least {

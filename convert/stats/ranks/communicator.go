@@ -235,7 +235,7 @@ func (m *communicator) of(members []*collective.Sequence) (who []int, clocks []*
 	return who, clocks
 }
 
-// contradicted says whether most collectives cannot have been as the clocks say: those of the hosts are wrong.
+// contradicted reports whether most collectives cannot have been as the clocks say: those of the hosts are wrong.
 func (m *communicator) contradicted() bool {
 	var x comparison
 	wrong, all := 0, 0

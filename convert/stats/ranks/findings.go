@@ -162,7 +162,7 @@ func (m *communicator) onHost(i int) (list []int) {
 	return list
 }
 
-// lags says whether one of n comes last clearly more often than the others, and costs them enough.
+// lags reports whether one of n comes last clearly more often than the others, and costs them enough.
 func (m *communicator) lags(limits *findings.Thresholds, all []blame, i, n int) bool {
 	var count, cost uint64
 	for k := range all {
@@ -325,7 +325,7 @@ func (s *Set) join(o *Set) {
 	}
 }
 
-// Has says whether a process is in the set.
+// Has reports whether a process is in the set.
 func (s *Set) Has(p *Process) bool {
 	return p.Index/64 < len(s.bits) && s.bits[p.Index/64]&(1<<(p.Index%64)) != 0
 }

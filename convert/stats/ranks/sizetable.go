@@ -93,7 +93,7 @@ func (r *Result) sizeNotes(c *Collector) (notes []string) {
 	return notes
 }
 
-// full says whether sizes were not kept.
+// full reports whether sizes were not kept.
 func (l *labels) full() bool { return len(l.all) >= maxSizes }
 
 // partial says why a communicator may have members that were not found, "" if it has none. alone are the lanes that are of no communicator.
@@ -129,7 +129,7 @@ func absent(n int, of string) string {
 	return figures.Count(n, "of "+of+" is not there", "of "+of+" are not there")
 }
 
-// mayLack says whether a lane may be of the communicator, although it is not among its members. By NCCL's own words it is, or it is
+// mayLack reports whether a lane may be of the communicator, although it is not among its members. By NCCL's own words it is, or it is
 // not; without them a lane may be that is of no other communicator.
 func (m *communicator) mayLack(l *Lane, alone bool) bool {
 	said, other := m.hash, l.Key.Communicator
