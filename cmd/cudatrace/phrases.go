@@ -18,6 +18,9 @@ var phrases = map[wording.Phrase]string{
 	wording.AllRows:      "write it without --top",
 	wording.ErrorsReport: "cudatrace stats --report errors has the callers",
 	wording.ShapesReport: "cudatrace stats --report kernel_shapes has the grids",
+	wording.Show:         "cudatrace stats LOG --report %s",
+	wording.OfProcess:    "--process %d",
+	wording.OfTime:       "--from %s --to %s",
 	wording.RankReports:  "--report ranks,kernels with --ranks, its clocks (--report metrics)",
 
 	wording.CaptureRange: "--capture-range",

@@ -22,6 +22,9 @@ const (
 	AllRows      Phrase = "write it with all rows"
 	ErrorsReport Phrase = "the report errors has the callers"
 	ShapesReport Phrase = "the report kernel_shapes has the grids"
+	Show         Phrase = "the reports %s" // what shows a finding
+	OfProcess    Phrase = "of process %d"
+	OfTime       Phrase = "from %s to %s"
 	RankReports  Phrase = "the reports ranks and kernels of its ranks, its clocks (report metrics)"
 )
 

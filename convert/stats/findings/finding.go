@@ -80,15 +80,15 @@ func KindOf(name string) Kind {
 func (f *Finding) Query(start uint64, severalLogs bool) string {
 	k := KindOf(f.Kind)
 	at := func(t uint64) string { return fmt.Sprintf("%.6fs", float64(t-min(t, start))/1e9) }
-	query := "cudatrace stats LOG --report " + k.Reports
+	query := fmt.Sprintf(wording.Show.String(), k.Reports)
 	if severalLogs {
 		return query
 	}
 	if !k.Ranks {
-		query += fmt.Sprintf(" --process %d", f.Process.PID)
+		query += " " + fmt.Sprintf(wording.OfProcess.String(), f.Process.PID)
 	}
 	if f.First < f.Last {
-		query += " --from " + at(f.First) + " --to " + at(f.Last+1000)
+		query += " " + fmt.Sprintf(wording.OfTime.String(), at(f.First), at(f.Last+1000))
 	}
 	return query
 }
@@ -295,9 +295,9 @@ var remedies = map[deed]string{
 	captures:  "capture and instantiate graphs before the loop; cudaGraphExecUpdate changes an instantiated graph",
 	allocates: "allocate before the loop, or use cudaMallocAsync and cudaFreeAsync, which take memory from a pool",
 	waits:     "launch what can run next before the wait, and wait for the stream or event whose result the CPU needs",
-	launches:  "look at the launching calls (--report calls): one that takes long waits for a full queue, for a lock, or for memory that it allocates",
+	launches:  "look at the launching calls (report calls): one that takes long waits for a full queue, for a lock, or for memory that it allocates",
 	callsElse: "move these calls out of the loop, or to another thread",
-	queued:    "look at what the queued work waits for: an event, another stream, another GPU (--report idle)",
+	queued:    "look at what the queued work waits for: an event, another stream, another GPU (report idle)",
 }
 
 // gaps finds long gaps. At least half of their time must be of one kind: the remedy follows from it.
