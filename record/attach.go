@@ -12,7 +12,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/cudatrace/cudatrace/record/armed"
 	"github.com/cudatrace/cudatrace/record/cupti"
 	"github.com/cudatrace/cudatrace/record/errno"
 	"github.com/cudatrace/cudatrace/record/host"
@@ -121,10 +120,10 @@ func (s *session) attachAll(stop <-chan struct{}, armed bool) error {
 }
 
 // lookForArmed finds the armed ones among processes.
-func lookForArmed(pids []int) []armed.Process {
-	var found []armed.Process
+func lookForArmed(pids []int) []cupti.ArmedProcess {
+	var found []cupti.ArmedProcess
 	for _, pid := range pids {
-		if p := armed.Look(pid); p.State != armed.None {
+		if p := cupti.LookForArmed(pid); p.State != cupti.NotArmed {
 			found = append(found, p)
 		}
 	}
@@ -167,20 +166,20 @@ func (s *session) sayAttached(with, without []int) {
 }
 
 // openArmed opens sockets for armed processes, as far as they can be called.
-func (s *session) openArmed(found []armed.Process) {
-	var callable []armed.Process
+func (s *session) openArmed(found []cupti.ArmedProcess) {
+	var callable []cupti.ArmedProcess
 	refused := map[int]error{}
 	for _, p := range found {
 		switch {
 		case s.opts.CaptureRange:
 			refused[p.PID] = fmt.Errorf("%s needs a program to run", wording.CaptureRange)
-		case p.State == armed.Met:
+		case p.State == cupti.ArmedMet:
 			refused[p.PID] = errors.New("it has met a recorder before")
 		default:
 			callable = append(callable, p)
 		}
 	}
-	calls, more := armed.Open(callable)
+	calls, more := cupti.CallArmed(callable)
 	maps.Copy(refused, more)
 	for _, pid := range slices.Sorted(maps.Keys(refused)) {
 		s.report.remark(uint32(pid), fmt.Sprintf("process %d: only its calls are recorded, although it was armed: %s", pid, errno.Words(refused[pid])))
@@ -191,7 +190,7 @@ func (s *session) openArmed(found []armed.Process) {
 }
 
 // join serves armed processes.
-func (s *session) join(calls []*armed.Call) {
+func (s *session) join(calls []*cupti.ArmedCall) {
 	var entrances []cupti.Entrance
 	for _, c := range calls {
 		entrances = append(entrances, c.Entrance)
@@ -211,7 +210,7 @@ func (s *session) join(calls []*armed.Call) {
 
 // isCalled says whether a process is to connect.
 func (s *session) isCalled(pid int) bool {
-	return slices.ContainsFunc(s.armed, func(c *armed.Call) bool { return slices.Contains(c.PIDs, pid) })
+	return slices.ContainsFunc(s.armed, func(c *cupti.ArmedCall) bool { return slices.Contains(c.PIDs, pid) })
 }
 
 // answers waits until a process has said what becomes of CUPTI in it, and says whether CUPTI records it, now or from
@@ -222,12 +221,12 @@ func (s *session) answers(pid int, late time.Time) bool {
 		if answered {
 			return recorded
 		}
-		p := armed.Look(pid)
+		p := cupti.LookForArmed(pid)
 		switch {
-		case p.State == armed.Fresh:
+		case p.State == cupti.ArmedFresh:
 			s.report.remark(uint32(pid), fmt.Sprintf("process %d has not started CUDA yet; its GPU work is recorded when it does", pid))
 			return true
-		case p.State == armed.None: // it has ended
+		case p.State == cupti.NotArmed: // it has ended
 			return false
 		case time.Now().After(late):
 			s.report.miss(uint32(pid), fmt.Sprintf("process %d: only its calls are recorded, although it was armed: it did not answer", pid))

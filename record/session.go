@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cudatrace/cudatrace/record/armed"
 	"github.com/cudatrace/cudatrace/record/cupti"
 	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/probe"
@@ -30,12 +29,12 @@ type session struct {
 	report  *report
 	calls   *calls
 	metrics metrics
-	newest  *newest       // nil unless only the newest part is kept
-	server  *cupti.Server // nil if the injected library cannot be loaded
-	why     string        // it cannot be
-	armed   []*armed.Call // armed processes, when attached to running ones
-	unseen  *unseen       // nil without server
-	program *program      // nil when attached to running processes
+	newest  *newest            // nil unless only the newest part is kept
+	server  *cupti.Server      // nil if the injected library cannot be loaded
+	why     string             // it cannot be
+	armed   []*cupti.ArmedCall // armed processes, when attached to running ones
+	unseen  *unseen            // nil without server
+	program *program           // nil when attached to running processes
 
 	epochs atomic.Uint64 // of processes whose calls CUPTI records
 

@@ -57,7 +57,6 @@ var layers = []struct {
 	{"record", []string{"github.com/urfave/cli", module + "convert", module + "perfetto", "net/http"}},
 	{"record/probe", []string{module + "record/cupti"}},
 	{"record/cupti", []string{module + "record/probe", module + "bpf", "github.com/cilium/ebpf"}},
-	{"record/armed", []string{module + "record/probe", module + "bpf", "github.com/cilium/ebpf"}},
 	{"record/cupti/privatefolder", []string{module + "record/cupti", module + "record/tracelog", module + "record/host"}},
 	{"record/callers", []string{module + "record/probe", module + "record/cupti", module + "bpf", "github.com/cilium/ebpf"}},
 	{"record/gpumetrics", []string{module + "record/probe", module + "record/cupti", module + "bpf", "github.com/cilium/ebpf"}},

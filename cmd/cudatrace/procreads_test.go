@@ -20,7 +20,7 @@ import (
 
 // notRead are the files that name /proc beside a call that opens a file, and read no file below /proc by that call.
 var notRead = map[string]string{
-	"record/armed/armed.go":                "opens a process's root, and a folder and a page in it",
+	"record/cupti/armed.go":                "opens a process's root, and a folder and a page in it",
 	"record/cupti/locate.go":               "opens a process's root, and libraries in it",
 	"record/cupti/privatefolder/armed.go":  "opens a folder, and a page in it",
 	"record/cupti/privatefolder/folder.go": "opens folders; the path of its socket goes through a descriptor",

@@ -231,7 +231,7 @@ var writes = regexp.MustCompile(`\bO_(CREAT|CREATE|TMPFILE|WRONLY|RDWR|TRUNC|APP
 var changes = map[string]string{
 	"record/outfile":                     "its tests say that it works with the rights of the user who called sudo",
 	"record/cupti/privatefolder":         "root makes the folder of the injected library, and hands it to the program's user",
-	"record/armed/armed.go":              "its claim on a folder is given to invoker.Do as a whole",
+	"record/cupti/armed.go":              "its claim on a folder is given to invoker.Do as a whole",
 	"cmd/cudatrace/conversion.go":        "its own process's file below /proc",
 	"cmd/cudatrace/top/beside.go":        "its own process's file below /proc",
 	"cmd/cudatrace/browser":              "open has become the user who called sudo",

@@ -57,6 +57,7 @@
 //	link.go          the connection to one process: a socket, then memory
 //	sharedmemory.go  that memory, and the thread that notices what is written to it
 //	peer.go          the messages of one process, from its hello to its end
+//	armed.go         processes that wait for a recorder: finding and calling them
 //	config.go        what a process is told to record; locate.go: the CUPTI libraries that it could load
 //	wire.go          messages; wire_gen.go: the numbers of inject/wire.h
 //	batch.go         batches of records, with the names and callers to which they refer; records_gen.go: the kinds of record

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cudatrace/cudatrace/record/armed"
+	"github.com/cudatrace/cudatrace/record/cupti"
 	"github.com/cudatrace/cudatrace/record/procfs"
 	"github.com/cudatrace/cudatrace/record/wording"
 )
@@ -25,7 +25,7 @@ func lookAtPID(pid int) (*target, error) {
 // lookAtProcess looks at a process that runs already.
 func (x *examination) lookAtProcess(t *target) {
 	name := fmt.Sprintf("%s (PID %d)", procfs.Name(t.process), t.process)
-	x.add(processCheck(name, armed.Look(t.process).State))
+	x.add(processCheck(name, cupti.LookForArmed(t.process).State))
 	if path := withPrefix(t.mapped, "libcuda.so"); path != "" {
 		x.add(Check{Name: checkCUDA, Status: OK, Found: path})
 	} else {
@@ -35,19 +35,19 @@ func (x *examination) lookAtProcess(t *target) {
 	if path := withPrefix(t.mapped, "libcupti.so"); path != "" {
 		x.add(Check{Name: checkCUPTI, Status: Note, Found: path + " is loaded: a profiler, or PyTorch, may record the process"})
 	}
-	if slices.ContainsFunc(t.mapped, isInjected) && armed.Look(t.process).State == armed.None {
+	if slices.ContainsFunc(t.mapped, isInjected) && cupti.LookForArmed(t.process).State == cupti.NotArmed {
 		x.add(Check{Name: checkInjection, Status: Note, Found: "cudatrace has been loaded into the process: it is being recorded, or was"})
 	}
 }
 
 // processCheck says what a recording gets of a process, which may wait for a recorder.
-func processCheck(name string, s armed.State) Check {
+func processCheck(name string, s cupti.ArmedState) Check {
 	c := Check{Name: checkProcess, Status: Less, Found: name + " runs already: its calls can be recorded, its GPU work cannot",
 		Remedy: "start it with " + wording.Start.String()}
 	switch s {
-	case armed.Waiting, armed.Fresh:
+	case cupti.ArmedWaiting, cupti.ArmedFresh:
 		return Check{Name: checkProcess, Status: OK, Found: name + " is armed: it waits for a recorder, and hands over its GPU work, too"}
-	case armed.Met:
+	case cupti.ArmedMet:
 		c.Found = name + " was armed and has met a recorder: its calls can be recorded, its GPU work cannot be once more"
 	}
 	return c

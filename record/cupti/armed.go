@@ -1,10 +1,4 @@
-// Package armed finds processes that 'cudatrace run --armed' started, and calls them. Input: a PID. Output: what
-// became of the process, and a socket to which it connects.
-//
-// The library in such a process sleeps on a page beside it. A recorder opens a socket in the same folder, writes
-// the process into the page and rings. The folder is its user's, who may be hostile to a recorder that runs as
-// root: all is done with that user's rights to files.
-package armed
+package cupti
 
 import (
 	"errors"
@@ -17,82 +11,85 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/cudatrace/cudatrace/record/cupti"
 	"github.com/cudatrace/cudatrace/record/cupti/privatefolder"
 	"github.com/cudatrace/cudatrace/record/invoker"
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
-// threadName is the name of the thread that waits: inject/wire.h, CT_ARMED_THREAD.
-const threadName = "cudatrace-armed"
+// armedThread is the name of the thread that waits: inject/wire.h, CT_ARMED_THREAD.
+const armedThread = "cudatrace-armed"
 
-// A State says what became of an armed process.
-type State int
+// An ArmedState is what became of a process that 'cudatrace run --armed' started.
+//
+// The library in such a process sleeps on a page beside it. A recorder opens a socket in the same folder, writes
+// the process into the page and rings. The folder is its user's, who may be hostile to a recorder that runs as
+// root: all is done with that user's rights to files.
+type ArmedState int
 
 // The states.
 const (
-	None    State = iota // it is not armed
-	Fresh                // it has not started CUDA yet
-	Waiting              // it waits for a recorder
-	Met                  // it has met a recorder before, and does not wait any more
+	NotArmed     ArmedState = iota // it is not armed
+	ArmedFresh                     // it has not started CUDA yet
+	ArmedWaiting                   // it waits for a recorder
+	ArmedMet                       // it has met a recorder before, and does not wait any more
 )
 
-// A Process is one that may be armed.
-type Process struct {
+// An ArmedProcess is one that may be armed.
+type ArmedProcess struct {
 	PID     int
-	State   State
+	State   ArmedState
 	library string // path of the library, in the process's root
 }
 
-// Look finds out whether a process is armed.
-func Look(pid int) Process {
-	p := Process{PID: pid}
+// LookForArmed finds out whether a process is armed.
+func LookForArmed(pid int) ArmedProcess {
+	p := ArmedProcess{PID: pid}
 	files, err := procfs.Files(pid)
 	if err != nil {
 		return p
 	}
-	if i := slices.IndexFunc(files, isLibrary); i >= 0 {
+	if i := slices.IndexFunc(files, isInjectedLibrary); i >= 0 {
 		p.library = files[i]
 	} else {
-		p.library, p.State = setting(pid), Fresh
+		p.library, p.State = injectionSetting(pid), ArmedFresh
 	}
 	dir, err := p.folder()
 	if err != nil {
-		return Process{PID: pid}
+		return ArmedProcess{PID: pid}
 	}
 	defer unix.Close(dir)
 	var s unix.Stat_t
 	switch {
 	case unix.Fstatat(dir, privatefolder.ArmedName, &s, unix.AT_SYMLINK_NOFOLLOW) != nil:
-		return Process{PID: pid}
-	case p.State == Fresh:
-	case waits(pid):
-		p.State = Waiting
+		return ArmedProcess{PID: pid}
+	case p.State == ArmedFresh:
+	case waitsArmed(pid):
+		p.State = ArmedWaiting
 	default:
-		p.State = Met
+		p.State = ArmedMet
 	}
 	return p
 }
 
-func isLibrary(path string) bool { return filepath.Base(path) == privatefolder.LibraryName }
+func isInjectedLibrary(path string) bool { return filepath.Base(path) == privatefolder.LibraryName }
 
-// setting is the library that the driver loads when the process starts CUDA, "" without one of ours.
-func setting(pid int) string {
+// injectionSetting is the library that the driver loads when the process starts CUDA, "" without one of ours.
+func injectionSetting(pid int) string {
 	environ, err := procfs.Environment(pid)
 	if err != nil {
 		return ""
 	}
 	for _, e := range environ {
-		if path, ok := strings.CutPrefix(e, cupti.InjectionVar+"="); ok && isLibrary(path) {
+		if path, ok := strings.CutPrefix(e, InjectionVar+"="); ok && isInjectedLibrary(path) {
 			return path
 		}
 	}
 	return ""
 }
 
-func waits(pid int) bool {
+func waitsArmed(pid int) bool {
 	for _, name := range procfs.ThreadNames(uint32(pid)) {
-		if name == threadName {
+		if name == armedThread {
 			return true
 		}
 	}
@@ -100,7 +97,7 @@ func waits(pid int) bool {
 }
 
 // folder opens the folder of the library as the process sees it.
-func (p *Process) folder() (fd int, err error) {
+func (p *ArmedProcess) folder() (fd int, err error) {
 	if p.library == "" {
 		return -1, os.ErrNotExist
 	}
@@ -115,9 +112,9 @@ func (p *Process) folder() (fd int, err error) {
 	})
 }
 
-// A Call is a recorder's claim to the armed processes of one folder. Nobody else can call them until Close.
-type Call struct {
-	Entrance cupti.Entrance
+// An ArmedCall is a recorder's claim to the armed processes of one folder. Nobody else can call them until Close.
+type ArmedCall struct {
+	Entrance Entrance
 	PIDs     []int // those that are called
 
 	dir  int
@@ -125,28 +122,28 @@ type Call struct {
 	as   *invoker.Invoker
 }
 
-// ErrBusy says that another recorder has called processes of the same folder.
-var ErrBusy = errors.New("another recorder records processes that were armed with it")
+// errBusy says that another recorder has called processes of the same folder.
+var errBusy = errors.New("another recorder records processes that were armed with it")
 
-// Open opens a socket for processes, by the folders that they are of. A refusal says why a process cannot be called.
-func Open(processes []Process) (calls []*Call, refused map[int]error) {
+// CallArmed opens a socket for processes, by the folders that they are of. A refusal says why a process cannot be called.
+func CallArmed(processes []ArmedProcess) (calls []*ArmedCall, refused map[int]error) {
 	refused = map[int]error{}
 	for _, p := range processes {
 		var err error
-		if calls, err = add(calls, p); err != nil {
+		if calls, err = addArmed(calls, p); err != nil {
 			refused[p.PID] = err
 		}
 	}
 	return calls, refused
 }
 
-// add adds a process to the call of its folder, or makes one.
-func add(calls []*Call, p Process) ([]*Call, error) {
+// addArmed adds a process to the call of its folder, or makes one.
+func addArmed(calls []*ArmedCall, p ArmedProcess) ([]*ArmedCall, error) {
 	dir, err := p.folder()
 	if err != nil {
 		return calls, err
 	}
-	c := &Call{dir: dir}
+	c := &ArmedCall{dir: dir}
 	for _, other := range calls {
 		if sameFile(dir, other.dir) {
 			unix.Close(dir)
@@ -170,7 +167,7 @@ func sameFile(a, b int) bool {
 }
 
 // open claims the folder and opens the socket.
-func (c *Call) open(pid int) error {
+func (c *ArmedCall) open(pid int) error {
 	var s unix.Stat_t
 	if err := unix.Fstat(c.dir, &s); err != nil {
 		return err
@@ -185,11 +182,11 @@ func (c *Call) open(pid int) error {
 	if int(s.Uid) != os.Geteuid() {
 		c.as = &invoker.Invoker{UID: s.Uid, GID: s.Gid}
 	}
-	c.Entrance.Owner = cupti.Owner{UID: int(user), GID: int(s.Gid)}
+	c.Entrance.Owner = Owner{UID: int(user), GID: int(s.Gid)}
 	return c.as.Do(func() error { return c.claim(pid) })
 }
 
-func (c *Call) claim(pid int) error {
+func (c *ArmedCall) claim(pid int) error {
 	fd, err := unix.Openat(c.dir, privatefolder.ArmedName, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -202,7 +199,7 @@ func (c *Call) claim(pid int) error {
 	case s.Mode&unix.S_IFMT != unix.S_IFREG || s.Size != privatefolder.PageSize:
 		return errors.New("the page in its folder is not one of cudatrace's")
 	case unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) != nil:
-		return ErrBusy
+		return errBusy
 	}
 	if err := sandboxed(pid, c.page); err != nil {
 		return err
@@ -219,7 +216,7 @@ func (c *Call) claim(pid int) error {
 }
 
 // Ring has the processes connect.
-func (c *Call) Ring() error {
+func (c *ArmedCall) Ring() error {
 	var pids []uint32
 	for _, pid := range c.PIDs {
 		own := procfs.NamespaceTID(uint32(pid), uint32(pid))
@@ -232,7 +229,7 @@ func (c *Call) Ring() error {
 }
 
 // Close gives the claim up. Processes that were called and did not come wait on.
-func (c *Call) Close() error {
+func (c *ArmedCall) Close() error {
 	var err error
 	if c.Entrance.Listener != nil {
 		if failed := c.Entrance.Listener.Close(); !errors.Is(failed, net.ErrClosed) {

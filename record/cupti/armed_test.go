@@ -1,4 +1,4 @@
-package armed
+package cupti
 
 import (
 	"bufio"
@@ -13,31 +13,30 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/cudatrace/cudatrace/record/cupti"
 	"github.com/cudatrace/cudatrace/record/pipetest"
 )
 
 // start starts a process that would load the library, and finds it.
-func start(t *testing.T, library string) Process {
+func startArmed(t *testing.T, library string) ArmedProcess {
 	t.Helper()
-	return startAs(t, library, os.Getuid(), os.Geteuid())
+	return startArmedAs(t, library, os.Getuid(), os.Geteuid())
 }
 
 // startAs starts the process as one user, with the rights of another one.
-func startAs(t *testing.T, library string, uid, euid int) Process {
+func startArmedAs(t *testing.T, library string, uid, euid int) ArmedProcess {
 	t.Helper()
-	cmd := exec.Command("/proc/self/exe", "-test.run=^TestHelper$")
-	cmd.Env = []string{cupti.InjectionVar + "=" + library, fmt.Sprintf("HELPER=%d %d", uid, euid)}
+	cmd := exec.Command("/proc/self/exe", "-test.run=^TestArmedHelper$")
+	cmd.Env = []string{InjectionVar + "=" + library, fmt.Sprintf("HELPER=%d %d", uid, euid)}
 	input, output := pipetest.Start(t, cmd)
 	t.Cleanup(func() { input.Close(); cmd.Wait() })
 	if said, err := bufio.NewReader(output).ReadString('\n'); said != "ready\n" {
 		t.Fatalf("the process said %q, %v", said, err)
 	}
-	return Look(cmd.Process.Pid)
+	return LookForArmed(cmd.Process.Pid)
 }
 
-// TestHelper is the process of start.
-func TestHelper(t *testing.T) {
+// TestArmedHelper is the process of start.
+func TestArmedHelper(t *testing.T) {
 	var uid, euid int
 	if n, _ := fmt.Sscan(os.Getenv("HELPER"), &uid, &euid); n < 2 {
 		return
@@ -50,37 +49,37 @@ func TestHelper(t *testing.T) {
 }
 
 // arm makes a folder of armed programs.
-func arm(t *testing.T) (library string) {
+func armFolder(t *testing.T) (library string) {
 	t.Helper()
 	t.Setenv("TMPDIR", t.TempDir())
-	setting, err := cupti.Arm(100)
+	setting, err := Arm(100)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { cupti.Disarm(setting) })
-	return strings.TrimPrefix(setting, cupti.InjectionVar+"=")
+	t.Cleanup(func() { Disarm(setting) })
+	return strings.TrimPrefix(setting, InjectionVar+"=")
 }
 
-func TestLook(t *testing.T) {
-	if p := start(t, arm(t)); p.State != Fresh {
+func TestLookForArmed(t *testing.T) {
+	if p := startArmed(t, armFolder(t)); p.State != ArmedFresh {
 		t.Errorf("an armed process is %+v", p)
 	}
 	for _, library := range []string{"", "relative/libcudatrace.so", "/nowhere/libcudatrace.so", "/opt/other.so", filepath.Join(t.TempDir(), "libcudatrace.so")} {
-		if p := start(t, library); p.State != None {
+		if p := startArmed(t, library); p.State != NotArmed {
 			t.Errorf("%q: %+v", library, p)
 		}
 	}
-	if p := Look(1 << 22); p.State != None {
+	if p := LookForArmed(1 << 22); p.State != NotArmed {
 		t.Errorf("nobody is %+v", p)
 	}
 }
 
 // TestOpen has two processes of one folder called together. A second recorder cannot call them; after the first one,
 // whose socket may have been left behind, it can.
-func TestOpen(t *testing.T) {
-	library := arm(t)
-	both := []Process{start(t, library), start(t, library)}
-	calls, refused := Open(both)
+func TestCallArmed(t *testing.T) {
+	library := armFolder(t)
+	both := []ArmedProcess{startArmed(t, library), startArmed(t, library)}
+	calls, refused := CallArmed(both)
 	if len(calls) != 1 || len(calls[0].PIDs) != 2 || len(refused) != 0 {
 		t.Fatalf("%d calls, refused %v", len(calls), refused)
 	}
@@ -92,7 +91,7 @@ func TestOpen(t *testing.T) {
 	} else {
 		conn.Close()
 	}
-	if more, refused := Open(both); len(more) != 0 || !errors.Is(refused[both[0].PID], ErrBusy) {
+	if more, refused := CallArmed(both); len(more) != 0 || !errors.Is(refused[both[0].PID], errBusy) {
 		t.Errorf("a second recorder: %d calls, refused %v", len(more), refused)
 	}
 	if err := calls[0].Close(); err != nil {
@@ -101,7 +100,7 @@ func TestOpen(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(filepath.Dir(library), "sock"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	again, refused := Open(both)
+	again, refused := CallArmed(both)
 	if len(again) != 1 || len(refused) != 0 {
 		t.Fatalf("later: %d calls, refused %v", len(again), refused)
 	}
@@ -111,7 +110,7 @@ func TestOpen(t *testing.T) {
 }
 
 // TestHostileFolder finds folders that are not as 'cudatrace run' makes them.
-func TestHostileFolder(t *testing.T) {
+func TestHostileArmedFolder(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "outside")
 	if err := os.WriteFile(outside, make([]byte, 4096), 0o600); err != nil {
 		t.Fatal(err)
@@ -123,12 +122,12 @@ func TestHostileFolder(t *testing.T) {
 			return errors.Join(os.Remove(filepath.Join(dir, "armed")), os.Symlink(outside, filepath.Join(dir, "armed")))
 		},
 	} {
-		library := arm(t)
-		p := start(t, library)
+		library := armFolder(t)
+		p := startArmed(t, library)
 		if err := spoil(filepath.Dir(library)); err != nil {
 			t.Fatal(err)
 		}
-		calls, refused := Open([]Process{p})
+		calls, refused := CallArmed([]ArmedProcess{p})
 		if err := refused[p.PID]; len(calls) != 0 || err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %d calls, refused %v", name, len(calls), refused)
 		}
@@ -139,20 +138,20 @@ func TestHostileFolder(t *testing.T) {
 }
 
 // TestRootsFolder has processes that another user started name a folder of root's, with what a recorder removes: it stays.
-func TestRootsFolder(t *testing.T) {
+func TestRootsArmedFolder(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can become another user")
 	}
 	const nobody = 65534
-	library := arm(t)
+	library := armFolder(t)
 	sock := filepath.Join(filepath.Dir(library), "sock")
 	if err := os.WriteFile(sock, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for name, euid := range map[string]int{"a user's": nobody, "with root's rights": 0} {
-		p := startAs(t, library, nobody, euid)
-		calls, refused := Open([]Process{p})
-		if err := refused[p.PID]; p.State != Fresh || len(calls) != 0 || err == nil || !strings.Contains(err.Error(), "not its user's own") {
+		p := startArmedAs(t, library, nobody, euid)
+		calls, refused := CallArmed([]ArmedProcess{p})
+		if err := refused[p.PID]; p.State != ArmedFresh || len(calls) != 0 || err == nil || !strings.Contains(err.Error(), "not its user's own") {
 			t.Errorf("%s: %+v, %d calls, refused %v", name, p, len(calls), refused)
 		}
 		for _, c := range calls {
