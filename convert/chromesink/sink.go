@@ -4,7 +4,7 @@ import (
 	"io"
 	"math"
 
-	"github.com/cudatrace/cudatrace/convert/counters"
+	"github.com/cudatrace/cudatrace/convert/activity"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
@@ -30,7 +30,7 @@ type Sink struct {
 	spans     map[*timeline.Track][]*span
 	remarks   []timeline.Event
 	metrics   metrics
-	gauges    counters.Gauges
+	gauges    activity.Gauges
 	metadata  *timeline.Metadata // of the log whose processes come, nil before the first
 	shown     uint64             // see Slices
 	err       error

@@ -4,7 +4,6 @@ import (
 	"io"
 
 	"github.com/cudatrace/cudatrace/convert/activity"
-	"github.com/cudatrace/cudatrace/convert/counters"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/perfetto"
 )
@@ -20,9 +19,9 @@ type Sink struct {
 	works    works
 	marks    marks
 	hangs    hangs
-	counters *counters.Counters
+	counters *activity.Counters
 	metrics  metrics
-	gauges   counters.Gauges
+	gauges   activity.Gauges
 	together collectives
 	shown    uint64 // see Slices
 	args     []perfetto.Arg
@@ -126,7 +125,7 @@ func (s *Sink) begin(r *timeline.Recording) {
 	if r.Processes > 1 {
 		classes = activity.Classes(names)
 	}
-	s.counters = counters.New(classes)
+	s.counters = activity.NewCounters(classes)
 }
 
 // finish writes what is known only at the end.

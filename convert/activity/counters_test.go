@@ -1,4 +1,4 @@
-package counters
+package activity
 
 import (
 	"fmt"
@@ -80,7 +80,7 @@ func TestSampleBounds(t *testing.T) {
 	}
 }
 
-func text(all []Counter) string {
+func countersText(all []Counter) string {
 	var b strings.Builder
 	for _, c := range all {
 		fmt.Fprintf(&b, "%s", c.Name)
@@ -113,7 +113,7 @@ func TestCounters(t *testing.T) {
 	copied := &timeline.Shape{Memcpy: timeline.MemcpyShape{Bytes: 5120, CopyKind: 1}}
 	launch := new(timeline.Function)
 	by := func(end uint64) timeline.Call { return timeline.Call{Function: launch, Start: end - 10, End: end} }
-	c := New(nil)
+	c := NewCounters(nil)
 	c.Calls(&timeline.Slices{Thread: thread, List: []timeline.Slice{
 		{Function: launch, Start: 0, End: 256, Launched: kernel},
 		{Function: launch, Start: 300, End: 310, Kernel: &timeline.Kernel{Name: "k"}},
@@ -135,7 +135,7 @@ launches a second of process 10 0=3.91e+06 512=0 launches/s
 launch queue of GPU 1 of process 10 of stream 13 512=1 1024=0.25 1280=0 launches
 records lost 0=0 600=4 4096=7 records
 `
-	if diff := cmp.Diff(want, text(c.All(0, 4096))); diff != "" {
+	if diff := cmp.Diff(want, countersText(c.All(0, 4096))); diff != "" {
 		t.Errorf("counters (-want +got):\n%s", diff)
 	}
 }

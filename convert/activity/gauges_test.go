@@ -1,4 +1,4 @@
-package counters
+package activity
 
 import (
 	"math/rand/v2"

@@ -1,13 +1,4 @@
-// Package counters samples the activity of a timeline.
-//
-// Input: the calls, the GPU work and the losses of a timeline. Output: for each GPU the share of
-// busy time, kernels in flight and the throughput of copies by direction; for each process
-// launches a second; for each stream the work that is launched and has not begun; and the records
-// that were lost. A value is the mean over the time up to the next one.
-//
-// A counter has at most [MaxSamples] samples, and fewer where there are few events. Memory does not
-// grow with the timeline. [Gauges] do the same for counters whose values come with the timeline.
-package counters
+package activity
 
 import (
 	"cmp"
@@ -15,7 +6,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/cudatrace/cudatrace/convert/activity"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 )
@@ -32,10 +22,16 @@ type Counter struct {
 	Samples []Sample
 }
 
-// Counters collect the events of a timeline.
+// Counters sample what GPUs, streams and processes do over a timeline, from its calls, GPU work and losses: for each GPU
+// the share of busy time, kernels in flight and the throughput of copies by direction; for each process launches a
+// second; for each stream the work that is launched and has not begun; and the records that were lost. A value is the
+// mean over the time up to the next one.
+//
+// A counter has at most [MaxSamples] samples, and fewer where there are few events. Memory does not grow with the
+// timeline. [Gauges] do the same for counters whose values come with the timeline.
 type Counters struct {
-	devices   *activity.Devices
-	classes   func(*timeline.Work) activity.Class // nil: all work is of one class
+	devices   *Devices
+	classes   func(*timeline.Work) Class // nil: all work is of one class
 	gpus      []*gpu
 	processes []*process
 	streams   []*stream
@@ -48,7 +44,7 @@ type gpu struct {
 	index          uint32
 	busy, inFlight series
 	copies         map[uint32]*series // by CUpti_ActivityMemcpyKind
-	device         *activity.Device
+	device         *Device
 }
 
 type process struct {
@@ -59,7 +55,7 @@ type process struct {
 type stream struct {
 	*timeline.Stream
 	gpu    *gpu
-	lane   *activity.Lane
+	lane   *Lane
 	queued *series // nil beyond maxStreams
 }
 
@@ -69,9 +65,9 @@ const maxStreams = 256
 // window is the number of pieces of work of a GPU that wait for earlier work of other streams.
 const window = 1 << 15
 
-// New returns counters without events. With the classes of work, the devices have slices of the processes.
-func New(classes func(*timeline.Work) activity.Class) *Counters {
-	return &Counters{devices: activity.New(activity.Options{Window: window, Slices: classes != nil}), classes: classes,
+// NewCounters returns counters without events. With the classes of work, the devices have slices of the processes.
+func NewCounters(classes func(*timeline.Work) Class) *Counters {
+	return &Counters{devices: New(Options{Window: window, Slices: classes != nil}), classes: classes,
 		byStream: make(map[*timeline.Stream]*stream), byProcess: make(map[*timeline.Process]*process)}
 }
 
@@ -99,7 +95,7 @@ func (c *Counters) Work(l *timeline.WorkList) {
 			continue
 		}
 		s.gpu.take(w)
-		p := activity.Piece{Start: w.Start, End: timeline.End(w.Start, w.Dur)}
+		p := Piece{Start: w.Start, End: timeline.End(w.Start, w.Dur)}
 		if c.classes != nil {
 			p.Class = c.classes(w)
 		}
@@ -156,7 +152,7 @@ func (g *gpu) take(w *timeline.Work) {
 }
 
 // Devices yields the GPUs by index.
-func (c *Counters) Devices(yield func(gpu uint32, d *activity.Device) bool) {
+func (c *Counters) Devices(yield func(gpu uint32, d *Device) bool) {
 	slices.SortFunc(c.gpus, func(a, b *gpu) int { return cmp.Compare(a.index, b.index) })
 	for _, g := range c.gpus {
 		if !yield(g.index, g.device) {

@@ -1,4 +1,4 @@
-package counters
+package activity
 
 import "github.com/cudatrace/cudatrace/convert/timeline"
 

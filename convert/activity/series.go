@@ -1,4 +1,4 @@
-package counters
+package activity
 
 import "math/bits"
 
@@ -11,10 +11,7 @@ type series struct {
 	events uint64
 }
 
-const (
-	maxBins    = 1 << 10
-	firstShift = 8 // no bin is shorter than 256 ns
-)
+const maxBins = 1 << 10
 
 // add adds an event: a quantity of rate a nanosecond over an interval.
 func (s *series) add(from, to uint64, rate float64) {
