@@ -29,17 +29,17 @@ func convertRanks(t testing.TB, logs []*logtest.RankLog) (*timelinetest.Timeline
 	return c.Timeline(), all
 }
 
-// A part is the kernel of a rank.
-type part struct{ start, end uint64 }
+// A partOf is the kernel of a rank.
+type partOf struct{ start, end uint64 }
 
 // kernelsOf are the kernels of each rank with a name, in order.
-func kernelsOf(tl *timelinetest.Timeline, name string) (all map[uint32][]part) {
-	all = make(map[uint32][]part)
+func kernelsOf(tl *timelinetest.Timeline, name string) (all map[uint32][]partOf) {
+	all = make(map[uint32][]partOf)
 	for _, p := range tl.Processes {
 		for _, s := range p.Streams {
 			for _, w := range s.Work {
 				if w.Shape.Kernel.Name == name {
-					all[p.Rank.Number] = append(all[p.Rank.Number], part{w.Start, w.Start + w.Dur})
+					all[p.Rank.Number] = append(all[p.Rank.Number], partOf{w.Start, w.Start + w.Dur})
 				}
 			}
 		}
@@ -91,14 +91,14 @@ func referenceOf(t *testing.T, logs []*logtest.RankLog, all []Summary) *logtest.
 }
 
 // kernelsIn are the computing kernels of a log as they are there.
-func kernelsIn(t *testing.T, l *logtest.RankLog) []part {
+func kernelsIn(t *testing.T, l *logtest.RankLog) []partOf {
 	t.Helper()
 	tl, _ := convertRanks(t, []*logtest.RankLog{l})
 	return kernelsOf(tl, "_Z4gemmPfS_S_i")[uint32(l.Rank)]
 }
 
 // offBy is how far the kernels of a rank are at most from where they were on the reference's clock.
-func offBy(l, reference *logtest.RankLog, got, own []part) (ns float64) {
+func offBy(l, reference *logtest.RankLog, got, own []partOf) (ns float64) {
 	for i, p := range own {
 		ns = max(ns, math.Abs(float64(int64(got[i].start-reference.At(l.Since(p.start))))))
 	}
@@ -106,7 +106,7 @@ func offBy(l, reference *logtest.RankLog, got, own []part) (ns float64) {
 }
 
 // notBackwards checks that no collective ends on a rank before the last one has entered it.
-func notBackwards(t *testing.T, parts map[uint32][]part, ranks int) {
+func notBackwards(t *testing.T, parts map[uint32][]partOf, ranks int) {
 	t.Helper()
 	if len(parts) != ranks {
 		t.Fatalf("%d ranks have collectives", len(parts))

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/cudatrace/cudatrace/convert/output"
-	"github.com/cudatrace/cudatrace/convert/parts"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/outfile"
@@ -88,11 +87,11 @@ func batchProgress(of func(float64, uint64), i, n float64) func(float64, uint64)
 
 // A partWriter writes some parts of a trace in one reading of the logs.
 type partWriter struct {
-	windows []parts.Window
+	windows []partWindow
 	options TraceOptions
 	create  func(part int) (io.Writer, error) // called once for each part that has events
 
-	*parts.Sink
+	*partsSink
 	sinks   []counting
 	density *density // takes the events, too; nil for none
 }
@@ -102,7 +101,7 @@ func (p *partWriter) Take(events []timeline.Event) error {
 	if p.density != nil {
 		p.density.take(events)
 	}
-	return p.Sink.Take(events)
+	return p.partsSink.Take(events)
 }
 
 // Slices is the number of slices in all parts.
@@ -120,7 +119,7 @@ func (p *partWriter) write(logs []Log) (all []Summary, seen bool, err error) {
 		return nil, false, err
 	}
 	files := c.newFiles(&p.options)
-	p.Sink = parts.New(p.windows, func(part int) (timeline.Sink, error) {
+	p.partsSink = newPartsSink(p.windows, func(part int) (timeline.Sink, error) {
 		s, err := p.options.format().new(c, &p.options, files.creator(func(string) (io.Writer, error) { return p.create(part) }))
 		if err != nil {
 			return nil, err
@@ -133,10 +132,10 @@ func (p *partWriter) write(logs []Log) (all []Summary, seen bool, err error) {
 }
 
 // always is the window of a whole trace.
-var always = parts.Window{To: timeline.Never}
+var always = partWindow{To: timeline.Never}
 
 // divide finds the windows of the parts.
-func divide(logs []Log, o TraceOptions) ([]parts.Window, error) {
+func divide(logs []Log, o TraceOptions) ([]partWindow, error) {
 	c := newConversion(logs, o.Options)
 	c.Progress = func(float64, uint64) {}
 	if err := c.read(); err != nil {
@@ -166,11 +165,11 @@ func divide(logs []Log, o TraceOptions) ([]parts.Window, error) {
 }
 
 // windowsBetween divides a window at some borders.
-func windowsBetween(w parts.Window, borders []uint64) []parts.Window {
-	list := []parts.Window{w}
+func windowsBetween(w partWindow, borders []uint64) []partWindow {
+	list := []partWindow{w}
 	for _, b := range borders {
 		list[len(list)-1].To = b
-		list = append(list, parts.Window{From: b, To: w.To})
+		list = append(list, partWindow{From: b, To: w.To})
 	}
 	return list
 }

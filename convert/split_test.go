@@ -14,7 +14,6 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/output"
-	"github.com/cudatrace/cudatrace/convert/parts"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/convert/timeline/timelinetest"
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
@@ -112,7 +111,7 @@ func TestSplitTimelines(t *testing.T) {
 			whole, _ := timelineOf(t, open)
 			windows := windowsBetween(always, bordersOf(whole))
 			collectors := make([]*timelinetest.Collector, len(windows))
-			sink := parts.New(windows, func(part int) (timeline.Sink, error) {
+			sink := newPartsSink(windows, func(part int) (timeline.Sink, error) {
 				collectors[part] = timelinetest.NewCollector(t)
 				return collectors[part], nil
 			})
@@ -137,7 +136,7 @@ func TestSplitTimelines(t *testing.T) {
 }
 
 // checkWindow: nothing of a part lies outside of its window.
-func checkWindow(t *testing.T, tl *timelinetest.Timeline, w parts.Window) {
+func checkWindow(t *testing.T, tl *timelinetest.Timeline, w partWindow) {
 	t.Helper()
 	check := func(what string, from, to uint64) {
 		if from < w.From || to > w.To {
@@ -164,7 +163,7 @@ func checkWindow(t *testing.T, tl *timelinetest.Timeline, w parts.Window) {
 }
 
 // checkCounters: at the end of a part a counter has the value that it has then.
-func checkCounters(t *testing.T, whole, part *timelinetest.Timeline, w parts.Window) {
+func checkCounters(t *testing.T, whole, part *timelinetest.Timeline, w partWindow) {
 	t.Helper()
 	at := func(tl *timelinetest.Timeline) map[string]uint64 {
 		values := make(map[string]uint64)
@@ -260,7 +259,7 @@ func (y sums) add(tr *tptest.Trace) {
 }
 
 // arrowsWithin is the number of a trace's arrows, once for each window that has something of both ends.
-func arrowsWithin(tr *tptest.Trace, windows []parts.Window) (n int64) {
+func arrowsWithin(tr *tptest.Trace, windows []partWindow) (n int64) {
 	for _, r := range tr.Values(`select o.ts, o.ts + o.dur, i.ts, i.ts + i.dur from flow join slice o on slice_out = o.id join slice i on slice_in = i.id`) {
 		for _, w := range windows {
 			if overlaps(w, r[0], r[1]) && overlaps(w, r[2], r[3]) {
@@ -272,7 +271,7 @@ func arrowsWithin(tr *tptest.Trace, windows []parts.Window) (n int64) {
 }
 
 // overlaps says whether something of an interval is in a window.
-func overlaps(w parts.Window, from, to any) bool {
+func overlaps(w partWindow, from, to any) bool {
 	a, b := uint64(from.(int64)), uint64(to.(int64))
 	return a >= w.From && a < w.To || a < w.From && b > w.From
 }

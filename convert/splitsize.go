@@ -7,19 +7,18 @@ import (
 	"sort"
 
 	"github.com/cudatrace/cudatrace/convert/output"
-	"github.com/cudatrace/cudatrace/convert/parts"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
 // A sizedWindow is a window with the size of its part.
 type sizedWindow struct {
-	parts.Window
+	partWindow
 	bytes int64 // -1 when not known
 }
 
 // divideBySize finds windows whose parts have at most a number of bytes: it guesses them, makes the
 // parts without writing them, and halves those that are too large.
-func divideBySize(logs []Log, o TraceOptions, start, last uint64) ([]parts.Window, error) {
+func divideBySize(logs []Log, o TraceOptions, start, last uint64) ([]partWindow, error) {
 	o.Progress = nil
 	whole := []sizedWindow{{always, -1}}
 	d := newDensity(start, last)
@@ -27,7 +26,7 @@ func divideBySize(logs []Log, o TraceOptions, start, last uint64) ([]parts.Windo
 		return nil, err
 	}
 	if whole[0].bytes <= o.Split.Bytes {
-		return []parts.Window{always}, nil
+		return []partWindow{always}, nil
 	}
 	windows := unknown(d.divide(always, uint64(math.Ceil(float64(whole[0].bytes)/(fitMargin*float64(o.Split.Bytes))))))
 	for {
@@ -48,16 +47,16 @@ func divideBySize(logs []Log, o TraceOptions, start, last uint64) ([]parts.Windo
 	}
 }
 
-func unknown(list []parts.Window) (sized []sizedWindow) {
+func unknown(list []partWindow) (sized []sizedWindow) {
 	for _, w := range list {
 		sized = append(sized, sizedWindow{w, -1})
 	}
 	return sized
 }
 
-func windowsOf(sized []sizedWindow) (list []parts.Window) {
+func windowsOf(sized []sizedWindow) (list []partWindow) {
 	for _, w := range sized {
-		list = append(list, w.Window)
+		list = append(list, w.partWindow)
 	}
 	return list
 }
@@ -78,7 +77,7 @@ func measureParts(logs []Log, o TraceOptions, windows []sizedWindow, d *density)
 		p := &partWriter{options: o, density: d}
 		limits := make([]output.Limit, len(batch))
 		for i, w := range batch {
-			p.windows, limits[i].Most = append(p.windows, w.Window), math.MaxInt64
+			p.windows, limits[i].Most = append(p.windows, w.partWindow), math.MaxInt64
 		}
 		p.create = func(part int) (io.Writer, error) { return &limits[part], nil }
 		if _, _, err := p.write(logs); err != nil {
@@ -97,7 +96,7 @@ func (d *density) halve(windows []sizedWindow, most int64) (all []sizedWindow, e
 			all = append(all, w)
 			continue
 		}
-		halves := d.divide(w.Window, 2)
+		halves := d.divide(w.partWindow, 2)
 		if len(halves) == 1 {
 			return nil, fmt.Errorf("no part of it fits into %d bytes", most)
 		}
@@ -158,7 +157,7 @@ func (d *density) before(at uint64) (n float64) {
 
 // divide divides a window into about n windows with about as many slices each; into one if there is
 // no time in between.
-func (d *density) divide(w parts.Window, n uint64) []parts.Window {
+func (d *density) divide(w partWindow, n uint64) []partWindow {
 	from, to := max(w.From, d.start), min(w.To, timeline.End(d.last, 1))
 	low, high := d.before(from), d.before(to)
 	var borders []uint64

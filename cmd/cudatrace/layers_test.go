@@ -42,7 +42,6 @@ var layers = []struct {
 	{"convert/pfsink", []string{module + "record/tracelog", module + "convert/read", module + "convert/join"}},
 	{"convert/chromesink", []string{module + "record/tracelog", module + "convert/read", module + "convert/join", module + "perfetto"}},
 	{"convert/parquetsink", []string{module + "record/tracelog", module + "convert/read", module + "convert/join", module + "perfetto"}},
-	{"convert/parts", []string{module + "record/tracelog", module + "convert/read", module + "convert/join", module + "convert/pfsink", module + "perfetto"}},
 	{"convert/stats", []string{module + "record/tracelog", module + "convert/read", module + "convert/join", module + "perfetto"}},
 	{"convert/roster", []string{module + "convert", module + "record/tracelog", module + "record/probe", module + "record/cupti"}},
 	{"convert/stats/sketch", []string{module}},
@@ -124,7 +123,6 @@ var dataPath = []struct{ name, imports string }{
 	{"pipeline", "timeline"},
 	{"collective", "timeline"},
 	{"join", "collective ordered pipeline read sampled selection timeline"},
-	{"parts", "timeline"},
 	{"roster", ""},
 	{"activity", "ordered timeline"},
 	{"live", "activity timeline"},
@@ -137,7 +135,7 @@ var dataPath = []struct{ name, imports string }{
 	{"stats", "activity occupancy sampled stats/findings stats/ranks stats/sketch stats/table timeline"},
 	{"diff", "selection stats stats/table"},
 	{"output", ""},
-	{"", "chromesink collective join output parquetsink parts pfsink pipeline read sampled selection timeline"}, // convert itself
+	{"", "chromesink collective join output parquetsink pfsink pipeline read sampled selection timeline"}, // convert itself
 }
 
 // The packages of convert are those of dataPath, and import what it says.

@@ -1,4 +1,4 @@
-package parts
+package convert
 
 import (
 	"errors"
@@ -16,12 +16,12 @@ import (
 )
 
 var (
-	process = &timeline.Process{PID: 1}
-	thread  = &timeline.Thread{Process: process, TID: 2}
-	stream  = &timeline.Stream{ID: 7}
-	ranges  = &timeline.Track{Process: process, Thread: thread, Name: "NVTX"}
-	bytes   = &timeline.Counter{Process: process, Name: "memory"}
-	launch  = &timeline.Function{Name: "launch"}
+	process    = &timeline.Process{PID: 1}
+	thread     = &timeline.Thread{Process: process, TID: 2}
+	stream     = &timeline.Stream{ID: 7}
+	ranges     = &timeline.Track{Process: process, Thread: thread, Name: "NVTX"}
+	live       = &timeline.Counter{Process: process, Name: "memory"}
+	testLaunch = &timeline.Function{Name: "launch"}
 )
 
 // A recorder writes down events.
@@ -86,14 +86,14 @@ func details(list []timeline.Detail) (text string) {
 }
 
 func call(start, end uint64, waits ...timeline.Awaited) *timeline.Slices {
-	sl := timeline.Slice{Function: launch, Start: start, End: end}
+	sl := timeline.Slice{Function: testLaunch, Start: start, End: end}
 	for _, w := range waits {
 		sl.AddWait(w)
 	}
 	return &timeline.Slices{Thread: thread, List: []timeline.Slice{sl}}
 }
 
-func work(start, dur uint64, of timeline.Call) *timeline.WorkList {
+func testWork(start, dur uint64, of timeline.Call) *timeline.WorkList {
 	return &timeline.WorkList{Stream: stream, List: []timeline.Work{{ID: 1, Start: start, Dur: dur, Call: of}}}
 }
 
@@ -104,13 +104,13 @@ func rangeOf(name string, start, end uint64) *timeline.SpanBegin {
 func end(at uint64) *timeline.SpanEnd { return &timeline.SpanEnd{Track: ranges, Time: at} }
 
 func value(at, v uint64) *timeline.CounterValue {
-	return &timeline.CounterValue{Counter: bytes, Time: at, Value: v}
+	return &timeline.CounterValue{Counter: live, Time: at, Value: v}
 }
 
 // TestParts shows what the parts up to 100, to 200 and behind have of some events.
 func TestParts(t *testing.T) {
 	t.Parallel()
-	windows := []Window{{0, 100}, {100, 200}, {200, timeline.Never}}
+	windows := []partWindow{{0, 100}, {100, 200}, {200, timeline.Never}}
 	for name, c := range map[string]struct {
 		events []timeline.Event
 		want   [3]string
@@ -126,7 +126,7 @@ func TestParts(t *testing.T) {
 		"to the end of time": {[]timeline.Event{call(timeline.Never, timeline.Never)}, [3]string{"", "", "thread, call 18446744073709551615-18446744073709551615"}},
 		"waits": {[]timeline.Event{call(90, 130, timeline.Awaited{Work: 1, Start: 50, End: 60}, timeline.Awaited{Work: 2, Start: 95, End: 105}, timeline.Awaited{Work: 3, Start: 110, End: 120})},
 			[3]string{"thread, call 90-100 goes on after this part waits for 1 waits for 2", "thread, call 100-130 began before this part waits for 2 waits for 3", ""}},
-		"work": {[]timeline.Event{work(150, 10, timeline.Call{}), work(150, 10, timeline.Call{Function: launch, Start: 140, End: 145}), work(150, 10, timeline.Call{Function: launch, Start: 40, End: 45}), work(180, 30, timeline.Call{Function: launch, Start: 170, End: 175})},
+		"work": {[]timeline.Event{testWork(150, 10, timeline.Call{}), testWork(150, 10, timeline.Call{Function: testLaunch, Start: 140, End: 145}), testWork(150, 10, timeline.Call{Function: testLaunch, Start: 40, End: 45}), testWork(180, 30, timeline.Call{Function: testLaunch, Start: 170, End: 175})},
 			[3]string{"", "work 150-160, work 150-160, work 150-160 its call is in another part, work 180-200 goes on after this part", "work 200-210 began before this part; its call is in another part"}},
 		"spans": {[]timeline.Event{rangeOf("a", 10, 250), rangeOf("b", 20, 30), end(30), rangeOf("c", 90, 150), end(150), end(250)},
 			[3]string{"thread, span a 10-100 goes on after this part, span b 20-30, span ends 30, span c 90-100 goes on after this part, span ends 100, span ends 100",
@@ -149,7 +149,7 @@ func TestParts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var made [3]recorder
-			s := New(windows, func(part int) (timeline.Sink, error) { return &made[part], nil })
+			s := newPartsSink(windows, func(part int) (timeline.Sink, error) { return &made[part], nil })
 			events := append([]timeline.Event{&timeline.Recording{Start: 5}, &timeline.GPUs{}, process}, c.events...)
 			if err := errors.Join(s.Take(events[:2]), s.Take(events[2:]), s.End(nil)); err != nil {
 				t.Fatal(err)
@@ -171,7 +171,7 @@ func TestParts(t *testing.T) {
 func TestDescribedLater(t *testing.T) {
 	t.Parallel()
 	var made [2]recorder
-	s := New([]Window{{0, 100}, {100, timeline.Never}}, func(part int) (timeline.Sink, error) { return &made[part], nil })
+	s := newPartsSink([]partWindow{{0, 100}, {100, timeline.Never}}, func(part int) (timeline.Sink, error) { return &made[part], nil })
 	for _, e := range []timeline.Event{&timeline.Recording{}, call(10, 20), process, &timeline.Metadata{}, stream, new(timeline.Context), call(110, 120)} {
 		if err := s.Take([]timeline.Event{e}); err != nil {
 			t.Fatal(err)
@@ -189,7 +189,7 @@ func TestFailures(t *testing.T) {
 	t.Parallel()
 	fails := errors.New("full")
 	good, bad := new(recorder), &recorder{fails: fails}
-	s := New([]Window{{0, 100}, {100, 200}, {200, timeline.Never}}, func(part int) (timeline.Sink, error) {
+	s := newPartsSink([]partWindow{{0, 100}, {100, 200}, {200, timeline.Never}}, func(part int) (timeline.Sink, error) {
 		return []timeline.Sink{good, bad, nil}[part], []error{nil, nil, fails}[part]
 	})
 	if err := s.Take([]timeline.Event{&timeline.Recording{}, call(10, 20)}); err != nil {

@@ -1,4 +1,4 @@
-package parts
+package convert
 
 import "github.com/cudatrace/cudatrace/convert/timeline"
 

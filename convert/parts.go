@@ -1,10 +1,4 @@
-// Package parts divides a timeline into parts of time.
-//
-// Input: the events of a timeline, and windows of time. Output: for each window a timeline of its own,
-// for a sink of its own. What crosses a border is in both parts, cut at the border and marked; so the
-// times of all parts add up to those of the whole. An event without length is in one part. A counter
-// begins in each part with the value that it had.
-package parts
+package convert
 
 import (
 	"cmp"
@@ -12,20 +6,20 @@ import (
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
-// A Window is the time of a part: From belongs to it, To does not, unless it is timeline.Never.
-type Window struct{ From, To uint64 }
+// A partWindow is the time of a part: From belongs to it, To does not, unless it is timeline.Never.
+type partWindow struct{ From, To uint64 }
 
 // begins says whether what begins at a time begins in the window.
-func (w Window) begins(at uint64) bool {
+func (w partWindow) begins(at uint64) bool {
 	return at >= w.From && (at < w.To || w.To == timeline.Never)
 }
 
 // has says whether something of an interval is in the window.
-func (w Window) has(from, to uint64) bool { return w.begins(from) || from < w.From && to > w.From }
+func (w partWindow) has(from, to uint64) bool { return w.begins(from) || from < w.From && to > w.From }
 
 // cut cuts an interval that is in the window at the window's borders, and returns the flags that say
 // so.
-func (w Window) cut(from, to *uint64) (flags uint16) {
+func (w partWindow) cut(from, to *uint64) (flags uint16) {
 	if *from < w.From {
 		*from, flags = w.From, timeline.CutBefore
 	}
@@ -36,8 +30,10 @@ func (w Window) cut(from, to *uint64) (flags uint16) {
 	return flags
 }
 
-// A Sink passes events on to the sinks of parts.
-type Sink struct {
+// A partsSink divides a timeline: it makes for each window a timeline of its own, for a sink of its own. What crosses a
+// border is in both parts, cut at the border and marked; so the times of all parts add up to those of the whole. An
+// event without length is in one part. A counter begins in each part with the value that it had.
+type partsSink struct {
 	open      func(part int) (timeline.Sink, error)
 	parts     []*part
 	recording timeline.Recording
@@ -46,7 +42,7 @@ type Sink struct {
 
 // A part is the timeline of a window.
 type part struct {
-	Window
+	partWindow
 	number   int
 	sink     timeline.Sink    // nil before the first event
 	out      []timeline.Event // for the sink
@@ -58,18 +54,18 @@ type part struct {
 	counterList []*counter
 }
 
-// New returns a sink for windows. It calls open once for each window that has events.
-func New(windows []Window, open func(part int) (timeline.Sink, error)) *Sink {
-	s := &Sink{open: open}
+// newPartsSink returns a sink for windows. It calls open once for each window that has events.
+func newPartsSink(windows []partWindow, open func(part int) (timeline.Sink, error)) *partsSink {
+	s := &partsSink{open: open}
 	for i, w := range windows {
-		s.parts = append(s.parts, &part{Window: w, number: i, threads: make(map[*timeline.Thread]bool),
+		s.parts = append(s.parts, &part{partWindow: w, number: i, threads: make(map[*timeline.Thread]bool),
 			tracks: make(map[*timeline.Track]*track), counters: make(map[*timeline.Counter]*counter)})
 	}
 	return s
 }
 
 // Take passes events on.
-func (s *Sink) Take(events []timeline.Event) error {
+func (s *partsSink) Take(events []timeline.Event) error {
 	for _, e := range events {
 		if !s.describes(e) {
 			for _, p := range s.parts {
@@ -81,7 +77,7 @@ func (s *Sink) Take(events []timeline.Event) error {
 }
 
 // pass gives the sinks what is for them.
-func (s *Sink) pass() error {
+func (s *partsSink) pass() error {
 	for _, p := range s.parts {
 		if len(p.out) == 0 {
 			continue
@@ -99,7 +95,7 @@ func (s *Sink) pass() error {
 }
 
 // begin opens the sink of a part.
-func (s *Sink) begin(p *part) (err error) {
+func (s *partsSink) begin(p *part) (err error) {
 	if p.sink != nil {
 		return nil
 	}
@@ -112,7 +108,7 @@ func (s *Sink) begin(p *part) (err error) {
 }
 
 // End ends all parts. It returns the first failure of a part.
-func (s *Sink) End(err error) error {
+func (s *partsSink) End(err error) error {
 	var failed error
 	if err == nil {
 		for _, p := range s.parts {
@@ -130,7 +126,7 @@ func (s *Sink) End(err error) error {
 }
 
 // describes takes an event that every part has to know, and reports whether it is one.
-func (s *Sink) describes(e timeline.Event) bool {
+func (s *partsSink) describes(e timeline.Event) bool {
 	switch e := e.(type) {
 	case *timeline.Recording:
 		s.recording = *e
@@ -153,7 +149,7 @@ func (s *Sink) describes(e timeline.Event) bool {
 }
 
 // describe notes an event for parts to come, and passes it on to those that have begun.
-func (s *Sink) describe(e timeline.Event) {
+func (s *partsSink) describe(e timeline.Event) {
 	s.described = append(s.described, e)
 	for _, p := range s.parts {
 		if p.sink != nil {

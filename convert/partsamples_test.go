@@ -1,4 +1,4 @@
-package parts
+package convert
 
 import (
 	"fmt"
@@ -34,7 +34,7 @@ func (s *sampleSink) End(err error) error { return err }
 func TestSamples(t *testing.T) {
 	t.Parallel()
 	var sinks [2]sampleSink
-	s := New([]Window{{0, 150}, {150, timeline.Never}}, func(part int) (timeline.Sink, error) { return &sinks[part], nil })
+	s := newPartsSink([]partWindow{{0, 150}, {150, timeline.Never}}, func(part int) (timeline.Sink, error) { return &sinks[part], nil })
 	set := &timeline.MetricSet{Metrics: []metric.Metric{{Name: "a"}}}
 	sample := func(start, end uint64, v float64) timeline.Sample {
 		return timeline.Sample{Start: start, End: end, Values: []float64{v}}
