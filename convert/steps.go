@@ -52,18 +52,17 @@ func (s *Steps) limit(l *log, f *tracelog.Filter, none *NoStepError) error {
 		return err
 	}
 	chosen := make(map[stepKey]stepRange)
-	known := make(map[stepRange]bool) // a number that comes again, as in each epoch, is not chosen
 	from := uint64(1)
-	for _, r := range all {
+	for i, r := range all {
 		if none.Found == 0 {
 			none.Low, none.High = r.number, r.number
 		}
 		none.Found, none.Low, none.High = none.Found+1, min(none.Low, r.number), max(none.High, r.number)
-		numbered := stepRange{stepKey: stepKey{pid: r.pid}, number: r.number}
-		if r.number < s.First || r.number > s.Last || known[numbered] {
+		again := i > 0 && all[i-1].pid == r.pid && all[i-1].number == r.number // as in each epoch
+		if r.number < s.First || r.number > s.Last || again {
 			continue
 		}
-		if known[numbered] = true; len(chosen) == 0 || r.start < from {
+		if len(chosen) == 0 || r.start < from {
 			from = r.start
 		}
 		chosen[r.stepKey] = r
@@ -86,7 +85,7 @@ func (s *Steps) limit(l *log, f *tracelog.Filter, none *NoStepError) error {
 	return err
 }
 
-// ranges returns the ranges of a log that are steps, by process and in the order in which they begin.
+// ranges returns the ranges of a log that are steps, by process and number, those of one number in the order in which they begin.
 func (s *Steps) ranges(l *log, f tracelog.Filter) (all []stepRange, err error) {
 	err = l.markers(f, func(m *tracelog.Marker) error {
 		n, is := s.Number(m.Name, m.Domain)
@@ -112,6 +111,7 @@ func (s *Steps) ranges(l *log, f tracelog.Filter) (all []stepRange, err error) {
 			counted++
 		}
 	}
+	slices.SortStableFunc(all, func(a, b stepRange) int { return cmp.Or(cmp.Compare(a.pid, b.pid), cmp.Compare(a.number, b.number)) })
 	return all, err
 }
 
