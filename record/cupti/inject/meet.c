@@ -123,7 +123,7 @@ static bool path_beside(const char *name, char path[PATH_BESIDE])
 	return true;
 }
 
-/* False when the deadline is over, and where a sandbox refuses poll: the process runs unrecorded. */
+/* False when the deadline is over. Where a sandbox refuses poll, the caller tries again and again. */
 static bool wait_for(int fd, short events, uint64_t deadline)
 {
 	for (;;) {
@@ -134,8 +134,10 @@ static bool wait_for(int fd, short events, uint64_t deadline)
 		int n = poll(&p, 1, (int)((deadline - now) / CT_MS) + 1);
 		if (n > 0)
 			return true;
-		if (n < 0 && errno != EINTR)
-			return false;
+		if (n < 0 && errno != EINTR) {
+			ct_pause(CT_MS);
+			return true;
+		}
 	}
 }
 
