@@ -146,7 +146,7 @@ func (l *communicating) member(s *collective.Sequence) (*collective.Member, erro
 	return m, nil
 }
 
-// hasAllCollectives says whether a log has the collectives of its processes from the first one on: then their order says
+// hasAllCollectives reports whether a log has the collectives of its processes from the first one on: then their order says
 // which of different ranks belong together.
 func (l *log) hasAllCollectives() bool {
 	meta := l.catalog.Meta

@@ -13,7 +13,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// judge says whether the log is complete, and the reasons if it is not.
+// judge reports whether the log is complete, and the reasons if it is not.
 func (l *log) judge(s *Summary) {
 	damage, o := l.damage, &l.catalog.Outcome
 	for _, d := range damage.Errors {
@@ -103,7 +103,7 @@ func shortfall(c *read.Catalog, s *Summary) (reasons []string) {
 }
 
 // completeUntil returns the time up to which nothing is missing, where the recording or a
-// process ended without its last message; 0 when that time is not known. ok says whether the
+// process ended without its last message; 0 when that time is not known. ok reports whether the
 // recording or a process ended in this way.
 func completeUntil(c *read.Catalog) (at uint64, ok bool) {
 	o := &c.Outcome

@@ -155,7 +155,7 @@ func (f *Follower) pipeError(err error) error {
 	return nil
 }
 
-// Ended says whether the log has its end: nothing more will be appended.
+// Ended reports whether the log has its end: nothing more will be appended.
 func (f *Follower) Ended() bool {
 	_, ended := f.first.End()
 	return ended

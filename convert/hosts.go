@@ -40,7 +40,7 @@ func hostOf(hosts []*host, l *log) *host {
 	return nil
 }
 
-// has says whether a log is of the host.
+// has reports whether a log is of the host.
 func (h *host) has(l *log) bool {
 	if boot := l.catalog.Meta[tracelog.MetaBoot]; h.boot != "" && boot != "" {
 		return boot == h.boot

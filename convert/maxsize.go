@@ -79,7 +79,7 @@ func fit(logs []Log, out *outfile.Target, o TraceOptions) ([]Summary, outfile.Do
 	return writeFitting(logs, out, limited, kept)
 }
 
-// limited says whether the trace has a largest size.
+// limited reports whether the trace has a largest size.
 func (o *TraceOptions) limited() bool { return o.MaxBytes > 0 || o.MaxSlices > 0 }
 
 // fill is the share of the limit that a trace takes.
@@ -289,7 +289,7 @@ func blocksOf(r *tracelog.Reader) (list []tracelog.IndexEntry, err error) {
 	return list, nil
 }
 
-// whole says whether a share is nearly everything.
+// whole reports whether a share is nearly everything.
 func (s *surveyed) whole(share float64) bool { return share > 0.98 }
 
 // limit makes a filter that selects about a share of the records. It returns a description of

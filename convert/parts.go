@@ -9,12 +9,12 @@ import (
 // A partWindow is the time of a part: From belongs to it, To does not, unless it is timeline.Never.
 type partWindow struct{ From, To uint64 }
 
-// begins says whether what begins at a time begins in the window.
+// begins reports whether what begins at a time begins in the window.
 func (w partWindow) begins(at uint64) bool {
 	return at >= w.From && (at < w.To || w.To == timeline.Never)
 }
 
-// has says whether something of an interval is in the window.
+// has reports whether something of an interval is in the window.
 func (w partWindow) has(from, to uint64) bool { return w.begins(from) || from < w.From && to > w.From }
 
 // cut cuts an interval that is in the window at the window's borders, and returns the flags that say
@@ -235,7 +235,7 @@ func (p *part) slices(l *timeline.Slices) {
 	}
 }
 
-// holds says whether a call is in the window as it is.
+// holds reports whether a call is in the window as it is.
 func (p *part) holds(sl *timeline.Slice) bool {
 	if !p.begins(sl.Start) || sl.End > p.To {
 		return false
@@ -302,7 +302,7 @@ func (p *part) workList(l *timeline.WorkList) {
 	}
 }
 
-// holdsWork says whether a piece of work is in the window as it is, and its call, too.
+// holdsWork reports whether a piece of work is in the window as it is, and its call, too.
 func (p *part) holdsWork(w *timeline.Work) bool {
 	return p.begins(w.Start) && timeline.End(w.Start, w.Dur) <= p.To &&
 		(w.Call.Function == nil || p.has(w.Call.Start, w.Call.End))

@@ -270,7 +270,7 @@ func arrowsWithin(tr *tptest.Trace, windows []partWindow) (n int64) {
 	return n
 }
 
-// overlaps says whether something of an interval is in a window.
+// overlaps reports whether something of an interval is in a window.
 func overlaps(w partWindow, from, to any) bool {
 	a, b := uint64(from.(int64)), uint64(to.(int64))
 	return a >= w.From && a < w.To || a < w.From && b > w.From

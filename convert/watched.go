@@ -46,7 +46,7 @@ func (w *watched) Take(events []timeline.Event) error {
 	return nil
 }
 
-// anyWork says whether any GPU work was read. A filter of streams and devices leaves calls alone, so calls do
+// anyWork reports whether any GPU work was read. A filter of streams and devices leaves calls alone, so calls do
 // not say that it matches.
 func anyWork(all []Summary) bool {
 	return slices.ContainsFunc(all, func(s Summary) bool { return s.Kernels+s.Copies+s.Memsets+s.Graphs > 0 })
@@ -57,5 +57,5 @@ type plain struct{ timeline.Sink }
 
 func (plain) Slices() uint64 { return 0 }
 
-// empty says whether a filter left nothing to see.
+// empty reports whether a filter left nothing to see.
 func (c *conversion) empty() bool { return c.Filter.limits() && !c.seen }

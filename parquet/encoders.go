@@ -164,7 +164,7 @@ func (e *Encoders) write() {
 	e.writing = false
 }
 
-// writeFrom writes chunks of a row group. It says whether all have been written.
+// writeFrom writes chunks of a row group. It reports whether all have been written.
 func (e *Encoders) writeFrom(j *job) bool {
 	w := j.writer
 	for done := len(j.group.chunks); done < len(j.chunks); done++ {

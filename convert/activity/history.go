@@ -89,7 +89,7 @@ func (f *Functions) Add(name, library string) *Function {
 	return fn
 }
 
-// Loads says whether the call loaded code, itself or in a call within it.
+// Loads reports whether the call loaded code, itself or in a call within it.
 func (f *Function) Loads() bool { return f.loads || f.Role == Loading }
 
 // A History has the latest calls of a thread, without those within other calls.

@@ -103,7 +103,7 @@ func (r *row) first() *lane {
 	return r.lanes[0]
 }
 
-// fits says whether a slice lies beside the slices of the lane, or within the innermost one. It
+// fits reports whether a slice lies beside the slices of the lane, or within the innermost one. It
 // forgets the slices that end by the slice's start.
 func (l *lane) fits(start, end uint64, nests bool) bool {
 	if start < l.last {

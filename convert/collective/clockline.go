@@ -95,7 +95,7 @@ func (r *region) lowest(x float64) line {
 	return line{r.floor(b), b}
 }
 
-// has says whether a line passes.
+// has reports whether a line passes.
 func (p *pass) has(l line) bool {
 	for _, q := range p.above {
 		if l.at(q.x) < q.y {

@@ -64,7 +64,7 @@ func OperationOf(mangled, call string) string {
 	return operation
 }
 
-// Sends says whether a kernel of NCCL sends and receives, by its mangled name.
+// Sends reports whether a kernel of NCCL sends and receives, by its mangled name.
 func Sends(mangled string) bool { return operation(mangled) == SendRecv }
 
 // operation is the operation of a kernel of NCCL, by its mangled name: "AllReduce"; "" for other kernels.

@@ -89,7 +89,7 @@ type pairing struct {
 	shortest      []float64 // ns of the shortest known part of each collective
 }
 
-// together says whether two sequences belong to one communicator. beside are members of a's communicator.
+// together reports whether two sequences belong to one communicator. beside are members of a's communicator.
 func together(a, b *Sequence, beside []*Sequence) bool {
 	p, ok := pair(a, b, beside)
 	if !ok {
@@ -153,7 +153,7 @@ func shortest(i uint64, level uint8, least uint64, of []*Sequence) float64 {
 	return float64(least)
 }
 
-// possible says whether no part of one ends before that of the other has started, on one clock.
+// possible reports whether no part of one ends before that of the other has started, on one clock.
 func (p *pairing) possible() bool {
 	for i, x := range p.first {
 		y := p.second[i]

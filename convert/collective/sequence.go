@@ -116,14 +116,14 @@ func (s *Sequence) flush(n int) {
 	s.early = append(s.early[:0], s.early[n:]...)
 }
 
-// finish counts the parts that are left. It says whether all came in order; a sequence of others is of no use.
+// finish counts the parts that are left. It reports whether all came in order; a sequence of others is of no use.
 func (s *Sequence) finish() (ordered bool) {
 	s.flush(len(s.early))
 	s.early = nil
 	return s.Ordered()
 }
 
-// Ordered says whether the parts so far came in order.
+// Ordered reports whether the parts so far came in order.
 func (s *Sequence) Ordered() bool { return !s.mixed }
 
 // Count is the number of collectives, kept or not.
@@ -154,7 +154,7 @@ func (s *Sequence) take(p Part) {
 	s.count++
 }
 
-// keeps says whether the next collective is part of the sample.
+// keeps reports whether the next collective is part of the sample.
 func (s *Sequence) keeps() bool { return number(s.count>>s.level, s.level, 0) == s.count }
 
 // thin keeps one part of two.

@@ -41,7 +41,7 @@ func (c *Condition) holds(v float64) bool {
 	return v <= c.Value
 }
 
-// rises says whether the condition is about too large a value.
+// rises reports whether the condition is about too large a value.
 func (c *Condition) rises() bool { return c.Op[0] == '>' }
 
 // An SyntaxError says where the text of a condition is wrong.

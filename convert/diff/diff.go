@@ -216,5 +216,5 @@ func (s *Section) columns() (columns []table.Column) {
 	return columns
 }
 
-// addsTime says whether what a row adds is a time.
+// addsTime reports whether what a row adds is a time.
 func (s *Section) addsTime() bool { return isTime(s.section.adds) }

@@ -93,7 +93,7 @@ func (d *Diff) collect(o *Outcome) (why string) {
 	return ""
 }
 
-// probed says whether a function was probed in all runs: if it has no calls, it was not called.
+// probed reports whether a function was probed in all runs: if it has no calls, it was not called.
 func (d *Diff) probed(name string) bool {
 	return !slices.ContainsFunc(d.runs(), func(r *Run) bool { return !slices.Contains(r.Functions, name) })
 }
@@ -134,7 +134,7 @@ func (o *Outcome) absolute(new []float64, exact bool) float64 {
 	return sum / float64(len(new))
 }
 
-// decide says whether a condition holds.
+// decide reports whether a condition holds.
 func (d *Diff) decide(o *Outcome) {
 	if o.State != "" {
 		return

@@ -38,7 +38,7 @@ type compared struct {
 	Differs   bool
 }
 
-// known says whether both sides have the figure.
+// known reports whether both sides have the figure.
 func (c *compared) known() bool { return !math.IsNaN(c.Base) && !math.IsNaN(c.New) }
 
 // change is the difference as a part of BASE's figure.
@@ -73,7 +73,7 @@ func compare(base, new []float64, exact, times bool) *compared {
 // known leaves out what is not known.
 func known(values []float64) []float64 { return slices.DeleteFunc(slices.Clone(values), math.IsNaN) }
 
-// constant says whether all values are the same.
+// constant reports whether all values are the same.
 func constant(values []float64) bool {
 	for _, v := range values {
 		if v != values[0] {
@@ -107,7 +107,7 @@ func (r *Rule) adjust(all []*compared) {
 	}
 }
 
-// significant says whether a difference is more than chance.
+// significant reports whether a difference is more than chance.
 func (r *Rule) significant(c *compared) bool {
 	return c.known() && c.Base != c.New && (c.Exact || r.Untested || c.Q <= r.Rate)
 }

@@ -60,10 +60,10 @@ func sumOf(name string, unit table.Unit, report, column string) overall {
 
 func (o *overall) isTime() bool { return o.unit == table.Duration }
 
-// isExact says whether the figure is a count or bytes, where any difference is one.
+// isExact reports whether the figure is a count or bytes, where any difference is one.
 func (o *overall) isExact() bool { return o.unit == table.Number || o.unit == table.Bytes }
 
-// exact says whether any difference of a figure is one. The peak of memory that several threads allocate depends on their
+// exact reports whether any difference of a figure is one. The peak of memory that several threads allocate depends on their
 // order, and is judged like a time.
 func (d *Diff) exact(figure string, exact bool) bool {
 	peak := figure == "peak_memory" || figure == "peak_bytes"
@@ -79,7 +79,7 @@ func (r *Run) largest(of func(*stats.Log) uint64) float64 {
 	return value
 }
 
-// withoutGPU says whether no log has GPU work because none was recorded.
+// withoutGPU reports whether no log has GPU work because none was recorded.
 func (r *Run) withoutGPU() bool {
 	for i := range r.Logs {
 		if r.Logs[i].GPU != "none" {
@@ -89,7 +89,7 @@ func (r *Run) withoutGPU() bool {
 	return true
 }
 
-// withoutMemory says whether nothing is known of allocated memory in any log.
+// withoutMemory reports whether nothing is known of allocated memory in any log.
 func (r *Run) withoutMemory() bool {
 	for i := range r.Logs {
 		if l := &r.Logs[i]; l.Memory != "none" && (l.Memory != "" || l.GPU != "none") {

@@ -113,7 +113,7 @@ type result struct {
 // class is the class of all cases.
 const class = "cudatrace.diff"
 
-// WriteJUnit writes a test case for each condition, and one that says whether the runs may be
+// WriteJUnit writes a test case for each condition, and one that reports whether the runs may be
 // compared; problems are those that are not allowed.
 func (p *Page) WriteJUnit(w io.Writer, problems []Problem) error {
 	comparable := testCase{Class: class, Name: "BASE and NEW can be compared"}

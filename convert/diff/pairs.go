@@ -97,7 +97,7 @@ func (p *pair) join(was *pair, match string) {
 	was.inNew = ""
 }
 
-// sameCount says whether two kernels were launched equally often in each run.
+// sameCount reports whether two kernels were launched equally often in each run.
 func sameCount(was, is *pair) bool {
 	before, _ := was.values("count")
 	_, after := is.values("count")

@@ -301,7 +301,7 @@ func sum(columns []string, to *row, values []float64) {
 	}
 }
 
-// isAdded says whether a column is a sum or a number of things.
+// isAdded reports whether a column is a sum or a number of things.
 func isAdded(column string) bool {
 	switch column {
 	case "mean", "median", "p95", "max", "below_share", "above_share", // of metrics
@@ -314,7 +314,7 @@ func isAdded(column string) bool {
 	return !hasPrefix(column, "min_", "max_", "first_", "last_", "p95_", "p99_") && !strings.HasSuffix(column, "_p95_ns") && !strings.HasSuffix(column, "_max_ns")
 }
 
-// isTime says whether a column has times.
+// isTime reports whether a column has times.
 func isTime(column string) bool { return strings.HasSuffix(column, "_ns") }
 
 func hasPrefix(s string, prefixes ...string) bool {

@@ -42,7 +42,7 @@ func (s *stack) inherit(r *read.Call) {
 	}
 }
 
-// isInner says whether a driver's record is part of the probed runtime call c: the driver call
+// isInner reports whether a driver's record is part of the probed runtime call c: the driver call
 // creates the work of c, or its failure made the runtime refuse c, or it is recorded beside c, which it carries out.
 func (s *stack) isInner(c *call, r *read.Call, from state) bool {
 	switch {

@@ -188,7 +188,7 @@ func (t *correlationTable) fresh(correlation uint32) *correlationSlot {
 // a clock is wrong.
 const longBefore = 1e9
 
-// stale says whether a slot has only work whose call will not come.
+// stale reports whether a slot has only work whose call will not come.
 func (t *correlationTable) stale(slot *correlationSlot) bool {
 	return slot.call == nil && slot.first != 0 && timeline.End(t.orphans[slot.first-1].start, longBefore) < t.calls
 }

@@ -85,7 +85,7 @@ func (l *graphLaunches) addLaunch(x graphLaunch) {
 	l.list = slices.Insert(l.list, at, graphRun{x, graphKey{}, timeline.Never})
 }
 
-// same says whether a launch is that of another record, and takes over what only that record has.
+// same reports whether a launch is that of another record, and takes over what only that record has.
 func (o *graphRun) same(x *graphLaunch) bool {
 	if o.Correlation != x.Correlation {
 		return false
@@ -203,7 +203,7 @@ func (l *graphLaunches) onlyRunning(g graphKey, at uint64) uint32 {
 	return found.Correlation
 }
 
-// may says whether a launch may be of a graph. An executable graph has one handle for all its life.
+// may reports whether a launch may be of a graph. An executable graph has one handle for all its life.
 func (l *graphLaunches) may(x *graphRun, g graphKey) bool {
 	if x.graph != (graphKey{}) {
 		return x.graph == g

@@ -81,7 +81,7 @@ const (
 	maxTop    = 1 << 19 // top-level work that waits for work of other streams
 )
 
-// isBody says whether work is body work.
+// isBody reports whether work is body work.
 func isBody(w *timeline.Work) bool {
 	return w.Graph != 0 && w.Correlation == 0 && w.Start != 0 && w.Kind != timeline.GraphWork
 }
@@ -108,7 +108,7 @@ func (l *graphs) take(w *timeline.Work, o *orphan) (waits bool) {
 	return false
 }
 
-// awaits says whether body work that begins at a time may still be joined with its call.
+// awaits reports whether body work that begins at a time may still be joined with its call.
 func (l *graphs) awaits(start uint64) bool { return !l.off && start >= l.low }
 
 // graph finds or makes a graph. It is nil when there is no room.

@@ -78,7 +78,7 @@ func New(c *read.Catalog, out *pipeline.Pipeline, o Options) *Joiner {
 	return j
 }
 
-// wholeRecording says whether CUPTI recorded a process from its start to its end, on the clock of the calls.
+// wholeRecording reports whether CUPTI recorded a process from its start to its end, on the clock of the calls.
 func wholeRecording(c *read.Catalog, pid uint32) bool {
 	off := func(x tracelog.CUPTI) bool { return x.PID == pid && x.Status != "on" }
 	return c.Meta[tracelog.MetaPID] != "" && c.Outcome.ClockError() == 0 && !slices.ContainsFunc(c.Outcome.CUPTI, off)

@@ -14,7 +14,7 @@ type lane struct {
 	last  uint64  // start of the latest span
 }
 
-// fits says whether a span lies beside or within the open spans. It first ends the spans that
+// fits reports whether a span lies beside or within the open spans. It first ends the spans that
 // end by the span's start.
 func (l *lane) fits(sp *span) bool {
 	if sp.Start < l.last {

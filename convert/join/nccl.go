@@ -6,7 +6,7 @@ import "github.com/cudatrace/cudatrace/convert/timeline"
 // that lasts longer has kernels without bytes.
 const groupSlack = 100e6
 
-// awaitsNCCL says whether a kernel waits until all launches of its group of NCCL's calls have been counted.
+// awaitsNCCL reports whether a kernel waits until all launches of its group of NCCL's calls have been counted.
 func (p *program) awaitsNCCL(k timeline.WorkKind, ranges *timeline.RangeStack, callEnd uint64) bool {
 	g := ranges.Group()
 	return g != nil && k == timeline.KernelWork && !g.Settled(p.correlation.calls) && p.correlation.calls < timeline.End(callEnd, groupSlack)

@@ -70,7 +70,7 @@ func saidByNCCL(call *tracelog.NCCLCall) *timeline.NCCL {
 
 func endsGroup(name string) bool { return name == "ncclGroupEnd" || name == "ncclGroupSimulateEnd" }
 
-// launchesNCCL says whether a function of NCCL may launch a kernel. Those for communicators and memory launch none with others.
+// launchesNCCL reports whether a function of NCCL may launch a kernel. Those for communicators and memory launch none with others.
 func launchesNCCL(name string) bool {
 	for _, other := range []string{"ncclComm", "ncclGet", "ncclMem", "ncclRedOp"} {
 		if strings.HasPrefix(name, other) {

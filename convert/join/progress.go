@@ -55,7 +55,7 @@ func (p *workProgress) mark(low uint64) {
 	p.marks = append(p.marks, progressMark{low, p.done})
 }
 
-// past says whether so much work has begun after the end of a call that the call's own work
+// past reports whether so much work has begun after the end of a call that the call's own work
 // will not come.
 func (p *workProgress) past(c *call) bool {
 	i, _ := slices.BinarySearchFunc(p.marks, c.End, func(m progressMark, at uint64) int {

@@ -20,7 +20,7 @@ type spanOutput struct {
 	from, to  uint64         // spans that end before From, or begin after To, are not shown; To 0 is no limit
 }
 
-// shows says whether a span of a track is shown. A span that has not ended ends late enough.
+// shows reports whether a span of a track is shown. A span that has not ended ends late enough.
 func (o *spanOutput) shows(sp *span, t *timeline.Track) bool {
 	if !sp.Open && sp.End < o.from || o.to > 0 && sp.Start > o.to {
 		return false

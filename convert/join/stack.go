@@ -120,7 +120,7 @@ func (s *stack) push(r *read.Call, from state) {
 	}
 }
 
-// withinLaunch says whether the function of an open call launches a kernel.
+// withinLaunch reports whether the function of an open call launches a kernel.
 func (s *stack) withinLaunch() bool {
 	for _, o := range s.open {
 		if o.state&launching != 0 {
@@ -130,7 +130,7 @@ func (s *stack) withinLaunch() bool {
 	return false
 }
 
-// withinWait says whether the function of an open call waits.
+// withinWait reports whether the function of an open call waits.
 func (s *stack) withinWait() bool {
 	for _, o := range s.open {
 		if o.fn.Waits != 0 {
@@ -273,7 +273,7 @@ func (s *stack) emit(force, all bool) {
 	}
 }
 
-// settled says whether a call may be shown: it is closed, and its work and its wait have been
+// settled reports whether a call may be shown: it is closed, and its work and its wait have been
 // joined or will not come.
 func (s *stack) settled(c *call, force, all bool) bool {
 	switch {

@@ -128,7 +128,7 @@ func (h *waitHandles) unnamed(streams []*waitStream) (list []*waitStream) {
 	return list
 }
 
-// oneContext says whether all streams belong to one context.
+// oneContext reports whether all streams belong to one context.
 func oneContext(streams []*waitStream) bool {
 	for _, s := range streams {
 		if s.out.Context.ID != streams[0].out.Context.ID {

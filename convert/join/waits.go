@@ -184,7 +184,7 @@ func (j *waitJoiner) joinUntil(ready uint64, all bool) {
 	}
 }
 
-// settled says whether the search for a call's work is over.
+// settled reports whether the search for a call's work is over.
 func (j *waitJoiner) settled(c *waitingCall) bool { return j.done > timeline.End(c.End, j.tolerance) }
 
 // join joins a wait. It reports false when the call is not closed.

@@ -30,7 +30,7 @@ func (j *waitJoiner) joinRecord(w *wait, all bool) bool {
 }
 
 // callOf finds the call that made a record: by correlation ID if an API record has it, else by
-// time. It says whether several calls fit.
+// time. It reports whether several calls fit.
 func (j *waitJoiner) callOf(w *wait) (best *waitingCall, ambiguous bool) {
 	if w.correlation != 0 {
 		if call := j.byCorrelation(w.correlation); call != nil {
@@ -69,7 +69,7 @@ func (t *waitThread) candidate(w *wait, tolerance uint64) (best *waitingCall) {
 	return best
 }
 
-// fitsBetter says whether a call fits a record better than another call: its function makes such
+// fitsBetter reports whether a call fits a record better than another call: its function makes such
 // records, it shares more time with the record, it has less time outside the record.
 func fitsBetter(a, b *waitingCall, w *wait) bool {
 	if (a.Type == w.typ) != (b.Type == w.typ) {

@@ -86,7 +86,7 @@ func (j *waitJoiner) last(s *waitStream, w *wait, call *waitingCall) (last *rece
 // graph.
 const overlapping = 16
 
-// busy says whether work that was launched before a wait was still running on a stream after
+// busy reports whether work that was launched before a wait was still running on a stream after
 // the wait.
 func (j *waitJoiner) busy(s *waitStream, w *wait) bool {
 	limit := timeline.End(w.end, j.tolerance)

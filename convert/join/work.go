@@ -188,7 +188,7 @@ func (q *workQueue) push(w *timeline.Work) (nth uint64) {
 	return nth
 }
 
-// has says whether the piece of work with a number has not been popped.
+// has reports whether the piece of work with a number has not been popped.
 func (q *workQueue) has(nth uint64) bool { return nth >= q.popped && nth < q.pushed }
 
 func (q *workQueue) at(nth uint64) *timeline.Work {

@@ -167,7 +167,7 @@ func (s *Sink) calls(e *timeline.Slices) {
 	}
 }
 
-// launches says whether a call launches a kernel or a graph, and no call around it does.
+// launches reports whether a call launches a kernel or a graph, and no call around it does.
 func (s *Sink) launches(t *timeline.Thread, sl *timeline.Slice, f *function) bool {
 	if depth, within := s.launching[t]; within {
 		if sl.Depth > depth {

@@ -88,7 +88,7 @@ func Files(t *outfile.Target, write func(Creator) error) (outfile.Done, error) {
 	return done, err
 }
 
-// SameFile says whether two names refer to one existing file.
+// SameFile reports whether two names refer to one existing file.
 func SameFile(a, b string) bool {
 	x, errA := os.Stat(a)
 	y, errB := os.Stat(b)

@@ -160,7 +160,7 @@ func (b *buffer) newID(s string) uint32 {
 // textBytes is what a text takes beside its characters.
 const textBytes = 64
 
-// end ends a piece. It says whether all columns have their values.
+// end ends a piece. It reports whether all columns have their values.
 func (b *buffer) end() bool {
 	whole := b.next == len(b.columns)
 	b.rows, b.next, b.piece = b.rows+b.piece, 0, 1

@@ -86,7 +86,7 @@ func (l *list[V]) share(block int, free *pool[V]) {
 	}
 }
 
-// uniform says whether all values are equal. A NaN equals none.
+// uniform reports whether all values are equal. A NaN equals none.
 func uniform[V comparable](list []V) bool {
 	for _, v := range list {
 		if v != list[0] {
@@ -96,7 +96,7 @@ func uniform[V comparable](list []V) bool {
 	return true
 }
 
-// shared says whether a block is the one before.
+// shared reports whether a block is the one before.
 func (l *list[V]) shared(block int) bool {
 	return block > 0 && &l.blocks[block][0] == &l.blocks[block-1][0]
 }
@@ -111,7 +111,7 @@ func (l *list[V]) clear(free *pool[V]) {
 	*l = list[V]{}
 }
 
-// same says whether all values are equal. A NaN equals none.
+// same reports whether all values are equal. A NaN equals none.
 func same[V comparable](l *list[V], rows int) bool {
 	for i, b := range l.blocks {
 		b = b[:min(len(b), rows-i*blockRows)]

@@ -162,7 +162,7 @@ func (c *calls) template(sl *timeline.Slice) *perfetto.TrackEventTemplate {
 	return &t.TrackEventTemplate
 }
 
-// is says whether a call has the key.
+// is reports whether a call has the key.
 func (k *callKey) is(sl *timeline.Slice) bool {
 	return k.fn == sl.Function && k.arguments == sl.Arguments.ID && k.stream == sl.Stream && k.launched == sl.Launched && k.kernel == sl.Kernel &&
 		k.caller == sl.Caller && k.ret == sl.Ret && k.flags == sl.Flags

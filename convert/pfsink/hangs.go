@@ -49,7 +49,7 @@ func (k *hang) on(s *timeline.Stream) bool {
 	return s.ID == k.Stream && s.Context.ID == k.Context && s.Context.Process.PID == k.PID
 }
 
-// guessed says whether the start of a piece of work is not known: the kernel had not ended, and begins where its
+// guessed reports whether the start of a piece of work is not known: the kernel had not ended, and begins where its
 // launch does, or returns.
 func guessed(w *timeline.Work) bool {
 	return w.Unfinished && (w.ID > firstHang || w.Start <= w.Call.End)

@@ -90,7 +90,7 @@ func (m *marks) remark(at uint64, pid uint32, text string, args ...perfetto.Arg)
 // at the edge of the trace. Farther ones would be a wrong time rather than a rounded one.
 const nearness = 10
 
-// near says whether a time lies within the bounds or near them.
+// near reports whether a time lies within the bounds or near them.
 func (m *marks) near(at uint64) bool {
 	slack := (m.last - m.first) / nearness
 	return at != 0 && m.last != 0 && at+slack >= m.first && at <= timeline.End(m.last, slack)

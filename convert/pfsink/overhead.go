@@ -33,7 +33,7 @@ func (s *Sink) overhead(e *timeline.SpanBegin) {
 	}
 }
 
-// covers says whether a span lies within the bounds of CUDA's activity.
+// covers reports whether a span lies within the bounds of CUDA's activity.
 func (m *marks) covers(o *overhead) bool { return o.start >= m.first && o.end <= m.last }
 
 // writeOverheads writes the spans that lie within the bounds, and drops the others. Without

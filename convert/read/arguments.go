@@ -85,7 +85,7 @@ func (t *argumentTable) find(c *argumentColumns, row int) *timeline.Arguments {
 	return t.recent[at]
 }
 
-// same says whether a list equals that of a row.
+// same reports whether a list equals that of a row.
 func (c *argumentColumns) same(list []uint64, row, n int) bool {
 	if len(list) != n {
 		return false

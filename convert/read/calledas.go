@@ -36,7 +36,7 @@ func (l *Functions) Called(f *Function, c *Caller, ret int32) *Function {
 	return c.called
 }
 
-// CarriesOut says whether a call of a driver's function inside a call of a runtime's function does what the program called
+// CarriesOut reports whether a call of a driver's function inside a call of a runtime's function does what the program called
 // that one for.
 func (l *Functions) CarriesOut(driver, runtime *Function) bool {
 	key := joinedKey{driver.recorded, runtime.recorded}
@@ -48,13 +48,13 @@ func (l *Functions) CarriesOut(driver, runtime *Function) bool {
 	return carries
 }
 
-// Refused says whether a call of the driver's function f at c is a failed lookup, for which the
+// Refused reports whether a call of the driver's function f at c is a failed lookup, for which the
 // runtime refuses the launch around it.
 func (c *Caller) Refused(f *Function, ret int32) bool {
 	return c.traits.Launches && !f.MayWork && ret != 0 && ret != cudaapi.ErrorNotReady
 }
 
-// Renamed says whether f is a driver's function under the name of the runtime's function
+// Renamed reports whether f is a driver's function under the name of the runtime's function
 // around it.
 func (f *Function) Renamed() bool { return f.recorded != f && f.inner == nil }
 
@@ -101,7 +101,7 @@ func (l *Functions) Joined(f, inner *Function) *Function {
 	return both
 }
 
-// Holds says whether f is a result of Joined for a driver's function.
+// Holds reports whether f is a result of Joined for a driver's function.
 func (f *Function) Holds(driver *Function) bool { return f.inner != nil && f.inner.Same(driver) }
 
 // JoinedArguments returns the arguments of a call of f, a result of Joined, from the arguments of
@@ -120,7 +120,7 @@ func (f *Function) JoinedArguments(inner, outer []uint64) []uint64 {
 	return all
 }
 
-// Around says whether f is the runtime's function that the program called at c.
+// Around reports whether f is the runtime's function that the program called at c.
 func (f *Function) Around(c *Caller) bool {
 	return f.base == c.base && f.Library == cudaapi.Runtime.String()
 }

@@ -67,10 +67,10 @@ func (l *Callers) ByID(id uint32) *Caller {
 	return l.byID[id]
 }
 
-// Any says whether the log has a record of a caller.
+// Any reports whether the log has a record of a caller.
 func (l *Callers) Any() bool { return len(l.byID) > 0 }
 
-// Prepares says whether a call of the driver's function f at c only prepares GPU work of the
+// Prepares reports whether a call of the driver's function f at c only prepares GPU work of the
 // runtime call around it, as the loading of a module on first use does. Another driver call, which
 // creates the work, stands for the runtime call.
 func (c *Caller) Prepares(f *Function, ret int32) bool {

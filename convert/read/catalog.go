@@ -58,7 +58,7 @@ func NewFollowing() *Catalog {
 	return c
 }
 
-// Follows says whether the log still grows and is read once.
+// Follows reports whether the log still grows and is read once.
 func (c *Catalog) Follows() bool { return c.follows }
 
 // First is the earliest time in the log, 0 where it has none.
@@ -72,7 +72,7 @@ func (c *Catalog) First() uint64 {
 // Last is the latest time in the log, 0 where it has none.
 func (c *Catalog) Last() uint64 { return c.last }
 
-// Filtered says whether a filter left records out.
+// Filtered reports whether a filter left records out.
 func (c *Catalog) Filtered() bool { return c.filter != nil }
 
 // Read takes the intact blocks that a reader has left. The reader reports damage; Read returns
@@ -207,7 +207,7 @@ func (c *Catalog) ncclCalls(b *tracelog.Block) {
 	}
 }
 
-// unfinished says whether a block has calls that had not returned when recording ended.
+// unfinished reports whether a block has calls that had not returned when recording ended.
 func unfinished(b *tracelog.Block) bool {
 	flags := b.Column("flags")
 	if all, same := flags.Const(); same {

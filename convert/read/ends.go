@@ -64,7 +64,7 @@ func (o *Outcome) EndOf(p *Program) (end tracelog.ProcessEnd, ok bool) {
 	return end, true
 }
 
-// Correlated says whether every call of a program that puts work on a GPU should have an API
+// Correlated reports whether every call of a program that puts work on a GPU should have an API
 // record: CUPTI was on all the time, and the program's last message arrived.
 func (c *Catalog) Correlated(p *Program) bool {
 	e, _ := c.Outcome.EndOf(p)

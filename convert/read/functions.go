@@ -147,7 +147,7 @@ func (f *Function) params(args string) {
 	}
 }
 
-// Same says whether a CUPTI callback and a probed symbol are one function. CUPTI leaves out the
+// Same reports whether a CUPTI callback and a probed symbol are one function. CUPTI leaves out the
 // "_v2" of some symbols and keeps that of others, and uses either suffix for functions with
 // per-thread default streams.
 func (f *Function) Same(o *Function) bool {

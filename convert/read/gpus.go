@@ -166,7 +166,7 @@ func (g *GPUs) StreamKeys() []StreamKey {
 	})
 }
 
-// Uses says whether the log used the GPU with a number of the timeline.
+// Uses reports whether the log used the GPU with a number of the timeline.
 func (g *GPUs) Uses(index uint32) bool { return g.indexes[index] }
 
 // An Inventory has the GPUs of a timeline, which several logs may share.

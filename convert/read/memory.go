@@ -23,7 +23,7 @@ func (c *Catalog) MemorySource() string {
 	return NoMemory
 }
 
-// MemoryFromCalls says whether allocations are to be read from calls. A log of the last part of a recording has
+// MemoryFromCalls reports whether allocations are to be read from calls. A log of the last part of a recording has
 // records of them, which know what came before.
 func (c *Catalog) MemoryFromCalls() bool {
 	return c.MemorySource() == MemoryOfCalls && c.Totals[tracelog.KindMemory] == 0

@@ -146,7 +146,7 @@ func (m *Merger[T]) turn() *T {
 	return &s.values[s.at-1]
 }
 
-// beyond says whether a time is past the limit of Until.
+// beyond reports whether a time is past the limit of Until.
 func (m *Merger[T]) beyond(at uint64) bool { return at >= m.below && !m.all }
 
 func (m *Merger[T]) takeLoose(head *T) *T {
@@ -158,7 +158,7 @@ func (m *Merger[T]) takeLoose(head *T) *T {
 	return &m.taken
 }
 
-// due says whether the first queued block may have the next record.
+// due reports whether the first queued block may have the next record.
 func (m *Merger[T]) due() bool {
 	if m.queue.empty() || m.beyond(m.queue.first()) {
 		return false
@@ -199,7 +199,7 @@ func (m *Merger[T]) sink(i int) {
 	m.active[i] = s
 }
 
-// comes says whether the next record of a comes before that of b.
+// comes reports whether the next record of a comes before that of b.
 func (m *Merger[T]) comes(a, b *source[T]) bool {
 	if x, y := a.start(), b.start(); x != y {
 		return x < y

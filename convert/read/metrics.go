@@ -74,7 +74,7 @@ func (g *GPUs) withUUID(uuid string) tracelog.Device {
 	return tracelog.Device{Name: "GPU"}
 }
 
-// wantsGPU says whether the filter selects the samples of a GPU: with a limit of processes or devices, those
+// wantsGPU reports whether the filter selects the samples of a GPU: with a limit of processes or devices, those
 // of the GPUs that these processes used, by the processes' numbers.
 func (c *Catalog) wantsGPU(index uint32, known bool, device uint32) bool {
 	f := c.filter

@@ -121,7 +121,7 @@ func saturated(a, b uint64) uint64 {
 	return a + b
 }
 
-// room says whether one more loss or note can be kept.
+// room reports whether one more loss or note can be kept.
 func (o *Outcome) room(note bool) bool {
 	if len(o.order) >= maxRemarks {
 		o.LeftOut++
@@ -142,7 +142,7 @@ func (o *Outcome) Lost() map[string]uint64 {
 	return lost
 }
 
-// LacksWork says whether GPU work, or its time, may be missing from the log.
+// LacksWork reports whether GPU work, or its time, may be missing from the log.
 func (o *Outcome) LacksWork() bool {
 	return o.lost[tracelog.LostCUPTIQueue]+o.lost[tracelog.LostCUPTIDropped]+o.lost[tracelog.LostCUPTIBuffer]+
 		o.lost[tracelog.LostCUPTITime]+o.lost[tracelog.LostCUPTIClock]+o.lost[tracelog.LostCUPTIUnreadable]+
@@ -190,7 +190,7 @@ func (c *Catalog) TakeRemarks() []timeline.Event {
 // into converts a known time to ns from the beginning of the recording.
 func (c *Catalog) into(at uint64) uint64 { return at - min(at, c.First()) }
 
-// Recorded says whether CUPTI recorded a process.
+// Recorded reports whether CUPTI recorded a process.
 func (o *Outcome) Recorded(pid uint32) bool { return o.recorded[pid] }
 
 // ClockError is the largest error of a CUPTI time that the log states, ns.

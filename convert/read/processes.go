@@ -109,7 +109,7 @@ func (l *Processes) seen(k tracelog.Kind, pids *tracelog.Column) {
 
 func kindBit(k tracelog.Kind) uint64 { return 1 << (k % 64) }
 
-// Has says whether the process has events of any of these kinds.
+// Has reports whether the process has events of any of these kinds.
 func (p *Process) Has(kinds ...tracelog.Kind) bool {
 	for _, k := range kinds {
 		if p.kinds&kindBit(k) != 0 {
@@ -119,7 +119,7 @@ func (p *Process) Has(kinds ...tracelog.Kind) bool {
 	return false
 }
 
-// Have says whether any process has events of a kind.
+// Have reports whether any process has events of a kind.
 func (l *Processes) Have(k tracelog.Kind) bool {
 	for _, p := range l.byPID {
 		if p.Has(k) {

@@ -68,7 +68,7 @@ func (u *streamUse) add(b *tracelog.Block, names *tracelog.Column, i int) {
 	}
 }
 
-// isNCCL says whether a kernel is one of NCCL's, by its mangled name: "_Z20ncclDevKernel_...", or
+// isNCCL reports whether a kernel is one of NCCL's, by its mangled name: "_Z20ncclDevKernel_...", or
 // "ncclKernel_..." of older versions.
 func isNCCL(kernel string) bool {
 	return strings.HasPrefix(strings.TrimLeft(strings.TrimPrefix(kernel, "_Z"), "0123456789"), "nccl")

@@ -22,7 +22,7 @@ type Threads struct {
 	Namesakes map[ThreadKey]bool // other threads, by namespace TIDs that the filter has
 }
 
-// Match says whether row i of a block is selected.
+// Match reports whether row i of a block is selected.
 func (w *Wanted) Match(b *tracelog.Block, i int) bool {
 	if w.Filter == nil {
 		return true

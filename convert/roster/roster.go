@@ -60,7 +60,7 @@ func few(lines []string, one, many, what string) []string {
 	return lines
 }
 
-// of says whether a log may be of a run.
+// of reports whether a log may be of a run.
 func of(l Log, run string) bool { return l.Run == "" || run == "" || l.Run == run }
 
 // largest finds the run with most ranks, the first one of equal ones, and its logs.

@@ -35,10 +35,10 @@ func Runs(logs []Log) (runs [][]int) {
 	return runs
 }
 
-// ofSeveral says whether a log has some of several ranks.
+// ofSeveral reports whether a log has some of several ranks.
 func (l *Log) ofSeveral() bool { return len(l.Ranks) > 0 && l.World != 1 }
 
-// repeats says whether several logs of the run that a log names have the same rank.
+// repeats reports whether several logs of the run that a log names have the same rank.
 func repeats(logs []Log, of *Log) bool {
 	seen := make(map[uint32]bool)
 	for i := range logs {
@@ -56,7 +56,7 @@ func repeats(logs []Log, of *Log) bool {
 	return false
 }
 
-// takes says whether a log is of a run. With timed set it was recorded at the same time as the first log of it.
+// takes reports whether a log is of a run. With timed set it was recorded at the same time as the first log of it.
 func takes(logs []Log, run []int, l *Log, timed bool) bool {
 	first := &logs[run[0]]
 	if !first.ofSeveral() || first.Run != l.Run || first.World != l.World {

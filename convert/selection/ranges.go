@@ -28,7 +28,7 @@ const (
 
 func newRanges(glob string) Ranges { return Ranges{Glob: glob, matches: make(map[rangeName]bool)} }
 
-// within says whether a range of a stack is selected.
+// within reports whether a range of a stack is selected.
 func (r *Ranges) within(stack *timeline.RangeStack) bool {
 	if r.Glob == "" || r.latest == stack && stack != nil {
 		return r.Glob == "" || r.answer
@@ -41,7 +41,7 @@ func (r *Ranges) within(stack *timeline.RangeStack) bool {
 	return found
 }
 
-// match says whether the glob matches a range: its name, or "NAME@DOMAIN".
+// match reports whether the glob matches a range: its name, or "NAME@DOMAIN".
 func (r *Ranges) match(of *timeline.Range) bool {
 	key := rangeName{of.Name, of.Domain}
 	matched, known := r.matches[key]

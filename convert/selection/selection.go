@@ -37,20 +37,20 @@ func New(o Options) *Selection {
 	return &Selection{Options: o, Ranges: newRanges(o.NVTX), names: make(timeline.KernelNames), callers: make(map[*timeline.Caller]bool)}
 }
 
-// OfCalls says whether work is selected by its call: work without a call is not selected.
+// OfCalls reports whether work is selected by its call: work without a call is not selected.
 func (s *Selection) OfCalls() bool { return s != nil && (s.Caller != "" || s.NVTX != "") }
 
-// Slice says whether a call is shown, and counts it if not.
+// Slice reports whether a call is shown, and counts it if not.
 func (s *Selection) Slice(sl *timeline.Slice) bool {
 	return s == nil || s.count(s.takes(sl.Name, sl.End-sl.Start) && s.Causes(sl))
 }
 
-// Causes says whether the work of a call may be selected, by the call's caller and NVTX ranges.
+// Causes reports whether the work of a call may be selected, by the call's caller and NVTX ranges.
 func (s *Selection) Causes(sl *timeline.Slice) bool {
 	return s == nil || s.CalledFrom(sl.Caller) && s.Ranges.within(sl.Ranges)
 }
 
-// CalledFrom says whether calls of a caller are selected; nil is the unknown caller.
+// CalledFrom reports whether calls of a caller are selected; nil is the unknown caller.
 func (s *Selection) CalledFrom(c *timeline.Caller) bool {
 	if s == nil || s.Caller == "" || c == nil {
 		return s == nil || s.Caller == ""
@@ -63,7 +63,7 @@ func (s *Selection) CalledFrom(c *timeline.Caller) bool {
 	return chosen
 }
 
-// MatchCaller says whether a glob matches a caller: its file's name, its function with or without
+// MatchCaller reports whether a glob matches a caller: its file's name, its function with or without
 // parameters, both, or its whole text.
 func MatchCaller(glob string, c *timeline.Caller) bool {
 	names := []string{c.File(), c.Text()}
@@ -74,12 +74,12 @@ func MatchCaller(glob string, c *timeline.Caller) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return Match(glob, name) })
 }
 
-// Work says whether GPU work is shown, and counts it if not.
+// Work reports whether GPU work is shown, and counts it if not.
 func (s *Selection) Work(w *timeline.Work) bool {
 	return s == nil || s.count(s.takes(s.names.Title(w), w.Dur) && s.Ranges.within(w.Call.Ranges))
 }
 
-// Span says whether a span is shown. A span that has not ended counts as long enough.
+// Span reports whether a span is shown. A span that has not ended counts as long enough.
 func (s *Selection) Span(sp *timeline.Span) bool {
 	return s == nil || s.matches(sp.Name) && (sp.Open || sp.End-sp.Start >= s.Shortest) && s.Ranges.within(sp.Ranges)
 }
@@ -102,7 +102,7 @@ func (s *Selection) matches(name string) bool {
 	return s.Name == "" || Match(s.Name, name)
 }
 
-// Match says whether a glob matches a name. A * matches slashes too.
+// Match reports whether a glob matches a name. A * matches slashes too.
 func Match(glob, name string) bool {
 	ok, err := path.Match(noSlash.Replace(glob), noSlash.Replace(name))
 	return ok && err == nil

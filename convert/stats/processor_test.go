@@ -217,7 +217,7 @@ func inTable(t *testing.T, r *table.Table, s *sum) (rows []string) {
 	return rows
 }
 
-// zero says whether all values are 0: a report may have such a row and the trace none.
+// zero reports whether all values are 0: a report may have such a row and the trace none.
 func zero(values []any) bool {
 	return !slices.ContainsFunc(values, func(v any) bool { return v != int64(0) })
 }

@@ -63,7 +63,7 @@ func (s *threads) process(p *timeline.Process) *processRow {
 	return r
 }
 
-// call takes a call. It says whether the call lies within another one.
+// call takes a call. It reports whether the call lies within another one.
 func (r *threadRow) call(sl *timeline.Slice) (inner bool) {
 	inner = sl.Start < r.open
 	r.open = max(r.open, sl.End)

@@ -139,7 +139,7 @@ func (s *work) rows(shape *timeline.Shape) *kernelRows {
 // firstUse returns the start of the first launch of a kernel.
 func (s *work) firstUse(shape *timeline.Shape) uint64 { return s.rows(shape).byName.first }
 
-// isLaunch says whether work is a kernel with times, whose call is known and launched no other.
+// isLaunch reports whether work is a kernel with times, whose call is known and launched no other.
 func isLaunch(w *timeline.Work) bool {
 	return w.Kind == timeline.KernelWork && w.Call.Function != nil && w.Graph == 0 && !w.Untimed
 }

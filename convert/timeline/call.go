@@ -114,7 +114,7 @@ func (s *Slice) Work() []uint64 {
 	return nil
 }
 
-// HasWork says whether the call caused GPU work.
+// HasWork reports whether the call caused GPU work.
 func (s *Slice) HasWork() bool { return s.first[0] != 0 }
 
 // AddWork adds a piece of GPU work that the call caused.
@@ -189,7 +189,7 @@ func (s *Slice) Ending() (kind, text string) {
 	return "", ""
 }
 
-// Failed says whether the call returned an error that is worth a look: "not ready" answers a
+// Failed reports whether the call returned an error that is worth a look: "not ready" answers a
 // query, "deinitialized" every cleanup after CUDA has shut down.
 func (s *Slice) Failed() bool {
 	return s.Ret != 0 && s.Ret != cudaapi.ErrorNotReady && s.Ret != cudaapi.ErrorDeinitialized && s.Flags&(Unfinished|NoReturn) == 0

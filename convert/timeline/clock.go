@@ -39,7 +39,7 @@ func Shifted(by uint64) *Clock { return &Clock{shift: by} }
 // Lines is the clock that runs along lines, which are sorted. The first one also leads back in time.
 func Lines(lines ...ClockLine) *Clock { return &Clock{lines: lines} }
 
-// Same says whether the clock is the timeline's.
+// Same reports whether the clock is the timeline's.
 func (c *Clock) Same() bool { return c.shift == 0 && len(c.lines) == 0 }
 
 // At converts a time. Of two times the later one never comes earlier.

@@ -87,7 +87,7 @@ func TestShiftMovesTimes(t *testing.T) {
 	}
 }
 
-// isTime says whether the field at a path is a time of the event itself: a path goes
+// isTime reports whether the field at a path is a time of the event itself: a path goes
 // through a pointer at a *.
 func isTime(path string) bool {
 	return !strings.Contains(path, "*") && slices.Contains(timeFields, path[strings.LastIndexByte(path, '.')+1:])

@@ -54,7 +54,7 @@ func (g *NCCLGroup) Launched() { g.launches++ }
 // Ended says that the group has launched its kernels by a time.
 func (g *NCCLGroup) Ended(at uint64) { g.end = max(at, 1) }
 
-// Settled says whether all launches of the group have been counted: those of all calls before a time have.
+// Settled reports whether all launches of the group have been counted: those of all calls before a time have.
 func (g *NCCLGroup) Settled(until uint64) bool { return g.end != 0 && g.end < until }
 
 // Communicator is the communicator of all calls, 0 where that is not certain. All calls of the group have been added.

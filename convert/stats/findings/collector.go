@@ -157,7 +157,7 @@ func (t *Thread) allocate(f *activity.Function, start, end uint64) {
 	}
 }
 
-// harmless says whether an error is the expected answer to a question, or says that something is
+// harmless reports whether an error is the expected answer to a question, or says that something is
 // already as it should be.
 func harmless(function, err string) bool {
 	switch base := cudaapi.Unversioned(function); base {
@@ -171,7 +171,7 @@ func harmless(function, err string) bool {
 		strings.Contains(err, "HostMemoryAlreadyRegistered") || strings.Contains(err, "HOST_MEMORY_ALREADY_REGISTERED")
 }
 
-// probes says whether NCCL asks, while it starts, for a kernel that it has for other GPUs only.
+// probes reports whether NCCL asks, while it starts, for a kernel that it has for other GPUs only.
 func probes(c *timeline.Caller, function, err string) bool {
 	return c != nil && strings.HasPrefix(c.File(), "libnccl.") && function == "cuLibraryGetKernel" && err == "CUDA_ERROR_NO_BINARY_FOR_GPU"
 }

@@ -180,7 +180,7 @@ func (r *report) add(kind string, e *evidence, f Finding) {
 	r.list = append(r.list, f)
 }
 
-// worth says whether a habit costs enough, often enough.
+// worth reports whether a habit costs enough, often enough.
 func (r *report) worth(e *evidence, least uint64) bool {
 	return e.count >= least && r.limits.Worth(e.cost, r.steady.length())
 }

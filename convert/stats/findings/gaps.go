@@ -107,7 +107,7 @@ func (c *Collector) gap(p *process, gpu uint32, g *activity.Gap, loading uint64)
 	}
 }
 
-// isFirst says whether a call is the first launch of a kernel.
+// isFirst reports whether a call is the first launch of a kernel.
 func (c *Collector) isFirst(s *activity.Spent, next *activity.Piece) bool {
 	return s.Start == next.CallStart && next.Kind == timeline.KernelWork && c.FirstUse(next.Shape) == next.Start
 }
@@ -150,7 +150,7 @@ func (c *Collector) Behind(last, next *activity.Piece, lanes [2]*activity.Lane, 
 	c.process(b.Context.Process).serial.of(pair{a, b}).add(next.Start, min(last.End-ready, next.End-next.Start))
 }
 
-// fit says whether two pieces of work can run at once: each needs its own engine, or they leave
+// fit reports whether two pieces of work can run at once: each needs its own engine, or they leave
 // room for each other.
 func (c *Collector) fit(a, b *activity.Piece, gpu uint32) bool {
 	x, y := engineOf(a), engineOf(b)

@@ -190,7 +190,7 @@ func (g *gpu) kernel(p *timeline.Process, w *timeline.Work) {
 	}
 }
 
-// isHalfProduct says whether the name of a kernel is that of a matrix product of half precision.
+// isHalfProduct reports whether the name of a kernel is that of a matrix product of half precision.
 func isHalfProduct(name string) bool {
 	name = strings.ToLower(name)
 	product := strings.Contains(name, "gemm") || strings.Contains(name, "matmul") || strings.Contains(name, "_mm_")
@@ -224,7 +224,7 @@ func (r *report) metrics(gpus map[uint32]*gpu) {
 	}
 }
 
-// enough says whether evidence takes a share of the time of GPU work.
+// enough reports whether evidence takes a share of the time of GPU work.
 func (g *gpu) enough(e *evidence, least float64) bool {
 	return e.cost > 0 && float64(e.cost) >= least*float64(g.work.End-g.work.Start)
 }
