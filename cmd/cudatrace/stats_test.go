@@ -250,7 +250,7 @@ func TestStatsOfRanks(t *testing.T) {
 	if code != exitFailure { // the log of rank 3 is cut off
 		t.Errorf("exit code %d", code)
 	}
-	for _, want := range []string{"\ncollectives: ", "\nranks: ", "\nsteps: ", "rank 1 comes last in 100 % of the collectives of "} {
+	for _, want := range []string{"\ncollectives: ", "\nranks: ", "steps on 3 ranks (NVTX, certain)", "rank 1 comes last in 100 % of the collectives of "} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
@@ -266,7 +266,7 @@ func TestStatsOfRanks(t *testing.T) {
 	if _, said, _ = command("--ranks", "0-1"); strings.Contains(said, "not among") {
 		t.Errorf("with a filter: %s", said)
 	}
-	if all := statsOf(t); strings.Contains(all, "collectives") || strings.Contains(all, "steps") || strings.Contains(all, "\nranks: ") {
+	if all := statsOf(t); strings.Contains(all, "collectives") || strings.Contains(all, "\nranks: ") {
 		t.Errorf("without ranks:\n%s", all)
 	}
 	if got := run([]string{"cudatrace", "stats", gpuLog, "--step", "@d"}, io.Discard, io.Discard); got != exitUsage {

@@ -45,6 +45,7 @@ type streamRow struct {
 	lane   *activity.Lane
 	habits *findings.Stream // nil in a profile
 	stage  uint64           // that was marked last
+	period *period          // nil without work
 	rank   *ranks.Process   // likewise
 }
 

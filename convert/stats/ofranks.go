@@ -147,8 +147,8 @@ var messageSizesReport = Report{
 }
 
 var stepsReport = Report{
-	Name: "steps", Title: "steps over the ranks", OfRanks: true,
-	table: func(s *Sink, _ Facts) *table.Table { return s.ranks.StepTable() },
+	Name: "steps", Title: "steps, and what they are made of", Detail: true,
+	table: func(s *Sink, _ Facts) *table.Table { return s.stepTable() },
 	Keys: []Key{
 		{"name, number", "the step"},
 		{"count", "ranks that have it"},
@@ -157,6 +157,7 @@ var stepsReport = Report{
 		{"slowest_rank", "the rank on which it took longest"},
 		{"last_rank, late_ns", "the rank that ended it last, and by how much after all others; `null` where the clocks of the hosts do not tell"},
 		{"ranks, durations_ns", "lists: the ranks, and how long the step took on each of them"},
+		{"compute_ns, exposed_ns, copy_ns, idle_ns, pid", "as in `step_kinds`, of the process on which it took longest"},
 	},
 }
 

@@ -20,6 +20,7 @@ type program struct {
 	functions   map[string]int
 	correlation int
 	pid         int
+	ranges      int
 }
 
 const us, ms = uint64(1_000), uint64(1_000_000)

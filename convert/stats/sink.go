@@ -24,6 +24,8 @@ type Sink struct {
 	ranks   *ranks.Collector
 
 	findings *findings.Collector
+	steps    steps
+	told     bool // the ranks have the steps
 	logs     int
 }
 
@@ -34,7 +36,7 @@ type clock struct{ start uint64 }
 func (c *clock) since(at uint64) uint64 { return at - min(at, c.start) }
 
 // Compare names the NVTX ranges that are steps of the timeline, and are compared among ranks.
-func (s *Sink) Compare(steps string) { s.ranks.Steps = steps }
+func (s *Sink) Compare(steps string) { s.steps.named = steps }
 
 // Ranks is the number of ranks of a distributed program that used a GPU.
 func (s *Sink) Ranks() int { return s.ranks.Ranks() }
@@ -52,6 +54,7 @@ func NewWith(t findings.Thresholds) *Sink {
 	s.work = newWork(s.names)
 	s.busy = newBusy(&s.clock, s.findings)
 	s.findings.FirstUse, s.findings.Multiprocessors = s.work.firstUse, s.busy.multiprocessors
+	s.steps = newSteps(s.busy.mark)
 	s.memory = newMemory(&s.clock)
 	s.ranges = newRanges()
 	s.metrics = newMetrics(&s.clock, s.busy.title)
@@ -69,7 +72,10 @@ func (s *Sink) Take(events []timeline.Event) error {
 }
 
 // End ends the timeline.
-func (s *Sink) End(error) error { return nil }
+func (s *Sink) End(error) error {
+	s.steps.finish()
+	return nil
+}
 
 func (s *Sink) event(e timeline.Event) {
 	switch e := e.(type) {
@@ -79,10 +85,10 @@ func (s *Sink) event(e timeline.Event) {
 		s.workList(e)
 	case *timeline.SpanBegin:
 		s.ranges.begin(e)
-		s.ranks.Begin(e)
+		s.steps.begin(e)
 	case *timeline.SpanEnd:
 		s.ranges.end(e)
-		s.ranks.End(e)
+		s.steps.end(e)
 	case *timeline.Instant:
 		s.ranges.mark(e)
 	case *timeline.Allocation:
@@ -165,5 +171,6 @@ func (s *Sink) workList(l *timeline.WorkList) {
 			s.ranks.Collective(l.Stream, w)
 		}
 		stream.take(w, class, by)
+		s.steps.work(stream, w)
 	}
 }

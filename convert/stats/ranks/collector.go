@@ -8,8 +8,6 @@ import (
 
 // A Collector collects what is compared.
 type Collector struct {
-	Steps string // name of the ranges that are steps; "" where nobody has named them
-
 	names     timeline.KernelNames
 	clock     func(at uint64) uint64 // ns since the start of the recording
 	steady    func(*timeline.Process) findings.Interval

@@ -316,34 +316,35 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// A step that has not ended, and a number that comes again, do not count. A step of two hosts
-// whose clocks differ by less than they may be wrong has no last rank.
+// A number that comes again does not count. A step of two hosts whose clocks differ by less than they may be wrong has no last rank. Steps of processes that are no
+// ranks are not put together.
 func TestSteps(t *testing.T) {
 	t.Parallel()
 	exact, near := new(timeline.Clock), timeline.Shifted(1)
 	exact.Bound(0, true)
 	near.Bound(100, true)
 	j := newJob(2, exact, near)
-	j.Steps = "step"
-	span := func(rank int, number int64, start, end uint64, args ...timeline.Detail) {
-		track := &timeline.Track{Process: j.streams[rank].Context.Process, Name: "NVTX", Category: timeline.NVTX}
-		j.Begin(&timeline.SpanBegin{Track: track, Span: timeline.Span{Start: start, Args: args, Ranges: &timeline.RangeStack{Range: &timeline.Range{Step: &timeline.Step{Number: number}}}}})
-		j.Begin(&timeline.SpanBegin{Track: track, Span: timeline.Span{Name: "inner", Start: start}})
-		j.End(&timeline.SpanEnd{Track: track, Time: end - 1})
-		j.End(&timeline.SpanEnd{Track: track, Time: end})
+	span := func(rank int, number int64, start, end uint64) {
+		j.AddStep(j.streams[rank].Context.Process, "step", number, start, end)
 	}
-	span(0, 0, 1000, 2000)
 	span(0, 1, 2000, 3000)
+	span(0, 0, 1000, 2000)
 	span(1, 0, 1000, 2050)
 	span(1, 1, 2050, 3200)
 	span(1, 0, 9000, 9900)
-	span(0, 5, 9000, 9900, timeline.Detail{Name: "unfinished"})
-	table := j.StepTable()
+	for _, name := range []string{"a", "b"} {
+		j.AddStep(&timeline.Process{Name: name, Clock: exact}, name, 0, 100, 200)
+	}
+	made := func(of *timeline.Process, from, to uint64) (ns [4]uint64, known bool) {
+		return [4]uint64{1, 2, 3, to - from}, from == 2050
+	}
+	table := j.StepTable(made)
 	var got []string
 	for _, row := range table.Rows {
-		got = append(got, fmt.Sprintf("%v %v %v %v %v ", row[0], row[table.Column("last_rank")], row[table.Column("late_ns")], row[table.Column("slowest_rank")], row[table.Column("durations_ns")]))
+		got = append(got, fmt.Sprintf("%v %v %v %v %v %v", row[0], row[table.Column("last_rank")], row[table.Column("late_ns")], row[table.Column("slowest_rank")], row[table.Column("durations_ns")], row[table.Column("compute_ns"):table.Column("pid")]))
 	}
-	if want := []string{"step 1 1 200 1 [1000 1150] ", "step 0 <nil> <nil> 1 [1000 1050] "}; !slices.Equal(got, want) {
+	if want := []string{"step 0 <nil> <nil> 1 [1000 1050] [<nil> <nil> <nil> <nil>]", "step 1 1 200 1 [1000 1150] [1 2 3 1150]",
+		"a 0 <nil> <nil> <nil> [100] [<nil> <nil> <nil> <nil>]", "b 0 <nil> <nil> <nil> [100] [<nil> <nil> <nil> <nil>]"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -9,7 +9,6 @@ import (
 
 // steps are the steps of all ranks.
 type steps struct {
-	open  map[*timeline.Track][]openStep // innermost last
 	list  map[stepKey]*step
 	parts int
 	more  uint64 // steps of ranks beyond maxStepParts
@@ -20,18 +19,14 @@ const maxStepParts = 1 << 19
 
 type stepKey struct {
 	run    string
+	alone  *Process // of a process without a rank; nil for ranks
 	number int64
-}
-
-// An openStep is a span that has not ended; number is -1 for one that is no step.
-type openStep struct {
-	number int64
-	start  uint64
 }
 
 // A step is one step on the ranks.
 type step struct {
 	stepKey
+	name  string
 	parts []stepPart
 	on    Set
 }
@@ -41,54 +36,31 @@ type stepPart struct {
 	start, end uint64
 }
 
-// Begin takes the beginning of a span.
-func (c *Collector) Begin(e *timeline.SpanBegin) {
-	if e.Track.Category != timeline.NVTX || c.Steps == "" {
-		return
-	}
-	s := &c.steps
-	if s.open == nil {
-		s.open, s.list = make(map[*timeline.Track][]openStep), make(map[stepKey]*step)
-	}
-	n := int64(-1)
-	if e.Ranges != nil && e.Ranges.Step != nil {
-		n = e.Ranges.Step.Number
-	}
-	if slices.ContainsFunc(e.Args, func(d timeline.Detail) bool { return d.Name == "unfinished" }) {
-		n = -1
-	}
-	s.open[e.Track] = append(s.open[e.Track], openStep{n, e.Start})
-}
-
-// End takes the end of a span.
-func (c *Collector) End(e *timeline.SpanEnd) {
-	s := &c.steps
-	open := s.open[e.Track]
-	if len(open) == 0 {
-		return
-	}
-	o := open[len(open)-1]
-	s.open[e.Track] = open[:len(open)-1]
-	if o.number < 0 {
-		return
-	}
-	p := c.Process(e.Track.Process)
+// AddStep adds a step of a process.
+func (c *Collector) AddStep(of *timeline.Process, name string, number int64, start, end uint64) {
+	s, p := &c.steps, c.Process(of)
 	if s.parts >= maxStepParts {
 		s.more++
 		return
 	}
-	key := stepKey{p.Run, o.number}
+	key := stepKey{run: p.Run, number: number}
+	if !p.Rank.Known {
+		key.alone = p
+	}
 	x := s.list[key]
 	if x == nil {
-		x = &step{stepKey: key}
+		if s.list == nil {
+			s.list = make(map[stepKey]*step)
+		}
+		x = &step{stepKey: key, name: name}
 		s.list[key] = x
 	}
 	if x.on.Has(p) {
-		return // another thread's, or a number that comes again
+		return // another thread's
 	}
 	x.on.Add(p)
 	s.parts++
-	x.parts = append(x.parts, stepPart{p, o.start, e.Time})
+	x.parts = append(x.parts, stepPart{p, start, end})
 }
 
 // sorted returns the steps by run and number, each with its parts by rank.
@@ -100,9 +72,17 @@ func (s *steps) sorted() (list []*step) {
 		list = append(list, x)
 	}
 	slices.SortFunc(list, func(a, b *step) int {
-		return cmp.Or(cmp.Compare(a.run, b.run), cmp.Compare(a.number, b.number))
+		return cmp.Or(cmp.Compare(a.run, b.run), cmp.Compare(a.parts[0].of.aloneIndex(a), b.parts[0].of.aloneIndex(b)), cmp.Compare(a.number, b.number))
 	})
 	return list
+}
+
+// aloneIndex puts the steps of processes without a rank behind each other.
+func (p *Process) aloneIndex(x *step) int {
+	if x.alone == nil {
+		return -1
+	}
+	return p.Index
 }
 
 func (p stepPart) length() uint64 { return p.end - min(p.start, p.end) }

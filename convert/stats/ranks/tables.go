@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/cudatrace/cudatrace/convert/stats/table"
+	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/ranks"
 	"github.com/cudatrace/cudatrace/record/wording"
@@ -211,14 +212,19 @@ func (c *Collector) Worst() *table.Table {
 // maxRows bounds the rows of a table.
 const maxRows = 10_000
 
-// StepTable returns the table of steps.
-func (c *Collector) StepTable() *table.Table {
+// A Made returns what the GPUs of a process did between two times: they computed, communicated without computing, copied and did nothing else, or did nothing.
+type Made func(of *timeline.Process, from, to uint64) (ns [4]uint64, known bool)
+
+// StepTable returns the table of steps, in their order.
+func (c *Collector) StepTable(made Made) *table.Table {
 	t := &table.Table{Columns: []table.Column{
 		{Key: "name", Title: "step"}, {Key: "number", Unit: table.ID}, {Key: "count", Title: "ranks", Unit: table.Number, Rank: 2}, {Key: "at_ns", Title: "at", Unit: table.Moment, Rank: 3},
 		{Key: "min_ns", Title: "min", Unit: table.Duration, Rank: 3}, {Key: "median_ns", Title: "median", Unit: table.Duration, Rank: 1},
 		{Key: "max_ns", Title: "max", Unit: table.Duration, Rank: 1}, {Key: "spread_ns", Title: "spread", Unit: table.Duration, Rank: 1},
 		{Key: "slowest_rank", Title: "slowest", Unit: table.ID, Rank: 1}, {Key: "last_rank", Title: "last", Unit: table.ID, Rank: 2}, {Key: "late_ns", Title: "by", Unit: table.Duration, Rank: 2},
 		{Key: "ranks", Unit: table.ID}, {Key: "durations_ns", Unit: table.Duration},
+		{Key: "compute_ns", Title: "compute", Unit: table.Duration, Rank: 2}, {Key: "exposed_ns", Title: "exposed", Unit: table.Duration, Rank: 2},
+		{Key: "copy_ns", Title: "copies", Unit: table.Duration, Rank: 3}, {Key: "idle_ns", Title: "idle", Unit: table.Duration, Rank: 2}, {Key: "pid", Unit: table.ID},
 	}}
 	list := c.steps.sorted()
 	if len(list) > maxRows {
@@ -226,19 +232,16 @@ func (c *Collector) StepTable() *table.Table {
 		list = list[:maxRows]
 	}
 	for _, x := range list {
-		t.Rows = append(t.Rows, c.stepRow(x))
+		t.Rows = append(t.Rows, c.stepRow(x, made))
 	}
 	if c.steps.more > 0 {
 		t.Notes = append(t.Notes, figures.Count(c.steps.more, "step of a rank is", "steps of ranks are")+" left out: there are more than "+figures.Group(maxStepParts))
 	}
-	if t.Reason = "no NVTX ranges " + c.Steps; c.Steps == "" {
-		t.Reason = wording.NameSteps.String()
-	}
-	t.Sort("spread_ns")
+	t.Reason = "nothing that repeats is known to be a step: " + wording.NameSteps.String()
 	return t
 }
 
-func (c *Collector) stepRow(x *step) []any {
+func (c *Collector) stepRow(x *step, made Made) []any {
 	lengths, sorted := x.lengths()
 	first, ranks := x.parts[0].start, []uint64{}
 	for _, p := range x.parts {
@@ -258,8 +261,14 @@ func (c *Collector) stepRow(x *step) []any {
 		last, by = number(p.of), late
 	}
 	n := len(sorted)
-	return []any{fmt.Sprintf("%s %d", c.Steps, x.number), uint64(x.number), uint64(n), c.clock(first), sorted[0], sorted[(n-1)/2], sorted[n-1], sorted[n-1] - sorted[0],
-		number(x.slowest().of), last, by, ranks, lengths}
+	row := []any{fmt.Sprintf("%s %d", x.name, x.number), uint64(x.number), uint64(n), c.clock(first), sorted[0], sorted[(n-1)/2], sorted[n-1], sorted[n-1] - sorted[0],
+		number(x.slowest().of), last, by, ranks, lengths, nil, nil, nil, nil, uint64(x.slowest().of.PID)}
+	if ns, known := made(x.slowest().of.Process, x.slowest().start, x.slowest().end); known {
+		for i := range ns {
+			row[len(row)-5+i] = ns[i]
+		}
+	}
+	return row
 }
 
 // Ranks is the number of processes that are ranks of a distributed program and used a GPU.

@@ -1,0 +1,160 @@
+package stats_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/cudatrace/cudatrace/convert"
+	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/convert/stats"
+	"github.com/cudatrace/cudatrace/convert/stats/table"
+)
+
+// reports returns the reports of a program.
+func (p *program) reports(t testing.TB, named string) map[string]*table.Table {
+	t.Helper()
+	s := stats.New()
+	s.Compare(named)
+	if _, err := convert.Timeline([]convert.Log{{Name: "log", Open: logtest.InMemory(p.bytes(t))}}, convert.Options{}, s); err != nil {
+		t.Fatal(err)
+	}
+	all := make(map[string]*table.Table)
+	for _, r := range s.Tables(stats.Facts{}) {
+		all[r.Name] = r
+	}
+	return all
+}
+
+// ranged is an NVTX range around what a program does.
+func (p *program) ranged(name, domain string, do func()) {
+	p.ranges++
+	id := p.ranges
+	fmt.Fprintf(&p.log, "marker pid=10 tid=10 id=%d flags=2 time=%d name=%q domain=%q\n", id, p.now, name, domain)
+	do()
+	fmt.Fprintf(&p.log, "marker pid=10 tid=10 id=%d flags=4 time=%d name=\"\" domain=%q\n", id, p.now, domain)
+}
+
+// layers launches kernels: a head, some layers of three kernels, and an optimizer.
+func (p *program) layers(n int) {
+	p.work("cudaLaunchKernel", 7, 5*us, 10*us, grid("head", 10))
+	times(n, func(int) {
+		for _, kernel := range []string{"norm", "attention", "mlp"} {
+			p.work("cudaLaunchKernel", 7, 5*us, 10*us, grid(kernel, 10))
+		}
+	})
+	times(5, func(i int) { p.work("cudaLaunchKernel", 7, 5*us, 10*us, grid(fmt.Sprint("optimizer", i), 10)) })
+}
+
+// The steps of programs that name them, and of programs that do not; and where nothing is known to be a step.
+func TestStepsFound(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		run  func(p *program)
+		want string // kinds of step: name, source, steps, steps of the start-up
+	}{
+		{"numbered ranges", func(p *program) {
+			times(20, func(i int) { p.ranged(fmt.Sprint("step ", i), "", func() { p.layers(3) }) })
+		}, "step NVTX 19 1"},
+		{"numbered ranges of a domain, with facts behind a comma", func(p *program) {
+			times(20, func(i int) { p.ranged(fmt.Sprintf("ProfilerStep#%d, epoch 1", i), "torch", func() { p.layers(3) }) })
+		}, "ProfilerStep NVTX 19 1"},
+		{"ranges of one name", func(p *program) {
+			times(20, func(int) { p.ranged("iteration", "", func() { p.layers(3) }) })
+		}, "iteration NVTX 19 1"},
+		{"ranges within ranges, within one of the whole program", func(p *program) {
+			p.ranged("training", "", func() {
+				times(20, func(i int) {
+					p.ranged(fmt.Sprint("step ", i), "", func() {
+						p.ranged("layer 0", "", func() { p.layers(1) })
+						p.ranged("layer 1", "", func() { p.layers(1) })
+					})
+				})
+			})
+		}, "step NVTX 19 1"},
+		{"two loops", func(p *program) {
+			times(20, func(i int) { p.ranged(fmt.Sprint("train ", i), "", func() { p.layers(3) }) })
+			times(4, func(i int) { p.ranged(fmt.Sprint("eval ", i), "", func() { p.layers(1) }) })
+		}, "train NVTX 19 1, eval NVTX 4 0"},
+		{"no ranges: launches that repeat, with layers that repeat within", func(p *program) {
+			times(40, func(int) { p.layers(12); p.cpu(100 * us) })
+		}, "step launches on stream 7 (default) 38 1"},
+		{"no ranges: launches that repeat for long", func(p *program) {
+			times(300, func(int) { p.layers(12); p.cpu(100 * us) })
+		}, "step launches on stream 7 (default) 298 1"},
+		{"ranges of NCCL and of operators are no steps", func(p *program) {
+			times(40, func(int) {
+				p.ranged("ncclAllReduce", "NCCL", func() { p.cpu(us) })
+				p.ranged("aten::add, seq = 1", "", func() { p.cpu(us) })
+				p.layers(12)
+			})
+		}, "step launches on stream 7 (default) 38 1"},
+		{"two ranges", func(p *program) {
+			times(2, func(i int) { p.ranged(fmt.Sprint("step ", i), "", func() { p.layers(3) }) })
+		}, ""},
+		{"a loop of one kernel", func(p *program) { times(400, func(int) { p.kernel(7, 10*us, 20) }) }, ""},
+		{"launches in no order", func(p *program) {
+			x := uint32(1)
+			times(3_000, func(int) {
+				x = x*1664525 + 1013904223
+				p.work("cudaLaunchKernel", 7, 5*us, 10*us, grid(fmt.Sprint("k", x>>28), 10))
+			})
+		}, ""},
+		{"steps that grow", func(p *program) { times(60, func(i int) { p.layers(3 + i) }) }, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			p := newProgram()
+			c.run(p)
+			r := p.reports(t, "")["step_kinds"]
+			var got []string
+			for _, row := range r.Rows {
+				got = append(got, fmt.Sprint(row[0], " ", cell(r, row, "source"), " ", cell(r, row, "count"), " ", cell(r, row, "starting")))
+			}
+			if text := strings.Join(got, ", "); text != c.want {
+				t.Errorf("%q, want %q", text, c.want)
+			}
+		})
+	}
+}
+
+// What a step is made of adds up to its time, and the slowest one is named.
+func TestStepTimes(t *testing.T) {
+	t.Parallel()
+	p := newProgram()
+	var begin []uint64
+	times(20, func(i int) {
+		begin = append(begin, p.now)
+		p.ranged(fmt.Sprint("step ", i), "", func() {
+			p.work("cudaLaunchKernel", 7, 5*us, 100*us, grid("work", 10))
+			p.copy("cudaMemcpyAsync", 7, 32*99_000, fromPinned) // 100 µs
+			p.work("cudaLaunchKernel", 7, 5*us, 50*us, grid("_Z17ncclDevKernel_AllP1", 10))
+			if p.cpu(400 * us); i == 12 {
+				p.cpu(300 * us)
+			}
+		})
+	})
+	all := p.reports(t, "")
+	r := all["step_kinds"]
+	if len(r.Rows) != 1 {
+		t.Fatalf("%d kinds of step: %s", len(r.Rows), r.Reason)
+	}
+	row := r.Rows[0]
+	const n, length = 19, 414 * 1000
+	for key, want := range map[string]any{"count": uint64(n), "starting": uint64(1), "min_ns": uint64(length), "max_ns": uint64(length + 300*us), "slowest": uint64(12), "total_ns": n*length + 300*us,
+		"compute_ns": n * 100 * us, "copy_ns": n * 100 * us, "exposed_ns": n * 50 * us, "idle_ns": n*(length-250*us) + 300*us, "confidence": "certain", "pid": uint64(10)} {
+		if got := cell(r, row, key); got != want {
+			t.Errorf("%s is %v, want %v", key, got, want)
+		}
+	}
+	steps := all["steps"]
+	if len(steps.Rows) != 20 {
+		t.Fatalf("%d steps: %s", len(steps.Rows), steps.Reason)
+	}
+	for i, row := range steps.Rows {
+		if cell(steps, row, "number") != uint64(i) || cell(steps, row, "compute_ns") != 100*us || i > 0 && cell(steps, row, "at_ns").(uint64)-cell(steps, steps.Rows[0], "at_ns").(uint64) != begin[i]-begin[0] {
+			t.Errorf("step %d: %v", i, row)
+		}
+	}
+}
