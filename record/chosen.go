@@ -12,7 +12,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/wording"
 )
 
-// leavesOut says whether the recorder itself is a rank that is not recorded, and so is all that the program
+// leavesOut reports whether the recorder itself is a rank that is not recorded, and so is all that the program
 // starts. What a launcher starts has ranks of its own.
 func (o *Options) leavesOut() bool {
 	own := ranks.Place(ranks.Variables(os.Environ()))

@@ -175,7 +175,7 @@ func crashText(pid uint32, reason string) string {
 	return fmt.Sprintf("process %d was ended by %s", pid, reason)
 }
 
-// isCrash says whether the reason of a process's end is a signal by which nobody ends a process on purpose.
+// isCrash reports whether the reason of a process's end is a signal by which nobody ends a process on purpose.
 func isCrash(reason string) bool {
 	_, name, _ := strings.Cut(strings.TrimSuffix(reason, ")"), "(")
 	return strings.HasPrefix(reason, "signal ") && !slices.Contains([]string{"SIGINT", "SIGTERM", "SIGHUP", "SIGPIPE", "SIGUSR1", "SIGUSR2", "SIGALRM"}, name)

@@ -50,7 +50,7 @@ func (s *stopper) byTime() early {
 	return stopBySignal
 }
 
-// isPast says whether the program runs on without being recorded.
+// isPast reports whether the program runs on without being recorded.
 func (s *stopper) isPast() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,7 +160,7 @@ func (w *lastWish) await(late <-chan time.Time) {
 	}
 }
 
-// fromTerminal says whether a terminal may have sent a signal: if we run in its foreground.
+// fromTerminal reports whether a terminal may have sent a signal: if we run in its foreground.
 func fromTerminal(n syscall.Signal) bool {
 	if n != syscall.SIGINT && n != syscall.SIGQUIT {
 		return false

@@ -68,7 +68,7 @@ func newStragglers(program string, owner uint32, since procfs.StartTime, setting
 	return &stragglers{program: program, leaves: leaves, setting: setting, owner: owner, since: since}
 }
 
-// over says whether there is no straggler to wait for. If there is one, it waits a moment for an end.
+// over reports whether there is no straggler to wait for. If there is one, it waits a moment for an end.
 // Within the grace, a straggler may still open the driver.
 func (w *stragglers) over(graceIsOver bool) bool {
 	w.await(0)
@@ -149,7 +149,7 @@ func (s straggler) forget() {
 	}
 }
 
-// useCUDA says whether a straggler used CUDA at the last look.
+// useCUDA reports whether a straggler used CUDA at the last look.
 func (w *stragglers) useCUDA() bool {
 	return slices.ContainsFunc(w.known, func(s straggler) bool { return s.usesCUDA })
 }
@@ -169,13 +169,13 @@ func (w *stragglers) names() string {
 	return " (" + processList(pids) + ")"
 }
 
-// usesCUDA says whether a process has the driver library mapped.
+// usesCUDA reports whether a process has the driver library mapped.
 func usesCUDA(pid int) bool {
 	files, err := procfs.Files(pid)
 	return err == nil && slices.ContainsFunc(files, isDriver)
 }
 
-// isDriver says whether a path is that of the driver library.
+// isDriver reports whether a path is that of the driver library.
 func isDriver(path string) bool { return strings.Contains(path, "/libcuda.so") }
 
 // processList names processes for a person: "python3 (4711), sh (4712)".

@@ -303,18 +303,18 @@ func passOn(name string) string {
 	return fmt.Sprintf(`: pass it on (env -i %[1]s="$%[1]s" PROGRAM, sudo --preserve-env=%[1]s PROGRAM)`, name)
 }
 
-// hasStarted says whether a process has initialised CUDA.
+// hasStarted reports whether a process has initialised CUDA.
 func hasStarted(pid int) bool {
 	files, err := procfs.Files(pid)
 	return err == nil && slices.ContainsFunc(files, isDevice)
 }
 
-// isDevice says whether a path is that of a GPU's device.
+// isDevice reports whether a path is that of a GPU's device.
 func isDevice(path string) bool {
 	return strings.Contains(path, "/dev/nvidia") || strings.HasSuffix(path, "/dev/dxg") // the latter under Windows
 }
 
-// isNoSetting says whether an entry of an environment is not of the form NAME=VALUE.
+// isNoSetting reports whether an entry of an environment is not of the form NAME=VALUE.
 func isNoSetting(e string) bool { return strings.Index(e, "=") < 1 }
 
 // noWay says that a process loaded the library and did not say hello.
@@ -343,7 +343,7 @@ func (u *unseen) reason(program string) string {
 	return ""
 }
 
-// raised says whether a program runs with other rights than the user who starts it: with those of the file's
+// raised reports whether a program runs with other rights than the user who starts it: with those of the file's
 // owner or group, or with capabilities of the file.
 func (u *unseen) raised(program string) bool {
 	info, err := os.Stat(program)

@@ -35,7 +35,7 @@ func Rounds(t *testing.T) int {
 // variable names the folder that the attacker's process attacks, and the victim.
 const variable = "CUDATRACE_ATTACK"
 
-// Attacks says whether this process is the attacker's: it then repeats a step of the attack until the
+// Attacks reports whether this process is the attacker's: it then repeats a step of the attack until the
 // test that called Start ends it.
 func Attacks(step func(folder, victim string, round int)) bool {
 	folder, victim, is := strings.Cut(os.Getenv(variable), ":")

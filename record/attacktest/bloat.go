@@ -50,7 +50,7 @@ func (b Bloated) Start(t *testing.T, command ...string) (pid int) {
 	return cmd.Process.Pid
 }
 
-// Bloats says whether this process is a [Bloated]: then it returns when the test is over that started it.
+// Bloats reports whether this process is a [Bloated]: then it returns when the test is over that started it.
 func Bloats() bool {
 	words := strings.SplitN(os.Getenv(bloatVariable), ":", 3)
 	if len(words) < 3 {

@@ -36,7 +36,7 @@ func callBeforeX86(b []byte, address uint64) call {
 	return call{}
 }
 
-// isIndirectCall says whether b is exactly one "call r/m64": FF /2, with prefixes.
+// isIndirectCall reports whether b is exactly one "call r/m64": FF /2, with prefixes.
 func isIndirectCall(b []byte) bool {
 	if b[0] == 0x3e { // notrack
 		b = b[1:]
@@ -85,7 +85,7 @@ func callBeforeARM(b []byte, address uint64) call {
 	return call{}
 }
 
-// jumps says whether the function that begins at from jumps to the address to: it ends with a call
+// jumps reports whether the function that begins at from jumps to the address to: it ends with a call
 // that leaves its own frame (a tail call).
 func (m *module) jumps(from, to uint64) bool {
 	f, ok := m.elf.Frame(from)
@@ -99,7 +99,7 @@ func (m *module) jumps(from, to uint64) bool {
 	return jumpsX86(code, to-from)
 }
 
-// jumpsX86 says whether code holds "jmp rel8" or "jmp rel32" to an address, counted from the
+// jumpsX86 reports whether code holds "jmp rel8" or "jmp rel32" to an address, counted from the
 // beginning of the code.
 func jumpsX86(code []byte, to uint64) bool {
 	for i, op := range code {
@@ -120,7 +120,7 @@ func jumpsX86(code []byte, to uint64) bool {
 	return false
 }
 
-// jumpsARM says whether code holds "b" to an address, counted from the beginning of the code.
+// jumpsARM reports whether code holds "b" to an address, counted from the beginning of the code.
 func jumpsARM(code []byte, to uint64) bool {
 	for i := 0; i+4 <= len(code); i += 4 {
 		word := binary.LittleEndian.Uint32(code[i:])
@@ -131,7 +131,7 @@ func jumpsARM(code []byte, to uint64) bool {
 	return false
 }
 
-// jumpsAway says whether code holds a jump to an address in memory or in a register.
+// jumpsAway reports whether code holds a jump to an address in memory or in a register.
 func jumpsAway(code []byte) bool {
 	if host.Machine() == elf.EM_AARCH64 {
 		return jumpsAwayARM(code)

@@ -95,7 +95,7 @@ func (f *witnessFile) around(address uint64) (found []elf.Symbol) {
 	return found
 }
 
-// names says whether an address of the process is in a function of that name.
+// names reports whether an address of the process is in a function of that name.
 func (w *witness) names(address uint64, name string) bool {
 	f := w.file(address)
 	return f != nil && slices.ContainsFunc(f.around(address-f.bias), func(s elf.Symbol) bool {
@@ -103,7 +103,7 @@ func (w *witness) names(address uint64, name string) bool {
 	})
 }
 
-// calls says whether the code in front of upper calls, directly, the function around lower.
+// calls reports whether the code in front of upper calls, directly, the function around lower.
 func (w *witness) calls(upper, lower uint64) bool {
 	f := w.file(upper)
 	if f == nil || f != w.file(lower) {
@@ -117,7 +117,7 @@ func (w *witness) calls(upper, lower uint64) bool {
 	return slices.ContainsFunc(f.around(lower-f.bias), func(s elf.Symbol) bool { return s.Value == target })
 }
 
-// isCall says whether any call instruction may be in front of an address.
+// isCall reports whether any call instruction may be in front of an address.
 func (w *witness) isCall(address uint64) bool {
 	f := w.file(address)
 	if f == nil {

@@ -194,7 +194,7 @@ func (c *moduleCache) remember(m *module, address uint64, f *frame) {
 	m.frames[address] = f
 }
 
-// begins says whether an address is the beginning of the function around the frame.
+// begins reports whether an address is the beginning of the function around the frame.
 func (f *frame) begins(address uint64) bool {
 	if f.found && f.From == address {
 		return true

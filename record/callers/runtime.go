@@ -93,7 +93,7 @@ func (m *module) role(f *frame) (role, string) {
 // puts the code of a static library in one place.
 const runtimeReach = 4 << 20
 
-// farFromRuntime says whether a function lies too far from cudaLaunchKernel to be the runtime's.
+// farFromRuntime reports whether a function lies too far from cudaLaunchKernel to be the runtime's.
 func (m *module) farFromRuntime(f *frame) bool {
 	return f.found && (f.To+runtimeReach < m.launch || m.launch+runtimeReach < f.From)
 }
@@ -133,7 +133,7 @@ func (m *module) exportedName(f *frame) (name string, found bool) {
 	return name, found
 }
 
-// beginsLikeRuntime says whether a name looks like one of the runtime's: a release may have new ones.
+// beginsLikeRuntime reports whether a name looks like one of the runtime's: a release may have new ones.
 func beginsLikeRuntime(name string) bool {
 	return strings.HasPrefix(strings.TrimPrefix(name, "__"), "cuda")
 }
@@ -166,16 +166,16 @@ func (m *module) examine() kind {
 	return plain
 }
 
-// usual says whether a name is one of those that every runtime has.
+// usual reports whether a name is one of those that every runtime has.
 func usual(name string) bool { return name == "cudaMalloc" || name == "cudaLaunchKernel" }
 
-// namesRuntime says whether the symbols name functions of the runtime.
+// namesRuntime reports whether the symbols name functions of the runtime.
 func (m *module) namesRuntime() bool {
 	found, err := elfsym.Find(m.file, usual)
 	return err == nil && len(found) > 0
 }
 
-// keepsFrames says whether exported functions of the runtime use the frame pointer as such.
+// keepsFrames reports whether exported functions of the runtime use the frame pointer as such.
 func (m *module) keepsFrames() bool {
 	const prologue = 16 // bytes
 	found, err := elfsym.Find(m.file, usual)
@@ -188,7 +188,7 @@ func (m *module) keepsFrames() bool {
 	return err == nil
 }
 
-// forwards says whether the functions named like those of the runtime only jump to a shared runtime, which is
+// forwards reports whether the functions named like those of the runtime only jump to a shared runtime, which is
 // opened when the first one is called. XLA, and so JAX and TensorFlow, has such functions.
 func (m *module) forwards() bool {
 	const most = 128 // bytes of code of such a function
@@ -206,7 +206,7 @@ func (m *module) forwards() bool {
 	return err == nil && len(found) > 0
 }
 
-// mentions says whether the constants of the file hold a text.
+// mentions reports whether the constants of the file hold a text.
 func (m *module) mentions(text string) bool {
 	for _, b := range m.elf.Constants(len(text)) {
 		if bytes.Contains(b, []byte(text)) {
@@ -219,7 +219,7 @@ func (m *module) mentions(text string) bool {
 // launchCallback is the callback id of cudaLaunchKernel.
 const launchCallback = 211
 
-// showsSignature says whether the file holds the code of cudaLaunchKernel in a known form, with a
+// showsSignature reports whether the file holds the code of cudaLaunchKernel in a known form, with a
 // frame pointer.
 func (m *module) showsSignature() bool {
 	const overlap = 16
@@ -283,7 +283,7 @@ func (m *module) signature(f *frame) (id uint32, ok bool) {
 	return id, id != 0
 }
 
-// announces says whether code soon comes to "call *8(register)".
+// announces reports whether code soon comes to "call *8(register)".
 func announces(code []byte) bool {
 	for i := range min(len(code), callDistance) {
 		for n := 3; n <= 5 && i+n <= len(code); n++ {
@@ -295,7 +295,7 @@ func announces(code []byte) bool {
 	return false
 }
 
-// tests says whether code loads the 32 bits at a distance from a register, or compares them.
+// tests reports whether code loads the 32 bits at a distance from a register, or compares them.
 func tests(code []byte, distance uint32) bool {
 	wide := binary.LittleEndian.AppendUint32(nil, distance)
 	for i := 0; i+3 <= len(code); i++ {

@@ -98,7 +98,7 @@ func (w *walk) next(i int, s step) (step, bool) {
 	return next, next.calls(s)
 }
 
-// calls says whether the code of a step calls the function of another one in the same file.
+// calls reports whether the code of a step calls the function of another one in the same file.
 func (s step) calls(lower step) bool {
 	return s.direct && (lower.begins(s.target) || s.module.jumps(s.target, lower.From))
 }

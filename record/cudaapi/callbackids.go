@@ -11,7 +11,7 @@ func RuntimeCallback(id uint32) string {
 	return runtimeCallbacks[id]
 }
 
-// IsRuntimeName says whether a name is one of the runtime's exported functions.
+// IsRuntimeName reports whether a name is one of the runtime's exported functions.
 func IsRuntimeName(name string) bool {
 	_, known := runtimeNames[name]
 	return known

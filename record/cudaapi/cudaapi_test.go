@@ -17,7 +17,7 @@ var categories = map[string]bool{
 	"graph": true, "device": true, "context": true, "profiler": true, "module": true, "occupancy": true, "texture": true,
 }
 
-// Out says whether the value is known only after the call.
+// Out reports whether the value is known only after the call.
 func (a Arg) Out() bool { return a.From == FromOut }
 
 // The table keeps its own rules.

@@ -116,7 +116,7 @@ func WithoutMemory(chosen []*Function) (missing []string) {
 	return missing
 }
 
-// Allocating says whether a function allocates or frees, or refers to physical memory.
+// Allocating reports whether a function allocates or frees, or refers to physical memory.
 func (f *Function) Allocating() bool {
 	r := memoryOf[f.Base()]
 	return r != nil && r.does <= lastAllocating
@@ -194,7 +194,7 @@ func ReadMemory(name, spec string) *MemoryReader {
 	return r
 }
 
-// Locates says whether calls say on which device what they make lies.
+// Locates reports whether calls say on which device what they make lies.
 func (r *MemoryReader) Locates() bool {
 	return r.place >= 0 && r.placed >= 0 && (r.row.does == Creates || r.row.does == MakesPool)
 }

@@ -70,7 +70,7 @@ func byCallback(name string) *Function {
 	return &functions[id]
 }
 
-// CarriesOut says whether a call of a driver's function inside a function of the runtime does
+// CarriesOut reports whether a call of a driver's function inside a function of the runtime does
 // what the program called the runtime for: it may put work on a GPU, or it is the driver's
 // counterpart, such as cuMemAlloc_v2 inside cudaMalloc. The loading of a module inside
 // cudaLaunchKernel is neither.
@@ -102,7 +102,7 @@ const (
 	suffixDefault = "_ptds" // of a function without one
 )
 
-// PerThreadStream says whether the default stream of a function is the calling thread's own.
+// PerThreadStream reports whether the default stream of a function is the calling thread's own.
 func PerThreadStream(name string) bool {
 	return strings.HasSuffix(name, suffixStream) || strings.HasSuffix(name, suffixDefault)
 }

@@ -119,7 +119,7 @@ func (x *examination) look() (*target, error) {
 
 func (x *examination) add(c Check) { x.checks = append(x.checks, c) }
 
-// has says whether a check had a status.
+// has reports whether a check had a status.
 func (x *examination) has(name string, s Status) bool {
 	for _, c := range x.checks {
 		if c.Name == name && c.Status == s {

@@ -86,7 +86,7 @@ func (x *examination) lookAtRuntime(t *target) {
 	x.add(Check{Name: checkRuntime, Status: OK, Found: "none at the program's start; one that it opens later is found then"})
 }
 
-// hasRuntime says whether functions of the runtime are linked into a file.
+// hasRuntime reports whether functions of the runtime are linked into a file.
 func hasRuntime(path string) bool {
 	f, err := elfsym.OpenFile(path)
 	if err != nil {

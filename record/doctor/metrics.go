@@ -34,5 +34,5 @@ func (x *examination) lookAtMetrics(root bool) {
 	}
 }
 
-// asRoot says whether the sampler of GPU metrics will run as root.
+// asRoot reports whether the sampler of GPU metrics will run as root.
 func asRoot() bool { return os.Geteuid() == 0 && invoker.Find() == nil }

@@ -53,7 +53,7 @@ func processCheck(name string, s cupti.ArmedState) Check {
 	return c
 }
 
-// isInjected says whether a file is the library that a recording injects.
+// isInjected reports whether a file is the library that a recording injects.
 func isInjected(path string) bool {
 	return strings.HasPrefix(filepath.Base(path), "libcudatrace.so")
 }

@@ -51,7 +51,7 @@ func (im *Image) Frame(address uint64) (Frame, bool) {
 	return Frame{Span: e.span, Linked: e.linked(address) && im.setsFramePointer(e.span.From, address)}, true
 }
 
-// setsFramePointer says whether the code between two addresses makes the frame pointer point to the
+// setsFramePointer reports whether the code between two addresses makes the frame pointer point to the
 // place where it was saved. On x86-64 the unwind tables say that themselves.
 func (im *Image) setsFramePointer(from, to uint64) bool {
 	if host.Machine() != elf.EM_AARCH64 {

@@ -24,7 +24,7 @@ type Image struct {
 // A Span is the addresses of a function, of which To is the first one behind it.
 type Span struct{ From, To uint64 }
 
-// Contains says whether an address lies within the function.
+// Contains reports whether an address lies within the function.
 func (s Span) Contains(address uint64) bool { return address >= s.From && address < s.To }
 
 // Open reads the headers of an ELF file. Everything else is read when it is asked for.
@@ -56,7 +56,7 @@ func (im *Image) Address(offset uint64) (address uint64, ok bool) {
 	return 0, false
 }
 
-// Executable says whether an address is one of code in the file.
+// Executable reports whether an address is one of code in the file.
 func (im *Image) Executable(address uint64) bool {
 	return within(im.segments, address) != nil
 }
@@ -172,7 +172,7 @@ func (im *Image) readSoname() string {
 	return string(name)
 }
 
-// Imports says whether the file uses a function of one of the given names that another file
+// Imports reports whether the file uses a function of one of the given names that another file
 // defines. It is an error if the file does not list such functions.
 func (im *Image) Imports(names ...string) (bool, error) {
 	s, ok := im.section(elf.SHT_DYNSYM)
@@ -253,7 +253,7 @@ func (im *Image) places(texts *io.SectionReader, names []string) map[uint32]stri
 	return found
 }
 
-// undefined says whether a symbol table has an undefined symbol with one of the names at the given
+// undefined reports whether a symbol table has an undefined symbol with one of the names at the given
 // places of its string table.
 func undefined(symbols *io.SectionReader, names map[uint32]string) bool {
 	if len(names) == 0 {
@@ -323,7 +323,7 @@ func (im *Image) pieces(address, offset, size uint64, overlap int, yield func(ui
 	}
 }
 
-// NamesBegin says whether the full symbol table has a name that begins with a text.
+// NamesBegin reports whether the full symbol table has a name that begins with a text.
 func (im *Image) NamesBegin(text string) bool {
 	s, ok := im.section(elf.SHT_SYMTAB)
 	if !ok {

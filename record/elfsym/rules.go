@@ -66,7 +66,7 @@ type unwindMachine struct {
 	location   uint64
 }
 
-// linked says whether, at an address of the function, the frame pointer leads to the caller: the
+// linked reports whether, at an address of the function, the frame pointer leads to the caller: the
 // word there is the caller's frame pointer, and the next word is the return address.
 func (e *unwindEntry) linked(address uint64) bool {
 	if e.common.signal {

@@ -73,7 +73,7 @@ func scanNames(buf []byte, limit, base int, wanted func(string) bool, found map[
 	return true
 }
 
-// plausible says whether text, which begins with "cu", can be the beginning of a wanted name.
+// plausible reports whether text, which begins with "cu", can be the beginning of a wanted name.
 // Most places of "cu" are inside other words.
 func plausible(text []byte) bool {
 	for _, prefix := range []string{"cu", "cuda", "cupti"} {

@@ -54,7 +54,7 @@ var DefaultMetrics = func() (names []string) {
 	return names
 }()
 
-// Default says whether the default set has a metric, whatever is asked of it, and returns the name in the set.
+// Default reports whether the default set has a metric, whatever is asked of it, and returns the name in the set.
 func Default(name string) (string, bool) {
 	for _, d := range DefaultMetrics {
 		if baseOf(d) == baseOf(name) {

@@ -66,7 +66,7 @@ func environment(ours []string, root bool) []string {
 	return append(env, fmt.Sprintf("LD_LIBRARY_PATH=%s", strings.Join(usable, ":")))
 }
 
-// ofRoot says whether only root can change a folder, the libraries in it, and the way to each. A folder
+// ofRoot reports whether only root can change a folder, the libraries in it, and the way to each. A folder
 // without any of them is of no use.
 func ofRoot(folder string, further ...string) bool {
 	found := false
@@ -86,7 +86,7 @@ func ofRoot(folder string, further ...string) bool {
 // linksMost is the most links on a path, as for the kernel.
 const linksMost = 40
 
-// rootAlone says whether only root can change what a path leads to, now and later: each folder and each link on the way.
+// rootAlone reports whether only root can change what a path leads to, now and later: each folder and each link on the way.
 func rootAlone(path string) bool {
 	at, rest := "/", steps(path)
 	if !rootsOwn(at, false) {
@@ -119,7 +119,7 @@ func steps(path string) []string {
 	return strings.FieldsFunc(path, func(c rune) bool { return c == '/' })
 }
 
-// rootsOwn says whether a path is root's, and others cannot write to it. In a folder with the sticky bit others
+// rootsOwn reports whether a path is root's, and others cannot write to it. In a folder with the sticky bit others
 // replace nothing of root's: it may lie on the way.
 func rootsOwn(path string, last bool) bool {
 	var s unix.Stat_t
@@ -136,7 +136,7 @@ func rootsOwn(path string, last bool) bool {
 	return s.Mode&others == 0
 }
 
-// hasACL says whether a path has an access control list: the bits of the group are then those of all whom it names.
+// hasACL reports whether a path has an access control list: the bits of the group are then those of all whom it names.
 func hasACL(path string) bool {
 	_, err := unix.Lgetxattr(path, "system.posix_acl_access", nil)
 	return err == nil

@@ -46,10 +46,10 @@ func (o *Options) complete() {
 	}
 }
 
-// asRoot says whether the sampler has root's rights.
+// asRoot reports whether the sampler has root's rights.
 func (o *Options) asRoot() bool { return o.As == nil && os.Geteuid() == 0 }
 
-// trusts says whether a process is of the user that the sampler runs as, and has the sampler's files: a path means
+// trusts reports whether a process is of the user that the sampler runs as, and has the sampler's files: a path means
 // something else in a container. What other processes load is not loaded for that user.
 func (o *Options) trusts(pid uint32) bool {
 	var s unix.Stat_t

@@ -85,7 +85,7 @@ func (r *recorder) note(text string) {
 	r.notes = append(r.notes, text)
 }
 
-// told says whether a note has a text.
+// told reports whether a note has a text.
 func (r *recorder) told(text string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -95,7 +95,7 @@ func (k *kept) keep(path string) error {
 	return nil
 }
 
-// MapsFile says whether a process maps the file with that path and inode. It is false if the process may not
+// MapsFile reports whether a process maps the file with that path and inode. It is false if the process may not
 // be read.
 func MapsFile(pid int, path string, inode uint64) bool {
 	named := func(line []byte) bool { return bytes.Contains(line, []byte(path)) }
@@ -244,7 +244,7 @@ func (m Mapping) open(path string) (*os.File, error) {
 	return f, err
 }
 
-// shows says whether f is the mapped file, by its inode. On an overlay file system it can only tell
+// shows reports whether f is the mapped file, by its inode. On an overlay file system it can only tell
 // that f is a regular file: a mapping shows another inode there than the file.
 func (m Mapping) shows(f *os.File) bool {
 	var st unix.Stat_t

@@ -43,7 +43,7 @@ func arguments(dir string) string {
 	return strings.TrimSuffix(string(text), "\x00")
 }
 
-// WorksIn says whether a path leads to the working folder of a process. In a container it leads elsewhere,
+// WorksIn reports whether a path leads to the working folder of a process. In a container it leads elsewhere,
 // if anywhere.
 func WorksIn(pid int, path string) bool {
 	cwd, err := os.Stat(folder(pid) + "/cwd")
@@ -147,7 +147,7 @@ func Faults(pid uint32) (minor, major uint64, ok bool) {
 // forkNoExec is the kernel's PF_FORKNOEXEC, a flag of a process.
 const forkNoExec = 0x40
 
-// Forked says whether a process still runs the program of its parent, as a child does from its fork to its exec, and
+// Forked reports whether a process still runs the program of its parent, as a child does from its fork to its exec, and
 // which process is its parent now.
 func Forked(pid int) (parent int, forked bool) {
 	fields := statFields(folder(pid))
@@ -243,7 +243,7 @@ func Started(pid int) (at StartTime, ok bool) {
 	return StartTime(n), err == nil
 }
 
-// Raised says whether a process runs with other rights than the user who started it: by setuid or setgid.
+// Raised reports whether a process runs with other rights than the user who started it: by setuid or setgid.
 func Raised(pid int) bool {
 	status, err := Read(folder(pid)+"/status", MaxStatus)
 	if err != nil {

@@ -27,10 +27,10 @@ var (
 	scriptNames   = regexp.MustCompile(`\.(py|sh|bash|pl|rb|js|mjs|jl|lua|R|r)$`)
 )
 
-// IsScript says whether an argument names a script.
+// IsScript reports whether an argument names a script.
 func IsScript(argument string) bool { return scriptNames.MatchString(argument) && argument[0] != '-' }
 
-// Launches says whether a command line starts a launcher, which numbers the processes that it starts: then
+// Launches reports whether a command line starts a launcher, which numbers the processes that it starts: then
 // a rank in the environment is not theirs.
 func Launches(program string, args []string) bool {
 	if launcherNames.MatchString(filepath.Base(program)) {
@@ -49,7 +49,7 @@ func Launches(program string, args []string) bool {
 	return false
 }
 
-// MayLaunch says whether a command line starts a launcher, or a shell script, which may start one.
+// MayLaunch reports whether a command line starts a launcher, or a shell script, which may start one.
 func MayLaunch(program string, args []string) bool {
 	return shellNames.MatchString(filepath.Base(program)) || Launches(program, args)
 }

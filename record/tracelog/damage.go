@@ -55,7 +55,7 @@ type TruncatedError struct {
 
 func (e *TruncatedError) Error() string { return e.Reason }
 
-// IsDamage says whether an error describes damage in a log whose rest can be read, in contrast
+// IsDamage reports whether an error describes damage in a log whose rest can be read, in contrast
 // to an error of reading the file.
 func IsDamage(err error) bool {
 	var corrupt *CorruptError

@@ -220,7 +220,7 @@ func (r *Reader) Damage() *Damage { return &r.log.damage }
 // was not finished.
 func (r *Reader) End() (End, bool) { return r.log.end, r.log.ended }
 
-// HasText says whether a function is true of a text of the log, of those that have been read.
+// HasText reports whether a function is true of a text of the log, of those that have been read.
 func (r *Reader) HasText(f func(text string) bool) bool {
 	return slices.ContainsFunc(r.log.strings.texts, f)
 }
