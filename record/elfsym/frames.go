@@ -246,8 +246,8 @@ func (d *unwindReader) skip(n uint64) {
 	d.b, d.at = d.b[n:], d.at+n
 }
 
-// take reads n bytes, n at most 8.
-func (d *unwindReader) take(n uint64) uint64 {
+// takeBytes reads n bytes, n at most 8.
+func (d *unwindReader) takeBytes(n uint64) uint64 {
 	var word [8]byte
 	copy(word[:n], d.b)
 	d.skip(n)
@@ -257,7 +257,7 @@ func (d *unwindReader) take(n uint64) uint64 {
 	return binary.LittleEndian.Uint64(word[:])
 }
 
-func (d *unwindReader) byte() byte { return byte(d.take(1)) }
+func (d *unwindReader) byte() byte { return byte(d.takeBytes(1)) }
 
 // unsigned and signed read a number of variable length (LEB128).
 func (d *unwindReader) unsigned() uint64 {
@@ -296,11 +296,11 @@ func (d *unwindReader) pointer(encoding byte) uint64 {
 	var n uint64
 	switch encoding & formatMask {
 	case formatAbsolute, formatU64, formatS64:
-		n = d.take(8)
+		n = d.takeBytes(8)
 	case formatU32:
-		n = d.take(4)
+		n = d.takeBytes(4)
 	case formatS32:
-		n = uint64(int64(int32(d.take(4))))
+		n = uint64(int64(int32(d.takeBytes(4))))
 	default:
 		d.err = errUnwind
 	}

@@ -127,11 +127,11 @@ func (m *unwindMachine) extended(op byte) {
 	switch op {
 	case opNop, opNegateState:
 	case opAdvance1:
-		m.advance(m.take(1))
+		m.advance(m.takeBytes(1))
 	case opAdvance2:
-		m.advance(m.take(2))
+		m.advance(m.takeBytes(2))
 	case opAdvance4:
-		m.advance(m.take(4))
+		m.advance(m.takeBytes(4))
 	case opArgumentsSize:
 		m.unsigned()
 	case opRemember, opRecall:

@@ -549,7 +549,7 @@ func TestCountersCeiling(t *testing.T) {
 	o.complete()
 	var orders []uint32
 	g := newGPUs(o, func(uint32, uint32) {}, func(_, device uint32) { orders = append(orders, device) })
-	g.begin()
+	g.beginSampling()
 	for i := range 3 {
 		d := device{index: uint32(i), uuid: uuidOf(i)}
 		if err := errors.Join(g.found(d, false), g.found(d, true)); err != nil {
@@ -635,7 +635,7 @@ func TestHeld(t *testing.T) {
 	t.Parallel()
 	g, r, _ := orders(t, func(o *Options) { o.PM = &PM{Rate: 10000} })
 	give(t, g, deviceMessage(0, 0), deviceMessage(1, 0))
-	g.begin()
+	g.beginSampling()
 	for i := range uint32(2) {
 		if err := g.found(device{index: i, uuid: uuidOf(int(i))}, true); err != nil {
 			t.Fatal(err)

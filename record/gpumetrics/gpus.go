@@ -47,8 +47,8 @@ type heldRow struct {
 	values     []float64 // nil: a gap
 }
 
-// add adds a row, or with nil a gap.
-func (s *series) add(start, end uint64, values []float64) {
+// addRow adds a row, or with nil a gap.
+func (s *series) addRow(start, end uint64, values []float64) {
 	s.last = end
 	switch {
 	case s.idle:
@@ -62,8 +62,8 @@ func (s *series) add(start, end uint64, values []float64) {
 	}
 }
 
-// begin begins to log the set, with what was held.
-func (s *series) begin(log *tracelog.Writer, id, ordinal uint32) error {
+// beginSet begins to log the set, with what was held.
+func (s *series) beginSet(log *tracelog.Writer, id, ordinal uint32) error {
 	s.set.ID, s.set.Device = id, ordinal
 	l, err := metriclog.Begin(log, s.set)
 	if err != nil {
@@ -71,7 +71,7 @@ func (s *series) begin(log *tracelog.Writer, id, ordinal uint32) error {
 	}
 	s.log = l
 	for _, h := range s.held {
-		s.add(h.start, h.end, h.values)
+		s.addRow(h.start, h.end, h.values)
 	}
 	s.held = nil
 	return nil
@@ -94,7 +94,7 @@ func newGPUs(o Options, tell, count func(order, device uint32)) *gpus {
 // found takes in a GPU, as NVML numbers it, or PM sampling.
 func (g *gpus) found(d device, counters bool) error {
 	if !counters {
-		return g.add(d)
+		return g.addGPU(d)
 	}
 	if d.index >= devicesMax || len(g.ordinals) == devicesMax || d.uuid == "" {
 		return fmt.Errorf("it names GPU %d without a UUID", d.index)
@@ -106,8 +106,8 @@ func (g *gpus) found(d device, counters bool) error {
 	return nil
 }
 
-// add adds a GPU.
-func (g *gpus) add(d device) error {
+// addGPU adds a GPU.
+func (g *gpus) addGPU(d device) error {
 	if d.index >= devicesMax || g.all[d.index] != nil || d.uuid == "" {
 		return fmt.Errorf("it names GPU %d twice, or without a UUID", d.index)
 	}
@@ -125,8 +125,8 @@ func (g *gpus) add(d device) error {
 	return nil
 }
 
-// begin is called when a recorded process uses CUDA. It does not say on which GPU.
-func (g *gpus) begin() {
+// beginSampling is called when a recorded process uses CUDA. It does not say on which GPU.
+func (g *gpus) beginSampling() {
 	g.begun = true
 	for _, n := range g.all {
 		g.try(n)
@@ -181,7 +181,7 @@ func (g *gpus) use(n *gpu, ordinal uint32) {
 
 // log begins to log a series of a GPU.
 func (g *gpus) log(n *gpu, s *series) {
-	if err := s.begin(g.options.Log, g.options.NextSet(), n.ordinal); err != nil {
+	if err := s.beginSet(g.options.Log, g.options.NextSet(), n.ordinal); err != nil {
 		g.options.Note("GPU metrics are missing: " + err.Error())
 	}
 }
@@ -275,7 +275,7 @@ func (g *gpus) rows(m rows) error {
 			return err
 		}
 		g.first(s, start)
-		s.add(start, end, row)
+		s.addRow(start, end, row)
 	}
 	return nil
 }
@@ -288,7 +288,7 @@ func (g *gpus) gap(m gap) error {
 	}
 	start, end, err := g.span(s, m.start, m.end)
 	if err == nil {
-		s.add(start, end, nil)
+		s.addRow(start, end, nil)
 	}
 	return err
 }

@@ -28,7 +28,7 @@ func give(t *testing.T, g *gpus, messages ...[]byte) {
 		}
 		switch m := m.(type) {
 		case device:
-			err = g.add(m)
+			err = g.addGPU(m)
 		case set:
 			err = g.set(m, false)
 		case rows:
@@ -54,7 +54,7 @@ func TestTrial(t *testing.T) {
 	t.Parallel()
 	g, r, got := orders(t, func(*Options) {})
 	give(t, g, deviceMessage(0, 0), deviceMessage(1, 0))
-	g.begin()
+	g.beginSampling()
 	give(t, g, setMessage(1, 0, "power"), setMessage(5, 1, "power"), row(1, 10, 20, 1), row(5, 10, 20, 2))
 	g.context(uuidOf(1), 0)
 	give(t, g, row(5, 20, 30, 3))
@@ -62,7 +62,7 @@ func TestTrial(t *testing.T) {
 	want := []string{"start 0", "start 1"}
 	g.expire(time.Now().Add(2 * trial))
 	give(t, g, row(1, 20, 30, 1), words(msgLost, uint32(1), uint32(0), 30, 40)) // on the way when it was told to stop
-	g.begin()
+	g.beginSampling()
 	give(t, g, setMessage(1, 0, "power"))
 	g.end()
 	if diff := cmp.Diff(append(want, "stop 0", "start 0"), sorted(*got, 2)); diff != "" {
@@ -90,7 +90,7 @@ func TestGuess(t *testing.T) {
 		for i := range devices {
 			give(t, g, deviceMessage(i, 0))
 		}
-		g.begin()
+		g.beginSampling()
 		give(t, g, setMessage(1, 0, "power"), row(1, 10, 20, 1))
 		g.expire(time.Now())
 		if g.all[0].used {
@@ -108,7 +108,7 @@ func TestAll(t *testing.T) {
 	t.Parallel()
 	g, r, _ := orders(t, func(o *Options) { o.All = true })
 	give(t, g, deviceMessage(0, 0), deviceMessage(1, 0))
-	g.begin()
+	g.beginSampling()
 	give(t, g, setMessage(1, 0, "power"), setMessage(5, 1, "power"))
 	g.expire(time.Now().Add(2 * trial))
 	g.end()
@@ -126,7 +126,7 @@ func TestDelay(t *testing.T) {
 	if len(*got) > 0 || !g.all[0].used {
 		t.Errorf("orders are %q", *got)
 	}
-	g.begin()
+	g.beginSampling()
 	if diff := cmp.Diff([]string{"start 0"}, *got); diff != "" {
 		t.Errorf("orders (-want +got):\n%s", diff)
 	}
@@ -137,7 +137,7 @@ func TestRefused(t *testing.T) {
 	t.Parallel()
 	g, _, _ := orders(t, func(*Options) {})
 	give(t, g, deviceMessage(0, 0))
-	g.begin()
+	g.beginSampling()
 	give(t, g, setMessage(1, 0, "power"), row(1, 10, 20, 1))
 	for _, b := range [][]byte{
 		row(1, 15, 25, 1), row(1, 30, 25, 1), row(1, 30, 3e9, 1), row(2, 30, 40, 1),

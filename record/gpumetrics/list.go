@@ -39,7 +39,7 @@ func list(o Options) ([]GPUList, error) {
 	p.conn, p.cmd = conn, cmd
 	defer p.remove()
 	l := lister{options: o, gpus: map[uint32]*GPUList{}}
-	if err := p.receive(conn, l.take); err != nil {
+	if err := p.receive(conn, l.takeListed); err != nil {
 		return nil, fmt.Errorf("the sampler of GPU metrics has failed (%w)", err)
 	}
 	return l.result()
@@ -55,7 +55,7 @@ type lister struct {
 	count   int
 }
 
-func (l *lister) take(message any) (last bool, err error) {
+func (l *lister) takeListed(message any) (last bool, err error) {
 	if l.count++; l.count > maxListed {
 		return false, errors.New("it lists too much")
 	}

@@ -114,7 +114,7 @@ func (s *Sampler) run(p *process) {
 	if err != nil {
 		return
 	}
-	err = p.receive(conn, func(message any) (bool, error) { return s.take(p, message) })
+	err = p.receive(conn, func(message any) (bool, error) { return s.takeMessage(p, message) })
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !p.ended && err != nil {
@@ -122,8 +122,8 @@ func (s *Sampler) run(p *process) {
 	}
 }
 
-// take takes a message in. The last message is the sampler's farewell.
-func (s *Sampler) take(p *process, message any) (last bool, err error) {
+// takeMessage takes a message in. The last message is the sampler's farewell.
+func (s *Sampler) takeMessage(p *process, message any) (last bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -204,7 +204,7 @@ func (s *Sampler) Begin() {
 	if s.host == nil && !s.finished && s.options.Live != nil {
 		s.host = startHost(s.options)
 	}
-	s.gpus.begin()
+	s.gpus.beginSampling()
 	s.tryOffered()
 }
 

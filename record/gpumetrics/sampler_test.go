@@ -118,7 +118,7 @@ func newTestSampler(t testing.TB) *Sampler {
 	o.now, o.time = host.Monotonic, host.Time
 	s := &Sampler{options: o, board: newProcess(), devices: map[[2]uint32]string{}}
 	s.gpus = newGPUs(o, func(uint32, uint32) {}, func(uint32, uint32) {})
-	s.gpus.begin()
+	s.gpus.beginSampling()
 	return s
 }
 

@@ -45,7 +45,7 @@ func (u *users) log(uuid string, log *tracelog.Writer) {
 	for _, pid := range slices.Sorted(maps.Keys(u.seen)) {
 		if u.own && !u.told[pid] {
 			u.told[pid] = true
-			u.add(u.seen[pid], uuid, log)
+			u.addUser(u.seen[pid], uuid, log)
 		}
 	}
 }
@@ -54,11 +54,11 @@ func (u *users) log(uuid string, log *tracelog.Writer) {
 func (u *users) finish(uuid string, log *tracelog.Writer) {
 	u.log(uuid, log)
 	for _, pid := range slices.Sorted(maps.Keys(u.told)) {
-		u.add(u.seen[pid], uuid, log)
+		u.addUser(u.seen[pid], uuid, log)
 	}
 }
 
-func (u *users) add(r *tracelog.GPUUser, uuid string, log *tracelog.Writer) {
+func (u *users) addUser(r *tracelog.GPUUser, uuid string, log *tracelog.Writer) {
 	r.UUID = uuid
 	r.AddTo(log)
 }

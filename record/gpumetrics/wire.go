@@ -177,7 +177,7 @@ type wireReader struct {
 	cut bool
 }
 
-func (r *wireReader) take(n int) []byte {
+func (r *wireReader) takeBytes(n int) []byte {
 	if n > len(r.b) {
 		r.cut, r.b = true, nil
 		return make([]byte, n)
@@ -187,12 +187,12 @@ func (r *wireReader) take(n int) []byte {
 	return taken
 }
 
-func (r *wireReader) u32() uint32 { return binary.NativeEndian.Uint32(r.take(4)) }
-func (r *wireReader) u64() uint64 { return binary.NativeEndian.Uint64(r.take(8)) }
+func (r *wireReader) u32() uint32 { return binary.NativeEndian.Uint32(r.takeBytes(4)) }
+func (r *wireReader) u64() uint64 { return binary.NativeEndian.Uint64(r.takeBytes(8)) }
 
 // text reads a text that ends with NUL in a field of n bytes.
 func (r *wireReader) text(n int) string {
-	field, _, _ := bytes.Cut(r.take(n), []byte{0})
+	field, _, _ := bytes.Cut(r.takeBytes(n), []byte{0})
 	return string(field)
 }
 

@@ -151,7 +151,7 @@ func FuzzMessages(f *testing.F) {
 			if err != nil {
 				return
 			}
-			if _, err := s.take(s.board, m); err != nil {
+			if _, err := s.takeMessage(s.board, m); err != nil {
 				return
 			}
 		}

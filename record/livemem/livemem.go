@@ -126,7 +126,7 @@ func (p *Process) Clone(room *Room, changed func(*Change)) *Process {
 	for i, blocks := range p.blocks {
 		c.blocks[i] = maps.Clone(blocks)
 		for _, b := range blocks {
-			room.take(b.Bytes)
+			room.takeRoom(b.Bytes)
 		}
 	}
 	return &c
@@ -272,7 +272,7 @@ func (p *Process) allocate(k key, b Block, at uint64) bool {
 	*c = Change{Block: b, Time: at}
 	c.Replaced, c.Replaces = p.remove(k)
 	if c.Kept = p.room.used < p.room.Most; c.Kept {
-		c.Bytes = p.room.take(b.Bytes)
+		c.Bytes = p.room.takeRoom(b.Bytes)
 		p.blocks[k.space][k.id] = c.Block
 	} else {
 		p.room.Dropped++
@@ -302,8 +302,8 @@ func (p *Process) remove(k key) (b Block, known bool) {
 	return b, known
 }
 
-// take makes room for a block. It returns the bytes that count: no sum of blocks wraps, whatever a log holds.
-func (r *Room) take(bytes uint64) uint64 {
+// takeRoom makes room for a block. It returns the bytes that count: no sum of blocks wraps, whatever a log holds.
+func (r *Room) takeRoom(bytes uint64) uint64 {
 	bytes = min(bytes, math.MaxInt64-r.bytes)
 	r.used++
 	r.bytes += bytes

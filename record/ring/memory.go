@@ -153,7 +153,7 @@ func (m *memory) begin() {
 	x.begun = true
 	for _, pid := range slices.Sorted(maps.Keys(m.processes)) {
 		for _, b := range m.processes[pid].Alive() {
-			x.add(pid, &b, cudaapi.MemoryAllocated, x.from)
+			x.addBlock(pid, &b, cudaapi.MemoryAllocated, x.from)
 		}
 	}
 }
@@ -168,11 +168,11 @@ func (m *memory) changed(pid uint32) func(*livemem.Change) {
 		if c.Released {
 			operation = cudaapi.MemoryReleased
 		}
-		m.window.add(pid, &c.Block, operation, c.Time)
+		m.window.addBlock(pid, &c.Block, operation, c.Time)
 	}
 }
 
-func (x *memoryWindow) add(pid uint32, b *livemem.Block, operation uint32, at uint64) {
+func (x *memoryWindow) addBlock(pid uint32, b *livemem.Block, operation uint32, at uint64) {
 	r := tracelog.Memory{PID: pid, Operation: operation, MemoryKind: b.Kind, Device: b.Device, Time: at, Address: b.Address, Bytes: b.Bytes, Pool: b.Pool}
 	if b.Ordered {
 		r.Async = 1

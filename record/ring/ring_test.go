@@ -397,7 +397,7 @@ func TestOrder(t *testing.T) {
 		for _, segment := range c.segments {
 			s.segment++
 			for _, x := range segment {
-				s.take(x)
+				s.takeRecord(x)
 			}
 			s.settle()
 		}

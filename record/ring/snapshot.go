@@ -164,7 +164,7 @@ func (s *Snapshot) copy(of *segment, w *tracelog.Writer, f *tracelog.Filter, e *
 			if b.Kind.IsWork() && !s.Held.Whole {
 				e.work(b, i)
 			}
-			s.add(w, x)
+			s.addRecord(w, x)
 		}
 	}
 	if n := r.Refused(); n > 0 {
@@ -176,8 +176,8 @@ func (s *Snapshot) copy(of *segment, w *tracelog.Writer, f *tracelog.Filter, e *
 	return nil
 }
 
-// add writes a record that is in the window, or has no time of its own.
-func (s *Snapshot) add(w *tracelog.Writer, x tracelog.Record) {
+// addRecord writes a record that is in the window, or has no time of its own.
+func (s *Snapshot) addRecord(w *tracelog.Writer, x tracelog.Record) {
 	from, until := s.Held.From, s.Held.Until
 	switch x := x.(type) {
 	case *tracelog.Flushed:

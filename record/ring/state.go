@@ -91,7 +91,7 @@ func (s *state) read(of *segment, f tracelog.Filter, wanted func(*tracelog.Block
 		for i := range b.N {
 			if wanted(b, i) {
 				x.Read(b, i)
-				s.take(x)
+				s.takeRecord(x)
 			}
 		}
 	})
@@ -113,8 +113,8 @@ func (s *state) settle() {
 	}
 }
 
-// take adds a record, which remains the caller's.
-func (s *state) take(x tracelog.Record) {
+// takeRecord adds a record, which remains the caller's.
+func (s *state) takeRecord(x tracelog.Record) {
 	switch x := x.(type) {
 	case *tracelog.Note:
 		s.note(x)

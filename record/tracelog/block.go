@@ -72,7 +72,7 @@ func (b *Block) Time() (from, to uint64) {
 			if nth == 0 && l.Dur >= 0 {
 				dur = b.at(l.Dur, i)
 			}
-			s.add(b.at(f, i), dur)
+			s.addTime(b.at(f, i), dur)
 		}
 	}
 	return s.from, s.to
@@ -191,18 +191,18 @@ func spanOf(rows *columns.Rows, l *schema.Layout) (s span) {
 			dur = l.Dur
 		}
 		if !rows.HasColumn(f) && (dur < 0 || !rows.HasColumn(dur)) {
-			s.add(rows.At(f, 0), durAt(dur, 0))
+			s.addTime(rows.At(f, 0), durAt(dur, 0))
 			continue
 		}
 		for i := range rows.Len() {
-			s.add(rows.At(f, i), durAt(dur, i))
+			s.addTime(rows.At(f, i), durAt(dur, i))
 		}
 	}
 	return s
 }
 
-// add widens the span by a time with a duration, unless the time is 0.
-func (s *span) add(t, dur uint64) {
+// addTime widens the span by a time with a duration, unless the time is 0.
+func (s *span) addTime(t, dur uint64) {
 	if t == 0 {
 		return
 	}

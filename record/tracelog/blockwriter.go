@@ -90,7 +90,7 @@ func (w *blockWriter) records(l *schema.Layout, rows *columns.Rows, texts []stri
 
 // drop counts a block of records as lost.
 func (w *blockWriter) drop(b *heldBlock) {
-	w.lost.add(b.batch)
+	w.lost.addBatch(b.batch)
 	w.strings.unwritten(b.texts)
 }
 
@@ -219,7 +219,7 @@ func (w *blockWriter) note(e IndexEntry) {
 		w.indexBlock()
 	}
 	e.Offset = w.out.Offset()
-	w.index.add(&e)
+	w.index.addEntry(&e)
 }
 
 // indexFlushed indexes the blocks that a flush has written, so that a log without a footer
@@ -260,13 +260,13 @@ func (w *blockWriter) finish() {
 // discard counts the records that never reached the file, and frees the memory.
 func (w *blockWriter) discard() {
 	for i := range w.held {
-		w.lost.add(w.held[i].batch)
+		w.lost.addBatch(w.held[i].batch)
 	}
 	w.held, w.holds = nil, 0
 	w.out.Abandon()
 	for _, b := range w.waiting {
 		if b.end > w.out.Written() {
-			w.lost.add(b.batch)
+			w.lost.addBatch(b.batch)
 		}
 	}
 	w.waiting = nil
@@ -292,7 +292,7 @@ type losses struct {
 	time   span
 }
 
-func (l *losses) add(b batch) {
+func (l *losses) addBatch(b batch) {
 	l.counts[b.kind] += b.rows
 	l.time.join(b.time)
 }

@@ -37,7 +37,7 @@ func (r *Reader) Contents() *Contents {
 	return r.contents
 }
 
-func (c *Contents) add(b *Block, h blockfile.Header) {
+func (c *Contents) addBlock(b *Block, h blockfile.Header) {
 	c.kinds[b.Kind/64] |= 1 << (b.Kind % 64)
 	c.blocks = append(c.blocks, givenBlock{b.Offset, h, b.Kind})
 }

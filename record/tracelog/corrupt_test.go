@@ -304,7 +304,7 @@ func withIndex(t testing.TB, log []byte, wrong func(*IndexEntry)) []byte {
 	wrong(&x.Blocks[3])
 	var rows indexEntries
 	for i := range x.Blocks {
-		rows.add(&x.Blocks[i])
+		rows.addEntry(&x.Blocks[i])
 	}
 	blocks, e, l := blocksOf(t, log), newEncoder(t), schema.LayoutOf(schema.Index)
 	index, footer := blocks[len(blocks)-2], blocks[len(blocks)-1]

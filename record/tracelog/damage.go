@@ -69,7 +69,7 @@ type Damage struct {
 	Count  int     // of all
 }
 
-func (d *Damage) add(err error) {
+func (d *Damage) addError(err error) {
 	if len(d.Errors) < blockfile.MaxFaults {
 		d.Errors = append(d.Errors, err)
 	}
@@ -85,9 +85,9 @@ func (d *Damage) addFault(f *blockfile.Fault, ended bool) {
 	switch {
 	case ended && f.Harmless:
 	case f.Cut:
-		d.add(&TruncatedError{f.Offset, reason})
+		d.addError(&TruncatedError{f.Offset, reason})
 	default:
-		d.add(&CorruptError{f.Offset, f.Skipped, reason})
+		d.addError(&CorruptError{f.Offset, f.Skipped, reason})
 	}
 }
 

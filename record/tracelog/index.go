@@ -61,7 +61,7 @@ const indexFields = 10
 // len is the number of entries of the next index block.
 func (x *indexEntries) len() int { return len(x.rows) / indexFields }
 
-func (x *indexEntries) add(e *IndexEntry) {
+func (x *indexEntries) addEntry(e *IndexEntry) {
 	x.totals[e.Kind] += e.Rows
 	x.rows = append(x.rows, uint64(e.Offset), uint64(e.Kind), uint64(e.PID), e.Rows, e.From, e.To,
 		uint64(e.TID), uint64(e.Device+1), uint64(e.Context+1), uint64(e.Stream+1))

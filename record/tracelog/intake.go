@@ -47,7 +47,7 @@ func (in *intake) take(d *decoding, size int64) (given bool, err error) {
 		return false, err
 	}
 	if d.fault = fault; fault != nil {
-		in.damage.add(&CorruptError{d.Offset, blockfile.HeaderSize + int64(len(d.Payload)), fault.Error()})
+		in.damage.addError(&CorruptError{d.Offset, blockfile.HeaderSize + int64(len(d.Payload)), fault.Error()})
 	}
 	return given, nil
 }
@@ -113,7 +113,7 @@ func (in *intake) records(d *decoding, size int64) (given bool, err error) {
 		return false, err
 	}
 	if b.Kind == KindString {
-		if err := in.strings.add(b, schema.MostStringBytes(size)); err != nil {
+		if err := in.strings.addTexts(b, schema.MostStringBytes(size)); err != nil {
 			return false, err
 		}
 	}

@@ -63,8 +63,8 @@ const (
 	waitPerBlock = 128
 )
 
-// add puts a record into its open block.
-func (o *openBlocks) add(k Kind, r *columns.Row) {
+// addRow puts a record into its open block.
+func (o *openBlocks) addRow(k Kind, r *columns.Row) {
 	l := schema.LayoutOf(k)
 	key := keyOf(l, r)
 	slot := key.slot()

@@ -124,7 +124,7 @@ func (r *Reader) readFileHeader() error {
 			h.Major, blockfile.Current.Major))
 	case !h.Intact:
 		r.log.version = blockfile.Current
-		r.log.damage.add(&CorruptError{0, 0, "the header's checksum is wrong"})
+		r.log.damage.addError(&CorruptError{0, 0, "the header's checksum is wrong"})
 	default:
 		r.log.version = h.Version
 	}
@@ -143,7 +143,7 @@ func (r *Reader) errBegun(what string) error {
 func (r *Reader) Next() bool {
 	r.begun = true
 	for !r.done {
-		if r.take(); r.use(r.current) {
+		if r.takeBlock(); r.use(r.current) {
 			return true
 		}
 		if r.current.Open && r.src.Growing() {
@@ -153,8 +153,8 @@ func (r *Reader) Next() bool {
 	return false
 }
 
-// take makes the next block of the file the current one, decoded.
-func (r *Reader) take() {
+// takeBlock makes the next block of the file the current one, decoded.
+func (r *Reader) takeBlock() {
 	if r.ahead != nil {
 		r.current = r.ahead.take(r.current)
 		return
@@ -262,7 +262,7 @@ func (r *Reader) use(d *decoding) (given bool) {
 		return false
 	}
 	if given && r.contents != nil {
-		r.contents.add(&r.log.block, d.Header)
+		r.contents.addBlock(&r.log.block, d.Header)
 	}
 	return given
 }

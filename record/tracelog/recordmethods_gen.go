@@ -11,7 +11,7 @@ func (*Meta) Kind() Kind { return KindMeta }
 func (x *Meta) AddTo(w *Writer) {
 	if w.begin(KindMeta) {
 		x.fill(&w.row, &w.blocks.strings)
-		w.open.add(KindMeta, &w.row)
+		w.open.addRow(KindMeta, &w.row)
 	}
 	w.mu.Unlock()
 }
@@ -36,7 +36,7 @@ func (*Function) Kind() Kind { return KindFunction }
 func (x *Function) AddTo(w *Writer) {
 	if w.begin(KindFunction) {
 		x.fill(&w.row, &w.blocks.strings)
-		w.open.add(KindFunction, &w.row)
+		w.open.addRow(KindFunction, &w.row)
 	}
 	w.mu.Unlock()
 }
@@ -65,7 +65,7 @@ func (*Process) Kind() Kind { return KindProcess }
 func (x *Process) AddTo(w *Writer) {
 	if w.begin(KindProcess) {
 		x.fill(&w.row, &w.blocks.strings)
-		w.open.add(KindProcess, &w.row)
+		w.open.addRow(KindProcess, &w.row)
 	}
 	w.mu.Unlock()
 }
@@ -104,7 +104,7 @@ func (*Thread) Kind() Kind { return KindThread }
 func (x *Thread) AddTo(w *Writer) {
 	if w.begin(KindThread) {
 		x.fill(&w.row, &w.blocks.strings)
-		w.open.add(KindThread, &w.row)
+		w.open.addRow(KindThread, &w.row)
 	}
 	w.mu.Unlock()
 }
@@ -133,7 +133,7 @@ func (*Call) Kind() Kind { return KindCall }
 func (x *Call) AddTo(w *Writer) {
 	if w.begin(KindCall) {
 		x.fill(&w.row, &w.blocks.strings)
-		w.open.add(KindCall, &w.row)
+		w.open.addRow(KindCall, &w.row)
 	}
 	w.mu.Unlock()
 }
@@ -180,7 +180,7 @@ func (*API) Kind() Kind { return KindAPI }
 func (x *API) AddTo(w *Writer) {
 	if w.begin(KindAPI) {
 		x.fill(&w.row, &w.blocks.strings)
-		w.open.add(KindAPI, &w.row)
+		w.open.addRow(KindAPI, &w.row)
 	}
 	w.mu.Unlock()
 }
@@ -248,7 +248,7 @@ func (*Kernel) Kind() Kind { return KindKernel }
 func (x *Kernel) AddTo(w *Writer) {
 	if w.begin(KindKernel) {
 		x.fill(&w.row, &w.blocks.strings)
-		w.open.add(KindKernel, &w.row)
+		w.open.addRow(KindKernel, &w.row)
 	}
 	w.mu.Unlock()
 }
@@ -299,7 +299,7 @@ func (*Memcpy) Kind() Kind { return KindMemcpy }
 func (x *Memcpy) AddTo(w *Writer) {
 	if w.begin(KindMemcpy) {
 		x.fill(&w.row, &w.blocks.strings)
-		w.open.add(KindMemcpy, &w.row)
+		w.open.addRow(KindMemcpy, &w.row)
 	}
 	w.mu.Unlock()
 }
@@ -334,7 +334,7 @@ func (*Memset) Kind() Kind { return KindMemset }
 func (x *Memset) AddTo(w *Writer) {
 	if w.begin(KindMemset) {
 		x.fill(&w.row, &w.blocks.strings)
-		w.open.add(KindMemset, &w.row)
+		w.open.addRow(KindMemset, &w.row)
 	}
 	w.mu.Unlock()
 }
@@ -361,7 +361,7 @@ func (*Device) Kind() Kind { return KindDevice }
 func (x *Device) AddTo(w *Writer) {
 	if w.begin(KindDevice) {
 		x.fill(&w.row, &w.blocks.strings)
-		w.open.add(KindDevice, &w.row)
+		w.open.addRow(KindDevice, &w.row)
 	}
 	w.mu.Unlock()
 }
@@ -434,7 +434,7 @@ func (*Context) Kind() Kind { return KindContext }
 func (x *Context) AddTo(w *Writer) {
 	if w.begin(KindContext) {
 		x.fill(&w.row, &w.blocks.strings)
-		w.open.add(KindContext, &w.row)
+		w.open.addRow(KindContext, &w.row)
 	}
 	w.mu.Unlock()
 }
@@ -463,7 +463,7 @@ func (*Stream) Kind() Kind { return KindStream }
 func (x *Stream) AddTo(w *Writer) {
 	if w.begin(KindStream) {
 		x.fill(&w.row, &w.blocks.strings)
-		w.open.add(KindStream, &w.row)
+		w.open.addRow(KindStream, &w.row)
 	}
 	w.mu.Unlock()
 }
@@ -494,7 +494,7 @@ func (*Clock) Kind() Kind { return KindClock }
 func (x *Clock) AddTo(w *Writer) {
 	if w.begin(KindClock) {
 		x.fill(&w.row, &w.blocks.strings)
-		w.open.add(KindClock, &w.row)
+		w.open.addRow(KindClock, &w.row)
 	}
 	w.mu.Unlock()
 }
@@ -525,7 +525,7 @@ func (*CUPTI) Kind() Kind { return KindCUPTI }
 func (x *CUPTI) AddTo(w *Writer) {
 	if w.begin(KindCUPTI) {
 		x.fill(&w.row, &w.blocks.strings)
-		w.open.add(KindCUPTI, &w.row)
+		w.open.addRow(KindCUPTI, &w.row)
 	}
 	w.mu.Unlock()
 }
@@ -558,7 +558,7 @@ func (*Lost) Kind() Kind { return KindLost }
 func (x *Lost) AddTo(w *Writer) {
 	if w.begin(KindLost) {
 		x.fill(&w.row, &w.blocks.strings)
-		w.open.add(KindLost, &w.row)
+		w.open.addRow(KindLost, &w.row)
 	}
 	w.mu.Unlock()
 }
@@ -589,7 +589,7 @@ func (*Note) Kind() Kind { return KindNote }
 func (x *Note) AddTo(w *Writer) {
 	if w.begin(KindNote) {
 		x.fill(&w.row, &w.blocks.strings)
-		w.open.add(KindNote, &w.row)
+		w.open.addRow(KindNote, &w.row)
 	}
 	w.mu.Unlock()
 }
@@ -618,7 +618,7 @@ func (*ProcessEnd) Kind() Kind { return KindProcessEnd }
 func (x *ProcessEnd) AddTo(w *Writer) {
 	if w.begin(KindProcessEnd) {
 		x.fill(&w.row, &w.blocks.strings)
-		w.open.add(KindProcessEnd, &w.row)
+		w.open.addRow(KindProcessEnd, &w.row)
 	}
 	w.mu.Unlock()
 }
@@ -674,7 +674,7 @@ func (*Sync) Kind() Kind { return KindSync }
 func (x *Sync) AddTo(w *Writer) {
 	if w.begin(KindSync) {
 		x.fill(&w.row, &w.blocks.strings)
-		w.open.add(KindSync, &w.row)
+		w.open.addRow(KindSync, &w.row)
 	}
 	w.mu.Unlock()
 }
@@ -711,7 +711,7 @@ func (*Overhead) Kind() Kind { return KindOverhead }
 func (x *Overhead) AddTo(w *Writer) {
 	if w.begin(KindOverhead) {
 		x.fill(&w.row, &w.blocks.strings)
-		w.open.add(KindOverhead, &w.row)
+		w.open.addRow(KindOverhead, &w.row)
 	}
 	w.mu.Unlock()
 }
@@ -744,7 +744,7 @@ func (*Marker) Kind() Kind { return KindMarker }
 func (x *Marker) AddTo(w *Writer) {
 	if w.begin(KindMarker) {
 		x.fill(&w.row, &w.blocks.strings)
-		w.open.add(KindMarker, &w.row)
+		w.open.addRow(KindMarker, &w.row)
 	}
 	w.mu.Unlock()
 }
@@ -779,7 +779,7 @@ func (*Name) Kind() Kind { return KindName }
 func (x *Name) AddTo(w *Writer) {
 	if w.begin(KindName) {
 		x.fill(&w.row, &w.blocks.strings)
-		w.open.add(KindName, &w.row)
+		w.open.addRow(KindName, &w.row)
 	}
 	w.mu.Unlock()
 }
@@ -812,7 +812,7 @@ func (*Memory) Kind() Kind { return KindMemory }
 func (x *Memory) AddTo(w *Writer) {
 	if w.begin(KindMemory) {
 		x.fill(&w.row, &w.blocks.strings)
-		w.open.add(KindMemory, &w.row)
+		w.open.addRow(KindMemory, &w.row)
 	}
 	w.mu.Unlock()
 }
@@ -863,7 +863,7 @@ func (*MemoryPool) Kind() Kind { return KindMemoryPool }
 func (x *MemoryPool) AddTo(w *Writer) {
 	if w.begin(KindMemoryPool) {
 		x.fill(&w.row, &w.blocks.strings)
-		w.open.add(KindMemoryPool, &w.row)
+		w.open.addRow(KindMemoryPool, &w.row)
 	}
 	w.mu.Unlock()
 }
@@ -906,7 +906,7 @@ func (*Graph) Kind() Kind { return KindGraph }
 func (x *Graph) AddTo(w *Writer) {
 	if w.begin(KindGraph) {
 		x.fill(&w.row, &w.blocks.strings)
-		w.open.add(KindGraph, &w.row)
+		w.open.addRow(KindGraph, &w.row)
 	}
 	w.mu.Unlock()
 }
@@ -928,7 +928,7 @@ func (*Symbol) Kind() Kind { return KindSymbol }
 func (x *Symbol) AddTo(w *Writer) {
 	if w.begin(KindSymbol) {
 		x.fill(&w.row, &w.blocks.strings)
-		w.open.add(KindSymbol, &w.row)
+		w.open.addRow(KindSymbol, &w.row)
 	}
 	w.mu.Unlock()
 }
@@ -959,7 +959,7 @@ func (*Flushed) Kind() Kind { return KindFlushed }
 func (x *Flushed) AddTo(w *Writer) {
 	if w.begin(KindFlushed) {
 		x.fill(&w.row, &w.blocks.strings)
-		w.open.add(KindFlushed, &w.row)
+		w.open.addRow(KindFlushed, &w.row)
 	}
 	w.mu.Unlock()
 }
@@ -984,7 +984,7 @@ func (*Caller) Kind() Kind { return KindCaller }
 func (x *Caller) AddTo(w *Writer) {
 	if w.begin(KindCaller) {
 		x.fill(&w.row, &w.blocks.strings)
-		w.open.add(KindCaller, &w.row)
+		w.open.addRow(KindCaller, &w.row)
 	}
 	w.mu.Unlock()
 }
@@ -1019,7 +1019,7 @@ func (*MetricSet) Kind() Kind { return KindMetricSet }
 func (x *MetricSet) AddTo(w *Writer) {
 	if w.begin(KindMetricSet) {
 		x.fill(&w.row, &w.blocks.strings)
-		w.open.add(KindMetricSet, &w.row)
+		w.open.addRow(KindMetricSet, &w.row)
 	}
 	w.mu.Unlock()
 }
@@ -1052,7 +1052,7 @@ func (*Metric) Kind() Kind { return KindMetric }
 func (x *Metric) AddTo(w *Writer) {
 	if w.begin(KindMetric) {
 		x.fill(&w.row, &w.blocks.strings)
-		w.open.add(KindMetric, &w.row)
+		w.open.addRow(KindMetric, &w.row)
 	}
 	w.mu.Unlock()
 }
@@ -1087,7 +1087,7 @@ func (*Sample) Kind() Kind { return KindSample }
 func (x *Sample) AddTo(w *Writer) {
 	if w.begin(KindSample) {
 		x.fill(&w.row, &w.blocks.strings)
-		w.open.add(KindSample, &w.row)
+		w.open.addRow(KindSample, &w.row)
 	}
 	w.mu.Unlock()
 }
@@ -1126,7 +1126,7 @@ func (*GPUUser) Kind() Kind { return KindGPUUser }
 func (x *GPUUser) AddTo(w *Writer) {
 	if w.begin(KindGPUUser) {
 		x.fill(&w.row, &w.blocks.strings)
-		w.open.add(KindGPUUser, &w.row)
+		w.open.addRow(KindGPUUser, &w.row)
 	}
 	w.mu.Unlock()
 }
@@ -1159,7 +1159,7 @@ func (*NCCLCall) Kind() Kind { return KindNCCLCall }
 func (x *NCCLCall) AddTo(w *Writer) {
 	if w.begin(KindNCCLCall) {
 		x.fill(&w.row, &w.blocks.strings)
-		w.open.add(KindNCCLCall, &w.row)
+		w.open.addRow(KindNCCLCall, &w.row)
 	}
 	w.mu.Unlock()
 }

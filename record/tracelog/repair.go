@@ -30,7 +30,7 @@ func RepairTo(out io.Writer, name string, r *Reader) (*Repair, error) {
 	r.log.copies = true
 	m := mender{r: r, w: w, totals: totals(r.src)}
 	for !r.done && w.out.Err() == nil {
-		r.take()
+		r.takeBlock()
 		if r.use(r.current); !r.current.End && r.current.Err == nil {
 			m.block(r.current)
 		}

@@ -87,14 +87,14 @@ func (in *interner) id(s string) uint64 {
 	}
 	id := in.ids[s]
 	if id == 0 {
-		return in.add(s)
+		return in.intern(s)
 	}
 	r.text, r.id = s, id
 	return id
 }
 
-// add gives a text a number, or refuses it.
-func (in *interner) add(s string) uint64 {
+// intern gives a text a number, or refuses it.
+func (in *interner) intern(s string) uint64 {
 	if len(s) > schema.MaxString {
 		in.lost++
 		return in.id(s[:schema.MaxString-len(cutMark)] + cutMark)
@@ -142,8 +142,8 @@ func (t *stringTable) share() *stringTable {
 
 var errStrings = errors.New("its strings are too many, too large or have impossible numbers")
 
-// add takes in a block of strings, or none of them. most is the number of bytes that all may have.
-func (t *stringTable) add(b *Block, most int) error {
+// addTexts takes in a block of strings, or none of them. most is the number of bytes that all may have.
+func (t *stringTable) addTexts(b *Block, most int) error {
 	bytes := t.bytes
 	for i := range b.N {
 		id, text := b.at(0, i), b.own[1].Text(i)

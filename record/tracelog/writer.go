@@ -158,7 +158,7 @@ type Calls struct{ w *Writer }
 func (h Calls) Add(c *Call) {
 	if h.w.takes(KindCall) {
 		c.fill(&h.w.row, &h.w.blocks.strings)
-		h.w.open.add(KindCall, &h.w.row)
+		h.w.open.addRow(KindCall, &h.w.row)
 	}
 }
 
@@ -176,7 +176,7 @@ func (w *Writer) takes(k Kind) bool {
 	if !w.closed {
 		return true
 	}
-	w.blocks.lost.add(batch{kind: k, rows: 1})
+	w.blocks.lost.addBatch(batch{kind: k, rows: 1})
 	return false
 }
 
@@ -258,7 +258,7 @@ func (w *Writer) finish(end End) {
 	}
 	w.open.finishAll()
 	end.fill(&w.row, &w.blocks.strings)
-	w.open.add(KindEnd, &w.row)
+	w.open.addRow(KindEnd, &w.row)
 	w.open.finishAll()
 	w.blocks.finish()
 	w.blocks.out.Send()
@@ -266,7 +266,7 @@ func (w *Writer) finish(end End) {
 
 func (w *Writer) addLost(l *Lost) {
 	l.fill(&w.row, &w.blocks.strings)
-	w.open.add(KindLost, &w.row)
+	w.open.addRow(KindLost, &w.row)
 }
 
 // spoil makes it the end of an incomplete log.

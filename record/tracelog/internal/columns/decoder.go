@@ -66,7 +66,7 @@ func (c *cursor) uvarint() uint64 {
 	return v
 }
 
-func (c *cursor) take(n uint64) []byte {
+func (c *cursor) takeBytes(n uint64) []byte {
 	if n > uint64(len(c.b)) {
 		c.ok, c.b = false, nil
 		return nil
@@ -83,7 +83,7 @@ func (d *Decoder) EachTable(payload []byte, f func(*Table) error) error {
 		if count == schema.MaxTables {
 			return ErrTables
 		}
-		b := c.take(c.uvarint())
+		b := c.takeBytes(c.uvarint())
 		if !c.ok {
 			return errTable
 		}
@@ -159,7 +159,7 @@ type stub struct {
 // parseStub finds the parts of a column.
 func parseStub(c *cursor) (s stub, err error) {
 	s.field = c.uvarint()
-	how := c.take(1)
+	how := c.takeBytes(1)
 	if !c.ok {
 		return s, errTable
 	}
@@ -170,7 +170,7 @@ func parseStub(c *cursor) (s stub, err error) {
 	if s.repr == reprLookup || s.rel&relGap == relGap {
 		s.ref = c.uvarint()
 	}
-	s.data = c.take(c.uvarint())
+	s.data = c.takeBytes(c.uvarint())
 	if !c.ok {
 		return s, errTable
 	}
@@ -196,7 +196,7 @@ func (d *Decoder) column(s *stub) (err error) {
 func (d *Decoder) unpackColumn(data []byte) ([]byte, error) {
 	c := cursor{data, true}
 	size := c.uvarint()
-	frame := c.take(c.uvarint())
+	frame := c.takeBytes(c.uvarint())
 	if !c.ok || size > uint64(d.budget) {
 		return nil, errBudget
 	}

@@ -75,7 +75,7 @@ func (e *Encoder) Transpose(l *schema.Layout, rows []uint64) *Rows {
 // row. Fields with one value in all rows stand first, so that the beginning of a table has
 // everything that its rows share.
 func (e *Encoder) appendContent(dst []byte, l *schema.Layout, rows *Rows, texts []string) []byte {
-	e.begin(rows.Len())
+	e.beginBlock(rows.Len())
 	columns := len(l.Texts)
 	for f := range l.Fields {
 		e.cols[f] = rows.Column(f)
@@ -102,8 +102,8 @@ func (e *Encoder) appendContent(dst []byte, l *schema.Layout, rows *Rows, texts 
 	return dst
 }
 
-// begin forgets the columns of the previous table.
-func (e *Encoder) begin(n int) {
+// beginBlock forgets the columns of the previous table.
+func (e *Encoder) beginBlock(n int) {
 	if cap(e.rel) < n {
 		e.rel = make([]uint64, n)
 	}

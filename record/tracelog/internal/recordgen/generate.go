@@ -226,7 +226,7 @@ func (g *generator) addTo(s *structure) {
 	g.line("func (x *%s) AddTo(w *Writer) {", s.name)
 	g.line("if w.begin(Kind%s) {", s.name)
 	g.line("x.fill(&w.row, &w.blocks.strings)")
-	g.line("w.open.add(Kind%s, &w.row)", s.name)
+	g.line("w.open.addRow(Kind%s, &w.row)", s.name)
 	g.line("}")
 	g.line("w.mu.Unlock()")
 	g.line("}")
