@@ -92,28 +92,19 @@ func (s *Summary) addRank(r timeline.Rank) {
 	s.WorldSize = max(s.WorldSize, r.Of)
 }
 
-// An Identity says of which run of a program a log is.
-type Identity struct {
-	Run        string   // "" if not known
-	Ranks      []uint32 // in order
-	World      uint32   // number of ranks of the program, 0 if not known
-	Begin, End uint64   // of the log, on CLOCK_REALTIME, ns
-	Timed      bool     // Begin and End are known
-}
-
 // Identify reads of which run a log is. Damage is for another reading to report.
-func Identify(of Log) (*Identity, error) {
+func Identify(of Log) (i Identity, err error) {
 	l := &log{Log: of, filter: &tracelog.Filter{Kinds: []tracelog.Kind{tracelog.KindMeta, tracelog.KindProcess, tracelog.KindClock, tracelog.KindEnd}}}
 	if err := l.read(func(float64) {}); err != nil {
-		return nil, err
+		return i, err
 	}
 	var s Summary
 	for _, pid := range l.catalog.Processes.PIDs {
 		s.addRank(l.catalog.Processes.Place(pid))
 	}
-	i := &Identity{Run: l.run(read.SplitVariables(l.catalog.Meta[tracelog.MetaEnvironment])), Ranks: s.Ranks, World: s.WorldSize}
+	i = Identity{Name: of.Name, Run: l.run(read.SplitVariables(l.catalog.Meta[tracelog.MetaEnvironment])), Ranks: s.Ranks, World: s.WorldSize}
 	if k := &l.catalog.Clocks; k.Known {
-		i.Timed, i.Begin, i.End = true, l.catalog.First()+uint64(k.Ahead), l.catalog.Last()+uint64(k.Ahead)
+		i.Aligned, i.Begin, i.End = true, l.catalog.First()+uint64(k.Ahead), l.catalog.Last()+uint64(k.Ahead)
 	}
 	return i, nil
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/collective"
 	"github.com/cudatrace/cudatrace/convert/output"
-	"github.com/cudatrace/cudatrace/convert/roster"
 	"github.com/cudatrace/cudatrace/record"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/invoker"
@@ -432,19 +431,19 @@ func (r *remarks) say(con *console.Console, behind string) {
 
 // sayRoster says which ranks are not among the logs, or not all of the time. A filter leaves ranks and time out on purpose.
 func sayRoster(con *console.Console, logs []convert.Log, all []convert.Summary) {
-	var list []roster.Log
+	var list []convert.Identity
 	for i := range all {
 		s := &all[i]
 		if s.LeftOut != nil {
 			return
 		}
-		l := roster.Log{Name: logs[i].Name, Run: s.Run, Ranks: s.Ranks, World: s.WorldSize, Chosen: strings.Contains(s.Options, "--ranks"), Begin: s.Begin, End: s.End}
+		l := convert.Identity{Name: logs[i].Name, Run: s.Run, Ranks: s.Ranks, World: s.WorldSize, Chosen: strings.Contains(s.Options, "--ranks"), Begin: s.Begin, End: s.End}
 		if a := s.Alignment; a != nil {
 			l.Aligned, l.Error = a.Known, a.ErrorNS
 		}
 		list = append(list, l)
 	}
-	for _, line := range roster.Lines(list) {
+	for _, line := range convert.RosterLines(list) {
 		con.Say(line)
 	}
 }

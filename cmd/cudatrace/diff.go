@@ -20,7 +20,6 @@ import (
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/diff"
-	"github.com/cudatrace/cudatrace/convert/roster"
 	"github.com/cudatrace/cudatrace/convert/stats"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/record"
@@ -358,7 +357,7 @@ func groupsOf(files []string) (groups [][]string, err error) {
 	if len(files) == 1 {
 		return [][]string{files}, nil
 	}
-	list := make([]roster.Log, len(files))
+	list := make([]convert.Identity, len(files))
 	for i, path := range files {
 		list[i].Name = path
 		alone, err := isAlone(path)
@@ -368,13 +367,11 @@ func groupsOf(files []string) (groups [][]string, err error) {
 		if alone {
 			continue
 		}
-		id, err := convert.Identify(convert.Path(path))
-		if err != nil {
+		if list[i], err = convert.Identify(convert.Path(path)); err != nil {
 			return nil, err
 		}
-		list[i] = roster.Log{Name: path, Run: id.Run, Ranks: id.Ranks, World: id.World, Begin: id.Begin, End: id.End, Aligned: id.Timed}
 	}
-	for _, run := range roster.Runs(list) {
+	for _, run := range convert.RunsOf(list) {
 		var paths []string
 		for _, i := range run {
 			paths = append(paths, files[i])

@@ -1,7 +1,4 @@
-// Package roster says which logs are of one run, and which ranks of a run are not among its logs, or not all of the time.
-//
-// Input: for each log, the run, the ranks and the time. Output: the logs of each run; lines for people.
-package roster
+package convert
 
 import (
 	"cmp"
@@ -13,58 +10,58 @@ import (
 	"github.com/cudatrace/cudatrace/record/ranks"
 )
 
-// A Log is what is known of a log.
-type Log struct {
-	Name       string
-	Run        string   // identity of the run, "" if unknown
+// An Identity says of which run of a program a log is, of which ranks and of which time.
+type Identity struct {
+	Name       string   // of the log
+	Run        string   // "" if not known
 	Ranks      []uint32 // in order
-	World      uint32   // number of ranks of the program, 0 if unknown
+	World      uint32   // number of ranks of the program, 0 if not known
 	Chosen     bool     // some ranks were left out on purpose
 	Begin, End uint64   // on one clock, ns
-	Error      uint64   // by which that clock is wrong for this log at most
-	Aligned    bool     // the error is known
+	Aligned    bool     // Begin and End are known
+	Error      uint64   // largest error of that clock for this log
 }
 
 const (
-	mostLines = 3    // of one kind
-	early     = 0.05 // of the time of a run, by which a log ends before the others
-	leastGap  = 10e6 // ns by which it does at least
+	mostRosterLines = 3    // of one kind
+	earlyShare      = 0.05 // of the time of a run, by which a log ends before the others
+	leastGap        = 10e6 // ns by which it does at least
 )
 
-// Lines says what a person should know of logs that are looked at together.
-func Lines(logs []Log) (lines []string) {
-	logs = slices.DeleteFunc(slices.Clone(logs), func(l Log) bool { return len(l.Ranks) == 0 })
+// RosterLines says what a person should know of logs that are looked at together.
+func RosterLines(logs []Identity) (lines []string) {
+	logs = slices.DeleteFunc(slices.Clone(logs), func(l Identity) bool { return len(l.Ranks) == 0 })
 	if len(logs) < 2 {
 		return nil
 	}
-	run, own := largest(logs)
+	run, own := largestRun(logs)
 	var others []string
 	for _, l := range logs {
-		if !of(l, run) {
+		if !mayBeOf(l, run) {
 			others = append(others, fmt.Sprintf("%s is of another run, %s: the others are of %s", l.Name, l.Run, run))
 		}
 	}
-	lines = append(lines, few(others, "log is", "logs are", " of other runs")...)
-	lines = append(lines, few(twice(own), "rank is", "ranks are", " in several logs")...)
-	if gone := missing(own); gone != "" {
+	lines = append(lines, firstLines(others, "log is", "logs are", " of other runs")...)
+	lines = append(lines, firstLines(ranksTwice(own), "rank is", "ranks are", " in several logs")...)
+	if gone := missingRanks(own); gone != "" {
 		lines = append(lines, gone)
 	}
-	return append(lines, few(endEarly(own), "log ends", "logs end", " early, too")...)
+	return append(lines, firstLines(endEarly(own), "log ends", "logs end", " early, too")...)
 }
 
-// few keeps the first lines and counts the others.
-func few(lines []string, one, many, what string) []string {
-	if more := len(lines) - mostLines; more > 0 {
-		return append(slices.Clip(lines[:mostLines]), figures.Count(more, "more "+one, "more "+many)+what)
+// firstLines keeps the first lines and counts the others.
+func firstLines(lines []string, one, many, what string) []string {
+	if more := len(lines) - mostRosterLines; more > 0 {
+		return append(slices.Clip(lines[:mostRosterLines]), figures.Count(more, "more "+one, "more "+many)+what)
 	}
 	return lines
 }
 
-// of reports whether a log may be of a run.
-func of(l Log, run string) bool { return l.Run == "" || run == "" || l.Run == run }
+// mayBeOf reports whether a log may be of a run.
+func mayBeOf(l Identity, run string) bool { return l.Run == "" || run == "" || l.Run == run }
 
-// largest finds the run with most ranks, the first one of equal ones, and its logs.
-func largest(logs []Log) (run string, own []Log) {
+// largestRun finds the run with most ranks, the first one of equal ones, and its logs.
+func largestRun(logs []Identity) (run string, own []Identity) {
 	counts, most := make(map[string]int), 0
 	for _, l := range logs {
 		if l.Run != "" {
@@ -77,15 +74,15 @@ func largest(logs []Log) (run string, own []Log) {
 		}
 	}
 	for _, l := range logs {
-		if of(l, run) {
+		if mayBeOf(l, run) {
 			own = append(own, l)
 		}
 	}
 	return run, own
 }
 
-// twice finds ranks that several logs have.
-func twice(logs []Log) (lines []string) {
+// ranksTwice finds ranks that several logs have.
+func ranksTwice(logs []Identity) (lines []string) {
 	in := make(map[uint32][]string)
 	for _, l := range logs {
 		for _, r := range l.Ranks {
@@ -108,8 +105,8 @@ func twice(logs []Log) (lines []string) {
 // maxWorld bounds the number of ranks of which the missing ones are listed.
 const maxWorld = 1 << 20
 
-// missing names the ranks that no log has.
-func missing(logs []Log) string {
+// missingRanks names the ranks that no log has.
+func missingRanks(logs []Identity) string {
 	world, has := uint32(0), make(map[uint32]bool)
 	for _, l := range logs {
 		if l.Chosen {
@@ -139,15 +136,15 @@ func missing(logs []Log) string {
 }
 
 // endEarly finds the logs that end before most others do.
-func endEarly(logs []Log) (lines []string) {
+func endEarly(logs []Identity) (lines []string) {
 	if len(logs) < 2 {
 		return nil
 	}
-	ends := slices.SortedFunc(slices.Values(logs), func(a, b Log) int { return cmp.Compare(a.End, b.End) })
+	ends := slices.SortedFunc(slices.Values(logs), func(a, b Identity) int { return cmp.Compare(a.End, b.End) })
 	last := ends[len(ends)/2]
 	for _, l := range logs {
 		gap := last.End - min(l.End, last.End)
-		least := max(uint64(early*float64(last.End-min(last.Begin, last.End))), leastGap)
+		least := max(uint64(earlyShare*float64(last.End-min(last.Begin, last.End))), leastGap)
 		if !l.Aligned || !last.Aligned || gap <= least+l.Error+last.Error {
 			continue
 		}

@@ -1,15 +1,15 @@
-package roster
+package convert
 
 import (
 	"cmp"
 	"slices"
 )
 
-// Runs puts the logs of the ranks of one run together: it returns the indexes of the logs of each run, in the order of the first log of each.
+// RunsOf puts the logs of the ranks of one run together: it returns the indexes of the logs of each run, in the order of the first log of each.
 //
 // Logs of several ranks are of one run if they name the same run, and the same number of ranks, and no rank is twice among them. Where a rank is in several logs of a name,
 // as one job may run a program several times, or where no run is named, only logs that were recorded at the same time are of one run.
-func Runs(logs []Log) (runs [][]int) {
+func RunsOf(logs []Identity) (runs [][]int) {
 	order := make([]int, len(logs))
 	for i := range order {
 		order[i] = i
@@ -36,10 +36,10 @@ func Runs(logs []Log) (runs [][]int) {
 }
 
 // ofSeveral reports whether a log has some of several ranks.
-func (l *Log) ofSeveral() bool { return len(l.Ranks) > 0 && l.World != 1 }
+func (l *Identity) ofSeveral() bool { return len(l.Ranks) > 0 && l.World != 1 }
 
 // repeats reports whether several logs of the run that a log names have the same rank.
-func repeats(logs []Log, of *Log) bool {
+func repeats(logs []Identity, of *Identity) bool {
 	seen := make(map[uint32]bool)
 	for i := range logs {
 		l := &logs[i]
@@ -57,7 +57,7 @@ func repeats(logs []Log, of *Log) bool {
 }
 
 // takes reports whether a log is of a run. With timed set it was recorded at the same time as the first log of it.
-func takes(logs []Log, run []int, l *Log, timed bool) bool {
+func takes(logs []Identity, run []int, l *Identity, timed bool) bool {
 	first := &logs[run[0]]
 	if !first.ofSeveral() || first.Run != l.Run || first.World != l.World {
 		return false
