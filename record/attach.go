@@ -48,7 +48,7 @@ func Attach(o Options) (Result, error) {
 	var failed error
 	s.preparing.Go(func() {
 		if failed = s.attachTo(stop.wish); failed != nil {
-			s.post(failure{})
+			s.tell(question(func() { s.failed = true }))
 		}
 	})
 	s.loop(over, stop)
@@ -103,7 +103,11 @@ func (s *session) attachAll(stop <-chan struct{}, armed bool) error {
 			return fmt.Errorf("process %d is a kernel thread or has just ended", pid)
 		}
 		start, _ := procfs.Started(pid) // 0 if it has just ended
-		s.tell(named{uint32(pid), start, host.Monotonic()})
+		id := ask(s, func() identity {
+			p := s.begin(uint32(pid), start, host.Monotonic())
+			p.step(stepAttach)
+			return p.identity
+		})
 		a, err := s.calls.prober.Attach(pid)
 		if err != nil {
 			return fmt.Errorf("cannot attach to process %d: %w", pid, err)
@@ -114,7 +118,7 @@ func (s *session) attachAll(stop <-chan struct{}, armed bool) error {
 		}
 		s.describe(uint32(pid), mappedBy(uint32(pid)), host.Monotonic())
 		s.nameThreads(uint32(pid))
-		s.post(probed{uint32(pid), looked})
+		s.post(attached{id, looked})
 	}
 	return nil
 }

@@ -32,7 +32,6 @@ type calls struct {
 	callers *callers.Log   // where calls were made; nil before open
 	probed  bool           // calls are probed
 	beside  sync.WaitGroup // goroutines that use prober and log
-	turns   *turns         // of processes that wait until they are probed
 
 	seen    atomic.Uint64 // number of probed calls
 	perCall atomic.Int64  // cost of a probed call, ns; 0 if it is not measured
@@ -40,7 +39,7 @@ type calls struct {
 }
 
 func newCalls(o Options, log *tracelog.Writer, r *report) *calls {
-	return &calls{opts: o, log: log, report: r, source: o.Calls, turns: newTurns()}
+	return &calls{opts: o, log: log, report: r, source: o.Calls}
 }
 
 // open loads the eBPF programs. Without them calls come from CUPTI's API records alone. The session is told of each
@@ -202,28 +201,26 @@ func (c *calls) deliver(ctx context.Context) {
 	}
 }
 
-// begin probes a process that runs a new program, under a PID that may be known from another one.
-// The process waits as long as its patience. Where many start at once there may be no time to probe them
-// all: then it is late, and is left alone. looked is the epoch in which its code was read.
-func (c *calls) begin(pid uint32, patience func() time.Duration) (looked uint64, late bool) {
+// renew makes a process that runs another program by exec ready to be probed again, which takes its time.
+func (c *calls) renew(pid uint32) {
 	if c.prober != nil {
-		_, err := c.prober.Renew(int(pid)) // this takes its time; the next process's turn need not wait for it
+		_, err := c.prober.Renew(int(pid))
 		notAttached(c.report, pid, err)
-		if !c.turns.takeTurn(patience() - answerTime) {
-			return 0, true
-		}
-		defer c.turns.endTurn(time.Now())
+	}
+}
+
+// begin probes a process that runs a new program, under a PID that may be known from another one. It returns the epoch in which
+// the process's code was read.
+func (c *calls) begin(pid uint32) (looked uint64) {
+	if c.prober != nil {
 		c.probe(pid)
 		c.prober.Callers().Replaced(pid)
 	}
 	if c.callers != nil {
 		looked = c.callers.Begin(pid)
 	}
-	return looked, false
+	return looked
 }
-
-// answerTime is left of the time for which a process waits when its turn to be probed comes at last.
-const answerTime = time.Second
 
 // attach probes what a process has mapped since begin, unless it was late.
 func (c *calls) attach(pid uint32, late bool) {

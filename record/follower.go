@@ -4,6 +4,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/cudatrace/cudatrace/record/callers"
 	"github.com/cudatrace/cudatrace/record/cupti"
@@ -45,26 +46,29 @@ func (s *session) Hello(p cupti.Peer) (cupti.GoConfig, cupti.Follower) {
 // Warn is called with a line from the server.
 func (s *session) Warn(pid uint32, text string) { s.report.miss(pid, text) }
 
-// meet probes a process that waits for the answer to its hello, and tells of it what is known.
-func (s *session) meet(f *follower) (a attached) {
-	a.id = f.id
+// locate finds libcupti for a process that waits for the answer to its hello, and tells of the process what is known.
+func (f *follower) locate() []cupti.Candidate {
 	pid := f.peer.PID
 	mapped := mappedBy(pid)
 	found := cupti.LocateCUPTI(int(pid), mapped)
-	if f.armed { // it was probed before
-		s.post(located{f.id, found})
-		return a
+	if f.armed {
+		return found
 	}
-	s.describe(pid, mapped, f.at)
-	s.post(located{f.id, found})
-	s.metrics.offer(pid, found)
-	s.metrics.begin()
-	if s.wantsCallers() {
+	f.describe(pid, mapped, f.at)
+	f.metrics.offer(pid, found)
+	f.metrics.begin()
+	if f.wantsCallers() {
 		f.sites.renew()
 	}
-	a.looked, a.late = s.calls.begin(pid, f.peer.Patience)
-	return a
+	f.calls.renew(pid)
+	return found
 }
+
+// patience is how long a process can wait for the answer to its hello until it is probed.
+func (f *follower) patience() time.Duration { return f.peer.Patience() - answerTime }
+
+// answerTime is left of the time for which a process waits when its turn to be probed comes at last.
+const answerTime = time.Second
 
 // mappedBy lists the files that a process has mapped; none if we may not read that, or it ends.
 func mappedBy(pid uint32) []string {

@@ -39,25 +39,19 @@ func (s *session) unable(why string) {
 	s.report.miss(0, "nothing is recorded: "+why)
 }
 
-// watch looks for processes of the program's that use CUDA and run unrecorded. end ends it.
-func (s *session) watch(program int) (end func()) {
+// watch looks for processes of the program's that use CUDA and run unrecorded, until recording ends.
+func (s *session) watch(program int) {
 	if s.unseen == nil {
-		return func() {}
+		return
 	}
 	s.unseen.looked = time.Now()
-	over, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		s.unseen.watch(over, func() { s.lookForUnseen(program) })
-	}()
-	return func() {
-		close(over)
-		<-ended
+	s.beside.Go(func() {
+		s.unseen.watch(s.ending, func() { s.lookForUnseen(program) })
 		s.lookForUnseen(program)
 		if s.unseen.doubt {
 			s.report.note(0, tracelog.NoteWarning, s.unseen.watched())
 		}
-	}
+	})
 }
 
 func (s *session) lookForUnseen(program int) {

@@ -11,7 +11,7 @@
 //	process.go       what is known of each process, and the table of its life
 //	follower.go      what the library in a process says; chosen.go: which ranks are recorded
 //	injection.go     the library's server, and what it is told to record: package cupti; pcie.go: GPUs' PCIe links
-//	calls.go         calls, from package probe; turns.go: one process after the other is probed; package callers: where calls were made
+//	calls.go         calls, from package probe; queue.go: one process after the other is probed; package callers: where calls were made
 //	metrics.go       samples of GPUs and processes, from package gpumetrics
 //	program.go       the program that is run; attach.go: processes that already run
 //	unseen.go        processes that use CUDA and are not recorded
@@ -86,7 +86,7 @@ func Run(o Options) (res Result, err error) {
 		s.discard()
 		return Result{}, err
 	}
-	s.endWatch = s.watch(s.program.pid())
+	s.watch(s.program.pid())
 	go s.program.wait()
 	over := s.idle()
 	stop := s.watchStop(signals, s.program, over)
@@ -119,7 +119,7 @@ func newSession(o Options) (*session, error) {
 		return nil, err
 	}
 	s := &session{opts: o, log: log, report: &report{log: log.Writer, say: o.Say}, output: o.Output,
-		endWatch: func() {}, events: make(chan event), saved: make(chan struct{}), over: make(chan struct{}), paused: o.Delay > 0}
+		events: make(chan event), ending: make(chan struct{}), over: make(chan struct{}), paused: o.Delay > 0}
 	s.calls = newCalls(o, log.Writer, s.report)
 	if log.ring != nil {
 		s.newest = newNewest(o, log.ring, s.report, s.owing)
@@ -197,7 +197,7 @@ func (s *session) save() {
 	defer clocks.Stop()
 	for {
 		select {
-		case <-s.saved:
+		case <-s.ending:
 			return
 		case <-flush.C:
 			s.calls.noteProgress()
@@ -220,9 +220,8 @@ func (s *session) programPID() uint32 {
 // meanwhile.
 func (s *session) stop(why early) {
 	s.preparing.Wait()
-	s.endWatch()
-	close(s.saved)
-	s.saving.Wait()
+	close(s.ending)
+	s.beside.Wait()
 	if why != notEarly || s.opts.Wait == WaitProgram || s.program == nil {
 		s.calls.pause(true) // before GPU work, so that no recorded call lacks its work
 		s.stopLibraries()

@@ -40,18 +40,18 @@ type session struct {
 
 	ctx       context.Context
 	cancel    context.CancelFunc
-	endWatch  func() // ends the look for processes that run unrecorded
 	events    chan event
 	over      chan struct{}  // closed when nobody takes events any more
 	later     backlog        // what the loop leaves to another goroutine
 	preparing sync.WaitGroup // what must be over before recording can end
 	workers   sync.WaitGroup // what must be over before the probes are removed
-	saving    sync.WaitGroup // saves the log until saved is closed
-	saved     chan struct{}
+	beside    sync.WaitGroup // what goes on until recording ends
+	ending    chan struct{}  // closed when it does
 	closing   sync.Once
 
 	// What follows belongs to the loop and, when that has ended, to finish.
 	processes
+	queue   queue
 	opened  bool             // calls can be probed, or never will be
 	used    bool             // a process uses CUDA: delay and duration count
 	begins  <-chan time.Time // fires when the delay is over; nil: never
@@ -145,7 +145,7 @@ type opened struct{}
 
 func (opened) take(s *session) {
 	s.opened = true
-	s.saving.Go(s.save)
+	s.beside.Go(s.save)
 	if s.newest != nil {
 		go s.newest.run(s.calls.source)
 	}
@@ -207,29 +207,59 @@ func (e hello) take(s *session) {
 func (s *session) attach(p *process) {
 	p.step(stepAttach)
 	f, id := p.follower, p.identity
-	p.overdue = time.AfterFunc(f.peer.Patience()-answerTime, func() { s.post(overdue{id}) })
-	s.workers.Go(func() { s.post(s.meet(f)) })
+	p.overdue = time.AfterFunc(f.patience(), func() { s.post(overdue{id}) })
+	s.workers.Go(func() { s.post(located{id, f.locate()}) })
 }
 
-// located is the event that it is known where libcupti is for a process.
+// located is the event that it is known where libcupti is for a process, which can be probed now.
 type located struct {
 	id    identity
 	found []cupti.Candidate
 }
 
-func (e located) take(s *session) { s.all[e.id].found = e.found }
+func (e located) take(s *session) {
+	p := s.all[e.id]
+	p.found = e.found
+	switch {
+	case p.follower.armed: // it was probed before
+		s.answer(p, false)
+	case s.queue.add(p, p.follower.patience()):
+		s.probeNext()
+	default:
+		s.answer(p, true)
+	}
+}
+
+// probeNext has the process probed whose turn it is.
+func (s *session) probeNext() {
+	if p := s.queue.next(); p != nil {
+		s.workers.Go(func() {
+			began := time.Now()
+			looked := s.calls.begin(p.pid)
+			s.post(attached{p.identity, looked})
+			s.post(turned{time.Since(began)})
+		})
+	}
+}
+
+// turned is the event that a process's turn to be probed is over.
+type turned struct{ took time.Duration }
+
+func (e turned) take(s *session) {
+	s.queue.done(e.took)
+	s.probeNext()
+}
 
 // attached is the event that a process has been probed.
 type attached struct {
 	id     identity
-	late   bool   // there was no time to probe it
 	looked uint64 // epoch in which its code was read
 }
 
 func (e attached) take(s *session) {
 	p := s.all[e.id]
 	p.looked = e.looked
-	s.answer(p, e.late)
+	s.answer(p, false)
 }
 
 // overdue is the event that a process can wait no longer until it is probed.
@@ -239,6 +269,7 @@ func (e overdue) take(s *session) { s.answer(s.all[e.id], true) }
 
 // answer has a process go on that waits for the answer to its hello.
 func (s *session) answer(p *process, late bool) {
+	p.step(stepAnswer)
 	if p.reply == nil {
 		return
 	}
@@ -247,7 +278,6 @@ func (s *session) answer(p *process, late bool) {
 		p.late, p.follower.late = true, true
 		s.notInTime(p.pid)
 	}
-	p.step(stepAnswer)
 	p.reply <- s.config(p)
 	p.reply = nil
 }
@@ -267,32 +297,6 @@ func (s *session) notInTime(pid uint32) {
 			s.report.miss(0, text+": the calls of some are not recorded ("+wording.CUPTICalls.String()+")")
 		}
 	})
-}
-
-// failure is the event that nothing can be recorded.
-type failure struct{}
-
-func (failure) take(s *session) { s.failed = true }
-
-// named is the event that a person has named a process, which is being attached to.
-type named struct {
-	pid   uint32
-	start procfs.StartTime
-	at    uint64
-}
-
-func (e named) take(s *session) { s.begin(e.pid, e.start, e.at).step(stepAttach) }
-
-// probed is the event that a process has been attached to that a person has named.
-type probed struct {
-	pid    uint32
-	looked uint64
-}
-
-func (e probed) take(s *session) {
-	p := s.latest(e.pid)
-	p.looked = e.looked
-	p.step(stepAnswer)
 }
 
 // status is the event that the library has loaded libcupti into a process and registered with it, or could not, or lost
