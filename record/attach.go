@@ -243,7 +243,7 @@ func (s *session) answers(pid int, late time.Time) bool {
 // answered reports whether a process has said what becomes of CUPTI in it, or never will, and whether CUPTI records it.
 func (s *session) answered(pid uint32) (answered, recorded bool) {
 	answered = ask(s, func() bool {
-		p := s.latest(pid)
+		p := s.latest[pid]
 		recorded = p != nil && p.recorded
 		return p != nil && (p.answered || !p.runs())
 	})

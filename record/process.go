@@ -62,7 +62,8 @@ var transitions = [...][6]state{
 // A process is one program in one process: all that is known of it. It belongs to the goroutine of the session.
 type process struct {
 	identity
-	number int // in the order in which programs were met
+	number int      // in the order in which programs were met
+	before *process // which had the PID; nil: none
 	state  state
 	began  uint64 // ns, CLOCK_MONOTONIC: what happens in the process from then on is the program's
 	over   uint64 // and up to then; 0: no other one has followed
@@ -124,29 +125,30 @@ func (p *process) depart(s step, at uint64) {
 
 // processes are the programs of a recording.
 type processes struct {
-	all map[identity]*process
+	all    map[identity]*process
+	latest map[uint32]*process // the one that a PID has run last
 }
 
 // begin adds a program that a process runs from a time on.
 func (ps *processes) begin(pid uint32, start procfs.StartTime, at uint64) *process {
 	p := &process{identity: identity{pid, start, 1}, number: len(ps.all), began: at}
-	if before := ps.latest(pid); before != nil {
-		before.over, before.exec = at, before.start == start
-		before.depart(stepReplace, at)
+	if p.before = ps.latest[pid]; p.before != nil {
+		p.before.over, p.before.exec = at, p.before.start == start
+		p.before.depart(stepReplace, at)
 	}
 	for ps.all[p.identity] != nil {
 		p.generation++
 	}
 	if ps.all == nil {
-		ps.all = map[identity]*process{}
+		ps.all, ps.latest = map[identity]*process{}, map[uint32]*process{}
 	}
-	ps.all[p.identity] = p
+	ps.all[p.identity], ps.latest[pid] = p, p
 	return p
 }
 
 // hello is called when a process has said hello. A process that was attached to by PID and was armed says it late.
 func (ps *processes) hello(f *follower, start procfs.StartTime) *process {
-	p := ps.latest(f.peer.PID)
+	p := ps.latest[f.peer.PID]
 	f.armed = p != nil && p.follower == nil && p.state == isRecorded && p.start == start
 	if !f.armed {
 		p = ps.begin(f.peer.PID, start, f.at)
@@ -157,7 +159,7 @@ func (ps *processes) hello(f *follower, start procfs.StartTime) *process {
 
 // leave notes that a process is not recorded, because of its rank.
 func (ps *processes) leave(pid uint32, start procfs.StartTime, at uint64, rank ranks.Rank) {
-	p := ps.latest(pid)
+	p := ps.latest[pid]
 	if p == nil || p.state != isUnrecorded || p.start != start {
 		p = ps.begin(pid, start, at)
 	}
@@ -165,24 +167,13 @@ func (ps *processes) leave(pid uint32, start procfs.StartTime, at uint64, rank r
 	p.step(stepLeave)
 }
 
-// latest returns the program that a PID has run last, nil for none.
-func (ps *processes) latest(pid uint32) *process {
-	for _, p := range ps.all {
-		if p.pid == pid && p.over == 0 {
-			return p
-		}
-	}
-	return nil
-}
-
 // owner returns the program that a PID ran at a time, nil for none.
 func (ps *processes) owner(pid uint32, at uint64) *process {
-	for _, p := range ps.all {
-		if p.pid == pid && p.owns(at) {
-			return p
-		}
+	p := ps.latest[pid]
+	for p != nil && !p.owns(at) {
+		p = p.before
 	}
-	return nil
+	return p
 }
 
 // inOrder lists the programs in the order in which they were met, without those that were left out.
@@ -209,7 +200,7 @@ func (ps *processes) which(holds func(*process) bool) (pids []uint32) {
 
 // epochOf returns the number of the epoch of the program that a PID runs, 0 if CUPTI does not record its calls.
 func (ps *processes) epochOf(pid uint32) uint64 {
-	if p := ps.latest(pid); p != nil && p.follower != nil && p.runs() {
+	if p := ps.latest[pid]; p != nil && p.follower != nil && p.runs() {
 		return p.follower.sites.now()
 	}
 	return 0

@@ -119,7 +119,7 @@ func randomLives(t *testing.T, seed uint64) bool {
 			follow(ps.begin(pid, starts[pid], now), false)
 		case 3:
 			ps.leave(pid, starts[pid], now, ranks.Rank{Number: pid, Known: true})
-			follow(ps.latest(pid), true)
+			follow(ps.latest[pid], true)
 		case 4:
 			if p != nil {
 				p.step(stepAttach)
@@ -303,7 +303,7 @@ func TestEndsOfGenerations(t *testing.T) {
 	var ps processes
 	first := ps.says(7, 1, 10, 1)
 	second := ps.says(7, 1, 20, 1)
-	if first.state != isEnding || first.generation != 1 || second.generation != 2 || ps.latest(7) != second {
+	if first.state != isEnding || first.generation != 1 || second.generation != 2 || ps.latest[7] != second {
 		t.Errorf("%+v, %+v", first, second)
 	}
 	s := &session{processes: ps}

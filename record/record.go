@@ -233,7 +233,7 @@ func (s *session) stop(why early) {
 	s.metrics.end()
 	if s.newest != nil {
 		s.log.why = s.newest.finish(s.programPID(), ask(s, func() string {
-			if p := s.latest(s.programPID()); p != nil {
+			if p := s.latest[s.programPID()]; p != nil {
 				return p.end.Reason
 			}
 			return ""

@@ -394,7 +394,7 @@ func (s *session) rescan() {
 		return
 	}
 	var all []look
-	for _, p := range s.inOrder() {
+	for _, p := range s.all {
 		if p.state == isRecorded && !p.late {
 			all = append(all, look{identity: p.identity, looked: p.looked})
 		}
@@ -477,7 +477,7 @@ func (s *session) knows(pid uint32) bool {
 // isLeft reports whether a process is known not to be recorded, because of its rank.
 func (s *session) isLeft(pid uint32) bool {
 	return ask(s, func() bool {
-		p := s.latest(pid)
+		p := s.latest[pid]
 		return p != nil && p.left
 	})
 }
