@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cudatrace/cudatrace/record/cupti"
 	"github.com/cudatrace/cudatrace/record/probe"
@@ -320,6 +321,28 @@ func TestEndsOfGenerations(t *testing.T) {
 	}
 	if ends[0].Reason != "exec" || ends[0].Status == 3 || ends[1].Reason != "" || ends[1].Status != 3 {
 		t.Errorf("ends %+v", ends)
+	}
+}
+
+// Delay and duration count from the moment at which the first process goes on, however long it has waited for its probes.
+func TestDurationBegins(t *testing.T) {
+	t.Parallel()
+	s := &session{opts: Options{Duration: time.Hour}, calls: &calls{}, over: make(chan struct{})}
+	close(s.over) // no loop takes what is posted
+	reply := make(chan cupti.GoConfig, 1)
+	f := &follower{session: s, peer: cupti.Peer{PID: 1}, at: 1}
+	hello{f, 1, reply}.take(s)
+	p := s.all[f.id]
+	p.overdue = time.NewTimer(time.Hour)
+	if p.state != isMet || s.ends != nil {
+		t.Errorf("state %d, and the duration has begun: %t", p.state, s.ends != nil)
+	}
+	p.step(stepAttach)
+	located{p.identity, []cupti.Candidate{{Path: "x"}}}.take(s)
+	attached{p.identity, 0}.take(s)
+	s.workers.Wait()
+	if c := <-reply; p.state != isRecorded || s.ends == nil || len(c.Candidates) != 1 {
+		t.Errorf("state %d, %+v", p.state, c)
 	}
 }
 

@@ -190,13 +190,10 @@ type hello struct {
 func (e hello) take(s *session) {
 	p := s.hello(e.follower, e.start)
 	p.reply = e.reply
-	switch {
-	case e.armed:
+	if e.armed {
 		s.later.do(func() {
 			s.report.note(p.pid, tracelog.NoteInfo, fmt.Sprintf("process %d was armed: its GPU work is recorded from here on", p.pid))
 		})
-	case len(s.opts.PIDs) == 0:
-		s.use()
 	}
 	if s.opened {
 		s.attach(p)
@@ -279,7 +276,10 @@ func (s *session) answer(p *process, late bool) {
 		s.notInTime(p.pid)
 	}
 	p.reply <- s.config(p)
-	p.reply = nil
+	p.reply, p.found = nil, nil
+	if len(s.opts.PIDs) == 0 {
+		s.use()
+	}
 }
 
 // notInTime says that there was no time to probe a process.
