@@ -1,0 +1,59 @@
+package record
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/cudatrace/cudatrace/record/cupti"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// TestLoopGoesOn has a terminal take no more lines while a process says hello, and another one ends: the loop answers, and tells who
+// runs. All lines come when the terminal takes them.
+func TestLoopGoesOn(t *testing.T) {
+	t.Parallel()
+	said, stuck := make(chan string), make(chan struct{})
+	s, err := newSession(Options{Program: "program", Output: filepath.Join(t.TempDir(), "run"), Say: func(line string) {
+		close(stuck)
+		said <- line
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.cancel()
+	idle := make(chan struct{})
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		s.loop(idle, &stopper{wish: make(chan struct{})})
+	}()
+	pid := uint32(os.Getpid())
+	_, other := s.helloOf(t, uint32(os.Getppid()))
+	other.Status(tracelog.CUPTI{PID: uint32(os.Getppid()), Status: "there is none"})
+	<-stuck
+	config, one := s.helloOf(t, pid)
+	if config.NoCUPTI {
+		t.Error("the hello was not answered")
+	}
+	other.End(cupti.End{})
+	if live := s.live(); len(live) != 1 || live[0] != pid {
+		t.Errorf("live: %v", live)
+	}
+	one.End(cupti.End{})
+	<-said
+	close(idle)
+	<-over
+	s.later.done.Wait()
+	if reasons := s.report.missing.list(); len(reasons) != 1 {
+		t.Errorf("reasons %q", reasons)
+	}
+	s.discard()
+}
+
+// helloOf has a process say hello to a session that has nothing to probe it with.
+func (s *session) helloOf(t *testing.T, pid uint32) (cupti.GoConfig, cupti.Follower) {
+	t.Helper()
+	s.tell(question(func() { s.opened = true }))
+	return s.Hello(cupti.Peer{PID: pid, Time: 1})
+}
