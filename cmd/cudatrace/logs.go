@@ -43,6 +43,22 @@ func namedLogs(command string, names []string) (logs []convert.Log, err error) {
 	return logs, nil
 }
 
+// logsIn returns the names of logs, with those of the logs in a folder in place of its own.
+func logsIn(con *console.Console, names []string) (logs []string, err error) {
+	for _, name := range names {
+		if info, err := os.Stat(name); err != nil || !info.IsDir() {
+			logs = append(logs, name)
+			continue
+		}
+		found, err := filesOf(con, []string{name})
+		if err != nil {
+			return nil, err
+		}
+		logs = append(logs, found...)
+	}
+	return logs, nil
+}
+
 // namedLog is the log that an argument names.
 func namedLog(command, name string) (convert.Log, error) {
 	if name != stdio {

@@ -24,14 +24,15 @@ func statsCommand(con *console.Console) *cli.Command {
 		Name:      statsName,
 		Usage:     "print tables of kernels, calls, copies, waits, memory and more",
 		ArgsUsage: "LOG...",
-		UsageText: "cudatrace stats LOG... [OPTION...]\n\n" +
+		UsageText: "cudatrace stats LOG|FOLDER... [OPTION...]\n\n" +
 			"Example: cudatrace stats app.cudatrace\n" +
 			"Example: cudatrace stats app.cudatrace --report kernels,callers --top 20\n" +
 			"Example: cudatrace stats rank*.cudatrace --format json | jq .kernels",
-		Description: "Counts and measures what the logs have. Several logs become one set of tables.\n" +
+		Description: "Counts and measures what the logs have. Several logs, and those of a folder, become one set of tables.\n" +
 			"Reports: " + strings.Join(stats.Names()[:11], ", ") + ",\n" + strings.Join(stats.Names()[11:], ", ") + ".\n" +
 			"docs/stats.md explains each report and documents the JSON.",
 		Flags: append([]cli.Flag{
+			&cli.BoolFlag{Category: outputGroup, Name: "wide", Usage: "show all columns and whole names, whatever the width of the terminal"},
 			&cli.StringFlag{Category: outputGroup, Name: "format", Value: "text", Usage: "`text|json|csv|markdown`: form of the output; in csv and json times are ns"},
 			&cli.StringFlag{Category: outputGroup, Name: "report", Usage: "only these `REPORTS`: kernels,calls; 'all' shows the details too: " + strings.Join(stats.Details(), ", ") + " (default: all in json and csv, else all but the details)"},
 			&cli.StringFlag{Category: outputGroup, Name: "sort", Usage: "sort by the column with this `KEY` of the JSON: count, median_ns (default: the time, bytes or count that matters most)"},
@@ -45,6 +46,7 @@ func statsCommand(con *console.Console) *cli.Command {
 // statsOptions are the options of the command.
 type statsOptions struct {
 	format  string
+	wide    bool
 	nsys    bool
 	reports []string
 	named   bool // the reports were named
@@ -55,7 +57,10 @@ type statsOptions struct {
 }
 
 func runStats(c *cli.Context, con *console.Console) error {
-	names := c.Args().Slice()
+	names, err := logsIn(con, c.Args().Slice())
+	if err != nil {
+		return err
+	}
 	switch {
 	case len(names) == 0:
 		return usagef(statsName, "stats: no log given")
@@ -99,6 +104,9 @@ func readStatsOptions(c *cli.Context) (o statsOptions, err error) {
 	o.format = c.String("format")
 	if !slices.Contains([]string{"text", "json", "csv", "markdown"}, o.format) {
 		return o, usagef(statsName, "stats: --format must be text, json, csv or markdown, not %q", o.format)
+	}
+	if o.wide = c.Bool("wide"); o.wide && o.format != "text" {
+		return o, usagef(statsName, "stats: --wide needs --format text")
 	}
 	switch headers := c.String("headers"); {
 	case headers != "cudatrace" && headers != "nsys":
@@ -200,7 +208,11 @@ func (o *statsOptions) print(con *console.Console, sink *stats.Sink, logs []conv
 	case "markdown":
 		return table.WriteMarkdown(w, tables)
 	}
-	return table.WriteText(w, tables, con.Width())
+	width := con.Width()
+	if o.wide {
+		width = table.Wide
+	}
+	return table.WriteText(w, tables, width)
 }
 
 // statsVersion is the version of the JSON.

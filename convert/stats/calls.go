@@ -129,7 +129,7 @@ var callsReport = Report{
 		{"name", "the function"},
 		{"count, total_ns", "calls, and the time in them"},
 		{"share", "part of the time that all threads spent in CUDA calls. As calls lie within calls, shares may add up to more than 1"},
-		{"min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns", "how the times differ"},
+		{"min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns", "how the times differ"},
 		{"failed", "calls that returned an error, as in [info.md](info.md)"},
 		{"inner", "calls within another call"},
 		{"unfinished", "calls that had not returned when recording ended"},
@@ -148,7 +148,7 @@ func (c *calls) byFunction(total uint64) *table.Table {
 	}
 	t.Sort("total_ns")
 	if inner > 0 {
-		t.Notes = []string{"info does not count " + figures.Count(inner, "call that lies", "calls that lie") + " within another call"}
+		t.Notes = []string{figures.Count(inner, "call lies", "calls lie") + " within another one: shares add up to more than 100 %", "info does not count such calls"}
 	}
 	return t
 }
@@ -160,7 +160,7 @@ var callersReport = Report{
 	Keys: []Key{
 		{"name", "the function"},
 		{"caller", "library, function and offset; `null` where it is not known"},
-		{"count, total_ns, share, min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, failed, inner, unfinished, library", "as in `calls`"},
+		{"count, total_ns, share, min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns, failed, inner, unfinished, library", "as in `calls`"},
 	},
 }
 

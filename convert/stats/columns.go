@@ -35,5 +35,6 @@ func spread() []table.Column {
 	return []table.Column{
 		duration("min_ns", "min", 7), duration("median_ns", "median", 3), duration("mean_ns", "mean", 6),
 		duration("p95_ns", "p95", 5), duration("p99_ns", "p99", 8), duration("max_ns", "max", 4),
+		duration("stddev_ns", "", 0),
 	}
 }

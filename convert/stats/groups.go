@@ -65,9 +65,9 @@ func share(part, total uint64) any {
 // spreadOf returns the cells of the columns of spread.
 func spreadOf(d *sketch.Distribution) []any {
 	if d.Count == 0 {
-		return []any{nil, nil, nil, nil, nil, nil}
+		return make([]any, 7)
 	}
-	return []any{d.Min, d.Percentile(50), d.Mean(), d.Percentile(95), d.Percentile(99), d.Max}
+	return []any{d.Min, d.Percentile(50), d.Mean(), d.Percentile(95), d.Percentile(99), d.Max, d.StdDev()}
 }
 
 // median returns a distribution's median, nil of no number.

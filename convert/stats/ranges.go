@@ -114,7 +114,7 @@ var nvtxReport = Report{
 		{"kind", "`range` or `mark`"},
 		{"count, total_ns", "ranges or marks, and the time in the ranges"},
 		{"share", "part of the time of all ranges; ranges lie within ranges"},
-		{"min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns", "how the times differ"},
+		{"min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns", "how the times differ"},
 		{"unfinished", "ranges that had not ended when recording did"},
 		{"gpu_ns, gpu_work", "GPU work of the calls that the thread made while such a range was open: the sum of its times, and pieces. Work in a range within a range belongs to both names"},
 	},

@@ -67,7 +67,7 @@ var waitsReport = Report{
 		{"count, total_ns", "calls, and the time in them"},
 		{"share", "part of the time of all calls that waited"},
 		{"blocked_ns", "time from the beginning of a call to the end of the work that it waited for; 0 where the work had ended before"},
-		{"min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns", "how the times of the calls differ"},
+		{"min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns", "how the times of the calls differ"},
 	},
 }
 

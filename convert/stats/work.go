@@ -202,7 +202,7 @@ var kernelsReport = Report{
 		{"name", "the demangled name, without parameters"},
 		{"count, total_ns", "launches and their time on the GPU"},
 		{"share", "part of the time of all GPU work: kernels, copies, sets and graphs"},
-		{"min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns", "how the times differ"},
+		{"min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns", "how the times differ"},
 		{"launch_median_ns", "time of the launching call, of the launches in `launches`"},
 		{"queue_median_ns", "time from the return of the call to the start of the kernel, of the launches in `launches`"},
 		{"in_graphs", "those of `count` that CUDA graphs launched"},
@@ -234,7 +234,7 @@ var kernelShapesReport = Report{
 	Keys: []Key{
 		{"name", "as in `kernels`"},
 		{"grid, block", "number of blocks and of threads in a block: `256x1x1`"},
-		{"count, total_ns, share, min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, in_graphs, untimed, signature, occupancy", "as in `kernels`"},
+		{"count, total_ns, share, min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns, in_graphs, untimed, signature, occupancy", "as in `kernels`"},
 	},
 }
 
@@ -270,7 +270,7 @@ var graphsReport = Report{
 	table: func(s *Sink, _ Facts) *table.Table { return s.work.graphTable() },
 	Keys: []Key{
 		{"name", "`Graph` and its number"},
-		{"count, total_ns, share, min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns", "as in `kernels`"},
+		{"count, total_ns, share, min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns", "as in `kernels`"},
 	},
 }
 
@@ -362,7 +362,7 @@ var copiesReport = Report{
 		{"name", "the direction, `HtoD`"},
 		{"from, to", "kinds of memory: `Pageable`, `Pinned`, `Device`, `Array`, `Managed`, `DeviceStatic`, `ManagedStatic`, `unknown`"},
 		{"peer", "whether the copy is between two GPUs"},
-		{"count, total_ns, share, min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, untimed", "as in `kernels`"},
+		{"count, total_ns, share, min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns, untimed", "as in `kernels`"},
 		{"bytes", "bytes copied"},
 		{"gbps", "bytes per time of the copies with times, GB/s; 1 GB is a thousand million bytes"},
 		{"min_bytes, median_bytes, mean_bytes, max_bytes", "sizes of the copies"},
@@ -386,7 +386,7 @@ var setsReport = Report{
 	table: func(s *Sink, _ Facts) *table.Table { return s.work.setTable() },
 	Keys: []Key{
 		{"name", "`Memset`"},
-		{"count, total_ns, share, bytes, gbps, min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, min_bytes, median_bytes, mean_bytes, max_bytes, untimed", "as in `copies`"},
+		{"count, total_ns, share, bytes, gbps, min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns, min_bytes, median_bytes, mean_bytes, max_bytes, untimed", "as in `copies`"},
 	},
 }
 

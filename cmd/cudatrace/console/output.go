@@ -3,6 +3,7 @@ package console
 import (
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"unicode/utf8"
@@ -116,10 +117,13 @@ func IsTerminal(w any) bool {
 	return err == nil
 }
 
-// Width is the number of characters in a line of the terminal that standard output is, 80 without
+// Width is the number of characters in a line: COLUMNS in the environment, else that of the terminal that standard output is, 80 without
 // one.
 func (c *Console) Width() int {
 	const usual, least = 80, 40
+	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 {
+		return max(n, least)
+	}
 	f, ok := c.out.w.(*os.File)
 	if !ok {
 		return usual

@@ -3,6 +3,7 @@ package table
 import (
 	"encoding/json"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -291,6 +292,49 @@ func TestProse(t *testing.T) {
 	} {
 		if diff := cmp.Diff(strings.ReplaceAll(strings.ReplaceAll(c[1], `\uFFFD`, "\uFFFD"), `\n`, "\n"), c[0]); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// Names that would read alike when they are cut in the middle are cut where they differ.
+func TestCutApart(t *testing.T) {
+	t.Parallel()
+	long := func(middle string) string {
+		return "at::native::reduce_kernel<512, 1, at::native::" + middle + "<float, at::native::func_wrapper_t<float>, unsigned int, float, 4, 4>>"
+	}
+	texts := []string{"kernel", long("ReduceOp"), long("MeanOps"), long("ReduceOp"), "a name that is cut in its middle as it is no other's", "short"}
+	full := slices.Clone(texts)
+	cutApart(texts, 36)
+	for i, s := range texts {
+		if utf8.RuneCountInString(s) > 36 {
+			t.Errorf("%q is longer than its column", s)
+		}
+		for k := range texts[:i] {
+			if (s == texts[k]) != (full[i] == full[k]) {
+				t.Errorf("%q and %q read %q and %q", full[k], full[i], texts[k], s)
+			}
+		}
+	}
+	if !strings.Contains(texts[1], "ReduceOp") || !strings.Contains(texts[2], "MeanOps") || texts[4] != "a name that is cut…as it is no other's" && !strings.Contains(texts[4], "…") || texts[5] != "short" {
+		t.Errorf("%q", texts)
+	}
+}
+
+// People read how many columns have no room.
+func TestColumnsWithoutRoom(t *testing.T) {
+	t.Parallel()
+	one := &Table{Name: "one", Columns: []Column{{Key: "name", Title: "name"}}, Rows: [][]any{make([]any, 9)}}
+	one.Rows[0][0] = "a"
+	for range 8 {
+		one.Columns = append(one.Columns, Column{Key: "x", Title: "a long title", Unit: Number, Rank: 1})
+	}
+	for width, want := range map[int]string{60: "columns without room: one 5; ", Wide: ""} {
+		var b strings.Builder
+		if err := WriteText(&b, []*Table{one}, width); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.String(); strings.Contains(got, "columns without room") != (want != "") || !strings.Contains(got, want) {
+			t.Errorf("in %d characters:\n%s", width, got)
 		}
 	}
 }

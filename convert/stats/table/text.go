@@ -16,11 +16,15 @@ const (
 	between   = 2  // spaces between two columns
 )
 
+// Wide is a width that has room for everything.
+const Wide = 1 << 20
+
 // A layout has the columns of a table that people see, and their cells.
 type layout struct {
 	columns []Column
 	cells   [][]string // of each column, the title first
 	widths  []int
+	dropped int // columns that have no room
 }
 
 // newLayout chooses the columns of a table that fit a width.
@@ -35,6 +39,11 @@ func newLayout(t *Table, width int) *layout {
 		all.drop()
 	}
 	all.shrink(width)
+	for i, c := range all.columns {
+		if c.Unit == Text {
+			cutApart(all.cells[i], all.widths[i])
+		}
+	}
 	return &all
 }
 
@@ -73,6 +82,7 @@ func (l *layout) leastOf(i int, c Column) int {
 
 // drop leaves out the column with the highest rank, the last one of several.
 func (l *layout) drop() {
+	l.dropped++
 	worst := 0
 	for i, c := range l.columns {
 		if c.Rank >= l.columns[worst].Rank {
@@ -104,6 +114,55 @@ func (l *layout) shrink(width int) {
 	}
 }
 
+// cutApart cuts texts in the middle. Those that would read alike are cut so that what tells them apart is left.
+func cutApart(texts []string, width int) {
+	same := make(map[string][]int) // places of each text
+	for i, s := range texts {
+		same[s] = append(same[s], i)
+	}
+	alike := make(map[string][]string)
+	for s := range same {
+		cut := figures.Cut(s, width)
+		alike[cut] = append(alike[cut], s)
+	}
+	for cut, of := range alike {
+		common := []rune(of[0])
+		for _, s := range of[1:] {
+			common = commonStart(common, []rune(s))
+		}
+		for _, s := range of {
+			for _, i := range same[s] {
+				if texts[i] = cut; len(of) > 1 {
+					texts[i] = cutAt([]rune(s), len(common), width)
+				}
+			}
+		}
+	}
+}
+
+func commonStart(a, b []rune) []rune {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return a[:n]
+}
+
+// cutAt leaves the beginning of a text and what stands at a place.
+func cutAt(s []rune, at, width int) string {
+	head := width / 3
+	from := max(at-(width-head)/4, head)
+	rest := s[min(from, len(s)):]
+	return figures.Cut(string(s[:min(head, len(s))])+"…"+string(rest[:min(len(rest), max(width-head-2, 0))])+more(len(rest) > width-head-2), width)
+}
+
+func more(is bool) string {
+	if is {
+		return "…"
+	}
+	return ""
+}
+
 // line returns a row, without spaces at its end; row 0 has the titles.
 func (l *layout) line(row int) string {
 	var b strings.Builder
@@ -127,6 +186,7 @@ func (l *layout) line(row int) string {
 // reason.
 func WriteText(w io.Writer, tables []*Table, width int) error {
 	var b, empty strings.Builder
+	var narrow []string // tables without room for all columns
 	for _, t := range tables {
 		if len(t.Rows) == 0 {
 			fmt.Fprintf(&empty, "%s: %s\n", t.Name, printable(t.Reason))
@@ -140,11 +200,18 @@ func WriteText(w io.Writer, tables []*Table, width int) error {
 			continue
 		}
 		l := newLayout(t, width-between)
+		if l.dropped > 0 {
+			narrow = append(narrow, t.Name+" "+figures.Group(uint64(l.dropped)))
+		}
 		for row := range len(t.Rows) + 1 {
 			b.WriteString("  " + l.line(row) + "\n")
 		}
 		remarks(&b, t, "  ")
 		b.WriteString("\n")
+	}
+	if len(narrow) > 0 {
+		line := "columns without room: " + strings.Join(narrow, ", ") + "; a wider line and JSON have them"
+		wrapped(&empty, "", "  ", line, width)
 	}
 	_, err := io.WriteString(w, strings.TrimRight(b.String()+empty.String(), "\n")+"\n")
 	return err
