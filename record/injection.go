@@ -19,7 +19,7 @@ func (s *session) listen(owner *invoker.Invoker) {
 		s.unable(other + " is set: another tool (nsys, ncu, compute-sanitizer) is recording already; run without it, or unset the variable")
 		return
 	}
-	o := cupti.Options{Sink: records{s.log.Writer, &s.metrics}, Within: s.opts.CaptureNVTX}
+	o := cupti.Options{Sink: records{s.log.Writer, &s.metrics}, Within: s.opts.CaptureNVTX, BareFiles: s.opts.NoMetadata}
 	if owner != nil {
 		o.Owner = &cupti.Owner{UID: int(owner.UID), GID: int(owner.GID)}
 	}
@@ -164,6 +164,9 @@ func (s *session) config(p *process) cupti.GoConfig {
 	c.NoCUPTI = !work && s.calls.source != CallsCUPTI
 	if len(s.opts.PIDs) > 0 {
 		return late(c)
+	}
+	if !p.late {
+		p.python.configure(&c)
 	}
 	return c
 }

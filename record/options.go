@@ -36,6 +36,7 @@ type Options struct {
 	GPU       GPUSource
 	Graphs    GraphMode
 	Waits     WaitSource
+	Python    PythonSource // "" means PythonOff
 
 	GPUMetrics    GPUMetrics    // the zero value means GPUMetricsOn
 	MetricDevices MetricDevices // "" means DevicesUsed

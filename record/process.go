@@ -77,6 +77,7 @@ type process struct {
 	found    []cupti.Candidate     // places of libcupti for it
 	late     bool                  // its libraries are not probed: there was no time
 	looked   uint64                // epoch in which its code was read last
+	python   *python               // nil: no frames are read in it
 
 	answered bool // CUPTI is on in it, or cannot be
 	recorded bool // by CUPTI

@@ -10,6 +10,7 @@
 //	session.go       the loop that decides what happens to processes, and its events
 //	process.go       what is known of each process, and the table of its life
 //	follower.go      what the library in a process says; chosen.go: which ranks are recorded
+//	python.go        the Python interpreter of a process, from package pyframes
 //	injection.go     the library's server, and what it is told to record: package cupti; pcie.go: GPUs' PCIe links
 //	calls.go         calls, from package probe; queue.go: one process after the other is probed; package callers: where calls were made
 //	metrics.go       samples of GPUs and processes, from package gpumetrics

@@ -205,18 +205,19 @@ func (s *session) attach(p *process) {
 	p.step(stepAttach)
 	f, id := p.follower, p.identity
 	p.overdue = time.AfterFunc(f.patience(), func() { s.post(overdue{id}) })
-	s.workers.Go(func() { s.post(located{id, f.locate()}) })
+	s.workers.Go(func() { s.post(located{id, f.locate(), s.findPython(f)}) })
 }
 
 // located is the event that it is known where libcupti is for a process, which can be probed now.
 type located struct {
-	id    identity
-	found []cupti.Candidate
+	id     identity
+	found  []cupti.Candidate
+	python *python
 }
 
 func (e located) take(s *session) {
 	p := s.all[e.id]
-	p.found = e.found
+	p.found, p.python = e.found, e.python
 	switch {
 	case p.follower.armed: // it was probed before
 		s.answer(p, false)
@@ -390,13 +391,13 @@ func (e nameless) take(s *session) {
 
 // rescan looks for libraries that processes have opened since the last look, unless that look is under way.
 func (s *session) rescan() {
-	if !s.opened || s.calls.prober == nil || s.looking {
+	if !s.opened || s.calls.prober == nil && !s.readsPython() || s.looking {
 		return
 	}
 	var all []look
 	for _, p := range s.all {
 		if p.state == isRecorded && !p.late {
-			all = append(all, look{identity: p.identity, looked: p.looked})
+			all = append(all, look{identity: p.identity, looked: p.looked, python: p.python})
 		}
 	}
 	s.looking = true
@@ -414,10 +415,15 @@ type look struct {
 	looked uint64 // epoch in which its code was read last
 	exec   uint64 // ns: since when it runs another program by exec, 0 if it does not
 	gone   bool   // the process has ended
+	python *python
 }
 
 // look looks at a process. Under -p it has its next program probed; others say hello then, and wait.
 func (s *session) look(l *look) {
+	s.findPythonAgain(l.pid, l.python)
+	if s.calls.prober == nil {
+		return
+	}
 	if start, ok := procfs.Started(int(l.pid)); !ok || l.start != 0 && start != l.start {
 		l.gone = true
 		return

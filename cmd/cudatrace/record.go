@@ -86,6 +86,7 @@ func recordFlags() []cli.Flag {
 		&cli.StringFlag{Category: whatGroup, Name: "gpu", Value: string(record.GPUCUPTI), Usage: "`cupti|none`: source of GPU work; none records calls alone"},
 		&cli.StringFlag{Category: whatGroup, Name: "graphs", Value: string(record.GraphNodes), Usage: "`nodes|whole`: record each node of a CUDA graph, or one slice per launch at lower cost"},
 		&cli.StringFlag{Category: whatGroup, Name: "waits", Value: string(record.WaitsCalls), Usage: "`calls|cupti`: source of wait arrows; cupti costs more, but is more reliable with several GPUs or reused handles"},
+		&cli.StringFlag{Category: whatGroup, Name: "python", Value: string(record.PythonOff), Usage: "`auto|off`: record the Python line of each call that creates GPU work, and the lines that led to it; auto: where the interpreter is CPython 3.9 to 3.13 (docs/calls.md)"},
 		&cli.BoolFlag{Category: whatGroup, Name: "runtime-calls", Usage: "record calls that create GPU work at the runtime, too, at higher cost; without it their runtime function comes from the stack"},
 		&cli.StringFlag{Category: whatGroup, Name: gpuMetricsFlag, Value: "on", Usage: "`on|off|HZ`: sample clocks, power, memory and the use of the units of GPUs (docs/gpu-metrics.md); HZ, 100 to 10000, or 1000 for no value: also the GPU's counters, so many times a second, by CUPTI's PM sampling"},
 		&cli.StringFlag{Category: whatGroup, Name: gpuMetricsFlag + "-set", Usage: "PM sampling of the metrics `NAME,...` instead of the default set; 'cudatrace probes --gpu-metrics' lists names"},
@@ -115,7 +116,7 @@ func recordFlags() []cli.Flag {
 }
 
 // topFlags are the options of record that top takes.
-var topFlags = []string{"output", "pid", "api", "probe", "no-probe", "calls", "gpu", "graphs", "waits", "runtime-calls", gpuMetricsFlag, gpuMetricsFlag + "-set", "gpu-metrics-devices", runFlag, noMetadataFlag,
+var topFlags = []string{"output", "pid", "api", "probe", "no-probe", "calls", "gpu", "graphs", "waits", "python", "runtime-calls", gpuMetricsFlag, gpuMetricsFlag + "-set", "gpu-metrics-devices", runFlag, noMetadataFlag,
 	"capture-range", "memory-limit", callBufferFlag, oldCallBufferFlag, "flush-interval", "wait"}
 
 func topCommand(con *console.Console) *cli.Command {
@@ -428,7 +429,7 @@ func recordLimits(c *cli.Context, o *record.Options) error {
 
 // recordSources reads where calls, GPU work and waits come from.
 func recordSources(c *cli.Context, o *record.Options) error {
-	var errs [7]error
+	var errs [8]error
 	o.Calls, errs[0] = oneOf(c, "calls", record.CallsAuto, record.CallsUprobe, record.CallsCUPTI, record.CallsNone)
 	o.GPU, errs[1] = oneOf(c, "gpu", record.GPUCUPTI, record.GPUNone)
 	o.Graphs, errs[2] = oneOf(c, "graphs", record.GraphNodes, record.GraphWhole)
@@ -436,6 +437,7 @@ func recordSources(c *cli.Context, o *record.Options) error {
 	o.Waits, errs[4] = oneOf(c, "waits", record.WaitsCalls, record.WaitsCUPTI)
 	o.GPUMetrics, errs[5] = gpuMetrics(c)
 	o.MetricDevices, errs[6] = oneOf(c, "gpu-metrics-devices", record.DevicesUsed, record.DevicesAll)
+	o.Python, errs[7] = oneOf(c, "python", record.PythonAuto, record.PythonOff)
 	o.Runtime = c.Bool("runtime-calls")
 	if err := cmp.Or(errs[:]...); err != nil {
 		return usagef(recordName, "record: %v", err)

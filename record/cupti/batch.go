@@ -16,6 +16,7 @@ type decoder struct {
 	shared  *peerMemory
 	names   nameTable
 	callers callerTable
+	python  pythonTable
 	called  callLog
 	texts   textCache // texts of markers
 
@@ -31,6 +32,7 @@ type decoder struct {
 func (d *decoder) release() {
 	d.names.release(d.shared)
 	d.callers.release(d.shared)
+	d.python.release(d.shared)
 }
 
 // recorded is the number of records of the program's own activity.
@@ -83,13 +85,17 @@ func (d *decoder) record(kind int, b []byte) error {
 	return nil
 }
 
-// definition decodes a name or a chain, to which later records refer. It skips a kind of a later version.
+// definition decodes a name, a chain, or a code object or a stack of Python, to which later records refer. It skips a kind of a later version.
 func (d *decoder) definition(kind tracelog.Kind, b []byte) error {
 	switch kind {
 	case tracelog.KindString:
 		return decodeString(d, b)
 	case tracelog.KindCaller:
 		return decodeChain(d, b)
+	case tracelog.KindPythonFrame:
+		return d.python.addCode(d.shared, b)
+	case tracelog.KindPythonStack:
+		return d.python.addStack(d.shared, d.sink, b)
 	}
 	return nil
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/cudatrace/cudatrace/record/pyframes"
 )
 
 // Records is a set of groups of activity records, one bit per group.
@@ -51,6 +53,10 @@ type GoConfig struct {
 	// Calls of the runtime then have no API records: their names are found with the callers. A
 	// process where that is impossible makes records of the runtime's calls, and a Note says so.
 	Callers bool
+	// Python gives API records of the driver's calls the Python frames above them, in a process with this
+	// interpreter, or with one that [Server.SetPython] names later. Late processes have none.
+	Python      bool
+	Interpreter *pyframes.Interpreter // nil: none is known
 	// Late says that CUDA has started long before. CUPTI then makes records of all calls, of which the library keeps
 	// those of Calls, and none of devices and contexts. A CUPTI client that is there already stays alone.
 	Late bool
@@ -124,6 +130,7 @@ func appendGo(b []byte, c GoConfig) []byte {
 	within := c.within.append(nil)
 	calls, named := appendCalls(nil, c.Calls, goMax-goSize-len(paths)-len(within))
 	p := make([]byte, goSize)
+	putPython(p[goPythonAt:], c.Interpreter)
 	le.PutUint32(p[goBufferSizeAt:], c.BufferSize)
 	le.PutUint32(p[goFlushMsAt:], uint32(c.FlushInterval/time.Millisecond))
 	le.PutUint64(p[goMemoryLimitAt:], c.MemoryLimit)
@@ -149,6 +156,7 @@ func (c GoConfig) flags() uint32 {
 		{c.WatchRivals, goWatchRivals},
 		{c.Callers, goCallers},
 		{c.Late, goLate},
+		{c.Python, goPython},
 	} {
 		if f.set {
 			flags |= f.flag

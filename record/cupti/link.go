@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/cudatrace/cudatrace/record/host"
+	"github.com/cudatrace/cudatrace/record/pyframes"
 )
 
 // tellWait is the longest wait for a process to take a message from the socket.
@@ -178,6 +179,15 @@ func (l *link) tellDepth(address uint64, depth int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.write(appendFrame(nil, msgDepth, payload))
+}
+
+// tellPython names the interpreter of the process, or says that there is more than one.
+func (l *link) tellPython(i *pyframes.Interpreter) {
+	payload := make([]byte, pythonSize)
+	putPython(payload, i)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.write(appendFrame(nil, msgPython, payload))
 }
 
 // write sends a message to a process that was sent GO. It ignores a failure: reading the connection shows it.

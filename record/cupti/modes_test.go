@@ -328,7 +328,7 @@ func TestNVTX(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	library := filepath.Join(dir, "lib/so.13")
+	library := filepath.Join(dir, "lib/libcupti.so.13")
 	home := []string{"CUDA_HOME=" + dir} // where the recorder finds lib
 	tests := []struct {
 		name   string

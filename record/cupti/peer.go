@@ -141,6 +141,10 @@ func (p *peer) greet(m *messageReader) (stays bool, err error) {
 	if p.callers {
 		p.decoder.callers.find, p.decoder.callers.tell = f.FindCaller, p.tellDepth
 	}
+	if config.Python {
+		p.decoder.python.log = &p.server.python
+		p.decoder.python.use(config.Interpreter)
+	}
 	p.answer(p.PID, func() GoConfig { return p.server.newcomers.config(config) })
 	return true, nil
 }

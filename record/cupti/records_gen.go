@@ -10,7 +10,7 @@ import (
 
 // records has each kind of record that the injected library sends, by its number.
 var records = [...]recordKind{
-	tracelog.KindAPI:        {48, decodeAPI},
+	tracelog.KindAPI:        {56, decodeAPI},
 	tracelog.KindKernel:     {104, decodeKernel},
 	tracelog.KindMemcpy:     {80, decodeMemcpy},
 	tracelog.KindMemset:     {64, decodeMemset},
@@ -46,7 +46,7 @@ type decoded struct {
 
 func decodeAPI(d *decoder, b []byte) error {
 	x := &d.api
-	_ = b[47]
+	_ = b[55]
 	x.PID = d.pid
 	x.TID = le.Uint32(b[4:])
 	x.Start = d.shift.host(le.Uint64(b[8:]))
@@ -60,6 +60,9 @@ func decodeAPI(d *decoder, b []byte) error {
 	x.Correlation = le.Uint32(b[36:])
 	x.Ret = le.Uint32(b[40:])
 	if x.Caller, err = d.callers.caller(le.Uint32(b[44:])); err != nil {
+		return err
+	}
+	if x.Python, err = d.python.stack(le.Uint32(b[48:])); err != nil {
 		return err
 	}
 	x.Flags = 0

@@ -14,6 +14,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/record/cupti/privatefolder"
 	"github.com/cudatrace/cudatrace/record/errno"
+	"github.com/cudatrace/cudatrace/record/pyframes"
 )
 
 // Owner is the user that the recorded programs run as.
@@ -26,6 +27,9 @@ type Options struct {
 
 	// Within limits recording to these NVTX ranges. Programs may begin one before they start CUDA.
 	Within NVTXRange
+
+	// BareFiles leaves the folders of Python files out.
+	BareFiles bool
 
 	library []byte   // nil for the embedded library
 	bases   []string // nil for privatefolder.Bases
@@ -43,6 +47,7 @@ type Server struct {
 
 	peers     *peerSet
 	memory    peerMemory
+	python    pythonLog
 	newcomers newcomers
 	closing   sync.Once
 }
@@ -99,7 +104,7 @@ func Listen(o Options) (*Server, error) {
 		return nil, err
 	}
 	entrances := []Entrance{{f.Listener, owner}}
-	return newServer(&Server{dir: f.Path, folder: f, sink: o.Sink, entrances: entrances, within: o.Within, peers: newPeerSet()}, o.private)
+	return newServer(&Server{dir: f.Path, folder: f, sink: o.Sink, entrances: entrances, within: o.Within, peers: newPeerSet(), python: pythonLog{bare: o.BareFiles}}, o.private)
 }
 
 func newServer(s *Server, private bool) (*Server, error) {
@@ -192,6 +197,17 @@ func (s *Server) Rival(pid uint32) {
 // [GoConfig.Callers]. There are no callers from then on.
 func (s *Server) RecordRuntime(pid uint32) {
 	s.peers.each(func(p *peer) { p.tellIf(pid, msgRuntime) })
+}
+
+// SetPython names the interpreter of a process with GoConfig.Python that had none at its hello. nil says that there is more
+// than one: frames are recorded no longer.
+func (s *Server) SetPython(pid uint32, i *pyframes.Interpreter) {
+	s.peers.each(func(p *peer) {
+		if p.known.Load() == pid {
+			p.decoder.python.use(i)
+			p.tellPython(i)
+		}
+	})
 }
 
 // Close ends all connections, waits for their End, and removes the folder with the socket and

@@ -25,6 +25,7 @@ var lostNames = [lostCauses]string{
 	lostUnreadable: tracelog.LostCUPTIUnreadable,
 	lostUnfinished: tracelog.LostCUPTIUnfinished,
 	lostCut:        tracelog.LostStrings,
+	lostPython:     tracelog.LostPython,
 }
 
 var le = binary.LittleEndian

@@ -80,9 +80,9 @@ func TestDecode(t *testing.T) {
 			tracelog.Kernel{GPU: tracelog.GPU{PID: 42, Device: 1, Context: 2, Stream: 3, Correlation: 7, Graph: 4, GraphNode: 5, Start: 1000, Dur: 500},
 				Name: "_Z3addPfS_", Registers: 32, Grid: [3]uint32{1, 2, 3}, Block: [3]uint32{4, 5, 6}, Cluster: [3]uint32{7, 8, 9},
 				StaticShared: 10, DynamicShared: 11, LocalPerThread: 12}},
-		{"api", concat(stringRecord(1, "cudaMemcpy"), record(tracelog.KindAPI, 43, 1000, 0, 1500, 0, 2, 31, 1, 7, 1, 0)),
+		{"api", concat(stringRecord(1, "cudaMemcpy"), record(tracelog.KindAPI, 43, 1000, 0, 1500, 0, 2, 31, 1, 7, 1, 0, 0, 0)),
 			tracelog.API{PID: 42, TID: 43, Domain: 2, CBID: 31, Name: "cudaMemcpy", Start: 1000, Dur: 500, Correlation: 7, Ret: 1}},
-		{"chain", concat(stringRecord(1, "cuLaunchKernel"), record(tracelog.KindCaller, 3, 9, 0, 2, 0, 0x1000, 0, 0x2000, 1), record(tracelog.KindAPI, 43, 1000, 0, 1500, 0, 1, 307, 1, 7, 0, 3)),
+		{"chain", concat(stringRecord(1, "cuLaunchKernel"), record(tracelog.KindCaller, 3, 9, 0, 2, 0, 0x1000, 0, 0x2000, 1), record(tracelog.KindAPI, 43, 1000, 0, 1500, 0, 1, 307, 1, 7, 0, 3, 0, 0)),
 			tracelog.API{PID: 42, TID: 43, Domain: 1, CBID: 307, Name: "cuLaunchKernel", Start: 1000, Dur: 500, Correlation: 7, Caller: 90206}},
 		{"device", concat(stringRecord(1, "H200"), record(tracelog.KindDevice, 1, 0x03020100, 0, 0, 0x0f000000, 2, 0, 3, 0, 1, 9, 0, 132,
 			50, 51, 52, 1, 32, 64, 31, 60, 61, 62, 63, 1024)),
@@ -159,13 +159,13 @@ var malformedBatches = []struct {
 	{"chain-empty", "0 addresses", record(tracelog.KindCaller, 1, 1, 0, 0, 0)},
 	{"chain-long", "7 addresses", record(tracelog.KindCaller, 1, 1, 0, 7, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0)},
 	{"chain-cut", "2 addresses in 32", record(tracelog.KindCaller, 1, 1, 0, 2, 0, 1, 0)},
-	{"chain-not-sent", "never sent", concat(stringRecord(1, "cuLaunchKernel"), record(tracelog.KindAPI, 43, 1, 0, 2, 0, 1, 307, 1, 7, 0, 5))},
+	{"chain-not-sent", "never sent", concat(stringRecord(1, "cuLaunchKernel"), record(tracelog.KindAPI, 43, 1, 0, 2, 0, 1, 307, 1, 7, 0, 5, 0, 0))},
 	{"trailing-bytes", "behind the last record", concat(record(tracelog.KindContext, 1, 2, 7), []byte{1, 2, 3})},
 	{"size-zero", "and 0 bytes", []byte{8, 0, 0, 0, 0, 0, 0, 0}},
 	{"size-odd", "and 12 bytes", []byte{8, 0, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0}},
 	{"size-beyond-batch", "and 104 bytes in 8", []byte{8, 0, 104, 0, 0, 0, 0, 0}},
 	{"record-too-short", "in 16 bytes", record(tracelog.KindKernel, 1, 2, 3)},
-	{"string-not-sent", "never sent", record(tracelog.KindAPI, 43, 1, 0, 2, 0, 2, 31, 5, 7, 1, 0)},
+	{"string-not-sent", "never sent", record(tracelog.KindAPI, 43, 1, 0, 2, 0, 2, 31, 5, 7, 1, 0, 0, 0)},
 	{"string-number-repeated", "name number 1 after 1", concat(stringRecord(1, "a"), stringRecord(1, "a"))},
 	{"string-number-skipped", "name number 3 after 0", stringRecord(3, "a")},
 	{"string-number-zero", "name number 0 after 0", stringRecord(0, "a")},
@@ -244,20 +244,20 @@ func TestCallBase(t *testing.T) {
 func TestGo(t *testing.T) {
 	t.Parallel()
 	c := GoConfig{
-		Candidates: []Candidate{{Path: "/lib/so.13", Major: 13}}, Records: RecordWork | RecordSync | RecordGraphs,
+		Candidates: []Candidate{{Path: "/lib/libcupti.so.13", Major: 13}}, Records: RecordWork | RecordSync | RecordGraphs,
 		Calls:  []string{"cuMemcpyHtoD_v2", "cuMemcpyHtoD_v2_ptds", "cudaMalloc"},
 		Paused: true, CaptureRange: true, OwnClock: true, NoCUPTI: true, WatchRivals: true,
 		within: NVTXRange{Name: "step", Domain: "*"},
 	}.withDefaults()
 	b := appendGo(nil, c)[frameSize:]
 	var got []uint32
-	for i := 20; i < goSize; i += 4 {
+	for i := goFlagsAt; i < goPythonAt; i += 4 {
 		got = append(got, le.Uint32(b[i:]))
 	}
 	if diff := cmp.Diff([]uint32{31, 1, 2, 1 | 2 | 32, 6}, got); diff != "" {
 		t.Error(diff)
 	}
-	const want = "\r\x00\x00\x00\x13\x00\x00\x00/lib/so.13\f\x00\x00\x00cuMemcpyHtoD\n\x00\x00\x00cudaMallocstep\x00*"
+	const want = "\r\x00\x00\x00\x13\x00\x00\x00/lib/libcupti.so.13\f\x00\x00\x00cuMemcpyHtoD\n\x00\x00\x00cudaMallocstep\x00*"
 	if diff := cmp.Diff(want, string(b[goSize:])); diff != "" {
 		t.Error(diff)
 	}
@@ -454,7 +454,7 @@ func (silent) Note(uint32, string)           {}
 
 func BenchmarkDecode(b *testing.B) {
 	kernel := record(tracelog.KindKernel, 1, 5, 0, 1000, 0, 1500, 0, 2, 3, 7, 4, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 32)
-	api := record(tracelog.KindAPI, 43, 1000, 0, 1500, 0, 2, 31, 1, 7, 1, 0)
+	api := record(tracelog.KindAPI, 43, 1000, 0, 1500, 0, 2, 31, 1, 7, 1, 0, 0, 0)
 	d := decoder{pid: 42, shared: new(peerMemory), sink: nowhere{}}
 	if err := d.batch(stringRecord(1, "_Z3addPfS_")); err != nil {
 		b.Fatal(err)

@@ -126,6 +126,7 @@ const (
 	LostCUPTIName       = "cupti_name"       // names: the library's table was full; the record is there
 	LostCUPTIUnreadable = "cupti_unreadable" // activity records: CUPTI could not read the rest of its own buffer
 	LostCUPTIUnfinished = "cupti_unfinished" // ends: work was still running at the last flush; the record is there
+	LostPython          = "python_stacks"    // Python stacks: the library's tables were full, or just being written; the call is there
 	LostGPUMetrics      = "gpu_metrics"      // samples of a GPU's metrics: a buffer of the sampler or of the GPU was full; the count follows from the time
 	LostLogWrite        = "log_write"        // any record: the log could not be written
 	LostStrings         = "strings"          // texts: the string table was full, or the text too long for it or for the injected library
@@ -136,6 +137,6 @@ const (
 var LostCauses = []string{
 	LostCallBuffer, LostThreadTable, LostNesting,
 	LostCUPTIQueue, LostCUPTIDropped, LostCUPTIBuffer, LostCUPTITime, LostCUPTIClock,
-	LostCUPTIName, LostCUPTIUnreadable, LostCUPTIUnfinished,
+	LostCUPTIName, LostCUPTIUnreadable, LostCUPTIUnfinished, LostPython,
 	LostGPUMetrics, LostLogWrite, LostStrings, LostTime,
 }

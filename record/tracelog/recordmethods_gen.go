@@ -197,12 +197,13 @@ func (x *API) fill(r *columns.Row, in *interner) {
 	r[8] = uint64(x.Ret)
 	r[9] = uint64(x.Caller)
 	r[10] = uint64(x.Flags)
+	r[11] = uint64(x.Python)
 }
 
 // Read fills the record from row i of a block of its kind.
 func (x *API) Read(b *Block, i int) {
 	c := b.columns(KindAPI)
-	_ = c[10]
+	_ = c[11]
 	x.PID = uint32(c[0].At(i))
 	x.TID = uint32(c[1].At(i))
 	x.Domain = uint32(c[2].At(i))
@@ -214,6 +215,7 @@ func (x *API) Read(b *Block, i int) {
 	x.Ret = uint32(c[8].At(i))
 	x.Caller = uint32(c[9].At(i))
 	x.Flags = uint32(c[10].At(i))
+	x.Python = uint32(c[11].At(i))
 }
 
 func (x *GPU) fill(r *columns.Row, in *interner) {
@@ -1191,6 +1193,64 @@ func (x *NCCLCall) Read(b *Block, i int) {
 	x.Rank = uint32(c[8].At(i))
 }
 
+// Kind returns KindPythonFrame.
+func (*PythonFrame) Kind() Kind { return KindPythonFrame }
+
+// AddTo adds the record to a log.
+func (x *PythonFrame) AddTo(w *Writer) {
+	if w.begin(KindPythonFrame) {
+		x.fill(&w.row, &w.blocks.strings)
+		w.open.addRow(KindPythonFrame, &w.row)
+	}
+	w.mu.Unlock()
+}
+
+func (x *PythonFrame) fill(r *columns.Row, in *interner) {
+	r[0] = uint64(x.ID)
+	r[1] = in.id(x.File)
+	r[2] = in.id(x.Function)
+	r[3] = uint64(x.FirstLine)
+	r[4] = uint64(x.Line)
+}
+
+// Read fills the record from row i of a block of its kind.
+func (x *PythonFrame) Read(b *Block, i int) {
+	c := b.columns(KindPythonFrame)
+	_ = c[4]
+	x.ID = uint32(c[0].At(i))
+	x.File = b.Text(c[1].At(i))
+	x.Function = b.Text(c[2].At(i))
+	x.FirstLine = uint32(c[3].At(i))
+	x.Line = uint32(c[4].At(i))
+}
+
+// Kind returns KindPythonStack.
+func (*PythonStack) Kind() Kind { return KindPythonStack }
+
+// AddTo adds the record to a log.
+func (x *PythonStack) AddTo(w *Writer) {
+	if w.begin(KindPythonStack) {
+		x.fill(&w.row, &w.blocks.strings)
+		w.open.addRow(KindPythonStack, &w.row)
+	}
+	w.mu.Unlock()
+}
+
+func (x *PythonStack) fill(r *columns.Row, in *interner) {
+	r[0] = uint64(x.ID)
+	r[1] = uint64(x.Parent)
+	r[2] = uint64(x.Frame)
+}
+
+// Read fills the record from row i of a block of its kind.
+func (x *PythonStack) Read(b *Block, i int) {
+	c := b.columns(KindPythonStack)
+	_ = c[2]
+	x.ID = uint32(c[0].At(i))
+	x.Parent = uint32(c[1].At(i))
+	x.Frame = uint32(c[2].At(i))
+}
+
 // NewRecord returns an empty record of a kind. It returns nil for a kind that this version
 // does not know, and for strings and the End record, which only the writer adds.
 func NewRecord(k Kind) Record {
@@ -1201,36 +1261,38 @@ func NewRecord(k Kind) Record {
 }
 
 var newRecords = [...]func() Record{
-	KindMeta:       func() Record { return new(Meta) },
-	KindFunction:   func() Record { return new(Function) },
-	KindProcess:    func() Record { return new(Process) },
-	KindThread:     func() Record { return new(Thread) },
-	KindCall:       func() Record { return new(Call) },
-	KindAPI:        func() Record { return new(API) },
-	KindKernel:     func() Record { return new(Kernel) },
-	KindMemcpy:     func() Record { return new(Memcpy) },
-	KindMemset:     func() Record { return new(Memset) },
-	KindDevice:     func() Record { return new(Device) },
-	KindContext:    func() Record { return new(Context) },
-	KindStream:     func() Record { return new(Stream) },
-	KindClock:      func() Record { return new(Clock) },
-	KindCUPTI:      func() Record { return new(CUPTI) },
-	KindLost:       func() Record { return new(Lost) },
-	KindNote:       func() Record { return new(Note) },
-	KindProcessEnd: func() Record { return new(ProcessEnd) },
-	KindSync:       func() Record { return new(Sync) },
-	KindOverhead:   func() Record { return new(Overhead) },
-	KindMarker:     func() Record { return new(Marker) },
-	KindName:       func() Record { return new(Name) },
-	KindMemory:     func() Record { return new(Memory) },
-	KindMemoryPool: func() Record { return new(MemoryPool) },
-	KindGraph:      func() Record { return new(Graph) },
-	KindSymbol:     func() Record { return new(Symbol) },
-	KindFlushed:    func() Record { return new(Flushed) },
-	KindCaller:     func() Record { return new(Caller) },
-	KindMetricSet:  func() Record { return new(MetricSet) },
-	KindMetric:     func() Record { return new(Metric) },
-	KindSample:     func() Record { return new(Sample) },
-	KindGPUUser:    func() Record { return new(GPUUser) },
-	KindNCCLCall:   func() Record { return new(NCCLCall) },
+	KindMeta:        func() Record { return new(Meta) },
+	KindFunction:    func() Record { return new(Function) },
+	KindProcess:     func() Record { return new(Process) },
+	KindThread:      func() Record { return new(Thread) },
+	KindCall:        func() Record { return new(Call) },
+	KindAPI:         func() Record { return new(API) },
+	KindKernel:      func() Record { return new(Kernel) },
+	KindMemcpy:      func() Record { return new(Memcpy) },
+	KindMemset:      func() Record { return new(Memset) },
+	KindDevice:      func() Record { return new(Device) },
+	KindContext:     func() Record { return new(Context) },
+	KindStream:      func() Record { return new(Stream) },
+	KindClock:       func() Record { return new(Clock) },
+	KindCUPTI:       func() Record { return new(CUPTI) },
+	KindLost:        func() Record { return new(Lost) },
+	KindNote:        func() Record { return new(Note) },
+	KindProcessEnd:  func() Record { return new(ProcessEnd) },
+	KindSync:        func() Record { return new(Sync) },
+	KindOverhead:    func() Record { return new(Overhead) },
+	KindMarker:      func() Record { return new(Marker) },
+	KindName:        func() Record { return new(Name) },
+	KindMemory:      func() Record { return new(Memory) },
+	KindMemoryPool:  func() Record { return new(MemoryPool) },
+	KindGraph:       func() Record { return new(Graph) },
+	KindSymbol:      func() Record { return new(Symbol) },
+	KindFlushed:     func() Record { return new(Flushed) },
+	KindCaller:      func() Record { return new(Caller) },
+	KindMetricSet:   func() Record { return new(MetricSet) },
+	KindMetric:      func() Record { return new(Metric) },
+	KindSample:      func() Record { return new(Sample) },
+	KindGPUUser:     func() Record { return new(GPUUser) },
+	KindNCCLCall:    func() Record { return new(NCCLCall) },
+	KindPythonFrame: func() Record { return new(PythonFrame) },
+	KindPythonStack: func() Record { return new(PythonStack) },
 }

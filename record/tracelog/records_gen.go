@@ -4,40 +4,42 @@ package tracelog
 
 // The kinds of record.
 const (
-	KindString     Kind = 1
-	KindMeta       Kind = 2
-	KindFunction   Kind = 3
-	KindProcess    Kind = 4
-	KindThread     Kind = 5
-	KindCall       Kind = 6
-	KindAPI        Kind = 7
-	KindKernel     Kind = 8
-	KindMemcpy     Kind = 9
-	KindMemset     Kind = 10
-	KindDevice     Kind = 11
-	KindContext    Kind = 12
-	KindStream     Kind = 13
-	KindClock      Kind = 14
-	KindCUPTI      Kind = 15
-	KindLost       Kind = 16
-	KindNote       Kind = 17
-	KindProcessEnd Kind = 18
-	KindEnd        Kind = 19
-	KindSync       Kind = 20
-	KindOverhead   Kind = 21
-	KindMarker     Kind = 22
-	KindName       Kind = 23
-	KindMemory     Kind = 24
-	KindMemoryPool Kind = 25
-	KindGraph      Kind = 26
-	KindSymbol     Kind = 27
-	KindFlushed    Kind = 28
-	KindCaller     Kind = 29
-	KindMetricSet  Kind = 30
-	KindMetric     Kind = 31
-	KindSample     Kind = 32
-	KindGPUUser    Kind = 33
-	KindNCCLCall   Kind = 34
+	KindString      Kind = 1
+	KindMeta        Kind = 2
+	KindFunction    Kind = 3
+	KindProcess     Kind = 4
+	KindThread      Kind = 5
+	KindCall        Kind = 6
+	KindAPI         Kind = 7
+	KindKernel      Kind = 8
+	KindMemcpy      Kind = 9
+	KindMemset      Kind = 10
+	KindDevice      Kind = 11
+	KindContext     Kind = 12
+	KindStream      Kind = 13
+	KindClock       Kind = 14
+	KindCUPTI       Kind = 15
+	KindLost        Kind = 16
+	KindNote        Kind = 17
+	KindProcessEnd  Kind = 18
+	KindEnd         Kind = 19
+	KindSync        Kind = 20
+	KindOverhead    Kind = 21
+	KindMarker      Kind = 22
+	KindName        Kind = 23
+	KindMemory      Kind = 24
+	KindMemoryPool  Kind = 25
+	KindGraph       Kind = 26
+	KindSymbol      Kind = 27
+	KindFlushed     Kind = 28
+	KindCaller      Kind = 29
+	KindMetricSet   Kind = 30
+	KindMetric      Kind = 31
+	KindSample      Kind = 32
+	KindGPUUser     Kind = 33
+	KindNCCLCall    Kind = 34
+	KindPythonFrame Kind = 35
+	KindPythonStack Kind = 36
 )
 
 // Meta is a fact of the recording.
@@ -103,6 +105,7 @@ type API struct {
 	Ret         uint32 // return value
 	Caller      uint32 // Caller.ID, 0 when not known
 	Flags       uint32 // CallUnfinished
+	Python      uint32 // PythonStack.ID, 0 when not known
 }
 
 // GPU says where and when a piece of GPU work ran. The records of GPU work begin with it.
@@ -427,4 +430,23 @@ type NCCLCall struct {
 	Bytes        uint64 // elements times the size of one, as the call has them: of one rank, where a call names what it sends or receives
 	Ranks        uint32 // ranks of the communicator
 	Rank         uint32 // this process's rank in it
+}
+
+// PythonFrame is a line of a Python function that called something. A PythonStack names it
+// by ID, which is unique in the log and has no meaning outside it.
+type PythonFrame struct {
+	ID        uint32 // number by which stacks name it, from 1
+	File      string // file, as the program's code objects name it; empty for frames that are left out
+	Function  string // qualified name of the function, plain before CPython 3.11; why frames are left out
+	FirstLine uint32 // first line of the function
+	Line      uint32 // line that called, 0 when not known
+}
+
+// PythonStack is a Python frame and those that called it. An API names it by ID, which is
+// unique in the log and has no meaning outside it. Stacks of all processes share the
+// records.
+type PythonStack struct {
+	ID     uint32 // number by which calls name it, from 1
+	Parent uint32 // id of the stack of its caller, 0 without one
+	Frame  uint32 // id of its python_frame record
 }

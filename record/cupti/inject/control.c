@@ -15,6 +15,7 @@
 #include "base.h"
 #include "enable.h"
 #include "flush.h"
+#include "python.h"
 #include "queue.h"
 #include "rival.h"
 #include "signals.h"
@@ -170,6 +171,16 @@ static void take_depths(const unsigned char *p, uint32_t size)
 	}
 }
 
+static void take_python(const unsigned char *p, uint32_t size)
+{
+	struct ct_python python;
+	if (size != sizeof python)
+		return;
+	memcpy(&python, p, sizeof python);
+	if (ct_python_use(&python))
+		ct_walk_begin();
+}
+
 /* Takes the messages of the recorder that are there. */
 static enum how receive(void)
 {
@@ -183,6 +194,8 @@ static enum how receive(void)
 			return r == CT_NOTHING ? GOES_ON : FAILED;
 		if (f.type == CT_MSG_DEPTH)
 			take_depths(payload, f.length);
+		if (f.type == CT_MSG_PYTHON)
+			take_python(payload, f.length);
 		if (!obey(f.type))
 			return STOPPED;
 	}

@@ -18,6 +18,7 @@
 #include "load.h"
 #include "nccl.h"
 #include "pool.h"
+#include "python.h"
 #include "queue.h"
 #include "range.h"
 #include "seen.h"
@@ -55,6 +56,7 @@ static bool whole_domain[CT_DOMAINS]; /* all of a domain's records are on, for w
 static bool calls_on[CT_DOMAINS];
 static bool watching; /* the timestamp callback sees the calls that begin and end the range to record */
 static atomic_bool chains; /* calls of the driver's have chains, so those of the runtime's need no records */
+static bool python;        /* calls of the driver's have Python stacks */
 static bool again; /* the records of work were on before: complaints begin anew */
 static bool late; /* records of single calls cannot be switched on any more */
 
@@ -138,12 +140,20 @@ static void without_chains(void)
 	ct_queue_note(0, "calls have no callers, and are named by the runtime's records: CUPTI does not tell who calls");
 }
 
+static void without_python(void)
+{
+	ct_queue_note(1, "Python lines are not recorded: CUPTI does not tell who calls");
+}
+
 /* The function that CUPTI asks for the time: one that looks who calls, if that is wished and possible. */
 static ct_timestamp_fn timestamp(const struct ct_cupti *api, const struct ct_wish *wish)
 {
-	chains = (wish->flags & CT_GO_CALLERS) && api->enable_driver_api && api->set_thread_id_type &&
-		 ct_walk_start(api, wish->memory_for_chains);
-	return chains ? ct_walk_timestamp : ct_calibration_timestamp;
+	chains = (wish->flags & CT_GO_CALLERS) && api->enable_driver_api && api->set_thread_id_type;
+	python = (wish->flags & CT_GO_PYTHON) && api->enable_driver_api && api->set_thread_id_type &&
+		 ct_python_start(wish->memory_for_python);
+	if ((chains || python) && !ct_walk_start(api, wish->memory_for_chains, chains))
+		chains = python = false;
+	return chains || python ? ct_walk_timestamp : ct_calibration_timestamp;
 }
 
 /* Must precede the first enable: CUPTI takes its clock and thread IDs then. */
@@ -159,9 +169,12 @@ static void prepare(const struct ct_cupti *api, const struct ct_wish *wish)
 	if (api->set_thread_id_type && (thread = api->set_thread_id_type(THREAD_ID_SYSTEM)) != 0)
 		ct_complain_of(api, "cuptiSetThreadIdType", "", thread);
 	chains = chains && clock == 0 && thread == 0;
-	if (chains)
+	python = python && clock == 0 && thread == 0;
+	if (wish->python.minor != 0 && !(python && ct_python_use(&wish->python)))
+		without_python();
+	if (chains || ct_python_on())
 		ct_walk_begin();
-	else if (wish->flags & CT_GO_CALLERS)
+	if (!chains && (wish->flags & CT_GO_CALLERS))
 		without_chains();
 }
 
@@ -544,8 +557,11 @@ void ct_disable(const struct ct_cupti *api, bool linger)
 /* Has the runtime's functions recorded after all; failed says that there are no chains. */
 void ct_enable_runtime(const struct ct_cupti *api, bool failed)
 {
-	if (!atomic_exchange(&chains, false))
+	ct_python_end("Python lines are no longer recorded: CUPTI does not tell who calls");
+	if (!atomic_exchange(&chains, false)) {
+		ct_walk_end();
 		return;
+	}
 	if (failed)
 		without_chains();
 	anchor(api, 1);

@@ -6,12 +6,14 @@
 
 #include "calls.h"
 #include "cupti_abi.h"
+#include "wire.h"
 
 /* What the recorder wishes to have recorded. */
 struct ct_wish {
 	uint32_t records; /* CT_RECORDS_* */
 	uint32_t flags;   /* CT_GO_* */
-	size_t memory_for_chains;
+	size_t memory_for_chains, memory_for_python;
+	struct ct_python python;
 	struct ct_calls calls;
 };
 

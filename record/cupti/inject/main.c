@@ -105,10 +105,16 @@ static size_t memory_limit(const struct ct_go *go)
 	return (size_t)(go->memory_limit < least ? least : go->memory_limit) - FIXED_MEMORY;
 }
 
-/* The memory for chains: an eighth. */
+/* The memory for calls that were seen, and chains: an eighth. */
 static size_t memory_for_chains(const struct ct_go *go)
 {
-	return go->flags & CT_GO_CALLERS ? memory_limit(go) / 8 : 0;
+	return go->flags & (CT_GO_CALLERS | CT_GO_PYTHON) ? memory_limit(go) / 8 : 0;
+}
+
+/* The memory for Python's code objects and stacks: a sixteenth. */
+static size_t memory_for_python(const struct ct_go *go)
+{
+	return go->flags & CT_GO_PYTHON ? memory_limit(go) / 16 : 0;
 }
 
 /*
@@ -117,7 +123,7 @@ static size_t memory_for_chains(const struct ct_go *go)
  */
 static size_t memory_for_records(const struct ct_go *go)
 {
-	return memory_limit(go) - memory_for_chains(go);
+	return memory_limit(go) - memory_for_chains(go) - memory_for_python(go);
 }
 
 static bool start_memory(const struct ct_go *go)
@@ -160,6 +166,8 @@ static bool start_cupti(const struct ct_go *go, unsigned char *rest, uint32_t le
 		.records = go->records,
 		.flags = go->flags,
 		.memory_for_chains = memory_for_chains(go),
+		.memory_for_python = memory_for_python(go),
+		.python = go->python,
 		.calls = {.list = rest, .size = left, .count = go->calls},
 	};
 	bool on = ct_enable(&cupti, &wish);

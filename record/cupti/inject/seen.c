@@ -270,7 +270,7 @@ _Static_assert(CT_CHAINS_MAX <= 1u << CT_SEEN_CHAIN_BITS, "a chain's number fits
 #define SMALL 4096u /* words of a ring, as the next */
 #define LARGE 32768u
 #define LARGE_RINGS 8u
-#define BYTES(words) (sizeof(struct ring) + (words) * sizeof(uint64_t))
+#define BYTES(words) (sizeof(struct ring) + (words) * (sizeof(uint64_t) + sizeof(uint32_t)))
 
 struct ring {
 	_Alignas(64) struct ct_thread thread;
@@ -278,6 +278,7 @@ struct ring {
 	uint32_t next, limit; /* the owner's: where it writes, and how far it may */
 	uint32_t size;        /* words, a power of two */
 	_Atomic uint64_t *words;
+	_Atomic uint32_t *python; /* Python stacks, one a word */
 	_Alignas(64) _Atomic uint32_t written;
 	_Alignas(64) _Atomic uint32_t taken;
 	uint32_t taken_tid; /* of the words that are taken next */
@@ -309,7 +310,8 @@ bool ct_seen_start(size_t memory)
 	for (size_t i = 0; i < count; i++) {
 		rings[i].size = i < large ? LARGE : SMALL;
 		rings[i].words = words;
-		words += rings[i].size;
+		rings[i].python = (_Atomic uint32_t *)(words + rings[i].size);
+		words += rings[i].size + rings[i].size / 2;
 	}
 	ring_count = (uint32_t)count;
 	return true;
@@ -334,9 +336,10 @@ static bool has_room(struct ring *r)
 	return r->next != r->limit;
 }
 
-static void put(struct ring *r, uint64_t word)
+static void put(struct ring *r, struct ct_seen call)
 {
-	atomic_store_explicit(&r->words[r->next & (r->size - 1)], word, memory_order_relaxed);
+	atomic_store_explicit(&r->words[r->next & (r->size - 1)], call.word, memory_order_relaxed);
+	atomic_store_explicit(&r->python[r->next & (r->size - 1)], call.python, memory_order_relaxed);
 	r->next++;
 	atomic_store_explicit(&r->written, r->next, memory_order_release);
 }
@@ -359,7 +362,7 @@ static struct ring *claim(void)
 			atomic_store_explicit(&r->tid, 0, memory_order_release);
 			continue;
 		}
-		put(r, ct_seen_word(tid, CT_SITE_NONE, 0));
+		put(r, (struct ct_seen){.word = ct_seen_word(tid, CT_SITE_NONE, 0)});
 		r->thread.busy = false;
 		r->thread.open = open_claim(i, tid);
 		ct_home_find(&r->thread.home);
@@ -381,34 +384,35 @@ struct ct_thread *ct_seen_thread(void)
 }
 
 /* True when the ring has become half full, and should be taken from soon. */
-bool ct_seen_add(struct ct_thread *t, uint64_t word)
+bool ct_seen_add(struct ct_thread *t, struct ct_seen call)
 {
 	struct ring *r = (struct ring *)t;
 	if (!has_room(r)) {
 		ct_seen_drop();
 		return true;
 	}
-	put(r, word);
+	put(r, call);
 	return r->limit - r->next == r->size / 2;
 }
 
 /*
  * Takes words from a ring up to the one of a thread with that time, or to the first later one of that
- * thread. Others are passed on. 0 if there is none.
+ * thread. Others are passed on. Word 0 if there is none.
  */
-static uint64_t find_in(struct ring *r, uint32_t tid, uint64_t time, ct_seen_fn passed)
+static struct ct_seen find_in(struct ring *r, uint32_t tid, uint64_t time, ct_seen_fn passed)
 {
 	uint32_t at = atomic_load_explicit(&r->taken, memory_order_relaxed);
 	uint32_t end = atomic_load_explicit(&r->written, memory_order_acquire);
-	uint64_t found = 0;
-	for (; at != end && found == 0; at++) {
+	struct ct_seen found = {0};
+	for (; at != end && found.word == 0; at++) {
 		uint64_t word = atomic_load_explicit(&r->words[at & (r->size - 1)], memory_order_relaxed);
+		struct ct_seen call = {word, atomic_load_explicit(&r->python[at & (r->size - 1)], memory_order_relaxed)};
 		if (ct_seen_chain(word) == 0 && ct_seen_site(word) == CT_SITE_NONE)
 			r->taken_tid = (uint32_t)ct_seen_time(word);
 		else if (r->taken_tid != tid || ct_seen_time(word) < time)
-			passed(r->taken_tid, word);
+			passed(r->taken_tid, call);
 		else if (ct_seen_time(word) == time)
-			found = word;
+			found = call;
 		else
 			break;
 	}
@@ -427,13 +431,13 @@ static struct ring *ring_of(uint32_t tid)
 }
 
 /*
- * Takes the word of a thread with that time, and those of the thread before it, which are passed on. 0 if the
+ * Takes the word of a thread with that time, and those of the thread before it, which are passed on. Word 0 if the
  * ring has none; a ring whose owner is new has to be emptied first.
  */
-uint64_t ct_seen_find(uint32_t tid, uint64_t time, ct_seen_fn passed)
+struct ct_seen ct_seen_find(uint32_t tid, uint64_t time, ct_seen_fn passed)
 {
 	struct ring *r = ring_of(tid);
-	return r ? find_in(r, tid, time, passed) : 0;
+	return r ? find_in(r, tid, time, passed) : (struct ct_seen){0};
 }
 
 /* Passes on what is in rings: in all, or in those that are half full. */

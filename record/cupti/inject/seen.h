@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "python.h"
 #include "stack.h"
 #include "wire.h"
 
@@ -74,22 +75,29 @@ static inline uint32_t ct_seen_chain(uint64_t word)
 	return (uint32_t)word & ((1u << CT_SEEN_CHAIN_BITS) - 1);
 }
 
+/* A call of the callback. */
+struct ct_seen {
+	uint64_t word;   /* 0: none */
+	uint32_t python; /* the Python stack, as ct_python_number has it */
+};
+
 /* What the callback keeps for a thread. */
 struct ct_thread {
 	struct ct_home home;
 	struct ct_open *open; /* the call that it is in; NULL where that is not noted */
 	bool busy; /* the callback is running: a signal handler came in between */
+	struct ct_python_thread python;
 };
 
 bool ct_seen_start(size_t memory);
 struct ct_thread *ct_seen_thread(void);
-bool ct_seen_add(struct ct_thread *t, uint64_t word);
+bool ct_seen_add(struct ct_thread *t, struct ct_seen call);
 void ct_seen_drop(void);
 uint64_t ct_seen_dropped(void);
 
 /* For one thread at a time. */
-typedef void (*ct_seen_fn)(uint32_t tid, uint64_t word);
-uint64_t ct_seen_find(uint32_t tid, uint64_t time, ct_seen_fn passed);
+typedef void (*ct_seen_fn)(uint32_t tid, struct ct_seen call);
+struct ct_seen ct_seen_find(uint32_t tid, uint64_t time, ct_seen_fn passed);
 void ct_seen_empty(ct_seen_fn passed, bool all);
 
 #endif

@@ -27,6 +27,7 @@
 #include "base.h"
 #include "enable.h"
 #include "flush.h"
+#include "guard.h"
 #include "link.h"
 #include "wire.h"
 
@@ -157,6 +158,8 @@ static bool leave(int sig)
 
 static void on_fatal(int sig, siginfo_t *info, void *context)
 {
+	if (info->si_code > 0 && ct_guard_leave(context))
+		return;
 	int kept = errno, what = ct_ours() ? (int)judge(sig, info) : DIE;
 	bool may_leave = what == HAND_OVER && !own_fault(sig, info) && between_instructions(context);
 	bool may_die = what != HAND_OVER || ct_handover(CT_BYE_SIGNAL, (uint32_t)sig, may_leave);

@@ -38,6 +38,12 @@ static bool readable(uintptr_t page)
 	return can;
 }
 
+/* Whether the page at an address can be read now. */
+bool ct_readable(uintptr_t address)
+{
+	return readable(page_of(address));
+}
+
 /*
  * The end of the calling thread's stack: glibc puts a thread's descriptor there, the kernel the
  * program's path in the case of the first thread.

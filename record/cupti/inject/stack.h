@@ -16,6 +16,7 @@ struct ct_view {
 	unsigned more; /* pages that may be looked at, to go on above to */
 };
 
+bool ct_readable(uintptr_t address);
 void ct_home_find(struct ct_home *h);
 void ct_view_begin(struct ct_view *v, struct ct_home *h, uintptr_t frame);
 bool ct_view_reaches(struct ct_view *v, uintptr_t end);

@@ -19,6 +19,7 @@
 #include "flush.h"
 #include "link.h"
 #include "pool.h"
+#include "python.h"
 #include "queue.h"
 #include "walk.h"
 
@@ -267,6 +268,16 @@ static void count_call(struct batch *b, const struct ct_api *a)
 		d->newest_success = a->correlation;
 }
 
+static void put_above(struct batch *b, struct ct_api *a, struct ct_above above)
+{
+	a->chain = above.chain;
+	a->python = above.python;
+	if (above.python != CT_PYTHON_LOST)
+		return;
+	a->python = 0;
+	batch_lost(b, CT_LOST_PYTHON, a->start);
+}
+
 static void put_api(struct batch *b, const unsigned char *r, size_t left)
 {
 	(void)left;
@@ -290,8 +301,9 @@ static void put_api(struct batch *b, const unsigned char *r, size_t left)
 		.cbid = u32(r, API_CBID),
 		.ret = u32(r, API_RETURN),
 		.name = id,
-		.chain = domain == DOMAIN_DRIVER ? ct_match_chain(u32(r, API_TID), u64(r, API_START), u64(r, API_END)) : 0,
 	};
+	if (domain == DOMAIN_DRIVER)
+		put_above(b, &a, ct_match_call(u32(r, API_TID), u64(r, API_START), u64(r, API_END)));
 	if (bad) {
 		without_time(b, CT_LOST_CLOCK);
 		a.start = a.end = 0;

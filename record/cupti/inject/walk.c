@@ -38,9 +38,8 @@
 
 /* A call whose record has not come. */
 struct call {
-	uint64_t word; /* 0 marks a free entry */
+	struct ct_seen seen; /* word 0 marks a free entry */
 	uint32_t tid;
-	uint32_t pad;
 };
 
 struct site {
@@ -158,32 +157,33 @@ static void learn(uint32_t tid, uint64_t word)
 }
 
 /* Keeps a call until its record comes; the oldest one gives way. Under the lock. */
-static void keep(uint32_t tid, uint64_t word)
+static void keep(uint32_t tid, struct ct_seen seen)
 {
+	uint64_t word = seen.word;
 	learn(tid, word);
 	struct call *to = NULL;
 	for (uint32_t i = 0; i < PROBES; i++) {
 		struct call *c = &calls[place(tid, ct_seen_time(word), i)];
-		if (!to || c->word < to->word)
+		if (!to || c->seen.word < to->seen.word)
 			to = c;
-		if (to->word == 0)
+		if (to->seen.word == 0)
 			break;
 	}
-	to->word = word;
+	to->seen = seen;
 	to->tid = tid;
 }
 
-static uint64_t take_kept(uint32_t tid, uint64_t time)
+static struct ct_seen take_kept(uint32_t tid, uint64_t time)
 {
 	for (uint32_t i = 0; i < PROBES; i++) {
 		struct call *c = &calls[place(tid, time, i)];
-		if (c->word == 0 || c->tid != tid || ct_seen_time(c->word) != time)
+		if (c->seen.word == 0 || c->tid != tid || ct_seen_time(c->seen.word) != time)
 			continue;
-		uint64_t word = c->word;
-		c->word = 0;
-		return word;
+		struct ct_seen seen = c->seen;
+		c->seen.word = 0;
+		return seen;
 	}
-	return 0;
+	return (struct ct_seen){0};
 }
 
 /* As many bits of a time as a word has. */
@@ -193,22 +193,22 @@ static uint64_t as_seen(uint64_t time)
 }
 
 /*
- * Takes the call that began or ended at that time, 0 if there is none. Records come in the order of
+ * Takes the call that began or ended at that time, word 0 if there is none. Records come in the order of
  * the calls of a thread, mostly, so the call is the next in the thread's ring. Under the lock.
  */
-static uint64_t take(uint32_t tid, uint64_t time)
+static struct ct_seen take(uint32_t tid, uint64_t time)
 {
 	time = as_seen(time);
-	uint64_t word = ct_seen_find(tid, time, keep);
-	return word != 0 ? word : take_kept(tid, time);
+	struct ct_seen seen = ct_seen_find(tid, time, keep);
+	return seen.word != 0 ? seen : take_kept(tid, time);
 }
 
 /* The same, on a thread whose ring may be new. */
-static uint64_t take_from_any(uint32_t tid, uint64_t time)
+static struct ct_seen take_from_any(uint32_t tid, uint64_t time)
 {
-	uint64_t word = take(tid, time);
-	if (word != 0)
-		return word;
+	struct ct_seen seen = take(tid, time);
+	if (seen.word != 0)
+		return seen;
 	ct_seen_empty(keep, true);
 	return take(tid, time);
 }
@@ -242,7 +242,7 @@ static void judge(uint32_t tid, uint64_t word, uint64_t end)
 	atomic_store_explicit(&starts->ends, false, memory_order_relaxed);
 	if (!looks_at_end())
 		return;
-	uint64_t at_end = take(tid, end);
+	uint64_t at_end = take(tid, end).word;
 	if (at_end == 0) {
 		miss_end();
 		return;
@@ -276,31 +276,41 @@ static void miss(uint64_t end)
 		atomic_store(&sites[i].ends, false);
 }
 
-static uint32_t chain_of(uint32_t tid, uint64_t start, uint64_t end)
+static uint32_t chain_of(uint64_t word, uint64_t start)
 {
-	uint64_t word = take_from_any(tid, start);
-	if (word == 0) {
-		if (start > began)
-			miss(end > start ? end : start);
-		return 0;
-	}
-	missed = 0;
-	judge(tid, word, end);
-	if (start >= doubt_from && start <= doubt_to)
-		return 0;
 	uint32_t chain = ct_seen_chain(word);
+	if (chain == 0 || (start >= doubt_from && start <= doubt_to))
+		return 0;
 	return ct_chain_send(chain) ? chain : 0;
 }
 
-/* The number of the chain above a call, by its record; 0 when there is none. */
-uint32_t ct_match_chain(uint32_t tid, uint64_t start, uint64_t end)
+static uint32_t python_of(uint32_t python)
+{
+	return python == CT_PYTHON_LOST || ct_python_send(python) ? python : CT_PYTHON_LOST;
+}
+
+static struct ct_above above(uint32_t tid, uint64_t start, uint64_t end)
+{
+	struct ct_seen seen = take_from_any(tid, start);
+	if (seen.word == 0) {
+		if (start > began)
+			miss(end > start ? end : start);
+		return (struct ct_above){0};
+	}
+	missed = 0;
+	judge(tid, seen.word, end);
+	return (struct ct_above){.chain = chain_of(seen.word, start), .python = python_of(seen.python)};
+}
+
+/* What was above a call, by its record. */
+struct ct_above ct_match_call(uint32_t tid, uint64_t start, uint64_t end)
 {
 	if (!atomic_load(&matching))
-		return 0;
+		return (struct ct_above){0};
 	ct_lock(&lock);
-	uint32_t chain = chain_of(tid, start, end);
+	struct ct_above found = above(tid, start, end);
 	ct_unlock(&lock);
-	return chain;
+	return found;
 }
 
 /* Makes room in the rings, and has new chains sent. */
@@ -343,6 +353,7 @@ void ct_match_depth(uint64_t innermost, uint32_t depth)
  *
  * The return addresses a0, a1 and so on are the chain. Where a function kept something else in the frame
  * pointer, addresses are nonsense: the recorder proves each of them before it is believed.
+ * Python's own frames (python.c) may be wanted without chains.
  *
  * This is the inside of a CUDA call, for every launch of the program: nothing may fault,
  * wait, allocate, take a lock or call the dynamic linker.
@@ -365,6 +376,7 @@ static struct {
 } range_calls[2]; /* the driver's functions that begin and end a range; none while to is 0 */
 static void (*range_called)(bool start);
 static atomic_bool walking;
+static bool chains; /* are wanted */
 static unsigned long long unloads; /* by the dynamic linker's count */
 static uint64_t unloads_known;     /* the time of that count */
 
@@ -401,9 +413,10 @@ static int count_unloads(struct dl_phdr_info *info, size_t size, void *arg)
 	return 1;
 }
 
-/* Called once, before the callback is registered; false when there can be no chains. */
-bool ct_walk_start(const struct ct_cupti *api, size_t memory)
+/* Called once, before the callback is registered; false when there can be neither chains nor Python frames. */
+bool ct_walk_start(const struct ct_cupti *api, size_t memory, bool want_chains)
 {
+	chains = want_chains;
 	void *driver = ct_load_driver_symbol("cuInit");
 	memcpy(&cupti_code.inside, &api->flush_all, sizeof cupti_code.inside);
 	driver_code.inside = (uintptr_t)driver;
@@ -411,7 +424,7 @@ bool ct_walk_start(const struct ct_cupti *api, size_t memory)
 		return false;
 	unloads_known = ct_now();
 	dl_iterate_phdr(count_unloads, &unloads);
-	return ct_chains_start() && match_start(memory / 3) && ct_seen_start(memory / 3 * 2);
+	return (!chains || ct_chains_start()) && match_start(memory / 3) && ct_seen_start(memory / 3 * 2);
 }
 
 void ct_walk_begin(void)
@@ -437,6 +450,7 @@ void ct_walk_poll(void)
 {
 	unsigned long long count = 0;
 	uint64_t before = ct_now();
+	ct_python_poll();
 	if (!atomic_load(&walking))
 		return;
 	dl_iterate_phdr(count_unloads, &count);
@@ -486,16 +500,17 @@ static void hasten(void)
 		ct_wake_flush();
 }
 
-static void add(struct ct_thread *t, uint64_t now, uint32_t site, const uint64_t *chain, uint32_t count)
+/* count is 0 where chains are not wanted. */
+static void add(struct ct_thread *t, uint64_t now, uint32_t site, const uint64_t *chain, uint32_t count, uint32_t python)
 {
-	bool fresh;
-	uint32_t number = ct_chain_number(chain, count, &fresh);
-	if (number == 0) {
+	bool fresh = false;
+	uint32_t number = count > 0 ? ct_chain_number(chain, count, &fresh) : 0;
+	if (number == 0 && count > 0) {
 		ct_seen_drop();
 		return;
 	}
 	int before = errno;
-	bool wake = ct_seen_add(t, ct_seen_word(now, site, number));
+	bool wake = ct_seen_add(t, (struct ct_seen){.word = ct_seen_word(now, site, number), .python = python});
 	if (fresh && site_starts(site)) {
 		ct_chain_due(number);
 		wake = wake || ct_chain_depth(chain[0]) == 0; /* the recorder says it when it knows the chain */
@@ -547,16 +562,19 @@ static void look(struct ct_thread *t, uint64_t now, uintptr_t frame)
 	struct ct_view v;
 	uintptr_t address, inner;
 	uint64_t chain[CT_CHAIN_MAX];
-	uint32_t site, count;
+	uint32_t site, count, python;
+	uintptr_t ours = frame;
 	ct_view_begin(&v, &t->home, frame);
 	if (!find_site(&v, &frame, &address, &site) || site_ends(site) || !leave_driver(&v, &frame, &address, &inner)) {
 		ct_open_pass(t->open, site, now);
 		return;
 	}
+	python = ct_python_number(&t->python, &t->home, ours);
 	chain[0] = address;
-	count = collect(&v, frame, chain);
-	ct_open_enter(t->open, site, now, inner, chain, count, ct_chain_epoch());
-	add(t, now, site, chain, count);
+	count = chains ? collect(&v, frame, chain) : 0;
+	if (chains)
+		ct_open_enter(t->open, site, now, inner, chain, count, ct_chain_epoch());
+	add(t, now, site, chain, count, python);
 	tell_range(inner);
 }
 

@@ -7,7 +7,7 @@
 
 #include "cupti_abi.h"
 
-bool ct_walk_start(const struct ct_cupti *api, size_t memory);
+bool ct_walk_start(const struct ct_cupti *api, size_t memory, bool want_chains);
 void ct_walk_begin(void);
 void ct_walk_end(void);
 void ct_walk_forked(void);
@@ -15,8 +15,13 @@ void ct_walk_poll(void);
 uint64_t ct_walk_timestamp(void);
 bool ct_walk_watch(void (*called)(bool start));
 
+/* What was above a call when it began: numbers, 0 when not known. */
+struct ct_above {
+	uint32_t chain, python; /* CT_PYTHON_LOST: there are Python frames without a number */
+};
+
 /* Chains of records. */
-uint32_t ct_match_chain(uint32_t tid, uint64_t start, uint64_t end);
+struct ct_above ct_match_call(uint32_t tid, uint64_t start, uint64_t end);
 void ct_match_depth(uint64_t innermost, uint32_t depth);
 bool ct_match_failed(void);
 

@@ -26,6 +26,7 @@
  *      | FLUSHED, HANDOVER ------------> |
  *      | <--------- FLUSH, PAUSE, RESUME |
  *      | <-- DEPTH, RUNTIME, RIVAL, STOP |
+ *      | <----------------------- PYTHON |
  *      | BYE --------------------------> |
  *
  * Both streams are rings of bytes (struct ct_ring). The library's stream ends with a BYE, when
@@ -48,7 +49,8 @@
  * it does not know. wire_records.h has the structs of the kinds, which come from
  * the tables of the log. A STRING record gives a name a number; it is sent before
  * the first record that uses the number, and number 0 means "no name". A CHAIN
- * record does the same for the return addresses above a call. The text of a MARKER
+ * record does the same for the return addresses above a call, a CODE and a STACK
+ * record for the Python frames there. The text of a MARKER
  * is no name, but follows its record, with zeros up to a multiple of 8: programs
  * number their ranges ("step 4711"), which would fill the table of names.
  *
@@ -62,12 +64,17 @@
 
 #include "wire_records.h"
 
-#define CT_WIRE_VERSION 5u
+#define CT_WIRE_VERSION 6u
 #define CT_MESSAGE_MAX (1u << 20)
 #define CT_NAME_MAX 32768u /* longer texts are cut: CT_LOST_CUT */
 #define CT_NAMES_MAX 65536u /* ids run from 1 to this */
 #define CT_CHAINS_MAX 8192u /* ids run from 1 to below this */
 #define CT_CHAIN_MAX 6u /* return addresses of a chain */
+#define CT_CODES_MAX 8192u /* Python code objects; ids run from 1 to below this */
+#define CT_STACKS_MAX 65536u /* Python stacks, likewise */
+#define CT_PYTHON_NAME_MAX 256u  /* characters of a function's name; a longer one is cut */
+#define CT_PYTHON_FILE_MAX 1024u /* characters of a file's name; of a longer one the end is kept */
+#define CT_PYTHON_TABLE_MAX 32768u /* bytes of a line table; a longer one is left out */
 #define CT_GO_MAX (256u << 10) /* bytes of a GO */
 #define CT_CANDIDATES_MAX 64u /* of a GO */
 #define CT_RANGE_MAX 1024u /* bytes of the range in a GO */
@@ -97,6 +104,7 @@ enum ct_message_type {
 	CT_MSG_RUNTIME = 40, /* no payload; the runtime's functions are to have API records after all */
 	CT_MSG_RANGE = 41,   /* no payload; the exit signal comes at cuProfilerStart and cuProfilerStop, too */
 	CT_MSG_WAIT = 42,    /* no payload; the recorder is at work on GO, for which the process waits on */
+	CT_MSG_PYTHON = 43,  /* ct_python, of an interpreter that was found after GO; minor 0 ends the reading of frames */
 };
 
 struct ct_frame {
@@ -116,6 +124,21 @@ struct ct_hello {
 };
 
 /*
+ * The Python interpreter of a process, and where it keeps what leads to a thread's frames. Package pyframes has the
+ * meaning of each field; those of 32 bits are offsets, -1 where the version has no such field.
+ */
+struct ct_python {
+	uint64_t runtime, gil_state, code_type; /* addresses of _PyRuntime, PyGILState_GetThisThreadState, PyCode_Type */
+	uint32_t minor;                         /* of CPython 3; 0: no interpreter is known */
+	int32_t finalizing, interpreters;
+	int32_t thread_interpreter, thread_id, thread_frame, thread_cframe, thread_chunk;
+	int32_t frame_code, frame_previous, frame_instruction, instruction_unit, frame_owner;
+	int32_t code_first, code_first_line, code_file, code_name, code_line_table, code_version;
+	int32_t text_ascii, text_compact;
+	uint32_t pad;
+};
+
+/*
  * GO, then candidates times {u32 major, u32 length, path}, then calls times
  * {u32 length, name}. The names are without suffixes: "cuMemcpyHtoD" stands for
  * cuMemcpyHtoD_v2 and its kin. At the end, range_len bytes: the name of an NVTX range, NUL and its
@@ -131,6 +154,7 @@ struct ct_go {
 	uint32_t calls;   /* whose API records to make; 0: those that create GPU work */
 	uint32_t records; /* CT_RECORDS_* */
 	uint32_t range_len; /* of the NVTX range to which recording is limited; 0: none */
+	struct ct_python python;
 };
 #define CT_GO_NO_CUPTI 1u      /* stay connected, record nothing */
 #define CT_GO_PAUSED 2u        /* record nothing before RESUME */
@@ -148,6 +172,7 @@ struct ct_go {
  * domains have records, and the library keeps the wanted ones. A CUPTI client that is there already stays alone.
  */
 #define CT_GO_LATE 64u
+#define CT_GO_PYTHON 128u /* give API records of the driver's functions the Python frames above the call */
 
 /*
  * The page beside the library of a process that waits for a recorder (armed.c). The recorder writes
@@ -293,6 +318,7 @@ enum ct_lost_cause {
 	CT_LOST_UNREADABLE = 7, /* rests of buffers that CUPTI refused to step through */
 	CT_LOST_UNFINISHED = 8, /* ends: work still running at the last flush; end 0 */
 	CT_LOST_CUT = 9,        /* rests of texts longer than CT_NAME_MAX */
+	CT_LOST_PYTHON = 10,    /* Python stacks: a table was full, or just being written; sent with python 0 */
 	CT_LOST_CAUSES
 };
 
@@ -345,6 +371,32 @@ struct ct_chain {
 	uint32_t pad;
 };
 
+/*
+ * CODE (CT_REC_PYTHON_FRAME), a code object of Python; then the characters of its name and of its file, its line table,
+ * and zeros up to a multiple of 8.
+ */
+struct ct_code {
+	struct ct_head head;
+	uint32_t id;
+	int32_t first_line;
+	uint32_t name_size, file_size, table_size; /* bytes */
+	uint8_t name_width, file_width;            /* bytes of a character */
+	uint8_t no_table;                          /* 1: it was too long */
+	uint8_t pads[5];
+};
+
+/* STACK (CT_REC_PYTHON_STACK), a Python frame and those that called it. */
+struct ct_stack {
+	struct ct_head head;
+	uint32_t id;
+	uint32_t parent; /* the stack of its caller, 0 without one */
+	uint32_t code;   /* 0: frames are left out here */
+	int32_t offset;  /* of the instruction in the code, bytes; why frames are left out: CT_LEFT_OUT_* */
+	uint32_t pad;
+};
+#define CT_LEFT_OUT_DEEP 1
+#define CT_LEFT_OUT_CUT 2
+
 /* What is known of a CT_REC_NCCL_CALL. */
 #define CT_NCCL_COMMUNICATOR 1u
 #define CT_NCCL_BYTES 2u
@@ -352,7 +404,8 @@ struct ct_chain {
 
 _Static_assert(sizeof(struct ct_frame) == 8, "frame");
 _Static_assert(sizeof(struct ct_hello) == 32, "hello");
-_Static_assert(sizeof(struct ct_go) == 40, "go");
+_Static_assert(sizeof(struct ct_python) == 112, "python");
+_Static_assert(sizeof(struct ct_go) == 152, "go");
 _Static_assert(sizeof(struct ct_depth) == 16, "depth");
 _Static_assert(sizeof(struct ct_open) == 256, "open");
 _Static_assert(sizeof(struct ct_ring) == 64, "ring");
@@ -367,5 +420,7 @@ _Static_assert(sizeof(struct ct_bye) == 80, "bye");
 _Static_assert(sizeof(struct ct_flushed) == 8, "flushed");
 _Static_assert(sizeof(struct ct_string) == 16, "string");
 _Static_assert(sizeof(struct ct_chain) == 24, "chain");
+_Static_assert(sizeof(struct ct_code) == 32, "code");
+_Static_assert(sizeof(struct ct_stack) == 24, "stack");
 
 #endif

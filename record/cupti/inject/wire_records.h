@@ -47,6 +47,8 @@ enum ct_record_kind {
 	CT_REC_SAMPLE = 32,
 	CT_REC_GPU_USER = 33,
 	CT_REC_NCCL_CALL = 34,
+	CT_REC_PYTHON_FRAME = 35,
+	CT_REC_PYTHON_STACK = 36,
 };
 
 /* A CUPTI API record: a call with its correlation ID. */
@@ -61,8 +63,10 @@ struct ct_api {
 	uint32_t correlation; /* correlation ID */
 	uint32_t ret; /* return value */
 	uint32_t chain; /* number of the CHAIN above the call, 0 when not known */
+	uint32_t python; /* number of the STACK of Python frames, 0 when not known */
+	uint32_t pad;
 };
-_Static_assert(sizeof(struct ct_api) == 48, "api");
+_Static_assert(sizeof(struct ct_api) == 56, "api");
 _Static_assert(offsetof(struct ct_api, tid) == 4, "api.tid");
 _Static_assert(offsetof(struct ct_api, start) == 8, "api.start");
 _Static_assert(offsetof(struct ct_api, end) == 16, "api.end");
@@ -72,6 +76,7 @@ _Static_assert(offsetof(struct ct_api, name) == 32, "api.name");
 _Static_assert(offsetof(struct ct_api, correlation) == 36, "api.correlation");
 _Static_assert(offsetof(struct ct_api, ret) == 40, "api.ret");
 _Static_assert(offsetof(struct ct_api, chain) == 44, "api.chain");
+_Static_assert(offsetof(struct ct_api, python) == 48, "api.python");
 
 /* The beginning of each record of GPU work. */
 struct ct_gpu {

@@ -21,6 +21,8 @@ func behind(f *Field)  { f.Wire = Behind }
 func asBytes(f *Field) { f.Wire = Bytes }
 func chain(f *Field)   { f.Wire = Chain }
 
+func pythonFrames(f *Field) { f.Wire = PythonFrames }
+
 func member(name string) func(*Field)  { return func(f *Field) { f.Member = name } }
 func comment(text string) func(*Field) { return func(f *Field) { f.Comment = text } }
 
@@ -129,6 +131,7 @@ var records = []Table{
 			field("ret", Uint, "return value"),
 			field("caller", Uint, "id of the caller record, 0 when not known", optional, comment("Caller.ID, 0 when not known"), chain),
 			field("flags", Hex, "1: had not returned when recording ended, dur is 0", optional, comment("CallUnfinished"), unsent),
+			field("python", Uint, "id of the python_stack record, 0 when not known", optional, comment("PythonStack.ID, 0 when not known"), pythonFrames),
 		}},
 	{Kind: 8, Name: "kernel", Owner: "stream", Sent: "kernels", Meaning: "a kernel's execution", Part: &gpu, Fields: gpu.and(
 		field("name", String, "mangled name"),
@@ -382,4 +385,18 @@ var records = []Table{
 		field("ranks", Uint, "ranks of the communicator", optional),
 		field("rank", Uint, "this process's rank in it", optional),
 	}},
+	{Kind: 35, Name: "python_frame", Role: Definition, Meaning: "a line of a Python function that called something",
+		Doc: "is a line of a Python function that called something. A PythonStack names it by ID, which is unique in the log and has no meaning outside it.", Fields: []Field{
+			field("id", Uint, "number by which stacks name it, from 1"),
+			field("file", String, "file, as the program's code objects name it; empty for frames that are left out"),
+			field("function", String, "qualified name of the function, plain before CPython 3.11; why frames are left out"),
+			field("first_line", Uint, "first line of the function"),
+			field("line", Uint, "line that called, 0 when not known"),
+		}},
+	{Kind: 36, Name: "python_stack", Role: Definition, Meaning: "a Python frame and those that called it",
+		Doc: "is a Python frame and those that called it. An API names it by ID, which is unique in the log and has no meaning outside it. Stacks of all processes share the records.", Fields: []Field{
+			field("id", Uint, "number by which calls name it, from 1"),
+			field("parent", Uint, "id of the stack of its caller, 0 without one"),
+			field("frame", Uint, "id of its python_frame record"),
+		}},
 }

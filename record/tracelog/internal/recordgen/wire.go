@@ -182,6 +182,8 @@ func (m *cMember) cComment() string {
 		words = "bytes behind the record: " + words
 	case m.field.Wire == schema.Chain:
 		words = "number of the CHAIN above the call, 0 when not known"
+	case m.field.Wire == schema.PythonFrames:
+		words = "number of the STACK of Python frames, 0 when not known"
 	case m.field.Type == schema.Dur:
 		words = "0 without an end"
 	case m.field.Type == schema.String && m.field.Wire == schema.Plain:
@@ -257,6 +259,8 @@ func (g *generator) decode(s *cStruct) {
 			g.line("%s = hex.EncodeToString(b[%d:%d])", member, m.at, m.at+m.elements)
 		case f.Wire == schema.Chain:
 			g.mayFail(member, &fails, "d.callers.caller(%s)", number)
+		case f.Wire == schema.PythonFrames:
+			g.mayFail(member, &fails, "d.python.stack(%s)", number)
 		case f.Type == schema.String:
 			g.mayFail(member, &fails, "d.names.name(%s)", number)
 		case f.Type == schema.Time:

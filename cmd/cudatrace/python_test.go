@@ -1,0 +1,228 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cudatrace/cudatrace/record/pythontest"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// A pythonLaunch is a launch with its Python frames, innermost first: "file:line function (from first line)".
+type pythonLaunch struct {
+	tid    uint32
+	frames []string
+}
+
+func pythonFrame(file, function string, first, line uint32) string {
+	return fmt.Sprintf("%s:%d %s (from %d)", file, line, function, first)
+}
+
+// pythonLaunches reads the launches of a log with the frames above them, in order of time.
+func pythonLaunches(t *testing.T, path string) (all []pythonLaunch, lost uint64) {
+	t.Helper()
+	r, err := tracelog.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	frames, stacks := map[uint32]string{}, map[uint32]tracelog.PythonStack{}
+	var calls []tracelog.API
+	for r.Next() {
+		b := r.Block()
+		for i := range b.N {
+			switch b.Kind {
+			case tracelog.KindPythonFrame:
+				var f tracelog.PythonFrame
+				f.Read(b, i)
+				frames[f.ID] = pythonFrame(f.File, f.Function, f.FirstLine, f.Line)
+			case tracelog.KindPythonStack:
+				var s tracelog.PythonStack
+				s.Read(b, i)
+				stacks[s.ID] = s
+			case tracelog.KindAPI:
+				var a tracelog.API
+				a.Read(b, i)
+				calls = append(calls, a)
+			case tracelog.KindLost:
+				var l tracelog.Lost
+				l.Read(b, i)
+				if l.Cause == tracelog.LostPython {
+					lost += l.Count
+				}
+			}
+		}
+	}
+	if err := r.Err(); err != nil {
+		t.Fatal(err)
+	}
+	slices.SortStableFunc(calls, func(a, b tracelog.API) int { return int(int64(a.Start - b.Start)) })
+	for _, a := range calls {
+		l := pythonLaunch{tid: a.TID}
+		for s := stacks[a.Python]; s.ID != 0; s = stacks[s.Parent] {
+			l.frames = append(l.frames, frames[s.Frame])
+		}
+		all = append(all, l)
+	}
+	return all, lost
+}
+
+// pythonTruth reads what testdata/python/lines.py says of its launches.
+func pythonTruth(t *testing.T, path string) (all []pythonLaunch) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said [][2]json.RawMessage
+	if err := json.Unmarshal(text, &said); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range said {
+		var l pythonLaunch
+		var frames [][4]any
+		if err := json.Unmarshal(s[0], &l.tid); err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(s[1], &frames); err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range frames {
+			l.frames = append(l.frames, pythonFrame(f[0].(string), f[1].(string), uint32(f[2].(float64)), uint32(f[3].(float64))))
+		}
+		all = append(all, l)
+	}
+	return all
+}
+
+// mostFrames is CT_PYTHON_DEPTH of inject/python.h.
+const mostFrames = 128
+
+// leftOutFrames is what stands for the frames beyond.
+var leftOutFrames = pythonFrame("", "(frames further out are left out)", 0, 0)
+
+// byThread puts launches beside each other that are the same ones: each thread has its own in order.
+func byThread(all []pythonLaunch) map[uint32][][]string {
+	m := map[uint32][][]string{}
+	for _, l := range all {
+		m[l.tid] = append(m[l.tid], l.frames)
+	}
+	return m
+}
+
+// comparePython compares launches with the truth. It returns the number that have frames.
+func comparePython(t *testing.T, got, want []pythonLaunch) (framed int) {
+	t.Helper()
+	is, wrong := byThread(got), 0
+	for tid, list := range byThread(want) {
+		if len(is[tid]) != len(list) {
+			t.Fatalf("thread %d: %d launches, not %d", tid, len(is[tid]), len(list))
+		}
+		for i, frames := range list {
+			if len(frames) > mostFrames {
+				frames = append(frames[:mostFrames:mostFrames], leftOutFrames)
+			}
+			if len(is[tid][i]) == 0 {
+				continue
+			}
+			framed++
+			if !slices.Equal(is[tid][i], frames) {
+				if wrong++; wrong < 4 {
+					t.Errorf("thread %d, launch %d:\n got %s\nwant %s", tid, i, strings.Join(is[tid][i], "\n     "), strings.Join(frames, "\n     "))
+				}
+			}
+		}
+	}
+	if wrong > 3 {
+		t.Errorf("%d wrong", wrong)
+	}
+	return framed
+}
+
+// TestPythonLines compares the Python frames of each launch with those that the interpreter itself sees.
+func TestPythonLines(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		scenario string
+		options  []string
+		all      bool // each launch has frames
+	}{
+		{"forms", nil, true},
+		{"threads", []string{"--calls", "cupti"}, false}, // threads meet in the tables
+		{"stacks", nil, true},
+		{"forks", nil, true},
+		{"discards", nil, false}, // the table of code objects is full at last
+	} {
+		t.Run(c.scenario, func(t *testing.T) {
+			pythontest.Each(t, func(t *testing.T, p pythontest.Interpreter) {
+				dir := t.TempDir()
+				base, truth := filepath.Join(dir, "run"), filepath.Join(dir, "truth.json")
+				args := append([]string{"record", "--python", "auto", "--no-convert", "-o", base}, c.options...)
+				said, err := pythonCommand("cudatrace", append(args, p.Path, "testdata/python/lines.py", c.scenario, truth)...).CombinedOutput()
+				if err != nil {
+					t.Fatalf("%v\n%s", err, said)
+				}
+				got, lost := pythonLaunches(t, base+".cudatrace")
+				want := pythonTruth(t, truth)
+				framed := comparePython(t, got, want)
+				if framed+int(lost) != len(want) || c.all && lost != 0 || framed < len(want)/3 {
+					t.Errorf("%d of %d launches have frames, %d are said to have none\n%s", framed, len(want), lost, said)
+				}
+			})
+		})
+	}
+}
+
+// pythonCommand runs a program that finds the simulated CUDA stack.
+func pythonCommand(name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(name, args...)
+	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+filepath.Join(root, "build/sim/lib"), "PYTHONDONTWRITEBYTECODE=1")
+	return cmd
+}
+
+// TestPythonDamaged has the interpreter's memory damaged in hundreds of ways during a launch each: the program does not notice, and later
+// launches have their frames.
+func TestPythonDamaged(t *testing.T) {
+	t.Parallel()
+	library := filepath.Join(t.TempDir(), "poke.so")
+	if out, err := exec.Command("gcc", "-shared", "-fPIC", "-o", library, "testdata/python/poke.c", "-L"+filepath.Join(root, "build/sim/lib"), "-l:libcudart.so.13").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	pythontest.Each(t, func(t *testing.T, p pythontest.Interpreter) {
+		base := filepath.Join(t.TempDir(), "run")
+		said, err := pythonCommand("cudatrace", "record", "-q", "--python", "auto", "--no-convert", "-o", base, p.Path, "testdata/python/poke.py", library).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, said)
+		}
+		got, _ := pythonLaunches(t, base+".cudatrace")
+		if want := strings.TrimSpace(string(said)); fmt.Sprint(len(got)) != want {
+			t.Fatalf("%d launches; the program said %s", len(got), want)
+		}
+		for _, l := range got[len(got)-10:] {
+			if len(l.frames) != 1 || !strings.Contains(l.frames[0], "poke.py") {
+				t.Errorf("a launch behind the damage has the frames %q", l.frames)
+			}
+		}
+	})
+}
+
+// TestPythonExits ends programs while daemon threads launch.
+func TestPythonExits(t *testing.T) {
+	t.Parallel()
+	pythontest.Each(t, func(t *testing.T, p pythontest.Interpreter) {
+		for range 3 {
+			base := filepath.Join(t.TempDir(), "run")
+			cmd := pythonCommand("cudatrace", "record", "-q", "--python", "auto", "--no-convert", "-o", base, p.Path, "testdata/python/exits.py")
+			said, _ := cmd.CombinedOutput()
+			if code := cmd.ProcessState.ExitCode(); code != 3 || string(said) != "ends\n" {
+				t.Errorf("exit code %d, said %s", code, said)
+			}
+		}
+	})
+}
