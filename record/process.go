@@ -85,6 +85,7 @@ type process struct {
 	left     bool // it is not recorded, because of its rank
 	rank     uint32
 	end      cupti.End
+	seen     probe.Exit // how the kernel saw its process end, or about to end, when its end came
 }
 
 func (p *process) step(s step) { p.state = transitions[p.state][s] }
@@ -105,15 +106,21 @@ func (p *process) finish(e cupti.End, seen probe.Exit) {
 	if p.state == isEnded {
 		return
 	}
-	p.end = e
+	p.end, p.seen = e, seen
 	p.step(stepEnd)
+}
+
+// reason says how a program ended, as far as is known by now: the hello of the one that follows may come after its end.
+func (p *process) reason() string {
 	switch {
-	case e.Reason != "":
-	case p.owns(seen.Time):
-		p.end.Reason = seen.Reason
+	case p.end.Reason != "":
+		return p.end.Reason
 	case p.exec:
-		p.end.Reason = "exec"
+		return "exec"
+	case p.owns(p.seen.Time):
+		return p.seen.Reason
 	}
+	return ""
 }
 
 // depart notes that a program no longer runs. One whose library does not talk to us has no other end.
@@ -234,6 +241,7 @@ func (ps *processes) others(chosen *ranks.List) string {
 // lastWord is the end of a program, as it was reported, and as the kernel saw the end of its process.
 func (ps *processes) lastWord(p *process, seen func(pid uint32) (probe.Exit, bool), now uint64) tracelog.ProcessEnd {
 	e := p.end.ProcessEnd
+	e.Reason = p.reason()
 	if p.state != isEnded {
 		e = tracelog.ProcessEnd{PID: p.pid, Time: now, Status: -1}
 		if p.follower == nil {

@@ -313,10 +313,10 @@ func TestEndsOfGenerations(t *testing.T) {
 	ends, _ := ps.lastWords(func(uint32) (probe.Exit, bool) {
 		return probe.Exit{Reason: "status 3", Status: 3, Time: 31, Final: true}, true
 	}, 40)
-	third := ps.says(7, 1, 40, 1)
 	second.state = isEnding
-	second.finish(cupti.End{}, probe.Exit{Reason: "signal 9 (SIGKILL)", Time: 41, Final: true}) // that of the third
-	if third.over != 0 || second.end.Reason != "exec" {
+	second.finish(cupti.End{}, probe.Exit{Reason: "signal 9 (SIGKILL)", Time: 35, Final: true}) // that of the third, whose hello comes late
+	third := ps.says(7, 1, 40, 1)
+	if third.over != 0 || second.reason() != "exec" {
 		t.Errorf("%+v", second)
 	}
 	if ends[0].Reason != "exec" || ends[0].Status == 3 || ends[1].Reason != "" || ends[1].Status != 3 {

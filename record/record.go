@@ -235,7 +235,7 @@ func (s *session) stop(why early) {
 	if s.newest != nil {
 		s.log.why = s.newest.finish(s.programPID(), ask(s, func() string {
 			if p := s.latest[s.programPID()]; p != nil {
-				return p.end.Reason
+				return p.reason()
 			}
 			return ""
 		}))

@@ -464,7 +464,7 @@ func (e ended) take(s *session) {
 	p := s.all[e.id]
 	p.finish(e.end, e.seen)
 	if s.newest != nil {
-		s.newest.crashed(p.pid, p.end.Reason)
+		s.newest.crashed(p.pid, p.reason())
 	}
 }
 
