@@ -59,7 +59,7 @@ func repeatedPrograms(t *testing.T) []repeated {
 		t.Fatal(err)
 	}
 	special := map[string][]repeated{
-		"exits": {{args: []string{"return"}}}, "hostile": nil, "inside": nil, "longrun": nil, "nocuda": nil,
+		"exits": {{args: []string{"return"}}}, "hostile": nil, "inside": nil, "lives": nil, "longrun": nil, "nocuda": nil,
 		"launchloop":        {{args: []string{"-n", "3000", "-t", "2", "-s", "3", "-k", "5"}}},
 		"launchloop-static": {{args: []string{"-n", "1000"}}},
 		"threads":           {{}, {args: []string{"-t", "8", "-n", "300"}}},

@@ -21,7 +21,7 @@ const (
 )
 
 // linkerNames are the names under which a program may get libcupti from the dynamic linker.
-var linkerNames = []string{"cupti.so.13", "cupti.so.12", "cupti.so.11.8"}
+var linkerNames = []string{"libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8"}
 
 // lookAtLibraries looks at libcuda, the runtime and libcupti of a program.
 func (x *examination) lookAtLibraries(t *target) {
@@ -104,7 +104,7 @@ func hasRuntime(path string) bool {
 func (x *examination) lookAtCUPTI(t *target) {
 	candidates := cupti.LocateCUPTI(os.Getpid(), append(slices.Clone(t.mapped), t.search...))
 	for _, path := range t.libraries(linkerNames...) {
-		if name := filepath.Base(path); strings.HasPrefix(name, "cupti.so") {
+		if name := filepath.Base(path); strings.HasPrefix(name, "libcupti.so") {
 			candidates = append(candidates, cupti.Candidate{Path: path, Major: cupti.SonameMajor(name)})
 		}
 	}
