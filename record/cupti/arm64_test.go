@@ -34,7 +34,7 @@ func TestLibraryOfArm64(t *testing.T) {
 		t.Run(test.program, func(t *testing.T) {
 			t.Parallel()
 			p := &pairing{tally: newTally(), work: map[uint32]int{}, calls: map[uint32]int{}}
-			s := newStage(t, Options{Sink: p, library: library}, GoConfig{Candidates: []Candidate{{Path: filepath.Join(built, "lib/so.13")}}})
+			s := newStage(t, Options{Sink: p, library: library}, GoConfig{Candidates: []Candidate{{Path: filepath.Join(built, "lib/libcupti.so.13")}}})
 			s.tally = p.tally
 			args := append([]string{"-L", "/usr/aarch64-linux-gnu", filepath.Join(built, "bin", test.program)}, test.args...)
 			if _, stderr, code := s.run(t, play{emulator, args, nil}); code != 0 || stderr != "" {

@@ -313,7 +313,7 @@ func (s *stage) whole(t *testing.T, n uint64) {
 	if len(s.ends) != 1 || s.ends[0].Complete != 1 || s.ends[0].Kernels != n || s.ends[0].APIs != n {
 		t.Errorf("the end is %+v, want it complete with %d", s.ends, n)
 	}
-	if got := s.status(); got.Status != "on" || got.DriverVersion != 13000 || !strings.Contains(got.Path, "so") {
+	if got := s.status(); got.Status != "on" || got.DriverVersion != 13000 || !strings.Contains(got.Path, "libcupti.so") {
 		t.Errorf("CUPTI is %+v", got)
 	}
 	if len(s.notes) != 0 {
