@@ -100,7 +100,7 @@ type Summary struct {
 	APIJoined    uint64 `json:"api_records_joined"`
 	Unprobed     uint64 `json:"unprobed"`     // API records of successful calls that no uprobe saw
 	Uncorrelated uint64 `json:"uncorrelated"` // successful calls that create GPU work but have no API record
-	AtEnd        uint64 `json:"at_end"`       // such calls that were made after their program had handed over its last records, before it ended
+	AtEnd        uint64 `json:"at_end"`       // such calls that were made after their program had handed over its last records, before it ended, and those whose work had not run then
 	AtExec       uint64 `json:"at_exec"`      // the same, before it ran another program by exec
 
 	Lost     map[string]uint64 `json:"lost"`

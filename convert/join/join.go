@@ -347,6 +347,9 @@ func (j *Joiner) Finish() {
 	}
 	j.events.advance(true)
 	j.emit(false, true)
+	if j.options.Selection == nil {
+		j.threads.each((*stack).countUnrun)
+	}
 	j.options.Budget.holdRecords(&j.share, 0)
 	j.options.Budget.holdCalls(&j.share, 0)
 	j.streams.announceIdle()

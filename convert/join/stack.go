@@ -23,6 +23,7 @@ type stack struct {
 	launch  int32  // depth of the open launching call, deepest without one
 	unnamed bool   // that call is a part of CallStats.Unnamed
 	joined  int32  // depth of the outermost call with work, deepest without one
+	behind  uint64 // launches with an API record and without a kernel since the thread's latest call with work
 }
 
 // stackOutput has the fields that all stacks share.
@@ -343,10 +344,30 @@ func (s *stack) finish(c *call) {
 			}
 		}
 	}
+	switch {
+	case c.HasWork() || c.fn.EndsCapture:
+		s.behind = 0
+	case c.fn.Launches && c.state&fromAPI != 0 && c.Ret == 0 && c.Depth <= s.launch:
+		s.behind++
+	}
 	if s.unnamed && c.Depth >= s.launch && (c.HasWork() || c.Kernel != nil || s.program.hasWork) {
 		s.unnamed = false
 		s.found.Calls.Unnamed--
 	}
 	s.found.Span.add(c.Start, c.End)
 	s.found.Calls.count(c, s.program)
+}
+
+// countUnrun counts the kernels that had not run when a program handed over its last records, before it ended: their
+// launches have API records. A kernel that is captured into a graph has no record either: launches count only where the
+// thread made no call with work, and ended no capture, after them.
+func (s *stack) countUnrun() {
+	p := s.program
+	switch {
+	case s.behind == 0 || !p.correlated || p.handedOver == timeline.Never || p.lacks || !p.hasWork:
+	case p.Until != 0:
+		s.found.Calls.AtExec += s.behind
+	default:
+		s.found.Calls.AtEnd += s.behind
+	}
 }

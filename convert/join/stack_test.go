@@ -190,7 +190,8 @@ func callsByName(functions []FunctionCalls) map[string]uint64 {
 }
 
 // A call that creates GPU work and has no API record is missing one, if CUPTI recorded its
-// process, the call succeeded and it returned before CUPTI's last word.
+// process, the call succeeded and it returned before CUPTI's last word. The last launches of a thread whose kernels had not
+// run then are missing theirs at the end.
 func TestUncorrelated(t *testing.T) {
 	t.Parallel()
 	const cupti = "cupti pid=1 version=130001 driver_version=13000 path=/x status=on\n"
@@ -198,6 +199,8 @@ func TestUncorrelated(t *testing.T) {
 	const kernel = "kernel pid=1 context=1 stream=7 start=120 dur=5 correlation=3\n"
 	const end = "process_end pid=1 time=800 status=0 complete=1 until=700\nend time=900 complete=1\n"
 	const next = "process pid=1 start=1000 exe=/bin/next\n"
+	const ran = "api pid=1 tid=1 domain=1 name=cuLaunchKernel start=110 dur=10 correlation=3\n"
+	const waiting = "api pid=1 tid=1 domain=1 name=cuLaunchKernel start=600 dur=10 correlation=4\napi pid=1 tid=1 domain=1 name=cuLaunchKernel start=620 dur=10 correlation=5\n"
 	for name, c := range map[string]struct {
 		log                 string
 		want, atEnd, atExec uint64
@@ -210,6 +213,9 @@ func TestUncorrelated(t *testing.T) {
 		"that did not end":   {cupti + kernel + launch + "flags=2\n" + end, 0, 0, 0},
 		"of no GPU work":     {cupti + kernel + "call pid=1 tid=1 func=cuMemAlloc_v2 enter=100 dur=50\n" + end, 0, 0, 0},
 		"after CUPTI's word": {cupti + kernel + "call pid=1 tid=1 func=cuLaunchKernel enter=710 dur=50\n" + end, 0, 1, 0},
+		"that did not run":   {cupti + kernel + ran + waiting + end, 0, 2, 0},
+		"that was lost":      {cupti + kernel + ran + waiting + "lost cause=cupti_queue count=2\n" + end, 0, 0, 0},
+		"that was captured":  {cupti + kernel + ran + waiting + "api pid=1 tid=1 domain=1 name=cuStreamEndCapture start=640 dur=5 correlation=6\n" + end, 0, 0, 0},
 		"during exec":        {cupti + "process pid=1 start=50 exe=/bin/first\n" + next + kernel + "call pid=1 tid=1 func=cuLaunchKernel enter=710 dur=50\n" + end + "process_end pid=1 time=1100 complete=1 until=1050\n", 0, 0, 1},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -11,6 +11,7 @@ type Traits struct {
 	Waits         Wait // it waits for GPU work
 
 	DestroysStream bool
+	EndsCapture    bool // launches before it may have gone into a graph
 }
 
 // A Wait is the kind of wait of a waiting function: for an event, a stream or a context. The
@@ -41,6 +42,8 @@ var kernelLaunchers = map[string]bool{
 
 var streamDestroyers = map[string]bool{"cudaStreamDestroy": true, "cuStreamDestroy": true}
 
+var captureEnders = map[string]bool{"cudaStreamEndCapture": true, "cuStreamEndCapture": true}
+
 var graphLaunchers = map[string]bool{"cudaGraphLaunch": true, "cuGraphLaunch": true}
 
 // workCategories are the categories of functions that may put work on a GPU.
@@ -50,7 +53,7 @@ var workCategories = map[string]bool{"launch": true, "copy": true, "memset": tru
 func TraitsOf(name string) Traits {
 	base := Unversioned(name)
 	t := Traits{Launches: kernelLaunchers[base], LaunchesGraph: graphLaunchers[base], Waits: waits[base],
-		DestroysStream: streamDestroyers[base]}
+		DestroysStream: streamDestroyers[base], EndsCapture: captureEnders[base]}
 	if f := byCallback(name); f != nil {
 		t.MayWork = f.GPUWork || workCategories[f.Category]
 	}
