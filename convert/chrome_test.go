@@ -154,7 +154,7 @@ func compareFormats(t *testing.T, open logtest.Opener) {
 // TestChromeGolden shows the Chrome traces of some logs, and of the beginning of a recording on a
 // real GPU.
 func TestChromeGolden(t *testing.T) {
-	for _, name := range []string{"callers", "exec", "graph", "memory", "metrics", "nvtx"} {
+	for _, name := range []string{"callers", "exec", "graph", "memory", "metrics", "nvtx", "python"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			text, err := os.ReadFile("testdata/" + name + ".log.txt")

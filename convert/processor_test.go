@@ -188,6 +188,12 @@ func TestProcessorNames(t *testing.T) {
 	one(callers, `select extract_arg(arg_set_id, 'debug.error') from slice where name = 'cudaLaunchKernel' and ts in (8000, 8200) order by ts`, "cudaErrorLaunchOutOfResources", "cudaErrorNoKernelImageForDevice")
 	one(callers, `select extract_arg(arg_set_id, 'debug.caller') from slice where ts = 4000`, "libcublasLt.so.13+0x12345")
 	one(callers, `select count(*) from slice where ts = 5000 and extract_arg(arg_set_id, 'debug.caller') is null`, int64(1))
+	python := open("python")
+	one(python, `select extract_arg(arg_set_id, 'debug.python') from slice where category = 'driver' or category = 'runtime' order by ts`,
+		"/home/ann/train.py:7 step", "/home/ann/train.py:41 main", "/home/ann/train.py:41 main", "/usr/lib/python3.12/threading.py:1012 run", nil)
+	one(python, `select extract_arg(arg_set_id, 'debug.python_stack') from slice where ts = 2000`,
+		"/venv/lib/python3.12/site-packages/torch/nn/functional.py:2317 linear <- /home/ann/train.py:7 step <- /home/ann/train.py:40 main")
+	one(python, `select extract_arg(arg_set_id, 'python') from gpu_slice order by ts`, "/home/ann/train.py:7 step", "/home/ann/train.py:41 main", "/usr/lib/python3.12/threading.py:1012 run", nil)
 	memory := open("memory")
 	one(memory, `select distinct unit from counter_track`, "bytes")
 	one(memory, `select k.name, pid from process_counter_track k join process using (upid) where k.name glob 'device*' order by pid`, "device memory (GPU 0)", int64(50), "device memory (GPU 0)", int64(51))

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/perfetto/tptest"
 	"github.com/cudatrace/cudatrace/record/pythontest"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -184,6 +185,37 @@ func pythonCommand(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(name, args...)
 	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+filepath.Join(root, "build/sim/lib"), "PYTHONDONTWRITEBYTECODE=1")
 	return cmd
+}
+
+// TestPythonShown converts a recording: calls and GPU work have the line that launched them.
+func TestPythonShown(t *testing.T) {
+	t.Parallel()
+	pythontest.Each(t, func(t *testing.T, p pythontest.Interpreter) {
+		dir := t.TempDir()
+		base, truth := filepath.Join(dir, "run"), filepath.Join(dir, "truth.json")
+		said, err := pythonCommand("cudatrace", "record", "-q", "--python", "auto", "-o", base, p.Path, "testdata/python/lines.py", "forms", truth).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, said)
+		}
+		var want []any
+		for _, l := range pythonTruth(t, truth) {
+			line, _, _ := strings.Cut(l.frames[0], " (from ")
+			want = append(want, line)
+		}
+		tr := tptest.Open(t, base+".pftrace")
+		for _, query := range []string{
+			`select extract_arg(arg_set_id, 'debug.python') from slice where name glob '*Memset*' and category in ('driver', 'runtime') and depth = 0 order by ts`,
+			`select extract_arg(arg_set_id, 'python') from gpu_slice order by ts`,
+		} {
+			var got []any
+			for _, row := range tr.Values(query) {
+				got = append(got, row[0])
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%s:\n got %v\nwant %v", query, got, want)
+			}
+		}
+	})
 }
 
 // TestPythonDamaged has the interpreter's memory damaged in hundreds of ways during a launch each: the program does not notice, and later

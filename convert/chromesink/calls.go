@@ -100,6 +100,9 @@ func (t *texts) callArgs(o *object, sl *timeline.Slice) {
 	if sl.Caller != nil {
 		o.raw("caller", t.caller(sl.Caller))
 	}
+	if sl.Python != nil {
+		o.string("python", sl.Python.Own().Text())
+	}
 	if len(sl.Args) == 0 {
 		return
 	}

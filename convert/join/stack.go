@@ -74,6 +74,13 @@ func (s *stack) place(r *read.Call) {
 	if r.Rank == read.Pair {
 		from = fromPair
 	}
+	if r.Python != nil { // the calls around it have the same frames
+		for _, o := range s.open {
+			if o.Python == nil {
+				o.Python = r.Python
+			}
+		}
+	}
 	if len(s.open) > 0 {
 		top := s.open[len(s.open)-1]
 		if s.merge(top, r, from) {
@@ -92,7 +99,7 @@ func (s *stack) place(r *read.Call) {
 func (s *stack) push(r *read.Call, from state) {
 	c := s.pending.push(&s.chunks)
 	fn := r.Function
-	c.Caller = nil
+	c.Caller, c.Python = nil, r.Python
 	if r.Caller != nil {
 		fn, c.Caller = s.shown(fn, r.Caller, r.Ret), r.Caller.Place
 		if len(s.open) == 0 && fn == r.Function && r.Caller.Prepares(fn, r.Ret) {

@@ -70,7 +70,7 @@ func (j *workJoiner) launched(o *orphan, correlation uint32, p *program) {
 
 // asCause returns the part of a call that its work carries.
 func (c *call) asCause() timeline.Call {
-	return timeline.Call{Function: c.Function, Thread: c.stack.thread, Caller: c.Caller, Ranges: c.Ranges, Start: c.Start, End: c.End}
+	return timeline.Call{Function: c.Function, Thread: c.stack.thread, Caller: c.Caller, Python: c.Python, Ranges: c.Ranges, Start: c.Start, End: c.End}
 }
 
 // attach links work and its call.

@@ -37,6 +37,7 @@ type callKey struct {
 	launched  *timeline.Shape
 	stream    *timeline.Stream
 	caller    *timeline.Caller
+	python    *timeline.Python
 	arguments uint64 // their ID
 	ret       int32
 	flags     uint16
@@ -138,6 +139,9 @@ func (c *calls) template(sl *timeline.Slice) *perfetto.TrackEventTemplate {
 	if sl.Caller != nil {
 		from = uint64(sl.Caller.ID)
 	}
+	if sl.Python != nil {
+		from += pythonSpread * uint64(sl.Python.ID)
+	}
 	if id := sl.Arguments.ID; id != 0 { // arguments nearly always belong to one function and stream
 		t = &c.byArguments[(id+from*spread)%uint64(len(c.byArguments))]
 	} else {
@@ -151,7 +155,7 @@ func (c *calls) template(sl *timeline.Slice) *perfetto.TrackEventTemplate {
 		t = &c.byFunction[h*spread>>32%templates]
 	}
 	if !t.key.is(sl) {
-		t.key = callKey{sl.Function, sl.Kernel, sl.Launched, sl.Stream, sl.Caller, sl.Arguments.ID, sl.Ret, sl.Flags}
+		t.key = callKey{sl.Function, sl.Kernel, sl.Launched, sl.Stream, sl.Caller, sl.Python, sl.Arguments.ID, sl.Ret, sl.Flags}
 		c.arguments(sl)
 		category := sl.Library
 		if sl.Failed() {
@@ -165,7 +169,7 @@ func (c *calls) template(sl *timeline.Slice) *perfetto.TrackEventTemplate {
 // is reports whether a call has the key.
 func (k *callKey) is(sl *timeline.Slice) bool {
 	return k.fn == sl.Function && k.arguments == sl.Arguments.ID && k.stream == sl.Stream && k.launched == sl.Launched && k.kernel == sl.Kernel &&
-		k.caller == sl.Caller && k.ret == sl.Ret && k.flags == sl.Flags
+		k.caller == sl.Caller && k.python == sl.Python && k.ret == sl.Ret && k.flags == sl.Flags
 }
 
 // arguments returns the arguments that the calls of one template share.
@@ -200,6 +204,7 @@ func (c *calls) arguments(sl *timeline.Slice) {
 	if sl.Caller != nil {
 		c.args = append(c.args, perfetto.Repeated("caller", c.callers.of(sl.Caller)))
 	}
+	c.args = appendPython(c.args, sl.Python)
 }
 
 // launched adds the kernel or the copy that a call launched. Its size is there once: a call whose
@@ -232,6 +237,17 @@ func (c callerTexts) of(from *timeline.Caller) string {
 		c[from] = text
 	}
 	return text
+}
+
+// pythonSpread is a factor by which the numbers of Python stacks differ in the bits that those of callers leave.
+const pythonSpread = 977
+
+// appendPython appends the line of the program's own that made a call, and the frames around it.
+func appendPython(args []perfetto.Arg, p *timeline.Python) []perfetto.Arg {
+	if p == nil {
+		return args
+	}
+	return append(args, perfetto.Repeated("python", p.Own().Text()), perfetto.Repeated("python_stack", p.Stack()))
 }
 
 // argument formats a recorded argument by the type of its parameter.

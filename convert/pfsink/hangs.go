@@ -25,7 +25,7 @@ func (h *hangs) add(of *timeline.Hang) {
 func (h hangs) launched(t *timeline.Thread, sl *timeline.Slice) *timeline.Slice {
 	for _, k := range h {
 		if k.LaunchStart == sl.Start && k.LaunchTID == t.TID && k.PID == t.Process.PID && k.call.Function == nil && !sl.HasWork() {
-			k.call = timeline.Call{Function: sl.Function, Thread: t, Caller: sl.Caller, Ranges: sl.Ranges, Start: sl.Start, End: sl.End}
+			k.call = timeline.Call{Function: sl.Function, Thread: t, Caller: sl.Caller, Python: sl.Python, Ranges: sl.Ranges, Start: sl.Start, End: sl.End}
 			with := *sl
 			with.AddWork(k.id)
 			return &with

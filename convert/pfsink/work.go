@@ -36,6 +36,7 @@ type workKey struct {
 	stream *timeline.Stream
 	call   *timeline.Function
 	caller *timeline.Caller
+	python *timeline.Python
 	graph  uint32
 	kind   timeline.WorkKind
 }
@@ -132,13 +133,16 @@ func (s *works) template(q *queue, w *timeline.Work) *perfetto.RenderStageTempla
 	if w.Call.Caller != nil {
 		h += uint64(w.Call.Caller.ID) << 7
 	}
+	if w.Call.Python != nil {
+		h += pythonSpread * uint64(w.Call.Python.ID)
+	}
 	if w.Graph != 0 {
 		h = (h ^ uint64(w.Graph)) * spread >> 32
 	}
 	t := &s.templates[h%templates]
-	if k := &t.key; k.shape != w.Shape || k.stream != q.stream || k.caller != w.Call.Caller || k.call != w.Call.Function ||
+	if k := &t.key; k.shape != w.Shape || k.stream != q.stream || k.caller != w.Call.Caller || k.python != w.Call.Python || k.call != w.Call.Function ||
 		k.graph != w.Graph || k.kind != w.Kind {
-		t.key, t.uses = workKey{w.Shape, q.stream, w.Call.Function, w.Call.Caller, w.Graph, w.Kind}, 0
+		t.key, t.uses = workKey{w.Shape, q.stream, w.Call.Function, w.Call.Caller, w.Call.Python, w.Graph, w.Kind}, 0
 		t.Encode(s.w, s.event(q.stream, w))
 	}
 	if t.uses++; t.uses == wholeUses {
@@ -209,6 +213,7 @@ func (s *works) event(t *timeline.Stream, w *timeline.Work) *perfetto.RenderStag
 	if w.Call.Caller != nil {
 		s.args = append(s.args, perfetto.Repeated("caller", s.callers.of(w.Call.Caller)))
 	}
+	s.args = appendPython(s.args, w.Call.Python)
 	e.Args = s.args
 	return e
 }

@@ -10,8 +10,9 @@ type Call struct {
 	Start, End  uint64
 	Function    *Function
 	Arguments   *timeline.Arguments
-	Caller      *Caller // nil if unknown
-	Correlation uint32  // 0 for a pair
+	Caller      *Caller          // nil if unknown
+	Python      *timeline.Python // nil if unknown
+	Correlation uint32           // 0 for a pair
 	Ret         int32
 	Flags       uint16 // tracelog.CallUnfinished, tracelog.CallNoReturn
 	Program     uint16 // index of the program in the process
@@ -123,7 +124,8 @@ type callDecoder struct {
 	domain    tracelog.Column
 	corr      tracelog.Column
 	caller    tracelog.Column
-	callers   bool // rows may have a caller
+	callers   bool            // rows may have a caller
+	python    tracelog.Column // of API records
 	arguments argumentColumns
 
 	fn      *Function // function of the latest row
@@ -140,7 +142,7 @@ func (d *callDecoder) open(b *tracelog.Block, p *Process) {
 		d.function, d.start = b.Column("func"), b.Column("enter")
 		d.arguments.open(b)
 	} else {
-		d.function, d.start, d.domain, d.corr = b.Column("name"), b.Column("start"), b.Column("domain"), b.Column("correlation")
+		d.function, d.start, d.domain, d.corr, d.python = b.Column("name"), b.Column("start"), b.Column("domain"), b.Column("correlation"), b.Column("python")
 	}
 }
 
@@ -208,7 +210,7 @@ func (d *callDecoder) pairRow(i int, c *Call) {
 	c.Start = d.start.At(i)
 	c.End = timeline.End(c.Start, d.dur.At(i))
 	c.Function, c.Arguments, c.Correlation = d.fn, l.arguments.row(&d.arguments, i), 0
-	c.Ret, c.Flags, c.Rank = int32(d.ret.Int(i)), uint16(d.flags.At(i)), Pair
+	c.Ret, c.Flags, c.Rank, c.Python = int32(d.ret.Int(i)), uint16(d.flags.At(i)), Pair, nil
 	d.finish(c)
 	l.counts.Pairs++
 }
@@ -230,7 +232,10 @@ func (d *callDecoder) apiRow(i int, c *Call) {
 	c.Start = d.start.At(i)
 	c.End = timeline.End(c.Start, d.dur.At(i))
 	c.Function, c.Arguments, c.Correlation = d.fn, noArguments, uint32(d.corr.At(i))
-	c.Ret, c.Flags, c.Rank = int32(d.ret.At(i)), uint16(d.flags.At(i)), r
+	c.Ret, c.Flags, c.Rank, c.Python = int32(d.ret.At(i)), uint16(d.flags.At(i)), r, nil
+	if id := uint32(d.python.At(i)); id != 0 {
+		c.Python = l.catalog.Pythons.ByID(id)
+	}
 	d.finish(c)
 	l.counts.APIs++
 }

@@ -13,6 +13,7 @@ type Catalog struct {
 	Clocks        Clocks
 	Functions     Functions
 	Callers       Callers
+	Pythons       Pythons
 	Processes     Processes
 	Names         Names
 	GPUs          GPUs
@@ -37,6 +38,7 @@ func NewCatalog(filter *tracelog.Filter) *Catalog {
 		Meta:       make(map[string]string),
 		Functions:  newFunctions(),
 		Callers:    Callers{distinct: make(map[tracelog.Caller]*Caller)},
+		Pythons:    newPythons(),
 		Processes:  newProcesses(),
 		Names:      newNames(),
 		GPUs:       newGPUs(),
@@ -153,6 +155,10 @@ func (c *Catalog) record(b *tracelog.Block, i int) {
 		c.Functions.take(b, i)
 	case tracelog.KindCaller:
 		c.Callers.take(b, i)
+	case tracelog.KindPythonFrame:
+		c.Pythons.takeFrame(b, i)
+	case tracelog.KindPythonStack:
+		c.Pythons.takeStack(b, i)
 	case tracelog.KindProcess, tracelog.KindSymbol:
 		c.see(c.Processes.take(b, i))
 	case tracelog.KindThread, tracelog.KindName:

@@ -10,7 +10,7 @@ import (
 // Limits of a log that is converted. What they bound is held in memory.
 const (
 	maxPrograms    = 1 << 16 // programs of all processes
-	maxTexts       = 1 << 26 // bytes of the names of programs, threads, streams, devices and callers, and of arguments
+	maxTexts       = 1 << 26 // bytes of the names of programs, threads, streams, devices, callers and Python functions, and of arguments
 	maxRemarkText  = 1 << 24 // bytes of the texts of notes
 	maxName        = 1 << 12 // bytes of the name of a function
 	maxDefinitions = 1 << 20 // records that describe what events refer to
@@ -26,8 +26,8 @@ func (c *Catalog) excess() error {
 	if len(c.Processes.PIDs) > maxPrograms || c.Totals[tracelog.KindProcess] > maxPrograms {
 		return fmt.Errorf("has more than %d processes: cudatrace converts no log with so many", maxPrograms)
 	}
-	if c.Processes.texts+c.Callers.texts+c.Names.texts+c.GPUs.texts+c.Metrics.texts > maxTexts {
-		return fmt.Errorf("has more than %d bytes of names of programs, threads, streams and callers: cudatrace converts no log with so many", maxTexts)
+	if c.Processes.texts+c.Callers.texts+c.Pythons.texts+c.Names.texts+c.GPUs.texts+c.Metrics.texts > maxTexts {
+		return fmt.Errorf("has more than %d bytes of names of programs, threads, streams, callers and Python functions: cudatrace converts no log with so many", maxTexts)
 	}
 	n := uint64(0)
 	for _, k := range definitions {

@@ -75,6 +75,7 @@ type Slice struct {
 	End    uint64
 	Kernel *Kernel     // the kernel that the call launched, where no GPU work names it
 	Caller *Caller     // where the call was made, nil if unknown
+	Python *Python     // the innermost Python frame that made the call, nil if unknown
 	Ranges *RangeStack // the NVTX ranges that were open on the thread when the call began
 	links  *links      // nil for nearly all slices
 	// The following fields are read again when the call's work arrives. They lie together,

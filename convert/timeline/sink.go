@@ -11,7 +11,7 @@ type Sink interface {
 	//
 	// The events belong to the caller again when Take returns. A sink may keep the values
 	// behind a *Process, *Thread, *Track, *Counter, *Context, *Stream, *Function,
-	// *Arguments, *Kernel, *Caller, *Shape, *Range or *RangeStack, also as keys of a map: they do
+	// *Arguments, *Kernel, *Caller, *Python, *Shape, *Range or *RangeStack, also as keys of a map: they do
 	// not change.
 	Take(events []Event) error
 

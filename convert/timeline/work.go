@@ -104,6 +104,7 @@ type Call struct {
 	*Function
 	Thread     *Thread
 	Caller     *Caller     // where the call was made, nil if unknown
+	Python     *Python     // the innermost Python frame that made the call, nil if unknown
 	Ranges     *RangeStack // the NVTX ranges that were open on the thread when the call began
 	Start, End uint64
 }

@@ -118,6 +118,7 @@ func (s *text) slice(sl *timeline.Slice) string {
 	if sl.Caller != nil {
 		line += fmt.Sprintf(" caller=%q", sl.Caller.Text())
 	}
+	line += python(sl.Python)
 	if sl.Correlation != 0 {
 		line += fmt.Sprintf(" correlation=%d", sl.Correlation)
 	}
@@ -142,6 +143,13 @@ func (s *text) slice(sl *timeline.Slice) string {
 		line += " kernel=" + s.names.Of(sl.Kernel.Name).Full
 	}
 	return line
+}
+
+func python(p *timeline.Python) string {
+	if p == nil {
+		return ""
+	}
+	return fmt.Sprintf(" python=%q of %q", p.Own().Text(), p.Stack())
 }
 
 func (s *text) track(t *Track, of string) {
@@ -215,7 +223,7 @@ func cause(w *timeline.Work) string {
 	if w.Call.Function == nil {
 		return ""
 	}
-	return fmt.Sprintf(" by %s at %d of thread %d", w.Call.Name, w.Call.Start, w.Call.Thread.TID) + within(w.Call.Ranges)
+	return fmt.Sprintf(" by %s at %d of thread %d", w.Call.Name, w.Call.Start, w.Call.Thread.TID) + python(w.Call.Python) + within(w.Call.Ranges)
 }
 
 // within names the NVTX ranges around a call, the outermost one first.
