@@ -211,8 +211,8 @@ type pythonLog struct {
 	stacks map[tracelog.PythonStack]uint32 // likewise
 }
 
-// pythonStacksMost is the most stacks of a log, and of frames. Calls with others have none.
-const pythonStacksMost = 1 << 20
+// pythonStacksMost is the most stacks of a log, and of frames: conversion takes 1<<20 definitions in all. Calls with others have none.
+const pythonStacksMost = 1 << 18
 
 // stack returns the ID of a frame with its callers, noRoom without room. Records with it have been added when it returns.
 func (l *pythonLog) stack(sink Sink, parent uint32, f tracelog.PythonFrame) uint32 {
