@@ -99,6 +99,6 @@ func TestCutTexts(t *testing.T) {
 			t.Errorf("%s bytes: %d marks, lost %v, complete %t %q", bytes, r.RangeMarks, r.Lost, r.Complete, r.Reasons)
 		}
 		tr := tptest.Open(t, r.base+".pftrace")
-		expectRows(t, tr, min(cut, 1), "losses in the trace", "select count(*) from slice where name glob '*strings*'")
+		expectRows(t, tr, min(cut, 1), "losses in the trace", "select count(*) > 0 from slice where name glob '*strings*'")
 	}
 }

@@ -252,7 +252,7 @@ func TestPythonExits(t *testing.T) {
 			base := filepath.Join(t.TempDir(), "run")
 			cmd := pythonCommand("cudatrace", "record", "-q", "--python", "auto", "--no-convert", "-o", base, p.Path, "testdata/python/exits.py")
 			said, _ := cmd.CombinedOutput()
-			if code := cmd.ProcessState.ExitCode(); code != 3 || string(said) != "ends\n" {
+			if code := cmd.ProcessState.ExitCode(); code != 3 || !strings.HasPrefix(string(said), "ends\n") { // stacks that two threads met at once may be lost, and are counted
 				t.Errorf("exit code %d, said %s", code, said)
 			}
 		}
