@@ -424,7 +424,7 @@ bool ct_walk_start(const struct ct_cupti *api, size_t memory, bool want_chains)
 		return false;
 	unloads_known = ct_now();
 	dl_iterate_phdr(count_unloads, &unloads);
-	return (!chains || ct_chains_start()) && match_start(memory / 3) && ct_seen_start(memory / 3 * 2);
+	return (!chains || ct_chains_start()) && match_start(memory / 3) && ct_seen_start(memory);
 }
 
 void ct_walk_begin(void)
