@@ -26,6 +26,7 @@ type Filter struct {
 	Streams        []uint32   // limits GPU work
 	Name           string     // a glob for the names of calls, kernels and ranges
 	Caller         string     // a glob for the callers of calls (selection.MatchCaller); limits calls, and the work that they caused
+	Python         string     // a glob for the Python frames above calls (selection.MatchPython); limits calls, and the work that they caused
 	NVTX           string     // a glob for NVTX ranges: only calls and work in these ranges, and the ranges
 	MinDuration    time.Duration
 	Steps          Steps // limits time, if some are chosen
@@ -33,7 +34,7 @@ type Filter struct {
 
 // limits reports whether the filter may leave anything out.
 func (f *Filter) limits() bool {
-	return f.limitsRecords() || f.Name != "" || f.Caller != "" || f.NVTX != "" || f.MinDuration > 0
+	return f.limitsRecords() || f.Name != "" || f.Caller != "" || f.Python != "" || f.NVTX != "" || f.MinDuration > 0
 }
 
 // limitsRecords reports whether the filter limits the records that are read.

@@ -18,9 +18,12 @@ import (
 )
 
 // callerLog writes a log whose calls name their callers.
-func callerLog(t *testing.T) string {
+func callerLog(t *testing.T) string { return textLog(t, "callers") }
+
+// textLog writes a log that convert has in text form.
+func textLog(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile("../../convert/testdata/callers.log.txt")
+	text, err := os.ReadFile("../../convert/testdata/" + name + ".log.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +31,7 @@ func callerLog(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(t.TempDir(), "callers.cudatrace")
+	path := filepath.Join(t.TempDir(), name+".cudatrace")
 	if err := os.WriteFile(path, log, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +57,7 @@ func TestConvertCaller(t *testing.T) {
 		if diff := cmp.Diff(want, strings.Join(names, ", ")); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", glob, diff)
 		}
-		if !strings.Contains(said, "by name, duration, thread, caller or NVTX range") {
+		if !strings.Contains(said, "by name, duration, thread, caller, Python frame or NVTX range") {
 			t.Errorf("%s: said %q", glob, said)
 		}
 	}
@@ -152,6 +155,49 @@ func TestUnnamedLaunches(t *testing.T) {
 	} {
 		if got := unnamed(s); (want == "") != (got == "") || !strings.HasPrefix(got, want) {
 			t.Errorf("%d of %d: %q, want %q", s.Unnamed, s.Launches, got, want)
+		}
+	}
+}
+
+// A trace of the calls below some Python frames has these and their GPU work; a dump has their API records and their work.
+func TestPythonFilter(t *testing.T) {
+	t.Parallel()
+	log := textLog(t, "python")
+	for glob, want := range map[string]struct{ trace, dump string }{
+		"train.py:7":     {"cuLaunchKernel, plain", "api 101, kernel 101"},
+		"main":           {"cuLaunchKernel, cudaLaunchKernel, cuLaunchKernel, plain, plain", "api 101, api 102, api 102, kernel 101, kernel 102"},
+		"*/torch/nn/*":   {"cuLaunchKernel, plain", "api 101, kernel 101"},
+		"threading.py:*": {"cuLaunchKernel, plain", "api 103, kernel 103"},
+	} {
+		trace, _ := converted(t, log, "--python", glob)
+		tr := tptest.Open(t, trace)
+		tptest.NoErrors(t, tr)
+		var names []string
+		for _, row := range tr.Values("select name from slice where category is not 'program' order by id in (select id from gpu_slice), ts") {
+			names = append(names, fmt.Sprint(row...))
+		}
+		if diff := cmp.Diff(want.trace, strings.Join(names, ", ")); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", glob, diff)
+		}
+		var stdout, stderr bytes.Buffer
+		if code := run([]string{"cudatrace", "dump", log, "--raw", "--kind", "call,api,kernel", "--python", glob}, &stdout, &stderr); code != 0 {
+			t.Fatalf("%s: exit code %d\n%s", glob, code, &stderr)
+		}
+		var records []string
+		for _, found := range regexp.MustCompile(`(?m)^(\w+) .*correlation=(\d+)`).FindAllStringSubmatch(stdout.String(), -1) {
+			records = append(records, found[1]+" "+found[2])
+		}
+		slices.Sort(records)
+		if diff := cmp.Diff(want.dump, strings.Join(records, ", ")); diff != "" {
+			t.Errorf("%s (-want +got):\n%s\n%s", glob, diff, &stdout)
+		}
+	}
+	for _, command := range []string{"convert", "stats", "dump"} {
+		for glob, want := range map[string]string{"nowhere.py": "matches --python nowhere.py", "[": `--python "[" is not a pattern`} {
+			var stdout, stderr bytes.Buffer
+			if code := run([]string{"cudatrace", command, log, "--python", glob}, &stdout, &stderr); code == 0 || !strings.Contains(stderr.String(), want) {
+				t.Errorf("%s --python %s: exit code %d\n%s", command, glob, code, &stderr)
+			}
 		}
 	}
 }

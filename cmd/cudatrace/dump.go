@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -54,6 +55,7 @@ func dumpFilters() []cli.Flag {
 		&cli.StringFlag{Category: partGroup, Name: "device", Usage: "only GPU work on these `DEVICES`, and their samples"},
 		&cli.StringFlag{Category: partGroup, Name: "stream", Usage: "only GPU work on these `STREAMS`"},
 		callerFlag("and the GPU work that they caused; records of other kinds stay"),
+		pythonFlag("only API records of calls made below a Python frame whose file, function or line matches `GLOB`, and the GPU work that they caused; uprobes' records have no frames"),
 		&cli.StringFlag{Category: partGroup, Name: "from", Usage: "only events that end after `TIME`"},
 		&cli.StringFlag{Category: partGroup, Name: "to", Usage: "only events that begin before `TIME`"},
 	}
@@ -75,7 +77,7 @@ func runDump(c *cli.Context, con *console.Console) error {
 	defer r.Close()
 	filters := chosen(c, dumpFilters())
 	matched := filters == ""
-	o.Wants = noting(&matched, o, c.String("caller") != "")
+	o.Wants = noting(&matched, o, c.String("caller") != "" || c.String("python") != "")
 	if err := logtext.Dump(con.Text(), r, o); err != nil {
 		return err
 	}
@@ -94,8 +96,8 @@ func runDump(c *cli.Context, con *console.Console) error {
 }
 
 // noting notes whether a record is shown that a person asked for: one of the named kinds, else an
-// event, with --caller a call or its work, with --tid a call or a range, with --device and --stream GPU work.
-func noting(matched *bool, o logtext.Options, byCaller bool) func(*tracelog.Block, int) bool {
+// event, with --caller or --python a call or its work, with --tid a call or a range, with --device and --stream GPU work.
+func noting(matched *bool, o logtext.Options, byCall bool) func(*tracelog.Block, int) bool {
 	wants := o.Wants
 	return func(b *tracelog.Block, i int) bool {
 		if wants != nil && !wants(b, i) {
@@ -103,7 +105,7 @@ func noting(matched *bool, o logtext.Options, byCaller bool) func(*tracelog.Bloc
 		}
 		l := schema.LayoutOf(b.Kind)
 		*matched = *matched || len(o.Filter.Kinds) > 0 ||
-			l != nil && l.Role == schema.Event && (!byCaller || hasCaller(b.Kind)) && chosenBy(&o.Filter, b.Kind)
+			l != nil && l.Role == schema.Event && (!byCall || hasCaller(b.Kind)) && chosenBy(&o.Filter, b.Kind)
 		return true
 	}
 }
@@ -134,8 +136,8 @@ func dumpOptions(c *cli.Context, log convert.Log) (o logtext.Options, err error)
 	if o.Filter, err = dumpFilter(c, begin, o.JSON || c.Bool("raw")); err != nil {
 		return o, err
 	}
-	if glob := c.String("caller"); glob != "" {
-		from, err := newCalledFrom(log, glob)
+	if caller, python := c.String("caller"), c.String("python"); caller != "" || python != "" {
+		from, err := newCalledFrom(log, caller, python)
 		if err != nil {
 			return o, err
 		}
@@ -192,7 +194,7 @@ func dumpFilter(c *cli.Context, begin uint64, raw bool) (f tracelog.Filter, err 
 			return f, usagef(dumpName, "dump: --%s needs a value", name)
 		}
 	}
-	if err := checkGlob(dumpName, "caller", c.String("caller")); err != nil {
+	if err := cmp.Or(checkGlob(dumpName, "caller", c.String("caller")), checkGlob(dumpName, "python", c.String("python"))); err != nil {
 		return f, err
 	}
 	if f.Kinds, err = kindList(c.String("kind")); err != nil {

@@ -34,6 +34,7 @@ func filterFlags() []cli.Flag {
 		&cli.StringFlag{Category: partGroup, Name: "stream", Usage: "only GPU work on these `STREAMS`"},
 		&cli.StringFlag{Category: partGroup, Name: "name", Usage: "only calls, kernels and ranges whose name matches `GLOB`: '*gemm*'"},
 		callerFlag("and the GPU work that they caused"),
+		pythonFlag("only calls made below a Python frame whose file, function or line matches `GLOB`, and the GPU work that they caused"),
 		&cli.StringFlag{Category: partGroup, Name: "nvtx", Usage: "only calls made in NVTX ranges whose name, or NAME@DOMAIN, matches `GLOB`, the GPU work that they caused, and these ranges: 'step*'"},
 		&cli.StringFlag{Category: partGroup, Name: "step", Usage: "NVTX ranges `NAME`, NAME@DOMAIN or NAME@* are the steps of --steps, of the report steps, and ProfilerStep#N with --format chrome"},
 		&cli.StringFlag{Category: partGroup, Name: "steps", Usage: "with --step, only the time of the steps `FIRST-LAST`: from the beginning of the one to the end of the other, by the number behind the name (step 7), or counted from 0"},
@@ -53,13 +54,13 @@ func sizeFlags() []cli.Flag {
 
 // filterOptions is the filter that the options ask for.
 func filterOptions(c *cli.Context) (convert.Filter, error) {
-	f := convert.Filter{Name: c.String("name"), Caller: c.String("caller"), NVTX: c.String("nvtx")}
+	f := convert.Filter{Name: c.String("name"), Caller: c.String("caller"), Python: c.String("python"), NVTX: c.String("nvtx")}
 	for _, flag := range append(filterFlags(), sizeFlags()...) {
 		if name := flag.Names()[0]; c.IsSet(name) && len(words(strings.TrimSpace(c.String(name)))) == 0 {
 			return f, usagef(c.Command.Name, "%s: --%s needs a value", c.Command.Name, name)
 		}
 	}
-	err := cmp.Or(checkGlob(c.Command.Name, "name", f.Name), checkGlob(c.Command.Name, "caller", f.Caller),
+	err := cmp.Or(checkGlob(c.Command.Name, "name", f.Name), checkGlob(c.Command.Name, "caller", f.Caller), checkGlob(c.Command.Name, "python", f.Python),
 		checkGlob(c.Command.Name, "nvtx", f.NVTX))
 	if err != nil {
 		return f, err
@@ -119,6 +120,11 @@ func chosenSteps(c *cli.Context) (s convert.Steps, err error) {
 // it selects.
 func callerFlag(belongs string) cli.Flag {
 	return &cli.StringFlag{Category: partGroup, Name: "caller", Usage: "only calls made in a library or function that matches `GLOB`, " + belongs + ": 'libcublas*', 'at::native::*'"}
+}
+
+// pythonFlag is the flag that selects calls by the Python frames above them.
+func pythonFlag(usage string) cli.Flag {
+	return &cli.StringFlag{Category: partGroup, Name: "python", Usage: usage + ": 'train.py:40', '*.forward'"}
 }
 
 // checkGlob checks the value of a flag that takes a pattern.
@@ -250,7 +256,7 @@ func leftOut(l *convert.LeftOut, f *convert.Format) string {
 		parts = append(parts, "left out the records that the filter rules out; the log has no index that counts them")
 	}
 	if l.Slices > 0 {
-		parts = append(parts, "left out "+figures.Count(l.Slices, f.Unit, f.Units)+" by name, duration, thread, caller or NVTX range")
+		parts = append(parts, "left out "+figures.Count(l.Slices, f.Unit, f.Units)+" by name, duration, thread, caller, Python frame or NVTX range")
 	}
 	if len(parts) == 0 {
 		return "the filter left nothing out"

@@ -32,7 +32,7 @@ func logOfText(t *testing.T, text string) string {
 func TestNVTXFilterSays(t *testing.T) {
 	t.Parallel()
 	ranges := logOfText(t, readRepository(t, "convert/testdata/ranges.log.txt"))
-	const kept = `: kept what is in NVTX ranges matching "step": 1 range; left out 12 slices by name, duration, thread, caller or NVTX range`
+	const kept = `: kept what is in NVTX ranges matching "step": 1 range; left out 12 slices by name, duration, thread, caller, Python frame or NVTX range`
 	for _, c := range []struct {
 		command, log, glob, says string
 		code                     int

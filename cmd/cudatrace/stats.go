@@ -359,5 +359,5 @@ func atLeastOne(c *cli.Context, option string) (uint64, error) {
 // gappy reports whether a filter leaves out work between other work, or calls between other calls, so
 // that gaps and repetitions are not those of the program.
 func gappy(f *convert.Filter) bool {
-	return len(f.TIDs)+len(f.Devices)+len(f.Streams) > 0 || f.Name != "" || f.Caller != "" || f.NVTX != "" || f.MinDuration > 0
+	return len(f.TIDs)+len(f.Devices)+len(f.Streams) > 0 || f.Name != "" || f.Caller != "" || f.Python != "" || f.NVTX != "" || f.MinDuration > 0
 }

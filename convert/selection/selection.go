@@ -1,10 +1,11 @@
-// Package selection selects the part of a timeline to show, by name, duration, caller and NVTX range.
+// Package selection selects the part of a timeline to show, by name, duration, caller, Python frame and NVTX range.
 //
 // Input: slices, GPU work and spans, one at a time. Output: whether to show each of them. The
 // slices and pieces of GPU work that are not shown are counted; spans are not counted.
 package selection
 
 import (
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 type Options struct {
 	Name     string // a glob that names must match; "" for every name
 	Caller   string // a glob that the callers of calls must match; "" for every caller
+	Python   string // a glob that one of the Python frames above a call must match; "" for every call
 	NVTX     string // a glob: only what is in matching NVTX ranges, and these ranges; "" for everything
 	Shortest uint64 // ns
 }
@@ -27,6 +29,7 @@ type Selection struct {
 	Ranges  Ranges // with Options.NVTX
 	names   timeline.KernelNames
 	callers map[*timeline.Caller]bool // whether Caller matches them
+	pythons map[*timeline.Python]bool // whether Python matches them, or a frame further out
 }
 
 // New returns a selection, nil for one that selects all.
@@ -34,20 +37,51 @@ func New(o Options) *Selection {
 	if o == (Options{}) {
 		return nil
 	}
-	return &Selection{Options: o, Ranges: newRanges(o.NVTX), names: make(timeline.KernelNames), callers: make(map[*timeline.Caller]bool)}
+	return &Selection{Options: o, Ranges: newRanges(o.NVTX), names: make(timeline.KernelNames), callers: make(map[*timeline.Caller]bool), pythons: make(map[*timeline.Python]bool)}
 }
 
 // OfCalls reports whether work is selected by its call: work without a call is not selected.
-func (s *Selection) OfCalls() bool { return s != nil && (s.Caller != "" || s.NVTX != "") }
+func (s *Selection) OfCalls() bool {
+	return s != nil && (s.Caller != "" || s.Python != "" || s.NVTX != "")
+}
 
 // Slice reports whether a call is shown, and counts it if not.
 func (s *Selection) Slice(sl *timeline.Slice) bool {
 	return s == nil || s.count(s.takes(sl.Name, sl.End-sl.Start) && s.Causes(sl))
 }
 
-// Causes reports whether the work of a call may be selected, by the call's caller and NVTX ranges.
+// Causes reports whether the work of a call may be selected, by the call's caller, Python frames and NVTX ranges.
 func (s *Selection) Causes(sl *timeline.Slice) bool {
-	return s == nil || s.CalledFrom(sl.Caller) && s.Ranges.within(sl.Ranges)
+	return s == nil || s.CalledFrom(sl.Caller) && s.below(sl.Python) && s.Ranges.within(sl.Ranges)
+}
+
+// below reports whether calls of a Python frame are selected; nil is no frame.
+func (s *Selection) below(p *timeline.Python) bool {
+	if s.Python == "" || p == nil {
+		return s.Python == ""
+	}
+	chosen, known := s.pythons[p]
+	if !known {
+		chosen = MatchPython(s.Python, p)
+		s.pythons[p] = chosen
+	}
+	return chosen
+}
+
+// MatchPython reports whether a glob matches a Python frame, or one that called it: its file with or without folders, with or without
+// the line, its function, or its whole text.
+func MatchPython(glob string, p *timeline.Python) bool {
+	for f := range p.Frames() {
+		names := []string{f.File, path.Base(f.File), f.Function, f.Text()}
+		if f.Line != 0 {
+			line := fmt.Sprintf(":%d", f.Line)
+			names = append(names, f.File+line, path.Base(f.File)+line)
+		}
+		if slices.ContainsFunc(names, func(name string) bool { return Match(glob, name) }) {
+			return true
+		}
+	}
+	return false
 }
 
 // CalledFrom reports whether calls of a caller are selected; nil is the unknown caller.

@@ -205,3 +205,30 @@ func TestCallers(t *testing.T) {
 		t.Error("a call is chosen that does not match all, or not one that does")
 	}
 }
+
+// A glob is held against each frame above a call: its file, its function, its line.
+func TestPython(t *testing.T) {
+	t.Parallel()
+	frame := func(file, function string, line uint32, parent *timeline.Python) *timeline.Python {
+		return &timeline.Python{PythonFrame: &timeline.PythonFrame{File: file, Function: function, Line: line}, Parent: parent}
+	}
+	cut := frame("", "(frames further out are left out)", 0, nil)
+	loop := frame("/home/ann/train.py", "main", 40, cut)
+	step := frame("/venv/lib/python3.12/site-packages/torch/optim/adam.py", "Adam.step", 7, loop)
+	for glob, want := range map[string]bool{
+		"train.py": true, "train.py:40": true, "train.py:4": false, "/home/ann/train.py": true, "/home/ann/train.py:40": true, "/home/ann/train.py:40 main": true,
+		"main": true, "*.step": true, "*/torch/optim/*": true, "torch/optim/*": false, "adam.py:7": true, "(frames*": true, "[": false, "Main": false,
+	} {
+		s := New(Options{Python: glob})
+		for _, p := range []*timeline.Python{step, step, nil} {
+			c := call("cuLaunchKernel", 5)
+			c.Python = p
+			if got := s.Slice(c); got != (want && p != nil) {
+				t.Errorf("%q chooses a call of %v: %t", glob, p, got)
+			}
+		}
+		if !s.OfCalls() {
+			t.Errorf("%q chooses work without a call", glob)
+		}
+	}
+}

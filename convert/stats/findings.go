@@ -39,7 +39,7 @@ var findingsReport = Report{
 // wholeWork returns what findings lack.
 func wholeWork(f *Facts) string {
 	if f.Chosen {
-		return "findings need all calls and all GPU work of a process: leave out the filter by thread, device, stream, name, caller, NVTX range or duration"
+		return "findings need all calls and all GPU work of a process: leave out the filter by thread, device, stream, name, caller, Python frame, NVTX range or duration"
 	}
 	return f.GPU
 }

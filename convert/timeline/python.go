@@ -2,6 +2,7 @@ package timeline
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 )
@@ -34,12 +35,32 @@ func (p *PythonFrame) own() bool {
 // Own is the innermost frame outside the folders of the interpreter and of packages, the innermost one
 // where all are inside.
 func (p *Python) Own() *Python {
-	for f, n := p, 0; f != nil && n < maxPythonDepth; f, n = f.Parent, n+1 {
+	for f := range p.Frames() {
 		if f.own() {
 			return f
 		}
 	}
 	return p
+}
+
+// Frames are the frame and those that called it, from the inside out.
+func (p *Python) Frames() iter.Seq[*Python] {
+	return func(yield func(*Python) bool) {
+		for f, n := p, 0; f != nil && n < maxPythonDepth && yield(f); n++ {
+			f = f.Parent
+		}
+	}
+}
+
+// autograd is how the names of the threads begin on which PyTorch runs backward passes.
+const autograd = "pt_autograd_"
+
+// NoPython is what stands for the frame of a thread's calls that have none.
+func (t *Thread) NoPython() string {
+	if strings.HasPrefix(t.Name, autograd) {
+		return "(no Python frame: autograd)"
+	}
+	return "(no Python frame)"
 }
 
 // Text is the frame as people see it: "/home/ann/train.py:40 main".
@@ -59,11 +80,14 @@ const maxStackText = 1 << 12
 // Stack is the text of the frame and of those that called it: "/home/ann/train.py:7 step <- /home/ann/train.py:40 main".
 // It says how many frames further out have no room.
 func (p *Python) Stack() string {
-	text, more := p.Text(), 0
-	for f, n := p.Parent, 1; f != nil && n < maxPythonDepth; f, n = f.Parent, n+1 {
-		if len(text) < maxStackText {
+	text, more := "", 0
+	for f := range p.Frames() {
+		switch {
+		case f == p:
+			text = f.Text()
+		case len(text) < maxStackText:
 			text += " <- " + f.Text()
-		} else {
+		default:
 			more++
 		}
 	}
