@@ -94,14 +94,23 @@ func (d *Diff) lacks(report string) string {
 	return ""
 }
 
+// has reports whether each run has rows of a report.
+func (d *Diff) has(report string) bool {
+	return !slices.ContainsFunc(d.runs(), func(r *Run) bool { return r.reports[report] == nil || len(r.reports[report].rows) == 0 })
+}
+
 // section compares the rows of a report.
 func (d *Diff) section(s *section) *Section {
 	out := &Section{Report: s.report, Title: s.title, section: s, Reason: d.lacks(s.report)}
 	if out.Reason != "" {
 		return out
 	}
-	for _, p := range pairsOf(s.report, d.Base, d.New) {
-		r := &Row{Name: p.label, Was: p.was, Match: p.match, pair: p}
+	report := s.report
+	if more := finer[report]; more != "" && d.has(more) {
+		report = more
+	}
+	for _, p := range pairsOf(report, d.Base, d.New) {
+		r := &Row{Name: p.label, Was: p.wasLabel, Match: p.match, pair: p}
 		for _, f := range s.figures {
 			base, new := p.values(f.column)
 			r.Figures = append(r.Figures, compare(base, new, d.exact(f.column, f.exact), isTime(f.column)))

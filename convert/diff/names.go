@@ -7,6 +7,7 @@ const (
 	byParameters = "parameters" // its parameters changed
 	byHash       = "hash"       // a hash in its name changed
 	byTemplate   = "template"   // its template arguments changed
+	byPython     = "python"     // another Python function launches it
 )
 
 // A plainer makes names equal that differ only in what may change from build to build; "" if it
@@ -18,6 +19,7 @@ type plainer struct {
 
 // plainers go from the safest to the boldest.
 var plainers = []plainer{
+	{byPython, nil},
 	{byParameters, func(name string) string { return name }},
 	{byHash, withoutHashes},
 	{byTemplate, func(name string) string { return withoutTemplates(withoutHashes(name)) }},

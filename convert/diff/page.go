@@ -237,7 +237,7 @@ func (p *Page) renamed(quoted func(string) string) (lines []string) {
 }
 
 // changed is what differs in the names of a kernel.
-var changed = map[string]string{"parameters": "its parameters", "hash": "a hash in its name", "template": "its template arguments"}
+var changed = map[string]string{"parameters": "its parameters", "hash": "a hash in its name", "template": "its template arguments", "python": "the Python function that launches it"}
 
 // shown are the rows that differ, as many as people want to see: those that add, or save, most.
 func (p *Page) shown(s *Section) []*Row {

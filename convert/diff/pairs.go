@@ -3,14 +3,16 @@ package diff
 import (
 	"maps"
 	"slices"
+	"strings"
 )
 
 // A pair is a row of BASE and the row of NEW that it became.
 type pair struct {
 	report   string
 	name     string // in NEW, or in BASE where NEW has none
-	label    string // of the same side
+	label    string // of the same side: the name, with what else tells rows apart
 	was      string // the name in BASE where it differs
+	wasLabel string // the label in BASE where it differs
 	match    string // how the two were matched where their keys differ
 	inBase   string // key in BASE, "" if no run has the row
 	inNew    string
@@ -42,7 +44,7 @@ func pairsOf(report string, base, new []*Run) []*pair {
 		p.baseless, p.newless = before[key] == nil, after[key] == nil
 		pairs = append(pairs, p)
 	}
-	if report == "kernels" {
+	if report == "kernels" || report == kernelPython {
 		pairs = renamed(pairs)
 	}
 	return pairs
@@ -63,11 +65,7 @@ func renamed(pairs []*pair) []*pair {
 	for _, p := range plainers {
 		var old, now = map[string][]*pair{}, map[string][]*pair{}
 		for _, row := range pairs {
-			name := p.plain(row.name)
-			was := name
-			if row.was != "" {
-				was = p.plain(row.was)
-			}
+			name, was := p.of(row.inNew), p.of(row.inBase)
 			if name == "" || was == "" {
 				continue
 			}
@@ -94,7 +92,22 @@ func (p *pair) join(was *pair, match string) {
 	if was.name != p.name {
 		p.was = was.name
 	}
+	if was.label != p.label {
+		p.wasLabel = was.label
+	}
 	was.inNew = ""
+}
+
+// of returns what a plainer leaves of the key of a kernel, "" if it cannot tell.
+func (p *plainer) of(key string) string {
+	parts := strings.Split(key, "\x00") // name, signature, and the file and the Python function where they are known
+	if p.match == byPython {
+		return parts[0] + "\x00" + parts[1]
+	}
+	if parts[0] = p.plain(parts[0]); parts[0] == "" {
+		return ""
+	}
+	return strings.Join(slices.Delete(parts, 1, 2), "\x00")
 }
 
 // sameCount reports whether two kernels were launched equally often in each run.

@@ -232,7 +232,7 @@ func text(cell any) string {
 // keys are the columns that tell the rows of a report apart and are the same in each run; PIDs
 // are not. A report that is not here has its names for keys.
 var keys = map[string][]string{
-	"kernels": {"name", "signature"}, "kernel_shapes": {"name", "signature", "grid", "block"}, "calls": {"name", "library"},
+	"kernels": {"name", "signature"}, "kernel_shapes": {"name", "signature", "grid", "block"}, kernelPython: {"name", "signature", "file", "function"}, "calls": {"name", "library"},
 	"callers": {"name", "library", "caller"}, "copies": {"name", "from", "to", "peer"}, "waits": {"name", "waited_for"},
 	"devices": {"gpu"}, "streams": {"name", "gpu"}, "memory": {"name", "gpu"}, "errors": {"name", "error", "library"},
 	"nvtx": {"name", "domain", "kind"}, "idle": {"name", "what", "gpu"}, "findings": {"name", "gpu", "rank"}, "ranks": {"rank"}, "collectives": {"name", "ranks"}, "metrics": {"metric", "name", "source", "gpu"},
@@ -248,6 +248,9 @@ func rowKey(report string, cells map[string]any) string {
 	parts := make([]string, len(columns))
 	for i, column := range columns {
 		parts[i] = text(cells[column])
+		if column == "file" {
+			parts[i] = fileName(parts[i]) // two versions of a program lie in different folders
+		}
 	}
 	return strings.Join(parts, "\x00")
 }
@@ -258,6 +261,8 @@ func label(report string, cells map[string]any) string {
 	switch report {
 	case "copies":
 		return fmt.Sprintf("%s %s to %s", name, cmp.Or(text(cells["from"]), "unknown"), cmp.Or(text(cells["to"]), "unknown"))
+	case kernelPython:
+		return name + " (" + pythonOf(cells) + ")"
 	case "errors":
 		return name + ": " + text(cells["error"])
 	case "nvtx":
@@ -276,6 +281,24 @@ func label(report string, cells map[string]any) string {
 		}
 	}
 	return name
+}
+
+// kernelPython is the report of kernels by Python function.
+const kernelPython = "kernel_python"
+
+// fileName is the name of a file without its folder.
+func fileName(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
+
+// pythonOf names the Python function of a row.
+func pythonOf(cells map[string]any) string {
+	file, function := fileName(text(cells["file"])), text(cells["function"])
+	switch {
+	case function == "":
+		return "no Python frame"
+	case file == "":
+		return function
+	}
+	return file + " " + function
 }
 
 // sum adds the values of a second row of one key. What cannot be added, such as a median, is not

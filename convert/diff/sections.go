@@ -37,6 +37,9 @@ var sections = []section{
 	{"devices", "GPUs", []figure{{"busy_ns", false, "busier", "less busy"}, {"idle_ns", false, "more idle", "less idle"}}, "busy_ns"},
 }
 
+// finer are reports with more rows, which are compared in the place of others where all runs have them.
+var finer = map[string]string{"kernels": kernelPython}
+
 // countOf is the column that says how often a row happened.
 func (s *section) countOf() string {
 	switch s.report {

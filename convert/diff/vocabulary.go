@@ -37,6 +37,9 @@ func Reports(conditions []*Condition) []string {
 	wanted := map[string]bool{metrics: true, findings: true}
 	for _, s := range sections {
 		wanted[s.report] = true
+		if more := finer[s.report]; more != "" {
+			wanted[more] = true
+		}
 	}
 	for _, o := range overalls {
 		for _, name := range o.reports {

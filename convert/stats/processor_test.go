@@ -80,6 +80,10 @@ var sums = []sum{
 		`select name, extract_arg(arg_set_id, 'launch.grid_size.x') || 'x' || extract_arg(arg_set_id, 'launch.grid_size.y') || 'x' || extract_arg(arg_set_id, 'launch.grid_size.z') as grid,
 			extract_arg(arg_set_id, 'launch.workgroup_size.x') || 'x' || extract_arg(arg_set_id, 'launch.workgroup_size.y') || 'x' || extract_arg(arg_set_id, 'launch.workgroup_size.z') as block,
 			count(*), sum(dur) from gpu_slice where ` + isKernel + ` group by name, grid, block`},
+	{"kernel_python", []string{"name", "function"}, []string{"count", "total_ns"},
+		`select name, case when python glob '(*' then python else substr(python, instr(python, ' ') + 1) end as function, count(*), sum(dur) from (
+			select name, dur, extract_arg(arg_set_id, 'python') as python from gpu_slice where ` + isKernel + `)
+			where (select count(extract_arg(arg_set_id, 'python')) from gpu_slice) > 0 group by name, function`},
 	{"copies", []string{"name", "from", "to"}, []string{"count", "total_ns", "bytes"},
 		`select substr(name, 8), extract_arg(arg_set_id, 'src_memory') as s, extract_arg(arg_set_id, 'dst_memory') as d,
 			count(*), sum(dur), sum(extract_arg(arg_set_id, 'bytes')) from gpu_slice where ` + isCopy + ` group by name, s, d`},

@@ -28,6 +28,7 @@ var Reports = []*Report{
 	&profileReport,
 	&kernelsReport,
 	&kernelShapesReport,
+	&kernelPythonReport,
 	&callsReport,
 	&callersReport,
 	&copiesReport,

@@ -284,3 +284,30 @@ func comparePercentiles(t *testing.T, r *table.Table, key string, exact map[stri
 		}
 	}
 }
+
+// Launches before the first one with Python frames have rows, too.
+func TestFirstFrames(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../testdata/python.log.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := stats.New()
+	log := convert.Log{Name: "log", Open: logtest.Assemble(t, strings.Replace(string(text), " python=3", " python=0", 1))}
+	if _, err := convert.Timeline([]convert.Log{log}, convert.Options{}, s); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, r := range s.Tables(stats.Facts{}) {
+		if r.Name != "kernel_python" {
+			continue
+		}
+		for _, row := range r.Rows {
+			got = append(got, fmt.Sprint(row[:4], cell(r, row, "total_ns")))
+		}
+	}
+	want := []string{"[plain <nil> <nil> 2] 600", "[plain /home/ann/train.py main 1] 300", "[plain /usr/lib/python3.12/threading.py run 1] 300"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -24,6 +24,10 @@ type work struct {
 	cache   map[*timeline.Shape]*kernelRows
 	total   uint64 // ns of all work
 
+	framed      bool // a launch had Python frames
+	functions   groups[pythonKey, kernelRow]
+	byFunctions map[shapeFunction]*kernelRow // a cache
+
 	occupied meanOccupancy
 }
 
@@ -32,9 +36,18 @@ type shapeKey struct {
 	grid, block [3]uint32
 }
 
+// A pythonKey is a kernel, by mangled name, and the Python function that launched it.
+type pythonKey struct{ name, file, function string }
+
+type shapeFunction struct {
+	shape  *timeline.Shape
+	python *timeline.Python
+}
+
 // A kernelRow has launches of one kernel, or of one graph.
 type kernelRow struct {
 	shapeKey
+	python   pythonKey
 	graph    uint32
 	time     sketch.Distribution // of the launches with times
 	untimed  uint64
@@ -88,6 +101,9 @@ func newWork(names timeline.KernelNames) work {
 		sets:   newGroups(copyKey{direction: other}, ofMemory),
 		graphs: newGroups(0, func(graph uint32) *kernelRow { return &kernelRow{graph: graph} }),
 		cache:  make(map[*timeline.Shape]*kernelRows),
+
+		functions:   newGroups(pythonKey{name: other}, func(k pythonKey) *kernelRow { return &kernelRow{shapeKey: shapeKey{name: k.name}, python: k} }),
+		byFunctions: make(map[shapeFunction]*kernelRow),
 	}
 }
 
@@ -113,6 +129,9 @@ func (s *work) take(on *streamRow, w *timeline.Work) activity.Class {
 
 func (s *work) kernel(on *streamRow, w *timeline.Work) activity.Class {
 	rows := s.rows(w.Shape)
+	if w.Call.Python != nil && !s.framed {
+		s.startFrames()
+	}
 	rows.byName.add(w)
 	rows.byName.first = min(rows.byName.first, w.Start)
 	rows.byName.on.Add(on.rank)
@@ -122,6 +141,7 @@ func (s *work) kernel(on *streamRow, w *timeline.Work) activity.Class {
 		s.occupied.add(share, w.Dur)
 	}
 	rows.byShape.add(w)
+	s.frame(w)
 	if isLaunch(w) {
 		rows.byName.launch.add(on, w, rows.blocks)
 	}
@@ -134,6 +154,31 @@ func (s *work) rows(shape *timeline.Shape) *kernelRows {
 		k := &shape.Kernel
 		return &kernelRows{s.kernels.of(k.Name), s.shapes.of(shapeKey{k.Name, k.Grid, k.Block}), activity.ClassOf(s.names, k.Name), activity.Blocks(k.Grid), shapeOccupancy{}}
 	})
+}
+
+// startFrames begins the rows of Python functions: the launches so far had no frames.
+func (s *work) startFrames() {
+	s.framed = true
+	for _, r := range s.kernels.list {
+		f := s.functions.of(pythonKey{name: r.name})
+		f.time.Merge(&r.time)
+		f.untimed, f.inGraphs = r.untimed, r.inGraphs
+	}
+}
+
+// frame counts a kernel for the Python function that launched it. Without any frame in a timeline it does nothing.
+func (s *work) frame(w *timeline.Work) {
+	if !s.framed {
+		return
+	}
+	cached(s.byFunctions, shapeFunction{w.Shape, w.Call.Python}, func() *kernelRow {
+		key := pythonKey{name: w.Shape.Kernel.Name}
+		if w.Call.Python != nil {
+			own := w.Call.Python.Own()
+			key.file, key.function = own.File, own.Function
+		}
+		return s.functions.of(key)
+	}).add(w)
 }
 
 // firstUse returns the start of the first launch of a kernel.
@@ -247,6 +292,30 @@ func (s *work) shapeTable() *table.Table {
 	for _, r := range s.shapes.list {
 		t.Rows = append(t.Rows, slices.Concat([]any{s.title(r.name), dimensions(r.grid), dimensions(r.block)}, r.cells(s.total),
 			[]any{r.inGraphs, r.untimed, text(s.names.Of(r.name).Full), r.occupied.cell()}))
+	}
+	t.Sort("total_ns")
+	return t
+}
+
+var kernelPythonReport = Report{
+	Name: "kernel_python", Title: "kernels by name and Python function", Detail: true,
+	needs: gpuWork, whyEmpty: "no launch has Python frames",
+	table: func(s *Sink, _ Facts) *table.Table { return s.work.functionTable() },
+	Keys: []Key{
+		{"name", "as in `kernels`"},
+		{"file, function", "the innermost [Python function](calls.md#python-lines) outside the folders of the interpreter and of packages; `null` for launches without frames"},
+		{"count, total_ns, share, min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns, in_graphs, untimed, signature", "as in `kernels`"},
+	},
+}
+
+// functionTable returns the report of kernels by name and Python function.
+func (s *work) functionTable() *table.Table {
+	t := new(table.Table)
+	t.Columns = slices.Concat([]table.Column{name("kernel"), column("file", "file", table.Text, 2), column("function", "function", table.Text, 0)},
+		totals(), spread(), []table.Column{count("in_graphs", "", 0), count("untimed", "", 0), column("signature", "", table.Text, 0)})
+	for _, r := range s.functions.list {
+		t.Rows = append(t.Rows, slices.Concat([]any{s.title(r.name), text(r.python.file), text(r.python.function)}, r.cells(s.total),
+			[]any{r.inGraphs, r.untimed, text(s.names.Of(r.name).Full)}))
 	}
 	t.Sort("total_ns")
 	return t
