@@ -43,28 +43,28 @@ func Attach(o Options) (Result, error) {
 	defer s.cancel()
 	defer s.close()
 	over := targets.ended()
-	stop := s.watchStop(signals, nil, over)
+	go s.heed(signals, over)
 	s.metrics.start(s, invoker.Find())
 	var failed error
 	s.preparing.Go(func() {
-		if failed = s.attachTo(stop.wish); failed != nil {
-			s.tell(question(func() { s.failed = true }))
+		if failed = s.attachTo(); failed != nil {
+			s.tell(question(func() { s.decide(notEarly, 0) }))
 		}
 	})
-	s.loop(over, stop)
+	s.loop(over)
 	if failed != nil {
 		s.discard()
 		return Result{}, failed
 	}
 	res := Result{Output: o.Output}
-	s.finish(&res, notEarly)
+	s.finish(&res)
 	return res, nil
 }
 
 // attachTo attaches to the processes that a person has named, and says what is recorded of them.
-func (s *session) attachTo(stop <-chan struct{}) error {
+func (s *session) attachTo() error {
 	found := lookForArmed(s.opts.PIDs)
-	if err := s.attachAll(stop, len(found) > 0); err != nil {
+	if err := s.attachAll(len(found) > 0); err != nil {
 		return err
 	}
 	s.openArmed(found)
@@ -84,9 +84,9 @@ func (s *session) offerLibraries(pids []int) {
 	}
 }
 
-// attachAll probes every process, until a person wants the recording to end. A person named the processes, so it is an error if
+// attachAll probes every process, until recording is to end. A person named the processes, so it is an error if
 // one cannot be probed.
-func (s *session) attachAll(stop <-chan struct{}, armed bool) error {
+func (s *session) attachAll(armed bool) error {
 	s.calls.open(s, armed)
 	s.tell(opened{})
 	if !s.calls.probed {
@@ -96,17 +96,17 @@ func (s *session) attachAll(stop <-chan struct{}, armed bool) error {
 		s.calls.pause(true) // until CUPTI is on, so that no recorded call lacks its work
 	}
 	for _, pid := range s.opts.PIDs {
-		if isClosed(stop) {
+		if isClosed(s.decided) {
 			return nil
 		}
 		if os.Geteuid() == 0 && procfs.Describe(pid).Args == "" {
 			return fmt.Errorf("process %d is a kernel thread or has just ended", pid)
 		}
 		start, _ := procfs.Started(pid) // 0 if it has just ended
-		id := ask(s, func() identity {
+		p := ask(s, func() *process {
 			p := s.begin(uint32(pid), start, host.Monotonic())
 			p.step(stepAttach)
-			return p.identity
+			return p
 		})
 		a, err := s.calls.prober.Attach(pid)
 		if err != nil {
@@ -118,7 +118,7 @@ func (s *session) attachAll(stop <-chan struct{}, armed bool) error {
 		}
 		s.describe(uint32(pid), mappedBy(uint32(pid)), host.Monotonic())
 		s.nameThreads(uint32(pid))
-		s.post(attached{id, looked})
+		s.post(attached{p, looked, 0})
 	}
 	return nil
 }

@@ -23,9 +23,9 @@ type follower struct {
 	sites sites
 
 	// The loop sets what follows before it answers the hello.
-	id    identity
-	armed bool // it was attached to by PID, and armed
-	late  bool // there was no time to probe its libraries
+	process *process
+	armed   bool // it was attached to by PID, and armed
+	late    bool // there was no time to probe its libraries
 }
 
 // Hello waits for the answer to a process's hello.
@@ -105,7 +105,7 @@ func (s *session) nameThreads(pid uint32) {
 // Status probes libcupti, which the library has loaded by now: a client that registers from now on is a rival.
 func (f *follower) Status(c tracelog.CUPTI) {
 	f.calls.attach(f.peer.PID, f.late)
-	f.post(status{f.id, c})
+	f.post(status{f.process, c})
 }
 
 // WatchExit makes a process hand over its last GPU records before an end that it cannot see
@@ -116,7 +116,7 @@ func (f *follower) WatchExit(signal uint32, handler uint64) (ranges bool) {
 
 // Note is called with a line from the library.
 func (f *follower) Note(severity uint32, text string) {
-	if severity >= tracelog.NoteWarning && !ask(f.session, func() bool { return f.all[f.id].rival }) {
+	if severity >= tracelog.NoteWarning && !ask(f.session, func() bool { return f.process.rival }) {
 		f.report.miss(f.peer.PID, text)
 		return
 	}
@@ -127,7 +127,7 @@ func (f *follower) Note(severity uint32, text string) {
 func (f *follower) End(e cupti.End) {
 	seen, _ := f.calls.exit(f.peer.PID) // now: after an exec, the next program's end would hide it
 	f.nameThreads(f.peer.PID)
-	f.post(ended{f.id, e, seen})
+	f.post(ended{f.process, e, seen})
 }
 
 // FindCaller gives a chain of return addresses the ID of its caller record, which follows.

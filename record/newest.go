@@ -6,6 +6,7 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -27,210 +28,210 @@ type Newest struct {
 	Written func(Options, Result)
 }
 
-// A newest writes files of the newest part of a recording that goes on.
+// A newest writes files of the newest part of a recording that goes on. It belongs to the loop. Looks at what has been recorded,
+// and files, are the work of other goroutines: one look and one file at a time. The zero newest writes none.
 type newest struct {
-	opts   Options
-	ring   *ring.Ring
-	watch  *ring.Watch
-	report *report
-	owing  func() []uint32 // processes that will still hand over GPU records
-
+	ring    *ring.Ring  // nil: everything is kept
+	watch   *ring.Watch // belongs to the look that is under way
 	asked   chan os.Signal
-	crashes chan string
-	stop    chan struct{}
-	over    chan struct{} // closed when run has returned
-	written chan struct{} // gets a token when a file has been written
+	looks   <-chan time.Time // fires when it is time for a look
+	looking bool
 	writing bool
+	work    sync.WaitGroup // looks and files
 	wish    *wish
 	files   int
 	quiet   time.Time // until then no condition holds
-	full    bool      // it was said that there are MaxFiles
+	full    bool      // it was said that there are as many files as there may be
 }
 
 // A wish is a file that is to be written when the log has every record of its time.
 type wish struct {
-	why      string
-	at       uint64    // end of the window
-	deadline time.Time // for records that are on their way
+	why      string       // "" for a condition
+	reason   *ring.Reason // the condition
+	at       uint64       // end of the window
+	deadline time.Time    // for records that are on their way
+	asked    bool         // settled will come
+	settled  bool         // the log has the callers of all calls up to the end of the window
+}
+
+// words say why the file is written. certain is false while a record is missing that has a part in them.
+func (w *wish) words(watch *ring.Watch) (why string, certain bool) {
+	if w.reason == nil {
+		return w.why, true
+	}
+	return watch.Words(w.reason)
 }
 
 // wishPatience is the time beyond two flush intervals in which processes have to hand over their records.
 const wishPatience = 10 * time.Second
 
-func newNewest(o Options, r *ring.Ring, report *report, owing func() []uint32) *newest {
-	n := &newest{opts: o, ring: r, report: report, owing: owing,
-		asked: make(chan os.Signal, 1), crashes: make(chan string, 1), stop: make(chan struct{}), over: make(chan struct{}),
-		written: make(chan struct{}, 1)}
-	signal.Notify(n.asked, syscall.SIGUSR2)
-	return n
-}
-
 // lookParts is how often the segments are looked at in the time that is kept.
 const lookParts = 16
 
-// run watches the recording until finish. calls says where calls come from.
-func (n *newest) run(calls CallSource) {
-	defer close(n.over)
+// keepIn has the newest part kept in a ring. From then on SIGUSR2 asks for a file.
+func (n *newest) keepIn(r *ring.Ring) {
+	n.ring, n.asked = r, make(chan os.Signal, 1)
+	signal.Notify(n.asked, syscall.SIGUSR2)
+}
+
+// begin begins to watch a recording. It is known by then where calls come from.
+func (n *newest) begin(s *session) {
+	if n.ring == nil {
+		return
+	}
 	kind := tracelog.KindCall
-	if calls == CallsCUPTI {
+	if s.calls.source == CallsCUPTI {
 		kind = tracelog.KindAPI
 	}
-	n.watch = ring.NewWatch(n.ring, n.opts.Conditions, n.opts.Steps, kind)
-	tick := time.NewTicker(min(n.opts.FlushInterval/2, n.opts.Last/lookParts))
-	defer tick.Stop()
-	for {
-		select {
-		case <-n.stop:
-			return
-		case <-n.asked:
-			n.want("SIGUSR2", true)
-		case why := <-n.crashes:
-			n.want(why, true)
-		case <-n.written:
-			n.writing = false
-		case <-tick.C:
-			n.look()
-		}
-	}
+	n.watch = ring.NewWatch(n.ring, s.opts.Conditions, s.opts.Steps, kind)
+	n.looks = time.Tick(min(s.opts.FlushInterval/2, s.opts.Last/lookParts))
 }
 
-// finish stops watching, and waits until a file that is being written is whole. It returns why the file
-// at the end is written: a wish that is left is granted by that, or the program has crashed, for a reason.
-func (n *newest) finish(pid uint32, reason string) (why string) {
-	close(n.stop)
-	<-n.over
-	if n.writing {
-		<-n.written
+// lookAtNewest has what is old removed, and what is new held against the conditions.
+func (s *session) lookAtNewest() {
+	n := &s.newest
+	if n.looking {
+		return
 	}
-	n.lastLook()
+	n.looking = true
+	until, settled := n.ring.Now(), false
 	if n.wish != nil {
-		n.report.say(fmt.Sprintf("%s: the recording ended before a file of its own was written; %s%s has it", n.wish.why, n.opts.Output, LogSuffix))
+		until, settled = n.wish.at, n.wish.settled
 	}
-	select {
-	case why := <-n.crashes:
-		return why
+	n.work.Go(func() {
+		if settled {
+			_ = s.log.Flush() // what is not written is counted
+		}
+		if err := n.ring.Tick(until); err != nil {
+			s.report.miss(0, "the newest part of the log is not kept as it should be: "+err.Error())
+		}
+		held, err := n.watch.Look()
+		if err != nil {
+			s.report.miss(0, "conditions are not watched: "+err.Error())
+		}
+		s.post(watched{held, settled})
+	})
+}
+
+// watched is the event that the records of a look were held against the conditions.
+type watched struct {
+	held    *ring.Reason // the condition that held first, nil for none
+	settled bool         // the look began when the wish was settled
+}
+
+func (e watched) take(s *session) {
+	n := &s.newest
+	n.looking = false
+	if e.held != nil {
+		s.want(wish{reason: e.held}, false)
+	}
+	w := n.wish
+	if w == nil || n.writing || isClosed(s.decided) {
+		return
+	}
+	late := s.behind(w.at)
+	why, certain := w.words(n.watch)
+	switch waits := time.Now().Before(w.deadline); {
+	case waits && len(late) > 0:
+	case waits && !certain && !e.settled:
+		if !w.asked {
+			w.asked = s.calls.callers.After(func() { s.post(settled{w}) })
+		}
 	default:
-	}
-	if n.wish != nil {
-		return n.wish.why
-	}
-	if isCrash(reason) {
-		return crashText(pid, reason)
-	}
-	return atTheEnd
-}
-
-// lastLook holds the last records against the conditions. After the first look the name of a call may still be waited for.
-func (n *newest) lastLook() {
-	if n.watch == nil {
-		return
-	}
-	_ = n.report.log.Flush() // what is not written is counted
-	for range 2 {
-		if why, _ := n.watch.Look(); why != "" {
-			n.want(why, false)
-		}
-	}
-	n.watch.Close()
-}
-
-// atTheEnd says why a file is written at the end of a recording.
-const atTheEnd = "the end of the recording"
-
-// look removes what is old, and holds what is new against the conditions.
-func (n *newest) look() {
-	until := n.ring.Now()
-	if n.wish != nil {
-		until = n.wish.at
-	}
-	if err := n.ring.Tick(until); err != nil {
-		n.report.miss(0, "the newest part of the log is not kept as it should be: "+err.Error())
-	}
-	why, err := n.watch.Look()
-	if err != nil {
-		n.report.miss(0, "conditions are not watched: "+err.Error())
-	}
-	if why != "" {
-		n.want(why, false)
-	}
-	if n.wish != nil && !n.writing {
-		if late := n.late(); len(late) == 0 || time.Now().After(n.wish.deadline) {
-			n.grant(late)
-		}
+		s.grant(why, late)
 	}
 }
 
-// crashed is called when a process has ended for a reason.
-func (n *newest) crashed(pid uint32, reason string) {
-	if !isCrash(reason) {
-		return
-	}
-	select {
-	case n.crashes <- crashText(pid, reason):
-	default: // one is reported already
-	}
-}
+// settled is the event that all callers are in the log of calls up to the time of a wish.
+type settled struct{ *wish }
 
-func crashText(pid uint32, reason string) string {
-	return fmt.Sprintf("process %d was ended by %s", pid, reason)
-}
-
-// isCrash reports whether the reason of a process's end is a signal by which nobody ends a process on purpose.
-func isCrash(reason string) bool {
-	_, name, _ := strings.Cut(strings.TrimSuffix(reason, ")"), "(")
-	return strings.HasPrefix(reason, "signal ") && !slices.Contains([]string{"SIGINT", "SIGTERM", "SIGHUP", "SIGPIPE", "SIGUSR1", "SIGUSR2", "SIGALRM"}, name)
-}
+func (e settled) take(*session) { e.wish.settled = true }
 
 // want notes a wish for a file, unless there are too many. asked says that a person asks, or a crash: then
 // there is no cool-down.
-func (n *newest) want(why string, asked bool) {
+func (s *session) want(w wish, asked bool) {
+	n := &s.newest
 	switch {
-	case n.wish != nil, !asked && time.Now().Before(n.quiet):
+	case n.ring == nil, n.wish != nil, !asked && time.Now().Before(n.quiet):
 		return
-	case n.files >= n.opts.MaxFiles:
+	case n.files >= s.opts.MaxFiles:
 		if !n.full || asked {
 			n.full = true
-			n.report.say(fmt.Sprintf("%s: no file is written, since there are %d already (%s)", why, n.files, wording.MaxFiles))
+			why, _ := w.words(n.watch)
+			s.sayOfFile(why, fmt.Sprintf("no file is written, since there are %d already (%s)", n.files, wording.MaxFiles))
 		}
 		return
 	}
-	n.wish = &wish{why, n.ring.Now(), time.Now().Add(2*n.opts.FlushInterval + wishPatience)}
+	w.at, w.deadline = n.ring.Now(), time.Now().Add(2*s.opts.FlushInterval+wishPatience)
+	n.wish = &w
 }
 
-// late lists the processes whose records up to the time of the wish are not all in the log; 0 stands for
-// the calls.
-func (n *newest) late() (pids []uint32) {
-	for _, pid := range n.owing() {
-		if n.watch.Flushed(pid) < n.wish.at {
-			pids = append(pids, pid)
-		}
+// sayOfFile says what becomes of a file that was to be written for a reason.
+func (s *session) sayOfFile(why, what string) {
+	s.later.do(func() { s.report.say(why + ": " + what) })
+}
+
+// behind lists the processes whose records up to a time are not all in the log; 0 stands for the calls.
+func (s *session) behind(at uint64) []uint32 {
+	owing := s.which(func(p *process) bool { return p.owes() && !p.end.Cut })
+	if s.calls.probed {
+		owing = append(owing, 0)
 	}
-	return pids
+	return slices.DeleteFunc(owing, func(pid uint32) bool { return s.newest.watch.Flushed(pid) >= at })
 }
 
-// grant begins to write the file of the wish. late are the processes that have not handed over their
+// grant has the file of the wish written. late are the processes that have not handed over their
 // records.
-func (n *newest) grant(late []uint32) {
-	w := n.wish
-	n.wish = nil
-	window, err := n.ring.Snapshot(w.at)
-	if err != nil {
-		n.report.say(fmt.Sprintf("%s: no file is written: %v", w.why, err))
-		return
-	}
+func (s *session) grant(why string, late []uint32) {
+	n, at := &s.newest, s.newest.wish.at
+	n.wish, n.writing = nil, true
 	n.files++
-	n.quiet = time.Now().Add(n.opts.CoolDown)
-	n.writing = true
-	o := n.opts
-	o.Output = fmt.Sprintf("%s.%d", o.Output, n.files)
-	reasons := slices.Clone(n.report.missing.list())
+	n.quiet = time.Now().Add(s.opts.CoolDown)
+	o := s.opts
+	o.Output = fmt.Sprintf("%s.%d", s.output, n.files)
+	n.work.Go(func() {
+		err := s.write(o, why, at, late)
+		if err != nil {
+			s.report.say(fmt.Sprintf("%s: no file is written: %v", why, err))
+		}
+		s.post(written(err == nil))
+	})
+}
+
+// written is the event that a file has been written, or that there is none.
+type written bool
+
+func (e written) take(s *session) {
+	s.newest.writing = false
+	if !e {
+		s.newest.files--
+	}
+}
+
+// write writes a file.
+func (s *session) write(o Options, why string, at uint64, late []uint32) error {
+	reasons := slices.Clone(s.report.missing.list())
 	for _, pid := range late {
 		reasons = append(reasons, lateText(pid))
 	}
-	go func() {
-		n.write(o, window, w, reasons)
-		n.written <- struct{}{}
-	}()
+	window, err := s.newest.ring.Snapshot(at)
+	if err != nil {
+		return err
+	}
+	l, err := placeLog(o)
+	if err != nil {
+		window.Done()
+		return err
+	}
+	res := Result{Output: o.Output}
+	l.join(window, why, endOf(at, reasons), &res)
+	o.Written(o, res)
+	if res.File != nil {
+		res.File.Close()
+	}
+	l.target.Close()
+	l.trace.Close()
+	return nil
 }
 
 func lateText(pid uint32) string {
@@ -240,20 +241,44 @@ func lateText(pid uint32) string {
 	return fmt.Sprintf("process %d had not handed over its last GPU records when this file was written", pid)
 }
 
-// write writes a file.
-func (n *newest) write(o Options, window *ring.Snapshot, w *wish, reasons []string) {
-	l, err := placeLog(o)
-	if err != nil {
-		window.Done()
-		o.Say(fmt.Sprintf("%s: %v", w.why, err))
-		return
+// endNewest waits until a file that is being written is whole, and holds the last records against the conditions. All others are in the log. It
+// returns why the file at the end is written: a wish that is left is granted by that, or the program has crashed.
+func (s *session) endNewest() (why string) {
+	n := &s.newest
+	if n.ring == nil {
+		return ""
 	}
-	res := Result{Output: o.Output}
-	l.join(window, w.why, endOf(w.at, reasons), &res)
-	o.Written(o, res)
-	if res.File != nil {
-		res.File.Close()
+	n.work.Wait()
+	if n.watch != nil {
+		defer n.watch.Close()
+		_ = s.log.Flush() // what is not written is counted
+		if held, _ := n.watch.Look(); held != nil {
+			s.tell(question(func() { s.want(wish{reason: held}, false) }))
+		}
 	}
-	l.target.Close()
-	l.trace.Close()
+	return ask(s, func() string {
+		p := s.latest[s.programPID()]
+		switch {
+		case n.wish != nil:
+			why, _ := n.wish.words(n.watch)
+			s.sayOfFile(why, fmt.Sprintf("the recording ended before a file of its own was written; %s%s has it", s.output, LogSuffix))
+			return why
+		case p != nil && isCrash(p.reason()):
+			return crashText(p.pid, p.reason())
+		}
+		return atTheEnd
+	})
+}
+
+// atTheEnd says why a file is written at the end of a recording.
+const atTheEnd = "the end of the recording"
+
+func crashText(pid uint32, reason string) string {
+	return fmt.Sprintf("process %d was ended by %s", pid, reason)
+}
+
+// isCrash reports whether the reason of a process's end is a signal by which nobody ends a process on purpose.
+func isCrash(reason string) bool {
+	_, name, _ := strings.Cut(strings.TrimSuffix(reason, ")"), "(")
+	return strings.HasPrefix(reason, "signal ") && !slices.Contains([]string{"SIGINT", "SIGTERM", "SIGHUP", "SIGPIPE", "SIGUSR1", "SIGUSR2", "SIGALRM"}, name)
 }

@@ -1,7 +1,6 @@
 package record
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -62,12 +61,9 @@ var transitions = [...][6]state{
 // A process is one program in one process: all that is known of it. It belongs to the goroutine of the session.
 type process struct {
 	identity
-	number int      // in the order in which programs were met
-	before *process // which had the PID; nil: none
-	state  state
-	began  uint64 // ns, CLOCK_MONOTONIC: what happens in the process from then on is the program's
-	over   uint64 // and up to then; 0: no other one has followed
-	exec   bool   // the same process runs the one that has followed
+	before, next *process // which had the PID before, and have it next; nil: none
+	state        state
+	began        uint64 // ns, CLOCK_MONOTONIC: what happens in the process from then on, until the next one begins, is the program's
 
 	// follower hears what the injected library in it says. A process that was attached to by PID has none, unless
 	// it was armed.
@@ -79,11 +75,10 @@ type process struct {
 	looked   uint64                // epoch in which its code was read last
 	python   *python               // nil: no frames are read in it
 
-	answered bool // CUPTI is on in it, or cannot be
-	recorded bool // by CUPTI
-	rival    bool // another CUPTI client gets its records
-	left     bool // it is not recorded, because of its rank
-	rank     uint32
+	answered bool        // CUPTI is on in it, or cannot be
+	recorded bool        // by CUPTI
+	rival    bool        // another CUPTI client gets its records
+	left     *ranks.Rank // because of which it is not recorded
 	end      cupti.End
 	seen     probe.Exit // how the kernel saw its process end, or about to end, when its end came
 }
@@ -96,7 +91,10 @@ func (p *process) runs() bool {
 }
 
 // owns reports whether what happens in the process at a time is the program's.
-func (p *process) owns(at uint64) bool { return p.began <= at && (p.over == 0 || at < p.over) }
+func (p *process) owns(at uint64) bool { return p.began <= at && (p.next == nil || at < p.next.began) }
+
+// ranExec reports whether the process runs the next program by exec.
+func (p *process) ranExec() bool { return p.next != nil && p.next.start == p.start }
 
 // owes reports whether the program will still hand over records of CUPTI's.
 func (p *process) owes() bool { return p.recorded && p.state != isEnded && !p.rival }
@@ -115,7 +113,7 @@ func (p *process) reason() string {
 	switch {
 	case p.end.Reason != "":
 		return p.end.Reason
-	case p.exec:
+	case p.ranExec():
 		return "exec"
 	case p.owns(p.seen.Time):
 		return p.seen.Reason
@@ -133,24 +131,27 @@ func (p *process) depart(s step, at uint64) {
 
 // processes are the programs of a recording.
 type processes struct {
-	all    map[identity]*process
+	all    []*process          // in the order in which they were met
 	latest map[uint32]*process // the one that a PID has run last
 }
 
 // begin adds a program that a process runs from a time on.
 func (ps *processes) begin(pid uint32, start procfs.StartTime, at uint64) *process {
-	p := &process{identity: identity{pid, start, 1}, number: len(ps.all), began: at}
-	if p.before = ps.latest[pid]; p.before != nil {
-		p.before.over, p.before.exec = at, p.before.start == start
+	p := &process{identity: identity{pid, start, 1}, before: ps.latest[pid], began: at}
+	for q := p.before; q != nil; q = q.before {
+		if q.start == start {
+			p.generation = q.generation + 1
+			break
+		}
+	}
+	if p.before != nil {
+		p.before.next = p
 		p.before.depart(stepReplace, at)
 	}
-	for ps.all[p.identity] != nil {
-		p.generation++
+	if ps.latest == nil {
+		ps.latest = map[uint32]*process{}
 	}
-	if ps.all == nil {
-		ps.all, ps.latest = map[identity]*process{}, map[uint32]*process{}
-	}
-	ps.all[p.identity], ps.latest[pid] = p, p
+	ps.all, ps.latest[pid] = append(ps.all, p), p
 	return p
 }
 
@@ -161,7 +162,7 @@ func (ps *processes) hello(f *follower, start procfs.StartTime) *process {
 	if !f.armed {
 		p = ps.begin(f.peer.PID, start, f.at)
 	}
-	p.follower, f.id = f, p.identity
+	p.follower, f.process = f, p
 	return p
 }
 
@@ -171,7 +172,7 @@ func (ps *processes) leave(pid uint32, start procfs.StartTime, at uint64, rank r
 	if p == nil || p.state != isUnrecorded || p.start != start {
 		p = ps.begin(pid, start, at)
 	}
-	p.left, p.rank = true, rank.Number
+	p.left = &rank
 	p.step(stepLeave)
 }
 
@@ -184,16 +185,9 @@ func (ps *processes) owner(pid uint32, at uint64) *process {
 	return p
 }
 
-// inOrder lists the programs in the order in which they were met, without those that were left out.
-func (ps *processes) inOrder() []*process {
-	var all []*process
-	for _, p := range ps.all {
-		if !p.left {
-			all = append(all, p)
-		}
-	}
-	slices.SortFunc(all, func(a, b *process) int { return cmp.Compare(a.number, b.number) })
-	return all
+// chosen lists the programs without those of other ranks, in the order in which they were met.
+func (ps *processes) chosen() []*process {
+	return slices.DeleteFunc(slices.Clone(ps.all), func(p *process) bool { return p.left != nil })
 }
 
 // which lists the PIDs of the programs for which a condition holds.
@@ -223,8 +217,8 @@ func (ps *processes) worked() bool {
 func (ps *processes) others(chosen *ranks.List) string {
 	var numbers []uint32
 	for _, p := range ps.all {
-		if p.left {
-			numbers = append(numbers, p.rank)
+		if p.left != nil {
+			numbers = append(numbers, p.left.Number)
 		}
 	}
 	slices.Sort(numbers)
@@ -248,7 +242,7 @@ func (ps *processes) lastWord(p *process, seen func(pid uint32) (probe.Exit, boo
 			e.Complete = 1
 		}
 	}
-	if x, ok := seen(p.pid); ok && x.Final && p.over == 0 {
+	if x, ok := seen(p.pid); ok && x.Final && p.next == nil {
 		e.Status = x.Status
 		if x.Signaled() && e.Reason != "exec" { // it struck before the process could end as it meant to
 			e.Reason = x.Reason
@@ -261,7 +255,7 @@ func (ps *processes) lastWord(p *process, seen func(pid uint32) (probe.Exit, boo
 // whose last records are missing, one for each.
 func (ps *processes) lastWords(seen func(pid uint32) (probe.Exit, bool), now uint64) (ends []tracelog.ProcessEnd, missing []string) {
 	absent := map[string][]uint32{}
-	for _, p := range ps.inOrder() {
+	for _, p := range ps.chosen() {
 		e := ps.lastWord(p, seen, now)
 		ends = append(ends, e)
 		switch {

@@ -185,8 +185,8 @@ func randomLives(t *testing.T, seed uint64) bool {
 	if reasons > maxCut {
 		want = maxCut + 1
 	}
-	if len(ends) != len(ps.inOrder()) || len(missing) != want {
-		fail("%d ends of %d programs, %d reasons of %d", len(ends), len(ps.inOrder()), len(missing), reasons)
+	if len(ends) != len(ps.chosen()) || len(missing) != want {
+		fail("%d ends of %d programs, %d reasons of %d", len(ends), len(ps.chosen()), len(missing), reasons)
 	}
 	return good
 }
@@ -206,7 +206,7 @@ func TestRegistered(t *testing.T) {
 	if one.rival || !other.rival || said != 1 {
 		t.Errorf("a rival is not seen once, and in its process alone; %d lines", said)
 	}
-	status{one.identity, tracelog.CUPTI{PID: 10, Status: "on"}}.take(s)
+	status{one, tracelog.CUPTI{PID: 10, Status: "on"}}.take(s)
 	if !one.recorded || other.recorded {
 		t.Error("it is not known which process CUPTI records")
 	}
@@ -308,15 +308,15 @@ func TestEndsOfGenerations(t *testing.T) {
 		t.Errorf("%+v, %+v", first, second)
 	}
 	s := &session{processes: ps}
-	ended{first.identity, cupti.End{ProcessEnd: tracelog.ProcessEnd{PID: 7, Time: 21, Complete: 1}}, probe.Exit{Reason: "exec", Time: 15}}.take(s)
-	ended{second.identity, cupti.End{ProcessEnd: tracelog.ProcessEnd{PID: 7, Time: 30, Complete: 1}}, probe.Exit{Reason: "exec", Time: 15}}.take(s)
+	ended{first, cupti.End{ProcessEnd: tracelog.ProcessEnd{PID: 7, Time: 21, Complete: 1}}, probe.Exit{Reason: "exec", Time: 15}}.take(s)
+	ended{second, cupti.End{ProcessEnd: tracelog.ProcessEnd{PID: 7, Time: 30, Complete: 1}}, probe.Exit{Reason: "exec", Time: 15}}.take(s)
 	ends, _ := ps.lastWords(func(uint32) (probe.Exit, bool) {
 		return probe.Exit{Reason: "status 3", Status: 3, Time: 31, Final: true}, true
 	}, 40)
 	second.state = isEnding
 	second.finish(cupti.End{}, probe.Exit{Reason: "signal 9 (SIGKILL)", Time: 35, Final: true}) // that of the third, whose hello comes late
 	third := ps.says(7, 1, 40, 1)
-	if third.over != 0 || second.reason() != "exec" {
+	if third.next != nil || second.reason() != "exec" {
 		t.Errorf("%+v", second)
 	}
 	if ends[0].Reason != "exec" || ends[0].Status == 3 || ends[1].Reason != "" || ends[1].Status != 3 {
@@ -332,14 +332,14 @@ func TestDurationBegins(t *testing.T) {
 	reply := make(chan cupti.GoConfig, 1)
 	f := &follower{session: s, peer: cupti.Peer{PID: 1}, at: 1}
 	hello{f, 1, reply}.take(s)
-	p := s.all[f.id]
+	p := f.process
 	p.overdue = time.NewTimer(time.Hour)
 	if p.state != isMet || s.ends != nil {
 		t.Errorf("state %d, and the duration has begun: %t", p.state, s.ends != nil)
 	}
 	p.step(stepAttach)
-	located{p.identity, []cupti.Candidate{{Path: "x"}}, nil}.take(s)
-	attached{p.identity, 0}.take(s)
+	located{p, []cupti.Candidate{{Path: "x"}}, nil}.take(s)
+	attached{p, 0, 0}.take(s)
 	s.workers.Wait()
 	if c := <-reply; p.state != isRecorded || s.ends == nil || len(c.Candidates) != 1 {
 		t.Errorf("state %d, %+v", p.state, c)
@@ -385,12 +385,12 @@ func TestEpochsOfPeers(t *testing.T) {
 	if now := now(1); now <= second || number(one, firstEpoch+1) != second || number(next, firstEpoch) != now {
 		t.Errorf("epoch %d of a program, %d of the next one", second, now)
 	}
-	s.all[one.id].finish(cupti.End{}, probe.Exit{})
+	one.process.finish(cupti.End{}, probe.Exit{})
 	if now(1) == 0 {
 		t.Error("the end of a program is that of the next one")
 	}
-	s.all[next.id].finish(cupti.End{}, probe.Exit{})
-	s.all[other.id].finish(cupti.End{}, probe.Exit{})
+	next.process.finish(cupti.End{}, probe.Exit{})
+	other.process.finish(cupti.End{}, probe.Exit{})
 	if now(1) != 0 || now(2) != 0 {
 		t.Error("a process has an epoch after its end")
 	}

@@ -90,21 +90,21 @@ func Run(o Options) (res Result, err error) {
 	s.watch(s.program.pid())
 	go s.program.wait()
 	over := s.idle()
-	stop := s.watchStop(signals, s.program, over)
+	go s.heed(signals, over)
 	if s.opts.FromStart {
 		s.use()
 	}
-	why := s.loop(over, stop)
+	s.loop(over)
 	res = Result{Output: s.output}
-	s.finish(&res, why)
-	switch why {
+	s.finish(&res)
+	switch s.early {
 	case notEarly:
 		res.ExitCode = s.program.exitStatus()
 	case stopByTime: // the program runs on: Result.Wait waits for it
 		s.close()
 		res.program, res.signals = s.program, signals
 	case stopBySignal:
-		res.ExitCode = 128 + int(stop.signal.Load())
+		res.ExitCode = 128 + int(s.signal)
 		if isClosed(s.program.ended) {
 			res.ExitCode = s.program.exitStatus()
 		}
@@ -120,10 +120,10 @@ func newSession(o Options) (*session, error) {
 		return nil, err
 	}
 	s := &session{opts: o, log: log, report: &report{log: log.Writer, say: o.Say}, output: o.Output,
-		events: make(chan event), ending: make(chan struct{}), over: make(chan struct{}), paused: o.Delay > 0}
+		events: make(chan event), decided: make(chan struct{}), ending: make(chan struct{}), over: make(chan struct{}), paused: o.Delay > 0}
 	s.calls = newCalls(o, log.Writer, s.report)
 	if log.ring != nil {
-		s.newest = newNewest(o, log.ring, s.report, s.owing)
+		s.newest.keepIn(log.ring)
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if o.Opened != nil {
@@ -158,9 +158,6 @@ func (s *session) rename(output string) {
 		return
 	}
 	s.output = output
-	if s.newest != nil {
-		s.newest.opts.Output = output
-	}
 }
 
 // idle returns a channel that is closed when nothing of the program's tree is left to record.
@@ -219,39 +216,32 @@ func (s *session) programPID() uint32 {
 
 // stop closes the sources: the injected libraries flush, the buffers of calls are emptied. The loop takes their last events
 // meanwhile.
-func (s *session) stop(why early) {
+func (s *session) stop() {
 	s.preparing.Wait()
 	close(s.ending)
 	s.beside.Wait()
-	if why != notEarly || s.opts.Wait == WaitProgram || s.program == nil {
+	if s.early != notEarly || s.opts.Wait == WaitProgram || s.program == nil {
 		s.calls.pause(true) // before GPU work, so that no recorded call lacks its work
 		s.stopLibraries()
 	}
-	if why == stopBySignal && s.program != nil {
+	if s.early == stopBySignal && s.program != nil {
 		s.report.miss(0, "recording was stopped before the program ended")
 	}
 	s.calls.finish()
 	s.metrics.end()
-	if s.newest != nil {
-		s.log.why = s.newest.finish(s.programPID(), ask(s, func() string {
-			if p := s.latest[s.programPID()]; p != nil {
-				return p.reason()
-			}
-			return ""
-		}))
-	}
+	s.log.why = s.endNewest()
 }
 
 // finish gives the log its end. The loop has ended.
-func (s *session) finish(res *Result, why early) {
+func (s *session) finish(res *Result) {
 	s.later.done.Wait()
-	res.Early = why != notEarly
+	res.Early = s.early != notEarly && s.program != nil
 	res.Others = s.others(&s.opts.Ranks)
 	if x, known := s.exit(s.mainPID()); known {
 		res.Ended = x.Words()
 		s.log.Add(&tracelog.Meta{Key: tracelog.MetaEnded, Value: res.Ended})
 	}
-	if len(s.inOrder()) == 0 {
+	if len(s.chosen()) == 0 {
 		if s.program != nil {
 			res.Unseen = s.whyNothing(s.program.path)
 			res.Watched = s.watched(s.program)

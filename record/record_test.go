@@ -40,22 +40,3 @@ func TestReport(t *testing.T) {
 		t.Errorf("said %d lines, %d reasons: %q", said, len(list), list)
 	}
 }
-
-// The file at the end says that the program has crashed, even where the crash was reason for another file before, as
-// on a slow machine; it says nothing of a process that crashed long ago.
-func TestCrashOfProgram(t *testing.T) {
-	t.Parallel()
-	n := newNewest(Options{}, nil, &report{}, nil)
-	n.crashed(7, "signal 6 (SIGABRT)")
-	<-n.crashes
-	n.crashed(5, "signal 11 (SIGSEGV)")
-	<-n.crashes
-	n.crashed(6, "signal 15 (SIGTERM)")
-	close(n.over)
-	for reason, want := range map[string]string{"signal 11 (SIGSEGV)": "process 5 was ended by signal 11 (SIGSEGV)", "signal 15 (SIGTERM)": atTheEnd, "": atTheEnd} {
-		n.stop = make(chan struct{})
-		if got := n.finish(5, reason); got != want {
-			t.Errorf("ended by %q: %q, want %q", reason, got, want)
-		}
-	}
-}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/cudatrace/cudatrace/record/cupti"
@@ -29,7 +30,6 @@ type session struct {
 	report  *report
 	calls   *calls
 	metrics metrics
-	newest  *newest            // nil unless only the newest part is kept
 	server  *cupti.Server      // nil if the injected library cannot be loaded
 	why     string             // it cannot be
 	armed   []*cupti.ArmedCall // armed processes, when attached to running ones
@@ -49,8 +49,13 @@ type session struct {
 	ending    chan struct{}  // closed when it does
 	closing   sync.Once
 
+	decided chan struct{}  // closed when it is decided that recording ends:
+	early   early          // why
+	signal  syscall.Signal // by which a person wants it
+
 	// What follows belongs to the loop and, when that has ended, to finish.
 	processes
+	newest  newest
 	queue   queue
 	opened  bool             // calls can be probed, or never will be
 	used    bool             // a process uses CUDA: delay and duration count
@@ -60,7 +65,6 @@ type session struct {
 	resumed bool             // the delay is over
 	looking bool             // a look for new libraries is under way
 	crowded bool             // it was said that too many processes start at once
-	failed  bool             // nothing can be recorded
 }
 
 // An event is what the loop is told. take must not wait.
@@ -99,44 +103,51 @@ func ask[T any](s *session, about func() T) (answer T) {
 }
 
 // loop takes events until recording has ended. idle is closed when there is nothing left to record.
-func (s *session) loop(idle <-chan struct{}, stop *stopper) (why early) {
+func (s *session) loop(idle <-chan struct{}) {
 	defer close(s.over)
 	rescan := time.NewTicker(rescanInterval)
 	defer rescan.Stop()
-	for why = notEarly; !s.failed; {
+	for !isClosed(s.decided) {
 		select {
 		case e := <-s.events:
 			e.take(s)
-			continue
 		case <-rescan.C:
 			s.rescan()
-			continue
 		case <-s.begins:
 			s.resume()
-			continue
+		case <-s.newest.asked:
+			s.want(wish{why: "SIGUSR2"}, true)
+		case <-s.newest.looks:
+			s.lookAtNewest()
 		case <-idle:
-		case <-stop.wish:
-			why = stopBySignal
+			s.decide(notEarly, 0)
 		case <-s.ends:
-			why = stop.byTime()
+			s.decide(stopByTime, 0)
 		case <-s.opts.Stop:
-			why = stop.byTime()
+			s.decide(stopByTime, 0)
 		}
-		break
 	}
 	s.paused = true
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		s.stop(why)
+		s.stop()
 	}()
 	for {
 		select {
 		case e := <-s.events:
 			e.take(s)
 		case <-ended:
-			return why
+			return
 		}
+	}
+}
+
+// decide ends recording, unless its end is decided already.
+func (s *session) decide(why early, by syscall.Signal) {
+	if !isClosed(s.decided) {
+		s.early, s.signal = why, by
+		close(s.decided)
 	}
 }
 
@@ -146,10 +157,8 @@ type opened struct{}
 func (opened) take(s *session) {
 	s.opened = true
 	s.beside.Go(s.save)
-	if s.newest != nil {
-		go s.newest.run(s.calls.source)
-	}
-	for _, p := range s.inOrder() {
+	s.newest.begin(s)
+	for _, p := range s.all {
 		if p.state == isMet && p.reply != nil {
 			s.attach(p)
 		}
@@ -203,20 +212,20 @@ func (e hello) take(s *session) {
 // attach has a process probed that waits for the answer to its hello.
 func (s *session) attach(p *process) {
 	p.step(stepAttach)
-	f, id := p.follower, p.identity
-	p.overdue = time.AfterFunc(f.patience(), func() { s.post(overdue{id}) })
-	s.workers.Go(func() { s.post(located{id, f.locate(), s.findPython(f)}) })
+	f := p.follower
+	p.overdue = time.AfterFunc(f.patience(), func() { s.post(overdue{p}) })
+	s.workers.Go(func() { s.post(located{p, f.locate(), s.findPython(f)}) })
 }
 
 // located is the event that it is known where libcupti is for a process, which can be probed now.
 type located struct {
-	id     identity
+	*process
 	found  []cupti.Candidate
 	python *python
 }
 
 func (e located) take(s *session) {
-	p := s.all[e.id]
+	p := e.process
 	p.found, p.python = e.found, e.python
 	switch {
 	case p.follower.armed: // it was probed before
@@ -234,36 +243,31 @@ func (s *session) probeNext() {
 		s.workers.Go(func() {
 			began := time.Now()
 			looked := s.calls.begin(p.pid)
-			s.post(attached{p.identity, looked})
-			s.post(turned{time.Since(began)})
+			s.post(attached{p, looked, time.Since(began)})
 		})
 	}
 }
 
-// turned is the event that a process's turn to be probed is over.
-type turned struct{ took time.Duration }
-
-func (e turned) take(s *session) {
-	s.queue.done(e.took)
-	s.probeNext()
-}
-
 // attached is the event that a process has been probed.
 type attached struct {
-	id     identity
-	looked uint64 // epoch in which its code was read
+	*process
+	looked uint64        // epoch in which its code was read
+	turn   time.Duration // that it took; 0: there was no queue
 }
 
 func (e attached) take(s *session) {
-	p := s.all[e.id]
-	p.looked = e.looked
-	s.answer(p, false)
+	e.process.looked = e.looked
+	s.answer(e.process, false)
+	if e.turn > 0 {
+		s.queue.done(e.turn)
+		s.probeNext()
+	}
 }
 
 // overdue is the event that a process can wait no longer until it is probed.
-type overdue struct{ id identity }
+type overdue struct{ *process }
 
-func (e overdue) take(s *session) { s.answer(s.all[e.id], true) }
+func (e overdue) take(s *session) { s.answer(e.process, true) }
 
 // answer has a process go on that waits for the answer to its hello.
 func (s *session) answer(p *process, late bool) {
@@ -303,12 +307,12 @@ func (s *session) notInTime(pid uint32) {
 // status is the event that the library has loaded libcupti into a process and registered with it, or could not, or lost
 // its records to another client.
 type status struct {
-	id    identity
+	*process
 	cupti tracelog.CUPTI
 }
 
 func (e status) take(s *session) {
-	p := s.all[e.id]
+	p := e.process
 	p.answered = true
 	switch {
 	case e.cupti.Status == "on":
@@ -397,7 +401,7 @@ func (s *session) rescan() {
 	var all []look
 	for _, p := range s.all {
 		if p.state == isRecorded && !p.late {
-			all = append(all, look{identity: p.identity, looked: p.looked, python: p.python})
+			all = append(all, look{process: p, looked: p.looked})
 		}
 	}
 	s.looking = true
@@ -411,11 +415,10 @@ func (s *session) rescan() {
 
 // A look is a look at a process, for libraries that it has opened.
 type look struct {
-	identity
-	looked uint64 // epoch in which its code was read last
-	exec   uint64 // ns: since when it runs another program by exec, 0 if it does not
-	gone   bool   // the process has ended
-	python *python
+	*process        // of which a look reads only what never changes
+	looked   uint64 // epoch in which its code was read last
+	exec     uint64 // ns: since when it runs another program by exec, 0 if it does not
+	gone     bool   // the process has ended
 }
 
 // look looks at a process. Under -p it has its next program probed; others say hello then, and wait.
@@ -439,7 +442,7 @@ type looked []look
 func (e looked) take(s *session) {
 	s.looking = false
 	for _, l := range e {
-		p := s.all[l.identity]
+		p := l.process
 		p.looked = l.looked
 		switch {
 		case l.gone:
@@ -455,16 +458,16 @@ func (e looked) take(s *session) {
 
 // ended is the event that the last record of a process has reached the log. seen is how the kernel saw it end, if it did.
 type ended struct {
-	id   identity
+	*process
 	end  cupti.End
 	seen probe.Exit
 }
 
 func (e ended) take(s *session) {
-	p := s.all[e.id]
+	p := e.process
 	p.finish(e.end, e.seen)
-	if s.newest != nil {
-		s.newest.crashed(p.pid, p.reason())
+	if reason := p.reason(); isCrash(reason) {
+		s.want(wish{why: crashText(p.pid, reason)}, true)
 	}
 }
 
@@ -476,7 +479,7 @@ func (s *session) live() []uint32 {
 // knows reports whether a process is recorded, or has been.
 func (s *session) knows(pid uint32) bool {
 	return ask(s, func() bool {
-		return slices.Contains(s.which(func(p *process) bool { return !p.left }), pid)
+		return slices.Contains(s.which(func(p *process) bool { return p.left == nil }), pid)
 	})
 }
 
@@ -484,18 +487,7 @@ func (s *session) knows(pid uint32) bool {
 func (s *session) isLeft(pid uint32) bool {
 	return ask(s, func() bool {
 		p := s.latest[pid]
-		return p != nil && p.left
-	})
-}
-
-// owing lists the processes whose records may be on their way: 0 for the calls.
-func (s *session) owing() []uint32 {
-	return ask(s, func() []uint32 {
-		pids := s.which(func(p *process) bool { return p.owes() && !p.end.Cut })
-		if s.calls.probed {
-			pids = append(pids, 0)
-		}
-		return pids
+		return p != nil && p.left != nil
 	})
 }
 

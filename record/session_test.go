@@ -26,7 +26,7 @@ func TestLoopGoesOn(t *testing.T) {
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		s.loop(idle, &stopper{wish: make(chan struct{})})
+		s.loop(idle)
 	}()
 	pid := uint32(os.Getpid())
 	_, other := s.helloOf(t, uint32(os.Getppid()))

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -28,46 +26,20 @@ func watchSignals(withProgram bool) chan os.Signal {
 	return c
 }
 
-// A stopper decides which signal means that a person wants to stop recording. When the recording has
-// ended before the program, the stopper passes signals on to the program.
-type stopper struct {
-	wish   chan struct{} // closed when a person wants the recording to end
-	signal atomic.Int32  // the number of the signal behind the wish
+// wished is the event that a person wants recording to end, by a signal.
+type wished syscall.Signal
 
-	mu   sync.Mutex
-	past bool // the recording has ended, and the program has not
-}
+func (e wished) take(s *session) { s.decide(stopBySignal, syscall.Signal(e)) }
 
-// byTime says that the recording ends now and the program runs on, unless a person has wished for the end
-// before. It returns why the recording ends.
-func (s *stopper) byTime() early {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.past = !isClosed(s.wish)
-	if s.past {
-		return stopByTime
-	}
-	return stopBySignal
+// stopBy ends recording because of a signal. It returns false if recording has ended and the program has not.
+func (s *session) stopBy(n syscall.Signal) bool {
+	s.post(wished(n))
+	<-s.decided
+	return s.early != stopByTime
 }
 
 // isPast reports whether the program runs on without being recorded.
-func (s *stopper) isPast() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.past
-}
-
-// stop stops the recording because of a signal. It returns false if the recording has ended.
-func (s *stopper) stop(n syscall.Signal) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.past {
-		return false
-	}
-	s.signal.Store(int32(n))
-	close(s.wish)
-	return true
-}
+func (s *session) isPast() bool { return isClosed(s.decided) && s.early == stopByTime }
 
 const (
 	// stopGrace is the time in which a program that got the same signal may end by itself, before
@@ -77,8 +49,7 @@ const (
 	stopHint = time.Second
 )
 
-// watchStop listens to signals until over is closed: then everything is recorded. p is nil in a
-// recording of running processes.
+// heed listens to signals until over is closed: then everything is recorded.
 //
 // Ctrl-C at a terminal goes to the program too, and the program's way out is worth recording. So
 // the first Ctrl-C is the program's as long as it runs, and the second stops recording. A signal
@@ -87,40 +58,36 @@ const (
 // reached us alone: the program gets it unless the program ends soon.
 //
 // Something may keep the recorder from its end: another process can have us wait for a file. So signals count to the last.
-func (session *session) watchStop(signals <-chan os.Signal, p *program, over <-chan struct{}) *stopper {
-	s, say := &stopper{wish: make(chan struct{})}, session.opts.Say
-	last := lastWish{signals: signals, finished: session.ctx.Done(), say: say, exit: os.Exit}
-	if session.log.file != nil {
-		last.left = "; the unfinished log is " + session.log.file.Name()
+func (s *session) heed(signals <-chan os.Signal, over <-chan struct{}) {
+	p, interrupted := s.program, false
+	last := lastWish{signals: signals, finished: s.ctx.Done(), say: s.opts.Say, exit: os.Exit}
+	if s.log.file != nil {
+		last.left = "; the unfinished log is " + s.log.file.Name()
 	}
-	go func() {
-		interrupted := false
-		for {
-			var sig os.Signal
-			select {
-			case <-over:
-				last.await(nil)
-				return
-			case sig = <-signals:
-			}
-			n, _ := sig.(syscall.Signal)
-			if p != nil && (!interrupted || s.isPast()) && !isClosed(p.ended) && fromTerminal(n) {
-				if !interrupted && !s.isPast() {
-					go hint(p, over, say)
-				}
-				interrupted = true
-				continue
-			}
-			if p != nil && (!interrupted || s.isPast()) && isOver(over, stopGrace) || s.stop(n) {
-				last.await(time.After(stopPatience))
-				return
-			}
-			if p != nil {
-				p.pass(n)
-			}
+	for {
+		var sig os.Signal
+		select {
+		case <-over:
+			last.await(nil)
+			return
+		case sig = <-signals:
 		}
-	}()
-	return s
+		n, _ := sig.(syscall.Signal)
+		if p != nil && (!interrupted || s.isPast()) && !isClosed(p.ended) && fromTerminal(n) {
+			if !interrupted && !s.isPast() {
+				go hint(p, over, s.opts.Say)
+			}
+			interrupted = true
+			continue
+		}
+		if p != nil && (!interrupted || s.isPast()) && isOver(over, stopGrace) || s.stopBy(n) {
+			last.await(time.After(stopPatience))
+			return
+		}
+		if p != nil {
+			p.pass(n)
+		}
+	}
 }
 
 // stopPatience is the time that the recorder has for its end once a person wants it.

@@ -42,13 +42,13 @@ type Watch struct {
 	drained   bool // the segment was read after it had ended
 	functions map[uint32]tracelog.Function
 	callers   map[uint32]string // the runtime's function that the program called, by ID of a caller
-	held      *held             // the condition that held first
+	held      *Reason           // the condition that held first
 	flushed   map[uint32]uint64 // Flushed.Until, by PID
 	pace      pace
 }
 
-// A held is a condition that held.
-type held struct {
+// A Reason is a condition that held.
+type Reason struct {
 	call call // for which it held; none for a condition on other records
 	text func(call) string
 }
@@ -59,41 +59,34 @@ func NewWatch(r *Ring, list []Condition, steps tracelog.Steps, calls tracelog.Ki
 		functions: map[uint32]tracelog.Function{}, callers: map[uint32]string{}, flushed: map[uint32]uint64{}, pace: newPace()}
 }
 
-// Look reads what has been written since the last look. It returns which condition held first, "" for
-// none. A call's name may take a further look: the record of its caller comes a little after it.
-func (w *Watch) Look() (why string, err error) {
-	waited := w.held != nil
+// Look reads what has been written since the last look. It returns which condition held first, nil for none.
+func (w *Watch) Look() (held *Reason, err error) {
+	defer func() { held, w.held = w.held, nil }()
 	for {
 		if err := w.open(); err != nil {
-			return w.why(waited), err
+			return nil, err
 		}
 		for w.reader.Next() {
 			w.block(w.reader.Block())
 		}
 		if err := w.reader.Err(); err != nil && !tracelog.IsDamage(err) {
-			return w.why(waited), err
+			return nil, err
 		}
 		if !w.next() {
-			return w.why(waited), nil
+			return nil, nil
 		}
 	}
 }
 
-// why says in words which condition held first, "" for none, or if the name of the call is to be waited for.
-func (w *Watch) why(waited bool) string {
-	if w.held == nil {
-		return ""
+// Words says in words which condition held. certain is false while no look has read the record of a call's caller, which may
+// name another function: that record comes after the call's own, or never.
+func (w *Watch) Words(held *Reason) (why string, certain bool) {
+	c := held.call
+	function, known := w.callers[c.caller]
+	if c.library == cudaapi.Driver.String() && cudaapi.CarriesOut(c.name, function) {
+		c.name, c.library = function, cudaapi.Runtime.String()
 	}
-	h := *w.held
-	function, known := w.callers[h.call.caller]
-	if h.call.caller != 0 && !known && !waited {
-		return ""
-	}
-	if h.call.library == cudaapi.Driver.String() && cudaapi.CarriesOut(h.call.name, function) {
-		h.call.name, h.call.library = function, cudaapi.Runtime.String()
-	}
-	w.held = nil
-	return h.text(h.call)
+	return held.text(c), c.caller == 0 || known
 }
 
 // open opens the segment that is to be read.
@@ -185,7 +178,7 @@ func (w *Watch) block(b *tracelog.Block) {
 		}
 	case tracelog.KindMarker:
 		if why := w.markers(b); why != "" && w.held == nil {
-			w.held = &held{text: func(call) string { return why }}
+			w.held = &Reason{text: func(call) string { return why }}
 		}
 	}
 	for _, c := range w.conditions {
@@ -197,18 +190,18 @@ func (w *Watch) block(b *tracelog.Block) {
 }
 
 // holds returns how a condition holds for a record of a block, nil if it does not.
-func (w *Watch) holds(c Condition, b *tracelog.Block) *held {
+func (w *Watch) holds(c Condition, b *tracelog.Block) *Reason {
 	switch {
 	case c.On == LongKernels && b.Kind == tracelog.KindKernel:
 		if i := above(b, c.Limit); i >= 0 {
 			var k tracelog.Kernel
 			k.Read(b, i)
 			why := fmt.Sprintf("kernel %s took %s", demangle.Filter(k.Name, demangle.NoParams), figures.Duration(k.Dur))
-			return &held{text: func(call) string { return why }}
+			return &Reason{text: func(call) string { return why }}
 		}
 	case c.On == LongCalls && b.Kind == w.calls:
 		if i := above(b, c.Limit); i >= 0 {
-			return &held{w.call(b, i), func(x call) string {
+			return &Reason{w.call(b, i), func(x call) string {
 				return fmt.Sprintf("%s took %s in process %d, thread %d", x.name, figures.Duration(x.dur), x.pid, x.tid)
 			}}
 		}
@@ -219,7 +212,7 @@ func (w *Watch) holds(c Condition, b *tracelog.Block) *held {
 				continue
 			}
 			if x := w.call(b, i); x.failed() {
-				return &held{x, func(x call) string {
+				return &Reason{x, func(x call) string {
 					return fmt.Sprintf("%s failed with %s in process %d, thread %d", x.name, cudaapi.ErrorName(x.library, x.ret), x.pid, x.tid)
 				}}
 			}

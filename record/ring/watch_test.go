@@ -49,43 +49,68 @@ func TestWatch(t *testing.T) {
 		for range 20 { // the first segment is removed
 			b.tick(second)
 		}
-		if why, err := w.Look(); why != "" || err != nil {
+		if why, err := look(w); why != "" || err != nil {
 			t.Errorf("%s: %q, %v before the record", name, why, err)
 		}
 		b.add(c.record)
 		b.tick(2 * second) // to the next segment
-		if why, err := w.Look(); why != c.want || err != nil {
+		if why, err := look(w); why != c.want || err != nil {
 			t.Errorf("%s: %q, %v, want %q", name, why, err, c.want)
 		}
-		if why, err := w.Look(); why != "" || err != nil {
+		if why, err := look(w); why != "" || err != nil {
 			t.Errorf("%s: %q, %v again", name, why, err)
 		}
 		w.Close()
 	}
 }
 
-// TestWatchCallers has calls of the driver fail whose callers come later: soon, or not before the next look ends.
+// look says in words which condition held first, "" for none.
+func look(w *Watch) (why string, err error) {
+	held, err := w.Look()
+	if held != nil {
+		why, _ = w.Words(held)
+	}
+	return why, err
+}
+
+// TestWatchCallers has calls of the driver fail whose callers come later, after one look or many, or not at all. The words
+// are certain when the caller is known.
 func TestWatchCallers(t *testing.T) {
 	b := newBench(t, 8*time.Second, 1<<30)
 	w := NewWatch(b.ring, []Condition{{On: FailedCalls}}, tracelog.Steps{}, tracelog.KindCall)
 	defer w.Close()
 	b.add(&tracelog.Function{ID: 4, Name: "cuMemAlloc_v2", Library: "driver"})
+	const driver = "cuMemAlloc_v2 failed with CUDA_ERROR_OUT_OF_MEMORY in process 1, thread 2"
 	for i, c := range []struct {
-		caller tracelog.Caller // of the second look
+		caller tracelog.Caller // that comes in the end
 		want   string
+		known  bool
 	}{
-		{tracelog.Caller{ID: 1, Function: "cudaMalloc"}, "cudaMalloc failed with cudaErrorMemoryAllocation in process 1, thread 2"},
-		{tracelog.Caller{ID: 9, Function: "cudaMalloc"}, "cuMemAlloc_v2 failed with CUDA_ERROR_OUT_OF_MEMORY in process 1, thread 2"},
+		{tracelog.Caller{ID: 1, Function: "cudaMalloc"}, "cudaMalloc failed with cudaErrorMemoryAllocation in process 1, thread 2", true},
+		{tracelog.Caller{ID: 2, Function: "cudaLaunchKernel"}, driver, true}, // which has called it for a purpose of its own
+		{tracelog.Caller{ID: 9, Function: "cudaMalloc"}, driver, false},      // another one
 	} {
 		b.add(&tracelog.Call{PID: 1, TID: 2, Func: 4, Caller: uint32(i + 1), Enter: start, Ret: 2})
 		b.tick(second)
-		if why, err := w.Look(); why != "" || err != nil {
-			t.Errorf("%q, %v before the caller is known", why, err)
+		held, err := w.Look()
+		if held == nil || err != nil {
+			t.Fatalf("%+v, %v of a call that has failed", held, err)
+		}
+		for range i {
+			if next, err := w.Look(); next != nil || err != nil {
+				t.Errorf("%+v, %v once more", next, err)
+			}
+		}
+		if why, certain := w.Words(held); why != driver || certain {
+			t.Errorf("%q, certain %t, before the caller is known", why, certain)
 		}
 		b.add(&c.caller)
 		b.tick(second)
-		if why, err := w.Look(); why != c.want || err != nil {
-			t.Errorf("%q, %v, want %q", why, err, c.want)
+		if next, err := w.Look(); next != nil || err != nil {
+			t.Errorf("%+v, %v of a caller", next, err)
+		}
+		if why, certain := w.Words(held); why != c.want || certain != c.known {
+			t.Errorf("%q, certain %t, want %q", why, certain, c.want)
 		}
 	}
 }
