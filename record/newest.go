@@ -241,8 +241,8 @@ func lateText(pid uint32) string {
 	return fmt.Sprintf("process %d had not handed over its last GPU records when this file was written", pid)
 }
 
-// endNewest waits until a file that is being written is whole, and holds the last records against the conditions. All others are in the log. It
-// returns why the file at the end is written: a wish that is left is granted by that, or the program has crashed.
+// endNewest waits until a file that is being written is whole, and holds the last records against the conditions. The log has all
+// records by then. It returns why the file at the end is written: for a wish that is left, or because the program has crashed.
 func (s *session) endNewest() (why string) {
 	n := &s.newest
 	if n.ring == nil {

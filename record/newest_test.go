@@ -32,15 +32,15 @@ func newNewestSession(t *testing.T, written func(Result)) *session {
 	return s
 }
 
-// take takes the next event.
+// takeNext takes the next event.
 func (s *session) takeNext() event {
 	e := <-s.events
 	e.take(s)
 	return e
 }
 
-// TestFileWaitsForCaller has a call fail whose caller is found out late, however many looks there are until then: the file's reason
-// names the function that the program called. A caller that is never found out is waited for until all others are there.
+// TestFileWaitsForCaller has a call fail whose caller is found out late, after many looks: the file's reason names the function that
+// the program called. A caller that is never found out is waited for until all others are there.
 func TestFileWaitsForCaller(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ caller, want string }{
@@ -104,8 +104,8 @@ func reasonOf(t *testing.T, log string) (why string) {
 	return why
 }
 
-// TestFileWaitsForProcess has a person ask for a file while a process owes GPU work: the file waits for the work, or, when the process's time
-// is over, says that it is missing. There are no more files than there may be.
+// TestFileWaitsForProcess has a person ask for a file while a process owes GPU work: the file waits for the work, or, when the
+// process's time is over, says that it is missing. There are no more files than there may be.
 func TestFileWaitsForProcess(t *testing.T) {
 	t.Parallel()
 	var files []string
@@ -164,8 +164,8 @@ func TestFileWaitsForProcess(t *testing.T) {
 	}
 }
 
-// TestReasonOfLastFile says in the file at the end that the program has crashed, even where the crash was reason for another file before, as
-// on a slow machine. It says nothing of a process that crashed long ago.
+// TestReasonOfLastFile says in the file at the end that the program has crashed, even where the crash was reason for another file
+// before, as on a slow machine. It says nothing of a process that crashed long ago.
 func TestReasonOfLastFile(t *testing.T) {
 	t.Parallel()
 	for reason, want := range map[string]string{"signal 11 (SIGSEGV)": "process 5 was ended by signal 11 (SIGSEGV)", "signal 15 (SIGTERM)": atTheEnd, "": atTheEnd} {
