@@ -75,7 +75,7 @@ func (f *Follower) Read(progress func(at int64) error) error {
 		if blocks == 0 {
 			return f.flush()
 		}
-		if err := f.take(blocks); err != nil {
+		if err := f.joinBlocks(blocks); err != nil {
 			return err
 		}
 		if progress != nil {
@@ -110,8 +110,8 @@ func failed(r *tracelog.Reader) error {
 	return nil
 }
 
-// take gives the joiner the blocks that the catalog has.
-func (f *Follower) take(blocks int) error {
+// joinBlocks gives the joiner the blocks that the catalog has.
+func (f *Follower) joinBlocks(blocks int) error {
 	f.begin()
 	gpus := len(f.gpus.List)
 	if f.gpus.Number(f.catalog); len(f.gpus.List) > gpus {

@@ -69,7 +69,7 @@ func (s *partsSink) Take(events []timeline.Event) error {
 	for _, e := range events {
 		if !s.describes(e) {
 			for _, p := range s.parts {
-				p.take(e)
+				p.clip(e)
 			}
 		}
 	}
@@ -158,8 +158,8 @@ func (s *partsSink) describe(e timeline.Event) {
 	}
 }
 
-// take takes what is in the window of an event.
-func (p *part) take(e timeline.Event) {
+// clip emits the part of an event that lies in the window.
+func (p *part) clip(e timeline.Event) {
 	switch e := e.(type) {
 	case *timeline.Slices:
 		p.slices(e)

@@ -99,7 +99,7 @@ type partWriter struct {
 // Take passes events on.
 func (p *partWriter) Take(events []timeline.Event) error {
 	if p.density != nil {
-		p.density.take(events)
+		p.density.countEvents(events)
 	}
 	return p.partsSink.Take(events)
 }

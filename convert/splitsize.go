@@ -118,7 +118,7 @@ func newDensity(start, last uint64) *density {
 	return d
 }
 
-func (d *density) take(events []timeline.Event) {
+func (d *density) countEvents(events []timeline.Event) {
 	for _, e := range events {
 		switch e := e.(type) {
 		case *timeline.Slices:

@@ -131,7 +131,7 @@ func (s *sequence) internStrings(refs []stringRef) {
 
 // intern appends a string to the InternedData of the next packet.
 func (s *sequence) intern(r stringRef) {
-	s.interned[r.table].add(r.id)
+	s.interned[r.table].set(r.id)
 	t, data := &s.w.interner.tables[r.table], &s.w.interner.data
 	start := data.open(t.field)
 	data.uint(internedID, uint64(r.id))
@@ -142,7 +142,7 @@ func (s *sequence) intern(r stringRef) {
 // A bitset is a set of small numbers.
 type bitset []uint64
 
-func (b *bitset) add(i uint32) {
+func (b *bitset) set(i uint32) {
 	word := int(i / bits.UintSize)
 	for word >= len(*b) {
 		*b = append(*b, 0)

@@ -63,7 +63,7 @@ func TestBitset(t *testing.T) {
 			t.Fatalf("has(%d) is %v", i, !in[i])
 		}
 		if rnd.IntN(4) == 0 {
-			b.add(i)
+			b.set(i)
 			in[i] = true
 		}
 	}

@@ -127,7 +127,7 @@ func (q *Queue) internKernel(id KernelID) {
 	if id == 0 || q.kernels.has(uint32(id)) {
 		return
 	}
-	q.kernels.add(uint32(id))
+	q.kernels.set(uint32(id))
 	w := q.sequence.w
 	k := &w.kernels[id-1]
 	// Encoding the arguments interns their names, which adds to InternedData: the kernel is

@@ -255,7 +255,7 @@ func (s *session) finish(res *Result) {
 	}
 	if !res.Early {
 		for _, reason := range missing {
-			s.report.missing.add(reason)
+			s.report.missing.addReason(reason)
 		}
 	}
 	s.remarkEmpty()

@@ -19,7 +19,7 @@ type report struct {
 // miss reports that something is missing from the log. It says each text once.
 func (r *report) miss(pid uint32, text string) {
 	r.note(pid, tracelog.NoteWarning, text)
-	if r.missing.add(text) {
+	if r.missing.addReason(text) {
 		r.say(text)
 	}
 }
@@ -46,8 +46,8 @@ type missing struct {
 	more  int
 }
 
-// add adds a reason. It returns false if the list has the reason or is full.
-func (m *missing) add(text string) bool {
+// addReason adds a reason. It returns false if the list has the reason or is full.
+func (m *missing) addReason(text string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.told[text] {

@@ -81,7 +81,7 @@ func (c *Counters) Calls(l *timeline.Slices) {
 	for i := range l.List {
 		sl := &l.List[i]
 		if sl.Kernel != nil || sl.Launched != nil && sl.Launched.Kernel.Name != "" {
-			p.launches.add(sl.Start, timeline.End(sl.Start, 1), 1)
+			p.launches.countEvent(sl.Start, timeline.End(sl.Start, 1), 1)
 		}
 	}
 }
@@ -94,14 +94,14 @@ func (c *Counters) Work(l *timeline.WorkList) {
 		if w.Untimed {
 			continue
 		}
-		s.gpu.take(w)
+		s.gpu.countWork(w)
 		p := Piece{Start: w.Start, End: timeline.End(w.Start, w.Dur)}
 		if c.classes != nil {
 			p.Class = c.classes(w)
 		}
 		s.lane.Add(&p)
 		if w.Call.Function != nil && s.queued != nil {
-			s.queued.add(w.Call.End, w.Start, 1)
+			s.queued.countEvent(w.Call.End, w.Start, 1)
 		}
 	}
 }
@@ -131,11 +131,11 @@ func (c *Counters) gpu(index uint32) *gpu {
 	return g
 }
 
-func (g *gpu) take(w *timeline.Work) {
+func (g *gpu) countWork(w *timeline.Work) {
 	end := timeline.End(w.Start, w.Dur)
 	switch w.Kind {
 	case timeline.KernelWork:
-		g.inFlight.add(w.Start, end, 1)
+		g.inFlight.countEvent(w.Start, end, 1)
 	case timeline.MemcpyWork:
 		copies := g.copies[w.Shape.Memcpy.CopyKind]
 		if copies == nil && len(g.copies) < maxStreams {
@@ -143,7 +143,7 @@ func (g *gpu) take(w *timeline.Work) {
 			g.copies[w.Shape.Memcpy.CopyKind] = copies
 		}
 		if copies != nil {
-			copies.add(w.Start, end, float64(w.Shape.Memcpy.Bytes)/float64(max(w.Dur, 1)))
+			copies.countEvent(w.Start, end, float64(w.Shape.Memcpy.Bytes)/float64(max(w.Dur, 1)))
 		}
 	}
 	if w.Start < end {

@@ -25,7 +25,7 @@ func TestSeries(t *testing.T) {
 			from := 1<<41 + r.Uint64N(2*reach) - reach
 			p := part{from, from + r.Uint64N(reach)}
 			parts = append(parts, p)
-			s.add(p.from, p.to, 2)
+			s.countEvent(p.from, p.to, 2)
 		}
 		if len(s.bins) > maxBins {
 			t.Fatalf("%d bins", len(s.bins))
@@ -50,11 +50,11 @@ func TestExtremeTimes(t *testing.T) {
 	t.Parallel()
 	var s series
 	for _, at := range []uint64{0, math.MaxUint64 - 1, 5, 1 << 63} {
-		s.add(at, at+1, 1)
+		s.countEvent(at, at+1, 1)
 	}
-	s.add(0, math.MaxUint64, 1)
-	s.add(7, 7, 1)
-	s.add(9, 3, 1)
+	s.countEvent(0, math.MaxUint64, 1)
+	s.countEvent(7, 7, 1)
+	s.countEvent(9, 3, 1)
 	list := s.samples(0, math.MaxUint64, 1)
 	if len(s.bins) > maxBins || len(list) == 0 {
 		t.Errorf("%d bins, %d samples", len(s.bins), len(list))
@@ -72,7 +72,7 @@ func TestSampleBounds(t *testing.T) {
 	for events, most := range map[int]int{1: leastSamples, 100: leastSamples, 10_000: 10_000 / eventsPerSample, 1_000_000: MaxSamples} {
 		var s series
 		for i := range events {
-			s.add(uint64(i)*1000, uint64(i)*1000+uint64(i%777), 1)
+			s.countEvent(uint64(i)*1000, uint64(i)*1000+uint64(i%777), 1)
 		}
 		if n := len(s.samples(0, uint64(events)*1000, 1)); n > most+1 || events > 1000 && n < most/3 {
 			t.Errorf("%d samples of %d events, want about %d", n, events, most)
@@ -144,7 +144,7 @@ records lost 0=0 600=4 4096=7 records
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	var s series
-	s.add(300, 700, 1)
+	s.countEvent(300, 700, 1)
 	if diff := cmp.Diff([]Sample{{300, 1}}, s.samples(300, 699, 1)); diff != "" {
 		t.Errorf("samples (-want +got):\n%s", diff)
 	}

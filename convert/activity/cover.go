@@ -75,7 +75,7 @@ func Classes(names timeline.KernelNames) func(*timeline.Work) Class {
 // Times are the times in which work of each class was under way. Work comes by start.
 type Times struct{ any, kernels, compute, communication, copies, either Cover }
 
-func (t *Times) add(start, end uint64, c Class) {
+func (t *Times) cover(start, end uint64, c Class) {
 	t.any.Add(start, end)
 	switch c {
 	case Set:

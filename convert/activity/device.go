@@ -134,8 +134,8 @@ func (l *Lane) Add(p *Piece) {
 		x.launch = uint32(len(l.launches))
 		l.launches = append(l.launches, p.Launch)
 	}
-	if d.order.add(l, x) {
-		d.take(d.order.window/2, timeline.Never)
+	if d.order.push(l, x) {
+		d.popUntil(d.order.window/2, timeline.Never)
 	}
 	d.of.added(d)
 }
@@ -145,13 +145,13 @@ func (d *Device) Settled() uint64 { return d.order.settled }
 
 // Settle counts the pieces that start before a time.
 func (d *Device) Settle(at uint64) {
-	d.take(d.order.pending, at)
+	d.popUntil(d.order.pending, at)
 	d.order.settled = max(d.order.settled, at)
 }
 
 // Finish counts all pieces.
 func (d *Device) Finish() {
-	d.take(d.order.pending, timeline.Never)
+	d.popUntil(d.order.pending, timeline.Never)
 	d.reach(timeline.Never)
 }
 
@@ -170,13 +170,13 @@ func (s *Devices) added(d *Device) {
 			idle = o
 		}
 	}
-	idle.take((idle.order.pending*3+3)/4, timeline.Never)
+	idle.popUntil((idle.order.pending*3+3)/4, timeline.Never)
 	idle.order.clip()
 }
 
-// take counts pieces that wait: the first ones, up to a number of them and a time.
-func (d *Device) take(n int, before uint64) {
-	d.of.waiting -= d.order.take(n, before, d.next)
+// popUntil counts waiting pieces: the first ones, up to a number of them and a time.
+func (d *Device) popUntil(n int, before uint64) {
+	d.of.waiting -= d.order.popUntil(n, before, d.next)
 }
 
 // count adds a piece to the lane's own time. Pieces of one lane come by start even where those of
@@ -210,9 +210,9 @@ func (d *Device) next(l *Lane, p *span) {
 	if from := max(p.start, d.any.End); d.busy != nil && from < p.end {
 		d.busy(from, p.end)
 	}
-	d.Times.add(p.start, p.end, p.class)
+	d.Times.cover(p.start, p.end, p.class)
 	if d.only == nil {
-		l.Part.times.add(p.start, p.end, p.class)
+		l.Part.times.cover(p.start, p.end, p.class)
 	}
 	l.count(p)
 }

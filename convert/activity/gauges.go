@@ -57,19 +57,19 @@ func (s *Gauges) Values(yield func(*timeline.CounterValue) bool) {
 
 // set takes a value. A time before that of the last one counts as that time.
 func (g *gauge) set(at, value uint64) {
-	g.add(interim{at, value, value})
+	g.extend(interim{at, value, value})
 	for len(g.list) > MaxSamples/2 {
 		g.shift++
 		all := g.list
 		g.list = g.list[:0]
 		for _, in := range all {
-			g.add(in)
+			g.extend(in)
 		}
 	}
 }
 
-// add adds values to those of the last interval, or begins one. Of several values at one time the last counts.
-func (g *gauge) add(in interim) {
+// extend adds values to the last interval, or begins an interval. Of several values at one time the last counts.
+func (g *gauge) extend(in interim) {
 	n := len(g.list)
 	if n == 0 || in.from>>g.shift > g.list[n-1].from>>g.shift {
 		g.list = append(g.list, in)

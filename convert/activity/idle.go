@@ -67,7 +67,7 @@ const (
 	AnotherOne   = "(work of another stream)"
 )
 
-func (r *Row) add(at, ns uint64) {
+func (r *Row) countIdle(at, ns uint64) {
 	r.Count++
 	r.Total += ns
 	if ns > r.Max {
@@ -106,14 +106,14 @@ func (d *Idle) gap(watch Watcher, last, next *behind) {
 	}
 	if queued := g.To - g.Ready; queued > 0 {
 		d.Time[g.Queued] += queued
-		d.row(g.Queued, what).add(g.Ready, queued)
+		d.row(g.Queued, what).countIdle(g.Ready, queued)
 	}
 	if g.Ready > g.From {
 		d.spent = p.Thread.during(g.From, g.Ready, d.spent[:0])
 		g.Spent = d.spent
 		d.Time[LaunchedLate] += g.Ready - g.From
 		for i := range g.Spent {
-			d.lateRow(&g.Spent[i]).add(g.From, g.Spent[i].Time)
+			d.lateRow(&g.Spent[i]).countIdle(g.From, g.Spent[i].Time)
 		}
 	}
 	watch.Gap(&g)

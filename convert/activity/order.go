@@ -56,8 +56,8 @@ type order struct {
 	window  int    // pieces that wait, at most
 }
 
-// add adds a piece. It reports whether the window is full.
-func (o *order) add(l *Lane, p span) (full bool) {
+// push adds a piece. It reports whether the window is full.
+func (o *order) push(l *Lane, p span) (full bool) {
 	n := len(l.pending)
 	switch {
 	case n == 0:
@@ -71,9 +71,9 @@ func (o *order) add(l *Lane, p span) (full bool) {
 	return o.pending >= o.window
 }
 
-// take passes pieces to next, in the order of time: at most n, which start before a time. Of pieces that start at one
+// popUntil passes pieces to next, in the order of time: at most n, which start before a time. Of pieces that start at one
 // time, those of the lane with the lowest stream number come first. It returns how many it passed.
-func (o *order) take(n int, before uint64, next func(*Lane, *span)) (taken int) {
+func (o *order) popUntil(n int, before uint64, next func(*Lane, *span)) (taken int) {
 	o.heap = o.heap[:0]
 	for _, l := range o.lanes {
 		if l.sorted < len(l.pending) {

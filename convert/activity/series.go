@@ -13,8 +13,8 @@ type series struct {
 
 const maxBins = 1 << 10
 
-// add adds an event: a quantity of rate a nanosecond over an interval.
-func (s *series) add(from, to uint64, rate float64) {
+// countEvent counts an event: a quantity of rate a nanosecond over an interval.
+func (s *series) countEvent(from, to uint64, rate float64) {
 	if from < to {
 		s.events++
 		s.spread(from, to, rate)

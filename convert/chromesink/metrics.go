@@ -12,7 +12,7 @@ type metrics struct {
 	order []*timeline.MetricSet
 }
 
-func (m *metrics) take(s *Sink, e *timeline.Samples) {
+func (m *metrics) writeSamples(s *Sink, e *timeline.Samples) {
 	steps := m.steps[e.Set]
 	if steps == nil {
 		if m.steps == nil {

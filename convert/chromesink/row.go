@@ -22,10 +22,10 @@ const (
 // numbers are the thread numbers that are taken under one process number.
 type numbers map[uint32]bool
 
-// take returns a free number: base, or base and a multiple of laneStep; the latter if base is
+// reserve returns a free number: base, or base and a multiple of laneStep; the latter if base is
 // for another row. Readers replace 0 by the process number, so 0 is never given out. With all
 // numbers taken it returns base.
-func (n numbers) take(base uint32, beside bool) uint32 {
+func (n numbers) reserve(base uint32, beside bool) uint32 {
 	from := uint64(base)
 	if beside {
 		from += laneStep
@@ -71,12 +71,12 @@ type open struct {
 func (r *row) place(start, end uint64, correlation uint32) *lane {
 	for _, l := range r.lanes {
 		if l.fits(start, end, r.nests) {
-			l.add(start, end, correlation)
+			l.openSlice(start, end, correlation)
 			return l
 		}
 	}
 	l := r.newLane()
-	l.add(start, end, correlation)
+	l.openSlice(start, end, correlation)
 	return l
 }
 
@@ -85,7 +85,7 @@ func (r *row) newLane() *lane {
 		r.lanes[n-1].open = r.lanes[n-1].open[:0]
 		return r.lanes[n-1]
 	}
-	l := &lane{tid: r.file.numbers(r.pid).take(r.base, r.beside)}
+	l := &lane{tid: r.file.numbers(r.pid).reserve(r.base, r.beside)}
 	r.lanes = append(r.lanes, l)
 	name := r.name
 	if n := len(r.lanes); n > 1 {
@@ -116,7 +116,7 @@ func (l *lane) fits(start, end uint64, nests bool) bool {
 	return n == 0 || nests && end <= l.open[n-1].end
 }
 
-func (l *lane) add(start, end uint64, correlation uint32) {
+func (l *lane) openSlice(start, end uint64, correlation uint32) {
 	l.last = start
 	l.open = append(l.open, open{end: end, correlation: correlation})
 }

@@ -101,7 +101,7 @@ func (s *Sink) event(e timeline.Event) {
 			s.counter(e)
 		}
 	case *timeline.Samples:
-		s.metrics.take(s, e)
+		s.metrics.writeSamples(s, e)
 	case *timeline.Recording:
 		s.clock = newClock(e)
 	case *timeline.GPUs:

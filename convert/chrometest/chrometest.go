@@ -42,11 +42,11 @@ func Same(t testing.TB, perfetto *tptest.Trace, files []string, early uint64) {
 	for _, path := range files {
 		tr := tptest.Open(t, path)
 		tptest.NoErrors(t, tr)
-		add(got, tr.Values(ofChrome))
+		sumRows(got, tr.Values(ofChrome))
 		arrows += tr.Int(`select count(*) from flow`)
 	}
 	want := make(map[string]sum)
-	add(want, perfetto.Values(ofPerfetto))
+	sumRows(want, perfetto.Values(ofPerfetto))
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("slices by category (-Perfetto +Chrome):\n%s", diff)
 	}
@@ -55,7 +55,7 @@ func Same(t testing.TB, perfetto *tptest.Trace, files []string, early uint64) {
 	}
 }
 
-func add(sums map[string]sum, rows [][]any) {
+func sumRows(sums map[string]sum, rows [][]any) {
 	for _, r := range rows {
 		cat, _ := r[0].(string)
 		n, _ := r[1].(int64)

@@ -159,7 +159,7 @@ func (s *solver) fit(number int) *host {
 		}
 		entered, left, off := s.time(other, c[k].Entered), s.time(other, c[k].Left), other.error()
 		h.more = max(h.more, off)
-		p.add(s, h, own, entered-off, left+off, left)
+		p.demand(s, h, own, entered-off, left+off, left)
 	}
 	h.n = len(p.ends)
 	span := s.spans[number]
@@ -170,8 +170,8 @@ func (s *solver) fit(number int) *host {
 	return h
 }
 
-// add adds what a collective demands of a host, whose counterpart entered and left at times of the reference.
-func (p *pass) add(s *solver, h *host, own *HostPart, entered, left, end float64) {
+// demand adds what a collective demands of a host, whose counterpart entered and left at times of the reference.
+func (p *pass) demand(s *solver, h *host, own *HostPart, entered, left, end float64) {
 	at := func(t uint64) (x, zero float64) { return h.seconds(t), float64(int64(t + h.base - s.origin)) }
 	x, zero := at(own.Left)
 	p.above = append(p.above, point{x, entered - zero})

@@ -41,7 +41,7 @@ func TestThin(t *testing.T) {
 		for chunk := range slices.Chunk(list, 100) {
 			rnd.Shuffle(len(chunk), func(i, k int) { chunk[i], chunk[k] = chunk[k], chunk[i] })
 			for _, p := range chunk {
-				s.add(p, false)
+				s.insertPart(p, false)
 			}
 		}
 		s.finish()
@@ -59,7 +59,7 @@ func TestThin(t *testing.T) {
 	}
 	s := newSequence(Key{}, nil, 0, 8)
 	for i := range 3 * reordered {
-		s.add(Part{Start: uint64(10000 - i)}, false)
+		s.insertPart(Part{Start: uint64(10000 - i)}, false)
 	}
 	if s.finish(); !s.mixed {
 		t.Error("what came in no order passes as ordered")
@@ -88,7 +88,7 @@ func (j *job) streams(rnd *rand.Rand) (list []*Sequence) {
 		}
 		for r, s := range list {
 			offset := float64(j.hosts[r]) * 7e12
-			s.add(Part{Start: uint64(offset + at[r]), End: uint64(offset + last[j.groups[r]] + 30e3 + 2e3*rnd.Float64()), Waits: true, name: 5}, false)
+			s.insertPart(Part{Start: uint64(offset + at[r]), End: uint64(offset + last[j.groups[r]] + 30e3 + 2e3*rnd.Float64()), Waits: true, name: 5}, false)
 		}
 	}
 	for _, s := range list {
@@ -148,7 +148,7 @@ func TestMatchNeedsTheSameOrder(t *testing.T) {
 			if p.name = 5; i == 30 {
 				p.name = name
 			}
-			c.add(p, false)
+			c.insertPart(p, false)
 		}
 		c.finish()
 		return c
@@ -174,10 +174,10 @@ func TestEach(t *testing.T) {
 	a, b := newSequence(Key{PID: 1}, 1, 0, 32), newSequence(Key{PID: 2}, 2, 1, 64)
 	for i := range uint64(400) {
 		p := Part{Start: 100 + i, End: 200 + i, Label: uint32(i), Waits: i%4 < 2}
-		a.add(p, false)
+		a.insertPart(p, false)
 		if i < 200 {
 			p.Start, p.End = 300+i, 400+i
-			b.add(p, false)
+			b.insertPart(p, false)
 		}
 	}
 	c := &Communicator{[]*Sequence{a, b}}

@@ -41,7 +41,7 @@ func TestSaidNeedsTheSameOrder(t *testing.T) {
 	later := newSequence(streams[1].Key, streams[1].Process, 1, 64)
 	for _, p := range streams[1].parts[1:] {
 		p.name = 6
-		later.add(p, false)
+		later.insertPart(p, false)
 	}
 	later.finish()
 	for _, s := range []*Sequence{streams[0], streams[1], later} {

@@ -79,14 +79,14 @@ func NewCounter(f func(number uint64, p Part)) *Counter {
 // Add adds a kernel, which may lie before those that were added last.
 func (c *Counter) Add(n Name, at Place, start, end uint64) {
 	c.places[at] = true
-	c.sequence.add(Part{Start: start, End: end, Waits: n.Kind == Waits, name: n.hash}, len(c.places) > 1)
+	c.sequence.insertPart(Part{Start: start, End: end, Waits: n.Kind == Waits, name: n.hash}, len(c.places) > 1)
 }
 
 // Finish gives the parts that are left.
 func (c *Counter) Finish() { c.sequence.finish() }
 
-// add adds a part, which may lie before those that were added last; of several streams, long before.
-func (s *Sequence) add(p Part, several bool) {
+// insertPart adds a part, which may lie before those that were added last; of several streams, long before.
+func (s *Sequence) insertPart(p Part, several bool) {
 	if s.Sums != nil {
 		sum := s.Sums[p.Label]
 		s.Sums[p.Label] = Sum{sum.Count + 1, sum.Time + min(p.length(), math.MaxUint64-sum.Time)}
@@ -111,7 +111,7 @@ func (s *Sequence) clone() *Sequence {
 func (s *Sequence) flush(n int) {
 	slices.SortStableFunc(s.early, func(a, b Part) int { return cmp.Compare(a.Start, b.Start) })
 	for _, p := range s.early[:n] {
-		s.take(p)
+		s.countPart(p)
 	}
 	s.early = append(s.early[:0], s.early[n:]...)
 }
@@ -129,8 +129,8 @@ func (s *Sequence) Ordered() bool { return !s.mixed }
 // Count is the number of collectives, kept or not.
 func (s *Sequence) Count() uint64 { return s.count }
 
-// take counts the next part.
-func (s *Sequence) take(p Part) {
+// countPart counts the next part.
+func (s *Sequence) countPart(p Part) {
 	s.mixed = s.mixed || p.Start < s.latest
 	if p.Before = s.ended; s.count == 0 {
 		p.Before = p.Start

@@ -50,11 +50,11 @@ func (s *Sorter) Add(n Name, at Place, communicator, start, end uint64, label ui
 		return false
 	}
 	p := Part{Start: start, End: end, Waits: n.Kind == Waits, Label: label, name: n.hash}
-	of.all.add(p, false)
+	of.all.insertPart(p, false)
 	if t == nil {
 		of.counts[0]++
 		if of.silent != nil {
-			of.silent.add(p, false)
+			of.silent.insertPart(p, false)
 		}
 		return true
 	}
@@ -62,7 +62,7 @@ func (s *Sorter) Add(n Name, at Place, communicator, start, end uint64, label ui
 	of.several = of.several || of.hash != 0 && of.hash != communicator
 	of.hash = communicator
 	t.several = t.several || t.at != at
-	t.sequence.add(p, true)
+	t.sequence.insertPart(p, true)
 	return true
 }
 

@@ -43,8 +43,8 @@ type heldWork struct {
 // mostCalls bounds the calls of a slot: each piece of work looks at all of them.
 const mostCalls = 64
 
-// add adds a call. Where there is no room, the first call goes.
-func (s *correlationSlot) add(c *call) {
+// insertCall inserts a call in the order of starts. Where there is no room, the first call goes.
+func (s *correlationSlot) insertCall(c *call) {
 	n, at := 0, &s.call
 	for p := &s.call; *p != nil; p = &(*p).next {
 		n++
@@ -268,8 +268,8 @@ func (t *correlationTable) reverse(slot *correlationSlot) {
 	slot.first = turned
 }
 
-// take removes the first orphan of a slot.
-func (t *correlationTable) take(slot *correlationSlot) orphan {
+// popOrphan removes the first orphan of a slot.
+func (t *correlationTable) popOrphan(slot *correlationSlot) orphan {
 	at := slot.first
 	w := t.orphans[at-1]
 	slot.first = w.next

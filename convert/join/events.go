@@ -55,7 +55,7 @@ func newEvents(j *Joiner) *events {
 		tracelog.KindNCCLCall:   e.ncclCall,
 		tracelog.KindMemory:     e.allocation,
 		tracelog.KindMemoryPool: e.pool,
-		tracelog.KindSample:     e.samples.take,
+		tracelog.KindSample:     e.samples.readSample,
 	}
 	return e
 }
@@ -65,8 +65,8 @@ func (e *events) program(pid uint32, at uint64) *program {
 	return e.byPID[pid][e.catalog.Processes.Get(pid).Programs.At(at)]
 }
 
-// take takes a block.
-func (e *events) take(b *tracelog.Block) {
+// dispatch gives each wanted record of a block to the taker of its kind.
+func (e *events) dispatch(b *tracelog.Block) {
 	take := e.takers[b.Kind]
 	if take == nil {
 		return

@@ -29,8 +29,8 @@ type Found struct {
 // A Span is a part of time.
 type Span struct{ First, Last uint64 }
 
-// add widens the span to an interval. A hostile log may hold one that ends before it begins.
-func (s *Span) add(from, to uint64) {
+// widen widens the span to an interval. A hostile log may hold one that ends before it begins.
+func (s *Span) widen(from, to uint64) {
 	if s.First == 0 || from < s.First {
 		s.First = from
 	}

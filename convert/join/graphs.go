@@ -86,9 +86,9 @@ func isBody(w *timeline.Work) bool {
 	return w.Graph != 0 && w.Correlation == 0 && w.Start != 0 && w.Kind != timeline.GraphWork
 }
 
-// take takes the next work of a stream, a node of a graph. It reports whether it is body work
+// matchNode matches the next work of a stream, a node of a graph, with a launch. It reports whether it is body work
 // whose launch settle will look for.
-func (l *graphs) take(w *timeline.Work, o *orphan) (waits bool) {
+func (l *graphs) matchNode(w *timeline.Work, o *orphan) (waits bool) {
 	if l.off || w.Start == 0 || w.Kind == timeline.GraphWork {
 		return false
 	}

@@ -242,15 +242,15 @@ func TestBodyLimits(t *testing.T) {
 	o := &orphan{stream: &stream{out: &timeline.Stream{Context: &timeline.Context{ID: 1}}}}
 	top, body := &timeline.Work{Start: 100, Dur: 4, Graph: 9, Correlation: 3}, &timeline.Work{Start: 200, Dur: 5, Graph: 9}
 	full := graphs{size: maxGraphs}
-	if full.take(top, o) || full.take(body, o) || len(full.byKey) > 0 {
+	if full.matchNode(top, o) || full.matchNode(body, o) || len(full.byKey) > 0 {
 		t.Error("a graph too many is followed")
 	}
 	late := graphs{top: make([]nodeWork, maxTop)}
-	if late.take(top, o) || late.take(body, o) || !late.off || late.top != nil {
+	if late.matchNode(top, o) || late.matchNode(body, o) || !late.off || late.top != nil {
 		t.Error("more top-level work waits than may")
 	}
 	last := graphs{size: maxGraphs - 1}
-	if last.take(top, o); !last.take(body, o) {
+	if last.matchNode(top, o); !last.matchNode(body, o) {
 		t.Fatal("the last graph is not followed")
 	}
 	last.settle(timeline.Never, nil, nil)

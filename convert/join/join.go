@@ -181,7 +181,7 @@ func (j *Joiner) Take(r *tracelog.Reader) {
 	case b.Kind.IsWork():
 		j.workMerge.Add(r, j.streams.merger)
 	default:
-		j.events.take(b)
+		j.events.dispatch(b)
 	}
 }
 
@@ -270,7 +270,7 @@ func (j *Joiner) passRanges(before uint64) {
 func (j *Joiner) advance(s *streamWork, low uint64, all bool) {
 	s.merger.Until(low, all)
 	for w := s.merger.Next(); w != nil; w = s.merger.Next() {
-		j.work.take(j.streams.stream(s, w.Device, w.Program), &w.Work)
+		j.work.joinWork(j.streams.stream(s, w.Device, w.Program), &w.Work)
 	}
 }
 

@@ -43,7 +43,7 @@ func (l *lane) endUntil(at uint64) {
 // endAll ends all spans.
 func (l *lane) endAll() { l.endUntil(timeline.Never) }
 
-func (l *lane) add(sp *span) {
+func (l *lane) beginSpan(sp *span) {
 	l.last = sp.Start
 	sp.shown, sp.begunOpen, sp.early = l.out.shows(sp, l.track), sp.Open, len(sp.Args)
 	switch {
@@ -77,5 +77,5 @@ func (l *lane) cut(sp *span) {
 	if n := len(l.open); n > 0 && !l.open[n-1].Open {
 		sp.End = min(sp.End, l.open[n-1].End)
 	}
-	l.add(sp)
+	l.beginSpan(sp)
 }

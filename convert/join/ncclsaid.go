@@ -171,12 +171,12 @@ func (c *ncclReading) flush(t *ncclCaller, n int) {
 	for i := range t.early[:n] {
 		c.useless = c.useless || t.early[i].Time < t.last
 		t.last = t.early[i].Time
-		c.take(t, &t.early[i])
+		c.applyEvent(t, &t.early[i])
 	}
 	t.early = append(t.early[:0], t.early[n:]...)
 }
 
-func (c *ncclReading) take(t *ncclCaller, e *ncclEvent) {
+func (c *ncclReading) applyEvent(t *ncclCaller, e *ncclEvent) {
 	switch {
 	case c.useless:
 	case e.says != nil:

@@ -263,7 +263,7 @@ func (r *nvtxRanges) layNext(l *domainLane, force bool) bool {
 			r.aside(l.domain).pending.Add(r.ended(sp))
 			continue
 		}
-		l.add(sp)
+		l.beginSpan(sp)
 	}
 	l.pending = l.pending[n:]
 	r.held -= n

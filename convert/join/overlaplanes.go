@@ -50,7 +50,7 @@ func (l *overlapLanes) advance(low uint64, all bool) {
 func (l *overlapLanes) lay(sp *span) {
 	for _, lane := range l.lanes {
 		if lane.fits(sp) {
-			lane.add(sp)
+			lane.beginSpan(sp)
 			return
 		}
 	}
@@ -61,5 +61,5 @@ func (l *overlapLanes) lay(sp *span) {
 	track := l.track
 	next := &lane{out: l.out, track: &track}
 	l.lanes = append(l.lanes, next)
-	next.add(sp)
+	next.beginSpan(sp)
 }

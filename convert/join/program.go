@@ -156,10 +156,10 @@ func (p *program) register(c *call, found *workJoiner) {
 		return
 	}
 	c.state |= awaiting
-	slot.add(c)
+	slot.insertCall(c)
 	t.reverse(slot)
 	for slot.first != 0 {
-		w := t.take(slot)
+		w := t.popOrphan(slot)
 		p.adopt(c.Correlation, &w, found)
 	}
 }

@@ -65,7 +65,7 @@ func (p *projections) work(s *timeline.Stream, w *timeline.Work) {
 		p.held += r.enter(w.Call.Ranges, w.Start)
 	}
 	for _, x := range r.open {
-		x.add(w)
+		x.project(w)
 	}
 }
 
@@ -121,8 +121,8 @@ func (r *projectedRow) closeBefore() {
 	clear(r.before)
 }
 
-// add adds work to the range.
-func (x *projection) add(w *timeline.Work) {
+// project adds work to the range's projection on the GPU.
+func (x *projection) project(w *timeline.Work) {
 	end := timeline.End(w.Start, w.Dur)
 	if end > x.End {
 		x.busy += end - max(w.Start, x.End)
@@ -213,7 +213,7 @@ func (p *projections) place(r *projectedRow, x *projection) {
 	x.lane = r.lane(x)
 	switch {
 	case x.lane != nil:
-		x.lane.add(&x.span)
+		x.lane.beginSpan(&x.span)
 	case len(r.lanes) == maxLanes:
 		x.lane = r.lanes[maxLanes-1]
 		x.lane.cut(&x.span)
@@ -221,7 +221,7 @@ func (p *projections) place(r *projectedRow, x *projection) {
 		x.lane = &lane{out: p.out, track: &timeline.Track{
 			Process: p.process, Thread: r.thread, Stream: r.stream, Name: "NVTX", Category: timeline.GPURanges}}
 		r.lanes = append(r.lanes, x.lane)
-		x.lane.add(&x.span)
+		x.lane.beginSpan(&x.span)
 	}
 }
 

@@ -103,8 +103,8 @@ func (s *samples) users(gpu uint32) (users []timeline.Device) {
 	return users
 }
 
-// take takes a sample.
-func (s *samples) take(b *tracelog.Block, i int) {
+// readSample queues the sample of a row.
+func (s *samples) readSample(b *tracelog.Block, i int) {
 	ids := b.Column("set")
 	k := s.find(uint32(ids.At(i)))
 	if len(k.sets) == 0 {
@@ -146,11 +146,11 @@ func (s *samples) show(k *series, r *tracelog.Sample) {
 		s.pass(k)
 		k.program = program
 	}
-	k.add(r)
+	k.appendSample(r)
 }
 
-// add adds a sample to the list.
-func (k *series) add(r *tracelog.Sample) {
+// appendSample adds a sample to the list.
+func (k *series) appendSample(r *tracelog.Sample) {
 	metrics := k.sets[0].Metrics
 	if cap(k.values)-len(k.values) < len(metrics) {
 		k.values = make([]float64, 0, 64*len(metrics))

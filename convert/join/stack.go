@@ -207,7 +207,7 @@ func (s *stack) merge(c *call, r *read.Call, from state) bool {
 	case c.state&committed != 0 || r.End > c.End:
 		return false
 	case c.state&from == 0 && c.fn.Same(r.Function):
-		s.add(c, r, from)
+		s.completeCall(c, r, from)
 	case s.isInner(c, r, from):
 		s.addInner(c, r, from)
 	default:
@@ -219,8 +219,8 @@ func (s *stack) merge(c *call, r *read.Call, from state) bool {
 	return true
 }
 
-// add adds the record of the other source, uprobe or CUPTI, to a call.
-func (s *stack) add(c *call, r *read.Call, from state) {
+// completeCall adds the record of the other source, uprobe or CUPTI, to a call.
+func (s *stack) completeCall(c *call, r *read.Call, from state) {
 	renamed := c.fn.Renamed()
 	if from == fromAPI {
 		c.Correlation = r.Correlation
@@ -361,7 +361,7 @@ func (s *stack) finish(c *call) {
 		s.unnamed = false
 		s.found.Calls.Unnamed--
 	}
-	s.found.Span.add(c.Start, c.End)
+	s.found.Span.widen(c.Start, c.End)
 	s.found.Calls.count(c, s.program)
 }
 

@@ -17,11 +17,11 @@ type workJoiner struct {
 	late      []lateWork // a few
 }
 
-// take takes the next piece of work of a stream.
-func (j *workJoiner) take(s *stream, w *timeline.Work) {
+// joinWork joins the next piece of work of a stream to its call.
+func (j *workJoiner) joinWork(s *stream, w *timeline.Work) {
 	s.program.work.done++
 	if w.Start != 0 {
-		j.found.Span.add(w.Start, w.Start+w.Dur)
+		j.found.Span.widen(w.Start, w.Start+w.Dur)
 	}
 	w.ID = j.ids.next(s.program, w.Correlation)
 	w.Call, w.NCCL = timeline.Call{}, nil
@@ -47,7 +47,7 @@ func (j *workJoiner) take(s *stream, w *timeline.Work) {
 	default:
 		o.nth = s.pending.push(w)
 	}
-	if w.Graph != 0 && s.program.graphs.take(w, &o) {
+	if w.Graph != 0 && s.program.graphs.matchNode(w, &o) {
 		return
 	}
 	s.program.adopt(w.Correlation, &o, j)

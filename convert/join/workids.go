@@ -25,15 +25,15 @@ func (d *WorkIDs) next(p *program, correlation uint32) uint64 {
 	if d.owner == nil && correlation != 0 {
 		d.owner = p
 	}
-	if d.owner == p && correlation != 0 && d.take(correlation) {
+	if d.owner == p && correlation != 0 && d.claim(correlation) {
 		return uint64(correlation)
 	}
 	d.counted++
 	return countedIDs + d.counted
 }
 
-// take reports whether a correlation ID was free.
-func (d *WorkIDs) take(correlation uint32) bool {
+// claim marks a correlation ID as used. It reports whether the ID was free.
+func (d *WorkIDs) claim(correlation uint32) bool {
 	word := correlation / 64
 	if word > d.newest {
 		for i := range min(word-d.newest, takenWords) {

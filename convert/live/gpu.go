@@ -23,14 +23,14 @@ const window = 1 << 15
 func (s *Sink) newGPU(index uint32) *gpu {
 	g := &gpu{index: index}
 	g.device = s.devices.NewDevice(func(from, to uint64) {
-		s.intervals.spread(from, to, func(number, ns uint64) { g.add(&s.intervals, number, ns) })
+		s.intervals.spread(from, to, func(number, ns uint64) { g.countBusy(&s.intervals, number, ns) })
 	})
 	g.work = g.device.Lane(nil)
 	return g
 }
 
-// take takes a piece of work.
-func (g *gpu) take(l *intervals, w *timeline.Work) {
+// countWork counts a piece of work in the intervals that it spans.
+func (g *gpu) countWork(l *intervals, w *timeline.Work) {
 	end := timeline.End(w.Start, w.Dur)
 	if settled := g.device.Settled(); w.Start < settled {
 		g.late(l, w.Start, min(end, settled))
@@ -50,12 +50,12 @@ func (g *gpu) take(l *intervals, w *timeline.Work) {
 func (g *gpu) late(l *intervals, from, to uint64) {
 	l.spread(from, to, func(number, ns uint64) {
 		if v := g.busy.value(number); v != nil {
-			g.add(l, number, min(ns, l.length-min(*v, l.length)))
+			g.countBusy(l, number, min(ns, l.length-min(*v, l.length)))
 		}
 	})
 }
 
-func (g *gpu) add(l *intervals, number, ns uint64) {
+func (g *gpu) countBusy(l *intervals, number, ns uint64) {
 	v := g.busy.value(number)
 	if v == nil {
 		return

@@ -226,7 +226,7 @@ func (s *Sink) work(e *timeline.WorkList) {
 			interval.count(s.kernelOf(w), Count{N: 1, Time: w.Dur})
 		}
 		if !w.Untimed {
-			g.take(&s.intervals, w)
+			g.countWork(&s.intervals, w)
 		}
 	}
 }

@@ -124,7 +124,7 @@ func (c *cursor) uvarint() uint64 {
 	return v
 }
 
-func (c *cursor) take(n uint64) []byte {
+func (c *cursor) next(n uint64) []byte {
 	n = min(n, uint64(len(c.b)))
 	b := c.b[:n]
 	c.b = c.b[n:]
@@ -139,7 +139,7 @@ func withColumns(rnd *rand.Rand, log []byte) []byte {
 		in := cursor{b.payload}
 		var out []byte
 		for len(in.b) > 0 {
-			table := otherTable(rnd, cursor{in.take(in.uvarint())})
+			table := otherTable(rnd, cursor{in.next(in.uvarint())})
 			out = append(binary.AppendUvarint(out, uint64(len(table))), table...)
 		}
 		b.payload = out
@@ -152,11 +152,11 @@ func otherTable(rnd *rand.Rand, in cursor) []byte {
 	number, rows, n := in.uvarint(), in.uvarint(), in.uvarint()
 	var columns []column
 	for range n {
-		c := column{field: in.uvarint(), encoding: in.take(1)[0]}
+		c := column{field: in.uvarint(), encoding: in.next(1)[0]}
 		if c.refers() {
 			c.ref = in.uvarint()
 		}
-		c.data = bytes.Clone(in.take(in.uvarint()))
+		c.data = bytes.Clone(in.next(in.uvarint()))
 		columns = append(columns, c)
 	}
 	if len(columns) > 0 {

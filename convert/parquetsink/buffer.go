@@ -57,13 +57,13 @@ func (b *buffer) begin(rows int) int {
 // ints returns the room for the piece's values of a column of numbers or flags.
 func (b *buffer) ints() []int64 {
 	b.next++
-	return b.columns[b.next-1].wide.add(b.rows, b.piece, &b.memory.wide)
+	return b.columns[b.next-1].wide.room(b.rows, b.piece, &b.memory.wide)
 }
 
 // smalls is ints for a column of small numbers or texts.
 func (b *buffer) smalls() []uint32 {
 	b.next++
-	return b.columns[b.next-1].small.add(b.rows, b.piece, &b.memory.small)
+	return b.columns[b.next-1].small.room(b.rows, b.piece, &b.memory.small)
 }
 
 // int adds a number, for all rows of the piece.
@@ -115,7 +115,7 @@ func number(v bool) int64 {
 
 func (b *buffer) float(v float64) {
 	b.next++
-	fill(b.columns[b.next-1].floats.add(b.rows, b.piece, &b.memory.floats), v)
+	fill(b.columns[b.next-1].floats.room(b.rows, b.piece, &b.memory.floats), v)
 }
 
 // text adds a text. An empty text is null in a column that has nulls.

@@ -25,8 +25,8 @@ type pool[V any] struct {
 	free [][]V
 }
 
-// take returns a block, nil if there is none.
-func (p *pool[V]) take() []V {
+// reuse returns a free block, nil if there is none.
+func (p *pool[V]) reuse() []V {
 	p.turn.Lock()
 	defer p.turn.Unlock()
 	last := len(p.free) - 1
@@ -44,8 +44,8 @@ func (p *pool[V]) put(block []V) {
 	p.free = append(p.free, block)
 }
 
-// add returns the room for n values behind those that there are, all in one block.
-func (l *list[V]) add(rows, n int, free *pool[V]) []V {
+// room returns the room for n values behind those that there are, all in one block.
+func (l *list[V]) room(rows, n int, free *pool[V]) []V {
 	block, from := rows/blockRows, rows%blockRows
 	if block == len(l.blocks) {
 		if block > 0 {
@@ -66,7 +66,7 @@ func (l *list[V]) grow(block, from, n int, free *pool[V]) []V {
 	var b []V
 	if block == 0 && size < blockRows {
 		b = make([]V, size)
-	} else if b = free.take(); b == nil {
+	} else if b = free.reuse(); b == nil {
 		b = make([]V, blockRows)
 	}
 	l.held += len(b) - len(l.blocks[block])

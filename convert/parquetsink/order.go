@@ -15,7 +15,7 @@ func (b *buffer) sort(s *scratch) {
 	}
 	s.ints = appendTo(&b.columns[by].wide, b.rows, nil, s.ints[:0])
 	if !slices.IsSorted(s.ints) {
-		b.order = sortedBy(s.ints, b.memory.orders.take(), &s.small)
+		b.order = sortedBy(s.ints, b.memory.orders.reuse(), &s.small)
 	}
 }
 

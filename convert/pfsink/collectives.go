@@ -52,12 +52,12 @@ func newCollectives(s *Sink) collectives {
 	return collectives{sink: s, streams: make(map[*timeline.Stream]*[]wait), sendings: make(map[sliceName]uint32)}
 }
 
-// take takes a kernel that is part of a collective.
-func (c *collectives) take(of *timeline.Stream, w *timeline.Work) {
+// showPart shows a kernel's part in a collective.
+func (c *collectives) showPart(of *timeline.Stream, w *timeline.Work) {
 	p := w.Part
 	end := timeline.End(w.Start, w.Dur)
 	if p.Alone {
-		c.add(of, wait{c.sending(sliceName{p.Operation, communicatorOf(w)}), w.Start, end})
+		c.queueWait(of, wait{c.sending(sliceName{p.Operation, communicatorOf(w)}), w.Start, end})
 		c.sink.shown++
 		return
 	}
@@ -81,7 +81,7 @@ func (c *collectives) take(of *timeline.Stream, w *timeline.Work) {
 		}
 	}
 	m.waits++
-	c.add(of, wait{p.ID, w.Start, end})
+	c.queueWait(of, wait{p.ID, w.Start, end})
 	c.sink.shown += 2
 }
 
@@ -101,7 +101,7 @@ func (c *collectives) sending(name sliceName) uint32 {
 	return n
 }
 
-func (c *collectives) add(of *timeline.Stream, x wait) {
+func (c *collectives) queueWait(of *timeline.Stream, x wait) {
 	list := c.streams[of]
 	if list == nil {
 		list = new([]wait)

@@ -16,8 +16,8 @@ type hang struct {
 // firstHang is the number of the first piece of work without a record, more than any record's.
 const firstHang = 1 << 62
 
-// add takes a kernel that had not ended.
-func (h *hangs) add(of *timeline.Hang) {
+// appendHang appends a kernel that had not ended.
+func (h *hangs) appendHang(of *timeline.Hang) {
 	*h = append(*h, &hang{Hang: *of, id: firstHang + 1 + uint64(len(*h))})
 }
 

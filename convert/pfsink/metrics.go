@@ -20,14 +20,14 @@ type metrics struct {
 
 // A series writes the samples of a set.
 type series interface {
-	add(s *timeline.Sample)
+	writeSample(s *timeline.Sample)
 	end()
 }
 
-func (m *metrics) take(e *timeline.Samples) {
+func (m *metrics) writeSamples(e *timeline.Samples) {
 	k := m.find(e.Set)
 	for i := range e.List {
-		k.add(&e.List[i])
+		k.writeSample(&e.List[i])
 		m.sink.marks.see(e.List[i].Start, e.List[i].End)
 	}
 }
@@ -84,9 +84,9 @@ func (m *metrics) newGPUSeries(set *timeline.MetricSet) series {
 	return k
 }
 
-// add writes a sample: its values at its end. Where the values before it end earlier than it begins, a
+// writeSample writes a sample: its values at its end. Where the values before it end earlier than it begins, a
 // packet with 0 stands at its beginning: a value counts for the time before its packet.
-func (k *gpuSeries) add(s *timeline.Sample) {
+func (k *gpuSeries) writeSample(s *timeline.Sample) {
 	last := k.coverage.End
 	from, gap := k.coverage.Add(k.set, s)
 	opens := false
@@ -106,7 +106,7 @@ func (k *gpuSeries) add(s *timeline.Sample) {
 			k.known[i] = s.End
 		}
 		if k.lowered[i] != nil {
-			k.lowered[i].add(last, from, gap, v)
+			k.lowered[i].writeReasons(last, from, gap, v)
 		}
 	}
 }
@@ -145,8 +145,8 @@ type throttle struct {
 	now   metric.Reason
 }
 
-// add takes reasons that hold from a time on. last is the end of the reasons before it.
-func (t *throttle) add(last, from uint64, gap bool, v float64) {
+// writeReasons writes reasons that hold from a time on. last is the end of the reasons before them.
+func (t *throttle) writeReasons(last, from uint64, gap bool, v float64) {
 	if gap || math.IsNaN(v) {
 		t.change(last, 0)
 	}
@@ -194,7 +194,7 @@ func (m *metrics) newProcessSeries(set *timeline.MetricSet) series {
 	return k
 }
 
-func (k *processSeries) add(s *timeline.Sample) { k.steps.Add(s, k.step) }
+func (k *processSeries) writeSample(s *timeline.Sample) { k.steps.Add(s, k.step) }
 
 func (k *processSeries) end() { k.steps.Finish(k.step) }
 

@@ -78,7 +78,7 @@ func (s *Sink) event(e timeline.Event) {
 	case *timeline.ThreadEnd:
 		s.tracks.thread(e.Thread, timeline.Never).closeTo(timeline.Never, 0)
 	case *timeline.Samples:
-		s.metrics.take(e)
+		s.metrics.writeSamples(e)
 	default:
 		s.description(e)
 	}
@@ -103,7 +103,7 @@ func (s *Sink) description(e timeline.Event) {
 	case *timeline.Stream:
 		s.tracks.streams = append(s.tracks.streams, e)
 	case *timeline.Hang:
-		s.hangs.add(e)
+		s.hangs.appendHang(e)
 	case *timeline.Note:
 		s.marks.note(e)
 	}
@@ -169,7 +169,7 @@ func (s *Sink) writeWork(l *timeline.WorkList) {
 		w := &l.List[i]
 		s.works.write(q, w)
 		if w.Part != nil {
-			s.together.take(l.Stream, w)
+			s.together.showPart(l.Stream, w)
 		}
 		s.marks.see(w.Start, timeline.End(w.Start, w.Dur))
 	}

@@ -26,9 +26,9 @@ type blockQueue struct {
 	next uint64
 }
 
-// add adds a block. distinct says that the order of rows depends on more than the start, so
+// push adds a block. distinct says that the order of rows depends on more than the start, so
 // that rows with equal starts count as out of order.
-func (q *blockQueue) add(b *tracelog.Block, distinct bool) {
+func (q *blockQueue) push(b *tracelog.Block, distinct bool) {
 	starts := b.Column(PlacementOf(b.Kind).Start)
 	least := uint64(0)
 	if distinct {
@@ -66,8 +66,8 @@ func (q *blockQueue) first() uint64 {
 
 func (q *blockQueue) empty() bool { return len(q.heap) == 0 }
 
-// take removes the first block.
-func (q *blockQueue) take() queuedBlock {
+// pop removes the first block.
+func (q *blockQueue) pop() queuedBlock {
 	b, last := q.heap[0], len(q.heap)-1
 	q.heap[0], q.heap[last] = q.heap[last], queuedBlock{}
 	q.heap = q.heap[:last]
@@ -90,7 +90,7 @@ func (q *blockQueue) take() queuedBlock {
 func (q *blockQueue) extent(x *Extent, before uint64) {
 	for i := range q.heap {
 		if b := &q.heap[i]; b.from < before {
-			x.add(b.from, min(b.to, before), b.N)
+			x.widen(b.from, min(b.to, before), b.N)
 		}
 	}
 }
@@ -105,9 +105,9 @@ type Extent struct {
 var NoExtent = Extent{From: timeline.Never}
 
 // Join adds another extent.
-func (x *Extent) Join(o Extent) { x.add(o.From, o.To, o.Rows) }
+func (x *Extent) Join(o Extent) { x.widen(o.From, o.To, o.Rows) }
 
-func (x *Extent) add(from, to uint64, rows int) {
+func (x *Extent) widen(from, to uint64, rows int) {
 	x.From, x.To, x.Rows = min(x.From, from), max(x.To, to), x.Rows+rows
 }
 

@@ -50,8 +50,8 @@ func TestQueuedBlock(t *testing.T) {
 		{[]int{0, 0, 3}, false, "0 to 3, sorted true"},
 	} {
 		var q blockQueue
-		q.add(keptBlocks(t, test.starts)[0], test.distinct)
-		b := q.take()
+		q.push(keptBlocks(t, test.starts)[0], test.distinct)
+		b := q.pop()
 		if got := fmt.Sprintf("%d to %d, sorted %t", b.from, b.to, b.sorted); got != test.want {
 			t.Errorf("%d (distinct %t) is from %s, want %s", test.starts, test.distinct, got, test.want)
 		}
@@ -70,16 +70,16 @@ func TestBlockQueue(t *testing.T) {
 	state := func() string { return fmt.Sprintf("first %d, %d rows", q.first(), q.rows) }
 	var got []string
 	for _, b := range blocks[:3] {
-		q.add(b, true)
+		q.push(b, true)
 		got = append(got, state())
 	}
 	take := func() {
-		b := q.take()
+		b := q.pop()
 		got = append(got, fmt.Sprintf("block %d from %d", slices.Index(blocks, b.Block), b.from))
 	}
 	take()
-	q.add(blocks[3], true)
-	q.add(blocks[4], true)
+	q.push(blocks[3], true)
+	q.push(blocks[4], true)
 	got = append(got, state())
 	for !q.empty() {
 		take()
@@ -103,13 +103,13 @@ func TestBlockQueueSorts(t *testing.T) {
 	var in []queuedBlock
 	check := func() {
 		slices.SortStableFunc(in, func(a, b queuedBlock) int { return int(a.from) - int(b.from) })
-		if b := q.take(); b != in[0] || q.rows != len(in)-1 {
+		if b := q.pop(); b != in[0] || q.rows != len(in)-1 {
 			t.Fatalf("block %d from %d is taken before block %d from %d", b.nth, b.from, in[0].nth, in[0].from)
 		}
 		in = in[1:]
 	}
 	for i, b := range keptBlocks(t, starts...) {
-		q.add(b, true)
+		q.push(b, true)
 		in = append(in, queuedBlock{b, uint64(starts[i][0]), uint64(starts[i][0]), uint64(i), true})
 		for len(in) > 0 && rnd.IntN(3) == 0 {
 			check()

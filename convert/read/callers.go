@@ -28,7 +28,7 @@ type Callers struct {
 	texts    int // bytes of their texts
 }
 
-func (l *Callers) take(b *tracelog.Block, i int) {
+func (l *Callers) learn(b *tracelog.Block, i int) {
 	var r tracelog.Caller
 	r.Read(b, i)
 	if r.ID == 0 || r.ID >= maxCallerIDs {

@@ -79,7 +79,7 @@ func (l *Calls) Add(r *tracelog.Reader, thread func(pid, tid uint32) *Merger[Cal
 	pid, ok := pids.Const()
 	tid, same := tids.Const()
 	if ok && same {
-		thread(uint32(pid), l.hostTID(b, pid, tid)).add(r.Keep(), true)
+		thread(uint32(pid), l.hostTID(b, pid, tid)).push(r.Keep(), true)
 		return
 	}
 	s := l.kind.source()

@@ -152,25 +152,25 @@ func (c *Catalog) record(b *tracelog.Block, i int) {
 		m.Read(b, i)
 		c.Meta[m.Key] = m.Value
 	case tracelog.KindFunction:
-		c.Functions.take(b, i)
+		c.Functions.learn(b, i)
 	case tracelog.KindCaller:
-		c.Callers.take(b, i)
+		c.Callers.learn(b, i)
 	case tracelog.KindPythonFrame:
 		c.Pythons.takeFrame(b, i)
 	case tracelog.KindPythonStack:
 		c.Pythons.takeStack(b, i)
 	case tracelog.KindProcess, tracelog.KindSymbol:
-		c.see(c.Processes.take(b, i))
+		c.see(c.Processes.learn(b, i))
 	case tracelog.KindThread, tracelog.KindName:
-		c.Names.take(b, i)
+		c.Names.learn(b, i)
 	case tracelog.KindClock:
-		c.see(c.Clocks.take(b, i))
+		c.see(c.Clocks.learn(b, i))
 	case tracelog.KindDevice, tracelog.KindContext, tracelog.KindStream:
-		c.GPUs.take(b, i)
+		c.GPUs.learn(b, i)
 	case tracelog.KindGPUUser:
 		c.Metrics.takeUser(b, i)
 	default:
-		c.see(c.Outcome.take(b, i))
+		c.see(c.Outcome.learn(b, i))
 	}
 }
 
@@ -196,7 +196,7 @@ func (c *Catalog) events(b *tracelog.Block, p *Placement) {
 	if p.as == tracelog.KindKernel && high != 0 {
 		c.GPUs.worked(b, &pids, timeline.Extent{Start: low, End: high})
 	}
-	c.Watermarks.add(b, p, low)
+	c.Watermarks.noteBlock(b, p, low)
 	if b.Kind == tracelog.KindNCCLCall {
 		c.ncclCalls(b)
 	}
@@ -208,7 +208,7 @@ func (c *Catalog) events(b *tracelog.Block, p *Placement) {
 func (c *Catalog) ncclCalls(b *tracelog.Block) {
 	for i := range b.N {
 		if c.filter == nil || c.filter.Match(b, i) && c.filter.InTime(b, i) {
-			c.Communicators.take(b, i)
+			c.Communicators.learn(b, i)
 		}
 	}
 }

@@ -22,18 +22,18 @@ type Clocks struct {
 	low, high  int64  // the distance to UTC was in this range at every reading whose error is known
 }
 
-// take adds a reading. It returns the reading's time.
-func (k *Clocks) take(b *tracelog.Block, i int) uint64 {
+// learn reads a row, a reading of the clocks. It returns the reading's time.
+func (k *Clocks) learn(b *tracelog.Block, i int) uint64 {
 	var c tracelog.Clock
 	c.Read(b, i)
 	if k.First == (tracelog.Clock{}) {
 		k.First = c
 	}
-	k.add(&c)
+	k.fit(&c)
 	return c.Monotonic
 }
 
-func (k *Clocks) add(c *tracelog.Clock) {
+func (k *Clocks) fit(c *tracelog.Clock) {
 	if c.Monotonic == 0 || c.Realtime == 0 {
 		return
 	}

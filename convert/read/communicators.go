@@ -30,8 +30,8 @@ type communicatorKey struct {
 	hash uint64
 }
 
-// take takes a call of NCCL.
-func (c *Communicators) take(b *tracelog.Block, i int) {
+// learn reads a row, a call of NCCL.
+func (c *Communicators) learn(b *tracelog.Block, i int) {
 	var call tracelog.NCCLCall
 	call.Read(b, i)
 	if call.Known == 0 {

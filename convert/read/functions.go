@@ -55,7 +55,7 @@ func newFunctions() Functions {
 		called: make(map[calledKey]*Function), joined: make(map[joinedKey]*Function), carries: make(map[joinedKey]bool)}
 }
 
-func (l *Functions) take(b *tracelog.Block, i int) {
+func (l *Functions) learn(b *tracelog.Block, i int) {
 	var f tracelog.Function
 	f.Read(b, i)
 	l.byID[f.ID] = l.make(f.Name, f.Library, f.Args)

@@ -45,7 +45,7 @@ func newGPUs() GPUs {
 	}
 }
 
-func (g *GPUs) take(b *tracelog.Block, i int) {
+func (g *GPUs) learn(b *tracelog.Block, i int) {
 	switch b.Kind {
 	case tracelog.KindDevice:
 		var d tracelog.Device
@@ -196,13 +196,13 @@ func (v *Inventory) Number(c *Catalog) {
 	for _, key := range fresh {
 		d := g.devices[key]
 		d.PID, d.ID = key.PID, key.Device
-		index := v.add(&d, c.Names.device(&d))
+		index := v.index(&d, c.Names.device(&d))
 		g.number[key], g.indexes[index] = index, true
 	}
 	v.sampled(c)
 }
 
-func (v *Inventory) add(d *tracelog.Device, name string) uint32 {
+func (v *Inventory) index(d *tracelog.Device, name string) uint32 {
 	if strings.Trim(d.UUID, "0") == "" { // UUID not known: a GPU of its own
 		d.UUID = ""
 	} else if index, ok := v.byUUID[d.UUID]; ok {

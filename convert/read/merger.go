@@ -80,8 +80,8 @@ func (k *mergedKind[T]) put(s *source[T]) {
 	k.free = append(k.free, s)
 }
 
-// add adds a kept block. All its records belong to the merger's thread or stream.
-func (m *Merger[T]) add(b *tracelog.Block, distinct bool) { m.queue.add(b, distinct) }
+// push adds a kept block. All its records belong to the merger's thread or stream.
+func (m *Merger[T]) push(b *tracelog.Block, distinct bool) { m.queue.push(b, distinct) }
 
 // Until lets Next give the records that begin before a time, or all records.
 func (m *Merger[T]) Until(below uint64, all bool) { m.below, m.all, m.limit = below, all, 0 }
@@ -113,7 +113,7 @@ func (m *Merger[T]) turn() *T {
 	m.first, m.second = &m.kind.none, &m.kind.none
 	for m.due() {
 		if len(m.active) < maxActive {
-			m.begin(m.queue.take())
+			m.begin(m.queue.pop())
 		} else {
 			m.flatten()
 		}
@@ -260,7 +260,7 @@ func (m *Merger[T]) flatten() {
 	clear(m.active)
 	m.active = m.active[:0]
 	for !m.queue.empty() && !m.beyond(m.queue.first()) {
-		m.loosen(m.open(m.queue.take()))
+		m.loosen(m.open(m.queue.pop()))
 	}
 	m.first, m.second = &m.kind.none, &m.kind.none
 }
@@ -293,13 +293,13 @@ func (m *Merger[T]) Extent(before uint64) Extent {
 	m.queue.extent(&x, before)
 	for _, s := range m.active {
 		if s.start() < before {
-			x.add(s.start(), min(s.block.to, before), s.left())
+			x.widen(s.start(), min(s.block.to, before), s.left())
 		}
 	}
 	if m.loose.Len() > 0 {
 		loose := m.loose.Values()
 		if first, last := m.kind.start(&loose[0]), m.kind.start(&loose[len(loose)-1]); first < before {
-			x.add(first, min(last, before), len(loose))
+			x.widen(first, min(last, before), len(loose))
 		}
 	}
 	return x

@@ -58,7 +58,7 @@ func (v *Inventory) sampled(c *Catalog) {
 		if !known {
 			d := c.GPUs.withUUID(set.UUID)
 			d.PID, d.ID, d.UUID = 0, set.Device, set.UUID
-			index = v.add(&d, c.Names.device(&d))
+			index = v.index(&d, c.Names.device(&d))
 		}
 		c.Metrics.gpus[set.ID] = index
 	}

@@ -21,7 +21,7 @@ func newNames() Names {
 	}
 }
 
-func (n *Names) take(b *tracelog.Block, i int) {
+func (n *Names) learn(b *tracelog.Block, i int) {
 	if b.Kind == tracelog.KindThread {
 		var t tracelog.Thread
 		t.Read(b, i)

@@ -44,8 +44,8 @@ func newOutcome() Outcome {
 	}
 }
 
-// take takes a record. It returns the time of the event that the record states, if any.
-func (o *Outcome) take(b *tracelog.Block, i int) (at uint64) {
+// learn reads a row. It returns the time of the event that the record states, if any.
+func (o *Outcome) learn(b *tracelog.Block, i int) (at uint64) {
 	switch b.Kind {
 	case tracelog.KindCUPTI:
 		var c tracelog.CUPTI

@@ -78,8 +78,8 @@ func (l *Processes) get(pid uint32) *Process {
 	return p
 }
 
-// take takes a record. It returns the time that the record states.
-func (l *Processes) take(b *tracelog.Block, i int) (at uint64) {
+// learn reads a row. It returns the time that the record states.
+func (l *Processes) learn(b *tracelog.Block, i int) (at uint64) {
 	if b.Kind == tracelog.KindSymbol {
 		var x tracelog.Symbol
 		x.Read(b, i)

@@ -28,7 +28,7 @@ func OpenReaders(open Opener, contents *tracelog.Contents, filter *tracelog.Filt
 		if !contents.Have(kinds...) {
 			continue
 		}
-		if err := rs.add(open, contents, kinds, filter); err != nil {
+		if err := rs.openLog(open, contents, kinds, filter); err != nil {
 			rs.Close()
 			return nil, err
 		}
@@ -36,7 +36,7 @@ func OpenReaders(open Opener, contents *tracelog.Contents, filter *tracelog.Filt
 	return rs, nil
 }
 
-func (rs *Readers) add(open Opener, contents *tracelog.Contents, kinds []tracelog.Kind, filter *tracelog.Filter) error {
+func (rs *Readers) openLog(open Opener, contents *tracelog.Contents, kinds []tracelog.Kind, filter *tracelog.Filter) error {
 	r, err := open()
 	if err != nil {
 		return err

@@ -37,7 +37,7 @@ func (g *GPUs) ran(b *tracelog.Block, pids *tracelog.Column) {
 		if use == nil || key != latest {
 			use, latest = g.useOf(key), key
 		}
-		use.add(b, &names, i)
+		use.noteWork(b, &names, i)
 		if same && (use.kernels || b.Kind != tracelog.KindKernel) {
 			return // the other rows say no more
 		}
@@ -56,8 +56,8 @@ func (g *GPUs) useOf(key StreamKey) *streamUse {
 	return u
 }
 
-// add notes a row of a block.
-func (u *streamUse) add(b *tracelog.Block, names *tracelog.Column, i int) {
+// noteWork notes a row of a block.
+func (u *streamUse) noteWork(b *tracelog.Block, names *tracelog.Column, i int) {
 	switch {
 	case b.Kind == tracelog.KindMemcpy || b.Kind == tracelog.KindMemset:
 		u.copies = true

@@ -63,8 +63,8 @@ func ownerOf(b *tracelog.Block, p *Placement) owner {
 	return owner{kind: p.as, pid: uint32(pid), context: uint32(context), id: uint32(id)}
 }
 
-// add notes a block whose events begin at from or later.
-func (w *Watermarks) add(b *tracelog.Block, p *Placement, from uint64) {
+// noteBlock notes a block whose events begin at from or later.
+func (w *Watermarks) noteBlock(b *tracelog.Block, p *Placement, from uint64) {
 	o := ownerOf(b, p)
 	if w.known != nil {
 		o = owner{kind: p.as}

@@ -44,7 +44,7 @@ func (l *Works) Add(r *tracelog.Reader, stream func(pid, context, stream uint32)
 	number, oneStream := streams.Const()
 	if onePID && oneContext && oneStream {
 		if m := stream(uint32(pid), uint32(context), uint32(number)); len(m.process.Programs) == 1 {
-			m.add(r.Keep(), false)
+			m.push(r.Keep(), false)
 			return
 		}
 	}

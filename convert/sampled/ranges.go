@@ -105,12 +105,12 @@ func (r *Ranges) Add(p *Part, from, to uint64) {
 	if from = max(from, p.gpu.counted); from >= to {
 		return
 	}
-	r.held.pieces += p.add(from, to)
+	r.held.pieces += p.cover(from, to)
 	r.relieve()
 }
 
-// add adds a piece and returns by how much their number grows.
-func (p *Part) add(from, to uint64) (more int) {
+// cover adds a piece and returns by how much the number of pieces grows.
+func (p *Part) cover(from, to uint64) (more int) {
 	first := sort.Search(len(p.pieces), func(i int) bool { return p.pieces[i].to >= from })
 	last := first
 	p.Time += to - from

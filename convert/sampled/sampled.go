@@ -77,11 +77,11 @@ func (s *Set) AddValue(i int, v float64, ns uint64) {
 			s.Reasons[r] += ns
 		}
 	default:
-		s.Rows[i].add(v, ns)
+		s.Rows[i].countValue(v, ns)
 	}
 }
 
-func (r *Row) add(v float64, ns uint64) {
+func (r *Row) countValue(v float64, ns uint64) {
 	r.values.Add(uint64(min(max(0, math.Round(v*r.step)), 1<<63)))
 	if r.Time == 0 || v > r.Max {
 		r.Max = v

@@ -101,8 +101,8 @@ func (c *workCount) count(w *timeline.Work) {
 	}
 }
 
-// take takes a piece of work, with the thread that launched it, nil if that is not known.
-func (r *streamRow) take(w *timeline.Work, c activity.Class, by *activity.History) {
+// countWork counts a piece of work. by is the thread that launched it, nil if that is not known.
+func (r *streamRow) countWork(w *timeline.Work, c activity.Class, by *activity.History) {
 	r.count(w)
 	r.device.count(w)
 	if !w.Untimed {

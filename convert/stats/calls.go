@@ -72,18 +72,18 @@ func newCalls(c *clock) *calls {
 	return all
 }
 
-// take takes a call and returns its function. An inner call lies within another call of its
+// countCall counts a call and returns its function. An inner call lies within another call of its
 // thread.
-func (c *calls) take(t *timeline.Thread, sl *timeline.Slice, inner bool) *activity.Function {
+func (c *calls) countCall(t *timeline.Thread, sl *timeline.Slice, inner bool) *activity.Function {
 	key := functionKey{sl.Name, sl.Library}
 	c.called = c.called || sl.Caller != nil
 	r := cached(c.caches.functions, sl.Function, func() *callRow { return c.byName.of(key) })
-	r.add(sl, inner)
+	r.countCall(sl, inner)
 	cached(c.caches.callers, from{sl.Function, sl.Caller}, func() *callRow {
 		return c.callers.of(callerKey{key, callerText(sl.Caller)})
-	}).add(sl, inner)
+	}).countCall(sl, inner)
 	if sl.Failed() {
-		c.errors.of(errorKey{key, sl.ErrorName()}).add(t, sl)
+		c.errors.of(errorKey{key, sl.ErrorName()}).countError(t, sl)
 	}
 	return r.function
 }
@@ -96,7 +96,7 @@ func callerText(c *timeline.Caller) string {
 	return c.Text()
 }
 
-func (r *callRow) add(sl *timeline.Slice, inner bool) {
+func (r *callRow) countCall(sl *timeline.Slice, inner bool) {
 	if inner {
 		r.inner++
 	}
@@ -113,7 +113,7 @@ func (r *callRow) add(sl *timeline.Slice, inner bool) {
 // length is the duration of a call.
 func length(sl *timeline.Slice) uint64 { return sl.End - min(sl.Start, sl.End) }
 
-func (r *errorRow) add(t *timeline.Thread, sl *timeline.Slice) {
+func (r *errorRow) countError(t *timeline.Thread, sl *timeline.Slice) {
 	r.count++
 	if r.thread == nil || sl.Start < r.first {
 		r.first, r.thread, r.caller = sl.Start, t, sl.Caller

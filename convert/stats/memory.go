@@ -80,7 +80,7 @@ func newMemory(c *clock) memory {
 		gpus: make(map[uint32]*level)}
 }
 
-func (m *memory) take(e *timeline.Allocation) {
+func (m *memory) countAllocation(e *timeline.Allocation) {
 	key := memoryKey{e.Process, cudaapi.MemoryUseOf(e.Kind), e.GPU}
 	if key.use == cudaapi.PinnedMemory {
 		key.gpu = 0

@@ -35,7 +35,7 @@ func newMetrics(c *clock, title func(uint32) string) metrics {
 
 func (m *metrics) user(u *timeline.GPUUser) { m.users = append(m.users, *u) }
 
-func (m *metrics) take(e *timeline.Samples) {
+func (m *metrics) countSamples(e *timeline.Samples) {
 	if e.Set.Process == nil {
 		m.ranges.Take(e, m.clock.start)
 	}

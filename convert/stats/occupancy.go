@@ -37,7 +37,7 @@ func rulesOf(g timeline.GPU) *occupancy.Device {
 // A meanOccupancy is the mean of occupancies, weighted with the time of the kernels.
 type meanOccupancy struct{ sum, time float64 }
 
-func (m *meanOccupancy) add(share float64, ns uint64) {
+func (m *meanOccupancy) weigh(share float64, ns uint64) {
 	m.sum += share * float64(ns)
 	m.time += float64(ns)
 }

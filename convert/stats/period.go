@@ -29,8 +29,8 @@ type period struct {
 	usual  uint64          // periods of that length
 }
 
-// take takes a piece of work. found is called with each beginning of a period.
-func (p *period) take(w *timeline.Work, room *int, found func(at uint64)) {
+// advance looks at the next piece of work. found is called with each beginning of a period.
+func (p *period) advance(w *timeline.Work, room *int, found func(at uint64)) {
 	if p.over || w.Untimed {
 		return
 	}

@@ -45,7 +45,7 @@ type kernelTotal struct {
 // no function copies asynchronously.
 type transfers struct{ all, async, pageable uint64 }
 
-func (t *transfers) take(w *timeline.Work) {
+func (t *transfers) countTransfer(w *timeline.Work) {
 	if w.Untimed || w.Kind != timeline.MemcpyWork && w.Kind != timeline.MemsetWork {
 		return
 	}
@@ -77,7 +77,7 @@ func (p *Profile) Take(events []timeline.Event) error {
 		case *timeline.WorkList:
 			p.work(e)
 		case *timeline.Allocation:
-			p.memory.take(e)
+			p.memory.countAllocation(e)
 		case *timeline.Recording:
 			p.clock.start = e.Start
 		case *timeline.GPUs:
@@ -94,7 +94,7 @@ func (p *Profile) work(l *timeline.WorkList) {
 	stream := p.busy.stream(l.Stream)
 	for i := range l.List {
 		w := &l.List[i]
-		p.host.take(w)
+		p.host.countTransfer(w)
 		class := activity.ClassOfWork(w)
 		if w.Kind == timeline.KernelWork {
 			class = p.kernel(stream, w)
@@ -102,7 +102,7 @@ func (p *Profile) work(l *timeline.WorkList) {
 		if !w.Untimed {
 			p.total = sketch.Sum(p.total, w.Dur)
 		}
-		stream.take(w, class, nil)
+		stream.countWork(w, class, nil)
 	}
 }
 
@@ -111,7 +111,7 @@ func (p *Profile) kernel(on *streamRow, w *timeline.Work) activity.Class {
 	if !w.Untimed {
 		k.ns = sketch.Sum(k.ns, w.Dur)
 		if share, known := k.occupancy.of(on.device, &w.Shape.Kernel); known {
-			p.occupied.add(share, w.Dur)
+			p.occupied.weigh(share, w.Dur)
 		}
 	}
 	return k.class

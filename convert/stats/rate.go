@@ -26,8 +26,8 @@ type interval struct{ launches, short, call, kernel uint64 }
 
 func newRate(c *clock) rate { return rate{clock: c, length: leastInterval} }
 
-// take takes a launch: a kernel whose call is known and launched no other.
-func (r *rate) take(w *timeline.Work) {
+// countLaunch counts a launch: a kernel whose call is known and launched no other.
+func (r *rate) countLaunch(w *timeline.Work) {
 	at := r.clock.since(w.Call.Start)
 	for at/r.length >= rateIntervals {
 		r.double()

@@ -92,9 +92,9 @@ func (s *Sink) event(e timeline.Event) {
 	case *timeline.Instant:
 		s.ranges.mark(e)
 	case *timeline.Allocation:
-		s.memory.take(e)
+		s.memory.countAllocation(e)
 	case *timeline.Samples:
-		s.metrics.take(e)
+		s.metrics.countSamples(e)
 		s.findings.Samples(e)
 	case *timeline.GPUUser:
 		s.metrics.user(e)
@@ -124,7 +124,7 @@ func (s *Sink) slices(l *timeline.Slices) {
 	for i := range l.List {
 		sl := &l.List[i]
 		inner := thread.call(sl)
-		f := s.calls.take(l.Thread, sl, inner)
+		f := s.calls.countCall(l.Thread, sl, inner)
 		switch {
 		case !inner:
 			thread.history.Add(sl.Start, sl.End, f)
@@ -136,7 +136,7 @@ func (s *Sink) slices(l *timeline.Slices) {
 			}
 		}
 		if len(sl.Waits()) > 0 {
-			s.waits.take(l.Thread, sl)
+			s.waits.countWait(l.Thread, sl)
 		}
 	}
 }
@@ -150,11 +150,11 @@ func (s *Sink) workList(l *timeline.WorkList) {
 	for i := range l.List {
 		w := &l.List[i]
 		process.count(w)
-		s.host.take(w)
+		s.host.countTransfer(w)
 		s.ranges.gpu(w)
 		s.metrics.ranges.Work(l.Stream.Context.GPU, w)
 		if isLaunch(w) {
-			s.rate.take(w)
+			s.rate.countLaunch(w)
 		}
 		if stream.habits.Work(w); stream.habits.Stage() != stream.stage {
 			stream.stage = stream.habits.Stage()
@@ -166,11 +166,11 @@ func (s *Sink) workList(l *timeline.WorkList) {
 			thread.work++
 			by = thread.history
 		}
-		class := s.work.take(stream, w)
+		class := s.work.countWork(stream, w)
 		if class == activity.Communication {
 			s.ranks.Collective(l.Stream, w)
 		}
-		stream.take(w, class, by)
+		stream.countWork(w, class, by)
 		s.steps.work(stream, w)
 	}
 }

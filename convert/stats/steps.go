@@ -136,7 +136,7 @@ func (s *steps) work(r *streamRow, w *timeline.Work) {
 		r.period = new(period)
 		s.worked = append(s.worked, r)
 	}
-	r.period.take(w, &s.room, func(at uint64) { s.mark(r.Context.Process, at) })
+	r.period.advance(w, &s.room, func(at uint64) { s.mark(r.Context.Process, at) })
 }
 
 // finish ends the search for periods. The times at the marks are not read yet.

@@ -30,7 +30,7 @@ func newWaits() waits {
 	return waits{newGroups(waitKey{name: other}, func(k waitKey) *waitRow { return &waitRow{waitKey: k} })}
 }
 
-func (s *waits) take(t *timeline.Thread, sl *timeline.Slice) {
+func (s *waits) countWait(t *timeline.Thread, sl *timeline.Slice) {
 	last := timeline.Awaited{}
 	for _, a := range sl.Waits() {
 		if last.Stream == nil || a.End > last.End {

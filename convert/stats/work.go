@@ -107,8 +107,8 @@ func newWork(names timeline.KernelNames) work {
 	}
 }
 
-// take takes a piece of work of a stream and returns its class.
-func (s *work) take(on *streamRow, w *timeline.Work) activity.Class {
+// countWork counts a piece of work of a stream and returns its class.
+func (s *work) countWork(on *streamRow, w *timeline.Work) activity.Class {
 	if !w.Untimed {
 		s.total = sketch.Sum(s.total, w.Dur)
 	}
@@ -118,11 +118,11 @@ func (s *work) take(on *streamRow, w *timeline.Work) activity.Class {
 	case timeline.MemcpyWork:
 		m := &w.Shape.Memcpy
 		s.copies.of(copyKey{cudaapi.MemcpyKindName(m.CopyKind), cudaapi.MemoryKindName(m.SrcKind), cudaapi.MemoryKindName(m.DstKind),
-			m.SrcDevice != m.DstDevice}).add(w, m.Bytes)
+			m.SrcDevice != m.DstDevice}).countTransfer(w, m.Bytes)
 	case timeline.MemsetWork:
-		s.sets.of(copyKey{}).add(w, w.Shape.Memset.Bytes)
+		s.sets.of(copyKey{}).countTransfer(w, w.Shape.Memset.Bytes)
 	case timeline.GraphWork:
-		s.graphs.of(w.Graph).add(w)
+		s.graphs.of(w.Graph).countKernel(w)
 	}
 	return activity.ClassOfWork(w)
 }
@@ -132,18 +132,18 @@ func (s *work) kernel(on *streamRow, w *timeline.Work) activity.Class {
 	if w.Call.Python != nil && !s.framed {
 		s.startFrames()
 	}
-	rows.byName.add(w)
+	rows.byName.countKernel(w)
 	rows.byName.first = min(rows.byName.first, w.Start)
 	rows.byName.on.Add(on.rank)
 	if share, known := rows.occupancy.of(on.device, &w.Shape.Kernel); known && !w.Untimed {
-		rows.byName.occupied.add(share, w.Dur)
-		rows.byShape.occupied.add(share, w.Dur)
-		s.occupied.add(share, w.Dur)
+		rows.byName.occupied.weigh(share, w.Dur)
+		rows.byShape.occupied.weigh(share, w.Dur)
+		s.occupied.weigh(share, w.Dur)
 	}
-	rows.byShape.add(w)
+	rows.byShape.countKernel(w)
 	s.frame(w)
 	if isLaunch(w) {
-		rows.byName.launch.add(on, w, rows.blocks)
+		rows.byName.launch.countLaunch(on, w, rows.blocks)
 	}
 	return rows.class
 }
@@ -178,7 +178,7 @@ func (s *work) frame(w *timeline.Work) {
 			key.file, key.function = own.File, own.Function
 		}
 		return s.functions.of(key)
-	}).add(w)
+	}).countKernel(w)
 }
 
 // firstUse returns the start of the first launch of a kernel.
@@ -189,7 +189,7 @@ func isLaunch(w *timeline.Work) bool {
 	return w.Kind == timeline.KernelWork && w.Call.Function != nil && w.Graph == 0 && !w.Untimed
 }
 
-func (r *kernelRow) add(w *timeline.Work) {
+func (r *kernelRow) countKernel(w *timeline.Work) {
 	if w.Graph != 0 {
 		r.inGraphs++
 	}
@@ -200,8 +200,8 @@ func (r *kernelRow) add(w *timeline.Work) {
 	r.time.Add(w.Dur)
 }
 
-// add takes a launch. A kernel that starts before its call returned was not queued.
-func (r *launchRow) add(on *streamRow, w *timeline.Work, blocks uint64) {
+// countLaunch counts a launch. A kernel that starts before its call returned was not queued.
+func (r *launchRow) countLaunch(on *streamRow, w *timeline.Work, blocks uint64) {
 	call := w.Call.End - min(w.Call.Start, w.Call.End)
 	if w.Dur < call {
 		r.short++
@@ -221,7 +221,7 @@ func (r *launchRow) add(on *streamRow, w *timeline.Work, blocks uint64) {
 	r.kernel.Add(w.Dur)
 }
 
-func (r *memoryRow) add(w *timeline.Work, bytes uint64) {
+func (r *memoryRow) countTransfer(w *timeline.Work, bytes uint64) {
 	r.bytes.Add(bytes)
 	if w.Untimed {
 		r.untimed++

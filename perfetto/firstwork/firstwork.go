@@ -169,7 +169,7 @@ func (f *finder) packet(b []byte) {
 		f.clocks[p.sequence] = at
 	}
 	if p.work != nil {
-		f.add(at, p.work)
+		f.offer(at, p.work)
 	}
 }
 
@@ -198,8 +198,8 @@ func sequenceClock(snapshot []byte) (start uint64, ok bool) {
 	return start, ok
 }
 
-// add takes a piece of work, if it is among the first.
-func (f *finder) add(at uint64, work []byte) {
+// offer keeps a piece of work if it is among the first.
+func (f *finder) offer(at uint64, work []byte) {
 	if len(f.first) == pieces && at >= f.first[pieces-1].From {
 		return
 	}

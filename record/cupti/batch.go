@@ -78,7 +78,7 @@ func (d *decoder) record(kind int, b []byte) error {
 	}
 	switch tracelog.Kind(kind) {
 	case tracelog.KindAPI:
-		d.called.add(d.api.TID, d.api.Start)
+		d.called.noteCall(d.api.TID, d.api.Start)
 	case tracelog.KindOverhead:
 		d.overheads++
 	}
@@ -154,14 +154,14 @@ type keptName struct {
 	users int
 }
 
-// take takes some bytes, and returns false if there are not so many.
-func (m *peerMemory) take(bytes int) bool {
+// reserve reserves bytes of the room. It returns false if there are not so many.
+func (m *peerMemory) reserve(bytes int) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.takeLocked(bytes)
+	return m.reserveLocked(bytes)
 }
 
-func (m *peerMemory) takeLocked(bytes int) bool {
+func (m *peerMemory) reserveLocked(bytes int) bool {
 	most := m.most
 	if most == 0 {
 		most = peerBytesMax
@@ -183,12 +183,12 @@ func (m *peerMemory) give(bytes int) {
 func (m *peerMemory) keep(name []byte) (string, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.takeLocked(numberCost) {
+	if !m.reserveLocked(numberCost) {
 		return "", false
 	}
 	k := m.names[string(name)]
 	if k == nil {
-		if !m.takeLocked(len(name) + nameCost) {
+		if !m.reserveLocked(len(name) + nameCost) {
 			m.taken -= numberCost
 			return "", false
 		}
@@ -222,9 +222,9 @@ type nameTable struct {
 	bytes int
 }
 
-// add adds the next name; numbers run from 1 without a gap. It returns false if there is no room
+// define adds the next name to the table; numbers run from 1 without a gap. It returns false if there is no room
 // for the name.
-func (t *nameTable) add(m *peerMemory, number uint32, name []byte) (kept bool, err error) {
+func (t *nameTable) define(m *peerMemory, number uint32, name []byte) (kept bool, err error) {
 	if int64(number) != int64(t.last)+1 || number > namesMax {
 		return false, malformed("name number %d after %d", number, t.last)
 	}
@@ -271,7 +271,7 @@ func decodeString(d *decoder, b []byte) error {
 	if length > nameMax || int(length) > len(b)-stringSize {
 		return malformed("a name of %d bytes in %d", length, len(b))
 	}
-	kept, err := d.names.add(d.shared, number, b[stringSize:stringSize+length])
+	kept, err := d.names.define(d.shared, number, b[stringSize:stringSize+length])
 	if err == nil && !kept {
 		d.unnamed++
 		d.sink.Add(&tracelog.Lost{PID: d.pid, Cause: tracelog.LostStrings, Count: 1})
@@ -346,13 +346,13 @@ func (t *callerTable) of(c Chain) uint32 {
 // chainCost is the memory of a chain, bytes.
 const chainCost = 256
 
-// add finds the caller record of a chain. A chain for which there is no room has none.
-func (t *callerTable) add(m *peerMemory, number uint32, c Chain) error {
+// define finds the caller record of a chain. A chain for which there is no room has none.
+func (t *callerTable) define(m *peerMemory, number uint32, c Chain) error {
 	if number == 0 || number >= chainsMax || t.known[number] {
 		return malformed("chain number %d, out of range or sent before", number)
 	}
 	t.known[number] = true
-	if t.find != nil && m.take(chainCost) {
+	if t.find != nil && m.reserve(chainCost) {
 		t.taken += chainCost
 		if t.numbers == nil {
 			t.numbers = map[chainKey]uint32{}
@@ -405,5 +405,5 @@ func decodeChain(d *decoder, b []byte) error {
 	for i := range addresses {
 		addresses[i] = le.Uint64(b[chainSize+8*i:])
 	}
-	return d.callers.add(d.shared, le.Uint32(b[chainIdAt:]), Chain{Epoch: le.Uint64(b[chainEpochAt:]), Addresses: addresses})
+	return d.callers.define(d.shared, le.Uint32(b[chainIdAt:]), Chain{Epoch: le.Uint64(b[chainEpochAt:]), Addresses: addresses})
 }

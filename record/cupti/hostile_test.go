@@ -194,7 +194,7 @@ func TestSameNames(t *testing.T) {
 	for i := range tables {
 		for n := range uint32(64) {
 			name := fmt.Sprintf("%16384d", n)
-			if kept, err := tables[i].add(m, n+1, []byte(name)); err != nil || !kept {
+			if kept, err := tables[i].define(m, n+1, []byte(name)); err != nil || !kept {
 				t.Fatalf("name %d of process %d: %t, %v", n, i, kept, err)
 			}
 		}
@@ -237,12 +237,12 @@ func TestTooManyProcesses(t *testing.T) {
 	s := newPeerSet()
 	peers := make([]peer, peersMax+1)
 	for i := range peers {
-		if added, full := s.add(&peers[i]); added != (i < peersMax) || full == added {
+		if added, full := s.admit(&peers[i]); added != (i < peersMax) || full == added {
 			t.Fatalf("process %d: added %t, full %t", i, added, full)
 		}
 	}
 	s.remove(&peers[0])
-	if added, full := s.add(&peers[peersMax]); !added || full {
+	if added, full := s.admit(&peers[peersMax]); !added || full {
 		t.Errorf("added %t, full %t", added, full)
 	}
 }

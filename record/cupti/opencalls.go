@@ -84,8 +84,8 @@ type callLog struct {
 	start  *uint64
 }
 
-// add notes a call that has a record.
-func (l *callLog) add(tid uint32, start uint64) {
+// noteCall notes a call that has a record.
+func (l *callLog) noteCall(tid uint32, start uint64) {
 	if l.start == nil || l.tid != tid {
 		l.tid, l.start = tid, l.thread(tid)
 	}

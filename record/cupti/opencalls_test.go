@@ -332,8 +332,8 @@ func TestCallLog(t *testing.T) {
 	t.Parallel()
 	var l callLog
 	for tid := range uint32(maxThreads + 10) {
-		l.add(tid, 100)
-		l.add(tid, 50)
+		l.noteCall(tid, 100)
+		l.noteCall(tid, 50)
 	}
 	if l.passed(5, 101) || !l.passed(5, 100) || !l.passed(5, 70) || !l.passed(maxThreads+3, 1000) || len(l.latest) != maxThreads {
 		t.Errorf("%d threads are known", len(l.latest))

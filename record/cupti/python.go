@@ -90,7 +90,7 @@ func (t *pythonTable) addCode(m *peerMemory, b []byte) error {
 		return malformed("a code object with texts of %d, %d and %d bytes in %d", name, file, table, len(b))
 	}
 	cost := codeCost + int(name+file+table)
-	if !m.take(cost) {
+	if !m.reserve(cost) {
 		return nil // stacks with it have no number
 	}
 	t.taken += cost
@@ -126,7 +126,7 @@ func (t *pythonTable) addStack(m *peerMemory, sink Sink, b []byte) error {
 	if t.stacks == nil {
 		t.stacks = map[uint32]uint32{}
 	}
-	if !m.take(stackCost) {
+	if !m.reserve(stackCost) {
 		return nil // the calls have none, and neither have stacks above
 	}
 	t.taken += stackCost

@@ -143,7 +143,7 @@ func (s *Server) accept(e Entrance, h Handler) {
 			continue
 		}
 		p := &peer{link: link{conn: conn, hub: s.hub}, server: s, owner: e.Owner, handler: h}
-		added, full := s.peers.add(p)
+		added, full := s.peers.admit(p)
 		if !added {
 			conn.Close()
 		} else {
@@ -267,9 +267,9 @@ func newPeerSet() *peerSet {
 	return s
 }
 
-// add gives a process its ID and returns true. After close, and while the set is full, it returns
+// admit gives a process its ID and returns true. After close, and while the set is full, it returns
 // false.
-func (s *peerSet) add(p *peer) (added, full bool) {
+func (s *peerSet) admit(p *peer) (added, full bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if full = len(s.all) >= peersMax; s.closed || full {

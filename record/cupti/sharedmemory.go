@@ -83,7 +83,7 @@ func (h *hub) newMemory() (*sharedMemory, error) {
 		return nil, err
 	}
 	m := &sharedMemory{hub: h, file: file, head: page, ready: make(chan struct{}, 1)}
-	h.add(m)
+	h.register(m)
 	return m, nil
 }
 
@@ -138,7 +138,7 @@ func (m *sharedMemory) ended() bool {
 func (m *sharedMemory) Read(p []byte) (int, error) {
 	for {
 		ended := m.ended() // before the look: what was written before the end is read
-		n, err := m.take(p)
+		n, err := m.tryRead(p)
 		switch {
 		case n > 0 || err != nil:
 			return n, err
@@ -149,8 +149,8 @@ func (m *sharedMemory) Read(p []byte) (int, error) {
 	}
 }
 
-// take reads without waiting.
-func (m *sharedMemory) take(p []byte) (int, error) {
+// tryRead reads without waiting.
+func (m *sharedMemory) tryRead(p []byte) (int, error) {
 	there := m.position(sharedOutAt).Load() - m.received
 	if there > outSize {
 		return 0, fmt.Errorf("%w: %d bytes in a ring of %d", errPosition, there, outSize)
@@ -318,7 +318,7 @@ func (h *hub) release() {
 	_ = h.file.Close() // there is nothing that could be lost
 }
 
-func (h *hub) add(m *sharedMemory) {
+func (h *hub) register(m *sharedMemory) {
 	h.mu.Lock()
 	h.all[m] = struct{}{}
 	h.mu.Unlock()

@@ -117,7 +117,7 @@ func (x *examination) look() (*target, error) {
 	return machine(x.opts.Env), nil
 }
 
-func (x *examination) add(c Check) { x.checks = append(x.checks, c) }
+func (x *examination) addCheck(c Check) { x.checks = append(x.checks, c) }
 
 // has reports whether a check had a status.
 func (x *examination) has(name string, s Status) bool {

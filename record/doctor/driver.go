@@ -36,7 +36,7 @@ var driverVersion = regexp.MustCompile(`\b\d{3}\.\d{2,3}(\.\d{2})?\b`)
 func (x *examination) lookAtModule() {
 	text, err := procfs.Read(x.root+driverFolder+"/version", procfs.MaxFacts)
 	if err != nil {
-		x.add(Check{Name: checkModule, Status: Note, Found: "no NVIDIA kernel module: there is no " + driverFolder,
+		x.addCheck(Check{Name: checkModule, Status: Note, Found: "no NVIDIA kernel module: there is no " + driverFolder,
 			Remedy: "CUDA finds a GPU here only under WSL or on Jetson; in a container, start it with --gpus all"})
 		return
 	}
@@ -45,7 +45,7 @@ func (x *examination) lookAtModule() {
 	if major := cudaMajor(x.driver); major != 0 {
 		found += fmt.Sprintf(", for CUDA up to %d.x", major)
 	}
-	x.add(Check{Name: checkModule, Status: OK, Found: found})
+	x.addCheck(Check{Name: checkModule, Status: OK, Found: found})
 }
 
 // cudaMajor is the newest major release of CUDA that a driver runs, 0 if it is not known. Source: the
@@ -71,7 +71,7 @@ func (x *examination) lookAtGPUs() {
 	files, _ := filepath.Glob(x.root + driverFolder + "/gpus/*/information")
 	if len(files) == 0 {
 		if !x.has(checkModule, Note) {
-			x.add(Check{Name: checkGPUs, Status: Nothing, Found: "the driver has no GPU", Remedy: "see nvidia-smi, and the kernel's log (dmesg)"})
+			x.addCheck(Check{Name: checkGPUs, Status: Nothing, Found: "the driver has no GPU", Remedy: "see nvidia-smi, and the kernel's log (dmesg)"})
 		}
 		return
 	}
@@ -96,7 +96,7 @@ func (x *examination) lookAtGPUs() {
 			c.Status, c.Remedy = Nothing, "programs see no GPU: unset CUDA_VISIBLE_DEVICES"
 		}
 	}
-	x.add(c)
+	x.addCheck(c)
 }
 
 // lookupEnv looks up a variable of the program's environment.

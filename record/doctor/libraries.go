@@ -48,7 +48,7 @@ func (x *examination) lookAtCUDA(t *target) {
 		path = withPrefix(t.libraries("libcuda.so.1"), "libcuda.so")
 	}
 	if path == "" {
-		x.add(Check{Name: checkCUDA, Status: Nothing, Found: "programs find no libcuda.so.1",
+		x.addCheck(Check{Name: checkCUDA, Status: Nothing, Found: "programs find no libcuda.so.1",
 			Remedy: "install the NVIDIA driver, or start the container with --gpus all; elsewhere, name its folder in LD_LIBRARY_PATH"})
 		return
 	}
@@ -68,22 +68,22 @@ func (x *examination) lookAtCUDA(t *target) {
 		c.Remedy = "restart the machine after an update of the driver; in a container, restart the container"
 	}
 	x.driver = cmp.Or(version, x.driver)
-	x.add(c)
+	x.addCheck(c)
 }
 
 // lookAtRuntime looks for the CUDA runtime among the files that a program maps when it starts.
 func (x *examination) lookAtRuntime(t *target) {
 	if path := withPrefix(t.mapped, "libcudart"); path != "" {
-		x.add(Check{Name: checkRuntime, Status: OK, Found: path})
+		x.addCheck(Check{Name: checkRuntime, Status: OK, Found: path})
 		return
 	}
 	for _, file := range t.mapped {
 		if hasRuntime(file) {
-			x.add(Check{Name: checkRuntime, Status: OK, Found: "linked into " + file})
+			x.addCheck(Check{Name: checkRuntime, Status: OK, Found: "linked into " + file})
 			return
 		}
 	}
-	x.add(Check{Name: checkRuntime, Status: OK, Found: "none at the program's start; one that it opens later is found then"})
+	x.addCheck(Check{Name: checkRuntime, Status: OK, Found: "none at the program's start; one that it opens later is found then"})
 }
 
 // hasRuntime reports whether functions of the runtime are linked into a file.
@@ -115,10 +115,10 @@ func (x *examination) lookAtCUPTI(t *target) {
 			tooNew = cmp.Or(tooNew, c.Path)
 			continue
 		}
-		x.add(Check{Name: checkCUPTI, Status: OK, Found: c.Path})
+		x.addCheck(Check{Name: checkCUPTI, Status: OK, Found: c.Path})
 		return
 	}
-	x.add(noCUPTI(t, tooNew, x.driver))
+	x.addCheck(noCUPTI(t, tooNew, x.driver))
 }
 
 // noCUPTI says that there is no libcupti for a program.

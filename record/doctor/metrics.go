@@ -23,13 +23,13 @@ func (x *examination) lookAtMetrics(root bool) {
 	m := adminOnly.FindSubmatch(text)
 	switch {
 	case m == nil:
-		x.add(Check{Name: checkMetrics, Status: Note, Found: "GPU metrics of NVML and GPM; the driver does not say who may read " + wording.Counters.String()})
+		x.addCheck(Check{Name: checkMetrics, Status: Note, Found: "GPU metrics of NVML and GPM; the driver does not say who may read " + wording.Counters.String()})
 	case string(m[1]) == "0":
-		x.add(Check{Name: checkMetrics, Status: OK, Found: "GPU metrics, " + wording.Counters.String() + " included"})
+		x.addCheck(Check{Name: checkMetrics, Status: OK, Found: "GPU metrics, " + wording.Counters.String() + " included"})
 	case root:
-		x.add(Check{Name: checkMetrics, Status: OK, Found: "GPU metrics; " + wording.Counters.String() + " for root alone (RmProfilingAdminOnly), which this user is"})
+		x.addCheck(Check{Name: checkMetrics, Status: OK, Found: "GPU metrics; " + wording.Counters.String() + " for root alone (RmProfilingAdminOnly), which this user is"})
 	default:
-		x.add(Check{Name: checkMetrics, Status: Note, Found: "GPU metrics of NVML and GPM; the driver keeps " + wording.Counters.String() + " for administrators (RmProfilingAdminOnly)",
+		x.addCheck(Check{Name: checkMetrics, Status: Note, Found: "GPU metrics of NVML and GPM; the driver keeps " + wording.Counters.String() + " for administrators (RmProfilingAdminOnly)",
 			Remedy: "load the module nvidia with NVreg_RestrictProfilingToAdminUsers=0, or record as root"})
 	}
 }

@@ -30,9 +30,9 @@ func (x *examination) lookAtKernel() {
 		c.Status, c.Found = Note, c.Found+", without a description of its types (BTF)"
 		c.Remedy = "probes need a kernel with CONFIG_DEBUG_INFO_BTF, and /sys in the container"
 	}
-	x.add(c)
+	x.addCheck(c)
 	if kind := container(os.Getenv, exists); kind != "" {
-		x.add(Check{Name: checkContainer, Status: OK, Found: kind})
+		x.addCheck(Check{Name: checkContainer, Status: OK, Found: kind})
 	}
 }
 
@@ -63,17 +63,17 @@ const trialBytes = 1 << 20
 // child process.
 func (x *examination) lookAtProbes() {
 	mode, cost, err := tryProbes()
-	x.add(Check{Name: checkRights, Status: OK, Found: probe.Rights()})
+	x.addCheck(Check{Name: checkRights, Status: OK, Found: probe.Rights()})
 	x.probed = err == nil
 	if err == nil {
-		x.add(Check{Name: checkProbes, Status: OK, Found: fmt.Sprintf("uprobes work (mode %s); a probed call takes %s longer", mode, cost)})
+		x.addCheck(Check{Name: checkProbes, Status: OK, Found: fmt.Sprintf("uprobes work (mode %s); a probed call takes %s longer", mode, cost)})
 		return
 	}
 	c := Check{Name: checkProbes, Status: Less, Found: err.Error(), Remedy: "without probes calls come from CUPTI, without arguments"}
 	if x.opts.PID != 0 {
 		c.Status, c.Remedy = Nothing, "a running process can be recorded with probes only"
 	}
-	x.add(c)
+	x.addCheck(c)
 }
 
 // tryProbes says how functions are probed, and what a probed call costs.

@@ -25,18 +25,18 @@ func lookAtPID(pid int) (*target, error) {
 // lookAtProcess looks at a process that runs already.
 func (x *examination) lookAtProcess(t *target) {
 	name := fmt.Sprintf("%s (PID %d)", procfs.Name(t.process), t.process)
-	x.add(processCheck(name, cupti.LookForArmed(t.process).State))
+	x.addCheck(processCheck(name, cupti.LookForArmed(t.process).State))
 	if path := withPrefix(t.mapped, "libcuda.so"); path != "" {
-		x.add(Check{Name: checkCUDA, Status: OK, Found: path})
+		x.addCheck(Check{Name: checkCUDA, Status: OK, Found: path})
 	} else {
-		x.add(Check{Name: checkCUDA, Status: Note, Found: name + " has not loaded libcuda: it does not use CUDA yet"})
+		x.addCheck(Check{Name: checkCUDA, Status: Note, Found: name + " has not loaded libcuda: it does not use CUDA yet"})
 	}
 	x.lookAtRuntime(t)
 	if path := withPrefix(t.mapped, "libcupti.so"); path != "" {
-		x.add(Check{Name: checkCUPTI, Status: Note, Found: path + " is loaded: a profiler, or PyTorch, may record the process"})
+		x.addCheck(Check{Name: checkCUPTI, Status: Note, Found: path + " is loaded: a profiler, or PyTorch, may record the process"})
 	}
 	if slices.ContainsFunc(t.mapped, isInjected) && cupti.LookForArmed(t.process).State == cupti.NotArmed {
-		x.add(Check{Name: checkInjection, Status: Note, Found: "cudatrace has been loaded into the process: it is being recorded, or was"})
+		x.addCheck(Check{Name: checkInjection, Status: Note, Found: "cudatrace has been loaded into the process: it is being recorded, or was"})
 	}
 }
 

@@ -54,7 +54,7 @@ func (x *examination) lookAtProgram() (*target, error) {
 	} else {
 		t.mapped = append([]string{t.path}, t.libraries()...)
 	}
-	x.add(c)
+	x.addCheck(c)
 	return t, nil
 }
 

@@ -27,11 +27,11 @@ const (
 // lookAtInjection looks for another tool whose library the driver would load.
 func (x *examination) lookAtInjection() {
 	if other := cupti.Conflict(x.opts.Env); other != "" {
-		x.add(Check{Name: checkInjection, Status: Less, Found: other + " is set: the driver would load another tool's library (nsys, ncu, compute-sanitizer)",
+		x.addCheck(Check{Name: checkInjection, Status: Less, Found: other + " is set: the driver would load another tool's library (nsys, ncu, compute-sanitizer)",
 			Remedy: "record without that tool, or unset the variable"})
 		return
 	}
-	x.add(Check{Name: checkInjection, Status: OK, Found: "no other tool's library is injected"})
+	x.addCheck(Check{Name: checkInjection, Status: OK, Found: "no other tool's library is injected"})
 }
 
 // lookAtFolder opens the socket that recorded processes would connect to, in the private folder, and
@@ -43,7 +43,7 @@ func (x *examination) lookAtFolder() {
 	}
 	s, err := cupti.Listen(o)
 	if err != nil {
-		x.add(Check{Name: checkFolder, Status: Less, Found: err.Error()})
+		x.addCheck(Check{Name: checkFolder, Status: Less, Found: err.Error()})
 		return
 	}
 	_, library, _ := strings.Cut(s.Environ(nil)[0], "=")
@@ -51,7 +51,7 @@ func (x *examination) lookAtFolder() {
 	if err := s.Close(); err != nil {
 		c.Status, c.Found = Note, "the private folder cannot be removed: "+errno.Words(err)
 	}
-	x.add(c)
+	x.addCheck(c)
 }
 
 // nowhere takes the records of a trial, of which there are none.
@@ -71,13 +71,13 @@ func (x *examination) lookAtDisk() {
 	}
 	if err := tryToWrite(x.opts.Folder); err != nil {
 		c.Status, c.Found, c.Remedy = Nothing, err.Error(), wording.OtherPlace.String()
-		x.add(c)
+		x.addCheck(c)
 		return
 	}
 	var s unix.Statfs_t
 	if err := unix.Statfs(x.opts.Folder, &s); err != nil {
 		c.Status, c.Found = Note, fmt.Sprintf("the space in %s is not known: %s", folder, errno.Words(err))
-		x.add(c)
+		x.addCheck(c)
 		return
 	}
 	free := s.Bavail * uint64(s.Bsize)
@@ -85,7 +85,7 @@ func (x *examination) lookAtDisk() {
 	if free < fewBytes {
 		c.Status, c.Remedy = Note, "a million launches take about 7 MB"
 	}
-	x.add(c)
+	x.addCheck(c)
 }
 
 // tryToWrite makes a file in a folder as a recording does, and removes it.

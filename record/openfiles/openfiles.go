@@ -9,7 +9,7 @@ package openfiles
 import "syscall"
 
 func init() {
-	if taken, err := take(3); err == nil {
+	if taken, err := openSpares(3); err == nil {
 		release(taken)
 	}
 }
@@ -32,8 +32,8 @@ func Room(n int) error {
 	return nil
 }
 
-// take opens n files. After an error it keeps those that it could open.
-func take(n int) (taken []int, err error) {
+// openSpares opens n files. After an error it keeps those that it could open.
+func openSpares(n int) (taken []int, err error) {
 	for range n {
 		fd, _, errno := syscall.Syscall(syscall.SYS_FCNTL, 0, syscall.F_DUPFD_CLOEXEC, 0)
 		if errno != 0 {

@@ -46,7 +46,7 @@ func TestRoomTakesNone(t *testing.T) {
 		}
 	}()
 	for looking := true; looking; {
-		taken, err := take(3)
+		taken, err := openSpares(3)
 		release(taken)
 		if err != nil {
 			t.Error(err)

@@ -99,9 +99,9 @@ type decodingAhead struct {
 	inOrder chan *decoding // in the order of the file
 }
 
-// take returns the next block in the order of the file, decoded. used is a decoding that is no
+// nextBlock returns the next block in the order of the file, decoded. used is a decoding that is no
 // longer needed, or nil.
-func (a *decodingAhead) take(used *decoding) *decoding {
+func (a *decodingAhead) nextBlock(used *decoding) *decoding {
 	if !a.running {
 		a.start()
 	}

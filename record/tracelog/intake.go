@@ -39,9 +39,9 @@ func (in *intake) faults(b *blockfile.Block) {
 	in.damage.Count += b.MoreFaults
 }
 
-// take takes in an intact block of a log of some size, and reports whether it is one for the
+// admit checks and counts an intact block of a log of some size. It reports whether the block is for the
 // reader's caller. A fault of the block is damage; the error is one of the whole log.
-func (in *intake) take(d *decoding, size int64) (given bool, err error) {
+func (in *intake) admit(d *decoding, size int64) (given bool, err error) {
 	given, fault := in.accept(d, size)
 	if err := in.excess(size); err != nil {
 		return false, err

@@ -156,7 +156,7 @@ func (r *Reader) Next() bool {
 // takeBlock makes the next block of the file the current one, decoded.
 func (r *Reader) takeBlock() {
 	if r.ahead != nil {
-		r.current = r.ahead.take(r.current)
+		r.current = r.ahead.nextBlock(r.current)
 		return
 	}
 	if r.current == nil {
@@ -257,7 +257,7 @@ func (r *Reader) use(d *decoding) (given bool) {
 		r.pause(d.Open)
 		return false
 	}
-	if given, r.err = r.log.take(d, r.src.Size()); r.err != nil {
+	if given, r.err = r.log.admit(d, r.src.Size()); r.err != nil {
 		r.done = true
 		return false
 	}

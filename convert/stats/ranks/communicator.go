@@ -74,7 +74,7 @@ type moment struct{ at, cost uint64 }
 // maxMoments is the number of moments that a finding names.
 const maxMoments = 3
 
-func (b *blame) add(at, late, sure uint64) {
+func (b *blame) charge(at, late, sure uint64) {
 	if b.count == 0 {
 		b.first = at
 	}
@@ -139,7 +139,7 @@ func (c *Collector) Result() *Result {
 	r.alone = c.unmatched(found)
 	for _, run := range runs {
 		for _, f := range found[run] {
-			r.add(c, f, lanes)
+			r.measure(c, f, lanes)
 		}
 	}
 	for l := range r.alone {
@@ -157,8 +157,8 @@ func (c *Collector) sorted() []*Process {
 	})
 }
 
-// add measures a communicator.
-func (r *Result) add(c *Collector, found *collective.Communicator, lanes map[*collective.Sequence]*Lane) {
+// measure measures a communicator.
+func (r *Result) measure(c *Collector, found *collective.Communicator, lanes map[*collective.Sequence]*Lane) {
 	n := len(found.Members)
 	m := &communicator{Communicator: found, number: len(r.communicators), index: make(map[*collective.Sequence]int), first: timeline.Never,
 		blame: make([]blame, n), hosts: make([]blame, n), hostOf: make([]int, n)}
@@ -295,9 +295,9 @@ func (m *communicator) blameLast(k *kind, x *comparison, last int, at uint64) {
 	if at < m.members[last].steady.From {
 		return // starting up takes the ranks more or less time
 	}
-	m.blame[last].add(at, x.late, x.sure)
+	m.blame[last].charge(at, x.late, x.sure)
 	if x.ahead != timeline.Never && x.ahead > 0 {
-		m.hosts[m.hostOf[last]].add(at, x.ahead, x.ahead)
+		m.hosts[m.hostOf[last]].charge(at, x.ahead, x.ahead)
 	}
 }
 

@@ -44,7 +44,7 @@ func (s sizes) sends(c *Collector) {
 		of := c.labels.all[key.label].message
 		k := c.labels.key(of, 0)
 		k.sends = true
-		s.of(k).add(of, x.count)
+		s.of(k).countMessages(of, x.count)
 	}
 }
 

@@ -48,8 +48,8 @@ func (s sizes) of(k sizeKey) *size {
 	return x
 }
 
-// add adds collectives with messages of one size.
-func (x *size) add(of message, count uint64) {
+// countMessages counts collectives with messages of one size.
+func (x *size) countMessages(of message, count uint64) {
 	x.count += count
 	if of.sized {
 		x.bytes = sketch.Sum(x.bytes, product(of.bytes, count))
@@ -69,7 +69,7 @@ func product(a, b uint64) uint64 {
 func (s sizes) alone(names *labels, l *Lane) {
 	for number, k := range l.Sums {
 		of := names.all[number].message
-		s.of(names.key(of, 0)).add(of, k.Count)
+		s.of(names.key(of, 0)).countMessages(of, k.Count)
 	}
 }
 
@@ -89,12 +89,12 @@ func (s sizes) count(names *labels, m *communicator) {
 		most(all, kernels)
 	}
 	for of, count := range known {
-		s.of(names.key(of, m.size())).add(of, count)
+		s.of(names.key(of, m.size())).countMessages(of, count)
 		all[of.kernel] -= min(all[of.kernel], count)
 	}
 	for number, count := range all {
 		if of := (message{kernel: number}); count > 0 {
-			s.of(names.key(of, m.size())).add(of, count)
+			s.of(names.key(of, m.size())).countMessages(of, count)
 		}
 	}
 }

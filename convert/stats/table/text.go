@@ -32,7 +32,7 @@ func newLayout(t *Table, width int) *layout {
 	var all layout
 	for i, c := range t.Columns {
 		if c.Title != "" {
-			all.add(t, i, c)
+			all.addColumn(t, i, c)
 		}
 	}
 	for all.least() > width && len(all.columns) > 1 {
@@ -47,8 +47,8 @@ func newLayout(t *Table, width int) *layout {
 	return &all
 }
 
-// add adds a column of a table.
-func (l *layout) add(t *Table, i int, c Column) {
+// addColumn adds a column of a table.
+func (l *layout) addColumn(t *Table, i int, c Column) {
 	cells := []string{c.Title}
 	wide := utf8.RuneCountInString(c.Title)
 	for _, row := range t.Rows {

@@ -59,7 +59,7 @@ func (a *assembler) line(s string) error {
 		return err
 	}
 	if f, ok := record.(*tracelog.Function); ok {
-		a.functions.add(uint64(f.ID), f.Name, f.Library, f.Args)
+		a.functions.define(uint64(f.ID), f.Name, f.Library, f.Args)
 	}
 	a.w.Add(record)
 	return nil

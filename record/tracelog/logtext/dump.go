@@ -133,7 +133,7 @@ func (d *dumper) block(b *tracelog.Block) {
 			shown = own
 		}
 		d.views = d.view.columns(d.views[:0], b.Kind, shown)
-		d.view.take(b)
+		d.view.learn(b)
 	}
 	for i := 0; i < b.N && d.err == nil; i++ {
 		if b.Known() && b.Kind == tracelog.KindFunction {

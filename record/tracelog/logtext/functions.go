@@ -24,8 +24,8 @@ func newFunctions() functions {
 	return functions{make(map[uint64]function), make(map[string]uint64)}
 }
 
-// add notes a function. A later one with the same id takes its place.
-func (f *functions) add(id uint64, name, library, args string) {
+// define notes a function. A later one with the same id takes its place.
+func (f *functions) define(id uint64, name, library, args string) {
 	f.byID[id] = function{name, library, parseArgs(args)}
 	if _, taken := f.byName[name]; !taken {
 		f.byName[name] = id
@@ -42,7 +42,7 @@ func (f *functions) addBlock(b *tracelog.Block) {
 // addRow notes a function of a block.
 func (f *functions) addRow(b *tracelog.Block, i int) {
 	id, name, library, args := b.Column("id"), b.Column("name"), b.Column("library"), b.Column("args")
-	f.add(id.At(i), b.Text(name.At(i)), b.Text(library.At(i)), b.Text(args.At(i)))
+	f.define(id.At(i), b.Text(name.At(i)), b.Text(library.At(i)), b.Text(args.At(i)))
 }
 
 // appendRef appends the name of a call's function. Where the name alone could stand for

@@ -39,7 +39,7 @@ func Refer(r *tracelog.Reader, o Options) (*References, error) {
 	}
 	for symbol, of := range f.of { // a launch names the handle that was made of the named one
 		if refs.things[symbol] {
-			refs.add(tracelog.KindSymbol, symbol.pid, 0, of)
+			refs.refer(tracelog.KindSymbol, symbol.pid, 0, of)
 		}
 	}
 	if err := r.Err(); err != nil && !tracelog.IsDamage(err) {
@@ -48,7 +48,7 @@ func Refer(r *tracelog.Reader, o Options) (*References, error) {
 	return refs, nil
 }
 
-func (r *References) add(kind tracelog.Kind, pid, of, which uint64) {
+func (r *References) refer(kind tracelog.Kind, pid, of, which uint64) {
 	t := thing{kind, pid, of, which}
 	if r.last[kind] == t || r.full {
 		return
@@ -100,25 +100,25 @@ func (f *finder) records(b *tracelog.Block, l *schema.Layout, o *Options) {
 			continue
 		}
 		pid, _ := at("pid", i)
-		f.add(tracelog.KindProcess, pid, 0, pid)
+		f.refer(tracelog.KindProcess, pid, 0, pid)
 		if tid, ok := at("tid", i); ok {
-			f.add(tracelog.KindThread, pid, 0, tid)
+			f.refer(tracelog.KindThread, pid, 0, tid)
 		}
 		for _, field := range []string{"device", "src_device", "dst_device"} {
 			if device, ok := at(field, i); ok {
-				f.add(tracelog.KindDevice, pid, 0, device)
+				f.refer(tracelog.KindDevice, pid, 0, device)
 			}
 		}
 		if context, ok := at("context", i); ok {
-			f.add(tracelog.KindContext, pid, 0, context)
+			f.refer(tracelog.KindContext, pid, 0, context)
 			stream, _ := at("stream", i)
-			f.add(tracelog.KindStream, pid, context, stream)
+			f.refer(tracelog.KindStream, pid, context, stream)
 		}
 		if set, ok := at("set", i); ok {
-			f.add(tracelog.KindMetricSet, 0, 0, set)
+			f.refer(tracelog.KindMetricSet, 0, 0, set)
 		}
 		if caller, ok := at("caller", i); ok {
-			f.add(tracelog.KindCaller, 0, 0, caller)
+			f.refer(tracelog.KindCaller, 0, 0, caller)
 		}
 		if b.Kind == tracelog.KindCall {
 			f.call(b, i, pid)
@@ -130,11 +130,11 @@ func (f *finder) records(b *tracelog.Block, l *schema.Layout, o *Options) {
 func (f *finder) call(b *tracelog.Block, i int, pid uint64) {
 	of, nargs := b.Column("func"), b.Column("nargs")
 	id := of.At(i)
-	f.add(tracelog.KindFunction, 0, 0, id)
+	f.refer(tracelog.KindFunction, 0, 0, id)
 	for k, arg := range f.functions.byID[id].args {
 		if arg.handle && uint64(k) < nargs.At(i) {
 			c := b.Column(argNames[k])
-			f.add(tracelog.KindSymbol, pid, 0, c.At(i))
+			f.refer(tracelog.KindSymbol, pid, 0, c.At(i))
 		}
 	}
 }

@@ -78,8 +78,8 @@ func appendDuration(dst []byte, ns uint64) []byte {
 	return append(dst, name...)
 }
 
-// take takes in what a block says of values to come.
-func (v *View) take(b *tracelog.Block) {
+// learn reads what a block says of values to come.
+func (v *View) learn(b *tracelog.Block) {
 	if v.Samples != nil {
 		v.Samples.Take(b)
 	}

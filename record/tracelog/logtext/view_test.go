@@ -101,7 +101,7 @@ func TestReferencesAreBounded(t *testing.T) {
 	t.Parallel()
 	refs := &References{things: make(map[thing]bool)}
 	for i := range uint64(maxReferences + 10) {
-		refs.add(tracelog.KindCaller, 0, 0, i)
+		refs.refer(tracelog.KindCaller, 0, 0, i)
 	}
 	if !refs.full || len(refs.things) > maxReferences {
 		t.Errorf("%d things, full %t", len(refs.things), refs.full)
