@@ -40,9 +40,9 @@ type from struct {
 // A callRow has calls of one function.
 type callRow struct {
 	callerKey
-	function           *activity.Function  // nil in the rows by caller
-	time               sketch.Distribution // of the calls that returned
-	inner              uint64              // calls within another call
+	function           *activity.Function // nil in the rows by caller
+	time               sketch.Ordered     // of the calls that returned
+	inner              uint64             // calls within another call
 	failed, unfinished uint64
 }
 
@@ -129,7 +129,7 @@ var callsReport = Report{
 		{"name", "the function"},
 		{"count, total_ns", "calls, and the time in them"},
 		{"share", "part of the time that all threads spent in CUDA calls. As calls lie within calls, shares may add up to more than 1"},
-		{"min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns", "how the times differ"},
+		{"min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns, median_low_ns, median_high_ns", "how the times differ"},
 		{"failed", "calls that returned an error, as in [info.md](info.md)"},
 		{"inner", "calls within another call"},
 		{"unfinished", "calls that had not returned when recording ended"},
@@ -160,7 +160,7 @@ var callersReport = Report{
 	Keys: []Key{
 		{"name", "the function"},
 		{"caller", "library, function and offset; `null` where it is not known"},
-		{"count, total_ns, share, min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns, failed, inner, unfinished, library", "as in `calls`"},
+		{"count, total_ns, share, min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns, median_low_ns, median_high_ns, failed, inner, unfinished, library", "as in `calls`"},
 	},
 }
 

@@ -32,9 +32,14 @@ func totals() []table.Column {
 
 // spread are the columns of how durations differ.
 func spread() []table.Column {
-	return []table.Column{
+	return append([]table.Column{
 		duration("min_ns", "min", 7), duration("median_ns", "median", 3), duration("mean_ns", "mean", 6),
 		duration("p95_ns", "p95", 5), duration("p99_ns", "p99", 8), duration("max_ns", "max", 4),
 		duration("stddev_ns", "", 0),
-	}
+	}, medianInterval()...)
+}
+
+// medianInterval are the columns of how sure the median is.
+func medianInterval() []table.Column {
+	return []table.Column{duration("median_low_ns", "", 0), duration("median_high_ns", "", 0)}
 }

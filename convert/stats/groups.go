@@ -63,11 +63,22 @@ func share(part, total uint64) any {
 }
 
 // spreadOf returns the cells of the columns of spread.
-func spreadOf(d *sketch.Distribution) []any {
+func spreadOf(d *sketch.Ordered) []any {
+	cells := make([]any, len(spread()))
 	if d.Count == 0 {
-		return make([]any, 7)
+		return cells
 	}
-	return []any{d.Min, d.Percentile(50), d.Mean(), d.Percentile(95), d.Percentile(99), d.Max, d.StdDev()}
+	copy(cells, []any{d.Min, d.Percentile(50), d.Mean(), d.Percentile(95), d.Percentile(99), d.Max, d.StdDev()})
+	copy(cells[7:], intervalOf(d))
+	return cells
+}
+
+// intervalOf returns the cells of the columns of medianInterval.
+func intervalOf(d *sketch.Ordered) []any {
+	if low, high, known := d.MedianInterval(); known {
+		return []any{low, high}
+	}
+	return []any{nil, nil}
 }
 
 // median returns a distribution's median, nil of no number.

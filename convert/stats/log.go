@@ -8,6 +8,7 @@ type Log struct {
 	Driver     string   `json:"driver_version"`
 	Release    string   `json:"nvidia_driver"`
 	Revision   string   `json:"git_revision"`
+	Start      string   `json:"start"` // RFC 3339, UTC, of the recording; "" when not known
 	Calls      string   `json:"call_source"`
 	GPU        string   `json:"gpu_source"`
 	Waits      string   `json:"wait_source"`

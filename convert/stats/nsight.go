@@ -25,16 +25,16 @@ var NsightReports = map[string][]string{
 func (s *Sink) Nsight() []Sheet {
 	var kernels, calls, times, sizes []nsightRow
 	for _, r := range s.work.kernels.list {
-		kernels = append(kernels, nsightRow{&r.time, cmp.Or(s.names.Of(r.name).Full, s.work.title(r.name))})
+		kernels = append(kernels, nsightRow{&r.time.Distribution, cmp.Or(s.names.Of(r.name).Full, s.work.title(r.name))})
 	}
 	for _, r := range s.calls.byName.list {
-		calls = append(calls, nsightRow{&r.time, r.name})
+		calls = append(calls, nsightRow{&r.time.Distribution, r.name})
 	}
 	for _, r := range s.work.copies.list {
-		times, sizes = append(times, nsightRow{&r.time, r.operation()}), append(sizes, nsightRow{&r.bytes, r.operation()})
+		times, sizes = append(times, nsightRow{&r.time.Distribution, r.operation()}), append(sizes, nsightRow{&r.bytes, r.operation()})
 	}
 	for _, r := range s.work.sets.list {
-		times, sizes = append(times, nsightRow{&r.time, "[CUDA memset]"}), append(sizes, nsightRow{&r.bytes, "[CUDA memset]"})
+		times, sizes = append(times, nsightRow{&r.time.Distribution, "[CUDA memset]"}), append(sizes, nsightRow{&r.bytes, "[CUDA memset]"})
 	}
 	return []Sheet{
 		timeSheet("cuda_gpu_kern_sum", "Instances", "Name", kernels), timeSheet("cuda_api_sum", "Num Calls", "Name", calls),

@@ -27,7 +27,7 @@ type rangeKey struct {
 // A rangeRow has the ranges, or the marks, of one name.
 type rangeRow struct {
 	rangeKey
-	time       sketch.Distribution // of the ranges that ended
+	time       sketch.Ordered // of the ranges that ended
 	unfinished uint64
 	marks      uint64
 	work       uint64 // pieces of GPU work that calls in the ranges caused
@@ -114,7 +114,7 @@ var nvtxReport = Report{
 		{"kind", "`range` or `mark`"},
 		{"count, total_ns", "ranges or marks, and the time in the ranges"},
 		{"share", "part of the time of all ranges; ranges lie within ranges"},
-		{"min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns", "how the times differ"},
+		{"min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns, median_low_ns, median_high_ns", "how the times differ"},
 		{"unfinished", "ranges that had not ended when recording did"},
 		{"gpu_ns, gpu_work", "GPU work of the calls that the thread made while such a range was open: the sum of its times, and pieces. Work in a range within a range belongs to both names"},
 	},
@@ -124,7 +124,7 @@ func (s *ranges) table() *table.Table {
 	t := new(table.Table)
 	t.Columns = slices.Concat([]table.Column{name("range"), column("domain", "domain", table.Text, 2), column("kind", "", table.Text, 0)},
 		totals(), spread(), []table.Column{count("unfinished", "", 0), duration("gpu_ns", "on the GPU", 2), count("gpu_work", "", 0)})
-	total := totalOf(s.rows.list, func(r *rangeRow) *sketch.Distribution { return &r.time })
+	total := totalOf(s.rows.list, func(r *rangeRow) *sketch.Distribution { return &r.time.Distribution })
 	for _, r := range s.rows.list {
 		kind := "range"
 		if r.mark {

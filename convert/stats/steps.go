@@ -261,6 +261,7 @@ var stepKindsReport = Report{
 		{"min_ns, median_ns, p5_ns, p95_ns, max_ns", "how the times differ"},
 		{"slowest, slowest_at_ns, pid, rank", "the number of the step that took longest, when it began, and its process; `rank` is `null` for no rank"},
 		{"compute_ns, exposed_ns, copy_ns, idle_ns", "what the GPUs of the process did in the steps: they computed, communicated without computing, copied or set memory and did nothing else, or did nothing; `null` where it is not known"},
+		{"median_low_ns, median_high_ns", "how sure `median_ns` is"},
 	},
 }
 
@@ -271,6 +272,7 @@ func (s *Sink) stepKinds() *table.Table {
 		id("slowest", "", 0), column("slowest_at_ns", "", table.Moment, 0), id("pid", "", 0), id("rank", "", 0),
 		duration("compute_ns", "", 0), duration("exposed_ns", "", 0), duration("copy_ns", "", 0), duration("idle_ns", "", 0),
 	}}
+	t.Columns = append(t.Columns, medianInterval()...)
 	for _, r := range s.stepRows() {
 		confidence, made := "certain", make([]any, 4)
 		if r.source != "NVTX" {
@@ -287,7 +289,7 @@ func (s *Sink) stepKinds() *table.Table {
 		}
 		d := &r.times
 		t.Rows = append(t.Rows, slices.Concat([]any{r.name, r.source, confidence, r.processes, d.Count, r.starting, d.Total, d.Min, d.Percentile(50), d.Percentile(5), d.Percentile(95), d.Max,
-			uint64(r.slowest.number), s.clock.since(r.slowest.start), uint64(r.of.PID), rank}, made))
+			uint64(r.slowest.number), s.clock.since(r.slowest.start), uint64(r.of.PID), rank}, made, intervalOf(d)))
 		if r.more > 0 {
 			t.Notes = append(t.Notes, fmt.Sprintf("%s of %s are left out: there are more than %s", figures.Count(r.more, "step", "steps"), r.name, figures.Group(uint64(mostSteps))))
 		}
@@ -319,7 +321,7 @@ const (
 type stepsRow struct {
 	name, source   string
 	processes      uint64
-	times          sketch.Distribution
+	times          sketch.Ordered
 	starting, more uint64
 	slowest        aStep
 	of             *timeline.Process // of the slowest step
@@ -415,7 +417,7 @@ func stepLines(row []any) table.Paragraph {
 		{Label: "slowest", Text: fmt.Sprintf("%s %s%s at %s: %s", text(0, table.Text), text(stepsSlowest, table.ID), slow, text(stepsSlowestAt, table.Moment), text(stepsMax, table.Duration))}}
 	if row[stepsMade] != nil {
 		all := uint64(0)
-		for _, v := range row[stepsMade:] {
+		for _, v := range row[stepsMade : stepsMade+4] {
 			all += v.(uint64)
 		}
 		var words []string

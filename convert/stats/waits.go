@@ -22,8 +22,8 @@ type waitKey struct {
 
 type waitRow struct {
 	waitKey
-	time    sketch.Distribution // of the whole calls
-	blocked uint64              // ns from the beginning of a call to the end of the work
+	time    sketch.Ordered // of the whole calls
+	blocked uint64         // ns from the beginning of a call to the end of the work
 }
 
 func newWaits() waits {
@@ -67,7 +67,7 @@ var waitsReport = Report{
 		{"count, total_ns", "calls, and the time in them"},
 		{"share", "part of the time of all calls that waited"},
 		{"blocked_ns", "time from the beginning of a call to the end of the work that it waited for; 0 where the work had ended before"},
-		{"min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns", "how the times of the calls differ"},
+		{"min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns, median_low_ns, median_high_ns", "how the times of the calls differ"},
 	},
 }
 
@@ -75,7 +75,7 @@ func (s *waits) table() *table.Table {
 	t := new(table.Table)
 	t.Columns = slices.Concat([]table.Column{name("function"), column("waited_for", "waited for", table.Text, 1), id("pid", "", 0), id("tid", "thread", 3)},
 		totals(), []table.Column{duration("blocked_ns", "blocked", 2)}, spread())
-	total := totalOf(s.rows.list, func(r *waitRow) *sketch.Distribution { return &r.time })
+	total := totalOf(s.rows.list, func(r *waitRow) *sketch.Distribution { return &r.time.Distribution })
 	for _, r := range s.rows.list {
 		var pid, tid any
 		if r.thread != nil {

@@ -49,7 +49,7 @@ type kernelRow struct {
 	shapeKey
 	python   pythonKey
 	graph    uint32
-	time     sketch.Distribution // of the launches with times
+	time     sketch.Ordered // of the launches with times
 	untimed  uint64
 	inGraphs uint64
 	first    uint64 // start of the first launch
@@ -84,9 +84,10 @@ type copyKey struct {
 // A memoryRow has copies or sets.
 type memoryRow struct {
 	copyKey
-	time, bytes sketch.Distribution
-	timed       uint64 // bytes of the copies with times
-	untimed     uint64
+	time    sketch.Ordered
+	bytes   sketch.Distribution
+	timed   uint64 // bytes of the copies with times
+	untimed uint64
 }
 
 func newWork(names timeline.KernelNames) work {
@@ -247,7 +248,7 @@ var kernelsReport = Report{
 		{"name", "the demangled name, without parameters"},
 		{"count, total_ns", "launches and their time on the GPU"},
 		{"share", "part of the time of all GPU work: kernels, copies, sets and graphs"},
-		{"min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns", "how the times differ"},
+		{"min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns, median_low_ns, median_high_ns", "how the times differ"},
 		{"launch_median_ns", "time of the launching call, of the launches in `launches`"},
 		{"queue_median_ns", "time from the return of the call to the start of the kernel, of the launches in `launches`"},
 		{"in_graphs", "those of `count` that CUDA graphs launched"},
@@ -279,7 +280,7 @@ var kernelShapesReport = Report{
 	Keys: []Key{
 		{"name", "as in `kernels`"},
 		{"grid, block", "number of blocks and of threads in a block: `256x1x1`"},
-		{"count, total_ns, share, min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns, in_graphs, untimed, signature, occupancy", "as in `kernels`"},
+		{"count, total_ns, share, min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns, median_low_ns, median_high_ns, in_graphs, untimed, signature, occupancy", "as in `kernels`"},
 	},
 }
 
@@ -304,7 +305,7 @@ var kernelPythonReport = Report{
 	Keys: []Key{
 		{"name", "as in `kernels`"},
 		{"file, function", "the innermost [Python function](calls.md#python-lines) outside the folders of the interpreter and of packages; `null` for launches without frames"},
-		{"count, total_ns, share, min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns, in_graphs, untimed, signature", "as in `kernels`"},
+		{"count, total_ns, share, min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns, median_low_ns, median_high_ns, in_graphs, untimed, signature", "as in `kernels`"},
 	},
 }
 
@@ -339,7 +340,7 @@ var graphsReport = Report{
 	table: func(s *Sink, _ Facts) *table.Table { return s.work.graphTable() },
 	Keys: []Key{
 		{"name", "`Graph` and its number"},
-		{"count, total_ns, share, min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns", "as in `kernels`"},
+		{"count, total_ns, share, min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns, median_low_ns, median_high_ns", "as in `kernels`"},
 	},
 }
 
@@ -431,7 +432,7 @@ var copiesReport = Report{
 		{"name", "the direction, `HtoD`"},
 		{"from, to", "kinds of memory: `Pageable`, `Pinned`, `Device`, `Array`, `Managed`, `DeviceStatic`, `ManagedStatic`, `unknown`"},
 		{"peer", "whether the copy is between two GPUs"},
-		{"count, total_ns, share, min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns, untimed", "as in `kernels`"},
+		{"count, total_ns, share, min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns, median_low_ns, median_high_ns, untimed", "as in `kernels`"},
 		{"bytes", "bytes copied"},
 		{"gbps", "bytes per time of the copies with times, GB/s; 1 GB is a thousand million bytes"},
 		{"min_bytes, median_bytes, mean_bytes, max_bytes", "sizes of the copies"},
@@ -455,7 +456,7 @@ var setsReport = Report{
 	table: func(s *Sink, _ Facts) *table.Table { return s.work.setTable() },
 	Keys: []Key{
 		{"name", "`Memset`"},
-		{"count, total_ns, share, bytes, gbps, min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns, min_bytes, median_bytes, mean_bytes, max_bytes, untimed", "as in `copies`"},
+		{"count, total_ns, share, bytes, gbps, min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns, median_low_ns, median_high_ns, min_bytes, median_bytes, mean_bytes, max_bytes, untimed", "as in `copies`"},
 	},
 }
 
