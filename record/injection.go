@@ -10,6 +10,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/cupti"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/invoker"
+	"github.com/cudatrace/cudatrace/record/procfs"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -55,22 +56,23 @@ func (s *session) watch(program int) {
 }
 
 func (s *session) lookForUnseen(program int) {
-	known := ask(s, func() map[uint32]met {
-		known := map[uint32]met{}
+	known := ask(s, func() map[identity]met {
+		known := map[identity]met{}
 		for _, p := range s.all {
+			id := identity{p.pid, p.start, 0} // of all programs that the process runs
 			if p.runs() || p.state == isUnrecorded {
-				known[p.pid] = running
-			} else if known[p.pid] == stranger {
-				known[p.pid] = formerly
+				known[id] = running
+			} else {
+				known[id] = max(known[id], formerly)
 			}
 		}
 		return known
 	})
-	s.unseen.look(program, func(pid uint32) met {
-		if s.server.Has(pid) {
+	s.unseen.look(program, func(pid int, start procfs.StartTime) met {
+		if s.server.Has(uint32(pid)) {
 			return running
 		}
-		return known[pid]
+		return known[identity{uint32(pid), start, 0}]
 	}, s.report.miss)
 }
 

@@ -22,35 +22,39 @@ import (
 // An unseen looks for processes of the program's tree that use CUDA and never say hello to the
 // recorder: they run unrecorded.
 type unseen struct {
-	setting     string // of the environment, by which the driver loads the injected library
-	library     string // path of the injected library
-	owner       uint32 // the user who can load it
-	opened      int    // descriptor that tells when the library is opened, -1 without one
-	told        map[int]bool
+	setting     string            // of the environment, by which the driver loads the injected library
+	library     string            // path of the injected library
+	owner       uint32            // the user who can load it
+	opened      int               // descriptor that tells when the library is opened, -1 without one
 	first       string            // what was told first
 	raisedOther string            // a process that was seen to run with raised rights
-	since       map[int]time.Time // when a process was first seen on its way to a hello
-	cleaned     map[int]*cleaned  // processes that were started without the setting, and have not been seen to use CUDA
+	strangers   map[int]*stranger // the processes that ran at the last look, by PID
 	tree        []int             // the processes below the program, as they were when newest was the newest process
 	newest      string
 	looked      time.Time     // of the last look
 	full        time.Time     // of the last look at those processes, too, that were started with the setting
 	gap         time.Duration // the longest time for which a process may have used CUDA and have ended between two looks
 	doubt       bool          // a process may have started CUDA and have ended in such a time
-	seen        traces        // at the last look
+	faults      uint64        // of the ended children of all processes that ran at the last look
 }
 
-// A cleaned is a process that was started without the setting.
-type cleaned struct {
-	text  string // names it
-	since procfs.StartTime
-	alive time.Time // of the last look that found it running
-	looks int       // that found it so; the first may have come while it began a program, and has no environment
+// A stranger is a process below the program, or one that was and is followed since it was started without the setting: what is
+// known of it outside the session, where it may have no object. That decides what a person reads, not what is recorded. It
+// belongs to the goroutine that looks.
+type stranger struct {
+	start   procfs.StartTime
+	has     met
+	heir    bool      // it has the library from its parent, and CUDA does not work in it
+	told    bool      // it was said that it runs unrecorded
+	since   time.Time // when it was first seen on its way to a hello; 0: it was not
+	cleaned string    // names it while it is followed: started without the setting, and not seen to use CUDA; "" else
+	alive   time.Time // of the last look that found it so
+	looks   int       // that found it so; the first may have come while it began a program, and has no environment
 }
 
 func newUnseen(setting string, as *invoker.Invoker) *unseen {
 	_, library, _ := strings.Cut(setting, "=")
-	u := &unseen{setting: setting, library: library, owner: as.User(), told: map[int]bool{}, since: map[int]time.Time{}, cleaned: map[int]*cleaned{}}
+	u := &unseen{setting: setting, library: library, owner: as.User()}
 	var err error
 	if u.opened, err = unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK); err != nil {
 		u.opened = -1
@@ -79,7 +83,7 @@ const (
 type met uint32
 
 const (
-	stranger met = iota // nothing
+	silent   met = iota // nothing
 	formerly            // hello, and its end: it may run another program now
 	running             // hello
 )
@@ -107,127 +111,116 @@ func threadTime() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// look finds the processes of the tree below the program that use CUDA and run unrecorded.
-func (u *unseen) look(program int, know func(pid uint32) met, miss func(pid uint32, text string)) {
-	began := time.Now()
+// look finds the processes of the tree below the program that use CUDA and run unrecorded. know says what a process has said to
+// the recorder.
+func (u *unseen) look(program int, know func(pid int, start procfs.StartTime) met, miss func(pid uint32, text string)) {
+	began, faults := time.Now(), uint64(0)
 	full := began.Sub(u.full) >= fullInterval
 	if full {
 		u.full = began
 	}
-	heirs := map[int]bool{}
-	seen := traces{alive: map[int]bool{}}
-	for _, pid := range u.processes(program, miss) {
-		has := know(uint32(pid))
-		seen.add(pid, has)
-		if has == running || u.told[pid] {
-			delete(u.since, pid)
-			delete(u.cleaned, pid)
+	all, gone := u.processes(program), u.strangers
+	u.strangers = map[int]*stranger{}
+	for _, pid := range all {
+		stat, ok := procfs.StatOf(pid)
+		faults += stat.ChildFaults
+		if !ok || stat.Ended {
 			continue
 		}
-		if parent, forked := procfs.Forked(pid); has == stranger && forked && (heirs[parent] || u.told[parent] || know(uint32(parent)) != stranger) {
-			heirs[pid] = true // it has the library from its parent, and CUDA does not work in it
-			continue
+		x := gone[pid]
+		if x != nil && x.start == stat.Start {
+			delete(gone, pid)
+		} else {
+			x = &stranger{start: stat.Start}
 		}
-		hasSetting, err := procfs.EnvironmentHas(pid, u.setting)
-		if hasSetting && !full {
-			delete(u.cleaned, pid)
-			continue
-		}
-		if u.raisedOther == "" && procfs.Raised(pid) {
-			u.raisedOther = processList([]int{pid})
-		}
-		files, _ := procfs.Files(pid) // none once it has ended
-		if why := u.obstacle(pid, files, has); why != "" {
-			text := fmt.Sprintf("%s is not recorded: %s", processList([]int{pid}), why)
-			u.told[pid], u.first = true, cmp.Or(u.first, text)
-			miss(uint32(pid), text)
-		}
-		u.note(pid, err == nil && !hasSetting && !u.told[pid] && has == stranger, len(files) > 0, miss)
+		u.strangers[pid] = x
+		x.has = know(pid, x.start)
+		parent := u.strangers[stat.Parent] // it comes first
+		x.heir = x.has == silent && stat.Forked && parent != nil && (parent.heir || parent.told || parent.has != silent)
+		u.lookAt(pid, x, full, miss)
 	}
 	if !u.looked.IsZero() {
-		u.between(time.Since(u.looked), seen)
+		u.between(time.Since(u.looked), faults, gone)
 	}
-	u.looked = began
+	for pid, x := range gone {
+		u.ended(pid, x, miss)
+	}
+	u.faults, u.looked = faults, began
+}
+
+// lookAt looks at a process.
+func (u *unseen) lookAt(pid int, x *stranger, full bool, miss func(pid uint32, text string)) {
+	switch {
+	case x.has == running, x.told:
+		x.since, x.cleaned = time.Time{}, ""
+		return
+	case x.heir:
+		return
+	}
+	hasSetting, err := procfs.EnvironmentHas(pid, u.setting)
+	if hasSetting && !full {
+		x.cleaned = ""
+		return
+	}
+	if u.raisedOther == "" && procfs.Raised(pid) {
+		u.raisedOther = processList([]int{pid})
+	}
+	files, _ := procfs.Files(pid) // none once it has ended
+	if why := u.obstacle(pid, x, files); why != "" {
+		text := fmt.Sprintf("%s is not recorded: %s", processList([]int{pid}), why)
+		x.told, u.first = true, cmp.Or(u.first, text)
+		miss(uint32(pid), text)
+	}
+	switch {
+	case err != nil || hasSetting || x.told || x.has != silent:
+		x.cleaned = ""
+	case len(files) == 0: // it is ending
+		u.ended(pid, x, miss)
+	default:
+		if x.cleaned == "" {
+			x.cleaned, x.looks = processList([]int{pid}), 0
+		}
+		x.alive = time.Now()
+		x.looks++
+	}
 }
 
 // between takes in the time from the beginning of a look to the end of the next one: each process is looked at once in either.
-func (u *unseen) between(time time.Duration, seen traces) {
+// A process that no look has met leaves traces behind: one that has waited for it has its page faults, one that has not is gone,
+// too, and was unrecorded.
+func (u *unseen) between(time time.Duration, faults uint64, gone map[int]*stranger) {
 	u.gap = max(u.gap, time)
-	u.doubt = u.doubt || time >= cudaStart && seen.ofOthers(&u.seen)
-	u.seen = seen
-}
-
-// Traces are what a process leaves behind that no look has met: one that has waited for it has its page faults, one that
-// has not has ended, too.
-type traces struct {
-	faults uint64       // of the ended children of all processes of the tree
-	alive  map[int]bool // the processes of the tree; true for those that have said nothing to the recorder
-}
-
-func (t *traces) add(pid int, has met) {
-	faults, alive := procfs.ChildFaults(pid)
-	t.faults += faults
-	if alive {
-		t.alive[pid] = has == stranger
+	traces := faults > u.faults
+	for _, x := range gone {
+		traces = traces || x.has == silent
 	}
+	u.doubt = u.doubt || time >= cudaStart && traces
 }
 
-// ofOthers reports whether a process may have come and gone since the last look.
-func (t *traces) ofOthers(last *traces) bool {
-	for pid, unrecorded := range last.alive {
-		if _, alive := t.alive[pid]; unrecorded && !alive {
-			return true
-		}
-	}
-	return t.faults > last.faults
-}
-
-// processes lists the processes of the tree below the program, and those outside that were started without the setting
-// and whose parents have ended.
-func (u *unseen) processes(program int, miss func(pid uint32, text string)) []int {
+// processes lists the processes of the tree below the program, parents first, and those outside that are followed and whose
+// parents have ended.
+func (u *unseen) processes(program int) []int {
 	if newest, err := procfs.Newest(); err != nil || newest != u.newest || u.tree == nil {
-		u.newest, u.tree = newest, procfs.Tree(program) // parents first
+		u.newest, u.tree = newest, procfs.Tree(program)
 	}
 	all := slices.Clone(u.tree)
-	for pid, c := range u.cleaned {
-		if since, ok := procfs.Started(pid); !ok || since != c.since {
-			u.ended(pid, miss)
-		} else if !slices.Contains(all, pid) {
+	for pid, x := range u.strangers {
+		if x.cleaned != "" && !slices.Contains(u.tree, pid) {
 			all = append(all, pid)
 		}
 	}
 	return all
 }
 
-// note follows a process, without the setting or not. One that is not alive has ended, and its parent has not asked how.
-func (u *unseen) note(pid int, without, alive bool, miss func(pid uint32, text string)) {
-	c := u.cleaned[pid]
-	switch {
-	case !without:
-		delete(u.cleaned, pid)
-	case !alive && c != nil:
-		u.ended(pid, miss)
-	case alive && c != nil:
-		c.alive = time.Now()
-		c.looks++
-	case alive:
-		if since, ok := procfs.Started(pid); ok {
-			u.cleaned[pid] = &cleaned{processList([]int{pid}), since, time.Now(), 1}
-		}
+// ended notes that a process is no longer there. It says so of one that is followed if it may have used CUDA since the last look.
+func (u *unseen) ended(pid int, x *stranger, miss func(pid uint32, text string)) {
+	if x.cleaned != "" && x.looks >= 2 && time.Since(x.alive) >= cudaStart {
+		name, _, _ := strings.Cut(u.setting, "=")
+		text := fmt.Sprintf("%s may have used CUDA unrecorded: it was started without %s in its environment (env -i and sudo leave it out), and ended between two looks at it%s", x.cleaned, name, passOn(name))
+		u.first = cmp.Or(u.first, text)
+		miss(uint32(pid), text)
 	}
-}
-
-// ended says so of a process that was started without the setting if it may have used CUDA since the last look.
-func (u *unseen) ended(pid int, miss func(pid uint32, text string)) {
-	c := u.cleaned[pid]
-	delete(u.cleaned, pid)
-	if c.looks < 2 || time.Since(c.alive) < cudaStart {
-		return
-	}
-	name, _, _ := strings.Cut(u.setting, "=")
-	text := fmt.Sprintf("%s may have used CUDA unrecorded: it was started without %s in its environment (env -i and sudo leave it out), and ended between two looks at it%s", c.text, name, passOn(name))
-	u.first = cmp.Or(u.first, text)
-	miss(uint32(pid), text)
+	x.cleaned = ""
 }
 
 // watched says how closely processes were watched. How long a process ran does not matter: a look notices it from the start of
@@ -239,7 +232,7 @@ func (u *unseen) watched() string {
 
 // obstacle says what keeps a process that uses CUDA from saying hello, "" if it does not use CUDA, or
 // if nothing does.
-func (u *unseen) obstacle(pid int, files []string, has met) string {
+func (u *unseen) obstacle(pid int, x *stranger, files []string) string {
 	if !slices.ContainsFunc(files, isDriver) {
 		return ""
 	}
@@ -247,12 +240,12 @@ func (u *unseen) obstacle(pid int, files []string, has met) string {
 		if !slices.ContainsFunc(files, isDevice) {
 			return "" // CUDA is not initialised: NVML maps the driver library as well (580.159.04), but no device
 		}
-		return u.barrier(pid)
+		return u.barrier(pid, x)
 	}
-	if has == formerly {
+	if x.has == formerly {
 		return "" // it is ending
 	}
-	if u.seenFor(pid) < unseenPatience {
+	if x.seenFor() < unseenPatience {
 		return ""
 	}
 	if procfs.Filters(uint32(pid), uint32(pid)) > 0 {
@@ -261,18 +254,16 @@ func (u *unseen) obstacle(pid int, files []string, has met) string {
 	return noWay
 }
 
-// seenFor is the time since the first look that found a process on its way to a hello.
-func (u *unseen) seenFor(pid int) time.Duration {
-	first, seen := u.since[pid]
-	if !seen {
-		first = time.Now()
-		u.since[pid] = first
+// seenFor is the time since the first look that found the process on its way to a hello.
+func (x *stranger) seenFor() time.Duration {
+	if x.since.IsZero() {
+		x.since = time.Now()
 	}
-	return time.Since(first)
+	return time.Since(x.since)
 }
 
 // barrier says what keeps the driver from loading the library into a process, "" if nothing does that is known.
-func (u *unseen) barrier(pid int) string {
+func (u *unseen) barrier(pid int, x *stranger) string {
 	if user, ok := procfs.User(pid); ok && user != u.owner && user != 0 {
 		return fmt.Sprintf("it runs as user %d, who cannot load the injected library of user %d (start cudatrace as user %d)", user, u.owner, user)
 	}
@@ -282,7 +273,7 @@ func (u *unseen) barrier(pid int) string {
 	case err != nil && !errors.Is(err, procfs.ErrCut):
 		return "" // it has just ended
 	case slices.Contains(environ, u.setting), slices.ContainsFunc(environ, isNoSetting): // the latter: overwritten by a title
-		if u.seenFor(pid) < loadPatience {
+		if x.seenFor() < loadPatience {
 			return ""
 		}
 		return fmt.Sprintf("the driver has not loaded the injected library into it: the program removed %s from its environment, or may not read that file", name)

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
 // A stand is a process that looks as if it used CUDA, and its child, which is still in the same program.
@@ -71,13 +73,13 @@ func TestUnseen(t *testing.T) {
 		has         met
 		first, said string // at the first look, and when patience is over
 	}{
-		{"NVML", []string{driver}, "A=b", stranger, "", ""},
-		{"cleaned environment", []string{driver, device}, "A=b", stranger, cleaned, cleaned},
+		{"NVML", []string{driver}, "A=b", silent, "", ""},
+		{"cleaned environment", []string{driver, device}, "A=b", silent, cleaned, cleaned},
 		{"another program of a process, in a cleaned environment", []string{driver, device}, "A=b", formerly, cleaned, cleaned},
-		{"another tool", []string{driver, device}, name + "=/other", stranger, replaced, replaced},
-		{"our setting, removed by the program", []string{driver, device}, name + "=" + library, stranger, "", removed},
-		{"overwritten environment", []string{driver, device}, "a title", stranger, "", removed},
-		{"no way to the recorder", []string{driver, device, library}, "A=b", stranger, "", noWay},
+		{"another tool", []string{driver, device}, name + "=/other", silent, replaced, replaced},
+		{"our setting, removed by the program", []string{driver, device}, name + "=" + library, silent, "", removed},
+		{"overwritten environment", []string{driver, device}, "a title", silent, "", removed},
+		{"no way to the recorder", []string{driver, device, library}, "A=b", silent, "", noWay},
 		{"at its end", []string{driver, device, library}, "A=b", formerly, "", ""},
 		{"recorded", []string{driver, device, library}, "A=b", running, "", ""},
 	} {
@@ -86,11 +88,11 @@ func TestUnseen(t *testing.T) {
 			s := startStand(t, c.mapped, c.setting)
 			u := newUnseen(name+"="+library, nil)
 			defer u.close()
-			know := func(pid uint32) met {
-				if int(pid) == s.pid {
+			know := func(pid int, _ procfs.StartTime) met {
+				if pid == s.pid {
 					return c.has
 				}
-				return stranger
+				return silent
 			}
 			got := map[uint32]string{}
 			look := func(want string) {
@@ -101,8 +103,10 @@ func TestUnseen(t *testing.T) {
 				}
 			}
 			look(c.first)
-			for pid := range u.since {
-				u.since[pid] = time.Now().Add(-loadPatience)
+			for _, x := range u.strangers {
+				if !x.since.IsZero() {
+					x.since = time.Now().Add(-loadPatience)
+				}
 			}
 			look(c.said)
 		})
@@ -134,26 +138,25 @@ func TestUnseenEnd(t *testing.T) {
 		u, said := newUnseen("CUDA_INJECTION64_PATH=/library", nil), ""
 		look := func() {
 			u.full = time.Time{}
-			u.look(cmd.Process.Pid, func(uint32) met { return stranger }, func(_ uint32, text string) { said += text })
+			u.look(cmd.Process.Pid, func(int, procfs.StartTime) met { return silent }, func(_ uint32, text string) { said += text })
 		}
 		look()
 		look()
-		process := u.cleaned[cmd.Process.Pid]
-		if (process != nil) != (c.environment == "A=b") {
-			t.Errorf("%+v: followed %t", c, process != nil)
+		process := u.strangers[cmd.Process.Pid]
+		name := process.cleaned
+		if (name != "") != (c.environment == "A=b") {
+			t.Errorf("%+v: followed as %q", c, name)
 		}
 		stdin.Close()
 		if err := cmd.Wait(); err != nil {
 			t.Error(err)
 		}
-		if process != nil {
-			process.alive = time.Now().Add(time.Hour - c.since)
-			if c.since > 0 {
-				process.alive = time.Now().Add(-c.since)
-			}
+		process.alive = time.Now().Add(time.Hour - c.since)
+		if c.since > 0 {
+			process.alive = time.Now().Add(-c.since)
 		}
 		look()
-		if want := c.want; want != "" && said != process.text+want || want == "" && said != "" {
+		if want := c.want; want != "" && said != name+want || want == "" && said != "" {
 			t.Errorf("%+v: it is said: %q", c, said)
 		}
 		u.close()
@@ -163,30 +166,34 @@ func TestUnseenEnd(t *testing.T) {
 // TestBetweenLooks has looks follow each other sooner and later than CUDA needs to start, with and without traces of a process that
 // ran meanwhile.
 func TestBetweenLooks(t *testing.T) {
-	before := traces{faults: 100, alive: map[int]bool{1: true, 2: false}}
-	all, ended := before.alive, map[int]bool{2: false}
+	gone := func(all ...met) map[int]*stranger {
+		gone := map[int]*stranger{}
+		for pid, has := range all {
+			gone[pid] = &stranger{has: has}
+		}
+		return gone
+	}
 	for _, c := range []struct {
-		time time.Duration
-		seen traces
-		want bool
+		time   time.Duration
+		faults uint64
+		gone   map[int]*stranger
+		want   bool
 	}{
-		{cudaStart - 1, traces{200, ended}, false},
-		{time.Second, before, false},
-		{time.Second, traces{100, map[int]bool{1: true, 2: false, 3: true}}, false},
-		{time.Second, traces{100, map[int]bool{1: false, 2: false}}, false}, // the other one is recorded now
-		{time.Second, traces{0, map[int]bool{1: true}}, false},              // a recorded process has ended
-		{cudaStart, traces{101, all}, true},
-		{cudaStart, traces{0, ended}, true},
+		{cudaStart - 1, 200, gone(silent), false},
+		{time.Second, 100, nil, false},
+		{time.Second, 0, gone(running, formerly), false}, // recorded processes have ended
+		{cudaStart, 101, nil, true},
+		{cudaStart, 0, gone(running, silent), true},
 	} {
-		u := unseen{setting: "CUDA_INJECTION64_PATH=/library", seen: before}
-		u.between(c.time, c.seen)
-		u.between(time.Millisecond, traces{1000, nil})
+		u := unseen{setting: "CUDA_INJECTION64_PATH=/library", faults: 100}
+		u.between(c.time, c.faults, c.gone)
+		u.between(time.Millisecond, 1000, nil)
 		if u.gap != c.time || u.doubt != c.want {
 			t.Errorf("%+v: gap %v, doubt %t", c, u.gap, u.doubt)
 		}
 	}
 	u := unseen{setting: "CUDA_INJECTION64_PATH=/library"}
-	u.between(60*time.Millisecond, traces{})
+	u.between(60*time.Millisecond, 0, nil)
 	const want = "a process started without CUDA_INJECTION64_PATH in its environment (env -i and sudo leave it out) may have gone unnoticed if it used CUDA for less than 60.0 ms"
 	if got := u.watched(); got != want {
 		t.Errorf("it is said: %s", got)
@@ -207,7 +214,7 @@ func TestShortChild(t *testing.T) {
 	lines := bufio.NewScanner(stdout)
 	look := func(want bool) {
 		u.looked = time.Now().Add(-time.Hour)
-		u.look(parent.Process.Pid, func(uint32) met { return running }, nil)
+		u.look(parent.Process.Pid, func(int, procfs.StartTime) met { return running }, nil)
 		if u.gap < time.Hour || u.doubt != want {
 			t.Errorf("gap %v, doubt %t", u.gap, u.doubt)
 		}
@@ -221,5 +228,40 @@ func TestShortChild(t *testing.T) {
 	stdin.Close()
 	if err := parent.Wait(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestReusedPID has a PID belong to another process than at the last look, which was named as unrecorded, or followed: what was known of
+// that one is not said of the other.
+func TestReusedPID(t *testing.T) {
+	t.Parallel()
+	cmd := exec.Command("cat")
+	cmd.Env = []string{"A=b"}
+	stdin, err := cmd.StdinPipe()
+	if err := errors.Join(err, cmd.Start()); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { stdin.Close(); _ = cmd.Wait() }()
+	pid := cmd.Process.Pid
+	start, _ := procfs.Started(pid)
+	for _, before := range []stranger{
+		{start: start + 1, told: true},
+		{start: start + 1, cleaned: "another (1)", looks: 2},
+	} {
+		u, said := newUnseen("CUDA_INJECTION64_PATH=/library", nil), ""
+		u.strangers = map[int]*stranger{pid: &before}
+		u.look(pid, func(_ int, at procfs.StartTime) met {
+			if at != start {
+				t.Errorf("it is asked for a process that was started at %d, not at %d", at, start)
+			}
+			return silent
+		}, func(_ uint32, text string) { said += text })
+		if x := u.strangers[pid]; x == nil || x.start != start || x.told || !strings.HasPrefix(x.cleaned, "cat (") || x.looks != 1 {
+			t.Errorf("after %+v: %+v", before, x)
+		}
+		if ended := strings.HasPrefix(said, "another (1) may have used CUDA unrecorded"); ended != (before.looks > 0) {
+			t.Errorf("after %+v it is said: %q", before, said)
+		}
+		u.close()
 	}
 }

@@ -144,30 +144,29 @@ func Faults(pid uint32) (minor, major uint64, ok bool) {
 	return minor, major, err1 == nil && err2 == nil
 }
 
+// A Stat is what the kernel says of a process at a moment.
+type Stat struct {
+	Parent      int // its PID
+	Start       StartTime
+	Ended       bool   // and its parent has not asked how
+	Forked      bool   // it still runs the program of its parent, as a child does from its fork to its exec
+	ChildFaults uint64 // page faults of its children that have ended and that it has waited for
+}
+
 // forkNoExec is the kernel's PF_FORKNOEXEC, a flag of a process.
 const forkNoExec = 0x40
 
-// Forked reports whether a process still runs the program of its parent, as a child does from its fork to its exec, and
-// which process is its parent now.
-func Forked(pid int) (parent int, forked bool) {
+// StatOf reads the Stat of a process; ok is false if there is no such process.
+func StatOf(pid int) (s Stat, ok bool) {
 	fields := statFields(folder(pid))
-	if len(fields) < 7 {
-		return 0, false
+	if len(fields) < 20 {
+		return Stat{}, false
 	}
 	parent, err1 := strconv.Atoi(fields[1])
 	flags, err2 := strconv.ParseUint(fields[6], 10, 64)
-	return parent, err1 == nil && err2 == nil && flags&forkNoExec != 0
-}
-
-// ChildFaults counts the page faults of the children of a process that have ended and that it has waited for. alive is false
-// of a process that has ended itself.
-func ChildFaults(pid int) (faults uint64, alive bool) {
-	fields := statFields(folder(pid))
-	if len(fields) < 9 {
-		return 0, false
-	}
-	faults, err := strconv.ParseUint(fields[8], 10, 64)
-	return faults, err == nil && fields[0] != "Z"
+	faults, err3 := strconv.ParseUint(fields[8], 10, 64)
+	start, err4 := strconv.ParseUint(fields[19], 10, 64)
+	return Stat{parent, StartTime(start), fields[0] == "Z", flags&forkNoExec != 0, faults}, errors.Join(err1, err2, err3, err4) == nil
 }
 
 // Newest names the process or thread that was started last, of those that we see.
@@ -235,12 +234,8 @@ func Now() StartTime {
 
 // Started is the time at which a process was started; ok is false if the process has ended.
 func Started(pid int) (at StartTime, ok bool) {
-	fields := statFields(folder(pid))
-	if len(fields) < 20 {
-		return 0, false
-	}
-	n, err := strconv.ParseUint(fields[19], 10, 64)
-	return StartTime(n), err == nil
+	s, ok := StatOf(pid)
+	return s.Start, ok
 }
 
 // Raised reports whether a process runs with other rights than the user who started it: by setuid or setgid.

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
@@ -308,7 +309,7 @@ func TestUsage(t *testing.T) {
 }
 
 // A subshell runs its parent's program; the shell itself has been run by exec.
-func TestForked(t *testing.T) {
+func TestStatOf(t *testing.T) {
 	t.Parallel()
 	cmd := exec.Command("sh", "-c", "(read line) <&3 & echo $!; wait")
 	r, w, err := os.Pipe()
@@ -329,13 +330,22 @@ func TestForked(t *testing.T) {
 	if _, err := fmt.Fscan(out, &child); err != nil {
 		t.Fatal(err)
 	}
-	if parent, forked := Forked(child); !forked || parent != cmd.Process.Pid {
-		t.Errorf("the child's parent is %d (forked: %v), not %d", parent, forked, cmd.Process.Pid)
+	own, ok1 := StatOf(cmd.Process.Pid)
+	its, ok2 := StatOf(child)
+	if !ok1 || !ok2 || !its.Forked || its.Parent != cmd.Process.Pid || own.Forked || own.Parent != os.Getpid() || its.Ended || its.Start < own.Start {
+		t.Errorf("the shell %d: %+v, its child: %+v", cmd.Process.Pid, own, its)
 	}
-	if _, forked := Forked(cmd.Process.Pid); forked {
-		t.Error("the shell is said to run its parent's program")
+	if _, ok := StatOf(-1); ok {
+		t.Error("a process that is not there has a Stat")
 	}
-	if _, forked := Forked(-1); forked {
-		t.Error("a process that is not there is said to be forked")
+	w.Close()
+	for since := time.Now(); !own.Ended; own, ok1 = StatOf(cmd.Process.Pid) {
+		if !ok1 || time.Since(since) > time.Minute {
+			t.Fatalf("%t, %+v after its end, for which nobody has waited", ok1, own)
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if own.ChildFaults == 0 {
+		t.Error("the shell's child had no page faults")
 	}
 }
