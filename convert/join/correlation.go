@@ -122,7 +122,8 @@ type orphan struct {
 	nth     uint64 // number in stream.pending; Never for work that is not there
 	awaited uint64 // number in stream.waits; Never for work that is not there
 	next    int32
-	body    bool // see graphs
+	graph   uint32 // Work.Graph
+	body    bool   // see graphs
 }
 
 // The table has room for all calls and work that a Budget lets wait for each other.

@@ -125,7 +125,9 @@ func (s *callStats) count(c *call, p *program) {
 // workStats count GPU work, and the work whose call was found.
 type workStats struct {
 	timeline.WorkCounts
-	Matched uint64
-	Early   uint64 // pieces that started before the call that caused them
-	Bodies  uint64 // pieces in the bodies of conditional graph nodes whose call was not found
+	Matched    uint64
+	Early      uint64    // pieces that started before the call that caused them
+	Captured   uint64    // pieces of graphs whose captured call was found
+	Uncaptured [4]uint64 // pieces of graphs without one, by timeline.Uncaptured
+	Bodies     uint64    // pieces in the bodies of conditional graph nodes whose call was not found
 }

@@ -222,7 +222,7 @@ func (l *graphs) called(c *call) {
 	case !l.certain || c.Ret != 0:
 	case c.fn.LaunchesGraph && c.Correlation != 0:
 		l.launches.addLaunch(graphLaunch{Correlation: c.Correlation, Start: c.Start, End: c.End,
-			Stream: l.ordered(c.stream), Exec: c.fn.GraphHandle(c.Args)})
+			Stream: l.ordered(c.stream), Exec: c.fn.Argument("graphExec", c.Args)})
 	case c.fn.LaunchesGraph:
 		l.missing(c)
 	case c.Flags&timeline.Unfinished != 0:

@@ -241,6 +241,7 @@ func (j *Joiner) step(before uint64, heldWork int) {
 	if j.options.Budget.holdRecords(&j.share, j.threads.held()) {
 		j.threads.relieve()
 	}
+	j.settleCaptures(before)
 	for _, s := range j.streams.order {
 		j.advance(s, min(before, j.workLow(s, heldWork)), false)
 	}
@@ -253,6 +254,22 @@ func (j *Joiner) step(before uint64, heldWork int) {
 	j.events.advance(false)
 	j.emit(force, false)
 	j.passRanges(before)
+}
+
+// settleCaptures gives captured calls to their captures, as far as all calls of their program are known.
+func (j *Joiner) settleCaptures(before uint64) {
+	if !j.catalog.Nodes.Any() {
+		return
+	}
+	for _, p := range j.programs {
+		p.unclosed = timeline.Never
+	}
+	j.threads.each(func(s *stack) { s.program.unclosed = min(s.program.unclosed, s.unclosed()) })
+	for _, p := range j.programs {
+		if p.captures != nil {
+			p.captures.settle(min(before, j.callsLow(j.calling[p.PID]), p.unclosed))
+		}
+	}
 }
 
 // passRanges forgets the NVTX ranges before the calls that come next, up to a time.
@@ -335,10 +352,12 @@ func (j *Joiner) Finish() {
 	for _, t := range j.threads.order {
 		j.threads.advance(t, timeline.Never, true)
 	}
+	j.settleCaptures(timeline.Never)
 	for _, s := range j.streams.order {
 		j.advance(s, timeline.Never, true)
 	}
 	j.threads.each((*stack).closeAll)
+	j.settleCaptures(timeline.Never)
 	j.mark(timeline.Never, true)
 	for _, p := range j.programs {
 		if p.waits != nil {

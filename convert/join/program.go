@@ -28,6 +28,7 @@ type program struct {
 	correlation correlationTable
 	work        workProgress
 	graphs      graphs
+	captures    *captures   // nil without nodes of graphs
 	waits       *waitJoiner // nil without GPU work
 	unclosed    uint64      // start of the first open call that may create work
 
@@ -68,6 +69,13 @@ func newProgram(c *read.Catalog, of *read.Process, g *read.Program, offset uint3
 		p.out.Name += fmt.Sprintf(" (%s, PID %d)", host, g.PID)
 	}
 	if p.hasWork {
+		if c.Nodes.Any() {
+			lack := timeline.CapturedBefore
+			if !of.Has(tracelog.KindCall) || c.Filtered() {
+				lack = timeline.CaptureUnseen
+			}
+			p.captures = newCaptures(&c.Nodes, p, lack)
+		}
 		p.waits = newWaitJoiner(of.Has(tracelog.KindSync), c.Outcome.ClockError(), p.waitingCall, &found.Waits)
 	}
 	return p
@@ -138,6 +146,7 @@ func (p *program) waitingCall(correlation uint32) *waitingCall {
 // register joins a closed call with its work. If the work has not come, the call waits for it.
 func (p *program) register(c *call, found *workJoiner) {
 	p.graphs.called(c)
+	p.captures.called(c)
 	if c.Correlation == 0 || !p.hasWork {
 		return
 	}

@@ -5,6 +5,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/read"
 	"github.com/cudatrace/cudatrace/convert/selection"
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/cudaapi"
 )
 
 // A stack rebuilds the call stacks of one thread of a program from records of calls in the
@@ -330,6 +331,11 @@ func (s *stack) kernel(c *call) *timeline.Kernel {
 // finish names the kernel of a launch and counts the call.
 func (s *stack) finish(c *call) {
 	s.program.correlation.release(c)
+	if c.fn.LaunchesGraph {
+		if o := s.program.captures.origin(c); o != nil {
+			c.SetGraph(o)
+		}
+	}
 	if c.wait != nil {
 		s.waits.shown(c.wait)
 	}
@@ -352,7 +358,7 @@ func (s *stack) finish(c *call) {
 		}
 	}
 	switch {
-	case c.HasWork() || c.fn.EndsCapture:
+	case c.HasWork() || c.fn.Role == cudaapi.CaptureEnd:
 		s.behind = 0
 	case c.fn.Launches && c.state&fromAPI != 0 && c.Ret == 0 && c.Depth <= s.launch:
 		s.behind++

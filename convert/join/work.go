@@ -33,7 +33,7 @@ func (j *workJoiner) joinWork(s *stream, w *timeline.Work) {
 			j.found.Work.Bodies++
 		}
 	}
-	o := orphan{id: w.ID, shape: w.Shape, start: w.Start, stream: s, awaited: timeline.Never, nth: timeline.Never}
+	o := orphan{id: w.ID, shape: w.Shape, start: w.Start, graph: w.Graph, stream: s, awaited: timeline.Never, nth: timeline.Never}
 	if s.waits != nil && w.Start != 0 {
 		o.awaited = s.waits.addWork(w)
 	}
@@ -78,6 +78,7 @@ func (j *workJoiner) attach(o *orphan, c *call) {
 	s := o.stream
 	if !c.HasWork() {
 		c.Launched = o.shape
+		s.program.captures.launched(o.graph, c)
 		if !o.body {
 			s.program.graphs.ran(c, o.start)
 		}
@@ -136,6 +137,13 @@ func (j *workJoiner) showHeld(o *orphan, c *call) {
 
 func (j *workJoiner) show(s *stream, w *timeline.Work) {
 	s.program.nccl(w)
+	s.program.captures.name(w)
+	switch {
+	case w.Captured != nil:
+		j.found.Work.Captured++
+	case w.Uncaptured != timeline.Named:
+		j.found.Work.Uncaptured[w.Uncaptured]++
+	}
 	s.program.project(j.spans, s.out, w)
 	if j.selection.Work(w) {
 		j.out.Work(s.out, w)

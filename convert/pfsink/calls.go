@@ -57,7 +57,7 @@ func (c *calls) begin(track *perfetto.Track, sl *timeline.Slice) {
 	if sl.Correlation != 0 && (len(work) != 1 || work[0] != uint64(sl.Correlation)) {
 		correlation[0] = c.correlation.Value(uint64(sl.Correlation))
 	}
-	if len(work) <= 1 && len(waits) == 0 && sl.Wait == 0 && sl.Flags&timeline.Unfinished == 0 { // nearly all calls
+	if len(work) <= 1 && len(waits) == 0 && sl.Wait == 0 && sl.Graph() == nil && sl.Flags&timeline.Unfinished == 0 { // nearly all calls
 		id := uint64(0)
 		if len(work) > 0 {
 			id = work[0]
@@ -70,6 +70,9 @@ func (c *calls) begin(track *perfetto.Track, sl *timeline.Slice) {
 		c.args = append(c.args, perfetto.Uint("age_ns", sl.End-sl.Start))
 	}
 	c.waiting(sl)
+	if g := sl.Graph(); g != nil {
+		c.args = append(c.args, perfetto.Repeated("graph_captured_at", g.Text()))
+	}
 	track.BeginWith(sl.Start, t, work, correlation, c.args...)
 }
 

@@ -17,6 +17,7 @@ type Catalog struct {
 	Processes     Processes
 	Names         Names
 	GPUs          GPUs
+	Nodes         GraphNodes // none for a log that is followed
 	Metrics       Metrics
 	Communicators Communicators
 	Outcome       Outcome
@@ -191,6 +192,9 @@ func (c *Catalog) events(b *tracelog.Block, p *Placement) {
 		devices := b.Column(p.device)
 		c.GPUs.used(&pids, &devices)
 		c.GPUs.ran(b, &pids)
+	}
+	if b.Kind.IsWork() && !c.follows {
+		c.Nodes.take(b)
 	}
 	low, high := c.span(b, p)
 	if p.as == tracelog.KindKernel && high != 0 {

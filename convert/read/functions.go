@@ -20,6 +20,7 @@ type Function struct {
 	Driver  bool                  // it was recorded at the driver
 	Runtime bool                  // it was recorded at the runtime
 	Memory  *cudaapi.MemoryReader // what its calls do to memory; nil for nothing
+	Makes   timeline.WorkKind     // the work that a call of it makes, where it makes one piece
 
 	recorded   *Function // the function that records name: f itself, except for a result of Called
 	inner      *Function // in a result of Joined: the driver's function
@@ -27,7 +28,6 @@ type Function struct {
 	base       string    // Name without suffixes of version and stream
 	kernel     int       // index of the argument that is the kernel's handle, -1 for none
 	stream     int       // index of the argument that is the stream's handle, -1 for none
-	graph      int       // index of the argument that is the executable graph's handle, -1 for none
 	ownDefault bool      // its default stream is the thread's own
 }
 
@@ -110,7 +110,6 @@ func (l *Functions) make(name, library, args string) *Function {
 		base:     cudaapi.Unversioned(name),
 		kernel:   -1,
 		stream:   -1,
-		graph:    -1,
 	}
 	l.count++
 	fn.recorded = fn
@@ -121,6 +120,12 @@ func (l *Functions) make(name, library, args string) *Function {
 	}
 	fn.params(args)
 	fn.Memory = cudaapi.ReadMemory(name, args)
+	switch {
+	case strings.Contains(name, "Memcpy"):
+		fn.Makes = timeline.MemcpyWork
+	case strings.Contains(name, "Memset"):
+		fn.Makes = timeline.MemsetWork
+	}
 	return fn
 }
 
@@ -134,14 +139,11 @@ func (f *Function) params(args string) {
 			return
 		}
 		name, typ, _ := strings.Cut(word, ":")
-		if f.Launches && f.kernel < 0 && kernelParams[name] {
+		if (f.Launches || f.Role == cudaapi.GraphAddNode) && f.kernel < 0 && kernelParams[name] {
 			f.kernel = len(f.Params)
 		}
 		if f.stream < 0 && name == "stream" && typ == "handle" {
 			f.stream = len(f.Params)
-		}
-		if f.graph < 0 && name == "graphExec" {
-			f.graph = len(f.Params)
 		}
 		f.Params = append(f.Params, timeline.Param{Name: name, Type: typ})
 	}
@@ -164,12 +166,14 @@ func (f *Function) KernelHandle(args []uint64) (handle uint64, ok bool) {
 	return args[f.kernel], true
 }
 
-// GraphHandle returns the handle of the executable graph that a call with these arguments names, 0 for none.
-func (f *Function) GraphHandle(args []uint64) uint64 {
-	if f.graph < 0 || f.graph >= len(args) {
-		return 0
+// Argument returns the argument with a name of a call with these arguments, 0 for none.
+func (f *Function) Argument(name string, args []uint64) uint64 {
+	for i := range min(len(f.Params), len(args)) {
+		if f.Params[i].Name == name {
+			return args[i]
+		}
 	}
-	return args[f.graph]
+	return 0
 }
 
 // A StreamHandle identifies a stream as calls do; 0 for none. The two default streams have the

@@ -90,10 +90,25 @@ type Slice struct {
 	Launched    *Shape // shape of the call's first piece of work, nil without work
 }
 
-// links hold the data that few slices have: several pieces of work, or a wait.
+// links hold the data that few slices have: several pieces of work, a wait, a graph.
 type links struct {
 	work  []uint64
 	waits []Awaited
+	graph *GraphOrigin
+}
+
+// A GraphOrigin says from where a graph comes: from a capture.
+type GraphOrigin struct {
+	Begin  *Call   // that began the capture
+	Python *Python // the innermost frame that all captured calls have above them, nil for none
+}
+
+// Text is the line that made the graph, else the place that began its capture.
+func (o *GraphOrigin) Text() string {
+	if o.Python != nil {
+		return o.Python.Own().Text()
+	}
+	return o.Begin.Place()
 }
 
 // An Awaited is a piece of GPU work that a call waited for.
@@ -145,13 +160,24 @@ func (s *Slice) AddWait(a Awaited) {
 	l.waits = append(l.waits, a)
 }
 
+// SetGraph notes from where the graph comes that the call launched.
+func (s *Slice) SetGraph(o *GraphOrigin) { s.more().graph = o }
+
+// Graph returns from where the graph comes that the call launched, nil where that is not known.
+func (s *Slice) Graph() *GraphOrigin {
+	if s.links == nil {
+		return nil
+	}
+	return s.links.graph
+}
+
 // KeepWaits removes the awaited work that a function does not want to keep. Copies of the slice keep
 // theirs.
 func (s *Slice) KeepWaits(keep func(*Awaited) bool) {
 	if s.links == nil || s.links.waits == nil {
 		return
 	}
-	kept := &links{work: s.links.work}
+	kept := &links{work: s.links.work, graph: s.links.graph}
 	for i := range s.links.waits {
 		if w := &s.links.waits[i]; keep(w) {
 			kept.waits = append(kept.waits, *w)

@@ -63,6 +63,18 @@ func (t *Thread) NoPython() string {
 	return "(no Python frame)"
 }
 
+// Common returns the innermost frame that is in both stacks, nil for none.
+func (p *Python) Common(o *Python) *Python {
+	for f := range p.Frames() {
+		for g := range o.Frames() {
+			if f == g {
+				return f
+			}
+		}
+	}
+	return nil
+}
+
 // Text is the frame as people see it: "/home/ann/train.py:40 main".
 func (p *PythonFrame) Text() string {
 	switch {

@@ -89,11 +89,36 @@ type Work struct {
 	Graph       uint32 // the graph that launched it, 0 for none
 	Cut         uint16 // CutBefore and so on
 	Kind        WorkKind
-	Untimed     bool // CUPTI gave no times: Start is the return of its call
-	Unfinished  bool // it had not ended when recording ended, which its Dur leads to
+	Uncaptured  Uncaptured // why a graph's work has no Captured
+	Untimed     bool       // CUPTI gave no times: Start is the return of its call
+	Unfinished  bool       // it had not ended when recording ended, which its Dur leads to
 	Call        Call
+	Captured    *Call // the call that was captured into the graph and made the node that this is the work of; nil where that is not proved
 	Part        *Part // of a collective; nil for work that is none, or where nothing has looked for it
 	NCCL        *NCCL // of the calls of NCCL that launched the kernel; nil where nothing is certain
+}
+
+// An Uncaptured says why the work of a graph's node has no captured call.
+type Uncaptured uint8
+
+// The reasons.
+const (
+	Named          Uncaptured = iota // it has one, or is of no graph
+	CapturedBefore                   // the calls that made the graph came before the recording
+	CaptureUnseen                    // the calls that made the graph were not probed, or a filter left them out
+	CaptureUnsure                    // the graph's nodes are not proved to be those of its captured calls
+)
+
+func (u Uncaptured) String() string {
+	return [...]string{"", "captured before recording", "its capture was not recorded", "its capture is not certain"}[u]
+}
+
+// CapturedBy is the captured call of a graph's work, why it has none, or "" for work of no graph.
+func (w *Work) CapturedBy() string {
+	if w.Captured != nil {
+		return w.Captured.Place()
+	}
+	return w.Uncaptured.String()
 }
 
 // UntimedReason says why a piece of work has no length.
@@ -107,6 +132,23 @@ type Call struct {
 	Python     *Python     // the innermost Python frame that made the call, nil if unknown
 	Ranges     *RangeStack // the NVTX ranges that were open on the thread when the call began
 	Start, End uint64
+}
+
+// Maker returns the call that the work is due to: the captured call for a node of a graph where that is known, else the call that
+// launched it. It is not nil.
+func (w *Work) Maker() *Call {
+	if w.Captured != nil {
+		return w.Captured
+	}
+	return &w.Call
+}
+
+// Place says which function a call called, and where: "cudaLaunchKernel in libtorch_cuda.so: at::add(...)+0x45".
+func (c *Call) Place() string {
+	if c.Caller == nil {
+		return c.Name
+	}
+	return c.Name + " in " + c.Caller.Text()
 }
 
 // A Shape is the common part of similar pieces of work: the member for their kind is set.

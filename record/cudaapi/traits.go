@@ -11,7 +11,39 @@ type Traits struct {
 	Waits         Wait // it waits for GPU work
 
 	DestroysStream bool
-	EndsCapture    bool // launches before it may have gone into a graph
+	Role           GraphRole
+}
+
+// A GraphRole is what a function does for the making of a graph.
+type GraphRole uint8
+
+// The roles.
+const (
+	NoRole       GraphRole = iota
+	CaptureBegin           // of a stream
+	CaptureEnd             // launches before it may have gone into a graph
+	GraphInstantiate
+	GraphUpdate // of an executable graph by another graph
+	GraphClone
+	GraphDestroy
+	ExecDestroy
+	GraphAddNode // a kernel, copy or memset
+)
+
+var graphRoles = map[string]GraphRole{
+	"cudaStreamBeginCapture": CaptureBegin, "cuStreamBeginCapture": CaptureBegin,
+	"cudaStreamBeginCaptureToGraph": CaptureBegin, "cuStreamBeginCaptureToGraph": CaptureBegin,
+	"cudaStreamEndCapture": CaptureEnd, "cuStreamEndCapture": CaptureEnd,
+	"cudaGraphInstantiate": GraphInstantiate, "cuGraphInstantiate": GraphInstantiate,
+	"cudaGraphInstantiateWithFlags": GraphInstantiate, "cuGraphInstantiateWithFlags": GraphInstantiate,
+	"cudaGraphInstantiateWithParams": GraphInstantiate, "cuGraphInstantiateWithParams": GraphInstantiate,
+	"cudaGraphExecUpdate": GraphUpdate, "cuGraphExecUpdate": GraphUpdate,
+	"cudaGraphClone": GraphClone, "cuGraphClone": GraphClone,
+	"cudaGraphDestroy": GraphDestroy, "cuGraphDestroy": GraphDestroy,
+	"cudaGraphExecDestroy": ExecDestroy, "cuGraphExecDestroy": ExecDestroy,
+	"cudaGraphAddKernelNode": GraphAddNode, "cuGraphAddKernelNode": GraphAddNode,
+	"cudaGraphAddMemcpyNode": GraphAddNode, "cudaGraphAddMemcpyNode1D": GraphAddNode, "cuGraphAddMemcpyNode": GraphAddNode,
+	"cudaGraphAddMemsetNode": GraphAddNode, "cuGraphAddMemsetNode": GraphAddNode,
 }
 
 // A Wait is the kind of wait of a waiting function: for an event, a stream or a context. The
@@ -42,8 +74,6 @@ var kernelLaunchers = map[string]bool{
 
 var streamDestroyers = map[string]bool{"cudaStreamDestroy": true, "cuStreamDestroy": true}
 
-var captureEnders = map[string]bool{"cudaStreamEndCapture": true, "cuStreamEndCapture": true}
-
 var graphLaunchers = map[string]bool{"cudaGraphLaunch": true, "cuGraphLaunch": true}
 
 // workCategories are the categories of functions that may put work on a GPU.
@@ -53,7 +83,7 @@ var workCategories = map[string]bool{"launch": true, "copy": true, "memset": tru
 func TraitsOf(name string) Traits {
 	base := Unversioned(name)
 	t := Traits{Launches: kernelLaunchers[base], LaunchesGraph: graphLaunchers[base], Waits: waits[base],
-		DestroysStream: streamDestroyers[base], EndsCapture: captureEnders[base]}
+		DestroysStream: streamDestroyers[base], Role: graphRoles[base]}
 	if f := byCallback(name); f != nil {
 		t.MayWork = f.GPUWork || workCategories[f.Category]
 	}

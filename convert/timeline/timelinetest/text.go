@@ -128,6 +128,9 @@ func (s *text) slice(sl *timeline.Slice) string {
 	if sl.Flags != 0 {
 		line += fmt.Sprintf(" flags=%d", sl.Flags)
 	}
+	if g := sl.Graph(); g != nil {
+		line += fmt.Sprintf(" graph=%q", g.Text())
+	}
 	if len(sl.Work()) > 0 {
 		line += fmt.Sprintf(" -> %d", sl.Work())
 	}
@@ -223,7 +226,18 @@ func cause(w *timeline.Work) string {
 	if w.Call.Function == nil {
 		return ""
 	}
-	return fmt.Sprintf(" by %s at %d of thread %d", w.Call.Name, w.Call.Start, w.Call.Thread.TID) + python(w.Call.Python) + within(w.Call.Ranges)
+	return fmt.Sprintf(" by %s at %d of thread %d", w.Call.Name, w.Call.Start, w.Call.Thread.TID) + python(w.Call.Python) + within(w.Call.Ranges) + captured(w)
+}
+
+// captured names the call that was captured into a graph, or says why none is known.
+func captured(w *timeline.Work) string {
+	if c := w.Captured; c != nil {
+		return fmt.Sprintf(" captured at %d of thread %d: %s", c.Start, c.Thread.TID, c.Place()) + python(c.Python)
+	}
+	if w.Uncaptured != timeline.Named {
+		return fmt.Sprintf(" (%v)", w.Uncaptured)
+	}
+	return ""
 }
 
 // within names the NVTX ranges around a call, the outermost one first.
