@@ -267,7 +267,8 @@ func (l *captures) made(exec uint64, x *instance) {
 	l.execs[exec] = append(list, x)
 }
 
-// name finds the captured call of the node that a piece of work is of. The work has its call.
+// name finds the captured call of the node that a piece of work is of. The work has its call, whose Python frames become those
+// of the captured call.
 func (l *captures) name(w *timeline.Work) {
 	w.Captured, w.Uncaptured = nil, timeline.Named
 	if l == nil || w.Graph == 0 || w.Kind == timeline.GraphWork {
@@ -292,6 +293,7 @@ func (l *captures) name(w *timeline.Work) {
 		return
 	}
 	w.Captured = &n.calls[i].Call
+	w.Call.Python = w.Captured.Python
 }
 
 // origin returns from where the graph comes that a call launched, nil where that is not known.

@@ -1,6 +1,7 @@
 package pfsink
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/cudatrace/cudatrace/convert/timeline"
@@ -36,9 +37,9 @@ type workKey struct {
 	stream *timeline.Stream
 	call   *timeline.Function
 	caller *timeline.Caller
-	python *timeline.Python   // of Maker
-	made   *timeline.Function // the same
-	maker  *timeline.Caller   // the same
+	python *timeline.Python
+	made   *timeline.Function // of the captured call, or of the call
+	maker  *timeline.Caller   // the same's
 	graph  uint32
 	kind   timeline.WorkKind
 	lack   timeline.Uncaptured
@@ -136,20 +137,20 @@ func (s *works) template(q *queue, w *timeline.Work) *perfetto.RenderStageTempla
 	if w.Call.Caller != nil {
 		h += uint64(w.Call.Caller.ID) << 7
 	}
-	made := w.Maker()
-	if made.Python != nil {
-		h += pythonSpread * uint64(made.Python.ID)
+	if w.Call.Python != nil {
+		h += pythonSpread * uint64(w.Call.Python.ID)
 	}
-	if made != &w.Call && made.Caller != nil {
+	made := cmp.Or(w.Captured, &w.Call)
+	if w.Captured != nil && made.Caller != nil {
 		h += uint64(made.Caller.ID) << 13
 	}
 	if w.Graph != 0 {
 		h = (h ^ uint64(w.Graph)) * spread >> 32
 	}
 	t := &s.templates[h%templates]
-	if k := &t.key; k.shape != w.Shape || k.stream != q.stream || k.caller != w.Call.Caller || k.python != made.Python || k.call != w.Call.Function ||
+	if k := &t.key; k.shape != w.Shape || k.stream != q.stream || k.caller != w.Call.Caller || k.python != w.Call.Python || k.call != w.Call.Function ||
 		k.graph != w.Graph || k.kind != w.Kind || k.made != made.Function || k.maker != made.Caller || k.lack != w.Uncaptured {
-		t.key, t.uses = workKey{w.Shape, q.stream, w.Call.Function, w.Call.Caller, made.Python, made.Function, made.Caller, w.Graph, w.Kind, w.Uncaptured}, 0
+		t.key, t.uses = workKey{w.Shape, q.stream, w.Call.Function, w.Call.Caller, w.Call.Python, made.Function, made.Caller, w.Graph, w.Kind, w.Uncaptured}, 0
 		t.Encode(s.w, s.event(q.stream, w))
 	}
 	if t.uses++; t.uses == wholeUses {
@@ -223,7 +224,7 @@ func (s *works) event(t *timeline.Stream, w *timeline.Work) *perfetto.RenderStag
 	if by := w.CapturedBy(); by != "" {
 		s.args = append(s.args, perfetto.Repeated("captured_by", by))
 	}
-	s.args = appendPython(s.args, w.Maker().Python)
+	s.args = appendPython(s.args, w.Call.Python)
 	e.Args = s.args
 	return e
 }

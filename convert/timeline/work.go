@@ -129,18 +129,9 @@ type Call struct {
 	*Function
 	Thread     *Thread
 	Caller     *Caller     // where the call was made, nil if unknown
-	Python     *Python     // the innermost Python frame that made the call, nil if unknown
+	Python     *Python     // the innermost Python frame that made the call, or the captured call of a graph's node; nil if unknown
 	Ranges     *RangeStack // the NVTX ranges that were open on the thread when the call began
 	Start, End uint64
-}
-
-// Maker returns the call that the work is due to: the captured call for a node of a graph where that is known, else the call that
-// launched it. It is not nil.
-func (w *Work) Maker() *Call {
-	if w.Captured != nil {
-		return w.Captured
-	}
-	return &w.Call
 }
 
 // Place says which function a call called, and where: "cudaLaunchKernel in libtorch_cuda.so: at::add(...)+0x45".
