@@ -11,6 +11,7 @@ type Recorded struct {
 	Memory    string   // "calls", "cupti" or "none": where allocations come from
 	Schedule  string   // the options that left parts of the program out
 	Functions []string // that were probed, sorted
+	Python    bool     // calls have Python frames
 }
 
 // recorded derives the mode of a recording from its records.
@@ -38,5 +39,6 @@ func (l *log) recorded(s *Summary) Recorded {
 		r.Waits = "calls"
 	}
 	r.Memory = l.catalog.MemorySource()
+	r.Python = l.catalog.Pythons.Any()
 	return r
 }

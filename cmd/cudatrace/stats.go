@@ -33,7 +33,7 @@ func statsCommand(con *console.Console) *cli.Command {
 			"docs/stats.md explains each report and documents the JSON.",
 		Flags: append([]cli.Flag{
 			&cli.BoolFlag{Category: outputGroup, Name: "wide", Usage: "show all columns and whole names, whatever the width of the terminal"},
-			&cli.StringFlag{Category: outputGroup, Name: "format", Value: "text", Usage: "`text|json|csv|markdown`: form of the output; in csv and json times are ns"},
+			&cli.StringFlag{Category: outputGroup, Name: "format", Value: "text", Usage: "`text|json|csv|markdown|folded`: form of the output; in csv and json times are ns; folded has the stacks of the report " + strings.Join(stats.Folds(), " or ") + ", for flame graphs"},
 			&cli.StringFlag{Category: outputGroup, Name: "report", Usage: "only these `REPORTS`: kernels,calls; 'all' shows the details too: " + strings.Join(stats.Details(), ", ") + " (default: all in json and csv, else all but the details)"},
 			&cli.StringFlag{Category: outputGroup, Name: "sort", Usage: "sort by the column with this `KEY` of the JSON: count, median_ns (default: the time, bytes or count that matters most)"},
 			&cli.StringFlag{Category: outputGroup, Name: "top", Usage: "only the first `N` rows of each report, 0 for all (default: 10, in json and csv all)"},
@@ -82,6 +82,9 @@ func runStats(c *cli.Context, con *console.Console) error {
 	bar := con.Progress()
 	sink := stats.NewWith(o.limits)
 	sink.Compare(o.filter.Steps.Name)
+	if o.format == "folded" {
+		sink.Fold()
+	}
 	all, err := convert.SomeTimeline(logs, convert.Options{Filter: o.filter, Progress: bar.Show}, sink)
 	bar.Done()
 	if none := unmatched(names, err); none != nil {
@@ -102,8 +105,8 @@ func runStats(c *cli.Context, con *console.Console) error {
 // readStatsOptions reads the options.
 func readStatsOptions(c *cli.Context) (o statsOptions, err error) {
 	o.format = c.String("format")
-	if !slices.Contains([]string{"text", "json", "csv", "markdown"}, o.format) {
-		return o, usagef(statsName, "stats: --format must be text, json, csv or markdown, not %q", o.format)
+	if !slices.Contains([]string{"text", "json", "csv", "markdown", "folded"}, o.format) {
+		return o, usagef(statsName, "stats: --format must be text, json, csv, markdown or folded, not %q", o.format)
 	}
 	if o.wide = c.Bool("wide"); o.wide && o.format != "text" {
 		return o, usagef(statsName, "stats: --wide needs --format text")
@@ -122,6 +125,9 @@ func readStatsOptions(c *cli.Context) (o statsOptions, err error) {
 	if o.top, err = o.readTop(c); err != nil {
 		return o, err
 	}
+	if err := o.readFolded(c); err != nil {
+		return o, err
+	}
 	if o.sort = c.String("sort"); o.sort != "" && !o.hasColumn(o.sort) {
 		return o, usagef(statsName, "stats: --sort %q is no column of the reports; docs/stats.md lists them", o.sort)
 	}
@@ -130,6 +136,25 @@ func readStatsOptions(c *cli.Context) (o statsOptions, err error) {
 	}
 	o.filter, err = filterOptions(c)
 	return o, err
+}
+
+// readFolded checks the options of the folded form, which has all stacks of one report.
+func (o *statsOptions) readFolded(c *cli.Context) error {
+	if o.format != "folded" {
+		return nil
+	}
+	if !o.named {
+		o.reports = []string{"python"}
+	}
+	if len(o.reports) != 1 || !slices.Contains(stats.Folds(), o.reports[0]) {
+		return usagef(statsName, "stats: --format folded needs --report with one of %s", strings.Join(stats.Folds(), ", "))
+	}
+	for _, flag := range []string{"top", "sort"} {
+		if c.IsSet(flag) {
+			return usagef(statsName, "stats: --format folded has stacks and no rows: --%s does not apply", flag)
+		}
+	}
+	return nil
 }
 
 // rowsForPeople is the number of rows of a report where --top does not say it.
@@ -193,8 +218,11 @@ func (o *statsOptions) print(con *console.Console, sink *stats.Sink, logs []conv
 	facts := statsFacts(logs, all)
 	facts.Chosen = gappy(&o.filter)
 	tables := o.choose(sink.Tables(facts))
-	if !o.named && o.forPeople() && sink.Ranks() < 2 {
-		tables = slices.DeleteFunc(tables, func(t *table.Table) bool { return stats.ByName(t.Name).OfRanks })
+	if !o.named && o.forPeople() {
+		tables = slices.DeleteFunc(tables, func(t *table.Table) bool { return !stats.ByName(t.Name).Unasked(sink) })
+	}
+	if o.format == "folded" {
+		return o.printFolded(con, sink, tables[0])
 	}
 	for _, t := range tables {
 		t.Sort(o.sort)
@@ -213,6 +241,17 @@ func (o *statsOptions) print(con *console.Console, sink *stats.Sink, logs []conv
 		width = table.Wide
 	}
 	return table.WriteText(w, tables, width)
+}
+
+// printFolded prints the stacks of a report, and says what its table notes.
+func (o *statsOptions) printFolded(con *console.Console, sink *stats.Sink, t *table.Table) error {
+	if len(t.Rows) == 0 {
+		return errors.New(t.Name + ": " + t.Reason)
+	}
+	for _, n := range t.Notes {
+		con.Say(t.Name + ": " + n)
+	}
+	return stats.ByName(t.Name).Folded(sink).Write(con.Text())
 }
 
 // statsVersion is the version of the JSON.
@@ -237,13 +276,16 @@ func statsHead(logs []convert.Log, all []convert.Summary) []table.Member {
 
 // statsFacts says what no log has.
 func statsFacts(logs []convert.Log, all []convert.Summary) stats.Facts {
-	f := stats.Facts{Callers: "callers were not recorded", Memory: all[0].NoMemory, Broken: broken(logs, all)}
+	f := stats.Facts{Callers: "callers were not recorded", Python: "the log has no Python frames: 'record --python auto' records them", Memory: all[0].NoMemory, Broken: broken(logs, all)}
 	recorded := false // GPU work of a process
 	for i := range all {
 		f.Filtered = f.Filtered || all[i].LeftOut != nil
 		f.Incomplete = f.Incomplete || all[i].Damaged || all[i].LostTotal() > 0
 		if all[i].Callers != nil {
 			f.Callers = ""
+		}
+		if all[i].Recorded.Python {
+			f.Python = ""
 		}
 		if all[i].NoMemory == "" {
 			f.Memory = ""

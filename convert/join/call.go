@@ -14,6 +14,8 @@ type call struct {
 	fn     *read.Function
 	wait   *waitingCall // nil for a call that does not wait, or that lies within a waiting call
 	next   *call        // the next call of its correlationSlot
+
+	allocates *timeline.Call // where to describe it, for the memory that it allocates; nil for none
 }
 
 // A state has the sources of a call and its progress.

@@ -128,14 +128,17 @@ func (e *events) allocation(b *tracelog.Block, i int) {
 	e.memoryOf(e.program(m.PID, at)).addRecord(&m, at)
 }
 
-// memoryCall takes a call of a function that allocates, frees, or says where.
-func (e *events) memoryCall(p *program, tid uint32, r *read.Call) {
+// memoryCall takes a call of a function that allocates, frees, or says where. It returns where to describe a call that
+// allocates, nil for any other one.
+func (e *events) memoryCall(p *program, tid uint32, r *read.Call) *timeline.Call {
 	if r.Flags&(tracelog.CallUnfinished|tracelog.CallNoReturn) != 0 || !e.catalog.MemoryFromCalls() {
-		return
+		return nil
 	}
-	if c, ok := r.Function.Memory.Read(r.Arguments.Args, r.Ret); ok {
-		e.memoryOf(p).addCall(tid, &c, r.Start, r.End)
+	c, ok := r.Function.Memory.Read(r.Arguments.Args, r.Ret)
+	if !ok {
+		return nil
 	}
+	return e.memoryOf(p).addCall(tid, &c, r.Start, r.End)
 }
 
 // memoryLow is a lower bound for the times of later events of memory.

@@ -50,8 +50,9 @@ type processMemory struct {
 	latest   *memoryCounter             // that was asked for
 	gpu      func(device uint32) uint32 // the GPU of the timeline
 	live     *livemem.Process
-	corr     uint32 // correlation ID of the event under way
-	tid      uint32 // its thread
+	corr     uint32         // correlation ID of the event under way
+	tid      uint32         // its thread
+	by       *timeline.Call // its call, nil if it is not known
 	pools    map[poolKey]poolState
 }
 
@@ -82,7 +83,8 @@ type memoryEvent struct {
 	tid     uint32 // of the call
 	corr    uint32 // of the record
 	call    cudaapi.MemoryCall
-	pool    *poolEvent // nil if it tells no pool's state
+	by      *timeline.Call // that allocates, once it is known; nil for none
+	pool    *poolEvent     // nil if it tells no pool's state
 }
 
 type memoryCause uint8
@@ -116,9 +118,15 @@ func (p *processMemory) endsAt(at uint64) {
 	p.usage.pending.Add(memoryEvent{process: p, at: at, what: ofEnd})
 }
 
-// addCall takes what a call of a thread does that has returned.
-func (p *processMemory) addCall(tid uint32, c *cudaapi.MemoryCall, start, end uint64) {
-	p.usage.pending.Add(memoryEvent{process: p, at: livemem.At(c, start, end), what: byCall, tid: tid, start: start, call: *c})
+// addCall takes what a call of a thread does that has returned. It returns where to describe a call that allocates, nil for any
+// other one.
+func (p *processMemory) addCall(tid uint32, c *cudaapi.MemoryCall, start, end uint64) *timeline.Call {
+	e := memoryEvent{process: p, at: livemem.At(c, start, end), what: byCall, tid: tid, start: start, call: *c}
+	if c.Does == cudaapi.Allocates || c.Does == cudaapi.Creates {
+		e.by = new(timeline.Call)
+	}
+	p.usage.pending.Add(e)
+	return e.by
 }
 
 // addRecord takes an allocation or a release that CUPTI recorded, at a time.
@@ -143,7 +151,7 @@ func (p *processMemory) event(e *memoryEvent) {
 	if e.pool != nil {
 		p.setPool(e.pool.poolKey, e.at, e.pool.poolState)
 	}
-	p.corr, p.tid = e.corr, e.tid
+	p.corr, p.tid, p.by = e.corr, e.tid, e.by
 	switch e.what {
 	case byCall:
 		p.live.Call(e.tid, &e.call, e.at)
@@ -157,8 +165,12 @@ func (p *processMemory) event(e *memoryEvent) {
 // changed shows an allocation or a release, and counts it.
 func (p *processMemory) changed(c *livemem.Change) {
 	gpu := p.gpu(c.Device)
-	p.usage.out.Emit(&timeline.Allocation{Process: p.out, Time: c.Time, Address: c.Address, Bytes: c.Bytes,
-		GPU: gpu, Kind: c.Kind, Correlation: p.corr, TID: p.tid, Release: c.Released})
+	a := &timeline.Allocation{Process: p.out, Time: c.Time, Address: c.Address, Bytes: c.Bytes,
+		GPU: gpu, Kind: c.Kind, Correlation: p.corr, TID: p.tid, Release: c.Released}
+	if p.by != nil {
+		a.Call = *p.by
+	}
+	p.usage.out.Emit(a)
 	if c.Replaces {
 		if c.Replaced.Device != c.Device {
 			gpu = p.gpu(c.Replaced.Device)

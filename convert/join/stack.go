@@ -57,9 +57,21 @@ func newStack(o *stackOutput, p *program, tid uint32) *stack {
 // place puts a record on the stack: into the slice of its call if the other source has made
 // that slice, else as a new slice.
 func (s *stack) place(r *read.Call) {
-	if r.Function.Memory != nil {
-		s.events.memoryCall(s.program, s.tid, r)
+	if r.Function.Memory == nil {
+		s.join(r)
+		return
 	}
+	allocates := s.events.memoryCall(s.program, s.tid, r)
+	s.join(r)
+	if c := s.open[len(s.open)-1]; allocates != nil && c.allocates == nil {
+		c.allocates = allocates
+	} else if allocates != nil { // the driver's call within a runtime's call
+		*allocates = c.asCause()
+	}
+}
+
+// join merges a record with the slice of its call, or begins a slice.
+func (s *stack) join(r *read.Call) {
 	if r.Start < s.last {
 		r.Start, r.End = s.last, max(r.End, s.last)
 		s.found.Calls.Late++
@@ -118,6 +130,7 @@ func (s *stack) push(r *read.Call, from state) {
 	c.Function, c.Arguments, c.Start, c.End = &fn.Function, r.Arguments, r.Start, r.End
 	c.Stream, c.Kernel, c.Launched, c.Ranges = nil, nil, nil, ranges
 	c.Forget()
+	c.allocates = nil
 	c.Depth, c.Correlation, c.Ret, c.Flags = int32(len(s.open)), r.Correlation, r.Ret, r.Flags
 	c.fn, c.stream, c.stack, c.state, c.wait, c.next = fn, fn.StreamHandle(r.Arguments.Args), s, from, nil, nil
 	if fn.Waits != 0 && s.program.waits != nil && !s.withinWait() {
@@ -161,6 +174,9 @@ func (s *stack) closeAll() { s.closeUntil(timeline.Never) }
 
 // close finishes a call.
 func (s *stack) close(c *call) {
+	if c.allocates != nil {
+		*c.allocates = c.asCause()
+	}
 	if c.state&committed == 0 {
 		s.program.register(c, s.work)
 		if c.wait != nil {

@@ -65,3 +65,6 @@ func (l *Pythons) stack(id uint32) *timeline.Python {
 
 // ByID returns the stack with an ID, nil if the log has no record of it.
 func (l *Pythons) ByID(id uint32) *timeline.Python { return l.stacks[id] }
+
+// Any reports whether the log has a stack.
+func (l *Pythons) Any() bool { return len(l.stacks) > 0 }

@@ -41,6 +41,8 @@ type from struct {
 type callRow struct {
 	callerKey
 	function           *activity.Function // nil in the rows by caller
+	from               *timeline.Caller   // in the rows by caller; nil if it is not known
+	outer              uint64             // ns of the calls within no other call
 	time               sketch.Ordered     // of the calls that returned
 	inner              uint64             // calls within another call
 	failed, unfinished uint64
@@ -80,7 +82,9 @@ func (c *calls) countCall(t *timeline.Thread, sl *timeline.Slice, inner bool) *a
 	r := cached(c.caches.functions, sl.Function, func() *callRow { return c.byName.of(key) })
 	r.countCall(sl, inner)
 	cached(c.caches.callers, from{sl.Function, sl.Caller}, func() *callRow {
-		return c.callers.of(callerKey{key, callerText(sl.Caller)})
+		r := c.callers.of(callerKey{key, callerText(sl.Caller)})
+		r.from = sl.Caller
+		return r
 	}).countCall(sl, inner)
 	if sl.Failed() {
 		c.errors.of(errorKey{key, sl.ErrorName()}).countError(t, sl)
@@ -108,6 +112,9 @@ func (r *callRow) countCall(sl *timeline.Slice, inner bool) {
 		return
 	}
 	r.time.Add(length(sl))
+	if !inner {
+		r.outer = sketch.Sum(r.outer, length(sl))
+	}
 }
 
 // length is the duration of a call.
@@ -157,6 +164,7 @@ var callersReport = Report{
 	Name: "callers", Title: "CUDA calls by function and caller", Detail: true,
 	needs: callersRecorded, whyEmpty: "no calls with a caller",
 	table: func(s *Sink, _ Facts) *table.Table { return s.calls.byCaller(s.threads.inCalls()) },
+	fold:  func(s *Sink) *table.Folded { return s.calls.folded() },
 	Keys: []Key{
 		{"name", "the function"},
 		{"caller", "library, function and offset; `null` where it is not known"},
@@ -175,6 +183,24 @@ func (c *calls) byCaller(total uint64) *table.Table {
 	}
 	t.Sort("total_ns")
 	return t
+}
+
+// folded returns the callers as stacks: the library, its function, CUDA's function, with the time in calls that lie in no other one.
+func (c *calls) folded() *table.Folded {
+	f := new(table.Folded)
+	for _, r := range c.callers.list {
+		frames := []string{"(caller not known)", r.name}
+		switch {
+		case r.caller == other:
+			frames = []string{other, r.name}
+		case r.from != nil && r.from.Symbol != "":
+			frames = []string{r.from.File(), r.from.Function(), r.name}
+		case r.from != nil:
+			frames = []string{r.from.File(), r.name}
+		}
+		f.Add(frames, r.outer)
+	}
+	return f
 }
 
 func callCounts() []table.Column {

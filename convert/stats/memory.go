@@ -21,6 +21,8 @@ const maxUnfreed = 10
 type memory struct {
 	clock   *clock
 	rows    groups[memoryKey, memoryUse]
+	holders groups[holderKey, holder]
+	lines   uint64 // allocations with a Python line
 	live    map[block]allocation
 	dropped uint64 // allocations beyond maxLive
 	gpus    map[uint32]*level
@@ -61,6 +63,7 @@ type memoryUse struct {
 	allocated             uint64 // bytes, the sum over all allocations
 	live                  uint64 // allocations
 	current, peak, peakAt uint64
+	peaks                 uint64          // times that current rose above all before
 	threads               map[uint32]bool // that allocated or freed, by TID
 }
 
@@ -70,14 +73,38 @@ type block struct {
 	address uint64
 }
 
+// A holderKey is a use of memory, and the place that allocates.
+type holderKey struct {
+	use     *memoryUse // nil for all beyond maxRows
+	library string     // "" if it is not known
+	line    string     // Python's; "" if it is not known
+}
+
+// A holder has the allocations that a place makes.
+type holder struct {
+	holderKey
+	allocations, allocated uint64 // the latter bytes
+	live, current          uint64 // allocations, and bytes
+	atPeak                 uint64 // bytes at the peak of the use with the number known
+	known                  uint64
+}
+
+// catchUp notes what was held at the latest peak of the use, before the holder changes.
+func (h *holder) catchUp() {
+	if h.use != nil && h.known != h.use.peaks {
+		h.atPeak, h.known = h.current, h.use.peaks
+	}
+}
+
 type allocation struct {
 	use       *memoryUse
+	holder    *holder
 	bytes, at uint64
 }
 
 func newMemory(c *clock) memory {
 	return memory{clock: c, rows: newGroups(memoryKey{}, func(k memoryKey) *memoryUse { return &memoryUse{memoryKey: k, threads: make(map[uint32]bool)} }), live: make(map[block]allocation),
-		gpus: make(map[uint32]*level)}
+		holders: newGroups(holderKey{}, func(k holderKey) *holder { return &holder{holderKey: k} }), gpus: make(map[uint32]*level)}
 }
 
 func (m *memory) countAllocation(e *timeline.Allocation) {
@@ -93,6 +120,9 @@ func (m *memory) countAllocation(e *timeline.Allocation) {
 		delete(m.live, at)
 		known.use.live--
 		known.use.current -= known.bytes
+		known.holder.catchUp()
+		known.holder.live--
+		known.holder.current -= known.bytes
 		if l := m.gpus[known.use.gpu]; l != nil && known.use.use == cudaapi.DeviceMemory {
 			l.current -= min(l.current, known.bytes)
 		}
@@ -118,13 +148,35 @@ func (m *memory) allocate(r *memoryUse, at block, e *timeline.Allocation) {
 		return
 	}
 	bytes := sketch.Sum(r.current, e.Bytes) - r.current
-	m.live[at] = allocation{r, bytes, e.Time}
+	h := m.holder(r, &e.Call)
+	h.allocations++
+	h.allocated = sketch.Sum(h.allocated, e.Bytes)
+	h.catchUp()
+	h.live++
+	h.current += bytes
+	m.live[at] = allocation{r, h, bytes, e.Time}
 	r.live++
 	r.current += bytes
 	m.change(&r.memoryKey, bytes, e.Time)
 	if r.current > r.peak {
 		r.peak, r.peakAt = r.current, e.Time
+		r.peaks++
 	}
+}
+
+// holder returns the holder of what a call allocates.
+func (m *memory) holder(r *memoryUse, c *timeline.Call) *holder {
+	k := holderKey{use: r}
+	if c.Caller != nil {
+		k.library = c.Caller.File()
+	}
+	if c.Python != nil {
+		k.line = c.Python.Own().Text()
+		m.lines++
+	} else if c.Thread != nil {
+		k.line = c.Thread.NoPython()
+	}
+	return m.holders.of(k)
 }
 
 var memoryReport = Report{
@@ -174,6 +226,62 @@ func (k *memoryKey) device() any {
 	return uint64(k.gpu)
 }
 
+var holdersReport = Report{
+	Name: "memory_holders", Title: "who holds allocated memory, by library and Python line", Detail: true,
+	needs: allocations, whyEmpty: "no allocations were recorded",
+	table: func(s *Sink, _ Facts) *table.Table { return s.memory.held(s.python.any()) },
+	Keys: []Key{
+		{"name, pid, gpu", "as in `memory`"},
+		{"library", "the library whose code allocates; `null` where it is not known"},
+		{"python", "the Python line that allocates, as in `python`; `null` where the log has no Python frames"},
+		{"peak_bytes, share", "bytes that it held at the moment of the peak in `memory`, and their part of the peak"},
+		{"current_bytes, not_freed", "bytes and allocations that were not freed when the process or the recording ended"},
+		{"allocations, allocated_bytes", "allocations, and their bytes together"},
+	},
+}
+
+// held returns the report of who holds memory. python says that calls have Python frames.
+func (m *memory) held(python bool) *table.Table {
+	t := &table.Table{Columns: []table.Column{
+		name("memory"), id("pid", "process", 4), id("gpu", "GPU", 4), column("library", "library", table.Text, 2), column("python", "Python line", table.Text, 1),
+		column("peak_bytes", "at the peak", table.Bytes, 1), column("share", "share", table.Share, 3),
+		column("current_bytes", "at the end", table.Bytes, 1), count("not_freed", "not freed", 3), count("allocations", "allocations", 3),
+		column("allocated_bytes", "", table.Bytes, 0),
+	}}
+	all := uint64(0)
+	for _, h := range m.holders.list {
+		all += h.allocations
+		h.catchUp()
+	}
+	rows := slices.SortedFunc(slices.Values(m.holders.list), func(a, b *holder) int {
+		return cmp.Or(cmp.Compare(b.atPeak, a.atPeak), cmp.Compare(b.current, a.current), cmp.Compare(b.allocated, a.allocated),
+			cmp.Compare(a.library, b.library), cmp.Compare(a.line, b.line))
+	})
+	for _, h := range rows {
+		cells := []any{other, nil, nil, nil, nil, nil, nil}
+		if h.use != nil && h.use.process != nil {
+			cells = []any{h.use.use.String(), uint64(h.use.process.PID), h.use.device(), text(h.library), m.line(h), h.atPeak, share(h.atPeak, h.use.peak)}
+		}
+		t.Rows = append(t.Rows, append(cells, h.current, h.live, h.allocations, h.allocated))
+	}
+	if python && all > 0 {
+		note := havingFrames(m.lines, all, "allocation", "allocations")
+		if float64(m.lines) < enoughFrames*float64(all) {
+			note += ": too few to say which line holds most"
+		}
+		t.Notes = []string{note}
+	}
+	return t
+}
+
+// line is the cell of a holder's Python line, nil where no allocation has one.
+func (m *memory) line(h *holder) any {
+	if m.lines == 0 {
+		return nil
+	}
+	return text(h.line)
+}
+
 var unfreedReport = Report{
 	Name: "unfreed", Title: "largest allocations that were not freed", Detail: true,
 	needs: allocations, whyEmpty: "no allocations that were not freed",
@@ -181,6 +289,7 @@ var unfreedReport = Report{
 	Keys: []Key{
 		{"name, pid, gpu", "as in `memory`"},
 		{"bytes, at_ns, address", "size, moment and address of the allocation"},
+		{"library, python", "as in `memory_holders`"},
 	},
 }
 
@@ -188,7 +297,8 @@ var unfreedReport = Report{
 func (m *memory) unfreed() *table.Table {
 	t := &table.Table{Columns: []table.Column{
 		name("memory"), id("pid", "process", 1), id("gpu", "GPU", 1), column("bytes", "bytes", table.Bytes, 0),
-		column("at_ns", "allocated at", table.Moment, 0), column("address", "address", table.Address, 2),
+		column("at_ns", "allocated at", table.Moment, 0), column("address", "address", table.Address, 3),
+		column("library", "library", table.Text, 2), column("python", "Python line", table.Text, 2),
 	}}
 	type entry struct {
 		block
@@ -202,7 +312,8 @@ func (m *memory) unfreed() *table.Table {
 		return cmp.Or(cmp.Compare(b.bytes, a.bytes), cmp.Compare(a.at, b.at), cmp.Compare(a.process.PID, b.process.PID), cmp.Compare(a.address, b.address))
 	})
 	for _, e := range all[:min(len(all), maxUnfreed)] {
-		t.Rows = append(t.Rows, []any{e.use.use.String(), uint64(e.process.PID), e.use.device(), e.bytes, m.clock.since(e.at), e.address})
+		t.Rows = append(t.Rows, []any{e.use.use.String(), uint64(e.process.PID), e.use.device(), e.bytes, m.clock.since(e.at), e.address,
+			text(e.holder.library), m.line(e.holder)})
 	}
 	t.LeftOut = len(all) - len(t.Rows)
 	return t

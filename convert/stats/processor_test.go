@@ -97,6 +97,9 @@ var sums = []sum{
 		`select name, extract_arg(arg_set_id, 'debug.caller') as caller, count(*), coalesce(sum(case when ` + returned + ` then dur end), 0) from slice where ` + isCall + ` and ` + called + ` group by name, caller`},
 	{"waits", []string{"name"}, []string{"count", "total_ns"},
 		`select name, count(*), sum(dur) from slice where id not in (select id from gpu_slice) and id in (select slice_in from flow) and ` + returned + ` group by name`},
+	{"python", []string{"name"}, []string{"count", "total_ns"},
+		`select coalesce(extract_arg(arg_set_id, 'python'), '(no Python frame)') as line, count(*), sum(dur) from gpu_slice
+			where (select count(*) from gpu_slice where extract_arg(arg_set_id, 'python') is not null) > 0 group by line`},
 	{"waits", []string{"name"}, []string{"blocked_ns"},
 		`select name, sum(max(0, min(until, ts + dur) - ts)) from (select s.name, s.ts, s.dur, max(g.ts + g.dur) as until
 			from flow join slice s on slice_in = s.id join gpu_slice g on slice_out = g.id where s.id not in (select id from gpu_slice) group by s.id) group by name`},
@@ -241,7 +244,7 @@ func TestSumsAreThere(t *testing.T) {
 		if r := stats.ByName(name); r.OfRanks && name != "ranks" {
 			continue // TestRanks has them
 		}
-		if n == 0 || !compared && !slices.Contains([]string{"unfreed", "findings", "launch_rate", "metrics", "nvtx_metrics", "step_kinds", "steps"}, name) {
+		if n == 0 || !compared && !slices.Contains([]string{"unfreed", "memory_holders", "findings", "launch_rate", "metrics", "nvtx_metrics", "step_kinds", "steps"}, name) {
 			t.Errorf("%s: %d rows in all logs, compared %t", name, n, compared)
 		}
 	}

@@ -14,8 +14,10 @@ type Report struct {
 	OfRanks     bool // it has nothing to say without several ranks
 	Keys        []Key
 
-	needs    func(*Facts) string // returns what the recording lacks for the report, "" for nothing; nil if it needs nothing
-	whyEmpty string              // why it has no rows although the recording has all that it needs
+	unasked  func(*Sink) bool          // reports whether people see it without naming it; nil for always
+	fold     func(*Sink) *table.Folded // its stacks, after Fold; nil for a report without any
+	needs    func(*Facts) string       // returns what the recording lacks for the report, "" for nothing; nil if it needs nothing
+	whyEmpty string                    // why it has no rows although the recording has all that it needs
 	table    func(*Sink, Facts) *table.Table
 }
 
@@ -31,6 +33,7 @@ var Reports = []*Report{
 	&kernelPythonReport,
 	&callsReport,
 	&callersReport,
+	&pythonReport,
 	&copiesReport,
 	&setsReport,
 	&graphsReport,
@@ -47,6 +50,7 @@ var Reports = []*Report{
 	&stepsReport,
 	&metricsReport,
 	&memoryReport,
+	&holdersReport,
 	&unfreedReport,
 	&errorsReport,
 	&nvtxReport,
@@ -60,11 +64,13 @@ var Reports = []*Report{
 func gpuWork(f *Facts) string         { return f.GPU }
 func callersRecorded(f *Facts) string { return f.Callers }
 func allocations(f *Facts) string     { return f.Memory }
+func framesRecorded(f *Facts) string  { return f.Python }
 
 // Facts say what the recording of the logs lacks: why a report has no rows.
 type Facts struct {
 	GPU     string // why there is no GPU work, "" if it was recorded
 	Callers string // why no call has a caller, "" if callers were recorded
+	Python  string // why no call has Python frames, "" if they were recorded
 	Memory  string // why nothing is known of allocated memory, "" if it is
 	// Filtered says that a filter selected a part of the logs.
 	Filtered bool
@@ -106,6 +112,22 @@ func (r *Report) reason(f *Facts) string {
 
 // Names returns the names of all reports.
 func Names() []string { return names(func(*Report) bool { return true }) }
+
+// Unasked reports whether people see the report without naming it.
+func (r *Report) Unasked(s *Sink) bool {
+	return (!r.OfRanks || s.Ranks() >= 2) && (r.unasked == nil || r.unasked(s))
+}
+
+// Folded returns the stacks of the report, nil if it has none.
+func (r *Report) Folded(s *Sink) *table.Folded {
+	if r.fold == nil {
+		return nil
+	}
+	return r.fold(s)
+}
+
+// Folds returns the names of the reports that have stacks.
+func Folds() []string { return names(func(r *Report) bool { return r.fold != nil }) }
 
 // Details returns the names of the reports that another report sums up.
 func Details() []string { return names(func(r *Report) bool { return r.Detail }) }

@@ -20,6 +20,7 @@ type Sink struct {
 	ranges  ranges
 	host    transfers
 	rate    rate
+	python  python
 	metrics metrics
 	ranks   *ranks.Collector
 
@@ -59,6 +60,7 @@ func NewWith(t findings.Thresholds) *Sink {
 	s.ranges = newRanges()
 	s.metrics = newMetrics(&s.clock, s.busy.title)
 	s.rate = newRate(&s.clock)
+	s.python = newPython()
 	s.ranks = ranks.New(s.names, s.clock.since, s.findings.Steady)
 	return s
 }
@@ -137,6 +139,7 @@ func (s *Sink) slices(l *timeline.Slices) {
 		}
 		if len(sl.Waits()) > 0 {
 			s.waits.countWait(l.Thread, sl)
+			s.python.waited(l.Thread, sl)
 		}
 	}
 }
@@ -151,6 +154,7 @@ func (s *Sink) workList(l *timeline.WorkList) {
 		w := &l.List[i]
 		process.count(w)
 		s.host.countTransfer(w)
+		s.python.launched(w)
 		s.ranges.gpu(w)
 		s.metrics.ranges.Work(l.Stream.Context.GPU, w)
 		if isLaunch(w) {

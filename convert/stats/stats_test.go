@@ -174,7 +174,7 @@ func TestSeveralLogs(t *testing.T) {
 // Why a report has no rows.
 func TestReasons(t *testing.T) {
 	t.Parallel()
-	f := stats.Facts{GPU: "GPU work was not recorded: no libcupti", Callers: "callers were not recorded", Memory: "not recorded: calls are not probed"}
+	f := stats.Facts{GPU: "GPU work was not recorded: no libcupti", Callers: "callers were not recorded", Python: "no frames", Memory: "not recorded: calls are not probed"}
 	for _, r := range stats.New().Tables(f) {
 		want := f.GPU
 		switch r.Name {
@@ -182,7 +182,9 @@ func TestReasons(t *testing.T) {
 			want = ""
 		case "callers":
 			want = f.Callers
-		case "memory", "unfreed":
+		case "python":
+			want = f.Python
+		case "memory", "memory_holders", "unfreed":
 			want = f.Memory
 		}
 		if want != "" && r.Reason != want || r.Reason == "" || want == "" && r.Reason == f.GPU {

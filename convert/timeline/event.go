@@ -84,6 +84,7 @@ type Allocation struct {
 	Kind        uint32 // CUpti_ActivityMemoryKind
 	Correlation uint32
 	TID         uint32 // of the thread whose call it was; 0 when not known
+	Call        Call   // that allocated; the zero Call for a release, and where it is not known
 	Release     bool
 }
 
@@ -155,9 +156,7 @@ func (l *WorkList) move(c *Clock) {
 		w := &l.List[i]
 		w.Dur = c.Dur(w.Start, w.Dur)
 		w.Start = c.At(w.Start)
-		if w.Call.Function != nil {
-			w.Call.Start, w.Call.End = c.At(w.Call.Start), c.At(w.Call.End)
-		}
+		c.call(&w.Call)
 	}
 }
 
@@ -165,10 +164,20 @@ func (s *SpanBegin) move(c *Clock)    { c.span(&s.Span) }
 func (s *SpanEnd) move(c *Clock)      { s.Time = c.At(s.Time) }
 func (i *Instant) move(c *Clock)      { c.span(&i.Span) }
 func (v *CounterValue) move(c *Clock) { v.Time = c.At(v.Time) }
-func (a *Allocation) move(c *Clock)   { a.Time = c.At(a.Time) }
 func (l *Loss) move(c *Clock)         { l.Time = c.At(l.Time) }
 func (n *Note) move(c *Clock)         { n.Time = c.At(n.Time) }
 func (k *Known) move(c *Clock)        { k.Until = c.At(k.Until) }
+
+func (a *Allocation) move(c *Clock) {
+	a.Time = c.At(a.Time)
+	c.call(&a.Call)
+}
+
+func (c *Clock) call(l *Call) {
+	if l.Function != nil {
+		l.Start, l.End = c.At(l.Start), c.At(l.End)
+	}
+}
 
 func (h *Hang) move(c *Clock) {
 	h.Start, h.End = c.At(h.Start), c.At(h.End)

@@ -27,8 +27,8 @@ const maxPythonDepth = 256
 // foreign are parts of the names of files that belong to the interpreter or to a package.
 var foreign = []string{"/site-packages/", "/dist-packages/", "/lib/python3.", "/lib64/python3.", "<frozen "}
 
-// own reports whether the frame is the program's own.
-func (p *PythonFrame) own() bool {
+// IsOwn reports whether the frame is the program's own: outside the folders of the interpreter and of packages.
+func (p *PythonFrame) IsOwn() bool {
 	return p.File != "" && !slices.ContainsFunc(foreign, func(part string) bool { return strings.Contains(p.File, part) })
 }
 
@@ -36,7 +36,7 @@ func (p *PythonFrame) own() bool {
 // where all are inside.
 func (p *Python) Own() *Python {
 	for f := range p.Frames() {
-		if f.own() {
+		if f.IsOwn() {
 			return f
 		}
 	}
@@ -55,9 +55,9 @@ func (p *Python) Frames() iter.Seq[*Python] {
 // autograd is how the names of the threads begin on which PyTorch runs backward passes.
 const autograd = "pt_autograd_"
 
-// NoPython is what stands for the frame of a thread's calls that have none.
+// NoPython is what stands for the frame of a thread's calls that have none. A nil thread is one that is not known.
 func (t *Thread) NoPython() string {
-	if strings.HasPrefix(t.Name, autograd) {
+	if t != nil && strings.HasPrefix(t.Name, autograd) {
 		return "(no Python frame: autograd)"
 	}
 	return "(no Python frame)"

@@ -124,7 +124,7 @@ func (w *Work) CapturedBy() string {
 // UntimedReason says why a piece of work has no length.
 const UntimedReason = "CUPTI gave no times; shown where its call returned"
 
-// A Call describes the call that caused a piece of GPU work. The zero Call is no call.
+// A Call describes the call that caused a piece of GPU work, or allocated memory. The zero Call is no call.
 type Call struct {
 	*Function
 	Thread     *Thread

@@ -1,0 +1,217 @@
+package stats
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/cudatrace/cudatrace/convert/stats/sketch"
+	"github.com/cudatrace/cudatrace/convert/stats/table"
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/figures"
+)
+
+// enoughFrames is the least share of launches with a frame of which a verdict is given.
+const enoughFrames = 0.9
+
+// python is the report of GPU work and waits by Python line.
+type python struct {
+	stacks  map[*timeline.Python]*pythonUse // what the rows do not have yet
+	without map[string]*pythonUse           // the same without a frame, by what stands for it
+	rows    groups[pythonLine, pythonRow]
+	byFrame map[*timeline.PythonFrame]*pythonRow
+	folded  *table.Folded // nil unless it is wanted
+	of      pythonUse     // all
+	framed  pythonUse     // with a frame
+}
+
+// A pythonLine is a line of a Python function; one without a file stands for a frame that is not there.
+type pythonLine struct {
+	file, function string
+	line           uint32
+}
+
+// A pythonUse has GPU work that was launched from somewhere, and calls that waited there.
+type pythonUse struct {
+	work, gpu      uint64 // pieces, and ns on the GPU
+	waits, waiting uint64 // calls that waited, and ns in them
+}
+
+// A pythonRow is a line, with what it does itself and what is done below it.
+type pythonRow struct {
+	pythonLine
+	own, inclusive pythonUse
+}
+
+func newPython() python {
+	return python{stacks: make(map[*timeline.Python]*pythonUse), without: make(map[string]*pythonUse), byFrame: make(map[*timeline.PythonFrame]*pythonRow),
+		rows: newGroups(pythonLine{function: other}, func(k pythonLine) *pythonRow { return &pythonRow{pythonLine: k} })}
+}
+
+// Fold has the sink keep the Python stacks for the folded form of the report.
+func (s *Sink) Fold() { s.python.folded = new(table.Folded) }
+
+func (u *pythonUse) addUse(o *pythonUse) {
+	u.work, u.gpu = sketch.Sum(u.work, o.work), sketch.Sum(u.gpu, o.gpu)
+	u.waits, u.waiting = sketch.Sum(u.waits, o.waits), sketch.Sum(u.waiting, o.waiting)
+}
+
+// launched counts a piece of GPU work.
+func (s *python) launched(w *timeline.Work) {
+	s.countUse(w.Call.Python, w.Call.Thread, &pythonUse{work: 1, gpu: w.Dur})
+}
+
+// waited counts a call that waited for GPU work.
+func (s *python) waited(t *timeline.Thread, sl *timeline.Slice) {
+	u := pythonUse{waits: 1}
+	if sl.Flags&timeline.Unfinished == 0 {
+		u.waiting = length(sl)
+	}
+	s.countUse(sl.Python, t, &u)
+}
+
+// countUse counts what a thread did at a frame, nil for none.
+func (s *python) countUse(at *timeline.Python, t *timeline.Thread, u *pythonUse) {
+	if at == nil {
+		s.of.addUse(u)
+		cached(s.without, t.NoPython(), func() *pythonUse { return new(pythonUse) }).addUse(u)
+		return
+	}
+	if len(s.stacks) >= maxCached && s.stacks[at] == nil {
+		s.settle()
+	}
+	cached(s.stacks, at, func() *pythonUse { return new(pythonUse) }).addUse(u)
+}
+
+// settle moves what was counted to the rows.
+func (s *python) settle() {
+	for at, u := range s.stacks {
+		s.of.addUse(u)
+		s.framed.addUse(u)
+		s.lines(at, u)
+		if s.folded != nil && u.gpu > 0 {
+			s.folded.Add(pythonStack(at), u.gpu)
+		}
+	}
+	clear(s.stacks)
+	for name, u := range s.without {
+		r := s.rows.of(pythonLine{function: name})
+		r.own.addUse(u)
+		r.inclusive.addUse(u)
+		if s.folded != nil && u.gpu > 0 {
+			s.folded.Add([]string{name}, u.gpu)
+		}
+	}
+	clear(s.without)
+}
+
+// lines adds what was done at a stack to the program's own lines in it, to each once: a line may call itself.
+func (s *python) lines(at *timeline.Python, u *pythonUse) {
+	own := s.row(at.Own().PythonFrame)
+	own.own.addUse(u)
+	seen := []*pythonRow{own}
+	for f := range at.Frames() {
+		if !f.IsOwn() {
+			continue
+		}
+		if r := s.row(f.PythonFrame); !slices.Contains(seen, r) {
+			seen = append(seen, r)
+		}
+	}
+	for _, r := range seen {
+		r.inclusive.addUse(u)
+	}
+}
+
+func (s *python) row(f *timeline.PythonFrame) *pythonRow {
+	return cached(s.byFrame, f, func() *pythonRow { return s.rows.of(pythonLine{f.File, f.Function, f.Line}) })
+}
+
+// pythonStack is the texts of the frames of a stack, the outermost one first.
+func pythonStack(at *timeline.Python) (frames []string) {
+	for f := range at.Frames() {
+		frames = append(frames, f.Text())
+	}
+	slices.Reverse(frames)
+	return frames
+}
+
+// any reports whether a call has frames.
+func (s *python) any() bool { return len(s.stacks) > 0 || s.framed != (pythonUse{}) }
+
+var pythonReport = Report{
+	Name: "python", Title: "GPU work and waits by Python line", unasked: func(s *Sink) bool { return s.python.any() },
+	needs: framesRecorded, whyEmpty: "no GPU work and no waits of calls with a Python frame",
+	table: func(s *Sink, _ Facts) *table.Table { return s.python.table(s.work.total) },
+	fold:  func(s *Sink) *table.Folded { return s.python.folded },
+	Keys: []Key{
+		{"name", "the line, `/home/ann/train.py:40 main`. `(no Python frame)` stands for threads without frames, `(no Python frame: autograd)` for those on which PyTorch runs backward passes"},
+		{"count, total_ns", "kernels, copies, sets and graphs whose call was made from the line, and their time on the GPU"},
+		{"share", "part of the time of all GPU work"},
+		{"inclusive_count, inclusive_ns, inclusive_share", "the same, with what the functions launched that the line calls. These overlap: a line counts for all lines that led to it"},
+		{"waits, wait_ns", "calls made from the line that waited for GPU work, and the time in them"},
+		{"inclusive_waits, inclusive_wait_ns", "the same, with those of the functions that the line calls"},
+		{"file, function, line", "the parts of `name`; `null` for what is not known"},
+	},
+}
+
+// table returns the report. total is the time of all GPU work.
+func (s *python) table(total uint64) *table.Table {
+	t := &table.Table{Columns: []table.Column{
+		name("line"), count("count", "launches", 2), duration("total_ns", "GPU time", 1), column("share", "share", table.Share, 2),
+		count("inclusive_count", "", 0), duration("inclusive_ns", "inclusive", 1), column("inclusive_share", "share", table.Share, 3),
+		count("waits", "waits", 4), duration("wait_ns", "waiting", 3), count("inclusive_waits", "", 0), duration("inclusive_wait_ns", "", 0),
+		column("file", "", table.Text, 0), column("function", "", table.Text, 0), id("line", "", 0),
+	}}
+	if !s.any() {
+		return t
+	}
+	s.settle()
+	rows := slices.SortedFunc(slices.Values(s.rows.list), func(a, b *pythonRow) int {
+		return cmp.Or(cmp.Compare(b.own.gpu, a.own.gpu), cmp.Compare(b.inclusive.gpu, a.inclusive.gpu), cmp.Compare(b.own.waiting, a.own.waiting),
+			cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line), cmp.Compare(a.function, b.function))
+	})
+	for _, r := range rows {
+		var line any
+		if r.line != 0 {
+			line = uint64(r.line)
+		}
+		frame := timeline.PythonFrame{File: r.file, Function: r.function, Line: r.line}
+		t.Rows = append(t.Rows, []any{frame.Text(), r.own.work, r.own.gpu, share(r.own.gpu, total),
+			r.inclusive.work, r.inclusive.gpu, share(r.inclusive.gpu, total), r.own.waits, r.own.waiting, r.inclusive.waits, r.inclusive.waiting,
+			text(r.file), text(r.function), line})
+	}
+	t.Notes = s.notes(t)
+	return t
+}
+
+// notes says how much of the report is known, and which line has most GPU time if that is enough.
+func (s *python) notes(t *table.Table) (notes []string) {
+	if s.of.waits > 0 {
+		notes = append(notes, havingFrames(s.framed.waits, s.of.waits, "wait", "waits"))
+	}
+	if s.of.work == 0 {
+		return notes
+	}
+	launches := havingFrames(s.framed.work, s.of.work, "launch", "launches")
+	if float64(s.framed.work) < enoughFrames*float64(s.of.work) {
+		return append([]string{launches + ": too few to say which line takes most GPU time"}, notes...)
+	}
+	notes = append([]string{launches}, notes...)
+	file, total, part := t.Column("file"), t.Column("total_ns"), t.Column("share")
+	for _, row := range t.Rows {
+		if row[file] != nil && row[total].(uint64) > 0 {
+			return append(notes, fmt.Sprintf("most GPU time, %s, is of %s", table.Words(row[part], table.Share), row[0]))
+		}
+	}
+	return notes
+}
+
+// havingFrames says how many of some things have a Python frame.
+func havingFrames(some, all uint64, one, many string) string {
+	have := "have"
+	if all == 1 {
+		have = "has"
+	}
+	return fmt.Sprintf("%s of %s %s a Python frame", table.Words(float64(some)/float64(max(all, 1)), table.Share), figures.Count(all, one, many), have)
+}

@@ -1,0 +1,171 @@
+package stats_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cudatrace/cudatrace/convert"
+	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/convert/stats"
+	"github.com/cudatrace/cudatrace/convert/stats/table"
+	"github.com/cudatrace/cudatrace/convert/timeline"
+)
+
+// pythonLog assembles the log of testdata/python.log.txt.
+func pythonLog(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("testdata/python.log.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := logtest.Assembled(string(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "python.cudatrace")
+	if err := os.WriteFile(path, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// What the reports say of Python lines: GPU work, waits and memory, and the stacks in folded form.
+func TestPythonGolden(t *testing.T) {
+	s := stats.New()
+	s.Fold()
+	if _, err := convert.Timeline([]convert.Log{convert.Path(pythonLog(t))}, convert.Options{}, s); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	for _, r := range s.Tables(stats.Facts{}) {
+		if !slices.Contains([]string{"python", "memory", "memory_holders", "unfreed"}, r.Name) {
+			continue
+		}
+		if err := table.WriteText(&out, []*table.Table{r}, 200); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintln(&out)
+		if r.Name == "python" {
+			if err := table.WriteCSV(&out, []*table.Table{r}); err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintln(&out)
+		}
+	}
+	for _, name := range stats.Folds() {
+		fmt.Fprintf(&out, "folded %s\n", name)
+		if err := stats.ByName(name).Folded(s).Write(&out); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintln(&out)
+	}
+	golden(t, "python.txt", out.Bytes())
+}
+
+// The rows of the report of Python lines have all GPU work, and those of the holders all memory of the report of memory.
+func TestPartsAddUp(t *testing.T) {
+	t.Parallel()
+	all := logs(t)
+	all["python of stats"] = pythonLog(t)
+	for name, path := range all {
+		tables := tablesOf(t, path)
+		holders, memory := tables["memory_holders"], tables["memory"]
+		sums, want := make(map[string][]uint64), make(map[string][]uint64)
+		add := func(to map[string][]uint64, r *table.Table) {
+			for _, row := range r.Rows {
+				key := fmt.Sprint(row[0], row[r.Column("pid")], row[r.Column("gpu")])
+				for i, c := range []string{"peak_bytes", "current_bytes", "not_freed", "allocations"} {
+					to[key] = append(to[key], make([]uint64, 4-len(to[key]))...)
+					to[key][i] += row[r.Column(c)].(uint64)
+				}
+			}
+		}
+		add(sums, holders)
+		add(want, memory)
+		for key := range want {
+			if want[key][3] > 0 && !slices.Equal(sums[key], want[key]) {
+				t.Errorf("%s: peak, current bytes, not freed and allocations of %s are %d, of its holders %d", name, key, want[key], sums[key])
+			}
+		}
+		python := tables["python"]
+		if len(python.Rows) == 0 {
+			continue
+		}
+		var work, ns, part uint64
+		for _, row := range python.Rows {
+			work += row[python.Column("count")].(uint64)
+			ns += row[python.Column("total_ns")].(uint64)
+		}
+		for _, row := range tables["processes"].Rows {
+			part += row[tables["processes"].Column("kernels")].(uint64) + row[tables["processes"].Column("copies")].(uint64) + row[tables["processes"].Column("sets")].(uint64)
+			ns -= row[tables["processes"].Column("gpu_work_ns")].(uint64)
+		}
+		if work != part || ns != 0 {
+			t.Errorf("%s: lines have %d pieces of work, processes %d; ns differ by %d", name, work, part, int64(ns))
+		}
+	}
+}
+
+// From 90 % of the launches on the report names the line with most GPU time. With more stacks than are kept apart at a time, each still counts.
+func TestPythonVerdict(t *testing.T) {
+	t.Parallel()
+	for _, framed := range []int{899, 900} {
+		s := stats.New()
+		stream := &timeline.Stream{Context: &timeline.Context{Process: &timeline.Process{PID: 1}}}
+		list := make([]timeline.Work, 1000)
+		for i := range list {
+			list[i] = timeline.Work{ID: uint64(i + 1), Start: uint64(10 * i), Dur: 10, Shape: &timeline.Shape{}}
+			if i < framed {
+				list[i].Call.Python = &timeline.Python{PythonFrame: &timeline.PythonFrame{File: "a.py", Function: "f", Line: 1 + uint32(i%2)*uint32(i%3)}, ID: uint32(i + 1)}
+			}
+		}
+		if err := s.Take([]timeline.Event{&timeline.WorkList{Stream: stream, List: list}}); err != nil {
+			t.Fatal(err)
+		}
+		r := s.Tables(stats.Facts{})[slices.Index(stats.Names(), "python")]
+		want := "90.0 % of 1,000 launches have a Python frame; most GPU time, 60.0 %, is of a.py:1 f"
+		if framed < 900 {
+			want = "89.9 % of 1,000 launches have a Python frame: too few to say which line takes most GPU time"
+		}
+		if got := strings.Join(r.Notes, "; "); got != want {
+			t.Errorf("of %d launches with a frame it says %q, want %q", framed, got, want)
+		}
+	}
+}
+
+// Stacks beyond those that are kept apart go to the rows, and none counts twice.
+func TestManyPythonStacks(t *testing.T) {
+	t.Parallel()
+	s := stats.New()
+	stream := &timeline.Stream{Context: &timeline.Context{Process: &timeline.Process{PID: 1}}}
+	const stacks = 150_000
+	outer := &timeline.Python{PythonFrame: &timeline.PythonFrame{File: "a.py", Function: "main", Line: 1}}
+	list := make([]timeline.Work, stacks)
+	for i := range list {
+		list[i] = timeline.Work{ID: uint64(i + 1), Start: uint64(10 * i), Dur: 10, Shape: &timeline.Shape{}}
+		list[i].Call.Python = &timeline.Python{PythonFrame: &timeline.PythonFrame{File: "a.py", Function: "f", Line: 2 + uint32(i%100)}, Parent: outer}
+	}
+	for range 2 {
+		if err := s.Take([]timeline.Event{&timeline.WorkList{Stream: stream, List: list}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := s.Tables(stats.Facts{})[slices.Index(stats.Names(), "python")]
+	if len(r.Rows) != 101 {
+		t.Fatalf("%d rows", len(r.Rows))
+	}
+	for _, row := range r.Rows {
+		own, inclusive := uint64(2*stacks/100), uint64(2*stacks/100)
+		if row[0] == "a.py:1 main" {
+			own, inclusive = 0, 2*stacks
+		}
+		if row[r.Column("count")] != own || row[r.Column("inclusive_count")] != inclusive || row[r.Column("inclusive_ns")] != 10*inclusive {
+			t.Errorf("%v: want %d launches, %d with those below", row, own, inclusive)
+		}
+	}
+}
