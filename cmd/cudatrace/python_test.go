@@ -1,14 +1,18 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
 	"github.com/cudatrace/cudatrace/record/pythontest"
@@ -215,7 +219,114 @@ func TestPythonShown(t *testing.T) {
 				t.Errorf("%s:\n got %v\nwant %v", query, got, want)
 			}
 		}
+		checkPythonStats(t, base+".cudatrace", pythonTruth(t, truth))
 	})
+}
+
+// checkPythonStats compares the report of Python lines, and its folded stacks, with what a program of 1 us a launch says of its launches.
+func checkPythonStats(t *testing.T, log string, launches []pythonLaunch) {
+	t.Helper()
+	type use struct{ own, inclusive float64 }
+	want, folds := map[string]use{}, map[string]int{}
+	for _, l := range launches {
+		frames := l.frames
+		if len(frames) > mostFrames {
+			frames = append(frames[:mostFrames:mostFrames], leftOutFrames)
+		}
+		seen, stack := map[string]bool{}, []string{}
+		for i, frame := range frames {
+			line, _, _ := strings.Cut(strings.TrimPrefix(strings.Replace(frame, ":0 ", "", 1), ":"), " (from ")
+			stack = append(stack, line)
+			if i > 0 && (seen[line] || strings.Contains(line, "/lib/python3.") || strings.HasPrefix(line, "(")) {
+				continue
+			}
+			seen[line] = true
+			u := want[line]
+			if u.inclusive++; i == 0 {
+				u.own++
+			}
+			want[line] = u
+		}
+		slices.Reverse(stack)
+		folds[strings.Join(stack, ";")] += 1000
+	}
+	var report struct {
+		Python []struct {
+			Name      string
+			Own       float64 `json:"count"`
+			NS        float64 `json:"total_ns"`
+			Inclusive float64 `json:"inclusive_count"`
+		}
+		Notes map[string][]string
+	}
+	if err := json.Unmarshal([]byte(printedStats(t, log, "--format", "json")), &report); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]use{}
+	for _, row := range report.Python {
+		if got[row.Name] = (use{row.Own, row.Inclusive}); row.NS != 1000*row.Own && !strings.HasPrefix(row.Name, "(no ") {
+			t.Errorf("%s: %v ns of %v launches", row.Name, row.NS, row.Own)
+		}
+	}
+	delete(got, "(no Python frame)") // waits, as long as waiting functions have no frames
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(use{})); diff != "" {
+		t.Errorf("lines (-program +report):\n%s", diff)
+	}
+	if notes := strings.Join(report.Notes["python"], "; "); !strings.Contains(notes, fmt.Sprintf("100.0 %% of %d launches have a Python frame", len(launches))) || !strings.Contains(notes, "most GPU time") {
+		t.Errorf("notes %q", notes)
+	}
+	lines := map[string]int{}
+	for line := range strings.Lines(printedStats(t, log, "--report", "python", "--format", "folded")) {
+		space := strings.LastIndexByte(line, ' ')
+		ns, err := strconv.Atoi(strings.TrimSpace(line[space+1:]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines[line[:space]] = ns
+	}
+	if diff := cmp.Diff(folds, lines); diff != "" {
+		t.Errorf("folded stacks (-program +report):\n%s", diff)
+	}
+}
+
+// printedStats returns what stats prints of a log.
+func printedStats(t *testing.T, log string, args ...string) string {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	if code := run(append([]string{"cudatrace", "stats", log}, args...), &stdout, &stderr); code != 0 {
+		t.Fatalf("stats %v: exit code %d\n%s", args, code, &stderr)
+	}
+	return stdout.String()
+}
+
+// The folded form is of one report that has stacks, and says beside them how many launches have a frame.
+func TestStatsFolded(t *testing.T) {
+	t.Parallel()
+	log := textLog(t, "python")
+	var stdout, stderr bytes.Buffer
+	if code := run([]string{"cudatrace", "stats", log, "--format", "folded"}, &stdout, &stderr); code != 0 ||
+		!strings.Contains(stdout.String(), "/home/ann/train.py:40 main;/home/ann/train.py:7 step;/venv/lib/python3.12/site-packages/torch/nn/functional.py:2317 linear 300\n") ||
+		!strings.Contains(stderr.String(), "python: 75.0 % of 4 launches have a Python frame: too few to say") {
+		t.Errorf("exit code %d\n%s%s", code, &stdout, &stderr)
+	}
+	for args, want := range map[string]string{
+		"--report kernels":        "needs --report with one of callers, python",
+		"--report callers,python": "needs --report with one of callers, python",
+		"--top 3":                 "--top does not apply",
+		"--report callers":        "callers: callers were not recorded",
+	} {
+		stdout.Reset()
+		stderr.Reset()
+		if code := run(append([]string{"cudatrace", "stats", log, "--format", "folded"}, strings.Fields(args)...), &stdout, &stderr); code == 0 || stdout.Len() > 0 || !strings.Contains(stderr.String(), want) {
+			t.Errorf("%s: exit code %d\n%s%s", args, code, &stdout, &stderr)
+		}
+	}
+	if said := printedStats(t, gpuLog, "--report", "python"); said != "python: the log has no Python frames: 'record --python auto' records them\n" {
+		t.Errorf("of a log without frames it says %s", said)
+	}
+	if said := printedStats(t, gpuLog); strings.Contains(said, "ython") {
+		t.Errorf("unasked it says of a log without frames\n%s", said)
+	}
 }
 
 // TestPythonDamaged has the interpreter's memory damaged in hundreds of ways during a launch each: the program does not notice, and later
