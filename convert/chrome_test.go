@@ -126,7 +126,7 @@ func nanoseconds(tb testing.TB, us json.Number) int64 {
 // TestChromeProcessor reads the Chrome trace of each log in testdata with the trace processor. It
 // has the slices and the launch arrows of the Perfetto trace, with the same total times.
 func TestChromeProcessor(t *testing.T) {
-	for _, log := range logtest.Texts(t, "testdata") {
+	for _, log := range slices.Concat(logtest.Texts(t, "testdata"), logtest.Texts(t, "testdata/python")) {
 		t.Run(log.Name, func(t *testing.T) {
 			t.Parallel()
 			compareFormats(t, logtest.Assemble(t, log.Text))
@@ -154,14 +154,14 @@ func compareFormats(t *testing.T, open logtest.Opener) {
 // TestChromeGolden shows the Chrome traces of some logs, and of the beginning of a recording on a
 // real GPU.
 func TestChromeGolden(t *testing.T) {
-	for _, name := range []string{"callers", "exec", "graph", "memory", "metrics", "nvtx", "python"} {
+	for _, name := range []string{"callers", "exec", "graph", "memory", "metrics", "nvtx", "python", "python/autograd"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			text, err := os.ReadFile("testdata/" + name + ".log.txt")
 			if err != nil {
 				t.Fatal(err)
 			}
-			holdChrome(t, name, logtest.Assemble(t, string(text)), TraceOptions{Options: Options{Filter: Filter{Steps: Steps{Steps: tracelog.Steps{Name: "step", Domain: "*"}}}}})
+			holdChrome(t, filepath.Base(name), logtest.Assemble(t, string(text)), TraceOptions{Options: Options{Filter: Filter{Steps: Steps{Steps: tracelog.Steps{Name: "step", Domain: "*"}}}}})
 		})
 	}
 	t.Run("streams", func(t *testing.T) {

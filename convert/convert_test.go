@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -17,14 +16,13 @@ import (
 // TestGolden shows for each log in testdata what becomes of it: the tracks with
 // their slices, and the numbers.
 func TestGolden(t *testing.T) {
-	for _, log := range logtest.Texts(t, "testdata") {
+	for _, log := range slices.Concat(logtest.Texts(t, "testdata"), logtest.Texts(t, "testdata/python")) {
 		t.Run(log.Name, func(t *testing.T) {
 			t.Parallel()
 			open := logtest.Assemble(t, log.Text)
 			tl, sum := timelineOf(t, open)
 			got := timelinetest.Text(tl) + summaryText(&sum)
-			golden := filepath.Join("testdata", log.Name+".golden")
-			goldentest.Hold(t, golden, got)
+			goldentest.Hold(t, log.Golden(".golden"), got)
 			traceTo(t, open, TraceOptions{}, io.Discard)
 		})
 	}

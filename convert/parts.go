@@ -172,7 +172,7 @@ func (p *part) clip(e timeline.Event) {
 	case *timeline.SpanBegin:
 		p.track(e.Track).begin(p, e)
 	case *timeline.SpanEnd:
-		p.track(e.Track).end(p, e.Time)
+		p.track(e.Track).end(p, e.Time, e.Args)
 	case *timeline.CounterValue:
 		p.counter(e)
 	case *timeline.Instant:

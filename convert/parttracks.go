@@ -72,7 +72,7 @@ func (k *track) emit(p *part, sp timeline.Span, flags uint16) {
 }
 
 // end ends the innermost span.
-func (k *track) end(p *part, at uint64) {
+func (k *track) end(p *part, at uint64, args []timeline.Detail) {
 	n := len(k.open)
 	if n == 0 {
 		return
@@ -80,8 +80,11 @@ func (k *track) end(p *part, at uint64) {
 	if k.open[n-1].state == before && at > p.From {
 		k.show(p)
 	}
-	if k.open[n-1].state == shown {
-		p.out = append(p.out, &timeline.SpanEnd{Track: k.of, Time: min(at, p.To)})
+	if sp := &k.open[n-1]; sp.state == shown {
+		if sp.Open && at > p.To {
+			args = append(args[:len(args):len(args)], timeline.Detail{Name: timeline.CutName, Text: timeline.CutText(timeline.CutAfter)})
+		}
+		p.out = append(p.out, &timeline.SpanEnd{Track: k.of, Time: min(at, p.To), Args: args})
 	}
 	k.open = k.open[:n-1]
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -20,14 +21,14 @@ import (
 // timeline has: every slice with its own times, every arrow, every value of a
 // counter.
 func TestProcessor(t *testing.T) {
-	for _, log := range logtest.Texts(t, "testdata") {
+	for _, log := range slices.Concat(logtest.Texts(t, "testdata"), logtest.Texts(t, "testdata/python")) {
 		t.Run(log.Name, func(t *testing.T) {
 			t.Parallel()
 			open := logtest.Assemble(t, log.Text)
 			tl, sum := timelineOf(t, open)
 			tr, made := openTrace(t, open)
 			compare(t, tl, &sum, tr)
-			compareText(t, tr, filepath.Join("testdata", log.Name+".trace"))
+			compareText(t, tr, log.Golden(".trace"))
 			if got := tr.Int(`select count(*) from slice`); got != int64(made.Slices) || got == 0 {
 				t.Errorf("%d slices, the summary has %d", got, made.Slices)
 			}

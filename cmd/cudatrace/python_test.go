@@ -201,10 +201,12 @@ func TestPythonShown(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v\n%s", err, said)
 		}
-		var want []any
+		var want, functions []any
 		for _, l := range pythonTruth(t, truth) {
-			line, _, _ := strings.Cut(l.frames[0], " (from ")
+			line, first, _ := strings.Cut(l.frames[0], " (from ")
 			want = append(want, line)
+			_, name, _ := strings.Cut(line, " ")
+			functions = append(functions, fmt.Sprintf("lines.py(%s: %s, %d around it", first, name, min(len(l.frames)-1, mostFrames)))
 		}
 		tr := tptest.Open(t, base+".pftrace")
 		for _, query := range []string{
@@ -218,6 +220,18 @@ func TestPythonShown(t *testing.T) {
 			if !slices.Equal(got, want) {
 				t.Errorf("%s:\n got %v\nwant %v", query, got, want)
 			}
+		}
+		// The innermost function around each call, on the thread's track.
+		var around []any
+		for _, row := range tr.Values(`with calls as (select s.ts, s.dur, utid from slice s join thread_track k on s.track_id = k.id
+				where s.name glob '*Memset*' and category in ('driver', 'runtime') and depth = 0),
+			functions as (select s.ts, s.dur, s.depth, s.name, utid from slice s join thread_track k on s.track_id = k.id where category = 'python')
+			select f.name || ', ' || max(f.depth) || ' around it' from calls c join functions f using (utid)
+			where f.ts <= c.ts and f.ts + f.dur >= c.ts + c.dur group by c.ts order by c.ts`) {
+			around = append(around, row[0])
+		}
+		if !slices.Equal(around, functions) {
+			t.Errorf("functions around calls:\n got %v\nwant %v", around, functions)
 		}
 		checkPythonStats(t, base+".cudatrace", pythonTruth(t, truth))
 	})

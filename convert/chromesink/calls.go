@@ -19,7 +19,7 @@ func (s *Sink) slices(l *timeline.Slices) {
 		return
 	}
 	for i := range l.List {
-		s.call(r, &l.List[i])
+		s.call(l.Thread, r, &l.List[i])
 	}
 }
 
@@ -45,7 +45,7 @@ func threadName(t *timeline.Thread) string {
 	return fmt.Sprintf("thread %d", t.TID)
 }
 
-func (s *Sink) call(r *row, sl *timeline.Slice) {
+func (s *Sink) call(t *timeline.Thread, r *row, sl *timeline.Slice) {
 	f, cat := r.file, categories[sl.Library]
 	if cat == "" {
 		cat = "cuda_driver"
@@ -58,7 +58,7 @@ func (s *Sink) call(r *row, sl *timeline.Slice) {
 		o.uint("correlation", uint64(sl.Correlation))
 		r.borne = sl.Correlation
 	}
-	s.names.callArgs(&o, sl)
+	s.names.callArgs(&o, t, sl)
 	f.endArgs(&o)
 	if sl.HasWork() && (sl.Correlation == 0 || sl.Correlation != r.begun && !l.begunAround(sl.Correlation)) { // an arrow has one beginning
 		f.flow("s", flowID(sl.Correlation, sl.Work()[0]), r.pid, l.tid, sl.Start)
@@ -77,7 +77,7 @@ func flowID(correlation uint32, work uint64) uint64 {
 
 // callArgs adds the facts about a call. The arguments of the call have an object of their own:
 // readers take a member named stream or device for that of GPU work.
-func (t *texts) callArgs(o *object, sl *timeline.Slice) {
+func (t *texts) callArgs(o *object, of *timeline.Thread, sl *timeline.Slice) {
 	if sl.Stream != nil {
 		o.uint("cuda stream", uint64(sl.Stream.ID))
 	}
@@ -100,8 +100,12 @@ func (t *texts) callArgs(o *object, sl *timeline.Slice) {
 	if sl.Caller != nil {
 		o.raw("caller", t.caller(sl.Caller))
 	}
-	if sl.Python != nil {
-		o.string("python", sl.Python.Own().Text())
+	python := sl.Python
+	if sl.HasWork() {
+		python = of.Launching(python)
+	}
+	if python != nil {
+		o.string("python", python.Own().Text())
 	}
 	if len(sl.Args) == 0 {
 		return

@@ -12,6 +12,7 @@ import (
 // spanCategories are Kineto's, where it has one.
 var spanCategories = map[timeline.Category]string{
 	timeline.NVTX: "user_annotation", timeline.GPURanges: "gpu_user_annotation", timeline.CUPTI: "overhead", timeline.Memory: "memory_pool",
+	timeline.PythonFunctions: "python_function",
 }
 
 func spanCategory(c timeline.Category) string { return cmp.Or(spanCategories[c], string(c)) }
@@ -31,7 +32,10 @@ var overheadNames = map[string]string{
 }
 
 // A span is an open span of a track.
-type span struct{ timeline.Span }
+type span struct {
+	timeline.Span
+	python, caller uint64 // numbers of a Python function and of the one that called it, 0 for none
+}
 
 // stepOn returns the step that an NVTX range on a track is, nil for other spans: it is shown as ProfilerStep#N.
 func (sp *span) stepOn(t *timeline.Track) *timeline.Step {
@@ -42,8 +46,12 @@ func (sp *span) stepOn(t *timeline.Track) *timeline.Step {
 }
 
 // trackRow returns the row of a track, nil without a file. It stands beside the track's stream or
-// thread, or else beside the main thread. The spans of a track nest, so it has one lane.
+// thread, or else beside the main thread. The spans of a track nest, so it has one lane. Python functions
+// nest with the calls of their thread, and share its row.
 func (s *Sink) trackRow(t *timeline.Track) *row {
+	if t.Category == timeline.PythonFunctions {
+		return s.threadRow(t.Thread)
+	}
 	r := s.rows[t]
 	if r == nil {
 		f := s.file(t.Process)
@@ -72,6 +80,12 @@ func (s *Sink) spanBegin(e *timeline.SpanBegin) {
 	}
 	sp := &span{Span: e.Span}
 	sp.Args = slices.Clone(e.Args)
+	if open := s.spans[e.Track]; e.Track.Category == timeline.PythonFunctions {
+		r.file.functions++
+		if sp.python = r.file.functions; len(open) > 0 {
+			sp.caller = open[len(open)-1].python
+		}
+	}
 	s.spans[e.Track] = append(s.spans[e.Track], sp)
 	if !sp.Open {
 		r.span(e.Track, sp)
@@ -105,6 +119,14 @@ func (r *row) span(t *timeline.Track, sp *span) {
 	o := f.slice(spanCategory(t.Category), name, r.pid, r.first().tid, sp.Start, sp.End)
 	if step != nil {
 		o.string("range", sp.Name)
+	}
+	if sp.python != 0 {
+		o.uint("Python id", sp.python)
+		if sp.caller != 0 {
+			o.uint("Python parent id", sp.caller)
+		} else {
+			o.raw("Python parent id", []byte("null"))
+		}
 	}
 	details(&o, sp.Args)
 	f.endArgs(&o)

@@ -23,6 +23,7 @@ type program struct {
 	handedOver uint64 // see read.Catalog.HandedOver
 	hasWork    bool
 	hasMarkers bool
+	python     bool // the log has Python stacks
 	lacks      bool // records may be missing
 
 	correlation correlationTable
@@ -56,7 +57,7 @@ func newProgram(c *read.Catalog, of *read.Process, g *read.Program, offset uint3
 	p := &program{
 		Program: g, names: &c.Names, offset: offset, threads: make(map[uint32]*timeline.Thread),
 		horizon: c.Horizon(g), correlated: c.Correlated(g), handedOver: c.HandedOver(g),
-		hasWork: of.HasWork() || c.Follows(), hasMarkers: of.Has(tracelog.KindMarker),
+		hasWork: of.HasWork() || c.Follows(), hasMarkers: of.Has(tracelog.KindMarker), python: c.Pythons.Any(),
 	}
 	host := c.Meta[tracelog.MetaHost]
 	p.out = &timeline.Process{PID: g.PID + offset, PPID: g.PPID, Name: g.Name, Args: g.Args, Host: host, Start: g.Start, Circumstances: g.Circumstances}
@@ -85,7 +86,7 @@ func newProgram(c *read.Catalog, of *read.Process, g *read.Program, offset uint3
 func (p *program) thread(tid uint32) *timeline.Thread {
 	t := p.threads[tid]
 	if t == nil {
-		t = &timeline.Thread{Process: p.out, TID: tid + p.offset, Name: p.names.Thread(p.PID, tid), Main: tid == p.PID}
+		t = &timeline.Thread{Process: p.out, TID: tid + p.offset, Name: p.names.Thread(p.PID, tid), Main: tid == p.PID, Python: p.python}
 		p.threads[tid] = t
 	}
 	return t

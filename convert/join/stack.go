@@ -25,6 +25,7 @@ type stack struct {
 	unnamed bool   // that call is a part of CallStats.Unnamed
 	joined  int32  // depth of the outermost call with work, deepest without one
 	behind  uint64 // launches with an API record and without a kernel since the thread's latest call with work
+	python  pythonSpans
 }
 
 // stackOutput has the fields that all stacks share.
@@ -51,7 +52,8 @@ const maxNesting = 256
 
 func newStack(o *stackOutput, p *program, tid uint32) *stack {
 	p.callers++
-	return &stack{stackOutput: o, program: p, thread: p.thread(tid), tid: tid, launch: deepest, joined: deepest}
+	t := p.thread(tid)
+	return &stack{stackOutput: o, program: p, thread: t, tid: tid, launch: deepest, joined: deepest, python: pythonSpans{thread: t}}
 }
 
 // place puts a record on the stack: into the slice of its call if the other source has made
@@ -294,6 +296,7 @@ func (s *stack) emit(force, all bool) {
 		s.pending.pop(n, &s.chunks)
 	}
 	if all && s.begun {
+		s.python.endFrom(0, s.out)
 		s.out.Emit(&timeline.ThreadEnd{Thread: s.thread})
 	}
 }
@@ -323,6 +326,7 @@ func (s *stack) show(c *call) {
 	}
 	s.finish(c)
 	if s.selection.Slice(&c.Slice) {
+		s.python.see(&c.Slice, s.out)
 		s.out.Slice(s.thread, &c.Slice)
 	}
 	if c.state&closed == 0 { // the stack still needs the open call

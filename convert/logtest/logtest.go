@@ -37,7 +37,13 @@ func Assemble(t testing.TB, text string) Opener {
 }
 
 // A Text is a log in text form.
-type Text struct{ Name, Text string }
+type Text struct {
+	Name, Text string
+	path       string // without the suffix
+}
+
+// Golden is the path of the golden file with a suffix, beside the log.
+func (t *Text) Golden(suffix string) string { return t.path + suffix }
 
 // Texts are the logs in text form of a folder, NAME.log.txt, by name.
 func Texts(t testing.TB, folder string) (all []Text) {
@@ -52,7 +58,7 @@ func Texts(t testing.TB, folder string) (all []Text) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, Text{strings.TrimSuffix(filepath.Base(path), suffix), string(text)})
+		all = append(all, Text{strings.TrimSuffix(filepath.Base(path), suffix), string(text), strings.TrimSuffix(path, suffix)})
 	}
 	return all
 }

@@ -151,6 +151,12 @@ func (s *Sink) slices(l *timeline.Slices) {
 		if len(s.hangs) > 0 {
 			sl = s.hangs.launched(l.Thread, sl)
 		}
+		if sl.HasWork() {
+			if python := l.Thread.Launching(sl.Python); python != sl.Python {
+				with := *sl
+				with.Python, sl = python, &with
+			}
+		}
 		t.closeTo(sl.Start, sl.Depth)
 		s.calls.begin(t.Track, sl)
 		t.begun = append(t.begun, begun{sl.End, awaited(sl), sl.Depth})
@@ -167,6 +173,10 @@ func (s *Sink) writeWork(l *timeline.WorkList) {
 	s.shown += uint64(len(l.List))
 	for i := range l.List {
 		w := &l.List[i]
+		if python := w.Call.Thread.Launching(w.Call.Python); python != w.Call.Python {
+			with := *w
+			with.Call.Python, w = python, &with
+		}
 		s.works.write(q, w)
 		if w.Part != nil {
 			s.together.showPart(l.Stream, w)
@@ -181,7 +191,9 @@ func (s *Sink) spanBegin(e *timeline.SpanBegin) {
 		return
 	}
 	s.shown++
-	s.marks.see(e.Start, e.Start)
+	if e.Track.Category != timeline.PythonFunctions { // they begin a few ns before their calls
+		s.marks.see(e.Start, e.Start)
+	}
 	s.once.Encode(s.w, e.Name, string(e.Track.Category), s.details(e.Args))
 	s.tracks.span(e.Track, e.Start).Begin(e.Start, &s.once, 0, perfetto.UintArgs{})
 }

@@ -25,7 +25,7 @@ func (l *Pythons) takeFrame(b *tracelog.Block, i int) {
 	if r.ID == 0 || r.ID >= maxPythonIDs {
 		return
 	}
-	*l.frame(r.ID) = timeline.PythonFrame{File: r.File, Function: r.Function, Line: r.Line}
+	*l.frame(r.ID) = timeline.PythonFrame{File: r.File, Function: r.Function, First: r.FirstLine, Line: r.Line}
 	l.texts += len(r.File) + len(r.Function)
 }
 

@@ -38,6 +38,7 @@ type Thread struct {
 	TID     uint32 // the timeline's own, like Process.PID
 	Name    string
 	Main    bool
+	Python  bool // launches of its log have their Python frames, where there are any
 }
 
 // Title is the thread's name, of a main thread without one that of its process.
@@ -66,6 +67,8 @@ const (
 	GPURanges Category = "nvtx_gpu" // NVTX ranges on the streams where their work ran
 	CUPTI     Category = "cupti"    // time that CUPTI took for itself
 	Memory    Category = "memory"   // memory pools
+
+	PythonFunctions Category = "python" // Python functions, as the stacks of calls show them
 )
 
 // A Span is a range on a track, or an instant.

@@ -3,6 +3,9 @@ package timeline
 import (
 	"fmt"
 	"iter"
+	"math"
+	"path"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -11,6 +14,7 @@ import (
 type PythonFrame struct {
 	File     string // as the program names it; "" for frames that are left out
 	Function string // its qualified name, or why frames are left out
+	First    uint32 // the first line of the function
 	Line     uint32 // 0 if unknown
 }
 
@@ -75,6 +79,17 @@ func (p *Python) Common(o *Python) *Python {
 	return nil
 }
 
+// byAutograd is the stack of the launches of a backward pass that have no frames.
+var byAutograd = &Python{PythonFrame: &PythonFrame{Function: (&Thread{Name: autograd}).NoPython()}, ID: math.MaxUint32}
+
+// Launching is the stack of a launch of the thread: its own, or where it has none, a frame that says so for PyTorch's backward pass; else nil.
+func (t *Thread) Launching(own *Python) *Python {
+	if own == nil && t != nil && t.Python && strings.HasPrefix(t.Name, autograd) {
+		return byAutograd
+	}
+	return own
+}
+
 // Text is the frame as people see it: "/home/ann/train.py:40 main".
 func (p *PythonFrame) Text() string {
 	switch {
@@ -84,6 +99,30 @@ func (p *PythonFrame) Text() string {
 		return p.File + " " + p.Function
 	}
 	return fmt.Sprintf("%s:%d %s", p.File, p.Line, p.Function)
+}
+
+// folder matches a folder that Python imports from, with what is before it.
+var folder = regexp.MustCompile(`.*(/(site|dist)-packages/|/lib(64)?/python3[^/]*/)`)
+
+// ShortFile is the file without its folders, a package's with those within the package: "torch/nn/functional.py".
+func (p *PythonFrame) ShortFile() string {
+	if within := folder.ReplaceAllString(p.File, ""); within != p.File {
+		return within
+	}
+	return path.Base(p.File)
+}
+
+// Title is the function of the frame as PyTorch's profiler names it: "train.py(38): main".
+func (p *PythonFrame) Title() string {
+	if p.File == "" {
+		return p.Function
+	}
+	return fmt.Sprintf("%s(%d): %s", p.ShortFile(), p.First, p.Function)
+}
+
+// SameFunction reports whether two frames are of one function.
+func (p *PythonFrame) SameFunction(o *PythonFrame) bool {
+	return p.First == o.First && p.Function == o.Function && p.File == o.File
 }
 
 // maxStackText bounds the text of a stack, but for its last frame: a program has tens of thousands of stacks.

@@ -289,11 +289,14 @@ func (c *Collector) span(t *timeline.Track, sp Span) {
 	track.Spans = append(track.Spans, sp)
 }
 
-// late gives a span that has ended the facts that were not known at its beginning.
+// late gives a span that has ended what was not known at its beginning.
 func (c *Collector) late(e *timeline.SpanEnd) {
 	list, depth := c.tracks[e.Track].Spans, len(c.nesting(e.Track).ends)
-	for i := len(list) - 1; len(e.Args) > 0; i-- {
+	for i := len(list) - 1; i >= 0; i-- {
 		if sp := &list[i]; sp.Depth == depth && !sp.Instant {
+			if sp.Open {
+				sp.Open, sp.End = false, e.Time
+			}
 			sp.Args = append(slices.Clip(sp.Args), e.Args...)
 			return
 		}
