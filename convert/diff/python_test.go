@@ -72,3 +72,26 @@ func TestPython(t *testing.T) {
 		t.Errorf("a run without frames: %q", rows[0].Name)
 	}
 }
+
+// Rows of one Python function are one, whatever its lines and its folder: what it launched and waited is added up, what it shares with
+// others below it is not.
+func TestPythonLines(t *testing.T) {
+	t.Parallel()
+	run := func(folder string, lines ...int) *Run {
+		var rows []string
+		for _, line := range lines {
+			rows = append(rows, fmt.Sprintf(`{"name": "%[1]s/train.py:%[2]d step", "count": 2, "total_ns": 10, "inclusive_ns": 30, "wait_ns": 4, "file": "%[1]s/train.py", "function": "step", "line": %[2]d}`, folder, line))
+		}
+		rows = append(rows, `{"name": "(no Python frame: autograd)", "count": 1, "total_ns": 5, "inclusive_ns": 5, "wait_ns": 0, "file": null, "function": "(no Python frame: autograd)", "line": null}`)
+		return readRun(t, "run", fmt.Sprintf(`{"version": 1, "logs": [{"name": "l", "complete": true, "gpu_source": "cupti"}], "python": [%s]}`, strings.Join(rows, ",")))
+	}
+	base, next := run("/old", 7, 9), run("/new", 8, 10, 12)
+	var got []string
+	for _, p := range pairsOf("python", []*Run{base}, []*Run{next}) {
+		got = append(got, fmt.Sprint(p.name, " ", base.reports["python"].value(p.inBase, "total_ns"), next.reports["python"].value(p.inNew, "total_ns"),
+			next.reports["python"].value(p.inNew, "wait_ns"), next.reports["python"].value(p.inNew, "inclusive_ns")))
+	}
+	if diff := cmp.Diff([]string{"(no Python frame: autograd) 5 5 0 5", "train.py step 20 30 12 NaN"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -200,7 +200,11 @@ func (r *runReader) add(to *report, name string, cells map[string]any) {
 		sum(to.columns, before, values)
 		return
 	}
-	to.rows[key] = &row{r.once(text(cells["name"])), r.once(label(name, cells)), values}
+	plain := text(cells["name"])
+	if name == "python" { // runs share functions, not lines
+		plain = pythonOf(cells)
+	}
+	to.rows[key] = &row{r.once(plain), r.once(label(name, cells)), values}
 }
 
 // once returns a text that equal texts share.
@@ -232,7 +236,7 @@ func text(cell any) string {
 // keys are the columns that tell the rows of a report apart and are the same in each run; PIDs
 // are not. A report that is not here has its names for keys.
 var keys = map[string][]string{
-	"kernels": {"name", "signature"}, "kernel_shapes": {"name", "signature", "grid", "block"}, kernelPython: {"name", "signature", "file", "function"}, "calls": {"name", "library"},
+	"kernels": {"name", "signature"}, "kernel_shapes": {"name", "signature", "grid", "block"}, kernelPython: {"name", "signature", "file", "function"}, "python": {"file", "function"}, "memory_holders": {"name", "gpu", "library"}, "calls": {"name", "library"},
 	"callers": {"name", "library", "caller"}, "copies": {"name", "from", "to", "peer"}, "waits": {"name", "waited_for"},
 	"devices": {"gpu"}, "streams": {"name", "gpu"}, "memory": {"name", "gpu"}, "errors": {"name", "error", "library"},
 	"nvtx": {"name", "domain", "kind"}, "idle": {"name", "what", "gpu"}, "findings": {"name", "gpu", "rank"}, "ranks": {"rank"}, "collectives": {"name", "ranks"}, "metrics": {"metric", "name", "source", "gpu"},
@@ -261,6 +265,8 @@ func label(report string, cells map[string]any) string {
 	switch report {
 	case "copies":
 		return fmt.Sprintf("%s %s to %s", name, cmp.Or(text(cells["from"]), "unknown"), cmp.Or(text(cells["to"]), "unknown"))
+	case "python":
+		return pythonOf(cells)
 	case kernelPython:
 		return name + " (" + pythonOf(cells) + ")"
 	case "errors":
@@ -328,13 +334,13 @@ func sum(columns []string, to *row, values []float64) {
 func isAdded(column string) bool {
 	switch column {
 	case "mean", "median", "p95", "max", "below_share", "above_share", // of metrics
-		"gbps", "busy_share", "pid", "tid", "gpu", "stream", "context", "address", "at_ns", "peak_at_ns":
+		"gbps", "busy_share", "pid", "tid", "gpu", "stream", "context", "address", "at_ns", "peak_at_ns", "line":
 		return false
 	}
 	if strings.Contains(column, "median_") || strings.Contains(column, "mean_") {
 		return false
 	}
-	return !hasPrefix(column, "min_", "max_", "first_", "last_", "p95_", "p99_") && !strings.HasSuffix(column, "_p95_ns") && !strings.HasSuffix(column, "_max_ns")
+	return !hasPrefix(column, "inclusive_", "min_", "max_", "first_", "last_", "p95_", "p99_") && !strings.HasSuffix(column, "_p95_ns") && !strings.HasSuffix(column, "_max_ns")
 }
 
 // isTime reports whether a column has times.
