@@ -26,7 +26,7 @@ func text(r *live.Report) string {
 	for _, t := range []struct {
 		name string
 		rows []live.Row
-	}{{"copy", r.Copies}, {"kernel", r.Kernels}, {"function", r.Functions}, {"error", r.Errors}, {"loss", r.Losses}} {
+	}{{"copy", r.Copies}, {"kernel", r.Kernels}, {"function", r.Functions}, {"line", r.Lines}, {"error", r.Errors}, {"loss", r.Losses}} {
 		for _, row := range t.rows {
 			fmt.Fprintf(&b, "  %s %s now %+v all %+v\n", t.name, row.Name, row.Now, row.All)
 		}
@@ -116,6 +116,29 @@ func TestReports(t *testing.T) {
 `, ""}
 	if diff := cmp.Diff(want, steps); diff != "" {
 		t.Errorf("reports by step (-want +got):\n%s", diff)
+	}
+}
+
+// GPU work counts for the Python line that launched it, once a call has had one; other work counts beside it.
+func TestLines(t *testing.T) {
+	t.Parallel()
+	framed := func(id int, at uint64, stack int) string {
+		return strings.Replace(launch(id, at, at+ms, at+10*ms, at+20*ms, "_Z3addv"), "\nkernel", fmt.Sprintf(" python=%d\nkernel", stack), 1)
+	}
+	steps := follow(t, []string{
+		definitions + "thread pid=1 tid=1 name=pt_autograd_0\n" + launch(1, 1100*ms, 1101*ms, 1200*ms, 1400*ms, "_Z3addv") + flushed(3100*ms),
+		"python_frame id=1 file=/home/a.py function=main line=4\npython_stack id=1 frame=1\n" +
+			"python_frame id=2 file=/usr/lib/python3.12/x.py function=f line=9\npython_stack id=2 parent=1 frame=2\n" +
+			framed(2, 3200*ms, 1) + framed(3, 3300*ms, 2) + launch(4, 3400*ms, 3401*ms, 3410*ms, 3420*ms, "_Z3addv") + flushed(5200*ms),
+	}, live.Options{})
+	if strings.Contains(steps[0], "line") {
+		t.Errorf("before the first frame it says\n%s", steps[0])
+	}
+	for _, want := range []string{"  line /home/a.py:4 main now {N:2 Time:20000000 Bytes:0} all {N:2 Time:20000000 Bytes:0}\n",
+		"  line (no Python frame: autograd) now {N:1 Time:10000000 Bytes:0} all {N:2 Time:210000000 Bytes:0}\n"} {
+		if !strings.Contains(steps[1], want) {
+			t.Errorf("no %q in\n%s", want, steps[1])
+		}
 	}
 }
 

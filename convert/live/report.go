@@ -13,6 +13,7 @@ type Report struct {
 	Copies    []Row  // by direction
 	Kernels   []Row
 	Functions []Row
+	Lines     []Row // GPU work by the Python line that launched it; none until a call has a Python frame
 	Errors    []Row // by function and error
 	Losses    []Row // by cause
 }

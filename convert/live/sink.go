@@ -27,10 +27,12 @@ type Sink struct {
 	realtime  uint64 // at the start of the recording; 0 when not known
 	all       Figures
 
-	kernels, functions, copies, errors, losses rows
+	kernels, functions, copies, errors, losses, lines rows
+	framed                                            bool // a call has a Python frame
 
 	ofShape    map[*timeline.Shape]*row
 	ofFunction map[*timeline.Function]*function
+	ofPython   map[*timeline.Python]*row
 	launching  map[*timeline.Thread]int32 // depth of the open launching call
 	devices    *activity.Devices
 	gpus       []*gpu
@@ -53,8 +55,8 @@ func New(o Options) *Sink {
 	return &Sink{
 		devices: activity.New(activity.Options{Window: window}),
 		report:  o.Report, intervals: intervals{length: length},
-		kernels: newRows(), functions: newRows(), copies: newRows(), errors: newRows(), losses: newRows(),
-		ofShape: make(map[*timeline.Shape]*row), ofFunction: make(map[*timeline.Function]*function),
+		kernels: newRows(), functions: newRows(), copies: newRows(), errors: newRows(), losses: newRows(), lines: newRows(),
+		ofShape: make(map[*timeline.Shape]*row), ofFunction: make(map[*timeline.Function]*function), ofPython: make(map[*timeline.Python]*row),
 		launching: make(map[*timeline.Thread]int32), memory: make(map[*timeline.Counter]uint64),
 	}
 }
@@ -130,6 +132,9 @@ func (s *Sink) close() {
 	r := &Report{From: l.begin(number), To: l.end(number), Now: i.Figures, All: s.all, Host: s.host,
 		Kernels: s.kernels.close(i.rows), Functions: s.functions.close(i.rows), Copies: s.copies.close(i.rows),
 		Errors: s.errors.close(i.rows), Losses: s.losses.close(i.rows)}
+	if lines := s.lines.close(i.rows); s.framed {
+		r.Lines = lines
+	}
 	if s.realtime != 0 {
 		r.Time = time.Unix(0, int64(s.realtime+r.To))
 	}
@@ -214,6 +219,7 @@ func (s *Sink) work(e *timeline.WorkList) {
 		w := &e.List[i]
 		interval := s.intervals.at(timeline.End(w.Start, w.Dur))
 		interval.GPUTime = sum(interval.GPUTime, w.Dur)
+		interval.count(s.line(&w.Call), Count{N: 1, Time: w.Dur})
 		switch w.Kind {
 		case timeline.MemcpyWork:
 			interval.Copies++
@@ -229,6 +235,23 @@ func (s *Sink) work(e *timeline.WorkList) {
 			g.countWork(&s.intervals, w)
 		}
 	}
+}
+
+// line returns the row of the Python line of a call, or of what stands for it.
+func (s *Sink) line(c *timeline.Call) *row {
+	if c.Python == nil {
+		return s.lines.of(c.Thread.NoPython(), same)
+	}
+	s.framed = true
+	r := s.ofPython[c.Python]
+	if r == nil {
+		if len(s.ofPython) >= maxCached {
+			clear(s.ofPython)
+		}
+		r = s.lines.of(c.Python.Own().Text(), same)
+		s.ofPython[c.Python] = r
+	}
+	return r
 }
 
 // kernelOf returns the row of a kernel, or of a whole graph.

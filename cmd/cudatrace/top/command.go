@@ -45,8 +45,8 @@ func Command(con *console.Console, h Host) *cli.Command {
 			"Example: cudatrace top run1.cudatrace\n" +
 			"Example: cudatrace top -- python3 train.py >train.out 2>&1",
 		Description: "Follows LOG, which a recording is writing now (NAME.cudatrace also finds the log of a recording that has " +
-			"not ended), or records PID or PROGRAM into a temporary log. Shows launches, calls, the busiest kernels and " +
-			"functions, GPUs, copies, errors and lost records. On a terminal it is a screen with keys (h lists them), " +
+			"not ended), or records PID or PROGRAM into a temporary log. Shows launches, calls, the busiest kernels, " +
+			"functions and Python lines, GPUs, copies, errors and lost records. On a terminal it is a screen with keys (h lists them), " +
 			"unless the program writes to that terminal; else a line every second. The exit code is that of PROGRAM. docs/top.md explains the figures.",
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "format", Value: "text", Usage: "`text|ndjson`: a screen or lines for people, or a line of JSON every second"},

@@ -39,6 +39,22 @@ func busiest(rows []live.Row) *live.Row {
 	return best
 }
 
+// lineText is a Python line without the folders of its file.
+func lineText(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
+
+// framedShare is the share of the GPU work so far whose call has a Python frame.
+func framedShare(r *live.Report) string {
+	framed, work := uint64(0), uint64(0)
+	for i := range r.Lines {
+		l := &r.Lines[i]
+		work += l.All.N
+		if !strings.HasPrefix(l.Name, "(no Python frame") {
+			framed += l.All.N
+		}
+	}
+	return percent(framed, work)
+}
+
 // timeOf is the time of all rows, in the interval or so far.
 func timeOf(rows []live.Row, count func(*live.Row) *live.Count) (ns uint64) {
 	for i := range rows {
@@ -75,6 +91,9 @@ func plainText(r *live.Report) string {
 	parts = append(parts, copyTexts(r, false)...)
 	if k := busiest(r.Kernels); k != nil {
 		parts = append(parts, fmt.Sprintf("kernel %s %s", figures.Cut(k.Name, 40), percent(k.Now.Time, timeOf(r.Kernels, now))))
+	}
+	if l := busiest(r.Lines); l != nil {
+		parts = append(parts, fmt.Sprintf("line %s %s", figures.Cut(lineText(l.Name), 40), percent(l.Now.Time, timeOf(r.Lines, now))))
 	}
 	if f := busiest(r.Functions); f != nil {
 		parts = append(parts, fmt.Sprintf("call %s %s", f.Name, percent(f.Now.Time, r.Now.CallTime)))

@@ -21,6 +21,7 @@ type jsonReport struct {
 	Copies    []jsonRow   `json:"copies"`
 	Kernels   []jsonRow   `json:"kernels"`
 	Functions []jsonRow   `json:"functions"`
+	Lines     []jsonRow   `json:"lines"`
 	Errors    []jsonRow   `json:"errors"`
 	Losses    []jsonRow   `json:"losses"`
 }
@@ -65,7 +66,7 @@ const maxJSONRows = 20
 // writeJSON writes a report as a line of JSON.
 func writeJSON(w io.Writer, r *live.Report) error {
 	j := jsonReport{From: r.From, To: r.To, Now: jsonFigures(r.Now), All: jsonFigures(r.All), GPUs: []jsonGPU{}, Pinned: r.Host.Live,
-		Copies: jsonRows(r.Copies), Kernels: jsonRows(r.Kernels), Functions: jsonRows(r.Functions), Errors: jsonRows(r.Errors), Losses: jsonRows(r.Losses)}
+		Copies: jsonRows(r.Copies), Kernels: jsonRows(r.Kernels), Functions: jsonRows(r.Functions), Lines: jsonRows(r.Lines), Errors: jsonRows(r.Errors), Losses: jsonRows(r.Losses)}
 	if !r.Time.IsZero() {
 		j.Time = r.Time.UTC().Format(time.RFC3339Nano)
 	}

@@ -24,7 +24,7 @@ type view struct {
 	total   bool   // rows are sorted by all intervals, not by the latest one
 	filter  string // rows whose name has this text are shown
 	typing  bool   // the filter is being typed
-	tables  int    // index of tableSets
+	tables  int    // index of sets
 	stopped bool   // the report on the screen stays
 	help    bool
 }
@@ -39,8 +39,23 @@ var orders = []struct {
 	{"mean", func(a, b *live.Count) int { return cmp.Or(cmp.Compare(b.Mean(), a.Mean()), cmp.Compare(b.N, a.N)) }},
 }
 
-// tableSets are the tables that are shown together.
-var tableSets = [][]string{{"kernel", "function"}, {"kernel"}, {"function"}}
+// A tableName names a table by what its rows are.
+type tableName string
+
+const (
+	kernelTable   tableName = "kernel"
+	functionTable tableName = "function"
+	lineTable     tableName = "line"
+)
+
+// sets are the tables that are shown together: with Python lines first, if there are any.
+func (v *view) sets() [][]tableName {
+	sets := [][]tableName{{kernelTable, functionTable}, {kernelTable}, {functionTable}}
+	if v.report != nil && len(v.report.Lines) > 0 {
+		return append([][]tableName{{lineTable, kernelTable}, {lineTable}}, sets...)
+	}
+	return sets
+}
 
 const keyEscape, keyEnter, keyBackspace, keyDelete = "\x1b", "\n", "\b", "\x7f"
 
@@ -58,7 +73,7 @@ func (v *view) key(key string) (quit bool) {
 	case "a":
 		v.total = !v.total
 	case "t", "\t":
-		v.tables = (v.tables + 1) % len(tableSets)
+		v.tables = (v.tables + 1) % len(v.sets())
 	case "/", "f":
 		v.typing = true
 	case keyEscape:
@@ -114,7 +129,7 @@ func (v *view) lines(width, height int) []console.Line {
 
 var helpLines = []console.Line{
 	{}, {Text: "  s      sort rows by time, count or mean"}, {Text: "  a      sort by all so far, or by the last second"},
-	{Text: "  t      kernels and functions, kernels, functions"}, {Text: "  f, /   show rows whose name has a text; ESC shows all again"},
+	{Text: "  t      other tables: Python lines if there are any, kernels, functions"}, {Text: "  f, /   show rows whose name has a text; ESC shows all again"},
 	{Text: "  p      pause the screen; what comes meanwhile is counted"}, {Text: "  h, ?   this help, and back"}, {Text: "  q      quit"},
 }
 
@@ -182,12 +197,10 @@ func problemLines(r *live.Report) (lines []console.Line) {
 
 // body are the tables.
 func (v *view) body(width, room int) (lines []console.Line) {
-	names := tableSets[v.tables]
+	sets := v.sets()
+	names := sets[min(v.tables, len(sets)-1)]
 	for i, name := range names {
-		rows := v.report.Kernels
-		if name == "function" {
-			rows = v.report.Functions
-		}
+		rows := map[tableName][]live.Row{kernelTable: v.report.Kernels, functionTable: v.report.Functions, lineTable: v.report.Lines}[name]
 		lines = append(lines, v.table(name, rows, width, (room-len(lines))/(len(names)-i))...)
 	}
 	return lines
@@ -197,18 +210,22 @@ func (v *view) body(width, room int) (lines []console.Line) {
 const figuresWidth = 54
 
 // table is a table of at most some lines.
-func (v *view) table(name string, rows []live.Row, width, room int) []console.Line {
+func (v *view) table(name tableName, rows []live.Row, width, room int) []console.Line {
 	if room < 3 {
 		return nil
 	}
 	rows = v.chosen(rows)
 	wide := max(width-figuresWidth, 10)
-	head := fmt.Sprintf("%-*s%9s%9s%9s%9s%9s%9s", wide, name+"s", "share", "a second", "mean", "all", "count", "mean")
+	title, shown := string(name)+"s", func(name string) string { return name }
+	if name == lineTable {
+		title, shown = "lines (of "+framedShare(v.report)+" of work)", lineText
+	}
+	head := fmt.Sprintf("%s%9s%9s%9s%9s%9s%9s", fit(title, wide), "share", "a second", "mean", "all", "count", "mean")
 	lines := []console.Line{{}, {Text: head, Style: console.Bold}}
 	ofNow, ofAll := timeOf(rows, now), timeOf(rows, all)
 	for i := range rows[:min(len(rows), room-2)] {
 		r := &rows[i]
-		lines = append(lines, console.Line{Text: fmt.Sprintf("%s%9s%9s%9s%9s%9s%9s", fit(r.Name, wide),
+		lines = append(lines, console.Line{Text: fmt.Sprintf("%s%9s%9s%9s%9s%9s%9s", fit(shown(r.Name), wide),
 			percent(r.Now.Time, ofNow), short(uint64(float64(r.Now.N)*1e9/float64(max(v.report.Length(), 1))+0.5)), brief(r.Now.Mean()),
 			percent(r.All.Time, ofAll), short(r.All.N), brief(r.All.Mean()))})
 	}

@@ -68,7 +68,7 @@ func TestScreen(t *testing.T) {
 func TestScreenOfAnything(t *testing.T) {
 	t.Parallel()
 	rows := []live.Row{{Name: "a\x1b[2Jb\nc\u202e", All: live.Count{N: 1 << 63, Time: 1 << 63}}, {Name: strings.Repeat("漢", 3000), Now: live.Count{N: 1, Time: 1}}}
-	r := &live.Report{To: 1, Kernels: rows, Functions: rows, Errors: rows, Losses: rows, Copies: rows}
+	r := &live.Report{To: 1, Kernels: rows, Functions: rows, Lines: rows, Errors: rows, Losses: rows, Copies: rows}
 	for range 20 {
 		r.GPUs = append(r.GPUs, live.GPU{Busy: 1 << 63, Queue: 1e300, Memory: live.Memory{Live: 1 << 63, Peak: 1 << 63}})
 	}
@@ -140,6 +140,19 @@ func TestKeys(t *testing.T) {
 	}
 	if want := "true true true false false true true true"; got != want {
 		t.Errorf("tables %s, want %s", got, want)
+	}
+	first.Lines = []live.Row{{Name: "/home/ann/train.py:7 step", Now: live.Count{N: 1, Time: 30}, All: live.Count{N: 9, Time: 30}}, {Name: "(no Python frame: autograd)", All: live.Count{N: 1, Time: 10}}}
+	v.tables, got = 0, ""
+	for range 6 {
+		s := text(v.lines(80, 24))
+		got += fmt.Sprint(strings.Contains(s, "lines (of 90.0 % of work)"), strings.Contains(s, "\n train.py:7 step  "), strings.Contains(s, "kernels"), strings.Contains(s, "functions"), " ")
+		v.key("t")
+	}
+	if want := "true true true false true true false false false false true true false false true false false false false true true true true false "; got != want {
+		t.Errorf("tables %s, want %s", got, want)
+	}
+	if line := plainText(first); !strings.Contains(line, "; line train.py:7 step 100.0 %; ") {
+		t.Errorf("the line %q", line)
 	}
 	if v.key("h"); !strings.Contains(text(v.lines(80, 24)), "ESC shows all again") {
 		t.Error("h shows no help")
