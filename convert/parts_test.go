@@ -65,7 +65,7 @@ func line(e timeline.Event) (lines []string) {
 	case *timeline.SpanBegin:
 		return []string{strings.TrimSpace(fmt.Sprintf("span %s %d-%d %s", e.Name, e.Start, e.End, details(e.Args)))}
 	case *timeline.SpanEnd:
-		return []string{fmt.Sprintf("span ends %d", e.Time)}
+		return []string{strings.TrimSpace(fmt.Sprintf("span ends %d %s", e.Time, details(e.Args)))}
 	case *timeline.Instant:
 		return []string{fmt.Sprintf("instant %d", e.Start)}
 	case *timeline.CounterValue:
@@ -134,6 +134,9 @@ func TestParts(t *testing.T) {
 				"thread, span a 200-250 began before this part, span ends 250"}},
 		"a span that does not end": {[]timeline.Event{&timeline.SpanBegin{Track: ranges, Span: timeline.Span{Name: "a", Start: 10, Open: true}}, call(20, 30)},
 			[3]string{"thread, span a 10-0, call 20-30", "thread, span a 100-0 began before this part", "thread, span a 200-0 began before this part"}},
+		"a span whose end is not known when it begins": {[]timeline.Event{&timeline.SpanBegin{Track: ranges, Span: timeline.Span{Name: "a", Start: 10, Open: true}}, call(20, 30),
+			&timeline.SpanEnd{Track: ranges, Time: 150, Args: []timeline.Detail{{Text: "facts "}}}},
+			[3]string{"thread, span a 10-0, call 20-30, span ends 100 facts goes on after this part", "thread, span a 100-0 began before this part, span ends 150 facts", ""}},
 		"instants in a span": {[]timeline.Event{rangeOf("a", 10, 150), &timeline.Instant{Track: ranges, Span: timeline.Span{Start: 120, End: 120}}, end(150)},
 			[3]string{"thread, span a 10-100 goes on after this part, span ends 100", "thread, span a 100-150 began before this part, instant 120, span ends 150", ""}},
 		"counters": {[]timeline.Event{value(10, 1), value(90, 2), call(150, 160), value(170, 3)},
