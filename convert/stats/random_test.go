@@ -31,6 +31,7 @@ type world struct {
 	shapes    []*timeline.Shape
 	tracks    []*timeline.Track
 	callers   []*timeline.Caller
+	pythons   []*timeline.Python
 }
 
 func newWorld(seed uint64) *world {
@@ -48,6 +49,12 @@ func newWorld(seed uint64) *world {
 			Kernel: timeline.KernelShape{Name: pick(w, "", "k", "_Z1kv", "other", "Zażółć|`")}, Memcpy: timeline.MemcpyShape{Bytes: w.number(), CopyKind: i, SrcKind: 99},
 			Memset: timeline.MemsetShape{Bytes: w.number()}})
 		w.callers = append(w.callers, nil, &timeline.Caller{Module: "/lib/x.so", Symbol: pick(w, "", "_Z1fv"), ID: i + 1})
+		frame := &timeline.PythonFrame{File: pick(w, "", "/a.py", "/usr/lib/python3.12/x.py"), Function: pick(w, "f", "other", "a;b\n"), Line: i}
+		python := &timeline.Python{PythonFrame: frame, ID: i + 1}
+		if i > 0 {
+			python.Parent = w.pythons[1]
+		}
+		w.pythons = append(w.pythons, nil, python)
 	}
 	return w
 }
@@ -83,8 +90,9 @@ func (w *world) event() timeline.Event {
 	case 10:
 		return &timeline.Instant{Track: pick(w, w.tracks...), Span: timeline.Span{Name: "mark"}}
 	}
+	call := timeline.Call{Function: w.functions[0], Thread: pick(w, w.threads...), Caller: pick(w, w.callers...), Python: pick(w, w.pythons...)}
 	return &timeline.Allocation{Process: pick(w, w.processes...), Time: w.number(), Address: w.Uint64N(5), Bytes: w.number(), GPU: w.Uint32N(2),
-		Kind: w.Uint32N(8), Release: w.IntN(2) == 0}
+		Kind: w.Uint32N(8), Release: w.IntN(2) == 0, Call: pick(w, timeline.Call{}, call)}
 }
 
 func (w *world) slices() timeline.Event {
@@ -92,7 +100,7 @@ func (w *world) slices() timeline.Event {
 	for range w.IntN(4) {
 		start := w.number()
 		sl := timeline.Slice{Function: pick(w, w.functions...), Arguments: new(timeline.Arguments), Start: start, End: timeline.End(start, w.number()),
-			Caller: pick(w, w.callers...), Ret: int32(w.IntN(3)), Flags: uint16(w.IntN(4))}
+			Caller: pick(w, w.callers...), Python: pick(w, w.pythons...), Ret: int32(w.IntN(3)), Flags: uint16(w.IntN(4))}
 		for range w.IntN(3) {
 			at := w.number()
 			sl.AddWait(timeline.Awaited{Work: 1, Stream: pick(w, w.streams...), Start: at, End: timeline.End(at, w.number())})
@@ -108,7 +116,7 @@ func (w *world) work() timeline.Event {
 		x := timeline.Work{ID: 1, Start: w.number(), Dur: w.number(), Shape: pick(w, w.shapes...), Kind: timeline.WorkKind(w.IntN(4)), Graph: w.Uint32N(2), Untimed: w.IntN(9) == 0}
 		if w.IntN(2) == 0 {
 			at := w.number()
-			x.Call = timeline.Call{Function: pick(w, w.functions...), Thread: pick(w, w.threads...), Start: at, End: timeline.End(at, w.number())}
+			x.Call = timeline.Call{Function: pick(w, w.functions...), Thread: pick(w, w.threads...), Python: pick(w, w.pythons...), Start: at, End: timeline.End(at, w.number())}
 		}
 		e.List = append(e.List, x)
 	}
@@ -134,6 +142,13 @@ func write(t testing.TB, s *stats.Sink) {
 		}
 	}
 	checkJSON(t, tables)
+	for _, name := range stats.Folds() {
+		if f := stats.ByName(name).Folded(s); f != nil {
+			if err := f.Write(io.Discard); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 	s.Nsight()
 }
 
@@ -144,6 +159,9 @@ func TestChaos(t *testing.T) {
 		w, s := newWorld(seed), stats.New()
 		if err := s.Take([]timeline.Event{&timeline.Recording{Start: w.number()}, &timeline.GPUs{List: []timeline.GPU{{Name: "G"}}}}); err != nil {
 			t.Fatal(err)
+		}
+		if seed%2 == 0 {
+			s.Fold()
 		}
 		for range 5 + seed {
 			if err := s.Take([]timeline.Event{w.event()}); err != nil {

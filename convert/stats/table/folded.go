@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 )
@@ -42,7 +43,9 @@ func (f *Folded) Add(frames []string, weight uint64) {
 		}
 		at = next
 	}
-	at.weight += weight
+	if at.weight += weight; at.weight < weight {
+		at.weight = math.MaxUint64
+	}
 }
 
 // foldedText keeps what separates frames and lines out of a frame.
