@@ -13,11 +13,11 @@
 	__asm__ volatile("1:\t" load "\n2:\n"                                                                \
 			 "\t.subsection 1\n3:\tmovl $1, %1\n\txorl %k0, %k0\n\tjmp 2b\n\t.previous\n"         \
 			 "\t.pushsection ct_guards, \"a\"\n\t.balign 4\n\t.long 1b - ., 3b - .\n\t.popsection" \
-			 : "=&r"(value), "+&r"(bad)                                                           \
-			 : "r"(at))
-#define CT_LOAD8 "movq (%2), %q0"
-#define CT_LOAD4 "movl (%2), %k0"
-#define CT_LOAD1 "movzbl (%2), %k0"
+			 : "=r"(value), "+&r"(bad)                                                            \
+			 : "m"(*(const volatile uint64_t *)(at)))
+#define CT_LOAD8 "movq %2, %q0"
+#define CT_LOAD4 "movl %2, %k0"
+#define CT_LOAD1 "movzbl %2, %k0"
 #else /* nothing is read by it */
 #define CT_GUARDED(load, at, value, bad) ((void)(at), (value) = 0, (bad) = 1)
 #endif

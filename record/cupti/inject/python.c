@@ -54,18 +54,20 @@ enum { FILLING, COMPLETE, UNUSABLE };
 
 /* What a code object is known by. */
 struct identity {
-	uint64_t address, name, file, table, size; /* pointers, and instructions */
-	uint64_t own;                              /* its version, or what stands for it */
-	uint32_t first_line;
+	uint64_t address, name, file, table; /* pointers */
+	uint64_t own;                        /* what known_of says or, without a version, what contents says */
+	uint32_t size, first_line;           /* instructions */
 };
 
 struct code {
 	_Atomic uint64_t key; /* a hash of what it is known by; 0 marks a free entry */
 	struct identity is;
-	_Atomic uint32_t state;
 	uint32_t record; /* where its CODE is in texts, bytes */
+	_Atomic uint8_t state;
 	bool sent;
 };
+
+_Static_assert(sizeof(struct code) == 64, "a code object is in one line of the cache");
 
 struct stack {
 	_Atomic uint64_t hash; /* of its frames; 0 marks a free entry */
@@ -84,7 +86,15 @@ static unsigned char *texts; /* CODEs, as they are sent */
 static size_t texts_size;
 static _Atomic size_t texts_used;
 
+/* Where frames and code objects have what each walk looks at. */
+struct shape {
+	int32_t code, previous, instruction, unit, owner, first_line, version; /* owner: -1 where the interpreter has no frames of its own */
+};
+
 static struct ct_python layout;
+static struct shape shape;
+static const struct shape common = {0, 8, 56, 0, 70, 68, 92}; /* 3.12 and 3.13: a walk with numbers that the compiler knows is faster */
+static bool is_common;
 static void *(*gil_state)(void);
 static atomic_bool on;
 static _Atomic(const char *) ended; /* why frames are no longer read; not yet said */
@@ -137,6 +147,9 @@ bool ct_python_use(const struct ct_python *p)
 	if (p->minor == 0 || !texts || layout.minor != 0)
 		return false;
 	layout = *p;
+	shape = (struct shape){p->frame_code, p->frame_previous, p->frame_instruction, p->instruction_unit,
+			       p->minor < 12 ? -1 : p->frame_owner, p->code_first_line, p->code_version};
+	is_common = memcmp(&shape, &common, sizeof shape) == 0;
 	uintptr_t f = (uintptr_t)p->gil_state;
 	memcpy(&gil_state, &f, sizeof gil_state);
 	ct_load_keep((void *)f);
@@ -155,9 +168,11 @@ void ct_python_poll(void)
 /* A walk that is going on. */
 struct walk {
 	struct ct_python_thread *thread;
-	uintptr_t stack_from, stack_to; /* the C stack above us; empty on another stack than the thread's own */
+	uintptr_t stack_from, stack_to; /* frames are in there on the C stack above us; empty on another stack than the thread's own */
 	uintptr_t chunk, chunk_end;     /* of the data stack: one that has had the last frame there */
 	uint32_t bad;                   /* a read has faulted */
+	/* Of the thread's frames: those of the walk before that may still be there, new ones, those that are kept, and of these the outermost ones that have not moved on. */
+	uint32_t before, fresh, kept, same;
 };
 
 static uint64_t word(struct walk *w, uintptr_t at)
@@ -168,9 +183,10 @@ static uint64_t word(struct walk *w, uintptr_t at)
 /* What runs for each frame of each call: it keeps in a register whether a read has faulted. */
 #define HOT static inline __attribute__((always_inline))
 
-static bool is_finalizing(void)
+/* Not 0 while the interpreter ends. */
+HOT uint64_t finalizing(void)
 {
-	return *(const volatile uint64_t *)(uintptr_t)(layout.runtime + (uint64_t)layout.finalizing) != 0;
+	return *(const volatile uint64_t *)(uintptr_t)(layout.runtime + (uint64_t)layout.finalizing);
 }
 
 /* The interpreter's state; 0 where there is none, or where it is not the only one. */
@@ -188,7 +204,7 @@ static uint64_t only_interpreter(void)
 /* Whether a page can be read. A page that held a frame of the thread's is asked about once: a live frame keeps it. */
 static bool page_readable(struct walk *w, uintptr_t at)
 {
-	uintptr_t page = at >> 12, *known = &w->thread->pages[page % CT_PYTHON_PAGES];
+	uintptr_t page = at >> 12, *known = &w->thread->pages[(page ^ page >> 6) % CT_PYTHON_PAGES];
 	if (*known == page && page != 0)
 		return true;
 	if (!ct_readable(at))
@@ -228,12 +244,18 @@ static bool in_older_chunk(struct walk *w, uintptr_t at)
 	return false;
 }
 
-/* The same outside of the chunk that had the last frame. */
+/* Whether a frame at an address is on the C stack. */
+HOT bool on_stack(const struct walk *w, uintptr_t frame)
+{
+	return frame - w->stack_from < w->stack_to - w->stack_from && frame % 8 == 0;
+}
+
+/* Whether a frame may be read at an address, outside of the chunk that had the last one. */
 __attribute__((noinline)) static bool reaches_elsewhere(struct walk *w, uintptr_t frame)
 {
-	if (w->chunk != 0 && in_older_chunk(w, frame))
+	if (on_stack(w, frame))
 		return true;
-	if (frame >= w->stack_from && frame < w->stack_to && w->stack_to - frame >= FRAME_SIZE)
+	if (w->chunk != 0 && in_older_chunk(w, frame))
 		return true;
 	return can_read(w, frame, FRAME_SIZE);
 }
@@ -265,6 +287,18 @@ HOT uint64_t contents(const struct identity *is, uint32_t *bad)
 	return size >= 8 ? h ^ ct_guarded8((uintptr_t)is->table + BYTES_DATA, bad) * RATIO : h;
 }
 
+#define NOT_KNOWN UINT64_MAX
+
+/* Version and first line of a code object, NOT_KNOWN if it has no version. */
+HOT uint64_t known_of(uintptr_t code, const struct shape *s, uint32_t *bad)
+{
+	if (s->version < 0)
+		return NOT_KNOWN;
+	uint64_t version = ct_guarded4(code + (uintptr_t)s->version, bad);
+	uint64_t line = ct_guarded4(code + (uintptr_t)s->first_line, bad);
+	return version ? version << 32 | line : NOT_KNOWN;
+}
+
 static struct identity identify(struct walk *w, uintptr_t code)
 {
 	struct identity is = {
@@ -272,33 +306,30 @@ static struct identity identify(struct walk *w, uintptr_t code)
 		.name = word(w, code + (uintptr_t)layout.code_name),
 		.file = word(w, code + (uintptr_t)layout.code_file),
 		.table = word(w, code + (uintptr_t)layout.code_line_table),
-		.size = layout.code_first >= 0 ? word(w, code + OBJECT_SIZE) : 0,
+		.own = known_of(code, &shape, &w->bad),
+		.size = layout.code_first >= 0 ? ct_guarded4(code + OBJECT_SIZE, &w->bad) : 0,
 		.first_line = ct_guarded4(code + (uintptr_t)layout.code_first_line, &w->bad),
 	};
-	if (layout.code_version >= 0)
-		is.own = ct_guarded4(code + (uintptr_t)layout.code_version, &w->bad);
-	if (is.own == 0 && all_readable((uintptr_t)is.name, TEXT_STATE) && all_readable((uintptr_t)is.table, BYTES_DATA + 8))
+	if (is.own == NOT_KNOWN && all_readable((uintptr_t)is.name, TEXT_STATE) && all_readable((uintptr_t)is.table, BYTES_DATA + 8))
 		is.own = contents(&is, &w->bad);
 	return is;
 }
 
 /*
- * Whether a code object is the same as one before. No two of an interpreter have the same version. Field by field: this is
- * done for each frame of each call.
+ * Whether a code object is the same as one before, of which known_of says the same. No two of an interpreter have the same version, and
+ * what has that version and that line where the other one had it is that one: more need not be read.
  */
-HOT bool is_same(uintptr_t code, const struct identity *is, uint32_t *bad)
+HOT bool is_same(uintptr_t code, const struct identity *is, uint64_t known, uint32_t *bad)
 {
-	uint64_t differ = ct_guarded4(code + (uintptr_t)layout.code_first_line, bad) ^ is->first_line;
-	if (layout.code_version >= 0) {
-		uint32_t version = ct_guarded4(code + (uintptr_t)layout.code_version, bad);
-		if (version != 0)
-			return (differ | (version ^ is->own)) == 0;
-	}
+	if (known != NOT_KNOWN)
+		return known == is->own;
+	uint64_t differ = ct_guarded8(code + OBJECT_TYPE, bad) ^ layout.code_type;
+	differ |= ct_guarded4(code + (uintptr_t)layout.code_first_line, bad) ^ is->first_line;
 	differ |= ct_guarded8(code + (uintptr_t)layout.code_name, bad) ^ is->name;
 	differ |= ct_guarded8(code + (uintptr_t)layout.code_file, bad) ^ is->file;
 	differ |= ct_guarded8(code + (uintptr_t)layout.code_line_table, bad) ^ is->table;
 	if (layout.code_first >= 0)
-		differ |= ct_guarded8(code + OBJECT_SIZE, bad) ^ is->size;
+		differ |= ct_guarded4(code + OBJECT_SIZE, bad) ^ is->size;
 	return differ == 0 && contents(is, bad) == is->own;
 }
 
@@ -310,7 +341,7 @@ static uint64_t key_of(const struct identity *is)
 	h = (h ^ h >> 29 ^ is->file) * MULTIPLIER;
 	h = (h ^ h >> 29 ^ is->table) * RATIO;
 	h = (h ^ h >> 29 ^ is->own) * MULTIPLIER;
-	h = (h ^ h >> 29 ^ is->size << 32 ^ is->first_line) * RATIO;
+	h = (h ^ h >> 29 ^ (uint64_t)is->size << 32 ^ is->first_line) * RATIO;
 	return (h ^ h >> 31) | 1;
 }
 
@@ -437,7 +468,7 @@ static uint32_t code_number(struct walk *w, const struct identity *is)
 	return 0;
 }
 
-enum found { FRAME, NO_CODE, CUT, LOST };
+enum found { FRAME, NO_CODE, CUT, DEEP, LOST, ENDED };
 
 /* Finds the number of the code object at an address, and how many instructions it has. */
 __attribute__((noinline)) static enum found find_code(struct walk *w, uintptr_t code, _Atomic uint16_t *hint, uint32_t *number)
@@ -451,13 +482,13 @@ __attribute__((noinline)) static enum found find_code(struct walk *w, uintptr_t 
 }
 
 /* The same, at little cost for a code object that was seen before. Where one has been, memory has been, too. */
-HOT enum found known_code(struct walk *w, uintptr_t code, uint32_t *number, uint32_t *bad)
+HOT enum found known_code(struct walk *w, uintptr_t code, uint32_t *number)
 {
 	_Atomic uint16_t *hint = &hints[(code >> 4 ^ code >> 16) % HINTS];
 	*number = atomic_load_explicit(hint, memory_order_relaxed);
 	const struct code *c = &codes[*number];
 	if (atomic_load_explicit(&c->state, memory_order_acquire) == COMPLETE && c->is.address == code &&
-	    ct_guarded8(code + OBJECT_TYPE, bad) == layout.code_type && is_same(code, &c->is, bad))
+	    is_same(code, &c->is, known_of(code, &shape, &w->bad), &w->bad))
 		return FRAME;
 	return find_code(w, code, hint, number);
 }
@@ -497,30 +528,42 @@ static uint32_t stack_entry(uint64_t hash, uint32_t parent, uint64_t frame, bool
 	return 0;
 }
 
-/* The number of a stack that is new, perhaps: from its outermost frame on. */
-static uint32_t add_stack(const uint64_t *frames, uint32_t count)
+/* What stands for the frames that are left out, as the hash of a stack has it. */
+static uint64_t left_out_hash(uint32_t left_out)
 {
-	uint64_t hash = 0;
-	uint32_t number = 0;
-	for (uint32_t i = count; i-- > 0;) {
-		hash = mixed(frames[i]) + RATIO * hash;
-		number = stack_entry(hash ? hash : 1, number, frames[i], true);
+	return left_out ? mixed(left_out) : 0;
+}
+
+/* The number of a stack that is new, perhaps: from its outermost frame on. */
+static uint32_t add_stack(const struct ct_python_thread *t, uint32_t count, uint32_t left_out)
+{
+	uint64_t hash = left_out_hash(left_out);
+	uint32_t number = left_out ? stack_entry(hash, 0, left_out, true) : 0;
+	if (left_out && number == 0)
+		return CT_PYTHON_LOST;
+	for (uint32_t i = 1; i <= count; i++) {
+		hash = t->numbers[i].hash;
+		number = stack_entry(hash ? hash : 1, number, t->numbers[i].key, true);
 		if (number == 0)
 			return CT_PYTHON_LOST;
 	}
 	return number;
 }
 
-/* The instruction that a frame is at, as an offset in its code; false when it is not in there. */
-HOT bool instruction(uint32_t *bad, uintptr_t frame, uintptr_t code, uint64_t instructions, uint32_t *offset)
+/* The instruction that a frame is at, as the frame has it. */
+HOT uint64_t instruction_of(uintptr_t frame, const struct shape *s, uint32_t *bad)
 {
-	uintptr_t at = frame + (uintptr_t)layout.frame_instruction;
-	int64_t found;
+	uintptr_t at = frame + (uintptr_t)s->instruction;
+	return s->unit > 0 ? ct_guarded4(at, bad) : ct_guarded8(at, bad);
+}
+
+/* The same as an offset in its code; false when it is not in there. */
+static bool find_offset(const struct ct_python_frame *f, uint64_t instructions, uint32_t *offset)
+{
+	int64_t found = (int64_t)(f->instruction - (f->code + (uint64_t)layout.code_first));
 	if (layout.instruction_unit > 0) {
-		found = (int64_t)(int32_t)ct_guarded4(at, bad) * layout.instruction_unit;
+		found = (int64_t)(int32_t)f->instruction * layout.instruction_unit;
 		instructions = 1u << 28;
-	} else {
-		found = (int64_t)(ct_guarded8(at, bad) - (code + (uint64_t)layout.code_first));
 	}
 	if (found < -2 || found > (int64_t)(instructions * 2))
 		return false;
@@ -528,68 +571,204 @@ HOT bool instruction(uint32_t *bad, uintptr_t frame, uintptr_t code, uint64_t in
 	return true;
 }
 
-/* What a frame is; key is the frame as stacks have it. */
-HOT enum found look_at(struct walk *w, uintptr_t frame, uint64_t *key, uint32_t *bad)
+/* What the frame at f->at is; key is the frame as stacks have it. */
+static enum found look_at(struct walk *w, struct ct_python_frame *f, uint64_t *key)
 {
 	uint32_t number, offset;
 	enum found found;
 	if (layout.frame_owner >= 0) {
-		uint8_t owner = ct_guarded1(frame + (uintptr_t)layout.frame_owner, bad);
+		uint8_t owner = ct_guarded1(f->at + (uintptr_t)layout.frame_owner, &w->bad);
 		if (owner == OWNED_BY_C && layout.minor >= 12)
 			return NO_CODE;
 		if (owner > OWNED_BY_C)
 			return CUT;
 	}
-	uintptr_t code = (uintptr_t)ct_guarded8(frame + (uintptr_t)layout.frame_code, bad);
-	if ((found = known_code(w, code, &number, bad)) != FRAME)
+	f->code = word(w, f->at + (uintptr_t)shape.code);
+	f->instruction = instruction_of(f->at, &shape, &w->bad);
+	if ((found = known_code(w, f->code, &number)) != FRAME)
 		return found;
-	if (!instruction(bad, frame, code, codes[number].is.size, &offset))
+	if (!find_offset(f, codes[number].is.size, &offset))
 		return CUT;
+	f->known = known_of(f->code, &shape, &w->bad);
 	*key = (uint64_t)number << CODE_SHIFT | offset;
 	return FRAME;
+}
+
+/* Where in a thread's frames the one at an address may be. */
+static uint8_t *place(struct ct_python_thread *t, uintptr_t frame)
+{
+	return &t->places[(frame >> 4 ^ frame >> 12) % CT_PYTHON_PLACES];
+}
+
+/* The same of the walk before; 0 when it was not there. */
+static uint32_t find_place(struct walk *w, uintptr_t frame)
+{
+	uint32_t i = *place(w->thread, frame);
+	return i <= w->before && w->thread->frames[i].at == frame ? i : 0;
+}
+
+/* A frame is where it was, but has moved on, or is another one. */
+__attribute__((noinline)) static enum found look_again(struct walk *w, uint32_t i)
+{
+	if (finalizing())
+		return ENDED;
+	w->same = i - 1;
+	return look_at(w, &w->thread->frames[i], &w->thread->numbers[i].key);
+}
+
+/* The same elsewhere than on the C stack. */
+__attribute__((noinline)) static bool may_be_own(struct walk *w, uintptr_t frame)
+{
+	return frame != 0 && reaches(w, frame);
+}
+
+/* The frame behind one of the interpreter's own, if it is one. */
+HOT uintptr_t behind_own(struct walk *w, uintptr_t frame, const struct shape *s, uint32_t *bad)
+{
+	if (s->owner < 0 || !(on_stack(w, frame) || may_be_own(w, frame)) ||
+	    ct_guarded1(frame + (uintptr_t)s->owner, bad) != OWNED_BY_C)
+		return frame;
+	return (uintptr_t)ct_guarded8(frame + (uintptr_t)s->previous, bad);
+}
+
+/*
+ * Follows frames that are where they were in the walk before, from frames[*at] on. Each one's address is known before it is
+ * read, so the processor reads many at once. Behind those that are, *at is next, and *frame is what is there now.
+ */
+HOT enum found confirm(struct walk *w, uint32_t *at, uintptr_t *frame, const struct shape *s)
+{
+	const struct ct_python_frame *f = &w->thread->frames[*at], *first = w->thread->frames;
+	uint32_t bad = 0;
+	enum found found = FRAME;
+	for (; f > first; f--) {
+		if (!reaches(w, f->at)) {
+			found = CUT;
+			break;
+		}
+		uintptr_t code = (uintptr_t)ct_guarded8(f->at + (uintptr_t)s->code, &bad);
+		uint64_t differ = (code ^ f->code) | (instruction_of(f->at, s, &bad) ^ f->instruction) | finalizing();
+		*frame = (uintptr_t)ct_guarded8(f->at + (uintptr_t)s->previous, &bad);
+		if ((differ != 0 || known_of(code, s, &bad) != f->known || f->known == NOT_KNOWN) &&
+		    (found = look_again(w, (uint32_t)(f - first))) != FRAME)
+			break;
+		if (*frame != f[-1].at && (*frame = behind_own(w, *frame, s, &bad)) != f[-1].at) {
+			f--;
+			break;
+		}
+	}
+	*at = (uint32_t)(f - first);
+	w->bad |= bad;
+	return found;
+}
+
+/* Adds a new frame; false when there is no room. Those of the walk before give way. */
+static bool add_frame(struct walk *w, const struct ct_python_frame *f, uint64_t key)
+{
+	if (w->fresh == CT_PYTHON_DEPTH)
+		return false;
+	if (w->fresh + w->before >= CT_PYTHON_DEPTH)
+		w->before = 0;
+	uint32_t i = CT_PYTHON_DEPTH - w->fresh++;
+	w->thread->frames[i] = *f;
+	w->thread->numbers[i].key = key;
+	return true;
+}
+
+/* Moves frames of a thread to another place. */
+static void move(struct ct_python_thread *t, uint32_t to, uint32_t from, uint32_t count)
+{
+	memmove(&t->frames[to], &t->frames[from], count * sizeof t->frames[0]);
+	memmove(&t->numbers[to], &t->numbers[from], count * sizeof t->numbers[0]);
+}
+
+/* Finds the thread's frames. At the end, frame is the one that could not be taken. */
+static enum found collect(struct walk *w, uintptr_t *frame)
+{
+	struct ct_python_thread *t = w->thread;
+	uintptr_t seen = 0; /* a frame of before: frames that repeat have no end */
+	for (uint32_t step = 1; *frame != 0 && !w->bad; step++) {
+		struct ct_python_frame f = {.at = *frame};
+		uint64_t key = 0;
+		enum found found = CUT;
+		uint32_t from = find_place(w, *frame), to = from;
+		if (from != 0) {
+			found = is_common ? confirm(w, &to, frame, &common) : confirm(w, &to, frame, &shape);
+			if (found == FRAME && to == 0 && *frame == t->frames[0].at) {
+				w->kept = from;
+				return FRAME;
+			}
+			w->before = t->left_out ? 0 : to;
+			move(t, CT_PYTHON_DEPTH + 1 - w->fresh - (from - to), to + 1, from - to);
+			w->fresh += from - to;
+			if (found > NO_CODE)
+				return found;
+			continue;
+		}
+		if (*frame == seen || step > STEPS || !reaches(w, *frame))
+			return CUT;
+		found = look_at(w, &f, &key);
+		if (finalizing())
+			return ENDED;
+		if (found > NO_CODE)
+			return found;
+		if (found == FRAME && !add_frame(w, &f, key))
+			return DEEP;
+		if ((step & (step - 1)) == 0)
+			seen = *frame;
+		*frame = (uintptr_t)word(w, *frame + (uintptr_t)shape.previous);
+	}
+	return FRAME;
+}
+
+/* Numbers the frames that were collected. */
+static uint32_t number_frames(struct walk *w, uint32_t left_out)
+{
+	struct ct_python_thread *t = w->thread;
+	uint32_t count = w->kept + w->fresh, same = w->same < w->kept ? w->same : w->kept;
+	if (count != 0 && same == count && count == t->count && left_out == t->left_out)
+		return t->number;
+	move(t, w->kept + 1, CT_PYTHON_DEPTH + 1 - w->fresh, w->fresh);
+	for (uint32_t i = w->kept + 1; i <= count; i++)
+		*place(t, t->frames[i].at) = (uint8_t)i;
+	uint64_t hash = same ? t->numbers[same].hash : left_out_hash(left_out);
+	for (uint32_t i = same + 1; i <= count; i++)
+		hash = t->numbers[i].hash = mixed(t->numbers[i].key) + RATIO * hash;
+	if (count == 0 && !left_out)
+		return CT_PYTHON_NONE;
+	uint32_t number = stack_entry(hash ? hash : 1, 0, 0, false);
+	return number ? number : add_stack(t, count, left_out);
 }
 
 /* The number of the stack whose innermost frame is given. */
 static uint32_t number_of(struct walk *w, uintptr_t frame)
 {
-	uint64_t *frames = w->thread->frames, hash = 0, factor = 1;
-	uintptr_t seen = 0; /* a frame of before: frames that repeat have no end */
-	uint32_t count = 0, left_out = 0, bad = 0;
-	for (uint32_t step = 1; frame != 0 && left_out == 0; step++) {
-		enum found found = CUT;
-		uint64_t key = 0;
-		uintptr_t previous = 0;
-		if (frame != seen && step <= STEPS && reaches(w, frame)) {
-			found = look_at(w, frame, &key, &bad);
-			previous = (uintptr_t)ct_guarded8(frame + (uintptr_t)layout.frame_previous, &bad);
-		}
-		if (bad | w->bad) {
-			ct_python_end("Python lines are no longer recorded: reading them failed");
-			return CT_PYTHON_NONE;
-		}
-		if (is_finalizing())
-			return CT_PYTHON_NONE;
-		if (found == LOST)
-			return CT_PYTHON_LOST;
-		if (found == FRAME && count == CT_PYTHON_DEPTH)
-			left_out = CT_LEFT_OUT_DEEP;
-		else if (found == CUT)
-			left_out = CT_LEFT_OUT_CUT;
-		if (left_out)
-			key = left_out;
-		if (found != NO_CODE) {
-			frames[count++] = key;
-			hash += mixed(key) * factor;
-			factor *= RATIO;
-		}
-		if ((step & (step - 1)) == 0)
-			seen = frame;
-		frame = previous;
+	struct ct_python_thread *t = w->thread;
+	uint32_t number = CT_PYTHON_NONE;
+	w->before = t->left_out && t->frames[t->count].at != frame ? 0 : t->count;
+	enum found found = collect(w, &frame);
+	uint32_t left_out = found == DEEP ? CT_LEFT_OUT_DEEP : found == CUT ? CT_LEFT_OUT_CUT : w->kept ? t->left_out : 0;
+	if (w->bad)
+		ct_python_end("Python lines are no longer recorded: reading them failed");
+	else if (found == LOST)
+		number = CT_PYTHON_LOST;
+	else if (found != ENDED)
+		number = number_frames(w, left_out);
+	t->count = w->bad || number == CT_PYTHON_LOST || found == LOST || found == ENDED || found == CUT ? 0 : w->kept + w->fresh;
+	t->number = number;
+	t->left_out = t->count ? left_out : 0;
+	if (w->kept == 0)
+		t->frames[0].at = t->left_out ? frame : 0;
+	return number;
+}
+
+/* What the next walk reads is on its way to the processor while there is other work. */
+void ct_python_expect(const struct ct_python_thread *t)
+{
+	for (const struct ct_python_frame *f = &t->frames[t->count]; f > t->frames; f--) {
+		__builtin_prefetch((const void *)(uintptr_t)f->at);
+		__builtin_prefetch((const void *)(uintptr_t)(f->at + (uint64_t)shape.instruction));
+		__builtin_prefetch((const void *)(uintptr_t)(f->code + (uint64_t)shape.first_line));
 	}
-	if (count == 0)
-		return CT_PYTHON_NONE;
-	uint32_t number = stack_entry(hash ? hash : 1, 0, 0, false);
-	return number ? number : add_stack(frames, count);
 }
 
 /*
@@ -598,17 +777,17 @@ static uint32_t number_of(struct walk *w, uintptr_t frame)
  */
 uint32_t ct_python_number(struct ct_python_thread *t, const struct ct_home *home, uintptr_t inner)
 {
-	struct walk w = {.thread = t};
-	if (!ct_python_on() || !ct_here() || is_finalizing())
+	struct walk w = {.thread = t, .same = UINT32_MAX};
+	if (!ct_python_on() || !ct_here() || finalizing())
 		return CT_PYTHON_NONE;
 	uint64_t interpreter = only_interpreter();
 	uintptr_t state = interpreter ? (uintptr_t)gil_state() : 0;
 	if (state == 0 || word(&w, state + (uintptr_t)layout.thread_interpreter) != interpreter ||
 	    word(&w, state + (uintptr_t)layout.thread_id) != (uint64_t)pthread_self())
 		return CT_PYTHON_NONE;
-	if (inner >= home->low && inner < home->high) {
+	if (inner >= home->low && inner < home->high - FRAME_SIZE) {
 		w.stack_from = inner;
-		w.stack_to = home->high;
+		w.stack_to = home->high - FRAME_SIZE;
 	}
 	if (layout.thread_chunk >= 0) { /* its newest chunk, as if it were behind an empty one */
 		uintptr_t chunk = (uintptr_t)word(&w, state + (uintptr_t)layout.thread_chunk);
@@ -621,7 +800,7 @@ uint32_t ct_python_number(struct ct_python_thread *t, const struct ct_home *home
 	uintptr_t frame = (uintptr_t)word(&w, state + (uintptr_t)layout.thread_frame);
 	if (layout.thread_cframe >= 0 && frame != 0) {
 		frame += (uintptr_t)layout.thread_cframe;
-		if (!(frame >= w.stack_from && frame < w.stack_to - 8 && frame % 8 == 0) && !can_read(&w, frame, 8))
+		if (!on_stack(&w, frame) && !can_read(&w, frame, 8))
 			return CT_PYTHON_NONE;
 		frame = (uintptr_t)word(&w, frame);
 	}

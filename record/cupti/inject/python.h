@@ -9,14 +9,28 @@
 #include "wire.h"
 
 #define CT_PYTHON_DEPTH 128u  /* frames of a stack; those further out are left out */
-#define CT_PYTHON_PAGES 16u   /* a power of two */
+#define CT_PYTHON_PAGES 64u   /* a power of two, as the next */
+#define CT_PYTHON_PLACES 256u
 #define CT_PYTHON_NONE 0u     /* there is no Python frame */
 #define CT_PYTHON_LOST UINT32_MAX /* there is one, but no number for the stack */
 
-/* What is kept of a thread for its Python frames. */
+/* A frame, as it was looked at. */
+struct ct_python_frame {
+	uint64_t at, code, instruction; /* pointers; before 3.11 the last is a number */
+	uint64_t known;                 /* first line and version of the code */
+};
+
+/* What is kept of a thread for its Python frames: those of its last walk, which the next one finds again, mostly. */
 struct ct_python_thread {
-	uint64_t frames[CT_PYTHON_DEPTH + 1]; /* of the walk that is going on, innermost first */
-	uintptr_t pages[CT_PYTHON_PAGES];     /* had frames outside of the data stack, and could be read */
+	uint32_t count, number;
+	uint32_t left_out; /* CT_LEFT_OUT_DEEP: frames[0].at is the innermost of these frames, else it is 0 */
+	/* 1 to count, outermost first. In the walk that is going on, new ones are at the end. */
+	struct ct_python_frame frames[CT_PYTHON_DEPTH + 1];
+	struct {
+		uint64_t key, hash; /* of the frame, and of it with those further out */
+	} numbers[CT_PYTHON_DEPTH + 1];
+	uint8_t places[CT_PYTHON_PLACES]; /* where in frames one may be, by its address */
+	uintptr_t pages[CT_PYTHON_PAGES]; /* had frames outside of the data stack, and could be read */
 };
 
 bool ct_python_start(size_t memory);
@@ -26,6 +40,7 @@ void ct_python_poll(void);
 
 /* For every thread, inside CUDA calls. */
 bool ct_python_on(void);
+void ct_python_expect(const struct ct_python_thread *t);
 uint32_t ct_python_number(struct ct_python_thread *t, const struct ct_home *home, uintptr_t inner);
 
 /* For one thread at a time. */
