@@ -11,7 +11,7 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 INJECT = os.path.join(HERE, "..", "record", "cupti", "inject")
-PARTS = ["nothing", "thread", "pointers", "frames", "codes", "whole", "expected"]
+PARTS = ["nothing", "thread", "pointers", "frames", "codes", "whole"]
 # As record/pyframes has them: minor, finalizing, interpreters, thread_*, frame_*, instruction_unit, frame_owner, code_*, text_*
 LAYOUTS = {
     9: (16, 32, 16, 176, 24, -1, -1, 32, 24, 104, 1, -1, -1, 40, 104, 112, 120, -1, 48, 72),

@@ -7,7 +7,8 @@
  * All of this is somebody else's memory. So nothing of Python's is called but the function that returns the
  * thread's own state, and nothing is believed:
  * - a frame is read where it must be mapped: in a chunk of the thread's data stack, or on the thread's own C stack above
- *   us. For any other place the kernel is asked whether it can be read, as stack.c does;
+ *   us. For any other place the kernel is asked whether it can be read, as stack.c does. Where the walk before has found a frame, and
+ *   other frames still lead there, it is alive;
  * - each read is one by guard.h. A fault ends the reading of frames for good;
  * - a frame counts only if its code is a code object, and its instruction is within that code;
  * - a code object is known by more than its address, which may be used again: by its first line and its version or, before
@@ -169,10 +170,14 @@ void ct_python_poll(void)
 struct walk {
 	struct ct_python_thread *thread;
 	uintptr_t stack_from, stack_to; /* frames are in there on the C stack above us; empty on another stack than the thread's own */
-	uintptr_t chunk, chunk_end;     /* of the data stack: one that has had the last frame there */
+	uintptr_t state;                /* the thread's */
+	uintptr_t chunk, chunk_end;     /* of the data stack: frames are in there, the last one was; empty as long as none was looked for */
 	uint32_t bad;                   /* a read has faulted */
-	/* Of the thread's frames: those of the walk before that may still be there, new ones, those that are kept, and of these the outermost ones that have not moved on. */
-	uint32_t before, fresh, kept, same;
+	/* Of the thread's frames: */
+	uint32_t before; /* those of the walk before that may still be there */
+	uint32_t fresh;  /* new ones */
+	uint32_t kept;   /* those of before that are there */
+	uint32_t same;   /* of these the outermost ones, which have not moved on */
 };
 
 static uint64_t word(struct walk *w, uintptr_t at)
@@ -183,10 +188,15 @@ static uint64_t word(struct walk *w, uintptr_t at)
 /* What runs for each frame of each call: it keeps in a register whether a read has faulted. */
 #define HOT static inline __attribute__((always_inline))
 
-/* Not 0 while the interpreter ends. */
-HOT uint64_t finalizing(void)
+/* Where something is not 0 while the interpreter ends. */
+HOT const volatile uint64_t *finalizing_at(void)
 {
-	return *(const volatile uint64_t *)(uintptr_t)(layout.runtime + (uint64_t)layout.finalizing);
+	return (const volatile uint64_t *)(uintptr_t)(layout.runtime + (uint64_t)layout.finalizing);
+}
+
+static bool is_finalizing(void)
+{
+	return *finalizing_at() != 0;
 }
 
 /* The interpreter's state; 0 where there is none, or where it is not the only one. */
@@ -230,8 +240,8 @@ static uint64_t chunk_size(struct walk *w, uintptr_t chunk)
 static bool in_older_chunk(struct walk *w, uintptr_t at)
 {
 	uintptr_t chunk = w->chunk;
-	for (uint32_t i = 0; i < CHUNKS && chunk != 0; i++) {
-		chunk = (uintptr_t)word(w, chunk);
+	for (uint32_t i = 0; i < CHUNKS; i++) {
+		chunk = (uintptr_t)word(w, chunk ? chunk : w->state + (uintptr_t)layout.thread_chunk);
 		uint64_t size = chunk_size(w, chunk);
 		if (size == 0)
 			return false;
@@ -255,7 +265,7 @@ __attribute__((noinline)) static bool reaches_elsewhere(struct walk *w, uintptr_
 {
 	if (on_stack(w, frame))
 		return true;
-	if (w->chunk != 0 && in_older_chunk(w, frame))
+	if (layout.thread_chunk >= 0 && in_older_chunk(w, frame))
 		return true;
 	return can_read(w, frame, FRAME_SIZE);
 }
@@ -296,7 +306,7 @@ HOT uint64_t known_of(uintptr_t code, const struct shape *s, uint32_t *bad)
 		return NOT_KNOWN;
 	uint64_t version = ct_guarded4(code + (uintptr_t)s->version, bad);
 	uint64_t line = ct_guarded4(code + (uintptr_t)s->first_line, bad);
-	return version ? version << 32 | line : NOT_KNOWN;
+	return version != 0 && version != UINT32_MAX ? version << 32 | line : NOT_KNOWN;
 }
 
 static struct identity identify(struct walk *w, uintptr_t code)
@@ -589,7 +599,7 @@ static enum found look_at(struct walk *w, struct ct_python_frame *f, uint64_t *k
 		return found;
 	if (!find_offset(f, codes[number].is.size, &offset))
 		return CUT;
-	f->known = known_of(f->code, &shape, &w->bad);
+	f->version = (uint32_t)(known_of(f->code, &shape, &w->bad) >> 32);
 	*key = (uint64_t)number << CODE_SHIFT | offset;
 	return FRAME;
 }
@@ -610,7 +620,7 @@ static uint32_t find_place(struct walk *w, uintptr_t frame)
 /* A frame is where it was, but has moved on, or is another one. */
 __attribute__((noinline)) static enum found look_again(struct walk *w, uint32_t i)
 {
-	if (finalizing())
+	if (is_finalizing())
 		return ENDED;
 	w->same = i - 1;
 	return look_at(w, &w->thread->frames[i], &w->thread->numbers[i].key);
@@ -631,31 +641,35 @@ HOT uintptr_t behind_own(struct walk *w, uintptr_t frame, const struct shape *s,
 	return (uintptr_t)ct_guarded8(frame + (uintptr_t)s->previous, bad);
 }
 
+/* Whether the code that a frame had in the walk before is the one that is there now. */
+HOT bool is_same_code(const struct ct_python_thread *t, const struct ct_python_frame *f, const struct shape *s, uint32_t *bad)
+{
+	if (s->version >= 0 && ct_guarded4((uintptr_t)f->code + (uintptr_t)s->version, bad) == f->version)
+		return true;
+	return f->version == UINT32_MAX && is_same((uintptr_t)f->code, &codes[t->numbers[f - t->frames].key >> CODE_SHIFT].is, NOT_KNOWN, bad);
+}
+
 /*
  * Follows frames that are where they were in the walk before, from frames[*at] on. Each one's address is known before it is
  * read, so the processor reads many at once. Behind those that are, *at is next, and *frame is what is there now.
  */
 HOT enum found confirm(struct walk *w, uint32_t *at, uintptr_t *frame, const struct shape *s)
 {
-	const struct ct_python_frame *f = &w->thread->frames[*at], *first = w->thread->frames;
+	const struct ct_python_frame *first = w->thread->frames, *f = first + *at;
+	const volatile uint64_t *ends = finalizing_at();
 	uint32_t bad = 0;
 	enum found found = FRAME;
-	for (; f > first; f--) {
-		if (!reaches(w, f->at)) {
-			found = CUT;
-			break;
-		}
-		uintptr_t code = (uintptr_t)ct_guarded8(f->at + (uintptr_t)s->code, &bad);
-		uint64_t differ = (code ^ f->code) | (instruction_of(f->at, s, &bad) ^ f->instruction) | finalizing();
-		*frame = (uintptr_t)ct_guarded8(f->at + (uintptr_t)s->previous, &bad);
-		if ((differ != 0 || known_of(code, s, &bad) != f->known || f->known == NOT_KNOWN) &&
+	uintptr_t next;
+	do {
+		uintptr_t code = (uintptr_t)ct_guarded8((uintptr_t)f->at + (uintptr_t)s->code, &bad);
+		uint64_t in = instruction_of((uintptr_t)f->at, s, &bad);
+		next = (uintptr_t)ct_guarded8((uintptr_t)f->at + (uintptr_t)s->previous, &bad);
+		if (__builtin_expect(code != f->code || in != f->instruction || *ends != 0 || !is_same_code(w->thread, f, s, &bad), 0) &&
 		    (found = look_again(w, (uint32_t)(f - first))) != FRAME)
 			break;
-		if (*frame != f[-1].at && (*frame = behind_own(w, *frame, s, &bad)) != f[-1].at) {
-			f--;
-			break;
-		}
-	}
+		f--;
+	} while ((next == f->at || (next = behind_own(w, next, s, &bad)) == f->at) && f > first);
+	*frame = next;
 	*at = (uint32_t)(f - first);
 	w->bad |= bad;
 	return found;
@@ -707,7 +721,7 @@ static enum found collect(struct walk *w, uintptr_t *frame)
 		if (*frame == seen || step > STEPS || !reaches(w, *frame))
 			return CUT;
 		found = look_at(w, &f, &key);
-		if (finalizing())
+		if (is_finalizing())
 			return ENDED;
 		if (found > NO_CODE)
 			return found;
@@ -761,16 +775,6 @@ static uint32_t number_of(struct walk *w, uintptr_t frame)
 	return number;
 }
 
-/* What the next walk reads is on its way to the processor while there is other work. */
-void ct_python_expect(const struct ct_python_thread *t)
-{
-	for (const struct ct_python_frame *f = &t->frames[t->count]; f > t->frames; f--) {
-		__builtin_prefetch((const void *)(uintptr_t)f->at);
-		__builtin_prefetch((const void *)(uintptr_t)(f->at + (uint64_t)shape.instruction));
-		__builtin_prefetch((const void *)(uintptr_t)(f->code + (uint64_t)shape.first_line));
-	}
-}
-
 /*
  * The number of the Python frames of the calling thread. inner is a frame of ours: the thread's stack is in use from there
  * on.
@@ -778,24 +782,17 @@ void ct_python_expect(const struct ct_python_thread *t)
 uint32_t ct_python_number(struct ct_python_thread *t, const struct ct_home *home, uintptr_t inner)
 {
 	struct walk w = {.thread = t, .same = UINT32_MAX};
-	if (!ct_python_on() || !ct_here() || finalizing())
+	if (!ct_python_on() || !ct_here() || is_finalizing())
 		return CT_PYTHON_NONE;
 	uint64_t interpreter = only_interpreter();
 	uintptr_t state = interpreter ? (uintptr_t)gil_state() : 0;
 	if (state == 0 || word(&w, state + (uintptr_t)layout.thread_interpreter) != interpreter ||
 	    word(&w, state + (uintptr_t)layout.thread_id) != (uint64_t)pthread_self())
 		return CT_PYTHON_NONE;
+	w.state = state;
 	if (inner >= home->low && inner < home->high - FRAME_SIZE) {
 		w.stack_from = inner;
 		w.stack_to = home->high - FRAME_SIZE;
-	}
-	if (layout.thread_chunk >= 0) { /* its newest chunk, as if it were behind an empty one */
-		uintptr_t chunk = (uintptr_t)word(&w, state + (uintptr_t)layout.thread_chunk);
-		uint64_t size = chunk_size(&w, chunk);
-		if (size != 0) {
-			w.chunk = chunk;
-			w.chunk_end = chunk + (uintptr_t)size - FRAME_SIZE;
-		}
 	}
 	uintptr_t frame = (uintptr_t)word(&w, state + (uintptr_t)layout.thread_frame);
 	if (layout.thread_cframe >= 0 && frame != 0) {

@@ -17,7 +17,8 @@
 /* A frame, as it was looked at. */
 struct ct_python_frame {
 	uint64_t at, code, instruction; /* pointers; before 3.11 the last is a number */
-	uint64_t known;                 /* first line and version of the code */
+	uint32_t version;               /* of the code; UINT32_MAX: it has none */
+	uint32_t pad;
 };
 
 /* What is kept of a thread for its Python frames: those of its last walk, which the next one finds again, mostly. */
@@ -40,7 +41,6 @@ void ct_python_poll(void);
 
 /* For every thread, inside CUDA calls. */
 bool ct_python_on(void);
-void ct_python_expect(const struct ct_python_thread *t);
 uint32_t ct_python_number(struct ct_python_thread *t, const struct ct_home *home, uintptr_t inner);
 
 /* For one thread at a time. */
