@@ -161,6 +161,7 @@ func TestPythonLines(t *testing.T) {
 		{"forms", nil, true},
 		{"threads", []string{"--calls", "cupti"}, false}, // threads meet in the tables
 		{"stacks", nil, true},
+		{"wander", nil, true},
 		{"forks", nil, true},
 		{"discards", nil, false}, // the table of code objects is full at last
 	} {

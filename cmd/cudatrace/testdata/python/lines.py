@@ -146,6 +146,55 @@ def forks():
     launch()
 
 
+def wander():
+    """Stacks that grow, shrink and change anywhere, in an order by chance: functions, calls from C, generators, code that dies."""
+    import random
+    random.seed(4711)
+
+    def plain(n):
+        if random.random() < 0.3:
+            launch()
+        go(n - 1)
+        if random.random() < 0.3:
+            launch()
+        go(n - 1 if random.random() < 0.2 else 0)
+
+    def from_c(n):
+        list(map(go, (n - 1,)))
+
+    def many_locals(n):
+        a = b = c = d = e = f = g = h = i = j = k = l = n
+        go(n - 1)
+        return a, b, c, d, e, f, g, h, i, j, k, l
+
+    def generator(n):
+        def values():
+            launch()
+            yield go(n - 1)
+            yield launch()
+        for _ in values():
+            if random.random() < 0.5:
+                launch()
+
+    def from_text(n):
+        names = {"go": go, "n": n - 1}
+        exec(compile("\n" * random.randrange(5) + "def f%d():\n go(n)\nf%d()" % (n % 3, n % 3), "<%d>" % (n % 2), "exec"), names)
+
+    def deep(n):
+        if random.random() < 0.02:
+            recurse(random.choice((90, 120, 150)))
+        go(n - 1)
+
+    kinds = [plain, plain, from_c, many_locals, generator, from_text, deep]
+
+    def go(n):
+        if n <= 0:
+            return launch()
+        random.choice(kinds)(n)
+    while len(truth) < 3000:
+        go(random.randrange(40))
+
+
 def discards():
     """Code objects that die, and whose memory is used again, with names that take turns."""
     for i in range(8000):
