@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -138,6 +140,7 @@ var hostile = []struct {
 	{"no-folder", "lose-folder work end", false},
 	{"no-environment", "work clear-environment work end", false},
 	{"no-permissions", "umask work end", false},
+	{"lie", "work lie", true},
 }
 
 // TestHostile records each of the programs above: it prints and returns what it does alone, and the log has
@@ -163,6 +166,44 @@ func TestHostile(t *testing.T) {
 				checkHostile(t, base+".cudatrace", out, h.lossy)
 			}
 		})
+	}
+}
+
+// TestLies has a process say that each of 512 threads is in a call, and end by SIGKILL: what cannot be is not recorded. What may be
+// is the process's own, in the time in which it was recorded, with the name of a function of the driver.
+func TestLies(t *testing.T) {
+	t.Parallel()
+	r := recordExit(t, 137, "--calls", "cupti", sim("hostile"), "work", "lie")
+	want := map[int]bool{}
+	for thread := 0; thread < 512; thread += 16 {
+		want[thread] = true    // as the library would say it
+		want[thread+12] = true // in an epoch that has not begun
+	}
+	open := regexp.MustCompile(`^api pid=(\d+) tid=(\d+) domain=driver cbid=0 name=(\w+) start=([-\d.]+)s dur=0ns .* flags=unfinished$`)
+	n := 0
+	for line := range strings.Lines(r.dump(t)) {
+		line = strings.TrimSpace(line)
+		found := open.FindStringSubmatch(line)
+		if found == nil {
+			if strings.Contains(line, "unfinished") {
+				t.Errorf("not as an open call: %s", line)
+			}
+			continue
+		}
+		pid, _ := strconv.Atoi(found[1])
+		thread, _ := strconv.Atoi(found[2])
+		start, err := strconv.ParseFloat(found[4], 64)
+		if thread -= 1000000; !want[thread] || uint32(pid) != r.ProcessList[0].PID || found[3] != "cuStreamSynchronize" || err != nil || start < 0 || start > float64(r.DurationNS)/1e9 {
+			t.Errorf("lie %d: %s", thread%16, line)
+		}
+		delete(want, thread)
+		n++
+	}
+	if n != 64 || len(want) != 0 || r.Unfinished != 64 || r.LostTotal() != 0 || len(r.ProcessList) != 1 || r.CUDANS > r.DurationNS {
+		t.Errorf("%d open calls, not said of %v; %d unfinished, lost %v, %d ns of CUDA in %d", n, want, r.Unfinished, r.Lost, r.CUDANS, r.DurationNS)
+	}
+	if hangs := strings.Count(r.stderr, "hang: thread 1000000 of process "); hangs > 1 {
+		t.Errorf("one thread hangs %d times:\n%s", hangs, r.stderr)
 	}
 }
 

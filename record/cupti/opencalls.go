@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math/bits"
 
+	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -122,15 +123,17 @@ func (p *peer) addOpenCalls() {
 	if !p.callers || p.taken || p.broken || p.clockMoved || p.bye != nil && p.bye.reason != byeStop {
 		return
 	}
+	now, in := host.Monotonic(), map[uint32]bool{} // threads, each in one call
 	for _, c := range p.openCalls() {
 		c.Start = p.shift.host(c.Start)
-		if p.decoder.called.passed(c.TID, c.Start) {
-			continue
+		if in[c.TID] || c.Start < p.met || c.Start > now || p.decoder.called.passed(c.TID, c.Start) {
+			continue // it has returned, or the process lies
 		}
 		name := p.follower.FindFunction(c)
 		if name == "" {
 			continue
 		}
+		in[c.TID] = true
 		p.decoder.sink.Add(&tracelog.API{
 			PID: p.PID, TID: c.TID, Domain: tracelog.DomainDriver, Name: name, Start: c.Start,
 			Caller: p.decoder.callers.of(c.Chain), Flags: tracelog.CallUnfinished,

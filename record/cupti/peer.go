@@ -40,6 +40,7 @@ type peer struct {
 	mapped   bool // its messages come through the memory
 	late     bool // the process stopped waiting before it took GO
 
+	met      uint64 // when its hello came, ns: its calls are recorded from a later time on
 	deadline uint64 // when it stops waiting
 
 	clockMoved bool // CUPTI's times are corrected: those of its callback are others
@@ -129,6 +130,7 @@ func (p *peer) greet(m *messageReader) (stays bool, err error) {
 	if err := p.conn.SetReadDeadline(time.Time{}); err != nil {
 		return false, err
 	}
+	p.met = host.Monotonic()
 	p.LocalPID, p.Time, p.CUPTI, p.BufferRequest = h.pid, p.shift.host(h.since), h.path, h.request
 	deadline := p.Deadline()
 	p.last = lastDeadline(deadline)

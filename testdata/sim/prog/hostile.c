@@ -1,7 +1,9 @@
 /* A program that makes itself hard to record. Its arguments are actions, each NAME or NAME=VALUE, which it
  * takes in turn; the table at the end has them all. "work" launches kernels, "end" prints how many. */
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/ptrace.h>
@@ -9,8 +11,10 @@
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "../../../record/cupti/inject/wire.h"
 #include "options.h"
 #include "sandbox.h"
 
@@ -354,6 +358,69 @@ static void enter_root(const char *value)
 		fail("chroot");
 }
 
+/* Where the memory lies that the recorder reads calls from that have not returned; NULL if nothing is recorded. */
+static struct ct_shared *shared_memory(void)
+{
+	char line[512];
+	void *found = NULL;
+	FILE *maps = fopen("/proc/self/maps", "r");
+	while (maps && fgets(line, sizeof line, maps)) {
+		uintptr_t from, to;
+		if (strstr(line, "/memfd:cudatrace") && sscanf(line, "%" SCNxPTR "-%" SCNxPTR, &from, &to) == 2 &&
+		    to - from >= sizeof(struct ct_shared))
+			found = (void *)from;
+	}
+	if (maps)
+		fclose(maps);
+	return found;
+}
+
+static uint64_t monotonic(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* Says that each of 512 threads is in a call. The thread's ID is 1000000 and a lie's number, of 16 lies in turn; TestLies
+ * knows what becomes of each. Ends by SIGKILL: what is said stays. */
+static void lie(const char *value)
+{
+	(void)value;
+	print();
+	struct ct_shared *shared = shared_memory();
+	uint64_t now = monotonic(), function = (uintptr_t)dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuStreamSynchronize") + 1;
+	if (shared) {
+		shared->from = 0;
+		shared->places = 1 | 1ull << 32; /* calls begin at place 0, and ends are noticed */
+	}
+	for (uint32_t i = 0; shared && i < CT_OPEN_CALLS; i++) {
+		struct ct_open *o = &shared->calls[i];
+		uint64_t at = now;
+		memset(o, 0, sizeof *o);
+		*o = (struct ct_open){.tid = 1000000 + i, .inner = function, .epoch = 1, .count = 2, .address = {1, UINT64_MAX}};
+		switch (i % 16) {
+		case 1: o->inner = (uintptr_t)lie; break; /* in no function of the driver */
+		case 2: o->inner = UINT64_MAX; break;
+		case 3: o->inner = 0; break;
+		case 4: o->count = 0; break;
+		case 5: o->count = CT_CHAIN_MAX + 1; break;
+		case 6: o->count = UINT64_MAX; break;
+		case 7: at = 0; break;
+		case 8: at = 1; break;                           /* before the process */
+		case 9: at = now + 3600 * 1000000000ull; break; /* in an hour */
+		case 10: at = UINT64_MAX; break;
+		case 11: o->sequence = 1; break;
+		case 12: o->epoch = UINT64_MAX; break;
+		case 13: o->last[5] = now + 1; break; /* at a place of which nothing is known */
+		case 14: o->tid = 1000000; break;     /* as another thread */
+		case 15: o->tid = 0; break;
+		}
+		o->last[0] = o->time = at;
+	}
+	raise(SIGKILL);
+}
+
 static const struct {
 	const char *name;
 	void (*act)(const char *value);
@@ -364,7 +431,7 @@ static const struct {
 	{"daemon", daemonize}, {"exec", exec_rest}, {"traced", traced}, {"user", become}, {"prctl", set_option},
 	{"mask", block_signals}, {"ignore", ignore_signals}, {"storm", storm}, {"calm", calm}, {"handle", handle},
 	{"stop", stop_and_go}, {"lose-folder", lose_folder}, {"clear-environment", clear_environment}, {"umask", mask_files},
-	{"chroot", enter_root},
+	{"chroot", enter_root}, {"lie", lie},
 };
 
 static void act(char *argument)
