@@ -21,6 +21,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/output"
 	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/pattern"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -161,7 +162,7 @@ func TestChromeGolden(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			holdChrome(t, filepath.Base(name), logtest.Assemble(t, string(text)), TraceOptions{Options: Options{Filter: Filter{Steps: Steps{Steps: tracelog.Steps{Name: "step", Domain: "*"}}}}})
+			holdChrome(t, filepath.Base(name), logtest.Assemble(t, string(text)), TraceOptions{Options: Options{Filter: Filter{Steps: Steps{Ranges: pattern.Ranges{Name: "step", Domain: "*"}}}}})
 		})
 	}
 	t.Run("streams", func(t *testing.T) {

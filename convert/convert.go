@@ -245,7 +245,7 @@ func (c *conversion) joining(l *log) join.Options {
 	l.chosen = selection.New(selection.Options{Name: c.Filter.Name, Caller: c.Filter.Caller, Python: c.Filter.Python, NVTX: c.Filter.NVTX, Shortest: uint64(c.Filter.MinDuration)})
 	return join.Options{
 		Selection: l.chosen, OfCalls: len(c.Filter.TIDs) > 0 || l.chosen.OfCalls(), Filter: l.filter, Threads: l.threads,
-		Steps: c.Filter.Steps.Steps, Offset: l.offset, IDs: &c.ids, Budget: c.held, Damaged: l.damage.Count > 0, Clock: l.clock,
+		Steps: c.Filter.Steps.Ranges, Offset: l.offset, IDs: &c.ids, Budget: c.held, Damaged: l.damage.Count > 0, Clock: l.clock,
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cudatrace/cudatrace/convert/read"
+	"github.com/cudatrace/cudatrace/record/pattern"
 	"github.com/cudatrace/cudatrace/record/ranks"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -20,21 +21,21 @@ type Filter struct {
 	// is no limit. Events under way at a limit are selected.
 	From, To, Last time.Duration
 	PIDs           []uint32
-	Ranks          ranks.List // selects the processes of a distributed program that have these ranks
-	TIDs           []uint32   // selects their calls and ranges, and the work that these calls caused
-	Devices        []uint32   // as the process numbers them; limits GPU work
-	Streams        []uint32   // limits GPU work
-	Name           string     // a glob for the names of calls, kernels and ranges
-	Caller         string     // a glob for the callers of calls (selection.MatchCaller); limits calls, and the work that they caused
-	Python         string     // a glob for the Python frames above calls (selection.MatchPython); limits calls, and the work that they caused
-	NVTX           string     // a glob for NVTX ranges: only calls and work in these ranges, and the ranges
+	Ranks          ranks.List     // selects the processes of a distributed program that have these ranks
+	TIDs           []uint32       // selects their calls and ranges, and the work that these calls caused
+	Devices        []uint32       // as the process numbers them; limits GPU work
+	Streams        []uint32       // limits GPU work
+	Name           string         // a glob for the names of calls, kernels and ranges
+	Caller         string         // a glob for the callers of calls (selection.MatchCaller); limits calls, and the work that they caused
+	Python         string         // a glob for the Python frames above calls (selection.MatchPython); limits calls, and the work that they caused
+	NVTX           pattern.Ranges // only calls and work in these NVTX ranges, and the ranges
 	MinDuration    time.Duration
 	Steps          Steps // limits time, if some are chosen
 }
 
 // limits reports whether the filter may leave anything out.
 func (f *Filter) limits() bool {
-	return f.limitsRecords() || f.Name != "" || f.Caller != "" || f.Python != "" || f.NVTX != "" || f.MinDuration > 0
+	return f.limitsRecords() || f.Name != "" || f.Caller != "" || f.Python != "" || !f.NVTX.None() || f.MinDuration > 0
 }
 
 // limitsRecords reports whether the filter limits the records that are read.

@@ -8,19 +8,20 @@ import (
 	"github.com/cudatrace/cudatrace/convert/pipeline"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/figures"
+	"github.com/cudatrace/cudatrace/record/pattern"
 )
 
 // A NoRangeError says that no NVTX range of the logs matches Filter.NVTX.
 type NoRangeError struct {
-	Glob  string
-	Names []string // of the ranges that there are, sorted, each once
+	Pattern pattern.Ranges
+	Names   []string // of the ranges that there are, sorted, each once
 }
 
 func (e *NoRangeError) Error() string {
 	if len(e.Names) == 0 {
 		return "there are no NVTX ranges"
 	}
-	return fmt.Sprintf("no NVTX range matches %q", e.Glob)
+	return fmt.Sprintf("no NVTX range matches %q", e.Pattern)
 }
 
 func isNoRange(err error) bool {
@@ -30,10 +31,10 @@ func isNoRange(err error) bool {
 
 // unmatched is the error of a conversion whose filter matches no NVTX range, nil for any other.
 func (c *conversion) unmatched() error {
-	if c.Filter.NVTX == "" {
+	if c.Filter.NVTX.None() {
 		return nil
 	}
-	failed := &NoRangeError{Glob: c.Filter.NVTX}
+	failed := &NoRangeError{Pattern: c.Filter.NVTX}
 	for _, l := range c.logs {
 		found := &l.chosen.Ranges
 		if found.Matched > 0 {
@@ -48,7 +49,7 @@ func (c *conversion) unmatched() error {
 
 // noteRanges says in the timeline that only what is in NVTX ranges is there.
 func (l *log) noteRanges(p *pipeline.Pipeline) {
-	if l.chosen == nil || l.chosen.Ranges.Glob == "" || l.chosen.Ranges.Matched == 0 {
+	if l.chosen == nil || l.chosen.Ranges.Pattern.None() || l.chosen.Ranges.Matched == 0 {
 		return
 	}
 	p.Emit(&timeline.Note{Time: l.chosen.Ranges.First, Text: "only what is in " + l.rangeWords()})
@@ -57,5 +58,5 @@ func (l *log) noteRanges(p *pipeline.Pipeline) {
 // rangeWords are the NVTX ranges that the filter selects, in words.
 func (l *log) rangeWords() string {
 	found := &l.chosen.Ranges
-	return fmt.Sprintf("NVTX ranges matching %q: %s", found.Glob, figures.Count(found.Matched, "range", "ranges"))
+	return fmt.Sprintf("NVTX ranges matching %q: %s", found.Pattern, figures.Count(found.Matched, "range", "ranges"))
 }

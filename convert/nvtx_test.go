@@ -14,6 +14,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/convert/timeline/timelinetest"
+	"github.com/cudatrace/cudatrace/record/pattern"
 )
 
 // rangesLog is the log of NVTX ranges on streams. Its recording begins at 100.
@@ -48,6 +49,15 @@ func spansOf(tl *timelinetest.Timeline, c timeline.Category) string {
 	return strings.Join(all, " ")
 }
 
+// rangesOf is the pattern that a text is.
+func rangesOf(text string) pattern.Ranges {
+	r, err := pattern.ParseRanges(text)
+	if err != nil {
+		panic(err)
+	}
+	return r
+}
+
 // TestNVTXFilter chooses what is in NVTX ranges. At a limit of time, a range that is under way is
 // known.
 func TestNVTXFilter(t *testing.T) {
@@ -58,22 +68,22 @@ func TestNVTXFilter(t *testing.T) {
 		ranges, onGPU string
 		words         string
 	}{
-		"an outer range": {Filter{NVTX: "st*"},
+		"an outer range": {Filter{NVTX: rangesOf("st*")},
 			"40@1100 40@1120 40@1170 embed@1200 node1@1290 node2@1330 prefetch@1210",
 			"backward@1160-1195 forward@1010-1150 no work@1196-1197 step@1000-1198",
 			"backward@1290-1450 forward@1200-1300 forward@1210-1260 step@1200-1450 step@1210-1260", `NVTX ranges matching "st*": 1 range`},
-		"an inner range": {Filter{NVTX: "forward"}, "40@1100 40@1120 embed@1200 prefetch@1210", "forward@1010-1150", "forward@1200-1300 forward@1210-1260",
+		"an inner range": {Filter{NVTX: rangesOf("forward")}, "40@1100 40@1120 embed@1200 prefetch@1210", "forward@1010-1150", "forward@1200-1300 forward@1210-1260",
 			`NVTX ranges matching "forward": 1 range`},
-		"of a domain": {Filter{NVTX: "*@torch"}, "40@1170 node1@1290 node2@1330", "backward@1160-1195", "backward@1290-1450",
+		"of a domain": {Filter{NVTX: rangesOf("*@torch")}, "40@1170 node1@1290 node2@1330", "backward@1160-1195", "backward@1290-1450",
 			`NVTX ranges matching "*@torch": 1 range`},
-		"across threads": {Filter{NVTX: "request"}, "40@1230 requested@1700", "request@1220-1250", "request@1700-1800", `NVTX ranges matching "request": 1 range`},
-		"without work":   {Filter{NVTX: "no *"}, "", "no work@1196-1197", "", `NVTX ranges matching "no *": 1 range`},
-		"without an end, work without times": {Filter{NVTX: "never*"}, "41@1310 41@1330 untimed@1340 of the loader@2000",
+		"across threads": {Filter{NVTX: rangesOf("request")}, "40@1230 requested@1700", "request@1220-1250", "request@1700-1800", `NVTX ranges matching "request": 1 range`},
+		"without work":   {Filter{NVTX: rangesOf("no *")}, "", "no work@1196-1197", "", `NVTX ranges matching "no *": 1 range`},
+		"without an end, work without times": {Filter{NVTX: rangesOf("never*")}, "41@1310 41@1330 untimed@1340 of the loader@2000",
 			"never ends@1300-9000", "never ends@2000-2010", `NVTX ranges matching "never*": 1 range`},
-		"and a name":     {Filter{NVTX: "step", Name: "*node*"}, "node1@1290 node2@1330", "", "", `NVTX ranges matching "step": 1 range`},
-		"and a stream":   {Filter{NVTX: "step", Streams: []uint32{13}}, "40@1100 40@1120 40@1170 prefetch@1210", "backward@1160-1195 forward@1010-1150 no work@1196-1197 step@1000-1198", "forward@1210-1260 step@1210-1260", `NVTX ranges matching "step": 1 range`},
-		"and a duration": {Filter{NVTX: "step", MinDuration: 100}, "embed@1200 node1@1290 node2@1330", "forward@1010-1150 step@1000-1198", "backward@1290-1450 forward@1200-1300 step@1200-1450", `NVTX ranges matching "step": 1 range`},
-		"under way":      {Filter{NVTX: "step", From: 1060, To: 1097}, "40@1170", "backward@1160-1195 no work@1196-1197 step@1000-1198", "", `NVTX ranges matching "step": 1 range`},
+		"and a name":     {Filter{NVTX: rangesOf("step"), Name: "*node*"}, "node1@1290 node2@1330", "", "", `NVTX ranges matching "step": 1 range`},
+		"and a stream":   {Filter{NVTX: rangesOf("step"), Streams: []uint32{13}}, "40@1100 40@1120 40@1170 prefetch@1210", "backward@1160-1195 forward@1010-1150 no work@1196-1197 step@1000-1198", "forward@1210-1260 step@1210-1260", `NVTX ranges matching "step": 1 range`},
+		"and a duration": {Filter{NVTX: rangesOf("step"), MinDuration: 100}, "embed@1200 node1@1290 node2@1330", "forward@1010-1150 step@1000-1198", "backward@1290-1450 forward@1200-1300 step@1200-1450", `NVTX ranges matching "step": 1 range`},
+		"under way":      {Filter{NVTX: rangesOf("step"), From: 1060, To: 1097}, "40@1170", "backward@1160-1195 no work@1196-1197 step@1000-1198", "", `NVTX ranges matching "step": 1 range`},
 		"limits of time": {Filter{From: 1060, To: 1080}, "40@1170", "backward@1160-1195 step@1000-1198", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -124,7 +134,7 @@ func TestNVTXFilterMatchesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var out bytes.Buffer
-			_, err := FilesTo(c.logs, &out, TraceOptions{Options: Options{Filter: Filter{NVTX: c.glob}}})
+			_, err := FilesTo(c.logs, &out, TraceOptions{Options: Options{Filter: Filter{NVTX: rangesOf(c.glob)}}})
 			if c.want == "" {
 				if err != nil || out.Len() == 0 {
 					t.Fatalf("%d bytes, %v", out.Len(), err)
@@ -150,7 +160,7 @@ func TestSelectedPartIsComplete(t *testing.T) {
 		t.Fatal(err)
 	}
 	open := logtest.Assemble(t, strings.Replace(string(text), "process_end pid=40", "process_end pid=40 kernels=10", 1))
-	for _, f := range []Filter{{}, {NVTX: "step"}, {Caller: "*"}} {
+	for _, f := range []Filter{{}, {NVTX: rangesOf("step")}, {Caller: "*"}} {
 		all, err := Timeline([]Log{{"log", open}}, Options{Filter: f}, nil)
 		if err != nil {
 			t.Fatal(err)

@@ -6,12 +6,13 @@ import (
 	"slices"
 
 	"github.com/cudatrace/cudatrace/record/figures"
+	"github.com/cudatrace/cudatrace/record/pattern"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
 // Steps names the NVTX ranges that are steps. It may choose some of them by number.
 type Steps struct {
-	tracelog.Steps
+	pattern.Ranges
 	Chosen      bool // only the time from the beginning of step First to the end of step Last is shown
 	First, Last int64
 }
@@ -26,9 +27,9 @@ type NoStepError struct {
 
 func (e *NoStepError) Error() string {
 	if e.Found == 0 {
-		return fmt.Sprintf("there are no NVTX ranges %s", e.Name)
+		return fmt.Sprintf("there are no NVTX ranges %s", e.Ranges)
 	}
-	return fmt.Sprintf("there are no steps %d to %d: the steps %s are %d to %d", e.First, e.Last, e.Name, e.Low, e.High)
+	return fmt.Sprintf("there are no steps %d to %d: the steps %s are %d to %d", e.First, e.Last, e.Ranges, e.Low, e.High)
 }
 
 // mostSteps bounds the steps of a log that are looked at.
@@ -88,13 +89,13 @@ func (s *Steps) limit(l *log, f *tracelog.Filter, none *NoStepError) error {
 // ranges returns the ranges of a log that are steps, by process and number, those of one number in the order in which they begin.
 func (s *Steps) ranges(l *log, f tracelog.Filter) (all []stepRange, err error) {
 	err = l.markers(f, func(m *tracelog.Marker) error {
-		n, is := s.Number(m.Name, m.Domain)
 		switch {
-		case !is || m.Flags&tracelog.MarkerStart == 0:
+		case m.Flags&tracelog.MarkerStart == 0 || !s.Match(m.Name, m.Domain):
 			return nil
 		case len(all) == mostSteps:
 			return fmt.Errorf("%s has more than %s ranges that are steps", l.Name, figures.Group(mostSteps))
 		}
+		_, n := pattern.Stem(m.Name)
 		all = append(all, stepRange{stepKey{m.PID, m.ID}, n, m.Time})
 		return nil
 	})
@@ -106,7 +107,7 @@ func (s *Steps) ranges(l *log, f tracelog.Filter) (all []stepRange, err error) {
 		if i > 0 && all[i].pid != all[i-1].pid {
 			counted = 0
 		}
-		if all[i].number == tracelog.Counted {
+		if all[i].number == pattern.Counted {
 			all[i].number = counted
 			counted++
 		}

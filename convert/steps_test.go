@@ -9,7 +9,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/convert/timeline/timelinetest"
-	"github.com/cudatrace/cudatrace/record/tracelog"
+	"github.com/cudatrace/cudatrace/record/pattern"
 )
 
 // stepsLog is the log of a process whose steps are ranges of these names: step i lasts from 1000*i to 1000*i+500, with a call in it, and another call
@@ -52,7 +52,7 @@ func TestSteps(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			collector := timelinetest.NewCollector(t)
-			steps := Steps{Steps: tracelog.Steps{Name: "step", Domain: "d"}, Chosen: true, First: c.first, Last: c.last}
+			steps := Steps{Ranges: pattern.Ranges{Name: "step", Domain: "d"}, Chosen: true, First: c.first, Last: c.last}
 			if _, err := Timeline([]Log{stepsLog(t, c.names...)}, Options{Filter: Filter{Steps: steps}}, collector); err != nil {
 				t.Fatal(err)
 			}
@@ -86,7 +86,7 @@ func TestNoSteps(t *testing.T) {
 		"": append(of("step 7", "step 8", "load"), of("step 2", "step 3")...),
 	} {
 		collector := timelinetest.NewCollector(t)
-		_, err := Timeline(logs, Options{Filter: Filter{Steps: Steps{Steps: tracelog.Steps{Name: "step", Domain: "*"}, Chosen: true, First: 7, Last: 8}}}, collector)
+		_, err := Timeline(logs, Options{Filter: Filter{Steps: Steps{Ranges: pattern.Ranges{Name: "step", Domain: "*"}, Chosen: true, First: 7, Last: 8}}}, collector)
 		var none *NoStepError
 		switch {
 		case want == "" && err != nil, want != "" && (!errors.As(err, &none) || err.Error() != want):

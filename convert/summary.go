@@ -292,7 +292,7 @@ func (c *conversion) leftOut(l *log, s *Summary) {
 		return
 	}
 	s.LeftOut = &LeftOut{Of: l.all, Slices: l.found.LeftOut, Unknown: l.filter != nil && l.all == 0, What: c.kept}
-	if c.Filter.NVTX != "" {
+	if !c.Filter.NVTX.None() {
 		s.LeftOut.NVTX = l.rangeWords()
 	}
 	if l.filter != nil && l.all > 0 {

@@ -57,7 +57,7 @@ func (c *calls) open(s *session, armed bool) {
 	}
 	p, err := openProber(probe.Options{
 		Functions: c.opts.Functions, Symbols: true,
-		Paused: c.opts.Delay > 0, CaptureRange: c.opts.CaptureRange, CaptureNVTX: c.opts.CaptureNVTX.Name != "",
+		Paused: c.opts.Delay > 0, CaptureRange: c.opts.CaptureRange, CaptureNVTX: !c.opts.CaptureNVTX.None(),
 		OnCUPTIClient: onClient, BufferBytes: c.opts.CallBufferBytes, WatchExits: len(c.opts.PIDs) == 0 || armed,
 	})
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/cudatrace/cudatrace/record/pattern"
 	"github.com/cudatrace/cudatrace/record/ring"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 	"github.com/cudatrace/cudatrace/record/wording"
@@ -20,7 +21,7 @@ type Newest struct {
 	Last       time.Duration // the time that is kept; 0: everything
 	DiskLimit  uint64        // most bytes of it
 	Conditions []ring.Condition
-	Steps      tracelog.Steps
+	Steps      pattern.Ranges
 	CoolDown   time.Duration // least time between two files that conditions ask for
 	MaxFiles   int           // most files, without the one at the end
 	// Written is called for each file that is written while the recording goes on, with the options under

@@ -11,6 +11,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/cupti"
 	"github.com/cudatrace/cudatrace/record/gpumetrics"
 	"github.com/cudatrace/cudatrace/record/outfile"
+	"github.com/cudatrace/cudatrace/record/pattern"
 	"github.com/cudatrace/cudatrace/record/ranks"
 )
 
@@ -41,12 +42,12 @@ type Options struct {
 	GPUMetrics    GPUMetrics    // the zero value means GPUMetricsOn
 	MetricDevices MetricDevices // "" means DevicesUsed
 
-	Delay        time.Duration // before recording begins
-	Duration     time.Duration // of the recording; 0: until the program ends
-	FromStart    bool          // Delay counts from the program's start, not from the first CUDA call
-	Newest                     // the newest part is recorded, if Last is not 0
-	CaptureRange bool          // record between cudaProfilerStart and cudaProfilerStop only
-	CaptureNVTX  NVTXRange     // record within these NVTX ranges only
+	Delay        time.Duration  // before recording begins
+	Duration     time.Duration  // of the recording; 0: until the program ends
+	FromStart    bool           // Delay counts from the program's start, not from the first CUDA call
+	Newest                      // the newest part is recorded, if Last is not 0
+	CaptureRange bool           // record between cudaProfilerStart and cudaProfilerStop only
+	CaptureNVTX  pattern.Ranges // record within these NVTX ranges only
 
 	FlushInterval   time.Duration // a record is on disk within this time; 0 means DefaultFlushInterval
 	MemoryLimit     uint64        // largest memory that recording takes inside a process, bytes; 0 means the default of package cupti
@@ -63,8 +64,8 @@ type Options struct {
 	Say func(line string)
 }
 
-// An NVTXRange names the NVTX ranges that recording is limited to. The zero NVTXRange is no limit.
-type NVTXRange = cupti.NVTXRange
+// CheckCapture returns why recording cannot be limited to NVTX ranges.
+func CheckCapture(r pattern.Ranges) error { return cupti.CheckRanges(r) }
 
 // A CallSource is the source of calls.
 type CallSource string
@@ -203,7 +204,7 @@ func (o *Options) schedule() string {
 	if o.CaptureRange {
 		words = append(words, "capture range cudaProfilerApi")
 	}
-	if o.CaptureNVTX.Name != "" {
+	if !o.CaptureNVTX.None() {
 		words = append(words, "capture range nvtx:"+o.CaptureNVTX.String())
 	}
 	return strings.Join(words, ", ")

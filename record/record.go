@@ -292,8 +292,8 @@ func (s *session) remarkEmpty() {
 		s.report.remark(0, fmt.Sprintf("nothing was recorded: the recording ended before %s %s was over", wording.Delay, s.opts.Delay))
 	case s.opts.CaptureRange && !s.worked():
 		s.report.remark(0, "no GPU work was recorded: the program did none between cudaProfilerStart and cudaProfilerStop, or called neither")
-	case s.opts.CaptureNVTX.Name != "" && !s.worked():
-		s.report.remark(0, fmt.Sprintf("no GPU work was recorded: the program did none in an NVTX range %s, or had no such range; see 'cudatrace help record' for how to name its domain", s.opts.CaptureNVTX))
+	case !s.opts.CaptureNVTX.None() && !s.worked():
+		s.report.remark(0, fmt.Sprintf("no GPU work was recorded: the program did none in an NVTX range that %s matches, or had no such range", s.opts.CaptureNVTX))
 	}
 }
 

@@ -184,8 +184,8 @@ func (c *completion) value(o option, prefix string) {
 		c.offer = offerFiles
 	default:
 		for v := range strings.SplitSeq(o.Value, "|") {
-			if v != strings.ToUpper(v) { // TIME stands for other words; nvtx:NAME begins with a word of its own
-				v, _, _ = strings.Cut(v, "NAME")
+			if v != strings.ToUpper(v) { // TIME stands for other words; nvtx:RANGES begins with a word of its own
+				v, _, _ = strings.Cut(v, "RANGES")
 				c.choice(prefix, v)
 			}
 		}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/record/figures"
+	"github.com/cudatrace/cudatrace/record/pattern"
 	"github.com/cudatrace/cudatrace/record/ranks"
 )
 
@@ -21,6 +21,9 @@ const (
 	partGroup = "Which part to show"
 	sizeGroup = "How much"
 )
+
+// rangesHelp is how NVTX ranges are named, in the help of each option that takes RANGES.
+const rangesHelp = "NAME or NAME@DOMAIN, globs both, without the number behind the name or with it"
 
 // filterFlags are the flags that select a part of the logs.
 func filterFlags() []cli.Flag {
@@ -35,8 +38,8 @@ func filterFlags() []cli.Flag {
 		&cli.StringFlag{Category: partGroup, Name: "name", Usage: "only calls, kernels and ranges whose name matches `GLOB`: '*gemm*'"},
 		callerFlag("and the GPU work that they caused"),
 		pythonFlag("only calls made below a Python frame whose file, function or line matches `GLOB`, and the GPU work that they caused"),
-		&cli.StringFlag{Category: partGroup, Name: "nvtx", Usage: "only calls made in NVTX ranges whose name, or NAME@DOMAIN, matches `GLOB`, the GPU work that they caused, and these ranges: 'step*'"},
-		&cli.StringFlag{Category: partGroup, Name: "step", Usage: "NVTX ranges `NAME`, NAME@DOMAIN or NAME@* are the steps of --steps, of the report steps, and ProfilerStep#N with --format chrome"},
+		&cli.StringFlag{Category: partGroup, Name: "nvtx", Usage: "only calls made in NVTX `RANGES`, the GPU work that they caused, and these ranges: " + rangesHelp},
+		&cli.StringFlag{Category: partGroup, Name: "step", Usage: "NVTX `RANGES` that are the steps of --steps, of the report steps, and ProfilerStep#N with --format chrome: " + rangesHelp},
 		&cli.StringFlag{Category: partGroup, Name: "steps", Usage: "with --step, only the time of the steps `FIRST-LAST`: from the beginning of the one to the end of the other, by the number behind the name (step 7), or counted from 0"},
 		&cli.StringFlag{Category: partGroup, Name: "min-duration", Usage: "only events that last at least `TIME`: 10us"},
 	}
@@ -54,16 +57,18 @@ func sizeFlags() []cli.Flag {
 
 // filterOptions is the filter that the options ask for.
 func filterOptions(c *cli.Context) (convert.Filter, error) {
-	f := convert.Filter{Name: c.String("name"), Caller: c.String("caller"), Python: c.String("python"), NVTX: c.String("nvtx")}
+	f := convert.Filter{Name: c.String("name"), Caller: c.String("caller"), Python: c.String("python")}
 	for _, flag := range append(filterFlags(), sizeFlags()...) {
 		if name := flag.Names()[0]; c.IsSet(name) && len(words(strings.TrimSpace(c.String(name)))) == 0 {
 			return f, usagef(c.Command.Name, "%s: --%s needs a value", c.Command.Name, name)
 		}
 	}
-	err := cmp.Or(checkGlob(c.Command.Name, "name", f.Name), checkGlob(c.Command.Name, "caller", f.Caller), checkGlob(c.Command.Name, "python", f.Python),
-		checkGlob(c.Command.Name, "nvtx", f.NVTX))
+	err := cmp.Or(checkGlob(c.Command.Name, "name", f.Name), checkGlob(c.Command.Name, "caller", f.Caller), checkGlob(c.Command.Name, "python", f.Python))
 	if err != nil {
 		return f, err
+	}
+	if f.NVTX, err = rangesOption(c, "nvtx"); err != nil {
+		return f, usagef(c.Command.Name, "%s: %v", c.Command.Name, err)
 	}
 	if f.MinDuration, err = filterTime(c.Command.Name, "min-duration", "10us, 1.5ms or 2 (seconds)", c.String("min-duration")); err != nil {
 		return f, err
@@ -89,17 +94,15 @@ func chosenSteps(c *cli.Context) (s convert.Steps, err error) {
 	name := c.Command.Name
 	switch {
 	case c.IsSet("steps") && !c.IsSet("step"):
-		return s, usagef(name, "%s: --steps needs --step NAME, the name of the NVTX ranges that are steps", name)
+		return s, usagef(name, "%s: --steps needs --step RANGES, the NVTX ranges that are steps", name)
 	case !c.IsSet("step"):
 		return s, nil
 	case !c.IsSet("steps") && (name == diffName || name == openName):
 		return s, usagef(name, "%s: --step needs --steps FIRST-LAST", name)
 	}
-	r, err := stepRange(c)
-	if err != nil {
+	if s.Ranges, err = rangesOption(c, "step"); err != nil {
 		return s, usagef(name, "%s: %v", name, err)
 	}
-	s.Name, s.Domain = r.Name, r.Domain
 	if s.Chosen = c.IsSet("steps"); !s.Chosen {
 		return s, nil
 	}
@@ -129,8 +132,8 @@ func pythonFlag(usage string) cli.Flag {
 
 // checkGlob checks the value of a flag that takes a pattern.
 func checkGlob(command, flag, glob string) error {
-	if _, err := path.Match(glob, ""); err != nil {
-		return usagef(command, `%s: --%s %q is not a pattern: a [ lacks its ], or nothing follows a \`, command, flag, glob)
+	if err := pattern.Check(glob); err != nil {
+		return usagef(command, "%s: --%s %q is not a pattern: %v", command, flag, glob, err)
 	}
 	return nil
 }
@@ -280,7 +283,7 @@ func unmatched(logs []string, err error) error {
 // noStep says that logs have none of the chosen steps, and which there are.
 func noStep(logs []string, e *convert.NoStepError) error {
 	if e.Found == 0 {
-		return fmt.Errorf("--step %s: %s has no such NVTX ranges", e.Name, strings.Join(logs, ", "))
+		return fmt.Errorf("--step %s: %s has no such NVTX ranges", e.Ranges, strings.Join(logs, ", "))
 	}
 	return fmt.Errorf("--steps %d-%d: the steps of %s are %d to %d", e.First, e.Last, strings.Join(logs, ", "), e.Low, e.High)
 }
@@ -289,10 +292,10 @@ func noStep(logs []string, e *convert.NoStepError) error {
 func noRange(logs []string, e *convert.NoRangeError) error {
 	where := strings.Join(logs, ", ")
 	if len(e.Names) == 0 {
-		return fmt.Errorf("--nvtx %s: %s has no NVTX ranges", e.Glob, where)
+		return fmt.Errorf("--nvtx %s: %s has no NVTX ranges", e.Pattern, where)
 	}
-	if near := nearest(strings.Trim(e.Glob, "*"), e.Names); near != "" {
-		return fmt.Errorf("no NVTX range of %s matches %q; did you mean %q?", where, e.Glob, near)
+	if near := nearest(strings.Trim(e.Pattern.Name, "*"), e.Names); near != "" {
+		return fmt.Errorf("no NVTX range of %s matches %q; did you mean %q?", where, e.Pattern, near)
 	}
 	var there []string
 	for _, name := range e.Names[:min(5, len(e.Names))] {
@@ -301,7 +304,7 @@ func noRange(logs []string, e *convert.NoRangeError) error {
 	if more := len(e.Names) - len(there); more > 0 {
 		there = append(there, figures.Count(more, "other", "others"))
 	}
-	return fmt.Errorf("no NVTX range of %s matches %q; there are %s", where, e.Glob, strings.Join(there, ", "))
+	return fmt.Errorf("no NVTX range of %s matches %q; there are %s", where, e.Pattern, strings.Join(there, ", "))
 }
 
 // chosen lists the options among some that a person gave, with their values.

@@ -72,6 +72,7 @@ var layers = []struct {
 	{"record/procfs", []string{module}},
 	{"record/host", []string{module}},
 	{"record/errno", []string{module}},
+	{"record/pattern", []string{module}},
 	{"record/invoker", []string{module}},
 	{"record/metadata", []string{module, "net", "os/exec"}},
 	{"record/ranks", []string{module + "record/tracelog", module + "record/probe", module + "record/cupti", module + "convert", module + "bpf"}},
@@ -89,8 +90,8 @@ var layers = []struct {
 // shown is what comes behind the first reading and the merge.
 var shown = []string{module + "convert/join", module + "convert/pipeline", module + "convert/pfsink", module + "convert/chromesink", module + "convert/output", module + "perfetto"}
 
-// below are the packages that all others may import, and that import none of them: one reads what is below /proc, the other has phrases of messages.
-var below = []string{module + "record/procfs", module + "record/wording"}
+// below are the packages that all others may import, and that import none of them: one reads what is below /proc, one has the patterns that people write, one phrases of messages.
+var below = []string{module + "record/procfs", module + "record/pattern", module + "record/wording"}
 
 func TestLayers(t *testing.T) {
 	for _, p := range packageDeps(t) {
@@ -132,7 +133,7 @@ var dataPath = []struct{ name, imports string }{
 	{"stats/findings", "activity stats/sketch timeline"},
 	{"stats/ranks", "collective stats/findings stats/sketch stats/table timeline"},
 	{"stats", "activity occupancy sampled stats/findings stats/ranks stats/sketch stats/table timeline"},
-	{"diff", "selection stats stats/table"},
+	{"diff", "stats stats/table"},
 	{"output", ""},
 	{"", "chromesink collective join output parquetsink pfsink pipeline read sampled selection timeline"}, // convert itself
 }

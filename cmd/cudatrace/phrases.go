@@ -13,7 +13,7 @@ var phrases = map[wording.Phrase]string{
 	wording.MetricNames:  "'cudatrace probes --" + gpuMetricsFlag + "' lists names",
 	wording.MetricsRate:  "--" + gpuMetricsFlag + "=HZ sets the rate",
 	wording.AllGPUs:      "--gpu-metrics-devices all samples all of them",
-	wording.NameSteps:    "--step NAME says which NVTX ranges are steps",
+	wording.NameSteps:    "--step RANGES says which NVTX ranges are steps",
 	wording.Untested:     "--significance none",
 	wording.AllRows:      "write it without --top",
 	wording.ErrorsReport: "cudatrace stats --report errors has the callers",

@@ -18,6 +18,7 @@ import (
 	"github.com/cudatrace/cudatrace/record"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/outfile"
+	"github.com/cudatrace/cudatrace/record/pattern"
 	"github.com/cudatrace/cudatrace/record/ranks"
 	"github.com/cudatrace/cudatrace/record/ring"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -97,10 +98,10 @@ func recordFlags() []cli.Flag {
 		&cli.BoolFlag{Category: whenGroup, Name: "from-start", Usage: "count -d and --delay from the program's start"},
 		&cli.StringFlag{Category: whenGroup, Name: "last", Usage: "keep only the last `TIME` of the recording, 1s to 24h: a file is written at the end, on SIGUSR2, when a process crashes, and on --trigger"},
 		&cli.StringSliceFlag{Category: whenGroup, Name: "trigger", Usage: "with --last, write a file when `CONDITION` holds: call-failed, 'call>TIME', 'kernel>TIME' or 'step>FACTOR' (repeatable)"},
-		&cli.StringFlag{Category: whenGroup, Name: "step", Usage: "NVTX ranges `NAME`, NAME@DOMAIN or NAME@* are the steps of 'step>FACTOR', with a number (step 7) or without: one that takes more than FACTOR times the median"},
+		&cli.StringFlag{Category: whenGroup, Name: "step", Usage: "NVTX `RANGES` that are the steps of 'step>FACTOR', one that takes more than FACTOR times the median: " + rangesHelp},
 		&cli.StringFlag{Name: oldStepsFlag, Hidden: true},
 		&cli.StringFlag{Category: whenGroup, Name: "cool-down", Usage: "with --trigger, write no second file within `TIME` (default: that of --last)"},
-		&cli.StringFlag{Category: whenGroup, Name: "capture-range", Value: "none", Usage: "`cudaProfilerApi|nvtx:NAME|none`: record only between cudaProfilerStart and cudaProfilerStop, or in NVTX ranges NAME, NAME@DOMAIN or NAME@* (any domain), or everything"},
+		&cli.StringFlag{Category: whenGroup, Name: "capture-range", Value: "none", Usage: "`cudaProfilerApi|nvtx:RANGES|none`: record only between cudaProfilerStart and cudaProfilerStop, or in NVTX ranges (RANGES is " + rangesHelp + "), or everything"},
 		&cli.StringFlag{Category: whenGroup, Name: "wait", Value: string(record.WaitCUDA), Usage: "`cuda|program`: record until every process that uses CUDA has ended, or until PROGRAM has"},
 		&cli.IntFlag{Category: limitGroup, Name: "max-files", Value: 10, Usage: "with --last, write at most `N` files before the end"},
 		&cli.StringFlag{Category: limitGroup, Name: "disk-limit", Value: "1G", Usage: "with --last, hold at most `BYTES` on disk, 32M or more"},
@@ -267,28 +268,33 @@ func recordRange(c *cli.Context, o *record.Options) (err error) {
 	name, nvtx := strings.CutPrefix(value, "nvtx:")
 	switch {
 	case c.IsSet(oldStepsFlag):
-		return usagef(recordName, "record: --steps is for reading a log, 'cudatrace convert LOG --step NAME --steps FIRST-LAST': record all steps, or with --capture-range a range around some")
+		return usagef(recordName, "record: --steps is for reading a log, 'cudatrace convert LOG --step RANGES --steps FIRST-LAST': record all steps, or with --capture-range a range around some")
 	case nvtx && len(o.PIDs) > 0:
 		return usagef(recordName, "record: -p does not see NVTX ranges: --capture-range nvtx: needs a program to run")
 	case nvtx && c.String("gpu") == string(record.GPUNone):
 		return usagef(recordName, "record: --capture-range nvtx: needs CUPTI, which --gpu none leaves out")
 	case nvtx:
-		if o.CaptureNVTX, err = nvtxRange(name); err != nil {
+		if o.CaptureNVTX, err = pattern.ParseRanges(name); err == nil {
+			err = record.CheckCapture(o.CaptureNVTX)
+		}
+		if err != nil {
 			return usagef(recordName, "record: --capture-range %q: %v", value, err)
 		}
 	case value == "cudaProfilerApi":
 		o.CaptureRange = true
 	case value != "none":
-		return usagef(recordName, "record: --capture-range must be cudaProfilerApi, nvtx:NAME or none, not %q", value)
+		return usagef(recordName, "record: --capture-range must be cudaProfilerApi, nvtx:RANGES or none, not %q", value)
 	}
 	return nil
 }
 
-// stepRange reads the name of the NVTX ranges that are steps.
-func stepRange(c *cli.Context) (record.NVTXRange, error) {
-	r, err := nvtxRange(c.String("step"))
-	if err != nil {
-		err = fmt.Errorf("--step %q: %w", c.String("step"), err)
+// rangesOption reads the value of an option that selects NVTX ranges; the zero Ranges where it is not given.
+func rangesOption(c *cli.Context, option string) (r pattern.Ranges, err error) {
+	if !c.IsSet(option) {
+		return r, nil
+	}
+	if r, err = pattern.ParseRanges(c.String(option)); err != nil {
+		err = fmt.Errorf("--%s %q is not a pattern: %w", option, c.String(option), err)
 	}
 	return r, err
 }
@@ -385,14 +391,14 @@ func recordTriggers(c *cli.Context, o *record.Options) error {
 		o.Conditions = append(o.Conditions, condition)
 	}
 	if needsSteps != c.IsSet("step") {
-		return errors.New("--trigger 'step>FACTOR' and --step NAME need each other")
+		return errors.New("--trigger 'step>FACTOR' and --step RANGES need each other")
 	}
 	if needsSteps {
-		steps, err := stepRange(c)
+		steps, err := rangesOption(c, "step")
 		if err != nil {
 			return err
 		}
-		o.Steps = tracelog.Steps{Name: steps.Name, Domain: steps.Domain}
+		o.Steps = steps
 	}
 	return nil
 }
@@ -468,19 +474,6 @@ func gpuMetrics(c *cli.Context) (g record.GPUMetrics, err error) {
 		err = fmt.Errorf("--%s %w", option, err)
 	}
 	return g, err
-}
-
-// nvtxRange reads NAME, for ranges of the default domain, NAME@DOMAIN or, for any domain, NAME@*. A name may have an @ itself: the last one
-// counts.
-func nvtxRange(text string) (r record.NVTXRange, err error) {
-	r.Name = text
-	if i := strings.LastIndexByte(text, '@'); i >= 0 {
-		r.Name, r.Domain = text[:i], text[i+1:]
-	}
-	if r.Name == "" {
-		return r, errors.New("it lacks the name of a range")
-	}
-	return r, r.Check()
 }
 
 // triggerCondition reads a condition of --trigger: call-failed, call>TIME, kernel>TIME or step>FACTOR.

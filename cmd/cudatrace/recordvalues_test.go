@@ -6,22 +6,23 @@ import (
 	"time"
 
 	"github.com/cudatrace/cudatrace/record"
+	"github.com/cudatrace/cudatrace/record/pattern"
 	"github.com/cudatrace/cudatrace/record/ring"
 )
 
-// TestNVTXRange reads names of NVTX ranges, with their domains.
-func TestNVTXRange(t *testing.T) {
+// TestCaptureRanges reads patterns of NVTX ranges, with their domains.
+func TestCaptureRanges(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]record.NVTXRange{
-		"step":         {Name: "step"},
+	for text, want := range map[string]pattern.Ranges{
+		"step":         {Name: "step", Domain: "*"},
 		"step@model":   {Name: "step", Domain: "model"},
-		"step@*":       {Name: "step", Domain: "*"},
+		"step@":        {Name: "step"},
 		"a@b@":         {Name: "a@b"},
 		"größe 1@a b":  {Name: "größe 1", Domain: "a b"},
-		"step*":        {Name: "step*"},
+		"step*":        {Name: "step*", Domain: "*"},
 		"a@b@training": {Name: "a@b", Domain: "training"},
 	} {
-		got, err := nvtxRange(text)
+		got, err := pattern.ParseRanges(text)
 		if err != nil || got != want || got.String() != text {
 			t.Errorf("%q is %+v, %q, %v", text, got, got, err)
 		}
@@ -29,10 +30,15 @@ func TestNVTXRange(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                        "it lacks the name of a range",
 		"@model":                  "it lacks the name of a range",
+		"a[@model":                `a [ lacks its ], or nothing follows a \`,
 		"a\x00b":                  "a name has no zero byte",
 		strings.Repeat("x", 1024): "the name of a range, with its domain, has at most 1023 bytes",
 	} {
-		if _, err := nvtxRange(text); err == nil || err.Error() != want {
+		r, err := pattern.ParseRanges(text)
+		if err == nil {
+			err = record.CheckCapture(r)
+		}
+		if err == nil || err.Error() != want {
 			t.Errorf("%.10q: %v, want %s", text, err, want)
 		}
 	}

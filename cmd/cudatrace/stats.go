@@ -81,7 +81,9 @@ func runStats(c *cli.Context, con *console.Console) error {
 	}
 	bar := con.Progress()
 	sink := stats.NewWith(o.limits)
-	sink.Compare(o.filter.Steps.Name)
+	if !o.filter.Steps.None() {
+		sink.NameSteps()
+	}
 	if o.format == "folded" {
 		sink.Fold()
 	}
@@ -401,5 +403,5 @@ func atLeastOne(c *cli.Context, option string) (uint64, error) {
 // gappy reports whether a filter leaves out work between other work, or calls between other calls, so
 // that gaps and repetitions are not those of the program.
 func gappy(f *convert.Filter) bool {
-	return len(f.TIDs)+len(f.Devices)+len(f.Streams) > 0 || f.Name != "" || f.Caller != "" || f.Python != "" || f.NVTX != "" || f.MinDuration > 0
+	return len(f.TIDs)+len(f.Devices)+len(f.Streams) > 0 || f.Name != "" || f.Caller != "" || f.Python != "" || !f.NVTX.None() || f.MinDuration > 0
 }

@@ -6,8 +6,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/cudatrace/cudatrace/convert/selection"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
+	"github.com/cudatrace/cudatrace/record/pattern"
 	"github.com/cudatrace/cudatrace/record/wording"
 )
 
@@ -82,7 +82,7 @@ func (d *Diff) collect(o *Outcome) (why string) {
 		return why
 	}
 	for _, p := range pairsOf(o.Report, d.Base, d.New) {
-		if selection.Match(o.Name, p.name) || p.was != "" && selection.Match(o.Name, p.was) {
+		if pattern.Match(o.Name, p.name) || p.was != "" && pattern.Match(o.Name, p.was) {
 			base, new := p.values(o.Column)
 			d.add(o, p.label, base, new)
 		}

@@ -8,13 +8,14 @@ import (
 	"github.com/cudatrace/cudatrace/convert/read"
 	"github.com/cudatrace/cudatrace/convert/selection"
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/pattern"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
 // Options are the options for joining a log.
 type Options struct {
 	Selection *selection.Selection // selects the part that is shown; nil for everything
-	Steps     tracelog.Steps       // names the NVTX ranges that are steps
+	Steps     pattern.Ranges       // names the NVTX ranges that are steps
 	OfCalls   bool                 // show only GPU work that has a call
 	Filter    *tracelog.Filter     // selects the part of the log that is read; nil for everything
 	Threads   read.Threads         // selected by the filter

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/pattern"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -123,11 +124,11 @@ func (r *nvtxRanges) start(m *tracelog.Marker) {
 
 // step returns the step that a range is, nil for none.
 func (r *nvtxRanges) step(m *tracelog.Marker) *timeline.Step {
-	n, is := r.out.steps.Number(m.Name, m.Domain)
-	if !is {
+	if !r.out.steps.Match(m.Name, m.Domain) {
 		return nil
 	}
-	if n == tracelog.Counted {
+	_, n := pattern.Stem(m.Name)
+	if n == pattern.Counted {
 		n = r.counted
 		r.counted++
 	}

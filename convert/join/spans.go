@@ -5,7 +5,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/selection"
 	"github.com/cudatrace/cudatrace/convert/timeline"
-	"github.com/cudatrace/cudatrace/record/tracelog"
+	"github.com/cudatrace/cudatrace/record/pattern"
 )
 
 // Spans are records that are not calls, on tracks beside the calls: NVTX ranges and marks, the time that CUPTI took for
@@ -16,7 +16,7 @@ import (
 type spanOutput struct {
 	emitter   emitter
 	selection *selection.Selection
-	steps     tracelog.Steps // which NVTX ranges are steps
+	steps     pattern.Ranges // which NVTX ranges are steps
 	from, to  uint64         // spans that end before From, or begin after To, are not shown; To 0 is no limit
 }
 

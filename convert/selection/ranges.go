@@ -1,14 +1,17 @@
 package selection
 
-import "github.com/cudatrace/cudatrace/convert/timeline"
+import (
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/pattern"
+)
 
-// Ranges are the NVTX ranges of a program, by a glob that selects some of them. Without a glob there
+// Ranges are the NVTX ranges of a program, by a pattern that selects some of them. Without a pattern there
 // is no choice among ranges.
 type Ranges struct {
-	Glob    string
-	Matched uint64   // ranges that the glob matches
+	Pattern pattern.Ranges
+	Matched uint64   // ranges that the pattern matches
 	First   uint64   // start of the first of them
-	Names   []string // of the ranges that the glob does not match, mostNames at most
+	Names   []string // of the ranges that the pattern does not match, mostNames at most
 
 	matches map[rangeName]bool
 	latest  *timeline.RangeStack // the stack of the latest question, and its answer
@@ -22,16 +25,18 @@ const (
 	// mostNames bounds Names.
 	mostNames = 1000
 
-	// mostMatches bounds the names for which the answer of the glob is kept.
+	// mostMatches bounds the names for which the answer of the pattern is kept.
 	mostMatches = 1 << 16
 )
 
-func newRanges(glob string) Ranges { return Ranges{Glob: glob, matches: make(map[rangeName]bool)} }
+func newRanges(p pattern.Ranges) Ranges {
+	return Ranges{Pattern: p, matches: make(map[rangeName]bool)}
+}
 
 // within reports whether a range of a stack is selected.
 func (r *Ranges) within(stack *timeline.RangeStack) bool {
-	if r.Glob == "" || r.latest == stack && stack != nil {
-		return r.Glob == "" || r.answer
+	if r.Pattern.None() || r.latest == stack && stack != nil {
+		return r.Pattern.None() || r.answer
 	}
 	found := false
 	for s := stack; s != nil && !found; s = s.Outer {
@@ -41,14 +46,14 @@ func (r *Ranges) within(stack *timeline.RangeStack) bool {
 	return found
 }
 
-// match reports whether the glob matches a range: its name, or "NAME@DOMAIN".
+// match reports whether the pattern matches a range.
 func (r *Ranges) match(of *timeline.Range) bool {
 	key := rangeName{of.Name, of.Domain}
 	matched, known := r.matches[key]
 	if known {
 		return matched
 	}
-	matched = Match(r.Glob, of.Name) || of.Domain != "" && Match(r.Glob, of.Name+"@"+of.Domain)
+	matched = r.Pattern.Match(of.Name, of.Domain)
 	if len(r.matches) < mostMatches {
 		r.matches[key] = matched
 		if !matched && len(r.Names) < mostNames {
@@ -60,7 +65,7 @@ func (r *Ranges) match(of *timeline.Range) bool {
 
 // Saw takes a range of a thread, whether it is shown or not.
 func (r *Ranges) Saw(sp *timeline.Span) {
-	if r.Glob == "" || !r.match(sp.Ranges.Range) {
+	if r.Pattern.None() || !r.match(sp.Ranges.Range) {
 		return
 	}
 	if r.Matched++; r.First == 0 || sp.Start < r.First {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/pattern"
 )
 
 // stackOf returns a stack of ranges NAME or NAME@DOMAIN, the outermost one first.
@@ -24,7 +25,7 @@ func TestWithinRanges(t *testing.T) {
 		stack *timeline.RangeStack
 		want  bool
 	}{
-		{"", nil, true},
+		{"", nil, true}, // no pattern
 		{"", stackOf(step), true},
 		{"step*", nil, false},
 		{"step*", stackOf(step), true},
@@ -35,9 +36,18 @@ func TestWithinRanges(t *testing.T) {
 		{"*@model", stackOf(model), true},
 		{"*@model", stackOf(step), false},
 		{"step/1@model", stackOf(step, model), true},
-		{"step", stackOf(step), false},
+		{"step", stackOf(step), true},
+		{"step", stackOf(model), true},
+		{"step@", stackOf(model), false},
+		{"step@", stackOf(step), true},
+		{"step@m*", stackOf(model), true},
+		{"ste", stackOf(step), false},
 	} {
-		s := New(Options{NVTX: c.glob, Shortest: 1})
+		ranges, err := pattern.ParseRanges(c.glob)
+		if c.glob != "" && err != nil {
+			t.Fatal(err)
+		}
+		s := New(Options{NVTX: ranges, Shortest: 1})
 		for range 2 { // the answer is kept
 			got := s.Work(&timeline.Work{Dur: 1, Shape: &timeline.Shape{}, Call: timeline.Call{Ranges: c.stack}})
 			sl := call("f", 1)
@@ -53,7 +63,7 @@ func TestWithinRanges(t *testing.T) {
 // What was there is counted, and few names are kept.
 func TestSeenRanges(t *testing.T) {
 	t.Parallel()
-	s := New(Options{NVTX: "step*"})
+	s := New(Options{NVTX: pattern.Ranges{Name: "step*", Domain: "*"}})
 	for i := range uint64(2 * mostMatches) {
 		s.Ranges.Saw(&timeline.Span{Start: 50 - i%2, Ranges: stackOf(&timeline.Range{Name: "step"})})
 		s.Ranges.Saw(&timeline.Span{Start: 1, Ranges: stackOf(&timeline.Range{Name: fmt.Sprint(i)})})

@@ -11,15 +11,16 @@ import (
 	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/pattern"
 )
 
 // Options say what is selected. The zero Options select all.
 type Options struct {
-	Name     string // a glob that names must match; "" for every name
-	Caller   string // a glob that the callers of calls must match; "" for every caller
-	Python   string // a glob that one of the Python frames above a call must match; "" for every call
-	NVTX     string // a glob: only what is in matching NVTX ranges, and these ranges; "" for everything
-	Shortest uint64 // ns
+	Name     string         // a glob that names must match; "" for every name
+	Caller   string         // a glob that the callers of calls must match; "" for every caller
+	Python   string         // a glob that one of the Python frames above a call must match; "" for every call
+	NVTX     pattern.Ranges // only what is in matching NVTX ranges, and these ranges; the zero value for everything
+	Shortest uint64         // ns
 }
 
 // A Selection selects slices, spans and work. Nil selects all.
@@ -42,7 +43,7 @@ func New(o Options) *Selection {
 
 // OfCalls reports whether work is selected by its call: work without a call is not selected.
 func (s *Selection) OfCalls() bool {
-	return s != nil && (s.Caller != "" || s.Python != "" || s.NVTX != "")
+	return s != nil && (s.Caller != "" || s.Python != "" || !s.NVTX.None())
 }
 
 // Slice reports whether a call is shown, and counts it if not.
@@ -77,7 +78,7 @@ func MatchPython(glob string, p *timeline.Python) bool {
 			line := fmt.Sprintf(":%d", f.Line)
 			names = append(names, f.File+line, path.Base(f.File)+line)
 		}
-		if slices.ContainsFunc(names, func(name string) bool { return Match(glob, name) }) {
+		if slices.ContainsFunc(names, func(name string) bool { return pattern.Match(glob, name) }) {
 			return true
 		}
 	}
@@ -105,7 +106,7 @@ func MatchCaller(glob string, c *timeline.Caller) bool {
 		short := strings.TrimSuffix(strings.TrimSuffix(f, "(...)"), "()")
 		names = append(names, f, short, c.File()+": "+f, c.File()+": "+short)
 	}
-	return slices.ContainsFunc(names, func(name string) bool { return Match(glob, name) })
+	return slices.ContainsFunc(names, func(name string) bool { return pattern.Match(glob, name) })
 }
 
 // Work reports whether GPU work is shown, and counts it if not.
@@ -129,15 +130,6 @@ func (s *Selection) takes(name string, dur uint64) bool {
 	return dur >= s.Shortest && s.matches(name)
 }
 
-// noSlash makes a glob's * match the slashes of a name too, since a name is not a path.
-var noSlash = strings.NewReplacer("/", "\x00")
-
 func (s *Selection) matches(name string) bool {
-	return s.Name == "" || Match(s.Name, name)
-}
-
-// Match reports whether a glob matches a name. A * matches slashes too.
-func Match(glob, name string) bool {
-	ok, err := path.Match(noSlash.Replace(glob), noSlash.Replace(name))
-	return ok && err == nil
+	return s.Name == "" || pattern.Match(s.Name, name)
 }

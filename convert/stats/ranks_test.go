@@ -18,7 +18,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/stats"
 	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
-	"github.com/cudatrace/cudatrace/record/tracelog"
+	"github.com/cudatrace/cudatrace/record/pattern"
 )
 
 // rankTables returns the reports of the logs of ranks by name.
@@ -29,8 +29,8 @@ func rankTables(t testing.TB, logs []*logtest.RankLog) map[string]*table.Table {
 		list = append(list, convert.Log{Name: fmt.Sprintf("rank%d", l.Rank), Open: logtest.InMemory(l.Data)})
 	}
 	s := stats.New()
-	s.Compare("step")
-	if _, err := convert.Timeline(list, convert.Options{Filter: convert.Filter{Steps: convert.Steps{Steps: tracelog.Steps{Name: "step"}}}}, s); err != nil {
+	s.NameSteps()
+	if _, err := convert.Timeline(list, convert.Options{Filter: convert.Filter{Steps: convert.Steps{Ranges: pattern.Ranges{Name: "step", Domain: "*"}}}}, s); err != nil {
 		t.Fatal(err)
 	}
 	all := make(map[string]*table.Table)

@@ -36,8 +36,8 @@ type clock struct{ start uint64 }
 // since returns a time in ns from the start of the recording.
 func (c *clock) since(at uint64) uint64 { return at - min(at, c.start) }
 
-// Compare names the NVTX ranges that are steps of the timeline, and are compared among ranks.
-func (s *Sink) Compare(steps string) { s.steps.named = steps }
+// NameSteps notes that a person has said which NVTX ranges are steps: those that the timeline calls steps, and no others.
+func (s *Sink) NameSteps() { s.steps.named = true }
 
 // Ranks is the number of ranks of a distributed program that used a GPU.
 func (s *Sink) Ranks() int { return s.ranks.Ranks() }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/activity"
@@ -12,6 +11,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/figures"
+	"github.com/cudatrace/cudatrace/record/pattern"
 )
 
 // Limits of the steps.
@@ -25,7 +25,7 @@ const (
 
 // steps are what programs repeat: NVTX ranges that bear a number or come again and again; where there are none, the period of the launches.
 type steps struct {
-	named  string // the ranges that a person says are steps, "" for none
+	named  bool // a person has said which ranges are steps
 	mark   func(*timeline.Process, uint64)
 	kinds  map[stepsKey]*stepKind
 	list   []*stepKind
@@ -65,17 +65,6 @@ func newSteps(mark func(*timeline.Process, uint64)) steps {
 	return steps{mark: mark, kinds: make(map[stepsKey]*stepKind), open: make(map[*timeline.Track][]openStep), room: allSearched}
 }
 
-// stem splits the name of a range: "step 7, loss" is step 7 of the stem "step". A name without a number at its end is its own stem.
-func stem(name string) (of string, number int64, numbered bool) {
-	of, _, _ = strings.Cut(name, ",")
-	bare := strings.TrimRight(of, "0123456789")
-	number, err := strconv.ParseInt(of[len(bare):], 10, 64)
-	if bare = strings.TrimRight(bare, " _-#:=./"); err != nil || bare == "" {
-		return of, 0, false
-	}
-	return bare, number, true
-}
-
 func (s *steps) begin(e *timeline.SpanBegin) {
 	if e.Track.Category != timeline.NVTX || e.Ranges == nil || e.Track.Process == nil {
 		return
@@ -83,13 +72,14 @@ func (s *steps) begin(e *timeline.SpanBegin) {
 	open := s.open[e.Track]
 	s.open[e.Track] = append(open, openStep{start: e.Start})
 	o := &s.open[e.Track][len(open)]
-	name, number, numbered := stem(e.Name)
+	name, number := pattern.Stem(e.Name)
+	numbered := number != pattern.Counted
 	switch {
-	case s.named != "":
+	case s.named:
 		if e.Ranges.Step == nil {
 			return
 		}
-		name, number, numbered = s.named, e.Ranges.Step.Number, true
+		number, numbered = e.Ranges.Step.Number, true
 	case len(open) >= stepDepth || e.Ranges.NCCL != nil || e.Ranges.Domain == "NCCL" || !numbered && e.Ranges.Domain != "":
 		return
 	}
@@ -152,12 +142,12 @@ func (s *steps) finish() {
 func (s *steps) found() (all []*stepKind) {
 	ranged := make(map[*timeline.Process]bool)
 	for _, k := range s.list {
-		if k.steps(s.named != "") {
+		if k.steps(s.named) {
 			k.count()
 			all, ranged[k.process] = append(all, k), true
 		}
 	}
-	if s.named != "" {
+	if s.named {
 		return all
 	}
 	busiest := make(map[*timeline.Process]*streamRow)

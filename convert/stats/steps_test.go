@@ -12,10 +12,12 @@ import (
 )
 
 // reports returns the reports of a program.
-func (p *program) reports(t testing.TB, named string) map[string]*table.Table {
+func (p *program) reports(t testing.TB, named bool) map[string]*table.Table {
 	t.Helper()
 	s := stats.New()
-	s.Compare(named)
+	if named {
+		s.NameSteps()
+	}
 	if _, err := convert.Timeline([]convert.Log{{Name: "log", Open: logtest.InMemory(p.bytes(t))}}, convert.Options{}, s); err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +109,7 @@ func TestStepsFound(t *testing.T) {
 			t.Parallel()
 			p := newProgram()
 			c.run(p)
-			r := p.reports(t, "")["step_kinds"]
+			r := p.reports(t, false)["step_kinds"]
 			var got []string
 			for _, row := range r.Rows {
 				got = append(got, fmt.Sprint(row[0], " ", cell(r, row, "source"), " ", cell(r, row, "count"), " ", cell(r, row, "starting")))
@@ -135,7 +137,7 @@ func TestStepTimes(t *testing.T) {
 			}
 		})
 	})
-	all := p.reports(t, "")
+	all := p.reports(t, false)
 	r := all["step_kinds"]
 	if len(r.Rows) != 1 {
 		t.Fatalf("%d kinds of step: %s", len(r.Rows), r.Reason)

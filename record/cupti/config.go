@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cudatrace/cudatrace/record/pattern"
 	"github.com/cudatrace/cudatrace/record/pyframes"
 )
 
@@ -61,36 +62,23 @@ type GoConfig struct {
 	// those of Calls, and none of devices and contexts. A CUPTI client that is there already stays alone.
 	Late bool
 
-	within NVTXRange // see Options
+	within pattern.Ranges // see Options
 }
 
-// An NVTXRange is the name of NVTX ranges. The zero NVTXRange is none.
-type NVTXRange struct {
-	Name   string
-	Domain string // "" for the default domain, "*" for any
-}
-
-func (r NVTXRange) String() string {
-	if r.Domain == "" && !strings.Contains(r.Name, "@") {
-		return r.Name
-	}
-	return r.Name + "@" + r.Domain
-}
-
-// append encodes a range.
-func (r NVTXRange) append(b []byte) []byte {
-	if r.Name == "" {
+// appendRanges encodes the pattern of NVTX ranges, nothing for none.
+func appendRanges(b []byte, r pattern.Ranges) []byte {
+	if r.None() {
 		return b
 	}
 	return append(append(append(b, r.Name...), 0), r.Domain...)
 }
 
-// Check returns why the injected library cannot look for the range.
-func (r NVTXRange) Check() error {
+// CheckRanges returns why the injected library cannot look for NVTX ranges.
+func CheckRanges(r pattern.Ranges) error {
 	switch {
 	case strings.ContainsRune(r.Name+r.Domain, 0):
 		return errors.New("a name has no zero byte")
-	case len(r.append(nil)) > rangeMax:
+	case len(appendRanges(nil, r)) > rangeMax:
 		return fmt.Errorf("the name of a range, with its domain, has at most %d bytes", rangeMax-1)
 	}
 	return nil
@@ -127,7 +115,7 @@ func (c GoConfig) withDefaults() GoConfig {
 // longer than the library accepts.
 func appendGo(b []byte, c GoConfig) []byte {
 	paths, candidates := appendCandidates(nil, c.Candidates)
-	within := c.within.append(nil)
+	within := appendRanges(nil, c.within)
 	calls, named := appendCalls(nil, c.Calls, goMax-goSize-len(paths)-len(within))
 	p := make([]byte, goSize)
 	putPython(p[goPythonAt:], c.Interpreter)

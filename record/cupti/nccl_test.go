@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cudatrace/cudatrace/record/pattern"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -141,7 +142,7 @@ func checkNCCLTimes(t *testing.T, c *ncclCalls) {
 func TestSimulatedNCCLRange(t *testing.T) {
 	t.Parallel()
 	c := &ncclCalls{tally: newTally()}
-	s := newStage(t, Options{Sink: c, Within: NVTXRange{Name: "ncclBroadcast", Domain: "NCCL"}}, GoConfig{})
+	s := newStage(t, Options{Sink: c, Within: pattern.Ranges{Name: "ncclBroadcast", Domain: "NCCL"}}, GoConfig{})
 	s.tally = c.tally
 	s.runSim(t, "nccl", "nccl", nil)
 	if len(c.calls) != 10 || c.calls[0].Name != "ncclBroadcast" {

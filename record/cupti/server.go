@@ -14,6 +14,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/record/cupti/privatefolder"
 	"github.com/cudatrace/cudatrace/record/errno"
+	"github.com/cudatrace/cudatrace/record/pattern"
 	"github.com/cudatrace/cudatrace/record/pyframes"
 )
 
@@ -26,7 +27,7 @@ type Options struct {
 	Owner *Owner // nil for the user who runs the recorder
 
 	// Within limits recording to these NVTX ranges. Programs may begin one before they start CUDA.
-	Within NVTXRange
+	Within pattern.Ranges
 
 	// BareFiles leaves the folders of Python files out.
 	BareFiles bool
@@ -42,8 +43,8 @@ type Server struct {
 	folder    *privatefolder.Folder // nil without one
 	entrances []Entrance
 	sink      Sink
-	within    NVTXRange // as of Options
-	hub       *hub      // nil: share no memory with processes
+	within    pattern.Ranges // as of Options
+	hub       *hub           // nil: share no memory with processes
 
 	peers     *peerSet
 	memory    peerMemory

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cudatrace/cudatrace/record/pattern"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -221,7 +222,7 @@ func TestSimulatedRange(t *testing.T) {
 // TestSimulatedNVTXRange records within NVTX ranges of a name, on all threads, without a subscription.
 func TestSimulatedNVTXRange(t *testing.T) {
 	t.Parallel()
-	for within, kernels := range map[NVTXRange]uint64{{Name: "step"}: 60, {Name: "forward", Domain: "*"}: 60, {Name: "inner", Domain: "model"}: 0, {Name: "across threads"}: 1} {
+	for within, kernels := range map[pattern.Ranges]uint64{{Name: "step"}: 60, {Name: "forward", Domain: "*"}: 60, {Name: "inner", Domain: "model"}: 0, {Name: "across threads"}: 1} {
 		s := newStage(t, Options{Within: within}, GoConfig{})
 		s.runSim(t, "nvtx", "nvtx", nil, "-n", "20")
 		if uint64(s.counts["kernel"]) != kernels || len(s.notes) != 0 || len(s.lost) != 0 {
@@ -237,8 +238,8 @@ func TestSimulatedNVTXRangeMissed(t *testing.T) {
 	for domains, want := range map[string]struct {
 		kernels uint64
 		note    string
-	}{"64": {kernels: 2}, "65": {note: "more than 64 domains have the name that was given"}} {
-		s := newStage(t, Options{Within: NVTXRange{Name: "step_7", Domain: "model"}}, GoConfig{})
+	}{"64": {kernels: 2}, "65": {note: "more than 64 domains match the pattern"}} {
+		s := newStage(t, Options{Within: pattern.Ranges{Name: "step_7", Domain: "model"}}, GoConfig{})
 		s.runSim(t, "counts", "steps", nil, "-f", "2", "-d", domains)
 		if notes := strings.Join(s.notes, "; "); uint64(s.counts["kernel"]) != want.kernels || len(s.lost) != 0 || (notes == "") != (want.note == "") || !strings.Contains(notes, want.note) {
 			t.Errorf("%s domains: %d kernels, want %d; notes %q, want %q; %v was lost", domains, s.counts["kernel"], want.kernels, s.notes, want.note, s.lost)
@@ -249,7 +250,7 @@ func TestSimulatedNVTXRangeMissed(t *testing.T) {
 // TestSimulatedNVTXForms records the range of one step, whatever form its name has.
 func TestSimulatedNVTXForms(t *testing.T) {
 	t.Parallel()
-	for form, within := range map[string]NVTXRange{
+	for form, within := range map[string]pattern.Ranges{
 		"0": {Name: "step 7"}, "1": {Name: "step#7"}, "2": {Name: "step_7", Domain: "model"}, "3": {Name: "step:7"}, "4": {Name: "step"}, "5": {Name: "step, seq = 7", Domain: "*"},
 		"6": {Name: "step"},
 	} {
@@ -257,10 +258,12 @@ func TestSimulatedNVTXForms(t *testing.T) {
 		if within.Name == "step" {
 			kernels *= 20 // each step has this name
 		}
-		s := newStage(t, Options{Within: within}, GoConfig{})
-		s.runSim(t, "counts", "steps", nil, "-f", form)
-		if uint64(s.counts["kernel"]) != kernels || len(s.notes) != 0 || len(s.lost) != 0 {
-			t.Errorf("%+v: %d kernels, want %d; notes %q, %v was lost", within, s.counts["kernel"], kernels, s.notes, s.lost)
+		for within, kernels := range map[pattern.Ranges]uint64{within: kernels, {Name: "s*p", Domain: "*"}: 40} { // of all steps
+			s := newStage(t, Options{Within: within}, GoConfig{})
+			s.runSim(t, "counts", "steps", nil, "-f", form)
+			if uint64(s.counts["kernel"]) != kernels || len(s.notes) != 0 || len(s.lost) != 0 {
+				t.Errorf("%+v: %d kernels, want %d; notes %q, %v was lost", within, s.counts["kernel"], kernels, s.notes, s.lost)
+			}
 		}
 	}
 }

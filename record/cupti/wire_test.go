@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cudatrace/cudatrace/record/pattern"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -247,7 +248,7 @@ func TestGo(t *testing.T) {
 		Candidates: []Candidate{{Path: "/lib/libcupti.so.13", Major: 13}}, Records: RecordWork | RecordSync | RecordGraphs,
 		Calls:  []string{"cuMemcpyHtoD_v2", "cuMemcpyHtoD_v2_ptds", "cudaMalloc"},
 		Paused: true, CaptureRange: true, OwnClock: true, NoCUPTI: true, WatchRivals: true,
-		within: NVTXRange{Name: "step", Domain: "*"},
+		within: pattern.Ranges{Name: "step", Domain: "*"},
 	}.withDefaults()
 	b := appendGo(nil, c)[frameSize:]
 	var got []uint32

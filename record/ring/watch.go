@@ -9,6 +9,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/figures"
+	"github.com/cudatrace/cudatrace/record/pattern"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -34,7 +35,7 @@ const (
 type Watch struct {
 	ring       *Ring
 	conditions []Condition
-	steps      tracelog.Steps
+	steps      pattern.Ranges
 	calls      tracelog.Kind // KindCall, or KindAPI where CUPTI records the calls
 
 	segment   *segment // that is read
@@ -54,7 +55,7 @@ type Reason struct {
 }
 
 // NewWatch returns a watch over the records from now on. calls is the kind of the records of calls.
-func NewWatch(r *Ring, list []Condition, steps tracelog.Steps, calls tracelog.Kind) *Watch {
+func NewWatch(r *Ring, list []Condition, steps pattern.Ranges, calls tracelog.Kind) *Watch {
 	return &Watch{ring: r, conditions: list, steps: steps, calls: calls,
 		functions: map[uint32]tracelog.Function{}, callers: map[uint32]string{}, flushed: map[uint32]uint64{}, pace: newPace()}
 }
@@ -298,10 +299,10 @@ type pace struct {
 func newPace() pace { return pace{begun: map[openKey]uint64{}} }
 
 // marker takes a marker, and says in words if a step took longer than the median by a factor.
-func (p *pace) marker(m *tracelog.Marker, steps tracelog.Steps, factor float64) (why string) {
+func (p *pace) marker(m *tracelog.Marker, steps pattern.Ranges, factor float64) (why string) {
 	k := openKey{tracelog.KindMarker, m.PID, uint64(m.ID)}
 	if m.Flags&tracelog.MarkerStart != 0 {
-		if _, is := steps.Number(m.Name, m.Domain); is && len(p.begun) < mostBegun {
+		if len(p.begun) < mostBegun && steps.Match(m.Name, m.Domain) {
 			p.begun[k] = m.Time
 		}
 		return ""

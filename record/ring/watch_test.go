@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cudatrace/cudatrace/record/pattern"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -41,7 +42,7 @@ func TestWatch(t *testing.T) {
 		"kernel, not a call":              {Condition{On: LongCalls, Limit: time.Millisecond}, tracelog.KindCall, kernel, ""},
 	} {
 		b := newBench(t, 8*time.Second, 1<<30)
-		w := NewWatch(b.ring, []Condition{c.condition}, tracelog.Steps{}, c.calls)
+		w := NewWatch(b.ring, []Condition{c.condition}, pattern.Ranges{}, c.calls)
 		for _, x := range []tracelog.Record{function, &tracelog.Function{ID: 4, Name: "cuMemAlloc_v2", Library: "driver"},
 			&tracelog.Caller{ID: 7, Function: "cudaMalloc"}, &tracelog.Caller{ID: 8, Function: "cudaLaunchKernel"}} {
 			b.add(x)
@@ -77,7 +78,7 @@ func look(w *Watch) (why string, err error) {
 // are certain when the caller is known.
 func TestWatchCallers(t *testing.T) {
 	b := newBench(t, 8*time.Second, 1<<30)
-	w := NewWatch(b.ring, []Condition{{On: FailedCalls}}, tracelog.Steps{}, tracelog.KindCall)
+	w := NewWatch(b.ring, []Condition{{On: FailedCalls}}, pattern.Ranges{}, tracelog.KindCall)
 	defer w.Close()
 	b.add(&tracelog.Function{ID: 4, Name: "cuMemAlloc_v2", Library: "driver"})
 	const driver = "cuMemAlloc_v2 failed with CUDA_ERROR_OUT_OF_MEMORY in process 1, thread 2"
@@ -118,7 +119,7 @@ func TestWatchCallers(t *testing.T) {
 // TestWatchClosed looks after the end of the recording.
 func TestWatchClosed(t *testing.T) {
 	b := newBench(t, 8*time.Second, 1<<30)
-	w := NewWatch(b.ring, nil, tracelog.Steps{}, tracelog.KindCall)
+	w := NewWatch(b.ring, nil, pattern.Ranges{}, tracelog.KindCall)
 	if _, err := w.Look(); err != nil {
 		t.Error(err)
 	}
@@ -142,9 +143,9 @@ func TestPace(t *testing.T) {
 	step := func(name, domain string, took uint64) string {
 		id++
 		m := tracelog.Marker{PID: 1, TID: 2, ID: id, Flags: tracelog.MarkerStart, Time: at, Name: name, Domain: domain}
-		p.marker(&m, tracelog.Steps{Name: "step", Domain: "d"}, 2)
+		p.marker(&m, pattern.Ranges{Name: "step", Domain: "d"}, 2)
 		at += took
-		return p.marker(&tracelog.Marker{PID: 1, TID: 2, ID: id, Flags: tracelog.MarkerEnd, Time: at}, tracelog.Steps{Name: "step", Domain: "d"}, 2)
+		return p.marker(&tracelog.Marker{PID: 1, TID: 2, ID: id, Flags: tracelog.MarkerEnd, Time: at}, pattern.Ranges{Name: "step", Domain: "d"}, 2)
 	}
 	for i := range 200 {
 		if why := step(fmt.Sprintf("step %d", i), "d", 1e6+uint64(i)); why != "" {

@@ -1,11 +1,11 @@
 /*
- * The NVTX range that recording is limited to. Functions of ours stand before CUPTI's in the program's table
- * of NVTX. They compare the names of ranges with the name that the recorder gave, and tell when the first
+ * The NVTX ranges that recording is limited to. Functions of ours stand before CUPTI's in the program's table
+ * of NVTX. They match the names of ranges with the pattern that the recorder gave, and tell when the first
  * such range begins and the last one ends, in the program's own call: before CUPTI sees the beginning, so that
  * the range is recorded, and after it has seen the end. Each call goes on to CUPTI, and the program gets CUPTI's result.
  *
  * A pushed range is ended by the pop that leaves the domain's stack of its thread as it was. So a pushed range of that
- * name has a count of the ranges that its thread has pushed since. A range that begins when OPEN others are open
+ * name has a count of the ranges that its thread has pushed since. A selected range that begins when OPEN others are open
  * already switches nothing.
  */
 #include "range.h"
@@ -18,10 +18,12 @@
 #include "queue.h"
 #include "wire.h"
 
-#define OPEN 256	 /* ranges of that name at one time */
-#define HANDLES 64 /* strings or domains of that name */
+#define OPEN 256	     /* ranges at one time */
+#define DOMAINS 64   /* and STRINGS: powers of two */
+#define STRINGS 4096 /* registered strings */
+#define LONGEST 32768 /* characters of a name, as in the log */
 
-static char name[CT_RANGE_MAX + 1]; /* then NUL and the domain: "" is the default one, "*" is any */
+static char name[CT_RANGE_MAX + 1]; /* a glob, NUL, and the glob of the domain, of which the default one has the name "" */
 static const char *domain_name = name;
 static atomic_bool chosen;
 static void (*_Atomic changed)(void);
@@ -37,7 +39,7 @@ static unsigned open_count;
 static atomic_uint now_open; /* is changed under the lock */
 
 /* Handles are added only. */
-static void *_Atomic strings[HANDLES], *_Atomic domains[HANDLES];
+static void *_Atomic strings[STRINGS], *_Atomic domains[DOMAINS];
 
 #define INDEX(module, number, function, result, params, args, none) I_##function,
 enum { NVTX_RANGE_FUNCTIONS(INDEX) FUNCTIONS };
@@ -51,11 +53,11 @@ static nvtx_fn _Atomic next[FUNCTIONS];
 enum remark { DOMAINS_FULL, STRINGS_FULL, OPEN_FULL, REMARKS };
 #define MISSING "NVTX ranges that bound the recording may have been missed: "
 static const char *const remarks[] = {
-	[DOMAINS_FULL] = MISSING "more than 64 domains have the name that was given",
-	[STRINGS_FULL] = MISSING "more than 64 registered strings have the name that was given",
+	[DOMAINS_FULL] = MISSING "more than 64 domains match the pattern",
+	[STRINGS_FULL] = MISSING "more than 4,096 registered strings match the pattern",
 	[OPEN_FULL] = MISSING "more than 256 of them were open at one time",
 };
-_Static_assert(sizeof remarks / sizeof remarks[0] == REMARKS && HANDLES == 64 && OPEN == 256, "remarks");
+_Static_assert(sizeof remarks / sizeof remarks[0] == REMARKS && DOMAINS == 64 && STRINGS == 4096 && OPEN == 256, "remarks");
 static atomic_uint made, unsaid; /* a bit for each remark */
 
 /* Before there is a recorder, remarks wait. */
@@ -85,7 +87,7 @@ __attribute__((visibility("default"), noinline)) void cudaTraceRangeEnds(void)
 	__asm__ volatile("" ::: "memory");
 }
 
-/* Text is a name, NUL, a domain; NULL for none. The first choice holds. */
+/* Text is the glob of a name, NUL, that of a domain; NULL for none. The first choice holds. */
 void ct_range_choose(const char *text, uint32_t length)
 {
 	if (!text || length == 0 || length > CT_RANGE_MAX || atomic_load(&chosen))
@@ -117,45 +119,161 @@ void ct_range_forked(void)
 	lock = (struct ct_lock){0};
 }
 
-static bool same(const char *text, const char *wanted)
+/* A name, or its beginning, in UTF-8 or in wide characters. */
+struct text {
+	const char *narrow;
+	const wchar_t *wide;
+	size_t length;
+};
+
+static struct text narrow(const char *text)
 {
-	return text && strcmp(text, wanted) == 0;
+	return (struct text){.narrow = text, .length = text ? strnlen(text, LONGEST) : 0};
 }
 
-/* The bytes of a character in UTF-8. */
-static unsigned utf8(uint32_t c, char *out)
+static struct text wide(const wchar_t *text)
 {
-	if (c < 0x80) {
-		out[0] = (char)c;
-		return 1;
+	size_t n = 0;
+	while (text && n < LONGEST && text[n])
+		n++;
+	return (struct text){.wide = text, .length = n};
+}
+
+/* The character that begins a text of some bytes, and how many of them it takes. A byte that begins no character is one of its own. */
+static uint32_t utf8(const char *text, size_t *bytes)
+{
+	const unsigned char *p = (const unsigned char *)text;
+	size_t n = p[0] < 0xc2 ? 1 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : p[0] < 0xf5 ? 4 : 1, have = 1;
+	uint32_t c = n == 1 ? p[0] : p[0] & 0x7fu >> n;
+	for (; have < n && have < *bytes && (p[have] & 0xc0) == 0x80; have++)
+		c = c << 6 | (p[have] & 0x3f);
+	bool broken = have < n || (n == 1 && c >= 0x80);
+	*bytes = broken ? 1 : n;
+	return broken ? 0x110000u | p[0] : c;
+}
+
+/* The character at a place of a name; the place moves behind it. */
+static uint32_t next_of(const struct text *t, size_t *at)
+{
+	if (t->wide)
+		return (uint32_t)t->wide[(*at)++] & 0x1fffff;
+	size_t bytes = t->length - *at;
+	uint32_t c = utf8(t->narrow + *at, &bytes);
+	*at += bytes;
+	return c;
+}
+
+/* The next character of a glob as it is, 0 at the end; the glob moves behind it. */
+static uint32_t literal(const char **glob)
+{
+	if (**glob == '\\')
+		++*glob;
+	size_t bytes = strnlen(*glob, 4);
+	if (bytes == 0)
+		return 0;
+	uint32_t c = utf8(*glob, &bytes);
+	*glob += bytes;
+	return c;
+}
+
+/* Whether the next element of a glob, which is no *, matches a character; the glob moves behind the element. */
+static bool one(const char **glob, uint32_t c)
+{
+	if (**glob == '?') {
+		++*glob;
+		return true;
 	}
-	unsigned n = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-	static const unsigned char first[] = {0, 0, 0xc0, 0xe0, 0xf0};
-	for (unsigned i = n - 1; i > 0; i--, c >>= 6)
-		out[i] = (char)(0x80 | (c & 0x3f));
-	out[0] = (char)(first[n] | c);
-	return n;
+	if (**glob != '[')
+		return literal(glob) == c;
+	bool others = *++*glob == '^', in = false;
+	if (others)
+		++*glob;
+	while (**glob && **glob != ']') {
+		uint32_t low = literal(glob), high = low;
+		if (**glob == '-') {
+			++*glob;
+			high = literal(glob);
+		}
+		in |= low <= c && c <= high;
+	}
+	if (**glob)
+		++*glob;
+	return in != others;
 }
 
-static bool same_wide(const wchar_t *text, const char *wanted)
+/* Whether a glob matches a whole name, by the rules of the recorder (record/pattern). */
+static bool matches(const char *glob, const struct text *t)
 {
-	char bytes[4];
-	if (!text)
-		return false;
-	for (; *text; text++) {
-		unsigned n = utf8((uint32_t)*text & 0x1fffff, bytes);
-		if (strnlen(wanted, n) < n || memcmp(bytes, wanted, n) != 0)
+	const char *star = NULL;
+	size_t at = 0, retry = 0;
+	while (at < t->length) {
+		size_t after = at;
+		if (*glob == '*') {
+			star = ++glob;
+			retry = at;
+		} else if (*glob && one(&glob, next_of(t, &after))) {
+			at = after;
+		} else if (star) {
+			glob = star;
+			next_of(t, &retry);
+			at = retry;
+		} else {
 			return false;
-		wanted += n;
+		}
 	}
-	return *wanted == 0;
+	while (*glob == '*')
+		glob++;
+	return *glob == 0;
 }
 
-static void remember(void *_Atomic *list, void *handle, enum remark full)
+/* Whether a place of a name has one of some ASCII characters. */
+static bool is_in(const struct text *t, size_t at, const char *set)
 {
-	for (unsigned i = 0; handle && i < HANDLES; i++) {
-		void *none = NULL;
-		if (atomic_load(&list[i]) == handle || atomic_compare_exchange_strong(&list[i], &none, handle))
+	uint32_t c = t->wide ? (uint32_t)t->wide[at] : (unsigned char)t->narrow[at];
+	while (*set && (uint32_t)*set != c)
+		set++;
+	return *set != 0;
+}
+
+/* Whether a name is selected: "step" selects "step", "step 7" and "step 7, loss". */
+static bool selected(struct text t)
+{
+	size_t digits, stem;
+	if ((!t.narrow && !t.wide) || name[0] == 0)
+		return false;
+	if (matches(name, &t))
+		return true;
+	size_t whole = t.length;
+	for (t.length = 0; t.length < whole && !is_in(&t, t.length, ",");)
+		t.length++;
+	if (t.length < whole && matches(name, &t))
+		return true;
+	for (digits = t.length; digits > 0 && is_in(&t, digits - 1, "0123456789");)
+		digits--;
+	for (stem = digits; stem > 0 && is_in(&t, stem - 1, " _-#:=./");)
+		stem--;
+	if (digits == t.length || t.length - digits > 10 || stem == 0)
+		return false;
+	t.length = stem;
+	return matches(name, &t);
+}
+
+static bool selects_domain(struct text t)
+{
+	return (t.narrow || t.wide) && matches(domain_name, &t);
+}
+
+/* The place of a handle in a list of a power of two, from which on it is searched. */
+static size_t place(const void *handle, size_t places)
+{
+	return (size_t)((uint64_t)(uintptr_t)handle * 0x9e3779b97f4a7c15u >> 32) & (places - 1);
+}
+
+static void remember(void *_Atomic *list, size_t places, void *handle, enum remark full)
+{
+	for (size_t i = 0; handle && i < places; i++) {
+		void *none = NULL, *_Atomic *at = &list[(place(handle, places) + i) & (places - 1)];
+		if (atomic_load(at) == handle || atomic_compare_exchange_strong(at, &none, handle))
 			return;
 	}
 	if (handle)
@@ -163,16 +281,18 @@ static void remember(void *_Atomic *list, void *handle, enum remark full)
 	say_remarks();
 }
 
-static bool known(void *_Atomic *list, const void *handle)
+static bool known(void *_Atomic *list, size_t places, const void *handle)
 {
-	for (unsigned i = 0; handle && i < HANDLES; i++)
-		if (atomic_load(&list[i]) == handle)
-			return true;
+	for (size_t i = 0; handle && i < places; i++) {
+		const void *at = atomic_load(&list[(place(handle, places) + i) & (places - 1)]);
+		if (at == handle || !at)
+			return at == handle;
+	}
 	return false;
 }
 
-/* Whether attributes of a range have the name. */
-static bool same_message(const void *attributes)
+/* Whether the attributes of a range select it. */
+static bool selected_message(const void *attributes)
 {
 	uint16_t size;
 	int32_t type;
@@ -184,15 +304,15 @@ static bool same_message(const void *attributes)
 		return false;
 	memcpy(&type, (const char *)attributes + NVTX_MESSAGE_TYPE, sizeof type);
 	memcpy(&message, (const char *)attributes + NVTX_MESSAGE, sizeof message);
-	return (type == NVTX_ASCII && same(message, name)) || (type == NVTX_UNICODE && same_wide(message, name)) ||
-	       (type == NVTX_REGISTERED && known(strings, message));
+	return (type == NVTX_ASCII && selected(narrow(message))) || (type == NVTX_UNICODE && selected(wide(message))) ||
+	       (type == NVTX_REGISTERED && known(strings, STRINGS, message));
 }
 
 static bool in_domain(const void *domain)
 {
 	if (domain_name[0] == '*' && domain_name[1] == 0)
 		return true;
-	return domain ? known(domains, domain) : domain_name[0] == 0;
+	return domain ? known(domains, DOMAINS, domain) : selects_domain(narrow(""));
 }
 
 static uint64_t this_thread(void)
@@ -242,7 +362,7 @@ static bool closed(void)
 	return atomic_fetch_sub(&now_open, 1) == 1;
 }
 
-/* The range of that name that a thread has pushed onto a domain's stack; under the lock. */
+/* The selected range that a thread has pushed onto a domain's stack; under the lock. */
 static struct open *pushed(const void *domain)
 {
 	uint64_t thread = this_thread();
@@ -354,19 +474,19 @@ NVTX_RANGE_FUNCTIONS(NVTX_PASS)
 
 static uint64_t on_RangeStartEx(const void *a)
 {
-	bool follow = start(NULL, same_message(a));
+	bool follow = start(NULL, selected_message(a));
 	return started(follow, pass_RangeStartEx(a));
 }
 
 static uint64_t on_RangeStartA(const char *text)
 {
-	bool follow = start(NULL, same(text, name));
+	bool follow = start(NULL, selected(narrow(text)));
 	return started(follow, pass_RangeStartA(text));
 }
 
 static uint64_t on_RangeStartW(const wchar_t *text)
 {
-	bool follow = start(NULL, same_wide(text, name));
+	bool follow = start(NULL, selected(wide(text)));
 	return started(follow, pass_RangeStartW(text));
 }
 
@@ -378,19 +498,19 @@ static void on_RangeEnd(uint64_t id)
 
 static int on_RangePushEx(const void *a)
 {
-	push(NULL, same_message(a));
+	push(NULL, selected_message(a));
 	return pass_RangePushEx(a);
 }
 
 static int on_RangePushA(const char *text)
 {
-	push(NULL, same(text, name));
+	push(NULL, selected(narrow(text)));
 	return pass_RangePushA(text);
 }
 
 static int on_RangePushW(const wchar_t *text)
 {
-	push(NULL, same_wide(text, name));
+	push(NULL, selected(wide(text)));
 	return pass_RangePushW(text);
 }
 
@@ -403,7 +523,7 @@ static int on_RangePop(void)
 
 static uint64_t on_DomainRangeStartEx(void *d, const void *a)
 {
-	bool follow = start(d, same_message(a));
+	bool follow = start(d, selected_message(a));
 	return started(follow, pass_DomainRangeStartEx(d, a));
 }
 
@@ -415,7 +535,7 @@ static void on_DomainRangeEnd(void *d, uint64_t id)
 
 static int on_DomainRangePushEx(void *d, const void *a)
 {
-	push(d, same_message(a));
+	push(d, selected_message(a));
 	return pass_DomainRangePushEx(d, a);
 }
 
@@ -429,32 +549,32 @@ static int on_DomainRangePop(void *d)
 static void *on_DomainRegisterStringA(void *d, const char *text)
 {
 	void *handle = pass_DomainRegisterStringA(d, text);
-	if (same(text, name))
-		remember(strings, handle, STRINGS_FULL);
+	if (selected(narrow(text)))
+		remember(strings, STRINGS, handle, STRINGS_FULL);
 	return handle;
 }
 
 static void *on_DomainRegisterStringW(void *d, const wchar_t *text)
 {
 	void *handle = pass_DomainRegisterStringW(d, text);
-	if (same_wide(text, name))
-		remember(strings, handle, STRINGS_FULL);
+	if (selected(wide(text)))
+		remember(strings, STRINGS, handle, STRINGS_FULL);
 	return handle;
 }
 
 static void *on_DomainCreateA(const char *text)
 {
 	void *handle = pass_DomainCreateA(text);
-	if (same(text, domain_name))
-		remember(domains, handle, DOMAINS_FULL);
+	if (selects_domain(narrow(text)))
+		remember(domains, DOMAINS, handle, DOMAINS_FULL);
 	return handle;
 }
 
 static void *on_DomainCreateW(const wchar_t *text)
 {
 	void *handle = pass_DomainCreateW(text);
-	if (same_wide(text, domain_name))
-		remember(domains, handle, DOMAINS_FULL);
+	if (selects_domain(wide(text)))
+		remember(domains, DOMAINS, handle, DOMAINS_FULL);
 	return handle;
 }
 

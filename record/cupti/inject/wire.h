@@ -77,7 +77,7 @@
 #define CT_PYTHON_TABLE_MAX 32768u /* bytes of a line table; a longer one is left out */
 #define CT_GO_MAX (256u << 10) /* bytes of a GO */
 #define CT_CANDIDATES_MAX 64u /* of a GO */
-#define CT_RANGE_MAX 1024u /* bytes of the range in a GO */
+#define CT_RANGE_MAX 1024u /* bytes of the globs in a GO */
 #define CT_GO_WAIT_MS 2000u /* wait for a sign of the recorder: GO, or WAIT, which starts the time anew */
 #define CT_GO_MOST_MS 10000u /* wait for GO, whatever the recorder says */
 
@@ -141,8 +141,8 @@ struct ct_python {
 /*
  * GO, then candidates times {u32 major, u32 length, path}, then calls times
  * {u32 length, name}. The names are without suffixes: "cuMemcpyHtoD" stands for
- * cuMemcpyHtoD_v2 and its kin. At the end, range_len bytes: the name of an NVTX range, NUL and its
- * domain: none for the default one, "*" for any.
+ * cuMemcpyHtoD_v2 and its kin. At the end, range_len bytes: the glob of the names of NVTX ranges, NUL and that of their
+ * domains, of which the default one has the name "".
  */
 struct ct_go {
 	uint32_t buffer_size;  /* of a CUPTI buffer, bytes */
@@ -153,7 +153,7 @@ struct ct_go {
 	uint32_t candidates;
 	uint32_t calls;   /* whose API records to make; 0: those that create GPU work */
 	uint32_t records; /* CT_RECORDS_* */
-	uint32_t range_len; /* of the NVTX range to which recording is limited; 0: none */
+	uint32_t range_len; /* of the NVTX ranges to which recording is limited; 0: none */
 	struct ct_python python;
 };
 #define CT_GO_NO_CUPTI 1u      /* stay connected, record nothing */

@@ -1,0 +1,68 @@
+package cupti
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cudatrace/cudatrace/record/pattern"
+)
+
+// TestRangesOfLibrary has the injected library select NVTX ranges as the recorder and the filters of logs do, by patterns and names made at random.
+func TestRangesOfLibrary(t *testing.T) {
+	t.Parallel()
+	program := filepath.Join(t.TempDir(), "ranges")
+	if out, err := exec.Command("gcc", "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", "-O1", "-g", "-fsanitize=undefined", "-fno-sanitize-recover",
+		"-iquote", "inject", "-o", program, filepath.Join("testdata", "ranges.c")).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	rnd := rand.New(rand.NewPCG(1, 2))
+	text := func(pieces []string, most int) (s string) {
+		for range rnd.IntN(most + 1) {
+			s += pieces[rnd.IntN(len(pieces))]
+		}
+		return s
+	}
+	names := []string{"step", "s", "t", "e", "p", " ", "_", "#", "7", "42", ",", ", loss", "/", "größe", "é", "水", "🙂", "-", "]", "12345678901"}
+	globs := append(names[:len(names):len(names)], "*", "*", "?", "?", "[a-z]", "[^0-9]", "[é水]", "[^s]", `\*`, `\[`, `[\]-]`)
+	var in, want strings.Builder
+	said := 0
+	var cases []string
+	for len(cases) < 50_000 {
+		r := pattern.Ranges{Name: text(globs, 3), Domain: text(globs, 2)}
+		if rnd.IntN(2) == 0 {
+			r.Domain = "*"
+		}
+		name, domain := text(names, 3), text(names, 1)
+		if pattern.Check(r.Name) != nil || pattern.Check(r.Domain) != nil {
+			continue
+		}
+		fmt.Fprintf(&in, "%x %x %x %x\n", r.Name, r.Domain, name, domain)
+		cases = append(cases, fmt.Sprintf("%q: name %q of domain %q", r, name, domain))
+		digit := "00\n"
+		if r.Match(name, domain) {
+			digit = "11\n"
+			said++
+		}
+		want.WriteString(digit)
+	}
+	cmd := exec.Command(program)
+	cmd.Stdin, cmd.Stderr = strings.NewReader(in.String()), os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, wanted := strings.Split(string(out), "\n"), strings.Split(want.String(), "\n")
+	if len(got) != len(wanted) || said < 1_000 {
+		t.Fatalf("%d answers to %d questions, %d ranges selected", len(got), len(wanted), said)
+	}
+	for i, c := range cases {
+		if got[i] != wanted[i] {
+			t.Errorf("%s: selected %s, want %s", c, got[i], wanted[i])
+		}
+	}
+}

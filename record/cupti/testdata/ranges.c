@@ -1,0 +1,51 @@
+/*
+ * The rules by which the injected library selects NVTX ranges, for a test that compares them with the recorder's: reads
+ * lines of four texts in hexadecimal (a glob of names, one of domains, a name, a domain), and writes a line of two digits for each:
+ * whether the range is selected, by narrow and by wide characters.
+ */
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "range.c"
+
+void ct_lock(struct ct_lock *l) { (void)l; }
+void ct_unlock(struct ct_lock *l) { (void)l; }
+bool ct_forked(void) { return false; }
+void ct_queue_note(uint32_t severity, const char *text) { (void)severity, (void)text; }
+
+enum { GLOB, DOMAIN_GLOB, NAME, DOMAIN, TEXTS, MOST = 4096 };
+
+static void decode(char *to, const char *hex)
+{
+	size_t n = 0;
+	for (; n < MOST - 1 && *hex > ' ' && sscanf(hex, "%2hhx", (unsigned char *)&to[n]) == 1; hex += 2)
+		n++;
+	to[n] = 0;
+}
+
+static bool selects(struct text range, struct text of)
+{
+	return selected(range) && selects_domain(of);
+}
+
+int main(void)
+{
+	static char line[16 * MOST], text[TEXTS][MOST];
+	static wchar_t long_name[MOST], long_domain[MOST];
+	if (!setlocale(LC_ALL, "C.UTF-8"))
+		return 1;
+	while (fgets(line, sizeof line, stdin)) {
+		char *at = line;
+		for (int i = 0; i < TEXTS; i++, at += strcspn(at, " \n") + 1)
+			decode(text[i], at);
+		memset(name, 0, sizeof name);
+		memcpy(name, text[GLOB], strlen(text[GLOB]));
+		domain_name = text[DOMAIN_GLOB];
+		printf("%d", selects(narrow(text[NAME]), narrow(text[DOMAIN])));
+		if (mbstowcs(long_name, text[NAME], MOST) == (size_t)-1 || mbstowcs(long_domain, text[DOMAIN], MOST) == (size_t)-1)
+			return 1;
+		printf("%d\n", selects(wide(long_name), wide(long_domain)));
+	}
+	return 0;
+}
