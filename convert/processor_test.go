@@ -201,3 +201,39 @@ func TestProcessorNames(t *testing.T) {
 	graph := open("graph")
 	one(graph, `select name, extract_arg(arg_set_id, 'graph') from gpu_slice where name glob 'Graph*' order by ts`, "Graph 5", int64(5), "Graph 5", int64(5))
 }
+
+// The samples of Python stacks add up to the GPU time of the launches: the log has 20 us of it, and a sample each us.
+func TestProcessorPythonSamples(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("testdata/python/autograd.log.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr, _ := openTrace(t, logtest.Assemble(t, string(text)))
+	tr.Query(`include perfetto module linux.perf.counters`)
+	got := make(map[string]int64)
+	for _, row := range tr.Values(`with recursive stack(callsite, at, text) as (
+			select id, id, '' from stack_profile_callsite where id in (select callsite_id from perf_sample)
+			union all select callsite, c.parent_id, f.name || iif(text = '', '', '; ') || text
+				from stack join stack_profile_callsite c on c.id = at join stack_profile_frame f on f.id = c.frame_id)
+			select tid || ': ' || text, cast(sum(counter_value) as int) from linux_perf_sample_with_counters s
+				join thread using (utid) join stack on stack.callsite = s.callsite_id and at is null group by 1`) {
+		got[row[0].(string)] = row[1].(int64)
+	}
+	want := map[string]int64{
+		"12: main train.py:40; Net.forward train.py:7; linear torch/nn/functional.py:2317; gemm": 2000,
+		"12: main train.py:40; Net.forward train.py:7; linear torch/nn/functional.py:2317; bias": 1000,
+		"12: main train.py:40; Net.forward train.py:9; linear torch/nn/functional.py:2317; gemm": 3000,
+		"12: main train.py:41; Net.forward train.py:7; relu":                                     1000, // 500 ns, with the 500 ns before of line 9
+		"13: (no Python frame: autograd); gemm":                                                  7000,
+		"13: BackwardCFunction.apply torch/autograd/function.py:307; scale":                      1000,
+		"14: (no Python frame); copy":                                                            1000,
+		"12: main train.py:41; adam":                                                             4000,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("ns by stack (-want +got):\n%s", diff)
+	}
+	if n := tr.Int(`select count(*) from perf_sample p where p.ts not in (select g.ts + g.dur from gpu_slice g) and not exists (select 1 from gpu_slice g where p.ts > g.ts and p.ts < g.ts + g.dur)`); n != 0 {
+		t.Errorf("%d samples are of times without GPU work", n)
+	}
+}

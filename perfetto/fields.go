@@ -23,11 +23,13 @@ const (
 	packetRenderStage     field = 53  // TracePacket.gpu_render_stage_event
 	packetDefaults        field = 59  // TracePacket.trace_packet_defaults
 	packetTrackDescriptor field = 60  // TracePacket.track_descriptor
+	packetPerfSample      field = 66  // TracePacket.perf_sample
 	packetGPUInfo         field = 128 // TracePacket.gpu_info
 
 	incrementalStateCleared = 1 // TracePacket.SequenceFlags.SEQ_INCREMENTAL_STATE_CLEARED
 
 	defaultsTrackEvent     field = 11 // TracePacketDefaults.track_event_defaults
+	defaultsPerfSample     field = 12 // TracePacketDefaults.perf_sample_defaults
 	defaultsClockID        field = 58 // TracePacketDefaults.timestamp_clock_id
 	eventDefaultsTrackUUID field = 11 // TrackEventDefaults.track_uuid
 )
@@ -129,6 +131,12 @@ const (
 	internedCategories      field = 1    // InternedData.event_categories
 	internedEventNames      field = 2    // InternedData.event_names
 	internedAnnotationNames field = 3    // InternedData.debug_annotation_names
+	internedFunctions       field = 5    // InternedData.function_names
+	internedFrames          field = 6    // InternedData.frames
+	internedCallstacks      field = 7    // InternedData.callstacks
+	internedMappingPaths    field = 17   // InternedData.mapping_paths
+	internedSourcePaths     field = 18   // InternedData.source_paths
+	internedMappings        field = 19   // InternedData.mappings
 	internedContexts        field = 23   // InternedData.graphics_contexts
 	internedSpecifications  field = 24   // InternedData.gpu_specifications
 	internedStrings         field = 29   // InternedData.debug_annotation_string_values
@@ -138,6 +146,29 @@ const (
 
 	internedID   field = 1 // EventName.iid, as in all messages of InternedData
 	internedText field = 2 // EventName.name, as in all messages of InternedData with a text
+)
+
+// profiling/profile_packet.proto and profile_common.proto; ../common/perf_events.proto.
+const (
+	samplesTimebase field = 1  // PerfSampleDefaults.timebase
+	timebasePeriod  field = 1  // PerfEvents.Timebase.period
+	timebaseName    field = 10 // PerfEvents.Timebase.name
+
+	samplePID   field = 2 // PerfSample.pid
+	sampleTID   field = 3 // PerfSample.tid
+	sampleStack field = 4 // PerfSample.callstack_iid
+	sampleMode  field = 5 // PerfSample.cpu_mode
+	sampleCount field = 6 // PerfSample.timebase_count
+
+	modeUser = 2 // Profiling.CpuMode.MODE_USER
+
+	stackFrameID  field = 2 // Callstack.frame_ids
+	frameFunction field = 2 // Frame.function_name_id
+	frameMapping  field = 3 // Frame.mapping_id
+	framePC       field = 4 // Frame.rel_pc
+	frameFile     field = 5 // Frame.source_path_iid
+	frameLine     field = 6 // Frame.line_number
+	mappingPath   field = 7 // Mapping.path_string_ids
 )
 
 // gpu/gpu_render_stage_event.proto.

@@ -16,6 +16,17 @@ type sequence struct {
 // newSequence starts a sequence: it clears the incremental state and sets the clock and the
 // defaults. The events of the sequence belong to the track with a UUID, or to none for 0.
 func (w *Writer) newSequence(track uint64) sequence {
+	return w.newSequenceWith(func(defaults *buffer) {
+		if track != 0 {
+			event := defaults.open(defaultsTrackEvent)
+			defaults.uint(eventDefaultsTrackUUID, track)
+			defaults.close(event)
+		}
+	})
+}
+
+// newSequenceWith starts a sequence with further defaults.
+func (w *Writer) newSequenceWith(more func(defaults *buffer)) sequence {
 	s := w.newBareSequence()
 	b := s.begin()
 	b.uint(packetSequenceFlags, incrementalStateCleared)
@@ -25,11 +36,7 @@ func (w *Writer) newSequence(track uint64) sequence {
 	b.close(snapshot)
 	defaults := b.open(packetDefaults)
 	b.uint(defaultsClockID, clockSequence)
-	if track != 0 {
-		event := b.open(defaultsTrackEvent)
-		b.uint(eventDefaultsTrackUUID, track)
-		b.close(event)
-	}
+	more(b)
 	b.close(defaults)
 	s.end()
 	return s

@@ -23,6 +23,7 @@ type Sink struct {
 	metrics  metrics
 	gauges   activity.Gauges
 	together collectives
+	samples  pythonSamples
 	shown    uint64 // see Slices
 	args     []perfetto.Arg
 	once     perfetto.TrackEventTemplate // the template of the event that is being written
@@ -121,6 +122,7 @@ func (s *Sink) begin(r *timeline.Recording) {
 	s.calls = newCalls(s.w, correlation, names, callers)
 	s.works = newWorks(s.w, correlation, names, callers)
 	s.together = newCollectives(s)
+	s.samples = newPythonSamples()
 	var classes func(*timeline.Work) activity.Class
 	if r.Processes > 1 {
 		classes = activity.Classes(names)
@@ -131,6 +133,7 @@ func (s *Sink) begin(r *timeline.Recording) {
 // finish writes what is known only at the end.
 func (s *Sink) finish() {
 	s.drawHangs()
+	s.writeSamples()
 	s.writeOverview()
 	s.together.write()
 	s.writeOverheads()
@@ -173,6 +176,7 @@ func (s *Sink) writeWork(l *timeline.WorkList) {
 	s.shown += uint64(len(l.List))
 	for i := range l.List {
 		w := &l.List[i]
+		s.samples.sample(w, s.works.names)
 		if python := w.Call.Thread.Launching(w.Call.Python); python != w.Call.Python {
 			with := *w
 			with.Call.Python, w = python, &with
