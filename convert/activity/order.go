@@ -19,6 +19,7 @@ type Launch struct {
 	Thread             *History // of the call; nil for an unknown call
 	CallStart, CallEnd uint64
 	Shape              *timeline.Shape
+	Python             *timeline.Python // of the call; nil if it has no frames
 	Kind               timeline.WorkKind
 	InGraph            bool
 }

@@ -107,7 +107,7 @@ func (r *streamRow) countWork(w *timeline.Work, c activity.Class, by *activity.H
 	r.device.count(w)
 	if !w.Untimed {
 		r.lane.Add(&activity.Piece{Start: w.Start, End: timeline.End(w.Start, w.Dur), Class: c, Launch: activity.Launch{
-			Thread: by, CallStart: w.Call.Start, CallEnd: w.Call.End, Shape: w.Shape, Kind: w.Kind, InGraph: w.Graph != 0}})
+			Thread: by, CallStart: w.Call.Start, CallEnd: w.Call.End, Shape: w.Shape, Python: w.Call.Python, Kind: w.Kind, InGraph: w.Graph != 0}})
 	}
 }
 

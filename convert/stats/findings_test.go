@@ -587,6 +587,66 @@ func TestFindingsOfParts(t *testing.T) {
 	}
 }
 
+// A finding names the Python lines of its calls, if nine in ten have frames.
+func TestFindingLines(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		run  func(p *program)
+		want map[string]string // the end of the evidence, by the kind of finding
+	}{
+		"two lines": {func(p *program) {
+			times(12, func(i int) { p.python(7 + i/9); p.copy("cudaMemcpy", 7, big, fromPageable); p.kernel(7, 50*us, 200) })
+		}, map[string]string{"pageable_copies": "; made at /home/ann/train.py:7 step 0.3 ms (8 times), /home/ann/train.py:8 step 0.1 ms (3 times)"}},
+		"too few frames": {func(p *program) {
+			times(12, func(i int) {
+				if p.python(7); i > 9 {
+					p.line = 0
+				}
+				p.copy("cudaMemcpy", 7, big, fromPageable)
+				p.kernel(7, 50*us, 200)
+			})
+		}, map[string]string{"pageable_copies": "HtoD 0.4 ms (11 times)"}},
+		"small copies": {func(p *program) {
+			p.python(3)
+			times(10, func(int) {
+				times(30, func(int) { p.copy("cudaMemcpyAsync", 7, 256, fromPinned) })
+				p.kernel(7, 500*us, 200)
+			})
+		}, map[string]string{"small_copies": "; made at /home/ann/train.py:3 step 1.0 ms (261 times)"}},
+		"sets": {func(p *program) {
+			p.python(4)
+			times(50, func(int) { p.set("cudaMemset", 20*us); p.kernel(7, 30*us, 200) })
+		}, map[string]string{"synchronous_sets": "; made at /home/ann/train.py:4 step 1.2 ms (49 times)"}},
+		"allocations and gaps": {func(p *program) {
+			p.python(5)
+			times(50, func(int) { p.call("cudaMalloc", 100*us); p.kernel(7, 150*us, 200) })
+			times(5, func(int) { p.wait("cudaStreamSynchronize"); p.cpu(20 * ms); p.python(6); p.kernel(7, ms, 200) })
+		}, map[string]string{
+			"allocation_in_loop": "; made at /home/ann/train.py:5 step 4.9 ms (49 times)",
+			"gaps":               "; the gaps end with launches at /home/ann/train.py:6 step 100.1 ms (5 times)",
+		}},
+	} {
+		p := newProgram()
+		c.run(p)
+		s := stats.NewWith(short)
+		if _, err := convert.Timeline([]convert.Log{{Name: "log", Open: logtest.InMemory(p.bytes(t))}}, convert.Options{}, s); err != nil {
+			t.Fatal(err)
+		}
+		tables := s.Tables(stats.Facts{})
+		r := tables[len(tables)-1]
+		for _, row := range r.Rows {
+			evidence, want := cell(r, row, "evidence").(string), c.want[row[0].(string)]
+			if want != "" && !strings.HasSuffix(evidence, want) {
+				t.Errorf("%s: the evidence of %s is %q, want %q at its end", name, row[0], evidence, want)
+			}
+			delete(c.want, row[0].(string))
+		}
+		if len(c.want) > 0 {
+			t.Errorf("%s: no findings with %q", name, c.want)
+		}
+	}
+}
+
 // The finding names when, how often and for how long.
 func TestFindingEvidence(t *testing.T) {
 	t.Parallel()

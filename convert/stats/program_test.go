@@ -21,6 +21,7 @@ type program struct {
 	correlation int
 	pid         int
 	ranges      int
+	line        int // of the Python program that makes the calls; 0 for none
 }
 
 const us, ms = uint64(1_000), uint64(1_000_000)
@@ -31,6 +32,14 @@ func newProgram() *program {
 	fmt.Fprintln(&p.log, `device pid=10 id=0 name=G uuid=00112233445566778899aabbccddeeff multiprocessors=132 bandwidth=4916000000 pcie_generation=5 pcie_width=16`)
 	fmt.Fprintln(&p.log, "context pid=10 id=1 device=0 null_stream=7")
 	return p
+}
+
+// python has calls made at lines of a Python program from now on, of a package that a line of the program calls.
+func (p *program) python(line int) {
+	p.line = line
+	fmt.Fprintf(&p.log, "python_frame id=%[1]d file=/home/ann/train.py function=step line=%[1]d\npython_stack id=%[2]d frame=%[1]d\n", line, 100+line)
+	fmt.Fprintf(&p.log, "python_frame id=%[2]d file=/venv/lib/python3.12/site-packages/torch/x.py function=f line=9\npython_stack id=%[3]d parent=%[2]d frame=%[2]d\n", line, 100+line, 200+line)
+	p.line = 200 + line
 }
 
 // cpu passes time outside of CUDA.
@@ -56,6 +65,9 @@ func (p *program) called(name string, at, ns uint64, result int) {
 		fmt.Fprintf(&p.log, "function id=%d name=%s library=%s args=\"\"\n", id, name, library)
 	}
 	fmt.Fprintf(&p.log, "call pid=10 tid=10 func=%s enter=%d dur=%d ret=%d\n", name, at, ns, result)
+	if p.line > 0 { // the driver's call within
+		fmt.Fprintf(&p.log, "api pid=10 tid=10 domain=1 cbid=243 name=cuMemAlloc_v2 start=%d dur=%d correlation=%d python=%d\n", at+1, ns-2, 1<<20+p.now/us, p.line)
+	}
 }
 
 // wait makes a call that returns when all streams have ended their work.
@@ -77,7 +89,7 @@ func (p *program) work(function string, stream uint32, call, ns uint64, record s
 func (p *program) at(function string, stream uint32, call, ns uint64, record string, least uint64) {
 	p.correlation++
 	cbid := map[string]int{"cudaLaunchKernel": 211, "cudaMemcpyAsync": 41, "cudaMemcpy": 31, "cudaMemset": 47, "cudaMemsetAsync": 51, "cudaGraphLaunch": 311}[function]
-	fmt.Fprintf(&p.log, "api pid=10 tid=10 domain=2 cbid=%d name=%s start=%d dur=%d correlation=%d\n", cbid, function, p.now, call, p.correlation)
+	fmt.Fprintf(&p.log, "api pid=10 tid=10 domain=2 cbid=%d name=%s start=%d dur=%d correlation=%d python=%d\n", cbid, function, p.now, call, p.correlation, p.line)
 	start := max(p.now+call+2*us, p.free[stream]+us, least)
 	kind, fields, _ := strings.Cut(record, " ")
 	fmt.Fprintf(&p.log, "%s pid=10 context=1 stream=%d correlation=%d start=%d dur=%d %s\n", kind, stream, p.correlation, start, ns, fields)

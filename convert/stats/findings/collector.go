@@ -40,6 +40,7 @@ type process struct {
 	waits    record[string]
 	allocs   record[string]
 	loads    record[string]
+	lines    lines            // of pageable, small, sets and allocs
 	gaps     map[uint32]*gaps // by GPU
 	tiny     map[uint32]*tiny // by GPU
 	serial   record[pair]
@@ -50,6 +51,24 @@ type process struct {
 
 // maxKernels bounds process.names and process.graphs.
 const maxKernels = 1 << 14
+
+// lines are the Python lines at which habits are seen.
+type lines struct{ pageable, small, sets, allocs record[*timeline.PythonFrame] }
+
+// lineOf is the program's own line of a call, nil for a call without frames.
+func lineOf(p *timeline.Python) *timeline.PythonFrame {
+	if p == nil {
+		return nil
+	}
+	return p.Own().PythonFrame
+}
+
+// seen notes that a habit was seen at a line, nil for none.
+func seen(at *record[*timeline.PythonFrame], line *timeline.PythonFrame, start, cost uint64) {
+	if line != nil {
+		at.of(line).add(start, cost)
+	}
+}
 
 // An extent is the time from the first piece of work to the last.
 type extent struct{ first, last uint64 }
@@ -70,6 +89,7 @@ type pair struct{ earlier, later *timeline.Stream }
 type gaps struct {
 	timed
 	did  record[doing]
+	ends record[*timeline.PythonFrame] // lines whose launches end the gaps
 	kept []Interval
 	most int  // kept
 	some bool // shorter ones were not kept
@@ -87,6 +107,9 @@ func (c *Collector) process(p *timeline.Process) *process {
 			kernels: make(map[*timeline.Shape]bool), names: make(map[string]bool), graphs: make(map[uint32]bool)}
 		r.failures.stages, r.serial.stages = &r.stages, &r.stages
 		for _, of := range []*record[string]{&r.starts, &r.pageable, &r.small, &r.sets, &r.waits, &r.allocs, &r.loads} {
+			of.stages = &r.stages
+		}
+		for _, of := range []*record[*timeline.PythonFrame]{&r.lines.pageable, &r.lines.small, &r.lines.sets, &r.lines.allocs} {
 			of.stages = &r.stages
 		}
 		c.processes[p] = r
@@ -125,7 +148,7 @@ func (t *Thread) Call(sl *timeline.Slice, f *activity.Function, failed bool) {
 	case activity.Ordering:
 		t.orders = true
 	case activity.Allocating:
-		t.allocate(f, sl.Start, end)
+		t.allocate(f, sl.Start, end, lineOf(sl.Python))
 	}
 	t.told = true
 }
@@ -146,7 +169,7 @@ func (t *Thread) Inner(sl *timeline.Slice, f *activity.Function) {
 
 // allocate takes a call that allocates or frees. It is one of a loop if GPU work was launched
 // since the thread last called the function.
-func (t *Thread) allocate(f *activity.Function, start, end uint64) {
+func (t *Thread) allocate(f *activity.Function, start, end uint64, line *timeline.PythonFrame) {
 	before, again := t.at[f]
 	if t.at == nil {
 		t.at = make(map[*activity.Function]uint64)
@@ -154,6 +177,7 @@ func (t *Thread) allocate(f *activity.Function, start, end uint64) {
 	t.at[f] = t.launches
 	if again && before != t.launches {
 		t.allocs.of(f.Name).add(start, end-start)
+		seen(&t.lines.allocs, line, start, end-start)
 	}
 }
 
@@ -190,7 +214,8 @@ type run struct {
 	kind  uint32
 	list  []moment // start and time of the first calls
 	bytes uint64
-	rest  evidence // of the other calls
+	rest  evidence              // of the other calls
+	line  *timeline.PythonFrame // of all copies; nil where they have several, or none
 }
 
 // leastRun is the least number of copies that follow each other of which it is said that they
@@ -218,6 +243,7 @@ func (s *Stream) Work(w *timeline.Work) {
 		return
 	case w.Kind == timeline.MemsetWork && known && !strings.Contains(w.Call.Name, "Async"):
 		s.sets.of(w.Call.Name).add(w.Call.Start, callTime(w))
+		seen(&s.lines.sets, lineOf(w.Call.Python), w.Call.Start, callTime(w))
 	}
 	s.endRun()
 }
@@ -280,6 +306,7 @@ func (s *Stream) copy(w *timeline.Work) {
 	m := &w.Shape.Memcpy
 	if Pageable(m) && m.Bytes > s.limits.SmallCopy {
 		s.pageable.of(cudaapi.MemcpyKindName(m.CopyKind)).copied(w, m.Bytes)
+		seen(&s.lines.pageable, lineOf(w.Call.Python), w.Call.Start, callTime(w))
 	}
 	if m.Bytes > s.limits.SmallCopy || m.CopyKind != s.run.kind {
 		s.endRun()
@@ -306,6 +333,12 @@ func (t *timed) copied(w *timeline.Work, bytes uint64) {
 
 func (r *run) add(w *timeline.Work, m *timeline.MemcpyShape) {
 	r.kind = m.CopyKind
+	if line := lineOf(w.Call.Python); len(r.list) == 0 || line != r.line {
+		r.line = nil
+		if len(r.list) == 0 {
+			r.line = line
+		}
+	}
 	r.bytes = sum(r.bytes, m.Bytes)
 	if len(r.list) < leastRun {
 		r.list = append(r.list, moment{w.Call.Start, callTime(w)})
@@ -318,11 +351,16 @@ func (r *run) add(w *timeline.Work, m *timeline.MemcpyShape) {
 func (s *Stream) endRun() {
 	r := &s.run
 	if len(r.list) == leastRun {
-		all := s.small.of(cudaapi.MemcpyKindName(r.kind)).at(r.list[0].at)
+		var copies evidence
 		for _, m := range r.list[1:] {
-			all.add(m.at, m.cost)
+			copies.add(m.at, m.cost)
 		}
-		all.join(&r.rest)
+		copies.join(&r.rest)
+		if r.line != nil {
+			s.lines.small.of(r.line).at(r.list[0].at).join(&copies)
+		}
+		all := s.small.of(cudaapi.MemcpyKindName(r.kind)).at(r.list[0].at)
+		all.join(&copies)
 		all.runs++
 		all.bytes = sum(all.bytes, r.bytes)
 	}

@@ -220,6 +220,29 @@ func written(t tally[string], most int, figure func(*evidence) string) string {
 	return strings.Join(words, ", ")
 }
 
+// enoughFrames is the least share of calls with Python frames of which a finding names lines.
+const enoughFrames = 0.9
+
+// atLines names the Python lines at which a habit is seen so often; "" where too few of its calls have frames.
+func (r *report) atLines(lines *record[*timeline.PythonFrame], intro string, count uint64) string {
+	t, known := make(tally[string]), uint64(0)
+	for frame, e := range lines.since(r.steady.From) {
+		name := ""
+		if frame != nil {
+			name = frame.Text()
+		}
+		if t[name] == nil {
+			t[name] = new(evidence)
+		}
+		t[name].join(e)
+		known += e.count
+	}
+	if known == 0 || float64(known) < enoughFrames*float64(count) {
+		return ""
+	}
+	return intro + parts(t, 2)
+}
+
 func (r *report) failing() {
 	t := r.process.failures.tally((*timed).all)
 	if len(t) == 0 {
@@ -256,6 +279,7 @@ func (r *report) pageable() {
 	if e.async > 0 {
 		text += "; " + figures.Count(e.async, "copy was", "copies were") + " made by Async functions, which cannot be asynchronous with pageable memory"
 	}
+	text += r.atLines(&r.process.lines.pageable, "; made at ", e.count)
 	r.add("pageable_copies", e, Finding{Title: figures.Count(e.count, "large copy", "large copies") + " of pageable memory", Evidence: text,
 		Try: "allocate the host memory with cudaMallocHost and copy with cudaMemcpyAsync (PyTorch: pin_memory=True, non_blocking=True)"})
 }
@@ -268,7 +292,7 @@ func (r *report) smallCopies() {
 	}
 	r.add("small_copies", e, Finding{Title: figures.Count(e.count, "small copy", "small copies") + " that could be part of another",
 		Evidence: fmt.Sprintf("%s copies of at most %s follow each other %s, with %s in all; the calls of all but the first copy: %s",
-			figures.Group(e.count+e.runs), figures.Bytes(r.limits.SmallCopy), figures.Count(e.runs, "time", "times"), figures.Bytes(e.bytes), parts(t, 3)),
+			figures.Group(e.count+e.runs), figures.Bytes(r.limits.SmallCopy), figures.Count(e.runs, "time", "times"), figures.Bytes(e.bytes), parts(t, 3)) + r.atLines(&r.process.lines.small, "; made at ", e.count),
 		Try: "put the data into one buffer and copy it at once, or use cudaMemcpyBatchAsync"})
 }
 
@@ -276,7 +300,7 @@ func (r *report) sets() {
 	t := r.process.sets.since(r.steady.From)
 	if e := total(t); r.worth(e, r.limits.Repeats) {
 		r.add("synchronous_sets", e, Finding{Title: figures.Count(e.count, "synchronous memory set", "synchronous memory sets"),
-			Evidence: "the calls: " + parts(t, 3), Try: "use the Async function (cudaMemsetAsync) on the stream whose work follows"})
+			Evidence: "the calls: " + parts(t, 3) + r.atLines(&r.process.lines.sets, "; made at ", e.count), Try: "use the Async function (cudaMemsetAsync) on the stream whose work follows"})
 	}
 }
 
@@ -284,7 +308,7 @@ func (r *report) allocations() {
 	t := r.process.allocs.since(r.steady.From)
 	if e := total(t); r.worth(e, r.limits.Repeats) {
 		r.add("allocation_in_loop", e, Finding{Title: figures.Count(e.count, "allocation or free", "allocations and frees") + " between launches",
-			Evidence: "the calls: " + parts(t, 3) + "; a call counts if its thread has launched GPU work since it last called that function",
+			Evidence: "the calls: " + parts(t, 3) + "; a call counts if its thread has launched GPU work since it last called that function" + r.atLines(&r.process.lines.allocs, "; made at ", e.count),
 			Try:      "allocate once before the loop, or use cudaMallocAsync and cudaFreeAsync, which take memory from a pool"})
 	}
 }
@@ -319,7 +343,7 @@ func (r *report) gaps() {
 		for kind, ns := range kinds {
 			if try := remedies[kind]; try != "" && ns > e.cost/2 {
 				r.add("gaps", e, Finding{Title: fmt.Sprintf("GPU %d is idle in %s, the longest %s", gpu, figures.Count(e.count, "gap", "gaps"), figures.Duration(e.longest[0].cost)),
-					GPU: &gpu, Evidence: "what the launching threads did meanwhile: " + times(did, 4), Try: try})
+					GPU: &gpu, Evidence: "what the launching threads did meanwhile: " + times(did, 4) + r.atLines(&g.ends, "; the gaps end with launches at ", e.count), Try: try})
 			}
 		}
 	}

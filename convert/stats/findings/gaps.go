@@ -91,10 +91,11 @@ func (c *Collector) Gap(g *activity.Gap) {
 func (c *Collector) gap(p *process, gpu uint32, g *activity.Gap, loading uint64) {
 	all := p.gaps[gpu]
 	if all == nil {
-		all = &gaps{timed: timed{stages: &p.stages}, did: record[doing]{stages: &p.stages}, most: c.kept}
+		all = &gaps{timed: timed{stages: &p.stages}, did: record[doing]{stages: &p.stages}, ends: record[*timeline.PythonFrame]{stages: &p.stages}, most: c.kept}
 		p.gaps[gpu] = all
 	}
 	all.add(g.From, g.To-g.From-loading)
+	seen(&all.ends, lineOf(g.Next.Python), g.From, g.To-g.From-loading)
 	all.keep(Interval{g.From, g.To})
 	for i := range g.Spent {
 		s := &g.Spent[i]
