@@ -14,6 +14,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/join"
 	"github.com/cudatrace/cudatrace/convert/read"
 	"github.com/cudatrace/cudatrace/convert/sampled"
+	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -78,6 +79,8 @@ type Summary struct {
 	Errors    map[string]uint64 `json:"errors"`    // failed calls by function and error
 
 	Callers *Callers `json:"callers"` // nil if callers were not recorded
+
+	GraphNodes *GraphNodes `json:"graph_nodes"` // nil without work of graphs' nodes
 
 	Ranges          uint64 `json:"nvtx_ranges"`
 	RangeMarks      uint64 `json:"nvtx_marks"`
@@ -178,6 +181,23 @@ func (c *Callers) Share() float64 {
 	return 100 * float64(c.Known) / float64(max(c.Known+c.Unknown, 1))
 }
 
+// GraphNodes count the work of graphs' nodes by what is known of the call that was captured.
+type GraphNodes struct {
+	Named  uint64 `json:"named"`           // the call is known
+	Before uint64 `json:"captured_before"` // the graph was captured before recording
+	Unseen uint64 `json:"unseen"`          // the calls that made the graph were not recorded
+	Unsure uint64 `json:"unsure"`          // it is not certain which call it was
+}
+
+func graphNodes(w *join.Found) *GraphNodes {
+	u := &w.Work.Uncaptured
+	g := GraphNodes{w.Work.Captured, u[timeline.CapturedBefore], u[timeline.CaptureUnseen], u[timeline.CaptureUnsure]}
+	if g == (GraphNodes{}) {
+		return nil
+	}
+	return &g
+}
+
 // ProcessInfo is one process of a Summary.
 type ProcessInfo struct {
 	PID     uint32   `json:"pid"`
@@ -249,7 +269,7 @@ func (c *conversion) summary(l *log) Summary {
 		Ranges: found.NVTX.Ranges, RangeMarks: found.NVTX.Marks, RangesUnmatched: found.NVTX.Unmatched,
 		CUDANS: found.Span.Duration(), OverheadNS: found.OverheadNS, PeakDevice: found.PeakDevice, NoMemory: l.catalog.WithoutMemory(),
 		Functions: functionCounts(st.Functions), Errors: errorCounts(st.Errors), Lost: l.catalog.Outcome.Lost(), Aligned: l.aligned,
-		Metrics: found.Metrics,
+		Metrics: found.Metrics, GraphNodes: graphNodes(found),
 	}
 	if st.CallerIDs > 0 || l.catalog.Callers.Any() {
 		s.Callers = &Callers{Known: st.Located, Unknown: st.Calls - st.Located}

@@ -16,6 +16,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/sampled"
 	"github.com/cudatrace/cudatrace/convert/stats"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
+	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/ranks"
 )
@@ -115,6 +116,7 @@ func infoRows(s convert.Summary) (rows [][]string) {
 	}
 	row("kernel names", unnamed(s))
 	row("callers", callers(s))
+	row("graph nodes", graphNodes(s.GraphNodes))
 	row("waits", figures.Count(s.Waits, "arrow", "arrows")+" from GPU work to the call that waited for it")
 	row("matched", fmt.Sprintf("%s of %s GPU records have their call", figures.Group(s.Matched), figures.Group(s.Matched+s.Unmatched))+uncertainBodies(s))
 	for _, name := range slices.Sorted(maps.Keys(s.Errors)) {
@@ -345,6 +347,23 @@ func callers(s convert.Summary) string {
 	words := percent(s.Callers.Share()) + " of calls"
 	if n := s.Callers.Unknown; n > 0 {
 		words += fmt.Sprintf(" (not of %s)", figures.Group(n))
+	}
+	return words
+}
+
+// graphNodes says of how much of the work of graphs the captured call is known, "" without such work.
+func graphNodes(g *convert.GraphNodes) string {
+	if g == nil {
+		return ""
+	}
+	words := fmt.Sprintf("%s of %s pieces of work have their captured call", figures.Group(g.Named), figures.Group(g.Named+g.Before+g.Unseen+g.Unsure))
+	for _, lack := range []struct {
+		n   uint64
+		why timeline.Uncaptured
+	}{{g.Before, timeline.CapturedBefore}, {g.Unseen, timeline.CaptureUnseen}, {g.Unsure, timeline.CaptureUnsure}} {
+		if lack.n > 0 {
+			words += fmt.Sprintf("; of %s: %v", figures.Group(lack.n), lack.why)
+		}
 	}
 	return words
 }

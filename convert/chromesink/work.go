@@ -87,6 +87,9 @@ func (s *Sink) work(r *row, t *timeline.Stream, w *timeline.Work) {
 	ncclArgs(&o, w.NCCL)
 	o.uint("graph id", uint64(w.Graph))
 	o.uint("graph node id", w.GraphNode)
+	if by := w.CapturedBy(); by != "" {
+		o.string("captured by", by)
+	}
 	if w.Untimed {
 		o.string("untimed", timeline.UntimedReason)
 	}

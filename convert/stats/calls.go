@@ -21,6 +21,7 @@ type calls struct {
 		callers   map[from]*callRow
 	}
 	called    bool // a call has a caller
+	replays   bool // a captured call was replayed
 	functions activity.Functions
 }
 
@@ -46,6 +47,7 @@ type callRow struct {
 	time               sketch.Ordered     // of the calls that returned
 	inner              uint64             // calls within another call
 	failed, unfinished uint64
+	replays, replayed  uint64 // pieces of work of graphs for which the calls were captured, and their time on the GPU
 }
 
 type errorKey struct {
@@ -90,6 +92,21 @@ func (c *calls) countCall(t *timeline.Thread, sl *timeline.Slice, inner bool) *a
 		c.errors.of(errorKey{key, sl.ErrorName()}).countError(t, sl)
 	}
 	return r.function
+}
+
+// replay takes work of a graph, whose captured call may have a row.
+func (c *calls) replay(w *timeline.Work) {
+	made := w.Captured
+	if made == nil {
+		return
+	}
+	key := functionKey{made.Name, made.Library}
+	r := cached(c.caches.callers, from{made.Function, made.Caller}, func() *callRow {
+		return c.callers.of(callerKey{key, callerText(made.Caller)})
+	})
+	r.replays++
+	r.replayed += w.Dur
+	c.replays = true
 }
 
 // callerText is the text of a caller, "" of an unknown one.
@@ -169,16 +186,22 @@ var callersReport = Report{
 		{"name", "the function"},
 		{"caller", "library, function and offset; `null` where it is not known"},
 		{"count, total_ns, share, min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns, median_low_ns, median_high_ns, failed, inner, unfinished, library", "as in `calls`"},
+		{"replays, replayed_ns", "work of CUDA graphs whose [captured call](calls.md#graphs) the row has, and its time on the GPU"},
 	},
 }
 
 // byCaller returns the report by function and caller.
 func (c *calls) byCaller(total uint64) *table.Table {
 	t := new(table.Table)
-	t.Columns = slices.Concat([]table.Column{name("function"), column("caller", "caller", table.Text, 0)}, totals(), spread(), callCounts())
+	replays, replayed := "", ""
+	if c.replays {
+		replays, replayed = "replays", "on the GPU"
+	}
+	t.Columns = slices.Concat([]table.Column{name("function"), column("caller", "caller", table.Text, 0)}, totals(), spread(), callCounts(),
+		[]table.Column{count("replays", replays, 9), column("replayed_ns", replayed, table.Duration, 10)})
 	if c.called {
 		for _, r := range c.callers.list {
-			t.Rows = append(t.Rows, slices.Insert(r.cells(total), 1, text(r.caller)))
+			t.Rows = append(t.Rows, append(slices.Insert(r.cells(total), 1, text(r.caller)), r.replays, r.replayed))
 		}
 	}
 	t.Sort("total_ns")

@@ -170,6 +170,7 @@ func (s *Sink) workList(l *timeline.WorkList) {
 			thread.work++
 			by = thread.history
 		}
+		s.calls.replay(w)
 		class := s.work.countWork(stream, w)
 		if class == activity.Communication {
 			s.ranks.Collective(l.Stream, w)
