@@ -144,7 +144,7 @@ func (p *peer) greet(m *messageReader) (stays bool, err error) {
 		p.decoder.callers.find, p.decoder.callers.tell = f.FindCaller, p.tellDepth
 	}
 	if config.Python {
-		p.decoder.python.log = &p.server.python
+		p.decoder.python.log = p.server.python
 		p.decoder.python.use(config.Interpreter)
 	}
 	p.answer(p.PID, func() GoConfig { return p.server.newcomers.config(config) })

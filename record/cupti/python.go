@@ -1,13 +1,10 @@
 package cupti
 
 import (
-	"encoding/binary"
 	"math"
 	"path"
-	"strings"
 	"sync"
 	"sync/atomic"
-	"unicode/utf16"
 
 	"github.com/cudatrace/cudatrace/record/pyframes"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -48,7 +45,7 @@ func putPython(b []byte, i *pyframes.Interpreter) {
 // A pythonTable holds the code objects and the stacks of a process.
 type pythonTable struct {
 	layout atomic.Pointer[pyframes.Layout] // nil: the process sends none
-	log    *pythonLog
+	log    *PythonLog
 	codes  map[uint32]code
 	stacks map[uint32]uint32 // IDs of the log, or noRoom
 	taken  int               // bytes of memory
@@ -99,8 +96,8 @@ func (t *pythonTable) addCode(m *peerMemory, b []byte) error {
 		t.codes = map[uint32]code{}
 	}
 	t.codes[id] = code{
-		function:  characters(texts[:name], nameWidth),
-		file:      characters(texts[name:name+file], fileWidth),
+		function:  pyframes.Characters(texts[:name], nameWidth),
+		file:      pyframes.Characters(texts[name:name+file], fileWidth),
 		firstLine: int(int32(le.Uint32(b[codeFirstLineAt:]))),
 		table:     string(texts[name+file : name+file+table]),
 		noTable:   b[codeNoTableAt] != 0,
@@ -180,43 +177,28 @@ func (t *pythonTable) release(m *peerMemory) { m.give(t.taken) }
 
 func isWidth(n int) bool { return n == 1 || n == 2 || n == 4 }
 
-// characters returns the text of characters of some bytes each, as a str of Python has them: code points.
-func characters(b []byte, width int) string {
-	var s strings.Builder
-	for ; len(b) >= width; b = b[width:] {
-		var r rune
-		switch width {
-		case 1:
-			r = rune(b[0])
-		case 2:
-			r = rune(binary.LittleEndian.Uint16(b))
-		default:
-			r = rune(binary.LittleEndian.Uint32(b))
-		}
-		if utf16.IsSurrogate(r) && r >= 0xdc80 && r <= 0xdcff { // a byte of a file's name that is not UTF-8
-			s.WriteByte(byte(r))
-			continue
-		}
-		s.WriteRune(r)
-	}
-	return s.String()
-}
-
-// A pythonLog gives frames and stacks of all processes their IDs in the log, and adds the records.
-type pythonLog struct {
-	bare bool // files without folders
+// A PythonLog gives frames and stacks of all processes their IDs in the log, and adds the records.
+type PythonLog struct {
+	BareFiles bool // leave the folders of files out
 
 	mu     sync.Mutex
 	frames map[tracelog.PythonFrame]uint32 // with ID 0
 	stacks map[tracelog.PythonStack]uint32 // likewise
 }
 
+// Stack returns the ID of a frame with its callers. ok is false if the log has no room for more, or lacks the callers.
+// Records with the ID have been added when it returns.
+func (l *PythonLog) Stack(sink Sink, parent uint32, f tracelog.PythonFrame) (id uint32, ok bool) {
+	id = l.stack(sink, parent, f)
+	return id, id != noRoom
+}
+
 // pythonStacksMost is the most stacks of a log, and of frames: conversion takes 1<<20 definitions in all. Calls with others have none.
 const pythonStacksMost = 1 << 18
 
 // stack returns the ID of a frame with its callers, noRoom without room. Records with it have been added when it returns.
-func (l *pythonLog) stack(sink Sink, parent uint32, f tracelog.PythonFrame) uint32 {
-	if l.bare && f.File != "" {
+func (l *PythonLog) stack(sink Sink, parent uint32, f tracelog.PythonFrame) uint32 {
+	if l.BareFiles && f.File != "" {
 		f.File = path.Base(f.File)
 	}
 	l.mu.Lock()

@@ -53,7 +53,7 @@ func (s *calls) Add(r tracelog.Record) {
 }
 
 // pythonDecoder decodes the records of a process with CPython 3.12.
-func pythonDecoder(sink Sink, log *pythonLog) *decoder {
+func pythonDecoder(sink Sink, log *PythonLog) *decoder {
 	d := &decoder{pid: 42, shared: new(peerMemory), sink: sink}
 	d.python.log = log
 	d.python.use(&pyframes.Interpreter{Layout: &pyframes.Layouts[3]})
@@ -65,7 +65,7 @@ var twoLines = []byte{0x80 | 10<<3 | 1, 0, 0, 0x80 | 11<<3 | 1, 0, 0}
 
 func TestPythonRecords(t *testing.T) {
 	t.Parallel()
-	log := pythonLog{bare: true}
+	log := PythonLog{BareFiles: true}
 	var got calls
 	in := concat(
 		codeRecord(1, 10, "main", "/home/ann/train.py", twoLines), codeRecord(7, 3, "Model.forward", "model.py", nil),
@@ -119,7 +119,7 @@ func TestMalformedPython(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if err := pythonDecoder(&collect{}, &pythonLog{}).batch(c.batch); err == nil || !strings.Contains(err.Error(), c.why) {
+			if err := pythonDecoder(&collect{}, &PythonLog{}).batch(c.batch); err == nil || !strings.Contains(err.Error(), c.why) {
 				t.Errorf("got %v, want an error with %q", err, c.why)
 			}
 		})
@@ -134,32 +134,12 @@ func TestMalformedPython(t *testing.T) {
 func TestPythonWithoutRoom(t *testing.T) {
 	t.Parallel()
 	var got calls
-	d := pythonDecoder(&got, &pythonLog{})
+	d := pythonDecoder(&got, &PythonLog{})
 	d.shared.most = 1
 	if err := d.batch(concat(codeRecord(1, 1, "f", "f.py", nil), stackRecord(1, 0, 1, 0), stackRecord(2, 1, 1, 0), pythonCall(2))); err != nil {
 		t.Fatal(err)
 	}
 	if a, ok := got[len(got)-1].(*tracelog.API); !ok || a.Python != 0 || len(got) != 1 {
 		t.Errorf("%v", got)
-	}
-}
-
-func TestCharacters(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		in    []byte
-		width int
-		want  string
-	}{
-		{[]byte("plain"), 1, "plain"},
-		{[]byte{'Z', 0xfc}, 1, "Zü"},
-		{[]byte{0x2d, 0x4e, 'x'}, 2, "中"},
-		{[]byte{0xbb, 0xd4, 1, 0}, 4, "\U0001d4bb"},
-		{[]byte{0xff, 0xdc}, 2, "\xff"},
-		{[]byte{0xff, 0xff, 0xff, 0xff}, 4, "\ufffd"},
-	} {
-		if got := characters(c.in, c.width); got != c.want {
-			t.Errorf("%x: %q, not %q", c.in, got, c.want)
-		}
 	}
 }

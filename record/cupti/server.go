@@ -29,8 +29,8 @@ type Options struct {
 	// Within limits recording to these NVTX ranges. Programs may begin one before they start CUDA.
 	Within pattern.Ranges
 
-	// BareFiles leaves the folders of Python files out.
-	BareFiles bool
+	// Python gives Python frames and stacks their IDs. Nil: nobody else adds any to the log.
+	Python *PythonLog
 
 	library []byte   // nil for the embedded library
 	bases   []string // nil for privatefolder.Bases
@@ -48,7 +48,7 @@ type Server struct {
 
 	peers     *peerSet
 	memory    peerMemory
-	python    pythonLog
+	python    *PythonLog
 	newcomers newcomers
 	closing   sync.Once
 }
@@ -105,10 +105,13 @@ func Listen(o Options) (*Server, error) {
 		return nil, err
 	}
 	entrances := []Entrance{{f.Listener, owner}}
-	return newServer(&Server{dir: f.Path, folder: f, sink: o.Sink, entrances: entrances, within: o.Within, peers: newPeerSet(), python: pythonLog{bare: o.BareFiles}}, o.private)
+	return newServer(&Server{dir: f.Path, folder: f, sink: o.Sink, entrances: entrances, within: o.Within, peers: newPeerSet(), python: o.Python}, o.private)
 }
 
 func newServer(s *Server, private bool) (*Server, error) {
+	if s.python == nil {
+		s.python = &PythonLog{}
+	}
 	if private {
 		return s, nil
 	}

@@ -186,9 +186,9 @@ func (im *Image) Imports(names ...string) (bool, error) {
 	return undefined(symbols, im.places(texts, names)), nil
 }
 
-// Exports returns the addresses of the functions and the data that the file exports under some names.
-func (im *Image) Exports(names ...string) (map[string]uint64, error) {
-	found := map[string]uint64{}
+// Exports returns the places of the functions and the data that the file exports under some names.
+func (im *Image) Exports(names ...string) (map[string]Span, error) {
+	found := map[string]Span{}
 	for _, s := range im.sections {
 		if elf.SectionType(s.Type) != elf.SHT_DYNSYM {
 			continue
@@ -203,7 +203,8 @@ func (im *Image) Exports(names ...string) (map[string]uint64, error) {
 			kind := elf.ST_TYPE(entry[4])
 			defined := elf.SectionIndex(binary.LittleEndian.Uint16(entry[6:])) != elf.SHN_UNDEF
 			if wanted && defined && (kind == elf.STT_FUNC || kind == elf.STT_OBJECT) {
-				found[name] = binary.LittleEndian.Uint64(entry[8:])
+				from := binary.LittleEndian.Uint64(entry[8:])
+				found[name] = Span{from, from + binary.LittleEndian.Uint64(entry[16:])}
 			}
 		}
 	}

@@ -16,12 +16,13 @@ import (
 
 // An Interpreter is CPython in a process, with the addresses there of what leads to its frames.
 type Interpreter struct {
-	Path     string // of the program or the library that it is
-	Version  string // "3.12"
-	Layout   *Layout
-	Runtime  uint64 // _PyRuntime
-	GILState uint64 // PyGILState_GetThisThreadState
-	CodeType uint64 // PyCode_Type
+	Path        string // of the program or the library that it is
+	Version     string // "3.12"
+	Layout      *Layout
+	Runtime     uint64 // _PyRuntime
+	RuntimeSize uint64 // bytes of it; 0 if unknown
+	GILState    uint64 // PyGILState_GetThisThreadState
+	CodeType    uint64 // PyCode_Type
 }
 
 // An Unusable error says why the frames of an interpreter cannot be read. It continues "Python lines of process N are not
@@ -99,7 +100,7 @@ func examine(pid int, m procfs.Mapping) (*Interpreter, error) {
 		names = append(names, u.symbol)
 	}
 	symbols, err := image.Exports(names...)
-	if err != nil || symbols[symRuntime] == 0 || symbols[symGILState] == 0 || symbols[symCodeType] == 0 {
+	if err != nil || symbols[symRuntime].From == 0 || symbols[symGILState].From == 0 || symbols[symCodeType].From == 0 {
 		return nil, nil
 	}
 	layout, err := identify(m.Path, image, symbols)
@@ -111,21 +112,21 @@ func examine(pid int, m procfs.Mapping) (*Interpreter, error) {
 	if !ok || !known {
 		return nil, Unusable(fmt.Sprintf("%s is mapped in an unusual way", m.Path))
 	}
-	return &Interpreter{Path: m.Path, Version: fmt.Sprintf("3.%d", layout.Minor), Layout: layout, Runtime: bias + symbols[symRuntime],
-		GILState: bias + symbols[symGILState], CodeType: bias + symbols[symCodeType]}, nil
+	return &Interpreter{Path: m.Path, Version: fmt.Sprintf("3.%d", layout.Minor), Layout: layout, Runtime: bias + symbols[symRuntime].From,
+		RuntimeSize: symbols[symRuntime].To - symbols[symRuntime].From, GILState: bias + symbols[symGILState].From, CodeType: bias + symbols[symCodeType].From}, nil
 }
 
 // Machine says whether the layouts were proved on this kind of processor.
 func Machine() bool { return host.Machine() == provedMachine }
 
 // identify returns the layout of an interpreter.
-func identify(path string, image *elfsym.Image, symbols map[string]uint64) (*Layout, error) {
+func identify(path string, image *elfsym.Image, symbols map[string]elfsym.Span) (*Layout, error) {
 	version, minor, err := versionOf(path, image, symbols)
 	if err != nil {
 		return nil, err
 	}
 	for _, u := range unusual {
-		if symbols[u.symbol] != 0 {
+		if symbols[u.symbol].From != 0 {
 			return nil, Unusable(fmt.Sprintf("%s is %s of CPython %s", path, u.name, version))
 		}
 	}
@@ -135,15 +136,15 @@ func identify(path string, image *elfsym.Image, symbols map[string]uint64) (*Lay
 		return nil, Unusable(fmt.Sprintf("%s is CPython %s; frames of %s to %s are known", path, version, oldest, newest))
 	case !Machine():
 		return nil, Unusable("that has been proved on x86-64 only")
-	case !layout.agrees(image, symbols[symRuntime]):
+	case !layout.agrees(image, symbols[symRuntime].From):
 		return nil, Unusable(fmt.Sprintf("%s is CPython %s, but publishes another layout of its structures", path, version))
 	}
 	return layout, nil
 }
 
 // versionOf reads the version that a file has in it. Before 3.11 only its functions and its name tell.
-func versionOf(path string, image *elfsym.Image, symbols map[string]uint64) (version string, minor int, err error) {
-	if at := symbols[symVersion]; at != 0 {
+func versionOf(path string, image *elfsym.Image, symbols map[string]elfsym.Span) (version string, minor int, err error) {
+	if at := symbols[symVersion].From; at != 0 {
 		b := image.Bytes(at, 4)
 		if len(b) < 4 {
 			return "", 0, Unusable(fmt.Sprintf("%s does not tell its version", path))
@@ -159,9 +160,9 @@ func versionOf(path string, image *elfsym.Image, symbols map[string]uint64) (ver
 		}
 	} else {
 		switch {
-		case symbols[sym3_10] != 0:
+		case symbols[sym3_10].From != 0:
 			minor = 10
-		case symbols[sym3_9] != 0:
+		case symbols[sym3_9].From != 0:
 			minor = 9
 		default:
 			return "", 0, Unusable(fmt.Sprintf("%s is CPython 3.8 or older; frames of %s to %s are known", path, oldest, newest))

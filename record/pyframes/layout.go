@@ -14,6 +14,7 @@ type Layout struct {
 	Minor int // of Python 3
 
 	Runtime RuntimeLayout
+	Threads int // in an interpreter: pointer to the state of its newest thread
 	Thread  ThreadLayout
 	Frame   FrameLayout
 	Code    CodeLayout
@@ -29,6 +30,7 @@ type RuntimeLayout struct {
 
 // A ThreadLayout is the layout of PyThreadState.
 type ThreadLayout struct {
+	Next        int // pointer to the state of the thread before
 	Interpreter int
 	ID          int // pthread_self
 	NativeID    int // the kernel's
@@ -80,31 +82,36 @@ const (
 var Layouts = []Layout{
 	{Minor: 9, Lines: LineNumberTable,
 		Runtime: RuntimeLayout{Finalizing: 16, Interpreters: 32},
-		Thread:  ThreadLayout{Interpreter: 16, ID: 176, NativeID: None, Frame: 24, CFrame: None, Chunk: None},
+		Threads: 8,
+		Thread:  ThreadLayout{Next: 8, Interpreter: 16, ID: 176, NativeID: None, Frame: 24, CFrame: None, Chunk: None},
 		Frame:   FrameLayout{Code: 32, Previous: 24, Instruction: 104, InstructionUnit: 1, Owner: None},
 		Code:    CodeLayout{First: None, FirstLine: 40, File: 104, Name: 112, LineTable: 120, Version: None},
 		Text:    TextLayout{ASCII: 48, Compact: 72}},
 	{Minor: 10, Lines: RangeTable,
 		Runtime: RuntimeLayout{Finalizing: 16, Interpreters: 32},
-		Thread:  ThreadLayout{Interpreter: 16, ID: 176, NativeID: None, Frame: 24, CFrame: None, Chunk: None},
+		Threads: 8,
+		Thread:  ThreadLayout{Next: 8, Interpreter: 16, ID: 176, NativeID: None, Frame: 24, CFrame: None, Chunk: None},
 		Frame:   FrameLayout{Code: 32, Previous: 24, Instruction: 96, InstructionUnit: 2, Owner: None},
 		Code:    CodeLayout{First: None, FirstLine: 40, File: 104, Name: 112, LineTable: 120, Version: None},
 		Text:    TextLayout{ASCII: 48, Compact: 72}},
 	{Minor: 11, Lines: LocationTable,
 		Runtime: RuntimeLayout{Finalizing: 24, Interpreters: 40},
-		Thread:  ThreadLayout{Interpreter: 16, ID: 152, NativeID: 160, Frame: 56, CFrame: 8, Chunk: 296},
+		Threads: 16,
+		Thread:  ThreadLayout{Next: 8, Interpreter: 16, ID: 152, NativeID: 160, Frame: 56, CFrame: 8, Chunk: 296},
 		Frame:   FrameLayout{Code: 32, Previous: 48, Instruction: 56, Owner: 69},
 		Code:    CodeLayout{First: 184, FirstLine: 72, File: 112, Name: 128, LineTable: 136, Version: None},
 		Text:    TextLayout{ASCII: 48, Compact: 72}},
 	{Minor: 12, Lines: LocationTable,
 		Runtime: RuntimeLayout{Finalizing: 24, Interpreters: 40},
-		Thread:  ThreadLayout{Interpreter: 16, ID: 136, NativeID: 144, Frame: 56, CFrame: 0, Chunk: 232},
+		Threads: 72,
+		Thread:  ThreadLayout{Next: 8, Interpreter: 16, ID: 136, NativeID: 144, Frame: 56, CFrame: 0, Chunk: 232},
 		Frame:   FrameLayout{Code: 0, Previous: 8, Instruction: 56, Owner: 70},
 		Code:    CodeLayout{First: 192, FirstLine: 68, File: 112, Name: 128, LineTable: 136, Version: 92},
 		Text:    TextLayout{ASCII: 40, Compact: 56}},
 	{Minor: 13, Lines: LocationTable,
 		Runtime: RuntimeLayout{Finalizing: 608, Interpreters: 632},
-		Thread:  ThreadLayout{Interpreter: 16, ID: 152, NativeID: 160, Frame: 72, CFrame: None, Chunk: 232},
+		Threads: 7344,
+		Thread:  ThreadLayout{Next: 8, Interpreter: 16, ID: 152, NativeID: 160, Frame: 72, CFrame: None, Chunk: 232},
 		Frame:   FrameLayout{Code: 0, Previous: 8, Instruction: 56, Owner: 70},
 		Code:    CodeLayout{First: 200, FirstLine: 68, File: 112, Name: 128, LineTable: 136, Version: 92},
 		Text:    TextLayout{ASCII: 40, Compact: 56}},

@@ -17,6 +17,7 @@ func fields(l *Layout) map[string]int {
 		"_PyRuntimeState, _finalizing":       l.Runtime.Finalizing,
 		"_PyRuntimeState, interpreters.head": l.Runtime.Interpreters,
 		"_PyRuntimeState, interpreters.main": l.Runtime.Interpreters + 8,
+		"PyThreadState, next":                l.Thread.Next,
 		"PyThreadState, interp":              l.Thread.Interpreter,
 		"PyThreadState, thread_id":           l.Thread.ID,
 		"PyCodeObject, co_firstlineno":       l.Code.FirstLine,
@@ -28,10 +29,12 @@ func fields(l *Layout) map[string]int {
 		"PyBytesObject, ob_sval":             BytesData,
 	}
 	if l.Minor < 11 {
+		f["PyInterpreterState, tstate_head"] = l.Threads
 		f["PyThreadState, frame"] = l.Thread.Frame
 		f["PyFrameObject, f_code"], f["PyFrameObject, f_back"], f["PyFrameObject, f_lasti"] = l.Frame.Code, l.Frame.Previous, l.Frame.Instruction
 		f["PyCodeObject, co_name"] = l.Code.Name
 	} else {
+		f["PyInterpreterState, threads.head"] = l.Threads
 		f["PyThreadState, native_thread_id"], f["PyThreadState, datastack_chunk"] = l.Thread.NativeID, l.Thread.Chunk
 		f["_PyStackChunk, previous"], f["_PyStackChunk, size"], f["_PyStackChunk, data"] = 0, 8, 24
 		f["_PyInterpreterFrame, previous"], f["_PyInterpreterFrame, owner"] = l.Frame.Previous, l.Frame.Owner
