@@ -45,6 +45,7 @@ func Attach(o Options) (Result, error) {
 	over := targets.ended()
 	go s.heed(signals, over)
 	s.metrics.start(s, invoker.Find())
+	s.startThreads()
 	var failed error
 	s.preparing.Go(func() {
 		if failed = s.attachTo(); failed != nil {
@@ -113,6 +114,7 @@ func (s *session) attachAll(armed bool) error {
 			return fmt.Errorf("cannot attach to process %d: %w", pid, err)
 		}
 		looked := s.calls.callers.Begin(uint32(pid))
+		s.beginThreads(uint32(pid), nil)
 		if len(a.Libraries) == 0 {
 			s.report.remark(uint32(pid), fmt.Sprintf("process %d has not loaded CUDA yet; it is probed when it does", pid))
 		}
@@ -199,7 +201,7 @@ func (s *session) join(calls []*cupti.ArmedCall) {
 	for _, c := range calls {
 		entrances = append(entrances, c.Entrance)
 	}
-	server, err := cupti.Join(records{s.log.Writer, &s.metrics}, entrances)
+	server, err := cupti.Join(s.records(), entrances)
 	if err != nil {
 		s.report.miss(0, "only calls are recorded, although processes are armed: "+err.Error())
 		for _, c := range calls {

@@ -16,6 +16,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/probe"
+	"github.com/cudatrace/cudatrace/record/threads"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 	"github.com/cudatrace/cudatrace/record/wording"
 )
@@ -28,10 +29,11 @@ type calls struct {
 	report *report
 	source CallSource // where calls come from; open replaces CallsAuto where probes are not allowed
 
-	prober  *probe.Prober  // nil without the rights for eBPF
-	callers *callers.Log   // where calls were made; nil before open
-	probed  bool           // calls are probed
-	beside  sync.WaitGroup // goroutines that use prober and log
+	prober  *probe.Prober     // nil without the rights for eBPF
+	threads *threads.Recorder // of the threads that make calls; nil: none
+	callers *callers.Log      // where calls were made; nil before open
+	probed  bool              // calls are probed
+	beside  sync.WaitGroup    // goroutines that use prober and log
 
 	seen    atomic.Uint64 // number of probed calls
 	perCall atomic.Int64  // cost of a probed call, ns; 0 if it is not measured
@@ -142,7 +144,7 @@ func (c *calls) calibrate() {
 }
 
 func (c *calls) sink() *countingLog {
-	return &countingLog{log: c.log, calls: &c.seen, chain: c.newChain}
+	return &countingLog{log: c.log, calls: &c.seen, chain: c.newChain, threads: c.threads}
 }
 
 // describeFunctions logs the functions whose calls may be in the log: those that were chosen, and

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/probe"
+	"github.com/cudatrace/cudatrace/record/threads"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -38,11 +39,12 @@ func costText(calls uint64, perCall time.Duration) string {
 // A countingLog is a probe.Sink that writes to the log and counts calls. It holds the log's lock
 // during a run of calls. It is for one goroutine.
 type countingLog struct {
-	log   *tracelog.Writer
-	calls *atomic.Uint64
-	chain func(*probe.Chain) // takes a chain
-	run   uint64             // calls of the run so far
-	held  tracelog.Calls
+	log     *tracelog.Writer
+	calls   *atomic.Uint64
+	chain   func(*probe.Chain) // takes a chain
+	threads *threads.Recorder  // nil: none
+	run     uint64             // calls of the run so far
+	held    tracelog.Calls
 }
 
 func (l *countingLog) Begin() { l.held = l.log.Calls() }
@@ -64,7 +66,13 @@ func (l *countingLog) Call(c *tracelog.Call) {
 	l.held.Add(c)
 }
 
-func (l *countingLog) Thread(t *tracelog.Thread) { l.aside(func() { t.AddTo(l.log) }) }
+func (l *countingLog) Thread(t *tracelog.Thread) {
+	l.aside(func() { t.AddTo(l.log) })
+	if l.threads != nil {
+		l.threads.Add(t.PID, t.TID)
+	}
+}
+
 func (l *countingLog) Symbol(s *tracelog.Symbol) { l.aside(func() { s.AddTo(l.log) }) }
 
 // Chain takes a chain of return addresses.

@@ -11,6 +11,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/invoker"
 	"github.com/cudatrace/cudatrace/record/procfs"
+	"github.com/cudatrace/cudatrace/record/threads"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -20,7 +21,7 @@ func (s *session) listen(owner *invoker.Invoker) {
 		s.unable(other + " is set: another tool (nsys, ncu, compute-sanitizer) is recording already; run without it, or unset the variable")
 		return
 	}
-	o := cupti.Options{Sink: records{s.log.Writer, &s.metrics}, Within: s.opts.CaptureNVTX, BareFiles: s.opts.NoMetadata}
+	o := cupti.Options{Sink: s.records(), Within: s.opts.CaptureNVTX, Python: s.pythons}
 	if owner != nil {
 		o.Owner = &cupti.Owner{UID: int(owner.UID), GID: int(owner.GID)}
 	}
@@ -100,7 +101,10 @@ func (s *session) watched(p *program) string {
 type records struct {
 	log     *tracelog.Writer
 	metrics *metrics
+	threads *threads.Recorder // nil: none
 }
+
+func (s *session) records() records { return records{s.log.Writer, &s.metrics, s.threads} }
 
 func (r records) Add(record tracelog.Record) {
 	if d, ok := record.(*tracelog.Device); ok {
@@ -110,6 +114,10 @@ func (r records) Add(record tracelog.Record) {
 	switch record := record.(type) {
 	case *tracelog.Device, *tracelog.Context:
 		r.metrics.see(record)
+	case *tracelog.API:
+		if r.threads != nil {
+			r.threads.AddLocal(record.PID, record.TID)
+		}
 	}
 }
 

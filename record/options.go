@@ -39,6 +39,9 @@ type Options struct {
 	Waits     WaitSource
 	Python    PythonSource // "" means PythonOff
 
+	SampleRate   int  // of samples of the threads that make calls, in Hz; 0: neither their states nor samples are recorded
+	SamplePython bool // samples have Python frames
+
 	GPUMetrics    GPUMetrics    // the zero value means GPUMetricsOn
 	MetricDevices MetricDevices // "" means DevicesUsed
 

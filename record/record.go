@@ -11,6 +11,7 @@
 //	process.go       what is known of each process, and the table of its life
 //	follower.go      what the library in a process says; chosen.go: which ranks are recorded
 //	python.go        the Python interpreter of a process, from package pyframes
+//	sampling.go      what threads do, from package threads
 //	injection.go     the library's server, and what it is told to record: package cupti; pcie.go: GPUs' PCIe links
 //	calls.go         calls, from package probe; queue.go: one process after the other is probed; package callers: where calls were made
 //	metrics.go       samples of GPUs and processes, from package gpumetrics
@@ -33,6 +34,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/cudatrace/cudatrace/record/cupti"
 	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/invoker"
 	"github.com/cudatrace/cudatrace/record/probe"
@@ -75,6 +77,7 @@ func Run(o Options) (res Result, err error) {
 	defer s.cancel()
 	defer s.close()
 	user := invoker.Find()
+	s.startThreads()
 	s.listen(user)
 	s.metrics.start(s, user)
 	s.preparing.Go(func() { // beside the program's start; the first process that uses CUDA waits for it
@@ -122,6 +125,7 @@ func newSession(o Options) (*session, error) {
 	s := &session{opts: o, log: log, report: &report{log: log.Writer, say: o.Say}, output: o.Output,
 		events: make(chan event), decided: make(chan struct{}), ending: make(chan struct{}), over: make(chan struct{}), paused: o.Delay > 0}
 	s.calls = newCalls(o, log.Writer, s.report)
+	s.pythons = &cupti.PythonLog{BareFiles: o.NoMetadata}
 	if log.ring != nil {
 		s.newest.keepIn(log.ring)
 	}
@@ -227,6 +231,7 @@ func (s *session) stop() {
 	if s.early == stopBySignal && s.program != nil {
 		s.report.miss(0, "recording was stopped before the program ended")
 	}
+	s.endThreads()
 	s.calls.finish()
 	s.metrics.end()
 	s.log.why = s.endNewest()
@@ -299,6 +304,7 @@ func (s *session) remarkEmpty() {
 
 // discard removes the log of a program that did not use CUDA.
 func (s *session) discard() {
+	s.endThreads()
 	s.calls.beside.Wait()
 	s.metrics.end()
 	s.log.discard()

@@ -15,6 +15,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/probe"
 	"github.com/cudatrace/cudatrace/record/procfs"
 	"github.com/cudatrace/cudatrace/record/ranks"
+	"github.com/cudatrace/cudatrace/record/threads"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 	"github.com/cudatrace/cudatrace/record/wording"
 )
@@ -30,6 +31,8 @@ type session struct {
 	report  *report
 	calls   *calls
 	metrics metrics
+	threads *threads.Recorder // nil: what threads do is not recorded
+	pythons *cupti.PythonLog
 	server  *cupti.Server      // nil if the injected library cannot be loaded
 	why     string             // it cannot be
 	armed   []*cupti.ArmedCall // armed processes, when attached to running ones
@@ -214,7 +217,11 @@ func (s *session) attach(p *process) {
 	p.step(stepAttach)
 	f := p.follower
 	p.overdue = time.AfterFunc(f.patience(), func() { s.post(overdue{p}) })
-	s.workers.Go(func() { s.post(located{p, f.locate(), s.findPython(f)}) })
+	s.workers.Go(func() {
+		e := located{p, f.locate(), s.findPython(f)}
+		s.beginThreads(p.pid, e.python)
+		s.post(e)
+	})
 }
 
 // located is the event that it is known where libcupti is for a process, which can be probed now.
@@ -433,6 +440,7 @@ func (s *session) look(l *look) {
 	}
 	if l.looked, l.exec = s.calls.rescan(l.pid, l.looked); l.exec != 0 {
 		s.describe(l.pid, mappedBy(l.pid), l.exec)
+		s.beginThreads(l.pid, nil)
 	}
 }
 
@@ -506,6 +514,9 @@ func (s *session) resume() {
 		}
 		s.calls.pause(false)
 		s.metrics.resume()
+		if s.threads != nil {
+			s.threads.Pause(false)
+		}
 	})
 }
 

@@ -49,6 +49,8 @@ var enumerations = map[string]func(uint64) string{
 	"process_end.complete":   listed("no", "yes"),
 	"end.complete":           listed("no", "yes"),
 	"stream.flags":           listed("", "default", "non_blocking", "null"),
+	"thread_sample.flags":    bits("kernel", "system_call", "fault", "unread"),
+	"thread_state.state":     listed("", "running", "runnable", "blocked"),
 	"sync.type":              listed("", "event", "stream_wait_event", "stream", "context"),
 	"sync.stream":            notApplicable,
 	"sync.event":             notApplicable,

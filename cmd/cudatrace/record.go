@@ -50,6 +50,9 @@ const (
 	oldCallBufferFlag = "ring-buffer" // the name of earlier releases
 )
 
+// sampleFlag is the option for samples of threads.
+const sampleFlag = "sample"
+
 // gpuMetricsFlag may stand without a value.
 const gpuMetricsFlag = "gpu-metrics"
 
@@ -88,6 +91,7 @@ func recordFlags() []cli.Flag {
 		&cli.StringFlag{Category: whatGroup, Name: "graphs", Value: string(record.GraphNodes), Usage: "`nodes|whole`: record each node of a CUDA graph, or one slice per launch at lower cost"},
 		&cli.StringFlag{Category: whatGroup, Name: "waits", Value: string(record.WaitsCalls), Usage: "`calls|cupti`: source of wait arrows; cupti costs more, but is more reliable with several GPUs or reused handles"},
 		&cli.StringFlag{Category: whatGroup, Name: "python", Value: string(record.PythonOff), Usage: "`auto|off`: record the Python line of each call that creates GPU work, and the lines that led to it; auto: where the interpreter is CPython 3.9 to 3.13 (docs/calls.md)"},
+		&cli.StringFlag{Category: whatGroup, Name: sampleFlag, Value: strconv.Itoa(record.SampleRate), Usage: "`HZ|off`: record when threads that make calls run and are blocked, and HZ times a second what they run or wait for (docs/threads.md)"},
 		&cli.BoolFlag{Category: whatGroup, Name: "runtime-calls", Usage: "record calls that create GPU work at the runtime, too, at higher cost; without it their runtime function comes from the stack"},
 		&cli.StringFlag{Category: whatGroup, Name: gpuMetricsFlag, Value: "on", Usage: "`on|off|HZ`: sample clocks, power, memory and the use of the units of GPUs (docs/gpu-metrics.md); HZ, 100 to 10000, or 1000 for no value: also the GPU's counters, so many times a second, by CUPTI's PM sampling"},
 		&cli.StringFlag{Category: whatGroup, Name: gpuMetricsFlag + "-set", Usage: "PM sampling of the metrics `NAME,...` instead of the default set; 'cudatrace probes --gpu-metrics' lists names"},
@@ -117,7 +121,7 @@ func recordFlags() []cli.Flag {
 }
 
 // topFlags are the options of record that top takes.
-var topFlags = []string{"output", "pid", "api", "probe", "no-probe", "calls", "gpu", "graphs", "waits", "python", "runtime-calls", gpuMetricsFlag, gpuMetricsFlag + "-set", "gpu-metrics-devices", runFlag, noMetadataFlag,
+var topFlags = []string{"output", "pid", "api", "probe", "no-probe", "calls", "gpu", "graphs", "waits", "python", sampleFlag, "runtime-calls", gpuMetricsFlag, gpuMetricsFlag + "-set", "gpu-metrics-devices", runFlag, noMetadataFlag,
 	"capture-range", "memory-limit", callBufferFlag, oldCallBufferFlag, "flush-interval", "wait"}
 
 func topCommand(con *console.Console) *cli.Command {
@@ -435,7 +439,7 @@ func recordLimits(c *cli.Context, o *record.Options) error {
 
 // recordSources reads where calls, GPU work and waits come from.
 func recordSources(c *cli.Context, o *record.Options) error {
-	var errs [8]error
+	var errs [9]error
 	o.Calls, errs[0] = oneOf(c, "calls", record.CallsAuto, record.CallsUprobe, record.CallsCUPTI, record.CallsNone)
 	o.GPU, errs[1] = oneOf(c, "gpu", record.GPUCUPTI, record.GPUNone)
 	o.Graphs, errs[2] = oneOf(c, "graphs", record.GraphNodes, record.GraphWhole)
@@ -444,11 +448,28 @@ func recordSources(c *cli.Context, o *record.Options) error {
 	o.GPUMetrics, errs[5] = gpuMetrics(c)
 	o.MetricDevices, errs[6] = oneOf(c, "gpu-metrics-devices", record.DevicesUsed, record.DevicesAll)
 	o.Python, errs[7] = oneOf(c, "python", record.PythonAuto, record.PythonOff)
+	o.SampleRate, errs[8] = sampleRate(c)
+	o.SamplePython = o.Python != record.PythonOff || !c.IsSet("python")
 	o.Runtime = c.Bool("runtime-calls")
 	if err := cmp.Or(errs[:]...); err != nil {
 		return usagef(recordName, "record: %v", err)
 	}
 	return nil
+}
+
+// sampleRate reads how often threads are sampled, 0 for never.
+func sampleRate(c *cli.Context) (rate int, err error) {
+	value := c.String(sampleFlag)
+	if value == "off" {
+		return 0, nil
+	}
+	if rate, err = strconv.Atoi(value); err != nil {
+		return 0, fmt.Errorf("--%s must be a rate in Hz or off, not %q", sampleFlag, value)
+	}
+	if err = record.CheckSampleRate(rate); err != nil {
+		err = fmt.Errorf("--%s %w", sampleFlag, err)
+	}
+	return rate, err
 }
 
 // gpuMetrics reads whether GPUs are sampled, and how.

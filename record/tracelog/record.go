@@ -68,6 +68,21 @@ const (
 	NCCLRanks        = 1 << 2
 )
 
+// States of a thread: the State of a ThreadState.
+const (
+	StateRunning  = 1
+	StateRunnable = 2 // ready to run, and another thread had the processor
+	StateBlocked  = 3
+)
+
+// Flags of a ThreadSample.
+const (
+	SampleKernel = 1 << 0 // in the kernel
+	SampleCall   = 1 << 1 // there in a system call
+	SampleFault  = 1 << 2 // there because of a page fault or another exception
+	SampleUnread = 1 << 3 // Python frames could not be read
+)
+
 // Kinds of object that a Name names, CUpti_ActivityObjectKind.
 const (
 	ObjectProcess = 1
@@ -127,6 +142,8 @@ const (
 	LostCUPTIUnreadable = "cupti_unreadable" // activity records: CUPTI could not read the rest of its own buffer
 	LostCUPTIUnfinished = "cupti_unfinished" // ends: work was still running at the last flush; the record is there
 	LostPython          = "python_stacks"    // Python stacks: the library's tables were full, or just being written; the call is there
+	LostThreadStates    = "thread_states"    // states of threads: they changed too often, or the kernel's buffer was full
+	LostThreadSamples   = "thread_samples"   // samples of threads: there were too many a second, or the kernel's buffer was full
 	LostGPUMetrics      = "gpu_metrics"      // samples of a GPU's metrics: a buffer of the sampler or of the GPU was full; the count follows from the time
 	LostLogWrite        = "log_write"        // any record: the log could not be written
 	LostStrings         = "strings"          // texts: the string table was full, or the text too long for it or for the injected library
@@ -138,5 +155,5 @@ var LostCauses = []string{
 	LostCallBuffer, LostThreadTable, LostNesting,
 	LostCUPTIQueue, LostCUPTIDropped, LostCUPTIBuffer, LostCUPTITime, LostCUPTIClock,
 	LostCUPTIName, LostCUPTIUnreadable, LostCUPTIUnfinished, LostPython,
-	LostGPUMetrics, LostLogWrite, LostStrings, LostTime,
+	LostThreadStates, LostThreadSamples, LostGPUMetrics, LostLogWrite, LostStrings, LostTime,
 }

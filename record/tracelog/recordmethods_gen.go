@@ -1251,6 +1251,140 @@ func (x *PythonStack) Read(b *Block, i int) {
 	x.Frame = uint32(c[2].At(i))
 }
 
+// Kind returns KindThreadState.
+func (*ThreadState) Kind() Kind { return KindThreadState }
+
+// AddTo adds the record to a log.
+func (x *ThreadState) AddTo(w *Writer) {
+	if w.begin(KindThreadState) {
+		x.fill(&w.row, &w.blocks.strings)
+		w.open.addRow(KindThreadState, &w.row)
+	}
+	w.mu.Unlock()
+}
+
+func (x *ThreadState) fill(r *columns.Row, in *interner) {
+	r[0] = uint64(x.PID)
+	r[1] = uint64(x.TID)
+	r[2] = uint64(x.State)
+	r[3] = x.Start
+	r[4] = x.Dur
+	r[5] = uint64(x.CPU)
+	r[6] = in.id(x.Call)
+	r[7] = in.id(x.On)
+	r[8] = uint64(x.Holder)
+	r[9] = uint64(x.Python)
+}
+
+// Read fills the record from row i of a block of its kind.
+func (x *ThreadState) Read(b *Block, i int) {
+	c := b.columns(KindThreadState)
+	_ = c[9]
+	x.PID = uint32(c[0].At(i))
+	x.TID = uint32(c[1].At(i))
+	x.State = uint32(c[2].At(i))
+	x.Start = c[3].At(i)
+	x.Dur = c[4].At(i)
+	x.CPU = uint32(c[5].At(i))
+	x.Call = b.Text(c[6].At(i))
+	x.On = b.Text(c[7].At(i))
+	x.Holder = uint32(c[8].At(i))
+	x.Python = uint32(c[9].At(i))
+}
+
+// Kind returns KindThreadSample.
+func (*ThreadSample) Kind() Kind { return KindThreadSample }
+
+// AddTo adds the record to a log.
+func (x *ThreadSample) AddTo(w *Writer) {
+	if w.begin(KindThreadSample) {
+		x.fill(&w.row, &w.blocks.strings)
+		w.open.addRow(KindThreadSample, &w.row)
+	}
+	w.mu.Unlock()
+}
+
+func (x *ThreadSample) fill(r *columns.Row, in *interner) {
+	r[0] = uint64(x.PID)
+	r[1] = uint64(x.TID)
+	r[2] = x.Time
+	r[3] = uint64(x.Flags)
+	r[4] = uint64(x.Native)
+	r[5] = uint64(x.Python)
+}
+
+// Read fills the record from row i of a block of its kind.
+func (x *ThreadSample) Read(b *Block, i int) {
+	c := b.columns(KindThreadSample)
+	_ = c[5]
+	x.PID = uint32(c[0].At(i))
+	x.TID = uint32(c[1].At(i))
+	x.Time = c[2].At(i)
+	x.Flags = uint32(c[3].At(i))
+	x.Native = uint32(c[4].At(i))
+	x.Python = uint32(c[5].At(i))
+}
+
+// Kind returns KindNativeFrame.
+func (*NativeFrame) Kind() Kind { return KindNativeFrame }
+
+// AddTo adds the record to a log.
+func (x *NativeFrame) AddTo(w *Writer) {
+	if w.begin(KindNativeFrame) {
+		x.fill(&w.row, &w.blocks.strings)
+		w.open.addRow(KindNativeFrame, &w.row)
+	}
+	w.mu.Unlock()
+}
+
+func (x *NativeFrame) fill(r *columns.Row, in *interner) {
+	r[0] = uint64(x.ID)
+	r[1] = in.id(x.Module)
+	r[2] = in.id(x.BuildID)
+	r[3] = x.Address
+	r[4] = in.id(x.Symbol)
+	r[5] = uint64(x.SymbolOffset)
+}
+
+// Read fills the record from row i of a block of its kind.
+func (x *NativeFrame) Read(b *Block, i int) {
+	c := b.columns(KindNativeFrame)
+	_ = c[5]
+	x.ID = uint32(c[0].At(i))
+	x.Module = b.Text(c[1].At(i))
+	x.BuildID = b.Text(c[2].At(i))
+	x.Address = c[3].At(i)
+	x.Symbol = b.Text(c[4].At(i))
+	x.SymbolOffset = uint32(c[5].At(i))
+}
+
+// Kind returns KindNativeStack.
+func (*NativeStack) Kind() Kind { return KindNativeStack }
+
+// AddTo adds the record to a log.
+func (x *NativeStack) AddTo(w *Writer) {
+	if w.begin(KindNativeStack) {
+		x.fill(&w.row, &w.blocks.strings)
+		w.open.addRow(KindNativeStack, &w.row)
+	}
+	w.mu.Unlock()
+}
+
+func (x *NativeStack) fill(r *columns.Row, in *interner) {
+	r[0] = uint64(x.ID)
+	r[1] = uint64(x.Parent)
+	r[2] = uint64(x.Frame)
+}
+
+// Read fills the record from row i of a block of its kind.
+func (x *NativeStack) Read(b *Block, i int) {
+	c := b.columns(KindNativeStack)
+	_ = c[2]
+	x.ID = uint32(c[0].At(i))
+	x.Parent = uint32(c[1].At(i))
+	x.Frame = uint32(c[2].At(i))
+}
+
 // NewRecord returns an empty record of a kind. It returns nil for a kind that this version
 // does not know, and for strings and the End record, which only the writer adds.
 func NewRecord(k Kind) Record {
@@ -1261,38 +1395,42 @@ func NewRecord(k Kind) Record {
 }
 
 var newRecords = [...]func() Record{
-	KindMeta:        func() Record { return new(Meta) },
-	KindFunction:    func() Record { return new(Function) },
-	KindProcess:     func() Record { return new(Process) },
-	KindThread:      func() Record { return new(Thread) },
-	KindCall:        func() Record { return new(Call) },
-	KindAPI:         func() Record { return new(API) },
-	KindKernel:      func() Record { return new(Kernel) },
-	KindMemcpy:      func() Record { return new(Memcpy) },
-	KindMemset:      func() Record { return new(Memset) },
-	KindDevice:      func() Record { return new(Device) },
-	KindContext:     func() Record { return new(Context) },
-	KindStream:      func() Record { return new(Stream) },
-	KindClock:       func() Record { return new(Clock) },
-	KindCUPTI:       func() Record { return new(CUPTI) },
-	KindLost:        func() Record { return new(Lost) },
-	KindNote:        func() Record { return new(Note) },
-	KindProcessEnd:  func() Record { return new(ProcessEnd) },
-	KindSync:        func() Record { return new(Sync) },
-	KindOverhead:    func() Record { return new(Overhead) },
-	KindMarker:      func() Record { return new(Marker) },
-	KindName:        func() Record { return new(Name) },
-	KindMemory:      func() Record { return new(Memory) },
-	KindMemoryPool:  func() Record { return new(MemoryPool) },
-	KindGraph:       func() Record { return new(Graph) },
-	KindSymbol:      func() Record { return new(Symbol) },
-	KindFlushed:     func() Record { return new(Flushed) },
-	KindCaller:      func() Record { return new(Caller) },
-	KindMetricSet:   func() Record { return new(MetricSet) },
-	KindMetric:      func() Record { return new(Metric) },
-	KindSample:      func() Record { return new(Sample) },
-	KindGPUUser:     func() Record { return new(GPUUser) },
-	KindNCCLCall:    func() Record { return new(NCCLCall) },
-	KindPythonFrame: func() Record { return new(PythonFrame) },
-	KindPythonStack: func() Record { return new(PythonStack) },
+	KindMeta:         func() Record { return new(Meta) },
+	KindFunction:     func() Record { return new(Function) },
+	KindProcess:      func() Record { return new(Process) },
+	KindThread:       func() Record { return new(Thread) },
+	KindCall:         func() Record { return new(Call) },
+	KindAPI:          func() Record { return new(API) },
+	KindKernel:       func() Record { return new(Kernel) },
+	KindMemcpy:       func() Record { return new(Memcpy) },
+	KindMemset:       func() Record { return new(Memset) },
+	KindDevice:       func() Record { return new(Device) },
+	KindContext:      func() Record { return new(Context) },
+	KindStream:       func() Record { return new(Stream) },
+	KindClock:        func() Record { return new(Clock) },
+	KindCUPTI:        func() Record { return new(CUPTI) },
+	KindLost:         func() Record { return new(Lost) },
+	KindNote:         func() Record { return new(Note) },
+	KindProcessEnd:   func() Record { return new(ProcessEnd) },
+	KindSync:         func() Record { return new(Sync) },
+	KindOverhead:     func() Record { return new(Overhead) },
+	KindMarker:       func() Record { return new(Marker) },
+	KindName:         func() Record { return new(Name) },
+	KindMemory:       func() Record { return new(Memory) },
+	KindMemoryPool:   func() Record { return new(MemoryPool) },
+	KindGraph:        func() Record { return new(Graph) },
+	KindSymbol:       func() Record { return new(Symbol) },
+	KindFlushed:      func() Record { return new(Flushed) },
+	KindCaller:       func() Record { return new(Caller) },
+	KindMetricSet:    func() Record { return new(MetricSet) },
+	KindMetric:       func() Record { return new(Metric) },
+	KindSample:       func() Record { return new(Sample) },
+	KindGPUUser:      func() Record { return new(GPUUser) },
+	KindNCCLCall:     func() Record { return new(NCCLCall) },
+	KindPythonFrame:  func() Record { return new(PythonFrame) },
+	KindPythonStack:  func() Record { return new(PythonStack) },
+	KindThreadState:  func() Record { return new(ThreadState) },
+	KindThreadSample: func() Record { return new(ThreadSample) },
+	KindNativeFrame:  func() Record { return new(NativeFrame) },
+	KindNativeStack:  func() Record { return new(NativeStack) },
 }

@@ -4,42 +4,46 @@ package tracelog
 
 // The kinds of record.
 const (
-	KindString      Kind = 1
-	KindMeta        Kind = 2
-	KindFunction    Kind = 3
-	KindProcess     Kind = 4
-	KindThread      Kind = 5
-	KindCall        Kind = 6
-	KindAPI         Kind = 7
-	KindKernel      Kind = 8
-	KindMemcpy      Kind = 9
-	KindMemset      Kind = 10
-	KindDevice      Kind = 11
-	KindContext     Kind = 12
-	KindStream      Kind = 13
-	KindClock       Kind = 14
-	KindCUPTI       Kind = 15
-	KindLost        Kind = 16
-	KindNote        Kind = 17
-	KindProcessEnd  Kind = 18
-	KindEnd         Kind = 19
-	KindSync        Kind = 20
-	KindOverhead    Kind = 21
-	KindMarker      Kind = 22
-	KindName        Kind = 23
-	KindMemory      Kind = 24
-	KindMemoryPool  Kind = 25
-	KindGraph       Kind = 26
-	KindSymbol      Kind = 27
-	KindFlushed     Kind = 28
-	KindCaller      Kind = 29
-	KindMetricSet   Kind = 30
-	KindMetric      Kind = 31
-	KindSample      Kind = 32
-	KindGPUUser     Kind = 33
-	KindNCCLCall    Kind = 34
-	KindPythonFrame Kind = 35
-	KindPythonStack Kind = 36
+	KindString       Kind = 1
+	KindMeta         Kind = 2
+	KindFunction     Kind = 3
+	KindProcess      Kind = 4
+	KindThread       Kind = 5
+	KindCall         Kind = 6
+	KindAPI          Kind = 7
+	KindKernel       Kind = 8
+	KindMemcpy       Kind = 9
+	KindMemset       Kind = 10
+	KindDevice       Kind = 11
+	KindContext      Kind = 12
+	KindStream       Kind = 13
+	KindClock        Kind = 14
+	KindCUPTI        Kind = 15
+	KindLost         Kind = 16
+	KindNote         Kind = 17
+	KindProcessEnd   Kind = 18
+	KindEnd          Kind = 19
+	KindSync         Kind = 20
+	KindOverhead     Kind = 21
+	KindMarker       Kind = 22
+	KindName         Kind = 23
+	KindMemory       Kind = 24
+	KindMemoryPool   Kind = 25
+	KindGraph        Kind = 26
+	KindSymbol       Kind = 27
+	KindFlushed      Kind = 28
+	KindCaller       Kind = 29
+	KindMetricSet    Kind = 30
+	KindMetric       Kind = 31
+	KindSample       Kind = 32
+	KindGPUUser      Kind = 33
+	KindNCCLCall     Kind = 34
+	KindPythonFrame  Kind = 35
+	KindPythonStack  Kind = 36
+	KindThreadState  Kind = 37
+	KindThreadSample Kind = 38
+	KindNativeFrame  Kind = 39
+	KindNativeStack  Kind = 40
 )
 
 // Meta is a fact of the recording.
@@ -449,4 +453,50 @@ type PythonStack struct {
 	ID     uint32 // number by which calls name it, from 1
 	Parent uint32 // id of the stack of its caller, 0 without one
 	Frame  uint32 // id of its python_frame record
+}
+
+// ThreadState is a time that a thread ran, was ready to run, or was blocked. A long time
+// has several records, one behind the other.
+type ThreadState struct {
+	PID    uint32
+	TID    uint32
+	State  uint32 // StateRunning, StateRunnable or StateBlocked
+	Start  uint64 // beginning
+	Dur    uint64 // length
+	CPU    uint32 // processor on which it ran, or had run last
+	Call   string // system call that blocked it, or page fault; empty when not known
+	On     string // what the call waits for: the kind of its file descriptor, lock, GIL or thread; empty when not known
+	Holder uint32 // thread that has the lock, or for whose end it waits, 0 when not known
+	Python uint32 // PythonStack.ID, 0 when not known
+}
+
+// ThreadSample is what a thread ran at a moment. A thread has samples at a rate for as long
+// as it runs.
+type ThreadSample struct {
+	PID    uint32
+	TID    uint32
+	Time   uint64
+	Flags  uint32 // SampleKernel, SampleCall, SampleFault, SampleUnread
+	Native uint32 // NativeStack.ID, 0 when not known
+	Python uint32 // PythonStack.ID, 0 without Python frames
+}
+
+// NativeFrame is a place in the code of a program or a library. A NativeStack names it by
+// ID, which is unique in the log and has no meaning outside it. A frame whose ID has no
+// record is not known.
+type NativeFrame struct {
+	ID           uint32 // number by which stacks name it, from 1
+	Module       string // path of the file, empty when not known
+	BuildID      string // build ID of that file in hexadecimal, empty without one
+	Address      uint64 // address, as the ELF headers of the file count addresses; in the process where no file is known
+	Symbol       string // mangled name of the function around that address, empty when the file does not tell
+	SymbolOffset uint32 // bytes from the beginning of that function to the address
+}
+
+// NativeStack is a native frame and those that called it. A ThreadSample names it by ID,
+// which is unique in the log and has no meaning outside it.
+type NativeStack struct {
+	ID     uint32 // number by which samples name it, from 1
+	Parent uint32 // id of the stack of its caller, 0 without one
+	Frame  uint32 // id of its native_frame record
 }

@@ -49,6 +49,10 @@ enum ct_record_kind {
 	CT_REC_NCCL_CALL = 34,
 	CT_REC_PYTHON_FRAME = 35,
 	CT_REC_PYTHON_STACK = 36,
+	CT_REC_THREAD_STATE = 37,
+	CT_REC_THREAD_SAMPLE = 38,
+	CT_REC_NATIVE_FRAME = 39,
+	CT_REC_NATIVE_STACK = 40,
 };
 
 /* A CUPTI API record: a call with its correlation ID. */

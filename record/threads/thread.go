@@ -1,0 +1,374 @@
+package threads
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// Bounds of the records of a thread.
+const (
+	statesASecond = 4096 // on average
+	statesAtOnce  = 2 * statesASecond
+)
+
+// A thread is a thread that is recorded.
+type thread struct {
+	process  *process
+	tid      uint32
+	local    uint32 // in the process's own PID namespace
+	event    *perfEvent
+	schedule *os.File // /proc/PID/task/TID/schedstat; nil: how long it waited for a processor is not known
+	waited   uint64   // ns in all, as that file says
+	cutReady uint64   // ns of the time that goes on, in which it waits for a processor, that were written
+	opened   uint64   // nothing is known of the time before
+
+	// The state at the last record.
+	known     bool // since, off and preempted are
+	since     uint64
+	off       bool // it has no processor
+	preempted bool // it lost the processor to another thread
+	cpu       uint32
+	why       block // of the time since then
+	seen      bool  // why is known, or cannot be
+
+	pending []change // not written yet
+	newest  int      // index of the last sample in pending, -1 without
+
+	room   float64 // states that may be written
+	refill uint64  // when room was computed
+	lost   lost
+}
+
+// A change is a record that is about to be written: a state, or a sample.
+type change struct {
+	tracelog.ThreadState
+	sample  tracelog.ThreadSample
+	isState bool
+	woken   bool // a time without a processor that another thread's doing ended: part of it was spent ready to run
+}
+
+// lost counts what is missing.
+type lost struct{ count, from, to uint64 }
+
+func (l *lost) add(n, from, to uint64) {
+	if l.count == 0 {
+		l.from = from
+	}
+	l.count, l.to = l.count+n, max(l.to, to)
+}
+
+func newThread(p *process, tid uint32, e *perfEvent, opened uint64) *thread {
+	t := &thread{process: p, tid: tid, local: tid, event: e, opened: opened, refill: opened, room: statesAtOnce}
+	var err error
+	if t.schedule, err = os.Open(fmt.Sprintf("/proc/%d/task/%d/schedstat", p.pid, tid)); err == nil {
+		t.waited, _ = t.readWaited() // 0 where the kernel does not count
+	}
+	return t
+}
+
+func (t *thread) close() {
+	t.event.close()
+	if t.schedule != nil {
+		_ = t.schedule.Close()
+	}
+}
+
+// readWaited reads for how long the thread has been ready to run without a processor.
+func (t *thread) readWaited() (ns uint64, ok bool) {
+	if t.schedule == nil {
+		return 0, false
+	}
+	var b [96]byte
+	n, _ := t.schedule.ReadAt(b[:], 0) // an error at the end of the file, and of the thread
+	fields := bytes.Fields(b[:n])
+	if len(fields) < 2 {
+		return 0, false
+	}
+	ns, err := strconv.ParseUint(string(fields[1]), 10, 64)
+	return ns, err == nil
+}
+
+// drain reads what the kernel has written of a thread, and writes records of it.
+func (r *Recorder) drain(t *thread) {
+	t.newest = -1
+	t.event.drain(func(kind uint32, misc uint16, body []byte) {
+		switch kind {
+		case unix.PERF_RECORD_SWITCH:
+			if at, ok := stampOf(body); ok {
+				t.switched(at, misc&unix.PERF_RECORD_MISC_SWITCH_OUT != 0, misc&unix.PERF_RECORD_MISC_SWITCH_OUT_PREEMPT != 0)
+			}
+		case unix.PERF_RECORD_SAMPLE:
+			s, ok := decodeSample(misc, body, r.addresses)
+			r.addresses = s.addresses
+			if ok {
+				r.sampled(t, &s)
+			}
+		case unix.PERF_RECORD_LOST:
+			t.missed(body)
+		}
+	})
+	if t.newest >= 0 {
+		r.readPython(t)
+	}
+	t.settle()
+	r.write(t)
+}
+
+// switched takes a switch to or from the thread.
+func (t *thread) switched(at stamp, out, preempted bool) {
+	if !t.known {
+		t.known, t.off, t.preempted, t.since = true, !out, false, max(t.opened, 1)
+		if t.opened == 0 {
+			t.since = at.time // records before it are lost
+		}
+	}
+	if out == t.off { // a record between is missing
+		t.off, t.preempted, t.since, t.cpu, t.seen = out, preempted, at.time, at.cpu, false
+		return
+	}
+	t.state(at.time)
+	t.off, t.preempted, t.since, t.cpu, t.seen, t.why = out, preempted, at.time, at.cpu, false, block{}
+}
+
+// state adds the state from its beginning up to a time.
+func (t *thread) state(to uint64) {
+	if to <= t.since {
+		return
+	}
+	c := change{isState: true, ThreadState: tracelog.ThreadState{PID: t.process.pid, TID: t.tid, State: tracelog.StateRunning, Start: t.since, Dur: to - t.since, CPU: t.cpu}}
+	switch {
+	case t.off && t.preempted:
+		c.State = tracelog.StateRunnable
+	case t.off:
+		c.State, c.woken = tracelog.StateBlocked, true
+		c.Call, c.On, c.Holder, c.Python = t.why.call, t.why.on, t.why.holder, t.why.python
+	}
+	t.pending = append(t.pending, c)
+}
+
+// sampled takes a sample: the thread runs.
+func (r *Recorder) sampled(t *thread, s *perfSample) {
+	if !t.known {
+		t.known, t.off, t.since, t.cpu = true, false, max(t.opened, 1), s.cpu
+		if t.opened == 0 {
+			t.since = s.time
+		}
+	}
+	c := change{sample: tracelog.ThreadSample{PID: t.process.pid, TID: t.tid, Time: s.time}}
+	if s.kernel {
+		c.sample.Flags = tracelog.SampleKernel
+		if len(s.addresses) > 0 {
+			c.sample.Flags |= t.process.entered(s.addresses[0])
+		}
+	}
+	c.sample.Native = r.natives.stack(t.process.space, s.addresses)
+	if t.process.walker != nil {
+		c.sample.Flags |= tracelog.SampleUnread
+	}
+	t.newest = len(t.pending)
+	t.pending = append(t.pending, c)
+}
+
+// readPython reads the Python frames for the newest sample, unless the thread has done something else since: it runs, or has lost
+// the processor.
+func (r *Recorder) readPython(t *thread) {
+	if t.process.walker == nil || t.off && !t.preempted {
+		return
+	}
+	id, err := r.python(t)
+	if s := &t.pending[t.newest].sample; err == nil {
+		s.Python = id
+		s.Flags &^= tracelog.SampleUnread
+	}
+}
+
+// missed takes a record that says how many are missing before it.
+func (t *thread) missed(b []byte) {
+	if len(b) < 16+stampBytes {
+		return
+	}
+	at, _ := stampOf(b[16:])
+	n := uint64(b[8]) | uint64(b[9])<<8 | uint64(b[10])<<16 | uint64(b[11])<<24
+	t.lost.add(max(n, 1), t.since, at.time)
+	t.known, t.opened, t.seen = false, 0, false
+}
+
+// settle divides the times without a processor that ended by now into those in which the thread was blocked and those in which it
+// was ready to run. The kernel tells the sum of the latter: each time has an equal part of it, or is a whole one.
+func (t *thread) settle() {
+	var woken []*change
+	preempted := uint64(0)
+	for i := range t.pending {
+		switch c := &t.pending[i]; {
+		case c.woken:
+			woken = append(woken, c)
+		case c.isState && c.State == tracelog.StateRunnable:
+			preempted += c.Dur
+		}
+	}
+	if len(woken) == 0 && preempted == 0 {
+		return
+	}
+	if preempted > 0 {
+		preempted, t.cutReady = preempted+t.cutReady, 0
+	}
+	now, ok := t.readWaited()
+	if !ok {
+		return
+	}
+	ready := now - min(t.waited+preempted, now)
+	t.waited = now
+	if ready == 0 || len(woken) == 0 {
+		return
+	}
+	parts := share(woken, ready)
+	split := make([]change, 0, len(t.pending)+len(woken))
+	k := 0
+	for _, c := range t.pending {
+		if !c.woken {
+			split = append(split, c)
+			continue
+		}
+		part := parts[k]
+		k++
+		rest := c
+		rest.State, rest.Start, rest.Dur, rest.Call, rest.On, rest.Holder, rest.Python = tracelog.StateRunnable, c.Start+c.Dur-part, part, "", "", 0, 0
+		if c.Dur -= part; c.Dur > 0 {
+			split = append(split, c)
+		}
+		if part > 0 {
+			split = append(split, rest)
+		}
+	}
+	t.pending = split
+}
+
+// share divides a time among others: equally, and none gets more than it has.
+func share(among []*change, time uint64) []uint64 {
+	parts, full := make([]uint64, len(among)), make([]bool, len(among))
+	for left := len(among); left > 0 && time > 0; {
+		each, changed := max(time/uint64(left), 1), false
+		for i, c := range among {
+			if !full[i] && c.Dur <= each && time >= c.Dur {
+				parts[i], full[i], changed = c.Dur, true, true
+				time -= c.Dur
+				left--
+			}
+		}
+		if !changed {
+			for i := range among {
+				if !full[i] {
+					parts[i] = min(each, time)
+					time -= parts[i]
+				}
+			}
+			break
+		}
+	}
+	return parts
+}
+
+// write writes the records that wait, as many as there may be.
+func (r *Recorder) write(t *thread) {
+	if len(t.pending) == 0 {
+		return
+	}
+	last := t.pending[len(t.pending)-1]
+	if now := max(last.Start+last.Dur, last.sample.Time); now > t.refill {
+		t.room = min(t.room+float64(now-t.refill)/1e9*statesASecond, statesAtOnce)
+		t.refill = now
+	}
+	paused := r.paused.Load()
+	for i := range t.pending {
+		switch c := &t.pending[i]; {
+		case paused:
+		case !c.isState:
+			c.sample.AddTo(r.Log)
+		case t.room < 1:
+			t.lost.add(1, c.Start, c.Start+c.Dur)
+		default:
+			t.room--
+			c.ThreadState.AddTo(r.Log)
+		}
+	}
+	clear(t.pending)
+	t.pending = t.pending[:0]
+}
+
+// look finds out why a thread is blocked, once.
+func (r *Recorder) look(t *thread) {
+	if t.seen || t.known && (!t.off || t.preempted) || r.looks <= 0 || r.paused.Load() {
+		return
+	}
+	r.looks--
+	since := t.since
+	k, blocked, err := readKernelState(t.process.pid, t.tid)
+	if err != nil {
+		r.mayNotRead(err)
+		t.seen = errors.Is(err, os.ErrPermission)
+	}
+	if err != nil || !blocked {
+		return
+	}
+	why := t.process.explain(&k)
+	if k.call < 0 && isStopped(t.process.pid, t.tid) {
+		why.call = stopped
+	}
+	why.python, _ = r.python(t) // 0 if it cannot be read
+	r.drain(t)
+	switch {
+	case !t.known:
+		t.known, t.off, t.preempted, t.since = true, true, false, max(t.opened, 1)
+		if t.opened == 0 {
+			t.known = false // since when is not known
+			return
+		}
+	case !t.off || t.preempted || t.since != since: // it has run meanwhile
+		return
+	}
+	t.why, t.seen = why, true
+}
+
+// isStopped reports whether a thread is stopped by a signal or a debugger.
+func isStopped(pid, tid uint32) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/stat", pid, tid))
+	_, rest, ok := bytes.Cut(b, []byte(") "))
+	return err == nil && ok && len(rest) > 0 && (rest[0] == 'T' || rest[0] == 't')
+}
+
+// cut writes a part of a long state, up to a time before the last drain.
+func (r *Recorder) cut(t *thread, now uint64) {
+	if !t.known || t.since >= now || now-t.since < uint64(longest) {
+		return
+	}
+	r.end(t, now)
+	t.since = now
+}
+
+// end writes the state up to a time before the last drain.
+func (r *Recorder) end(t *thread, now uint64) {
+	if !t.known || t.since >= now {
+		return
+	}
+	t.state(now)
+	t.pending[len(t.pending)-1].woken = false // nobody knows how long it has been ready
+	if t.off && t.preempted {
+		t.cutReady += now - t.since
+	}
+	r.write(t)
+}
+
+// report logs what was lost since the last time.
+func (t *thread) report(log *tracelog.Writer) {
+	if t.lost.count > 0 {
+		log.Add(&tracelog.Lost{PID: t.process.pid, Cause: tracelog.LostThreadStates, Count: t.lost.count, From: t.lost.from, To: t.lost.to})
+		t.lost = lost{}
+	}
+}

@@ -1,0 +1,492 @@
+package threads
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/record/errno"
+	"github.com/cudatrace/cudatrace/record/figures"
+	"github.com/cudatrace/cudatrace/record/host"
+	"github.com/cudatrace/cudatrace/record/procfs"
+	"github.com/cudatrace/cudatrace/record/pyframes"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// Rates of samples, in Hz.
+const (
+	RateDefault = 99
+	rateLeast   = 1
+	rateMost    = 1000
+)
+
+// CheckRate returns why there can be no samples of a rate.
+func CheckRate(rate int) error {
+	if rate < rateLeast || rate > rateMost {
+		return fmt.Errorf("must be from %d to %d a second, or off, not %d", rateLeast, rateMost, rate)
+	}
+	return nil
+}
+
+// Bounds of a recording.
+const (
+	samplesMost = 10000 // a second, of all threads
+	threadsMost = 256
+	filesLeft   = 64 // of those that this process may open, for everything else
+	filesOf     = 2  // a thread
+	looksMost   = 16 // looks at threads in a tick
+
+	tick    = 10 * time.Millisecond
+	longest = time.Second     // of a record of a state
+	reports = time.Second     // between counts of losses
+	lookFor = 2 * time.Second // between looks for a Python interpreter
+)
+
+// Options are the options of a recorder.
+type Options struct {
+	Log    *tracelog.Writer
+	Rate   int  // of samples, in Hz
+	Python bool // read Python frames
+	// Stack returns the ID of a Python frame with its callers. ok is false without room for it.
+	Stack func(parent uint32, f tracelog.PythonFrame) (id uint32, ok bool)
+	Note  func(text string) // is told what is not recorded
+}
+
+// A Recorder records threads.
+type Recorder struct {
+	Options
+	natives *natives
+	paused  atomic.Bool
+	last    atomic.Uint64 // thread of AddLocal
+	wake    int           // eventfd
+	epoll   int
+	done    chan struct{}
+
+	mu      sync.Mutex
+	todo    []func() // for the goroutine
+	asked   map[threadKey]bool
+	refused bool
+	ended   bool
+
+	// What follows belongs to the goroutine.
+	processes map[uint32]*process
+	threads   map[threadKey]*thread
+	byEvent   map[int32]*thread
+	most      int
+	access    access
+	looks     int
+	turn      int
+	reported  uint64
+	without   map[string]int // threads that are not recorded, by the reason
+	unreason  bool           // it was said that reasons of blocks cannot be read
+	stack     []pyframes.Frame
+	addresses []uint64
+}
+
+type threadKey struct{ pid, tid uint32 }
+
+// A process is a process with threads.
+type process struct {
+	pid     uint32
+	walker  *pyframes.Walker // nil: no Python frames are read
+	looked  time.Time        // for an interpreter
+	code    uint64           // KiB of code at that look
+	local   bool             // its threads have other IDs in its own PID namespace
+	hosts   map[uint32]uint32
+	listed  time.Time
+	entries map[uint64]uint32 // flags of samples, by the address at which the thread goes on
+	space   *space
+}
+
+// Start returns a recorder without threads. It records nothing where the kernel lacks what that needs.
+func Start(o Options) *Recorder {
+	r := &Recorder{Options: o, natives: newNatives(o.Log), done: make(chan struct{}), asked: map[threadKey]bool{},
+		processes: map[uint32]*process{}, threads: map[threadKey]*thread{}, byEvent: map[int32]*thread{}, without: map[string]int{}, access: access{kernel: true}}
+	r.most = min(samplesMost/o.Rate, threadsMost)
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil {
+		r.most = min(r.most, int((max(limit.Cur, filesLeft)-filesLeft)/(2*filesOf)))
+	}
+	if r.most <= 0 {
+		r.ended = true
+		close(r.done)
+		o.Note(notRecorded + "this process may open too few files")
+		return r
+	}
+	var err1, err2 error
+	r.wake, err1 = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	r.epoll, err2 = unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err := errors.Join(err1, err2); err != nil {
+		r.close()
+		r.ended = true
+		close(r.done)
+		o.Note(notRecorded + err.Error())
+		return r
+	}
+	r.watch(r.wake)
+	go r.run()
+	return r
+}
+
+const notRecorded = "what threads do outside of CUDA calls is not recorded: "
+
+// Pause stops writing records, or goes on.
+func (r *Recorder) Pause(paused bool) { r.paused.Store(paused) }
+
+// Begin begins to record the first thread of a process that uses CUDA. in is its Python interpreter; nil if it is not known.
+func (r *Recorder) Begin(pid uint32, in *pyframes.Interpreter) {
+	p := &process{pid: pid, looked: time.Now(), space: newSpace(pid), local: procfs.NamespaceTID(pid, pid) != 0}
+	p.code, _ = procfs.CodeSize(int(pid)) // 0 of a process that has just ended
+	if in == nil && r.Python && pyframes.Machine() {
+		in, _ = pyframes.Find(int(pid)) // without one there are no Python frames
+	}
+	if in != nil && r.Python {
+		p.walker = pyframes.NewWalker(int(pid), in)
+	}
+	r.do(func() {
+		if old := r.processes[pid]; old != nil { // it runs another program now
+			for key, t := range r.threads {
+				if key.pid == pid {
+					t.process = p
+				}
+			}
+		}
+		r.processes[pid] = p
+		r.add(threadKey{pid, pid})
+	})
+}
+
+// Add begins to record a thread that has made a CUDA call. A thread that is recorded stays so.
+func (r *Recorder) Add(pid, tid uint32) { r.ask(threadKey{pid, tid}, r.add) }
+
+// AddLocal does the same for a thread by its ID in the process's own PID namespace.
+func (r *Recorder) AddLocal(pid, tid uint32) {
+	if key := uint64(pid)<<32 | uint64(tid); r.last.Swap(key) == key {
+		return
+	}
+	r.ask(threadKey{pid, tid}, func(key threadKey) {
+		if p := r.processes[pid]; p != nil {
+			if key.tid = p.host(tid); key.tid != 0 {
+				r.add(key)
+			}
+		}
+	})
+}
+
+// ask has the goroutine add a thread, once.
+func (r *Recorder) ask(key threadKey, add func(threadKey)) {
+	r.mu.Lock()
+	known := r.asked[key]
+	if !known && len(r.asked) < 1<<16 {
+		r.asked[key] = true
+	}
+	r.mu.Unlock()
+	if !known {
+		r.do(func() { add(key) })
+	}
+}
+
+// do has the goroutine call a function.
+func (r *Recorder) do(f func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ended || r.refused {
+		return
+	}
+	r.todo = append(r.todo, f)
+	r.wakeUp()
+}
+
+// End writes the last records, and says what is missing. A second call does nothing.
+func (r *Recorder) End() {
+	r.mu.Lock()
+	if !r.ended {
+		r.ended = true
+		r.wakeUp()
+	}
+	r.mu.Unlock()
+	<-r.done
+}
+
+func (r *Recorder) wakeUp() {
+	_, _ = unix.Write(r.wake, []byte{1, 0, 0, 0, 0, 0, 0, 0}) // full: it wakes up anyway
+}
+
+func (r *Recorder) close() {
+	_ = unix.Close(r.wake)
+	_ = unix.Close(r.epoll)
+}
+
+func (r *Recorder) watch(fd int) {
+	_ = unix.EpollCtl(r.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}) // without it the tick looks at the event
+}
+
+// run is the goroutine.
+func (r *Recorder) run() {
+	defer close(r.done)
+	defer r.close()
+	defer r.natives.finish()
+	var events [32]unix.EpollEvent
+	next := time.Now().Add(tick)
+	for {
+		wait := -1
+		if len(r.threads) > 0 {
+			wait = int(max(time.Until(next), 0).Milliseconds()) + 1
+		}
+		n, err := unix.EpollWait(r.epoll, events[:], wait)
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			r.Note(notRecorded + err.Error())
+			return
+		}
+		for i := range max(n, 0) {
+			if t := r.byEvent[events[i].Fd]; t != nil {
+				r.ready(t, events[i].Events)
+			}
+		}
+		if r.commands() {
+			r.finish()
+			return
+		}
+		if now := time.Now(); now.After(next) {
+			r.tick()
+			next = now.Add(tick)
+		}
+	}
+}
+
+// commands does what others want done. It reports whether the recorder is to end.
+func (r *Recorder) commands() (end bool) {
+	var b [8]byte
+	_, _ = unix.Read(r.wake, b[:]) // nothing to read: there may be something to do all the same
+	for {
+		r.mu.Lock()
+		todo := r.todo
+		r.todo = nil
+		if len(todo) == 0 {
+			end = r.ended
+			r.mu.Unlock()
+			return end
+		}
+		r.mu.Unlock()
+		for _, f := range todo {
+			f()
+		}
+	}
+}
+
+// ready reads the event of a thread that has a sample, or has ended.
+func (r *Recorder) ready(t *thread, events uint32) {
+	r.drain(t)
+	if events&(unix.EPOLLHUP|unix.EPOLLERR) != 0 {
+		r.remove(t)
+	}
+}
+
+// tick looks at all threads.
+func (r *Recorder) tick() {
+	r.looks = looksMost
+	all := make([]*thread, 0, len(r.threads))
+	for _, t := range r.threads {
+		all = append(all, t)
+	}
+	for i := range all {
+		t := all[(i+r.turn)%len(all)]
+		now := host.Monotonic()
+		r.drain(t)
+		r.look(t)
+		r.cut(t, now)
+	}
+	r.turn++
+	if now := host.Monotonic(); now-r.reported > uint64(reports) {
+		r.reported = now
+		for _, t := range all {
+			t.report(r.Log)
+		}
+		r.lookForPython()
+	}
+}
+
+// add opens the event of a thread.
+func (r *Recorder) add(key threadKey) {
+	if r.threads[key] != nil || r.refused {
+		return
+	}
+	p := r.processes[key.pid]
+	if p == nil {
+		p = &process{pid: key.pid, space: newSpace(key.pid)}
+		r.processes[key.pid] = p
+	}
+	if len(r.threads) >= r.most {
+		r.without["more threads than are recorded at the same time"]++
+		return
+	}
+	opened := host.Monotonic()
+	e, err := r.open(int(key.tid))
+	switch {
+	case errors.Is(err, unix.ESRCH): // it has just ended
+		return
+	case err != nil && len(r.threads) == 0 && len(r.without) == 0:
+		r.refuse(err)
+		return
+	case err != nil:
+		r.without[err.Error()]++
+		return
+	}
+	t := newThread(p, key.tid, e, opened)
+	if local := procfs.NamespaceTID(key.pid, key.tid); local != 0 {
+		t.local = local
+		name, _ := procfs.ThreadName(key.pid, key.tid) // none if it has just ended
+		r.Log.Add(&tracelog.Thread{PID: key.pid, TID: key.tid, Name: name, NamespaceTID: local})
+	}
+	r.threads[key], r.byEvent[int32(e.fd)] = t, t
+	r.watch(e.fd)
+}
+
+// open opens the event of a thread, without the kernel's part where that is not allowed.
+func (r *Recorder) open(tid int) (*perfEvent, error) {
+	period := uint64(time.Second) / uint64(r.Rate)
+	e, err := openEvent(tid, period, r.access)
+	if err != nil && r.access.kernel && (errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM)) {
+		if e, err = openEvent(tid, period, access{}); err == nil {
+			r.access.kernel = false
+		}
+	}
+	return e, err
+}
+
+// refuse says why no thread is recorded.
+func (r *Recorder) refuse(err error) {
+	r.mu.Lock()
+	r.refused = true
+	r.mu.Unlock()
+	why := "the kernel refuses perf events: " + errno.Words(err)
+	if paranoid, failed := procfs.Read("/proc/sys/kernel/perf_event_paranoid", procfs.MaxFacts); failed == nil && (errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM)) {
+		why += fmt.Sprintf(" (kernel.perf_event_paranoid is %s; 2 allows them for one's own processes, CAP_PERFMON for all)", strings.TrimSpace(string(paranoid)))
+	}
+	r.Note(notRecorded + why)
+}
+
+// remove closes the event of a thread.
+func (r *Recorder) remove(t *thread) {
+	t.report(r.Log)
+	key := threadKey{t.process.pid, t.tid}
+	delete(r.threads, key)
+	delete(r.byEvent, int32(t.event.fd))
+	t.close()
+	r.mu.Lock()
+	delete(r.asked, key) // the ID may come to be another thread's
+	delete(r.asked, threadKey{key.pid, t.local})
+	r.mu.Unlock()
+}
+
+// finish writes what is left.
+func (r *Recorder) finish() {
+	for _, t := range r.threads {
+		now := host.Monotonic()
+		r.drain(t)
+		r.end(t, now)
+		r.remove(t)
+	}
+	for why, n := range r.without {
+		r.Note(fmt.Sprintf("what %s did outside of CUDA calls is not recorded: %s", figures.Count(n, "thread", "threads"), why))
+	}
+	if n := r.natives.without; n > 0 {
+		r.Note(fmt.Sprintf("%s no native frames: the programs ran more code than is kept", figures.Count(n, "sample of threads has", "samples of threads have")))
+	}
+}
+
+// lookForPython looks at processes that may have loaded an interpreter since the last look.
+func (r *Recorder) lookForPython() {
+	if !r.Python || !pyframes.Machine() {
+		return
+	}
+	for _, p := range r.processes {
+		if p.walker != nil || time.Since(p.looked) < lookFor {
+			continue
+		}
+		p.looked = time.Now()
+		size, err := procfs.CodeSize(int(p.pid))
+		if err != nil || size == p.code {
+			continue
+		}
+		p.code = size
+		go func() {
+			if in, err := pyframes.Find(int(p.pid)); err == nil && in != nil {
+				w := pyframes.NewWalker(int(p.pid), in)
+				r.do(func() { p.walker = w })
+			}
+		}()
+	}
+}
+
+// python returns the ID of the Python stack of a thread, 0 if it has none.
+func (r *Recorder) python(t *thread) (id uint32, err error) {
+	w := t.process.walker
+	if w == nil {
+		return 0, nil
+	}
+	frames, cut, err := w.Stack(t.local, r.stack[:0])
+	r.stack = frames
+	if err != nil || len(frames) == 0 {
+		return 0, err
+	}
+	ok := true
+	if cut {
+		id, ok = r.Stack(0, tracelog.PythonFrame{Function: "(frames further out are left out)"})
+	}
+	for i := len(frames) - 1; i >= 0 && ok; i-- {
+		line := frames[i].Line()
+		if c := frames[i].Code; line > 0 {
+			id, ok = r.Stack(id, tracelog.PythonFrame{File: c.File, Function: c.Function, FirstLine: uint32(max(c.FirstLine, 0)), Line: uint32(line)})
+		}
+	}
+	if !ok {
+		return 0, errNoRoom
+	}
+	return id, nil
+}
+
+var errNoRoom = errors.New("the log has no room for more Python stacks")
+
+// mayNotRead notes that what blocks threads cannot be read.
+func (r *Recorder) mayNotRead(err error) {
+	if !r.unreason && errors.Is(err, fs.ErrPermission) {
+		r.unreason = true
+		r.Note("why threads are blocked is not recorded: /proc does not show the system calls of the program's threads to user " + fmt.Sprint(os.Geteuid()))
+	}
+}
+
+// hostsAgain is the least time between two looks at the threads of a process.
+const hostsAgain = time.Second
+
+// host returns a thread's ID by that in the process's own PID namespace, 0 if the process has no such thread.
+func (p *process) host(local uint32) uint32 {
+	if local == 0 {
+		return 0
+	}
+	if !p.local {
+		if _, err := os.Lstat(fmt.Sprintf("/proc/%d/task/%d", p.pid, local)); err != nil {
+			return 0
+		}
+		return local
+	}
+	if tid := p.hosts[local]; tid != 0 || time.Since(p.listed) < hostsAgain {
+		return tid
+	}
+	p.listed, p.hosts = time.Now(), map[uint32]uint32{}
+	for tid := range procfs.Threads(p.pid) {
+		if local := procfs.NamespaceTID(p.pid, tid); local != 0 {
+			p.hosts[local] = tid
+		} else {
+			p.hosts[tid] = tid
+		}
+	}
+	return p.hosts[local]
+}
