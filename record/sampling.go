@@ -22,7 +22,8 @@ func (s *session) startThreads() {
 		Stack: func(parent uint32, f tracelog.PythonFrame) (uint32, bool) {
 			return s.pythons.Stack(s.records(), parent, f)
 		},
-		Note: func(text string) { s.report.remark(0, text) },
+		Note:   func(text string) { s.report.note(0, tracelog.NoteInfo, text) },
+		Remark: func(text string) { s.report.remark(0, text) },
 	})
 	s.threads.Pause(s.opts.Delay > 0)
 	s.calls.threads = s.threads

@@ -390,7 +390,7 @@ func TestNoGPUWork(t *testing.T) {
 		t.Run(program, func(t *testing.T) {
 			t.Parallel()
 			with := recordProgram(t, "--no-convert", "--calls", "cupti", sim(program))
-			r := recordProgram(t, "--no-convert", "--calls", "cupti", "--gpu", "none", "--graphs", "whole", "--waits", "cupti", "--gpu-metrics", "off", sim(program))
+			r := recordProgram(t, "--no-convert", "--calls", "cupti", "--gpu", "none", "--graphs", "whole", "--waits", "cupti", "--gpu-metrics", "off", "--sample", "off", sim(program))
 			if !r.Complete || r.LostTotal() != 0 {
 				t.Errorf("complete %t %q, lost %v", r.Complete, r.Reasons, r.Lost)
 			}

@@ -56,6 +56,12 @@ func ThreadSchedule(pid, tid uint32) (s Schedule, ok bool) {
 	return s, err1 == nil && err2 == nil
 }
 
+// Stopped reports whether a thread is stopped, by a signal or a debugger.
+func Stopped(pid, tid uint32) bool {
+	fields := statFields(fmt.Sprintf("/proc/%d/task/%d", pid, tid))
+	return len(fields) > 0 && (fields[0] == "T" || fields[0] == "t")
+}
+
 // ThreadName reads the name of a thread; ok is false if the thread has ended.
 func ThreadName(pid, tid uint32) (name string, ok bool) {
 	text, err := Read(fmt.Sprintf("/proc/%d/task/%d/comm", pid, tid), MaxFacts)

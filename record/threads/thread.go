@@ -1,14 +1,12 @@
 package threads
 
 import (
-	"bytes"
 	"errors"
-	"fmt"
-	"os"
-	"strconv"
+	"io/fs"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/cudatrace/cudatrace/record/procfs"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -24,10 +22,9 @@ type thread struct {
 	tid      uint32
 	local    uint32 // in the process's own PID namespace
 	event    *perfEvent
-	schedule *os.File // /proc/PID/task/TID/schedstat; nil: how long it waited for a processor is not known
-	waited   uint64   // ns in all, as that file says
-	cutReady uint64   // ns of the time that goes on, in which it waits for a processor, that were written
-	opened   uint64   // nothing is known of the time before
+	waited   uint64 // ns in all for which it was ready to run without a processor
+	cutReady uint64 // ns of the time that goes on, in which it waits for a processor, that were written
+	opened   uint64 // nothing is known of the time before
 
 	// The state at the last record.
 	known     bool // since, off and preempted are
@@ -66,33 +63,9 @@ func (l *lost) add(n, from, to uint64) {
 
 func newThread(p *process, tid uint32, e *perfEvent, opened uint64) *thread {
 	t := &thread{process: p, tid: tid, local: tid, event: e, opened: opened, refill: opened, room: statesAtOnce}
-	var err error
-	if t.schedule, err = os.Open(fmt.Sprintf("/proc/%d/task/%d/schedstat", p.pid, tid)); err == nil {
-		t.waited, _ = t.readWaited() // 0 where the kernel does not count
-	}
+	before, _ := procfs.ThreadSchedule(p.pid, tid) // 0 where the kernel does not count
+	t.waited = before.Waited
 	return t
-}
-
-func (t *thread) close() {
-	t.event.close()
-	if t.schedule != nil {
-		_ = t.schedule.Close()
-	}
-}
-
-// readWaited reads for how long the thread has been ready to run without a processor.
-func (t *thread) readWaited() (ns uint64, ok bool) {
-	if t.schedule == nil {
-		return 0, false
-	}
-	var b [96]byte
-	n, _ := t.schedule.ReadAt(b[:], 0) // an error at the end of the file, and of the thread
-	fields := bytes.Fields(b[:n])
-	if len(fields) < 2 {
-		return 0, false
-	}
-	ns, err := strconv.ParseUint(string(fields[1]), 10, 64)
-	return ns, err == nil
 }
 
 // drain reads what the kernel has written of a thread, and writes records of it.
@@ -219,12 +192,12 @@ func (t *thread) settle() {
 	if preempted > 0 {
 		preempted, t.cutReady = preempted+t.cutReady, 0
 	}
-	now, ok := t.readWaited()
+	now, ok := procfs.ThreadSchedule(t.process.pid, t.tid)
 	if !ok {
 		return
 	}
-	ready := now - min(t.waited+preempted, now)
-	t.waited = now
+	ready := now.Waited - min(t.waited+preempted, now.Waited)
+	t.waited = now.Waited
 	if ready == 0 || len(woken) == 0 {
 		return
 	}
@@ -275,31 +248,77 @@ func share(among []*change, time uint64) []uint64 {
 	return parts
 }
 
-// write writes the records that wait, as many as there may be.
+// write writes the records that wait. If there are too many states, it writes their sums.
 func (r *Recorder) write(t *thread) {
 	if len(t.pending) == 0 {
 		return
 	}
-	last := t.pending[len(t.pending)-1]
+	last, states := &t.pending[len(t.pending)-1], 0
 	if now := max(last.Start+last.Dur, last.sample.Time); now > t.refill {
 		t.room = min(t.room+float64(now-t.refill)/1e9*statesASecond, statesAtOnce)
 		t.refill = now
+	}
+	for i := range t.pending {
+		if t.pending[i].isState {
+			states++
+		}
+	}
+	if float64(states) > t.room {
+		t.pending = summed(t.pending)
+	} else {
+		t.room -= float64(states)
 	}
 	paused := r.paused.Load()
 	for i := range t.pending {
 		switch c := &t.pending[i]; {
 		case paused:
-		case !c.isState:
-			c.sample.AddTo(r.Log)
-		case t.room < 1:
-			t.lost.add(1, c.Start, c.Start+c.Dur)
-		default:
-			t.room--
+		case c.isState:
 			c.ThreadState.AddTo(r.Log)
+		default:
+			c.sample.AddTo(r.Log)
 		}
 	}
 	clear(t.pending)
 	t.pending = t.pending[:0]
+}
+
+// summed returns changes with one time for each state in place of those that follow each other. A long time and what is
+// known of it remain in the sum.
+func summed(list []change) (sums []change) {
+	var sum [tracelog.StateBlocked + 1]change
+	var longest [len(sum)]uint64
+	start, end := uint64(0), uint64(0)
+	flush := func() {
+		at := start
+		for i := range sum {
+			if c := &sum[i]; c.Dur > 0 {
+				c.Start = at
+				at += c.Dur
+				sums = append(sums, *c)
+			}
+		}
+		clear(sum[:])
+		clear(longest[:])
+	}
+	for _, c := range list {
+		if !c.isState {
+			sums = append(sums, c)
+			continue
+		}
+		if c.Start != end {
+			flush()
+			start = c.Start
+		}
+		end = c.Start + c.Dur
+		total := &sum[c.State]
+		dur := total.Dur + c.Dur
+		if c.Dur > longest[c.State] {
+			*total, longest[c.State] = c, c.Dur
+		}
+		total.Dur = dur
+	}
+	flush()
+	return sums
 }
 
 // look finds out why a thread is blocked, once.
@@ -312,13 +331,13 @@ func (r *Recorder) look(t *thread) {
 	k, blocked, err := readKernelState(t.process.pid, t.tid)
 	if err != nil {
 		r.mayNotRead(err)
-		t.seen = errors.Is(err, os.ErrPermission)
+		t.seen = errors.Is(err, fs.ErrPermission)
 	}
 	if err != nil || !blocked {
 		return
 	}
 	why := t.process.explain(&k)
-	if k.call < 0 && isStopped(t.process.pid, t.tid) {
+	if k.call < 0 && procfs.Stopped(t.process.pid, t.tid) {
 		why.call = stopped
 	}
 	why.python, _ = r.python(t) // 0 if it cannot be read
@@ -334,13 +353,6 @@ func (r *Recorder) look(t *thread) {
 		return
 	}
 	t.why, t.seen = why, true
-}
-
-// isStopped reports whether a thread is stopped by a signal or a debugger.
-func isStopped(pid, tid uint32) bool {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/stat", pid, tid))
-	_, rest, ok := bytes.Cut(b, []byte(") "))
-	return err == nil && ok && len(rest) > 0 && (rest[0] == 'T' || rest[0] == 't')
 }
 
 // cut writes a part of a long state, up to a time before the last drain.

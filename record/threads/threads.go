@@ -40,7 +40,6 @@ const (
 	samplesMost = 10000 // a second, of all threads
 	threadsMost = 256
 	filesLeft   = 64 // of those that this process may open, for everything else
-	filesOf     = 2  // a thread
 	looksMost   = 16 // looks at threads in a tick
 
 	tick    = 10 * time.Millisecond
@@ -56,7 +55,8 @@ type Options struct {
 	Python bool // read Python frames
 	// Stack returns the ID of a Python frame with its callers. ok is false without room for it.
 	Stack func(parent uint32, f tracelog.PythonFrame) (id uint32, ok bool)
-	Note  func(text string) // is told what is not recorded
+	// Note takes what the log should say of what is not recorded, Remark what a person should see, too.
+	Note, Remark func(text string)
 }
 
 // A Recorder records threads.
@@ -112,7 +112,7 @@ func Start(o Options) *Recorder {
 	r.most = min(samplesMost/o.Rate, threadsMost)
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil {
-		r.most = min(r.most, int((max(limit.Cur, filesLeft)-filesLeft)/(2*filesOf)))
+		r.most = min(r.most, int((max(limit.Cur, filesLeft)-filesLeft)/2))
 	}
 	if r.most <= 0 {
 		r.ended = true
@@ -127,7 +127,7 @@ func Start(o Options) *Recorder {
 		r.close()
 		r.ended = true
 		close(r.done)
-		o.Note(notRecorded + err.Error())
+		o.Remark(notRecorded + err.Error())
 		return r
 	}
 	r.watch(r.wake)
@@ -242,7 +242,7 @@ func (r *Recorder) run() {
 		}
 		n, err := unix.EpollWait(r.epoll, events[:], wait)
 		if err != nil && !errors.Is(err, unix.EINTR) {
-			r.Note(notRecorded + err.Error())
+			r.Remark(notRecorded + err.Error())
 			return
 		}
 		for i := range max(n, 0) {
@@ -370,7 +370,7 @@ func (r *Recorder) refuse(err error) {
 	if paranoid, failed := procfs.Read("/proc/sys/kernel/perf_event_paranoid", procfs.MaxFacts); failed == nil && (errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM)) {
 		why += fmt.Sprintf(" (kernel.perf_event_paranoid is %s; 2 allows them for one's own processes, CAP_PERFMON for all)", strings.TrimSpace(string(paranoid)))
 	}
-	r.Note(notRecorded + why)
+	r.Remark(notRecorded + why)
 }
 
 // remove closes the event of a thread.
@@ -379,7 +379,7 @@ func (r *Recorder) remove(t *thread) {
 	key := threadKey{t.process.pid, t.tid}
 	delete(r.threads, key)
 	delete(r.byEvent, int32(t.event.fd))
-	t.close()
+	t.event.close()
 	r.mu.Lock()
 	delete(r.asked, key) // the ID may come to be another thread's
 	delete(r.asked, threadKey{key.pid, t.local})
@@ -395,10 +395,10 @@ func (r *Recorder) finish() {
 		r.remove(t)
 	}
 	for why, n := range r.without {
-		r.Note(fmt.Sprintf("what %s did outside of CUDA calls is not recorded: %s", figures.Count(n, "thread", "threads"), why))
+		r.Remark(fmt.Sprintf("what %s did outside of CUDA calls is not recorded: %s", figures.Count(n, "thread", "threads"), why))
 	}
 	if n := r.natives.without; n > 0 {
-		r.Note(fmt.Sprintf("%s no native frames: the programs ran more code than is kept", figures.Count(n, "sample of threads has", "samples of threads have")))
+		r.Remark(fmt.Sprintf("%s no native frames: the programs ran more code than is kept", figures.Count(n, "sample of threads has", "samples of threads have")))
 	}
 }
 
@@ -459,7 +459,7 @@ var errNoRoom = errors.New("the log has no room for more Python stacks")
 func (r *Recorder) mayNotRead(err error) {
 	if !r.unreason && errors.Is(err, fs.ErrPermission) {
 		r.unreason = true
-		r.Note("why threads are blocked is not recorded: /proc does not show the system calls of the program's threads to user " + fmt.Sprint(os.Geteuid()))
+		r.Remark("why threads are blocked is not recorded: /proc does not show the system calls of the program's threads to user " + fmt.Sprint(os.Geteuid()))
 	}
 }
 

@@ -40,13 +40,15 @@ func record(t *testing.T) *recording {
 	}
 	r.Recorder = Start(Options{Log: r.w, Rate: RateDefault, Python: true,
 		Stack: func(uint32, tracelog.PythonFrame) (uint32, bool) { return 1, true },
-		Note: func(text string) {
-			r.mu.Lock()
-			r.notes = append(r.notes, text)
-			r.mu.Unlock()
-		}})
+		Note:  r.note, Remark: r.note})
 	t.Cleanup(r.End)
 	return r
+}
+
+func (r *recording) note(text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.notes = append(r.notes, text)
 }
 
 // A written is what a recording has written.
@@ -339,6 +341,44 @@ func TestShare(t *testing.T) {
 		if got := share(among, c.time); !slices.Equal(got, c.want) {
 			t.Errorf("%d among %d: %d, not %d", c.time, c.durs, got, c.want)
 		}
+	}
+}
+
+// A thread that is switched more often than there is room for has the sums of short times.
+func TestSums(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	w, err := tracelog.NewWriter(&log, tracelog.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &Recorder{Options: Options{Log: w}}
+	th := &thread{process: &process{pid: 1}, tid: 1, opened: 100, room: 3}
+	for at := uint64(200); at < 2200; at += 200 {
+		th.switched(stamp{time: at - 50}, true, at%400 == 0)
+		th.switched(stamp{time: at}, false, false)
+	}
+	r.write(th)
+	if err := w.Close(tracelog.End{Time: 1}); err != nil {
+		t.Fatal(err)
+	}
+	reader, err := tracelog.NewReader(bytes.NewReader(log.Bytes()), int64(log.Len()), "log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []uint64
+	for reader.Next() {
+		b := reader.Block()
+		for i := range b.N {
+			if b.Kind == tracelog.KindThreadState {
+				var s tracelog.ThreadState
+				s.Read(b, i)
+				got = append(got, uint64(s.State), s.Start, s.Dur)
+			}
+		}
+	}
+	if want := []uint64{tracelog.StateRunning, 100, 1400, tracelog.StateRunnable, 1500, 250, tracelog.StateBlocked, 1750, 250}; !slices.Equal(got, want) {
+		t.Errorf("states are %d, not %d", got, want)
 	}
 }
 

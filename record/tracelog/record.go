@@ -142,8 +142,7 @@ const (
 	LostCUPTIUnreadable = "cupti_unreadable" // activity records: CUPTI could not read the rest of its own buffer
 	LostCUPTIUnfinished = "cupti_unfinished" // ends: work was still running at the last flush; the record is there
 	LostPython          = "python_stacks"    // Python stacks: the library's tables were full, or just being written; the call is there
-	LostThreadStates    = "thread_states"    // states of threads: they changed too often, or the kernel's buffer was full
-	LostThreadSamples   = "thread_samples"   // samples of threads: there were too many a second, or the kernel's buffer was full
+	LostThreadStates    = "thread_states"    // states and samples of threads: the buffer of the kernel's was full; the time is not known
 	LostGPUMetrics      = "gpu_metrics"      // samples of a GPU's metrics: a buffer of the sampler or of the GPU was full; the count follows from the time
 	LostLogWrite        = "log_write"        // any record: the log could not be written
 	LostStrings         = "strings"          // texts: the string table was full, or the text too long for it or for the injected library
@@ -155,5 +154,5 @@ var LostCauses = []string{
 	LostCallBuffer, LostThreadTable, LostNesting,
 	LostCUPTIQueue, LostCUPTIDropped, LostCUPTIBuffer, LostCUPTITime, LostCUPTIClock,
 	LostCUPTIName, LostCUPTIUnreadable, LostCUPTIUnfinished, LostPython,
-	LostThreadStates, LostThreadSamples, LostGPUMetrics, LostLogWrite, LostStrings, LostTime,
+	LostThreadStates, LostGPUMetrics, LostLogWrite, LostStrings, LostTime,
 }

@@ -455,7 +455,7 @@ func (d *fullDisk) Write(b []byte) (int, error) {
 // Whatever the byte at which the disk is full, each record is in the log or counted.
 func TestFullDisk(t *testing.T) {
 	const given = 2000
-	for room := 6000; room < 42000; room += 997 {
+	for room := 8000; room < 44000; room += 997 {
 		disk := &fullDisk{room: room}
 		w, err := NewWriter(disk, Options{RowsPerBlock: 100, MaxOpen: 7, MaxMemory: 40 << 10})
 		if err != nil {
