@@ -84,7 +84,7 @@ var Formats = []*Format{
 		Folder: true,
 		Run:    func(name string) bool { return name != "" && name == parquetsink.Plain(name) }, // engines read it in a folder's name
 		Memory: parquetsink.Budget + 56<<20,                                                     // rows that wait, and columns that are being encoded
-		each:   2048, most: 8192, per: "nine for each process with a rank: convert fewer logs at a time", manifest: parquetsink.Manifest,
+		each:   2048, most: 8192, per: "up to eleven for each process with a rank: convert fewer logs at a time", manifest: parquetsink.Manifest,
 		new: newParquet,
 	},
 }

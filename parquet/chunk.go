@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"unicode/utf8"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -22,7 +23,7 @@ const (
 	// sampled is the number of values that tell whether those of a wide range repeat.
 	sampled = 4096
 
-	// longestBound is the length of the longest text that is stored as a bound of a column's texts.
+	// longestBound is the length of the longest text that is stored as a bound of a column's texts. Longer ones are cut.
 	longestBound = 64
 )
 
@@ -36,6 +37,8 @@ type chunk struct {
 	nulls      int
 	least      []byte // bounds of the values, nil where they are not known
 	most       []byte
+
+	leastCut, mostCut bool // the bounds are no values: they were cut
 }
 
 // An encoder encodes columns, one at a time.
@@ -239,8 +242,10 @@ func (e *encoder) textPages(v []uint32, texts []string, repeated bool) {
 		index[i] = *at - 1
 	}
 	if len(words) > 0 {
-		if least, most := slices.Min(words), slices.Max(words); max(len(least), len(most)) <= longestBound {
-			e.chunk.least, e.chunk.most = []byte(least), []byte(most)
+		least, most := slices.Min(words), slices.Max(words)
+		if above, ok := cutAbove(most); ok {
+			e.chunk.least, e.chunk.most = []byte(prefix(least)), []byte(above)
+			e.chunk.leastCut, e.chunk.mostCut = len(least) > longestBound, len(most) > longestBound
 		}
 	}
 	e.dictionary(len(words), repeated, func(b []byte) []byte {
@@ -249,6 +254,38 @@ func (e *encoder) textPages(v []uint32, texts []string, repeated bool) {
 		}
 		return b
 	})
+}
+
+// prefix is the beginning of a text that is as long as a bound may be.
+func prefix(s string) string {
+	if len(s) <= longestBound {
+		return s
+	}
+	n := longestBound
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}
+
+// cutAbove returns the text, or a short one that comes after all texts with the beginning of a long one. It is false where there is none.
+func cutAbove(s string) (above string, ok bool) {
+	if len(s) <= longestBound {
+		return s, true
+	}
+	for s = prefix(s); s != ""; {
+		r, n := utf8.DecodeLastRuneInString(s)
+		s = s[:len(s)-n]
+		switch {
+		case r == utf8.RuneError:
+			return "", false
+		case r == 0xD7FF: // surrogates follow
+			return s + "\uE000", true
+		case r < utf8.MaxRune:
+			return s + string(r+1), true
+		}
+	}
+	return "", false
 }
 
 // dictionary writes a dictionary page, and pages of indexes: of a repeated value runs.

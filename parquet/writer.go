@@ -161,6 +161,8 @@ func (p *placed) describe(t *thrift, c *Column) {
 	if p.least != nil {
 		t.binary(5, p.most)
 		t.binary(6, p.least)
+		t.bool(7, !p.mostCut)
+		t.bool(8, !p.leastCut)
 	}
 	t.end()
 	t.end()

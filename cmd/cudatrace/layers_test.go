@@ -129,7 +129,7 @@ var dataPath = []struct{ name, imports string }{
 	{"live", "activity timeline"},
 	{"pfsink", "activity occupancy perfetto timeline"},
 	{"chromesink", "activity occupancy timeline"},
-	{"parquetsink", "parquet timeline"},
+	{"parquetsink", "occupancy parquet timeline"},
 	{"stats/table", ""},
 	{"stats/findings", "activity stats/sketch timeline"},
 	{"stats/ranks", "collective stats/findings stats/sketch stats/table timeline"},

@@ -22,6 +22,7 @@ type buffer struct {
 	piece   int // rows that are being added
 	next    int // column of the next values
 	bytes   int // that the texts take
+	log     string
 
 	order []uint32     // of the rows, by time; nil if they are in it. Set by sort
 	freed atomic.Int32 // columns
@@ -114,8 +115,13 @@ func number(v bool) int64 {
 }
 
 func (b *buffer) float(v float64) {
+	fill(b.floats(), v)
+}
+
+// floats returns the room for the piece's values of a column of fractions.
+func (b *buffer) floats() []float64 {
 	b.next++
-	fill(b.columns[b.next-1].floats.room(b.rows, b.piece, &b.memory.floats), v)
+	return b.columns[b.next-1].floats.room(b.rows, b.piece, &b.memory.floats)
 }
 
 // text adds a text. An empty text is null in a column that has nulls.
@@ -160,8 +166,11 @@ func (b *buffer) newID(s string) uint32 {
 // textBytes is what a text takes beside its characters.
 const textBytes = 64
 
-// end ends a piece. It reports whether all columns have their values.
+// end ends a piece, with the log in the last column. It reports whether all columns have their values.
 func (b *buffer) end() bool {
+	if b.next == len(b.columns)-1 {
+		b.text(b.log)
+	}
 	whole := b.next == len(b.columns)
 	b.rows, b.next, b.piece = b.rows+b.piece, 0, 1
 	return whole

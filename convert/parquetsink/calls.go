@@ -14,14 +14,14 @@ func (s *Sink) slices(l *timeline.Slices) {
 	pid, tid := s.options.HostPID(l.Thread.Process.PID), s.options.HostPID(l.Thread.TID)
 	for list := l.List; len(list) > 0; {
 		n := b.begin(len(list))
-		p.callRows(b, list[:n], pid, tid)
+		p.callRows(b, l.Thread, list[:n], pid, tid)
 		list = list[n:]
 	}
 	p.arrowRows(pid, tid)
 }
 
 // callRows adds a piece of calls, and notes their arrows.
-func (p *part) callRows(b *buffer, list []timeline.Slice, pid, tid uint32) {
+func (p *part) callRows(b *buffer, t *timeline.Thread, list []timeline.Slice, pid, tid uint32) {
 	start, dur, id := b.ints(), b.ints(), b.ints()
 	names, libraries := b.smalls(), b.smalls()
 	b.small(pid)
@@ -43,9 +43,13 @@ func (p *part) callRows(b *buffer, list []timeline.Slice, pid, tid uint32) {
 		p.noteArrows(sl)
 	}
 	p.results(b, list)
-	callers, ranges := b.smalls(), b.smalls()
+	callers, ranges, stacks := b.smalls(), b.smalls(), b.smalls()
 	for i := range list {
-		callers[i], ranges[i] = b.caller(p, list[i].Caller), b.rangesOf(p, list[i].Ranges)
+		sl, python := &list[i], list[i].Python
+		if sl.HasWork() {
+			python = t.Launching(python)
+		}
+		callers[i], ranges[i], stacks[i] = b.caller(p, sl.Caller), b.rangesOf(p, sl.Ranges), p.stack(python)
 	}
 	p.sink.end(b)
 }

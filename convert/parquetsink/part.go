@@ -61,7 +61,8 @@ type part struct {
 	arrows  []arrow // of the calls that are being added
 	gpus    map[deviceKey]bool
 
-	shapes    map[*timeline.Shape]*shapeTexts
+	stacks    map[*timeline.Python]bool // those with a row
+	shapes    map[shapeKey]*shapeTexts
 	callers   map[*timeline.Caller]string
 	paths     map[*timeline.RangeStack]string
 	sequences map[*timeline.Stream]int64
@@ -72,6 +73,7 @@ func (p *part) buffer(table int) *buffer {
 	b := p.buffers[table]
 	if b == nil {
 		b = newBuffer(&Tables[table], &p.sink.memory)
+		b.log = p.log.id
 		p.buffers[table] = b
 	}
 	return b

@@ -37,6 +37,8 @@ const (
 	processTable
 	deviceTable
 	runTable
+	stackTable
+	allocationTable
 	tables
 )
 
@@ -48,6 +50,8 @@ var (
 	callerColumn = text("caller", "not known", "where the call was made: library, function and offset")
 	rangesColumn = text("nvtx", "no range was open", "the NVTX ranges that were open on the thread when the call began, the outermost first, separated by ` | `")
 	gpuColumn    = small("gpu", "", "the GPU: see `devices`")
+	logColumn    = text("log_id", "", "the log: the name of the file, without suffix")
+	stackColumn  = small("stack_id", "no Python frames are known", "the [Python stack](calls.md#python-lines) of the call: see `stacks`")
 	workColumn   = whole("work_id", "", "number of the piece of work, the key of `arrows` and `collectives` among files of one name")
 )
 
@@ -75,24 +79,33 @@ var Tables = [tables]Table{
 		workColumn,
 		text("kind", "", "`kernel`, `memcpy`, `memset`, or `graph`: a graph whose nodes were not recorded one by one"),
 		text("name", "", "the name in `stats`: of a kernel demangled, without parameters; of a copy its direction, `HtoD`; `Memset`; `Graph 3`"),
+		text("signature", "no kernel", "the kernel's demangled name with return type and parameters, which tell overloads apart"),
 		pidColumn, gpuColumn,
 		small("context", "", "the CUDA context"),
 		small("stream", "", "the stream"),
 		small("correlation", "there is none", "CUPTI's correlation ID"),
 		small("graph", "no graph launched it", "the graph that launched it"),
-		text("call", "not known", "the function whose call caused it. The next five columns are null without it"),
+		text("call", "not known", "the function whose call caused it. The next six columns are null without it"),
 		small("tid", "the call is not known", "the thread of the call, as its host numbers it"),
 		whole("call_ns", "the call is not known", "duration of the call"),
 		whole("queue_ns", "the call is not known", "time from the return of the call to the start of the work; 0 where the work started earlier"),
-		callerColumn, rangesColumn,
+		callerColumn, rangesColumn, stackColumn,
 		text("grid", "no kernel", "number of blocks: `256x1x1`"),
 		text("block", "no kernel", "threads in a block: `128x1x1`"),
+		small("grid_x", "no kernel", "number of blocks along x"),
+		small("grid_y", "no kernel", "along y"),
+		small("grid_z", "no kernel", "along z"),
+		small("block_x", "no kernel", "threads in a block along x"),
+		small("block_y", "no kernel", "along y"),
+		small("block_z", "no kernel", "along z"),
+		{Name: "occupancy", Type: parquet.Float, Null: "no kernel, or not enough is known of the GPU", Meaning: "theoretical occupancy: the part of the warps of a multiprocessor that its blocks fill, 0 to 1"},
 		small("registers", "no kernel", "registers a thread"),
 		whole("shared_bytes", "no kernel", "shared memory of a block, static and dynamic"),
 		whole("bytes", "no copy or set", "bytes copied or set"),
 		text("src_kind", "no copy", "kind of memory that was read: `Pageable`, `Pinned`, `Device`, `Array`, `Managed`, `DeviceStatic`, `ManagedStatic`, `unknown`"),
 		text("dst_kind", "no copy", "kind of memory that was written"),
 		flag("unfinished", "", "it had not ended when recording ended: `dur_ns` leads to that moment"),
+		logColumn,
 	}},
 	callTable: {"calls", "A row for each CUDA call. A driver call within a runtime call is a row too, where it was recorded.", []Column{
 		startColumn,
@@ -107,7 +120,8 @@ var Tables = [tables]Table{
 		whole("result", "it had not returned, or was left without returning", "its result: a CUresult or a cudaError_t"),
 		text("error", "it succeeded", "CUDA's name of the error"),
 		flag("failed", "", "it returned an error, as `stats` counts: `not ready` and `deinitialized` are no failures"),
-		callerColumn, rangesColumn,
+		callerColumn, rangesColumn, stackColumn,
+		logColumn,
 	}},
 	arrowTable: {"arrows", "A row for each arrow of the trace: from a call to the work that it caused, and from work to a call that waited for it.", []Column{
 		startColumn,
@@ -115,6 +129,7 @@ var Tables = [tables]Table{
 		whole("call_id", "", "the call"),
 		whole("work_id", "", "the piece of work"),
 		pidColumn, tidColumn,
+		logColumn,
 	}},
 	nvtxTable: {"nvtx", "A row for each NVTX range and mark.", []Column{
 		startColumn,
@@ -125,6 +140,7 @@ var Tables = [tables]Table{
 		pidColumn,
 		small("tid", "it belongs to no thread", "the thread on which it began, as its host numbers it"),
 		rangesColumn,
+		logColumn,
 	}},
 	collectiveTable: {"collectives", "A row for each kernel of NCCL and NVSHMEM; it is in `work`, too.", []Column{
 		startColumn,
@@ -139,6 +155,7 @@ var Tables = [tables]Table{
 		text("communicator", "not known", "the hash of its communicator in hexadecimal, the same on all ranks; see [NVTX](nvtx.md#nccl)"),
 		whole("bytes", "not known", "elements times the size of one, as the call has them; the sum where one kernel is that of several calls"),
 		rangesColumn,
+		logColumn,
 	}},
 	counterTable: {"counters", "A row for each value of a sampled metric, and for each change of a memory counter.", []Column{
 		startColumn,
@@ -150,6 +167,7 @@ var Tables = [tables]Table{
 		small("gpu", "it is not of a GPU", "the GPU"),
 		small("pid", "it is of the whole GPU", "the process, as its host numbers it"),
 		{Name: "value", Type: parquet.Float, Meaning: "the value"},
+		logColumn,
 	}},
 	processTable: {"processes", "A row for each program that used CUDA.", []Column{
 		whole(sorted, "not known", "when the recorder first saw it, as in `work`"),
@@ -165,6 +183,7 @@ var Tables = [tables]Table{
 		text("cuda_runtime", "not known", "version of the CUDA runtime"),
 		text("nccl", "not known", "version of NCCL"),
 		text("environment", "", "the environment variables that are recorded, a JSON object"),
+		logColumn,
 	}},
 	deviceTable: {"devices", "A row for each GPU that a process used, or whose metrics were sampled.", []Column{
 		gpuColumn,
@@ -178,6 +197,7 @@ var Tables = [tables]Table{
 		whole("memory_bandwidth_kBps", "not known", "bandwidth of the memory"),
 		whole("clock_kHz", "not known", "highest clock rate of the multiprocessors"),
 		text("pci", "not known", "the PCI address"),
+		logColumn,
 	}},
 	runTable: {"runs", "A row for each log, in the partition of each rank that it has.", []Column{
 		startColumn,
@@ -202,5 +222,32 @@ var Tables = [tables]Table{
 		flag("complete", "", "nothing is known to be missing"),
 		text("reasons", "it is complete", "why it is not complete, separated by ` | `"),
 		whole("lost", "", "records that were lost"),
+		logColumn,
+	}},
+	stackTable: {"stacks", "A row for each Python stack of calls: its innermost frame, with the stack that called it.", []Column{
+		small("stack_id", "", "number of the stack, the key of `calls` and `work` among files of one name"),
+		small("parent_id", "the outermost frame", "the stack without the frame"),
+		small("depth", "", "number of frames around it"),
+		text("python", "", "the line that traces show for the stack: of the innermost frame outside the folders of the interpreter and of packages"),
+		text("file", "unknown, or the frame stands for others", "the file, as the program names it"),
+		text("function", "", "the function, or what the frame stands for"),
+		small("first_line", "unknown", "first line of the function"),
+		small("line", "unknown", "the line"),
+		logColumn,
+	}},
+	allocationTable: {"allocations", "A row for each allocation of memory.", []Column{
+		startColumn,
+		whole("dur_ns", "not freed, or not known", "the time until it was freed"),
+		flag("unfreed", "", "it was not freed before recording ended"),
+		whole("bytes", "", "its size"),
+		text("memory", "", "kind of memory: `Device`, `Pinned`, `Managed` and so on"),
+		text("address", "", "its address, in hexadecimal"),
+		pidColumn,
+		small("tid", "not known", "the thread that allocated it, as its host numbers it"),
+		small("gpu", "memory of the host", "the GPU: see `devices`"),
+		small("correlation", "there is none", "CUPTI's correlation ID of the call"),
+		text("call", "not known", "the function whose call allocated it"),
+		callerColumn, stackColumn,
+		logColumn,
 	}},
 }

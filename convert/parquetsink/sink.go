@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 
+	"github.com/cudatrace/cudatrace/convert/occupancy"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/parquet"
 )
@@ -61,13 +62,15 @@ type Sink struct {
 	start    uint64        // of the timeline
 	names    timeline.KernelNames
 	gpus     []timeline.GPU
-	log      *logFacts // whose processes come; its Metadata come before them
+	devices  map[uint32]*occupancy.Device // by GPU, those of which enough is known
+	log      *logFacts                    // whose processes come; its Metadata come before them
 	logs     []*logFacts
 	parts    map[partition]*part
 	order    []*part
 	of       map[*timeline.Process]*part
 	open     map[*timeline.Track][]*openRange
 	coverage map[*timeline.MetricSet]*timeline.Coverage
+	live     map[liveKey]*timeline.Allocation
 	rows     uint64
 	checked  uint64 // rows when the budget was last looked at
 	err      error
@@ -82,7 +85,7 @@ func New(o Options) *Sink {
 	s := &Sink{
 		options: o, encoders: e, scratch: make([]scratch, e.Workers()), names: make(timeline.KernelNames),
 		parts: make(map[partition]*part), of: make(map[*timeline.Process]*part), open: make(map[*timeline.Track][]*openRange),
-		coverage: make(map[*timeline.MetricSet]*timeline.Coverage),
+		coverage: make(map[*timeline.MetricSet]*timeline.Coverage), devices: make(map[uint32]*occupancy.Device), live: make(map[liveKey]*timeline.Allocation),
 	}
 	s.memory.changed.L = &s.memory.turn
 	return s
@@ -129,6 +132,13 @@ func (s *Sink) event(e timeline.Event) {
 		}
 	case *timeline.GPUs:
 		s.gpus = e.List
+		for i := range e.List {
+			if d, known := occupancy.Of(&e.List[i]); known {
+				s.devices[e.List[i].Index] = &d
+			}
+		}
+	case *timeline.Allocation:
+		s.allocation(e)
 	case *timeline.Metadata:
 		s.metadata(e)
 	case *timeline.Process:
@@ -154,7 +164,7 @@ func (s *Sink) part(p *timeline.Process) *part {
 func (s *Sink) partAt(at partition) *part {
 	own := s.parts[at]
 	if own == nil {
-		own = &part{partition: at, sink: s, gpus: make(map[deviceKey]bool), shapes: make(map[*timeline.Shape]*shapeTexts),
+		own = &part{partition: at, sink: s, gpus: make(map[deviceKey]bool), shapes: make(map[shapeKey]*shapeTexts), stacks: make(map[*timeline.Python]bool),
 			callers: make(map[*timeline.Caller]string), paths: make(map[*timeline.RangeStack]string), sequences: make(map[*timeline.Stream]int64)}
 		s.parts[at], s.order = own, append(s.order, own)
 	}
@@ -215,6 +225,7 @@ func waiting(parts []*part) (largest *part, table, all int, err error) {
 // End writes the rest of a complete timeline. Nothing is written after it.
 func (s *Sink) End(err error) error {
 	if err == nil && s.err == nil {
+		s.unfreed()
 		s.runs()
 		for _, p := range s.order {
 			s.err = cmp.Or(s.err, p.rest())

@@ -3,6 +3,7 @@ package parquetsink_test
 import (
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -34,7 +35,7 @@ func runs(t testing.TB) (all []run) {
 	for _, name := range []string{"streams", "train"} {
 		all = append(all, run{name, convert.Path("../../testdata/gpu/logs/" + name + ".cudatrace")})
 	}
-	for _, text := range logtest.Texts(t, "../testdata") {
+	for _, text := range slices.Concat(logtest.Texts(t, "../testdata"), logtest.Texts(t, "../testdata/python")) {
 		all = append(all, run{text.Name, convert.Log{Name: text.Name, Open: logtest.Assemble(t, text.Text)}})
 	}
 	return all
@@ -127,8 +128,16 @@ var compared = []struct {
 }{
 	{"kernels", []string{"name"}, []string{"count", "total_ns", "in_graphs", "untimed"},
 		`select name, count(*), coalesce(sum(dur_ns), 0)::bigint, count(graph), count(*) - count(dur_ns) from work where run = '%s' and kind = 'kernel' group by all`},
+	{"kernels", []string{"name", "signature"}, []string{"count"}, `select name, signature, count(*) from work where run = '%s' and kind = 'kernel' group by all`},
 	{"kernel_shapes", []string{"name", "grid", "block"}, []string{"count"},
 		`select name, nullif(grid, '0x0x0'), nullif(block, '0x0x0'), count(*) from work where run = '%s' and kind = 'kernel' group by all`},
+	{"kernel_shapes", []string{"name", "grid", "block"}, []string{"count"},
+		`select name, nullif(concat_ws('x', grid_x, grid_y, grid_z), '0x0x0'), nullif(concat_ws('x', block_x, block_y, block_z), '0x0x0'), count(*)
+		from work where run = '%s' and kind = 'kernel' group by all`},
+	{"python", []string{"name"}, []string{"count", "total_ns"},
+		`select coalesce(python, '(no Python frame)'), count(*), sum(dur_ns)::bigint from work left join stacks using (run, host, rank, log_id, stack_id)
+		where run = '%[1]s' and exists (from stacks where run = '%[1]s') group by all`},
+	{"unfreed", []string{"bytes", "address"}, nil, `select bytes, address::bigint from allocations where run = '%s' and unfreed order by bytes desc, start_unix_ns limit 10`},
 	{"copies", []string{"name", "from", "to"}, []string{"count", "total_ns", "bytes"},
 		`select name, src_kind, dst_kind, count(*), coalesce(sum(dur_ns), 0)::bigint, sum(bytes)::bigint from work where run = '%s' and kind = 'memcpy' group by all`},
 	{"sets", []string{"name"}, []string{"count", "total_ns", "bytes"},
@@ -176,10 +185,44 @@ func TestStatsDuckDB(t *testing.T) {
 			}
 			slices.Sort(got)
 			want := sums(of[c.report], c.keys, c.numbers)
+			if c.report == "python" { // lines that launched nothing themselves
+				want = slices.DeleteFunc(want, func(row string) bool { return strings.HasSuffix(row, " 0 0") })
+			}
 			slices.Sort(want)
 			if !slices.Equal(got, want) {
 				t.Errorf("%s, %s:\n%s\nstats:\n%s", r.name, c.report, strings.Join(got, "\n"), strings.Join(want, "\n"))
 			}
+		}
+	}
+}
+
+// The query of docs/parquet.md gives what stats says of Python lines with what they call.
+func TestInclusiveLines(t *testing.T) {
+	text, err := os.ReadFile("../../docs/parquet.md")
+	must(t, err)
+	_, rest, _ := strings.Cut(string(text), "```sql\nwith recursive outer_frames")
+	query, _, found := strings.Cut(rest, ";\n```")
+	if !found {
+		t.Fatal("the page has no query")
+	}
+	e, folder := sqltest.Open(t, sqltest.DuckDB), t.TempDir()
+	for _, log := range logtest.Texts(t, "../testdata/python") {
+		r := run{log.Name, convert.Log{Name: log.Name, Open: logtest.Assemble(t, log.Text)}}
+		write(t, filepath.Join(folder, r.name), r.name, r.log)
+		views(e, folder)
+		var got []string
+		for _, row := range e.Rows("select file || ':' || line || ' ' || function, inclusive_ns::bigint from (with recursive outer_frames" + query + ") where file is not null") {
+			got = append(got, strings.Join(row, " "))
+		}
+		slices.Sort(got)
+		want := slices.DeleteFunc(sums(reports(t, r.log)["python"], []string{"name"}, []string{"inclusive_ns"}), func(row string) bool { return strings.HasPrefix(row, "(") })
+		for _, row := range want { // lines of packages are not in the report
+			if len(want) < 5 || !slices.Contains(got, row) {
+				t.Errorf("%s: no %s", log.Name, row)
+			}
+		}
+		if t.Failed() {
+			t.Errorf("%s:\n%s\nstats:\n%s", log.Name, strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 	}
 }

@@ -2,6 +2,7 @@ package parquetsink
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/timeline"
@@ -14,10 +15,18 @@ var kinds = [...]string{timeline.KernelWork: "kernel", timeline.MemcpyWork: "mem
 
 // shapeTexts are what pieces of work of a shape have in common: numbers of texts in the buffer, and the rest.
 type shapeTexts struct {
-	kind, name, grid, block, source, destination uint32
-	registers                                    uint32
-	shared, bytes                                int64
-	collective                                   *collective // nil for other work
+	kind, name, signature, grid, block, source, destination uint32
+	registers                                               uint32
+	dimensions                                              [6]uint32 // of the grid and of a block
+	occupancy                                               float64
+	shared, bytes                                           int64
+	collective                                              *collective // nil for other work
+}
+
+// A shapeKey is a shape on a GPU.
+type shapeKey struct {
+	*timeline.Shape
+	gpu uint32
 }
 
 // A collective is what the name of a kernel that communicates says.
@@ -40,17 +49,17 @@ func (s *Sink) workList(l *timeline.WorkList) {
 // workRows adds a piece of work.
 func (p *part) workRows(b *buffer, t *timeline.Stream, list []timeline.Work, pid uint32) {
 	start, dur, id := b.ints(), b.ints(), b.ints()
-	kind, name := b.smalls(), b.smalls()
+	kind, name, signature := b.smalls(), b.smalls(), b.smalls()
 	b.small(pid)
 	b.small(t.Context.GPU)
 	b.small(t.Context.ID)
 	b.small(t.ID)
 	correlation, graph := b.smalls(), b.smalls()
-	shapes := p.shapesOf(b, list)
+	shapes := p.shapesOf(b, list, t.Context.GPU)
 	for i := range list {
 		w := &list[i]
 		start[i], dur[i], id[i] = p.sink.unix(w.Start), duration(w), bounded(w.ID)
-		kind[i], name[i] = shapes[i].kind, shapes[i].name
+		kind[i], name[i], signature[i] = shapes[i].kind, shapes[i].name, shapes[i].signature
 		correlation[i], graph[i] = known(w.Correlation), known(w.Graph)
 		if shapes[i].collective != nil {
 			p.collective(t, w, shapes[i].collective, pid)
@@ -67,11 +76,19 @@ func (p *part) workRows(b *buffer, t *timeline.Stream, list []timeline.Work, pid
 
 // shapes adds what shapes say beside the name.
 func (b *buffer) shapes(all []*shapeTexts) {
-	grid, block, registers := b.smalls(), b.smalls(), b.smalls()
+	grid, block := b.smalls(), b.smalls()
+	var dimensions [6][]uint32
+	for k := range dimensions {
+		dimensions[k] = b.smalls()
+	}
+	occupancy, registers := b.floats(), b.smalls()
 	shared, bytes := b.ints(), b.ints()
 	source, destination := b.smalls(), b.smalls()
 	for i, x := range all {
-		grid[i], block[i], registers[i] = x.grid, x.block, x.registers
+		grid[i], block[i], registers[i], occupancy[i] = x.grid, x.block, x.registers, x.occupancy
+		for k := range dimensions {
+			dimensions[k][i] = x.dimensions[k]
+		}
 		shared[i], bytes[i] = x.shared, x.bytes
 		source[i], destination[i] = x.source, x.destination
 	}
@@ -89,10 +106,10 @@ func duration(w *timeline.Work) int64 {
 func (p *part) callsOf(b *buffer, list []timeline.Work) {
 	names, tids := b.smalls(), b.smalls()
 	dur, queue := b.ints(), b.ints()
-	callers, ranges := b.smalls(), b.smalls()
+	callers, ranges, stacks := b.smalls(), b.smalls(), b.smalls()
 	for i := range list {
 		w, c := &list[i], &list[i].Call
-		callers[i], ranges[i] = b.caller(p, c.Caller), b.rangesOf(p, c.Ranges)
+		callers[i], ranges[i], stacks[i] = b.caller(p, c.Caller), b.rangesOf(p, c.Ranges), p.stack(c.Thread.Launching(c.Python))
 		names[i], tids[i], dur[i], queue[i] = null, null, parquet.NullInt, parquet.NullInt
 		if c.Function == nil {
 			continue
@@ -152,34 +169,43 @@ func (p *part) ranges(stack *timeline.RangeStack) string {
 }
 
 // shapesOf are the common parts of pieces of work. The list is valid until the next call.
-func (p *part) shapesOf(b *buffer, list []timeline.Work) []*shapeTexts {
+func (p *part) shapesOf(b *buffer, list []timeline.Work, gpu uint32) []*shapeTexts {
 	all := p.sink.shapes[:0]
 	for i := range list {
-		all = append(all, p.shape(b, &list[i]))
+		all = append(all, p.shape(b, &list[i], gpu))
 	}
 	p.sink.shapes = all
 	return all
 }
 
 // shape is the common part of a piece of work.
-func (p *part) shape(b *buffer, w *timeline.Work) *shapeTexts {
+func (p *part) shape(b *buffer, w *timeline.Work, gpu uint32) *shapeTexts {
 	if w.Shape == nil || w.Kind == timeline.GraphWork {
-		return p.sink.newShape(b, w)
+		return p.sink.newShape(b, w, gpu)
 	}
-	texts, ok := p.shapes[w.Shape]
+	key := shapeKey{w.Shape, gpu}
+	texts, ok := p.shapes[key]
 	if !ok {
-		texts = p.sink.newShape(b, w)
-		p.shapes[w.Shape] = texts
+		texts = p.sink.newShape(b, w, gpu)
+		p.shapes[key] = texts
 	}
 	return texts
 }
 
-func (s *Sink) newShape(b *buffer, w *timeline.Work) *shapeTexts {
-	x := &shapeTexts{kind: b.id(kinds[w.Kind]), grid: null, block: null, source: null, destination: null, registers: null, shared: parquet.NullInt, bytes: parquet.NullInt}
+func (s *Sink) newShape(b *buffer, w *timeline.Work, gpu uint32) *shapeTexts {
+	x := &shapeTexts{kind: b.id(kinds[w.Kind]), signature: null, grid: null, block: null, source: null, destination: null, registers: null,
+		dimensions: [6]uint32{null, null, null, null, null, null}, occupancy: math.NaN(), shared: parquet.NullInt, bytes: parquet.NullInt}
 	name := s.names.Title(w)
 	switch w.Kind {
 	case timeline.KernelWork:
 		k := &w.Shape.Kernel
+		x.signature = b.idOrNull(s.names.Of(k.Name).Full)
+		x.dimensions = [6]uint32{k.Grid[0], k.Grid[1], k.Grid[2], k.Block[0], k.Block[1], k.Block[2]}
+		if d := s.devices[gpu]; d != nil {
+			if o, ok := d.Of(k); ok {
+				x.occupancy = o.Share
+			}
+		}
 		x.grid, x.block, x.registers = b.id(dimensions(k.Grid)), b.id(dimensions(k.Block)), k.Registers
 		x.shared = int64(k.StaticShared) + int64(k.DynamicShared)
 		x.collective = collectiveOf(name)

@@ -80,7 +80,7 @@ func (p *Python) Common(o *Python) *Python {
 }
 
 // byAutograd is the stack of the launches of a backward pass that have no frames.
-var byAutograd = &Python{PythonFrame: &PythonFrame{Function: (&Thread{Name: autograd}).NoPython()}, ID: math.MaxUint32}
+var byAutograd = &Python{PythonFrame: &PythonFrame{Function: (&Thread{Name: autograd}).NoPython()}, ID: math.MaxInt32}
 
 // Launching is the stack of a launch of the thread: its own, or where it has none, a frame that says so for PyTorch's backward pass; else nil.
 func (t *Thread) Launching(own *Python) *Python {
