@@ -3,6 +3,7 @@ package record
 import (
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/cudatrace/cudatrace/record/cupti"
@@ -10,12 +11,13 @@ import (
 )
 
 // TestLoopGoesOn has a terminal take no more lines while a process says hello, and another one ends: the loop answers, and tells who
-// runs. All lines come when the terminal takes them.
+// runs. All lines come when the terminal takes them. A hello that comes after the end is answered, too.
 func TestLoopGoesOn(t *testing.T) {
 	t.Parallel()
 	said, stuck := make(chan string), make(chan struct{})
+	var once sync.Once
 	s, err := newSession(Options{Program: "program", Output: filepath.Join(t.TempDir(), "run"), Say: func(line string) {
-		close(stuck)
+		once.Do(func() { close(stuck) })
 		said <- line
 	}})
 	if err != nil {
@@ -47,6 +49,15 @@ func TestLoopGoesOn(t *testing.T) {
 	s.later.done.Wait()
 	if reasons := s.report.missing.list(); len(reasons) != 1 {
 		t.Errorf("reasons %q", reasons)
+	}
+	config, late := s.Hello(cupti.Peer{PID: pid, Time: 1}) // one that comes when recording has ended
+	late.Status(tracelog.CUPTI{PID: pid, Status: "on"})
+	late.WatchExit(0, 0)
+	go func() { <-said }()
+	late.Note(tracelog.NoteWarning, "something is missing")
+	late.End(cupti.End{})
+	if reasons := s.report.missing.list(); !config.NoCUPTI || len(reasons) != 2 {
+		t.Errorf("to one that comes too late: %+v, reasons %q", config, reasons)
 	}
 	s.discard()
 }
