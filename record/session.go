@@ -67,7 +67,7 @@ type session struct {
 	paused  bool             // the delay is not over, or recording ends
 	resumed bool             // the delay is over
 	looking bool             // a look for new libraries is under way
-	crowded bool             // it was said that too many processes start at once
+	crowded bool             // it was said that there was no time to probe a process
 }
 
 // An event is what the loop is told. take must not wait.
@@ -299,14 +299,14 @@ func (s *session) notInTime(pid uint32) {
 	first := !s.crowded && s.calls.probed
 	s.crowded = s.crowded || first
 	s.later.do(func() {
-		s.report.note(pid, tracelog.NoteInfo, fmt.Sprintf("process %d is not probed: too many processes started at the same time", pid))
-		const text = "so many processes start at the same time that there is no time to probe them all"
+		s.report.note(pid, tracelog.NoteInfo, fmt.Sprintf("process %d is not probed: it could wait no longer", pid))
+		const text = "there was no time to probe all processes: too many start at the same time, or the machine is too busy"
 		switch {
 		case !first:
 		case s.calls.source == CallsAuto:
-			s.report.remark(0, text+": the calls of some come from CUPTI instead, without arguments and callers")
+			s.report.remark(0, text+"; the calls of some come from CUPTI instead, without arguments and callers")
 		default:
-			s.report.miss(0, text+": the calls of some are not recorded ("+wording.CUPTICalls.String()+")")
+			s.report.miss(0, text+"; the calls of some are not recorded ("+wording.CUPTICalls.String()+")")
 		}
 	})
 }
