@@ -248,19 +248,22 @@ func (m *memory) held(python bool) *table.Table {
 		column("current_bytes", "at the end", table.Bytes, 1), count("not_freed", "not freed", 3), count("allocations", "allocations", 3),
 		column("allocated_bytes", "", table.Bytes, 0),
 	}}
-	all := uint64(0)
-	for _, h := range m.holders.list {
+	all, places := uint64(0), m.holders.list
+	for _, h := range places {
 		all += h.allocations
 		h.catchUp()
 	}
-	rows := slices.SortedFunc(slices.Values(m.holders.list), func(a, b *holder) int {
+	if !python {
+		places = withoutLines(places)
+	}
+	rows := slices.SortedFunc(slices.Values(places), func(a, b *holder) int {
 		return cmp.Or(cmp.Compare(b.atPeak, a.atPeak), cmp.Compare(b.current, a.current), cmp.Compare(b.allocated, a.allocated),
 			cmp.Compare(a.library, b.library), cmp.Compare(a.line, b.line))
 	})
 	for _, h := range rows {
 		cells := []any{other, nil, nil, nil, nil, nil, nil}
 		if h.use != nil && h.use.process != nil {
-			cells = []any{h.use.use.String(), uint64(h.use.process.PID), h.use.device(), text(h.library), m.line(h), h.atPeak, share(h.atPeak, h.use.peak)}
+			cells = []any{h.use.use.String(), uint64(h.use.process.PID), h.use.device(), text(h.library), text(h.line), h.atPeak, share(h.atPeak, h.use.peak)}
 		}
 		t.Rows = append(t.Rows, append(cells, h.current, h.live, h.allocations, h.allocated))
 	}
@@ -274,18 +277,27 @@ func (m *memory) held(python bool) *table.Table {
 	return t
 }
 
-// line is the cell of a holder's Python line, nil where no allocation has one.
-func (m *memory) line(h *holder) any {
-	if m.lines == 0 {
-		return nil
+// withoutLines returns holders without their lines: those of one library are one.
+func withoutLines(list []*holder) (joined []*holder) {
+	byKey := make(map[holderKey]*holder)
+	for _, h := range list {
+		k := holderKey{use: h.use, library: h.library}
+		sum := byKey[k]
+		if sum == nil {
+			sum = &holder{holderKey: k}
+			byKey[k] = sum
+			joined = append(joined, sum)
+		}
+		sum.allocations, sum.allocated = sum.allocations+h.allocations, sketch.Sum(sum.allocated, h.allocated)
+		sum.live, sum.current, sum.atPeak = sum.live+h.live, sum.current+h.current, sum.atPeak+h.atPeak
 	}
-	return text(h.line)
+	return joined
 }
 
 var unfreedReport = Report{
 	Name: "unfreed", Title: "largest allocations that were not freed", Detail: true,
 	needs: allocations, whyEmpty: "no allocations that were not freed",
-	table: func(s *Sink, _ Facts) *table.Table { return s.memory.unfreed() },
+	table: func(s *Sink, _ Facts) *table.Table { return s.memory.unfreed(s.python.any()) },
 	Keys: []Key{
 		{"name, pid, gpu", "as in `memory`"},
 		{"bytes, at_ns, address", "size, moment and address of the allocation"},
@@ -293,8 +305,8 @@ var unfreedReport = Report{
 	},
 }
 
-// unfreed returns the report of the largest allocations that were not freed.
-func (m *memory) unfreed() *table.Table {
+// unfreed returns the report of the largest allocations that were not freed. python says that calls have Python frames.
+func (m *memory) unfreed(python bool) *table.Table {
 	t := &table.Table{Columns: []table.Column{
 		name("memory"), id("pid", "process", 1), id("gpu", "GPU", 1), column("bytes", "bytes", table.Bytes, 0),
 		column("at_ns", "allocated at", table.Moment, 0), column("address", "address", table.Address, 3),
@@ -312,8 +324,12 @@ func (m *memory) unfreed() *table.Table {
 		return cmp.Or(cmp.Compare(b.bytes, a.bytes), cmp.Compare(a.at, b.at), cmp.Compare(a.process.PID, b.process.PID), cmp.Compare(a.address, b.address))
 	})
 	for _, e := range all[:min(len(all), maxUnfreed)] {
+		var line any
+		if python {
+			line = text(e.holder.line)
+		}
 		t.Rows = append(t.Rows, []any{e.use.use.String(), uint64(e.process.PID), e.use.device(), e.bytes, m.clock.since(e.at), e.address,
-			text(e.holder.library), m.line(e.holder)})
+			text(e.holder.library), line})
 	}
 	t.LeftOut = len(all) - len(t.Rows)
 	return t

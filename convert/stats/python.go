@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/cudatrace/cudatrace/convert/activity"
+	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/convert/stats/sketch"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/convert/timeline"
@@ -31,10 +33,11 @@ type pythonLine struct {
 	line           uint32
 }
 
-// A pythonUse has GPU work that was launched from somewhere, and calls that waited there.
+// A pythonUse has GPU work that was launched from somewhere, calls that waited there, and the idle time of GPUs that waited for these launches.
 type pythonUse struct {
 	work, gpu      uint64 // pieces, and ns on the GPU
 	waits, waiting uint64 // calls that waited, and ns in them
+	idle           uint64 // ns
 }
 
 // A pythonRow is a line, with what it does itself and what is done below it.
@@ -54,6 +57,7 @@ func (s *Sink) Fold() { s.python.folded = new(table.Folded) }
 func (u *pythonUse) addUse(o *pythonUse) {
 	u.work, u.gpu = sketch.Sum(u.work, o.work), sketch.Sum(u.gpu, o.gpu)
 	u.waits, u.waiting = sketch.Sum(u.waits, o.waits), sketch.Sum(u.waiting, o.waiting)
+	u.idle = sketch.Sum(u.idle, o.idle)
 }
 
 // launched counts a piece of GPU work.
@@ -68,6 +72,20 @@ func (s *python) waited(t *timeline.Thread, sl *timeline.Slice) {
 		u.waiting = length(sl)
 	}
 	s.countUse(sl.Python, t, &u)
+}
+
+// An idleWatcher counts the idle time of devices for the findings and by Python line.
+type idleWatcher struct {
+	*findings.Collector
+	python *python
+}
+
+// Gap takes a gap of a device.
+func (w idleWatcher) Gap(g *activity.Gap) {
+	w.Collector.Gap(g)
+	if g.Next.Thread != nil && g.Ready > g.From {
+		w.python.countUse(g.Next.Python, g.Next.Thread.Thread, &pythonUse{idle: g.Ready - g.From})
+	}
 }
 
 // countUse counts what a thread did at a frame, nil for none.
@@ -142,31 +160,43 @@ func (s *python) any() bool { return len(s.stacks) > 0 || s.framed != (pythonUse
 var pythonReport = Report{
 	Name: "python", Title: "GPU work and waits by Python line", unasked: func(s *Sink) bool { return s.python.any() },
 	needs: framesRecorded, whyEmpty: "no GPU work and no waits of calls with a Python frame",
-	table: func(s *Sink, _ Facts) *table.Table { return s.python.table(s.work.total) },
+	table: func(s *Sink, _ Facts) *table.Table { return s.python.table(s.work.total, s.busy.sorted()) },
 	fold:  func(s *Sink) *table.Folded { return s.python.folded },
 	Keys: []Key{
 		{"name", "the line, `/home/ann/train.py:40 main`. `(no Python frame)` stands for threads without frames, `(no Python frame: autograd)` for those on which PyTorch runs backward passes"},
 		{"count, total_ns", "kernels, copies, sets and graphs whose call was made from the line, and their time on the GPU"},
 		{"share", "part of the time of all GPU work"},
 		{"inclusive_count, inclusive_ns, inclusive_share", "the same, with what the functions launched that the line calls. These overlap: a line counts for all lines that led to it"},
+		{"idle_ns", "idle time of GPUs that ended with a launch from the line, up to the return of that call: `launched late` in `idle`; `null` where busy times are"},
 		{"waits, wait_ns", "calls made from the line that waited for GPU work, and the time in them"},
-		{"inclusive_waits, inclusive_wait_ns", "the same, with those of the functions that the line calls"},
+		{"inclusive_idle_ns, inclusive_waits, inclusive_wait_ns", "the same, with those of the functions that the line calls"},
 		{"file, function, line", "the parts of `name`; `null` for what is not known"},
 	},
 }
 
-// table returns the report. total is the time of all GPU work.
-func (s *python) table(total uint64) *table.Table {
+// table returns the report. total is the time of all GPU work, which devices did.
+func (s *python) table(total uint64, devices []*deviceRow) *table.Table {
 	t := &table.Table{Columns: []table.Column{
 		name("line"), count("count", "launches", 2), duration("total_ns", "GPU time", 1), column("share", "share", table.Share, 2),
 		count("inclusive_count", "", 0), duration("inclusive_ns", "inclusive", 1), column("inclusive_share", "share", table.Share, 3),
-		count("waits", "waits", 4), duration("wait_ns", "waiting", 3), count("inclusive_waits", "", 0), duration("inclusive_wait_ns", "", 0),
+		duration("idle_ns", "GPU idle", 3), count("waits", "waits", 4), duration("wait_ns", "waiting", 3),
+		duration("inclusive_idle_ns", "", 0), count("inclusive_waits", "", 0), duration("inclusive_wait_ns", "", 0),
 		column("file", "", table.Text, 0), column("function", "", table.Text, 0), id("line", "", 0),
 	}}
 	if !s.any() {
 		return t
 	}
 	s.settle()
+	late := uint64(0)
+	for _, d := range devices {
+		late += d.Late
+	}
+	idle := func(u *pythonUse) any {
+		if late > 0 {
+			return nil
+		}
+		return u.idle
+	}
 	rows := slices.SortedFunc(slices.Values(s.rows.list), func(a, b *pythonRow) int {
 		return cmp.Or(cmp.Compare(b.own.gpu, a.own.gpu), cmp.Compare(b.inclusive.gpu, a.inclusive.gpu), cmp.Compare(b.own.waiting, a.own.waiting),
 			cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line), cmp.Compare(a.function, b.function))
@@ -178,10 +208,11 @@ func (s *python) table(total uint64) *table.Table {
 		}
 		frame := timeline.PythonFrame{File: r.file, Function: r.function, Line: r.line}
 		t.Rows = append(t.Rows, []any{frame.Text(), r.own.work, r.own.gpu, share(r.own.gpu, total),
-			r.inclusive.work, r.inclusive.gpu, share(r.inclusive.gpu, total), r.own.waits, r.own.waiting, r.inclusive.waits, r.inclusive.waiting,
+			r.inclusive.work, r.inclusive.gpu, share(r.inclusive.gpu, total), idle(&r.own), r.own.waits, r.own.waiting,
+			idle(&r.inclusive), r.inclusive.waits, r.inclusive.waiting,
 			text(r.file), text(r.function), line})
 	}
-	t.Notes = s.notes(t)
+	t.Notes = append(s.notes(t), note(late, "idle times")...)
 	return t
 }
 

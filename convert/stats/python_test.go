@@ -96,17 +96,21 @@ func TestPartsAddUp(t *testing.T) {
 		if len(python.Rows) == 0 {
 			continue
 		}
-		var work, ns, part uint64
+		var work, ns, part, idle uint64
+		for _, row := range tables["devices"].Rows {
+			idle += row[tables["devices"].Column("idle_late_ns")].(uint64)
+		}
 		for _, row := range python.Rows {
 			work += row[python.Column("count")].(uint64)
 			ns += row[python.Column("total_ns")].(uint64)
+			idle -= row[python.Column("idle_ns")].(uint64)
 		}
 		for _, row := range tables["processes"].Rows {
 			part += row[tables["processes"].Column("kernels")].(uint64) + row[tables["processes"].Column("copies")].(uint64) + row[tables["processes"].Column("sets")].(uint64)
 			ns -= row[tables["processes"].Column("gpu_work_ns")].(uint64)
 		}
-		if work != part || ns != 0 {
-			t.Errorf("%s: lines have %d pieces of work, processes %d; ns differ by %d", name, work, part, int64(ns))
+		if work != part || ns != 0 || idle != 0 {
+			t.Errorf("%s: lines have %d pieces of work, processes %d; ns differ by %d, idle times by %d", name, work, part, int64(ns), int64(idle))
 		}
 	}
 }
@@ -167,5 +171,23 @@ func TestManyPythonStacks(t *testing.T) {
 		if row[r.Column("count")] != own || row[r.Column("inclusive_count")] != inclusive || row[r.Column("inclusive_ns")] != 10*inclusive {
 			t.Errorf("%v: want %d launches, %d with those below", row, own, inclusive)
 		}
+	}
+}
+
+// Of a log without frames the holders of a library are one, whatever threads allocate.
+func TestHoldersWithoutFrames(t *testing.T) {
+	t.Parallel()
+	s := stats.New()
+	process, function := &timeline.Process{PID: 1}, &timeline.Function{Name: "cudaMalloc"}
+	for i, name := range []string{"python3", "pt_autograd_0", "pt_autograd_1"} {
+		a := &timeline.Allocation{Process: process, Address: uint64(i + 1), Bytes: 100 << i, Kind: 3}
+		a.Call = timeline.Call{Function: function, Thread: &timeline.Thread{Process: process, Name: name}, Caller: &timeline.Caller{Module: "/lib/libc10_cuda.so"}}
+		if err := s.Take([]timeline.Event{a}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := s.Tables(stats.Facts{})[slices.Index(stats.Names(), "memory_holders")]
+	if got, want := fmt.Sprint(r.Rows), "[[device 1 0 libc10_cuda.so <nil> 700 1 700 3 3 700]]"; got != want || len(r.Notes) > 0 {
+		t.Errorf("%s, notes %q, want %s", got, r.Notes, want)
 	}
 }

@@ -53,14 +53,14 @@ func NewWith(t findings.Thresholds) *Sink {
 	s.threads = newThreads(s.findings)
 	s.waits = newWaits()
 	s.work = newWork(s.names)
-	s.busy = newBusy(&s.clock, s.findings)
+	s.python = newPython()
+	s.busy = newBusy(&s.clock, idleWatcher{s.findings, &s.python})
 	s.findings.FirstUse, s.findings.Multiprocessors = s.work.firstUse, s.busy.multiprocessors
 	s.steps = newSteps(s.busy.mark)
 	s.memory = newMemory(&s.clock)
 	s.ranges = newRanges()
 	s.metrics = newMetrics(&s.clock, s.busy.title)
 	s.rate = newRate(&s.clock)
-	s.python = newPython()
 	s.ranks = ranks.New(s.names, s.clock.since, s.findings.Steady)
 	return s
 }
