@@ -23,8 +23,6 @@ import (
 	"github.com/cudatrace/cudatrace/record/outfile"
 )
 
-const convertName = "convert"
-
 func convertCommand(con *console.Console) *cli.Command {
 	return &cli.Command{
 		Name:      convertName,
@@ -342,15 +340,6 @@ func formatNames(formats []*convert.Format) (names []string) {
 		names = append(names, f.Name)
 	}
 	return names
-}
-
-// either lists some words: a, b or c.
-func either(words []string) string {
-	last := len(words) - 1
-	if last < 1 {
-		return strings.Join(words, "")
-	}
-	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
 // sameLog is the first log that is given a second time, under any name; "" without one.

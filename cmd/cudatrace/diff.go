@@ -8,7 +8,6 @@ import (
 	"io"
 	"math"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,12 +21,9 @@ import (
 	"github.com/cudatrace/cudatrace/convert/diff"
 	"github.com/cudatrace/cudatrace/convert/stats"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
-	"github.com/cudatrace/cudatrace/record"
 	"github.com/cudatrace/cudatrace/record/errno"
 	"github.com/cudatrace/cudatrace/record/figures"
 )
-
-const diffName = "diff"
 
 // exitHolds is the exit code of diff when a condition holds.
 const exitHolds = 3
@@ -309,28 +305,6 @@ func newWords(c *cli.Context) []string {
 		return c.Args().Slice()
 	}
 	return c.Args().Slice()[1:]
-}
-
-// filesOf returns the files that words name.
-func filesOf(con *console.Console, words []string) ([]string, error) {
-	if slices.Contains(words, stdio) {
-		return nil, usagef(diffName, "diff: reads files, not standard input")
-	}
-	files, skipped, err := runFiles(words, record.LogSuffix, ".json")
-	for _, path := range skipped {
-		con.Sayf("%s is skipped: it is not a regular file, and nobody named it", path)
-	}
-	switch {
-	case errors.Is(err, filepath.ErrBadPattern):
-		return nil, usagef(diffName, `diff: %s: no pattern: a [ lacks its ], or nothing follows a \`, strings.Join(words, " "))
-	case err != nil:
-		return nil, err
-	case sameLog(files) != "":
-		return nil, usagef(diffName, "diff: %s is given twice: each file is of one run", sameLog(files))
-	case len(files) > maxRunFiles:
-		return nil, fmt.Errorf("%s: %d files are more than the %d that a side may have", words[0], len(files), maxRunFiles)
-	}
-	return files, nil
 }
 
 // runs reads the runs of a side. The logs of the ranks of one run are one.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -232,11 +231,6 @@ func kindList(list string) (all []tracelog.Kind, err error) {
 		return nil, fmt.Errorf("--kind %q is unknown%s; the kinds are %s", name, meant, strings.Join(known, ", "))
 	}
 	return all, nil
-}
-
-// words splits a list at its commas.
-func words(list string) []string {
-	return slices.DeleteFunc(strings.Split(list, ","), func(s string) bool { return s == "" })
 }
 
 // dumpTime is a time of an option in ns of CLOCK_MONOTONIC, 0 without the option.

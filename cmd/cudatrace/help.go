@@ -11,8 +11,6 @@ import (
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 )
 
-const helpName = "help"
-
 func helpCommand(con *console.Console) *cli.Command {
 	return &cli.Command{
 		Name:      helpName,

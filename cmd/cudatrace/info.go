@@ -339,18 +339,6 @@ func ofWorld(size uint32) string {
 	return fmt.Sprintf(" of %d", size)
 }
 
-// callers gives the share of calls whose caller is known, "" if callers were not recorded.
-func callers(s convert.Summary) string {
-	if s.Callers == nil {
-		return ""
-	}
-	words := percent(s.Callers.Share()) + " of calls"
-	if n := s.Callers.Unknown; n > 0 {
-		words += fmt.Sprintf(" (not of %s)", figures.Group(n))
-	}
-	return words
-}
-
 // graphNodes says of how much of the work of graphs the captured call is known, "" without such work.
 func graphNodes(g *convert.GraphNodes) string {
 	if g == nil {

@@ -85,21 +85,6 @@ type exitCode int
 
 func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
 
-// usageError is a wrong command line.
-type usageError struct{ msg string }
-
-func (e usageError) Error() string { return e.msg }
-
-func usagef(command, format string, args ...any) error {
-	help := strings.TrimSpace("cudatrace help " + command)
-	return usageError{fmt.Sprintf(format, args...) + fmt.Sprintf("; see '%s'", help)}
-}
-
-// commandUsage makes the errors for wrong command lines of a command.
-func commandUsage(name string) func(format string, args ...any) error {
-	return func(format string, args ...any) error { return usagef(name, format, args...) }
-}
-
 func newApp(con *console.Console) *cli.App {
 	app := &cli.App{
 		Name:      "cudatrace",

@@ -24,8 +24,6 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-const openName = "open"
-
 func openCommand(con *console.Console) *cli.Command {
 	return &cli.Command{
 		Name:      openName,

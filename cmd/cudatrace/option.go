@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -63,3 +64,16 @@ func (o option) Flags() string {
 
 // Names are the names of an option and of its value: -o, --output NAME.
 func (o option) Names() string { return strings.TrimSpace(o.Flags() + " " + o.Value) }
+
+// Options that other commands mention.
+const (
+	callBufferFlag = "call-buffer"
+	gpuMetricsFlag = "gpu-metrics" // may stand without a value
+)
+
+// outputGroup is the group of options about what is written, in the help of each command.
+const outputGroup = "Output"
+
+func isSet(c *cli.Context, flags ...string) bool {
+	return slices.ContainsFunc(flags, c.IsSet)
+}

@@ -24,8 +24,6 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-const recordName = "record"
-
 func recordCommand(con *console.Console) *cli.Command {
 	return &cli.Command{
 		Name:      recordName,
@@ -46,15 +44,11 @@ func recordCommand(con *console.Console) *cli.Command {
 }
 
 const (
-	callBufferFlag    = "call-buffer"
 	oldCallBufferFlag = "ring-buffer" // the name of earlier releases
 )
 
 // sampleFlag is the option for samples of threads.
 const sampleFlag = "sample"
-
-// gpuMetricsFlag may stand without a value.
-const gpuMetricsFlag = "gpu-metrics"
 
 const (
 	noMetadataFlag = "no-metadata"
@@ -75,7 +69,6 @@ const (
 	whatGroup   = "What to record"
 	whenGroup   = "When to record"
 	limitGroup  = "How much"
-	outputGroup = "Output"
 )
 
 func recordFlags() []cli.Flag {
@@ -292,17 +285,6 @@ func recordRange(c *cli.Context, o *record.Options) (err error) {
 	return nil
 }
 
-// rangesOption reads the value of an option that selects NVTX ranges; the zero Ranges where it is not given.
-func rangesOption(c *cli.Context, option string) (r pattern.Ranges, err error) {
-	if !c.IsSet(option) {
-		return r, nil
-	}
-	if r, err = pattern.ParseRanges(c.String(option)); err != nil {
-		err = fmt.Errorf("--%s %q is not a pattern: %w", option, c.String(option), err)
-	}
-	return r, err
-}
-
 // aboutOutput are the options that say nothing of what is recorded.
 var aboutOutput = []string{"output", "quiet", "no-convert", liveFlag}
 
@@ -326,10 +308,6 @@ func givenOptions(c *cli.Context) string {
 		}
 	}
 	return strings.Join(given, " ")
-}
-
-func isSet(c *cli.Context, flags ...string) bool {
-	return slices.ContainsFunc(flags, c.IsSet)
 }
 
 // recordTimes reads when to record, and how long a record may take to the disk.

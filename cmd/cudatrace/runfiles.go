@@ -1,11 +1,15 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
+	"github.com/cudatrace/cudatrace/record"
 	"github.com/cudatrace/cudatrace/record/errno"
 )
 
@@ -76,4 +80,26 @@ func filesIn(folder string, suffixes []string) (files, skipped []string, err err
 		}
 	}
 	return nil, skipped, fmt.Errorf("%s has no files *%s", folder, strings.Join(suffixes, " and no files *"))
+}
+
+// filesOf returns the files that words name.
+func filesOf(con *console.Console, words []string) ([]string, error) {
+	if slices.Contains(words, stdio) {
+		return nil, usagef(diffName, "diff: reads files, not standard input")
+	}
+	files, skipped, err := runFiles(words, record.LogSuffix, ".json")
+	for _, path := range skipped {
+		con.Sayf("%s is skipped: it is not a regular file, and nobody named it", path)
+	}
+	switch {
+	case errors.Is(err, filepath.ErrBadPattern):
+		return nil, usagef(diffName, `diff: %s: no pattern: a [ lacks its ], or nothing follows a \`, strings.Join(words, " "))
+	case err != nil:
+		return nil, err
+	case sameLog(files) != "":
+		return nil, usagef(diffName, "diff: %s is given twice: each file is of one run", sameLog(files))
+	case len(files) > maxRunFiles:
+		return nil, fmt.Errorf("%s: %d files are more than the %d that a side may have", words[0], len(files), maxRunFiles)
+	}
+	return files, nil
 }

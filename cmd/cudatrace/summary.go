@@ -333,3 +333,15 @@ func fileSize(path string) string {
 	}
 	return figures.Bytes(info.Size())
 }
+
+// callers gives the share of calls whose caller is known, "" if callers were not recorded.
+func callers(s convert.Summary) string {
+	if s.Callers == nil {
+		return ""
+	}
+	words := percent(s.Callers.Share()) + " of calls"
+	if n := s.Callers.Unknown; n > 0 {
+		words += fmt.Sprintf(" (not of %s)", figures.Group(n))
+	}
+	return words
+}

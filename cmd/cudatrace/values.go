@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/cudatrace/cudatrace/record/pattern"
 )
 
 // sizeUnits are the units of parseSize, each 1024 times the one before.
@@ -104,4 +106,29 @@ func parseTime(option, text, examples string) (time.Duration, error) {
 		return 0, fmt.Errorf("--%s %s must not be negative", option, text)
 	}
 	return d, nil
+}
+
+// either lists some words: a, b or c.
+func either(words []string) string {
+	last := len(words) - 1
+	if last < 1 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}
+
+// words splits a list at its commas.
+func words(list string) []string {
+	return slices.DeleteFunc(strings.Split(list, ","), func(s string) bool { return s == "" })
+}
+
+// rangesOption reads the value of an option that selects NVTX ranges; the zero Ranges where it is not given.
+func rangesOption(c *cli.Context, option string) (r pattern.Ranges, err error) {
+	if !c.IsSet(option) {
+		return r, nil
+	}
+	if r, err = pattern.ParseRanges(c.String(option)); err != nil {
+		err = fmt.Errorf("--%s %q is not a pattern: %w", option, c.String(option), err)
+	}
+	return r, err
 }
