@@ -11,7 +11,6 @@ import (
 	"github.com/cudatrace/cudatrace/convert/read"
 	"github.com/cudatrace/cudatrace/convert/selection"
 	"github.com/cudatrace/cudatrace/convert/timeline"
-	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
 // Options are the options of a conversion. The zero Options convert everything.
@@ -22,17 +21,6 @@ type Options struct {
 	Progress func(share float64, slices uint64)
 
 	nested bool // the conversion looks for hangs, and does not look for them again
-}
-
-// A Log is a log to convert.
-type Log struct {
-	Name string                           // its name in messages; its path, if it is at one
-	Open func() (*tracelog.Reader, error) // a conversion opens it several times
-}
-
-// Path returns the log at a path.
-func Path(path string) Log {
-	return Log{Name: path, Open: func() (*tracelog.Reader, error) { return tracelog.Open(path) }}
 }
 
 // Timeline passes the timeline of one or more logs to a sink and returns a summary of each log.
@@ -86,27 +74,6 @@ type conversion struct {
 	failed error // other than a SinkError
 }
 
-// A log is a log during its conversion.
-type log struct {
-	Log
-	catalog   *read.Catalog
-	joiner    *join.Joiner // until the log is joined
-	found     join.Found
-	joined    []join.Process
-	damage    *tracelog.Damage
-	filter    *tracelog.Filter
-	processes *read.Processes // all of them, where the filter leaves some out; nil before they are looked for
-	all       uint64          // events in the whole log, with a filter; 0 when not known
-	size      int64           // bytes
-	clock     *timeline.Clock // converts its times to those of the timeline
-	alignment *Alignment
-	aligned   string // how its clock was aligned with those of other logs
-	chosen    *selection.Selection
-	threads   read.Threads // that the filter wants
-	offset    uint32       // added to its PIDs and TIDs
-	hangs     []string     // what its unfinished calls waited for
-}
-
 func newConversion(logs []Log, o Options) *conversion {
 	c := &conversion{Options: o, held: join.DefaultBudget()}
 	if c.Progress == nil {
@@ -142,26 +109,6 @@ func (c *conversion) read() (err error) {
 		c.gpus.Number(l.catalog)
 	}
 	return nil
-}
-
-// read does the first reading of one log.
-func (l *log) read(progress func(share float64)) error {
-	r, err := l.Open()
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	l.catalog = read.NewCatalog(l.filter)
-	if l.filter != nil {
-		if err := r.Select(*l.filter); err != nil {
-			return err
-		}
-	}
-	r.Parallel(2)
-	err = l.catalog.Read(r, progress)
-	damage := *r.Damage() // a copy, which does not keep the reader
-	l.damage, l.size = &damage, r.Size()
-	return err
 }
 
 // run does the second reading.

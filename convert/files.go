@@ -1,43 +1,15 @@
 package convert
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
-	"math"
 
 	"github.com/cudatrace/cudatrace/convert/output"
 	"github.com/cudatrace/cudatrace/convert/parquetsink"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/outfile"
 )
-
-// TraceOptions are the options of a trace. The zero TraceOptions convert everything and
-// compress with gzip.
-type TraceOptions struct {
-	Options
-	Format   *Format // nil for the first of Formats
-	Compress output.Compression
-
-	// MaxBytes and MaxSlices bound the size of the trace: the newest events that fit are kept, or
-	// with Longest the longest slices. 0 is no bound.
-	MaxBytes  int64
-	MaxSlices uint64
-	Longest   bool
-
-	// Split cuts the trace into parts.
-	Split Split
-
-	// Run is the run that tables belong to. "" is that of each log.
-	Run string
-
-	// Beside is a sink that gets the events of the trace too, if the trace is written without a bound.
-	Beside timeline.Sink
-}
-
-// ErrNothing says that a filter leaves nothing of the logs to see. No trace was made.
-var ErrNothing = errors.New("nothing matches the filter")
 
 // FilesAt converts logs into one trace at a target and returns a summary of each log. The trace gets
 // its name when it is complete; a device or a pipe is written to directly. The target is one of [TraceOptions.Target].
@@ -129,21 +101,6 @@ func (b *both) Take(events []timeline.Event) error {
 }
 
 func (b *both) End(err error) error { return errors.Join(b.counting.End(err), b.beside.End(err)) }
-
-// watch does the second reading, notes whether the sink got anything to see, and counts the slices. It
-// fails when there are more than a number of them, 0 for any number.
-func (c *conversion) watch(sink counting, most uint64) ([]Summary, error) {
-	watching := &watched{counting: sink, most: cmp.Or(most, math.MaxUint64)}
-	all, err := c.run(watching)
-	for i := range all {
-		all[i].Slices = sink.Slices()
-	}
-	if err == nil && sink.Slices() > watching.most {
-		err = &SinkError{output.ErrTooLarge}
-	}
-	c.seen = watching.seen && (len(c.Filter.Devices)+len(c.Filter.Streams) == 0 || anyWork(all))
-	return all, err
-}
 
 // bound returns a function that makes bounded writers. They share the largest number of bytes of a
 // trace before its compression, which grows by each byte of the logs. A launch takes 8 bytes in a log, 230 in a Perfetto

@@ -17,6 +17,29 @@ import (
 	"github.com/cudatrace/cudatrace/record/outfile"
 )
 
+// TraceOptions are the options of a trace. The zero TraceOptions convert everything and
+// compress with gzip.
+type TraceOptions struct {
+	Options
+	Format   *Format // nil for the first of Formats
+	Compress output.Compression
+
+	// MaxBytes and MaxSlices bound the size of the trace: the newest events that fit are kept, or
+	// with Longest the longest slices. 0 is no bound.
+	MaxBytes  int64
+	MaxSlices uint64
+	Longest   bool
+
+	// Split cuts the trace into parts.
+	Split Split
+
+	// Run is the run that tables belong to. "" is that of each log.
+	Run string
+
+	// Beside is a sink that gets the events of the trace too, if the trace is written without a bound.
+	Beside timeline.Sink
+}
+
 // A Format is a form of the files that logs are converted to.
 type Format struct {
 	Name     string

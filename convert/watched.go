@@ -1,11 +1,17 @@
 package convert
 
 import (
+	"cmp"
+	"errors"
+	"math"
 	"slices"
 
 	"github.com/cudatrace/cudatrace/convert/output"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
+
+// ErrNothing says that a filter leaves nothing of the logs to see. No trace was made.
+var ErrNothing = errors.New("nothing matches the filter")
 
 // A counting sink counts the slices of the trace that it makes.
 type counting interface {
@@ -59,3 +65,18 @@ func (plain) Slices() uint64 { return 0 }
 
 // empty reports whether a filter left nothing to see.
 func (c *conversion) empty() bool { return c.Filter.limits() && !c.seen }
+
+// watch does the second reading, notes whether the sink got anything to see, and counts the slices. It
+// fails when there are more than a number of them, 0 for any number.
+func (c *conversion) watch(sink counting, most uint64) ([]Summary, error) {
+	watching := &watched{counting: sink, most: cmp.Or(most, math.MaxUint64)}
+	all, err := c.run(watching)
+	for i := range all {
+		all[i].Slices = sink.Slices()
+	}
+	if err == nil && sink.Slices() > watching.most {
+		err = &SinkError{output.ErrTooLarge}
+	}
+	c.seen = watching.seen && (len(c.Filter.Devices)+len(c.Filter.Streams) == 0 || anyWork(all))
+	return all, err
+}
