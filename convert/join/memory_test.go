@@ -30,12 +30,12 @@ type memoryRun struct {
 	*memoryUsage
 	processes map[string]*processMemory
 	order     []*processMemory
-	values    values   // of counters, as time=value
-	events    []string // the allocations and releases
+	counters  map[string][]byte // their values, as time=value
+	events    []string          // the allocations and releases
 }
 
 func newMemoryRun() *memoryRun {
-	r := &memoryRun{processes: make(map[string]*processMemory), values: make(values)}
+	r := &memoryRun{processes: make(map[string]*processMemory), counters: make(map[string][]byte)}
 	r.memoryUsage = newMemoryUsage(r)
 	return r
 }
@@ -43,7 +43,8 @@ func newMemoryRun() *memoryRun {
 func (r *memoryRun) Emit(e timeline.Event) {
 	switch e := e.(type) {
 	case *timeline.CounterValue:
-		r.values[e.Counter.Process.Name+" "+e.Counter.Name] += fmt.Sprintf(" %d=%d", e.Time, e.Value)
+		name := e.Counter.Process.Name + " " + e.Counter.Name
+		r.counters[name] = fmt.Appendf(r.counters[name], " %d=%d", e.Time, e.Value)
 	case *timeline.Allocation:
 		what := "allocates"
 		if e.Release {
@@ -54,6 +55,14 @@ func (r *memoryRun) Emit(e timeline.Event) {
 	default:
 		panic(fmt.Sprintf("an event of type %T", e))
 	}
+}
+
+func (r *memoryRun) values() values {
+	all := make(values)
+	for name, text := range r.counters {
+		all[name] = string(text)
+	}
+	return all
 }
 
 func (r *memoryRun) process(name string) *processMemory {
@@ -215,7 +224,7 @@ func TestCounters(t *testing.T) {
 			r := newMemoryRun()
 			r.do(c.operations...)
 			r.finish()
-			if diff := cmp.Diff(c.want, r.values); diff != "" {
+			if diff := cmp.Diff(c.want, r.values()); diff != "" {
 				t.Errorf("counters (-want +got):\n%s", diff)
 			}
 			if r.Peak != c.peak {
@@ -259,7 +268,7 @@ func TestAdvanceMemory(t *testing.T) {
 		if len(r.events) != events {
 			t.Errorf("before %d: %d events, want %d", low, len(r.events), events)
 		}
-		if diff := cmp.Diff(want, r.values); diff != "" {
+		if diff := cmp.Diff(want, r.values()); diff != "" {
 			t.Errorf("before %d: counters (-want +got):\n%s", low, diff)
 		}
 	}
@@ -270,7 +279,7 @@ func TestAdvanceMemory(t *testing.T) {
 	step(25, 2, values{counter: " 10=100"})
 	step(31, 3, values{counter: " 10=100 20=150"})
 	r.finish()
-	if diff := cmp.Diff(values{counter: " 10=100 20=150 30=50"}, r.values); diff != "" {
+	if diff := cmp.Diff(values{counter: " 10=100 20=150 30=50"}, r.values()); diff != "" {
 		t.Errorf("at the end: counters (-want +got):\n%s", diff)
 	}
 }
@@ -293,7 +302,7 @@ func TestMaxLive(t *testing.T) {
 		operation{"a", 90, allocates, device, 0, 0x5, 1}, operation{"a", 91, allocates, device, 0, 0x6, 1}, operation{"a", 92, allocates, device, 0, 0x7, 1})
 	r.finish()
 	want := values{"a device memory (GPU 0)": " 10=100 40=0 50=7 70=8 90=9 91=10", "b device memory (GPU 0)": " 11=10 12=20 80=0"}
-	if diff := cmp.Diff(want, r.values); diff != "" {
+	if diff := cmp.Diff(want, r.values()); diff != "" {
 		t.Errorf("counters (-want +got):\n%s", diff)
 	}
 	if r.Room.Dropped != 3 || len(r.events) != 12 {

@@ -54,7 +54,7 @@ func TestPools(t *testing.T) {
 		"a device memory (GPU 1)":          " 46=9 80=0",
 		"b device memory (GPU 0)":          " 45=70",
 	}
-	if diff := cmp.Diff(want, r.values); diff != "" {
+	if diff := cmp.Diff(want, r.values()); diff != "" {
 		t.Error(diff)
 	}
 	if r.Peak != 2175 {
@@ -76,7 +76,7 @@ func TestPoolsBounded(t *testing.T) {
 	if r.DroppedPools != 3 || r.pools != 0 {
 		t.Errorf("%d pools dropped, %d stay; want 3 and 0", r.DroppedPools, r.pools)
 	}
-	if got, want := r.values["a memory pools, reserved (GPU 0)"], " 65535=65536 65545=9223372036854775807 65546=0"; !strings.HasSuffix(got, want) {
+	if got, want := r.values()["a memory pools, reserved (GPU 0)"], " 65535=65536 65545=9223372036854775807 65546=0"; !strings.HasSuffix(got, want) {
 		t.Errorf("the sum ends with%s, want%s", got[max(0, len(got)-60):], want)
 	}
 }
