@@ -1,10 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -62,28 +61,34 @@ func TestGPULogChrome(t *testing.T) {
 	}
 }
 
-// TestChromeIsDocumented holds docs/chrome.md against the logs from real GPUs: each argument is in
-// the table of events, what has no star is there, and what is said to be left out is left out.
-func TestChromeIsDocumented(t *testing.T) {
+// TestChromeOfGPULogs holds docs/chrome.md against the logs from real GPUs, and against Kineto.
+func TestChromeOfGPULogs(t *testing.T) {
 	t.Parallel()
-	text := readRepository(t, "docs/chrome.md")
-	events, absent := section(t, text, "## Events"), section(t, text, "## What Kineto writes and this does not")
-	seen := make(map[string]map[string]bool) // arguments by category; "" has the keys beside the events
+	text, seen := readRepository(t, "docs/chrome.md"), make(map[string]map[string]string)
 	for _, name := range []string{"streams", "train"} {
 		for _, file := range chromeFiles(t, filepath.Join(filepath.Dir(gpuLog), name+".cudatrace")) {
 			seeChrome(t, file, seen)
 		}
 	}
+	events, absent := section(t, text, "## Events"), section(t, text, "## What Kineto writes and this does not")
+	t.Run("Kineto", func(t *testing.T) { kinetoIsAccountedFor(t, events, absent, seen) })
+	t.Run("documented", func(t *testing.T) { chromeIsDocumented(t, events, absent, seen) })
+}
+
+// chromeIsDocumented: each argument is in the table of events, what has no star is there, and what is said to be left out
+// is left out.
+func chromeIsDocumented(t *testing.T, events, absent string, seen map[string]map[string]string) {
 	for _, m := range quoted.FindAllStringSubmatch(absent, -1) {
 		for cat, names := range seen {
-			if names[m[1]] || cat == m[1] {
+			if names[m[1]] != "" || cat == m[1] {
 				t.Errorf("docs/chrome.md says that %q is left out", m[1])
 			}
 		}
 	}
-	for cat, args := range documentedArgs(events) {
+	documented := documentedArgs(events)
+	for cat, args := range documented {
 		for arg, always := range args {
-			if always && seen[cat] != nil && !seen[cat][arg] {
+			if always && seen[cat] != nil && seen[cat][arg] == "" {
 				t.Errorf("no %s has the argument %q", cat, arg)
 			}
 		}
@@ -92,9 +97,11 @@ func TestChromeIsDocumented(t *testing.T) {
 				t.Errorf("%s has the argument %q, which docs/chrome.md does not have", cat, arg)
 			}
 		}
-		delete(seen, cat)
 	}
 	for cat, names := range seen {
+		if documented[cat] != nil {
+			continue
+		}
 		for name := range names {
 			if !strings.Contains(events, "`"+name+"`") {
 				t.Errorf("docs/chrome.md does not have %q of %q", name, cat)
@@ -135,19 +142,10 @@ var kineto = map[string]string{
 	"gpu_user_annotation": `External id:number`,
 }
 
-// TestKinetoIsAccountedFor holds docs/chrome.md and the logs from real GPUs against Kineto: whatever Kineto
-// writes is either in the table of events, or in the table of what is left out; and values have Kineto's types.
-func TestKinetoIsAccountedFor(t *testing.T) {
-	t.Parallel()
-	text := readRepository(t, "docs/chrome.md")
-	events, absent := section(t, text, "## Events"), section(t, text, "## What Kineto writes and this does not")
+// kinetoIsAccountedFor: whatever Kineto writes is either in the table of events, or in the table of what is left out; and
+// values have Kineto's types.
+func kinetoIsAccountedFor(t *testing.T, events, absent string, seen map[string]map[string]string) {
 	documented := documentedArgs(events)
-	types := make(map[string]string) // by category and name
-	for _, name := range []string{"streams", "train"} {
-		for _, file := range chromeFiles(t, filepath.Join(filepath.Dir(gpuLog), name+".cudatrace")) {
-			typesOf(t, file, types)
-		}
-	}
 	for cat, words := range kineto {
 		for word := range strings.SplitSeq(words, ",") {
 			name, want, _ := strings.Cut(strings.TrimSpace(word), ":")
@@ -155,43 +153,9 @@ func TestKinetoIsAccountedFor(t *testing.T) {
 			if name != "" && !here && !strings.Contains(absent, "`"+name+"`") && (documented[cat] != nil || !strings.Contains(events, "`"+name+"`")) {
 				t.Errorf("docs/chrome.md does not say what became of %q of %q", name, cat)
 			}
-			if got := types[cat+" "+name]; got != "" && got != want {
+			if got := seen[cat][name]; got != "" && got != want {
 				t.Errorf("%q of %q is a %s, Kineto's is a %s", name, cat, got, want)
 			}
-		}
-	}
-}
-
-// typesOf notes the JSON types of the values of a trace.
-func typesOf(t *testing.T, path string, types map[string]string) {
-	t.Helper()
-	var file map[string]any
-	if err := json.Unmarshal(unzipped(t, path), &file); err != nil {
-		t.Fatal(err)
-	}
-	note := func(cat string, values any) {
-		object, ok := values.(map[string]any)
-		if !ok {
-			return
-		}
-		for name, value := range object {
-			types[cat+" "+name] = map[reflect.Kind]string{reflect.Float64: "number", reflect.String: "string", reflect.Slice: "list", reflect.Map: "object"}[reflect.ValueOf(value).Kind()]
-		}
-	}
-	list := func(key string) []any {
-		l, ok := file[key].([]any)
-		if !ok {
-			t.Fatalf("%s has no %s", path, key)
-		}
-		return l
-	}
-	note("", file)
-	for _, d := range list("deviceProperties") {
-		note("device", d)
-	}
-	for _, e := range list("traceEvents") {
-		if event, ok := e.(map[string]any); ok && event["cat"] != nil {
-			note(fmt.Sprint(event["cat"]), event["args"])
 		}
 	}
 }
@@ -231,53 +195,45 @@ func documentedArgs(text string) map[string]map[string]bool {
 	return all
 }
 
-// seeChrome notes the arguments of each category of a trace, the names of metadata events, and
-// the keys of the file and its devices.
-func seeChrome(t *testing.T, path string, seen map[string]map[string]bool) {
+// seeChrome notes the arguments of each category of a trace, the names of metadata events ("M"), and the keys of the file ("")
+// and its devices ("device"), each with the JSON type of its values.
+func seeChrome(t *testing.T, path string, seen map[string]map[string]string) {
 	t.Helper()
-	var tr struct {
-		Devices []map[string]any `json:"deviceProperties"`
-		Events  []struct {
-			Ph, Cat, Name string
-			Args          map[string]any
-		} `json:"traceEvents"`
-	}
-	text := unzipped(t, path)
-	keys := make(map[string]any)
-	if err := errors.Join(json.Unmarshal(text, &tr), json.Unmarshal(text, &keys)); err != nil {
+	var file map[string]any
+	if err := json.NewDecoder(chrometest.Open(t, path)).Decode(&file); err != nil {
 		t.Fatal(err)
 	}
-	note := func(cat, name string) {
+	note := func(cat string, values any) {
+		object, ok := values.(map[string]any)
+		if !ok {
+			return
+		}
 		if seen[cat] == nil {
-			seen[cat] = make(map[string]bool)
+			seen[cat] = make(map[string]string)
 		}
-		seen[cat][name] = true
-	}
-	for key := range keys {
-		note("", key)
-	}
-	for _, d := range tr.Devices {
-		for key := range d {
-			note("device", key)
+		for name, value := range object {
+			kind := reflect.ValueOf(value).Kind()
+			seen[cat][name] = cmp.Or(map[reflect.Kind]string{reflect.Float64: "number", reflect.String: "string", reflect.Slice: "list", reflect.Map: "object"}[kind], kind.String())
 		}
 	}
-	for i := range tr.Events {
-		e := &tr.Events[i]
-		if e.Ph == "M" {
-			note("M", e.Name)
+	list := func(key string) []any {
+		l, ok := file[key].([]any)
+		if !ok {
+			t.Fatalf("%s has no %s", path, key)
+		}
+		return l
+	}
+	note("", file)
+	for _, d := range list("deviceProperties") {
+		note("device", d)
+	}
+	for _, e := range list("traceEvents") {
+		event, _ := e.(map[string]any)
+		category, _ := event["cat"].(string)
+		if event["ph"] == "M" {
+			note("M", map[string]any{fmt.Sprint(event["name"]): event["args"]})
 			continue
 		}
-		for arg := range e.Args {
-			note(e.Cat, arg)
-		}
+		note(category, event["args"])
 	}
-}
-
-func unzipped(t *testing.T, path string) []byte {
-	t.Helper()
-	text, err := io.ReadAll(chrometest.Open(t, path))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return text
 }

@@ -157,16 +157,21 @@ func TestPythonLines(t *testing.T) {
 		scenario string
 		options  []string
 		all      bool // each launch has frames
+		each     bool // with each interpreter; else with the oldest and the newest one: versions differ in no part that the scenario is about
 	}{
-		{"forms", nil, true},
-		{"threads", []string{"--calls", "cupti"}, false}, // threads meet in the tables
-		{"stacks", nil, true},
-		{"wander", nil, true},
-		{"forks", nil, true},
-		{"discards", nil, false}, // the table of code objects is full at last
+		{"forms", nil, true, true},
+		{"threads", []string{"--calls", "cupti"}, false, false}, // threads meet in the tables
+		{"stacks", nil, true, false},
+		{"wander", nil, true, true},
+		{"forks", nil, true, false},
+		{"discards", nil, false, false}, // the table of code objects is full at last
 	} {
 		t.Run(c.scenario, func(t *testing.T) {
-			pythontest.Each(t, func(t *testing.T, p pythontest.Interpreter) {
+			with := pythontest.Each
+			if !c.each {
+				with = pythontest.OldestAndNewest
+			}
+			with(t, func(t *testing.T, p pythontest.Interpreter) {
 				dir := t.TempDir()
 				base, truth := filepath.Join(dir, "run"), filepath.Join(dir, "truth.json")
 				args := append([]string{"record", "--python", "auto", "--no-convert", "-o", base}, c.options...)

@@ -50,8 +50,20 @@ func All(t testing.TB) []Interpreter {
 }
 
 // Each runs a test with each interpreter, in parallel. It skips the test where there is none.
-func Each(t *testing.T, f func(*testing.T, Interpreter)) {
+func Each(t *testing.T, f func(*testing.T, Interpreter)) { with(t, All(t), f) }
+
+// OldestAndNewest runs a test with the interpreters of the oldest and of the newest version, in parallel. It skips the test
+// where there is none.
+func OldestAndNewest(t *testing.T, f func(*testing.T, Interpreter)) {
 	all := All(t)
+	byVersion := func(a, b Interpreter) int { return a.Minor - b.Minor }
+	if len(all) > 2 {
+		all = []Interpreter{slices.MinFunc(all, byVersion), slices.MaxFunc(all, byVersion)}
+	}
+	with(t, all, f)
+}
+
+func with(t *testing.T, all []Interpreter, f func(*testing.T, Interpreter)) {
 	if len(all) == 0 {
 		t.Skip("no Python here")
 	}
