@@ -53,7 +53,7 @@ func diffCommand(con *console.Console) *cli.Command {
 			&cli.GenericFlag{Category: sideGroup, Name: "base", Value: new(texts), Usage: "`BASE`; all arguments are NEW then; may be repeated"},
 			&cli.GenericFlag{Category: gateGroup, Name: "fail-on", Value: new(texts), Usage: "end with 3 when `CONDITION` holds, such as 'kernel_time > +5%', 'calls:cudaMalloc > 0', 'peak_memory > 2GiB', 'kernel:gemm*:median > +10%'; may be repeated"},
 			&cli.GenericFlag{Category: gateGroup, Name: "budget", Value: new(texts), Usage: "end with 3 when a condition in `FILE` holds: one a line, # begins a comment; may be repeated"},
-			&cli.StringFlag{Category: gateGroup, Name: "significance", Value: "1%", Usage: "rate of false discoveries, `PERCENT|none`; none does not test changes, and needs no more than one run a side"},
+			&cli.StringFlag{Category: gateGroup, Name: "significance", Value: "1%", Usage: "rate of false discoveries, `PERCENT|within|none`; with one run a side, within tests against the noise within the runs, and none does not test"},
 			&cli.StringFlag{Category: gateGroup, Name: "min-change", Value: "5%", Usage: "smallest change of a time that differs, in `PERCENT`; conditions have their own"},
 			&cli.BoolFlag{Category: allowGroup, Name: "allow-missing", Usage: "names in conditions that match nothing"},
 			&cli.BoolFlag{Category: allowGroup, Name: "allow-incomplete", Usage: "incomplete logs"},
@@ -110,39 +110,39 @@ func runDiff(c *cli.Context, con *console.Console) error {
 	}
 	d := diff.Compare(base, now, o.rule)
 	page := diff.Page{Diff: d, Base: strings.Join(baseWords(c), " "), New: strings.Join(newWords(c), " "), Outcomes: d.Gate(o.conditions, c.Bool("allow-missing")), Top: o.top}
-	refused := slices.DeleteFunc(slices.Clone(d.Problems), func(p diff.Problem) bool { return p.Remark() || c.Bool("allow-"+p.Kind) })
-	if err := o.print(con, &page, refused); err != nil {
+	page.Refused = slices.DeleteFunc(slices.Clone(d.Problems), func(p diff.Problem) bool { return p.Remark() || c.Bool("allow-"+p.Kind) })
+	if err := o.print(con, &page); err != nil {
 		return err
 	}
-	return concluded(con, page.Outcomes, refused)
+	return concluded(con, &page)
 }
 
-func (o *diffOptions) print(con *console.Console, p *diff.Page, refused []diff.Problem) error {
+func (o *diffOptions) print(con *console.Console, p *diff.Page) error {
 	switch o.format {
 	case "json":
 		return p.WriteJSON(con.Text())
 	case "markdown":
 		return p.WriteMarkdown(con.Text())
 	case "junit":
-		return p.WriteJUnit(con.Text(), refused)
+		return p.WriteJUnit(con.Text())
 	}
 	return p.WriteText(con.Text(), con.Width())
 }
 
 // concluded says what went wrong, and is the end of the command.
-func concluded(con *console.Console, outcomes []*diff.Outcome, refused []diff.Problem) error {
-	for _, p := range refused {
-		con.Sayf("%s; --allow-%s compares them nevertheless", p.Text, p.Kind)
+func concluded(con *console.Console, p *diff.Page) error {
+	for _, x := range p.Refused {
+		con.Sayf("%s", x.Refusal())
 	}
-	failed, broken := false, len(refused) > 0
-	for _, o := range outcomes {
+	failed, broken := false, len(p.Refused) > 0
+	for _, o := range p.Outcomes {
 		switch o.State {
 		case diff.Failed:
 			failed = true
-			con.Sayf("%s: %s", o.Text, diff.Explained(o))
+			con.Sayf("%s: %s", o.Text, o.Verdict())
 		case diff.Broken:
 			broken = true
-			con.Sayf("%s cannot be checked: %s%s", o.Text, o.Why, remedyFor(o))
+			con.Sayf("%s cannot be checked: %s", o.Text, o.Verdict())
 		}
 	}
 	switch {
@@ -152,14 +152,6 @@ func concluded(con *console.Console, outcomes []*diff.Outcome, refused []diff.Pr
 		return exitCode(exitHolds)
 	}
 	return nil
-}
-
-// remedyFor names the option that allows a name that matches nothing.
-func remedyFor(o *diff.Outcome) string {
-	if o.Unmatched {
-		return "; --allow-missing passes the condition then"
-	}
-	return ""
 }
 
 // readDiffOptions reads the options.
@@ -193,8 +185,12 @@ func readRule(c *cli.Context) (r diff.Rule, err error) {
 	if r.MinChange, err = percentOption(c, "min-change"); err != nil {
 		return r, err
 	}
-	if c.String("significance") == "none" {
+	switch c.String("significance") {
+	case "none":
 		r.Untested = true
+		return r, nil
+	case "within":
+		r.Within = true
 		return r, nil
 	}
 	if r.Rate, err = percentOption(c, "significance"); err == nil && (r.Rate <= 0 || r.Rate >= 1) {

@@ -16,6 +16,9 @@ type Diff struct {
 	Sections  []*Section
 	Problems  []Problem // why the two should not be compared
 	rule      Rule
+	order     *order // nil if it is not known
+	levels    levels
+	drifts    bool // the figures drift together
 }
 
 // An Overall is an overall figure.
@@ -29,8 +32,9 @@ type Overall struct {
 // A Section compares the rows of a report.
 type Section struct {
 	Report, Title string
-	Rows          []*Row // those that differ first; of these what adds most to the total, then what saves most
+	Rows          []*Row // those that differ first; of these what adds most to the total, then what saves most; then those that are large
 	Differ        int    // rows that differ
+	Large         int    // rows that do not differ as far as is known, but whose time changed much
 	Reason        string // why the report is not compared, "" if it is
 	section       *section
 }
@@ -43,17 +47,22 @@ type Row struct {
 	Verdicts []string
 	Figures  []*compared // for each figure of the section
 	Count    *compared
+	Main     int     // index of the time that was judged, -1 if there is none
+	Large    bool    // that changed much, but too few runs tell whether it differs
 	Added    float64 // what the row adds to the total
 	pair     *pair
 }
 
 // Compare compares runs.
 func Compare(base, new []*Run, rule Rule) *Diff {
-	d := &Diff{Base: base, New: new, rule: rule, Problems: problems(base, new)}
-	var all []*compared
+	d := &Diff{Base: base, New: new, rule: rule, Problems: problems(base, new), order: orderOf(base, new)}
+	var all, rows []*compared
 	for i := range overalls {
 		o := &overalls[i]
-		c := compare(each(base, o.of), each(new, o.of), d.exact(o.name, o.isExact()), o.isTime())
+		c := d.ofOverall(o)
+		if o.ofStep && d.sameSteps() {
+			c.spare()
+		}
 		d.Overall = append(d.Overall, &Overall{Name: o.name, compared: c, overall: o})
 		all = append(all, c)
 	}
@@ -61,17 +70,27 @@ func Compare(base, new []*Run, rule Rule) *Diff {
 		s := d.section(&sections[i])
 		d.Sections = append(d.Sections, s)
 		for _, r := range s.Rows {
-			all = append(all, r.Figures...)
+			rows = append(rows, r.Figures...)
 		}
 	}
+	d.levels.find(rows)
+	d.drifts = drift(rows)
+	all = append(all, rows...)
+	d.doubt(all)
 	rule.settle(all)
 	for _, o := range d.Overall {
 		o.Verdict = verdict(o.compared, o.overall.up, o.overall.down)
 	}
 	for _, s := range d.Sections {
-		s.judge()
+		s.judge(d)
 	}
 	return d
+}
+
+// doubt raises the probabilities of figures that drift, and of those that may take one of two values by chance.
+func (d *Diff) doubt(all []*compared) {
+	straighten(all, d.order, d.drifts)
+	d.levels.doubt(all)
 }
 
 func each(runs []*Run, of func(*Run) float64) (values []float64) {
@@ -112,8 +131,7 @@ func (d *Diff) section(s *section) *Section {
 	for _, p := range pairsOf(report, d.Base, d.New) {
 		r := &Row{Name: p.label, Was: p.wasLabel, Match: p.match, pair: p}
 		for _, f := range s.figures {
-			base, new := p.values(f.column)
-			r.Figures = append(r.Figures, compare(base, new, d.exact(f.column, f.exact), isTime(f.column)))
+			r.Figures = append(r.Figures, d.ofRow(p, f.column, f.exact))
 		}
 		r.Count = r.figure(s, s.countOf())
 		added := r.figure(s, s.adds)
@@ -124,6 +142,25 @@ func (d *Diff) section(s *section) *Section {
 	return out
 }
 
+// ofRow compares a figure of a row.
+func (d *Diff) ofRow(p *pair, column string, exact bool) *compared {
+	v := runValues{exact: d.exact(column, exact), times: isTime(column), medians: column == median.column}
+	v.base, v.new = p.values(column)
+	if column == median.column || column == total.column {
+		v.spreads = p.spreads()
+	}
+	return compare(v, d.order)
+}
+
+// ofOverall compares an overall figure.
+func (d *Diff) ofOverall(o *overall) *compared {
+	v := runValues{base: each(d.Base, o.of), new: each(d.New, o.of), exact: d.exact(o.name, o.isExact()), times: o.isTime(), medians: o.median}
+	if o.spread != nil {
+		v.spreads = [2][]float64{each(d.Base, o.spread), each(d.New, o.spread)}
+	}
+	return compare(v, d.order)
+}
+
 // figure is a figure of a row, which the section need not judge.
 func (r *Row) figure(s *section, column string) *compared {
 	for i, f := range s.figures {
@@ -132,7 +169,7 @@ func (r *Row) figure(s *section, column string) *compared {
 		}
 	}
 	base, new := r.pair.values(column)
-	return compare(base, new, true, false)
+	return compare(runValues{base: base, new: new, exact: true}, nil)
 }
 
 // spare tests one time of a row: the total, or the median where the total differs with the count.
@@ -143,24 +180,51 @@ func (r *Row) spare(s *section) {
 	}
 	for i, f := range s.figures {
 		if c := r.Figures[i]; f.column == other {
-			r.Figures[i] = &compared{Base: c.Base, New: c.New, P: math.NaN(), Q: math.NaN(), Spared: true}
+			c.spare()
 		}
 	}
 }
 
+// spare leaves a figure untested.
+func (c *compared) spare() { c.P, c.Few, c.Spared, c.Differs = math.NaN(), false, true, false }
+
 // judge gives the rows their verdicts and their order.
-func (s *Section) judge() {
+func (s *Section) judge(d *Diff) {
 	for _, r := range s.Rows {
 		r.judge(s.section)
-		if len(r.Verdicts) > 0 {
+		r.Main = slices.IndexFunc(r.Figures, func(c *compared) bool { return !c.Spared && !c.Exact && c.known() })
+		if i := r.Main; len(r.Verdicts) == 0 && i >= 0 {
+			c := r.Figures[i]
+			r.Large = d.tooFew() && c.Base != c.New && math.Abs(c.change()) >= d.rule.MinChange
+		}
+		switch {
+		case len(r.Verdicts) > 0:
 			s.Differ++
+		case r.Large:
+			s.Large++
 		}
 	}
 	slices.SortStableFunc(s.Rows, func(a, b *Row) int {
-		return cmp.Or(-cmp.Compare(min(len(a.Verdicts), 1), min(len(b.Verdicts), 1)), -cmp.Compare(a.adds(), b.adds()),
+		return cmp.Or(cmp.Compare(a.class(), b.class()), -cmp.Compare(a.adds(), b.adds()),
 			-cmp.Compare(math.Abs(a.Added), math.Abs(b.Added)), cmp.Compare(a.Name, b.Name))
 	})
 }
+
+// class orders rows: those that differ, those that are large and beyond the noise within the runs, others that are large, all others.
+func (r *Row) class() int {
+	switch {
+	case len(r.Verdicts) > 0:
+		return 0
+	case r.Large && r.Figures[r.Main].Noise == beyondNoise:
+		return 1
+	case r.Large:
+		return 2
+	}
+	return 3
+}
+
+// tooFew reports whether there are too few runs to judge times.
+func (d *Diff) tooFew() bool { return d.rule.tests() && min(len(d.Base), len(d.New)) < LeastRuns }
 
 // adds is what a row adds to the total, 0 if it saves.
 func (r *Row) adds() float64 { return max(r.Added, 0) }
@@ -190,6 +254,28 @@ func verdict(c *compared, up, down string) string {
 		return up
 	}
 	return down
+}
+
+// A largest is a row whose time changed much.
+type largest struct {
+	*Section
+	*Row
+}
+
+// largest are the rows whose times changed most: those beyond the noise within the runs first.
+func (d *Diff) largest() (all []largest) {
+	for _, s := range d.Sections {
+		for _, r := range s.Rows {
+			if r.Large {
+				all = append(all, largest{s, r})
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b largest) int {
+		x, y := a.Figures[a.Main], b.Figures[b.Main]
+		return cmp.Or(cmp.Compare(a.class(), b.class()), -cmp.Compare(math.Abs(x.New-x.Base), math.Abs(y.New-y.Base)))
+	})
+	return all
 }
 
 // differences is the number of rows that differ.

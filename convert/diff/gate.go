@@ -1,12 +1,12 @@
 package diff
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
 
 	"github.com/cudatrace/cudatrace/convert/stats/table"
+	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/pattern"
 	"github.com/cudatrace/cudatrace/record/wording"
 )
@@ -25,12 +25,11 @@ const (
 // An Outcome is the result of a condition.
 type Outcome struct {
 	*Condition
-	State State
-	Why   string    // of a Broken or an Absent one
-	Cases []checked // the figures that the condition is about
-	// Unmatched says that the condition's name matches nothing.
-	Unmatched bool
-	Holds     int // those of Cases for which the condition holds, which come first
+	State  State
+	Why    string    // of a Broken or an Absent one
+	Cases  []checked // the figures that the condition is about
+	Holds  int       // those of Cases for which the condition holds, which come first
+	within bool      // the noise within the runs decides
 }
 
 // A checked is a figure that a condition is about.
@@ -46,12 +45,12 @@ func (d *Diff) Gate(conditions []*Condition, allowAbsent bool) []*Outcome {
 	var all []*Outcome
 	var compared []*compared
 	for _, c := range conditions {
-		o := &Outcome{Condition: c}
+		o := &Outcome{Condition: c, within: d.rule.Within}
 		o.Why = d.collect(o)
 		if o.Why == "" && len(o.Cases) == 0 {
-			o.State, o.Why, o.Unmatched = Broken, d.nothing(c), true
-			if allowAbsent {
-				o.State = Absent
+			o.State, o.Why = Absent, d.nothing(c)
+			if !allowAbsent {
+				o.State, o.Why = Broken, o.Why+"; "+wording.Missing.String()
 			}
 		}
 		for _, x := range o.Cases {
@@ -59,6 +58,7 @@ func (d *Diff) Gate(conditions []*Condition, allowAbsent bool) []*Outcome {
 		}
 		all = append(all, o)
 	}
+	d.doubt(compared)
 	d.rule.adjust(compared)
 	for _, o := range all {
 		d.decide(o)
@@ -75,7 +75,7 @@ func (d *Diff) collect(o *Outcome) (why string) {
 				return why
 			}
 		}
-		d.add(o, "", each(d.Base, overalls[i].of), each(d.New, overalls[i].of))
+		d.add(o, "", d.ofOverall(&overalls[i]), each(d.New, overalls[i].of))
 		return ""
 	}
 	if why := d.lacks(o.Report); why != "" {
@@ -83,12 +83,13 @@ func (d *Diff) collect(o *Outcome) (why string) {
 	}
 	for _, p := range pairsOf(o.Report, d.Base, d.New) {
 		if pattern.Match(o.Name, p.name) || p.was != "" && pattern.Match(o.Name, p.was) {
-			base, new := p.values(o.Column)
-			d.add(o, p.label, base, new)
+			_, new := p.values(o.Column)
+			d.add(o, p.label, d.ofRow(p, o.Column, o.exact()), new)
 		}
 	}
 	if len(o.Cases) == 0 && isAdded(o.Column) && (o.Name == "*" || o.Report == "calls" && d.probed(o.Name)) {
-		d.add(o, o.Name, make([]float64, len(d.Base)), make([]float64, len(d.New)))
+		none := runValues{base: make([]float64, len(d.Base)), new: make([]float64, len(d.New)), exact: o.exact()}
+		d.add(o, o.Name, compare(none, nil), none.new)
 	}
 	return ""
 }
@@ -106,16 +107,18 @@ func (d *Diff) nothing(c *Condition) string {
 	return fmt.Sprintf("nothing in %s matches %q", c.Report, c.Name)
 }
 
-// add adds a figure with the values of the runs.
-func (d *Diff) add(o *Outcome, name string, base, new []float64) {
-	exact := o.Unit == table.Number || o.Unit == table.Bytes
-	x := checked{Name: name, compared: compare(base, new, d.exact(cmp.Or(o.Figure, o.Column), exact), o.Unit == table.Duration)}
+// add adds a figure with the values of the runs of NEW.
+func (d *Diff) add(o *Outcome, name string, c *compared, new []float64) {
+	x := checked{Name: name, compared: c}
 	if !o.Change {
-		x.compared.P = math.NaN() // nothing is tested
-		x.Value = o.absolute(known(new), exact)
+		c.P = math.NaN() // nothing is tested
+		x.Value = o.absolute(known(new), o.exact())
 	}
 	o.Cases = append(o.Cases, x)
 }
+
+// exact reports whether the condition is about counts or bytes.
+func (o *Outcome) exact() bool { return o.Unit == table.Number || o.Unit == table.Bytes }
 
 // absolute is the value of NEW: of counts and bytes the worst of all runs, else the mean.
 func (o *Outcome) absolute(new []float64, exact bool) float64 {
@@ -139,15 +142,17 @@ func (d *Diff) decide(o *Outcome) {
 	if o.State != "" {
 		return
 	}
-	few, unknown := false, 0
+	few, unsure, unknown := false, false, 0
 	for i := range o.Cases {
 		x := &o.Cases[i]
 		x.Value = o.value(x)
 		switch {
 		case math.IsNaN(x.Value):
 			unknown++
-		case o.Change && x.Few && !d.rule.Untested:
+		case o.Change && x.Few && d.rule.tests():
 			few = true
+		case o.Change && d.rule.Within && !x.Exact && x.Noise == "":
+			unsure = true
 		default:
 			x.Holds = o.Condition.holds(x.Value) && (!o.Change || d.rule.significant(x.compared))
 		}
@@ -163,10 +168,17 @@ func (d *Diff) decide(o *Outcome) {
 	case o.Why != "":
 		o.State = Broken
 	case few:
-		o.State, o.Why = Broken, fmt.Sprintf("a change of a figure that varies takes %d runs on each side, or %s", LeastRuns, wording.Untested)
+		o.State, o.Why = Broken, d.needs()+", "+wording.Untested.String()+", or "+wording.Within.String()
+	case unsure:
+		o.State, o.Why = Broken, "its noise within a run is not known; "+d.needs()+", or "+wording.Untested.String()
 	case unknown == len(o.Cases):
 		o.State, o.Why = Broken, "the figure is not known"
 	}
+}
+
+// needs says what a change of a figure that varies needs.
+func (d *Diff) needs() string {
+	return fmt.Sprintf("a change of a figure that varies needs %d runs on each side (BASE has %s, NEW has %s)", LeastRuns, figures.Group(uint64(len(d.Base))), figures.Group(uint64(len(d.New))))
 }
 
 // value is what a condition compares of a figure.

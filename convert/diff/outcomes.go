@@ -8,12 +8,16 @@ import (
 	"github.com/cudatrace/cudatrace/record/figures"
 )
 
-// conditions is the table of conditions.
+// conditions is the table of conditions: those that hold first, then those that could not be checked.
 func (p *Page) conditions() *table.Table {
-	t := &table.Table{Name: "conditions", Title: conditionsVerdict(p.Outcomes), Columns: []table.Column{
-		{Key: "name", Title: "condition"}, {Key: "state", Title: "result", Unit: table.Figures}, {Key: "figure", Title: "figure"}}}
-	for _, o := range p.Outcomes {
-		t.Rows = append(t.Rows, []any{o.Text, string(o.State), Explained(o)})
+	t := &table.Table{Name: "conditions", Title: conditionsVerdict(p.Outcomes), Whole: true, Columns: []table.Column{
+		{Key: "state", Title: "result", Unit: table.Plain}, {Key: "name", Title: "condition"}, {Key: "figure", Title: "figure"}}}
+	for _, state := range []State{Failed, Broken, Absent, Passed} {
+		for _, o := range p.Outcomes {
+			if o.State == state {
+				t.Rows = append(t.Rows, []any{string(o.State), o.Text, o.Verdict()})
+			}
+		}
 	}
 	return t
 }
@@ -36,8 +40,8 @@ func conditionsVerdict(outcomes []*Outcome) string {
 	return words
 }
 
-// Explained says what a condition found: the figure that is worst.
-func Explained(o *Outcome) string {
+// Verdict says what a condition found: the figure that is worst, or why it could not be checked and what that takes. All forms of the output have it.
+func (o *Outcome) Verdict() string {
 	if o.Why != "" {
 		return o.Why
 	}
@@ -53,11 +57,24 @@ func Explained(o *Outcome) string {
 		words += pairWords(x.compared, o.Unit)
 	default:
 		words += fmt.Sprintf("%s (%s", pairWords(x.compared, o.Unit), table.Words(x.compared.change(), table.Percent))
-		words += chanceWords(x.Q)
-		words += ")"
+		words += chanceWords(x.Q) + o.sure(x.compared) + ")"
 	}
 	if more := max(o.Holds, 1) - 1; more > 0 {
 		words += ", and " + figures.Group(more) + " more"
+	}
+	return words
+}
+
+// sure says what speaks for a change or against it, beside chance.
+func (o *Outcome) sure(c *compared) (words string) {
+	if c.Doubtful {
+		words += ", maybe one of two levels"
+	}
+	if c.Drifts {
+		words += ", beside a trend from run to run"
+	}
+	if o.within && !c.Exact {
+		words += ", " + c.Noise + " the noise of these runs"
 	}
 	return words
 }

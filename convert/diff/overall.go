@@ -17,11 +17,15 @@ type overall struct {
 	down    string
 	reports []string // that it is made of
 	of      func(*Run) float64
+	spread  func(*Run) float64 // of the noise within a run, as a part of the figure; nil if nothing is known
+	median  bool
+	sum     bool // over the rows of a report
+	ofStep  bool // a part of a whole run's figure, for each of its steps
 }
 
 // overalls are the overall figures. A test holds docs/diff.md against them.
-var overalls = []overall{
-	{"cuda_time", table.Duration, "slower", "faster", nil, func(r *Run) float64 { return r.largest(func(l *stats.Log) uint64 { return l.CUDANS }) }},
+var overalls = withSteps([]overall{
+	{name: "cuda_time", unit: table.Duration, up: "slower", down: "faster", of: func(r *Run) float64 { return r.largest(func(l *stats.Log) uint64 { return l.CUDANS }) }},
 	sumOf("kernel_time", table.Duration, "kernels", "total_ns"),
 	sumOf("kernel_count", table.Number, "kernels", "count"),
 	sumOf("copy_time", table.Duration, "copies", "total_ns"),
@@ -31,19 +35,75 @@ var overalls = []overall{
 	sumOf("set_count", table.Number, "sets", "count"),
 	sumOf("busy_time", table.Duration, "devices", "busy_ns"),
 	sumOf("idle_time", table.Duration, "devices", "idle_ns"),
-	{"gpu_busy", table.Share, "higher", "lower", []string{"devices"}, func(r *Run) float64 {
+	{name: "gpu_busy", unit: table.Share, up: "higher", down: "lower", reports: []string{"devices"}, of: func(r *Run) float64 {
 		return r.total("devices", "busy_ns") / r.total("devices", "span_ns")
 	}},
 	sumOf("call_time", table.Duration, "processes", "in_calls_ns"),
 	sumOf("call_count", table.Number, "processes", "calls"),
 	sumOf("failed_calls", table.Number, "processes", "failed"),
 	sumOf("wait_time", table.Duration, "threads", "waiting_ns"),
-	{"peak_memory", table.Bytes, "more", "less", []string{"memory"}, func(r *Run) float64 {
+	{name: "peak_memory", unit: table.Bytes, up: "more", down: "less", reports: []string{"memory"}, of: func(r *Run) float64 {
 		if r.withoutMemory() {
 			return math.NaN()
 		}
 		return r.largest(func(l *stats.Log) uint64 { return l.PeakDevice })
 	}},
+	{name: "step_time", unit: table.Duration, up: "slower", down: "faster", reports: []string{stepKinds}, median: true,
+		of:     func(r *Run) float64 { return r.ofSteps(median.column) },
+		spread: func(r *Run) float64 {
+			return (r.ofSteps("median_high_ns") - r.ofSteps("median_low_ns")) / 2 / r.ofSteps(median.column)
+		}},
+})
+
+// stepKinds is the report of the kinds of step.
+const stepKinds = "step_kinds"
+
+// withSteps adds each sum over a run as a figure a step.
+func withSteps(all []overall) []overall {
+	for _, o := range all {
+		if !o.sum {
+			continue
+		}
+		of := o.of
+		o.name, o.reports, o.ofStep = "step_"+o.name, append([]string{stepKinds}, o.reports...), true
+		o.of = func(r *Run) float64 { return of(r) / r.stepCount() }
+		all = append(all, o)
+	}
+	return all
+}
+
+// stepCount returns the number of steps of a run, those of its start-up too: of each rank, if it has ranks. It is NaN if no steps are known.
+func (r *Run) stepCount() float64 {
+	return (r.ofSteps("count") + r.ofSteps("starting")) / r.ofSteps("processes")
+}
+
+// ofSteps returns the value of a column of the steps with most time, NaN if no steps are known.
+func (r *Run) ofSteps(column string) float64 {
+	all := r.reports[stepKinds]
+	if all == nil || all.rows[r.steps] == nil {
+		return math.NaN()
+	}
+	return all.value(r.steps, column)
+}
+
+// mainSteps returns the key of the kind of step with most time, "" if no steps are known.
+func (r *Run) mainSteps() (main string) {
+	all := r.reports[stepKinds]
+	if all == nil {
+		return ""
+	}
+	for _, key := range sortedKeys(all.rows) {
+		if main == "" || all.value(key, total.column) > all.value(main, total.column) {
+			main = key
+		}
+	}
+	return main
+}
+
+// sameSteps reports whether all runs have one number of steps: figures a step then tell nothing that those of the run do not.
+func (d *Diff) sameSteps() bool {
+	counts := known(each(d.runs(), (*Run).stepCount))
+	return len(counts) == 0 || constant(counts)
 }
 
 // sumOf is the sum of a column over all rows of a report.
@@ -55,13 +115,38 @@ func sumOf(name string, unit table.Unit, report, column string) overall {
 	case unit == table.Number:
 		down = "fewer"
 	}
-	return overall{name, unit, up, down, []string{report}, func(r *Run) float64 { return r.total(report, column) }}
+	o := overall{name: name, unit: unit, sum: true, up: up, down: down, reports: []string{report}, of: func(r *Run) float64 { return r.total(report, column) }}
+	if column == total.column {
+		o.spread = func(r *Run) float64 { return r.spread(report) }
+	}
+	return o
+}
+
+// spread returns the noise within a run of the time in a report, as a part of it: that of its rows, as if all of them varied together. Rows of which it is
+// not known count like the others. It is NaN if nothing is known of rows with half of the time.
+func (r *Run) spread(report string) float64 {
+	if r.lacks(report) != "" {
+		return math.NaN()
+	}
+	var noise, of, all float64
+	for key := range r.reports[report].rows {
+		ns, part := r.reports[report].value(key, total.column), r.reports[report].spread(key)
+		if all += ns; !math.IsNaN(part) {
+			noise, of = noise+ns*part, of+ns
+		}
+	}
+	if of < all/2 {
+		return math.NaN()
+	}
+	return noise / of
 }
 
 func (o *overall) isTime() bool { return o.unit == table.Duration }
 
 // isExact reports whether the figure is a count or bytes, where any difference is one.
-func (o *overall) isExact() bool { return o.unit == table.Number || o.unit == table.Bytes }
+func (o *overall) isExact() bool {
+	return !o.ofStep && (o.unit == table.Number || o.unit == table.Bytes)
+}
 
 // exact reports whether any difference of a figure is one. The peak of memory that several threads allocate depends on their
 // order, and is judged like a time.
@@ -107,6 +192,8 @@ func (r *Run) lacks(report string) string {
 	switch {
 	case r.reports[report] == nil:
 		return "the report " + report + " is not in " + r.Name
+	case report == stepKinds && len(r.reports[report].rows) == 0 && !r.withoutGPU():
+		return r.Name + ": " + cmp.Or(r.reasons[report], "no steps are known")
 	case len(r.reports[report].rows) > 0 || ofCalls[report]:
 		return ""
 	case report == "memory" && r.withoutMemory(), report != "memory" && r.withoutGPU():

@@ -16,13 +16,18 @@ type Page struct {
 	*Diff
 	Base, New string // what was compared, as a person named it
 	Outcomes  []*Outcome
-	Top       int // rows of a table for people, 0 for all
+	Refused   []Problem // why the result is not to be trusted: problems that are not allowed
+	Top       int       // rows of a table for people, 0 for all
 }
 
-// WriteText writes the page for a terminal of a width in characters.
+// WriteText writes the page for a terminal of a width in characters. Lines in front of the tables, and conditions, are whole, however long.
 func (p *Page) WriteText(w io.Writer, width int) error {
 	plain := func(name string) string { return table.Words(name, table.Text) }
-	for _, line := range p.lines(plain) {
+	lines := p.lines(plain)
+	for _, line := range p.largestLines(plain) {
+		lines = append(lines, "  "+line)
+	}
+	for _, line := range append(lines, p.remarks(plain)...) {
 		if _, err := fmt.Fprintln(w, line); err != nil {
 			return err
 		}
@@ -33,30 +38,50 @@ func (p *Page) WriteText(w io.Writer, width int) error {
 	return table.WriteText(w, p.tables(), width)
 }
 
-// maxMarkdown is the size of the largest comment that GitHub takes, in bytes, less some for what
-// others write around it.
-const maxMarkdown = 60 << 10
+const (
+	// maxMarkdown is the size of the largest comment that GitHub takes, in bytes, less some for what
+	// others write around it.
+	maxMarkdown = 60 << 10
+	// maxUnfolded is the number of rows of Markdown that are shown at once.
+	maxUnfolded = 10
+)
 
-// WriteMarkdown writes the page for a pull request or a job summary.
+// WriteMarkdown writes the page for a pull request or a job summary: its lines and ten rows at most, of conditions first, and all else folded.
 func (p *Page) WriteMarkdown(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString("## cudatrace diff\n\n")
-	for _, line := range p.lines(table.MarkdownName) {
+	for _, line := range append(p.lines(table.MarkdownName), p.remarks(table.MarkdownName)...) {
 		b.WriteString(line + "\n\n")
 	}
-	tables := slices.DeleteFunc(p.tables(), func(t *table.Table) bool { return len(t.Rows) == 0 })
+	var first []*table.Table
+	room := maxUnfolded
+	if len(p.Outcomes) > 0 {
+		t := p.conditions()
+		t.Top(room)
+		first, room = append(first, t), room-len(t.Rows)
+	}
+	if t := p.summary(); len(t.Rows) > 0 && room > 0 {
+		t.Top(room)
+		first = append(first, t)
+	}
+	if err := table.WriteMarkdown(&b, first); err != nil {
+		return err
+	}
+	const open, close = "\n<details><summary>all figures and rows</summary>\n\n", "\n</details>\n"
+	tables := slices.DeleteFunc(p.tables(), func(t *table.Table) bool { return len(t.Rows) == 0 || len(first) > 0 && t.Name == first[0].Name && first[0].LeftOut == 0 })
 	for n := len(tables); ; n-- {
 		var body strings.Builder
 		if err := table.WriteMarkdown(&body, tables[:n]); err != nil {
 			return err
 		}
-		if b.Len()+body.Len() > maxMarkdown && n > 0 {
+		if b.Len()+body.Len()+len(open)+len(close) > maxMarkdown && n > 0 {
 			continue
 		}
-		b.WriteString(body.String())
+		b.WriteString(open + body.String())
 		if n < len(tables) {
 			b.WriteString("\n" + figures.Count(len(tables)-n, "more table is", "more tables are") + " not shown: the page would be too long for a comment\n")
 		}
+		b.WriteString(close)
 		break
 	}
 	_, err := io.WriteString(w, b.String())
@@ -65,18 +90,51 @@ func (p *Page) WriteMarkdown(w io.Writer) error {
 
 // lines are what a person should know first. quoted writes a name.
 func (p *Page) lines(quoted func(string) string) []string {
-	lines := []string{fmt.Sprintf("BASE: %s (%s). NEW: %s (%s).", runsWords(p.Diff.Base, quoted), quoted(p.Base), runsWords(p.Diff.New, quoted), quoted(p.New)), p.headline(quoted)}
-	if why := p.rule.tooFew(len(p.Diff.Base), len(p.Diff.New)); why != "" {
-		lines = append(lines, why)
+	lines := []string{fmt.Sprintf("BASE: %s (%s). NEW: %s (%s).", runsWords(p.Diff.Base, quoted), quoted(p.Base), runsWords(p.Diff.New, quoted), quoted(p.New))}
+	for _, x := range p.Refused {
+		lines = append(lines, "not to be trusted: "+quoted(x.Refusal()))
 	}
-	if p.rule.Untested {
+	return append(lines, p.headlines(quoted)...)
+}
+
+// remarks are what else a person should know.
+func (p *Page) remarks(quoted func(string) string) (lines []string) {
+	switch {
+	case p.rule.Untested:
 		lines = append(lines, "differences are not tested: they may be chance")
+	case p.rule.Within:
+		lines = append(lines, "differences are tested against the noise within the runs alone: how runs differ from each other is not known")
+	}
+	if p.drifts {
+		lines = append(lines, "times drift from run to run: they were tested beside that trend")
+	}
+	if names := p.doubtful(quoted); len(names) > 0 {
+		more := ""
+		if n := len(names) - maxRenamed; n > 0 {
+			names, more = names[:maxRenamed], " and "+figures.Count(n, "other", "others")
+		}
+		lines = append(lines, fmt.Sprintf("not counted, as %s in these runs takes one of two levels by chance, such as a kernel that is chosen by measuring: %s%s; more runs tell",
+			figures.Count(p.levels.count, "other time", "other times"), strings.Join(names, ", "), more))
 	}
 	lines = append(lines, p.renamed(quoted)...)
 	for _, x := range p.Problems {
-		lines = append(lines, "warning: "+quoted(x.Text))
+		if !slices.Contains(p.Refused, x) {
+			lines = append(lines, "warning: "+quoted(x.Text))
+		}
 	}
 	return lines
+}
+
+// doubtful names the rows whose difference may be one of two levels.
+func (p *Page) doubtful(quoted func(string) string) (names []string) {
+	for _, s := range p.Sections {
+		for _, r := range s.Rows {
+			if slices.ContainsFunc(r.Figures, func(c *compared) bool { return c.Doubtful && math.Abs(c.change()) >= p.rule.MinChange }) {
+				names = append(names, rowWords[s.Report]+" "+quoted(r.Name))
+			}
+		}
+	}
+	return names
 }
 
 // shortRevision is the number of characters that name a commit to people.
@@ -103,14 +161,90 @@ func runsWords(list []*Run, quoted func(string) string) string {
 	return words
 }
 
-// headline says how much differs, and what to look at first.
-func (p *Page) headline(quoted func(string) string) string {
+// headlines say how much differs, and what to look at first.
+func (p *Page) headlines(quoted func(string) string) (lines []string) {
 	section, row := p.First()
-	if section == nil {
-		return "nothing differs"
+	if section != nil {
+		lines = append(lines, fmt.Sprintf("%s; first: %s %s: %s%s", figures.Count(p.differences(), "difference", "differences"), rowWords[section.Report], quoted(row.Name),
+			strings.Join(row.Verdicts, ", "), how(section, row)))
 	}
-	return fmt.Sprintf("%s; first: %s %s: %s%s", figures.Count(p.differences(), "difference", "differences"), rowWords[section.Report], quoted(row.Name),
-		strings.Join(row.Verdicts, ", "), how(section, row))
+	switch {
+	case p.tooFew() && len(p.largest()) > 0:
+		return append(lines, p.sidesWords()+": times can't be proved; largest differences:")
+	case p.tooFew():
+		words := fmt.Sprintf("%s: times can't be proved; none changed by %s or more", p.sidesWords(), share(p.rule.MinChange))
+		if section == nil {
+			words += ", and nothing else differs"
+		}
+		return append(lines, words)
+	case section == nil:
+		return []string{"nothing differs"}
+	}
+	return lines
+}
+
+// share writes a part of 1.
+func share(part float64) string { return fmt.Sprintf("%.3g %%", 100*part) }
+
+// sidesWords says how many runs the sides have.
+func (p *Page) sidesWords() string {
+	base, now := len(p.Diff.Base), len(p.Diff.New)
+	switch {
+	case base != now:
+		return fmt.Sprintf("BASE has %s and NEW %s", figures.Count(base, "run", "runs"), figures.Group(now))
+	case base == 1:
+		return "one run a side"
+	}
+	return figures.Count(base, "run", "runs") + " a side"
+}
+
+// maxLargest is the number of rows that are named first.
+const maxLargest = 5
+
+// largestLines name the rows whose times changed most, though too few runs tell whether they differ.
+func (p *Page) largestLines(quoted func(string) string) (lines []string) {
+	all := p.largest()
+	for i, l := range all {
+		if i == maxLargest {
+			return append(lines, fmt.Sprintf("and %s more", figures.Group(len(all)-i)))
+		}
+		lines = append(lines, rowWords[l.Report]+" "+quoted(l.Name)+": "+l.words())
+	}
+	return lines
+}
+
+// words says how the time of a row changed, and how much it varies.
+func (l *largest) words() string {
+	c, column := l.Figures[l.Main], l.columns()[l.Main]
+	return fmt.Sprintf("%s %s → %s (%s), %s", columnWords(column.Key), withSpread(table.Words(c.Base, column.Unit), c.Spread[0]), withSpread(table.Words(c.New, column.Unit), c.Spread[1]),
+		table.Words(c.change(), table.Percent), noiseWords(c))
+}
+
+// withSpread writes a figure with how much it varies.
+func withSpread(figure string, spread float64) string {
+	if math.IsNaN(spread) {
+		return figure
+	}
+	return figure + " " + spreadWords(spread)
+}
+
+func spreadWords(spread float64) string { return fmt.Sprintf("±%.1f %%", 100*spread) }
+
+// spreadCell is the cell of how much a figure varies, on the side where it varies more.
+func spreadCell(c *compared) any {
+	spread := most(c.Spread[0], c.Spread[1])
+	if c.Exact || math.IsNaN(spread) {
+		return nil
+	}
+	return spreadWords(spread)
+}
+
+// noiseWords says whether a difference is beyond the noise within the runs.
+func noiseWords(c *compared) string {
+	if c.Noise == "" {
+		return "their noise is not known"
+	}
+	return c.Noise + " the noise of these runs"
 }
 
 // rowWords is a row of a report.
@@ -158,13 +292,17 @@ func pairWords(c *compared, unit table.Unit) string {
 func (p *Page) overall() *table.Table {
 	t := &table.Table{Name: "overall", Title: "figures of a run", Reason: "no figure is known", Columns: []table.Column{
 		{Key: "name", Title: "figure"}, {Key: "base", Title: "BASE", Unit: table.Number}, {Key: "new", Title: "NEW", Unit: table.Number},
-		{Key: "change", Title: "change", Unit: table.Percent}, {Key: "verdict", Title: "differs", Unit: table.Figures}}}
+		{Key: "change", Title: "change", Unit: table.Percent}, {Key: "spread", Title: "spread", Unit: table.Figures}, {Key: "verdict", Title: "differs", Unit: table.Figures}}}
 	for _, o := range p.Overall {
-		if math.IsNaN(o.Base) && math.IsNaN(o.New) || o.Base == 0 && o.New == 0 {
+		if math.IsNaN(o.Base) && math.IsNaN(o.New) || o.Base == 0 && o.New == 0 || o.overall.ofStep && o.Spared {
 			continue
 		}
+		differs := orNothing(o.Verdict)
+		if differs == nil && p.tooFew() && !o.Exact && math.Abs(o.change()) >= p.rule.MinChange {
+			differs = noiseCell(o.compared)
+		}
 		t.Rows = append(t.Rows, []any{o.Name, table.Cell{Value: o.Base, Unit: o.overall.unit}, table.Cell{Value: o.New, Unit: o.overall.unit},
-			o.change(), orNothing(o.Verdict)})
+			o.change(), spreadCell(o.compared), differs})
 	}
 	return t
 }
@@ -177,14 +315,27 @@ func orNothing(s string) any {
 	return s
 }
 
-// section is the table of the rows that differ. Its figures stand side by side.
+// noiseCell is the cell of a difference that too few runs tell: whether it is beyond their noise.
+func noiseCell(c *compared) any {
+	if c.Noise == "" {
+		return nil
+	}
+	return c.Noise + " noise"
+}
+
+// section is the table of the rows that differ, and of those that are large. Its figures stand side by side.
 func (p *Page) section(s *Section) *table.Table {
 	t := &table.Table{Name: s.Report, Title: fmt.Sprintf("%s of %s", figures.Group(s.Differ), figures.Count(len(s.Rows), "row differs", "rows differ")), Reason: s.Reason}
+	if s.Large > 0 {
+		t.Title += fmt.Sprintf("; of %s the time changed by %s or more", figures.Group(s.Large), share(p.rule.MinChange))
+	}
 	switch {
 	case s.Reason != "":
 		t.Reason = "not compared: " + s.Reason
 	case len(s.Rows) == 0:
 		t.Reason = "no rows on either side"
+	case p.tooFew():
+		t.Reason = fmt.Sprintf("no difference in the counts of %s, and no time changed by %s or more", figures.Count(len(s.Rows), "row", "rows"), share(p.rule.MinChange))
 	default:
 		t.Reason = "no difference in " + figures.Count(len(s.Rows), "row", "rows")
 	}
@@ -192,20 +343,68 @@ func (p *Page) section(s *Section) *table.Table {
 	if s.addsTime() {
 		t.Columns = append(t.Columns, table.Column{Key: "added_ns", Title: "adds", Unit: table.Difference, Rank: 2})
 	}
+	timed := slices.ContainsFunc(s.columns(), func(c table.Column) bool { return c.Unit == table.Duration })
+	if timed {
+		t.Columns = append(t.Columns, table.Column{Key: "spread", Title: "spread", Unit: table.Figures, Rank: 2})
+	}
 	for i, c := range s.columns() {
-		t.Columns = append(t.Columns, table.Column{Key: c.Key, Title: columnWords(c.Key), Unit: table.Figures, Rank: 3 + i})
+		t.Columns = append(t.Columns, table.Column{Key: c.Key, Title: columnWords(c.Key), Unit: table.Figures, Rank: rank(c.Key, i)})
 	}
 	for _, r := range p.shown(s) {
-		row := []any{r.Name, strings.Join(r.Verdicts, ", ")}
+		row := []any{r.Name, r.verdict()}
 		if s.addsTime() {
 			row = append(row, r.Added)
+		}
+		if timed {
+			row = append(row, r.spread())
 		}
 		for i, c := range s.columns() {
 			row = append(row, pairWords(r.Figures[i], c.Unit))
 		}
 		t.Rows = append(t.Rows, row)
 	}
-	t.LeftOut = s.Differ - len(t.Rows)
+	t.LeftOut = s.Differ + s.Large - len(t.Rows)
+	return t
+}
+
+// rank is the rank of the i-th figure of a row: how often and how long come before all else.
+func rank(column string, i int) int {
+	if column == counted.column || column == total.column {
+		return 3
+	}
+	return 4 + i
+}
+
+// verdict is the cell of how a row differs.
+func (r *Row) verdict() any {
+	if r.Large {
+		return noiseCell(r.Figures[r.Main])
+	}
+	return strings.Join(r.Verdicts, ", ")
+}
+
+// spread is the cell of how much the time of a row varies.
+func (r *Row) spread() any {
+	if r.Main < 0 {
+		return nil
+	}
+	return spreadCell(r.Figures[r.Main])
+}
+
+// summary is the table of the first rows of all reports.
+func (p *Page) summary() *table.Table {
+	t := &table.Table{Name: "differences", Title: figures.Count(p.differences(), "row differs", "rows differ"), Columns: []table.Column{
+		{Key: "report", Title: "", Unit: table.Plain}, {Key: "name", Title: "name"}, {Key: "verdict", Title: "differs", Unit: table.Figures}, {Key: "figure", Title: "figure", Unit: table.Figures}, {Key: "spread", Title: "spread", Unit: table.Figures}}}
+	t.Columns[0].Title = "report"
+	for _, s := range p.Sections {
+		for _, r := range s.Rows[:s.Differ] {
+			t.Rows = append(t.Rows, []any{s.Report, r.Name, r.verdict(), strings.Trim(how(s, r), " ()"), r.spread()})
+		}
+	}
+	for _, l := range p.largest() {
+		c, column := l.Figures[l.Main], l.columns()[l.Main]
+		t.Rows = append(t.Rows, []any{l.Report, l.Name, l.verdict(), fmt.Sprintf("%s %s (%s)", columnWords(column.Key), pairWords(c, column.Unit), table.Words(c.change(), table.Percent)), l.spread()})
+	}
 	return t
 }
 
@@ -239,9 +438,9 @@ func (p *Page) renamed(quoted func(string) string) (lines []string) {
 // changed is what differs in the names of a kernel.
 var changed = map[string]string{"parameters": "its parameters", "hash": "a hash in its name", "template": "its template arguments", "python": "the Python function that launches it"}
 
-// shown are the rows that differ, as many as people want to see: those that add, or save, most.
+// shown are the rows that differ or are large, as many as people want to see: those that add, or save, most.
 func (p *Page) shown(s *Section) []*Row {
-	rows := s.Rows[:s.Differ]
+	rows := s.Rows[:s.Differ+s.Large]
 	for p.Top > 0 && len(rows) > p.Top {
 		least := 0
 		for i, r := range rows {

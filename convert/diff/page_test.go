@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"encoding/xml"
+	"errors"
 	"io"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/record/goldentest"
 )
 
@@ -34,13 +36,14 @@ func TestGolden(t *testing.T) {
 		r.Logs[0].Revision = "0123456789abcdef0123"
 	}
 	p.Diff.Base[0].Logs[0].Revision = "another one"
-	p.Problems = []Problem{{Kind: OtherGPU, Text: "GPUs: a has X, b has Y"}}
+	p.Problems = []Problem{{Kind: OtherGPU, Text: "GPUs: a has X, b has Y"}, {Kind: OtherTimes, Text: "one side was later"}}
+	p.Refused = p.Problems[:1]
 	for name, write := range map[string]func(io.Writer) error{
 		"text.txt":    func(w io.Writer) error { return p.WriteText(w, 80) },
 		"wide.txt":    func(w io.Writer) error { return p.WriteText(w, 160) },
 		"markdown.md": p.WriteMarkdown,
 		"diff.json":   p.WriteJSON,
-		"junit.xml":   func(w io.Writer) error { return p.WriteJUnit(w, p.Problems) },
+		"junit.xml":   func(w io.Writer) error { return p.WriteJUnit(w) },
 	} {
 		var got bytes.Buffer
 		if err := write(&got); err != nil {
@@ -51,7 +54,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// No line of text is longer than the terminal, but those in front of the tables.
+// No line of text is longer than the terminal, but those in front of the tables, and conditions: they are whole.
 func TestWidth(t *testing.T) {
 	t.Parallel()
 	p := page(t, examples...)
@@ -60,7 +63,12 @@ func TestWidth(t *testing.T) {
 		if err := p.WriteText(&out, width); err != nil {
 			t.Fatal(err)
 		}
-		_, tables, _ := strings.Cut(out.String(), "\n\n")
+		for _, o := range p.Outcomes {
+			if !strings.Contains(out.String(), o.Verdict()+"\n") {
+				t.Errorf("width %d: %s is cut", width, o.Verdict())
+			}
+		}
+		_, tables, _ := strings.Cut(out.String(), "\n\noverall: ")
 		for line := range strings.Lines(tables) {
 			if n := utf8.RuneCountInString(strings.TrimSpace(line)); n > width {
 				t.Errorf("width %d: %d characters: %s", width, n, line)
@@ -86,7 +94,7 @@ func TestLongMarkdown(t *testing.T) {
 	if err := p.WriteMarkdown(&out); err != nil {
 		t.Fatal(err)
 	}
-	if out.Len() > 64<<10 || !strings.HasSuffix(out.String(), "5 more tables are not shown: the page would be too long for a comment\n") {
+	if out.Len() > 64<<10 || !strings.HasSuffix(out.String(), "5 more tables are not shown: the page would be too long for a comment\n\n</details>\n") {
 		t.Errorf("%d bytes, which end with %q", out.Len(), out.String()[out.Len()-100:])
 	}
 }
@@ -107,6 +115,46 @@ func TestTop(t *testing.T) {
 	}
 }
 
+// All forms of the output have one verdict of a condition.
+func TestVerdicts(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("k", 500) // as names of templates can be
+	p := page(t, append(examples, "kernel:"+long+" > 0", "calls:cudaFree > 0")...)
+	var junit, markdown strings.Builder
+	if err := errors.Join(p.WriteJUnit(&junit), p.WriteMarkdown(&markdown)); err != nil {
+		t.Fatal(err)
+	}
+	var s suite
+	if err := xml.Unmarshal([]byte(junit.String()), &s); err != nil {
+		t.Fatal(err)
+	}
+	shown, _, _ := strings.Cut(markdown.String(), "<details>")
+	for i, o := range p.Outcomes {
+		if !strings.Contains(shown, "| "+string(o.State)+" | "+table.MarkdownName(o.Text)+" | "+table.MarkdownName(o.Verdict())+" |\n") {
+			t.Errorf("Markdown lacks %s: %s", o.Text, o.Verdict())
+		}
+		c := s.Cases[i+1]
+		got := ""
+		for _, r := range []*result{c.Failure, c.Error} {
+			if r != nil {
+				got = r.Message
+			}
+		}
+		if want := o.Verdict(); c.Name != o.Text || got != want && o.State != Passed || (c.Failure != nil) != (o.State == Failed) || (c.Error != nil) != (o.State == Broken) {
+			t.Errorf("JUnit has %q of %s, want %q", got, o.Text, want)
+		}
+	}
+	rows := 0
+	for line := range strings.Lines(shown) {
+		if strings.HasPrefix(line, "| ") && !strings.HasPrefix(line, "| re") { // titles: result, report
+			rows++
+		}
+	}
+	if rows != maxUnfolded {
+		t.Errorf("%d rows are not folded", rows)
+	}
+}
+
 // The data formats are what their names say, and JUnit's counts are right.
 func TestData(t *testing.T) {
 	t.Parallel()
@@ -116,7 +164,7 @@ func TestData(t *testing.T) {
 		t.Errorf("%v: %s", err, &out)
 	}
 	out.Reset()
-	if err := p.WriteJUnit(&out, nil); err != nil {
+	if err := p.WriteJUnit(&out); err != nil {
 		t.Fatal(err)
 	}
 	var s suite

@@ -32,7 +32,7 @@ func (p *Page) WriteJSON(w io.Writer) error {
 		problems = append(problems, problem(x))
 	}
 	head := []table.Member{{Name: "version", Value: pageVersion}, {Name: "base", Value: names(p.Diff.Base)}, {Name: "new", Value: names(p.Diff.New)},
-		{Name: "times_judged", Value: p.rule.tooFew(len(p.Diff.Base), len(p.Diff.New)) == ""}, {Name: "differences", Value: p.differences()},
+		{Name: "times_judged", Value: !p.tooFew()}, {Name: "differences", Value: p.differences()},
 		{Name: "problems", Value: problems}}
 	return table.WriteJSON(w, head, p.dataTables())
 }
@@ -63,16 +63,17 @@ func (p *Page) conditionData() *table.Table {
 
 func (p *Page) overallData() *table.Table {
 	t := &table.Table{Name: "overall", Columns: []table.Column{{Key: "name"}, {Key: "verdict"}, {Key: "base", Unit: table.Rate}, {Key: "new", Unit: table.Rate},
-		{Key: "change", Unit: table.Rate}, {Key: "q", Unit: table.Rate}}}
+		{Key: "change", Unit: table.Rate}, {Key: "q", Unit: table.Rate}, {Key: "base_spread", Unit: table.Rate}, {Key: "new_spread", Unit: table.Rate}, {Key: "noise"}}}
 	for _, o := range p.Overall {
-		t.Rows = append(t.Rows, []any{o.Name, orNothing(o.Verdict), o.Base, o.New, o.change(), o.Q})
+		t.Rows = append(t.Rows, []any{o.Name, orNothing(o.Verdict), o.Base, o.New, o.change(), o.Q, o.Spread[0], o.Spread[1], orNothing(o.Noise)})
 	}
 	return t
 }
 
 // sectionData has all rows of a section.
 func sectionData(s *Section) *table.Table {
-	t := &table.Table{Name: s.Report, Reason: s.Reason, Columns: []table.Column{{Key: "name"}, {Key: "base_name"}, {Key: "matched_by"}, {Key: "verdict"}, {Key: "added", Unit: table.Rate}}}
+	t := &table.Table{Name: s.Report, Reason: s.Reason, Columns: []table.Column{{Key: "name"}, {Key: "base_name"}, {Key: "matched_by"}, {Key: "verdict"}, {Key: "added", Unit: table.Rate},
+		{Key: "base_spread", Unit: table.Rate}, {Key: "new_spread", Unit: table.Rate}, {Key: "noise"}, {Key: "doubtful", Unit: table.Flag}}}
 	if t.Reason == "" && len(s.Rows) == 0 {
 		t.Reason = "no rows on either side"
 	}
@@ -80,7 +81,11 @@ func sectionData(s *Section) *table.Table {
 		t.Columns = append(t.Columns, table.Column{Key: "base_" + c.Key, Unit: c.Unit}, table.Column{Key: "new_" + c.Key, Unit: c.Unit}, table.Column{Key: "q_" + c.Key, Unit: table.Rate})
 	}
 	for _, r := range s.Rows {
-		row := []any{r.Name, orNothing(r.Was), orNothing(r.Match), orNothing(strings.Join(r.Verdicts, ", ")), r.Added}
+		row := []any{r.Name, orNothing(r.Was), orNothing(r.Match), orNothing(strings.Join(r.Verdicts, ", ")), r.Added, nil, nil, nil, false}
+		if r.Main >= 0 {
+			c := r.Figures[r.Main]
+			row[5], row[6], row[7], row[8] = c.Spread[0], c.Spread[1], orNothing(c.Noise), c.Doubtful
+		}
 		for _, c := range r.Figures {
 			row = append(row, c.Base, c.New, c.Q)
 		}
@@ -114,14 +119,14 @@ type result struct {
 const class = "cudatrace.diff"
 
 // WriteJUnit writes a test case for each condition, and one that reports whether the runs may be
-// compared; problems are those that are not allowed.
-func (p *Page) WriteJUnit(w io.Writer, problems []Problem) error {
+// compared.
+func (p *Page) WriteJUnit(w io.Writer) error {
 	comparable := testCase{Class: class, Name: "BASE and NEW can be compared"}
 	all := suite{Name: "cudatrace diff", Cases: []testCase{comparable}}
-	if len(problems) > 0 {
+	if len(p.Refused) > 0 {
 		var words []string
-		for _, x := range problems {
-			words = append(words, x.Text)
+		for _, x := range p.Refused {
+			words = append(words, x.Refusal())
 		}
 		all.Cases[0].Error = &result{strings.Join(words, "; ")}
 		all.Errors++
@@ -130,10 +135,10 @@ func (p *Page) WriteJUnit(w io.Writer, problems []Problem) error {
 		c := testCase{Class: class, Name: o.Text}
 		switch o.State {
 		case Failed:
-			c.Failure = &result{Explained(o)}
+			c.Failure = &result{o.Verdict()}
 			all.Failures++
 		case Broken:
-			c.Error = &result{o.Why}
+			c.Error = &result{o.Verdict()}
 			all.Errors++
 		}
 		all.Cases = append(all.Cases, c)

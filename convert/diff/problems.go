@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/stats"
+	"github.com/cudatrace/cudatrace/record/wording"
 )
 
 // Kinds of problems.
@@ -15,14 +16,22 @@ const (
 	OtherDriver = "driver"
 	OtherMode   = "mode"
 	OtherClocks = "clocks"    // a remark
+	OtherTimes  = "order"     // a remark
 	straggling  = "straggler" // a remark
 )
 
 // A Problem is a reason not to compare runs.
 type Problem struct{ Kind, Text string }
 
+// Refusal is the text of a problem that is no remark, with what to do about it.
+func (p Problem) Refusal() string {
+	return p.Text + "; " + fmt.Sprintf(wording.Allowed.String(), p.Kind)
+}
+
 // Remark says that the problem is no reason to refuse a comparison, but maybe the reason for a difference.
-func (p Problem) Remark() bool { return p.Kind == OtherClocks || p.Kind == straggling }
+func (p Problem) Remark() bool {
+	return p.Kind == OtherClocks || p.Kind == OtherTimes || p.Kind == straggling
+}
 
 // problems finds what makes the figures of runs differ although the program is the same.
 func problems(base, new []*Run) (all []Problem) {
@@ -42,7 +51,7 @@ func problems(base, new []*Run) (all []Problem) {
 	if text := otherFunctions(runs); text != "" {
 		all = append(all, Problem{OtherMode, text})
 	}
-	return append(append(all, otherClocks(base, new)...), otherStragglers(base, new)...)
+	return slices.Concat(all, otherTimes(base, new), otherClocks(base, new), otherStragglers(base, new))
 }
 
 // conditionsOfRuns are what must be the same in all runs. A "" is not known.

@@ -29,6 +29,7 @@ type Run struct {
 	reports   map[string]*report
 	reasons   map[string]string // why a report has no rows
 	threads   bool              // several threads of a process allocate memory
+	steps     string            // key of the steps with most time
 }
 
 // A report has the rows of a report of a run by their keys.
@@ -57,6 +58,11 @@ func (r *report) value(key, column string) float64 {
 	return found.values[i]
 }
 
+// spread returns half of the interval of the median of a row, as a part of the median; NaN if it is not known.
+func (r *report) spread(key string) float64 {
+	return (r.value(key, "median_high_ns") - r.value(key, "median_low_ns")) / 2 / r.value(key, "median_ns")
+}
+
 // A Reader reads runs.
 type Reader struct {
 	wanted []string          // reports to keep
@@ -79,6 +85,7 @@ func (r *Reader) Read(from io.Reader, name string) (*Run, error) {
 	case run.Logs == nil:
 		return nil, fmt.Errorf(`%s is no JSON of 'cudatrace stats': it has no "logs"`, name)
 	}
+	run.steps = run.mainSteps()
 	return run.Run, nil
 }
 
@@ -239,7 +246,7 @@ var keys = map[string][]string{
 	"kernels": {"name", "signature"}, "kernel_shapes": {"name", "signature", "grid", "block"}, kernelPython: {"name", "signature", "file", "function"}, "python": {"file", "function"}, "memory_holders": {"name", "gpu", "library"}, "calls": {"name", "library"},
 	"callers": {"name", "library", "caller"}, "copies": {"name", "from", "to", "peer"}, "waits": {"name", "waited_for"},
 	"devices": {"gpu"}, "streams": {"name", "gpu"}, "memory": {"name", "gpu"}, "errors": {"name", "error", "library"},
-	"nvtx": {"name", "domain", "kind"}, "idle": {"name", "what", "gpu"}, "findings": {"name", "gpu", "rank"}, "ranks": {"rank"}, "collectives": {"name", "ranks"}, "metrics": {"metric", "name", "source", "gpu"},
+	"nvtx": {"name", "domain", "kind"}, "idle": {"name", "what", "gpu"}, "findings": {"name", "gpu", "rank"}, "ranks": {"rank"}, stepKinds: {"name", "source"}, "collectives": {"name", "ranks"}, "metrics": {"metric", "name", "source", "gpu"},
 	"nvtx_metrics": {"name", "domain", "metric", "label", "source", "gpu"},
 }
 

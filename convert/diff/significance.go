@@ -45,6 +45,46 @@ func welch(distance float64, a, b sample) float64 {
 	return tails(distance/math.Sqrt(sum), sum*sum/(errA*errA/(a.n-1)+errB*errB/(b.n-1)))
 }
 
+// A series has values at places in time.
+type series struct{ at, values []float64 }
+
+// A trend is what changes from run to run, in both sides alike.
+type trend struct {
+	slope  float64
+	chance float64 // probability of so steep a slope by chance
+	rest   float64 // probability of what differs beside the trend; 1 if that has another sign than the difference of the means
+}
+
+var noTrend = trend{0, 1, 0}
+
+// trendOf fits a straight line to each of two samples, of one slope.
+func trendOf(sides [2]series, least float64) trend {
+	var at, mean [2]float64
+	var n, sxx, sxy, syy, sizes float64
+	for i, s := range sides {
+		at[i], mean[i] = meanOf(s.at), meanOf(s.values)
+		for k, v := range s.values {
+			x, y := s.at[k]-at[i], v-mean[i]
+			sxx, sxy, syy = sxx+x*x, sxy+x*y, syy+y*y
+		}
+		n += float64(len(s.values))
+		sizes += 1 / float64(len(s.values))
+	}
+	freedom := n - 3
+	if sxx == 0 || freedom < 1 {
+		return noTrend
+	}
+	b := sxy / sxx
+	variance := max((syy-b*sxy)/freedom, least*least)
+	t := trend{b, tails(math.Abs(b)/math.Sqrt(variance/sxx), freedom), 1}
+	along := at[1] - at[0]
+	distance := mean[1] - mean[0] - b*along
+	if distance*(mean[1]-mean[0]) > 0 {
+		t.rest = tails(math.Abs(distance)/math.Sqrt(variance*(sizes+along*along/sxx)), freedom)
+	}
+	return t
+}
+
 // meanOf returns the mean of values, NaN of none.
 func meanOf(values []float64) float64 {
 	mean, _ := moments(values)

@@ -29,6 +29,7 @@ const (
 	Percent                // float64, a change: 0.05 is 5 % more
 	Difference             // float64, ns more
 	Figures                // string, numbers with their units
+	Plain                  // string, a word of ours
 	OfPeak                 // float64, 37.5 is 37.5 %
 	ByteRate               // float64, bytes a second
 	Hertz                  // float64
@@ -58,7 +59,8 @@ type Table struct {
 	Rows    [][]any // a value for each column
 	Reason  string  // why there are no rows, "" if there are
 	Notes   []string
-	LeftOut int // rows that Top left out
+	LeftOut int  // rows that Top left out
+	Whole   bool // no cell is cut for people, however long their line is
 	// Prose is what people read in place of a row with columns. nil: they read the columns.
 	Prose func(row []any) Paragraph
 }

@@ -30,6 +30,9 @@ type layout struct {
 // newLayout chooses the columns of a table that fit a width.
 func newLayout(t *Table, width int) *layout {
 	var all layout
+	if t.Whole {
+		width = Wide
+	}
 	for i, c := range t.Columns {
 		if c.Title != "" {
 			all.addColumn(t, i, c)
@@ -172,7 +175,7 @@ func (l *layout) line(row int) string {
 		if i > 0 {
 			b.WriteString(strings.Repeat(" ", between))
 		}
-		if c.Unit == Text {
+		if c.Unit == Text || c.Unit == Plain {
 			b.WriteString(text + pad)
 		} else {
 			b.WriteString(pad + text)
@@ -283,7 +286,7 @@ func MarkdownName(s string) string {
 func ruler(columns []Column) string {
 	s := "|"
 	for _, c := range columns {
-		if c.Unit == Text {
+		if c.Unit == Text || c.Unit == Plain {
 			s += "---|"
 		} else {
 			s += "---:|"
