@@ -49,7 +49,7 @@ var overalls = withSteps([]overall{
 		return r.largest(func(l *stats.Log) uint64 { return l.PeakDevice })
 	}},
 	{name: "step_time", unit: table.Duration, up: "slower", down: "faster", reports: []string{stepKinds}, median: true,
-		of:     func(r *Run) float64 { return r.ofSteps(median.column) },
+		of: func(r *Run) float64 { return r.ofSteps(median.column) },
 		spread: func(r *Run) float64 {
 			return (r.ofSteps("median_high_ns") - r.ofSteps("median_low_ns")) / 2 / r.ofSteps(median.column)
 		}},

@@ -68,7 +68,9 @@ func (p *Page) WriteMarkdown(w io.Writer) error {
 		return err
 	}
 	const open, close = "\n<details><summary>all figures and rows</summary>\n\n", "\n</details>\n"
-	tables := slices.DeleteFunc(p.tables(), func(t *table.Table) bool { return len(t.Rows) == 0 || len(first) > 0 && t.Name == first[0].Name && first[0].LeftOut == 0 })
+	tables := slices.DeleteFunc(p.tables(), func(t *table.Table) bool {
+		return len(t.Rows) == 0 || len(first) > 0 && t.Name == first[0].Name && first[0].LeftOut == 0
+	})
 	for n := len(tables); ; n-- {
 		var body strings.Builder
 		if err := table.WriteMarkdown(&body, tables[:n]); err != nil {
