@@ -24,9 +24,10 @@ const (
 type Problem struct{ Kind, Text string }
 
 // Refusal is the text of a problem that is no remark, with what to do about it.
-func (p Problem) Refusal() string {
-	return p.Text + "; " + fmt.Sprintf(wording.Allowed.String(), p.Kind)
-}
+func (p Problem) Refusal() string { return p.Text + "; " + allowed[p.Kind].String() }
+
+// allowed is what to do about problems.
+var allowed = map[string]wording.Phrase{Incomplete: wording.Incomplete, OtherGPU: wording.OtherGPU, OtherDriver: wording.OtherDriver, OtherMode: wording.OtherMode}
 
 // Remark says that the problem is no reason to refuse a comparison, but maybe the reason for a difference.
 func (p Problem) Remark() bool {
