@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/record/figures"
+	"github.com/cudatrace/cudatrace/record/outfile"
 )
 
 const statsName = "stats"
@@ -32,6 +34,7 @@ func statsCommand(con *console.Console) *cli.Command {
 			"Reports: " + strings.Join(stats.Names()[:11], ", ") + ",\n" + strings.Join(stats.Names()[11:], ", ") + ".\n" +
 			"docs/stats.md explains each report and documents the JSON.",
 		Flags: append([]cli.Flag{
+			&cli.StringFlag{Category: outputGroup, Name: "output", Aliases: []string{"o"}, Usage: "with --format csv, write a file for each report to `FOLDER`"},
 			&cli.BoolFlag{Category: outputGroup, Name: "wide", Usage: "show all columns and whole names, whatever the width of the terminal"},
 			&cli.StringFlag{Category: outputGroup, Name: "format", Value: "text", Usage: "`text|json|csv|markdown|folded`: form of the output; in csv and json times are ns; folded has the stacks of the report " + strings.Join(stats.Folds(), " or ") + ", for flame graphs"},
 			&cli.StringFlag{Category: outputGroup, Name: "report", Usage: "only these `REPORTS`: kernels,calls; 'all' shows the details too: " + strings.Join(stats.Details(), ", ") + " (default: all in json and csv, else all but the details)"},
@@ -49,7 +52,8 @@ type statsOptions struct {
 	wide    bool
 	nsys    bool
 	reports []string
-	named   bool // the reports were named
+	folder  string // a file for each report goes there
+	named   bool   // the reports were named
 	sort    string
 	top     int
 	filter  convert.Filter
@@ -123,6 +127,14 @@ func readStatsOptions(c *cli.Context) (o statsOptions, err error) {
 	}
 	if err := o.readReports(c); err != nil {
 		return o, err
+	}
+	switch o.folder = c.String("output"); {
+	case c.IsSet("output") && o.folder == "":
+		return o, usagef(statsName, "stats: --output needs a value")
+	case o.folder != "" && o.format != "csv":
+		return o, usagef(statsName, "stats: --output needs --format csv")
+	case o.format == "csv" && o.folder == "" && o.sheets() > 1:
+		return o, usagef(statsName, "stats: --format csv prints one report: name it (--report kernels), or have a file for each of %d (--output FOLDER)", o.sheets())
 	}
 	if o.top, err = o.readTop(c); err != nil {
 		return o, err
@@ -202,6 +214,20 @@ func (o *statsOptions) readReports(c *cli.Context) error {
 	return nil
 }
 
+// sheets is the number of reports in CSV.
+func (o *statsOptions) sheets() (n int) {
+	if !o.nsys {
+		return len(o.reports)
+	}
+	names := make(map[string]bool)
+	for _, name := range o.reports {
+		for _, of := range stats.NsightReports[name] {
+			names[of] = true
+		}
+	}
+	return len(names)
+}
+
 // hasColumn reports whether any chosen report has a column.
 func (o *statsOptions) hasColumn(key string) bool {
 	return slices.ContainsFunc(o.choose(stats.New().Tables(stats.Facts{})), func(t *table.Table) bool { return t.Column(key) >= 0 })
@@ -215,7 +241,7 @@ func (o *statsOptions) choose(all []*table.Table) []*table.Table {
 func (o *statsOptions) print(con *console.Console, sink *stats.Sink, logs []convert.Log, all []convert.Summary) error {
 	w := con.Text()
 	if o.nsys {
-		return o.printNsys(con, sink)
+		return o.writeSheets(con, o.nsysSheets(sink))
 	}
 	facts := statsFacts(logs, all)
 	facts.Chosen = gappy(&o.filter)
@@ -234,7 +260,11 @@ func (o *statsOptions) print(con *console.Console, sink *stats.Sink, logs []conv
 	case "json":
 		return table.WriteJSON(w, statsHead(logs, all), tables)
 	case "csv":
-		return table.WriteCSV(w, tables)
+		var sheets []sheet
+		for _, t := range tables {
+			sheets = append(sheets, sheet{t.Name, t.WriteCSV})
+		}
+		return o.writeSheets(con, sheets)
 	case "markdown":
 		return table.WriteMarkdown(w, tables)
 	}
@@ -330,23 +360,52 @@ func broken(logs []convert.Log, all []convert.Summary) string {
 // maxBroken is the number of broken logs that are named.
 const maxBroken = 3
 
-// printNsys prints the reports of Nsight Systems that belong to the chosen ones.
-func (o *statsOptions) printNsys(con *console.Console, sink *stats.Sink) error {
-	printed := 0
-	for _, sheet := range sink.Nsight() {
-		if !slices.ContainsFunc(o.reports, func(name string) bool { return slices.Contains(stats.NsightReports[name], sheet.Name) }) {
+// nsysSheets are the reports of Nsight Systems that belong to the chosen ones.
+func (o *statsOptions) nsysSheets(sink *stats.Sink) (sheets []sheet) {
+	for _, x := range sink.Nsight() {
+		if !slices.ContainsFunc(o.reports, func(name string) bool { return slices.Contains(stats.NsightReports[name], x.Name) }) {
 			continue
 		}
-		if printed++; printed > 1 {
-			con.Print("")
+		if o.top > 0 && len(x.Rows) > o.top+1 {
+			x.Rows = x.Rows[:o.top+1]
 		}
-		if o.top > 0 && len(sheet.Rows) > o.top+1 {
-			sheet.Rows = sheet.Rows[:o.top+1]
+		sheets = append(sheets, sheet{x.Name, func(w io.Writer) error { return table.WriteSheet(w, x.Rows) }})
+	}
+	return sheets
+}
+
+// A sheet is a report as CSV.
+type sheet struct {
+	name  string
+	write func(io.Writer) error
+}
+
+// writeSheets prints the only sheet, or writes a file for each sheet to the folder that was named.
+func (o *statsOptions) writeSheets(con *console.Console, sheets []sheet) (err error) {
+	if o.folder == "" {
+		return sheets[0].write(con.Text())
+	}
+	named := strings.TrimRight(o.folder, "/") + "/"
+	target, err := outfile.At(named, outfile.Options{Named: true, Folder: func(name string) string { return name }})
+	if err != nil {
+		return err
+	}
+	defer target.Close()
+	files := outfile.NewSet(target)
+	defer func() { err = errors.Join(err, files.Close()) }()
+	for _, s := range sheets {
+		f, err := files.Create(s.name + ".csv")
+		if err != nil {
+			return errors.Join(err, files.Discard())
 		}
-		if err := table.WriteSheet(con.Text(), sheet.Rows); err != nil {
-			return err
+		if err := s.write(f); err != nil {
+			return errors.Join(target.Failure(err), files.Discard())
 		}
 	}
+	if _, err := files.Commit(); err != nil {
+		return errors.Join(err, files.Discard())
+	}
+	con.Sayf("%s: %s", o.folder, figures.Count(len(sheets), "report", "reports"))
 	return nil
 }
 

@@ -126,7 +126,25 @@ Total (MB),Count,Avg (MB),Med (MB),Min (MB),Max (MB),StdDev (MB),Operation
 15.729,63,0.250,0.262,0.000,0.262,0.056,[CUDA memcpy Device-to-Host]
 15.729,60,0.262,0.262,0.262,0.262,0.000,[CUDA memcpy Host-to-Device]
 `
-	if diff := cmp.Diff(want, statsOf(t, "--format", "csv", "--headers", "nsys", "--report", "kernels,copies")); diff != "" {
+	folder := filepath.Join(t.TempDir(), "reports")
+	for range 2 { // the second time it is replaced
+		if got := statsOf(t, "--format", "csv", "--headers", "nsys", "--report", "kernels,copies", "-o", folder); got != "" {
+			t.Errorf("printed: %s", got)
+		}
+	}
+	names, err := filepath.Glob(filepath.Join(folder, "*"))
+	if err != nil || len(names) != 3 {
+		t.Fatalf("files %q: %v", names, err)
+	}
+	var sheets []string
+	for _, name := range []string{"cuda_gpu_kern_sum.csv", "cuda_gpu_mem_time_sum.csv", "cuda_gpu_mem_size_sum.csv"} {
+		text, err := os.ReadFile(filepath.Join(folder, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sheets = append(sheets, string(text))
+	}
+	if diff := cmp.Diff(want, strings.Join(sheets, "\n")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if got := statsOf(t, "--format", "csv", "--headers", "nsys", "--report", "calls"); !strings.HasPrefix(got,

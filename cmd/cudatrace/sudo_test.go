@@ -97,6 +97,7 @@ func TestSudoOutput(t *testing.T) {
 		"record -p":       {"record", "-p", fmt.Sprint(target.Process.Pid), "-d", "1ms", "-o", "etc/run"},
 		"top":             {"top", "-o", "etc/run", "--", program},
 		"man":             {"man", "-o", "etc"},
+		"stats":           {"stats", log, "--format", "csv", "-o", "etc/folder"},
 	}
 	tested := map[string]bool{}
 	for _, command := range commands {

@@ -9,22 +9,8 @@ import (
 	"strings"
 )
 
-// WriteCSV writes tables as CSV, each with a line of keys. An empty line is between two tables.
-func WriteCSV(w io.Writer, tables []*Table) error {
-	for i, t := range tables {
-		if i > 0 {
-			if _, err := io.WriteString(w, "\n"); err != nil {
-				return err
-			}
-		}
-		if err := writeCSV(w, t); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func writeCSV(w io.Writer, t *Table) error {
+// WriteCSV writes a table as CSV, with a line of keys.
+func (t *Table) WriteCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
 	record := make([]string, len(t.Columns))
 	for i, c := range t.Columns {
