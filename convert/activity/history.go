@@ -11,7 +11,11 @@ import (
 type Function struct {
 	Name, Library string
 	Role          Role
-	Async         bool // its name says that the call does not wait
+	Async         bool   // its name says that the call does not wait
+	Place         string // where it was called, "" for any place
+	Range         cudaapi.Range
+
+	places map[any]*Function
 
 	index   int
 	loading *Function // the function in calls that loaded code; itself there
@@ -82,11 +86,42 @@ type Functions struct{ list []*Function }
 // Add adds a function.
 func (f *Functions) Add(name, library string) *Function {
 	fn := &Function{Name: name, Library: library, Role: roleOf(name), Async: strings.Contains(name, "Async"), index: len(f.list)}
+	if of := cudaapi.ByName(name); of != nil {
+		fn.Range = of.Range
+	}
 	loading := *fn
 	loading.loads, loading.loading = true, &loading
 	fn.loading = &loading
 	f.list = append(f.list, fn)
 	return fn
+}
+
+// mostPlaces bounds the places of a function.
+const mostPlaces = 16
+
+// From returns the function as called in a place, which has a key and a text. Beyond mostPlaces places it is the function itself.
+func (f *Function) From(key any, text func() string) *Function {
+	at := f.places[key]
+	switch {
+	case at != nil:
+		return at
+	case len(f.places) >= mostPlaces:
+		return f
+	case f.places == nil:
+		f.places = make(map[any]*Function)
+	}
+	placed := *f
+	placed.Place, placed.places = text(), nil
+	f.places[key] = &placed
+	return &placed
+}
+
+// Title is the name with the place.
+func (f *Function) Title() string {
+	if f.Place == "" {
+		return f.Name
+	}
+	return f.Name + " at " + f.Place
 }
 
 // Loads reports whether the call loaded code, itself or in a call within it.

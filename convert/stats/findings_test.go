@@ -4,14 +4,17 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/stats"
 	"github.com/cudatrace/cudatrace/convert/stats/findings"
+	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/record/metric"
 )
 
@@ -36,7 +39,11 @@ var sampledHabits = []habit{
 	{"nearly: products of single precision", func(p *program) { p.steady("sgemm"); p.pm(100, 90, 0, 1e9, 1e9, 0) }, ""},
 	{"DRAM-bound", func(p *program) { p.steady("work"); p.pm(100, 90, 0, 2.1e12, 2.1e12, 0) }, "dram_bound"},
 	{"nearly: half of the bandwidth of DRAM", func(p *program) { p.steady("work"); p.pm(100, 90, 0, 1.2e12, 1.2e12, 0) }, ""},
-	{"PCIe-bound", func(p *program) { p.steady("work"); p.pm(100, 90, 0, 1e9, 1e9, 57.5e9) }, "pcie_bound"},
+	{"PCIe-bound", func(p *program) {
+		p.steady("work")
+		p.copy("cudaMemcpyAsync", 7, big, fromPinned)
+		p.pm(100, 90, 0, 1e9, 1e9, 57.5e9)
+	}, "pcie_bound"},
 	{"nearly: half of the bandwidth of PCIe", func(p *program) { p.steady("work"); p.pm(100, 90, 0, 1e9, 1e9, 30e9) }, ""},
 	{"clocks lowered by power", func(p *program) { p.steady("work"); p.nvml(metric.PowerCap, 10, 20) }, "clocks_lowered"},
 	{"nearly: clocks lowered for a moment", func(p *program) { p.steady("work"); p.nvml(metric.PowerCap, 10, 11) }, ""},
@@ -369,6 +376,60 @@ func TestFindings(t *testing.T) {
 	}
 }
 
+// query is what the query of a finding says, in words that name no options.
+var query = regexp.MustCompile(`^the reports (\S+)(?: of process (\d+))?(?: from (\S+) to (\S+))?$`)
+
+// The query of each finding shows its evidence: the reports have rows of the process and the time that it names.
+func TestQueriesOfKinds(t *testing.T) {
+	t.Parallel()
+	for _, h := range slices.Concat(habits, sampledHabits) {
+		if h.want == "" {
+			continue
+		}
+		t.Run(h.name, func(t *testing.T) {
+			t.Parallel()
+			p := newProgram()
+			h.run(p)
+			log := convert.Log{Name: "log", Open: logtest.InMemory(p.bytes(t))}
+			reports := func(f convert.Filter) map[string]*table.Table {
+				s, all := stats.NewWith(short), make(map[string]*table.Table)
+				if _, err := convert.Timeline([]convert.Log{log}, convert.Options{Filter: f}, s); err != nil {
+					t.Fatalf("%+v: %v", f, err)
+				}
+				for _, r := range s.Tables(stats.Facts{}) {
+					all[r.Name] = r
+				}
+				return all
+			}
+			found := reports(convert.Filter{})["findings"]
+			for _, row := range found.Rows {
+				words := query.FindStringSubmatch(cell(found, row, "query").(string))
+				if words == nil || words[2] != "10" {
+					t.Fatalf("%s: query %q", row[0], cell(found, row, "query"))
+				}
+				f := convert.Filter{PIDs: []uint32{10}}
+				if words[3] != "" {
+					from, err1 := time.ParseDuration(words[3])
+					to, err2 := time.ParseDuration(words[4])
+					if err1 != nil || err2 != nil || from >= to {
+						t.Fatal(words)
+					}
+					f.From, f.To = from, to
+				}
+				shown := reports(f)
+				for name := range strings.SplitSeq(words[1], ",") {
+					if name == "callers" || name == "memory" { // what such a log has not recorded
+						continue
+					}
+					if r := shown[name]; r == nil || len(r.Rows) == 0 {
+						t.Errorf("%s: %q shows no %s", row[0], words[0], name)
+					}
+				}
+			}
+		})
+	}
+}
+
 // Every kind of finding has a program that shows it.
 func TestEveryFinding(t *testing.T) {
 	t.Parallel()
@@ -401,14 +462,16 @@ func TestFindingsOfRecordings(t *testing.T) {
 		"train":   {"launch-bound: 32,090 kernels are shorter than their launch", "start-up of 2.9 s"},
 		"nvtx":    {"launch-bound: 7,252 kernels are shorter than their launch", "start-up of 4.6 s"},
 		"streams": nil, // well-made: asynchronous copies of pinned memory, rare waits
-		"nccl": {"GPU 1 is idle in 19 gaps, the longest 3.4 ms", "rank 1 communicates without computing in 15 % of its time",
+		"nccl": {"GPU 1 is idle in 19 gaps, the longest 3.4 ms", "2 ranks communicate without computing in 22.5 % of the time",
 			"start-up of 5.6 s", "GPU 0 is idle in 17 gaps, the longest 3.4 ms"},
-		"conditional/if":         {"start-up of 112.1 ms"}, // a program that ends as soon as it has begun
-		"conditional/*":          {"start-up of 116.3 ms"}, // one after the other: the GPU is idle between them
+		"nccl-rank0":             {"GPU 0 is idle in 17 gaps, the longest 3.4 ms", "1 rank communicates without computing in 29.6 % of the time", "start-up of 5.6 s"},
+		"nccl-rank1":             {"GPU 1 is idle in 19 gaps, the longest 3.4 ms", "start-up of 5.1 s"}, // 15 %
+		"conditional/if":         {"start-up of 112.1 ms"},                                              // a program that ends as soon as it has begun
+		"conditional/*":          {"start-up of 116.3 ms"},                                              // one after the other: the GPU is idle between them
 		"conditional/cupti-bare": {"start-up of 5.1 ms"},
 	}
 	logs := map[string][]string{"nccl": gpu("nccl-rank0", "nccl-rank1")}
-	for _, name := range []string{"train", "nvtx", "streams"} {
+	for _, name := range []string{"train", "nvtx", "streams", "nccl-rank0", "nccl-rank1"} {
 		logs[name] = gpu(name)
 	}
 	conditional, err := filepath.Glob(gpu("conditional/*")[0])
@@ -644,6 +707,68 @@ func TestFindingLines(t *testing.T) {
 		if len(c.want) > 0 {
 			t.Errorf("%s: no findings with %q", name, c.want)
 		}
+	}
+}
+
+// from gives the latest call a caller.
+func (p *program) from(file, function string, id int) {
+	if !strings.Contains(p.log.String(), fmt.Sprintf("\ncaller id=%d ", id)) {
+		text := p.log.String()
+		at := strings.LastIndex(strings.TrimSuffix(text, "\n"), "\n") + 1
+		p.log.Reset()
+		fmt.Fprintf(&p.log, "%scaller id=%d function=cudaStreamSynchronize module=%s build_id=0123 address=0x%d000 symbol=%s\n%s", text[:at], id, file, id, function, text[at:])
+	}
+	text := strings.TrimSuffix(p.log.String(), "\n")
+	p.log.Reset()
+	fmt.Fprintf(&p.log, "%s caller=%d\n", text, id)
+}
+
+// The evidence names the place of calls that wait, and the kernels for which code was loaded.
+func TestFindingPlaces(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		run  func(p *program)
+		want string
+	}{
+		"waits of two places": {func(p *program) {
+			times(30, func(i int) {
+				p.kernel(7, 50*us, 200)
+				p.wait("cudaDeviceSynchronize")
+				p.from("/bin/app", []string{"train", "log"}[i/20], 1+i/20)
+				p.cpu(100 * us)
+			})
+		}, "idle until the next launch after cudaDeviceSynchronize at app: train+0x0 2."},
+		"waits of no known place": {func(p *program) {
+			times(30, func(int) { p.kernel(7, 50*us, 200); p.wait("cudaDeviceSynchronize"); p.cpu(100 * us) })
+		}, "idle until the next launch after cudaDeviceSynchronize 3."},
+		"gaps in which a line waits": {func(p *program) {
+			times(5, func(int) {
+				p.kernel(7, 5*ms, 200)
+				p.call("cudaStreamSynchronize", 30*ms)
+				p.from("/bin/app", "train", 1)
+			})
+		}, "what the launching threads did meanwhile: cudaStreamSynchronize at app: train+0x0 1"},
+		"code of two kernels": {func(p *program) {
+			times(40, func(int) { p.kernel(7, 100*us, 200); p.cpu(110 * us) })
+			p.loadingLaunch("late", 600*us)
+			p.loadingLaunch("later", 500*us)
+			times(40, func(int) { p.kernel(7, 100*us, 200); p.cpu(110 * us) })
+		}, "time in calls that load code, while the GPU is idle: cudaLaunchKernel for late"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newProgram()
+			c.run(p)
+			s := stats.NewWith(short)
+			if _, err := convert.Timeline([]convert.Log{{Name: "log", Open: logtest.InMemory(p.bytes(t))}}, convert.Options{}, s); err != nil {
+				t.Fatal(err)
+			}
+			tables := s.Tables(stats.Facts{})
+			r := tables[len(tables)-1]
+			if got := cell(r, r.Rows[0], "evidence").(string); !strings.HasPrefix(got, c.want) {
+				t.Errorf("evidence %q, want %q", got, c.want)
+			}
+		})
 	}
 }
 

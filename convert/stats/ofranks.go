@@ -148,7 +148,7 @@ var messageSizesReport = Report{
 
 var stepsReport = Report{
 	Name: "steps", Title: "steps, and what they are made of", Detail: true,
-	table: func(s *Sink, _ Facts) *table.Table { return s.stepTable() },
+	table: func(s *Sink, f Facts) *table.Table { return s.stepTable(!f.Chosen) },
 	Keys: []Key{
 		{"name, number", "the step"},
 		{"count", "ranks that have it"},

@@ -51,7 +51,7 @@ func TestPythonGolden(t *testing.T) {
 		}
 		fmt.Fprintln(&out)
 		if r.Name == "python" {
-			if err := table.WriteCSV(&out, []*table.Table{r}); err != nil {
+			if err := r.WriteCSV(&out); err != nil {
 				t.Fatal(err)
 			}
 			fmt.Fprintln(&out)

@@ -56,6 +56,7 @@ func NewWith(t findings.Thresholds) *Sink {
 	s.python = newPython()
 	s.busy = newBusy(&s.clock, idleWatcher{s.findings, &s.python})
 	s.findings.FirstUse, s.findings.Multiprocessors = s.work.firstUse, s.busy.multiprocessors
+	s.findings.KernelName = func(k *timeline.Shape) string { return s.names.Of(k.Kernel.Name).Short }
 	s.steps = newSteps(s.busy.mark)
 	s.memory = newMemory(&s.clock)
 	s.ranges = newRanges()
@@ -121,6 +122,19 @@ func (s *Sink) event(e timeline.Event) {
 	}
 }
 
+// placed returns the function of a call; of one that waits with the line of Python, or the code, that called it.
+func placed(f *activity.Function, sl *timeline.Slice) *activity.Function {
+	switch {
+	case f.Role != activity.Waits && f.Role != activity.WaitsAll:
+	case sl.Python != nil:
+		own := sl.Python.Own().PythonFrame
+		return f.From(own, own.Text)
+	case sl.Caller != nil:
+		return f.From(sl.Caller, sl.Caller.Text)
+	}
+	return f
+}
+
 func (s *Sink) slices(l *timeline.Slices) {
 	thread := s.threads.of(l.Thread)
 	for i := range l.List {
@@ -129,7 +143,8 @@ func (s *Sink) slices(l *timeline.Slices) {
 		f := s.calls.countCall(l.Thread, sl, inner)
 		switch {
 		case !inner:
-			thread.history.Add(sl.Start, sl.End, f)
+			s.steps.profiler(l.Thread.Process, sl, f.Range)
+			thread.history.Add(sl.Start, sl.End, placed(f, sl))
 			thread.habits.Call(sl, f, sl.Failed())
 		default:
 			thread.habits.Inner(sl, f)

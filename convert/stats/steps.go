@@ -10,6 +10,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/stats/sketch"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/pattern"
 )
@@ -23,13 +24,15 @@ const (
 	covering   = 0.5 // part of the time that ranges without a number cover, if they are steps
 )
 
-// steps are what programs repeat: NVTX ranges that bear a number or come again and again; where there are none, the period of the launches.
+// steps are what programs repeat: NVTX ranges that bear a number or come again and again; where there are none, what lies between cudaProfilerStart and
+// cudaProfilerStop, or the period of the launches.
 type steps struct {
 	named  bool // a person has said which ranges are steps
 	mark   func(*timeline.Process, uint64)
 	kinds  map[stepsKey]*stepKind
 	list   []*stepKind
 	open   map[*timeline.Track][]openStep
+	on     map[*timeline.Process]*profiled
 	room   int // pieces of work that may still be searched for periods
 	worked []*streamRow
 }
@@ -55,6 +58,12 @@ type aStep struct {
 	start, end uint64
 }
 
+// A profiled is what lies between the calls that start and stop profilers.
+type profiled struct {
+	stepKind
+	since uint64 // the return of the call that started them; 0 while they are off
+}
+
 type openStep struct {
 	kind   *stepKind // nil for what cannot be a step
 	number int64
@@ -62,7 +71,7 @@ type openStep struct {
 }
 
 func newSteps(mark func(*timeline.Process, uint64)) steps {
-	return steps{mark: mark, kinds: make(map[stepsKey]*stepKind), open: make(map[*timeline.Track][]openStep), room: allSearched}
+	return steps{mark: mark, kinds: make(map[stepsKey]*stepKind), open: make(map[*timeline.Track][]openStep), on: make(map[*timeline.Process]*profiled), room: allSearched}
 }
 
 func (s *steps) begin(e *timeline.SpanBegin) {
@@ -120,6 +129,30 @@ func (s *steps) end(e *timeline.SpanEnd) {
 	}
 }
 
+// profiler takes a call that may start or stop profilers.
+func (s *steps) profiler(of *timeline.Process, sl *timeline.Slice, what cudaapi.Range) {
+	if what != cudaapi.RangeStart && what != cudaapi.RangeStop {
+		return
+	}
+	p := s.on[of]
+	if p == nil {
+		p = &profiled{stepKind: stepKind{stepsKey: stepsKey{process: of, name: "profiled"}, source: "cudaProfilerStart", sure: 1, numbered: true}}
+		s.on[of] = p
+	}
+	switch {
+	case what == cudaapi.RangeStart && p.since == 0:
+		p.since = sl.End
+		s.mark(of, p.since)
+	case what == cudaapi.RangeStop && p.since > 0 && sl.Start > p.since && len(p.parts) >= mostSteps:
+		p.since = 0
+		p.more++
+	case what == cudaapi.RangeStop && p.since > 0 && sl.Start > p.since:
+		p.parts = append(p.parts, aStep{int64(len(p.parts)), p.since, sl.Start})
+		p.since = 0
+		s.mark(of, sl.Start)
+	}
+}
+
 // work takes a piece of work of a stream.
 func (s *steps) work(r *streamRow, w *timeline.Work) {
 	if r.period == nil {
@@ -149,6 +182,11 @@ func (s *steps) found() (all []*stepKind) {
 	}
 	if s.named {
 		return all
+	}
+	for _, r := range s.worked {
+		if p := s.on[r.Context.Process]; p != nil && !ranged[p.process] && p.steps(false) {
+			all, ranged[p.process] = append(all, &p.stepKind), true
+		}
 	}
 	busiest := make(map[*timeline.Process]*streamRow)
 	for _, r := range s.worked {
@@ -241,21 +279,21 @@ func (b *busy) madeOf(of *timeline.Process, from, to uint64) (made [4]uint64, kn
 var stepKindsReport = Report{
 	Name: "step_kinds", Title: "what a step takes, and what it is made of",
 	whyEmpty: "nothing that repeats is known to be a step",
-	table:    func(s *Sink, _ Facts) *table.Table { return s.stepKinds() },
+	table:    func(s *Sink, f Facts) *table.Table { return s.stepKinds(!f.Chosen) },
 	Keys: []Key{
-		{"name, source", "the kind of step: the name of the [NVTX ranges](#what-is-a-step), and `NVTX`; or `step`, and the stream on which the launches repeat"},
-		{"confidence", "`certain` for ranges, `likely` for launches"},
+		{"name, source", "the kind of step: the name of the [NVTX ranges](#what-is-a-step), and `NVTX`; or `profiled`, and `cudaProfilerStart`; or `step`, and the stream on which the launches repeat"},
+		{"confidence", "`certain` for ranges and profiled parts, `likely` for launches"},
 		{"processes", "the processes that have it: one, or the ranks"},
 		{"count, total_ns", "steps, and the time in them. Steps of the [start-up](findings.md#start-up-and-steady-state) count in `starting` alone, unless there are no others"},
 		{"starting", "steps that began in the start-up"},
 		{"min_ns, median_ns, p5_ns, p95_ns, max_ns", "how the times differ"},
 		{"slowest, slowest_at_ns, pid, rank", "the number of the step that took longest, when it began, and its process; `rank` is `null` for no rank"},
-		{"compute_ns, exposed_ns, copy_ns, idle_ns", "what the GPUs of the process did in the steps: they computed, communicated without computing, copied or set memory and did nothing else, or did nothing; `null` where it is not known"},
+		{"compute_ns, exposed_ns, copy_ns, idle_ns", "what the GPUs of the process did in the steps: they computed, communicated without computing, copied or set memory and did nothing else, or did nothing; `null` where it is not known, as with a filter that leaves out GPU work"},
 		{"median_low_ns, median_high_ns", "how sure `median_ns` is"},
 	},
 }
 
-func (s *Sink) stepKinds() *table.Table {
+func (s *Sink) stepKinds(whole bool) *table.Table {
 	t := &table.Table{Prose: stepLines, Columns: []table.Column{
 		name("step"), column("source", "", table.Text, 0), column("confidence", "", table.Text, 0), count("processes", "", 0), count("count", "", 0), count("starting", "", 0),
 		duration("total_ns", "", 0), duration("min_ns", "", 0), duration("median_ns", "", 0), duration("p5_ns", "", 0), duration("p95_ns", "", 0), duration("max_ns", "", 0),
@@ -265,11 +303,11 @@ func (s *Sink) stepKinds() *table.Table {
 	t.Columns = append(t.Columns, medianInterval()...)
 	for _, r := range s.stepRows() {
 		confidence, made := "certain", make([]any, 4)
-		if r.source != "NVTX" {
+		if strings.HasPrefix(r.source, "launches") {
 			confidence = "likely"
 		}
 		for i := range made {
-			if !r.unknown {
+			if whole && !r.unknown {
 				made[i] = r.made[i]
 			}
 		}
@@ -363,7 +401,7 @@ func (s *Sink) addSteps(r *stepsRow, k *stepKind) {
 }
 
 // stepTable returns the report of steps: of each process those of the kind with most time.
-func (s *Sink) stepTable() *table.Table {
+func (s *Sink) stepTable(whole bool) *table.Table {
 	if !s.told {
 		s.told = true
 		main := make(map[*timeline.Process]*stepKind)
@@ -381,7 +419,12 @@ func (s *Sink) stepTable() *table.Table {
 			}
 		}
 	}
-	return s.ranks.StepTable(s.busy.madeOf)
+	return s.ranks.StepTable(func(of *timeline.Process, from, to uint64) (made [4]uint64, known bool) {
+		if !whole {
+			return made, false
+		}
+		return s.busy.madeOf(of, from, to)
+	})
 }
 
 func (k *stepKind) time() (ns uint64) {

@@ -37,6 +37,13 @@ func (p *program) ranged(name, domain string, do func()) {
 	fmt.Fprintf(&p.log, "marker pid=10 tid=10 id=%d flags=4 time=%d name=\"\" domain=%q\n", id, p.now, domain)
 }
 
+// profiled is what a program does while profilers are on.
+func (p *program) profiled(do func()) {
+	p.call("cudaProfilerStart", 5*us)
+	do()
+	p.call("cudaProfilerStop", 5*us)
+}
+
 // layers launches kernels: a head, some layers of three kernels, and an optimizer.
 func (p *program) layers(n int) {
 	p.work("cudaLaunchKernel", 7, 5*us, 10*us, grid("head", 10))
@@ -92,6 +99,18 @@ func TestStepsFound(t *testing.T) {
 				p.layers(12)
 			})
 		}, "step launches on stream 7 (default) 38 1"},
+		{"no ranges: parts that are profiled", func(p *program) {
+			times(20, func(int) { p.profiled(func() { p.layers(3) }); p.layers(1) })
+		}, "profiled cudaProfilerStart 19 1"},
+		{"ranges within parts that are profiled", func(p *program) {
+			times(4, func(i int) {
+				p.profiled(func() { times(5, func(k int) { p.ranged(fmt.Sprint("step ", 5*i+k), "", func() { p.layers(3) }) }) })
+			})
+		}, "step NVTX 19 1"},
+		{"one part that is profiled, a second that is not ended", func(p *program) {
+			p.profiled(func() { times(400, func(int) { p.kernel(7, 10*us, 20) }) })
+			p.call("cudaProfilerStart", 5*us)
+		}, ""},
 		{"two ranges", func(p *program) {
 			times(2, func(i int) { p.ranged(fmt.Sprint("step ", i), "", func() { p.layers(3) }) })
 		}, ""},

@@ -16,6 +16,9 @@ type Collector struct {
 	// Multiprocessors is a device's number of multiprocessors, 0 if unknown.
 	Multiprocessors func(gpu uint32) uint64
 
+	// KernelName is the name of a kernel for people.
+	KernelName func(*timeline.Shape) string
+
 	limits    Thresholds
 	processes map[*timeline.Process]*process
 	list      []*process

@@ -67,7 +67,7 @@ var Kinds = []Kind{
 	{Name: "exposed_communication", Ranks: true, Likely: true, Reports: "ranks,collectives"},
 	{Name: "compute_imbalance", Ranks: true, Likely: true, Reports: "ranks,kernels"},
 	{Name: "odd_kernel", Ranks: true, Likely: true, Reports: "kernels"},
-	{Name: Startup, Likely: true, Reports: "calls,threads,idle"},
+	{Name: Startup, Likely: true, Reports: "calls,threads"},
 }
 
 // KindOf returns the kind of a name.
@@ -318,7 +318,7 @@ var remedies = map[deed]string{
 	outside:   "launch ahead: see what the CPU does at these times, and move it to another thread or out of the loop",
 	captures:  "capture and instantiate graphs before the loop; cudaGraphExecUpdate changes an instantiated graph",
 	allocates: "allocate before the loop, or use cudaMallocAsync and cudaFreeAsync, which take memory from a pool",
-	waits:     "launch what can run next before the wait, and wait for the stream or event whose result the CPU needs",
+	waits:     "launch what can run next before these waits, and wait for the stream or event whose result the CPU needs",
 	launches:  "look at the launching calls (report calls): one that takes long waits for a full queue, for a lock, or for memory that it allocates",
 	callsElse: "move these calls out of the loop, or to another thread",
 	queued:    "look at what the queued work waits for: an event, another stream, another GPU (report idle)",
@@ -406,7 +406,7 @@ func (r *report) firstUse() {
 	t := r.process.loads.since(r.steady.From)
 	if e := total(t); r.worth(e, 1) {
 		r.add("first_use", e, Finding{Title: "the GPU waits while code is loaded at its first use", Evidence: "time in calls that load code, while the GPU is idle: " + parts(t, 3),
-			Try: "run each kernel once before the part that matters, or load all code at the start (CUDA_MODULE_LOADING=EAGER)"})
+			Try: "launch these kernels once before the part that matters, or load all code at the start (CUDA_MODULE_LOADING=EAGER)"})
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/activity"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/figures"
 )
 
 // A doing is what a launching thread did while a GPU was idle.
@@ -44,7 +45,7 @@ func (c *Collector) does(s *activity.Spent, next *activity.Piece) doing {
 	case activity.Allocating:
 		return doing{allocates, f.Name}
 	case activity.Waits, activity.WaitsAll:
-		return doing{waits, f.Name}
+		return doing{waits, f.Title()}
 	case activity.Launching:
 		return doing{launches, f.Name}
 	}
@@ -62,7 +63,7 @@ func (c *Collector) Gap(g *activity.Gap) {
 	for i := range g.Spent {
 		s := &g.Spent[i]
 		if d := c.does(s, g.Next); d.kind == loads {
-			p.loads.of(d.name).add(max(s.Start, g.From), s.Time)
+			p.loads.of(c.loaded(d.name, g.Next)).add(max(s.Start, g.From), s.Time)
 			loading += s.Time
 		}
 	}
@@ -73,7 +74,7 @@ func (c *Collector) Gap(g *activity.Gap) {
 		return
 	}
 	if f := g.Spent[0].Function; f != nil && f.Role == activity.WaitsAll { // it was under way when the gap began
-		p.waits.of(f.Name).add(g.From, g.Ready-g.From)
+		p.waits.of(f.Title()).add(g.From, g.Ready-g.From)
 	}
 	if ns := c.tiny(g); ns > 0 {
 		t := p.tiny[gpu]
@@ -86,6 +87,17 @@ func (c *Collector) Gap(g *activity.Gap) {
 		t.launches.Add(g.Next.CallEnd - g.Next.CallStart)
 	}
 }
+
+// loaded names what loaded code, and the kernel that was launched next.
+func (c *Collector) loaded(function string, next *activity.Piece) string {
+	if next.Kind != timeline.KernelWork {
+		return function
+	}
+	return function + " for " + figures.Cut(c.KernelName(next.Shape), longestName)
+}
+
+// longestName is the length of the names of kernels in evidence.
+const longestName = 60
 
 // gap takes a long gap, of which the thread loaded code for a part.
 func (c *Collector) gap(p *process, gpu uint32, g *activity.Gap, loading uint64) {

@@ -44,12 +44,16 @@ func (c *Collector) Findings(limits *findings.Thresholds, loads []Load, kernels 
 		f.Cost = min(f.Cost, span.To-span.From)
 		f.Share = float64(f.Cost) / float64(max(span.To-span.From, 1))
 	}
+	all = slices.DeleteFunc(all, func(f findings.Finding) bool {
+		span := c.Process(f.Process).steady
+		return !limits.Worth(f.Cost, span.To-span.From)
+	})
 	for _, run := range byRun(loads) {
-		if len(run) < 2 {
-			continue
-		}
 		if f := exposed(limits, run); f != nil && whole {
 			all = append(all, *f)
+		}
+		if len(run) < 2 {
+			continue
 		}
 		same := wholeOf(run)
 		if f := imbalance(limits, same); f != nil {
@@ -230,9 +234,10 @@ func (l *Load) own() uint64 {
 
 // exposed finds communication during which the GPU computes nothing. What a rank waited for others in collectives is no cost of communication.
 func exposed(limits *findings.Thresholds, loads []Load) *findings.Finding {
-	worst, n := &loads[0], 0
+	worst, n, time, all := &loads[0], 0, uint64(0), uint64(0)
 	for i := range loads {
 		l := &loads[i]
+		time, all = time+l.Exposed, all+l.Span
 		if float64(l.Exposed) >= exposedShare*float64(l.Span) {
 			n++
 		}
@@ -244,10 +249,12 @@ func exposed(limits *findings.Thresholds, loads []Load) *findings.Finding {
 		return nil
 	}
 	f := ofLoad("exposed_communication", worst, worst.own())
-	f.Title = fmt.Sprintf("%s communicates without computing in %.0f %% of its time", worst.name(), 100*float64(worst.Exposed)/float64(worst.Span))
-	f.Evidence = fmt.Sprintf("%s of %s", figures.Duration(worst.Exposed), figures.Duration(worst.Span))
+	f.Title = fmt.Sprintf("%s without computing in %.1f %% of the time", figures.Count(len(loads), "rank communicates", "ranks communicate"), 100*float64(time)/float64(all))
+	f.Evidence = fmt.Sprintf("%s: %s of %s", worst.name(), figures.Duration(worst.Exposed), figures.Duration(worst.Span))
 	if worst.Waits.Known {
 		f.Evidence += fmt.Sprintf(", %s of it waiting for other ranks, which is not in the cost", figures.Duration(worst.Exposed-worst.own()))
+	} else if len(loads) == 1 {
+		f.Evidence += "; the cost includes waiting for other ranks, whose logs are not given"
 	} else {
 		f.Evidence += "; the cost includes waiting for other ranks, as the collectives could not be compared"
 	}

@@ -95,12 +95,14 @@ func TestMarkdown(t *testing.T) {
 func TestCSV(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	if err := WriteCSV(&out, []*Table{sample(), empty()}); err != nil {
-		t.Fatal(err)
+	for _, table := range []*Table{sample(), empty()} {
+		if err := table.WriteCSV(&out); err != nil {
+			t.Fatal(err)
+		}
 	}
 	const keys = "name,count,total_ns,share,bytes,gbps,at_ns,pid,address,peer,from,hidden\n"
 	const want = keys + "\"void gemm<float, 128, 64>\",12345,7330,0.123457,4096,32.5,1500000000,3200,0xff,true,Zażółć,1\n" +
-		"a\x1b[31m|`b,1,1234567.25,1,512,,,,,false,,2\n" + ",,,,,,,,,,,\n" + "\n" + keys
+		"a\x1b[31m|`b,1,1234567.25,1,512,,,,,false,,2\n" + ",,,,,,,,,,,\n" + keys
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -120,7 +122,7 @@ func hostile() *Table {
 func TestCSVTexts(t *testing.T) {
 	t.Parallel()
 	var out, sheet strings.Builder
-	if err := WriteCSV(&out, []*Table{hostile()}); err != nil {
+	if err := hostile().WriteCSV(&out); err != nil {
 		t.Fatal(err)
 	}
 	lines := []string{"name,change,list,cell,shares"}
@@ -245,7 +247,7 @@ func TestProse(t *testing.T) {
 	t.Parallel()
 	var text, markdown, csv, json strings.Builder
 	tables := []*Table{prose()}
-	for _, err := range []error{WriteText(&text, tables, 30), WriteMarkdown(&markdown, tables), WriteCSV(&csv, tables), WriteJSON(&json, nil, tables)} {
+	for _, err := range []error{WriteText(&text, tables, 30), WriteMarkdown(&markdown, tables), tables[0].WriteCSV(&csv), WriteJSON(&json, nil, tables)} {
 		if err != nil {
 			t.Fatal(err)
 		}
