@@ -183,6 +183,10 @@ func (p *part) clip(e timeline.Event) {
 		}
 	case *timeline.Samples:
 		p.samples(e)
+	case *timeline.States:
+		p.states(e)
+	case *timeline.StackSamples:
+		p.stackSamples(e)
 	case *timeline.Allocation:
 		p.at(e.Time, e)
 	case *timeline.Loss:
@@ -272,6 +276,34 @@ func (p *part) samples(e *timeline.Samples) {
 	}
 	if len(list) > 0 {
 		p.out = append(p.out, &timeline.Samples{Set: e.Set, List: list, Work: e.Work})
+	}
+}
+
+// states takes states of a thread, cut at the borders.
+func (p *part) states(e *timeline.States) {
+	var list []timeline.State
+	for _, s := range e.List {
+		if p.has(s.Start, s.End) {
+			p.cut(&s.Start, &s.End)
+			list = append(list, s)
+		}
+	}
+	if len(list) > 0 {
+		p.thread(e.Thread)
+		p.out = append(p.out, &timeline.States{Thread: e.Thread, List: list})
+	}
+}
+
+func (p *part) stackSamples(e *timeline.StackSamples) {
+	var list []timeline.StackSample
+	for _, s := range e.List {
+		if p.begins(s.Time) {
+			list = append(list, s)
+		}
+	}
+	if len(list) > 0 {
+		p.thread(e.Thread)
+		p.out = append(p.out, &timeline.StackSamples{Thread: e.Thread, Period: e.Period, List: list})
 	}
 }
 

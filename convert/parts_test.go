@@ -214,7 +214,7 @@ func TestFailures(t *testing.T) {
 func TestAllEvents(t *testing.T) {
 	t.Parallel()
 	known := []string{"Allocation", "Context", "CounterValue", "GPUUser", "GPUs", "Hang", "Instant", "Known", "Loss", "Metadata", "Note", "Process", "Recording",
-		"Samples", "Slices", "SpanBegin", "SpanEnd", "Stream", "Thread", "ThreadEnd", "WorkList"}
+		"Samples", "Slices", "SpanBegin", "SpanEnd", "StackSamples", "States", "Stream", "Thread", "ThreadEnd", "WorkList"}
 	files, err := filepath.Glob("timeline/*.go")
 	if err != nil {
 		t.Fatal(err)

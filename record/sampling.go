@@ -1,6 +1,8 @@
 package record
 
 import (
+	"strconv"
+
 	"github.com/cudatrace/cudatrace/record/pyframes"
 	"github.com/cudatrace/cudatrace/record/threads"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -25,6 +27,7 @@ func (s *session) startThreads() {
 		Note:   func(text string) { s.report.note(0, tracelog.NoteInfo, text) },
 		Remark: func(text string) { s.report.remark(0, text) },
 	})
+	s.log.Add(&tracelog.Meta{Key: tracelog.MetaSampleRate, Value: strconv.Itoa(s.opts.SampleRate)})
 	s.threads.Pause(s.opts.Delay > 0)
 	s.calls.threads = s.threads
 }

@@ -136,6 +136,7 @@ type History struct {
 	cursor  uint64 // number of a call near those that were looked for last
 	room    *Room
 	dropped bool
+	times   times
 }
 
 type call struct {
@@ -144,16 +145,21 @@ type call struct {
 }
 
 // A Room bounds the calls of all histories together.
-type Room struct{ left int }
+type Room struct {
+	left   int
+	states int // states and samples
+	owners *owners
+}
 
 const (
 	roomOfAll    = 1 << 20 // calls in all histories
 	roomOfThread = 1 << 18 // calls in a history
 	leastRoom    = 1 << 6
+	roomOfStates = 1 << 20 // states and samples in all histories
 )
 
 // NewRoom returns the room of the histories of a timeline.
-func NewRoom() *Room { return &Room{roomOfAll} }
+func NewRoom() *Room { return &Room{roomOfAll, roomOfStates, newOwners()} }
 
 // NewHistory returns a history without calls.
 func (r *Room) NewHistory(t *timeline.Thread) *History { return &History{Thread: t, room: r} }
@@ -200,6 +206,8 @@ func (h *History) Loaded() {
 // A Spent is the time within an interval that a thread spent in one call, or outside of calls.
 type Spent struct {
 	Function *Function // nil outside of calls
+	Owner    *Owner    // what it did outside of calls, nil if unknown
+	Weight   float64   // the larger, the more of the time of which nothing is known belongs to Owner
 	Unknown  bool      // the history has no longer, or not yet, what the thread did
 	Time     uint64    // within the interval
 	Start    uint64    // of the call, which may be before the interval
@@ -222,7 +230,7 @@ func (h *History) during(from, to uint64, list []Spent) []Spent {
 	for ; i < h.count && from < to; i++ {
 		c := h.at(i)
 		if start := min(c.start, to); start > from {
-			list = append(list, Spent{Time: start - from, Start: from, End: start})
+			list = h.outside(from, start, list)
 			from = start
 		}
 		if end := min(c.end, to); end > from {

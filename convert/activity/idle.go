@@ -39,6 +39,8 @@ type Idle struct {
 	Rows map[Reason]*Row
 
 	late    []*Row // of LaunchedLate, by the index of the function
+	owned   map[*Owner]*Row
+	pooled  bool // see Pool
 	outside *Row
 	unknown *Row
 	spent   []Spent
@@ -52,7 +54,8 @@ type Reason struct {
 
 // A Row has the idle times of one reason.
 type Row struct {
-	Count      uint64 // gaps
+	weight     float64 // see Spent
+	Count      uint64  // gaps
 	Total      uint64
 	Max, MaxAt uint64
 }
@@ -124,6 +127,8 @@ func (d *Idle) lateRow(s *Spent) *Row {
 	switch {
 	case s.Unknown:
 		return d.kept(&d.unknown, NotKnown)
+	case s.Owner != nil:
+		return d.ownedRow(s)
 	case s.Function == nil:
 		return d.kept(&d.outside, OutsideCalls)
 	}
@@ -131,6 +136,67 @@ func (d *Idle) lateRow(s *Spent) *Row {
 		d.late = append(d.late, nil)
 	}
 	return d.kept(&d.late[s.Function.index], s.Function.Name)
+}
+
+// ownedRow returns the row of LaunchedLate for what a thread did outside of calls.
+func (d *Idle) ownedRow(s *Spent) *Row {
+	r := d.owned[s.Owner]
+	if r == nil {
+		if d.owned == nil {
+			d.owned = make(map[*Owner]*Row)
+		}
+		r = d.row(LaunchedLate, s.Owner.Text)
+		d.owned[s.Owner] = r
+	}
+	r.weight += s.Weight
+	return r
+}
+
+// Pool divides the time of which it is not known what code ran, or what blocked the thread, among what was seen: short times are
+// seen by chance, the oftener the longer they are. No more than twice what was seen is divided.
+func (d *Idle) Pool() {
+	if d.pooled {
+		return
+	}
+	d.pooled = true
+	for _, k := range []struct{ unknown, known Deed }{{Ran, RanCode}, {WasBlocked, Waited}} {
+		var pool *Row
+		weight, seen := 0.0, 0.0
+		for o, r := range d.owned {
+			switch o.Deed {
+			case k.unknown:
+				pool = r
+			case k.known:
+				weight += r.weight
+				seen += float64(r.Total) + r.weight
+			}
+		}
+		if pool == nil || weight <= 0 {
+			continue
+		}
+		divided := min(float64(pool.Total), 2*seen)
+		for o, r := range d.owned {
+			if o.Deed == k.known {
+				part := min(uint64(divided*r.weight/weight), pool.Total)
+				r.Total += part
+				pool.Total -= part
+			}
+		}
+		if pool.Total < 1000 { // what rounding leaves
+			for o, r := range d.owned {
+				if o.Deed == k.known && r.weight > 0 {
+					r.Total += pool.Total
+					pool.Total = 0
+					break
+				}
+			}
+		}
+	}
+	for reason, r := range d.Rows {
+		if r.Total == 0 && r.Count > 0 && reason.Cause == LaunchedLate {
+			delete(d.Rows, reason)
+		}
+	}
 }
 
 func (d *Idle) kept(r **Row, what string) *Row {

@@ -19,6 +19,7 @@ type events struct {
 	memory   *memoryUsage
 	markers  ordered.List[marker]
 	samples  samples
+	times    threadTimes
 	takers   map[tracelog.Kind]func(b *tracelog.Block, i int) // takers of a record, by kind
 }
 
@@ -48,14 +49,17 @@ func newEvents(j *Joiner) *events {
 		}
 	}
 	e.samples = newSamples(j.catalog, j.byPID, j.out)
+	e.times = newThreadTimes(j.catalog, e.program, j.out)
 	e.takers = map[tracelog.Kind]func(b *tracelog.Block, i int){
-		tracelog.KindSync:       e.sync,
-		tracelog.KindOverhead:   e.overhead,
-		tracelog.KindMarker:     e.marker,
-		tracelog.KindNCCLCall:   e.ncclCall,
-		tracelog.KindMemory:     e.allocation,
-		tracelog.KindMemoryPool: e.pool,
-		tracelog.KindSample:     e.samples.readSample,
+		tracelog.KindSync:         e.sync,
+		tracelog.KindOverhead:     e.overhead,
+		tracelog.KindMarker:       e.marker,
+		tracelog.KindNCCLCall:     e.ncclCall,
+		tracelog.KindMemory:       e.allocation,
+		tracelog.KindMemoryPool:   e.pool,
+		tracelog.KindSample:       e.samples.readSample,
+		tracelog.KindThreadState:  e.times.readState,
+		tracelog.KindThreadSample: e.times.readSample,
 	}
 	return e
 }
@@ -219,6 +223,7 @@ func (e *events) advance(all bool) {
 	low := e.memoryLow()
 	e.memory.advance(low, all)
 	e.samples.advance(all)
+	e.times.advance(all)
 	for _, p := range e.programs {
 		e.advanceProgram(p, low, all)
 	}

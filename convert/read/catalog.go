@@ -14,6 +14,7 @@ type Catalog struct {
 	Functions     Functions
 	Callers       Callers
 	Pythons       Pythons
+	Natives       Natives
 	Processes     Processes
 	Names         Names
 	GPUs          GPUs
@@ -40,6 +41,7 @@ func NewCatalog(filter *tracelog.Filter) *Catalog {
 		Functions:  newFunctions(),
 		Callers:    Callers{distinct: make(map[tracelog.Caller]*Caller)},
 		Pythons:    newPythons(),
+		Natives:    newNatives(),
 		Processes:  newProcesses(),
 		Names:      newNames(),
 		GPUs:       newGPUs(),
@@ -160,6 +162,10 @@ func (c *Catalog) record(b *tracelog.Block, i int) {
 		c.Pythons.takeFrame(b, i)
 	case tracelog.KindPythonStack:
 		c.Pythons.takeStack(b, i)
+	case tracelog.KindNativeFrame:
+		c.Natives.takeFrame(b, i)
+	case tracelog.KindNativeStack:
+		c.Natives.takeStack(b, i)
 	case tracelog.KindProcess, tracelog.KindSymbol:
 		c.see(c.Processes.learn(b, i))
 	case tracelog.KindThread, tracelog.KindName:

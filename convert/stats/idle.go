@@ -32,6 +32,7 @@ func (b *busy) idleTable() *table.Table {
 		if late += d.Late; d.Late > 0 {
 			continue
 		}
+		d.Idle.Pool()
 		idle := d.Last - d.First - d.Busy()
 		for reason, r := range d.Idle.Rows {
 			t.Rows = append(t.Rows, []any{causes[reason.Cause], reason.What, uint64(d.index), r.Count, r.Total, share(r.Total, idle), r.Max, b.clock.since(r.MaxAt)})

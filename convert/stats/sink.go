@@ -86,6 +86,10 @@ func (s *Sink) event(e timeline.Event) {
 		s.slices(e)
 	case *timeline.WorkList:
 		s.workList(e)
+	case *timeline.States:
+		s.threads.of(e.Thread).history.States(e.List)
+	case *timeline.StackSamples:
+		s.threads.of(e.Thread).history.Samples(e.Period, e.List)
 	case *timeline.SpanBegin:
 		s.ranges.begin(e)
 		s.steps.begin(e)

@@ -18,7 +18,7 @@ import (
 // allEvents has an event of every kind.
 var allEvents = []Event{
 	new(Recording), new(GPUs), new(Metadata), new(Process), new(Thread), new(ThreadEnd), new(Context), new(Stream),
-	new(Slices), new(WorkList), new(SpanBegin), new(SpanEnd), new(Instant), new(CounterValue), new(Allocation), new(Loss), new(Note), new(Hang), new(Known), new(Samples), new(GPUUser),
+	new(Slices), new(WorkList), new(SpanBegin), new(SpanEnd), new(Instant), new(CounterValue), new(Allocation), new(Loss), new(Note), new(Hang), new(Known), new(Samples), new(GPUUser), new(States), new(StackSamples),
 }
 
 // Every type that has a move method is in allEvents.
@@ -55,7 +55,7 @@ func TestAllEvents(t *testing.T) {
 var (
 	timeFields  = []string{"Start", "End", "Time", "LaunchStart", "Until"}
 	otherFields = []string{"Dur", "Value", "ID", "GraphNode", "Address", "Bytes", "Communicator", "Count", "Args", "Memory", "Bandwidth",
-		"Interval", "Scale",
+		"Interval", "Scale", "Period",
 		"Number", "Entered", "Waited", "Doubt", // of a Part, whose times are the timeline's
 		"From", "To", // of a Loss: ns into the recording
 		"Monotonic", "Realtime", "Boottime"} // of the Recording, whose clock the timeline has

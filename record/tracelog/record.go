@@ -107,6 +107,7 @@ const (
 	MetaOptions  = "options"   // of the recording, as a command line has them; absent without any
 	MetaMemory   = "memory"    // MemoryOfCalls, or why the log knows nothing of allocated memory; absent in older logs
 
+	MetaSampleRate  = "sample_hz"     // rate of samples of threads; absent without
 	MetaRun         = "run"           // name that a person gave the run; absent without one
 	MetaDriver      = "nvidia_driver" // release of the kernel driver; this and the others are absent where they are not known
 	MetaRevision    = "git_revision"  // commit that the working folder was made from

@@ -86,3 +86,25 @@ func largest[K comparable](t tally[K], name func(K) string) (keys []K) {
 	})
 	return keys
 }
+
+// pool divides what was done unseen among what was seen, in proportion to its time, up to twice that time.
+func pool(of tally[doing], unseen, seen deed) {
+	pooled, known := new(evidence), uint64(0)
+	for d, x := range of {
+		switch d.kind {
+		case unseen:
+			pooled = x
+		case seen:
+			known = sum(known, x.cost)
+		}
+	}
+	divided, left := min(pooled.cost, sum(known, known)), pooled.cost
+	for d, x := range of {
+		if d.kind == seen && known > 0 {
+			part := min(uint64(float64(divided)*float64(x.cost)/float64(known)), left)
+			x.cost += part
+			left -= part
+		}
+	}
+	pooled.cost = left
+}

@@ -321,6 +321,9 @@ var remedies = map[deed]string{
 	waits:     "launch what can run next before these waits, and wait for the stream or event whose result the CPU needs",
 	launches:  "look at the launching calls (report calls): one that takes long waits for a full queue, for a lock, or for memory that it allocates",
 	callsElse: "move these calls out of the loop, or to another thread",
+	computes:  "launch ahead: make this code faster, or move it to another thread or out of the loop",
+	blocked:   "have ready what the thread waits for: read and prepare data ahead in other threads or processes (PyTorch: num_workers, prefetch_factor), and hold locks for less time",
+	ready:     "give the program more processors: it has more threads that run than it may use (taskset, cgroup, Slurm's --cpus-per-task), or others use them",
 	queued:    "look at what the queued work waits for: an event, another stream, another GPU (report idle)",
 }
 
@@ -332,14 +335,7 @@ func (r *report) gaps() {
 		if !r.worth(e, 1) {
 			continue
 		}
-		did, kinds := make(tally[string]), make(map[deed]uint64)
-		for d, x := range g.did.since(r.steady.From) {
-			if did[d.name] == nil {
-				did[d.name] = new(evidence)
-			}
-			did[d.name].join(x)
-			kinds[d.kind] = sum(kinds[d.kind], x.cost)
-		}
+		did, kinds := meanwhile(g.did.since(r.steady.From))
 		for kind, ns := range kinds {
 			if try := remedies[kind]; try != "" && ns > e.cost/2 {
 				r.add("gaps", e, Finding{Title: fmt.Sprintf("GPU %d is idle in %s, the longest %s", gpu, figures.Count(e.count, "gap", "gaps"), figures.Duration(e.longest[0].cost)),
@@ -347,6 +343,37 @@ func (r *report) gaps() {
 			}
 		}
 	}
+}
+
+// meanwhile returns what threads did, by name, and by kind. All that they did outside of calls is of one kind: the one of most of
+// it, if nine tenths of it are known.
+func meanwhile(of tally[doing]) (did tally[string], kinds map[deed]uint64) {
+	did, kinds = make(tally[string]), make(map[deed]uint64)
+	for _, k := range []struct{ unseen, seen deed }{{computesUnseen, computes}, {blockedUnseen, blocked}} {
+		pool(of, k.unseen, k.seen)
+	}
+	for d, x := range of {
+		if x.cost == 0 {
+			continue
+		}
+		if did[d.name] == nil {
+			did[d.name] = new(evidence)
+		}
+		did[d.name].join(x)
+		kinds[d.kind] = sum(kinds[d.kind], x.cost)
+	}
+	unknown := kinds[outside] + kinds[computesUnseen] + kinds[blockedUnseen]
+	all, most := unknown+kinds[computes]+kinds[blocked]+kinds[ready], outside
+	for _, kind := range []deed{computes, blocked, ready} {
+		if unknown <= all/10 && kinds[kind] > all/2 {
+			most = kind
+		}
+	}
+	for _, kind := range []deed{outside, computes, computesUnseen, blocked, blockedUnseen, ready} {
+		delete(kinds, kind)
+	}
+	kinds[most] = all
+	return did, kinds
 }
 
 func (r *report) waits() {

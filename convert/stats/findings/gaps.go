@@ -26,7 +26,17 @@ const (
 	launches
 	callsElse
 	queued // it did its part
+
+	// What it did outside of CUDA calls, where that was recorded.
+	computes
+	computesUnseen // not known what
+	blocked
+	blockedUnseen // not known by what
+	ready         // to run, and had no processor
 )
+
+// owned is the deed of what a thread did outside of calls.
+var owned = [...]deed{activity.RanCode: computes, activity.Ran: computesUnseen, activity.Waited: blocked, activity.WasBlocked: blockedUnseen, activity.WaitedForCPU: ready}
 
 // does returns what a thread did before it launched a piece of work.
 func (c *Collector) does(s *activity.Spent, next *activity.Piece) doing {
@@ -34,6 +44,8 @@ func (c *Collector) does(s *activity.Spent, next *activity.Piece) doing {
 	switch {
 	case s.Unknown:
 		return doing{nothingKnown, activity.NotKnown}
+	case s.Owner != nil:
+		return doing{owned[s.Owner.Deed], s.Owner.Text}
 	case f == nil:
 		return doing{outside, activity.OutsideCalls}
 	case f.Loads() || f.Role == activity.Launching && s.Time >= c.limits.Gap && c.isFirst(s, next):
@@ -139,7 +151,7 @@ func (c *Collector) tiny(g *activity.Gap) (ns uint64) {
 	for i := range g.Spent {
 		s := &g.Spent[i]
 		switch c.does(s, n).kind {
-		case outside:
+		case outside, computes, computesUnseen, blocked, blockedUnseen, ready:
 			between += s.Time
 		case launches:
 			ns += s.Time

@@ -39,6 +39,8 @@ type Thread struct {
 	*timeline.Thread
 	Slices []timeline.Slice
 	Tracks []*Track
+	States []timeline.State
+	Stacks []timeline.StackSample
 }
 
 // A Track has spans.
@@ -189,6 +191,22 @@ func (c *Collector) tracked(e timeline.Event) {
 		x.Points = append(x.Points, Point{e.Time, e.Value})
 	case *timeline.Samples:
 		c.samples(e)
+	case *timeline.States:
+		t := c.thread(e.Thread)
+		for _, x := range e.List {
+			if n := len(t.States); x.Start >= x.End || n > 0 && x.Start < t.States[n-1].End {
+				c.t.Fatalf("a state %+v follows %+v", x, t.States)
+			}
+			t.States = append(t.States, x)
+		}
+	case *timeline.StackSamples:
+		t := c.thread(e.Thread)
+		for _, x := range e.List {
+			if n := len(t.Stacks); n > 0 && x.Time < t.Stacks[n-1].Time {
+				c.t.Fatalf("a stack %+v follows %+v", x, t.Stacks)
+			}
+			t.Stacks = append(t.Stacks, x)
+		}
 	case *timeline.Allocation:
 		p := c.process(e.Process)
 		p.Allocations = append(p.Allocations, *e)

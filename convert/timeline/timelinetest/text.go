@@ -104,6 +104,30 @@ func (s *text) thread(t *Thread) {
 	for _, track := range t.Tracks {
 		s.track(track, "the thread")
 	}
+	s.states(t)
+}
+
+func (s *text) states(t *Thread) {
+	for _, x := range t.States {
+		line := fmt.Sprintf("  %d +%d %s cpu=%d", x.Start, x.End-x.Start, [...]string{"running", "runnable", "blocked"}[x.ThreadState], x.CPU)
+		if x.Why != nil {
+			line += " " + x.Why.Text()
+			if x.Why.Python != nil {
+				line += fmt.Sprintf(" python=%q", x.Why.Python.Stack())
+			}
+		}
+		s.line("%s", line)
+	}
+	for _, x := range t.Stacks {
+		line := fmt.Sprintf("  sample at %d, mode %d, unread=%t", x.Time, x.SampleMode, x.Unread)
+		for f := x.Native; f != nil; f = f.Parent {
+			line += fmt.Sprintf(" native=%q", f.Text())
+		}
+		if x.Python != nil {
+			line += fmt.Sprintf(" python=%q", x.Python.Stack())
+		}
+		s.line("%s", line)
+	}
 }
 
 func (s *text) slice(sl *timeline.Slice) string {

@@ -1,0 +1,269 @@
+package activity
+
+import (
+	"github.com/cudatrace/cudatrace/convert/timeline"
+)
+
+// An Owner is what a thread did outside of calls.
+type Owner struct {
+	Deed
+	Text string
+}
+
+// A Deed is a kind of owner.
+type Deed uint8
+
+// The deeds.
+const (
+	RanCode      Deed = iota // ran code: Python at a line, or that of a library
+	Ran                      // ran, and no sample tells what
+	Waited                   // was blocked, for a known reason
+	WasBlocked               // was blocked, for an unknown reason
+	WaitedForCPU             // was ready to run
+)
+
+// Texts of owners without a place.
+const (
+	NotSampled = "(running, not sampled)"
+	NoReason   = "(blocked, not known by what)"
+	ReadyToRun = "(ready to run, without a processor)"
+)
+
+// lookPeriod is the time between two looks of a recorder at blocked threads. Shorter blocks are seen by chance.
+const lookPeriod = 10e6
+
+// owners are the owners of all histories.
+type owners struct {
+	byKey             map[ownerKey]*Owner
+	ran, blocked, cpu *Owner
+	other             [2]*Owner // for those without room: RanCode and Waited
+}
+
+type ownerKey struct {
+	python *timeline.PythonFrame
+	native *timeline.NativeFrame
+	mode   timeline.SampleMode
+	call   string // of a block, "" for code
+	on     string
+	holder *timeline.Thread
+}
+
+const maxOwners = 1 << 14
+
+func newOwners() *owners {
+	return &owners{
+		byKey: make(map[ownerKey]*Owner),
+		ran:   &Owner{Ran, NotSampled}, blocked: &Owner{WasBlocked, NoReason}, cpu: &Owner{WaitedForCPU, ReadyToRun},
+		other: [2]*Owner{{RanCode, "(running other code)"}, {Waited, "(blocked elsewhere)"}},
+	}
+}
+
+// of returns the owner with a key.
+func (o *owners) of(key ownerKey) *Owner {
+	x := o.byKey[key]
+	if x != nil {
+		return x
+	}
+	if len(o.byKey) >= maxOwners {
+		if key.call != "" {
+			return o.other[1]
+		}
+		return o.other[0]
+	}
+	x = &Owner{}
+	where := ""
+	if key.python != nil {
+		where = key.python.Short()
+	}
+	if key.call != "" {
+		x.Deed = Waited
+		b := timeline.Block{Call: key.call, On: key.on, Holder: key.holder}
+		if x.Text = b.Text(); where != "" {
+			x.Text = where + ", " + x.Text
+		}
+	} else {
+		x.Deed = RanCode
+		if x.Text = where; where == "" && key.native != nil {
+			x.Text = key.native.Text()
+		}
+		switch key.mode {
+		case timeline.InCall:
+			x.Text += ", in system calls"
+		case timeline.InFault:
+			x.Text += ", in page faults or interrupts"
+		case timeline.InKernel:
+			x.Text += ", in the kernel"
+		}
+	}
+	o.byKey[key] = x
+	return x
+}
+
+// ofBlock returns the owner of a block.
+func (o *owners) ofBlock(b *timeline.Block) *Owner {
+	if b == nil {
+		return o.blocked
+	}
+	key := ownerKey{call: b.Call, on: b.On, holder: b.Holder}
+	if b.Python != nil {
+		key.python = b.Python.Own().PythonFrame
+	}
+	return o.of(key)
+}
+
+// ofSample returns the owner of what a sample shows, nil if that is not known.
+func (o *owners) ofSample(s *timeline.StackSample) *Owner {
+	if s.Unread || s.Python == nil && s.Native == nil {
+		return nil
+	}
+	key := ownerKey{mode: s.SampleMode}
+	if s.Python != nil {
+		key.python = s.Python.Own().PythonFrame
+	} else {
+		key.native = s.Native.NativeFrame
+	}
+	return o.of(key)
+}
+
+// times are the states and samples of a thread.
+type times struct {
+	states  []timeState
+	samples []timeSample
+	period  uint64
+	near    [2]int // a state and a sample near those that were looked for last
+}
+
+type timeState struct {
+	start, end uint64
+	kind       timeline.ThreadState
+	owner      *Owner // of a blocked one
+}
+
+type timeSample struct {
+	at    uint64
+	owner *Owner // nil if not known
+}
+
+// States adds states of the thread. Those without room are not known.
+func (h *History) States(list []timeline.State) {
+	o := h.room.owners
+	for i := range list {
+		s := &list[i]
+		if h.room.states--; h.room.states < 0 {
+			return
+		}
+		t := timeState{start: s.Start, end: s.End, kind: s.ThreadState}
+		if s.ThreadState == timeline.Blocked {
+			t.owner = o.ofBlock(s.Why)
+		}
+		if n := len(h.times.states); n > 0 && h.times.states[n-1].end == t.start && h.times.states[n-1].kind == t.kind && h.times.states[n-1].owner == t.owner {
+			h.times.states[n-1].end = t.end
+			h.room.states++
+			continue
+		}
+		h.times.states = append(h.times.states, t)
+	}
+}
+
+// Samples adds samples of the thread.
+func (h *History) Samples(period uint64, list []timeline.StackSample) {
+	h.times.period = period
+	for i := range list {
+		if h.room.states--; h.room.states < 0 {
+			return
+		}
+		h.times.samples = append(h.times.samples, timeSample{list[i].Time, h.room.owners.ofSample(&list[i])})
+	}
+}
+
+// first returns the index of the first of n things that ends after a time, from a place near it on.
+func first(near, n int, endsBy func(i int) bool) int {
+	near = min(near, n)
+	for near > 0 && !endsBy(near-1) {
+		near--
+	}
+	for near < n && endsBy(near) {
+		near++
+	}
+	return near
+}
+
+// outside appends what the thread did outside of calls from one time to another, as far as that is known.
+func (h *History) outside(from, to uint64, list []Spent) []Spent {
+	t := &h.times
+	begin := len(list)
+	add := func(s Spent) {
+		for i := begin; i < len(list); i++ {
+			if list[i].Owner == s.Owner {
+				list[i].Time += s.Time
+				list[i].Weight += s.Weight
+				list[i].End = s.End
+				return
+			}
+		}
+		list = append(list, s)
+	}
+	i := first(t.near[0], len(t.states), func(i int) bool { return t.states[i].end <= from })
+	t.near[0] = i
+	at, running := from, uint64(0)
+	for ; i < len(t.states) && t.states[i].start < to; i++ {
+		s := &t.states[i]
+		start, end := max(s.start, at), min(s.end, to)
+		if start > at {
+			add(Spent{Time: start - at, Start: at, End: start})
+		}
+		if start >= end {
+			continue
+		}
+		x := Spent{Time: end - start, Start: start, End: end}
+		switch s.kind {
+		case timeline.Running:
+			running += x.Time
+		case timeline.Runnable:
+			x.Owner = h.room.owners.cpu
+			add(x)
+		default:
+			if x.Owner = s.owner; s.owner.Deed == Waited {
+				x.Weight = max(lookPeriod-float64(s.end-s.start), float64(s.end-s.start)/100) * float64(x.Time) / float64(s.end-s.start)
+			}
+			add(x)
+		}
+		at = end
+	}
+	if at < to {
+		add(Spent{Time: to - at, Start: at, End: to})
+	}
+	if running > 0 {
+		h.ran(from, to, running, add)
+	}
+	return list
+}
+
+// ran divides the time for which a thread ran in an interval among what its samples there show.
+func (h *History) ran(from, to, running uint64, add func(Spent)) {
+	t := &h.times
+	i := first(t.near[1], len(t.samples), func(i int) bool { return t.samples[i].at < from })
+	t.near[1] = i
+	n := uint64(0)
+	for k := i; k < len(t.samples) && t.samples[k].at < to; k++ {
+		if t.samples[k].owner != nil {
+			n++
+		}
+	}
+	if n == 0 {
+		add(Spent{Owner: h.room.owners.ran, Time: running, Start: from, End: to})
+		return
+	}
+	weight := 0.0
+	if t.period > running {
+		weight = float64(t.period - running)
+	}
+	left := running
+	for k := i; k < len(t.samples) && t.samples[k].at < to; k++ {
+		if t.samples[k].owner != nil {
+			part := left / n
+			left, n = left-part, n-1
+			add(Spent{Owner: t.samples[k].owner, Time: part, Start: t.samples[k].at, End: to, Weight: max(weight, float64(t.period)/100)})
+		}
+	}
+}
