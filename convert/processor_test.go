@@ -237,3 +237,29 @@ func TestProcessorPythonSamples(t *testing.T) {
 		t.Errorf("%d samples are of times without GPU work", n)
 	}
 }
+
+// The states of threads and the samples of what they ran are in the tables that the UI draws.
+func TestProcessorThreads(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("testdata/threads.log.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr, _ := openTrace(t, logtest.Assemble(t, string(text)))
+	got := make(map[string]int64)
+	for _, row := range tr.Values(`select tid || ' ' || state, sum(dur) from thread_state join thread using (utid) where dur > 0 group by 1`) {
+		got[row[0].(string)] = row[1].(int64)
+	}
+	if diff := cmp.Diff(map[string]int64{"12 Running": 20300000, "12 S": 90000000, "12 R": 10000000}, got); diff != "" {
+		t.Errorf("ns by state (-want +got):\n%s", diff)
+	}
+	var stacks []string
+	for _, row := range tr.Values(`select f.name || ' < ' || coalesce(g.name, '') from perf_sample p join stack_profile_callsite c on p.callsite_id = c.id join stack_profile_frame f on c.frame_id = f.id
+			left join stack_profile_callsite d on c.parent_id = d.id left join stack_profile_frame g on d.frame_id = g.id order by p.ts`) {
+		stacks = append(stacks, row[0].(string))
+	}
+	want := []string{"at::add < main train.py:44", "(page fault or interrupt) < at::add", "at::add < python3.12", "python3.12 < "}
+	if diff := cmp.Diff(want, stacks); diff != "" {
+		t.Errorf("innermost frames (-want +got):\n%s", diff)
+	}
+}

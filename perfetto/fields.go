@@ -24,6 +24,7 @@ const (
 	packetDefaults        field = 59  // TracePacket.trace_packet_defaults
 	packetTrackDescriptor field = 60  // TracePacket.track_descriptor
 	packetPerfSample      field = 66  // TracePacket.perf_sample
+	packetTaskState       field = 117 // TracePacket.generic_kernel_task_state_event
 	packetGPUInfo         field = 128 // TracePacket.gpu_info
 
 	incrementalStateCleared = 1 // TracePacket.SequenceFlags.SEQ_INCREMENTAL_STATE_CLEARED
@@ -259,4 +260,13 @@ const (
 	unitOfWatt       = 29 // GpuCounterDescriptor.MeasureUnit.WATT
 	unitOfCelsius    = 34 // GpuCounterDescriptor.MeasureUnit.CELSIUS
 	unitOfPercent    = 37 // GpuCounterDescriptor.MeasureUnit.PERCENT
+)
+
+// generic_kernel/generic_task.proto.
+const (
+	taskCPU   field = 1 // GenericKernelTaskStateEvent.cpu
+	taskName  field = 2 // GenericKernelTaskStateEvent.comm
+	taskTID   field = 3 // GenericKernelTaskStateEvent.tid
+	taskState field = 4 // GenericKernelTaskStateEvent.state
+	taskPrio  field = 5 // GenericKernelTaskStateEvent.prio
 )

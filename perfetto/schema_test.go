@@ -138,13 +138,19 @@ func kind(f *descriptorpb.FieldDescriptorProto) string {
 }
 
 // extensions are fields that the trace processor carries no definitions of. That it reads
-// them is what TestSampleArgs and TestMetadata show.
+// them is what TestSampleArgs, TestMetadata and TestThreadStates show.
 var extensions = map[string]protowire.Number{
 	"ChromeEventBundle.metadata":     2,
 	"ChromeMetadata.name":            1,
 	"ChromeMetadata.string_value":    2,
 	"InternedData.compute_kernels":   1000,
 	"InternedData.compute_arg_names": 1001,
+
+	"GenericKernelTaskStateEvent.cpu":   1,
+	"GenericKernelTaskStateEvent.comm":  2,
+	"GenericKernelTaskStateEvent.tid":   3,
+	"GenericKernelTaskStateEvent.state": 4,
+	"GenericKernelTaskStateEvent.prio":  5,
 }
 
 // The names and numbers in the golden files are Perfetto's.

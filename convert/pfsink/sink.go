@@ -24,6 +24,7 @@ type Sink struct {
 	gauges   activity.Gauges
 	together collectives
 	samples  pythonSamples
+	times    threadTimes
 	shown    uint64 // see Slices
 	args     []perfetto.Arg
 	once     perfetto.TrackEventTemplate // the template of the event that is being written
@@ -80,6 +81,10 @@ func (s *Sink) event(e timeline.Event) {
 		s.tracks.thread(e.Thread, timeline.Never).closeTo(timeline.Never, 0)
 	case *timeline.Samples:
 		s.metrics.writeSamples(e)
+	case *timeline.States:
+		s.writeStates(e)
+	case *timeline.StackSamples:
+		s.writeStacks(e)
 	default:
 		s.description(e)
 	}

@@ -504,6 +504,12 @@ func TestFindingsOfRecordings(t *testing.T) {
 	}
 	for name, path := range logsOfTexts(t) {
 		for _, row := range tablesOf(t, path)["findings"].Rows {
+			if name == "threads" && row[0] == "gaps" { // a quarter of the time is not known: there is no verdict
+				if text := fmt.Sprint(row...); !strings.Contains(text, "train.py:41 main, blocked in poll on a pipe 60.0 ms") || !strings.Contains(text, "see what the CPU does") {
+					t.Errorf("threads: finding %s", text)
+				}
+				continue
+			}
 			if row[0] != "failing_calls" && row[0] != findings.Startup {
 				t.Errorf("%s: finding %v", name, row)
 			}
