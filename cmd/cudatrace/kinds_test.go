@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
 	"github.com/cudatrace/cudatrace/record/goldentest"
 )
@@ -195,5 +196,16 @@ func holdCoverage(t *testing.T, rows [][]string) {
 	}
 	if diff := cmp.Diff(string(doc), want); diff != "" {
 		t.Errorf("docs/coverage.md is not what the test saw; rewrite it with -update (-docs +seen):\n%s", diff)
+	}
+}
+
+// TestCapturedCalls checks that the nodes of captured graphs have their calls, after an update too, and those of a graph that is built
+// node by node have none.
+func TestCapturedCalls(t *testing.T) {
+	t.Parallel()
+	r := recordProgram(t, "--no-convert", sim("graphs"), "-n", "20")
+	want := convert.GraphNodes{Named: 20 * 4, Unsure: 4 * 3}
+	if r.GraphNodes == nil || *r.GraphNodes != want {
+		t.Errorf("%+v, want %+v", r.GraphNodes, want)
 	}
 }

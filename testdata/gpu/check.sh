@@ -62,6 +62,20 @@ if [[ occupancy =~ $only ]]; then
 	"$cudatrace" convert "$out/occupancy.cudatrace" --format chrome -o "$out/occupancy.pt.trace.json.gz" &&
 		python3 occupancy.py "$out/occupancy.pt.trace.json.gz" "$out/occupancy.stdout" || failed=1
 fi
+if [[ captured =~ $only ]]; then # each node's work has its captured call
+	nvcc -o captured graphs.cu || exit 1
+	for shape in twelve copies update child cond threads many remake fifty python; do
+		run=(./captured $shape)
+		[ $shape = python ] && run=(python3 lines.py)
+		"$cudatrace" record --python auto --no-convert -o "$out/captured-$shape" "${run[@]}" >/dev/null 2>"$out/captured-$shape.stderr" &&
+			"$cudatrace" info "$out/captured-$shape.cudatrace" --format json | python3 -c '
+import json, sys
+g = json.load(sys.stdin)["graph_nodes"]
+ok = g["named"] > 0 and g["captured_before"] + g["unseen"] + g["unsure"] == 0
+print(f"captured {sys.argv[1]:8} {g}", "ok" if ok else "WRONG")
+sys.exit(not ok)' $shape >>table || failed=1
+	done
+fi
 if [[ oddities =~ $only ]]; then # legal oddities and refused calls: the same lines and exit code in each mode
 	nvcc -std=c++17 -o oddities oddities.cu -lcuda && ./oddities >"$out/oddities.plain" || exit 1
 	grep died "$out/oddities.plain" && failed=1 # by itself
