@@ -16,6 +16,8 @@ import (
 // Options are the options of a conversion. The zero Options convert everything.
 type Options struct {
 	Filter Filter
+	// Clip cuts what crosses a limit of the filter's time, of a single log. Otherwise it is there as a whole.
+	Clip bool
 	// Progress is called now and then with the finished share of the conversion, 0 to 1,
 	// and the number of slices so far.
 	Progress func(share float64, slices uint64)
@@ -34,7 +36,7 @@ func Timeline(logs []Log, o Options, sink timeline.Sink) ([]Summary, error) {
 	if err := c.read(); err != nil {
 		return nil, err
 	}
-	return c.run(sink)
+	return c.run(c.clipped(sink))
 }
 
 // SomeTimeline is Timeline where the filter must match something.
@@ -43,7 +45,7 @@ func SomeTimeline(logs []Log, o Options, sink timeline.Sink) ([]Summary, error) 
 	if err := c.read(); err != nil {
 		return nil, err
 	}
-	all, err := c.watch(plain{sink}, 0)
+	all, err := c.watch(plain{c.clipped(sink)}, 0)
 	if err == nil && c.empty() {
 		err = ErrNothing
 	}

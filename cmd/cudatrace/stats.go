@@ -40,6 +40,7 @@ func statsCommand(con *console.Console) *cli.Command {
 			&cli.StringFlag{Category: outputGroup, Name: "report", Usage: "only these `REPORTS`: kernels,calls; 'all' shows the details too: " + strings.Join(stats.Details(), ", ") + " (default: all in json and csv, else all but the details)"},
 			&cli.StringFlag{Category: outputGroup, Name: "sort", Usage: "sort by the column with this `KEY` of the JSON: count, median_ns (default: the time, bytes or count that matters most)"},
 			&cli.StringFlag{Category: outputGroup, Name: "top", Usage: "only the first `N` rows of each report, 0 for all (default: 10, in json and csv all)"},
+			&cli.BoolFlag{Category: partGroup, Name: "clip", Usage: "with --from, --to or --steps: of what crosses a limit count only the part within it (default: all of it)"},
 			&cli.StringFlag{Category: outputGroup, Name: "headers", Value: "cudatrace", Usage: "`cudatrace|nsys`: names of the columns in csv; nsys writes the reports that Nsight Systems has too, as it writes them"},
 		}, append(findingFlags(), filterFlags()...)...),
 		Action: func(c *cli.Context) error { return runStats(c, con) },
@@ -57,6 +58,7 @@ type statsOptions struct {
 	sort    string
 	top     int
 	filter  convert.Filter
+	clip    bool
 	limits  findings.Thresholds
 }
 
@@ -75,6 +77,9 @@ func runStats(c *cli.Context, con *console.Console) error {
 	if err != nil {
 		return err
 	}
+	if o.clip && len(names) > 1 {
+		return usagef(statsName, "stats: --clip takes one log: each has a beginning of its own")
+	}
 	var logs []convert.Log
 	for _, name := range names {
 		l, err := namedLog(statsName, name)
@@ -91,7 +96,7 @@ func runStats(c *cli.Context, con *console.Console) error {
 	if o.format == "folded" {
 		sink.Fold()
 	}
-	all, err := convert.SomeTimeline(logs, convert.Options{Filter: o.filter, Progress: bar.Show}, sink)
+	all, err := convert.SomeTimeline(logs, convert.Options{Filter: o.filter, Clip: o.clip, Progress: bar.Show}, sink)
 	bar.Done()
 	if none := unmatched(names, err); none != nil {
 		return none
@@ -148,8 +153,14 @@ func readStatsOptions(c *cli.Context) (o statsOptions, err error) {
 	if o.limits, err = findingOptions(c); err != nil {
 		return o, err
 	}
-	o.filter, err = filterOptions(c)
-	return o, err
+	if o.filter, err = filterOptions(c); err != nil {
+		return o, err
+	}
+	f := &o.filter
+	if o.clip = c.Bool("clip"); o.clip && f.From == 0 && f.To == 0 && f.Last == 0 && !f.Steps.Chosen {
+		return o, usagef(statsName, "stats: --clip needs --from, --to or --steps")
+	}
+	return o, nil
 }
 
 // readFolded checks the options of the folded form, which has all stacks of one report.

@@ -35,6 +35,9 @@ func runs(t testing.TB) (all []run) {
 	for _, name := range []string{"streams", "train"} {
 		all = append(all, run{name, convert.Path("../../testdata/gpu/logs/" + name + ".cudatrace")})
 	}
+	for _, name := range []string{"nccl-rank0", "nccl-rank1", "nvtx", "conditional/bare", "conditional/beside", "conditional/if"} {
+		all = append(all, run{"gpu-" + filepath.Base(name), convert.Path("../../testdata/gpu/logs/" + name + ".cudatrace")})
+	}
 	for _, text := range slices.Concat(logtest.Texts(t, "../testdata"), logtest.Texts(t, "../testdata/python")) {
 		all = append(all, run{text.Name, convert.Log{Name: text.Name, Open: logtest.Assemble(t, text.Text)}})
 	}

@@ -145,7 +145,17 @@ func of(table, condition string) string {
 
 // Sums of each report equal those of the trace.
 func TestSums(t *testing.T) {
-	for name, path := range logs(t) {
+	all := logs(t)
+	for _, pattern := range []string{"nccl-rank0", "nvtx", "conditional/*"} {
+		paths, err := filepath.Glob("../../testdata/gpu/logs/" + pattern + ".cudatrace")
+		if err != nil || len(paths) == 0 {
+			t.Fatalf("%s: no logs, %v", pattern, err)
+		}
+		for _, path := range paths {
+			all["gpu-"+strings.TrimSuffix(filepath.Base(path), ".cudatrace")] = path
+		}
+	}
+	for name, path := range all {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			out := filepath.Join(t.TempDir(), "trace.pftrace")
