@@ -29,7 +29,7 @@ type job struct {
 
 // newJob makes ranks with clocks of their hosts, in a timeline of many processes: streams keep few parts.
 func newJob(processes int, clocks ...*timeline.Clock) *job {
-	j := &job{Collector: New(make(timeline.KernelNames), func(at uint64) uint64 { return at }, func(*timeline.Process) findings.Interval { return findings.Interval{To: 1e15} })}
+	j := &job{Collector: New(make(timeline.KernelNames), func(at uint64) uint64 { return at }, func(*timeline.Process) findings.Interval { return findings.Interval{To: 2e10} })}
 	j.Recording(&timeline.Recording{Processes: processes})
 	j.Log(&timeline.Metadata{Values: map[string]string{"run": "r"}})
 	for i, c := range clocks {
