@@ -2,12 +2,16 @@ package callers
 
 import (
 	"debug/elf"
+	"errors"
 	"os"
+	"os/exec"
 	"testing"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/cudatrace/cudatrace/record/procfs"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -270,5 +274,44 @@ func TestManyEpochs(t *testing.T) {
 	}
 	if n := len(l.processes[os.Getpid()].snapshots); n != maxSnapshots {
 		t.Errorf("%d snapshots", n)
+	}
+}
+
+// TestEndedUnwaited looks again at a process that has ended, and for which nobody has waited: the kernel shows no mappings then. What
+// is known of it stays.
+func TestEndedUnwaited(t *testing.T) {
+	t.Parallel()
+	cmd := exec.Command("cat")
+	stdin, err := cmd.StdinPipe()
+	if err := errors.Join(err, cmd.Start()); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = cmd.Wait() }()
+	pid, r := cmd.Process.Pid, newResolver(Options{Epoch: func(int) uint64 { return 1 }})
+	defer r.close()
+	look := func() bool {
+		m, ok := readMappings(pid, r.Epoch)
+		if ok {
+			r.keepSnapshot(m)
+		}
+		return ok
+	}
+	for began := time.Now(); !look() || len(r.process(pid).at(1).code) == 0; { // it has begun its program
+		if time.Since(began) > time.Minute {
+			t.Fatal("it has no code")
+		}
+	}
+	known := len(r.process(pid).at(1).code)
+	stdin.Close()
+	for began := time.Now(); ; time.Sleep(time.Millisecond) {
+		if s, ok := procfs.StatOf(pid); !ok || s.Ended {
+			break
+		}
+		if time.Since(began) > time.Minute {
+			t.Fatal("it does not end")
+		}
+	}
+	if look() || len(r.process(pid).at(1).code) != known {
+		t.Errorf("%d mappings were known, %d are", known, len(r.process(pid).at(1).code))
 	}
 }

@@ -59,7 +59,7 @@ func readMappings(pid int, now func(pid int) uint64) (m mappings, ok bool) {
 			return mappings{}, false
 		}
 		code, err := procfs.Code(pid)
-		if err != nil {
+		if err != nil || len(code) == 0 { // one that has ended, and for which nobody has waited, has given up its memory
 			return mappings{}, false
 		}
 		if now(pid) == epoch {
