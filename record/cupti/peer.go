@@ -426,7 +426,8 @@ func (p *peer) end() tracelog.ProcessEnd {
 		e.Complete = truth(off || p.bye.until != 0)
 	case p.lastWord != nil:
 		c = &p.lastWord.counts
-		e.Time, e.Reason = p.shift.host(p.lastWord.now), p.lastWord.words()
+		// On its way to exec it may go on for a while, and hand over once more.
+		e.Time, e.Reason = max(p.shift.host(p.lastWord.now), min(e.Until, host.Monotonic())), p.lastWord.words()
 		e.Complete = truth(p.lastWord.until != 0)
 	default:
 		e.Time = host.Monotonic()
