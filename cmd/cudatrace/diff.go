@@ -41,7 +41,8 @@ func diffCommand(con *console.Console) *cli.Command {
 		Usage:     "compare runs with earlier runs, and fail where they got worse",
 		ArgsUsage: "BASE NEW",
 		UsageText: "cudatrace diff BASE NEW [OPTION...]\n" +
-			"cudatrace diff --base BASE... NEW... [OPTION...]\n\n" +
+			"cudatrace diff --base BASE... NEW... [OPTION...]\n" +
+			"cudatrace diff --by-revision RUNS... [OPTION...]\n\n" +
 			"Example: cudatrace diff base.cudatrace new.cudatrace\n" +
 			"Example: cudatrace diff 'base/*' 'new/*' --fail-on 'kernel_time > +5%'\n" +
 			"Example: cudatrace diff base/ new/ --budget gpu.budget --format markdown\n" +
@@ -51,6 +52,7 @@ func diffCommand(con *console.Console) *cli.Command {
 			"The exit code is 0, 3 when a condition holds, 1 for a failure, 2 for a wrong command line. docs/diff.md explains conditions, and documents the JSON.", diff.LeastRuns),
 		Flags: slices.Concat([]cli.Flag{
 			&cli.GenericFlag{Category: sideGroup, Name: "base", Value: new(texts), Usage: "`BASE`; all arguments are NEW then; may be repeated"},
+			&cli.BoolFlag{Category: sideGroup, Name: "by-revision", Usage: "the figures of each Git commit in the order of time, and the first commit that is beyond noise; all arguments are runs"},
 			&cli.GenericFlag{Category: gateGroup, Name: "fail-on", Value: new(texts), Usage: "end with 3 when `CONDITION` holds, such as 'kernel_time > +5%', 'calls:cudaMalloc > 0', 'peak_memory > 2GiB', 'kernel:gemm*:median > +10%'; may be repeated"},
 			&cli.GenericFlag{Category: gateGroup, Name: "budget", Value: new(texts), Usage: "end with 3 when a condition in `FILE` holds: one a line, # begins a comment; may be repeated"},
 			&cli.StringFlag{Category: gateGroup, Name: "significance", Value: "1%", Usage: "rate of false discoveries, `PERCENT|within|none`; with one run a side, within tests against the noise within the runs, and none does not test"},
@@ -89,6 +91,7 @@ type diffOptions struct {
 	filter     convert.Filter
 	filters    string // the filters that were given, "" for none
 	matched    bool   // they match something in a run
+	byRevision bool
 }
 
 func runDiff(c *cli.Context, con *console.Console) error {
@@ -97,6 +100,9 @@ func runDiff(c *cli.Context, con *console.Console) error {
 		return err
 	}
 	reader := diff.NewReader(diff.Reports(o.conditions))
+	if o.byRevision {
+		return o.history(con, reader, c.Args().First())
+	}
 	base, err := o.runs(con, reader, baseWords(c)[0], o.base)
 	if err != nil {
 		return err
@@ -115,6 +121,24 @@ func runDiff(c *cli.Context, con *console.Console) error {
 		return err
 	}
 	return concluded(con, &page)
+}
+
+// history prints the figures of runs by their commit.
+func (o *diffOptions) history(con *console.Console, reader *diff.Reader, word string) error {
+	runs, err := o.runs(con, reader, word, o.new)
+	if err != nil {
+		return err
+	}
+	h, err := diff.ByRevision(runs, o.rule)
+	switch {
+	case err != nil:
+		return err
+	case o.format == "json":
+		return h.WriteJSON(con.Text())
+	case o.format == "markdown":
+		return h.WriteMarkdown(con.Text())
+	}
+	return h.WriteText(con.Text(), con.Width())
 }
 
 func (o *diffOptions) print(con *console.Console, p *diff.Page) error {
@@ -272,6 +296,17 @@ const (
 // readSides finds the files of both sides.
 func (o *diffOptions) readSides(c *cli.Context, con *console.Console) error {
 	args := c.Args().Slice()
+	var err error
+	if o.byRevision = c.Bool("by-revision"); o.byRevision {
+		switch {
+		case c.IsSet("base") || len(o.conditions) > 0 || c.String("significance") == "none" || c.String("significance") == "within":
+			return usagef(diffName, "diff: --by-revision goes with no --base, no conditions, and no --significance none or within")
+		case len(args) == 0:
+			return usagef(diffName, "diff: no runs given")
+		}
+		o.new, err = filesOf(con, args)
+		return err
+	}
 	switch {
 	case !c.IsSet("base") && len(args) > 2:
 		return usagef(diffName, "diff: takes BASE and NEW; for several files a side, write a pattern between quotes, or --base")
@@ -280,7 +315,6 @@ func (o *diffOptions) readSides(c *cli.Context, con *console.Console) error {
 	case len(args) == 0:
 		return usagef(diffName, "diff: no NEW given")
 	}
-	var err error
 	if o.base, err = filesOf(con, baseWords(c)); err == nil {
 		o.new, err = filesOf(con, newWords(c))
 	}
