@@ -95,8 +95,8 @@ func (h *History) values(o *overall, from, until int) (list []float64) {
 // shownByRevision are the figures that people see of each commit.
 var shownByRevision = []string{"step_time", "cuda_time", "kernel_time", "kernel_count", "gpu_busy", "wait_time", "peak_memory"}
 
-// tables are the table of the commits, with all figures or those that people see, and that of the changes.
-func (h *History) tables() []*table.Table {
+// tables are the table of the changes, and that of the commits, with all figures or those that people see. name writes the name of a commit.
+func (h *History) tables(name func(string) string) []*table.Table {
 	commits := &table.Table{Name: "revisions", Title: "means of the runs of each commit", Columns: []table.Column{
 		{Key: "name", Title: "commit"}, {Key: "start", Title: "first run", Unit: table.Plain}, {Key: "runs", Title: "runs", Unit: table.Number, Rank: 1}}}
 	for i := range overalls {
@@ -108,7 +108,7 @@ func (h *History) tables() []*table.Table {
 		commits.Columns = append(commits.Columns, c)
 	}
 	for i, r := range h.revisions {
-		row := []any{r.name, r.start().Format("2006-01-02 15:04"), uint64(len(r.runs))}
+		row := []any{name(r.name), r.start().Format("2006-01-02 15:04"), uint64(len(r.runs))}
 		for k := range overalls {
 			row = append(row, meanOf(known(h.values(&overalls[k], i, i+1))))
 		}
@@ -121,10 +121,13 @@ func (h *History) tables() []*table.Table {
 		changes.Reason = fmt.Sprintf("%s too few: it takes %d before a commit and %d since", figures.Count(h.runs, "run is", "runs are"), LeastRuns, LeastRuns)
 	}
 	for _, s := range h.changes {
-		changes.Rows = append(changes.Rows, []any{s.name, h.revisions[s.at].name, table.Cell{Value: s.Base, Unit: s.unit}, table.Cell{Value: s.New, Unit: s.unit}, s.change()})
+		changes.Rows = append(changes.Rows, []any{s.name, name(h.revisions[s.at].name), table.Cell{Value: s.Base, Unit: s.unit}, table.Cell{Value: s.New, Unit: s.unit}, s.change()})
 	}
 	return []*table.Table{changes, commits}
 }
+
+// short is the name of a commit for people.
+func short(revision string) string { return revision[:min(len(revision), shortRevision)] }
 
 // headline says which commit to look at.
 func (h *History) headline() string {
@@ -133,7 +136,7 @@ func (h *History) headline() string {
 		return words + ": nothing changed as far as these tell"
 	}
 	s := h.changes[0]
-	return fmt.Sprintf("%s; the first that is beyond noise: %s (%s %s)", words, h.revisions[s.at].name, s.name, pairWords(s.compared, s.unit))
+	return fmt.Sprintf("%s; the first that is beyond noise: %s (%s %s)", words, short(h.revisions[s.at].name), s.name, pairWords(s.compared, s.unit))
 }
 
 // WriteText writes the history for a terminal of a width in characters.
@@ -141,7 +144,7 @@ func (h *History) WriteText(w io.Writer, width int) error {
 	if _, err := fmt.Fprintf(w, "%s\n\n", h.headline()); err != nil {
 		return err
 	}
-	return table.WriteText(w, h.tables(), width)
+	return table.WriteText(w, h.tables(short), width)
 }
 
 // WriteMarkdown writes the history for an issue or a job summary.
@@ -149,10 +152,10 @@ func (h *History) WriteMarkdown(w io.Writer) error {
 	if _, err := fmt.Fprintf(w, "## cudatrace diff\n\n%s\n\n", h.headline()); err != nil {
 		return err
 	}
-	return table.WriteMarkdown(w, h.tables())
+	return table.WriteMarkdown(w, h.tables(short))
 }
 
 // WriteJSON writes the history as a JSON object, which docs/diff.md documents.
 func (h *History) WriteJSON(w io.Writer) error {
-	return table.WriteJSON(w, []table.Member{{Name: "version", Value: pageVersion}}, h.tables())
+	return table.WriteJSON(w, []table.Member{{Name: "version", Value: pageVersion}}, h.tables(func(name string) string { return name }))
 }

@@ -1,10 +1,11 @@
 package diff
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/cudatrace/cudatrace/record/figures"
 )
 
 // start returns when the recording of a run began, the zero time if that is not known.
@@ -65,5 +66,5 @@ func otherTimes(base, new []*Run) []Problem {
 	}
 	gap := slices.MinFunc(after, byStart).start().Sub(slices.MaxFunc(before, byStart).start())
 	return []Problem{{OtherTimes, fmt.Sprintf("all runs of %s were recorded before those of %s, which began %s later: a machine that drifts looks like a difference; recorded by turns they would be safe from that",
-		first, second, cmp.Or(gap.Round(time.Second), time.Second))}}
+		first, second, figures.Duration(uint64(gap)))}}
 }

@@ -158,7 +158,7 @@ func runsWords(list []*Run, quoted func(string) string) string {
 		}
 	}
 	if revision != "" {
-		words += " of " + quoted(revision[:min(len(revision), shortRevision)])
+		words += " of " + quoted(short(revision))
 	}
 	return words
 }

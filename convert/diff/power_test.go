@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -209,5 +210,27 @@ func TestPower(t *testing.T) {
 	}
 	if compared != 16 {
 		t.Errorf("docs/diff.md has %d rates", compared)
+	}
+}
+
+// Sides that were recorded one after the other are warned of, sides by turns and those whose times are not known are not.
+func TestOrder(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		noise noise
+		known bool
+		want  []Problem
+	}{
+		{noise{}, true, []Problem{{OtherTimes, "all runs of BASE were recorded before those of NEW, which began 1m0s later: a machine that drifts looks like a difference; recorded by turns they would be safe from that"}}},
+		{noise{turns: true}, true, nil},
+		{noise{}, false, nil},
+	} {
+		sides := c.noise.build(rand.New(rand.NewPCG(1, 1)), [2]int{4, 4}, 1)
+		if !c.known {
+			sides[1][2].Logs[0].Start = ""
+		}
+		if got := Compare(sides[0], sides[1], rule).Problems; !slices.Equal(got, c.want) {
+			t.Errorf("%+v, times known %t: %v", c.noise, c.known, got)
+		}
 	}
 }
