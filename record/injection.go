@@ -178,8 +178,23 @@ func (s *session) config(p *process) cupti.GoConfig {
 	if !p.late {
 		p.python.configure(&c)
 	}
+	if c.Interpreter != nil && s.calls.source == CallsAuto {
+		c.Calls = append(c.Calls, holdAndWait...)
+	}
 	return c
 }
+
+// holdAndWait lists the driver's functions that allocate, free or wait. Uprobes record them, too: where there are Python frames,
+// it is their API records that have them.
+var holdAndWait = func() (names []string) {
+	for _, f := range cudaapi.Functions(cudaapi.All) {
+		if f.Library == cudaapi.Driver && (f.Allocating() || cudaapi.TraitsOf(f.Name).Waits != cudaapi.NoWait) {
+			names = append(names, f.Base())
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}()
 
 // groups are the groups of records that CUPTI makes.
 func groups(o *Options) cupti.Records {

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/cudatrace/cudatrace/record/pythontest"
+)
+
+// pythonRunsVar is the variable that says how many hostile runs each interpreter makes. Without it each scenario runs once,
+// with one of them.
+const pythonRunsVar = "CUDATRACE_PYTHON_RUNS"
+
+// hostileScenarios are those of testdata/python/hostile.py, and embedded.c.
+var hostileScenarios = []string{"forks", "daemons", "thread_ends", "early_exit", "killed", "aborts", "faults", "generators", "coroutines", "discards",
+	"recursion", "interpreters", "signals", "traced", "destructors", "stacks", "greenlets", "embedded"}
+
+// hostileWays are what else differs between runs: the allocator, which fills freed memory, and what is recorded.
+var hostileWays = []struct{ malloc, calls string }{{"", "auto"}, {"debug", "cupti"}, {"malloc_debug", "auto"}, {"malloc", "none"}}
+
+// A pythonEnd is what a program leaves behind.
+type pythonEnd struct {
+	code           int // 128 and the signal's number where it was killed
+	stdout, stderr string
+}
+
+// pythonEndOf runs a program. Lines of cudatrace's own are left out.
+func pythonEndOf(cmd *exec.Cmd) (o pythonEnd) {
+	var stdout, stderr strings.Builder
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	_ = cmd.Run() // the code tells
+	o.code = cmd.ProcessState.ExitCode()
+	if s, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && s.Signaled() {
+		o.code = 128 + int(s.Signal())
+	}
+	o.stdout = stdout.String()
+	for line := range strings.Lines(stderr.String()) {
+		if !strings.HasPrefix(line, "cudatrace") {
+			o.stderr += line
+		}
+	}
+	return o
+}
+
+// embedPython builds the program with the interpreter in it. It returns "" where that is not installed to be built with.
+func embedPython(t *testing.T, p pythontest.Interpreter) string {
+	include := filepath.Join(p.Prefix, "include", fmt.Sprintf("python3.%d", p.Minor))
+	lib := filepath.Join(p.Prefix, "lib")
+	if _, err := os.Stat(filepath.Join(include, "Python.h")); err != nil {
+		return ""
+	}
+	if shared, _ := filepath.Glob(filepath.Join(lib, fmt.Sprintf("libpython3.%d.so", p.Minor))); len(shared) == 0 {
+		return ""
+	}
+	program := filepath.Join(t.TempDir(), "embedded")
+	sim := filepath.Join(root, "build/sim/lib")
+	if out, err := exec.Command("gcc", "-o", program, "testdata/python/embedded.c", "-I"+include, "-L"+lib, fmt.Sprintf("-lpython3.%d", p.Minor), "-Wl,-rpath,"+lib,
+		"-L"+sim, "-l:libcudart.so.13", "-pthread").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return program
+}
+
+// TestPythonHostile runs programs that do what is hard on a reader of frames: each prints what it prints unrecorded, and ends as it
+// ends then.
+func TestPythonHostile(t *testing.T) {
+	t.Parallel()
+	helper := filepath.Join(t.TempDir(), "hostile.so")
+	if out, err := exec.Command("gcc", "-shared", "-fPIC", "-o", helper, "testdata/python/hostile.c").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	all := pythontest.All(t)
+	if len(all) == 0 {
+		t.Skip("no Python here")
+	}
+	runs, long := 0, os.Getenv(pythonRunsVar)
+	if long != "" {
+		n, err := strconv.Atoi(long)
+		if err != nil {
+			t.Fatal(err)
+		}
+		runs = n
+	}
+	for k, p := range all {
+		t.Run(p.Name, func(t *testing.T) {
+			t.Parallel()
+			embedded := embedPython(t, p)
+			plain := map[string]pythonEnd{}
+			for i := range max(runs, len(hostileScenarios)) {
+				scenario, way := hostileScenarios[i%len(hostileScenarios)], hostileWays[(i/len(hostileScenarios)+k)%len(hostileWays)]
+				program := []string{p.Path, "testdata/python/hostile.py", scenario, helper}
+				if scenario == "embedded" {
+					program = []string{embedded}
+				}
+				if program[0] == "" || runs == 0 && i%len(all) != k {
+					continue
+				}
+				if _, known := plain[scenario]; !known {
+					plain[scenario] = pythonEndOf(hostileCommand(way.malloc, program...))
+				}
+				base := filepath.Join(t.TempDir(), "run")
+				record := []string{"cudatrace", "record", "-q", "--python", "auto", "--calls", way.calls, "--no-convert", "-o", base, "--"}
+				if got := pythonEndOf(hostileCommand(way.malloc, append(record, program...)...)); got != plain[scenario] {
+					t.Errorf("%s, PYTHONMALLOC=%s, --calls %s: %+v, unrecorded %+v", scenario, way.malloc, way.calls, got, plain[scenario])
+				}
+				if err := os.Remove(base + ".cudatrace"); err != nil {
+					t.Errorf("%s: %v", scenario, err)
+				}
+			}
+		})
+	}
+}
+
+// hostileCommand is a pythonCommand with an allocator.
+func hostileCommand(malloc string, args ...string) *exec.Cmd {
+	cmd := pythonCommand(args[0], args[1:]...)
+	cmd.Env = append(cmd.Env, "PYTHONWARNINGS=ignore")
+	if malloc != "" {
+		cmd.Env = append(cmd.Env, "PYTHONMALLOC="+malloc)
+	}
+	return cmd
+}
