@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -29,6 +30,9 @@ func pythonFrame(file, function string, first, line uint32) string {
 	return fmt.Sprintf("%s:%d %s (from %d)", file, line, function, first)
 }
 
+// cuMemsetD8 is CUPTI's number of the driver's function by which the test programs launch.
+const cuMemsetD8 = 249
+
 // pythonLaunches reads the launches of a log with the frames above them, in order of time.
 func pythonLaunches(t *testing.T, path string) (all []pythonLaunch, lost uint64) {
 	t.Helper()
@@ -53,8 +57,9 @@ func pythonLaunches(t *testing.T, path string) (all []pythonLaunch, lost uint64)
 				stacks[s.ID] = s
 			case tracelog.KindAPI:
 				var a tracelog.API
-				a.Read(b, i)
-				calls = append(calls, a)
+				if a.Read(b, i); a.CBID == cuMemsetD8 {
+					calls = append(calls, a)
+				}
 			case tracelog.KindLost:
 				var l tracelog.Lost
 				l.Read(b, i)
@@ -373,6 +378,47 @@ func TestPythonDamaged(t *testing.T) {
 			if len(l.frames) != 1 || !strings.Contains(l.frames[0], "poke.py") {
 				t.Errorf("a launch behind the damage has the frames %q", l.frames)
 			}
+		}
+	})
+}
+
+// TestPythonHolders records what allocates, frees and waits: it has its Python line, and is one call.
+func TestPythonHolders(t *testing.T) {
+	t.Parallel()
+	pythontest.Each(t, func(t *testing.T, p pythontest.Interpreter) {
+		log := filepath.Join(t.TempDir(), "run")
+		if said, err := pythonCommand("cudatrace", "record", "-q", "--python", "auto", "--no-convert", "-o", log, p.Path, "testdata/python/holds.py").CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, said)
+		}
+		var report struct {
+			Holders []struct {
+				Python string
+				Bytes  float64 `json:"peak_bytes"`
+			} `json:"memory_holders"`
+			Python []struct{ Name string }
+			Calls  []struct {
+				Name  string
+				Count int
+			}
+			Notes map[string][]string
+		}
+		said := printedStats(t, log+".cudatrace", "--report", "memory_holders,python,calls", "--format", "json")
+		if err := json.Unmarshal([]byte(said), &report); err != nil {
+			t.Fatal(err)
+		}
+		if h := report.Holders; len(h) != 2 || !strings.HasSuffix(h[0].Python, "holds.py:9 hold") || h[0].Bytes != 2*4096 || !strings.HasSuffix(h[1].Python, "holds.py:15 hold_on_host") {
+			t.Errorf("holders %+v", h)
+		}
+		calls := map[string]int{}
+		for _, c := range report.Calls {
+			calls[c.Name] = c.Count
+		}
+		delete(calls, "cuDevicePrimaryCtxRetain")
+		if want := map[string]int{"cudaMalloc": 2, "cudaMallocHost": 1, "cudaMemset": 3, "cudaDeviceSynchronize": 3, "cudaFree": 2, "cudaFreeHost": 1}; !maps.Equal(calls, want) {
+			t.Errorf("calls %v", calls)
+		}
+		if !strings.Contains(said, "holds.py:20 wait") || !strings.Contains(said, "100.0 % of 3 waits have a Python frame") || !strings.Contains(said, "100.0 % of 3 allocations have a Python frame") {
+			t.Errorf("%s", said)
 		}
 	})
 }

@@ -1,8 +1,7 @@
 """The parts of python.sh: programs that launch from Python, and what their logs say of it.
 
 python.py lines PROGRAM TRUTH     runs a program (eager, compiled, train) while sys.settrace writes down each line, in TRUTH
-python.py functions PROGRAM TRUTH likewise while torch.profiler (CPU, with_stack) does, which knows functions and no lines
-python.py compare LOG TRUTH       compares the frames of each launch in a log with either
+python.py compare LOG TRUTH       compares the frames of each launch in a log with that
 python.py one FRAMEWORK           a few launches of jax, cupy or triton
 python.py share LOG               how many launches have frames, and the lines that launch most
 python.py cost                    what a launch costs at each depth, frames switched on and off within the process
@@ -14,7 +13,6 @@ import ctypes
 import json
 import os
 import pickle
-import re
 import statistics
 import subprocess
 import sys
@@ -131,35 +129,8 @@ def run_lines(program, path):
     line = sys._getframe().f_code.co_firstlineno
     outer[0] = (next(n for n, t in enumerate(open(__file__).read().split("\n"), 1) if "the truth's outermost" in t and "for _" in t), outer[0][1])
     with open(path, "wb") as f:
-        pickle.dump({"how": "lines", "begun": begun, "ended": ended, "outer": [(n, code(c)) for n, c in outer],
+        pickle.dump({"begun": begun, "ended": ended, "outer": [(n, code(c)) for n, c in outer],
                      "threads": {t: [(at, e, n, code(c), f) for at, e, n, c, f in l] for t, l in threads.items()}, "codes": codes}, f)
-
-
-def run_functions(program, path):
-    import torch
-    steps = PROGRAMS[program](torch)
-    next(steps)
-    begun = time.monotonic_ns()
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], with_stack=True) as p:
-        ahead = time.time_ns() - time.monotonic_ns()
-        for _ in steps:
-            pass
-    ended = time.monotonic_ns()
-    p.export_chrome_trace(path + ".json")
-    with open(path + ".json") as f:
-        trace = json.load(f)
-    base = trace.get("baseTimeNanoseconds", 0)
-    events = collections.defaultdict(list)
-    for e in trace["traceEvents"]:
-        if e.get("cat") != "python_function":
-            continue
-        m = re.fullmatch(r"(.*)\((\d+)\): (.*)", e["name"])
-        begin = int(float(e["ts"]) * 1000) + base - ahead
-        events[e["tid"]].append((begin, begin + int(float(e["dur"]) * 1000), m.groups() if m else None))
-    for l in events.values():
-        l.sort(key=lambda e: (e[0], -e[1]))
-    with open(path, "wb") as f:
-        pickle.dump({"how": "functions", "begun": begun, "ended": ended, "threads": dict(events)}, f)
 
 
 # Logs
@@ -219,37 +190,22 @@ def compare(log_path, truth_path):
     calls = [c for c in log.calls if truth["begun"] < c["start"] < truth["ended"]]
     right = wrong = without = autograd = unsure = 0
     odd = collections.Counter()
-    if truth["how"] == "lines":
-        by_thread = {t: chains_of_lines(truth, e) for t, e in truth["threads"].items()}
-        codes = truth["codes"]
+    by_thread = {t: chains_of_lines(truth, e) for t, e in truth["threads"].items()}
+    codes = truth["codes"]
     for call in calls:
         got = log.stack(call)
         if not got:
             autograd += log.is_autograd(call)
             without += not log.is_autograd(call)
             continue
-        if truth["how"] == "lines":
-            if call["tid"] not in by_thread:
-                unsure += 1
-                continue
-            times, chains = by_thread[call["tid"]]
-            i = bisect.bisect_right(times, call["start"]) - 1
-            want = [(*codes[c], n) for c, n in (chains[i] if i >= 0 else ())]
-            if not want:
-                unsure += 1
-                continue
-        else:
-            events = truth["threads"].get(call["tid"], [])
-            want = [e[2] for e in events[:bisect.bisect_right(events, (call["start"], 1 << 63))] if e[1] >= call["start"] and e[2]][::-1]
-            want = [(f, n, int(l)) for f, l, n in want]
-            got = [(f, n.rsplit(".", 1)[-1], l) for f, n, l, _ in got]
-            want = [(f, n.rsplit(".", 1)[-1], l) for f, n, l in want]
-            # The profiler shortens files to their part below a folder of packages, and does not know what began before it.
-            got = [g for g in got][:len(want)]
-            same = len(got) == len(want) and all(g[0].endswith(w[0].lstrip("./")) and g[1:] == w[1:] for g, w in zip(got, want))
-            right, wrong = right + same, wrong + (not same)
-            if not same:
-                odd[str([(g, w) for g, w in zip(got, want) if not (g[0].endswith(w[0].lstrip("./")) and g[1:] == w[1:])][:1] or (len(got), len(want)))] += 1
+        if call["tid"] not in by_thread:
+            unsure += 1
+            continue
+        times, chains = by_thread[call["tid"]]
+        i = bisect.bisect_right(times, call["start"]) - 1
+        want = [(*codes[c], n) for c, n in (chains[i] if i >= 0 else ())]
+        if not want:
+            unsure += 1
             continue
         same = [tuple(g) for g in got] == want
         right, wrong = right + same, wrong + (not same)
@@ -451,4 +407,4 @@ def step(rounds=60):
 
 if __name__ == "__main__":
     what, *args = [a for a in sys.argv[1:] if not a.startswith("--")]
-    sys.exit({"lines": run_lines, "functions": run_functions, "compare": compare, "share": share, "one": one, "cost": cost, "step": step}[what](*args))
+    sys.exit({"lines": run_lines, "compare": compare, "share": share, "one": one, "cost": cost, "step": step}[what](*args))
