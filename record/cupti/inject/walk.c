@@ -552,20 +552,30 @@ bool ct_walk_watch(void (*called)(bool start))
 /* Once more at the end of the first of these calls, whose place in CUPTI is not known yet. */
 static void tell_range(uintptr_t inner)
 {
-	for (int i = 0; range_called && i < 2; i++)
+	for (int i = 0; i < 2; i++)
 		if (inner > range_calls[i].from && inner <= range_calls[i].to)
 			range_called(i == 0);
+}
+
+/*
+ * Whether the return addresses above are of use: to learn who calls, or that it is a call of the driver's. Records have told that
+ * of a place at which calls are known to begin.
+ */
+static bool asks_who(uint32_t site)
+{
+	return chains || range_called || !site_starts(site);
 }
 
 static void look(struct ct_thread *t, uint64_t now, uintptr_t frame)
 {
 	struct ct_view v;
-	uintptr_t address, inner;
+	uintptr_t address = 0, inner = 0;
 	uint64_t chain[CT_CHAIN_MAX];
 	uint32_t site, count, python;
 	uintptr_t ours = frame;
 	ct_view_begin(&v, &t->home, frame);
-	if (!find_site(&v, &frame, &address, &site) || site_ends(site) || !leave_driver(&v, &frame, &address, &inner)) {
+	if (!find_site(&v, &frame, &address, &site) || site_ends(site) ||
+	    (asks_who(site) && !leave_driver(&v, &frame, &address, &inner))) {
 		ct_open_pass(t->open, site, now);
 		return;
 	}
@@ -575,7 +585,8 @@ static void look(struct ct_thread *t, uint64_t now, uintptr_t frame)
 	if (chains)
 		ct_open_enter(t->open, site, now, inner, chain, count, ct_chain_epoch());
 	add(t, now, site, chain, count, python);
-	tell_range(inner);
+	if (range_called)
+		tell_range(inner);
 }
 
 __attribute__((noinline)) static void seen(uint64_t now, uintptr_t frame)
