@@ -25,7 +25,7 @@ func TestClip(t *testing.T) {
 		}
 		return ns
 	}
-	whole, clipped, not := gpuTime(convert.Filter{}, false), uint64(0), uint64(0)
+	whole, clipped, unclipped := gpuTime(convert.Filter{}, false), uint64(0), uint64(0)
 	const first, last, every = 386 * time.Millisecond, 388 * time.Millisecond, 100 * time.Microsecond
 	for from := first - every; from <= last; from += every {
 		f := convert.Filter{From: from, To: from + every}
@@ -35,9 +35,9 @@ func TestClip(t *testing.T) {
 		if from == last {
 			f.To = 0
 		}
-		clipped, not = clipped+gpuTime(f, true), not+gpuTime(f, false)
+		clipped, unclipped = clipped+gpuTime(f, true), unclipped+gpuTime(f, false)
 	}
-	if clipped != whole || not <= whole {
-		t.Errorf("GPU time %d ns, of all windows %d ns, and %d ns if not clipped", whole, clipped, not)
+	if clipped != whole || unclipped <= whole {
+		t.Errorf("GPU time %d ns, of all windows %d ns, and %d ns if not clipped", whole, clipped, unclipped)
 	}
 }
