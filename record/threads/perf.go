@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ringPages is the size of a thread's ring, in pages: room for 1,024 switches, which are read every tick.
+// ringPages is the size of a thread's ring, in pages: room for 1,024 records of switches, which are read every tick. Beyond 100,000 a
+// second some are lost. Users have little memory that may be locked: 516 KiB for each processor, by default.
 const ringPages = 8
 
 // maxStack is the most native frames of a sample.
