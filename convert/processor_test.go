@@ -29,8 +29,14 @@ func TestProcessor(t *testing.T) {
 			tr, made := openTrace(t, open)
 			compare(t, tl, &sum, tr)
 			compareText(t, tr, log.Golden(".trace"))
-			if got := tr.Int(`select count(*) from slice`); got != int64(made.Slices) || got == 0 {
-				t.Errorf("%d slices, the summary has %d", got, made.Slices)
+			states := int64(0) // of threads, which the summary counts too
+			for _, p := range tl.Processes {
+				for _, th := range p.Threads {
+					states += int64(len(th.States))
+				}
+			}
+			if got := tr.Int(`select count(*) from slice`); got+states != int64(made.Slices) || got == 0 {
+				t.Errorf("%d slices and %d states of threads, the summary has %d", got, states, made.Slices)
 			}
 		})
 	}
