@@ -75,6 +75,7 @@ type captures struct {
 	nodes    *read.GraphNodes
 	program  *program
 	waiting  []*capturedCall // calls whose order is not known yet
+	sorted   int             // length of waiting when it was sorted last
 	open     []*capture
 	finished [][]*capturedCall
 	graphs   map[uint64]builtGraph  // by handle
@@ -82,6 +83,7 @@ type captures struct {
 	execOf   map[uint32]uint64      // handles of executable graphs, by their number
 	names    map[uint32]*graphName  // by number
 	kept     int
+	low      uint64              // calls that begin before this time are in order
 	lack     timeline.Uncaptured // of graphs whose making is not known
 }
 
@@ -116,12 +118,16 @@ func (l *captures) launched(graph uint32, c *call) {
 
 // settle puts the calls in order that begin before low: all of those are known.
 func (l *captures) settle(low uint64) {
-	slices.SortStableFunc(l.waiting, func(a, b *capturedCall) int { return cmp.Compare(a.Start, b.Start) })
+	l.low = max(l.low, low)
+	if l.sorted != len(l.waiting) {
+		slices.SortStableFunc(l.waiting, func(a, b *capturedCall) int { return cmp.Compare(a.Start, b.Start) })
+	}
 	n, _ := slices.BinarySearchFunc(l.waiting, low, func(c *capturedCall, low uint64) int { return cmp.Compare(c.Start, low) })
 	for _, c := range l.waiting[:n] {
 		l.take(c)
 	}
-	l.waiting = slices.Delete(l.waiting, 0, n)
+	l.waiting = l.waiting[n:]
+	l.sorted = len(l.waiting)
 }
 
 // take takes the next call in the order of time.
@@ -267,6 +273,11 @@ func (l *captures) made(exec uint64, x *instance) {
 	l.execs[exec] = append(list, x)
 }
 
+// awaits reports whether calls may still come that tell which captured call a piece of work is of. launch is the start of its own call.
+func (l *captures) awaits(w *timeline.Work, launch uint64) bool {
+	return l != nil && w.Graph != 0 && w.Kind != timeline.GraphWork && launch >= l.low
+}
+
 // name finds the captured call of the node that a piece of work is of. The work has its call, whose Python frames become those
 // of the captured call.
 func (l *captures) name(w *timeline.Work) {
@@ -274,7 +285,12 @@ func (l *captures) name(w *timeline.Work) {
 	if l == nil || w.Graph == 0 || w.Kind == timeline.GraphWork {
 		return
 	}
-	x := l.latest(l.execs[l.execOf[w.Graph]], w.Call.Start)
+	if w.Call.Start >= l.low {
+		// the work cannot wait any longer
+		l.settle(w.Call.Start + 1)
+	}
+	list := l.execs[l.execOf[w.Graph]]
+	x := l.latest(list, w.Call.Start)
 	if x == nil {
 		w.Uncaptured = l.lack
 		return
@@ -284,7 +300,8 @@ func (l *captures) name(w *timeline.Work) {
 		if len(l.names) >= maxGraphNames {
 			clear(l.names)
 		}
-		n = &graphName{x, l.prove(l.nodes.Of(l.program.PID, w.Graph), x)}
+		updated := slices.ContainsFunc(list, func(x *instance) bool { return x.update })
+		n = &graphName{x, l.prove(l.nodes.Of(l.program.PID, w.Graph), x, updated)}
 		l.names[w.Graph] = n
 	}
 	i := int(read.NodeNumber(w.GraphNode))
@@ -326,8 +343,9 @@ func (l *captures) latest(list []*instance, launch uint64) *instance {
 	return nil
 }
 
-// prove returns the calls that made the nodes of an executable graph, by number; nil where that is not proved.
-func (l *captures) prove(nodes []read.NodeContent, x *instance) []*capturedCall {
+// prove returns the calls that made the nodes of an executable graph, by number; nil where that is not proved. The nodes of a graph that
+// is updated have the contents of any time.
+func (l *captures) prove(nodes []read.NodeContent, x *instance, updated bool) []*capturedCall {
 	calls := make([]*capturedCall, len(nodes))
 	var numbers []int // of the nodes with work
 	for i, content := range nodes {
@@ -346,7 +364,7 @@ func (l *captures) prove(nodes []read.NodeContent, x *instance) []*capturedCall 
 			return false
 		}
 		for i, c := range made {
-			if c.content == 0 || c.content != nodes[numbers[at+i]] && !x.update {
+			if c.content == 0 || c.content != nodes[numbers[at+i]] && !updated {
 				return false
 			}
 		}
@@ -358,7 +376,7 @@ func (l *captures) prove(nodes []read.NodeContent, x *instance) []*capturedCall 
 			return calls
 		}
 	}
-	if x.update {
+	if updated {
 		return nil
 	}
 	own := 0 // nodes of the graph itself: its first ones

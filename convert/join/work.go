@@ -42,7 +42,7 @@ func (j *workJoiner) joinWork(s *stream, w *timeline.Work) {
 	case w.Start == 0 || j.ofCalls:
 		held := *w
 		o.held = &held
-	case c != nil && s.pending.empty() && !s.program.awaitsNCCL(w.Kind, c.Ranges, c.End):
+	case c != nil && s.pending.empty() && !s.program.awaitsNCCL(w.Kind, c.Ranges, c.End) && !s.program.captures.awaits(w, c.Start):
 		w.Call, known = c.asCause(), true
 	default:
 		o.nth = s.pending.push(w)
@@ -160,7 +160,7 @@ func (j *workJoiner) emit(s *stream, known uint64, all bool) {
 	for !s.pending.empty() {
 		w := s.pending.front()
 		if !all && (s.program.awaitsNCCL(w.Kind, w.Call.Ranges, w.Call.End) || w.Call.Function == nil && w.Correlation != 0 && timeline.End(w.Start, callSlack) >= known ||
-			isBody(w) && s.program.graphs.awaits(w.Start)) {
+			isBody(w) && s.program.graphs.awaits(w.Start) || w.Call.Function != nil && s.program.captures.awaits(w, w.Call.Start)) {
 			return
 		}
 		j.show(s, w)
