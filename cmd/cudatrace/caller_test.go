@@ -51,7 +51,7 @@ func TestConvertCaller(t *testing.T) {
 		tr := tptest.Open(t, trace)
 		tptest.NoErrors(t, tr)
 		var names []string
-		for _, row := range tr.Values("select name from slice where category is not 'program' order by id in (select id from gpu_slice), ts") {
+		for _, row := range tr.Values("select name from slice where coalesce(category, '') not in ('program', 'python') order by id in (select id from gpu_slice), ts") {
 			names = append(names, fmt.Sprint(row...))
 		}
 		if diff := cmp.Diff(want, strings.Join(names, ", ")); diff != "" {
@@ -173,7 +173,7 @@ func TestPythonFilter(t *testing.T) {
 		tr := tptest.Open(t, trace)
 		tptest.NoErrors(t, tr)
 		var names []string
-		for _, row := range tr.Values("select name from slice where category is not 'program' order by id in (select id from gpu_slice), ts") {
+		for _, row := range tr.Values("select name from slice where coalesce(category, '') not in ('program', 'python') order by id in (select id from gpu_slice), ts") {
 			names = append(names, fmt.Sprint(row...))
 		}
 		if diff := cmp.Diff(want.trace, strings.Join(names, ", ")); diff != "" {
