@@ -26,7 +26,6 @@ const (
 	maxFinished   = 1 << 9  // captures that may be child graphs or bodies
 	maxExecs      = 1 << 14 // executable graphs whose handle is kept
 	maxGraphNames = 1 << 12 // executable graphs whose nodes are kept
-	maxUpdates    = 1 << 8  // of an executable graph
 )
 
 // A capturedCall is a call that may have made a node of a graph.
@@ -210,7 +209,7 @@ func (l *captures) trim(now uint64) {
 			delete(l.execs, exec)
 		}
 		for _, x := range list {
-			l.kept += len(x.calls)
+			l.kept += 1 + len(x.calls)
 		}
 	}
 	for _, g := range l.graphs {
@@ -267,8 +266,15 @@ func (l *captures) made(exec uint64, x *instance) {
 	if len(list) == 0 && len(l.execs) >= maxExecs {
 		return
 	}
-	if len(list) == maxUpdates {
-		list = slices.Delete(list, 0, 1)
+	if l.kept++; l.kept >= maxCaptured {
+		l.trim(x.from)
+		list = l.execs[exec]
+	}
+	if l.kept >= maxCaptured {
+		return
+	}
+	if n := len(list); n > 0 && !x.update && list[n-1].destroyed == 0 { // unseen
+		list[n-1].destroyed = x.from
 	}
 	l.execs[exec] = append(list, x)
 }
@@ -335,10 +341,9 @@ func (l *captures) origin(c *call) *timeline.GraphOrigin {
 
 // latest returns what an executable graph was made from when it was launched.
 func (l *captures) latest(list []*instance, launch uint64) *instance {
-	for i := len(list) - 1; i >= 0; i-- {
-		if list[i].from < launch {
-			return list[i]
-		}
+	i, _ := slices.BinarySearchFunc(list, launch, func(x *instance, at uint64) int { return cmp.Compare(x.from, at) })
+	if i > 0 {
+		return list[i-1]
 	}
 	return nil
 }

@@ -167,9 +167,9 @@ flags=(--capture-range cudaProfilerApi)
 check range ./kinds range 200
 flags=(--capture-range cudaProfilerApi --calls cupti)
 check range-cupti ./kinds range 200
-flags=(--capture-range nvtx:step)
+flags=(--capture-range nvtx:step@)
 check nvtx-range ./kinds nvtx 200
-flags=(--capture-range nvtx:step --calls cupti)
+flags=(--capture-range nvtx:step@ --calls cupti)
 check nvtx-range-cupti ./kinds nvtx 200
 flags=()
 check train-profiler python3 train.py 20 profiler
