@@ -39,8 +39,13 @@ func (l *log) judge(s *Summary) {
 	if !l.chosen.OfCalls() { // work of other calls was read, and is not counted
 		s.Reasons = append(s.Reasons, shortfall(l.catalog, s)...)
 	}
-	if n := s.LostTotal(); n > 0 {
-		s.Reasons = append(s.Reasons, "records were lost: "+LostWords(s.Lost))
+	lost := maps.Clone(s.Lost)
+	if n := lost[tracelog.LostThreadStates]; n > 0 { // calls and GPU work are whole without them
+		s.Notes = append(s.Notes, figures.Count(n, "state or sample of threads was lost", "states and samples of threads were lost")+": what the threads did then is not known")
+		lost[tracelog.LostThreadStates] = 0
+	}
+	if words := LostWords(lost); words != "" {
+		s.Reasons = append(s.Reasons, "records were lost: "+words)
 	}
 	if o.LeftOut > 0 {
 		s.Notes = append(s.Notes, figures.Count(o.LeftOut, "more loss or note is", "more losses and notes are")+" not shown one by one")
