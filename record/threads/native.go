@@ -33,7 +33,6 @@ type natives struct {
 
 	mu      sync.Mutex
 	todo    []place
-	ended   bool
 	working bool
 	workers sync.WaitGroup
 	images  map[imageKey]*image
