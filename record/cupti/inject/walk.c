@@ -29,7 +29,7 @@
  * answers have been ends of records many times, and never a start, is not walked from any
  * more. If records then lack their chains, the places were misjudged, and all are walked from.
  */
-#define PROBES 8u /* places in the table where a call may be */
+#define PROBES 32u /* places in the table where a call may be */
 #define SURE 16u  /* ends, before a place is believed to be called at ends only */
 #define SAMPLE 16u /* calls of which one is looked at */
 #define MANY 64u  /* records in a row without a chain, before something is wrong */
@@ -118,9 +118,13 @@ static bool site_ends(uint32_t number)
 	return atomic_load_explicit(&sites[number].ends, memory_order_relaxed);
 }
 
+/*
+ * Calls come in regular steps of time, on several threads: one multiplication puts whole series of them next to each
+ * other.
+ */
 static uint32_t place(uint32_t tid, uint64_t time, uint32_t i)
 {
-	uint64_t h = (time ^ (uint64_t)tid << 40) * 0x9e3779b97f4a7c15ull;
+	uint64_t h = ct_mix(ct_mix(tid, time), 0);
 	return ((uint32_t)(h >> 32) + i) & call_mask;
 }
 
