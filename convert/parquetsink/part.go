@@ -62,6 +62,7 @@ type part struct {
 	gpus    map[deviceKey]bool
 
 	stacks    map[*timeline.Python]bool // those with a row
+	natives   map[*timeline.Native]bool // likewise
 	shapes    map[shapeKey]*shapeTexts
 	callers   map[*timeline.Caller]string
 	paths     map[*timeline.RangeStack]string

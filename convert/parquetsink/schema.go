@@ -39,6 +39,9 @@ const (
 	runTable
 	stackTable
 	allocationTable
+	stateTable
+	threadSampleTable
+	nativeTable
 	tables
 )
 
@@ -47,6 +50,7 @@ var (
 	startColumn  = whole(sorted, "", "when it began: ns since 1970, UTC. Without a reading of the wall clock in the log: ns of CLOCK_MONOTONIC")
 	pidColumn    = small("pid", "", "the process, as its host numbers it")
 	tidColumn    = small("tid", "", "the thread, as its host numbers it")
+	threadColumn = text("thread", "not known", "the thread's name")
 	callerColumn = text("caller", "not known", "where the call was made: library, function and offset")
 	rangesColumn = text("nvtx", "no range was open", "the NVTX ranges that were open on the thread when the call began, the outermost first, separated by ` | `")
 	gpuColumn    = small("gpu", "", "the GPU: see `devices`")
@@ -224,8 +228,8 @@ var Tables = [tables]Table{
 		whole("lost", "", "records that were lost"),
 		logColumn,
 	}},
-	stackTable: {"stacks", "A row for each Python stack of calls: its innermost frame, with the stack that called it.", []Column{
-		small("stack_id", "", "number of the stack, the key of `calls` and `work` among files of one name"),
+	stackTable: {"stacks", "A row for each Python stack of calls, of samples and of blocked threads: its innermost frame, with the stack that called it.", []Column{
+		small("stack_id", "", "number of the stack, the key of the tables that have `stack_id`, among files of one name"),
 		small("parent_id", "the outermost frame", "the stack without the frame"),
 		small("depth", "", "number of frames around it"),
 		text("python", "", "the line that traces show for the stack: of the innermost frame outside the folders of the interpreter and of packages"),
@@ -248,6 +252,38 @@ var Tables = [tables]Table{
 		small("correlation", "there is none", "CUPTI's correlation ID of the call"),
 		text("call", "not known", "the function whose call allocated it"),
 		callerColumn, stackColumn,
+		logColumn,
+	}},
+	stateTable: {"thread_states", "A row for each [state](threads.md) of a thread that made CUDA calls.", []Column{
+		startColumn,
+		whole("dur_ns", "", "its duration"),
+		pidColumn, tidColumn, threadColumn,
+		text("state", "", "`running`; `runnable`: ready to run, without a processor; `blocked`"),
+		small("cpu", "", "the processor on which it ran, or had run last"),
+		text("why", "not blocked, or not known", "what `stats` says of it: `blocked in poll on a pipe`"),
+		text("call", "not blocked, or not known", "the system call; `page fault`, `stopped`"),
+		text("waits_on", "not known", "what it waited for: `pipe`, `socket`, `file` and so on; `lock`, `GIL`, `thread`"),
+		small("holder_tid", "not known", "the thread that had the lock, or whose end it waited for, as its host numbers it"),
+		small("stack_id", "no Python frames are known", "its Python stack: see `stacks`"),
+		logColumn,
+	}},
+	threadSampleTable: {"thread_samples", "A row for each sample of what a thread ran.", []Column{
+		whole(sorted, "", "when it was taken, as in `work`"),
+		whole("period_ns", "not known", "time for which the thread ran from one sample to the next"),
+		pidColumn, tidColumn, threadColumn,
+		text("place", "", "`program`; or where in the kernel it was: `system call`, `page fault or interrupt`, `kernel` if that is not known"),
+		small("native_id", "no native frames are known", "its native stack: see `native_stacks`"),
+		small("stack_id", "no Python frames are known", "its Python stack: see `stacks`"),
+		flag("unread", "", "it may have had Python frames, which could not be read"),
+		logColumn,
+	}},
+	nativeTable: {"native_stacks", "A row for each native stack of samples: its innermost frame, with the stack that called it.", []Column{
+		small("native_id", "", "number of the stack, the key of `thread_samples` among files of one name"),
+		small("parent_id", "the outermost frame", "the stack without the frame"),
+		small("depth", "", "number of frames around it"),
+		text("module", "code of no file", "path of the program or the library"),
+		text("function", "not known", "the function, demangled, without parameters"),
+		text("frame", "", "the frame as `stats` shows it: `libtorch_cpu.so: at::add`"),
 		logColumn,
 	}},
 }

@@ -71,6 +71,7 @@ type Sink struct {
 	open     map[*timeline.Track][]*openRange
 	coverage map[*timeline.MetricSet]*timeline.Coverage
 	live     map[liveKey]*timeline.Allocation
+	blocks   map[*timeline.Block]string // why threads were blocked, in words
 	rows     uint64
 	checked  uint64 // rows when the budget was last looked at
 	err      error
@@ -86,6 +87,7 @@ func New(o Options) *Sink {
 		options: o, encoders: e, scratch: make([]scratch, e.Workers()), names: make(timeline.KernelNames),
 		parts: make(map[partition]*part), of: make(map[*timeline.Process]*part), open: make(map[*timeline.Track][]*openRange),
 		coverage: make(map[*timeline.MetricSet]*timeline.Coverage), devices: make(map[uint32]*occupancy.Device), live: make(map[liveKey]*timeline.Allocation),
+		blocks: make(map[*timeline.Block]string),
 	}
 	s.memory.changed.L = &s.memory.turn
 	return s
@@ -125,6 +127,10 @@ func (s *Sink) event(e timeline.Event) {
 		s.counter(e)
 	case *timeline.Samples:
 		s.samples(e)
+	case *timeline.States:
+		s.states(e)
+	case *timeline.StackSamples:
+		s.stackSamples(e)
 	case *timeline.Recording:
 		s.start = e.Start
 		if e.Realtime != 0 {
@@ -164,7 +170,7 @@ func (s *Sink) part(p *timeline.Process) *part {
 func (s *Sink) partAt(at partition) *part {
 	own := s.parts[at]
 	if own == nil {
-		own = &part{partition: at, sink: s, gpus: make(map[deviceKey]bool), shapes: make(map[shapeKey]*shapeTexts), stacks: make(map[*timeline.Python]bool),
+		own = &part{partition: at, sink: s, gpus: make(map[deviceKey]bool), shapes: make(map[shapeKey]*shapeTexts), stacks: make(map[*timeline.Python]bool), natives: make(map[*timeline.Native]bool),
 			callers: make(map[*timeline.Caller]string), paths: make(map[*timeline.RangeStack]string), sequences: make(map[*timeline.Stream]int64)}
 		s.parts[at], s.order = own, append(s.order, own)
 	}

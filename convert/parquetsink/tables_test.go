@@ -6,14 +6,18 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/parquetsink"
 	"github.com/cudatrace/cudatrace/convert/stats"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
+	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/parquet/sqltest"
 )
 
@@ -139,7 +143,7 @@ var compared = []struct {
 		from work where run = '%s' and kind = 'kernel' group by all`},
 	{"python", []string{"name"}, []string{"count", "total_ns"},
 		`select coalesce(python, '(no Python frame)'), count(*), sum(dur_ns)::bigint from work left join stacks using (run, host, rank, log_id, stack_id)
-		where run = '%[1]s' and exists (from stacks where run = '%[1]s') group by all`},
+		where run = '%[1]s' and exists (from work where run = '%[1]s' and stack_id is not null) group by all`},
 	{"unfreed", []string{"bytes", "address"}, nil, `select bytes, address::bigint from allocations where run = '%s' and unfreed order by bytes desc, start_unix_ns limit 10`},
 	{"copies", []string{"name", "from", "to"}, []string{"count", "total_ns", "bytes"},
 		`select name, src_kind, dst_kind, count(*), coalesce(sum(dur_ns), 0)::bigint, sum(bytes)::bigint from work where run = '%s' and kind = 'memcpy' group by all`},
@@ -196,6 +200,71 @@ func TestStatsDuckDB(t *testing.T) {
 				t.Errorf("%s, %s:\n%s\nstats:\n%s", r.name, c.report, strings.Join(got, "\n"), strings.Join(want, "\n"))
 			}
 		}
+	}
+}
+
+// A threadTimes sums up what a timeline has of threads.
+type threadTimes map[string]int64
+
+func (s threadTimes) Take(events []timeline.Event) error {
+	for _, e := range events {
+		switch e := e.(type) {
+		case *timeline.States:
+			for _, x := range e.List {
+				why, line := "NULL", "NULL"
+				if x.Why != nil {
+					why = x.Why.Text()
+					if x.Why.Python != nil {
+						line = fmt.Sprint(x.Why.Python.Line)
+					}
+				}
+				s[fmt.Sprint(e.Thread.Title(), " ", x.ThreadState, " ", why, " ", line)] += int64(x.End - x.Start)
+			}
+		case *timeline.StackSamples:
+			for _, x := range e.List {
+				frames := 0
+				for range x.Native.Frames() {
+					frames++
+				}
+				s[fmt.Sprint(e.Thread.TID, " ", x.SampleMode, " ", x.Unread, " ", frames)] += int64(e.Period)
+			}
+		}
+	}
+	return nil
+}
+
+func (threadTimes) End(err error) error { return err }
+
+// The tables have the states of threads and the samples of what they ran that the timeline has, with their stacks.
+func TestThreadTimesDuckDB(t *testing.T) {
+	text, err := os.ReadFile("../testdata/threads.log.txt")
+	must(t, err)
+	log, want := convert.Log{Name: "threads", Open: logtest.Assemble(t, string(text))}, make(threadTimes)
+	_, err = convert.Timeline([]convert.Log{log}, convert.Options{}, want)
+	must(t, err)
+	e, folder, got := sqltest.Open(t, sqltest.DuckDB), t.TempDir(), make(threadTimes)
+	write(t, filepath.Join(folder, "threads"), "threads", log)
+	views(e, folder)
+	for _, sql := range []string{
+		`select concat_ws(' ', thread, state, coalesce(why, 'NULL'), coalesce(line::varchar, 'NULL')), sum(dur_ns)::bigint
+			from thread_states left join stacks using (run, host, rank, log_id, stack_id) group by all`,
+		`select concat_ws(' ', tid, place, unread, coalesce(depth + 1, 0)), sum(period_ns)::bigint
+			from thread_samples left join native_stacks using (run, host, rank, log_id, native_id) group by all`,
+	} {
+		for _, row := range e.Rows(sql) {
+			n, err := strconv.ParseInt(row[1], 10, 64)
+			must(t, err)
+			got[row[0]] = n
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" || len(want) < 8 {
+		t.Errorf("the tables differ from the timeline (-timeline +tables):\n%s", diff)
+	}
+	if got := e.Text("select string_agg(frame, ' <- ' order by depth desc) from native_stacks"); got != "libtorch_cpu.so: at::add <- python3.12" {
+		t.Errorf("the native stack is %s", got)
+	}
+	if got := e.Text("select tid, call, waits_on, holder_tid from thread_states where holder_tid is not null"); got != "12 futex lock 14" {
+		t.Errorf("the lock is %s", got)
 	}
 }
 

@@ -49,13 +49,6 @@ func (s *Sink) writeStates(e *timeline.States) {
 	}
 }
 
-// kernelFrames stand for the kernel in a stack.
-var kernelFrames = map[timeline.SampleMode]perfetto.StackFrame{
-	timeline.InKernel: {Name: "(kernel)", Of: "kernel"},
-	timeline.InCall:   {Name: "(system call)", Of: "kernel"},
-	timeline.InFault:  {Name: "(page fault or interrupt)", Of: "kernel"},
-}
-
 // writeStacks writes samples of a thread: its Python frames and, above them, the innermost native one, or all native frames where it
 // has no Python frames.
 func (s *Sink) writeStacks(e *timeline.StackSamples) {
@@ -70,13 +63,14 @@ func (s *Sink) writeStacks(e *timeline.StackSamples) {
 	for i := range e.List {
 		x := &e.List[i]
 		t.stack = t.stack[:0]
-		if frame, ok := kernelFrames[x.SampleMode]; ok {
-			t.stack = append(t.stack, frame)
+		if x.SampleMode != timeline.InProgram {
+			t.stack = append(t.stack, perfetto.StackFrame{Name: "(" + x.SampleMode.String() + ")", Of: "kernel"})
 		}
-		depth := 0
-		for f := x.Native; f != nil && depth < maxNative && (x.Python == nil || depth == 0); f = f.Parent {
+		for f := range x.Native.Frames() {
 			t.stack = append(t.stack, nativeFrame(f.NativeFrame))
-			depth++
+			if x.Python != nil {
+				break
+			}
 		}
 		for f := range x.Python.Frames() {
 			t.stack = append(t.stack, stackFrame(f.PythonFrame))
@@ -88,9 +82,6 @@ func (s *Sink) writeStacks(e *timeline.StackSamples) {
 		t.samples.Sample(x.Time, e.Thread.Process.PID, e.Thread.TID, max(e.Period, 1), t.stack)
 	}
 }
-
-// maxNative bounds the native frames of a stack. A recorder reads fewer.
-const maxNative = 128
 
 func nativeFrame(f *timeline.NativeFrame) perfetto.StackFrame {
 	name := f.Function()

@@ -2,6 +2,7 @@ package timeline
 
 import (
 	"fmt"
+	"iter"
 	"path"
 	"strings"
 
@@ -17,6 +18,10 @@ const (
 	Runnable             // ready to run, and another thread has the processor
 	Blocked
 )
+
+var threadStates = [...]string{Running: "running", Runnable: "runnable", Blocked: "blocked"}
+
+func (s ThreadState) String() string { return threadStates[s] }
 
 // A State is a time in which a thread was in one state.
 type State struct {
@@ -69,6 +74,10 @@ const (
 	InFault              // in the kernel, because of a page fault or another exception
 )
 
+var sampleModes = [...]string{InProgram: "program", InKernel: "kernel", InCall: "system call", InFault: "page fault or interrupt"}
+
+func (m SampleMode) String() string { return sampleModes[m] }
+
 // StackSamples are samples of a thread, in the order of time.
 type StackSamples struct {
 	Thread *Thread
@@ -87,6 +96,18 @@ type Native struct {
 	*NativeFrame
 	Parent *Native // nil for the outermost frame
 	ID     uint32  // a number that no other stack in the log has, not 0
+}
+
+// maxNativeDepth bounds the frames of a stack that are looked at. A recorder reads fewer.
+const maxNativeDepth = 128
+
+// Frames are the frame and those that called it, from the inside out.
+func (n *Native) Frames() iter.Seq[*Native] {
+	return func(yield func(*Native) bool) {
+		for f, i := n, 0; f != nil && i < maxNativeDepth && yield(f); i++ {
+			f = f.Parent
+		}
+	}
 }
 
 // Function is the demangled name of the function without its parameters, "" if unknown.
