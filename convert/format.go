@@ -30,6 +30,8 @@ type TraceOptions struct {
 	MaxSlices uint64
 	Longest   bool
 
+	withoutThreads bool // states and samples of threads are left out
+
 	// Split cuts the trace into parts.
 	Split Split
 
@@ -178,11 +180,29 @@ func (c *conversion) write(o TraceOptions, create output.Creator) ([]Summary, er
 	if err != nil {
 		return nil, err
 	}
+	if o.withoutThreads {
+		sink = callsAndWork{sink}
+	}
 	if o.Beside != nil {
 		sink = &both{sink, o.Beside}
 	}
 	all, err := c.watch(sink, o.MaxSlices)
 	return all, files.close(err)
+}
+
+// callsAndWork leaves out what threads do outside of calls.
+type callsAndWork struct{ counting }
+
+func (s callsAndWork) Take(events []timeline.Event) error {
+	kept := make([]timeline.Event, 0, len(events))
+	for _, e := range events {
+		switch e.(type) {
+		case *timeline.States, *timeline.StackSamples:
+		default:
+			kept = append(kept, e)
+		}
+	}
+	return s.counting.Take(kept)
 }
 
 // The traceFiles are the files of a trace that grow.

@@ -35,7 +35,8 @@ func (s *surveyed) attempts() int {
 const fitMargin = 0.92
 
 // fit converts logs into a trace of at most TraceOptions.MaxBytes and TraceOptions.MaxSlices:
-// everything if it fits, else the newest or the longest part.
+// everything if it fits, else the newest or the longest part. The longest part has no states of threads: these have no gaps,
+// so that short ones cannot go.
 func fit(logs []Log, out *outfile.Target, o TraceOptions) ([]Summary, outfile.Done, error) {
 	s, err := survey(logs, o)
 	if err != nil {
@@ -156,6 +157,7 @@ type surveyed struct {
 	end       uint64
 	blocks    []tracelog.IndexEntry
 	durations [durationBuckets]uint64
+	threads   string // says that what threads do goes, if there is anything of it
 }
 
 // durationBuckets has four buckets for each power of two.
@@ -204,6 +206,10 @@ func survey(logs []Log, o TraceOptions) (*surveyed, error) {
 
 func (s *surveyed) lasting(b *tracelog.Block) {
 	p := read.PlacementOf(b.Kind)
+	if b.Kind == tracelog.KindThreadState || b.Kind == tracelog.KindThreadSample {
+		s.threads = ", without what threads do outside of calls"
+		return
+	}
 	if p == nil || p.Dur == "" {
 		return
 	}
@@ -300,7 +306,8 @@ func (s *surveyed) limit(o TraceOptions, share float64) (TraceOptions, string) {
 	case s.longest:
 		shortest := s.shortest(share)
 		o.Filter.MinDuration = max(o.Filter.MinDuration, time.Duration(shortest))
-		return o, fmt.Sprintf("kept what lasts %s and longer", o.Filter.MinDuration)
+		o.withoutThreads = true
+		return o, fmt.Sprintf("kept what lasts %s and longer%s", o.Filter.MinDuration, s.threads)
 	default:
 		from := s.since(share)
 		o.Filter.From = max(o.Filter.From, duration(from))

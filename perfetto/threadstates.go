@@ -28,6 +28,9 @@ func (w *Writer) ThreadStates(tid uint32, name string) *ThreadStates {
 // prioNormal is the priority of a thread that has asked for no other one.
 const prioNormal = 120
 
+// MaxCPUs bounds the numbers of processors. The trace processor does not load a trace that has a larger one.
+const MaxCPUs = 4096
+
 // State writes that the thread is in a state from time ts on.
 func (s *ThreadStates) State(ts uint64, state ThreadState, cpu uint32) {
 	if state == s.last {

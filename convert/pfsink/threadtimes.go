@@ -1,29 +1,60 @@
 package pfsink
 
 import (
+	"fmt"
 	"path"
 	"slices"
 
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/perfetto"
+	"github.com/cudatrace/cudatrace/record/figures"
 )
 
 // threadTimes write the states of threads, and samples of what they ran.
 type threadTimes struct {
-	host    *timeline.Clock // whose processors are shown: those of several hosts have the same numbers
+	host    *timeline.Clock // of the first thread
+	numbers map[processor]uint32
+	crowded uint64 // states on processors for which there is no number
 	states  map[*timeline.Thread]*perfetto.ThreadStates
 	samples *perfetto.StackSamples
 	stack   []perfetto.StackFrame
 }
 
-// writeStates writes states of a thread of the first host.
+// A processor is one of those of a host, by the clock of the host's processes.
+type processor struct {
+	host   *timeline.Clock
+	number uint32
+}
+
+// ownNumbers bounds the numbers of the first host's processors that traces show as they are. Processors of other hosts have the numbers from
+// there on, in the order of first sight: for a trace, all processors are those of one machine.
+const ownNumbers = perfetto.MaxCPUs / 4
+
+// number returns the number of a processor in the trace. ok is false if there are too many.
+func (t *threadTimes) number(of processor) (number uint32, ok bool) {
+	if of.host == t.host && of.number < ownNumbers {
+		return of.number, true
+	}
+	number, ok = t.numbers[of]
+	if ok {
+		return number, true
+	}
+	if number = ownNumbers + uint32(len(t.numbers)); number >= perfetto.MaxCPUs {
+		return perfetto.MaxCPUs - 1, false
+	}
+	t.numbers[of] = number
+	return number, true
+}
+
+// writeStates writes states of a thread.
 func (s *Sink) writeStates(e *timeline.States) {
 	t := &s.times
-	if t.states == nil {
-		t.states, t.host = make(map[*timeline.Thread]*perfetto.ThreadStates), e.Thread.Process.Clock
-	}
-	if e.Thread.Process.Clock != t.host || len(e.List) == 0 {
+	if len(e.List) == 0 {
 		return
+	}
+	host := e.Thread.Process.Clock
+	if t.states == nil {
+		t.states, t.numbers, t.host = make(map[*timeline.Thread]*perfetto.ThreadStates), make(map[processor]uint32), host
 	}
 	out := t.states[e.Thread]
 	if out == nil {
@@ -45,7 +76,19 @@ func (s *Sink) writeStates(e *timeline.States) {
 		case x.Why != nil && x.Why.Call == timeline.BlockStopped:
 			state = perfetto.ThreadStopped
 		}
-		out.State(x.Start, state, x.CPU)
+		cpu, ok := t.number(processor{host, x.CPU})
+		if !ok && state == perfetto.ThreadRunning {
+			t.crowded++
+			continue
+		}
+		out.State(x.Start, state, cpu)
+	}
+}
+
+// noteCrowd says how many states are missing, and why.
+func (s *Sink) noteCrowd() {
+	if n := s.times.crowded; n > 0 {
+		s.marks.note(&timeline.Note{Time: s.metrics.start, Text: fmt.Sprintf("%s in which they ran are drawn as the ones before: a trace has at most %d processors", figures.Count(n, "state of threads", "states of threads"), perfetto.MaxCPUs)})
 	}
 }
 
