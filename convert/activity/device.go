@@ -30,6 +30,7 @@ type Devices struct {
 	most    int // pieces that wait
 	waiting int
 	count   uint64 // pieces so far
+	idle    int    // idle times that the parts keep
 }
 
 // New returns a timeline's devices, none so far.
@@ -71,7 +72,9 @@ type Part struct {
 	times       Times // where pieces of several parts were taken
 	device      *Device
 	bins        bins
-	sums        []sumAt // at the marks that were reached, by time
+	sums        []sumAt  // at the marks that were reached, by time
+	idle        []idleAt // before and between these, by time, and after the last
+	noIdle      bool     // idle does not have all: there was no room
 }
 
 // NewDevice returns a device without work. busy is called with each time in which the device was busy: the times come in order and

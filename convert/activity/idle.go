@@ -1,5 +1,11 @@
 package activity
 
+import (
+	"cmp"
+	"maps"
+	"slices"
+)
+
 // A Cause is the reason why a device was idle.
 type Cause uint8
 
@@ -44,6 +50,7 @@ type Idle struct {
 	outside *Row
 	unknown *Row
 	spent   []Spent
+	cut     []Spent // of a gap that a mark divides
 }
 
 // A Reason is a cause, with what the launching thread did meanwhile.
@@ -54,8 +61,11 @@ type Reason struct {
 
 // A Row has the idle times of one reason.
 type Row struct {
+	Reason
+	owner      *Owner  // of Reason.What; nil for other reasons
 	weight     float64 // see Spent
-	Count      uint64  // gaps
+	latest     latest
+	Count      uint64 // gaps
 	Total      uint64
 	Max, MaxAt uint64
 }
@@ -86,7 +96,7 @@ func (d *Idle) row(cause Cause, what string) *Row {
 		if d.Rows == nil {
 			d.Rows = make(map[Reason]*Row)
 		}
-		r = new(Row)
+		r = &Row{Reason: key}
 		d.Rows[key] = r
 	}
 	return r
@@ -107,17 +117,22 @@ func (d *Idle) gap(watch Watcher, last, next *behind) {
 	default:
 		g.Queued, what = OtherWork, AnotherOne
 	}
-	if queued := g.To - g.Ready; queued > 0 {
-		d.Time[g.Queued] += queued
-		d.row(g.Queued, what).countIdle(g.Ready, queued)
-	}
 	if g.Ready > g.From {
 		d.spent = p.Thread.during(g.From, g.Ready, d.spent[:0])
 		g.Spent = d.spent
 		d.Time[LaunchedLate] += g.Ready - g.From
 		for i := range g.Spent {
-			d.lateRow(&g.Spent[i]).countIdle(g.From, g.Spent[i].Time)
+			r := d.lateRow(&g.Spent[i])
+			r.countIdle(g.From, g.Spent[i].Time)
+			r.weight += g.Spent[i].Weight
 		}
+		l.Part.late(d, &g)
+	}
+	if queued := g.To - g.Ready; queued > 0 {
+		d.Time[g.Queued] += queued
+		r := d.row(g.Queued, what)
+		r.countIdle(g.Ready, queued)
+		l.Part.queued(r, g.Ready, g.To)
 	}
 	watch.Gap(&g)
 }
@@ -128,7 +143,7 @@ func (d *Idle) lateRow(s *Spent) *Row {
 	case s.Unknown:
 		return d.kept(&d.unknown, NotKnown)
 	case s.Owner != nil:
-		return d.ownedRow(s)
+		return d.ownedRow(s.Owner)
 	case s.Function == nil:
 		return d.kept(&d.outside, OutsideCalls)
 	}
@@ -139,16 +154,15 @@ func (d *Idle) lateRow(s *Spent) *Row {
 }
 
 // ownedRow returns the row of LaunchedLate for what a thread did outside of calls.
-func (d *Idle) ownedRow(s *Spent) *Row {
-	r := d.owned[s.Owner]
+func (d *Idle) ownedRow(o *Owner) *Row {
+	r := d.owned[o]
 	if r == nil {
 		if d.owned == nil {
 			d.owned = make(map[*Owner]*Row)
 		}
-		r = d.row(LaunchedLate, s.Owner.Text)
-		d.owned[s.Owner] = r
+		r = d.row(LaunchedLate, o.Text)
+		r.owner, d.owned[o] = o, r
 	}
-	r.weight += s.Weight
 	return r
 }
 
@@ -193,10 +207,23 @@ func (d *Idle) Pool() {
 		}
 	}
 	for reason, r := range d.Rows {
-		if r.Total == 0 && r.Count > 0 && reason.Cause == LaunchedLate {
+		if r.Total == 0 && reason.Cause == LaunchedLate {
 			delete(d.Rows, reason)
 		}
 	}
+}
+
+// Longest returns what took longest while a GPU was idle, and the times.
+func (d *Idle) Longest(most int) (what []string, ns []uint64) {
+	d.Pool()
+	rows := slices.SortedFunc(maps.Values(d.Rows), func(a, b *Row) int {
+		return cmp.Or(cmp.Compare(b.Total, a.Total), cmp.Compare(a.Cause, b.Cause), cmp.Compare(a.What, b.What))
+	})
+	what, ns = []string{}, []uint64{}
+	for _, r := range rows[:min(len(rows), most)] {
+		what, ns = append(what, r.What), append(ns, r.Total)
+	}
+	return what, ns
 }
 
 func (d *Idle) kept(r **Row, what string) *Row {

@@ -48,3 +48,104 @@ func (p *Part) Until(at uint64) (s Sum, known bool) {
 	}
 	return s, known
 }
+
+// roomOfMarks bounds the idle times that the parts of all devices keep.
+const roomOfMarks = 1 << 19
+
+// An idleAt is the idle time of one reason between two marks of a part.
+type idleAt struct {
+	row    *Row
+	before int // index in Part.sums of the mark that ends it
+	ns     uint64
+	weight float64
+}
+
+// A latest is where a part last kept idle time of a reason.
+type latest struct {
+	part  *Part
+	index int
+}
+
+// keep keeps idle time of a reason before the mark of an index.
+func (p *Part) keep(r *Row, before int, ns uint64, weight float64) {
+	if at := r.latest; at.part == p && p.idle[at.index].before == before {
+		p.idle[at.index].ns += ns
+		p.idle[at.index].weight += weight
+		return
+	}
+	if p.device.of.idle++; p.device.of.idle > roomOfMarks {
+		p.noIdle = true
+		return
+	}
+	r.latest = latest{p, len(p.idle)}
+	p.idle = append(p.idle, idleAt{r, before, ns, weight})
+}
+
+// pieces calls take for each part of an interval that no mark divides.
+func (p *Part) pieces(from, to uint64, take func(before int, from, to uint64)) {
+	if from = max(from, p.First); from >= to {
+		return
+	}
+	i := len(p.sums)
+	for i > 0 && p.sums[i-1].at > from {
+		i--
+	}
+	for ; i < len(p.sums) && p.sums[i].at < to; i++ {
+		take(i, from, p.sums[i].at)
+		from = p.sums[i].at
+	}
+	take(i, from, to)
+}
+
+// late keeps the time of a gap up to the return of the call that launches the next work, a piece of the part.
+func (p *Part) late(d *Idle, g *Gap) {
+	p.pieces(g.From, g.Ready, func(before int, from, to uint64) {
+		spent := g.Spent
+		if from > g.From || to < g.Ready {
+			d.cut = g.Next.Thread.during(from, to, d.cut[:0])
+			spent = d.cut
+		}
+		for i := range spent {
+			p.keep(d.lateRow(&spent[i]), before, spent[i].Time, spent[i].Weight)
+		}
+	})
+}
+
+// queued keeps the time of a gap in which the next work, a piece of the part, was queued.
+func (p *Part) queued(r *Row, from, to uint64) {
+	p.pieces(from, to, func(before int, from, to uint64) { p.keep(r, before, to-from, 0) })
+}
+
+// Idle adds the idle time of the device between two moments, as far as work of the part ended it. Each moment was marked in time, or lies
+// outside of the part's work. The device is finished.
+func (p *Part) Idle(from, to uint64, all *Idle) (known bool) {
+	first, begins := p.marked(from)
+	last, ends := p.marked(to)
+	if !begins || !ends || p.noIdle {
+		return false
+	}
+	i, _ := slices.BinarySearchFunc(p.idle, first, func(x idleAt, mark int) int { return cmp.Compare(x.before, mark) })
+	for ; i < len(p.idle) && p.idle[i].before < last; i++ {
+		x := &p.idle[i]
+		r := all.row(x.row.Cause, x.row.What)
+		if o := x.row.owner; o != nil {
+			r = all.ownedRow(o)
+		}
+		r.Count++
+		r.Total += x.ns
+		r.weight += x.weight
+	}
+	return true
+}
+
+// marked returns the index of the first of the part's pieces of time after a moment.
+func (p *Part) marked(at uint64) (index int, known bool) {
+	switch {
+	case at <= p.First:
+		return 0, true
+	case at >= p.Last:
+		return len(p.sums) + 1, true
+	}
+	i, known := slices.BinarySearchFunc(p.sums, at, func(s sumAt, at uint64) int { return cmp.Compare(s.at, at) })
+	return i + 1, known
+}

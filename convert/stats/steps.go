@@ -17,11 +17,12 @@ import (
 
 // Limits of the steps.
 const (
-	leastSteps = 3       // ranges of a kind that are steps
-	mostSteps  = 1 << 16 // of a kind
-	mostKinds  = 1 << 8
-	stepDepth  = 3   // ranges within more others are no steps
-	covering   = 0.5 // part of the time that ranges without a number cover, if they are steps
+	leastSteps    = 3       // ranges of a kind that are steps
+	mostSteps     = 1 << 16 // of a kind
+	mostKinds     = 1 << 8
+	stepDepth     = 3   // ranges within more others are no steps
+	mostMeanwhile = 10  // things that threads did while GPUs were idle
+	covering      = 0.5 // part of the time that ranges without a number cover, if they are steps
 )
 
 // steps are what programs repeat: NVTX ranges that bear a number or come again and again; where there are none, what lies between cudaProfilerStart and
@@ -276,6 +277,19 @@ func (b *busy) madeOf(of *timeline.Process, from, to uint64) (made [4]uint64, kn
 	return made, known
 }
 
+// idleOf adds the idle time of the GPUs of a process from one mark to another, as far as the process ended it.
+func (b *busy) idleOf(of *timeline.Process, from, to uint64, all *activity.Idle) (known bool) {
+	known = true
+	for _, d := range b.sorted() {
+		for _, p := range d.Parts {
+			if p.Process == of && p.First <= p.Last {
+				known = p.Idle(from, to, all) && known
+			}
+		}
+	}
+	return known
+}
+
 var stepKindsReport = Report{
 	Name: "step_kinds", Title: "what a step takes, and what it is made of",
 	whyEmpty: "nothing that repeats is known to be a step",
@@ -289,6 +303,7 @@ var stepKindsReport = Report{
 		{"min_ns, median_ns, p5_ns, p95_ns, max_ns", "how the times differ"},
 		{"slowest, slowest_at_ns, pid, rank", "the number of the step that took longest, when it began, and its process; `rank` is `null` for no rank"},
 		{"compute_ns, exposed_ns, copy_ns, idle_ns", "what the GPUs of the process did in the steps: they computed, communicated without computing, copied or set memory and did nothing else, or did nothing; `null` where it is not known, as with a filter that leaves out GPU work"},
+		{"meanwhile, meanwhile_ns", "lists: what the launching threads did while the GPUs were idle, as in [`idle`](#idle), the ten that took longest, and the times. The rest of `idle_ns` is shorter ones, and idle time that ended with work of another process, or with none; `null` where it is not known"},
 		{"median_low_ns, median_high_ns", "how sure `median_ns` is"},
 	},
 }
@@ -299,16 +314,20 @@ func (s *Sink) stepKinds(whole bool) *table.Table {
 		duration("total_ns", "", 0), duration("min_ns", "", 0), duration("median_ns", "", 0), duration("p5_ns", "", 0), duration("p95_ns", "", 0), duration("max_ns", "", 0),
 		id("slowest", "", 0), column("slowest_at_ns", "", table.Moment, 0), id("pid", "", 0), id("rank", "", 0),
 		duration("compute_ns", "", 0), duration("exposed_ns", "", 0), duration("copy_ns", "", 0), duration("idle_ns", "", 0),
+		column("meanwhile", "", table.Text, 0), duration("meanwhile_ns", "", 0),
 	}}
 	t.Columns = append(t.Columns, medianInterval()...)
 	for _, r := range s.stepRows() {
-		confidence, made := "certain", make([]any, 4)
+		confidence, made := "certain", make([]any, 6)
 		if strings.HasPrefix(r.source, "launches") {
 			confidence = "likely"
 		}
-		for i := range made {
-			if whole && !r.unknown {
-				made[i] = r.made[i]
+		if whole && !r.unknown {
+			for i, ns := range r.made {
+				made[i] = ns
+			}
+			if !r.noIdle {
+				made[4], made[5] = r.idle.Longest(mostMeanwhile)
 			}
 		}
 		var rank any
@@ -342,7 +361,9 @@ const (
 	stepsSlowestAt
 	stepsPID
 	stepsRank
-	stepsMade // the first of four
+	stepsMade           // the first of four
+	stepsMeanwhile      = stepsMade + 4
+	stepsMeanwhileTimes = stepsMeanwhile + 1
 )
 
 // A stepsRow is steps of one name: of a process, or of all ranks.
@@ -355,6 +376,8 @@ type stepsRow struct {
 	of             *timeline.Process // of the slowest step
 	made           [4]uint64
 	unknown        bool
+	idle           activity.Idle
+	noIdle         bool // idle is not known
 }
 
 func (s *Sink) stepRows() (rows []*stepsRow) {
@@ -397,6 +420,7 @@ func (s *Sink) addSteps(r *stepsRow, k *stepKind) {
 		for i := range made {
 			r.made[i] += made[i]
 		}
+		r.noIdle = !s.busy.idleOf(k.process, p.start, p.end, &r.idle) || r.noIdle
 	}
 }
 
@@ -460,6 +484,25 @@ func stepLines(row []any) table.Paragraph {
 			}
 		}
 		items = append(items, table.Item{Label: "made of", Text: strings.Join(words, ", ")})
+		if row[stepsMeanwhile] != nil && row[stepsMade+3].(uint64) > 0 {
+			items = append(items, table.Item{Label: "idle", Text: meanwhile(row[stepsMeanwhile].([]string), row[stepsMeanwhileTimes].([]uint64), row[stepsMade+3].(uint64), all)})
+		}
 	}
 	return table.Paragraph{Head: fmt.Sprintf("%s steps%s (%s, %s)", text(stepsCount, table.Number), of, text(stepsSource, table.Text), text(stepsConfidence, table.Text)), Items: items}
+}
+
+// meanwhile is what threads did while GPUs were idle for a part of some time.
+func meanwhile(what []string, ns []uint64, idle, all uint64) string {
+	const most = 4
+	words, rest := []string(nil), idle
+	for i := range min(len(what), most) {
+		if 100*ns[i] < all {
+			break
+		}
+		words, rest = append(words, what[i]+" "+table.Words(share(ns[i], all), table.Share)), rest-min(rest, ns[i])
+	}
+	if rest > 0 {
+		words = append(words, "other "+table.Words(share(rest, all), table.Share))
+	}
+	return strings.Join(words, ", ")
 }

@@ -2,6 +2,7 @@ package stats_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -169,6 +170,11 @@ func TestStepTimes(t *testing.T) {
 			t.Errorf("%s is %v, want %v", key, got, want)
 		}
 	}
+	// Nothing follows behind the last step's 155 µs.
+	what, idle := cell(r, row, "meanwhile").([]string), cell(r, row, "meanwhile_ns").([]uint64)
+	if want := []string{"(outside of CUDA calls)", "cudaLaunchKernel", "(earlier work of its stream)", "(start of work on an idle GPU)"}; !slices.Equal(what, want) || total(idle)+155*us != cell(r, row, "idle_ns").(uint64) || idle[1] != n*5*us {
+		t.Errorf("idle: %v, %v of %v", what, idle, cell(r, row, "idle_ns"))
+	}
 	steps := all["steps"]
 	if len(steps.Rows) != 20 {
 		t.Fatalf("%d steps: %s", len(steps.Rows), steps.Reason)
@@ -176,6 +182,59 @@ func TestStepTimes(t *testing.T) {
 	for i, row := range steps.Rows {
 		if cell(steps, row, "number") != uint64(i) || cell(steps, row, "compute_ns") != 100*us || i > 0 && cell(steps, row, "at_ns").(uint64)-cell(steps, steps.Rows[0], "at_ns").(uint64) != begin[i]-begin[0] {
 			t.Errorf("step %d: %v", i, row)
+		}
+	}
+}
+
+// total is the sum of some times.
+func total(list []uint64) (ns uint64) {
+	for _, v := range list {
+		ns += v
+	}
+	return ns
+}
+
+// state is what the thread did for a time outside of calls.
+func (p *program) state(ns uint64, fields string) {
+	fmt.Fprintf(&p.log, "thread_state pid=10 tid=10 start=%d dur=%d cpu=1 %s\n", p.now, ns, fields)
+	p.cpu(ns)
+}
+
+// Idle time belongs to the step in which it passes, and to what the thread did in that step: here a step begins amid each gap. Behind the last
+// step of the process nothing follows, and the GPU has work of another process.
+func TestStepIdle(t *testing.T) {
+	t.Parallel()
+	for _, second := range []bool{false, true} {
+		p := newProgram()
+		if second {
+			fmt.Fprintln(&p.log, "process pid=11 start=1000 exe=/bin/app args=app\ncupti pid=11 status=on\ndevice pid=11 id=0 name=G uuid=00112233445566778899aabbccddeeff multiprocessors=132\ncontext pid=11 id=1 device=0 null_stream=7")
+		}
+		times(20, func(i int) {
+			p.ranged(fmt.Sprint("step ", i), "", func() {
+				p.state(300*us, "state=3 call=read on=file")
+				p.kernel(7, 100*us, 20)
+				p.state(200*us, "state=3 call=poll on=pipe")
+				if second {
+					fmt.Fprintf(&p.log, "kernel pid=11 context=1 stream=7 correlation=%d start=%d dur=%d name=other grid_x=1 grid_y=1 grid_z=1 block_x=1 block_y=1 block_z=1\n", i+1, p.now-20*us, 10*us)
+				}
+			})
+		})
+		r := p.reports(t, false)["step_kinds"]
+		if len(r.Rows) != 1 {
+			t.Fatalf("%d kinds of step: %s", len(r.Rows), r.Reason)
+		}
+		what, ns, idle := cell(r, r.Rows[0], "meanwhile").([]string), cell(r, r.Rows[0], "meanwhile_ns").([]uint64), cell(r, r.Rows[0], "idle_ns").(uint64)
+		const n = 19
+		if want := []string{"blocked in read on a file", "blocked in poll on a pipe"}; !slices.Equal(what[:2], want) || ns[0] != n*300*us {
+			t.Errorf("second process %v: idle %v, %v", second, what, ns)
+		}
+		// The GPU is idle for 98 µs of the 200 µs. The last step's, and the time up to the other process' work, no work of the process ends.
+		want := uint64(n-1) * 98 * us
+		if second {
+			want = (n - 1) * 10 * us
+		}
+		if ns[1] != want || total(ns) > idle {
+			t.Errorf("second process %v: %s for %d ns, want %d; %d of %d", second, what[1], ns[1], want, total(ns), idle)
 		}
 	}
 }
