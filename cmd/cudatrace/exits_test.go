@@ -124,15 +124,15 @@ func (e *ending) check(t *testing.T, r *recording, n uint64) {
 	}
 }
 
-// TestExits launches 100,000 kernels, the last just before the program ends, in every
+// TestExits launches 30,000 kernels, the last just before the program ends, in every
 // way in which a program ends.
 func TestExits(t *testing.T) {
 	t.Parallel()
 	for _, e := range endings {
 		t.Run(e.mode, func(t *testing.T) {
 			t.Parallel()
-			r := recordExit(t, e.code, sim("exits"), e.mode, "-n", "100000", "-c", "7")
-			e.check(t, &r, 100000)
+			r := recordExit(t, e.code, sim("exits"), e.mode, "-n", "30000", "-c", "7")
+			e.check(t, &r, 30000)
 		})
 	}
 }

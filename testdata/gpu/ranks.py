@@ -1,0 +1,102 @@
+"""Data-parallel training whose gradients are averaged by calls of its own, with one planted cause on one rank.
+
+Usage: torchrun --nproc-per-node N ranks.py STEPS [CAUSE RANK]
+
+CAUSE is one of: plain, straggler (4 ms of sleep before a step), loader (a pipe that is fed too late), starved (two busy threads of another
+process on the only processor that is left), kernel (a matrix product more), never (at its middle step the rank opens a FIFO that nobody
+writes, and never comes to its all-reduce). Prints the collectives that it asked for.
+"""
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import torch
+import torch.distributed as dist
+
+steps = int(sys.argv[1])
+cause, planted = (sys.argv[2], int(sys.argv[3])) if len(sys.argv) > 2 else ("plain", -1)
+rank, local = int(os.environ["RANK"]), int(os.environ["LOCAL_RANK"])
+torch.cuda.set_device(local)
+dist.init_process_group("nccl", device_id=torch.device("cuda", local))
+torch.manual_seed(0)
+model = torch.nn.Sequential(*(torch.nn.Linear(2048, 2048) for _ in range(8))).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+x = torch.randn(512, 2048, device="cuda")
+big = torch.randn(4096, 4096, device="cuda")
+mine = rank == planted
+collectives = 0
+
+
+def slow_loader():
+    """Feeds a pipe with one byte each 8 ms."""
+    readable, writable = os.pipe()
+
+    def feed():
+        while True:
+            time.sleep(0.008)
+            try:
+                os.write(writable, b"x")
+            except OSError:
+                return
+
+    threading.Thread(target=feed, daemon=True).start()
+    return readable
+
+
+def next_batch():
+    os.read(pipe, 1)
+
+
+def starve():
+    """Leaves this process one processor, and two others on it."""
+    cpu = min(os.sched_getaffinity(0))
+    loop = "import os\nos.sched_setaffinity(0, {%d})\nwhile True: pass" % cpu
+    busy = [subprocess.Popen([sys.executable, "-c", loop]) for _ in range(2)]
+    for tid in os.listdir("/proc/self/task"):
+        os.sched_setaffinity(int(tid), {cpu})
+    return busy
+
+
+def average_gradients():
+    global collectives
+    for p in model.parameters():
+        dist.all_reduce(p.grad)
+        collectives += 1
+
+
+def never_comes():
+    path = f"/tmp/never-{os.getpid()}"
+    os.mkfifo(path)
+    open(path).read()
+
+
+def train_step(i):
+    if mine and cause == "straggler":
+        time.sleep(0.004)
+    if mine and cause == "loader":
+        next_batch()
+    if mine and cause == "never" and i == steps // 2:
+        never_comes()
+    optimizer.zero_grad()
+    loss = model(x).square().mean()
+    if mine and cause == "kernel":
+        torch.mm(big, big)
+    loss.backward()
+    average_gradients()
+    optimizer.step()
+
+
+pipe = slow_loader() if mine and cause == "loader" else None
+busy = []
+for i in range(steps):
+    if i == 3 and mine and cause == "starved":
+        busy = starve()
+    with torch.cuda.nvtx.range("step"):
+        train_step(i)
+        torch.cuda.synchronize()
+for p in busy:
+    p.kill()
+print(f"rank {rank} steps {steps} all_reduce {collectives}", flush=True)
+dist.destroy_process_group()
