@@ -58,6 +58,8 @@ var layers = []struct {
 	{"record/callers", []string{module + "record/probe", module + "record/cupti", module + "bpf", "github.com/cilium/ebpf"}},
 	{"record/pyframes", []string{module + "record/probe", module + "record/cupti", module + "record/callers", module + "record/tracelog"}},
 	{"record/threads", []string{module + "record/probe", module + "record/cupti", module + "record/callers", module + "bpf", "github.com/cilium/ebpf"}},
+	{"record/blocked", []string{module + "record/probe", module + "record/cupti", module + "record/callers", module + "record/tracelog", module + "bpf", "github.com/cilium/ebpf"}},
+	{"record/stuck", []string{module + "record/probe", module + "record/cupti", module + "convert", module + "bpf", "github.com/cilium/ebpf"}},
 	{"record/gpumetrics", []string{module + "record/probe", module + "record/cupti", module + "bpf", "github.com/cilium/ebpf"}},
 	{"record/ring", []string{module + "record/probe", module + "record/cupti", module + "bpf", "github.com/cilium/ebpf"}},
 	{"record/livemem", []string{module + "record/probe", module + "record/cupti", module + "convert", module + "bpf", "github.com/cilium/ebpf"}},

@@ -179,25 +179,43 @@ func Newest() (string, error) {
 	return fields[4], nil
 }
 
+// Children lists the processes that a process has started and not waited for.
+func Children(pid int) (children []int) {
+	for tid := range Threads(uint32(pid)) {
+		text, _ := Read(fmt.Sprintf("%s/task/%d/children", folder(pid), tid), maxChildren) // none if it has ended
+		for _, word := range strings.Fields(string(text)) {
+			if child, err := strconv.Atoi(word); err == nil {
+				children = append(children, child)
+			}
+		}
+	}
+	return children
+}
+
 // Tree lists a process and those that descend from it, as far as their parents still run.
 func Tree(pid int) []int {
 	tree, known := []int{pid}, map[int]bool{pid: true}
 	for i := 0; i < len(tree); i++ {
-		tasks, err := os.ReadDir(folder(tree[i]) + "/task")
-		if err != nil {
-			continue // it has ended
-		}
-		for _, t := range tasks {
-			children, _ := Read(folder(tree[i])+"/task/"+t.Name()+"/children", maxChildren) // none if it has ended
-			for _, word := range strings.Fields(string(children)) {
-				if child, err := strconv.Atoi(word); err == nil && !known[child] {
-					known[child] = true
-					tree = append(tree, child)
-				}
+		for _, child := range Children(tree[i]) {
+			if !known[child] {
+				known[child] = true
+				tree = append(tree, child)
 			}
 		}
 	}
 	return tree
+}
+
+// Status is how a process ended that its parent has not waited for, as wait(2) tells it. ok is false if it has not ended, or if
+// this user may not know.
+func Status(pid int) (status unix.WaitStatus, ok bool) {
+	const exitCode = 49 // of the fields behind the command
+	fields := statFields(folder(pid))
+	if len(fields) <= exitCode || fields[0] != "Z" {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(fields[exitCode], 10, 32)
+	return unix.WaitStatus(n), err == nil
 }
 
 // User is the effective user of a process; ok is false if the process has ended.

@@ -105,3 +105,38 @@ func Filters(pid, tid uint32) uint32 {
 	}
 	return uint32(statusNumber(status, "Seccomp_filters:"))
 }
+
+// A ThreadStat is what the kernel says of a thread at a moment.
+type ThreadStat struct {
+	Name     string
+	State    byte   // R running, S and I sleeping, D sleeping without interruption, T stopped, t stopped by a tracer, Z and X ended
+	Channel  string // function of the kernel in which it sleeps, "" if unknown
+	Switches uint64 // how often it has given up a processor, or lost it
+}
+
+// StatOfThread reads the ThreadStat of a thread; ok is false if the thread has ended.
+func StatOfThread(pid, tid uint32) (s ThreadStat, ok bool) {
+	dir := fmt.Sprintf("/proc/%d/task/%d", pid, tid)
+	stat, err := Read(dir+"/stat", MaxFacts)
+	from, to := bytes.IndexByte(stat, '('), bytes.LastIndexByte(stat, ')')
+	if err != nil || from < 0 || to < from || len(stat) < to+3 {
+		return s, false
+	}
+	s.Name, s.State = string(stat[from+1:to]), stat[to+2]
+	channel, _ := Read(dir+"/wchan", MaxFacts) // "0" without the rights to read it
+	if s.Channel = string(channel); s.Channel == "0" {
+		s.Channel = ""
+	}
+	status, _ := Read(dir+"/status", MaxStatus) // without it nothing has been counted
+	s.Switches = statusNumber(status, "voluntary_ctxt_switches:") + statusNumber(status, "nonvoluntary_ctxt_switches:")
+	return s, true
+}
+
+// Tracer is the process that traces a thread, such as a debugger; 0 without one.
+func Tracer(pid, tid uint32) uint32 {
+	status, err := Read(fmt.Sprintf("/proc/%d/task/%d/status", pid, tid), MaxStatus)
+	if err != nil {
+		return 0
+	}
+	return uint32(statusNumber(status, "TracerPid:"))
+}

@@ -175,23 +175,25 @@ func (w *Walker) Owns(address uint64) bool {
 	return w.in.RuntimeSize > 0 && address >= w.in.Runtime && address-w.in.Runtime < w.in.RuntimeSize
 }
 
-// Holder returns the thread that had the GIL last whose lock or condition is at an address, 0 if unknown: a pointer to that
-// thread's state is just before it. The ID is that of the process's own PID namespace.
-func (w *Walker) Holder(address uint64) uint32 {
-	const before = 128
+// Holder returns the thread that had the GIL last whose lock or condition is at an address, 0 if unknown, and how often the GIL
+// has been handed over: a pointer to that thread's state is just before the lock, and the number behind that. The ID is that of
+// the process's own PID namespace.
+func (w *Walker) Holder(address uint64) (tid uint32, handovers uint64) {
+	const before, number = 128, 16
 	var b [before]byte
+	address &^= 7 // a condition has two words, of which a thread waits for one
 	if w.readAt(address-before, b[:]) != nil {
-		return 0
+		return 0, 0
 	}
-	for at := before - 8; at >= 0; at -= 8 {
+	for at := before - number - 8; at >= 0; at -= 8 {
 		state := binary.LittleEndian.Uint64(b[at:])
 		for tid, of := range w.states {
 			if of == state && state != 0 {
-				return tid
+				return tid, binary.LittleEndian.Uint64(b[at+number:])
 			}
 		}
 	}
-	return 0
+	return 0, 0
 }
 
 // read reads the frames of a thread once.
@@ -334,4 +336,14 @@ func Characters(b []byte, width int) string {
 		s.WriteRune(r)
 	}
 	return s.String()
+}
+
+// Threads returns the threads with a Python state, by the IDs that the process knows. cut reports that there may be more.
+func (w *Walker) Threads() (list map[uint32]bool, cut bool, err error) {
+	_, err = w.state(0)
+	list = make(map[uint32]bool, len(w.states))
+	for tid := range w.states {
+		list[tid] = true
+	}
+	return list, len(list) >= maxThreads, err
 }

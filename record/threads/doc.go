@@ -9,6 +9,6 @@
 //	threads.go   the recorder and its goroutine; which threads
 //	thread.go    one thread: records of its event become states and samples
 //	perf.go      perf events
-//	blocked.go   why a thread is blocked: system calls, files, locks
+//	entry.go     how a thread came into the kernel
 //	native.go    addresses of code become native frames
 package threads

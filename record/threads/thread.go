@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/cudatrace/cudatrace/record/blocked"
 	"github.com/cudatrace/cudatrace/record/procfs"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -32,8 +33,9 @@ type thread struct {
 	off       bool // it has no processor
 	preempted bool // it lost the processor to another thread
 	cpu       uint32
-	why       block // of the time since then
-	seen      bool  // why is known, or cannot be
+	why       blocked.Cause // of the time since then
+	python    uint32        // stack there
+	seen      bool          // why is known, or cannot be
 
 	pending []change // not written yet
 	newest  int      // index of the last sample in pending, -1 without
@@ -63,7 +65,7 @@ func (l *lost) add(n, from, to uint64) {
 
 func newThread(p *process, tid uint32, e *perfEvent, opened uint64) *thread {
 	t := &thread{process: p, tid: tid, local: tid, event: e, opened: opened, refill: opened, room: statesAtOnce}
-	before, _ := procfs.ThreadSchedule(p.pid, tid) // 0 where the kernel does not count
+	before, _ := procfs.ThreadSchedule(p.PID, tid) // 0 where the kernel does not count
 	t.waited = before.Waited
 	return t
 }
@@ -107,7 +109,7 @@ func (t *thread) switched(at stamp, out, preempted bool) {
 		return
 	}
 	t.state(at.time)
-	t.off, t.preempted, t.since, t.cpu, t.seen, t.why = out, preempted, at.time, at.cpu, false, block{}
+	t.off, t.preempted, t.since, t.cpu, t.seen, t.why, t.python = out, preempted, at.time, at.cpu, false, blocked.Cause{}, 0
 }
 
 // state adds the state from its beginning up to a time.
@@ -115,13 +117,13 @@ func (t *thread) state(to uint64) {
 	if to <= t.since {
 		return
 	}
-	c := change{isState: true, ThreadState: tracelog.ThreadState{PID: t.process.pid, TID: t.tid, State: tracelog.StateRunning, Start: t.since, Dur: to - t.since, CPU: t.cpu}}
+	c := change{isState: true, ThreadState: tracelog.ThreadState{PID: t.process.PID, TID: t.tid, State: tracelog.StateRunning, Start: t.since, Dur: to - t.since, CPU: t.cpu}}
 	switch {
 	case t.off && t.preempted:
 		c.State = tracelog.StateRunnable
 	case t.off:
 		c.State, c.woken = tracelog.StateBlocked, true
-		c.Call, c.On, c.Holder, c.Python = t.why.call, t.why.on, t.why.holder, t.why.python
+		c.Call, c.On, c.Holder, c.Python = t.why.Call, t.why.On, t.why.Holder, t.python
 	}
 	t.pending = append(t.pending, c)
 }
@@ -134,7 +136,7 @@ func (r *Recorder) sampled(t *thread, s *perfSample) {
 			t.since = s.time
 		}
 	}
-	c := change{sample: tracelog.ThreadSample{PID: t.process.pid, TID: t.tid, Time: s.time}}
+	c := change{sample: tracelog.ThreadSample{PID: t.process.PID, TID: t.tid, Time: s.time}}
 	if s.kernel {
 		c.sample.Flags = tracelog.SampleKernel
 		if len(s.addresses) > 0 {
@@ -142,7 +144,7 @@ func (r *Recorder) sampled(t *thread, s *perfSample) {
 		}
 	}
 	c.sample.Native = r.natives.stack(t.process.space, s.addresses)
-	if t.process.walker != nil {
+	if t.process.Walker != nil {
 		c.sample.Flags |= tracelog.SampleUnread
 	}
 	t.newest = len(t.pending)
@@ -152,7 +154,7 @@ func (r *Recorder) sampled(t *thread, s *perfSample) {
 // readPython reads the Python frames for the newest sample, unless the thread has done something else since: it runs, or has lost
 // the processor.
 func (r *Recorder) readPython(t *thread) {
-	if t.process.walker == nil || t.off && !t.preempted {
+	if t.process.Walker == nil || t.off && !t.preempted {
 		return
 	}
 	id, err := r.python(t)
@@ -192,7 +194,7 @@ func (t *thread) settle() {
 	if preempted > 0 {
 		preempted, t.cutReady = preempted+t.cutReady, 0
 	}
-	now, ok := procfs.ThreadSchedule(t.process.pid, t.tid)
+	now, ok := procfs.ThreadSchedule(t.process.PID, t.tid)
 	if !ok {
 		return
 	}
@@ -321,6 +323,9 @@ func summed(list []change) (sums []change) {
 	return sums
 }
 
+// stopped is what blocks a thread that a signal or a debugger has stopped.
+const stopped = "stopped"
+
 // look finds out why a thread is blocked, once.
 func (r *Recorder) look(t *thread) {
 	if t.seen || t.known && (!t.off || t.preempted) || r.looks <= 0 || r.paused.Load() {
@@ -328,19 +333,19 @@ func (r *Recorder) look(t *thread) {
 	}
 	r.looks--
 	since := t.since
-	k, blocked, err := readKernelState(t.process.pid, t.tid)
+	k, isBlocked, err := blocked.Read(t.process.PID, t.tid)
 	if err != nil {
 		r.mayNotRead(err)
 		t.seen = errors.Is(err, fs.ErrPermission)
 	}
-	if err != nil || !blocked {
+	if err != nil || !isBlocked {
 		return
 	}
-	why := t.process.explain(&k)
-	if k.call < 0 && procfs.Stopped(t.process.pid, t.tid) {
-		why.call = stopped
+	why := t.process.Explain(&k)
+	if k.Call < 0 && procfs.Stopped(t.process.PID, t.tid) {
+		why.Call = stopped
 	}
-	why.python, _ = r.python(t) // 0 if it cannot be read
+	python, _ := r.python(t) // 0 if it cannot be read
 	r.drain(t)
 	switch {
 	case !t.known:
@@ -352,7 +357,7 @@ func (r *Recorder) look(t *thread) {
 	case !t.off || t.preempted || t.since != since: // it has run meanwhile
 		return
 	}
-	t.why, t.seen = why, true
+	t.why, t.python, t.seen = why, python, true
 }
 
 // cut writes a part of a long state, up to a time before the last drain.
@@ -380,7 +385,7 @@ func (r *Recorder) end(t *thread, now uint64) {
 // report logs what was lost since the last time.
 func (t *thread) report(log *tracelog.Writer) {
 	if t.lost.count > 0 {
-		log.Add(&tracelog.Lost{PID: t.process.pid, Cause: tracelog.LostThreadStates, Count: t.lost.count, From: t.lost.from, To: t.lost.to})
+		log.Add(&tracelog.Lost{PID: t.process.PID, Cause: tracelog.LostThreadStates, Count: t.lost.count, From: t.lost.from, To: t.lost.to})
 		t.lost = lost{}
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/cudatrace/cudatrace/record/blocked"
 	"github.com/cudatrace/cudatrace/record/errno"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/host"
@@ -94,15 +95,11 @@ type threadKey struct{ pid, tid uint32 }
 
 // A process is a process with threads.
 type process struct {
-	pid     uint32
-	walker  *pyframes.Walker // nil: no Python frames are read
-	looked  time.Time        // for an interpreter
-	code    uint64           // KiB of code at that look
-	local   bool             // its threads have other IDs in its own PID namespace
-	hosts   map[uint32]uint32
-	listed  time.Time
-	entries map[uint64]uint32 // flags of samples, by the address at which the thread goes on
-	space   *space
+	*blocked.Process                   // without a walker no Python frames are read
+	looked           time.Time         // for an interpreter
+	code             uint64            // KiB of code at that look
+	entries          map[uint64]uint32 // flags of samples, by the address at which the thread goes on
+	space            *space
 }
 
 // Start returns a recorder without threads. It records nothing where the kernel lacks what that needs.
@@ -142,13 +139,13 @@ func (r *Recorder) Pause(paused bool) { r.paused.Store(paused) }
 
 // Begin begins to record the first thread of a process that uses CUDA. in is its Python interpreter; nil if it is not known.
 func (r *Recorder) Begin(pid uint32, in *pyframes.Interpreter) {
-	p := &process{pid: pid, looked: time.Now(), space: newSpace(pid), local: procfs.NamespaceTID(pid, pid) != 0}
+	p := &process{Process: blocked.NewProcess(pid), looked: time.Now(), space: newSpace(pid)}
 	p.code, _ = procfs.CodeSize(int(pid)) // 0 of a process that has just ended
 	if in == nil && r.Python && pyframes.Machine() {
 		in, _ = pyframes.Find(int(pid)) // without one there are no Python frames
 	}
 	if in != nil && r.Python {
-		p.walker = pyframes.NewWalker(int(pid), in)
+		p.Walker = pyframes.NewWalker(int(pid), in)
 	}
 	r.do(func() {
 		if old := r.processes[pid]; old != nil { // it runs another program now
@@ -173,7 +170,7 @@ func (r *Recorder) AddLocal(pid, tid uint32) {
 	}
 	r.ask(threadKey{pid, tid}, func(key threadKey) {
 		if p := r.processes[pid]; p != nil {
-			if key.tid = p.host(tid); key.tid != 0 {
+			if key.tid = p.Host(tid); key.tid != 0 {
 				r.add(key)
 			}
 		}
@@ -320,7 +317,7 @@ func (r *Recorder) add(key threadKey) {
 	}
 	p := r.processes[key.pid]
 	if p == nil {
-		p = &process{pid: key.pid, space: newSpace(key.pid)}
+		p = &process{Process: blocked.NewProcess(key.pid), space: newSpace(key.pid)}
 		r.processes[key.pid] = p
 	}
 	if len(r.threads) >= r.most {
@@ -376,7 +373,7 @@ func (r *Recorder) refuse(err error) {
 // remove closes the event of a thread.
 func (r *Recorder) remove(t *thread) {
 	t.report(r.Log)
-	key := threadKey{t.process.pid, t.tid}
+	key := threadKey{t.process.PID, t.tid}
 	delete(r.threads, key)
 	delete(r.byEvent, int32(t.event.fd))
 	t.event.close()
@@ -408,19 +405,19 @@ func (r *Recorder) lookForPython() {
 		return
 	}
 	for _, p := range r.processes {
-		if p.walker != nil || time.Since(p.looked) < lookFor {
+		if p.Walker != nil || time.Since(p.looked) < lookFor {
 			continue
 		}
 		p.looked = time.Now()
-		size, err := procfs.CodeSize(int(p.pid))
+		size, err := procfs.CodeSize(int(p.PID))
 		if err != nil || size == p.code {
 			continue
 		}
 		p.code = size
 		go func() {
-			if in, err := pyframes.Find(int(p.pid)); err == nil && in != nil {
-				w := pyframes.NewWalker(int(p.pid), in)
-				r.do(func() { p.walker = w })
+			if in, err := pyframes.Find(int(p.PID)); err == nil && in != nil {
+				w := pyframes.NewWalker(int(p.PID), in)
+				r.do(func() { p.Walker = w })
 			}
 		}()
 	}
@@ -428,7 +425,7 @@ func (r *Recorder) lookForPython() {
 
 // python returns the ID of the Python stack of a thread, 0 if it has none.
 func (r *Recorder) python(t *thread) (id uint32, err error) {
-	w := t.process.walker
+	w := t.process.Walker
 	if w == nil {
 		return 0, nil
 	}
@@ -461,32 +458,4 @@ func (r *Recorder) mayNotRead(err error) {
 		r.unreason = true
 		r.Remark("why threads are blocked is not recorded: /proc does not show the system calls of the program's threads to user " + fmt.Sprint(os.Geteuid()))
 	}
-}
-
-// hostsAgain is the least time between two looks at the threads of a process.
-const hostsAgain = time.Second
-
-// host returns a thread's ID by that in the process's own PID namespace, 0 if the process has no such thread.
-func (p *process) host(local uint32) uint32 {
-	if local == 0 {
-		return 0
-	}
-	if !p.local {
-		if _, err := os.Lstat(fmt.Sprintf("/proc/%d/task/%d", p.pid, local)); err != nil {
-			return 0
-		}
-		return local
-	}
-	if tid := p.hosts[local]; tid != 0 || time.Since(p.listed) < hostsAgain {
-		return tid
-	}
-	p.listed, p.hosts = time.Now(), map[uint32]uint32{}
-	for tid := range procfs.Threads(p.pid) {
-		if local := procfs.NamespaceTID(p.pid, tid); local != 0 {
-			p.hosts[local] = tid
-		} else {
-			p.hosts[tid] = tid
-		}
-	}
-	return p.hosts[local]
 }

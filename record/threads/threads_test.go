@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/cudatrace/cudatrace/record/blocked"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -253,8 +254,8 @@ func TestNamespace(t *testing.T) {
 	r.await(pid, pid, "seen blocked", isSeen)
 	r.state(pid, pid, func(*thread) bool {
 		p := r.processes[uint32(pid)]
-		if got := p.host(1); got != uint32(pid) || len(r.threads) != 1 || p.host(99) != 0 {
-			t.Errorf("thread 1 is %d, of %d; thread 99 is %d", got, len(r.threads), p.host(99))
+		if got := p.Host(1); got != uint32(pid) || len(r.threads) != 1 || p.Host(99) != 0 {
+			t.Errorf("thread 1 is %d, of %d; thread 99 is %d", got, len(r.threads), p.Host(99))
 		}
 		return true
 	})
@@ -292,10 +293,10 @@ c.pthread_mutex_lock(m)`
 		t.Skip("no python3 here")
 	}
 	r.Begin(uint32(pid), nil)
-	var got block
-	r.await(pid, pid, "blocked by a lock", func(t *thread) bool { got = t.why; return isSeen(t) && got.call == "futex" && got.holder != 0 })
-	if got.on != onLock || line != fmt.Sprintln(got.holder) {
-		t.Errorf("it waits for %s of thread %d, not of %s", got.on, got.holder, line)
+	var got blocked.Cause
+	r.await(pid, pid, "blocked by a lock", func(t *thread) bool { got = t.why; return isSeen(t) && got.Call == "futex" && got.Holder != 0 })
+	if got.On != blocked.OnLock || line != fmt.Sprintln(got.Holder) {
+		t.Errorf("it waits for %s of thread %d, not of %s", got.On, got.Holder, line)
 	}
 }
 
@@ -353,7 +354,7 @@ func TestSums(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := &Recorder{Options: Options{Log: w}}
-	th := &thread{process: &process{pid: 1}, tid: 1, opened: 100, room: 3}
+	th := &thread{process: &process{Process: blocked.NewProcess(1)}, tid: 1, opened: 100, room: 3}
 	for at := uint64(200); at < 2200; at += 200 {
 		th.switched(stamp{time: at - 50}, true, at%400 == 0)
 		th.switched(stamp{time: at}, false, false)
@@ -424,7 +425,7 @@ func FuzzRing(f *testing.F) {
 		}
 		e.page.Data_tail, e.page.Data_head = uint64(from), uint64(from)+uint64(len(b))
 		r := &Recorder{Options: Options{Log: w}, natives: newNatives(w)}
-		th := &thread{process: &process{pid: 1 << 30, space: newSpace(1 << 30)}, event: e, opened: 40, room: statesAtOnce}
+		th := &thread{process: &process{Process: blocked.NewProcess(1 << 30), space: newSpace(1 << 30)}, event: e, opened: 40, room: statesAtOnce}
 		r.drain(th)
 		if e.page.Data_tail != e.page.Data_head {
 			t.Errorf("%d of %d bytes are read", e.page.Data_tail-uint64(from), len(b))
@@ -436,7 +437,7 @@ func FuzzRing(f *testing.F) {
 // TestLost follows a thread through lost records: what it did meanwhile is not known.
 func TestLost(t *testing.T) {
 	t.Parallel()
-	th := &thread{process: &process{}, opened: 40}
+	th := &thread{process: &process{Process: blocked.NewProcess(1)}, opened: 40}
 	at := func(at uint64, out bool) { th.switched(stamp{time: at}, out, false) }
 	at(50, true)
 	th.missed(append(make([]byte, 16), switchBody(60)...))
@@ -452,51 +453,5 @@ func TestLost(t *testing.T) {
 	}
 	if th.lost != (lost{1, 50, 60}) {
 		t.Errorf("lost: %+v", th.lost)
-	}
-}
-
-// TestKinds names the kinds of descriptors of this process.
-func TestKinds(t *testing.T) {
-	t.Parallel()
-	p := &process{pid: uint32(os.Getpid())}
-	a, b, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer a.Close()
-	defer b.Close()
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Close(pair[0])
-	defer unix.Close(pair[1])
-	event, err := unix.Eventfd(0, unix.EFD_CLOEXEC)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Close(event)
-	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Close(epoll)
-	for _, fd := range []int{int(a.Fd()), pair[0]} {
-		if err := unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	file, err := os.Create(t.TempDir() + "/file")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	for fd, want := range map[int]string{int(a.Fd()): "pipe", pair[0]: "socket", event: "eventfd", epoll: "eventpoll", int(file.Fd()): "file", 1 << 20: ""} {
-		if got := p.kind(fd); got != want {
-			t.Errorf("descriptor %d is %q, not %q", fd, got, want)
-		}
-	}
-	if got := p.kinds(p.watched(epoll)); got != "pipe and socket" {
-		t.Errorf("epoll watches %q", got)
 	}
 }

@@ -1,4 +1,7 @@
-package threads
+// Package blocked finds out why threads are blocked, from outside and while they run: it stops nobody and writes nothing. Input: a
+// process, and what /proc and its memory tell. Output: a [Cause]: the system call, what that waits for, and the thread that has
+// that.
+package blocked
 
 import (
 	"bytes"
@@ -9,12 +12,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/cudatrace/cudatrace/record/procfs"
 	"github.com/cudatrace/cudatrace/record/pyframes"
-	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
 // A subject is what the first arguments of a system call say that it waits for.
@@ -54,61 +57,38 @@ var systemCalls = map[int64]systemCall{
 	unix.SYS_RESTART_SYSCALL: {"restart_syscall", onNothing}, unix.SYS_SCHED_YIELD: {"sched_yield", onNothing},
 }
 
-// placesMost bounds the places in code of which it is remembered how the kernel was entered there.
-const placesMost = 1 << 14
+// A Cause is why a thread is blocked.
+type Cause struct {
+	Call    string // system call, or PageFault
+	On      string // what it waits for: kinds of file, or OnLock, OnGIL or OnThread
+	Holder  uint32 // thread that has it, 0 if unknown
+	Files   []int  // descriptors that it waits for, up to maxFiles
+	Address uint64 // in memory, of what OnLock waits for
+	Timed   bool   // the wait for that has a timeout
+	Shared  bool   // other processes may have it, too
 
-// entered says how a thread came into the kernel that goes on at an address when it returns: flags of a sample, 0 if unknown.
-func (p *process) entered(address uint64) uint32 {
-	how, known := p.entries[address]
-	if known {
-		return how
-	}
-	b := make([]byte, len(callInstruction))
-	switch err := pyframes.ReadMemory(int(p.pid), address-uint64(len(b)), b); {
-	case err != nil: // it has ended, or may not be read
-	case bytes.Equal(b, callInstruction):
-		how = tracelog.SampleCall
-	default:
-		how = tracelog.SampleFault
-	}
-	if len(p.entries) < placesMost {
-		if p.entries == nil {
-			p.entries = map[uint64]uint32{}
-		}
-		p.entries[address] = how
-	}
-	return how
+	Handovers uint64 // how often the GIL had been handed over
 }
 
-// A block is why a thread is blocked.
-type block struct {
-	call   string // system call, or pageFault or stopped
-	on     string
-	holder uint32
-	python uint32
-}
-
-// What blocks a thread outside of system calls.
-const (
-	pageFault = "page fault"
-	stopped   = "stopped"
-)
+// PageFault is what blocks a thread outside of system calls.
+const PageFault = "page fault"
 
 // What a system call waits for, beside kinds of file.
 const (
-	onLock   = "lock"
-	onGIL    = "GIL"
-	onThread = "thread"
+	OnLock   = "lock"
+	OnGIL    = "GIL"
+	OnThread = "thread"
 )
 
-// kernelState is what /proc tells of a thread that does not run: the number of the system call, and its arguments.
-type kernelState struct {
-	call      int64
-	arguments [6]uint64
+// A State is what /proc tells of a thread that does not run.
+type State struct {
+	Call        int64 // number of the system call, negative outside of one
+	Arguments   [6]uint64
+	Instruction uint64 // at which it goes on in the program, 0 if unknown
 }
 
-// readKernelState reads it. blocked is false of a thread that runs or has ended.
-func readKernelState(pid, tid uint32) (s kernelState, blocked bool, err error) {
+// Read reads the state of a thread. ok is false of a thread that runs or has ended.
+func Read(pid, tid uint32) (s State, ok bool, err error) {
 	text, err := procfs.Read(fmt.Sprintf("/proc/%d/task/%d/syscall", pid, tid), procfs.MaxFacts)
 	if err != nil {
 		return s, false, err
@@ -117,48 +97,80 @@ func readKernelState(pid, tid uint32) (s kernelState, blocked bool, err error) {
 	if len(fields) == 0 {
 		return s, false, nil
 	}
-	if s.call, err = strconv.ParseInt(string(fields[0]), 10, 64); err != nil {
+	if s.Call, err = strconv.ParseInt(string(fields[0]), 10, 64); err != nil {
 		return s, false, nil // "running"
 	}
-	for i := range s.arguments {
+	for i := range s.Arguments {
 		if i+1 < len(fields) {
-			s.arguments[i], _ = strconv.ParseUint(string(fields[i+1]), 0, 64) // else the kernel has another format, and it is 0
+			s.Arguments[i], _ = strconv.ParseUint(string(fields[i+1]), 0, 64) // else the kernel has another format, and it is 0
 		}
 	}
+	if s.Call < 0 { // it has no arguments
+		s.Arguments = [6]uint64{}
+	}
+	s.Instruction, _ = strconv.ParseUint(string(fields[len(fields)-1]), 0, 64) // the last one in both forms
 	return s, true, nil
 }
 
-// explain says why a thread of a process is blocked.
-func (p *process) explain(s *kernelState) (b block) {
-	if s.call < 0 {
-		return block{call: pageFault}
+// A Process is a process with threads that may be blocked. It is for one goroutine.
+type Process struct {
+	PID    uint32
+	Walker *pyframes.Walker // nil: nothing is known of a GIL
+
+	local  bool // its threads have other IDs in its own PID namespace
+	hosts  map[uint32]uint32
+	listed time.Time
+}
+
+// NewProcess returns a process without a walker.
+func NewProcess(pid uint32) *Process {
+	return &Process{PID: pid, local: procfs.NamespaceTID(pid, pid) != 0}
+}
+
+// futexPrivate is FUTEX_PRIVATE_FLAG, of an operation on a word that no other process has.
+const futexPrivate = 128
+
+// Explain returns why a thread of the process is blocked.
+func (p *Process) Explain(s *State) (c Cause) {
+	if s.Call < 0 {
+		return Cause{Call: PageFault}
 	}
-	c, known := systemCalls[s.call]
+	call, known := systemCalls[s.Call]
 	if !known {
-		if c, known = archCalls[s.call]; !known {
-			return block{call: fmt.Sprintf("system call %d", s.call)}
+		if call, known = archCalls[s.Call]; !known {
+			return Cause{Call: fmt.Sprintf("system call %d", s.Call)}
 		}
 	}
-	b.call = c.name
-	a := &s.arguments
-	switch c.on {
+	c.Call = call.name
+	a := &s.Arguments
+	switch call.on {
 	case onFile:
-		b.on = p.kind(int(int32(a[0])))
+		c.Files = []int{int(int32(a[0]))}
 	case onPoll:
-		b.on = p.kinds(p.polled(a[0], a[1]))
+		c.Files = p.polled(a[0], a[1])
 	case onSelect:
-		b.on = p.kinds(p.selected(a[0], a[1:4]))
+		c.Files = p.selected(a[0], a[1:4])
 	case onEpoll:
-		b.on = p.kinds(p.watched(int(int32(a[0]))))
+		c.Files = p.watched(int(int32(a[0])))
 	case onFutex:
-		b.on, b.holder = p.futex(a[0], a[2])
+		c.Address, c.Timed, c.Shared = a[0], a[3] != 0, a[1]&futexPrivate == 0
+		if p.Walker != nil && p.Walker.Owns(a[0]) {
+			c.On = OnGIL
+			c.Holder, c.Handovers = p.Walker.Holder(a[0])
+			c.Holder = p.Host(c.Holder)
+			return c
+		}
+		c.On, c.Holder = p.futex(a[0], a[2])
+		return c
 	}
-	return b
+	c.Files = c.Files[:min(len(c.Files), maxFiles)]
+	c.On = p.kinds(c.Files)
+	return c
 }
 
 // kind names what kind of file a descriptor is of, "" if that is not known.
-func (p *process) kind(fd int) string {
-	path := fmt.Sprintf("/proc/%d/fd/%d", p.pid, fd)
+func (p *Process) kind(fd int) string {
+	path := fmt.Sprintf("/proc/%d/fd/%d", p.PID, fd)
 	to, err := os.Readlink(path)
 	if err != nil {
 		return ""
@@ -189,9 +201,9 @@ func (p *process) kind(fd int) string {
 const maxFiles = 16
 
 // kinds names the kinds of several descriptors: "eventfd and pipe".
-func (p *process) kinds(fds []int) string {
+func (p *Process) kinds(fds []int) string {
 	var names []string
-	for _, fd := range fds[:min(len(fds), maxFiles)] {
+	for _, fd := range fds {
 		if name := p.kind(fd); name != "" && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
@@ -201,9 +213,9 @@ func (p *process) kinds(fds []int) string {
 }
 
 // polled are the descriptors in a list of struct pollfd.
-func (p *process) polled(at, n uint64) (fds []int) {
+func (p *Process) polled(at, n uint64) (fds []int) {
 	b := make([]byte, 8*min(n, maxFiles))
-	if pyframes.ReadMemory(int(p.pid), at, b) != nil {
+	if pyframes.ReadMemory(int(p.PID), at, b) != nil {
 		return nil
 	}
 	for ; len(b) > 0; b = b[8:] {
@@ -215,11 +227,11 @@ func (p *process) polled(at, n uint64) (fds []int) {
 }
 
 // selected are the descriptors in sets, of which each may be null.
-func (p *process) selected(n uint64, sets []uint64) (fds []int) {
+func (p *Process) selected(n uint64, sets []uint64) (fds []int) {
 	const most = 1024
 	for _, at := range sets {
 		b := make([]byte, (min(n, most)+63)/64*8)
-		if at == 0 || pyframes.ReadMemory(int(p.pid), at, b) != nil {
+		if at == 0 || pyframes.ReadMemory(int(p.PID), at, b) != nil {
 			continue
 		}
 		for fd := range int(min(n, most)) {
@@ -232,8 +244,8 @@ func (p *process) selected(n uint64, sets []uint64) (fds []int) {
 }
 
 // watched are the descriptors that an epoll descriptor stands for.
-func (p *process) watched(epoll int) (fds []int) {
-	text, err := procfs.Read(fmt.Sprintf("/proc/%d/fdinfo/%d", p.pid, epoll), procfs.MaxFacts)
+func (p *Process) watched(epoll int) (fds []int) {
+	text, err := procfs.Read(fmt.Sprintf("/proc/%d/fdinfo/%d", p.PID, epoll), procfs.MaxFacts)
 	if err != nil && len(text) == 0 {
 		return nil
 	}
@@ -249,24 +261,49 @@ func (p *process) watched(epoll int) (fds []int) {
 }
 
 // futex says what a thread waits for at a word, whose value was expected to be one, and which thread has it.
-func (p *process) futex(at, expected uint64) (on string, holder uint32) {
-	if p.walker != nil && p.walker.Owns(at) {
-		return onGIL, p.host(p.walker.Holder(at))
-	}
+func (p *Process) futex(at, expected uint64) (on string, holder uint32) {
 	var b [12]byte
-	if pyframes.ReadMemory(int(p.pid), at, b[:]) != nil {
-		return onLock, 0
+	if pyframes.ReadMemory(int(p.PID), at, b[:]) != nil {
+		return OnLock, 0
 	}
 	const tidMask, contended = 0x3fffffff, 2
 	word, owner := binary.LittleEndian.Uint32(b[:]), binary.LittleEndian.Uint32(b[8:])
 	switch {
-	case word&tidMask > contended && p.host(word&tidMask) != 0: // its value is a thread: one that has a lock of its priority, or one that is to end
+	case word&tidMask > contended && p.Host(word&tidMask) != 0: // its value is a thread: one that has a lock of its priority, or one that is to end
 		if uint32(expected) == word {
-			return onThread, p.host(word)
+			return OnThread, p.Host(word)
 		}
-		return onLock, p.host(word & tidMask)
+		return OnLock, p.Host(word & tidMask)
 	case word == contended: // a mutex of glibc's names its owner behind it
-		return onLock, p.host(owner)
+		return OnLock, p.Host(owner)
 	}
-	return onLock, 0
+	return OnLock, 0
+}
+
+// hostsAgain is the least time between two looks at the threads of a process.
+const hostsAgain = time.Second
+
+// Host returns a thread's ID by that in the process's own PID namespace, 0 if the process has no such thread.
+func (p *Process) Host(local uint32) uint32 {
+	if local == 0 {
+		return 0
+	}
+	if !p.local {
+		if _, err := os.Lstat(fmt.Sprintf("/proc/%d/task/%d", p.PID, local)); err != nil {
+			return 0
+		}
+		return local
+	}
+	if tid := p.hosts[local]; tid != 0 || time.Since(p.listed) < hostsAgain {
+		return tid
+	}
+	p.listed, p.hosts = time.Now(), map[uint32]uint32{}
+	for tid := range procfs.Threads(p.PID) {
+		if local := procfs.NamespaceTID(p.PID, tid); local != 0 {
+			p.hosts[local] = tid
+		} else {
+			p.hosts[tid] = tid
+		}
+	}
+	return p.hosts[local]
 }

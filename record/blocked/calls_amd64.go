@@ -1,4 +1,4 @@
-package threads
+package blocked
 
 import "golang.org/x/sys/unix"
 
@@ -7,6 +7,3 @@ var archCalls = map[int64]systemCall{
 	unix.SYS_POLL: {"poll", onPoll}, unix.SYS_SELECT: {"select", onSelect}, unix.SYS_EPOLL_WAIT: {"epoll_wait", onEpoll},
 	unix.SYS_OPEN: {"open", onNothing}, unix.SYS_STAT: {"stat", onNothing}, unix.SYS_PAUSE: {"pause", onNothing},
 }
-
-// callInstruction is the instruction that makes a system call: syscall.
-var callInstruction = []byte{0x0f, 0x05}

@@ -1,7 +1,4 @@
 package threads
 
-// archCalls are the system calls that may block and that other processors lack.
-var archCalls map[int64]systemCall
-
 // callInstruction is the instruction that makes a system call: svc #0.
 var callInstruction = []byte{0x01, 0x00, 0x00, 0xd4}
