@@ -60,7 +60,7 @@ func runConvert(c *cli.Context, con *console.Console) error {
 	if err != nil {
 		return err
 	}
-	out, err := traceName(c.String("output"), names, o.Format.Suffix(o.Compress))
+	out, err := outputName(convertName, c.String("output"), names, o.Format.Suffix(o.Compress))
 	if err != nil {
 		return err
 	}
@@ -101,17 +101,17 @@ func runConvert(c *cli.Context, con *console.Console) error {
 	return verdicts(con, logs, all, o.Format)
 }
 
-// traceName is where the trace of logs goes.
-func traceName(out string, logs []string, suffix string) (string, error) {
+// outputName is where what a command makes of logs goes.
+func outputName(command, out string, logs []string, suffix string) (string, error) {
 	switch {
 	case len(logs) == 0:
-		return "", usagef(convertName, "convert: no log given")
+		return "", usagef(command, "%s: no log given", command)
 	case len(logs) > 1 && out == "":
-		return "", usagef(convertName, "convert: several logs need -o OUT")
+		return "", usagef(command, "%s: several logs need -o OUT", command)
 	case sameLog(logs) != "":
-		return "", usagef(convertName, "convert: %s is given twice", sameLog(logs))
+		return "", usagef(command, "%s: %s is given twice", command, sameLog(logs))
 	case out == "" && logs[0] == stdio:
-		return "", usagef(convertName, "convert: a log from standard input needs -o OUT")
+		return "", usagef(command, "%s: a log from standard input needs -o OUT", command)
 	case slices.Contains(logs, stdio) && isInput(out):
 		return "", fmt.Errorf("%s is the log itself: give the output another name", out)
 	case out == "":

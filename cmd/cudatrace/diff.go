@@ -205,6 +205,9 @@ func readDiffOptions(c *cli.Context, con *console.Console) (o diffOptions, err e
 	return o, o.readSides(c, con)
 }
 
+// defaultRule is the rule of the default values of the options.
+var defaultRule = diff.Rule{Rate: 0.01, MinChange: 0.05}
+
 func readRule(c *cli.Context) (r diff.Rule, err error) {
 	if r.MinChange, err = percentOption(c, "min-change"); err != nil {
 		return r, err
@@ -304,7 +307,7 @@ func (o *diffOptions) readSides(c *cli.Context, con *console.Console) error {
 		case len(args) == 0:
 			return usagef(diffName, "diff: no runs given")
 		}
-		o.new, err = filesOf(con, args)
+		o.new, err = filesOf(con, diffName, args)
 		return err
 	}
 	switch {
@@ -315,8 +318,8 @@ func (o *diffOptions) readSides(c *cli.Context, con *console.Console) error {
 	case len(args) == 0:
 		return usagef(diffName, "diff: no NEW given")
 	}
-	if o.base, err = filesOf(con, baseWords(c)); err == nil {
-		o.new, err = filesOf(con, newWords(c))
+	if o.base, err = filesOf(con, diffName, baseWords(c)); err == nil {
+		o.new, err = filesOf(con, diffName, newWords(c))
 	}
 	return err
 }

@@ -29,7 +29,10 @@ import (
 const hostileName = "x\x1b]0;renamed\x07\x1b[2J\u202eesrever\u2066\u200f\u061c\u009b31m\x9b31m\x7f\b\r\t\U000e0041\ncudatrace: nothing lost"
 
 // hostileLog writes a log with the hostile name wherever a text can stand.
-func hostileLog(t *testing.T, path string) {
+func hostileLog(t *testing.T, path string) { namedLogAt(t, path, hostileName) }
+
+// namedLogAt writes a log with a name wherever a text can stand.
+func namedLogAt(t *testing.T, path, name string) {
 	t.Helper()
 	w, err := createLog(path)
 	if err != nil {
@@ -64,7 +67,7 @@ note time=2500 pid=12 severity=1 text=@
 process_end pid=12 time=9000 status=1 complete=0 kernels=5 reason=@
 end time=9999 complete=0 reason=@
 `
-	end, err := logtext.Assemble(strings.NewReader(strings.NewReplacer(`"@:`, `"a:`, "@", strconv.Quote(hostileName)).Replace(text)), w)
+	end, err := logtext.Assemble(strings.NewReader(strings.NewReplacer(`"@:`, `"a:`, "@", strconv.Quote(name)).Replace(text)), w)
 	if err == nil {
 		err = w.Close(end)
 	}

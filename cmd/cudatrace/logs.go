@@ -44,13 +44,13 @@ func namedLogs(command string, names []string) (logs []convert.Log, err error) {
 }
 
 // logsIn returns the names of logs, with those of the logs in a folder in place of its own.
-func logsIn(con *console.Console, names []string) (logs []string, err error) {
+func logsIn(con *console.Console, command string, names []string) (logs []string, err error) {
 	for _, name := range names {
 		if info, err := os.Stat(name); err != nil || !info.IsDir() {
 			logs = append(logs, name)
 			continue
 		}
-		found, err := filesOf(con, []string{name})
+		found, err := filesOf(con, command, []string{name})
 		if err != nil {
 			return nil, err
 		}

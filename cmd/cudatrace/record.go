@@ -156,7 +156,7 @@ func runRecord(c *cli.Context, con *console.Console) error {
 		finish = showLive(con, &o)
 	}
 	signals := interrupts()
-	o.Written = func(o record.Options, res record.Result) { report(con, c, o, res, nil) }
+	o.Written = func(o record.Options, res record.Result) { conclude(con, c, o, res, nil) }
 	var res record.Result
 	if len(o.PIDs) > 0 {
 		res, err = record.Attach(o)
@@ -175,7 +175,7 @@ func runRecord(c *cli.Context, con *console.Console) error {
 	if res.Runs() && !c.Bool("quiet") {
 		con.Sayf("the recording has ended; %s runs on", filepath.Base(o.Program))
 	}
-	trace := report(con, c, o, res, signals)
+	trace := conclude(con, c, o, res, signals)
 	if trace != "" && c.Bool("open") {
 		if err := openRecorded(con, trace); err != nil {
 			notOpened(con, trace, err)
@@ -512,9 +512,9 @@ func notOpened(con *console.Console, trace string, err error) {
 	con.Sayf("%v; the trace is whole: 'cudatrace open %s' opens it", err, trace)
 }
 
-// report makes the trace, returns its path, "" without one, and prints the summary. A failure here
+// conclude makes the trace, returns its path, "" without one, and prints the summary. A failure here
 // does not change the exit code, which is the program's.
-func report(con *console.Console, c *cli.Context, o record.Options, res record.Result, signals <-chan os.Signal) (path string) {
+func conclude(con *console.Console, c *cli.Context, o record.Options, res record.Result, signals <-chan os.Signal) (path string) {
 	if res.Lost {
 		return "" // it was said
 	}

@@ -82,10 +82,10 @@ func filesIn(folder string, suffixes []string) (files, skipped []string, err err
 	return nil, skipped, fmt.Errorf("%s has no files *%s", folder, strings.Join(suffixes, " and no files *"))
 }
 
-// filesOf returns the files that words name.
-func filesOf(con *console.Console, words []string) ([]string, error) {
+// filesOf returns the files that words name, of a command.
+func filesOf(con *console.Console, command string, words []string) ([]string, error) {
 	if slices.Contains(words, stdio) {
-		return nil, usagef(diffName, "diff: reads files, not standard input")
+		return nil, usagef(command, "%s: reads files, not standard input", command)
 	}
 	files, skipped, err := runFiles(words, record.LogSuffix, ".json")
 	for _, path := range skipped {
@@ -93,11 +93,11 @@ func filesOf(con *console.Console, words []string) ([]string, error) {
 	}
 	switch {
 	case errors.Is(err, filepath.ErrBadPattern):
-		return nil, usagef(diffName, `diff: %s: no pattern: a [ lacks its ], or nothing follows a \`, strings.Join(words, " "))
+		return nil, usagef(command, `%s: %s: no pattern: a [ lacks its ], or nothing follows a \`, command, strings.Join(words, " "))
 	case err != nil:
 		return nil, err
 	case sameLog(files) != "":
-		return nil, usagef(diffName, "diff: %s is given twice: each file is of one run", sameLog(files))
+		return nil, usagef(command, "%s: %s is given twice: each file is of one run", command, sameLog(files))
 	case len(files) > maxRunFiles:
 		return nil, fmt.Errorf("%s: %d files are more than the %d that a side may have", words[0], len(files), maxRunFiles)
 	}

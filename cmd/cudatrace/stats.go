@@ -63,7 +63,7 @@ type statsOptions struct {
 }
 
 func runStats(c *cli.Context, con *console.Console) error {
-	names, err := logsIn(con, c.Args().Slice())
+	names, err := logsIn(con, statsName, c.Args().Slice())
 	if err != nil {
 		return err
 	}

@@ -88,6 +88,7 @@ func TestSudoOutput(t *testing.T) {
 		"parquet":         {"convert", log, "--format", "parquet", "-o", "etc/folder"},
 		"split":           {"convert", log, "--split", "2", "-o", "etc/passwd"},
 		"special":         {"convert", log, "-o", "etc/pipe"},
+		"report":          {"report", log, "-o", "etc/passwd"},
 		"repair":          {"repair", cut, "-o", "etc/passwd"},
 		"record":          {"record", "-o", "etc/run", program},
 		"record %q":       {"record", "-o", "%q{WHERE}", program},

@@ -80,21 +80,29 @@ func stateOf(s *Slice) (state State) {
 // Slices returns what the process did on the device over time: few slices, enough to look at 64 ranks at once. There are at most
 // 1,024, and at most one for 16 pieces of work of a part that has more than 64 slices. Their times are exact, and add up to those of the
 // part. The device is finished.
-func (p *Part) Slices() (list []Slice) {
+func (p *Part) Slices() []Slice {
+	return p.cut(max(leastBins, p.Pieces/piecesPerBin), true)
+}
+
+// Bins returns what the process did on the device in times of one length, of which there are fewer than a number.
+func (p *Part) Bins(most uint64) []Slice { return p.cut(most, false) }
+
+// cut returns the bins, fewer than a number. merged puts neighbours of one state together.
+func (p *Part) cut(most uint64, merged bool) (list []Slice) {
 	p.device.Finish()
 	if !p.bins.begun {
 		return nil
 	}
 	times := p.Times()
 	p.bins.reach(p.Last, times)
-	for most := max(leastBins, p.Pieces/piecesPerBin); uint64(len(p.bins.ends)) >= most; {
+	for uint64(len(p.bins.ends)) >= most {
 		p.bins.halve()
 	}
 	earlier, start := Sum{}, p.First
 	add := func(end uint64, until Sum) {
 		s := Slice{Start: start, End: end, Sum: until.Less(earlier)}
 		s.State = stateOf(&s)
-		if n := len(list); n > 0 && list[n-1].State == s.State {
+		if n := len(list); merged && n > 0 && list[n-1].State == s.State {
 			last := &list[n-1]
 			last.End, last.Sum = end, last.Plus(s.Sum)
 		} else if end > start {

@@ -454,3 +454,42 @@ func (p *Page) shown(s *Section) []*Row {
 	}
 	return rows
 }
+
+// Lines are what a person should know first, and the remarks, a line each.
+func (p *Page) Lines() []string {
+	plain := func(name string) string { return table.Words(name, table.Text) }
+	return append(append(p.lines(plain), p.largestLines(plain)...), p.remarks(plain)...)
+}
+
+// Tables are the tables for people, those with rows.
+func (p *Page) Tables() []*table.Table {
+	return slices.DeleteFunc(p.tables(), func(t *table.Table) bool { return len(t.Rows) == 0 })
+}
+
+// A Change is how a figure of a run changed.
+type Change struct {
+	Name, Base, New string
+	Part            float64 // of the figure of BASE
+	Spread          float64 // of the side that varies more, as a part of the figure; NaN if it is not known
+	Verdict         string  // "slower", "less"; "" where no difference is proved
+	Worse           bool    // the figure is larger, or less of the time is used
+}
+
+// Changes are the figures of a run that changed. Figures of a step are left out where the whole says the same.
+func (p *Page) Changes() (list []Change) {
+	for _, o := range p.Overall {
+		part := o.change()
+		if math.IsNaN(part) || math.IsInf(part, 0) || part == 0 || o.overall.ofStep && o.Spared {
+			continue
+		}
+		c := Change{o.Name, table.Words(o.Base, o.overall.unit), table.Words(o.New, o.overall.unit), part, most(o.Spread[0], o.Spread[1]), o.Verdict, part > 0}
+		if o.Exact {
+			c.Spread = math.NaN()
+		}
+		if o.overall.unit == table.Share {
+			c.Worse = !c.Worse
+		}
+		list = append(list, c)
+	}
+	return list
+}

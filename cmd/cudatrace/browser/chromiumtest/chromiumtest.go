@@ -30,12 +30,19 @@ type Browser struct {
 	from   *bufio.Reader
 	next   int
 	stderr bytes.Buffer
+	heard  map[string]*Heard // by session
 }
 
 // A Page is a tab.
 type Page struct {
 	b       *Browser
 	session string
+}
+
+// Heard is what Chromium says about a page by itself.
+type Heard struct {
+	Console  []string // messages of the console, errors of scripts, what was blocked
+	Requests []string // addresses that were asked for
 }
 
 // Start starts Chromium. The test fails when it is missing.
@@ -45,7 +52,7 @@ func Start(t testing.TB, options ...string) *Browser {
 	if path == "" {
 		t.Fatalf("chromium is not in PATH: %s", remedy)
 	}
-	b := &Browser{t: t}
+	b := &Browser{t: t, heard: make(map[string]*Heard)}
 	theirIn, ourOut, err1 := os.Pipe()
 	ourIn, theirOut, err2 := os.Pipe()
 	if err := errors.Join(err1, err2); err != nil {
@@ -128,10 +135,34 @@ func (b *Browser) wait(what string, wanted func(*message) bool) *message {
 		if err := json.Unmarshal(bytes.TrimSuffix(text, []byte{0}), m); err != nil {
 			b.fail(what, err)
 		}
+		b.hear(m)
 		if wanted(m) {
 			return m
 		}
 	}
+}
+
+// hear keeps what a message says about a page.
+func (b *Browser) hear(m *message) {
+	h := b.heard[m.Session]
+	if h == nil {
+		h = new(Heard)
+		b.heard[m.Session] = h
+	}
+	switch m.Method {
+	case "Network.requestWillBeSent":
+		request, _ := m.Params["request"].(map[string]any)
+		h.Requests = append(h.Requests, fmt.Sprint(request["url"]))
+	case "Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded", "Audits.issueAdded":
+		h.Console = append(h.Console, fmt.Sprint(m.Params))
+	}
+}
+
+// Heard returns what Chromium has said about the page up to now.
+func (p *Page) Heard() Heard {
+	p.b.t.Helper()
+	p.Eval("1") // what comes before the answer was said before
+	return *p.b.heard[p.session]
 }
 
 func (b *Browser) fail(what string, err error) {
@@ -147,7 +178,9 @@ func (b *Browser) Open(address string) *Page {
 	var session struct{ SessionID string }
 	b.call("", "Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}, &session)
 	p := &Page{b, session.SessionID}
-	b.call(p.session, "Page.enable", nil, &struct{}{})
+	for _, domain := range []string{"Page", "Runtime", "Log", "Network", "Audits"} {
+		b.call(p.session, domain+".enable", nil, &struct{}{})
+	}
 	var done struct{ ErrorText string }
 	b.call(p.session, "Page.navigate", map[string]any{"url": address}, &done)
 	if done.ErrorText != "" {
@@ -155,6 +188,17 @@ func (b *Browser) Open(address string) *Page {
 	}
 	b.wait("the end of loading "+address, func(m *message) bool { return m.Session == p.session && m.Method == "Page.loadEventFired" })
 	return p
+}
+
+// Screenshot returns a picture of the whole page as PNG, for a window of a width, dark or light.
+func (p *Page) Screenshot(width int, dark bool) []byte {
+	p.b.t.Helper()
+	scheme := map[bool]string{true: "dark", false: "light"}[dark]
+	p.b.call(p.session, "Emulation.setEmulatedMedia", map[string]any{"features": []any{map[string]any{"name": "prefers-color-scheme", "value": scheme}}}, &struct{}{})
+	p.b.call(p.session, "Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": false}, &struct{}{})
+	var picture struct{ Data []byte }
+	p.b.call(p.session, "Page.captureScreenshot", map[string]any{"captureBeyondViewport": true}, &picture)
+	return picture.Data
 }
 
 // Eval evaluates JavaScript, as if a person had clicked, and returns its value, or that of its promise.

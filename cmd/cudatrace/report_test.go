@@ -1,0 +1,171 @@
+package main
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"image/png"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/browser/chromiumtest"
+	"github.com/cudatrace/cudatrace/convert/report"
+)
+
+// maxReport is the size of a page that is small enough for a ticket or a chat.
+const maxReport = 2 << 20
+
+// reportOf makes a page, or a chart.
+func reportOf(t *testing.T, out string, args ...string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), out)
+	var stderr bytes.Buffer
+	if code := run(append(append([]string{"cudatrace", "report"}, args...), "-o", path), io.Discard, &stderr); code != 0 {
+		t.Fatalf("%q: exit code %d: %s", args, code, &stderr)
+	}
+	return path
+}
+
+// reportLogs are logs of real GPUs, with the charts that their pages have.
+var reportLogs = []struct {
+	logs   []string
+	charts string
+}{
+	{[]string{"train"}, "run step kernels idle"},
+	{[]string{"nccl-rank0", "nccl-rank1"}, "run ranks step kernels idle"},
+	{[]string{"graphs/python"}, "run step kernels python idle"},
+	{[]string{"streams"}, "run step kernels idle"},
+}
+
+func gpuLogs(names []string) (paths []string) {
+	for _, name := range names {
+		paths = append(paths, filepath.Join(root, "testdata/gpu/logs", name+".cudatrace"))
+	}
+	return paths
+}
+
+var aSection = regexp.MustCompile(`<section id="([a-z]+)">`)
+
+// A page has the charts of what its logs have, is small, and loads nothing.
+func TestReport(t *testing.T) {
+	t.Parallel()
+	for _, of := range reportLogs {
+		t.Run(of.logs[0], func(t *testing.T) {
+			t.Parallel()
+			content, err := os.ReadFile(reportOf(t, "r.html", gpuLogs(of.logs)...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var sections []string
+			for _, m := range aSection.FindAllSubmatch(content, -1) {
+				sections = append(sections, string(m[1]))
+			}
+			if got, want := strings.Join(sections, " "), "findings "+of.charts+" recording"; got != want {
+				t.Errorf("the page has the sections %s, want %s", got, want)
+			}
+			if len(content) > maxReport {
+				t.Errorf("the page has %d bytes", len(content))
+			}
+			if m := regexp.MustCompile(`(?i)<script|\ssrc=|@import|url\(|href="[^d]`).Find(content); m != nil {
+				t.Errorf("the page has %q", m)
+			}
+		})
+	}
+}
+
+// Each chart alone is XML, on its own. One that the log has nothing for is an error, and makes no file.
+func TestReportSVG(t *testing.T) {
+	t.Parallel()
+	for _, name := range report.Names() {
+		logs := gpuLogs([]string{"nccl-rank0", "nccl-rank1"})
+		switch name {
+		case "python":
+			logs = gpuLogs([]string{"graphs/python"})
+		case "comparison":
+			logs = append(gpuLogs([]string{"graphs/python"}), "--against", gpuLogs([]string{"graphs/update"})[0])
+		}
+		content, err := os.ReadFile(reportOf(t, name+".svg", append(logs, "--svg", name)...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkXML(t, name, content)
+	}
+	path := filepath.Join(t.TempDir(), "none.svg")
+	var stderr bytes.Buffer
+	if code := run(append([]string{"cudatrace", "report", "--svg", "python", "-o", path}, gpuLogs([]string{"train"})...), io.Discard, &stderr); code != exitFailure {
+		t.Errorf("a chart of nothing: exit code %d: %s", code, &stderr)
+	}
+	if _, err := os.Stat(path); err == nil {
+		t.Error("a chart of nothing is a file")
+	}
+}
+
+func checkXML(t *testing.T, what string, content []byte) {
+	t.Helper()
+	d := xml.NewDecoder(bytes.NewReader(content))
+	for {
+		_, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+			return
+		}
+	}
+}
+
+// injection is a name that would become markup, a script or a style, wherever it is not escaped.
+const injection = `"'></title></style></svg></script><script>document.owned=1</script><img src=x onerror="document.owned=1">{{1}}<!-- ]]> &lt;`
+
+// TestReportInBrowser: browsers show the page without a message or a request, and names in it are texts.
+func TestReportInBrowser(t *testing.T) {
+	t.Parallel()
+	b := chromiumtest.Start(t)
+	evil := filepath.Join(t.TempDir(), "evil.cudatrace")
+	namedLogAt(t, evil, injection)
+	var hostile bytes.Buffer
+	evilPage := filepath.Join(t.TempDir(), "evil.html")
+	if code := run([]string{"cudatrace", "report", evil, "-o", evilPage}, io.Discard, &hostile); code != 0 {
+		t.Fatalf("exit code %d: %s", code, &hostile)
+	}
+	for _, path := range []string{evilPage, reportOf(t, "ranks.html", append(gpuLogs([]string{"nccl-rank0", "nccl-rank1"}), "--against", gpuLogs([]string{"nccl-rank0"})[0])...)} {
+		address := "file://" + path
+		p := b.Open(address)
+		h := p.Heard()
+		if len(h.Console) > 0 {
+			t.Errorf("%s: the console has %q", path, h.Console)
+		}
+		others := slices.DeleteFunc(h.Requests, func(url string) bool { return url == address || strings.HasPrefix(url, "data:") })
+		if len(others) > 0 {
+			t.Errorf("%s: asks for %q", path, others)
+		}
+		if p.Eval("document.owned === undefined && document.scripts.length === 0 && document.images.length === 0") != true {
+			t.Errorf("%s: a name became markup", path)
+		}
+		if n, _ := p.Eval("document.querySelectorAll('svg.chart').length").(float64); n < 2 {
+			t.Errorf("%s: %v drawings", path, n)
+		}
+		for _, dark := range []bool{false, true} {
+			if _, err := png.Decode(bytes.NewReader(p.Screenshot(1180, dark))); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	loud := filepath.Join(t.TempDir(), "loud.html") // the test would notice
+	if err := os.WriteFile(loud, []byte(`<script>console.log(1)</script><img src="other.png">`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if h := b.Open("file://" + loud).Heard(); len(h.Console) == 0 || len(h.Requests) < 2 {
+		t.Errorf("of a page with a message and a request Chromium says %+v", h)
+	}
+	p := b.Open("file://" + evilPage)
+	if got, _ := p.Eval("document.querySelector('h1').textContent").(string); !strings.HasPrefix(got, injection[:20]) {
+		t.Errorf("the title is %q", got)
+	}
+}

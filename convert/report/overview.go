@@ -1,0 +1,208 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/cudatrace/cudatrace/convert/activity"
+	"github.com/cudatrace/cudatrace/convert/stats"
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/metric"
+)
+
+// An Overview is a sink that collects the reports of a timeline, and besides these what its charts show over time.
+type Overview struct {
+	Stats    *stats.Sink
+	start    uint64
+	counters *activity.Counters
+	gauges   activity.Gauges
+	powers   []*power
+}
+
+// NewOverview returns an overview without events.
+func NewOverview() *Overview {
+	return &Overview{Stats: stats.New(), counters: activity.NewCounters(activity.Classes(make(timeline.KernelNames)))}
+}
+
+// Take takes events.
+func (o *Overview) Take(events []timeline.Event) error {
+	for _, e := range events {
+		switch e := e.(type) {
+		case *timeline.Recording:
+			o.start = e.Start
+		case *timeline.WorkList:
+			o.counters.Work(e)
+		case *timeline.CounterValue:
+			o.gauges.Set(e)
+		case *timeline.Samples:
+			o.sample(e)
+		}
+	}
+	return o.Stats.Take(events)
+}
+
+// End ends the timeline.
+func (o *Overview) End(err error) error { return o.Stats.End(err) }
+
+func (o *Overview) since(at uint64) uint64 { return at - min(at, o.start) }
+
+// A power is the power of a GPU over time, in bins whose width doubles when there would be too many.
+type power struct {
+	set   *timeline.MetricSet
+	index int // of the metric
+	width uint64
+	list  []reading
+}
+
+type reading struct {
+	at    uint64
+	value float64
+}
+
+const (
+	mostPowers   = 64  // GPUs
+	mostReadings = 512 // of a GPU
+)
+
+func (o *Overview) sample(e *timeline.Samples) {
+	i := slices.IndexFunc(e.Set.Metrics, func(m metric.Metric) bool { return m.Unit == metric.Watt })
+	if i < 0 || e.Set.Process != nil {
+		return
+	}
+	at := slices.IndexFunc(o.powers, func(p *power) bool { return p.set.GPU == e.Set.GPU })
+	if at < 0 {
+		if len(o.powers) >= mostPowers {
+			return
+		}
+		at = len(o.powers)
+		o.powers = append(o.powers, &power{set: e.Set, index: i, width: 1})
+	}
+	if o.powers[at].set != e.Set {
+		return // the same sensor, from another source
+	}
+	for k := range e.List {
+		o.powers[at].take(&e.List[k])
+	}
+}
+
+func (p *power) take(s *timeline.Sample) {
+	v := s.Values[p.index]
+	n := len(p.list)
+	if math.IsNaN(v) || n > 0 && s.End < p.list[n-1].at+p.width {
+		return
+	}
+	p.list = append(p.list, reading{s.End, v})
+	if len(p.list) < mostReadings {
+		return
+	}
+	for i := range mostReadings / 2 {
+		p.list[i] = p.list[2*i]
+	}
+	p.list = p.list[:mostReadings/2]
+	p.width = (p.list[len(p.list)-1].at - p.list[0].at) / (mostReadings / 2)
+}
+
+// A lane is what a process did on a GPU over time.
+type lane struct {
+	title string
+	of    *timeline.Process
+	gpu   uint32
+	bins  []activity.Slice
+}
+
+// lanes are the processes on their GPUs, by rank, and how many more there are.
+func (o *Overview) lanes() (list []lane, more int) {
+	type part struct {
+		gpu uint32
+		*activity.Part
+	}
+	var parts []part
+	for gpu, d := range o.counters.Devices {
+		for _, p := range d.Parts {
+			if p.Pieces > 0 {
+				parts = append(parts, part{gpu, p})
+			}
+		}
+	}
+	slices.SortStableFunc(parts, func(a, b part) int {
+		return cmp.Or(a.Process.Rank.Compare(b.Process.Rank), cmp.Compare(a.gpu, b.gpu), cmp.Compare(a.Process.PID, b.Process.PID))
+	})
+	if more = len(parts) - mostLanes; more > 0 {
+		parts = parts[:mostLanes]
+	}
+	bins := uint64(mostBins)
+	if len(parts) > fewLanes {
+		bins /= 4
+	}
+	for _, p := range parts {
+		list = append(list, lane{processTitle(p.Process, fmt.Sprintf("GPU %d", p.gpu), len(parts) > 1), p.Process, p.gpu, p.Bins(bins)})
+	}
+	return list, max(more, 0)
+}
+
+const (
+	mostLanes = 8
+	fewLanes  = 2
+	mostBins  = 1000 // of a lane; a quarter where there are more than a few lanes
+)
+
+// processTitle names something of a process: its rank where it has one, else its number where there are several.
+func processTitle(p *timeline.Process, what string, several bool) string {
+	switch {
+	case p.Rank.Known:
+		return fmt.Sprintf("rank %d, %s", p.Rank.Number, what)
+	case several:
+		return fmt.Sprintf("%s, process %d", what, p.PID)
+	}
+	return what
+}
+
+// A curve is a value over time.
+type curve struct {
+	title string
+	list  []reading
+	most  float64
+}
+
+// memory are the curves of the device memory of processes, the largest one first.
+func (o *Overview) memory() (list []curve) {
+	of, processes := make(map[*timeline.Counter]int), make(map[*timeline.Process]bool)
+	for v := range o.gauges.Values {
+		processes[v.Counter.Process] = true
+	}
+	for v := range o.gauges.Values {
+		if v.Counter.Host || !strings.HasPrefix(v.Counter.Name, "device") {
+			continue
+		}
+		i, known := of[v.Counter]
+		if !known {
+			i = len(list)
+			of[v.Counter] = i
+			list = append(list, curve{title: processTitle(v.Counter.Process, fmt.Sprintf("GPU %d", v.Counter.GPU), len(processes) > 1)})
+		}
+		list[i].list = append(list[i].list, reading{v.Time, float64(v.Value)})
+		list[i].most = max(list[i].most, float64(v.Value))
+	}
+	return largest(list)
+}
+
+// power are the curves of the power of GPUs, the largest one first.
+func (o *Overview) power() (list []curve) {
+	for _, p := range o.powers {
+		c := curve{title: fmt.Sprintf("GPU %d", p.set.GPU), list: p.list}
+		for _, r := range p.list {
+			c.most = max(c.most, r.value)
+		}
+		list = append(list, c)
+	}
+	return largest(list)
+}
+
+func largest(list []curve) []curve {
+	list = slices.DeleteFunc(list, func(c curve) bool { return c.most == 0 })
+	slices.SortStableFunc(list, func(a, b curve) int { return cmp.Compare(b.most, a.most) })
+	return list
+}

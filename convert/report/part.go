@@ -1,0 +1,465 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/cudatrace/cudatrace/convert/activity"
+	"github.com/cudatrace/cudatrace/convert/stats/table"
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/figures"
+)
+
+// A Part is a sink that keeps the calls and the GPU work of a short time: that of a typical step.
+type Part struct {
+	Title    string
+	Note     string // why this part
+	From, To uint64 // ns from the start of the recording
+
+	start   uint64
+	names   timeline.KernelNames
+	classes func(*timeline.Work) activity.Class
+	threads map[*timeline.Thread]*threadLane
+	streams map[*timeline.Stream]*streamLane
+	ranges  map[*timeline.Track][]partRange // that are open
+	kept    int
+	left    int
+}
+
+// mostKept bounds the calls, the ranges and the pieces of work of a part.
+const mostKept = 40_000
+
+// A mark is something that took a time.
+type mark struct {
+	start, end  uint64
+	class, name string
+}
+
+type threadLane struct {
+	*timeline.Thread
+	calls, lines, ranges []mark
+	time                 uint64
+}
+
+type streamLane struct {
+	*timeline.Stream
+	work []launched
+	time uint64
+}
+
+type launched struct {
+	mark
+	call *timeline.Thread
+	from uint64 // the start of its call
+}
+
+type partRange struct {
+	name  string
+	start uint64
+	depth int
+}
+
+// Typical chooses the part of a timeline to draw: the step that took as long as most do, else a short time in the middle. It
+// returns nil where the timeline has no GPU work.
+func (r *Report) Typical() *Part {
+	if p := r.typicalStep(); p != nil {
+		return p
+	}
+	lanes, _ := r.Overview.lanes()
+	if len(lanes) == 0 {
+		return nil
+	}
+	l := lanes[0]
+	from, to := r.Overview.since(l.bins[0].Start), r.Overview.since(l.bins[len(l.bins)-1].End)
+	if end := r.startup(); end < to {
+		from = max(from, end)
+	}
+	length := min(max((to-from)/50, 1e6), 50e6)
+	if to-from <= 2*length {
+		return newPart("The GPU work", "No steps are known: this is all of it.", from, to)
+	}
+	middle := from + (to-from)/2
+	return newPart("A part in the middle", "No steps are known: this is a short time in the middle of the run.", middle-length/2, middle+length/2)
+}
+
+func (r *Report) typicalStep() *Part {
+	kinds, t := r.table("step_kinds"), r.table("steps")
+	if len(kinds.Rows) == 0 || len(t.Rows) == 0 {
+		return nil
+	}
+	kind := kinds.Rows[0]
+	median, starting := whole(kinds, kind, "median_ns"), whole(kinds, kind, "starting")
+	best, least := -1, uint64(0)
+	for i, row := range t.Rows {
+		if text(t, row, "name") != fmt.Sprintf("%s %d", text(kinds, kind, "name"), whole(t, row, "number")) || len(t.Rows) > int(starting)+1 && uint64(i) < starting {
+			continue
+		}
+		n := whole(t, row, "median_ns")
+		if apart := max(n, median) - min(n, median); best < 0 || apart < least {
+			best, least = i, apart
+		}
+	}
+	if best < 0 {
+		return nil
+	}
+	row := t.Rows[best]
+	from, length := whole(t, row, "at_ns"), whole(t, row, "max_ns")
+	return newPart("A typical step", fmt.Sprintf("%s, which took %s; the median is %s.", text(t, row, "name"), words(t, row, "median_ns"), duration(median)), from, from+length)
+}
+
+func newPart(title, note string, from, to uint64) *Part {
+	names := make(timeline.KernelNames)
+	return &Part{Title: title, Note: note, From: max(from, 1), To: max(to, from+1, 2), names: names, classes: activity.Classes(names),
+		threads: make(map[*timeline.Thread]*threadLane), streams: make(map[*timeline.Stream]*streamLane), ranges: make(map[*timeline.Track][]partRange)}
+}
+
+// Take takes events.
+func (p *Part) Take(events []timeline.Event) error {
+	for _, e := range events {
+		switch e := e.(type) {
+		case *timeline.Recording:
+			p.start = e.Start
+		case *timeline.Slices:
+			p.slices(e)
+		case *timeline.WorkList:
+			p.work(e)
+		case *timeline.SpanBegin:
+			if e.Track.Category == timeline.NVTX && e.Track.Thread != nil {
+				open := p.ranges[e.Track]
+				r := partRange{e.Name, e.Start, len(open)}
+				if e.Ranges != nil && (e.Ranges.NCCL != nil || e.Ranges.Domain == "NCCL") {
+					r.depth = mostRangeRows // those of a library are not what the program is about
+				}
+				p.ranges[e.Track] = append(open, r)
+			}
+		case *timeline.SpanEnd:
+			p.spanEnd(e)
+		}
+	}
+	return nil
+}
+
+// End ends the timeline.
+func (p *Part) End(error) error { return nil }
+
+// has reports whether a time lies in the part, and there is room.
+func (p *Part) has(start, end uint64) bool {
+	if end <= p.start+p.From || start >= p.start+p.To {
+		return false
+	}
+	if p.kept >= mostKept {
+		p.left++
+		return false
+	}
+	p.kept++
+	return true
+}
+
+func (p *Part) thread(t *timeline.Thread) *threadLane {
+	l := p.threads[t]
+	if l == nil {
+		l = &threadLane{Thread: t}
+		p.threads[t] = l
+	}
+	return l
+}
+
+func (p *Part) slices(e *timeline.Slices) {
+	for i := range e.List {
+		sl := &e.List[i]
+		if sl.Depth > 0 || !p.has(sl.Start, sl.End) {
+			continue
+		}
+		l := p.thread(e.Thread)
+		class := "call"
+		if len(sl.Waits()) > 0 {
+			class = "wait"
+		}
+		l.calls = append(l.calls, mark{sl.Start, sl.End, class, sl.Name})
+		l.time += sl.End - sl.Start
+		if sl.Python == nil {
+			continue
+		}
+		line := sl.Python.Own().Short()
+		if n := len(l.lines); n > 0 && l.lines[n-1].name == line {
+			l.lines[n-1].end = sl.End
+		} else {
+			l.lines = append(l.lines, mark{sl.Start, sl.End, "py", line})
+		}
+	}
+}
+
+func (p *Part) work(e *timeline.WorkList) {
+	for i := range e.List {
+		w := &e.List[i]
+		if end := timeline.End(w.Start, w.Dur); p.has(w.Start, end) {
+			l := p.streams[e.Stream]
+			if l == nil {
+				l = &streamLane{Stream: e.Stream}
+				p.streams[e.Stream] = l
+			}
+			class := [...]string{activity.Compute: "compute", activity.Communication: "comm", activity.Copy: "copy", activity.Set: "set"}[p.classes(w)]
+			x := launched{mark: mark{w.Start, end, class, p.names.Title(w)}}
+			if w.Call.Function != nil {
+				x.call, x.from = w.Call.Thread, w.Call.Start
+			}
+			l.work = append(l.work, x)
+			l.time += w.Dur
+		}
+	}
+}
+
+func (p *Part) spanEnd(e *timeline.SpanEnd) {
+	open := p.ranges[e.Track]
+	if len(open) == 0 {
+		return
+	}
+	last := open[len(open)-1]
+	p.ranges[e.Track] = open[:len(open)-1]
+	if last.depth < mostRangeRows && p.has(last.start, e.Time) {
+		l := p.thread(e.Track.Thread)
+		l.ranges = append(l.ranges, mark{last.start, e.Time, fmt.Sprint(last.depth), last.name})
+	}
+}
+
+// Bounds of what is drawn of a part.
+const (
+	mostThreads   = 8
+	mostStreams   = 8
+	mostRangeRows = 2
+	mostArrows    = 60
+	mostBytes     = 400 << 10 // of the drawing
+)
+
+// order sorts lanes: by rank and process, then the busiest first, and returns the busiest of them.
+func order[L any](list []L, most int, process func(L) *timeline.Process, time func(L) uint64) (kept []L, left int) {
+	slices.SortStableFunc(list, func(a, b L) int { return cmp.Compare(time(b), time(a)) })
+	if left = max(len(list)-most, 0); left > 0 {
+		list = list[:most]
+	}
+	slices.SortStableFunc(list, func(a, b L) int {
+		x, y := process(a), process(b)
+		return cmp.Or(x.Rank.Compare(y.Rank), cmp.Compare(x.PID, y.PID))
+	})
+	return list, left
+}
+
+// step draws the part.
+func (r *Report) step() *Chart {
+	p := r.Part
+	if p == nil || len(p.streams) == 0 {
+		return nil
+	}
+	byID := func(a, b *streamLane) int {
+		return cmp.Or(cmp.Compare(a.Context.ID, b.Context.ID), cmp.Compare(a.ID, b.ID))
+	}
+	streams, moreStreams := order(sorted(p.streams, byID), mostStreams, func(l *streamLane) *timeline.Process { return l.Context.Process }, func(l *streamLane) uint64 { return l.time })
+	byTID := func(a, b *threadLane) int { return cmp.Compare(a.TID, b.TID) }
+	threads, moreThreads := order(sorted(p.threads, byTID), mostThreads, func(l *threadLane) *timeline.Process { return l.Process }, func(l *threadLane) uint64 { return l.time })
+	margin := (p.To - p.From) / 40
+	s := scale{from: p.start + p.From - min(margin, p.From), to: p.start + p.To + margin, x: labelWidth, width: chartWidth - labelWidth}
+	slices.SortStableFunc(threads, func(a, b *threadLane) int { return cmp.Compare(btoi(b.Main), btoi(a.Main)) })
+	var processes []*timeline.Process
+	for _, l := range threads {
+		processes = append(processes, l.Process)
+	}
+	for _, l := range streams {
+		processes = append(processes, l.Context.Process)
+	}
+	slices.SortStableFunc(processes, func(a, b *timeline.Process) int { return cmp.Or(a.Rank.Compare(b.Rank), cmp.Compare(a.PID, b.PID)) })
+	processes = slices.Compact(processes)
+	d := &stepDrawing{drawing: new(drawing), scale: s, y: topHeight, rows: make(map[*timeline.Thread]float64)}
+	for least := 0.8; ; least *= 2 {
+		d = &stepDrawing{drawing: new(drawing), scale: s, y: topHeight, least: least, rows: make(map[*timeline.Thread]float64)}
+		for _, of := range processes {
+			d.process(of, threads, streams, len(processes) > 1)
+		}
+		if d.b.Len() <= mostBytes {
+			break
+		}
+	}
+	for _, at := range []uint64{p.start + p.From, p.start + p.To} {
+		d.line("bounds", s.at(at), topHeight-4, s.at(at), d.y)
+	}
+	d.legend(11, d.used())
+	zero := p.start + p.From
+	d.axis(s, topHeight, d.y, zero)
+	d.height = d.y + 22
+	c := &Chart{Title: p.Title, drawing: d.drawing, Note: p.Note + " Calls are on their threads, GPU work on its streams; lines lead from a call to the longest work that it launched."}
+	if n := moreStreams + moreThreads; n > 0 {
+		c.Note += " " + figures.Count(n, "thread or stream is", "threads and streams are") + " not drawn."
+	}
+	if p.left > 0 {
+		c.Note += " " + figures.Count(p.left, "call or piece of work is", "calls and pieces of work are") + " not drawn: there are too many."
+	}
+	c.Tables = []*table.Table{p.table(threads, streams)}
+	return c
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func sorted[K comparable, L any](all map[K]L, by func(a, b L) int) (list []L) {
+	for _, l := range all {
+		list = append(list, l)
+	}
+	slices.SortFunc(list, by)
+	return list
+}
+
+// A stepDrawing is the drawing of a part, from top to bottom.
+type stepDrawing struct {
+	*drawing
+	scale scale
+	y     float64
+	least float64                      // width of a mark that is drawn by itself
+	rows  map[*timeline.Thread]float64 // bottoms of the rows of calls
+	seen  map[string]bool              // classes
+}
+
+// Heights of the rows of a part.
+const (
+	callHeight = 18
+	workHeight = 26
+	lineHeight = 15
+)
+
+func (d *stepDrawing) process(of *timeline.Process, threads []*threadLane, streams []*streamLane, several bool) {
+	if several {
+		d.y += 12
+		title := of.Name
+		if !of.Rank.Known {
+			title = processTitle(of, of.Name, true)
+		}
+		d.label("strong", 0, d.y, chartWidth, title)
+		d.y += 8
+	}
+	for _, l := range threads {
+		if l.Process != of {
+			continue
+		}
+		for depth := range mostRangeRows {
+			d.row("", "", l.ranges, lineHeight, func(m *mark) bool { return m.class == fmt.Sprint(depth) }, "range")
+		}
+		d.row("Python", "t2", l.lines, lineHeight, nil, "")
+		title := cmp.Or(l.Title(), fmt.Sprintf("thread %d", l.TID))
+		d.row(title, "", l.calls, callHeight, nil, "")
+		d.rows[l.Thread] = d.y - 3
+		d.y += 6
+	}
+	for _, l := range streams {
+		if l.Context.Process != of {
+			continue
+		}
+		d.y += 6
+		d.arrows(l)
+		var list []mark
+		for _, w := range l.work {
+			list = append(list, w.mark)
+		}
+		d.row(fmt.Sprintf("stream %d%s", l.ID, l.Qualifier()), "", list, workHeight, nil, "")
+	}
+	d.y += rowGap
+}
+
+// row draws marks. Those that are too narrow to be seen are drawn together.
+func (d *stepDrawing) row(title, class string, list []mark, height float64, only func(*mark) bool, as string) {
+	if only != nil {
+		list = slices.DeleteFunc(slices.Clone(list), func(m mark) bool { return !only(&m) })
+	}
+	if len(list) == 0 {
+		return
+	}
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, func(a, b mark) int { return cmp.Compare(a.start, b.start) })
+	d.label(class, 0, d.y+height/2+4, labelWidth-8, title)
+	d.track(d.scale.x, d.y, d.scale.width, height)
+	for i := 0; i < len(list); {
+		m := list[i]
+		x, end, n, total := d.scale.at(m.start), d.scale.at(m.end), 1, m.end-m.start
+		if end-x < d.least {
+			for i+n < len(list) && d.scale.at(list[i+n].end) < x+2*d.least && list[i+n].class == m.class {
+				end = max(end, d.scale.at(list[i+n].end))
+				total += list[i+n].end - list[i+n].start
+				n++
+			}
+		}
+		hover := m.name + ": " + duration(m.end-m.start)
+		if n > 1 {
+			hover = fmt.Sprintf("%d, the first %s; %s together", n, m.name, duration(total))
+		}
+		shape := cmp.Or(as, m.class)
+		if d.seen == nil {
+			d.seen = make(map[string]bool)
+		}
+		d.seen[shape] = true
+		d.rect(shape, x, d.y, max(end-x, 0.6), height, hover)
+		if room := int((end - x - 6) / charWidth); n == 1 && room >= 4 {
+			in := "in"
+			if shape == "range" {
+				in = "t2"
+			}
+			d.text(in, x+3, d.y+height/2+4, figures.Cut(m.name, room))
+		}
+		i += n
+	}
+	d.y += height + 3
+}
+
+// arrows draws lines from calls to the longest work of a stream.
+func (d *stepDrawing) arrows(l *streamLane) {
+	longest := slices.Clone(l.work)
+	slices.SortStableFunc(longest, func(a, b launched) int { return cmp.Compare(b.end-b.start, a.end-a.start) })
+	for _, w := range longest[:min(len(longest), mostArrows)] {
+		from, known := d.rows[w.call]
+		if !known || w.from < d.scale.from || w.start < d.scale.from {
+			continue
+		}
+		x1, x2 := d.scale.at(w.from), d.scale.at(w.start)
+		middle := (from + d.y) / 2
+		d.path("arrow", fmt.Sprintf("M%s %sC%s %s %s %s %s %s", px(x1), px(from), px(x1), px(middle), px(x2), px(middle), px(x2), px(d.y)))
+	}
+}
+
+// used are the classes that were drawn.
+func (d *stepDrawing) used() (list []legend) {
+	for _, l := range []legend{{"py", "Python lines"}, {"range", "NVTX ranges"}, {"call", "calls"}, {"wait", "calls that wait for the GPU"}, {"compute", "kernels"}, {"comm", "communication"}, {"copy", "copies"}, {"set", "memory sets"}} {
+		if d.seen[l.class] {
+			list = append(list, l)
+		}
+	}
+	return list
+}
+
+// mostPartRows is the number of the longest calls and pieces of work in the table of a part.
+const mostPartRows = 200
+
+// table has the longest calls and pieces of work.
+func (p *Part) table(threads []*threadLane, streams []*streamLane) *table.Table {
+	t := &table.Table{Name: "step", Title: "the longest calls and GPU work", Columns: []table.Column{{Key: "name", Title: "name"}, {Key: "where", Title: "where"}, {Key: "at_ns", Title: "at", Unit: table.Moment}, {Key: "total_ns", Title: "time", Unit: table.Duration}}}
+	add := func(list []mark, where string) {
+		for _, m := range list {
+			t.Rows = append(t.Rows, []any{m.name, where, m.start - min(m.start, p.start), m.end - m.start})
+		}
+	}
+	for _, l := range threads {
+		add(l.calls, processTitle(l.Process, cmp.Or(l.Title(), fmt.Sprintf("thread %d", l.TID)), false))
+	}
+	for _, l := range streams {
+		var list []mark
+		for _, w := range l.work {
+			list = append(list, w.mark)
+		}
+		add(list, processTitle(l.Context.Process, fmt.Sprintf("stream %d", l.ID), false))
+	}
+	slices.SortStableFunc(t.Rows, func(a, b []any) int { return cmp.Compare(b[3].(uint64), a[3].(uint64)) })
+	if t.LeftOut = max(len(t.Rows)-mostPartRows, 0); t.LeftOut > 0 {
+		t.Rows = t.Rows[:mostPartRows]
+	}
+	return t
+}

@@ -1,0 +1,155 @@
+package report
+
+import (
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/cudatrace/cudatrace/convert/stats/table"
+)
+
+// A Report is what the page shows.
+type Report struct {
+	Title    string      // the program's command line
+	Facts    []string    // where and when it ran, and how it ended, a few words each
+	Complete bool        // no record is missing
+	Missing  []string    // what is missing, and why
+	About    [][2]string // facts of the recording: a name and a value
+	Recorder string      // the version that made the page
+	Logs     []string    // their names
+
+	Overview   *Overview
+	Tables     []*table.Table // all reports of the overview
+	Part       *Part          // nil if the timeline has no GPU work
+	Comparison *Comparison    // nil if there is none
+}
+
+// A Chart is a drawing and its numbers.
+type Chart struct {
+	Name   string // for a command line
+	Title  string
+	Note   string         // how to read it
+	Tables []*table.Table // its numbers
+
+	drawing *drawing
+}
+
+// WriteSVG writes the chart as a file of its own.
+func (c *Chart) WriteSVG(w io.Writer) error { return c.drawing.write(w, c.Title, true) }
+
+// SVG is the chart as a part of a page.
+func (c *Chart) SVG() (string, error) {
+	var b strings.Builder
+	err := c.drawing.write(&b, c.Title, false)
+	return b.String(), err
+}
+
+// charts draw a report, in the order of the page. One returns nil where the recording has nothing of it.
+var charts = []struct {
+	name string
+	draw func(*Report) *Chart
+}{
+	{"comparison", func(r *Report) *Chart { return r.comparison() }},
+	{"run", func(r *Report) *Chart { return r.run() }},
+	{"ranks", func(r *Report) *Chart { return r.ranks() }},
+	{"step", func(r *Report) *Chart { return r.step() }},
+	{"kernels", func(r *Report) *Chart { return r.kernels() }},
+	{"python", func(r *Report) *Chart { return r.python() }},
+	{"idle", func(r *Report) *Chart { return r.idle() }},
+}
+
+// Names are the names of all charts.
+func Names() (list []string) {
+	for _, c := range charts {
+		list = append(list, c.name)
+	}
+	return list
+}
+
+// Charts are the charts of the report.
+func (r *Report) Charts() (list []*Chart) {
+	for _, of := range charts {
+		if c := of.draw(r); c != nil {
+			c.Name = of.name
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// table is a table of the report; without one of the name, it has no columns and no rows.
+func (r *Report) table(name string) *table.Table {
+	if i := slices.IndexFunc(r.Tables, func(t *table.Table) bool { return t.Name == name }); i >= 0 {
+		return r.Tables[i]
+	}
+	return &table.Table{Name: name}
+}
+
+// cell is the value of a column, nil where it is not known.
+func cell(t *table.Table, row []any, key string) any {
+	if i := t.Column(key); i >= 0 {
+		return row[i]
+	}
+	return nil
+}
+
+// whole is the value of a column of whole numbers, 0 where it is not known.
+func whole(t *table.Table, row []any, key string) uint64 {
+	n, _ := cell(t, row, key).(uint64)
+	return n
+}
+
+// fraction is the value of a column of fractions, 0 where it is not known.
+func fraction(t *table.Table, row []any, key string) float64 {
+	v, _ := cell(t, row, key).(float64)
+	return v
+}
+
+// text is the value of a column of texts, "" where it is not known.
+func text(t *table.Table, row []any, key string) string {
+	s, _ := cell(t, row, key).(string)
+	return s
+}
+
+// words writes the value of a column for people.
+func words(t *table.Table, row []any, key string) string {
+	i := t.Column(key)
+	if i < 0 {
+		return ""
+	}
+	return table.Words(row[i], t.Columns[i].Unit)
+}
+
+func duration(ns uint64) string { return table.Words(ns, table.Duration) }
+
+// Bounds of the tables of the page.
+const (
+	maxTableRows = 60
+	maxTableText = 300       // characters of a cell
+	maxProse     = 1000      // characters of a text of a finding
+	maxSheets    = 600 << 10 // bytes of all tables
+)
+
+// shown is a table as the page has it: the columns that people see, and its first rows.
+func shown(t *table.Table, most int) *table.Table {
+	short := &table.Table{Name: t.Name, Title: t.Title, Notes: t.Notes, LeftOut: t.LeftOut, Reason: t.Reason}
+	var kept []int
+	for i, c := range t.Columns {
+		if c.Title != "" {
+			kept = append(kept, i)
+			short.Columns = append(short.Columns, c)
+		}
+	}
+	for n, row := range t.Rows {
+		if n == most {
+			short.LeftOut += len(t.Rows) - n
+			break
+		}
+		var cells []any
+		for _, i := range kept {
+			cells = append(cells, row[i])
+		}
+		short.Rows = append(short.Rows, cells)
+	}
+	return short
+}
