@@ -134,7 +134,7 @@ func (c *conversion) outcome(name string) (o parquetsink.Outcome) {
 	for _, l := range c.logs {
 		if l.Name == name {
 			s := c.summary(l)
-			o = parquetsink.Outcome{First: l.clock.At(l.catalog.First()), ExitStatus: s.ExitStatus, Complete: s.Complete, Reasons: s.Reasons}
+			o = parquetsink.Outcome{First: l.clock.At(l.catalog.First()), ExitStatus: s.ExitStatus, Complete: s.Complete, Lacks: s.Damaged || s.LostTotal() > 0, Reasons: s.Reasons}
 			o.Last = o.First + s.DurationNS
 			for _, n := range s.Lost {
 				o.Lost += n

@@ -38,6 +38,12 @@ func (f *Filter) limits() bool {
 	return f.limitsRecords() || f.Name != "" || f.Caller != "" || f.Python != "" || !f.NVTX.None() || f.MinDuration > 0
 }
 
+// Gappy reports whether the filter leaves out work between other work, or calls between other calls, so that gaps and repetitions are not those of
+// the program.
+func (f *Filter) Gappy() bool {
+	return len(f.TIDs)+len(f.Devices)+len(f.Streams) > 0 || f.Name != "" || f.Caller != "" || f.Python != "" || !f.NVTX.None() || f.MinDuration > 0
+}
+
 // limitsRecords reports whether the filter limits the records that are read.
 func (f *Filter) limitsRecords() bool {
 	return f.From > 0 || f.To > 0 || f.Last > 0 || len(f.PIDs)+len(f.TIDs)+len(f.Devices)+len(f.Streams) > 0 || !f.Ranks.Empty() || f.Steps.Chosen

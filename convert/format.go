@@ -106,10 +106,10 @@ var Formats = []*Format{
 		Files:    "Parquet makes a folder of tables, NAME.parquet, that DuckDB, ClickHouse, Spark and Trino read.",
 		Suffixes: []Suffix{{Text: ".parquet"}},
 		Written:  "tables were written", Unit: "event", Units: "events", // an event may be several rows
-		Folder: true,
+		Folder: true, Steps: true,
 		Run:    func(name string) bool { return name != "" && name == parquetsink.Plain(name) }, // engines read it in a folder's name
 		Memory: parquetsink.Budget + 56<<20,                                                     // rows that wait, and columns that are being encoded
-		each:   2048, most: 8192, per: "up to eleven for each process with a rank: convert fewer logs at a time", manifest: parquetsink.Manifest,
+		each:   2048, most: 8192, per: "up to seventeen for each process with a rank: convert fewer logs at a time", manifest: parquetsink.Manifest,
 		new: newParquet,
 	},
 }
@@ -295,6 +295,8 @@ func newParquet(c *conversion, o *TraceOptions, create output.Creator) (counting
 	return parquetsink.New(parquetsink.Options{
 		Run:     o.Run,
 		Part:    c.Filter.limits(),
+		Gaps:    c.Filter.Gappy(),
+		Named:   !c.Filter.Steps.None(),
 		HostPID: func(number uint32) uint32 { return number & (1<<pidBits - 1) },
 		Outcome: c.outcome,
 		Create:  create,

@@ -312,7 +312,7 @@ func formatOptions(c *cli.Context) (o convert.TraceOptions, err error) {
 	case c.IsSet(oldStepFlag):
 		return o, usagef(convertName, "convert: --step-range does not exist any more: --step names steps, without their numbers: --step step")
 	case c.IsSet("step") && !c.IsSet("steps") && !o.Format.Steps:
-		return o, usagef(convertName, "convert: --step needs --steps FIRST-LAST, or --format chrome")
+		return o, usagef(convertName, "convert: --step needs --steps FIRST-LAST, or --format chrome or parquet")
 	case c.IsSet("run") && !o.Format.Run(o.Run):
 		return o, usagef(convertName, "convert: --run must be of letters, digits, '.', '-' and '_', not %q", o.Run)
 	}

@@ -39,7 +39,7 @@ func filterFlags() []cli.Flag {
 		callerFlag("and the GPU work that they caused"),
 		pythonFlag("only calls made below a Python frame whose file, function or line matches `GLOB`, and the GPU work that they caused"),
 		&cli.StringFlag{Category: partGroup, Name: "nvtx", Usage: "only calls made in NVTX `RANGES`, the GPU work that they caused, and these ranges: " + rangesHelp},
-		&cli.StringFlag{Category: partGroup, Name: "step", Usage: "NVTX `RANGES` that are the steps of --steps, of the report steps, and ProfilerStep#N with --format chrome: " + rangesHelp},
+		&cli.StringFlag{Category: partGroup, Name: "step", Usage: "NVTX `RANGES` that are the steps of --steps, of the report and table steps, and ProfilerStep#N with --format chrome: " + rangesHelp},
 		&cli.StringFlag{Category: partGroup, Name: "steps", Usage: "with --step, only the time of the steps `FIRST-LAST`: from the beginning of the one to the end of the other, by the number behind the name (step 7), or counted from 0"},
 		&cli.StringFlag{Category: partGroup, Name: "min-duration", Usage: "only events that last at least `TIME`: 10us"},
 	}

@@ -255,7 +255,7 @@ func (o *statsOptions) print(con *console.Console, sink *stats.Sink, logs []conv
 		return o.writeSheets(con, o.nsysSheets(sink))
 	}
 	facts := statsFacts(logs, all)
-	facts.Chosen = gappy(&o.filter)
+	facts.Chosen = o.filter.Gappy()
 	tables := o.choose(sink.Tables(facts))
 	if !o.named && o.forPeople() {
 		tables = slices.DeleteFunc(tables, func(t *table.Table) bool { return !stats.ByName(t.Name).Unasked(sink) })
@@ -468,10 +468,4 @@ func atLeastOne(c *cli.Context, option string) (uint64, error) {
 		return 0, usagef(statsName, "stats: --%s %q is not a number from 1 on", option, c.String(option))
 	}
 	return n, nil
-}
-
-// gappy reports whether a filter leaves out work between other work, or calls between other calls, so
-// that gaps and repetitions are not those of the program.
-func gappy(f *convert.Filter) bool {
-	return len(f.TIDs)+len(f.Devices)+len(f.Streams) > 0 || f.Name != "" || f.Caller != "" || f.Python != "" || !f.NVTX.None() || f.MinDuration > 0
 }

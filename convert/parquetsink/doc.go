@@ -8,5 +8,5 @@
 // [Tables] is the schema; docs/parquet.md is made of it. Rows wait until a row group is full, or until all rows that
 // wait take more than a budget, and are then sorted by time, encoded and written on other goroutines, while further rows
 // come. Rows that are being encoded count for the budget. So memory does not
-// grow with the timeline.
+// grow with the timeline. The steps and findings are those of a sink of package stats that takes the same events.
 package parquetsink

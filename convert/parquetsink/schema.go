@@ -42,6 +42,8 @@ const (
 	stateTable
 	threadSampleTable
 	nativeTable
+	stepTable
+	findingTable
 	tables
 )
 
@@ -284,6 +286,38 @@ var Tables = [tables]Table{
 		text("module", "code of no file", "path of the program or the library"),
 		text("function", "not known", "the function, demangled, without parameters"),
 		text("frame", "", "the frame as `stats` shows it: `libtorch_cpu.so: at::add`"),
+		logColumn,
+	}},
+	stepTable: {"steps", "A row for each [step](stats.md#what-is-a-step) of a process.", []Column{
+		startColumn,
+		whole("dur_ns", "", "its duration"),
+		text("name", "", "the kind of step: the name of the ranges without the number, `profiled`, or `step`"),
+		whole("number", "", "its number"),
+		text("source", "", "`NVTX`, `cudaProfilerStart`, or the stream on which the launches repeat"),
+		text("confidence", "", "`certain` for ranges and profiled parts, `likely` for launches"),
+		pidColumn,
+		flag("starting", "", "it began in the [start-up](findings.md#start-up-and-steady-state), and later ones of its kind did not: `step_kinds` leaves it out"),
+		whole("compute_ns", "not known", "time in which the GPUs of the process computed"),
+		whole("exposed_ns", "not known", "in which they communicated without computing"),
+		whole("copy_ns", "not known", "in which they copied or set memory and did nothing else"),
+		whole("idle_ns", "not known", "in which they did nothing"),
+		logColumn,
+	}},
+	findingTable: {"findings", "A row for each [finding](findings.md), with the default thresholds.", []Column{
+		whole(sorted, "", "its first moment, as in `work`"),
+		whole("last_unix_ns", "", "its last moment"),
+		whole("place", "", "its place in the order of `stats`, from 1 on, among the findings of a conversion"),
+		text("name", "", "the kind: `gaps`, `pageable_copies` and so on"),
+		text("title", "", "the finding, for people"),
+		text("confidence", "", "`certain`, or `likely`"),
+		pidColumn,
+		small("gpu", "it is not one of a single GPU", "the GPU: see `devices`"),
+		whole("cost_ns", "no time is known", "the time that it costs"),
+		{Name: "share", Type: parquet.Float, Null: "no time is known, and `startup`", Meaning: "the part of the steady state that it costs"},
+		whole("count", "", "how many times"),
+		text("evidence", "", "the evidence, for people"),
+		text("try", "", "the remedy, for people"),
+		text("query", "", "the command that shows it, with `LOG` for the logs"),
 		logColumn,
 	}},
 }

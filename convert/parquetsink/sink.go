@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/cudatrace/cudatrace/convert/occupancy"
+	"github.com/cudatrace/cudatrace/convert/stats"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/parquet"
 )
@@ -38,6 +39,10 @@ type Options struct {
 	Outcome func(log string) Outcome
 	// Part says that the timeline is a part of the logs: one that has nothing in it has no row in runs.
 	Part bool
+	// Gaps says that the timeline has some streams, threads, callers or names alone.
+	Gaps bool
+	// Named says that a person has said which NVTX ranges are steps.
+	Named bool
 	// Budget replaces the constant of that name; 0 does not.
 	Budget int
 }
@@ -47,6 +52,7 @@ type Outcome struct {
 	First, Last uint64 // its first and last moment
 	ExitStatus  int    // of the program; negative when not known
 	Complete    bool
+	Lacks       bool // records are missing
 	Reasons     []string
 	Lost        uint64
 }
@@ -72,6 +78,7 @@ type Sink struct {
 	coverage map[*timeline.MetricSet]*timeline.Coverage
 	live     map[liveKey]*timeline.Allocation
 	blocks   map[*timeline.Block]string // why threads were blocked, in words
+	reports  *stats.Sink                // of the same timeline: its steps and findings
 	rows     uint64
 	checked  uint64 // rows when the budget was last looked at
 	err      error
@@ -87,7 +94,10 @@ func New(o Options) *Sink {
 		options: o, encoders: e, scratch: make([]scratch, e.Workers()), names: make(timeline.KernelNames),
 		parts: make(map[partition]*part), of: make(map[*timeline.Process]*part), open: make(map[*timeline.Track][]*openRange),
 		coverage: make(map[*timeline.MetricSet]*timeline.Coverage), devices: make(map[uint32]*occupancy.Device), live: make(map[liveKey]*timeline.Allocation),
-		blocks: make(map[*timeline.Block]string),
+		blocks: make(map[*timeline.Block]string), reports: stats.New(),
+	}
+	if o.Named {
+		s.reports.NameSteps()
 	}
 	s.memory.changed.L = &s.memory.turn
 	return s
@@ -98,6 +108,9 @@ func (s *Sink) Slices() uint64 { return s.rows }
 
 // Take takes events.
 func (s *Sink) Take(events []timeline.Event) error {
+	if err := s.reports.Take(events); err != nil {
+		return err
+	}
 	for _, e := range events {
 		s.event(e)
 		if s.err == nil && s.rows-s.checked >= betweenChecks {
@@ -232,6 +245,9 @@ func waiting(parts []*part) (largest *part, table, all int, err error) {
 func (s *Sink) End(err error) error {
 	if err == nil && s.err == nil {
 		s.unfreed()
+		s.err = s.reports.End(nil)
+		s.steps()
+		s.findings()
 		s.runs()
 		for _, p := range s.order {
 			s.err = cmp.Or(s.err, p.rest())

@@ -19,6 +19,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/parquet/sqltest"
+	"github.com/cudatrace/cudatrace/record/pattern"
 )
 
 func must(t testing.TB, err error) {
@@ -64,10 +65,14 @@ func write(t testing.TB, out, run string, logs ...convert.Log) []convert.Summary
 func reports(t testing.TB, logs ...convert.Log) map[string]*table.Table {
 	t.Helper()
 	sink := stats.New()
-	_, err := convert.Timeline(logs, convert.Options{}, sink)
+	sums, err := convert.Timeline(logs, convert.Options{}, sink)
 	must(t, err)
+	var f stats.Facts
+	for i := range sums {
+		f.Incomplete = f.Incomplete || sums[i].Damaged || sums[i].LostTotal() > 0
+	}
 	all := make(map[string]*table.Table)
-	for _, r := range sink.Tables(stats.Facts{}) {
+	for _, r := range sink.Tables(f) {
 		all[r.Name] = r
 	}
 	return all
@@ -162,6 +167,11 @@ var compared = []struct {
 	{"nvtx", []string{"name", "domain", "kind"}, []string{"count", "total_ns"},
 		`select name, domain, kind, count(*), coalesce(sum(dur_ns), 0)::bigint from nvtx where run = '%s' group by all`},
 	{"idle", []string{"name", "gpu"}, []string{"total_ns"}, idle},
+	{"step_kinds", []string{"name", "source", "confidence"}, []string{"count", "starting", "total_ns", "compute_ns", "exposed_ns", "copy_ns", "idle_ns"},
+		`select name, source, confidence, count(*) filter (not starting), count(*) filter (starting), sum(dur_ns) filter (not starting), coalesce(sum(compute_ns) filter (not starting), 0),
+		coalesce(sum(exposed_ns) filter (not starting), 0), coalesce(sum(copy_ns) filter (not starting), 0), coalesce(sum(idle_ns) filter (not starting), 0) from steps where run = '%s' group by all`},
+	{"findings", []string{"name", "title", "confidence", "gpu", "evidence", "try", "query"}, []string{"cost_ns", "count"},
+		`select name, title, confidence, gpu, evidence, try, query, coalesce(sum(cost_ns), 0), sum(count) from findings where run = '%s' group by all`},
 }
 
 // views make the tables of all runs in a folder known to DuckDB by their names.
@@ -296,5 +306,63 @@ func TestInclusiveLines(t *testing.T) {
 		if t.Failed() {
 			t.Errorf("%s:\n%s\nstats:\n%s", log.Name, strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
+	}
+}
+
+// The steps and findings of several logs together, with steps that are named, are those of stats. Where a filter leaves out work between other work, nothing is known
+// of what steps are made of, and there are no findings.
+func TestStepsOfRanksDuckDB(t *testing.T) {
+	e := sqltest.Open(t, sqltest.DuckDB)
+	var logs []convert.Log
+	for _, l := range logtest.WriteRanks(t, logtest.Ranks{Hosts: 2, PerHost: 2, Steps: 60, NVTX: true, Straggler: 3, Late: 4e6}) {
+		logs = append(logs, convert.Log{Name: fmt.Sprintf("rank%d.cudatrace", l.Rank), Open: logtest.InMemory(l.Data)})
+	}
+	folder := t.TempDir()
+	for name, filter := range map[string]convert.Filter{"whole": {}, "gaps": {Streams: []uint32{7}}} {
+		filter.Steps.Ranges = pattern.Ranges{Name: "step", Domain: "*"}
+		o := convert.TraceOptions{Format: convert.FormatNamed("parquet"), Run: name, Options: convert.Options{Filter: filter}}
+		target, err := o.Target(filepath.Join(folder, name), true)
+		must(t, err)
+		defer target.Close()
+		_, _, err = convert.FilesAt(logs, target, o)
+		must(t, err)
+	}
+	views(e, folder)
+	sink := stats.New()
+	sink.NameSteps()
+	_, err := convert.Timeline(logs, convert.Options{Filter: convert.Filter{Steps: convert.Steps{Ranges: pattern.Ranges{Name: "step", Domain: "*"}}}}, sink)
+	must(t, err)
+	all := make(map[string]*table.Table)
+	for _, r := range sink.Tables(stats.Facts{}) {
+		all[r.Name] = r
+	}
+	for _, c := range []struct {
+		report        string
+		keys, numbers []string
+		sql           string
+	}{
+		{"step_kinds", []string{"name", "processes"}, []string{"count", "starting", "total_ns", "compute_ns", "exposed_ns", "idle_ns"},
+			`select name, count(distinct (host, rank, pid)), count(*) filter (not starting), count(*) filter (starting), sum(dur_ns) filter (not starting), sum(compute_ns) filter (not starting),
+			sum(exposed_ns) filter (not starting), sum(idle_ns) filter (not starting) from steps where run = 'whole' group by all`},
+		{"steps", []string{"number"}, []string{"max_ns", "min_ns"}, `select number, max(dur_ns), min(dur_ns) from steps where run = 'whole' group by all`},
+		{"findings", []string{"name", "rank", "title"}, []string{"cost_ns"}, `select name, rank, title, coalesce(cost_ns, 0) from findings where run = 'whole'`},
+	} {
+		var got []string
+		for _, row := range e.Rows(c.sql) {
+			got = append(got, strings.Join(row, " "))
+		}
+		slices.Sort(got)
+		want := sums(all[c.report], c.keys, c.numbers)
+		slices.Sort(want)
+		if len(got) == 0 || !slices.Equal(got, want) {
+			t.Errorf("%s:\n%s\nstats:\n%s", c.report, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	}
+	// The first finding of stats is the first one here.
+	if got := e.Text("select title from findings where run = 'whole' order by place limit 1"); got != all["findings"].Rows[0][1] {
+		t.Errorf("the first finding is %q, that of stats %q", got, all["findings"].Rows[0][1])
+	}
+	if got := e.Text("select count(*) > 0, count(idle_ns), (select count(*) from findings where run = 'gaps') from steps where run = 'gaps'"); got != "true 0 0" {
+		t.Errorf("with gaps: %s", got)
 	}
 }

@@ -44,17 +44,35 @@ func wholeWork(f *Facts) string {
 	return f.GPU
 }
 
+// Findings are the findings, in the order in which people read them. Where records are missing, they are those that need no gaps: whole is false.
+func (s *Sink) Findings(incomplete bool) (list []findings.Finding, whole bool) {
+	whole = !incomplete
+	for _, d := range s.busy.sorted() {
+		whole = whole && d.Late == 0
+	}
+	ofRanks := s.ranks.Findings(s.findings.Limits(), s.busy.loads(s.ranks, s.findings.Steady), s.work.launched(), s.findings.Idle, whole)
+	return s.ranks.Arrange(s.findings.List(whole), ofRanks), whole
+}
+
+// Query is the command that shows a finding, with LOG for the logs.
+func (s *Sink) Query(f *findings.Finding) string { return f.Query(s.clock.start, s.logs > 1) }
+
+// Confidence is how sure something is, in words.
+func Confidence(certain bool) string {
+	if certain {
+		return "certain"
+	}
+	return "likely"
+}
+
 // findingTable returns the report of what costs time.
 func (s *Sink) findingTable(f Facts) *table.Table {
-	for _, d := range s.busy.sorted() {
-		f.Incomplete = f.Incomplete || d.Late > 0
-	}
 	t := &table.Table{Columns: findingColumns(), Prose: findingLines}
 	if f.Chosen {
 		return t
 	}
-	ofRanks := s.ranks.Findings(s.findings.Limits(), s.busy.loads(s.ranks, s.findings.Steady), s.work.launched(), s.findings.Idle, !f.Incomplete)
-	for _, x := range s.ranks.Arrange(s.findings.List(!f.Incomplete), ofRanks) {
+	list, whole := s.Findings(f.Incomplete)
+	for _, x := range list {
 		var gpu, cost, part, rank any
 		if x.GPU != nil {
 			gpu = uint64(*x.GPU)
@@ -72,14 +90,10 @@ func (s *Sink) findingTable(f Facts) *table.Table {
 		for _, m := range x.At {
 			at = append(at, s.clock.since(m))
 		}
-		confidence := "certain"
-		if findings.KindOf(x.Kind).Likely {
-			confidence = "likely"
-		}
 		t.Rows = append(t.Rows, []any{x.Kind, x.Title, uint64(x.Process.PID), gpu, cost, part, x.Count, s.clock.since(x.First), s.clock.since(x.Last), at, x.Evidence, x.Try, rank,
-			confidence, x.Query(s.clock.start, s.logs > 1)})
+			Confidence(x.Certain()), s.Query(&x)})
 	}
-	if f.Incomplete {
+	if !whole {
 		t.Notes = []string{"nothing is said about gaps between GPU work: records are missing, or came in another order than that of time"}
 	}
 	return t

@@ -3,6 +3,7 @@ package stats
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -199,7 +200,7 @@ func (s *steps) found() (all []*stepKind) {
 		if r != busiest[r.Context.Process] || len(r.period.bounds) <= leastPeriods || r.period.sure() < regular {
 			continue
 		}
-		k := &stepKind{stepsKey: stepsKey{process: r.Context.Process, name: "step"}, source: "launches on " + r.title(), sure: r.period.sure()}
+		k := &stepKind{stepsKey: stepsKey{process: r.Context.Process, name: "step"}, source: fromLaunches + r.title(), sure: r.period.sure()}
 		for i, at := range r.period.bounds[1:] {
 			k.parts = append(k.parts, aStep{int64(i), r.period.bounds[i], at})
 		}
@@ -318,10 +319,7 @@ func (s *Sink) stepKinds(whole bool) *table.Table {
 	}}
 	t.Columns = append(t.Columns, medianInterval()...)
 	for _, r := range s.stepRows() {
-		confidence, made := "certain", make([]any, 6)
-		if strings.HasPrefix(r.source, "launches") {
-			confidence = "likely"
-		}
+		made := make([]any, 6)
 		if whole && !r.unknown {
 			for i, ns := range r.made {
 				made[i] = ns
@@ -335,7 +333,7 @@ func (s *Sink) stepKinds(whole bool) *table.Table {
 			rank = uint64(r.of.Rank.Number)
 		}
 		d := &r.times
-		t.Rows = append(t.Rows, slices.Concat([]any{r.name, r.source, confidence, r.processes, d.Count, r.starting, d.Total, d.Min, d.Percentile(50), d.Percentile(5), d.Percentile(95), d.Max,
+		t.Rows = append(t.Rows, slices.Concat([]any{r.name, r.source, Confidence(r.certain), r.processes, d.Count, r.starting, d.Total, d.Min, d.Percentile(50), d.Percentile(5), d.Percentile(95), d.Max,
 			uint64(r.slowest.number), s.clock.since(r.slowest.start), uint64(r.of.PID), rank}, made, intervalOf(d)))
 		if r.more > 0 {
 			t.Notes = append(t.Notes, fmt.Sprintf("%s of %s are left out: there are more than %s", figures.Count(r.more, "step", "steps"), r.name, figures.Group(uint64(mostSteps))))
@@ -369,6 +367,7 @@ const (
 // A stepsRow is steps of one name: of a process, or of all ranks.
 type stepsRow struct {
 	name, source   string
+	certain        bool
 	processes      uint64
 	times          sketch.Ordered
 	starting, more uint64
@@ -393,7 +392,7 @@ func (s *Sink) stepRows() (rows []*stepsRow) {
 		}
 		r := by[of]
 		if r == nil {
-			r = &stepsRow{name: k.name, source: k.source}
+			r = &stepsRow{name: k.name, source: k.source, certain: k.certain()}
 			by[of] = r
 			rows = append(rows, r)
 		}
@@ -405,8 +404,7 @@ func (s *Sink) stepRows() (rows []*stepsRow) {
 
 // addSteps adds the steps of a process. Those that begin in its start-up are counted alone, unless there are no others.
 func (s *Sink) addSteps(r *stepsRow, k *stepKind) {
-	steady := s.findings.Steady(k.process).From
-	starting := max(slices.IndexFunc(k.parts, func(p aStep) bool { return p.start >= steady }), 0)
+	starting := s.starting(k)
 	r.processes++
 	r.starting += uint64(starting)
 	r.more += k.more
@@ -422,6 +420,48 @@ func (s *Sink) addSteps(r *stepsRow, k *stepKind) {
 		}
 		r.noIdle = !s.busy.idleOf(k.process, p.start, p.end, &r.idle) || r.noIdle
 	}
+}
+
+// A Step is a step of a process.
+type Step struct {
+	Process      *timeline.Process
+	Name, Source string // as in step_kinds
+	Certain      bool
+	Number       int64
+	Start, End   uint64
+	Starting     bool      // it began in the start-up of the process, and later ones did not
+	Made         [4]uint64 // what the GPUs of the process did in it: compute, exposed communication, copies and sets alone, nothing
+	Known        bool      // Made is known
+}
+
+// Steps are the steps of all kinds, as far as they are kept. With gaps the timeline has some streams, threads, callers or names alone.
+func (s *Sink) Steps(gaps bool) iter.Seq[Step] {
+	return func(yield func(Step) bool) {
+		for _, k := range s.steps.found() {
+			starting := s.starting(k)
+			for i, p := range k.parts {
+				x := Step{Process: k.process, Name: k.name, Source: k.source, Certain: k.certain(), Number: p.number, Start: p.start, End: p.end, Starting: i < starting}
+				if !gaps {
+					x.Made, x.Known = s.busy.madeOf(k.process, p.start, p.end)
+				}
+				if !yield(x) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// certain reports whether what the steps are is known for certain.
+func (k *stepKind) certain() bool { return !strings.HasPrefix(k.source, fromLaunches) }
+
+// fromLaunches begins the source of steps that are periods.
+const fromLaunches = "launches on "
+
+// starting returns the number of steps that begin in the start-up of the process, 0 if there are no others.
+func (s *Sink) starting(k *stepKind) int {
+	steady := s.findings.Steady(k.process).From
+	return max(slices.IndexFunc(k.parts, func(p aStep) bool { return p.start >= steady }), 0)
 }
 
 // stepTable returns the report of steps: of each process those of the kind with most time.

@@ -93,6 +93,9 @@ func (f *Finding) Query(start uint64, severalLogs bool) string {
 	return query
 }
 
+// Certain reports whether the log shows that the habit is what costs the time.
+func (f *Finding) Certain() bool { return !KindOf(f.Kind).Likely }
+
 // Startup is the kind of the finding that sums up what comes before the steady state.
 const Startup = "startup"
 
