@@ -7,7 +7,8 @@ import (
 // An Owner is what a thread did outside of calls.
 type Owner struct {
 	Deed
-	Text string
+	Text   string
+	Holder *timeline.Thread // that has what a blocked thread waited for; nil if unknown
 }
 
 // A Deed is a kind of owner.
@@ -53,8 +54,8 @@ const maxOwners = 1 << 14
 func newOwners() *owners {
 	return &owners{
 		byKey: make(map[ownerKey]*Owner),
-		ran:   &Owner{Ran, NotSampled}, blocked: &Owner{WasBlocked, NoReason}, cpu: &Owner{WaitedForCPU, ReadyToRun},
-		other: [2]*Owner{{RanCode, "(running other code)"}, {Waited, "(blocked elsewhere)"}},
+		ran:   &Owner{Deed: Ran, Text: NotSampled}, blocked: &Owner{Deed: WasBlocked, Text: NoReason}, cpu: &Owner{Deed: WaitedForCPU, Text: ReadyToRun},
+		other: [2]*Owner{{Deed: RanCode, Text: "(running other code)"}, {Deed: Waited, Text: "(blocked elsewhere)"}},
 	}
 }
 
@@ -76,7 +77,7 @@ func (o *owners) of(key ownerKey) *Owner {
 		where = key.python.Short()
 	}
 	if key.call != "" {
-		x.Deed = Waited
+		x.Deed, x.Holder = Waited, key.holder
 		b := timeline.Block{Call: key.call, On: key.on, Holder: key.holder}
 		if x.Text = b.Text(); where != "" {
 			x.Text = where + ", " + x.Text
@@ -266,4 +267,68 @@ func (h *History) ran(from, to, running uint64, add func(Spent)) {
 			add(Spent{Owner: t.samples[k].owner, Time: part, Start: t.samples[k].at, End: to, Weight: max(weight, float64(t.period)/100)})
 		}
 	}
+}
+
+// A Stretch is a time in which a thread did one thing.
+type Stretch struct {
+	Start, End uint64
+	Owner      *Owner // nil if unknown
+}
+
+// Stretches appends what the thread did from one time to another by its states and samples, in calls as outside, in the order of time.
+// A sample stands for the time since the one before it; the last one of a running thread for the rest, too.
+func (h *History) Stretches(from, to uint64, list []Stretch) []Stretch {
+	t := &h.times
+	i := first(t.near[0], len(t.states), func(i int) bool { return t.states[i].end <= from })
+	t.near[0] = i
+	add := func(end uint64, o *Owner) {
+		if n := len(list); n > 0 && list[n-1].End == from && list[n-1].Owner == o {
+			list[n-1].End = end
+		} else if end > from {
+			list = append(list, Stretch{from, end, o})
+		}
+		from = max(from, end)
+	}
+	for ; i < len(t.states) && t.states[i].start < to; i++ {
+		s := &t.states[i]
+		if s.start > from {
+			add(s.start, nil)
+		}
+		switch end := min(s.end, to); {
+		case end <= from:
+		case s.kind == timeline.Runnable:
+			add(end, h.room.owners.cpu)
+		case s.kind != timeline.Running:
+			add(end, s.owner)
+		default:
+			h.sampled(from, end, add)
+		}
+	}
+	if from < to {
+		add(to, nil)
+	}
+	return list
+}
+
+// sampled gives the samples of a thread that ran from one time to another.
+func (h *History) sampled(from, to uint64, add func(end uint64, o *Owner)) {
+	t := &h.times
+	k := first(t.near[1], len(t.samples), func(i int) bool { return t.samples[i].at < from })
+	t.near[1] = k
+	last := h.room.owners.ran
+	for ; k < len(t.samples) && t.samples[k].at < to; k++ {
+		if o := t.samples[k].owner; o != nil {
+			last = o
+			add(t.samples[k].at, o)
+		}
+	}
+	add(to, last)
+}
+
+// Seen reports whether anything is known of what the thread did from one time to another.
+func (h *History) Seen(from, to uint64) bool {
+	t := &h.times
+	i := first(t.near[0], len(t.states), func(i int) bool { return t.states[i].end <= from })
+	t.near[0] = i
+	return i < len(t.states) && t.states[i].start < to
 }

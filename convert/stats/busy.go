@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/cudatrace/cudatrace/convert/activity"
+	"github.com/cudatrace/cudatrace/convert/critical"
 	"github.com/cudatrace/cudatrace/convert/occupancy"
 	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/convert/stats/ranks"
@@ -47,6 +48,7 @@ type streamRow struct {
 	stage  uint64           // that was marked last
 	period *period          // nil without work
 	rank   *ranks.Process   // likewise
+	path   *critical.Stream // likewise
 }
 
 func newBusy(c *clock, watch activity.Watcher) busy {

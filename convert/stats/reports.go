@@ -27,6 +27,7 @@ type Key struct{ Columns, Meaning string }
 // Reports are all reports, in the order in which people read them.
 var Reports = []*Report{
 	&stepKindsReport,
+	&criticalPathReport,
 	&profileReport,
 	&kernelsReport,
 	&kernelShapesReport,

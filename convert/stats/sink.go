@@ -2,6 +2,7 @@ package stats
 
 import (
 	"github.com/cudatrace/cudatrace/convert/activity"
+	"github.com/cudatrace/cudatrace/convert/critical"
 	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/convert/stats/ranks"
 	"github.com/cudatrace/cudatrace/convert/timeline"
@@ -23,6 +24,7 @@ type Sink struct {
 	python  python
 	metrics metrics
 	ranks   *ranks.Collector
+	path    *critical.Collector
 
 	findings *findings.Collector
 	steps    steps
@@ -50,7 +52,8 @@ func NewWith(t findings.Thresholds) *Sink {
 	s := &Sink{names: make(timeline.KernelNames)}
 	s.calls = newCalls(&s.clock)
 	s.findings = findings.New(t)
-	s.threads = newThreads(s.findings)
+	s.path = critical.New(s.names)
+	s.threads = newThreads(s.findings, s.path)
 	s.waits = newWaits()
 	s.work = newWork(s.names)
 	s.python = newPython()
@@ -108,6 +111,7 @@ func (s *Sink) event(e timeline.Event) {
 		s.findings.User(e)
 	case *timeline.Recording:
 		s.clock.start = e.Start
+		s.path.Recording(e)
 		s.ranks.Recording(e)
 		s.findings.Recording(e)
 	case *timeline.Metadata:
@@ -145,9 +149,10 @@ func (s *Sink) slices(l *timeline.Slices) {
 		sl := &l.List[i]
 		inner := thread.call(sl)
 		f := s.calls.countCall(l.Thread, sl, inner)
+		s.path.AddCall(thread.path, sl, inner)
 		switch {
 		case !inner:
-			s.steps.profiler(l.Thread.Process, sl, f.Range)
+			s.steps.profiler(l.Thread, sl, f.Range)
 			thread.history.Add(sl.Start, sl.End, placed(f, sl))
 			thread.habits.Call(sl, f, sl.Failed())
 		default:
@@ -166,7 +171,7 @@ func (s *Sink) slices(l *timeline.Slices) {
 func (s *Sink) workList(l *timeline.WorkList) {
 	stream := s.busy.stream(l.Stream)
 	if stream.habits == nil {
-		stream.habits, stream.rank = s.findings.Stream(l.Stream), s.ranks.User(l.Stream)
+		stream.habits, stream.rank, stream.path = s.findings.Stream(l.Stream), s.ranks.User(l.Stream), s.path.Stream(l.Stream)
 	}
 	process := s.threads.process(l.Stream.Context.Process)
 	for i := range l.List {
@@ -184,10 +189,11 @@ func (s *Sink) workList(l *timeline.WorkList) {
 			s.busy.mark(l.Stream.Context.Process, stream.stage)
 		}
 		var by *activity.History
+		var launcher *critical.Thread
 		if w.Call.Thread != nil {
 			thread := s.threads.of(w.Call.Thread)
 			thread.work++
-			by = thread.history
+			by, launcher = thread.history, thread.path
 		}
 		s.calls.replay(w)
 		class := s.work.countWork(stream, w)
@@ -195,6 +201,7 @@ func (s *Sink) workList(l *timeline.WorkList) {
 			s.ranks.Collective(l.Stream, w)
 		}
 		stream.countWork(w, class, by)
+		s.path.AddWork(stream.path, w, class, launcher)
 		s.steps.work(stream, w)
 	}
 }

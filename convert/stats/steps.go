@@ -50,7 +50,8 @@ type stepKind struct {
 	source   string
 	sure     float64 // part of the steps that are as long as most, in launches; 1 for ranges
 	numbered bool
-	within   *stepKind // the kind of the range around the first one
+	within   *stepKind        // the kind of the range around the first one
+	stream   *timeline.Stream // of launches that repeat; nil for others
 	parts    []aStep
 	more     uint64 // steps that are not kept
 }
@@ -58,6 +59,7 @@ type stepKind struct {
 type aStep struct {
 	number     int64
 	start, end uint64
+	on         *timeline.Thread // nil for launches
 }
 
 // A profiled is what lies between the calls that start and stop profilers.
@@ -70,6 +72,7 @@ type openStep struct {
 	kind   *stepKind // nil for what cannot be a step
 	number int64
 	start  uint64
+	on     *timeline.Thread
 }
 
 func newSteps(mark func(*timeline.Process, uint64)) steps {
@@ -81,7 +84,7 @@ func (s *steps) begin(e *timeline.SpanBegin) {
 		return
 	}
 	open := s.open[e.Track]
-	s.open[e.Track] = append(open, openStep{start: e.Start})
+	s.open[e.Track] = append(open, openStep{start: e.Start, on: e.Ranges.Thread})
 	o := &s.open[e.Track][len(open)]
 	name, number := pattern.Stem(e.Name)
 	numbered := number != pattern.Counted
@@ -126,16 +129,17 @@ func (s *steps) end(e *timeline.SpanEnd) {
 	o := open[len(open)-1]
 	s.open[e.Track] = open[:len(open)-1]
 	if o.kind != nil && e.Time > o.start && len(o.kind.parts) < mostSteps {
-		o.kind.parts = append(o.kind.parts, aStep{o.number, o.start, e.Time})
+		o.kind.parts = append(o.kind.parts, aStep{o.number, o.start, e.Time, o.on})
 		s.mark(o.kind.process, e.Time)
 	}
 }
 
 // profiler takes a call that may start or stop profilers.
-func (s *steps) profiler(of *timeline.Process, sl *timeline.Slice, what cudaapi.Range) {
+func (s *steps) profiler(on *timeline.Thread, sl *timeline.Slice, what cudaapi.Range) {
 	if what != cudaapi.RangeStart && what != cudaapi.RangeStop {
 		return
 	}
+	of := on.Process
 	p := s.on[of]
 	if p == nil {
 		p = &profiled{stepKind: stepKind{stepsKey: stepsKey{process: of, name: "profiled"}, source: "cudaProfilerStart", sure: 1, numbered: true}}
@@ -149,7 +153,7 @@ func (s *steps) profiler(of *timeline.Process, sl *timeline.Slice, what cudaapi.
 		p.since = 0
 		p.more++
 	case what == cudaapi.RangeStop && p.since > 0 && sl.Start > p.since:
-		p.parts = append(p.parts, aStep{int64(len(p.parts)), p.since, sl.Start})
+		p.parts = append(p.parts, aStep{int64(len(p.parts)), p.since, sl.Start, on})
 		p.since = 0
 		s.mark(of, sl.Start)
 	}
@@ -200,9 +204,9 @@ func (s *steps) found() (all []*stepKind) {
 		if r != busiest[r.Context.Process] || len(r.period.bounds) <= leastPeriods || r.period.sure() < regular {
 			continue
 		}
-		k := &stepKind{stepsKey: stepsKey{process: r.Context.Process, name: "step"}, source: fromLaunches + r.title(), sure: r.period.sure()}
+		k := &stepKind{stepsKey: stepsKey{process: r.Context.Process, name: "step"}, source: fromLaunches + r.title(), sure: r.period.sure(), stream: r.Stream}
 		for i, at := range r.period.bounds[1:] {
-			k.parts = append(k.parts, aStep{int64(i), r.period.bounds[i], at})
+			k.parts = append(k.parts, aStep{int64(i), r.period.bounds[i], at, nil})
 		}
 		all = append(all, k)
 	}
@@ -468,18 +472,9 @@ func (s *Sink) starting(k *stepKind) int {
 func (s *Sink) stepTable(whole bool) *table.Table {
 	if !s.told {
 		s.told = true
-		main := make(map[*timeline.Process]*stepKind)
-		kinds := s.steps.found()
-		for _, k := range kinds {
-			if o := main[k.process]; o == nil || k.time() > o.time() {
-				main[k.process] = k
-			}
-		}
-		for _, k := range kinds {
-			if main[k.process] == k {
-				for _, p := range k.parts {
-					s.ranks.AddStep(k.process, k.name, p.number, p.start, p.end)
-				}
+		for _, k := range s.steps.main() {
+			for _, p := range k.parts {
+				s.ranks.AddStep(k.process, k.name, p.number, p.start, p.end)
 			}
 		}
 	}
@@ -489,6 +484,18 @@ func (s *Sink) stepTable(whole bool) *table.Table {
 		}
 		return s.busy.madeOf(of, from, to)
 	})
+}
+
+// main returns of each process the kind of step with most time.
+func (s *steps) main() (list []*stepKind) {
+	main := make(map[*timeline.Process]*stepKind)
+	kinds := s.found()
+	for _, k := range kinds {
+		if o := main[k.process]; o == nil || k.time() > o.time() {
+			main[k.process] = k
+		}
+	}
+	return slices.DeleteFunc(kinds, func(k *stepKind) bool { return main[k.process] != k })
 }
 
 func (k *stepKind) time() (ns uint64) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"github.com/cudatrace/cudatrace/convert/activity"
+	"github.com/cudatrace/cudatrace/convert/critical"
 	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/convert/stats/sketch"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
@@ -18,6 +19,7 @@ type threads struct {
 	processes []*processRow
 	room      *activity.Room
 	findings  *findings.Collector
+	path      *critical.Collector
 }
 
 // A threadRow has the calls of a thread.
@@ -30,6 +32,7 @@ type threadRow struct {
 	waiting       activity.Cover // time in calls that waited for GPU work
 	history       *activity.History
 	habits        *findings.Thread
+	path          *critical.Thread
 }
 
 // A processRow has what a process did.
@@ -38,14 +41,15 @@ type processRow struct {
 	workCount
 }
 
-func newThreads(f *findings.Collector) threads {
-	return threads{findings: f, byThread: make(map[*timeline.Thread]*threadRow), byProcess: make(map[*timeline.Process]*processRow), room: activity.NewRoom()}
+func newThreads(f *findings.Collector, path *critical.Collector) threads {
+	return threads{findings: f, path: path, byThread: make(map[*timeline.Thread]*threadRow), byProcess: make(map[*timeline.Process]*processRow), room: activity.NewRoom()}
 }
 
 func (s *threads) of(t *timeline.Thread) *threadRow {
 	r := s.byThread[t]
 	if r == nil {
 		r = &threadRow{Thread: t, history: s.room.NewHistory(t), habits: s.findings.Thread(t)}
+		r.path = s.path.Thread(t, r.history)
 		s.byThread[t] = r
 		s.threads = append(s.threads, r)
 		s.process(t.Process)

@@ -59,9 +59,12 @@ func (p *Python) Frames() iter.Seq[*Python] {
 // autograd is how the names of the threads begin on which PyTorch runs backward passes.
 const autograd = "pt_autograd_"
 
+// Autograd reports whether the thread runs PyTorch's backward passes.
+func (t *Thread) Autograd() bool { return strings.HasPrefix(t.Name, autograd) }
+
 // NoPython is what stands for the frame of a thread's calls that have none. A nil thread is one that is not known.
 func (t *Thread) NoPython() string {
-	if t != nil && strings.HasPrefix(t.Name, autograd) {
+	if t != nil && t.Autograd() {
 		return "(no Python frame: autograd)"
 	}
 	return "(no Python frame)"
@@ -84,7 +87,7 @@ var byAutograd = &Python{PythonFrame: &PythonFrame{Function: (&Thread{Name: auto
 
 // Launching is the stack of a launch of the thread: its own, or where it has none, a frame that says so for PyTorch's backward pass; else nil.
 func (t *Thread) Launching(own *Python) *Python {
-	if own == nil && t != nil && t.Python && strings.HasPrefix(t.Name, autograd) {
+	if own == nil && t != nil && t.Python && t.Autograd() {
 		return byAutograd
 	}
 	return own

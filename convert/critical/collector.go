@@ -1,0 +1,338 @@
+package critical
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+
+	"github.com/cudatrace/cudatrace/convert/activity"
+	"github.com/cudatrace/cudatrace/convert/timeline"
+)
+
+// Limits of what is kept.
+const (
+	mostRecords  = 3 << 20 // calls and pieces of work, of all processes
+	leastRecords = 1 << 14 // of a process, however many there are
+	mostTexts    = 1 << 16
+	mostPlaces   = 1 << 16 // in a cache
+)
+
+// A Collector keeps the calls and the work of a timeline.
+type Collector struct {
+	names     timeline.KernelNames
+	most      int // records of a process
+	texts     []string
+	byText    map[string]uint32
+	places    map[any]uint32             // of Python frames and callers, a cache
+	kernels   map[*timeline.Shape]uint32 // likewise, their names
+	processes map[*timeline.Process]*process
+	threads   []*Thread
+	streams   []*Stream
+	byThread  map[*timeline.Thread]*Thread
+	byStream  map[*timeline.Stream]*Stream
+	settled   bool
+}
+
+// A process has the bounds of what is kept of a process.
+type process struct {
+	of      *timeline.Process
+	room    int
+	until   uint64 // everything before it is kept
+	threads []*Thread
+	streams []*Stream
+
+	autograd bool // threads of PyTorch's backward pass are among the threads
+}
+
+// New returns a collector without events.
+func New(names timeline.KernelNames) *Collector {
+	return &Collector{names: names, most: mostRecords, byText: make(map[string]uint32), places: make(map[any]uint32), kernels: make(map[*timeline.Shape]uint32),
+		processes: make(map[*timeline.Process]*process), byThread: make(map[*timeline.Thread]*Thread), byStream: make(map[*timeline.Stream]*Stream), texts: []string{"", "other"}}
+}
+
+// Recording takes the first event.
+func (c *Collector) Recording(e *timeline.Recording) {
+	c.most = max(mostRecords/max(e.Processes, 1), leastRecords)
+}
+
+func (c *Collector) process(of *timeline.Process) *process {
+	p := c.processes[of]
+	if p == nil {
+		p = &process{of: of, room: c.most, until: timeline.Never}
+		c.processes[of] = p
+	}
+	return p
+}
+
+// keep reports whether there is room for a record that begins at a time.
+func (p *process) keep(at uint64) bool {
+	if p.room <= 0 {
+		p.until = min(p.until, at)
+		return false
+	}
+	p.room--
+	return true
+}
+
+// Until returns the time before which everything of a process is kept; timeline.Never where all is.
+func (c *Collector) Until(of *timeline.Process) uint64 { return c.process(of).until }
+
+// Numbers of texts.
+const (
+	none = iota
+	other
+)
+
+// Other is the number of the text for what has no number of its own.
+func (c *Collector) Other() uint32 { return other }
+
+// text returns the number of a text.
+func (c *Collector) text(s string) uint32 {
+	if s == "" {
+		return none
+	}
+	n, known := c.byText[s]
+	if !known {
+		if len(c.texts) >= mostTexts {
+			return other
+		}
+		n = uint32(len(c.texts))
+		c.texts = append(c.texts, s)
+		c.byText[s] = n
+	}
+	return n
+}
+
+// place returns the number of the place of a call: the line of the program, else the code that called.
+func (c *Collector) place(python *timeline.Python, caller *timeline.Caller) uint32 {
+	var key any
+	switch {
+	case python != nil:
+		key = python
+	case caller != nil:
+		key = caller
+	default:
+		return 0
+	}
+	n, known := c.places[key]
+	if !known {
+		if python != nil {
+			n = c.text(python.Own().Short())
+		} else {
+			n = c.text(caller.Text())
+		}
+		if len(c.places) >= mostPlaces {
+			clear(c.places)
+		}
+		c.places[key] = n
+	}
+	return n
+}
+
+// nameOf returns the number of the name of a piece of work.
+func (c *Collector) nameOf(w *timeline.Work) uint32 {
+	if w.Kind == timeline.GraphWork {
+		return c.text(c.names.Title(w))
+	}
+	n, known := c.kernels[w.Shape]
+	if !known {
+		if len(c.kernels) >= mostPlaces {
+			clear(c.kernels)
+		}
+		n = c.text(c.names.Title(w))
+		c.kernels[w.Shape] = n
+	}
+	return n
+}
+
+// A Thread has the calls of a thread.
+type Thread struct {
+	*timeline.Thread
+	History *activity.History // its states and samples
+	process *process
+	index   uint32
+	calls   list[call] // that lie in no other call
+	waits   []awaited  // of the calls, by number
+	copies  []ownCopy
+	unsort  bool
+}
+
+// A call lies in no other one. It has no pointers that the garbage collector would have to follow.
+type call struct {
+	start, end uint64
+	name       uint32
+	place      uint32
+	wait       uint32 // number in Thread.waits and 1; 0 for none
+}
+
+// An awaited is the work that a call waited for: the piece that was the last to end.
+type awaited struct {
+	start, end uint64
+	stream     uint32
+}
+
+// An ownCopy is a copy that the call which made it waited for.
+type ownCopy struct {
+	call uint64 // its start
+	awaited
+}
+
+// Thread returns a thread, without calls where it is new.
+func (c *Collector) Thread(of *timeline.Thread, h *activity.History) *Thread {
+	t := c.byThread[of]
+	if t == nil {
+		t = &Thread{Thread: of, History: h, process: c.process(of.Process), index: uint32(len(c.threads))}
+		c.byThread[of] = t
+		c.threads = append(c.threads, t)
+		t.process.threads = append(t.process.threads, t)
+		t.process.autograd = t.process.autograd || of.Autograd()
+	}
+	return t
+}
+
+// AddCall adds a call of a thread. inner says that it lies in another one.
+func (c *Collector) AddCall(t *Thread, sl *timeline.Slice, inner bool) {
+	if !inner {
+		if !t.process.keep(sl.Start) {
+			return
+		}
+		if n := t.calls.n; n > 0 && t.calls.at(n-1).start > sl.Start {
+			t.unsort = true
+		}
+		*t.calls.more() = call{start: sl.Start, end: max(sl.Start, sl.End), name: c.text(sl.Name), place: c.place(sl.Python, sl.Caller)}
+	}
+	if len(sl.Waits()) == 0 || t.calls.n == 0 {
+		return
+	}
+	of := t.calls.at(t.calls.n - 1)
+	if of.start > sl.Start || of.end < sl.End {
+		return
+	}
+	for i := range sl.Waits() {
+		a := &sl.Waits()[i]
+		if of.wait == 0 {
+			t.waits = append(t.waits, awaited{})
+			of.wait = uint32(len(t.waits))
+		}
+		if last := &t.waits[of.wait-1]; a.End >= last.end {
+			*last = awaited{a.Start, a.End, c.Stream(a.Stream).index}
+		}
+	}
+}
+
+// A Stream has the work of a stream.
+type Stream struct {
+	*timeline.Stream
+	process *process
+	index   uint32
+	work    list[piece]
+	unsort  bool
+}
+
+// A piece is a piece of work. It has no pointers either.
+type piece struct {
+	start, end         uint64
+	callStart, callEnd uint64
+	name, place        uint32
+	thread             uint32 // number of the thread that launched it and 1; 0 if unknown
+	graph              uint32
+	kind               Kind
+}
+
+// Stream returns a stream, without work where it is new.
+func (c *Collector) Stream(of *timeline.Stream) *Stream {
+	s := c.byStream[of]
+	if s == nil {
+		s = &Stream{Stream: of, process: c.process(of.Context.Process), index: uint32(len(c.streams))}
+		c.byStream[of] = s
+		c.streams = append(c.streams, s)
+		s.process.streams = append(s.process.streams, s)
+	}
+	return s
+}
+
+// kinds are those of the classes of work.
+var kinds = [...]Kind{activity.Compute: Kernel, activity.Communication: Communication, activity.Copy: Copy, activity.Set: Set}
+
+// AddWork adds a piece of work, with the thread that launched it; nil if that is not known.
+func (c *Collector) AddWork(s *Stream, w *timeline.Work, class activity.Class, by *Thread) {
+	if w.Untimed || !s.process.keep(w.Start) {
+		return
+	}
+	p := piece{start: w.Start, end: timeline.End(w.Start, w.Dur), name: c.nameOf(w), place: c.place(w.Call.Python, w.Call.Caller), graph: w.Graph, kind: kinds[class]}
+	if w.Captured != nil {
+		p.place = c.place(w.Captured.Python, w.Captured.Caller)
+	}
+	if w.Kind == timeline.GraphWork {
+		p.kind, p.graph = Kernel, 0 // it is one piece
+	}
+	if by != nil {
+		p.thread, p.callStart, p.callEnd = by.index+1, w.Call.Start, max(w.Call.Start, w.Call.End)
+		if w.Kind == timeline.MemcpyWork && w.Graph == 0 && p.end <= p.callEnd && p.end > p.callStart && !async(w) {
+			by.copies = append(by.copies, ownCopy{p.callStart, awaited{p.start, p.end, s.index}})
+		}
+	}
+	if n := s.work.n; n > 0 && s.work.at(n-1).start > p.start {
+		s.unsort = true
+	}
+	*s.work.more() = p
+}
+
+// settle puts what has been added in order.
+func (c *Collector) settle() {
+	if c.settled {
+		return
+	}
+	c.settled = true
+	for _, s := range c.streams {
+		if s.unsort {
+			sort.Stable(&sorted[piece]{&s.work, func(a, b *piece) bool { return a.start < b.start }})
+		}
+	}
+	for _, t := range c.threads {
+		if t.unsort {
+			sort.Stable(&sorted[call]{&t.calls, func(a, b *call) bool { return a.start < b.start }})
+		}
+		slices.SortFunc(t.copies, func(a, b ownCopy) int { return cmp.Or(cmp.Compare(a.call, b.call), cmp.Compare(a.end, b.end)) })
+	}
+}
+
+// A list grows without moving what it has.
+type list[T any] struct {
+	chunks [][]T
+	n      int
+}
+
+const chunk = 1 << 12
+
+func (l *list[T]) at(i int) *T { return &l.chunks[i/chunk][i%chunk] }
+
+// more adds a value.
+func (l *list[T]) more() *T {
+	if i := l.n / chunk; i == len(l.chunks) {
+		size := chunk
+		if i == 0 {
+			size = 16
+		}
+		l.chunks = append(l.chunks, make([]T, size))
+	} else if l.n%chunk == len(l.chunks[i]) {
+		l.chunks[i] = append(l.chunks[i], make([]T, min(len(l.chunks[i]), chunk-len(l.chunks[i])))...)
+	}
+	l.n++
+	return l.at(l.n - 1)
+}
+
+// search returns the number of values before the first of which a function says yes.
+func (l *list[T]) search(yes func(*T) bool) int {
+	return sort.Search(l.n, func(i int) bool { return yes(l.at(i)) })
+}
+
+// sorted sorts a list.
+type sorted[T any] struct {
+	*list[T]
+	less func(a, b *T) bool
+}
+
+func (s *sorted[T]) Len() int           { return s.n }
+func (s *sorted[T]) Less(i, j int) bool { return s.less(s.at(i), s.at(j)) }
+func (s *sorted[T]) Swap(i, j int)      { *s.at(i), *s.at(j) = *s.at(j), *s.at(i) }

@@ -1,0 +1,319 @@
+package stats
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cudatrace/cudatrace/convert/critical"
+	"github.com/cudatrace/cudatrace/convert/stats/table"
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/figures"
+)
+
+// recordingName is the name of the step that a whole recording is.
+const recordingName = "(recording)"
+
+// mostPaths bounds the steps of a kind whose paths are looked for.
+const mostPaths = 1 << 12
+
+var criticalPathReport = Report{
+	Name: "critical_path", Title: "what the critical path of a step is made of",
+	unasked: func(s *Sink) bool { return len(s.steps.main()) > 0 },
+	needs:   wholeWork, whyEmpty: "no calls and no GPU work",
+	table: func(s *Sink, f Facts) *table.Table { return s.pathTable(f) },
+	Keys: []Key{
+		{"name", "what it is: the kernel or copy, the function, the line of the program, or what a thread waited for"},
+		{"kind", "`kernel`, `communication`, `copy`, `set`: work ran. `start of work`: from its launch, or the end of what it waited for, to its start. `call`: a thread was in a call; `return`: from the end of the work that the call waited for to its return. `code`: a thread ran outside of calls. `blocked`: it was blocked. `no processor`: it was ready to run. `unknown`: the log does not tell"},
+		{"place", "the line of the program, or the code, that launched the work or made the call; of time outside of calls the one that made the next call; `null` if unknown"},
+		{"on", "the thread, or the GPU; `null` for time between two things"},
+		{"rank", "the rank of the process; `null` for none"},
+		{"step", "the kind of step, as `name` of `step_kinds`; `(recording)` where there are no steps: from the first call to the last return"},
+		{"count, total_ns", "segments of paths, and the time in them"},
+		{"share", "part of the paths of the step"},
+		{"steps", "steps whose path has it"},
+		{"median_ns", "the median over all steps of the time in it"},
+		{"slowest_ns", "the time in it in the slowest step"},
+		{"note", "what else explains when it began, or which thread waits for it"},
+	},
+}
+
+// A pathKey is what time on paths has in common.
+type pathKey struct {
+	kind              critical.Kind
+	name, place, also uint32
+	thread            *timeline.Thread
+	gpu               uint32 // and 1; 0 for none
+	of                *timeline.Process
+}
+
+// A pathRow is time on the paths of a kind of step.
+type pathRow struct {
+	pathKey
+	count, total, slowest, typical uint64
+	now                            uint64   // in the step that is being looked at
+	steps                          []uint64 // the time in each step that has it
+}
+
+// A path is a step whose path is wanted.
+type path struct {
+	kind *stepKind
+	aStep
+}
+
+func (p *path) length() uint64 { return p.end - p.start }
+
+// A pathGroup is the steps of a kind: of a process, or of all ranks.
+type pathGroup struct {
+	name             string
+	list             []path
+	unkept           int // steps of which not everything was kept
+	rows             groups[pathKey, pathRow]
+	total            uint64
+	slowest, typical *path
+}
+
+// paths returns the steps whose paths are wanted: of a step of several ranks that of the rank which took longest.
+func (s *Sink) paths() (all []*pathGroup) {
+	type key struct {
+		name, source, run string
+		alone             *timeline.Process
+	}
+	by, numbers := make(map[key]*pathGroup), make(map[key]map[int64]int)
+	for _, k := range s.steps.main() {
+		of := key{k.name, k.source, s.ranks.Process(k.process).Run, k.process}
+		if k.process.Rank.Known {
+			of.alone = nil
+		}
+		g := by[of]
+		if g == nil {
+			g = &pathGroup{name: k.name}
+			by[of], numbers[of] = g, make(map[int64]int)
+			all = append(all, g)
+		}
+		steady := s.findings.Steady(k.process).From
+		starting := max(slices.IndexFunc(k.parts, func(p aStep) bool { return p.start >= steady }), 0)
+		for _, p := range k.parts[starting:] {
+			if p.end > s.path.Until(k.process) {
+				g.unkept++
+				continue
+			}
+			x := path{k, p}
+			if i, known := numbers[of][p.number]; !known {
+				numbers[of][p.number] = len(g.list)
+				g.list = append(g.list, x)
+			} else if x.length() > g.list[i].length() {
+				g.list[i] = x
+			}
+		}
+	}
+	if len(all) == 0 && !s.steps.named {
+		all = s.wholePaths()
+	}
+	return slices.DeleteFunc(all, func(g *pathGroup) bool { return len(g.list) == 0 })
+}
+
+// wholePaths are the paths of processes without steps: from the first call to the last return.
+func (s *Sink) wholePaths() (all []*pathGroup) {
+	for _, p := range s.threads.processes {
+		first, last, end := s.path.Last(p.Process)
+		if first >= last {
+			continue
+		}
+		g := &pathGroup{name: recordingName}
+		g.list = []path{{&stepKind{stepsKey: stepsKey{process: p.Process}}, aStep{0, first, last, end.Thread}}}
+		all = append(all, g)
+	}
+	return all
+}
+
+// choose keeps the slowest step, one of median length, and others at even distances.
+func (g *pathGroup) choose() {
+	sorted := slices.SortedStableFunc(slices.Values(g.list), func(a, b path) int { return cmp.Compare(a.length(), b.length()) })
+	slowest, typical := sorted[len(sorted)-1], sorted[(len(sorted)-1)/2]
+	each := len(g.list)/mostPaths + 1
+	var kept []path
+	for i, p := range g.list {
+		if i%each == 0 || p == slowest || p == typical {
+			kept = append(kept, p)
+		}
+	}
+	slices.SortStableFunc(kept, func(a, b path) int { return cmp.Compare(a.start, b.start) })
+	g.list = kept
+	for i := range kept {
+		if kept[i] == slowest && g.slowest == nil {
+			g.slowest = &kept[i]
+		}
+		if kept[i] == typical && g.typical == nil {
+			g.typical = &kept[i]
+		}
+	}
+}
+
+// walk finds the paths of the steps.
+func (g *pathGroup) walk(c *critical.Collector) {
+	g.rows = newGroups(pathKey{name: c.Other()}, func(k pathKey) *pathRow { return &pathRow{pathKey: k} })
+	for i := range g.list {
+		p := &g.list[i]
+		var seen []*pathRow
+		c.Path(p.start, p.end, critical.End{Thread: p.on, Stream: p.kind.stream}, func(x *critical.Segment) {
+			k := pathKey{kind: x.Kind, name: x.Name, place: x.Place, also: x.Also, thread: x.Thread}
+			switch {
+			case x.Stream != nil:
+				k.gpu, k.of = x.Stream.Context.GPU+1, x.Stream.Context.Process
+			case x.Thread != nil:
+				k.of = x.Thread.Process
+			}
+			r := g.rows.of(k)
+			if r.now == 0 {
+				seen = append(seen, r)
+			}
+			r.count++
+			r.now += x.To - x.From
+		})
+		for _, r := range seen {
+			r.total += r.now
+			r.steps = append(r.steps, r.now)
+			if p == g.slowest {
+				r.slowest = r.now
+			}
+			if p == g.typical {
+				r.typical = r.now
+			}
+			r.now = 0
+		}
+		g.total += p.length()
+	}
+}
+
+// medianOf is the median of some times and of as many zeros as make them n.
+func medianOf(times []uint64, n int) uint64 {
+	slices.Sort(times)
+	if i := (n-1)/2 - (n - len(times)); i >= 0 {
+		return times[i]
+	}
+	return 0
+}
+
+// pathTable returns the report of critical paths.
+func (s *Sink) pathTable(f Facts) *table.Table {
+	t := &table.Table{Columns: []table.Column{
+		name("on the path"), column("kind", "kind", table.Text, 4), column("place", "place", table.Text, 2), column("on", "on", table.Text, 5), id("rank", "rank", 5), column("step", "", table.Text, 0),
+		count("count", "", 0), duration("total_ns", "total", 1), column("share", "share", table.Share, 1), count("steps", "", 0),
+		duration("median_ns", "median", 3), duration("slowest_ns", "slowest", 3), column("note", "note", table.Text, 6),
+	}}
+	if f.Chosen || f.GPU != "" {
+		return t
+	}
+	for _, g := range s.paths() {
+		steps := len(g.list)
+		g.choose()
+		g.walk(s.path)
+		for _, r := range g.rows.list {
+			t.Rows = append(t.Rows, s.pathCells(g, r))
+		}
+		t.Notes = append(t.Notes, s.pathNotes(g)...)
+		if n := len(g.list); n < steps {
+			t.Notes = append(t.Notes, fmt.Sprintf("%s of %s %s were looked at", figures.Group(uint64(n)), figures.Group(uint64(steps)), g.name))
+		}
+		if g.unkept > 0 {
+			t.Notes = append(t.Notes, fmt.Sprintf("%s of %s are left out: there are too many calls and too much work before them", figures.Count(g.unkept, "step", "steps"), g.name))
+		}
+	}
+	t.Sort("total_ns")
+	return t
+}
+
+func (s *Sink) pathCells(g *pathGroup, r *pathRow) []any {
+	var on, rank any
+	switch {
+	case r.gpu > 0:
+		on = fmt.Sprintf("GPU %d", r.gpu-1)
+	case r.thread != nil:
+		on = threadTitle(r.thread)
+	}
+	if r.of != nil && r.of.Rank.Known {
+		rank = uint64(r.of.Rank.Number)
+	}
+	c := s.path
+	return []any{c.Text(r.name), r.kind.String(), text(c.Text(r.place)), on, rank, g.name, r.count, r.total, share(r.total, g.total), uint64(len(r.steps)),
+		medianOf(r.steps, len(g.list)), r.slowest, text(c.Text(r.also))}
+}
+
+func threadTitle(t *timeline.Thread) string {
+	return cmp.Or(t.Title(), fmt.Sprintf("thread %d", t.TID))
+}
+
+// Limits of what a note names.
+const (
+	mostParts = 4
+	leastPart = 0.05 // of the step
+)
+
+// pathNotes says in words what a step of median length and the slowest one are made of.
+func (s *Sink) pathNotes(g *pathGroup) (notes []string) {
+	if len(g.list) == 1 {
+		return []string{s.pathWords(g, "", g.slowest, func(r *pathRow) uint64 { return r.slowest })}
+	}
+	notes = append(notes, s.pathWords(g, ", of median length", g.typical, func(r *pathRow) uint64 { return r.typical }),
+		s.pathWords(g, ", the slowest", g.slowest, func(r *pathRow) uint64 { return r.slowest }))
+	var more []string
+	least := (g.slowest.length() - g.typical.length()) / 10
+	for _, r := range g.largest(func(r *pathRow) uint64 { return r.slowest - min(r.slowest, r.typical) }) {
+		if d := r.slowest - min(r.slowest, r.typical); d > least && len(more) < mostParts {
+			more = append(more, "+"+figures.Duration(d)+" "+s.pathName(g.slowest, r))
+		}
+	}
+	if least > 0 && len(more) > 0 {
+		notes = append(notes, "the slowest against the one of median length: "+strings.Join(more, ", "))
+	}
+	return notes
+}
+
+func (g *pathGroup) largest(of func(*pathRow) uint64) []*pathRow {
+	return slices.SortedStableFunc(slices.Values(g.rows.list), func(a, b *pathRow) int { return cmp.Compare(of(b), of(a)) })
+}
+
+// pathWords says what a step is made of.
+func (s *Sink) pathWords(g *pathGroup, which string, p *path, of func(*pathRow) uint64) string {
+	head := g.name
+	if g.name != recordingName {
+		head = fmt.Sprintf("%s %d", g.name, p.number)
+	}
+	if r := p.kind.process.Rank; r.Known {
+		head += " on " + r.String()
+	}
+	var parts []string
+	left := p.length()
+	for _, r := range g.largest(of) {
+		ns := of(r)
+		if len(parts) == mostParts || float64(ns) < leastPart*float64(p.length()) {
+			break
+		}
+		parts = append(parts, figures.Duration(ns)+" "+s.pathName(p, r))
+		left -= min(left, ns)
+	}
+	if left > 0 {
+		parts = append(parts, figures.Duration(left)+" other things")
+	}
+	return fmt.Sprintf("%s%s, %s: %s", head, which, figures.Duration(p.length()), strings.Join(parts, ", "))
+}
+
+// longestPathName is the length of the names in notes.
+const longestPathName = 60
+
+// pathName names time on the path of a step, with where it is if that is another thread than the step's, or another rank.
+func (s *Sink) pathName(p *path, r *pathRow) string {
+	name := figures.Cut(s.path.Text(r.name), longestPathName)
+	if place := s.path.Text(r.place); place != "" {
+		name += " (" + figures.Cut(place, longestPathName) + ")"
+	}
+	switch {
+	case r.of != nil && r.of != p.kind.process && r.of.Rank.Known:
+		name += " on " + r.of.Rank.String()
+	case r.thread != nil && r.thread != p.on:
+		name += " on " + threadTitle(r.thread)
+	}
+	return name
+}
