@@ -179,8 +179,6 @@ func (s *session) openArmed(found []cupti.ArmedProcess) {
 		switch {
 		case s.opts.CaptureRange:
 			refused[p.PID] = fmt.Errorf("%s needs a program to run", wording.CaptureRange)
-		case p.State == cupti.ArmedMet:
-			refused[p.PID] = errors.New("it has met a recorder before")
 		default:
 			callable = append(callable, p)
 		}

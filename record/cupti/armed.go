@@ -28,10 +28,10 @@ type ArmedState int
 
 // The states.
 const (
-	NotArmed     ArmedState = iota // it is not armed
-	ArmedFresh                     // it has not started CUDA yet
-	ArmedWaiting                   // it waits for a recorder
-	ArmedMet                       // it has met a recorder before, and does not wait any more
+	NotArmed      ArmedState = iota // it is not armed
+	ArmedFresh                      // it has not started CUDA yet
+	ArmedWaiting                    // it waits for a recorder
+	ArmedRecorded                   // a recorder records it, or has just ended
 )
 
 // An ArmedProcess is one that may be armed.
@@ -66,7 +66,7 @@ func LookForArmed(pid int) ArmedProcess {
 	case waitsArmed(pid):
 		p.State = ArmedWaiting
 	default:
-		p.State = ArmedMet
+		p.State = ArmedRecorded
 	}
 	return p
 }

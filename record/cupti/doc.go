@@ -23,7 +23,8 @@
 // passes NVTX's functions on to libcupti.
 //
 // A process that 'cudatrace run --armed' started sleeps on a page beside the library instead. It says its hello when a
-// recorder rings there; [Join] serves it. It has long started CUDA by then: [GoConfig].Late.
+// recorder rings there; [Join] serves it. It has long started CUDA by then: [GoConfig].Late. When the recording has ended, it sleeps
+// again, until the next recorder.
 //
 // Another CUPTI client in a process is a rival: it takes over the process's records. Either
 // [Server.Rival] or the library itself notices it, and the library leaves CUPTI to the rival.

@@ -47,8 +47,8 @@ func processCheck(name string, s cupti.ArmedState) Check {
 	switch s {
 	case cupti.ArmedWaiting, cupti.ArmedFresh:
 		return Check{Name: checkProcess, Status: OK, Found: name + " is armed: it waits for a recorder, and hands over its GPU work, too"}
-	case cupti.ArmedMet:
-		c.Found = name + " was armed and has met a recorder: its calls can be recorded, its GPU work cannot be once more"
+	case cupti.ArmedRecorded:
+		c.Found = name + " is armed and being recorded: its calls can be recorded a second time meanwhile, its GPU work cannot"
 	}
 	return c
 }

@@ -79,6 +79,12 @@ void ct_free_shared(void *p, size_t size)
 	munmap(p, size);
 }
 
+/* Gives the memory back, but leaves zeros of our own in its place: a thread may still be on its way there. */
+void ct_forget_shared(void *p, size_t size)
+{
+	mmap(p, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+}
+
 /*
  * Waits. glibc's locks are not used, because glibc ends the program where a sandbox refuses futex: waits become
  * short sleeps then.

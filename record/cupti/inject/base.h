@@ -21,6 +21,7 @@ void *ct_alloc(size_t size);
 void ct_free(void *p, size_t size);
 void *ct_alloc_shared(size_t size);      /* with forked children */
 void *ct_map_shared(int fd, size_t size); /* with the owner of a descriptor */
+void ct_forget_shared(void *p, size_t size);
 void ct_free_shared(void *p, size_t size);
 
 /* All zero is a lock that is free. */

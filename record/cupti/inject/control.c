@@ -7,6 +7,7 @@
 #include "control.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -319,6 +320,26 @@ bool ct_threads_start(const struct ct_recording *r)
 	return started;
 }
 
+static atomic_bool joined; /* somebody joins the control thread */
+
+static void join_control(void)
+{
+	if (!atomic_exchange(&joined, true))
+		ct_thread_join(control);
+}
+
+/* Waits until the threads have ended, while the program lives on; false when they have not. */
+bool ct_threads_over(uint64_t deadline)
+{
+	if (!ct_running())
+		return true;
+	if (!ct_wait_reached(CT_DONE, deadline) || ct_reached(CT_EXITING))
+		return false;
+	join_control();
+	ct_running_set(false);
+	return true;
+}
+
 /* On the thread that exits. */
 static void deliver_last(void)
 {
@@ -346,5 +367,5 @@ void ct_threads_exit(void)
 	if (!ct_wait_reached(CT_SENT, ct_now() + ct_exit_wait() + CT_SECOND))
 		return;
 	if (idle && ct_wait_reached(CT_DONE, ct_now() + CT_SECOND))
-		ct_thread_join(control);
+		join_control();
 }

@@ -65,6 +65,15 @@ void ct_link_end(void)
 	wake_recorder();
 }
 
+/* The threads of the recording have ended. */
+void ct_link_forget(void)
+{
+	if (own)
+		ct_forget_shared(own, sizeof *own);
+	if (recorder)
+		ct_forget_shared(recorder, sizeof *recorder);
+}
+
 static size_t room(const struct ct_ring *r)
 {
 	uint64_t used = atomic_load(&r->written) - atomic_load(&r->read);

@@ -14,6 +14,7 @@
 
 struct ct_shared *ct_link_start(const int passed[CT_LINK_MEMORIES]);
 void ct_link_end(void);
+void ct_link_forget(void);
 bool ct_link_alive(void);
 
 /* For the sender alone, and before its start. */

@@ -43,6 +43,7 @@
 __attribute__((used, section(".cudatrace"))) static const char sources[] = "sources sha256 " CT_SOURCES;
 
 static struct ct_cupti cupti;
+static bool follows; /* a recording of this process by another copy */
 static _Atomic uint32_t meeting; /* a futex: 1 while a thread of an armed process begins to record */
 
 /* The program ends. CUPTI must not be used by our thread meanwhile, and the recorder already counts on the records. */
@@ -161,6 +162,8 @@ static bool start_cupti(const struct ct_go *go, unsigned char *rest, uint32_t le
 		*words = "there is no memory for CUPTI's buffers";
 		return false;
 	}
+	if (follows)
+		cupti.flush_all(CT_FINISHED); /* what the recording before left, to its callbacks */
 	ct_complete_start(&cupti);
 	struct ct_wish wish = {
 		.records = go->records,
@@ -288,13 +291,17 @@ static bool begin(void)
 
 /*
  * Likewise on a thread of an armed process, long after CUDA's start; once answered, the process is recorded, or
- * never. The recorder has looked whether the process has entered a sandbox since: nothing can be rehearsed here, as
+ * not by this library. The recorder has looked whether the process has entered a sandbox since: nothing can be rehearsed here, as
  * a child would be a copy of all of its memory.
  */
-static bool begin_late(void)
+static bool begin_late(const struct ct_pool_before *before)
 {
 	bool nvtx;
 	uint64_t deadline = ct_now() + CT_GO_WAIT;
+	ct_fork_begin(); /* in a copy */
+	follows = before != NULL;
+	if (follows)
+		ct_pool_after(before);
 	atomic_store(&meeting, 1);
 	bool answered = prepare() && meet(ct_connect(deadline), deadline, &nvtx);
 	atomic_store(&meeting, 0);
@@ -302,11 +309,28 @@ static bool begin_late(void)
 	return answered;
 }
 
+/* The end of such a recording. A program that exits meanwhile has its exit handler wait for it. */
+static bool end_late(uint64_t deadline)
+{
+	if (!ct_threads_over(deadline))
+		return false;
+	atomic_store(&meeting, 1);
+	ct_rival_end();
+	ct_pool_end();
+	ct_link_forget();
+	atomic_store(&meeting, 0);
+	ct_word_wake(&meeting);
+	return true;
+}
+
+extern const struct ct_copy cudatrace_copy;
+__attribute__((visibility("default"))) const struct ct_copy cudatrace_copy = {begin_late, end_late, {ct_pool_scratch, ct_pool_release}};
+
 __attribute__((visibility("default"))) int InitializeInjection(void);
 
 int InitializeInjection(void)
 {
-	if (getauxval(AT_SECURE) || !ct_fork_begin() || ct_armed_start(begin_late))
+	if (getauxval(AT_SECURE) || !ct_fork_begin() || ct_armed_start(&cudatrace_copy))
 		return 1;
 	if (!prepare())
 		return 1;

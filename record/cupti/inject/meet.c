@@ -12,6 +12,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -315,7 +316,7 @@ const char *ct_go_range(const unsigned char *payload, uint32_t length, uint32_t 
 #define STACK (1u << 20) /* CUPTI runs on it; memory is taken for what is used alone */
 
 static struct ct_armed *page;
-static bool (*meet_recorder)(void);
+static const struct ct_copy *first;
 
 /* Maps the page; NULL in a process that is not armed. The descriptor is closed at once: the program may count on its numbers. */
 static struct ct_armed *find_page(void)
@@ -341,10 +342,58 @@ static bool is_wanted(void)
 	return false;
 }
 
+/* Copies this library to a path; false when that fails. */
+static bool copy_to(const char *path)
+{
+	static const char here;
+	Dl_info info;
+	if (!dladdr(&here, &info) || !info.dli_fname)
+		return false;
+	long in = syscall(SYS_openat, AT_FDCWD, info.dli_fname, O_RDONLY | O_CLOEXEC);
+	if (in < 0)
+		return false;
+	syscall(SYS_unlinkat, AT_FDCWD, path, 0); /* what a process with this ID left that was killed */
+	long out = syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0700);
+	long n = out < 0 ? -1 : 1;
+	while (n > 0)
+		n = syscall(SYS_sendfile, (int)out, (int)in, NULL, 1u << 20);
+	if (out >= 0)
+		close((int)out);
+	close((int)in);
+	return n == 0;
+}
+
+/*
+ * A copy of this library, which has variables of its own; NULL when there can be none. It stays mapped: the program's
+ * threads, CUPTI and glibc have addresses of functions in it.
+ */
+static const struct ct_copy *load_copy(uint32_t number)
+{
+	char name[64], path[PATH_BESIDE];
+	snprintf(name, sizeof name, "recording-%d-%u.so", (int)ct_self(), number);
+	if (!path_beside(name, path))
+		return NULL;
+	void *copy = copy_to(path) ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+	syscall(SYS_unlinkat, AT_FDCWD, path, 0);
+	return copy ? dlsym(copy, CT_COPY_SYMBOL) : NULL;
+}
+
+/* One recording, to its end. next is who makes it, last who made the one before; NULL without. */
+static bool serve(const struct ct_copy *next, const struct ct_copy *last)
+{
+	pthread_setname_np(pthread_self(), "cudatrace"); /* threads of CUPTI's get this name, too */
+	bool met = next->meet(last ? &last->pool : NULL);
+	if (met && !next->over(CT_FOREVER))
+		return false;
+	pthread_setname_np(pthread_self(), CT_ARMED_THREAD);
+	return met;
+}
+
 /* The recorder writes the list first. One that was killed leaves its word: the next one changes it. */
 static void *wait_for_recorder(void *arg)
 {
-	for (uint32_t seen = 0;;) {
+	const struct ct_copy *last = NULL, *next = first;
+	for (uint32_t seen = 0, number = 1;;) {
 		uint32_t word = atomic_load(&page->word);
 		if (word == seen) {
 			ct_shared_wait(&page->word, seen, CT_FOREVER);
@@ -353,23 +402,26 @@ static void *wait_for_recorder(void *arg)
 		seen = word;
 		if (!is_wanted())
 			continue;
-		pthread_setname_np(pthread_self(), "cudatrace"); /* threads of CUPTI's get this name, too */
-		if (meet_recorder())
-			return arg;
-		pthread_setname_np(pthread_self(), CT_ARMED_THREAD);
+		if (!next)
+			next = load_copy(number++);
+		if (next && serve(next, last)) {
+			last = next;
+			next = NULL;
+		}
 	}
+	return arg;
 }
 
 /*
- * True in an armed process: meet is called on a thread of ours for each recorder that wants it, until meet
- * returns true. A process for which there is no thread runs unrecorded.
+ * True in an armed process: own.meet is called on a thread of ours for the first recorder that wants it, and that of a copy
+ * for each later one. A process for which there is no thread runs unrecorded.
  */
-bool ct_armed_start(bool (*meet)(void))
+bool ct_armed_start(const struct ct_copy *own)
 {
 	page = find_page();
 	if (!page)
 		return false;
-	meet_recorder = meet;
+	first = own;
 	ct_thread_start(NULL, wait_for_recorder, STACK, CT_ARMED_THREAD);
 	return true;
 }

@@ -21,7 +21,24 @@ unsigned char *ct_go_receive(int fd, uint32_t *length, int *passed, unsigned cou
 unsigned ct_go_candidates(unsigned char **at, uint32_t *left, uint32_t count, struct ct_candidate *list);
 const char *ct_go_range(const unsigned char *payload, uint32_t length, uint32_t *range);
 
-/* A process that waits for a recorder. */
-bool ct_armed_start(bool (*meet)(void));
+/* The pool of the recording before, from which CUPTI may still hold buffers. */
+struct ct_pool_before {
+	bool (*scratch)(const uint8_t *buffer);
+	void (*release)(uint8_t *buffer);
+};
+
+/*
+ * A process that waits for a recorder. What a recording knows is in variables, so each one but the first is that of a
+ * copy of this library.
+ */
+struct ct_copy {
+	bool (*meet)(const struct ct_pool_before *before); /* begins a recording; false when there is no recorder */
+	bool (*over)(uint64_t deadline);                   /* waits for its end, and leaves as little behind as it can */
+	struct ct_pool_before pool;
+};
+
+#define CT_COPY_SYMBOL "cudatrace_copy"
+
+bool ct_armed_start(const struct ct_copy *own);
 
 #endif

@@ -26,6 +26,8 @@
 #define SIZES 3
 #define MIN_BUFFER (8u << 10)
 
+#define FREED ((uint8_t *)1) /* of an entry whose buffer is gone: those behind it are still found */
+
 struct entry {
 	uint8_t *buffer; /* NULL marks a free entry */
 	size_t size;
@@ -44,6 +46,8 @@ static size_t enough; /* of these: more, and CUPTI is flushed */
 static uint8_t *scratch;
 static size_t scratch_size;
 static _Atomic uint64_t requests;
+static struct ct_pool_before former;
+static bool ended;
 
 static size_t at_least(size_t n, size_t least)
 {
@@ -72,13 +76,14 @@ bool ct_pool_start(size_t memory, size_t buffer_size, bool null_allowed)
 	return scratch != NULL;
 }
 
-/* The entry of a buffer, or the free one where it belongs. Under the lock. */
+/* The entry of a buffer, or the free one where it belongs; NULL without. Under the lock. */
 static struct entry *find(const uint8_t *buffer)
 {
 	uint64_t h = (uint64_t)(uintptr_t)buffer * 0x9e3779b97f4a7c15ull >> 32;
-	for (uint32_t i = (uint32_t)h & (slots - 1);; i = (i + 1) & (slots - 1))
+	for (uint32_t n = 0, i = (uint32_t)h & (slots - 1); n < slots; n++, i = (i + 1) & (slots - 1))
 		if (!table[i].buffer || table[i].buffer == buffer)
 			return &table[i];
+	return NULL; /* long after the end of the recording */
 }
 
 static struct entry *take_idle(void)
@@ -123,8 +128,9 @@ static uint8_t *create(size_t size, unsigned tier)
 {
 	uint8_t *buffer = allocate(size);
 	ct_lock(&lock);
-	if (buffer) {
-		*find(buffer) = (struct entry){.buffer = buffer, .size = size, .tier = tier};
+	struct entry *e = buffer ? find(buffer) : NULL;
+	if (e) {
+		*e = (struct entry){.buffer = buffer, .size = size, .tier = tier};
 	} else {
 		used -= size;
 		out -= size;
@@ -175,18 +181,53 @@ uint64_t ct_pool_requests(void)
 
 bool ct_pool_scratch(const uint8_t *buffer)
 {
-	return buffer == scratch;
+	return (scratch && buffer == scratch) || (former.scratch && former.scratch(buffer));
 }
 
-/* Takes a buffer back. One that is not ours, of a client before us, is left alone. */
+/*
+ * Takes a buffer back. One that is not ours goes to the recording before; without one, or when it is of another client, it
+ * is left alone.
+ */
 void ct_pool_release(uint8_t *buffer)
 {
 	ct_lock(&lock);
 	struct entry *e = find(buffer);
-	if (e->buffer) {
+	bool own = e && e->buffer, over = own && ended;
+	if (own) {
 		out -= e->size;
 		e->next = idle[e->tier];
 		idle[e->tier] = (uint32_t)(e - table) + 1;
 	}
 	ct_unlock(&lock);
+	if (over)
+		ct_pool_end();
+	else if (!own && former.release)
+		former.release(buffer);
+}
+
+/* Called before a recording that is not the first one of the process. */
+void ct_pool_after(const struct ct_pool_before *b)
+{
+	former = *b;
+}
+
+/*
+ * The recording is over: buffers that CUPTI does not hold are freed, and the others when they come back. A thread of the
+ * program that is still on its way through CUPTI gets new ones.
+ */
+void ct_pool_end(void)
+{
+	struct entry *e;
+	do {
+		ct_lock(&lock);
+		ended = true;
+		e = take_idle();
+		uint8_t *buffer = e ? e->buffer : NULL;
+		if (e) {
+			used -= e->size;
+			e->buffer = FREED;
+		}
+		ct_unlock(&lock);
+		free(buffer);
+	} while (e);
 }

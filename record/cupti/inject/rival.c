@@ -209,13 +209,16 @@ static bool leads_to(const struct module *m, uintptr_t value, uintptr_t theirs)
 	return value == theirs || (m->ours && value >= m->code && value < m->code_end);
 }
 
+static bool over; /* the functions are CUPTI's again */
+
 static void look_at(const struct module *m, const ElfW(Rela) *r, const struct hook *h)
 {
 	const char *name = m->strings + m->symbols[ELF64_R_SYM(r->r_info)].st_name;
 	uintptr_t slot = m->base + r->r_offset;
-	if (IS_ADDRESS(ELF64_R_TYPE(r->r_info)) && strcmp(name, h->name) == 0 &&
-	    leads_to(m, *(const uintptr_t *)slot, h->theirs))
-		replace(m, slot, h->ours);
+	if (!IS_ADDRESS(ELF64_R_TYPE(r->r_info)) || strcmp(name, h->name) != 0)
+		return;
+	if (over ? *(const uintptr_t *)slot == h->ours : leads_to(m, *(const uintptr_t *)slot, h->theirs))
+		replace(m, slot, over ? h->theirs : h->ours);
 }
 
 static int hook_module(struct dl_phdr_info *info, size_t size, void *arg)
@@ -260,6 +263,14 @@ void ct_rival_start(const struct ct_cupti *api)
 {
 	cupti = api;
 	ct_rival_poll();
+}
+
+/* The threads of the recording have ended: a client that comes now need not wait, and the next recording replaces the functions. */
+void ct_rival_end(void)
+{
+	over = true;
+	if (cupti)
+		dl_iterate_phdr(hook_module, NULL);
 }
 
 /*

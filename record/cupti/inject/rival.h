@@ -6,6 +6,7 @@
 #include "cupti_abi.h"
 
 /* A client that is about to register. */
+void ct_rival_end(void);
 void ct_rival_start(const struct ct_cupti *api);
 void ct_rival_poll(void);
 bool ct_rival_waits(void);

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 	"unsafe"
 
@@ -78,7 +79,27 @@ func removeArmed(dir int, path string, owner uint32, made time.Time) bool {
 			return false
 		}
 	}
+	removeCopies(dir)
 	return emptyFolder(dir) == nil
+}
+
+// copyPrefix begins the names of copies of the library, which are files for a moment: record/cupti/inject/meet.c.
+const copyPrefix = "recording-"
+
+// removeCopies removes what processes that were killed in that moment have left. A folder with others stays.
+func removeCopies(dir int) {
+	fd, err := unix.Openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	f := os.NewFile(uintptr(fd), "folder")
+	defer f.Close()
+	names, _ := f.Readdirnames(-1) // those that can be read
+	for _, name := range names {
+		if strings.HasPrefix(name, copyPrefix) {
+			_ = unix.Unlinkat(dir, name, 0)
+		}
+	}
 }
 
 // ownNamespace reports whether the programs of a folder were started in our PID namespace: in another one they may

@@ -29,6 +29,10 @@ func TestArmedFolder(t *testing.T) {
 	if !exists(path) {
 		t.Fatal("the folder of a running program was removed")
 	}
+	if err := os.WriteFile(filepath.Join(filepath.Dir(path), copyPrefix+"1-1.so"), nil, 0o700); err != nil { // the program was killed
+		t.Fatal(err)
+	}
+	age(t, filepath.Dir(path), 2*staleAge)
 	input.Close()
 	if err := cmd.Wait(); err != nil {
 		t.Error(err)
