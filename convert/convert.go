@@ -22,6 +22,9 @@ type Options struct {
 	// and the number of slices so far.
 	Progress func(share float64, slices uint64)
 
+	border  selection.Border   // of the longest part
+	lengths *selection.Lengths // counts what is shown
+
 	nested bool // the conversion looks for hangs, and does not look for them again
 }
 
@@ -191,7 +194,14 @@ func (c *conversion) byRank() []*log {
 
 // joining returns the options for joining a log.
 func (c *conversion) joining(l *log) join.Options {
-	l.chosen = selection.New(selection.Options{Name: c.Filter.Name, Caller: c.Filter.Caller, Python: c.Filter.Python, NVTX: c.Filter.NVTX, Shortest: uint64(c.Filter.MinDuration)})
+	o := selection.Options{Name: c.Filter.Name, Caller: c.Filter.Caller, Python: c.Filter.Python, NVTX: c.Filter.NVTX, Shortest: uint64(c.Filter.MinDuration)}
+	if c.border.To > 0 {
+		o.Border = &c.border
+	}
+	if !c.nested {
+		o.Lengths = c.lengths
+	}
+	l.chosen = selection.New(o)
 	return join.Options{
 		Selection: l.chosen, OfCalls: len(c.Filter.TIDs) > 0 || l.chosen.OfCalls(), Filter: l.filter, Threads: l.threads,
 		Steps: c.Filter.Steps.Ranges, Offset: l.offset, IDs: &c.ids, Budget: c.held, Damaged: l.damage.Count > 0, Clock: l.clock,

@@ -258,7 +258,7 @@ func newChrome(_ *conversion, o *TraceOptions, create output.Creator) (counting,
 	chrome := chromesink.Options{Open: func(p *timeline.Process) (io.Writer, error) {
 		return create(chromeName(p) + o.Format.Suffix(o.Compress))
 	}}
-	if s := selection.New(selection.Options{Name: o.Filter.Name, Shortest: uint64(o.Filter.MinDuration)}); s != nil {
+	if s := selection.New(selection.Options{Name: o.Filter.Name, Shortest: max(uint64(o.Filter.MinDuration), o.border.To)}); s != nil {
 		chrome.Shown = func(c *timeline.Call) bool {
 			return s.Slice(&timeline.Slice{Function: c.Function, Start: c.Start, End: c.End})
 		}

@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"math/bits"
 	"strings"
 	"time"
 
 	"github.com/cudatrace/cudatrace/convert/output"
 	"github.com/cudatrace/cudatrace/convert/read"
+	"github.com/cudatrace/cudatrace/convert/selection"
+	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/outfile"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -41,6 +42,12 @@ func fit(logs []Log, out *outfile.Target, o TraceOptions) ([]Summary, outfile.Do
 	s, err := survey(logs, o)
 	if err != nil {
 		return nil, outfile.Done{}, err
+	}
+	switch {
+	case s.longest && o.MaxBytes == 0 && s.shown <= o.MaxSlices:
+		return writeFitting(logs, out, o, "")
+	case s.longest && o.MaxBytes == 0:
+		return s.fitLongest(logs, out, o)
 	}
 	attempts := s.attempts()
 	least, most := 0.0, 1.0 // shares of the records: the largest that fitted, the smallest that did not
@@ -77,6 +84,39 @@ func fit(logs []Log, out *outfile.Target, o TraceOptions) ([]Summary, outfile.Do
 		return nil, outfile.Done{}, fmt.Errorf("%s: no part of it fits into %s", logs[0].Name, o.limit())
 	}
 	limited, kept := s.limit(o, fits)
+	return writeFitting(logs, out, limited, kept)
+}
+
+// fitLongest converts logs into a trace of exactly TraceOptions.MaxSlices, the longest ones, or of all slices if there are fewer. Some slices have no length of their
+// own: notes, and what shows that ranks wait for each other. Their number depends on what is shown.
+func (s *surveyed) fitLongest(logs []Log, out *outfile.Target, o TraceOptions) ([]Summary, outfile.Done, error) {
+	const attempts = 8
+	var best uint64
+	fits := false
+	want := min(s.lengths.Count, o.MaxSlices)
+	for range attempts {
+		limited, kept := s.keep(o, want)
+		limited.MaxSlices = 0
+		slices, seen, err := discard(logs, io.Discard, limited, kept)
+		if err != nil {
+			return nil, outfile.Done{}, err
+		}
+		if slices <= o.MaxSlices && seen && (!fits || want > best) {
+			best, fits = want, true
+		}
+		if slices == o.MaxSlices || slices < o.MaxSlices && want == s.lengths.Count {
+			break
+		}
+		next := want + o.MaxSlices - min(slices, want+o.MaxSlices)
+		if next = min(next, s.lengths.Count); next == want {
+			break
+		}
+		want = next
+	}
+	if !fits {
+		return nil, outfile.Done{}, fmt.Errorf("%s: no part of it fits into %s", logs[0].Name, o.limit())
+	}
+	limited, kept := s.keep(o, best)
 	return writeFitting(logs, out, limited, kept)
 }
 
@@ -150,75 +190,53 @@ func writeFitting(logs []Log, out *outfile.Target, o TraceOptions, kept string) 
 	return c.file(out, o)
 }
 
-// A surveyed holds the distribution of the records of logs over time, or over their durations.
+// A surveyed holds the distribution of the records of logs over time, or of slices over their lengths.
 type surveyed struct {
-	records   float64
-	longest   bool
-	end       uint64
-	blocks    []tracelog.IndexEntry
-	durations [durationBuckets]uint64
-	threads   string // says that what threads do goes, if there is anything of it
+	records float64
+	longest bool
+	end     uint64
+	blocks  []tracelog.IndexEntry
+	lengths selection.Lengths
+	shown   uint64 // slices of the whole trace
+	threads string // says that what threads do goes, if there is anything of it
 }
 
-// durationBuckets has four buckets for each power of two.
-const durationBuckets = 64 * 4
-
-func bucket(d uint64) int {
-	if d < 4 {
-		return int(d)
-	}
-	n := bits.Len64(d)
-	return 4*(n-2) + int(d>>(n-3)&3)
-}
-
-// bucketStart is the shortest duration of a bucket.
-func bucketStart(i int) uint64 {
-	if i < 4 {
-		return uint64(i)
-	}
-	return uint64(4+i%4) << (i/4 - 1)
-}
-
-// survey reads the index of each log for the times of its records; for the longest part it
-// reads all calls and work of all logs.
+// survey reads the index of each log for the times of its records. For the longest part it makes the whole trace, which it does not write.
 func survey(logs []Log, o TraceOptions) (*surveyed, error) {
 	s := &surveyed{longest: o.Longest}
 	if !s.longest {
 		return s, s.times(logs, &o.Filter)
 	}
-	for _, l := range logs {
-		r, err := l.Open()
-		if err != nil {
-			return nil, err
-		}
-		for r.Next() {
-			s.lasting(r.Block())
-		}
-		err = r.Err()
-		r.Close()
-		if err != nil && !tracelog.IsDamage(err) {
-			return nil, err
-		}
+	o.lengths, o.MaxBytes, o.MaxSlices = &s.lengths, 0, 0
+	var states stateCount
+	o.Beside, o.Progress = &states, nil
+	var err error
+	if s.shown, _, err = discard(logs, io.Discard, o, ""); err != nil {
+		return nil, err
 	}
-	s.records = max(s.records, 1)
+	if states > 0 {
+		s.threads = ", without what threads do outside of calls"
+	}
+	s.records = max(float64(s.lengths.Count), 1)
 	return s, nil
 }
 
-func (s *surveyed) lasting(b *tracelog.Block) {
-	p := read.PlacementOf(b.Kind)
-	if b.Kind == tracelog.KindThreadState || b.Kind == tracelog.KindThreadSample {
-		s.threads = ", without what threads do outside of calls"
-		return
+// A stateCount counts the states and samples of threads.
+type stateCount uint64
+
+func (n *stateCount) Take(events []timeline.Event) error {
+	for _, e := range events {
+		switch e := e.(type) {
+		case *timeline.States:
+			*n += stateCount(len(e.List))
+		case *timeline.StackSamples:
+			*n += stateCount(len(e.List))
+		}
 	}
-	if p == nil || p.Dur == "" {
-		return
-	}
-	durs := b.Column(p.Dur)
-	for i := range b.N {
-		s.durations[bucket(durs.At(i))]++
-	}
-	s.records += float64(b.N)
+	return nil
 }
+
+func (*stateCount) End(err error) error { return err }
 
 // times adds the times of the logs' blocks; each log has times of its own.
 func (s *surveyed) times(logs []Log, f *Filter) error {
@@ -304,10 +322,7 @@ func (s *surveyed) limit(o TraceOptions, share float64) (TraceOptions, string) {
 	switch {
 	case share >= 1:
 	case s.longest:
-		shortest := s.shortest(share)
-		o.Filter.MinDuration = max(o.Filter.MinDuration, time.Duration(shortest))
-		o.withoutThreads = true
-		return o, fmt.Sprintf("kept what lasts %s and longer%s", o.Filter.MinDuration, s.threads)
+		return s.keep(o, uint64(share*s.records))
 	default:
 		from := s.since(share)
 		o.Filter.From = max(o.Filter.From, duration(from))
@@ -316,16 +331,23 @@ func (s *surveyed) limit(o TraceOptions, share float64) (TraceOptions, string) {
 	return o, ""
 }
 
-// shortest is the duration that a share of the records reaches or exceeds.
-func (s *surveyed) shortest(share float64) uint64 {
-	taken := 0.0
-	for i := durationBuckets - 1; i > 0; i-- {
-		taken += float64(s.durations[i])
-		if taken > share*s.records {
-			return bucketStart(i + 1)
-		}
+// keep makes a filter that selects a number of the longest slices.
+func (s *surveyed) keep(o TraceOptions, n uint64) (TraceOptions, string) {
+	b := s.lengths.Longest(n)
+	o.border, o.withoutThreads = b, true
+	if b.To == 0 {
+		return o, "kept all calls and GPU work" + s.threads
 	}
-	return 0
+	shortest := b.To
+	if b.Some > 0 {
+		shortest = b.From
+	}
+	o.Filter.MinDuration = max(o.Filter.MinDuration, time.Duration(shortest))
+	kept := fmt.Sprintf("kept what lasts %s and longer", o.Filter.MinDuration)
+	if b.Some > 0 {
+		kept += fmt.Sprintf(" (of the %s shortest the first %s)", figures.Group(b.Of), figures.Group(b.Some))
+	}
+	return o, kept + s.threads
 }
 
 // since is the time after which a share of the records ends.

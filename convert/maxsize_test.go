@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/output"
+	"github.com/cudatrace/cudatrace/perfetto/tptest"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -104,6 +104,52 @@ func TestMaxSlices(t *testing.T) {
 	}
 }
 
+// The longest slices are as many as were asked for: where many last the same, and where the trace also has slices
+// without a length of their own. Those of ranks may be a few less. None that is left out lasts longer than one that is kept.
+func TestMaxSlicesLongest(t *testing.T) {
+	t.Parallel()
+	launches := Path(launchesFile(t, 500))
+	var equal strings.Builder
+	equal.WriteString("function id=1 name=cuInit library=driver args=\"\"\nprocess pid=20 start=1000 exe=/tmp/app args=./app\n")
+	for i := range 100 {
+		fmt.Fprintf(&equal, "call pid=20 tid=20 func=cuInit enter=%d dur=%d ret=0 args:\n", 5000+i*1000, 500+i%2)
+	}
+	alike := Log{"alike", logtest.Assemble(t, equal.String())}
+	var ranked []Log
+	for _, l := range logtest.WriteRanks(t, logtest.Ranks{Hosts: 1, PerHost: 2, Steps: 10, NVTX: true, Straggler: -1}) {
+		ranked = append(ranked, Log{fmt.Sprintf("rank%d", l.Rank), logtest.InMemory(l.Data)})
+	}
+	for _, given := range [][]Log{{launches}, {alike}, ranked, {Path("../testdata/gpu/logs/streams.cudatrace")}, {Path("../testdata/gpu/logs/nvtx.cudatrace")}} {
+		all, err := Files(given, filepath.Join(t.TempDir(), "whole"), TraceOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole := all[0].Slices
+		for _, most := range []uint64{whole, whole - 1, whole / 2, whole/3 + 1, whole / 10} {
+			out := filepath.Join(t.TempDir(), "x")
+			all, err := Files(given, out, TraceOptions{MaxSlices: most, Longest: true})
+			if err != nil {
+				t.Fatalf("%s, %d of %d slices: %v", given[0].Name, most, whole, err)
+			}
+			spare := uint64(0)
+			if len(given) > 1 { // the kernel of a rank that waited comes with slices that show it
+				spare = 3
+			}
+			if got := all[0].Slices; got > most || got < most-spare {
+				t.Errorf("%s: %d slices of %d, want %d", given[0].Name, got, whole, most)
+			}
+		}
+	}
+	out := filepath.Join(t.TempDir(), "x.pftrace")
+	if _, err := Files([]Log{alike}, out, TraceOptions{MaxSlices: 75, Longest: true}); err != nil {
+		t.Fatal(err)
+	}
+	tr := tptest.Open(t, out)
+	if long, short := tr.Int("select count(*) from slice where dur = 501"), tr.Int("select count(*) from slice where dur = 500"); long != 50 || short < 20 {
+		t.Errorf("kept are %d of the longer ones, %d of the others", long, short)
+	}
+}
+
 // TestMaxSlicesOfShort bounds the slices of a short program, whose calls lie in a ten-thousandth of its recording. What
 // fits is never less than half of the bound, nor a part without any call.
 func TestMaxSlicesOfShort(t *testing.T) {
@@ -157,28 +203,6 @@ func TestMaxBytesEnds(t *testing.T) {
 	}
 }
 
-// Durations of a bucket are at least its start and less than that of the next one, which is
-// at most a third larger.
-func TestDurationBuckets(t *testing.T) {
-	t.Parallel()
-	check := func(d uint64) {
-		t.Helper()
-		i := bucket(d)
-		if i < 0 || i >= durationBuckets || bucketStart(i) > d || i+1 < durationBuckets-4 && bucketStart(i+1) <= d {
-			t.Errorf("%d is in bucket %d, which begins with %d", d, i, bucketStart(i))
-		}
-	}
-	for d := range uint64(10_000) {
-		check(d)
-	}
-	for shift := range 64 {
-		for _, d := range []uint64{1 << shift, 1<<shift - 1, 1<<shift + 1, 3 << shift >> 1, 7 << shift >> 2} {
-			check(d)
-		}
-	}
-	check(math.MaxUint64)
-}
-
 // surveyOf returns what is known of blocks of 100 records each, from and to times.
 func surveyOf(times ...[2]uint64) *surveyed {
 	s := &surveyed{}
@@ -202,20 +226,6 @@ func TestSince(t *testing.T) {
 	}{{even, 1, 0}, {even, 0.5, 1000}, {even, 0.25, 1500}, {even, 0.75, 500}, {even, 0, 2000}, {burst, 0.5, 601}, {burst, 0.9, 300}} {
 		if got := c.s.since(c.share); got != c.want {
 			t.Errorf("case %d: a share of %g lies behind %d, want %d", i, c.share, got, c.want)
-		}
-	}
-}
-
-func TestShortest(t *testing.T) {
-	t.Parallel()
-	s := &surveyed{longest: true}
-	for d, n := range map[uint64]uint64{1: 50, 100: 30, 5000: 20} {
-		s.durations[bucket(d)] += n
-		s.records += float64(n)
-	}
-	for share, want := range map[float64]uint64{0.1: 5120, 0.2: 112, 0.49: 112, 0.5: 2, 0.99: 2, 1: 0} {
-		if got := s.shortest(share); got != want {
-			t.Errorf("a share of %g lasts %d and longer, want %d", share, got, want)
 		}
 	}
 }
@@ -264,13 +274,11 @@ func TestLimitWithinFilter(t *testing.T) {
 		}
 	}
 	s = &surveyed{longest: true, records: 100}
-	s.durations[bucket(4096)] = 100
-	o, kept := s.limit(TraceOptions{Options: Options{Filter: Filter{MinDuration: time.Second}}}, 0.5)
-	if o.Filter.MinDuration != time.Second || kept != "kept what lasts 1s and longer" {
-		t.Errorf("%s, %q", o.Filter.MinDuration, kept)
+	for range 100 {
+		s.lengths.Add(4096)
 	}
-	o, kept = s.limit(TraceOptions{}, 0.5)
-	if o.Filter.MinDuration != 5120 || kept != "kept what lasts 5.12µs and longer" {
+	o, kept := s.limit(TraceOptions{}, 0.5)
+	if o.Filter.MinDuration != 4096 || kept != "kept what lasts 4.096µs and longer (of the 100 shortest the first 50)" {
 		t.Errorf("%s, %q", o.Filter.MinDuration, kept)
 	}
 }
