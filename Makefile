@@ -12,7 +12,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build bin/cudatrace, one static binary
-	$(GO) build -trimpath -o bin/cudatrace ./cmd/cudatrace
+	$(GO) build -trimpath -buildvcs=false -ldflags "-X main.release=$$(packaging/version.sh 2>/dev/null)" -o bin/cudatrace ./cmd/cudatrace
 
 # Where install puts bin and share; DESTDIR stands in front, for a scratch root.
 PREFIX ?= /usr/local

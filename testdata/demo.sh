@@ -10,4 +10,4 @@ if [ -e /dev/nvidiactl ] && command -v nvcc >/dev/null; then
 	exec bin/cudatrace record -o demo build/gpu/streams
 fi
 echo "demo: no GPU (or no nvcc) here: on the simulated CUDA stack"
-exec bin/cudatrace record -o demo build/sim/bin/many
+exec bin/cudatrace record -o demo build/sim/bin/threads

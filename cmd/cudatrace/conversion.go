@@ -14,6 +14,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/stats"
+	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/record/invoker"
 	"github.com/cudatrace/cudatrace/record/outfile"
 )
@@ -35,7 +36,7 @@ const (
 // A conversionResult is what that process says, as JSON on its standard output.
 type conversionResult struct {
 	Summary convert.Summary
-	Profile [][]string // a label and a text a line
+	First   firstLook
 	Error   string
 }
 
@@ -49,21 +50,53 @@ func runConversion(args []string, stdout io.Writer) error {
 	return json.NewEncoder(stdout).Encode(convertFiles(log, trace))
 }
 
+// A firstLook is what the reports of a recording say first; "" for nothing.
+type firstLook struct{ Busy, Finding, Try string }
+
+// firstOf takes it from the reports.
+func firstOf(tables []*table.Table) (f firstLook) {
+	for _, t := range tables {
+		if len(t.Rows) == 0 {
+			continue
+		}
+		row := t.Rows[0]
+		words := func(key string) string {
+			i := t.Column(key)
+			return table.Words(row[i], t.Columns[i].Unit)
+		}
+		switch t.Name {
+		case "profile":
+			if row[t.Column("busy_share")] != nil {
+				f.Busy = words("busy_share")
+			}
+		case "findings":
+			f.Finding, f.Try = words("title"), words("try")
+			if row[t.Column("cost_ns")] != nil {
+				f.Finding += "; costs " + words("cost_ns")
+			}
+			if row[t.Column("share")] != nil {
+				f.Finding += ", " + words("share") + " of the steady state"
+			}
+		}
+	}
+	return f
+}
+
 // convertFiles converts an open log; without a trace it only makes the summary. Both read the whole
-// log once, and make the profile meanwhile.
+// log once, and make the reports meanwhile.
 func convertFiles(log, trace *os.File) (r conversionResult) {
 	defer runtime.KeepAlive(log) // else it is closed when nothing refers to it
 	var err error
 	path := fmt.Sprintf("/proc/self/fd/%d", log.Fd())
-	profile, logs := stats.NewProfile(), []convert.Log{convert.Path(path)}
+	reports, logs := stats.New(), []convert.Log{convert.Path(path)}
 	var all []convert.Summary
 	if trace == nil {
-		all, err = convert.Timeline(logs, convert.Options{}, profile)
+		all, err = convert.Timeline(logs, convert.Options{}, reports)
 	} else {
-		all, err = convert.FilesTo(logs, trace, convert.TraceOptions{Compress: "gzip", Beside: profile})
+		all, err = convert.FilesTo(logs, trace, convert.TraceOptions{Compress: "gzip", Beside: reports})
 	}
 	if err == nil {
-		r.Summary, r.Profile = all[0], profile.Items(all[0].NoMemory)
+		r.Summary, r.First = all[0], firstOf(reports.Tables(statsFacts(logs, all)))
 	}
 	if err != nil {
 		r.Error = strings.ReplaceAll(err.Error(), path, "the log")

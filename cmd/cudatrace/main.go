@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -85,6 +86,9 @@ type exitCode int
 
 func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
 
+// coloured are the commands whose output has bold and colour on a terminal.
+var coloured = []string{recordName, statsName, diffName}
+
 func newApp(con *console.Console) *cli.App {
 	app := &cli.App{
 		Name:      "cudatrace",
@@ -114,6 +118,15 @@ func newApp(con *console.Console) *cli.App {
 	}
 	for _, c := range app.Commands {
 		name := c.Name
+		if slices.Contains(coloured, name) {
+			c.Flags = append(c.Flags, &cli.StringFlag{Name: "color", Value: "auto", Usage: "`auto|always|never`: bold and colour (default: on a terminal, unless NO_COLOR is set)"})
+			c.Before = func(c *cli.Context) error {
+				if err := con.Color(c.String("color")); err != nil {
+					return usagef(name, "%s: %v", name, err)
+				}
+				return nil
+			}
+		}
 		c.OnUsageError = func(_ *cli.Context, err error, _ bool) error { return usagef(name, "%s: %v", name, err) }
 		c.HideHelp = true
 	}

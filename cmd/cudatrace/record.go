@@ -553,7 +553,7 @@ func conclude(con *console.Console, c *cli.Context, o record.Options, res record
 		files = append([]madeFile{trace}, files...)
 	}
 	if !c.Bool("quiet") {
-		printSummary(con, made.Summary, made.Profile, files)
+		printSummary(con, made.Summary, made.First, files)
 	} else if !made.Summary.Complete {
 		for _, why := range made.Summary.Reasons {
 			o.Say("not complete: " + why)

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -19,10 +20,10 @@ type madeFile struct {
 	replaced bool // another file stood there
 }
 
-// printSummary prints what a person sees when a recording ends. The profile has a label and a text
-// a line.
-func printSummary(con *console.Console, s convert.Summary, profile [][]string, files []madeFile) {
-	con.Sayf("%s%s; %s", endWords(s.Ended, "; "), headline(s), outcome(s))
+// printSummary prints what a person sees when a recording ends: how it ended, what is in it and what is missing, where to look
+// first, and what to do next. The rest is for info.
+func printSummary(con *console.Console, s convert.Summary, first firstLook, files []madeFile) {
+	con.Conclude(endWords(s.Ended, "; ")+headline(s)+"; ", outcome(s), s.Complete && s.LostTotal() == 0)
 	for _, died := range diedBySignal(s) {
 		con.Detail("%s", died)
 	}
@@ -39,7 +40,6 @@ func printSummary(con *console.Console, s convert.Summary, profile [][]string, f
 	if words := held(s.Last); words != "" {
 		con.Detail("holds %s", words)
 	}
-	con.Details(profile)
 	if words := failures(s); words != "" {
 		con.Detail("failed: %s", words)
 	}
@@ -49,27 +49,40 @@ func printSummary(con *console.Console, s convert.Summary, profile [][]string, f
 	if words := unnamed(s); words != "" {
 		con.Detail("kernel names: %s", words)
 	}
-	if words := callers(s); words != "" {
-		con.Detail("callers: %s", words)
-	}
-	if words := cost(s); words != "" {
-		con.Detail("recording cost %s", words)
-	}
 	if words := tooLarge(s.Slices, files[len(files)-1].path); words != "" {
 		con.Detail("size: %s", words)
 	}
-	var rows [][]string
+	if first.Busy != "" {
+		con.Item("GPU busy", first.Busy)
+	}
+	if first.Finding != "" {
+		con.Item("look first", first.Finding)
+		con.Item("try", first.Try)
+	}
+	var rows, next [][]string
 	for _, f := range files {
-		use, size := "the log: convert, compare, archive", fileSize(f.path)
+		size, command := fileSize(f.path), []string{"cudatrace stats " + shellWord(f.path), "tables, and all findings"}
 		if strings.HasSuffix(f.path, record.TraceSuffix) {
-			use, size = "open it in https://ui.perfetto.dev", traceSize(f.path, s.Slices)
+			size, command = traceSize(f.path, s.Slices), []string{"cudatrace open " + shellWord(f.path), "every call and every kernel, in the browser"}
 		}
 		if f.replaced {
-			use += "; replaces the file that was there"
+			size += "; replaces the file that was there"
 		}
-		rows = append(rows, []string{f.path, size, use})
+		rows, next = append(rows, []string{f.path, size}), append(next, command)
 	}
 	con.Details(rows)
+	con.Details(next)
+}
+
+// plainWord matches what a shell takes as it is.
+var plainWord = regexp.MustCompile(`^[\w%+,./:=@][\w%+,./:=@-]*$`)
+
+// shellWord writes a text as one word for a shell.
+func shellWord(s string) string {
+	if plainWord.MatchString(s) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // endWords says how a program ended, with a text behind it: "ended by SIGSEGV, core dumped", "exited with 3"; "" if all is well or
@@ -176,29 +189,6 @@ func unnamed(s convert.Summary) string {
 	}
 	return fmt.Sprintf("%s of %s %s no kernel name: the program looked the kernels up before recording began, or unseen, and their callers don't name them",
 		figures.Group(s.Unnamed), figures.Count(s.Launches, "launch", "launches"), verb)
-}
-
-// cost says how much time recording took, as far as that is known. Of a part of a recording it is the least.
-func cost(s convert.Summary) string {
-	least, about, where := "", "about ", ""
-	if isPart(s) {
-		least, about, where = "at least ", "", " in the log"
-	}
-	largest := max(s.ProbesNS, s.OverheadNS, s.RecorderNS)
-	var parts []string
-	if s.ProbesNS > 0 {
-		parts = append(parts, fmt.Sprintf("%s%s for %s%s", about, figures.DurationBeside(s.ProbesNS, largest), figures.Count(s.Pairs, "probed call", "probed calls"), where))
-	}
-	if s.OverheadNS > 0 {
-		parts = append(parts, figures.DurationBeside(s.OverheadNS, largest)+" in CUPTI")
-	}
-	if s.RecorderNS > 0 {
-		parts = append(parts, figures.DurationBeside(s.RecorderNS, largest)+" of processor time in the recorder")
-	}
-	if len(parts) == 0 {
-		return ""
-	}
-	return least + strings.Join(parts, ", ")
 }
 
 // isPart reports whether a log lacks calls that were recorded: it was cut, or has the newest part of a recording.

@@ -62,29 +62,9 @@ func TestTooLarge(t *testing.T) {
 		t.Errorf("one more: %s", got)
 	}
 	var out strings.Builder
-	printSummary(console.New(io.Discard, &out), convert.Summary{Slices: 5_000_000}, [][]string{{"GPU busy", "all \x1b the time"}}, []madeFile{{path: "a.pftrace"}, {path: "a.cudatrace"}})
-	if !strings.Contains(out.String(), "\n  GPU busy   all \\u001b the time\n") || !strings.Contains(out.String(), "\n  size: 5,000,000 slices are more") || !strings.Contains(out.String(), "convert a.cudatrace ") || !strings.Contains(out.String(), ", 5,000,000 slices ") {
+	printSummary(console.New(io.Discard, &out), convert.Summary{Slices: 5_000_000}, firstLook{Busy: "3 %", Finding: "slow \x1b", Try: "faster"}, []madeFile{{path: "a.pftrace"}, {path: "a.cudatrace"}})
+	if !strings.Contains(out.String(), "\n  GPU busy: 3 %\n  look first: slow \\u001b\n  try: faster\n") || !strings.Contains(out.String(), "\n  size: 5,000,000 slices are more") || !strings.Contains(out.String(), "convert a.cudatrace ") || !strings.Contains(out.String(), ", 5,000,000 slices\n") {
 		t.Errorf("the summary of a recording:\n%s", out.String())
-	}
-}
-
-// TestCostOfPart has logs that lack calls that were recorded: their cost is the least.
-func TestCostOfPart(t *testing.T) {
-	const whole = "about 2.0 ms for 4,000 probed calls, 1.0 ms in CUPTI"
-	const part = "at least 2.0 ms for 4,000 probed calls in the log, 1.0 ms in CUPTI"
-	for want, list := range map[string][]convert.Summary{
-		whole: {{}, {Lost: map[string]uint64{tracelog.LostStrings: 1}}},
-		part:  {{Damaged: true}, {Last: &convert.Last{}}, {Lost: map[string]uint64{tracelog.LostLogWrite: 1}}, {Lost: map[string]uint64{tracelog.LostCallBuffer: 1}}},
-	} {
-		for _, s := range list {
-			s.ProbesNS, s.Pairs, s.OverheadNS = 2_000_000, 4_000, 1_000_000
-			if got := cost(s); got != want {
-				t.Errorf("%+v: %s", s, got)
-			}
-		}
-	}
-	if got := cost(convert.Summary{Damaged: true}); got != "" {
-		t.Errorf("of an empty log: %s", got)
 	}
 }
 

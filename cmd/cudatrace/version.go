@@ -9,7 +9,7 @@ import (
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 )
 
-// release is set by the linker for a release build.
+// release is set by the linker: the version of a release, or that of the commit.
 var release string
 
 // version names this build: by release, by version of the module, or by commit.

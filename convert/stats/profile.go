@@ -6,40 +6,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cudatrace/cudatrace/convert/activity"
 	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/convert/stats/sketch"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/figures"
 )
-
-// A Profile collects the report of the profile alone. It takes little time.
-type Profile struct {
-	clock   clock
-	names   timeline.KernelNames
-	busy    busy
-	memory  memory
-	host    transfers
-	kernels groups[string, kernelTotal] // by mangled name
-	cache   map[*timeline.Shape]*shapeTotal
-	total   uint64 // ns of all work
-
-	occupied meanOccupancy
-}
-
-// A shapeTotal is a shape of a kernel.
-type shapeTotal struct {
-	*kernelTotal
-	occupancy shapeOccupancy
-}
-
-// A kernelTotal is the time of all launches of a kernel.
-type kernelTotal struct {
-	name  string // mangled
-	class activity.Class
-	ns    uint64
-}
 
 // transfers is the time of copies and sets, the part of those that asynchronous calls or graphs launched, and that of copies of pageable memory, which
 // no function copies asynchronously.
@@ -57,77 +29,6 @@ func (t *transfers) countTransfer(w *timeline.Work) {
 	if w.Graph != 0 || w.Call.Function != nil && strings.Contains(w.Call.Name, "Async") {
 		t.async = sketch.Sum(t.async, w.Dur)
 	}
-}
-
-// NewProfile returns a profile without events.
-func NewProfile() *Profile {
-	p := &Profile{names: make(timeline.KernelNames), cache: make(map[*timeline.Shape]*shapeTotal)}
-	p.busy = newBusy(&p.clock, nil)
-	p.memory = newMemory(&p.clock)
-	p.kernels = newGroups(other, func(name string) *kernelTotal {
-		return &kernelTotal{name: name, class: activity.ClassOf(p.names, name)}
-	})
-	return p
-}
-
-// Take takes events.
-func (p *Profile) Take(events []timeline.Event) error {
-	for _, e := range events {
-		switch e := e.(type) {
-		case *timeline.WorkList:
-			p.work(e)
-		case *timeline.Allocation:
-			p.memory.countAllocation(e)
-		case *timeline.Recording:
-			p.clock.start = e.Start
-		case *timeline.GPUs:
-			p.busy.know(e.List)
-		}
-	}
-	return nil
-}
-
-// End ends the timeline.
-func (p *Profile) End(error) error { return nil }
-
-func (p *Profile) work(l *timeline.WorkList) {
-	stream := p.busy.stream(l.Stream)
-	for i := range l.List {
-		w := &l.List[i]
-		p.host.countTransfer(w)
-		class := activity.ClassOfWork(w)
-		if w.Kind == timeline.KernelWork {
-			class = p.kernel(stream, w)
-		}
-		if !w.Untimed {
-			p.total = sketch.Sum(p.total, w.Dur)
-		}
-		stream.countWork(w, class, nil)
-	}
-}
-
-func (p *Profile) kernel(on *streamRow, w *timeline.Work) activity.Class {
-	k := cached(p.cache, w.Shape, func() *shapeTotal { return &shapeTotal{kernelTotal: p.kernels.of(w.Shape.Kernel.Name)} })
-	if !w.Untimed {
-		k.ns = sketch.Sum(k.ns, w.Dur)
-		if share, known := k.occupancy.of(on.device, &w.Shape.Kernel); known {
-			p.occupied.weigh(share, w.Dur)
-		}
-	}
-	return k.class
-}
-
-// Items returns the lines of the profile, a label and a text each; none if there was no GPU work. noMemory says why nothing
-// is known of allocated memory, "" if it is.
-func (p *Profile) Items(noMemory string) (lines [][]string) {
-	top := largestKernels(p.kernels.list, func(k *kernelTotal) (string, uint64) { return p.names.Of(k.name).Short, k.ns })
-	t := profileTable(&p.busy, &p.memory, p.host, p.occupied, top, p.total, noMemory)
-	for _, row := range t.Rows {
-		for _, i := range t.Prose(row).Items {
-			lines = append(lines, []string{i.Label, strings.ReplaceAll(i.Text, table.Glue, " ")})
-		}
-	}
-	return lines
 }
 
 // A namedTime is a kernel with its time.

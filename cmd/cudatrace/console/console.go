@@ -24,29 +24,50 @@ type Console struct {
 
 // New returns a console that writes to two files.
 func New(stdout, stderr io.Writer) *Console {
-	return &Console{out: &output{w: stdout}, err: &output{w: stderr}}
+	return &Console{out: newOutput(stdout), err: newOutput(stderr)}
 }
 
 // Say writes a line about what the program does to standard error. It stays one line, whatever
 // is in the text.
-func (c *Console) Say(text string) { c.errorLine("cudatrace: " + text) }
+func (c *Console) Say(text string) { c.errorLine("cudatrace:", " "+text, "  ") }
 
 // Sayf formats a line and says it.
 func (c *Console) Sayf(format string, args ...any) { c.Say(fmt.Sprintf(format, args...)) }
 
 // Error says what failed. The texts of joined errors stand in one line.
-func (c *Console) Error(err error) { c.Say(strings.ReplaceAll(err.Error(), "\n", "; ")) }
-
-// Detail writes a line that belongs to the one said before.
-func (c *Console) Detail(format string, args ...any) {
-	c.errorLine("  " + fmt.Sprintf(format, args...))
+func (c *Console) Error(err error) {
+	c.errorLine(c.err.styled(Bad, "cudatrace:"), " "+strings.ReplaceAll(err.Error(), "\n", "; "), "")
 }
 
-func (c *Console) errorLine(text string) {
+// Conclude says what came of something: a text, and behind it the verdict.
+func (c *Console) Conclude(text, verdict string, good bool) {
+	style := Good
+	if !good {
+		style = Bad
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.clear()
-	c.err.text(line(text) + "\n")
+	c.err.lines("", "cudatrace: "+line(text), style, line(verdict), "  ")
+}
+
+// Item writes a detail with a label.
+func (c *Console) Item(label, text string) {
+	c.errorLine("  "+c.err.styled(Bold, Escape(label)+":"), " "+text, "    ")
+}
+
+// Detail writes a line that belongs to the one said before.
+func (c *Console) Detail(format string, args ...any) {
+	c.errorLine("  ", fmt.Sprintf(format, args...), "    ")
+}
+
+// errorLine writes a line: a beginning that is safe, and a text. On a terminal it becomes several where it is too long, which
+// begin with an indent.
+func (c *Console) errorLine(begin, text, indent string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.clear()
+	c.err.lines(begin, line(text), "", "", indent)
 }
 
 // Details writes a table of details to standard error.

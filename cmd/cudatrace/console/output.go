@@ -16,6 +16,8 @@ type output struct {
 	w    io.Writer
 	half []byte // the beginning of a character whose other bytes are not there yet
 	err  error
+
+	color bool // styles are shown
 }
 
 func (o *output) Write(b []byte) (int, error) {

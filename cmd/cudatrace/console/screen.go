@@ -26,7 +26,7 @@ type Line struct {
 	Style Style
 }
 
-// A Style is the look of a line.
+// A Style is the look of a text on a terminal.
 type Style string
 
 // The styles.
@@ -34,6 +34,11 @@ const (
 	Plain   Style = ""
 	Bold    Style = "\x1b[1m"
 	Reverse Style = "\x1b[7m"
+	Faint   Style = "\x1b[2m"
+	Good    Style = "\x1b[32m"
+	Bad     Style = "\x1b[31m"
+
+	noStyle = "\x1b[0m"
 )
 
 const (

@@ -188,17 +188,18 @@ func (l *layout) line(row int) string {
 // left out, names are cut in the middle. Tables without rows are named at the end, with the
 // reason.
 func WriteText(w io.Writer, tables []*Table, width int) error {
-	var b, empty strings.Builder
+	var b titled
+	var empty strings.Builder
 	var narrow []string // tables without room for all columns
 	for _, t := range tables {
 		if len(t.Rows) == 0 {
 			fmt.Fprintf(&empty, "%s: %s\n", t.Name, printable(t.Reason))
 			continue
 		}
-		fmt.Fprintf(&b, "%s: %s\n", t.Name, t.Title)
+		b.bold(fmt.Sprintf("%s: %s", t.Name, t.Title))
 		if t.Prose != nil {
-			proseText(&b, t, width)
-			remarks(&b, t, "  ")
+			proseText(&b.Builder, t, width)
+			remarks(&b.Builder, t, "  ")
 			b.WriteString("\n")
 			continue
 		}
@@ -206,17 +207,70 @@ func WriteText(w io.Writer, tables []*Table, width int) error {
 		if l.dropped > 0 {
 			narrow = append(narrow, t.Name+" "+figures.Group(uint64(l.dropped)))
 		}
-		for row := range len(t.Rows) + 1 {
-			b.WriteString("  " + l.line(row) + "\n")
+		b.faint("  " + l.line(0))
+		for row := range len(t.Rows) {
+			b.WriteString("  " + l.line(row+1) + "\n")
 		}
-		remarks(&b, t, "  ")
+		remarks(&b.Builder, t, "  ")
 		b.WriteString("\n")
 	}
 	if len(narrow) > 0 {
 		line := "columns without room: " + strings.Join(narrow, ", ") + "; a wider line and JSON have them"
 		wrapped(&empty, "", "  ", line, width)
 	}
-	_, err := io.WriteString(w, strings.TrimRight(b.String()+empty.String(), "\n")+"\n")
+	b.WriteString(empty.String())
+	return b.flush(w)
+}
+
+// A titled text is one with lines that stand out, where it is written to a [Styler].
+type titled struct {
+	strings.Builder
+	lines []titleLine
+}
+
+type titleLine struct {
+	from, to int // bytes of the text, its end included
+	faint    bool
+}
+
+// A Styler writes lines in bold, and faintly.
+type Styler interface {
+	io.Writer
+	Bold(line string) error
+	Faint(line string) error
+}
+
+func (b *titled) bold(line string)  { b.styled(line, false) }
+func (b *titled) faint(line string) { b.styled(line, true) }
+
+func (b *titled) styled(line string, faint bool) {
+	from := b.Len()
+	b.WriteString(line + "\n")
+	b.lines = append(b.lines, titleLine{from, b.Len(), faint})
+}
+
+// flush writes the text, without empty lines at its end.
+func (b *titled) flush(w io.Writer) error {
+	text, done := strings.TrimRight(b.String(), "\n")+"\n", 0
+	styler, styles := w.(Styler)
+	if !styles {
+		_, err := io.WriteString(w, text)
+		return err
+	}
+	for _, l := range b.lines {
+		if _, err := io.WriteString(w, text[done:l.from]); err != nil {
+			return err
+		}
+		write := styler.Bold
+		if l.faint {
+			write = styler.Faint
+		}
+		if err := write(text[l.from : min(l.to, len(text))-1]); err != nil {
+			return err
+		}
+		done = min(l.to, len(text))
+	}
+	_, err := io.WriteString(w, text[done:])
 	return err
 }
 
