@@ -30,6 +30,7 @@ type Collector struct {
 	streams   []*Stream
 	byThread  map[*timeline.Thread]*Thread
 	byStream  map[*timeline.Stream]*Stream
+	functions map[*timeline.Function]function
 	settled   bool
 }
 
@@ -41,13 +42,17 @@ type process struct {
 	threads []*Thread
 	streams []*Stream
 
-	autograd bool // threads of PyTorch's backward pass are among the threads
+	handles  map[handle][]use // streams that handles stood for, as launches tell
+	records  []event          // records of events
+	orders   []event          // streams that wait for events
+	autograd bool             // threads of PyTorch's backward pass are among the threads
 }
 
 // New returns a collector without events.
 func New(names timeline.KernelNames) *Collector {
 	return &Collector{names: names, most: mostRecords, byText: make(map[string]uint32), places: make(map[any]uint32), kernels: make(map[*timeline.Shape]uint32),
-		processes: make(map[*timeline.Process]*process), byThread: make(map[*timeline.Thread]*Thread), byStream: make(map[*timeline.Stream]*Stream), texts: []string{"", "other"}}
+		processes: make(map[*timeline.Process]*process), byThread: make(map[*timeline.Thread]*Thread), byStream: make(map[*timeline.Stream]*Stream),
+		functions: make(map[*timeline.Function]function), texts: []string{"", "other"}}
 }
 
 // Recording takes the first event.
@@ -154,6 +159,8 @@ type Thread struct {
 	calls   list[call] // that lie in no other call
 	waits   []awaited  // of the calls, by number
 	copies  []ownCopy
+	synced  []event // calls that waited for events
+	capture bool    // the thread captures a graph
 	unsort  bool
 }
 
@@ -192,6 +199,10 @@ func (c *Collector) Thread(of *timeline.Thread, h *activity.History) *Thread {
 
 // AddCall adds a call of a thread. inner says that it lies in another one.
 func (c *Collector) AddCall(t *Thread, sl *timeline.Slice, inner bool) {
+	f := c.function(sl.Function)
+	if f.role != nothing {
+		t.order(sl, &f, c)
+	}
 	if !inner {
 		if !t.process.keep(sl.Start) {
 			return
@@ -199,7 +210,7 @@ func (c *Collector) AddCall(t *Thread, sl *timeline.Slice, inner bool) {
 		if n := t.calls.n; n > 0 && t.calls.at(n-1).start > sl.Start {
 			t.unsort = true
 		}
-		*t.calls.more() = call{start: sl.Start, end: max(sl.Start, sl.End), name: c.text(sl.Name), place: c.place(sl.Python, sl.Caller)}
+		*t.calls.more() = call{start: sl.Start, end: max(sl.Start, sl.End), name: f.name, place: c.place(sl.Python, sl.Caller)}
 	}
 	if len(sl.Waits()) == 0 || t.calls.n == 0 {
 		return
@@ -226,7 +237,9 @@ type Stream struct {
 	process *process
 	index   uint32
 	work    list[piece]
+	after   []order // events that it waited for
 	unsort  bool
+	mixed   bool // its work is not in the order of its calls
 }
 
 // A piece is a piece of work. It has no pointers either.
@@ -272,8 +285,10 @@ func (c *Collector) AddWork(s *Stream, w *timeline.Work, class activity.Class, b
 			by.copies = append(by.copies, ownCopy{p.callStart, awaited{p.start, p.end, s.index}})
 		}
 	}
-	if n := s.work.n; n > 0 && s.work.at(n-1).start > p.start {
-		s.unsort = true
+	if n := s.work.n; n > 0 {
+		last := s.work.at(n - 1)
+		s.unsort = s.unsort || last.start > p.start
+		s.mixed = s.mixed || last.callStart > p.callStart
 	}
 	*s.work.more() = p
 }
@@ -287,6 +302,10 @@ func (c *Collector) settle() {
 	for _, s := range c.streams {
 		if s.unsort {
 			sort.Stable(&sorted[piece]{&s.work, func(a, b *piece) bool { return a.start < b.start }})
+			s.mixed = false
+			for i := 1; i < s.work.n; i++ {
+				s.mixed = s.mixed || s.work.at(i-1).callStart > s.work.at(i).callStart
+			}
 		}
 	}
 	for _, t := range c.threads {
@@ -294,6 +313,9 @@ func (c *Collector) settle() {
 			sort.Stable(&sorted[call]{&t.calls, func(a, b *call) bool { return a.start < b.start }})
 		}
 		slices.SortFunc(t.copies, func(a, b ownCopy) int { return cmp.Or(cmp.Compare(a.call, b.call), cmp.Compare(a.end, b.end)) })
+	}
+	for _, p := range c.processes {
+		p.settle()
 	}
 }
 

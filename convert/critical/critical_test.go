@@ -166,6 +166,18 @@ func (s *script) line(line string) {
 	case "call": // of name
 		s.functions++
 		fmt.Fprintf(s, "function id=%d name=%s library=runtime args=\"\"\ncall pid=%s tid=%s func=%s enter=%d dur=%d\n", 10+s.functions, f["name"], f["pid"], f["tid"], f["name"], ns("from"), ns("to")-ns("from"))
+	case "record", "order", "synchronize": // an event on a stream, a stream for an event, a thread for an event
+		f["name"] = map[string]string{"record": "cudaEventRecord", "order": "cudaStreamWaitEvent", "synchronize": "cudaEventSynchronize"}[words[0]]
+		args := map[string]string{"record": "event:handle stream:handle", "order": "stream:handle event:handle flags:u32", "synchronize": "event:handle"}[words[0]]
+		if text := fmt.Sprintf("name=%s ", f["name"]); !strings.Contains(s.String(), text) {
+			s.functions++
+			fmt.Fprintf(s, "function id=%d %slibrary=runtime args=%q\n", 10+s.functions, text, args)
+		}
+		values := map[string]string{"record": fmt.Sprintf("event=%s stream=%d", f["event"], handle()), "order": fmt.Sprintf("stream=%d event=%s flags=0", handle(), f["event"]), "synchronize": "event=" + f["event"]}[words[0]]
+		fmt.Fprintf(s, "call pid=%s tid=%s func=%s enter=%d dur=%d args: %s\n", f["pid"], f["tid"], f["name"], ns("from"), ns("to")-ns("from"), values)
+	case "graph": // like launch; its nodes follow
+		s.correlation++
+		fmt.Fprintf(s, "api pid=%s tid=%s domain=2 cbid=311 name=cudaGraphLaunch start=%d dur=%d correlation=%d%s\n", f["pid"], f["tid"], ns("from"), ns("to")-ns("from"), s.correlation, more("", "python"))
 	case "ran", "ready", "blocked":
 		state := map[string]int{"ran": 1, "ready": 2, "blocked": 3}[words[0]]
 		fmt.Fprintf(s, "thread_state pid=%s tid=%s state=%d start=%d dur=%d cpu=1%s\n", f["pid"], f["tid"], state, ns("from"), ns("to")-ns("from"), more("", "call", "on", "holder", "python"))

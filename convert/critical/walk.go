@@ -46,6 +46,7 @@ const (
 	InOrder              // the work came behind other work of its stream
 	InGraph              // the work came behind other work of its graph
 	Held                 // a thread had what another one waited for
+	Event                // the work came behind work of another stream, by an event
 	Backward             // PyTorch's backward pass came behind the thread that began it, or that thread behind the backward pass
 )
 
@@ -224,12 +225,31 @@ func (w *walk) reason(s *Stream, i int) *reason {
 		all = append(all, reason{at: min(p.callEnd, p.start), edge: Launched, thread: w.c.threads[p.thread-1]})
 	}
 	if p.graph != 0 {
-		if of, k := w.inGraph(s, p); of != nil {
-			all = append(all, reason{at: of.work.at(k).end, edge: InGraph, stream: of, piece: k})
+		for _, n := range s.process.nodes(p, p.start) {
+			if n.stream != nil {
+				all = append(all, reason{at: n.end, edge: InGraph, stream: n.stream, piece: n.piece})
+			}
 		}
 	}
 	if k := s.before(i); k >= 0 {
-		all = append(all, reason{at: min(s.work.at(k).end, p.start), edge: InOrder, stream: s, piece: k})
+		of := s
+		if q := s.work.at(k); q.graph != 0 {
+			of, k = w.lastOfGraph(s, k, p.start)
+		}
+		all = append(all, reason{at: min(of.work.at(k).end, p.start), edge: InOrder, stream: of, piece: k})
+	}
+	event, known := s.awaitedBy(i)
+	if event != nil {
+		all = append(all, reason{at: min(event.stream.work.at(event.piece).end, p.start), edge: Event, stream: event.stream, piece: event.piece})
+	}
+	if !known {
+		since := uint64(0)
+		for _, x := range all {
+			since = max(since, x.at)
+		}
+		if of, k := w.onlyOne(s, p, since); of != nil && p.start-since > together {
+			all = append(all, reason{at: of.work.at(k).end, edge: Event, stream: of, piece: k})
+		}
 	}
 	if len(all) == 0 {
 		return r
@@ -284,23 +304,44 @@ func (p *piece) sameLaunch(o *piece) bool {
 	return p.graph == o.graph && p.thread == o.thread && p.callStart == o.callStart && p.thread != 0
 }
 
-// inGraph returns the piece of the same launch of a graph that was the last to end before one starts, nil for none.
-func (w *walk) inGraph(s *Stream, p *piece) (best *Stream, at int) {
-	if p.thread == 0 {
-		return nil, 0
+// lastOfGraph returns the piece of the launch of a graph that was the last to end before a time, whatever its stream: what is behind a graph
+// waits for all of it. A piece of the launch is given, which may be under way.
+func (w *walk) lastOfGraph(s *Stream, i int, before uint64) (*Stream, int) {
+	if last := s.process.nodes(s.work.at(i), before)[0]; last.stream != nil && last.end > s.work.at(i).end {
+		return last.stream, last.piece
 	}
-	for n, of := range s.process.streams {
-		if n >= mostStreams && of != s {
-			continue
+	return s, i
+}
+
+// A node is a piece of the launch of a graph; one without a stream is none.
+type node struct {
+	stream *Stream
+	piece  int
+	end    uint64
+}
+
+// nodes returns the pieces of the launch of a piece that were the last to end before a time: the last one, and the one before it.
+func (p *process) nodes(of *piece, before uint64) (last [2]node) {
+	if of.thread == 0 {
+		return last
+	}
+	for n, s := range p.streams {
+		if n >= mostStreams {
+			break
 		}
-		last := of.work.search(func(q *piece) bool { return q.start >= p.start }) - 1
-		for k := last; k >= 0 && k > last-mostOverlap; k-- {
-			if q := of.work.at(k); q.sameLaunch(p) && q.end <= p.start && (best == nil || q.end > best.work.at(at).end) {
-				best, at = of, k
+		first := s.work.search(func(q *piece) bool { return q.start >= before }) - 1
+		for k := first; k >= 0 && k > first-mostOverlap; k-- {
+			q := s.work.at(k)
+			switch x := (node{s, k, q.end}); {
+			case !q.sameLaunch(of) || q.end > before:
+			case last[0].stream == nil || q.end > last[0].end:
+				last[0], last[1] = x, last[0]
+			case last[1].stream == nil || q.end > last[1].end:
+				last[1] = x
 			}
 		}
 	}
-	return best, at
+	return last
 }
 
 // beside names the work of another stream of the device that ended when a piece started, "" for none.

@@ -312,7 +312,7 @@ func (s *Sink) pathName(p *path, r *pathRow) string {
 	switch {
 	case r.of != nil && r.of != p.kind.process && r.of.Rank.Known:
 		name += " on " + r.of.Rank.String()
-	case r.thread != nil && r.thread != p.on:
+	case r.thread != nil && r.thread != p.on && (p.on != nil || !r.thread.Main):
 		name += " on " + threadTitle(r.thread)
 	}
 	return name

@@ -1,0 +1,316 @@
+package critical
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/cudaapi"
+)
+
+// A function is what is known of a function by its name.
+type function struct {
+	name   uint32 // text
+	role   role
+	stream int // index of the argument that is the stream's handle; -1 for none
+	event  int
+	own    bool // its default stream is that of the thread
+}
+
+// A role is what calls of a function do to the order of work.
+type role uint8
+
+const (
+	nothing role = iota
+	puts         // work on the stream that it names
+	records      // an event
+	orders       // has a stream wait for an event
+	syncs        // waits for an event
+	captures
+	captured
+)
+
+func (c *Collector) function(of *timeline.Function) function {
+	f, known := c.functions[of]
+	if known {
+		return f
+	}
+	f = function{name: c.text(of.Name), stream: -1, event: -1, own: strings.HasSuffix(of.Name, "_ptsz") || strings.HasSuffix(of.Name, "_ptds")}
+	for i, p := range of.Params {
+		switch p.Name {
+		case "stream":
+			f.stream = i
+		case "event":
+			f.event = i
+		}
+	}
+	switch base := strings.TrimSuffix(cudaapi.Unversioned(of.Name), "WithFlags"); {
+	case base == "cudaEventRecord" || base == "cuEventRecord":
+		f.role = records
+	case base == "cudaStreamWaitEvent" || base == "cuStreamWaitEvent":
+		f.role = orders
+	case base == "cudaEventSynchronize" || base == "cuEventSynchronize":
+		f.role = syncs
+	case strings.Contains(base, "StreamBeginCapture"):
+		f.role = captures
+	case strings.HasSuffix(base, "StreamEndCapture"):
+		f.role = captured
+	case f.stream >= 0 && !strings.Contains(base, "Graph"):
+		f.role = puts
+	}
+	if f.event < 0 && (f.role == records || f.role == orders || f.role == syncs) || f.stream < 0 && (f.role == records || f.role == orders) {
+		f.role = nothing
+	}
+	c.functions[of] = f
+	return f
+}
+
+// A handle is that of a stream. The default stream of a thread is one of the thread.
+type handle struct {
+	stream uint64
+	thread uint32 // and 1
+}
+
+// Values of handles of default streams.
+const (
+	legacyStream = 1
+	threadStream = 2
+)
+
+func (t *Thread) handle(sl *timeline.Slice, f *function) (h handle, known bool) {
+	if sl.Arguments == nil || f.stream < 0 || f.stream >= len(sl.Args) {
+		return h, false
+	}
+	h.stream = sl.Args[f.stream]
+	if h.stream == 0 {
+		if h.stream = legacyStream; f.own {
+			h.stream = threadStream
+		}
+	}
+	if h.stream == threadStream {
+		h.thread = t.index + 1
+	}
+	return h, true
+}
+
+// A use is the stream for which a handle stood, from a time on.
+type use struct {
+	at     uint64
+	stream *Stream
+}
+
+// An event is a call that names an event.
+type event struct {
+	at     uint64 // when it began
+	event  uint64
+	stream handle
+	call   uint64 // its end
+}
+
+// Bounds of what is known of handles.
+const (
+	mostHandles = 1 << 16
+	mostUses    = 64
+)
+
+// order notes what a call does to the order of work.
+func (t *Thread) order(sl *timeline.Slice, f *function, c *Collector) {
+	p := t.process
+	switch f.role {
+	case captures:
+		t.capture = true
+		return
+	case captured:
+		t.capture = false
+		return
+	}
+	if t.capture || sl.Ret != 0 {
+		return
+	}
+	h, known := t.handle(sl, f)
+	if f.role == puts {
+		if known && sl.Stream != nil {
+			p.learn(h, sl.Start, c.Stream(sl.Stream))
+		}
+		return
+	}
+	if sl.Arguments == nil || f.event >= len(sl.Args) || f.role != syncs && !known || !p.keep(sl.Start) {
+		return
+	}
+	e := event{sl.Start, sl.Args[f.event], h, sl.End}
+	switch f.role {
+	case records:
+		p.records = append(p.records, e)
+	case orders:
+		p.orders = append(p.orders, e)
+	case syncs:
+		t.synced = append(t.synced, e)
+	}
+}
+
+// learn notes that work of a call with a handle ran on a stream.
+func (p *process) learn(h handle, at uint64, s *Stream) {
+	if p.handles == nil {
+		p.handles = make(map[handle][]use)
+	}
+	list := p.handles[h]
+	if n := len(list); n > 0 && (list[n-1].stream == s || n >= mostUses) || n == 0 && len(p.handles) >= mostHandles {
+		return
+	}
+	p.handles[h] = append(list, use{at, s})
+}
+
+// stream returns the stream that a handle stood for at a time, nil if that is not known.
+func (p *process) stream(h handle, at uint64) *Stream {
+	list := p.handles[h]
+	if len(list) == 0 || len(list) > 1 && h.stream <= threadStream {
+		return nil // a default stream of one of several contexts
+	}
+	i, _ := slices.BinarySearchFunc(list, at, func(u use, at uint64) int { return cmp.Compare(u.at, at) })
+	return list[max(i, 1)-1].stream
+}
+
+// An order is that work of a stream that is launched from a time on waits for work of another stream.
+type order struct {
+	at     uint64
+	stream *Stream // nil where the record of the event is not known
+	piece  int
+}
+
+// settle finds out which work streams and threads waited for by events.
+func (p *process) settle() {
+	byTime := func(a, b event) int { return cmp.Compare(a.at, b.at) }
+	slices.SortStableFunc(p.records, byTime)
+	slices.SortStableFunc(p.orders, byTime)
+	latest, next := make(map[uint64]event), 0
+	recorded := func(e *event) (s *Stream, piece int, known bool) {
+		r, known := latest[e.event]
+		if !known {
+			return nil, 0, false
+		}
+		if s = p.stream(r.stream, r.at); s == nil {
+			return nil, 0, false
+		}
+		piece, known = s.launchedBefore(r.at)
+		return s, piece, known
+	}
+	var all []*event
+	for i := range p.orders {
+		all = append(all, &p.orders[i])
+	}
+	syncs := make(map[*event]*Thread)
+	for _, t := range p.threads {
+		for i := range t.synced {
+			all = append(all, &t.synced[i])
+			syncs[&t.synced[i]] = t
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *event) int { return byTime(*a, *b) })
+	for _, e := range all {
+		for ; next < len(p.records) && p.records[next].at < e.at; next++ {
+			latest[p.records[next].event] = p.records[next]
+		}
+		s, piece, known := recorded(e)
+		if t := syncs[e]; t != nil {
+			if known && piece >= 0 {
+				t.synchronized(e, s, piece)
+			}
+			continue
+		}
+		on := p.stream(e.stream, e.at)
+		switch {
+		case on == nil || known && piece < 0:
+		case known:
+			on.after = append(on.after, order{e.at, s, piece})
+		default:
+			on.after = append(on.after, order{at: e.at})
+		}
+	}
+}
+
+// synchronized notes what a call waited for by an event. The calls of the thread are in order.
+func (t *Thread) synchronized(e *event, s *Stream, piece int) {
+	x := t.lastCall(e.at + 1)
+	if x == nil || x.end < e.call {
+		return
+	}
+	q := s.work.at(piece)
+	t.waits = append(t.waits, awaited{q.start, q.end, s.index})
+	x.wait = uint32(len(t.waits))
+}
+
+// launchedBefore returns the number of the last piece of a stream whose launch had begun before a time; -1 for none. It is not known where the
+// order of the launches is not that of the work.
+func (s *Stream) launchedBefore(at uint64) (i int, known bool) {
+	if s.mixed {
+		return -1, false
+	}
+	i = s.work.search(func(p *piece) bool { return p.callStart >= at }) - 1
+	if i < 0 || s.work.at(i).thread == 0 {
+		return -1, i < 0
+	}
+	best := i
+	for k := i - 1; k >= 0 && k > i-mostOverlap && s.work.at(k).sameLaunch(s.work.at(i)); k-- {
+		if s.work.at(k).end > s.work.at(best).end {
+			best = k
+		}
+	}
+	return best, true
+}
+
+// awaitedBy returns the work of other streams that a piece waited for by events: the piece that was the last to end. known is false where
+// a stream waited for an event whose record is not known.
+func (s *Stream) awaitedBy(i int) (best *order, known bool) {
+	p := s.work.at(i)
+	if len(s.after) == 0 || p.thread == 0 || i > 0 && s.work.at(i-1).sameLaunch(p) {
+		return nil, true
+	}
+	since := uint64(0)
+	for k := i - 1; k >= 0; k-- {
+		if q := s.work.at(k); q.callStart < p.callStart {
+			since = q.callStart
+			break
+		}
+	}
+	n, _ := slices.BinarySearchFunc(s.after, p.callStart, func(o order, at uint64) int { return cmp.Compare(o.at, at) })
+	known = true
+	for n--; n >= 0 && s.after[n].at >= since; n-- {
+		o := &s.after[n]
+		if o.stream == nil {
+			known = false
+			continue
+		}
+		if q := o.stream.work.at(o.piece); q.end <= p.start+together && (best == nil || q.end > best.stream.work.at(best.piece).end) {
+			best = o
+		}
+	}
+	return best, known
+}
+
+// onlyOne returns the work of the only other stream of the process whose work ended between a time and the start of a piece, shortly
+// before that; nil for none, or several.
+func (w *walk) onlyOne(s *Stream, p *piece, since uint64) (best *Stream, at int) {
+	for n, of := range s.process.streams {
+		if n >= mostStreams {
+			return nil, 0
+		}
+		if of == s {
+			continue
+		}
+		k := of.work.search(func(q *piece) bool { return q.start >= p.start })
+		for i := k - 1; i >= 0 && i >= k-mostOverlap; i-- {
+			q := of.work.at(i)
+			if q.end > p.start || q.end <= since || p.start-q.end > slack || q.callStart > p.callStart {
+				continue
+			}
+			if best != nil && best != of {
+				return nil, 0
+			}
+			if best == nil || q.end > best.work.at(at).end {
+				best, at = of, i
+			}
+		}
+	}
+	return best, at
+}
