@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -54,7 +55,7 @@ func TestGuides(t *testing.T) {
 // TestGuideLinks checks the links between the documents.
 func TestGuideLinks(t *testing.T) {
 	t.Parallel()
-	for _, guide := range guides {
+	for _, guide := range slices.Compact(slices.Sorted(slices.Values(append(pages(t), guides...)))) {
 		for _, m := range markdownLink.FindAllStringSubmatch(readRepository(t, guide), -1) {
 			target, anchor := m[1], strings.TrimPrefix(m[2], "#")
 			if strings.Contains(target, "://") {
@@ -71,6 +72,19 @@ func TestGuideLinks(t *testing.T) {
 			}
 		}
 	}
+}
+
+// pages are the documents in docs.
+func pages(t *testing.T) (list []string) {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(root, "docs/*.md"))
+	if err != nil || len(found) < 20 {
+		t.Fatalf("docs has %d pages: %v", len(found), err)
+	}
+	for _, path := range found {
+		list = append(list, filepath.Join("docs", filepath.Base(path)))
+	}
+	return list
 }
 
 // shownBy is a test in SECURITY.md.
@@ -164,13 +178,18 @@ func specDeclares(s ast.Spec, name string) bool {
 	return false
 }
 
-// TestREADMECommands checks that README has every command.
-func TestREADMECommands(t *testing.T) {
+// TestCommandsAreDocumented checks that docs/commands.md has every command, and that the index of the documents has every document.
+func TestCommandsAreDocumented(t *testing.T) {
 	t.Parallel()
-	text := readRepository(t, "README.md")
+	text, index := readRepository(t, "docs/commands.md"), readRepository(t, "docs/README.md")
+	for _, page := range pages(t) {
+		if name := filepath.Base(page); name != "README.md" && !strings.Contains(index, "]("+name) {
+			t.Errorf("docs/README.md does not lead to %s", name)
+		}
+	}
 	for _, c := range newApp(console.New(io.Discard, io.Discard)).Commands {
 		if !strings.Contains(text, "`cudatrace "+c.Name) {
-			t.Errorf("README.md does not name the command %s", c.Name)
+			t.Errorf("docs/commands.md does not name the command %s", c.Name)
 		}
 	}
 }

@@ -35,6 +35,15 @@ func TestREADMESample(t *testing.T) {
 	}
 }
 
+// TestREADMEShort: README wins in a minute, or not at all.
+func TestREADMEShort(t *testing.T) {
+	t.Parallel()
+	const most = 1300
+	if n := len(strings.Fields(readRepository(t, "README.md"))); n > most {
+		t.Errorf("README.md has %d words, more than %d: docs has room for the rest", n, most)
+	}
+}
+
 // withoutFigures leaves out what differs from run to run.
 func withoutFigures(text string) string {
 	text = regexp.MustCompile(`[\d.]+ (ms|s|µs|KiB)\b`).ReplaceAllString(text, "TIME OR SIZE")
@@ -44,23 +53,22 @@ func withoutFigures(text string) string {
 	return regexp.MustCompile(` +`).ReplaceAllString(text, " ")
 }
 
-// TestREADMEMessages: each message that README explains is one that the program has, word for word.
-func TestREADMEMessages(t *testing.T) {
+// TestMissing: each message that docs/missing.md explains is one that the program has, word for word.
+func TestMissing(t *testing.T) {
 	t.Parallel()
-	_, table, _ := strings.Cut(readRepository(t, "README.md"), "### When something is missing")
-	table, _, _ = strings.Cut(table, "\n## ")
+	table := readRepository(t, "docs/missing.md")
 	sources := sourceText(t)
 	rows := 0
 	for _, m := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllStringSubmatch(table, -1) {
 		rows++
 		for _, part := range regexp.MustCompile(`\.\.\.|\bN\b`).Split(m[1], -1) {
 			if part = strings.Trim(part, " :=()"); !hasWords(sources, part) {
-				t.Errorf("README.md explains the message %q: no code says %q", m[1], part)
+				t.Errorf("docs/missing.md explains the message %q: no code says %q", m[1], part)
 			}
 		}
 	}
 	if rows < 6 {
-		t.Errorf("README.md explains %d messages", rows)
+		t.Errorf("docs/missing.md explains %d messages", rows)
 	}
 }
 
@@ -98,8 +106,8 @@ func sourceText(t *testing.T) string {
 	return all.String()
 }
 
-// TestREADMEFunctions holds what README says of the default set against the table.
-func TestREADMEFunctions(t *testing.T) {
+// TestCommandsFunctions holds what docs/commands.md says of the default set against the table.
+func TestCommandsFunctions(t *testing.T) {
 	t.Parallel()
 	inDefault := make(map[string]bool)
 	for _, f := range cudaapi.Functions(cudaapi.Default) {
@@ -107,7 +115,7 @@ func TestREADMEFunctions(t *testing.T) {
 	}
 	for _, name := range []string{"cudaGetDevice", "cudaGetLastError", "cudaEventQuery", "cudaEventRecord"} {
 		if inDefault[name] {
-			t.Errorf("README.md says that %s is not recorded by default", name)
+			t.Errorf("docs/commands.md says that %s is not recorded by default", name)
 		}
 	}
 }
