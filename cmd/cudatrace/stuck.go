@@ -12,6 +12,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 	"github.com/cudatrace/cudatrace/record/figures"
+	"github.com/cudatrace/cudatrace/record/ranks"
 	"github.com/cudatrace/cudatrace/record/stuck"
 )
 
@@ -24,10 +25,13 @@ func stuckCommand(con *console.Console) *cli.Command {
 	return &cli.Command{
 		Name:      stuckName,
 		Usage:     "say what a process that does not go on waits for",
-		ArgsUsage: "-p PID...",
-		UsageText: "cudatrace stuck [--format text|json] -p PID...\n\nExample: cudatrace stuck -p $(pgrep -f train.py)",
+		ArgsUsage: "-p PID... | FILE...",
+		UsageText: "cudatrace stuck [--format text|json] -p PID...\ncudatrace stuck FILE...\n\n" +
+			"Example: cudatrace stuck -p $(pgrep -f train.py)\n" +
+			"Example: cudatrace stuck --format json -p PID >rank3.json; cudatrace stuck rank*.json",
 		Description: "Looks at the threads of processes from outside, twice, a second apart. It writes nothing into them and stops " +
-			"nobody. The first line of each process is the verdict: who waits for what, down to a cause. Exit code: 0 if none is stuck, " +
+			"nobody. The first line of each process is the verdict: who waits for what, down to a cause. FILE is what --format json " +
+			"printed: files of all ranks of a program tell which rank the others wait for. Exit code: 0 if none is stuck, " +
 			"3 if one is, 1 if one cannot be looked at, 2 for a wrong command line. docs/stuck.md explains the verdicts.",
 		Flags: []cli.Flag{
 			&cli.StringSliceFlag{Name: "pid", Aliases: []string{"p"}, Usage: "look at the running process `PID`; further ones may follow"},
@@ -38,11 +42,17 @@ func stuckCommand(con *console.Console) *cli.Command {
 }
 
 func lookForStuck(c *cli.Context, con *console.Console) error {
+	if len(c.StringSlice("pid")) == 0 && c.Args().Present() {
+		if c.IsSet("format") {
+			return usagef(stuckName, "stuck: --format is for processes; FILE was printed already")
+		}
+		return joinStuck(con, c.Args().Slice())
+	}
 	list, err := stuckPIDs(c)
 	if err != nil {
 		return usagef(stuckName, "stuck: %v", err)
 	}
-	report, err := stuck.Look(list)
+	report, err := stuck.Look(list, readRecorded)
 	if err != nil {
 		return err
 	}
@@ -55,12 +65,69 @@ func lookForStuck(c *cli.Context, con *console.Console) error {
 	} else {
 		printStuck(con, report)
 	}
+	for _, note := range report.Notes {
+		con.Say(note)
+	}
 	for i := range report.Processes {
 		if report.Processes[i].Verdict.Outcome == stuck.Stuck {
 			return exitCode(exitStuck)
 		}
 	}
 	return nil
+}
+
+// joinStuck joins reports of ranks.
+func joinStuck(con *console.Console, files []string) error {
+	var reports []*stuck.Report
+	for _, path := range files {
+		r, err := stuck.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		reports = append(reports, r)
+	}
+	p, err := stuck.Join(reports)
+	if err != nil {
+		return err
+	}
+	con.Print("%s: %s", outcomeText(p.Verdict.Outcome), p.Verdict.Text)
+	con.Print("")
+	rows := [][]string{{"  rank", "host", "process", "outcome", "main thread", "where", "collective"}}
+	for _, m := range p.Members {
+		row := []string{fmt.Sprintf("  %d", m.Rank), m.Host, fmt.Sprint(m.PID), string(m.Verdict.Outcome), "", "", collectiveText(m.Recorded)}
+		if len(m.Threads) > 0 {
+			row[4], row[5] = waitsText(&m.Threads[0]), placeText(&m.Threads[0])
+		}
+		rows = append(rows, row)
+	}
+	con.Table(rows)
+	if len(p.Missing) > 0 {
+		con.Print("  no report of %s of %d", ranks.Named(p.Missing), p.Of)
+	}
+	for _, note := range p.Notes {
+		con.Print("  %s", note)
+	}
+	if p.Verdict.Outcome == stuck.Stuck {
+		return exitCode(exitStuck)
+	}
+	return nil
+}
+
+// collectiveText is the collective that a process entered last.
+func collectiveText(r *stuck.Recorded) string {
+	if r == nil {
+		return "not recorded"
+	}
+	var last *stuck.Collective
+	for i := range r.Collectives {
+		if c := &r.Collectives[i]; last == nil || c.Since < last.Since {
+			last = c
+		}
+	}
+	if last == nil {
+		return "none"
+	}
+	return fmt.Sprintf("%s %s of %s, %.1f s ago", last.Name, figures.Group(last.Count), last.Communicator, last.Since)
 }
 
 // stuckPIDs reads the processes to look at: those of --pid, and the numbers behind it, as pgrep prints them.
@@ -70,7 +137,7 @@ func stuckPIDs(c *cli.Context) ([]int, error) {
 	case err != nil:
 		return nil, err
 	case len(list) == 0:
-		return nil, errors.New("no process given: -p PID")
+		return nil, errors.New("give -p PID, or files that --format json printed")
 	case format != "text" && format != "json":
 		return nil, errors.New("--format must be text or json")
 	}
@@ -95,6 +162,7 @@ func printStuck(con *console.Console, r *stuck.Report) {
 		con.Print("")
 		con.Print("process %d (%s), %s:", p.PID, figures.Cut(p.Program, 60), figures.Count(len(p.Threads)+p.LeftOut, "thread", "threads"))
 		con.Table(threadRows(p.Threads))
+		printRecorded(con, p.Recorded)
 		for _, g := range p.Gone {
 			con.Print("  process %d (%s), which it started, has ended and was not waited for: %s", g.PID, g.Name, g.How)
 		}
@@ -104,6 +172,24 @@ func printStuck(con *console.Console, r *stuck.Report) {
 		if p.LeftOut > 0 {
 			con.Print("  %s not looked at", figures.Count(p.LeftOut, "thread was", "threads were"))
 		}
+	}
+}
+
+// printRecorded prints what a recording knows of a process.
+func printRecorded(con *console.Console, r *stuck.Recorded) {
+	if r == nil {
+		con.Print("  GPU work: not recorded")
+		return
+	}
+	for _, s := range r.Streams {
+		if s.Ended {
+			con.Print("  %s: %s ended %.1f s ago", s.Name, s.Work, s.Since)
+		} else {
+			con.Print("  %s: %s was launched %.1f s ago and has not ended; %s behind it", s.Name, s.Work, s.Since, figures.Count(s.Queued, "launch", "launches"))
+		}
+	}
+	for _, c := range r.Collectives {
+		con.Print("  communicator %s: entered %s %s %.1f s ago, on thread %d", c.Communicator, c.Name, figures.Group(c.Count), c.Since, c.TID)
 	}
 }
 

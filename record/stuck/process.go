@@ -15,6 +15,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/procfs"
 	"github.com/cudatrace/cudatrace/record/pyframes"
+	"github.com/cudatrace/cudatrace/record/ranks"
 )
 
 // A view is one look at a thread.
@@ -56,6 +57,11 @@ func (g *group) begin(pid int) (*look, error) {
 	described := procfs.Describe(pid)
 	program := strings.ReplaceAll(described.Args, "\x00", " ")
 	l := &look{all: g, Process: Process{PID: pid, Program: cmp.Or(program, filepath.Base(described.Executable))}, blocked: blocked.NewProcess(uint32(pid))}
+	if environ, err := procfs.Environment(pid); err == nil || len(environ) > 0 { // else it has no rank
+		if rank := ranks.Place(ranks.Variables(environ)); rank.Known {
+			l.Rank, l.World = &rank.Number, rank.Of
+		}
+	}
 	s, running := procfs.StatOf(pid)
 	switch {
 	case !running:

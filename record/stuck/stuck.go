@@ -63,25 +63,55 @@ type Gone struct {
 	bad  bool   // not by exit code 0
 }
 
+// A Recorded is what a recording of a process knows of its GPU work.
+type Recorded struct {
+	Log         string       `json:"log"`
+	Streams     []Stream     `json:"streams,omitempty"`
+	Collectives []Collective `json:"collectives,omitempty"`
+}
+
+// A Stream is a stream, and the work on it that was launched first of what has not ended; without such work, what ended last.
+type Stream struct {
+	Name   string  `json:"name"`
+	Work   string  `json:"work"`
+	Ended  bool    `json:"ended"`
+	Since  float64 `json:"since_s"` // since its end, or since its launch
+	Queued int     `json:"queued"`  // launches behind it
+}
+
+// A Collective is the newest call of NCCL of a communicator.
+type Collective struct {
+	Communicator string  `json:"communicator"` // its hash, the same on all ranks
+	Name         string  `json:"name"`         // function of NCCL
+	Count        uint64  `json:"count"`        // calls of that communicator, this one included
+	Since        float64 `json:"since_s"`
+	TID          uint32  `json:"tid"`
+}
+
 // A Process is what was seen of a process.
 type Process struct {
-	PID      int      `json:"pid"`
-	Program  string   `json:"program"` // with its arguments
-	Verdict  Verdict  `json:"verdict"`
-	Threads  []Thread `json:"threads"`
-	LeftOut  int      `json:"threads_left_out,omitempty"`
-	Gone     []Gone   `json:"gone,omitempty"`
-	Notes    []string `json:"notes,omitempty"` // what could not be read
-	named    bool     // by the person; else it was looked at since one of these waits for it
+	PID      int       `json:"pid"`
+	Program  string    `json:"program"`         // with its arguments
+	Rank     *uint32   `json:"rank,omitempty"`  // in a distributed program, as its environment has it
+	World    uint32    `json:"world,omitempty"` // ranks of that, 0 if unknown
+	Verdict  Verdict   `json:"verdict"`
+	Threads  []Thread  `json:"threads"`
+	LeftOut  int       `json:"threads_left_out,omitempty"`
+	Gone     []Gone    `json:"gone,omitempty"`
+	Recorded *Recorded `json:"recorded,omitempty"` // by a recording that runs; without one nothing is known of the GPU
+	Notes    []string  `json:"notes,omitempty"`    // what could not be read
+	named    bool      // by the person; else it was looked at since one of these waits for it
 	children []int
 }
 
 // A Report is what was seen of some processes.
 type Report struct {
+	Version   int       `json:"stuck"`
 	Host      string    `json:"host"`
 	Taken     uint64    `json:"taken_unix_ns"` // the second look
 	Apart     uint64    `json:"apart_ns"`      // time between the looks
 	Processes []Process `json:"processes"`
+	Notes     []string  `json:"notes,omitempty"` // which recordings could not be read
 }
 
 // Bounds of a report.
@@ -91,8 +121,9 @@ const (
 	threadsMost = 1 << 14
 )
 
-// Look looks at processes. An error is a sentence for a person, and says that a process cannot be looked at.
-func Look(pids []int) (*Report, error) {
+// Look looks at processes. recorded returns what recordings that run know of them, and what it could not read; it is called
+// meanwhile, and nil knows nothing. An error is a sentence for a person, and says that a process cannot be looked at.
+func Look(pids []int, recorded func(pids []int) (map[int]*Recorded, []string)) (*Report, error) {
 	slices.Sort(pids)
 	pids = slices.Compact(pids)
 	g := newGroup()
@@ -115,13 +146,30 @@ func Look(pids []int) (*Report, error) {
 			_, _ = g.begin(pid) // one that may not be read is named only
 		}
 	}
+	type answer struct {
+		known map[int]*Recorded
+		notes []string
+	}
+	read := make(chan answer, 1)
+	go func() {
+		var a answer
+		if recorded != nil {
+			a.known, a.notes = recorded(pids)
+		}
+		read <- a
+	}()
 	began := time.Now()
 	time.Sleep(apart)
 	for _, l := range g.looks {
 		l.again()
 	}
-	r := &Report{Taken: uint64(time.Now().UnixNano()), Apart: uint64(time.Since(began))}
+	r := &Report{Version: version, Taken: uint64(time.Now().UnixNano()), Apart: uint64(time.Since(began))}
 	r.Host, _ = os.Hostname() // every Linux has one
+	a := <-read
+	for _, l := range g.looks {
+		l.Recorded = a.known[l.PID]
+	}
+	r.Notes = a.notes
 	g.judge()
 	for _, pid := range pids {
 		r.Processes = append(r.Processes, g.looks[pid].Process)

@@ -45,7 +45,7 @@ func start(t *testing.T, command string, args ...string) int {
 // verdictOf looks at a process.
 func verdictOf(t *testing.T, pid int) Verdict {
 	t.Helper()
-	r, err := Look([]int{pid})
+	r, err := Look([]int{pid}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func TestHostile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pid := start(t, newestPython(t), "testdata/programs.py", name)
-			r, err := Look([]int{pid})
+			r, err := Look([]int{pid}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -153,7 +153,7 @@ func TestCrowd(t *testing.T) {
 	t.Parallel()
 	const threads = 3000
 	pid := start(t, newestPython(t), "testdata/programs.py", "crowd", fmt.Sprint(threads))
-	r, err := Look([]int{pid})
+	r, err := Look([]int{pid}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func TestCrowd(t *testing.T) {
 // TestRefused looks at processes that cannot be looked at.
 func TestRefused(t *testing.T) {
 	t.Parallel()
-	if _, err := Look([]int{1 << 30}); err == nil || err.Error() != "there is no process 1073741824" {
+	if _, err := Look([]int{1 << 30}, nil); err == nil || err.Error() != "there is no process 1073741824" {
 		t.Error(err)
 	}
 	cmd := exec.Command("true")
@@ -176,7 +176,7 @@ func TestRefused(t *testing.T) {
 	for s, ok := procfs.StatOf(cmd.Process.Pid); ok && !s.Ended; s, ok = procfs.StatOf(cmd.Process.Pid) {
 		time.Sleep(time.Millisecond)
 	}
-	if _, err := Look([]int{cmd.Process.Pid}); err == nil || !strings.Contains(err.Error(), "has ended; its parent, process") {
+	if _, err := Look([]int{cmd.Process.Pid}, nil); err == nil || !strings.Contains(err.Error(), "has ended; its parent, process") {
 		t.Error(err)
 	}
 	if err := cmd.Wait(); err != nil {

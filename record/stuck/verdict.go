@@ -69,6 +69,9 @@ func (g *group) verdict(l *look) Verdict {
 		}
 		return Verdict{Stuck, text, best.TID}
 	}
+	if v, ok := l.atGPU(); ok {
+		return v
+	}
 	if v, ok := g.allAtLocks(l); ok {
 		return v
 	}
@@ -398,6 +401,36 @@ func (g *group) allAtLocks(l *look) (v Verdict, ok bool) {
 	}
 	text := fmt.Sprintf("all of its %d threads wait for each other (deadlock): %s", len(l.Threads), strings.Join(words, "; "))
 	return Verdict{Stuck, text, l.Threads[0].TID}, true
+}
+
+// gpuWait is the time, in s, after which work that has not ended is one that does not end.
+const gpuWait = 2
+
+// atGPU is the verdict on a process whose GPU work does not end: nothing has ended on any stream meanwhile, and its main thread has
+// not gone on.
+func (l *look) atGPU() (v Verdict, ok bool) {
+	if l.Recorded == nil {
+		return v, false
+	}
+	var open *Stream
+	for i := range l.Recorded.Streams {
+		s := &l.Recorded.Streams[i]
+		switch {
+		case s.Ended && s.Since < gpuWait:
+			return v, false
+		case !s.Ended && s.Since >= gpuWait && (open == nil || s.Since > open.Since):
+			open = s
+		}
+	}
+	t := &l.Threads[0]
+	if open == nil || t.Moved == "Python line" || t.Moved == "system call" {
+		return v, false
+	}
+	text := fmt.Sprintf("%s on %s was launched %.0f s ago and has not ended", open.Work, open.Name, open.Since)
+	if open.Queued > 0 {
+		text += fmt.Sprintf(", and %s behind it", figures.Count(open.Queued, "launch waits", "launches wait"))
+	}
+	return Verdict{Stuck, fmt.Sprintf("%s; %s %s", text, l.name(t), does(t)), t.TID}, true
 }
 
 // waitingModules are modules of Python whose functions wait for a word of another thread rather than for a lock that it has.

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/convert"
+	"github.com/cudatrace/cudatrace/record/host"
+	"github.com/cudatrace/cudatrace/record/procfs"
+	"github.com/cudatrace/cudatrace/record/stuck"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// recordedWait is how long logs are read that recordings are writing.
+const recordedWait = 1500 * time.Millisecond
+
+// readRecorded reads what recordings that run know of processes, and says why nothing is known.
+func readRecorded(pids []int) (known map[int]*stuck.Recorded, notes []string) {
+	known = map[int]*stuck.Recorded{}
+	by := time.Now().Add(recordedWait)
+	for _, log := range recordingLogs() {
+		all, err := convert.ReadStanding(log.open, by)
+		if err != nil {
+			notes = append(notes, fmt.Sprintf("%s, which a recording is writing, was not read: %v", log.name, err))
+		}
+		for _, pid := range pids {
+			if s := all[uint32(pid)]; s != nil {
+				known[pid] = recordedOf(s, log.name)
+			}
+		}
+		_ = log.file.Close() // it was read only
+	}
+	return known, notes
+}
+
+// A recordingLog is a log that a recorder has open.
+type recordingLog struct {
+	name string
+	file *os.File
+}
+
+func (l *recordingLog) open() (*tracelog.Reader, error) {
+	info, err := l.file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	return tracelog.NewReader(l.file, info.Size(), l.name)
+}
+
+// recordingLogs finds the logs that recorders are writing, among the descriptors of cudatrace's processes.
+func recordingLogs() (logs []*recordingLog) {
+	pids, err := procfs.PIDs()
+	if err != nil {
+		return nil
+	}
+	seen := map[string]bool{}
+	for _, pid := range pids {
+		if pid == os.Getpid() || procfs.Name(pid) != "cudatrace" {
+			continue
+		}
+		dir := fmt.Sprintf("/proc/%d/fd", pid)
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			continue // it has ended, or is another user's
+		}
+		for _, e := range entries {
+			path := dir + "/" + e.Name()
+			to, err := os.Readlink(path)
+			if err != nil || seen[to] || !strings.Contains(to, ".cudatrace") || strings.HasSuffix(to, " (deleted)") {
+				continue
+			}
+			if file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0); err == nil {
+				seen[to] = true
+				logs = append(logs, &recordingLog{to, file})
+			}
+		}
+	}
+	return logs
+}
+
+func recordedOf(s *convert.Standing, log string) *stuck.Recorded {
+	now := host.Monotonic()
+	since := func(at uint64) float64 { return float64(now-min(at, now)) / 1e9 }
+	r := &stuck.Recorded{Log: log}
+	for _, x := range s.Streams {
+		r.Streams = append(r.Streams, stuck.Stream{Name: x.Name, Work: x.Work, Ended: x.Ended, Since: since(x.Time), Queued: x.Queued})
+	}
+	for _, c := range s.Collectives {
+		r.Collectives = append(r.Collectives, stuck.Collective{Communicator: fmt.Sprintf("%#x", c.Communicator), Name: c.Name, Count: c.Count, Since: since(c.Time), TID: c.TID})
+	}
+	return r
+}

@@ -1,0 +1,236 @@
+package convert
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// A Standing is how far the GPU work of a process has come. Times are CLOCK_MONOTONIC.
+type Standing struct {
+	Streams     []StreamStanding
+	Collectives []EnteredCollective
+}
+
+// A StreamStanding is the first work of a stream that has not ended, or else the last that has.
+type StreamStanding struct {
+	Name   string // for people
+	Work   string // likewise
+	Ended  bool
+	Time   uint64 // of its end, or of its launch
+	Queued int    // launches behind it
+}
+
+// An EnteredCollective is the last collective of a communicator of NCCL that a process called.
+type EnteredCollective struct {
+	Communicator uint64 // its hash
+	Name         string // function of NCCL
+	Count        uint64 // collectives of the communicator that the process has called
+	Time         uint64
+	TID          uint32
+}
+
+// errLate says that a log was not read in time.
+var errLate = errors.New("it is too long to be read in time")
+
+// ReadStanding reads how far the GPU work of processes has come from a log that a recording is writing. A launch counts as without
+// work a second after it. The log must be read by a time.
+func ReadStanding(open func() (*tracelog.Reader, error), by time.Time) (map[uint32]*Standing, error) {
+	s := &standingSink{names: timeline.KernelNames{}, processes: map[uint32]*standing{}}
+	f, err := Follow(open, s)
+	if err != nil {
+		return nil, err
+	}
+	inTime := func(int64) error {
+		if time.Now().After(by) {
+			return errLate
+		}
+		return nil
+	}
+	if err := f.Read(inTime); err != nil {
+		return nil, cmp.Or(err, f.Abandon(err))
+	}
+	if err := f.Abandon(nil); err != nil {
+		return nil, err
+	}
+	all := map[uint32]*Standing{}
+	for pid, p := range s.processes {
+		all[pid] = &Standing{Streams: p.list(s.names)}
+	}
+	return all, readCollectives(open, all, inTime)
+}
+
+// collectives are the functions of NCCL that all ranks of a communicator call in one order.
+var collectives = []string{"ncclAllReduce", "ncclAllGather", "ncclReduceScatter", "ncclBroadcast", "ncclReduce", "ncclAlltoAll", "ncclGather", "ncclScatter"}
+
+// readCollectives reads what calls of NCCL say.
+func readCollectives(open func() (*tracelog.Reader, error), all map[uint32]*Standing, inTime func(int64) error) error {
+	r, err := follow(open)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	type key struct {
+		pid          uint32
+		communicator uint64
+	}
+	last := map[key]*EnteredCollective{}
+	var c tracelog.NCCLCall
+	for r.Next() {
+		b := r.Block()
+		if err := inTime(b.Offset); err != nil {
+			return err
+		}
+		if b.Kind != tracelog.KindNCCLCall {
+			continue
+		}
+		for i := range b.N {
+			c.Read(b, i)
+			if c.Known&tracelog.NCCLCommunicator == 0 || !slices.Contains(collectives, c.Name) {
+				continue
+			}
+			k := key{c.PID, c.Communicator}
+			e := last[k]
+			if e == nil {
+				e = &EnteredCollective{Communicator: c.Communicator}
+				last[k] = e
+			}
+			if e.Count++; c.Time >= e.Time {
+				e.Name, e.Time, e.TID = c.Name, c.Time, c.TID
+			}
+		}
+	}
+	for k, e := range last {
+		if all[k.pid] == nil {
+			all[k.pid] = &Standing{}
+		}
+		all[k.pid].Collectives = append(all[k.pid].Collectives, *e)
+	}
+	for _, s := range all {
+		slices.SortFunc(s.Collectives, func(a, b EnteredCollective) int { return cmp.Compare(a.Communicator, b.Communicator) })
+	}
+	return failed(r)
+}
+
+// A standingSink finds, for each stream, the first launch without work and the last work.
+type standingSink struct {
+	names     timeline.KernelNames
+	processes map[uint32]*standing
+}
+
+type standing struct {
+	pending map[uint64]*pendingLaunch         // by handle of the stream
+	streams map[uint64]*timeline.Stream       // likewise, as far as known
+	last    map[*timeline.Stream]standingWork // that ended last
+}
+
+type pendingLaunch struct {
+	name, kernel string
+	start        uint64
+	count        int
+}
+
+type standingWork struct {
+	name       string
+	start, end uint64
+}
+
+func (s *standingSink) of(p *timeline.Process) *standing {
+	of := s.processes[p.PID]
+	if of == nil {
+		of = &standing{map[uint64]*pendingLaunch{}, map[uint64]*timeline.Stream{}, map[*timeline.Stream]standingWork{}}
+		s.processes[p.PID] = of
+	}
+	return of
+}
+
+func (s *standingSink) Take(events []timeline.Event) error {
+	for _, e := range events {
+		switch e := e.(type) {
+		case *timeline.Slices:
+			of := s.of(e.Thread.Process)
+			for i := range e.List {
+				of.slice(e.Thread, &e.List[i])
+			}
+		case *timeline.WorkList:
+			of := s.of(e.Stream.Context.Process)
+			for i := range e.List {
+				if w, last := &e.List[i], of.last[e.Stream]; w.Dur > 0 && w.Start+w.Dur >= last.end {
+					of.last[e.Stream] = standingWork{s.names.Title(w), w.Start, w.Start + w.Dur}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (s *standingSink) End(error) error { return nil }
+
+func (of *standing) slice(t *timeline.Thread, sl *timeline.Slice) {
+	on := handleOf(t, sl).handle
+	switch {
+	case len(sl.Work()) > 0:
+		of.streams[on] = sl.Stream
+		if p := of.pending[on]; p != nil && p.start < sl.Start {
+			delete(of.pending, on)
+		}
+	case sl.Ret == 0 && sl.Flags&timeline.Unfinished == 0 && strings.Contains(sl.Name, "Launch"):
+		p := of.pending[on]
+		if p == nil {
+			p = &pendingLaunch{name: sl.Name, start: sl.Start}
+			if sl.Kernel != nil {
+				p.kernel = sl.Kernel.Name
+			}
+			of.pending[on] = p
+		}
+		p.count++
+	}
+}
+
+// list are the streams of a process, those with work that has not ended first.
+func (of *standing) list(names timeline.KernelNames) (list []StreamStanding) {
+	waiting := map[*timeline.Stream]bool{}
+	for handle, p := range of.pending {
+		on, work := of.streams[handle], "the work of "+p.name
+		if p.kernel != "" {
+			work = "kernel " + names.Of(p.kernel).Short
+		}
+		name := fmt.Sprintf("the stream with handle %#x", handle)
+		if on != nil {
+			if of.last[on].start > p.start {
+				continue // it had no work, or its work came alone
+			}
+			name, waiting[on] = streamText(on), true
+		}
+		list = append(list, StreamStanding{Name: name, Work: work, Time: p.start, Queued: p.count - 1})
+	}
+	for on, w := range of.last {
+		if !waiting[on] {
+			list = append(list, StreamStanding{Name: streamText(on), Work: w.name, Ended: true, Time: w.end})
+		}
+	}
+	slices.SortFunc(list, func(a, b StreamStanding) int {
+		return cmp.Or(cmp.Compare(b2i(a.Ended), b2i(b.Ended)), cmp.Compare(a.Time, b.Time), cmp.Compare(a.Name, b.Name))
+	})
+	return list
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func streamText(s *timeline.Stream) string {
+	if s.Name != "" {
+		return fmt.Sprintf("stream %d (%s)", s.ID, s.Name)
+	}
+	return fmt.Sprintf("stream %d", s.ID)
+}
