@@ -59,7 +59,7 @@ func recordingLogs() (logs []*recordingLog) {
 	}
 	seen := map[string]bool{}
 	for _, pid := range pids {
-		if pid == os.Getpid() || procfs.Name(pid) != "cudatrace" {
+		if name, _ := procfs.ThreadName(uint32(pid), uint32(pid)); pid == os.Getpid() || name != "cudatrace" {
 			continue
 		}
 		dir := fmt.Sprintf("/proc/%d/fd", pid)

@@ -7,5 +7,6 @@
 //	stuck.go    the two looks
 //	process.go  a look at one process
 //	pipes.go    which processes have the ends of a pipe
+//	ranks.go    the reports of the ranks of a program
 //	verdict.go  who waits for what, down to a cause
 package stuck

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -46,8 +47,9 @@ func ReadFile(path string) (*Report, error) {
 
 // A Member is a process of a distributed program.
 type Member struct {
-	Rank uint32
-	Host string
+	Rank  uint32
+	Host  string
+	taken uint64
 	*Process
 }
 
@@ -73,7 +75,7 @@ func Join(reports []*Report) (*Program, error) {
 				continue
 			}
 			p.Of = max(p.Of, one.World)
-			m := Member{*one.Rank, r.Host, one}
+			m := Member{*one.Rank, r.Host, r.Taken, one}
 			at := slices.IndexFunc(p.Members, func(m Member) bool { return m.Rank == *one.Rank })
 			switch {
 			case at < 0:
@@ -158,19 +160,22 @@ func (p *Program) atCollectives() (v Verdict, ok bool) {
 	}
 	var longest float64
 	for communicator, list := range all {
+		// A rank that was looked at before the others entered may have come since.
 		first := slices.MaxFunc(list, func(a, b entered) int { return cmp.Compare(a.last.Count, b.last.Count) })
 		var ahead, behind []uint32
 		var late *Member
-		since := first.last.Since
+		looked, came := uint64(math.MaxUint64), uint64(0)
 		for _, e := range list {
 			if e.last.Count < first.last.Count {
 				behind = append(behind, e.member.Rank)
+				looked = min(looked, e.member.taken)
 				late = cmp.Or(late, e.member)
 			} else {
 				ahead = append(ahead, e.member.Rank)
-				since = min(since, e.last.Since)
+				came = max(came, e.member.taken-min(e.member.taken, uint64(max(e.last.Since, 0)*1e9)))
 			}
 		}
+		since := (float64(looked) - float64(came)) / 1e9
 		if len(behind) == 0 || since < 1 || ok && since <= longest {
 			continue
 		}

@@ -8,10 +8,12 @@
  * Payloads are those of NCCL since 2.26, or (-f 1) before, or (-f 2) with a count of calls, or (-f 3) nothing that NCCL
  * would write. All processes have the same two communicators; RANK and WORLD_SIZE tell the place in them.
  * -x N registers so many other names first. -s N makes N rounds more, of an all-reduce of the other communicator on the
- * same stream and one of the first communicator on another stream.
+ * same stream and one of the first communicator on another stream. -w FILE then opens FILE, which may take its time.
  */
+#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "kernels.h"
 
@@ -213,7 +215,13 @@ int main(int argc, char **argv)
 	work_begin(&work);
 	for (long i = 0; i < n; i++)
 		round_of_calls();
-	int bad = shared_rounds(option_number(argc, argv, "-s", 0, 0)) + work_end(&work);
+	int bad = shared_rounds(option_number(argc, argv, "-s", 0, 0));
+	const char *awaited = option_text(argc, argv, "-w", NULL);
+	if (awaited) {
+		int fd = open(awaited, O_RDONLY);
+		bad += fd < 0 || close(fd) != 0;
+	}
+	bad += work_end(&work);
 	destroy(PART, ranks, rank);
 	destroy(WORLD, ranks, rank);
 	counts_print("counts", counts_add(work.issued, beside.issued));

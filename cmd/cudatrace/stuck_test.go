@@ -1,0 +1,132 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cudatrace/cudatrace/record/procfs"
+)
+
+// stuckSays runs stuck until it says something.
+func stuckSays(t *testing.T, want string, args ...string) string {
+	t.Helper()
+	pattern := regexp.MustCompile(want)
+	var said string
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
+		var code int
+		if said, code = outputOf(exec.Command("cudatrace", append([]string{"stuck"}, args...)...)); pattern.MatchString(said) {
+			if stuck := strings.HasPrefix(said, "stuck"); !strings.HasPrefix(said, "{") && stuck != (code == exitStuck) {
+				t.Errorf("exit code %d\n%s", code, said)
+			}
+			return said
+		}
+	}
+	t.Fatalf("stuck %q said\n%s\nwant %s", args, said, want)
+	return ""
+}
+
+// TestStuckKernel looks at a program that waits for a kernel which does not end.
+func TestStuckKernel(t *testing.T) {
+	t.Parallel()
+	b := recordInBackground(t, "--flush-interval", "100ms", sim("exits"), "hang", "-n", "100")
+	said := stuckSays(t, `^stuck: process \d+ \(.*exits hang -n 100\): kernel last on stream \d+ was launched \d+ s ago and has not ended; the main thread `,
+		"-p", fmt.Sprint(b.program(t)))
+	if !regexp.MustCompile(`\n  stream \d+: kernel last was launched .* s ago and has not ended; 0 launches behind it\n`).MatchString(said) {
+		t.Error(said)
+	}
+	syscall.Kill(-b.cmd.Process.Pid, syscall.SIGINT)
+	b.end(t)
+}
+
+// TestStuckNotRecorded looks at a program that nobody records.
+func TestStuckNotRecorded(t *testing.T) {
+	t.Parallel()
+	cmd := exec.Command("sleep", "1000")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	said := stuckSays(t, `^healthy \(waiting\): process \d+ \(sleep 1000\): the main thread sleeps in clock_nanosleep\n`, "-p", fmt.Sprint(cmd.Process.Pid))
+	if !strings.Contains(said, "\n  GPU work: not recorded\n") {
+		t.Error(said)
+	}
+}
+
+// TestStuckRank records four ranks, of which one never comes to the last collective: it waits for a file.
+func TestStuckRank(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	fifo := filepath.Join(dir, "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	rank := "RANK=%d WORLD_SIZE=4 " + sim("nccl") + " -n 1 -s %d -w " + fifo
+	b := startInBackground(t, "--flush-interval", "100ms", "sh", "-c", fmt.Sprintf(rank+" & "+rank+" & "+rank+" & "+rank+" & wait", 0, 6, 1, 6, 2, 6, 3, 5))
+	files := make([]string, 4)
+	for r := range files {
+		var pid int
+		b.until(t, func() bool {
+			pid = rankOf(b.cmd.Process.Pid, r)
+			return pid != 0
+		})
+		said := stuckSays(t, `(?s)"communicator": "0xfe0b4ef3716d7af0".*"call": "openat"|"call": "openat".*"communicator": "0xfe0b4ef3716d7af0"`, "--format", "json", "-p", fmt.Sprint(pid))
+		files[r] = filepath.Join(dir, fmt.Sprintf("rank%d.json", r))
+		if err := os.WriteFile(files[r], []byte(said), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stuckSays(t, `^stuck: rank 3 never entered ncclAllReduce \d+ of communicator 0x\w+; ranks 0-2 have been in it for \d+ s; rank 3: the main thread is blocked in openat\n`, files...)
+	stuckSays(t, `no report of rank 2 of 4\n`, files[0], files[1], files[3])
+	syscall.Kill(-b.cmd.Process.Pid, syscall.SIGINT)
+	b.end(t)
+}
+
+// rankOf finds a rank of a program among the descendants of a process.
+func rankOf(of, rank int) int {
+	for _, pid := range procfs.Tree(of) {
+		if has, err := procfs.EnvironmentHas(pid, fmt.Sprintf("RANK=%d", rank)); err == nil && has && procfs.Name(pid) == "nccl" {
+			return pid
+		}
+	}
+	return 0
+}
+
+// TestStuckFiles gives stuck files that are no reports of ranks.
+func TestStuckFiles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for content, want := range map[string]string{
+		"":                                 "is empty or cut off: print it again",
+		`{"stuck": 1, "processes": [`:      "is empty or cut off: print it again",
+		"text":                             "is no report of stuck in JSON",
+		"{}":                               "is no report of stuck in JSON",
+		`{"stuck": 7}`:                     "is a report of version 7, and only version 1 is known: use the cudatrace that printed it",
+		`{"stuck": 1}`:                     "no process of these reports has a rank",
+		`{"stuck": 1, "processes": [{}]}`:  "no process of these reports has a rank",
+		`{"stuck": 1, "processes": "all"}`: "is no report of stuck in JSON",
+	} {
+		path := filepath.Join(dir, "report.json")
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if said, code := outputOf(exec.Command("cudatrace", "stuck", path)); code != exitFailure || !strings.Contains(said, want) {
+			t.Errorf("%q: exit code %d, %s", content, code, said)
+		}
+	}
+	if said, code := outputOf(exec.Command("cudatrace", "stuck", filepath.Join(dir, "none"))); code != exitFailure || !strings.Contains(said, "none cannot be opened: ") {
+		t.Error(said)
+	}
+	for _, args := range [][]string{{}, {"-p", "x"}, {"-p", "1", "two"}, {"--format", "xml", "-p", "1"}, {"--format", "json", "file"}} {
+		if said, code := outputOf(exec.Command("cudatrace", append([]string{"stuck"}, args...)...)); code != exitUsage {
+			t.Errorf("%q: exit code %d, %s", args, code, said)
+		}
+	}
+}
