@@ -123,7 +123,7 @@ func TestRealCollectives(t *testing.T) {
 	const sent = `select s.name, format('%#x', extract_arg(s.arg_set_id, 'debug.communicator')), t.name from slice s join process_track t on s.track_id = t.id
 		where s.category = 'collective' and s.name = 'AlltoAll' and s.id not in (select slice_in from flow) and s.id not in (select slice_out from flow)
 		and exists (select 1 from gpu_slice g where g.ts = s.ts and g.dur = s.dur and g.name glob 'ncclDevKernel_SendRecv*')`
-	if got := lines(tr, sent); len(got) != 12 || f.Sends != 12 || !strings.HasPrefix(got[0], "AlltoAll0x57483416b1ee33dccollectives on Stream 07 ") {
+	if got := lines(tr, sent); len(got) != 12 || f.Sends != 12 || !strings.HasPrefix(got[0], "AlltoAll0x57483416b1ee33dccollectives on Stream 7 ") {
 		t.Errorf("%d kernels that send and receive, slices %q", f.Sends, got)
 	}
 	const said = `select count(*) from gpu_slice where name glob 'ncclDevKernel_AllReduce*' and extract_arg(arg_set_id, 'bytes') > 0`

@@ -107,7 +107,7 @@ func compare(t *testing.T, tl *timelinetest.Timeline, s *Summary, tr *tptest.Tra
 	want := countsOf(tl)
 	for sql, want := range map[string]map[string]int{
 		`select s.name, s.ts, s.dur, case s.category when 'nvtx_gpu' then 'NVTX' else k.name end from slice s join track k on s.track_id = k.id
-			where s.id not in (select id from gpu_slice) and (k.name is null or k.name not in ('cudatrace', 'events', 'CUPTI overhead', 'clocks lowered'))`: want.slices,
+			where s.id not in (select id from gpu_slice) and (k.name is null or k.name not in ('cudatrace', 'Program', 'CUPTI overhead', 'clocks lowered'))`: want.slices,
 		`select k.name, ts, cast(value as int), 0 from counter c join counter_track k on c.track_id = k.id where k.name glob '*memory*'`: want.values,
 	} {
 		got := make(map[string]int)
@@ -184,7 +184,7 @@ func TestProcessorNames(t *testing.T) {
 	one(nvtx, `select extract_arg(arg_set_id, 'debug.unfinished') from slice where name = 'never ends'`, "had not ended when recording did")
 	ranges := open("ranges")
 	one(ranges, `select k.name from track k join slice s on s.track_id = k.id where s.name in ('step', 'never ends') and category = 'nvtx_gpu' order by s.ts`,
-		"NVTX on Stream 07 (default)", "NVTX on Stream 13", "NVTX on Stream 07 (default) · loader 41")
+		"NVTX on Stream 7 (default)", "NVTX on Stream 13", "NVTX on Stream 7 (default) · loader 41")
 	one(ranges, `select key, int_value from args join slice using (arg_set_id) where name = 'step' and ts = 1200 and category = 'nvtx_gpu' and key glob 'debug.*' order by key`,
 		"debug.cpu_duration_ns", int64(198), "debug.gpu_busy_ns", int64(250), "debug.gpu_operations", int64(3), "debug.launches", int64(2))
 	symbol := open("symbol")

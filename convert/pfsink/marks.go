@@ -18,6 +18,7 @@ type marks struct {
 	failures    map[uint32]failure // the first one, by PID
 	remarks     []remark
 	overheads   []overhead
+	costly      bool // some overheads were written
 }
 
 // A failure is a call that failed.
@@ -104,7 +105,7 @@ func (s *Sink) writeMarks() {
 	mark := func(p *timeline.Process, at uint64, name string, args ...perfetto.Arg) {
 		track := events[p.PID]
 		if track == nil {
-			track = s.w.Track(perfetto.TrackInfo{Name: "events", PID: p.PID})
+			track = s.w.Track(perfetto.TrackInfo{Name: "Program", PID: p.PID})
 			events[p.PID] = track
 		}
 		if inside := m.within(at); inside != at {

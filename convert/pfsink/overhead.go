@@ -17,28 +17,38 @@ type overhead struct {
 // maxOverheads bounds the spans that wait for activity around them.
 const maxOverheads = 1 << 12
 
-// overhead writes a span, or keeps it until there is activity around it.
+// negligible is the share of CUDA's time below which the time that CUPTI took is not shown: 'cudatrace info' has it.
+const negligible = 0.01
+
+// overhead keeps a span until it is known whether there is activity around it, and whether CUPTI took enough time to be shown.
 func (s *Sink) overhead(e *timeline.SpanBegin) {
 	o := overhead{track: e.Track, name: e.Name, start: e.Start, end: max(e.Start, e.End)}
 	m := &s.marks
-	if m.covers(&o) {
-		o.args = s.details(e.Args)
-		s.writeOverhead(&o)
-		return
-	}
 	o.args = append(o.args, s.details(e.Args)...)
 	m.overheads = append(m.overheads, o)
 	if len(m.overheads) >= maxOverheads {
-		s.writeOverheads()
+		s.writeOverheads(true)
 	}
 }
 
 // covers reports whether a span lies within the bounds of CUDA's activity.
 func (m *marks) covers(o *overhead) bool { return o.start >= m.first && o.end <= m.last }
 
-// writeOverheads writes the spans that lie within the bounds, and drops the others. Without
-// activity there are no bounds.
-func (s *Sink) writeOverheads() {
+// writeOverheads writes the spans that lie within the bounds, and drops the others; at the end, also those that are negligible
+// together. Without activity there are no bounds.
+func (s *Sink) writeOverheads(some bool) {
+	total := uint64(0)
+	for i := range s.marks.overheads {
+		if o := &s.marks.overheads[i]; s.marks.covers(o) {
+			total += o.end - o.start
+		}
+	}
+	m := &s.marks
+	if !some && !m.costly && m.last != 0 && float64(total) < negligible*float64(m.last-m.first) {
+		m.overheads = nil
+		return
+	}
+	m.costly = true
 	for i := range s.marks.overheads {
 		if o := &s.marks.overheads[i]; s.marks.covers(o) || s.marks.last == 0 {
 			s.writeOverhead(o)

@@ -142,7 +142,7 @@ func (s *Sink) finish() {
 	s.writeSamples()
 	s.writeOverview()
 	s.together.write()
-	s.writeOverheads()
+	s.writeOverheads(false)
 	s.writeCounters()
 	s.metrics.close()
 	s.noteCrowd()

@@ -391,13 +391,13 @@ func TestQueueNames(t *testing.T) {
 		several bool
 		want    string
 	}{
-		{timeline.Stream{ID: 7}, false, "Stream 07"},
-		{timeline.Stream{ID: 7, Default: true}, false, "Stream 07 (default)"},
+		{timeline.Stream{ID: 7}, false, "Stream 7"},
+		{timeline.Stream{ID: 7, Default: true}, false, "Stream 7 (default)"},
 		{timeline.Stream{ID: 123, Name: "in"}, false, "Stream 123 (in)"},
-		{timeline.Stream{ID: 7, Name: "in", Default: true}, true, "app 10 · Stream 07 (default, in)"},
-		{timeline.Stream{ID: 7}, true, "app 10 · Stream 07"},
-		{timeline.Stream{ID: 7, Only: timeline.OnlyNCCL}, false, "Stream 07 (NCCL)"},
-		{timeline.Stream{ID: 7, Name: "in", Only: timeline.OnlyCopies}, false, "Stream 07 (in, copies)"},
+		{timeline.Stream{ID: 7, Name: "in", Default: true}, true, "app 10 · Stream 7 (default, in)"},
+		{timeline.Stream{ID: 7}, true, "app 10 · Stream 7"},
+		{timeline.Stream{ID: 7, Only: timeline.OnlyNCCL}, false, "Stream 7 (NCCL)"},
+		{timeline.Stream{ID: 7, Name: "in", Only: timeline.OnlyCopies}, false, "Stream 7 (in, copies)"},
 	} {
 		c.stream.Context = context
 		processes := 1

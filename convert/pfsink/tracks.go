@@ -9,7 +9,7 @@ import (
 	"github.com/cudatrace/cudatrace/perfetto"
 )
 
-// tracks are the tracks of a trace. In the UI, a process has its threads by their first call, then
+// tracks are the tracks of a trace. In the UI, a process has its main thread, its other threads by their first call, then
 // a group for each GPU with the process's counters, its own marks, and a group for everything
 // else. The queues of streams stand under the GPUs, by process, context and number.
 type tracks struct {
@@ -91,9 +91,11 @@ func (t *thread) closeTo(start uint64, depth int32) {
 func (t *tracks) thread(of *timeline.Thread, first uint64) *thread {
 	track := t.threads[of]
 	if track == nil {
-		track = &thread{Track: t.w.Thread(perfetto.Thread{
-			PID: of.Process.PID, TID: of.TID, Name: of.Title(), Rank: rankOf(first - min(first, t.start)),
-		})}
+		rank := 0 // the main thread is the story
+		if !of.Main {
+			rank = rankOf(first - min(first, t.start))
+		}
+		track = &thread{Track: t.w.Thread(perfetto.Thread{PID: of.Process.PID, TID: of.TID, Name: of.Title(), Rank: rank})}
 		t.threads[of] = track
 	}
 	return track
@@ -164,7 +166,7 @@ func (t *tracks) group(p *timeline.Process, gpu int64) *perfetto.Group {
 	}
 	group := t.groups[key]
 	if group == nil {
-		name := "process"
+		name := "Counters"
 		if gpu != noGPU {
 			name = t.gpuName(uint32(gpu))
 		}
@@ -228,9 +230,9 @@ func (t *tracks) queueName(of *timeline.Stream) string {
 	return name + streamName(of)
 }
 
-// streamName returns the name of a stream: "Stream 07 (default)", "Stream 13 (copy-in, copies)".
+// streamName returns the name of a stream: "Stream 7 (default)", "Stream 13 (copy-in, copies)".
 func streamName(of *timeline.Stream) string {
-	name := fmt.Sprintf("Stream %02d%s", of.ID, of.Qualifier())
+	name := fmt.Sprintf("Stream %d%s", of.ID, of.Qualifier())
 	switch {
 	case of.Only == "":
 		return name

@@ -1,0 +1,39 @@
+package pfsink
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/cudatrace/cudatrace/convert/timeline"
+)
+
+// The time that CUPTI took has a track where it is a hundredth of the time or more; less is in the way of what people look for.
+func TestNegligible(t *testing.T) {
+	t.Parallel()
+	for _, of := range []struct {
+		spans  int
+		length uint64
+		shown  bool
+	}{{1, 9_999, false}, {1, 10_000, true}, {2, 5_000, true}, {maxOverheads, 1, true}} {
+		p := &timeline.Process{PID: 10, Name: "app"}
+		thread := &timeline.Thread{Process: p, TID: 10, Main: true}
+		track := &timeline.Track{Process: p, Name: "CUPTI overhead", Category: timeline.CUPTI}
+		events := []timeline.Event{&timeline.Recording{Processes: 1}, p,
+			&timeline.Slices{Thread: thread, List: []timeline.Slice{{Function: launch, Arguments: &timeline.Arguments{Args: []uint64{0, 1}}, Start: 1000, End: 1_001_000}}}}
+		for i := range of.spans {
+			start := 2000 + uint64(i)*of.length
+			events = append(events, &timeline.SpanBegin{Track: track, Span: timeline.Span{Name: "flush", Start: start, End: start + of.length}})
+		}
+		var out bytes.Buffer
+		s := New(&out, 0)
+		if err := s.Take(events); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.End(nil); err != nil {
+			t.Fatal(err)
+		}
+		if shown := bytes.Contains(out.Bytes(), []byte("CUPTI overhead")); shown != of.shown {
+			t.Errorf("%d spans of %d ns in 1 ms: shown %v, want %v", of.spans, of.length, shown, of.shown)
+		}
+	}
+}
