@@ -4,7 +4,7 @@ GO ?= go
 export CGO_ENABLED = 0
 PKGS = ./...
 
-.PHONY: all help build install uninstall release package-test sim sim-arm64 tools generate generate-tools demo test test-plain test-gpu test-long bench profile lint deadcode clean
+.PHONY: all help build install uninstall release image package-test sim sim-arm64 tools generate generate-tools demo test test-plain test-gpu test-long bench profile lint deadcode clean
 
 all: build sim
 
@@ -32,6 +32,9 @@ SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
 
 release: ## make archives, .deb and .rpm packages, lists of modules (SBOM) and checksums in build/release, for amd64 and arm64
 	VERSION="$(VERSION)" SOURCE_DATE_EPOCH="$(SOURCE_DATE_EPOCH)" packaging/release.sh "$(RELEASE)"
+
+image: release ## build a container image with cudatrace, by podman, buildah or docker
+	GO="$(GO)" packaging/image.sh "$(RELEASE)"
 
 SIM_ARM64 = $(CURDIR)/build/sim-arm64
 

@@ -12,6 +12,7 @@ umask 022
 summary='trace recorder for CUDA programs'
 description='Records what a CUDA program does, its calls, kernels and copies,
  and makes traces for Perfetto and statistics of it.'
+homepage=https://github.com/cudatrace/cudatrace
 maintainer='cudatrace maintainers <maintainers@users.noreply.example>'
 # In the order of versions, 1.2.3~rc1 is less than 1.2.3. A - would begin the package's own revision.
 package_version=${VERSION//-/\~}
@@ -62,6 +63,7 @@ deb() { # ARCH
 		Version: $package_version
 		Architecture: $1
 		Maintainer: $maintainer
+		Homepage: $homepage
 		Installed-Size: $(du -sk --apparent-size "$root/usr" | cut -f1)
 		Section: devel
 		Priority: optional
@@ -79,7 +81,7 @@ rpm() { # ARCH
 	gzip -9n "$root"/usr/share/man/man1/*.1
 	rpmbuild --quiet -bb --target $arch-linux --buildroot "$work/rpm-root-$1" \
 		--define "_topdir $work/rpm-top-$1" --define "_rpmdir $work/rpm-out" --define "tree $root" \
-		--define "package_version $package_version" --define "package_summary $summary" --define "package_description ${description//$'\n'/}" \
+		--define "package_version $package_version" --define "package_url $homepage" --define "package_maintainer $maintainer" --define "package_summary $summary" --define "package_description ${description//$'\n'/}" \
 		packaging/cudatrace.spec >"$work/rpmbuild-$1" 2>&1 || {
 		cat "$work/rpmbuild-$1" >&2
 		return 1

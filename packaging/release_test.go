@@ -135,6 +135,9 @@ func TestDeb(t *testing.T) {
 		dpkg := []string{"dpkg", "--root=" + root, "--force-architecture", "--log=" + os.DevNull}
 		output(t, append(dpkg, "--install", theFile(t, filepath.Join(folder, "cudatrace_*_"+arch+".deb")))...)
 		wantInstalled(t, root, arch, version)
+		if fields := output(t, "dpkg-deb", "--field", theFile(t, filepath.Join(folder, "cudatrace_*_"+arch+".deb")), "Homepage", "Maintainer"); !strings.Contains(fields, "Homepage: https://") || !strings.Contains(fields, "Maintainer: cudatrace") {
+			t.Errorf("%s: %s", arch, fields)
+		}
 		if wrong := output(t, append(dpkg, "--verify", "cudatrace")...); wrong != "" {
 			t.Errorf("%s: dpkg --verify: %s", arch, wrong)
 		}
@@ -155,6 +158,9 @@ func TestRPM(t *testing.T) {
 		}
 		output(t, append(rpm, "--install", "--ignorearch", theFile(t, filepath.Join(folder, "cudatrace-*."+name+".rpm")))...)
 		wantInstalled(t, root, arch, version)
+		if fields := output(t, append(rpm, "--query", "--queryformat", "%{URL} %{PACKAGER}", "cudatrace")...); !strings.Contains(fields, "https://") || !strings.Contains(fields, "cudatrace maintainers") {
+			t.Errorf("%s: %s", arch, fields)
+		}
 		if wrong := output(t, append(rpm, "--verify", "cudatrace")...); wrong != "" {
 			t.Errorf("%s: rpm --verify: %s", arch, wrong)
 		}
