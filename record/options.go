@@ -20,6 +20,7 @@ type Options struct {
 	Program string   // as a person names it: a path, or a name to find in PATH
 	Args    []string // without the program
 	PIDs    []int    // processes to attach to, instead of a program
+	Prints  *os.File // where the program's standard output and standard error go; nil for our own
 	Output  string   // path of the files without suffix; see SetOutput
 	// OutputNamed says that a person named Output. Otherwise files that have such names are left alone.
 	OutputNamed bool

@@ -144,12 +144,15 @@ type program struct {
 	ended chan struct{}    // closed when the program has ended
 }
 
-// startProgram starts the program at a path. The program has our input and output, and runs as
+// startProgram starts the program at a path. The program has our input and output, or prints to a file, and runs as
 // the user who called sudo.
 func startProgram(path string, o Options, env []string, as *invoker.Invoker) (*program, error) {
 	cmd := exec.Command(path, o.Args...)
 	cmd.Args[0] = o.Program
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	if o.Prints != nil {
+		cmd.Stdout, cmd.Stderr = o.Prints, o.Prints
+	}
 	cmd.Env = env
 	as.Apply(cmd)
 	p := &program{name: o.Program, path: path, cmd: cmd, owner: as.User(), since: procfs.Now(), begun: time.Now(), ended: make(chan struct{})}

@@ -194,7 +194,7 @@ func showLive(con *console.Console, o *record.Options) (finish func()) {
 	if len(o.PIDs) > 0 {
 		pid = o.PIDs[0]
 	}
-	beside := top.NewBeside(con, filepath.Base(o.Program), pid, false, false)
+	beside := top.NewBeside(con, filepath.Base(o.Program), pid, false, false, false)
 	o.Say, o.Opened = beside.Say, beside.Start
 	return beside.Finish
 }

@@ -275,6 +275,33 @@ func TestTopProgramKilled(t *testing.T) {
 	}
 }
 
+// A program as a person types it: the view has the terminal, what the program prints is in a file of its own, and the totals stay.
+func TestTopProgram(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	if err := os.WriteFile(filepath.Join(folder, "longrun.out"), []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := onTerminal(t, folder, nil, "top", "--", sim("longrun"), "3", "-i", "100")
+	r.shows("tick")
+	r.restored(0)
+	all := r.all()
+	for _, want := range []string{"cudatrace: longrun: ", " launches, ", "what longrun printed is in longrun-2.out"} {
+		if !strings.Contains(all, want) {
+			t.Errorf("%q was not said: %q", want, all[max(len(all)-600, 0):])
+		}
+	}
+	if strings.Contains(all, "counts kernels=") {
+		t.Error("the program printed to the terminal")
+	}
+	if printed := contents(t, filepath.Join(folder, "longrun-2.out")); !strings.Contains(printed, "counts kernels=") {
+		t.Errorf("the program printed %q", printed)
+	}
+	if mine := contents(t, filepath.Join(folder, "longrun.out")); mine != "mine" {
+		t.Errorf("a file that was there is %q", mine)
+	}
+}
+
 func temporaryLogs(t *testing.T, folder string) []string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(folder, "cudatrace-top-*"))

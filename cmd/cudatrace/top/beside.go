@@ -91,13 +91,13 @@ type Beside struct {
 
 // NewBeside returns a view beside the recording of a program, or of a process with a PID. Beside a program
 // its lines go to standard error, since standard output is the program's. It takes the whole terminal where the program
-// writes elsewhere.
-func NewBeside(con *console.Console, name string, pid int, ndjson, discard bool) *Beside {
+// writes elsewhere, or can be made to.
+func NewBeside(con *console.Console, name string, pid int, ndjson, discard, movable bool) *Beside {
 	b := &Beside{con: con, assignment: Assignment{Form: formSaid, Name: name, Discard: discard}, ofProgram: pid == 0, Stop: make(chan struct{})}
 	switch {
 	case ndjson:
 		b.assignment.Form = formNDJSON
-	case pid == 0 && !con.OnTerminal(), pid != 0 && con.Terminal() != nil && !isOn(pid, con.Terminal()):
+	case pid == 0 && (movable || !con.OnTerminal()), pid != 0 && con.Terminal() != nil && !isOn(pid, con.Terminal()):
 		b.takeTerminal(pid != 0)
 	}
 	if pid != 0 && b.assignment.Form == formSaid {
@@ -105,6 +105,9 @@ func NewBeside(con *console.Console, name string, pid int, ndjson, discard bool)
 	}
 	return b
 }
+
+// Screen reports whether the view has a whole terminal.
+func (b *Beside) Screen() bool { return b.assignment.Form == formScreen }
 
 // isOn reports whether a process may write to a terminal, or read from it.
 func isOn(pid int, tty *os.File) bool {

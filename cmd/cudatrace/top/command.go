@@ -15,6 +15,7 @@ import (
 	"github.com/cudatrace/cudatrace/record"
 	"github.com/cudatrace/cudatrace/record/errno"
 	"github.com/cudatrace/cudatrace/record/invoker"
+	"github.com/cudatrace/cudatrace/record/outfile"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -43,11 +44,11 @@ func Command(con *console.Console, h Host) *cli.Command {
 			"cudatrace top [OPTION...] -p PID\n" +
 			"cudatrace top [OPTION...] -- PROGRAM [ARG...]\n\n" +
 			"Example: cudatrace top run1.cudatrace\n" +
-			"Example: cudatrace top -- python3 train.py >train.out 2>&1",
+			"Example: cudatrace top -- python3 train.py",
 		Description: "Follows LOG, which a recording is writing now (NAME.cudatrace also finds the log of a recording that has " +
 			"not ended), or records PID or PROGRAM into a temporary log. Shows launches, calls, the busiest kernels, " +
-			"functions and Python lines, GPUs, copies, errors and lost records. On a terminal it is a screen with keys (h lists them), " +
-			"unless the program writes to that terminal; else a line every second. The exit code is that of PROGRAM. docs/top.md explains the figures.",
+			"functions and Python lines, GPUs, copies, errors and lost records. On a terminal it is a screen with keys (h lists them); " +
+			"PROGRAM then prints to NAME.out. Else it is a line every second. The exit code is that of PROGRAM. docs/top.md explains the figures.",
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "format", Value: "text", Usage: "`text|ndjson`: a screen or lines for people, or a line of JSON every second"},
 			&cli.BoolFlag{Name: ProgramFlag, Hidden: true},
@@ -157,7 +158,7 @@ func (h *Host) record(c *cli.Context, con *console.Console, ndjson bool) error {
 	if err != nil {
 		return err
 	}
-	kept, folder := c.IsSet("output"), ""
+	kept, folder, name := c.IsSet("output"), "", o.Output
 	if !kept {
 		if folder, err = temporary(); err != nil {
 			return err
@@ -169,7 +170,14 @@ func (h *Host) record(c *cli.Context, con *console.Console, ndjson bool) error {
 	if len(o.PIDs) > 0 {
 		pid = o.PIDs[0]
 	}
-	beside := NewBeside(con, filepath.Base(o.Program), pid, ndjson, !kept)
+	beside := NewBeside(con, filepath.Base(o.Program), pid, ndjson, !kept, true)
+	prints := ""
+	if pid == 0 && beside.Screen() && con.OnTerminal() {
+		if o.Prints, prints, err = programFile(name); err != nil {
+			return err
+		}
+		defer o.Prints.Close()
+	}
 	o.Say, o.Opened, o.Stop = beside.Say, beside.Start, beside.Stop
 	var res record.Result
 	if pid != 0 {
@@ -178,6 +186,9 @@ func (h *Host) record(c *cli.Context, con *console.Console, ndjson bool) error {
 		res, err = record.Run(o)
 	}
 	beside.Finish()
+	if prints != "" {
+		con.Sayf("what %s printed is in %s", filepath.Base(o.Program), prints)
+	}
 	if err == nil {
 		err = h.close(con, o, res, kept)
 	}
@@ -190,6 +201,25 @@ func (h *Host) record(c *cli.Context, con *console.Console, ndjson bool) error {
 		return err
 	}
 	return h.await(con, o, &res, folder)
+}
+
+// programFile makes the file that a program prints to while the view has its terminal, in the working folder: NAME.out, with a number if that
+// is taken.
+func programFile(name string) (*os.File, string, error) {
+	target, err := outfile.At(name+".out", outfile.Options{})
+	if err != nil {
+		return nil, "", err
+	}
+	defer target.Close()
+	f, err := target.Create()
+	if err != nil {
+		return nil, "", err
+	}
+	done, err := f.Commit()
+	if err != nil {
+		return nil, "", errors.Join(err, f.Discard())
+	}
+	return f.File, done.Path, nil
 }
 
 // await waits for the end of a program that runs on without being recorded. The temporary folder, if there is one,
