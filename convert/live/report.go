@@ -75,6 +75,7 @@ type GPU struct {
 	All    uint64  // ns with work so far
 	Queue  float64 // launches whose work had not begun, the mean over the interval
 	Memory Memory  // of the device
+	Sensors
 }
 
 // A Memory is allocated memory in bytes, when the report was made.

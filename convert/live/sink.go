@@ -38,6 +38,7 @@ type Sink struct {
 	gpus       []*gpu
 	memory     map[*timeline.Counter]uint64
 	host       Memory
+	sensed     map[uint32]*sensors // by GPU
 }
 
 // A function is what is known of a function.
@@ -57,7 +58,7 @@ func New(o Options) *Sink {
 		report:  o.Report, intervals: intervals{length: length},
 		kernels: newRows(), functions: newRows(), copies: newRows(), errors: newRows(), losses: newRows(), lines: newRows(),
 		ofShape: make(map[*timeline.Shape]*row), ofFunction: make(map[*timeline.Function]*function), ofPython: make(map[*timeline.Python]*row),
-		launching: make(map[*timeline.Thread]int32), memory: make(map[*timeline.Counter]uint64),
+		launching: make(map[*timeline.Thread]int32), memory: make(map[*timeline.Counter]uint64), sensed: make(map[uint32]*sensors),
 	}
 }
 
@@ -71,6 +72,8 @@ func (s *Sink) Take(events []timeline.Event) error {
 			s.work(e)
 		case *timeline.CounterValue:
 			s.counter(e)
+		case *timeline.Samples:
+			s.samples(e)
 		case *timeline.Loss:
 			i := s.intervals.at(e.Time)
 			i.Lost = sum(i.Lost, e.Count)
@@ -139,7 +142,9 @@ func (s *Sink) close() {
 		r.Time = time.Unix(0, int64(s.realtime+r.To))
 	}
 	for _, g := range s.gpus {
-		r.GPUs = append(r.GPUs, g.close(l, number))
+		of := g.close(l, number)
+		of.Sensors = s.sensed[g.index].close(l.start + l.end(number))
+		r.GPUs = append(r.GPUs, of)
 	}
 	if s.report != nil {
 		s.report(r)

@@ -78,6 +78,20 @@ func copyTexts(r *live.Report, always bool) (texts []string) {
 	return texts
 }
 
+// sensorTexts are the sampled metrics of a GPU.
+func sensorTexts(g *live.GPU) (texts []string) {
+	if g.Power != nil {
+		texts = append(texts, fmt.Sprintf("%.0f W", *g.Power))
+	}
+	if g.SMClock != nil {
+		texts = append(texts, fmt.Sprintf("SM clock %.0f MHz", *g.SMClock/1e6))
+	}
+	if g.SMActive != nil {
+		texts = append(texts, fmt.Sprintf("SM active %.1f %%", *g.SMActive))
+	}
+	return texts
+}
+
 // plainText is a report in a line.
 func plainText(r *live.Report) string {
 	parts := []string{rate(r.Now.Launches, r) + " launches", rate(r.Now.Calls, r) + " calls"}
@@ -85,6 +99,9 @@ func plainText(r *live.Report) string {
 		text := fmt.Sprintf("GPU %d %s busy, queue %.1f", g.Index, percent(g.Busy, r.Length()), g.Queue)
 		if g.Memory.Peak > 0 {
 			text += ", " + figures.Bytes(g.Memory.Live)
+		}
+		if sensed := sensorTexts(&g); len(sensed) > 0 {
+			text += ", " + strings.Join(sensed, ", ")
 		}
 		parts = append(parts, text)
 	}

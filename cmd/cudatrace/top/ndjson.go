@@ -46,6 +46,10 @@ type jsonGPU struct {
 	Queue  float64 `json:"queue"`
 	Memory uint64  `json:"memory_bytes"`
 	Peak   uint64  `json:"peak_memory_bytes"`
+
+	Power    *float64 `json:"power_w"` // null where it is not known
+	SMClock  *float64 `json:"sm_clock_hz"`
+	SMActive *float64 `json:"sm_active_percent"`
 }
 
 type jsonRow struct {
@@ -71,7 +75,7 @@ func writeJSON(w io.Writer, r *live.Report) error {
 		j.Time = r.Time.UTC().Format(time.RFC3339Nano)
 	}
 	for _, g := range r.GPUs {
-		j.GPUs = append(j.GPUs, jsonGPU{g.Index, g.Name, g.Busy, g.All, g.Queue, g.Memory.Live, g.Memory.Peak})
+		j.GPUs = append(j.GPUs, jsonGPU{g.Index, g.Name, g.Busy, g.All, g.Queue, g.Memory.Live, g.Memory.Peak, g.Power, g.SMClock, g.SMActive})
 	}
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false) // names of kernels have < and >

@@ -157,6 +157,9 @@ func (v *view) head(width int) []console.Line {
 		busy := percent(g.Busy, r.Length())
 		lines = append(lines, console.Line{Text: fmt.Sprintf("GPU %-2d busy %7s %s  queue %-7.1f %s", g.Index, busy,
 			bar(g.Busy, r.Length(), max(width/4-10, 10)), g.Queue, memory)})
+		if sensed := sensorTexts(&g); len(sensed) > 0 {
+			lines = append(lines, console.Line{Text: "       " + strings.Join(sensed, "   ")})
+		}
 	}
 	if more := len(r.GPUs) - maxGPULines; more > 0 {
 		lines = append(lines, console.Line{Text: figures.Count(more, "more GPU is", "more GPUs are") + " not shown"})
