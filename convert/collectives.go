@@ -61,9 +61,9 @@ func communicate(hosts []*host, logs int) (*communication, error) {
 }
 
 // meeting returns a sink before the next one that tells it which kernels are parts of one collective; the next one itself where the logs
-// have one process, or nothing shows collectives. Ranks that a filter leaves out count: others may have waited for them.
+// have one process, or nothing wants collectives. Ranks that a filter leaves out count: others may have waited for them.
 func (c *conversion) meeting(next timeline.Sink) (timeline.Sink, error) {
-	if !c.draws || !slices.ContainsFunc(c.logs, func(l *log) bool { return l.catalog.NCCL }) {
+	if !c.draws && !c.Collectives || !slices.ContainsFunc(c.logs, func(l *log) bool { return l.catalog.NCCL }) {
 		return next, nil
 	}
 	processes := 0

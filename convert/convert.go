@@ -18,6 +18,8 @@ type Options struct {
 	Filter Filter
 	// Clip cuts what crosses a limit of the filter's time, of a single log. Otherwise it is there as a whole.
 	Clip bool
+	// Collectives gives kernels of NCCL their parts in collectives ([timeline.Part]), where logs have several processes: the logs are read once more.
+	Collectives bool
 	// Progress is called now and then with the finished share of the conversion, 0 to 1,
 	// and the number of slices so far.
 	Progress func(share float64, slices uint64)
@@ -145,7 +147,7 @@ func (c *conversion) run(sink timeline.Sink) ([]Summary, error) {
 	var all []Summary
 	for _, l := range c.logs {
 		all = append(all, c.summary(l))
-		if c.meetings != nil {
+		if c.meetings != nil && c.draws {
 			all[len(all)-1].Collectives = &c.meetings.Shown
 		}
 	}

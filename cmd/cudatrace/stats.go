@@ -96,7 +96,7 @@ func runStats(c *cli.Context, con *console.Console) error {
 	if o.format == "folded" {
 		sink.Fold()
 	}
-	all, err := convert.SomeTimeline(logs, convert.Options{Filter: o.filter, Clip: o.clip, Progress: bar.Show}, sink)
+	all, err := convert.SomeTimeline(logs, convert.Options{Filter: o.filter, Clip: o.clip, Collectives: o.shows("critical_path"), Progress: bar.Show}, sink)
 	bar.Done()
 	if none := unmatched(names, err); none != nil {
 		return none
@@ -224,6 +224,9 @@ func (o *statsOptions) readReports(c *cli.Context) error {
 	}
 	return nil
 }
+
+// shows reports whether a report is chosen.
+func (o *statsOptions) shows(report string) bool { return slices.Contains(o.reports, report) }
 
 // sheets is the number of reports in CSV.
 func (o *statsOptions) sheets() (n int) {

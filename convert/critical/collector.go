@@ -31,6 +31,8 @@ type Collector struct {
 	byThread  map[*timeline.Thread]*Thread
 	byStream  map[*timeline.Stream]*Stream
 	functions map[*timeline.Function]function
+	parts     []part
+	lasts     map[collective]place // of the rank that entered last
 	settled   bool
 }
 
@@ -52,7 +54,7 @@ type process struct {
 func New(names timeline.KernelNames) *Collector {
 	return &Collector{names: names, most: mostRecords, byText: make(map[string]uint32), places: make(map[any]uint32), kernels: make(map[*timeline.Shape]uint32),
 		processes: make(map[*timeline.Process]*process), byThread: make(map[*timeline.Thread]*Thread), byStream: make(map[*timeline.Stream]*Stream),
-		functions: make(map[*timeline.Function]function), texts: []string{"", "other"}}
+		functions: make(map[*timeline.Function]function), lasts: make(map[collective]place), texts: []string{"", "other"}}
 }
 
 // Recording takes the first event.
@@ -249,7 +251,28 @@ type piece struct {
 	name, place        uint32
 	thread             uint32 // number of the thread that launched it and 1; 0 if unknown
 	graph              uint32
+	part               uint32 // number in Collector.parts and 1; 0 for a piece that waited for no other rank
 	kind               Kind
+}
+
+// A collective is one of a communicator.
+type collective struct {
+	communicator uint32
+	number       uint64
+}
+
+// A part is that of a rank which waited for the last one.
+type part struct {
+	collective
+	entered uint64 // when the last one entered
+	last    uint32 // text: its name
+	sure    bool   // whatever the clocks are wrong
+}
+
+// A place is a piece of work.
+type place struct {
+	stream uint32
+	start  uint64
 }
 
 // Stream returns a stream, without work where it is new.
@@ -278,6 +301,16 @@ func (c *Collector) AddWork(s *Stream, w *timeline.Work, class activity.Class, b
 	}
 	if w.Kind == timeline.GraphWork {
 		p.kind, p.graph = Kernel, 0 // it is one piece
+	}
+	if x := w.Part; x != nil && x.Last != "" && !x.Alone && s.process.keep(w.Start) {
+		of := collective{x.Communicator, x.Number}
+		switch {
+		case x.IsLast:
+			c.lasts[of] = place{s.index, p.start}
+		case x.Entered > p.start+together && x.Entered < p.end:
+			c.parts = append(c.parts, part{of, x.Entered, c.text(x.Last), x.Awaits})
+			p.part = uint32(len(c.parts))
+		}
 	}
 	if by != nil {
 		p.thread, p.callStart, p.callEnd = by.index+1, w.Call.Start, max(w.Call.Start, w.Call.End)

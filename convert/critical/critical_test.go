@@ -175,6 +175,13 @@ func (s *script) line(line string) {
 		}
 		values := map[string]string{"record": fmt.Sprintf("event=%s stream=%d", f["event"], handle()), "order": fmt.Sprintf("stream=%d event=%s flags=0", handle(), f["event"]), "synchronize": "event=" + f["event"]}[words[0]]
 		fmt.Fprintf(s, "call pid=%s tid=%s func=%s enter=%d dur=%d args: %s\n", f["pid"], f["tid"], f["name"], ns("from"), ns("to")-ns("from"), values)
+	case "collective": // like launch, of communicator
+		s.correlation++
+		fmt.Fprintf(s, "nccl_call pid=%s tid=%s name=ncclAllReduce time=%d known=0x3 communicator=%s bytes=1024\nmarker pid=%s tid=%s flags=0x2 id=%d time=%d name=ncclAllReduce domain=NCCL\n",
+			f["pid"], f["tid"], ns("from"), f["communicator"], f["pid"], f["tid"], 1000+s.correlation, ns("from"))
+		fmt.Fprintf(s, "api pid=%s tid=%s domain=1 cbid=307 name=cuLaunchKernel start=%d dur=%d correlation=%d\n", f["pid"], f["tid"], ns("from"), ns("to")-ns("from"), s.correlation)
+		fmt.Fprintf(s, "kernel pid=%s context=%s stream=%s correlation=%d start=%d dur=%d name=ncclDevKernel_AllReduce grid_x=1 grid_y=1 grid_z=1 block_x=32 block_y=1 block_z=1\n", f["pid"], f["context"], f["stream"], s.correlation, ns("start"), ns("end")-ns("start"))
+		fmt.Fprintf(s, "marker pid=%s tid=%s flags=0x4 id=%d time=%d domain=NCCL\n", f["pid"], f["tid"], 1000+s.correlation, ns("to"))
 	case "graph": // like launch; its nodes follow
 		s.correlation++
 		fmt.Fprintf(s, "api pid=%s tid=%s domain=2 cbid=311 name=cudaGraphLaunch start=%d dur=%d correlation=%d%s\n", f["pid"], f["tid"], ns("from"), ns("to")-ns("from"), s.correlation, more("", "python"))
@@ -192,7 +199,15 @@ func (s *script) line(line string) {
 func log(t *testing.T, text string) logtest.Opener {
 	t.Helper()
 	s := new(script)
-	if !strings.Contains(text, "process pid=") {
+	if rank, rest, found := strings.Cut(text, "\n"); found && strings.HasPrefix(rank, "rank=") {
+		rank, text = strings.TrimPrefix(rank, "rank="), rest
+		host := "a"
+		if rank, found = strings.CutSuffix(rank, " on another host"); found {
+			host = "b"
+		}
+		s.WriteString("meta key=host value=" + host + "\nmeta key=boot_id value=" + host + "\nclock monotonic=1 realtime=1700000000000000000 boottime=2\n" + strings.NewReplacer(
+			"args=app", `args=app environment="RANK=`+rank+`\x00LOCAL_RANK=`+rank+`\x00WORLD_SIZE=2"`, "ddeeff", "ddeef"+rank).Replace(head))
+	} else if !strings.Contains(text, "process pid=") {
 		s.WriteString(head)
 	}
 	for line := range strings.Lines(text) {
@@ -214,6 +229,12 @@ func (s *sink) words(of step) string {
 		}
 		if x.Thread != nil && x.Thread != of.on {
 			text += " on " + x.Thread.Name
+		}
+		switch p := of.on.Process; {
+		case x.Thread != nil && x.Thread.Process != p:
+			text += ", " + x.Thread.Process.Rank.String()
+		case x.Stream != nil && x.Stream.Context.Process != p:
+			text += ", " + x.Stream.Context.Process.Rank.String()
 		}
 		if x.Also != 0 {
 			text += " [" + s.Text(x.Also) + "]"
@@ -248,7 +269,7 @@ func TestAnswers(t *testing.T) {
 				logs = append(logs, convert.Log{Name: f.Name, Open: log(t, string(f.Data))})
 			}
 			s := newSink()
-			if _, err := convert.Timeline(logs, convert.Options{}, s); err != nil {
+			if _, err := convert.Timeline(logs, convert.Options{Collectives: true}, s); err != nil {
 				t.Fatal(err)
 			}
 			got := ""
@@ -259,5 +280,39 @@ func TestAnswers(t *testing.T) {
 				t.Errorf("%s(-want +got):\n%s", a.Comment, diff)
 			}
 		})
+	}
+}
+
+// The paths of PyTorch's steps on two GPUs, as recorded: they lie end to end, and lead to the other rank and back through collectives.
+func TestRealRanks(t *testing.T) {
+	t.Parallel()
+	var logs []convert.Log
+	for i := range 2 {
+		logs = append(logs, convert.Path(fmt.Sprintf("../../testdata/gpu/logs/nccl-rank%d.cudatrace", i)))
+	}
+	s := newSink()
+	if _, err := convert.Timeline(logs, convert.Options{Collectives: true}, s); err != nil {
+		t.Fatal(err)
+	}
+	edges, crossed := make(map[critical.Edge]int), 0
+	for _, of := range s.steps {
+		at, away := of.to, false
+		s.Path(of.from, of.to, critical.End{Thread: of.on}, func(x *critical.Segment) {
+			if x.To != at || x.From >= x.To {
+				t.Errorf("a segment from %d to %d behind one that begins at %d", x.From, x.To, at)
+			}
+			at = x.From
+			edges[x.Edge]++
+			away = away || x.Thread != nil && x.Thread.Process != of.on.Process
+		})
+		if at != of.from {
+			t.Errorf("the path begins at %d, its step at %d", at, of.from)
+		}
+		if away {
+			crossed++
+		}
+	}
+	if len(s.steps) != 48 || crossed < 15 || edges[critical.Collective] < 15 || edges[critical.Waited] < 15 || edges[critical.Backward] < 40 {
+		t.Errorf("%d steps, %d lead to the other rank; edges %v", len(s.steps), crossed, edges)
 	}
 }

@@ -39,15 +39,16 @@ type Edge uint8
 
 // The edges.
 const (
-	NoEdge   Edge = iota // nothing is known to have come before
-	Program              // the thread did one thing after the other
-	Waited               // a call waited for work
-	Launched             // a call launched the work
-	InOrder              // the work came behind other work of its stream
-	InGraph              // the work came behind other work of its graph
-	Held                 // a thread had what another one waited for
-	Event                // the work came behind work of another stream, by an event
-	Backward             // PyTorch's backward pass came behind the thread that began it, or that thread behind the backward pass
+	NoEdge     Edge = iota // nothing is known to have come before
+	Program                // the thread did one thing after the other
+	Waited                 // a call waited for work
+	Launched               // a call launched the work
+	InOrder                // the work came behind other work of its stream
+	InGraph                // the work came behind other work of its graph
+	Held                   // a thread had what another one waited for
+	Event                  // the work came behind work of another stream, by an event
+	Collective             // the collective needed the rank that entered it last
+	Backward               // PyTorch's backward pass came behind the thread that began it, or that thread behind the backward pass
 )
 
 // A Segment is a part of a path.
@@ -366,6 +367,9 @@ func (w *walk) beside(s *Stream, p *piece) uint32 {
 // work gives the piece of work that the walk is at the end of, or within.
 func (w *walk) work() {
 	s, p := w.stream, w.stream.work.at(w.piece)
+	if p.part != 0 && w.collective(s, p, &w.c.parts[p.part-1]) {
+		return
+	}
 	r := w.reason(s, w.piece)
 	x := Segment{Kind: p.kind, Name: p.name, Place: p.place, Stream: s.Stream, Edge: r.edge}
 	if !r.behind {
@@ -373,6 +377,34 @@ func (w *walk) work() {
 	}
 	w.emit(p.start, x)
 	r.apply(w)
+}
+
+// collective gives the part of a collective behind the moment at which the last rank entered it, and goes on there. It reports false where the
+// clocks do not tell who was the last one, and where the walk is before that moment.
+func (w *walk) collective(s *Stream, p *piece, x *part) bool {
+	if w.at <= x.entered {
+		return false
+	}
+	seg := Segment{Kind: p.kind, Name: p.name, Place: p.place, Stream: s.Stream, Edge: Collective}
+	if !x.sure {
+		r := w.reason(s, w.piece)
+		seg.Edge, seg.Also = r.edge, w.c.text("or waiting for "+w.c.texts[x.last]+": the clocks do not tell")
+		w.emit(p.start, seg)
+		r.apply(w)
+		return true
+	}
+	w.emit(x.entered, seg)
+	if at, known := w.c.lasts[x.collective]; known {
+		last := w.c.streams[at.stream]
+		if i := last.work.search(func(q *piece) bool { return q.start >= at.start }); i < last.work.n && w.at <= last.process.until {
+			w.reason(last, i).apply(w)
+			return true
+		}
+	}
+	r := w.reason(s, w.piece)
+	w.emit(p.start, Segment{Name: w.c.text("(waiting for " + w.c.texts[x.last] + ", of which nothing is known)"), Stream: s.Stream, Edge: r.edge})
+	r.apply(w)
+	return true
 }
 
 // onThread gives what the thread did last.

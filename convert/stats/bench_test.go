@@ -96,7 +96,7 @@ func TestRanksForBenchmark(t *testing.T) {
 		_, err = convert.FilesTo(logs, f, convert.TraceOptions{Compress: output.Gzip})
 	} else {
 		s := stats.New()
-		_, err = convert.Timeline(logs, convert.Options{}, s)
+		_, err = convert.Timeline(logs, convert.Options{Collectives: true}, s)
 		s.Tables(stats.Facts{})
 	}
 	if err != nil {
