@@ -548,7 +548,7 @@ func meanwhile(what []string, ns []uint64, idle, all uint64) string {
 		}
 		words, rest = append(words, what[i]+" "+table.Words(share(ns[i], all), table.Share)), rest-min(rest, ns[i])
 	}
-	if rest > 0 {
+	if 1000*rest >= all {
 		words = append(words, "other "+table.Words(share(rest, all), table.Share))
 	}
 	return strings.Join(words, ", ")

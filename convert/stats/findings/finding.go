@@ -341,7 +341,11 @@ func (r *report) gaps() {
 		did, kinds := meanwhile(g.did.since(r.steady.From))
 		for kind, ns := range kinds {
 			if try := remedies[kind]; try != "" && ns > e.cost/2 {
-				r.add("gaps", e, Finding{Title: fmt.Sprintf("GPU %d is idle in %s, the longest %s", gpu, figures.Count(e.count, "gap", "gaps"), figures.Duration(e.longest[0].cost)),
+				title := fmt.Sprintf("GPU %d is idle in a gap of %s", gpu, figures.Duration(e.cost))
+				if e.count > 1 {
+					title = fmt.Sprintf("GPU %d is idle in %s gaps, the longest %s", gpu, figures.Group(e.count), figures.Duration(e.longest[0].cost))
+				}
+				r.add("gaps", e, Finding{Title: title,
 					GPU: &gpu, Evidence: "what the launching threads did meanwhile: " + times(did, 4) + r.atLines(&g.ends, "; the gaps end with launches at ", e.count), Try: try})
 			}
 		}

@@ -26,7 +26,8 @@ const (
 type Load struct {
 	*Process
 	GPU                    uint32
-	Compute, Exposed, Span uint64 // ns
+	Compute, Exposed, Span uint64 // ns; in the steady state
+	From                   uint64 // beginning of the steady state
 	First, Last            uint64 // of all its work there
 }
 
@@ -221,7 +222,7 @@ func (m *communicator) evidence(b *blame, beside string) string {
 func ofLoad(kind string, l *Load, cost uint64) *findings.Finding {
 	gpu := l.GPU
 	cost = min(cost, l.Span)
-	return &findings.Finding{Kind: kind, Process: l.Process.Process, GPU: &gpu, Cost: cost, Share: float64(cost) / float64(max(l.Span, 1)), Count: 1, First: l.First, Last: l.Last, At: []uint64{l.First}}
+	return &findings.Finding{Kind: kind, Process: l.Process.Process, GPU: &gpu, Cost: cost, Share: float64(cost) / float64(max(l.Span, 1)), Count: 1, First: l.From, Last: l.Last, At: []uint64{l.From}}
 }
 
 // own is the time in which a rank communicated and computed nothing, less what it waited for other ranks.
@@ -258,7 +259,11 @@ func exposed(limits *findings.Thresholds, loads []Load) *findings.Finding {
 	} else {
 		f.Evidence += "; the cost includes waiting for other ranks, as the collectives could not be compared"
 	}
-	f.Evidence += fmt.Sprintf("; %d of %s have at least %.0f %%", n, figures.Count(len(loads), "rank", "ranks"), 100*exposedShare)
+	have := "have"
+	if n == 1 {
+		have = "has"
+	}
+	f.Evidence += fmt.Sprintf("; %d of %s %s at least %.0f %%", n, figures.Count(len(loads), "rank", "ranks"), have, 100*exposedShare)
 	f.Try = "overlap communication with computation (buckets of gradients, prefetching of parameters), send less, or let fewer ranks share a parameter"
 	return f
 }

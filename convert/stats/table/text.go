@@ -38,8 +38,7 @@ func newLayout(t *Table, width int) *layout {
 			all.addColumn(t, i, c)
 		}
 	}
-	for all.least() > width && len(all.columns) > 1 {
-		all.drop()
+	for all.least() > width && all.drop() {
 	}
 	all.shrink(width)
 	for i, c := range all.columns {
@@ -83,18 +82,22 @@ func (l *layout) leastOf(i int, c Column) int {
 	return min(l.widths[i], leastText)
 }
 
-// drop leaves out the column with the highest rank, the last one of several.
-func (l *layout) drop() {
-	l.dropped++
+// drop leaves out the column with the highest rank, the last one of several. Columns of rank 0 stay: they tell rows apart.
+func (l *layout) drop() bool {
 	worst := 0
 	for i, c := range l.columns {
 		if c.Rank >= l.columns[worst].Rank {
 			worst = i
 		}
 	}
+	if l.columns[worst].Rank == 0 {
+		return false
+	}
+	l.dropped++
 	l.columns = slices.Delete(l.columns, worst, worst+1)
 	l.cells = slices.Delete(l.cells, worst, worst+1)
 	l.widths = slices.Delete(l.widths, worst, worst+1)
+	return true
 }
 
 // shrink makes the widest text columns narrower until all columns fit.
