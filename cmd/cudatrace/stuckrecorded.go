@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,7 +23,7 @@ const recordedWait = 1500 * time.Millisecond
 func readRecorded(pids []int) (known map[int]*stuck.Recorded, notes []string) {
 	known = map[int]*stuck.Recorded{}
 	by := time.Now().Add(recordedWait)
-	for _, log := range recordingLogs() {
+	for _, log := range recordingLogs(pids) {
 		all, err := convert.ReadStanding(log.open, by)
 		if err != nil {
 			notes = append(notes, fmt.Sprintf("%s, which a recording is writing, was not read: %v", log.name, err))
@@ -51,15 +52,15 @@ func (l *recordingLog) open() (*tracelog.Reader, error) {
 	return tracelog.NewReader(l.file, info.Size(), l.name)
 }
 
-// recordingLogs finds the logs that recorders are writing, among the descriptors of cudatrace's processes.
-func recordingLogs() (logs []*recordingLog) {
+// recordingLogs finds the logs that recorders of some processes are writing, among the descriptors of cudatrace's processes.
+func recordingLogs(of []int) (logs []*recordingLog) {
 	pids, err := procfs.PIDs()
 	if err != nil {
 		return nil
 	}
 	seen := map[string]bool{}
 	for _, pid := range pids {
-		if name, _ := procfs.ThreadName(uint32(pid), uint32(pid)); pid == os.Getpid() || name != "cudatrace" {
+		if name, _ := procfs.ThreadName(uint32(pid), uint32(pid)); pid == os.Getpid() || name != "cudatrace" || !slices.ContainsFunc(of, func(p int) bool { return mayRecord(pid, p) }) {
 			continue
 		}
 		dir := fmt.Sprintf("/proc/%d/fd", pid)
@@ -81,6 +82,29 @@ func recordingLogs() (logs []*recordingLog) {
 	}
 	return logs
 }
+
+// mayRecord reports whether a recorder may record a process: it has started the process, or one that has, or was given PIDs. One whose
+// parents have ended may be recorded by any.
+func mayRecord(recorder, pid int) bool {
+	arguments := strings.Split(procfs.Describe(recorder).Args, "\x00")
+	if slices.ContainsFunc(arguments, func(a string) bool { return strings.HasPrefix(a, "-p") || strings.HasPrefix(a, "--pid") }) {
+		return true
+	}
+	for n := 0; n < ancestorsMost && pid > 1; n++ {
+		if pid == recorder {
+			return true
+		}
+		s, ok := procfs.StatOf(pid)
+		if !ok {
+			return false
+		}
+		pid = s.Parent
+	}
+	return pid == 1
+}
+
+// ancestorsMost bounds the parents of a process that are looked at.
+const ancestorsMost = 64
 
 func recordedOf(s *convert.Standing, log string) *stuck.Recorded {
 	now := host.Monotonic()

@@ -68,6 +68,8 @@ func (g *group) begin(pid int) (*look, error) {
 		return nil, fmt.Errorf("there is no process %d", pid)
 	case s.Ended:
 		return nil, fmt.Errorf("process %d has ended; its parent, process %d, has not waited for it", pid, s.Parent)
+	case program == "" && described.Executable == "":
+		return nil, fmt.Errorf("process %d is a kernel thread or has just ended", pid)
 	}
 	if _, _, err := blocked.Read(uint32(pid), uint32(pid)); err != nil {
 		return nil, explainAccess(pid, err)
@@ -234,9 +236,19 @@ func isWrite(call string) bool {
 
 // again looks at the process for the second time, and says what moved.
 func (l *look) again() {
-	before := l.first
 	now := l.look()
 	l.Gone = l.gone()
+	l.take(l.first, now)
+	if l.cut {
+		l.Notes = append(l.Notes, fmt.Sprintf("Python frames were read of %s only", figures.Count(len(l.python), "thread", "threads")))
+	}
+	if len(now) == 0 {
+		l.Notes = append(l.Notes, "it ended between the two looks")
+	}
+}
+
+// take makes the threads of the two looks.
+func (l *look) take(before, now map[uint32]view) {
 	code := &codeMap{pid: l.PID}
 	for tid, v := range now {
 		t := Thread{TID: tid, Name: v.stat.Name, State: stateName(v.stat.State), Channel: v.stat.Channel, Python: v.python, seen: v}
@@ -249,13 +261,17 @@ func (l *look) again() {
 		t.Moved = moved(&t, &old, &v, known)
 		l.Threads = append(l.Threads, t)
 	}
-	slices.SortFunc(l.Threads, func(a, b Thread) int { return cmp.Compare(a.TID, b.TID) })
-	if l.cut {
-		l.Notes = append(l.Notes, fmt.Sprintf("Python frames were read of %s only", figures.Count(len(l.python), "thread", "threads")))
+	main := uint32(l.PID)
+	slices.SortFunc(l.Threads, func(a, b Thread) int { // the main thread's number may be larger than others
+		return cmp.Or(cmp.Compare(oneUnless(a.TID == main), oneUnless(b.TID == main)), cmp.Compare(a.TID, b.TID))
+	})
+}
+
+func oneUnless(first bool) int {
+	if first {
+		return 0
 	}
-	if len(now) == 0 {
-		l.Notes = append(l.Notes, "it ended between the two looks")
-	}
+	return 1
 }
 
 var stateNames = map[byte]string{'R': "running", 'S': "sleeping", 'I': "sleeping", 'D': "uninterruptible", 'T': "stopped", 't': "traced"}

@@ -126,14 +126,6 @@ func (l *look) name(t *Thread) string {
 	return fmt.Sprintf("thread %d (%s)", t.TID, t.Name)
 }
 
-// nameFrom names a thread where a thread of a process is spoken of.
-func (l *look) nameFrom(from *look, t *Thread) string {
-	if from == l {
-		return l.name(t)
-	}
-	return fmt.Sprintf("%s of %s", l.name(t), l.title())
-}
-
 // title names a process.
 func (l *look) title() string { return processTitle(l.PID, l.Program) }
 
@@ -245,11 +237,15 @@ func isFileCall(v *view) bool {
 }
 
 func (l *look) thread(tid uint32) *Thread {
-	i, found := slices.BinarySearchFunc(l.Threads, tid, func(t Thread, tid uint32) int { return cmp.Compare(t.TID, tid) })
+	if l.Threads[0].TID == tid {
+		return &l.Threads[0]
+	}
+	others := l.Threads[1:]
+	i, found := slices.BinarySearchFunc(others, tid, func(t Thread, tid uint32) int { return cmp.Compare(t.TID, tid) })
 	if !found {
 		return nil
 	}
-	return &l.Threads[i]
+	return &others[i]
 }
 
 // held follows what another thread has: a lock, the GIL, or itself.
@@ -272,6 +268,9 @@ func (g *group) held(l *look, t, holder *Thread, path []node) chain {
 	head := fmt.Sprintf("%s waits for %s%s that %s has", who, it, atPlace(t), l.name(holder))
 	if t.On == blocked.OnGIL && (!isGILWait(&t.before) || t.before.why.Handovers != t.seen.why.Handovers) {
 		return chain{text: who + " " + does(t), outcome: Moving} // it goes round
+	}
+	if t.On == blocked.OnGIL && holder.Moved != "" && holder.Ran < busy {
+		return chain{text: head, outcome: Moving} // it had no processor, or too little of one to give the GIL up
 	}
 	if t.On == blocked.OnGIL && holder.Moved != "" {
 		return chain{text: fmt.Sprintf("%s; %s runs code of C with it%s and does not give it up", head, l.name(holder), atPlace(holder)), outcome: Stuck, length: 1}
