@@ -294,15 +294,17 @@ func (s *session) answer(p *process, late bool) {
 	}
 }
 
-// notInTime says that there was no time to probe a process.
+// notInTime says that there was no time to probe a process, and what that costs.
 func (s *session) notInTime(pid uint32) {
-	first := !s.crowded && s.calls.probed
+	first := !s.crowded && s.calls.prober != nil
 	s.crowded = s.crowded || first
 	s.later.do(func() {
 		s.report.note(pid, tracelog.NoteInfo, fmt.Sprintf("process %d is not probed: it could wait no longer", pid))
 		const text = "there was no time to probe all processes: too many start at the same time, or the machine is too busy"
 		switch {
 		case !first:
+		case !s.calls.probed:
+			s.report.remark(0, text+"; GPU work that some launch just before _exit or exec may be missing")
 		case s.calls.source == CallsAuto:
 			s.report.remark(0, text+"; the calls of some come from CUPTI instead, without arguments and callers")
 		default:

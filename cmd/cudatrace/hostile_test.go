@@ -251,6 +251,6 @@ func checkHostile(t *testing.T, log string, out hostileOutput, lossy bool) {
 		t.Errorf("%d kernels of %d, complete %t, lost %v, reasons %q\n%s", r.Kernels, launched, r.Complete, r.Lost, r.Reasons, out.stderr)
 	}
 	if !lossy && (!r.Complete || r.Damaged) {
-		t.Errorf("%d kernels of %d are there, lost %v, reasons %q", r.Kernels, launched, r.Lost, r.Reasons)
+		t.Errorf("%d kernels of %d are there, lost %v, reasons %q\n%s", r.Kernels, launched, r.Lost, r.Reasons, out.stderr)
 	}
 }
