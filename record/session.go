@@ -162,8 +162,12 @@ func (opened) take(s *session) {
 	s.beside.Go(s.save)
 	s.newest.begin(s)
 	for _, p := range s.all {
-		if p.state == isMet && p.reply != nil {
+		switch {
+		case p.reply == nil:
+		case p.state == isMet:
 			s.attach(p)
+		default: // it waited no longer, and its process runs another program
+			s.answer(p, true)
 		}
 	}
 }
@@ -282,7 +286,9 @@ func (s *session) answer(p *process, late bool) {
 	if p.reply == nil {
 		return
 	}
-	p.overdue.Stop()
+	if p.overdue != nil {
+		p.overdue.Stop()
+	}
 	if late {
 		p.late, p.follower.late = true, true
 		s.notInTime(p.pid)

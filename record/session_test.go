@@ -3,6 +3,7 @@ package record
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"testing"
 
@@ -59,6 +60,45 @@ func TestLoopGoesOn(t *testing.T) {
 	if reasons := s.report.missing.list(); !config.NoCUPTI || len(reasons) != 2 {
 		t.Errorf("to one that comes too late: %+v, reasons %q", config, reasons)
 	}
+	s.discard()
+}
+
+// TestHelloOfReplaced has a process run another program before probes can be made: both hellos are answered, and the end of the first
+// program comes.
+func TestHelloOfReplaced(t *testing.T) {
+	t.Parallel()
+	s, err := newSession(Options{Program: "program", Output: filepath.Join(t.TempDir(), "run"), Say: func(string) {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.cancel()
+	idle, over := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(over)
+		s.loop(idle)
+	}()
+	pid := uint32(os.Getpid())
+	met := func(n int) {
+		for len(ask(s, func() []*process { return s.all })) < n {
+			runtime.Gosched()
+		}
+	}
+	var programs sync.WaitGroup
+	for n := range 2 {
+		programs.Go(func() {
+			_, f := s.Hello(cupti.Peer{PID: pid, Time: 1})
+			f.End(cupti.End{})
+		})
+		met(n + 1)
+	}
+	s.tell(opened{})
+	programs.Wait()
+	if live := s.live(); len(live) != 0 {
+		t.Errorf("live: %v", live)
+	}
+	close(idle)
+	<-over
+	s.later.done.Wait()
 	s.discard()
 }
 
