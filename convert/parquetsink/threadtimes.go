@@ -64,39 +64,3 @@ func (s *Sink) thread(b *buffer, t *timeline.Thread) {
 	b.small(s.options.HostPID(t.TID))
 	b.text(t.Title())
 }
-
-// native is the number of a native stack, null for none. It sees to it that the stack has its rows.
-func (p *part) native(of *timeline.Native) uint32 {
-	if of == nil {
-		return null
-	}
-	if !p.natives[of] {
-		depth := uint32(0)
-		for range of.Frames() {
-			depth++
-		}
-		for f := range of.Frames() {
-			if depth--; p.natives[f] {
-				break
-			}
-			p.natives[f] = true
-			p.nativeRow(f, depth)
-		}
-	}
-	return of.ID
-}
-
-func (p *part) nativeRow(f *timeline.Native, depth uint32) {
-	b := p.buffer(nativeTable)
-	b.small(f.ID)
-	if f.Parent != nil && depth > 0 {
-		b.small(f.Parent.ID)
-	} else {
-		b.small(null)
-	}
-	b.small(depth)
-	b.text(f.Module)
-	b.text(f.Function())
-	b.text(f.Text())
-	p.sink.end(b)
-}

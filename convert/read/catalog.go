@@ -40,8 +40,8 @@ func NewCatalog(filter *tracelog.Filter) *Catalog {
 		Meta:       make(map[string]string),
 		Functions:  newFunctions(),
 		Callers:    Callers{distinct: make(map[tracelog.Caller]*Caller)},
-		Pythons:    newPythons(),
-		Natives:    newNatives(),
+		Pythons:    newStacks[timeline.PythonFrame, timeline.Python, pythonKind](),
+		Natives:    newStacks[timeline.NativeFrame, timeline.Native, nativeKind](),
 		Processes:  newProcesses(),
 		Names:      newNames(),
 		GPUs:       newGPUs(),
@@ -158,14 +158,8 @@ func (c *Catalog) record(b *tracelog.Block, i int) {
 		c.Functions.learn(b, i)
 	case tracelog.KindCaller:
 		c.Callers.learn(b, i)
-	case tracelog.KindPythonFrame:
-		c.Pythons.takeFrame(b, i)
-	case tracelog.KindPythonStack:
-		c.Pythons.takeStack(b, i)
-	case tracelog.KindNativeFrame:
-		c.Natives.takeFrame(b, i)
-	case tracelog.KindNativeStack:
-		c.Natives.takeStack(b, i)
+	case tracelog.KindPythonFrame, tracelog.KindPythonStack, tracelog.KindNativeFrame, tracelog.KindNativeStack:
+		c.takeFrames(b, i)
 	case tracelog.KindProcess, tracelog.KindSymbol:
 		c.see(c.Processes.learn(b, i))
 	case tracelog.KindThread, tracelog.KindName:

@@ -151,7 +151,7 @@ func (b *busy) busyCells(ns, first, last uint64, exact bool) []any {
 	span := last - first
 	cells[3], cells[4], cells[5] = span, b.clock.since(first), b.clock.since(last)
 	if exact {
-		cells[0], cells[1], cells[2] = ns, span-ns, share(ns, span)
+		cells[0], cells[1], cells[2] = ns, span-ns, table.ShareOf(ns, span)
 	}
 	return cells
 }

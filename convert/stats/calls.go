@@ -233,7 +233,7 @@ func callCounts() []table.Column {
 }
 
 func (r *callRow) cells(total uint64) []any {
-	return slices.Concat([]any{r.name, r.time.Count + r.unfinished, r.time.Total, share(r.time.Total, total)}, spreadOf(&r.time),
+	return slices.Concat([]any{r.name, r.time.Count + r.unfinished, r.time.Total, table.ShareOf(r.time.Total, total)}, spreadOf(&r.time),
 		[]any{r.failed, r.inner, r.unfinished, text(r.library)})
 }
 

@@ -237,7 +237,7 @@ func (s *Sink) pathCells(g *pathGroup, r *pathRow) []any {
 		rank = uint64(r.of.Rank.Number)
 	}
 	c := s.path
-	return []any{c.Text(r.name), r.kind.String(), text(c.Text(r.place)), on, rank, g.name, r.count, r.total, share(r.total, g.total), uint64(len(r.steps)),
+	return []any{c.Text(r.name), r.kind.String(), text(c.Text(r.place)), on, rank, g.name, r.count, r.total, table.ShareOf(r.total, g.total), uint64(len(r.steps)),
 		medianOf(r.steps, len(g.list)), r.slowest, text(c.Text(r.also))}
 }
 

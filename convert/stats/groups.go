@@ -54,14 +54,6 @@ func cached[K comparable, V any](cache map[K]*V, key K, find func() *V) *V {
 	return v
 }
 
-// share returns the part of a total, nil of nothing.
-func share(part, total uint64) any {
-	if total == 0 {
-		return nil
-	}
-	return float64(part) / float64(total)
-}
-
 // spreadOf returns the cells of the columns of spread.
 func spreadOf(d *sketch.Ordered) []any {
 	cells := make([]any, len(spread()))

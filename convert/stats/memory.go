@@ -263,7 +263,7 @@ func (m *memory) held(python bool) *table.Table {
 	for _, h := range rows {
 		cells := []any{other, nil, nil, nil, nil, nil, nil}
 		if h.use != nil && h.use.process != nil {
-			cells = []any{h.use.use.String(), uint64(h.use.process.PID), h.use.device(), text(h.library), text(h.line), h.atPeak, share(h.atPeak, h.use.peak)}
+			cells = []any{h.use.use.String(), uint64(h.use.process.PID), h.use.device(), text(h.library), text(h.line), h.atPeak, table.ShareOf(h.atPeak, h.use.peak)}
 		}
 		t.Rows = append(t.Rows, append(cells, h.current, h.live, h.allocations, h.allocated))
 	}

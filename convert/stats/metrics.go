@@ -160,7 +160,7 @@ func metricRow(k *sampled.Set, i int) []any {
 	cell := func(v float64) any { return MetricCell(v, m.Unit) }
 	var low, high any
 	if m.Unit == metric.Percent && k.Process == nil {
-		low, high = share(r.Low, r.Time), share(r.High, r.Time)
+		low, high = table.ShareOf(r.Low, r.Time), table.ShareOf(r.High, r.Time)
 	}
 	return slices.Concat([]any{cmp.Or(m.Label, m.Name), m.Name}, place(k), []any{text(m.Unit.String()), r.Time,
 		cell(r.Mean()), cell(r.Percentile(50)), cell(r.Percentile(95)), cell(r.Max), low, high})

@@ -110,7 +110,7 @@ func profileTable(b *busy, m *memory, host transfers, occupied meanOccupancy, to
 	}
 	row := make([]any, len(t.Columns))
 	row[0], row[profileGPUs] = "all", uint64(len(devices))
-	row[profileAsync], row[profilePageable], row[profileOccupancy] = share(host.async, host.all), share(host.pageable, host.all), occupied.cell()
+	row[profileAsync], row[profilePageable], row[profileOccupancy] = table.ShareOf(host.async, host.all), table.ShareOf(host.pageable, host.all), occupied.cell()
 	profileTimes(row, devices)
 	for gpu, g := range m.gpus {
 		if peak, known := row[profilePeak].(uint64); g.peak > peak || !known || g.peak == peak && uint64(gpu) < row[profilePeakGPU].(uint64) {
@@ -138,7 +138,7 @@ func profileTimes(row []any, devices []*deviceRow) {
 		busy, span = sketch.Sum(busy, d.Busy()), sketch.Sum(span, d.Last-d.First)
 		compute, copies, communication = sketch.Sum(compute, d.Compute()), sketch.Sum(copies, d.Times.Copies()), sketch.Sum(communication, d.Communication())
 	}
-	row[profileBusyShare], row[profileBusy], row[profileSpan] = share(busy, span), busy, span
+	row[profileBusyShare], row[profileBusy], row[profileSpan] = table.ShareOf(busy, span), busy, span
 	row[profileCompute], row[profileCopy], row[profileCommunication] = compute, copies, communication
 }
 

@@ -207,8 +207,8 @@ func (s *python) table(total uint64, devices []*deviceRow) *table.Table {
 			line = uint64(r.line)
 		}
 		frame := timeline.PythonFrame{File: r.file, Function: r.function, Line: r.line}
-		t.Rows = append(t.Rows, []any{frame.Text(), r.own.work, r.own.gpu, share(r.own.gpu, total),
-			r.inclusive.work, r.inclusive.gpu, share(r.inclusive.gpu, total), idle(&r.own), r.own.waits, r.own.waiting,
+		t.Rows = append(t.Rows, []any{frame.Text(), r.own.work, r.own.gpu, table.ShareOf(r.own.gpu, total),
+			r.inclusive.work, r.inclusive.gpu, table.ShareOf(r.inclusive.gpu, total), idle(&r.own), r.own.waits, r.own.waiting,
 			idle(&r.inclusive), r.inclusive.waits, r.inclusive.waiting,
 			text(r.file), text(r.function), line})
 	}

@@ -131,7 +131,7 @@ func (s *ranges) table() *table.Table {
 			kind = "mark"
 		}
 		t.Rows = append(t.Rows, slices.Concat([]any{r.name, text(r.domain), kind, r.time.Count + r.unfinished + r.marks, r.time.Total,
-			share(r.time.Total, total)}, spreadOf(&r.time), []any{r.unfinished, r.gpuTime, r.work}))
+			table.ShareOf(r.time.Total, total)}, spreadOf(&r.time), []any{r.unfinished, r.gpuTime, r.work}))
 	}
 	t.Sort("total_ns")
 	return t

@@ -527,7 +527,7 @@ func stepLines(row []any) table.Paragraph {
 		var words []string
 		for i, what := range []string{"compute", "exposed communication", "copies alone", "idle"} {
 			if ns := row[stepsMade+i].(uint64); ns > 0 {
-				words = append(words, what+" "+table.Words(share(ns, all), table.Share))
+				words = append(words, what+" "+table.Words(table.ShareOf(ns, all), table.Share))
 			}
 		}
 		items = append(items, table.Item{Label: "made of", Text: strings.Join(words, ", ")})
@@ -546,10 +546,10 @@ func meanwhile(what []string, ns []uint64, idle, all uint64) string {
 		if 100*ns[i] < all {
 			break
 		}
-		words, rest = append(words, what[i]+" "+table.Words(share(ns[i], all), table.Share)), rest-min(rest, ns[i])
+		words, rest = append(words, what[i]+" "+table.Words(table.ShareOf(ns[i], all), table.Share)), rest-min(rest, ns[i])
 	}
 	if 1000*rest >= all {
-		words = append(words, "other "+table.Words(share(rest, all), table.Share))
+		words = append(words, "other "+table.Words(table.ShareOf(rest, all), table.Share))
 	}
 	return strings.Join(words, ", ")
 }

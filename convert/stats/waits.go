@@ -82,7 +82,7 @@ func (s *waits) table() *table.Table {
 			pid, tid = uint64(r.thread.Process.PID), uint64(r.thread.TID)
 		}
 		t.Rows = append(t.Rows, slices.Concat([]any{r.name, streamTitle(r.stream), pid, tid, r.time.Count, r.time.Total,
-			share(r.time.Total, total), r.blocked}, spreadOf(&r.time)))
+			table.ShareOf(r.time.Total, total), r.blocked}, spreadOf(&r.time)))
 	}
 	t.Sort("total_ns")
 	return t

@@ -324,7 +324,7 @@ func (s *work) functionTable() *table.Table {
 
 // cells are the cells of totals and spread.
 func (r *kernelRow) cells(total uint64) []any {
-	return append([]any{r.time.Count + r.untimed, r.time.Total, share(r.time.Total, total)}, spreadOf(&r.time)...)
+	return append([]any{r.time.Count + r.untimed, r.time.Total, table.ShareOf(r.time.Total, total)}, spreadOf(&r.time)...)
 }
 
 func dimensions(d [3]uint32) any {
@@ -420,7 +420,7 @@ func (r *memoryRow) cells(total uint64) []any {
 		rate = float64(r.timed) / float64(r.time.Total) // bytes per ns are GB per s
 	}
 	b := &r.bytes
-	return slices.Concat([]any{b.Count, r.time.Total, share(r.time.Total, total), b.Total, rate}, spreadOf(&r.time),
+	return slices.Concat([]any{b.Count, r.time.Total, table.ShareOf(r.time.Total, total), b.Total, rate}, spreadOf(&r.time),
 		[]any{b.Min, b.Percentile(50), b.Mean(), b.Max, r.untimed})
 }
 

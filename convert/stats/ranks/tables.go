@@ -58,7 +58,7 @@ func (k *kind) cells(m *communicator) []any {
 		return cells
 	}
 	l, w := &k.length, &k.waits
-	copy(cells, []any{k.waited, share(k.waited, k.time), l.Min, l.Percentile(50), l.Percentile(95), l.Max, w.Percentile(50), w.Percentile(95), w.Max})
+	copy(cells, []any{k.waited, table.ShareOf(k.waited, k.time), l.Min, l.Percentile(50), l.Percentile(95), l.Max, w.Percentile(50), w.Percentile(95), w.Max})
 	most := 0
 	for i := range k.late {
 		if len(k.late[i]) > len(k.late[most]) {
@@ -69,16 +69,9 @@ func (k *kind) cells(m *communicator) []any {
 		if p := m.members[most]; p.Rank.Known {
 			cells[9] = uint64(p.Rank.Number)
 		}
-		cells[10], cells[11] = share(n, k.compared-k.uncertain), middle(k.late[most])
+		cells[10], cells[11] = table.ShareOf(n, k.compared-k.uncertain), middle(k.late[most])
 	}
 	return cells
-}
-
-func share(part, total uint64) any {
-	if total == 0 {
-		return nil
-	}
-	return float64(part) / float64(total)
 }
 
 // middle is the median of numbers.

@@ -41,6 +41,14 @@ func Words(v any, u Unit) string {
 	return fmt.Sprint(v)
 }
 
+// ShareOf is the cell of a part of a total, nil of nothing.
+func ShareOf(part, total uint64) any {
+	if total == 0 {
+		return nil
+	}
+	return float64(part) / float64(total)
+}
+
 // joined joins the values of a list.
 func joined[T any](list []T, by string, write func(T) string) string {
 	var words []string

@@ -1,0 +1,119 @@
+package read
+
+import (
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// maxStackIDs bounds the IDs of frames and stacks. Calls and samples with a larger ID have no frames.
+const maxStackIDs = 1 << 21
+
+// Stacks are the stacks of one kind that a log has, by ID: S has a frame F, and the stack that called it.
+type Stacks[F, S any, K stackKind[F, S]] struct {
+	frames map[uint32]*F
+	stacks map[uint32]*S
+	texts  int // bytes of their texts
+	kind   K
+}
+
+// A stackKind makes frames and stacks of a kind.
+type stackKind[F, S any] interface {
+	unknown() F // a frame whose record has not been taken
+	stack(id uint32, frame *F, parent *S) S
+}
+
+// Pythons are the Python stacks of a log.
+type Pythons = Stacks[timeline.PythonFrame, timeline.Python, pythonKind]
+
+// Natives are the native stacks of a log.
+type Natives = Stacks[timeline.NativeFrame, timeline.Native, nativeKind]
+
+type pythonKind struct{}
+
+func (pythonKind) unknown() timeline.PythonFrame { return timeline.PythonFrame{Function: "(unknown)"} }
+
+func (pythonKind) stack(id uint32, frame *timeline.PythonFrame, parent *timeline.Python) timeline.Python {
+	return timeline.Python{PythonFrame: frame, Parent: parent, ID: id}
+}
+
+type nativeKind struct{}
+
+func (nativeKind) unknown() timeline.NativeFrame { return timeline.NativeFrame{} }
+
+func (nativeKind) stack(id uint32, frame *timeline.NativeFrame, parent *timeline.Native) timeline.Native {
+	return timeline.Native{NativeFrame: frame, Parent: parent, ID: id}
+}
+
+func newStacks[F, S any, K stackKind[F, S]]() Stacks[F, S, K] {
+	return Stacks[F, S, K]{frames: make(map[uint32]*F), stacks: make(map[uint32]*S)}
+}
+
+// takeFrames takes a record of a frame or of a stack.
+func (c *Catalog) takeFrames(b *tracelog.Block, i int) {
+	switch b.Kind {
+	case tracelog.KindPythonFrame:
+		var r tracelog.PythonFrame
+		r.Read(b, i)
+		c.Pythons.takeFrame(r.ID, timeline.PythonFrame{File: r.File, Function: r.Function, First: r.FirstLine, Line: r.Line}, len(r.File)+len(r.Function))
+	case tracelog.KindPythonStack:
+		var r tracelog.PythonStack
+		r.Read(b, i)
+		c.Pythons.takeStack(r.ID, r.Frame, r.Parent)
+	case tracelog.KindNativeFrame:
+		var r tracelog.NativeFrame
+		r.Read(b, i)
+		c.Natives.takeFrame(r.ID, timeline.NativeFrame{Module: r.Module, Symbol: r.Symbol}, len(r.Module)+len(r.Symbol))
+	case tracelog.KindNativeStack:
+		var r tracelog.NativeStack
+		r.Read(b, i)
+		c.Natives.takeStack(r.ID, r.Frame, r.Parent)
+	}
+}
+
+func (l *Stacks[F, S, K]) takeFrame(id uint32, f F, texts int) {
+	if id == 0 || id >= maxStackIDs {
+		return
+	}
+	*l.frame(id) = f
+	l.texts += texts
+}
+
+// takeStack takes a stack. Only stacks with lower IDs can call it, so that none calls itself.
+func (l *Stacks[F, S, K]) takeStack(id, frame, parent uint32) {
+	if id == 0 || id >= maxStackIDs {
+		return
+	}
+	var caller *S
+	if parent != 0 && parent < id {
+		caller = l.stack(parent)
+	}
+	*l.stack(id) = l.kind.stack(id, l.frame(frame), caller)
+}
+
+// frame returns the frame with an ID, an unknown one until its record is taken.
+func (l *Stacks[F, S, K]) frame(id uint32) *F {
+	f := l.frames[id]
+	if f == nil {
+		f = new(F)
+		*f = l.kind.unknown()
+		l.frames[id] = f
+	}
+	return f
+}
+
+// stack returns the stack with an ID, one of an unknown frame until its record is taken.
+func (l *Stacks[F, S, K]) stack(id uint32) *S {
+	s := l.stacks[id]
+	if s == nil {
+		s = new(S)
+		*s = l.kind.stack(id, l.frame(0), nil)
+		l.stacks[id] = s
+	}
+	return s
+}
+
+// ByID returns the stack with an ID, nil if the log has no record of it.
+func (l *Stacks[F, S, K]) ByID(id uint32) *S { return l.stacks[id] }
+
+// Any reports whether the log has a stack.
+func (l *Stacks[F, S, K]) Any() bool { return len(l.stacks) > 0 }
