@@ -2,6 +2,8 @@ package stats
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
@@ -112,8 +114,23 @@ func findingLines(row []any) table.Paragraph {
 	} else {
 		items = append(items, table.Item{Label: "where", Text: "process " + cell(2, table.ID)})
 	}
-	items = append(items, table.Item{Label: "see", Text: fmt.Sprintf("%s (first %s, last %s)", cell(9, table.Moment), cell(7, table.Moment), cell(8, table.Moment))},
+	items = append(items, table.Item{Label: "see", Text: moments(row)},
 		table.Item{Label: "evidence", Text: cell(10, table.Text)}, table.Item{Label: "try", Text: cell(11, table.Text)},
 		table.Item{Label: "show", Text: cell(14, table.Text)})
 	return table.Paragraph{Head: fmt.Sprintf("%s (%s, %s)", cell(1, table.Text), cell(0, table.Text), cell(13, table.Text)), Items: items}
+}
+
+// moments are the moments of a finding to look at, without those that read alike, and the first and the last one where there are several.
+func moments(row []any) string {
+	var at []string
+	for _, ns := range row[9].([]uint64) {
+		if text := table.Words(ns, table.Moment); !slices.Contains(at, text) {
+			at = append(at, text)
+		}
+	}
+	text, first, last := strings.Join(at, ", "), table.Words(row[7], table.Moment), table.Words(row[8], table.Moment)
+	if first == last {
+		return text
+	}
+	return text + " (first " + first + ", last " + last + ")"
 }

@@ -401,7 +401,7 @@ func (r *report) tinyKernels() {
 		}
 		rate := float64(e.count) / (float64(r.steady.length()) / 1e9)
 		r.add("tiny_kernels", e, Finding{Title: fmt.Sprintf("launch-bound: %s shorter than their launch", figures.Count(e.count, "kernel is", "kernels are")), GPU: &gpu,
-			Evidence: fmt.Sprintf("GPU %d waits for the launch of each of them, of %s a second; the median kernel takes %s, the call that launches it %s", gpu, figures.Group(uint64(rate)),
+			Evidence: fmt.Sprintf("GPU %d waits for each of these launches, %s a second; the median kernel takes %s, the call that launches it %s", gpu, figures.Group(uint64(rate)),
 				figures.Duration(t.kernels.Percentile(50)), figures.Duration(t.launches.Percentile(50))),
 			Try: "launch the part that repeats as a CUDA graph (PyTorch: torch.cuda.graph, torch.compile), or make fewer, larger kernels"})
 	}
