@@ -179,7 +179,7 @@ func ask(t *testing.T, e *sqltest.Engine, lake string) {
 		e.Rows(more)
 	}
 	queries := blocks(t, "query")
-	if len(queries) != 10 {
+	if len(queries) != 12 {
 		t.Errorf("docs/fleet.md has %d queries", len(queries))
 	}
 	var got strings.Builder
