@@ -84,23 +84,25 @@ func recordingLogs(of []int) (logs []*recordingLog) {
 }
 
 // mayRecord reports whether a recorder may record a process: it has started the process, or one that has, or was given PIDs. One whose
-// parents have ended may be recorded by any.
+// parent has ended may be recorded by any.
 func mayRecord(recorder, pid int) bool {
 	arguments := strings.Split(procfs.Describe(recorder).Args, "\x00")
 	if slices.ContainsFunc(arguments, func(a string) bool { return strings.HasPrefix(a, "-p") || strings.HasPrefix(a, "--pid") }) {
 		return true
 	}
-	for n := 0; n < ancestorsMost && pid > 1; n++ {
+	for n := range ancestorsMost {
 		if pid == recorder {
 			return true
 		}
 		s, ok := procfs.StatOf(pid)
-		if !ok {
+		if !ok || pid == 1 {
 			return false
 		}
-		pid = s.Parent
+		if pid = s.Parent; pid == 1 && n == 0 {
+			return true
+		}
 	}
-	return pid == 1
+	return false
 }
 
 // ancestorsMost bounds the parents of a process that are looked at.
