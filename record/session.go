@@ -335,7 +335,7 @@ func (e status) take(s *session) {
 	case p.recorded: // it no longer is
 		s.taken(p)
 	default:
-		s.withoutCUPTI(e.cupti)
+		s.withoutCUPTI(p, e.cupti)
 	}
 }
 
@@ -373,7 +373,7 @@ func (s *session) taken(p *process) {
 }
 
 // withoutCUPTI says why CUPTI does not record a process, and what to do.
-func (s *session) withoutCUPTI(c tracelog.CUPTI) {
+func (s *session) withoutCUPTI(p *process, c tracelog.CUPTI) {
 	what := fromCUPTI(s.calls.source, s.opts.GPU)
 	if what == "" {
 		return
@@ -384,6 +384,8 @@ func (s *session) withoutCUPTI(c tracelog.CUPTI) {
 	}
 	text := fmt.Sprintf("CUPTI cannot record the %s of process %d: ", what, c.PID)
 	switch {
+	case c.Path == "" && p.late:
+		text += "there was no time to look for libcupti: the machine is too busy"
 	case c.Path == "":
 		text += why + ". Looked beside the CUDA libraries that it has mapped, in its Python packages, in CUDA_HOME, /usr/local/cuda*, /opt/cuda* and" +
 			" the linker's path. Install the toolkit's cuda-cupti package, or for Python: pip install nvidia-cuda-cupti"
