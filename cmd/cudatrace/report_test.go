@@ -105,6 +105,35 @@ func TestReportSVG(t *testing.T) {
 	}
 }
 
+// Every log has a page, whatever it lacks.
+func TestReportOfEveryLog(t *testing.T) {
+	t.Parallel()
+	texts, err := filepath.Glob("../../convert/testdata/*.log.txt")
+	if err != nil || len(texts) < 20 {
+		t.Fatalf("%d logs: %v", len(texts), err)
+	}
+	for _, path := range texts {
+		name := strings.TrimSuffix(filepath.Base(path), ".log.txt")
+		out := filepath.Join(t.TempDir(), "r.html")
+		var stderr bytes.Buffer
+		run([]string{"cudatrace", "report", textLog(t, name), "-o", out}, io.Discard, &stderr) // a log that is not complete is a failure, and has a page
+		content, err := os.ReadFile(out)
+		if err != nil {
+			t.Errorf("%s: %s", name, &stderr)
+			continue
+		}
+		for _, svg := range regexp.MustCompile(`(?s)<svg.*?</svg>`).FindAll(content, -1) {
+			checkXML(t, name, svg)
+			if bytes.Contains(svg, []byte("NaN")) || bytes.Contains(svg, []byte("-Inf")) {
+				t.Errorf("%s: a place is no number", name)
+			}
+		}
+		if !bytes.Contains(content, []byte(`<section id="findings">`)) || !bytes.HasSuffix(bytes.TrimSpace(content), []byte("</html>")) {
+			t.Errorf("%s: the page is not whole", name)
+		}
+	}
+}
+
 func checkXML(t *testing.T, what string, content []byte) {
 	t.Helper()
 	d := xml.NewDecoder(bytes.NewReader(content))

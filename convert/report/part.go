@@ -8,6 +8,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/activity"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/figures"
 )
 
@@ -173,7 +174,7 @@ func (p *Part) slices(e *timeline.Slices) {
 		}
 		l := p.thread(e.Thread)
 		class := "call"
-		if len(sl.Waits()) > 0 {
+		if len(sl.Waits()) > 0 || sl.Wait != cudaapi.NoWait {
 			class = "wait"
 		}
 		l.calls = append(l.calls, mark{sl.Start, sl.End, class, sl.Name})
@@ -232,17 +233,13 @@ const (
 	mostBytes     = 400 << 10 // of the drawing
 )
 
-// order sorts lanes: by rank and process, then the busiest first, and returns the busiest of them.
-func order[L any](list []L, most int, process func(L) *timeline.Process, time func(L) uint64) (kept []L, left int) {
-	slices.SortStableFunc(list, func(a, b L) int { return cmp.Compare(time(b), time(a)) })
-	if left = max(len(list)-most, 0); left > 0 {
-		list = list[:most]
+// busiest returns the busiest lanes in their order, and how many others there are.
+func busiest[L comparable](list []L, most int, time func(L) uint64) (kept []L, left int) {
+	if left = max(len(list)-most, 0); left == 0 {
+		return list, 0
 	}
-	slices.SortStableFunc(list, func(a, b L) int {
-		x, y := process(a), process(b)
-		return cmp.Or(x.Rank.Compare(y.Rank), cmp.Compare(x.PID, y.PID))
-	})
-	return list, left
+	best := slices.SortedStableFunc(slices.Values(list), func(a, b L) int { return cmp.Compare(time(b), time(a)) })[:most]
+	return slices.DeleteFunc(list, func(l L) bool { return !slices.Contains(best, l) }), left
 }
 
 // step draws the part.
@@ -254,12 +251,13 @@ func (r *Report) step() *Chart {
 	byID := func(a, b *streamLane) int {
 		return cmp.Or(cmp.Compare(a.Context.ID, b.Context.ID), cmp.Compare(a.ID, b.ID))
 	}
-	streams, moreStreams := order(sorted(p.streams, byID), mostStreams, func(l *streamLane) *timeline.Process { return l.Context.Process }, func(l *streamLane) uint64 { return l.time })
-	byTID := func(a, b *threadLane) int { return cmp.Compare(a.TID, b.TID) }
-	threads, moreThreads := order(sorted(p.threads, byTID), mostThreads, func(l *threadLane) *timeline.Process { return l.Process }, func(l *threadLane) uint64 { return l.time })
+	streams, moreStreams := busiest(sorted(p.streams, byID), mostStreams, func(l *streamLane) uint64 { return l.time })
+	byTID := func(a, b *threadLane) int {
+		return cmp.Or(cmp.Compare(btoi(b.Main), btoi(a.Main)), cmp.Compare(a.TID, b.TID))
+	}
+	threads, moreThreads := busiest(sorted(p.threads, byTID), mostThreads, func(l *threadLane) uint64 { return l.time })
 	margin := (p.To - p.From) / 40
 	s := scale{from: p.start + p.From - min(margin, p.From), to: p.start + p.To + margin, x: labelWidth, width: chartWidth - labelWidth}
-	slices.SortStableFunc(threads, func(a, b *threadLane) int { return cmp.Compare(btoi(b.Main), btoi(a.Main)) })
 	var processes []*timeline.Process
 	for _, l := range threads {
 		processes = append(processes, l.Process)
@@ -280,7 +278,7 @@ func (r *Report) step() *Chart {
 		}
 	}
 	for _, at := range []uint64{p.start + p.From, p.start + p.To} {
-		d.line("bounds", s.at(at), topHeight-4, s.at(at), d.y)
+		fmt.Fprintf(&d.under, `<line class="bounds" x1="%s" y1="%d" x2="%[1]s" y2="%[3]s"/>`+"\n", px(s.at(at)), topHeight-4, px(d.y))
 	}
 	d.legend(11, d.used())
 	zero := p.start + p.From

@@ -197,9 +197,9 @@ func (r *Report) startup() (end uint64) {
 func (r *Report) shade(d *drawing, s scale, bottom float64) {
 	if end := r.startup(); end > 0 {
 		to := s.at(r.Overview.start + end)
-		d.rect("startup", s.x, topHeight, to-s.x, bottom-topHeight-rowGap, "start-up, up to "+table.Words(end, table.Moment))
+		fmt.Fprintf(&d.under, `<rect class="startup" x="%s" y="%d" width="%s" height="%s"/>`+"\n", px(s.x), topHeight, px(to-s.x), px(bottom-topHeight-rowGap))
 		if to-s.x > 60 {
-			d.text("t2", s.x+6, topHeight+14, "start-up")
+			d.text("t2", s.x, 11, "start-up, to "+table.Words(end, table.Moment))
 		}
 	}
 	if r.Part == nil {
