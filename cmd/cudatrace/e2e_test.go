@@ -244,7 +244,7 @@ func checkArguments(t *testing.T, tr *tptest.Trace, r *recording) {
 	expectRows(t, tr, 0, "calls whose grid is not their kernel's", `select count(*)
 		from flow join slice o on slice_out = o.id join gpu_slice i on slice_in = i.id
 		where 'cuLaunchKernel' in (o.name, extract_arg(o.arg_set_id, 'debug.driver'))
-		and extract_arg(o.arg_set_id, 'debug.gridX') is not extract_arg(i.arg_set_id, 'launch.grid_size.x')`)
+		and extract_arg(o.arg_set_id, 'debug.grid') is not extract_arg(i.arg_set_id, 'launch.grid_size.x') || 'x' || extract_arg(i.arg_set_id, 'launch.grid_size.y') || 'x' || extract_arg(i.arg_set_id, 'launch.grid_size.z')`)
 	expectRows(t, tr, 0, "copies without size or direction", `select count(*) from gpu_slice
 		where name glob 'Memcpy*' and (extract_arg(arg_set_id, 'bytes') is null or extract_arg(arg_set_id, 'direction') is null)`)
 	expectRows(t, tr, r.Copies, "copies", "select count(*) from gpu_slice where name glob 'Memcpy*'")

@@ -190,7 +190,7 @@ func TestDurationFromStart(t *testing.T) {
 func TestSignalAfterDuration(t *testing.T) {
 	t.Parallel()
 	b := startInBackground(t, "-d", "2s", "sh", "-c", `trap "exit 9" TERM; `+sim("longrun")+" 60 --until off; while :; do sleep 0.1; done")
-	b.until(t, func() bool { return strings.Contains(contents(t, b.stderr), "convert, compare, archive") })
+	b.until(t, func() bool { return strings.Contains(contents(t, b.stderr), "cudatrace stats ") })
 	b.cmd.Process.Signal(syscall.SIGTERM)
 	if got := b.end(t); got != 9 {
 		t.Errorf("exit code %d, the program's is 9\n%s", got, b.recording.stderr)
@@ -538,7 +538,7 @@ func TestAllFunctions(t *testing.T) {
 	}
 	expectRows(t, tr, launches, "runtime launches with the driver's arguments", `select count(*) from slice
 		where name = 'cudaLaunchKernel' and extract_arg(arg_set_id, 'debug.driver') = 'cuLaunchKernel'
-		and extract_arg(arg_set_id, 'debug.gridX') is not null`)
+		and extract_arg(arg_set_id, 'debug.grid') is not null`)
 }
 
 // A call of the runtime that makes several driver calls is one call where it is probed. Each piece of its work belongs to

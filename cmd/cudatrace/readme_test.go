@@ -47,6 +47,7 @@ func TestREADMEShort(t *testing.T) {
 // withoutFigures leaves out what differs from run to run.
 func withoutFigures(text string) string {
 	text = regexp.MustCompile(`[\d.]+ (ms|s|µs|KiB)\b`).ReplaceAllString(text, "TIME OR SIZE")
+	text = regexp.MustCompile(`(peak memory )[\d.]+ \w+`).ReplaceAllString(text, "$1 SIZE")
 	text = regexp.MustCompile(`(GPU busy: +)[\d.]+ %`).ReplaceAllString(text, "$1 SHARE")
 	text = regexp.MustCompile(`(?m)^  (look first|try): .*\n`).ReplaceAllString(text, "") // it depends on times
 	text = regexp.MustCompile(`[\d,]+ (calls|slices)`).ReplaceAllString(text, "CALLS")

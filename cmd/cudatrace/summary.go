@@ -9,6 +9,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 	"github.com/cudatrace/cudatrace/convert"
+	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/record"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -53,7 +54,14 @@ func printSummary(con *console.Console, s convert.Summary, first firstLook, file
 		con.Detail("size: %s", words)
 	}
 	if first.Busy != "" {
-		con.Item("GPU busy", first.Busy)
+		words := first.Busy
+		if s.NoMemory == "" && s.PeakDevice > 0 {
+			words += "; peak memory " + table.Words(s.PeakDevice, table.Bytes)
+		}
+		con.Item("GPU busy", words)
+	}
+	if s.NoMemory != "" {
+		con.Item("peak memory", s.NoMemory)
 	}
 	if first.Finding != "" {
 		con.Item("look first", first.Finding)

@@ -178,8 +178,13 @@ func (k *callKey) is(sl *timeline.Slice) bool {
 // arguments returns the arguments that the calls of one template share.
 func (c *calls) arguments(sl *timeline.Slice) {
 	c.args = c.args[:0]
-	for i, v := range sl.Args {
-		c.args = append(c.args, argument(sl.Params, i, v))
+	for i := 0; i < len(sl.Args); i++ {
+		if name := dimensional(sl.Params, i); name != "" && i+2 < len(sl.Args) {
+			c.args = append(c.args, perfetto.String(name, dimensions([3]uint32{uint32(sl.Args[i]), uint32(sl.Args[i+1]), uint32(sl.Args[i+2])})))
+			i += 2
+			continue
+		}
+		c.args = append(c.args, argument(sl.Params, i, sl.Args[i]))
 	}
 	kind, text := sl.Ending()
 	if kind != "" {
@@ -225,6 +230,19 @@ func (c *calls) launched(sl *timeline.Slice) {
 	case m.CopyKind != 0 && len(sl.Args) == 0:
 		c.args = append(c.args, perfetto.Uint("bytes", m.Bytes), perfetto.String("direction", cudaapi.MemcpyKindName(m.CopyKind)))
 	}
+}
+
+// dimensional returns "grid" or "block" where the parameters from the i-th on are the three dimensions of one, else "".
+func dimensional(params []timeline.Param, i int) string {
+	if i+2 >= len(params) {
+		return ""
+	}
+	for _, name := range []string{"grid", "block"} {
+		if params[i].Name == name+"X" && params[i+1].Name == name+"Y" && params[i+2].Name == name+"Z" {
+			return name
+		}
+	}
+	return ""
 }
 
 // dimensions are the dimensions of a grid, a block or a cluster: "4x2x1".
