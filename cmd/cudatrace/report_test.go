@@ -36,10 +36,10 @@ var reportLogs = []struct {
 	logs   []string
 	charts string
 }{
-	{[]string{"train"}, "run step kernels idle"},
-	{[]string{"nccl-rank0", "nccl-rank1"}, "run ranks step kernels idle"},
-	{[]string{"graphs/python"}, "run step kernels python idle"},
-	{[]string{"streams"}, "run step kernels idle"},
+	{[]string{"train"}, "run step path kernels idle"},
+	{[]string{"nccl-rank0", "nccl-rank1"}, "run ranks step path kernels idle"},
+	{[]string{"graphs/python"}, "run step path kernels python idle"},
+	{[]string{"streams"}, "run step path kernels idle"},
 }
 
 func gpuLogs(names []string) (paths []string) {

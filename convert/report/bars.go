@@ -69,6 +69,44 @@ func (r *Report) kernels() *Chart {
 	return &Chart{Title: "Kernels", Note: "Time on the GPU by kernel, its share of all GPU work, and how often it ran.", drawing: bars(list, nil), Tables: []*table.Table{shown(t, maxTableRows)}}
 }
 
+// pathClasses are the colours of the kinds of what is on a critical path; others are idle.
+var pathClasses = map[string]string{"kernel": "compute", "communication": "comm", "copy": "copy", "set": "set", "call": "call", "code": "py", "blocked": "wait"}
+
+// path draws what the critical path of a step is made of, of the kind of step with most time.
+func (r *Report) path() *Chart {
+	t := r.table("critical_path")
+	if len(t.Rows) == 0 {
+		return nil
+	}
+	var list []bar
+	step := text(t, t.Rows[0], "step")
+	for _, row := range t.Rows {
+		if len(list) == mostBars {
+			break
+		}
+		if text(t, row, "step") != step {
+			continue
+		}
+		class, known := pathClasses[text(t, row, "kind")]
+		if !known {
+			class = "idle"
+		}
+		name := text(t, row, "name")
+		for _, key := range []string{"place", "on"} {
+			if more := text(t, row, key); more != "" {
+				name += ", " + more
+			}
+		}
+		if cell(t, row, "rank") != nil {
+			name += ", rank " + words(t, row, "rank")
+		}
+		list = append(list, bar{class: class, name: name, value: words(t, row, "median_ns"), detail: words(t, row, "share") + ", " + text(t, row, "kind"),
+			length: float64(whole(t, row, "total_ns"))})
+	}
+	return &Chart{Title: "The critical path of a step", Note: "The chain of work and waits that made steps as long as they were. The bar is the time in all steps, the number the median of a step.",
+		drawing: bars(list, nil), Tables: []*table.Table{shown(t, maxTableRows)}}
+}
+
 // python draws the Python lines with most GPU time.
 func (r *Report) python() *Chart {
 	t := r.table("python")

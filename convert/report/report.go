@@ -53,6 +53,7 @@ var charts = []struct {
 	{"run", func(r *Report) *Chart { return r.run() }},
 	{"ranks", func(r *Report) *Chart { return r.ranks() }},
 	{"step", func(r *Report) *Chart { return r.step() }},
+	{"path", func(r *Report) *Chart { return r.path() }},
 	{"kernels", func(r *Report) *Chart { return r.kernels() }},
 	{"python", func(r *Report) *Chart { return r.python() }},
 	{"idle", func(r *Report) *Chart { return r.idle() }},
