@@ -201,6 +201,7 @@ func (c *Collector) Thread(of *timeline.Thread, h *activity.History) *Thread {
 
 // AddCall adds a call of a thread. inner says that it lies in another one.
 func (c *Collector) AddCall(t *Thread, sl *timeline.Slice, inner bool) {
+	c.settled = false
 	f := c.function(sl.Function)
 	if f.role != nothing {
 		t.order(sl, &f, c)
@@ -292,6 +293,7 @@ var kinds = [...]Kind{activity.Compute: Kernel, activity.Communication: Communic
 
 // AddWork adds a piece of work, with the thread that launched it; nil if that is not known.
 func (c *Collector) AddWork(s *Stream, w *timeline.Work, class activity.Class, by *Thread) {
+	c.settled = false
 	if w.Untimed || !s.process.keep(w.Start) {
 		return
 	}

@@ -180,6 +180,9 @@ type order struct {
 
 // settle finds out which work streams and threads waited for by events.
 func (p *process) settle() {
+	for _, s := range p.streams {
+		s.after = s.after[:0]
+	}
 	byTime := func(a, b event) int { return cmp.Compare(a.at, b.at) }
 	slices.SortStableFunc(p.records, byTime)
 	slices.SortStableFunc(p.orders, byTime)

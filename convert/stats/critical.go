@@ -6,7 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cudatrace/cudatrace/convert/activity"
 	"github.com/cudatrace/cudatrace/convert/critical"
+	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/figures"
@@ -52,6 +54,7 @@ type pathKey struct {
 type pathRow struct {
 	pathKey
 	count, total, slowest, typical uint64
+	longest, longestAt             uint64   // a segment
 	now                            uint64   // in the step that is being looked at
 	steps                          []uint64 // the time in each step that has it
 }
@@ -171,6 +174,9 @@ func (g *pathGroup) walk(c *critical.Collector) {
 			}
 			r.count++
 			r.now += x.To - x.From
+			if ns := x.To - x.From; ns > r.longest {
+				r.longest, r.longestAt = ns, x.From
+			}
 		})
 		for _, r := range seen {
 			r.total += r.now
@@ -316,4 +322,91 @@ func (s *Sink) pathName(p *path, r *pathRow) string {
 		name += " on " + threadTitle(r.thread)
 	}
 	return name
+}
+
+// onPath is the least part of the paths of a kind of step that one cause has in a finding.
+const onPath = 0.1
+
+// An avoidable cause of time on paths, with a remedy of its own.
+type avoidable struct {
+	kind critical.Kind
+	name uint32
+	of   *timeline.Process
+}
+
+// pathFindings finds what has a large part in the paths of steps, and could be avoided: waiting for a processor, for what blocks a thread, for
+// copies.
+func (s *Sink) pathFindings() (list []findings.Finding) {
+	for _, g := range s.paths() {
+		if g.name == recordingName || len(g.list) < leastSteps {
+			continue
+		}
+		steps := len(g.list)
+		g.choose()
+		g.walk(s.path)
+		by := make(map[avoidable][]*pathRow)
+		var order []avoidable
+		for _, r := range g.largest(func(r *pathRow) uint64 { return r.total }) {
+			if remedyOf(r.kind) == "" {
+				continue
+			}
+			k := avoidable{r.kind, r.name, r.of}
+			if by[k] == nil {
+				order = append(order, k)
+			}
+			by[k] = append(by[k], r)
+		}
+		for _, k := range order {
+			f := s.pathFinding(g, by[k])
+			steady := s.findings.Steady(f.Process)
+			if all := steady.To - steady.From; float64(f.Cost) >= onPath*float64(g.total) && s.findings.Limits().Worth(f.Cost, all) {
+				f.Cost = min(uint64(float64(f.Cost)*float64(steps)/float64(len(g.list))), all)
+				f.Share = float64(f.Cost) / float64(all)
+				list = append(list, f)
+			}
+		}
+	}
+	return list
+}
+
+// remedyOf is what to try about a kind of time on a path, "" for what nobody can avoid, or has findings of its own.
+func remedyOf(k critical.Kind) string {
+	switch k {
+	case critical.NoCPU:
+		return findings.Remedy(activity.WaitedForCPU)
+	case critical.Blocked:
+		return findings.Remedy(activity.Waited)
+	case critical.Copy:
+		return "copy ahead, on a stream of its own and with pinned memory, so that kernels run meanwhile; or leave the data on the GPU"
+	}
+	return ""
+}
+
+// pathFinding is the finding about one cause.
+func (s *Sink) pathFinding(g *pathGroup, rows []*pathRow) findings.Finding {
+	f := findings.Finding{Kind: findings.OnPath, Process: g.slowest.kind.process, First: g.list[0].start, Last: g.list[0].end, Try: remedyOf(rows[0].kind)}
+	if rows[0].of != nil {
+		f.Process = rows[0].of
+	}
+	for _, p := range g.list {
+		f.First, f.Last = min(f.First, p.start), max(f.Last, p.end)
+	}
+	var places []string
+	for _, r := range slices.SortedStableFunc(slices.Values(rows), func(a, b *pathRow) int { return cmp.Compare(b.longest, a.longest) }) {
+		f.Cost += r.total
+		f.Count += r.count
+		if len(f.At) < 3 {
+			f.At = append(f.At, r.longestAt)
+		}
+		if place := s.path.Text(r.place); place != "" && len(places) < 2 {
+			places = append(places, place)
+		}
+	}
+	name := strings.Trim(s.path.Text(rows[0].name), "()")
+	f.Title = fmt.Sprintf("%s of the critical path of %s: %s", table.Words(float64(f.Cost)/float64(g.total), table.Share), g.name, name)
+	f.Evidence = s.pathWords(g, ", the slowest", g.slowest, func(r *pathRow) uint64 { return r.slowest })
+	if len(places) > 0 {
+		f.Evidence += "; before " + strings.Join(places, " and ")
+	}
+	return f
 }

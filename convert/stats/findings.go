@@ -53,7 +53,11 @@ func (s *Sink) Findings(incomplete bool) (list []findings.Finding, whole bool) {
 		whole = whole && d.Late == 0
 	}
 	ofRanks := s.ranks.Findings(s.findings.Limits(), s.busy.loads(s.ranks, s.findings.Steady), s.work.launched(), s.findings.Idle, whole)
-	return s.ranks.Arrange(s.findings.List(whole), ofRanks), whole
+	own := s.findings.List(whole)
+	if whole {
+		own = append(own, s.pathFindings()...)
+	}
+	return s.ranks.Arrange(own, ofRanks), whole
 }
 
 // Query is the command that shows a finding, with LOG for the logs.

@@ -18,6 +18,17 @@ import (
 	"github.com/cudatrace/cudatrace/record/metric"
 )
 
+// stepping makes steps, each with something and a kernel.
+func (p *program) stepping(do func()) {
+	times(20, func(i int) {
+		p.ranged(fmt.Sprint("step ", i), "", func() {
+			do()
+			p.kernel(7, ms, 200)
+			p.wait("cudaStreamSynchronize")
+		})
+	})
+}
+
 // times does something a number of times.
 func times(n int, do func(i int)) {
 	for i := range n {
@@ -129,6 +140,17 @@ var habits = []habit{
 	}, ""},
 	{"nearly: copies of a few bytes, between kernels", func(p *program) {
 		times(50, func(int) { p.copy("cudaMemcpy", 7, 64, fromPageable); p.kernel(7, 50*us, 200) })
+	}, ""},
+
+	{"a thread without a processor in each step", func(p *program) { p.stepping(func() { p.state(300*us, "state=2") }) }, "critical_path"},
+	{"a thread that waits for a pipe in each step", func(p *program) { p.stepping(func() { p.state(300*us, "state=3 call=read on=pipe") }) }, "critical_path"},
+	{"a copy before each step's kernel", func(p *program) { p.stepping(func() { p.copy("cudaMemcpyAsync", 7, 16<<20, fromPinned) }) }, "critical_path"},
+	{"nearly: without a processor for a short time", func(p *program) { p.stepping(func() { p.state(50*us, "state=2") }) }, ""},
+	{"nearly: without a processor while the GPU works", func(p *program) {
+		p.stepping(func() {
+			p.kernel(7, 900*us, 200)
+			p.state(300*us, "state=2")
+		})
 	}, ""},
 
 	{"small copies in a row", func(p *program) {

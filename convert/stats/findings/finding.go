@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cudatrace/cudatrace/convert/activity"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/wording"
@@ -54,6 +55,7 @@ var Kinds = []Kind{
 	{Name: "small_copies", Reports: "copies,callers"},
 	{Name: "synchronous_sets", Reports: "sets,callers"},
 	{Name: "serial_streams", Likely: true, Reports: "streams,idle"},
+	{Name: OnPath, Likely: true, Reports: "critical_path"},
 	{Name: "first_use", Reports: "calls,idle"},
 	{Name: "allocation_in_loop", Reports: "calls,callers,memory"},
 	{Name: "idle_sms", Reports: "metrics,kernel_shapes"},
@@ -98,6 +100,12 @@ func (f *Finding) Certain() bool { return !KindOf(f.Kind).Likely }
 
 // Startup is the kind of the finding that sums up what comes before the steady state.
 const Startup = "startup"
+
+// OnPath is the kind of a finding about critical paths.
+const OnPath = "critical_path"
+
+// Remedy is what to try about what a thread did outside of calls.
+func Remedy(d activity.Deed) string { return remedies[owned[d]] }
 
 // List returns the findings: failing calls first, then those that cost most. With whole false
 // records are missing, and nothing is said about gaps between work.
