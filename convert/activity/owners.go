@@ -1,6 +1,8 @@
 package activity
 
 import (
+	"sort"
+
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
@@ -279,8 +281,7 @@ type Stretch struct {
 // A sample stands for the time since the one before it; the last one of a running thread for the rest, too.
 func (h *History) Stretches(from, to uint64, list []Stretch) []Stretch {
 	t := &h.times
-	i := first(t.near[0], len(t.states), func(i int) bool { return t.states[i].end <= from })
-	t.near[0] = i
+	i := t.state(from)
 	add := func(end uint64, o *Owner) {
 		if n := len(list); n > 0 && list[n-1].End == from && list[n-1].Owner == o {
 			list[n-1].End = end
@@ -313,8 +314,7 @@ func (h *History) Stretches(from, to uint64, list []Stretch) []Stretch {
 // sampled gives the samples of a thread that ran from one time to another.
 func (h *History) sampled(from, to uint64, add func(end uint64, o *Owner)) {
 	t := &h.times
-	k := first(t.near[1], len(t.samples), func(i int) bool { return t.samples[i].at < from })
-	t.near[1] = k
+	k := sort.Search(len(t.samples), func(i int) bool { return t.samples[i].at >= from })
 	last := h.room.owners.ran
 	for ; k < len(t.samples) && t.samples[k].at < to; k++ {
 		if o := t.samples[k].owner; o != nil {
@@ -328,7 +328,11 @@ func (h *History) sampled(from, to uint64, add func(end uint64, o *Owner)) {
 // Seen reports whether anything is known of what the thread did from one time to another.
 func (h *History) Seen(from, to uint64) bool {
 	t := &h.times
-	i := first(t.near[0], len(t.states), func(i int) bool { return t.states[i].end <= from })
-	t.near[0] = i
+	i := t.state(from)
 	return i < len(t.states) && t.states[i].start < to
+}
+
+// state returns the number of the first state that ends after a time.
+func (t *times) state(at uint64) int {
+	return sort.Search(len(t.states), func(i int) bool { return t.states[i].end > at })
 }

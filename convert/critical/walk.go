@@ -77,8 +77,9 @@ const (
 const (
 	mostOverlap = 16      // pieces of a stream that may run at once
 	mostStreams = 64      // of a graph
+	mostThreads = 256     // of a process that are looked at
 	mostIdle    = 64      // hops without a segment
-	mostHops    = 1 << 22 // of a path
+	mostHops    = 1 << 23 // of a path
 	mostHolders = 16      // threads that wait for each other
 )
 
@@ -88,8 +89,9 @@ type End struct {
 	Stream *timeline.Stream // else: the path is that of the start of the stream's work
 }
 
-// Path gives the path from one time to a later one, the latest segment first. The segments' times add up to that from one to the other.
-func (c *Collector) Path(from, to uint64, end End, give func(*Segment)) {
+// Path gives the path from one time to a later one, the latest segment first. The segments' times add up to that from one to the other. It
+// returns the number of steps back.
+func (c *Collector) Path(from, to uint64, end End, give func(*Segment)) (hops int) {
 	c.settle()
 	w := walk{c: c, from: from, at: max(from, to), give: give}
 	switch {
@@ -102,6 +104,7 @@ func (c *Collector) Path(from, to uint64, end End, give func(*Segment)) {
 		}
 	}
 	w.run()
+	return w.hops
 }
 
 // Last returns the last moment at which a process did anything, and where a path to it begins.
@@ -456,8 +459,8 @@ func (w *walk) passed(t *Thread, from uint64) (best *Thread, at uint64) {
 	if !t.process.autograd {
 		return nil, 0
 	}
-	for _, o := range t.process.threads {
-		if o.Autograd() == t.Autograd() {
+	for n, o := range t.process.threads {
+		if o.Autograd() == t.Autograd() || n >= mostThreads {
 			continue
 		}
 		if x := o.lastCall(w.at); x != nil && x.end > max(from, at) && x.end <= w.at {
@@ -469,7 +472,7 @@ func (w *walk) passed(t *Thread, from uint64) (best *Thread, at uint64) {
 
 // meanwhile names the thread that made calls while another one was outside of calls for long.
 func (w *walk) meanwhile(t *Thread, from uint64) uint32 {
-	if w.at-from < starting || len(t.process.threads) > mostStreams || len(w.holding) > 0 {
+	if w.at-from < starting || len(t.process.threads) > mostThreads || len(w.holding) > 0 {
 		return none
 	}
 	for _, o := range t.process.threads {

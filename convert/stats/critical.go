@@ -17,8 +17,11 @@ import (
 // recordingName is the name of the step that a whole recording is.
 const recordingName = "(recording)"
 
-// mostPaths bounds the steps of a kind whose paths are looked for.
-const mostPaths = 1 << 12
+// Bounds of the paths that are looked for.
+const (
+	mostPaths = 1 << 12 // of a kind of step
+	mostHops  = 1 << 24 // of all paths, but for the slowest step of each kind and the one of median length
+)
 
 var criticalPathReport = Report{
 	Name: "critical_path", Title: "what the critical path of a step is made of",
@@ -74,6 +77,7 @@ type pathGroup struct {
 	unkept           int // steps of which not everything was kept
 	rows             groups[pathKey, pathRow]
 	total            uint64
+	walked           int // steps whose paths were found
 	slowest, typical *path
 }
 
@@ -154,13 +158,27 @@ func (g *pathGroup) choose() {
 	}
 }
 
-// walk finds the paths of the steps.
-func (g *pathGroup) walk(c *critical.Collector) {
+// walk finds the paths of the steps: first that of the slowest one and the one of median length, then the others, as far as hops last. Steps whose path
+// was not looked for are dropped.
+func (g *pathGroup) walk(c *critical.Collector, hops *int) {
 	g.rows = newGroups(pathKey{name: c.Other()}, func(k pathKey) *pathRow { return &pathRow{pathKey: k} })
+	order := []*path{g.slowest}
+	if g.typical != g.slowest {
+		order = append(order, g.typical)
+	}
 	for i := range g.list {
-		p := &g.list[i]
+		if p := &g.list[i]; p != g.slowest && p != g.typical {
+			order = append(order, p)
+		}
+	}
+	g.walked = 0
+	for _, p := range order {
+		if *hops <= 0 && g.walked >= 2 {
+			break
+		}
+		g.walked++
 		var seen []*pathRow
-		c.Path(p.start, p.end, critical.End{Thread: p.on, Stream: p.kind.stream}, func(x *critical.Segment) {
+		*hops -= c.Path(p.start, p.end, critical.End{Thread: p.on, Stream: p.kind.stream}, func(x *critical.Segment) {
 			k := pathKey{kind: x.Kind, name: x.Name, place: x.Place, also: x.Also, thread: x.Thread}
 			switch {
 			case x.Stream != nil:
@@ -212,16 +230,17 @@ func (s *Sink) pathTable(f Facts) *table.Table {
 	if f.Chosen || f.GPU != "" {
 		return t
 	}
+	hops := mostHops
 	for _, g := range s.paths() {
 		steps := len(g.list)
 		g.choose()
-		g.walk(s.path)
+		g.walk(s.path, &hops)
 		for _, r := range g.rows.list {
 			t.Rows = append(t.Rows, s.pathCells(g, r))
 		}
 		t.Notes = append(t.Notes, s.pathNotes(g)...)
-		if n := len(g.list); n < steps {
-			t.Notes = append(t.Notes, fmt.Sprintf("%s of %s %s were looked at", figures.Group(uint64(n)), figures.Group(uint64(steps)), g.name))
+		if g.walked < steps {
+			t.Notes = append(t.Notes, fmt.Sprintf("%s of %s were looked at", figures.Group(uint64(g.walked)), figures.Group(uint64(steps))+" of "+g.name))
 		}
 		if g.unkept > 0 {
 			t.Notes = append(t.Notes, fmt.Sprintf("%s of %s are left out: there are too many calls and too much work before them", figures.Count(g.unkept, "step", "steps"), g.name))
@@ -244,7 +263,7 @@ func (s *Sink) pathCells(g *pathGroup, r *pathRow) []any {
 	}
 	c := s.path
 	return []any{c.Text(r.name), r.kind.String(), text(c.Text(r.place)), on, rank, g.name, r.count, r.total, table.ShareOf(r.total, g.total), uint64(len(r.steps)),
-		medianOf(r.steps, len(g.list)), r.slowest, text(c.Text(r.also))}
+		medianOf(r.steps, g.walked), r.slowest, text(c.Text(r.also))}
 }
 
 func threadTitle(t *timeline.Thread) string {
@@ -337,13 +356,14 @@ type avoidable struct {
 // pathFindings finds what has a large part in the paths of steps, and could be avoided: waiting for a processor, for what blocks a thread, for
 // copies.
 func (s *Sink) pathFindings() (list []findings.Finding) {
+	hops := mostHops
 	for _, g := range s.paths() {
 		if g.name == recordingName || len(g.list) < leastSteps {
 			continue
 		}
 		steps := len(g.list)
 		g.choose()
-		g.walk(s.path)
+		g.walk(s.path, &hops)
 		by := make(map[avoidable][]*pathRow)
 		var order []avoidable
 		for _, r := range g.largest(func(r *pathRow) uint64 { return r.total }) {
@@ -360,7 +380,7 @@ func (s *Sink) pathFindings() (list []findings.Finding) {
 			f := s.pathFinding(g, by[k])
 			steady := s.findings.Steady(f.Process)
 			if all := steady.To - steady.From; float64(f.Cost) >= onPath*float64(g.total) && s.findings.Limits().Worth(f.Cost, all) {
-				f.Cost = min(uint64(float64(f.Cost)*float64(steps)/float64(len(g.list))), all)
+				f.Cost = min(uint64(float64(f.Cost)*float64(steps)/float64(g.walked)), all)
 				f.Share = float64(f.Cost) / float64(all)
 				list = append(list, f)
 			}
