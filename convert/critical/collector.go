@@ -11,7 +11,7 @@ import (
 
 // Limits of what is kept.
 const (
-	mostRecords  = 3 << 20 // calls and pieces of work, of all processes
+	mostRecords  = 1 << 21 // calls and pieces of work, of all processes
 	leastRecords = 1 << 14 // of a process, however many there are
 	mostTexts    = 1 << 16
 	mostPlaces   = 1 << 16 // in a cache
