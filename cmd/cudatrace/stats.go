@@ -62,6 +62,9 @@ type statsOptions struct {
 	limits  findings.Thresholds
 }
 
+// pathLimit is the soft limit of the heap, in bytes, where the report of critical paths is named: it keeps more than others.
+const pathLimit = 280 << 20
+
 func runStats(c *cli.Context, con *console.Console) error {
 	names, err := logsIn(con, statsName, c.Args().Slice())
 	if err != nil {
@@ -95,6 +98,10 @@ func runStats(c *cli.Context, con *console.Console) error {
 	}
 	if o.format == "folded" {
 		sink.Fold()
+	}
+	if o.named && o.shows("critical_path") {
+		sink.LongPaths()
+		limitMemory(pathLimit)
 	}
 	all, err := convert.SomeTimeline(logs, convert.Options{Filter: o.filter, Clip: o.clip, Collectives: o.shows("critical_path"), Progress: bar.Show}, sink)
 	bar.Done()

@@ -11,7 +11,8 @@ import (
 
 // Limits of what is kept.
 const (
-	mostRecords  = 1 << 21 // calls and pieces of work, of all processes
+	mostRecords  = 1 << 21 // calls and pieces of work, of all processes, where paths are what a person wants
+	fewRecords   = 1 << 19 // and beside other things
 	leastRecords = 1 << 14 // of a process, however many there are
 	mostTexts    = 1 << 16
 	mostPlaces   = 1 << 16 // in a cache
@@ -20,7 +21,8 @@ const (
 // A Collector keeps the calls and the work of a timeline.
 type Collector struct {
 	names     timeline.KernelNames
-	most      int // records of a process
+	records   int // of all processes
+	most      int // of a process
 	texts     []string
 	byText    map[string]uint32
 	places    map[any]uint32             // of Python frames and callers, a cache
@@ -52,14 +54,17 @@ type process struct {
 
 // New returns a collector without events.
 func New(names timeline.KernelNames) *Collector {
-	return &Collector{names: names, most: mostRecords, byText: make(map[string]uint32), places: make(map[any]uint32), kernels: make(map[*timeline.Shape]uint32),
+	return &Collector{names: names, records: fewRecords, most: fewRecords, byText: make(map[string]uint32), places: make(map[any]uint32), kernels: make(map[*timeline.Shape]uint32),
 		processes: make(map[*timeline.Process]*process), byThread: make(map[*timeline.Thread]*Thread), byStream: make(map[*timeline.Stream]*Stream),
 		functions: make(map[*timeline.Function]function), lasts: make(map[collective]place), texts: []string{"", "other"}}
 }
 
+// KeepMore has the collector keep the calls and the work of a million launches, in place of a quarter of that. It comes before all events.
+func (c *Collector) KeepMore() { c.records, c.most = mostRecords, mostRecords }
+
 // Recording takes the first event.
 func (c *Collector) Recording(e *timeline.Recording) {
-	c.most = max(mostRecords/max(e.Processes, 1), leastRecords)
+	c.most = max(c.records/max(e.Processes, 1), leastRecords)
 }
 
 func (c *Collector) process(of *timeline.Process) *process {

@@ -40,7 +40,9 @@ type step struct {
 
 func newSink() *sink {
 	names := make(timeline.KernelNames)
-	return &sink{Collector: critical.New(names), room: activity.NewRoom(), threads: make(map[*timeline.Thread]*thread),
+	c := critical.New(names)
+	c.KeepMore()
+	return &sink{Collector: c, room: activity.NewRoom(), threads: make(map[*timeline.Thread]*thread),
 		classOf: activity.Classes(names), open: make(map[*timeline.Track]uint64)}
 }
 

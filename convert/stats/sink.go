@@ -41,6 +41,9 @@ func (c *clock) since(at uint64) uint64 { return at - min(at, c.start) }
 // NameSteps notes that a person has said which NVTX ranges are steps: those that the timeline calls steps, and no others.
 func (s *Sink) NameSteps() { s.steps.named = true }
 
+// LongPaths has the sink keep the calls and the work of critical paths of longer recordings.
+func (s *Sink) LongPaths() { s.path.KeepMore() }
+
 // Ranks is the number of ranks of a distributed program that used a GPU.
 func (s *Sink) Ranks() int { return s.ranks.Ranks() }
 
