@@ -3,6 +3,7 @@ package table
 import (
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -202,7 +203,7 @@ func WriteText(w io.Writer, tables []*Table, width int) error {
 		b.bold(fmt.Sprintf("%s: %s", t.Name, t.Title))
 		if t.Prose != nil {
 			proseText(&b.Builder, t, width)
-			remarks(&b.Builder, t, "  ")
+			remarks(&b.Builder, t, "  ", width)
 			b.WriteString("\n")
 			continue
 		}
@@ -214,7 +215,7 @@ func WriteText(w io.Writer, tables []*Table, width int) error {
 		for row := range len(t.Rows) {
 			b.WriteString("  " + l.line(row+1) + "\n")
 		}
-		remarks(&b.Builder, t, "  ")
+		remarks(&b.Builder, t, "  ", width)
 		b.WriteString("\n")
 	}
 	if len(narrow) > 0 {
@@ -277,13 +278,13 @@ func (b *titled) flush(w io.Writer) error {
 	return err
 }
 
-// remarks writes how many rows are missing, and notes.
-func remarks(b *strings.Builder, t *Table, indent string) {
+// remarks writes how many rows are missing, and notes, in lines of a width.
+func remarks(b *strings.Builder, t *Table, indent string, width int) {
 	if t.LeftOut > 0 {
 		fmt.Fprintf(b, "%s%s not shown\n", indent, figures.Count(t.LeftOut, "more row is", "more rows are"))
 	}
 	for _, n := range t.Notes {
-		fmt.Fprintf(b, "%s%s\n", indent, printable(n))
+		wrapped(b, indent, indent+"  ", printable(n), width-between) // the others are longer
 	}
 }
 
@@ -301,7 +302,7 @@ func WriteMarkdown(w io.Writer, tables []*Table) error {
 		}
 		if t.Prose != nil {
 			proseMarkdown(&b, t)
-			remarks(&b, t, "")
+			remarks(&b, t, "", math.MaxInt)
 			b.WriteString("\n")
 			continue
 		}
@@ -318,7 +319,7 @@ func WriteMarkdown(w io.Writer, tables []*Table) error {
 		}
 		b.WriteString("\n")
 		if t.LeftOut > 0 || len(t.Notes) > 0 {
-			remarks(&b, t, "")
+			remarks(&b, t, "", math.MaxInt)
 			b.WriteString("\n")
 		}
 	}
