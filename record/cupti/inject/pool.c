@@ -47,7 +47,7 @@ static uint8_t *scratch;
 static size_t scratch_size;
 static _Atomic uint64_t requests;
 static struct ct_pool_before former;
-static bool ended;
+static bool ended, left; /* the latter: to another client, who may free buffers of ours */
 
 static size_t at_least(size_t n, size_t least)
 {
@@ -191,8 +191,8 @@ bool ct_pool_scratch(const uint8_t *buffer)
 void ct_pool_release(uint8_t *buffer)
 {
 	ct_lock(&lock);
-	struct entry *e = find(buffer);
-	bool own = e && e->buffer, over = own && ended;
+	struct entry *e = left ? NULL : find(buffer);
+	bool own = e && e->buffer, over = own && ended, passes = !own && !left;
 	if (own) {
 		out -= e->size;
 		e->next = idle[e->tier];
@@ -201,8 +201,16 @@ void ct_pool_release(uint8_t *buffer)
 	ct_unlock(&lock);
 	if (over)
 		ct_pool_end();
-	else if (!own && former.release)
+	else if (passes && former.release)
 		former.release(buffer);
+}
+
+/* Another client has the buffers that CUPTI got from us: an address that comes back may be one of its own. */
+void ct_pool_leave(void)
+{
+	ct_lock(&lock);
+	left = true;
+	ct_unlock(&lock);
 }
 
 /* Called before a recording that is not the first one of the process. */

@@ -366,6 +366,7 @@ void ct_rival_leave(void)
 	struct ct_status status = {.state = CT_STATUS_TAKEN, .text_len = sizeof words - 1};
 	ct_switch_leave();
 	ct_walk_end();
+	ct_pool_leave();
 	ct_calibration_leave(ct_recording()->api);
 	ct_queue_message(CT_MSG_STATUS, &status, sizeof status, words, sizeof words - 1);
 }
