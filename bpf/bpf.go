@@ -32,6 +32,10 @@
 // the length of the name with its NUL, at most MaxName, or 0. Such events come through a ring
 // buffer.
 //
+// Functions of any library have numbers from MaxFunctions on. The entry of one is an event without exit, with flags of
+// tracelog.CallNoReturn if none of its returns is told, its return an event of which enter and exit are equal, with the
+// whole returned value in the place of an argument. Both have the stack pointer at entry in the place of the chain.
+//
 // The objects are built for amd64 and arm64 with clang alone and are committed; go generate
 // rebuilds them.
 package bpf
@@ -44,6 +48,7 @@ const (
 	HeaderSize   = 40
 	MaxArgs      = 12
 	MaxDepth     = 8    // most open calls of one thread
+	MaxNested    = 32   // most open functions of any library of one thread
 	MaxFunctions = 1024 // attach cookies are smaller
 	MaxProcesses = 4096 // recorded at the same time; places in the table of epochs
 	MaxStackArgs = 8
@@ -73,6 +78,12 @@ const (
 	CookieBlockRegister = 28
 	CookieBlockOffset   = 32
 	CookieChain         = 48 // most return addresses of a chain
+
+	// In place of those from CookieStackWords on, that of a function of any library has:
+	CookieWords = 20      // words to record, at most MaxFunctionWords
+	CookieAlone = 1 << 23 // only its entry is recorded
+
+	MaxFunctionWords = 6
 
 	MaxStackWords = 7
 	MaxBlockWords = 7
@@ -113,6 +124,11 @@ const (
 	ReadFault       = 3 // an argument could not be read and is 0; the call is there
 	CutName         = 4 // a symbol's name was longer than MaxName
 	LostCalibration = 5 // a call of a process that is TargetCalibration, for any cause
+
+	LostFunctionRate   = 6 // entries of functions of any library, beyond their rate
+	LostFunctionBuffer = 7 // events of such functions
+
+	LostFunctionNesting = 8 // such functions within others, beyond MaxNested
 )
 
 // TargetCalibration is the range in the map of targets of the process whose calls measure the

@@ -83,7 +83,9 @@ func TestConstants(t *testing.T) {
 		"RANGE_NONE = 0,", "RANGE_BEGIN = 1,", "RANGE_END = 2,", "SYMBOL_NONE = 0,", "SYMBOL_NAMED = 1,", "SYMBOL_DERIVED = 2,",
 		"OP_COPY = 0,", "OP_FIELD = 1,", "OP_OUT = 2,",
 		"LOST_BUFFER_FULL = 0,", "LOST_THREAD_TABLE = 1,", "LOST_NESTING = 2,", "READ_FAULT = 3,",
-		"LOST_CALIBRATION = 5,", "#define TARGET_CALIBRATION 2",
+		"LOST_CALIBRATION = 5,", "LOST_FUNCTION_RATE = 6,", "LOST_FUNCTION_BUFFER = 7,", "LOST_FUNCTION_NESTING = 8,", "#define MAX_NESTED 32 ",
+		"#define COOKIE_WORDS(cookie) ((u32)((cookie) >> 20) & 7)", "#define COOKIE_ALONE_BIT 23", "#define RATE_WINDOW 100000000",
+		"#define TARGET_CALIBRATION 2",
 	} {
 		if !strings.Contains(string(source), line) {
 			t.Errorf("the source lacks %q", line)
@@ -94,14 +96,14 @@ func TestConstants(t *testing.T) {
 		t.Error("a constant differs from the source's")
 	}
 	if CookiePlain != 1<<16 || CookieAlways != 1<<17 || CookieAllRegisters != 1<<18 || CookieLaunch != 1<<19 || CookieStackWords != 20 || MaxStackWords != 7 ||
-		CookieBlockWords != 24 || MaxBlockWords != 7 || CookieBlockRegister != 28 || CookieBlockOffset != 32 {
+		CookieBlockWords != 24 || MaxBlockWords != 7 || CookieWords != 20 || CookieAlone != 1<<23 || CookieBlockRegister != 28 || CookieBlockOffset != 32 {
 		t.Error("a field of the attach cookie differs from the source's")
 	}
 	if EndExit != 1 || EndExec != 2 || EndSignal != 3 || MaxFaultAsks != 10 {
 		t.Error("a constant of the ends of processes differs from the source's")
 	}
 	if OpCopy != 0 || OpField != 1 || OpOut != 2 || LostBufferFull != 0 || LostThreadTable != 1 || LostNesting != 2 || ReadFault != 3 ||
-		CutName != 4 || LostCalibration != 5 || TargetCalibration != 2 || RangeNone != 0 || RangeBegin != 1 || RangeEnd != 2 || SymbolNone != 0 || SymbolNamed != 1 || SymbolDerived != 2 {
+		CutName != 4 || LostCalibration != 5 || LostFunctionRate != 6 || LostFunctionBuffer != 7 || LostFunctionNesting != 8 || MaxNested != 32 || TargetCalibration != 2 || RangeNone != 0 || RangeBegin != 1 || RangeEnd != 2 || SymbolNone != 0 || SymbolNamed != 1 || SymbolDerived != 2 {
 		t.Error("an enumeration differs from the source's")
 	}
 }
@@ -114,7 +116,8 @@ func TestObjects(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, name := range []string{
-			ProbesProgCallSession, ProbesProgEnterMulti, ProbesProgLeaveMulti, ProbesProgEnterSingle, ProbesProgLeaveSingle, ProbesProgThreadExit, ProbesProgProcessExec,
+			ProbesProgCallSession, ProbesProgEnterMulti, ProbesProgLeaveMulti, ProbesProgEnterSingle, ProbesProgLeaveSingle, ProbesProgFunctionSession,
+			ProbesProgFunctionEnterMulti, ProbesProgFunctionLeaveMulti, ProbesProgFunctionEnterSingle, ProbesProgFunctionLeaveSingle, ProbesProgThreadExit, ProbesProgProcessExec,
 			ProbesProgSignalDeliver, ProbesProgEndingMulti, ProbesProgEndingSingle,
 		} {
 			if p := spec.Programs[name]; p == nil || p.License != "Dual BSD/GPL" {

@@ -27,6 +27,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 #define MAX_FUNCTIONS 1024
 #define MAX_STACK_ARGS 8
 #define BLOCK_SIZE 128
+#define MAX_NESTED 32 /* a power of two; the kernel sees 64 returns of a thread at most, and calls need some */
 
 struct frame {
 	u64 sp;
@@ -46,6 +47,9 @@ struct thread {
 	u64 pad;                                                   /* a load of 8 bytes at the last 4 stays inside */
 	struct window window;
 	struct frame frames[MAX_DEPTH];
+	u64 functions[MAX_NESTED]; /* stack pointers at entry of the open functions of any library */
+	u32 nested;		   /* their number */
+	u32 pad2;
 };
 #define SOURCE_MASK 0xfc /* of words and block together */
 
@@ -185,6 +189,7 @@ GLOBAL u32 add_slot(u64 id)
 {
 	u32 pid = id >> 32, index = (u32)id, i;
 	struct target *target = map_lookup(&targets, &pid);
+	struct thread *t;
 	struct slot *s;
 
 	if (!target)
@@ -195,6 +200,9 @@ GLOBAL u32 add_slot(u64 id)
 		if (s && claim(s, 0)) {
 			s->index = index & slot_mask;
 			clear_slot(s);
+			t = map_lookup(&threads, &s->index);
+			if (t)
+				t->nested = 0;
 			s->place = target->place;
 			PUBLISH(&s->id, id);
 			return s->index;
@@ -850,6 +858,149 @@ INLINE void leave(struct pt_regs *ctx)
 	publish(s, e->nargs);
 }
 
+/*
+ * Functions of any library. They have numbers from MAX_FUNCTIONS on. Their entry and their return are events of their
+ * own, told at once, with the stack pointer at entry in the place of the chain: user space pairs them. So they may be
+ * open for hours, and nest as deeply as they like, and the frames stay for calls.
+ */
+struct rate {
+	u64 window; /* number of the time in which spent counts */
+	u64 spent;
+};
+
+struct {
+	MAP_TYPE(MAP_ARRAY);
+	MAP_ENTRIES(1);
+	MAP_KEY(u32);
+	MAP_VALUE(struct rate);
+} rates SEC(".maps");
+
+#define RATE_WINDOW 100000000 /* ns */
+
+/* Most entries of such functions in a window, of all processes together. */
+const volatile u32 rate_most = 10000;
+
+/* Whether one more function may be told. */
+INLINE int spend(void)
+{
+	u32 zero = 0;
+	u64 window = ktime_ns() / RATE_WINDOW;
+	struct rate *r = map_lookup(&rates, &zero);
+
+	if (!r)
+		return 0;
+	if (r->window != window) {
+		r->window = window;
+		r->spent = 0;
+	}
+	if (*(volatile u64 *)&r->spent >= rate_most)
+		return 0;
+	__sync_fetch_and_add(&r->spent, 1);
+	return 1;
+}
+
+/* Forgets the open functions whose frames lie below sp: they have been left. */
+NOINLINE void close_functions(struct thread *t, u64 sp)
+{
+	u32 i, n = t->nested;
+
+	BOUNDED
+	for (i = 0; i < MAX_NESTED; i++) {
+		if (!n || t->functions[(n - 1) & (MAX_NESTED - 1)] >= sp)
+			break;
+		n--;
+	}
+	t->nested = n;
+}
+
+/* Notes that a function is open. Returns 0 if too many are. One that another jumped to has the stack pointer of that one. */
+NOINLINE int open_function(struct slot *s, u64 sp)
+{
+	struct thread *t = thread_at(s->index);
+	u32 n;
+
+	if (!t)
+		return 0;
+	close_functions(t, sp);
+	n = t->nested;
+	if (n && t->functions[(n - 1) & (MAX_NESTED - 1)] == sp)
+		return 1;
+	if (n >= MAX_NESTED)
+		return 0;
+	t->functions[n & (MAX_NESTED - 1)] = sp;
+	t->nested = n + 1;
+	return 1;
+}
+
+/* Makes room for an event of a function, with the head of one. */
+INLINE struct event *function_event(struct slot *s, u64 id, u64 cookie, u32 nargs, u32 flags)
+{
+	struct event *e;
+
+	spill(s->index);
+	if (s->announced != ANNOUNCED)
+		announce(s->index, id);
+	e = room(s);
+	if (!e) {
+		count(LOST_FUNCTION_BUFFER);
+		return 0;
+	}
+	set_head(e, id, COOKIE_FUNCTION(cookie), nargs, flags);
+	return e;
+}
+
+/* Returns 0 when the function's return is wanted. */
+INLINE int enter_function(struct pt_regs *ctx)
+{
+	u64 cookie = attach_cookie(ctx), id = current_id();
+	u32 alone = cookie >> COOKIE_ALONE_BIT & 1;
+	struct slot *s;
+	struct event *e;
+
+	if (!recording(id >> 32))
+		return 1;
+	s = slot_of(id);
+	if (!s)
+		return 1;
+	if (!alone && !open_function(s, STACK_POINTER(ctx))) {
+		count(LOST_FUNCTION_NESTING);
+		return 1;
+	}
+	if (!spend()) {
+		count(LOST_FUNCTION_RATE);
+		return 1;
+	}
+	e = function_event(s, id, cookie, COOKIE_WORDS(cookie), alone ? NO_RETURN : 0);
+	if (!e)
+		return 1;
+	LOAD_LESS_REGISTERS(e->args, ctx);
+	LOAD_MORE_REGISTERS(e->args, ctx);
+	e->chain = STACK_POINTER(ctx);
+	e->enter = ktime_ns();
+	publish(s, e->nargs);
+	return alone;
+}
+
+INLINE void leave_function(struct pt_regs *ctx)
+{
+	u64 now = ktime_ns(), id = current_id();
+	struct slot *s = find_slot(id);
+	struct thread *t = s ? thread_at(s->index) : 0;
+	struct event *e;
+
+	if (!t)
+		return;
+	close_functions(t, STACK_POINTER(ctx) - RETURN_POPS + 1);
+	e = function_event(s, id, attach_cookie(ctx), 1, 0);
+	if (!e)
+		return;
+	e->enter = now;
+	e->exit = now;
+	e->chain = STACK_POINTER(ctx) - RETURN_POPS;
+	e->args[0] = RETURN_VALUE(ctx);
+	publish(s, 1);
+}
+
 /* From now on addresses in the process may lie in another file. */
 INLINE int begin_epoch(struct target *target)
 {
@@ -952,6 +1103,15 @@ int call_session(struct pt_regs *ctx)
 	return 0;
 }
 
+SEC("uprobe.session")
+int function_session(struct pt_regs *ctx)
+{
+	if (!bpf_session_is_return())
+		return enter_function(ctx);
+	leave_function(ctx);
+	return 0;
+}
+
 /* Linux 6.6: many functions a link. */
 SEC("uprobe.multi")
 int enter_multi(struct pt_regs *ctx)
@@ -967,6 +1127,20 @@ int leave_multi(struct pt_regs *ctx)
 	return 0;
 }
 
+SEC("uprobe.multi")
+int function_enter_multi(struct pt_regs *ctx)
+{
+	enter_function(ctx);
+	return 0;
+}
+
+SEC("uretprobe.multi")
+int function_leave_multi(struct pt_regs *ctx)
+{
+	leave_function(ctx);
+	return 0;
+}
+
 /* Linux 5.15: one perf event a function. */
 SEC("uprobe")
 int enter_single(struct pt_regs *ctx)
@@ -979,6 +1153,20 @@ SEC("uretprobe")
 int leave_single(struct pt_regs *ctx)
 {
 	leave(ctx);
+	return 0;
+}
+
+SEC("uprobe")
+int function_enter_single(struct pt_regs *ctx)
+{
+	enter_function(ctx);
+	return 0;
+}
+
+SEC("uretprobe")
+int function_leave_single(struct pt_regs *ctx)
+{
+	leave_function(ctx);
 	return 0;
 }
 

@@ -68,6 +68,12 @@ type ProbesProcessEnd struct {
 	Pad          uint32
 }
 
+type ProbesRate struct {
+	_      structs.HostLayout
+	Window uint64
+	Spent  uint64
+}
+
 type ProbesRecipe struct {
 	_           structs.HostLayout
 	Nargs       uint8
@@ -141,6 +147,9 @@ type ProbesThread struct {
 		Site   uint64
 		Event  ProbesEvent
 	}
+	Functions [32]uint64
+	Nested    uint32
+	Pad2      uint32
 }
 
 type ProbesWatch struct {
@@ -159,40 +168,47 @@ type ProbesWatch struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	ProbesMapCallers        = "callers"
-	ProbesMapChunks         = "chunks"
-	ProbesMapEnds           = "ends"
-	ProbesMapLosses         = "losses"
-	ProbesMapNames          = "names"
-	ProbesMapPaused         = "paused"
-	ProbesMapQueue          = "queue"
-	ProbesMapRecipes        = "recipes"
-	ProbesMapSlots          = "slots"
-	ProbesMapStock          = "stock"
-	ProbesMapTargets        = "targets"
-	ProbesMapThreads        = "threads"
-	ProbesMapWatches        = "watches"
-	ProbesProgCallSession   = "call_session"
-	ProbesProgEmptyEnter    = "empty_enter"
-	ProbesProgEmptyLeave    = "empty_leave"
-	ProbesProgEmptySession  = "empty_session"
-	ProbesProgEndingMulti   = "ending_multi"
-	ProbesProgEndingSingle  = "ending_single"
-	ProbesProgEnterMulti    = "enter_multi"
-	ProbesProgEnterSingle   = "enter_single"
-	ProbesProgLeaveMulti    = "leave_multi"
-	ProbesProgLeaveSingle   = "leave_single"
-	ProbesProgListMulti     = "list_multi"
-	ProbesProgListSingle    = "list_single"
-	ProbesProgProcessExec   = "process_exec"
-	ProbesProgSignalDeliver = "signal_deliver"
-	ProbesProgThreadExit    = "thread_exit"
-	ProbesVarCaptureRange   = "capture_range"
-	ProbesVarPidnsDev       = "pidns_dev"
-	ProbesVarPidnsIno       = "pidns_ino"
-	ProbesVarQueueMask      = "queue_mask"
-	ProbesVarSignalFrame    = "signal_frame"
-	ProbesVarSlotMask       = "slot_mask"
+	ProbesMapCallers              = "callers"
+	ProbesMapChunks               = "chunks"
+	ProbesMapEnds                 = "ends"
+	ProbesMapLosses               = "losses"
+	ProbesMapNames                = "names"
+	ProbesMapPaused               = "paused"
+	ProbesMapQueue                = "queue"
+	ProbesMapRates                = "rates"
+	ProbesMapRecipes              = "recipes"
+	ProbesMapSlots                = "slots"
+	ProbesMapStock                = "stock"
+	ProbesMapTargets              = "targets"
+	ProbesMapThreads              = "threads"
+	ProbesMapWatches              = "watches"
+	ProbesProgCallSession         = "call_session"
+	ProbesProgEmptyEnter          = "empty_enter"
+	ProbesProgEmptyLeave          = "empty_leave"
+	ProbesProgEmptySession        = "empty_session"
+	ProbesProgEndingMulti         = "ending_multi"
+	ProbesProgEndingSingle        = "ending_single"
+	ProbesProgEnterMulti          = "enter_multi"
+	ProbesProgEnterSingle         = "enter_single"
+	ProbesProgFunctionEnterMulti  = "function_enter_multi"
+	ProbesProgFunctionEnterSingle = "function_enter_single"
+	ProbesProgFunctionLeaveMulti  = "function_leave_multi"
+	ProbesProgFunctionLeaveSingle = "function_leave_single"
+	ProbesProgFunctionSession     = "function_session"
+	ProbesProgLeaveMulti          = "leave_multi"
+	ProbesProgLeaveSingle         = "leave_single"
+	ProbesProgListMulti           = "list_multi"
+	ProbesProgListSingle          = "list_single"
+	ProbesProgProcessExec         = "process_exec"
+	ProbesProgSignalDeliver       = "signal_deliver"
+	ProbesProgThreadExit          = "thread_exit"
+	ProbesVarCaptureRange         = "capture_range"
+	ProbesVarPidnsDev             = "pidns_dev"
+	ProbesVarPidnsIno             = "pidns_ino"
+	ProbesVarQueueMask            = "queue_mask"
+	ProbesVarRateMost             = "rate_most"
+	ProbesVarSignalFrame          = "signal_frame"
+	ProbesVarSlotMask             = "slot_mask"
 )
 
 // LoadProbes returns the embedded CollectionSpec for Probes.
@@ -237,21 +253,26 @@ type ProbesSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type ProbesProgramSpecs struct {
-	CallSession   *ebpf.ProgramSpec `ebpf:"call_session"`
-	EmptyEnter    *ebpf.ProgramSpec `ebpf:"empty_enter"`
-	EmptyLeave    *ebpf.ProgramSpec `ebpf:"empty_leave"`
-	EmptySession  *ebpf.ProgramSpec `ebpf:"empty_session"`
-	EndingMulti   *ebpf.ProgramSpec `ebpf:"ending_multi"`
-	EndingSingle  *ebpf.ProgramSpec `ebpf:"ending_single"`
-	EnterMulti    *ebpf.ProgramSpec `ebpf:"enter_multi"`
-	EnterSingle   *ebpf.ProgramSpec `ebpf:"enter_single"`
-	LeaveMulti    *ebpf.ProgramSpec `ebpf:"leave_multi"`
-	LeaveSingle   *ebpf.ProgramSpec `ebpf:"leave_single"`
-	ListMulti     *ebpf.ProgramSpec `ebpf:"list_multi"`
-	ListSingle    *ebpf.ProgramSpec `ebpf:"list_single"`
-	ProcessExec   *ebpf.ProgramSpec `ebpf:"process_exec"`
-	SignalDeliver *ebpf.ProgramSpec `ebpf:"signal_deliver"`
-	ThreadExit    *ebpf.ProgramSpec `ebpf:"thread_exit"`
+	CallSession         *ebpf.ProgramSpec `ebpf:"call_session"`
+	EmptyEnter          *ebpf.ProgramSpec `ebpf:"empty_enter"`
+	EmptyLeave          *ebpf.ProgramSpec `ebpf:"empty_leave"`
+	EmptySession        *ebpf.ProgramSpec `ebpf:"empty_session"`
+	EndingMulti         *ebpf.ProgramSpec `ebpf:"ending_multi"`
+	EndingSingle        *ebpf.ProgramSpec `ebpf:"ending_single"`
+	EnterMulti          *ebpf.ProgramSpec `ebpf:"enter_multi"`
+	EnterSingle         *ebpf.ProgramSpec `ebpf:"enter_single"`
+	FunctionEnterMulti  *ebpf.ProgramSpec `ebpf:"function_enter_multi"`
+	FunctionEnterSingle *ebpf.ProgramSpec `ebpf:"function_enter_single"`
+	FunctionLeaveMulti  *ebpf.ProgramSpec `ebpf:"function_leave_multi"`
+	FunctionLeaveSingle *ebpf.ProgramSpec `ebpf:"function_leave_single"`
+	FunctionSession     *ebpf.ProgramSpec `ebpf:"function_session"`
+	LeaveMulti          *ebpf.ProgramSpec `ebpf:"leave_multi"`
+	LeaveSingle         *ebpf.ProgramSpec `ebpf:"leave_single"`
+	ListMulti           *ebpf.ProgramSpec `ebpf:"list_multi"`
+	ListSingle          *ebpf.ProgramSpec `ebpf:"list_single"`
+	ProcessExec         *ebpf.ProgramSpec `ebpf:"process_exec"`
+	SignalDeliver       *ebpf.ProgramSpec `ebpf:"signal_deliver"`
+	ThreadExit          *ebpf.ProgramSpec `ebpf:"thread_exit"`
 }
 
 // ProbesMapSpecs contains maps before they are loaded into the kernel.
@@ -265,6 +286,7 @@ type ProbesMapSpecs struct {
 	Names   *ebpf.MapSpec `ebpf:"names"`
 	Paused  *ebpf.MapSpec `ebpf:"paused"`
 	Queue   *ebpf.MapSpec `ebpf:"queue"`
+	Rates   *ebpf.MapSpec `ebpf:"rates"`
 	Recipes *ebpf.MapSpec `ebpf:"recipes"`
 	Slots   *ebpf.MapSpec `ebpf:"slots"`
 	Stock   *ebpf.MapSpec `ebpf:"stock"`
@@ -281,6 +303,7 @@ type ProbesVariableSpecs struct {
 	PidnsDev     *ebpf.VariableSpec `ebpf:"pidns_dev"`
 	PidnsIno     *ebpf.VariableSpec `ebpf:"pidns_ino"`
 	QueueMask    *ebpf.VariableSpec `ebpf:"queue_mask"`
+	RateMost     *ebpf.VariableSpec `ebpf:"rate_most"`
 	SignalFrame  *ebpf.VariableSpec `ebpf:"signal_frame"`
 	SlotMask     *ebpf.VariableSpec `ebpf:"slot_mask"`
 }
@@ -312,6 +335,7 @@ type ProbesMaps struct {
 	Names   *ebpf.Map `ebpf:"names"`
 	Paused  *ebpf.Map `ebpf:"paused"`
 	Queue   *ebpf.Map `ebpf:"queue"`
+	Rates   *ebpf.Map `ebpf:"rates"`
 	Recipes *ebpf.Map `ebpf:"recipes"`
 	Slots   *ebpf.Map `ebpf:"slots"`
 	Stock   *ebpf.Map `ebpf:"stock"`
@@ -329,6 +353,7 @@ func (m *ProbesMaps) Close() error {
 		m.Names,
 		m.Paused,
 		m.Queue,
+		m.Rates,
 		m.Recipes,
 		m.Slots,
 		m.Stock,
@@ -346,6 +371,7 @@ type ProbesVariables struct {
 	PidnsDev     *ebpf.Variable `ebpf:"pidns_dev"`
 	PidnsIno     *ebpf.Variable `ebpf:"pidns_ino"`
 	QueueMask    *ebpf.Variable `ebpf:"queue_mask"`
+	RateMost     *ebpf.Variable `ebpf:"rate_most"`
 	SignalFrame  *ebpf.Variable `ebpf:"signal_frame"`
 	SlotMask     *ebpf.Variable `ebpf:"slot_mask"`
 }
@@ -354,21 +380,26 @@ type ProbesVariables struct {
 //
 // It can be passed to LoadProbesObjects or ebpf.CollectionSpec.LoadAndAssign.
 type ProbesPrograms struct {
-	CallSession   *ebpf.Program `ebpf:"call_session"`
-	EmptyEnter    *ebpf.Program `ebpf:"empty_enter"`
-	EmptyLeave    *ebpf.Program `ebpf:"empty_leave"`
-	EmptySession  *ebpf.Program `ebpf:"empty_session"`
-	EndingMulti   *ebpf.Program `ebpf:"ending_multi"`
-	EndingSingle  *ebpf.Program `ebpf:"ending_single"`
-	EnterMulti    *ebpf.Program `ebpf:"enter_multi"`
-	EnterSingle   *ebpf.Program `ebpf:"enter_single"`
-	LeaveMulti    *ebpf.Program `ebpf:"leave_multi"`
-	LeaveSingle   *ebpf.Program `ebpf:"leave_single"`
-	ListMulti     *ebpf.Program `ebpf:"list_multi"`
-	ListSingle    *ebpf.Program `ebpf:"list_single"`
-	ProcessExec   *ebpf.Program `ebpf:"process_exec"`
-	SignalDeliver *ebpf.Program `ebpf:"signal_deliver"`
-	ThreadExit    *ebpf.Program `ebpf:"thread_exit"`
+	CallSession         *ebpf.Program `ebpf:"call_session"`
+	EmptyEnter          *ebpf.Program `ebpf:"empty_enter"`
+	EmptyLeave          *ebpf.Program `ebpf:"empty_leave"`
+	EmptySession        *ebpf.Program `ebpf:"empty_session"`
+	EndingMulti         *ebpf.Program `ebpf:"ending_multi"`
+	EndingSingle        *ebpf.Program `ebpf:"ending_single"`
+	EnterMulti          *ebpf.Program `ebpf:"enter_multi"`
+	EnterSingle         *ebpf.Program `ebpf:"enter_single"`
+	FunctionEnterMulti  *ebpf.Program `ebpf:"function_enter_multi"`
+	FunctionEnterSingle *ebpf.Program `ebpf:"function_enter_single"`
+	FunctionLeaveMulti  *ebpf.Program `ebpf:"function_leave_multi"`
+	FunctionLeaveSingle *ebpf.Program `ebpf:"function_leave_single"`
+	FunctionSession     *ebpf.Program `ebpf:"function_session"`
+	LeaveMulti          *ebpf.Program `ebpf:"leave_multi"`
+	LeaveSingle         *ebpf.Program `ebpf:"leave_single"`
+	ListMulti           *ebpf.Program `ebpf:"list_multi"`
+	ListSingle          *ebpf.Program `ebpf:"list_single"`
+	ProcessExec         *ebpf.Program `ebpf:"process_exec"`
+	SignalDeliver       *ebpf.Program `ebpf:"signal_deliver"`
+	ThreadExit          *ebpf.Program `ebpf:"thread_exit"`
 }
 
 func (p *ProbesPrograms) Close() error {
@@ -381,6 +412,11 @@ func (p *ProbesPrograms) Close() error {
 		p.EndingSingle,
 		p.EnterMulti,
 		p.EnterSingle,
+		p.FunctionEnterMulti,
+		p.FunctionEnterSingle,
+		p.FunctionLeaveMulti,
+		p.FunctionLeaveSingle,
+		p.FunctionSession,
 		p.LeaveMulti,
 		p.LeaveSingle,
 		p.ListMulti,

@@ -84,7 +84,10 @@ enum lost_cause {
 	READ_FAULT = 3, /* an argument became 0, the call is there */
 	CUT_NAME = 4,   /* the name has its first MAX_NAME - 1 bytes */
 	LOST_CALIBRATION = 5, /* a call of the calibration, for any cause */
-	LOST_CAUSES = 6,
+	LOST_FUNCTION_RATE = 6,	  /* entries of functions of any library, beyond their rate */
+	LOST_FUNCTION_BUFFER = 7, /* events of such functions */
+	LOST_FUNCTION_NESTING = 8,
+	LOST_CAUSES = 9,
 };
 
 struct lost {

@@ -13,6 +13,14 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
+// besideCUDA are the losses without which calls and GPU work are whole.
+var besideCUDA = []struct{ cause, one, many, why string }{
+	{tracelog.LostThreadStates, "state or sample of threads was lost", "states and samples of threads were lost", ": what the threads did then is not known"},
+	{tracelog.LostFunctionRate, "call of a function of a library was not recorded", "calls of functions of libraries were not recorded", ": they came faster than is recorded"},
+	{tracelog.LostFunctionNesting, "call of a function of a library was not recorded", "calls of functions of libraries were not recorded", ": they were nested too deeply"},
+	{tracelog.LostFunctionBuffer, "entry or return of a function of a library was lost", "entries and returns of functions of libraries were lost", ": the call buffers were full"},
+}
+
 // judge reports whether the log is complete, and the reasons if it is not.
 func (l *log) judge(s *Summary) {
 	damage, o := l.damage, &l.catalog.Outcome
@@ -40,9 +48,11 @@ func (l *log) judge(s *Summary) {
 		s.Reasons = append(s.Reasons, shortfall(l.catalog, s)...)
 	}
 	lost := maps.Clone(s.Lost)
-	if n := lost[tracelog.LostThreadStates]; n > 0 { // calls and GPU work are whole without them
-		s.Notes = append(s.Notes, figures.Count(n, "state or sample of threads was lost", "states and samples of threads were lost")+": what the threads did then is not known")
-		lost[tracelog.LostThreadStates] = 0
+	for _, x := range besideCUDA {
+		if n := lost[x.cause]; n > 0 {
+			s.Notes = append(s.Notes, figures.Count(n, x.one, x.many)+x.why)
+			lost[x.cause] = 0
+		}
 	}
 	if words := LostWords(lost); words != "" {
 		s.Reasons = append(s.Reasons, "records were lost: "+words)

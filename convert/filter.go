@@ -55,8 +55,8 @@ func (f *Filter) resolve(l *log, none *NoStepError) (*tracelog.Filter, error) {
 	if !f.limitsRecords() {
 		return nil, nil
 	}
-	// NVTX ranges that are under way at From began before it, and hold calls of later times.
-	t := &tracelog.Filter{PIDs: f.PIDs, Devices: f.Devices, Streams: f.Streams, Anytime: []tracelog.Kind{tracelog.KindMarker, tracelog.KindNCCLCall}}
+	// NVTX ranges and functions that are under way at From began before it, and hold calls of later times.
+	t := &tracelog.Filter{PIDs: f.PIDs, Devices: f.Devices, Streams: f.Streams, Anytime: []tracelog.Kind{tracelog.KindMarker, tracelog.KindNCCLCall, tracelog.KindFunctionEvent}}
 	begin, last, err := l.extent(f.Last > 0)
 	if err != nil {
 		return nil, err

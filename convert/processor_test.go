@@ -42,6 +42,14 @@ func TestProcessor(t *testing.T) {
 	}
 }
 
+// trackName is the name of a track, nil for one that is the thread's own.
+func trackName(t *timelinetest.Track) any {
+	if t.Name == "" {
+		return nil
+	}
+	return t.Name
+}
+
 // Records with times that no trace can hold are left out of it, and counted.
 func TestProcessorImpossibleTimes(t *testing.T) {
 	t.Parallel()
@@ -132,7 +140,7 @@ func countsOf(tl *timelinetest.Timeline) counts {
 				continue // as far as it lies within CUDA's activity
 			}
 			for _, sp := range t.Spans {
-				c.slices[fmt.Sprint(sp.Name, int64(sp.Start), int64(sp.End-sp.Start), t.Name)]++
+				c.slices[fmt.Sprint(sp.Name, int64(sp.Start), int64(sp.End-sp.Start), trackName(t))]++
 			}
 		}
 	}

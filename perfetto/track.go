@@ -27,6 +27,9 @@ type Track struct {
 
 func (w *Writer) newTrack() *Track { return &Track{w: w, uuid: w.newUUID()} }
 
+// Beside returns another writer of the track's slices, for some that nest with the others, but come in an order of their own.
+func (t *Track) Beside() *Track { return &Track{w: t.w, uuid: t.uuid} }
+
 // Begin opens a slice. submitted is the id of the GPU work that the slice submitted, 0 for
 // none. last are arguments beside those of the template.
 func (t *Track) Begin(ts uint64, e *TrackEventTemplate, submitted uint64, last UintArgs) {

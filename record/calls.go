@@ -61,6 +61,7 @@ func (c *calls) open(s *session, armed bool) {
 		Functions: c.opts.Functions, Symbols: true,
 		Paused: c.opts.Delay > 0, CaptureRange: c.opts.CaptureRange, CaptureNVTX: !c.opts.CaptureNVTX.None(),
 		OnCUPTIClient: onClient, BufferBytes: c.opts.CallBufferBytes, WatchExits: len(c.opts.PIDs) == 0 || armed,
+		OfFiles: c.opts.OfFiles, WithoutOfFiles: c.opts.WithoutOfFiles, OnFunctions: c.describeFile,
 	})
 	if err != nil {
 		c.notProbed(s, err)
@@ -92,9 +93,17 @@ const watcherBytes = 64 << 10
 // that register with CUPTI. Where the rights or the kernel do not allow it, the injected library
 // sees most of both by itself.
 func (c *calls) openWatcher(ctx context.Context, onClient func(pid uint32, request, at uint64)) {
-	p, err := openProber(probe.Options{BufferBytes: watcherBytes, OnCUPTIClient: onClient, WatchExits: true})
+	o := probe.Options{
+		BufferBytes: watcherBytes, OnCUPTIClient: onClient, WatchExits: true,
+		OfFiles: c.opts.OfFiles, WithoutOfFiles: c.opts.WithoutOfFiles, OnFunctions: c.describeFile, Paused: c.opts.Delay > 0,
+	}
+	if len(o.OfFiles) > 0 {
+		o.BufferBytes = c.opts.CallBufferBytes
+	}
+	p, err := openProber(o)
 	if err != nil {
 		c.report.note(0, tracelog.NoteInfo, "the ends of processes are not watched: "+err.Error())
+		c.withoutFiles(err)
 		return
 	}
 	c.prober = p
@@ -104,6 +113,7 @@ func (c *calls) openWatcher(ctx context.Context, onClient func(pid uint32, reque
 // notProbed says why calls are not probed and where they come from instead.
 func (c *calls) notProbed(s *session, err error) {
 	text := "calls are not probed: " + err.Error()
+	c.withoutFiles(err)
 	c.withoutMemory("calls are not probed")
 	var denied *probe.PermissionError
 	if c.source == CallsAuto && len(c.opts.PIDs) == 0 {
@@ -162,6 +172,44 @@ func (c *calls) describeFunctions() {
 		if chosen[f.ID] || refused[f.ID] || f.Naming != cudaapi.NamesNothing {
 			c.log.Add(&tracelog.Function{ID: uint32(f.ID), Name: f.Name, Library: f.Library.String(), Args: cudaapi.ArgSpec(f)})
 		}
+	}
+}
+
+// shownNames bounds the names of functions in a line.
+const shownNames = 3
+
+// describeFile logs the functions of a file that are none of CUDA's, and says which are not recorded.
+func (c *calls) describeFile(f probe.Functions) {
+	for i := range f.New {
+		f.New[i].AddTo(c.log)
+	}
+	pid, base := uint32(f.PID), filepath.Base(f.Path)
+	if n := len(f.Once); n > 0 {
+		c.report.remark(pid, fmt.Sprintf("%s of %s without returns, since a probe there could end the program: %s", figures.Count(n, "function", "functions"), base, someOf(f.Once)))
+	}
+	if f.Beyond > 0 {
+		c.report.miss(pid, fmt.Sprintf("functions of %s are not recorded: %s selected, and at most %d are probed in all", base, figures.Count(f.Beyond, "is", "are"), f.Most))
+	}
+	if n := len(f.Refused); n > 0 {
+		c.report.miss(pid, fmt.Sprintf("%s of %s cannot be probed: %s", figures.Count(n, "function", "functions"), base, someOf(f.Refused)))
+	}
+	if f.Err != nil && !errors.Is(f.Err, fs.ErrNotExist) {
+		c.report.miss(pid, fmt.Sprintf("functions of %s are not recorded: %v", base, f.Err))
+	}
+}
+
+func someOf(names []string) string {
+	text := strings.Join(names[:min(shownNames, len(names))], ", ")
+	if len(names) > shownNames {
+		text += ", ..."
+	}
+	return text
+}
+
+// withoutFiles says that functions of any library are not recorded, if some were asked for.
+func (c *calls) withoutFiles(err error) {
+	if len(c.opts.OfFiles) > 0 {
+		c.report.miss(0, "functions of libraries are not recorded: "+err.Error())
 	}
 }
 
@@ -321,10 +369,13 @@ func (c *calls) pause(paused bool) {
 // noteProgress logs how many calls were lost since the last time, and up to which time the log
 // has every other call.
 func (c *calls) noteProgress() {
-	if !c.probed {
+	if c.prober == nil || !c.probed && len(c.opts.OfFiles) == 0 {
 		return
 	}
 	c.noteLosses()
+	if !c.probed {
+		return
+	}
 	if until := c.prober.DrainedUntil(); until > c.drained {
 		c.drained = until
 		c.log.Add(&tracelog.Flushed{Until: until})
@@ -347,6 +398,9 @@ func (c *calls) finish() {
 	if c.prober != nil {
 		if err := c.prober.Finish(c.sink()); err != nil {
 			c.report.miss(0, "calls may be missing: "+err.Error())
+		}
+		for _, of := range c.prober.Unmatched() {
+			c.report.remark(0, "no file of the recorded processes has a function that "+of.String()+" selects")
 		}
 	}
 	if c.callers != nil {

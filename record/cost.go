@@ -73,6 +73,8 @@ func (l *countingLog) Thread(t *tracelog.Thread) {
 	}
 }
 
+func (l *countingLog) Function(e *tracelog.FunctionEvent) { l.aside(func() { e.AddTo(l.log) }) }
+
 func (l *countingLog) Symbol(s *tracelog.Symbol) { l.aside(func() { s.AddTo(l.log) }) }
 
 // Chain takes a chain of return addresses.

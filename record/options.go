@@ -33,12 +33,15 @@ type Options struct {
 
 	Ranks     ranks.List          // of the processes that are recorded
 	Functions []*cudaapi.Function // whose calls are recorded
-	Runtime   bool                // a call that creates GPU work is recorded at the runtime, too, not at the driver only
-	Calls     CallSource
-	GPU       GPUSource
-	Graphs    GraphMode
-	Waits     WaitSource
-	Python    PythonSource // "" means PythonOff
+	// OfFiles are functions of any library or program whose entries and returns are recorded, but for WithoutOfFiles.
+	OfFiles, WithoutOfFiles []pattern.Functions
+
+	Runtime bool // a call that creates GPU work is recorded at the runtime, too, not at the driver only
+	Calls   CallSource
+	GPU     GPUSource
+	Graphs  GraphMode
+	Waits   WaitSource
+	Python  PythonSource // "" means PythonOff
 
 	SampleRate   int  // of samples of the threads that make calls, in Hz; 0: neither their states nor samples are recorded
 	SamplePython bool // samples have Python frames

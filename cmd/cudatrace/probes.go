@@ -12,6 +12,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/gpumetrics"
+	"github.com/cudatrace/cudatrace/record/pattern"
 )
 
 func probesCommand(con *console.Console) *cli.Command {
@@ -35,6 +36,9 @@ func probesCommand(con *console.Console) *cli.Command {
 			if c.Bool(gpuMetricsFlag) {
 				return listGPUMetrics(con)
 			}
+			if text := slices.Concat(c.StringSlice("probe"), c.StringSlice("no-probe")); slices.ContainsFunc(text, pattern.IsFunctions) {
+				return usagef("probes", "probes: it lists functions of CUDA: FILE:GLOB is for 'cudatrace record', which looks at the files that the program loads")
+			}
 			chosen, err := chosenFunctions(c)
 			if err != nil {
 				return usagef("probes", "probes: %v", err)
@@ -53,9 +57,29 @@ func apiFlag(group string) cli.Flag {
 // globFlags are the options that add functions to a set, and remove them.
 func globFlags(group string) []cli.Flag {
 	return []cli.Flag{
-		&cli.StringSliceFlag{Category: group, Name: "probe", Usage: "also record the functions that match `GLOB` (repeatable)"},
+		&cli.StringSliceFlag{Category: group, Name: "probe", Usage: "also record the functions that match `GLOB`; those of any library or program: FILE:GLOB, with /N for N arguments, /entry for entries alone (repeatable)"},
 		&cli.StringSliceFlag{Category: group, Name: "no-probe", Usage: "leave out the functions that match `GLOB` (repeatable)"},
 	}
+}
+
+// fileFunctions reads the functions of any library that an option names.
+func fileFunctions(c *cli.Context, option string) (list []pattern.Functions, err error) {
+	for _, text := range c.StringSlice(option) {
+		if !pattern.IsFunctions(text) {
+			continue
+		}
+		of, err := pattern.ParseFunctions(text)
+		if err != nil {
+			return nil, fmt.Errorf("--%s %s: %w", option, text, err)
+		}
+		list = append(list, of)
+	}
+	return list, nil
+}
+
+// globsOf are the globs of an option that name functions of CUDA.
+func globsOf(c *cli.Context, option string) []string {
+	return slices.DeleteFunc(slices.Clone(c.StringSlice(option)), pattern.IsFunctions)
 }
 
 func chosenFunctions(c *cli.Context) ([]*cudaapi.Function, error) {
@@ -63,13 +87,13 @@ func chosenFunctions(c *cli.Context) ([]*cudaapi.Function, error) {
 		return nil, fmt.Errorf("--api %w", err)
 	}
 	for _, option := range []string{"probe", "no-probe"} {
-		for _, glob := range c.StringSlice(option) {
+		for _, glob := range globsOf(c, option) {
 			if err := cudaapi.CheckGlob(glob); err != nil {
 				return nil, fmt.Errorf("--%s: %w", option, err)
 			}
 		}
 	}
-	chosen, err := cudaapi.Select(c.String("api"), c.StringSlice("probe"), c.StringSlice("no-probe"))
+	chosen, err := cudaapi.Select(c.String("api"), globsOf(c, "probe"), globsOf(c, "no-probe"))
 	if errors.Is(err, cudaapi.ErrNoFunction) {
 		err = fmt.Errorf("--no-probe: %w", err)
 	}

@@ -238,7 +238,7 @@ func recordOptions(c *cli.Context) (record.Options, error) {
 		return o, usagef(recordName, "record: with -p, -d and --delay count from when recording is ready: --from-start does not apply")
 	case c.Bool("open") && c.Bool("no-convert"):
 		return o, usagef(recordName, "record: --no-convert makes no trace: --open does not apply")
-	case c.String("calls") == string(record.CallsNone) && isSet(c, "api", "probe", "no-probe"):
+	case c.String("calls") == string(record.CallsNone) && (c.IsSet("api") || len(globsOf(c, "probe"))+len(globsOf(c, "no-probe")) > 0):
 		return o, usagef(recordName, "record: --calls none records no calls to choose from: --api, --probe and --no-probe do not apply")
 	}
 	if len(o.PIDs) > 0 {
@@ -417,7 +417,7 @@ func recordLimits(c *cli.Context, o *record.Options) error {
 
 // recordSources reads where calls, GPU work and waits come from.
 func recordSources(c *cli.Context, o *record.Options) error {
-	var errs [9]error
+	var errs [11]error
 	o.Calls, errs[0] = oneOf(c, "calls", record.CallsAuto, record.CallsUprobe, record.CallsCUPTI, record.CallsNone)
 	o.GPU, errs[1] = oneOf(c, "gpu", record.GPUCUPTI, record.GPUNone)
 	o.Graphs, errs[2] = oneOf(c, "graphs", record.GraphNodes, record.GraphWhole)
@@ -427,10 +427,15 @@ func recordSources(c *cli.Context, o *record.Options) error {
 	o.MetricDevices, errs[6] = oneOf(c, "gpu-metrics-devices", record.DevicesUsed, record.DevicesAll)
 	o.Python, errs[7] = oneOf(c, "python", record.PythonAuto, record.PythonOff)
 	o.SampleRate, errs[8] = sampleRate(c)
+	o.OfFiles, errs[9] = fileFunctions(c, "probe")
+	o.WithoutOfFiles, errs[10] = fileFunctions(c, "no-probe")
 	o.SamplePython = o.Python != record.PythonOff || !c.IsSet("python")
 	o.Runtime = c.Bool("runtime-calls")
 	if err := cmp.Or(errs[:]...); err != nil {
 		return usagef(recordName, "record: %v", err)
+	}
+	if len(o.WithoutOfFiles) > 0 && len(o.OfFiles) == 0 {
+		return usagef(recordName, "record: --no-probe %s leaves out functions that no --probe FILE:GLOB names", o.WithoutOfFiles[0])
 	}
 	return nil
 }

@@ -46,10 +46,10 @@ func (sp *span) stepOn(t *timeline.Track) *timeline.Step {
 }
 
 // trackRow returns the row of a track, nil without a file. It stands beside the track's stream or
-// thread, or else beside the main thread. The spans of a track nest, so it has one lane. Python functions
+// thread, or else beside the main thread. The spans of a track nest, so it has one lane. Functions
 // nest with the calls of their thread, and share its row.
 func (s *Sink) trackRow(t *timeline.Track) *row {
-	if t.Category == timeline.PythonFunctions {
+	if t.Category == timeline.PythonFunctions || t.Category == timeline.Functions {
 		return s.threadRow(t.Thread)
 	}
 	r := s.rows[t]

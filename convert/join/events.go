@@ -20,7 +20,9 @@ type events struct {
 	markers  ordered.List[marker]
 	samples  samples
 	times    threadTimes
-	takers   map[tracelog.Kind]func(b *tracelog.Block, i int) // takers of a record, by kind
+
+	functions functions
+	takers    map[tracelog.Kind]func(b *tracelog.Block, i int) // takers of a record, by kind
 }
 
 // maxHeldMarkers bounds the markers that wait for earlier ones.
@@ -50,6 +52,7 @@ func newEvents(j *Joiner) *events {
 	}
 	e.samples = newSamples(j.catalog, j.byPID, j.out)
 	e.times = newThreadTimes(j.catalog, e.program, j.out)
+	e.functions = newFunctions(j.catalog, e.program, &e.spans)
 	e.takers = map[tracelog.Kind]func(b *tracelog.Block, i int){
 		tracelog.KindSync:         e.sync,
 		tracelog.KindOverhead:     e.overhead,
@@ -60,6 +63,8 @@ func newEvents(j *Joiner) *events {
 		tracelog.KindSample:       e.samples.readSample,
 		tracelog.KindThreadState:  e.times.readState,
 		tracelog.KindThreadSample: e.times.readSample,
+
+		tracelog.KindFunctionEvent: e.functions.readEvent,
 	}
 	return e
 }
@@ -224,6 +229,7 @@ func (e *events) advance(all bool) {
 	e.memory.advance(low, all)
 	e.samples.advance(all)
 	e.times.advance(all)
+	e.functions.advance(all)
 	for _, p := range e.programs {
 		e.advanceProgram(p, low, all)
 	}

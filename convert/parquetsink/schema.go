@@ -44,6 +44,7 @@ const (
 	nativeTable
 	stepTable
 	findingTable
+	functionTable
 	tables
 )
 
@@ -318,6 +319,20 @@ var Tables = [tables]Table{
 		text("evidence", "", "the evidence, for people"),
 		text("try", "", "the remedy, for people"),
 		text("query", "", "the command that shows it, with `LOG` for the logs"),
+	functionTable: {"library_functions", "A row for each call of a [function of any library](probes.md), CUDA's left out.", []Column{
+		startColumn,
+		whole("dur_ns", "it was left without returning, had not returned when recording ended, or only its entry is recorded", "its duration"),
+		text("name", "", "the function, demangled, without parameters"),
+		text("library", "", "name of the file that has it"),
+		pidColumn, tidColumn,
+		small("depth", "", "number of such functions around it"),
+		whole("arg0", "not recorded", "its first argument: the whole register, of which a smaller type has but a part"),
+		whole("arg1", "not recorded", "the second one"),
+		whole("arg2", "not recorded", "the third one"),
+		whole("arg3", "not recorded", "the fourth one"),
+		whole("arg4", "not recorded", "the fifth one"),
+		whole("arg5", "not recorded", "the sixth one"),
+		whole("returns", "it did not return, or only its entry is recorded", "the returned value: the whole register"),
 		logColumn,
 	}},
 }

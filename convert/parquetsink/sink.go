@@ -82,6 +82,8 @@ type Sink struct {
 	rows     uint64
 	checked  uint64 // rows when the budget was last looked at
 	err      error
+
+	functions map[*timeline.Track][]*timeline.Span // open ones
 }
 
 // New returns a sink.
@@ -94,7 +96,7 @@ func New(o Options) *Sink {
 		options: o, encoders: e, scratch: make([]scratch, e.Workers()), names: make(timeline.KernelNames),
 		parts: make(map[partition]*part), of: make(map[*timeline.Process]*part), open: make(map[*timeline.Track][]*openRange),
 		coverage: make(map[*timeline.MetricSet]*timeline.Coverage), devices: make(map[uint32]*occupancy.Device), live: make(map[liveKey]*timeline.Allocation),
-		blocks: make(map[*timeline.Block]string), reports: stats.New(),
+		blocks: make(map[*timeline.Block]string), reports: stats.New(), functions: make(map[*timeline.Track][]*timeline.Span),
 	}
 	if o.Named {
 		s.reports.NameSteps()

@@ -16,6 +16,10 @@ type openRange struct {
 }
 
 func (s *Sink) spanBegin(e *timeline.SpanBegin) {
+	if e.Track.Category == timeline.Functions {
+		s.functionBegin(e)
+		return
+	}
 	if e.Track.Category != timeline.NVTX {
 		return
 	}
@@ -24,6 +28,10 @@ func (s *Sink) spanBegin(e *timeline.SpanBegin) {
 }
 
 func (s *Sink) spanEnd(e *timeline.SpanEnd) {
+	if e.Track.Category == timeline.Functions {
+		s.functionEnd(e)
+		return
+	}
 	open := s.open[e.Track]
 	if len(open) == 0 {
 		return
@@ -38,6 +46,10 @@ func (s *Sink) spanEnd(e *timeline.SpanEnd) {
 }
 
 func (s *Sink) instant(e *timeline.Instant) {
+	if e.Track.Category == timeline.Functions {
+		s.functionRow(e.Track, &e.Span, parquet.NullInt)
+		return
+	}
 	if e.Track.Category == timeline.NVTX {
 		s.nvtx(e.Track, &openRange{name: e.Name, ranges: s.part(e.Track.Process).ranges(e.Ranges), start: e.Start}, "mark", parquet.NullInt)
 	}

@@ -163,6 +163,9 @@ var compared = []struct {
 		`select name, library, count(*), coalesce(sum(dur_ns), 0)::bigint, count(*) filter (where failed), count(*) filter (where depth > 0), count(*) - count(dur_ns)
 		from calls where run = '%s' group by all`},
 	{"callers", []string{"name", "caller"}, []string{"count"}, `select name, caller, count(*) from calls where run = '%[1]s' and (select count(caller) from calls where run = '%[1]s') > 0 group by all`},
+	{"library_functions", []string{"name", "library"}, []string{"count", "total_ns", "entries", "left", "unfinished"},
+		`select name, library, count(*), coalesce(sum(dur_ns), 0)::bigint, count(*) filter (where name like 'stage::%%'), count(*) filter (where name in ('step', 'collAllReduce') and returns is null and tid = 12),
+		count(*) filter (where name = 'collAllReduce' and tid = 14) from library_functions where run = '%s' group by all`},
 	{"errors", []string{"name", "error"}, []string{"count"}, `select name, error, count(*) from calls where run = '%s' and failed group by all`},
 	{"nvtx", []string{"name", "domain", "kind"}, []string{"count", "total_ns"},
 		`select name, domain, kind, count(*), coalesce(sum(dur_ns), 0)::bigint from nvtx where run = '%s' group by all`},

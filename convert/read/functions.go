@@ -61,10 +61,10 @@ func (l *Functions) learn(b *tracelog.Block, i int) {
 	l.byID[f.ID] = l.make(f.Name, f.Library, f.Args)
 }
 
-// Recorded lists the functions that were probed, sorted.
+// Recorded lists the functions of CUDA that were probed, sorted.
 func (l *Functions) Recorded() (names []string) {
 	for _, f := range l.byID {
-		if f.Library != "" {
+		if f.Driver || f.Runtime {
 			names = append(names, f.Name)
 		}
 	}

@@ -39,7 +39,7 @@ func (w *Wanted) Match(b *tracelog.Block, i int) bool {
 // match reports whether row i of a block is of one of the threads, or of none at all.
 func (t *Threads) match(b *tracelog.Block, i int) bool {
 	switch {
-	case b.Kind == tracelog.KindCall:
+	case b.Kind == tracelog.KindCall || b.Kind == tracelog.KindFunctionEvent:
 		tid := b.Column("tid")
 		return slices.Contains(t.Host, uint32(tid.At(i)))
 	case schema.LayoutOf(b.Kind).TID >= 0: // from CUPTI

@@ -150,6 +150,11 @@ func (w *Watermarks) Set(pid, set uint32) Lows {
 	return append(w.of(owner{kind: tracelog.KindSample, pid: pid, id: set}), w.of(owner{kind: tracelog.KindSample, mixed: true})...)
 }
 
+// Functions returns the watermarks of the functions of any library on a thread.
+func (w *Watermarks) Functions(pid, tid uint32) Lows {
+	return append(w.of(owner{kind: tracelog.KindFunctionEvent, pid: pid, id: tid}), w.of(owner{kind: tracelog.KindFunctionEvent, mixed: true})...)
+}
+
 // ThreadTimes returns the watermarks of the states and samples of a thread.
 func (w *Watermarks) ThreadTimes(pid, tid uint32) Lows {
 	return append(w.of(owner{kind: tracelog.KindThreadState, pid: pid, id: tid}), w.of(owner{kind: tracelog.KindThreadState, mixed: true})...)

@@ -36,7 +36,7 @@ const (
 	called   = `(select count(*) from slice where extract_arg(arg_set_id, 'debug.caller') is not null) > 0`
 	// A kernel that had not ended has a queue delay where its start is known.
 	timed   = `extract_arg(g.arg_set_id, 'untimed') is null and (extract_arg(g.arg_set_id, 'unfinished') is null or extract_arg(g.arg_set_id, 'queue_delay_ns') is not null)`
-	isOuter = isCall + ` and depth = 0`
+	isOuter = isCall + ` and (depth = 0 or s.parent_id in (select f.id from slice f where f.category = 'function'))`
 
 	threads = ` from slice s join thread_track k on s.track_id = k.id join thread using (utid) left join process using (upid) `
 	gpu     = `extract_arg(k.dimension_arg_set_id, 'gpu')`
@@ -123,6 +123,11 @@ var sums = []sum{
 		`select by, sum(ns), coalesce(sum(max(0, min(returned, until) - before)), 0), sum(case when returned is null then ns when returned > before then max(0, until - returned) else 0 end) from ` + gaps + ` group by by`},
 	{"ranks", []string{"pid", "gpu"}, []string{"compute_ns"}, perRank(`not (` + of("g", isCopy) + `) and g.name != 'Memset' and not (` + communicates + `)`)},
 	{"ranks", []string{"pid", "gpu"}, []string{"communication_ns"}, perRank(communicates)},
+	{"library_functions", []string{"name", "library"}, []string{"count", "entries", "left", "unfinished"},
+		`select name, extract_arg(arg_set_id, 'debug.library') as library, count(*), sum(extract_arg(arg_set_id, 'debug.returns') is null and extract_arg(arg_set_id, 'debug.no_return') is null and ` +
+			`extract_arg(arg_set_id, 'debug.unfinished') is null), sum(extract_arg(arg_set_id, 'debug.no_return') is not null), sum(extract_arg(arg_set_id, 'debug.unfinished') is not null)
+			from slice where category = 'function' group by name, library`},
+	{"library_functions", []string{"name"}, []string{"total_ns"}, `select name, sum(dur) from slice where category = 'function' and extract_arg(arg_set_id, 'debug.returns') is not null group by name`},
 	{"errors", []string{"name", "error"}, []string{"count"},
 		`select name, extract_arg(arg_set_id, 'debug.error') as error, count(*) from slice where error is not null
 			and extract_arg(arg_set_id, 'debug.result') not in (4, 600) group by name, error`},

@@ -34,6 +34,7 @@ var Reports = []*Report{
 	&kernelPythonReport,
 	&callsReport,
 	&callersReport,
+	&functionsReport,
 	&pythonReport,
 	&copiesReport,
 	&setsReport,

@@ -10,21 +10,22 @@ import (
 
 // A Sink collects the reports of a timeline.
 type Sink struct {
-	clock   clock
-	names   timeline.KernelNames
-	calls   *calls
-	threads threads
-	waits   waits
-	work    work
-	busy    busy
-	memory  memory
-	ranges  ranges
-	host    transfers
-	rate    rate
-	python  python
-	metrics metrics
-	ranks   *ranks.Collector
-	path    *critical.Collector
+	clock     clock
+	names     timeline.KernelNames
+	calls     *calls
+	threads   threads
+	waits     waits
+	work      work
+	busy      busy
+	memory    memory
+	ranges    ranges
+	functions functions
+	host      transfers
+	rate      rate
+	python    python
+	metrics   metrics
+	ranks     *ranks.Collector
+	path      *critical.Collector
 
 	findings *findings.Collector
 	steps    steps
@@ -66,6 +67,7 @@ func NewWith(t findings.Thresholds) *Sink {
 	s.steps = newSteps(s.busy.mark)
 	s.memory = newMemory(&s.clock)
 	s.ranges = newRanges()
+	s.functions = newFunctions()
 	s.metrics = newMetrics(&s.clock, s.busy.title)
 	s.rate = newRate(&s.clock)
 	s.ranks = ranks.New(s.names, s.clock.since, s.findings.Steady)
@@ -98,12 +100,15 @@ func (s *Sink) event(e timeline.Event) {
 		s.threads.of(e.Thread).history.Samples(e.Period, e.List)
 	case *timeline.SpanBegin:
 		s.ranges.begin(e)
+		s.functions.begin(e)
 		s.steps.begin(e)
 	case *timeline.SpanEnd:
 		s.ranges.end(e)
+		s.functions.end(e)
 		s.steps.end(e)
 	case *timeline.Instant:
 		s.ranges.mark(e)
+		s.functions.entry(e)
 	case *timeline.Allocation:
 		s.memory.countAllocation(e)
 	case *timeline.Samples:

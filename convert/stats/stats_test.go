@@ -178,7 +178,7 @@ func TestReasons(t *testing.T) {
 	for _, r := range stats.New().Tables(f) {
 		want := f.GPU
 		switch r.Name {
-		case "calls", "errors", "threads", "processes", "steps", "step_kinds":
+		case "calls", "errors", "threads", "processes", "library_functions", "steps", "step_kinds":
 			want = ""
 		case "callers":
 			want = f.Callers

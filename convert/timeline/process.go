@@ -68,7 +68,8 @@ const (
 	CUPTI     Category = "cupti"    // time that CUPTI took for itself
 	Memory    Category = "memory"   // memory pools
 
-	PythonFunctions Category = "python" // Python functions, as the stacks of calls show them
+	Functions       Category = "function" // functions of any library, on the tracks of their threads' calls unless the track has a name
+	PythonFunctions Category = "python"   // Python functions, as the stacks of calls show them
 )
 
 // A Span is a range on a track, or an instant.

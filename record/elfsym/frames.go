@@ -51,6 +51,17 @@ func (im *Image) Frame(address uint64) (Frame, bool) {
 	return Frame{Span: e.span, Linked: e.linked(address) && im.setsFramePointer(e.span.From, address)}, true
 }
 
+// Called reports whether a function begins at an address that is called: by the unwind tables, the return address is then where a
+// call puts it. It is elsewhere where the address is a part of a function that another part jumps to, or where a program starts.
+func (im *Image) Called(address uint64) bool {
+	at, err := im.entryAround(address)
+	if err != nil {
+		return false
+	}
+	e, err := im.unwindEntry(at)
+	return err == nil && e.span.From == address && e.called()
+}
+
 // setsFramePointer reports whether the code between two addresses makes the frame pointer point to the
 // place where it was saved. On x86-64 the unwind tables say that themselves.
 func (im *Image) setsFramePointer(from, to uint64) bool {
@@ -318,12 +329,12 @@ func (d *unwindReader) pointer(encoding byte) uint64 {
 
 // registers are the numbers of a machine's registers in unwind tables.
 type registers struct {
-	frame, returnAddress uint64
+	frame, returnAddress, stack uint64
 }
 
 func machineRegisters() registers {
 	if host.Machine() == elf.EM_AARCH64 {
-		return registers{frame: 29, returnAddress: 30}
+		return registers{frame: 29, returnAddress: 30, stack: 31}
 	}
-	return registers{frame: 6, returnAddress: 16}
+	return registers{frame: 6, returnAddress: 16, stack: 7}
 }

@@ -56,6 +56,15 @@ func (im *Image) Address(offset uint64) (address uint64, ok bool) {
 	return 0, false
 }
 
+// Offset is the offset in the file of the code at an address; ok is false if no code is there.
+func (im *Image) Offset(address uint64) (offset uint64, ok bool) {
+	s := within(im.segments, address)
+	if s == nil {
+		return 0, false
+	}
+	return s.Off + address - s.Vaddr, true
+}
+
 // Executable reports whether an address is one of code in the file.
 func (im *Image) Executable(address uint64) bool {
 	return within(im.segments, address) != nil

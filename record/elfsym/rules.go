@@ -86,6 +86,24 @@ func (e *unwindEntry) linked(address uint64) bool {
 	return ok1 && ok2 && e.common.returnAddress == machine.returnAddress && back == pointer+8 && pointer == m.pointed()
 }
 
+// called reports whether the return address is where a call puts it when the function is entered.
+func (e *unwindEntry) called() bool {
+	machine := machineRegisters()
+	m := unwindMachine{common: &e.common, rules: rules{saved: map[uint64]int64{}}, location: e.span.From}
+	if e.common.signal || e.common.returnAddress != machine.returnAddress || !m.run(e.common.instructions, math.MaxUint64) {
+		return false
+	}
+	m.initial, m.location = m.rules.clone(), e.span.From
+	if !m.run(e.instructions, e.span.From) || m.rules.unknown || m.rules.register != machine.stack {
+		return false
+	}
+	back, saved := m.rules.saved[machine.returnAddress]
+	if machine.returnAddress == 30 { // in its register
+		return m.rules.offset == 0 && !saved
+	}
+	return m.rules.offset == 8 && saved && back == -8
+}
+
 // pointed is where the frame pointer points, from the frame: on arm64 the frame mostly stays relative to
 // the stack pointer, and the frame pointer, once saved, points to where it was saved.
 func (m *unwindMachine) pointed() int64 {

@@ -140,3 +140,39 @@ func (s *Symbols) name(e symbolEntry) string {
 	}
 	return ""
 }
+
+// maxNames is the largest string table that Defined reads, in bytes.
+const maxNames = 256 << 20
+
+// Defined returns the functions that the file's symbol tables name and of which a caller wants the name: first the exported
+// ones.
+func (im *Image) Defined(wanted func(name []byte) bool) (found []Symbol, err error) {
+	for _, kind := range []elf.SectionType{elf.SHT_DYNSYM, elf.SHT_SYMTAB} {
+		s, ok := im.section(kind)
+		if !ok {
+			continue
+		}
+		symbols, texts, err := im.tables(s)
+		if err != nil {
+			return nil, err
+		}
+		if texts.Size() > maxNames {
+			return nil, errors.New("its symbol table is too large")
+		}
+		names := make([]byte, texts.Size())
+		if _, err := io.ReadFull(texts, names); err != nil {
+			return nil, err
+		}
+		for entry := range entries(symbols) {
+			e, ok := im.function(entry)
+			if !ok || elf.ST_TYPE(entry[4]) != elf.STT_FUNC || uint64(e.name) >= uint64(len(names)) {
+				continue
+			}
+			name, _, whole := bytes.Cut(names[e.name:min(len(names), int(e.name)+maxSymbolName)], []byte{0})
+			if whole && wanted(name) {
+				found = append(found, Symbol{Span{e.from, e.from + uint64(e.size)}, string(name), kind == elf.SHT_DYNSYM})
+			}
+		}
+	}
+	return found, nil
+}

@@ -265,3 +265,7 @@ func processTime(b *testing.B) time.Duration {
 	}
 	return time.Duration(ts.Nano())
 }
+
+func (*discard) Function(*tracelog.FunctionEvent) {}
+
+func (logSink) Function(*tracelog.FunctionEvent) {}

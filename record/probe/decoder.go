@@ -15,6 +15,8 @@ type Sink interface {
 	Call(*tracelog.Call)
 	Thread(*tracelog.Thread)
 	Symbol(*tracelog.Symbol)
+	// Function takes the entry or the return of a function of any library. Those of a thread are nested.
+	Function(*tracelog.FunctionEvent)
 	// Chain takes the chain that calls name by its ID. Calls may come before their chain.
 	Chain(*Chain)
 }
@@ -36,6 +38,7 @@ type decoder struct {
 	ignored atomic.Uint32 // PID whose events are dropped, 0 without one
 	clients []cuptiClient
 	chains  chains
+	open    openFunctions
 
 	call   tracelog.Call
 	thread tracelog.Thread
@@ -82,6 +85,8 @@ func (d *decoder) decode(b []byte, sink Sink) error {
 		sink.Symbol(&d.symbol)
 	case b[27]&bpf.FlagChain != 0:
 		d.chains.define(b, sink)
+	case function >= bpf.MaxFunctions:
+		d.open.decode(b, sink)
 	case function == calibrationFunction:
 	case function == clientFunction:
 		if err := d.decodeCall(b); err != nil {

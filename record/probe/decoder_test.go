@@ -165,3 +165,5 @@ func TestOpenCall(t *testing.T) {
 		t.Errorf("a function without words has the call %+v", c)
 	}
 }
+
+func (*countingSink) Function(*tracelog.FunctionEvent) {}

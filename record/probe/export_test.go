@@ -26,7 +26,7 @@ func (p *Prober) Lost() ([]tracelog.Lost, error) {
 		if err != nil {
 			return nil, err
 		}
-		if l.Count > 0 {
+		if l.Count > 0 && cause != "" {
 			l.Cause = cause
 			lost = append(lost, l)
 		}

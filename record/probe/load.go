@@ -19,6 +19,7 @@ import (
 type loadedProgram struct {
 	mode       attachMode
 	calls      callPrograms
+	functions  callPrograms // of any library; nil where none are asked for
 	threadExit *ebpf.Program
 	exec       *ebpf.Program
 	list       *ebpf.Program // at changes of the dynamic linker's list of libraries
@@ -56,14 +57,30 @@ func programNames(m attachMode) (enter, leave string) {
 	return bpf.ProbesProgEnterSingle, bpf.ProbesProgLeaveSingle
 }
 
+// functionPrograms are the programs of a mode for functions of any library.
+func functionPrograms(m attachMode) (enter, leave string) {
+	switch m {
+	case modeSession:
+		return bpf.ProbesProgFunctionSession, bpf.ProbesProgFunctionSession
+	case modeMulti:
+		return bpf.ProbesProgFunctionEnterMulti, bpf.ProbesProgFunctionLeaveMulti
+	}
+	return bpf.ProbesProgFunctionEnterSingle, bpf.ProbesProgFunctionLeaveSingle
+}
+
 func loadMode(m attachMode, o Options, l storeLayout, store *eventStore) (*loadedProgram, error) {
 	enter, leave := programNames(m)
 	list := bpf.ProbesProgListMulti
 	if m == modeSingle {
 		list = bpf.ProbesProgListSingle
 	}
+	programs := []string{enter, leave, list, bpf.ProbesProgThreadExit, bpf.ProbesProgProcessExec}
+	functionEnter, functionLeave := functionPrograms(m)
+	if len(o.OfFiles) > 0 {
+		programs = append(programs, functionEnter, functionLeave)
+	}
 	c, err := loadPart(objectPart{
-		programs:  []string{enter, leave, list, bpf.ProbesProgThreadExit, bpf.ProbesProgProcessExec},
+		programs:  programs,
 		shared:    store.shared(),
 		configure: func(spec *ebpf.CollectionSpec) error { return configure(spec, o, l) },
 	})
@@ -78,6 +95,12 @@ func loadMode(m attachMode, o Options, l storeLayout, store *eventStore) (*loade
 		exec: c.DetachProgram(bpf.ProbesProgProcessExec), list: c.DetachProgram(list)}
 	if leave != enter {
 		program.calls.leave = c.DetachProgram(leave)
+	}
+	if len(o.OfFiles) > 0 {
+		program.functions.enter = c.DetachProgram(functionEnter)
+		if functionLeave != functionEnter {
+			program.functions.leave = c.DetachProgram(functionLeave)
+		}
 	}
 	program.maps = bpfMaps{
 		names: c.DetachMap(bpf.ProbesMapNames), threads: c.DetachMap(bpf.ProbesMapThreads),
@@ -95,6 +118,11 @@ func configure(spec *ebpf.CollectionSpec, o Options, l storeLayout) error {
 		bpf.ProbesMapNames: uint32(symbolBytes(o.BufferBytes)),
 	} {
 		spec.Maps[name].MaxEntries = entries
+	}
+	if o.rate != 0 {
+		if err := spec.Variables[bpf.ProbesVarRateMost].Set(o.rate); err != nil {
+			return err
+		}
 	}
 	captureRange := uint8(0)
 	if o.CaptureRange || o.CaptureNVTX {
@@ -115,7 +143,7 @@ func symbolBytes(calls int) int {
 
 // close unloads the program. The reader of names closes the map of names.
 func (l *loadedProgram) close() error {
-	return errors.Join(l.calls.enter.Close(), l.calls.leave.Close(), l.threadExit.Close(), l.exec.Close(), l.list.Close(),
+	return errors.Join(l.calls.enter.Close(), l.calls.leave.Close(), l.functions.enter.Close(), l.functions.leave.Close(), l.threadExit.Close(), l.exec.Close(), l.list.Close(),
 		l.maps.threads.Close(), l.maps.targets.Close(), l.maps.recipes.Close(), l.maps.losses.Close(),
 		l.maps.paused.Close(), l.maps.ends.Close(), l.maps.watches.Close())
 }

@@ -16,6 +16,11 @@ var lostCauses = [...]string{
 	bpf.LostBufferFull:  tracelog.LostCallBuffer,
 	bpf.LostThreadTable: tracelog.LostThreadTable,
 	bpf.LostNesting:     tracelog.LostNesting,
+
+	bpf.LostFunctionRate:   tracelog.LostFunctionRate,
+	bpf.LostFunctionBuffer: tracelog.LostFunctionBuffer,
+
+	bpf.LostFunctionNesting: tracelog.LostFunctionNesting,
 }
 
 // losses counts lost calls by cause.
@@ -36,6 +41,9 @@ func (p *Prober) LostSince() ([]tracelog.Lost, error) {
 	now := host.Monotonic()
 	var lost []tracelog.Lost
 	for i, cause := range lostCauses {
+		if cause == "" { // nothing is lost
+			continue
+		}
 		sum, err := l.sum(uint32(i))
 		if err != nil {
 			return nil, err

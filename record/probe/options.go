@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/pattern"
 )
 
 // Defaults of Options.
@@ -19,11 +20,17 @@ const (
 
 // Options are the options of Open.
 type Options struct {
-	Functions   []*cudaapi.Function // functions to probe
-	BufferBytes int                 // kernel memory for calls; 0 means defaultBufferBytes
+	Functions []*cudaapi.Function // functions to probe
+	// OfFiles are functions of files that are none of CUDA's libraries, but for WithoutOfFiles. OnFunctions, if not nil, is called for
+	// each file in which some are found, before the first of their events is delivered.
+	OfFiles, WithoutOfFiles []pattern.Functions
+	OnFunctions             func(Functions)
+
+	BufferBytes int // kernel memory for calls; 0 means defaultBufferBytes
 
 	mode       attachMode // tests choose one; else the best that the kernel has
 	maxThreads int        // 0 means defaultMaxThreads
+	rate       uint32     // entries of functions of OfFiles in 100 ms; 0 means that of the eBPF program
 
 	// Symbols asks for the names behind the handles that launches pass. They come from the
 	// calls that make such handles, even while recording is paused.

@@ -35,10 +35,12 @@ type Prober struct {
 	program *loadedProgram
 	layout  storeLayout
 	finder  libraryFinder
-	exits   *exitWatcher
-	events  *events
-	losses  losses
-	callers *Callers
+
+	functions *functions // of any library
+	exits     *exitWatcher
+	events    *events
+	losses    losses
+	callers   *Callers
 
 	mu         sync.Mutex
 	byPID      map[int]*process // the probed processes
@@ -61,7 +63,7 @@ func Open(o Options) (*Prober, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Prober{options: o, table: table, layout: newStoreLayout(o.BufferBytes, o.maxThreads), byPID: map[int]*process{}}
+	p := &Prober{options: o, table: table, functions: newFunctions(&o), layout: newStoreLayout(o.BufferBytes, o.maxThreads), byPID: map[int]*process{}}
 	if err := p.load(); err != nil {
 		return nil, err
 	}
@@ -89,6 +91,10 @@ func (p *Prober) load() error {
 	}
 	p.callers = &store.callers
 	p.events.onClient = p.options.OnCUPTIClient
+	p.functions.most = maxFunctions
+	if p.program.mode == modeSingle {
+		p.functions.most = maxSingle
+	}
 	p.losses.counters = p.program.maps.losses
 	p.exits = newExitWatcher(p.program.mode, p.program.maps.ends, p.program.maps.watches)
 	return nil

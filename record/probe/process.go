@@ -18,6 +18,8 @@ type process struct {
 	clients map[procfs.FileID]io.Closer // probes on the function by which clients register with CUPTI
 	ranges  map[procfs.FileID]io.Closer // probes on the injected library's functions for NVTX ranges
 	linkers map[procfs.FileID]io.Closer // probes on the dynamic linker
+
+	functions map[procfs.FileID]io.Closer // probes on functions of any library
 	// looked has the files that were mapped at the last look; the value is false for a file
 	// that could not be examined.
 	looked map[procfs.FileID]bool
@@ -36,7 +38,7 @@ type probedFile struct {
 
 func newProcess() *process {
 	return &process{files: map[procfs.FileID]*probedFile{}, clients: map[procfs.FileID]io.Closer{},
-		ranges: map[procfs.FileID]io.Closer{}, linkers: map[procfs.FileID]io.Closer{}}
+		ranges: map[procfs.FileID]io.Closer{}, linkers: map[procfs.FileID]io.Closer{}, functions: map[procfs.FileID]io.Closer{}}
 }
 
 func (proc *process) hasRuntime() bool {
@@ -54,7 +56,7 @@ func (proc *process) probes() []io.Closer {
 	for _, file := range proc.files {
 		probes = append(probes, file.all()...)
 	}
-	for _, others := range []map[procfs.FileID]io.Closer{proc.clients, proc.ranges, proc.linkers} {
+	for _, others := range []map[procfs.FileID]io.Closer{proc.clients, proc.ranges, proc.linkers, proc.functions} {
 		probes = slices.AppendSeq(probes, maps.Values(others))
 	}
 	return probes

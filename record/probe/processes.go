@@ -87,6 +87,9 @@ func (p *Prober) probe(pid int, proc *process, files []procfs.Mapping) error {
 		errs = append(errs, err)
 		proc.looked[l.id] = err == nil
 	}
+	for _, m := range files {
+		p.attachFunctionsOf(pid, proc, m)
+	}
 	if hasRuntime {
 		for _, file := range proc.files {
 			errs = append(errs, file.dropFallback())

@@ -39,6 +39,8 @@ var builds = sync.OnceValues(func() (string, error) {
 		"-rdynamic -pthread -DWITH_RUNTIME -o %s/shared testdata/target.c -l:libcuda.so.1 -l:libcudart.so.13 -ldl",
 		"-shared -fPIC -O1 -o %s/libhandover.so testdata/handover.c",
 		"-pthread -o %s/ends testdata/ends.c -lhandover",
+		"-shared -fPIC -O1 -Wl,-soname,libfunctions.so.1.2 -o %s/libfunctions.so.1.2 testdata/functions.cc -lstdc++",
+		"-O1 -rdynamic -pthread -o %s/anyfunctions testdata/anyfunctions.cc -l:libfunctions.so.1.2 -l:libcuda.so.1 -lstdc++",
 		"-pthread -DWITH_RUNTIME -o %s/static testdata/target.c testdata/libcudart.c -l:libcuda.so.1 -ldl",
 	} {
 		words := strings.Fields(fmt.Sprintf(args, dir))
@@ -146,7 +148,11 @@ type recorder struct {
 	threads []tracelog.Thread
 	symbols []tracelog.Symbol
 	chains  []Chain
+
+	functions []tracelog.FunctionEvent
 }
+
+func (r *recorder) Function(e *tracelog.FunctionEvent) { r.functions = append(r.functions, *e) }
 
 func (r *recorder) Call(c *tracelog.Call)     { r.calls = append(r.calls, *c) }
 func (r *recorder) Thread(t *tracelog.Thread) { r.threads = append(r.threads, *t) }

@@ -29,6 +29,9 @@ func KindByName(name string) (Kind, bool) { return schema.KindByName(name) }
 // MaxArgs is the largest number of recorded arguments of a call.
 const MaxArgs = schema.MaxArgs
 
+// MaxFunctionArgs is the largest number of recorded arguments of a function that is none of CUDA's.
+const MaxFunctionArgs = schema.MaxFunctionArgs
+
 // MaxMetrics is the largest number of metrics of a set.
 const MaxMetrics = schema.MaxMetrics
 
@@ -40,6 +43,14 @@ const MetricNoDevice = 0xffffffff
 const (
 	CallUnfinished = 1 << 0 // the function had not returned when recording ended; Dur is 0
 	CallNoReturn   = 1 << 1 // the function was left without returning (longjmp, exception); Dur is 0
+)
+
+// Flags of a FunctionEvent.
+const (
+	FunctionEntry  = 1 << 0
+	FunctionReturn = 1 << 1
+	FunctionAlone  = 1 << 2 // of an entry: no return follows, it is not recorded
+	FunctionLeft   = 1 << 3 // of a return: the function was left without returning (longjmp, exception), before this time
 )
 
 // Domains of an API record: who made the call.
@@ -144,6 +155,9 @@ const (
 	LostCUPTIUnfinished = "cupti_unfinished" // ends: work was still running at the last flush; the record is there
 	LostPython          = "python_stacks"    // Python stacks: the library's tables were full, or just being written; the call is there
 	LostThreadStates    = "thread_states"    // states and samples of threads: the buffer of the kernel's was full; the time is not known
+	LostFunctionRate    = "function_rate"    // functions of any library: they were called more often than is recorded
+	LostFunctionNesting = "function_nesting" // functions of any library: nested too deeply
+	LostFunctionBuffer  = "function_buffer"  // entries and returns of such functions: the call buffers were full
 	LostGPUMetrics      = "gpu_metrics"      // samples of a GPU's metrics: a buffer of the sampler or of the GPU was full; the count follows from the time
 	LostLogWrite        = "log_write"        // any record: the log could not be written
 	LostStrings         = "strings"          // texts: the string table was full, or the text too long for it or for the injected library
@@ -155,5 +169,5 @@ var LostCauses = []string{
 	LostCallBuffer, LostThreadTable, LostNesting,
 	LostCUPTIQueue, LostCUPTIDropped, LostCUPTIBuffer, LostCUPTITime, LostCUPTIClock,
 	LostCUPTIName, LostCUPTIUnreadable, LostCUPTIUnfinished, LostPython,
-	LostThreadStates, LostGPUMetrics, LostLogWrite, LostStrings, LostTime,
+	LostThreadStates, LostFunctionRate, LostFunctionNesting, LostFunctionBuffer, LostGPUMetrics, LostLogWrite, LostStrings, LostTime,
 }

@@ -1385,6 +1385,51 @@ func (x *NativeStack) Read(b *Block, i int) {
 	x.Frame = uint32(c[2].At(i))
 }
 
+// Kind returns KindFunctionEvent.
+func (*FunctionEvent) Kind() Kind { return KindFunctionEvent }
+
+// AddTo adds the record to a log.
+func (x *FunctionEvent) AddTo(w *Writer) {
+	if w.begin(KindFunctionEvent) {
+		x.fill(&w.row, &w.blocks.strings)
+		w.open.addRow(KindFunctionEvent, &w.row)
+	}
+	w.mu.Unlock()
+}
+
+func (x *FunctionEvent) fill(r *columns.Row, in *interner) {
+	r[0] = uint64(x.PID)
+	r[1] = uint64(x.TID)
+	r[2] = uint64(x.Func)
+	r[3] = uint64(x.Flags)
+	r[4] = x.Time
+	r[5] = x.Ret
+	r[6] = x.Args[0]
+	r[7] = x.Args[1]
+	r[8] = x.Args[2]
+	r[9] = x.Args[3]
+	r[10] = x.Args[4]
+	r[11] = x.Args[5]
+}
+
+// Read fills the record from row i of a block of its kind.
+func (x *FunctionEvent) Read(b *Block, i int) {
+	c := b.columns(KindFunctionEvent)
+	_ = c[11]
+	x.PID = uint32(c[0].At(i))
+	x.TID = uint32(c[1].At(i))
+	x.Func = uint32(c[2].At(i))
+	x.Flags = uint32(c[3].At(i))
+	x.Time = c[4].At(i)
+	x.Ret = c[5].At(i)
+	x.Args[0] = c[6].At(i)
+	x.Args[1] = c[7].At(i)
+	x.Args[2] = c[8].At(i)
+	x.Args[3] = c[9].At(i)
+	x.Args[4] = c[10].At(i)
+	x.Args[5] = c[11].At(i)
+}
+
 // NewRecord returns an empty record of a kind. It returns nil for a kind that this version
 // does not know, and for strings and the End record, which only the writer adds.
 func NewRecord(k Kind) Record {
@@ -1395,42 +1440,43 @@ func NewRecord(k Kind) Record {
 }
 
 var newRecords = [...]func() Record{
-	KindMeta:         func() Record { return new(Meta) },
-	KindFunction:     func() Record { return new(Function) },
-	KindProcess:      func() Record { return new(Process) },
-	KindThread:       func() Record { return new(Thread) },
-	KindCall:         func() Record { return new(Call) },
-	KindAPI:          func() Record { return new(API) },
-	KindKernel:       func() Record { return new(Kernel) },
-	KindMemcpy:       func() Record { return new(Memcpy) },
-	KindMemset:       func() Record { return new(Memset) },
-	KindDevice:       func() Record { return new(Device) },
-	KindContext:      func() Record { return new(Context) },
-	KindStream:       func() Record { return new(Stream) },
-	KindClock:        func() Record { return new(Clock) },
-	KindCUPTI:        func() Record { return new(CUPTI) },
-	KindLost:         func() Record { return new(Lost) },
-	KindNote:         func() Record { return new(Note) },
-	KindProcessEnd:   func() Record { return new(ProcessEnd) },
-	KindSync:         func() Record { return new(Sync) },
-	KindOverhead:     func() Record { return new(Overhead) },
-	KindMarker:       func() Record { return new(Marker) },
-	KindName:         func() Record { return new(Name) },
-	KindMemory:       func() Record { return new(Memory) },
-	KindMemoryPool:   func() Record { return new(MemoryPool) },
-	KindGraph:        func() Record { return new(Graph) },
-	KindSymbol:       func() Record { return new(Symbol) },
-	KindFlushed:      func() Record { return new(Flushed) },
-	KindCaller:       func() Record { return new(Caller) },
-	KindMetricSet:    func() Record { return new(MetricSet) },
-	KindMetric:       func() Record { return new(Metric) },
-	KindSample:       func() Record { return new(Sample) },
-	KindGPUUser:      func() Record { return new(GPUUser) },
-	KindNCCLCall:     func() Record { return new(NCCLCall) },
-	KindPythonFrame:  func() Record { return new(PythonFrame) },
-	KindPythonStack:  func() Record { return new(PythonStack) },
-	KindThreadState:  func() Record { return new(ThreadState) },
-	KindThreadSample: func() Record { return new(ThreadSample) },
-	KindNativeFrame:  func() Record { return new(NativeFrame) },
-	KindNativeStack:  func() Record { return new(NativeStack) },
+	KindMeta:          func() Record { return new(Meta) },
+	KindFunction:      func() Record { return new(Function) },
+	KindProcess:       func() Record { return new(Process) },
+	KindThread:        func() Record { return new(Thread) },
+	KindCall:          func() Record { return new(Call) },
+	KindAPI:           func() Record { return new(API) },
+	KindKernel:        func() Record { return new(Kernel) },
+	KindMemcpy:        func() Record { return new(Memcpy) },
+	KindMemset:        func() Record { return new(Memset) },
+	KindDevice:        func() Record { return new(Device) },
+	KindContext:       func() Record { return new(Context) },
+	KindStream:        func() Record { return new(Stream) },
+	KindClock:         func() Record { return new(Clock) },
+	KindCUPTI:         func() Record { return new(CUPTI) },
+	KindLost:          func() Record { return new(Lost) },
+	KindNote:          func() Record { return new(Note) },
+	KindProcessEnd:    func() Record { return new(ProcessEnd) },
+	KindSync:          func() Record { return new(Sync) },
+	KindOverhead:      func() Record { return new(Overhead) },
+	KindMarker:        func() Record { return new(Marker) },
+	KindName:          func() Record { return new(Name) },
+	KindMemory:        func() Record { return new(Memory) },
+	KindMemoryPool:    func() Record { return new(MemoryPool) },
+	KindGraph:         func() Record { return new(Graph) },
+	KindSymbol:        func() Record { return new(Symbol) },
+	KindFlushed:       func() Record { return new(Flushed) },
+	KindCaller:        func() Record { return new(Caller) },
+	KindMetricSet:     func() Record { return new(MetricSet) },
+	KindMetric:        func() Record { return new(Metric) },
+	KindSample:        func() Record { return new(Sample) },
+	KindGPUUser:       func() Record { return new(GPUUser) },
+	KindNCCLCall:      func() Record { return new(NCCLCall) },
+	KindPythonFrame:   func() Record { return new(PythonFrame) },
+	KindPythonStack:   func() Record { return new(PythonStack) },
+	KindThreadState:   func() Record { return new(ThreadState) },
+	KindThreadSample:  func() Record { return new(ThreadSample) },
+	KindNativeFrame:   func() Record { return new(NativeFrame) },
+	KindNativeStack:   func() Record { return new(NativeStack) },
+	KindFunctionEvent: func() Record { return new(FunctionEvent) },
 }

@@ -4,46 +4,47 @@ package tracelog
 
 // The kinds of record.
 const (
-	KindString       Kind = 1
-	KindMeta         Kind = 2
-	KindFunction     Kind = 3
-	KindProcess      Kind = 4
-	KindThread       Kind = 5
-	KindCall         Kind = 6
-	KindAPI          Kind = 7
-	KindKernel       Kind = 8
-	KindMemcpy       Kind = 9
-	KindMemset       Kind = 10
-	KindDevice       Kind = 11
-	KindContext      Kind = 12
-	KindStream       Kind = 13
-	KindClock        Kind = 14
-	KindCUPTI        Kind = 15
-	KindLost         Kind = 16
-	KindNote         Kind = 17
-	KindProcessEnd   Kind = 18
-	KindEnd          Kind = 19
-	KindSync         Kind = 20
-	KindOverhead     Kind = 21
-	KindMarker       Kind = 22
-	KindName         Kind = 23
-	KindMemory       Kind = 24
-	KindMemoryPool   Kind = 25
-	KindGraph        Kind = 26
-	KindSymbol       Kind = 27
-	KindFlushed      Kind = 28
-	KindCaller       Kind = 29
-	KindMetricSet    Kind = 30
-	KindMetric       Kind = 31
-	KindSample       Kind = 32
-	KindGPUUser      Kind = 33
-	KindNCCLCall     Kind = 34
-	KindPythonFrame  Kind = 35
-	KindPythonStack  Kind = 36
-	KindThreadState  Kind = 37
-	KindThreadSample Kind = 38
-	KindNativeFrame  Kind = 39
-	KindNativeStack  Kind = 40
+	KindString        Kind = 1
+	KindMeta          Kind = 2
+	KindFunction      Kind = 3
+	KindProcess       Kind = 4
+	KindThread        Kind = 5
+	KindCall          Kind = 6
+	KindAPI           Kind = 7
+	KindKernel        Kind = 8
+	KindMemcpy        Kind = 9
+	KindMemset        Kind = 10
+	KindDevice        Kind = 11
+	KindContext       Kind = 12
+	KindStream        Kind = 13
+	KindClock         Kind = 14
+	KindCUPTI         Kind = 15
+	KindLost          Kind = 16
+	KindNote          Kind = 17
+	KindProcessEnd    Kind = 18
+	KindEnd           Kind = 19
+	KindSync          Kind = 20
+	KindOverhead      Kind = 21
+	KindMarker        Kind = 22
+	KindName          Kind = 23
+	KindMemory        Kind = 24
+	KindMemoryPool    Kind = 25
+	KindGraph         Kind = 26
+	KindSymbol        Kind = 27
+	KindFlushed       Kind = 28
+	KindCaller        Kind = 29
+	KindMetricSet     Kind = 30
+	KindMetric        Kind = 31
+	KindSample        Kind = 32
+	KindGPUUser       Kind = 33
+	KindNCCLCall      Kind = 34
+	KindPythonFrame   Kind = 35
+	KindPythonStack   Kind = 36
+	KindThreadState   Kind = 37
+	KindThreadSample  Kind = 38
+	KindNativeFrame   Kind = 39
+	KindNativeStack   Kind = 40
+	KindFunctionEvent Kind = 41
 )
 
 // Meta is a fact of the recording.
@@ -52,12 +53,12 @@ type Meta struct {
 	Value string // the fact
 }
 
-// Function describes a traced function. A Call names it by ID, which is unique in the log
-// and has no meaning outside it.
+// Function describes a traced function. A Call or a FunctionEvent names it by ID, which is
+// unique in the log and has no meaning outside it.
 type Function struct {
 	ID      uint32 // number by which calls name it
 	Name    string // symbol without version suffixes of the linker
-	Library string // runtime or driver
+	Library string // runtime or driver; of a function that is none of CUDA's the name of its file
 	Args    string // recorded arguments, name:type separated by spaces
 }
 
@@ -499,4 +500,16 @@ type NativeStack struct {
 	ID     uint32 // number by which samples name it, from 1
 	Parent uint32 // id of the stack of its caller, 0 without one
 	Frame  uint32 // id of its native_frame record
+}
+
+// FunctionEvent is the entry or the return of a function of any library, which is none of
+// CUDA's. A thread's entries and returns are nested.
+type FunctionEvent struct {
+	PID   uint32
+	TID   uint32
+	Func  uint32 // Function.ID
+	Flags uint32 // FunctionEntry, FunctionReturn, FunctionAlone, FunctionLeft
+	Time  uint64
+	Ret   uint64    // at a return, the returned value: the whole register
+	Args  [6]uint64 // the arguments that the function's record names
 }

@@ -53,6 +53,7 @@ enum ct_record_kind {
 	CT_REC_THREAD_SAMPLE = 38,
 	CT_REC_NATIVE_FRAME = 39,
 	CT_REC_NATIVE_STACK = 40,
+	CT_REC_FUNCTION_EVENT = 41,
 };
 
 /* A CUPTI API record: a call with its correlation ID. */

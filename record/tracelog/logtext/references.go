@@ -120,8 +120,12 @@ func (f *finder) records(b *tracelog.Block, l *schema.Layout, o *Options) {
 		if caller, ok := at("caller", i); ok {
 			f.refer(tracelog.KindCaller, 0, 0, caller)
 		}
-		if b.Kind == tracelog.KindCall {
+		switch b.Kind {
+		case tracelog.KindCall:
 			f.call(b, i, pid)
+		case tracelog.KindFunctionEvent:
+			function, _ := at("func", i)
+			f.refer(tracelog.KindFunction, 0, 0, function)
 		}
 	}
 }

@@ -91,10 +91,10 @@ var records = []Table{
 		field("value", String, "the fact"),
 	}},
 	{Kind: 3, Name: "function", Role: Definition, Meaning: "a traced function",
-		Doc: "describes a traced function. A Call names it by ID, which is unique in the log and has no meaning outside it.", Fields: []Field{
+		Doc: "describes a traced function. A Call or a FunctionEvent names it by ID, which is unique in the log and has no meaning outside it.", Fields: []Field{
 			field("id", Uint, "number by which calls name it"),
 			field("name", String, "symbol without version suffixes of the linker"),
-			field("library", String, "runtime or driver"),
+			field("library", String, "runtime or driver; of a function that is none of CUDA's the name of its file"),
 			field("args", String, "recorded arguments, name:type separated by spaces"),
 		}},
 	{Kind: 4, Name: "process", Role: Definition, Meaning: "a process of the recording",
@@ -437,4 +437,24 @@ var records = []Table{
 			field("parent", Uint, "id of the stack of its caller, 0 without one"),
 			field("frame", Uint, "id of its native_frame record"),
 		}},
+	{Kind: 41, Name: "function_event", Owner: "tid", Meaning: "the entry or the return of a function of any library",
+		Doc: "is the entry or the return of a function of any library, which is none of CUDA's. A thread's entries and returns are nested.", Fields: functionEventFields()},
+}
+
+// functionEventFields ends with one field for each argument of a function.
+func functionEventFields() []Field {
+	fields := []Field{
+		field("pid", Uint, "process", key),
+		field("tid", Uint, "thread", key),
+		field("func", Uint, "id of the function record", comment("Function.ID")),
+		field("flags", Hex, "1: entry; 2: return; 4, with 1: no return follows, it is not recorded; 8, with 2: left without returning, before this time",
+			comment("FunctionEntry, FunctionReturn, FunctionAlone, FunctionLeft")),
+		field("time", Time, "when"),
+		field("ret", Hex, "at a return, the returned value: the whole register", optional, wide),
+	}
+	for i := range MaxFunctionArgs {
+		fields = append(fields, field(fmt.Sprintf("arg%d", i), Hex, fmt.Sprintf("at an entry, argument %d if the function's record names it: the whole register", i),
+			optional, wide, member(fmt.Sprintf("Args[%d]", i)), comment("the arguments that the function's record names")))
+	}
+	return fields
 }

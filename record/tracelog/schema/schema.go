@@ -53,6 +53,9 @@ const MostRowsWritten = (MaxPayload/MaxFields - 32) / 10
 // MaxArgs is the largest number of recorded arguments of a call.
 const MaxArgs = 12
 
+// MaxFunctionArgs is the largest number of recorded arguments of a function that is none of CUDA's.
+const MaxFunctionArgs = 6
+
 // MaxMetrics is the largest number of metrics of a set.
 const MaxMetrics = 24
 
