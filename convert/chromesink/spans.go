@@ -46,10 +46,10 @@ func (sp *span) stepOn(t *timeline.Track) *timeline.Step {
 }
 
 // trackRow returns the row of a track, nil without a file. It stands beside the track's stream or
-// thread, or else beside the main thread. The spans of a track nest, so it has one lane. Functions
+// thread, or else beside the main thread. The spans of a track nest, so it has one lane. Python functions
 // nest with the calls of their thread, and share its row.
 func (s *Sink) trackRow(t *timeline.Track) *row {
-	if t.Category == timeline.PythonFunctions || t.Category == timeline.Functions {
+	if t.Category == timeline.PythonFunctions {
 		return s.threadRow(t.Thread)
 	}
 	r := s.rows[t]
@@ -65,7 +65,7 @@ func (s *Sink) trackRow(t *timeline.Track) *row {
 			f.gpu(device)
 			r.pid, r.base, r.name = device, t.Stream.ID, strings.TrimSpace(streamName(t.Stream))+" "+t.Name+" of "+threadName(t.Thread)
 		case t.Thread != nil:
-			r.base, r.name = t.Thread.TID, threadName(t.Thread)+" "+t.Name
+			r.base, r.name = t.Thread.TID, threadName(t.Thread)+" "+cmp.Or(t.Name, "functions")
 		}
 		s.rows[t] = r
 	}
