@@ -319,6 +319,8 @@ var Tables = [tables]Table{
 		text("evidence", "", "the evidence, for people"),
 		text("try", "", "the remedy, for people"),
 		text("query", "", "the command that shows it, with `LOG` for the logs"),
+		logColumn,
+	}},
 	functionTable: {"library_functions", "A row for each call of a [function of any library](probes.md), CUDA's left out.", []Column{
 		startColumn,
 		whole("dur_ns", "it was left without returning, had not returned when recording ended, or only its entry is recorded", "its duration"),
