@@ -106,7 +106,7 @@ func TestMaxSlices(t *testing.T) {
 
 // The longest slices are as many as were asked for: where many last the same, and where the trace also has slices
 // without a length of their own. Those of ranks may be a few less. None that is left out lasts longer than one that is kept.
-func TestMaxSlicesLongest(t *testing.T) {
+func TestMaxSlicesLongestProcessor(t *testing.T) {
 	t.Parallel()
 	launches := Path(launchesFile(t, 500))
 	var equal strings.Builder

@@ -66,7 +66,7 @@ const collectiveArrows = `select extract_arg(a.arg_set_id, 'debug.communicator_n
 	where a.category = 'collective' and b.category = 'collective'`
 
 // Each rank that waited has a slice up to the moment in which the last one entered, and an arrow then.
-func TestCollectiveArrows(t *testing.T) {
+func TestCollectiveArrowsProcessor(t *testing.T) {
 	t.Parallel()
 	const steps = 20
 	logs := logtest.WriteRanks(t, logtest.Ranks{Hosts: 1, PerHost: 3, Steps: steps, Straggler: 2, Late: 4e6})
@@ -152,7 +152,7 @@ func TestSends(t *testing.T) {
 const backwards = `select count(*) from flow f join slice a on a.id = f.slice_out join slice b on b.id = f.slice_in where b.category = 'collective' and a.ts != b.ts`
 
 // Between hosts an arrow is there where the clocks are right enough, and none leads back in time.
-func TestCollectiveArrowsOfHosts(t *testing.T) {
+func TestCollectiveArrowsOfHostsProcessor(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		ranks logtest.Ranks
@@ -183,7 +183,7 @@ func TestCollectiveArrowsOfHosts(t *testing.T) {
 }
 
 // A rank that is left out of the trace is still the one that the others waited for, also where one rank alone is left.
-func TestCollectivesOfSomeRanks(t *testing.T) {
+func TestCollectivesOfSomeRanksProcessor(t *testing.T) {
 	t.Parallel()
 	logs := logtest.WriteRanks(t, logtest.Ranks{Hosts: 1, PerHost: 3, Steps: 20, Straggler: 2, Late: 4e6})
 	some := func(text string) (*tptest.Trace, *Summary) {
@@ -208,7 +208,7 @@ func TestCollectivesOfSomeRanks(t *testing.T) {
 }
 
 // A rank that is left out may have the PID of one that is shown, on another host.
-func TestCollectivesOfSomeHosts(t *testing.T) {
+func TestCollectivesOfSomeHostsProcessor(t *testing.T) {
 	t.Parallel()
 	logs := logtest.WriteRanks(t, logtest.Ranks{Hosts: 2, PerHost: 2, Steps: 20, Straggler: 3, Late: 4e6, WallOff: 300, WallError: 500})
 	for text, want := range map[string]int64{"0": 20, "2": 40, "3": 0} { // of rank 3's own host 20 more
@@ -294,8 +294,8 @@ func filesOf(t *testing.T, ranks []*logtest.RankLog, o TraceOptions) (sum madeTr
 	return sum, list
 }
 
-// TestTogether shows the trace of one log of two ranks as text.
-func TestTogether(t *testing.T) {
+// TestTogetherProcessor shows the trace of one log of two ranks as text.
+func TestTogetherProcessor(t *testing.T) {
 	t.Parallel()
 	for _, log := range logtest.Texts(t, filepath.Join("testdata", "together")) {
 		tr, made := openTrace(t, logtest.Assemble(t, log.Text))

@@ -32,7 +32,7 @@ thread_state pid=7 tid=8 state=3 start=4000 dur=1000 cpu=%[2]d
 }
 
 // Each host's threads have their states, on processors of which no two hosts share one.
-func TestStatesOfHosts(t *testing.T) {
+func TestStatesOfHostsProcessor(t *testing.T) {
 	t.Parallel()
 	var logs []Log
 	for host, cpu := range map[string]int{"n1": 3, "n2": 3, "n3": 1 << 31} {
@@ -75,7 +75,7 @@ func TestTooManyProcessors(t *testing.T) {
 }
 
 // States of threads take room in a trace like calls do. They leave it to the longest calls, and the trace says so.
-func TestMaxSlicesOfStates(t *testing.T) {
+func TestMaxSlicesOfStatesProcessor(t *testing.T) {
 	t.Parallel()
 	var text strings.Builder
 	text.WriteString("function id=1 name=cuInit library=driver\nprocess pid=7 start=1000 exe=/tmp/app args=app\n")

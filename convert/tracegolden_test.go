@@ -18,7 +18,7 @@ func compareText(t *testing.T, tr *tptest.Trace, golden string) {
 }
 
 // What people see of a program on a real GPU.
-func TestTraceOfGPU(t *testing.T) {
+func TestTraceOfGPUProcessor(t *testing.T) {
 	t.Parallel()
 	tr, _ := openTrace(t, Path("../testdata/gpu/logs/streams.cudatrace").Open)
 	compareText(t, tr, "testdata/streams.trace")

@@ -48,7 +48,7 @@ var figures = map[string]string{
 
 // The trace tells how many times each finding is there, and what it costs, in the time that the finding's query shows. Findings that rest on sampled metrics have no such figures; those among
 // ranks rest on the reports of ranks, which are compared with the trace, too.
-func TestFiguresOfFindings(t *testing.T) {
+func TestFiguresOfFindingsProcessor(t *testing.T) {
 	t.Parallel()
 	for kind := range figures {
 		if !slices.ContainsFunc(habits, func(h habit) bool { return slices.Contains(strings.Fields(h.want), kind) }) {

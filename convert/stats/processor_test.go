@@ -149,7 +149,7 @@ func of(table, condition string) string {
 }
 
 // Sums of each report equal those of the trace.
-func TestSums(t *testing.T) {
+func TestSumsProcessor(t *testing.T) {
 	all := logs(t)
 	for _, pattern := range []string{"nccl-rank0", "nvtx", "conditional/*"} {
 		paths, err := filepath.Glob("../../testdata/gpu/logs/" + pattern + ".cudatrace")
