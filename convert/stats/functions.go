@@ -97,7 +97,7 @@ func (f *functions) table() *table.Table {
 		[]table.Column{count("entries", "", 2), count("left", "", 0), count("unfinished", "", 0)})
 	total := totalOf(f.rows.list, func(r *libraryRow) *sketch.Distribution { return &r.time.Distribution })
 	for _, r := range f.rows.list {
-		t.Rows = append(t.Rows, slices.Concat([]any{r.name, text(r.library), r.time.Count + r.left + r.unfinished + r.entries, r.time.Total, share(r.time.Total, total)},
+		t.Rows = append(t.Rows, slices.Concat([]any{r.name, text(r.library), r.time.Count + r.left + r.unfinished + r.entries, r.time.Total, table.ShareOf(r.time.Total, total)},
 			spreadOf(&r.time), []any{r.entries, r.left, r.unfinished}))
 	}
 	t.Sort("total_ns")
