@@ -15,6 +15,10 @@ import (
 const (
 	statesASecond = 4096 // on average
 	statesAtOnce  = 2 * statesASecond
+
+	// Each switch costs the thread about a microsecond, so that there is a limit to their number. Beyond it the thread rests: nothing of
+	// it is recorded for a while.
+	switchesASecond = 10_000
 )
 
 // A thread is a thread that is recorded.
@@ -40,6 +44,12 @@ type thread struct {
 	pending []change // not written yet
 	newest  int      // index of the last sample in pending, -1 without
 
+	switches float64 // that may come before the thread rests
+	counted  uint64  // when switches was computed
+	resting  uint64  // since when nothing is recorded, 0 if it is
+	resume   uint64  // when it is again
+	rested   uint64  // ns in all
+
 	room   float64 // states that may be written
 	refill uint64  // when room was computed
 	lost   lost
@@ -64,7 +74,7 @@ func (l *lost) add(n, from, to uint64) {
 }
 
 func newThread(p *process, tid uint32, e *perfEvent, opened uint64) *thread {
-	t := &thread{process: p, tid: tid, local: tid, event: e, opened: opened, refill: opened, room: statesAtOnce}
+	t := &thread{process: p, tid: tid, local: tid, event: e, opened: opened, refill: opened, room: statesAtOnce, counted: opened}
 	before, _ := procfs.ThreadSchedule(p.PID, tid) // 0 where the kernel does not count
 	t.waited = before.Waited
 	return t
@@ -72,11 +82,15 @@ func newThread(p *process, tid uint32, e *perfEvent, opened uint64) *thread {
 
 // drain reads what the kernel has written of a thread, and writes records of it.
 func (r *Recorder) drain(t *thread) {
+	if t.resting != 0 {
+		return
+	}
 	t.newest = -1
 	t.event.drain(func(kind uint32, misc uint16, body []byte) {
 		switch kind {
 		case unix.PERF_RECORD_SWITCH:
 			if at, ok := stampOf(body); ok {
+				t.switches--
 				t.switched(at, misc&unix.PERF_RECORD_MISC_SWITCH_OUT != 0, misc&unix.PERF_RECORD_MISC_SWITCH_OUT_PREEMPT != 0)
 			}
 		case unix.PERF_RECORD_SAMPLE:
@@ -171,6 +185,7 @@ func (t *thread) missed(b []byte) {
 	}
 	at, _ := stampOf(b[16:])
 	n := uint64(b[8]) | uint64(b[9])<<8 | uint64(b[10])<<16 | uint64(b[11])<<24
+	t.switches -= float64(n)
 	t.lost.add(max(n, 1), t.since, at.time)
 	t.known, t.opened, t.seen = false, 0, false
 }
@@ -326,9 +341,40 @@ func summed(list []change) (sums []change) {
 // stopped is what blocks a thread that a signal or a debugger has stopped.
 const stopped = "stopped"
 
+// restOrResume closes the event of a thread that is switched too often, and opens one again later: even one that is disabled has its cost at
+// each switch. The event was drained after the time.
+func (r *Recorder) restOrResume(t *thread, now uint64) {
+	switch {
+	case t.resting != 0 && now >= t.resume:
+		e, err := r.open(int(t.tid))
+		if err != nil { // the thread has ended
+			r.remove(t)
+			return
+		}
+		before, _ := procfs.ThreadSchedule(t.process.PID, t.tid) // 0 where the kernel does not count
+		t.waited, t.cutReady, t.counted = before.Waited, 0, now
+		t.rested += now - t.resting
+		t.event, t.resting = e, 0
+		r.byEvent[int32(e.fd)] = t
+		r.watch(e.fd)
+	case t.resting != 0:
+	case t.switches < 0:
+		r.end(t, now)
+		delete(r.byEvent, int32(t.event.fd))
+		t.event.close()
+		t.known, t.opened, t.seen = false, 0, false
+		t.resting = now
+		t.resume = now + uint64((r.switchRate/4-t.switches)/r.switchRate*1e9)
+		t.switches = r.switchRate / 4
+	default:
+		t.switches = min(t.switches+float64(now-t.counted)/1e9*r.switchRate, r.switchRate/2)
+		t.counted = now
+	}
+}
+
 // look finds out why a thread is blocked, once.
 func (r *Recorder) look(t *thread) {
-	if t.seen || t.known && (!t.off || t.preempted) || r.looks <= 0 || r.paused.Load() {
+	if t.resting != 0 || t.seen || t.known && (!t.off || t.preempted) || r.looks <= 0 || r.paused.Load() {
 		return
 	}
 	r.looks--

@@ -86,9 +86,13 @@ type Recorder struct {
 	turn      int
 	reported  uint64
 	without   map[string]int // threads that are not recorded, by the reason
-	unreason  bool           // it was said that reasons of blocks cannot be read
-	stack     []pyframes.Frame
-	addresses []uint64
+
+	switchRate float64       // switches a second from which a thread rests
+	resters    int           // threads that rested
+	rested     time.Duration // of all of them
+	unreason   bool          // it was said that reasons of blocks cannot be read
+	stack      []pyframes.Frame
+	addresses  []uint64
 }
 
 type threadKey struct{ pid, tid uint32 }
@@ -105,7 +109,7 @@ type process struct {
 // Start returns a recorder without threads. It records nothing where the kernel lacks what that needs.
 func Start(o Options) *Recorder {
 	r := &Recorder{Options: o, natives: newNatives(o.Log), done: make(chan struct{}), asked: map[threadKey]bool{},
-		processes: map[uint32]*process{}, threads: map[threadKey]*thread{}, byEvent: map[int32]*thread{}, without: map[string]int{}, access: access{kernel: true}}
+		processes: map[uint32]*process{}, threads: map[threadKey]*thread{}, byEvent: map[int32]*thread{}, without: map[string]int{}, access: access{kernel: true}, switchRate: switchesASecond}
 	r.most = min(samplesMost/o.Rate, threadsMost)
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil {
@@ -299,6 +303,7 @@ func (r *Recorder) tick() {
 		r.drain(t)
 		r.look(t)
 		r.cut(t, now)
+		r.restOrResume(t, now)
 	}
 	r.turn++
 	if now := host.Monotonic(); now-r.reported > uint64(reports) {
@@ -337,6 +342,7 @@ func (r *Recorder) add(key threadKey) {
 		return
 	}
 	t := newThread(p, key.tid, e, opened)
+	t.switches = r.switchRate / 2
 	if local := procfs.NamespaceTID(key.pid, key.tid); local != 0 {
 		t.local = local
 		name, _ := procfs.ThreadName(key.pid, key.tid) // none if it has just ended
@@ -373,10 +379,19 @@ func (r *Recorder) refuse(err error) {
 // remove closes the event of a thread.
 func (r *Recorder) remove(t *thread) {
 	t.report(r.Log)
+	if t.resting != 0 {
+		t.rested += host.Monotonic() - t.resting
+	}
+	if t.rested > 0 {
+		r.resters++
+		r.rested += time.Duration(t.rested)
+	}
 	key := threadKey{t.process.PID, t.tid}
 	delete(r.threads, key)
-	delete(r.byEvent, int32(t.event.fd))
-	t.event.close()
+	if t.resting == 0 {
+		delete(r.byEvent, int32(t.event.fd))
+		t.event.close()
+	}
 	r.mu.Lock()
 	delete(r.asked, key) // the ID may come to be another thread's
 	delete(r.asked, threadKey{key.pid, t.local})
@@ -393,6 +408,10 @@ func (r *Recorder) finish() {
 	}
 	for why, n := range r.without {
 		r.Remark(fmt.Sprintf("what %s did outside of CUDA calls is not recorded: %s", figures.Count(n, "thread", "threads"), why))
+	}
+	if r.resters > 0 {
+		r.Remark(fmt.Sprintf("%s switched more often than %s times a second: what %s did is not recorded for %s, which keeps the cost low",
+			figures.Count(r.resters, "thread was", "threads were"), figures.Group(uint64(r.switchRate)), map[bool]string{true: "it", false: "they"}[r.resters == 1], figures.Duration(uint64(r.rested))))
 	}
 	if n := r.natives.without; n > 0 {
 		r.Remark(fmt.Sprintf("%s no native frames: the programs ran more code than is kept", figures.Count(n, "sample of threads has", "samples of threads have")))

@@ -8,9 +8,11 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -453,5 +455,66 @@ func TestLost(t *testing.T) {
 	}
 	if th.lost != (lost{1, 50, 60}) {
 		t.Errorf("lost: %+v", th.lost)
+	}
+}
+
+// A thread that is switched too often rests: what it does is recorded for a part of the time, and the rest is said.
+func TestRests(t *testing.T) {
+	t.Parallel()
+	r := record(t)
+	r.do(func() { r.switchRate = 400 })
+	var to, from [2]int
+	for _, p := range [][]int{to[:], from[:]} {
+		if err := unix.Pipe2(p, unix.O_CLOEXEC); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var tid atomic.Int64
+	var threads sync.WaitGroup
+	threads.Go(func() {
+		runtime.LockOSThread()
+		tid.Store(int64(unix.Gettid()))
+		for b := []byte{1}; ; {
+			if n, err := unix.Read(to[0], b); n == 0 || err != nil {
+				_ = unix.Close(from[1])
+				return
+			}
+			_, _ = unix.Write(from[1], b) // the other side sees what is missing
+		}
+	})
+	ended := make(chan struct{})
+	threads.Go(func() {
+		b := []byte{1}
+		for {
+			select {
+			case <-ended:
+				_ = unix.Close(to[1])
+				return
+			default:
+			}
+			_, _ = unix.Write(to[1], b)
+			_, _ = unix.Read(from[0], b)
+		}
+	})
+	for tid.Load() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	pid := os.Getpid()
+	r.Begin(uint32(pid), nil)
+	r.Add(uint32(pid), uint32(tid.Load()))
+	rested := false
+	r.await(pid, int(tid.Load()), "resting, and recorded again", func(t *thread) bool {
+		rested = rested || t.resting != 0
+		return rested && t.rested > 0 && t.known
+	})
+	close(ended)
+	w := r.end()
+	threads.Wait()
+	i := slices.IndexFunc(r.notes, func(n string) bool { return strings.Contains(n, "switched more often than 400 times a second") })
+	if i < 0 {
+		t.Errorf("notes are %q", r.notes)
+	}
+	if len(w.states) == 0 {
+		t.Error("there are no states")
 	}
 }
