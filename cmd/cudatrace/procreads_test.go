@@ -29,6 +29,8 @@ var notRead = map[string]string{
 	"record/doctor/driver.go":              "opens devices of GPUs",
 	"record/probe/rights.go":               "reads a file of /sys",
 	"record/pcie.go":                       "reads files of /sys",
+	"record/stuck/pipes.go":                "lists the descriptors of processes",
+	"cmd/cudatrace/stuckrecorded.go":       "opens logs that recorders write",
 	"cmd/cudatrace/top/beside.go":          "opens a terminal",
 }
 
@@ -95,6 +97,7 @@ var waits = map[string]string{
 	"record/probe/uprobe.go":      "files of /sys",
 	"record/procfs/read.go":       "files of /proc",
 	"record/signals.go":           "a terminal",
+	"record/stuck/ranks.go":       "a pipe that a person names, which Ctrl-C ends",
 }
 
 // TestNoOpenWaits checks that a file is opened without waiting, wherever others may decide what is at its path.

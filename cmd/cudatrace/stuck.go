@@ -28,7 +28,8 @@ func stuckCommand(con *console.Console) *cli.Command {
 		ArgsUsage: "-p PID... | FILE...",
 		UsageText: "cudatrace stuck [--format text|json] -p PID...\ncudatrace stuck FILE...\n\n" +
 			"Example: cudatrace stuck -p $(pgrep -f train.py)\n" +
-			"Example: cudatrace stuck --format json -p PID >rank3.json; cudatrace stuck rank*.json",
+			"Example: cudatrace stuck --format json -p PID >rank3.json\n" +
+			"Example: cudatrace stuck rank*.json",
 		Description: "Looks at the threads of processes from outside, twice, a second apart. It writes nothing into them and stops " +
 			"nobody. The first line of each process is the verdict: who waits for what, down to a cause. FILE is what --format json " +
 			"printed: files of all ranks of a program tell which rank the others wait for. Exit code: 0 if none is stuck, " +

@@ -71,7 +71,7 @@ func (p *pipes) look() {
 	}
 	looked := 0
 	for _, pid := range pids {
-		dir, err := os.Open(fmt.Sprintf("/proc/%d/fd", pid))
+		dir, err := os.OpenFile(fmt.Sprintf("/proc/%d/fd", pid), os.O_RDONLY|unix.O_DIRECTORY, 0)
 		if err != nil {
 			continue // it has ended, or is another user's
 		}
