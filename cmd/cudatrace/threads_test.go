@@ -2,8 +2,10 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,10 +16,17 @@ import (
 // CUDA call, by what it did, as the report of idle times has it.
 func owners(t *testing.T, python, cause string, options ...string) map[string]float64 {
 	t.Helper()
-	base := filepath.Join(t.TempDir(), "run")
-	args := append(append([]string{"record", "-q", "--no-convert", "-o", base}, options...), python, "testdata/python/gaps.py", cause, "20")
-	if said, err := pythonCommand("cudatrace", args...).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, said)
+	shares, _ := ownersOf(t, filepath.Join(t.TempDir(), "run"), python, cause, "20", options...)
+	return shares
+}
+
+// ownersOf is owners for a number of rounds. It returns what the program printed, too.
+func ownersOf(t *testing.T, base, python, cause, rounds string, options ...string) (shares map[string]float64, printed string) {
+	t.Helper()
+	args := append(append([]string{"record", "-q", "--no-convert", "-o", base}, options...), python, "testdata/python/gaps.py", cause, rounds)
+	text, err := pythonCommand("cudatrace", args...).Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
 	}
 	out, err := exec.Command("cudatrace", "stats", "--format", "json", "--report", "idle", base+".cudatrace").Output()
 	if err != nil {
@@ -32,7 +41,8 @@ func owners(t *testing.T, python, cause string, options ...string) map[string]fl
 	if err := json.Unmarshal(out, &said); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	shares, all := map[string]float64{}, 0.0
+	shares = map[string]float64{}
+	all := 0.0
 	for _, row := range said.Idle {
 		if strings.HasPrefix(row.What, "cuda") { // a call of a busy machine's takes its time
 			continue
@@ -43,7 +53,7 @@ func owners(t *testing.T, python, cause string, options ...string) map[string]fl
 	for what := range shares {
 		shares[what] /= all
 	}
-	return shares
+	return shares, string(text)
 }
 
 // share sums the shares of those whose text has a word, without the time in which the thread had no processor: the test's machine
@@ -89,6 +99,33 @@ func TestOwners(t *testing.T) {
 			shares := owners(t, python, c.cause)
 			if got := share(shares, c.owner...); got < c.least {
 				t.Errorf("%.3f of the time, not %.3f: %v", got, c.least, shares)
+			}
+		})
+	}
+	// Shares that the kernel tells the program, too.
+	for _, c := range []struct {
+		cause string
+		told  int // which of the numbers that the program prints
+		owner []string
+	}{
+		{"starved", 0, []string{"(ready to run"}},
+		{"faults", 1, []string{", in page faults", ", in system calls"}},
+	} {
+		t.Run("share of "+c.cause, func(t *testing.T) {
+			base := filepath.Join(t.TempDir(), "run")
+			shares, said := ownersOf(t, base, python, c.cause, "60", "--sample", "1000")
+			var told [2]float64
+			if _, err := fmt.Sscan(said, &told[0], &told[1]); err != nil {
+				t.Fatalf("%v: %s", err, said)
+			}
+			got := 0.0
+			for what, s := range shares {
+				if slices.ContainsFunc(c.owner, func(word string) bool { return strings.Contains(what, word) }) {
+					got += s
+				}
+			}
+			if off := got - told[c.told]; off > 0.05 || off < -0.05 {
+				t.Errorf("%.3f of the time, the kernel says %.3f: %v", got, told[c.told], shares)
 			}
 		})
 	}

@@ -1,8 +1,9 @@
 """Leaves a GPU idle for one known reason: python3 gaps.py CAUSE ROUNDS. Between two launches the launching thread spends
-its time with the cause. Prints nothing."""
+its time with the cause. Prints which parts of that time the kernel says that it waited for a processor, and was in the kernel."""
 import ctypes
 import mmap
 import os
+import resource
 import subprocess
 import sys
 import threading
@@ -75,6 +76,12 @@ CAUSES = {"sleep": (sleep, None), "lock": (wait_for_lock, hold), "pipe": (read_p
           "starved": (work, None), "faults": (fault, None)}
 
 
+def kernel_says():
+    with open("/proc/thread-self/schedstat") as f:
+        waited = int(f.read().split()[1]) / 1e9
+    return time.perf_counter(), waited, resource.getrusage(resource.RUSAGE_THREAD).ru_stime
+
+
 def main():
     cause, beside = CAUSES[sys.argv[1]]
     cuda.cudaMalloc(ctypes.byref(memory), 4096)
@@ -85,9 +92,14 @@ def main():
     if beside:
         threading.Thread(target=beside, daemon=True).start()
     launch()
+    total = waited = system = 0
     for _ in range(int(sys.argv[2])):
+        before = kernel_says()
         cause()
+        after = kernel_says()
+        total, waited, system = total + after[0] - before[0], waited + after[1] - before[1], system + after[2] - before[2]
         launch()
+    print(f"{waited / total:.4f} {system / total:.4f}")
     if sys.argv[1] == "starved":
         child.kill()
         child.wait()
