@@ -88,9 +88,9 @@ func TestOwners(t *testing.T) {
 		owner []string
 		least float64
 	}{
-		{"sleep", []string{"gaps.py:25 sleep, sleeps in "}, 0.95},
+		{"sleep", []string{"gaps.py:26 sleep, sleeps in "}, 0.95},
 		{"lock", []string{" wait_for_lock, waits for a lock"}, 0.95},
-		{"pipe", []string{"gaps.py:50 read_pipe, blocked in read on a pipe"}, 0.95},
+		{"pipe", []string{"gaps.py:51 read_pipe, blocked in read on a pipe"}, 0.95},
 		{"busy", []string{" busy"}, 0.95},
 		{"starved", []string{"(ready to run"}, 0.4},
 		{"faults", []string{" fault"}, 0.95},
