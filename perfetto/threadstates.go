@@ -18,6 +18,7 @@ type ThreadStates struct {
 	tid      uint32
 	name     string
 	last     ThreadState
+	at       uint64 // time of the last state, ns
 }
 
 // ThreadStates adds the states of a thread.
@@ -31,12 +32,16 @@ const prioNormal = 120
 // MaxCPUs bounds the numbers of processors. The trace processor does not load a trace that has a larger one.
 const MaxCPUs = 4096
 
-// State writes that the thread is in a state from time ts on.
+// State writes that the thread is in a state from time ts on. The trace processor refuses two states of one time: the later one begins
+// a nanosecond later.
 func (s *ThreadStates) State(ts uint64, state ThreadState, cpu uint32) {
 	if state == s.last {
 		return
 	}
-	s.last = state
+	if s.last != 0 {
+		ts = max(ts, s.at+1)
+	}
+	s.last, s.at = state, ts
 	b := s.sequence.begin()
 	event := b.open(packetTaskState)
 	b.uint(taskCPU, uint64(cpu))

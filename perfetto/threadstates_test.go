@@ -21,6 +21,7 @@ func threadStates(w *Writer) {
 	b.State(uptime+200, ThreadRunning, 3)
 	b.State(uptime+300, ThreadRunnable, 3)
 	b.State(uptime+350, ThreadStopped, 3)
+	b.State(uptime+350, ThreadRunnable, 3) // at the same time
 }
 
 func TestGoldenThreadStates(t *testing.T) {
@@ -42,7 +43,8 @@ func TestThreadStates(t *testing.T) {
 		row{u + 500, int64(-1), "D", nil, int64(4000), "python3", int64(4000)},
 		row{u + 200, int64(100), "Running", int64(3), int64(4001), "loader", int64(4000)},
 		row{u + 300, int64(50), "R", nil, int64(4001), "loader", int64(4000)},
-		row{u + 350, int64(-1), "T", nil, int64(4001), "loader", int64(4000)})
+		row{u + 350, int64(1), "T", nil, int64(4001), "loader", int64(4000)},
+		row{u + 351, int64(-1), "R", nil, int64(4001), "loader", int64(4000)})
 	rows(t, tr, `select ts, dur, tid from sched_slice join thread using (utid) order by ts`,
 		row{u + 100, int64(100), int64(4000)}, row{u + 200, int64(100), int64(4001)}, row{u + 450, int64(50), int64(4000)})
 }
