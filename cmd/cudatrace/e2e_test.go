@@ -21,6 +21,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
 // recording is a program that was recorded, with what it printed.
@@ -54,6 +55,12 @@ func recordProgram(t *testing.T, args ...string) recording {
 	return r
 }
 
+// lostWork is the number of records that are missing, but for states and samples of threads: how many of these are lost depends on how long
+// a busy machine keeps the recorder from running.
+func lostWork(s *convert.Summary) uint64 {
+	return s.LostTotal() - s.Lost[tracelog.LostThreadStates]
+}
+
 // summarize reads the log at a path.
 func summarize(path string) (convert.Summary, error) {
 	all, err := convert.Timeline([]convert.Log{convert.Path(path)}, convert.Options{}, nil)
@@ -73,7 +80,7 @@ func (r *recording) whole(t *testing.T) {
 	if r.Unprobed != 0 || r.APIJoined == 0 {
 		t.Errorf("%d of %d API records have their uprobe pair, %d should have one", r.APIJoined, r.APIRecords, r.Unprobed)
 	}
-	if !r.Complete || r.LostTotal() != 0 || r.Unfinished != 0 {
+	if !r.Complete || lostWork(&r.Summary) != 0 || r.Unfinished != 0 {
 		t.Errorf("complete %t, lost %v, unfinished %d, because %q", r.Complete, r.Lost, r.Unfinished, r.Reasons)
 	}
 	if t.Failed() {
@@ -397,7 +404,7 @@ func TestRefusedLaunches(t *testing.T) {
 				if r.Errors[c.refused] != want || r.Failed != want || r.Functions["cudaLaunchKernel"] != launched+want {
 					t.Errorf("errors %v, functions %v, %d failed: not %d refused launches beside %d", r.Errors, r.Functions, r.Failed, want, launched)
 				}
-				if !r.Complete || r.LostTotal() != 0 || r.Callers.Unknown != 0 {
+				if !r.Complete || lostWork(&r.Summary) != 0 || r.Callers.Unknown != 0 {
 					t.Errorf("complete %t %q, lost %v, %d calls have no caller", r.Complete, r.Reasons, r.Lost, r.Callers.Unknown)
 				}
 			})

@@ -118,7 +118,7 @@ func TestGPUMetrics(t *testing.T) {
 		}
 	}
 	b.read(t, b.base+".cudatrace")
-	if others := b.LostTotal() - b.Lost[tracelog.LostGPUMetrics]; b.Kernels == 0 || b.Unmatched > 0 || others > 0 {
+	if others := lostWork(&b.Summary) - b.Lost[tracelog.LostGPUMetrics]; b.Kernels == 0 || b.Unmatched > 0 || others > 0 {
 		t.Errorf("%d kernels, %d unmatched, lost %v", b.Kernels, b.Unmatched, b.Lost)
 	}
 }

@@ -199,7 +199,7 @@ func TestLies(t *testing.T) {
 		delete(want, thread)
 		n++
 	}
-	if n != 64 || len(want) != 0 || r.Unfinished != 64 || r.LostTotal() != 0 || len(r.ProcessList) != 1 || r.CUDANS > r.DurationNS {
+	if n != 64 || len(want) != 0 || r.Unfinished != 64 || lostWork(&r.Summary) != 0 || len(r.ProcessList) != 1 || r.CUDANS > r.DurationNS {
 		t.Errorf("%d open calls, not said of %v; %d unfinished, lost %v, %d ns of CUDA in %d", n, want, r.Unfinished, r.Lost, r.CUDANS, r.DurationNS)
 	}
 	if hangs := strings.Count(r.stderr, "hang: thread 1000000 of process "); hangs > 1 {
@@ -246,7 +246,7 @@ func checkHostile(t *testing.T, log string, out hostileOutput, lossy bool) {
 		}
 		return
 	}
-	lost := r.LostTotal()
+	lost := lostWork(&r.Summary)
 	if r.Complete && counted && r.Kernels != launched || !r.Complete && len(r.Reasons) == 0 && lost == 0 {
 		t.Errorf("%d kernels of %d, complete %t, lost %v, reasons %q\n%s", r.Kernels, launched, r.Complete, r.Lost, r.Reasons, out.stderr)
 	}

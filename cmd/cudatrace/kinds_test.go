@@ -113,7 +113,7 @@ func recordKind(t *testing.T, kind, mode int) string {
 	}
 	r := recordProgram(t, args...)
 	work := issued(t, r.stdout)
-	if !r.Complete || r.LostTotal() != 0 || r.Unmatched != 0 || r.Early != 0 || r.Failed != 0 {
+	if !r.Complete || lostWork(&r.Summary) != 0 || r.Unmatched != 0 || r.Early != 0 || r.Failed != 0 {
 		t.Errorf("complete %t %q, lost %v, unmatched %d, early %d, failed %d", r.Complete, r.Reasons, r.Lost, r.Unmatched, r.Early, r.Failed)
 	}
 	if r.ProcessCount != k.processes || r.ThreadCount != k.threads {

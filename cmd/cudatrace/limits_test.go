@@ -72,7 +72,7 @@ func TestLongTexts(t *testing.T) {
 				t.Fatalf("%v\n%s", err, out)
 			}
 			sum, err := summarize(log)
-			if err != nil || !sum.Complete || sum.Damaged || sum.RangeMarks != marks+11 || sum.LostTotal() > 0 {
+			if err != nil || !sum.Complete || sum.Damaged || sum.RangeMarks != marks+11 || lostWork(&sum) > 0 {
 				t.Errorf("%v: complete %t %q, %d marks, lost %v", err, sum.Complete, sum.Reasons, sum.RangeMarks, sum.Lost)
 			}
 			for command, says := range map[string]string{
@@ -95,7 +95,7 @@ func TestCutTexts(t *testing.T) {
 	t.Parallel()
 	for bytes, cut := range map[string]uint64{"32768": 0, "32769": 4} { // three marks, and the name of a domain
 		r := recordProgram(t, sim("nvtx"), "-t", "3", "-b", bytes, "-d", bytes)
-		if r.Lost[tracelog.LostStrings] != cut || r.LostTotal() != cut || r.Complete != (cut == 0) || r.RangeMarks != 14 {
+		if r.Lost[tracelog.LostStrings] != cut || lostWork(&r.Summary) != cut || r.Complete != (cut == 0) || r.RangeMarks != 14 {
 			t.Errorf("%s bytes: %d marks, lost %v, complete %t %q", bytes, r.RangeMarks, r.Lost, r.Complete, r.Reasons)
 		}
 		tr := tptest.Open(t, r.base+".pftrace")

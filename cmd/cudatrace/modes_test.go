@@ -275,7 +275,7 @@ func TestLinkedClient(t *testing.T) {
 				if want := fmt.Sprintf("kineto kernels=%d earlier=0 astray=0\n", n); !strings.Contains(r.stdout, want) {
 					t.Errorf("the client's line is in %q, want %q", r.stdout, want)
 				}
-				if r.Kernels != n || r.LostTotal() != 0 || r.Complete {
+				if r.Kernels != n || lostWork(&r.Summary) != 0 || r.Complete {
 					t.Errorf("%d kernels, lost %v, complete %t %q", r.Kernels, r.Lost, r.Complete, r.Reasons)
 				}
 				if said := strings.Count(r.stderr, "cudatrace: process"); said != 1 {
@@ -391,7 +391,7 @@ func TestNoGPUWork(t *testing.T) {
 			t.Parallel()
 			with := recordProgram(t, "--no-convert", "--calls", "cupti", sim(program))
 			r := recordProgram(t, "--no-convert", "--calls", "cupti", "--gpu", "none", "--graphs", "whole", "--waits", "cupti", "--gpu-metrics", "off", "--sample", "off", sim(program))
-			if !r.Complete || r.LostTotal() != 0 {
+			if !r.Complete || lostWork(&r.Summary) != 0 {
 				t.Errorf("complete %t %q, lost %v", r.Complete, r.Reasons, r.Lost)
 			}
 			if diff := cmp.Diff(with.Functions, r.Functions); diff != "" {

@@ -73,7 +73,7 @@ func (r *recording) holds(t *testing.T, why string) {
 	if r.Last == nil || !regexp.MustCompile(`^(`+why+`)$`).MatchString(r.Last.Why) {
 		t.Fatalf("it holds %+v, and was to be written because of %s", r.Last, why)
 	}
-	if !r.Complete || r.LostTotal() > 0 || r.Unmatched != 0 || r.Matched+r.Last.Earlier != r.Kernels+r.Copies+r.Memsets {
+	if !r.Complete || lostWork(&r.Summary) > 0 || r.Unmatched != 0 || r.Matched+r.Last.Earlier != r.Kernels+r.Copies+r.Memsets {
 		t.Errorf("complete %t %q, %d of %d kernels have their call, %d not, %d an earlier one", r.Complete, r.Reasons, r.Matched, r.Kernels, r.Unmatched, r.Last.Earlier)
 	}
 }

@@ -72,7 +72,7 @@ func TestRecorderIsStopped(t *testing.T) {
 				t.Errorf("exit code %d", got)
 			}
 			b.read(t, b.base+".cudatrace")
-			if b.Kernels == 0 || b.Unmatched != 0 || b.Damaged || b.LostTotal() != 0 {
+			if b.Kernels == 0 || b.Unmatched != 0 || b.Damaged || lostWork(&b.Summary) != 0 {
 				t.Errorf("%d kernels, unmatched %d, damaged %t, lost %v\n%s", b.Kernels, b.Unmatched, b.Damaged, b.Lost, b.recording.stderr)
 			}
 			if kernels := b.endProgram(t); kernels <= b.Kernels {
@@ -148,7 +148,7 @@ func TestRecorderIsSuspended(t *testing.T) {
 	if lost := b.Lost["ring_buffer"]; lost == 0 || b.Pairs+lost != whole.Pairs {
 		t.Errorf("%d calls and %d lost are not %d", b.Pairs, lost, whole.Pairs)
 	}
-	lost := b.LostTotal() - b.Lost["ring_buffer"]
+	lost := lostWork(&b.Summary) - b.Lost["ring_buffer"]
 	if missing := whole.Kernels + whole.APIRecords - b.Kernels - b.APIRecords; lost < missing || missing > 0 && lost == 0 {
 		t.Errorf("of %d missing GPU and API records %d are said to be lost: %v", missing, lost, b.Lost)
 	}

@@ -316,7 +316,7 @@ func temporaryLogs(t *testing.T, folder string) []string {
 func TestTopViewKilled(t *testing.T) {
 	t.Parallel()
 	out := outFile(t)
-	r := onTerminal(t, t.TempDir(), out, "record", "--live", "--no-convert", "-o", "run", sim("longrun"), "3", "-i", "1000")
+	r := onTerminal(t, t.TempDir(), out, "record", "--live", "--no-convert", "--sample", "off", "-o", "run", sim("longrun"), "3", "-i", "1000")
 	r.shows("tick")
 	if err := unix.Kill(viewPID(t, r.cmd.Process.Pid), unix.SIGKILL); err != nil {
 		t.Fatal(err)
