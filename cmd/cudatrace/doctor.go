@@ -69,8 +69,8 @@ func printReport(con *console.Console, r *doctor.Report, format string) error {
 			return err
 		}
 	} else {
-		con.Print("%s", r.Text)
-		con.Table(reportRows(r))
+		con.Headline(r.Text, map[bool]console.Style{true: console.Good, false: console.Bad}[r.Outcome == doctor.Everything])
+		con.Rows(reportRows(r))
 	}
 	switch r.Outcome {
 	case doctor.Part:
@@ -81,13 +81,18 @@ func printReport(con *console.Console, r *doctor.Report, format string) error {
 	return nil
 }
 
+// statusStyles are the looks of what was found.
+var statusStyles = map[doctor.Status]console.Style{
+	doctor.OK: console.Good, doctor.Note: console.Bold, doctor.Less: console.Bad, doctor.Nothing: console.Bad,
+}
+
 // reportRows has a row for each check, and one more for a remedy.
-func reportRows(r *doctor.Report) [][]string {
-	var rows [][]string
+func reportRows(r *doctor.Report) []console.Row {
+	var rows []console.Row
 	for _, c := range r.Checks {
-		rows = append(rows, []string{"  " + string(c.Status), c.Name, c.Found})
+		rows = append(rows, console.Row{Cells: []string{"  " + string(c.Status), c.Name, c.Found}, First: statusStyles[c.Status]})
 		if c.Remedy != "" {
-			rows = append(rows, []string{"", "", "→ " + c.Remedy})
+			rows = append(rows, console.Row{Cells: []string{"", "", "→ " + c.Remedy}, Last: console.Bold})
 		}
 	}
 	return rows

@@ -84,8 +84,28 @@ func printInfo(con *console.Console, format, name string, sum convert.Summary, s
 	if several {
 		rows = append(rows, []string{"", ""})
 	}
-	con.Table(rows)
+	con.Rows(styledRows(rows, sum.Complete))
 	return nil
+}
+
+// styledRows gives rows that tell of something wrong the look of a warning.
+func styledRows(rows [][]string, complete bool) []console.Row {
+	styled := make([]console.Row, len(rows))
+	for i, cells := range rows {
+		r := console.Row{Cells: cells}
+		switch name := cells[0]; {
+		case name == "log":
+			r.Last = console.Bold
+		case name == "hang", name == "  because", strings.HasPrefix(name, "error: "), (name == "lost" || name == "complete") && !complete:
+			r.Last = console.Bad
+		case name == "note":
+			r.Last = console.Bold
+		case name == "complete":
+			r.Last = console.Good
+		}
+		styled[i] = r
+	}
+	return styled
 }
 
 // maxFunctionRows is the number of functions in the text, the most frequent ones. The JSON has more.

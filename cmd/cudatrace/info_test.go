@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/logtest"
 )
@@ -27,6 +29,24 @@ func TestLostRow(t *testing.T) {
 		if got := lostRow(c.Summary); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
 		}
+	}
+}
+
+// What is wrong with a log is red, and colour changes nothing of the text.
+func TestInfoColor(t *testing.T) {
+	t.Parallel()
+	path := logOfText(t, "end time=100 complete=0 reason=\"the program was killed\"\n")
+	text := func(color string) string {
+		var stdout, stderr bytes.Buffer
+		run([]string{"cudatrace", "info", path, "--color", color}, &stdout, &stderr)
+		return stdout.String()
+	}
+	plain, colored := text("never"), text("always")
+	if !strings.Contains(colored, string(console.Bad)+"no\x1b[0m\n") || strings.Contains(plain, "\x1b") {
+		t.Errorf("the log is not complete: it says\n%q\nand\n%q", colored, plain)
+	}
+	if got := regexp.MustCompile("\x1b\\[[0-9]+m").ReplaceAllString(colored, ""); got != plain {
+		t.Errorf("with colour the text is\n%s\nwithout it\n%s", got, plain)
 	}
 }
 

@@ -85,11 +85,31 @@ func (c *Console) Print(format string, args ...any) {
 	c.out.text(line(fmt.Sprintf(format, args...)) + "\n")
 }
 
+// Headline writes a line of results in a style.
+func (c *Console) Headline(text string, style Style) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.out.text(c.out.styled(style, line(text)) + "\n")
+}
+
 // Table writes a table of results to standard output.
 func (c *Console) Table(rows [][]string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.out.text(table(rows, "", 2))
+}
+
+// A Row is a row of a table, with the styles of its first and its last cell. Of a single cell, Last is the style.
+type Row struct {
+	Cells       []string
+	First, Last Style
+}
+
+// Rows writes a table of results to standard output, with styles.
+func (c *Console) Rows(rows []Row) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.out.text(c.out.styledTable(rows))
 }
 
 // Text returns standard output for a text of many lines, whose lines the caller ends. It escapes

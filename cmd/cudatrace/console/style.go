@@ -18,6 +18,31 @@ func (o *output) styled(s Style, text string) string {
 	return string(s) + text + noStyle
 }
 
+// styledTable formats a table. Styles come after columns have their widths, to which they would count.
+func (o *output) styledTable(rows []Row) string {
+	cells := make([][]string, len(rows))
+	for i, r := range rows {
+		cells[i] = r.Cells
+	}
+	plain := table(cells, "", 2)
+	if !o.color {
+		return plain
+	}
+	var b strings.Builder
+	i := 0
+	for text := range strings.Lines(plain) {
+		r := rows[i]
+		i++
+		first, last := "", line(r.Cells[len(r.Cells)-1])
+		if len(r.Cells) > 1 {
+			first = line(r.Cells[0])
+		}
+		middle := strings.TrimSuffix(strings.TrimPrefix(text, first), last+"\n")
+		b.WriteString(o.styled(r.First, first) + middle + o.styled(r.Last, last) + "\n")
+	}
+	return b.String()
+}
+
 // newOutput returns the output to a file, with styles where it is a terminal that a person wants colour on.
 func newOutput(w io.Writer) *output {
 	return &output{w: w, color: IsTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}

@@ -51,3 +51,40 @@ func TestColor(t *testing.T) {
 		t.Error("--color red is taken")
 	}
 }
+
+// Styles change nothing of a table but its look.
+func TestRows(t *testing.T) {
+	t.Parallel()
+	rows := []Row{
+		{Cells: []string{"complete", "no\x1b[2J"}, Last: Bad},
+		{Cells: []string{"  ok", "driver", "13.0"}, First: Good},
+		{Cells: []string{"", "", "→ try"}, Last: Bold},
+		{Cells: []string{"", ""}, First: Bad, Last: Bad},
+		{Cells: []string{"alone"}},
+	}
+	print := func(when string) string {
+		var out bytes.Buffer
+		c := New(&out, nil)
+		if err := c.Color(when); err != nil {
+			t.Fatal(err)
+		}
+		c.Headline("all\n", Good)
+		c.Rows(rows)
+		return out.String()
+	}
+	plain, styled := print("never"), print("always")
+	if want := "all\\n\ncomplete  no\\u001b[2J\n  ok      driver  13.0\n                  → try\n          \nalone\n"; plain != want {
+		t.Errorf("without styles it is\n%q, want\n%q", plain, want)
+	}
+	for _, part := range []string{string(Good) + "all\\n" + noStyle, string(Bad) + "no\\u001b[2J" + noStyle + "\n", string(Good) + "  ok" + noStyle + "      driver", string(Bold) + "→ try" + noStyle + "\n"} {
+		if !strings.Contains(styled, part) {
+			t.Errorf("%q is missing in %q", part, styled)
+		}
+	}
+	for _, style := range []Style{Good, Bad, Bold, noStyle} {
+		styled = strings.ReplaceAll(styled, string(style), "")
+	}
+	if styled != plain {
+		t.Errorf("with styles the text is %q, want %q", styled, plain)
+	}
+}
