@@ -87,7 +87,7 @@ func readReport(con *console.Console, logs []convert.Log) (*report.Report, []con
 	bar := con.Progress()
 	defer bar.Done()
 	r := &report.Report{Overview: report.NewOverview(), Recorder: version()}
-	all, err := convert.SomeTimeline(logs, convert.Options{Progress: bar.Show}, r.Overview)
+	all, err := convert.SomeTimeline(logs, convert.Options{Collectives: true, Progress: bar.Show}, r.Overview)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"image/png"
 	"io"
 	"os"
@@ -15,6 +17,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/browser/chromiumtest"
 	"github.com/cudatrace/cudatrace/convert/report"
+	"github.com/cudatrace/cudatrace/convert/stats/table"
 )
 
 // maxReport is the size of a page that is small enough for a ticket or a chat.
@@ -102,6 +105,36 @@ func TestReportSVG(t *testing.T) {
 	}
 	if _, err := os.Stat(path); err == nil {
 		t.Error("a chart of nothing is a file")
+	}
+}
+
+// The page of several ranks has the paths that 'cudatrace stats' finds of them: those which go on in the rank that entered a collective last.
+func TestReportPathOfRanks(t *testing.T) {
+	t.Parallel()
+	logs := gpuLogs([]string{"nccl-rank0", "nccl-rank1"})
+	content, err := os.ReadFile(reportOf(t, "path.svg", append(logs, "--svg", "path")...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stdout, stderr bytes.Buffer
+	if code := run(append([]string{"cudatrace", "stats", "--report", "critical_path", "--format", "json"}, logs...), &stdout, &stderr); code != 0 {
+		t.Fatalf("exit code %d: %s", code, &stderr)
+	}
+	var all struct {
+		Rows []struct {
+			On     string
+			Rank   uint64
+			Median uint64 `json:"median_ns"`
+		} `json:"critical_path"`
+	}
+	if err := json.Unmarshal(stdout.Bytes(), &all); err != nil || len(all.Rows) < 3 {
+		t.Fatalf("%d rows, %v", len(all.Rows), err)
+	}
+	for _, r := range all.Rows[:3] {
+		words := fmt.Sprintf(", %s, rank %d: %s", r.On, r.Rank, table.Words(r.Median, table.Duration))
+		if !strings.Contains(string(content), words) {
+			t.Errorf("the chart has no %q", words)
+		}
 	}
 }
 

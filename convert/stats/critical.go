@@ -223,8 +223,8 @@ func medianOf(times []uint64, n int) uint64 {
 // pathTable returns the report of critical paths.
 func (s *Sink) pathTable(f Facts) *table.Table {
 	t := &table.Table{Columns: []table.Column{
-		name("on the path"), column("kind", "kind", table.Text, 4), column("place", "place", table.Text, 2), column("on", "on", table.Text, 5), id("rank", "rank", 5), column("step", "", table.Text, 0),
-		count("count", "", 0), duration("total_ns", "total", 1), column("share", "share", table.Share, 1), count("steps", "", 0),
+		name("on the path"), column("kind", "kind", table.Text, 4), column("place", "place", table.Text, 6), column("on", "on", table.Text, 1), id("rank", "rank", 5), column("step", "", table.Text, 0),
+		count("count", "", 0), duration("total_ns", "total", 0), column("share", "share", table.Share, 2), count("steps", "", 0),
 		duration("median_ns", "median", 3), duration("slowest_ns", "slowest", 3), column("note", "note", table.Text, 6),
 	}}
 	if f.Chosen || f.GPU != "" {
@@ -244,6 +244,11 @@ func (s *Sink) pathTable(f Facts) *table.Table {
 		}
 		if g.unkept > 0 {
 			t.Notes = append(t.Notes, fmt.Sprintf("%s of %s are left out: there are too many calls and too much work before them", figures.Count(g.unkept, "step", "steps"), g.name))
+		}
+	}
+	for _, key := range []string{"place", "rank"} {
+		if i := t.Column(key); slices.ContainsFunc(t.Rows, func(row []any) bool { return row[i] != nil }) {
+			t.Columns[i].Rank = 0 // it tells rows apart
 		}
 	}
 	t.Sort("total_ns")

@@ -3,6 +3,7 @@ package stats_test
 import (
 	"math"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/cudatrace/cudatrace/convert"
@@ -45,6 +46,30 @@ func TestPathsAddUp(t *testing.T) {
 		}
 		if n := len(tablesOf(t, path)["processes"].Rows); len(r.Rows) > 0 && len(kinds) == 1 && n == 1 && math.Abs(shares-1) > 1e-9 {
 			t.Errorf("%s: the parts are %g of the paths", name, shares)
+		}
+	}
+}
+
+// However narrow a terminal is, the rows with most time have what tells them apart: the place, and of several ranks the rank.
+func TestPathsInNarrowTerminal(t *testing.T) {
+	t.Parallel()
+	const ranks = "../../testdata/gpu/logs/nccl-rank"
+	r := pathsOf(t, []convert.Log{convert.Path(ranks + "0.cudatrace"), convert.Path(ranks + "1.cudatrace")})
+	r.Rows, r.Notes = r.Rows[:6], nil
+	for _, width := range []int{80, 66} {
+		var b strings.Builder
+		if err := table.WriteText(&b, []*table.Table{r}, width); err != nil {
+			t.Fatal(err)
+		}
+		seen := make(map[string]bool)
+		for _, line := range strings.Split(b.String(), "\n")[1 : 2+len(r.Rows)] {
+			words := strings.Fields(line)
+			end := max(len(words)-2, 0) // the time
+			if text := strings.Join(words[:end], " "); seen[text] {
+				t.Errorf("in %d characters two rows read alike but for their times:\n%s", width, &b)
+			} else {
+				seen[text] = true
+			}
 		}
 	}
 }
