@@ -33,7 +33,7 @@ type recording struct {
 }
 
 // recordProgram runs cudatrace record and reads the log's summary back through
-// cudatrace info.
+// info.
 func recordProgram(t *testing.T, args ...string) recording {
 	t.Helper()
 	r := recording{base: filepath.Join(t.TempDir(), "run")}
@@ -45,14 +45,21 @@ func recordProgram(t *testing.T, args ...string) recording {
 	if err != nil {
 		t.Fatalf("record %q: %v\n%s%s", args, err, r.stdout, r.stderr)
 	}
-	out, err := exec.Command("cudatrace", "info", "--format", "json", r.base+".cudatrace").Output()
-	if err != nil {
-		t.Fatalf("info: %v\n%s", err, r.stderr)
+	text, code := infoJSON(r.base + ".cudatrace")
+	if code != 0 {
+		t.Fatalf("info: exit code %d\n%s", code, r.stderr)
 	}
-	if err := json.Unmarshal(out, &r.Summary); err != nil {
+	if err := json.Unmarshal(text, &r.Summary); err != nil {
 		t.Fatal(err)
 	}
 	return r
+}
+
+// infoJSON returns the JSON that info prints of a log, damaged or not, and its exit code.
+func infoJSON(log string) (text []byte, code int) {
+	var stdout, stderr bytes.Buffer
+	code = run([]string{"cudatrace", "info", "--format", "json", log}, &stdout, &stderr)
+	return stdout.Bytes(), code
 }
 
 // lostWork is the number of records that are missing, but for states and samples of threads: how many of these are lost depends on how long

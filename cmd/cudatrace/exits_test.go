@@ -79,7 +79,7 @@ func exitStatusOf(s *os.ProcessState) int {
 // read takes the summary of a log, damaged or not.
 func (r *recording) read(t *testing.T, log string) {
 	t.Helper()
-	out, _ := exec.Command("cudatrace", "info", "--format", "json", log).Output() // the object says what is wrong
+	out, _ := infoJSON(log) // the object says what is wrong
 	if err := json.Unmarshal(out, &r.Summary); err != nil {
 		t.Fatalf("info %s: %v\n%s", log, err, r.stderr)
 	}
@@ -310,7 +310,7 @@ func (b *background) onDisk(t *testing.T, holds func(convert.Summary) bool) {
 		if err != nil || len(logs) != 1 {
 			return false
 		}
-		out, _ := exec.Command("cudatrace", "info", "--format", "json", logs[0]).Output() // a log that grows is not complete
+		out, _ := infoJSON(logs[0]) // a log that grows is not complete
 		var s convert.Summary
 		return json.Unmarshal(out, &s) == nil && holds(s)
 	})

@@ -38,12 +38,12 @@ func recordings(t *testing.T, few int) (n int, long bool) {
 	return n, true
 }
 
-// A repeated is a program of the simulated stack that is recorded several times.
+// A repeated is a recording, made several times, of programs of the simulated stack, one after the other.
 type repeated struct {
-	args  []string
-	idle  bool                          // no work of it is recorded
-	other bool                          // from a moment of its own on another client has CUPTI's records: recordings differ
-	loose func(description string) bool // a call that may be recorded or not
+	programs [][]string
+	idle     bool                          // no work of it is recorded
+	other    bool                          // from a moment of its own on another client has CUPTI's records: recordings differ
+	loose    func(description string) bool // a call that may be recorded or not
 	// brief reports whether it uses CUDA for a moment in a cleaned environment. A look may miss that here, where CUDA
 	// starts in 1 ms.
 	brief bool
@@ -58,18 +58,20 @@ func repeatedPrograms(t *testing.T) []repeated {
 	if err != nil {
 		t.Fatal(err)
 	}
+	with := func(args ...string) repeated { return repeated{programs: [][]string{args}} }
+	late := with("-m", "400") // libraries that a program opens are found by a look, now and then
+	late.loose = func(d string) bool {
+		return strings.Contains(d, "Synchronize of libplugin-bundled.so") || strings.Contains(d, "StreamCreate of libplugin-bundled.so")
+	}
 	special := map[string][]repeated{
-		"exits": {{args: []string{"return"}}}, "hostile": nil, "inside": nil, "lives": nil, "longrun": nil, "nocuda": nil,
-		"launchloop":        {{args: []string{"-n", "3000", "-t", "2", "-s", "3", "-k", "5"}}},
-		"launchloop-static": {{args: []string{"-n", "1000"}}},
-		"threads":           {{}, {args: []string{"-t", "8", "-n", "300"}}},
-		"refused":           {{idle: true}, {args: []string{"-l", "9", "--threads"}}},
-		// Libraries that a program opens are found by a look, now and then.
-		"late": {{args: []string{"-m", "400"}, loose: func(d string) bool {
-			return strings.Contains(d, "Synchronize of libplugin-bundled.so") || strings.Contains(d, "StreamCreate of libplugin-bundled.so")
-		}}},
-		"functions": {{brief: true}},
-		"kineto":    {{idle: true, other: true}}, "kineto-lazy": {{other: true}}, "kineto-now": {{other: true}}, "kineto-clock": {{other: true}},
+		"exits": {with("return")}, "hostile": nil, "inside": nil, "lives": nil, "longrun": nil, "nocuda": nil,
+		"launchloop":        {with("-n", "3000", "-t", "2", "-s", "3", "-k", "5")},
+		"launchloop-static": {with("-n", "1000")},
+		"threads":           {with(), with("-t", "8", "-n", "300")},
+		"refused":           {{idle: true}, with("-l", "9", "--threads")},
+		"late":              {late},
+		"functions":         {{brief: true}},
+		"kineto":            {{idle: true, other: true}}, "kineto-lazy": {{other: true}}, "kineto-now": {{other: true}}, "kineto-clock": {{other: true}},
 	}
 	var list []repeated
 	for _, p := range programs {
@@ -78,11 +80,39 @@ func repeatedPrograms(t *testing.T) []repeated {
 			runs = []repeated{{}}
 		}
 		for _, r := range runs {
-			r.args = append([]string{p.Name()}, r.args...)
+			program := []string{p.Name()}
+			if r.programs != nil {
+				program = append(program, r.programs[0]...)
+			}
+			r.programs = [][]string{program}
 			list = append(list, r)
 		}
 	}
 	return list
+}
+
+// mostTogether is how many programs share a recording.
+const mostTogether = 10
+
+// together has programs of which nothing is special share recordings.
+func together(list []repeated) (fewer []repeated) {
+	var open *repeated
+	for _, r := range list {
+		if r.idle || r.other || r.loose != nil || r.brief {
+			fewer = append(fewer, r)
+			continue
+		}
+		if open == nil {
+			open = &repeated{}
+		}
+		if open.programs = append(open.programs, r.programs...); len(open.programs) == mostTogether {
+			fewer, open = append(fewer, *open), nil
+		}
+	}
+	if open != nil {
+		fewer = append(fewer, *open)
+	}
+	return fewer
 }
 
 // TestSameEachTime records each program several times, in the long form also beside programs that use all
@@ -99,8 +129,12 @@ func TestSameEachTime(t *testing.T) {
 			if busy {
 				keepBusy(t)
 			}
-			for _, p := range repeatedPrograms(t) {
-				t.Run(strings.Join(p.args, " "), func(t *testing.T) {
+			list := repeatedPrograms(t)
+			if !long {
+				list = together(list)
+			}
+			for _, p := range list {
+				t.Run(p.name(), func(t *testing.T) {
 					t.Parallel()
 					p.record(t, n)
 				})
@@ -109,7 +143,27 @@ func TestSameEachTime(t *testing.T) {
 	}
 }
 
-// record records a program n times, and compares the recordings.
+func (p *repeated) name() string {
+	var names []string
+	for _, args := range p.programs {
+		names = append(names, strings.Join(args, " "))
+	}
+	return strings.Join(names, ", ")
+}
+
+// command returns what runs the programs.
+func (p *repeated) command() []string {
+	if args := p.programs[0]; len(p.programs) == 1 {
+		return append([]string{sim(args[0])}, args[1:]...)
+	}
+	var script strings.Builder
+	for _, args := range p.programs {
+		fmt.Fprintf(&script, "%s %s || exit\n", sim(args[0]), strings.Join(args[1:], " "))
+	}
+	return []string{"sh", "-c", script.String()}
+}
+
+// record records the programs n times, and compares the recordings.
 func (p *repeated) record(t *testing.T, n int) {
 	folder := t.TempDir()
 	var first string
@@ -117,7 +171,7 @@ func (p *repeated) record(t *testing.T, n int) {
 	for i := range n {
 		base := filepath.Join(folder, fmt.Sprint(i))
 		log := base + ".cudatrace"
-		args := append([]string{"record", "-q", "--no-convert", "-o", base, sim(p.args[0])}, p.args[1:]...)
+		args := append([]string{"record", "-q", "--no-convert", "-o", base}, p.command()...)
 		if out, err := exec.Command("cudatrace", args...).CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
@@ -157,7 +211,7 @@ func described(t *testing.T, path string, p *repeated) (convert.Summary, []strin
 	if err != nil {
 		t.Fatal(err)
 	}
-	threads := map[*timeline.Thread]map[string]int{}
+	threads, work := map[*timeline.Thread]map[string]int{}, map[string]bool{}
 	count := func(thread *timeline.Thread, description string) {
 		if p.loose != nil && p.loose(description) {
 			return
@@ -188,10 +242,16 @@ func described(t *testing.T, path string, p *repeated) (convert.Summary, []strin
 				}
 				call := "no call"
 				if w.Call.Function != nil {
+					work[filepath.Base(p.Args[0])] = true
 					call = w.Call.Name + " of " + place(w.Call.Caller)
 				}
 				count(w.Call.Thread, name+" of "+call)
 			}
+		}
+	}
+	for _, args := range p.programs {
+		if work[args[0]] == p.idle && !p.other {
+			t.Errorf("%s: calls have work: %t", args[0], work[args[0]])
 		}
 	}
 	var texts []string
