@@ -124,15 +124,15 @@ func (e *ending) check(t *testing.T, r *recording, n uint64) {
 	}
 }
 
-// TestExits launches 30,000 kernels, the last just before the program ends, in every
+// TestExits launches 10,000 kernels, the last just before the program ends, in every
 // way in which a program ends.
 func TestExits(t *testing.T) {
 	t.Parallel()
 	for _, e := range endings {
 		t.Run(e.mode, func(t *testing.T) {
 			t.Parallel()
-			r := recordExit(t, e.code, sim("exits"), e.mode, "-n", "30000", "-c", "7")
-			e.check(t, &r, 30000)
+			r := recordExit(t, e.code, sim("exits"), e.mode, "-n", "10000", "-c", "7")
+			e.check(t, &r, 10000)
 		})
 	}
 }
@@ -198,9 +198,9 @@ func TestExitsByHandler(t *testing.T) {
 		for _, when := range []string{"--handlers", "--handlers-late"} {
 			t.Run(mode+when, func(t *testing.T) {
 				t.Parallel()
-				r := recordExit(t, 100+signal, sim("exits"), mode, "-n", "20000", when)
+				r := recordExit(t, 100+signal, sim("exits"), mode, "-n", "5000", when)
 				e := ending{mode: mode, code: 100 + signal, reason: "_exit"}
-				e.check(t, &r, 20000)
+				e.check(t, &r, 5000)
 				if !strings.Contains(r.stdout, "handled\n") {
 					t.Errorf("the program's handler did not run:\n%s", r.stdout)
 				}
@@ -218,8 +218,8 @@ func TestExitsOfGroup(t *testing.T) {
 		}
 		t.Run(e.mode, func(t *testing.T) {
 			t.Parallel()
-			r := recordExit(t, e.code, sim("exits"), e.mode, "-n", "20000", "--group")
-			e.check(t, &r, 20000)
+			r := recordExit(t, e.code, sim("exits"), e.mode, "-n", "5000", "--group")
+			e.check(t, &r, 5000)
 		})
 	}
 }

@@ -115,7 +115,7 @@ func together(list []repeated) (fewer []repeated) {
 	return fewer
 }
 
-// TestSameEachTime records each program several times, in the long form also beside programs that use all
+// TestSameEachTime records each program several times, in the long form one by one and also beside programs that use all
 // processors: each thread makes the same calls in the same places with the same results, and each call causes the same
 // work, which begins later.
 func TestSameEachTime(t *testing.T) {
