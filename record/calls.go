@@ -15,6 +15,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/callers"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/figures"
+	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/probe"
 	"github.com/cudatrace/cudatrace/record/threads"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -38,6 +39,7 @@ type calls struct {
 	seen    atomic.Uint64 // number of probed calls
 	perCall atomic.Int64  // cost of a probed call, ns; 0 if it is not measured
 	drained uint64        // ns: the log has every call that returned before this time
+	looked  uint64        // ns: when open calls were looked at
 }
 
 func newCalls(o Options, log *tracelog.Writer, r *report) *calls {
@@ -376,10 +378,30 @@ func (c *calls) noteProgress() {
 	if !c.probed {
 		return
 	}
+	c.noteOpenCalls()
 	if until := c.prober.DrainedUntil(); until > c.drained {
 		c.drained = until
 		c.log.Add(&tracelog.Flushed{Until: until})
 	}
+}
+
+// openAfter is the time for which a call has to be open so that the log has it before it returns, and openPause that between two
+// looks.
+const (
+	openAfter = time.Second
+	openPause = openAfter / 2
+)
+
+// noteOpenCalls logs the calls that have not returned for a while.
+func (c *calls) noteOpenCalls() {
+	now := host.Monotonic()
+	if now-c.looked < uint64(openPause) || c.opts.Last > 0 { // a log of the newest part is not read while it grows
+		return
+	}
+	c.looked = now
+	c.prober.OpenCalls(now-min(uint64(openAfter), now), func(o *tracelog.Call) {
+		c.log.Add(&tracelog.OpenCall{PID: o.PID, TID: o.TID, Func: o.Func, Enter: o.Enter, Dur: now - o.Enter, Caller: o.Caller, Args: o.Args})
+	})
 }
 
 func (c *calls) noteLosses() {

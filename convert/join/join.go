@@ -143,6 +143,7 @@ func (j *Joiner) Run(open read.Opener, progress func(share float64)) error {
 		return err
 	}
 	defer rs.Close()
+	j.callMerge.AddOpen(j.threads.merger)
 	rows := 0
 	for r := rs.Next(); r != nil; r = rs.Next() {
 		rows += r.Block().N

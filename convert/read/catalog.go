@@ -21,6 +21,7 @@ type Catalog struct {
 	Nodes         GraphNodes // none for a log that is followed
 	Metrics       Metrics
 	Communicators Communicators
+	OpenCalls     OpenCalls
 	Outcome       Outcome
 	Watermarks    Watermarks
 	Totals        [256]uint64        // records by kind
@@ -100,7 +101,20 @@ func (c *Catalog) Read(r *tracelog.Reader, progress func(share float64)) error {
 	if err := r.Err(); err != nil && !tracelog.IsDamage(err) {
 		return err
 	}
+	c.endOpenCalls()
 	return nil
+}
+
+// endOpenCalls makes the calls that were open when a recorder was killed calls that have not returned. In a log with an end each
+// has a record, or is counted as lost.
+func (c *Catalog) endOpenCalls() {
+	if c.Outcome.End != nil {
+		c.OpenCalls = OpenCalls{}
+	}
+	for key := range c.OpenCalls.byThread {
+		c.Unfinished = true
+		c.Processes.get(key.PID).kinds |= kindBit(tracelog.KindCall)
+	}
 }
 
 // Next takes the next block of a reader, if there is one. The error says that the log is beyond the
@@ -170,6 +184,8 @@ func (c *Catalog) record(b *tracelog.Block, i int) {
 		c.GPUs.learn(b, i)
 	case tracelog.KindGPUUser:
 		c.Metrics.takeUser(b, i)
+	case tracelog.KindOpenCall:
+		c.see(c.OpenCalls.learn(b, i))
 	default:
 		c.see(c.Outcome.learn(b, i))
 	}
@@ -206,6 +222,9 @@ func (c *Catalog) events(b *tracelog.Block, p *Placement) {
 	}
 	if b.Kind == tracelog.KindCall || b.Kind == tracelog.KindAPI {
 		c.Unfinished = c.Unfinished || unfinished(b)
+	}
+	if b.Kind == tracelog.KindCall {
+		c.OpenCalls.take(b)
 	}
 }
 

@@ -16,9 +16,9 @@ const (
 	maxDefinitions = 1 << 20 // records that describe what events refer to
 )
 
-// definitions are the kinds of record that a catalog keeps.
+// definitions are the kinds of record that a catalog keeps. Of open calls it keeps few.
 var definitions = kindsThat(func(t schema.Table) bool {
-	return t.Role == schema.Definition || t.Kind == tracelog.KindProcessEnd || t.Kind == tracelog.KindGPUUser
+	return t.Role == schema.Definition && t.Kind != tracelog.KindOpenCall || t.Kind == tracelog.KindProcessEnd || t.Kind == tracelog.KindGPUUser
 })
 
 // excess is the error of a log that is beyond the limits.

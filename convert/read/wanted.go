@@ -36,6 +36,19 @@ func (w *Wanted) Match(b *tracelog.Block, i int) bool {
 	return true
 }
 
+// matchOpen reports whether an open call is selected. A catalog has those of wanted processes and threads alone.
+func (w *Wanted) matchOpen(c *tracelog.OpenCall) bool {
+	if w.Filter == nil {
+		return true
+	}
+	f := w.Filter
+	if c.Enter < f.From || f.To > 0 && c.Enter > f.To || len(w.Threads.Host) > 0 && !slices.Contains(w.Threads.Host, c.TID) {
+		return false
+	}
+	w.Taken++
+	return true
+}
+
 // match reports whether row i of a block is of one of the threads, or of none at all.
 func (t *Threads) match(b *tracelog.Block, i int) bool {
 	switch {

@@ -26,8 +26,9 @@ type events struct {
 	drained  atomic.Uint64 // value of DrainedUntil
 
 	mu    sync.Mutex
-	store *eventStore // nil once closed
-	names *nameRing   // reads the names of kernels
+	store *eventStore      // nil once closed
+	names *nameRing        // reads the names of kernels
+	open  map[openKey]bool // calls that the latest look at open calls has seen; true: they were taken
 }
 
 // newEvents reads a store, and the ring buffer names of a size in bytes. Its close closes both.

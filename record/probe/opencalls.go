@@ -3,6 +3,7 @@ package probe
 import (
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/cilium/ebpf"
@@ -73,6 +74,60 @@ func (e *events) deliverFrames(t callingThread, frames *ebpf.Map, sink Sink) err
 		}
 	}
 	return nil
+}
+
+// An openKey is a call that has not returned.
+type openKey struct {
+	pid, tid, function uint32
+	enter              uint64
+}
+
+// lookAtOpenCalls gives the calls that were entered before a time and have not returned to take, each one once. Threads write
+// while they are looked at, so that a call is one only if the look before has seen the same.
+func (e *events) lookAtOpenCalls(frames *ebpf.Map, before uint64, take func(*tracelog.Call)) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.store == nil {
+		return
+	}
+	seen := map[openKey]bool{}
+	for _, t := range e.store.threads() {
+		for _, event := range e.store.openEvents(t, frames) {
+			if event.Enter >= before || event.Pid != t.PID || event.Tid != t.TID {
+				continue
+			}
+			c, err := e.decoder.openCall(&event)
+			if err != nil || c == nil {
+				continue // it is being written, or not recorded
+			}
+			key := openKey{c.PID, c.TID, c.Func, c.Enter}
+			taken, known := e.open[key]
+			if known && !taken {
+				take(c)
+			}
+			seen[key] = known
+		}
+	}
+	e.open = seen
+}
+
+// openEvents copies the open calls of a thread that goes on, outermost first.
+func (s *eventStore) openEvents(t callingThread, frames *ebpf.Map) (all []bpf.ProbesEvent) {
+	depth := min(int(atomic.LoadUint32(&s.slots[t.Slot].Depth)), bpf.MaxDepth)
+	innermost := s.tail(t)
+	if depth > 1 || depth == 1 && innermost == nil {
+		var thread bpf.ProbesThread
+		if frames.Lookup(t.Slot, &thread) != nil {
+			return nil // the next look tries again
+		}
+		for i := range depth {
+			all = append(all, thread.Frames[i].Event)
+		}
+	}
+	if depth > 0 && innermost != nil {
+		all = append(all[:max(len(all)-1, 0)], *innermost)
+	}
+	return all
 }
 
 // renamed delivers the name of a thread whose name has changed since its first call.

@@ -26,6 +26,8 @@ import (
 	"sync"
 
 	"github.com/cilium/ebpf/link"
+
+	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
 // A Prober probes processes. Its methods may be called from different goroutines.
@@ -147,6 +149,12 @@ func (p *Prober) setPaused(value uint32) error {
 		return fmt.Errorf("recording can't be paused or resumed: %w", err)
 	}
 	return nil
+}
+
+// OpenCalls gives the calls that were entered before a time, in ns of CLOCK_MONOTONIC, and have not returned to take. A call is
+// given once, at the second look that sees it, and delivered when it returns or at Finish, as any other, later.
+func (p *Prober) OpenCalls(before uint64, take func(*tracelog.Call)) {
+	p.events.lookAtOpenCalls(p.program.maps.threads, before, take)
 }
 
 // Finish ends the recording: it detaches from every process, delivers the events in the

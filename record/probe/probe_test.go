@@ -285,6 +285,52 @@ func TestUnfinished(t *testing.T) {
 	})
 }
 
+// Calls that have not returned are seen from the second look on, each once, and delivered when they return or at the end all the
+// same.
+func TestOpenCalls(t *testing.T) {
+	eachMode(t, func(t *testing.T, m attachMode) {
+		p, target := open(t, Options{mode: m}), startTarget(t, "driver")
+		attach(t, p, target)
+		target.run("waiting", 3)
+		target.run("launches", 5)
+		target.begin("asks", 9)
+		if line := target.line(); line != "inside" {
+			t.Fatal(line)
+		}
+		early := host.Monotonic()
+		seen := &recorder{}
+		look := func(before uint64) int {
+			p.OpenCalls(before, func(c *tracelog.Call) { seen.Call(c) })
+			return len(seen.calls)
+		}
+		if n := look(host.Monotonic()); n != 0 {
+			t.Errorf("the first look saw %d calls", n)
+		}
+		eventually(t, "the open calls are not seen", func() bool { return look(host.Monotonic()) >= 4 })
+		for range 3 {
+			look(host.Monotonic())
+		}
+		if n, launches := seen.count("cuStreamSynchronize", tracelog.CallUnfinished), seen.named("cuLaunchKernel"); n != 3 || len(launches) != 1 || launches[0].Args[1] != 9 || launches[0].Enter > early {
+			t.Errorf("%d of 3 waiting threads, launches %+v", n, launches)
+		}
+		target.begin("", 0) // what the call waits for
+		if line := target.line(); line != "done" {
+			t.Fatal(line)
+		}
+		r := finish(t, p)
+		if n, open := r.count("cuLaunchKernel", 0), r.count("cuLaunchKernel", tracelog.CallUnfinished); n != 6 || open != 0 {
+			t.Errorf("%d launches of 6, and %d that had not returned", n, open)
+		}
+		if n := r.count("cuStreamSynchronize", tracelog.CallUnfinished); n != 3 {
+			t.Errorf("%d of 3 waiting threads at the end", n)
+		}
+		if p.OpenCalls(host.Monotonic(), func(c *tracelog.Call) { t.Errorf("seen after the end: %+v", c) }); p.Close() != nil {
+			t.Error("closing failed")
+		}
+		p.OpenCalls(host.Monotonic(), func(c *tracelog.Call) { t.Errorf("seen when closed: %+v", c) })
+	})
+}
+
 // waitAsleep waits until the process's first thread sleeps in its hanging call.
 func waitAsleep(tb testing.TB, pid int) {
 	tb.Helper()

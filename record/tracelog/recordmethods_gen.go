@@ -1430,6 +1430,63 @@ func (x *FunctionEvent) Read(b *Block, i int) {
 	x.Args[5] = c[11].At(i)
 }
 
+// Kind returns KindOpenCall.
+func (*OpenCall) Kind() Kind { return KindOpenCall }
+
+// AddTo adds the record to a log.
+func (x *OpenCall) AddTo(w *Writer) {
+	if w.begin(KindOpenCall) {
+		x.fill(&w.row, &w.blocks.strings)
+		w.open.addRow(KindOpenCall, &w.row)
+	}
+	w.mu.Unlock()
+}
+
+func (x *OpenCall) fill(r *columns.Row, in *interner) {
+	r[0] = uint64(x.PID)
+	r[1] = uint64(x.TID)
+	r[2] = uint64(x.Func)
+	r[3] = x.Enter
+	r[4] = x.Dur
+	r[5] = uint64(x.Caller)
+	r[6] = x.Args[0]
+	r[7] = x.Args[1]
+	r[8] = x.Args[2]
+	r[9] = x.Args[3]
+	r[10] = x.Args[4]
+	r[11] = x.Args[5]
+	r[12] = x.Args[6]
+	r[13] = x.Args[7]
+	r[14] = x.Args[8]
+	r[15] = x.Args[9]
+	r[16] = x.Args[10]
+	r[17] = x.Args[11]
+}
+
+// Read fills the record from row i of a block of its kind.
+func (x *OpenCall) Read(b *Block, i int) {
+	c := b.columns(KindOpenCall)
+	_ = c[17]
+	x.PID = uint32(c[0].At(i))
+	x.TID = uint32(c[1].At(i))
+	x.Func = uint32(c[2].At(i))
+	x.Enter = c[3].At(i)
+	x.Dur = c[4].At(i)
+	x.Caller = uint32(c[5].At(i))
+	x.Args[0] = c[6].At(i)
+	x.Args[1] = c[7].At(i)
+	x.Args[2] = c[8].At(i)
+	x.Args[3] = c[9].At(i)
+	x.Args[4] = c[10].At(i)
+	x.Args[5] = c[11].At(i)
+	x.Args[6] = c[12].At(i)
+	x.Args[7] = c[13].At(i)
+	x.Args[8] = c[14].At(i)
+	x.Args[9] = c[15].At(i)
+	x.Args[10] = c[16].At(i)
+	x.Args[11] = c[17].At(i)
+}
+
 // NewRecord returns an empty record of a kind. It returns nil for a kind that this version
 // does not know, and for strings and the End record, which only the writer adds.
 func NewRecord(k Kind) Record {
@@ -1479,4 +1536,5 @@ var newRecords = [...]func() Record{
 	KindNativeFrame:   func() Record { return new(NativeFrame) },
 	KindNativeStack:   func() Record { return new(NativeStack) },
 	KindFunctionEvent: func() Record { return new(FunctionEvent) },
+	KindOpenCall:      func() Record { return new(OpenCall) },
 }

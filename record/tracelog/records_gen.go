@@ -45,6 +45,7 @@ const (
 	KindNativeFrame   Kind = 39
 	KindNativeStack   Kind = 40
 	KindFunctionEvent Kind = 41
+	KindOpenCall      Kind = 42
 )
 
 // Meta is a fact of the recording.
@@ -512,4 +513,18 @@ type FunctionEvent struct {
 	Time  uint64
 	Ret   uint64    // at a return, the returned value: the whole register
 	Args  [6]uint64 // the arguments that the function's record names
+}
+
+// OpenCall is a call of a traced function that has not returned for a second or more. It is
+// written once. When the call returns, or recording ends, a Call with the same PID, TID,
+// Func and Enter follows, and the OpenCall means nothing any more. In a log without an End,
+// an OpenCall without that Call had not returned.
+type OpenCall struct {
+	PID    uint32
+	TID    uint32
+	Func   uint32     // Function.ID
+	Enter  uint64     // entry of the function
+	Dur    uint64     // time for which it had not returned then
+	Caller uint32     // Caller.ID, 0 when not known
+	Args   [12]uint64 // recorded arguments
 }

@@ -54,6 +54,7 @@ enum ct_record_kind {
 	CT_REC_NATIVE_FRAME = 39,
 	CT_REC_NATIVE_STACK = 40,
 	CT_REC_FUNCTION_EVENT = 41,
+	CT_REC_OPEN_CALL = 42,
 };
 
 /* A CUPTI API record: a call with its correlation ID. */

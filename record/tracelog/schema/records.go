@@ -64,6 +64,23 @@ func callFields() []Field {
 	return fields
 }
 
+// openCallFields ends with one field for each argument that a call can carry.
+func openCallFields() []Field {
+	fields := []Field{
+		field("pid", Uint, "process"),
+		field("tid", Uint, "thread"),
+		field("func", Uint, "id of the function record", comment("Function.ID")),
+		field("enter", Time, "entry of the function"),
+		field("dur", Dur, "time for which it had not returned then"),
+		field("caller", Uint, "id of the caller record, 0 when not known", optional, comment("Caller.ID, 0 when not known")),
+	}
+	for i := range MaxArgs {
+		fields = append(fields, field(fmt.Sprintf("arg%d", i), Hex, fmt.Sprintf("argument %d, as that of the call", i),
+			optional, wide, member(fmt.Sprintf("Args[%d]", i)), comment("recorded arguments")))
+	}
+	return fields
+}
+
 // sampleFields ends with one field for each value that a sample can carry.
 func sampleFields() []Field {
 	fields := []Field{
@@ -439,6 +456,8 @@ var records = []Table{
 		}},
 	{Kind: 41, Name: "function_event", Owner: "tid", Meaning: "the entry or the return of a function of any library",
 		Doc: "is the entry or the return of a function of any library, which is none of CUDA's. A thread's entries and returns are nested.", Fields: functionEventFields()},
+	{Kind: 42, Name: "open_call", Role: Definition, Meaning: "a call of a traced function that has not returned for a second or more",
+		Doc: "is a call of a traced function that has not returned for a second or more. It is written once. When the call returns, or recording ends, a Call with the same PID, TID, Func and Enter follows, and the OpenCall means nothing any more. In a log without an End, an OpenCall without that Call had not returned.", Fields: openCallFields()},
 }
 
 // functionEventFields ends with one field for each argument of a function.
