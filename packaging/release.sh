@@ -13,7 +13,8 @@ summary='trace recorder for CUDA programs'
 description='Records what a CUDA program does, its calls, kernels and copies,
  and makes traces for Perfetto and statistics of it.'
 homepage=https://github.com/cudatrace/cudatrace
-maintainer='cudatrace maintainers <maintainers@users.noreply.example>'
+# There is no address for mail: this is where SECURITY.md and CODE_OF_CONDUCT.md send people, and it reaches the maintainers alone.
+maintainer="cudatrace maintainers <$homepage/security/advisories/new>"
 # In the order of versions, 1.2.3~rc1 is less than 1.2.3. A - would begin the package's own revision.
 package_version=${VERSION//-/\~}
 case $VERSION in

@@ -135,7 +135,7 @@ func TestDeb(t *testing.T) {
 		dpkg := []string{"dpkg", "--root=" + root, "--force-architecture", "--log=" + os.DevNull}
 		output(t, append(dpkg, "--install", theFile(t, filepath.Join(folder, "cudatrace_*_"+arch+".deb")))...)
 		wantInstalled(t, root, arch, version)
-		if fields := output(t, "dpkg-deb", "--field", theFile(t, filepath.Join(folder, "cudatrace_*_"+arch+".deb")), "Homepage", "Maintainer"); !strings.Contains(fields, "Homepage: https://") || !strings.Contains(fields, "Maintainer: cudatrace") {
+		if fields := output(t, "dpkg-deb", "--field", theFile(t, filepath.Join(folder, "cudatrace_*_"+arch+".deb")), "Homepage", "Maintainer"); !strings.Contains(fields, "Homepage: https://") || !strings.Contains(fields, "Maintainer: cudatrace maintainers <"+contact(t)+">") {
 			t.Errorf("%s: %s", arch, fields)
 		}
 		if wrong := output(t, append(dpkg, "--verify", "cudatrace")...); wrong != "" {
@@ -144,6 +144,21 @@ func TestDeb(t *testing.T) {
 		output(t, append(dpkg, "--purge", "cudatrace:"+arch)...)
 		wantEmpty(t, root)
 	}
+}
+
+// contact is the address that SECURITY.md names.
+func contact(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../SECURITY.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, behind, _ := strings.Cut(string(text), "[privately](")
+	address, _, ok := strings.Cut(behind, ")")
+	if !ok {
+		t.Fatal("SECURITY.md does not say how to report a hole privately")
+	}
+	return address
 }
 
 // TestRPM installs, checks and removes the .rpm packages in a root of their own.
@@ -158,7 +173,7 @@ func TestRPM(t *testing.T) {
 		}
 		output(t, append(rpm, "--install", "--ignorearch", theFile(t, filepath.Join(folder, "cudatrace-*."+name+".rpm")))...)
 		wantInstalled(t, root, arch, version)
-		if fields := output(t, append(rpm, "--query", "--queryformat", "%{URL} %{PACKAGER}", "cudatrace")...); !strings.Contains(fields, "https://") || !strings.Contains(fields, "cudatrace maintainers") {
+		if fields := output(t, append(rpm, "--query", "--queryformat", "%{URL} %{PACKAGER}", "cudatrace")...); !strings.Contains(fields, "https://") || !strings.Contains(fields, "cudatrace maintainers <"+contact(t)+">") {
 			t.Errorf("%s: %s", arch, fields)
 		}
 		if wrong := output(t, append(rpm, "--verify", "cudatrace")...); wrong != "" {
