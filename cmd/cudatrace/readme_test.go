@@ -35,6 +35,58 @@ func TestREADMESample(t *testing.T) {
 	}
 }
 
+// TestREADMERecipes runs the commands of README's recipes in their order: with a simulated program in the place of Python's, and as two ranks what torchrun starts.
+func TestREADMERecipes(t *testing.T) {
+	t.Parallel()
+	_, recipes, _ := strings.Cut(readRepository(t, "README.md"), "\n## Recipes\n")
+	recipes, _, _ = strings.Cut(recipes, "\n## ")
+	blocks := regexp.MustCompile("(?s)```\n(.*?)```").FindAllStringSubmatch(recipes, -1)
+	if len(blocks) != 6 {
+		t.Fatalf("README.md has %d recipes", len(blocks))
+	}
+	dir := t.TempDir()
+	shell := func(command string, env ...string) {
+		t.Helper()
+		cmd := exec.Command("sh", "-c", command)
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
+		out, err := cmd.CombinedOutput()
+		if code := cmd.ProcessState.ExitCode(); code != 0 && !(code == exitHolds && strings.HasPrefix(command, "cudatrace diff ")) {
+			t.Errorf("%s: %v\n%s", command, err, out)
+		}
+	}
+	for _, side := range []string{"base", "new"} {
+		shell("mkdir " + side + " && for i in 1 2 3 4; do cudatrace record -q -o " + side + "/$i " + sim("steps") + " || exit; done")
+	}
+	program := regexp.MustCompile(`python3 \w+\.py`)
+	for _, block := range blocks {
+		for command := range strings.Lines(block[1]) {
+			command = program.ReplaceAllLiteralString(command, sim("threads"))
+			if rank, ok := strings.CutPrefix(command, "torchrun --nproc-per-node 8 --no-python "); ok {
+				shell(rank, "RANK=0", "WORLD_SIZE=2")
+				shell(rank, "RANK=1", "WORLD_SIZE=2")
+				continue
+			}
+			shell(command)
+		}
+	}
+}
+
+// TestREADMEReport: the page is made, and what is said of it is README's, but for its size.
+func TestREADMEReport(t *testing.T) {
+	t.Parallel()
+	_, sample, _ := strings.Cut(readRepository(t, "README.md"), "$ cudatrace report testdata/gpu/logs/train.cudatrace -o report.html\n")
+	sample, _, ok := strings.Cut(sample, "```")
+	if !ok {
+		t.Fatal("README.md makes no report")
+	}
+	cmd := exec.Command("cudatrace", "report", filepath.Join(root, "testdata/gpu/logs/train.cudatrace"), "-o", "report.html")
+	cmd.Dir = t.TempDir()
+	got, err := cmd.CombinedOutput()
+	if diff := cmp.Diff(withoutFigures(sample), withoutFigures(string(got))); err != nil || diff != "" {
+		t.Errorf("%v (-README +got):\n%s", err, diff)
+	}
+}
+
 // TestREADMEShort: README wins in a minute, or not at all.
 func TestREADMEShort(t *testing.T) {
 	t.Parallel()
