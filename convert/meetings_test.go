@@ -99,6 +99,41 @@ func TestCollectiveArrowsProcessor(t *testing.T) {
 	}
 }
 
+// What the UI shows of two ranks is in the order of this query, which is the UI's own: what all ranks did comes first, and of what stands in no group there
+// is so little that nothing is moved below the processes, to which the UI gives the place 50.
+func TestProcessorTrackOrder(t *testing.T) {
+	t.Parallel()
+	var logs []Log
+	for i := range 2 {
+		logs = append(logs, Path(fmt.Sprintf("../testdata/gpu/logs/nccl-rank%d.cudatrace", i)))
+	}
+	tr, _ := openLogs(t, logs, TraceOptions{})
+	tr.Query(`include perfetto module viz.summary.track_event`)
+	children := func(of string) (names []string) {
+		for _, row := range tr.Values(`select name from _track_event_tracks_ordered_groups where (has_data or has_children) and parent_id ` + of + ` group by name order by min(order_id)`) {
+			names = append(names, row[0].(string))
+		}
+		return names
+	}
+	for of, want := range map[string][]string{
+		`is null`: {"All ranks", "Counters", "GPU 0: NVIDIA H200", "GPU 1: NVIDIA H200", "NVTX", "NVTX: NCCL", "Program", "Ranges on streams", "cudatrace"},
+		`in (select id from track where name = 'All ranks')`: {"rank 0", "rank 1"},
+		`= (select min(id) from track where name = 'Ranges on streams')`: {
+			"NVTX on Stream 7 (default)", "collectives on Stream 7 (default)", "NVTX on Stream 14 (copies)", "NVTX on Stream 15 (copies)", "NVTX on Stream 17 (NCCL)",
+			"NVTX on Stream 17 (NCCL) · pt_autograd_0 1311", "collectives on Stream 17 (NCCL)", "NVTX on Stream 145 (copies)", "NVTX on Stream 146 (copies)"},
+	} {
+		if got := children(of); !slices.Equal(got, want) {
+			t.Errorf("tracks whose parent %s: %q, want %q", of, got, want)
+		}
+	}
+	if most := tr.Int(`select max(order_id) from _track_event_tracks_ordered_groups where parent_id is null`); most >= 50 {
+		t.Errorf("%d tracks are in no group", most)
+	}
+	if folded := tr.Int(`select count(*) from track where name = 'process' or name = 'events' or name glob 'Stream 0*'`); folded != 0 {
+		t.Errorf("%d tracks have names that say nothing", folded)
+	}
+}
+
 // The parts of real collectives, of PyTorch with NCCL on two GPUs, have their arrows, and what NCCL says.
 func TestRealCollectives(t *testing.T) {
 	t.Parallel()

@@ -185,7 +185,9 @@ func (c *collectives) drawWait(track *perfetto.Track, x *wait) {
 }
 
 func (c *collectives) track(of *timeline.Stream) *perfetto.Track {
-	return c.sink.w.Track(perfetto.TrackInfo{Name: "collectives on " + streamOfGPU(of), PID: of.Context.Process.PID})
+	return c.sink.w.Track(perfetto.TrackInfo{
+		Name: "collectives on " + streamOfGPU(of), Group: c.sink.tracks.group(of.Context.Process, onStreams), Rank: streamPlace(of, 1),
+	})
 }
 
 func (c *collectives) numbers(m *met) perfetto.UintArgs {

@@ -20,7 +20,7 @@ func (s *Sink) writeCounters() {
 		switch {
 		case c.Stream != nil:
 			info.Name += ", " + streamName(c.Stream)
-			info.Group = s.tracks.group(c.Process, int64(c.GPU))
+			info.Group, info.Rank = s.tracks.group(c.Process, int64(c.GPU)), placeSampled+streamPlace(c.Stream, 0)
 		case c.OnGPU:
 			info.Group = s.tracks.group(nil, int64(c.GPU))
 		case c.Process != nil:

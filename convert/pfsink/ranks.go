@@ -40,7 +40,7 @@ func (s *Sink) writeOverview() {
 	if len(rows) == 0 {
 		return
 	}
-	group := s.w.Group(perfetto.TrackInfo{Name: "Ranks"})
+	group := s.w.Group(perfetto.TrackInfo{Name: "All ranks"})
 	for i, r := range rows {
 		list := r.Slices()
 		track := s.w.Track(perfetto.TrackInfo{Name: rowName(rows, i), Group: group, Rank: i})

@@ -9,9 +9,13 @@ import (
 	"github.com/cudatrace/cudatrace/perfetto"
 )
 
-// tracks are the tracks of a trace. In the UI, a process has its main thread, its other threads by their first call, then
-// a group for each GPU with the process's counters, its own marks, and a group for everything
-// else. The queues of streams stand under the GPUs, by process, context and number.
+// tracks are the tracks of a trace. The UI shows the group of all ranks, the groups of the GPUs, and the processes. A process has its
+// main thread, its other threads, its marks, and groups, which the UI folds: its counters, those of each GPU, and what is on its streams.
+// The queues of streams stand under the GPUs, by process, context and number.
+//
+// The UI orders what stands outside of groups by name, in one order for all processes and threads, and draws whatever comes behind the 50th
+// track of that order below the processes (track_event.sql, and the plugins TrackEvent and ProcessThreadGroups). So the first group
+// has a name that comes first, and the more tracks stand in groups, the better.
 type tracks struct {
 	w        *perfetto.Writer
 	start    uint64 // Recording.Start
@@ -30,10 +34,17 @@ type tracks struct {
 // A groupKey identifies a group of tracks.
 type groupKey struct {
 	pid uint32 // 0 for the group of a GPU
-	gpu int64  // GPU.Index, noGPU for the group of a process
+	gpu int64  // GPU.Index, or noGPU or onStreams
 }
 
-const noGPU = -1
+// What a group of a process has in place of a GPU.
+const (
+	noGPU     = -1 - iota // its counters
+	onStreams             // what is shown beside its streams
+)
+
+// groupNames are the names of such groups.
+var groupNames = map[int64]string{noGPU: "Counters", onStreams: "Ranges on streams"}
 
 type contextKey struct {
 	process *timeline.Process
@@ -132,7 +143,7 @@ func (t *tracks) span(of *timeline.Track, first uint64) *perfetto.Track {
 		}
 		switch {
 		case of.Stream != nil:
-			info.Name = rangesName(of)
+			info.Name, info.Group, info.Rank = rangesName(of), t.group(of.Process, onStreams), streamPlace(of.Stream, 0)
 		case of.Thread != nil:
 			info.Thread = t.thread(of.Thread, first).Track
 		}
@@ -161,7 +172,12 @@ func (t *tracks) counterValue(v *timeline.CounterValue) {
 	t.counter(v.Counter).Value(v.Time, int64(min(v.Value, math.MaxInt64)))
 }
 
-// group returns the group of a process's tracks for a GPU, or without a GPU. Without a process it is
+// streamPlace is the place of a track of a stream in the group of a process: by stream, and by kind of the track.
+func streamPlace(of *timeline.Stream, kind int) int {
+	return 2*int(min(of.ID, math.MaxInt32/2-1)) + kind
+}
+
+// group returns the group of a process's tracks for a GPU, or one without a GPU. Without a process it is
 // the group of the GPU.
 func (t *tracks) group(p *timeline.Process, gpu int64) *perfetto.Group {
 	key := groupKey{gpu: gpu}
@@ -170,8 +186,8 @@ func (t *tracks) group(p *timeline.Process, gpu int64) *perfetto.Group {
 	}
 	group := t.groups[key]
 	if group == nil {
-		name := "Counters"
-		if gpu != noGPU {
+		name := groupNames[gpu]
+		if gpu >= 0 {
 			name = t.gpuName(uint32(gpu))
 		}
 		group = t.w.Group(perfetto.TrackInfo{Name: name, PID: key.pid})

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -160,12 +161,27 @@ func TestChromium(t *testing.T) {
 		page.Eval(enabled)
 		page.Eval("document.getElementById('open').click()")
 		want := received{Title: options.Name, FileName: options.Name, SHA256: sum(trace), Bytes: len(trace),
-			Hash:   "#!/?visStart=1000000000000000001&visEnd=1000000000000500000&enablePlugins=dev.perfetto.GpuByProcess,com.meta.GpuCompute",
+			Hash:   "#!/?visStart=1000000000000000001&visEnd=1000000000000500000&enablePlugins=dev.perfetto.GpuByProcess,com.meta.GpuCompute&startupCommands=" + escaped(folding),
 			Origin: strings.TrimSuffix(s.Address(), "/"+s.token+"/")}
 		if r := next(t, got); r != want {
 			t.Errorf("the UI got %+v, want %+v", r, want)
 		}
 		page.Eval(shows("Perfetto has the trace"))
+	})
+	t.Run("folding", func(t *testing.T) {
+		page := b.Open("about:blank")
+		for name, want := range map[string]string{
+			"CPU Scheduling": "Collapse", "All ranks": "Expand", "rank 0: python3.12 1242": "Expand", "rank 1: python3.12 1251": "", "rank 10: a 7": "", "python3 1242": "Expand",
+			"GPU": "Expand", "CUDA": "Expand", "Stream 7": "Expand", "GPU 0": "", "GPU 0: NVIDIA GeForce RTX 4090": "", "Counters": "", "Ranges on streams": "", "Hardware Queues": "",
+		} {
+			script := fmt.Sprintf(`JSON.parse(decodeURIComponent(%q)).filter((c) => new RegExp(c.args[0]).test(%q)).map((c) => c.id).join()`, escaped(folding), name)
+			if want != "" {
+				want = "dev.perfetto." + want + "TracksByRegex"
+			}
+			if got := page.Eval(script); got != want {
+				t.Errorf("what the UI does with %s: %v, want %q", name, got, want)
+			}
+		}
 	})
 	t.Run("direct", func(t *testing.T) {
 		o := options

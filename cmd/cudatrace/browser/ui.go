@@ -50,6 +50,11 @@ func ParseUI(text string) (UI, error) {
 // off.
 const plugins = "dev.perfetto.GpuByProcess,com.meta.GpuCompute"
 
+// folding makes the first screen the story: what each rank did, and the threads and streams of the first rank, or of the processes where there are no
+// ranks. The UI begins with a row for each processor, and folds everything else. A UI that does not know startup commands does nothing.
+const folding = `[{"id":"dev.perfetto.CollapseTracksByRegex","args":["^CPU Scheduling$"]},` +
+	`{"id":"dev.perfetto.ExpandTracksByRegex","args":["^(All ranks|GPU|CUDA|rank 0: .*|(?!rank |GPU ).* [0-9]+)$"]}]`
+
 // A View is the time that the UI shows first, in ns of the trace's clock.
 type View struct{ From, To uint64 }
 
@@ -63,5 +68,8 @@ func (u UI) address(view View, trace string) string {
 	if view.To > view.From {
 		arguments = append(arguments, fmt.Sprintf("visStart=%d&visEnd=%d", view.From, view.To))
 	}
-	return u.Address + "#!/?" + strings.Join(append(arguments, "enablePlugins="+plugins), "&")
+	return u.Address + "#!/?" + strings.Join(append(arguments, "enablePlugins="+plugins, "startupCommands="+escaped(folding)), "&")
 }
+
+// escaped is a text as JavaScript's encodeURIComponent writes it, which the UI undoes: it takes a + for itself.
+func escaped(text string) string { return strings.ReplaceAll(url.QueryEscape(text), "+", "%20") }
