@@ -8,14 +8,25 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cudatrace/cudatrace/convert/read"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
 // A Standing is how far the GPU work of a process has come. Times are CLOCK_MONOTONIC.
 type Standing struct {
+	GPU         bool // GPU work is recorded
 	Streams     []StreamStanding
 	Collectives []EnteredCollective
+	Calls       []StandingCall // the outermost of each thread
+}
+
+// A StandingCall is a call that has not returned for a second or more.
+type StandingCall struct {
+	TID   uint32
+	Name  string
+	Waits bool // the function waits for GPU work
+	Time  uint64
 }
 
 // A StreamStanding is the first work of a stream that has not ended, or else the last that has.
@@ -61,9 +72,36 @@ func ReadStanding(open func() (*tracelog.Reader, error), by time.Time) (map[uint
 	}
 	all := map[uint32]*Standing{}
 	for pid, p := range s.processes {
-		all[pid] = &Standing{Streams: p.list(s.names)}
+		if f.catalog.Outcome.Recorded(pid) {
+			all[pid] = &Standing{GPU: true, Streams: p.list(s.names)}
+		} else { // its launches have no work
+			all[pid] = &Standing{}
+		}
+	}
+	if !f.Ended() {
+		standingCalls(f.catalog, all)
 	}
 	return all, readCollectives(open, all, inTime)
+}
+
+// standingCalls finds the calls that have not returned.
+func standingCalls(c *read.Catalog, all map[uint32]*Standing) {
+	in := map[read.ThreadKey]bool{}
+	for _, o := range c.OpenCalls.All() { // outer ones come first
+		thread := read.ThreadKey{PID: o.PID, TID: o.TID}
+		if in[thread] {
+			continue
+		}
+		in[thread] = true
+		fn := c.Functions.ByID(o.Func)
+		if caller := c.Callers.ByID(o.Caller); caller != nil {
+			fn = c.Functions.Called(fn, caller, 0)
+		}
+		if all[o.PID] == nil {
+			all[o.PID] = &Standing{}
+		}
+		all[o.PID].Calls = append(all[o.PID].Calls, StandingCall{o.TID, fn.Name, fn.Waits != 0, o.Enter})
+	}
 }
 
 // collectives are the functions of NCCL that all ranks of a communicator call in one order.

@@ -178,8 +178,10 @@ func printStuck(con *console.Console, r *stuck.Report) {
 
 // printRecorded prints what a recording knows of a process.
 func printRecorded(con *console.Console, r *stuck.Recorded) {
-	if r == nil {
+	if r == nil || !r.GPU {
 		con.Print("  GPU work: not recorded")
+	}
+	if r == nil {
 		return
 	}
 	for _, s := range r.Streams {
@@ -234,6 +236,12 @@ func threadRows(threads []stuck.Thread) [][]string {
 
 func waitsText(t *stuck.Thread) string {
 	text := t.Call
+	if t.CUDA != nil {
+		text = fmt.Sprintf("%s since %.0f s", t.CUDA.Name, t.CUDA.Since)
+		if t.Call != "" {
+			text += ": " + t.Call
+		}
+	}
 	if t.On != "" {
 		text += ", " + t.On
 	}

@@ -36,9 +36,25 @@ func stuckSays(t *testing.T, want string, args ...string) string {
 func TestStuckKernel(t *testing.T) {
 	t.Parallel()
 	b := recordInBackground(t, "--flush-interval", "100ms", sim("exits"), "hang", "-n", "100")
-	said := stuckSays(t, `^stuck: process \d+ \(.*exits hang -n 100\): kernel last on stream \d+ was launched \d+ s ago and has not ended; the main thread `,
+	said := stuckSays(t, `^stuck: process \d+ \(.*exits hang -n 100\): kernel last on stream \d+ was launched \d+ s ago and has not ended; the main thread has been in cudaStreamSynchronize for \d+ s\n`,
 		"-p", fmt.Sprint(b.program(t)))
 	if !regexp.MustCompile(`\n  stream \d+: kernel last was launched .* s ago and has not ended; 0 launches behind it\n`).MatchString(said) {
+		t.Error(said)
+	}
+	if !regexp.MustCompile(`\n +\d+ +exits +sleeping +cudaStreamSynchronize since \d+ s: \w+`).MatchString(said) {
+		t.Error(said)
+	}
+	syscall.Kill(-b.cmd.Process.Pid, syscall.SIGINT)
+	b.end(t)
+}
+
+// TestStuckCall looks at a program whose GPU work is not recorded.
+func TestStuckCall(t *testing.T) {
+	t.Parallel()
+	b := recordInBackground(t, "--gpu", "none", "--flush-interval", "100ms", sim("exits"), "hang", "-n", "100")
+	said := stuckSays(t, `^healthy \(waiting\): process \d+ \(.*exits hang -n 100\): the main thread has been in cudaStreamSynchronize for \d+ s\n`,
+		"-p", fmt.Sprint(b.program(t)))
+	if !strings.Contains(said, "\n  GPU work: not recorded\n") {
 		t.Error(said)
 	}
 	syscall.Kill(-b.cmd.Process.Pid, syscall.SIGINT)

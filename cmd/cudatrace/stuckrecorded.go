@@ -111,12 +111,15 @@ const ancestorsMost = 64
 func recordedOf(s *convert.Standing, log string) *stuck.Recorded {
 	now := host.Monotonic()
 	since := func(at uint64) float64 { return float64(now-min(at, now)) / 1e9 }
-	r := &stuck.Recorded{Log: log}
+	r := &stuck.Recorded{Log: log, GPU: s.GPU, Calls: map[uint32]*stuck.Call{}}
 	for _, x := range s.Streams {
 		r.Streams = append(r.Streams, stuck.Stream{Name: x.Name, Work: x.Work, Ended: x.Ended, Since: since(x.Time), Queued: x.Queued})
 	}
 	for _, c := range s.Collectives {
 		r.Collectives = append(r.Collectives, stuck.Collective{Communicator: fmt.Sprintf("%#x", c.Communicator), Name: c.Name, Count: c.Count, Since: since(c.Time), TID: c.TID})
+	}
+	for _, c := range s.Calls {
+		r.Calls[c.TID] = &stuck.Call{Name: c.Name, Since: since(c.Time), Waits: c.Waits}
 	}
 	return r
 }

@@ -312,6 +312,20 @@ func moved(t *Thread, old, now *view, known bool) string {
 	return ""
 }
 
+// know takes what a recording knows. A thread that waits in a call of CUDA may run all the while: it has not gone on by that.
+func (l *look) know(r *Recorded) {
+	if l.Recorded = r; r == nil {
+		return
+	}
+	for i := range l.Threads {
+		t := &l.Threads[i]
+		t.CUDA = r.Calls[t.TID]
+		if t.CUDA != nil && t.CUDA.Waits && (t.Moved == "ran" || t.Moved == "woke up") {
+			t.Moved = ""
+		}
+	}
+}
+
 // isGILWait reports whether a thread waits for the GIL, which it does in pieces of 5 ms.
 func isGILWait(v *view) bool { return v.blocked && v.why.On == blocked.OnGIL }
 

@@ -46,6 +46,7 @@ type Thread struct {
 	Call    string  `json:"call,omitempty"`    // system call, or "page fault"
 	On      string  `json:"on,omitempty"`      // kinds of file that the call waits for, or lock, GIL, thread
 	Holder  uint32  `json:"holder,omitempty"`  // thread that has it
+	CUDA    *Call   `json:"cuda,omitempty"`    // call of CUDA that it is in, where the process is recorded
 	Library string  `json:"library,omitempty"` // file of the instruction at which it goes on
 	Python  []Frame `json:"python,omitempty"`  // the innermost first
 	Moved   string  `json:"moved,omitempty"`   // what was different at the second look; empty: nothing
@@ -53,6 +54,13 @@ type Thread struct {
 	Woken   uint64  `json:"woken"`             // how often it gave up a processor between the looks, or lost it
 
 	before, seen view
+}
+
+// A Call is a call of CUDA that has not returned for a second or more.
+type Call struct {
+	Name  string  `json:"name"`
+	Since float64 `json:"since_s"`
+	Waits bool    `json:"waits"` // for GPU work
 }
 
 // A Gone is a process that a process has started, that has ended, and that it has not waited for.
@@ -66,8 +74,11 @@ type Gone struct {
 // A Recorded is what a recording of a process knows of its GPU work.
 type Recorded struct {
 	Log         string       `json:"log"`
+	GPU         bool         `json:"gpu_work"` // is recorded
 	Streams     []Stream     `json:"streams,omitempty"`
 	Collectives []Collective `json:"collectives,omitempty"`
+
+	Calls map[uint32]*Call `json:"-"` // by thread, which shows it
 }
 
 // A Stream is a stream, and the work on it that was launched first of what has not ended; without such work, what ended last.
@@ -167,7 +178,7 @@ func Look(pids []int, recorded func(pids []int) (map[int]*Recorded, []string)) (
 	r.Host, _ = os.Hostname() // every Linux has one
 	a := <-read
 	for _, l := range g.looks {
-		l.Recorded = a.known[l.PID]
+		l.know(a.known[l.PID])
 	}
 	r.Notes = a.notes
 	g.judge()

@@ -154,6 +154,8 @@ func atPlace(t *Thread) string {
 func does(t *Thread) string {
 	at := atPlace(t)
 	switch {
+	case t.CUDA != nil:
+		return fmt.Sprintf("has been in %s for %.0f s%s", t.CUDA.Name, t.CUDA.Since, at)
 	case t.Call == "nanosleep" || t.Call == "clock_nanosleep":
 		return fmt.Sprintf("sleeps in %s%s", t.Call, at)
 	case t.Call == "":
@@ -207,6 +209,8 @@ func (g *group) next(l *look, t *Thread, path []node) chain {
 	switch {
 	case t.State == "stopped" || t.State == "traced":
 		return chain{text: who + " is stopped: " + l.stopped(t), outcome: Stuck}
+	case t.Moved == "" && t.CUDA != nil && t.CUDA.Waits:
+		return chain{text: who + " " + does(t), outcome: Waiting}
 	case t.Moved != "" || !v.blocked:
 		return chain{text: fmt.Sprintf("%s moves%s", who, atPlace(t)), outcome: Moving}
 	case t.State == "uninterruptible" && t.Woken == 0:
@@ -385,7 +389,7 @@ func (g *group) atChildren(l *look, t *Thread, path []node) chain {
 func (g *group) allAtLocks(l *look) (v Verdict, ok bool) {
 	if l.LeftOut > 0 || !l.isEach(func(t *Thread) bool {
 		w := &t.seen.why
-		return t.seen.blocked && t.Moved == "" && t.Woken == 0 && w.Call == "futex" && !w.Timed && !w.Shared && w.On != blocked.OnGIL
+		return t.seen.blocked && t.CUDA == nil && t.Moved == "" && t.Woken == 0 && w.Call == "futex" && !w.Timed && !w.Shared && w.On != blocked.OnGIL
 	}) {
 		return v, false
 	}

@@ -33,3 +33,28 @@ func TestThreadNumbers(t *testing.T) {
 		t.Errorf("order %d", order)
 	}
 }
+
+// A thread that runs in a call of CUDA that waits has not moved; one in another call has.
+func TestOpenCall(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		call    *Call
+		moved   string
+		outcome Outcome
+		text    string
+	}{
+		"spins":            {&Call{"cudaStreamSynchronize", 41, true}, "ran", Waiting, "the main thread has been in cudaStreamSynchronize for 41 s"},
+		"polls":            {&Call{"cudaStreamSynchronize", 41, true}, "woke up", Waiting, "the main thread has been in cudaStreamSynchronize for 41 s"},
+		"has returned":     {&Call{"cudaStreamSynchronize", 41, true}, "Python line", Moving, "the main thread moves"},
+		"loads":            {&Call{"cuModuleLoadData", 41, false}, "ran", Moving, "the main thread moves"},
+		"is in none":       {nil, "ran", Moving, "the main thread moves"},
+		"sleeps in a load": {&Call{"cuModuleLoadData", 41, false}, "", Waiting, "the main thread has been in cuModuleLoadData for 41 s"},
+	} {
+		g := newGroup()
+		l := &look{all: g, Process: Process{PID: 900, Threads: []Thread{{TID: 900, Moved: c.moved, seen: view{blocked: c.moved == ""}}}}}
+		l.know(&Recorded{Calls: map[uint32]*Call{900: c.call}})
+		if v := g.verdict(l); v.Outcome != c.outcome || v.Text != c.text {
+			t.Errorf("%s: %+v", name, v)
+		}
+	}
+}
