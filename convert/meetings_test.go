@@ -129,6 +129,9 @@ func TestProcessorTrackOrder(t *testing.T) {
 	if most := tr.Int(`select max(order_id) from _track_event_tracks_ordered_groups where parent_id is null`); most >= 50 {
 		t.Errorf("%d tracks are in no group", most)
 	}
+	if got := lines(tr, `select distinct name from gpu_track where type = 'gpu_render_stage' and name glob '*Stream 7 *'`); !slices.Equal(got, []string{"rank 0 · Stream 7 (default)", "rank 1 · Stream 7 (default)"}) {
+		t.Errorf("queues %q", got)
+	}
 	if folded := tr.Int(`select count(*) from track where name = 'process' or name = 'events' or name glob 'Stream 0*'`); folded != 0 {
 		t.Errorf("%d tracks have names that say nothing", folded)
 	}

@@ -412,6 +412,24 @@ func TestQueueNames(t *testing.T) {
 	}
 }
 
+// The queues of a rank bear its number; those of a second process of the rank its name and PID.
+func TestQueueNamesOfRanks(t *testing.T) {
+	t.Parallel()
+	rank := timeline.Circumstances{Rank: timeline.Rank{Number: 3, Known: true}}
+	events := []timeline.Event{&timeline.Recording{Processes: 2}}
+	for pid := range uint32(2) {
+		p := &timeline.Process{PID: 10 + pid, Name: "rank 3: app", Circumstances: rank}
+		stream := &timeline.Stream{ID: 7, Context: &timeline.Context{Process: p, ID: 1}}
+		events = append(events, p, &timeline.WorkList{Stream: stream, List: []timeline.Work{work(1+uint64(pid), 100, 5, timeline.GraphWork, &timeline.Shape{})}})
+	}
+	trace := text(t, encoded(t, events))
+	for _, want := range []string{"rank 3 · Stream 7", "rank 3: app 11 · Stream 7"} {
+		if !strings.Contains(trace, fmt.Sprintf("name: %q", want)) {
+			t.Errorf("a queue is not called %q:\n%s", want, trace)
+		}
+	}
+}
+
 // Arguments have the types of their parameters.
 func TestArguments(t *testing.T) {
 	t.Parallel()

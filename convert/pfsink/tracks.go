@@ -28,6 +28,7 @@ type tracks struct {
 	queues   map[*timeline.Stream]*queue
 	streams  []*timeline.Stream
 	groups   map[groupKey]*perfetto.Group
+	ranks    map[uint32]uint32     // PID of the first process of a rank that has a stream
 	contexts map[contextKey]uint32 // the first context of a process on a GPU
 }
 
@@ -60,6 +61,7 @@ func newTracks(w *perfetto.Writer, r *timeline.Recording) tracks {
 		counters: make(map[*timeline.Counter]*perfetto.Counter),
 		queues:   make(map[*timeline.Stream]*queue),
 		groups:   make(map[groupKey]*perfetto.Group),
+		ranks:    make(map[uint32]uint32),
 		contexts: make(map[contextKey]uint32),
 	}
 }
@@ -239,7 +241,7 @@ func (t *tracks) stream(h *timeline.Hang) *timeline.Stream {
 func (t *tracks) queueName(of *timeline.Stream) string {
 	c, name := of.Context, ""
 	if t.several {
-		name = fmt.Sprintf("%s %d · ", c.Process.Name, c.Process.PID)
+		name = t.processName(c.Process) + " · "
 	}
 	key := contextKey{c.Process, c.GPU}
 	if first, known := t.contexts[key]; !known {
@@ -248,6 +250,22 @@ func (t *tracks) queueName(of *timeline.Stream) string {
 		name += fmt.Sprintf("context %d · ", c.ID)
 	}
 	return name + streamName(of)
+}
+
+// processName names a process beside its stream: by its rank, for which the column of names has room, or by its name and PID, if it has no rank or is not
+// the first process of the rank that uses a GPU.
+func (t *tracks) processName(p *timeline.Process) string {
+	if p.Rank.Known {
+		first, taken := t.ranks[p.Rank.Number]
+		if !taken {
+			first = p.PID
+			t.ranks[p.Rank.Number] = first
+		}
+		if first == p.PID {
+			return fmt.Sprintf("rank %d", p.Rank.Number)
+		}
+	}
+	return fmt.Sprintf("%s %d", p.Name, p.PID)
 }
 
 // streamName returns the name of a stream: "Stream 7 (default)", "Stream 13 (copy-in, copies)".
