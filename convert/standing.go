@@ -104,6 +104,44 @@ func standingCalls(c *read.Catalog, all map[uint32]*Standing) {
 	}
 }
 
+// ReadRunning lists the processes of a log that a recording is writing, but for those that have ended. The log must be read by a time.
+func ReadRunning(open func() (*tracelog.Reader, error), by time.Time) (pids []uint32, err error) {
+	r, err := follow(open)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	if err := r.Select(tracelog.Filter{Kinds: []tracelog.Kind{tracelog.KindProcess, tracelog.KindProcessEnd}}); err != nil {
+		return nil, err
+	}
+	started, ended := map[uint32]uint64{}, map[uint32]uint64{}
+	for r.Next() {
+		if time.Now().After(by) {
+			return nil, errLate
+		}
+		b := r.Block()
+		for i := range b.N {
+			switch b.Kind {
+			case tracelog.KindProcess:
+				var p tracelog.Process
+				p.Read(b, i)
+				started[p.PID] = max(started[p.PID], p.Start)
+			case tracelog.KindProcessEnd:
+				var e tracelog.ProcessEnd
+				e.Read(b, i)
+				ended[e.PID] = max(ended[e.PID], e.Time)
+			}
+		}
+	}
+	for pid, at := range started {
+		if end, known := ended[pid]; !known || end < at {
+			pids = append(pids, pid)
+		}
+	}
+	slices.Sort(pids)
+	return pids, failed(r)
+}
+
 // collectives are the functions of NCCL that all ranks of a communicator call in one order.
 var collectives = []string{"ncclAllReduce", "ncclAllGather", "ncclReduceScatter", "ncclBroadcast", "ncclReduce", "ncclAlltoAll", "ncclGather", "ncclScatter"}
 

@@ -25,13 +25,14 @@ func stuckCommand(con *console.Console) *cli.Command {
 	return &cli.Command{
 		Name:      stuckName,
 		Usage:     "say what a process that does not go on waits for",
-		ArgsUsage: "-p PID... | FILE...",
-		UsageText: "cudatrace stuck [--format text|json] -p PID...\ncudatrace stuck FILE...\n\n" +
+		ArgsUsage: "[-p PID...] | FILE...",
+		UsageText: "cudatrace stuck [--format text|json] [-p PID...]\ncudatrace stuck FILE...\n\n" +
+			"Example: cudatrace stuck\n" +
 			"Example: cudatrace stuck -p $(pgrep -f train.py)\n" +
 			"Example: cudatrace stuck --format json -p PID >rank3.json\n" +
 			"Example: cudatrace stuck rank*.json",
 		Description: "Looks at the threads of processes from outside, twice, a second apart. It writes nothing into them and stops " +
-			"nobody. The first line of each process is the verdict: who waits for what, down to a cause. FILE is what --format json " +
+			"nobody. The first line of each process is the verdict: who waits for what, down to a cause. Without -p it looks at the processes that recordings record. FILE is what --format json " +
 			"printed: files of all ranks of a program tell which rank the others wait for. Exit code: 0 if none is stuck, " +
 			"3 if one is, 1 if one cannot be looked at, 2 for a wrong command line. docs/stuck.md explains the verdicts.",
 		Flags: []cli.Flag{
@@ -53,7 +54,7 @@ func lookForStuck(c *cli.Context, con *console.Console) error {
 	if err != nil {
 		return usagef(stuckName, "stuck: %v", err)
 	}
-	report, err := stuck.Look(list, readRecorded)
+	report, err := lookAt(list)
 	if err != nil {
 		return err
 	}
@@ -75,6 +76,27 @@ func lookForStuck(c *cli.Context, con *console.Console) error {
 		}
 	}
 	return nil
+}
+
+// lookTries is how often recorded processes are looked for, of which one has ended when it is looked at.
+const lookTries = 3
+
+// lookAt looks at processes, without any at those that are recorded.
+func lookAt(list []int) (report *stuck.Report, err error) {
+	if len(list) > 0 {
+		return stuck.Look(list, readRecorded)
+	}
+	for range lookTries {
+		found, notes := recordedPIDs()
+		if len(found) == 0 {
+			return nil, errors.New(strings.Join(append(notes, "no process is being recorded that has called CUDA: give -p PID"), "; "))
+		}
+		if report, err = stuck.Look(found, readRecorded); err == nil {
+			report.Notes = append(notes, report.Notes...)
+			return report, nil
+		}
+	}
+	return nil, err
 }
 
 // joinStuck joins reports of ranks.
@@ -137,8 +159,6 @@ func stuckPIDs(c *cli.Context) ([]int, error) {
 	switch format := c.String("format"); {
 	case err != nil:
 		return nil, err
-	case len(list) == 0:
-		return nil, errors.New("give -p PID, or files that --format json printed")
 	case format != "text" && format != "json":
 		return nil, errors.New("--format must be text or json")
 	}

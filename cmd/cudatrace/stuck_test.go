@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cudatrace/cudatrace/record/procfs"
+	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
 // stuckSays runs stuck until it says something.
@@ -59,6 +61,62 @@ func TestStuckCall(t *testing.T) {
 	}
 	syscall.Kill(-b.cmd.Process.Pid, syscall.SIGINT)
 	b.end(t)
+}
+
+// TestStuckAll looks at all recorded processes of a PID namespace: those of two recorders. A file of another user that looks like the
+// log of a recorder names a third process.
+func TestStuckAll(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	log, err := os.Create(filepath.Join(dir, "liar.cudatrace.partial-1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := tracelog.NewWriter(log, tracelog.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Add(&tracelog.Process{PID: 1, Start: 1})
+	if err := errors.Join(w.Flush(), log.Close()); err != nil {
+		t.Fatal(err)
+	}
+	script := `
+		mount -t proc proc /proc || exit 1
+		mount -t tmpfs none /mnt && cp "$(command -v sleep)" /mnt/cudatrace || exit 1
+		cudatrace stuck >"$D/none" 2>&1; echo "exit code $?" >>"$D/none"
+		setpriv --reuid 65534 --clear-groups /mnt/cudatrace 1000 9<>"$D/liar.cudatrace.partial-1" &
+		liar=$!
+		for name in a b; do
+			cudatrace record --no-convert -o "$D/$name" --flush-interval 100ms ` + sim("exits") + ` hang -n 100 >"$D/$name.out" 2>&1 &
+		done
+		for try in $(seq 60); do
+			cudatrace stuck >"$D/said" 2>&1
+			code=$?
+			if [ $(grep -c '^stuck: process [0-9]* (.*exits hang -n 100): kernel last on stream' "$D/said") = 2 ]; then break; fi
+		done
+		echo "exit code $code" >>"$D/said"
+		kill $liar
+		/mnt/cudatrace 1000 9<>"$D/liar.cudatrace.partial-1" &
+		for try in $(seq 60); do
+			cudatrace stuck >"$D/root" 2>&1
+			if grep -q '^process 1 (' "$D/root"; then break; fi
+		done`
+	cmd := exec.Command("sh", "-c", script)
+	cmd.Env = append(os.Environ(), "D="+dir)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS, Unshareflags: syscall.CLONE_NEWNS}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if said := contents(t, filepath.Join(dir, "none")); said != "cudatrace: no process is being recorded that has called CUDA: give -p PID\nexit code 1\n" {
+		t.Errorf("without recorders: %s", said)
+	}
+	said := contents(t, filepath.Join(dir, "said"))
+	if !strings.Contains(said, "\nexit code 3\n") || strings.Count(said, "\nprocess ") != 2 || strings.Contains(said, "\nprocess 1 (") {
+		t.Error(said)
+	}
+	if said := contents(t, filepath.Join(dir, "root")); !strings.Contains(said, "\nprocess 1 (") {
+		t.Errorf("what a recorder of root's says is not believed\n%s", said)
+	}
 }
 
 // TestStuckNotRecorded looks at a program that nobody records.
@@ -140,7 +198,7 @@ func TestStuckFiles(t *testing.T) {
 	if said, code := outputOf(exec.Command("cudatrace", "stuck", filepath.Join(dir, "none"))); code != exitFailure || !strings.Contains(said, "none cannot be opened: ") {
 		t.Error(said)
 	}
-	for _, args := range [][]string{{}, {"-p", "x"}, {"-p", "1", "two"}, {"--format", "xml", "-p", "1"}, {"--format", "json", "file"}} {
+	for _, args := range [][]string{{"-p", "x"}, {"-p", "1", "two"}, {"--format", "xml", "-p", "1"}, {"--format", "json", "file"}} {
 		if said, code := outputOf(exec.Command("cudatrace", append([]string{"stuck"}, args...)...)); code != exitUsage {
 			t.Errorf("%q: exit code %d, %s", args, code, said)
 		}

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -23,19 +26,90 @@ const recordedWait = 1500 * time.Millisecond
 func readRecorded(pids []int) (known map[int]*stuck.Recorded, notes []string) {
 	known = map[int]*stuck.Recorded{}
 	by := time.Now().Add(recordedWait)
-	for _, log := range recordingLogs(pids) {
-		all, err := convert.ReadStanding(log.open, by)
-		if err != nil {
-			notes = append(notes, fmt.Sprintf("%s, which a recording is writing, was not read: %v", log.name, err))
+	recorders, _ := findRecorders() // what a person asks for by PID may have no recorder
+	for _, r := range recorders {
+		r := &r
+		mine := slices.DeleteFunc(slices.Clone(pids), func(pid int) bool { return !r.mayRecord(pid) })
+		if len(mine) == 0 {
+			continue
 		}
-		for _, pid := range pids {
-			if s := all[uint32(pid)]; s != nil {
-				known[pid] = recordedOf(s, log.name)
+		for _, log := range r.logs() {
+			all, err := convert.ReadStanding(log.open, by)
+			if err != nil {
+				notes = append(notes, fmt.Sprintf("%s, which a recording is writing, was not read: %v", log.name, err))
 			}
+			for _, pid := range mine {
+				if s := all[uint32(pid)]; s != nil {
+					known[pid] = recordedOf(s, log.name)
+				}
+			}
+			_ = log.file.Close() // it was read only
 		}
-		_ = log.file.Close() // it was read only
 	}
 	return known, notes
+}
+
+// recordedPIDs lists the processes that recordings of this machine record, and says which recordings could not be looked at.
+func recordedPIDs() (pids []int, notes []string) {
+	by := time.Now().Add(recordedWait)
+	recorders, notes := findRecorders()
+	for _, r := range recorders {
+		for _, log := range r.logs() {
+			list, err := convert.ReadRunning(log.open, by)
+			if err != nil {
+				notes = append(notes, fmt.Sprintf("%s, which a recording is writing, was not read: %v", log.name, err))
+			}
+			for _, pid := range list {
+				if s, ok := procfs.StatOf(int(pid)); ok && !s.Ended && r.hasRights(int(pid)) {
+					pids = append(pids, int(pid))
+				}
+			}
+			_ = log.file.Close() // it was read only
+		}
+	}
+	return pids, notes
+}
+
+// A recorder is a process of cudatrace that may record others.
+type recorder struct {
+	pid  int
+	user uint32
+}
+
+// findRecorders finds the processes of cudatrace whose files this user may open, and names the recorders among the others. Names
+// prove nothing: see hasRights. PIDs in the log of a recorder in another PID namespace are those of other processes here.
+func findRecorders() (list []recorder, notes []string) {
+	pids, err := procfs.PIDs()
+	if err != nil {
+		return nil, nil
+	}
+	own, _ := os.Readlink("/proc/self/ns/pid") // every Linux has it
+	for _, pid := range pids {
+		name, _ := procfs.ThreadName(uint32(pid), uint32(pid))
+		user, running := procfs.User(pid)
+		if pid == os.Getpid() || name != "cudatrace" || !running || procfs.Raised(pid) {
+			continue
+		}
+		_, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+		namespace, _ := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", pid))
+		arguments := strings.Split(procfs.Describe(pid).Args, "\x00")
+		switch isRecord := slices.Contains(arguments, "record") || slices.Contains(arguments, "top"); {
+		case err == nil && namespace == own:
+			list = append(list, recorder{pid, user})
+		case err == nil && isRecord:
+			notes = append(notes, fmt.Sprintf("what process %d (cudatrace) records was not looked at: it is in another PID namespace (run stuck in its container)", pid))
+		case errors.Is(err, fs.ErrPermission) && isRecord:
+			notes = append(notes, fmt.Sprintf("what process %d (cudatrace) records was not looked at: it belongs to another user (run with sudo)", pid))
+		}
+	}
+	return list, notes
+}
+
+// hasRights reports whether a recorder has the rights to record a process. A log says nothing of processes of other users than its
+// recorder's: anybody may call a process cudatrace, and write what they like.
+func (r *recorder) hasRights(pid int) bool {
+	owner, running := procfs.Owner(pid)
+	return running && (r.user == 0 || r.user == owner)
 }
 
 // A recordingLog is a log that a recorder has open.
@@ -52,46 +126,52 @@ func (l *recordingLog) open() (*tracelog.Reader, error) {
 	return tracelog.NewReader(l.file, info.Size(), l.name)
 }
 
-// recordingLogs finds the logs that recorders of some processes are writing, among the descriptors of cudatrace's processes.
-func recordingLogs(of []int) (logs []*recordingLog) {
-	pids, err := procfs.PIDs()
+// logs opens the logs that a recorder is writing.
+func (r *recorder) logs() (logs []*recordingLog) {
+	dir := fmt.Sprintf("/proc/%d/fd", r.pid)
+	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil
+		return nil // it has ended
 	}
 	seen := map[string]bool{}
-	for _, pid := range pids {
-		if name, _ := procfs.ThreadName(uint32(pid), uint32(pid)); pid == os.Getpid() || name != "cudatrace" || !slices.ContainsFunc(of, func(p int) bool { return mayRecord(pid, p) }) {
+	for _, e := range entries {
+		path := dir + "/" + e.Name()
+		to, err := os.Readlink(path)
+		if err != nil || seen[to] || !strings.Contains(to, ".cudatrace.partial-") || strings.HasSuffix(to, " (deleted)") || !isWritten(r.pid, e.Name()) {
 			continue
 		}
-		dir := fmt.Sprintf("/proc/%d/fd", pid)
-		entries, err := os.ReadDir(dir)
-		if err != nil {
-			continue // it has ended, or is another user's
-		}
-		for _, e := range entries {
-			path := dir + "/" + e.Name()
-			to, err := os.Readlink(path)
-			if err != nil || seen[to] || !strings.Contains(to, ".cudatrace") || strings.HasSuffix(to, " (deleted)") {
-				continue
-			}
-			if file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0); err == nil {
-				seen[to] = true
-				logs = append(logs, &recordingLog{to, file})
-			}
+		if file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0); err == nil {
+			seen[to] = true
+			logs = append(logs, &recordingLog{to, file})
 		}
 	}
 	return logs
 }
 
+// isWritten reports whether a process may write to a file that it has open: others read logs.
+func isWritten(pid int, fd string) bool {
+	text, err := procfs.Read(fmt.Sprintf("/proc/%d/fdinfo/%s", pid, fd), procfs.MaxFacts)
+	if err != nil {
+		return false
+	}
+	_, flags, _ := strings.Cut(string(text), "flags:")
+	word, _, _ := strings.Cut(strings.TrimSpace(flags), "\n")
+	n, err := strconv.ParseUint(word, 8, 32)
+	return err == nil && n&unix.O_ACCMODE != unix.O_RDONLY
+}
+
 // mayRecord reports whether a recorder may record a process: it has started the process, or one that has, or was given PIDs. One whose
 // parent has ended may be recorded by any.
-func mayRecord(recorder, pid int) bool {
-	arguments := strings.Split(procfs.Describe(recorder).Args, "\x00")
+func (r *recorder) mayRecord(pid int) bool {
+	if !r.hasRights(pid) {
+		return false
+	}
+	arguments := strings.Split(procfs.Describe(r.pid).Args, "\x00")
 	if slices.ContainsFunc(arguments, func(a string) bool { return strings.HasPrefix(a, "-p") || strings.HasPrefix(a, "--pid") }) {
 		return true
 	}
 	for n := range ancestorsMost {
-		if pid == recorder {
+		if pid == r.pid {
 			return true
 		}
 		s, ok := procfs.StatOf(pid)
