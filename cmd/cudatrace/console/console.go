@@ -105,11 +105,11 @@ type Row struct {
 	First, Last Style
 }
 
-// Rows writes a table of results to standard output, with styles.
+// Rows writes a table of results to standard output, with styles. On a terminal its last column keeps to the width.
 func (c *Console) Rows(rows []Row) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.out.text(c.out.styledTable(rows))
+	c.out.text(c.out.styledTable(rows, c.out.columns()))
 }
 
 // Text returns standard output for a text of many lines, whose lines the caller ends. It escapes

@@ -18,14 +18,15 @@ func (o *output) styled(s Style, text string) string {
 	return string(s) + text + noStyle
 }
 
-// styledTable formats a table. Styles come after columns have their widths, to which they would count.
-func (o *output) styledTable(rows []Row) string {
+// styledTable formats a table. Styles come after columns have their widths, to which they would count. Last cells that are too long for a
+// line of width characters go on below their beginning; 0 is no limit.
+func (o *output) styledTable(rows []Row, width int) string {
 	cells := make([][]string, len(rows))
 	for i, r := range rows {
 		cells[i] = r.Cells
 	}
 	plain := table(cells, "", 2)
-	if !o.color {
+	if !o.color && width == 0 {
 		return plain
 	}
 	var b strings.Builder
@@ -38,9 +39,39 @@ func (o *output) styledTable(rows []Row) string {
 			first = line(r.Cells[0])
 		}
 		middle := strings.TrimSuffix(strings.TrimPrefix(text, first), last+"\n")
-		b.WriteString(o.styled(r.First, first) + middle + o.styled(r.Last, last) + "\n")
+		b.WriteString(o.styled(r.First, first) + middle)
+		at := utf8.RuneCountInString(first + middle)
+		for k, part := range broken(last, width-at) {
+			if k > 0 {
+				b.WriteString("\n" + strings.Repeat(" ", at))
+			}
+			b.WriteString(o.styled(r.Last, part))
+		}
+		b.WriteString("\n")
 	}
 	return b.String()
+}
+
+// leastCell is the width of the narrowest cell that is broken into lines.
+const leastCell = 20
+
+// broken breaks a text between words into lines of a width. A word that is longer stays whole.
+func broken(text string, width int) (lines []string) {
+	if width < leastCell {
+		return []string{text}
+	}
+	used := 0
+	for i, word := range strings.Split(text, " ") {
+		n := utf8.RuneCountInString(word)
+		switch {
+		case i == 0 || used+1+n > width:
+			lines, used = append(lines, word), n
+		default:
+			lines[len(lines)-1] += " " + word
+			used += 1 + n
+		}
+	}
+	return lines
 }
 
 // newOutput returns the output to a file, with styles where it is a terminal that a person wants colour on.

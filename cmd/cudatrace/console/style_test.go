@@ -88,3 +88,27 @@ func TestRows(t *testing.T) {
 		t.Errorf("with styles the text is %q, want %q", styled, plain)
 	}
 }
+
+// Long cells at the end of a line go on below their beginning, in their style; a cell without room, and a word without an end, stay as they are.
+func TestRowsKeepToWidth(t *testing.T) {
+	t.Parallel()
+	rows := []Row{
+		{Cells: []string{"ok", "one two three four five six"}, First: Good, Last: Bold},
+		{Cells: []string{"note", "http://a.very/long/address/without/spaces and more"}},
+		{Cells: []string{"", ""}},
+	}
+	for width, want := range map[int]string{
+		0:  "ok    one two three four five six\nnote  http://a.very/long/address/without/spaces and more\n      \n",
+		30: "ok    one two three four five\n      six\nnote  http://a.very/long/address/without/spaces\n      and more\n      \n",
+		20: "ok    one two three four five six\nnote  http://a.very/long/address/without/spaces and more\n      \n",
+	} {
+		o := &output{}
+		if got := o.styledTable(rows, width); got != want {
+			t.Errorf("on %d columns it is\n%q, want\n%q", width, got, want)
+		}
+	}
+	o := &output{color: true}
+	if got, want := o.styledTable(rows, 30), string(Bold)+"one two three four five"+noStyle+"\n      "+string(Bold)+"six"+noStyle+"\n"; !strings.Contains(got, want) {
+		t.Errorf("it is %q, which lacks %q", got, want)
+	}
+}

@@ -2,7 +2,7 @@
 # Draws the pictures of the documents anew, from logs of real GPUs that are in the repository: screenshots of what `cudatrace report` makes, by
 # chromium, with fewer colours by pngquant (Debian's packages of these names). Look at them before they are committed: a page that has grown is cut.
 set -eu
-cd "$(dirname "$0")"
+cd "$(dirname "$0")/../docs"
 for tool in cudatrace chromium pngquant; do
 	command -v $tool >/dev/null || {
 		echo "docs: $tool is missing: install it, or run 'make build' and put bin into PATH" >&2
