@@ -250,7 +250,8 @@ func newPerfetto(c *conversion, o *TraceOptions, create output.Creator) (countin
 	if err != nil {
 		return nil, err
 	}
-	return pfsink.New(w, o.Compress.PieceBytes()), nil
+	whole := !c.Filter.Gappy() && c.border.To == 0 && c.lengths == nil && !o.withoutThreads && !o.Split.Wanted()
+	return pfsink.New(w, pfsink.Options{PieceBytes: o.Compress.PieceBytes(), Paths: whole}), nil
 }
 
 // newChrome returns a sink with a file for each process.

@@ -36,14 +36,14 @@ func TestLargeTrace(t *testing.T) {
 	tr := tptest.Open(t, path+".pftrace")
 	tptest.NoErrors(t, tr)
 	for sql, want := range map[string]int{
-		`select count(*) from gpu_slice`:                                                     n,
-		`select count(*) from slice where name = 'cudaLaunchKernel'`:                         n,
-		`select count(*) from slice where name = 'cuLaunchKernel'`:                           n,
-		`select count(*) from flow`:                                                          n + int(s.Waits),
-		`select count(distinct name) from gpu_slice`:                                         64,
-		`select count(*) from slice where name = 'step' and dur > 0 and category = 'nvtx'`:   n / 100,
-		`select count(*) from slice where name = 'step' and category = 'nvtx_gpu'`:           n / 100,
-		`select count(*) from slice where name = 'cuLaunchKernel' and depth = 1 and dur > 0`: n,
+		`select count(*) from gpu_slice`: n,
+		`select count(*) from slice where name = 'cudaLaunchKernel' and category = 'runtime'`:                                 n,
+		`select count(*) from slice where name = 'cuLaunchKernel'`:                                                            n,
+		`select count(*) from flow join slice i on slice_in = i.id where i.category is null or i.category != 'critical_path'`: n + int(s.Waits),
+		`select count(distinct name) from gpu_slice`:                                                                          64,
+		`select count(*) from slice where name = 'step' and dur > 0 and category = 'nvtx'`:                                    n / 100,
+		`select count(*) from slice where name = 'step' and category = 'nvtx_gpu'`:                                            n / 100,
+		`select count(*) from slice where name = 'cuLaunchKernel' and depth = 1 and dur > 0`:                                  n,
 		`select count(*) from flow f join slice o on f.slice_out = o.id join gpu_slice i on f.slice_in = i.id
 			where extract_arg(o.arg_set_id, 'gpu_correlation.render_stage_submission_event_ids[0]') = extract_arg(i.arg_set_id, 'correlation') and i.ts > o.ts`: n,
 	} {

@@ -86,6 +86,15 @@ func (p *process) keep(at uint64) bool {
 	return true
 }
 
+// Leave has the collector keep no more of a process from a time on.
+func (c *Collector) Leave(of *timeline.Process, at uint64) {
+	p := c.process(of)
+	p.room, p.until = 0, min(p.until, at)
+}
+
+// Full reports whether nothing more of the stream's process is kept.
+func (s *Stream) Full() bool { return s.process.room <= 0 }
+
 // Until returns the time before which everything of a process is kept; timeline.Never where all is.
 func (c *Collector) Until(of *timeline.Process) uint64 { return c.process(of).until }
 
@@ -254,6 +263,7 @@ type Stream struct {
 type piece struct {
 	start, end         uint64
 	callStart, callEnd uint64
+	id                 uint64 // of the work
 	name, place        uint32
 	thread             uint32 // number of the thread that launched it and 1; 0 if unknown
 	graph              uint32
@@ -302,7 +312,7 @@ func (c *Collector) AddWork(s *Stream, w *timeline.Work, class activity.Class, b
 	if w.Untimed || !s.process.keep(w.Start) {
 		return
 	}
-	p := piece{start: w.Start, end: timeline.End(w.Start, w.Dur), name: c.nameOf(w), place: c.place(w.Call.Python, w.Call.Caller), graph: w.Graph, kind: kinds[class]}
+	p := piece{start: w.Start, end: timeline.End(w.Start, w.Dur), id: w.ID, name: c.nameOf(w), place: c.place(w.Call.Python, w.Call.Caller), graph: w.Graph, kind: kinds[class]}
 	if w.Captured != nil {
 		p.place = c.place(w.Captured.Python, w.Captured.Caller)
 	}

@@ -61,6 +61,7 @@ type Segment struct {
 	Also     uint32           // what else explains when it began, or who waits for it meanwhile
 	Thread   *timeline.Thread // nil for work
 	Stream   *timeline.Stream // nil for what threads did
+	Work     uint64           // ID of the work that ran, 0 for none
 }
 
 // Text returns a text by its number.
@@ -374,7 +375,7 @@ func (w *walk) work() {
 		return
 	}
 	r := w.reason(s, w.piece)
-	x := Segment{Kind: p.kind, Name: p.name, Place: p.place, Stream: s.Stream, Edge: r.edge}
+	x := Segment{Kind: p.kind, Name: p.name, Place: p.place, Stream: s.Stream, Work: p.id, Edge: r.edge}
 	if !r.behind {
 		x.Also = r.also
 	}
@@ -388,7 +389,7 @@ func (w *walk) collective(s *Stream, p *piece, x *part) bool {
 	if w.at <= x.entered {
 		return false
 	}
-	seg := Segment{Kind: p.kind, Name: p.name, Place: p.place, Stream: s.Stream, Edge: Collective}
+	seg := Segment{Kind: p.kind, Name: p.name, Place: p.place, Stream: s.Stream, Work: p.id, Edge: Collective}
 	if !x.sure {
 		r := w.reason(s, w.piece)
 		seg.Edge, seg.Also = r.edge, w.c.text("or waiting for "+w.c.texts[x.last]+": the clocks do not tell")

@@ -25,7 +25,7 @@ func TestNegligible(t *testing.T) {
 			events = append(events, &timeline.SpanBegin{Track: track, Span: timeline.Span{Name: "flush", Start: start, End: start + of.length}})
 		}
 		var out bytes.Buffer
-		s := New(&out, 0)
+		s := New(&out, Options{})
 		if err := s.Take(events); err != nil {
 			t.Fatal(err)
 		}

@@ -22,7 +22,7 @@ func rankWork(n uint32) (events []timeline.Event) {
 // without a rank has no row.
 func TestRankRows(t *testing.T) {
 	t.Parallel()
-	s := New(io.Discard, 0)
+	s := New(io.Discard, Options{})
 	take := func(events ...timeline.Event) {
 		if err := s.Take(events); err != nil {
 			t.Fatal(err)

@@ -10,8 +10,8 @@ import (
 
 // A Sink maps a timeline onto Perfetto's tracks and its GPU model.
 type Sink struct {
-	out        io.Writer
-	pieceBytes int
+	out     io.Writer
+	options Options
 
 	w        *perfetto.Writer
 	tracks   tracks
@@ -25,15 +25,21 @@ type Sink struct {
 	together collectives
 	samples  pythonSamples
 	times    threadTimes
+	paths    *paths // nil without Options.Paths
 	shown    uint64 // see Slices
 	args     []perfetto.Arg
 	once     perfetto.TrackEventTemplate // the template of the event that is being written
 }
 
-// New returns a sink that writes a trace to w. pieceBytes is the number of bytes of events of
-// one kind that stand together in the trace; 0 means perfetto's default.
-func New(w io.Writer, pieceBytes int) *Sink {
-	return &Sink{out: w, pieceBytes: pieceBytes}
+// Options are the options of a trace.
+type Options struct {
+	PieceBytes int  // bytes of events of one kind that stand together in the trace; 0 means perfetto's default
+	Paths      bool // critical paths are drawn: the timeline has all calls and all work
+}
+
+// New returns a sink that writes a trace to w.
+func New(w io.Writer, o Options) *Sink {
+	return &Sink{out: w, options: o}
 }
 
 // Take writes events. It returns the trace's first error.
@@ -83,8 +89,14 @@ func (s *Sink) event(e timeline.Event) {
 	case *timeline.Samples:
 		s.metrics.writeSamples(e)
 	case *timeline.States:
+		if s.paths != nil {
+			s.paths.states(e)
+		}
 		s.writeStates(e)
 	case *timeline.StackSamples:
+		if s.paths != nil {
+			s.paths.samples(e)
+		}
 		s.writeStacks(e)
 	default:
 		s.description(e)
@@ -118,7 +130,7 @@ func (s *Sink) description(e timeline.Event) {
 
 func (s *Sink) begin(r *timeline.Recording) {
 	s.w = perfetto.NewWriter(s.out, perfetto.Options{
-		Monotonic: r.Monotonic, Realtime: r.Realtime, Boottime: r.Boottime, Start: r.Start, PieceBytes: s.pieceBytes,
+		Monotonic: r.Monotonic, Realtime: r.Realtime, Boottime: r.Boottime, Start: r.Start, PieceBytes: s.options.PieceBytes,
 	})
 	s.tracks = newTracks(s.w, r)
 	s.marks = newMarks()
@@ -129,6 +141,9 @@ func (s *Sink) begin(r *timeline.Recording) {
 	s.works = newWorks(s.w, correlation, names, callers)
 	s.together = newCollectives(s)
 	s.samples = newPythonSamples()
+	if s.options.Paths {
+		s.paths = newPaths(s, r)
+	}
 	var classes func(*timeline.Work) activity.Class
 	if r.Processes > 1 {
 		classes = activity.Classes(names)
@@ -142,6 +157,9 @@ func (s *Sink) finish() {
 	s.writeSamples()
 	s.writeOverview()
 	s.together.write()
+	if s.paths != nil {
+		s.paths.write()
+	}
 	s.writeOverheads(false)
 	s.writeCounters()
 	s.metrics.close()
@@ -154,6 +172,9 @@ func (s *Sink) slices(l *timeline.Slices) {
 		return
 	}
 	s.counters.Calls(l)
+	if s.paths != nil {
+		s.paths.calls(l)
+	}
 	t := s.tracks.thread(l.Thread, l.List[0].Start)
 	s.shown += uint64(len(l.List))
 	for i := range l.List {
@@ -184,6 +205,9 @@ func (s *Sink) writeWork(l *timeline.WorkList) {
 	for i := range l.List {
 		w := &l.List[i]
 		s.samples.sample(w, s.works.names)
+		if s.paths != nil {
+			s.paths.work(l.Stream, w)
+		}
 		if python := w.Call.Thread.Launching(w.Call.Python); python != w.Call.Python {
 			with := *w
 			with.Call.Python, w = python, &with
@@ -201,6 +225,9 @@ func (s *Sink) spanBegin(e *timeline.SpanBegin) {
 		s.overhead(e)
 		return
 	}
+	if s.paths != nil {
+		s.paths.steps.Begin(e)
+	}
 	s.shown++
 	if e.Track.Category != timeline.PythonFunctions { // they begin a few ns before their calls
 		s.marks.see(e.Start, e.Start)
@@ -213,6 +240,9 @@ func (s *Sink) spanBegin(e *timeline.SpanBegin) {
 func (s *Sink) spanEnd(e *timeline.SpanEnd) {
 	if e.Track.Category == timeline.CUPTI {
 		return // written with its beginning
+	}
+	if s.paths != nil {
+		s.paths.steps.End(e)
 	}
 	s.marks.see(e.Time, e.Time)
 	track := s.tracks.span(e.Track, e.Time)

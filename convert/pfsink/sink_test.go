@@ -20,7 +20,7 @@ import (
 func encoded(t testing.TB, lists ...[]timeline.Event) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	s := New(&out, 0)
+	s := New(&out, Options{})
 	for _, events := range lists {
 		if err := s.Take(events); err != nil {
 			t.Fatal(err)
@@ -464,7 +464,7 @@ func (w *writer) Write(p []byte) (int, error) {
 func TestFailingWriter(t *testing.T) {
 	t.Parallel()
 	w := &writer{fail: errors.New("the disk is full")}
-	s := New(w, 0)
+	s := New(w, Options{})
 	var err error
 	for range 10_000 {
 		if err = s.Take(callEvents()[:1]); err == nil {
@@ -483,7 +483,7 @@ func TestFailingWriter(t *testing.T) {
 func TestEnd(t *testing.T) {
 	t.Parallel()
 	w := new(writer)
-	s := New(w, 0)
+	s := New(w, Options{})
 	if err := s.End(nil); err != nil || w.n != 0 {
 		t.Errorf("an empty timeline has %d bytes, %v", w.n, err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/stats/ranks"
 	"github.com/cudatrace/cudatrace/convert/stats/sketch"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
+	"github.com/cudatrace/cudatrace/convert/steps"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
@@ -46,9 +47,9 @@ type streamRow struct {
 	lane   *activity.Lane
 	habits *findings.Stream // nil in a profile
 	stage  uint64           // that was marked last
-	period *period          // nil without work
-	rank   *ranks.Process   // likewise
+	rank   *ranks.Process   // nil without work
 	path   *critical.Stream // likewise
+	steps  *steps.Stream    // likewise
 }
 
 func newBusy(c *clock, watch activity.Watcher) busy {

@@ -10,6 +10,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/critical"
 	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
+	"github.com/cudatrace/cudatrace/convert/steps"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/figures"
 )
@@ -25,7 +26,7 @@ const (
 
 var criticalPathReport = Report{
 	Name: "critical_path", Title: "what the critical path of a step is made of",
-	unasked: func(s *Sink) bool { return len(s.steps.main()) > 0 },
+	unasked: func(s *Sink) bool { return len(s.steps.Main()) > 0 },
 	needs:   wholeWork, whyEmpty: "no calls and no GPU work",
 	table: func(s *Sink, f Facts) *table.Table { return s.pathTable(f) },
 	Keys: []Key{
@@ -64,11 +65,9 @@ type pathRow struct {
 
 // A path is a step whose path is wanted.
 type path struct {
-	kind *stepKind
-	aStep
+	kind *steps.Kind
+	steps.Step
 }
-
-func (p *path) length() uint64 { return p.end - p.start }
 
 // A pathGroup is the steps of a kind: of a process, or of all ranks.
 type pathGroup struct {
@@ -88,34 +87,34 @@ func (s *Sink) paths() (all []*pathGroup) {
 		alone             *timeline.Process
 	}
 	by, numbers := make(map[key]*pathGroup), make(map[key]map[int64]int)
-	for _, k := range s.steps.main() {
-		of := key{k.name, k.source, s.ranks.Process(k.process).Run, k.process}
-		if k.process.Rank.Known {
+	for _, k := range s.steps.Main() {
+		of := key{k.Name, k.Source, s.ranks.Process(k.Process).Run, k.Process}
+		if k.Process.Rank.Known {
 			of.alone = nil
 		}
 		g := by[of]
 		if g == nil {
-			g = &pathGroup{name: k.name}
+			g = &pathGroup{name: k.Name}
 			by[of], numbers[of] = g, make(map[int64]int)
 			all = append(all, g)
 		}
-		steady := s.findings.Steady(k.process).From
-		starting := max(slices.IndexFunc(k.parts, func(p aStep) bool { return p.start >= steady }), 0)
-		for _, p := range k.parts[starting:] {
-			if p.end > s.path.Until(k.process) {
+		steady := s.findings.Steady(k.Process).From
+		starting := max(slices.IndexFunc(k.Parts, func(p steps.Step) bool { return p.Start >= steady }), 0)
+		for _, p := range k.Parts[starting:] {
+			if p.End > s.path.Until(k.Process) {
 				g.unkept++
 				continue
 			}
 			x := path{k, p}
-			if i, known := numbers[of][p.number]; !known {
-				numbers[of][p.number] = len(g.list)
+			if i, known := numbers[of][p.Number]; !known {
+				numbers[of][p.Number] = len(g.list)
 				g.list = append(g.list, x)
-			} else if x.length() > g.list[i].length() {
+			} else if x.Length() > g.list[i].Length() {
 				g.list[i] = x
 			}
 		}
 	}
-	if len(all) == 0 && !s.steps.named {
+	if len(all) == 0 && !s.steps.Named() {
 		all = s.wholePaths()
 	}
 	return slices.DeleteFunc(all, func(g *pathGroup) bool { return len(g.list) == 0 })
@@ -129,7 +128,7 @@ func (s *Sink) wholePaths() (all []*pathGroup) {
 			continue
 		}
 		g := &pathGroup{name: recordingName}
-		g.list = []path{{&stepKind{stepsKey: stepsKey{process: p.Process}}, aStep{0, first, last, end.Thread}}}
+		g.list = []path{{steps.Whole(p.Process), steps.Step{Start: first, End: last, On: end.Thread}}}
 		all = append(all, g)
 	}
 	return all
@@ -137,7 +136,7 @@ func (s *Sink) wholePaths() (all []*pathGroup) {
 
 // choose keeps the slowest step, one of median length, and others at even distances.
 func (g *pathGroup) choose() {
-	sorted := slices.SortedStableFunc(slices.Values(g.list), func(a, b path) int { return cmp.Compare(a.length(), b.length()) })
+	sorted := slices.SortedStableFunc(slices.Values(g.list), func(a, b path) int { return cmp.Compare(a.Length(), b.Length()) })
 	slowest, typical := sorted[len(sorted)-1], sorted[(len(sorted)-1)/2]
 	each := len(g.list)/mostPaths + 1
 	var kept []path
@@ -146,7 +145,7 @@ func (g *pathGroup) choose() {
 			kept = append(kept, p)
 		}
 	}
-	slices.SortStableFunc(kept, func(a, b path) int { return cmp.Compare(a.start, b.start) })
+	slices.SortStableFunc(kept, func(a, b path) int { return cmp.Compare(a.Start, b.Start) })
 	g.list = kept
 	for i := range kept {
 		if kept[i] == slowest && g.slowest == nil {
@@ -178,7 +177,7 @@ func (g *pathGroup) walk(c *critical.Collector, hops *int) {
 		}
 		g.walked++
 		var seen []*pathRow
-		*hops -= c.Path(p.start, p.end, critical.End{Thread: p.on, Stream: p.kind.stream}, func(x *critical.Segment) {
+		*hops -= c.Path(p.Start, p.End, critical.End{Thread: p.On, Stream: p.kind.Stream}, func(x *critical.Segment) {
 			k := pathKey{kind: x.Kind, name: x.Name, place: x.Place, also: x.Also, thread: x.Thread}
 			switch {
 			case x.Stream != nil:
@@ -207,7 +206,7 @@ func (g *pathGroup) walk(c *critical.Collector, hops *int) {
 			}
 			r.now = 0
 		}
-		g.total += p.length()
+		g.total += p.Length()
 	}
 }
 
@@ -232,15 +231,15 @@ func (s *Sink) pathTable(f Facts) *table.Table {
 	}
 	hops := mostHops
 	for _, g := range s.paths() {
-		steps := len(g.list)
+		all := len(g.list)
 		g.choose()
 		g.walk(s.path, &hops)
 		for _, r := range g.rows.list {
 			t.Rows = append(t.Rows, s.pathCells(g, r))
 		}
 		t.Notes = append(t.Notes, s.pathNotes(g)...)
-		if g.walked < steps {
-			t.Notes = append(t.Notes, fmt.Sprintf("%s of %s were looked at", figures.Group(uint64(g.walked)), figures.Group(uint64(steps))+" of "+g.name))
+		if g.walked < all {
+			t.Notes = append(t.Notes, fmt.Sprintf("%s of %s were looked at", figures.Group(uint64(g.walked)), figures.Group(uint64(all))+" of "+g.name))
 		}
 		if g.unkept > 0 {
 			t.Notes = append(t.Notes, fmt.Sprintf("%s of %s are left out: there are too many calls and too much work before them", figures.Count(g.unkept, "step", "steps"), g.name))
@@ -289,7 +288,7 @@ func (s *Sink) pathNotes(g *pathGroup) (notes []string) {
 	notes = append(notes, s.pathWords(g, ", of median length", g.typical, func(r *pathRow) uint64 { return r.typical }),
 		s.pathWords(g, ", the slowest", g.slowest, func(r *pathRow) uint64 { return r.slowest }))
 	var more []string
-	least := (g.slowest.length() - g.typical.length()) / 10
+	least := (g.slowest.Length() - g.typical.Length()) / 10
 	for _, r := range g.largest(func(r *pathRow) uint64 { return r.slowest - min(r.slowest, r.typical) }) {
 		if d := r.slowest - min(r.slowest, r.typical); d > least && len(more) < mostParts {
 			more = append(more, "+"+figures.Duration(d)+" "+s.pathName(g.slowest, r))
@@ -309,16 +308,16 @@ func (g *pathGroup) largest(of func(*pathRow) uint64) []*pathRow {
 func (s *Sink) pathWords(g *pathGroup, which string, p *path, of func(*pathRow) uint64) string {
 	head := g.name
 	if g.name != recordingName {
-		head = fmt.Sprintf("%s %d", g.name, p.number)
+		head = fmt.Sprintf("%s %d", g.name, p.Number)
 	}
-	if r := p.kind.process.Rank; r.Known {
+	if r := p.kind.Process.Rank; r.Known {
 		head += " on " + r.String()
 	}
 	var parts []string
-	left := p.length()
+	left := p.Length()
 	for _, r := range g.largest(of) {
 		ns := of(r)
-		if len(parts) == mostParts || float64(ns) < leastPart*float64(p.length()) {
+		if len(parts) == mostParts || float64(ns) < leastPart*float64(p.Length()) {
 			break
 		}
 		parts = append(parts, figures.Duration(ns)+" "+s.pathName(p, r))
@@ -327,7 +326,7 @@ func (s *Sink) pathWords(g *pathGroup, which string, p *path, of func(*pathRow) 
 	if left > 0 {
 		parts = append(parts, figures.Duration(left)+" other things")
 	}
-	return fmt.Sprintf("%s%s, %s: %s", head, which, figures.Duration(p.length()), strings.Join(parts, ", "))
+	return fmt.Sprintf("%s%s, %s: %s", head, which, figures.Duration(p.Length()), strings.Join(parts, ", "))
 }
 
 // longestPathName is the length of the names in notes.
@@ -340,9 +339,9 @@ func (s *Sink) pathName(p *path, r *pathRow) string {
 		name += " (" + figures.Cut(place, longestPathName) + ")"
 	}
 	switch {
-	case r.of != nil && r.of != p.kind.process && r.of.Rank.Known:
+	case r.of != nil && r.of != p.kind.Process && r.of.Rank.Known:
 		name += " on " + r.of.Rank.String()
-	case r.thread != nil && r.thread != p.on && (p.on != nil || !r.thread.Main):
+	case r.thread != nil && r.thread != p.On && (p.On != nil || !r.thread.Main):
 		name += " on " + threadTitle(r.thread)
 	}
 	return name
@@ -363,10 +362,10 @@ type avoidable struct {
 func (s *Sink) pathFindings() (list []findings.Finding) {
 	hops := mostHops
 	for _, g := range s.paths() {
-		if g.name == recordingName || len(g.list) < leastSteps {
+		if g.name == recordingName || len(g.list) < steps.Least {
 			continue
 		}
-		steps := len(g.list)
+		n := len(g.list)
 		g.choose()
 		g.walk(s.path, &hops)
 		by := make(map[avoidable][]*pathRow)
@@ -385,7 +384,7 @@ func (s *Sink) pathFindings() (list []findings.Finding) {
 			f := s.pathFinding(g, by[k])
 			steady := s.findings.Steady(f.Process)
 			if all := steady.To - steady.From; float64(f.Cost) >= onPath*float64(g.total) && s.findings.Limits().Worth(f.Cost, all) {
-				f.Cost = min(uint64(float64(f.Cost)*float64(steps)/float64(g.walked)), all)
+				f.Cost = min(uint64(float64(f.Cost)*float64(n)/float64(g.walked)), all)
 				f.Share = float64(f.Cost) / float64(all)
 				list = append(list, f)
 			}
@@ -409,12 +408,12 @@ func remedyOf(k critical.Kind) string {
 
 // pathFinding is the finding about one cause.
 func (s *Sink) pathFinding(g *pathGroup, rows []*pathRow) findings.Finding {
-	f := findings.Finding{Kind: findings.OnPath, Process: g.slowest.kind.process, First: g.list[0].start, Last: g.list[0].end, Try: remedyOf(rows[0].kind)}
+	f := findings.Finding{Kind: findings.OnPath, Process: g.slowest.kind.Process, First: g.list[0].Start, Last: g.list[0].End, Try: remedyOf(rows[0].kind)}
 	if rows[0].of != nil {
 		f.Process = rows[0].of
 	}
 	for _, p := range g.list {
-		f.First, f.Last = min(f.First, p.start), max(f.Last, p.end)
+		f.First, f.Last = min(f.First, p.Start), max(f.Last, p.End)
 	}
 	var places []string
 	for _, r := range slices.SortedStableFunc(slices.Values(rows), func(a, b *pathRow) int { return cmp.Compare(b.longest, a.longest) }) {

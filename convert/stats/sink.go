@@ -5,6 +5,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/critical"
 	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/convert/stats/ranks"
+	"github.com/cudatrace/cudatrace/convert/steps"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
@@ -28,7 +29,7 @@ type Sink struct {
 	path      *critical.Collector
 
 	findings *findings.Collector
-	steps    steps
+	steps    *steps.Finder
 	told     bool // the ranks have the steps
 	logs     int
 }
@@ -40,7 +41,7 @@ type clock struct{ start uint64 }
 func (c *clock) since(at uint64) uint64 { return at - min(at, c.start) }
 
 // NameSteps notes that a person has said which NVTX ranges are steps: those that the timeline calls steps, and no others.
-func (s *Sink) NameSteps() { s.steps.named = true }
+func (s *Sink) NameSteps() { s.steps.Name() }
 
 // LongPaths has the sink keep the calls and the work of critical paths of longer recordings.
 func (s *Sink) LongPaths() { s.path.KeepMore() }
@@ -64,7 +65,7 @@ func NewWith(t findings.Thresholds) *Sink {
 	s.busy = newBusy(&s.clock, idleWatcher{s.findings, &s.python})
 	s.findings.FirstUse, s.findings.Multiprocessors = s.work.firstUse, s.busy.multiprocessors
 	s.findings.KernelName = func(k *timeline.Shape) string { return s.names.Of(k.Kernel.Name).Short }
-	s.steps = newSteps(s.busy.mark)
+	s.steps = steps.New(s.busy.mark)
 	s.memory = newMemory(&s.clock)
 	s.ranges = newRanges()
 	s.functions = newFunctions()
@@ -84,7 +85,7 @@ func (s *Sink) Take(events []timeline.Event) error {
 
 // End ends the timeline.
 func (s *Sink) End(error) error {
-	s.steps.finish()
+	s.steps.Finish()
 	return nil
 }
 
@@ -101,11 +102,11 @@ func (s *Sink) event(e timeline.Event) {
 	case *timeline.SpanBegin:
 		s.ranges.begin(e)
 		s.functions.begin(e)
-		s.steps.begin(e)
+		s.steps.Begin(e)
 	case *timeline.SpanEnd:
 		s.ranges.end(e)
 		s.functions.end(e)
-		s.steps.end(e)
+		s.steps.End(e)
 	case *timeline.Instant:
 		s.ranges.mark(e)
 		s.functions.entry(e)
@@ -160,7 +161,7 @@ func (s *Sink) slices(l *timeline.Slices) {
 		s.path.AddCall(thread.path, sl, inner)
 		switch {
 		case !inner:
-			s.steps.profiler(l.Thread, sl, f.Range)
+			s.steps.Call(l.Thread, sl, f.Range)
 			thread.history.Add(sl.Start, sl.End, placed(f, sl))
 			thread.habits.Call(sl, f, sl.Failed())
 		default:
@@ -179,7 +180,7 @@ func (s *Sink) slices(l *timeline.Slices) {
 func (s *Sink) workList(l *timeline.WorkList) {
 	stream := s.busy.stream(l.Stream)
 	if stream.habits == nil {
-		stream.habits, stream.rank, stream.path = s.findings.Stream(l.Stream), s.ranks.User(l.Stream), s.path.Stream(l.Stream)
+		stream.habits, stream.rank, stream.path, stream.steps = s.findings.Stream(l.Stream), s.ranks.User(l.Stream), s.path.Stream(l.Stream), s.steps.Stream(l.Stream)
 	}
 	process := s.threads.process(l.Stream.Context.Process)
 	for i := range l.List {
@@ -210,6 +211,6 @@ func (s *Sink) workList(l *timeline.WorkList) {
 		}
 		stream.countWork(w, class, by)
 		s.path.AddWork(stream.path, w, class, launcher)
-		s.steps.work(stream, w)
+		stream.steps.Work(w)
 	}
 }

@@ -10,245 +10,13 @@ import (
 	"github.com/cudatrace/cudatrace/convert/activity"
 	"github.com/cudatrace/cudatrace/convert/stats/sketch"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
+	"github.com/cudatrace/cudatrace/convert/steps"
 	"github.com/cudatrace/cudatrace/convert/timeline"
-	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/figures"
-	"github.com/cudatrace/cudatrace/record/pattern"
 )
 
-// Limits of the steps.
-const (
-	leastSteps    = 3       // ranges of a kind that are steps
-	mostSteps     = 1 << 16 // of a kind
-	mostKinds     = 1 << 8
-	stepDepth     = 3   // ranges within more others are no steps
-	mostMeanwhile = 10  // things that threads did while GPUs were idle
-	covering      = 0.5 // part of the time that ranges without a number cover, if they are steps
-)
-
-// steps are what programs repeat: NVTX ranges that bear a number or come again and again; where there are none, what lies between cudaProfilerStart and
-// cudaProfilerStop, or the period of the launches.
-type steps struct {
-	named  bool // a person has said which ranges are steps
-	mark   func(*timeline.Process, uint64)
-	kinds  map[stepsKey]*stepKind
-	list   []*stepKind
-	open   map[*timeline.Track][]openStep
-	on     map[*timeline.Process]*profiled
-	room   int // pieces of work that may still be searched for periods
-	worked []*streamRow
-}
-
-type stepsKey struct {
-	process      *timeline.Process
-	name, domain string
-}
-
-// A stepKind is steps of one kind.
-type stepKind struct {
-	stepsKey
-	source   string
-	sure     float64 // part of the steps that are as long as most, in launches; 1 for ranges
-	numbered bool
-	within   *stepKind        // the kind of the range around the first one
-	stream   *timeline.Stream // of launches that repeat; nil for others
-	parts    []aStep
-	more     uint64 // steps that are not kept
-}
-
-type aStep struct {
-	number     int64
-	start, end uint64
-	on         *timeline.Thread // nil for launches
-}
-
-// A profiled is what lies between the calls that start and stop profilers.
-type profiled struct {
-	stepKind
-	since uint64 // the return of the call that started them; 0 while they are off
-}
-
-type openStep struct {
-	kind   *stepKind // nil for what cannot be a step
-	number int64
-	start  uint64
-	on     *timeline.Thread
-}
-
-func newSteps(mark func(*timeline.Process, uint64)) steps {
-	return steps{mark: mark, kinds: make(map[stepsKey]*stepKind), open: make(map[*timeline.Track][]openStep), on: make(map[*timeline.Process]*profiled), room: allSearched}
-}
-
-func (s *steps) begin(e *timeline.SpanBegin) {
-	if e.Track.Category != timeline.NVTX || e.Ranges == nil || e.Track.Process == nil {
-		return
-	}
-	open := s.open[e.Track]
-	s.open[e.Track] = append(open, openStep{start: e.Start, on: e.Ranges.Thread})
-	o := &s.open[e.Track][len(open)]
-	name, number := pattern.Stem(e.Name)
-	numbered := number != pattern.Counted
-	switch {
-	case s.named:
-		if e.Ranges.Step == nil {
-			return
-		}
-		number, numbered = e.Ranges.Step.Number, true
-	case len(open) >= stepDepth || e.Ranges.NCCL != nil || e.Ranges.Domain == "NCCL" || !numbered && e.Ranges.Domain != "":
-		return
-	}
-	if slices.ContainsFunc(e.Args, func(d timeline.Detail) bool { return d.Name == "unfinished" }) {
-		return
-	}
-	key := stepsKey{e.Track.Process, name, e.Ranges.Domain}
-	k := s.kinds[key]
-	if k == nil {
-		if len(s.list) >= mostKinds {
-			return
-		}
-		k = &stepKind{stepsKey: key, source: "NVTX", sure: 1, numbered: numbered}
-		if len(open) > 0 {
-			k.within = open[len(open)-1].kind
-		}
-		s.kinds[key] = k
-		s.list = append(s.list, k)
-	}
-	if len(k.parts) >= mostSteps {
-		k.more++
-		return
-	}
-	o.kind, o.number = k, number
-	s.mark(key.process, e.Start)
-}
-
-func (s *steps) end(e *timeline.SpanEnd) {
-	open := s.open[e.Track]
-	if len(open) == 0 {
-		return
-	}
-	o := open[len(open)-1]
-	s.open[e.Track] = open[:len(open)-1]
-	if o.kind != nil && e.Time > o.start && len(o.kind.parts) < mostSteps {
-		o.kind.parts = append(o.kind.parts, aStep{o.number, o.start, e.Time, o.on})
-		s.mark(o.kind.process, e.Time)
-	}
-}
-
-// profiler takes a call that may start or stop profilers.
-func (s *steps) profiler(on *timeline.Thread, sl *timeline.Slice, what cudaapi.Range) {
-	if what != cudaapi.RangeStart && what != cudaapi.RangeStop {
-		return
-	}
-	of := on.Process
-	p := s.on[of]
-	if p == nil {
-		p = &profiled{stepKind: stepKind{stepsKey: stepsKey{process: of, name: "profiled"}, source: "cudaProfilerStart", sure: 1, numbered: true}}
-		s.on[of] = p
-	}
-	switch {
-	case what == cudaapi.RangeStart && p.since == 0:
-		p.since = sl.End
-		s.mark(of, p.since)
-	case what == cudaapi.RangeStop && p.since > 0 && sl.Start > p.since && len(p.parts) >= mostSteps:
-		p.since = 0
-		p.more++
-	case what == cudaapi.RangeStop && p.since > 0 && sl.Start > p.since:
-		p.parts = append(p.parts, aStep{int64(len(p.parts)), p.since, sl.Start, on})
-		p.since = 0
-		s.mark(of, sl.Start)
-	}
-}
-
-// work takes a piece of work of a stream.
-func (s *steps) work(r *streamRow, w *timeline.Work) {
-	if r.period == nil {
-		r.period = new(period)
-		s.worked = append(s.worked, r)
-	}
-	r.period.advance(w, &s.room, func(at uint64) { s.mark(r.Context.Process, at) })
-}
-
-// finish ends the search for periods. The times at the marks are not read yet.
-func (s *steps) finish() {
-	for _, r := range s.worked {
-		if p := r.period; p.anchor == nil && !p.over {
-			p.find(func(at uint64) { s.mark(r.Context.Process, at) })
-		}
-	}
-}
-
-// found returns the kinds of step, those of a process by their time.
-func (s *steps) found() (all []*stepKind) {
-	ranged := make(map[*timeline.Process]bool)
-	for _, k := range s.list {
-		if k.steps(s.named) {
-			k.count()
-			all, ranged[k.process] = append(all, k), true
-		}
-	}
-	if s.named {
-		return all
-	}
-	for _, r := range s.worked {
-		if p := s.on[r.Context.Process]; p != nil && !ranged[p.process] && p.steps(false) {
-			all, ranged[p.process] = append(all, &p.stepKind), true
-		}
-	}
-	busiest := make(map[*timeline.Process]*streamRow)
-	for _, r := range s.worked {
-		if o := busiest[r.Context.Process]; !ranged[r.Context.Process] && (o == nil || r.workCount.time > o.workCount.time) {
-			busiest[r.Context.Process] = r
-		}
-	}
-	for _, r := range s.worked {
-		if r != busiest[r.Context.Process] || len(r.period.bounds) <= leastPeriods || r.period.sure() < regular {
-			continue
-		}
-		k := &stepKind{stepsKey: stepsKey{process: r.Context.Process, name: "step"}, source: fromLaunches + r.title(), sure: r.period.sure(), stream: r.Stream}
-		for i, at := range r.period.bounds[1:] {
-			k.parts = append(k.parts, aStep{int64(i), r.period.bounds[i], at, nil})
-		}
-		all = append(all, k)
-	}
-	return all
-}
-
-// steps reports whether ranges are steps: there are some, they do not lie within others that are, and they bear numbers or come one after the other.
-func (k *stepKind) steps(named bool) bool {
-	if named {
-		return len(k.parts) > 0
-	}
-	for o := k.within; o != nil; o = o.within {
-		if o != k && o.steps(false) {
-			return false
-		}
-	}
-	if len(k.parts) < leastSteps {
-		return false
-	}
-	first, last, in := timeline.Never, uint64(0), activity.Cover{}
-	slices.SortFunc(k.parts, func(a, b aStep) int { return cmp.Compare(a.start, b.start) })
-	for _, p := range k.parts {
-		first, last = min(first, p.start), max(last, p.end)
-		in.Add(p.start, p.end)
-	}
-	return k.numbered || float64(in.Total) >= covering*float64(last-first)
-}
-
-// count numbers the steps from 0 where their names do not.
-func (k *stepKind) count() {
-	slices.SortFunc(k.parts, func(a, b aStep) int { return cmp.Compare(a.start, b.start) })
-	seen := make(map[int64]bool)
-	for _, p := range k.parts {
-		seen[p.number] = true
-	}
-	if k.numbered && len(seen) == len(k.parts) {
-		return
-	}
-	for i := range k.parts {
-		k.parts[i].number = int64(i)
-	}
-}
+// mostMeanwhile is the number of things that threads did while GPUs were idle.
+const mostMeanwhile = 10
 
 // madeOf returns what the GPUs of a process did from one mark to another: compute, exposed communication, copies and sets alone, and nothing.
 func (b *busy) madeOf(of *timeline.Process, from, to uint64) (made [4]uint64, known bool) {
@@ -338,9 +106,9 @@ func (s *Sink) stepKinds(whole bool) *table.Table {
 		}
 		d := &r.times
 		t.Rows = append(t.Rows, slices.Concat([]any{r.name, r.source, Confidence(r.certain), r.processes, d.Count, r.starting, d.Total, d.Min, d.Percentile(50), d.Percentile(5), d.Percentile(95), d.Max,
-			uint64(r.slowest.number), s.clock.since(r.slowest.start), uint64(r.of.PID), rank}, made, intervalOf(d)))
+			uint64(r.slowest.Number), s.clock.since(r.slowest.Start), uint64(r.of.PID), rank}, made, intervalOf(d)))
 		if r.more > 0 {
-			t.Notes = append(t.Notes, fmt.Sprintf("%s of %s are left out: there are more than %s", figures.Count(r.more, "step", "steps"), r.name, figures.Group(uint64(mostSteps))))
+			t.Notes = append(t.Notes, fmt.Sprintf("%s of %s are left out: there are more than %s", figures.Count(r.more, "step", "steps"), r.name, figures.Group(steps.Most)))
 		}
 	}
 	return t
@@ -375,7 +143,7 @@ type stepsRow struct {
 	processes      uint64
 	times          sketch.Ordered
 	starting, more uint64
-	slowest        aStep
+	slowest        steps.Step
 	of             *timeline.Process // of the slowest step
 	made           [4]uint64
 	unknown        bool
@@ -389,14 +157,14 @@ func (s *Sink) stepRows() (rows []*stepsRow) {
 		alone             *timeline.Process
 	}
 	by := make(map[key]*stepsRow)
-	for _, k := range s.steps.found() {
-		of := key{k.name, k.source, s.ranks.Process(k.process).Run, k.process}
-		if k.process.Rank.Known {
+	for _, k := range s.steps.Found() {
+		of := key{k.Name, k.Source, s.ranks.Process(k.Process).Run, k.Process}
+		if k.Process.Rank.Known {
 			of.alone = nil
 		}
 		r := by[of]
 		if r == nil {
-			r = &stepsRow{name: k.name, source: k.source, certain: k.certain()}
+			r = &stepsRow{name: k.Name, source: k.Source, certain: k.Certain()}
 			by[of] = r
 			rows = append(rows, r)
 		}
@@ -407,22 +175,22 @@ func (s *Sink) stepRows() (rows []*stepsRow) {
 }
 
 // addSteps adds the steps of a process. Those that begin in its start-up are counted alone, unless there are no others.
-func (s *Sink) addSteps(r *stepsRow, k *stepKind) {
+func (s *Sink) addSteps(r *stepsRow, k *steps.Kind) {
 	starting := s.starting(k)
 	r.processes++
 	r.starting += uint64(starting)
-	r.more += k.more
-	for _, p := range k.parts[starting:] {
-		r.times.Add(p.end - p.start)
-		if r.of == nil || p.end-p.start > r.slowest.end-r.slowest.start {
-			r.slowest, r.of = p, k.process
+	r.more += k.More
+	for _, p := range k.Parts[starting:] {
+		r.times.Add(p.End - p.Start)
+		if r.of == nil || p.End-p.Start > r.slowest.End-r.slowest.Start {
+			r.slowest, r.of = p, k.Process
 		}
-		made, known := s.busy.madeOf(k.process, p.start, p.end)
+		made, known := s.busy.madeOf(k.Process, p.Start, p.End)
 		r.unknown = r.unknown || !known
 		for i := range made {
 			r.made[i] += made[i]
 		}
-		r.noIdle = !s.busy.idleOf(k.process, p.start, p.end, &r.idle) || r.noIdle
+		r.noIdle = !s.busy.idleOf(k.Process, p.Start, p.End, &r.idle) || r.noIdle
 	}
 }
 
@@ -441,12 +209,12 @@ type Step struct {
 // Steps are the steps of all kinds, as far as they are kept. With gaps the timeline has some streams, threads, callers or names alone.
 func (s *Sink) Steps(gaps bool) iter.Seq[Step] {
 	return func(yield func(Step) bool) {
-		for _, k := range s.steps.found() {
+		for _, k := range s.steps.Found() {
 			starting := s.starting(k)
-			for i, p := range k.parts {
-				x := Step{Process: k.process, Name: k.name, Source: k.source, Certain: k.certain(), Number: p.number, Start: p.start, End: p.end, Starting: i < starting}
+			for i, p := range k.Parts {
+				x := Step{Process: k.Process, Name: k.Name, Source: k.Source, Certain: k.Certain(), Number: p.Number, Start: p.Start, End: p.End, Starting: i < starting}
 				if !gaps {
-					x.Made, x.Known = s.busy.madeOf(k.process, p.start, p.end)
+					x.Made, x.Known = s.busy.madeOf(k.Process, p.Start, p.End)
 				}
 				if !yield(x) {
 					return
@@ -456,25 +224,19 @@ func (s *Sink) Steps(gaps bool) iter.Seq[Step] {
 	}
 }
 
-// certain reports whether what the steps are is known for certain.
-func (k *stepKind) certain() bool { return !strings.HasPrefix(k.source, fromLaunches) }
-
-// fromLaunches begins the source of steps that are periods.
-const fromLaunches = "launches on "
-
 // starting returns the number of steps that begin in the start-up of the process, 0 if there are no others.
-func (s *Sink) starting(k *stepKind) int {
-	steady := s.findings.Steady(k.process).From
-	return max(slices.IndexFunc(k.parts, func(p aStep) bool { return p.start >= steady }), 0)
+func (s *Sink) starting(k *steps.Kind) int {
+	steady := s.findings.Steady(k.Process).From
+	return max(slices.IndexFunc(k.Parts, func(p steps.Step) bool { return p.Start >= steady }), 0)
 }
 
 // stepTable returns the report of steps: of each process those of the kind with most time.
 func (s *Sink) stepTable(whole bool) *table.Table {
 	if !s.told {
 		s.told = true
-		for _, k := range s.steps.main() {
-			for _, p := range k.parts {
-				s.ranks.AddStep(k.process, k.name, p.number, p.start, p.end)
+		for _, k := range s.steps.Main() {
+			for _, p := range k.Parts {
+				s.ranks.AddStep(k.Process, k.Name, p.Number, p.Start, p.End)
 			}
 		}
 	}
@@ -484,25 +246,6 @@ func (s *Sink) stepTable(whole bool) *table.Table {
 		}
 		return s.busy.madeOf(of, from, to)
 	})
-}
-
-// main returns of each process the kind of step with most time.
-func (s *steps) main() (list []*stepKind) {
-	main := make(map[*timeline.Process]*stepKind)
-	kinds := s.found()
-	for _, k := range kinds {
-		if o := main[k.process]; o == nil || k.time() > o.time() {
-			main[k.process] = k
-		}
-	}
-	return slices.DeleteFunc(kinds, func(k *stepKind) bool { return main[k.process] != k })
-}
-
-func (k *stepKind) time() (ns uint64) {
-	for _, p := range k.parts {
-		ns += p.end - p.start
-	}
-	return ns
 }
 
 // stepLines are the lines that people read of a kind of step.

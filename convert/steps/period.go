@@ -1,4 +1,4 @@
-package stats
+package steps
 
 import "github.com/cudatrace/cudatrace/convert/timeline"
 
@@ -66,7 +66,7 @@ func (p *period) stop() { *p = period{over: true} }
 
 // bound takes the beginning of a period.
 func (p *period) bound(at uint64, found func(at uint64)) {
-	if len(p.bounds) >= mostSteps {
+	if len(p.bounds) >= Most {
 		return
 	}
 	if len(p.bounds) > 0 && p.since == p.length {

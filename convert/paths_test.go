@@ -1,0 +1,98 @@
+package convert
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/perfetto/tptest"
+)
+
+// traceOfLogs loads the trace of logs into the trace processor.
+func traceOfLogs(t *testing.T, o TraceOptions, logs ...Log) *tptest.Trace {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "trace.pftrace")
+	if _, err := Files(logs, path, o); err != nil {
+		t.Fatal(err)
+	}
+	tr := tptest.Open(t, path)
+	tptest.NoErrors(t, tr)
+	return tr
+}
+
+// Of each step that is drawn the slices lie end to end, from its beginning to its end; one arrow leads to each slice that names work, from that
+// work, and to no other.
+func TestProcessorPaths(t *testing.T) {
+	t.Parallel()
+	const logs = "../testdata/gpu/logs/"
+	for _, c := range []struct {
+		names  []string
+		ranges string // steps that are NVTX ranges, a glob; "" for others
+		arrows bool
+	}{
+		{[]string{"train"}, "", false},
+		{[]string{"nvtx"}, "step *", false},
+		{[]string{"nccl-rank0", "nccl-rank1"}, "", true},
+		{[]string{"graphs/python"}, "", false},
+		{[]string{"streams"}, "", false},
+	} {
+		t.Run(c.names[0], func(t *testing.T) {
+			t.Parallel()
+			var list []Log
+			for _, name := range c.names {
+				list = append(list, Path(logs+name+".cudatrace"))
+			}
+			tr := traceOfLogs(t, TraceOptions{}, list...)
+			const paths = `(select s.id, s.ts, s.dur, s.depth, s.name, s.track_id, upid, extract_arg(s.arg_set_id, 'debug.step') as step, extract_arg(s.arg_set_id, 'debug.kind') as kind
+				from slice s join process_track k on s.track_id = k.id where s.category = 'critical_path' and k.name = 'critical path')`
+			if n := tr.Int(`select count(distinct upid) from ` + paths); n != int64(len(c.names)) {
+				t.Fatalf("%d processes have paths, want %d", n, len(c.names))
+			}
+			if n := tr.Int(`select count(*) from slice where category = 'critical_path'`); n != tr.Int(`select count(*) from `+paths) || n > mostDrawn {
+				t.Errorf("%d slices, some on other tracks, or too many", n)
+			}
+			if n := tr.Int(`select count(*) from (select sum(dur) as parts, max(ts + dur) - min(ts) as length, max(depth) as deep from ` + paths + ` group by upid, step) where parts != length or deep > 0`); n != 0 {
+				t.Errorf("%d paths do not lie end to end", n)
+			}
+			if c.ranges != "" {
+				steps := tr.Int(`select count(distinct step) from ` + paths)
+				same := tr.Int(fmt.Sprintf(`select count(*) from (select min(ts) as ts, sum(dur) as dur, step from %s group by step) p join slice s on s.category = 'nvtx' and s.name = replace('%s', '*', p.step) and s.ts = p.ts and s.dur = p.dur`, paths, c.ranges))
+				if steps < 3 || same != steps {
+					t.Errorf("%d of %d paths are as long as their ranges", same, steps)
+				}
+			}
+			if others := tr.Int(`select count(*) from ` + paths + ` where name glob '* on rank [01]'`); (others > 0) != (len(c.names) > 1) {
+				t.Errorf("%d slices are what another rank did", others)
+			}
+			work := tr.Int(`select count(*) from ` + paths + ` where kind in ('kernel', 'communication', 'copy', 'set')`)
+			right := tr.Int(`select count(*) from ` + paths + ` p join flow f on f.slice_in = p.id join gpu_slice g on f.slice_out = g.id
+				where p.kind in ('kernel', 'communication', 'copy', 'set') and substr(p.name, 1, length(g.name)) = g.name and g.ts <= p.ts and g.ts + g.dur >= p.ts + p.dur`)
+			all := tr.Int(`select count(*) from ` + paths + ` p join flow f on f.slice_in = p.id or f.slice_out = p.id`)
+			if right != work || all != work || c.arrows && work == 0 {
+				t.Errorf("%d slices name work, %d have an arrow from it; there are %d arrows", work, right, all)
+			}
+		})
+	}
+}
+
+// mostDrawn is the largest number of slices on tracks of critical paths.
+const mostDrawn = 1 << 15
+
+// Without steps there is no track, and neither is there one where something of the program was left out.
+func TestProcessorNoPaths(t *testing.T) {
+	t.Parallel()
+	var alone strings.Builder
+	alone.WriteString("function id=1 name=cuInit library=driver args=\"\"\nprocess pid=20 start=1000 exe=/tmp/app args=./app\ncall pid=20 tid=20 func=cuInit enter=5000 dur=100 ret=0 args:\n")
+	nvtx := Path("../testdata/gpu/logs/nvtx.cudatrace")
+	for name, tr := range map[string]*tptest.Trace{
+		"no steps":    traceOfLogs(t, TraceOptions{}, Log{"alone", logtest.Assemble(t, alone.String())}),
+		"one name":    traceOfLogs(t, TraceOptions{Options: Options{Filter: Filter{Name: "cudaLaunch*"}}}, nvtx),
+		"the longest": traceOfLogs(t, TraceOptions{Longest: true, MaxSlices: 5000}, nvtx),
+	} {
+		if n := tr.Int(`select count(*) from slice s left join track k on s.track_id = k.id where s.category = 'critical_path' or k.name = 'critical path'`); n != 0 {
+			t.Errorf("%s: %d slices", name, n)
+		}
+	}
+}

@@ -1,0 +1,276 @@
+package pfsink
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/cudatrace/cudatrace/convert/activity"
+	"github.com/cudatrace/cudatrace/convert/critical"
+	"github.com/cudatrace/cudatrace/convert/steps"
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/perfetto"
+	"github.com/cudatrace/cudatrace/record/cudaapi"
+)
+
+// paths draw the critical paths of steps, on a track of each process that has steps: the segments of a path lie end to end, and arrows lead to
+// them from the work that they name. A call has no arrow: the trace processor takes none for a slice that was written before. Its segment
+// is beside it, at the same time.
+type paths struct {
+	sink      *Sink
+	steps     *steps.Finder
+	collector *critical.Collector
+	room      *activity.Room
+	classes   func(*timeline.Work) activity.Class
+	threads   map[*timeline.Thread]*pathThread
+	streams   map[*timeline.Stream]*pathStream
+	left      map[*timeline.Process]*bool
+	ranges    map[*timeline.Function]cudaapi.Range
+	number    *perfetto.ArgName
+	templates map[pathKey]*perfetto.TrackEventTemplate
+}
+
+type pathThread struct {
+	*critical.Thread
+	open uint64 // end of the last call that lies in no other one
+	left *bool  // nothing more is kept of the process: it has no steps, or too many
+}
+
+type pathStream struct {
+	*critical.Stream
+	steps *steps.Stream
+	over  bool // the search for a period is over, without one
+	left  *bool
+}
+
+// Bounds of what is drawn.
+const (
+	mostSegments  = 1 << 15 // of all processes
+	leastSegments = 1 << 13 // of a process, however many there are
+	mostPathHops  = 1 << 22 // of a process
+	slowSteps     = 8       // the slowest ones come before others
+)
+
+func newPaths(s *Sink, r *timeline.Recording) *paths {
+	names := make(timeline.KernelNames)
+	p := &paths{sink: s, steps: steps.New(func(*timeline.Process, uint64) {}), collector: critical.New(names), room: activity.NewRoom(), classes: activity.Classes(names),
+		threads: make(map[*timeline.Thread]*pathThread), streams: make(map[*timeline.Stream]*pathStream), left: make(map[*timeline.Process]*bool), ranges: make(map[*timeline.Function]cudaapi.Range)}
+	p.collector.Recording(r)
+	return p
+}
+
+func (p *paths) thread(of *timeline.Thread) *pathThread {
+	t := p.threads[of]
+	if t == nil {
+		t = &pathThread{Thread: p.collector.Thread(of, p.room.NewHistory(of)), left: p.leaving(of.Process)}
+		p.threads[of] = t
+	}
+	return t
+}
+
+func (p *paths) leaving(of *timeline.Process) *bool {
+	left := p.left[of]
+	if left == nil {
+		left = new(bool)
+		p.left[of] = left
+	}
+	return left
+}
+
+// calls takes calls of a thread.
+func (p *paths) calls(l *timeline.Slices) {
+	t := p.thread(l.Thread)
+	if *t.left {
+		return
+	}
+	for i := range l.List {
+		sl := &l.List[i]
+		inner := sl.Start < t.open
+		t.open = max(t.open, sl.End)
+		p.collector.AddCall(t.Thread, sl, inner)
+		if inner || sl.HasWork() {
+			continue
+		}
+		what, known := p.ranges[sl.Function]
+		if !known {
+			if f := cudaapi.ByName(sl.Name); f != nil {
+				what = f.Range
+			}
+			p.ranges[sl.Function] = what
+		}
+		p.steps.Call(l.Thread, sl, what)
+	}
+}
+
+// states takes states of a thread.
+func (p *paths) states(e *timeline.States) {
+	if t := p.thread(e.Thread); !*t.left {
+		t.History.States(e.List)
+	}
+}
+
+// samples takes samples of a thread.
+func (p *paths) samples(e *timeline.StackSamples) {
+	if t := p.thread(e.Thread); !*t.left {
+		t.History.Samples(e.Period, e.List)
+	}
+}
+
+// work takes a piece of work of a stream.
+func (p *paths) work(of *timeline.Stream, w *timeline.Work) {
+	s := p.streams[of]
+	if s == nil {
+		s = &pathStream{Stream: p.collector.Stream(of), steps: p.steps.Stream(of), left: p.leaving(of.Context.Process)}
+		p.streams[of] = s
+	}
+	if *s.left {
+		return
+	}
+	var by *critical.Thread
+	if w.Call.Thread != nil {
+		by = p.thread(w.Call.Thread).Thread
+	}
+	p.collector.AddWork(s.Stream, w, p.classes(w), by)
+	s.steps.Work(w)
+	switch over := s.steps.Over(); {
+	case s.Full():
+		*s.left = true
+	case over != s.over:
+		if s.over = over; !p.steps.Hope(of.Context.Process) {
+			*s.left = true
+			p.collector.Leave(of.Context.Process, w.Start)
+		}
+	}
+}
+
+// A pathStep is a step with its path, the latest segment first.
+type pathStep struct {
+	*steps.Step
+	path []critical.Segment
+}
+
+// write writes the tracks.
+func (p *paths) write() {
+	p.steps.Finish()
+	kinds := p.steps.Main()
+	for _, k := range kinds {
+		p.writeKind(k, max(mostSegments/len(kinds), leastSegments))
+	}
+}
+
+// writeKind writes the track of a process: the slowest steps and the one of median length, then others at even distances, as many as there is room
+// for.
+func (p *paths) writeKind(k *steps.Kind, room int) {
+	var all []*steps.Step
+	until := p.collector.Until(k.Process)
+	for i := range k.Parts {
+		if x := &k.Parts[i]; x.End <= until {
+			all = append(all, x)
+		}
+	}
+	if len(all) == 0 {
+		return
+	}
+	sorted := slices.SortedStableFunc(slices.Values(all), func(a, b *steps.Step) int { return cmp.Compare(b.Length(), a.Length()) })
+	hops, taken := mostPathHops, make(map[*steps.Step]bool)
+	var drawn []pathStep
+	take := func(x *steps.Step) int {
+		if taken[x] || hops <= 0 || room <= 0 {
+			return 0
+		}
+		taken[x] = true
+		var path []critical.Segment
+		hops -= p.collector.Path(x.Start, x.End, critical.End{Thread: x.On, Stream: k.Stream}, func(s *critical.Segment) {
+			if len(path) <= room {
+				path = append(path, *s)
+			}
+		})
+		if len(path) <= room {
+			drawn, room = append(drawn, pathStep{x, path}), room-len(path)
+		}
+		return len(path)
+	}
+	usual := take(sorted[len(sorted)/2])
+	for _, x := range sorted[:min(slowSteps, len(sorted))] {
+		take(x)
+	}
+	each := 1 + len(all)*max(usual, 1)/max(room, 1)
+	for i := 0; i < len(all); i += each {
+		take(all[i])
+	}
+	slices.SortFunc(drawn, func(a, b pathStep) int { return cmp.Compare(a.Start, b.Start) })
+	p.draw(k, drawn)
+}
+
+// draw draws the paths of steps, by start. Of steps that overlap the first one is drawn.
+func (p *paths) draw(k *steps.Kind, list []pathStep) {
+	s := p.sink
+	if p.number == nil {
+		p.number, p.templates = s.w.ArgName("step"), make(map[pathKey]*perfetto.TrackEventTemplate)
+	}
+	track, last := s.w.Track(perfetto.TrackInfo{Name: "critical path", PID: k.Process.PID}), uint64(0)
+	for _, x := range list {
+		if x.Start < last {
+			continue
+		}
+		last = x.End
+		for i := len(x.path) - 1; i >= 0; i-- {
+			seg := &x.path[i]
+			track.Begin(seg.From, p.template(k.Process, seg), 0, perfetto.UintArgs{p.number.Value(uint64(x.Number))})
+			if seg.Work == 0 {
+				track.End(seg.To)
+			} else {
+				track.EndWith(seg.To, []uint64{seg.Work})
+			}
+			s.shown++
+		}
+	}
+}
+
+// A pathKey is what segments have in common that are encoded alike.
+type pathKey struct {
+	of                *timeline.Process // of the track
+	kind              critical.Kind
+	name, place, also uint32
+	thread            *timeline.Thread
+	stream            *timeline.Stream
+}
+
+func (p *paths) template(of *timeline.Process, x *critical.Segment) *perfetto.TrackEventTemplate {
+	key := pathKey{of, x.Kind, x.Name, x.Place, x.Also, x.Thread, x.Stream}
+	t := p.templates[key]
+	if t != nil {
+		return t
+	}
+	if len(p.templates) >= mostNames {
+		clear(p.templates)
+	}
+	name, args := p.collector.Text(x.Name), append(p.sink.args[:0], perfetto.String("kind", x.Kind.String()))
+	if place := p.collector.Text(x.Place); place != "" {
+		args = append(args, perfetto.String("place", place))
+	}
+	var by *timeline.Process
+	switch {
+	case x.Stream != nil:
+		by = x.Stream.Context.Process
+		args = append(args, perfetto.String("on", fmt.Sprintf("GPU %d, %s", x.Stream.Context.GPU, streamName(x.Stream))))
+	case x.Thread != nil:
+		by = x.Thread.Process
+		args = append(args, perfetto.String("on", cmp.Or(x.Thread.Title(), "thread")+fmt.Sprintf(" %d", x.Thread.TID)))
+	}
+	switch {
+	case by == nil || by == of:
+	case by.Rank.Known:
+		name += " on " + by.Rank.String()
+	default:
+		name += fmt.Sprintf(" of process %d", by.PID)
+	}
+	if note := p.collector.Text(x.Also); note != "" {
+		args = append(args, perfetto.String("note", note))
+	}
+	p.sink.args = args
+	t = new(perfetto.TrackEventTemplate)
+	t.Encode(p.sink.w, name, "critical_path", args)
+	p.templates[key] = t
+	return t
+}
