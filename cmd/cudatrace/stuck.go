@@ -291,6 +291,8 @@ func movedText(t *stuck.Thread) string {
 		return fmt.Sprintf("ran %.0f %%", t.Ran*100)
 	case t.Moved != "":
 		return t.Moved
+	case t.State == "running":
+		return fmt.Sprintf("no, ran %.0f %%", t.Ran*100)
 	case t.Woken > 0:
 		return fmt.Sprintf("no, woke up %s", figures.Count(t.Woken, "time", "times"))
 	}

@@ -301,10 +301,9 @@ func moved(t *Thread, old, now *view, known bool) string {
 		return "Python line"
 	case t.Ran >= busy:
 		return "ran"
+	case isReady(now), isGILWait(now) && isReady(old): // it may have waited for a processor all the time
+		return ""
 	case !old.blocked || !now.blocked:
-		if now.stat.State == 'R' || old.stat.State == 'R' {
-			return "ran"
-		}
 		return "woke up"
 	case old.state.Call != now.state.Call && !isGILWait(old) && !isGILWait(now):
 		return "system call"
@@ -325,6 +324,9 @@ func (l *look) know(r *Recorded) {
 		}
 	}
 }
+
+// isReady reports whether a thread runs, or is ready to.
+func isReady(v *view) bool { return !v.blocked && v.stat.State == 'R' }
 
 // isGILWait reports whether a thread waits for the GIL, which it does in pieces of 5 ms.
 func isGILWait(v *view) bool { return v.blocked && v.why.On == blocked.OnGIL }

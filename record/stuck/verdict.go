@@ -26,6 +26,7 @@ type chain struct {
 	outcome Outcome
 	length  int
 	on      map[node]bool // the threads of it
+	starved bool          // it ends at a thread that gets no processor
 }
 
 // A node is a thread.
@@ -158,6 +159,8 @@ func does(t *Thread) string {
 		return fmt.Sprintf("has been in %s for %.0f s%s", t.CUDA.Name, t.CUDA.Since, at)
 	case t.Call == "nanosleep" || t.Call == "clock_nanosleep":
 		return fmt.Sprintf("sleeps in %s%s", t.Call, at)
+	case t.isStarved():
+		return fmt.Sprintf("is ready to run, and had a processor for %.0f %% of the time%s", t.Ran*100, at)
 	case t.Call == "":
 		return "runs" + at
 	case t.On == blocked.OnGIL:
@@ -211,6 +214,8 @@ func (g *group) next(l *look, t *Thread, path []node) chain {
 		return chain{text: who + " is stopped: " + l.stopped(t), outcome: Stuck}
 	case t.Moved == "" && t.CUDA != nil && t.CUDA.Waits:
 		return chain{text: who + " " + does(t), outcome: Waiting}
+	case t.isStarved():
+		return chain{text: who + " " + does(t), outcome: Waiting, starved: true}
 	case t.Moved != "" || !v.blocked:
 		return chain{text: fmt.Sprintf("%s moves%s", who, atPlace(t)), outcome: Moving}
 	case t.State == "uninterruptible" && t.Woken == 0:
@@ -230,6 +235,9 @@ func (g *group) next(l *look, t *Thread, path []node) chain {
 	}
 	return chain{text: who + " " + does(t), outcome: Waiting}
 }
+
+// isStarved reports whether a thread is ready to run, and had no processor, or too little of one to tell what it does.
+func (t *Thread) isStarved() bool { return t.Moved == "" && isReady(&t.seen) && t.Ran < busy }
 
 // isFileCall reports whether a thread is in a call that a file system answers: it takes long only where that does not.
 func isFileCall(v *view) bool {
@@ -270,6 +278,9 @@ func (g *group) held(l *look, t, holder *Thread, path []node) chain {
 		return chain{text: fmt.Sprintf("%s waits for %s%s that %s has: each waits for the other (deadlock)", who, it, atPlace(t), l.name(holder)), outcome: Stuck}
 	}
 	head := fmt.Sprintf("%s waits for %s%s that %s has", who, it, atPlace(t), l.name(holder))
+	if t.On == blocked.OnGIL && isReady(&t.before) {
+		return chain{text: who + " " + does(t), outcome: Waiting, starved: true} // nothing is known of the GIL then
+	}
 	if t.On == blocked.OnGIL && (!isGILWait(&t.before) || t.before.why.Handovers != t.seen.why.Handovers) {
 		return chain{text: who + " " + does(t), outcome: Moving} // it goes round
 	}
@@ -280,7 +291,7 @@ func (g *group) held(l *look, t, holder *Thread, path []node) chain {
 		return chain{text: fmt.Sprintf("%s; %s runs code of C with it%s and does not give it up", head, l.name(holder), atPlace(holder)), outcome: Stuck, length: 1}
 	}
 	c := g.follow(l, holder, path)
-	if c.outcome == Waiting { // nobody waits for input with a lock that others need
+	if c.outcome == Waiting && !c.starved { // nobody waits for input with a lock that others need
 		c.outcome = Stuck
 	}
 	c.text = head + "; " + c.text
@@ -313,7 +324,7 @@ func (g *group) atPipe(l *look, t *Thread, path []node) chain {
 	} else {
 		c.text = what
 	}
-	if writes && c.outcome == Waiting {
+	if writes && c.outcome == Waiting && !c.starved {
 		c.outcome = Stuck
 	}
 	return c
@@ -456,7 +467,7 @@ func (g *group) atPythonLock(l *look) (v Verdict, ok bool) {
 			other := &l.Threads[j]
 			switch {
 			case i == j || len(other.Python) == 0:
-			case other.Moved != "":
+			case other.Moved != "" || other.isStarved():
 				return v, false
 			default:
 				words = append(words, l.name(other)+" "+does(other))

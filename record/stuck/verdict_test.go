@@ -2,6 +2,10 @@ package stuck
 
 import (
 	"testing"
+	"time"
+
+	"github.com/cudatrace/cudatrace/record/blocked"
+	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
 // The main thread comes first, also where others have smaller numbers: the kernel begins anew when it has used all.
@@ -53,6 +57,51 @@ func TestOpenCall(t *testing.T) {
 		g := newGroup()
 		l := &look{all: g, Process: Process{PID: 900, Threads: []Thread{{TID: 900, Moved: c.moved, seen: view{blocked: c.moved == ""}}}}}
 		l.know(&Recorded{Calls: map[uint32]*Call{900: c.call}})
+		if v := g.verdict(l); v.Outcome != c.outcome || v.Text != c.text {
+			t.Errorf("%s: %+v", name, v)
+		}
+	}
+}
+
+// A thread that is ready to run and gets no processor has not moved, and is not stuck: nothing tells what it would do.
+func TestStarved(t *testing.T) {
+	t.Parallel()
+	at := time.Now()
+	ready := func(after time.Duration, ran uint64) view {
+		return view{at: at.Add(after), ran: ran, stat: procfs.ThreadStat{State: 'R', Switches: ran / 1e6}}
+	}
+	waits := func(after time.Duration, ran, handovers uint64) view {
+		v := view{at: at.Add(after), ran: ran, blocked: true, why: blocked.Cause{Call: "futex", On: blocked.OnGIL, Holder: 901, Handovers: handovers, Timed: true}}
+		v.stat = procfs.ThreadStat{State: 'S', Switches: uint64(after / time.Millisecond)}
+		return v
+	}
+	line := func(v view, line int) view {
+		v.python = []Frame{{"a.py", line, "f"}}
+		return v
+	}
+	for name, c := range map[string]struct {
+		before, now [2]view // of the thread that waits for the GIL, and of the one that has it
+		outcome     Outcome
+		text        string
+	}{
+		"its holder runs": {[2]view{waits(0, 0, 5), ready(0, 0)}, [2]view{waits(time.Second, 0, 5), ready(time.Second, 9e8)}, Stuck,
+			"the main thread waits for the GIL that thread 901 () has; thread 901 () runs code of C with it and does not give it up"},
+		"its holder gets no processor": {[2]view{waits(0, 0, 5), ready(0, 0)}, [2]view{waits(time.Second, 0, 5), ready(time.Second, 0)}, Waiting,
+			"the main thread waits for the GIL that thread 901 () has; thread 901 () is ready to run, and had a processor for 0 % of the time"},
+		"its holder gets little": {[2]view{waits(0, 0, 5), ready(0, 0)}, [2]view{waits(time.Second, 0, 5), ready(time.Second, 2e7)}, Waiting,
+			"the main thread waits for the GIL that thread 901 () has; thread 901 () is ready to run, and had a processor for 2 % of the time"},
+		"neither gets one": {[2]view{ready(0, 0), ready(0, 0)}, [2]view{ready(time.Second, 0), ready(time.Second, 0)}, Waiting,
+			"the main thread is ready to run, and had a processor for 0 % of the time"},
+		"the waiting one got none before": {[2]view{ready(0, 0), ready(0, 0)}, [2]view{waits(time.Second, 0, 5), ready(time.Second, 9e8)}, Moving, "thread 901 () moves"},
+		"both wait for a processor, then one for the GIL": {[2]view{ready(0, 0), ready(0, 0)}, [2]view{waits(time.Second, 0, 5), ready(time.Second, 0)}, Waiting,
+			"the main thread waits for the GIL"},
+		"its holder gets little, and is at another line": {[2]view{waits(0, 0, 5), line(ready(0, 0), 7)}, [2]view{waits(time.Second, 0, 5), line(ready(time.Second, 2e7), 8)}, Moving,
+			"thread 901 () moves: a.py:8 (f)"},
+		"it is handed over": {[2]view{waits(0, 0, 5), ready(0, 0)}, [2]view{waits(time.Second, 0, 6), ready(time.Second, 9e8)}, Moving, "thread 901 () moves"},
+	} {
+		g := newGroup()
+		l := &look{all: g, Process: Process{PID: 900}}
+		l.take(map[uint32]view{900: c.before[0], 901: c.before[1]}, map[uint32]view{900: c.now[0], 901: c.now[1]})
 		if v := g.verdict(l); v.Outcome != c.outcome || v.Text != c.text {
 			t.Errorf("%s: %+v", name, v)
 		}
