@@ -159,7 +159,7 @@ func (s *stage) ended() int {
 // as without us, and not a record is missing.
 func TestExits(t *testing.T) {
 	t.Parallel()
-	testExits(t, 20000, Options{}, nil)
+	testExits(t, 5000, Options{}, nil)
 }
 
 // TestExitsSanitized does the same with the library built for sanitizers, which keep
@@ -186,7 +186,7 @@ func TestExitsSanitized(t *testing.T) {
 			env = append(env, "LSAN_OPTIONS=print_suppressions=0:suppressions="+known)
 			// A sanitizer's dlopen does not look where the calling library says.
 			env = append(env, "LD_LIBRARY_PATH="+filepath.Join(filepath.Dir(filepath.Dir(simProgram(t, "exits"))), "lib"))
-			testExits(t, 2000, Options{library: built}, env)
+			testExits(t, 500, Options{library: built}, env)
 		})
 	}
 }

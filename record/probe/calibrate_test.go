@@ -8,7 +8,7 @@ import (
 )
 
 func TestCalibrate(t *testing.T) {
-	eachMode(t, func(t *testing.T, m attachMode) {
+	eachProgram(t, func(t *testing.T, m attachMode) {
 		p, target := open(t, Options{mode: m, Paused: true, CaptureRange: m == modeMulti}), startTarget(t, "driver")
 		cost, err := p.Calibrate()
 		if err != nil {
@@ -40,8 +40,7 @@ func TestCalibrateWithSmallRings(t *testing.T) {
 
 // The calls of a calibration that meets full buffers are no calls of the program.
 func TestCalibrateWithFullBuffers(t *testing.T) {
-	t.Parallel()
-	eachMode(t, func(t *testing.T, m attachMode) {
+	eachProgram(t, func(t *testing.T, m attachMode) {
 		p, target := open(t, Options{mode: m, BufferBytes: 64 << 10}), startTarget(t, "driver")
 		attach(t, p, target)
 		target.run("launches", 10_000)

@@ -23,7 +23,7 @@ func (r *recorder) refusedLaunches() []string {
 // A launch that the runtime refuses is recorded if it began before the first launch of the program reached the driver,
 // however late it ends and however long the runtime's launches are probed. So it is with the next program.
 func TestRefusedLaunches(t *testing.T) {
-	eachMode(t, func(t *testing.T, m attachMode) {
+	eachProgram(t, func(t *testing.T, m attachMode) {
 		for _, again := range []string{"again", "again-by-thread"} {
 			p, target := open(t, Options{mode: m, Functions: cudaapi.Functions(cudaapi.Minimal)}), startTarget(t, "shared")
 			attach(t, p, target)

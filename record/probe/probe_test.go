@@ -38,7 +38,7 @@ func args(c tracelog.Call) map[string]uint64 {
 }
 
 func TestArguments(t *testing.T) {
-	eachMode(t, func(t *testing.T, m attachMode) {
+	eachProgram(t, func(t *testing.T, m attachMode) {
 		r := record(t, m, "driver", "values", 0)
 		type expected struct {
 			name string
@@ -72,7 +72,7 @@ func TestArguments(t *testing.T) {
 
 // Structs that are passed by value, and values that are written into structs.
 func TestStructArguments(t *testing.T) {
-	eachMode(t, func(t *testing.T, m attachMode) {
+	eachProgram(t, func(t *testing.T, m attachMode) {
 		r := record(t, m, "shared", "structs", 0)
 		type expected struct {
 			name string
@@ -143,7 +143,7 @@ func TestJumpedTo(t *testing.T) {
 }
 
 func TestTimes(t *testing.T) {
-	eachMode(t, func(t *testing.T, m attachMode) {
+	eachProgram(t, func(t *testing.T, m attachMode) {
 		before := host.Monotonic()
 		r := record(t, m, "driver", "launches", 1000)
 		after := host.Monotonic()
@@ -165,7 +165,7 @@ func TestTimes(t *testing.T) {
 }
 
 func TestNesting(t *testing.T) {
-	eachMode(t, func(t *testing.T, m attachMode) {
+	eachProgram(t, func(t *testing.T, m attachMode) {
 		const depth = 5
 		r := record(t, m, "driver", "nested", depth)
 		if n := r.count("cuStreamSynchronize", 0); n != depth {
@@ -182,7 +182,7 @@ func TestNesting(t *testing.T) {
 }
 
 func TestNestedTooDeep(t *testing.T) {
-	eachMode(t, func(t *testing.T, m attachMode) {
+	eachProgram(t, func(t *testing.T, m attachMode) {
 		p, target := open(t, Options{mode: m}), startTarget(t, "driver")
 		attach(t, p, target)
 		target.run("nested", 20)
@@ -198,7 +198,7 @@ func TestNestedTooDeep(t *testing.T) {
 }
 
 func TestLongjmp(t *testing.T) {
-	eachMode(t, func(t *testing.T, m attachMode) {
+	eachProgram(t, func(t *testing.T, m attachMode) {
 		r := record(t, m, "driver", "jumps", 7)
 		if n := r.count("cuLaunchKernel", tracelog.CallNoReturn); n != 7 {
 			t.Errorf("%d of 7 calls left by longjmp", n)
@@ -210,7 +210,7 @@ func TestLongjmp(t *testing.T) {
 }
 
 func TestThreads(t *testing.T) {
-	eachMode(t, func(t *testing.T, m attachMode) {
+	eachProgram(t, func(t *testing.T, m attachMode) {
 		r := record(t, m, "driver", "threads", 500)
 		perThread := map[uint32]int{}
 		for _, c := range r.calls {
@@ -256,7 +256,7 @@ func TestRenamedThread(t *testing.T) {
 
 // Calls that never return are delivered whether the process lives on or is killed.
 func TestUnfinished(t *testing.T) {
-	eachMode(t, func(t *testing.T, m attachMode) {
+	eachProgram(t, func(t *testing.T, m attachMode) {
 		for _, killed := range []bool{false, true} {
 			p, target := open(t, Options{mode: m}), startTarget(t, "driver")
 			attach(t, p, target)
@@ -351,7 +351,7 @@ func eventually(tb testing.TB, otherwise string, holds func() bool) {
 }
 
 func TestOverflow(t *testing.T) {
-	eachMode(t, func(t *testing.T, m attachMode) {
+	eachProgram(t, func(t *testing.T, m attachMode) {
 		const calls = 20_000
 		p, target := open(t, Options{mode: m, BufferBytes: 1}), startTarget(t, "driver")
 		attach(t, p, target)

@@ -26,7 +26,7 @@ func launchesOnly(t *testing.T) []*cudaapi.Function {
 }
 
 func TestCaptureRange(t *testing.T) {
-	eachMode(t, func(t *testing.T, m attachMode) {
+	eachProgram(t, func(t *testing.T, m attachMode) {
 		p, target := open(t, Options{mode: m, Functions: launchesOnly(t), CaptureRange: true}), startTarget(t, "driver")
 		attach(t, p, target)
 		target.run("range", 10)

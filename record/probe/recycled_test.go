@@ -12,7 +12,7 @@ import (
 // Many threads at once through little memory, again and again: each call is delivered in
 // its thread's order, or lost and counted.
 func TestRecycledMemory(t *testing.T) {
-	eachMode(t, func(t *testing.T, m attachMode) {
+	eachProgram(t, func(t *testing.T, m attachMode) {
 		const calls = 1500
 		p, target := open(t, Options{mode: m, BufferBytes: 512 << 10}), startTarget(t, "driver")
 		attach(t, p, target)

@@ -196,6 +196,14 @@ func (r *recorder) count(name string, flags uint32) int {
 // minimum is the first kernel version with a mode.
 var minimum = map[attachMode][2]int{modeSession: {6, 13}, modeMulti: {6, 10}, modeSingle: {5, 15}}
 
+// claimed reports whether this kernel should have a mode.
+func (m attachMode) claimed() bool {
+	var major, minor int
+	fmt.Sscanf(host.KernelRelease(), "%d.%d", &major, &minor)
+	need := minimum[m]
+	return major > need[0] || major == need[0] && minor >= need[1]
+}
+
 // open opens a Prober in the given mode. The test is skipped where the kernel is
 // older than the mode, and fails where it is not and the mode does not work.
 func open(tb testing.TB, o Options) *Prober {
@@ -211,10 +219,7 @@ func open(tb testing.TB, o Options) *Prober {
 	}
 	p, err := Open(o)
 	if err != nil {
-		var major, minor int
-		fmt.Sscanf(host.KernelRelease(), "%d.%d", &major, &minor)
-		need := minimum[o.mode]
-		if major < need[0] || major == need[0] && minor < need[1] {
+		if need := minimum[o.mode]; !o.mode.claimed() {
 			tb.Skipf("Linux %d.%d is needed: %v", need[0], need[1], err)
 		}
 		tb.Fatalf("%v: %v", err, unwrapAll(err))
@@ -270,9 +275,24 @@ func record(tb testing.TB, mode attachMode, program, scenario string, n int) *re
 	return r
 }
 
-// eachMode runs a test in every mode.
+// eachMode runs a test in every mode, beside other tests.
 func eachMode(t *testing.T, test func(t *testing.T, m attachMode)) {
-	for _, m := range []attachMode{modeSession, modeMulti, modeSingle} {
+	inModes(t, []attachMode{modeSession, modeMulti, modeSingle}, test)
+}
+
+// eachProgram runs a test of what the BPF programs do. Those of modeSingle are those of modeMulti, attached one by one, which takes the
+// kernel a second or more.
+func eachProgram(t *testing.T, test func(t *testing.T, m attachMode)) {
+	modes := []attachMode{modeSession, modeMulti}
+	if !modeMulti.claimed() {
+		modes = []attachMode{modeSingle}
+	}
+	inModes(t, modes, test)
+}
+
+func inModes(t *testing.T, modes []attachMode, test func(t *testing.T, m attachMode)) {
+	t.Parallel()
+	for _, m := range modes {
 		t.Run(m.String(), func(t *testing.T) {
 			t.Parallel()
 			test(t, m)

@@ -93,9 +93,9 @@ function open(path) {
   }
 }
 
-async function load(engine, {path, fd}) {
+async function load(engine, {path, size, fd}) {
   try {
-    const chunk = Buffer.alloc(chunkBytes);
+    const chunk = Buffer.alloc(Math.min(size, chunkBytes) || 1);
     for (let n; (n = readSync(fd, chunk)) > 0;) {
       await engine.parse(new Uint8Array(chunk.subarray(0, n)));
     }
