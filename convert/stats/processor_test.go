@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -169,10 +170,17 @@ func TestSumsProcessor(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer f.Close()
-			if _, err := convert.FilesTo([]convert.Log{convert.Path(path)}, f, convert.TraceOptions{Compress: output.None}); err != nil {
+			var o convert.Options
+			if name == "h200-train" { // the first steps of many equal ones
+				o.Filter.To = 5250 * time.Millisecond
+			}
+			if _, err := convert.FilesTo([]convert.Log{convert.Path(path)}, f, convert.TraceOptions{Options: o, Compress: output.None}); err != nil {
 				t.Fatal(err)
 			}
-			tr, tables := tptest.Open(t, out), tablesOf(t, path)
+			tr, tables := tptest.Open(t, out), make(map[string]*table.Table)
+			for _, r := range sinkOf(t, o, path).Tables(stats.Facts{}) {
+				tables[r.Name] = r
+			}
 			tptest.NoErrors(t, tr)
 			for _, s := range sums {
 				if s.report == "streams" && s.values[0] == "busy_ns" && len(tables["processes"].Rows) > 1 {

@@ -232,7 +232,7 @@ func TestSanitizedChains(t *testing.T) {
 	}
 	built, env := sanitizedLibrary(t, "address")
 	env = append(env, "ASAN_OPTIONS=exitcode=55:detect_leaks=0", "LD_LIBRARY_PATH="+filepath.Join(dir, "lib"))
-	for _, program := range [][]string{{"many"}, {"launchloop", "-n", "20000", "-t", "4"}, {"threads", "-t", "20", "-n", "50"}} {
+	for _, program := range [][]string{{"many"}, {"launchloop", "-n", "5000", "-t", "4"}, {"threads", "-t", "20", "-n", "50"}} {
 		s, seen := newSites(t, Options{library: built}, GoConfig{FlushInterval: 10 * time.Millisecond})
 		_, stderr, code := s.run(t, play{simProgram(t, program[0]), program[1:], env})
 		if code != 0 || stderr != "" || seen.without != 0 {

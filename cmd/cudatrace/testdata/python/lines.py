@@ -191,7 +191,7 @@ def wander():
         if n <= 0:
             return launch()
         random.choice(kinds)(n)
-    while len(truth) < 3000:
+    while len(truth) < int(os.environ.get("WANDER", 1000)):
         go(random.randrange(40))
 
 
