@@ -467,19 +467,23 @@ func TestCaptureNVTX(t *testing.T) {
 		name            string
 		kernels, ranges uint64
 		unmatched       uint64 // ranges inside that end outside, or began before recording did
+		probed          bool   // recorded with probes alone: the injected library finds the name in either case
 	}{
-		{"step", 30, 30, 0},
-		{"inner", 10, 10, 0},
-		{"forward@model", 30, 20, 0},
-		{"forward", 30, 20, 0},
-		{"for*@m[a-o]del", 30, 20, 0},
-		{"*größe", 1, 1, 0},
-		{"across threads", 1, 2, 1},
-		{"epoch@model", 1, 3, 0},
-		{"early", 32, 34, 1},
-		{"wide größe", 1, 1, 0},
+		{"step", 30, 30, 0, false},
+		{"inner", 10, 10, 0, true},
+		{"forward@model", 30, 20, 0, false},
+		{"forward", 30, 20, 0, true},
+		{"for*@m[a-o]del", 30, 20, 0, true},
+		{"*größe", 1, 1, 0, false},
+		{"across threads", 1, 2, 1, false},
+		{"epoch@model", 1, 3, 0, true},
+		{"early", 32, 34, 1, false},
+		{"wide größe", 1, 1, 0, true},
 	} {
 		for _, calls := range []string{"uprobe", "cupti"} {
+			if c.probed && calls == "cupti" {
+				continue
+			}
 			t.Run(c.name+", "+calls, func(t *testing.T) {
 				t.Parallel()
 				r := recordProgram(t, "--no-convert", "--calls", calls, "--capture-range", "nvtx:"+c.name, sim("nvtx"), "-e", "1", "-w", "1")

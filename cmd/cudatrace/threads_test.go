@@ -92,7 +92,6 @@ func TestOwners(t *testing.T) {
 		{"lock", []string{" wait_for_lock, waits for a lock"}, 0.95},
 		{"pipe", []string{"gaps.py:51 read_pipe, blocked in read on a pipe"}, 0.95},
 		{"busy", []string{" busy"}, 0.95},
-		{"starved", []string{"(ready to run"}, 0.4},
 		{"faults", []string{" fault"}, 0.95},
 	} {
 		t.Run(c.cause, func(t *testing.T) {

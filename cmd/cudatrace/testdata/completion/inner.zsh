@@ -1,6 +1,6 @@
 # What the interactive zsh of capture.zsh does first: it completes once, writes the words to the file HITS, and ends.
 PROMPT=
-autoload -Uz compinit && compinit -u -D
+autoload -Uz compinit && compinit -u -d $HOME/.zcompdump
 source $1
 zle-line-init() { print re''ady }
 zle -N zle-line-init
