@@ -101,8 +101,8 @@ func TestGPUNVTXLog(t *testing.T) {
 	expectRows(t, tr, 9060, "kernels", "select count(*) from gpu_slice where render_stage_category = 2")
 	expectRows(t, tr, 9060, "launches with an arrow to a kernel", `select count(*) from flow join slice s on slice_out = s.id join gpu_slice g on slice_in = g.id
 		where g.render_stage_category = 2 and s.name glob 'cu*Launch*'`)
-	expectRows(t, tr, 9060, "launches", "select count(*) from slice where name glob 'cu*LaunchKernel*'")
-	expectRows(t, tr, 1, "launches without a caller", "select count(*) from slice where name glob 'cu*LaunchKernel*' and extract_arg(arg_set_id, 'debug.caller') is null")
+	expectRows(t, tr, 9060, "launches", "select count(*) from slice where category in ('runtime', 'driver') and name glob 'cu*LaunchKernel*'")
+	expectRows(t, tr, 1, "launches without a caller", "select count(*) from slice where category in ('runtime', 'driver') and name glob 'cu*LaunchKernel*' and extract_arg(arg_set_id, 'debug.caller') is null")
 	expectRows(t, tr, 40, "ranges", "select count(*) from slice where category = 'nvtx'")
 	expectRows(t, tr, 20, "steps on a stream with all their launches",
 		"select count(*) from slice where category = 'nvtx_gpu' and name glob 'step *' and extract_arg(arg_set_id, 'debug.launches') = 303")

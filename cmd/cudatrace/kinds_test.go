@@ -145,7 +145,7 @@ func checkTrace(t *testing.T, r *recording) {
 	tptest.NoErrors(t, tr)
 	work := r.Kernels + r.Copies + r.Memsets
 	expectRows(t, tr, work, "GPU slices", "select count(*) from gpu_slice")
-	expectRows(t, tr, work+r.Waits, "arrows", "select count(*) from flow")
+	expectRows(t, tr, work+r.Waits, "arrows", allArrows)
 	checkArrows(t, tr)
 	checkChrome(t, r.base+".cudatrace", tr, r.Early)
 }

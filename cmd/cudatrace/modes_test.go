@@ -577,7 +577,7 @@ func TestRuntimeCalls(t *testing.T) {
 	}
 	expectRows(t, tr, launches, "runtime launches with the driver's inside", `select count(*) from slice s
 		where s.name = 'cudaLaunchKernel' and exists (select 1 from slice c where c.parent_id = s.id and c.name = 'cuLaunchKernel')`)
-	expectRows(t, tr, launches, "runtime launches", "select count(*) from slice where name = 'cudaLaunchKernel'")
+	expectRows(t, tr, launches, "runtime launches", "select count(*) from slice where name = 'cudaLaunchKernel' and category = 'runtime'")
 }
 
 // TestWithoutCUPTI records where there is no libcupti, or none that works: the calls

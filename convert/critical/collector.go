@@ -86,17 +86,11 @@ func (p *process) keep(at uint64) bool {
 	return true
 }
 
-// Leave has the collector keep no more of a process from a time on.
-func (c *Collector) Leave(of *timeline.Process, at uint64) {
-	p := c.process(of)
-	p.room, p.until = 0, min(p.until, at)
-}
-
-// Full reports whether nothing more of the stream's process is kept.
-func (s *Stream) Full() bool { return s.process.room <= 0 }
-
 // Until returns the time before which everything of a process is kept; timeline.Never where all is.
 func (c *Collector) Until(of *timeline.Process) uint64 { return c.process(of).until }
+
+// leave notes that nothing of a process is kept from a time on.
+func (p *process) leave(at uint64) { p.room, p.until = 0, min(p.until, at) }
 
 // Numbers of texts.
 const (
@@ -213,6 +207,9 @@ func (c *Collector) Thread(of *timeline.Thread, h *activity.History) *Thread {
 	return t
 }
 
+// Leave stands for calls of the thread, from a time on, that are not added: no more of its process is kept.
+func (t *Thread) Leave(at uint64) { t.process.leave(at) }
+
 // AddCall adds a call of a thread. inner says that it lies in another one.
 func (c *Collector) AddCall(t *Thread, sl *timeline.Slice, inner bool) {
 	c.settled = false
@@ -258,6 +255,12 @@ type Stream struct {
 	unsort  bool
 	mixed   bool // its work is not in the order of its calls
 }
+
+// Leave stands for work of the stream, from a time on, that is not added: no more of its process is kept.
+func (s *Stream) Leave(at uint64) { s.process.leave(at) }
+
+// Full reports whether there is no room for more of the stream's process.
+func (s *Stream) Full() bool { return s.process.room <= 0 }
 
 // A piece is a piece of work. It has no pointers either.
 type piece struct {

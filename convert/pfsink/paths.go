@@ -81,6 +81,7 @@ func (p *paths) leaving(of *timeline.Process) *bool {
 func (p *paths) calls(l *timeline.Slices) {
 	t := p.thread(l.Thread)
 	if *t.left {
+		t.Leave(l.List[0].Start)
 		return
 	}
 	for i := range l.List {
@@ -124,6 +125,7 @@ func (p *paths) work(of *timeline.Stream, w *timeline.Work) {
 		p.streams[of] = s
 	}
 	if *s.left {
+		s.Leave(w.Start)
 		return
 	}
 	var by *critical.Thread
@@ -132,15 +134,9 @@ func (p *paths) work(of *timeline.Stream, w *timeline.Work) {
 	}
 	p.collector.AddWork(s.Stream, w, p.classes(w), by)
 	s.steps.Work(w)
-	switch over := s.steps.Over(); {
-	case s.Full():
-		*s.left = true
-	case over != s.over:
-		if s.over = over; !p.steps.Hope(of.Context.Process) {
-			*s.left = true
-			p.collector.Leave(of.Context.Process, w.Start)
-		}
-	}
+	over := s.steps.Over()
+	*s.left = s.Full() || over && !s.over && !p.steps.Hope(of.Context.Process)
+	s.over = over
 }
 
 // A pathStep is a step with its path, the latest segment first.
