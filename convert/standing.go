@@ -50,32 +50,81 @@ type EnteredCollective struct {
 // errLate says that a log was not read in time.
 var errLate = errors.New("it is too long to be read in time")
 
-// ReadStanding reads how far the GPU work of processes has come from a log that a recording is writing. A launch counts as without
-// work a second after it. The log must be read by a time.
-func ReadStanding(open func() (*tracelog.Reader, error), by time.Time) (map[uint32]*Standing, error) {
-	s := &standingSink{names: timeline.KernelNames{}, processes: map[uint32]*standing{}}
-	f, err := Follow(open, s)
+// ReadStanding looks for calls and GPU work in the last standingNewest bytes of a log at least, about 70,000 launches, and then in a
+// part standingMore times as long, if there is time.
+const (
+	standingNewest = 512 << 10
+	standingMore   = 4
+)
+
+// ReadStanding reads how far the GPU work of processes has come from the newest part of a log that a recording is writing. A launch
+// counts as without work a second after it. The log must be read by a time.
+func ReadStanding(open read.Opener, by time.Time) (all map[uint32]*Standing, err error) {
+	r, err := open()
 	if err != nil {
 		return nil, err
 	}
-	inTime := func(int64) error {
+	size := r.Size()
+	if err := r.Close(); err != nil {
+		return nil, err
+	}
+	for newest := int64(standingNewest); ; newest *= standingMore {
+		began := time.Now()
+		more, err := readStanding(open, max(size-newest, 0), by)
+		switch {
+		case err == errLate && all != nil:
+			return all, nil
+		case err != nil || newest >= size || time.Until(by) < 2*standingMore*time.Since(began):
+			return more, err
+		}
+		all = more
+	}
+}
+
+// readStanding reads the part of a log from an offset on.
+func readStanding(open read.Opener, from int64, by time.Time) (map[uint32]*Standing, error) {
+	inTime := func() error {
 		if time.Now().After(by) {
 			return errLate
 		}
 		return nil
 	}
-	if err := f.Read(inTime); err != nil {
+	s := &standingSink{names: timeline.KernelNames{}, processes: map[uint32]*standing{}, latest: map[read.ThreadKey]uint64{}}
+	part := open
+	if from > 0 {
+		part = func() (r *tracelog.Reader, err error) {
+			if r, err = open(); err != nil {
+				return nil, err
+			}
+			if s.from, err = r.SelectNewest(from); err != nil {
+				return nil, errors.Join(err, r.Close())
+			}
+			return r, nil
+		}
+	}
+	f, err := Follow(part, s)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Read(func(int64) error { return inTime() }); err != nil {
 		return nil, cmp.Or(err, f.Abandon(err))
 	}
 	if err := f.Abandon(nil); err != nil {
 		return nil, err
 	}
 	all := map[uint32]*Standing{}
-	for pid, p := range s.processes {
-		if f.catalog.Outcome.Recorded(pid) {
-			all[pid] = &Standing{GPU: true, Streams: p.list(s.names)}
-		} else { // its launches have no work
-			all[pid] = &Standing{}
+	for _, pid := range f.catalog.Processes.PIDs {
+		all[pid] = &Standing{}
+		if f.catalog.Outcome.Recorded(pid) { // else its launches have no work
+			all[pid].GPU = true
+			if p := s.processes[pid]; p != nil {
+				all[pid].Streams = p.list(s.names)
+			}
+		}
+	}
+	if from > 0 {
+		if err := f.catalog.OpenCalls.Settle(open, s.latest, inTime); err != nil {
+			return nil, err
 		}
 	}
 	if !f.Ended() {
@@ -105,7 +154,7 @@ func standingCalls(c *read.Catalog, all map[uint32]*Standing) {
 }
 
 // ReadRunning lists the processes of a log that a recording is writing, but for those that have ended. The log must be read by a time.
-func ReadRunning(open func() (*tracelog.Reader, error), by time.Time) (pids []uint32, err error) {
+func ReadRunning(open read.Opener, by time.Time) (pids []uint32, err error) {
 	r, err := follow(open)
 	if err != nil {
 		return nil, err
@@ -146,12 +195,15 @@ func ReadRunning(open func() (*tracelog.Reader, error), by time.Time) (pids []ui
 var collectives = []string{"ncclAllReduce", "ncclAllGather", "ncclReduceScatter", "ncclBroadcast", "ncclReduce", "ncclAlltoAll", "ncclGather", "ncclScatter"}
 
 // readCollectives reads what calls of NCCL say.
-func readCollectives(open func() (*tracelog.Reader, error), all map[uint32]*Standing, inTime func(int64) error) error {
+func readCollectives(open read.Opener, all map[uint32]*Standing, inTime func() error) error {
 	r, err := follow(open)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
+	if err := r.Select(tracelog.Filter{Kinds: []tracelog.Kind{tracelog.KindNCCLCall}}); err != nil {
+		return err
+	}
 	type key struct {
 		pid          uint32
 		communicator uint64
@@ -160,7 +212,7 @@ func readCollectives(open func() (*tracelog.Reader, error), all map[uint32]*Stan
 	var c tracelog.NCCLCall
 	for r.Next() {
 		b := r.Block()
-		if err := inTime(b.Offset); err != nil {
+		if err := inTime(); err != nil {
 			return err
 		}
 		if b.Kind != tracelog.KindNCCLCall {
@@ -198,6 +250,8 @@ func readCollectives(open func() (*tracelog.Reader, error), all map[uint32]*Stan
 type standingSink struct {
 	names     timeline.KernelNames
 	processes map[uint32]*standing
+	latest    map[read.ThreadKey]uint64 // latest start of a call
+	from      uint64                    // the work of earlier calls may be missing
 }
 
 type standing struct {
@@ -231,9 +285,13 @@ func (s *standingSink) Take(events []timeline.Event) error {
 		switch e := e.(type) {
 		case *timeline.Slices:
 			of := s.of(e.Thread.Process)
+			thread := read.ThreadKey{PID: e.Thread.Process.PID, TID: e.Thread.TID}
+			latest := s.latest[thread]
 			for i := range e.List {
-				of.slice(e.Thread, &e.List[i])
+				of.slice(e.Thread, &e.List[i], s.from)
+				latest = max(latest, e.List[i].Start)
 			}
+			s.latest[thread] = latest
 		case *timeline.WorkList:
 			of := s.of(e.Stream.Context.Process)
 			for i := range e.List {
@@ -248,7 +306,7 @@ func (s *standingSink) Take(events []timeline.Event) error {
 
 func (s *standingSink) End(error) error { return nil }
 
-func (of *standing) slice(t *timeline.Thread, sl *timeline.Slice) {
+func (of *standing) slice(t *timeline.Thread, sl *timeline.Slice, from uint64) {
 	on := handleOf(t, sl).handle
 	switch {
 	case len(sl.Work()) > 0:
@@ -256,7 +314,7 @@ func (of *standing) slice(t *timeline.Thread, sl *timeline.Slice) {
 		if p := of.pending[on]; p != nil && p.start < sl.Start {
 			delete(of.pending, on)
 		}
-	case sl.Ret == 0 && sl.Flags&timeline.Unfinished == 0 && strings.Contains(sl.Name, "Launch"):
+	case sl.Start > from && sl.Ret == 0 && sl.Flags&timeline.Unfinished == 0 && strings.Contains(sl.Name, "Launch"):
 		p := of.pending[on]
 		if p == nil {
 			p = &pendingLaunch{name: sl.Name, start: sl.Start}

@@ -73,6 +73,44 @@ func (o *OpenCalls) All() (list []tracelog.OpenCall) {
 	return list
 }
 
+// Settle removes the calls whose records are in a part of the log that was not read. latest has the latest start of a call of each
+// thread in the part that was read: an open call before that has returned, or is around others. Of the calls of a thread only the
+// innermost stays. inTime may end it.
+func (o *OpenCalls) Settle(open Opener, latest map[ThreadKey]uint64, inTime func() error) error {
+	wanted := tracelog.Filter{Kinds: []tracelog.Kind{tracelog.KindCall}, From: timeline.Never}
+	o.count = 0
+	for key, calls := range o.byThread {
+		last := slices.MaxFunc(calls, func(a, b tracelog.OpenCall) int { return cmp.Compare(a.Enter, b.Enter) })
+		if latest[key] > last.Enter {
+			delete(o.byThread, key)
+			continue
+		}
+		o.byThread[key] = []tracelog.OpenCall{last}
+		o.count++
+		wanted.PIDs, wanted.TIDs, wanted.From = append(wanted.PIDs, key.PID), append(wanted.TIDs, key.TID), min(wanted.From, last.Enter)
+	}
+	if o.count == 0 {
+		return nil
+	}
+	r, err := open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if err := r.Select(wanted); err != nil {
+		return err
+	}
+	for r.Next() {
+		if b := r.Block(); b.Kind == tracelog.KindCall {
+			o.take(b)
+		}
+		if err := inTime(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // AddOpen passes the calls that were open when a recorder was killed to the mergers of their threads.
 func (l *Calls) AddOpen(thread func(pid, tid uint32) *Merger[Call]) {
 	for _, o := range l.catalog.OpenCalls.All() {

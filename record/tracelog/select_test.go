@@ -304,3 +304,61 @@ func TestColumnAccess(t *testing.T) {
 	}()
 	r.Block().Column("colour")
 }
+
+// The newest part of a log has all that is no event, and the events behind an offset.
+func TestSelectNewest(t *testing.T) {
+	for _, finish := range []bool{true, false} {
+		log := eventLog(t, finish)
+		read := func(from int64) (events, others, bytes int64) {
+			r := openBytes(t, log)
+			until, err := r.SelectNewest(from)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all := openBytes(t, log) // what is later than until is not left out
+			later := 0
+			for all.Next() {
+				if b := all.Block(); b.Kind == KindCall {
+					later += laterThan(b, until)
+				}
+			}
+			for r.Next() {
+				if b := r.Block(); schema.LayoutOf(b.Kind).Role == schema.Event {
+					events += int64(b.N)
+					if b.Kind == KindCall {
+						later -= laterThan(b, until)
+					}
+				} else {
+					others += int64(b.N)
+				}
+			}
+			if err := r.Err(); err != nil && (finish || !IsDamage(err)) {
+				t.Error(err)
+			}
+			if later != 0 || (from == 0) != (until == 0) {
+				t.Errorf("finished %t: from byte %d, calls until %d are left out, and %d later ones", finish, from, until, later)
+			}
+			return events, others, r.BytesRead()
+		}
+		events, others, bytes := read(0)
+		size := int64(len(log))
+		newer, same, fewer := read(size / 2)
+		if newer == 0 || newer > events*3/4 || same != others || fewer >= bytes {
+			t.Errorf("finished %t: %d of %d events, %d of %d others, %d of %d bytes", finish, newer, events, same, others, fewer, bytes)
+		}
+		if newer, same, _ := read(size); finish && newer != 0 || newer > events/2 || same != others {
+			t.Errorf("finished %t: %d of %d events, %d of %d others behind the end", finish, newer, events, same, others)
+		}
+	}
+}
+
+// laterThan counts the calls that are entered after a time.
+func laterThan(b *Block, at uint64) (n int) {
+	enters := b.Column("enter")
+	for i := range b.N {
+		if enters.At(i) > at {
+			n++
+		}
+	}
+	return n
+}

@@ -13,7 +13,33 @@ import (
 // are not read, and damage in them is not noticed. In a log that was not finished, the reader
 // finds the index blocks by the headers of all blocks, and reads everything behind the last
 // one. Select must come before the first Next.
-func (r *Reader) Select(f Filter) error {
+func (r *Reader) Select(f Filter) error { return r.selectBlocks(f, 0) }
+
+// SelectNewest is Select for the newest part of a log: Next leaves out the events and watermarks that the index knows in front of
+// an offset. It gives all else. until is the latest time of the calls and the GPU work that it leaves out.
+func (r *Reader) SelectNewest(offset int64) (until uint64, err error) {
+	if err := r.selectBlocks(Filter{}, offset); err != nil {
+		return 0, err
+	}
+	ahead, err := newSelection(r.src, &Filter{})
+	if err != nil {
+		return 0, r.fileError(err, "")
+	}
+	ahead.newest = offset
+	for _, at := range ahead.indexes {
+		if at >= offset && ahead.from >= offset || !ahead.load(at) {
+			break
+		}
+		for i := range ahead.entries {
+			if e := &ahead.entries[i]; ahead.isOld(e) && (e.Kind == KindCall || e.Kind == KindAPI || e.Kind.IsWork()) {
+				until = max(until, e.To)
+			}
+		}
+	}
+	return until, nil
+}
+
+func (r *Reader) selectBlocks(f Filter, newest int64) error {
 	if r.begun {
 		return r.errBegun("filtered")
 	}
@@ -21,6 +47,7 @@ func (r *Reader) Select(f Filter) error {
 	if err != nil {
 		return r.fileError(err, "")
 	}
+	s.newest = newest
 	r.blocks, r.log.filter, r.log.ledger = s, &f, nil
 	return nil
 }
@@ -29,6 +56,7 @@ func (r *Reader) Select(f Filter) error {
 type selection struct {
 	src     *blockfile.Source
 	filter  *Filter
+	newest  int64 // offset from which events and watermarks are wanted
 	dec     *columns.Decoder
 	indexes []int64 // offsets of the index blocks not yet used
 	entries []IndexEntry
@@ -93,7 +121,7 @@ func (s *selection) step(b *blockfile.Block) bool {
 	for len(s.entries) > 0 {
 		e := s.entries[0]
 		s.entries = s.entries[1:]
-		if e.Kind == KindString || e.Kind == KindEnd || s.filter.entry(&e) {
+		if e.Kind == KindString || e.Kind == KindEnd || s.filter.entry(&e) && !s.isOld(&e) {
 			s.read(b, e.Offset)
 			return true // the block, or what is wrong with it
 		}
@@ -104,6 +132,12 @@ func (s *selection) step(b *blockfile.Block) bool {
 	}
 	s.indexes = s.indexes[1:]
 	return false
+}
+
+// isOld reports whether a block has events or watermarks in front of the newest.
+func (s *selection) isOld(e *IndexEntry) bool {
+	l := schema.LayoutOf(e.Kind)
+	return e.Offset < s.newest && l != nil && (l.Role == schema.Event || l.Role == schema.Watermark)
 }
 
 // load takes in the index block at an offset and reports whether it can be used: its entries

@@ -1,0 +1,92 @@
+package convert
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// How far processes have come stands in the newest part of a long log, but for calls that began long before.
+func TestStandingOfLongLog(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	w, err := tracelog.NewWriter(&log, tracelog.Options{RowsPerBlock: 16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const launch, wait = 1, 2
+	call := func(tid uint32, function uint32, enter, dur uint64) {
+		w.Add(&tracelog.Call{PID: 7, TID: tid, Func: function, Enter: enter, Dur: dur, NArgs: 1, Args: [tracelog.MaxArgs]uint64{5}})
+	}
+	waits := func(tid uint32, enter uint64) {
+		w.Add(&tracelog.OpenCall{PID: 7, TID: tid, Func: wait, Enter: enter, Dur: 1000, Args: [tracelog.MaxArgs]uint64{5}})
+	}
+	flush := func() {
+		if err := w.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.Add(&tracelog.Process{PID: 7, Start: 1})
+	w.Add(&tracelog.Process{PID: 8, Start: 1}) // it has done nothing
+	w.Add(&tracelog.CUPTI{PID: 7, Version: 130001, Status: "on"})
+	w.Add(&tracelog.Function{ID: launch, Name: "cuLaunchKernel", Library: "driver", Args: "stream:handle"})
+	w.Add(&tracelog.Function{ID: wait, Name: "cuStreamSynchronize", Library: "driver", Args: "stream:handle"})
+	for i := range uint64(30_000) {
+		at := 1000 + i*1000
+		switch i {
+		case 10: // it returns, and its thread makes no other call
+			waits(11, at)
+		case 20:
+			call(11, wait, 1000+10*1000, 5000)
+		case 30: // it has not returned
+			waits(12, at)
+		case 40: // it returns, and its thread makes others
+			waits(13, at)
+		case 50:
+			call(13, wait, 1000+40*1000, 5000)
+		case 60: // it returns in the newest part
+			waits(14, at)
+		case 29_990:
+			call(14, wait, 1000+60*1000, 29_900_000)
+			call(13, wait, at, 10)
+		}
+		call(10, launch, at, 100)
+		w.Add(&tracelog.API{PID: 7, TID: 10, Domain: tracelog.DomainDriver, Name: "cuLaunchKernel", Start: at + 10, Dur: 50, Correlation: uint32(i + 1)})
+		if i < 29_999 {
+			w.Add(&tracelog.Kernel{GPU: tracelog.GPU{PID: 7, Context: 1, Stream: 9, Correlation: uint32(i + 1), Start: at + 200, Dur: 300}, Name: "k"})
+		}
+		if i%1000 == 999 {
+			w.Add(&tracelog.Flushed{PID: 7, Until: at})
+			w.Add(&tracelog.Flushed{Until: at})
+			flush()
+		}
+	}
+	w.Add(&tracelog.Flushed{PID: 7, Until: 20e9})
+	w.Add(&tracelog.Flushed{Until: 20e9})
+	flush()
+	want := map[uint32]*Standing{
+		7: {GPU: true, Streams: []StreamStanding{{Name: "stream 9", Work: "the work of cuLaunchKernel", Time: 1000 + 29_999*1000}},
+			Calls: []StandingCall{{12, "cuStreamSynchronize", true, 1000 + 30*1000}}},
+		8: {},
+	}
+	for _, from := range []int64{0, int64(log.Len() - 1<<14)} {
+		got, err := readStanding(logtest.InMemory(log.Bytes()), from, time.Now().Add(time.Minute))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("from byte %d of %d (-want +got):\n%s", from, log.Len(), diff)
+		}
+	}
+	if got, err := ReadStanding(logtest.InMemory(log.Bytes()), time.Now().Add(time.Minute)); err != nil || !cmp.Equal(want, got) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if _, err := ReadStanding(logtest.InMemory(log.Bytes()), time.Now()); err != errLate {
+		t.Errorf("out of time: %v", err)
+	}
+}
