@@ -12,6 +12,7 @@ import (
 
 // Records that make no sense together still make a trace whose slices nest.
 func TestChaos(t *testing.T) {
+	t.Parallel()
 	for seed := uint64(0); seed < 400; seed += 10 {
 		log := logtest.Chaos(t, rand.New(rand.NewPCG(seed, 1)), int(10+seed))
 		tl, s := timelineOf(t, logtest.InMemory(log))

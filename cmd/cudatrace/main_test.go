@@ -1,10 +1,12 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"testing"
 
@@ -38,6 +40,10 @@ func TestMain(m *testing.M) {
 		if out, err := exec.Command("make", "-s", "-C", root, "sim").CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "the simulated CUDA stack does not build: %v\n%s", err, out)
 			os.Exit(1)
+		}
+		// Recordings wait for the kernel, which takes its time to remove probes: two processors have time for more than two tests.
+		if err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))); err != nil {
+			panic(err)
 		}
 	}
 	testscript.Main(m, commands)

@@ -19,6 +19,7 @@ import (
 // TestBudgetDuckDB writes many row groups, as where rows would take more memory than there is for them: no row is lost, and each
 // row group is sorted.
 func TestBudgetDuckDB(t *testing.T) {
+	t.Parallel()
 	const launches = 10_000
 	e := sqltest.Open(t, sqltest.DuckDB)
 	var data bytes.Buffer
@@ -60,6 +61,7 @@ func TestBudgetDuckDB(t *testing.T) {
 
 // TestSameFiles converts a log several times, in many row groups: how fast these are encoded changes no byte.
 func TestSameFiles(t *testing.T) {
+	t.Parallel()
 	var data bytes.Buffer
 	logtest.WriteLaunches(t, &data, 3000)
 	convertTo := func(workers int) map[string]string {

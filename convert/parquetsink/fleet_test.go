@@ -97,6 +97,7 @@ func fleet(t *testing.T) (folder string) {
 
 // A log has files of the same names and rows, whether it is converted by itself or with others.
 func TestOneByOneDuckDB(t *testing.T) {
+	t.Parallel()
 	e := sqltest.Open(t, sqltest.DuckDB)
 	folder := t.TempDir()
 	var logs []convert.Log
@@ -122,6 +123,7 @@ func TestOneByOneDuckDB(t *testing.T) {
 
 // A log that a filter leaves out whole has no row in any table; without a filter a log without processes has one in runs.
 func TestLeftOutDuckDB(t *testing.T) {
+	t.Parallel()
 	e := sqltest.Open(t, sqltest.DuckDB)
 	logs := []convert.Log{{Name: "rank0.cudatrace", Open: logtest.Assemble(t, fleetLog(3, 0))}, {Name: "rank1.cudatrace", Open: logtest.Assemble(t, fleetLog(3, 1))}}
 	list, err := ranks.ParseList("1")
@@ -160,6 +162,7 @@ func blocks(t *testing.T, mark string) map[string][]string {
 
 // TestFleetDuckDB asks what docs/fleet.md asks, in DuckDB, and in ClickHouse where it is installed.
 func TestFleetDuckDB(t *testing.T) {
+	t.Parallel()
 	lake := fleet(t)
 	for _, name := range []string{sqltest.DuckDB, sqltest.ClickHouse} {
 		t.Run(name, func(t *testing.T) { ask(t, sqltest.Open(t, name), lake) })

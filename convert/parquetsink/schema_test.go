@@ -22,6 +22,7 @@ var sqlTypes = map[parquet.Type]string{parquet.Int: "integer", parquet.Float: "f
 
 // TestSchemaDocument compares the schema with docs/parquet.md, where people read it.
 func TestSchemaDocument(t *testing.T) {
+	t.Parallel()
 	var b strings.Builder
 	for _, table := range parquetsink.Tables {
 		fmt.Fprintf(&b, "\n### `%s`\n\n%s\n\n| column | type | meaning | NULL |\n|---|---|---|---|\n", table.Name, table.Meaning)
@@ -47,6 +48,7 @@ func TestSchemaDocument(t *testing.T) {
 
 // A file has the columns of the schema, their types, the schema's version, and sorted row groups.
 func TestSchemaDuckDB(t *testing.T) {
+	t.Parallel()
 	e := sqltest.Open(t, sqltest.DuckDB)
 	folder := t.TempDir()
 	for _, r := range runs(t) {

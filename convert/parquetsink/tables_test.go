@@ -196,6 +196,7 @@ func views(e *sqltest.Engine, folder string) {
 
 // The sums of the tables are those of stats.
 func TestStatsDuckDB(t *testing.T) {
+	t.Parallel()
 	folder, all := t.TempDir(), runs(t)
 	of := make(map[string]map[string]*table.Table)
 	for _, r := range all {
@@ -271,6 +272,7 @@ func (threadTimes) End(err error) error { return err }
 
 // The tables have the states of threads and the samples of what they ran that the timeline has, with their stacks.
 func TestThreadTimesDuckDB(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("../testdata/threads.log.txt")
 	must(t, err)
 	log, want := convert.Log{Name: "threads", Open: logtest.Assemble(t, string(text))}, make(threadTimes)
@@ -304,6 +306,7 @@ func TestThreadTimesDuckDB(t *testing.T) {
 
 // The query of docs/parquet.md gives what stats says of Python lines with what they call.
 func TestInclusiveLines(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("../../docs/parquet.md")
 	must(t, err)
 	_, rest, _ := strings.Cut(string(text), "```sql\nwith recursive outer_frames")
@@ -336,6 +339,7 @@ func TestInclusiveLines(t *testing.T) {
 // The steps and findings of several logs together, with steps that are named, are those of stats. Where a filter leaves out work between other work, nothing is known
 // of what steps are made of, and there are no findings.
 func TestStepsOfRanksDuckDB(t *testing.T) {
+	t.Parallel()
 	e := sqltest.Open(t, sqltest.DuckDB)
 	var logs []convert.Log
 	for _, l := range logtest.WriteRanks(t, logtest.Ranks{Hosts: 2, PerHost: 2, Steps: 60, NVTX: true, Straggler: 3, Late: 4e6}) {

@@ -23,7 +23,7 @@ func Rounds(t *testing.T) int {
 	t.Helper()
 	text := os.Getenv("CUDATRACE_ATTACKS")
 	if text == "" {
-		return 100
+		return 50
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil {

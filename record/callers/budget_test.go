@@ -71,6 +71,7 @@ func TestMappingsOfAllProcesses(t *testing.T) {
 
 // TestCrowdedCaller finds no caller where there was no memory for the mappings.
 func TestCrowdedCaller(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	first := b.library("first")
 	l, m, pid := newLog(t), reserve(t), os.Getpid()

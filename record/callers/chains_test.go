@@ -211,6 +211,7 @@ func (l *recordLog) expect(t *testing.T, r *running, path, symbol string) {
 
 // With a shared runtime and with one whose symbols are there, each call has its name and caller.
 func TestNamedRuntimes(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	for _, path := range []string{
 		b.build("shared", "testdata/program.c", b.path("libcudart.so.13")),
@@ -225,6 +226,7 @@ func TestNamedRuntimes(t *testing.T) {
 
 // Without symbols the program of a shared runtime is still known, by its file.
 func TestStrippedProgram(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	path := b.stripped(b.build("shared", "testdata/program.c", b.path("libcudart.so.13")))
 	newLog(t).expect(t, start(t, path), path, "")
@@ -233,6 +235,7 @@ func TestStrippedProgram(t *testing.T) {
 // A program whose functions of these names only jump to a shared runtime has no runtime of its own: what it calls of
 // the driver it has called itself.
 func TestForwardingProgram(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	path := b.build("forward", "testdata/program.c", "testdata/forward.c")
 	newLog(t).expect(t, start(t, path), path, "calls")
@@ -240,6 +243,7 @@ func TestForwardingProgram(t *testing.T) {
 
 // A stripped program with a runtime of an unknown form gets no records, and it is said once.
 func TestHiddenRuntime(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	path := b.stripped(b.static())
 	r, l := start(t, path), newLog(t)
@@ -255,6 +259,7 @@ func TestHiddenRuntime(t *testing.T) {
 
 // In a stripped program the code of NVIDIA's runtime tells the names.
 func TestCodedRuntime(t *testing.T) {
+	t.Parallel()
 	if runtime.GOARCH != "amd64" {
 		t.Skip("the code of other processors is not known")
 	}

@@ -190,8 +190,13 @@ func (w *witness) pool(r *running, random *rand.Rand) (all []uint64) {
 
 // Chains that broken frame pointers produce never have a name that the code does not prove.
 func TestGarbage(t *testing.T) {
+	t.Parallel()
 	if runtime.GOARCH != "amd64" {
 		t.Skip("the witness reads the code of x86-64 alone")
+	}
+	chains := 20_000
+	if os.Getenv("CUDATRACE_LONG") != "" {
+		chains = 1_000_000
 	}
 	b := newBench(t)
 	static, coded := b.static(), b.build("coded", "testdata/coded.c", "-fno-omit-frame-pointer", "-fno-inline")
@@ -205,7 +210,7 @@ func TestGarbage(t *testing.T) {
 		random := rand.New(rand.NewPCG(1, 2))
 		pool := w.pool(r, random)
 		named, called := 0, 0
-		for range 100_000 {
+		for range chains {
 			chain := w.garbage(r, pool, random)
 			id, depth := l.Resolve(r.pid, l.epoch, "cuLaunchKernel", chain)
 			c := l.callers[id]
@@ -222,7 +227,7 @@ func TestGarbage(t *testing.T) {
 				called++
 			}
 		}
-		t.Logf("%s: of 100,000 chains of %d addresses %d have names, %d callers", filepath.Base(path), len(pool), named, called)
+		t.Logf("%s: of %d chains of %d addresses %d have names, %d callers", filepath.Base(path), chains, len(pool), named, called)
 		if named == 0 || called == 0 {
 			t.Error("no chain was good: the test shows nothing")
 		}
@@ -246,6 +251,7 @@ func (w *witness) garbage(r *running, pool []uint64, random *rand.Rand) []uint64
 
 // An address of a process that does not exist, or of no process at all, has no caller.
 func TestNoProcess(t *testing.T) {
+	t.Parallel()
 	l := newLog(t)
 	l.look(1 << 30)
 	for _, chain := range [][]uint64{nil, {}, {0}, {1}, {1<<64 - 1}, {0x400000, 0x400010}} {

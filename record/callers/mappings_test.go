@@ -115,6 +115,7 @@ func (m *mappedFile) returnAddress(path, function string) uint64 {
 // A library is unloaded and another one loaded at its place: each call counts for the library that was
 // there in its epoch, and for none if that is not certain.
 func TestReplacedLibrary(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	first, second := b.library("first"), b.library("second")
 	l, m, pid := newLog(t), reserve(t), os.Getpid()
@@ -152,6 +153,7 @@ func TestReplacedLibrary(t *testing.T) {
 // A process runs another program under its PID: the calls of either count for what was mapped then. Where a library
 // lay before and after, it lay in different programs.
 func TestReplacedProgram(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	first := b.library("first")
 	l, m, pid := newLog(t), reserve(t), os.Getpid()
@@ -187,6 +189,7 @@ func TestReplacedProgram(t *testing.T) {
 
 // A mapping that comes within an epoch is found.
 func TestAddedLibrary(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	path := b.library("late")
 	l, m := newLog(t), reserve(t)
@@ -200,6 +203,7 @@ func TestAddedLibrary(t *testing.T) {
 
 // While the epoch runs on, nothing is certain.
 func TestRestlessEpoch(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	path := b.library("restless")
 	m, epoch := reserve(t), uint64(0)
@@ -215,6 +219,7 @@ func TestRestlessEpoch(t *testing.T) {
 
 // Generated code has no caller, whether it called the driver or the runtime.
 func TestGeneratedCode(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	path := b.build("shared", "testdata/program.c", b.path("libcudart.so.13"))
 	r, l, m := start(t, path), newLog(t), reserve(t)
@@ -237,6 +242,7 @@ func TestGeneratedCode(t *testing.T) {
 
 // A process that has ended serves the calls of its epochs.
 func TestEndedProcess(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	path := b.build("shared", "testdata/program.c", b.path("libcudart.so.13"))
 	l := newLog(t)
@@ -253,6 +259,7 @@ func TestEndedProcess(t *testing.T) {
 
 // The same call in another process has the same record.
 func TestSameRecord(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	path := b.build("shared", "testdata/program.c", b.path("libcudart.so.13"))
 	l := newLog(t)
@@ -267,6 +274,7 @@ func TestSameRecord(t *testing.T) {
 
 // Snapshots are few, however long the process runs.
 func TestManyEpochs(t *testing.T) {
+	t.Parallel()
 	l := newLog(t)
 	for range 5 * maxSnapshots {
 		l.look(os.Getpid())

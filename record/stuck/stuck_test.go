@@ -2,10 +2,13 @@ package stuck
 
 import (
 	"bufio"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"regexp"
+	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,6 +18,14 @@ import (
 	"github.com/cudatrace/cudatrace/record/pyframes"
 	"github.com/cudatrace/cudatrace/record/pythontest"
 )
+
+// TestMain runs more tests at a time than there are processors: a look takes a second, in which nearly all programs wait.
+func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", strconv.Itoa(3*runtime.GOMAXPROCS(0))); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
 
 // start starts a program that says when it is ready, and returns its PID.
 func start(t *testing.T, command string, args ...string) int {
