@@ -123,7 +123,8 @@ func readStanding(open read.Opener, from int64, by time.Time) (map[uint32]*Stand
 		}
 	}
 	if from > 0 {
-		if err := f.catalog.OpenCalls.Settle(open, s.latest, inTime); err != nil {
+		latest := func(pid, tid uint32) uint64 { return s.latest[read.ThreadKey{PID: pid, TID: tid}] }
+		if err := f.catalog.OpenCalls.Settle(open, latest, inTime); err != nil {
 			return nil, err
 		}
 	}

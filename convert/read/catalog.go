@@ -21,7 +21,7 @@ type Catalog struct {
 	Nodes         GraphNodes // none for a log that is followed
 	Metrics       Metrics
 	Communicators Communicators
-	OpenCalls     OpenCalls
+	OpenCalls     tracelog.OpenCalls
 	Outcome       Outcome
 	Watermarks    Watermarks
 	Totals        [256]uint64        // records by kind
@@ -105,18 +105,6 @@ func (c *Catalog) Read(r *tracelog.Reader, progress func(share float64)) error {
 	return nil
 }
 
-// endOpenCalls makes the calls that were open when a recorder was killed calls that have not returned. In a log with an end each
-// has a record, or is counted as lost.
-func (c *Catalog) endOpenCalls() {
-	if c.Outcome.End != nil {
-		c.OpenCalls = OpenCalls{}
-	}
-	for key := range c.OpenCalls.byThread {
-		c.Unfinished = true
-		c.Processes.get(key.PID).kinds |= kindBit(tracelog.KindCall)
-	}
-}
-
 // Next takes the next block of a reader, if there is one. The error says that the log is beyond the
 // limits of a catalog.
 func (c *Catalog) Next(r *tracelog.Reader) (bool, error) {
@@ -185,7 +173,7 @@ func (c *Catalog) record(b *tracelog.Block, i int) {
 	case tracelog.KindGPUUser:
 		c.Metrics.takeUser(b, i)
 	case tracelog.KindOpenCall:
-		c.see(c.OpenCalls.learn(b, i))
+		c.see(c.OpenCalls.Learn(b, i))
 	default:
 		c.see(c.Outcome.learn(b, i))
 	}
@@ -224,7 +212,7 @@ func (c *Catalog) events(b *tracelog.Block, p *Placement) {
 		c.Unfinished = c.Unfinished || unfinished(b)
 	}
 	if b.Kind == tracelog.KindCall {
-		c.OpenCalls.take(b)
+		c.OpenCalls.Take(b)
 	}
 }
 

@@ -33,6 +33,7 @@
 //	selection.go        the blocks that a filter may want, by the index
 //	ledger.go           whether index and footer are those of the log
 //	contents.go         reading a log a second time
+//	opencalls.go        calls that had not returned
 //	repair.go           recovering the intact records of a damaged log
 //	logtext             the text form and JSON
 //

@@ -64,6 +64,7 @@ type mender struct {
 	w       *blockWriter
 	totals  map[Kind]uint64 // records by kind that the footer counts and that are not copied yet; nil without a footer
 	done    Repair
+	open    OpenCalls
 	latest  span
 	intact  int64 // bytes of the log that are in intact blocks
 	started bool
@@ -111,8 +112,15 @@ func (m *mender) records(d *decoding) {
 	time := span{e.From, e.To}
 	m.latest.join(time)
 	var texts []string
-	if b.Kind == KindString {
+	switch b.Kind {
+	case KindString:
 		texts = b.own[1].Texts
+	case KindOpenCall:
+		for i := range b.N {
+			m.open.Learn(b, i)
+		}
+	case KindCall:
+		m.open.Take(b)
 	}
 	m.w.append(d.Payload, batch{b.Kind, e.Rows, time}, e, texts)
 	m.done.Blocks++
@@ -141,9 +149,23 @@ func (m *mender) finish() {
 	end := m.r.log.end
 	if !m.r.log.ended {
 		end.Time = m.latest.to
+		m.endOpenCalls()
 	}
 	end.spoil(m.done.Reason)
 	m.end(end)
+}
+
+// endOpenCalls adds a record of each call that had not returned: a log with an end has them.
+func (m *mender) endOpenCalls() {
+	for _, o := range m.open.All() {
+		c := Call{PID: o.PID, TID: o.TID, Func: o.Func, Flags: CallUnfinished, Enter: o.Enter, Caller: o.Caller, NArgs: MaxArgs, Args: o.Args}
+		for c.NArgs > 0 && c.Args[c.NArgs-1] == 0 {
+			c.NArgs--
+		}
+		var row columns.Row
+		c.fill(&row, &m.w.strings)
+		m.put(KindCall, &row)
+	}
 }
 
 // end adds what the repair says of itself: a note and the End record.

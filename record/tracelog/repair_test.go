@@ -126,3 +126,50 @@ func TestRepairNewerVersion(t *testing.T) {
 		t.Errorf("records were\n%q and are\n%q", first, got)
 	}
 }
+
+// The repair of a log whose recorder was killed has a record of each call that had not returned.
+func TestRepairOpenCalls(t *testing.T) {
+	t.Parallel()
+	for _, ended := range []bool{false, true} {
+		w, out := newTestWriter(t, Options{})
+		w.Add(&OpenCall{PID: 1, TID: 2, Func: 3, Enter: 100, Dur: 1000, Caller: 7, Args: [MaxArgs]uint64{5}})
+		w.Add(&OpenCall{PID: 1, TID: 3, Func: 3, Enter: 100, Dur: 1000})
+		w.Add(&OpenCall{PID: 1, TID: 2, Func: 3, Enter: 5000, Dur: 1000, Args: [MaxArgs]uint64{0, 6}})
+		if err := w.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		w.Add(&Call{PID: 1, TID: 2, Func: 3, Enter: 100, Dur: 2000, Caller: 7, NArgs: 1, Args: [MaxArgs]uint64{5}})
+		w.Add(&Call{PID: 1, TID: 3, Func: 4, Enter: 100, Dur: 2000})
+		if err := w.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		want := []Call{{PID: 1, TID: 2, Func: 3, Enter: 100, Dur: 2000, Caller: 7, NArgs: 1, Args: [MaxArgs]uint64{5}}, {PID: 1, TID: 3, Func: 4, Enter: 100, Dur: 2000}}
+		if ended {
+			if err := w.Close(End{Time: 9000}); err != nil {
+				t.Fatal(err)
+			}
+			out.WriteString("more") // to be repaired
+		} else {
+			want = append(want, Call{PID: 1, TID: 3, Func: 3, Flags: CallUnfinished, Enter: 100},
+				Call{PID: 1, TID: 2, Func: 3, Flags: CallUnfinished, Enter: 5000, NArgs: 2, Args: [MaxArgs]uint64{0, 6}})
+		}
+		fixed, _ := repairOf(t, out.Bytes())
+		r := openBytes(t, fixed)
+		var got []Call
+		for r.Next() {
+			if b := r.Block(); b.Kind == KindCall {
+				for i := range b.N {
+					var c Call
+					c.Read(b, i)
+					got = append(got, c)
+				}
+			}
+		}
+		if r.Err() != nil || !slices.Equal(got, want) {
+			t.Errorf("ended %t: %+v, error %v; want %+v", ended, got, r.Err(), want)
+		}
+		if _, err := r.Index(); err != nil {
+			t.Errorf("no index: %v", err)
+		}
+	}
+}
