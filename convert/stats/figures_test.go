@@ -31,7 +31,7 @@ const pieces = `(select *, lag(stream) over device as last_stream, lag(ts) over 
 var figures = map[string]string{
 	"failing_calls": `select count(*), 0 from slice where extract_arg(arg_set_id, 'debug.error') is not null and depth = 0 and ts between FROM and TO`,
 	"gaps":          `select count(*), sum(ts - before) from ` + pieces + ` where ts - before >= GAP and before between FROM and TO`,
-	"device_waits": `select count(*), sum(min(returned, p.ts) - before) from ` + pieces + ` p join slice w on w.name = 'cudaDeviceSynchronize' and w.ts <= before and before < w.ts + w.dur
+	"device_waits": `select count(*), sum(min(returned, p.ts) - before) from ` + pieces + ` p join slice w on w.name = 'cudaDeviceSynchronize' and w.category != 'critical_path' and w.ts <= before and before < w.ts + w.dur
 		where p.ts > before and returned > before and before between FROM and TO`,
 	"tiny_kernels":    `select count(*), sum(min(returned, ts) - before) from ` + pieces + ` where ts > before and returned > before and kernel is not null and dur < call_dur and ts - before < GAP and before between FROM and TO`,
 	"pageable_copies": `select count(*), sum(call_dur) from ` + pieces + ` where direction is not null and 'Pageable' in (src, dst) and bytes > 65536 and call_ts between FROM and TO`,
@@ -42,8 +42,8 @@ var figures = map[string]string{
 	"serial_streams": `select count(*), sum(min(last_end - ready, dur)) from (select *, max(returned, coalesce(own_end, 0), last_ts) as ready from ` + pieces + `)
 		where last_stream != stream and ts >= last_end and ready < last_end and ts between FROM and TO`,
 	"first_use": `select count(*), sum(min(returned, ts) - max(before, call_ts)) from ` + pieces + ` p where ts > before and returned > before and max(before, call_ts) between FROM and TO
-		and (exists (select * from slice i where i.name = 'cuLibraryLoadData' and i.ts between call_ts and returned) or call_dur >= GAP and not exists (select * from ` + pieces + ` o where o.kernel = p.kernel and o.ts < p.ts))`,
-	"allocation_in_loop": `select count(*), sum(dur) from slice where name in ('cudaMalloc', 'cudaFree') and ts between FROM and TO`,
+		and (exists (select * from slice i where i.name = 'cuLibraryLoadData' and i.category != 'critical_path' and i.ts between call_ts and returned) or call_dur >= GAP and not exists (select * from ` + pieces + ` o where o.kernel = p.kernel and o.ts < p.ts))`,
+	"allocation_in_loop": `select count(*), sum(dur) from slice where name in ('cudaMalloc', 'cudaFree') and category != 'critical_path' and ts between FROM and TO`,
 }
 
 // The trace tells how many times each finding is there, and what it costs, in the time that the finding's query shows. Findings that rest on sampled metrics have no such figures, nor has the

@@ -97,13 +97,13 @@ var sums = []sum{
 	{"callers", []string{"name", "caller"}, []string{"count", "total_ns"},
 		`select name, extract_arg(arg_set_id, 'debug.caller') as caller, count(*), coalesce(sum(case when ` + returned + ` then dur end), 0) from slice where ` + isCall + ` and ` + called + ` group by name, caller`},
 	{"waits", []string{"name"}, []string{"count", "total_ns"},
-		`select name, count(*), sum(dur) from slice where id not in (select id from gpu_slice) and id in (select slice_in from flow) and ` + returned + ` group by name`},
+		`select name, count(*), sum(dur) from slice where id not in (select id from gpu_slice) and id in (select slice_in from flow) and category != 'critical_path' and ` + returned + ` group by name`},
 	{"python", []string{"name"}, []string{"count", "total_ns"},
 		`select coalesce(extract_arg(arg_set_id, 'python'), '(no Python frame)') as line, count(*), sum(dur) from gpu_slice
 			where (select count(*) from gpu_slice where extract_arg(arg_set_id, 'python') is not null) > 0 group by line`},
 	{"waits", []string{"name"}, []string{"blocked_ns"},
 		`select name, sum(max(0, min(until, ts + dur) - ts)) from (select s.name, s.ts, s.dur, max(g.ts + g.dur) as until
-			from flow join slice s on slice_in = s.id join gpu_slice g on slice_out = g.id where s.id not in (select id from gpu_slice) group by s.id) group by name`},
+			from flow join slice s on slice_in = s.id join gpu_slice g on slice_out = g.id where s.id not in (select id from gpu_slice) and s.category != 'critical_path' group by s.id) group by name`},
 	{"launches", []string{"name"}, []string{"count", "call_total_ns", "queue_total_ns", "kernel_total_ns", "short", "default_stream"},
 		`select g.name, count(*), sum(s.dur), sum(max(0, g.ts - s.ts - s.dur)), sum(g.dur), sum(g.dur < s.dur), sum(k.name glob '*(default*')
 			from flow join slice s on slice_out = s.id join gpu_slice g on slice_in = g.id join gpu_track k on g.track_id = k.id
