@@ -244,13 +244,13 @@ func (t *Thread) synchronized(e *event, s *Stream, piece int) {
 }
 
 // launchedBefore returns the number of the last piece of a stream whose launch had begun before a time; -1 for none. It is not known where the
-// order of the launches is not that of the work.
+// order of the launches is not that of the work, nor where another thread was just launching work.
 func (s *Stream) launchedBefore(at uint64) (i int, known bool) {
 	if s.mixed {
 		return -1, false
 	}
 	i = s.work.search(func(p *piece) bool { return p.callStart >= at }) - 1
-	if i < 0 || s.work.at(i).thread == 0 {
+	if i < 0 || s.work.at(i).thread == 0 || s.work.at(i).callEnd > at {
 		return -1, i < 0
 	}
 	best := i

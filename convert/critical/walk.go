@@ -98,6 +98,7 @@ func (c *Collector) Path(from, to uint64, end End, give func(*Segment)) (hops in
 	switch {
 	case end.Thread != nil && c.byThread[end.Thread] != nil:
 		w.thread = c.byThread[end.Thread]
+		w.first = w.thread
 	case end.Stream != nil && c.byStream[end.Stream] != nil:
 		s := c.byStream[end.Stream]
 		if i := s.work.search(func(p *piece) bool { return p.start >= to }); i < s.work.n && s.work.at(i).start == to {
@@ -135,6 +136,7 @@ type walk struct {
 	from, at uint64
 	give     func(*Segment)
 	thread   *Thread // that the walk is on; nil for none
+	first    *Thread // that the walk began on
 	stream   *Stream // whose piece the walk is at the end of, or within; nil for none
 	piece    int
 	holding  []holding
@@ -457,11 +459,11 @@ func (w *walk) onThread() {
 // passed returns the thread on which PyTorch goes on while another one is outside of calls: a backward pass runs on threads of its own
 // while the thread that began it waits, and these threads do nothing else. It also returns the end of that thread's last call; nil for none.
 func (w *walk) passed(t *Thread, from uint64) (best *Thread, at uint64) {
-	if !t.process.autograd {
+	if !t.process.autograd || !t.Autograd() && !w.begins(t) {
 		return nil, 0
 	}
 	for n, o := range t.process.threads {
-		if o.Autograd() == t.Autograd() || n >= mostThreads {
+		if o.Autograd() == t.Autograd() || n >= mostThreads || !o.Autograd() && !w.begins(o) {
 			continue
 		}
 		if x := o.lastCall(w.at); x != nil && x.end > max(from, at) && x.end <= w.at {
@@ -470,6 +472,10 @@ func (w *walk) passed(t *Thread, from uint64) (best *Thread, at uint64) {
 	}
 	return best, at
 }
+
+// begins reports whether a thread is one that begins backward passes: the main thread, or the one whose step it is. Others, such as those that
+// load data, make calls at the same time.
+func (w *walk) begins(t *Thread) bool { return t.Main || t == w.first }
 
 // meanwhile names the thread that made calls while another one was outside of calls for long.
 func (w *walk) meanwhile(t *Thread, from uint64) uint32 {
