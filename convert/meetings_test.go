@@ -116,7 +116,7 @@ func TestProcessorTrackOrder(t *testing.T) {
 		return names
 	}
 	for of, want := range map[string][]string{
-		`is null`: {"All ranks", "Counters", "GPU 0: NVIDIA H200", "GPU 1: NVIDIA H200", "NVTX", "NVTX: NCCL", "Program", "Ranges on streams", "cudatrace"},
+		`is null`: {"All ranks", "Counters", "GPU 0: NVIDIA H200", "GPU 1: NVIDIA H200", "NVTX", "NVTX: NCCL", "Program", "Ranges on streams", "critical path", "cudatrace"},
 		`in (select id from track where name = 'All ranks')`: {"rank 0", "rank 1"},
 		`= (select min(id) from track where name = 'Ranges on streams')`: {
 			"NVTX on Stream 7 (default)", "collectives on Stream 7 (default)", "NVTX on Stream 14 (copies)", "NVTX on Stream 15 (copies)", "NVTX on Stream 17 (NCCL)",
