@@ -34,7 +34,7 @@ func sanitizedLibrary(t *testing.T, which string) ([]byte, []string) {
 	if err != nil || !filepath.IsAbs(preload) {
 		t.Skipf("this compiler has no %s", runtime)
 	}
-	return built, []string{"LD_PRELOAD=" + preload, "ASAN_OPTIONS=exitcode=55", "TSAN_OPTIONS=exitcode=55"}
+	return built, []string{"LD_PRELOAD=" + preload, "ASAN_OPTIONS=exitcode=55", "TSAN_OPTIONS=exitcode=55:atexit_sleep_ms=100"}
 }
 
 // TestSanitized runs the same endings with the library built for a sanitizer: a
