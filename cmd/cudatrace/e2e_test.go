@@ -113,7 +113,8 @@ func counts(t *testing.T, stdout string) (kernels, copies, sets uint64) {
 }
 
 func TestLaunchloop(t *testing.T) {
-	r := recordProgram(t, "--no-convert", sim("launchloop"), "-n", "200000", "-t", "4", "-s", "8", "-k", "16")
+	// All records have room in the program, should the recorder not run for long.
+	r := recordProgram(t, "--no-convert", "--memory-limit", "256M", sim("launchloop"), "-n", "200000", "-t", "4", "-s", "8", "-k", "16")
 	r.whole(t)
 	if r.Kernels != 200000 || r.Matched != 200000 {
 		t.Errorf("%d kernels, %d matched, want 200000", r.Kernels, r.Matched)

@@ -294,6 +294,9 @@ func sameCounts(t *testing.T, base, other string) {
 		for _, row := range rows {
 			row, _ := row.(map[string]any)
 			name, _ := row["name"].(string)
+			if strings.HasPrefix(name, "step_") {
+				continue // a share of a period that is found by times
+			}
 			for _, column := range []string{"", "_count", "_bytes"} {
 				was, is := row["base"+column], row["new"+column]
 				if column == "" && !strings.HasSuffix(name, "_count") && name != "failed_calls" && name != "copy_bytes" {
