@@ -19,6 +19,7 @@ type ThreadStates struct {
 	name     string
 	last     ThreadState
 	at       uint64 // time of the last state, ns
+	cpu      uint32 // where the thread ran last
 }
 
 // ThreadStates adds the states of a thread.
@@ -33,13 +34,20 @@ const prioNormal = 120
 const MaxCPUs = 4096
 
 // State writes that the thread is in a state from time ts on. The trace processor refuses two states of one time: the later one begins
-// a nanosecond later.
+// a nanosecond later. It ends a thread's slice on a processor only by a state that names that processor, so the state after running does,
+// even if the thread had been moved.
 func (s *ThreadStates) State(ts uint64, state ThreadState, cpu uint32) {
 	if state == s.last {
 		return
 	}
 	if s.last != 0 {
 		ts = max(ts, s.at+1)
+	}
+	switch {
+	case state == ThreadRunning:
+		s.cpu = cpu
+	case s.last == ThreadRunning:
+		cpu = s.cpu
 	}
 	s.last, s.at = state, ts
 	b := s.sequence.begin()

@@ -22,6 +22,9 @@ func threadStates(w *Writer) {
 	b.State(uptime+300, ThreadRunnable, 3)
 	b.State(uptime+350, ThreadStopped, 3)
 	b.State(uptime+350, ThreadRunnable, 3) // at the same time
+	b.State(uptime+600, ThreadRunning, 2)
+	b.State(uptime+650, ThreadSleeps, 5) // was moved while it ran
+	b.State(uptime+700, ThreadRunning, 2)
 }
 
 func TestGoldenThreadStates(t *testing.T) {
@@ -44,7 +47,11 @@ func TestThreadStates(t *testing.T) {
 		row{u + 200, int64(100), "Running", int64(3), int64(4001), "loader", int64(4000)},
 		row{u + 300, int64(50), "R", nil, int64(4001), "loader", int64(4000)},
 		row{u + 350, int64(1), "T", nil, int64(4001), "loader", int64(4000)},
-		row{u + 351, int64(-1), "R", nil, int64(4001), "loader", int64(4000)})
+		row{u + 351, int64(249), "R", nil, int64(4001), "loader", int64(4000)},
+		row{u + 600, int64(50), "Running", int64(2), int64(4001), "loader", int64(4000)},
+		row{u + 650, int64(50), "S", nil, int64(4001), "loader", int64(4000)},
+		row{u + 700, int64(-1), "Running", int64(2), int64(4001), "loader", int64(4000)})
 	rows(t, tr, `select ts, dur, tid from sched_slice join thread using (utid) order by ts`,
-		row{u + 100, int64(100), int64(4000)}, row{u + 200, int64(100), int64(4001)}, row{u + 450, int64(50), int64(4000)})
+		row{u + 100, int64(100), int64(4000)}, row{u + 200, int64(100), int64(4001)}, row{u + 450, int64(50), int64(4000)},
+		row{u + 600, int64(50), int64(4001)}, row{u + 700, int64(-1), int64(4001)})
 }

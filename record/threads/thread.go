@@ -113,7 +113,7 @@ func (r *Recorder) drain(t *thread) {
 // switched takes a switch to or from the thread.
 func (t *thread) switched(at stamp, out, preempted bool) {
 	if !t.known {
-		t.known, t.off, t.preempted, t.since = true, !out, false, max(t.opened, 1)
+		t.known, t.off, t.preempted, t.since, t.cpu = true, !out, false, max(t.opened, 1), at.cpu
 		if t.opened == 0 {
 			t.since = at.time // records before it are lost
 		}
