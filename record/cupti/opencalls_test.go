@@ -122,16 +122,23 @@ func TestPrivateMemory(t *testing.T) {
 	}
 }
 
-// TestForkInACall forks a child whose thread ends: it leaves the parent's open calls alone.
+// TestForkInACall forks a child whose thread ends: it leaves the parent's open calls alone. A program that ends before the library has
+// learned how CUPTI calls it, on a busy machine, has none.
 func TestForkInACall(t *testing.T) {
 	t.Parallel()
-	told := filepath.Join(t.TempDir(), "told")
-	s, seen := newSites(t, Options{}, callsAndWaits)
-	s.run(t, play{simProgram(t, "inside"), []string{told, "-n", "2000", "--fork", "--fault"}, nil})
-	_, first := readInside(t, told)
-	if len(seen.open) != 1 || seen.open[0].TID != first {
-		t.Errorf("open calls %+v, want one of thread %d", seen.open, first)
+	for range 20 {
+		told := filepath.Join(t.TempDir(), "told")
+		s, seen := newSites(t, Options{}, callsAndWaits)
+		s.run(t, play{simProgram(t, "inside"), []string{told, "-n", "2000", "--fork", "--fault"}, nil})
+		_, first := readInside(t, told)
+		if len(seen.open) == 1 && seen.open[0].TID == first {
+			return
+		}
+		if len(seen.open) != 0 {
+			t.Fatalf("open calls %+v, want one of thread %d", seen.open, first)
+		}
 	}
+	t.Error("the call of the first thread was never open")
 }
 
 // TestReturnedCallsAreNotOpen kills programs whose threads say whether they are in a call. However far
