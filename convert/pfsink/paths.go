@@ -45,8 +45,8 @@ type pathStream struct {
 
 // Bounds of what is drawn.
 const (
-	mostSegments  = 1 << 15 // of all processes
-	leastSegments = 1 << 13 // of a process, however many there are
+	mostSegments  = 1 << 15 // of up to four processes together
+	leastSegments = 1 << 13 // of each process where there are more
 	mostPathHops  = 1 << 22 // of a process
 	slowSteps     = 8       // the slowest ones come before others
 )
