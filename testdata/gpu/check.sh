@@ -56,6 +56,11 @@ check jax python3 arrays.py jax
 check torch-cupy python3 arrays.py both
 if [ "$(nvidia-smi -L | wc -l)" -ge 2 ]; then
 	nvcc -o peer peer.cu && check peer ./peer
+	if [[ nvlink =~ $only ]]; then # the counters of NVLink: need the right to profile
+		flags=(--gpu-metrics)
+		check nvlink ./peer nvlink && python3 metrics.py "$cudatrace" "$out/nvlink.cudatrace" "$out/nvlink.stdout" || failed=1
+		flags=()
+	fi
 fi
 check occupancy ./occupancy
 if [[ occupancy =~ $only ]]; then
@@ -126,10 +131,6 @@ if [[ counters =~ $only ]]; then # PM sampling: needs the right to profile
 	cmp <(grep profiled "$out/counters-profiler.stdout") <(python3 train.py 20 profiler | grep profiled) || failed=1
 	python3 samplers.py killed "$cudatrace" "$out" ./metrics 1 || failed=1
 	python3 samplers.py share "$cudatrace" "$out" ./metrics 6 || failed=1
-	if [ "$(nvidia-smi -L | wc -l)" -ge 2 ]; then
-		check counters-nvlink ./metrics 2 nvlink &&
-			python3 metrics.py "$cudatrace" "$out/counters-nvlink.cudatrace" "$out/counters-nvlink.stdout" || failed=1
-	fi
 fi
 if [[ runtime-calls =~ $only ]]; then # how many driver calls a call of the runtime makes, and how each mode counts it
 	nvcc -cudart shared -o calls calls.cu -ldl || exit 1

@@ -3,9 +3,8 @@
 //
 //   phase NAME start=NS end=NS bytes=N
 //
-// Build: nvcc -O2 -o metrics metrics.cu -lcublas. Usage: metrics [SECONDS] [nvlink|launches]
+// Build: nvcc -O2 -o metrics metrics.cu -lcublas. Usage: metrics [SECONDS] [launches]
 //
-// nvlink: copies from GPU 0 to GPU 1 and back, in place of the other phases.
 // launches: empty kernels; prints a line at the start, and at the end the time and the launches of each window of about 2 ms.
 #include <cublas_v2.h>
 #include <cuda_fp16.h>
@@ -14,7 +13,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
-#include <cstring>
 #include <unistd.h>
 #include <vector>
 
@@ -75,22 +73,6 @@ static void edges()
 	}
 }
 
-static void nvlink(double seconds, size_t size)
-{
-	char *memory[2];
-	for (int d = 0; d < 2; d++) {
-		CHECK(cudaSetDevice(d));
-		CHECK(cudaDeviceEnablePeerAccess(1 - d, 0));
-		CHECK(cudaMalloc(&memory[d], size));
-		CHECK(cudaMemset(memory[d], 0, size));
-		CHECK(cudaDeviceSynchronize());
-	}
-	usleep(500000);
-	CHECK(cudaSetDevice(0));
-	phase("nvlink_to_1", seconds, size, [&] { CHECK(cudaMemcpyPeerAsync(memory[1], 1, memory[0], 0, size)); });
-	phase("nvlink_to_0", seconds, size, [&] { CHECK(cudaMemcpyPeerAsync(memory[0], 0, memory[1], 1, size)); });
-}
-
 __global__ void emptyKernel() {}
 
 static void launches(double seconds)
@@ -122,10 +104,7 @@ int main(int argc, char **argv)
 	double seconds = argc > 1 ? atof(argv[1]) : 3;
 	const size_t size = 1ull << 30;
 	if (argc > 2) {
-		if (strcmp(argv[2], "nvlink") == 0)
-			nvlink(seconds, size);
-		else
-			launches(seconds);
+		launches(seconds);
 		return 0;
 	}
 	const int n = 8192;

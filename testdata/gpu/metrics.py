@@ -1,4 +1,4 @@
-"""Compares the GPU metrics of a recording of metrics.cu with what that program did. Usage: metrics.py CUDATRACE LOG STDOUT"""
+"""Compares the GPU metrics of a recording of metrics.cu or "peer nvlink" with what that program did. Usage: metrics.py CUDATRACE LOG STDOUT"""
 import json
 import re
 import subprocess
@@ -18,11 +18,10 @@ phases = {name: (int(start), int(end), float(size))
 failed = 0
 
 
-def mean(metric, phase, margin=0.3e9, gpu=None):
-    """The mean of a metric, of one GPU, over the samples well inside a phase: counters move every 100 ms."""
+def mean(metric, phase, margin=0.3e9):
+    """The mean of a metric over the samples well inside a phase: counters move every 100 ms."""
     start, end, _ = phases[phase]
-    inside = [s for s in samples if metric in s["values"] and s["start"] > start + margin and s["start"] + s["dur"] < end - margin
-              and gpu in (None, uuid[s["set"]])]
+    inside = [s for s in samples if metric in s["values"] and s["start"] > start + margin and s["start"] + s["dur"] < end - margin]
     time = sum(s["dur"] for s in inside)
     return sum(s["values"][metric] * s["dur"] for s in inside) / time if time else float("nan")
 
@@ -63,14 +62,26 @@ def whole():
         print(f"{name:40} {mean(name, 'tensor'):16.4g}")
 
 
+def total(metric, phase, gpu):
+    """What a rate sums up to over a phase and 0.5 s on either side, of one GPU."""
+    start, end, _ = phases[phase]
+    from_, to = start - 0.5e9, end + 0.5e9
+    of_gpu = [s for s in samples if metric in s["values"] and uuid[s["set"]] == gpu]
+    inside = [(min(s["start"] + s["dur"], to) - max(s["start"], from_), s["values"][metric]) for s in of_gpu]
+    return sum(dur * value for dur, value in inside if dur > 0) / 1e9 if of_gpu else float("nan")
+
+
 def links():
     """Compares the traffic of NVLink on two GPUs with the bytes that the program copied between them."""
     devices = {r["id"]: r["uuid"] for r in records if r["kind"] == "device"}
     for phase, (sender, receiver) in ("nvlink_to_1", (0, 1)), ("nvlink_to_0", (1, 0)):
+        sent = phases[phase][2]
+        print(f"{phase}: {sent:.0f} bytes, {rate(phase):.4g} a second")
         for name, gpu in ("nvltx__bytes_data_user.sum.per_second", sender), ("nvlrx__bytes_data_user.sum.per_second", receiver):
-            expect(f"{phase}, GPU {gpu}: {name}", mean(name, phase, gpu=devices[gpu]), rate(phase), 0.05)
-        print(f"{phase}: GPM sent {mean('gpm_nvlink_tx', phase, gpu=devices[sender]):.4g}, received {mean('gpm_nvlink_rx', phase, gpu=devices[receiver]):.4g}, "
-              f"bytes copied a second {rate(phase):.4g}")
+            expect(f"{phase}, GPU {gpu}: {name} / bytes", total(name, phase, devices[gpu]) / sent, 1, 0.02)
+        for name in "gpm_nvlink_tx", "gpm_nvlink_rx", "nvltx__bytes_data_user.sum.per_second", "nvlrx__bytes_data_user.sum.per_second":
+            ratios = " and ".join(f"{total(name, phase, devices[gpu]) / sent:.4f} on GPU {gpu}" for gpu in (sender, receiver))
+            print(f"{phase}: {name} / bytes: {ratios}")
 
 
 def counters():
@@ -124,7 +135,7 @@ lost = [r for r in records if r["kind"] == "lost"]
 power = [s for s in samples if "power" in s["values"]]
 print(f"{len(samples)} samples, {len(power)} of power, of {len(uuids)} GPUs; lost: {lost}; others: {[r for r in records if r['kind'] == 'gpu_user']}")
 failed += len(uuids) != (1 if "dram" in phases else 2)
-failed += sum(l["to"] - l["from"] for l in lost if l["cause"] == "gpu_metrics") > LOST * (samples[-1]["start"] - samples[0]["start"])
+failed += not samples or sum(l["to"] - l["from"] for l in lost if l["cause"] == "gpu_metrics") > LOST * (samples[-1]["start"] - samples[0]["start"])
 notes = subprocess.run([cudatrace, "dump", log, "--kind", "note"], check=True, stdout=subprocess.PIPE, text=True).stdout
 print("\n".join(line for line in notes.splitlines() if "GPU metrics" in line or "PM sampling" in line))
 print("metrics:", "ok" if not failed else f"{failed} FAILED")

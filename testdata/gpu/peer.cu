@@ -1,8 +1,15 @@
 // peer.cu: copies between two GPUs, with peer access and without, and kernels on both.
 //
 //	counts pid=P kernels=K copies=C sets=S
+//
+// peer nvlink [SECONDS]: large copies from GPU 0 to GPU 1 for SECONDS (default: 2), then as long back, with idle time around
+// each. Prints for each direction its time on CLOCK_MONOTONIC and the bytes sent, for metrics.py:
+//
+//	phase nvlink_to_1 start=NS end=NS bytes=N
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <ctime>
 #include <cuda_runtime.h>
 #include <unistd.h>
 
@@ -17,8 +24,53 @@
 
 __global__ void fill(int *x, int v) { x[threadIdx.x] = v; }
 
-int main()
+static unsigned long long now()
 {
+	timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000ull + t.tv_nsec;
+}
+
+static void nvlink(double seconds)
+{
+	const size_t size = 1ull << 30;
+	char *memory[2];
+	for (int d = 0; d < 2; d++) {
+		int possible = 0;
+		CHECK(cudaDeviceCanAccessPeer(&possible, d, 1 - d));
+		if (!possible) {
+			fprintf(stderr, "peer: GPU %d cannot reach the memory of GPU %d\n", d, 1 - d);
+			exit(1);
+		}
+		CHECK(cudaSetDevice(d));
+		CHECK(cudaDeviceEnablePeerAccess(1 - d, 0));
+		CHECK(cudaMalloc(&memory[d], size));
+		CHECK(cudaMemset(memory[d], 0, size));
+		CHECK(cudaDeviceSynchronize());
+	}
+	sleep(4); // PM sampling begins within this time
+	CHECK(cudaSetDevice(0));
+	for (int to = 1; to >= 0; to--) {
+		unsigned long long start = now(), end = start, bytes = 0;
+		while (end - start < seconds * 1e9) {
+			for (int i = 0; i < 4; i++)
+				CHECK(cudaMemcpyPeerAsync(memory[to], to, memory[1 - to], 1 - to, size));
+			CHECK(cudaDeviceSynchronize());
+			bytes += 4 * size;
+			end = now();
+		}
+		printf("phase nvlink_to_%d start=%llu end=%llu bytes=%llu\n", to, start, end, bytes);
+		fflush(stdout);
+		sleep(1);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	if (argc > 1 && strcmp(argv[1], "nvlink") == 0) {
+		nvlink(argc > 2 ? atof(argv[2]) : 2);
+		return 0;
+	}
 	int *x[2], host[32], possible = 0;
 	long kernels = 0, copies = 0;
 	cudaStream_t s[2];
