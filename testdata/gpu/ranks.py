@@ -1,6 +1,6 @@
 """Data-parallel training whose gradients are averaged by calls of its own, with one planted cause on one rank.
 
-Usage: torchrun --nproc-per-node N ranks.py STEPS [CAUSE RANK]
+Usage: [LAYERS=8] torchrun --nproc-per-node N ranks.py STEPS [CAUSE RANK]
 
 CAUSE is one of: plain, straggler (4 ms of sleep before a step), loader (a pipe that is fed too late), starved (two busy threads of another
 process on the only processor that is left), kernel (a matrix product more), never (at its middle step the rank opens a FIFO that nobody
@@ -21,9 +21,10 @@ rank, local = int(os.environ["RANK"]), int(os.environ["LOCAL_RANK"])
 torch.cuda.set_device(local)
 dist.init_process_group("nccl", device_id=torch.device("cuda", local))
 torch.manual_seed(0)
-model = torch.nn.Sequential(*(torch.nn.Linear(2048, 2048) for _ in range(8))).cuda()
+model = torch.nn.Sequential(*(torch.nn.Linear(2048, 2048) for _ in range(int(os.environ.get("LAYERS", "8"))))).cuda()
 optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-x = torch.randn(512, 2048, device="cuda")
+host = torch.randn(512, 2048).pin_memory()
+prefetch = torch.cuda.Stream()
 big = torch.randn(4096, 4096, device="cuda")
 mine = rank == planted
 collectives = 0
@@ -79,6 +80,10 @@ def train_step(i):
         next_batch()
     if mine and cause == "never" and i == steps // 2:
         never_comes()
+    with torch.cuda.stream(prefetch):
+        x = host.to("cuda", non_blocking=True)
+    torch.cuda.current_stream().wait_stream(prefetch)
+    x.record_stream(torch.cuda.current_stream())
     optimizer.zero_grad()
     loss = model(x).square().mean()
     if mine and cause == "kernel":

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Several GPUs of one host: counts of one recorder and of one a rank, planted causes on one rank, a rank that never comes, and armed processes
-# that are recorded twice. Prints a table last.
+# Several GPUs of one host: counts of one recorder and of one a rank, planted causes on one rank, a rank that never comes, collectives of every
+# kind, and armed processes that are recorded twice. Prints a table last.
 #
 # Usage: testdata/gpu/ranks.sh OUTDIR [REGEX]      (needs bin/cudatrace, two GPUs or more, root)
 set -u
@@ -12,74 +12,106 @@ gpus=$(nvidia-smi -L | wc -l)
 last=$((gpus - 1))
 cd "$out" || exit 1
 : >table
-row() { printf '%-14s %-5s %s\n' "$@" | tee -a table; }
-wanted() { [[ $1 =~ $only ]]; }
-torch() { torchrun --nproc-per-node "$gpus" "$@"; }
+begun=$SECONDS
+row() { printf '%-12s %s\n' "$@" | tee -a table; }
+wanted() { [[ $1 =~ $only ]] && echo "-- $1, after $((SECONDS - begun)) s"; }
+torch() { timeout -k 5 "${limit:-100}" torchrun --standalone --nproc-per-node "$gpus" "$@"; }
+# a_rank_each NAME OPTION... -- PROGRAM...: a recorder for each rank
+a_rank_each() {
+	local name=$1 options=()
+	shift
+	while [ "$1" != -- ]; do options+=("$1") && shift; done
+	shift
+	torch --no-python cudatrace record -q --python auto --no-convert "${options[@]}" -o "$name-%r" python3 "$@" >"$name.out" 2>"$name.err" ||
+		row "$name" "FAILED: $(tail -1 "$name.err")"
+}
 said() { grep -ho 'all_reduce [0-9]*' "$1" | awk '{n += $2} END {print n + 0}'; }
+# pid_of RANK PROGRAM: its process, not its recorder or launcher
+pid_of() {
+	local p
+	for p in $(pgrep -f "$2"); do
+		[ "$(tr '\0' '\n' <"/proc/$p/environ" 2>/dev/null | sed -n 's/^RANK=//p')" = "$1" ] || continue
+		case $(readlink "/proc/$p/exe") in *python3*) echo "$p" ;; esac
+	done | head -1
+}
 
 # 1. Counts of one recorder around the launcher, and of one a rank, against those that the program printed.
 if wanted counts; then
-	cudatrace record -q --python auto --no-convert -o one torchrun --nproc-per-node "$gpus" "$here/ranks.py" 60 >one.out 2>one.err
-	torch --no-python cudatrace record -q --python auto --no-convert -o 'each-%r' python3 "$here/ranks.py" 60 >each.out 2>each.err
-	count() { cudatrace stats --format json "$@" 2>/dev/null | python3 -c '
+	torchrun="torchrun --standalone --nproc-per-node $gpus"
+	timeout -k 5 100 cudatrace record -q --python auto --no-convert -o one $torchrun "$here/ranks.py" 60 >one.out 2>one.err
+	a_rank_each each -- "$here/ranks.py" 60
+	count() { cudatrace stats --format json "$@" 2>count.err | python3 -c '
 import json, sys
 s = json.load(sys.stdin)
-print(sum(c["count"] for c in s.get("collectives", [])))'; }
-	a=$(count one.cudatrace) b=$(count each-*.cudatrace)
-	row counts "$([ "$a" = "$b" ] && echo ok || echo BAD)" "collectives: one recorder $a, one a rank $b; the program says $(said one.out) of $gpus ranks"
-	cudatrace stats --report python --format json each-*.cudatrace >python.json 2>python.err
-	row lines "" "$(grep -o 'average_gradients' python.json | wc -l) rows of average_gradients in the report python"
+members = [c["members"] for c in s["collectives"]]
+print(sum(k["count"] for k in s["kernels"]), "kernels,", sum(k["count"] for k in s["kernels"] if k["name"].startswith("nccl")), "of NCCL,",
+      len({c["communicator"] for c in s["collectives"]}), "communicators of", sorted(set(members)), "ranks")'; }
+	row counts "one recorder: $(count one.cudatrace)"
+	row counts "one a rank:   $(count each-*.cudatrace); the program asked for $(said one.out) and $(said each.out) all-reduces"
+	cudatrace info one.cudatrace >one.info 2>&1
+	cudatrace stats --report python,collectives each-*.cudatrace >each.stats 2>each.stats.err
+	row lines "$(cudatrace stats --format json each-*.cudatrace 2>/dev/null | python3 -c '
+import json, sys
+rows = json.load(sys.stdin)["kernel_python"]
+nccl = [r for r in rows if r.get("kernel", r.get("name", "")).startswith("nccl")]
+print(len(nccl), "rows of kernels of NCCL with a line:", json.dumps(nccl[:2]))' 2>&1 | tail -1)"
 fi
 
 # 2. A planted cause on the last rank: what each report says first.
 for cause in straggler loader starved kernel; do
 	wanted "$cause" || continue
-	torch --no-python cudatrace record -q --python auto --no-convert -o "$cause-%r" python3 "$here/ranks.py" 120 "$cause" "$last" >"$cause.out" 2>"$cause.err"
-	cudatrace stats --report critical_path "$cause"-*.cudatrace >"$cause.path" 2>&1
+	more=()
+	[ $cause = loader ] && more=(--gpu-metrics)
+	a_rank_each "$cause" -- "$here/ranks.py" 120 $cause "$last"
+	LAYERS=3 a_rank_each "small-$cause" "${more[@]}" -- "$here/ranks.py" 24 $cause "$last"
+	cudatrace stats --report critical_path,findings "$cause"-*.cudatrace >"$cause.path" 2>&1
 	cudatrace stats "$cause"-*.cudatrace >"$cause.stats" 2>&1
-	cudatrace stats --report collectives --format json "$cause"-*.cudatrace >"$cause.json" 2>/dev/null
-	row "$cause" "" "$(grep -m1 -i 'rank' "$cause.path" || head -1 "$cause.path")"
-done
-if wanted straggler; then
-	row straggler "" "$(python3 - straggler.json "$last" <<'PY'
+	row "$cause" "$(cudatrace stats --format json "$cause"-*.cudatrace 2>/dev/null | python3 -c '
 import json, sys
-rows = json.load(open(sys.argv[1])).get("collectives", [])
-print("; ".join(str({k: r[k] for k in r if "last" in k}) for r in rows[:3]))
-PY
-)"
-fi
+s = json.load(sys.stdin)
+print("last ranks:", [(c["name"][:24], c["count"], c.get("last_rank"), round(c.get("last_share", 0), 3)) for c in s["collectives"]][:2],
+      "path:", json.dumps(s["critical_path"][:3])[:700])' 2>&1 | tail -1)"
+	row "$cause" "$(sed -n '/^findings/,$p' "$cause.path" | head -4 | tr -s ' \n' ' ')"
+done
 
 # 3. A rank that never launches its all-reduce.
 if wanted never; then
-	torch --no-python cudatrace record -q --python auto --no-convert -o 'never-%r' python3 "$here/ranks.py" 40 never "$last" >never.out 2>never.err &
+	a_rank_each never -- "$here/ranks.py" 40 never "$last" &
 	job=$!
-	sleep 30
+	for _ in $(seq 60); do ls /tmp/never-* >/dev/null 2>&1 && break || sleep 1; done
+	sleep 4
 	for r in $(seq 0 "$last"); do
-		pid=$(pgrep -f "ranks.py 40 never" | while read -r p; do
-			[ "$(tr '\0' '\n' </proc/"$p"/environ 2>/dev/null | sed -n 's/^RANK=//p')" = "$r" ] &&
-				[ "$(readlink /proc/"$p"/exe | grep -c python)" = 1 ] && ! grep -q cudatrace "/proc/$p/comm" && echo "$p"
-		done | tail -1)
-		cudatrace stuck -p "$pid" --format json >"never-$r.json" 2>"never-$r.err" &
+		{
+			at=$(date +%s%N)
+			cudatrace stuck -p "$(pid_of "$r" 'ranks.py 40 never')" --format json >"never-$r.json" 2>"never-$r.err"
+			echo $((($(date +%s%N) - at) / 1000000)) >"never-$r.ms"
+		} &
 	done
-	begun=$(date +%s%N)
 	wait $(jobs -p | grep -v "^$job$")
 	cudatrace stuck never-*.json >never.txt 2>&1
-	row never "" "$((($(date +%s%N) - begun) / 1000000)) ms: $(head -1 never.txt)"
+	row never "$(cat never-*.ms | sort -n | tail -1) ms: $(head -1 never.txt)"
+	cudatrace stuck -p $(for r in $(seq 0 "$last"); do pid_of "$r" 'ranks.py 40 never'; done) >never.all 2>&1
+	row never "all at once: $(head -1 never.all)"
 	pkill -9 -f "ranks.py 40 never"
 	wait $job
+	rm -f /tmp/never-*
 fi
+
+# 4. Every kind of collective, for clocks that a test moves.
+wanted clocks && a_rank_each clocks -- "$here/collectives.py" 24 3 -1 0
 
 # 5. Armed, and recorded twice.
 if wanted armed; then
-	torch --no-python cudatrace run --armed python3 "$here/ranks.py" 3000 >armed.out 2>armed.err &
+	limit=120 torch --no-python cudatrace run --armed python3 "$here/ranks.py" 100000 >armed.out 2>armed.err &
 	job=$!
 	sleep 25
 	for n in 1 2; do
-		pids=$(pgrep -f "^[^ ]*python3 .*ranks.py 3000" | tr '\n' ',' | sed 's/,$//')
-		cudatrace record -q --no-convert --duration 2s -o "armed-$n" -p "$pids" >"armed-$n.out" 2>&1
-		row "armed $n" "" "$(cudatrace info "armed-$n.cudatrace" | grep -iE '^(calls|kernels|gpu work)' | tr -s ' ' | tr '\n' ';')"
+		pids=$(for r in $(seq 0 "$last"); do pid_of "$r" 'ranks.py 100000'; done)
+		timeout -k 5 60 cudatrace record -q --no-convert --duration 1s -o "armed-$n" -p "$(echo $pids | tr ' ' ',')" >"armed-$n.out" 2>&1
+		row "armed $n" "$(cudatrace info --format json "armed-$n.cudatrace" 2>&1 | grep -E '"(kernels|unmatched|complete|processes)"' | tr -d ' \n')"
+		sleep 2
 	done
-	pkill -9 -f "ranks.py 3000"
+	pkill -9 -f "ranks.py 100000"
 	wait $job
 fi
 echo

@@ -1,7 +1,7 @@
 #!/bin/bash
 # What threads do, of PyTorch loops on a GPU with planted causes: a slow loader, a thread that holds the GIL, too few processors; and what
 # states and samples cost one process in which recording is switched on and off.
-# testdata/gpu/threads.sh [FOLDER]   needs cudatrace in PATH, PyTorch, taskset. It prints the finding of each cause, and fails where the
+# testdata/gpu/threads.sh [FOLDER [PAIRS]]   needs cudatrace in PATH, PyTorch, taskset. It prints the finding of each cause, and fails where the
 # report of idle times does not name the cause first.
 set -e
 out=${1:-$(mktemp -d)}
@@ -47,7 +47,7 @@ look starved "ready to run" taskset -c 0
 kill $busy
 trap - EXIT
 # The cost: alternating runs on the same machine, so that its changes fall on both.
-for pair in 1 2 3 4 5 6; do
+for pair in $(seq ${2:-6}); do
 	for sample in off 99; do
 		echo "sample $sample: $(cudatrace record -q --no-convert --sample $sample -o "$out/cost" python3 "$out/loop.py" plain 500 2>/dev/null)"
 	done
