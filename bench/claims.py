@@ -43,7 +43,7 @@ class Figures:
     def growth(self):
         """The largest growth of the program's memory under a recording, MB."""
         once = self.summary["once"]
-        found = [once[v]["rss_bytes"] for v in ("record", "cupti", "none") if "rss_bytes" in once.get(v, {})]
+        found = [once[v]["rss_bytes"] for v in ("record", "python-off", "cupti", "none") if "rss_bytes" in once.get(v, {})]
         return max(found) / 1e6 if found else None
 
     def after_detach(self):

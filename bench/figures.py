@@ -73,7 +73,8 @@ def row(table, workload, name):
     extra = list(overhead(table, workload, name).values())
     figures = {"workload": workload, "row": name, "rounds": len(values), "median": median(values.values()),
                "p10": quantile(values.values(), 0.1), "p90": quantile(values.values(), 0.9),
-               "ratio": median(ratios) if ratios else None, "overhead": median(extra) if extra else None,
+               "ratio": median(ratios) if ratios else None, "ratio_p10": quantile(ratios, 0.1) if ratios else None,
+               "ratio_p90": quantile(ratios, 0.9) if ratios else None, "overhead": median(extra) if extra else None,
                "overhead_p10": quantile(extra, 0.1) if extra else None,
                "overhead_p90": quantile(extra, 0.9) if extra else None}
     for reference in REFERENCES:
@@ -152,9 +153,9 @@ def is_alone(run, variant, workload):
 
 
 def gpu_records(runs, workload):
-    """Number of GPU records in a default recording of that workload alone."""
+    """Number of GPU records in a recording of that workload alone that has them all."""
     for run in runs:
-        if is_alone(run, "record", workload):
+        if is_alone(run, "record", workload) or is_alone(run, "python-off", workload):
             info = run.get("info", {})
             return sum(info.get(k, 0) for k in ("kernels", "copies", "sets", "graphs"))
     return 0

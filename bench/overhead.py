@@ -37,6 +37,9 @@ def arguments():
     p.add_argument("--sim", action="store_true", help="use the simulated CUDA stack, without a GPU")
     p.add_argument("--workloads", default="", metavar="NAMES", help="only these workloads: a,b,...")
     p.add_argument("--variants", default="", metavar="NAMES", help="only these variants: record,nsys,... (plain always runs)")
+    p.add_argument("--face", action="store_true",
+                   help=f"measure little more than the first table: --workloads {variants.FACE_WORKLOADS} "
+                        f"--variants {variants.FACE_VARIANTS}")
     p.add_argument("--variant", action="append", default=[], metavar="NAME[@WORKLOADS]=COMMAND",
                    help="add a variant (repeatable); variants.py lists the placeholders of a command")
     p.add_argument("--rounds", type=int, default=10, help="number of rounds (default: %(default)s)")
@@ -59,6 +62,9 @@ def arguments():
                    help="measure the parts of CUPTI, each on and off inside one process, in place of the variants")
     p.add_argument("--list", action="store_true", help="list the workloads and variants")
     args = p.parse_args()
+    if args.face:
+        args.workloads = args.workloads or variants.FACE_WORKLOADS
+        args.variants = args.variants or variants.FACE_VARIANTS
     if args.parts and (args.variants or args.variant):
         p.error("--parts measures no variants")
     return args

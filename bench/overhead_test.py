@@ -201,7 +201,7 @@ class Sessions(unittest.TestCase):
 
 class Train(unittest.TestCase):
     def test_protocol(self):
-        lines = "init c d t\nrun c 20 0\nrun d 20\nrun t 3 4\nprofile torch {}\nrun c 20\nquit\n"
+        lines = "init c d t k\nrun c 20 0\nrun d 20\nrun t 3 4\nrun k 600\nprofile torch {}\nrun c 20\nquit\n"
         with tempfile.TemporaryDirectory() as folder:
             done = subprocess.run([sys.executable, os.path.join(BENCH, "train.py"), "-", "-"],
                                   input=lines.format(os.path.join(folder, "p.json")), stdout=subprocess.PIPE, text=True,
@@ -209,9 +209,9 @@ class Train(unittest.TestCase):
                                                    "PYTHONDONTWRITEBYTECODE": "1"})
             self.assertEqual(os.listdir(folder), [])
         said = [program.parse(line) for line in done.stdout.splitlines()]
-        self.assertEqual([event for event, _ in said], ["ready", "init", "part", "part", "part", "part", "bye"])
-        self.assertEqual([v["name"] for event, v in said if event == "part"], ["c", "d", "t", "c"])
-        self.assertEqual(said[5][1]["trace_bytes"], 2)
+        self.assertEqual([event for event, _ in said], ["ready", "init", *["part"] * 5, "bye"])
+        self.assertEqual([v["name"] for event, v in said if event == "part"], ["c", "d", "t", "k", "c"])
+        self.assertEqual(said[6][1]["trace_bytes"], 2)
         self.assertEqual(done.returncode, 0)
 
     def test_failure_is_said(self):
@@ -276,6 +276,18 @@ class Processes(unittest.TestCase):
 class Tables(unittest.TestCase):
     def test_cells_keep_the_table_whole(self):
         self.assertEqual(table.grid(["a"], [["x|y\nz"]]), ["| a |", "|---|", "| x\\|y z |", ""])
+
+    def test_the_first_table(self):
+        def figures(workload, row, median, *ratio):
+            return {"workload": workload, "row": row, "rounds": 2, "median": median, **dict(zip(("ratio", "ratio_p10", "ratio_p90"), ratio))}
+        rows = [figures("a", "plain", 2400), figures("a", "python-off", 3600, 1.5, 1.4, 1.6), figures("a", "probes", 1, 1, 1, 1),
+                figures("k", "plain", 4e6), figures("k", "python", 5e6, 1.25, 1, 2), {"workload": "k", "row": "nsys", "rounds": 0}]
+        works = [w for w in workloads.WORKLOADS if w.name in "abk"]
+        self.assertEqual(table.face({"rows": rows}, works), [
+            "|  | not traced | `cudatrace record` | with Python lines |", "|---|---|---|---|",
+            "| launch loop, a launch | 2,400 ns | 3,600 ns: × 1.50 (1.40..1.60) |  |",
+            "| PyTorch decoding | 250 tokens/s |  | 200 tokens/s: keeps 80 % (50..100) |", ""])
+        self.assertEqual(table.face({"rows": rows[:1]}, works), [])
 
     def test_groups(self):
         with mock.patch.object(os, "cpu_count", return_value=2):

@@ -1,8 +1,13 @@
 """The figures as markdown, and files that are replaced whole."""
 import os
 
+import claims
 import variants
 
+# The first table: a row for each of these workloads, a column for each of these variants.
+FACE_ROWS = {"a": "launch loop, a launch", "c": "PyTorch training, a step", "k": "PyTorch decoding"}
+FACE_COLUMNS = {"plain": "not traced", "python-off": "`cudatrace record`", "python": "with Python lines",
+                "nsys": "`nsys profile -t cuda`", "torch": "torch.profiler"}
 LOOP = ["", "median", "p10..p90", "× plain", "added", "of nsys's", "of torch.profiler's", "rounds", ""]
 BESIDE = ["", "workload", "recorder's CPU, µs a unit", "program's CPU, µs a unit", "bytes a GPU record",
           "s from the program's end to the files"]
@@ -26,7 +31,12 @@ def titled(title, head, rows):
 
 def title(work, arg):
     """The title of a workload's table."""
-    return f"**{work.name}: {work.title.format(arg=arg)}** ({work.scale.replace('us', 'µs')} a {work.unit})"
+    return f"**{work.name}: {work.title.format(arg=arg)}** ({scale(work)} a {work.unit})"
+
+
+def scale(work):
+    """The time unit of a workload's tables."""
+    return work.scale.replace("us", "µs")
 
 
 def cell(text):
@@ -58,6 +68,31 @@ def signed(text):
 
 def flag_text(flags):
     return "; ".join(f"{text[:160]} ({n}×)" for text, n in flags.items())
+
+
+def face(summary, works):
+    """The first table: each program's speed under each tracer, × plain with the 10 % and 90 % points of the paired ratios."""
+    rows = {(r["workload"], r["row"]): r for r in summary["rows"] if r["rounds"]}
+    shown = [w for w in works if w.name in FACE_ROWS and (w.name, "plain") in rows]
+    columns = [v for v in FACE_COLUMNS if any((w.name, v) in rows for w in shown)]
+    if len(columns) < 2:
+        return []
+    return grid(["", *(FACE_COLUMNS[v] for v in columns)],
+                [[FACE_ROWS[w.name], *(face_cell(w, rows.get((w.name, v))) for v in columns)] for w in shown])
+
+
+def face_cell(work, row):
+    """The time of a unit and its ratio to plain. For tokens: tokens a second and the share that tracing leaves."""
+    if row is None:
+        return ""
+    tokens = work.unit == "token"
+    text = f"{1e9 / row['median']:,.0f} tokens/s" if tokens else f"{written(work, row['median'])} {scale(work)}"
+    if row["row"] == "plain" or row["ratio"] is None:
+        return text
+    ratio, low, high = row["ratio"], row["ratio_p10"], row["ratio_p90"]
+    if tokens:
+        return f"{text}: keeps {100 / ratio:.0f} % ({100 / high:.0f}..{100 / low:.0f})"
+    return f"{text}: × {ratio:.2f} ({low:.2f}..{high:.2f})"
 
 
 def loop_rows(summary, work, names):
@@ -130,12 +165,13 @@ def document(result, works, chosen):
     """The whole document."""
     names, summary = titles(chosen), result["summary"]
     lines = head(result["machine"], summary["rounds"], result["command"])
+    lines += face(summary, works)
     lines += loops(summary, works, chosen, {w["name"]: w["arg"] for w in result["workloads"]})
     lines += floor_lines(summary["floor"])
     lines += titled("**Beside the loops**", BESIDE, list(resource_rows(summary, names)))
     lines += titled("**Once a run, beyond the plain run**", ONCE, list(once_rows(summary, names)))
     lines += titled("**Bounds**", ["", "measured", "at most", ""],
-                    [[c["claim"], c["written"], c["written_bound"], c["verdict"]] for c in summary["claims"]])
+                    [[c["claim"], c["written"], c["written_bound"], c["verdict"]] for c in summary["claims"] if c["verdict"] != claims.UNKNOWN])
     for problem in result["problems"]:
         lines += [f"- {problem}"]
     return "\n".join(lines) + "\n"

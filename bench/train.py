@@ -7,7 +7,7 @@
     quit                      ends            bye t=..
 
 c: training steps of 50 small linear layers; d: the step of c as a CUDA graph; t: a step of ARG long kernels
-that only move memory. ns is the wall time of the whole loop, step_ns the median of its steps.
+that only move memory; k: a token of a transformer with a KV cache, batch 1, greedy. ns is the wall time of the whole loop, step_ns the median of its steps.
 
 Usage: train.py CONTROL REPORT    (paths, of pipes for instance; - is standard input and output)
 """
@@ -21,7 +21,9 @@ import torch
 
 LAYERS = 50
 WARM_STEPS = 10
+DEVICE = "cuda"
 MEMORY_ELEMENTS = 1 << 30  # float32: 4 GiB
+BLOCKS, HIDDEN, HEADS, INNER, WORDS, CONTEXT = 14, 1024, 16, 2816, 32_000, 512  # of the transformer
 
 
 class Training:
@@ -29,10 +31,10 @@ class Training:
 
     def __init__(self, set_to_none):
         torch.manual_seed(0)
-        self.model = torch.nn.Sequential(*(torch.nn.Linear(64, 64) for _ in range(LAYERS))).cuda()
+        self.model = torch.nn.Sequential(*(torch.nn.Linear(64, 64) for _ in range(LAYERS))).to(DEVICE)
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-3, foreach=False)
-        self.x = torch.randn(32, 64).cuda()
-        self.y = torch.randn(32, 64).cuda()
+        self.x = torch.randn(32, 64).to(DEVICE)
+        self.y = torch.randn(32, 64).to(DEVICE)
         self.set_to_none = set_to_none
 
     def step(self):
@@ -66,7 +68,7 @@ def captured():
 
 
 def memory_bound():
-    values = torch.ones(MEMORY_ELEMENTS, device="cuda")
+    values = torch.ones(MEMORY_ELEMENTS, device=DEVICE)
 
     def step(kernels):
         for _ in range(kernels):
@@ -76,7 +78,102 @@ def memory_bound():
     return step
 
 
-PREPARE = {"c": eager, "d": captured, "t": memory_bound}
+class Norm(torch.nn.Module):
+    """Root-mean-square normalisation, in float32."""
+
+    def __init__(self, **kind):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(HIDDEN, **kind))
+
+    def forward(self, x):
+        wide = x.float()
+        wide = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-6)
+        return self.weight * wide.to(x.dtype)
+
+
+class Attention(torch.nn.Module):
+    """Attention of one token to those before it, whose keys and values are in a cache."""
+
+    def __init__(self, **kind):
+        super().__init__()
+        self.qkv = torch.nn.Linear(HIDDEN, 3 * HIDDEN, bias=False, **kind)
+        self.out = torch.nn.Linear(HIDDEN, HIDDEN, bias=False, **kind)
+        self.keys = torch.zeros(1, HEADS, CONTEXT, HIDDEN // HEADS, **kind)
+        self.values = torch.zeros_like(self.keys)
+
+    def forward(self, x, position, cos, sin, seen):
+        q, k, v = self.qkv(x).view(1, 1, 3 * HEADS, HIDDEN // HEADS).transpose(1, 2).chunk(3, dim=1)
+        self.keys[:, :, position] = turned(k, cos, sin)[:, :, 0]
+        self.values[:, :, position] = v[:, :, 0]
+        y = torch.nn.functional.scaled_dot_product_attention(turned(q, cos, sin), self.keys, self.values, attn_mask=seen)
+        return self.out(y.transpose(1, 2).reshape(1, 1, HIDDEN))
+
+
+def turned(x, cos, sin):
+    """The rotary embedding of x at the position of cos and sin."""
+    low, high = x.chunk(2, dim=-1)
+    return x * cos + torch.cat((-high, low), dim=-1) * sin
+
+
+class Block(torch.nn.Module):
+    def __init__(self, **kind):
+        super().__init__()
+        self.before, self.attention, self.between = Norm(**kind), Attention(**kind), Norm(**kind)
+        self.gate = torch.nn.Linear(HIDDEN, INNER, bias=False, **kind)
+        self.up = torch.nn.Linear(HIDDEN, INNER, bias=False, **kind)
+        self.down = torch.nn.Linear(INNER, HIDDEN, bias=False, **kind)
+
+    def forward(self, x, *place):
+        x = x + self.attention(self.before(x), *place)
+        y = self.between(x)
+        return x + self.down(torch.nn.functional.silu(self.gate(y)) * self.up(y))
+
+
+class Transformer(torch.nn.Module):
+    def __init__(self, **kind):
+        super().__init__()
+        self.embedding = torch.nn.Embedding(WORDS, HIDDEN, **kind)
+        self.blocks = torch.nn.ModuleList(Block(**kind) for _ in range(BLOCKS))
+        self.norm = Norm(**kind)
+        self.head = torch.nn.Linear(HIDDEN, WORDS, bias=False, **kind)
+        size = HIDDEN // HEADS
+        angles = torch.outer(torch.arange(CONTEXT).float(), torch.pow(10_000.0, -torch.arange(0, size, 2).float() / size))
+        angles = torch.cat((angles, angles), dim=-1)
+        self.cos, self.sin = angles.cos().to(**kind), angles.sin().to(**kind)
+        # All tokens attend to the whole cache through a mask: the steps of a loop are alike.
+        self.seen = torch.ones(CONTEXT, CONTEXT, dtype=torch.bool).tril().view(CONTEXT, 1, 1, 1, CONTEXT).to(kind["device"])
+
+    def forward(self, token, position):
+        x = self.embedding(token)
+        place = position, self.cos[position], self.sin[position], self.seen[position]
+        for block in self.blocks:
+            x = block(x, *place)
+        return self.head(self.norm(x))
+
+
+class Decoding:
+    """Greedy decoding, a token a step. A full cache is filled anew from its start."""
+
+    def __init__(self):
+        torch.manual_seed(0)
+        self.model = Transformer(device=DEVICE, dtype=torch.bfloat16).eval()
+        self.token = torch.zeros(1, 1, dtype=torch.long, device=DEVICE)
+        self.position = 0
+
+    def step(self):
+        with torch.no_grad():
+            logits = self.model(self.token, self.position)
+            self.token = logits.argmax(dim=-1)
+        self.position = (self.position + 1) % CONTEXT
+        return self.token.item()  # an inference loop looks at each token: it may be the last
+
+
+def decoding():
+    decoder = Decoding()
+    return lambda arg: decoder.step()
+
+
+PREPARE = {"c": eager, "d": captured, "t": memory_bound, "k": decoding}
 
 
 def status_kb(field):
@@ -139,7 +236,7 @@ class Server:
 
     def init(self, names):
         begin = time.perf_counter_ns()
-        torch.zeros(1, device="cuda")
+        torch.zeros(1, device=DEVICE)
         first = time.perf_counter_ns() - begin
         for name in names:
             self.steps[name] = PREPARE[name]()

@@ -37,6 +37,7 @@ class Variant:
 RECORD = "{cudatrace} record {convert} -o {out}"
 LOG = dict(log=".cudatrace", files=(".cudatrace", ".pftrace"), needs=("cudatrace",))
 NSYS = "{nsys} profile -t cuda --sample=none --cpuctxsw=none --force-overwrite=true -o {out}"
+NSYS_DEFAULT = "{nsys} profile --force-overwrite=true -o {out}"
 NSYS_FILES = dict(files=(".qdstrm", ".nsys-rep"), may_fail=True, staged=False, needs=("nsys",))
 
 # For kernels.c: copies, memsets, cudaProfilerStart and cuProfilerStart, which cudatrace switches on too, and by callback ID
@@ -45,8 +46,12 @@ NSYS_FILES = dict(files=(".qdstrm", ".nsys-rep"), may_fail=True, staged=False, n
 RECORDS = "k1,k2,r171,d308,d307,d652,d216,d220,d277,d279,d306"
 
 VARIANTS = [
-    Variant("plain", "not traced", "{program}", apart="abgefcdt"),
-    Variant("record", "`cudatrace record`", RECORD + " -- {program}", apart="abgefcdt", **LOG),
+    Variant("plain", "not traced", "{program}"),
+    Variant("record", "`cudatrace record`", RECORD + " -- {program}", apart="abgefcdtk", **LOG),
+    Variant("python-off", "`record --python off`", RECORD + " --python off -- {program}", workloads="ack", apart="ack", **LOG),
+    Variant("python", "`record --python auto`", RECORD + " --python auto -- {program}", workloads="ck", apart="ck", **LOG),
+    Variant("sample-off", "`record --python off --sample off`", RECORD + " --python off --sample off -- {program}",
+            workloads="ck", **LOG),
     Variant("cupti", "`record --calls cupti`", RECORD + " --calls cupti -- {program}", apart="ac", **LOG),
     Variant("none", "`record --calls none`", RECORD + " --calls none -- {program}", apart="ac", **LOG),
     Variant("minimal", "`record --api minimal`", RECORD + " --api minimal -- {program}", workloads="ac", apart="c", **LOG),
@@ -59,7 +64,8 @@ VARIANTS = [
     Variant("pid", "`record -p PID`, attached", RECORD + " -p {pid}", kind=ATTACH, workloads="abce",
             ready="recording the calls", **LOG),
     Variant("nsys", "`nsys profile -t cuda`", NSYS + " {program}", apart="ac", **NSYS_FILES),
-    Variant("torch", "torch.profiler, CUDA", "{program}", workloads="cdt", apart="c", setup="profile torch"),
+    Variant("nsys-default", "`nsys profile`", NSYS_DEFAULT + " {program}", workloads="ck", every=2, **NSYS_FILES),
+    Variant("torch", "torch.profiler, CUDA", "{program}", workloads="cdtk", apart="c", setup="profile torch"),
     Variant("whole", "`record --graphs whole`", RECORD + " --graphs whole -- {program}", workloads="gd", apart="g",
             **LOG),
     Variant("nsys-node", "`nsys --cuda-graph-trace=node`", NSYS + " --cuda-graph-trace=node {program}", workloads="gd",
@@ -75,6 +81,9 @@ VARIANTS = [
     Variant("empty", "floor: entry and return traps, empty programs", "{python} {bench}/emptyprobes.py {pid}",
             kind=ATTACH, workloads="aec", every=2, ready="attached"),
 ]
+
+# The workloads and the variants of --face: those of the first table, and some to compare them with.
+FACE_WORKLOADS, FACE_VARIANTS = "a,c,k", "python-off,python,sample-off,nsys,nsys-default,torch"
 
 
 def extra(text):

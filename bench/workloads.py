@@ -24,7 +24,7 @@ class Workload:
 
 
 WORKLOADS = [
-    Workload("a", "empty kernels, synchronise every 500", LOOPS, "launch", 60_000, 150_000, scale="ns", whole=10),
+    Workload("a", "empty kernels, synchronise every 500", LOOPS, "launch", 200_000, 150_000, scale="ns", whole=3),
     Workload("b", "copies of 1 KiB, synchronise every 500", LOOPS, "copy", 30_000, 50_000, scale="ns"),
     Workload("g", "CUDA graph of 20 empty kernels", LOOPS, "graph launch", 3_000, 2_000),
     Workload("e", "{arg} threads launch on {arg} streams", LOOPS, "launch", 96_000, 100_000, arg=8, scale="ns", whole=10),
@@ -32,6 +32,7 @@ WORKLOADS = [
     Workload("c", "PyTorch training step, eager", TRAIN, "step", 60, 0, scale="ms"),
     Workload("d", "PyTorch training step as a CUDA graph", TRAIN, "step", 150, 0, scale="ms"),
     Workload("t", "PyTorch step of 20 ms, memory-bound", TRAIN, "step", 12, 0, scale="ms"),
+    Workload("k", "PyTorch decoding, token by token", TRAIN, "token", 200, 0, scale="ms"),
 ]
 
 
