@@ -96,7 +96,7 @@ func styledRows(rows [][]string, complete bool) []console.Row {
 		switch name := cells[0]; {
 		case name == "log":
 			r.Last = console.Bold
-		case name == "hang", name == "  because", strings.HasPrefix(name, "error: "), (name == "lost" || name == "complete") && !complete:
+		case name == "hang", name == "  because", name == failedRow, (name == "lost" || name == "complete") && !complete:
 			r.Last = console.Bad
 		case name == "note":
 			r.Last = console.Bold
@@ -108,8 +108,24 @@ func styledRows(rows [][]string, complete bool) []console.Row {
 	return styled
 }
 
-// maxFunctionRows is the number of functions in the text, the most frequent ones. The JSON has more.
-const maxFunctionRows = 10
+// maxCountRows is the number of functions and of errors in the text, the most frequent ones. The JSON has more.
+const maxCountRows = 10
+
+// failedRow is the label of rows of errors.
+const failedRow = "failed"
+
+// countRows list the most frequent names. They are values, since a long name in the first column would leave no room for the others.
+func countRows(row func(name, value string), label string, counts map[string]uint64) {
+	names, width := convert.ByCount(counts), 0
+	for _, name := range names[:min(len(names), maxCountRows)] {
+		count := figures.Group(counts[name])
+		width = max(width, len(count))
+		row(label, fmt.Sprintf("%*s × %s", width, count, name))
+	}
+	if n := len(names) - maxCountRows; n > 0 {
+		row(label, fmt.Sprintf("%d more, which --format json has", n))
+	}
+}
 
 func infoRows(s convert.Summary) (rows [][]string) {
 	row := func(name, value string) {
@@ -126,22 +142,16 @@ func infoRows(s convert.Summary) (rows [][]string) {
 	row("copies", figures.Group(s.Copies))
 	row("memsets", figures.Group(s.Memsets))
 	row("calls", fmt.Sprintf("%s (%s failed, %s unfinished)", figures.Group(s.Calls), figures.Group(s.Failed), figures.Group(s.Unfinished)))
+	countRows(row, "", s.Functions)
+	countRows(row, failedRow, s.Errors)
 	for _, hang := range s.Hangs[:min(len(s.Hangs), maxHangs)] {
 		row("hang", hang)
-	}
-	for i, name := range convert.ByCount(s.Functions) {
-		if i < maxFunctionRows {
-			row("  "+name, figures.Group(s.Functions[name]))
-		}
 	}
 	row("kernel names", unnamed(s))
 	row("callers", callers(s))
 	row("graph nodes", graphNodes(s.GraphNodes))
 	row("waits", figures.Count(s.Waits, "arrow", "arrows")+" from GPU work to the call that waited for it")
 	row("matched", fmt.Sprintf("%s of %s GPU records have their call", figures.Group(s.Matched), figures.Group(s.Matched+s.Unmatched))+uncertainBodies(s))
-	for _, name := range slices.Sorted(maps.Keys(s.Errors)) {
-		row("error: "+name, figures.Group(s.Errors[name]))
-	}
 	if n := s.Ranges + s.RangeMarks; n > 0 {
 		row("NVTX", figures.Count(s.Ranges, "range", "ranges")+", "+figures.Count(s.RangeMarks, "mark", "marks"))
 	}
@@ -323,7 +333,7 @@ func driverRow(s convert.Summary) string {
 // variableRows lists the environment variables of the recording.
 func variableRows(row func(name, value string), s convert.Summary) {
 	for _, name := range slices.Sorted(maps.Keys(s.Variables)) {
-		row("  "+name, s.Variables[name])
+		row("", name+"="+s.Variables[name])
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -75,11 +76,34 @@ end time=100 complete=1
 	}
 	want := []string{
 		"NCCL communicator 0xa00000001 (ranks 0-1 of 8): 2 calls, 2.0 MiB",
-		"NCCL communicator 0xb00000001 (rank 1 of 2): 1 call, 0.0 KiB",
-		"NCCL communicator not known: 1 call, 0.0 KiB",
+		"NCCL communicator 0xb00000001 (rank 1 of 2): 1 call, 0 B",
+		"NCCL communicator not known: 1 call, 0 B",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("rows (-want +got):\n%s", diff)
+	}
+}
+
+// Long names of functions and errors are values: the first column stays narrow, whatever a log has.
+func TestInfoLongNames(t *testing.T) {
+	t.Parallel()
+	const function = "cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags"
+	s := convert.Summary{Functions: map[string]uint64{function: 1200, "cuInit": 1}, Errors: map[string]uint64{function + ": cudaErrorInvalidDeviceFunction": 7},
+		Variables: map[string]string{"TORCH_NCCL_ASYNC_ERROR_HANDLING": "1"}}
+	for i := range maxCountRows + 3 {
+		s.Errors[fmt.Sprint("cuInit: ", i)] = 1
+	}
+	text := ""
+	for _, row := range infoRows(s) {
+		if len(row[0]) > len("CUPTI's own time") {
+			t.Errorf("the label %q is long", row[0])
+		}
+		text += strings.Join(row, "|") + "\n"
+	}
+	for _, want := range []string{"|1,200 × " + function + "\n|    1 × cuInit\n", "failed|7 × " + function + ": cuda", "failed|4 more, which", "|TORCH_NCCL_ASYNC_ERROR_HANDLING=1\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
 	}
 }
 

@@ -122,16 +122,16 @@ func TestReportPathOfRanks(t *testing.T) {
 	}
 	var all struct {
 		Rows []struct {
-			On     string
-			Rank   uint64
-			Median uint64 `json:"median_ns"`
+			On   string
+			Rank uint64
+			Mean float64 `json:"mean_ns"`
 		} `json:"critical_path"`
 	}
 	if err := json.Unmarshal(stdout.Bytes(), &all); err != nil || len(all.Rows) < 3 {
 		t.Fatalf("%d rows, %v", len(all.Rows), err)
 	}
 	for _, r := range all.Rows[:3] {
-		words := fmt.Sprintf(", %s, rank %d: %s", r.On, r.Rank, table.Words(r.Median, table.Duration))
+		words := fmt.Sprintf(", %s, rank %d: %s", r.On, r.Rank, table.Words(r.Mean, table.Duration))
 		if !strings.Contains(string(content), words) {
 			t.Errorf("the chart has no %q", words)
 		}

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/cudatrace/cudatrace/convert/activity"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
@@ -69,8 +70,16 @@ func (r *Report) kernels() *Chart {
 	return &Chart{Title: "Kernels", Note: "Time on the GPU by kernel, its share of all GPU work, and how often it ran.", drawing: bars(list, nil), Tables: []*table.Table{shown(t, maxTableRows)}}
 }
 
-// pathClasses are the colours of the kinds of what is on a critical path; others are idle.
-var pathClasses = map[string]string{"kernel": "compute", "communication": "comm", "copy": "copy", "set": "set", "call": "call", "code": "py", "blocked": "wait"}
+// A pathKind is the colour of a kind of what is on a critical path.
+type pathKind struct {
+	kind string // "" for every other one
+	legend
+}
+
+var pathKinds = []pathKind{
+	{"kernel", legend{"compute", "kernels"}}, {"communication", legend{"comm", "communication"}}, {"copy", legend{"copy", "copies"}}, {"set", legend{"set", "memory sets"}},
+	{"call", legend{"call", "calls"}}, {"code", legend{"py", "code outside of calls"}}, {"blocked", legend{"wait", "blocked"}}, {"", legend{"idle", "other time"}},
+}
 
 // path draws what the critical path of a step is made of, of the kind of step with most time.
 func (r *Report) path() *Chart {
@@ -79,6 +88,7 @@ func (r *Report) path() *Chart {
 		return nil
 	}
 	var list []bar
+	shows := make([]bool, len(pathKinds))
 	step := text(t, t.Rows[0], "step")
 	for _, row := range t.Rows {
 		if len(list) == mostBars {
@@ -87,10 +97,8 @@ func (r *Report) path() *Chart {
 		if text(t, row, "step") != step {
 			continue
 		}
-		class, known := pathClasses[text(t, row, "kind")]
-		if !known {
-			class = "idle"
-		}
+		kind := slices.IndexFunc(pathKinds, func(k pathKind) bool { return k.kind == "" || k.kind == text(t, row, "kind") })
+		shows[kind] = true
 		name := text(t, row, "name")
 		for _, key := range []string{"place", "on"} {
 			if more := text(t, row, key); more != "" {
@@ -100,11 +108,20 @@ func (r *Report) path() *Chart {
 		if cell(t, row, "rank") != nil {
 			name += ", rank " + words(t, row, "rank")
 		}
-		list = append(list, bar{class: class, name: name, value: words(t, row, "median_ns"), detail: words(t, row, "share") + ", " + text(t, row, "kind"),
-			length: float64(whole(t, row, "total_ns"))})
+		detail := words(t, row, "share")
+		if n, all := whole(t, row, "steps"), whole(t, row, "of_steps"); n < all {
+			detail += ", in " + figures.Group(n) + " of " + figures.Group(all)
+		}
+		list = append(list, bar{class: pathKinds[kind].class, name: name, value: words(t, row, "mean_ns"), detail: detail, length: float64(whole(t, row, "total_ns"))})
 	}
-	return &Chart{Title: "The critical path of a step", Note: "The chain of work and waits that made steps as long as they were. The bar is the time in all steps, the number the median of a step.",
-		drawing: bars(list, nil), Tables: []*table.Table{shown(t, maxTableRows)}}
+	var legends []legend
+	for i, k := range pathKinds {
+		if shows[i] {
+			legends = append(legends, k.legend)
+		}
+	}
+	return &Chart{Title: "The critical path of a step", Note: "The chain of work and waits that made steps as long as they were: the mean time in a step, its share of all steps, and in how many it is if not in all.",
+		drawing: bars(list, legends), Tables: []*table.Table{shown(t, maxTableRows)}}
 }
 
 // python draws the Python lines with most GPU time.

@@ -38,8 +38,8 @@ var criticalPathReport = Report{
 		{"step", "the kind of step, as `name` of `step_kinds`; `(recording)` where there are no steps: from the first call to the last return"},
 		{"count, total_ns", "segments of paths, and the time in them"},
 		{"share", "part of the paths of the step"},
-		{"steps", "steps whose path has it"},
-		{"median_ns", "the median over all steps of the time in it"},
+		{"mean_ns", "the time in it in a step: the mean over `of_steps`, with 0 for steps without it. The means add up to a step of mean length"},
+		{"steps, of_steps", "steps whose path has it, and all whose paths were found"},
 		{"slowest_ns", "the time in it in the slowest step"},
 		{"note", "what else explains when it began, or which thread waits for it"},
 	},
@@ -58,9 +58,9 @@ type pathKey struct {
 type pathRow struct {
 	pathKey
 	count, total, slowest, typical uint64
-	longest, longestAt             uint64   // a segment
-	now                            uint64   // in the step that is being looked at
-	steps                          []uint64 // the time in each step that has it
+	longest, longestAt             uint64 // a segment
+	now                            uint64 // in the step that is being looked at
+	steps                          uint64 // that have it
 }
 
 // A path is a step whose path is wanted.
@@ -197,7 +197,7 @@ func (g *pathGroup) walk(c *critical.Collector, hops *int) {
 		})
 		for _, r := range seen {
 			r.total += r.now
-			r.steps = append(r.steps, r.now)
+			r.steps++
 			if p == g.slowest {
 				r.slowest = r.now
 			}
@@ -210,21 +210,12 @@ func (g *pathGroup) walk(c *critical.Collector, hops *int) {
 	}
 }
 
-// medianOf is the median of some times and of as many zeros as make them n.
-func medianOf(times []uint64, n int) uint64 {
-	slices.Sort(times)
-	if i := (n-1)/2 - (n - len(times)); i >= 0 {
-		return times[i]
-	}
-	return 0
-}
-
 // pathTable returns the report of critical paths.
 func (s *Sink) pathTable(f Facts) *table.Table {
 	t := &table.Table{Columns: []table.Column{
 		name("on the path"), column("kind", "kind", table.Text, 4), column("place", "place", table.Text, 6), column("on", "on", table.Text, 1), id("rank", "rank", 5), column("step", "", table.Text, 0),
-		count("count", "", 0), duration("total_ns", "total", 0), column("share", "share", table.Share, 2), count("steps", "", 0),
-		duration("median_ns", "median", 3), duration("slowest_ns", "slowest", 3), column("note", "note", table.Text, 6),
+		count("count", "", 0), duration("total_ns", "total", 4), column("share", "share", table.Share, 2),
+		duration("mean_ns", "a step", 0), count("steps", "in steps", 3), count("of_steps", "", 0), duration("slowest_ns", "slowest", 3), column("note", "note", table.Text, 6),
 	}}
 	if f.Chosen || f.GPU != "" {
 		return t
@@ -266,8 +257,8 @@ func (s *Sink) pathCells(g *pathGroup, r *pathRow) []any {
 		rank = uint64(r.of.Rank.Number)
 	}
 	c := s.path
-	return []any{c.Text(r.name), r.kind.String(), text(c.Text(r.place)), on, rank, g.name, r.count, r.total, table.ShareOf(r.total, g.total), uint64(len(r.steps)),
-		medianOf(r.steps, g.walked), r.slowest, text(c.Text(r.also))}
+	return []any{c.Text(r.name), r.kind.String(), text(c.Text(r.place)), on, rank, g.name, r.count, r.total, table.ShareOf(r.total, g.total), float64(r.total) / float64(g.walked),
+		r.steps, uint64(g.walked), r.slowest, text(c.Text(r.also))}
 }
 
 func threadTitle(t *timeline.Thread) string {
@@ -285,7 +276,7 @@ func (s *Sink) pathNotes(g *pathGroup) (notes []string) {
 	if len(g.list) == 1 {
 		return []string{s.pathWords(g, "", g.slowest, func(r *pathRow) uint64 { return r.slowest })}
 	}
-	notes = append(notes, s.pathWords(g, ", of median length", g.typical, func(r *pathRow) uint64 { return r.typical }),
+	notes = append(notes, s.pathWords(g, fmt.Sprintf(", the median of %s", figures.Group(uint64(g.walked))), g.typical, func(r *pathRow) uint64 { return r.typical }),
 		s.pathWords(g, ", the slowest", g.slowest, func(r *pathRow) uint64 { return r.slowest }))
 	var more []string
 	least := (g.slowest.Length() - g.typical.Length()) / 10
@@ -295,7 +286,7 @@ func (s *Sink) pathNotes(g *pathGroup) (notes []string) {
 		}
 	}
 	if least > 0 && len(more) > 0 {
-		notes = append(notes, "the slowest against the one of median length: "+strings.Join(more, ", "))
+		notes = append(notes, "the slowest against the median: "+strings.Join(more, ", "))
 	}
 	return notes
 }

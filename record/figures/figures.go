@@ -62,14 +62,15 @@ func inUnit(d, unit time.Duration, name string) string {
 	return fmt.Sprintf("%.*f %s", digits, float64(d)/float64(unit), name)
 }
 
-// Bytes writes a number of bytes in KiB, MiB or GiB.
+// Bytes writes a number of bytes in B, KiB, MiB or GiB.
 func Bytes[N Number](n N) string {
 	switch {
 	case n >= 1<<30:
 		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
 	case n >= 1<<20:
 		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
-	default:
+	case n >= 1<<10:
 		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
 	}
+	return fmt.Sprintf("%.0f B", float64(n))
 }

@@ -65,9 +65,6 @@ func whole(n uint64, u Unit) string {
 	case Moment:
 		return fmt.Sprintf("%.6f s", float64(n)/1e9)
 	case Bytes:
-		if n < 1<<10 {
-			return strconv.FormatUint(n, 10) + " B"
-		}
 		return figures.Bytes(n)
 	case Address:
 		return fmt.Sprintf("%#x", n)
