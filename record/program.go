@@ -51,7 +51,11 @@ func LookProgram(name string) (string, error) {
 	}
 	msg := fmt.Sprintf("%s: no such program in PATH", name)
 	if info, err := os.Stat(name); err == nil && !info.IsDir() {
-		msg += fmt.Sprintf("; did you mean ./%s?", name)
+		start := "./"
+		if strings.HasSuffix(name, ".py") {
+			start = "python3 "
+		}
+		msg += fmt.Sprintf("; did you mean %s%s?", start, name)
 	}
 	return "", &StartError{ExitNotFound, msg}
 }

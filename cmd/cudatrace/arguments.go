@@ -233,7 +233,14 @@ func noCommand(app *cli.App, word string) error {
 	if near := nearest(word, names); near != "" {
 		return usagef("", "unknown command %q (did you mean '%s'?)", word, near)
 	}
-	if _, err := exec.LookPath(word); err == nil || strings.Contains(word, "/") {
+	switch _, err := exec.LookPath(word); {
+	case strings.HasSuffix(word, record.LogSuffix):
+		return usagef("", "unknown command %q; to read a log, write 'cudatrace stats %s'", word, word)
+	case strings.HasSuffix(word, record.TraceSuffix):
+		return usagef("", "unknown command %q; to look at a trace, write 'cudatrace open %s'", word, word)
+	case strings.HasSuffix(word, ".py"):
+		return usagef("", "unknown command %q; to record a program, write 'cudatrace record python3 %s'", word, word)
+	case err == nil || strings.Contains(word, "/"):
 		return usagef("", "unknown command %q; to record a program, write 'cudatrace record %s'", word, word)
 	}
 	return usagef("", "unknown command %q", word)

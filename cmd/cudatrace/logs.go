@@ -4,13 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/output"
+	"github.com/cudatrace/cudatrace/record"
 	"github.com/cudatrace/cudatrace/record/errno"
 	"github.com/cudatrace/cudatrace/record/invoker"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -62,12 +65,34 @@ func logsIn(con *console.Console, command string, names []string) (logs []string
 // namedLog is the log that an argument names.
 func namedLog(command, name string) (convert.Log, error) {
 	if name != stdio {
-		return convert.Path(name), nil
+		return convert.Log{Name: name, Open: func() (*tracelog.Reader, error) {
+			r, err := tracelog.Open(name)
+			return r, notLog(name, err)
+		}}, nil
 	}
 	if console.IsTerminal(standardInput) {
 		return convert.Log{}, usagef(command, "%s: standard input is a terminal: name a log, or pipe one", command)
 	}
 	return inputLog(standardInput)
+}
+
+// notLog adds to the error of a log that a person named what they may have meant.
+func notLog(name string, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%w%s", err, offer(name, record.LogSuffix))
+	case errors.Is(err, tracelog.ErrNotLog) && strings.HasSuffix(name, record.TraceSuffix):
+		return fmt.Errorf("%w but a trace: 'cudatrace open' shows it; its log is %s", err, strings.TrimSuffix(name, record.TraceSuffix)+record.LogSuffix)
+	}
+	return err
+}
+
+// offer asks for a file of a name with a suffix, "" where there is none.
+func offer(name, suffix string) string {
+	if info, err := os.Stat(name + suffix); err != nil || !info.Mode().IsRegular() {
+		return ""
+	}
+	return "; did you mean " + name + suffix + "?"
 }
 
 // standardInput is where a log named - comes from.

@@ -91,11 +91,14 @@ var coloured = []string{recordName, statsName, diffName, "info", "doctor"}
 
 func newApp(con *console.Console) *cli.App {
 	app := &cli.App{
-		Name:      "cudatrace",
-		Usage:     "record what a CUDA program does and view it in Perfetto",
-		UsageText: "cudatrace record ./app\ncudatrace COMMAND [OPTION...] [ARG...]",
-		Description: "Shows CUDA calls on their threads, kernels and copies on their streams, and an arrow from " +
-			"each call to the work that it caused. Open the trace in https://ui.perfetto.dev.",
+		Name:  "cudatrace",
+		Usage: "show where the time of a CUDA program goes",
+		UsageText: "cudatrace COMMAND [OPTION...] [ARG...]\n\n" +
+			"Example: cudatrace record ./app           # writes app.cudatrace, app.pftrace\n" +
+			"Example: cudatrace stats app.cudatrace    # tables, and what to look at first\n" +
+			"Example: cudatrace open app.pftrace       # calls and kernels, in the browser\n" +
+			"Example: cudatrace doctor ./app           # what a recording would lack here",
+		Description: "Records the calls that a program makes to CUDA, and its kernels and copies, without a change to the program.",
 		Version:     version(),
 		HideHelp:    true, // arguments makes the help command of each request
 		HideVersion: true,

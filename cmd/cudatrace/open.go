@@ -18,6 +18,7 @@ import (
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/perfetto/firstwork"
+	"github.com/cudatrace/cudatrace/record"
 	"github.com/cudatrace/cudatrace/record/errno"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/invoker"
@@ -230,7 +231,7 @@ func openTrace(path string) (t openedTrace, isLog bool, err error) {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		return t, false, fmt.Errorf("%s cannot be opened: %s", path, errno.Words(err))
+		return t, false, fmt.Errorf("%s cannot be opened: %s%s", path, errno.Words(err), offer(path, record.TraceSuffix))
 	case info.IsDir():
 		return t, false, fmt.Errorf("%s is a folder: name one of the traces in it", path)
 	case !info.Mode().IsRegular():

@@ -219,7 +219,7 @@ func recordOptions(c *cli.Context) (record.Options, error) {
 	}
 	switch {
 	case len(o.PIDs) == 0 && o.Program == "":
-		return o, usagef(recordName, "record: no program given")
+		return o, usagef(recordName, "record: no program and no -p PID given")
 	case c.String("output") == stdio:
 		return o, usagef(recordName, "record: -o must name files, not standard output: that is the program's; convert the log with 'cudatrace convert LOG -o -'")
 	case len(o.Run) > maxRun, c.IsSet(runFlag) && o.Run == "":

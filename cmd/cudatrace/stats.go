@@ -214,6 +214,9 @@ func (o *statsOptions) readReports(c *cli.Context) error {
 	named := words(c.String("report"))
 	for _, name := range named {
 		if name != "all" && !slices.Contains(known, name) {
+			if near := nearest(name, known); near != "" {
+				return usagef(statsName, "stats: no report %q (did you mean %s?)", name, near)
+			}
 			return usagef(statsName, "stats: no report %q; the reports are %s", name, strings.Join(known, ", "))
 		}
 		if o.nsys && name != "all" && stats.NsightReports[name] == nil {

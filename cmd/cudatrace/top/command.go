@@ -66,13 +66,13 @@ func (h *Host) run(c *cli.Context, con *console.Console) error {
 	case program && len(args) == 0:
 		return h.Usage("top: no program given behind --")
 	case len(pids) > 0 && len(args) > 0:
-		return h.Usage("top: give LOG, -p PID or -- PROGRAM, one of them")
+		return h.Usage("top: give one of LOG, -p PID and -- PROGRAM")
 	case len(pids) > 1:
 		return h.Usage("top: --pid names one process")
 	case program || len(pids) > 0:
 		return h.record(c, con, format == "ndjson")
 	case len(args) == 0:
-		return h.Usage("top: no log given")
+		return h.Usage("top: no log, no -p PID and no -- PROGRAM given")
 	case len(args) > 1:
 		return h.Usage("top: takes one log; for a program, write 'cudatrace top -- %s ...'", args[0])
 	case args[0] == "-":
