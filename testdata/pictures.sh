@@ -26,7 +26,7 @@ ranks='../testdata/gpu/logs/nccl-rank0.cudatrace ../testdata/gpu/logs/nccl-rank1
 cudatrace report $ranks -o "$work/report.html" 2>/dev/null
 # The footer has the version.
 sed -i 's|</head>|<style>footer { display: none }</style></head>|' "$work/report.html"
-picture report.png 0.7 1104 3655 report.html
+picture report.png 0.7 1104 3679 report.html
 
 sed 's|</head>|<style>header, .figures, details, section:not(#run, #ranks, #step) { display: none } body { padding-top: 16px } section { margin-bottom: 16px }</style></head>|' "$work/report.html" >"$work/step.html"
 picture step.png 1 1104 1060 step.html
