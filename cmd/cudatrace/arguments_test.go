@@ -114,7 +114,14 @@ func TestHelp(t *testing.T) {
 			if strings.ContainsAny(page, "`\t") || strings.Contains(page, "(default: false)") || strings.Contains(page, "(default: default)") {
 				t.Errorf("help %s is %s", name, page)
 			}
+			headings := make(map[string]bool)
 			for line := range strings.SplitSeq(page, "\n") {
+				if strings.HasSuffix(line, ":") && line[0] != ' ' {
+					if headings[line] {
+						t.Errorf("help %s has two groups %s", name, line)
+					}
+					headings[line] = true
+				}
 				copied := strings.HasPrefix(line, "  cudatrace ") || strings.HasPrefix(line, "Example: ")
 				if limit := max(width, 80); len(line) > width && !copied || len(line) > limit {
 					t.Errorf("help %s has %d columns, not %d: %s", name, len(line), width, line)

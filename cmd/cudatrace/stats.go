@@ -31,7 +31,7 @@ func statsCommand(con *console.Console) *cli.Command {
 			"Example: cudatrace stats app.cudatrace --report kernels,callers --top 20\n" +
 			"Example: cudatrace stats rank*.cudatrace --format json | jq .kernels",
 		Description: "Counts and measures what the logs have. Several logs, and those of a folder, become one set of tables.\n" +
-			"Reports: " + strings.Join(stats.Names()[:11], ", ") + ",\n" + strings.Join(stats.Names()[11:], ", ") + ".\n" +
+			"Reports: " + strings.Join(stats.Names(), ", ") + ".\n" +
 			"docs/stats.md explains each report and documents the JSON.",
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Category: outputGroup, Name: "output", Aliases: []string{"o"}, Usage: "with --format csv, write a file for each report to `FOLDER`"},
@@ -40,9 +40,10 @@ func statsCommand(con *console.Console) *cli.Command {
 			&cli.StringFlag{Category: outputGroup, Name: "report", Usage: "only these `REPORTS`: kernels,calls; 'all' shows the details too: " + strings.Join(stats.Details(), ", ") + " (default: all in json and csv, else all but the details)"},
 			&cli.StringFlag{Category: outputGroup, Name: "sort", Usage: "sort by the column with this `KEY` of the JSON: count, median_ns (default: the time, bytes or count that matters most)"},
 			&cli.StringFlag{Category: outputGroup, Name: "top", Usage: "only the first `N` rows of each report, 0 for all (default: 10, in json and csv all)"},
-			&cli.BoolFlag{Category: partGroup, Name: "clip", Usage: "with --from, --to or --steps: of what crosses a limit count only the part within it (default: all of it)"},
 			&cli.StringFlag{Category: outputGroup, Name: "headers", Value: "cudatrace", Usage: "`cudatrace|nsys`: names of the columns in csv; nsys writes the reports that Nsight Systems has too, as it writes them"},
-		}, append(findingFlags(), filterFlags()...)...),
+		}, slices.Concat(findingFlags(), filterFlags(), []cli.Flag{
+			&cli.BoolFlag{Category: partGroup, Name: "clip", Usage: "with --from, --to or --steps: of what crosses a limit count only the part within it (default: all of it)"},
+		})...),
 		Action: func(c *cli.Context) error { return runStats(c, con) },
 	}
 }
