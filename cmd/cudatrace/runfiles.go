@@ -38,7 +38,7 @@ func filesNamed(word string, suffixes []string) (files, skipped []string, err er
 	case err == nil:
 		return []string{word}, nil, nil
 	case !os.IsNotExist(err) || !strings.ContainsAny(word, "*?["):
-		return nil, nil, fmt.Errorf("%s cannot be opened: %s", word, errno.Words(err))
+		return nil, nil, fmt.Errorf("%s cannot be opened: %s%s", word, errno.Words(err), offer(word, record.LogSuffix))
 	}
 	if files, err = filepath.Glob(word); err != nil {
 		return nil, nil, err
