@@ -76,8 +76,8 @@ end time=100 complete=1
 	}
 	want := []string{
 		"NCCL communicator 0xa00000001 (ranks 0-1 of 8): 2 calls, 2.0 MiB",
-		"NCCL communicator 0xb00000001 (rank 1 of 2): 1 call, 0 B",
-		"NCCL communicator not known: 1 call, 0 B",
+		"NCCL communicator 0xb00000001 (rank 1 of 2): 1 call, 1 B",
+		"NCCL communicator not known: 1 call, 5 B",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("rows (-want +got):\n%s", diff)
