@@ -2,14 +2,13 @@
 
 Usage: [LAYERS=8] torchrun --nproc-per-node N ranks.py STEPS [CAUSE RANK]
 
-CAUSE is one of: plain, straggler (4 ms of sleep before a step), loader (a pipe that is fed too late), starved (two busy threads of another
+CAUSE is one of: plain, straggler (4 ms of sleep before a step), loader (8 ms of waiting for a process that reads), starved (two busy threads of another
 process on the only processor that is left), kernel (a matrix product more), never (at its middle step the rank opens a FIFO that nobody
 writes, and never comes to its all-reduce). Prints the collectives that it asked for.
 """
 import os
 import subprocess
 import sys
-import threading
 import time
 
 import torch
@@ -31,23 +30,14 @@ collectives = 0
 
 
 def slow_loader():
-    """Feeds a pipe with one byte each 8 ms."""
-    readable, writable = os.pipe()
-
-    def feed():
-        while True:
-            time.sleep(0.008)
-            try:
-                os.write(writable, b"x")
-            except OSError:
-                return
-
-    threading.Thread(target=feed, daemon=True).start()
-    return readable
+    """A process that needs 8 ms for what it is asked for."""
+    work = "import os, time\nwhile os.read(0, 1):\n    time.sleep(0.008)\n    os.write(1, b'x')"
+    return subprocess.Popen([sys.executable, "-c", work], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
 
 def next_batch():
-    os.read(pipe, 1)
+    os.write(loader.stdin.fileno(), b"x")
+    os.read(loader.stdout.fileno(), 1)
 
 
 def starve():
@@ -93,8 +83,8 @@ def train_step(i):
     optimizer.step()
 
 
-pipe = slow_loader() if mine and cause == "loader" else None
-busy = []
+loader = slow_loader() if mine and cause == "loader" else None
+busy = [loader] if loader else []
 for i in range(steps):
     if i == 3 and mine and cause == "starved":
         busy = starve()

@@ -60,10 +60,7 @@ fi
 # 2. A planted cause on the last rank: what each report says first.
 for cause in straggler loader starved kernel; do
 	wanted "$cause" || continue
-	more=()
-	[ $cause = loader ] && more=(--gpu-metrics)
 	a_rank_each "$cause" -- "$here/ranks.py" 120 $cause "$last"
-	LAYERS=3 a_rank_each "small-$cause" "${more[@]}" -- "$here/ranks.py" 24 $cause "$last"
 	cudatrace stats --report critical_path,findings "$cause"-*.cudatrace >"$cause.path" 2>&1
 	cudatrace stats "$cause"-*.cudatrace >"$cause.stats" 2>&1
 	row "$cause" "$(cudatrace stats --format json "$cause"-*.cudatrace 2>/dev/null | python3 -c '
@@ -97,8 +94,13 @@ if wanted never; then
 	rm -f /tmp/never-*
 fi
 
-# 4. Every kind of collective, for clocks that a test moves.
-wanted clocks && a_rank_each clocks -- "$here/collectives.py" 24 3 -1 0
+# 4. Every kind of collective, for clocks that a test moves; and small captures of what is above, for tests.
+if wanted small; then
+	export LAYERS=3
+	a_rank_each clocks -- "$here/collectives.py" 12 3 -1 0
+	for cause in straggler starved kernel; do a_rank_each "small-$cause" -- "$here/ranks.py" 16 $cause "$last"; done
+	a_rank_each small-loader --gpu-metrics -- "$here/ranks.py" 16 loader "$last"
+fi
 
 # 5. Armed, and recorded twice.
 if wanted armed; then
@@ -107,7 +109,7 @@ if wanted armed; then
 	sleep 25
 	for n in 1 2; do
 		pids=$(for r in $(seq 0 "$last"); do pid_of "$r" 'ranks.py 100000'; done)
-		timeout -k 5 60 cudatrace record -q --no-convert --duration 1s -o "armed-$n" -p "$(echo $pids | tr ' ' ',')" >"armed-$n.out" 2>&1
+		timeout -k 5 60 cudatrace record -q --no-convert --duration "${DURATION:-1s}" -o "armed-$n" -p "$(echo $pids | tr ' ' ',')" >"armed-$n.out" 2>&1
 		row "armed $n" "$(cudatrace info --format json "armed-$n.cudatrace" 2>&1 | grep -E '"(kernels|unmatched|complete|processes)"' | tr -d ' \n')"
 		sleep 2
 	done

@@ -34,7 +34,7 @@ failed=0
 look() { # CAUSE TEXT COMMAND...
 	local cause=$1 text=$2
 	shift 2
-	cudatrace record -q --no-convert -o "$out/$cause" "$@" python3 "$out/loop.py" "$cause" 200
+	cudatrace record -q --no-convert -o "$out/$cause" "$@" python3 "$out/loop.py" "$cause" 60
 	cudatrace stats "$out/$cause.cudatrace" --report idle,findings --top 5
 	cudatrace stats "$out/$cause.cudatrace" --report idle --format csv | head -6 | grep -q "$text" || { echo "$cause: no owner $text"; failed=1; }
 }
