@@ -205,7 +205,7 @@ func TestLastCutsOff(t *testing.T) {
 			t.Errorf("a function without its name: %q", name)
 		}
 	}
-	if text, err := exec.Command("cudatrace", "info", p.base+".cudatrace").CombinedOutput(); err != nil || !strings.Contains(string(text), "holds                    the last 1.0 s; reason: the end of the recording") {
+	if text, err := exec.Command("cudatrace", "info", p.base+".cudatrace").CombinedOutput(); err != nil || !regexp.MustCompile(`(?m)^holds +the last 1\.0 s; reason: the end of the recording$`).Match(text) {
 		t.Errorf("%v\n%s", err, text)
 	}
 }
