@@ -22,6 +22,10 @@ call pid=1 tid=1 func=cuCtxSynchronize enter=1000000 dur=5000
 `
 	const open = "open_call pid=1 tid=1 func=2 enter=2000000 dur=1500000000 caller=1 arg0=0x5\n"
 	const other = "open_call pid=1 tid=2 func=2 enter=2000000 dur=1500000000 caller=1 arg0=0x5\n"
+	const namespaced = "thread pid=1 tid=9 name=main local_tid=1\n"
+	const named = "open_call pid=1 tid=1 func=0 enter=2000000 dur=1500000000 caller=1 name=cuStreamSynchronize\n"
+	const api = "api pid=1 tid=1 domain=1 cbid=126 name=cuStreamSynchronize start=2000000 dur=3000000000 correlation=7 ret=0 caller=1\n"
+	const moreAPI = "api pid=1 tid=1 domain=1 cbid=125 name=cuCtxSynchronize start=4000000000 dur=5000 correlation=8 ret=0 caller=1\n"
 	const returned = "call pid=1 tid=1 func=#2 enter=2000000 dur=3000000000 caller=1 args: stream=0x5\n"
 	const left = "call pid=1 tid=1 func=#2 enter=2000000 dur=0 flags=1 caller=1 args: stream=0x5\n"
 	const more = "call pid=1 tid=1 func=#1 enter=4000000000 dur=5000\n"
@@ -40,6 +44,11 @@ call pid=1 tid=1 func=cuCtxSynchronize enter=1000000 dur=5000
 		{"it had not returned when the recorder was killed", []string{begin, open}, true, 2, 1, []string{hang}},
 		{"a call of another thread had not", []string{begin, open, other, returned, more}, true, 4, 1, []string{"thread 2 of process 1 has been in cudaStreamSynchronize for 4s, called from app: main+0x0"}},
 		{"its record was lost", []string{begin, open, more}, false, 2, 0, nil},
+		{"of CUPTI, it returned", []string{begin, named, api}, true, 2, 0, nil},
+		{"of CUPTI, its thread has gone on", []string{begin, named, moreAPI}, true, 2, 0, nil},
+		{"of CUPTI, it had not returned", []string{begin, named}, true, 2, 1, []string{hang}},
+		{"of CUPTI, in a PID namespace", []string{begin, namespaced + named}, true, 2, 1, []string{"thread 9 (main) of process 1 has been in cudaStreamSynchronize for 1.5s, called from app: main+0x0"}},
+		{"of CUPTI, its record was lost", []string{begin, named}, false, 1, 0, nil},
 		{"alone", []string{open}, true, 1, 1, []string{"thread 1 of process 1 has been in function 2 for 1.5s"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -115,7 +115,7 @@ func readStanding(open read.Opener, from int64, by time.Time) (map[uint32]*Stand
 	all := map[uint32]*Standing{}
 	for _, pid := range f.catalog.Processes.PIDs {
 		all[pid] = &Standing{}
-		if f.catalog.Outcome.Recorded(pid) { // else its launches have no work
+		if f.catalog.Outcome.Recorded(pid) && f.catalog.Meta[tracelog.MetaWork] != tracelog.WorkUnwanted { // else its launches have no work
 			all[pid].GPU = true
 			if p := s.processes[pid]; p != nil {
 				all[pid].Streams = p.list(s.names)
@@ -123,7 +123,10 @@ func readStanding(open read.Opener, from int64, by time.Time) (map[uint32]*Stand
 		}
 	}
 	if from > 0 {
-		latest := func(pid, tid uint32) uint64 { return s.latest[read.ThreadKey{PID: pid, TID: tid}] }
+		latest := func(o tracelog.OpenCall) uint64 {
+			tid, _ := f.catalog.OpenCall(&o)
+			return s.latest[read.ThreadKey{PID: o.PID, TID: tid}]
+		}
 		if err := f.catalog.OpenCalls.Settle(open, latest, inTime); err != nil {
 			return nil, err
 		}
@@ -138,19 +141,19 @@ func readStanding(open read.Opener, from int64, by time.Time) (map[uint32]*Stand
 func standingCalls(c *read.Catalog, all map[uint32]*Standing) {
 	in := map[read.ThreadKey]bool{}
 	for _, o := range c.OpenCalls.All() { // outer ones come first
-		thread := read.ThreadKey{PID: o.PID, TID: o.TID}
+		tid, fn := c.OpenCall(&o)
+		thread := read.ThreadKey{PID: o.PID, TID: tid}
 		if in[thread] {
 			continue
 		}
 		in[thread] = true
-		fn := c.Functions.ByID(o.Func)
 		if caller := c.Callers.ByID(o.Caller); caller != nil {
 			fn = c.Functions.Called(fn, caller, 0)
 		}
 		if all[o.PID] == nil {
 			all[o.PID] = &Standing{}
 		}
-		all[o.PID].Calls = append(all[o.PID].Calls, StandingCall{o.TID, fn.Name, fn.Waits != 0, o.Enter})
+		all[o.PID].Calls = append(all[o.PID].Calls, StandingCall{tid, fn.Name, fn.Waits != 0, o.Enter})
 	}
 }
 
@@ -256,26 +259,36 @@ type standingSink struct {
 }
 
 type standing struct {
-	pending map[uint64]*pendingLaunch         // by handle of the stream
-	streams map[uint64]*timeline.Stream       // likewise, as far as known
+	pending map[streamHandle]*pendingLaunch
+	streams map[streamHandle]*timeline.Stream // as far as known
 	last    map[*timeline.Stream]standingWork // that ended last
 }
 
 type pendingLaunch struct {
 	name, kernel string
 	start        uint64
+	correlation  uint32
 	count        int
 }
 
 type standingWork struct {
-	name       string
-	start, end uint64
+	name        string
+	start, end  uint64
+	correlation uint32
+}
+
+// isOf reports whether the work is that of a launch, or of a later one on its stream. It may begin long after its launch.
+func (w *standingWork) isOf(p *pendingLaunch) bool {
+	if p.correlation == 0 || w.correlation == 0 {
+		return w.start > p.start
+	}
+	return int32(w.correlation-p.correlation) >= 0 // IDs grow, and begin again
 }
 
 func (s *standingSink) of(p *timeline.Process) *standing {
 	of := s.processes[p.PID]
 	if of == nil {
-		of = &standing{map[uint64]*pendingLaunch{}, map[uint64]*timeline.Stream{}, map[*timeline.Stream]standingWork{}}
+		of = &standing{map[streamHandle]*pendingLaunch{}, map[streamHandle]*timeline.Stream{}, map[*timeline.Stream]standingWork{}}
 		s.processes[p.PID] = of
 	}
 	return of
@@ -297,7 +310,7 @@ func (s *standingSink) Take(events []timeline.Event) error {
 			of := s.of(e.Stream.Context.Process)
 			for i := range e.List {
 				if w, last := &e.List[i], of.last[e.Stream]; w.Dur > 0 && w.Start+w.Dur >= last.end {
-					of.last[e.Stream] = standingWork{s.names.Title(w), w.Start, w.Start + w.Dur}
+					of.last[e.Stream] = standingWork{s.names.Title(w), w.Start, w.Start + w.Dur, w.Correlation}
 				}
 			}
 		}
@@ -308,7 +321,7 @@ func (s *standingSink) Take(events []timeline.Event) error {
 func (s *standingSink) End(error) error { return nil }
 
 func (of *standing) slice(t *timeline.Thread, sl *timeline.Slice, from uint64) {
-	on := handleOf(t, sl).handle
+	on := handleOf(t, sl)
 	switch {
 	case len(sl.Work()) > 0:
 		of.streams[on] = sl.Stream
@@ -318,7 +331,7 @@ func (of *standing) slice(t *timeline.Thread, sl *timeline.Slice, from uint64) {
 	case sl.Start > from && sl.Ret == 0 && sl.Flags&timeline.Unfinished == 0 && strings.Contains(sl.Name, "Launch"):
 		p := of.pending[on]
 		if p == nil {
-			p = &pendingLaunch{name: sl.Name, start: sl.Start}
+			p = &pendingLaunch{name: sl.Name, start: sl.Start, correlation: sl.Correlation}
 			if sl.Kernel != nil {
 				p.kernel = sl.Kernel.Name
 			}
@@ -336,9 +349,12 @@ func (of *standing) list(names timeline.KernelNames) (list []StreamStanding) {
 		if p.kernel != "" {
 			work = "kernel " + names.Of(p.kernel).Short
 		}
-		name := fmt.Sprintf("the stream with handle %#x", handle)
+		name := "a stream" // the call has no arguments
+		if handle.known {
+			name = fmt.Sprintf("the stream with handle %#x", handle.handle)
+		}
 		if on != nil {
-			if of.last[on].start > p.start {
+			if last := of.last[on]; last.isOf(p) {
 				continue // it had no work, or its work came alone
 			}
 			name, waiting[on] = streamText(on), true

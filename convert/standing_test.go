@@ -19,12 +19,18 @@ func TestStandingOfLongLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const launch, wait = 1, 2
+	const launch, wait, outer = 1, 2, 3
 	call := func(tid uint32, function uint32, enter, dur uint64) {
 		w.Add(&tracelog.Call{PID: 7, TID: tid, Func: function, Enter: enter, Dur: dur, NArgs: 1, Args: [tracelog.MaxArgs]uint64{5}})
 	}
 	waits := func(tid uint32, enter uint64) {
 		w.Add(&tracelog.OpenCall{PID: 7, TID: tid, Func: wait, Enter: enter, Dur: 1000, Args: [tracelog.MaxArgs]uint64{5}})
+	}
+	apiWaits := func(tid uint32, enter uint64) {
+		w.Add(&tracelog.OpenCall{PID: 7, TID: tid, Name: "cuCtxSynchronize", Enter: enter, Dur: 1000})
+	}
+	api := func(tid uint32, name string, start, dur uint64) {
+		w.Add(&tracelog.API{PID: 7, TID: tid, Domain: tracelog.DomainDriver, Name: name, Start: start, Dur: dur})
 	}
 	flush := func() {
 		if err := w.Flush(); err != nil {
@@ -36,6 +42,7 @@ func TestStandingOfLongLog(t *testing.T) {
 	w.Add(&tracelog.CUPTI{PID: 7, Version: 130001, Status: "on"})
 	w.Add(&tracelog.Function{ID: launch, Name: "cuLaunchKernel", Library: "driver", Args: "stream:handle"})
 	w.Add(&tracelog.Function{ID: wait, Name: "cuStreamSynchronize", Library: "driver", Args: "stream:handle"})
+	w.Add(&tracelog.Function{ID: outer, Name: "cudaStreamSynchronize", Library: "runtime", Args: "stream:handle"})
 	for i := range uint64(30_000) {
 		at := 1000 + i*1000
 		switch i {
@@ -51,14 +58,26 @@ func TestStandingOfLongLog(t *testing.T) {
 			call(13, wait, 1000+40*1000, 5000)
 		case 60: // it returns in the newest part
 			waits(14, at)
+		case 70: // two calls of one thread, of which the inner one has not returned
+			w.Add(&tracelog.OpenCall{PID: 7, TID: 15, Func: outer, Enter: at, Dur: 1000})
+			w.Add(&tracelog.OpenCall{PID: 7, TID: 15, Func: wait, Enter: at + 1, Dur: 999})
+		case 80: // those that CUPTI records: it has not returned
+			apiWaits(16, at)
+		case 90: // its thread makes another call
+			apiWaits(17, at)
+		case 95:
+			api(17, "cuEventSynchronize", at, 10)
+		case 100: // it returns in the newest part
+			apiWaits(18, at)
 		case 29_990:
+			api(18, "cuCtxSynchronize", 1000+100*1000, 29_000_000)
 			call(14, wait, 1000+60*1000, 29_900_000)
 			call(13, wait, at, 10)
 		}
 		call(10, launch, at, 100)
 		w.Add(&tracelog.API{PID: 7, TID: 10, Domain: tracelog.DomainDriver, Name: "cuLaunchKernel", Start: at + 10, Dur: 50, Correlation: uint32(i + 1)})
 		if i < 29_999 {
-			w.Add(&tracelog.Kernel{GPU: tracelog.GPU{PID: 7, Context: 1, Stream: 9, Correlation: uint32(i + 1), Start: at + 200, Dur: 300}, Name: "k"})
+			w.Add(&tracelog.Kernel{GPU: tracelog.GPU{PID: 7, Context: 1, Stream: 9, Correlation: uint32(i + 1), Start: at + 2500, Dur: 300}, Name: "k"})
 		}
 		if i%1000 == 999 {
 			w.Add(&tracelog.Flushed{PID: 7, Until: at})
@@ -71,7 +90,7 @@ func TestStandingOfLongLog(t *testing.T) {
 	flush()
 	want := map[uint32]*Standing{
 		7: {GPU: true, Streams: []StreamStanding{{Name: "stream 9", Work: "the work of cuLaunchKernel", Time: 1000 + 29_999*1000}},
-			Calls: []StandingCall{{12, "cuStreamSynchronize", true, 1000 + 30*1000}}},
+			Calls: []StandingCall{{12, "cuStreamSynchronize", true, 1000 + 30*1000}, {15, "cudaStreamSynchronize", true, 1000 + 70*1000}, {16, "cuCtxSynchronize", true, 1000 + 80*1000}}},
 		8: {},
 	}
 	for _, from := range []int64{0, int64(log.Len() - 1<<14)} {

@@ -150,6 +150,9 @@ func (l *logFile) describe(o Options) {
 	l.describeIfKnown(tracelog.MetaBoot, host.BootID())
 	l.describeIfKnown(tracelog.MetaSchedule, o.schedule())
 	l.describeIfKnown(tracelog.MetaOptions, o.Words)
+	if o.GPU == GPUNone {
+		l.Add(&tracelog.Meta{Key: tracelog.MetaWork, Value: tracelog.WorkUnwanted})
+	}
 	l.describeIfKnown(tracelog.MetaRun, o.Run)
 	l.describeIfKnown(tracelog.MetaDriver, metadata.Driver())
 	if !o.NoMetadata {

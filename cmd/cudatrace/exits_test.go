@@ -363,9 +363,8 @@ func checkHang(t *testing.T, source string, code syscall.Signal) {
 	b.onDisk(t, func(s convert.Summary) bool { return s.Kernels == 19999 && s.Launches == 20000 })
 	program := b.program(t)
 	b.until(t, hangs(t, program))
-	if source == "uprobe" { // the log has the call before it returns, and at the end once
-		b.onDisk(t, func(s convert.Summary) bool { return s.Unfinished == 1 && len(s.Hangs) == 1 })
-	}
+	// The log has the call before it returns, and at the end once.
+	b.onDisk(t, func(s convert.Summary) bool { return s.Unfinished == 1 && len(s.Hangs) == 1 })
 	if code == syscall.SIGINT {
 		syscall.Kill(-b.cmd.Process.Pid, code)
 	} else {

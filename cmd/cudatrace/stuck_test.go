@@ -37,10 +37,23 @@ func stuckSays(t *testing.T, want string, args ...string) string {
 // TestStuckKernel looks at a program that waits for a kernel which does not end.
 func TestStuckKernel(t *testing.T) {
 	t.Parallel()
-	b := recordInBackground(t, "--flush-interval", "100ms", sim("exits"), "hang", "-n", "100")
-	said := stuckSays(t, `^stuck: process \d+ \(.*exits hang -n 100\): kernel last on stream \d+ was launched \d+ s ago and has not ended; the main thread has been in cudaStreamSynchronize for \d+ s\n`,
+	for _, source := range []string{"uprobe", "cupti"} {
+		t.Run(source, func(t *testing.T) {
+			t.Parallel()
+			checkStuckKernel(t, source)
+		})
+	}
+}
+
+func checkStuckKernel(t *testing.T, source string) {
+	b := recordInBackground(t, "--calls", source, "--flush-interval", "100ms", sim("exits"), "hang", "-n", "100")
+	work := "kernel last"
+	if source == "cupti" { // no arguments
+		work = "the work of cudaLaunchKernel"
+	}
+	said := stuckSays(t, `^stuck: process \d+ \(.*exits hang -n 100\): `+work+` on stream \d+ was launched \d+ s ago and has not ended; the main thread has been in cudaStreamSynchronize for \d+ s\n`,
 		"-p", fmt.Sprint(b.program(t)))
-	if !regexp.MustCompile(`\n  stream \d+: kernel last was launched .* s ago and has not ended; 0 launches behind it\n`).MatchString(said) {
+	if !regexp.MustCompile(`\n  stream \d+: ` + work + ` was launched .* s ago and has not ended; 0 launches behind it\n`).MatchString(said) {
 		t.Error(said)
 	}
 	if !regexp.MustCompile(`\n +\d+ +exits +sleeping +cudaStreamSynchronize since \d+ s: \w+`).MatchString(said) {
@@ -53,7 +66,16 @@ func TestStuckKernel(t *testing.T) {
 // TestStuckCall looks at a program whose GPU work is not recorded.
 func TestStuckCall(t *testing.T) {
 	t.Parallel()
-	b := recordInBackground(t, "--gpu", "none", "--flush-interval", "100ms", sim("exits"), "hang", "-n", "100")
+	for _, source := range []string{"uprobe", "cupti"} {
+		t.Run(source, func(t *testing.T) {
+			t.Parallel()
+			checkStuckCall(t, source)
+		})
+	}
+}
+
+func checkStuckCall(t *testing.T, source string) {
+	b := recordInBackground(t, "--calls", source, "--gpu", "none", "--flush-interval", "100ms", sim("exits"), "hang", "-n", "100")
 	said := stuckSays(t, `^healthy \(waiting\): process \d+ \(.*exits hang -n 100\): the main thread has been in cudaStreamSynchronize for \d+ s\n`,
 		"-p", fmt.Sprint(b.program(t)))
 	if !strings.Contains(said, "\n  GPU work: not recorded\n") {

@@ -148,7 +148,7 @@ func (c *chaos) record() {
 	case 13:
 		w.Add(&tracelog.Symbol{PID: c.id(), Time: c.time(), Handle: uint64(c.id()), Of: uint64(c.id()), Name: pick(c, "", "_Z1kv")})
 		w.Add(&tracelog.ProcessEnd{PID: c.id(), Time: c.time()})
-		w.Add(&tracelog.OpenCall{PID: c.id(), TID: c.id(), Func: uint32(c.IntN(6)), Enter: c.time(), Dur: c.dur(), Caller: c.id()})
+		w.Add(&tracelog.OpenCall{PID: c.id(), TID: c.id(), Func: uint32(c.IntN(6)), Enter: c.time(), Dur: c.dur(), Caller: c.id(), Name: pick(c, "", "cuCtxSynchronize")})
 	case 15:
 		c.nested(c.id(), c.id(), 1000+uint64(c.IntN(60))*50, 1<<c.IntN(12))
 	case 14:

@@ -210,8 +210,6 @@ func (c *Catalog) events(b *tracelog.Block, p *Placement) {
 	}
 	if b.Kind == tracelog.KindCall || b.Kind == tracelog.KindAPI {
 		c.Unfinished = c.Unfinished || unfinished(b)
-	}
-	if b.Kind == tracelog.KindCall {
 		c.OpenCalls.Take(b)
 	}
 }

@@ -37,6 +37,7 @@ type Function struct {
 type Functions struct {
 	byID       map[uint32]*Function
 	byCallback map[callback]*Function
+	ofDriver   map[string]*Function // of API records, by name
 	called     map[calledKey]*Function
 	joined     map[joinedKey]*Function
 	carries    map[joinedKey]bool // results of CarriesOut
@@ -51,7 +52,7 @@ type callback struct {
 }
 
 func newFunctions() Functions {
-	return Functions{byID: make(map[uint32]*Function), byCallback: make(map[callback]*Function),
+	return Functions{byID: make(map[uint32]*Function), byCallback: make(map[callback]*Function), ofDriver: make(map[string]*Function),
 		called: make(map[calledKey]*Function), joined: make(map[joinedKey]*Function), carries: make(map[joinedKey]bool)}
 }
 
@@ -88,12 +89,22 @@ func (l *Functions) ByCallback(b *tracelog.Block, runtime bool, name uint64) *Fu
 	key := callback{runtime, name}
 	fn := l.byCallback[key]
 	if fn == nil {
-		library := cudaapi.Driver
-		if runtime {
-			library = cudaapi.Runtime
+		if text := b.Text(name); runtime {
+			fn = l.make(text, cudaapi.Runtime.String(), "")
+		} else {
+			fn = l.OfDriver(text)
 		}
-		fn = l.make(b.Text(name), library.String(), "")
 		l.byCallback[key] = fn
+	}
+	return fn
+}
+
+// OfDriver returns the function of the driver with a name, of API records.
+func (l *Functions) OfDriver(name string) *Function {
+	fn := l.ofDriver[name]
+	if fn == nil {
+		fn = l.make(name, cudaapi.Driver.String(), "")
+		l.ofDriver[name] = fn
 	}
 	return fn
 }

@@ -42,7 +42,7 @@ func (w *Wanted) matchOpen(c *tracelog.OpenCall) bool {
 		return true
 	}
 	f := w.Filter
-	if c.Enter < f.From || f.To > 0 && c.Enter > f.To || len(w.Threads.Host) > 0 && !slices.Contains(w.Threads.Host, c.TID) {
+	if c.Enter < f.From || f.To > 0 && c.Enter > f.To || len(w.Threads.Host) > 0 && !w.Threads.has(c.PID, c.TID, c.Name != "") {
 		return false
 	}
 	w.Taken++
@@ -55,9 +55,17 @@ func (t *Threads) match(b *tracelog.Block, i int) bool {
 	case b.Kind == tracelog.KindCall || b.Kind == tracelog.KindFunctionEvent:
 		tid := b.Column("tid")
 		return slices.Contains(t.Host, uint32(tid.At(i)))
-	case schema.LayoutOf(b.Kind).TID >= 0: // from CUPTI
+	case schema.LayoutOf(b.Kind).TID >= 0:
 		pid, tid := b.Column("pid"), b.Column("tid")
-		return !t.Namesakes[ThreadKey{PID: uint32(pid.At(i)), TID: uint32(tid.At(i))}]
+		return t.has(uint32(pid.At(i)), uint32(tid.At(i)), true)
 	}
 	return true
+}
+
+// has reports whether a thread that the filter has is one of them. The TID is that of CUPTI or of the host.
+func (t *Threads) has(pid, tid uint32, ofCUPTI bool) bool {
+	if ofCUPTI {
+		return !t.Namesakes[ThreadKey{PID: pid, TID: tid}]
+	}
+	return slices.Contains(t.Host, tid)
 }

@@ -16,18 +16,22 @@ type sites struct {
 	*tally
 	mu      sync.Mutex
 	callers map[string]map[uint32]int
-	without int            // calls of the driver without a caller
-	open    []tracelog.API // calls that have not returned
+	without int                 // calls of the driver without a caller
+	open    []tracelog.API      // calls that have not returned
+	noted   []tracelog.OpenCall // calls that did not return for a while
 }
 
 func (s *sites) Add(r tracelog.Record) {
 	s.tally.Add(r)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o, ok := r.(*tracelog.OpenCall); ok {
+		s.noted = append(s.noted, *o)
+	}
 	a, ok := r.(*tracelog.API)
 	if !ok {
 		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if a.Flags&tracelog.CallUnfinished != 0 {
 		s.open = append(s.open, *a)
 		return

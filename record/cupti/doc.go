@@ -41,8 +41,8 @@
 // as usual.
 //
 // A call makes its record when it returns. The call in which a process was killed, or hangs, has none. So
-// each thread notes the call that it is in, in the shared memory; the server reads it at the end and
-// logs those calls with tracelog.CallUnfinished.
+// each thread notes the call that it is in, in the shared memory. The server looks there: a call that has not returned
+// for a second is logged as a tracelog.OpenCall, and at the end those that have not returned, with tracelog.CallUnfinished.
 //
 // # Where things are
 //

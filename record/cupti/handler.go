@@ -49,7 +49,7 @@ type Follower interface {
 	// A chain that is too short needs more addresses than it has.
 	FindCaller(c Chain, need func(depth int)) (caller uint32)
 	// FindFunction returns the name of the driver's function that was called, "" if it is not certain.
-	// It is called at the end of a process with GoConfig.Callers.
+	// It is called at the end of a process with GoConfig.Callers, and while a call does not return.
 	FindFunction(c OpenCall) string
 	// Note is called with a line for a person; severity is one of tracelog's.
 	Note(severity uint32, text string)

@@ -3,6 +3,7 @@ package cupti
 import (
 	"bytes"
 	"math/bits"
+	"time"
 
 	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -14,6 +15,8 @@ type OpenCall struct {
 	TID   uint32 // in the process's own PID namespace
 	Start uint64 // ns, CLOCK_MONOTONIC
 	Inner uint64 // innermost return address in the function that was called
+
+	name string // of the function
 }
 
 // openCalls returns the calls that the process's threads are in. Those of a process that runs on are the
@@ -118,24 +121,58 @@ func (l *callLog) passed(tid uint32, start uint64) bool {
 	return latest != nil && *latest >= start || latest == nil && len(l.latest) >= maxThreads
 }
 
-// addOpenCalls logs the calls that the process's threads were in when it ended, or was told to stop.
-func (p *peer) addOpenCalls() {
-	if !p.callers || p.taken || p.broken || p.clockMoved || p.bye != nil && p.bye.reason != byeStop {
-		return
+// openFor returns the calls that the process's threads have been in for that time or longer, each thread in one.
+func (p *peer) openFor(least time.Duration) (calls []OpenCall) {
+	if !p.callers || p.taken || p.broken || p.clockMoved {
+		return nil
 	}
-	now, in := host.Monotonic(), map[uint32]bool{} // threads, each in one call
+	now, in := host.Monotonic(), map[uint32]bool{} // threads
 	for _, c := range p.openCalls() {
 		c.Start = p.shift.host(c.Start)
-		if in[c.TID] || c.Start < p.met || c.Start > now || p.decoder.called.passed(c.TID, c.Start) {
+		if in[c.TID] || c.Start < p.met || c.Start+uint64(least) > now || p.decoder.called.passed(c.TID, c.Start) {
 			continue // it has returned, or the process lies
 		}
-		name := p.follower.FindFunction(c)
-		if name == "" {
+		if c.name = p.follower.FindFunction(c); c.name != "" {
+			in[c.TID] = true
+			calls = append(calls, c)
+		}
+	}
+	return calls
+}
+
+// The time for which a call has to be open so that the log has it before it returns, and that between two looks.
+const (
+	openAfter = time.Second
+	openPause = openAfter / 2
+)
+
+// noteOpenCalls logs the calls that have not returned for a while, every now and then, each once.
+func (p *peer) noteOpenCalls() {
+	now, noted := host.Monotonic(), map[uint32]uint64{}
+	if !p.server.openCalls || now-p.looked < uint64(openPause) {
+		return
+	}
+	p.looked = now
+	for _, c := range p.openFor(openAfter) {
+		noted[c.TID] = c.Start
+		if p.noted[c.TID] == c.Start {
 			continue
 		}
-		in[c.TID] = true
+		p.decoder.sink.Add(&tracelog.OpenCall{
+			PID: p.PID, TID: c.TID, Name: c.name, Enter: c.Start, Dur: host.Monotonic() - c.Start, Caller: p.decoder.callers.of(c.Chain),
+		})
+	}
+	p.noted = noted
+}
+
+// addOpenCalls logs the calls that the process's threads were in when it ended, or was told to stop.
+func (p *peer) addOpenCalls() {
+	if p.bye != nil && p.bye.reason != byeStop {
+		return
+	}
+	for _, c := range p.openFor(0) {
 		p.decoder.sink.Add(&tracelog.API{
-			PID: p.PID, TID: c.TID, Domain: tracelog.DomainDriver, Name: name, Start: c.Start,
+			PID: p.PID, TID: c.TID, Domain: tracelog.DomainDriver, Name: c.name, Start: c.Start,
 			Caller: p.decoder.callers.of(c.Chain), Flags: tracelog.CallUnfinished,
 		})
 	}

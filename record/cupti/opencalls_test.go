@@ -65,10 +65,59 @@ func TestCallThatHangsAfterAMiss(t *testing.T) {
 	}
 }
 
+// TestCallThatHangsIsNoted has a program hang in its first wait. The log has the call while the program runs, once, and again at the end.
+func TestCallThatHangsIsNoted(t *testing.T) {
+	t.Parallel()
+	for _, launches := range []int{2, 300} {
+		t.Run(fmt.Sprint(launches), func(t *testing.T) {
+			t.Parallel()
+			s, seen := newSites(t, Options{OpenCalls: true}, callsAndWaits)
+			cmd := s.hangAfter(t, launches)
+			looks := func() int {
+				s.audience.mu.Lock()
+				defer s.audience.mu.Unlock()
+				return len(s.inside)
+			}
+			for over := time.Now().Add(patience); looks() < 4 && time.Now().Before(over); {
+				time.Sleep(10 * time.Millisecond)
+			}
+			seen.mu.Lock()
+			noted := slices.Clone(seen.noted)
+			seen.mu.Unlock()
+			if err := cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			s.server.Wait(patience)
+			pid := uint32(cmd.Process.Pid)
+			if len(noted) != 1 || len(seen.noted) != 1 || noted[0].PID != pid || noted[0].TID != pid || noted[0].Name != "cuInner" || noted[0].Dur < uint64(openAfter) || noted[0].Caller == 0 {
+				t.Fatalf("%d looks noted %+v, and in the end %+v", looks(), noted, seen.noted)
+			}
+			if len(seen.open) != 1 || seen.open[0].Start != noted[0].Enter {
+				t.Errorf("noted %+v, in the end %+v", noted, seen.open)
+			}
+		})
+	}
+}
+
+// TestCallsThatReturnAreNotNoted looks at a program whose threads make calls for longer than openAfter. Of those none lasts as long.
+func TestCallsThatReturnAreNotNoted(t *testing.T) {
+	t.Parallel()
+	s, seen := newSites(t, Options{OpenCalls: true}, callsAndWaits)
+	s.runSim(t, "longrun:", "longrun", nil, "3", "-i", "100")
+	if len(seen.noted) != 0 {
+		t.Errorf("open calls %+v", seen.noted)
+	}
+}
+
 // hang runs a program until it hangs in a wait, for all others of its calls have records.
 func (s *stage) hang(t *testing.T, env ...string) *exec.Cmd {
 	t.Helper()
-	const n = 300
+	return s.hangAfter(t, 300, env...)
+}
+
+// hangAfter likewise, with a number of launches.
+func (s *stage) hangAfter(t *testing.T, n int, env ...string) *exec.Cmd {
+	t.Helper()
 	cmd := play{simProgram(t, "exits"), []string{"hang", "-n", fmt.Sprint(n)}, env}.command(t, s.server.Environ(os.Environ()))
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -43,6 +43,9 @@ type peer struct {
 	met      uint64 // when its hello came, ns: its calls are recorded from a later time on
 	deadline uint64 // when it stops waiting
 
+	looked uint64            // when open calls were looked at, ns
+	noted  map[uint32]uint64 // starts of the open calls that the log has, by TID
+
 	clockMoved bool // CUPTI's times are corrected: those of its callback are others
 	broken     bool // the process sent a malformed message
 	failed     bool // the process stopped sending before its end
@@ -210,6 +213,7 @@ func (p *peer) goOnInMemory(m *messageReader) error {
 		return malformed("a second memory, or one that it was not given")
 	}
 	p.mapped = true
+	p.memory.between = p.noteOpenCalls
 	p.conn.Close()
 	m.r = bufio.NewReaderSize(p.memory, readSize)
 	return nil

@@ -32,6 +32,9 @@ type Options struct {
 	// Python gives Python frames and stacks their IDs. Nil: nobody else adds any to the log.
 	Python *PythonLog
 
+	// OpenCalls has the calls of processes with GoConfig.Callers logged that have not returned for a second.
+	OpenCalls bool
+
 	library []byte   // nil for the embedded library
 	bases   []string // nil for privatefolder.Bases
 	private bool     // share no memory with processes
@@ -44,6 +47,7 @@ type Server struct {
 	entrances []Entrance
 	sink      Sink
 	within    pattern.Ranges // as of Options
+	openCalls bool           // likewise
 	hub       *hub           // nil: share no memory with processes
 
 	peers     *peerSet
@@ -105,7 +109,7 @@ func Listen(o Options) (*Server, error) {
 		return nil, err
 	}
 	entrances := []Entrance{{f.Listener, owner}}
-	return newServer(&Server{dir: f.Path, folder: f, sink: o.Sink, entrances: entrances, within: o.Within, peers: newPeerSet(), python: o.Python}, o.private)
+	return newServer(&Server{dir: f.Path, folder: f, sink: o.Sink, entrances: entrances, within: o.Within, openCalls: o.OpenCalls, peers: newPeerSet(), python: o.Python}, o.private)
 }
 
 func newServer(s *Server, private bool) (*Server, error) {

@@ -46,7 +46,8 @@ type sharedMemory struct {
 	file *os.File
 	head []byte // its first page
 
-	ready    chan struct{} // has a value when there may be something to read
+	ready    chan struct{} // has a value when there may be something to read, and every openPause
+	between  func()        // Read calls it before each look for something to read; nil: nothing
 	noticed  uint64        // bytes written when the hub looked last
 	received uint64        // bytes
 	sent     uint64        // bytes
@@ -137,6 +138,9 @@ func (m *sharedMemory) ended() bool {
 // the process has closed its stream, or has ended. One goroutine may call it.
 func (m *sharedMemory) Read(p []byte) (int, error) {
 	for {
+		if m.between != nil {
+			m.between()
+		}
 		ended := m.ended() // before the look: what was written before the end is read
 		n, err := m.tryRead(p)
 		switch {
@@ -282,8 +286,9 @@ type hub struct {
 	closing atomic.Bool
 	done    chan struct{} // closed when the thread has ended
 
-	mu  sync.Mutex
-	all map[*sharedMemory]struct{}
+	mu    sync.Mutex
+	all   map[*sharedMemory]struct{}
+	woken time.Time // when all readers were woken last
 }
 
 // newHub starts a hub.
@@ -358,15 +363,19 @@ func (h *hub) run(held chan<- error) {
 	robust.release()
 }
 
-// look wakes the readers of memories where something has changed, and reports whether there are any.
+// look wakes the readers of memories where something has changed, and reports whether there are any. Every openPause it wakes all.
 func (h *hub) look() (found bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	all := time.Since(h.woken) >= openPause
+	if all {
+		h.woken = time.Now()
+	}
 	for m := range h.all {
 		if m.gone() {
 			m.over.Store(true)
 		}
-		if written := m.position(sharedOutAt).Load(); written != m.noticed || m.ended() {
+		if written := m.position(sharedOutAt).Load(); written != m.noticed || all || m.ended() {
 			found = found || written != m.noticed
 			m.noticed = written
 			m.wake()

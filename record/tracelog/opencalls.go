@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// OpenCalls are the calls of a log that had not returned for a while and have no Call record yet. A log that grows, or whose
+// OpenCalls are the calls of a log that had not returned for a while and have no record of a call yet. A log that grows, or whose
 // recorder was killed, has some.
 type OpenCalls struct {
 	byThread map[callingThread][]OpenCall
@@ -36,12 +36,25 @@ func (o *OpenCalls) Learn(b *Block, i int) (at uint64) {
 	return c.Enter + c.Dur
 }
 
-// Take removes the calls that have their record in a block of calls. It stands behind their own.
+// isOver reports whether a Call of a function, or an API record of a domain, with that start says that a call is open no longer. A thread
+// that has a later API record has gone on.
+func (c *OpenCall) isOver(k Kind, of, start uint64) bool {
+	if k == KindAPI {
+		return c.Name != "" && of == DomainDriver && start >= c.Enter
+	}
+	return c.Name == "" && of == uint64(c.Func) && start == c.Enter
+}
+
+// Take removes the calls that are over, by a block of Call or API records. It stands behind theirs.
 func (o *OpenCalls) Take(b *Block) {
 	if o.count == 0 {
 		return
 	}
-	pids, tids, functions, enters := b.Column("pid"), b.Column("tid"), b.Column("func"), b.Column("enter")
+	of, start := "func", "enter"
+	if b.Kind == KindAPI {
+		of, start = "domain", "start"
+	}
+	pids, tids, ofs, starts := b.Column("pid"), b.Column("tid"), b.Column(of), b.Column(start)
 	pid, onePID := pids.Const()
 	tid, oneTID := tids.Const()
 	if onePID && oneTID && o.byThread[callingThread{uint32(pid), uint32(tid)}] == nil {
@@ -53,8 +66,8 @@ func (o *OpenCalls) Take(b *Block) {
 		if open == nil {
 			continue
 		}
-		function, enter, before := uint32(functions.At(i)), enters.At(i), len(open)
-		open = slices.DeleteFunc(open, func(c OpenCall) bool { return c.Func == function && c.Enter == enter })
+		of, start, before := ofs.At(i), starts.At(i), len(open)
+		open = slices.DeleteFunc(open, func(c OpenCall) bool { return c.isOver(b.Kind, of, start) })
 		o.count -= before - len(open)
 		if len(open) == 0 {
 			delete(o.byThread, key)
@@ -64,21 +77,24 @@ func (o *OpenCalls) Take(b *Block) {
 	}
 }
 
-// Settle removes the calls whose records are in a part of the log that was not read. latest returns the latest start of a call of a
-// thread in the part that was read: an open call before that has returned, or is around others. Of the calls of a thread only the
-// innermost stays. inTime may end it.
-func (o *OpenCalls) Settle(open func() (*Reader, error), latest func(pid, tid uint32) uint64, inTime func() error) error {
-	wanted := Filter{Kinds: []Kind{KindCall}, From: math.MaxUint64}
+// Settle removes the calls whose records are in a part of the log that was not read. latest returns the latest start of a call of an
+// open call's thread in the part that was read: an open call before that has returned, or is around others. Of the calls of a thread the
+// innermost stays, with those that were seen in the same look: they are around it. inTime may end it.
+func (o *OpenCalls) Settle(open func() (*Reader, error), latest func(OpenCall) uint64, inTime func() error) error {
+	wanted := Filter{Kinds: []Kind{KindCall, KindAPI}, From: math.MaxUint64}
 	o.count = 0
 	for key, calls := range o.byThread {
 		last := slices.MaxFunc(calls, func(a, b OpenCall) int { return cmp.Compare(a.Enter, b.Enter) })
-		if latest(key.pid, key.tid) > last.Enter {
+		if latest(last) > last.Enter {
 			delete(o.byThread, key)
 			continue
 		}
-		o.byThread[key] = []OpenCall{last}
-		o.count++
-		wanted.PIDs, wanted.TIDs, wanted.From = append(wanted.PIDs, key.pid), append(wanted.TIDs, key.tid), min(wanted.From, last.Enter)
+		o.byThread[key] = slices.DeleteFunc(calls, func(c OpenCall) bool { return c.Enter+c.Dur != last.Enter+last.Dur })
+		o.count += len(o.byThread[key])
+		wanted.PIDs, wanted.TIDs = append(wanted.PIDs, key.pid), append(wanted.TIDs, key.tid)
+		for _, c := range o.byThread[key] {
+			wanted.From = min(wanted.From, c.Enter)
+		}
 	}
 	if o.count == 0 {
 		return nil
@@ -92,7 +108,7 @@ func (o *OpenCalls) Settle(open func() (*Reader, error), latest func(pid, tid ui
 		return err
 	}
 	for r.Next() {
-		if b := r.Block(); b.Kind == KindCall {
+		if b := r.Block(); b.Kind == KindCall || b.Kind == KindAPI {
 			o.Take(b)
 		}
 		if err := inTime(); err != nil {
@@ -108,7 +124,7 @@ func (o *OpenCalls) All() (list []OpenCall) {
 		list = append(list, calls...)
 	}
 	slices.SortFunc(list, func(a, b OpenCall) int {
-		return cmp.Or(cmp.Compare(a.Enter, b.Enter), cmp.Compare(a.PID, b.PID), cmp.Compare(a.TID, b.TID), cmp.Compare(a.Func, b.Func))
+		return cmp.Or(cmp.Compare(a.Enter, b.Enter), cmp.Compare(a.PID, b.PID), cmp.Compare(a.TID, b.TID), cmp.Compare(a.Func, b.Func), cmp.Compare(a.Name, b.Name))
 	})
 	return list
 }

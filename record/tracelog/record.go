@@ -116,6 +116,7 @@ const (
 	MetaEnded    = "ended"     // how the program ended, "exit code 3" or "signal 11 (SIGSEGV), core dumped"; absent where that is not known
 	MetaSchedule = "schedule"  // options that left parts of the program out; absent otherwise
 	MetaOptions  = "options"   // of the recording, as a command line has them; absent without any
+	MetaWork     = "gpu_work"  // WorkUnwanted; absent otherwise
 	MetaMemory   = "memory"    // MemoryOfCalls, or why the log knows nothing of allocated memory; absent in older logs
 
 	MetaSampleRate  = "sample_hz"     // rate of samples of threads; absent without
@@ -136,6 +137,9 @@ const (
 	MetaCallCost    = "call_cost_ns"    // what a probed call costs its program, measured at the start; absent without probes
 	MetaRecorderCPU = "recorder_cpu_ns" // processor time that the recorder took until the log's end
 )
+
+// WorkUnwanted is the value of MetaWork of a recording of calls alone.
+const WorkUnwanted = "unwanted"
 
 // MemoryOfCalls is the value of MetaMemory where the log has the calls of all functions that allocate and free.
 const MemoryOfCalls = "calls"

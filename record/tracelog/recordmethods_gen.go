@@ -1461,12 +1461,13 @@ func (x *OpenCall) fill(r *columns.Row, in *interner) {
 	r[15] = x.Args[9]
 	r[16] = x.Args[10]
 	r[17] = x.Args[11]
+	r[18] = in.id(x.Name)
 }
 
 // Read fills the record from row i of a block of its kind.
 func (x *OpenCall) Read(b *Block, i int) {
 	c := b.columns(KindOpenCall)
-	_ = c[17]
+	_ = c[18]
 	x.PID = uint32(c[0].At(i))
 	x.TID = uint32(c[1].At(i))
 	x.Func = uint32(c[2].At(i))
@@ -1485,6 +1486,7 @@ func (x *OpenCall) Read(b *Block, i int) {
 	x.Args[9] = c[15].At(i)
 	x.Args[10] = c[16].At(i)
 	x.Args[11] = c[17].At(i)
+	x.Name = b.Text(c[18].At(i))
 }
 
 // NewRecord returns an empty record of a kind. It returns nil for a kind that this version

@@ -517,8 +517,9 @@ type FunctionEvent struct {
 
 // OpenCall is a call of a traced function that has not returned for a second or more. It is
 // written once. When the call returns, or recording ends, a Call with the same PID, TID,
-// Func and Enter follows, and the OpenCall means nothing any more. In a log without an End,
-// an OpenCall without that Call had not returned.
+// Func and Enter follows, and the OpenCall means nothing any more. Where Name is set, it
+// means nothing once there is an API record of the driver from Enter or later, with the
+// same PID and TID. In a log without an End, an OpenCall without these had not returned.
 type OpenCall struct {
 	PID    uint32
 	TID    uint32
@@ -527,4 +528,5 @@ type OpenCall struct {
 	Dur    uint64     // time for which it had not returned then
 	Caller uint32     // Caller.ID, 0 when not known
 	Args   [12]uint64 // recorded arguments
+	Name   string     // of a call that CUPTI records, as API.Name; Func is 0 then
 }

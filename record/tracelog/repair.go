@@ -2,6 +2,7 @@ package tracelog
 
 import (
 	"io"
+	"slices"
 
 	"github.com/cudatrace/cudatrace/record/tracelog/internal/blockfile"
 	"github.com/cudatrace/cudatrace/record/tracelog/internal/columns"
@@ -119,7 +120,7 @@ func (m *mender) records(d *decoding) {
 		for i := range b.N {
 			m.open.Learn(b, i)
 		}
-	case KindCall:
+	case KindCall, KindAPI:
 		m.open.Take(b)
 	}
 	m.w.append(d.Payload, batch{b.Kind, e.Rows, time}, e, texts)
@@ -158,11 +159,18 @@ func (m *mender) finish() {
 // endOpenCalls adds a record of each call that had not returned: a log with an end has them.
 func (m *mender) endOpenCalls() {
 	for _, o := range m.open.All() {
+		var row columns.Row
+		if o.Name != "" {
+			m.w.strings.ids[o.Name] = uint64(slices.Index(m.r.log.strings.texts, o.Name) + 1) // the log has this text
+			a := API{PID: o.PID, TID: o.TID, Domain: DomainDriver, Name: o.Name, Start: o.Enter, Caller: o.Caller, Flags: CallUnfinished}
+			a.fill(&row, &m.w.strings)
+			m.put(KindAPI, &row)
+			continue
+		}
 		c := Call{PID: o.PID, TID: o.TID, Func: o.Func, Flags: CallUnfinished, Enter: o.Enter, Caller: o.Caller, NArgs: MaxArgs, Args: o.Args}
 		for c.NArgs > 0 && c.Args[c.NArgs-1] == 0 {
 			c.NArgs--
 		}
-		var row columns.Row
 		c.fill(&row, &m.w.strings)
 		m.put(KindCall, &row)
 	}

@@ -135,11 +135,15 @@ func TestRepairOpenCalls(t *testing.T) {
 		w.Add(&OpenCall{PID: 1, TID: 2, Func: 3, Enter: 100, Dur: 1000, Caller: 7, Args: [MaxArgs]uint64{5}})
 		w.Add(&OpenCall{PID: 1, TID: 3, Func: 3, Enter: 100, Dur: 1000})
 		w.Add(&OpenCall{PID: 1, TID: 2, Func: 3, Enter: 5000, Dur: 1000, Args: [MaxArgs]uint64{0, 6}})
+		w.Add(&OpenCall{PID: 1, TID: 4, Name: "cuCtxSynchronize", Enter: 100, Dur: 1000, Caller: 7})
+		w.Add(&OpenCall{PID: 1, TID: 5, Name: "cuEventSynchronize", Enter: 100, Dur: 1000, Caller: 7})
 		if err := w.Flush(); err != nil {
 			t.Fatal(err)
 		}
 		w.Add(&Call{PID: 1, TID: 2, Func: 3, Enter: 100, Dur: 2000, Caller: 7, NArgs: 1, Args: [MaxArgs]uint64{5}})
 		w.Add(&Call{PID: 1, TID: 3, Func: 4, Enter: 100, Dur: 2000})
+		apis := []API{{PID: 1, TID: 5, Domain: DomainDriver, Name: "cuLaunchKernel", Start: 200, Dur: 5}}
+		w.Add(&apis[0])
 		if err := w.Flush(); err != nil {
 			t.Fatal(err)
 		}
@@ -152,21 +156,30 @@ func TestRepairOpenCalls(t *testing.T) {
 		} else {
 			want = append(want, Call{PID: 1, TID: 3, Func: 3, Flags: CallUnfinished, Enter: 100},
 				Call{PID: 1, TID: 2, Func: 3, Flags: CallUnfinished, Enter: 5000, NArgs: 2, Args: [MaxArgs]uint64{0, 6}})
+			apis = append(apis, API{PID: 1, TID: 4, Domain: DomainDriver, Name: "cuCtxSynchronize", Start: 100, Caller: 7, Flags: CallUnfinished})
 		}
 		fixed, _ := repairOf(t, out.Bytes())
 		r := openBytes(t, fixed)
 		var got []Call
+		var gotAPIs []API
 		for r.Next() {
-			if b := r.Block(); b.Kind == KindCall {
+			switch b := r.Block(); b.Kind {
+			case KindCall:
 				for i := range b.N {
 					var c Call
 					c.Read(b, i)
 					got = append(got, c)
 				}
+			case KindAPI:
+				for i := range b.N {
+					var a API
+					a.Read(b, i)
+					gotAPIs = append(gotAPIs, a)
+				}
 			}
 		}
-		if r.Err() != nil || !slices.Equal(got, want) {
-			t.Errorf("ended %t: %+v, error %v; want %+v", ended, got, r.Err(), want)
+		if r.Err() != nil || !slices.Equal(got, want) || !slices.Equal(gotAPIs, apis) {
+			t.Errorf("ended %t: %+v and %+v, error %v; want %+v and %+v", ended, got, gotAPIs, r.Err(), want, apis)
 		}
 		if _, err := r.Index(); err != nil {
 			t.Errorf("no index: %v", err)

@@ -78,7 +78,8 @@ func openCallFields() []Field {
 		fields = append(fields, field(fmt.Sprintf("arg%d", i), Hex, fmt.Sprintf("argument %d, as that of the call", i),
 			optional, wide, member(fmt.Sprintf("Args[%d]", i)), comment("recorded arguments")))
 	}
-	return fields
+	return append(fields, field("name", String, "of a call that CUPTI records, as that of its api record; func is 0 then", optional,
+		comment("of a call that CUPTI records, as API.Name; Func is 0 then")))
 }
 
 // sampleFields ends with one field for each value that a sample can carry.
@@ -457,7 +458,7 @@ var records = []Table{
 	{Kind: 41, Name: "function_event", Owner: "tid", Meaning: "the entry or the return of a function of any library",
 		Doc: "is the entry or the return of a function of any library, which is none of CUDA's. A thread's entries and returns are nested.", Fields: functionEventFields()},
 	{Kind: 42, Name: "open_call", Role: Definition, Meaning: "a call of a traced function that has not returned for a second or more",
-		Doc: "is a call of a traced function that has not returned for a second or more. It is written once. When the call returns, or recording ends, a Call with the same PID, TID, Func and Enter follows, and the OpenCall means nothing any more. In a log without an End, an OpenCall without that Call had not returned.", Fields: openCallFields()},
+		Doc: "is a call of a traced function that has not returned for a second or more. It is written once. When the call returns, or recording ends, a Call with the same PID, TID, Func and Enter follows, and the OpenCall means nothing any more. Where Name is set, it means nothing once there is an API record of the driver from Enter or later, with the same PID and TID. In a log without an End, an OpenCall without these had not returned.", Fields: openCallFields()},
 }
 
 // functionEventFields ends with one field for each argument of a function.
