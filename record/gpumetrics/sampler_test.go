@@ -394,8 +394,13 @@ func TestMIG(t *testing.T) {
 func TestUsers(t *testing.T) {
 	t.Parallel()
 	r := newRecorder(t)
-	r.known[4711] = true
-	s := Start(r.options("CUDASIM_NVML_PID=4711", fmt.Sprintf("CUDASIM_NVML_OTHER_PID=%d", os.Getpid())))
+	const ours = 1 << 30 // no process has this PID
+	r.known[ours] = true
+	own, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := Start(r.options(fmt.Sprintf("CUDASIM_NVML_PID=%d", ours), fmt.Sprintf("CUDASIM_NVML_OTHER_PID=%d", os.Getpid())))
 	s.Begin()
 	rowsOf(t, s, uuidOf(0), 0)
 	s.End()
@@ -404,7 +409,7 @@ func TestUsers(t *testing.T) {
 		t.Errorf("%d sets", len(c.sets))
 	}
 	if n := len(c.users); n != 2 || c.users[n-1].User != uint32(os.Getpid()) || c.users[n-1].UUID != uuidOf(0) ||
-		c.users[n-1].Bytes != 512<<20 || c.users[n-1].Name != "gpumetrics.test" || c.users[n-1].To < c.users[0].To {
+		c.users[n-1].Bytes != 512<<20 || c.users[n-1].Name != filepath.Base(own) || c.users[n-1].To < c.users[0].To {
 		t.Errorf("users are %+v", c.users)
 	}
 }

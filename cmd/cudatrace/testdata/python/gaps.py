@@ -1,9 +1,10 @@
 """Leaves a GPU idle for one known reason: python3 gaps.py CAUSE ROUNDS. Between two launches the launching thread spends
-its time with the cause. Prints which parts of that time the kernel says that it waited for a processor, and was in the kernel."""
+its time with the cause: as much processor time in each round, if it needs any. Prints which part of that time the kernel says that it
+waited for a processor, and which part it ran in system calls."""
 import ctypes
 import mmap
 import os
-import resource
+import random
 import subprocess
 import sys
 import threading
@@ -15,6 +16,9 @@ EACH = 0.05  # seconds a round
 lock, locked = threading.Lock(), threading.Event()
 reader, writer = os.pipe()
 zeros = bytes(16 << 20)
+chance = random.Random(1)  # lengths in no rhythm, which that of the samples might follow
+zero, room = open("/dev/zero", "rb", buffering=0), memoryview(bytearray(4 << 20))
+in_calls = 0.0
 
 
 def launch():
@@ -52,34 +56,40 @@ def read_pipe():
 
 
 def busy():
-    until = time.perf_counter() + EACH
-    n = 0
-    while n % 1000 or time.perf_counter() < until:
-        n += 1
-
-
-def work():  # as much processor time in each round, whatever the time
-    until = time.thread_time() + EACH / 2
+    until = time.thread_time() + EACH
     n = 0
     while n % 1000 or time.thread_time() < until:
         n += 1
 
 
 def fault():
-    until = time.perf_counter() + EACH
-    while time.perf_counter() < until:
+    until = time.thread_time() + EACH
+    while time.thread_time() < until:
         with mmap.mmap(-1, len(zeros)) as m:
             m[:] = zeros
 
 
+def call():
+    global in_calls
+    now = time.thread_time()
+    until = now + EACH
+    while now < until:
+        for _ in range(chance.randrange(20000)):
+            pass
+        before = time.thread_time()
+        zero.readinto(room[:chance.randrange(len(room))])
+        now = time.thread_time()
+        in_calls += now - before
+
+
 CAUSES = {"sleep": (sleep, None), "lock": (wait_for_lock, hold), "pipe": (read_pipe, write), "busy": (busy, None),
-          "starved": (work, None), "faults": (fault, None)}
+          "starved": (busy, None), "faults": (fault, None), "calls": (call, None)}
 
 
 def kernel_says():
     with open("/proc/thread-self/schedstat") as f:
         waited = int(f.read().split()[1]) / 1e9
-    return time.perf_counter(), waited, resource.getrusage(resource.RUSAGE_THREAD).ru_stime
+    return time.perf_counter(), waited
 
 
 def main():
@@ -92,14 +102,14 @@ def main():
     if beside:
         threading.Thread(target=beside, daemon=True).start()
     launch()
-    total = waited = system = 0
+    total = waited = 0
     for _ in range(int(sys.argv[2])):
         before = kernel_says()
         cause()
         after = kernel_says()
-        total, waited, system = total + after[0] - before[0], waited + after[1] - before[1], system + after[2] - before[2]
+        total, waited = total + after[0] - before[0], waited + after[1] - before[1]
         launch()
-    print(f"{waited / total:.4f} {system / total:.4f}")
+    print(f"{waited / total:.4f} {in_calls / total:.4f}")
     if sys.argv[1] == "starved":
         child.kill()
         child.wait()
