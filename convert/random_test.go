@@ -13,7 +13,7 @@ import (
 // Records that make no sense together still make a trace whose slices nest.
 func TestChaos(t *testing.T) {
 	t.Parallel()
-	for seed := uint64(0); seed < 400; seed += 10 {
+	for seed := range logtest.Seeds(400, 10) {
 		log := logtest.Chaos(t, rand.New(rand.NewPCG(seed, 1)), int(10+seed))
 		tl, s := timelineOf(t, logtest.InMemory(log))
 		if s.Matched+s.Unmatched != s.Kernels+s.Copies+s.Memsets+s.Graphs || s.Waits != arrows(tl) {

@@ -62,7 +62,7 @@ func TestEveryReader(t *testing.T) {
 		{"top LOG", nil}, {"top LOG --format ndjson", linesOut},
 		{"repair LOG -o DIR/repaired", nil},
 	}
-	for seed := uint64(0); seed < 12; seed += 2 { // logs small and large
+	for seed := range logtest.Seeds(12, 2) { // logs small and large
 		dir, rnd := t.TempDir(), rand.New(rand.NewPCG(seed, 2))
 		for _, name := range []string{"LOG", "OTHER"} {
 			if err := os.WriteFile(filepath.Join(dir, name), logtest.Chaos(t, rnd, 20+30*int(seed)), 0o600); err != nil {

@@ -3,69 +3,77 @@ package collective_test
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/cudatrace/cudatrace/convert/collective"
 	"github.com/cudatrace/cudatrace/convert/join"
+	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// realRanks reads the streams of two ranks of PyTorch with NCCL, recorded on two GPUs of one host. said: with what NCCL says of its communicators.
-func realRanks(t *testing.T, said bool) (ranks [2][]*collective.Sequence) {
+// realRanks reads the streams of the ranks of PyTorch with NCCL, recorded on GPUs of one host. said: with what NCCL says of its communicators.
+func realRanks(t *testing.T, c *logtest.Capture, said bool) (ranks [][]*collective.Sequence) {
 	t.Helper()
-	for i := range ranks {
-		s := &join.CollectiveSource{Of: 2, Tells: said, Open: func() (*tracelog.Reader, error) {
-			return tracelog.Open(fmt.Sprintf("../../testdata/gpu/logs/nccl-rank%d.cudatrace", i))
-		}}
+	for _, path := range c.Paths("../..") {
+		s := &join.CollectiveSource{Of: c.Ranks, Tells: said, Open: func() (*tracelog.Reader, error) { return tracelog.Open(path) }}
 		list, err := join.ReadCollectives(s)
-		if err != nil || len(list) != 2 {
-			t.Fatalf("rank %d: %d streams with collectives, want 2: %v", i, len(list), err)
+		if err != nil || len(list) != c.Streams {
+			t.Fatalf("%s: %d streams with collectives, want %d: %v", path, len(list), c.Streams, err)
 		}
-		ranks[i] = list
+		ranks = append(ranks, list)
 	}
 	return ranks
 }
 
-// Real ranks of one host, whose clock is known: the clock of one is shifted and skewed, and its collectives give back by how much. The stated
-// bound holds, and the estimate is right to 5 us.
+// Real ranks of one host, whose clock is known: the clocks of all but one are shifted and skewed, and the collectives give back by how much. The stated
+// bounds hold, and the estimates are right to 5 us.
 func TestRealClocks(t *testing.T) {
 	t.Parallel()
-	for _, said := range []bool{false, true} {
-		for _, c := range []struct {
-			shift int64   // ns
-			drift float64 // ppm
-		}{{0, 0}, {7e12, 0}, {7e12, 12}, {-5e9, -80}, {123456789, 300}} {
-			t.Run(fmt.Sprintf("said %t, shift %d, drift %g", said, c.shift, c.drift), func(t *testing.T) {
-				t.Parallel()
-				ranks := realRanks(t, said)
-				from, _ := ranks[0][0].Bounds()
-				for _, s := range ranks[1] {
-					s.Move(1, func(at uint64) uint64 {
-						d := float64(int64(at - from))
-						return uint64(int64(from) + c.shift + int64(d+d*c.drift/1e6))
-					})
-				}
-				found := collective.Match(append(ranks[0], ranks[1]...))
-				if len(found) != 2 {
-					t.Fatalf("%d communicators are found, want 2", len(found))
-				}
-				fit := align(found)
-				if fit == nil {
-					t.Fatal("the clocks are not aligned")
-				}
-				wrong := float64(fit.Shift) + float64(c.shift)
-				if math.Abs(wrong) > float64(fit.Error) || math.Abs(wrong) > 5000 || math.Abs(fit.Drift+c.drift) > 3 {
-					t.Errorf("the shift is wrong by %.0f ns, said to be right to %d ns; the drift is %.2f ppm", wrong, fit.Error, fit.Drift)
-				}
-			})
+	for _, capture := range logtest.Captures {
+		for _, said := range []bool{false, true} {
+			for _, c := range []struct {
+				shift int64   // ns
+				drift float64 // ppm
+			}{{0, 0}, {7e12, 0}, {7e12, 12}, {-5e9, -80}, {123456789, 300}} {
+				t.Run(fmt.Sprintf("%d ranks, said %t, shift %d, drift %g", capture.Ranks, said, c.shift, c.drift), func(t *testing.T) {
+					t.Parallel()
+					ranks := realRanks(t, &capture, said)
+					from, _ := ranks[0][0].Bounds()
+					clocks := logtest.HostClocks(capture.Ranks, from, c.shift, c.drift)
+					var all []*collective.Sequence
+					for i, list := range ranks {
+						for _, s := range list {
+							s.Move(i, clocks[i].At)
+						}
+						all = append(all, list...)
+					}
+					found := collective.Match(all)
+					if len(found) != capture.Communicators {
+						t.Fatalf("%d communicators are found, want %d", len(found), capture.Communicators)
+					}
+					for i, fit := range align(found, capture.Ranks) {
+						switch {
+						case i == 0:
+							continue
+						case fit == nil:
+							t.Fatalf("the clock of rank %d is not aligned", i)
+						}
+						wrong := float64(fit.Shift + clocks[i].Shift)
+						if math.Abs(wrong) > float64(fit.Error) || math.Abs(wrong) > 5000 || math.Abs(fit.Drift+clocks[i].Drift) > 3 {
+							t.Errorf("rank %d: the shift is wrong by %.0f ns, said to be right to %d ns; the drift is %.2f ppm", i, wrong, fit.Error, fit.Drift)
+						}
+					}
+				})
+			}
 		}
 	}
 }
 
-// align fits the clock of host 1 to that of host 0.
-func align(found []*collective.Communicator) *collective.ClockFit {
-	spans := []timeline.Extent{{Start: math.MaxUint64}, {Start: math.MaxUint64}}
+// align fits the clocks of hosts to that of host 0.
+func align(found []*collective.Communicator, hosts int) []*collective.ClockFit {
+	spans := slices.Repeat([]timeline.Extent{{Start: math.MaxUint64}}, hosts)
 	var list []collective.HostParts
 	for _, c := range found {
 		for _, m := range c.Members {
@@ -81,5 +89,5 @@ func align(found []*collective.Communicator) *collective.ClockFit {
 			list = append(list, x)
 		})
 	}
-	return collective.AlignClocks(spans, 0, list)[1]
+	return collective.AlignClocks(spans, 0, list)
 }

@@ -155,7 +155,7 @@ func write(t testing.TB, s *stats.Sink) {
 // Events that make no sense together still make tables, and JSON that is valid.
 func TestChaos(t *testing.T) {
 	t.Parallel()
-	for seed := uint64(0); seed < 300; seed += 3 { // few events and many
+	for seed := range logtest.Seeds(300, 3) { // few events and many
 		w, s := newWorld(seed), stats.New()
 		if err := s.Take([]timeline.Event{&timeline.Recording{Start: w.number()}, &timeline.GPUs{List: []timeline.GPU{{Name: "G"}}}}); err != nil {
 			t.Fatal(err)

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// succeed runs a command, which must succeed, and returns what it writes.
+func succeed(t *testing.T, args ...string) (stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	if code := run(append([]string{"cudatrace"}, args...), &out, &errs); code != 0 {
+		t.Fatalf("%v: exit code %d\n%s", args, code, &errs)
+	}
+	return out.String(), errs.String()
+}
+
+type rankReports struct {
+	Ranks, Collectives []map[string]any
+}
+
+// reportsOfRanks returns the reports on the ranks of logs.
+func reportsOfRanks(t *testing.T, logs []string) (r rankReports) {
+	t.Helper()
+	out, _ := succeed(t, append([]string{"stats", "--format", "json", "--report", "ranks,collectives"}, logs...)...)
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// differ compares two reports' rows. Each of their waits may differ by 20 us, other numbers by 1/1000.
+func differ(t *testing.T, got, want map[string]any) {
+	t.Helper()
+	count := max(numberOf(want, "count"), numberOf(want, "collectives"))
+	for key, w := range want {
+		g := got[key]
+		switch n, isNumber := w.(float64); {
+		case key == "host" || key == "last" || key == "last_share" || key == "uncertain": // see uncertain
+			continue
+		case isNumber:
+			room := math.Abs(n) / 1000
+			if strings.Contains(key, "wait") || strings.Contains(key, "late") {
+				room += 20e3 * count
+			}
+			if math.Abs(numberOf(got, key)-n) > room {
+				t.Errorf("%s of %v is %v, want %v", key, want["name"], g, n)
+			}
+		case g != w:
+			t.Errorf("%s of %v is %v, want %v", key, want["name"], g, w)
+		}
+	}
+}
+
+// numberOf returns a number of a row, 0 where it has none.
+func numberOf(row map[string]any, key string) float64 {
+	n, _ := row[key].(float64)
+	return n
+}
+
+// Logs of ranks on one host, and the same logs from several hosts whose clocks differ: convert tells the bound of each clock, and the reports are the same.
+func TestRanksOfHosts(t *testing.T) {
+	t.Parallel()
+	for _, capture := range logtest.Captures {
+		t.Run(fmt.Sprintf("%d ranks", capture.Ranks), func(t *testing.T) {
+			t.Parallel()
+			dir, own := t.TempDir(), capture.Paths(root)
+			r, err := tracelog.Open(own[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			end, _ := r.End()
+			r.Close()
+			var moved []string
+			for i, clock := range logtest.HostClocks(capture.Ranks, end.Time, 7e12, 12) {
+				moved = append(moved, filepath.Join(dir, fmt.Sprintf("rank%d.cudatrace", i)))
+				if err := os.WriteFile(moved[i], logtest.OnHost(t, own[i], fmt.Sprintf("node-%d", i), clock), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, said := succeed(t, append([]string{"convert", "-o", filepath.Join(dir, "all.pftrace")}, moved...)...)
+			if n := strings.Count(said, " collectives: right to "); n != capture.Ranks-1 {
+				t.Errorf("%d clocks are aligned by collectives, want %d:\n%s", n, capture.Ranks-1, said)
+			}
+			got, want := reportsOfRanks(t, moved), reportsOfRanks(t, own)
+			if len(got.Ranks) != len(want.Ranks) || len(got.Collectives) != len(want.Collectives) || len(want.Ranks) != capture.Ranks {
+				t.Fatalf("%d ranks and %d rows of collectives, want %d and %d", len(got.Ranks), len(got.Collectives), len(want.Ranks), len(want.Collectives))
+			}
+			uncertain := 0.0 // collectives in which two ranks came so close together that the clocks don't tell which was last
+			for i, row := range want.Collectives {
+				differ(t, got.Collectives[i], row)
+				uncertain += numberOf(got.Collectives[i], "uncertain")
+			}
+			for i, row := range want.Ranks {
+				differ(t, got.Ranks[i], row)
+				if least, last, most := numberOf(row, "last")-uncertain, numberOf(got.Ranks[i], "last"), numberOf(row, "last"); last < least || last > most {
+					t.Errorf("%v was last %v times, want %v to %v", row["name"], last, least, most)
+				}
+			}
+		})
+	}
+}
