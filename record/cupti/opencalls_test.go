@@ -109,6 +109,31 @@ func TestCallsThatReturnAreNotNoted(t *testing.T) {
 	}
 }
 
+// TestCallThatHangsAfterMany has a program hang that has made more calls before the first records came than there is room for: these
+// have no callers, and the one that hangs has.
+func TestCallThatHangsAfterMany(t *testing.T) {
+	t.Parallel()
+	config := callsAndWaits
+	config.BufferSize, config.MemoryLimit = 32<<20, 512<<20
+	s, seen := newSites(t, Options{}, config)
+	cmd := s.hangAfter(t, 40_000, "CUDASIM_CUPTI_SLOW_FLUSH_MS=500") // the first flush is at the start
+	flushes := func() uint64 {
+		s.tally.mu.Lock()
+		defer s.tally.mu.Unlock()
+		return s.counts["flushed"]
+	}
+	for before, over := flushes(), time.Now().Add(patience); flushes() < before+3 && time.Now().Before(over); { // the library draws its conclusions after one
+		time.Sleep(10 * time.Millisecond)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	s.server.Wait(patience)
+	if len(seen.open) != 1 || len(s.notes) != 0 {
+		t.Errorf("%d calls have no callers, open calls %+v, notes %q", seen.without, seen.open, s.notes)
+	}
+}
+
 // hang runs a program until it hangs in a wait, for all others of its calls have records.
 func (s *stage) hang(t *testing.T, env ...string) *exec.Cmd {
 	t.Helper()

@@ -287,7 +287,7 @@ struct ring {
 static struct ring *rings;
 static uint32_t ring_count;
 static pthread_key_t key;
-static _Atomic uint64_t dropped;
+static _Atomic uint64_t dropped; /* the time of the latest call that found no room; 0: none */
 
 static void thread_ends(void *t)
 {
@@ -317,15 +317,19 @@ bool ct_seen_start(size_t memory)
 	return true;
 }
 
-void ct_seen_drop(void)
+/* A call was seen at that time, which may be that of a word, and has found no room, or has given way to others. */
+void ct_seen_drop(uint64_t time)
 {
-	atomic_fetch_add_explicit(&dropped, 1, memory_order_relaxed);
+	uint64_t now = ct_now();
+	time = now - ct_seen_cut(now - time);
+	if (time > atomic_load_explicit(&dropped, memory_order_relaxed))
+		atomic_store_explicit(&dropped, time, memory_order_relaxed);
 }
 
-/* How many calls were seen and found no room. */
-uint64_t ct_seen_dropped(void)
+/* Whether a call of the callback at that time may be missing because it found no room. */
+bool ct_seen_may_lack(uint64_t time)
 {
-	return atomic_load_explicit(&dropped, memory_order_relaxed);
+	return time <= atomic_load_explicit(&dropped, memory_order_relaxed);
 }
 
 static bool has_room(struct ring *r)
@@ -388,7 +392,7 @@ bool ct_seen_add(struct ct_thread *t, struct ct_seen call)
 {
 	struct ring *r = (struct ring *)t;
 	if (!has_room(r)) {
-		ct_seen_drop();
+		ct_seen_drop(ct_seen_time(call.word));
 		return true;
 	}
 	put(r, call);

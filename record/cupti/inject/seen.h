@@ -75,6 +75,12 @@ static inline uint32_t ct_seen_chain(uint64_t word)
 	return (uint32_t)word & ((1u << CT_SEEN_CHAIN_BITS) - 1);
 }
 
+/* As many bits of a time as a word has. */
+static inline uint64_t ct_seen_cut(uint64_t time)
+{
+	return ct_seen_time(ct_seen_word(time, 0, 0));
+}
+
 /* A call of the callback. */
 struct ct_seen {
 	uint64_t word;   /* 0: none */
@@ -92,8 +98,8 @@ struct ct_thread {
 bool ct_seen_start(size_t memory);
 struct ct_thread *ct_seen_thread(void);
 bool ct_seen_add(struct ct_thread *t, struct ct_seen call);
-void ct_seen_drop(void);
-uint64_t ct_seen_dropped(void);
+void ct_seen_drop(uint64_t time);
+bool ct_seen_may_lack(uint64_t time);
 
 /* For one thread at a time. */
 typedef void (*ct_seen_fn)(uint32_t tid, struct ct_seen call);

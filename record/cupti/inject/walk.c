@@ -57,7 +57,6 @@ static bool judging = true; /* places may be judged */
 static bool judged;         /* one has been */
 static uint64_t began;      /* calls from then on have chains */
 static uint64_t doubt_from, doubt_to; /* chains of calls in between are not believed */
-static uint64_t last_dropped;
 static uint32_t missed;
 static struct {
 	uint32_t tid;
@@ -173,6 +172,8 @@ static void keep(uint32_t tid, struct ct_seen seen)
 		if (to->seen.word == 0)
 			break;
 	}
+	if (to->seen.word != 0)
+		ct_seen_drop(ct_seen_time(to->seen.word));
 	to->seen = seen;
 	to->tid = tid;
 }
@@ -190,19 +191,13 @@ static struct ct_seen take_kept(uint32_t tid, uint64_t time)
 	return (struct ct_seen){0};
 }
 
-/* As many bits of a time as a word has. */
-static uint64_t as_seen(uint64_t time)
-{
-	return ct_seen_time(ct_seen_word(time, 0, 0));
-}
-
 /*
  * Takes the call that began or ended at that time, word 0 if there is none. Records come in the order of
  * the calls of a thread, mostly, so the call is the next in the thread's ring. Under the lock.
  */
 static struct ct_seen take(uint32_t tid, uint64_t time)
 {
-	time = as_seen(time);
+	time = ct_seen_cut(time);
 	struct ct_seen seen = ct_seen_find(tid, time, keep);
 	return seen.word != 0 ? seen : take_kept(tid, time);
 }
@@ -225,9 +220,9 @@ static bool looks_at_end(void)
 }
 
 /* A call's end was not seen: that of later ones may not be, either. Calls that found no room explain it. */
-static void miss_end(void)
+static void miss_end(uint64_t end)
 {
-	if (judged || end_missing || ct_seen_dropped() != 0)
+	if (judged || end_missing || ct_seen_may_lack(end))
 		return;
 	end_missing = true;
 	publish();
@@ -238,7 +233,7 @@ static void judge(uint32_t tid, uint64_t word, uint64_t end)
 	struct site *starts = &sites[ct_seen_site(word)];
 	latest.tid = tid;
 	latest.start = ct_seen_time(word);
-	latest.end = as_seen(end);
+	latest.end = ct_seen_cut(end);
 	if (starts->starts_seen++ == 0)
 		publish();
 	atomic_store_explicit(&starts->starts, true, memory_order_relaxed);
@@ -248,7 +243,7 @@ static void judge(uint32_t tid, uint64_t word, uint64_t end)
 		return;
 	uint64_t at_end = take(tid, end).word;
 	if (at_end == 0) {
-		miss_end();
+		miss_end(end);
 		return;
 	}
 	learn(tid, at_end);
@@ -259,16 +254,13 @@ static void judge(uint32_t tid, uint64_t word, uint64_t end)
 	atomic_store_explicit(&s->ends, true, memory_order_relaxed);
 }
 
-/* The record of a call that ended at that time came without its chain. Calls that found no room explain that. */
-static void miss(uint64_t end)
+/* The record of a call came without its chain, unless it found no room. */
+static void miss(uint64_t start, uint64_t end)
 {
-	uint64_t dropped = ct_seen_dropped(), now = ct_now();
+	uint64_t now = ct_now();
 	/* The callback may have been another client's, with a clock of its own. Calls that it tells of later are believed. */
 	ct_open_missed(end < now ? end : now);
-	if (dropped != last_dropped)
-		missed = 0;
-	last_dropped = dropped;
-	if (++missed < MANY)
+	if (ct_seen_may_lack(start) || ++missed < MANY)
 		return;
 	missed = 0;
 	if (!judged) {
@@ -298,7 +290,7 @@ static struct ct_above above(uint32_t tid, uint64_t start, uint64_t end)
 	struct ct_seen seen = take_from_any(tid, start);
 	if (seen.word == 0) {
 		if (start > began)
-			miss(end > start ? end : start);
+			miss(start, end > start ? end : start);
 		return (struct ct_above){0};
 	}
 	missed = 0;
@@ -510,7 +502,7 @@ static void add(struct ct_thread *t, uint64_t now, uint32_t site, const uint64_t
 	bool fresh = false;
 	uint32_t number = count > 0 ? ct_chain_number(chain, count, &fresh) : 0;
 	if (number == 0 && count > 0) {
-		ct_seen_drop();
+		ct_seen_drop(now);
 		return;
 	}
 	int before = errno;
@@ -597,7 +589,7 @@ __attribute__((noinline)) static void seen(uint64_t now, uintptr_t frame)
 {
 	struct ct_thread *t = ct_seen_thread();
 	if (!t) {
-		ct_seen_drop();
+		ct_seen_drop(now);
 		return;
 	}
 	if (t->busy)
