@@ -259,7 +259,7 @@ func TestSets(t *testing.T) {
 	if !in("cudaMalloc", Default) || !in("cudaStreamSynchronize", Default) || in("cudaGetDevice", Default) {
 		t.Error("the default set is not work, memory and waits")
 	}
-	if in("cudaEventRecord", Default) || !in("cudaEventCreate", Default) || in("cudaLaunchKernel", Default) || !in("cuMemCreate", Default) {
+	if !in("cudaEventRecord", Default) || !in("cudaEventCreate", Default) || in("cudaEventQuery", Default) || in("cudaLaunchKernel", Default) || !in("cuMemCreate", Default) {
 		t.Error("the default set has calls that are frequent, or lacks what makes things")
 	}
 	if ByName("cudaNothing") != nil {

@@ -40,7 +40,7 @@ marks the functions that a recording would probe.
 - The column *set* is the smallest set that holds the function, by its name in ` + "`--api`" + `. **minimal**: launches. **default**: functions that
   create GPU work, move or allocate memory, load code or wait, and functions that make and destroy streams, events, graphs and
   contexts. **all**: every function. Only **all** holds the functions that programs call often and that say little about where time
-  goes: queries, getters, cudaEventRecord, and the functions that build graphs node by node.
+  goes: queries, getters, and the functions that build graphs node by node.
 - GPU work is recorded at the driver, because every call that creates GPU work passes the driver. So is what allocates and frees in the
   order of a stream. **all** also records the runtime's functions for both. What else allocates or frees is recorded at both: a call is
   [one slice](calls.md) all the same.
