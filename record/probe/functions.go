@@ -254,7 +254,7 @@ func (f *functions) find(im *elfsym.Image, file string) (found []elfsym.Symbol, 
 		return -1
 	}
 	all, err := im.Defined(func(name []byte) bool {
-		return selects(name) >= 0 && cudaapi.ByName(string(name)) == nil &&
+		return selects(name) >= 0 && !isPart(string(name)) && cudaapi.ByName(string(name)) == nil &&
 			!slices.ContainsFunc(without, func(w pattern.Functions) bool { return names(w, string(name)) })
 	})
 	if err != nil {
@@ -273,6 +273,11 @@ func (f *functions) find(im *elfsym.Image, file string) (found []elfsym.Symbol, 
 		found, chosen = append(found, s), append(chosen, f.of[i])
 	}
 	return found, chosen, nil
+}
+
+// isPart reports whether a symbol is the rarely used part of a function, which a compiler puts elsewhere: it is jumped to, not called.
+func isPart(symbol string) bool {
+	return strings.HasSuffix(symbol, ".cold") || strings.Contains(symbol, ".cold.")
 }
 
 func underscores(name string) int { return len(name) - len(strings.TrimLeft(name, "_")) }
@@ -296,7 +301,7 @@ var lookers = []string{"ld-", "ld.so", "libc.so", "libc-", "libc.musl", "libdl.s
 // lookerNames are such functions by name, as in programs that are linked statically.
 var lookerNames = []string{
 	"_Unwind_*", "__cxa_*", "_dl_*", "__libc_*", "dlopen", "dlmopen", "dlsym", "dlvsym", "*setjmp", "*longjmp*", "*context", "*vfork", "*clone", "*clone3",
-	"_start", "__restore*", "*mcount", "__fentry__", "pthread_exit", "*.cold", "*.cold.*",
+	"_start", "__restore*", "*mcount", "__fentry__", "pthread_exit",
 }
 
 // mayReturn reports whether the returns of a function can be probed. Exceptions and panics end a program that they leave a probed

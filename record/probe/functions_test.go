@@ -79,7 +79,7 @@ func (r *functionRecording) text(events []tracelog.FunctionEvent, tid uint32) st
 func TestFunctions(t *testing.T) {
 	for _, mode := range []attachMode{modeSession, modeMulti, modeSingle} {
 		t.Run(mode.String(), func(t *testing.T) {
-			r := recordFunctions(t, Options{mode: mode}, "libfunctions:add/2", "libfunctions.so:outer/1", "anyfunctions:own_*", "anyfunctions:none*", "libfunctions:a*", "-libfunctions:again")
+			r := recordFunctions(t, Options{mode: mode}, "libfunctions:add/2", "libfunctions.so:outer*/1", "anyfunctions:own_*", "anyfunctions:none*", "libfunctions:a*", "-libfunctions:again")
 			if got := r.run("steps", 2); got != "8" {
 				t.Errorf("the program computed %s", got)
 			}

@@ -16,6 +16,10 @@ long add(long a, int b) { return a + b; }
 
 void *same(void *p) { return p; }
 
+/* What a compiler calls the part of a function that is seldom needed. */
+long outer_cold(long n) asm("outer.cold");
+long outer_cold(long n) { return n; }
+
 long outer(long n) { return add(n, 1) + add(n, 2); }
 
 static jmp_buf back;
