@@ -10,17 +10,20 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/pipeline"
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/cudaapi"
 )
 
 // A hangSink finds the calls that had not returned when recording ended, and the kernel that each
 // of them waited for: the first work of the call's stream that had not ended when CUPTI handed it over, or
 // else the first launch without GPU work behind the stream's last work.
 type hangSink struct {
-	names   timeline.KernelNames
-	calls   []hangingCall
-	pending map[streamHandle]*launch
-	streams map[streamHandle]*timeline.Stream
-	last    map[*timeline.Stream]*streamWork
+	contexts func(pid uint32) int
+	waited   returnedWaits
+	names    timeline.KernelNames
+	calls    []hangingCall
+	pending  map[streamHandle]*launch
+	streams  map[streamHandle]*timeline.Stream
+	last     map[*timeline.Stream]*streamWork
 }
 
 // streamWork is the work of a stream.
@@ -67,8 +70,9 @@ type launch struct {
 	start  uint64
 }
 
-func newHangSink() *hangSink {
-	return &hangSink{names: timeline.KernelNames{}, pending: map[streamHandle]*launch{},
+// newHangSink makes a sink for a log. contexts are how many a process had.
+func newHangSink(contexts func(pid uint32) int) *hangSink {
+	return &hangSink{contexts: contexts, waited: returnedWaits{}, names: timeline.KernelNames{}, pending: map[streamHandle]*launch{},
 		streams: map[streamHandle]*timeline.Stream{}, last: map[*timeline.Stream]*streamWork{}}
 }
 
@@ -159,13 +163,36 @@ func (s *hangSink) slice(t *timeline.Thread, sl *timeline.Slice) {
 	case len(sl.Work()) > 0:
 		delete(s.pending, on)
 		s.streams[on] = sl.Stream
-	case sl.Ret == 0 && strings.Contains(sl.Name, "Launch") && s.pending[on] == nil:
+	case sl.Ret == 0 && strings.Contains(sl.Name, "Launch") && (s.pending[on] == nil || s.pending[on].start < s.waited.before(on)):
 		l := &launch{tid: t.TID, start: sl.Start}
 		if sl.Kernel != nil {
 			l.kernel = sl.Kernel.Name
 		}
 		s.pending[on] = l
+	case s.contexts(t.Process.PID) <= 1:
+		s.waited.take(on, sl)
 	}
+}
+
+// returnedWaits are the latest beginnings of the calls that waited for a stream, or, by a handle that is not known, for the
+// context: the work that was launched before has ended. That counts for processes of one context, whose handles have one meaning.
+type returnedWaits map[streamHandle]uint64
+
+// take notes a call that has returned.
+func (w returnedWaits) take(on streamHandle, sl *timeline.Slice) {
+	if sl.Ret != 0 || sl.Flags&timeline.Unfinished != 0 || !strings.Contains(sl.Name, "Synchronize") {
+		return
+	}
+	switch wait := cudaapi.TraitsOf(sl.Name).Waits; {
+	case cudaapi.PerThreadStream(sl.Name): // the same handle is a stream in each thread
+	case wait == cudaapi.ContextWait, wait == cudaapi.StreamWait && on.known:
+		w[on] = max(w[on], sl.Start)
+	}
+}
+
+// before returns when the work of a stream had ended.
+func (w returnedWaits) before(on streamHandle) uint64 {
+	return max(w[on], w[streamHandle{process: on.process}])
 }
 
 // handleOf finds the stream among a call's arguments.
@@ -288,7 +315,7 @@ func (c *conversion) hangs(l *log) []hang {
 	if !l.catalog.Unfinished || c.nested {
 		return nil
 	}
-	s := newHangSink()
+	s := newHangSink(l.catalog.GPUs.ContextsOf)
 	if _, err := Timeline([]Log{l.Log}, Options{Filter: c.Filter, nested: true}, s); err != nil {
 		return nil // the reading to come says what is wrong
 	}

@@ -118,6 +118,9 @@ func readStanding(open read.Opener, from int64, by time.Time) (map[uint32]*Stand
 		if f.catalog.Outcome.Recorded(pid) && f.catalog.Meta[tracelog.MetaWork] != tracelog.WorkUnwanted { // else its launches have no work
 			all[pid].GPU = true
 			if p := s.processes[pid]; p != nil {
+				if f.catalog.GPUs.ContextsOf(pid) <= 1 {
+					p.settle()
+				}
 				all[pid].Streams = p.list(s.names)
 			}
 		}
@@ -259,7 +262,8 @@ type standingSink struct {
 }
 
 type standing struct {
-	pending map[streamHandle]*pendingLaunch
+	pending map[streamHandle][]pendingLaunch
+	waited  returnedWaits
 	streams map[streamHandle]*timeline.Stream // as far as known
 	last    map[*timeline.Stream]standingWork // that ended last
 }
@@ -268,7 +272,6 @@ type pendingLaunch struct {
 	name, kernel string
 	start        uint64
 	correlation  uint32
-	count        int
 }
 
 type standingWork struct {
@@ -288,7 +291,7 @@ func (w *standingWork) isOf(p *pendingLaunch) bool {
 func (s *standingSink) of(p *timeline.Process) *standing {
 	of := s.processes[p.PID]
 	if of == nil {
-		of = &standing{map[streamHandle]*pendingLaunch{}, map[streamHandle]*timeline.Stream{}, map[*timeline.Stream]standingWork{}}
+		of = &standing{map[streamHandle][]pendingLaunch{}, returnedWaits{}, map[streamHandle]*timeline.Stream{}, map[*timeline.Stream]standingWork{}}
 		s.processes[p.PID] = of
 	}
 	return of
@@ -325,26 +328,40 @@ func (of *standing) slice(t *timeline.Thread, sl *timeline.Slice, from uint64) {
 	switch {
 	case len(sl.Work()) > 0:
 		of.streams[on] = sl.Stream
-		if p := of.pending[on]; p != nil && p.start < sl.Start {
-			delete(of.pending, on)
-		}
+		of.ended(on, sl.Start)
 	case sl.Start > from && sl.Ret == 0 && sl.Flags&timeline.Unfinished == 0 && strings.Contains(sl.Name, "Launch"):
-		p := of.pending[on]
-		if p == nil {
-			p = &pendingLaunch{name: sl.Name, start: sl.Start, correlation: sl.Correlation}
-			if sl.Kernel != nil {
-				p.kernel = sl.Kernel.Name
-			}
-			of.pending[on] = p
+		p := pendingLaunch{name: sl.Name, start: sl.Start, correlation: sl.Correlation}
+		if sl.Kernel != nil {
+			p.kernel = sl.Kernel.Name
 		}
-		p.count++
+		of.pending[on] = append(of.pending[on], p)
+	default:
+		of.waited.take(on, sl)
+	}
+}
+
+// ended takes away the launches on a stream before a time.
+func (of *standing) ended(on streamHandle, before uint64) {
+	if left := slices.DeleteFunc(of.pending[on], func(p pendingLaunch) bool { return p.start < before }); len(left) > 0 {
+		of.pending[on] = left
+	} else {
+		delete(of.pending, on)
+	}
+}
+
+// settle takes away the launches whose work has ended since a wait for it has returned: CUPTI hands over no work while a kernel
+// behind it in the same buffer runs.
+func (of *standing) settle() {
+	for on := range of.pending {
+		of.ended(on, of.waited.before(on))
 	}
 }
 
 // list are the streams of a process, those with work that has not ended first.
 func (of *standing) list(names timeline.KernelNames) (list []StreamStanding) {
 	waiting := map[*timeline.Stream]bool{}
-	for handle, p := range of.pending {
+	for handle, launches := range of.pending {
+		p := slices.MinFunc(launches, func(a, b pendingLaunch) int { return cmp.Compare(a.start, b.start) })
 		on, work := of.streams[handle], "the work of "+p.name
 		if p.kernel != "" {
 			work = "kernel " + names.Of(p.kernel).Short
@@ -354,12 +371,12 @@ func (of *standing) list(names timeline.KernelNames) (list []StreamStanding) {
 			name = fmt.Sprintf("the stream with handle %#x", handle.handle)
 		}
 		if on != nil {
-			if last := of.last[on]; last.isOf(p) {
+			if last := of.last[on]; last.isOf(&p) {
 				continue // it had no work, or its work came alone
 			}
 			name, waiting[on] = streamText(on), true
 		}
-		list = append(list, StreamStanding{Name: name, Work: work, Time: p.start, Queued: p.count - 1})
+		list = append(list, StreamStanding{Name: name, Work: work, Time: p.start, Queued: len(launches) - 1})
 	}
 	for on, w := range of.last {
 		if !waiting[on] {

@@ -109,3 +109,53 @@ func TestStandingOfLongLog(t *testing.T) {
 		t.Errorf("out of time: %v", err)
 	}
 }
+
+// A wait that has returned tells that the work before it has ended, also where its record is still with CUPTI.
+func TestStandingAfterWait(t *testing.T) {
+	t.Parallel()
+	const begin = `
+process pid=1 start=1000 exe=/bin/app args=app
+clock monotonic=1000 realtime=1700000000000000000 boottime=1000
+thread pid=1 tid=1 name=main
+cupti pid=1 version=130001 driver_version=13000 path=/x status=on
+function id=1 name=cuLaunchKernel library=driver args="f:handle stream:handle"
+function id=2 name=cuStreamSynchronize library=driver args=stream:handle
+function id=3 name=cuCtxSynchronize library=driver
+symbol pid=1 handle=0x77 name=_Z5shortPi time=1000
+symbol pid=1 handle=0x78 name=_Z4spinPi time=1000
+call pid=1 tid=1 func=cuLaunchKernel enter=1000000 dur=5000 args: f=0x77 stream=0x5
+api pid=1 tid=1 domain=1 name=cuLaunchKernel start=1001000 dur=3000 correlation=1
+`
+	const end = `
+call pid=1 tid=1 func=cuLaunchKernel enter=3000000 dur=5000 args: f=0x78 stream=0x5
+api pid=1 tid=1 domain=1 name=cuLaunchKernel start=3001000 dur=3000 correlation=2
+call pid=1 tid=1 func=cuLaunchKernel enter=4000000 dur=5000 args: f=0x77 stream=0x5
+api pid=1 tid=1 domain=1 name=cuLaunchKernel start=4001000 dur=3000 correlation=3
+flushed until=20000000000
+flushed pid=1 until=20000000000
+`
+	short := StreamStanding{Name: "the stream with handle 0x5", Work: "kernel short", Time: 1000000, Queued: 2}
+	spin := StreamStanding{Name: "the stream with handle 0x5", Work: "kernel spin", Time: 3000000, Queued: 1}
+	for _, c := range []struct {
+		name, waits string
+		want        StreamStanding
+	}{
+		{"none", "", short},
+		{"for the stream", "call pid=1 tid=1 func=cuStreamSynchronize enter=2000000 dur=1000 args: stream=0x5", spin},
+		{"for the context", "call pid=1 tid=1 func=cuCtxSynchronize enter=2000000 dur=1000", spin},
+		{"for another stream", "call pid=1 tid=1 func=cuStreamSynchronize enter=2000000 dur=1000 args: stream=0x6", short},
+		{"that failed", "call pid=1 tid=1 func=cuCtxSynchronize enter=2000000 dur=1000 ret=700", short},
+		{"for one of two contexts", "context pid=1 id=1 device=0 null_stream=7\ncontext pid=1 id=2 device=1 null_stream=8\n" +
+			"call pid=1 tid=1 func=cuCtxSynchronize enter=2000000 dur=1000", short},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			all, err := readStanding(logtest.Assemble(t, begin+c.waits+end), 0, time.Now().Add(time.Minute))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([]StreamStanding{c.want}, all[1].Streams); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
