@@ -166,8 +166,7 @@ func (d *Idle) ownedRow(o *Owner) *Row {
 	return r
 }
 
-// Pool divides the time of which it is not known what code ran, or what blocked the thread, among what was seen: short times are
-// seen by chance, the oftener the longer they are. No more than twice what was seen is divided.
+// Pool divides the time of which it is not known what code ran, or what blocked the thread, among what was seen: see Divide.
 func (d *Idle) Pool() {
 	if d.pooled {
 		return
@@ -175,35 +174,22 @@ func (d *Idle) Pool() {
 	d.pooled = true
 	for _, k := range []struct{ unknown, known Deed }{{Ran, RanCode}, {WasBlocked, Waited}} {
 		var pool *Row
-		weight, seen := 0.0, 0.0
+		var rows []*Row
+		var seen []Seen
 		for o, r := range d.owned {
 			switch o.Deed {
 			case k.unknown:
 				pool = r
 			case k.known:
-				weight += r.weight
-				seen += float64(r.Total) + r.weight
+				rows, seen = append(rows, r), append(seen, Seen{r.Total, r.weight})
 			}
 		}
-		if pool == nil || weight <= 0 {
+		if pool == nil {
 			continue
 		}
-		divided := min(float64(pool.Total), 2*seen)
-		for o, r := range d.owned {
-			if o.Deed == k.known {
-				part := min(uint64(divided*r.weight/weight), pool.Total)
-				r.Total += part
-				pool.Total -= part
-			}
-		}
-		if pool.Total < 1000 { // what rounding leaves
-			for o, r := range d.owned {
-				if o.Deed == k.known && r.weight > 0 {
-					r.Total += pool.Total
-					pool.Total = 0
-					break
-				}
-			}
+		for i, part := range Divide(pool.Total, seen) {
+			rows[i].Total += part
+			pool.Total -= part
 		}
 	}
 	for reason, r := range d.Rows {

@@ -147,6 +147,20 @@ type timeSample struct {
 	owner *Owner // nil if not known
 }
 
+// weight is that of a part of a block: see Spent.
+func (s *timeState) weight(part uint64) float64 {
+	all := float64(s.end - s.start)
+	if s.owner.Deed != Waited {
+		return 0
+	}
+	return max(lookPeriod-all, all/100) * float64(part) / all
+}
+
+// weight is that of each sample of a time for which the thread ran: see Spent.
+func (t *times) weight(running uint64) float64 {
+	return max(float64(t.period)-float64(running), float64(t.period)/100)
+}
+
 // States adds states of the thread. Those without room are not known.
 func (h *History) States(list []timeline.State) {
 	o := h.room.owners
@@ -226,9 +240,7 @@ func (h *History) outside(from, to uint64, list []Spent) []Spent {
 			x.Owner = h.room.owners.cpu
 			add(x)
 		default:
-			if x.Owner = s.owner; s.owner.Deed == Waited {
-				x.Weight = max(lookPeriod-float64(s.end-s.start), float64(s.end-s.start)/100) * float64(x.Time) / float64(s.end-s.start)
-			}
+			x.Owner, x.Weight = s.owner, s.weight(x.Time)
 			add(x)
 		}
 		at = end
@@ -257,16 +269,12 @@ func (h *History) ran(from, to, running uint64, add func(Spent)) {
 		add(Spent{Owner: h.room.owners.ran, Time: running, Start: from, End: to})
 		return
 	}
-	weight := 0.0
-	if t.period > running {
-		weight = float64(t.period - running)
-	}
-	left := running
+	left, weight := running, t.weight(running)
 	for k := i; k < len(t.samples) && t.samples[k].at < to; k++ {
 		if t.samples[k].owner != nil {
 			part := left / n
 			left, n = left-part, n-1
-			add(Spent{Owner: t.samples[k].owner, Time: part, Start: t.samples[k].at, End: to, Weight: max(weight, float64(t.period)/100)})
+			add(Spent{Owner: t.samples[k].owner, Time: part, Start: t.samples[k].at, End: to, Weight: weight})
 		}
 	}
 }
@@ -274,7 +282,8 @@ func (h *History) ran(from, to, running uint64, add func(Spent)) {
 // A Stretch is a time in which a thread did one thing.
 type Stretch struct {
 	Start, End uint64
-	Owner      *Owner // nil if unknown
+	Owner      *Owner  // nil if unknown
+	Weight     float64 // see Spent
 }
 
 // Stretches appends what the thread did from one time to another by its states and samples, in calls as outside, in the order of time.
@@ -282,47 +291,48 @@ type Stretch struct {
 func (h *History) Stretches(from, to uint64, list []Stretch) []Stretch {
 	t := &h.times
 	i := t.state(from)
-	add := func(end uint64, o *Owner) {
+	add := func(end uint64, o *Owner, weight float64) {
 		if n := len(list); n > 0 && list[n-1].End == from && list[n-1].Owner == o {
-			list[n-1].End = end
+			list[n-1].End = max(list[n-1].End, end)
+			list[n-1].Weight += weight
 		} else if end > from {
-			list = append(list, Stretch{from, end, o})
+			list = append(list, Stretch{from, end, o, weight})
 		}
 		from = max(from, end)
 	}
 	for ; i < len(t.states) && t.states[i].start < to; i++ {
 		s := &t.states[i]
 		if s.start > from {
-			add(s.start, nil)
+			add(s.start, nil, 0)
 		}
 		switch end := min(s.end, to); {
 		case end <= from:
 		case s.kind == timeline.Runnable:
-			add(end, h.room.owners.cpu)
+			add(end, h.room.owners.cpu, 0)
 		case s.kind != timeline.Running:
-			add(end, s.owner)
+			add(end, s.owner, s.weight(end-from))
 		default:
 			h.sampled(from, end, add)
 		}
 	}
 	if from < to {
-		add(to, nil)
+		add(to, nil, 0)
 	}
 	return list
 }
 
 // sampled gives the samples of a thread that ran from one time to another.
-func (h *History) sampled(from, to uint64, add func(end uint64, o *Owner)) {
+func (h *History) sampled(from, to uint64, add func(end uint64, o *Owner, weight float64)) {
 	t := &h.times
 	k := sort.Search(len(t.samples), func(i int) bool { return t.samples[i].at >= from })
-	last := h.room.owners.ran
+	last, weight := h.room.owners.ran, t.weight(to-from)
 	for ; k < len(t.samples) && t.samples[k].at < to; k++ {
 		if o := t.samples[k].owner; o != nil {
 			last = o
-			add(t.samples[k].at, o)
+			add(t.samples[k].at, o, weight)
 		}
 	}
-	add(to, last)
+	add(to, last, 0)
 }
 
 // Seen reports whether anything is known of what the thread did from one time to another.

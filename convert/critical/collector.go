@@ -180,6 +180,7 @@ type call struct {
 	name       uint32
 	place      uint32
 	wait       uint32 // number in Thread.waits and 1; 0 for none
+	line       bool   // the place is a line of the program
 }
 
 // An awaited is the work that a call waited for: the piece that was the last to end.
@@ -224,7 +225,7 @@ func (c *Collector) AddCall(t *Thread, sl *timeline.Slice, inner bool) {
 		if n := t.calls.n; n > 0 && t.calls.at(n-1).start > sl.Start {
 			t.unsort = true
 		}
-		*t.calls.more() = call{start: sl.Start, end: max(sl.Start, sl.End), name: f.name, place: c.place(sl.Python, sl.Caller)}
+		*t.calls.more() = call{start: sl.Start, end: max(sl.Start, sl.End), name: f.name, place: c.place(sl.Python, sl.Caller), line: sl.Python != nil}
 	}
 	if len(sl.Waits()) == 0 || t.calls.n == 0 {
 		return

@@ -62,6 +62,11 @@ type Segment struct {
 	Thread   *timeline.Thread // nil for work
 	Stream   *timeline.Stream // nil for what threads did
 	Work     uint64           // ID of the work that ran, 0 for none
+
+	// What a thread did outside of calls is seen by chance.
+	Next   uint32  // place of what the thread did next
+	Weight float64 // of what was seen: see activity.Spent
+	Unseen bool    // it is not known what code ran, or what blocked the thread
 }
 
 // Text returns a text by its number.
@@ -79,6 +84,7 @@ const (
 	mostOverlap = 16      // pieces of a stream that may run at once
 	mostStreams = 64      // of a graph
 	mostThreads = 256     // of a process that are looked at
+	mostAhead   = 16      // calls
 	mostIdle    = 64      // hops without a segment
 	mostHops    = 1 << 23 // of a path
 	mostHolders = 16      // threads that wait for each other
@@ -418,14 +424,12 @@ func (w *walk) onThread() {
 	t := w.thread
 	i := t.calls.search(func(x *call) bool { return x.start >= w.at }) - 1
 	if i < 0 || t.calls.at(i).end < w.at {
-		from, place := w.from, uint32(0)
+		from := w.from
 		if i >= 0 {
 			from = max(from, t.calls.at(i).end)
 		}
-		if i+1 < t.calls.n {
-			place = t.calls.at(i + 1).place
-		}
-		x := Segment{Kind: Unknown, Name: w.c.text(activity.OutsideCalls), Place: place, Thread: t.Thread, Edge: Program}
+		next := t.comesTo(i + 1)
+		x := Segment{Kind: Unknown, Name: w.c.text(activity.OutsideCalls), Place: next, Next: next, Thread: t.Thread, Edge: Program}
 		other, at := w.passed(t, from)
 		switch {
 		case other == nil:
@@ -454,6 +458,19 @@ func (w *walk) onThread() {
 		}
 	}
 	w.did(x.start, Segment{Kind: Call, Name: x.name, Place: x.place, Thread: t.Thread, Edge: Program})
+}
+
+// comesTo returns the place of a call that comes next. Calls that make no work have no line of the program: it is that of the next one that has.
+func (t *Thread) comesTo(next int) uint32 {
+	if next >= t.calls.n {
+		return none
+	}
+	for i := next; i < min(next+mostAhead, t.calls.n); i++ {
+		if x := t.calls.at(i); x.line {
+			return x.place
+		}
+	}
+	return t.calls.at(next).place
 }
 
 // passed returns the thread on which PyTorch goes on while another one is outside of calls: a backward pass runs on threads of its own
@@ -556,13 +573,13 @@ func (w *walk) did(from uint64, as Segment) {
 			return
 		case !outside:
 		case x.Owner.Deed == activity.Waited:
-			s.Kind, s.Name, s.Place = Blocked, w.c.text(x.Owner.Text), none
+			s.Kind, s.Name, s.Place, s.Weight = Blocked, w.c.text(x.Owner.Text), none, x.Weight
 		case x.Owner.Deed == activity.WasBlocked:
-			s.Kind, s.Name = Blocked, w.c.text(x.Owner.Text)
+			s.Kind, s.Name, s.Unseen = Blocked, w.c.text(x.Owner.Text), true
 		case x.Owner.Deed == activity.Ran:
-			s.Kind, s.Name = Code, w.c.text(x.Owner.Text)
+			s.Kind, s.Name, s.Unseen = Code, w.c.text(x.Owner.Text), true
 		default:
-			s.Kind, s.Name, s.Place = Code, w.c.text(x.Owner.Text), none
+			s.Kind, s.Name, s.Place, s.Weight = Code, w.c.text(x.Owner.Text), none, x.Weight
 		}
 		w.emit(x.Start, s)
 	}

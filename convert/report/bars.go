@@ -120,7 +120,11 @@ func (r *Report) path() *Chart {
 			legends = append(legends, k.legend)
 		}
 	}
-	return &Chart{Title: "The critical path of a step", Note: "The chain of work and waits that made steps as long as they were: the mean time in a step, its share of all steps, and in how many it is if not in all.",
+	note := "The chain of work and waits that made steps as long as they were: the mean time in a step, its share of all steps, and in how many it is if not in all."
+	if n := whole(t, t.Rows[0], "starting"); n > 0 {
+		note += fmt.Sprintf(" Not counted: %s of the start-up, %s.", figures.Count(n, "step", "steps"), words(t, t.Rows[0], "starting_ns"))
+	}
+	return &Chart{Title: "The critical path of a step", Note: note,
 		drawing: bars(list, legends), Tables: []*table.Table{shown(t, maxTableRows)}}
 }
 

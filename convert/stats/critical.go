@@ -3,6 +3,7 @@ package stats
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -32,14 +33,15 @@ var criticalPathReport = Report{
 	Keys: []Key{
 		{"name", "what it is: the kernel or copy, the function, the line of the program, or what a thread waited for"},
 		{"kind", "`kernel`, `communication`, `copy`, `set`: work ran. `start of work`: from its launch, or the end of what it waited for, to its start. `call`: a thread was in a call; `return`: from the end of the work that the call waited for to its return. `code`: a thread ran outside of calls. `blocked`: it was blocked. `no processor`: it was ready to run. `unknown`: the log does not tell"},
-		{"place", "the line of the program, or the code, that launched the work or made the call; of time outside of calls the one that made the next call; `null` if unknown"},
+		{"place", "the line of the program, or the code, that launched the work or made the call; of time outside of calls that of the next call which has a line, or of the next call; `null` if unknown, and where `name` is a line"},
 		{"on", "the thread, or the GPU; `null` for time between two things"},
 		{"rank", "the rank of the process; `null` for none"},
 		{"step", "the kind of step, as `name` of `step_kinds`; `(recording)` where there are no steps: from the first call to the last return"},
-		{"count, total_ns", "segments of paths, and the time in them"},
+		{"count, total_ns", "segments of paths, and the time in them; [estimated](critical-path.md#what-is-seen-by-chance) for what is seen by chance, as are the numbers below"},
 		{"share", "part of the paths of the step"},
 		{"mean_ns", "the time in it in a step: the mean over `of_steps`, with 0 for steps without it. The means add up to a step of mean length"},
 		{"steps, of_steps", "steps whose path has it, and all whose paths were found"},
+		{"starting, starting_ns", "steps of the [start-up](findings.md#start-up-and-steady-state), of which no path is counted, and the time in them"},
 		{"slowest_ns", "the time in it in the slowest step"},
 		{"note", "what else explains when it began, or which thread waits for it"},
 	},
@@ -63,6 +65,66 @@ type pathRow struct {
 	steps                          uint64 // that have it
 }
 
+// A poolKey is what time of threads outside of calls has in common, of which some is seen by chance and the rest is not.
+type poolKey struct {
+	kind   critical.Kind
+	thread *timeline.Thread
+	next   uint32 // place of the next call
+}
+
+// A pool is the rows of such time.
+type pool struct {
+	unseen, rows []*pathRow
+	seen         []activity.Seen // of rows
+}
+
+// add adds a segment of a row.
+func (p *pool) add(r *pathRow, x *critical.Segment) {
+	if x.Unseen {
+		if !slices.Contains(p.unseen, r) {
+			p.unseen = append(p.unseen, r)
+		}
+		return
+	}
+	i := slices.Index(p.rows, r)
+	if i < 0 {
+		i = len(p.rows)
+		p.rows, p.seen = append(p.rows, r), append(p.seen, activity.Seen{})
+	}
+	p.seen[i].Time += x.To - x.From
+	p.seen[i].Weight += x.Weight
+}
+
+// divide divides the time of which nothing was seen among the rows of what was, as the report of idle time does.
+func (p *pool) divide() {
+	all := uint64(0)
+	for _, u := range p.unseen {
+		all += u.total
+	}
+	if all == 0 {
+		return
+	}
+	parts := activity.Divide(all, p.seen)
+	for _, u := range p.unseen {
+		left := float64(all)
+		for i, ns := range parts {
+			if ns > 0 {
+				p.rows[i].take(u, float64(ns)/left)
+				left -= float64(ns)
+			}
+		}
+	}
+}
+
+// take takes a part of another row.
+func (r *pathRow) take(from *pathRow, part float64) {
+	for _, n := range [][2]*uint64{{&r.count, &from.count}, {&r.total, &from.total}, {&r.slowest, &from.slowest}, {&r.typical, &from.typical}, {&r.steps, &from.steps}} {
+		taken := min(uint64(math.Round(part*float64(*n[1]))), *n[1])
+		*n[0] += taken
+		*n[1] -= taken
+	}
+}
+
 // A path is a step whose path is wanted.
 type path struct {
 	kind *steps.Kind
@@ -73,7 +135,8 @@ type path struct {
 type pathGroup struct {
 	name             string
 	list             []path
-	unkept           int // steps of which not everything was kept
+	unkept           int              // steps of which not everything was kept
+	starting         map[int64]uint64 // times of steps of the start-up of any rank, by number: they are left out
 	rows             groups[pathKey, pathRow]
 	total            uint64
 	walked           int // steps whose paths were found
@@ -94,12 +157,14 @@ func (s *Sink) paths() (all []*pathGroup) {
 		}
 		g := by[of]
 		if g == nil {
-			g = &pathGroup{name: k.Name}
+			g = &pathGroup{name: k.Name, starting: make(map[int64]uint64)}
 			by[of], numbers[of] = g, make(map[int64]int)
 			all = append(all, g)
 		}
-		steady := s.findings.Steady(k.Process).From
-		starting := max(slices.IndexFunc(k.Parts, func(p steps.Step) bool { return p.Start >= steady }), 0)
+		starting := s.starting(k)
+		for _, p := range k.Parts[:starting] {
+			g.starting[p.Number] = max(g.starting[p.Number], p.Length())
+		}
 		for _, p := range k.Parts[starting:] {
 			if p.End > s.path.Until(k.Process) {
 				g.unkept++
@@ -117,7 +182,16 @@ func (s *Sink) paths() (all []*pathGroup) {
 	if len(all) == 0 && !s.steps.Named() {
 		all = s.wholePaths()
 	}
+	for _, g := range all {
+		g.list = slices.DeleteFunc(g.list, func(p path) bool { return g.starts(p.Step) })
+	}
 	return slices.DeleteFunc(all, func(g *pathGroup) bool { return len(g.list) == 0 })
+}
+
+// starts reports whether a rank starts up in a step: the others wait for it.
+func (g *pathGroup) starts(p steps.Step) bool {
+	_, known := g.starting[p.Number]
+	return known
 }
 
 // wholePaths are the paths of processes without steps: from the first call to the last return.
@@ -171,6 +245,7 @@ func (g *pathGroup) walk(c *critical.Collector, hops *int) {
 		}
 	}
 	g.walked = 0
+	pools := newGroups(poolKey{}, func(poolKey) *pool { return new(pool) })
 	for _, p := range order {
 		if *hops <= 0 && g.walked >= 2 {
 			break
@@ -188,6 +263,9 @@ func (g *pathGroup) walk(c *critical.Collector, hops *int) {
 			r := g.rows.of(k)
 			if r.now == 0 {
 				seen = append(seen, r)
+			}
+			if x.Unseen || x.Weight > 0 {
+				pools.of(poolKey{x.Kind, x.Thread, x.Next}).add(r, x)
 			}
 			r.count++
 			r.now += x.To - x.From
@@ -208,6 +286,13 @@ func (g *pathGroup) walk(c *critical.Collector, hops *int) {
 		}
 		g.total += p.Length()
 	}
+	for _, p := range pools.list {
+		p.divide()
+	}
+	g.rows.list = slices.DeleteFunc(g.rows.list, func(r *pathRow) bool { return r.total == 0 })
+	for _, r := range g.rows.list {
+		r.count, r.steps = max(r.count, 1), min(max(r.steps, 1), uint64(g.walked))
+	}
 }
 
 // pathTable returns the report of critical paths.
@@ -215,7 +300,7 @@ func (s *Sink) pathTable(f Facts) *table.Table {
 	t := &table.Table{Columns: []table.Column{
 		name("on the path"), column("kind", "kind", table.Text, 4), column("place", "place", table.Text, 6), column("on", "on", table.Text, 1), id("rank", "rank", 5), column("step", "", table.Text, 0),
 		count("count", "", 0), duration("total_ns", "total", 4), column("share", "share", table.Share, 2),
-		duration("mean_ns", "a step", 0), count("steps", "in steps", 3), count("of_steps", "", 0), duration("slowest_ns", "slowest", 3), column("note", "note", table.Text, 6),
+		duration("mean_ns", "a step", 0), count("steps", "in steps", 3), count("of_steps", "", 0), duration("slowest_ns", "slowest", 3), column("note", "note", table.Text, 6), count("starting", "", 0), duration("starting_ns", "", 0),
 	}}
 	if f.Chosen || f.GPU != "" {
 		return t
@@ -229,6 +314,9 @@ func (s *Sink) pathTable(f Facts) *table.Table {
 			t.Rows = append(t.Rows, s.pathCells(g, r))
 		}
 		t.Notes = append(t.Notes, s.pathNotes(g)...)
+		if n := len(g.starting); n > 0 {
+			t.Notes = append(t.Notes, fmt.Sprintf("%s of the start-up not counted: %s", figures.Count(n, "step", "steps"), figures.Duration(g.startingTime())))
+		}
 		if g.walked < all {
 			t.Notes = append(t.Notes, fmt.Sprintf("%s of %s were looked at", figures.Group(uint64(g.walked)), figures.Group(uint64(all))+" of "+g.name))
 		}
@@ -258,7 +346,15 @@ func (s *Sink) pathCells(g *pathGroup, r *pathRow) []any {
 	}
 	c := s.path
 	return []any{c.Text(r.name), r.kind.String(), text(c.Text(r.place)), on, rank, g.name, r.count, r.total, table.ShareOf(r.total, g.total), float64(r.total) / float64(g.walked),
-		r.steps, uint64(g.walked), r.slowest, text(c.Text(r.also))}
+		r.steps, uint64(g.walked), r.slowest, text(c.Text(r.also)), uint64(len(g.starting)), g.startingTime()}
+}
+
+// startingTime is the time in steps of the start-up.
+func (g *pathGroup) startingTime() (ns uint64) {
+	for _, x := range g.starting {
+		ns += x
+	}
+	return ns
 }
 
 func threadTitle(t *timeline.Thread) string {

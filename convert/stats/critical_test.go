@@ -1,12 +1,16 @@
 package stats_test
 
 import (
+	"fmt"
 	"math"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/cudatrace/cudatrace/convert"
+	"github.com/cudatrace/cudatrace/convert/activity"
+	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/stats"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 )
@@ -71,5 +75,91 @@ func TestPathsInNarrowTerminal(t *testing.T) {
 				seen[text] = true
 			}
 		}
+	}
+}
+
+// The path of training on several GPUs leads to the planted cause, at its line on its rank, with all of its time: of what only some samples saw,
+// too. So do the first findings. Steps of the start-up, which take a hundred times as long, do not count.
+func TestPlantedCauses(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		log, name, place string
+		least, most      float64 // ms of a step
+		finding          string  // what its title has
+	}{
+		{"straggler", "ranks.py:68 train_step, sleeps in clock_nanosleep", "", 4, 4.2, "critical path of step: ranks.py:68 train_step, sleeps"},
+		{"loader", "ranks.py:40 next_batch, blocked in read on a pipe", "", 8, 8.3, "critical path of step: ranks.py:40 next_batch, blocked in read"},
+		{"kernel", "sm80_xmma_gemm_", "ranks.py:80 train_step", 2.5, 2.8, "rank 3 computes 300 % longer"},
+	} {
+		var logs []convert.Log
+		for _, rank := range []int{0, 3} {
+			logs = append(logs, convert.Path(fmt.Sprintf("../../testdata/gpu/logs/ranks/%s-rank%d.cudatrace", c.log, rank)))
+		}
+		tables := make(map[string]*table.Table)
+		s := stats.New()
+		if _, err := convert.Timeline(logs, convert.Options{Collectives: true}, s); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range s.Tables(stats.Facts{}) {
+			tables[r.Name] = r
+		}
+		r := tables["critical_path"]
+		row := r.Rows[0]
+		place, _ := cell(r, row, "place").(string)
+		if name := cell(r, row, "name").(string); !strings.HasPrefix(name, c.name) || place != c.place || cell(r, row, "rank") != uint64(3) {
+			t.Errorf("%s: first on the path is %q, %q on rank %v", c.log, name, place, cell(r, row, "rank"))
+		}
+		if mean := cell(r, row, "mean_ns").(float64) / 1e6; mean < c.least || mean > c.most || cell(r, row, "steps") != uint64(15) {
+			t.Errorf("%s: %g ms a step in %v of %v steps", c.log, mean, cell(r, row, "steps"), cell(r, row, "of_steps"))
+		}
+		if starting := cell(r, row, "starting_ns").(uint64); cell(r, row, "starting") != uint64(1) || starting < 500*ms {
+			t.Errorf("%s: %v steps of the start-up, %d ns", c.log, cell(r, row, "starting"), starting)
+		}
+		found := false
+		f := tables["findings"]
+		for _, row := range f.Rows[:3] {
+			found = found || strings.Contains(cell(f, row, "title").(string), c.finding)
+		}
+		if !found {
+			t.Errorf("%s: no %q among the first findings %v", c.log, c.finding, f.Rows[:3])
+		}
+	}
+}
+
+// What blocked a thread in some steps blocked it in the others, too, if nothing else was seen before a call at the same line. Before another line it is
+// not known; a call without a line, which comes first there, does not hide the line.
+func TestPathOfWhatIsSeenByChance(t *testing.T) {
+	t.Parallel()
+	p := newProgram()
+	step := 0
+	p.stepping(func() {
+		p.python(41)
+		if step++; step%3 == 1 {
+			p.state(2*ms, "state=3 call=read on=pipe")
+		} else {
+			p.state(2*ms, "state=3")
+		}
+		p.copy("cudaMemcpyAsync", 7, 64, fromPinned)
+		p.python(56)
+		p.state(3*ms, "state=3")
+		line := p.line
+		p.line = 0
+		p.call("cudaSetDevice", us)
+		p.line = line
+	})
+	r := pathsOf(t, []convert.Log{{Name: "log", Open: logtest.InMemory(p.bytes(t))}})
+	var got [2][]any
+	for i := range got {
+		for _, key := range []string{"name", "place", "mean_ns", "slowest_ns", "count", "steps", "of_steps"} {
+			got[i] = append(got[i], cell(r, r.Rows[i], key))
+		}
+	}
+	const steps = uint64(19) // without that of the start-up
+	want := [2][]any{
+		{activity.NoReason, "train.py:56 step", 3e6, 3 * ms, steps, steps, steps},
+		{"blocked in read on a pipe", nil, 2e6, 2 * ms, steps, steps, steps},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }

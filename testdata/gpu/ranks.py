@@ -41,13 +41,13 @@ def next_batch():
 
 
 def starve():
-    """Leaves this process one processor, and two others on it."""
+    """Leaves this process one processor, and two others on it, which are busy by then."""
     cpu = min(os.sched_getaffinity(0))
-    loop = "import os\nos.sched_setaffinity(0, {%d})\nwhile True: pass" % cpu
-    busy = [subprocess.Popen([sys.executable, "-c", loop]) for _ in range(2)]
+    loop = "import os\nos.sched_setaffinity(0, {%d})\nos.write(1, b'x')\nwhile True: pass" % cpu
+    busy = [subprocess.Popen([sys.executable, "-c", loop], stdout=subprocess.PIPE) for _ in range(2)]
     for tid in os.listdir("/proc/self/task"):
         os.sched_setaffinity(int(tid), {cpu})
-    return busy
+    return [p for p in busy if p.stdout.read(1)]
 
 
 def average_gradients():

@@ -233,6 +233,9 @@ func (c *Collector) Stream(s *timeline.Stream) *Stream {
 // Work takes a piece of work. Work comes mostly by start.
 func (s *Stream) Work(w *timeline.Work) {
 	s.stages.pieces++
+	if w.Kind == timeline.KernelWork || w.Kind == timeline.GraphWork {
+		s.stages.kernels++
+	}
 	if !w.Untimed {
 		s.work(w)
 		if w.Kind == timeline.KernelWork {

@@ -12,7 +12,7 @@ import (
 //
 // Launches come in order, and before the calls that lie between them: what is known of the start-up when a call or a gap comes is final.
 const (
-	mostEarly = 4     // start-up has one of so many pieces of GPU work, at most
+	mostEarly = 4     // start-up has one of so many pieces of GPU work, or of kernels, at most: libraries set and copy much when they start
 	fewPieces = 1_024 // of GPU work between two first times of one start-up, or
 	manyTimes = 8     // times as many as came before the earlier one
 	oneStage  = 16    // pieces
@@ -20,12 +20,12 @@ const (
 
 // stages are the moments at which the start-up of a process may have ended.
 type stages struct {
-	list   []stage
-	pieces uint64 // of GPU work so far
+	list            []stage
+	pieces, kernels uint64 // of GPU work so far; kernels: and whole graphs
 }
 
 // A stage begins when something has been done for the first time.
-type stage struct{ from, before uint64 } // before: pieces of work until then
+type stage struct{ from, before, kernels uint64 } // pieces of work until then
 
 // first notes that something was done for the first time, up to a moment.
 func (p *stages) first(at uint64) {
@@ -35,11 +35,11 @@ func (p *stages) first(at uint64) {
 			return
 		}
 		if p.pieces <= 2*last.before+oneStage {
-			*last = stage{at, p.pieces}
+			*last = stage{at, p.pieces, p.kernels}
 			return
 		}
 	}
-	p.list = append(p.list, stage{at, p.pieces})
+	p.list = append(p.list, stage{at, p.pieces, p.kernels})
 }
 
 // steady returns when the steady state begins, 0 if nothing was done for the first time.
@@ -49,12 +49,17 @@ func (p *stages) steady() uint64 {
 	}
 	found := p.list[0]
 	for _, next := range p.list[1:] {
-		if next.before > manyTimes*found.before+fewPieces || next.before*mostEarly > p.pieces {
+		if next.before > manyTimes*found.before+fewPieces || !p.early(next) {
 			break
 		}
 		found = next
 	}
 	return found.from
+}
+
+// early reports whether a small part of the work came before a stage.
+func (p *stages) early(s stage) bool {
+	return s.before*mostEarly <= p.pieces || p.kernels > 0 && s.kernels*mostEarly <= p.kernels
 }
 
 // begun returns when the stage of a moment began, as far as is known, 0 for the first one.
