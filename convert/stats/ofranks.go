@@ -19,9 +19,9 @@ type ranked struct {
 // waitCells are the cells of what a rank waited for others in collectives, and others for it.
 func waitCells(w ranks.Waits) []any {
 	if !w.Known {
-		return make([]any, 4)
+		return make([]any, 5)
 	}
-	return []any{w.Waited, w.Awaited, w.Collectives, w.Last}
+	return []any{w.Waited, w.Awaited, table.ShareOf(w.Awaited, w.All), w.Collectives, w.Last}
 }
 
 // loads are what each process did on each GPU in its steady state.
@@ -57,6 +57,7 @@ var ranksReport = Report{
 		{"copy_ns", "time in which copies were under way"},
 		{"waited_ns", "time that this process waited for other ranks in the collectives of `collectives`; `null` where none of its collectives is there"},
 		{"awaited_ns", "time that all other ranks together waited in the collectives in which this one came last"},
+		{"waited_for_share", "its part of the `awaited_ns` of all ranks of the run"},
 		{"collectives, last", "collectives that were compared, and those in which this rank came last"},
 	},
 }
@@ -67,7 +68,7 @@ func (b *busy) rankTable(c *ranks.Collector) *table.Table {
 	t.Columns = slices.Concat([]table.Column{name("process"), id("pid", "number", 1), column("host", "host", table.Text, 7), id("gpu", "GPU", 1), id("rank", "", 0)}, busyColumns(),
 		[]table.Column{duration("compute_ns", "compute", 2), duration("communication_ns", "communication", 2),
 			duration("communication_overlap_ns", "with compute", 3), duration("exposed_ns", "exposed", 2), duration("copy_ns", "copying", 3),
-			duration("waited_ns", "waited", 2), duration("awaited_ns", "awaited", 2), count("collectives", "", 0), count("last", "last", 3)})
+			duration("waited_ns", "waited", 2), duration("awaited_ns", "awaited", 2), column("waited_for_share", "of all", table.Share, 2), count("collectives", "", 0), count("last", "", 0)})
 	late, ranks := uint64(0), []ranked{}
 	for _, d := range b.sorted() {
 		late += d.Late
@@ -110,9 +111,11 @@ var collectivesReport = Report{
 		{"min_ns, median_ns, p95_ns, max_ns", "how the times of the kernels differ, of the collectives that were compared"},
 		{"wait_ns, wait_share", "time that all ranks together waited, and its part of `total_ns`"},
 		{"wait_median_ns, wait_p95_ns, wait_max_ns", "how the times differ that a rank waited"},
-		{"last_rank, last_share, late_median_ns", "the rank that came last most often; its part of the collectives whose last rank is known; by how much it came after all others, in the median"},
+		{"last_rank, waited_for_share", "the rank for which the others waited longest, and its part of the waiting, of collectives whose last rank is known"},
+		{"last_share, late_median_ns", "its part of those that are no ties; by how much it came after all others in these, in the median"},
 		{"compared", "collectives whose parts were compared: of a communicator with many, a sample, as a note says. Times waited are estimates for all"},
 		{"uncertain", "those of them whose last rank is not known"},
+		{"ties", "those whose last rank came after all others by less than half of the mean of the communicator's steady state: of the many collectives of a step, the first one waits for a straggler, and chance decides who is last in the others"},
 	},
 }
 

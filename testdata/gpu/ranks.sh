@@ -66,7 +66,7 @@ for cause in straggler loader starved kernel; do
 	row "$cause" "$(cudatrace stats --format json "$cause"-*.cudatrace 2>/dev/null | python3 -c '
 import json, sys
 s = json.load(sys.stdin)
-print("last ranks:", [(c["name"][:24], c["count"], c.get("last_rank"), round(c.get("last_share", 0), 3)) for c in s["collectives"]][:2],
+print("last ranks:", [(c["name"][:24], c["count"], c.get("last_rank"), *(round(c.get(k) or 0, 3) for k in ("waited_for_share", "last_share"))) for c in s["collectives"]][:2],
       "path:", json.dumps(s["critical_path"][:3])[:700])' 2>&1 | tail -1)"
 	row "$cause" "$(sed -n '/^findings/,$p' "$cause.path" | head -4 | tr -s ' \n' ' ')"
 done

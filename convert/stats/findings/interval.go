@@ -28,9 +28,10 @@ func (c *Collector) Recording(e *timeline.Recording) {
 
 // An Idle is the long gaps of a process on a GPU.
 type Idle struct {
-	GPU  uint32
-	Gaps []Interval // the earliest one first
-	Some bool       // there are too many: these are the longest ones
+	GPU    uint32
+	Gaps   []Interval // the earliest one first
+	Some   bool       // there are too many: these are the longest ones
+	Mostly string     // what the launching threads did meanwhile for more than half of their time, "" where nothing is known
 }
 
 // Within is the time of the gaps between two moments.
@@ -51,7 +52,7 @@ func (c *Collector) Idle(of *timeline.Process) (all []Idle) {
 	for _, gpu := range sortedKeys(p.gaps) {
 		g := p.gaps[gpu]
 		slices.SortFunc(g.kept, func(a, b Interval) int { return cmp.Compare(a.From, b.From) })
-		all = append(all, Idle{gpu, g.kept, g.some})
+		all = append(all, Idle{gpu, g.kept, g.some, g.mostly(c.Steady(of).From)})
 	}
 	return all
 }
@@ -67,4 +68,21 @@ func (g *gaps) keep(i Interval) {
 		g.kept = g.kept[:g.most/2]
 	}
 	g.kept = append(g.kept, i)
+}
+
+// mostly names what the launching threads did for more than half of the time of gaps, "" for nothing or something that is not known.
+func (g *gaps) mostly(since uint64) string {
+	t := g.did.since(since)
+	if meanwhile(t); len(t) == 0 {
+		return ""
+	}
+	d := largest(t, func(d doing) string { return d.name })[0]
+	switch d.kind {
+	case nothingKnown, outside, queued, computesUnseen, blockedUnseen:
+		return ""
+	}
+	if t[d].cost <= g.since(since).cost/2 {
+		return ""
+	}
+	return d.name
 }

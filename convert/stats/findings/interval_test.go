@@ -39,3 +39,28 @@ func TestIdleWithin(t *testing.T) {
 		}
 	}
 }
+
+// What threads did for most of the time of gaps has a name: of time that they were blocked, some of which was seen, that of what was seen.
+func TestMostly(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		did  map[doing]uint64
+		want string
+	}{
+		"nothing":               {nil, ""},
+		"most of it":            {map[doing]uint64{{blocked, "read"}: 60, {launches, "cudaLaunchKernel"}: 40}, "read"},
+		"not most of it":        {map[doing]uint64{{blocked, "read"}: 50, {launches, "cudaLaunchKernel"}: 30, {allocates, "cudaMalloc"}: 20}, ""},
+		"some of it is seen":    {map[doing]uint64{{blocked, "sleep"}: 25, {blockedUnseen, "(blocked)"}: 45, {launches, "cudaLaunchKernel"}: 30}, "sleep"},
+		"it is not known":       {map[doing]uint64{{nothingKnown, "(not known)"}: 90, {blocked, "read"}: 10}, ""},
+		"no processor was free": {map[doing]uint64{{ready, "(ready)"}: 90, {blocked, "read"}: 10}, "(ready)"},
+	} {
+		g := &gaps{timed: timed{stages: new(stages)}, did: record[doing]{stages: new(stages)}}
+		for d, ns := range c.did {
+			g.add(1, ns)
+			g.did.of(d).add(1, ns)
+		}
+		if got := g.mostly(0); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}

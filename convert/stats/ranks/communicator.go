@@ -54,19 +54,25 @@ type kind struct {
 	waits     sketch.Distribution // of the parts that are kept
 	waited    uint64              // ns that all ranks waited, an estimate from those that are kept
 	compared  uint64
-	uncertain uint64     // those of compared whose last rank is not known
-	late      [][]uint64 // by member: by how much it came last, ns
-	waiting   bool       // no rank ends it before the last one has entered
+	uncertain uint64   // those of compared whose last rank is not known
+	last      []lastIn // by member
+	waiting   bool     // no rank ends it before the last one has entered
+}
+
+// A lastIn has the collectives of one kernel in which a member came last.
+type lastIn struct {
+	late    []uint64 // ns by which it came last in each
+	awaited uint64   // ns that all others together waited for it
 }
 
 // A blame is what one rank, or the ranks of one host, cost the others by coming last.
 type blame struct {
-	count uint64   // collectives in which it came last
-	cost  uint64   // ns by which the others could have been earlier, without the error of the clocks
-	late  []uint64 // ns by which it came last
-	at    []moment // that cost most
-	first uint64
-	end   uint64
+	late    []uint64 // ns by which it came last in each collective, without the error of the clocks
+	cost    uint64   // sum of late
+	awaited uint64   // ns that all others together waited for it
+	at      []moment // that cost most
+	first   uint64
+	end     uint64
 }
 
 type moment struct{ at, cost uint64 }
@@ -74,18 +80,37 @@ type moment struct{ at, cost uint64 }
 // maxMoments is the number of moments that a finding names.
 const maxMoments = 3
 
-func (b *blame) charge(at, late, sure uint64) {
-	if b.count == 0 {
+func (b *blame) charge(at, awaited, late uint64) {
+	if len(b.late) == 0 {
 		b.first = at
 	}
 	b.first, b.end = min(b.first, at), max(b.end, at)
-	b.count++
-	b.cost = sketch.Sum(b.cost, sure)
+	b.cost, b.awaited = sketch.Sum(b.cost, late), sketch.Sum(b.awaited, awaited)
 	b.late = append(b.late, late)
-	i, _ := slices.BinarySearchFunc(b.at, sure, func(m moment, cost uint64) int { return cmp.Compare(cost, m.cost) })
-	if b.at = slices.Insert(b.at, i, moment{at, sure}); len(b.at) > maxMoments {
+	i, _ := slices.BinarySearchFunc(b.at, late, func(m moment, cost uint64) int { return cmp.Compare(cost, m.cost) })
+	if b.at = slices.Insert(b.at, i, moment{at, late}); len(b.at) > maxMoments {
 		b.at = b.at[:maxMoments]
 	}
+}
+
+// leastLate is the time by which the last rank of a collective comes after all others if the collective is no tie: half of the mean. Of the many
+// collectives of a step, the first one waits for a straggler, and chance decides who is last in the others.
+func leastLate(all []blame) uint64 {
+	count, cost := uint64(0), uint64(0)
+	for i := range all {
+		count, cost = count+uint64(len(all[i].late)), sketch.Sum(cost, all[i].cost)
+	}
+	return cost / max(2*count, 1)
+}
+
+// notable are the times that are no ties.
+func notable(late []uint64, least uint64) (list []uint64) {
+	for _, ns := range late {
+		if ns >= least {
+			list = append(list, ns)
+		}
+	}
+	return list
 }
 
 // A late is one collective.
@@ -146,6 +171,13 @@ func (c *Collector) Result() *Result {
 		r.sizes.alone(r.labels, l)
 	}
 	r.sizes.sends(c)
+	awaited := make(map[string]uint64) // by run
+	for _, p := range c.list {
+		awaited[p.Run] = sketch.Sum(awaited[p.Run], p.Waits.Awaited)
+	}
+	for _, p := range c.list {
+		p.Waits.All = awaited[p.Run]
+	}
 	c.result = r
 	return r
 }
@@ -170,7 +202,7 @@ func (r *Result) measure(c *Collector, found *collective.Communicator, lanes map
 		m.index[s], m.hostOf[i] = i, slices.Index(m.clocks, l.of.Clock)
 		for kernel, k := range l.kernels(r.labels) {
 			if kinds[kernel] == nil {
-				kinds[kernel] = &kind{title: r.labels.list[kernel].title, late: make([][]uint64, n)}
+				kinds[kernel] = &kind{title: r.labels.list[kernel].title, last: make([]lastIn, n)}
 			}
 			x := kinds[kernel]
 			x.count, x.parts, x.time = max(x.count, k.count), x.parts+k.count, sketch.Sum(x.time, k.time)
@@ -288,16 +320,17 @@ func (r *Result) compare(m *communicator, k *kind, members []*collective.Sequenc
 // blameLast notes who came last.
 func (m *communicator) blameLast(k *kind, x *comparison, last int, at uint64) {
 	m.sure++
-	k.late[last] = append(k.late[last], x.late)
+	in := &k.last[last]
+	in.late, in.awaited = append(in.late, x.late), sketch.Sum(in.awaited, x.total*m.Step())
 	w := &m.members[last].Waits
 	w.Last += m.Step()
 	w.Awaited = sketch.Sum(w.Awaited, x.total*m.Step())
 	if at < m.members[last].steady.From {
 		return // starting up takes the ranks more or less time
 	}
-	m.blame[last].charge(at, x.late, x.sure)
+	m.blame[last].charge(at, x.total, x.sure)
 	if x.ahead != timeline.Never && x.ahead > 0 {
-		m.hosts[m.hostOf[last]].charge(at, x.ahead, x.ahead)
+		m.hosts[m.hostOf[last]].charge(at, x.total, x.ahead)
 	}
 }
 

@@ -53,18 +53,26 @@ func (m *communicator) explain(f *findings.Finding, who []int, hosts bool, idle 
 
 // explained notes the times for which idle GPUs made their ranks late.
 func (m *communicator) explained(f *findings.Finding, found []uint64, gaps []*findings.Idle) {
-	total, some := uint64(0), m.Step() > 1
+	total, some, most := uint64(0), m.Step() > 1, 0
 	for i, ns := range found {
 		if ns == 0 {
 			continue
+		}
+		if ns > found[most] {
+			most = i
 		}
 		ns *= m.Step()
 		total, some = total+ns, some || gaps[i].Some
 		f.Explains = append(f.Explains, findings.Explained{Process: m.members[i].Process, GPU: m.gpus[i], Time: ns, About: m.Step() > 1 || gaps[i].Some})
 	}
-	if total > 0 {
-		f.Evidence += fmt.Sprintf(", %s%s of that because its own GPU was idle (see gaps)", about(some), figures.Duration(total))
+	if total == 0 {
+		return
 	}
+	did := ""
+	if gaps[most].Mostly != "" {
+		did = ": mostly " + gaps[most].Mostly
+	}
+	f.Evidence += fmt.Sprintf(", %s%s of that because its own GPU was idle%s (see gaps)", about(some), figures.Duration(total), did)
 }
 
 // before is the part that came last but one, with hosts set of those on other hosts; -1 if there is none.

@@ -66,7 +66,7 @@ func TestExplain(t *testing.T) {
 	}
 	gaps := map[*timeline.Process]findings.Interval{j.streams[0].Context.Process: {From: 0, To: 5e5}, j.streams[1].Context.Process: {From: 0, To: 1e6}, j.streams[2].Context.Process: {From: 2e6, To: 4.5e6}}
 	idle := func(p *timeline.Process) []findings.Idle {
-		g := findings.Idle{}
+		g := findings.Idle{Mostly: "line 5 of " + p.Name}
 		for i := range uint64(40) {
 			at := 1e9 + i*1e7
 			g.Gaps = append(g.Gaps, findings.Interval{From: at + gaps[p].From, To: at + gaps[p].To})
@@ -85,7 +85,7 @@ func TestExplain(t *testing.T) {
 			continue
 		}
 		want := findings.Explained{Process: j.streams[2].Context.Process, Time: 40 * c.want}
-		if !slices.Equal(f.Explains, []findings.Explained{want}) || !strings.HasSuffix(f.Evidence, "ms of that because its own GPU was idle (see gaps)") {
+		if !slices.Equal(f.Explains, []findings.Explained{want}) || !strings.HasSuffix(f.Evidence, "ms of that because its own GPU was idle: mostly line 5 of p2 (see gaps)") {
 			t.Errorf("%v: %+v, %q, want %d ns", c.who, f.Explains, f.Evidence, want.Time)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/cudatrace/cudatrace/convert/stats/findings"
+	"github.com/cudatrace/cudatrace/convert/stats/sketch"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/wording"
@@ -114,21 +115,22 @@ func (r *Result) stragglers(limits *findings.Thresholds, idle idleOf) (all []fin
 		found[p], others[p] = straggler{f, m, who, hosts}, cost
 	}
 	for _, m := range r.communicators {
+		lags := lagsOf(m.blame)
 		for i, p := range m.members {
-			if m.lags(limits, m.blame, i, len(m.members)) {
-				note(p, m, m.straggler(p, &m.blame[i]), []int{i}, false)
+			if m.behind(limits, &lags[i], len(m.members)) {
+				note(p, m, m.straggler(p, &lags[i]), []int{i}, false)
 			}
 		}
 	}
 	for _, m := range r.communicators {
-		hosts := m.hostCount()
+		hosts, lags := m.hostCount(), lagsOf(m.hosts)
 		for i, p := range m.members {
 			onHost := m.onHost(i)
 			if len(onHost) < 2 || hosts < 2 || slices.ContainsFunc(onHost, func(k int) bool { _, known := found[m.members[k]]; return known }) {
 				continue
 			}
-			if m.lags(limits, m.hosts, i, hosts) {
-				note(p, m, m.slowHost(p, len(onHost), &m.hosts[i]), onHost, true)
+			if m.behind(limits, &lags[i], hosts) {
+				note(p, m, m.slowHost(p, len(onHost), &lags[i]), onHost, true)
 			}
 		}
 	}
@@ -167,55 +169,67 @@ func (m *communicator) onHost(i int) (list []int) {
 	return list
 }
 
-// lags reports whether one of n comes last clearly more often than the others, and costs them enough.
-func (m *communicator) lags(limits *findings.Thresholds, all []blame, i, n int) bool {
-	var count, cost uint64
-	for k := range all {
-		count += all[k].count
-		cost += all[k].cost / m.Step()
-	}
-	b := &all[i]
-	even := 1 / float64(n)
-	often := min(oftenLast*even, mostlyLast)
-	chance := even*float64(count) + farFromEven*math.Sqrt(even*(1-even)*float64(count))
-	return b.count*m.Step() >= limits.Repeats && float64(b.count) > chance && float64(b.count) >= often*float64(m.kept) &&
-		float64(b.cost) >= often*float64(cost) && float64(b.cost*m.Step()) >= limits.Cost*float64(m.end-min(m.first, m.end)) && b.cost > 0
+// A lag is how much the others wait for one of several ranks or hosts, and how often.
+type lag struct {
+	*blame
+	least uint64   // ns: collectives in which the last one comes less late are ties
+	late  []uint64 // ns by which it came last, ties apart
+	of    int      // collectives that are no ties
+	share float64  // of the time that all wait, what is for it
+	cost  float64  // of the time by which all could be earlier
 }
 
-// finding makes a finding of what a rank or a host cost.
-func (m *communicator) finding(kind string, p *Process, b *blame) findings.Finding {
-	cost := b.cost * m.Step()
-	f := findings.Finding{Kind: kind, Process: p.Process, Cost: cost, Count: b.count,
-		First: b.first, Last: b.end}
-	for _, x := range b.at {
+// lagsOf are the lags that blames say, in their order.
+func lagsOf(all []blame) (lags []lag) {
+	least, awaited, cost, of := leastLate(all), uint64(0), uint64(0), 0
+	for i := range all {
+		b := &all[i]
+		lags = append(lags, lag{blame: b, least: least, late: notable(b.late, least)})
+		awaited, cost, of = sketch.Sum(awaited, b.awaited), sketch.Sum(cost, b.cost), of+len(lags[i].late)
+	}
+	for i := range lags {
+		l := &lags[i]
+		l.of, l.share, l.cost = of, float64(l.awaited)/float64(max(awaited, 1)), float64(l.blame.cost)/float64(max(cost, 1))
+	}
+	return lags
+}
+
+// behind reports whether one of n comes last clearly more often than the others, and costs them enough.
+func (m *communicator) behind(limits *findings.Thresholds, l *lag, n int) bool {
+	count, of, even := float64(len(l.late)), float64(l.of), 1/float64(n)
+	often := min(oftenLast*even, mostlyLast)
+	chance := even*of + farFromEven*math.Sqrt(even*(1-even)*of)
+	cost := l.blame.cost * m.Step()
+	return uint64(len(l.late))*m.Step() >= limits.Repeats && count > chance && count >= often*of && l.cost >= often &&
+		cost > 0 && float64(cost) >= limits.Cost*float64(m.end-min(m.first, m.end))
+}
+
+// finding makes a finding of a lag.
+func (m *communicator) finding(kind string, p *Process, l *lag, beside string) findings.Finding {
+	f := findings.Finding{Kind: kind, Process: p.Process, Cost: l.blame.cost * m.Step(), Count: uint64(len(l.late)), First: l.first, Last: l.end}
+	for _, x := range l.at {
 		f.At = append(f.At, x.at)
+	}
+	f.Evidence = fmt.Sprintf("communicator %s: last in %s of the %s in which all others wait %s or more (%s), by %s in the median; each other rank could be %s earlier", m.name(),
+		figures.Group(f.Count), figures.Count(l.of, "collective", "collectives"), figures.Duration(l.least), beside, figures.Duration(middle(l.late)), figures.Duration(f.Cost))
+	if m.Step() > 1 {
+		f.Evidence += ", estimated from one of " + figures.Group(m.Step()) + " collectives"
 	}
 	return f
 }
 
-func (m *communicator) straggler(p *Process, b *blame) findings.Finding {
-	f := m.finding("straggling_rank", p, b)
-	f.Title = fmt.Sprintf("%s comes last in %.0f %% of the collectives of %d ranks", p.name(), 100*float64(b.count)/float64(m.kept), len(m.members))
-	f.Evidence = m.evidence(b, fmt.Sprintf("an equal share would be %.0f %%", 100/float64(len(m.members))))
+func (m *communicator) straggler(p *Process, l *lag) findings.Finding {
+	f := m.finding("straggling_rank", p, l, fmt.Sprintf("an equal share would be %.0f %%", 100/float64(len(m.members))))
+	f.Title = fmt.Sprintf("%s makes the others wait: %.1f %% of the waiting in collectives of %d ranks is for it", p.name(), 100*l.share, len(m.members))
 	f.Try = "compare this rank with the others: " + wording.RankReports.String() + ", its data loader and the other processes of its host"
 	return f
 }
 
-func (m *communicator) slowHost(p *Process, on int, b *blame) findings.Finding {
-	f := m.finding("straggling_host", p, b)
-	f.Title = fmt.Sprintf("the ranks of host %s come last in %.0f %% of the collectives of %d hosts", p.Host, 100*float64(b.count)/float64(m.kept), m.hostCount())
-	f.Evidence = m.evidence(b, fmt.Sprintf("its %d ranks take turns", on))
+func (m *communicator) slowHost(p *Process, on int, l *lag) findings.Finding {
+	f := m.finding("straggling_host", p, l, fmt.Sprintf("its %d ranks take turns", on))
+	f.Title = fmt.Sprintf("the ranks of host %s make the others wait: %.1f %% of the waiting in collectives of %d hosts is for them", p.Host, 100*l.share, m.hostCount())
 	f.Try = "look at what the ranks of the host share: CPUs, memory bandwidth, cooling, the network adapter, other jobs"
 	return f
-}
-
-func (m *communicator) evidence(b *blame, beside string) string {
-	text := fmt.Sprintf("communicator %s: last in %s of %s (%s), by %s in the median; each other rank could be %s earlier", m.name(), figures.Group(b.count),
-		figures.Count(m.kept, "collective", "collectives"), beside, figures.Duration(middle(b.late)), figures.Duration(b.cost*m.Step()))
-	if m.Step() > 1 {
-		text += ", estimated from one of " + figures.Group(m.Step()) + " collectives"
-	}
-	return text
 }
 
 // ofLoad makes a finding of a rank's load.

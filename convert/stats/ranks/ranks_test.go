@@ -85,8 +85,8 @@ func TestSample(t *testing.T) {
 		}
 	}
 	late := m.blame[2]
-	if late.count != m.kept || m.blame[0].count+m.blame[1].count != 0 {
-		t.Errorf("rank 2 is last in %d of %d", late.count, m.kept)
+	if uint64(len(late.late)) != m.kept || len(m.blame[0].late)+len(m.blame[1].late) != 0 {
+		t.Errorf("rank 2 is last in %d of %d", len(late.late), m.kept)
 	}
 	if text := strings.Join(j.Collectives().Notes, " "); !strings.Contains(text, "one of 16 collectives is compared") {
 		t.Errorf("notes %q", text)
@@ -94,6 +94,78 @@ func TestSample(t *testing.T) {
 	f := j.Findings(&findings.Defaults, nil, nil, noGaps, true)
 	if len(f) != 1 || f[0].Kind != "straggling_rank" || f[0].Process != j.streams[2].Context.Process || !strings.Contains(f[0].Evidence, "estimated from one of 16") {
 		t.Errorf("%+v", f)
+	}
+}
+
+// The first of the many collectives of a step waits for a straggler. Chance decides who is last in the others: they are ties, and say nothing.
+func TestTies(t *testing.T) {
+	t.Parallel()
+	clock := new(timeline.Clock)
+	for name, c := range map[string]struct {
+		late  func(step uint64) (rank int, by uint64) // at the first collective
+		title string
+		share []float64 // of the waiting, by rank; nil for any
+		last  float64
+		ties  uint64
+	}{
+		"a straggler": {func(uint64) (int, uint64) { return 3, 16e6 },
+			"rank 3 makes the others wait: 100.0 % of the waiting in collectives of 4 ranks is for it", []float64{0, 0, 0, 0.999}, 1, 600},
+		"it is last in most steps": {func(step uint64) (int, uint64) {
+			if step%10 == 0 {
+				return 1, 16e6
+			}
+			return 3, 16e6
+		}, "rank 3 makes the others wait: 90.0 % of the waiting in collectives of 4 ranks is for it", []float64{0, 0.1, 0, 0.9}, 0.9, 600},
+		"it was late once": {func(step uint64) (int, uint64) {
+			if step == 7 {
+				return 3, 5e9
+			}
+			return 0, 0
+		}, "", []float64{0, 0, 0, 0.999}, 1, 639},
+		"ranks take turns":   {func(step uint64) (int, uint64) { return int(step % 4), 16e6 }, "", []float64{0.25, 0.25, 0.25, 0.25}, 0.25, 600},
+		"there are but ties": {func(uint64) (int, uint64) { return 0, 0 }, "", nil, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := newJob(4, clock, clock, clock, clock)
+			rnd := rand.New(rand.NewPCG(3, 4))
+			at := uint64(1e9)
+			for step := range uint64(40) {
+				for i := range 16 {
+					starts := make([]uint64, 4)
+					for r := range starts {
+						starts[r] = at + 4*rnd.Uint64N(250) + uint64(r)
+					}
+					if rank, by := c.late(step); i == 0 {
+						starts[rank] += by
+					}
+					at = slices.Max(starts) + 60e3
+					j.run(reduce, at, starts...)
+				}
+			}
+			title := ""
+			for _, f := range j.Findings(&findings.Defaults, nil, nil, noGaps, true) {
+				title += f.Title
+			}
+			if title != c.title {
+				t.Errorf("findings %q, want %q", title, c.title)
+			}
+			if c.share == nil {
+				return
+			}
+			for r, s := range j.streams {
+				w := j.Waits(j.User(s))
+				if share := float64(w.Awaited) / float64(w.All); math.Abs(share-c.share[r]) > 0.002 {
+					t.Errorf("%.4f of the waiting is for rank %d, want %.3f", share, r, c.share[r])
+				}
+			}
+			table := j.Collectives()
+			row := table.Rows[0]
+			of := func(key string) any { return row[table.Column(key)] }
+			if most := slices.Max(c.share); math.Abs(of("waited_for_share").(float64)-most) > 0.002 || of("last_share") != c.last || of("ties") != c.ties || of("uncertain") != uint64(0) {
+				t.Errorf("%v of the waiting is for rank %v, last in %v, %v ties, %v uncertain", of("waited_for_share"), of("last_rank"), of("last_share"), of("ties"), of("uncertain"))
+			}
+		})
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/cudatrace/cudatrace/convert/stats/sketch"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/figures"
@@ -21,8 +22,8 @@ func (c *Collector) Collectives() *table.Table {
 		{Key: "wait_share", Title: "share", Unit: table.Share, Rank: 3}, {Key: "min_ns", Unit: table.Duration}, {Key: "median_ns", Title: "median", Unit: table.Duration, Rank: 5},
 		{Key: "p95_ns", Unit: table.Duration}, {Key: "max_ns", Unit: table.Duration}, {Key: "wait_median_ns", Title: "wait median", Unit: table.Duration, Rank: 6},
 		{Key: "wait_p95_ns", Unit: table.Duration}, {Key: "wait_max_ns", Unit: table.Duration}, {Key: "last_rank", Title: "last", Unit: table.ID, Rank: 1},
-		{Key: "last_share", Title: "how often", Unit: table.Share, Rank: 2}, {Key: "late_median_ns", Title: "by", Unit: table.Duration, Rank: 2},
-		{Key: "compared", Unit: table.Number}, {Key: "uncertain", Unit: table.Number},
+		{Key: "waited_for_share", Title: "for it", Unit: table.Share, Rank: 1}, {Key: "last_share", Title: "how often", Unit: table.Share, Rank: 2},
+		{Key: "late_median_ns", Title: "by", Unit: table.Duration, Rank: 2}, {Key: "compared", Unit: table.Number}, {Key: "uncertain", Unit: table.Number}, {Key: "ties", Unit: table.Number},
 	}}
 	for _, m := range r.communicators {
 		for _, k := range m.kinds {
@@ -48,28 +49,35 @@ func (c *Collector) Collectives() *table.Table {
 }
 
 // compared is the number of cells of what was compared.
-const compared = 14
+const compared = 16
 
 // cells are the cells of what was compared; of a kernel that does not wait for all ranks, nothing was.
 func (k *kind) cells(m *communicator) []any {
 	cells := make([]any, compared)
-	cells[12], cells[13] = k.compared, k.uncertain
+	cells[13], cells[14] = k.compared, k.uncertain
 	if k.compared == 0 {
 		return cells
 	}
 	l, w := &k.length, &k.waits
 	copy(cells, []any{k.waited, table.ShareOf(k.waited, k.time), l.Min, l.Percentile(50), l.Percentile(95), l.Max, w.Percentile(50), w.Percentile(95), w.Max})
-	most := 0
-	for i := range k.late {
-		if len(k.late[i]) > len(k.late[most]) {
+	least, most, awaited, clear := leastLate(m.blame), 0, uint64(0), 0
+	for i := range k.last {
+		awaited = sketch.Sum(awaited, k.last[i].awaited)
+		clear += len(notable(k.last[i].late, least))
+		if k.last[i].awaited > k.last[most].awaited {
 			most = i
 		}
 	}
-	if n := uint64(len(k.late[most])); n > 0 {
-		if p := m.members[most]; p.Rank.Known {
-			cells[9] = uint64(p.Rank.Number)
-		}
-		cells[10], cells[11] = table.ShareOf(n, k.compared-k.uncertain), middle(k.late[most])
+	cells[15] = k.compared - k.uncertain - uint64(clear)
+	if awaited == 0 {
+		return cells
+	}
+	if p := m.members[most]; p.Rank.Known {
+		cells[9] = uint64(p.Rank.Number)
+	}
+	cells[10] = table.ShareOf(k.last[most].awaited, awaited)
+	if late := notable(k.last[most].late, least); len(late) > 0 {
+		cells[11], cells[12] = table.ShareOf(uint64(len(late)), uint64(clear)), middle(late)
 	}
 	return cells
 }

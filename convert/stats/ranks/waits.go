@@ -14,6 +14,7 @@ type Waits struct {
 	Waited      uint64 // ns
 	steady      uint64 // of these, in its steady state
 	Awaited     uint64 // ns that all others together waited in the collectives in which it came last
+	All         uint64 // sum of Awaited of the ranks of the run
 }
 
 // A comparison says who waited for whom in one collective.
