@@ -76,6 +76,7 @@ type poolKey struct {
 type pool struct {
 	unseen, rows []*pathRow
 	seen         []activity.Seen // of rows
+	index        map[*pathRow]int
 }
 
 // add adds a segment of a row.
@@ -86,10 +87,10 @@ func (p *pool) add(r *pathRow, x *critical.Segment) {
 		}
 		return
 	}
-	i := slices.Index(p.rows, r)
-	if i < 0 {
+	i, known := p.index[r]
+	if !known {
 		i = len(p.rows)
-		p.rows, p.seen = append(p.rows, r), append(p.seen, activity.Seen{})
+		p.rows, p.seen, p.index[r] = append(p.rows, r), append(p.seen, activity.Seen{}), i
 	}
 	p.seen[i].Time += x.To - x.From
 	p.seen[i].Weight += x.Weight
@@ -245,7 +246,7 @@ func (g *pathGroup) walk(c *critical.Collector, hops *int) {
 		}
 	}
 	g.walked = 0
-	pools := newGroups(poolKey{}, func(poolKey) *pool { return new(pool) })
+	pools := newGroups(poolKey{}, func(poolKey) *pool { return &pool{index: make(map[*pathRow]int)} })
 	for _, p := range order {
 		if *hops <= 0 && g.walked >= 2 {
 			break
