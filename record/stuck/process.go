@@ -26,7 +26,7 @@ type view struct {
 	state    blocked.State
 	blocked  bool
 	why      blocked.Cause
-	pipe     string // that it reads from or writes to
+	pipe     string // that it reads from or writes to, or the socket at the other end
 	python   []Frame
 	unread   bool // it has Python frames that could not be read
 	argument int  // of wait4 and waitid: the child, 0 for any
@@ -142,7 +142,7 @@ func (l *look) view(tid uint32) (v view, ok bool) {
 			v.argument = l.awaited(&v)
 		}
 		if len(v.why.Files) == 1 {
-			v.pipe = pipeOf(l.PID, v.why.Files[0])
+			v.pipe = otherEnd(l.PID, v.why.Files[0])
 		}
 	}
 	if l.blocked.Walker == nil {
@@ -228,7 +228,7 @@ func (l *look) running() (list []int) {
 
 func isWrite(call string) bool {
 	switch call {
-	case "write", "writev", "pwrite64", "sendfile", "splice":
+	case "write", "writev", "pwrite64", "sendfile", "splice", "sendto", "sendmsg", "sendmmsg":
 		return true
 	}
 	return false

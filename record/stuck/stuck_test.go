@@ -83,25 +83,29 @@ func newestPython(t *testing.T) string {
 func TestHangs(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
-		"mutex_order":     `the main thread waits for a lock at programs.py:\d+ \(.*take\) that thread \d+ .* has; .* waits for a lock .* that the main thread has: each waits for the other \(deadlock\)`,
-		"circle":          `the main thread waits for a lock .* has; thread .* has; thread .* that the main thread has: each waits for the other \(deadlock\)`,
-		"mutex_held":      `the main thread waits for a lock at programs.py:\d+ \(mutex_held\) that thread \d+ .* has; .* waits in read at programs.py:\d+ \(forever_read\) for data from a pipe, into which no other process can write`,
-		"lock_order":      `all of its 2 threads wait for each other \(deadlock\): the main thread waits for a lock at programs.py:\d+`,
-		"lock_held":       `the main thread waits for a lock at programs.py:\d+ \(lock_held\); the only other thread of Python does not go on: thread \d+ .* is blocked in read on a pipe at programs.py:\d+ \(forever_read\)`,
-		"lock_twice":      `its only thread waits for a lock at programs.py:\d+ \(lock_twice\), and nobody is left to release it`,
-		"joined":          `all of its 2 threads wait for each other \(deadlock\)`,
-		"gil_sleep":       `the main thread waits for the GIL at .* that thread \d+ .* has; .* sleeps in (clock_)?nanosleep at programs.py:\d+ \(.*hold\)`,
-		"gil_spin":        `the main thread waits for the GIL at .* that thread \d+ .* has; .* runs code of C with it at .* and does not give it up`,
-		"full_pipe":       `the main thread waits in write at programs.py:\d+ \(full_pipe\): the pipe is full, and process \d+ does not read; process \d+ \(sleep 1000\): the main thread sleeps`,
-		"own_full_pipe":   `the main thread waits in write at programs.py:\d+ \(own_full_pipe\): the pipe is full, no other process can read from it`,
-		"full_output":     `the main thread waits at subprocess.py:\d+ .* for the end of process \d+; process \d+ \(dd .*\): the main thread waits in write: the pipe is full, and process \d+ does not read; each waits for the other \(deadlock\)`,
-		"nobody_writes":   `the main thread waits in read at .* for data from a pipe, into which no other process can write`,
-		"dead_worker":     `worker process \d+ \(python.*\) has ended \(killed by SIGKILL\); the main thread is blocked in read on a pipe at programs.py:\d+ \(dead_worker\)`,
-		"failed_worker":   `worker process \d+ \(python.*\) has ended \(exit code 3\); the main thread is blocked in read on a pipe at programs.py:\d+ \(failed_worker\)`,
-		"stopped":         `a signal has stopped it \(SIGSTOP or another\); 'kill -CONT \d+' has it go on`,
-		"stopped_worker":  `the main thread waits at programs.py:\d+ \(stopped_worker\) for the end of process \d+; process \d+ \(.*\): the main thread is stopped: a signal has stopped it`,
-		"pool_of_stopped": `the main thread waits at programs.py:\d+ \(pool_of_stopped\) for the end of process \d+; .* is stopped: a signal has stopped it`,
-		"fifo":            `the main thread is blocked in openat at programs.py:\d+ \(fifo\)`,
+		"mutex_order":             `the main thread waits for a lock at programs.py:\d+ \(.*take\) that thread \d+ .* has; .* waits for a lock .* that the main thread has: each waits for the other \(deadlock\)`,
+		"circle":                  `the main thread waits for a lock .* has; thread .* has; thread .* that the main thread has: each waits for the other \(deadlock\)`,
+		"mutex_held":              `the main thread waits for a lock at programs.py:\d+ \(mutex_held\) that thread \d+ .* has; .* waits in read at programs.py:\d+ \(forever_read\) for data from a pipe, into which no other process can write`,
+		"lock_order":              `all of its 2 threads wait for each other \(deadlock\): the main thread waits for a lock at programs.py:\d+`,
+		"lock_held":               `the main thread waits for a lock at programs.py:\d+ \(lock_held\); the only other thread of Python does not go on: thread \d+ .* is blocked in read on a pipe at programs.py:\d+ \(forever_read\)`,
+		"lock_twice":              `its only thread waits for a lock at programs.py:\d+ \(lock_twice\), and nobody is left to release it`,
+		"joined":                  `all of its 2 threads wait for each other \(deadlock\)`,
+		"gil_sleep":               `the main thread waits for the GIL at .* that thread \d+ .* has; .* sleeps in (clock_)?nanosleep at programs.py:\d+ \(.*hold\)`,
+		"gil_spin":                `the main thread waits for the GIL at .* that thread \d+ .* has; .* runs code of C with it at .* and does not give it up`,
+		"full_pipe":               `the main thread waits in write at programs.py:\d+ \(full_pipe\): the pipe is full, and process \d+ does not read; process \d+ \(sleep 1000\): the main thread sleeps`,
+		"own_full_pipe":           `the main thread waits in write at programs.py:\d+ \(own_full_pipe\): the pipe is full, no other process can read from it`,
+		"full_output":             `the main thread waits at subprocess.py:\d+ .* for the end of process \d+; process \d+ \(dd .*\): the main thread waits in write: the pipe is full, and process \d+ does not read; each waits for the other \(deadlock\)`,
+		"nobody_writes":           `the main thread waits in read at .* for data from a pipe, into which no other process can write`,
+		"dead_worker":             `worker process \d+ \(python.*\) has ended \(killed by SIGKILL\); the main thread is blocked in read on a pipe at programs.py:\d+ \(dead_worker\)`,
+		"failed_worker":           `worker process \d+ \(python.*\) has ended \(exit code 3\); the main thread is blocked in read on a pipe at programs.py:\d+ \(failed_worker\)`,
+		"stopped":                 `a signal has stopped it \(SIGSTOP or another\); 'kill -CONT \d+' has it go on`,
+		"stopped_worker":          `the main thread waits at programs.py:\d+ \(stopped_worker\) for the end of process \d+; process \d+ \(.*\): the main thread is stopped: a signal has stopped it`,
+		"stopped_peer":            `the main thread waits in recvfrom at programs.py:\d+ \(stopped_peer\) for data from a socket of process \d+; process \d+ \(.*\): the main thread is stopped: a signal has stopped it`,
+		"dead_peer":               `the main thread waits in recvfrom at programs.py:\d+ \(dead_peer\) for data from a socket, into which no other process can write`,
+		"peers_that_wait":         `the main thread waits in recvfrom at programs.py:\d+ \(peers_that_wait\) for data from a socket of process \d+; process \d+ \(.*\): the main thread waits in recvfrom at .* for data from a socket of process \d+; each waits for the other \(deadlock\)`,
+		"peer_that_does_not_read": `the main thread waits in sendto at programs.py:\d+ \(peer_that_does_not_read\): the socket is full, and process \d+ does not read; process \d+ \(.*\): the main thread sleeps`,
+		"pool_of_stopped":         `the main thread waits at programs.py:\d+ \(pool_of_stopped\) for the end of process \d+; .* is stopped: a signal has stopped it`,
+		"fifo":                    `the main thread is blocked in openat at programs.py:\d+ \(fifo\)`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -125,7 +129,7 @@ func TestHealthy(t *testing.T) {
 		"computes": Moving, "computes_in_c": Moving, "two_compute": Moving, "busy_pool": Moving, "steps": Moving,
 		"sleeps": Waiting, "polls": Waiting, "idle_pool": Waiting, "event": Waiting, "server": Waiting, "loop": Waiting, "reads_input": "",
 		"waits_for_sleeper": Waiting, "waits_for_busy": Moving, "pipeline": "", "lock_that_moves": "", "ended_worker": Waiting,
-		"failed_worker_of_server": Waiting, "joins_sleeper": Waiting, "signals": Waiting,
+		"failed_worker_of_server": Waiting, "joins_sleeper": Waiting, "sleeping_peer": Waiting, "signals": Waiting,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -298,16 +298,22 @@ func (g *group) held(l *look, t, holder *Thread, path []node) chain {
 	return c
 }
 
-// atPipe follows a pipe to the process at its other end.
+// atPipe follows a pipe or a socket to the process at its other end.
 func (g *group) atPipe(l *look, t *Thread, path []node) chain {
 	v := &t.seen
 	writes := isWrite(v.why.Call)
 	others := g.pipes.others(v.pipe, l.PID, !writes)
-	what, other := fmt.Sprintf("%s waits in %s%s for data from a pipe", l.name(t), v.why.Call, atPlace(t)), "into which %s can write"
+	kind := "pipe"
+	if strings.HasPrefix(v.pipe, socketPrefix) {
+		kind = "socket"
+	}
+	what, other := fmt.Sprintf("%s waits in %s%s for data from a %s", l.name(t), v.why.Call, atPlace(t), kind), "into which %s can write"
 	if writes {
-		what, other = fmt.Sprintf("%s waits in %s%s: the pipe is full", l.name(t), v.why.Call, atPlace(t)), "%s can read from it"
+		what, other = fmt.Sprintf("%s waits in %s%s: the %s is full", l.name(t), v.why.Call, atPlace(t), kind), "%s can read from it"
 	}
 	switch {
+	case len(others) == 0 && kind == "socket" && !g.pipes.has(v.pipe, l.PID): // another user's process has it
+		return chain{text: fmt.Sprintf("%s %s", l.name(t), does(t)), outcome: Waiting}
 	case len(others) == 0 && writes, len(others) == 0 && len(l.Threads) == 1:
 		return chain{text: what + ", " + fmt.Sprintf(other, "no other process"), outcome: Stuck}
 	case len(others) == 0:

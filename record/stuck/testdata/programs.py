@@ -176,6 +176,53 @@ def stopped_worker():
     os.waitpid(pid, 0)
 
 
+def socket_worker(does):
+    """A worker at the other end of a socket; its parent has that end no more."""
+    here, there = socket.socketpair()
+    pid = os.fork()
+    if pid == 0:
+        libc.prctl(1, signal.SIGKILL)
+        here.close()
+        does(there)
+        os._exit(3)
+    there.close()
+    return pid, here
+
+
+def stopped_peer():
+    pid, here = socket_worker(lambda there: time.sleep(1000))
+    os.kill(pid, signal.SIGSTOP)
+    ready()
+    here.recv(1)
+
+
+def sleeping_peer():
+    pid, here = socket_worker(lambda there: time.sleep(1000))
+    ready()
+    here.recv(1)
+
+
+def peer_that_does_not_read():
+    pid, here = socket_worker(lambda there: time.sleep(1000))
+    ready()
+    here.sendall(bytes(1 << 24))
+
+
+def peers_that_wait():
+    pid, here = socket_worker(lambda there: there.recv(1))
+    ready()
+    here.recv(1)
+
+
+def dead_peer():
+    here, there = socket.socketpair()
+    if os.fork() == 0:
+        os._exit(0)
+    os.wait()
+    ready()
+    here.recv(1)
+
+
 def pool_of_stopped():
     pid, r = worker()
     os.kill(pid, signal.SIGSTOP)
