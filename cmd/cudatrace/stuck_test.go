@@ -195,6 +195,36 @@ func rankOf(of, rank int) int {
 	return 0
 }
 
+// TestStuckReports gives stuck the reports of four ranks on GPUs, of which rank 3 opened a FIFO that nobody wrote.
+func TestStuckReports(t *testing.T) {
+	t.Parallel()
+	at := func(waiting string) string {
+		return "stuck: rank 3 never entered ncclAllReduce 336 of communicator 0xa870ba12bb80ac01; " + waiting + " in it for 4 s; rank 3: the main thread is blocked in openat at ranks.py:73 (never_comes)"
+	}
+	for _, c := range []struct {
+		ranks   []int
+		verdict string
+		missing string
+		code    int
+	}{
+		{[]int{3, 1, 0, 2}, at("ranks 0-2 have been"), "", exitStuck},
+		{[]int{0, 1, 3}, at("ranks 0-1 have been"), "rank 2", exitStuck},
+		{[]int{0, 3}, at("rank 0 has been"), "ranks 1-2", exitStuck},
+		{[]int{0, 1, 2}, "unknown: there is no report of rank 3", "rank 3", 0},
+	} {
+		args := []string{"cudatrace", "stuck"}
+		for _, r := range c.ranks {
+			args = append(args, filepath.Join(root, "testdata/gpu/logs/never", fmt.Sprintf("rank%d.json", r)))
+		}
+		var out, errs strings.Builder
+		code := run(args, &out, &errs)
+		verdict, rest, _ := strings.Cut(out.String(), "\n")
+		if code != c.code || verdict != c.verdict || strings.Contains(rest, "no report of") != (c.missing != "") || !strings.Contains(rest, c.missing) || errs.Len() > 0 {
+			t.Errorf("ranks %v: exit code %d\n%s%s", c.ranks, code, &out, &errs)
+		}
+	}
+}
+
 // TestStuckFiles gives stuck files that are no reports of ranks.
 func TestStuckFiles(t *testing.T) {
 	t.Parallel()
