@@ -21,17 +21,17 @@ picture() { # FILE SCALE WIDTH HEIGHT PAGE
 	pngquant --force --strip --output "$1" 64 "$work/$1"
 }
 
-ranks='../testdata/gpu/logs/nccl-rank0.cudatrace ../testdata/gpu/logs/nccl-rank1.cudatrace'
+ranks='../testdata/gpu/logs/ranks/loader-rank0.cudatrace ../testdata/gpu/logs/ranks/loader-rank3.cudatrace'
 # shellcheck disable=SC2086 # two logs
 cudatrace report $ranks -o "$work/report.html" 2>/dev/null
 # The footer has the version.
 sed -i 's|</head>|<style>footer { display: none }</style></head>|' "$work/report.html"
-picture report.png 0.7 1104 3679 report.html
+picture report.png 0.7 1104 4225 report.html
 
 sed 's|</head>|<style>header, .figures, details, section:not(#run, #ranks, #step) { display: none } body { padding-top: 16px } section { margin-bottom: 16px }</style></head>|' "$work/report.html" >"$work/step.html"
-picture step.png 1 1104 1060 step.html
+picture step.png 1 1104 1095 step.html
 
 # shellcheck disable=SC2086
 cudatrace report $ranks --svg step -o "$work/step.svg" 2>/dev/null
 echo '<!doctype html><body style="margin: 12px 20px; background: #fff"><img src="step.svg" width="1064">' >"$work/trace.html"
-picture trace.png 1 1104 422 trace.html
+picture trace.png 1 1104 458 trace.html

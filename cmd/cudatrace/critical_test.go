@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"regexp"
 	"testing"
 )
 
@@ -38,5 +39,27 @@ func TestPathByEvents(t *testing.T) {
 		if kernels["consume"] == 0 || kernels["produce"] != want || kernels["other"] != 0 {
 			t.Errorf("%q: on the path are %v, want %d × produce", options, kernels, want)
 		}
+	}
+}
+
+// A finding about paths is the same whether the report of paths is shown beside it or not: the paths go through other ranks.
+func TestPathFindingAlone(t *testing.T) {
+	t.Parallel()
+	logs := gpuLogs([]string{"ranks/loader-rank0", "ranks/loader-rank3"})
+	title := regexp.MustCompile(`"title":\s*"([^"]* of the critical path of step: ranks.py:40 next_batch, blocked in read on a pipe)"`)
+	var titles []string
+	for _, reports := range []string{"findings", "findings,critical_path"} {
+		var stdout, stderr bytes.Buffer
+		if code := run(append([]string{"cudatrace", "stats", "--report", reports, "--format", "json"}, logs...), &stdout, &stderr); code != 0 {
+			t.Fatalf("exit code %d: %s", code, &stderr)
+		}
+		found := title.FindStringSubmatch(stdout.String())
+		if found == nil {
+			t.Fatalf("--report %s: no such finding: %s", reports, &stdout)
+		}
+		titles = append(titles, found[1])
+	}
+	if titles[0] != titles[1] {
+		t.Errorf("alone: %q, beside the report: %q", titles[0], titles[1])
 	}
 }

@@ -138,6 +138,20 @@ func TestReportPathOfRanks(t *testing.T) {
 	}
 }
 
+// A typical step is one in the middle of those that are alike, and has what blocked the main thread for most of it.
+func TestReportStepOfBlockedRank(t *testing.T) {
+	t.Parallel()
+	content, err := os.ReadFile(reportOf(t, "step.svg", append(gpuLogs([]string{"ranks/loader-rank0", "ranks/loader-rank3"}), "--svg", "step")...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"<title>ranks.py:40 next_batch, blocked in read on a pipe: 8.17 ms</title>", "<title>ncclDevKernel_AllReduce_Sum_f32_RING_LL: 8.58 ms</title>"} {
+		if n := strings.Count(string(content), want); n != 1 {
+			t.Errorf("the step has %d × %s", n, want)
+		}
+	}
+}
+
 // Every log has a page, whatever it lacks.
 func TestReportOfEveryLog(t *testing.T) {
 	t.Parallel()

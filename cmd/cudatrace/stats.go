@@ -104,7 +104,7 @@ func runStats(c *cli.Context, con *console.Console) error {
 		sink.LongPaths()
 		limitMemory(pathLimit)
 	}
-	all, err := convert.SomeTimeline(logs, convert.Options{Filter: o.filter, Clip: o.clip, Collectives: o.shows("critical_path"), Progress: bar.Show}, sink)
+	all, err := convert.SomeTimeline(logs, convert.Options{Filter: o.filter, Clip: o.clip, Collectives: o.shows("critical_path") || o.shows("findings"), Progress: bar.Show}, sink)
 	bar.Done()
 	if none := unmatched(names, err); none != nil {
 		return none

@@ -23,6 +23,7 @@ type Part struct {
 	classes func(*timeline.Work) activity.Class
 	threads map[*timeline.Thread]*threadLane
 	streams map[*timeline.Stream]*streamLane
+	blocks  map[*timeline.Thread][]mark     // in and outside of calls
 	ranges  map[*timeline.Track][]partRange // that are open
 	kept    int
 	left    int
@@ -84,6 +85,9 @@ func (r *Report) Typical() *Part {
 	return newPart("A part in the middle", "No steps are known: this is a short time in the middle of the run.", middle-length/2, middle+length/2)
 }
 
+// alike is the part of the median within which times of steps count as the median: of these steps the one in the middle of the run is typical.
+const alike = 100
+
 func (r *Report) typicalStep() *Part {
 	kinds, t := r.table("step_kinds"), r.table("steps")
 	if len(kinds.Rows) == 0 || len(t.Rows) == 0 {
@@ -96,8 +100,9 @@ func (r *Report) typicalStep() *Part {
 		if text(t, row, "name") != fmt.Sprintf("%s %d", text(kinds, kind, "name"), whole(t, row, "number")) || len(t.Rows) > int(starting)+1 && uint64(i) < starting {
 			continue
 		}
-		n := whole(t, row, "median_ns")
-		if apart := max(n, median) - min(n, median); best < 0 || apart < least {
+		n, middle := whole(t, row, "median_ns"), len(t.Rows)/2
+		apart := max(n, median) - min(n, median)
+		if apart = max(apart, median/alike); best < 0 || apart < least || apart == least && max(i, middle)-min(i, middle) < max(best, middle)-min(best, middle) {
 			best, least = i, apart
 		}
 	}
@@ -112,7 +117,7 @@ func (r *Report) typicalStep() *Part {
 func newPart(title, note string, from, to uint64) *Part {
 	names := make(timeline.KernelNames)
 	return &Part{Title: title, Note: note, From: max(from, 1), To: max(to, from+1, 2), names: names, classes: activity.Classes(names),
-		threads: make(map[*timeline.Thread]*threadLane), streams: make(map[*timeline.Stream]*streamLane), ranges: make(map[*timeline.Track][]partRange)}
+		threads: make(map[*timeline.Thread]*threadLane), streams: make(map[*timeline.Stream]*streamLane), blocks: make(map[*timeline.Thread][]mark), ranges: make(map[*timeline.Track][]partRange)}
 }
 
 // Take takes events.
@@ -125,6 +130,8 @@ func (p *Part) Take(events []timeline.Event) error {
 			p.slices(e)
 		case *timeline.WorkList:
 			p.work(e)
+		case *timeline.States:
+			p.states(e)
 		case *timeline.SpanBegin:
 			if e.Track.Category == timeline.NVTX && e.Track.Thread != nil {
 				open := p.ranges[e.Track]
@@ -189,6 +196,36 @@ func (p *Part) slices(e *timeline.Slices) {
 			l.lines = append(l.lines, mark{sl.Start, sl.End, "py", line})
 		}
 	}
+}
+
+// leastBlock is the part of the time that is drawn for which a thread is blocked at least where that is drawn.
+const leastBlock = 0.02
+
+func (p *Part) states(e *timeline.States) {
+	for i := range e.List {
+		s := &e.List[i]
+		if s.ThreadState != timeline.Blocked || float64(s.End-s.Start) < leastBlock*float64(p.To-p.From) || !p.has(s.Start, s.End) {
+			continue
+		}
+		m := mark{s.Start, s.End, "idle", "blocked"}
+		if s.Why != nil {
+			m.name = s.Why.Text()
+			if s.Why.Python != nil {
+				m.name = s.Why.Python.Own().Short() + ", " + m.name
+			}
+		}
+		p.blocks[e.Thread] = append(p.blocks[e.Thread], m)
+	}
+}
+
+// outside returns the times for which a thread was blocked outside of calls, if it is one of the program's own: those of libraries wait for work.
+func (p *Part) outside(l *threadLane) []mark {
+	if !l.Main && len(l.ranges) == 0 {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(p.blocks[l.Thread]), func(b mark) bool {
+		return slices.ContainsFunc(l.calls, func(c mark) bool { return c.start < b.end && c.end > b.start })
+	})
 }
 
 func (p *Part) work(e *timeline.WorkList) {
@@ -267,9 +304,9 @@ func (r *Report) step() *Chart {
 	}
 	slices.SortStableFunc(processes, func(a, b *timeline.Process) int { return cmp.Or(a.Rank.Compare(b.Rank), cmp.Compare(a.PID, b.PID)) })
 	processes = slices.Compact(processes)
-	d := &stepDrawing{drawing: new(drawing), scale: s, y: topHeight, rows: make(map[*timeline.Thread]float64)}
+	d := &stepDrawing{drawing: new(drawing), part: p, scale: s, y: topHeight, rows: make(map[*timeline.Thread]float64)}
 	for least := 0.8; ; least *= 2 {
-		d = &stepDrawing{drawing: new(drawing), scale: s, y: topHeight, least: least, rows: make(map[*timeline.Thread]float64)}
+		d = &stepDrawing{drawing: new(drawing), part: p, scale: s, y: topHeight, least: least, rows: make(map[*timeline.Thread]float64)}
 		for _, of := range processes {
 			d.process(of, threads, streams, len(processes) > 1)
 		}
@@ -313,6 +350,7 @@ func sorted[K comparable, L any](all map[K]L, by func(a, b L) int) (list []L) {
 // A stepDrawing is the drawing of a part, from top to bottom.
 type stepDrawing struct {
 	*drawing
+	part  *Part
 	scale scale
 	y     float64
 	least float64                      // width of a mark that is drawn by itself
@@ -346,7 +384,7 @@ func (d *stepDrawing) process(of *timeline.Process, threads []*threadLane, strea
 		}
 		d.row("Python", "t2", l.lines, lineHeight, nil, "")
 		title := cmp.Or(l.Title(), fmt.Sprintf("thread %d", l.TID))
-		d.row(title, "", l.calls, callHeight, nil, "")
+		d.row(title, "", append(d.part.outside(l), l.calls...), callHeight, nil, "")
 		d.rows[l.Thread] = d.y - 3
 		d.y += 6
 	}
@@ -399,8 +437,11 @@ func (d *stepDrawing) row(title, class string, list []mark, height float64, only
 		d.rect(shape, x, d.y, max(end-x, 0.6), height, hover)
 		if room := int((end - x - 6) / charWidth); n == 1 && room >= 4 {
 			in := "in"
-			if shape == "range" {
+			switch shape {
+			case "range":
 				in = "t2"
+			case "idle":
+				in = ""
 			}
 			d.text(in, x+3, d.y+height/2+4, figures.Cut(m.name, room))
 		}
@@ -426,7 +467,7 @@ func (d *stepDrawing) arrows(l *streamLane) {
 
 // used are the classes that were drawn.
 func (d *stepDrawing) used() (list []legend) {
-	for _, l := range []legend{{"py", "Python lines"}, {"range", "NVTX ranges"}, {"call", "calls"}, {"wait", "calls that wait for the GPU"}, {"compute", "kernels"}, {"comm", "communication"}, {"copy", "copies"}, {"set", "memory sets"}} {
+	for _, l := range []legend{{"py", "Python lines"}, {"range", "NVTX ranges"}, {"call", "calls"}, {"wait", "calls that wait for the GPU"}, {"idle", "blocked"}, {"compute", "kernels"}, {"comm", "communication"}, {"copy", "copies"}, {"set", "memory sets"}} {
 		if d.seen[l.class] {
 			list = append(list, l)
 		}
