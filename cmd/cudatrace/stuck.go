@@ -196,6 +196,9 @@ func printStuck(con *console.Console, r *stuck.Report) {
 	}
 }
 
+// workWidth is the most characters of a kernel's name: those of C++ templates have thousands. JSON has all.
+const workWidth = 100
+
 // printRecorded prints what a recording knows of a process.
 func printRecorded(con *console.Console, r *stuck.Recorded) {
 	if r == nil || !r.GPU {
@@ -205,6 +208,7 @@ func printRecorded(con *console.Console, r *stuck.Recorded) {
 		return
 	}
 	for _, s := range r.Streams {
+		s.Work = figures.Cut(s.Work, workWidth)
 		if s.Ended {
 			con.Print("  %s: %s ended %.1f s ago", s.Name, s.Work, s.Since)
 		} else {

@@ -429,7 +429,7 @@ const gpuWait = 2
 // atGPU is the verdict on a process whose GPU work does not end: nothing has ended on any stream meanwhile, and its main thread has
 // not gone on.
 func (l *look) atGPU() (v Verdict, ok bool) {
-	if l.Recorded == nil {
+	if l.Recorded == nil || !l.Recorded.GPU {
 		return v, false
 	}
 	var open *Stream
@@ -443,7 +443,12 @@ func (l *look) atGPU() (v Verdict, ok bool) {
 		}
 	}
 	t := &l.Threads[0]
-	if open == nil || t.Moved == "Python line" || t.Moved == "system call" {
+	switch {
+	case t.Moved == "Python line" || t.Moved == "system call":
+		return v, false
+	case open == nil && t.CUDA != nil && t.CUDA.Waits && t.CUDA.Since >= gpuWait: // CUPTI hands over launches with their work, where nothing else tells of them
+		return Verdict{Stuck, fmt.Sprintf("%s %s, for GPU work that has not ended and is not in the log yet", l.name(t), does(t)), t.TID}, true
+	case open == nil:
 		return v, false
 	}
 	text := fmt.Sprintf("%s on %s was launched %.0f s ago and has not ended", open.Work, open.Name, open.Since)

@@ -63,6 +63,35 @@ func TestOpenCall(t *testing.T) {
 	}
 }
 
+// A wait for GPU work that is not in the log, as CUPTI hands it over when it has ended, is one for work that does not end.
+func TestOpenCallAtGPU(t *testing.T) {
+	t.Parallel()
+	const ends, noEnd = "the main thread has been in cudaStreamSynchronize for 4 s", "the main thread has been in cudaStreamSynchronize for 4 s, for GPU work that has not ended and is not in the log yet"
+	for name, c := range map[string]struct {
+		call    Call
+		gpu     bool
+		ended   float64 // work of a stream, so many s ago
+		moved   string
+		outcome Outcome
+		text    string
+	}{
+		"waits":               {Call{"cudaStreamSynchronize", 4, true}, true, 5, "ran", Stuck, noEnd},
+		"not recorded":        {Call{"cudaStreamSynchronize", 4, true}, false, 5, "ran", Waiting, ends},
+		"other work ends":     {Call{"cudaStreamSynchronize", 4, true}, true, 1, "ran", Waiting, ends},
+		"has returned":        {Call{"cudaStreamSynchronize", 4, true}, true, 5, "Python line", Moving, "the main thread moves"},
+		"is not long in it":   {Call{"cudaStreamSynchronize", 1, true}, true, 5, "ran", Waiting, "the main thread has been in cudaStreamSynchronize for 1 s"},
+		"waits for no work":   {Call{"cuModuleLoadData", 4, false}, true, 5, "", Waiting, "the main thread has been in cuModuleLoadData for 4 s"},
+		"works while it does": {Call{"cuModuleLoadData", 4, false}, true, 5, "ran", Moving, "the main thread moves"},
+	} {
+		g := newGroup()
+		l := &look{all: g, Process: Process{PID: 900, Threads: []Thread{{TID: 900, Moved: c.moved, seen: view{blocked: c.moved == ""}}}}}
+		l.know(&Recorded{GPU: c.gpu, Streams: []Stream{{Name: "stream 7", Work: "k", Ended: true, Since: c.ended}}, Calls: map[uint32]*Call{900: &c.call}})
+		if v := g.verdict(l); v.Outcome != c.outcome || v.Text != c.text {
+			t.Errorf("%s: %+v", name, v)
+		}
+	}
+}
+
 // A thread that is ready to run and gets no processor has not moved, and is not stuck: nothing tells what it would do.
 func TestStarved(t *testing.T) {
 	t.Parallel()
