@@ -39,7 +39,7 @@ def arguments():
     p.add_argument("--variants", default="", metavar="NAMES", help="only these variants: record,nsys,... (plain always runs)")
     p.add_argument("--face", action="store_true",
                    help=f"measure little more than the first table: --workloads {variants.FACE_WORKLOADS} "
-                        f"--variants {variants.FACE_VARIANTS}")
+                        f"--variants {variants.FACE_VARIANTS} --no-whole")
     p.add_argument("--variant", action="append", default=[], metavar="NAME[@WORKLOADS]=COMMAND",
                    help="add a variant (repeatable); variants.py lists the placeholders of a command")
     p.add_argument("--rounds", type=int, default=10, help="number of rounds (default: %(default)s)")
@@ -65,6 +65,7 @@ def arguments():
     if args.face:
         args.workloads = args.workloads or variants.FACE_WORKLOADS
         args.variants = args.variants or variants.FACE_VARIANTS
+        args.no_whole = True
     if args.parts and (args.variants or args.variant):
         p.error("--parts measures no variants")
     return args
@@ -222,6 +223,8 @@ class Bench:
     def keep(self, session):
         run = session.run
         self.runs.append(run)
+        print(f"overhead: {run['variant']} of {''.join(run['workloads'])}: {run.get('measured_s', 0):.1f} s, {run.get('init_s', 0):.1f} s of them before its loops, "
+              f"{run.get('done_s', 0):.1f} s after them", file=sys.stderr, flush=True)
         key = run["program"], run["variant"]
         self.failures[key] = self.failures.get(key, 0) + 1 if run["error"] else 0
         if run["error"]:

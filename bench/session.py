@@ -50,8 +50,10 @@ class Session:
 
     def measure(self):
         """Runs the loops and waits for the files."""
+        began = child.monotonic()
         self.guarded(self.loops)
         self.guarded(self.finish)
+        self.run["measured_s"] = child.monotonic() - began
 
     def guarded(self, step):
         """Takes a step unless an earlier step failed. run["error"] has the reason of a failure."""
@@ -74,7 +76,9 @@ class Session:
         self.run["torch"] = ready.get("torch")
 
     def loops(self):
+        began = child.monotonic()
         init = self.program.ask("init " + " ".join(w.name for w in self.works), "init", INIT_S)
+        self.run["init_s"] = child.monotonic() - began
         self.run["first_s"] = init["first_ns"] / 1e9
         if self.variant.setup:
             path = os.path.join(self.folder, "profile.json") if self.whole else ""

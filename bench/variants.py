@@ -83,7 +83,7 @@ VARIANTS = [
 ]
 
 # The workloads and the variants of --face: those of the first table, and some to compare them with.
-FACE_WORKLOADS, FACE_VARIANTS = "a,c,k", "python-off,python,sample-off,nsys,nsys-default,torch"
+FACE_WORKLOADS, FACE_VARIANTS = "a,c,k", "python-off,python,nsys,torch"
 
 
 def extra(text):

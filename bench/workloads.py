@@ -32,7 +32,7 @@ WORKLOADS = [
     Workload("c", "PyTorch training step, eager", TRAIN, "step", 60, 0, scale="ms"),
     Workload("d", "PyTorch training step as a CUDA graph", TRAIN, "step", 150, 0, scale="ms"),
     Workload("t", "PyTorch step of 20 ms, memory-bound", TRAIN, "step", 12, 0, scale="ms"),
-    Workload("k", "PyTorch decoding, token by token", TRAIN, "token", 200, 0, scale="ms"),
+    Workload("k", "PyTorch decoding, token by token", TRAIN, "token", 60, 0, scale="ms"),
 ]
 
 
