@@ -35,8 +35,8 @@ func communicate(hosts []*host, logs int) (*communication, error) {
 			if !l.hasAllCollectives() {
 				continue
 			}
-			source := &join.CollectiveSource{Open: l.Open, Host: i, Of: logs,
-				Tells: l.catalog.Totals[tracelog.KindNCCLCall] > 0 && l.catalog.Outcome.ClockError() == 0}
+			source := &join.CollectiveSource{Open: l.Open, Host: i, Of: logs, // a filter may have left the calls out of the catalog
+				Tells: (l.filter != nil || l.catalog.Totals[tracelog.KindNCCLCall] > 0) && l.catalog.Outcome.ClockError() == 0}
 			list, err := join.ReadCollectives(source)
 			if err != nil {
 				return nil, err

@@ -25,6 +25,16 @@ func openRanks(t *testing.T, ranks []*logtest.RankLog, o TraceOptions) (*tptest.
 
 func openLogs(t *testing.T, logs []Log, o TraceOptions) (*tptest.Trace, []Summary) {
 	t.Helper()
+	tr, all := openLogsWithStates(t, logs, o)
+	if got := tr.Int(`select count(*) from slice`); got != int64(all[0].Slices) {
+		t.Errorf("%d slices, the summary has %d", got, all[0].Slices)
+	}
+	return tr, all
+}
+
+// openLogsWithStates opens the trace of logs with states of threads, which are no slices.
+func openLogsWithStates(t *testing.T, logs []Log, o TraceOptions) (*tptest.Trace, []Summary) {
+	t.Helper()
 	var out bytes.Buffer
 	all, _, err := toTrace(logs, &out, o)
 	if err != nil {
@@ -36,9 +46,6 @@ func openLogs(t *testing.T, logs []Log, o TraceOptions) (*tptest.Trace, []Summar
 	}
 	tr := tptest.Open(t, path)
 	tptest.NoErrors(t, tr)
-	if got := tr.Int(`select count(*) from slice`); got != int64(all[0].Slices) {
-		t.Errorf("%d slices, the summary has %d", got, all[0].Slices)
-	}
 	return tr, all
 }
 
@@ -242,6 +249,44 @@ func TestCollectivesOfSomeRanksProcessor(t *testing.T) {
 	tr, sum = some("0")
 	if waits, n := tr.Int(`select count(*) from slice where name = 'waits for rank 2'`), len(lines(tr, collectiveArrows)); waits != 40 || n != 0 || sum.Collectives.Waits != 40 {
 		t.Errorf("one rank: %d waits, %d arrows", waits, n)
+	}
+}
+
+// Of four ranks on GPUs each has a track in the overview. With a list of ranks those of the list have one. Who entered each collective last is
+// found in all logs, and two communicators are two also where no call of a rank that is left out is read.
+func TestRealRanksProcessor(t *testing.T) {
+	t.Parallel()
+	capture := logtest.Captures[1]
+	var logs []Log
+	for _, path := range capture.Paths("..") {
+		logs = append(logs, Path(path))
+	}
+	for text, shown := range map[string][]string{"": {"rank 0", "rank 1", "rank 2", "rank 3"}, "0,last": {"rank 0", "rank 3"}, "1": {"rank 1"}} {
+		var o TraceOptions
+		if text != "" {
+			list, err := ranks.ParseList(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.Filter.Ranks = list
+		}
+		tr, all := openLogsWithStates(t, logs, o)
+		if got := lines(tr, `select distinct substr(name, 1, 6) from process where name glob 'rank *'`); !slices.Equal(got, shown) {
+			t.Errorf("--ranks %q: processes %q", text, got)
+		}
+		drawn := shown
+		if len(shown) == 1 {
+			drawn = nil // one rank has no overview
+		}
+		if got := lines(tr, `select distinct t.name from slice s join track t on s.track_id = t.id where s.category = 'rank'`); !slices.Equal(got, drawn) {
+			t.Errorf("--ranks %q: the overview has %q", text, got)
+		}
+		if got := lines(tr, `select distinct extract_arg(arg_set_id, 'entered_last') from gpu_slice where extract_arg(arg_set_id, 'entered_last') is not null`); len(got) != 4 {
+			t.Errorf("--ranks %q: %q entered last", text, got)
+		}
+		if f := all[0].Collectives; f == nil || f.Communicators != capture.Communicators || f.Collectives != 60 || f.Sends != uint64(3*len(shown)) || f.Waits == 0 {
+			t.Errorf("--ranks %q: found %+v", text, f)
+		}
 	}
 }
 

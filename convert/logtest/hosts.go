@@ -17,11 +17,14 @@ type Capture struct {
 	Ranks         int
 	Streams       int // of each rank, with collectives
 	Communicators int
+	Bound         uint64 // ns by which clocks of hosts may be wrong: the shorter the collectives' part of the log, the more
+	Off           int64  // ns by which they are at most
 }
 
 // Captures are all captures.
 var Captures = []Capture{
-	{"nccl-rank%d.cudatrace", 2, 2, 2},
+	{"nccl-rank%d.cudatrace", 2, 2, 2, 2e6, 20e3},
+	{"ranks/clocks-rank%d.cudatrace", 4, 2, 2, 3e6, 75e3},
 }
 
 // Paths returns the path of the log of each rank. root is the path of the repository.
