@@ -347,6 +347,35 @@ func TestStragglerBeforeItsGaps(t *testing.T) {
 	}
 }
 
+// Of PyTorch on four GPUs, of which rank 3 sleeps before each step, the first finding names the rank and its line. Where all ranks do the same, jitter
+// makes none a straggler.
+func TestRealStraggler(t *testing.T) {
+	t.Parallel()
+	logs := func(pattern string, n int) (paths []string) {
+		for i := range n {
+			paths = append(paths, fmt.Sprintf("../../testdata/gpu/logs/"+pattern+".cudatrace", i))
+		}
+		return paths
+	}
+	tables := tablesOf(t, logs("ranks/straggler-rank%d", 4)...)
+	f := tables["findings"]
+	first := f.Rows[0]
+	if want := "rank 3 makes the others wait: 100.0 % of the waiting in collectives of 4 ranks is for it"; cell(f, first, "title") != want {
+		t.Errorf("title %q, want %q", cell(f, first, "title"), want)
+	}
+	evidence := cell(f, first, "evidence").(string)
+	for _, want := range []string{": last in 15 of the 15 collectives in which all others wait ", " because its own GPU was idle: mostly ranks.py:68 train_step, sleeps in clock_nanosleep (see gaps)"} {
+		if !strings.Contains(evidence, want) {
+			t.Errorf("evidence %q lacks %q", evidence, want)
+		}
+	}
+	for _, paths := range [][]string{logs("nccl-rank%d", 2), logs("ranks/clocks-rank%d", 4)} {
+		if kinds := kindsOf(tablesOf(t, paths...)["findings"]); slices.Contains(kinds, "straggling_rank") {
+			t.Errorf("%s: findings %q", paths[0], kinds)
+		}
+	}
+}
+
 // evidenceTime is the time between two texts in the evidence of a finding.
 func evidenceTime(t *testing.T, of *table.Table, row []any, before, behind string) time.Duration {
 	t.Helper()

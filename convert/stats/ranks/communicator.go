@@ -30,9 +30,7 @@ type communicator struct {
 	index    map[*collective.Sequence]int
 	clocks   []*timeline.Clock // of members
 	kinds    []*kind
-	apart    uint64 // collectives whose parts cannot belong together
-	first    uint64
-	end      uint64
+	apart    uint64   // collectives whose parts cannot belong together
 	counts   []uint64 // collectives of each member in its log
 	blame    []blame  // by member
 	hosts    []blame  // by member; that of the first one on a host has the host's
@@ -192,7 +190,7 @@ func (c *Collector) sorted() []*Process {
 // measure measures a communicator.
 func (r *Result) measure(c *Collector, found *collective.Communicator, lanes map[*collective.Sequence]*Lane) {
 	n := len(found.Members)
-	m := &communicator{Communicator: found, number: len(r.communicators), index: make(map[*collective.Sequence]int), first: timeline.Never,
+	m := &communicator{Communicator: found, number: len(r.communicators), index: make(map[*collective.Sequence]int),
 		blame: make([]blame, n), hosts: make([]blame, n), hostOf: make([]int, n)}
 	kinds := make(map[uint32]*kind) // by kernel
 	for i, s := range found.Members {
@@ -292,9 +290,9 @@ func (r *Result) compare(m *communicator, k *kind, members []*collective.Sequenc
 	k.waiting = true
 	k.compared++
 	m.kept++
-	at, end := timeline.Never, uint64(0)
+	at := timeline.Never
 	for i, p := range parts {
-		at, end = min(at, p.Start), max(end, p.End)
+		at = min(at, p.Start)
 		k.length.Add(length(p))
 		k.waits.Add(x.waits[i])
 		w := &m.members[who[i]].Waits
@@ -305,7 +303,6 @@ func (r *Result) compare(m *communicator, k *kind, members []*collective.Sequenc
 			w.steady = sketch.Sum(w.steady, x.waits[i]*m.Step())
 		}
 	}
-	m.first, m.end = min(m.first, at), max(m.end, end)
 	k.waited = sketch.Sum(k.waited, x.total*m.Step())
 	one := late{of: m, kind: k, at: at, last: -1, parts: len(parts), waited: x.total, longest: slices.Max(x.waits)}
 	if x.last < 0 {

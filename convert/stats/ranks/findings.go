@@ -199,9 +199,7 @@ func (m *communicator) behind(limits *findings.Thresholds, l *lag, n int) bool {
 	count, of, even := float64(len(l.late)), float64(l.of), 1/float64(n)
 	often := min(oftenLast*even, mostlyLast)
 	chance := even*of + farFromEven*math.Sqrt(even*(1-even)*of)
-	cost := l.blame.cost * m.Step()
-	return uint64(len(l.late))*m.Step() >= limits.Repeats && count > chance && count >= often*of && l.cost >= often &&
-		cost > 0 && float64(cost) >= limits.Cost*float64(m.end-min(m.first, m.end))
+	return 2*uint64(len(l.late))*m.Step() >= limits.Repeats && count > chance && count >= often*of && l.cost >= often && l.blame.cost > 0
 }
 
 // finding makes a finding of a lag.
