@@ -20,6 +20,7 @@ type Alignment struct {
 
 	Drift       float64 `json:"drift_ppm"`   // millionths by which the timeline's clock is faster, by collectives
 	Collectives int     `json:"collectives"` // from which the clock is known
+	AmongNS     uint64  `json:"among_ns"`    // like error_ns, from the first of them to the last
 }
 
 // How clocks are aligned.
@@ -69,8 +70,9 @@ func (h *host) alignTo(r *host, f *collective.ClockFit) {
 	var fitted bool
 	if a, text, fitted = h.byFit(f, a, text); fitted {
 		clock = f.Clock
+	} else if a.Known {
+		clock.Bound(timeline.ClockBound{Error: a.ErrorNS})
 	}
-	clock.Bound(a.ErrorNS, a.Known)
 	for _, l := range h.logs {
 		l.clock, l.alignment, l.aligned = clock, &a, text
 	}

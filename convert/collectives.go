@@ -132,11 +132,11 @@ func (l *communicating) member(s *collective.Sequence) (*collective.Member, erro
 	if err != nil {
 		return nil, err
 	}
-	a, pid := l.log.alignment, s.PID+l.log.offset
+	pid := s.PID + l.log.offset
 	key := s.Key
 	key.PID = pid
 	m := &collective.Member{Key: key, Name: fmt.Sprintf("process %d", pid),
-		Host: s.Host, Known: a.Known, Error: a.ErrorNS, Count: s.Count(), Aside: l.log.catalog.Processes.Get(s.PID) == nil}
+		Clock: l.log.clock, Count: s.Count(), Aside: l.log.catalog.Processes.Get(s.PID) == nil}
 	if all.Get(s.PID) == nil {
 		return m, nil // no record tells of the process
 	}
@@ -203,15 +203,18 @@ func (h *host) span() timeline.Extent {
 
 // byFit is how a host is aligned by its collectives, if these tell more than the wall clocks.
 func (h *host) byFit(f *collective.ClockFit, wall Alignment, words string) (a Alignment, text string, ok bool) {
-	if f == nil || wall.By == ByWallClocks && wall.Known && wall.ErrorNS <= f.Error {
+	if f == nil || wall.By == ByWallClocks && wall.Known && wall.ErrorNS <= f.Among {
 		return wall, words, false
 	}
 	if apart := magnitude(f.Shift - wall.ShiftNS); wall.Known && apart > wall.ErrorNS+f.Error {
 		return wall, words + fmt.Sprintf("; the collectives contradict that by %s, and were not used: is one of the wall clocks wrong?", figures.Duration(apart)), false
 	}
-	a = Alignment{To: wall.To, By: ByCollectives, ShiftNS: f.Shift, Known: true, ErrorNS: f.Error, Drift: f.Drift, Collectives: f.Collectives}
+	a = Alignment{To: wall.To, By: ByCollectives, ShiftNS: f.Shift, Known: true, ErrorNS: f.Error, Drift: f.Drift, Collectives: f.Collectives, AmongNS: f.Among}
 	text = fmt.Sprintf("moved by %s and %+.3f ppm against %s through %s: right to %s", time.Duration(f.Shift), f.Drift, a.To,
-		figures.Count(f.Collectives, "collective", "collectives"), figures.Duration(f.Error))
+		figures.Count(f.Collectives, "collective", "collectives"), figures.Duration(f.Among))
+	if f.Error > f.Among {
+		text += fmt.Sprintf(" among these, to %s in the whole log", figures.Duration(f.Error))
+	}
 	if f.Lines > 1 {
 		text += fmt.Sprintf(", with %d changes of the drift", f.Lines-1)
 	}

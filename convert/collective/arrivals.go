@@ -4,12 +4,10 @@ import "github.com/cudatrace/cudatrace/convert/timeline"
 
 // A Member is a rank of a communicator.
 type Member struct {
-	Key          // PID is the timeline's
-	Name  string // "rank 3"
-	Host  int    // members of one host have one clock
-	Known bool   // Error is
-	Error uint64 // ns by which the clock of the host may be wrong
-	Aside bool   // its work is not in the timeline, where another process may have its PID
+	Key                   // PID is the timeline's
+	Name  string          // "rank 3"
+	Clock *timeline.Clock // of its host
+	Aside bool            // its work is not in the timeline, where another process may have its PID
 
 	// Count is the number of its collectives.
 	Count uint64
@@ -18,15 +16,12 @@ type Member struct {
 	starts []uint64 // of its parts, from number communicator.first on
 }
 
-// apart is by how much the clocks of two members may be wrong against each other.
-func (m *Member) apart(o *Member) (ns uint64, known bool) {
-	switch {
-	case m.Host == o.Host:
-		return 0, true
-	case !m.Known || !o.Known || m.Error > timeline.Never-o.Error:
-		return timeline.Never, false
+// apart is by how much the clocks of two members may be wrong against each other at a time.
+func (m *Member) apart(o *Member, at uint64) (ns uint64, known bool) {
+	if ns, known = m.Clock.Apart(o.Clock, at); !known {
+		ns = timeline.Never
 	}
-	return m.Error + o.Error, true
+	return ns, known
 }
 
 // An arrivalsOf has the collectives of a communicator's members.
@@ -147,7 +142,7 @@ func (c *arrivalsOf) settle(i int) {
 		if i >= len(m.starts) {
 			continue
 		}
-		if apart, known := m.apart(c.members[l.member]); apart > 0 && (!known || l.entered-m.starts[i] <= apart) {
+		if apart, known := m.apart(c.members[l.member], l.entered); apart > 0 && (!known || l.entered-m.starts[i] <= apart) {
 			l.doubt = max(l.doubt, apart)
 		}
 	}

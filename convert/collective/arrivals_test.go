@@ -80,9 +80,15 @@ func meet(parts [][]part, clocks []Member, waits bool, room uint64) ([]string, *
 
 func TestParts(t *testing.T) {
 	t.Parallel()
-	same := []Member{{Known: true}, {Known: true}, {Known: true}}
+	exact := new(timeline.Clock)
+	exact.Bound(timeline.ClockBound{})
+	same := []Member{{Clock: exact}, {Clock: exact}, {Clock: exact}}
 	other := func(known bool, ns uint64) []Member {
-		return []Member{{Known: true}, {Host: 1, Known: known, Error: ns}, {Known: true}}
+		clock := new(timeline.Clock)
+		if known {
+			clock.Bound(timeline.ClockBound{Error: ns})
+		}
+		return []Member{{Clock: exact}, {Clock: clock}, {Clock: exact}}
 	}
 	two := [][]part{{{10_000, 90_000}}, {{50_000, 91_000}}}
 	for name, c := range map[string]struct {

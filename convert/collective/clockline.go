@@ -110,18 +110,30 @@ func (p *pass) has(l line) bool {
 	return true
 }
 
-// A fit is an estimate with the lines between which the clock is at both ends of a time.
+// A fit is an estimate for a time, with the lines between which the clock is: at the beginning of the time, at the first and the last
+// collective in it, and at its end. The lines are farthest apart at both ends, and between two of these times they are as far apart as
+// on the way from one to the other.
 type fit struct {
 	line
-	from, to                 float64 // the time, in seconds
-	fromLow, fromHigh, toLow float64 // values
-	toHigh                   float64
+	from, to float64 // the time, in seconds
+	between  [4]between
 }
+
+// A between is where the lowest and the highest line are at x.
+type between struct{ x, low, high float64 }
 
 // fit estimates the line for a time.
 func (r *region) fit(from, to float64) fit {
-	corners := []line{r.lowest(from), r.highest(from), r.lowest(to), r.highest(to)}
-	f := fit{from: from, to: to, fromLow: corners[0].at(from), fromHigh: corners[1].at(from), toLow: corners[2].at(to), toHigh: corners[3].at(to)}
+	f := fit{from: from, to: to}
+	first, last := r.ends[0].x, r.ends[len(r.ends)-1].x
+	var corners []line
+	for i, x := range [...]float64{from, max(first, from), min(last, to), to} {
+		low, high := r.lowest(x), r.highest(x)
+		f.between[i] = between{x, low.at(x), high.at(x)}
+		if i == 0 || i == 3 {
+			corners = append(corners, low, high)
+		}
+	}
 	if f.line = throughEnds(r.ends); r.has(f.line) {
 		return f
 	}
@@ -133,10 +145,18 @@ func (r *region) fit(from, to float64) fit {
 	return f
 }
 
-// error is the largest distance from the estimate to a line of the region. Between both ends of the time it is no larger.
-func (f *fit) error() float64 {
-	from, to := f.at(f.from), f.at(f.to)
-	return max(f.fromHigh-from, from-f.fromLow, f.toHigh-to, to-f.toLow)
+// off is the largest distance from the estimate to a line of the region at an x.
+func (f *fit) off(b *between) float64 {
+	at := f.at(b.x)
+	return max(b.high-at, at-b.low)
+}
+
+// error is the largest distance from the estimate to a line of the region.
+func (f *fit) error() (off float64) {
+	for i := range f.between {
+		off = max(off, f.off(&f.between[i]))
+	}
+	return off
 }
 
 // throughEnds is the line along which most ends agree.

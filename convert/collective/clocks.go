@@ -21,6 +21,7 @@ type HostParts []HostPart
 type ClockFit struct {
 	Clock       *timeline.Clock
 	Error       uint64  // ns by which it is wrong at most during the host's time
+	Among       uint64  // likewise, from the first collective to the last
 	Shift       int64   // ns that are added at the beginning
 	Drift       float64 // mean of the lines, millionths by which the reference is faster
 	Collectives int     // that say so
@@ -234,8 +235,9 @@ func (p *pass) within(from, to float64, last bool) *pass {
 
 // result is what is said of a fitted host.
 func (h *host) result(span timeline.Extent) *ClockFit {
-	f := &ClockFit{Error: uint64(math.Ceil(h.error())) + gpuTime, Collectives: h.n, Lines: len(h.pieces)}
+	f := &ClockFit{Collectives: h.n, Lines: len(h.pieces)}
 	var lines []timeline.ClockLine
+	var bounds []timeline.ClockBound
 	for i := range h.pieces {
 		p := &h.pieces[i]
 		from := h.origin + uint64(int64(p.from*1e9))
@@ -243,6 +245,24 @@ func (h *host) result(span timeline.Extent) *ClockFit {
 		f.Drift += p.b / 1e3 / float64(len(h.pieces))
 	}
 	f.Clock = timeline.Lines(lines...)
+	for i := range h.pieces {
+		p := &h.pieces[i]
+		for k := range p.between {
+			b := timeline.ClockBound{At: f.Clock.At(h.origin + uint64(int64(p.between[k].x*1e9))), Error: uint64(math.Ceil(p.off(&p.between[k]))) + gpuTime}
+			if k == 0 && i > 0 { // where the line before ends
+				before := &bounds[len(bounds)-1]
+				before.Error = max(before.Error, b.Error)
+				b.Error = before.Error
+			}
+			bounds = append(bounds, b)
+		}
+	}
+	for i, b := range bounds {
+		if f.Error = max(f.Error, b.Error); i > 0 && i < len(bounds)-1 {
+			f.Among = max(f.Among, b.Error)
+		}
+	}
+	f.Clock.Bound(bounds...)
 	f.Shift = int64(f.Clock.At(span.Start) - span.Start)
 	return f
 }

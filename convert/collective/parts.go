@@ -108,7 +108,7 @@ func (s *partSink) part(members []*Member, w *timeline.Work) *timeline.Part {
 		return p
 	}
 	s.table.Waits++
-	apart, known := m.apart(last)
+	apart, known := m.apart(last, l.entered)
 	if p.Awaits = known && p.Waited > apart && timeline.End(w.Start, w.Dur) >= p.Entered; !p.Awaits {
 		s.table.Doubtful++
 	}

@@ -1,29 +1,56 @@
 package timeline
 
-import "math"
+import (
+	"cmp"
+	"math"
+	"slices"
+)
 
 // A Clock converts the times of a log to those of the timeline. The zero Clock changes nothing.
 type Clock struct {
 	shift uint64
 	lines []ClockLine
 
-	bounded bool   // error is known
-	error   uint64 // ns by which converted times are wrong at most, against the host whose clock the timeline has
+	bounds []ClockBound // sorted; none where the error is not known
 }
 
-// Bound says by how many ns converted times are wrong at most, against those of the host whose clock the timeline has; a clock of which
-// that is not known has no bound.
-func (c *Clock) Bound(ns uint64, known bool) { c.error, c.bounded = ns, known }
+// A ClockBound says by how much converted times are wrong at most at a time, against those of the host whose clock the timeline has.
+type ClockBound struct {
+	At    uint64 // of the timeline
+	Error uint64 // ns
+}
 
-// Apart says by how much times of two clocks may be wrong against each other, at most. Those of one clock are not.
-func (c *Clock) Apart(o *Clock) (ns uint64, known bool) {
+// Bound says by how many ns converted times are wrong at most; a clock of which that is not known has no bound. Between two times the
+// error lies on the line between them.
+func (c *Clock) Bound(bounds ...ClockBound) { c.bounds = bounds }
+
+// error is by how much times about a time of the timeline are wrong at most.
+func (c *Clock) error(at uint64) uint64 {
+	i, _ := slices.BinarySearchFunc(c.bounds, at, func(b ClockBound, at uint64) int { return cmp.Compare(b.At, at) })
+	switch {
+	case i == 0:
+		return c.bounds[0].Error
+	case i == len(c.bounds):
+		return c.bounds[i-1].Error
+	}
+	a, b := c.bounds[i-1], c.bounds[i]
+	part := float64(at-a.At) / float64(b.At-a.At)
+	return max(min(a.Error, b.Error), uint64(math.Ceil(float64(a.Error)*(1-part)+float64(b.Error)*part)))
+}
+
+// Apart says by how much times of two clocks about a time of the timeline may be wrong against each other, at most. Those of one clock are not.
+func (c *Clock) Apart(o *Clock, at uint64) (ns uint64, known bool) {
 	switch {
 	case c == o:
 		return 0, true
-	case c == nil || o == nil || !c.bounded || !o.bounded || c.error > Never-o.error:
+	case c == nil || o == nil || len(c.bounds) == 0 || len(o.bounds) == 0:
 		return 0, false
 	}
-	return c.error + o.error, true
+	a, b := c.error(at), o.error(at)
+	if a > Never-b {
+		return 0, false
+	}
+	return a + b, true
 }
 
 // A ClockLine is how a clock runs from a time on, until the next line begins.

@@ -51,9 +51,16 @@ func TestMoveAlongLines(t *testing.T) {
 func TestApart(t *testing.T) {
 	t.Parallel()
 	reference, fitted, unknown, far := new(Clock), Shifted(5), Shifted(6), Shifted(7)
-	reference.Bound(0, true)
-	fitted.Bound(30, true)
-	far.Bound(Never, true)
+	reference.Bound(ClockBound{Error: 0})
+	fitted.Bound(ClockBound{Error: 30})
+	far.Bound(ClockBound{Error: Never})
+	growing := Shifted(8)
+	growing.Bound(ClockBound{100, 50}, ClockBound{200, 10}, ClockBound{1100, 910})
+	for at, want := range map[uint64]uint64{0: 50, 100: 50, 150: 30, 200: 10, 300: 110, 1100: 910, 5000: 910} {
+		if ns, known := growing.Apart(fitted, at); ns != want+30 || !known {
+			t.Errorf("at %d: %d, %t", at, ns, known)
+		}
+	}
 	for _, c := range []struct {
 		a, b  *Clock
 		ns    uint64
@@ -62,7 +69,7 @@ func TestApart(t *testing.T) {
 		{reference, reference, 0, true}, {reference, fitted, 30, true}, {fitted, reference, 30, true}, {unknown, unknown, 0, true}, {nil, nil, 0, true},
 		{reference, unknown, 0, false}, {nil, reference, 0, false}, {fitted, far, 0, false},
 	} {
-		if ns, known := c.a.Apart(c.b); ns != c.ns || known != c.known {
+		if ns, known := c.a.Apart(c.b, 1000); ns != c.ns || known != c.known {
 			t.Errorf("%+v and %+v: %d, %t", c.a, c.b, ns, known)
 		}
 	}

@@ -56,8 +56,8 @@ func TestArrange(t *testing.T) {
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	here, there := new(timeline.Clock), timeline.Shifted(0)
-	there.Bound(0, true)
-	here.Bound(0, true)
+	there.Bound(timeline.ClockBound{Error: 0})
+	here.Bound(timeline.ClockBound{Error: 0})
 	j := newJob(3, here, there, there)
 	j.run(reduce, 1e9, 9e8, 9e8, 9e8)
 	for i := range uint64(40) {

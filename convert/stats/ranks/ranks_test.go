@@ -349,9 +349,9 @@ func TestBroadcast(t *testing.T) {
 func TestCompare(t *testing.T) {
 	t.Parallel()
 	exact, near, far, unknown := new(timeline.Clock), timeline.Shifted(1), timeline.Shifted(2), timeline.Shifted(3)
-	exact.Bound(0, true)
-	near.Bound(10e3, true)
-	far.Bound(5e6, true)
+	exact.Bound(timeline.ClockBound{Error: 0})
+	near.Bound(timeline.ClockBound{Error: 10e3})
+	far.Bound(timeline.ClockBound{Error: 5e6})
 	part := func(start, end uint64) collective.Part { return collective.Part{Start: start * 1e3, End: end * 1e3} }
 	for name, c := range map[string]struct {
 		clocks   []*timeline.Clock
@@ -393,8 +393,8 @@ func TestCompare(t *testing.T) {
 func TestSteps(t *testing.T) {
 	t.Parallel()
 	exact, near := new(timeline.Clock), timeline.Shifted(1)
-	exact.Bound(0, true)
-	near.Bound(100, true)
+	exact.Bound(timeline.ClockBound{Error: 0})
+	near.Bound(timeline.ClockBound{Error: 100})
 	j := newJob(2, exact, near)
 	span := func(rank int, number int64, start, end uint64) {
 		j.AddStep(j.streams[rank].Context.Process, "step", number, start, end)

@@ -103,7 +103,7 @@ func (x *step) last() (last *stepPart, late uint64) {
 		if p == last {
 			continue
 		}
-		apart, known := p.of.Clock.Apart(last.of.Clock)
+		apart, known := p.of.Clock.Apart(last.of.Clock, last.end)
 		if !known || last.end-p.end <= apart {
 			return nil, 0
 		}

@@ -29,12 +29,12 @@ type comparison struct {
 	ahead uint64 // likewise, after all others that are not on its host
 }
 
-// apart says by how much the times of two clocks may be wrong against each other.
-func (c *comparison) apart(a, b *timeline.Clock) (ns uint64, known bool) {
+// apart says by how much the times of two clocks may be wrong against each other at a time.
+func (c *comparison) apart(a, b *timeline.Clock, at uint64) (ns uint64, known bool) {
 	if c.distrust && a != b {
 		return 0, false
 	}
-	return a.Apart(b)
+	return a.Apart(b, at)
 }
 
 // unsure is the error of a GPU's times, in ns.
@@ -80,7 +80,7 @@ func (c *comparison) byStart(clocks []*timeline.Clock, parts []collective.Part, 
 		if i == latest {
 			continue
 		}
-		apart, known := c.apart(clocks[i], clocks[latest])
+		apart, known := c.apart(clocks[i], clocks[latest], last)
 		if known && last > p.End && last-p.End > sketch.Sum(apart, unsure) {
 			return false
 		}
