@@ -158,7 +158,7 @@ func TestAlignByKnownErrors(t *testing.T) {
 // A host whose clock is ahead is moved back.
 func TestAlignBackByCollectives(t *testing.T) {
 	t.Parallel()
-	f := &collective.ClockFit{Clock: timeline.Shifted(uint64(1<<64 - 4_000_000_050_000)), Shift: -4_000_000_050_000, Drift: -1.5, Error: 900, Collectives: 20, Lines: 1}
+	f := &collective.ClockFit{Clock: timeline.Shifted(uint64(1<<64 - 4_000_000_050_000)), Shift: -4_000_000_050_000, Drift: -1.5, Error: 900, Among: 900, Collectives: 20, Lines: 1}
 	a, text, _ := new(host).byFit(f, Alignment{To: "a", By: ByNothing}, "")
 	if want := "moved by -1h6m40.00005s and -1.500 ppm against a through 20 collectives: right to 0.9 µs"; text != want || a.ShiftNS != f.Shift {
 		t.Errorf("%q of %+v, want %q", text, a, want)

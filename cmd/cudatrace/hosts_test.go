@@ -7,7 +7,9 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -94,6 +96,14 @@ func TestRanksOfHosts(t *testing.T) {
 			_, said := succeed(t, append([]string{"convert", "-o", filepath.Join(dir, "all.pftrace")}, moved...)...)
 			if n := strings.Count(said, " collectives: right to "); n != capture.Ranks-1 {
 				t.Errorf("%d clocks are aligned by collectives, want %d:\n%s", n, capture.Ranks-1, said)
+			}
+			var waits, doubtful int
+			if m := regexp.MustCompile(`waited for the last one (\d+) times, of which (\d+) have no arrow`).FindStringSubmatch(said); m != nil {
+				waits, _ = strconv.Atoi(m[1])
+				doubtful, _ = strconv.Atoi(m[2])
+			}
+			if waits < 100 || doubtful > waits/10 {
+				t.Errorf("%d of %d waits have no arrow:\n%s", doubtful, waits, said)
 			}
 			got, want := reportsOfRanks(t, moved), reportsOfRanks(t, own)
 			if len(got.Ranks) != len(want.Ranks) || len(got.Collectives) != len(want.Collectives) || len(want.Ranks) != capture.Ranks {
