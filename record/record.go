@@ -229,7 +229,11 @@ func (s *session) stop() {
 		s.stopLibraries()
 	}
 	if s.early == stopBySignal && s.program != nil {
-		s.report.miss(0, "recording was stopped before the program ended")
+		last := "the program"
+		if isClosed(s.program.ended) {
+			last = "the last of the program's processes"
+		}
+		s.report.miss(0, fmt.Sprintf("recording was stopped before %s ended", last))
 	}
 	s.endThreads()
 	s.calls.finish()

@@ -4,10 +4,13 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/record/host"
 )
 
 // watchSignals catches the signals that would end the recorder. With a program it leaves out the
@@ -42,9 +45,12 @@ func (s *session) stopBy(n syscall.Signal) bool {
 func (s *session) isPast() bool { return isClosed(s.decided) && s.early == stopByTime }
 
 const (
-	// stopGrace is the time in which a program that got the same signal may end by itself, before
+	// stopGrace is the time in which a program that got the same signal has to begin its end, before
 	// recording stops.
 	stopGrace = 500 * time.Millisecond
+	// endGrace is the time that it has for its end once that has begun: GPU records are handed over, and the kernel takes
+	// the process apart.
+	endGrace = 5 * time.Second
 	// stopHint is the time after a Ctrl-C without effect at which a person is told how to stop.
 	stopHint = time.Second
 )
@@ -54,7 +60,7 @@ const (
 // Ctrl-C at a terminal goes to the program too, and the program's way out is worth recording. So
 // the first Ctrl-C is the program's as long as it runs, and the second stops recording. A signal
 // from kill or a job scheduler may have gone to the whole process group or to us alone. So it
-// stops recording unless everything ends by itself soon. After the recording it is the program's, if it
+// stops recording unless everything ends by itself soon, or begins to. After the recording it is the program's, if it
 // reached us alone: the program gets it unless the program ends soon.
 //
 // Something may keep the recorder from its end: another process can have us wait for a file. So signals count to the last.
@@ -80,7 +86,7 @@ func (s *session) heed(signals <-chan os.Signal, over <-chan struct{}) {
 			interrupted = true
 			continue
 		}
-		if p != nil && (!interrupted || s.isPast()) && isOver(over, stopGrace) || s.stopBy(n) {
+		if p != nil && (!interrupted || s.isPast()) && s.endsBy(over, signals) || s.stopBy(n) {
 			last.await(time.After(stopPatience))
 			return
 		}
@@ -88,6 +94,46 @@ func (s *session) heed(signals <-chan os.Signal, over <-chan struct{}) {
 			p.pass(n)
 		}
 	}
+}
+
+// endsBy waits for the end of everything after a signal. It returns false if nothing begins to end, if that takes too long, or at
+// the next signal.
+func (s *session) endsBy(over <-chan struct{}, signals <-chan os.Signal) bool {
+	since := time.Now().Add(-stopGrace) // the program may have got the signal before us
+	if isOver(over, stopGrace) {
+		return true
+	}
+	if s.isPast() || !s.isEnding(since) {
+		return false
+	}
+	for len(signals) > 0 { // one sender may reach us by our PID and by our group
+		<-signals
+	}
+	select {
+	case <-over:
+		return true
+	case <-signals:
+	case <-time.After(endGrace):
+	}
+	return false
+}
+
+// isEnding reports whether the program, or a process that is recorded, has ended or shown a sign of its end since a time.
+func (s *session) isEnding(since time.Time) bool {
+	if isClosed(s.program.ended) && s.program.until.After(since) {
+		return true
+	}
+	pids := ask(s, func() []uint32 {
+		if !s.opened {
+			return nil
+		}
+		return s.which(func(*process) bool { return true })
+	})
+	from := host.Monotonic() - uint64(time.Since(since))
+	return slices.ContainsFunc(pids, func(pid uint32) bool {
+		e, ok := s.calls.exit(pid)
+		return ok && e.Time >= from
+	})
 }
 
 // stopPatience is the time that the recorder has for its end once a person wants it.

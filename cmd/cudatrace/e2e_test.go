@@ -16,6 +16,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
 	"github.com/cudatrace/cudatrace/convert"
@@ -145,6 +146,27 @@ func TestDriverOnly(t *testing.T) {
 	r.whole(t)
 	if r.Kernels == 0 {
 		t.Error("no kernels")
+	}
+}
+
+// TestCallsUnderWay records threads that all enter CUDA while the first of them initialises it: the log lacks these calls, of
+// each thread the first at most, and nothing else.
+func TestCallsUnderWay(t *testing.T) {
+	t.Parallel()
+	const first, threads = "cudaStreamCreateWithFlags", 8
+	want := recordProgram(t, "--no-convert", sim("threads"), "-t", fmt.Sprint(threads), "-n", "100")
+	r := recordProgram(t, "--no-convert", sim("threads"), "-t", fmt.Sprint(threads), "-n", "100", "--race")
+	want.whole(t)
+	r.whole(t)
+	if want.Functions[first] != threads || r.Functions[first] >= threads {
+		t.Errorf("%d and %d calls of %s, want %d and fewer", want.Functions[first], r.Functions[first], first, threads)
+	}
+	for _, name := range append(setUp, first) { // a call of setUp counts where the call around it is missing
+		delete(want.Functions, name)
+		delete(r.Functions, name)
+	}
+	if diff := cmp.Diff(want.Functions, r.Functions); diff != "" || r.Kernels != want.Kernels || r.Memsets != want.Memsets {
+		t.Errorf("%d kernels, %d memsets; calls (-want +got):\n%s", r.Kernels, r.Memsets, diff)
 	}
 }
 

@@ -31,7 +31,6 @@
 #include "walk.h"
 #include "wire.h"
 
-#define READY_WAIT (200 * CT_MS)   /* for it to watch the process's end */
 #define MEETING_WAIT (2 * CT_SECOND)
 #define LEAST_MEMORY (1u << 20) /* for records */
 #define FIXED_MEMORY (2u << 20) /* stacks, tables, chunks beside the queue */
@@ -232,7 +231,7 @@ static bool record(unsigned char *payload, uint32_t length, bool *nvtx)
 	}
 	send_status(on, words);
 	if (on) /* for READY, which the control thread takes: the program may end as soon as it goes on */
-		ct_link_await_message(ct_now() + READY_WAIT);
+		ct_link_await_message(ct_now() + CT_GO_WAIT);
 	if (ct_threads_start(&r)) {
 		if (on && ct_range_wanted())
 			ct_range_tell(at_range);

@@ -1,4 +1,5 @@
-/* Named threads that launch and end before the program does. */
+/* Named threads that launch and end before the program does. CUDA is initialised before they start, with --race by
+ * the one that comes first, while others wait for it. */
 #include <pthread.h>
 
 #include "options.h"
@@ -26,11 +27,13 @@ int main(int argc, char **argv)
 	static struct worker workers[1024];
 	long count = option_number(argc, argv, "-t", 8, 1);
 	struct counts total = {0, 0, 0};
-	int bad = 0;
+	int bad = 0, devices;
 	if (count > (long)(sizeof workers / sizeof *workers)) {
 		fprintf(stderr, "threads: at most %zu threads\n", sizeof workers / sizeof *workers);
 		return 2;
 	}
+	if (!option_flag(argc, argv, "--race"))
+		CHECK(cudaGetDeviceCount(&devices));
 	for (int i = 0; i < count; i++) {
 		workers[i].index = i;
 		workers[i].launches = option_number(argc, argv, "-n", 1000, 1);
