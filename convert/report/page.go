@@ -118,7 +118,11 @@ func (r *Report) figures() (list []figure) {
 	}
 	if t := r.table("profile"); len(t.Rows) > 0 {
 		row := t.Rows[0]
-		add(words(t, row, "busy_share"), "GPU busy")
+		name := "GPU busy"
+		if r.startup() > 0 {
+			name += ", start-up included"
+		}
+		add(words(t, row, "busy_share"), name)
 	}
 	if t := r.table("step_kinds"); len(t.Rows) > 0 {
 		row := t.Rows[0]

@@ -53,7 +53,7 @@ func (r *Report) run() *Chart {
 	var used []legend
 	var totals [4]uint64
 	for _, l := range lanes {
-		d.drawLane(s, y, &l, &totals)
+		d.drawLane(s, y, &l, started, &totals)
 		y += laneHeight + rowGap
 	}
 	for i, k := range kinds {
@@ -70,7 +70,7 @@ func (r *Report) run() *Chart {
 	d.height = y + 22
 	c := &Chart{Title: "The whole run", drawing: d, Note: "How much of the time each GPU was busy, and with what; a full lane is a GPU that is never idle. Times count from the start of the recording."}
 	if s.before > 0 {
-		c.Note += " The start-up is drawn shorter than it took."
+		c.Note += " The start-up is drawn shorter than it took, and not part of the shares at the right."
 	}
 	if r.Part != nil {
 		c.Note += " The red frame is the part that is drawn below."
@@ -82,8 +82,8 @@ func (r *Report) run() *Chart {
 	return c
 }
 
-// drawLane draws the bins of a lane as areas on top of each other.
-func (d *drawing) drawLane(s scale, y float64, l *lane, totals *[4]uint64) {
+// drawLane draws the bins of a lane as areas on top of each other. The share at its right is that of the time behind the start-up.
+func (d *drawing) drawLane(s scale, y float64, l *lane, started uint64, totals *[4]uint64) {
 	d.label("", 0, y+laneHeight/2, labelWidth-8, l.title)
 	d.track(s.x, y, s.width, laneHeight)
 	var areas [4]strings.Builder
@@ -91,7 +91,9 @@ func (d *drawing) drawLane(s scale, y float64, l *lane, totals *[4]uint64) {
 	for _, b := range l.bins {
 		x, width, bottom := s.at(b.Start), s.at(b.End)-s.at(b.Start), y+laneHeight
 		span := float64(max(b.End-b.Start, 1))
-		busy, all = busy+b.Busy, all+b.End-b.Start
+		if s.before == 0 || b.Start >= started {
+			busy, all = busy+b.Busy, all+b.End-b.Start
+		}
 		for i, k := range kinds {
 			ns := k.of(&b)
 			totals[i] += ns
