@@ -75,9 +75,10 @@ GPU, ANYWHERE = "gpu", "anywhere"
 
 # claim; where it applies; figure; bound; format
 CLAIMS = [
-    ("PyTorch step: `record` against nsys", GPU, lambda f: f.of("c", "record", "nsys"), 0.6, times),
-    ("PyTorch step: `record` against torch.profiler", GPU, lambda f: f.of("c", "record", "torch"), 0.7, times),
-    ("PyTorch step: `--calls cupti` against nsys", GPU, lambda f: f.of("c", "cupti", "nsys"), 0.4, times),
+    # nsys and torch.profiler record no Python frames as they are run here.
+    ("PyTorch step: `record --python off` against nsys", GPU, lambda f: f.of("c", "python-off", "nsys"), 0.6, times),
+    ("PyTorch step: `record --python off` against torch.profiler", GPU, lambda f: f.of("c", "python-off", "torch"), 0.7, times),
+    ("PyTorch step: `--calls cupti --python off` against nsys", GPU, lambda f: f.of("c", "cupti-python-off", "nsys"), 0.4, times),
     ("empty kernels: `record` against empty traps + CUPTI kernel records alone", GPU,
      lambda f: f.of_floor("a", "record", "empty", "kernels"), 1.1, times),
     ("empty kernels: `--calls cupti` against nsys", GPU, lambda f: f.of("a", "cupti", "nsys"), 0.9, times),

@@ -155,7 +155,7 @@ def is_alone(run, variant, workload):
 def gpu_records(runs, workload):
     """Number of GPU records in a recording of that workload alone that has them all."""
     for run in runs:
-        if is_alone(run, "record", workload) or is_alone(run, "python-off", workload):
+        if is_alone(run, "record", workload):
             info = run.get("info", {})
             return sum(info.get(k, 0) for k in ("kernels", "copies", "sets", "graphs"))
     return 0

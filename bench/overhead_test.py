@@ -97,7 +97,7 @@ class Claims(unittest.TestCase):
         self.assertEqual((floor["verdict"], floor["written"]), (claims.WITHIN, "1.06 ×"))
         probes = found["empty kernels: probes alone against empty traps"]
         self.assertEqual((probes["verdict"], probes["written"]), (claims.WITHIN, "1.30 ×"))
-        self.assertEqual(found["PyTorch step: `record` against nsys"]["verdict"], claims.UNKNOWN)
+        self.assertEqual(found["PyTorch step: `record --python off` against nsys"]["verdict"], claims.UNKNOWN)
 
     def test_beyond(self):
         found = self.judged([], after_detach={"median": 0.5})
@@ -280,11 +280,11 @@ class Tables(unittest.TestCase):
     def test_the_first_table(self):
         def figures(workload, row, median, *ratio):
             return {"workload": workload, "row": row, "rounds": 2, "median": median, **dict(zip(("ratio", "ratio_p10", "ratio_p90"), ratio))}
-        rows = [figures("a", "plain", 2400), figures("a", "python-off", 3600, 1.5, 1.4, 1.6), figures("a", "probes", 1, 1, 1, 1),
-                figures("k", "plain", 4e6), figures("k", "python", 5e6, 1.25, 1, 2), {"workload": "k", "row": "nsys", "rounds": 0}]
+        rows = [figures("a", "plain", 2400), figures("a", "record", 3600, 1.5, 1.4, 1.6), figures("a", "probes", 1, 1, 1, 1),
+                figures("k", "plain", 4e6), figures("k", "python-off", 5e6, 1.25, 1, 2), {"workload": "k", "row": "nsys", "rounds": 0}]
         works = [w for w in workloads.WORKLOADS if w.name in "abk"]
         self.assertEqual(table.face({"rows": rows}, works), [
-            "|  | not traced | `cudatrace record` | with Python lines |", "|---|---|---|---|",
+            "|  | not traced | `cudatrace record` | without Python lines |", "|---|---|---|---|",
             "| launch loop, a launch | 2,400 ns | 3,600 ns: × 1.50 (1.40..1.60) |  |",
             "| PyTorch decoding | 250 tokens/s |  | 200 tokens/s: keeps 80 % (50..100) |", ""])
         self.assertEqual(table.face({"rows": rows[:1]}, works), [])

@@ -6,7 +6,7 @@ import variants
 
 # The first table: a row for each of these workloads, a column for each of these variants.
 FACE_ROWS = {"a": "launch loop, a launch", "c": "PyTorch training, a step", "k": "PyTorch decoding"}
-FACE_COLUMNS = {"plain": "not traced", "python-off": "`cudatrace record`", "python": "with Python lines",
+FACE_COLUMNS = {"plain": "not traced", "record": "`cudatrace record`", "python-off": "without Python lines",
                 "nsys": "`nsys profile -t cuda`", "torch": "torch.profiler"}
 LOOP = ["", "median", "p10..p90", "× plain", "added", "of nsys's", "of torch.profiler's", "rounds", ""]
 BESIDE = ["", "workload", "recorder's CPU, µs a unit", "program's CPU, µs a unit", "bytes a GPU record",

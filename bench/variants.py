@@ -48,11 +48,12 @@ RECORDS = "k1,k2,r171,d308,d307,d652,d216,d220,d277,d279,d306"
 VARIANTS = [
     Variant("plain", "not traced", "{program}"),
     Variant("record", "`cudatrace record`", RECORD + " -- {program}", apart="abgefcdtk", **LOG),
-    Variant("python-off", "`record --python off`", RECORD + " --python off -- {program}", workloads="ack", apart="ack", **LOG),
-    Variant("python", "`record --python auto`", RECORD + " --python auto -- {program}", workloads="ck", apart="ck", **LOG),
+    Variant("python-off", "`record --python off`", RECORD + " --python off -- {program}", workloads="ck", apart="ck", **LOG),
     Variant("sample-off", "`record --python off --sample off`", RECORD + " --python off --sample off -- {program}",
             workloads="ck", **LOG),
     Variant("cupti", "`record --calls cupti`", RECORD + " --calls cupti -- {program}", apart="ac", **LOG),
+    Variant("cupti-python-off", "`record --calls cupti --python off`", RECORD + " --calls cupti --python off -- {program}",
+            workloads="c", **LOG),
     Variant("none", "`record --calls none`", RECORD + " --calls none -- {program}", apart="ac", **LOG),
     Variant("minimal", "`record --api minimal`", RECORD + " --api minimal -- {program}", workloads="ac", apart="c", **LOG),
     Variant("cupti-minimal", "`record --calls cupti --api minimal`", RECORD + " --calls cupti --api minimal -- {program}",
@@ -83,7 +84,7 @@ VARIANTS = [
 ]
 
 # The workloads and the variants of --face: those of the first table, and some to compare them with.
-FACE_WORKLOADS, FACE_VARIANTS = "a,c,k", "python-off,python,nsys,torch"
+FACE_WORKLOADS, FACE_VARIANTS = "a,c,k", "record,python-off,nsys,torch"
 
 
 def extra(text):

@@ -15,6 +15,7 @@ import (
 
 // besideCUDA are the losses without which calls and GPU work are whole.
 var besideCUDA = []struct{ cause, one, many, why string }{
+	{tracelog.LostPython, "call has no Python lines", "calls have no Python lines", ": the program ran more code than is kept, or two threads ran new code at once"},
 	{tracelog.LostThreadStates, "state or sample of threads was lost", "states and samples of threads were lost", ": what the threads did then is not known"},
 	{tracelog.LostFunctionRate, "call of a function of a library was not recorded", "calls of functions of libraries were not recorded", ": they came faster than is recorded"},
 	{tracelog.LostFunctionNesting, "call of a function of a library was not recorded", "calls of functions of libraries were not recorded", ": they were nested too deeply"},

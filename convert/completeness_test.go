@@ -57,6 +57,7 @@ memset pid=1 context=1 stream=7 start=2000020 dur=5
 		"more records than were delivered": {recorded + strings.Replace(finished, "kernels=1", "kernels=0", 1), nil, 0},
 		"losses": {recorded + "lost cause=ring_buffer count=5\nlost cause=ring_buffer count=2\nlost cause=cupti_dropped count=9\n" + finished,
 			[]string{"records were lost: 9 cupti_dropped, 7 ring_buffer"}, 0},
+		"losses beside calls and GPU work": {recorded + "lost cause=python_stacks count=5\nlost cause=thread_states count=2\nlost cause=function_rate count=3\n" + finished, nil, 0},
 		"calls without records": {recorded + "function id=1 name=cuLaunchKernel library=driver\ncall pid=1 tid=1 func=cuLaunchKernel enter=3000000 dur=5\n" + finished,
 			[]string{"1 call that creates GPU work has no record from CUPTI: another CUPTI client may have taken its records"}, 0},
 		"calls whose records were lost": {recorded + "function id=1 name=cuLaunchKernel library=driver\ncall pid=1 tid=1 func=cuLaunchKernel enter=3000000 dur=5\nlost cause=cupti_queue count=3\n" + strings.Replace(finished, "copies=1", "copies=4", 1),

@@ -45,6 +45,7 @@ func Attach(o Options) (Result, error) {
 	over := targets.ended()
 	go s.heed(signals, over)
 	s.metrics.start(s, invoker.Find())
+	s.remarkPython()
 	s.startThreads()
 	var failed error
 	s.preparing.Go(func() {

@@ -116,11 +116,15 @@ func (f *follower) WatchExit(signal uint32, handler uint64) (ranges bool) {
 
 // Note is called with a line from the library.
 func (f *follower) Note(severity uint32, text string) {
-	if severity >= tracelog.NoteWarning && !ask(f.session, func() bool { return f.process.rival }) {
+	switch isRival := func() bool { return f.process.rival }; {
+	case severity < tracelog.NoteWarning || ask(f.session, isRival):
+		f.report.note(f.peer.PID, severity, text)
+	case strings.HasPrefix(text, pythonLines): // all calls and all GPU work are there
+		f.report.note(f.peer.PID, severity, text)
+		f.report.sayOnce(text, text)
+	default:
 		f.report.miss(f.peer.PID, text)
-		return
 	}
-	f.report.note(f.peer.PID, severity, text)
 }
 
 // End is called at the end of the process.

@@ -41,10 +41,13 @@ type Options struct {
 	GPU     GPUSource
 	Graphs  GraphMode
 	Waits   WaitSource
-	Python  PythonSource // "" means PythonOff
+	Python  PythonSource // of calls and samples; "" means PythonOff
 
-	SampleRate   int  // of samples of the threads that make calls, in Hz; 0: neither their states nor samples are recorded
-	SamplePython bool // samples have Python frames
+	// PythonAsked has a line say why calls have no Python frames, whatever the reason. Otherwise there is one only of an
+	// interpreter that is not known.
+	PythonAsked bool
+
+	SampleRate int // of samples of the threads that make calls, in Hz; 0: neither their states nor samples are recorded
 
 	GPUMetrics    GPUMetrics    // the zero value means GPUMetricsOn
 	MetricDevices MetricDevices // "" means DevicesUsed

@@ -8,6 +8,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/cupti"
 	"github.com/cudatrace/cudatrace/record/procfs"
 	"github.com/cudatrace/cudatrace/record/pyframes"
+	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
 // A PythonSource says whether calls have the Python frames above them.
@@ -30,40 +31,65 @@ type python struct {
 // pythonLook is the least time between two looks at a process.
 const pythonLook = 2 * time.Second
 
+// pythonLines begins what a person hears about missing frames, also from the injected library.
+const pythonLines = "Python lines "
+
 // readsPython reports whether frames are read in processes with an interpreter that is known.
 func (s *session) readsPython() bool {
-	return s.opts.Python == PythonAuto && s.opts.GPU != GPUNone && pyframes.Machine()
+	return s.opts.Python == PythonAuto && s.opts.withoutPython() == ""
+}
+
+// withoutPython returns why no process of a recording can have frames; "" if some can.
+func (o *Options) withoutPython() string {
+	switch {
+	case !pyframes.Machine():
+		return "they are known on x86-64 only"
+	case o.GPU == GPUNone:
+		return "they come with CUPTI's records"
+	case len(o.PIDs) > 0:
+		return "only a program that is recorded from its start has them"
+	case o.Runtime:
+		return "where the runtime's calls are recorded, CUPTI does not ask for the time of the driver's"
+	}
+	return ""
+}
+
+// saysPython reports whether what takes frames away has to be said of them, too.
+func (s *session) saysPython() bool { return s.opts.PythonAsked && s.readsPython() }
+
+// remarkPython says why no process can have frames, to a person who has asked for them.
+func (s *session) remarkPython() {
+	if why := s.opts.withoutPython(); why != "" && s.opts.PythonAsked && s.opts.Python == PythonAuto {
+		s.report.remark(0, pythonLines+"of calls are not recorded: "+why)
+	}
 }
 
 // findPython finds the interpreter of a process that waits for the answer to its hello. It returns nil where no frames are read.
-func (s *session) findPython(f *follower) *python {
+func (s *session) findPython(pid uint32) *python {
 	if !s.readsPython() {
 		return nil
 	}
 	p := &python{looked: time.Now()}
-	p.codeSize, _ = procfs.CodeSize(int(f.peer.PID)) // 0 of a process that has just ended
+	p.codeSize, _ = procfs.CodeSize(int(pid)) // 0 of a process that has just ended
 	var err error
-	p.found, err = pyframes.Find(int(f.peer.PID))
-	why := pyframes.Unusable("")
-	switch {
-	case errors.As(err, &why):
-	case err != nil || p.found == nil:
-		return p
-	case f.armed:
-		why = "it had started CUDA before it was attached to"
-	case s.opts.Runtime:
-		why = "where the runtime's calls are recorded, CUPTI does not ask for the time of the driver's"
-	default:
-		return p
+	p.found, err = pyframes.Find(int(pid))
+	if why := pyframes.Unusable(""); errors.As(err, &why) {
+		s.refusePython(pid, p, string(why))
 	}
-	s.refusePython(f.peer.PID, p, string(why))
 	return p
 }
 
-// refusePython says why the frames of a process are not read.
+// refusePython says why the frames of a process are not read: once for all processes with the same reason, unless somebody has
+// asked for frames.
 func (s *session) refusePython(pid uint32, p *python, why string) {
 	p.refused = true
-	s.report.remark(pid, fmt.Sprintf("Python lines of process %d are not recorded: %s", pid, why))
+	text := fmt.Sprintf(pythonLines+"of process %d are not recorded: %s", pid, why)
+	if s.opts.PythonAsked {
+		s.report.remark(pid, text)
+		return
+	}
+	s.report.note(pid, tracelog.NoteInfo, text)
+	s.report.sayOnce(why, text)
 }
 
 // configure adds to the answer to a process's hello what it needs to read frames.

@@ -77,6 +77,7 @@ func Run(o Options) (res Result, err error) {
 	defer s.cancel()
 	defer s.close()
 	user := invoker.Find()
+	s.remarkPython()
 	s.startThreads()
 	s.listen(user)
 	s.metrics.start(s, user)

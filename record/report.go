@@ -14,12 +14,20 @@ type report struct {
 	log     *tracelog.Writer
 	say     func(line string)
 	missing missing
+	said    sync.Map // what sayOnce has said something about
 }
 
 // miss reports that something is missing from the log. It says each text once.
 func (r *report) miss(pid uint32, text string) {
 	r.note(pid, tracelog.NoteWarning, text)
 	if r.missing.addReason(text) {
+		r.say(text)
+	}
+}
+
+// sayOnce says one text about each thing.
+func (r *report) sayOnce(about, text string) {
+	if _, known := r.said.LoadOrStore(about, true); !known {
 		r.say(text)
 	}
 }

@@ -20,7 +20,7 @@ func (s *session) startThreads() {
 		return
 	}
 	s.threads = threads.Start(threads.Options{
-		Log: s.log.Writer, Rate: s.opts.SampleRate, Python: s.opts.SamplePython,
+		Log: s.log.Writer, Rate: s.opts.SampleRate, Python: s.opts.Python == PythonAuto,
 		Stack: func(parent uint32, f tracelog.PythonFrame) (uint32, bool) {
 			return s.pythons.Stack(s.records(), parent, f)
 		},

@@ -222,7 +222,7 @@ func (s *session) attach(p *process) {
 	f := p.follower
 	p.overdue = time.AfterFunc(f.patience(), func() { s.post(overdue{p}) })
 	s.workers.Go(func() {
-		e := located{p, f.locate(), s.findPython(f)}
+		e := located{p, f.locate(), s.findPython(f.peer.PID)}
 		s.beginThreads(p.pid, e.python)
 		s.post(e)
 	})
@@ -306,7 +306,10 @@ func (s *session) notInTime(pid uint32) {
 	s.crowded = s.crowded || first
 	s.later.do(func() {
 		s.report.note(pid, tracelog.NoteInfo, fmt.Sprintf("process %d is not probed: it could wait no longer", pid))
-		const text = "there was no time to probe all processes: too many start at the same time, or the machine is too busy"
+		text := "there was no time to probe all processes: too many start at the same time, or the machine is too busy"
+		if s.saysPython() {
+			text += "; these have no Python lines"
+		}
 		switch {
 		case !first:
 		case !s.calls.probed:
@@ -377,6 +380,9 @@ func (s *session) withoutCUPTI(p *process, c tracelog.CUPTI) {
 	what := fromCUPTI(s.calls.source, s.opts.GPU)
 	if what == "" {
 		return
+	}
+	if s.saysPython() {
+		what += " and Python lines"
 	}
 	why, _, _ := strings.Cut(c.Status, "; ")
 	if about, ok := strings.CutPrefix(why, "it "); ok {

@@ -316,6 +316,88 @@ func checkPythonStats(t *testing.T, log string, launches []pythonLaunch) {
 	}
 }
 
+// unknownPython builds a library that looks like a Python whose frames are not known.
+func unknownPython(t *testing.T) string {
+	t.Helper()
+	library := filepath.Join(t.TempDir(), "libpython3.99.so.1.0")
+	gcc := exec.Command("gcc", "-shared", "-fPIC", "-x", "c", "-o", library, "-")
+	gcc.Stdin = strings.NewReader("unsigned long Py_Version = 0x036300f0; char _PyRuntime[64], PyCode_Type[64]; void PyGILState_GetThisThreadState(void) {}")
+	if out, err := gcc.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return library
+}
+
+// TestPythonDefault records Python lines without being asked. Who has not asked for them hears only of a Python that is not known, once;
+// who has asked hears why there are none.
+func TestPythonDefault(t *testing.T) {
+	t.Parallel()
+	interpreters := pythontest.All(t)
+	if len(interpreters) == 0 {
+		t.Skip("no Python here")
+	}
+	known := []string{interpreters[0].Path, "testdata/python/holds.py"}
+	unknown := "LD_PRELOAD=" + unknownPython(t) + " " + sim("vectoradd")
+	twice := []string{"sh", "-c", unknown + "; " + unknown}
+	compiled := []string{sim("vectoradd")}
+	broken := []string{"env", "LD_LIBRARY_PATH=" + filepath.Join(root, "build/sim/lib-broken"), sim("vectoradd")}
+	const whole = "cudatrace: Python lines of calls are not recorded: "
+	const version = "is CPython 3.99.0; frames of 3.9 to 3.13 are known"
+	for name, c := range map[string]struct {
+		options string
+		program []string
+		lines   bool
+		said    []string // of each line about Python lines
+	}{
+		"default":           {"", known, true, nil},
+		"default, cupti":    {"--calls cupti", known, true, nil},
+		"asked":             {"--python auto", known, true, nil},
+		"off":               {"--python off", known, false, nil},
+		"no GPU":            {"--gpu none", known, false, nil},
+		"no GPU, asked":     {"--gpu none --python auto", known, false, []string{whole + "they come with CUPTI's records"}},
+		"no GPU, off":       {"--gpu none --python off", known, false, nil},
+		"runtime":           {"--runtime-calls", known, false, nil},
+		"runtime, asked":    {"--runtime-calls --python auto", known, false, []string{whole + "where the runtime's calls are recorded, CUPTI does not ask for the time of the driver's"}},
+		"no CUPTI":          {"", broken, false, nil},
+		"no CUPTI, asked":   {"--python auto", broken, false, []string{": CUPTI cannot record the GPU work and Python lines of", "not complete: CUPTI cannot record"}},
+		"compiled":          {"", compiled, false, nil},
+		"compiled, asked":   {"--python auto", compiled, false, nil},
+		"unknown":           {"", twice, false, []string{version}},
+		"unknown, asked":    {"--python auto", twice, false, []string{version, version}},
+		"unknown, off":      {"--python off", twice, false, nil},
+		"attached, asked":   {"--python auto -p", nil, false, []string{whole + "only a program that is recorded from its start has them"}},
+		"attached, unasked": {"-p", nil, false, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			log := filepath.Join(t.TempDir(), "run")
+			args := append([]string{"record", "-q", "--no-convert", "-o", log}, strings.Fields(c.options)...)
+			if c.program == nil {
+				args = append(args, fmt.Sprint(startLongrun(t, "100000").Pid), "-d", "10ms")
+			}
+			var stderr strings.Builder
+			cmd := pythonCommand("cudatrace", append(args, c.program...)...)
+			cmd.Stderr = &stderr
+			if err := cmd.Run(); err != nil {
+				t.Fatalf("%v\n%s", err, &stderr)
+			}
+			var said []string
+			for line := range strings.Lines(stderr.String()) {
+				if strings.Contains(line, "Python lines") {
+					said = append(said, strings.TrimSpace(line))
+				}
+			}
+			if !slices.EqualFunc(said, c.said, strings.Contains) {
+				t.Errorf("it said %q", said)
+			}
+			launches, _ := pythonLaunches(t, log+".cudatrace")
+			if lines := slices.ContainsFunc(launches, func(l pythonLaunch) bool { return len(l.frames) > 0 }); lines != c.lines {
+				t.Errorf("launches have Python lines: %t", lines)
+			}
+		})
+	}
+}
+
 // printedStats returns what stats prints of a log.
 func printedStats(t *testing.T, log string, args ...string) string {
 	t.Helper()
@@ -348,7 +430,7 @@ func TestStatsFolded(t *testing.T) {
 			t.Errorf("%s: exit code %d\n%s%s", args, code, &stdout, &stderr)
 		}
 	}
-	if said := printedStats(t, gpuLog, "--report", "python"); said != "python: the log has no Python frames: 'record --python auto' records them\n" {
+	if said := printedStats(t, gpuLog, "--report", "python"); said != "python: the log has no Python frames: docs/calls.md says when there are none\n" {
 		t.Errorf("of a log without frames it says %s", said)
 	}
 	if said := printedStats(t, gpuLog); strings.Contains(said, "ython") {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -68,14 +69,21 @@ func embedPython(t *testing.T, p pythontest.Interpreter) string {
 	return program
 }
 
-// TestPythonHostile runs programs that do what is hard on a reader of frames: each prints what it prints unrecorded, and ends as it
-// ends then.
-func TestPythonHostile(t *testing.T) {
-	t.Parallel()
+// hostileHelper builds the library of testdata/python/hostile.py.
+func hostileHelper(t *testing.T) string {
+	t.Helper()
 	helper := filepath.Join(t.TempDir(), "hostile.so")
 	if out, err := exec.Command("gcc", "-shared", "-fPIC", "-o", helper, "testdata/python/hostile.c").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
+	return helper
+}
+
+// TestPythonHostile runs programs that do what is hard on a reader of frames: each prints what it prints unrecorded, and ends as it
+// ends then.
+func TestPythonHostile(t *testing.T) {
+	t.Parallel()
+	helper := hostileHelper(t)
 	all := pythontest.All(t)
 	if len(all) == 0 {
 		t.Skip("no Python here")
@@ -109,7 +117,7 @@ func TestPythonHostile(t *testing.T) {
 					plain[scenario] = pythonEndOf(hostileCommand(way.malloc, program...))
 				}
 				base := filepath.Join(t.TempDir(), "run")
-				record := []string{"cudatrace", "record", "-q", "--python", "auto", "--calls", way.calls, "--no-convert", "-o", base, "--"}
+				record := []string{"cudatrace", "record", "-q", "--calls", way.calls, "--no-convert", "-o", base, "--"}
 				if got := pythonEndOf(hostileCommand(way.malloc, append(record, program...)...)); got != plain[scenario] {
 					t.Errorf("%s, PYTHONMALLOC=%s, --calls %s: %+v, unrecorded %+v", scenario, way.malloc, way.calls, got, plain[scenario])
 				}
@@ -129,4 +137,27 @@ func hostileCommand(malloc string, args ...string) *exec.Cmd {
 		cmd.Env = append(cmd.Env, "PYTHONMALLOC="+malloc)
 	}
 	return cmd
+}
+
+// TestPythonEnds records a program whose frames cannot be read from some time on: one line says so, and the log is complete, since it
+// has all calls and all GPU work.
+func TestPythonEnds(t *testing.T) {
+	t.Parallel()
+	all := pythontest.All(t)
+	if len(all) == 0 {
+		t.Skip("no Python here")
+	}
+	log, helper := filepath.Join(t.TempDir(), "run"), hostileHelper(t)
+	said, err := pythonCommand("cudatrace", "record", "-q", "--no-convert", "-o", log, all[0].Path, "testdata/python/hostile.py", "interpreters", helper).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+	const why = "Python lines are no longer recorded: the process has more than one Python interpreter"
+	s, err := summarize(log + ".cudatrace")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !s.Complete || !slices.Contains(s.Notes, why) || strings.Count(string(said), why) != 1 {
+		t.Errorf("complete %t, reasons %q, notes %q\n%s", s.Complete, s.Reasons, s.Notes, said)
+	}
 }

@@ -83,7 +83,7 @@ func recordFlags() []cli.Flag {
 		&cli.StringFlag{Category: whatGroup, Name: "gpu", Value: string(record.GPUCUPTI), Usage: "`cupti|none`: source of GPU work; none records calls alone"},
 		&cli.StringFlag{Category: whatGroup, Name: "graphs", Value: string(record.GraphNodes), Usage: "`nodes|whole`: record each node of a CUDA graph, or one slice per launch at lower cost"},
 		&cli.StringFlag{Category: whatGroup, Name: "waits", Value: string(record.WaitsCalls), Usage: "`calls|cupti`: source of wait arrows; cupti costs more, but is more reliable with several GPUs or reused handles"},
-		&cli.StringFlag{Category: whatGroup, Name: "python", Value: string(record.PythonOff), Usage: "`auto|off`: record the Python line of each call that creates GPU work, and the lines that led to it; auto: where the interpreter is CPython 3.9 to 3.13 (docs/calls.md)"},
+		&cli.StringFlag{Category: whatGroup, Name: "python", Value: string(record.PythonAuto), Usage: "`auto|off`: record the Python lines that led to each call that creates GPU work, allocates, frees or waits, and to each sample; auto: where the interpreter is CPython 3.9 to 3.13 (docs/calls.md)"},
 		&cli.StringFlag{Category: whatGroup, Name: sampleFlag, Value: strconv.Itoa(record.SampleRate), Usage: "`HZ|off`: record when threads that make calls run and are blocked, and HZ times a second what they run or wait for (docs/threads.md)"},
 		&cli.BoolFlag{Category: whatGroup, Name: "runtime-calls", Usage: "record calls that create GPU work at the runtime, too, at higher cost; without it their runtime function comes from the stack"},
 		&cli.StringFlag{Category: whatGroup, Name: gpuMetricsFlag, Value: "on", Usage: "`on|off|HZ`: sample clocks, power, memory and the use of the units of GPUs (docs/gpu-metrics.md); HZ, 100 to 10000, or 1000 for no value: also the GPU's counters, so many times a second, by CUPTI's PM sampling"},
@@ -429,7 +429,7 @@ func recordSources(c *cli.Context, o *record.Options) error {
 	o.SampleRate, errs[8] = sampleRate(c)
 	o.OfFiles, errs[9] = fileFunctions(c, "probe")
 	o.WithoutOfFiles, errs[10] = fileFunctions(c, "no-probe")
-	o.SamplePython = o.Python != record.PythonOff || !c.IsSet("python")
+	o.PythonAsked = c.IsSet("python")
 	o.Runtime = c.Bool("runtime-calls")
 	if err := cmp.Or(errs[:]...); err != nil {
 		return usagef(recordName, "record: %v", err)
