@@ -96,24 +96,31 @@ func (s *session) heed(signals <-chan os.Signal, over <-chan struct{}) {
 	}
 }
 
-// endsBy waits for the end of everything after a signal. It returns false if nothing begins to end, if that takes too long, or at
-// the next signal.
+// endsBy reports whether everything ends by itself after a signal.
 func (s *session) endsBy(over <-chan struct{}, signals <-chan os.Signal) bool {
 	since := time.Now().Add(-stopGrace) // the program may have got the signal before us
-	if isOver(over, stopGrace) {
+	return awaitEnd(over, signals, time.After(stopGrace), time.After(stopGrace+endGrace), func() bool { return !s.isPast() && s.isEnding(since) })
+}
+
+// awaitEnd waits for the end of everything. It returns false if by the first time nothing has begun to end, by the second it has
+// not ended, or between them there is a further signal.
+func awaitEnd(over <-chan struct{}, signals <-chan os.Signal, first, second <-chan time.Time, begun func() bool) bool {
+	select {
+	case <-over:
 		return true
+	case <-first:
 	}
-	if s.isPast() || !s.isEnding(since) {
+	if !begun() {
 		return false
 	}
-	for len(signals) > 0 { // one sender may reach us by our PID and by our group
+	for range len(signals) { // one sender may reach us by our PID and by our group
 		<-signals
 	}
 	select {
 	case <-over:
 		return true
 	case <-signals:
-	case <-time.After(endGrace):
+	case <-second:
 	}
 	return false
 }
@@ -194,15 +201,6 @@ func hint(p *program, over <-chan struct{}, say func(string)) {
 	case <-p.ended:
 	case <-time.After(stopHint):
 		say(fmt.Sprintf("process %d survived Ctrl-C and is still recorded; press Ctrl-C again to stop recording", p.pid()))
-	}
-}
-
-func isOver(over <-chan struct{}, within time.Duration) bool {
-	select {
-	case <-over:
-		return true
-	case <-time.After(within):
-		return false
 	}
 }
 

@@ -2,6 +2,7 @@ package record
 
 import (
 	"os"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -43,6 +44,54 @@ func TestLastWish(t *testing.T) {
 			<-over
 			if got := strings.Join(said, "|"); code != c.code || got != c.said {
 				t.Errorf("it ends with %d and says %q", code, got)
+			}
+		})
+	}
+}
+
+// After a signal the recorder waits for a program that has begun to end, until the next signal.
+func TestAwaitEnd(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name  string
+		begun bool
+		then  string // what comes after the first time
+		ends  bool
+	}{
+		{"at once", false, "", true},
+		{"lives on", false, "nothing", false},
+		{"slowly", true, "over", true},
+		{"too slowly", true, "second", false},
+		{"signal", true, "signal", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			over, signals, first, second, got := make(chan struct{}), make(chan os.Signal, 8), make(chan time.Time), make(chan time.Time), make(chan bool, 1)
+			asked := make(chan struct{})
+			signals <- syscall.SIGTERM // the same signal once more
+			go func() {
+				got <- awaitEnd(over, signals, first, second, func() bool {
+					close(asked)
+					return c.begun
+				})
+			}()
+			if c.then != "" {
+				first <- time.Now()
+				<-asked
+			}
+			switch c.then {
+			case "", "over":
+				close(over)
+			case "second":
+				second <- time.Now()
+			case "signal":
+				for len(signals) > 0 { // until the earlier one is taken
+					runtime.Gosched()
+				}
+				signals <- syscall.SIGTERM
+			}
+			if ends := <-got; ends != c.ends {
+				t.Errorf("it ends: %t", ends)
 			}
 		})
 	}
