@@ -65,9 +65,9 @@ type streamHandle struct {
 
 // A launch is a launched kernel without GPU work.
 type launch struct {
-	kernel string // mangled, "" if unknown
-	tid    uint32
-	start  uint64
+	kernel     string // mangled, "" if unknown
+	tid        uint32
+	start, end uint64 // of the call
 }
 
 // newHangSink makes a sink for a log. contexts are how many a process had.
@@ -163,8 +163,8 @@ func (s *hangSink) slice(t *timeline.Thread, sl *timeline.Slice) {
 	case len(sl.Work()) > 0:
 		delete(s.pending, on)
 		s.streams[on] = sl.Stream
-	case sl.Ret == 0 && strings.Contains(sl.Name, "Launch") && (s.pending[on] == nil || s.pending[on].start < s.waited.before(on)):
-		l := &launch{tid: t.TID, start: sl.Start}
+	case sl.Ret == 0 && strings.Contains(sl.Name, "Launch") && (s.pending[on] == nil || s.waited.cover(on, s.pending[on].end)):
+		l := &launch{tid: t.TID, start: sl.Start, end: sl.End}
 		if sl.Kernel != nil {
 			l.kernel = sl.Kernel.Name
 		}
@@ -178,21 +178,24 @@ func (s *hangSink) slice(t *timeline.Thread, sl *timeline.Slice) {
 // context: the work that was launched before has ended. That counts for processes of one context, whose handles have one meaning.
 type returnedWaits map[streamHandle]uint64
 
+// perThreadStream is CU_STREAM_PER_THREAD.
+const perThreadStream = 2
+
 // take notes a call that has returned.
 func (w returnedWaits) take(on streamHandle, sl *timeline.Slice) {
 	if sl.Ret != 0 || sl.Flags&timeline.Unfinished != 0 || !strings.Contains(sl.Name, "Synchronize") {
 		return
 	}
 	switch wait := cudaapi.TraitsOf(sl.Name).Waits; {
-	case cudaapi.PerThreadStream(sl.Name): // the same handle is a stream in each thread
+	case cudaapi.PerThreadStream(sl.Name), on.handle == perThreadStream: // the same handle is a stream in each thread
 	case wait == cudaapi.ContextWait, wait == cudaapi.StreamWait && on.known:
 		w[on] = max(w[on], sl.Start)
 	}
 }
 
-// before returns when the work of a stream had ended.
-func (w returnedWaits) before(on streamHandle) uint64 {
-	return max(w[on], w[streamHandle{process: on.process}])
+// cover reports whether the work of a launch on a stream has ended. The launch returned at that time: a wait that began before may have missed it.
+func (w returnedWaits) cover(on streamHandle, launched uint64) bool {
+	return launched <= max(w[on], w[streamHandle{process: on.process}])
 }
 
 // handleOf finds the stream among a call's arguments.
@@ -291,12 +294,15 @@ func (s *hangSink) awaited(c *hangingCall) (*work, *timeline.Stream) {
 // only one of the process. Without one it returns the stream.
 func (s *hangSink) launchBefore(c *hangingCall) (on streamHandle, l *launch) {
 	if c.on.known {
-		return c.on, s.pending[c.on]
+		if l = s.pending[c.on]; l != nil && s.waited.cover(c.on, l.end) {
+			l = nil
+		}
+		return c.on, l
 	}
 	on = c.on
 	for h, p := range s.pending {
 		switch {
-		case h.process != c.thread.Process:
+		case h.process != c.thread.Process || s.waited.cover(h, p.end):
 		case l != nil:
 			return on, nil
 		default:

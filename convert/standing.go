@@ -270,7 +270,7 @@ type standing struct {
 
 type pendingLaunch struct {
 	name, kernel string
-	start        uint64
+	start, end   uint64 // of the call
 	correlation  uint32
 }
 
@@ -328,9 +328,9 @@ func (of *standing) slice(t *timeline.Thread, sl *timeline.Slice, from uint64) {
 	switch {
 	case len(sl.Work()) > 0:
 		of.streams[on] = sl.Stream
-		of.ended(on, sl.Start)
+		of.drop(on, func(p pendingLaunch) bool { return p.start < sl.Start })
 	case sl.Start > from && sl.Ret == 0 && sl.Flags&timeline.Unfinished == 0 && strings.Contains(sl.Name, "Launch"):
-		p := pendingLaunch{name: sl.Name, start: sl.Start, correlation: sl.Correlation}
+		p := pendingLaunch{name: sl.Name, start: sl.Start, end: sl.End, correlation: sl.Correlation}
 		if sl.Kernel != nil {
 			p.kernel = sl.Kernel.Name
 		}
@@ -340,9 +340,9 @@ func (of *standing) slice(t *timeline.Thread, sl *timeline.Slice, from uint64) {
 	}
 }
 
-// ended takes away the launches on a stream before a time.
-func (of *standing) ended(on streamHandle, before uint64) {
-	if left := slices.DeleteFunc(of.pending[on], func(p pendingLaunch) bool { return p.start < before }); len(left) > 0 {
+// drop takes away launches on a stream whose work has ended.
+func (of *standing) drop(on streamHandle, ended func(pendingLaunch) bool) {
+	if left := slices.DeleteFunc(of.pending[on], ended); len(left) > 0 {
 		of.pending[on] = left
 	} else {
 		delete(of.pending, on)
@@ -353,7 +353,7 @@ func (of *standing) ended(on streamHandle, before uint64) {
 // behind it in the same buffer runs.
 func (of *standing) settle() {
 	for on := range of.pending {
-		of.ended(on, of.waited.before(on))
+		of.drop(on, func(p pendingLaunch) bool { return of.waited.cover(on, p.end) })
 	}
 }
 

@@ -134,16 +134,20 @@ api pid=1 tid=1 domain=1 name=cuLaunchKernel start=4001000 dur=3000 correlation=
 flushed until=20000000000
 flushed pid=1 until=20000000000
 `
-	short := StreamStanding{Name: "the stream with handle 0x5", Work: "kernel short", Time: 1000000, Queued: 2}
-	spin := StreamStanding{Name: "the stream with handle 0x5", Work: "kernel spin", Time: 3000000, Queued: 1}
+	short := []StreamStanding{{Name: "the stream with handle 0x5", Work: "kernel short", Time: 1000000, Queued: 2}}
+	spin := []StreamStanding{{Name: "the stream with handle 0x5", Work: "kernel spin", Time: 3000000, Queued: 1}}
+	own := []StreamStanding{{Name: "the stream with handle 0x2", Work: "kernel short", Time: 900000}, short[0]}
 	for _, c := range []struct {
 		name, waits string
-		want        StreamStanding
+		want        []StreamStanding
 	}{
 		{"none", "", short},
 		{"for the stream", "call pid=1 tid=1 func=cuStreamSynchronize enter=2000000 dur=1000 args: stream=0x5", spin},
 		{"for the context", "call pid=1 tid=1 func=cuCtxSynchronize enter=2000000 dur=1000", spin},
 		{"for another stream", "call pid=1 tid=1 func=cuStreamSynchronize enter=2000000 dur=1000 args: stream=0x6", short},
+		{"during the launch", "call pid=1 tid=2 func=cuStreamSynchronize enter=1002000 dur=1000 args: stream=0x5", short},
+		{"for a thread's own stream", "call pid=1 tid=1 func=cuLaunchKernel enter=900000 dur=5000 args: f=0x77 stream=0x2\n" +
+			"call pid=1 tid=2 func=cuStreamSynchronize enter=2000000 dur=1000 args: stream=0x2", own},
 		{"that failed", "call pid=1 tid=1 func=cuCtxSynchronize enter=2000000 dur=1000 ret=700", short},
 		{"for one of two contexts", "context pid=1 id=1 device=0 null_stream=7\ncontext pid=1 id=2 device=1 null_stream=8\n" +
 			"call pid=1 tid=1 func=cuCtxSynchronize enter=2000000 dur=1000", short},
@@ -153,7 +157,7 @@ flushed pid=1 until=20000000000
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff([]StreamStanding{c.want}, all[1].Streams); diff != "" {
+			if diff := cmp.Diff(c.want, all[1].Streams); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})

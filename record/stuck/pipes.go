@@ -96,9 +96,9 @@ func peerOf(inode uint32) (peer uint32) {
 	return 0
 }
 
-// has reports whether a process itself has an end.
-func (p *pipes) has(pipe string, pid int) bool {
-	return slices.ContainsFunc(p.ends[pipe], func(e end) bool { return e.pid == pid })
+// has reports whether a process itself has the writing end of a pipe, or the reading one, or a socket.
+func (p *pipes) has(pipe string, pid int, writing bool) bool {
+	return slices.ContainsFunc(p.ends[pipe], func(e end) bool { return e.pid == pid && isFor(e, writing) })
 }
 
 // others lists the processes beside one that have the writing end of a pipe, or the reading one, or a socket, as far as this user may know.

@@ -312,7 +312,7 @@ func (g *group) atPipe(l *look, t *Thread, path []node) chain {
 		what, other = fmt.Sprintf("%s waits in %s%s: the %s is full", l.name(t), v.why.Call, atPlace(t), kind), "%s can read from it"
 	}
 	switch {
-	case len(others) == 0 && kind == "socket" && !g.pipes.has(v.pipe, l.PID): // another user's process has it
+	case len(others) == 0 && !g.pipes.has(v.pipe, l.PID, !writes): // another user's process has it, else the call would return
 		return chain{text: fmt.Sprintf("%s %s", l.name(t), does(t)), outcome: Waiting}
 	case len(others) == 0 && writes, len(others) == 0 && len(l.Threads) == 1:
 		return chain{text: what + ", " + fmt.Sprintf(other, "no other process"), outcome: Stuck}

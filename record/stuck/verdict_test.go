@@ -136,3 +136,19 @@ func TestStarved(t *testing.T) {
 		}
 	}
 }
+
+// The other end of a pipe or a socket that no process has which this user may look at belongs to another user's: nothing is known of that.
+func TestOtherUsersEnd(t *testing.T) {
+	t.Parallel()
+	for _, to := range []string{"pipe:[1]", "socket:[1]"} {
+		for _, call := range []string{"read", "write"} {
+			g := newGroup()
+			g.pipes.ends = map[string][]end{}
+			l := &look{all: g, Process: Process{PID: 900, Threads: []Thread{{TID: 900, seen: view{blocked: true, pipe: to, why: blocked.Cause{Call: call, On: "pipe"}}}}}}
+			l.know(nil)
+			if v := g.verdict(l); v.Outcome != Waiting {
+				t.Errorf("%s of %s: %+v", call, to, v)
+			}
+		}
+	}
+}

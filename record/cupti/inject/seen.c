@@ -322,8 +322,10 @@ void ct_seen_drop(uint64_t time)
 {
 	uint64_t now = ct_now();
 	time = now - ct_seen_cut(now - time);
-	if (time > atomic_load_explicit(&dropped, memory_order_relaxed))
-		atomic_store_explicit(&dropped, time, memory_order_relaxed);
+	uint64_t latest = atomic_load_explicit(&dropped, memory_order_relaxed);
+	while (time > latest &&
+	       !atomic_compare_exchange_weak_explicit(&dropped, &latest, time, memory_order_relaxed, memory_order_relaxed))
+		;
 }
 
 /* Whether a call of the callback at that time may be missing because it found no room. */
