@@ -65,6 +65,22 @@ func (j *clockJob) off(host int, f *ClockFit, seconds float64) (worst float64) {
 	return worst
 }
 
+// beyond is by how much the error of a fit is larger than its bound for that time, at most; 0 where it never is.
+func (j *clockJob) beyond(host int, f *ClockFit, seconds float64) (worst float64) {
+	reference := new(timeline.Clock)
+	reference.Bound(timeline.ClockBound{})
+	for i := range 1001 {
+		t := (seconds + 2) * 1e9 * float64(i) / 1000
+		at := f.Clock.At(j.clocks[host].host(t))
+		bound, known := f.Clock.Apart(reference, at)
+		if !known {
+			return math.Inf(1)
+		}
+		worst = max(worst, math.Abs(float64(int64(at-origin))-t)-float64(bound))
+	}
+	return worst
+}
+
 // backwards is by how much a collective ends too early at most, on the timeline.
 func (j *clockJob) backwards(fits []*ClockFit) (worst int64) {
 	at := func(host int, t uint64) int64 {
@@ -165,8 +181,8 @@ func TestBoundHolds(t *testing.T) {
 		for h := 1; h < hosts; h++ {
 			if fits[h] == nil {
 				t.Errorf("seed %d: host %d of %d is not aligned", seed, h, hosts)
-			} else if off := j.off(h, fits[h], seconds); off > float64(fits[h].Error) {
-				t.Errorf("seed %d: host %d of %d is %.0f ns off, bound %d ns", seed, h, hosts, off, fits[h].Error)
+			} else if by := j.beyond(h, fits[h], seconds); by > 0 {
+				t.Errorf("seed %d: host %d of %d is off by %.0f ns more than its bound", seed, h, hosts, by)
 			}
 		}
 		if back := j.backwards(fits); back > 0 {
@@ -207,8 +223,8 @@ func TestSettle(t *testing.T) {
 		t.Errorf("a collective ends %d ns before the last host entered it", back)
 	}
 	for h := 1; h < 3; h++ {
-		if off := j.off(h, fits[h], 30); off > float64(fits[h].Error) {
-			t.Errorf("host %d is %.0f ns off, bound %d ns", h, off, fits[h].Error)
+		if by := j.beyond(h, fits[h], 30); by > 0 {
+			t.Errorf("host %d is off by %.0f ns more than its bound", h, by)
 		}
 	}
 }

@@ -24,6 +24,8 @@ type pipes struct {
 
 type end struct {
 	pid, fd int
+	mode    int // as open takes it, of one that was asked for: it stays
+	asked   bool
 }
 
 const socketPrefix = "socket:["
@@ -98,7 +100,13 @@ func peerOf(inode uint32) (peer uint32) {
 
 // has reports whether a process itself has the writing end of a pipe, or the reading one, or a socket.
 func (p *pipes) has(pipe string, pid int, writing bool) bool {
-	return slices.ContainsFunc(p.ends[pipe], func(e end) bool { return e.pid == pid && isFor(e, writing) })
+	ends := p.ends[pipe]
+	for i := range ends {
+		if e := &ends[i]; e.pid == pid && e.isFor(writing) {
+			return true
+		}
+	}
+	return false
 }
 
 // others lists the processes beside one that have the writing end of a pipe, or the reading one, or a socket, as far as this user may know.
@@ -106,8 +114,9 @@ func (p *pipes) others(pipe string, pid int, writing bool) (list []int) {
 	if p.ends == nil {
 		p.look()
 	}
-	for _, e := range p.ends[pipe] {
-		if e.pid != pid && !slices.Contains(list, e.pid) && isFor(e, writing) {
+	ends := p.ends[pipe]
+	for i := range ends {
+		if e := &ends[i]; e.pid != pid && !slices.Contains(list, e.pid) && e.isFor(writing) {
 			list = append(list, e.pid)
 		}
 	}
@@ -115,19 +124,29 @@ func (p *pipes) others(pipe string, pid int, writing bool) (list []int) {
 }
 
 // isFor reports whether a descriptor is open for writing, or for reading.
-func isFor(e end, writing bool) bool {
+func (e *end) isFor(writing bool) bool {
+	if !e.asked {
+		e.asked, e.mode = true, e.read()
+	}
+	return e.mode == unix.O_RDWR || e.mode == unix.O_WRONLY && writing || e.mode == unix.O_RDONLY && !writing
+}
+
+// read returns how a descriptor is open, -1 if that is not known.
+func (e *end) read() int {
 	text, err := procfs.Read(fmt.Sprintf("/proc/%d/fdinfo/%d", e.pid, e.fd), procfs.MaxFacts)
 	if err != nil {
-		return false
+		return -1
 	}
 	_, rest, _ := bytes.Cut(text, []byte("flags:"))
 	fields := bytes.Fields(rest)
 	if len(fields) == 0 {
-		return false
+		return -1
 	}
 	flags, err := strconv.ParseUint(string(fields[0]), 8, 64)
-	mode := flags & unix.O_ACCMODE
-	return err == nil && (mode == unix.O_RDWR || (mode == unix.O_WRONLY) == writing)
+	if err != nil {
+		return -1
+	}
+	return int(flags & unix.O_ACCMODE)
 }
 
 func (p *pipes) look() {
@@ -150,7 +169,7 @@ func (p *pipes) look() {
 				continue
 			}
 			if pipe := leadsTo(pid, fd); pipe != "" {
-				p.ends[pipe] = append(p.ends[pipe], end{pid, fd})
+				p.ends[pipe] = append(p.ends[pipe], end{pid: pid, fd: fd})
 			}
 		}
 		if looked += len(names); looked >= descriptorsMost {

@@ -47,6 +47,7 @@ type group struct {
 	looks map[int]*look
 	tried map[int]bool
 	pipes pipes
+	known map[node]chain // of the threads that were followed from one thread on: ways to them are without number
 }
 
 func newGroup() *group { return &group{looks: map[int]*look{}, tried: map[int]bool{}} }

@@ -129,7 +129,7 @@ func TestHealthy(t *testing.T) {
 		"computes": Moving, "computes_in_c": Moving, "two_compute": Moving, "busy_pool": Moving, "steps": Moving,
 		"sleeps": Waiting, "polls": Waiting, "idle_pool": Waiting, "event": Waiting, "server": Waiting, "loop": Waiting, "reads_input": "",
 		"waits_for_sleeper": Waiting, "waits_for_busy": Moving, "pipeline": "", "lock_that_moves": "", "ended_worker": Waiting,
-		"failed_worker_of_server": Waiting, "joins_sleeper": Waiting, "sleeping_peer": Waiting, "signals": Waiting,
+		"failed_worker_of_server": Waiting, "joins_sleeper": Waiting, "sleeping_peer": Waiting, "many_workers": Waiting, "peer_of_two_threads": Waiting, "signals": Waiting,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

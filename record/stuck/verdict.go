@@ -3,6 +3,7 @@ package stuck
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -195,6 +196,12 @@ func (g *group) follow(l *look, t *Thread, path []node) chain {
 	if slices.Contains(path, here) {
 		return chain{text: "each waits for the other (deadlock)", outcome: Stuck, on: map[node]bool{}}
 	}
+	if len(path) == 0 {
+		g.known = map[node]chain{}
+	} else if c, known := g.known[here]; known {
+		c.on = maps.Clone(c.on)
+		return c
+	}
 	path = append(path, here)
 	c := g.next(l, t, path)
 	c.length++
@@ -202,6 +209,9 @@ func (g *group) follow(l *look, t *Thread, path []node) chain {
 		c.on = map[node]bool{}
 	}
 	c.on[here] = true
+	kept := c
+	kept.on = maps.Clone(c.on)
+	g.known[here] = kept
 	return c
 }
 
@@ -324,7 +334,7 @@ func (g *group) atPipe(l *look, t *Thread, path []node) chain {
 	} else {
 		what += fmt.Sprintf(" of %s", processes(others))
 	}
-	c := g.across(others, path, Moving, Waiting, Stuck)
+	c := g.across(others, path, g.peerChain, Moving, Waiting, Stuck)
 	if c.text != "" {
 		c.text = what + "; " + c.text
 	} else {
@@ -351,12 +361,12 @@ func processes(pids []int) string {
 }
 
 // across follows on in other processes. Of their chains it returns the one whose outcome comes first.
-func (g *group) across(pids []int, path []node, first ...Outcome) chain {
+func (g *group) across(pids []int, path []node, of func(*look, []node) chain, first ...Outcome) chain {
 	best, at := chain{outcome: Waiting}, len(first)
 	for _, pid := range pids {
 		c := chain{outcome: Waiting} // nothing is known of it
 		if l := g.looks[pid]; l != nil && len(l.Threads) > 0 {
-			c = g.processChain(l, path)
+			c = of(l, path)
 		}
 		if i := slices.Index(first, c.outcome); i < at {
 			best, at = c, i
@@ -383,6 +393,26 @@ func (g *group) processChain(l *look, path []node) chain {
 	return c
 }
 
+// peerChain is the chain of a process that has the other end of a pipe: if its main thread is stuck, another one may write or read. Those
+// that wait for locks wait for its other threads, and where the main thread runs Python, those without are of libraries.
+func (g *group) peerChain(l *look, path []node) chain {
+	c := g.processChain(l, path)
+	if c.outcome != Stuck {
+		return c
+	}
+	for i := 1; i < len(l.Threads); i++ {
+		t := &l.Threads[i]
+		if w := &t.seen.why; w.Call == "futex" && !w.Timed || len(l.Threads[0].Python) > 0 && len(t.Python) == 0 {
+			continue
+		}
+		if other := g.follow(l, t, path); other.outcome == Waiting {
+			other.text = l.title() + ": " + other.text
+			return other
+		}
+	}
+	return c
+}
+
 // atChildren follows children that a thread waits for.
 func (g *group) atChildren(l *look, t *Thread, path []node) chain {
 	pids := []int{t.seen.argument}
@@ -393,7 +423,7 @@ func (g *group) atChildren(l *look, t *Thread, path []node) chain {
 	if len(pids) == 0 {
 		return chain{text: fmt.Sprintf("%s %s", l.name(t), does(t)), outcome: Waiting}
 	}
-	c := g.across(pids, path, Stuck, Moving, Waiting)
+	c := g.across(pids, path, g.processChain, Stuck, Moving, Waiting)
 	if c.text != "" {
 		what += "; " + c.text
 	}

@@ -214,6 +214,32 @@ def peers_that_wait():
     here.recv(1)
 
 
+def peer_of_two_threads():
+    """The worker's main thread waits for a request, while another thread of it will send."""
+    def does(there):
+        def send():
+            time.sleep(1000)
+            there.send(b"x")
+        threading.Thread(target=send).start()
+        there.recv(1)
+    pid, here = socket_worker(does)
+    ready()
+    here.recv(1)
+
+
+def many_workers():
+    """Workers that have the writing ends of the pipes of all before them, so that each waits for many others."""
+    for i in range(40):
+        r, w = os.pipe()
+        if os.fork() == 0:
+            libc.prctl(1, signal.SIGKILL)
+            os.read(r, 1)
+            os._exit(3)
+    threading.Thread(target=lambda: (time.sleep(1000), os.write(w, b"x"))).start()
+    ready()
+    os.read(r, 1)
+
+
 def dead_peer():
     here, there = socket.socketpair()
     if os.fork() == 0:
