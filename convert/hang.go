@@ -261,6 +261,9 @@ func (w *work) text(on *timeline.Stream, now uint64) string {
 	return fmt.Sprintf("%s has run for %s%s and has not ended", w.name, age(w.start, now), where)
 }
 
+// atEnd is how long before the end of a call work that it waited for may have ended: a program's end ends its work, too.
+const atEnd = 1e9
+
 // awaited returns the work that a call waits for, nil if it is not known, and its stream, nil if that
 // is not known.
 func (s *hangSink) awaited(c *hangingCall) (*work, *timeline.Stream) {
@@ -278,7 +281,7 @@ func (s *hangSink) awaited(c *hangingCall) (*work, *timeline.Stream) {
 		running = of.running()
 	}
 	switch {
-	case running.end == math.MaxUint64, l == nil && running.end > c.start: // CUPTI handed it over although it had not ended
+	case running.end == math.MaxUint64, l == nil && running.end > max(c.start, c.end-min(c.end, atEnd)):
 		return &running, stream
 	case l == nil:
 		return nil, nil

@@ -56,6 +56,7 @@ api pid=1 tid=1 domain=1 name=cuLaunchKernel start=2101000 dur=3000 correlation=
 		{"another wait after it", begin + launched + "call pid=1 tid=1 func=cuStreamSynchronize enter=3100000 dur=1000 args: stream=0x5\n" +
 			"call pid=1 tid=1 func=cuStreamSynchronize enter=4000000 dur=0 flags=1 args: stream=0x5\n" + end,
 			[]string{"thread 1 (main) of process 1 has been in cuStreamSynchronize for 9s"}},
+		{"a kernel that ended meanwhile", begin + waits + end, []string{"thread 1 (main) of process 1 has been in cuStreamSynchronize for 9s"}},
 		{"no kernel", begin + "call pid=1 tid=1 func=cuStreamSynchronize enter=4000000 dur=0 flags=1 args: stream=0x5\n" + end,
 			[]string{"thread 1 (main) of process 1 has been in cuStreamSynchronize for 9s"}},
 		{"a program that exec replaced", begin + launched + waits + "process pid=1 start=3000000 exe=/bin/next args=next\n" + end, nil},
