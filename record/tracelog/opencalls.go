@@ -15,8 +15,11 @@ type OpenCalls struct {
 
 type callingThread struct{ pid, tid uint32 }
 
-// maxOpenCalls bounds the calls that are kept. A thread has a few.
-const maxOpenCalls = 1 << 16
+// These bound the calls that are kept, of all threads and of one, which has a few: of these the newest.
+const (
+	maxOpenCalls    = 1 << 16
+	maxOpenOfThread = 16
+)
 
 // Learn takes an OpenCall, which is row i of a block. It returns the time at which the call had not returned.
 func (o *OpenCalls) Learn(b *Block, i int) (at uint64) {
@@ -27,7 +30,11 @@ func (o *OpenCalls) Learn(b *Block, i int) (at uint64) {
 			o.byThread = map[callingThread][]OpenCall{}
 		}
 		key := callingThread{c.PID, c.TID}
-		o.byThread[key] = append(o.byThread[key], c)
+		calls := o.byThread[key]
+		if len(calls) == maxOpenOfThread {
+			calls, o.count = slices.Delete(calls, 0, 1), o.count-1
+		}
+		o.byThread[key] = append(calls, c)
 		o.count++
 	}
 	if c.Dur > math.MaxInt64-min(c.Enter, math.MaxInt64) {

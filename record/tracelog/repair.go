@@ -2,7 +2,6 @@ package tracelog
 
 import (
 	"io"
-	"slices"
 
 	"github.com/cudatrace/cudatrace/record/tracelog/internal/blockfile"
 	"github.com/cudatrace/cudatrace/record/tracelog/internal/columns"
@@ -158,10 +157,18 @@ func (m *mender) finish() {
 
 // endOpenCalls adds a record of each call that had not returned: a log with an end has them.
 func (m *mender) endOpenCalls() {
-	for _, o := range m.open.All() {
+	all, names := m.open.All(), map[string]bool{}
+	for _, o := range all {
+		names[o.Name] = true
+	}
+	for i, text := range m.r.log.strings.texts {
+		if names[text] {
+			m.w.strings.ids[text] = uint64(i + 1) // the log has it
+		}
+	}
+	for _, o := range all {
 		var row columns.Row
 		if o.Name != "" {
-			m.w.strings.ids[o.Name] = uint64(slices.Index(m.r.log.strings.texts, o.Name) + 1) // the log has this text
 			a := API{PID: o.PID, TID: o.TID, Domain: DomainDriver, Name: o.Name, Start: o.Enter, Caller: o.Caller, Flags: CallUnfinished}
 			a.fill(&row, &m.w.strings)
 			m.put(KindAPI, &row)
