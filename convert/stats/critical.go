@@ -265,7 +265,7 @@ func (g *pathGroup) walk(c *critical.Collector, hops *int) {
 			if r.now == 0 {
 				seen = append(seen, r)
 			}
-			if x.Unseen || x.Weight > 0 {
+			if r.pathKey == k && (x.Unseen || x.Weight > 0) { // what stands in the row of others is of many places
 				pools.of(poolKey{x.Kind, x.Thread, x.Next}).add(r, x)
 			}
 			r.count++
