@@ -118,9 +118,7 @@ func readStanding(open read.Opener, from int64, by time.Time) (map[uint32]*Stand
 		if f.catalog.Outcome.Recorded(pid) && f.catalog.Meta[tracelog.MetaWork] != tracelog.WorkUnwanted { // else its launches have no work
 			all[pid].GPU = true
 			if p := s.processes[pid]; p != nil {
-				if f.catalog.GPUs.ContextsOf(pid) <= 1 {
-					p.settle()
-				}
+				p.settle(f.catalog.GPUs.ContextsOf(pid) <= 1)
 				all[pid].Streams = p.list(s.names)
 			}
 		}
@@ -262,7 +260,8 @@ type standingSink struct {
 }
 
 type standing struct {
-	pending map[streamHandle][]pendingLaunch
+	pending map[streamHandle][]pendingLaunch // launches without work
+	worked  map[streamHandle]uint64          // latest start of a call with work
 	waited  returnedWaits
 	streams map[streamHandle]*timeline.Stream // as far as known
 	last    map[*timeline.Stream]standingWork // that ended last
@@ -291,7 +290,7 @@ func (w *standingWork) isOf(p *pendingLaunch) bool {
 func (s *standingSink) of(p *timeline.Process) *standing {
 	of := s.processes[p.PID]
 	if of == nil {
-		of = &standing{map[streamHandle][]pendingLaunch{}, returnedWaits{}, map[streamHandle]*timeline.Stream{}, map[*timeline.Stream]standingWork{}}
+		of = &standing{map[streamHandle][]pendingLaunch{}, map[streamHandle]uint64{}, returnedWaits{}, map[streamHandle]*timeline.Stream{}, map[*timeline.Stream]standingWork{}}
 		s.processes[p.PID] = of
 	}
 	return of
@@ -327,8 +326,7 @@ func (of *standing) slice(t *timeline.Thread, sl *timeline.Slice, from uint64) {
 	on := handleOf(t, sl)
 	switch {
 	case len(sl.Work()) > 0:
-		of.streams[on] = sl.Stream
-		of.drop(on, func(p pendingLaunch) bool { return p.start < sl.Start })
+		of.streams[on], of.worked[on] = sl.Stream, max(of.worked[on], sl.Start)
 	case sl.Start > from && sl.Ret == 0 && sl.Flags&timeline.Unfinished == 0 && strings.Contains(sl.Name, "Launch"):
 		p := pendingLaunch{name: sl.Name, start: sl.Start, end: sl.End, correlation: sl.Correlation}
 		if sl.Kernel != nil {
@@ -340,20 +338,14 @@ func (of *standing) slice(t *timeline.Thread, sl *timeline.Slice, from uint64) {
 	}
 }
 
-// drop takes away launches on a stream whose work has ended.
-func (of *standing) drop(on streamHandle, ended func(pendingLaunch) bool) {
-	if left := slices.DeleteFunc(of.pending[on], ended); len(left) > 0 {
-		of.pending[on] = left
-	} else {
-		delete(of.pending, on)
-	}
-}
-
-// settle takes away the launches whose work has ended since a wait for it has returned: CUPTI hands over no work while a kernel
-// behind it in the same buffer runs.
-func (of *standing) settle() {
-	for on := range of.pending {
-		of.drop(on, func(p pendingLaunch) bool { return of.waited.cover(on, p.end) })
+// settle takes away the launches whose work has ended, since a later one on their stream has work, or since a wait for it has returned: CUPTI
+// hands over no work while a kernel behind it in the same buffer runs.
+func (of *standing) settle(waits bool) {
+	for on, launches := range of.pending {
+		ended := func(p pendingLaunch) bool { return p.start < of.worked[on] || waits && of.waited.cover(on, p.end) }
+		if of.pending[on] = slices.DeleteFunc(launches, ended); len(of.pending[on]) == 0 {
+			delete(of.pending, on)
+		}
 	}
 }
 
