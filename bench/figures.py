@@ -26,14 +26,14 @@ def row_name(variant, phase):
 
 
 def samples(runs):
-    """(workload, row) to {round: ns of a unit}, without failed runs and runs of whole recordings."""
+    """(workload, row) to {(round, turn): ns of a unit}, without failed runs and runs of whole recordings."""
     table = {}
     for run in runs:
         if run["whole"] or run["error"]:
             continue
         for part in run["parts"]:
             key = part["name"], row_name(run["variant"], part.get("phase", ""))
-            table.setdefault(key, {})[run["round"]] = part["ns"] / part["count"]
+            table.setdefault(key, {})[run["round"], part.get("turn", 0)] = part["ns"] / part["count"]
     return table
 
 

@@ -26,8 +26,8 @@ import workloads
 from program import Channel, Failed, Program
 from session import Session
 
-GIVE_UP = 3
-
+GIVE_UP = 3     # failures of a variant in a row after which it is not run again
+FACE_TURNS = 8  # of a round, with --face
 BENCH = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(BENCH)
 
@@ -39,10 +39,11 @@ def arguments():
     p.add_argument("--variants", default="", metavar="NAMES", help="only these variants: record,nsys,... (plain always runs)")
     p.add_argument("--face", action="store_true",
                    help=f"measure little more than the first table: --workloads {variants.FACE_WORKLOADS} "
-                        f"--variants {variants.FACE_VARIANTS} --no-whole")
+                        f"--variants {variants.FACE_VARIANTS} --turns {FACE_TURNS} --no-whole")
     p.add_argument("--variant", action="append", default=[], metavar="NAME[@WORKLOADS]=COMMAND",
                    help="add a variant (repeatable); variants.py lists the placeholders of a command")
     p.add_argument("--rounds", type=int, default=10, help="number of rounds (default: %(default)s)")
+    p.add_argument("--turns", type=int, metavar="N", help="have the programs of a round live at once and run their loops N times, by turns (default: 1)")
     p.add_argument("--budget", type=float, default=520, metavar="SECONDS",
                    help="begin no round that would end later (default: %(default)s)")
     p.add_argument("--scale", type=float, default=1, metavar="FACTOR",
@@ -66,6 +67,7 @@ def arguments():
         args.workloads = args.workloads or variants.FACE_WORKLOADS
         args.variants = args.variants or variants.FACE_VARIANTS
         args.no_whole = True
+    args.turns = args.turns or (FACE_TURNS if args.face else 1)
     if args.parts and (args.variants or args.variant):
         p.error("--parts measures no variants")
     return args
@@ -188,17 +190,17 @@ class Bench:
                 due = self.args.sim or (number - 1) % v.every == 0
                 if mine and due and not self.given_up(program, v):
                     batch.append(Session(self.setting, v, program, mine, number, False))
-            self.take_turns(batch)
+            self.take_turns(batch, self.args.turns)
         self.rounds = number
         self.longest = max(self.longest, child.monotonic() - began)
         self.write()
         self.progress(f"round {number} of {self.args.rounds}")
 
-    def take_turns(self, batch):
-        """Runs the sessions one by one, in random order. Programs that take seconds to start are started together,
-        before any of them is measured."""
+    def take_turns(self, batch, turns=1):
+        """Runs the sessions one by one, in random order; with several turns all of them live at once, and each runs its loops once a turn.
+        Programs that take seconds to start are started together, before any of them is measured."""
         self.random.shuffle(batch)
-        for group in groups(batch):
+        for group in groups(batch) if turns == 1 else [batch]:
             early = [s for s in group if s.variant.staged and s.run["program"] == workloads.TRAIN]
             for s in early:
                 s.start()
@@ -208,9 +210,18 @@ class Bench:
                 if s not in early:
                     s.start()
                     s.ready()
-                s.measure()
-            with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-                list(pool.map(lambda s: s.collect(), group))
+                if turns == 1:
+                    for step in (s.begin, s.turn, s.finish):
+                        s.measure(step)
+            if turns > 1:
+                together(lambda s: s.measure(s.begin), group)
+                for _ in range(turns):
+                    self.random.shuffle(group)
+                    for s in group:
+                        s.measure(s.turn)
+                for s in group:
+                    s.measure(s.finish)
+            together(lambda s: s.collect(), group)
             for s in group:
                 s.close()
                 self.keep(s)
@@ -250,7 +261,7 @@ class Bench:
         cupti = next((r["info"]["cupti_version"] for r in self.runs if r.get("info", {}).get("cupti_version")), "")
         facts.update({k: v for k, v in (("PyTorch", torch), ("CUPTI", cupti)) if v})
         return {"version": 1, "machine": facts, "seed": self.args.seed,
-                "command": os.environ.get("BENCH_COMMAND") or " ".join(sys.argv),
+                "turns": self.args.turns, "command": os.environ.get("BENCH_COMMAND") or " ".join(sys.argv),
                 "workloads": [{"name": w.name, "title": w.title, "unit": w.unit, "count": self.setting.count(w),
                                "arg": self.setting.arg(w)} for w in self.works],
                 "variants": [{"name": v.name, "title": v.title, "command": v.command} for v in self.chosen],
@@ -266,6 +277,11 @@ class Bench:
 
 def split(text):
     return [word for word in text.split(",") if word]
+
+
+def together(step, sessions):
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(step, sessions))
 
 
 def groups(batch):

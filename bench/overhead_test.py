@@ -47,7 +47,7 @@ class Figures(unittest.TestCase):
 
     def test_failed_runs_and_whole_recordings_are_no_samples(self):
         runs = [run("plain", 1, 100), run("plain", 2, 50, error="no"), run("plain", 0, 70, whole=True)]
-        self.assertEqual(figures.samples(runs), {("a", "plain"): {1: 100}})
+        self.assertEqual(figures.samples(runs), {("a", "plain"): {(1, 0): 100}})
 
     def test_overhead_against_a_reference(self):
         runs = [r for n in range(1, 6) for r in (run("plain", n, 100 + n), run("nsys", n, 200 + n), run("record", n, 150 + n))]
@@ -154,7 +154,8 @@ class Sessions(unittest.TestCase):
         try:
             s.start()
             s.ready()
-            s.measure()
+            for step in (s.begin, s.turn, s.finish):
+                s.measure(step)
             s.collect()
         finally:
             s.close()
@@ -226,10 +227,16 @@ class Whole(unittest.TestCase):
     """The command itself, with a stub for PyTorch and shell scripts for tracers."""
 
     def test_rounds(self):
+        self.rounds(1)
+
+    def test_turns(self):
+        self.rounds(3)
+
+    def rounds(self, turns):
         with tempfile.TemporaryDirectory() as out:
             done = subprocess.run(
                 [sys.executable, os.path.join(BENCH, "overhead.py"), "--workloads", "c,d", "--variants", "torch", "--rounds", "2",
-                 "--out", out, "--scale", "0.1", "--variant", "bad=false {program}", "--variant", "shell=X=1 sh -c '\"$@\"' sh {program}"],
+                 "--turns", str(turns), "--out", out, "--scale", "0.1", "--variant", "bad=false {program}", "--variant", "shell=X=1 sh -c '\"$@\"' sh {program}"],
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=100,
                 env={**os.environ, "PYTHONPATH": os.path.join(BENCH, "testdata/stub"), "PYTHONDONTWRITEBYTECODE": "1"})
             self.assertEqual(done.returncode, 0, done.stderr)
@@ -238,7 +245,7 @@ class Whole(unittest.TestCase):
             with open(os.path.join(out, "overhead.md")) as f:
                 self.assertEqual(f.read(), done.stdout)
         rows = {(r["workload"], r["row"]): r["rounds"] for r in result["summary"]["rows"]}
-        self.assertEqual(rows, {(w, v): n for w in "cd" for v, n in (("plain", 2), ("torch", 2), ("bad", 0), ("shell", 2))})
+        self.assertEqual(rows, {(w, v): n * turns for w in "cd" for v, n in (("plain", 2), ("torch", 2), ("bad", 0), ("shell", 2))})
         self.assertIn("failed: the program ended before 'ready' (exit code 1)", done.stdout)
         self.assertEqual(result["machine"]["PyTorch"], "0.stub")
 

@@ -215,7 +215,7 @@ def added(samples, work, parts):
 
 def document(found, command):
     """The tables as markdown."""
-    lines = table.head(found.machine, max((r["round"] for r in found.runs), default=0), command)
+    lines = table.head(found.machine, max((r["round"] for r in found.runs), default=0), 1, command)
     for work in found.works:
         title = table.title(work, found.setting.arg(work))
         unit = work.unit

@@ -30,6 +30,7 @@ class Session:
         self.channel = Channel(self.folder)
         self.words = setting.programs[program] + self.channel.paths
         self.whole = whole
+        self.turns = 0  # that it has had
         self.program = None
         self.tracer = None
         self.recorder = None  # PID of the process whose CPU time is the tracer's
@@ -48,12 +49,11 @@ class Session:
         except OSError as error:
             self.run["error"] = f"{words[0]}: {error.strerror}"
 
-    def measure(self):
-        """Runs the loops and waits for the files."""
+    def measure(self, step):
+        """Takes a step of the measurement: begin, turn or finish."""
         began = child.monotonic()
-        self.guarded(self.loops)
-        self.guarded(self.finish)
-        self.run["measured_s"] = child.monotonic() - began
+        self.guarded(step)
+        self.run["measured_s"] = self.run.get("measured_s", 0) + child.monotonic() - began
 
     def guarded(self, step):
         """Takes a step unless an earlier step failed. run["error"] has the reason of a failure."""
@@ -75,7 +75,8 @@ class Session:
         self.run["start_s"] = ready["start_s"]
         self.run["torch"] = ready.get("torch")
 
-    def loops(self):
+    def begin(self):
+        """Has the program prepare its loops."""
         began = child.monotonic()
         init = self.program.ask("init " + " ".join(w.name for w in self.works), "init", INIT_S)
         self.run["init_s"] = child.monotonic() - began
@@ -85,18 +86,22 @@ class Session:
             self.program.channel.send(f"{self.variant.setup} {path}")
         if self.variant.kind == variants.RUN:
             self.recorder = self.program.proc.pid
-            before = self.recorder_cpu()
+            self.run["recorder_cpu_before_s"] = self.recorder_cpu() / 1e9
+
+    def turn(self):
+        """Runs each loop once more."""
+        if self.variant.kind == variants.RUN:
             self.every_loop("")
-            self.run["recorder_cpu_before_s"] = before / 1e9
         else:
             self.attached_loops()
+        self.turns += 1
 
     def every_loop(self, phase):
         for work in self.works:
             line = f"run {work.name} {self.setting.count(work, self.whole)} {self.setting.arg(work)}"
             before = self.recorder_cpu()
             part = self.program.ask(line, "part", LOOP_S)
-            part["phase"] = phase
+            part["phase"], part["turn"] = phase, self.turns
             self.settle()
             if self.traced():
                 part["recorder_cpu_ns"] = self.recorder_cpu() - before

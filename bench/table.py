@@ -8,7 +8,7 @@ import variants
 FACE_ROWS = {"a": "launch loop, a launch", "c": "PyTorch training, a step", "k": "PyTorch decoding"}
 FACE_COLUMNS = {"plain": "not traced", "record": "`cudatrace record`", "python-off": "without Python lines",
                 "nsys": "`nsys profile -t cuda`", "torch": "torch.profiler"}
-LOOP = ["", "median", "p10..p90", "× plain", "added", "of nsys's", "of torch.profiler's", "rounds", ""]
+LOOP = ["", "median", "p10..p90", "× plain", "added", "of nsys's", "of torch.profiler's", "turns", ""]
 BESIDE = ["", "workload", "recorder's CPU, µs a unit", "program's CPU, µs a unit", "bytes a GPU record",
           "s from the program's end to the files"]
 ONCE = ["", "start of the program", "first CUDA call", "last line to the program's end", "last line to the last file",
@@ -155,16 +155,16 @@ def floor_lines(floor):
             *grid(["", "median", "added"], rows)]
 
 
-def head(machine, rounds, command):
+def head(machine, rounds, turns, command):
     """The first lines of a document."""
     facts = ", ".join(f"{k} {v}" for k, v in machine.items())
-    return [f"{facts}; {rounds} rounds.", f"Command: `{command}`", ""]
+    return [f"{facts}; {rounds} rounds{f' of {turns} turns' if turns > 1 else ''}.", f"Command: `{command}`", ""]
 
 
 def document(result, works, chosen):
     """The whole document."""
     names, summary = titles(chosen), result["summary"]
-    lines = head(result["machine"], summary["rounds"], result["command"])
+    lines = head(result["machine"], summary["rounds"], result.get("turns", 1), result["command"])
     lines += face(summary, works)
     lines += loops(summary, works, chosen, {w["name"]: w["arg"] for w in result["workloads"]})
     lines += floor_lines(summary["floor"])

@@ -459,7 +459,7 @@ func (s *Sink) pathFindings() (list []findings.Finding) {
 		by := make(map[avoidable][]*pathRow)
 		var order []avoidable
 		for _, r := range g.largest(func(r *pathRow) uint64 { return r.total }) {
-			if remedyOf(r.kind) == "" {
+			if remedyOf(r.kind) == "" || s.path.Text(r.name) == activity.NoReason { // that is many causes, and none of them known
 				continue
 			}
 			k := avoidable{r.kind, r.name, r.of}

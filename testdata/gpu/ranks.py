@@ -86,8 +86,10 @@ def train_step(i):
 loader = slow_loader() if mine and cause == "loader" else None
 busy = [loader] if loader else []
 for i in range(steps):
-    if i == 3 and mine and cause == "starved":
-        busy = starve()
+    if i == 3 and cause == "starved":
+        busy = starve() if mine else []
+        dist.barrier()  # so that no step waits for the preparation
+        torch.cuda.synchronize()
     with torch.cuda.nvtx.range("step"):
         train_step(i)
         torch.cuda.synchronize()
