@@ -7,7 +7,7 @@ import variants
 # The first table: a row for each of these workloads, a column for each of these variants.
 FACE_ROWS = {"a": "launch loop, a launch", "c": "PyTorch training, a step", "k": "PyTorch decoding"}
 FACE_COLUMNS = {"plain": "not traced", "record": "`cudatrace record`", "python-off": "without Python lines",
-                "nsys": "`nsys profile -t cuda`", "torch": "torch.profiler"}
+                "cupti": "`--calls cupti`", "nsys": "`nsys profile -t cuda`", "torch": "torch.profiler"}
 LOOP = ["", "median", "p10..p90", "× plain", "added", "of nsys's", "of torch.profiler's", "turns", ""]
 BESIDE = ["", "workload", "recorder's CPU, µs a unit", "program's CPU, µs a unit", "bytes a GPU record",
           "s from the program's end to the files"]

@@ -84,7 +84,7 @@ VARIANTS = [
 ]
 
 # The workloads and the variants of --face: those of the first table, and some to compare them with.
-FACE_WORKLOADS, FACE_VARIANTS = "a,c,k", "record,python-off,nsys,torch"
+FACE_WORKLOADS, FACE_VARIANTS = "a,c,k", "record,python-off,cupti,nsys,torch"
 
 
 def extra(text):

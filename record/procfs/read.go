@@ -5,8 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"os"
+	"slices"
+
+	"golang.org/x/sys/unix"
 )
 
 // Bounds of what is read of one file below /proc, in bytes. A process decides how long most texts about it are, and can make
@@ -34,16 +38,43 @@ var ErrCut = errors.New("it is too long to be read")
 // Read reads a file below /proc up to a bound. If the file is longer, it returns what it has read, and an error for which
 // errors.Is finds [ErrCut].
 func Read(path string, bound int) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, int64(bound)+1))
+	text, err := readAll(path, bound+1)
 	if err == nil && len(text) > bound {
 		return text[:bound], fmt.Errorf("%s: %w: it has more than %d bytes", path, ErrCut, bound)
 	}
 	return text, err
+}
+
+// readAll reads a file up to a bound. The recorder reads many of them again and again: an [os.File] would offer each to the runtime's poller, which
+// takes four more system calls and wakes a thread.
+func readAll(path string, bound int) ([]byte, error) {
+	fd, err := again(func() (int, error) { return unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer unix.Close(fd)
+	text := make([]byte, 0, min(bound, 512))
+	for len(text) < bound {
+		text = slices.Grow(text, 1)
+		n, err := again(func() (int, error) { return unix.Read(fd, text[len(text):min(cap(text), bound)]) })
+		if err != nil {
+			return text, &fs.PathError{Op: "read", Path: path, Err: err}
+		}
+		if n == 0 {
+			break
+		}
+		text = text[:len(text)+n]
+	}
+	return text, nil
+}
+
+// again makes a system call until no signal interrupts it.
+func again(call func() (int, error)) (n int, err error) {
+	for {
+		if n, err = call(); err != unix.EINTR {
+			return n, err
+		}
+	}
 }
 
 // lines reads a file below /proc line by line, up to a bound. A line is valid until the next one. An error comes last.

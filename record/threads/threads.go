@@ -1,6 +1,7 @@
 package threads
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -68,6 +70,8 @@ type Recorder struct {
 	last    atomic.Uint64 // thread of AddLocal
 	wake    int           // eventfd
 	epoll   int
+	poller  *os.File        // the epoll
+	waiter  syscall.RawConn // of the poller
 	done    chan struct{}
 
 	mu      sync.Mutex
@@ -123,7 +127,7 @@ func Start(o Options) *Recorder {
 	}
 	var err1, err2 error
 	r.wake, err1 = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
-	r.epoll, err2 = unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	err2 = r.openPoller()
 	if err := errors.Join(err1, err2); err != nil {
 		r.close()
 		r.ended = true
@@ -222,7 +226,36 @@ func (r *Recorder) wakeUp() {
 
 func (r *Recorder) close() {
 	_ = unix.Close(r.wake)
-	_ = unix.Close(r.epoll)
+	_ = r.poller.Close()
+}
+
+// openPoller opens an epoll for which the runtime's own poller waits. A thread that waits in the kernel by itself would have the runtime look
+// after it every 20 µs, which is half of what an idle recorder costs.
+func (r *Recorder) openPoller() (err error) {
+	if r.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return err
+	}
+	err = unix.SetNonblock(r.epoll, true)
+	r.poller = os.NewFile(uintptr(r.epoll), "epoll")
+	if err == nil {
+		r.waiter, err = r.poller.SyscallConn()
+	}
+	return err
+}
+
+// wait waits for events, until a time unless it is zero. No events are no error.
+func (r *Recorder) wait(events []unix.EpollEvent, until time.Time) (n int, err error) {
+	if err := r.poller.SetReadDeadline(until); err != nil {
+		return 0, err
+	}
+	waited := r.waiter.Read(func(uintptr) bool {
+		n, err = unix.EpollWait(r.epoll, events, 0)
+		return n > 0 || err != nil && !errors.Is(err, unix.EINTR)
+	})
+	if errors.Is(waited, os.ErrDeadlineExceeded) {
+		return 0, nil
+	}
+	return max(n, 0), cmp.Or(err, waited)
 }
 
 func (r *Recorder) watch(fd int) {
@@ -237,16 +270,16 @@ func (r *Recorder) run() {
 	var events [32]unix.EpollEvent
 	next := time.Now().Add(tick)
 	for {
-		wait := -1
+		var until time.Time
 		if len(r.threads) > 0 {
-			wait = int(max(time.Until(next), 0).Milliseconds()) + 1
+			until = next
 		}
-		n, err := unix.EpollWait(r.epoll, events[:], wait)
-		if err != nil && !errors.Is(err, unix.EINTR) {
+		n, err := r.wait(events[:], until)
+		if err != nil {
 			r.Remark(notRecorded + err.Error())
 			return
 		}
-		for i := range max(n, 0) {
+		for i := range n {
 			if t := r.byEvent[events[i].Fd]; t != nil {
 				r.ready(t, events[i].Events)
 			}
@@ -255,7 +288,7 @@ func (r *Recorder) run() {
 			r.finish()
 			return
 		}
-		if now := time.Now(); now.After(next) {
+		if now := time.Now(); !now.Before(next) {
 			r.tick()
 			next = now.Add(tick)
 		}

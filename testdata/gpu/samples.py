@@ -71,7 +71,7 @@ def main():
                 sys.exit("the recorder has no perf events: nothing was measured")
             found = [(on, steps(path, begin, end)) for on, begin, end in turns]
         finally:
-            subprocess.run(["pkill", "-9", "-P", str(recorder.pid)])
+            subprocess.run(["pkill", "-9", "-P", str(recorder.pid), "-f", path])
             recorder.wait()
         recorded = subprocess.run(["cudatrace", "info", os.path.join(folder, "log.cudatrace")], capture_output=True, text=True)
     pairs = [{on: statistics.median(lengths) for on, lengths in found[i:i + 2]} for i in range(0, len(found) - 1, 2) if found[i][1] and found[i + 1][1]]
