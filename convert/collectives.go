@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/cudatrace/cudatrace/convert/collective"
@@ -32,7 +33,7 @@ func communicate(hosts []*host, logs int) (*communication, error) {
 	var sequences []*collective.Sequence
 	for i, h := range hosts {
 		for _, l := range h.logs {
-			if !l.hasAllCollectives() {
+			if !l.hasCollectives(len(hosts) == 1) {
 				continue
 			}
 			source := &join.CollectiveSource{Open: l.Open, Host: i, Of: logs, // a filter may have left the calls out of the catalog
@@ -116,7 +117,10 @@ func (c *communication) table() (*collective.Arrivals, error) {
 	for i := range c.logs {
 		l := &c.logs[i]
 		err := join.CollectiveParts(l.source, l.sequences, func(s *collective.Sequence, number uint64, p collective.Part) {
-			t.AddPart(members[s], number, l.log.clock.At(p.Start), p.Waits)
+			if number < s.Skip() {
+				return
+			}
+			t.AddPart(members[s], number-s.Skip(), l.log.clock.At(p.Start), p.Waits)
 		})
 		if err != nil {
 			return nil, err
@@ -136,7 +140,7 @@ func (l *communicating) member(s *collective.Sequence) (*collective.Member, erro
 	key := s.Key
 	key.PID = pid
 	m := &collective.Member{Key: key, Name: fmt.Sprintf("process %d", pid),
-		Clock: l.log.clock, Count: s.Count(), Aside: l.log.catalog.Processes.Get(s.PID) == nil}
+		Clock: l.log.clock, Count: s.Count() - s.Skip(), Aside: l.log.catalog.Processes.Get(s.PID) == nil}
 	if all.Get(s.PID) == nil {
 		return m, nil // no record tells of the process
 	}
@@ -146,11 +150,12 @@ func (l *communicating) member(s *collective.Sequence) (*collective.Member, erro
 	return m, nil
 }
 
-// hasAllCollectives reports whether a log has the collectives of its processes from the first one on: then their order says
-// which of different ranks belong together.
-func (l *log) hasAllCollectives() bool {
+// hasCollectives reports whether the order of a log's collectives says which of different ranks belong together: it has them without gaps, and
+// from the first one on. Where all logs are of one host, times tell how many of the first ones it lacks.
+func (l *log) hasCollectives(oneHost bool) bool {
 	meta := l.catalog.Meta
-	return meta[tracelog.MetaSchedule] == "" && meta[tracelog.MetaLast] == "" && l.damage.Count == 0 && !l.catalog.Outcome.LacksWork()
+	begun := meta[tracelog.MetaSchedule] == "" && meta[tracelog.MetaLast] == ""
+	return (begun || oneHost && !strings.Contains(meta[tracelog.MetaSchedule], tracelog.ScheduleCaptureRange)) && l.damage.Count == 0 && !l.catalog.Outcome.LacksWork()
 }
 
 // byCollectives fits the clocks of the hosts to that of one of them. A fit is nil where no collectives tell.

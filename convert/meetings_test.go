@@ -290,6 +290,21 @@ func TestRealRanksProcessor(t *testing.T) {
 	}
 }
 
+// Armed ranks were training for long when they were recorded, twice: NCCL tells nothing of their communicator, and each has other collectives first.
+func TestArmedRanksProcessor(t *testing.T) {
+	t.Parallel()
+	for recording, want := range map[int]uint64{1: 396, 2: 541} {
+		log := Path(fmt.Sprintf("../testdata/gpu/logs/ranks/armed-%d.cudatrace", recording))
+		tr, all := openLogsWithStates(t, []Log{log}, TraceOptions{})
+		if f := all[0].Collectives; f == nil || f.Communicators != 1 || f.Collectives != want || f.Waits < 500 || f.Doubtful != 0 {
+			t.Errorf("recording %d: found %+v", recording, f)
+		}
+		if n := tr.Int(`select count(*) from gpu_slice where name glob 'nccl*' and extract_arg(arg_set_id, 'ranks') = 4`); n < 4*int64(want)-20 {
+			t.Errorf("recording %d: %d kernels are parts of collectives of four ranks", recording, n)
+		}
+	}
+}
+
 // A rank that is left out may have the PID of one that is shown, on another host.
 func TestCollectivesOfSomeHostsProcessor(t *testing.T) {
 	t.Parallel()

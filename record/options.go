@@ -13,6 +13,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/outfile"
 	"github.com/cudatrace/cudatrace/record/pattern"
 	"github.com/cudatrace/cudatrace/record/ranks"
+	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
 // Options say what to record and where to.
@@ -212,10 +213,10 @@ func (o *Options) schedule() string {
 		words = append(words, "from the program's start")
 	}
 	if o.CaptureRange {
-		words = append(words, "capture range cudaProfilerApi")
+		words = append(words, tracelog.ScheduleCaptureRange+" cudaProfilerApi")
 	}
 	if !o.CaptureNVTX.None() {
-		words = append(words, "capture range nvtx:"+o.CaptureNVTX.String())
+		words = append(words, tracelog.ScheduleCaptureRange+" nvtx:"+o.CaptureNVTX.String())
 	}
 	return strings.Join(words, ", ")
 }

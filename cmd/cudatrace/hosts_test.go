@@ -126,3 +126,25 @@ func TestRanksOfHosts(t *testing.T) {
 		})
 	}
 }
+
+// Four armed ranks on GPUs, recorded twice: both logs are complete, and all ranks are of one communicator, although the recordings begin in its middle.
+func TestArmedTwice(t *testing.T) {
+	t.Parallel()
+	for i, kernels := range []float64{6828, 9347} {
+		log := filepath.Join(root, fmt.Sprintf("testdata/gpu/logs/ranks/armed-%d.cudatrace", i+1))
+		out, _ := succeed(t, "info", "--format", "json", log)
+		var info map[string]any
+		if err := json.Unmarshal([]byte(out), &info); err != nil {
+			t.Fatal(err)
+		}
+		for key, want := range map[string]any{"complete": true, "processes": 4., "unmatched": 0., "kernels": kernels} {
+			if info[key] != want {
+				t.Errorf("%s: %s is %v, want %v", log, key, info[key], want)
+			}
+		}
+		got := reportsOfRanks(t, []string{log})
+		if len(got.Ranks) != 4 || len(got.Collectives) != 1 || got.Collectives[0]["ranks"] != "0-3" || got.Collectives[0]["uncertain"] != 0. {
+			t.Errorf("%s: %d ranks, collectives %v", log, len(got.Ranks), got.Collectives)
+		}
+	}
+}

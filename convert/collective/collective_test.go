@@ -168,6 +168,52 @@ func TestMatchNeedsTheSameOrder(t *testing.T) {
 	}
 }
 
+// On one host ranks belong together whose recording began in the middle, each with another collective; and the parts of a collective are those of one.
+func TestMatchBegunLater(t *testing.T) {
+	t.Parallel()
+	rnd := rand.New(rand.NewPCG(5, 5))
+	for _, said := range []uint64{0, 7} {
+		for _, skips := range [][]int{{0, 3, 1, 0}, {5, 0, 9, 2}, {1, 1, 0, 0}, {4, 4, 4, 4}} {
+			all := (&job{[]int{0, 0, 0, 0, 1, 1}, []int{0, 0, 0, 0, 0, 0}, 60, 500e3, 3e6}).streams(rnd)
+			most := slices.Max(skips)
+			for r, skip := range append(skips, 0, 3) {
+				s := newSequence(all[r].Key, r, 0, 64)
+				if s.Communicator = said; said != 0 && r > 3 {
+					s.Communicator = said + 1
+				}
+				for i, p := range all[r].parts[skip:] {
+					p.name, p.Label = uint64(skip+i)%7, uint32(skip+i)
+					s.insertPart(p, false)
+				}
+				s.finish()
+				all[r] = s
+			}
+			found := Match(all)
+			if got := membersOf(found); got != "[0 1 2 3] [4 5]" {
+				t.Errorf("%v, said %d: %s", skips, said, got)
+				continue
+			}
+			count := 0
+			found[0].Each(func(members []*Sequence, parts []Part) {
+				for _, p := range parts {
+					if p.Label != parts[0].Label || len(parts) != 4 {
+						t.Errorf("%v, said %d: parts %+v", skips, said, parts)
+					}
+				}
+				count++
+			})
+			if count != 60-most {
+				t.Errorf("%v, said %d: %d collectives, want %d", skips, said, count, 60-most)
+			}
+			for r, s := range found[0].Members {
+				if s.Skip() != uint64(most-skips[r]) {
+					t.Errorf("%v, said %d: of rank %d %d are skipped", skips, said, r, s.Skip())
+				}
+			}
+		}
+	}
+}
+
 // The parts of a collective are those of its number on each stream, if it waits for all.
 func TestEach(t *testing.T) {
 	t.Parallel()

@@ -30,9 +30,73 @@ func Match(sequences []*Sequence) (found []*Communicator) {
 	return slices.DeleteFunc(found, func(c *Communicator) bool { return len(c.Members) < 2 })
 }
 
-// takes reports whether a sequence belongs to the communicator: it matches the first member on each host, and no member is of
-// the same process.
+// takes reports whether a sequence belongs to the communicator, perhaps without its first collectives, or without those of all others.
 func (c *Communicator) takes(s *Sequence) bool {
+	later := int64(0)
+	if on := c.on(s.Host); len(on) > 0 {
+		later = lead(on[0], s)
+	}
+	c.move(s, later)
+	if c.fits(s) {
+		return true
+	}
+	c.move(s, -later)
+	return false
+}
+
+// move has a sequence begin some collectives later than before against the members; of those that begin later nothing is skipped.
+func (c *Communicator) move(s *Sequence, later int64) {
+	least := int64(s.skip) - later
+	for _, m := range c.Members {
+		least = min(least, int64(m.skip))
+	}
+	s.skip = uint64(int64(s.skip) - later - least)
+	for _, m := range c.Members {
+		m.skip = uint64(int64(m.skip) - least)
+	}
+}
+
+// lead is the number of collectives by which a sequence begins later than another one on one host: their recording began in the middle of the program.
+// 0 where that is not known, or fits.
+func lead(a, b *Sequence) int64 {
+	x, ok := a.part(0, a.level)
+	y, also := b.part(0, b.level)
+	if !ok || !also || a.level|b.level != 0 || overlap(a, b, 0) {
+		return 0
+	}
+	// All ranks leave a collective at one time. So the first one of the sequence that begins later ends in the others after its own middle, and those before it do not.
+	sign, early, first := int64(1), a, y
+	if x.End > y.End {
+		sign, early, first = -1, b, x
+	}
+	n, _ := slices.BinarySearchFunc(early.parts[early.skip:], first.Start+first.length()/2, func(p Part, t uint64) int { return cmp.Compare(p.End, t) })
+	for _, by := range []int64{int64(n), int64(n) - 1, int64(n) + 1} {
+		if by > 0 && overlap(a, b, sign*by) {
+			return sign * by
+		}
+	}
+	return 0
+}
+
+// overlap reports whether all parts of two sequences on one host, no samples, may be of one collective each, if the second one begins some
+// collectives later.
+func overlap(a, b *Sequence, later int64) bool {
+	x, y := a.parts[a.skip:], b.parts[b.skip:]
+	x, y = x[min(max(later, 0), int64(len(x))):], y[min(max(-later, 0), int64(len(y))):]
+	n := min(len(x), len(y))
+	for i := range n {
+		if p, q := x[i], y[i]; p.Waits && q.Waits && isApart(p, q) {
+			return false
+		}
+	}
+	return n > 0
+}
+
+// isApart reports whether one part ends before the other one has started, on one clock.
+func isApart(a, b Part) bool { return int64(a.End-b.Start) < -unsure || int64(b.End-a.Start) < -unsure }
+
+// fits reports whether a sequence, as far as it is not skipped, matches the first member on each host, and no member is of the same process.
+func (c *Communicator) fits(s *Sequence) bool {
 	seen := make(map[int]bool)
 	for _, m := range c.Members {
 		if m.Process == s.Process {
@@ -104,19 +168,16 @@ func together(a, b *Sequence, beside []*Sequence) bool {
 	} else {
 		offset, rate = theilSen(p.at, p.ends)
 	}
-	ends := p.spread(p.ends, offset, rate)
-	return p.spread(p.starts, offset, rate) > clearly*ends && ends <= max(median(p.shortest)/within, leastWithin)
+	starts, ends := p.spread(p.starts, offset, rate), p.spread(p.ends, offset, rate)
+	middle, most := len(ends)/2, len(ends)*9/10 // of many collectives in a row all ranks enter each but the first at one time
+	return (starts[middle] > clearly*ends[middle] || starts[most] > clearly*ends[most]) && ends[middle] <= max(median(p.shortest)/within, leastWithin)
 }
 
 // pair finds the collectives that two sequences have in common.
 func pair(a, b *Sequence, beside []*Sequence) (p pairing, ok bool) {
 	level := max(a.level, b.level)
-	n := min(a.count, b.count) >> level
-	if n < Least {
-		return p, false
-	}
-	last, _ := a.part(n-1, level)
-	if same, _ := b.part(n-1, level); last.name != same.name {
+	n := min(a.shared(), b.shared()) >> level
+	if n < Least || !aligned(a, b) {
 		return p, false
 	}
 	for i := uint64(0); i < n; i += n/mostCommon + 1 {
@@ -156,21 +217,20 @@ func shortest(i uint64, level uint8, least uint64, of []*Sequence) float64 {
 // possible reports whether no part of one ends before that of the other has started, on one clock.
 func (p *pairing) possible() bool {
 	for i, x := range p.first {
-		y := p.second[i]
-		if int64(x.End-y.Start) < -unsure || int64(y.End-x.Start) < -unsure {
+		if isApart(x, p.second[i]) {
 			return false
 		}
 	}
 	return true
 }
 
-// spread is the median distance of values from a line.
-func (p *pairing) spread(values []float64, offset, rate float64) float64 {
-	var list []float64
+// spread returns the distances of values from a line, sorted.
+func (p *pairing) spread(values []float64, offset, rate float64) (list []float64) {
 	for i, v := range values {
 		list = append(list, math.Abs(v-offset-rate*p.at[i]))
 	}
-	return median(list)
+	slices.Sort(list)
+	return list
 }
 
 // Step says of how many collectives that follow each other one is kept by all members.
@@ -188,7 +248,7 @@ func (c *Communicator) level() (level uint8) {
 func (c *Communicator) Each(f func(members []*Sequence, parts []Part)) {
 	level, count := c.level(), uint64(0)
 	for _, m := range c.Members {
-		count = max(count, m.count)
+		count = max(count, m.shared())
 	}
 	members, parts := make([]*Sequence, 0, len(c.Members)), make([]Part, 0, len(c.Members))
 	for i := uint64(0); i<<level < count; i++ {

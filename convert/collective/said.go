@@ -12,11 +12,11 @@ func agree(a, b *Sequence) (same, known bool) {
 // aligned reports whether two sequences ran the same kernels, as far as both have any.
 func aligned(a, b *Sequence) bool {
 	level := max(a.level, b.level)
-	n := min(a.count, b.count) >> level
+	n := min(a.shared(), b.shared()) >> level
 	if n == 0 {
 		return false
 	}
-	x, ok := a.part(n-1, level)
-	y, also := b.part(n-1, level)
-	return ok && also && x.name == y.name
+	x, ok := a.names(n-1, level)
+	y, also := b.names(n-1, level)
+	return ok && also && x == y
 }

@@ -29,6 +29,7 @@ type Sequence struct {
 	Sums    map[uint32]Sum // by label
 
 	count  uint64 // collectives so far
+	skip   uint64 // of them: the first ones, which other members of the communicator do not have; none of a sample
 	hash   uint64 // of their kernels' names
 	level  uint8  // part i is one of the 1<<level collectives from i<<level on
 	parts  []Part
@@ -49,7 +50,7 @@ type Part struct {
 	Before     uint64 // end of the part before it; Start for the first one
 	Label      uint32 // the caller's
 	Waits      bool   // see [Match]
-	name       uint64 // hash of the kernel's name, and in Sequence.parts of those of all kernels up to this one
+	name       uint64 // hash of the kernel's name, and in Sequence.parts of those of all kernels up to this one, a polynomial of base
 }
 
 func (p Part) length() uint64 { return p.End - p.Start }
@@ -141,7 +142,7 @@ func (s *Sequence) countPart(p Part) {
 		s.count++
 		return
 	}
-	s.hash = (s.hash ^ p.name) * 1099511628211
+	s.hash = s.hash*base + p.name
 	p.name = s.hash
 	if s.keeps() {
 		if len(s.parts) == s.most {
@@ -181,12 +182,36 @@ func choice(i uint64, level uint8) uint64 {
 	return x >> 63
 }
 
-// part returns part i of a level, which is the sequence's or a higher one.
+// part returns part i of a level, which is the sequence's or a higher one. Those that are skipped do not count.
 func (s *Sequence) part(i uint64, level uint8) (Part, bool) {
-	if i = number(i, level, s.level); i < uint64(len(s.parts)) {
+	if i = number(i, level, s.level) + s.skip; i < uint64(len(s.parts)) {
 		return s.parts[i], true
 	}
 	return Part{}, false
+}
+
+// shared is the number of collectives that are not skipped.
+func (s *Sequence) shared() uint64 { return s.count - s.skip }
+
+// Skip is the number of the first collectives that other members of the communicator do not have.
+func (s *Sequence) Skip() uint64 { return s.skip }
+
+// base is that of the polynomial whose value stands for the names of kernels.
+const base = 1099511628211
+
+// names stands for the names of the kernels up to part i of a level, without those that are skipped.
+func (s *Sequence) names(i uint64, level uint8) (hash uint64, ok bool) {
+	p, ok := s.part(i, level)
+	if !ok || s.skip == 0 {
+		return p.name, ok
+	}
+	before := s.parts[s.skip-1].name
+	for x, n := uint64(base), i+1; n > 0; x, n = x*x, n/2 {
+		if n%2 == 1 {
+			before *= x
+		}
+	}
+	return p.name - before, true
 }
 
 func hashOf(name string) uint64 {

@@ -103,6 +103,9 @@ const (
 	ObjectStream  = 5
 )
 
+// ScheduleCaptureRange begins the option in [MetaSchedule] by which the parts of the program are recorded that it marks, with gaps between.
+const ScheduleCaptureRange = "capture range"
+
 // Keys of Meta records.
 const (
 	MetaProgram  = "program"   // as the user named it
