@@ -504,9 +504,11 @@ func (s *Sink) pathFinding(g *pathGroup, rows []*pathRow) findings.Finding {
 		f.First, f.Last = min(f.First, p.Start), max(f.Last, p.End)
 	}
 	var places []string
+	steps := uint64(0)
 	for _, r := range slices.SortedStableFunc(slices.Values(rows), func(a, b *pathRow) int { return cmp.Compare(b.longest, a.longest) }) {
 		f.Cost += r.total
 		f.Count += r.count
+		steps = max(steps, r.steps)
 		if len(f.At) < 3 {
 			f.At = append(f.At, r.longestAt)
 		}
@@ -517,6 +519,13 @@ func (s *Sink) pathFinding(g *pathGroup, rows []*pathRow) findings.Finding {
 	name := strings.Trim(s.path.Text(rows[0].name), "()")
 	f.Title = fmt.Sprintf("%s of the critical path of %s: %s", table.Words(float64(f.Cost)/float64(g.total), table.Share), g.name, name)
 	f.Evidence = s.pathWords(g, ", the slowest", g.slowest, func(r *pathRow) uint64 { return r.slowest })
+	if 2*steps < uint64(g.walked) {
+		atLeast := ""
+		if len(rows) > 1 {
+			atLeast = "at least "
+		}
+		f.Evidence = fmt.Sprintf("in %s%d of %s; %s", atLeast, steps, figures.Count(g.walked, "step", "steps"), f.Evidence)
+	}
 	if len(places) > 0 {
 		f.Evidence += "; before " + strings.Join(places, " and ")
 	}
