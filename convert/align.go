@@ -48,7 +48,11 @@ func (c *conversion) align() (*timeline.Recording, error) {
 	r := &timeline.Recording{Monotonic: first.Monotonic, Realtime: first.Realtime, Boottime: first.Boottime,
 		Start: timeline.Never, Processes: c.processes()}
 	for _, l := range c.logs {
-		r.Start = min(r.Start, l.clock.At(l.catalog.First()))
+		start := l.clock.At(l.catalog.First())
+		r.Start = min(r.Start, start)
+		if len(hosts) == 1 {
+			r.LastStart = max(r.LastStart, start)
+		}
 	}
 	return r, nil
 }

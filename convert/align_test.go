@@ -50,16 +50,16 @@ func TestAlign(t *testing.T) {
 	}{
 		"one log": {
 			[]string{oneCall("n1", 2000, 1000, noon, 1100)}, []uint64{2000},
-			timeline.Recording{Monotonic: 1000, Realtime: noon, Boottime: 1100, Start: 1000, Processes: 1}, []string{""}},
+			timeline.Recording{Monotonic: 1000, Realtime: noon, Boottime: 1100, Start: 1000, LastStart: 1000, Processes: 1}, []string{""}},
 		"one log without clocks": {
-			[]string{oneCall("n1", 2000, 0, 0, 0)}, []uint64{2000}, timeline.Recording{Start: 2000, Processes: 1}, []string{""}},
+			[]string{oneCall("n1", 2000, 0, 0, 0)}, []uint64{2000}, timeline.Recording{Start: 2000, LastStart: 2000, Processes: 1}, []string{""}},
 		"one host": {
 			[]string{oneCall("n1", 2000, 1000, noon, 1000), oneCall("n1", 90_000, 80_000, noon+79_000, 80_000)}, []uint64{2000, 90_000},
-			timeline.Recording{Monotonic: 1000, Realtime: noon, Boottime: 1000, Start: 1000, Processes: 2},
+			timeline.Recording{Monotonic: 1000, Realtime: noon, Boottime: 1000, Start: 1000, LastStart: 80_000, Processes: 2},
 			[]string{"", "same host as a: the clock is the same"}},
 		"one host, whose wall clock was set": {
 			[]string{oneCall("n1", 2000, 1000, noon, 1000), oneCall("n1", 90_000, 80_000, noon+79_000+sameBoot, 80_000)}, []uint64{2000, 90_000},
-			timeline.Recording{Monotonic: 1000, Realtime: noon, Boottime: 1000, Start: 1000, Processes: 2},
+			timeline.Recording{Monotonic: 1000, Realtime: noon, Boottime: 1000, Start: 1000, LastStart: 80_000, Processes: 2},
 			[]string{"", "same host as a: the clock is the same"}},
 		"one host, restarted": {
 			[]string{oneCall("n1", 2000, 1000, noon, 1000), oneCall("n1", 2000, 1000, noon+sameBoot+1, 1000)}, []uint64{2000, 2001 + sameBoot},

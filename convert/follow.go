@@ -143,7 +143,7 @@ func (f *Follower) begin() {
 	}
 	f.begun = true
 	at := f.catalog.Clocks.First
-	f.pipe.Emit(&timeline.Recording{Monotonic: at.Monotonic, Realtime: at.Realtime, Boottime: at.Boottime, Start: f.catalog.First()})
+	f.pipe.Emit(&timeline.Recording{Monotonic: at.Monotonic, Realtime: at.Realtime, Boottime: at.Boottime, Start: f.catalog.First(), LastStart: f.catalog.First()})
 }
 
 func (f *Follower) flush() error { return f.pipeError(f.pipe.Flush()) }

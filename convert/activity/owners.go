@@ -10,6 +10,7 @@ import (
 type Owner struct {
 	Deed
 	Text   string
+	By     timeline.Blocker // what blocked the thread, of Waited
 	Holder *timeline.Thread // that has what a blocked thread waited for; nil if unknown
 }
 
@@ -79,8 +80,8 @@ func (o *owners) of(key ownerKey) *Owner {
 		where = key.python.Short()
 	}
 	if key.call != "" {
-		x.Deed, x.Holder = Waited, key.holder
 		b := timeline.Block{Call: key.call, On: key.on, Holder: key.holder}
+		x.Deed, x.By, x.Holder = Waited, b.By(), key.holder
 		if x.Text = b.Text(); where != "" {
 			x.Text = where + ", " + x.Text
 		}

@@ -57,6 +57,7 @@ type Segment struct {
 	Kind     Kind
 	Edge     Edge
 	Name     uint32           // texts: see Text
+	By       timeline.Blocker // of Blocked
 	Place    uint32           // line of the program, or code, that launched the work or made the call
 	Also     uint32           // what else explains when it began, or who waits for it meanwhile
 	Thread   *timeline.Thread // nil for work
@@ -573,7 +574,7 @@ func (w *walk) did(from uint64, as Segment) {
 			return
 		case !outside:
 		case x.Owner.Deed == activity.Waited:
-			s.Kind, s.Name, s.Place, s.Weight = Blocked, w.c.text(x.Owner.Text), none, x.Weight
+			s.Kind, s.Name, s.By, s.Place, s.Weight = Blocked, w.c.text(x.Owner.Text), x.Owner.By, none, x.Weight
 		case x.Owner.Deed == activity.WasBlocked:
 			s.Kind, s.Name, s.Unseen = Blocked, w.c.text(x.Owner.Text), true
 		case x.Owner.Deed == activity.Ran:

@@ -50,6 +50,7 @@ var criticalPathReport = Report{
 // A pathKey is what time on paths has in common.
 type pathKey struct {
 	kind              critical.Kind
+	by                timeline.Blocker
 	name, place, also uint32
 	thread            *timeline.Thread
 	gpu               uint32 // and 1; 0 for none
@@ -254,7 +255,7 @@ func (g *pathGroup) walk(c *critical.Collector, hops *int) {
 		g.walked++
 		var seen []*pathRow
 		*hops -= c.Path(p.Start, p.End, critical.End{Thread: p.On, Stream: p.kind.Stream}, func(x *critical.Segment) {
-			k := pathKey{kind: x.Kind, name: x.Name, place: x.Place, also: x.Also, thread: x.Thread}
+			k := pathKey{kind: x.Kind, by: x.By, name: x.Name, place: x.Place, also: x.Also, thread: x.Thread}
 			switch {
 			case x.Stream != nil:
 				k.gpu, k.of = x.Stream.Context.GPU+1, x.Stream.Context.Process
@@ -442,7 +443,7 @@ const onPath = 0.1
 type avoidable struct {
 	kind critical.Kind
 	name uint32
-	of   *timeline.Process
+	of   *timeline.Process // where it is: a rank at most
 }
 
 // pathFindings finds what has a large part in the paths of steps, and could be avoided: waiting for a processor, for what blocks a thread, for
@@ -459,7 +460,7 @@ func (s *Sink) pathFindings() (list []findings.Finding) {
 		by := make(map[avoidable][]*pathRow)
 		var order []avoidable
 		for _, r := range g.largest(func(r *pathRow) uint64 { return r.total }) {
-			if remedyOf(r.kind) == "" || s.path.Text(r.name) == activity.NoReason { // that is many causes, and none of them known
+			if remedyOf(r) == "" || s.path.Text(r.name) == activity.NoReason { // that is many causes, and none of them known
 				continue
 			}
 			k := avoidable{r.kind, r.name, r.of}
@@ -481,13 +482,13 @@ func (s *Sink) pathFindings() (list []findings.Finding) {
 	return list
 }
 
-// remedyOf is what to try about a kind of time on a path, "" for what nobody can avoid, or has findings of its own.
-func remedyOf(k critical.Kind) string {
-	switch k {
+// remedyOf is what to try about time on a path, "" for what nobody can avoid, or has findings of its own.
+func remedyOf(r *pathRow) string {
+	switch r.kind {
 	case critical.NoCPU:
-		return findings.Remedy(activity.WaitedForCPU)
+		return findings.Remedy(activity.WaitedForCPU, 0)
 	case critical.Blocked:
-		return findings.Remedy(activity.Waited)
+		return findings.Remedy(activity.Waited, r.by)
 	case critical.Copy:
 		return "copy ahead, on a stream of its own and with pinned memory, so that kernels run meanwhile; or leave the data on the GPU"
 	}
@@ -496,7 +497,7 @@ func remedyOf(k critical.Kind) string {
 
 // pathFinding is the finding about one cause.
 func (s *Sink) pathFinding(g *pathGroup, rows []*pathRow) findings.Finding {
-	f := findings.Finding{Kind: findings.OnPath, Process: g.slowest.kind.Process, First: g.list[0].Start, Last: g.list[0].End, Try: remedyOf(rows[0].kind)}
+	f := findings.Finding{Kind: findings.OnPath, Process: g.slowest.kind.Process, First: g.list[0].Start, Last: g.list[0].End, Try: remedyOf(rows[0])}
 	if rows[0].of != nil {
 		f.Process = rows[0].of
 	}
@@ -517,15 +518,22 @@ func (s *Sink) pathFinding(g *pathGroup, rows []*pathRow) findings.Finding {
 		}
 	}
 	name := strings.Trim(s.path.Text(rows[0].name), "()")
+	if of := rows[0].of; of != nil && of.Rank.Known {
+		if strings.Contains(name, ", ") {
+			name += ","
+		}
+		name += " on " + of.Rank.String()
+	}
 	f.Title = fmt.Sprintf("%s of the critical path of %s: %s", table.Words(float64(f.Cost)/float64(g.total), table.Share), g.name, name)
-	f.Evidence = s.pathWords(g, ", the slowest", g.slowest, func(r *pathRow) uint64 { return r.slowest })
+	f.Evidence = fmt.Sprintf("the path of %s takes %s", figures.Count(g.walked, "step", "steps"), figures.Duration(g.total))
 	if 2*steps < uint64(g.walked) {
 		atLeast := ""
 		if len(rows) > 1 {
 			atLeast = "at least "
 		}
-		f.Evidence = fmt.Sprintf("in %s%d of %s; %s", atLeast, steps, figures.Count(g.walked, "step", "steps"), f.Evidence)
+		f.Evidence += fmt.Sprintf(", this is in %s%d of them", atLeast, steps)
 	}
+	f.Evidence += "; " + s.pathWords(g, ", the slowest", g.slowest, func(r *pathRow) uint64 { return r.slowest })
 	if len(places) > 0 {
 		f.Evidence += "; before " + strings.Join(places, " and ")
 	}

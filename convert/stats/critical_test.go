@@ -5,6 +5,7 @@ import (
 	"math"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -86,12 +87,12 @@ func TestPlantedCauses(t *testing.T) {
 		log, name, place string
 		least, most      float64 // ms of a step
 		steps            uint64  // of 15
-		finding          string  // what its title has
+		finding, try     string  // what its title and its remedy have
 	}{
-		{"straggler", "ranks.py:68 train_step, sleeps in clock_nanosleep", "", 4, 4.2, 15, "critical path of step: ranks.py:68 train_step, sleeps"},
-		{"loader", "ranks.py:40 next_batch, blocked in read on a pipe", "", 8, 8.3, 15, "critical path of step: ranks.py:40 next_batch, blocked in read"},
-		{"kernel", "sm80_xmma_gemm_", "ranks.py:80 train_step", 2.5, 2.8, 15, "rank 3 computes 300 % longer"},
-		{"starved", "(ready to run, without a processor)", "ranks.py:78 train_step", 1.3, 1.4, 3, "critical path of step: ready to run, without a processor"},
+		{"straggler", "ranks.py:68 train_step, sleeps in clock_nanosleep", "", 4, 4.2, 15, "critical path of step: ranks.py:68 train_step, sleeps in clock_nanosleep, on rank 3", "sleeps there by itself"},
+		{"loader", "ranks.py:40 next_batch, blocked in read on a pipe", "", 8, 8.3, 15, "critical path of step: ranks.py:40 next_batch, blocked in read on a pipe, on rank 3", "num_workers"},
+		{"kernel", "sm80_xmma_gemm_", "ranks.py:80 train_step", 2.5, 2.8, 15, "rank 3 computes 300 % longer", ""},
+		{"starved", "(ready to run, without a processor)", "ranks.py:78 train_step", 1.3, 1.4, 3, "critical path of step: ready to run, without a processor, on rank 3", "more processors"},
 	} {
 		var logs []convert.Log
 		for _, rank := range []int{0, 3} {
@@ -120,10 +121,36 @@ func TestPlantedCauses(t *testing.T) {
 		found := false
 		f := tables["findings"]
 		for _, row := range f.Rows[:3] {
-			found = found || strings.Contains(cell(f, row, "title").(string), c.finding)
+			found = found || strings.Contains(cell(f, row, "title").(string), c.finding) && strings.Contains(cell(f, row, "try").(string), c.try)
 		}
 		if !found {
-			t.Errorf("%s: no %q among the first findings %v", c.log, c.finding, f.Rows[:3])
+			t.Errorf("%s: no %q with %q among the first findings %v", c.log, c.finding, c.try, f.Rows[:3])
+		}
+	}
+}
+
+// What to try about gaps follows from what blocked the thread that launches the next work.
+func TestRemediesOfBlocks(t *testing.T) {
+	t.Parallel()
+	for state, want := range map[string]string{
+		"state=3 call=clock_nanosleep":      "the program sleeps there by itself",
+		"state=3 call=select":               "the program sleeps there by itself",
+		"state=3 call=futex on=lock":        "look at who has the lock",
+		"state=3 call=futex on=GIL":         "look at who has the lock",
+		"state=3 call=read on=pipe":         "have ready what the thread waits for",
+		"state=3 call=futex on=thread":      "have ready what the thread waits for",
+		"state=3 call=\"page fault\"":       "have ready what the thread waits for",
+		"state=3 call=epoll_wait on=socket": "have ready what the thread waits for",
+	} {
+		p := newProgram()
+		p.stepping(func() {
+			p.state(12*ms, state)
+			p.kernel(7, 50*us, 1)
+		})
+		f := p.reports(t, false)["findings"]
+		i := slices.IndexFunc(f.Rows, func(row []any) bool { return row[0] == "gaps" })
+		if i < 0 || !strings.HasPrefix(cell(f, f.Rows[i], "try").(string), want) {
+			t.Errorf("%s: findings %v", state, f.Rows)
 		}
 	}
 }

@@ -61,7 +61,7 @@ func (s *Sink) Findings(incomplete bool) (list []findings.Finding, whole bool) {
 }
 
 // Query is the command that shows a finding, with LOG for the logs.
-func (s *Sink) Query(f *findings.Finding) string { return f.Query(s.clock.start, s.logs > 1) }
+func (s *Sink) Query(f *findings.Finding) string { return f.Query(s.logs) }
 
 // Confidence is how sure something is, in words.
 func Confidence(certain bool) string {
@@ -108,15 +108,18 @@ func (s *Sink) findingTable(f Facts) *table.Table {
 // findingLines are the lines that people read of a finding.
 func findingLines(row []any) table.Paragraph {
 	cell := func(i int, u table.Unit) string { return table.Words(row[i], u) }
-	items := []table.Item{}
+	items, process := []table.Item{}, "process "+cell(2, table.ID)
+	if row[12] != nil {
+		process += " (rank " + cell(12, table.ID) + ")"
+	}
 	if row[4] != nil {
 		text := cell(4, table.Duration)
 		if row[5] != nil {
 			text += ", " + cell(5, table.Share) + " of the steady state"
 		}
-		items = append(items, table.Item{Label: "costs", Text: text + " of process " + cell(2, table.ID)})
+		items = append(items, table.Item{Label: "costs", Text: text + " of " + process})
 	} else {
-		items = append(items, table.Item{Label: "where", Text: "process " + cell(2, table.ID)})
+		items = append(items, table.Item{Label: "where", Text: process})
 	}
 	items = append(items, table.Item{Label: "see", Text: moments(row)},
 		table.Item{Label: "evidence", Text: cell(10, table.Text)}, table.Item{Label: "try", Text: cell(11, table.Text)},

@@ -369,6 +369,14 @@ func TestRealStraggler(t *testing.T) {
 			t.Errorf("evidence %q lacks %q", evidence, want)
 		}
 	}
+	gaps := f.Rows[slices.IndexFunc(f.Rows, func(row []any) bool { return row[0] == "gaps" })]
+	if title := cell(f, gaps, "title").(string); !strings.HasPrefix(title, "GPU 3 (rank 3) is idle in 15 gaps") {
+		t.Errorf("title %q", title)
+	}
+	// The last log begins 2.4 ms after the first.
+	if query, want := cell(f, gaps, "query"), "the reports idle from 13.218408s to 13.327975s"; query != want {
+		t.Errorf("query %q, want %q", query, want)
+	}
 	for _, paths := range [][]string{logs("nccl-rank%d", 2), logs("ranks/clocks-rank%d", 4)} {
 		if kinds := kindsOf(tablesOf(t, paths...)["findings"]); slices.Contains(kinds, "straggling_rank") {
 			t.Errorf("%s: findings %q", paths[0], kinds)

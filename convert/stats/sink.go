@@ -31,7 +31,7 @@ type Sink struct {
 	findings *findings.Collector
 	steps    *steps.Finder
 	told     bool // the ranks have the steps
-	logs     int
+	logs     findings.Span
 }
 
 // A clock converts the times of a timeline.
@@ -120,11 +120,12 @@ func (s *Sink) event(e timeline.Event) {
 		s.findings.User(e)
 	case *timeline.Recording:
 		s.clock.start = e.Start
+		s.logs.First, s.logs.Last = e.Start, e.LastStart
 		s.path.Recording(e)
 		s.ranks.Recording(e)
 		s.findings.Recording(e)
 	case *timeline.Metadata:
-		s.logs++
+		s.logs.Logs++
 		s.ranks.Log(e)
 	case *timeline.GPUs:
 		s.busy.know(e.List)

@@ -15,6 +15,7 @@ type Recording struct {
 	// are 0 without a reading.
 	Monotonic, Realtime, Boottime uint64
 	Start                         uint64 // a time that no event precedes
+	LastStart                     uint64 // the start of the log that begins last, 0 if the logs have several clocks
 	Processes                     int    // number of Process events that follow
 }
 

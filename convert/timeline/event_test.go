@@ -58,7 +58,7 @@ var (
 		"Interval", "Scale", "Period",
 		"Number", "Entered", "Waited", "Doubt", // of a Part, whose times are the timeline's
 		"From", "To", // of a Loss: ns into the recording
-		"Monotonic", "Realtime", "Boottime"} // of the Recording, whose clock the timeline has
+		"Monotonic", "Realtime", "Boottime", "LastStart"} // of the Recording, whose clock the timeline has
 )
 
 // Every time of every event moves, and nothing else does. What an event points to belongs

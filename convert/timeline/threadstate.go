@@ -134,6 +134,31 @@ func (p *PythonFrame) Short() string {
 	return short.Text()
 }
 
+// A Blocker is the kind of thing that blocks a thread.
+type Blocker uint8
+
+// The kinds of blocker.
+const (
+	OtherBlocker Blocker = iota // a file, a pipe, a socket, memory, the end of a thread
+	OwnSleep                    // the thread sleeps by itself
+	SomeLock
+)
+
+// By returns the kind of thing that a thread waits for.
+func (b *Block) By() Blocker {
+	switch {
+	case b.Call == BlockFault || b.Call == BlockStopped:
+		return OtherBlocker
+	case b.On == BlockGIL || b.On == BlockLock:
+		return SomeLock
+	case b.On == BlockThread:
+		return OtherBlocker
+	case strings.HasSuffix(b.Call, "nanosleep"), b.On == "" && (strings.HasSuffix(b.Call, "poll") || strings.Contains(b.Call, "select")):
+		return OwnSleep
+	}
+	return OtherBlocker
+}
+
 // Text says what a thread waits for, for people: "blocked in poll on a pipe", "waits for a lock of thread 12 (loader)".
 func (b *Block) Text() string {
 	switch {
@@ -149,7 +174,7 @@ func (b *Block) Text() string {
 		return "waits for the end of" + b.holder(" %s")
 	case b.On == BlockThread:
 		return "waits for the end of a thread"
-	case strings.HasSuffix(b.Call, "nanosleep"), b.On == "" && (strings.HasSuffix(b.Call, "poll") || strings.Contains(b.Call, "select")):
+	case b.By() == OwnSleep:
 		return "sleeps in " + b.Call
 	case b.On == "":
 		return "blocked in " + b.Call

@@ -88,19 +88,19 @@ func largest[K comparable](t tally[K], name func(K) string) (keys []K) {
 }
 
 // pool divides what was done unseen among what was seen, in proportion to its time, up to twice that time.
-func pool(of tally[doing], unseen, seen deed) {
+func pool(of tally[doing], unseen deed, seen ...deed) {
 	pooled, known := new(evidence), uint64(0)
 	for d, x := range of {
-		switch d.kind {
-		case unseen:
+		switch {
+		case d.kind == unseen:
 			pooled = x
-		case seen:
+		case slices.Contains(seen, d.kind):
 			known = sum(known, x.cost)
 		}
 	}
 	divided, left := min(pooled.cost, sum(known, known)), pooled.cost
 	for d, x := range of {
-		if d.kind == seen && known > 0 {
+		if known > 0 && slices.Contains(seen, d.kind) {
 			part := min(uint64(float64(divided)*float64(x.cost)/float64(known)), left)
 			x.cost += part
 			left -= part

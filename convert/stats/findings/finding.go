@@ -77,20 +77,23 @@ func KindOf(name string) Kind {
 	return Kinds[slices.IndexFunc(Kinds, func(k Kind) bool { return k.Name == name })]
 }
 
-// Query returns the command that shows the finding, for LOG in place of the logs; start is that of the recording. Of several logs it shows all: the
-// process and the times are those of all logs together, while filters take those of each log.
-func (f *Finding) Query(start uint64, severalLogs bool) string {
+// A Span says when logs begin, on the clock of a timeline.
+type Span struct {
+	First, Last uint64 // the log that begins first, and last; Last is 0 if the logs have several clocks
+	Logs        int
+}
+
+// Query returns the command that shows the finding, for LOG in place of the logs. Filters take the processes and times of each log: of several logs
+// the command has no process, and a time that includes that of the finding in each log; none where the logs have several clocks.
+func (f *Finding) Query(begin Span) string {
 	k := KindOf(f.Kind)
-	at := func(t uint64) string { return fmt.Sprintf("%.6fs", float64(t-min(t, start))/1e9) }
+	since := func(t, start uint64) string { return fmt.Sprintf("%.6fs", float64(t-min(t, start))/1e9) }
 	query := fmt.Sprintf(wording.Show.String(), k.Reports)
-	if severalLogs {
-		return query
-	}
-	if !k.Ranks {
+	if !k.Ranks && begin.Logs < 2 {
 		query += " " + fmt.Sprintf(wording.OfProcess.String(), f.Process.PID)
 	}
-	if f.First < f.Last {
-		query += " " + fmt.Sprintf(wording.OfTime.String(), at(f.First), at(f.Last+1000))
+	if f.First < f.Last && begin.Last > 0 {
+		query += " " + fmt.Sprintf(wording.OfTime.String(), since(f.First, begin.Last), since(f.Last+1000, begin.First))
 	}
 	return query
 }
@@ -104,15 +107,15 @@ const Startup = "startup"
 // OnPath is the kind of a finding about critical paths.
 const OnPath = "critical_path"
 
-// Remedy is what to try about what a thread did outside of calls.
-func Remedy(d activity.Deed) string { return remedies[owned[d]] }
+// Remedy is what to try about what a thread did outside of calls; by is what blocked it.
+func Remedy(d activity.Deed, by timeline.Blocker) string { return remedies[deedOf(d, by)] }
 
 // List returns the findings: failing calls first, then those that cost most. With whole false
 // records are missing, and nothing is said about gaps between work.
 func (c *Collector) List(whole bool) []Finding {
 	var all, startups []Finding
 	for _, p := range c.list {
-		r := report{limits: &c.limits, process: p, steady: c.Steady(p.Process)}
+		r := report{collector: c, limits: &c.limits, process: p, steady: c.Steady(p.Process)}
 		r.failing()
 		r.pageable()
 		r.smallCopies()
@@ -175,10 +178,30 @@ func rank(f *Finding) int {
 
 // A report makes the findings of a process.
 type report struct {
-	limits  *Thresholds
-	process *process
-	steady  Interval
-	list    []Finding
+	collector *Collector
+	limits    *Thresholds
+	process   *process
+	steady    Interval
+	list      []Finding
+}
+
+// gpuName names a GPU, with its rank if the processes that worked there are of one rank: the number of a GPU depends on the logs.
+func (c *Collector) gpuName(gpu uint32) string {
+	name := fmt.Sprintf("GPU %d", gpu)
+	rank := timeline.Rank{}
+	for _, p := range c.list {
+		if _, worked := p.worked[gpu]; !worked {
+			continue
+		}
+		if !p.Rank.Known || rank.Known && rank != p.Rank {
+			return name
+		}
+		rank = p.Rank
+	}
+	if !rank.Known {
+		return name
+	}
+	return name + " (" + rank.String() + ")"
 }
 
 // add adds a finding. No habit costs more than the whole steady state, though several threads may have it at once.
@@ -333,7 +356,9 @@ var remedies = map[deed]string{
 	launches:  "look at the launching calls (report calls): one that takes long waits for a full queue, for a lock, or for memory that it allocates",
 	callsElse: "move these calls out of the loop, or to another thread",
 	computes:  "launch ahead: make this code faster, or move it to another thread or out of the loop",
-	blocked:   "have ready what the thread waits for: read and prepare data ahead in other threads or processes (PyTorch: num_workers, prefetch_factor), and hold locks for less time",
+	blocked:   "have ready what the thread waits for: read and prepare data ahead in other threads or processes (PyTorch: num_workers, prefetch_factor)",
+	sleeps:    "the program sleeps there by itself: look at that line; where it waits for something, it could wait for that in place of a time",
+	locked:    "look at who has the lock, and hold it for less time; where a thread waits for a queue that another one fills, fill it ahead",
 	ready:     "give the program more processors: it has more threads that run than it may use (taskset, cgroup, Slurm's --cpus-per-task), or others use them",
 	queued:    "look at what the queued work waits for: an event, another stream, another GPU (report idle)",
 }
@@ -349,9 +374,9 @@ func (r *report) gaps() {
 		did, kinds := meanwhile(g.did.since(r.steady.From))
 		for kind, ns := range kinds {
 			if try := remedies[kind]; try != "" && ns > e.cost/2 {
-				title := fmt.Sprintf("GPU %d is idle in a gap of %s", gpu, figures.Duration(e.cost))
+				title := fmt.Sprintf("%s is idle in a gap of %s", r.collector.gpuName(gpu), figures.Duration(e.cost))
 				if e.count > 1 {
-					title = fmt.Sprintf("GPU %d is idle in %s gaps, the longest %s", gpu, figures.Group(e.count), figures.Duration(e.longest[0].cost))
+					title = fmt.Sprintf("%s is idle in %s gaps, the longest %s", r.collector.gpuName(gpu), figures.Group(e.count), figures.Duration(e.longest[0].cost))
 				}
 				r.add("gaps", e, Finding{Title: title,
 					GPU: &gpu, Evidence: "what the launching threads did meanwhile: " + times(did, 4) + r.atLines(&g.ends, "; the gaps end with launches at ", e.count), Try: try})
@@ -360,13 +385,15 @@ func (r *report) gaps() {
 	}
 }
 
+// blocks are the deeds of threads that were blocked by a known thing.
+var blocks = []deed{blocked, sleeps, locked}
+
 // meanwhile returns what threads did, by name, and by kind. All that they did outside of calls is of one kind: the one of most of
-// it, if nine tenths of it are known.
+// it, if nine tenths of it are known. What blocked threads counts as one there, and gives its longest part the name.
 func meanwhile(of tally[doing]) (did tally[string], kinds map[deed]uint64) {
 	did, kinds = make(tally[string]), make(map[deed]uint64)
-	for _, k := range []struct{ unseen, seen deed }{{computesUnseen, computes}, {blockedUnseen, blocked}} {
-		pool(of, k.unseen, k.seen)
-	}
+	pool(of, computesUnseen, computes)
+	pool(of, blockedUnseen, blocks...)
 	for d, x := range of {
 		if x.cost == 0 {
 			continue
@@ -378,13 +405,20 @@ func meanwhile(of tally[doing]) (did tally[string], kinds map[deed]uint64) {
 		kinds[d.kind] = sum(kinds[d.kind], x.cost)
 	}
 	unknown := kinds[outside] + kinds[computesUnseen] + kinds[blockedUnseen]
-	all, most := unknown+kinds[computes]+kinds[blocked]+kinds[ready], outside
-	for _, kind := range []deed{computes, blocked, ready} {
-		if unknown <= all/10 && kinds[kind] > all/2 {
+	longest, ofBlocks := blocked, uint64(0)
+	for _, kind := range blocks {
+		ofBlocks += kinds[kind]
+		if kinds[kind] > kinds[longest] {
+			longest = kind
+		}
+	}
+	all, most := unknown+kinds[computes]+ofBlocks+kinds[ready], outside
+	for kind, ns := range map[deed]uint64{computes: kinds[computes], longest: ofBlocks, ready: kinds[ready]} {
+		if unknown <= all/10 && ns > all/2 {
 			most = kind
 		}
 	}
-	for _, kind := range []deed{outside, computes, computesUnseen, blocked, blockedUnseen, ready} {
+	for _, kind := range append([]deed{outside, computes, computesUnseen, blockedUnseen, ready}, blocks...) {
 		delete(kinds, kind)
 	}
 	kinds[most] = all
@@ -409,7 +443,7 @@ func (r *report) tinyKernels() {
 		}
 		rate := float64(e.count) / (float64(r.steady.length()) / 1e9)
 		r.add("tiny_kernels", e, Finding{Title: fmt.Sprintf("launch-bound: %s shorter than their launch", figures.Count(e.count, "kernel is", "kernels are")), GPU: &gpu,
-			Evidence: fmt.Sprintf("GPU %d waits for each of these launches, %s a second; the median kernel takes %s, the call that launches it %s", gpu, figures.Group(uint64(rate)),
+			Evidence: fmt.Sprintf("%s waits for each of these launches, %s a second; the median kernel takes %s, the call that launches it %s", r.collector.gpuName(gpu), figures.Group(uint64(rate)),
 				figures.Duration(t.kernels.Percentile(50)), figures.Duration(t.launches.Percentile(50))),
 			Try: "launch the part that repeats as a CUDA graph (PyTorch: torch.cuda.graph, torch.compile), or make fewer, larger kernels"})
 	}

@@ -30,13 +30,26 @@ const (
 	// What it did outside of CUDA calls, where that was recorded.
 	computes
 	computesUnseen // not known what
-	blocked
-	blockedUnseen // not known by what
-	ready         // to run, and had no processor
+	blocked        // by another thing than the two below
+	sleeps         // by itself
+	locked         // waits for a lock
+	blockedUnseen  // not known by what
+	ready          // to run, and had no processor
 )
 
-// owned is the deed of what a thread did outside of calls.
-var owned = [...]deed{activity.RanCode: computes, activity.Ran: computesUnseen, activity.Waited: blocked, activity.WasBlocked: blockedUnseen, activity.WaitedForCPU: ready}
+// owned is the deed of what a thread did outside of calls, but for activity.Waited.
+var owned = [...]deed{activity.RanCode: computes, activity.Ran: computesUnseen, activity.WasBlocked: blockedUnseen, activity.WaitedForCPU: ready}
+
+// blockedBy is the deed of a thread that was blocked by a known thing.
+var blockedBy = [...]deed{timeline.OtherBlocker: blocked, timeline.OwnSleep: sleeps, timeline.SomeLock: locked}
+
+// deedOf returns the deed of what a thread did outside of calls.
+func deedOf(d activity.Deed, by timeline.Blocker) deed {
+	if d == activity.Waited {
+		return blockedBy[by]
+	}
+	return owned[d]
+}
 
 // does returns what a thread did before it launched a piece of work.
 func (c *Collector) does(s *activity.Spent, next *activity.Piece) doing {
@@ -45,7 +58,7 @@ func (c *Collector) does(s *activity.Spent, next *activity.Piece) doing {
 	case s.Unknown:
 		return doing{nothingKnown, activity.NotKnown}
 	case s.Owner != nil:
-		return doing{owned[s.Owner.Deed], s.Owner.Text}
+		return doing{deedOf(s.Owner.Deed, s.Owner.By), s.Owner.Text}
 	case f == nil:
 		return doing{outside, activity.OutsideCalls}
 	case f.Loads() || f.Role == activity.Launching && s.Time >= c.limits.Gap && c.isFirst(s, next):
@@ -151,7 +164,7 @@ func (c *Collector) tiny(g *activity.Gap) (ns uint64) {
 	for i := range g.Spent {
 		s := &g.Spent[i]
 		switch c.does(s, n).kind {
-		case outside, computes, computesUnseen, blocked, blockedUnseen, ready:
+		case outside, computes, computesUnseen, blocked, sleeps, locked, blockedUnseen, ready:
 			between += s.Time
 		case launches:
 			ns += s.Time

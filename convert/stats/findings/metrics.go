@@ -332,7 +332,7 @@ func (c *Collector) lowClocks() (all []Finding) {
 			continue
 		}
 		at := g.Index
-		all = append(all, Finding{Kind: "low_clocks", Title: fmt.Sprintf("GPU %d runs with lower clocks than its peers", at), Process: g.users[0].Process, GPU: &at, Count: 1,
+		all = append(all, Finding{Kind: "low_clocks", Title: c.gpuName(at) + " runs with lower clocks than its peers", Process: g.users[0].Process, GPU: &at, Count: 1,
 			First: g.work.Start, Last: g.work.End, At: []uint64{g.work.Start},
 			Evidence: fmt.Sprintf("the SM clock is %.0f MHz on average during GPU work, %.0f MHz in the median of %d such GPUs", clock/1e6, usual/1e6, len(list)),
 			Try:      "look at its temperature, power limit and application clocks (nvidia-smi -q -d CLOCK,POWER,PERFORMANCE), and at its place in the rack"})
