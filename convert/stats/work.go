@@ -55,7 +55,7 @@ type kernelRow struct {
 	first    uint64 // start of the first launch
 	occupied meanOccupancy
 	launch   *launchRow
-	on       ranks.Set // of a name; the processes that launched it
+	on       ranks.Users // of a name; the processes that launched it
 }
 
 // A launchRow has the launches of a kernel whose call is known and made one kernel.
@@ -135,7 +135,7 @@ func (s *work) kernel(on *streamRow, w *timeline.Work) activity.Class {
 	}
 	rows.byName.countKernel(w)
 	rows.byName.first = min(rows.byName.first, w.Start)
-	rows.byName.on.Add(on.rank)
+	rows.byName.on.AddKernel(on.rank, w)
 	if share, known := rows.occupancy.of(on.device, &w.Shape.Kernel); known && !w.Untimed {
 		rows.byName.occupied.weigh(share, w.Dur)
 		rows.byShape.occupied.weigh(share, w.Dur)

@@ -25,6 +25,7 @@ type Finding struct {
 	At          []uint64 // moments to look at, those that cost most first
 	Evidence    string
 	Try         string
+	AtMost      bool // any part of Cost may be due to ranks whose logs are not given
 
 	Explains []Explained // other findings of which this one is the cause
 }
@@ -99,7 +100,7 @@ func (f *Finding) Query(begin Span) string {
 }
 
 // Certain reports whether the log shows that the habit is what costs the time.
-func (f *Finding) Certain() bool { return !KindOf(f.Kind).Likely }
+func (f *Finding) Certain() bool { return !KindOf(f.Kind).Likely && !f.AtMost }
 
 // Startup is the kind of the finding that sums up what comes before the steady state.
 const Startup = "startup"
@@ -167,10 +168,12 @@ func Sorted(all []Finding) []Finding {
 }
 
 func rank(f *Finding) int {
-	switch f.Kind {
-	case "failing_calls":
+	switch {
+	case f.Kind == "failing_calls":
 		return 0
-	case Startup:
+	case f.Kind == Startup:
+		return 3
+	case f.AtMost:
 		return 2
 	}
 	return 1

@@ -40,6 +40,7 @@ type communicator struct {
 	sure     uint64   // those of them whose last rank is known
 	told     int      // ranks that it has as NCCL tells, 0 where it does not
 	partial  string   // why it may have more members, "" if it has not
+	absent   int      // members, at most, whose logs are not given
 }
 
 // A kind has the collectives of one kernel.
@@ -66,6 +67,7 @@ type lastIn struct {
 // A blame is what one rank, or the ranks of one host, cost the others by coming last.
 type blame struct {
 	late    []uint64 // ns by which it came last in each collective, without the error of the clocks
+	took    []uint64 // ns of its part in each: no absent rank came later by more
 	cost    uint64   // sum of late
 	awaited uint64   // ns that all others together waited for it
 	at      []moment // that cost most
@@ -78,13 +80,13 @@ type moment struct{ at, cost uint64 }
 // maxMoments is the number of moments that a finding names.
 const maxMoments = 3
 
-func (b *blame) charge(at, awaited, late uint64) {
+func (b *blame) charge(at, awaited, late, took uint64) {
 	if len(b.late) == 0 {
 		b.first = at
 	}
 	b.first, b.end = min(b.first, at), max(b.end, at)
 	b.cost, b.awaited = sketch.Sum(b.cost, late), sketch.Sum(b.awaited, awaited)
-	b.late = append(b.late, late)
+	b.late, b.took = append(b.late, late), append(b.took, took)
 	i, _ := slices.BinarySearchFunc(b.at, late, func(m moment, cost uint64) int { return cmp.Compare(cost, m.cost) })
 	if b.at = slices.Insert(b.at, i, moment{at, late}); len(b.at) > maxMoments {
 		b.at = b.at[:maxMoments]
@@ -207,7 +209,7 @@ func (r *Result) measure(c *Collector, found *collective.Communicator, lanes map
 		}
 	}
 	m.know()
-	m.partial = c.partial(m, r.alone)
+	m.partial, m.absent = c.partial(m, r.alone)
 	r.sizes.count(r.labels, m)
 	m.distrust = m.contradicted()
 	m.Each(func(members []*collective.Sequence, parts []collective.Part) {
@@ -230,6 +232,23 @@ func (m *communicator) know() {
 	for _, p := range m.members {
 		m.told = max(m.told, int(p.Communicators[m.hash]))
 	}
+}
+
+// What keeps ranks from being compared with others.
+const (
+	notGiven    = "whose logs are not given"
+	notCompared = "whose collectives could not be compared"
+)
+
+// lack is why its ranks may have waited for ranks that are not among its members, "" if they have not.
+func (m *communicator) lack() string {
+	switch {
+	case m.absent > 0:
+		return notGiven
+	case m.partial != "":
+		return notCompared
+	}
+	return ""
 }
 
 // size is the number of its ranks: as NCCL tells it, else that of the members.
@@ -297,6 +316,9 @@ func (r *Result) compare(m *communicator, k *kind, members []*collective.Sequenc
 		k.waits.Add(x.waits[i])
 		w := &m.members[who[i]].Waits
 		w.Known = true
+		if m.lack() != "" && w.lack != notGiven {
+			w.lack = m.lack()
+		}
 		w.Collectives += m.Step()
 		w.Waited = sketch.Sum(w.Waited, x.waits[i]*m.Step())
 		if p.Start >= m.members[who[i]].steady.From {
@@ -309,13 +331,13 @@ func (r *Result) compare(m *communicator, k *kind, members []*collective.Sequenc
 		k.uncertain++
 	} else {
 		one.last, one.late = who[x.last], x.late
-		m.blameLast(k, &x, who[x.last], at)
+		m.blameLast(k, &x, who[x.last], at, length(parts[x.last]))
 	}
 	r.keep(one)
 }
 
 // blameLast notes who came last.
-func (m *communicator) blameLast(k *kind, x *comparison, last int, at uint64) {
+func (m *communicator) blameLast(k *kind, x *comparison, last int, at, took uint64) {
 	m.sure++
 	in := &k.last[last]
 	in.late, in.awaited = append(in.late, x.late), sketch.Sum(in.awaited, x.total*m.Step())
@@ -325,9 +347,9 @@ func (m *communicator) blameLast(k *kind, x *comparison, last int, at uint64) {
 	if at < m.members[last].steady.From {
 		return // starting up takes the ranks more or less time
 	}
-	m.blame[last].charge(at, x.total, x.sure)
+	m.blame[last].charge(at, x.total, x.sure, took)
 	if x.ahead != timeline.Never && x.ahead > 0 {
-		m.hosts[m.hostOf[last]].charge(at, x.total, x.ahead)
+		m.hosts[m.hostOf[last]].charge(at, x.total, x.ahead, took)
 	}
 }
 

@@ -53,7 +53,7 @@ func (m *communicator) explain(f *findings.Finding, who []int, hosts bool, idle 
 
 // explained notes the times for which idle GPUs made their ranks late.
 func (m *communicator) explained(f *findings.Finding, found []uint64, gaps []*findings.Idle) {
-	total, some, most := uint64(0), m.Step() > 1, 0
+	total, some, most, owners := uint64(0), m.Step() > 1, 0, ""
 	for i, ns := range found {
 		if ns == 0 {
 			continue
@@ -62,7 +62,11 @@ func (m *communicator) explained(f *findings.Finding, found []uint64, gaps []*fi
 			most = i
 		}
 		ns *= m.Step()
-		total, some = total+ns, some || gaps[i].Some
+		if total, some = total+ns, some || gaps[i].Some; owners == "" {
+			owners = m.members[i].name() + "'s GPU was"
+		} else {
+			owners = "the GPUs of its ranks were"
+		}
 		f.Explains = append(f.Explains, findings.Explained{Process: m.members[i].Process, GPU: m.gpus[i], Time: ns, About: m.Step() > 1 || gaps[i].Some})
 	}
 	if total == 0 {
@@ -72,7 +76,7 @@ func (m *communicator) explained(f *findings.Finding, found []uint64, gaps []*fi
 	if gaps[most].Mostly != "" {
 		did = ": mostly " + gaps[most].Mostly
 	}
-	f.Evidence += fmt.Sprintf(", %s%s of that because its own GPU was idle%s (see gaps)", about(some), figures.Duration(total), did)
+	f.Evidence += fmt.Sprintf(", %s%s of that because %s idle%s (see gaps)", about(some), figures.Duration(total), owners, did)
 }
 
 // before is the part that came last but one, with hosts set of those on other hosts; -1 if there is none.

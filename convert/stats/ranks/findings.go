@@ -1,7 +1,6 @@
 package ranks
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -15,12 +14,13 @@ import (
 
 // Limits of the findings, beside the thresholds that a person may give.
 const (
-	exposedShare = 0.2 // of the steady state of a rank, with what it waited for others
+	exposedShare = 0.2 // of the steady state of a rank, without what it waited for others
 	moreCompute  = 0.1 // by which the compute of a rank exceeds the median
 	sameKernels  = 0.8 // part of the kernels that all ranks run, from which they are said to run the same
 	oftenLast    = 3   // times its share of the collectives, at most mostlyLast of them
 	mostlyLast   = 0.75
-	farFromEven  = 4 // standard deviations from what chance would do
+	rare         = 3.2e-5 // probability of a normal value more than four standard deviations above the mean
+	shortPart    = 0.1    // of the time by which a rank comes last: what its own parts take, if it waits for nobody
 )
 
 // A Load is what a rank did on a GPU in its steady state.
@@ -58,7 +58,7 @@ func (c *Collector) Findings(limits *findings.Thresholds, loads []Load, kernels 
 			continue
 		}
 		same := wholeOf(run)
-		if f := imbalance(limits, same); f != nil {
+		if f := imbalance(limits, same, kernels); f != nil {
 			all = append(all, *f)
 		}
 		all = append(all, oddKernels(limits, same, kernels)...)
@@ -117,7 +117,7 @@ func (r *Result) stragglers(limits *findings.Thresholds, idle idleOf) (all []fin
 	for _, m := range r.communicators {
 		lags := lagsOf(m.blame)
 		for i, p := range m.members {
-			if m.behind(limits, &lags[i], len(m.members)) {
+			if m.behind(limits, &lags[i], len(m.members), m.size()) {
 				note(p, m, m.straggler(p, &lags[i]), []int{i}, false)
 			}
 		}
@@ -129,7 +129,7 @@ func (r *Result) stragglers(limits *findings.Thresholds, idle idleOf) (all []fin
 			if len(onHost) < 2 || hosts < 2 || slices.ContainsFunc(onHost, func(k int) bool { _, known := found[m.members[k]]; return known }) {
 				continue
 			}
-			if m.behind(limits, &lags[i], hosts) {
+			if m.behind(limits, &lags[i], hosts, hosts) {
 				note(p, m, m.slowHost(p, len(onHost), &lags[i]), onHost, true)
 			}
 		}
@@ -137,6 +137,7 @@ func (r *Result) stragglers(limits *findings.Thresholds, idle idleOf) (all []fin
 	for _, p := range order {
 		x := found[p]
 		x.of.explain(&x.Finding, x.who, x.hosts, idle)
+		x.of.doubt(&x.Finding)
 		all = append(all, x.Finding)
 	}
 	return all
@@ -174,6 +175,7 @@ type lag struct {
 	*blame
 	least uint64   // ns: collectives in which the last one comes less late are ties
 	late  []uint64 // ns by which it came last, ties apart
+	alone bool     // it waited for nobody then: no absent rank came later
 	of    int      // collectives that are no ties
 	share float64  // of the time that all wait, what is for it
 	cost  float64  // of the time by which all could be earlier
@@ -184,7 +186,7 @@ func lagsOf(all []blame) (lags []lag) {
 	least, awaited, cost, of := leastLate(all), uint64(0), uint64(0), 0
 	for i := range all {
 		b := &all[i]
-		lags = append(lags, lag{blame: b, least: least, late: notable(b.late, least)})
+		lags = append(lags, lag{blame: b, least: least, late: notable(b.late, least), alone: b.alone(least)})
 		awaited, cost, of = sketch.Sum(awaited, b.awaited), sketch.Sum(cost, b.cost), of+len(lags[i].late)
 	}
 	for i := range lags {
@@ -194,12 +196,39 @@ func lagsOf(all []blame) (lags []lag) {
 	return lags
 }
 
-// behind reports whether one of n comes last clearly more often than the others, and costs them enough.
-func (m *communicator) behind(limits *findings.Thresholds, l *lag, n int) bool {
-	count, of, even := float64(len(l.late)), float64(l.of), 1/float64(n)
+// alone reports whether its parts are short against the time by which it came last, ties apart.
+func (b *blame) alone(least uint64) bool {
+	late, took := 0.0, 0.0
+	for i, ns := range b.late {
+		if ns >= least {
+			late, took = late+float64(ns), took+float64(b.took[i])
+		}
+	}
+	return took <= shortPart*late
+}
+
+// behind reports whether one of n comes last clearly more often than the others, and costs them enough. all are n with those that are not given.
+func (m *communicator) behind(limits *findings.Thresholds, l *lag, n, all int) bool {
+	if !l.alone {
+		all = n
+	}
+	count, even := len(l.late), 1/float64(n)
 	often := min(oftenLast*even, mostlyLast)
-	chance := even*of + farFromEven*math.Sqrt(even*(1-even)*of)
-	return 2*uint64(len(l.late))*m.Step() >= limits.Repeats && count > chance && count >= often*of && l.cost >= often && l.blame.cost > 0
+	return 2*uint64(count)*m.Step() >= limits.Repeats && float64(count) >= often*float64(l.of) && l.cost >= often && l.blame.cost > 0 && byChance(count, l.of, 1/float64(all)) < rare
+}
+
+// byChance is the probability that something of probability p happens at least count times of n.
+func byChance(count, n int, p float64) (sum float64) {
+	choices := func(k int) float64 { // as a logarithm
+		all, _ := math.Lgamma(float64(n + 1))
+		in, _ := math.Lgamma(float64(k + 1))
+		out, _ := math.Lgamma(float64(n - k + 1))
+		return all - in - out
+	}
+	for k := count; k <= n; k++ {
+		sum += math.Exp(choices(k) + float64(k)*math.Log(p) + float64(n-k)*math.Log1p(-p))
+	}
+	return sum
 }
 
 // finding makes a finding of a lag.
@@ -213,12 +242,25 @@ func (m *communicator) finding(kind string, p *Process, l *lag, beside string) f
 	if m.Step() > 1 {
 		f.Evidence += ", estimated from one of " + figures.Group(m.Step()) + " collectives"
 	}
+	f.AtMost = m.partial != "" && !l.alone
 	return f
+}
+
+// doubt says whether ranks that were not compared may have come later.
+func (m *communicator) doubt(f *findings.Finding) {
+	switch {
+	case m.lack() == "":
+	case !f.AtMost:
+		f.Evidence += "; other ranks, " + m.lack() + ", do not come later: it waits for nobody"
+	default:
+		f.Evidence += "; other ranks, " + m.lack() + ", may come later"
+		f.Try = "give the logs of all ranks; " + f.Try
+	}
 }
 
 func (m *communicator) straggler(p *Process, l *lag) findings.Finding {
 	f := m.finding("straggling_rank", p, l, fmt.Sprintf("an equal share would be %.0f %%", 100/float64(len(m.members))))
-	f.Title = fmt.Sprintf("%s makes the others wait: %.1f %% of the waiting in collectives of %d ranks is for it", p.name(), 100*l.share, len(m.members))
+	f.Title = fmt.Sprintf("%s makes the others wait: %.1f %% of the waiting in collectives of %s is for it", p.name(), 100*l.share, m.compared())
 	f.Try = "compare this rank with the others: " + wording.RankReports.String() + ", its data loader and the other processes of its host"
 	return f
 }
@@ -228,6 +270,14 @@ func (m *communicator) slowHost(p *Process, on int, l *lag) findings.Finding {
 	f.Title = fmt.Sprintf("the ranks of host %s make the others wait: %.1f %% of the waiting in collectives of %d hosts is for them", p.Host, 100*l.share, m.hostCount())
 	f.Try = "look at what the ranks of the host share: CPUs, memory bandwidth, cooling, the network adapter, other jobs"
 	return f
+}
+
+// compared is the number of ranks that are compared, for people.
+func (m *communicator) compared() string {
+	if m.told > len(m.members) {
+		return fmt.Sprintf("%d of %d ranks", len(m.members), m.told)
+	}
+	return fmt.Sprintf("%d ranks", len(m.members))
 }
 
 // ofLoad makes a finding of a rank's load.
@@ -247,11 +297,11 @@ func (l *Load) own() uint64 {
 
 // exposed finds communication during which the GPU computes nothing. What a rank waited for others in collectives is no cost of communication.
 func exposed(limits *findings.Thresholds, loads []Load) *findings.Finding {
-	worst, n, time, all := &loads[0], 0, uint64(0), uint64(0)
+	worst, n, own, all := &loads[0], 0, uint64(0), uint64(0)
 	for i := range loads {
 		l := &loads[i]
-		time, all = time+l.Exposed, all+l.Span
-		if float64(l.Exposed) >= exposedShare*float64(l.Span) {
+		own, all = own+l.own(), all+l.Span
+		if float64(l.own()) >= exposedShare*float64(l.Span) {
 			n++
 		}
 		if float64(l.own())*float64(worst.Span) > float64(worst.own())*float64(l.Span) {
@@ -262,26 +312,34 @@ func exposed(limits *findings.Thresholds, loads []Load) *findings.Finding {
 		return nil
 	}
 	f := ofLoad("exposed_communication", worst, worst.own())
-	f.Title = fmt.Sprintf("%s without computing in %.1f %% of the time", figures.Count(len(loads), "rank communicates", "ranks communicate"), 100*float64(time)/float64(all))
-	f.Evidence = fmt.Sprintf("%s: %s of %s", worst.name(), figures.Duration(worst.Exposed), figures.Duration(worst.Span))
-	if worst.Waits.Known {
-		f.Evidence += fmt.Sprintf(", %s of it waiting for other ranks, which is not in the cost", figures.Duration(worst.Exposed-worst.own()))
-	} else if len(loads) == 1 {
-		f.Evidence += "; the cost includes waiting for other ranks, whose logs are not given"
-	} else {
-		f.Evidence += "; the cost includes waiting for other ranks, as the collectives could not be compared"
+	f.Title = fmt.Sprintf("%s communicates without computing in %.1f %% of the time", worst.name(), 100*f.Share)
+	f.Evidence = fmt.Sprintf("%s of %s", figures.Duration(f.Cost), figures.Duration(worst.Span))
+	if worst.Exposed > worst.own() {
+		f.Evidence += fmt.Sprintf(", without %s more that it waited for other ranks", figures.Duration(worst.Exposed-worst.own()))
 	}
-	have := "have"
-	if n == 1 {
-		have = "has"
+	if len(loads) > 1 {
+		f.Evidence += fmt.Sprintf("; %d of %d ranks in at least %.0f %%, all together in %.1f %%", n, len(loads), 100*exposedShare, 100*float64(own)/float64(all))
 	}
-	f.Evidence += fmt.Sprintf("; %d of %s %s at least %.0f %%", n, figures.Count(len(loads), "rank", "ranks"), have, 100*exposedShare)
 	f.Try = "overlap communication with computation (buckets of gradients, prefetching of parameters), send less, or let fewer ranks share a parameter"
+	lack := worst.Waits.lack
+	switch {
+	case worst.Waits.Known:
+	case len(loads) == 1:
+		lack = notGiven
+	default:
+		lack = notCompared
+	}
+	if f.AtMost = lack != ""; f.AtMost {
+		f.Evidence += "; the cost includes waiting for other ranks, " + lack
+	}
+	if lack == notGiven {
+		f.Try = "give the logs of all ranks, which tell how much of it is waiting; then " + f.Try
+	}
 	return f
 }
 
 // imbalance finds a rank that computes much longer than the others.
-func imbalance(limits *findings.Thresholds, loads []Load) *findings.Finding {
+func imbalance(limits *findings.Thresholds, loads []Load, kernels []Kernel) *findings.Finding {
 	if len(loads) < 2 {
 		return nil
 	}
@@ -304,101 +362,13 @@ func imbalance(limits *findings.Thresholds, loads []Load) *findings.Finding {
 		return nil
 	}
 	f := ofLoad("compute_imbalance", most, more)
-	f.Title = fmt.Sprintf("%s computes %.0f %% longer than the median of the ranks", most.name(), 100*float64(more)/float64(max(usual, 1)))
-	f.Evidence = fmt.Sprintf("%s against %s of %s; least has %s with %s", figures.Duration(most.Compute), figures.Duration(usual), figures.Count(len(loads), "rank", "ranks"),
-		least.name(), figures.Duration(least.Compute))
+	against := fmt.Sprintf("%s, the median of %d ranks; %s has least, %s", figures.Duration(usual), len(loads), least.name(), figures.Duration(least.Compute))
+	than := "the median of the ranks"
+	if len(loads) == 2 {
+		against, than = figures.Duration(usual)+" of "+least.name(), least.name()
+	}
+	f.Title = fmt.Sprintf("%s computes %.0f %% longer than %s", most.name(), 100*float64(more)/float64(max(usual, 1)), than)
+	f.Evidence = fmt.Sprintf("%s against %s%s", figures.Duration(most.Compute), against, difference(most, loads, kernels, more))
 	f.Try = "give the ranks equal parts of the work: lengths of sequences, experts, layers of a pipeline's stage"
 	return f
-}
-
-// A Kernel is a kernel with the processes that ran it.
-type Kernel struct {
-	Title string
-	On    *Set
-	Count uint64
-	Time  uint64 // ns
-	First uint64
-}
-
-// A Set is a set of processes.
-type Set struct {
-	last *Process // that was added last
-	bits []uint64
-}
-
-// Add adds a process.
-func (s *Set) Add(p *Process) {
-	if s.last == p {
-		return
-	}
-	s.last = p
-	for len(s.bits) <= p.Index/64 {
-		s.bits = append(s.bits, 0)
-	}
-	s.bits[p.Index/64] |= 1 << (p.Index % 64)
-}
-
-// join adds the processes of another set.
-func (s *Set) join(o *Set) {
-	s.last = nil
-	for len(s.bits) < len(o.bits) {
-		s.bits = append(s.bits, 0)
-	}
-	for i, b := range o.bits {
-		s.bits[i] |= b
-	}
-}
-
-// Has reports whether a process is in the set.
-func (s *Set) Has(p *Process) bool {
-	return p.Index/64 < len(s.bits) && s.bits[p.Index/64]&(1<<(p.Index%64)) != 0
-}
-
-// leastRanks is the least number of ranks of which one can be odd.
-const leastRanks = 3
-
-// oddKernels finds kernels that one rank alone runs, where the ranks run the same kernels else.
-func oddKernels(limits *findings.Thresholds, loads []Load, kernels []Kernel) (all []findings.Finding) {
-	if len(loads) < leastRanks {
-		return nil
-	}
-	type odd struct {
-		*Kernel
-		on *Load
-	}
-	var odds []odd
-	common, some := 0, 0
-	for i := range kernels {
-		k, n, on := &kernels[i], 0, (*Load)(nil)
-		for j := range loads {
-			if k.On.Has(loads[j].Process) {
-				n, on = n+1, &loads[j]
-			}
-		}
-		switch n {
-		case 0:
-			continue
-		case len(loads):
-			common++
-		case 1:
-			odds = append(odds, odd{k, on})
-		}
-		some++
-	}
-	if float64(common) < sameKernels*float64(some-len(odds)) || common < len(odds) {
-		return nil
-	}
-	slices.SortStableFunc(odds, func(a, b odd) int { return cmp.Compare(b.Time, a.Time) })
-	for _, o := range odds[:min(len(odds), maxMoments)] {
-		if !limits.Worth(o.Time, o.on.Span) {
-			continue
-		}
-		f := ofLoad("odd_kernel", o.on, o.Time)
-		f.Count, f.First, f.At = o.Count, o.Kernel.First, []uint64{o.Kernel.First}
-		f.Title = fmt.Sprintf("only %s runs the kernel %s", o.on.name(), figures.Cut(o.Title, 40))
-		f.Evidence = fmt.Sprintf("%s, %s; %d of the kernels of %d ranks run on all of them", figures.Count(o.Count, "launch", "launches"), figures.Duration(o.Time), common, len(loads))
-		f.Try = "if the rank does something of its own (saving, logging, evaluation), do it beside the step or on all ranks; else look for a library that chose another algorithm there"
-		all = append(all, *f)
-	}
-	return all
 }

@@ -421,6 +421,74 @@ func TestSteps(t *testing.T) {
 	}
 }
 
+// Of four ranks the logs of two are given. Rank 1 is always last of these: for certain, if it waits for nobody. What may be waiting for the others does
+// not come first.
+func TestAbsentRanks(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		took    uint64 // ns of the part of rank 1, 50 ms after rank 0
+		count   uint64 // such collectives, beside ties
+		certain bool
+		want    string
+	}{
+		"it waits for nobody":                   {4e6, 12, true, "; other ranks, whose logs are not given, do not come later: it waits for nobody"},
+		"it waits for another":                  {6e6, 20, false, "; other ranks, whose logs are not given, may come later"},
+		"so few that it may be one of two that": {6e6, 12, false, ""},
+	} {
+		clock := new(timeline.Clock)
+		j := newJob(2, clock, clock)
+		var loads []Load
+		for _, s := range j.streams {
+			s.Context.Process.Communicators = map[uint64]uint32{7: 4}
+			s.Context.Process.Rank.Of = 4
+		}
+		for i := range c.count + 5 {
+			at, late := 1e9+i*1e8, uint64(50e6)
+			if i < 5 {
+				late = 0
+			}
+			j.runSaid(reduce, at+late+c.took, said(7, 4, 4), at, at+late)
+		}
+		for _, s := range j.streams {
+			loads = append(loads, Load{Process: j.User(s), Exposed: 9e8, Compute: 1e9, Span: 2e9, Last: 2e9})
+		}
+		among := j.Findings(&findings.Defaults, loads, nil, noGaps, true)
+		kinds := ""
+		for i, f := range j.Arrange([]findings.Finding{{Kind: "gaps", Process: j.streams[0].Context.Process, Cost: 1, GPU: new(uint32)}}, among) {
+			kinds += f.Kind + " "
+			switch f.Kind {
+			case "straggling_rank":
+				if f.Certain() != c.certain || !strings.HasSuffix(f.Evidence, c.want) || !strings.Contains(f.Title, "of 2 of 4 ranks") {
+					t.Errorf("%s: certain %t, %q, %q", name, f.Certain(), f.Title, f.Evidence)
+				}
+				if first := i == 0; first != c.certain {
+					t.Errorf("%s: straggling_rank is finding %d", name, i+1)
+				}
+			case "exposed_communication":
+				if f.Certain() || !strings.HasSuffix(f.Evidence, "; the cost includes waiting for other ranks, whose logs are not given") {
+					t.Errorf("%s: %q", name, f.Evidence)
+				}
+			}
+		}
+		if strings.Contains(kinds, "straggling_rank") != (c.want != "") || !strings.HasSuffix(kinds, "exposed_communication ") && !strings.HasSuffix(kinds, "exposed_communication straggling_rank ") {
+			t.Errorf("%s: findings %q", name, kinds)
+		}
+	}
+}
+
+// What chance does, of a coin and of a die.
+func TestByChance(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		count, of int
+		p, want   float64
+	}{{15, 15, 0.5, 1.0 / (1 << 15)}, {0, 7, 0.5, 1}, {2, 3, 0.5, 0.5}, {1, 2, 1.0 / 6, 11.0 / 36}} {
+		if got := byChance(c.count, c.of, c.p); math.Abs(got/c.want-1) > 1e-9 {
+			t.Errorf("%d of %d: %g, want %g", c.count, c.of, got, c.want)
+		}
+	}
+}
+
 // A kernel is odd where the ranks run the same ones else, and it takes time.
 func TestOddKernels(t *testing.T) {
 	t.Parallel()
@@ -431,7 +499,7 @@ func TestOddKernels(t *testing.T) {
 		loads = append(loads, Load{Process: j.User(s), Compute: 1e9, Span: 1e9, First: 0, Last: 1e9})
 	}
 	kernel := func(title string, time uint64, on ...int) Kernel {
-		k := Kernel{Title: title, On: new(Set), Count: 1, Time: time}
+		k := Kernel{Title: title, On: new(Users), Count: 1, Time: time}
 		for _, i := range on {
 			k.On.Add(loads[i].Process)
 		}

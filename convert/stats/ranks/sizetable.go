@@ -96,22 +96,23 @@ func (r *Result) sizeNotes(c *Collector) (notes []string) {
 // full reports whether sizes were not kept.
 func (l *labels) full() bool { return len(l.all) >= maxSizes }
 
-// partial says why a communicator may have members that were not found, "" if it has none. alone are the lanes that are of no communicator.
-func (c *Collector) partial(m *communicator, alone map[*Lane]bool) string {
+// partial says why a communicator may have members that were not found, "" if it has none, and how many of them are of ranks whose logs are not given,
+// at most. alone are the lanes that are of no communicator.
+func (c *Collector) partial(m *communicator, alone map[*Lane]bool) (why string, gone int) {
 	first := m.members[0]
 	if m.told > 0 && m.told <= len(m.members) {
-		return ""
+		return "", 0
 	}
 	for _, p := range c.list {
 		if p.Run != first.Run || slices.Contains(m.members, p) {
 			continue
 		}
 		if p.tooMany() || slices.ContainsFunc(p.order, func(l *Lane) bool { return m.mayLack(l, alone[l]) }) {
-			return "collectives of " + p.name() + ", which could not be put together with its own, may be a part of it"
+			return "collectives of " + p.name() + ", which could not be put together with its own, may be a part of it", 0
 		}
 	}
 	if gone := m.told - len(m.members); gone > 0 {
-		return absent(gone, fmt.Sprintf("its %d ranks", m.told))
+		return absent(gone, fmt.Sprintf("its %d ranks", m.told)), gone
 	}
 	present := make(map[uint32]bool)
 	for _, p := range c.list {
@@ -120,9 +121,10 @@ func (c *Collector) partial(m *communicator, alone map[*Lane]bool) string {
 		}
 	}
 	if of := first.Rank.Of; first.Rank.Known && len(m.members) < int(of) && len(present) < int(of) {
-		return absent(int(of)-len(present), fmt.Sprintf("the %d ranks of the job", of)) + ", and may be a part of it"
+		gone := int(of) - len(present)
+		return absent(gone, fmt.Sprintf("the %d ranks of the job", of)) + ", and may be a part of it", gone
 	}
-	return ""
+	return "", 0
 }
 
 func absent(n int, of string) string {

@@ -13,6 +13,7 @@ type Waits struct {
 	Last        uint64 // collectives in which it came last
 	Waited      uint64 // ns
 	steady      uint64 // of these, in its steady state
+	lack        string // why more of its communication may be waiting, "" if none may
 	Awaited     uint64 // ns that all others together waited in the collectives in which it came last
 	All         uint64 // sum of Awaited of the ranks of the run
 }
