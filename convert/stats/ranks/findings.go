@@ -237,8 +237,12 @@ func (m *communicator) finding(kind string, p *Process, l *lag, beside string) f
 	for _, x := range l.at {
 		f.At = append(f.At, x.at)
 	}
-	f.Evidence = fmt.Sprintf("communicator %s: last in %s of the %s in which all others wait %s or more (%s), by %s in the median; each other rank could be %s earlier", m.name(),
-		figures.Group(f.Count), figures.Count(l.of, "collective", "collectives"), figures.Duration(l.least), beside, figures.Duration(middle(l.late)), figures.Duration(f.Cost))
+	most := ""
+	if m.lack() != "" {
+		most = "up to " // an absent rank may have come shortly before
+	}
+	f.Evidence = fmt.Sprintf("communicator %s: last in %s of the %s in which all others wait %s or more (%s), by %s in the median; each other rank could be %s%s earlier", m.name(),
+		figures.Group(f.Count), figures.Count(l.of, "collective", "collectives"), figures.Duration(l.least), beside, figures.Duration(middle(l.late)), most, figures.Duration(f.Cost))
 	if m.Step() > 1 {
 		f.Evidence += ", estimated from one of " + figures.Group(m.Step()) + " collectives"
 	}
@@ -254,7 +258,9 @@ func (m *communicator) doubt(f *findings.Finding) {
 		f.Evidence += "; other ranks, " + m.lack() + ", do not come later: it waits for nobody"
 	default:
 		f.Evidence += "; other ranks, " + m.lack() + ", may come later"
-		f.Try = "give the logs of all ranks; " + f.Try
+		if m.absent > 0 {
+			f.Try = "give the logs of all ranks; " + f.Try
+		}
 	}
 }
 

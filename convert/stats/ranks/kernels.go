@@ -102,9 +102,12 @@ func difference(most *Load, loads []Load, kernels []Kernel, more uint64) string 
 	for i := range kernels {
 		var list []uint64
 		for j := range loads {
-			if loads[j].Process != most.Process {
-				list = append(list, kernels[i].On.by(loads[j].Process).time)
+			if p := loads[j].Process; p != most.Process && p.Index < mostUses {
+				list = append(list, kernels[i].On.by(p).time)
 			}
+		}
+		if len(list) == 0 {
+			return ""
 		}
 		x, usual := kernels[i].On.by(most.Process), middle(list)
 		if d := x.time - min(x.time, usual); d > found {
