@@ -36,7 +36,7 @@ func communicate(hosts []*host, logs int) (*communication, error) {
 			if !l.hasCollectives(len(hosts) == 1) {
 				continue
 			}
-			source := &join.CollectiveSource{Open: l.Open, Host: i, Of: logs, // a filter may have left the calls out of the catalog
+			source := &join.CollectiveSource{Open: l.Open, Host: i, Of: logs, Midway: tracelog.BeginsMidway(l.catalog.Meta), // a filter may have left the calls out of the catalog
 				Tells: (l.filter != nil || l.catalog.Totals[tracelog.KindNCCLCall] > 0) && l.catalog.Outcome.ClockError() == 0}
 			list, err := join.ReadCollectives(source)
 			if err != nil {
@@ -154,8 +154,8 @@ func (l *communicating) member(s *collective.Sequence) (*collective.Member, erro
 // from the first one on. Where all logs are of one host, times tell how many of the first ones it lacks.
 func (l *log) hasCollectives(oneHost bool) bool {
 	meta := l.catalog.Meta
-	begun := meta[tracelog.MetaSchedule] == "" && meta[tracelog.MetaLast] == ""
-	return (begun || oneHost && !strings.Contains(meta[tracelog.MetaSchedule], tracelog.ScheduleCaptureRange)) && l.damage.Count == 0 && !l.catalog.Outcome.LacksWork()
+	return (!tracelog.BeginsMidway(meta) || oneHost && !strings.Contains(meta[tracelog.MetaSchedule], tracelog.ScheduleCaptureRange)) &&
+		l.damage.Count == 0 && !l.catalog.Outcome.LacksWork()
 }
 
 // byCollectives fits the clocks of the hosts to that of one of them. A fit is nil where no collectives tell.

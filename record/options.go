@@ -201,7 +201,7 @@ func (r *Result) Wait() {
 func (o *Options) schedule() string {
 	var words []string
 	if o.Delay > 0 {
-		words = append(words, "delay "+o.Delay.String())
+		words = append(words, tracelog.ScheduleDelay+" "+o.Delay.String())
 	}
 	if o.Duration > 0 {
 		words = append(words, "duration "+o.Duration.String())

@@ -178,6 +178,7 @@ func TestMatchBegunLater(t *testing.T) {
 			most := slices.Max(skips)
 			for r, skip := range append(skips, 0, 3) {
 				s := newSequence(all[r].Key, r, 0, 64)
+				s.Midway = true
 				if s.Communicator = said; said != 0 && r > 3 {
 					s.Communicator = said + 1
 				}
@@ -209,6 +210,68 @@ func TestMatchBegunLater(t *testing.T) {
 				if s.Skip() != uint64(most-skips[r]) {
 					t.Errorf("%v, said %d: of rank %d %d are skipped", skips, said, r, s.Skip())
 				}
+			}
+		}
+	}
+}
+
+// Of recordings that begin and end in the middle of the program those are put together whose common collectives are known by number; none is given parts
+// of others.
+func TestMatchParts(t *testing.T) {
+	t.Parallel()
+	all := (&job{[]int{0, 0, 0}, []int{0, 0, 0}, 400, 500e3, 0}).streams(rand.New(rand.NewPCG(6, 6)))
+	for i, s := range all {
+		all[i] = newSequence(s.Key, i, 0, 512)
+	}
+	rnd := rand.New(rand.NewPCG(7, 7))
+	for i := range uint64(400) {
+		begun, left := make([]uint64, 3), uint64(0)
+		for r := range all {
+			begun[r] = 1e9 + 1e7*i + uint64(500e3*rnd.Float64())
+			left = max(left, begun[r]+30e3)
+		}
+		for r, s := range all {
+			s.insertPart(Part{Start: begun[r], End: left + uint64(r), Waits: true, name: i % 7, Label: uint32(i)}, false)
+		}
+	}
+	for _, s := range all {
+		s.flush(len(s.early))
+	}
+	type part struct{ rank, from, to int }
+	for _, c := range []struct {
+		parts []part
+		want  string
+	}{
+		{[]part{{0, 0, 60}, {1, 0, 30}, {2, 40, 60}}, "[0 1]"},   // of which two have nothing in common
+		{[]part{{0, 0, 60}, {1, 0, 100}, {2, 5, 60}}, "[0 1]"},   // the second one is a sample
+		{[]part{{0, 0, 60}, {2, 5, 60}, {1, 5, 100}}, "[0 2 1]"}, // so is the third one, which begins when the second one does
+		{[]part{{0, 0, 100}, {1, 200, 400}}, ""},                 // at different times
+		{[]part{{0, 0, 400}, {1, 3, 400}}, ""},                   // two samples of different collectives
+	} {
+		for _, said := range []uint64{0, 7} {
+			var list []*Sequence
+			for _, x := range c.parts {
+				s := newSequence(all[x.rank].Key, x.rank, 0, 64)
+				s.Midway, s.Communicator = true, said
+				for i, p := range all[x.rank].parts[x.from:x.to] {
+					p.name = uint64(x.from+i) % 7
+					s.insertPart(p, false)
+				}
+				s.finish()
+				list = append(list, s)
+			}
+			found := Match(list)
+			if got := membersOf(found); got != c.want {
+				t.Errorf("%v, said %d: %q, want %q", c.parts, said, got, c.want)
+			}
+			for _, f := range found {
+				f.Each(func(_ []*Sequence, parts []Part) {
+					for _, p := range parts {
+						if p.Label != parts[0].Label {
+							t.Errorf("%v, said %d: parts of collectives %d and %d", c.parts, said, p.Label, parts[0].Label)
+						}
+					}
+				})
 			}
 		}
 	}

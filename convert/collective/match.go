@@ -32,9 +32,17 @@ func Match(sequences []*Sequence) (found []*Communicator) {
 
 // takes reports whether a sequence belongs to the communicator, perhaps without its first collectives, or without those of all others.
 func (c *Communicator) takes(s *Sequence) bool {
+	for _, m := range c.Members {
+		if m.Process == s.Process || m.Communicator != 0 && s.Communicator != 0 && m.Communicator != s.Communicator {
+			return false
+		}
+	}
 	later := int64(0)
 	if on := c.on(s.Host); len(on) > 0 {
 		later = lead(on[0], s)
+	}
+	if later > 0 && slices.ContainsFunc(c.Members, func(m *Sequence) bool { return m.level != 0 || uint64(later) >= m.shared() }) {
+		return false // it has nothing in common with a member, or nothing that is known
 	}
 	c.move(s, later)
 	if c.fits(s) {
@@ -56,12 +64,12 @@ func (c *Communicator) move(s *Sequence, later int64) {
 	}
 }
 
-// lead is the number of collectives by which a sequence begins later than another one on one host: their recording began in the middle of the program.
-// 0 where that is not known, or fits.
+// lead is the number of collectives by which a sequence begins later than another one on one host: the recording of one of them began in the middle of
+// the program. 0 where that is not known, or fits.
 func lead(a, b *Sequence) int64 {
 	x, ok := a.part(0, a.level)
 	y, also := b.part(0, b.level)
-	if !ok || !also || a.level|b.level != 0 || overlap(a, b, 0) {
+	if !ok || !also || a.level|b.level != 0 || !a.Midway && !b.Midway || coincide(a, b, 0) {
 		return 0
 	}
 	// All ranks leave a collective at one time. So the first one of the sequence that begins later ends in the others after its own middle, and those before it do not.
@@ -71,47 +79,48 @@ func lead(a, b *Sequence) int64 {
 	}
 	n, _ := slices.BinarySearchFunc(early.parts[early.skip:], first.Start+first.length()/2, func(p Part, t uint64) int { return cmp.Compare(p.End, t) })
 	for _, by := range []int64{int64(n), int64(n) - 1, int64(n) + 1} {
-		if by > 0 && overlap(a, b, sign*by) {
+		if by > 0 && coincide(a, b, sign*by) {
 			return sign * by
 		}
 	}
 	return 0
 }
 
-// overlap reports whether all parts of two sequences on one host, no samples, may be of one collective each, if the second one begins some
+// coincide reports whether all parts of two sequences on one host, no samples, may be of one collective each, if the second one begins some
 // collectives later.
-func overlap(a, b *Sequence, later int64) bool {
-	x, y := a.parts[a.skip:], b.parts[b.skip:]
-	x, y = x[min(max(later, 0), int64(len(x))):], y[min(max(-later, 0), int64(len(y))):]
-	n := min(len(x), len(y))
-	for i := range n {
-		if p, q := x[i], y[i]; p.Waits && q.Waits && isApart(p, q) {
+func coincide(a, b *Sequence, later int64) bool {
+	x, y := *a, *b
+	x.skip, y.skip = a.skip+uint64(max(later, 0)), b.skip+uint64(max(-later, 0))
+	if x.skip >= x.count || y.skip >= y.count || !aligned(&x, &y) {
+		return false
+	}
+	p, q := a.parts[x.skip:], b.parts[y.skip:]
+	for i := range min(len(p), len(q)) {
+		if p[i].Waits && q[i].Waits && isApart(p[i], q[i]) {
 			return false
 		}
 	}
-	return n > 0
+	return true
 }
 
 // isApart reports whether one part ends before the other one has started, on one clock.
 func isApart(a, b Part) bool { return int64(a.End-b.Start) < -unsure || int64(b.End-a.Start) < -unsure }
 
-// fits reports whether a sequence, as far as it is not skipped, matches the first member on each host, and no member is of the same process.
+// fits reports whether a sequence, as far as it is not skipped, matches the first member on each host; one whose recording began in the middle all that
+// are compared.
 func (c *Communicator) fits(s *Sequence) bool {
-	seen := make(map[int]bool)
+	seen := make(map[int]int)
 	for _, m := range c.Members {
-		if m.Process == s.Process {
-			return false
-		}
 		if same, known := agree(m, s); known {
 			if !same {
 				return false
 			}
 			continue
 		}
-		if seen[m.Host] {
+		if n := seen[m.Host]; n > 0 && !m.Midway && !s.Midway || n == mostShortest {
 			continue
 		}
-		seen[m.Host] = true
+		seen[m.Host]++
 		if !together(m, s, c.on(m.Host)) {
 			return false
 		}
@@ -119,7 +128,7 @@ func (c *Communicator) fits(s *Sequence) bool {
 	return true
 }
 
-// mostShortest bounds the members of a host whose parts are looked at for the shortest one.
+// mostShortest bounds the members of a host that are compared, and whose parts are looked at for the shortest one.
 const mostShortest = 16
 
 // on are members on a host.
@@ -168,9 +177,12 @@ func together(a, b *Sequence, beside []*Sequence) bool {
 	} else {
 		offset, rate = theilSen(p.at, p.ends)
 	}
-	starts, ends := p.spread(p.starts, offset, rate), p.spread(p.ends, offset, rate)
-	middle, most := len(ends)/2, len(ends)*9/10 // of many collectives in a row all ranks enter each but the first at one time
-	return (starts[middle] > clearly*ends[middle] || starts[most] > clearly*ends[most]) && ends[middle] <= max(median(p.shortest)/within, leastWithin)
+	starts, ends, least := p.spread(p.starts, offset, rate), p.spread(p.ends, offset, rate), max(median(p.shortest)/within, leastWithin)
+	at := []int{len(ends) / 2}
+	if a.Midway || b.Midway {
+		at = append(at, len(ends)*9/10) // of many collectives in a row all ranks enter each but the first at one time
+	}
+	return slices.ContainsFunc(at, func(i int) bool { return starts[i] > clearly*ends[i] && ends[i] <= least })
 }
 
 // pair finds the collectives that two sequences have in common.

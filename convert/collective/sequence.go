@@ -26,6 +26,7 @@ type Sequence struct {
 	First   Place          // a stream that has some of them
 	Process any            // sequences of one process are in different communicators
 	Host    int            // sequences of one host have one clock
+	Midway  bool           // it may lack the first collectives of its communicator: its recording began in the middle of the program
 	Sums    map[uint32]Sum // by label
 
 	count  uint64 // collectives so far
@@ -206,7 +207,7 @@ func (s *Sequence) names(i uint64, level uint8) (hash uint64, ok bool) {
 		return p.name, ok
 	}
 	before := s.parts[s.skip-1].name
-	for x, n := uint64(base), i+1; n > 0; x, n = x*x, n/2 {
+	for x, n := uint64(base), number(i, level, s.level)+1; n > 0; x, n = x*x, n/2 {
 		if n%2 == 1 {
 			before *= x
 		}

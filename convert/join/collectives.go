@@ -20,10 +20,11 @@ const (
 
 // A CollectiveSource is a log to read, as one of several.
 type CollectiveSource struct {
-	Open  func() (*tracelog.Reader, error)
-	Host  int  // logs of one host have one clock
-	Of    int  // number of logs
-	Tells bool // NCCL may tell the communicators of its kernels: its calls are in the log, and CUPTI's times on the common clock
+	Open   func() (*tracelog.Reader, error)
+	Host   int  // logs of one host have one clock
+	Of     int  // number of logs
+	Midway bool // the log may lack the first collectives of its processes
+	Tells  bool // NCCL may tell the communicators of its kernels: its calls are in the log, and CUPTI's times on the common clock
 
 	said    launchesSaid
 	sorters map[uint32]*collective.Sorter // by PID
@@ -64,7 +65,7 @@ func ReadCollectives(s *CollectiveSource) (list []*collective.Sequence, err erro
 	}
 	for _, of := range s.order {
 		for _, x := range of.Finish() {
-			if x.Host = s.Host; x.Ordered() {
+			if x.Host, x.Midway = s.Host, s.Midway; x.Ordered() {
 				list = append(list, x)
 			}
 		}

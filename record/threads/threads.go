@@ -288,9 +288,9 @@ func (r *Recorder) run() {
 			r.finish()
 			return
 		}
-		if now := time.Now(); !now.Before(next) {
+		if !time.Now().Before(next) {
 			r.tick()
-			next = now.Add(tick)
+			next = time.Now().Add(tick) // in the future: nobody waits for events until a time that has passed
 		}
 	}
 }

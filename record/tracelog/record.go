@@ -1,6 +1,10 @@
 package tracelog
 
-import "github.com/cudatrace/cudatrace/record/tracelog/schema"
+import (
+	"strings"
+
+	"github.com/cudatrace/cudatrace/record/tracelog/schema"
+)
 
 //go:generate go run ./internal/recordgen
 
@@ -103,8 +107,18 @@ const (
 	ObjectStream  = 5
 )
 
-// ScheduleCaptureRange begins the option in [MetaSchedule] by which the parts of the program are recorded that it marks, with gaps between.
-const ScheduleCaptureRange = "capture range"
+// What options in [MetaSchedule] begin with.
+const (
+	ScheduleDelay        = "delay"         // the program is not recorded at first
+	ScheduleCaptureRange = "capture range" // the parts are recorded that the program marks, with gaps between
+)
+
+// BeginsMidway reports whether a recording begins in the middle of its program, by the values of Meta records: it was attached to, or options left out
+// what came first.
+func BeginsMidway(meta map[string]string) bool {
+	schedule, attached := meta[MetaSchedule], meta[MetaPID] == "" && meta[MetaOptions] != "" // it needs an option
+	return attached || meta[MetaLast] != "" || strings.Contains(schedule, ScheduleDelay+" ") || strings.Contains(schedule, ScheduleCaptureRange+" ")
+}
 
 // Keys of Meta records.
 const (
@@ -115,7 +129,7 @@ const (
 	MetaBoot     = "boot_id"   // of the host's kernel: logs of one boot have one CLOCK_MONOTONIC
 	MetaKernel   = "kernel"    // Linux release
 	MetaVersion  = "cudatrace" // version of the recorder
-	MetaPID      = "pid"       // of the program
+	MetaPID      = "pid"       // of the program; absent where the recorder attached to running processes
 	MetaEnded    = "ended"     // how the program ended, "exit code 3" or "signal 11 (SIGSEGV), core dumped"; absent where that is not known
 	MetaSchedule = "schedule"  // options that left parts of the program out; absent otherwise
 	MetaOptions  = "options"   // of the recording, as a command line has them; absent without any

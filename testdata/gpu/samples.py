@@ -24,27 +24,22 @@ PIDFD_OPEN, PIDFD_GETFD = 434, 438
 syscall = ctypes.CDLL(None, use_errno=True).syscall
 
 
-class Events:
-    """The perf events of a process."""
-
-    def __init__(self, pid):
-        self.pid, self.pidfd, self.fds = pid, syscall(PIDFD_OPEN, pid, 0), {}
-
-    def switch(self, on):
-        """Switches all of them, those that came since the last time too. Returns their number."""
-        folder = f"/proc/{self.pid}/fd"
-        for fd in os.listdir(folder):
-            try:
-                if fd in self.fds or "perf_event" not in os.readlink(f"{folder}/{fd}"):
-                    continue
-            except FileNotFoundError:  # closed meanwhile
+def switch(pid, on):
+    """Switches all perf events of a process. Returns their number. None is kept, since that would keep it alive."""
+    pidfd, count = syscall(PIDFD_OPEN, pid, 0), 0
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        try:
+            if "perf_event" not in os.readlink(f"/proc/{pid}/fd/{fd}"):
                 continue
-            if (mine := syscall(PIDFD_GETFD, self.pidfd, int(fd), 0)) < 0:
-                sys.exit(f"pidfd_getfd: {os.strerror(ctypes.get_errno())}")
-            self.fds[fd] = mine
-        for fd in self.fds.values():
-            fcntl.ioctl(fd, ENABLE if on else DISABLE, 0)
-        return len(self.fds)
+        except FileNotFoundError:  # closed meanwhile
+            continue
+        if (mine := syscall(PIDFD_GETFD, pidfd, int(fd), 0)) < 0:
+            continue
+        fcntl.ioctl(mine, ENABLE if on else DISABLE, 0)
+        os.close(mine)
+        count += 1
+    os.close(pidfd)
+    return count
 
 
 def main():
@@ -60,10 +55,10 @@ def main():
                 if recorder.poll() is not None:
                     sys.exit(f"the program ended with {recorder.returncode}")
                 time.sleep(0.1)
-            events, end = Events(recorder.pid), time.monotonic() + seconds
+            end = time.monotonic() + seconds
             while time.monotonic() < end:
                 for on in random.sample((False, True), 2):
-                    count = events.switch(on)
+                    count = switch(recorder.pid, on)
                     begun = time.monotonic()
                     time.sleep(TURN_S)
                     turns.append((on, int((begun + MARGIN_S) * 1e9), time.monotonic_ns()))

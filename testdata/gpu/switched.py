@@ -77,7 +77,7 @@ def find_nsys():
 
 def main():
     at = sys.argv.index("--")
-    rounds, sets, words = int(sys.argv[1]), sys.argv[2:at], sys.argv[at + 1:]
+    rounds, sets, words = max(int(sys.argv[1]), 2), sys.argv[2:at], sys.argv[at + 1:]
     window, before = {"nsys": (nsys, lambda: [find_nsys(), "launch", "--trace=cuda", "--session-new=switched"]),
                       "torch": (torch, lambda: [])}.get(sets[0], (armed, lambda: ["cudatrace", "run", "--armed"]))
     with tempfile.TemporaryDirectory() as folder:
