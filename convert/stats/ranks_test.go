@@ -261,7 +261,11 @@ func TestMessageSizesGolden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sizes := []*table.Table{rankTables(t, []*logtest.RankLog{{Data: log}})["message_sizes"]}
+	path := filepath.Join(t.TempDir(), "log")
+	if err := os.WriteFile(path, log, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	sizes := []*table.Table{tablesOf(t, path)["message_sizes"]}
 	var b bytes.Buffer
 	for _, err := range []error{table.WriteText(&b, sizes, 140), table.WriteMarkdown(&b, sizes), sizes[0].WriteCSV(&b), table.WriteJSON(&b, nil, sizes)} {
 		if err != nil {
