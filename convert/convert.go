@@ -102,6 +102,11 @@ func (c *conversion) read() (err error) {
 		if l.filter, err = c.Filter.resolve(l, none); err != nil {
 			return err
 		}
+		if !none.None() && !none.matched && none.Found == 0 {
+			if err := c.Filter.Steps.look(l, none); err != nil {
+				return err
+			}
+		}
 		err := l.read(func(share float64) {
 			c.Progress(catalogShare*(float64(i)+share)/float64(len(c.logs)), 0)
 		})
@@ -109,8 +114,8 @@ func (c *conversion) read() (err error) {
 			return err
 		}
 	}
-	if c.Filter.Steps.Chosen && !none.matched {
-		return none
+	if err := none.checked(); err != nil {
+		return err
 	}
 	for _, l := range c.byRank() {
 		c.gpus.Number(l.catalog)

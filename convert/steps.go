@@ -2,6 +2,7 @@ package convert
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -17,19 +18,71 @@ type Steps struct {
 	First, Last int64
 }
 
-// A NoStepError is the error of logs that have none of the chosen steps.
+// A NoStepError is the error of logs that have no ranges that are steps, or none of the chosen steps.
 type NoStepError struct {
 	Steps
-	Found     int   // steps that the logs have
-	Low, High int64 // their numbers
-	matched   bool  // some are chosen
+	Found     int      // steps that the logs have
+	Low, High int64    // their numbers
+	Names     []string // of the ranges that there are without the numbers at their ends, sorted, each once, those of NCCL last; if Found is 0
+	nccl      []string // of these
+	matched   bool     // there are steps; some are chosen
 }
 
 func (e *NoStepError) Error() string {
 	if e.Found == 0 {
-		return fmt.Sprintf("there are no NVTX ranges %s", e.Ranges)
+		return fmt.Sprintf("no NVTX range matches %q", e.Ranges)
 	}
 	return fmt.Sprintf("there are no steps %d to %d: the steps %s are %d to %d", e.First, e.Last, e.Ranges, e.Low, e.High)
+}
+
+// errFound ends a search.
+var errFound = errors.New("found")
+
+// mostNames bounds NoStepError.Names.
+const mostNames = 1000
+
+// look looks for a range that is a step in a log. Without one it notes the names of the others.
+func (s *Steps) look(l *log, none *NoStepError) error {
+	var f tracelog.Filter
+	if l.filter != nil {
+		f = *l.filter
+	}
+	known := make(map[string]bool)
+	err := l.markers(f, func(m *tracelog.Marker) error {
+		if m.Flags&tracelog.MarkerStart == 0 {
+			return nil
+		}
+		if s.Match(m.Name, m.Domain) {
+			return errFound
+		}
+		if name, _ := pattern.Stem(m.Name); !known[name] && len(known) < mostNames {
+			known[name] = true
+			if m.Domain == "NCCL" {
+				none.nccl = append(none.nccl, name)
+			} else {
+				none.Names = append(none.Names, name)
+			}
+		}
+		return nil
+	})
+	if errors.Is(err, errFound) {
+		none.matched = true
+		return nil
+	}
+	return err
+}
+
+// checked returns the error itself if there are no steps, or none of the chosen ones, else nil.
+func (e *NoStepError) checked() error {
+	if e.None() || e.matched {
+		return nil
+	}
+	for _, names := range []*[]string{&e.Names, &e.nccl} {
+		slices.Sort(*names)
+		*names = slices.Compact(*names)
+	}
+	e.Names = append(e.Names, e.nccl...)
+	return e
 }
 
 // mostSteps bounds the steps of a log that are looked at.

@@ -3,6 +3,7 @@ package convert
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -77,11 +78,24 @@ func TestSteps(t *testing.T) {
 }
 
 // Logs without the chosen steps are an error that says which there are. One of several such logs shows nothing.
+// Without steps there are no steps to show: the error has the names of the ranges that there are.
+func TestUnknownSteps(t *testing.T) {
+	t.Parallel()
+	logs := []Log{stepsLog(t, "step 2", "load"), stepsLog(t, "step 3", "eval", "load")}
+	for name, want := range map[string][]string{"nosuch": {"eval", "load", "step"}, "eval": nil, "step": nil} {
+		_, err := Timeline(logs, Options{Filter: Filter{Steps: Steps{Ranges: pattern.Ranges{Name: name, Domain: "*"}}}}, timelinetest.NewCollector(t))
+		var none *NoStepError
+		if errors.As(err, &none); (want == nil) != (err == nil) || want != nil && (none == nil || !slices.Equal(none.Names, want)) {
+			t.Errorf("%s: %v, want %q", name, err, want)
+		}
+	}
+}
+
 func TestNoSteps(t *testing.T) {
 	t.Parallel()
 	of := func(names ...string) []Log { return []Log{stepsLog(t, names...)} }
 	for want, logs := range map[string][]Log{
-		"there are no NVTX ranges step":                        of("load"),
+		`no NVTX range matches "step"`:                         of("load"),
 		"there are no steps 7 to 8: the steps step are 2 to 9": append(of("step 2", "step 9"), of("step 3", "load")...),
 		"": append(of("step 7", "step 8", "load"), of("step 2", "step 3")...),
 	} {

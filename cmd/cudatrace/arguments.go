@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/top"
+	"github.com/cudatrace/cudatrace/convert/stats"
 	"github.com/cudatrace/cudatrace/record"
 )
 
@@ -229,6 +230,9 @@ func noCommand(app *cli.App, word string) error {
 	var names []string
 	for _, c := range app.Commands {
 		names = append(names, c.Name)
+	}
+	if slices.Contains(stats.Names(), word) {
+		return usagef("", "unknown command %q; it is a report: write 'cudatrace stats LOG --report %s'", word, word)
 	}
 	if near := nearest(word, names); near != "" {
 		return usagef("", "unknown command %q (did you mean '%s'?)", word, near)

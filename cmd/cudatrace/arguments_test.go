@@ -58,6 +58,8 @@ func TestWrongArguments(t *testing.T) {
 		"app.cudatrace":                  `unknown command "app.cudatrace"; to read a log, write 'cudatrace stats app.cudatrace'; see 'cudatrace help'`,
 		"app.pftrace":                    `unknown command "app.pftrace"; to look at a trace, write 'cudatrace open app.pftrace'; see 'cudatrace help'`,
 		"train.py -n 1":                  `unknown command "train.py"; to record a program, write 'cudatrace record python3 train.py'; see 'cudatrace help'`,
+		"critical_path app.cudatrace":    `unknown command "critical_path"; it is a report: write 'cudatrace stats LOG --report critical_path'; see 'cudatrace help'`,
+		"findings":                       `unknown command "findings"; it is a report: write 'cudatrace stats LOG --report findings'; see 'cudatrace help'`,
 		"zzz":                            `unknown command "zzz"; see 'cudatrace help'`,
 		"help convrt":                    `unknown command "convrt" (did you mean 'convert'?); see 'cudatrace help'`,
 		"-o x ./app":                     `-o is an option of record: write 'cudatrace record -o ...'; see 'cudatrace help'`,

@@ -273,7 +273,7 @@ func unmatched(logs []string, err error) error {
 	var steps *convert.NoStepError
 	switch {
 	case errors.As(err, &ranges):
-		return noRange(logs, ranges)
+		return unlike(logs, "nvtx", ranges.Pattern, ranges.Names)
 	case errors.As(err, &steps):
 		return noStep(logs, steps)
 	}
@@ -283,28 +283,28 @@ func unmatched(logs []string, err error) error {
 // noStep says that logs have none of the chosen steps, and which there are.
 func noStep(logs []string, e *convert.NoStepError) error {
 	if e.Found == 0 {
-		return fmt.Errorf("--step %s: %s has no such NVTX ranges", e.Ranges, strings.Join(logs, ", "))
+		return unlike(logs, "step", e.Ranges, e.Names)
 	}
 	return fmt.Errorf("--steps %d-%d: the steps of %s are %d to %d", e.First, e.Last, strings.Join(logs, ", "), e.Low, e.High)
 }
 
-// noRange says that no NVTX range of logs matches a filter, and which ranges there are.
-func noRange(logs []string, e *convert.NoRangeError) error {
+// unlike says that no NVTX range of logs matches the pattern of an option, and which ranges there are.
+func unlike(logs []string, option string, p pattern.Ranges, names []string) error {
 	where := strings.Join(logs, ", ")
-	if len(e.Names) == 0 {
-		return fmt.Errorf("--nvtx %s: %s has no NVTX ranges", e.Pattern, where)
+	if len(names) == 0 {
+		return fmt.Errorf("--%s %s: %s has no NVTX ranges", option, p, where)
 	}
-	if near := nearest(strings.Trim(e.Pattern.Name, "*"), e.Names); near != "" {
-		return fmt.Errorf("no NVTX range of %s matches %q; did you mean %q?", where, e.Pattern, near)
+	if near := nearest(strings.Trim(p.Name, "*"), names); near != "" {
+		return fmt.Errorf("no NVTX range of %s matches --%s %s; did you mean %q?", where, option, p, near)
 	}
 	var there []string
-	for _, name := range e.Names[:min(5, len(e.Names))] {
+	for _, name := range names[:min(5, len(names))] {
 		there = append(there, strconv.Quote(name))
 	}
-	if more := len(e.Names) - len(there); more > 0 {
+	if more := len(names) - len(there); more > 0 {
 		there = append(there, figures.Count(more, "other", "others"))
 	}
-	return fmt.Errorf("no NVTX range of %s matches %q; there are %s", where, e.Pattern, strings.Join(there, ", "))
+	return fmt.Errorf("no NVTX range of %s matches --%s %s; there are %s", where, option, p, strings.Join(there, ", "))
 }
 
 // chosen lists the options among some that a person gave, with their values.

@@ -39,9 +39,9 @@ func TestNVTXFilterSays(t *testing.T) {
 	}{
 		{"convert", ranges, "step", "cudatrace: " + ranges + kept, 0},
 		{"stats", ranges, "step", "cudatrace: " + ranges + kept, 0},
-		{"convert", ranges, "setp", "cudatrace: no NVTX range of " + ranges + ` matches "setp"; did you mean "step"?; no trace was written`, exitFailure},
-		{"stats", ranges, "*setp*", "cudatrace: no NVTX range of " + ranges + ` matches "*setp*"; did you mean "step"?`, exitFailure},
-		{"stats", ranges, "decode", "cudatrace: no NVTX range of " + ranges + ` matches "decode"; there are "backward", "forward", "never ends", "no work", "request", 1 other`, exitFailure},
+		{"convert", ranges, "setp", "cudatrace: no NVTX range of " + ranges + ` matches --nvtx setp; did you mean "step"?; no trace was written`, exitFailure},
+		{"stats", ranges, "*setp*", "cudatrace: no NVTX range of " + ranges + ` matches --nvtx *setp*; did you mean "step"?`, exitFailure},
+		{"stats", ranges, "decode", "cudatrace: no NVTX range of " + ranges + ` matches --nvtx decode; there are "backward", "forward", "never ends", "no work", "request", 1 other`, exitFailure},
 		{"convert", gpuLog, "step", "cudatrace: --nvtx step: " + gpuLog + " has no NVTX ranges; no trace was written", exitFailure},
 		{"convert", ranges, "[", `cudatrace: convert: --nvtx "[" is not a pattern: a [ lacks its ], or nothing follows a \; see 'cudatrace help convert'`, exitUsage},
 		{"convert", ranges, "", "cudatrace: convert: --nvtx needs a value; see 'cudatrace help convert'", exitUsage},
