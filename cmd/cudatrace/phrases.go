@@ -21,6 +21,7 @@ var phrases = map[wording.Phrase]string{
 	wording.OtherMode:    "--allow-mode compares them nevertheless",
 	wording.Missing:      "--allow-missing passes the condition then",
 	wording.Within:       "--significance within",
+	wording.AllColumns:   "--wide, a wider line and JSON have them",
 	wording.AllRows:      "write it without --top",
 	wording.ErrorsReport: "cudatrace stats --report errors has the callers",
 	wording.ShapesReport: "cudatrace stats --report kernel_shapes has the grids",

@@ -65,10 +65,10 @@ var ranksReport = Report{
 // rankTable returns the report of what each process did on each GPU.
 func (b *busy) rankTable(c *ranks.Collector) *table.Table {
 	t := new(table.Table)
-	t.Columns = slices.Concat([]table.Column{name("process"), id("pid", "number", 1), column("host", "host", table.Text, 7), id("gpu", "GPU", 1), id("rank", "", 0)}, busyColumns(),
-		[]table.Column{duration("compute_ns", "compute", 2), duration("communication_ns", "communication", 2),
-			duration("communication_overlap_ns", "with compute", 3), duration("exposed_ns", "exposed", 2), duration("copy_ns", "copying", 3),
-			duration("waited_ns", "waited", 2), duration("awaited_ns", "awaited", 2), column("waited_for_share", "of all", table.Share, 2), count("collectives", "", 0), count("last", "", 0)})
+	t.Columns = slices.Concat([]table.Column{name("process"), id("pid", "number", 6), column("host", "host", table.Text, 7), id("gpu", "GPU", 1), id("rank", "", 0)}, busyColumns(),
+		[]table.Column{duration("compute_ns", "compute", 1), duration("communication_ns", "communication", 5),
+			duration("communication_overlap_ns", "with compute", 6), duration("exposed_ns", "exposed", 1), duration("copy_ns", "copying", 4),
+			duration("waited_ns", "waited", 1), duration("awaited_ns", "awaited", 1), column("waited_for_share", "of all", table.Share, 2), count("collectives", "", 0), count("last", "", 0)})
 	late, ranks := uint64(0), []ranked{}
 	for _, d := range b.sorted() {
 		late += d.Late
@@ -91,8 +91,22 @@ func (b *busy) rankTable(c *ranks.Collector) *table.Table {
 	slices.SortStableFunc(ranks, func(a, b ranked) int {
 		return cmp.Or(a.process.Rank.Compare(b.process.Rank), cmp.Compare(a.process.PID, b.process.PID))
 	})
+	ranked, waits := true, false
 	for _, r := range ranks {
 		t.Rows = append(t.Rows, r.row)
+		ranked = ranked && r.process.Rank.Known
+		waits = waits || r.row[t.Column("waited_ns")] != nil
+	}
+	for key, rank := range map[string]int{"idle_ns": 5, "busy_share": 4, "busy_ns": 3} {
+		t.Columns[t.Column(key)].Rank = rank
+	}
+	if !ranked {
+		t.Columns[t.Column("pid")].Rank = 1
+	}
+	if !waits {
+		for _, key := range []string{"waited_ns", "awaited_ns", "waited_for_share"} {
+			t.Columns[t.Column(key)].Rank = 8
+		}
 	}
 	t.Notes = note(late, "busy times")
 	return t

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/activity"
 	"github.com/cudatrace/cudatrace/convert/stats/findings"
@@ -183,6 +184,12 @@ func (s *python) table(total uint64, devices []*deviceRow) *table.Table {
 		duration("inclusive_idle_ns", "", 0), count("inclusive_waits", "", 0), duration("inclusive_wait_ns", "", 0),
 		column("file", "", table.Text, 0), column("function", "", table.Text, 0), id("line", "", 0),
 	}}
+	t.Columns[0].Short = func(line string) string {
+		if strings.HasPrefix(line, "(") {
+			return line
+		}
+		return line[strings.LastIndexByte(line, '/')+1:]
+	}
 	if !s.any() {
 		return t
 	}

@@ -25,6 +25,7 @@ const (
 	OtherMode    Phrase = "runs that were recorded in different ways may be compared"
 	Missing      Phrase = "names that match nothing may be allowed"
 	Within       Phrase = "a test against the noise within the runs"
+	AllColumns   Phrase = "a wider line and JSON have them"
 	AllRows      Phrase = "write it with all rows"
 	ErrorsReport Phrase = "the report errors has the callers"
 	ShapesReport Phrase = "the report kernel_shapes has the grids"

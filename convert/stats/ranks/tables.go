@@ -16,13 +16,13 @@ import (
 func (c *Collector) Collectives() *table.Table {
 	r := c.Result()
 	t := &table.Table{Columns: []table.Column{
-		{Key: "name", Title: "kernel"}, {Key: "communicator", Title: "communicator", Unit: table.Text, Rank: 1}, {Key: "ranks"},
-		{Key: "members", Title: "ranks", Unit: table.Number, Rank: 2}, {Key: "count", Title: "count", Unit: table.Number, Rank: 1},
-		{Key: "total_ns", Title: "total", Unit: table.Duration, Rank: 3}, {Key: "wait_ns", Title: "waiting", Unit: table.Duration, Rank: 1},
-		{Key: "wait_share", Title: "share", Unit: table.Share, Rank: 3}, {Key: "min_ns", Unit: table.Duration}, {Key: "median_ns", Title: "median", Unit: table.Duration, Rank: 5},
-		{Key: "p95_ns", Unit: table.Duration}, {Key: "max_ns", Unit: table.Duration}, {Key: "wait_median_ns", Title: "wait median", Unit: table.Duration, Rank: 6},
+		{Key: "name", Title: "kernel"}, {Key: "communicator", Title: "communicator", Unit: table.Text, Rank: 5}, {Key: "ranks"},
+		{Key: "members", Title: "ranks", Unit: table.Number, Rank: 5}, {Key: "count", Title: "count", Unit: table.Number, Rank: 4},
+		{Key: "total_ns", Title: "total", Unit: table.Duration, Rank: 6}, {Key: "wait_ns", Title: "waiting", Unit: table.Duration, Rank: 1},
+		{Key: "wait_share", Title: "share", Unit: table.Share, Rank: 5}, {Key: "min_ns", Unit: table.Duration}, {Key: "median_ns", Title: "median", Unit: table.Duration, Rank: 7},
+		{Key: "p95_ns", Unit: table.Duration}, {Key: "max_ns", Unit: table.Duration}, {Key: "wait_median_ns", Title: "wait median", Unit: table.Duration, Rank: 8},
 		{Key: "wait_p95_ns", Unit: table.Duration}, {Key: "wait_max_ns", Unit: table.Duration}, {Key: "last_rank", Title: "last", Unit: table.ID, Rank: 1},
-		{Key: "waited_for_share", Title: "for it", Unit: table.Share, Rank: 1}, {Key: "last_share", Title: "how often", Unit: table.Share, Rank: 2},
+		{Key: "waited_for_share", Title: "for it", Unit: table.Share, Rank: 1}, {Key: "last_share", Title: "how often", Unit: table.Share, Rank: 3},
 		{Key: "late_median_ns", Title: "by", Unit: table.Duration, Rank: 2}, {Key: "compared", Unit: table.Number}, {Key: "uncertain", Unit: table.Number}, {Key: "ties", Unit: table.Number},
 	}}
 	for _, m := range r.communicators {
@@ -35,6 +35,9 @@ func (c *Collector) Collectives() *table.Table {
 	t.Rows = append(t.Rows, c.sent.rows(&c.labels, c.sorted())...)
 	t.Reason = c.apart()
 	t.Sort("total_ns")
+	if len(r.communicators) > 1 {
+		t.Columns[t.Column("communicator")].Rank = 1 // it tells rows apart
+	}
 	t.Notes = append(t.Notes, c.alone(r)...)
 	if len(r.communicators) == 0 && len(t.Rows) > 0 && t.Reason != "" {
 		t.Notes = append(t.Notes, t.Reason)
@@ -193,9 +196,9 @@ func (c *Collector) alone(r *Result) (notes []string) {
 func (c *Collector) Worst() *table.Table {
 	r := c.Result()
 	t := &table.Table{Columns: []table.Column{
-		{Key: "name", Title: "kernel"}, {Key: "communicator", Title: "communicator", Unit: table.Text, Rank: 2}, {Key: "at_ns", Title: "at", Unit: table.Moment, Rank: 1},
+		{Key: "name", Title: "kernel"}, {Key: "communicator", Title: "communicator", Unit: table.Text, Rank: 3}, {Key: "at_ns", Title: "at", Unit: table.Moment, Rank: 1},
 		{Key: "members", Title: "ranks", Unit: table.Number, Rank: 4}, {Key: "wait_ns", Title: "waiting", Unit: table.Duration, Rank: 1},
-		{Key: "wait_max_ns", Title: "longest", Unit: table.Duration, Rank: 2}, {Key: "last_rank", Title: "last", Unit: table.ID, Rank: 1}, {Key: "late_ns", Title: "by", Unit: table.Duration, Rank: 2},
+		{Key: "wait_max_ns", Title: "longest", Unit: table.Duration, Rank: 2}, {Key: "last_rank", Title: "last", Unit: table.ID, Rank: 1}, {Key: "late_ns", Title: "by", Unit: table.Duration, Rank: 1},
 	}}
 	for _, l := range r.worst {
 		row := []any{l.kind.title, l.of.name(), c.clock(l.at), uint64(l.parts), l.waited, l.longest, nil, nil}

@@ -49,6 +49,8 @@ type Column struct {
 	Title string // name in text and Markdown, "" for a column that only JSON and CSV have
 	Unit  Unit
 	Rank  int // the columns with the highest rank are left out first where there is no room
+	// Short shortens a text where lines have a width, unless two then read alike. nil: texts are not shortened.
+	Short func(string) string
 }
 
 // A Table is a list of rows.

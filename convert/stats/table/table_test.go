@@ -323,6 +323,22 @@ func TestCutApart(t *testing.T) {
 }
 
 // People read how many columns have no room.
+func TestShort(t *testing.T) {
+	t.Parallel()
+	base := func(s string) string { return s[strings.LastIndexByte(s, '/')+1:] }
+	made := &Table{Name: "lines", Title: "lines", Columns: []Column{{Key: "name", Title: "line", Short: base}},
+		Rows: [][]any{{"/a/x.py:1 f"}, {"/a/y.py:1 f"}, {"/b/y.py:1 f"}, {"/a/x.py:1 f"}}}
+	for width, want := range map[int]string{
+		80:   "lines: lines\n  line\n  x.py:1 f\n  /a/y.py:1 f\n  /b/y.py:1 f\n  x.py:1 f\n",
+		Wide: "lines: lines\n  line\n  /a/x.py:1 f\n  /a/y.py:1 f\n  /b/y.py:1 f\n  /a/x.py:1 f\n",
+	} {
+		var b strings.Builder
+		if err := WriteText(&b, []*Table{made}, width); err != nil || b.String() != want {
+			t.Errorf("width %d: %v\n%s", width, err, &b)
+		}
+	}
+}
+
 func TestColumnsWithoutRoom(t *testing.T) {
 	t.Parallel()
 	one := &Table{Name: "one", Columns: []Column{{Key: "name", Title: "name"}}, Rows: [][]any{make([]any, 9)}}

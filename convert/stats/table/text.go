@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/cudatrace/cudatrace/record/figures"
+	"github.com/cudatrace/cudatrace/record/wording"
 )
 
 const (
@@ -38,6 +39,9 @@ func newLayout(t *Table, width int) *layout {
 		if c.Title != "" {
 			all.addColumn(t, i, c)
 		}
+		if n := len(all.cells) - 1; c.Title != "" && c.Short != nil && width < Wide-between {
+			all.widths[n] = shorten(all.cells[n], c.Short)
+		}
 	}
 	for all.least() > width && all.drop() {
 	}
@@ -60,6 +64,25 @@ func (l *layout) addColumn(t *Table, i int, c Column) {
 		wide = max(wide, utf8.RuneCountInString(s))
 	}
 	l.columns, l.cells, l.widths = append(l.columns, c), append(l.cells, cells), append(l.widths, wide)
+}
+
+// shorten shortens the texts of a column below its title, but for those that would read alike. It returns the width of the longest one.
+func shorten(texts []string, short func(string) string) (wide int) {
+	of := make(map[string]map[string]bool) // the texts of a short one
+	for _, s := range texts[1:] {
+		k := short(s)
+		if of[k] == nil {
+			of[k] = make(map[string]bool)
+		}
+		of[k][s] = true
+	}
+	for i, s := range texts {
+		if k := short(s); i > 0 && len(of[k]) == 1 {
+			texts[i] = k
+		}
+		wide = max(wide, utf8.RuneCountInString(texts[i]))
+	}
+	return wide
 }
 
 // least returns the smallest width of all columns together.
@@ -219,7 +242,7 @@ func WriteText(w io.Writer, tables []*Table, width int) error {
 		b.WriteString("\n")
 	}
 	if len(narrow) > 0 {
-		line := "columns without room: " + strings.Join(narrow, ", ") + "; a wider line and JSON have them"
+		line := "columns without room: " + strings.Join(narrow, ", ") + "; " + wording.AllColumns.String()
 		wrapped(&empty, "", "  ", line, width)
 	}
 	b.WriteString(empty.String())
