@@ -127,7 +127,7 @@ func TestIdleAddsUp(t *testing.T) {
 			causes += ns
 		}
 		for _, r := range d.Idle.Rows {
-			rows += r.Total
+			rows += r.Seen.Time
 		}
 		if idle := d.Last - d.First - d.Busy(); causes != idle || rows != idle || c.gaps != idle || c.spent != d.Idle.Time[LaunchedLate] {
 			t.Errorf("seed %d: idle %d, causes %d, rows %d, gaps %d, spent %d of %d", seed, idle, causes, rows, c.gaps, c.spent, d.Idle.Time[LaunchedLate])

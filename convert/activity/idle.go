@@ -62,12 +62,23 @@ type Reason struct {
 // A Row has the idle times of one reason.
 type Row struct {
 	Reason
-	owner      *Owner  // of Reason.What; nil for other reasons
-	weight     float64 // see Spent
-	latest     latest
-	Count      uint64 // gaps
-	Total      uint64
-	Max, MaxAt uint64
+	Seen          // a time each gap
+	MaxAt  uint64 // of Longest
+	owner  *Owner // of Reason.What; nil for other reasons
+	now    latestGap
+	latest latest
+}
+
+// A latestGap is the last gap that has time of a row.
+type latestGap struct{ from, ns uint64 }
+
+// add adds time of a gap. It returns the row's time in the gap, and whether there was some before.
+func (g *latestGap) add(from, ns uint64) (now uint64, more bool) {
+	if more = g.ns > 0 && g.from == from; !more {
+		*g = latestGap{from: from}
+	}
+	g.ns += ns
+	return g.ns, more
 }
 
 // Texts of reasons that are no functions.
@@ -80,12 +91,13 @@ const (
 	AnotherOne   = "(work of another stream)"
 )
 
-func (r *Row) countIdle(at, ns uint64) {
-	r.Count++
-	r.Total += ns
-	if ns > r.Max {
-		r.Max, r.MaxAt = ns, at
+// countIdle adds idle time of the gap that begins at a time.
+func (r *Row) countIdle(at, ns uint64, weight float64) {
+	now, more := r.now.add(at, ns)
+	if now > r.Longest {
+		r.MaxAt = at
 	}
+	r.add(more, now, ns, weight)
 }
 
 // row returns the row of a reason.
@@ -122,16 +134,14 @@ func (d *Idle) gap(watch Watcher, last, next *behind) {
 		g.Spent = d.spent
 		d.Time[LaunchedLate] += g.Ready - g.From
 		for i := range g.Spent {
-			r := d.lateRow(&g.Spent[i])
-			r.countIdle(g.From, g.Spent[i].Time)
-			r.weight += g.Spent[i].Weight
+			d.lateRow(&g.Spent[i]).countIdle(g.From, g.Spent[i].Time, g.Spent[i].Weight)
 		}
 		l.Part.late(d, &g)
 	}
 	if queued := g.To - g.Ready; queued > 0 {
 		d.Time[g.Queued] += queued
 		r := d.row(g.Queued, what)
-		r.countIdle(g.Ready, queued)
+		r.countIdle(g.Ready, queued, 0)
 		l.Part.queued(r, g.Ready, g.To)
 	}
 	watch.Gap(&g)
@@ -172,28 +182,33 @@ func (d *Idle) Pool() {
 		return
 	}
 	d.pooled = true
+	sorted := slices.SortedFunc(maps.Values(d.Rows), func(a, b *Row) int { return cmp.Compare(a.What, b.What) })
 	for _, k := range []struct{ unknown, known Deed }{{Ran, RanCode}, {WasBlocked, Waited}} {
 		var pool *Row
 		var rows []*Row
 		var seen []Seen
-		for o, r := range d.owned {
-			switch o.Deed {
-			case k.unknown:
+		for _, r := range sorted {
+			switch {
+			case r.owner == nil:
+			case r.owner.Deed == k.unknown:
 				pool = r
-			case k.known:
-				rows, seen = append(rows, r), append(seen, Seen{r.Total, r.weight})
+			case r.owner.Deed == k.known:
+				rows, seen = append(rows, r), append(seen, r.Seen)
 			}
 		}
 		if pool == nil {
 			continue
 		}
-		for i, part := range Divide(pool.Total, seen) {
-			rows[i].Total += part
-			pool.Total -= part
+		for i, part := range Divide(pool.Seen, seen) {
+			rows[i].Count += part.Count
+			rows[i].Time += part.Time
+			pool.Count -= part.Count
+			pool.Time -= part.Time
 		}
+		pool.Count = max(pool.Count, (pool.Time+pool.Longest-1)/pool.Longest)
 	}
 	for reason, r := range d.Rows {
-		if r.Total == 0 && reason.Cause == LaunchedLate {
+		if r.Time == 0 && reason.Cause == LaunchedLate {
 			delete(d.Rows, reason)
 		}
 	}
@@ -203,11 +218,11 @@ func (d *Idle) Pool() {
 func (d *Idle) Longest(most int) (what []string, ns []uint64) {
 	d.Pool()
 	rows := slices.SortedFunc(maps.Values(d.Rows), func(a, b *Row) int {
-		return cmp.Or(cmp.Compare(b.Total, a.Total), cmp.Compare(a.Cause, b.Cause), cmp.Compare(a.What, b.What))
+		return cmp.Or(cmp.Compare(b.Time, a.Time), cmp.Compare(a.Cause, b.Cause), cmp.Compare(a.What, b.What))
 	})
 	what, ns = []string{}, []uint64{}
 	for _, r := range rows[:min(len(rows), most)] {
-		what, ns = append(what, r.What), append(ns, r.Total)
+		what, ns = append(what, r.What), append(ns, r.Time)
 	}
 	return what, ns
 }

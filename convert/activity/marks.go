@@ -56,29 +56,28 @@ const roomOfMarks = 1 << 19
 type idleAt struct {
 	row    *Row
 	before int // index in Part.sums of the mark that ends it
-	ns     uint64
-	weight float64
+	Seen       // a time each gap
 }
 
 // A latest is where a part last kept idle time of a reason.
 type latest struct {
 	part  *Part
 	index int
+	now   latestGap
 }
 
-// keep keeps idle time of a reason before the mark of an index.
-func (p *Part) keep(r *Row, before int, ns uint64, weight float64) {
-	if at := r.latest; at.part == p && p.idle[at.index].before == before {
-		p.idle[at.index].ns += ns
-		p.idle[at.index].weight += weight
-		return
+// keep keeps idle time of a reason before the mark of an index, in a gap, or the part of one, that begins at a time.
+func (p *Part) keep(r *Row, before int, from, ns uint64, weight float64) {
+	if at := &r.latest; at.part != p || p.idle[at.index].before != before {
+		if p.device.of.idle++; p.device.of.idle > roomOfMarks {
+			p.noIdle = true
+			return
+		}
+		*at = latest{part: p, index: len(p.idle)}
+		p.idle = append(p.idle, idleAt{row: r, before: before})
 	}
-	if p.device.of.idle++; p.device.of.idle > roomOfMarks {
-		p.noIdle = true
-		return
-	}
-	r.latest = latest{p, len(p.idle)}
-	p.idle = append(p.idle, idleAt{r, before, ns, weight})
+	now, more := r.latest.now.add(from, ns)
+	p.idle[r.latest.index].add(more, now, ns, weight)
 }
 
 // pieces calls take for each part of an interval that no mark divides.
@@ -106,14 +105,14 @@ func (p *Part) late(d *Idle, g *Gap) {
 			spent = d.cut
 		}
 		for i := range spent {
-			p.keep(d.lateRow(&spent[i]), before, spent[i].Time, spent[i].Weight)
+			p.keep(d.lateRow(&spent[i]), before, from, spent[i].Time, spent[i].Weight)
 		}
 	})
 }
 
 // queued keeps the time of a gap in which the next work, a piece of the part, was queued.
 func (p *Part) queued(r *Row, from, to uint64) {
-	p.pieces(from, to, func(before int, from, to uint64) { p.keep(r, before, to-from, 0) })
+	p.pieces(from, to, func(before int, from, to uint64) { p.keep(r, before, from, to-from, 0) })
 }
 
 // Idle adds the idle time of the device between two moments, as far as work of the part ended it. Each moment was marked in time, or lies
@@ -131,9 +130,7 @@ func (p *Part) Idle(from, to uint64, all *Idle) (known bool) {
 		if o := x.row.owner; o != nil {
 			r = all.ownedRow(o)
 		}
-		r.Count++
-		r.Total += x.ns
-		r.weight += x.weight
+		r.join(&x.Seen)
 	}
 	return true
 }

@@ -148,18 +148,18 @@ type timeSample struct {
 	owner *Owner // nil if not known
 }
 
-// weight is that of a part of a block: see Spent.
+// weight is that of a part of a block, 0 for one that is always seen: see Spent.
 func (s *timeState) weight(part uint64) float64 {
 	all := float64(s.end - s.start)
 	if s.owner.Deed != Waited {
 		return 0
 	}
-	return max(lookPeriod-all, all/100) * float64(part) / all
+	return max(lookPeriod-all, 0) * float64(part) / all
 }
 
-// weight is that of each sample of a time for which the thread ran: see Spent.
+// weight is that of each sample of a time for which the thread ran, 0 if that time always has one: see Spent.
 func (t *times) weight(running uint64) float64 {
-	return max(float64(t.period)-float64(running), float64(t.period)/100)
+	return max(float64(t.period)-float64(running), 0)
 }
 
 // States adds states of the thread. Those without room are not known.

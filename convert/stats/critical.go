@@ -93,26 +93,23 @@ func (p *pool) add(r *pathRow, x *critical.Segment) {
 		i = len(p.rows)
 		p.rows, p.seen, p.index[r] = append(p.rows, r), append(p.seen, activity.Seen{}), i
 	}
-	p.seen[i].Time += x.To - x.From
-	p.seen[i].Weight += x.Weight
+	p.seen[i].Add(x.To-x.From, x.Weight)
 }
 
 // divide divides the time of which nothing was seen among the rows of what was, as the report of idle time does.
 func (p *pool) divide() {
-	all := uint64(0)
+	var all activity.Seen
 	for _, u := range p.unseen {
-		all += u.total
-	}
-	if all == 0 {
-		return
+		all.Count += u.count
+		all.Time += u.total
 	}
 	parts := activity.Divide(all, p.seen)
 	for _, u := range p.unseen {
-		left := float64(all)
-		for i, ns := range parts {
-			if ns > 0 {
-				p.rows[i].take(u, float64(ns)/left)
-				left -= float64(ns)
+		left := float64(all.Time)
+		for i, part := range parts {
+			if part.Time > 0 {
+				p.rows[i].take(u, float64(part.Time)/left)
+				left -= float64(part.Time)
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/activity"
@@ -190,5 +191,38 @@ func TestPathOfWhatIsSeenByChance(t *testing.T) {
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// The gaps of a row can last as long as it says: so many times the longest one at most. What was seen by chance once or twice has no more than that.
+func TestIdleOfSamples(t *testing.T) {
+	t.Parallel()
+	const ranks = "../../testdata/gpu/logs/ranks/"
+	for _, c := range []struct {
+		log    string
+		filter convert.Filter
+	}{
+		{"armed-1", convert.Filter{}},
+		{"straggler-rank1", convert.Filter{From: 13220 * time.Millisecond, To: 13336 * time.Millisecond}},
+		{"straggler-rank3", convert.Filter{}},
+	} {
+		for _, r := range sinkOf(t, convert.Options{Filter: c.filter}, ranks+c.log+".cudatrace").Tables(stats.Facts{}) {
+			if r.Name != "idle" {
+				continue
+			}
+			unknown := uint64(0)
+			for _, row := range r.Rows {
+				what, count, all, longest := cell(r, row, "what").(string), cell(r, row, "count").(uint64), cell(r, row, "total_ns").(uint64), cell(r, row, "max_ns").(uint64)
+				if all > count*longest {
+					t.Errorf("%s: %s: %d gaps, %d ns, the longest %d", c.log, what, count, all, longest)
+				}
+				if what == activity.NotSampled {
+					unknown += all
+				}
+			}
+			if unknown < 5*ms {
+				t.Errorf("%s: all but %d ns are explained", c.log, unknown)
+			}
+		}
 	}
 }

@@ -35,7 +35,7 @@ func (b *busy) idleTable() *table.Table {
 		d.Idle.Pool()
 		idle := d.Last - d.First - d.Busy()
 		for reason, r := range d.Idle.Rows {
-			t.Rows = append(t.Rows, []any{causes[reason.Cause], reason.What, uint64(d.index), r.Count, r.Total, table.ShareOf(r.Total, idle), r.Max, b.clock.since(r.MaxAt)})
+			t.Rows = append(t.Rows, []any{causes[reason.Cause], reason.What, uint64(d.index), r.Count, r.Time, table.ShareOf(r.Time, idle), r.Longest, b.clock.since(r.MaxAt)})
 		}
 	}
 	t.Sort("total_ns")
