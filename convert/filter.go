@@ -142,8 +142,11 @@ func (l *log) extent(wantLast bool) (begin, last uint64, err error) {
 		for i := range x.Blocks {
 			if e := &x.Blocks[i]; e.From > 0 {
 				last = max(last, e.To)
-				if e.Kind == tracelog.KindClock && begin == 0 {
+				switch {
+				case e.Kind == tracelog.KindClock && begin == 0:
 					begin = e.From
+				case e.Kind.IsWork():
+					l.began = min(cmp.Or(l.began, e.From), e.From)
 				}
 			}
 		}

@@ -30,6 +30,7 @@ type log struct {
 	filter    *tracelog.Filter
 	processes *read.Processes // all of them, where the filter leaves some out; nil before they are looked for
 	all       uint64          // events in the whole log, with a filter; 0 when not known
+	began     uint64          // its first GPU work, with a filter; 0 when not known
 	size      int64           // bytes
 	clock     *timeline.Clock // converts its times to those of the timeline
 	alignment *Alignment
@@ -48,6 +49,7 @@ func (l *log) read(progress func(share float64)) error {
 	}
 	defer r.Close()
 	l.catalog = read.NewCatalog(l.filter)
+	l.catalog.Began = l.began
 	if l.filter != nil {
 		if err := r.Select(*l.filter); err != nil {
 			return err

@@ -40,8 +40,14 @@ func (d *Device) reach(at uint64) {
 	d.marks = slices.Delete(d.marks, 0, n)
 }
 
-// Until returns the times of the part up to a moment that was marked in time. The device is finished.
+// Until returns the times of the part up to a moment that was marked in time, or lies outside of the part's work. The device is finished.
 func (p *Part) Until(at uint64) (s Sum, known bool) {
+	switch {
+	case at <= p.First:
+		return s, true
+	case at >= p.Last:
+		return p.Times().Until(p.Last), true
+	}
 	i, known := slices.BinarySearchFunc(p.sums, at, func(s sumAt, at uint64) int { return cmp.Compare(s.at, at) })
 	if known {
 		s = p.sums[i].Sum

@@ -60,7 +60,7 @@ func newProgram(c *read.Catalog, of *read.Process, g *read.Program, offset uint3
 		hasWork: of.HasWork() || c.Follows(), hasMarkers: of.Has(tracelog.KindMarker), python: c.Pythons.Any(),
 	}
 	host := c.Meta[tracelog.MetaHost]
-	p.out = &timeline.Process{PID: g.PID + offset, PPID: g.PPID, Name: g.Name, Args: g.Args, Host: host, Start: g.Start, Circumstances: g.Circumstances}
+	p.out = &timeline.Process{PID: g.PID + offset, PPID: g.PPID, Name: g.Name, Args: g.Args, Host: host, Start: g.Start, Midway: c.Midway(of, g), Circumstances: g.Circumstances}
 	if g.Rank.Known {
 		p.out.Name = fmt.Sprintf("%v: %s", g.Rank, g.Name)
 	}

@@ -29,6 +29,7 @@ type Catalog struct {
 	Contents      *tracelog.Contents // the blocks that were read, for the second reading
 	Unfinished    bool               // there are calls that had not returned when recording ended
 	NCCL          bool               // there may be kernels of NCCL
+	Began         uint64             // the first GPU work of the log, which a filter may leave out; 0 when not known
 
 	first, last uint64 // earliest and latest time in the log
 	filter      *tracelog.Filter

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/timeline"
@@ -75,6 +76,22 @@ func (c *Catalog) Correlated(p *Program) bool {
 func (c *Catalog) HandedOver(p *Program) uint64 {
 	e, _ := c.Outcome.EndOf(p)
 	return cmp.Or(e.Until, timeline.Never)
+}
+
+// Midway returns from when on a program of a process is known if it may have used GPUs before, else 0: the recorder attached to it, the recording is of
+// chosen parts or of the latest time, or the filter begins later than the log's GPU work.
+func (c *Catalog) Midway(of *Process, p *Program) uint64 {
+	held, _ := strconv.ParseUint(c.Meta[tracelog.MetaLastHeld], 10, 64)
+	switch {
+	case c.filter != nil && c.filter.From > max(p.Start, c.Began):
+		return c.filter.From
+	case held > 0 && c.last > p.Start+held:
+		return c.last - held
+	case p == of.Programs[0] && strings.Contains(" "+c.Meta[tracelog.MetaOptions]+" ", fmt.Sprintf(" --pid %d ", p.PID)),
+		strings.Contains(c.Meta[tracelog.MetaSchedule], tracelog.ScheduleCaptureRange):
+		return max(p.Start, 1)
+	}
+	return 0
 }
 
 // Ending returns when and how a program ended, 0 and "" as far as it is not known.

@@ -162,6 +162,9 @@ func (s *Sink) paths() (all []*pathGroup) {
 		}
 		starting := s.starting(k)
 		for _, p := range k.Parts[:starting] {
+			if k.Process.Midway > 0 {
+				break
+			}
 			g.starting[p.Number] = max(g.starting[p.Number], p.Length())
 		}
 		for _, p := range k.Parts[starting:] {

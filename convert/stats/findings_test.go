@@ -16,6 +16,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/record/metric"
+	"github.com/cudatrace/cudatrace/record/pattern"
 )
 
 // stepping makes steps, each with something and a kernel.
@@ -831,5 +832,43 @@ func TestFindingEvidence(t *testing.T) {
 	const want = "what the launching threads did meanwhile: (outside of CUDA calls) 67.0 ms, cudaLaunchKernel 25.0 µs, cudaStreamSynchronize 25.0 µs, (work was queued) 10.0 µs"
 	if got := get("evidence"); got != want {
 		t.Errorf("evidence %q, want %q", got, want)
+	}
+}
+
+// A process that is known from its middle on has no start-up: the recorder attached to it, or a filter begins later. Its steps all count, but for those that had begun.
+func TestNoStartup(t *testing.T) {
+	t.Parallel()
+	const ranks = "../../testdata/gpu/logs/ranks/"
+	straggler := []string{ranks + "straggler-rank0.cudatrace", ranks + "straggler-rank3.cudatrace"}
+	for _, c := range []struct {
+		name    string
+		logs    []string
+		filter  convert.Filter
+		steps   uint64
+		startup bool
+	}{
+		{"attached", []string{ranks + "armed-1.cudatrace"}, convert.Filter{}, 257, false},
+		{"steps", straggler, convert.Filter{Steps: convert.Steps{Ranges: pattern.Ranges{Name: "step", Domain: "*"}, First: 3, Last: 5, Chosen: true}}, 6, false},
+		{"later", straggler, convert.Filter{From: 13222 * time.Millisecond}, 29, false},
+		{"before its GPU work", straggler, convert.Filter{From: 5 * time.Second}, 30, true},
+		{"whole", straggler, convert.Filter{}, 30, true},
+	} {
+		for _, r := range sinkOf(t, convert.Options{Filter: c.filter}, c.logs...).Tables(stats.Facts{}) {
+			switch r.Name {
+			case "step_kinds":
+				left := uint64(0)
+				if c.startup {
+					left = uint64(len(c.logs))
+				}
+				if n, starting := cell(r, r.Rows[0], "count"), cell(r, r.Rows[0], "starting"); n != c.steps || starting != left {
+					t.Errorf("%s: %v steps, %v of the start-up", c.name, n, starting)
+				}
+			case "findings":
+				has := slices.ContainsFunc(r.Rows, func(row []any) bool { return row[0] == findings.Startup })
+				if has != c.startup || !slices.ContainsFunc(r.Rows, func(row []any) bool { return row[0] == "gaps" }) {
+					t.Errorf("%s: a start-up: %v; %v", c.name, has, r.Rows)
+				}
+			}
+		}
 	}
 }

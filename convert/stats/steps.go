@@ -20,22 +20,13 @@ const mostMeanwhile = 10
 
 // madeOf returns what the GPUs of a process did from one mark to another: compute, exposed communication, copies and sets alone, and nothing.
 func (b *busy) madeOf(of *timeline.Process, from, to uint64) (made [4]uint64, known bool) {
-	until := func(p *activity.Part, at uint64) (activity.Sum, bool) {
-		switch {
-		case at <= p.First:
-			return activity.Sum{}, true
-		case at >= p.Last:
-			return p.Times().Until(p.Last), true
-		}
-		return p.Until(at)
-	}
 	for _, d := range b.sorted() {
 		for _, p := range d.Parts {
 			if p.Process != of || p.First > p.Last {
 				continue
 			}
-			first, before := until(p, from)
-			last, after := until(p, to)
+			first, before := p.Until(from)
+			last, after := p.Until(to)
 			if !before || !after || d.Late > 0 {
 				return made, false
 			}
@@ -71,7 +62,7 @@ var stepKindsReport = Report{
 		{"name, source", "the kind of step: the name of the [NVTX ranges](#what-is-a-step), and `NVTX`; or `profiled`, and `cudaProfilerStart`; or `step`, and the stream on which the launches repeat"},
 		{"confidence", "`certain` for ranges and profiled parts, `likely` for launches"},
 		{"processes", "the processes that have it: one, or the ranks"},
-		{"count, total_ns", "steps, and the time in them. Steps of the [start-up](findings.md#start-up-and-steady-state) count in `starting` alone, unless there are no others"},
+		{"count, total_ns", "steps, and the time in them. Steps of the [start-up](findings.md#start-up-and-steady-state) count in `starting` alone, unless there are no others; steps that began before the time of a filter do not count"},
 		{"starting", "steps that began in the start-up"},
 		{"min_ns, median_ns, p5_ns, p95_ns, max_ns", "how the times differ"},
 		{"slowest, slowest_at_ns, pid, rank", "the number of the step that took longest, when it began, and its process; `rank` is `null` for no rank"},
@@ -178,7 +169,9 @@ func (s *Sink) stepRows() (rows []*stepsRow) {
 func (s *Sink) addSteps(r *stepsRow, k *steps.Kind) {
 	starting := s.starting(k)
 	r.processes++
-	r.starting += uint64(starting)
+	if k.Process.Midway == 0 {
+		r.starting += uint64(starting)
+	}
 	r.more += k.More
 	for _, p := range k.Parts[starting:] {
 		r.times.Add(p.End - p.Start)
@@ -224,10 +217,13 @@ func (s *Sink) Steps(gaps bool) iter.Seq[Step] {
 	}
 }
 
-// starting returns the number of steps that begin in the start-up of the process, 0 if there are no others.
+// starting returns the number of steps that begin in the start-up of the process, or before it is known, 0 if there are no others.
 func (s *Sink) starting(k *steps.Kind) int {
-	steady := s.findings.Steady(k.Process).From
-	return max(slices.IndexFunc(k.Parts, func(p steps.Step) bool { return p.Start >= steady }), 0)
+	begin := s.findings.Steady(k.Process).From
+	if k.Process.Midway > 0 {
+		begin = k.Process.Midway
+	}
+	return max(slices.IndexFunc(k.Parts, func(p steps.Step) bool { return p.Start >= begin }), 0)
 }
 
 // stepTable returns the report of steps: of each process those of the kind with most time.

@@ -140,6 +140,9 @@ func (p *Process) move(c *Clock) {
 	if p.End != 0 {
 		p.End = c.At(p.End)
 	}
+	if p.Midway != 0 {
+		p.Midway = c.At(p.Midway)
+	}
 }
 
 func (s *Slices) move(c *Clock) {

@@ -108,6 +108,7 @@ func (c *Collector) process(p *timeline.Process) *process {
 	if r == nil {
 		r = &process{Process: p, first: timeline.Never, worked: make(map[uint32]extent), gaps: make(map[uint32]*gaps), tiny: make(map[uint32]*tiny),
 			kernels: make(map[*timeline.Shape]bool), names: make(map[string]bool), graphs: make(map[uint32]bool)}
+		r.stages.none = p.Midway > 0
 		r.failures.stages, r.serial.stages = &r.stages, &r.stages
 		for _, of := range []*record[string]{&r.starts, &r.pageable, &r.small, &r.sets, &r.waits, &r.allocs, &r.loads} {
 			of.stages = &r.stages

@@ -8,7 +8,7 @@ import (
 
 // A process starts up until it has launched its kernels and graphs once: before a first launch it loads code, captures, allocates, searches for
 // algorithms. What it does after that is its steady state. What comes for the first time much later, such as the kernels of an evaluation
-// after many steps, is part of the steady state.
+// after many steps, is part of the steady state. A process that is known from its middle on has no start-up.
 //
 // Launches come in order, and before the calls that lie between them: what is known of the start-up when a call or a gap comes is final.
 const (
@@ -20,6 +20,7 @@ const (
 
 // stages are the moments at which the start-up of a process may have ended.
 type stages struct {
+	none            bool // the process had started up before: it has no stages
 	list            []stage
 	pieces, kernels uint64 // of GPU work so far; kernels: and whole graphs
 }
@@ -29,6 +30,9 @@ type stage struct{ from, before, kernels uint64 } // pieces of work until then
 
 // first notes that something was done for the first time, up to a moment.
 func (p *stages) first(at uint64) {
+	if p.none {
+		return
+	}
 	if n := len(p.list); n > 0 {
 		last := &p.list[n-1]
 		if at <= last.from {
@@ -121,7 +125,7 @@ func (t *timed) add(at, cost uint64) { t.at(at).add(at, cost) }
 func (t *timed) since(from uint64) *evidence {
 	all := new(evidence)
 	for i := range t.parts {
-		if t.parts[i].from >= from {
+		if t.parts[i].from >= from || t.stages.none {
 			all.join(&t.parts[i].evidence)
 		}
 	}
