@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -80,7 +82,7 @@ func namedLog(command, name string) (convert.Log, error) {
 func notLog(name string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%w%s", err, offer(name, record.LogSuffix))
+		return fmt.Errorf("%w%s", err, cmp.Or(offer(name, record.LogSuffix), unfinished(name), unfinished(name+record.LogSuffix)))
 	case errors.Is(err, tracelog.ErrNotLog) && strings.HasSuffix(name, record.TraceSuffix):
 		return fmt.Errorf("%w but a trace: 'cudatrace open' shows it; its log is %s", err, strings.TrimSuffix(name, record.TraceSuffix)+record.LogSuffix)
 	}
@@ -93,6 +95,19 @@ func offer(name, suffix string) string {
 		return ""
 	}
 	return "; did you mean " + name + suffix + "?"
+}
+
+// unfinished names the file that the recorder of a log left, or still writes, and what to do with it; "" where there is none.
+func unfinished(log string) string {
+	folder, begin := filepath.Split(tracelog.PartialName(log, ""))
+	files, _ := os.ReadDir(cmp.Or(folder, ".")) // sorted by name
+	for _, f := range files {
+		if strings.HasPrefix(f.Name(), begin) && f.Type().IsRegular() {
+			name := folder + f.Name()
+			return fmt.Sprintf("; its recorder was killed, or still runs, and left %s: name that file, or make a log of it with 'cudatrace repair %s -o %s'", name, name, log)
+		}
+	}
+	return ""
 }
 
 // standardInput is where a log named - comes from.

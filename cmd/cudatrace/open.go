@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -231,7 +232,7 @@ func openTrace(path string) (t openedTrace, isLog bool, err error) {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		return t, false, fmt.Errorf("%s cannot be opened: %s%s", path, errno.Words(err), offer(path, record.TraceSuffix))
+		return t, false, fmt.Errorf("%s cannot be opened: %s%s", path, errno.Words(err), cmp.Or(offer(path, record.TraceSuffix), unfinished(path)))
 	case info.IsDir():
 		return t, false, fmt.Errorf("%s is a folder: name one of the traces in it", path)
 	case !info.Mode().IsRegular():

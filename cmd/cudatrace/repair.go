@@ -55,7 +55,7 @@ func repairCommand(con *console.Console) *cli.Command {
 func repairFile(log, out string, named bool) (done *tracelog.Repair, path string, err error) {
 	r, err := tracelog.Open(log)
 	if err != nil {
-		return nil, "", err
+		return nil, "", notLog(log, err)
 	}
 	defer r.Close()
 	target, err := outfile.At(out, outfile.Options{Named: named})

@@ -43,6 +43,9 @@ func wholeWork(f *Facts) string {
 	if f.Chosen {
 		return "findings need all calls and all GPU work of a process: leave out the filter by thread, device, stream, name, caller, Python frame, NVTX range or duration"
 	}
+	if f.Unread != "" {
+		return "none, since no call and no GPU work could be read of " + f.Unread + " (get the whole file)"
+	}
 	return f.GPU
 }
 
