@@ -872,3 +872,28 @@ func TestNoStartup(t *testing.T) {
 		}
 	}
 }
+
+// The log says that its recording begins in the middle of a process.
+func TestNoStartupByLog(t *testing.T) {
+	t.Parallel()
+	for fact, want := range map[string]bool{
+		"":                                       true,
+		"options=--pid 10":                       false,
+		"options=--pid 100":                      true,
+		"schedule=duration 5s":                   true,
+		"schedule=capture range cudaProfilerApi": false,
+		"last_held_ns=100000000":                 false, // of 1.1 s
+		"last_held_ns=30000000000":               true,
+	} {
+		p := newProgram()
+		if key, value, ok := strings.Cut(fact, "="); ok {
+			fmt.Fprintf(&p.log, "meta key=%s value=%q\n", key, value)
+		}
+		p.call("cuDevicePrimaryCtxRetain", 100*ms)
+		times(100, func(int) { p.kernel(7, ms, 200); p.cpu(10 * ms) })
+		r := p.reports(t, false)["findings"]
+		if got := slices.ContainsFunc(r.Rows, func(row []any) bool { return row[0] == findings.Startup }); got != want {
+			t.Errorf("%q: a start-up: %v", fact, got)
+		}
+	}
+}

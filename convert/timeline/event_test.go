@@ -53,7 +53,7 @@ func TestAllEvents(t *testing.T) {
 
 // The names of the uint64 fields of events, by what they are.
 var (
-	timeFields  = []string{"Start", "End", "Time", "LaunchStart", "Until"}
+	timeFields  = []string{"Start", "End", "Time", "LaunchStart", "Until", "Midway"}
 	otherFields = []string{"Dur", "Value", "ID", "GraphNode", "Address", "Bytes", "Communicator", "Count", "Args", "Memory", "Bandwidth",
 		"Interval", "Scale", "Period",
 		"Number", "Entered", "Waited", "Doubt", // of a Part, whose times are the timeline's
@@ -250,9 +250,9 @@ func TestFill(t *testing.T) {
 	got := slices.Sorted(maps.Keys(numbers(t, reflect.ValueOf(e).Elem())))
 	want := []string{".List.Arguments*.Args", ".List.Arguments*.ID", ".List.Caller*.Address", ".List.End",
 		".List.Launched*.Memcpy.Bytes", ".List.Launched*.Memset.Bytes", ".List.Ranges*.Range*.NCCL*.Bytes", ".List.Ranges*.Range*.NCCL*.Communicator",
-		".List.Ranges*.Range*.Thread*.Process*.End",
-		".List.Ranges*.Range*.Thread*.Process*.Start", ".List.Start", ".List.Stream*.Context*.Process*.End",
-		".List.Stream*.Context*.Process*.Start", ".Thread*.Process*.End", ".Thread*.Process*.Start"}
+		".List.Ranges*.Range*.Thread*.Process*.End", ".List.Ranges*.Range*.Thread*.Process*.Midway",
+		".List.Ranges*.Range*.Thread*.Process*.Start", ".List.Start", ".List.Stream*.Context*.Process*.End", ".List.Stream*.Context*.Process*.Midway",
+		".List.Stream*.Context*.Process*.Start", ".Thread*.Process*.End", ".Thread*.Process*.Midway", ".Thread*.Process*.Start"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("uint64 fields of Slices (-want +got):\n%s", diff)
 	}
