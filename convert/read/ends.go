@@ -87,7 +87,7 @@ func (c *Catalog) Midway(of *Process, p *Program) uint64 {
 		return c.filter.From
 	case held > 0 && c.last > p.Start+held:
 		return c.last - held
-	case p == of.Programs[0] && strings.Contains(" "+c.Meta[tracelog.MetaOptions]+" ", fmt.Sprintf(" --pid %d ", p.PID)),
+	case c.Meta[tracelog.MetaPID] == "" && p == of.Programs[0] && slices.Contains(strings.Fields(c.Meta[tracelog.MetaOptions]), fmt.Sprint(p.PID)), // a process that the options name
 		strings.Contains(c.Meta[tracelog.MetaSchedule], tracelog.ScheduleCaptureRange):
 		return max(p.Start, 1)
 	}
