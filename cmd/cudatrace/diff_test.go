@@ -330,3 +330,19 @@ func TestDiffOfRanks(t *testing.T) {
 		t.Errorf("one rank has nobody to wait for:\n%s", one)
 	}
 }
+
+// Where the steps of a run take longer, that is said before all other differences: of one run a side, if it is beyond the noise.
+func TestDiffStepTimeFirst(t *testing.T) {
+	t.Parallel()
+	logs := gpuLogs([]string{"ranks/straggler-rank3", "ranks/loader-rank3"})
+	for significance, how := range map[string]string{"1%": "beyond the noise of these runs", "none": "slower"} {
+		var stdout, stderr bytes.Buffer
+		if code := run(append([]string{"cudatrace", "diff", "--significance", significance}, logs...), &stdout, &stderr); code != 0 {
+			t.Fatalf("exit code %d: %s", code, &stderr)
+		}
+		_, behind, _ := strings.Cut(stdout.String(), "\n")
+		if line, _, _ := strings.Cut(behind, "\n"); line != "step time: 7.50 ms → 11.2 ms (+49.3 %), "+how {
+			t.Errorf("%s: %q", significance, line)
+		}
+	}
+}

@@ -93,7 +93,7 @@ func (h *History) values(o *overall, from, until int) (list []float64) {
 }
 
 // shownByRevision are the figures that people see of each commit.
-var shownByRevision = []string{"step_time", "cuda_time", "kernel_time", "kernel_count", "gpu_busy", "wait_time", "peak_memory"}
+var shownByRevision = []string{stepTime, "cuda_time", "kernel_time", "kernel_count", "gpu_busy", "wait_time", "peak_memory"}
 
 // tables are the table of the changes, and that of the commits, with all figures or those that people see. name writes the name of a commit.
 func (h *History) tables(name func(string) string) []*table.Table {

@@ -48,12 +48,15 @@ var overalls = withSteps([]overall{
 		}
 		return r.largest(func(l *stats.Log) uint64 { return l.PeakDevice })
 	}},
-	{name: "step_time", unit: table.Duration, up: "slower", down: "faster", reports: []string{stepKinds}, median: true,
+	{name: stepTime, unit: table.Duration, up: "slower", down: "faster", reports: []string{stepKinds}, median: true,
 		of: func(r *Run) float64 { return r.ofSteps(median.column) },
 		spread: func(r *Run) float64 {
 			return (r.ofSteps("median_high_ns") - r.ofSteps("median_low_ns")) / 2 / r.ofSteps(median.column)
 		}},
 })
+
+// stepTime is the figure of the time of a step.
+const stepTime = "step_time"
 
 // stepKinds is the report of the kinds of step.
 const stepKinds = "step_kinds"

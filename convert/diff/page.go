@@ -163,8 +163,28 @@ func runsWords(list []*Run, quoted func(string) string) string {
 	return words
 }
 
+// stepLine says how the time of a step changed, "" if it did not, or not beyond the noise.
+func (p *Page) stepLine() string {
+	i := slices.IndexFunc(p.Overall, func(o *Overall) bool { return o.Name == stepTime })
+	if i < 0 {
+		return ""
+	}
+	o := p.Overall[i]
+	words := fmt.Sprintf("step time: %s (%s), ", pairWords(o.compared, o.overall.unit), table.Words(o.change(), table.Percent))
+	switch {
+	case o.Differs:
+		return words + o.Verdict
+	case p.tooFew() && o.Noise == beyondNoise && math.Abs(o.change()) >= p.rule.MinChange:
+		return words + noiseWords(o.compared)
+	}
+	return ""
+}
+
 // headlines say how much differs, and what to look at first.
 func (p *Page) headlines(quoted func(string) string) (lines []string) {
+	if step := p.stepLine(); step != "" {
+		lines = append(lines, step)
+	}
 	section, row := p.First()
 	if section != nil {
 		lines = append(lines, fmt.Sprintf("%s; first: %s %s: %s%s", figures.Count(p.differences(), "difference", "differences"), rowWords[section.Report], quoted(row.Name),
@@ -179,6 +199,8 @@ func (p *Page) headlines(quoted func(string) string) (lines []string) {
 			words += ", and nothing else differs"
 		}
 		return append(lines, words)
+	case section == nil && len(lines) > 0:
+		return append(lines, "no row of a report differs")
 	case section == nil:
 		return []string{"nothing differs"}
 	}
