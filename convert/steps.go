@@ -41,10 +41,10 @@ var errFound = errors.New("found")
 // mostNames bounds NoStepError.Names.
 const mostNames = 1000
 
-// look looks for a range that is a step in a log. Without one it notes the names of the others.
+// look looks for a range that is a step in a log: in all of it, unless some steps are chosen. Without one it notes the names of the others.
 func (s *Steps) look(l *log, none *NoStepError) error {
 	var f tracelog.Filter
-	if l.filter != nil {
+	if l.filter != nil && s.Chosen {
 		f = *l.filter
 	}
 	known := make(map[string]bool)

@@ -99,6 +99,9 @@ func offer(name, suffix string) string {
 
 // unfinished names the file that the recorder of a log left, or still writes, and what to do with it; "" where there is none.
 func unfinished(log string) string {
+	if !strings.HasSuffix(log, record.LogSuffix) {
+		return ""
+	}
 	folder, begin := filepath.Split(tracelog.PartialName(log, ""))
 	files, _ := os.ReadDir(cmp.Or(folder, ".")) // sorted by name
 	for _, f := range files {

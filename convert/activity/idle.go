@@ -196,7 +196,7 @@ func (d *Idle) Pool() {
 				rows, seen = append(rows, r), append(seen, r.Seen)
 			}
 		}
-		if pool == nil {
+		if pool == nil || pool.Longest == 0 { // of a part of a gap there may be a row without time
 			continue
 		}
 		for i, part := range Divide(pool.Seen, seen) {

@@ -47,3 +47,17 @@ func TestRowOfGaps(t *testing.T) {
 		t.Errorf("%+v at %d, want %+v", r.Seen, r.MaxAt, want)
 	}
 }
+
+// Of a gap that a mark divides, a part may have a row of what was not seen that has no time.
+func TestPoolWithoutTime(t *testing.T) {
+	t.Parallel()
+	d := Idle{Rows: make(map[Reason]*Row)}
+	seen, unseen := d.ownedRow(&Owner{Deed: RanCode, Text: "f.py:1 f"}), d.ownedRow(&Owner{Deed: Ran, Text: "(running, not sampled)"})
+	for at := range uint64(6) {
+		seen.countIdle(at, 10, 1)
+	}
+	d.Pool()
+	if seen.Time != 60 || len(d.Rows) != 1 || unseen.Count != 0 {
+		t.Errorf("%+v and %+v, %d rows", seen.Seen, unseen.Seen, len(d.Rows))
+	}
+}

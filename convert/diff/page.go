@@ -194,8 +194,12 @@ func (p *Page) headlines(quoted func(string) string) (lines []string) {
 	case p.tooFew() && len(p.largest()) > 0:
 		return append(lines, p.sidesWords()+": times can't be proved; largest differences:")
 	case p.tooFew():
-		words := fmt.Sprintf("%s: times can't be proved; none changed by %s or more", p.sidesWords(), share(p.rule.MinChange))
-		if section == nil {
+		what := "none"
+		if len(lines) > 0 {
+			what = "no other"
+		}
+		words := fmt.Sprintf("%s: times can't be proved; %s changed by %s or more", p.sidesWords(), what, share(p.rule.MinChange))
+		if section == nil && len(lines) == 0 {
 			words += ", and nothing else differs"
 		}
 		return append(lines, words)

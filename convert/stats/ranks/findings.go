@@ -370,7 +370,7 @@ func imbalance(limits *findings.Thresholds, loads []Load, kernels []Kernel) *fin
 	f := ofLoad("compute_imbalance", most, more)
 	against := fmt.Sprintf("%s, the median of %d ranks; %s has least, %s", figures.Duration(usual), len(loads), least.name(), figures.Duration(least.Compute))
 	than := "the median of the ranks"
-	if len(loads) == 2 {
+	if len(loads) == 2 && most.Process != least.Process {
 		against, than = figures.Duration(usual)+" of "+least.name(), least.name()
 	}
 	f.Title = fmt.Sprintf("%s computes %.0f %% longer than %s", most.name(), 100*float64(more)/float64(max(usual, 1)), than)

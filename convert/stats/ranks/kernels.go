@@ -110,7 +110,7 @@ func difference(most *Load, loads []Load, kernels []Kernel, more uint64) string 
 			return ""
 		}
 		x, usual := kernels[i].On.by(most.Process), middle(list)
-		if d := x.time - min(x.time, usual); d > found {
+		if d := x.time - min(x.time, usual); d > found && d <= 2*more { // more than all: it is of the start-up
 			kernel, here, found, there = &kernels[i], x, d, usual
 		}
 	}
