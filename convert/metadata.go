@@ -27,7 +27,7 @@ func (l *log) versions() (driver, cupti string) {
 
 // metadata returns the facts of a log.
 func (l *log) metadata() *timeline.Metadata {
-	m := &timeline.Metadata{Log: l.Name, Values: make(map[string]string), Midway: tracelog.BeginsMidway(l.catalog.Meta) || l.filter != nil && l.filter.From > 0}
+	m := &timeline.Metadata{Log: l.Name, Values: make(map[string]string)}
 	for key, value := range l.catalog.Meta {
 		switch key {
 		case tracelog.MetaArgs:

@@ -78,8 +78,8 @@ func (c *Catalog) HandedOver(p *Program) uint64 {
 	return cmp.Or(e.Until, timeline.Never)
 }
 
-// Midway returns from when on a program of a process is known if it may have used GPUs before, else 0: the recorder attached to it, the recording begins with a delay, is of
-// chosen parts or of the latest time, or the filter begins later than the log's GPU work.
+// Midway returns from when on a program of a process is known if it may have used GPUs before, else 0: the recorder attached to it, the recording
+// begins with a delay, is of chosen parts or of the latest time, or the filter begins later than the log's GPU work.
 func (c *Catalog) Midway(of *Process, p *Program) uint64 {
 	held, _ := strconv.ParseUint(c.Meta[tracelog.MetaLastHeld], 10, 64)
 	switch {
@@ -87,8 +87,11 @@ func (c *Catalog) Midway(of *Process, p *Program) uint64 {
 		return c.filter.From
 	case held > 0 && c.last > p.Start+held:
 		return c.last - held
-	case c.Meta[tracelog.MetaPID] == "" && p == of.Programs[0] && slices.Contains(strings.Fields(c.Meta[tracelog.MetaOptions]), fmt.Sprint(p.PID)), // a process that the options name
-		strings.Contains(c.Meta[tracelog.MetaSchedule], tracelog.ScheduleCaptureRange), strings.Contains(c.Meta[tracelog.MetaSchedule], tracelog.ScheduleDelay+" "):
+	case tracelog.IsAttached(c.Meta):
+		if p == of.Programs[0] && slices.Contains(strings.Fields(c.Meta[tracelog.MetaOptions]), fmt.Sprint(p.PID)) { // not one that began later
+			return max(p.Start, 1)
+		}
+	case c.Meta[tracelog.MetaLast] == "" && tracelog.BeginsMidway(c.Meta):
 		return max(p.Start, 1)
 	}
 	return 0

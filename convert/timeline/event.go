@@ -31,7 +31,6 @@ type Metadata struct {
 	Variables map[string]string // of the recorder's environment, those that are recorded
 	Driver    string            // CUDA version that the driver supports, "13.0"
 	CUPTI     string            // version of libcupti
-	Midway    bool              // what is told begins in the middle of the program: the log does, or a filter
 }
 
 // Slices are calls of a thread in pre-order: a call precedes those that it made.

@@ -113,11 +113,14 @@ const (
 	ScheduleCaptureRange = "capture range" // the parts are recorded that the program marks, with gaps between
 )
 
+// IsAttached reports whether the recorder attached to running processes, by the values of Meta records: options name them.
+func IsAttached(meta map[string]string) bool { return meta[MetaPID] == "" && meta[MetaOptions] != "" }
+
 // BeginsMidway reports whether a recording begins in the middle of its program, by the values of Meta records: it was attached to, or options left out
 // what came first.
 func BeginsMidway(meta map[string]string) bool {
-	schedule, attached := meta[MetaSchedule], meta[MetaPID] == "" && meta[MetaOptions] != "" // it needs an option
-	return attached || meta[MetaLast] != "" || strings.Contains(schedule, ScheduleDelay+" ") || strings.Contains(schedule, ScheduleCaptureRange+" ")
+	schedule := meta[MetaSchedule]
+	return IsAttached(meta) || meta[MetaLast] != "" || strings.Contains(schedule, ScheduleDelay+" ") || strings.Contains(schedule, ScheduleCaptureRange+" ")
 }
 
 // Keys of Meta records.

@@ -14,7 +14,6 @@ type Collector struct {
 	processes map[*timeline.Process]*Process
 	list      []*Process
 	run       string // of the log whose processes come
-	midway    bool   // so begins that log
 	most      int    // parts of collectives that a stream keeps
 
 	labels labels
@@ -29,7 +28,6 @@ type Process struct {
 	Run   string // identity of the run, "" if unknown
 	Index int    // in the order of their first events
 
-	midway bool                        // it may lack the first collectives
 	sorter *collective.Sorter          // nil without collectives
 	gpus   map[collective.Place]uint32 // of the streams with collectives
 	order  []*Lane                     // known with the result
@@ -68,15 +66,13 @@ func (c *Collector) Recording(e *timeline.Recording) {
 }
 
 // Log takes the facts of a log: the processes that come next are its.
-func (c *Collector) Log(e *timeline.Metadata) {
-	c.run, c.midway = e.Values["run"], e.Midway
-}
+func (c *Collector) Log(e *timeline.Metadata) { c.run = e.Values["run"] }
 
 // Process returns the process of a timeline's one.
 func (c *Collector) Process(of *timeline.Process) *Process {
 	p := c.processes[of]
 	if p == nil {
-		p = &Process{Process: of, Run: c.run, midway: c.midway, Index: len(c.list), gpus: make(map[collective.Place]uint32)}
+		p = &Process{Process: of, Run: c.run, Index: len(c.list), gpus: make(map[collective.Place]uint32)}
 		c.processes[of] = p
 		c.list = append(c.list, p)
 	}
@@ -123,7 +119,7 @@ func (p *Process) finish(host int) {
 		return
 	}
 	for _, s := range p.sorter.Finish() {
-		s.Host, s.Midway = host, p.midway
+		s.Host, s.Midway = host, p.Midway != 0
 		p.order = append(p.order, &Lane{Sequence: s, of: p, gpu: p.gpus[s.First]})
 	}
 }
