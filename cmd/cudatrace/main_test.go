@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/cudatrace/cudatrace/record/attacktest"
+	"github.com/cudatrace/cudatrace/record/pipetest"
 )
 
 // root is the repository's root, build/sim below it the simulated CUDA stack.
@@ -37,6 +38,7 @@ func TestMain(m *testing.M) {
 		"bloated":   func() { attacktest.Bloats() },
 	}
 	if commands[filepath.Base(os.Args[0])] == nil {
+		pipetest.DefaultSignals()
 		if out, err := exec.Command("make", "-s", "-C", root, "sim").CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "the simulated CUDA stack does not build: %v\n%s", err, out)
 			os.Exit(1)

@@ -51,6 +51,7 @@ func buildOnce(name string, arg ...string) func() (string, error) {
 var fake = buildOnce("fake", "-C", "testdata/fake")
 
 func TestMain(m *testing.M) {
+	pipetest.DefaultSignals()
 	code := m.Run()
 	if dir, err := scratch(); err == nil {
 		os.RemoveAll(dir)

@@ -5,9 +5,24 @@ package pipetest
 import (
 	"errors"
 	"io"
+	"os"
 	"os/exec"
+	"os/signal"
+	"syscall"
 	"testing"
 )
+
+// DefaultSignals gives the programs that a test starts the default action of SIGHUP and SIGINT, also
+// where this process was started with them ignored, as nohup and background jobs of scripts are.
+func DefaultSignals() {
+	caught := make(chan os.Signal, 1)
+	signal.Notify(caught, syscall.SIGHUP, syscall.SIGINT) // what is caught is reset by exec
+	go func() {
+		if s, ok := (<-caught).(syscall.Signal); ok {
+			os.Exit(128 + int(s))
+		}
+	}()
+}
 
 // Start starts a command. Its caller waits for it.
 func Start(t testing.TB, cmd *exec.Cmd) (input io.WriteCloser, output io.ReadCloser) {
