@@ -50,7 +50,7 @@ func SomeTimeline(logs []Log, o Options, sink timeline.Sink) ([]Summary, error) 
 	if err := c.read(); err != nil {
 		return nil, err
 	}
-	all, err := c.watch(plain{c.clipped(sink)}, 0)
+	all, err := c.watch(plain{c.clipped(sink)})
 	if err == nil && c.empty() {
 		err = ErrNothing
 	}

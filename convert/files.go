@@ -19,10 +19,7 @@ func FilesAt(logs []Log, out *outfile.Target, o TraceOptions) ([]Summary, outfil
 			return nil, outfile.Done{}, fmt.Errorf("%s is the log itself: give the output another name", l.Name)
 		}
 	}
-	if o.Split.Wanted() {
-		return splitFiles(logs, out, o)
-	}
-	if o.limited() {
+	if o.MaxSlices > 0 {
 		return fit(logs, out, o)
 	}
 	c := newConversion(logs, o.Options)
@@ -33,7 +30,7 @@ func FilesAt(logs []Log, out *outfile.Target, o TraceOptions) ([]Summary, outfil
 }
 
 // FilesTo converts logs into one trace of one file, on w. It does not support
-// TraceOptions.MaxBytes and MaxSlices, because written bytes cannot be taken back.
+// TraceOptions.MaxSlices, because written bytes cannot be taken back.
 func FilesTo(logs []Log, w io.Writer, o TraceOptions) ([]Summary, error) {
 	held := &output.Held{W: w} // so that an empty trace is none
 	all, c, err := toTrace(logs, held, o)

@@ -24,16 +24,12 @@ type TraceOptions struct {
 	Format   *Format // nil for the first of Formats
 	Compress output.Compression
 
-	// MaxBytes and MaxSlices bound the size of the trace: the newest events that fit are kept, or
-	// with Longest the longest slices. 0 is no bound.
-	MaxBytes  int64
+	// MaxSlices bounds the size of the trace: the newest slices that fit are kept, or with Longest the longest.
+	// 0 is no bound.
 	MaxSlices uint64
 	Longest   bool
 
 	withoutThreads bool // states and samples of threads are left out
-
-	// Split cuts the trace into parts.
-	Split Split
 
 	// Run is the run that tables belong to. "" is that of each log.
 	Run string
@@ -54,19 +50,17 @@ type Format struct {
 
 	Text   bool                   // the output is text, unless it is compressed
 	Folder bool                   // the output is always a folder
-	Sized  bool                   // the output can be compressed, and kept below a size
-	Splits bool                   // the output can be cut into parts
+	Sized  bool                   // the output can be compressed, and kept below a number of slices
 	Steps  bool                   // it shows which ranges are the steps of Filter.Steps
 	Run    func(name string) bool // reports whether a name can be TraceOptions.Run; nil where no run is named
 	Memory int64                  // bytes that are needed beside the memory of a conversion
 
-	draws             bool                     // the files show which kernels are parts of one collective
-	compressed, plain float64                  // bytes of a record
-	each              int64                    // see bound
-	most              int                      // files, all of which are open until the last one is whole
-	per               string                   // what has a file, and what to do about too many
-	group             func(name string) string // names the folder of several files, from the name of a single one
-	manifest          string                   // see [outfile.Options]
+	draws    bool                     // the files show which kernels are parts of one collective
+	each     int64                    // see bound
+	most     int                      // files, all of which are open until the last one is whole
+	per      string                   // what has a file, and what to do about too many
+	group    func(name string) string // names the folder of several files, from the name of a single one
+	manifest string                   // see [outfile.Options]
 
 	// new returns a sink, which makes its files with create.
 	new func(c *conversion, o *TraceOptions, create output.Creator) (counting, error)
@@ -85,8 +79,8 @@ var Formats = []*Format{
 		About:    "a trace for https://ui.perfetto.dev",
 		Suffixes: []Suffix{{Text: ".pftrace"}, {".pftrace.gz", output.Gzip}, {Text: ".perfetto-trace"}},
 		Written:  "trace was written", Unit: "slice", Units: "slices",
-		Sized: true, Splits: true,
-		draws: true, compressed: 8, plain: 75, each: 2048, most: mostParts,
+		Sized: true,
+		draws: true, each: 2048, most: 1,
 		new: newPerfetto,
 	},
 	{
@@ -97,7 +91,7 @@ var Formats = []*Format{
 		Suffixes: []Suffix{{".pt.trace.json.gz", output.Gzip}, {".pt.trace.json", output.None}, {".json.gz", output.Gzip}, {".json", output.None}},
 		Written:  "trace was written", Unit: "slice", Units: "slices",
 		Text: true, Sized: true, Steps: true,
-		compressed: 20, plain: 350, each: 8192, most: 256, per: "one for each process: choose processes", group: chromeFolder,
+		each: 8192, most: 256, per: "one for each process: choose processes", group: chromeFolder,
 		new: newChrome,
 	},
 	{
@@ -143,23 +137,10 @@ func (f *Format) Suffix(c output.Compression) string {
 	return f.Suffixes[max(i, 0)].Text
 }
 
-// Stem is a name without its suffix.
-func (f *Format) Stem(name string) string {
-	for _, s := range f.Suffixes {
-		if stem, ok := strings.CutSuffix(name, s.Text); ok {
-			return stem
-		}
-	}
-	return name
-}
-
 // Target is the place of a trace at a path. A path that a person named may be a device or a pipe.
 func (o *TraceOptions) Target(path string, named bool) (*outfile.Target, error) {
 	f := o.format()
 	place := outfile.Options{Named: named, Special: named && !f.Folder, Folder: f.group, Manifest: f.manifest}
-	if o.Split.Wanted() {
-		place.Folder = func(name string) string { return f.Stem(name) + ".parts" }
-	}
 	return outfile.At(path, place)
 }
 
@@ -186,7 +167,7 @@ func (c *conversion) write(o TraceOptions, create output.Creator) ([]Summary, er
 	if o.Beside != nil {
 		sink = &both{sink, o.Beside}
 	}
-	all, err := c.watch(sink, o.MaxSlices)
+	all, err := c.watch(sink)
 	return all, files.close(err)
 }
 
@@ -250,7 +231,7 @@ func newPerfetto(c *conversion, o *TraceOptions, create output.Creator) (countin
 	if err != nil {
 		return nil, err
 	}
-	whole := !c.Filter.Gappy() && c.border.To == 0 && c.lengths == nil && !o.withoutThreads && !o.Split.Wanted()
+	whole := !c.Filter.Gappy() && c.border.To == 0 && c.lengths == nil && !o.withoutThreads
 	return pfsink.New(w, pfsink.Options{PieceBytes: o.Compress.PieceBytes(), Paths: whole}), nil
 }
 

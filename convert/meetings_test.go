@@ -3,7 +3,6 @@ package convert
 import (
 	"bytes"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -321,85 +320,41 @@ func TestCollectivesOfSomeHostsProcessor(t *testing.T) {
 	}
 }
 
-// What is drawn of collectives counts towards a limit of size and of slices, and each part of a trace has its own.
+// What is drawn of collectives counts towards a limit of slices.
 func TestCollectivesInLimits(t *testing.T) {
 	t.Parallel()
 	ranks := logtest.WriteRanks(t, logtest.Ranks{Hosts: 2, PerHost: 2, Steps: 60, WallOff: 300, WallError: 500, Straggler: -1})
 	whole, _ := filesOf(t, ranks, TraceOptions{})
 	for name, o := range map[string]TraceOptions{
-		"size":   {MaxBytes: whole.bytes / 2},
 		"slices": {MaxSlices: whole.slices / 2},
 		"time":   {Options: Options{Filter: Filter{From: 1_200_000_000}}},
 	} {
 		got, tr := filesOf(t, ranks, o)
-		if o.MaxBytes > 0 && got.bytes > o.MaxBytes || o.MaxSlices > 0 && got.slices > o.MaxSlices || got.slices < whole.slices/4 {
+		if o.MaxSlices > 0 && got.slices > o.MaxSlices || got.slices < whole.slices/4 {
 			t.Errorf("limit of %s: %+v of %+v", name, got, whole)
 		}
-		if n := len(lines(tr[0], collectiveArrows)); n == 0 || tr[0].Int(backwards) != 0 {
+		if n := len(lines(tr, collectiveArrows)); n == 0 || tr.Int(backwards) != 0 {
 			t.Errorf("limit of %s: %d arrows, or some lead back in time", name, n)
 		}
 	}
-	got, parts := filesOf(t, ranks, TraceOptions{Split: Split{Every: 200_000_000, Name: "part"}})
-	all := 0
-	for _, tr := range parts {
-		if n := tr.Int(backwards); n != 0 {
-			t.Errorf("%d arrows of a part lead back in time", n)
-		}
-		all += len(lines(tr, collectiveArrows))
-	}
-	if len(parts) < 3 || math.Abs(float64(all)-float64(whole.arrows)) > float64(3*len(parts)) || got.slices < whole.slices {
-		t.Errorf("%d arrows in %d parts, %d in the whole", all, len(parts), whole.arrows)
-	}
 }
 
-// A made trace has sums of its files.
-type madeTrace struct {
-	bytes          int64
-	slices, arrows uint64
-}
+// A madeTrace has counts of a trace.
+type madeTrace struct{ slices, arrows uint64 }
 
-// filesOf writes the trace of logs of ranks, in one file or in parts, and loads each.
-func filesOf(t *testing.T, ranks []*logtest.RankLog, o TraceOptions) (sum madeTrace, list []*tptest.Trace) {
+// filesOf writes the trace of logs of ranks, and loads it.
+func filesOf(t *testing.T, ranks []*logtest.RankLog, o TraceOptions) (sum madeTrace, tr *tptest.Trace) {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "out.pftrace")
 	all, err := Files(logsOf(ranks), out, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	sum.slices = all[0].Slices
-	files, err := filepath.Glob(filepath.Join(Formats[0].Stem(out)+".parts", "*.pftrace"))
-	if err != nil {
-		t.Fatal(err)
+	tr = tptest.Open(t, out)
+	tptest.NoErrors(t, tr)
+	sum = madeTrace{all[0].Slices, uint64(len(lines(tr, collectiveArrows)))}
+	if n := tr.Int(`select count(*) from slice`); n != int64(sum.slices) {
+		t.Errorf("%d slices, the summary has %d", n, sum.slices)
 	}
-	if len(files) == 0 {
-		files = []string{out}
-	}
-	counted := int64(0)
-	for _, path := range files {
-		info, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		tr := tptest.Open(t, path)
-		tptest.NoErrors(t, tr)
-		counted += tr.Int(`select count(*) from slice`)
-		sum.bytes, sum.arrows = sum.bytes+info.Size(), sum.arrows+uint64(len(lines(tr, collectiveArrows)))
-		list = append(list, tr)
-	}
-	if counted != int64(sum.slices) {
-		t.Errorf("%d slices, the summary has %d", counted, sum.slices)
-	}
-	return sum, list
-}
-
-// TestTogetherProcessor shows the trace of one log of two ranks as text.
-func TestTogetherProcessor(t *testing.T) {
-	t.Parallel()
-	for _, log := range logtest.Texts(t, filepath.Join("testdata", "together")) {
-		tr, made := openTrace(t, logtest.Assemble(t, log.Text))
-		compareText(t, tr, filepath.Join("testdata", "together", log.Name+".trace"))
-		if got := tr.Int(`select count(*) from slice`); got != int64(made.Slices) || got == 0 {
-			t.Errorf("%d slices, the summary has %d", got, made.Slices)
-		}
-	}
+	return sum, tr
 }

@@ -1,12 +1,9 @@
 package convert
 
 import (
-	"cmp"
 	"errors"
-	"math"
 	"slices"
 
-	"github.com/cudatrace/cudatrace/convert/output"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
@@ -19,11 +16,9 @@ type counting interface {
 	Slices() uint64
 }
 
-// A watched is a sink that notes whether it got anything that a filter selects, and fails when it has
-// too many slices.
+// A watched is a sink that notes whether it got anything that a filter selects.
 type watched struct {
 	counting
-	most uint64
 	seen bool
 }
 
@@ -43,13 +38,7 @@ func (w *watched) Take(events []timeline.Event) error {
 			w.seen = e.Track.Category == timeline.NVTX
 		}
 	}
-	if err := w.counting.Take(events); err != nil {
-		return err
-	}
-	if w.Slices() > w.most {
-		return output.ErrTooLarge
-	}
-	return nil
+	return w.counting.Take(events)
 }
 
 // anyWork reports whether any GPU work was read. A filter of streams and devices leaves calls alone, so calls do
@@ -66,16 +55,12 @@ func (plain) Slices() uint64 { return 0 }
 // empty reports whether a filter left nothing to see.
 func (c *conversion) empty() bool { return c.Filter.limits() && !c.seen }
 
-// watch does the second reading, notes whether the sink got anything to see, and counts the slices. It
-// fails when there are more than a number of them, 0 for any number.
-func (c *conversion) watch(sink counting, most uint64) ([]Summary, error) {
-	watching := &watched{counting: sink, most: cmp.Or(most, math.MaxUint64)}
+// watch does the second reading, notes whether the sink got anything to see, and counts the slices.
+func (c *conversion) watch(sink counting) ([]Summary, error) {
+	watching := &watched{counting: sink}
 	all, err := c.run(watching)
 	for i := range all {
 		all[i].Slices = sink.Slices()
-	}
-	if err == nil && sink.Slices() > watching.most {
-		err = &SinkError{output.ErrTooLarge}
 	}
 	c.seen = watching.seen && (len(c.Filter.Devices)+len(c.Filter.Streams) == 0 || anyWork(all))
 	return all, err

@@ -100,7 +100,7 @@ func TestCompletionAll(t *testing.T) {
 	wantWords(t, stats.Names(), "stats", "--report", "")
 	wantWords(t, []string{"auto", "uprobe", "cupti", "none"}, "record", "-q", "--calls", "")
 	wantWords(t, []string{"within", "none"}, "diff", "--significance", "")
-	wantWords(t, nil, "convert", "--split", "")
+	wantWords(t, nil, "convert", "--max-slices", "")
 }
 
 // wantWords checks the words that the command line is to be completed with.

@@ -32,7 +32,7 @@ func convertCommand(con *console.Console) *cli.Command {
 			"cudatrace convert LOG LOG... -o OUT\n\n" +
 			"Example: cudatrace convert app.cudatrace -o app.pftrace\n" +
 			"Example: cudatrace convert app.cudatrace --from 'last 5s' -o end.pftrace\n" +
-			"Example: cudatrace convert app.cudatrace --split 100M\n" +
+			"Example: cudatrace convert app.cudatrace --max-slices 4M -o end.pftrace\n" +
 			"Example: cudatrace convert rank*.cudatrace -o all.pftrace\n" +
 			"Example: cudatrace convert app.cudatrace --format chrome --step step\n" +
 			"Example: cudatrace convert rank*.cudatrace --format parquet --run 4711 -o tables\n" +
@@ -74,11 +74,8 @@ func runConvert(c *cli.Context, con *console.Console) error {
 	if o.Format.Folder && (out == stdio || isTerminalAt(out)) {
 		return usagef(convertName, "convert: --format %s makes a folder: name it with -o", o.Format.Name)
 	}
-	if out == stdio && c.IsSet("split") {
-		return usagef(convertName, "convert: --split makes several files: name them with -o")
-	}
-	if out == stdio && (o.MaxBytes > 0 || o.MaxSlices > 0) {
-		return usagef(convertName, "convert: --max-size and --max-slices need a file: name one with -o")
+	if out == stdio && o.MaxSlices > 0 {
+		return usagef(convertName, "convert: --max-slices needs a file: name one with -o")
 	}
 	logs, err := namedLogs(convertName, names)
 	if err != nil {
@@ -86,7 +83,6 @@ func runConvert(c *cli.Context, con *console.Console) error {
 	}
 	bar := con.Progress()
 	o.Progress = bar.Show
-	o.Split.Name = o.Format.Stem(filepath.Base(out))
 	all, err := writeTrace(con, logs, out, c.IsSet("output"), o)
 	bar.Done()
 	if errors.Is(err, convert.ErrNothing) {
@@ -167,8 +163,6 @@ func convertToFile(con *console.Console, logs []convert.Log, out string, named b
 	case o.Format.Folder:
 		con.Sayf("%s: %s in %s", done.Path, figures.Count(all[0].Slices, "row", "rows"), figures.Count(uint64(max(done.Files, 1)-1), "file", "files"))
 		return all, nil
-	case done.Files > 1 && o.Split.Wanted():
-		con.Sayf("%d parts are in %s", done.Files, done.Path)
 	case done.Files > 1:
 		con.Sayf("%d processes: a file for each is in %s", done.Files, done.Path)
 	case done.Taken:
@@ -278,9 +272,7 @@ var formatFlags = []struct {
 	in   func(*convert.Format) bool
 }{
 	{"run", func(f *convert.Format) bool { return f.Run != nil }},
-	{"split", func(f *convert.Format) bool { return f.Splits }},
 	{"compress", func(f *convert.Format) bool { return f.Sized }},
-	{"max-size", func(f *convert.Format) bool { return f.Sized }},
 	{"max-slices", func(f *convert.Format) bool { return f.Sized }},
 }
 

@@ -48,10 +48,10 @@ func filterFlags() []cli.Flag {
 // sizeFlags are the flags that bound the size of a trace.
 func sizeFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Category: sizeGroup, Name: "max-size", Usage: "keep only as much as fits into a trace of `BYTES`: 50M"},
 		&cli.StringFlag{Category: sizeGroup, Name: "max-slices", Usage: "keep only as much as makes a trace of `N` slices: 4M is about what Perfetto's UI loads"},
-		&cli.StringFlag{Category: sizeGroup, Name: "keep", Value: "newest", Usage: "`newest|longest`: part that --max-size and --max-slices keep"},
-		&cli.StringFlag{Category: sizeGroup, Name: "split", Usage: "make parts that each open by themselves: parts of `TIME|BYTES`: 30s or 5m long, or at most 100M large"},
+		&cli.StringFlag{Category: sizeGroup, Name: "keep", Value: "newest", Usage: "`newest|longest`: part that --max-slices keeps"},
+		&cli.StringFlag{Name: "max-size", Hidden: true}, // removed: an error says what to use
+		&cli.StringFlag{Name: "split", Hidden: true},
 	}
 }
 
@@ -195,48 +195,23 @@ func filterSize(c *cli.Context, o *convert.TraceOptions) error {
 	default:
 		return usagef(convertName, "convert: --keep must be newest or longest, not %q", keep)
 	}
-	if c.String("max-size") == "" && c.String("max-slices") == "" && c.IsSet("keep") {
-		return usagef(convertName, "convert: --keep needs --max-size or --max-slices")
-	}
-	if text := c.String("max-size"); text != "" {
-		n, err := parseSize("max-size", text, 64<<10, 1<<40)
-		if err != nil {
-			return usagef(convertName, "convert: %v", err)
+	for _, gone := range []string{"max-size", "split"} {
+		if c.IsSet(gone) {
+			return usagef(convertName, "convert: --%s does not exist any more: use --max-slices N, --from TIME --to TIME, or --step RANGES --steps FIRST-LAST", gone)
 		}
-		o.MaxBytes = int64(n)
 	}
-	if text := c.String("max-slices"); text != "" {
-		n, err := parseCount("max-slices", text)
-		if err != nil {
-			return usagef(convertName, "convert: %v", err)
+	text := c.String("max-slices")
+	if text == "" {
+		if c.IsSet("keep") {
+			return usagef(convertName, "convert: --keep needs --max-slices")
 		}
-		o.MaxSlices = n
-	}
-	return splitOption(c, o)
-}
-
-// splitOption reads the size of the parts of a trace.
-func splitOption(c *cli.Context, o *convert.TraceOptions) (err error) {
-	if !c.IsSet("split") {
 		return nil
 	}
-	text := strings.TrimSpace(c.String("split"))
-	switch {
-	case o.MaxBytes > 0 || o.MaxSlices > 0:
-		return usagef(convertName, "convert: --split keeps everything: --max-size and --max-slices do not apply")
-	case text != "" && strings.ContainsAny(text[len(text)-1:], sizeUnits+"B"):
-		var n uint64
-		n, err = parseSize("split", text, 64<<10, 1<<40)
-		o.Split.Bytes = int64(n)
-	default:
-		o.Split.Every, err = parseTime("split", text, "30s, 5m (minutes), or 100M (MiB)")
-		if err == nil && o.Split.Every == 0 {
-			err = errors.New("--split 0 leaves nothing")
-		}
-	}
+	n, err := parseCount("max-slices", text)
 	if err != nil {
 		return usagef(convertName, "convert: %v", err)
 	}
+	o.MaxSlices = n
 	return nil
 }
 

@@ -115,7 +115,7 @@ func TestHostileNames(t *testing.T) {
 		{"dump", log}, {"dump", "--format", "ndjson", log}, {"dump", cut}, {"dump", "--kind", hostileName, log},
 		{"dump", "--from", hostileName, log}, {"dump", "--caller", "*esrever*", log}, {"dump", "--pid", hostileName, log},
 		{"convert", log, "-o", out}, {"convert", cut, "-o", out}, {"convert", log, log}, {"convert", log, cut, "-o", out},
-		{"convert", log, "-o", dir}, {"convert", log, "-o", out, "--name", hostileName}, {"convert", log, "--max-size", hostileName},
+		{"convert", log, "-o", dir}, {"convert", log, "-o", out, "--name", hostileName}, {"convert", log, "--max-slices", hostileName},
 		{"convert", "--" + hostileName, log}, {"convert", hostileName}, {"convert", "--keep", hostileName, log},
 		{"diff", log, cut}, {"diff", log, log, "--format", "json"}, {"diff", cut, log, "--format", "markdown", "--fail-on", "calls:* > 0"},
 		{"diff", log, cut, "--format", "junit", "--fail-on", "kernel:*:total > +0", "--significance", "none"}, {"diff", log, hostileName},

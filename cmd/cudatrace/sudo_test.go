@@ -86,7 +86,6 @@ func TestSudoOutput(t *testing.T) {
 		"chrome":          {"convert", log, "--format", "chrome", "-o", "etc/passwd"},
 		"chrome, folder":  {"convert", log, "--format", "chrome", "-o", "etc/folder/"},
 		"parquet":         {"convert", log, "--format", "parquet", "-o", "etc/folder"},
-		"split":           {"convert", log, "--split", "2", "-o", "etc/passwd"},
 		"special":         {"convert", log, "-o", "etc/pipe"},
 		"report":          {"report", log, "-o", "etc/passwd"},
 		"repair":          {"repair", cut, "-o", "etc/passwd"},

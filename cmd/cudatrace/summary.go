@@ -320,7 +320,7 @@ func tooLarge(slices uint64, logs string) string {
 	if slices <= convert.UISlices {
 		return ""
 	}
-	return fmt.Sprintf("%s slices are more than Perfetto's UI takes, about %s: 'cudatrace convert %s --max-slices 4M' keeps the newest, --split 20M makes several traces",
+	return fmt.Sprintf("%s slices are more than Perfetto's UI takes, about %s: 'cudatrace convert %s --max-slices 4M' keeps the newest",
 		figures.Group(slices), figures.Group(convert.UISlices), logs)
 }
 

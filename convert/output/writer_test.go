@@ -199,21 +199,6 @@ func TestFailingClose(t *testing.T) {
 	}
 }
 
-func TestLimit(t *testing.T) {
-	t.Parallel()
-	l := &Limit{Most: 10}
-	for i, c := range []struct {
-		give    int
-		written int64
-		err     error
-	}{{4, 4, nil}, {6, 10, nil}, {0, 10, nil}, {1, 11, ErrTooLarge}, {0, 11, ErrTooLarge}, {5, 16, ErrTooLarge}} {
-		n, err := l.Write(make([]byte, c.give))
-		if err != c.err || l.Written != c.written || err == nil && n != c.give {
-			t.Errorf("write %d takes %d of %d bytes, %d so far, want %d: %v", i, n, c.give, l.Written, c.written, err)
-		}
-	}
-}
-
 func TestPieceBytes(t *testing.T) {
 	t.Parallel()
 	if g, n := Gzip.PieceBytes(), None.PieceBytes(); g != 0 || n != plainPiece {

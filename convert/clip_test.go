@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/metric"
 )
 
 var (
@@ -107,10 +108,10 @@ func value(at, v uint64) *timeline.CounterValue {
 	return &timeline.CounterValue{Counter: live, Time: at, Value: v}
 }
 
-// TestParts shows what the parts up to 100, to 200 and behind have of some events.
-func TestParts(t *testing.T) {
+// TestClip shows what the windows up to 100, to 200 and behind have of some events.
+func TestClip(t *testing.T) {
 	t.Parallel()
-	windows := []partWindow{{0, 100}, {100, 200}, {200, timeline.Never}}
+	windows := []window{{0, 100}, {100, 200}, {200, timeline.Never}}
 	for name, c := range map[string]struct {
 		events []timeline.Event
 		want   [3]string
@@ -152,64 +153,103 @@ func TestParts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var made [3]recorder
-			s := newPartsSink(windows, func(part int) (timeline.Sink, error) { return &made[part], nil })
 			events := append([]timeline.Event{&timeline.Recording{Start: 5}, &timeline.GPUs{}, process}, c.events...)
-			if err := errors.Join(s.Take(events[:2]), s.Take(events[2:]), s.End(nil)); err != nil {
-				t.Fatal(err)
-			}
-			for i, r := range made {
-				want := ""
-				if c.want[i] != "" {
-					want = fmt.Sprintf("recording from %d, gpus, process, %s", max(5, windows[i].From), c.want[i])
+			for i, w := range windows {
+				s := newClippedSink(&made[i], func() window { return w })
+				if err := errors.Join(s.Take(events[:2]), s.Take(events[2:]), s.End(nil)); err != nil {
+					t.Fatal(err)
 				}
-				if diff := cmp.Diff(want, strings.Join(r.lines, ", ")); diff != "" {
-					t.Errorf("part %d (-want +got):\n%s", i, diff)
+				want := fmt.Sprintf("recording from %d, gpus, process", max(5, w.From))
+				if c.want[i] != "" {
+					want += ", " + c.want[i]
+				}
+				if diff := cmp.Diff(want, strings.Join(made[i].lines, ", ")); diff != "" {
+					t.Errorf("window %d (-want +got):\n%s", i, diff)
 				}
 			}
 		})
 	}
 }
 
-// What is described later reaches the parts that have begun, and those that come.
+// What is described later reaches the sink, whether it has begun or not.
 func TestDescribedLater(t *testing.T) {
 	t.Parallel()
-	var made [2]recorder
-	s := newPartsSink([]partWindow{{0, 100}, {100, timeline.Never}}, func(part int) (timeline.Sink, error) { return &made[part], nil })
-	for _, e := range []timeline.Event{&timeline.Recording{}, call(10, 20), process, &timeline.Metadata{}, stream, new(timeline.Context), call(110, 120)} {
-		if err := s.Take([]timeline.Event{e}); err != nil {
-			t.Fatal(err)
+	for w, want := range map[window]string{
+		{0, 100}:              "recording from 0, thread, call 10-20, process, metadata, stream, context",
+		{100, timeline.Never}: "recording from 100, process, metadata, stream, context, thread, call 110-120",
+	} {
+		var made recorder
+		s := newClippedSink(&made, func() window { return w })
+		for _, e := range []timeline.Event{&timeline.Recording{}, call(10, 20), process, &timeline.Metadata{}, stream, new(timeline.Context), call(110, 120)} {
+			if err := s.Take([]timeline.Event{e}); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	for i, want := range []string{"recording from 0, thread, call 10-20, process, metadata, stream, context", "recording from 100, process, metadata, stream, context, thread, call 110-120"} {
-		if got := strings.Join(made[i].lines, ", "); got != want {
-			t.Errorf("part %d has %s, want %s", i, got, want)
+		if got := strings.Join(made.lines, ", "); got != want {
+			t.Errorf("the window %v has %s, want %s", w, got, want)
 		}
 	}
 }
 
-// The first failure ends the timeline, and the parts are told.
+// A failure of the sink is the timeline's, and one before the end reaches the sink.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	fails := errors.New("full")
-	good, bad := new(recorder), &recorder{fails: fails}
-	s := newPartsSink([]partWindow{{0, 100}, {100, 200}, {200, timeline.Never}}, func(part int) (timeline.Sink, error) {
-		return []timeline.Sink{good, bad, nil}[part], []error{nil, nil, fails}[part]
-	})
-	if err := s.Take([]timeline.Event{&timeline.Recording{}, call(10, 20)}); err != nil {
-		t.Fatal(err)
+	whole := func() window { return window{To: timeline.Never} }
+	if err := newClippedSink(&recorder{fails: fails}, whole).Take([]timeline.Event{&timeline.Recording{}, call(10, 20)}); !errors.Is(err, fails) {
+		t.Errorf("the sink fails: %v", err)
 	}
-	if err := s.Take([]timeline.Event{call(110, 120)}); !errors.Is(err, fails) {
-		t.Errorf("a part fails: %v", err)
-	}
-	if err := s.Take([]timeline.Event{call(210, 220)}); !errors.Is(err, fails) {
-		t.Errorf("a part cannot be opened: %v", err)
-	}
-	if err := s.End(fails); err != nil || !errors.Is(good.ended, fails) {
-		t.Errorf("the end: %v, the good part gets %v", err, good.ended)
+	good := new(recorder)
+	s := newClippedSink(good, whole)
+	if err := errors.Join(s.Take([]timeline.Event{&timeline.Recording{}, call(10, 20)}), s.End(fails)); err != nil || !errors.Is(good.ended, fails) {
+		t.Errorf("the end: %v, the sink gets %v", err, good.ended)
 	}
 }
 
-// Parts know every kind of event: one that they do not know would be lost. A Known alone is for logs that
+// A sample that crosses a border is cut there. Every window knows who else used the GPU.
+func TestClippedSamples(t *testing.T) {
+	t.Parallel()
+	set := &timeline.MetricSet{Metrics: []metric.Metric{{Name: "a"}}}
+	sample := func(start, end uint64, v float64) timeline.Sample {
+		return timeline.Sample{Start: start, End: end, Values: []float64{v}}
+	}
+	for w, want := range map[window]string{
+		{0, 150}:              "user other 0-100=1 100-150=2",
+		{150, timeline.Never}: "user other 150-200=2 200-200=3",
+	} {
+		var made sampleSink
+		s := newClippedSink(&made, func() window { return w })
+		err := errors.Join(s.Take([]timeline.Event{
+			&timeline.Recording{},
+			&timeline.GPUUser{Name: "other"},
+			&timeline.Samples{Set: set, List: []timeline.Sample{sample(0, 100, 1), sample(100, 200, 2), sample(200, 200, 3)}},
+		}), s.End(nil))
+		if got := strings.Join(made.got, " "); err != nil || got != want {
+			t.Errorf("the window %v has %q, want %q: %v", w, got, want, err)
+		}
+	}
+}
+
+// A sampleSink notes the samples that it is given, and the users of GPUs.
+type sampleSink struct{ got []string }
+
+func (s *sampleSink) Take(events []timeline.Event) error {
+	for _, e := range events {
+		switch e := e.(type) {
+		case *timeline.Samples:
+			for _, x := range e.List {
+				s.got = append(s.got, fmt.Sprintf("%d-%d=%g", x.Start, x.End, x.Values[0]))
+			}
+		case *timeline.GPUUser:
+			s.got = append(s.got, "user "+e.Name)
+		}
+	}
+	return nil
+}
+
+func (s *sampleSink) End(err error) error { return err }
+
+// The clipped sink knows every kind of event: one that they do not know would be lost. A Known alone is for logs that
 // still grow.
 func TestAllEvents(t *testing.T) {
 	t.Parallel()
@@ -231,6 +271,6 @@ func TestAllEvents(t *testing.T) {
 	}
 	slices.Sort(all)
 	if diff := cmp.Diff(known, all); diff != "" {
-		t.Errorf("events (-parts +timeline): %s", diff)
+		t.Errorf("events (-known +timeline): %s", diff)
 	}
 }

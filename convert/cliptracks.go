@@ -13,16 +13,16 @@ type span struct {
 	state spanState
 }
 
-// A spanState says what a part has of a span.
+// A spanState says what has been passed on of a span.
 type spanState int
 
 const (
 	before spanState = iota // it began before the window, and may end there, too
-	shown                   // the part has it
+	shown                   // it was passed on
 	after                   // it begins after the window
 )
 
-func (p *part) track(t *timeline.Track) *track {
+func (p *clippedSink) track(t *timeline.Track) *track {
 	k := p.tracks[t]
 	if k == nil {
 		k = &track{of: t}
@@ -33,7 +33,7 @@ func (p *part) track(t *timeline.Track) *track {
 }
 
 // begin begins a span.
-func (k *track) begin(p *part, e *timeline.SpanBegin) {
+func (k *track) begin(p *clippedSink, e *timeline.SpanBegin) {
 	switch {
 	case p.begins(e.Start):
 		k.show(p)
@@ -47,7 +47,7 @@ func (k *track) begin(p *part, e *timeline.SpanBegin) {
 }
 
 // show shows the open spans that began before the window: something in the window is inside of them.
-func (k *track) show(p *part) {
+func (k *track) show(p *clippedSink) {
 	for i := range k.open {
 		if sp := &k.open[i]; sp.state == before {
 			sp.state = shown
@@ -59,7 +59,7 @@ func (k *track) show(p *part) {
 }
 
 // emit hands a span on, and says how it is cut.
-func (k *track) emit(p *part, sp timeline.Span, flags uint16) {
+func (k *track) emit(p *clippedSink, sp timeline.Span, flags uint16) {
 	if !sp.Open && sp.End > p.To {
 		sp.End = p.To
 		flags |= timeline.CutAfter
@@ -72,7 +72,7 @@ func (k *track) emit(p *part, sp timeline.Span, flags uint16) {
 }
 
 // end ends the innermost span.
-func (k *track) end(p *part, at uint64, args []timeline.Detail) {
+func (k *track) end(p *clippedSink, at uint64, args []timeline.Detail) {
 	n := len(k.open)
 	if n == 0 {
 		return
@@ -93,11 +93,11 @@ func (k *track) end(p *part, at uint64, args []timeline.Detail) {
 type counter struct {
 	of    *timeline.Counter
 	value uint64
-	held  bool // the part does not have the value yet
+	held  bool // the value was not passed on yet
 }
 
 // counter takes a value.
-func (p *part) counter(e *timeline.CounterValue) {
+func (p *clippedSink) counter(e *timeline.CounterValue) {
 	c := p.counters[e.Counter]
 	if c == nil {
 		c = &counter{of: e.Counter}
@@ -114,21 +114,9 @@ func (p *part) counter(e *timeline.CounterValue) {
 }
 
 // show shows the value that the counter had when the window began.
-func (c *counter) show(p *part) {
+func (c *counter) show(p *clippedSink) {
 	if c.held {
 		c.held = false
 		p.out = append(p.out, &timeline.CounterValue{Counter: c.of, Time: p.From, Value: c.value})
-	}
-}
-
-// end shows what lasts through the whole window. Values of counters alone make no part.
-func (p *part) end() {
-	for _, k := range p.trackList {
-		k.show(p)
-	}
-	if p.sink != nil || len(p.out) > 0 {
-		for _, c := range p.counterList {
-			c.show(p)
-		}
 	}
 }
