@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -125,8 +126,8 @@ func TestFilterMaxSlices(t *testing.T) {
 	kernels := tr.Int("select count(*) from gpu_slice where render_stage_category = 2")
 	var newest uint64
 	kernelsOf(t, log, func(k *tracelog.Kernel, _ uint64) bool { newest = max(newest, k.Start); return false })
-	if slices := tr.Int("select count(*) from slice"); slices > 20_000 || slices < 15_000 {
-		t.Errorf("%d slices", slices)
+	if m := regexp.MustCompile(`, (1[5-9]|20),(\d{3}) slices`).FindStringSubmatch(said); m == nil || m[1] == "20" && m[2] != "000" {
+		t.Errorf("said %s", said)
 	}
 	span := last - first
 	if want := kernelsOf(t, log, func(k *tracelog.Kernel, _ uint64) bool { return k.Start+span >= newest }); kernels < want*9/10 || kernels > want*11/10 {
