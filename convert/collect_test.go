@@ -1,7 +1,6 @@
 package convert
 
 import (
-	"bytes"
 	"io"
 	"testing"
 
@@ -26,14 +25,6 @@ func build(t testing.TB, open logtest.Opener, s timeline.Sink) Summary {
 		t.Fatal(err)
 	}
 	return all[0]
-}
-
-// trace converts a log into a trace.
-func trace(t testing.TB, open logtest.Opener, o TraceOptions) []byte {
-	t.Helper()
-	var out bytes.Buffer
-	traceTo(t, open, o, &out)
-	return out.Bytes()
 }
 
 func traceTo(t testing.TB, open logtest.Opener, o TraceOptions, w io.Writer) Summary {

@@ -30,6 +30,7 @@ func fit(logs []Log, out *outfile.Target, o TraceOptions) ([]Summary, outfile.Do
 		return writeFitting(logs, out, o, "")
 	}
 	var best uint64
+	low, high := uint64(0), s.count+1 // numbers that fit, and that do not
 	want := min(s.count, o.MaxSlices)
 	for range fitAttempts {
 		limited, kept := s.keep(o, want)
@@ -37,14 +38,22 @@ func fit(logs []Log, out *outfile.Target, o TraceOptions) ([]Summary, outfile.Do
 		if err != nil {
 			return nil, outfile.Done{}, err
 		}
-		if slices <= o.MaxSlices && seen {
-			best = max(best, want)
+		if slices > o.MaxSlices {
+			high = want
+		} else if low = want; seen {
+			best = want
 		}
-		next := min(want+o.MaxSlices-min(slices, want+o.MaxSlices), s.count)
-		if next == want || next == 0 {
+		if best == want && (slices == o.MaxSlices || !o.Longest && slices >= o.MaxSlices/10*9) {
 			break
 		}
-		want = next
+		if want += o.MaxSlices; want-min(slices, want) <= low || want-slices >= high {
+			want = low + (high-low)/2
+		} else {
+			want -= slices
+		}
+		if want == low {
+			break
+		}
 	}
 	if best == 0 {
 		return nil, outfile.Done{}, fmt.Errorf("%s: no part of it fits into %s", logs[0].Name, figures.Count(o.MaxSlices, "slice", "slices"))
