@@ -123,6 +123,21 @@ func (s *stage) checkSim(t *testing.T, p *pairing, kernels, copies uint64) {
 	}
 }
 
+// TestPreloadedClock runs a program whose clock_gettime is not libc's: the library's times are the kernel's, and a note says so.
+func TestPreloadedClock(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{}, GoConfig{})
+	begin := monotonic()
+	stdout, stderr, code := s.run(t, play{simProgram(t, "launchloop"), []string{"-n", "1000", "-s", "1", "-k", "2"}, preloaded(t, nil, "slow.so")})
+	if code != 0 || stderr != "" || s.counts["kernel"] != 1000 {
+		t.Fatalf("the program printed %q %q and ended with %d; %v arrived", stdout, stderr, code, s.counts)
+	}
+	s.onOneClock(t, begin)
+	if len(s.notes) != 1 || s.notes[0] != "the program's clock is 600 s slow: a preloaded library shifts it; times here are the kernel's" {
+		t.Errorf("notes %q", s.notes)
+	}
+}
+
 func TestProgramWithoutCUDA(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, Options{}, GoConfig{})
