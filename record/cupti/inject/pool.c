@@ -12,7 +12,8 @@
  *
  * Buffers come from the program's own malloc, and what is known of them is kept apart:
  * when another CUPTI client registers its callbacks, CUPTI gives it the buffers that
- * it got from us, and such clients end with free.
+ * it got from us, and such clients end with free. Leak checkers find the buffers through
+ * the table.
  */
 #include "pool.h"
 
@@ -36,7 +37,7 @@ struct entry {
 };
 
 static struct ct_lock lock;
-static struct entry *table;
+static struct entry *table; /* from malloc: leak checkers do not look into mapped memory */
 static uint32_t slots; /* a power of two, at least twice as many as there can be buffers */
 static uint32_t idle[SIZES]; /* the first, as its index and 1 */
 static size_t tier_size[SIZES], tier_limit[SIZES];
@@ -48,6 +49,17 @@ static size_t scratch_size;
 static _Atomic uint64_t requests;
 static struct ct_pool_before former;
 static bool ended, left; /* the latter: to another client, who may free buffers of ours */
+
+/*
+ * Whether malloc can be asked. The kernel is asked first: where a seccomp filter
+ * answers brk with an error, glibc takes that error for an address, and malloc crashes.
+ */
+static bool has_memory(size_t size)
+{
+	void *probe = ct_alloc(size);
+	ct_free(probe, size);
+	return probe != NULL;
+}
 
 static size_t at_least(size_t n, size_t least)
 {
@@ -68,7 +80,7 @@ bool ct_pool_start(size_t memory, size_t buffer_size, bool null_allowed)
 	enough = memory / 4;
 	for (slots = 64; slots < memory / MIN_BUFFER * 2; slots *= 2)
 		;
-	table = ct_alloc(slots * sizeof *table);
+	table = has_memory(slots * sizeof *table) ? calloc(slots, sizeof *table) : NULL;
 	if (!table || null_allowed)
 		return table != NULL;
 	scratch_size = tier_size[SIZES - 1];
@@ -111,22 +123,9 @@ static size_t reserve(unsigned *tier)
 	return 0;
 }
 
-/*
- * Memory from malloc, NULL without. The kernel is asked first: where a seccomp filter
- * answers brk with an error, glibc takes that error for an address, and malloc crashes.
- */
-static uint8_t *allocate(size_t size)
-{
-	void *probe = ct_alloc(size);
-	if (!probe)
-		return NULL;
-	ct_free(probe, size);
-	return malloc(size);
-}
-
 static uint8_t *create(size_t size, unsigned tier)
 {
-	uint8_t *buffer = allocate(size);
+	uint8_t *buffer = has_memory(size) ? malloc(size) : NULL;
 	ct_lock(&lock);
 	struct entry *e = buffer ? find(buffer) : NULL;
 	if (e) {
