@@ -123,6 +123,16 @@ func (s *stage) checkSim(t *testing.T, p *pairing, kernels, copies uint64) {
 	}
 }
 
+// TestManyThreads has a thousand threads launch while each holds a buffer of CUPTI's: at the default limit nothing is lost.
+func TestManyThreads(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{}, GoConfig{})
+	_, stderr, code := s.run(t, play{simProgram(t, "threads"), []string{"-t", "1000", "-n", "20", "--together"}, nil})
+	if code != 0 || stderr != "" || s.counts["kernel"] != 20000 || s.counts["api"] < 20000 || len(s.lost) != 0 {
+		t.Errorf("the program printed %q and ended with %d; %v arrived and %v was lost", stderr, code, s.counts, s.lost)
+	}
+}
+
 // TestPreloadedClock runs a program whose clock_gettime is not libc's: the library's times are the kernel's, and a note says so.
 func TestPreloadedClock(t *testing.T) {
 	t.Parallel()

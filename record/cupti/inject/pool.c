@@ -24,7 +24,7 @@
 #include "link.h"
 #include "seen.h"
 
-#define SIZES 3
+#define SIZES 4
 #define MIN_BUFFER (8u << 10)
 
 #define FREED ((uint8_t *)1) /* of an entry whose buffer is gone: those behind it are still found */
@@ -35,6 +35,14 @@ struct entry {
 	unsigned tier;
 	uint32_t next; /* idle one, as its index and 1 */
 };
+
+/*
+ * Sizes of buffers, and the eighths of the memory that they and larger ones may fill. The smallest hold 20 launches: a
+ * thousand threads have one each before the first flush.
+ */
+static const struct {
+	unsigned shift, eighths;
+} tiers[SIZES] = {{0, 2}, {3, 3}, {5, 4}, {7, 8}};
 
 static struct ct_lock lock;
 static struct entry *table; /* from malloc: leak checkers do not look into mapped memory */
@@ -72,11 +80,10 @@ bool ct_pool_start(size_t memory, size_t buffer_size, bool null_allowed)
 	size_t largest = memory / 4;
 	if (buffer_size > largest)
 		buffer_size = largest;
-	for (unsigned i = 0; i < SIZES; i++)
-		tier_size[i] = at_least(buffer_size >> (i == 0 ? 0 : 1 + 2 * i), MIN_BUFFER);
-	tier_limit[0] = memory / 2;
-	tier_limit[1] = memory / 4 * 3;
-	tier_limit[2] = memory;
+	for (unsigned i = 0; i < SIZES; i++) {
+		tier_size[i] = at_least(buffer_size >> tiers[i].shift, MIN_BUFFER);
+		tier_limit[i] = memory / 8 * tiers[i].eighths;
+	}
 	enough = memory / 4;
 	for (slots = 64; slots < memory / MIN_BUFFER * 2; slots *= 2)
 		;
