@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -130,6 +131,29 @@ func TestManyThreads(t *testing.T) {
 	_, stderr, code := s.run(t, play{simProgram(t, "threads"), []string{"-t", "1000", "-n", "20", "--together"}, nil})
 	if code != 0 || stderr != "" || s.counts["kernel"] != 20000 || s.counts["api"] < 20000 || len(s.lost) != 0 {
 		t.Errorf("the program printed %q and ended with %d; %v arrived and %v was lost", stderr, code, s.counts, s.lost)
+	}
+}
+
+// TestAddressSpace has a program launch with 60 MiB of address space left (RLIMIT_AS): half of it is still the program's, and what was lost is counted.
+func TestAddressSpace(t *testing.T) {
+	t.Parallel()
+	dir, err := sim()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lib, program := filepath.Join(dir, "lib"), filepath.Join(t.TempDir(), "room")
+	gcc := exec.Command("gcc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1", "-g", "-o", program, "testdata/room.c", "-L"+lib, "-l:libcudart.so.13", "-l:libcuda.so.1", "-Wl,-rpath,"+lib)
+	if out, err := gcc.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	s := newStage(t, Options{}, GoConfig{Callers: true, Python: true})
+	stdout, stderr, code := s.run(t, play{program, []string{"60", "28"}, nil})
+	expect(t, stdout, stderr, code, "")
+	if s.counts["memset"] == 0 || s.counts["memset"]+s.counts["api"]+s.lost["cupti_queue"]+s.lost["cupti_dropped"] < 40000 {
+		t.Errorf("%v arrived and %v was lost", s.counts, s.lost)
+	}
+	if want := "the program's address space is limited (RLIMIT_AS): of --memory-limit 64M, 8M are used at most"; !slices.Contains(s.notes, want) {
+		t.Errorf("notes %q, want %q", s.notes, want)
 	}
 }
 

@@ -97,6 +97,21 @@ void ct_free(void *p, size_t size)
 }
 #endif
 
+/*
+ * What we take of the address space is at most a part of what is left to the program, whose own allocations must not
+ * fail because of us (RLIMIT_AS). It is looked at by mapping as much for a moment; no page of it is touched.
+ */
+#define PART 4
+
+bool ct_has_room(size_t size)
+{
+	void *p = size > SIZE_MAX / PART ? MAP_FAILED : mmap(NULL, size * PART, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p == MAP_FAILED)
+		return false;
+	munmap(p, size * PART);
+	return true;
+}
+
 void *ct_alloc_shared(size_t size)
 {
 	return map(-1, MAP_SHARED | MAP_ANONYMOUS, size);

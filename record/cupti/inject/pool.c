@@ -58,17 +58,6 @@ static _Atomic uint64_t requests;
 static struct ct_pool_before former;
 static bool ended, left; /* the latter: to another client, who may free buffers of ours */
 
-/*
- * Whether malloc can be asked. The kernel is asked first: where a seccomp filter
- * answers brk with an error, glibc takes that error for an address, and malloc crashes.
- */
-static bool has_memory(size_t size)
-{
-	void *probe = ct_alloc(size);
-	ct_free(probe, size);
-	return probe != NULL;
-}
-
 static size_t at_least(size_t n, size_t least)
 {
 	n &= ~(size_t)7;
@@ -87,7 +76,7 @@ bool ct_pool_start(size_t memory, size_t buffer_size, bool null_allowed)
 	enough = memory / 4;
 	for (slots = 64; slots < memory / MIN_BUFFER * 2; slots *= 2)
 		;
-	table = has_memory(slots * sizeof *table) ? calloc(slots, sizeof *table) : NULL;
+	table = ct_has_room(slots * sizeof *table) ? calloc(slots, sizeof *table) : NULL;
 	if (!table || null_allowed)
 		return table != NULL;
 	scratch_size = tier_size[SIZES - 1];
@@ -130,9 +119,13 @@ static size_t reserve(unsigned *tier)
 	return 0;
 }
 
-static uint8_t *create(size_t size, unsigned tier)
+/*
+ * A new buffer, NULL without; total is the size of all. The kernel is asked first also because, where a seccomp filter
+ * answers brk with an error, glibc takes that error for an address, and malloc crashes.
+ */
+static uint8_t *create(size_t size, unsigned tier, size_t total)
 {
-	uint8_t *buffer = has_memory(size) ? malloc(size) : NULL;
+	uint8_t *buffer = ct_has_room(total) ? malloc(size) : NULL;
 	ct_lock(&lock);
 	struct entry *e = buffer ? find(buffer) : NULL;
 	if (e) {
@@ -155,8 +148,9 @@ static uint8_t *get(size_t *size, bool *low)
 	*size = e ? e->size : reserve(&tier);
 	out += *size;
 	*low = *size == 0 || out > enough;
+	size_t total = used;
 	ct_unlock(&lock);
-	return buffer || *size == 0 ? buffer : create(*size, tier);
+	return buffer || *size == 0 ? buffer : create(*size, tier, total);
 }
 
 /* CUPTI's request for a buffer; called on any thread of the program. */

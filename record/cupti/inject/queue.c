@@ -102,10 +102,11 @@ struct ct_chunk *ct_queue_chunk(void)
 	bool allowed = in_use < limit && !finishing;
 	struct ct_chunk *c = allowed ? take_idle() : NULL;
 	in_use += allowed;
+	size_t total = in_use;
 	ct_unlock(&lock);
 	if (!allowed)
 		return NULL;
-	if (!c)
+	if (!c && ct_has_room(total * CT_CHUNK_SIZE))
 		c = new_chunk();
 	if (c)
 		c->counted = 1;
@@ -261,7 +262,7 @@ static struct ct_chunk *record_chunk(size_t size)
 	if (in_use >= limit)
 		return NULL;
 	c = take_idle();
-	if (!c)
+	if (!c && ct_has_room((size_t)(in_use + 1) * CT_CHUNK_SIZE))
 		c = new_chunk();
 	if (!c)
 		return NULL;
