@@ -27,13 +27,14 @@
 #define SIZES 4
 #define MIN_BUFFER (8u << 10)
 
+#define HELD UINT32_MAX
 #define FREED ((uint8_t *)1) /* of an entry whose buffer is gone: those behind it are still found */
 
 struct entry {
 	uint8_t *buffer; /* NULL marks a free entry */
 	size_t size;
 	unsigned tier;
-	uint32_t next; /* idle one, as its index and 1 */
+	uint32_t next; /* idle one, as its index and 1; HELD: by CUPTI */
 };
 
 /*
@@ -101,6 +102,7 @@ static struct entry *take_idle(void)
 			continue;
 		struct entry *e = &table[idle[i] - 1];
 		idle[i] = e->next;
+		e->next = HELD;
 		return e;
 	}
 	return NULL;
@@ -129,7 +131,7 @@ static uint8_t *create(size_t size, unsigned tier, size_t total)
 	ct_lock(&lock);
 	struct entry *e = buffer ? find(buffer) : NULL;
 	if (e) {
-		*e = (struct entry){.buffer = buffer, .size = size, .tier = tier};
+		*e = (struct entry){.buffer = buffer, .size = size, .tier = tier, .next = HELD};
 	} else {
 		used -= size;
 		out -= size;
@@ -205,11 +207,17 @@ void ct_pool_release(uint8_t *buffer)
 		former.release(buffer);
 }
 
-/* Another client has the buffers that CUPTI got from us: an address that comes back may be one of its own. */
+/*
+ * Another client has the buffers that CUPTI got from us: an address that comes back may be one of its own. It is forgotten,
+ * too, lest a leak checker take memory of the program's for ours.
+ */
 void ct_pool_leave(void)
 {
 	ct_lock(&lock);
 	left = true;
+	for (uint32_t i = 0; i < slots; i++)
+		if (table[i].buffer && table[i].next == HELD)
+			table[i].buffer = FREED;
 	ct_unlock(&lock);
 }
 
