@@ -117,6 +117,8 @@ func (f *follower) WatchExit(signal uint32, handler uint64) (ranges bool) {
 // Note is called with a line from the library.
 func (f *follower) Note(severity uint32, text string) {
 	switch isRival := func() bool { return f.process.rival }; {
+	case severity == cupti.NoteRemark:
+		f.report.remark(f.peer.PID, text)
 	case severity < tracelog.NoteWarning || ask(f.session, isRival):
 		f.report.note(f.peer.PID, severity, text)
 	case strings.HasPrefix(text, pythonLines): // all calls and all GPU work are there

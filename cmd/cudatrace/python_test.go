@@ -169,6 +169,7 @@ func TestPythonLines(t *testing.T) {
 		{"stacks", nil, true, false},
 		{"wander", nil, true, true},
 		{"forks", nil, true, false},
+		{"successors", nil, true, true},
 		{"discards", nil, false, false}, // the table of code objects is full at last
 	} {
 		t.Run(c.scenario, func(t *testing.T) {

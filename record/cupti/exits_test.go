@@ -25,6 +25,8 @@ var exits = []struct {
 	{"quick-exit", "quick_exit", false},
 	{"abort", "signal 6 (SIGABRT)", false},
 	{"segv", "signal 11 (SIGSEGV)", false},
+	{"overflow", "", true}, // of the stack: a handler has none to run on
+	{"overflow-with-stack", "signal 11 (SIGSEGV)", false},
 	{"int", "signal 2 (SIGINT)", false},
 	{"term", "signal 15 (SIGTERM)", false},
 	{"hup", "signal 1 (SIGHUP)", false},
@@ -172,7 +174,7 @@ func TestExitsSanitized(t *testing.T) {
 			built, env := sanitizedLibrary(t, which)
 			for i := range env {
 				if strings.Contains(env[i], "SAN_OPTIONS=") {
-					env[i] += ":handle_segv=0:handle_sigbus=0:handle_sigfpe=0:handle_sigill=0:handle_abort=0"
+					env[i] += ":handle_segv=0:handle_sigbus=0:handle_sigfpe=0:handle_sigill=0:handle_abort=0:use_sigaltstack=0"
 					if which == "thread" { // nothing about the stack itself
 						env[i] += ":ignore_noninstrumented_modules=1"
 					}

@@ -27,6 +27,9 @@ type Handler interface {
 	Warn(pid uint32, text string)
 }
 
+// NoteRemark is the severity of a note that is said at once, and leaves the log complete.
+const NoteRemark = 2
+
 // A Follower is told of one process, from one goroutine at a time.
 type Follower interface {
 	// Status is called when the sink has got a CUPTI record of the process, which waits for the first
@@ -51,7 +54,7 @@ type Follower interface {
 	// FindFunction returns the name of the driver's function that was called, "" if it is not certain.
 	// It is called at the end of a process with GoConfig.Callers, and while a call does not return.
 	FindFunction(c OpenCall) string
-	// Note is called with a line for a person; severity is one of tracelog's.
+	// Note is called with a line for a person; severity is one of tracelog's, or NoteRemark.
 	Note(severity uint32, text string)
 	// End is called when the last record of the process has reached the sink.
 	End(e End)

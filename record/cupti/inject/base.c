@@ -5,20 +5,43 @@
  */
 #include "base.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <linux/futex.h>
 #include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+/*
+ * The kernel's clocks, by its vDSO: a library that is preloaded may have replaced clock_gettime to shift the program's time,
+ * while the recorder and CUPTI go by the real one. NULL before a recording, and where there is no vDSO: a system call then.
+ */
+typedef int clock_fn(clockid_t, struct timespec *);
+static _Atomic(clock_fn *) kernel_clock;
+
+static void find_clock(void)
+{
+#ifdef __x86_64__
+	static const char name[] = "__vdso_clock_gettime";
+#else
+	static const char name[] = "__kernel_clock_gettime";
+#endif
+	void *vdso = dlopen("linux-vdso.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD), *f = vdso ? dlsym(vdso, name) : NULL;
+	clock_fn *found = NULL;
+	memcpy(&found, &f, sizeof found);
+	atomic_store(&kernel_clock, found);
+}
+
 static uint64_t read_clock(clockid_t id)
 {
 	struct timespec t;
-	if (clock_gettime(id, &t) != 0)
+	clock_fn *f = atomic_load_explicit(&kernel_clock, memory_order_relaxed);
+	if (f ? f(id, &t) != 0 : syscall(SYS_clock_gettime, id, &t) != 0)
 		return 0;
 	return (uint64_t)t.tv_sec * CT_SECOND + (uint64_t)t.tv_nsec;
 }
@@ -26,6 +49,16 @@ static uint64_t read_clock(clockid_t id)
 uint64_t ct_now(void)
 {
 	return read_clock(CLOCK_MONOTONIC);
+}
+
+/* By how much the program's CLOCK_MONOTONIC is ahead of the kernel's, ns. */
+int64_t ct_clock_shift(void)
+{
+	struct timespec t;
+	uint64_t now = ct_now();
+	if (clock_gettime(CLOCK_MONOTONIC, &t) != 0)
+		return 0;
+	return (int64_t)((uint64_t)t.tv_sec * CT_SECOND + (uint64_t)t.tv_nsec - now);
 }
 
 uint64_t ct_realtime(void)
@@ -63,6 +96,21 @@ void ct_free(void *p, size_t size)
 		munmap(p, size);
 }
 #endif
+
+/*
+ * What we take of the address space is at most a part of what is left to the program, whose own allocations must not
+ * fail because of us (RLIMIT_AS). It is looked at by mapping as much for a moment; no page of it is touched.
+ */
+#define PART 4
+
+bool ct_has_room(size_t size)
+{
+	void *p = size > SIZE_MAX / PART ? MAP_FAILED : mmap(NULL, size * PART, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p == MAP_FAILED)
+		return false;
+	munmap(p, size * PART);
+	return true;
+}
 
 void *ct_alloc_shared(size_t size)
 {
@@ -261,6 +309,7 @@ bool ct_fork_begin(void)
 	if (!atomic_compare_exchange_strong(&self, &none, getpid()))
 		return false;
 	atomic_store(&forked, false);
+	find_clock();
 	return true;
 }
 

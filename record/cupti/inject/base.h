@@ -15,10 +15,12 @@
 /* Times, in ns; safe in a signal handler. */
 uint64_t ct_now(void);      /* CLOCK_MONOTONIC */
 uint64_t ct_realtime(void); /* CLOCK_REALTIME */
+int64_t ct_clock_shift(void); /* what a preloaded library adds to the program's CLOCK_MONOTONIC */
 
 /* Memory: zeroed, 8-byte aligned; NULL without. */
 void *ct_alloc(size_t size);
 void ct_free(void *p, size_t size);
+bool ct_has_room(size_t size); /* whether all that we have of a kind may come to so much */
 void *ct_alloc_shared(size_t size);      /* with forked children */
 void *ct_map_shared(int fd, size_t size); /* with the owner of a descriptor */
 void ct_forget_shared(void *p, size_t size);

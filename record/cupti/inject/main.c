@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <unistd.h>
@@ -99,22 +100,42 @@ static bool say_hello(int fd, uint64_t deadline)
 	return ct_send_wait(fd, &m, sizeof m.frame + m.frame.length, deadline);
 }
 
-static size_t memory_limit(const struct ct_go *go)
+static size_t memory_limit; /* the recorder's, or what the address space that is left allows */
+
+static size_t least(uint64_t n)
 {
-	uint64_t least = FIXED_MEMORY + LEAST_MEMORY;
-	return (size_t)(go->memory_limit < least ? least : go->memory_limit) - FIXED_MEMORY;
+	return n < FIXED_MEMORY + LEAST_MEMORY ? FIXED_MEMORY + LEAST_MEMORY : (size_t)n;
+}
+
+static void set_memory_limit(const struct ct_go *go)
+{
+	memory_limit = least(go->memory_limit);
+	while (memory_limit > least(0) && !ct_has_room(memory_limit))
+		memory_limit = least(memory_limit / 2);
+	memory_limit -= FIXED_MEMORY;
+}
+
+static void note_memory(const struct ct_go *go)
+{
+	char words[160];
+	size_t wanted = least(go->memory_limit), is = memory_limit + FIXED_MEMORY;
+	if (is == wanted)
+		return;
+	snprintf(words, sizeof words, "the program's address space is limited (RLIMIT_AS): of --memory-limit %zuM, %zuM are used at most",
+		 wanted >> 20, is >> 20);
+	ct_queue_note(CT_NOTE_REMARK, words);
 }
 
 /* The memory for calls that were seen, and chains: an eighth. */
 static size_t memory_for_chains(const struct ct_go *go)
 {
-	return go->flags & (CT_GO_CALLERS | CT_GO_PYTHON) ? memory_limit(go) / 8 : 0;
+	return go->flags & (CT_GO_CALLERS | CT_GO_PYTHON) ? memory_limit / 8 : 0;
 }
 
 /* The memory for Python's code objects and stacks: a sixteenth. */
 static size_t memory_for_python(const struct ct_go *go)
 {
-	return go->flags & CT_GO_PYTHON ? memory_limit(go) / 16 : 0;
+	return go->flags & CT_GO_PYTHON ? memory_limit / 16 : 0;
 }
 
 /*
@@ -123,7 +144,7 @@ static size_t memory_for_python(const struct ct_go *go)
  */
 static size_t memory_for_records(const struct ct_go *go)
 {
-	return memory_limit(go) - memory_for_chains(go) - memory_for_python(go);
+	return memory_limit - memory_for_chains(go) - memory_for_python(go);
 }
 
 static bool start_memory(const struct ct_go *go)
@@ -206,15 +227,36 @@ static void at_range(void)
 	ct_switch_range(&cupti);
 }
 
+static int64_t clock_shift_seconds(void)
+{
+	int64_t shift = ct_clock_shift(), half = (int64_t)CT_SECOND / 2;
+	return (shift + (shift < 0 ? -half : half)) / (int64_t)CT_SECOND;
+}
+
+/* A shift that is there once is a thread that waited for a processor between two readings. */
+static void note_clock(void)
+{
+	char words[160];
+	int64_t shift = clock_shift_seconds();
+	if (shift == 0 || clock_shift_seconds() == 0)
+		return;
+	snprintf(words, sizeof words, "the program's clock is %lld s %s: a preloaded library shifts it; times here are the kernel's",
+		 (long long)(shift < 0 ? -shift : shift), shift < 0 ? "slow" : "fast");
+	ct_queue_note(CT_NOTE_REMARK, words);
+}
+
 /* From GO on. False: nothing is on. */
 static bool record(unsigned char *payload, uint32_t length, bool *nvtx)
 {
 	struct ct_go go;
 	const char *words;
 	memcpy(&go, payload, sizeof go);
+	set_memory_limit(&go);
 	if (!start_memory(&go))
 		return false;
+	note_memory(&go);
 	uint32_t range_len;
+	note_clock();
 	const char *range = ct_go_range(payload, length, &range_len);
 	ct_range_choose(range, range_len);
 	bool on = start_cupti(&go, payload + sizeof go, length - (uint32_t)sizeof go, &words);

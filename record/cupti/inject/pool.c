@@ -12,7 +12,8 @@
  *
  * Buffers come from the program's own malloc, and what is known of them is kept apart:
  * when another CUPTI client registers its callbacks, CUPTI gives it the buffers that
- * it got from us, and such clients end with free.
+ * it got from us, and such clients end with free. Leak checkers find the buffers through
+ * the table.
  */
 #include "pool.h"
 
@@ -23,20 +24,29 @@
 #include "link.h"
 #include "seen.h"
 
-#define SIZES 3
+#define SIZES 4
 #define MIN_BUFFER (8u << 10)
 
+#define HELD UINT32_MAX
 #define FREED ((uint8_t *)1) /* of an entry whose buffer is gone: those behind it are still found */
 
 struct entry {
 	uint8_t *buffer; /* NULL marks a free entry */
 	size_t size;
 	unsigned tier;
-	uint32_t next; /* idle one, as its index and 1 */
+	uint32_t next; /* idle one, as its index and 1; HELD: by CUPTI */
 };
 
+/*
+ * Sizes of buffers, and the eighths of the memory that they and larger ones may fill. The smallest hold 20 launches: a
+ * thousand threads have one each before the first flush.
+ */
+static const struct {
+	unsigned shift, eighths;
+} tiers[SIZES] = {{0, 2}, {3, 3}, {5, 4}, {7, 8}};
+
 static struct ct_lock lock;
-static struct entry *table;
+static struct entry *table; /* from malloc: leak checkers do not look into mapped memory */
 static uint32_t slots; /* a power of two, at least twice as many as there can be buffers */
 static uint32_t idle[SIZES]; /* the first, as its index and 1 */
 static size_t tier_size[SIZES], tier_limit[SIZES];
@@ -60,15 +70,14 @@ bool ct_pool_start(size_t memory, size_t buffer_size, bool null_allowed)
 	size_t largest = memory / 4;
 	if (buffer_size > largest)
 		buffer_size = largest;
-	for (unsigned i = 0; i < SIZES; i++)
-		tier_size[i] = at_least(buffer_size >> (i == 0 ? 0 : 1 + 2 * i), MIN_BUFFER);
-	tier_limit[0] = memory / 2;
-	tier_limit[1] = memory / 4 * 3;
-	tier_limit[2] = memory;
+	for (unsigned i = 0; i < SIZES; i++) {
+		tier_size[i] = at_least(buffer_size >> tiers[i].shift, MIN_BUFFER);
+		tier_limit[i] = memory / 8 * tiers[i].eighths;
+	}
 	enough = memory / 4;
 	for (slots = 64; slots < memory / MIN_BUFFER * 2; slots *= 2)
 		;
-	table = ct_alloc(slots * sizeof *table);
+	table = ct_has_room(slots * sizeof *table) ? calloc(slots, sizeof *table) : NULL;
 	if (!table || null_allowed)
 		return table != NULL;
 	scratch_size = tier_size[SIZES - 1];
@@ -93,6 +102,7 @@ static struct entry *take_idle(void)
 			continue;
 		struct entry *e = &table[idle[i] - 1];
 		idle[i] = e->next;
+		e->next = HELD;
 		return e;
 	}
 	return NULL;
@@ -112,25 +122,16 @@ static size_t reserve(unsigned *tier)
 }
 
 /*
- * Memory from malloc, NULL without. The kernel is asked first: where a seccomp filter
+ * A new buffer, NULL without; total is the size of all. The kernel is asked first also because, where a seccomp filter
  * answers brk with an error, glibc takes that error for an address, and malloc crashes.
  */
-static uint8_t *allocate(size_t size)
+static uint8_t *create(size_t size, unsigned tier, size_t total)
 {
-	void *probe = ct_alloc(size);
-	if (!probe)
-		return NULL;
-	ct_free(probe, size);
-	return malloc(size);
-}
-
-static uint8_t *create(size_t size, unsigned tier)
-{
-	uint8_t *buffer = allocate(size);
+	uint8_t *buffer = ct_has_room(total) ? malloc(size) : NULL;
 	ct_lock(&lock);
 	struct entry *e = buffer ? find(buffer) : NULL;
 	if (e) {
-		*e = (struct entry){.buffer = buffer, .size = size, .tier = tier};
+		*e = (struct entry){.buffer = buffer, .size = size, .tier = tier, .next = HELD};
 	} else {
 		used -= size;
 		out -= size;
@@ -149,8 +150,9 @@ static uint8_t *get(size_t *size, bool *low)
 	*size = e ? e->size : reserve(&tier);
 	out += *size;
 	*low = *size == 0 || out > enough;
+	size_t total = used;
 	ct_unlock(&lock);
-	return buffer || *size == 0 ? buffer : create(*size, tier);
+	return buffer || *size == 0 ? buffer : create(*size, tier, total);
 }
 
 /* CUPTI's request for a buffer; called on any thread of the program. */
@@ -205,11 +207,17 @@ void ct_pool_release(uint8_t *buffer)
 		former.release(buffer);
 }
 
-/* Another client has the buffers that CUPTI got from us: an address that comes back may be one of its own. */
+/*
+ * Another client has the buffers that CUPTI got from us: an address that comes back may be one of its own. It is forgotten,
+ * too, lest a leak checker take memory of the program's for ours.
+ */
 void ct_pool_leave(void)
 {
 	ct_lock(&lock);
 	left = true;
+	for (uint32_t i = 0; i < slots; i++)
+		if (table[i].buffer && table[i].next == HELD)
+			table[i].buffer = FREED;
 	ct_unlock(&lock);
 }
 

@@ -12,7 +12,8 @@
  * - each read is one by guard.h. A fault ends the reading of frames for good;
  * - a frame counts only if its code is a code object, and its instruction is within that code;
  * - a code object is known by more than its address, which may be used again: by its first line and its version or, before
- *   3.12, by its texts, its size, and what its name and its line table say. These are looked at in each walk;
+ *   3.12, by its texts, its size, and what its name and its line table say. These are looked at in each walk. Two code
+ *   objects of one place that differ in the middle of a line table of more than 64 bytes alone are taken for one;
  * - an interpreter that ends frees frames of other threads: its flag is looked at again at each frame.
  *
  * The tables have a fixed size. Threads write to them without a lock: who sets an entry's key first has the entry, and
@@ -289,12 +290,34 @@ static bool all_readable(uintptr_t at, uint64_t size)
 	return true;
 }
 
-/* What a code object without a version says: its name, and its line table as far as that differs soon. */
+#define TABLE_WORDS 8u /* of a line table that are looked at */
+
+/*
+ * A hash of what tells a code object without a version from one that had its place before: its name, and its line
+ * table, of a longer one its ends and length. The factors differ, so that the processor multiplies all words at once.
+ */
 HOT uint64_t contents(const struct identity *is, uint32_t *bad)
 {
+	static const uint64_t factors[TABLE_WORDS] = {
+		0xd6e8feb86659fd93ull, 0xbf58476d1ce4e5b9ull, 0x94d049bb133111ebull, 0xff51afd7ed558ccdull,
+		0xc4ceb9fe1a85ec53ull, 0x87c37b91114253d5ull, 0x4cf5ad432745937full, 0x52dce729a7d1c1a5ull,
+	};
+	uintptr_t table = (uintptr_t)is->table + BYTES_DATA;
 	uint64_t size = ct_guarded8((uintptr_t)is->table + OBJECT_SIZE, bad);
 	uint64_t h = ct_guarded8((uintptr_t)is->name + TEXT_HASH, bad) * MULTIPLIER ^ size;
-	return size >= 8 ? h ^ ct_guarded8((uintptr_t)is->table + BYTES_DATA, bad) * RATIO : h;
+	if (__builtin_expect(size < 8, 0)) /* what follows a shorter one is not its own */
+		return h ^ (ct_guarded8(table, bad) & ((1ull << size * 8) - 1)) * factors[0];
+	if (size > TABLE_WORDS * 8) {
+#pragma GCC unroll 4
+		for (uint32_t i = 0; i < TABLE_WORDS / 2; i++) {
+			h += ct_guarded8(table + i * 8, bad) * factors[i];
+			h += ct_guarded8(table + (uintptr_t)size - 8 - i * 8, bad) * factors[TABLE_WORDS / 2 + i];
+		}
+		return h;
+	}
+	for (uint32_t i = 0; i * 8 + 8 < size; i++)
+		h += ct_guarded8(table + i * 8, bad) * factors[i];
+	return h + ct_guarded8(table + (uintptr_t)size - 8, bad) * factors[TABLE_WORDS - 1];
 }
 
 #define NOT_KNOWN UINT64_MAX

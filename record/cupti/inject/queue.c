@@ -17,6 +17,7 @@
 #include "link.h"
 
 #define KEEP 4 /* idle chunks */
+#define MERGED (16u << 10) /* bytes of a batch that may be copied into another */
 
 struct list {
 	struct ct_chunk *head, *tail;
@@ -101,10 +102,11 @@ struct ct_chunk *ct_queue_chunk(void)
 	bool allowed = in_use < limit && !finishing;
 	struct ct_chunk *c = allowed ? take_idle() : NULL;
 	in_use += allowed;
+	size_t total = in_use;
 	ct_unlock(&lock);
 	if (!allowed)
 		return NULL;
-	if (!c)
+	if (!c && ct_has_room(total * CT_CHUNK_SIZE))
 		c = new_chunk();
 	if (c)
 		c->counted = 1;
@@ -113,15 +115,7 @@ struct ct_chunk *ct_queue_chunk(void)
 	return c;
 }
 
-void ct_queue_push(struct ct_chunk *c)
-{
-	ct_lock(&lock);
-	append(&batches, c);
-	ct_condition_tell(&more);
-	ct_unlock(&lock);
-}
-
-/* Takes a chunk back that was sent. */
+/* Takes back a chunk that was sent, or copied. */
 static void recycle(struct ct_chunk *c)
 {
 	bool keep = c == state_chunk || c == flushed_chunk;
@@ -148,6 +142,30 @@ static void fill(struct ct_chunk *c, const void *data, size_t size)
 		size = CT_CHUNK_DATA - c->used;
 	memcpy(c->data + c->used, data, size);
 	c->used += (uint32_t)size;
+}
+
+/* Adds the records of a chunk to the last batch. Under the lock: false where that is more than a short copy. */
+static bool merge(const struct ct_chunk *c)
+{
+	struct ct_chunk *last = batches.tail;
+	if (c->frame.type != CT_MSG_BATCH || c->used > MERGED || !last || last->frame.type != CT_MSG_BATCH ||
+	    CT_CHUNK_DATA - last->used < c->used)
+		return false;
+	fill(last, c->data, c->used);
+	return true;
+}
+
+/* Buffers of many threads have few records each: they share chunks. */
+void ct_queue_push(struct ct_chunk *c)
+{
+	ct_lock(&lock);
+	bool merged = merge(c);
+	if (!merged)
+		append(&batches, c);
+	ct_condition_tell(&more);
+	ct_unlock(&lock);
+	if (merged)
+		recycle(c);
 }
 
 /* Sends a single message beside the limit. Without memory it is left out, and counts as a lost record. */
@@ -244,7 +262,7 @@ static struct ct_chunk *record_chunk(size_t size)
 	if (in_use >= limit)
 		return NULL;
 	c = take_idle();
-	if (!c)
+	if (!c && ct_has_room((size_t)(in_use + 1) * CT_CHUNK_SIZE))
 		c = new_chunk();
 	if (!c)
 		return NULL;

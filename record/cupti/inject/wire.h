@@ -322,9 +322,11 @@ enum ct_lost_cause {
 	CT_LOST_CAUSES
 };
 
+enum { CT_NOTE_INFO = 0, CT_NOTE_WARNING = 1, CT_NOTE_REMARK = 2 }; /* the last is said at once; nothing is missing */
+
 /* NOTE, then its text: a line that a person should see. */
 struct ct_note {
-	uint32_t severity; /* 0 information, 1 warning */
+	uint32_t severity; /* CT_NOTE_* */
 	uint32_t text_len;
 };
 

@@ -74,6 +74,28 @@ static int by_segv(void)
 	return 0;
 }
 
+static int deeper(const volatile int *above)
+{
+	volatile int here[1024] = {above[0] + 1};
+	return above[0] < 0 ? 0 : deeper(here) + here[1]; /* a count that never ends */
+}
+
+static int by_overflow(void)
+{
+	volatile int first = 0;
+	launch_to_the_end();
+	return deeper(&first);
+}
+
+/* The program has a stack for signals, as Go's and Java's have. */
+static int by_overflow_with_stack(void)
+{
+	stack_t stack = {.ss_sp = malloc(1 << 16), .ss_size = 1 << 16};
+	if (!stack.ss_sp || sigaltstack(&stack, NULL))
+		return 1;
+	return by_overflow();
+}
+
 static int by_int(void)
 {
 	die_by(SIGINT);
@@ -188,7 +210,8 @@ static const struct {
 	int (*end)(void);
 } modes[] = {
 	{"return", by_return}, {"exit", by_exit}, {"_exit", by__exit}, {"quick-exit", by_quick_exit},
-	{"abort", by_abort}, {"segv", by_segv}, {"int", by_int}, {"term", by_term}, {"hup", by_hup}, {"kill", by_kill},
+	{"abort", by_abort}, {"segv", by_segv}, {"overflow", by_overflow}, {"overflow-with-stack", by_overflow_with_stack},
+	{"int", by_int}, {"term", by_term}, {"hup", by_hup}, {"kill", by_kill},
 	{"exception", by_exception}, {"exec", by_exec}, {"thread-exit", by_thread_exit}, {"fork-child", by_fork_child},
 	{"daemon", by_return}, {"device-reset", by_device_reset}, {"hang", by_hang},
 };

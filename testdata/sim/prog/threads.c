@@ -1,4 +1,4 @@
-/* Named threads that launch and end before the program does. CUDA is initialised before they start, with --race by
+/* Named threads that launch and end before the program does; with --together none ends before all have launched. CUDA is initialised before they start, with --race by
  * the one that comes first, while others wait for it. */
 #include <pthread.h>
 
@@ -12,13 +12,20 @@ struct worker {
 	struct counts issued;
 };
 
+static pthread_barrier_t barrier;
+static bool together;
+
 static void *run(void *arg)
 {
 	struct worker *w = arg;
 	char name[16];
 	snprintf(name, sizeof name, "worker %d", w->index);
 	pthread_setname_np(pthread_self(), name);
+	if (together)
+		pthread_barrier_wait(&barrier);
 	w->bad = work_all(&w->issued, w->launches);
+	if (together)
+		pthread_barrier_wait(&barrier);
 	return NULL;
 }
 
@@ -34,6 +41,8 @@ int main(int argc, char **argv)
 	}
 	if (!option_flag(argc, argv, "--race"))
 		CHECK(cudaGetDeviceCount(&devices));
+	together = option_flag(argc, argv, "--together");
+	pthread_barrier_init(&barrier, NULL, (unsigned)count);
 	for (int i = 0; i < count; i++) {
 		workers[i].index = i;
 		workers[i].launches = option_number(argc, argv, "-n", 1000, 1);
