@@ -29,8 +29,8 @@ type Devices struct {
 	list    []*Device
 	most    int // pieces that wait
 	waiting int
-	count   uint64 // pieces so far
-	idle    int    // idle times that the parts keep
+	count   uint64      // pieces so far
+	idle    [scales]int // idle times that the parts keep
 }
 
 // New returns a timeline's devices, none so far.
@@ -72,9 +72,8 @@ type Part struct {
 	times       Times // where pieces of several parts were taken
 	device      *Device
 	bins        bins
-	sums        []sumAt  // at the marks that were reached, by time
-	idle        []idleAt // before and between these, by time, and after the last
-	noIdle      bool     // idle does not have all: there was no room
+	sums        []Sum // at the marks that were reached, by time
+	idle        [scales]division
 }
 
 // NewDevice returns a device without work. busy is called with each time in which the device was busy: the times come in order and

@@ -208,6 +208,7 @@ type Spent struct {
 	Function *Function // nil outside of calls
 	Owner    *Owner    // what it did outside of calls, nil if unknown
 	Weight   float64   // the larger, the more of the time of which nothing is known belongs to Owner
+	Looks    uint64    // samples, or looks at short blocks, by which Owner is known; 0 if chance has no part in it
 	Unknown  bool      // the history has no longer, or not yet, what the thread did
 	Time     uint64    // within the interval
 	Start    uint64    // of the call, which may be before the interval

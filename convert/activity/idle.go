@@ -49,6 +49,7 @@ type Idle struct {
 	pooled  bool // see Pool
 	outside *Row
 	unknown *Row
+	seen    lastSeen
 	spent   []Spent
 	cut     []Spent // of a gap that a mark divides
 }
@@ -62,12 +63,17 @@ type Reason struct {
 // A Row has the idle times of one reason.
 type Row struct {
 	Reason
-	Seen          // a time each gap
-	MaxAt  uint64 // of Longest
-	owner  *Owner // of Reason.What; nil for other reasons
-	now    latestGap
-	latest latest
+	Seen                // a time each gap
+	MaxAt     uint64    // of Longest
+	Low, High uint64    // see Estimate; both are 0 before Pool
+	Owner     *Owner    // of Reason.What; nil for other reasons
+	Function  *Function // likewise
+	now       latestGap
+	latest    [scales]latest
 }
+
+// Estimate is the time of the row. The times have been divided: see Pool.
+func (r *Row) Estimate() Estimate { return Estimate{r.Time, r.Low, r.High} }
 
 // A latestGap is the last gap that has time of a row.
 type latestGap struct{ from, ns uint64 }
@@ -92,12 +98,13 @@ const (
 )
 
 // countIdle adds idle time of the gap that begins at a time.
-func (r *Row) countIdle(at, ns uint64, weight float64) {
-	now, more := r.now.add(at, ns)
+func (r *Row) countIdle(at uint64, s *Spent, seen *lastSeen) {
+	now, more := r.now.add(at, s.Time)
 	if now > r.Longest {
 		r.MaxAt = at
 	}
-	r.add(more, now, ns, weight)
+	r.add(more, now, s)
+	r.Turns += seen.shows(r, s)
 }
 
 // row returns the row of a reason.
@@ -134,15 +141,15 @@ func (d *Idle) gap(watch Watcher, last, next *behind) {
 		g.Spent = d.spent
 		d.Time[LaunchedLate] += g.Ready - g.From
 		for i := range g.Spent {
-			d.lateRow(&g.Spent[i]).countIdle(g.From, g.Spent[i].Time, g.Spent[i].Weight)
+			d.lateRow(&g.Spent[i]).countIdle(g.From, &g.Spent[i], &d.seen)
 		}
 		l.Part.late(d, &g)
 	}
 	if queued := g.To - g.Ready; queued > 0 {
 		d.Time[g.Queued] += queued
 		r := d.row(g.Queued, what)
-		r.countIdle(g.Ready, queued, 0)
-		l.Part.queued(r, g.Ready, g.To)
+		r.countIdle(g.Ready, &Spent{Time: queued}, &d.seen)
+		l.Part.queued(r, &g)
 	}
 	watch.Gap(&g)
 }
@@ -160,7 +167,9 @@ func (d *Idle) lateRow(s *Spent) *Row {
 	for len(d.late) <= s.Function.index {
 		d.late = append(d.late, nil)
 	}
-	return d.kept(&d.late[s.Function.index], s.Function.Name)
+	r := d.kept(&d.late[s.Function.index], s.Function.Name)
+	r.Function = s.Function
+	return r
 }
 
 // ownedRow returns the row of LaunchedLate for what a thread did outside of calls.
@@ -171,7 +180,7 @@ func (d *Idle) ownedRow(o *Owner) *Row {
 			d.owned = make(map[*Owner]*Row)
 		}
 		r = d.row(LaunchedLate, o.Text)
-		r.owner, d.owned[o] = o, r
+		r.Owner, d.owned[o] = o, r
 	}
 	return r
 }
@@ -182,6 +191,9 @@ func (d *Idle) Pool() {
 		return
 	}
 	d.pooled = true
+	for _, r := range d.Rows {
+		r.Low, r.High = r.Time, r.Time
+	}
 	sorted := slices.SortedFunc(maps.Values(d.Rows), func(a, b *Row) int { return cmp.Compare(a.What, b.What) })
 	for _, k := range []struct{ unknown, known Deed }{{Ran, RanCode}, {WasBlocked, Waited}} {
 		var pool *Row
@@ -189,22 +201,32 @@ func (d *Idle) Pool() {
 		var seen []Seen
 		for _, r := range sorted {
 			switch {
-			case r.owner == nil:
-			case r.owner.Deed == k.unknown:
+			case r.Owner == nil:
+			case r.Owner.Deed == k.unknown:
 				pool = r
-			case r.owner.Deed == k.known:
+			case r.Owner.Deed == k.known:
 				rows, seen = append(rows, r), append(seen, r.Seen)
 			}
 		}
-		if pool == nil || pool.Longest == 0 { // of a part of a gap there may be a row without time
-			continue
+		var unknown Seen
+		if pool != nil && pool.Longest > 0 { // of a part of a gap there may be a row without time
+			unknown = pool.Seen
 		}
-		for i, part := range Divide(pool.Seen, seen) {
+		parts := Divide(unknown, seen)
+		low, high := between(unknown, seen, parts, k.known == Waited)
+		for i, part := range parts {
 			rows[i].Count += part.Count
 			rows[i].Time += part.Time
+			rows[i].Low, rows[i].High = low[i], high[i]
+		}
+		if unknown.Longest == 0 {
+			continue
+		}
+		for _, part := range parts {
 			pool.Count -= part.Count
 			pool.Time -= part.Time
 		}
+		pool.Low, pool.High = pool.Time, pool.Time
 		pool.Count = max(pool.Count, (pool.Time+pool.Longest-1)/pool.Longest)
 	}
 	for reason, r := range d.Rows {
@@ -214,17 +236,23 @@ func (d *Idle) Pool() {
 	}
 }
 
-// Longest returns what took longest while a GPU was idle, and the times.
-func (d *Idle) Longest(most int) (what []string, ns []uint64) {
-	d.Pool()
-	rows := slices.SortedFunc(maps.Values(d.Rows), func(a, b *Row) int {
-		return cmp.Or(cmp.Compare(b.Time, a.Time), cmp.Compare(a.Cause, b.Cause), cmp.Compare(a.What, b.What))
+// SortRows sorts rows as [SortEstimates] does.
+func SortRows(rows []*Row) {
+	SortEstimates(rows, (*Row).Estimate, func(a, b *Row) int {
+		return cmp.Or(cmp.Compare(a.Cause, b.Cause), cmp.Compare(a.What, b.What))
 	})
-	what, ns = []string{}, []uint64{}
+}
+
+// Longest returns what took longest while a GPU was idle, and the times.
+func (d *Idle) Longest(most int) (what []string, times []Estimate) {
+	d.Pool()
+	what, times = []string{}, []Estimate{}
+	rows := slices.Collect(maps.Values(d.Rows))
+	SortRows(rows)
 	for _, r := range rows[:min(len(rows), most)] {
-		what, ns = append(what, r.What), append(ns, r.Time)
+		what, times = append(what, r.What), append(times, r.Estimate())
 	}
-	return what, ns
+	return what, times
 }
 
 func (d *Idle) kept(r **Row, what string) *Row {

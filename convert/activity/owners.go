@@ -215,6 +215,7 @@ func (h *History) outside(from, to uint64, list []Spent) []Spent {
 			if list[i].Owner == s.Owner {
 				list[i].Time += s.Time
 				list[i].Weight += s.Weight
+				list[i].Looks += s.Looks
 				list[i].End = s.End
 				return
 			}
@@ -241,7 +242,9 @@ func (h *History) outside(from, to uint64, list []Spent) []Spent {
 			x.Owner = h.room.owners.cpu
 			add(x)
 		default:
-			x.Owner, x.Weight = s.owner, s.weight(x.Time)
+			if x.Owner, x.Weight = s.owner, s.weight(x.Time); x.Weight > 0 {
+				x.Looks = 1
+			}
 			add(x)
 		}
 		at = end
@@ -275,7 +278,7 @@ func (h *History) ran(from, to, running uint64, add func(Spent)) {
 		if t.samples[k].owner != nil {
 			part := left / n
 			left, n = left-part, n-1
-			add(Spent{Owner: t.samples[k].owner, Time: part, Start: t.samples[k].at, End: to, Weight: weight})
+			add(Spent{Owner: t.samples[k].owner, Time: part, Start: t.samples[k].at, End: to, Weight: weight, Looks: 1})
 		}
 	}
 }

@@ -41,7 +41,7 @@ func TestRowOfGaps(t *testing.T) {
 	t.Parallel()
 	var r Row
 	for _, x := range [][2]uint64{{100, 10}, {100, 20}, {200, 25}, {300, 5}, {300, 30}} {
-		r.countIdle(x[0], x[1], 1)
+		r.countIdle(x[0], &Spent{Time: x[1], Weight: 1}, new(lastSeen))
 	}
 	if want := (Seen{Count: 3, ByChance: 5, Time: 90, Longest: 35, Weight: 5}); r.Seen != want || r.MaxAt != 300 {
 		t.Errorf("%+v at %d, want %+v", r.Seen, r.MaxAt, want)
@@ -54,7 +54,7 @@ func TestPoolWithoutTime(t *testing.T) {
 	d := Idle{Rows: make(map[Reason]*Row)}
 	seen, unseen := d.ownedRow(&Owner{Deed: RanCode, Text: "f.py:1 f"}), d.ownedRow(&Owner{Deed: Ran, Text: "(running, not sampled)"})
 	for at := range uint64(6) {
-		seen.countIdle(at, 10, 1)
+		seen.countIdle(at, &Spent{Time: 10, Weight: 1}, new(lastSeen))
 	}
 	d.Pool()
 	if seen.Time != 60 || len(d.Rows) != 1 || unseen.Count != 0 {

@@ -118,7 +118,7 @@ func words(t *table.Table, row []any, key string) string {
 	if i < 0 {
 		return ""
 	}
-	return table.Words(row[i], t.Columns[i].Unit)
+	return t.Words(row, i)
 }
 
 func duration(ns uint64) string { return table.Words(ns, table.Duration) }
@@ -138,6 +138,7 @@ func shown(t *table.Table, most int) *table.Table {
 	for i, c := range t.Columns {
 		if c.Title != "" {
 			kept = append(kept, i)
+			c.Words = nil // it reads a whole row
 			short.Columns = append(short.Columns, c)
 		}
 	}
@@ -148,7 +149,11 @@ func shown(t *table.Table, most int) *table.Table {
 		}
 		var cells []any
 		for _, i := range kept {
-			cells = append(cells, row[i])
+			cell := row[i]
+			if t.Columns[i].Words != nil {
+				cell = t.Words(row, i)
+			}
+			cells = append(cells, cell)
 		}
 		short.Rows = append(short.Rows, cells)
 	}

@@ -57,12 +57,12 @@ func newBusy(c *clock, watch activity.Watcher) busy {
 		byID: make(map[*timeline.Stream]*streamRow), all: activity.New(activity.Options{Watch: watch})}
 }
 
-// mark has the times of a process on its devices kept up to a moment.
-func (b *busy) mark(of *timeline.Process, at uint64) {
+// mark has the times of a process on its devices kept up to a moment, at which a stage of its start-up may end.
+func (b *busy) mark(of *timeline.Process, at uint64, stage bool) {
 	for _, d := range b.devices {
 		for _, p := range d.Parts {
 			if p.Process == of {
-				p.Mark(at)
+				p.Mark(at, stage)
 			}
 		}
 	}

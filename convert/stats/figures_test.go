@@ -30,6 +30,7 @@ const pieces = `(select *, lag(stream) over device as last_stream, lag(ts) over 
 // least gap.
 var figures = map[string]string{
 	"failing_calls": `select count(*), 0 from slice where extract_arg(arg_set_id, 'debug.error') is not null and depth = 0 and ts between FROM and TO`,
+	"idle_gpu":      `select count(*), sum(ts - before) from ` + pieces + ` where ts > before and before between FROM and TO`,
 	"gaps":          `select count(*), sum(ts - before) from ` + pieces + ` where ts - before >= GAP and before between FROM and TO`,
 	"device_waits": `select count(*), sum(min(returned, p.ts) - before) from ` + pieces + ` p join slice w on w.name = 'cudaDeviceSynchronize' and w.category != 'critical_path' and w.ts <= before and before < w.ts + w.dur
 		where p.ts > before and returned > before and before between FROM and TO`,
@@ -84,7 +85,7 @@ func TestFiguresOfFindingsProcessor(t *testing.T) {
 			ahead := tr.Int("select min(ts) from gpu_slice") - int64(cell(devices, devices.Rows[0], "first_ns").(uint64))
 			for _, row := range found.Rows {
 				kind := row[0].(string)
-				if kind == findings.Startup {
+				if kind == findings.Startup || kind == findings.OnPath {
 					continue
 				}
 				at := func(key string) string { return fmt.Sprint(ahead + int64(cell(found, row, key).(uint64))) }

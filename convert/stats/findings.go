@@ -56,7 +56,7 @@ func (s *Sink) Findings(incomplete bool) (list []findings.Finding, whole bool) {
 		whole = whole && d.Late == 0
 	}
 	ofRanks := s.ranks.Findings(s.findings.Limits(), s.busy.loads(s.ranks, s.findings.Steady), s.work.launched(), s.findings.Idle, whole)
-	own := s.findings.List(whole)
+	own := s.findings.List(whole, s.idleSteady)
 	if whole {
 		own = append(own, s.pathFindings()...)
 	}

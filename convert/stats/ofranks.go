@@ -56,9 +56,9 @@ var ranksReport = Report{
 		{"exposed_ns", "`communication_ns` less `communication_overlap_ns`: the GPU communicates and computes nothing"},
 		{"copy_ns", "time in which copies were under way"},
 		{"waited_ns", "time that this process waited for other ranks in the collectives of `collectives`; `null` where none of its collectives is there"},
-		{"awaited_ns", "time that all other ranks together waited in the collectives in which this one came last"},
+		{"awaited_ns", "time that all other ranks together waited in the collectives of its [steady state](findings.md#start-up-and-steady-state) in which this one came last"},
 		{"waited_for_share", "its part of the `awaited_ns` of all ranks of the run"},
-		{"collectives, last", "collectives that were compared, and those in which this rank came last"},
+		{"collectives, last", "collectives that were compared, and those of its steady state in which this rank came last"},
 	},
 }
 
@@ -125,11 +125,12 @@ var collectivesReport = Report{
 		{"min_ns, median_ns, p95_ns, max_ns", "how the times of the kernels differ, of the collectives that were compared"},
 		{"wait_ns, wait_share", "time that all ranks together waited, and its part of `total_ns`"},
 		{"wait_median_ns, wait_p95_ns, wait_max_ns", "how the times differ that a rank waited"},
-		{"last_rank, waited_for_share", "the rank for which the others waited longest, and its part of the waiting, of collectives whose last rank is known"},
-		{"last_share, late_median_ns", "its part of those that are no ties; by how much it came after all others in these, in the median"},
+		{"last_rank, waited_for_share", "the rank for which the others waited longest, and its part of the waiting, of collectives whose last rank is known and was not starting up: the figures of [`straggling_rank`](findings.md#straggling_rank-straggling_host)"},
+		{"last_share, late_median_ns", "its part of those that are no ties; by how much it came after all others in these, in the median, as far as no error of the clocks explains it"},
 		{"compared", "collectives whose parts were compared: of a communicator with many, a sample, as a note says. Times waited are estimates for all"},
 		{"uncertain", "those of them whose last rank is not known"},
 		{"ties", "those whose last rank came after all others by less than half of the mean of the communicator's steady state: of the many collectives of a step, the first one waits for a straggler, and chance decides who is last in the others"},
+		{"starting", "those whose last rank was in its [start-up](findings.md#start-up-and-steady-state): they count neither as ties nor for `last_rank` and what follows from it"},
 	},
 }
 

@@ -440,3 +440,39 @@ func evidenceTime(t *testing.T, of *table.Table, row []any, before, behind strin
 	}
 	return d
 }
+
+// The report of collectives and the finding about a straggler have one share: both leave the start-up out.
+func TestStragglerFigures(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"straggler", "loader"} {
+		paths, err := filepath.Glob("../../testdata/gpu/logs/ranks/" + name + "-*.cudatrace")
+		if err != nil || len(paths) < 2 {
+			t.Fatal(paths, err)
+		}
+		all := tablesOf(t, paths...)
+		f, c, r := all["findings"], all["collectives"], all["ranks"]
+		i := slices.IndexFunc(f.Rows, func(row []any) bool { return row[0] == "straggling_rank" })
+		if i < 0 || len(c.Rows) != 1 {
+			t.Fatalf("%s: %v, %v", name, f.Rows, c.Rows)
+		}
+		share := 100 * cell(c, c.Rows[0], "waited_for_share").(float64)
+		title := cell(f, f.Rows[i], "title").(string)
+		if want := fmt.Sprintf(": %.1f %% of the waiting", share); !strings.Contains(title, want) {
+			t.Errorf("%s: the report has %.1f %%, the finding is %s", name, share, title)
+		}
+		rank := cell(f, f.Rows[i], "rank")
+		ranks := slices.IndexFunc(r.Rows, func(row []any) bool { return cell(r, row, "rank") == rank })
+		if of := 100 * cell(r, r.Rows[ranks], "waited_for_share").(float64); math.Abs(of-share) > 1e-9 {
+			t.Errorf("%s: the report of ranks has %.1f %%, that of collectives %.1f %%", name, of, share)
+		}
+		var last, of int
+		text := cell(f, f.Rows[i], "evidence").(string)
+		text = text[strings.Index(text, "last in "):]
+		if _, err := fmt.Sscanf(text, "last in %d of the %d ", &last, &of); err != nil {
+			t.Fatal(text, err)
+		}
+		if often := cell(c, c.Rows[0], "last_share").(float64); math.Abs(often-float64(last)/float64(of)) > 1e-9 {
+			t.Errorf("%s: last in %.1f %% of the report, in %d of %d of the finding", name, 100*often, last, of)
+		}
+	}
+}

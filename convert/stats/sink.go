@@ -65,7 +65,7 @@ func NewWith(t findings.Thresholds) *Sink {
 	s.busy = newBusy(&s.clock, idleWatcher{s.findings, &s.python})
 	s.findings.FirstUse, s.findings.Multiprocessors = s.work.firstUse, s.busy.multiprocessors
 	s.findings.KernelName = func(k *timeline.Shape) string { return s.names.Of(k.Kernel.Name).Short }
-	s.steps = steps.New(s.busy.mark)
+	s.steps = steps.New(func(of *timeline.Process, at uint64) { s.busy.mark(of, at, false) })
 	s.memory = newMemory(&s.clock)
 	s.ranges = newRanges()
 	s.functions = newFunctions()
@@ -196,7 +196,7 @@ func (s *Sink) workList(l *timeline.WorkList) {
 		}
 		if stream.habits.Work(w); stream.habits.Stage() != stream.stage {
 			stream.stage = stream.habits.Stage()
-			s.busy.mark(l.Stream.Context.Process, stream.stage)
+			s.busy.mark(l.Stream.Context.Process, stream.stage, true)
 		}
 		var by *activity.History
 		var launcher *critical.Thread

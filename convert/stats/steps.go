@@ -68,6 +68,7 @@ var stepKindsReport = Report{
 		{"slowest, slowest_at_ns, pid, rank", "the number of the step that took longest, when it began, and its process; `rank` is `null` for no rank"},
 		{"compute_ns, exposed_ns, copy_ns, idle_ns", "what the GPUs of the process did in the steps: they computed, communicated without computing, copied or set memory and did nothing else, or did nothing; `null` where it is not known, as with a filter that leaves out GPU work"},
 		{"meanwhile, meanwhile_ns", "lists: what the launching threads did while the GPUs were idle, as in [`idle`](#idle), the ten that took longest, and the times. The rest of `idle_ns` is shorter ones, and idle time that ended with work of another process, or with none; `null` where it is not known"},
+		{"meanwhile_low_ns, meanwhile_high_ns", "how sure the times of `meanwhile_ns` are, as in `idle`"},
 		{"median_low_ns, median_high_ns", "how sure `median_ns` is"},
 	},
 }
@@ -79,16 +80,22 @@ func (s *Sink) stepKinds(whole bool) *table.Table {
 		id("slowest", "", 0), column("slowest_at_ns", "", table.Moment, 0), id("pid", "", 0), id("rank", "", 0),
 		duration("compute_ns", "", 0), duration("exposed_ns", "", 0), duration("copy_ns", "", 0), duration("idle_ns", "", 0),
 		column("meanwhile", "", table.Text, 0), duration("meanwhile_ns", "", 0),
+		duration("meanwhile_low_ns", "", 0), duration("meanwhile_high_ns", "", 0),
 	}}
 	t.Columns = append(t.Columns, medianInterval()...)
 	for _, r := range s.stepRows() {
-		made := make([]any, 6)
+		made := make([]any, 8)
 		if whole && !r.unknown {
 			for i, ns := range r.made {
 				made[i] = ns
 			}
 			if !r.noIdle {
-				made[4], made[5] = r.idle.Longest(mostMeanwhile)
+				what, times := r.idle.Longest(mostMeanwhile)
+				var list [3][]uint64
+				for _, e := range times {
+					list[0], list[1], list[2] = append(list[0], e.Time), append(list[1], e.Low), append(list[2], e.High)
+				}
+				made[4], made[5], made[6], made[7] = what, list[0], list[1], list[2]
 			}
 		}
 		var rank any
@@ -271,21 +278,27 @@ func stepLines(row []any) table.Paragraph {
 		}
 		items = append(items, table.Item{Label: "made of", Text: strings.Join(words, ", ")})
 		if row[stepsMeanwhile] != nil && row[stepsMade+3].(uint64) > 0 {
-			items = append(items, table.Item{Label: "idle", Text: meanwhile(row[stepsMeanwhile].([]string), row[stepsMeanwhileTimes].([]uint64), row[stepsMade+3].(uint64), all)})
+			items = append(items, table.Item{Label: "idle", Text: meanwhile(row, all)})
 		}
 	}
 	return table.Paragraph{Head: fmt.Sprintf("%s steps%s (%s, %s)", text(stepsCount, table.Number), of, text(stepsSource, table.Text), text(stepsConfidence, table.Text)), Items: items}
 }
 
 // meanwhile is what threads did while GPUs were idle for a part of some time.
-func meanwhile(what []string, ns []uint64, idle, all uint64) string {
+func meanwhile(row []any, all uint64) string {
 	const most = 4
-	words, rest := []string(nil), idle
+	what, words, rest := row[stepsMeanwhile].([]string), []string(nil), row[stepsMade+3].(uint64)
+	ns := row[stepsMeanwhileTimes].([]uint64)
+	low, high := row[stepsMeanwhileTimes+1].([]uint64), row[stepsMeanwhileTimes+2].([]uint64)
 	for i := range min(len(what), most) {
 		if 100*ns[i] < all {
-			break
+			continue
 		}
-		words, rest = append(words, what[i]+" "+table.Words(table.ShareOf(ns[i], all), table.Share)), rest-min(rest, ns[i])
+		share := table.Words(table.ShareOf(ns[i], all), table.Share)
+		if low[i] < high[i] {
+			share = figures.SharesBetween(float64(low[i])/float64(all), min(1, float64(high[i])/float64(all)))
+		}
+		words, rest = append(words, what[i]+" "+share), rest-min(rest, ns[i])
 	}
 	if 1000*rest >= all {
 		words = append(words, "other "+table.Words(table.ShareOf(rest, all), table.Share))

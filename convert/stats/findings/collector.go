@@ -43,9 +43,10 @@ type process struct {
 	waits    record[string]
 	allocs   record[string]
 	loads    record[string]
-	lines    lines            // of pageable, small, sets and allocs
-	gaps     map[uint32]*gaps // by GPU
-	tiny     map[uint32]*tiny // by GPU
+	lines    lines             // of pageable, small, sets and allocs
+	gaps     map[uint32]*gaps  // by GPU
+	idle     map[uint32]*timed // all gaps, by GPU
+	tiny     map[uint32]*tiny  // by GPU
 	serial   record[pair]
 	kernels  map[*timeline.Shape]bool // that were launched; a full table is emptied
 	names    map[string]bool          // of these kernels
@@ -106,7 +107,7 @@ func New(t Thresholds) *Collector {
 func (c *Collector) process(p *timeline.Process) *process {
 	r := c.processes[p]
 	if r == nil {
-		r = &process{Process: p, first: timeline.Never, worked: make(map[uint32]extent), gaps: make(map[uint32]*gaps), tiny: make(map[uint32]*tiny),
+		r = &process{Process: p, first: timeline.Never, worked: make(map[uint32]extent), gaps: make(map[uint32]*gaps), idle: make(map[uint32]*timed), tiny: make(map[uint32]*tiny),
 			kernels: make(map[*timeline.Shape]bool), names: make(map[string]bool), graphs: make(map[uint32]bool)}
 		r.stages.none = p.Midway > 0
 		r.failures.stages, r.serial.stages = &r.stages, &r.stages

@@ -3,6 +3,8 @@ package findings
 import (
 	"cmp"
 	"slices"
+
+	"github.com/cudatrace/cudatrace/convert/activity"
 )
 
 // An evidence has the times of one habit.
@@ -11,9 +13,11 @@ type evidence struct {
 	cost        uint64 // ns
 	first, last uint64 // moments of the first and of the last time
 	longest     []moment
-	bytes       uint64 // copied
-	async       uint64 // of count, by functions with Async in their name
-	runs        uint64 // of small copies
+	bytes       uint64  // copied
+	async       uint64  // of count, by functions with Async in their name
+	runs        uint64  // of small copies
+	weight      float64 // of what was seen by chance: see [activity.Spent]
+	byChance    uint64  // of count, times with a weight
 }
 
 // A moment is a time to jump to.
@@ -55,6 +59,23 @@ func (e *evidence) join(o *evidence) {
 	e.first, e.last = min(e.first, o.first), max(e.last, o.last)
 	e.cost, e.count = sum(cost, o.cost), count+o.count
 	e.bytes, e.async, e.runs = sum(e.bytes, o.bytes), e.async+o.async, e.runs+o.runs
+	e.weight, e.byChance = e.weight+o.weight, e.byChance+o.byChance
+}
+
+// weigh notes the weight of the time that was added last.
+func (e *evidence) weigh(weight float64) {
+	if e.weight += weight; weight > 0 {
+		e.byChance++
+	}
+}
+
+// seen is the evidence as what a thread did.
+func (e *evidence) seen() activity.Seen {
+	s := activity.Seen{Count: e.count, ByChance: e.byChance, Time: e.cost, Weight: e.weight}
+	if len(e.longest) > 0 {
+		s.Longest = e.longest[0].cost
+	}
+	return s
 }
 
 // sum adds two numbers of ns. It stops at the largest number.
@@ -76,6 +97,14 @@ func (e *evidence) moments() (at []uint64) {
 // A tally has evidence by key.
 type tally[K comparable] map[K]*evidence
 
+// of returns the evidence of a key.
+func (t tally[K]) of(key K) *evidence {
+	if t[key] == nil {
+		t[key] = new(evidence)
+	}
+	return t[key]
+}
+
 // largest returns the keys, the one that costs most first.
 func largest[K comparable](t tally[K], name func(K) string) (keys []K) {
 	for k := range t {
@@ -87,24 +116,24 @@ func largest[K comparable](t tally[K], name func(K) string) (keys []K) {
 	return keys
 }
 
-// pool divides what was done unseen among what was seen, in proportion to its time, up to twice that time.
+// pool divides what was done unseen among what was seen, as the report of idle time does: see [activity.Divide].
 func pool(of tally[doing], unseen deed, seen ...deed) {
-	pooled, known := new(evidence), uint64(0)
-	for d, x := range of {
+	var rest *evidence
+	var keys []doing
+	var known []activity.Seen
+	for _, d := range largest(of, func(d doing) string { return d.name }) {
 		switch {
 		case d.kind == unseen:
-			pooled = x
+			rest = of[d]
 		case slices.Contains(seen, d.kind):
-			known = sum(known, x.cost)
+			keys, known = append(keys, d), append(known, of[d].seen())
 		}
 	}
-	divided, left := min(pooled.cost, sum(known, known)), pooled.cost
-	for d, x := range of {
-		if known > 0 && slices.Contains(seen, d.kind) {
-			part := min(uint64(float64(divided)*float64(x.cost)/float64(known)), left)
-			x.cost += part
-			left -= part
-		}
+	if rest == nil {
+		return
 	}
-	pooled.cost = left
+	for i, part := range activity.Divide(rest.seen(), known) {
+		of[keys[i]].cost += part.Time
+		rest.cost -= part.Time
+	}
 }

@@ -50,6 +50,7 @@ type Kind struct {
 var Kinds = []Kind{
 	{Name: "failing_calls", Reports: "errors"},
 	{Name: "gaps", Reports: "idle"},
+	{Name: IdleGPU, Reports: "idle"},
 	{Name: "device_waits", Reports: "waits,idle"},
 	{Name: "tiny_kernels", Reports: "launches,launch_rate,idle"},
 	{Name: "pageable_copies", Reports: "copies,callers"},
@@ -113,7 +114,7 @@ func Remedy(d activity.Deed, by timeline.Blocker) string { return remedies[deedO
 
 // List returns the findings: failing calls first, then those that cost most. With whole false
 // records are missing, and nothing is said about gaps between work.
-func (c *Collector) List(whole bool) []Finding {
+func (c *Collector) List(whole bool, idle SteadyIdles) []Finding {
 	var all, startups []Finding
 	for _, p := range c.list {
 		r := report{collector: c, limits: &c.limits, process: p, steady: c.Steady(p.Process)}
@@ -124,11 +125,12 @@ func (c *Collector) List(whole bool) []Finding {
 		r.allocations()
 		r.metrics(c.gpus)
 		if whole {
-			r.gaps()
+			r.gaps(idle)
 			r.waits()
 			r.tinyKernels()
 			r.serialStreams()
 			r.firstUse()
+			r.idle(idle)
 		}
 		all = append(all, r.list...)
 		if f := r.startup(); f != nil {
@@ -162,9 +164,18 @@ func (c *Collector) Limits() *Thresholds { return &c.limits }
 // Sorted sorts findings in the order of List.
 func Sorted(all []Finding) []Finding {
 	slices.SortStableFunc(all, func(a, b Finding) int {
-		return cmp.Or(cmp.Compare(rank(&a), rank(&b)), cmp.Compare(b.Cost, a.Cost), cmp.Compare(b.Count, a.Count))
+		return cmp.Or(cmp.Compare(rank(&a), rank(&b)), cmp.Compare(b.weight(), a.weight()), cmp.Compare(b.Count, a.Count))
 	})
 	return all
+}
+
+// weight is the cost by which findings are sorted. That a GPU is idle is no cause: findings that cost a fifth of it say
+// more.
+func (f *Finding) weight() uint64 {
+	if f.Kind == IdleGPU {
+		return f.Cost / 5
+	}
+	return f.Cost
 }
 
 func rank(f *Finding) int {
@@ -367,22 +378,29 @@ var remedies = map[deed]string{
 }
 
 // gaps finds long gaps. At least half of their time must be of one kind: the remedy follows from it.
-func (r *report) gaps() {
+func (r *report) gaps(idle SteadyIdles) {
 	for _, gpu := range sortedKeys(r.process.gaps) {
 		g := r.process.gaps[gpu]
 		e := g.since(r.steady.From)
 		if !r.worth(e, 1) {
 			continue
 		}
-		did, kinds := meanwhile(g.did.since(r.steady.From))
-		for kind, ns := range kinds {
+		mostly, all := "", idle.on(r.process, gpu)
+		text := all.words(r.steady)
+		if all != nil && r.idles(all) && !all.explains(e.cost) {
+			text = "all idle time of the GPU is in " + IdleGPU
+		}
+		if m := g.mostly(r.steady.From); m != "" {
+			mostly = "in these gaps mostly " + m + "; "
+		}
+		for kind, ns := range meanwhile(g.did.since(r.steady.From)) {
 			if try := remedies[kind]; try != "" && ns > e.cost/2 {
 				title := fmt.Sprintf("%s is idle in a gap of %s", r.collector.gpuName(gpu), figures.Duration(e.cost))
 				if e.count > 1 {
 					title = fmt.Sprintf("%s is idle in %s gaps, the longest %s", r.collector.gpuName(gpu), figures.Group(e.count), figures.Duration(e.longest[0].cost))
 				}
 				r.add("gaps", e, Finding{Title: title,
-					GPU: &gpu, Evidence: "what the launching threads did meanwhile: " + times(did, 4) + r.atLines(&g.ends, "; the gaps end with launches at ", e.count), Try: try})
+					GPU: &gpu, Evidence: mostly + text + r.atLines(&g.ends, "; the gaps end with launches at ", e.count), Try: try})
 			}
 		}
 	}
@@ -391,20 +409,13 @@ func (r *report) gaps() {
 // blocks are the deeds of threads that were blocked by a known thing.
 var blocks = []deed{blocked, sleeps, locked}
 
-// meanwhile returns what threads did, by name, and by kind. All that they did outside of calls is of one kind: the one of most of
+// meanwhile returns what threads did, by kind. All that they did outside of calls is of one kind: the one of most of
 // it, if nine tenths of it are known. What blocked threads counts as one there, and gives its longest part the name.
-func meanwhile(of tally[doing]) (did tally[string], kinds map[deed]uint64) {
-	did, kinds = make(tally[string]), make(map[deed]uint64)
+func meanwhile(of tally[doing]) (kinds map[deed]uint64) {
+	kinds = make(map[deed]uint64)
 	pool(of, computesUnseen, computes)
 	pool(of, blockedUnseen, blocks...)
 	for d, x := range of {
-		if x.cost == 0 {
-			continue
-		}
-		if did[d.name] == nil {
-			did[d.name] = new(evidence)
-		}
-		did[d.name].join(x)
 		kinds[d.kind] = sum(kinds[d.kind], x.cost)
 	}
 	unknown := kinds[outside] + kinds[computesUnseen] + kinds[blockedUnseen]
@@ -425,7 +436,7 @@ func meanwhile(of tally[doing]) (did tally[string], kinds map[deed]uint64) {
 		delete(kinds, kind)
 	}
 	kinds[most] = all
-	return did, kinds
+	return kinds
 }
 
 func (r *report) waits() {

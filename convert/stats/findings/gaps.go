@@ -64,17 +64,24 @@ func (c *Collector) does(s *activity.Spent, next *activity.Piece) doing {
 	case f.Loads() || f.Role == activity.Launching && s.Time >= c.limits.Gap && c.isFirst(s, next):
 		return doing{loads, f.Name}
 	}
+	return doing{kindOf(f), f.Title()}
+}
+
+// kindOf returns the deed of a call.
+func kindOf(f *activity.Function) deed {
 	switch f.Role {
+	case activity.Loading:
+		return loads
 	case activity.Capturing:
-		return doing{captures, f.Name}
+		return captures
 	case activity.Allocating:
-		return doing{allocates, f.Name}
+		return allocates
 	case activity.Waits, activity.WaitsAll:
-		return doing{waits, f.Title()}
+		return waits
 	case activity.Launching:
-		return doing{launches, f.Name}
+		return launches
 	}
-	return doing{callsElse, f.Name}
+	return callsElse
 }
 
 // Gap takes a gap of a device. The process that ends it must have worked there before.
@@ -84,6 +91,12 @@ func (c *Collector) Gap(g *activity.Gap) {
 	if p.worked[gpu].first >= g.To {
 		return
 	}
+	idle := p.idle[gpu]
+	if idle == nil {
+		idle = &timed{stages: &p.stages}
+		p.idle[gpu] = idle
+	}
+	idle.add(g.From, g.To-g.From)
 	loading := uint64(0)
 	for i := range g.Spent {
 		s := &g.Spent[i]
@@ -137,7 +150,9 @@ func (c *Collector) gap(p *process, gpu uint32, g *activity.Gap, loading uint64)
 	for i := range g.Spent {
 		s := &g.Spent[i]
 		if d := c.does(s, g.Next); d.kind != loads {
-			all.did.of(d).add(g.From, s.Time)
+			e := all.did.of(d).at(g.From)
+			e.add(g.From, s.Time)
+			e.weigh(s.Weight)
 		}
 	}
 	if rest := g.To - g.Ready; rest > 0 {

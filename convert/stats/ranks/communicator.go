@@ -53,15 +53,10 @@ type kind struct {
 	waits     sketch.Distribution // of the parts that are kept
 	waited    uint64              // ns that all ranks waited, an estimate from those that are kept
 	compared  uint64
-	uncertain uint64   // those of compared whose last rank is not known
-	last      []lastIn // by member
-	waiting   bool     // no rank ends it before the last one has entered
-}
-
-// A lastIn has the collectives of one kernel in which a member came last.
-type lastIn struct {
-	late    []uint64 // ns by which it came last in each
-	awaited uint64   // ns that all others together waited for it
+	uncertain uint64  // those of compared whose last rank is not known
+	starting  uint64  // those whose last rank was starting up: it is not blamed
+	blame     []blame // by member, as that of the communicator
+	waiting   bool    // no rank ends it before the last one has entered
 }
 
 // A blame is what one rank, or the ranks of one host, cost the others by coming last.
@@ -202,7 +197,7 @@ func (r *Result) measure(c *Collector, found *collective.Communicator, lanes map
 		m.index[s], m.hostOf[i] = i, slices.Index(m.clocks, l.of.Clock)
 		for kernel, k := range l.kernels(r.labels) {
 			if kinds[kernel] == nil {
-				kinds[kernel] = &kind{title: r.labels.list[kernel].title, last: make([]lastIn, n)}
+				kinds[kernel] = &kind{title: r.labels.list[kernel].title, blame: make([]blame, n)}
 			}
 			x := kinds[kernel]
 			x.count, x.parts, x.time = max(x.count, k.count), x.parts+k.count, sketch.Sum(x.time, k.time)
@@ -339,15 +334,15 @@ func (r *Result) compare(m *communicator, k *kind, members []*collective.Sequenc
 // blameLast notes who came last.
 func (m *communicator) blameLast(k *kind, x *comparison, last int, at, took uint64) {
 	m.sure++
-	in := &k.last[last]
-	in.late, in.awaited = append(in.late, x.late), sketch.Sum(in.awaited, x.total*m.Step())
+	if at < m.members[last].steady.From {
+		k.starting++
+		return // starting up takes the ranks more or less time
+	}
 	w := &m.members[last].Waits
 	w.Last += m.Step()
 	w.Awaited = sketch.Sum(w.Awaited, x.total*m.Step())
-	if at < m.members[last].steady.From {
-		return // starting up takes the ranks more or less time
-	}
 	m.blame[last].charge(at, x.total, x.sure, took)
+	k.blame[last].charge(at, x.total, x.sure, took)
 	if x.ahead != timeline.Never && x.ahead > 0 {
 		m.hosts[m.hostOf[last]].charge(at, x.total, x.ahead, took)
 	}

@@ -122,7 +122,7 @@ func (c *Collector) Arrange(own, among []findings.Finding) []findings.Finding {
 // explains is what a finding explains of another one, nil for nothing.
 func explains(f, g *findings.Finding) *findings.Explained {
 	i := slices.IndexFunc(f.Explains, func(x findings.Explained) bool {
-		return g.Kind == "gaps" && g.Process == x.Process && *g.GPU == x.GPU
+		return (g.Kind == "gaps" || g.Kind == findings.IdleGPU) && g.Process == x.Process && *g.GPU == x.GPU
 	})
 	if i < 0 {
 		return nil

@@ -115,7 +115,7 @@ func (r *Result) stragglers(limits *findings.Thresholds, idle idleOf) (all []fin
 		found[p], others[p] = straggler{f, m, who, hosts}, cost
 	}
 	for _, m := range r.communicators {
-		lags := lagsOf(m.blame)
+		lags := lagsOf(m.blame, leastLate(m.blame))
 		for i, p := range m.members {
 			if m.behind(limits, &lags[i], len(m.members), m.size()) {
 				note(p, m, m.straggler(p, &lags[i]), []int{i}, false)
@@ -123,7 +123,7 @@ func (r *Result) stragglers(limits *findings.Thresholds, idle idleOf) (all []fin
 		}
 	}
 	for _, m := range r.communicators {
-		hosts, lags := m.hostCount(), lagsOf(m.hosts)
+		hosts, lags := m.hostCount(), lagsOf(m.hosts, leastLate(m.hosts))
 		for i, p := range m.members {
 			onHost := m.onHost(i)
 			if len(onHost) < 2 || hosts < 2 || slices.ContainsFunc(onHost, func(k int) bool { _, known := found[m.members[k]]; return known }) {
@@ -181,9 +181,10 @@ type lag struct {
 	cost  float64  // of the time by which all could be earlier
 }
 
-// lagsOf are the lags that blames say, in their order.
-func lagsOf(all []blame) (lags []lag) {
-	least, awaited, cost, of := leastLate(all), uint64(0), uint64(0), 0
+// lagsOf are the lags that blames say, in their order. Collectives in which the last one comes by less than least late
+// are ties.
+func lagsOf(all []blame, least uint64) (lags []lag) {
+	awaited, cost, of := uint64(0), uint64(0), 0
 	for i := range all {
 		b := &all[i]
 		lags = append(lags, lag{blame: b, least: least, late: notable(b.late, least), alone: b.alone(least)})

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/cudatrace/cudatrace/convert/stats/sketch"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/figures"
@@ -24,6 +23,7 @@ func (c *Collector) Collectives() *table.Table {
 		{Key: "wait_p95_ns", Unit: table.Duration}, {Key: "wait_max_ns", Unit: table.Duration}, {Key: "last_rank", Title: "last", Unit: table.ID, Rank: 1},
 		{Key: "waited_for_share", Title: "for it", Unit: table.Share, Rank: 1}, {Key: "last_share", Title: "how often", Unit: table.Share, Rank: 3},
 		{Key: "late_median_ns", Title: "by", Unit: table.Duration, Rank: 2}, {Key: "compared", Unit: table.Number}, {Key: "uncertain", Unit: table.Number}, {Key: "ties", Unit: table.Number},
+		{Key: "starting", Unit: table.Number},
 	}}
 	for _, m := range r.communicators {
 		for _, k := range m.kinds {
@@ -52,7 +52,7 @@ func (c *Collector) Collectives() *table.Table {
 }
 
 // compared is the number of cells of what was compared.
-const compared = 16
+const compared = 17
 
 // cells are the cells of what was compared; of a kernel that does not wait for all ranks, nothing was.
 func (k *kind) cells(m *communicator) []any {
@@ -63,24 +63,23 @@ func (k *kind) cells(m *communicator) []any {
 	}
 	l, w := &k.length, &k.waits
 	copy(cells, []any{k.waited, table.ShareOf(k.waited, k.time), l.Min, l.Percentile(50), l.Percentile(95), l.Max, w.Percentile(50), w.Percentile(95), w.Max})
-	least, most, awaited, clear := leastLate(m.blame), 0, uint64(0), 0
-	for i := range k.last {
-		awaited = sketch.Sum(awaited, k.last[i].awaited)
-		clear += len(notable(k.last[i].late, least))
-		if k.last[i].awaited > k.last[most].awaited {
+	lags, most := lagsOf(k.blame, leastLate(m.blame)), 0
+	for i := range lags {
+		if lags[i].awaited > lags[most].awaited {
 			most = i
 		}
 	}
-	cells[15] = k.compared - k.uncertain - uint64(clear)
-	if awaited == 0 {
+	last := &lags[most]
+	cells[15], cells[16] = k.compared-k.uncertain-k.starting-uint64(last.of), k.starting
+	if last.awaited == 0 {
 		return cells
 	}
 	if p := m.members[most]; p.Rank.Known {
 		cells[9] = uint64(p.Rank.Number)
 	}
-	cells[10] = table.ShareOf(k.last[most].awaited, awaited)
-	if late := notable(k.last[most].late, least); len(late) > 0 {
-		cells[11], cells[12] = table.ShareOf(uint64(len(late)), uint64(clear)), middle(late)
+	cells[10] = last.share
+	if len(last.late) > 0 {
+		cells[11], cells[12] = table.ShareOf(uint64(len(last.late)), uint64(last.of)), middle(last.late)
 	}
 	return cells
 }

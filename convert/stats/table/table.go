@@ -51,6 +51,8 @@ type Column struct {
 	Rank  int // the columns with the highest rank are left out first where there is no room
 	// Short shortens a text where lines have a width, unless two then read alike. nil: texts are not shortened.
 	Short func(string) string
+	// Words writes the value of a row for people. nil: [Words] does.
+	Words func(row []any) string
 }
 
 // A Table is a list of rows.
@@ -81,6 +83,15 @@ func (t *Table) Column(key string) int {
 	return slices.IndexFunc(t.Columns, func(c Column) bool { return c.Key == key })
 }
 
+// Words writes the value of a column of a row for people.
+func (t *Table) Words(row []any, column int) string {
+	c := &t.Columns[column]
+	if c.Words != nil {
+		return c.Words(row)
+	}
+	return Words(row[column], c.Unit)
+}
+
 // Sort sorts the rows by a column: numbers from the largest, texts from A, unknown values last.
 // Equal rows are sorted by their names. It does nothing if the table has no such column.
 func (t *Table) Sort(key string) {
@@ -88,11 +99,11 @@ func (t *Table) Sort(key string) {
 	if i < 0 {
 		return
 	}
-	slices.SortStableFunc(t.Rows, func(a, b []any) int { return cmp.Or(compare(a[i], b[i]), t.compareNames(a, b)) })
+	slices.SortStableFunc(t.Rows, func(a, b []any) int { return cmp.Or(compare(a[i], b[i]), t.CompareNames(a, b)) })
 }
 
-// compareNames compares what names two rows: their texts, and their numbers that are names.
-func (t *Table) compareNames(a, b []any) int {
+// CompareNames compares what names two rows: their texts, and their numbers that are names.
+func (t *Table) CompareNames(a, b []any) int {
 	for i, c := range t.Columns {
 		order := 0
 		switch c.Unit {

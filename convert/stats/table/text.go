@@ -59,7 +59,7 @@ func (l *layout) addColumn(t *Table, i int, c Column) {
 	cells := []string{c.Title}
 	wide := utf8.RuneCountInString(c.Title)
 	for _, row := range t.Rows {
-		s := Words(row[i], c.Unit)
+		s := t.Words(row, i)
 		cells = append(cells, s)
 		wide = max(wide, utf8.RuneCountInString(s))
 	}

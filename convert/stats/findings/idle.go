@@ -1,0 +1,133 @@
+package findings
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/cudatrace/cudatrace/convert/activity"
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/figures"
+)
+
+// idleShare is the share of the steady state from which an idle GPU is worth a finding, whatever it waits for.
+const idleShare = 0.2
+
+// IdleGPU is the kind of the finding about a GPU that idles for a large part of the steady state.
+const IdleGPU = "idle_gpu"
+
+// A SteadyIdle is the idle time of a GPU in the steady state of a process whose work ends it.
+type SteadyIdle struct {
+	GPU  uint32
+	Rows []*activity.Row // divided: see [activity.Idle.Pool]
+}
+
+// SteadyIdles returns the idle time of a process by GPU. A GPU is missing where it is not known.
+type SteadyIdles func(*timeline.Process) []SteadyIdle
+
+// on returns the idle time on a GPU, nil if it is not known.
+func (f SteadyIdles) on(p *process, gpu uint32) *SteadyIdle {
+	all := f(p.Process)
+	if i := slices.IndexFunc(all, func(g SteadyIdle) bool { return g.GPU == gpu }); i >= 0 {
+		return &all[i]
+	}
+	return nil
+}
+
+// time is the time of all rows, in ns.
+func (g *SteadyIdle) time() (ns uint64) {
+	for _, r := range g.Rows {
+		ns = sum(ns, r.Time)
+	}
+	return ns
+}
+
+// mostOwners is the number of owners of idle time that evidence names.
+const mostOwners = 4
+
+// idles reports whether a GPU is idle for so long that it is worth a finding.
+func (r *report) idles(g *SteadyIdle) bool {
+	ns := g.time()
+	return float64(ns) > idleShare*float64(r.steady.length()) && r.limits.Worth(ns, r.steady.length())
+}
+
+// explains reports whether a cost is most of the idle time of a GPU: its finding then has all of it in its evidence.
+func (g *SteadyIdle) explains(cost uint64) bool { return cost >= g.time()/2 }
+
+// words says how long the GPU is idle, and what the launching threads did meanwhile.
+func (g *SteadyIdle) words(steady Interval) string {
+	if g == nil {
+		return "how long the GPU is idle in all, and for what, is not known: there is no room for so many idle times"
+	}
+	text := fmt.Sprintf("the GPU is idle for %s, %.1f %% of the steady state; what the launching threads did meanwhile: ",
+		figures.Duration(g.time()), 100*float64(g.time())/float64(max(steady.length(), 1)))
+	activity.SortRows(g.Rows)
+	for i, r := range g.Rows {
+		if i == mostOwners {
+			return text + ", others"
+		}
+		if i > 0 {
+			text += ", "
+		}
+		text += r.What + " " + figures.Between(r.Low, r.High)
+	}
+	return text
+}
+
+// doing returns what a thread did in the time of a row.
+func doingOf(r *activity.Row) doing {
+	switch {
+	case r.Owner != nil:
+		return doing{deedOf(r.Owner.Deed, r.Owner.By), r.What}
+	case r.Function != nil:
+		return doing{kindOf(r.Function), r.What}
+	case r.Cause == activity.Dependency || r.Cause == activity.OtherWork:
+		return doing{queued, r.What}
+	case r.What == activity.OutsideCalls:
+		return doing{outside, r.What}
+	}
+	return doing{nothingKnown, r.What}
+}
+
+// explaining are the kinds of the findings that say why a GPU is idle.
+var explaining = []string{"gaps", "tiny_kernels", "device_waits", "first_use"}
+
+// idle finds GPUs that are idle for more than a fifth of the steady state. Where another finding explains most of that,
+// it has it in its evidence.
+func (r *report) idle(all SteadyIdles) {
+	for _, g := range all(r.process.Process) {
+		ns, p := g.time(), r.process.idle[g.GPU]
+		if p == nil || !r.idles(&g) {
+			continue
+		}
+		explained := false
+		for i := range r.list {
+			f := &r.list[i]
+			here := f.GPU == nil || *f.GPU == g.GPU
+			if explained || !here || !slices.Contains(explaining, f.Kind) || !g.explains(f.Cost) {
+				continue
+			}
+			if explained = true; f.Kind != "gaps" { // they have it already
+				f.Evidence += "; " + g.words(r.steady)
+			}
+		}
+		if explained {
+			continue
+		}
+		e := p.since(r.steady.From)
+		e.cost = ns
+		did := make(tally[doing])
+		for _, row := range g.Rows {
+			did.of(doingOf(row)).join(&evidence{count: max(row.Count, 1), cost: row.Time})
+		}
+		try := "make what takes most of that time faster, or move it to another thread or out of the loop"
+		for kind, of := range meanwhile(did) {
+			if remedies[kind] != "" && of > ns/2 {
+				try = remedies[kind]
+			}
+		}
+		gpu := g.GPU
+		share := 100 * float64(ns) / float64(r.steady.length())
+		title := fmt.Sprintf("%s is idle for %.1f %% of the steady state", r.collector.gpuName(gpu), share)
+		r.add(IdleGPU, e, Finding{Title: title, GPU: &gpu, Evidence: g.words(r.steady), Try: try})
+	}
+}

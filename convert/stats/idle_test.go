@@ -1,0 +1,149 @@
+package stats_test
+
+import (
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/cudatrace/cudatrace/convert"
+	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/convert/stats"
+	"github.com/cudatrace/cudatrace/convert/stats/findings"
+	"github.com/cudatrace/cudatrace/convert/stats/table"
+)
+
+// meanwhile is the part of a finding's evidence that says for how long its GPU is idle, and what threads did meanwhile.
+var meanwhile = regexp.MustCompile(`the GPU is idle for \S+ \S+, (\S+) % of the steady state; ` +
+	`what the launching threads did meanwhile: ([^;]*)`)
+
+// idleOf returns the finding that says how long a GPU is idle, its number, and its match of meanwhile; nil for none.
+func idleOf(f *table.Table, gpu uint64) (row []any, at int, words []string) {
+	for i, row := range f.Rows {
+		words := meanwhile.FindStringSubmatch(cell(f, row, "evidence").(string))
+		if words != nil && cell(f, row, "gpu") == gpu {
+			return row, i, words
+		}
+	}
+	return nil, 0, nil
+}
+
+// A GPU that idles for more than a fifth of the steady state has a finding that says so, before that of the start-up,
+// and its figures are those of the report of idle time.
+func TestIdleGPU(t *testing.T) {
+	t.Parallel()
+	names := map[string]float64{"clocks-rank0": 94.5, "clocks-rank3": 0, "starved-rank3": 0}
+	paths, err := filepath.Glob("../../testdata/gpu/logs/ranks/*.cudatrace")
+	if err != nil || len(paths) < 16 {
+		t.Fatal(paths, err)
+	}
+	for _, path := range paths {
+		name := strings.TrimSuffix(filepath.Base(path), ".cudatrace")
+		all := tablesOf(t, path)
+		idle, found := all["idle"], all["findings"]
+		steady, owners := uint64(0), make(map[string]string)
+		for _, row := range idle.Rows {
+			if cell(idle, row, "gpu") != uint64(0) {
+				continue
+			}
+			steady += cell(idle, row, "steady_ns").(uint64)
+			owners[cell(idle, row, "what").(string)] = idle.Words(row, idle.Column("steady_ns"))
+		}
+		row, at, words := idleOf(found, 0)
+		if row == nil {
+			if _, wanted := names[name]; wanted {
+				t.Errorf("%s: no finding about %d ns of idle time", name, steady)
+			}
+			continue
+		}
+		start := slices.IndexFunc(found.Rows, func(r []any) bool { return r[0] == findings.Startup })
+		if start >= 0 && at > start {
+			t.Errorf("%s: the finding comes behind the start-up", name)
+		}
+		if cost := cell(found, row, "cost_ns").(uint64); row[0] == findings.IdleGPU && cost != steady {
+			t.Errorf("%s: the finding costs %d ns, of %d ns in the report", name, cost, steady)
+		}
+		share, err := strconv.ParseFloat(words[1], 64)
+		if err != nil || share < 20 || names[name] > 0 && share != names[name] {
+			t.Errorf("%s: idle for %s %%", name, words[1])
+		}
+		named := 0
+		for what, figure := range owners {
+			if figure != "0 ns" && strings.Contains(words[2], what+" "+figure) {
+				named++
+			}
+		}
+		if named != 4 {
+			t.Errorf("%s: %d owners have the figures of the report: %q", name, named, words[2])
+		}
+	}
+}
+
+// Programs that keep the GPU busy have no finding about an idle one.
+func TestBusyGPUs(t *testing.T) {
+	t.Parallel()
+	busy := map[string]func(p *program){
+		"launches ahead":     func(p *program) { times(100, func(int) { p.kernel(7, 500*us, 200); p.cpu(300 * us) }) },
+		"waits at the end":   func(p *program) { times(100, func(int) { p.kernel(7, 500*us, 200) }); p.wait("cudaStreamSynchronize") },
+		"waits in each step": func(p *program) { times(50, func(int) { p.kernel(7, 5*ms, 200); p.wait("cudaStreamSynchronize") }) },
+		"long start and end": func(p *program) { p.cpu(500 * ms); times(50, func(int) { p.kernel(7, 5*ms, 200) }); p.cpu(500 * ms) },
+		"late first launch": func(p *program) {
+			p.kernel(7, ms, 200)
+			p.cpu(300 * ms)
+			p.loadingLaunch("late", ms)
+			times(50, func(int) { p.kernel(7, 5*ms, 200) })
+		},
+		"copies and kernels": func(p *program) {
+			times(100, func(int) { p.copy("cudaMemcpyAsync", 7, 16*big, fromPinned); p.kernel(7, ms, 200) })
+		},
+		"two streams": func(p *program) { times(100, func(i int) { p.kernel(uint32(13+i%2), 500*us, 200) }) },
+		"a fifth, and no more": func(p *program) {
+			times(50, func(int) { p.kernel(7, 5*ms, 200); p.wait("cudaStreamSynchronize"); p.cpu(900 * us) })
+		},
+	}
+	for name, run := range busy {
+		p := newProgram()
+		run(p)
+		s := stats.NewWith(short)
+		log := convert.Log{Name: "log", Open: logtest.InMemory(p.bytes(t))}
+		if _, err := convert.Timeline([]convert.Log{log}, convert.Options{}, s); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range s.Tables(stats.Facts{}) {
+			if kinds := kindsOf(r); r.Name == "findings" && slices.Contains(kinds, findings.IdleGPU) {
+				t.Errorf("%s: findings %q", name, kinds)
+			}
+		}
+	}
+}
+
+// Sleeps of 2 ms, of which a recorder sees one in five, have the same figure in the report of idle time and in the
+// finding below it.
+func TestSleepsAreCountedOnce(t *testing.T) {
+	t.Parallel()
+	p := newProgram()
+	times(1000, func(i int) {
+		p.kernel(7, 10*us, 200)
+		p.wait("cudaStreamSynchronize")
+		p.state(2*ms, []string{"state=3 call=clock_nanosleep", "state=3", "state=3", "state=3", "state=3"}[i%5])
+	})
+	all := p.reports(t, false)
+	idle := all["idle"]
+	const sleeps = "sleeps in clock_nanosleep"
+	i := slices.IndexFunc(idle.Rows, func(row []any) bool { return cell(idle, row, "what") == sleeps })
+	if i < 0 {
+		t.Fatal(idle.Rows)
+	}
+	row := idle.Rows[i]
+	low, high := cell(idle, row, "steady_low_ns").(uint64), cell(idle, row, "steady_high_ns").(uint64)
+	if truth := 999 * 2 * ms; low > truth || high < truth || high-low > truth/10 {
+		t.Errorf("slept for %d to %d ns", low, high)
+	}
+	_, _, words := idleOf(all["findings"], 0)
+	want := sleeps + " " + idle.Words(row, idle.Column("steady_ns"))
+	if words == nil || !strings.HasPrefix(words[2], want) {
+		t.Errorf("findings %q, want %q", all["findings"].Rows, want)
+	}
+}
