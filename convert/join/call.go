@@ -38,7 +38,7 @@ const (
 )
 
 // chunkCalls is the number of calls that are allocated together.
-const chunkCalls = 256
+const chunkCalls = 64
 
 type callChunk [chunkCalls]call
 

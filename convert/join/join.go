@@ -1,7 +1,6 @@
 package join
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/cudatrace/cudatrace/convert/pipeline"
@@ -46,8 +45,7 @@ type Joiner struct {
 	streams   *streams
 	work      *workJoiner
 	events    *events
-	calling   map[uint32]read.Lows // calls and API records, by process
-	working   map[uint32]read.Lows // GPU work
+	coming    map[uint32]*coming // by process
 	callMerge *read.Calls
 	workMerge *read.Works
 }
@@ -74,8 +72,8 @@ func New(c *read.Catalog, out *pipeline.Pipeline, o Options) *Joiner {
 		functions: &c.Functions, calls: j.callMerge, work: j.work, events: j.events})
 	j.streams = newStreams(c, j.byPID, j.workMerge, out)
 	j.work.spans = &j.events.spans
-	j.calling = c.Watermarks.Processes(c.Processes.PIDs, tracelog.KindCall, tracelog.KindAPI)
-	j.working = c.Watermarks.Processes(c.Processes.PIDs, tracelog.KindKernel)
+	j.coming = make(map[uint32]*coming)
+	j.addComing(c.Processes.PIDs)
 	return j
 }
 
@@ -99,9 +97,8 @@ func (j *Joiner) Update() {
 			p.out.Clock = j.options.Clock
 			j.out.Emit(p.out)
 		}
-		if j.calling[pid] == nil {
-			maps.Copy(j.calling, c.Watermarks.Processes([]uint32{pid}, tracelog.KindCall, tracelog.KindAPI))
-			maps.Copy(j.working, c.Watermarks.Processes([]uint32{pid}, tracelog.KindKernel))
+		if j.coming[pid] == nil {
+			j.addComing([]uint32{pid})
 		}
 	}
 	j.events.programs = j.programs
@@ -112,6 +109,21 @@ func (j *Joiner) Update() {
 			p.horizon = c.Horizon(p.Program)
 			p.endMemory()
 		}
+	}
+}
+
+// coming has lower bounds for the times of the events of a process that come in later blocks. They are asked for with each stream, and are the
+// least of all its threads or streams: each steps looks for them once.
+type coming struct {
+	ofCalls, ofWork read.Lows
+	calls, work     uint64 // calls and API records; GPU work
+}
+
+func (j *Joiner) addComing(pids []uint32) {
+	calls := j.catalog.Watermarks.Processes(pids, tracelog.KindCall, tracelog.KindAPI)
+	work := j.catalog.Watermarks.Processes(pids, tracelog.KindKernel)
+	for _, pid := range pids {
+		j.coming[pid] = &coming{ofCalls: calls[pid], ofWork: work[pid]}
 	}
 }
 
@@ -190,12 +202,15 @@ func (j *Joiner) Take(r *tracelog.Reader) {
 // steps shows the events whose order is known, in steps of time. The steps are small, so that
 // little memory holds the events between a block and the sink.
 func (j *Joiner) steps() {
+	for _, c := range j.coming {
+		c.calls, c.work = c.ofCalls.Low(), c.ofWork.Low()
+	}
 	whole := read.NoExtent
-	for _, t := range j.threads.order {
-		whole.Join(t.merger.Extent(j.callsLow(t.lows)))
+	for _, t := range j.threads.active {
+		whole.Join(t.merger.Extent(j.callsLow(t.lows.Low())))
 	}
 	heldWork := 0
-	for _, s := range j.streams.order {
+	for _, s := range j.streams.active {
 		heldWork += s.merger.Held()
 		whole.Join(s.merger.Extent(j.workLow(s, heldWork)))
 	}
@@ -208,10 +223,10 @@ func (j *Joiner) steps() {
 	j.step(timeline.Never, heldWork)
 }
 
-// callsLow is the time up to which calls may be stacked: no earlier call will come, and the NVTX
+// callsLow is the time up to which calls may be stacked: no call before calls will come, and the NVTX
 // ranges around these calls are known.
-func (j *Joiner) callsLow(calls read.Lows) uint64 {
-	return min(calls.Low(), j.events.markersUntil())
+func (j *Joiner) callsLow(calls uint64) uint64 {
+	return min(calls, j.events.markersUntil())
 }
 
 // workLow is the time up to which the work of a stream may be read: no earlier work will come,
@@ -229,22 +244,22 @@ func (j *Joiner) workLow(s *streamWork, held int) uint64 {
 // then their work is read whatever that thread has done.
 func (j *Joiner) workKnown(pid uint32) uint64 {
 	if j.pending > j.options.Budget.Calls/4 {
-		return j.working[pid].Low()
+		return j.coming[pid].work
 	}
-	return timeline.End(j.callsLow(j.calling[pid]), workAhead)
+	return timeline.End(j.callsLow(j.coming[pid].calls), workAhead)
 }
 
 // step shows the events before a time. Later blocks have no events before this time.
 func (j *Joiner) step(before uint64, heldWork int) {
 	j.events.takeMarkers(false)
-	for _, t := range j.threads.order {
-		j.threads.advance(t, min(before, j.callsLow(t.lows)), false)
+	for _, t := range j.threads.active {
+		j.threads.advance(t, min(before, j.callsLow(t.lows.Low())), false)
 	}
 	if j.options.Budget.holdRecords(&j.share, j.threads.held()) {
 		j.threads.relieve()
 	}
 	j.settleCaptures(before)
-	for _, s := range j.streams.order {
+	for _, s := range j.streams.active {
 		j.advance(s, min(before, j.workLow(s, heldWork)), false)
 	}
 	force := j.mark(before, false)
@@ -256,6 +271,8 @@ func (j *Joiner) step(before uint64, heldWork int) {
 	j.events.advance(false)
 	j.emit(force, false)
 	j.passRanges(before)
+	j.threads.rest()
+	j.streams.rest()
 }
 
 // settleCaptures gives captured calls to their captures, as far as all calls of their program are known.
@@ -269,7 +286,7 @@ func (j *Joiner) settleCaptures(before uint64) {
 	j.threads.each(func(s *stack) { s.program.unclosed = min(s.program.unclosed, s.unclosed()) })
 	for _, p := range j.programs {
 		if p.captures != nil {
-			p.captures.settle(min(before, j.callsLow(j.calling[p.PID]), p.unclosed))
+			p.captures.settle(min(before, j.callsLow(j.coming[p.PID].calls), p.unclosed))
 		}
 	}
 }
@@ -279,7 +296,7 @@ func (j *Joiner) passRanges(before uint64) {
 	for _, p := range j.programs {
 		if p.ranges != nil {
 			p.ranges.passed(func(tid uint32) uint64 {
-				return min(before, j.callsLow(j.threads.lows.Of(read.ThreadKey{PID: p.PID, TID: tid})))
+				return min(before, j.callsLow(j.threads.lows.Of(read.ThreadKey{PID: p.PID, TID: tid}).Low()))
 			})
 		}
 	}
@@ -306,9 +323,9 @@ func (j *Joiner) mark(before uint64, all bool) (force bool) {
 		s.program.unclosed = min(s.program.unclosed, s.unclosed())
 	})
 	for _, p := range j.programs {
-		calls := j.callsLow(j.calling[p.PID])
+		calls := j.callsLow(j.coming[p.PID].calls)
 		p.correlation.calls = min(before, calls)
-		low := min(before, j.working[p.PID].Low(), j.workKnown(p.PID))
+		low := min(before, j.coming[p.PID].work, j.workKnown(p.PID))
 		p.joinHeld(j.work, false)
 		p.work.mark(low)
 		p.graphs.settle(min(low, p.correlation.calls, p.unclosed), p, j.work)
@@ -324,8 +341,8 @@ func (j *Joiner) mark(before uint64, all bool) (force bool) {
 
 // waitsLow is a time up to which a program's calls, work and Sync records are known.
 func (j *Joiner) waitsLow(p *program, before uint64) uint64 {
-	calls := j.callsLow(j.calling[p.PID])
-	work := min(before, j.working[p.PID].Low(), timeline.End(calls, workAhead))
+	calls := j.callsLow(j.coming[p.PID].calls)
+	work := min(before, j.coming[p.PID].work, timeline.End(calls, workAhead))
 	return min(j.catalog.Watermarks.Kind(tracelog.KindSync).Low(), work, calls, p.unclosed)
 }
 
@@ -333,7 +350,7 @@ func (j *Joiner) waitsLow(p *program, before uint64) uint64 {
 func (j *Joiner) emit(force, all bool) {
 	j.work.showLate(force || all)
 	j.streams.each(func(s *stream) { j.work.emit(s, min(s.program.correlation.calls, s.program.unclosed), force || all) })
-	for _, t := range j.threads.order {
+	for _, t := range j.threads.active {
 		t.merger.Trim()
 	}
 	j.threads.each(func(s *stack) { s.emit(force, all) })
@@ -350,12 +367,13 @@ func (j *Joiner) emit(force, all bool) {
 
 // Finish shows everything left, at the end of the log.
 func (j *Joiner) Finish() {
+	j.threads.active = j.threads.all
 	j.events.takeMarkers(true)
-	for _, t := range j.threads.order {
+	for _, t := range j.threads.active {
 		j.threads.advance(t, timeline.Never, true)
 	}
 	j.settleCaptures(timeline.Never)
-	for _, s := range j.streams.order {
+	for _, s := range j.streams.active {
 		j.advance(s, timeline.Never, true)
 	}
 	j.threads.each((*stack).closeAll)

@@ -435,3 +435,26 @@ func filteredCatalog(t testing.TB, open logtest.Opener, filter *tracelog.Filter)
 	new(read.Inventory).Number(c)
 	return c
 }
+
+// A thread or a stream that has nothing left to show is not looked at again: with one for each request the time of a reading would grow with
+// the square of their number.
+func TestCrowdRests(t *testing.T) {
+	t.Parallel()
+	const crowd = 20_000
+	var data bytes.Buffer
+	logtest.WriteCrowd(t, &data, crowd, crowd)
+	j := newJoining(t, logtest.InMemory(data.Bytes()), Options{})
+	var threads, streams, looks int
+	if err := j.Run(j.open, func(float64) {
+		looks++
+		threads, streams = max(threads, len(j.threads.active)), max(streams, len(j.streams.active))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if len(j.threads.all) != crowd || len(j.streams.byKey) != crowd {
+		t.Errorf("%d threads and %d streams", len(j.threads.all), len(j.streams.byKey))
+	}
+	if looks < 3 || threads > crowd/2 || streams > crowd/2 {
+		t.Errorf("at one of %d looks %d threads and %d streams of %d are active", looks, threads, streams, crowd)
+	}
+}

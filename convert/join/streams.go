@@ -1,6 +1,8 @@
 package join
 
 import (
+	"slices"
+
 	"github.com/cudatrace/cudatrace/convert/pipeline"
 	"github.com/cudatrace/cudatrace/convert/read"
 	"github.com/cudatrace/cudatrace/convert/timeline"
@@ -21,6 +23,7 @@ type streamWork struct {
 	merger  *read.Merger[read.Work]
 	lows    read.Lows
 	streams byProgram[*stream]
+	active  bool
 }
 
 // streams are the streams of a log.
@@ -31,7 +34,7 @@ type streams struct {
 	out      *pipeline.Pipeline
 	contexts map[contextKey]*timeline.Context
 	byKey    map[read.StreamKey]*streamWork
-	order    []*streamWork
+	active   []*streamWork // those with work to come, or to show
 	latest   *streamWork
 	chunks   pool[workChunk]
 }
@@ -58,7 +61,10 @@ func (l *streams) get(key read.StreamKey) *streamWork {
 		w = &streamWork{key: key, process: p, merger: l.works.Stream(p),
 			lows: l.catalog.Watermarks.Stream(key.PID, key.Context, key.Stream)}
 		l.byKey[key] = w
-		l.order = append(l.order, w)
+	}
+	if !w.active {
+		w.active = true
+		l.active = append(l.active, w)
 	}
 	l.latest = w
 	return w
@@ -122,9 +128,21 @@ func (l *streams) announceIdle() {
 	}
 }
 
-// each calls f with every stream.
+// rest takes the streams out of those that are active that have nothing left to show: a program may make a stream for each request.
+func (l *streams) rest() {
+	l.active = slices.DeleteFunc(l.active, func(w *streamWork) bool {
+		waits := func(s *stream) bool { return s.pending.len() > 0 }
+		w.active = w.lows.Low() != timeline.Never || w.merger.Held() > 0 || slices.ContainsFunc(w.streams.values, waits)
+		if !w.active && l.latest == w {
+			l.latest = nil
+		}
+		return !w.active
+	})
+}
+
+// each calls f with every active stream.
 func (l *streams) each(f func(*stream)) {
-	for _, w := range l.order {
+	for _, w := range l.active {
 		for _, s := range w.streams.values {
 			f(s)
 		}

@@ -1,6 +1,8 @@
 package join
 
 import (
+	"slices"
+
 	"github.com/cudatrace/cudatrace/convert/read"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
@@ -13,6 +15,7 @@ type threadCalls struct {
 	merger  *read.Merger[read.Call]
 	lows    read.Lows
 	stacks  byProgram[*stack]
+	active  bool
 }
 
 // threads are the threads of a log.
@@ -23,7 +26,8 @@ type threads struct {
 	output   *stackOutput
 	lows     read.ThreadLows
 	byKey    map[read.ThreadKey]*threadCalls
-	order    []*threadCalls
+	all      []*threadCalls
+	active   []*threadCalls // those with calls to come, or to show; all of them at the end
 	latest   *threadCalls
 }
 
@@ -43,15 +47,31 @@ func (l *threads) merger(pid, tid uint32) *read.Merger[read.Call] {
 		p := l.catalog.Processes.Get(pid)
 		t = &threadCalls{key: key, process: p, merger: l.calls.Thread(p), lows: l.lows.Of(key)}
 		l.byKey[key] = t
-		l.order = append(l.order, t)
+		l.all = append(l.all, t)
+	}
+	if !t.active {
+		t.active = true
+		l.active = append(l.active, t)
 	}
 	l.latest = t
 	return t.merger
 }
 
-// each calls f with every stack.
+// rest takes the threads out of those that are active that have nothing left to show: a program may make a thread for each request.
+func (l *threads) rest() {
+	l.active = slices.DeleteFunc(l.active, func(t *threadCalls) bool {
+		waits := func(s *stack) bool { return s.pending.len() > 0 || len(s.open) > 0 }
+		t.active = t.lows.Low() != timeline.Never || t.merger.Held() > 0 || slices.ContainsFunc(t.stacks.values, waits)
+		if !t.active && l.latest == t {
+			l.latest = nil
+		}
+		return !t.active
+	})
+}
+
+// each calls f with every stack of the active threads.
 func (l *threads) each(f func(*stack)) {
-	for _, t := range l.order {
+	for _, t := range l.active {
 		for _, s := range t.stacks.values {
 			f(s)
 		}
@@ -77,7 +97,7 @@ func (l *threads) advance(t *threadCalls, low uint64, all bool) {
 
 // held is the number of records that all threads hold back for later blocks.
 func (l *threads) held() (n int) {
-	for _, t := range l.order {
+	for _, t := range l.active {
 		n += t.merger.Held()
 	}
 	return n
@@ -86,7 +106,7 @@ func (l *threads) held() (n int) {
 // relieve stacks the older half of the records that are held back. A call that lasted for
 // hours, or a lost return, holds back everything that its thread did meanwhile.
 func (l *threads) relieve() {
-	for _, t := range l.order {
+	for _, t := range l.active {
 		if x := t.merger.Extent(timeline.Never); x.Rows > 0 {
 			l.advance(t, x.From+(x.To-x.From)/2+1, false)
 		}

@@ -106,7 +106,7 @@ func newWaitJoiner(byRecord bool, clockError uint64, byCorrelation func(id uint3
 
 // stream adds a stream. Streams are searched in the order of their numbers.
 func (j *waitJoiner) stream(out *timeline.Stream) *waitStream {
-	s := &waitStream{out: out}
+	s := &waitStream{out: out, joiner: j}
 	context := out.Context.ID
 	j.streams[waitStreamKey{context, out.ID}] = s
 	list, known := j.contexts[context]
@@ -178,9 +178,6 @@ func (j *waitJoiner) joinUntil(ready uint64, all bool) {
 	j.done = max(j.done, ready-min(ready, 2*j.tolerance))
 	if j.pending.Len() > 0 {
 		j.done = min(j.done, j.pending.Values()[0].start)
-	}
-	for _, s := range j.streams {
-		s.forget(j.done)
 	}
 }
 

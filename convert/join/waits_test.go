@@ -168,7 +168,7 @@ func TestStreamForgets(t *testing.T) {
 	t.Parallel()
 	const n = 10 * waitLookBack
 	var j waitJoiner
-	s := &waitStream{}
+	s := &waitStream{joiner: &j}
 	for i := range uint64(n) {
 		if nth := s.addWork(&timeline.Work{ID: i, Start: 100 * i, Dur: 50}); nth != i {
 			t.Fatalf("work %d is number %d", i, nth)
@@ -196,8 +196,8 @@ func TestStreamForgets(t *testing.T) {
 			t.Errorf("work %d was launched at %d", r.id, r.launch)
 		}
 	}
-	j.streams = map[waitStreamKey]*waitStream{{}: s}
-	if j.joinUntil(timeline.Never, true); len(s.recent) != waitLookBack {
+	j.joinUntil(timeline.Never, true)
+	if s.forget(j.done); len(s.recent) != waitLookBack {
 		t.Errorf("%d pieces of work are kept in the end", len(s.recent))
 	}
 }
@@ -205,12 +205,11 @@ func TestStreamForgets(t *testing.T) {
 // Where no wait is ever joined, the latest work is kept.
 func TestStreamBound(t *testing.T) {
 	t.Parallel()
-	s := &waitStream{}
+	s := &waitStream{joiner: &waitJoiner{}}
 	for i := range uint64(3 * maxRecent) {
 		s.addWork(&timeline.Work{ID: i, Start: i})
 	}
-	s.forget(0)
-	if len(s.recent) != maxRecent || s.recent[0].id != 2*maxRecent {
+	if n := len(s.recent); n < maxRecent || n > 2*maxRecent+1 || s.recent[n-1].id != 3*maxRecent-1 {
 		t.Errorf("%d pieces of work are kept, from %d on", len(s.recent), s.recent[0].id)
 	}
 }

@@ -10,6 +10,7 @@ import (
 // A waitStream has the latest work of a stream, by start.
 type waitStream struct {
 	out    *timeline.Stream
+	joiner *waitJoiner
 	added  uint64 // number of pieces of work so far
 	recent []recentWork
 }
@@ -34,6 +35,9 @@ func (w *recentWork) end() uint64 { return timeline.End(w.start, w.dur) }
 
 // addWork adds a piece of work. It returns the work's number, for Launched.
 func (s *waitStream) addWork(w *timeline.Work) (nth uint64) {
+	if len(s.recent) == cap(s.recent) || len(s.recent) > 2*maxRecent {
+		s.forget(s.joiner.done)
+	}
 	s.recent = append(s.recent, recentWork{w.Start, w.Dur, w.ID, 0, w.Correlation, false})
 	s.added++
 	return s.added - 1
@@ -46,7 +50,7 @@ func (s *waitStream) launched(nth, at uint64) {
 	}
 }
 
-// maxRecent is the number of pieces of work that a stream keeps.
+// maxRecent is the number of pieces of work that a stream keeps; it has up to twice as many before it drops some.
 const maxRecent = 1 << 18
 
 // forget drops work that began long before a time up to which all waits have been joined.

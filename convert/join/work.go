@@ -169,7 +169,7 @@ func (j *workJoiner) emit(s *stream, known uint64, all bool) {
 }
 
 // chunkWork is the number of pieces of work that are allocated together.
-const chunkWork = 256
+const chunkWork = 64
 
 type workChunk [chunkWork]timeline.Work
 

@@ -376,7 +376,7 @@ func TestWorkQueue(t *testing.T) {
 			t.Errorf("piece %d is %d", nth, id)
 		}
 	}
-	if n := len(q.pool.free) + len(q.chunks); n > 6 {
+	if n := len(q.pool.free) + len(q.chunks); n > 1000/chunkWork+3 {
 		t.Errorf("%d chunks were made for at most 1000 pieces", n)
 	}
 }

@@ -149,3 +149,32 @@ func writeLaunches(tb testing.TB, out io.Writer, n int, called bool) (records ui
 	}
 	return l.records
 }
+
+// WriteCrowd writes the log of launches on a number of threads and a number of streams. Each thread and each stream has one launch, in turn,
+// as in a program that makes one for each request.
+func WriteCrowd(tb testing.TB, out io.Writer, threads, streams int) {
+	tb.Helper()
+	w, err := tracelog.NewWriter(out, tracelog.Options{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	l := newWorkload(w, false)
+	const each, begun = 20e3, 1000
+	at := l.now[0]
+	for i := range max(threads, streams) {
+		at += each
+		tid, stream, id := uint32(10+i%threads), uint32(7+i%streams), uint32(i+1)
+		w.Add(&tracelog.API{PID: 10, TID: tid, Domain: tracelog.DomainRuntime, CBID: 211, Name: "cudaLaunchKernel", Start: at, Dur: 5000, Correlation: id})
+		w.Add(&tracelog.Call{PID: 10, TID: tid, Func: 1, Enter: at + begun, Dur: 2000, NArgs: 1})
+		w.Add(&tracelog.Kernel{GPU: tracelog.GPU{PID: 10, Context: 1, Stream: stream, Correlation: id, Start: at + each, Dur: 3000}, Name: l.names[0]})
+		if at-l.now[0] > flushed {
+			l.now[0] = at
+			if err := w.Flush(); err != nil {
+				tb.Fatal(err)
+			}
+		}
+	}
+	if err := w.Close(tracelog.End{Time: at + 1e6, Complete: 1}); err != nil {
+		tb.Fatal(err)
+	}
+}

@@ -105,7 +105,11 @@ func (r *Report) WriteHTML(w io.Writer) error {
 	if err := page.Execute(&b, v); err != nil {
 		return err
 	}
-	_, err := b.WriteTo(w)
+	var clean strings.Builder
+	for line := range strings.Lines(b.String()) { // any text of the log may be in any of them
+		clean.WriteString(figures.Clean(strings.TrimSuffix(line, "\n")) + "\n")
+	}
+	_, err := io.WriteString(w, clean.String())
 	return err
 }
 
@@ -190,7 +194,7 @@ func sheetOf(t *table.Table, room *int) sheet {
 		}
 		var cells []string
 		for i, v := range row {
-			cells = append(cells, figures.Cut(strings.ToValidUTF8(table.Words(v, t.Columns[i].Unit), "\ufffd"), maxTableText))
+			cells = append(cells, figures.Cut(table.Words(v, t.Columns[i].Unit), maxTableText))
 			*room -= len(template.HTMLEscapeString(cells[i])) + len("<td class=n></td>")
 		}
 		s.Rows = append(s.Rows, cells)

@@ -9,6 +9,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/convert/timeline"
@@ -133,5 +134,37 @@ func TestProcessTitle(t *testing.T) {
 		if got := processTitle(p, "GPU 0", of.several); got != of.want {
 			t.Errorf("%q, want %q", got, of.want)
 		}
+	}
+}
+
+// Texts of a log are clean wherever they stand on the page and in charts.
+func TestCleanTexts(t *testing.T) {
+	t.Parallel()
+	const dirty = "a\xff\x1b[2J\u202eb"
+	r := large()
+	r.Title, r.Logs = dirty, []string{dirty}
+	r.Part.Title, r.Part.Note = dirty, dirty
+	r.Comparison.Lines = []string{dirty}
+	for _, t := range r.Tables {
+		t.Title, t.Notes = dirty, []string{dirty}
+		for _, row := range t.Rows {
+			row[0] = dirty
+		}
+	}
+	var page bytes.Buffer
+	if err := r.WriteHTML(&page); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range r.Charts() {
+		if err := c.WriteSVG(&page); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text := page.String()
+	if !utf8.ValidString(text) || strings.ContainsAny(text, "\x1b\u202e") {
+		t.Error("a text of the log is not clean")
+	}
+	if !strings.Contains(text, "a\ufffd\ufffd[2J\ufffdb") {
+		t.Error("no text of the log is there")
 	}
 }

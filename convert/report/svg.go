@@ -8,7 +8,6 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/record/figures"
@@ -34,14 +33,7 @@ type drawing struct {
 }
 
 // escaped makes a text safe in SVG. XML has no form at all for most control characters.
-func escaped(s string) string {
-	return html.EscapeString(strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || r == 0xfffe || r == 0xffff || unicode.Is(unicode.Bidi_Control, r) {
-			return unicode.ReplacementChar
-		}
-		return r
-	}, strings.ToValidUTF8(s, "\ufffd")))
-}
+func escaped(s string) string { return html.EscapeString(figures.Clean(s)) }
 
 // px writes a length.
 func px(v float64) string {

@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
-	"io/fs"
 	"os"
 	"slices"
 	"strconv"
@@ -115,6 +114,7 @@ func Read(pid, tid uint32) (s State, ok bool, err error) {
 // A Process is a process with threads that may be blocked. It is for one goroutine.
 type Process struct {
 	PID    uint32
+	Memory procfs.Memory
 	Walker *pyframes.Walker // nil: nothing is known of a GIL
 
 	local  bool // its threads have other IDs in its own PID namespace
@@ -124,7 +124,7 @@ type Process struct {
 
 // NewProcess returns a process without a walker.
 func NewProcess(pid uint32) *Process {
-	return &Process{PID: pid, local: procfs.NamespaceTID(pid, pid) != 0}
+	return &Process{PID: pid, Memory: procfs.Memory{PID: int(pid)}, local: procfs.NamespaceTID(pid, pid) != 0}
 }
 
 // futexPrivate is FUTEX_PRIVATE_FLAG, of an operation on a word that no other process has.
@@ -185,14 +185,12 @@ func (p *Process) kind(fd int) string {
 	if name, ok := strings.CutPrefix(to, "anon_inode:"); ok {
 		return strings.Trim(name, "[]")
 	}
-	info, err := os.Stat(path)
+	s, err := procfs.FileOf(path)
 	switch {
 	case err != nil:
 		return ""
-	case info.Mode()&fs.ModeNamedPipe != 0:
+	case s.Mode&unix.S_IFMT == unix.S_IFIFO:
 		return "pipe"
-	case info.Mode()&fs.ModeSocket != 0:
-		return "socket"
 	}
 	return "file"
 }
@@ -215,7 +213,7 @@ func (p *Process) kinds(fds []int) string {
 // polled are the descriptors in a list of struct pollfd.
 func (p *Process) polled(at, n uint64) (fds []int) {
 	b := make([]byte, 8*min(n, maxFiles))
-	if pyframes.ReadMemory(int(p.PID), at, b) != nil {
+	if p.Memory.Read(at, b) != nil {
 		return nil
 	}
 	for ; len(b) > 0; b = b[8:] {
@@ -231,7 +229,7 @@ func (p *Process) selected(n uint64, sets []uint64) (fds []int) {
 	const most = 1024
 	for _, at := range sets {
 		b := make([]byte, (min(n, most)+63)/64*8)
-		if at == 0 || pyframes.ReadMemory(int(p.PID), at, b) != nil {
+		if at == 0 || p.Memory.Read(at, b) != nil {
 			continue
 		}
 		for fd := range int(min(n, most)) {
@@ -263,7 +261,7 @@ func (p *Process) watched(epoll int) (fds []int) {
 // futex says what a thread waits for at a word, whose value was expected to be one, and which thread has it.
 func (p *Process) futex(at, expected uint64) (on string, holder uint32) {
 	var b [12]byte
-	if pyframes.ReadMemory(int(p.PID), at, b[:]) != nil {
+	if p.Memory.Read(at, b[:]) != nil {
 		return OnLock, 0
 	}
 	const tidMask, contended = 0x3fffffff, 2

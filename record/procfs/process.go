@@ -46,9 +46,9 @@ func arguments(dir string) string {
 // WorksIn reports whether a path leads to the working folder of a process. In a container it leads elsewhere,
 // if anywhere.
 func WorksIn(pid int, path string) bool {
-	cwd, err := os.Stat(folder(pid) + "/cwd")
-	there, err2 := os.Stat(path)
-	return err == nil && err2 == nil && os.SameFile(cwd, there)
+	cwd, err := FileOf(folder(pid) + "/cwd")
+	there, err2 := FileOf(path)
+	return err == nil && err2 == nil && SameFile(&cwd, &there)
 }
 
 // Environment reads the environment variables that a process was started with, NAME=VALUE. What the

@@ -68,6 +68,18 @@ func readAll(path string, bound int) ([]byte, error) {
 	return text, nil
 }
 
+// FileOf returns the type and the identity of the file that a link below /proc leads to. It takes what the kernel remembers: the server of a
+// FUSE or network mount may not answer.
+func FileOf(path string) (s unix.Statx_t, err error) {
+	err = unix.Statx(unix.AT_FDCWD, path, unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE|unix.STATX_INO, &s)
+	return s, err
+}
+
+// SameFile reports whether two results of [FileOf] are of one file.
+func SameFile(a, b *unix.Statx_t) bool {
+	return a.Dev_major == b.Dev_major && a.Dev_minor == b.Dev_minor && a.Ino == b.Ino
+}
+
 // again makes a system call until no signal interrupts it.
 func again(call func() (int, error)) (n int, err error) {
 	for {

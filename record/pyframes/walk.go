@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode/utf16"
 
-	"golang.org/x/sys/unix"
+	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
 // Bounds of what is read of a process.
@@ -26,7 +26,7 @@ const (
 // A Walker reads Python stacks of one process from outside, while its threads run: it stops nobody. What it reads may
 // change meanwhile, so frames are read twice, and only those count that both readings show. It is for one goroutine.
 type Walker struct {
-	pid    int
+	memory procfs.Memory
 	in     *Interpreter
 	states map[uint32]uint64 // of threads, by the ID that the process knows
 	codes  map[uint64]*Code
@@ -36,7 +36,7 @@ type Walker struct {
 
 // NewWalker returns a walker for an interpreter of a process.
 func NewWalker(pid int, in *Interpreter) *Walker {
-	return &Walker{pid: pid, in: in, states: map[uint32]uint64{}, codes: map[uint64]*Code{}, header: make([]byte, max(in.Layout.Code.LineTable, in.Layout.Code.Name)+8)}
+	return &Walker{memory: procfs.Memory{PID: pid}, in: in, states: map[uint32]uint64{}, codes: map[uint64]*Code{}, header: make([]byte, max(in.Layout.Code.LineTable, in.Layout.Code.Name)+8)}
 }
 
 // A Code is a code object.
@@ -297,21 +297,7 @@ func (w *Walker) word(at uint64) (uint64, error) {
 }
 
 // readAt fills b with the process's memory.
-func (w *Walker) readAt(at uint64, b []byte) error { return ReadMemory(w.pid, at, b) }
-
-// ReadMemory fills b with the memory of a process.
-func ReadMemory(pid int, at uint64, b []byte) error {
-	if len(b) == 0 {
-		return nil
-	}
-	local := []unix.Iovec{{Base: &b[0]}}
-	local[0].SetLen(len(b))
-	n, err := unix.ProcessVMReadv(pid, local, []unix.RemoteIovec{{Base: uintptr(at), Len: len(b)}}, 0)
-	if err == nil && n < len(b) {
-		err = unix.EFAULT
-	}
-	return err
-}
+func (w *Walker) readAt(at uint64, b []byte) error { return w.memory.Read(at, b) }
 
 // Characters returns the text of characters of some bytes each, as a str of Python has them: code points.
 func Characters(b []byte, width int) string {

@@ -3,7 +3,6 @@ package threads
 import (
 	"bytes"
 
-	"github.com/cudatrace/cudatrace/record/pyframes"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -17,7 +16,7 @@ func (p *process) entered(address uint64) uint32 {
 		return how
 	}
 	b := make([]byte, len(callInstruction))
-	switch err := pyframes.ReadMemory(int(p.PID), address-uint64(len(b)), b); {
+	switch err := p.Memory.Read(address-uint64(len(b)), b); {
 	case err != nil: // it has ended, or may not be read
 	case bytes.Equal(b, callInstruction):
 		how = tracelog.SampleCall

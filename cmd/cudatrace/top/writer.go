@@ -31,8 +31,8 @@ func hasNoWriter(f *os.File) bool {
 
 // noneWrites looks at the open files of all processes.
 func noneWrites(f *os.File) bool {
-	var of unix.Stat_t
-	if unix.Fstat(int(f.Fd()), &of) != nil {
+	of, err := procfs.FileOf(procfs.OpenFile(f))
+	if err != nil {
 		return false
 	}
 	folders, err := filepath.Glob("/proc/[0-9]*/fd")
@@ -48,8 +48,8 @@ func noneWrites(f *os.File) bool {
 			return false
 		}
 		for _, fd := range list {
-			var s unix.Stat_t
-			if unix.Stat(filepath.Join(folder, fd.Name()), &s) == nil && s.Dev == of.Dev && s.Ino == of.Ino && isWritten(folder, fd.Name()) {
+			s, err := procfs.FileOf(filepath.Join(folder, fd.Name()))
+			if err == nil && procfs.SameFile(&s, &of) && isWritten(folder, fd.Name()) {
 				return false
 			}
 		}

@@ -5,7 +5,6 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"github.com/cudatrace/cudatrace/record/figures"
 )
@@ -21,7 +20,7 @@ func Words(v any, u Unit) string {
 	case Cell:
 		return Words(v.Value, v.Unit)
 	case string:
-		return printable(v)
+		return figures.Clean(v)
 	case bool:
 		if v {
 			return "yes"
@@ -36,7 +35,7 @@ func Words(v any, u Unit) string {
 	case []float64:
 		return joined(v, ", ", func(n float64) string { return fraction(n, u) })
 	case []string:
-		return joined(v, ", ", printable)
+		return joined(v, ", ", figures.Clean)
 	}
 	return fmt.Sprint(v)
 }
@@ -183,14 +182,4 @@ func digits(v float64) string {
 	}
 	s := strconv.FormatFloat(v, 'f', 6, 64)
 	return strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
-}
-
-// printable replaces the control characters of a name: they could move a terminal's cursor.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return unicode.ReplacementChar
-		}
-		return r
-	}, s)
 }

@@ -22,12 +22,12 @@ func proseText(b *strings.Builder, t *Table, width int) {
 		indent := "  "
 		if p.Head != "" {
 			number := fmt.Sprintf("%d. ", n+1)
-			wrapped(b, "  "+number, strings.Repeat(" ", 2+len(number)), printable(p.Head), width)
+			wrapped(b, "  "+number, strings.Repeat(" ", 2+len(number)), figures.Clean(p.Head), width)
 			indent = "     "
 		}
 		for _, i := range p.Items {
 			first := indent + i.Label + strings.Repeat(" ", label-utf8.RuneCountInString(i.Label)+between)
-			wrapped(b, first, strings.Repeat(" ", utf8.RuneCountInString(first)), printable(i.Text), width)
+			wrapped(b, first, strings.Repeat(" ", utf8.RuneCountInString(first)), figures.Clean(i.Text), width)
 		}
 	}
 }
@@ -80,7 +80,7 @@ const markup = "\\`*_{}[]<>|#&~"
 // markdownText keeps the characters of a text from being markup.
 func markdownText(s string) string {
 	var b strings.Builder
-	for _, r := range strings.ReplaceAll(printable(s), Glue, " ") {
+	for _, r := range strings.ReplaceAll(figures.Clean(s), Glue, " ") {
 		if strings.ContainsRune(markup, r) {
 			b.WriteByte('\\')
 		}

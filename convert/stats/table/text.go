@@ -220,7 +220,7 @@ func WriteText(w io.Writer, tables []*Table, width int) error {
 	var narrow []string // tables without room for all columns
 	for _, t := range tables {
 		if len(t.Rows) == 0 {
-			fmt.Fprintf(&empty, "%s: %s\n", t.Name, printable(t.Reason))
+			fmt.Fprintf(&empty, "%s: %s\n", t.Name, figures.Clean(t.Reason))
 			continue
 		}
 		b.bold(fmt.Sprintf("%s: %s", t.Name, t.Title))
@@ -307,7 +307,7 @@ func remarks(b *strings.Builder, t *Table, indent string, width int) {
 		fmt.Fprintf(b, "%s%s not shown\n", indent, figures.Count(t.LeftOut, "more row is", "more rows are"))
 	}
 	for _, n := range t.Notes {
-		wrapped(b, indent, indent+"  ", printable(n), width-between) // the others are longer
+		wrapped(b, indent, indent+"  ", figures.Clean(n), width-between) // the others are longer
 	}
 }
 
@@ -320,7 +320,7 @@ func WriteMarkdown(w io.Writer, tables []*Table) error {
 	for _, t := range tables {
 		fmt.Fprintf(&b, "### %s: %s\n\n", t.Name, t.Title)
 		if len(t.Rows) == 0 {
-			fmt.Fprintf(&b, "%s\n\n", printable(t.Reason))
+			fmt.Fprintf(&b, "%s\n\n", figures.Clean(t.Reason))
 			continue
 		}
 		if t.Prose != nil {
@@ -360,7 +360,7 @@ func markdownCell(s string, u Unit, row int) string {
 
 // MarkdownName writes a name so that none of its characters are markup, in a table too.
 func MarkdownName(s string) string {
-	return "`" + strings.NewReplacer("|", `\|`, "`", "'").Replace(printable(s)) + "`"
+	return "`" + strings.NewReplacer("|", `\|`, "`", "'").Replace(figures.Clean(s)) + "`"
 }
 
 // ruler is the line below the titles. Numbers stand at the right.

@@ -96,10 +96,10 @@ type dumper struct {
 const writeSize = 64 << 10
 
 // Bounds of the text of a log: so many bytes for any log, and so many more for each byte of the log. A launch takes 8 bytes
-// in a log and 800 as JSON, with a kernel's name of any length. A log that was made for it could fill any disk.
+// in a log and 800 as JSON, and up to 10,000 with the longest names of kernels. A log that was made for it could fill any disk.
 const (
-	freeBytes    = 64 << 20
-	bytesPerByte = 8192
+	freeBytes    = 16 << 20
+	bytesPerByte = 2048
 )
 
 func (d *dumper) write() {

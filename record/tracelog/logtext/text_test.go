@@ -244,7 +244,7 @@ func TestDumpIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, o := range []Options{{}, {JSON: true}} {
-		room := &logtest.FailingWriter{Room: 64<<20 + 8192*out.Len()}
+		room := &logtest.FailingWriter{Room: 16<<20 + 2048*out.Len()}
 		if err := Dump(room, open(t, out.Bytes()), o); err == nil || !strings.Contains(err.Error(), "no recorder writes such a log") {
 			t.Errorf("error %v", err)
 		}
