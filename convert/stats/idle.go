@@ -56,7 +56,8 @@ func idleColumns() []table.Column {
 	}
 	columns := []table.Column{
 		name("cause"), column("what", "meanwhile", table.Text, 0), id("gpu", "GPU", 5), count("count", "gaps", 3),
-		duration("total_ns", "total", 1), column("share", "share", table.Share, 4), duration("steady_ns", "steady state", 2),
+		duration("total_ns", "total", 1), column("share", "share", table.Share, 4),
+		duration("steady_ns", "steady state", 2),
 		duration("max_ns", "longest", 6), column("max_at_ns", "at", table.Moment, 7),
 		duration("total_low_ns", "", 0), duration("total_high_ns", "", 0),
 		duration("steady_low_ns", "", 0), duration("steady_high_ns", "", 0),
@@ -75,7 +76,8 @@ func idleColumns() []table.Column {
 			return table.Words(row[idleShare], table.Share)
 		}
 		part := share / float64(row[idleTotal].(uint64)) // of 1 ns
-		return figures.SharesBetween(part*float64(row[idleTotalLow].(uint64)), min(1, part*float64(row[idleTotalHigh].(uint64))))
+		low, high := row[idleTotalLow].(uint64), row[idleTotalHigh].(uint64)
+		return figures.SharesBetween(part*float64(low), min(1, part*float64(high)))
 	}
 	return columns
 }

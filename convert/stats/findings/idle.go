@@ -58,8 +58,8 @@ func (g *SteadyIdle) words(steady Interval) string {
 	if g == nil {
 		return "how long the GPU is idle in all, and for what, is not known: there is no room for so many idle times"
 	}
-	text := fmt.Sprintf("the GPU is idle for %s, %.1f %% of the steady state; what the launching threads did meanwhile: ",
-		figures.Duration(g.time()), 100*float64(g.time())/float64(max(steady.length(), 1)))
+	text := fmt.Sprintf("the GPU is idle for %s, %.1f %% of the steady state; "+
+		"what the launching threads did meanwhile: ", figures.Duration(g.time()), 100*float64(g.time())/float64(max(steady.length(), 1)))
 	activity.SortRows(g.Rows)
 	for i, r := range g.Rows {
 		if i == mostOwners {
@@ -73,7 +73,7 @@ func (g *SteadyIdle) words(steady Interval) string {
 	return text
 }
 
-// doing returns what a thread did in the time of a row.
+// doingOf returns what a thread did in the time of a row.
 func doingOf(r *activity.Row) doing {
 	switch {
 	case r.Owner != nil:
