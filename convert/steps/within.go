@@ -67,10 +67,12 @@ func (o *origins) within() *timeline.PythonFrame {
 		return len(c) == len(common) || len(chains[0]) == len(common) || !sameFunction(c[len(common)], chains[0][len(common)])
 	})
 	if same {
+		n := len(common)
 		for _, c := range chains {
-			lines[c[len(common)]] = true
+			if lines[c[n]] = true; len(common) == n || c[n].Line < common[n].Line {
+				common = c[:n+1]
+			}
 		}
-		common = chains[0][:len(common)+1]
 	}
 	one := !slices.ContainsFunc(chains, func(c []*timeline.Python) bool { return len(c) > len(common) }) && !same
 	out := [](map[origin]bool){o.out, o.since}
