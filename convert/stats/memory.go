@@ -319,7 +319,7 @@ var unfreedReport = Report{
 	table: func(s *Sink, _ Facts) *table.Table { return s.memory.unfreed(s.python.any()) },
 	Keys: []Key{
 		{"name, pid, gpu", "as in `memory`"},
-		{"bytes, at_ns, address", "size, moment and address of the allocation"},
+		{"bytes, at_ns, address", "size, moment and address of the allocation; with `--clip` no moment before the time of the filter"},
 		{"library, python", "as in `memory_holders`"},
 	},
 }
@@ -347,7 +347,11 @@ func (m *memory) unfreed(python bool) *table.Table {
 		if python {
 			line = text(e.holder.line)
 		}
-		t.Rows = append(t.Rows, []any{e.use.use.String(), uint64(e.process.PID), e.use.device(), e.bytes, m.clock.since(e.at), e.address,
+		var at any // not known of what was allocated before a clipped time, which the moments count from
+		if e.at >= m.clock.start {
+			at = m.clock.since(e.at)
+		}
+		t.Rows = append(t.Rows, []any{e.use.use.String(), uint64(e.process.PID), e.use.device(), e.bytes, at, e.address,
 			text(e.holder.library), line})
 	}
 	t.LeftOut = len(all) - len(t.Rows)
