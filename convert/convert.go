@@ -180,7 +180,10 @@ func (c *conversion) give(p *pipeline.Pipeline, start *timeline.Recording) error
 			c.Progress(catalogShare+(1-catalogShare)*share, slices+l.joiner.Found.Slices())
 		}
 		p.Convert(l.clock)
-		err := l.joiner.Run(l.Open, progress)
+		err := c.remember(l)
+		if err == nil {
+			err = l.joiner.Run(l.Open, progress)
+		}
 		if err != nil {
 			return err
 		}
@@ -190,6 +193,22 @@ func (c *conversion) give(p *pipeline.Pipeline, start *timeline.Recording) error
 		slices += l.found.Slices()
 	}
 	return nil
+}
+
+// remember has the joiner of a log know which memory was live when the time of the filter began.
+func (c *conversion) remember(l *log) error {
+	f := join.BeforeTime(l.filter)
+	if f == nil || c.nested || l.catalog.MemorySource() == read.NoMemory {
+		return nil
+	}
+	before := &log{Log: l.Log, filter: f}
+	if err := before.read(func(float64) {}); err != nil {
+		return err
+	}
+	if err := before.catalog.Processes.Resolve(l.Open, before.catalog.Contents); err != nil {
+		return err
+	}
+	return l.joiner.Inherit(before.catalog, l.Open)
 }
 
 // byRank returns the logs in the order of the lowest rank that each has.

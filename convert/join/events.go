@@ -5,6 +5,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/read"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/livemem"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -17,9 +18,13 @@ type events struct {
 	found    *Found
 	spans    spanOutput
 	memory   *memoryUsage
-	markers  ordered.List[marker]
-	samples  samples
-	times    threadTimes
+
+	memoryBefore uint64 // changes of memory from this time on are another joiner's; 0 for none
+	memoryFrom   uint64 // those before it
+
+	markers ordered.List[marker]
+	samples samples
+	times   threadTimes
 
 	functions functions
 	takers    map[tracelog.Kind]func(b *tracelog.Block, i int) // takers of a record, by kind
@@ -41,6 +46,9 @@ func newEvents(j *Joiner) *events {
 		spans:   spanOutput{emitter: j.out, selection: j.options.Selection, steps: j.options.Steps},
 		memory:  newMemoryUsage(j.out),
 		markers: ordered.NewList(func(a, b *marker) bool { return markerBefore(&a.Marker, &b.Marker) }),
+	}
+	if e.memoryBefore = j.options.memoryBefore; e.memoryBefore > 0 {
+		e.memory.held = make(map[heldKey]*timeline.Allocation)
 	}
 	if f := j.options.Filter; f != nil {
 		e.spans.from, e.spans.to = f.From, f.To
@@ -147,6 +155,9 @@ func (e *events) memoryCall(p *program, tid uint32, r *read.Call) *timeline.Call
 	if !ok {
 		return nil
 	}
+	if at := livemem.At(&c, r.Start, r.End); at < e.memoryFrom || e.memoryBefore > 0 && at >= e.memoryBefore {
+		return nil
+	}
 	return e.memoryOf(p).addCall(tid, &c, r.Start, r.End)
 }
 
@@ -164,7 +175,7 @@ func (e *events) memoryLow() uint64 {
 func (e *events) memoryOf(p *program) *processMemory {
 	if p.memory == nil {
 		p.memory = e.memory.process(p.out, func(device uint32) uint32 { return e.catalog.GPUs.IndexOrOwn(p.PID, device) })
-		if _, ended := e.catalog.Outcome.EndOf(p.Program); ended || p.Until != 0 {
+		if _, ended := e.catalog.Outcome.EndOf(p.Program); (ended || p.Until != 0) && e.memoryBefore == 0 {
 			p.endMemory()
 		}
 	}

@@ -27,6 +27,8 @@ type Options struct {
 	// Patience is the time, in ns, after which a call is shown without its work where the work has not
 	// come; 0 to wait as long as memory allows. A view of a log that is followed has a patience.
 	Patience uint64
+
+	memoryBefore uint64 // see Inherit; 0 for no such time
 }
 
 // A Joiner joins the records of a log.

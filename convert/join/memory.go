@@ -34,6 +34,7 @@ type memoryUsage struct {
 	device  map[uint32]uint64 // live bytes of device memory, by GPU
 	pools   int               // pools with memory
 	pending ordered.List[memoryEvent]
+	held    map[heldKey]*timeline.Allocation // what is live; nil where nobody asks for it later
 }
 
 // newMemoryUsage returns the usage of a log.
@@ -171,6 +172,12 @@ func (p *processMemory) changed(c *livemem.Change) {
 		a.Call = *p.by
 	}
 	p.usage.out.Emit(a)
+	if held := p.usage.held; held != nil {
+		delete(held, heldKey{p, a.Address, c.Replaced.Kind})
+		if c.Kept {
+			held[heldKey{p, a.Address, a.Kind}] = a
+		}
+	}
 	if c.Replaces {
 		if c.Replaced.Device != c.Device {
 			gpu = p.gpu(c.Replaced.Device)

@@ -26,7 +26,7 @@ func (s *Sink) allocation(a *timeline.Allocation) {
 	of := s.live[key]
 	switch {
 	case a.Release && of != nil:
-		s.allocationRow(of, bounded(a.Time-min(of.Time, a.Time)), false)
+		s.allocationRow(of, bounded(a.Time-min(when(of), a.Time)), false)
 		delete(s.live, key)
 	case a.Release:
 	case of == nil && len(s.live) >= maxLive:
@@ -40,10 +40,13 @@ func (s *Sink) allocation(a *timeline.Allocation) {
 	}
 }
 
+// when is the time of an allocation, which may be before that of the filter.
+func when(a *timeline.Allocation) uint64 { return cmp.Or(a.Allocated, a.Time) }
+
 // unfreed adds the allocations that were not freed.
 func (s *Sink) unfreed() {
 	all := slices.SortedFunc(maps.Values(s.live), func(a, b *timeline.Allocation) int {
-		return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Process.PID, b.Process.PID), cmp.Compare(a.Address, b.Address))
+		return cmp.Or(cmp.Compare(when(a), when(b)), cmp.Compare(a.Process.PID, b.Process.PID), cmp.Compare(a.Address, b.Address))
 	})
 	for _, a := range all {
 		s.allocationRow(a, parquet.NullInt, true)
@@ -53,7 +56,7 @@ func (s *Sink) unfreed() {
 func (s *Sink) allocationRow(a *timeline.Allocation, dur int64, unfreed bool) {
 	p := s.part(a.Process)
 	b := p.buffer(allocationTable)
-	b.int(s.unix(a.Time))
+	b.int(s.unix(when(a)))
 	b.int(dur)
 	b.flag(unfreed)
 	b.uint(a.Bytes)

@@ -1,6 +1,7 @@
 package stats_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -39,5 +40,41 @@ func TestClip(t *testing.T) {
 	}
 	if clipped != whole || unclipped <= whole {
 		t.Errorf("GPU time %d ns, of all windows %d ns, and %d ns if not clipped", whole, clipped, unclipped)
+	}
+}
+
+// What was allocated before the time of a filter is held in it: the peak is not less than that, and the reports say so.
+func TestMemoryHeldBefore(t *testing.T) {
+	t.Parallel()
+	for _, clip := range []bool{false, true} {
+		s := stats.New()
+		filter := convert.Filter{From: 5200 * time.Millisecond}
+		if _, err := convert.Timeline([]convert.Log{convert.Path("../../testdata/gpu/logs/train.cudatrace")}, convert.Options{Filter: filter, Clip: clip}, s); err != nil {
+			t.Fatal(err)
+		}
+		const held = 205_793_640
+		from, allocated := uint64(filter.From), any(uint64(4981591))
+		if clip { // moments count from the beginning of the window
+			from, allocated = 0, nil
+		}
+		for _, r := range s.Tables(stats.Facts{Filtered: true}) {
+			var got, want any
+			switch r.Name {
+			case "profile":
+				got, want = cell(r, r.Rows[0], "peak_bytes"), uint64(held)
+			case "memory":
+				got = fmt.Sprint(cell(r, r.Rows[0], "peak_at_ns"), cell(r, r.Rows[0], "held_bytes"), cell(r, r.Rows[0], "allocations"), cell(r, r.Rows[0], "not_freed"), r.Notes)
+				want = fmt.Sprint(from, held, 0, 636, []string{"196.3 MiB were live when the time of the filter began"})
+			case "memory_holders":
+				got, want = cell(r, r.Rows[0], "peak_bytes"), uint64(held)
+			case "unfreed":
+				if got, want = cell(r, r.Rows[0], "at_ns"), allocated; got != nil {
+					got = got.(uint64) / 1000
+				}
+			}
+			if got != want {
+				t.Errorf("clip %t: %s: %v, want %v", clip, r.Name, got, want)
+			}
+		}
 	}
 }

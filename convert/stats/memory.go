@@ -61,6 +61,7 @@ type memoryUse struct {
 	unmatched             uint64 // frees of addresses without a live allocation
 	replaced              uint64 // allocations at an address that was live: the free is missing
 	allocated             uint64 // bytes, the sum over all allocations
+	held                  uint64 // bytes that were live when the time of the filter began
 	live                  uint64 // allocations
 	current, peak, peakAt uint64
 	peaks                 uint64          // times that current rose above all before
@@ -113,7 +114,9 @@ func (m *memory) countAllocation(e *timeline.Allocation) {
 		key.gpu = 0
 	}
 	r := m.rows.of(key)
-	r.threads[e.TID] = true
+	if e.Allocated == 0 {
+		r.threads[e.TID] = true
+	}
 	at := block{e.Process, e.Address}
 	known, was := m.live[at]
 	if was {
@@ -141,20 +144,29 @@ func (m *memory) countAllocation(e *timeline.Allocation) {
 }
 
 func (m *memory) allocate(r *memoryUse, at block, e *timeline.Allocation) {
-	r.allocations++
-	r.allocated = sketch.Sum(r.allocated, e.Bytes)
+	if e.Allocated == 0 {
+		r.allocations++
+		r.allocated = sketch.Sum(r.allocated, e.Bytes)
+	} else {
+		r.held = sketch.Sum(r.held, e.Bytes)
+	}
 	if len(m.live) >= maxLive {
 		m.dropped++
 		return
 	}
 	bytes := sketch.Sum(r.current, e.Bytes) - r.current
 	h := m.holder(r, &e.Call)
-	h.allocations++
-	h.allocated = sketch.Sum(h.allocated, e.Bytes)
+	if e.Allocated == 0 {
+		h.allocations++
+		h.allocated = sketch.Sum(h.allocated, e.Bytes)
+		if e.Call.Python != nil {
+			m.lines++
+		}
+	}
 	h.catchUp()
 	h.live++
 	h.current += bytes
-	m.live[at] = allocation{r, h, bytes, e.Time}
+	m.live[at] = allocation{r, h, bytes, cmp.Or(e.Allocated, e.Time)}
 	r.live++
 	r.current += bytes
 	m.change(&r.memoryKey, bytes, e.Time)
@@ -172,7 +184,6 @@ func (m *memory) holder(r *memoryUse, c *timeline.Call) *holder {
 	}
 	if c.Python != nil {
 		k.line = c.Python.Own().Text()
-		m.lines++
 	} else if c.Thread != nil {
 		k.line = c.Thread.NoPython()
 	}
@@ -190,6 +201,7 @@ var memoryReport = Report{
 		{"current_bytes, not_freed", "bytes and allocations that were not freed when the process or the recording ended"},
 		{"allocations, frees", "allocations, and frees of them"},
 		{"allocated_bytes", "bytes of all allocations together"},
+		{"held_bytes", "bytes that were live when the time of a filter began; their allocations do not count in `allocations` and `allocated_bytes`"},
 		{"unmatched_frees", "frees of memory that was allocated before recording, or not at all"},
 		{"replaced", "allocations at an address that had not been freed: a free is missing in the log"},
 		{"threads", "threads that allocated or freed; of several, the order decides the peak"},
@@ -202,18 +214,25 @@ func (m *memory) uses() *table.Table {
 		name("memory"), id("pid", "process", 3), id("gpu", "GPU", 3), column("peak_bytes", "peak", table.Bytes, 1),
 		column("peak_at_ns", "peak at", table.Moment, 2), column("current_bytes", "at the end", table.Bytes, 1),
 		count("allocations", "allocations", 2), count("frees", "frees", 2), count("not_freed", "not freed", 2),
-		column("allocated_bytes", "", table.Bytes, 0), count("unmatched_frees", "", 0), count("replaced", "", 0), count("threads", "", 0),
+		column("allocated_bytes", "", table.Bytes, 0), column("held_bytes", "", table.Bytes, 0), count("unmatched_frees", "", 0), count("replaced", "", 0), count("threads", "", 0),
 	}}
 	for _, r := range m.rows.list {
 		if r.process == nil {
 			continue
 		}
 		t.Rows = append(t.Rows, []any{r.use.String(), uint64(r.process.PID), r.device(), r.peak, m.clock.since(r.peakAt), r.current,
-			r.allocations, r.frees, r.live, r.allocated, r.unmatched, r.replaced, uint64(len(r.threads))})
+			r.allocations, r.frees, r.live, r.allocated, r.held, r.unmatched, r.replaced, uint64(len(r.threads))})
 	}
 	t.Sort("peak_bytes")
+	held := uint64(0)
+	for _, r := range m.rows.list {
+		held = sketch.Sum(held, r.held)
+	}
+	if held > 0 {
+		t.Notes = append(t.Notes, table.Words(held, table.Bytes)+" were live when the time of the filter began")
+	}
 	if m.dropped > 0 {
-		t.Notes = []string{"more allocations were live than are kept: the sizes of some are missing"}
+		t.Notes = append(t.Notes, "more allocations were live than are kept: the sizes of some are missing")
 	}
 	return t
 }
@@ -300,7 +319,7 @@ var unfreedReport = Report{
 	table: func(s *Sink, _ Facts) *table.Table { return s.memory.unfreed(s.python.any()) },
 	Keys: []Key{
 		{"name, pid, gpu", "as in `memory`"},
-		{"bytes, at_ns, address", "size, moment and address of the allocation"},
+		{"bytes, at_ns, address", "size, moment and address of the allocation; with `--clip` no moment before the time of the filter"},
 		{"library, python", "as in `memory_holders`"},
 	},
 }
@@ -328,7 +347,11 @@ func (m *memory) unfreed(python bool) *table.Table {
 		if python {
 			line = text(e.holder.line)
 		}
-		t.Rows = append(t.Rows, []any{e.use.use.String(), uint64(e.process.PID), e.use.device(), e.bytes, m.clock.since(e.at), e.address,
+		var at any // not known of what was allocated before a clipped time, which the moments count from
+		if e.at >= m.clock.start {
+			at = m.clock.since(e.at)
+		}
+		t.Rows = append(t.Rows, []any{e.use.use.String(), uint64(e.process.PID), e.use.device(), e.bytes, at, e.address,
 			text(e.holder.library), line})
 	}
 	t.LeftOut = len(all) - len(t.Rows)

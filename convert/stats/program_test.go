@@ -21,7 +21,8 @@ type program struct {
 	correlation int
 	pid         int
 	ranges      int
-	line        int // of the Python program that makes the calls; 0 for none
+	line        int            // of the Python program that makes the calls; 0 for none
+	stacks      map[string]int // Python stacks, by their frames
 }
 
 const us, ms = uint64(1_000), uint64(1_000_000)

@@ -83,7 +83,17 @@ func (s *Sink) stepKinds(whole bool) *table.Table {
 		duration("meanwhile_low_ns", "", 0), duration("meanwhile_high_ns", "", 0),
 	}}
 	t.Columns = append(t.Columns, medianInterval()...)
+	if no := s.steps.Unclaimed(); len(no) > 0 {
+		t.Reason = strings.Join(no, "; ")
+	}
 	for _, r := range s.stepRows() {
+		if r.covers < 1 {
+			outside := ""
+			if r.covers < 0.995 {
+				outside = "; what lies outside is not in these figures"
+			}
+			t.Notes = append(t.Notes, fmt.Sprintf("steps: %s, %s of the GPU work%s", figures.Group(r.times.Count+r.starting), table.Words(r.covers, table.Share), outside))
+		}
 		made := make([]any, 8)
 		if whole && !r.unknown {
 			for i, ns := range r.made {
@@ -138,6 +148,7 @@ const (
 type stepsRow struct {
 	name, source   string
 	certain        bool
+	covers         float64 // least part of the GPU work of a process that the steps have; 1 for ranges
 	processes      uint64
 	times          sketch.Ordered
 	starting, more uint64
@@ -162,7 +173,7 @@ func (s *Sink) stepRows() (rows []*stepsRow) {
 		}
 		r := by[of]
 		if r == nil {
-			r = &stepsRow{name: k.Name, source: k.Source, certain: k.Certain()}
+			r = &stepsRow{name: k.Name, source: k.Source, certain: k.Certain(), covers: 1}
 			by[of] = r
 			rows = append(rows, r)
 		}
@@ -180,6 +191,9 @@ func (s *Sink) addSteps(r *stepsRow, k *steps.Kind) {
 		r.starting += uint64(starting)
 	}
 	r.more += k.More
+	if !k.Certain() {
+		r.covers = min(r.covers, k.Covers)
+	}
 	for _, p := range k.Parts[starting:] {
 		r.times.Add(p.End - p.Start)
 		if r.of == nil || p.End-p.Start > r.slowest.End-r.slowest.Start {

@@ -238,3 +238,103 @@ func TestStepIdle(t *testing.T) {
 		}
 	}
 }
+
+// frames adds Python stacks: each frame is FILE:FUNCTION:FIRST LINE:LINE, the outermost first. Calls are made there from now on; none makes them without.
+func (p *program) frames(frames ...string) {
+	p.line = 0
+	for i, f := range frames {
+		key := strings.Join(frames[:i+1], " ")
+		if p.stacks == nil {
+			p.stacks = make(map[string]int)
+		}
+		id, known := p.stacks[key]
+		if !known {
+			id = len(p.stacks) + 1
+			p.stacks[key] = id
+			x := strings.Split(f, ":")
+			fmt.Fprintf(&p.log, "python_frame id=%d file=%s function=%s first_line=%s line=%s\n", id, x[0], x[1], x[2], x[3])
+			fmt.Fprintf(&p.log, "python_stack id=%d frame=%d parent=%d\n", id, id, p.line)
+		}
+		p.line = id
+	}
+}
+
+// What repeats is not always a step: it may be a part of one call, or of one phase of the program.
+func TestStepsUnclaimed(t *testing.T) {
+	t.Parallel()
+	const main, module = "/home/ann/run.py:main:1:", "/venv/lib/python3.12/site-packages/torch/nn/module.py:Module._call_impl:1700:1747"
+	const net, block, solver = "/home/ann/net.py:Net.forward:50:", "/home/ann/net.py:Block.forward:20:", "/venv/lib/python3.12/site-packages/cupyx/linalg.py:cg:10:"
+	launch := func(p *program, name string) { p.work("cudaLaunchKernel", 7, 5*us, 10*us, grid(name, 10)) }
+	layer := func(p *program, above ...string) {
+		for i, kernel := range []string{"norm", "qkv", "attention", "project", "mlp"} {
+			p.frames(append(above, module, block+fmt.Sprint(21+i))...)
+			launch(p, kernel)
+		}
+	}
+	for _, c := range []struct {
+		name         string
+		run          func(p *program)
+		steps        uint64
+		reason, note string
+	}{
+		{"equal layers of one forward pass", func(p *program) {
+			p.frames(main+"5", module, net+"51")
+			launch(p, "embed")
+			times(96, func(int) { layer(p, main+"5", module, net+"53") })
+			p.frames(main+"5", module, net+"55")
+			launch(p, "head")
+		}, 0, "95 repetitions of the launches on stream 7 (default) of process 10 are no steps: they lie within one call at /home/ann/net.py:53 Net.forward", ""},
+		{"inner iterations of a solver", func(p *program) {
+			p.frames(main+"5", solver+"15")
+			launch(p, "residual")
+			times(359, func(int) {
+				for i, kernel := range []string{"spmv", "dot", "axpy", "axpy2", "norm"} {
+					p.frames(main+"5", solver+fmt.Sprint(20+i))
+					launch(p, kernel)
+				}
+			})
+		}, 0, "358 repetitions of the launches on stream 7 (default) of process 10 are no steps: they lie within one call at /venv/lib/python3.12/site-packages/cupyx/linalg.py:20 cg", ""},
+		{"inner iterations of a solver that is no Python", func(p *program) {
+			p.frames(main + "5")
+			launch(p, "residual")
+			times(359, func(int) {
+				for _, kernel := range []string{"spmv", "dot", "axpy", "axpy2", "norm"} {
+					launch(p, kernel)
+				}
+			})
+		}, 0, "358 repetitions of the launches on stream 7 (default) of process 10 are no steps: they lie within one call at /home/ann/run.py:5 main", ""},
+		{"a loop of forward passes", func(p *program) {
+			p.frames(main + "3")
+			launch(p, "load")
+			times(96, func(int) { layer(p, main+"5") })
+		}, 95, "", "steps: 95, 98.8 % of the GPU work; what lies outside is not in these figures"},
+		{"two phases", func(p *program) {
+			times(60, func(i int) { p.layers(12) })
+			times(60, func(i int) {
+				times(20+i%7, func(int) { launch(p, "eval") })
+				times(20, func(int) { launch(p, "metric") })
+			})
+		}, 0, "59 repetitions of the launches on stream 7 (default) of process 10 are no steps: they have 49 % of the GPU work", ""},
+		{"a short second phase", func(p *program) {
+			times(60, func(i int) { p.layers(12) })
+			times(20, func(i int) {
+				times(20+i%7, func(int) { launch(p, "eval") })
+				times(20, func(int) { launch(p, "metric") })
+			})
+		}, 59, "", "steps: 59, 73.4 % of the GPU work; what lies outside is not in these figures"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			p := newProgram()
+			c.run(p)
+			r := p.reports(t, false)["step_kinds"]
+			n := uint64(0)
+			for _, row := range r.Rows {
+				n += cell(r, row, "count").(uint64) + cell(r, row, "starting").(uint64)
+			}
+			if notes := strings.Join(r.Notes, "; "); n != c.steps || r.Reason != c.reason || notes != c.note {
+				t.Errorf("%d steps, reason %q, notes %q; want %d, %q, %q", n, r.Reason, notes, c.steps, c.reason, c.note)
+			}
+		})
+	}
+}

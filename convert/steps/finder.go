@@ -3,7 +3,6 @@ package steps
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -50,6 +49,7 @@ type Kind struct {
 	numbered bool
 	within   *Kind            // the kind of the range around the first one
 	Stream   *timeline.Stream // of launches that repeat; nil for others
+	Covers   float64          // of launches that repeat: part of the GPU work of the process that began in the steps
 	Parts    []Step           // by start
 	More     uint64           // steps that are not kept
 }
@@ -178,7 +178,7 @@ type Stream struct {
 	*timeline.Stream
 	finder *Finder
 	period period
-	time   uint64 // of the work
+	work   history
 }
 
 // Stream returns a stream without work.
@@ -191,7 +191,7 @@ func (s *Finder) Stream(of *timeline.Stream) *Stream {
 // Work takes a piece of work.
 func (r *Stream) Work(w *timeline.Work) {
 	if !w.Untimed {
-		r.time += min(w.Dur, math.MaxUint64-r.time)
+		r.work.add(w.Start, w.Dur)
 	}
 	r.period.advance(w, &r.finder.room, r.mark)
 }
@@ -233,23 +233,70 @@ func (s *Finder) Found() (all []*Kind) {
 			all, ranged[p.Process] = append(all, &p.Kind), true
 		}
 	}
-	busiest := make(map[*timeline.Process]*Stream)
-	for _, r := range s.worked {
-		if o := busiest[r.Context.Process]; !ranged[r.Context.Process] && (o == nil || r.time > o.time) {
-			busiest[r.Context.Process] = r
-		}
-	}
-	for _, r := range s.worked {
-		if r != busiest[r.Context.Process] || len(r.period.bounds) <= leastPeriods || r.period.sure() < regular {
+	for _, r := range s.repeating(ranged) {
+		covers, why := r.doubt()
+		if why != "" {
 			continue
 		}
-		k := &Kind{key: key{Process: r.Context.Process, Name: "step"}, Source: fmt.Sprintf("%sstream %d%s", fromLaunches, r.ID, r.Qualifier()), sure: r.period.sure(), Stream: r.Stream}
+		k := &Kind{key: key{Process: r.Context.Process, Name: "step"}, Covers: covers, Source: fmt.Sprintf("%sstream %d%s", fromLaunches, r.ID, r.Qualifier()), sure: r.period.sure(), Stream: r.Stream}
 		for i, at := range r.period.bounds[1:] {
 			k.Parts = append(k.Parts, Step{int64(i), r.period.bounds[i], at, nil})
 		}
 		all = append(all, k)
 	}
 	return all
+}
+
+// repeating returns of each process without ranges the stream with most work, if its launches repeat.
+func (s *Finder) repeating(ranged map[*timeline.Process]bool) (list []*Stream) {
+	busiest := make(map[*timeline.Process]*Stream)
+	for _, r := range s.worked {
+		if o := busiest[r.Context.Process]; !ranged[r.Context.Process] && (o == nil || r.work.total > o.work.total) {
+			busiest[r.Context.Process] = r
+		}
+	}
+	for _, r := range s.worked {
+		if r == busiest[r.Context.Process] && len(r.period.bounds) > leastPeriods && r.period.sure() >= regular {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// doubt returns the part of the GPU work of the process that began in the periods, and why these are not its steps; "" if they are.
+func (r *Stream) doubt() (covers float64, why string) {
+	b := r.period.bounds
+	var in, all uint64
+	for _, o := range r.finder.worked {
+		if o.Context.Process == r.Context.Process {
+			in, all = in+o.work.until(b[len(b)-1])-o.work.until(b[0]), all+o.work.total
+		}
+	}
+	covers = float64(in) / float64(max(all, 1))
+	if f := r.period.origins.within(); f != nil {
+		return covers, fmt.Sprintf("they lie within one call at %s", f.Text())
+	}
+	if covers < covering {
+		return covers, fmt.Sprintf("they have %.0f %% of the GPU work", 100*covers)
+	}
+	return covers, ""
+}
+
+// Unclaimed says which launches repeat and are no steps, and why, a text for each process without steps.
+func (s *Finder) Unclaimed() (texts []string) {
+	if s.named {
+		return nil
+	}
+	found := make(map[*timeline.Process]bool)
+	for _, k := range s.Found() {
+		found[k.Process] = true
+	}
+	for _, r := range s.repeating(found) {
+		if _, why := r.doubt(); why != "" {
+			texts = append(texts, fmt.Sprintf("%d repetitions of the launches on stream %d%s of process %d are no steps: %s", len(r.period.bounds)-1, r.ID, r.Qualifier(), r.Context.Process.PID, why))
+		}
+	}
+	return texts
 }
 
 // steps reports whether ranges are steps: there are some, they do not lie within others that are, and they bear numbers or come one after the other.

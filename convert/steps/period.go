@@ -19,7 +19,8 @@ type period struct {
 	shapes []*timeline.Shape
 	seen   []uint32 // shapes of the pieces that are searched
 	starts []uint64
-	search int // pieces at which to search
+	from   []*timeline.Python // that launched them
+	search int                // pieces at which to search
 	over   bool
 
 	anchor *timeline.Shape // nil until the period is found
@@ -27,6 +28,8 @@ type period struct {
 	since  int             // pieces since the anchor came
 	bounds []uint64        // starts of the anchor
 	usual  uint64          // periods of that length
+
+	origins origins
 }
 
 // advance looks at the next piece of work. found is called with each beginning of a period.
@@ -38,6 +41,7 @@ func (p *period) advance(w *timeline.Work, room *int, found func(at uint64)) {
 		if p.since++; w.Shape == p.anchor {
 			p.bound(w.Start, found)
 		}
+		p.origins.add(&p.origins.since, origin{w.Call.Python, w.Shape})
 		return
 	}
 	if *room == 0 {
@@ -54,6 +58,7 @@ func (p *period) advance(w *timeline.Work, room *int, found func(at uint64)) {
 		p.ids[w.Shape], p.shapes = id, append(p.shapes, w.Shape)
 	}
 	p.seen, p.starts = append(p.seen, id), append(p.starts, w.Start)
+	p.from = append(p.from, w.Call.Python)
 	if len(p.seen) < p.search {
 		return
 	}
@@ -72,6 +77,7 @@ func (p *period) bound(at uint64, found func(at uint64)) {
 	if len(p.bounds) > 0 && p.since == p.length {
 		p.usual++
 	}
+	p.origins.bound(len(p.bounds) == 0)
 	p.bounds, p.since = append(p.bounds, at), 0
 	found(at)
 }
@@ -130,8 +136,9 @@ func (p *period) find(found func(at uint64)) bool {
 		if p.since++; id == uint32(best) {
 			p.bound(p.starts[i], found)
 		}
+		p.origins.add(&p.origins.since, origin{p.from[i], p.shapes[id]})
 	}
-	p.ids, p.shapes, p.seen, p.starts = nil, nil, nil, nil
+	p.ids, p.shapes, p.seen, p.starts, p.from = nil, nil, nil, nil, nil
 	return true
 }
 

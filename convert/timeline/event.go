@@ -79,6 +79,7 @@ type CounterValue struct {
 type Allocation struct {
 	Process     *Process
 	Time        uint64
+	Allocated   uint64 // of what was live when the time of a filter began, which is Time: when it was allocated; 0 for others
 	Address     uint64
 	Bytes       uint64
 	GPU         uint32 // GPU.Index
@@ -174,6 +175,9 @@ func (k *Known) move(c *Clock)        { k.Until = c.At(k.Until) }
 
 func (a *Allocation) move(c *Clock) {
 	a.Time = c.At(a.Time)
+	if a.Allocated != 0 {
+		a.Allocated = c.At(a.Allocated)
+	}
 	c.call(&a.Call)
 }
 

@@ -53,7 +53,7 @@ func TestAllEvents(t *testing.T) {
 
 // The names of the uint64 fields of events, by what they are.
 var (
-	timeFields  = []string{"Start", "End", "Time", "LaunchStart", "Until", "Midway"}
+	timeFields  = []string{"Start", "End", "Time", "LaunchStart", "Until", "Midway", "Allocated"}
 	otherFields = []string{"Dur", "Value", "ID", "GraphNode", "Address", "Bytes", "Communicator", "Count", "Args", "Memory", "Bandwidth",
 		"Interval", "Scale", "Period",
 		"Number", "Entered", "Waited", "Doubt", // of a Part, whose times are the timeline's

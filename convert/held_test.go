@@ -1,0 +1,119 @@
+package convert
+
+import (
+	"fmt"
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/google/go-cmp/cmp"
+)
+
+// A memorySink follows what a timeline says of memory.
+type memorySink struct {
+	start    uint64
+	ends     map[uint32]uint64
+	live     map[string]string // allocations, by process, address and kind
+	counters map[string]uint64 // latest values
+	first    map[string]uint64 // times of the first ones
+	times    []uint64          // of the events
+	early    uint64            // bytes allocated before the time of the filter
+}
+
+func newMemorySink() *memorySink {
+	return &memorySink{ends: make(map[uint32]uint64), live: make(map[string]string), counters: make(map[string]uint64), first: make(map[string]uint64)}
+}
+
+func (s *memorySink) Take(events []timeline.Event) error {
+	for _, e := range events {
+		switch e := e.(type) {
+		case *timeline.Recording:
+			s.start = e.Start
+		case *timeline.Process:
+			s.ends[e.PID] = e.End
+		case *timeline.CounterValue:
+			name := fmt.Sprint(e.Counter.Process.PID, " ", e.Counter.Name)
+			if _, known := s.counters[name]; !known {
+				s.first[name] = e.Time
+			}
+			s.counters[name] = e.Value
+		case *timeline.Allocation:
+			key := fmt.Sprint(e.Process.PID, " ", e.Address, " ", e.Kind)
+			s.times = append(s.times, e.Time)
+			if e.Release {
+				delete(s.live, key)
+				continue
+			}
+			at, caller, python := e.Time, "", ""
+			if e.Allocated != 0 {
+				at, s.early = e.Allocated, s.early+e.Bytes
+			}
+			if e.Call.Caller != nil {
+				caller = e.Call.Caller.Text()
+			}
+			if e.Call.Python != nil {
+				python = e.Call.Python.Text()
+			}
+			name := ""
+			if e.Call.Function != nil {
+				name = e.Call.Name
+			}
+			s.live[key] = fmt.Sprintf("%d bytes on GPU %d at %d by %s %s %s", e.Bytes, e.GPU, at, name, caller, python)
+		}
+	}
+	return nil
+}
+
+func (s *memorySink) End(error) error { return nil }
+
+// Whatever the time at which a filter begins, what is live at the end of the recording is the same, with who allocated
+// it and when; and the counters of memory end with the same values.
+func TestMemoryOfWindows(t *testing.T) {
+	t.Parallel()
+	logs := map[string]logtest.Opener{"train": Path("../testdata/gpu/logs/train.cudatrace").Open}
+	for _, text := range logtest.Texts(t, "testdata") {
+		if text.Name == "memory" || text.Name == "memorycalls" {
+			logs[text.Name] = logtest.Assemble(t, text.Text)
+		}
+	}
+	if len(logs) != 3 {
+		t.Fatalf("logs: %v", logs)
+	}
+	for name, open := range logs {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			whole := newMemorySink()
+			if _, err := Timeline([]Log{{"log", open}}, Options{}, whole); err != nil {
+				t.Fatal(err)
+			}
+			held := uint64(0)
+			for i := 0; i < len(whole.times); i += 1 + len(whole.times)/12 {
+				from := whole.times[i] + 1
+				part := newMemorySink()
+				if _, err := Timeline([]Log{{"log", open}}, Options{Filter: Filter{From: time.Duration(from - whole.start)}}, part); err != nil {
+					t.Fatal(err)
+				}
+				for of, end := range whole.ends {
+					if end != 0 && end < from {
+						prefix := fmt.Sprint(of, " ")
+						maps.DeleteFunc(whole.live, func(k, _ string) bool { return k[:min(len(k), len(prefix))] == prefix })
+					}
+				}
+				if diff := cmp.Diff(whole.live, part.live); diff != "" {
+					t.Errorf("live from %d ns on:\n%s", from-whole.start, diff)
+				}
+				for c, v := range part.counters {
+					if v != whole.counters[c] {
+						t.Errorf("from %d ns on: %s ends with %d, want %d", from-whole.start, c, v, whole.counters[c])
+					}
+				}
+				held = max(held, part.early)
+			}
+			if held == 0 {
+				t.Error("nothing was held when a time began")
+			}
+		})
+	}
+}
