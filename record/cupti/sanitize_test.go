@@ -99,7 +99,7 @@ func TestLeakSanitizer(t *testing.T) {
 		t.Fatal(err)
 	}
 	lib := filepath.Join(dir, "lib")
-	for _, kind := range []string{"leak", "address"} {
+	for kind, fills := range map[string]uint64{"leak": 0, "address": 200} { // real CUPTI hangs where LeakSanitizer is alone
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			folder := t.TempDir()
@@ -119,17 +119,18 @@ func TestLeakSanitizer(t *testing.T) {
 			if out, _ := alone.CombinedOutput(); alone.ProcessState.ExitCode() != 7 {
 				t.Skipf("alone it ends with %d:\n%s", alone.ProcessState.ExitCode(), out)
 			}
-			for _, c := range []struct {
-				args  []string
-				fills uint64 // that are recorded; 0: not looked at
-			}{{nil, 200}, {[]string{"client"}, 0}} {
-				s := newStage(t, Options{}, GoConfig{})
-				stdout, stderr, code := s.run(t, play{program, c.args, env})
-				expect(t, stdout, stderr, code, "")
-				if c.fills != 0 && s.counts["memset"] != c.fills {
-					t.Errorf("%v arrived, want %d fills", s.counts, c.fills)
-				}
+			s := newStage(t, Options{}, GoConfig{})
+			stdout, stderr, code := s.run(t, play{program, nil, env})
+			expect(t, stdout, stderr, code, "")
+			if status := s.status().Status; s.counts["memset"] != fills || fills == 0 && !strings.Contains(status, "-fsanitize=leak hangs") {
+				t.Errorf("%v arrived, want %d fills; CUPTI %s", s.counts, fills, status)
 			}
+			if fills == 0 {
+				return
+			}
+			s = newStage(t, Options{}, GoConfig{})
+			stdout, stderr, code = s.run(t, play{program, []string{"client"}, env})
+			expect(t, stdout, stderr, code, "")
 		})
 	}
 }
