@@ -123,9 +123,9 @@ static bool open_one(const char *name, int flags, uint32_t driver, struct ct_cup
 }
 
 /*
- * Whether the program would hang in the dlopen of libcupti: with LeakSanitizer's own runtime (-fsanitize=leak) the dynamic linker
- * calls malloc for libcupti's thread-local data, and that malloc looks for its own, without end (glibc 2.39, GCC 13, CUPTI 13.0.1,
- * with any program that loads libcupti). AddressSanitizer's leak checks are not concerned.
+ * Whether the program would hang in the dlopen of libcupti: with LeakSanitizer's own runtime (-fsanitize=leak) the
+ * dynamic linker calls malloc for libcupti's thread-local data, and that malloc looks for its own, without end (glibc
+ * 2.39, GCC 13, CUPTI 13.0.1, whoever loads libcupti). AddressSanitizer's leak checks are not concerned.
  */
 static bool would_hang(void)
 {
@@ -252,7 +252,8 @@ bool ct_load(struct ct_cupti *api, const struct ct_candidate *list, unsigned cou
 	if (would_hang()) {
 		snprintf(found_path, sizeof found_path, "%s", count > 0 ? list[0].path : sonames[0].soname);
 		snprintf(error_text, sizeof error_text,
-			 "a program built with -fsanitize=leak hangs while it is loaded: use -fsanitize=address, which finds leaks, too");
+			 "a program built with -fsanitize=leak hangs while it is loaded: use -fsanitize=address, "
+			 "which finds leaks, too");
 		return false;
 	}
 	for (unsigned i = 0; i < count; i++)

@@ -38,8 +38,8 @@ struct entry {
 };
 
 /*
- * Sizes of buffers, and the sixteenths of the memory that they and larger ones may fill. Of the smallest there are so many
- * that a thousand threads have one each before the first flush.
+ * Sizes of buffers, and the sixteenths of the memory that they and larger ones may fill. Of the smallest there are so
+ * many that a thousand threads have one each before the first flush.
  */
 static const struct {
 	unsigned shift, sixteenths;
@@ -208,8 +208,8 @@ void ct_pool_release(uint8_t *buffer)
 }
 
 /*
- * Another client has the buffers that CUPTI got from us: an address that comes back may be one of its own. It is forgotten,
- * too, lest a leak checker take memory of the program's for ours.
+ * Another client has the buffers that CUPTI got from us: an address that comes back may be one of its own. It is
+ * forgotten, too, lest a leak checker take memory of the program's for ours.
  */
 void ct_pool_leave(void)
 {
