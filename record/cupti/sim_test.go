@@ -39,6 +39,22 @@ func simProgram(t testing.TB, name string) string {
 	return filepath.Join(dir, "bin", name)
 }
 
+// buildOnSim builds a program of one source file against the simulated stack.
+func buildOnSim(t *testing.T, source string, flags ...string) string {
+	t.Helper()
+	dir, err := sim()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lib, program := filepath.Join(dir, "lib"), filepath.Join(t.TempDir(), "program")
+	args := append([]string{"-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-O1", "-g"}, flags...)
+	args = append(args, "-o", program, source, "-L"+lib, "-l:libcudart.so.13", "-l:libcuda.so.1", "-Wl,-rpath,"+lib, "-ldl")
+	if out, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return program
+}
+
 // pairing is a sink that keeps correlation IDs: of GPU work, and of the calls.
 type pairing struct {
 	*tally
@@ -124,50 +140,49 @@ func (s *stage) checkSim(t *testing.T, p *pairing, kernels, copies uint64) {
 	}
 }
 
-// TestManyThreads has a thousand threads launch while each holds a buffer of CUPTI's: at the default limit nothing is lost.
+// TestManyThreads has a thousand threads launch while each holds a buffer of CUPTI's: at the default limit nothing is
+// lost.
 func TestManyThreads(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, Options{}, GoConfig{})
-	_, stderr, code := s.run(t, play{simProgram(t, "threads"), []string{"-t", "1000", "-n", "20", "--together"}, nil})
+	args := []string{"-t", "1000", "-n", "20", "--together"}
+	_, stderr, code := s.run(t, play{simProgram(t, "threads"), args, nil})
 	if code != 0 || stderr != "" || s.counts["kernel"] != 20000 || s.counts["api"] < 20000 || len(s.lost) != 0 {
-		t.Errorf("the program printed %q and ended with %d; %v arrived and %v was lost", stderr, code, s.counts, s.lost)
+		t.Errorf("it printed %q and ended with %d; %v arrived and %v was lost", stderr, code, s.counts, s.lost)
 	}
 }
 
-// TestAddressSpace has a program launch with 60 MiB of address space left (RLIMIT_AS): half of it is still the program's, and what was lost is counted.
+// TestAddressSpace has a program launch with 60 MiB of address space left (RLIMIT_AS): half of it is still the program's,
+// and what was lost is counted.
 func TestAddressSpace(t *testing.T) {
 	t.Parallel()
-	dir, err := sim()
-	if err != nil {
-		t.Fatal(err)
-	}
-	lib, program := filepath.Join(dir, "lib"), filepath.Join(t.TempDir(), "room")
-	gcc := exec.Command("gcc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1", "-g", "-o", program, "testdata/room.c", "-L"+lib, "-l:libcudart.so.13", "-l:libcuda.so.1", "-Wl,-rpath,"+lib)
-	if out, err := gcc.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
 	s := newStage(t, Options{}, GoConfig{Callers: true, Python: true})
-	stdout, stderr, code := s.run(t, play{program, []string{"60", "28"}, nil})
+	stdout, stderr, code := s.run(t, play{buildOnSim(t, "testdata/room.c"), []string{"60", "28"}, nil})
 	expect(t, stdout, stderr, code, "")
-	if s.counts["memset"] == 0 || s.counts["memset"]+s.counts["api"]+s.lost["cupti_queue"]+s.lost["cupti_dropped"] < 40000 {
+	known := s.counts["memset"] + s.counts["api"] + s.lost["cupti_queue"] + s.lost["cupti_dropped"]
+	if s.counts["memset"] == 0 || known < 40000 {
 		t.Errorf("%v arrived and %v was lost", s.counts, s.lost)
 	}
-	if want := "the program's address space is limited (RLIMIT_AS): of --memory-limit 64M, 8M are used at most"; !slices.Contains(s.notes, want) {
+	want := "the program's address space is limited (RLIMIT_AS): of --memory-limit 64M, 8M are used at most"
+	if !slices.Contains(s.notes, want) {
 		t.Errorf("notes %q, want %q", s.notes, want)
 	}
 }
 
-// TestPreloadedClock runs a program whose clock_gettime is not libc's: the library's times are the kernel's, and a note says so.
+// TestPreloadedClock runs a program whose clock_gettime is not libc's: the library's times are the kernel's, and a note
+// says so.
 func TestPreloadedClock(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, Options{}, GoConfig{})
 	begin := monotonic()
-	stdout, stderr, code := s.run(t, play{simProgram(t, "launchloop"), []string{"-n", "1000", "-s", "1", "-k", "2"}, preloaded(t, nil, "slow.so")})
+	args := []string{"-n", "1000", "-s", "1", "-k", "2"}
+	stdout, stderr, code := s.run(t, play{simProgram(t, "launchloop"), args, preloaded(t, nil, "slow.so")})
 	if code != 0 || stderr != "" || s.counts["kernel"] != 1000 {
 		t.Fatalf("the program printed %q %q and ended with %d; %v arrived", stdout, stderr, code, s.counts)
 	}
 	s.onOneClock(t, begin)
-	if len(s.notes) != 1 || s.notes[0] != "the program's clock is 600 s slow: a preloaded library shifts it; times here are the kernel's" {
+	want := "the program's clock is 600 s slow: a preloaded library shifts it; times here are the kernel's"
+	if len(s.notes) != 1 || s.notes[0] != want {
 		t.Errorf("notes %q", s.notes)
 	}
 }

@@ -18,8 +18,8 @@
 #include <unistd.h>
 
 /*
- * The kernel's clocks, by its vDSO: a library that is preloaded may have replaced clock_gettime to shift the program's time,
- * while the recorder and CUPTI go by the real one. NULL before a recording, and where there is no vDSO: a system call then.
+ * The kernel's clocks, by its vDSO: a library that is preloaded may have replaced clock_gettime to shift the program's
+ * time, while the recorder goes by the real one. NULL before a recording and without a vDSO: a system call then.
  */
 typedef int clock_fn(clockid_t, struct timespec *);
 static _Atomic(clock_fn *) kernel_clock;
@@ -31,7 +31,8 @@ static void find_clock(void)
 #else
 	static const char name[] = "__kernel_clock_gettime";
 #endif
-	void *vdso = dlopen("linux-vdso.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD), *f = vdso ? dlsym(vdso, name) : NULL;
+	void *vdso = dlopen("linux-vdso.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+	void *f = vdso ? dlsym(vdso, name) : NULL;
 	clock_fn *found = NULL;
 	memcpy(&found, &f, sizeof found);
 	atomic_store(&kernel_clock, found);
@@ -105,7 +106,9 @@ void ct_free(void *p, size_t size)
 
 bool ct_has_room(size_t size)
 {
-	void *p = size > SIZE_MAX / PART ? MAP_FAILED : mmap(NULL, size * PART, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (size > SIZE_MAX / PART)
+		return false;
+	void *p = mmap(NULL, size * PART, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (p == MAP_FAILED)
 		return false;
 	munmap(p, size * PART);

@@ -122,6 +122,16 @@ static bool open_one(const char *name, int flags, uint32_t driver, struct ct_cup
 	return false;
 }
 
+/*
+ * Whether the program would hang in the dlopen of libcupti: with LeakSanitizer's own runtime (-fsanitize=leak) the
+ * dynamic linker calls malloc for libcupti's thread-local data, and that malloc looks for its own, without end (glibc
+ * 2.39, GCC 13, CUPTI 13.0.1, whoever loads libcupti). AddressSanitizer's leak checks are not concerned.
+ */
+static bool would_hang(void)
+{
+	return dlsym(RTLD_DEFAULT, "__lsan_do_leak_check") && !dlsym(RTLD_DEFAULT, "__asan_init");
+}
+
 /* A function of the libcupti in use, NULL without. */
 void *ct_load_symbol(const char *name)
 {
@@ -148,6 +158,8 @@ void *ct_load_early(const char *name, const struct ct_candidate *list, unsigned 
 	void *f = NULL;
 	for (size_t i = 0; !f && i < SONAMES; i++)
 		f = open_for(sonames[i].soname, RTLD_NOLOAD, name);
+	if (!f && would_hang())
+		return NULL;
 	for (unsigned i = 0; !f && i < count; i++)
 		f = open_for(list[i].path, 0, name);
 	for (size_t i = 0; !f && i < SONAMES; i++)
@@ -237,6 +249,13 @@ bool ct_load(struct ct_cupti *api, const struct ct_candidate *list, unsigned cou
 	for (size_t i = 0; i < SONAMES; i++)
 		if (open_one(sonames[i].soname, RTLD_NOLOAD, driver, api))
 			return true;
+	if (would_hang()) {
+		snprintf(found_path, sizeof found_path, "%s", count > 0 ? list[0].path : sonames[0].soname);
+		snprintf(error_text, sizeof error_text,
+			 "a program built with -fsanitize=leak hangs while it is loaded: use -fsanitize=address, "
+			 "which finds leaks, too");
+		return false;
+	}
 	for (unsigned i = 0; i < count; i++)
 		if (list[i].major <= newest && open_one(list[i].path, 0, driver, api))
 			return true;

@@ -121,7 +121,8 @@ static void note_memory(const struct ct_go *go)
 	size_t wanted = least(go->memory_limit), is = memory_limit + FIXED_MEMORY;
 	if (is == wanted)
 		return;
-	snprintf(words, sizeof words, "the program's address space is limited (RLIMIT_AS): of --memory-limit %zuM, %zuM are used at most",
+	snprintf(words, sizeof words,
+		 "the program's address space is limited (RLIMIT_AS): of --memory-limit %zuM, %zuM are used at most",
 		 wanted >> 20, is >> 20);
 	ct_queue_note(CT_NOTE_REMARK, words);
 }
@@ -240,7 +241,8 @@ static void note_clock(void)
 	int64_t shift = clock_shift_seconds();
 	if (shift == 0 || clock_shift_seconds() == 0)
 		return;
-	snprintf(words, sizeof words, "the program's clock is %lld s %s: a preloaded library shifts it; times here are the kernel's",
+	snprintf(words, sizeof words,
+		 "the program's clock is %lld s %s: a preloaded library shifts it; times here are the kernel's",
 		 (long long)(shift < 0 ? -shift : shift), shift < 0 ? "slow" : "fast");
 	ct_queue_note(CT_NOTE_REMARK, words);
 }

@@ -25,7 +25,7 @@
 #include "seen.h"
 
 #define SIZES 4
-#define MIN_BUFFER (8u << 10)
+#define MIN_BUFFER (6u << 10) /* 20 launches: 216 and 40 bytes each */
 
 #define HELD UINT32_MAX
 #define FREED ((uint8_t *)1) /* of an entry whose buffer is gone: those behind it are still found */
@@ -38,12 +38,12 @@ struct entry {
 };
 
 /*
- * Sizes of buffers, and the eighths of the memory that they and larger ones may fill. The smallest hold 20 launches: a
- * thousand threads have one each before the first flush.
+ * Sizes of buffers, and the sixteenths of the memory that they and larger ones may fill. Of the smallest there are so
+ * many that a thousand threads have one each before the first flush.
  */
 static const struct {
-	unsigned shift, eighths;
-} tiers[SIZES] = {{0, 2}, {3, 3}, {5, 4}, {7, 8}};
+	unsigned shift, sixteenths;
+} tiers[SIZES] = {{0, 8}, {3, 10}, {5, 11}, {8, 16}};
 
 static struct ct_lock lock;
 static struct entry *table; /* from malloc: leak checkers do not look into mapped memory */
@@ -72,7 +72,7 @@ bool ct_pool_start(size_t memory, size_t buffer_size, bool null_allowed)
 		buffer_size = largest;
 	for (unsigned i = 0; i < SIZES; i++) {
 		tier_size[i] = at_least(buffer_size >> tiers[i].shift, MIN_BUFFER);
-		tier_limit[i] = memory / 8 * tiers[i].eighths;
+		tier_limit[i] = memory / 16 * tiers[i].sixteenths;
 	}
 	enough = memory / 4;
 	for (slots = 64; slots < memory / MIN_BUFFER * 2; slots *= 2)
@@ -208,8 +208,8 @@ void ct_pool_release(uint8_t *buffer)
 }
 
 /*
- * Another client has the buffers that CUPTI got from us: an address that comes back may be one of its own. It is forgotten,
- * too, lest a leak checker take memory of the program's for ours.
+ * Another client has the buffers that CUPTI got from us: an address that comes back may be one of its own. It is
+ * forgotten, too, lest a leak checker take memory of the program's for ours.
  */
 void ct_pool_leave(void)
 {

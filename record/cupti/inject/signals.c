@@ -4,7 +4,8 @@
  * with the same status and, since it is delivered where it first came, the same core
  * dump. main.c installs the handlers and threads.c takes them away. A handler of the
  * program must never be replaced; one that it installs later replaces ours. Ours runs on the alternate stack that the
- * thread has, if any, and none is made: a thread that has overflowed its stack without one dies with what was not flushed.
+ * thread has, if any, and none is made: a thread that has overflowed its stack without one dies with what was not
+ * flushed.
  *
  * One signal more, which does nothing by default, is for the recorder: it sees a thread
  * on its way into _exit or execve, which nothing in here does, and stops the thread

@@ -1,6 +1,6 @@
 /*
- * To be built with a leak checker. Fills memory 200 times; with an argument it is a client of CUPTI from the middle on, as PyTorch's
- * profiler, and frees the buffers of the client before. Ends with 7.
+ * To be built with a leak checker. Fills memory 200 times; with an argument it is a client of CUPTI from the middle on,
+ * as PyTorch's profiler, and frees the buffers of the client before. Ends with 7.
  */
 #include <dlfcn.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /*
- * room LEFT LEAST: leaves itself LEFT MiB of address space, fills memory 20,000 times, and then maps what it can get. Ends with 7 if
- * that is LEAST MiB or more.
+ * room LEFT LEAST: leaves itself LEFT MiB of address space, fills memory 20,000 times, and then maps what it can get.
+ * Ends with 7 if that is LEAST MiB or more.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,8 +32,9 @@ int main(int argc, char **argv)
 		failed |= cudaMemsetAsync(p, i, 64, NULL);
 	if (failed || cudaDeviceSynchronize())
 		return 92;
-	while (got < 1024 && (all[got] = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) != MAP_FAILED)
-		got++;
+	for (void *m; got < 1024; all[got++] = m)
+		if ((m = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) == MAP_FAILED)
+			break;
 	for (int i = 0; i < got; i++)
 		munmap(all[i], 1 << 20);
 	if (got < atoi(argv[2]))

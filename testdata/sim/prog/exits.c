@@ -210,7 +210,8 @@ static const struct {
 	int (*end)(void);
 } modes[] = {
 	{"return", by_return}, {"exit", by_exit}, {"_exit", by__exit}, {"quick-exit", by_quick_exit},
-	{"abort", by_abort}, {"segv", by_segv}, {"overflow", by_overflow}, {"overflow-with-stack", by_overflow_with_stack},
+	{"abort", by_abort}, {"segv", by_segv}, {"overflow", by_overflow},
+	{"overflow-with-stack", by_overflow_with_stack},
 	{"int", by_int}, {"term", by_term}, {"hup", by_hup}, {"kill", by_kill},
 	{"exception", by_exception}, {"exec", by_exec}, {"thread-exit", by_thread_exit}, {"fork-child", by_fork_child},
 	{"daemon", by_return}, {"device-reset", by_device_reset}, {"hang", by_hang},

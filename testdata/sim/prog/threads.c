@@ -1,5 +1,5 @@
-/* Named threads that launch and end before the program does; with --together none ends before all have launched. CUDA is initialised before they start, with --race by
- * the one that comes first, while others wait for it. */
+/* Named threads that launch and end before the program does; with --together none ends before all have launched. CUDA
+ * is initialised before they start, with --race by the one that comes first, while others wait for it. */
 #include <pthread.h>
 
 #include "options.h"

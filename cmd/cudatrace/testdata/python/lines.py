@@ -203,11 +203,12 @@ def discards():
 
 
 def successors():
-    """Functions of one name and file, each in the place of the one before: their line tables differ in one byte, of short ones and of long ones."""
+    """Functions of one name and file that take each other's place: their line tables, short and long, differ in one byte."""
     for statements in (1, 3, 12, 100):
         for i in range(60):
             names = {"launch": launch}
-            exec(compile("def f():\n" + " x = 1\n" * statements + "\n" * i + " launch()\n launch()\n", "generated.py", "exec"), names)
+            text = "def f():\n" + " x = 1\n" * statements + "\n" * i + " launch()\n launch()\n"
+            exec(compile(text, "generated.py", "exec"), names)
             names["f"]()
 
 

@@ -1,4 +1,5 @@
-/* To be preloaded, as libfaketime: the program's clocks are ten minutes slow. Back, so that waits of the simulated stack end at once. */
+/* To be preloaded, as libfaketime: the program's clocks are ten minutes slow,
+ * so that waits of the simulated stack end at once. */
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
