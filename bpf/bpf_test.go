@@ -116,8 +116,8 @@ func TestObjects(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, name := range []string{
-			ProbesProgCallSession, ProbesProgEnterMulti, ProbesProgLeaveMulti, ProbesProgEnterSingle, ProbesProgLeaveSingle, ProbesProgFunctionSession,
-			ProbesProgFunctionEnterMulti, ProbesProgFunctionLeaveMulti, ProbesProgFunctionEnterSingle, ProbesProgFunctionLeaveSingle, ProbesProgThreadExit, ProbesProgProcessExec,
+			ProbesProgCallSession, ProbesProgEnterMulti, ProbesProgLeaveMulti, ProbesProgExitMulti, ProbesProgEnterSingle, ProbesProgLeaveSingle,
+			ProbesProgFunctionEnterMulti, ProbesProgFunctionExitMulti, ProbesProgFunctionEnterSingle, ProbesProgFunctionExitSingle, ProbesProgThreadExit, ProbesProgProcessExec,
 			ProbesProgSignalDeliver, ProbesProgEndingMulti, ProbesProgEndingSingle,
 		} {
 			if p := spec.Programs[name]; p == nil || p.License != "Dual BSD/GPL" {

@@ -805,10 +805,9 @@ INLINE void want(struct slot *s, struct event *e)
 		announce(s->index, s->id);
 }
 
-/* The return of a call that lies in a frame, or of one that is not recorded. */
-NOINLINE void leave_special(struct pt_regs *ctx, struct slot *s, u64 now)
+/* The return of a call that lies in a frame, or of one that is not recorded; sp is the stack pointer at its entry. */
+NOINLINE void leave_special(struct pt_regs *ctx, struct slot *s, u64 sp, u64 now)
 {
-	u64 sp = STACK_POINTER(ctx) - RETURN_POPS;
 	u32 func = COOKIE_FUNCTION(attach_cookie(ctx)), top;
 	struct thread *t = thread_at(s->index);
 	struct recipe *r;
@@ -838,24 +837,29 @@ NOINLINE void leave_special(struct pt_regs *ctx, struct slot *s, u64 now)
 	s->depth = top;
 }
 
-INLINE void leave(struct pt_regs *ctx)
+/*
+ * The end of a call: at its return instruction, where the stack pointer is that at entry, or, with a return probe, behind
+ * it.
+ */
+INLINE int leave(struct pt_regs *ctx, u64 sp)
 {
 	u64 now = ktime_ns();
 	struct slot *s = find_slot(current_id());
 	struct event *e;
 
 	if (!s)
-		return;
-	e = s->tail && s->sp == STACK_POINTER(ctx) - RETURN_POPS ? tail_of(s) : 0;
+		return 0;
+	e = s->tail && s->sp == sp ? tail_of(s) : 0;
 	if (!e || e->func != COOKIE_FUNCTION(attach_cookie(ctx))) {
-		leave_special(ctx, s, now);
-		return;
+		leave_special(ctx, s, sp, now);
+		return 0;
 	}
 	e->exit = now;
 	e->ret = (s32)RETURN_VALUE(ctx);
 	s->tail = 0;
 	s->depth--;
 	publish(s, e->nargs);
+	return 0;
 }
 
 /*
@@ -932,6 +936,19 @@ NOINLINE int open_function(struct slot *s, u64 sp)
 	return 1;
 }
 
+/* Notes that the function whose frame lies at sp ends. Returns 0 if it is not known to be open. */
+NOINLINE int close_function(struct thread *t, u64 sp)
+{
+	u32 n;
+
+	close_functions(t, sp);
+	n = t->nested;
+	if (!n || t->functions[(n - 1) & (MAX_NESTED - 1)] != sp)
+		return 0;
+	t->nested = n - 1;
+	return 1;
+}
+
 /* Makes room for an event of a function, with the head of one. */
 INLINE struct event *function_event(struct slot *s, u64 id, u64 cookie, u32 nargs, u32 flags)
 {
@@ -949,7 +966,6 @@ INLINE struct event *function_event(struct slot *s, u64 id, u64 cookie, u32 narg
 	return e;
 }
 
-/* Returns 0 when the function's return is wanted. */
 INLINE int enter_function(struct pt_regs *ctx)
 {
 	u64 cookie = attach_cookie(ctx), id = current_id();
@@ -958,47 +974,48 @@ INLINE int enter_function(struct pt_regs *ctx)
 	struct event *e;
 
 	if (!recording(id >> 32))
-		return 1;
+		return 0;
 	s = slot_of(id);
 	if (!s)
-		return 1;
-	if (!alone && !open_function(s, STACK_POINTER(ctx))) {
-		count(LOST_FUNCTION_NESTING);
-		return 1;
-	}
+		return 0;
 	if (!spend()) {
 		count(LOST_FUNCTION_RATE);
-		return 1;
+		return 0;
+	}
+	if (!alone && !open_function(s, STACK_POINTER(ctx))) {
+		count(LOST_FUNCTION_NESTING);
+		return 0;
 	}
 	e = function_event(s, id, cookie, COOKIE_WORDS(cookie), alone ? NO_RETURN : 0);
 	if (!e)
-		return 1;
+		return 0;
 	LOAD_LESS_REGISTERS(e->args, ctx);
 	LOAD_MORE_REGISTERS(e->args, ctx);
 	e->chain = STACK_POINTER(ctx);
 	e->enter = ktime_ns();
 	publish(s, e->nargs);
-	return alone;
+	return 0;
 }
 
-INLINE void leave_function(struct pt_regs *ctx)
+/* A return instruction of the function: the stack pointer is that at entry. */
+INLINE int leave_function(struct pt_regs *ctx)
 {
 	u64 now = ktime_ns(), id = current_id();
 	struct slot *s = find_slot(id);
 	struct thread *t = s ? thread_at(s->index) : 0;
 	struct event *e;
 
-	if (!t)
-		return;
-	close_functions(t, STACK_POINTER(ctx) - RETURN_POPS + 1);
+	if (!t || !close_function(t, STACK_POINTER(ctx)))
+		return 0;
 	e = function_event(s, id, attach_cookie(ctx), 1, 0);
 	if (!e)
-		return;
+		return 0;
 	e->enter = now;
 	e->exit = now;
-	e->chain = STACK_POINTER(ctx) - RETURN_POPS;
+	e->chain = STACK_POINTER(ctx);
 	e->args[0] = RETURN_VALUE(ctx);
 	publish(s, 1);
+	return 0;
 }
 
 /* From now on addresses in the process may lie in another file. */
@@ -1099,17 +1116,7 @@ int call_session(struct pt_regs *ctx)
 {
 	if (!bpf_session_is_return())
 		return enter(ctx);
-	leave(ctx);
-	return 0;
-}
-
-SEC("uprobe.session")
-int function_session(struct pt_regs *ctx)
-{
-	if (!bpf_session_is_return())
-		return enter_function(ctx);
-	leave_function(ctx);
-	return 0;
+	return leave(ctx, STACK_POINTER(ctx) - RETURN_POPS);
 }
 
 /* Linux 6.6: many functions a link. */
@@ -1123,22 +1130,25 @@ int enter_multi(struct pt_regs *ctx)
 SEC("uretprobe.multi")
 int leave_multi(struct pt_regs *ctx)
 {
-	leave(ctx);
-	return 0;
+	return leave(ctx, STACK_POINTER(ctx) - RETURN_POPS);
+}
+
+SEC("uprobe.multi")
+int exit_multi(struct pt_regs *ctx)
+{
+	return leave(ctx, STACK_POINTER(ctx));
 }
 
 SEC("uprobe.multi")
 int function_enter_multi(struct pt_regs *ctx)
 {
-	enter_function(ctx);
-	return 0;
+	return enter_function(ctx);
 }
 
-SEC("uretprobe.multi")
-int function_leave_multi(struct pt_regs *ctx)
+SEC("uprobe.multi")
+int function_exit_multi(struct pt_regs *ctx)
 {
-	leave_function(ctx);
-	return 0;
+	return leave_function(ctx);
 }
 
 /* Linux 5.15: one perf event a function. */
@@ -1152,22 +1162,19 @@ int enter_single(struct pt_regs *ctx)
 SEC("uretprobe")
 int leave_single(struct pt_regs *ctx)
 {
-	leave(ctx);
-	return 0;
+	return leave(ctx, STACK_POINTER(ctx) - RETURN_POPS);
 }
 
 SEC("uprobe")
 int function_enter_single(struct pt_regs *ctx)
 {
-	enter_function(ctx);
-	return 0;
+	return enter_function(ctx);
 }
 
-SEC("uretprobe")
-int function_leave_single(struct pt_regs *ctx)
+SEC("uprobe")
+int function_exit_single(struct pt_regs *ctx)
 {
-	leave_function(ctx);
-	return 0;
+	return leave_function(ctx);
 }
 
 /* Writes out the open calls of a thread that ends, and its name if that has changed. */

@@ -190,11 +190,11 @@ const (
 	ProbesProgEndingSingle        = "ending_single"
 	ProbesProgEnterMulti          = "enter_multi"
 	ProbesProgEnterSingle         = "enter_single"
+	ProbesProgExitMulti           = "exit_multi"
 	ProbesProgFunctionEnterMulti  = "function_enter_multi"
 	ProbesProgFunctionEnterSingle = "function_enter_single"
-	ProbesProgFunctionLeaveMulti  = "function_leave_multi"
-	ProbesProgFunctionLeaveSingle = "function_leave_single"
-	ProbesProgFunctionSession     = "function_session"
+	ProbesProgFunctionExitMulti   = "function_exit_multi"
+	ProbesProgFunctionExitSingle  = "function_exit_single"
 	ProbesProgLeaveMulti          = "leave_multi"
 	ProbesProgLeaveSingle         = "leave_single"
 	ProbesProgListMulti           = "list_multi"
@@ -261,11 +261,11 @@ type ProbesProgramSpecs struct {
 	EndingSingle        *ebpf.ProgramSpec `ebpf:"ending_single"`
 	EnterMulti          *ebpf.ProgramSpec `ebpf:"enter_multi"`
 	EnterSingle         *ebpf.ProgramSpec `ebpf:"enter_single"`
+	ExitMulti           *ebpf.ProgramSpec `ebpf:"exit_multi"`
 	FunctionEnterMulti  *ebpf.ProgramSpec `ebpf:"function_enter_multi"`
 	FunctionEnterSingle *ebpf.ProgramSpec `ebpf:"function_enter_single"`
-	FunctionLeaveMulti  *ebpf.ProgramSpec `ebpf:"function_leave_multi"`
-	FunctionLeaveSingle *ebpf.ProgramSpec `ebpf:"function_leave_single"`
-	FunctionSession     *ebpf.ProgramSpec `ebpf:"function_session"`
+	FunctionExitMulti   *ebpf.ProgramSpec `ebpf:"function_exit_multi"`
+	FunctionExitSingle  *ebpf.ProgramSpec `ebpf:"function_exit_single"`
 	LeaveMulti          *ebpf.ProgramSpec `ebpf:"leave_multi"`
 	LeaveSingle         *ebpf.ProgramSpec `ebpf:"leave_single"`
 	ListMulti           *ebpf.ProgramSpec `ebpf:"list_multi"`
@@ -388,11 +388,11 @@ type ProbesPrograms struct {
 	EndingSingle        *ebpf.Program `ebpf:"ending_single"`
 	EnterMulti          *ebpf.Program `ebpf:"enter_multi"`
 	EnterSingle         *ebpf.Program `ebpf:"enter_single"`
+	ExitMulti           *ebpf.Program `ebpf:"exit_multi"`
 	FunctionEnterMulti  *ebpf.Program `ebpf:"function_enter_multi"`
 	FunctionEnterSingle *ebpf.Program `ebpf:"function_enter_single"`
-	FunctionLeaveMulti  *ebpf.Program `ebpf:"function_leave_multi"`
-	FunctionLeaveSingle *ebpf.Program `ebpf:"function_leave_single"`
-	FunctionSession     *ebpf.Program `ebpf:"function_session"`
+	FunctionExitMulti   *ebpf.Program `ebpf:"function_exit_multi"`
+	FunctionExitSingle  *ebpf.Program `ebpf:"function_exit_single"`
 	LeaveMulti          *ebpf.Program `ebpf:"leave_multi"`
 	LeaveSingle         *ebpf.Program `ebpf:"leave_single"`
 	ListMulti           *ebpf.Program `ebpf:"list_multi"`
@@ -412,11 +412,11 @@ func (p *ProbesPrograms) Close() error {
 		p.EndingSingle,
 		p.EnterMulti,
 		p.EnterSingle,
+		p.ExitMulti,
 		p.FunctionEnterMulti,
 		p.FunctionEnterSingle,
-		p.FunctionLeaveMulti,
-		p.FunctionLeaveSingle,
-		p.FunctionSession,
+		p.FunctionExitMulti,
+		p.FunctionExitSingle,
 		p.LeaveMulti,
 		p.LeaveSingle,
 		p.ListMulti,

@@ -187,7 +187,7 @@ func (c *calls) describeFile(f probe.Functions) {
 	}
 	pid, base := uint32(f.PID), filepath.Base(f.Path)
 	if n := len(f.Once); n > 0 {
-		c.report.remark(pid, fmt.Sprintf("%s of %s without returns, since a probe there could end the program: %s", figures.Count(n, "function", "functions"), base, someOf(f.Once)))
+		c.report.remark(pid, fmt.Sprintf("%s of %s without returns, since where their code ends is not certain: %s", figures.Count(n, "function", "functions"), base, someOf(f.Once)))
 	}
 	if f.Beyond > 0 {
 		c.report.miss(pid, fmt.Sprintf("functions of %s are not recorded: %s selected, and at most %d are probed in all", base, figures.Count(f.Beyond, "is", "are"), f.Most))

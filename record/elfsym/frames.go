@@ -51,17 +51,6 @@ func (im *Image) Frame(address uint64) (Frame, bool) {
 	return Frame{Span: e.span, Linked: e.linked(address) && im.setsFramePointer(e.span.From, address)}, true
 }
 
-// Called reports whether a function begins at an address that is called: by the unwind tables, the return address is then where a
-// call puts it. It is elsewhere where the address is a part of a function that another part jumps to, or where a program starts.
-func (im *Image) Called(address uint64) bool {
-	at, err := im.entryAround(address)
-	if err != nil {
-		return false
-	}
-	e, err := im.unwindEntry(at)
-	return err == nil && e.span.From == address && e.called()
-}
-
 // setsFramePointer reports whether the code between two addresses makes the frame pointer point to the
 // place where it was saved. On x86-64 the unwind tables say that themselves.
 func (im *Image) setsFramePointer(from, to uint64) bool {

@@ -60,10 +60,11 @@ type functionFile struct {
 // An anyFunction is a function that is none of CUDA's.
 type anyFunction struct {
 	tracelog.Function
-	offset uint64
-	words  int
-	once   bool // its entry alone is recorded
-	unsafe bool // although its return was asked for
+	offset  uint64
+	words   int
+	once    bool     // its entry alone is recorded
+	unknown bool     // although its return was asked for
+	returns []uint64 // its return instructions
 }
 
 func newFunctions(o *Options) *functions {
@@ -124,7 +125,7 @@ func (p *Prober) probeFunctions(pid int, m procfs.Mapping, of *Functions) (io.Cl
 		file.told, of.Beyond = true, file.beyond
 		for i := range file.list {
 			of.New = append(of.New, file.list[i].Function)
-			if file.list[i].unsafe {
+			if file.list[i].unknown {
 				of.Once = append(of.Once, file.list[i].Name)
 			}
 		}
@@ -180,16 +181,16 @@ func (p *Prober) attachAny(l *libraryFile, list []anyFunction, pid int, of *Func
 func (p *Prober) attachFunctionSites(l *libraryFile, list []anyFunction, pid int) (io.Closer, error) {
 	sites := make([]probeSite, len(list))
 	for i, f := range list {
-		sites[i] = probeSite{offset: f.offset, cookie: uint64(f.ID) | uint64(f.words)<<bpf.CookieWords}
+		sites[i] = probeSite{offset: f.offset, cookie: uint64(f.ID) | uint64(f.words)<<bpf.CookieWords, returns: f.returns}
 		if f.once {
 			sites[i].cookie |= bpf.CookieAlone
 		}
 	}
 	file := procfs.OpenFile(l.File)
-	if list[0].once && p.program.mode != modeSession { // there the program itself keeps returns from being probed
-		return attachEntries(p.program.mode, p.program.functions.enter, file, sites, pid)
+	if list[0].once {
+		return attachEntries(p.program.mode, p.program.functions.entry, file, sites, pid)
 	}
-	return attachCalls(p.program.mode, p.program.functions, file, sites, pid)
+	return attachReturning(p.program.mode, p.program.functions, file, sites, pid)
 }
 
 // choose returns the functions of a file that are selected. They have numbers for as long as the recording lasts.
@@ -217,8 +218,9 @@ func (f *functions) choose(content procfs.Content, r io.ReaderAt, name string) (
 		of := chosen[i]
 		a := anyFunction{words: of.Args, once: of.Once}
 		a.offset, _ = im.Offset(s.From) // found functions are in the file
-		if !a.once && !mayReturn(im, name, s) {
-			a.once, a.unsafe = true, true
+		if !a.once {
+			a.returns = returnsAt(im, s.From)
+			a.once, a.unknown = len(a.returns) == 0, len(a.returns) == 0
 		}
 		a.Function = tracelog.Function{ID: uint32(bpf.MaxFunctions + f.count), Name: s.Name, Library: path.Base(name), Args: argNames(of.Args)}
 		f.count++
@@ -290,25 +292,4 @@ func names(of pattern.Functions, symbol string) bool {
 // isMangled reports whether a symbol is one of C++, Rust, D or Swift.
 func isMangled(symbol string) bool {
 	return slices.ContainsFunc([]string{"_Z", "_R", "_D", "$s"}, func(prefix string) bool { return strings.HasPrefix(symbol, prefix) })
-}
-
-// To see the return of a function, the kernel replaces its return address. That must not be done where the program looks at the
-// address, as unwinding, setjmp and dlsym do, or where the word that the kernel takes for it is another one.
-
-// lookers are the beginnings of the names of files whose functions may look at return addresses.
-var lookers = []string{"ld-", "ld.so", "libc.so", "libc-", "libc.musl", "libdl.so", "libdl-", "libpthread", "libgcc_s", "libunwind", "libstdc++", "libc++", "libasan", "libtsan", "libubsan"}
-
-// lookerNames are such functions by name, as in programs that are linked statically.
-var lookerNames = []string{
-	"_Unwind_*", "__cxa_*", "_dl_*", "__libc_*", "dlopen", "dlmopen", "dlsym", "dlvsym", "*setjmp", "*longjmp*", "*context", "*vfork", "*clone", "*clone3",
-	"_start", "__restore*", "*mcount", "__fentry__", "pthread_exit",
-}
-
-// mayReturn reports whether the returns of a function can be probed. Exceptions and panics end a program that they leave a probed
-// function of: those of functions with mangled names are left alone.
-func mayReturn(im *elfsym.Image, file string, s elfsym.Symbol) bool {
-	base := path.Base(file)
-	return !isMangled(s.Name) && im.Called(s.From) &&
-		!slices.ContainsFunc(lookers, func(prefix string) bool { return strings.HasPrefix(base, prefix) }) &&
-		!slices.ContainsFunc(lookerNames, func(glob string) bool { return pattern.Match(glob, s.Name) })
 }

@@ -3,7 +3,7 @@ package probe
 import (
 	"fmt"
 	"path/filepath"
-	"slices"
+
 	"strings"
 	"testing"
 
@@ -100,8 +100,7 @@ func TestFunctions(t *testing.T) {
 	}
 }
 
-// A function that longjmp leaves ends before the next one begins. Exceptions reach who catches them: what they pass is recorded
-// by its entry alone.
+// A function that longjmp or an exception leaves ends before the next one begins or ends.
 func TestFunctionsLeft(t *testing.T) {
 	r := recordFunctions(t, Options{}, "libfunctions:again/1", "libfunctions:left/1", "libfunctions:*::*/1")
 	if got := r.run("left", 4); got != "2" {
@@ -112,11 +111,12 @@ func TestFunctionsLeft(t *testing.T) {
 	}
 	all := finish(t, r.prober)
 	want := "again(0 0)[left(0 0)[]left ]=-1 again(1 0)[left(1 0)[]=1 ]=1 again(2 0)[left(2 0)[]left ]=-1 again(3 0)[left(3 0)[]=3 ]=3 " +
-		"_ZN6shapes7catcherEi(0 0) _ZN6shapes7throwerEi(0 0) _ZN6shapes7catcherEi(1 0) _ZN6shapes7throwerEi(1 0) _ZN6shapes7catcherEi(2 0) _ZN6shapes7throwerEi(2 0)"
+		"_ZN6shapes7catcherEi(0 0)[_ZN6shapes7throwerEi(0 0)[]=0 ]=0 _ZN6shapes7catcherEi(1 0)[_ZN6shapes7throwerEi(1 0)[]left ]=4294967295 " +
+		"_ZN6shapes7catcherEi(2 0)[_ZN6shapes7throwerEi(2 0)[]left ]=4294967294"
 	if got := r.text(all.functions, uint32(r.pid)); got != want {
 		t.Errorf("recorded were\n%s\nnot\n%s", got, want)
 	}
-	if once := r.found["libfunctions.so.1.2"].Once; !slices.Equal(once, []string{"_ZN6shapes7throwerEi", "_ZN6shapes7catcherEi"}) && len(once) != 2 {
+	if once := r.found["libfunctions.so.1.2"].Once; len(once) != 0 {
 		t.Errorf("without returns are %q", once)
 	}
 }

@@ -44,11 +44,12 @@ type libraryFile struct {
 
 // librarySymbols are the file offsets of a file's functions; 0 for a function that it lacks.
 type librarySymbols struct {
-	driver, runtime        map[string]uint64 // CUDA's, by name
-	registration           uint64            // registrationSymbol
-	rangeBegins, rangeEnds uint64            // rangeBeginsSymbol, rangeEndsSymbol
-	listChanges            uint64            // listChangesSymbol
-	list                   uint64            // how far behind listChanges the listSymbol lies in memory
+	driver, runtime        map[string]uint64   // CUDA's, by name
+	returns                map[uint64][]uint64 // return instructions of functions, as far as they are known
+	registration           uint64              // registrationSymbol
+	rangeBegins, rangeEnds uint64              // rangeBeginsSymbol, rangeEndsSymbol
+	listChanges            uint64              // listChangesSymbol
+	list                   uint64              // how far behind listChanges the listSymbol lies in memory
 }
 
 // A libraryFinder examines files. It remembers what it found, because the processes of a recording
@@ -123,7 +124,30 @@ var otherSymbols = map[string]bool{registrationSymbol: true, rangeBeginsSymbol: 
 
 func findCUDA(f io.ReaderAt) (librarySymbols, error) {
 	found, err := elfsym.Find(f, func(name string) bool { return otherSymbols[name] || cudaapi.ByName(name) != nil })
-	return divideSymbols(found), err
+	s := divideSymbols(found)
+	if err != nil || len(found) == 0 {
+		return s, err
+	}
+	im, err := elfsym.Open(f)
+	if err != nil {
+		return s, err
+	}
+	s.returns = map[uint64][]uint64{}
+	for _, offset := range found {
+		if address, ok := im.Address(offset); ok {
+			s.returns[offset] = returnsAt(im, address)
+		}
+	}
+	return s, nil
+}
+
+// returnsAt lists the file offsets of the return instructions of the function at an address; none if they are not known.
+func returnsAt(im *elfsym.Image, address uint64) []uint64 {
+	returns := im.Returns(address)
+	for i, at := range returns {
+		returns[i], _ = im.Offset(at) // they are in the file
+	}
+	return returns
 }
 
 func findList(f io.ReaderAt) (s librarySymbols, err error) {

@@ -46,38 +46,53 @@ func load(o Options, l storeLayout, store *eventStore) (*loadedProgram, error) {
 	return nil, loadError(o.mode, firstErr)
 }
 
-// programNames returns the names of the entry and the return program of a mode.
-func programNames(m attachMode) (enter, leave string) {
+// callNames are the names of callPrograms; "" for none.
+type callNames struct{ entry, exit, enter, leave string }
+
+// programNames returns the names of the programs of a mode for calls. A perf event takes the kernel long to remove: with these there is one for
+// the return of a function, and none for each of its return instructions.
+func programNames(m attachMode) callNames {
 	switch m {
 	case modeSession:
-		return bpf.ProbesProgCallSession, bpf.ProbesProgCallSession
+		return callNames{bpf.ProbesProgEnterMulti, bpf.ProbesProgExitMulti, bpf.ProbesProgCallSession, ""}
 	case modeMulti:
-		return bpf.ProbesProgEnterMulti, bpf.ProbesProgLeaveMulti
+		return callNames{bpf.ProbesProgEnterMulti, bpf.ProbesProgExitMulti, bpf.ProbesProgEnterMulti, bpf.ProbesProgLeaveMulti}
 	}
-	return bpf.ProbesProgEnterSingle, bpf.ProbesProgLeaveSingle
+	return callNames{enter: bpf.ProbesProgEnterSingle, leave: bpf.ProbesProgLeaveSingle}
 }
 
-// functionPrograms are the programs of a mode for functions of any library.
-func functionPrograms(m attachMode) (enter, leave string) {
-	switch m {
-	case modeSession:
-		return bpf.ProbesProgFunctionSession, bpf.ProbesProgFunctionSession
-	case modeMulti:
-		return bpf.ProbesProgFunctionEnterMulti, bpf.ProbesProgFunctionLeaveMulti
+// functionPrograms are the programs of a mode for functions of any library, which have no return probes.
+func functionPrograms(m attachMode) callNames {
+	if m == modeSingle {
+		return callNames{entry: bpf.ProbesProgFunctionEnterSingle, exit: bpf.ProbesProgFunctionExitSingle}
 	}
-	return bpf.ProbesProgFunctionEnterSingle, bpf.ProbesProgFunctionLeaveSingle
+	return callNames{entry: bpf.ProbesProgFunctionEnterMulti, exit: bpf.ProbesProgFunctionExitMulti}
+}
+
+func (n callNames) all() []string {
+	return slices.DeleteFunc([]string{n.entry, n.exit, n.enter, n.leave}, func(name string) bool { return name == "" })
+}
+
+// of takes the programs out of a collection.
+func (n callNames) of(c *ebpf.Collection) (p callPrograms) {
+	taken := map[string]*ebpf.Program{"": nil}
+	for _, name := range n.all() {
+		if taken[name] == nil {
+			taken[name] = c.DetachProgram(name)
+		}
+	}
+	return callPrograms{taken[n.entry], taken[n.exit], taken[n.enter], taken[n.leave]}
 }
 
 func loadMode(m attachMode, o Options, l storeLayout, store *eventStore) (*loadedProgram, error) {
-	enter, leave := programNames(m)
+	calls, functions := programNames(m), functionPrograms(m)
 	list := bpf.ProbesProgListMulti
 	if m == modeSingle {
 		list = bpf.ProbesProgListSingle
 	}
-	programs := []string{enter, leave, list, bpf.ProbesProgThreadExit, bpf.ProbesProgProcessExec}
-	functionEnter, functionLeave := functionPrograms(m)
+	programs := append(calls.all(), list, bpf.ProbesProgThreadExit, bpf.ProbesProgProcessExec)
 	if len(o.OfFiles) > 0 {
-		programs = append(programs, functionEnter, functionLeave)
+		programs = append(programs, functions.all()...)
 	}
 	c, err := loadPart(objectPart{
 		programs:  programs,
@@ -88,19 +103,13 @@ func loadMode(m attachMode, o Options, l storeLayout, store *eventStore) (*loade
 		return nil, err
 	}
 	defer c.Close()
-	if err := checkMode(m, c.Programs[enter]); err != nil {
+	if err := checkMode(m, c.Programs[calls.enter]); err != nil {
 		return nil, err
 	}
-	program := &loadedProgram{mode: m, calls: callPrograms{enter: c.DetachProgram(enter)}, threadExit: c.DetachProgram(bpf.ProbesProgThreadExit),
+	program := &loadedProgram{mode: m, calls: calls.of(c), threadExit: c.DetachProgram(bpf.ProbesProgThreadExit),
 		exec: c.DetachProgram(bpf.ProbesProgProcessExec), list: c.DetachProgram(list)}
-	if leave != enter {
-		program.calls.leave = c.DetachProgram(leave)
-	}
 	if len(o.OfFiles) > 0 {
-		program.functions.enter = c.DetachProgram(functionEnter)
-		if functionLeave != functionEnter {
-			program.functions.leave = c.DetachProgram(functionLeave)
-		}
+		program.functions = functions.of(c)
 	}
 	program.maps = bpfMaps{
 		names: c.DetachMap(bpf.ProbesMapNames), threads: c.DetachMap(bpf.ProbesMapThreads),
@@ -143,9 +152,14 @@ func symbolBytes(calls int) int {
 
 // close unloads the program. The reader of names closes the map of names.
 func (l *loadedProgram) close() error {
-	return errors.Join(l.calls.enter.Close(), l.calls.leave.Close(), l.functions.enter.Close(), l.functions.leave.Close(), l.threadExit.Close(), l.exec.Close(), l.list.Close(),
+	return errors.Join(l.calls.close(), l.functions.close(), l.threadExit.Close(), l.exec.Close(), l.list.Close(),
 		l.maps.threads.Close(), l.maps.targets.Close(), l.maps.recipes.Close(), l.maps.losses.Close(),
 		l.maps.paused.Close(), l.maps.ends.Close(), l.maps.watches.Close())
+}
+
+// close closes the programs, of which two may be one.
+func (p callPrograms) close() error {
+	return errors.Join(p.entry.Close(), p.exit.Close(), p.enter.Close(), p.leave.Close())
 }
 
 // An objectPart is the part of the embedded eBPF object to load.

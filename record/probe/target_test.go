@@ -41,6 +41,7 @@ var builds = sync.OnceValues(func() (string, error) {
 		"-pthread -o %s/ends testdata/ends.c -lhandover",
 		"-shared -fPIC -O1 -Wl,-soname,libfunctions.so.1.2 -o %s/libfunctions.so.1.2 testdata/functions.cc -lstdc++",
 		"-O1 -rdynamic -pthread -o %s/anyfunctions testdata/anyfunctions.cc -l:libfunctions.so.1.2 -l:libcuda.so.1 -lstdc++",
+		"-O1 -rdynamic -pthread -o %s/unwind testdata/unwind.cc -l:libcuda.so.1 -lstdc++",
 		"-pthread -DWITH_RUNTIME -o %s/static testdata/target.c testdata/libcudart.c -l:libcuda.so.1 -ldl",
 	} {
 		words := strings.Fields(fmt.Sprintf(args, dir))

@@ -21,9 +21,9 @@ type attachMode uint8
 // The modes.
 const (
 	modeAuto    attachMode = iota // the best that the kernel has
-	modeSession                   // one uprobe session link per library, Linux 6.13
-	modeMulti                     // one uprobe_multi link for entries and one for returns, Linux 6.6 with the fix of the PID filter in 6.10
-	modeSingle                    // two perf events per function, Linux 5.15
+	modeSession                   // uprobe session links for return probes, else as modeMulti, Linux 6.13
+	modeMulti                     // a uprobe_multi link for entries and one for ends, Linux 6.6 with the fix of the PID filter in 6.10
+	modeSingle                    // a perf event for each entry and each end, Linux 5.15
 )
 
 var modeNames = [...]string{"auto", "session", "multi", "single"}
@@ -45,12 +45,14 @@ func (m attachMode) candidates() []attachMode {
 
 // A probeSite is the place of a function in a file, and the cookie for the program.
 type probeSite struct {
-	cookie uint64
-	offset uint64
+	cookie  uint64
+	offset  uint64
+	returns []uint64 // offsets of its return instructions, none where these are not known
 }
 
-// callPrograms run at the entry and the return of a function. In the mode session, enter does both.
-type callPrograms struct{ enter, leave *ebpf.Program }
+// callPrograms run at the entry and the end of a function: entry and exit where its return instructions are known, else enter and leave, of which
+// the latter needs a return probe. In the mode session, enter does both.
+type callPrograms struct{ entry, exit, enter, leave *ebpf.Program }
 
 // checkMode returns an error if the kernel cannot attach the loaded programs of a mode.
 func checkMode(m attachMode, enter *ebpf.Program) error {
@@ -66,7 +68,60 @@ func checkMode(m attachMode, enter *ebpf.Program) error {
 // attachCalls probes functions of a file in one process. The returned Closer removes the entry
 // probes before the return probes, so that no call is seen to begin whose return is missed. For
 // the same reason the return probes are attached first.
+//
+// A return probe replaces the return address of a call, and nobody can unwind past it: neither an exception or the end of a thread, nor who
+// writes a backtrace. So the ends of functions are probed at their return instructions where these are known.
 func attachCalls(m attachMode, p callPrograms, path string, sites []probeSite, pid int) (io.Closer, error) {
+	var known, others []probeSite
+	for _, s := range sites {
+		if len(s.returns) > 0 && p.exit != nil {
+			known = append(known, s)
+		} else {
+			others = append(others, s)
+		}
+	}
+	var probes closeInOrder
+	for _, attach := range []func() (io.Closer, error){
+		func() (io.Closer, error) { return attachReturning(m, p, path, known, pid) },
+		func() (io.Closer, error) { return attachReturnProbes(m, p, path, others, pid) },
+	} {
+		one, err := attach()
+		if err != nil {
+			return nil, errors.Join(err, probes.Close())
+		}
+		if one != nil {
+			probes = append(probes, one)
+		}
+	}
+	return probes, nil
+}
+
+// attachReturning probes functions at their entries and their return instructions. It returns nil if there are none.
+func attachReturning(m attachMode, p callPrograms, path string, sites []probeSite, pid int) (io.Closer, error) {
+	if len(sites) == 0 {
+		return nil, nil
+	}
+	var exits []probeSite
+	for _, s := range sites {
+		for _, at := range s.returns {
+			exits = append(exits, probeSite{cookie: s.cookie, offset: at})
+		}
+	}
+	leave, err := attachEntries(m, p.exit, path, exits, pid)
+	if err != nil {
+		return nil, err
+	}
+	enter, err := attachEntries(m, p.entry, path, sites, pid)
+	if err != nil {
+		return nil, errors.Join(err, leave.Close())
+	}
+	return closeInOrder{enter, leave}, nil
+}
+
+func attachReturnProbes(m attachMode, p callPrograms, path string, sites []probeSite, pid int) (io.Closer, error) {
+	if len(sites) == 0 {
+		return nil, nil
+	}
 	switch m {
 	case modeSession:
 		return attachMulti(p.enter, traceUprobeSession, 0, path, sites, pid)
