@@ -3,7 +3,6 @@ package threads
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"os"
 	"runtime"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/cudatrace/cudatrace/bpf"
+	"github.com/cudatrace/cudatrace/record/errno"
 	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/pyframes"
 )
@@ -81,10 +81,10 @@ func (k *kernelReader) attach(t *thread) error {
 		program, target, attachType, flags uint32
 		cookie                             uint64
 	}{program: uint32(k.objects.ReadPython.FD()), target: uint32(t.event.fd), attachType: bpfPerfEvent, cookie: uint64(t.slot)}
-	fd, _, errno := unix.Syscall(unix.SYS_BPF, unix.BPF_LINK_CREATE, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr))
+	fd, _, code := unix.Syscall(unix.SYS_BPF, unix.BPF_LINK_CREATE, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr))
 	runtime.KeepAlive(k)
-	if errno != 0 {
-		return os.NewSyscallError("bpf", errno)
+	if code != 0 {
+		return os.NewSyscallError("bpf", code)
 	}
 	t.link = int(fd)
 	return nil
@@ -196,8 +196,11 @@ func (r *Recorder) useKernel() {
 }
 
 func (r *Recorder) withoutKernel(err error) {
-	r.Note(fmt.Sprintf("Python lines of samples are read from outside of the program, since the kernel does not read them (CAP_BPF, CAP_PERFMON and "+
-		"Linux 5.15 are needed): %v", err))
+	why := "it refuses to; CAP_BPF and CAP_PERFMON give the right"
+	if !errors.Is(err, unix.EPERM) && !errors.Is(err, unix.EACCES) {
+		why = errno.Words(err) + "; it does so from Linux 5.15 on"
+	}
+	r.Note("Python lines of samples are read from outside of the program, since the kernel does not read them: " + why)
 }
 
 // attach has the kernel read the Python frames of a thread, if it can. Otherwise they are read from outside.
