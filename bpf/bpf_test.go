@@ -20,6 +20,32 @@ func types(t *testing.T, object string) *btf.Spec {
 	return spec.Types
 }
 
+// The program that reads Python frames loads for both processors, and its records are those that the recorder reads.
+func TestPythonFrames(t *testing.T) {
+	for _, object := range []string{"python_x86_bpfel.o", "python_arm64_bpfel.o"} {
+		spec, err := ebpf.LoadCollectionSpec(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p := spec.Programs[PythonProgReadPython]; p == nil || p.Type != ebpf.PerfEvent || p.License != "Dual BSD/GPL" {
+			t.Errorf("%s: the program is %v", object, p)
+		}
+		var sample *btf.Struct
+		if err := spec.Types.TypeByName("python_sample", &sample); err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]uint32{"time": 0, "thread": 8, "count": 12, "cut": 14, "failed": 15, "frames": PythonHead}
+		for _, m := range sample.Members {
+			if at, ok := want[m.Name]; !ok || m.Offset.Bytes() != at {
+				t.Errorf("%s: %s is at %d, want %d", object, m.Name, m.Offset.Bytes(), at)
+			}
+		}
+		if size, err := btf.Sizeof(sample); err != nil || size != PythonHead+64*PythonFrameSize {
+			t.Errorf("%s: a sample has %d bytes, %v", object, size, err)
+		}
+	}
+}
+
 // The compiled programs lay an event out as the package comment says.
 func TestEventLayout(t *testing.T) {
 	want := map[string]uint32{

@@ -24,11 +24,13 @@ const (
 	Waited                   // was blocked, for a known reason
 	WasBlocked               // was blocked, for an unknown reason
 	WaitedForCPU             // was ready to run
+	RanUnread                // ran Python, and the line could not be read at the sample
 )
 
 // Texts of owners without a place.
 const (
 	NotSampled = "(running, not sampled)"
+	NotRead    = "(running Python, line not seen)"
 	NoReason   = "(blocked, not known by what)"
 	ReadyToRun = "(ready to run, without a processor)"
 )
@@ -40,6 +42,7 @@ const lookPeriod = 10e6
 type owners struct {
 	byKey             map[ownerKey]*Owner
 	ran, blocked, cpu *Owner
+	unread            *Owner
 	other             [2]*Owner // for those without room: RanCode and Waited
 }
 
@@ -58,7 +61,8 @@ func newOwners() *owners {
 	return &owners{
 		byKey: make(map[ownerKey]*Owner),
 		ran:   &Owner{Deed: Ran, Text: NotSampled}, blocked: &Owner{Deed: WasBlocked, Text: NoReason}, cpu: &Owner{Deed: WaitedForCPU, Text: ReadyToRun},
-		other: [2]*Owner{{Deed: RanCode, Text: "(running other code)"}, {Deed: Waited, Text: "(blocked elsewhere)"}},
+		unread: &Owner{Deed: RanUnread, Text: NotRead},
+		other:  [2]*Owner{{Deed: RanCode, Text: "(running other code)"}, {Deed: Waited, Text: "(blocked elsewhere)"}},
 	}
 }
 
@@ -117,7 +121,10 @@ func (o *owners) ofBlock(b *timeline.Block) *Owner {
 
 // ofSample returns the owner of what a sample shows, nil if that is not known.
 func (o *owners) ofSample(s *timeline.StackSample) *Owner {
-	if s.Unread || s.Python == nil && s.Native == nil {
+	if s.Unread {
+		return o.unread
+	}
+	if s.Python == nil && s.Native == nil {
 		return nil
 	}
 	key := ownerKey{mode: s.SampleMode}
@@ -157,8 +164,11 @@ func (s *timeState) weight(part uint64) float64 {
 	return max(lookPeriod-all, 0) * float64(part) / all
 }
 
-// weight is that of each sample of a time for which the thread ran, 0 if that time always has one: see Spent.
-func (t *times) weight(running uint64) float64 {
+// weight is that of a sample of a time for which the thread ran, 0 if that time always has one or its line is not known: see Spent.
+func (t *times) weight(running uint64, o *Owner) float64 {
+	if o.Deed == RanUnread {
+		return 0
+	}
 	return max(float64(t.period)-float64(running), 0)
 }
 
@@ -273,12 +283,12 @@ func (h *History) ran(from, to, running uint64, add func(Spent)) {
 		add(Spent{Owner: h.room.owners.ran, Time: running, Start: from, End: to})
 		return
 	}
-	left, weight := running, t.weight(running)
+	left := running
 	for k := i; k < len(t.samples) && t.samples[k].at < to; k++ {
 		if t.samples[k].owner != nil {
 			part := left / n
 			left, n = left-part, n-1
-			add(Spent{Owner: t.samples[k].owner, Time: part, Start: t.samples[k].at, End: to, Weight: weight, Looks: 1})
+			add(Spent{Owner: t.samples[k].owner, Time: part, Start: t.samples[k].at, End: to, Weight: t.weight(running, t.samples[k].owner), Looks: 1})
 		}
 	}
 }
@@ -329,11 +339,11 @@ func (h *History) Stretches(from, to uint64, list []Stretch) []Stretch {
 func (h *History) sampled(from, to uint64, add func(end uint64, o *Owner, weight float64)) {
 	t := &h.times
 	k := sort.Search(len(t.samples), func(i int) bool { return t.samples[i].at >= from })
-	last, weight := h.room.owners.ran, t.weight(to-from)
+	last := h.room.owners.ran
 	for ; k < len(t.samples) && t.samples[k].at < to; k++ {
 		if o := t.samples[k].owner; o != nil {
 			last = o
-			add(t.samples[k].at, o, weight)
+			add(t.samples[k].at, o, t.weight(to-from, o))
 		}
 	}
 	add(to, last, 0)

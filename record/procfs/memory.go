@@ -19,15 +19,52 @@ type Memory struct {
 
 var pageSize = uint64(os.Getpagesize())
 
+// A Span is memory that is to be read: To is filled from the address At on.
+type Span struct {
+	At uint64
+	To []byte
+}
+
+// maxSpans is the most spans of a reading.
+const maxSpans = 8
+
 // Read fills b with the memory from an address on. The error is [unix.EFAULT] if a page is not there, or is not read for the reason above.
-func (m *Memory) Read(at uint64, b []byte) error {
-	if len(b) == 0 {
+func (m *Memory) Read(at uint64, b []byte) error { return m.ReadAll(Span{at, b}) }
+
+// ReadAll fills at most eight spans in one system call, after a look at their pages. Empty spans are passed over. The error is that of Read.
+func (m *Memory) ReadAll(spans ...Span) error {
+	var local [maxSpans]unix.Iovec
+	var remote [maxSpans]unix.RemoteIovec
+	k, bytes := 0, 0
+	for _, s := range spans {
+		if len(s.To) == 0 {
+			continue
+		}
+		if err := m.check(s); err != nil {
+			return err
+		}
+		local[k].Base = &s.To[0]
+		local[k].SetLen(len(s.To))
+		remote[k] = unix.RemoteIovec{Base: uintptr(s.At), Len: len(s.To)}
+		k, bytes = k+1, bytes+len(s.To)
+	}
+	if k == 0 {
 		return nil
 	}
-	if at+uint64(len(b)) < at {
+	n, err := unix.ProcessVMReadv(m.PID, local[:k], remote[:k], 0)
+	if err == nil && n < bytes {
+		err = unix.EFAULT
+	}
+	return err
+}
+
+// check returns an error unless each page of a span can be read without a file.
+func (m *Memory) check(s Span) error {
+	last := s.At + uint64(len(s.To)) - 1
+	if last < s.At {
 		return unix.EFAULT
 	}
-	for page := at / pageSize; page <= (at+uint64(len(b))-1)/pageSize; page++ {
+	for page := s.At / pageSize; page <= last/pageSize; page++ {
 		if there, err := m.there(page); err != nil || !there {
 			if err == nil {
 				err = unix.EFAULT
@@ -35,13 +72,7 @@ func (m *Memory) Read(at uint64, b []byte) error {
 			return err
 		}
 	}
-	local := []unix.Iovec{{Base: &b[0]}}
-	local[0].SetLen(len(b))
-	n, err := unix.ProcessVMReadv(m.PID, local, []unix.RemoteIovec{{Base: uintptr(at), Len: len(b)}}, 0)
-	if err == nil && n < len(b) {
-		err = unix.EFAULT
-	}
-	return err
+	return nil
 }
 
 // there reports whether a page can be read without a file.

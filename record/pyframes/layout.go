@@ -50,6 +50,9 @@ type FrameLayout struct {
 	Owner           int // a byte; OwnerC marks a frame of the interpreter's own
 }
 
+// Size is the bytes of a frame up to the end of its last known field.
+func (f *FrameLayout) Size() int { return max(f.Code, f.Previous, f.Instruction, f.Owner) + 8 }
+
 // OwnerC is the owner of a frame that the interpreter makes for itself, FRAME_OWNED_BY_CSTACK. It has no code.
 const OwnerC = 3
 
@@ -62,6 +65,9 @@ type CodeLayout struct {
 	LineTable int // bytes
 	Version   int // 32 bits: a number that no other code object has
 }
+
+// Size is the bytes of a code object up to the end of its last known field.
+func (c *CodeLayout) Size() int { return max(c.FirstLine, c.File, c.Name, c.LineTable, c.Version) + 8 }
 
 // A TextLayout says where the text of a str begins.
 type TextLayout struct {

@@ -29,15 +29,25 @@ type Walker struct {
 	memory procfs.Memory
 	in     *Interpreter
 	states map[uint32]uint64 // of threads, by the ID that the process knows
-	codes  map[uint64]*Code
+	latest map[uint64]*Code  // by address
+	codes  map[codeKey]*Code
 	frames [2][]rawFrame
 	header []byte
+	texts  [40]byte           // lengths and hashes of a code object's texts, size of its line table
+	ends   [2 * tableEnd]byte // of a line table
 }
+
+// A codeKey is one of the code objects that lay at an address, one after the other.
+type codeKey struct{ at, identity uint64 }
 
 // NewWalker returns a walker for an interpreter of a process.
 func NewWalker(pid int, in *Interpreter) *Walker {
-	return &Walker{memory: procfs.Memory{PID: pid}, in: in, states: map[uint32]uint64{}, codes: map[uint64]*Code{}, header: make([]byte, max(in.Layout.Code.LineTable, in.Layout.Code.Name)+8)}
+	return &Walker{memory: procfs.Memory{PID: pid}, in: in, states: map[uint32]uint64{}, latest: map[uint64]*Code{}, codes: map[codeKey]*Code{},
+		header: make([]byte, in.Layout.Code.Size())}
 }
+
+// Interpreter returns the interpreter that the walker is for.
+func (w *Walker) Interpreter() *Interpreter { return w.in }
 
 // A Code is a code object.
 type Code struct {
@@ -47,7 +57,15 @@ type Code struct {
 	layout   *Layout
 	table    []byte
 	noTable  bool // it is too long
-	identity [4]uint64
+	parts    codeParts
+	identity uint64
+}
+
+// codeParts is what a code object itself has: addresses of other objects, and numbers.
+type codeParts struct {
+	file, name, table uint64
+	numbers           uint64 // first line and, in the upper half, version
+	tableSize         uint64
 }
 
 // A Frame is a frame of a thread.
@@ -203,7 +221,7 @@ func (w *Walker) read(state uint64, list []rawFrame) (frames []rawFrame, cut boo
 	if err == nil && at != 0 && l.Thread.CFrame != None {
 		at, err = w.word(at + uint64(l.Thread.CFrame))
 	}
-	size := max(l.Frame.Code, l.Frame.Previous, l.Frame.Instruction, l.Frame.Owner) + 8
+	size := l.Frame.Size()
 	var b [128]byte
 	for n := 0; err == nil && at != 0 && n < MaxDepth+maxSkipped; n++ {
 		if len(list) == MaxDepth {
@@ -229,34 +247,108 @@ func (w *Walker) read(state uint64, list []rawFrame) (frames []rawFrame, cut boo
 
 // code returns the code object at an address, nil if there is none.
 func (w *Walker) code(at uint64) (*Code, error) {
-	l := w.in.Layout
+	if c := w.latest[at]; c != nil {
+		if id, err := w.identity(at, &c.parts); err == nil && id == c.identity {
+			return c, nil
+		}
+	}
 	if err := w.readAt(at, w.header); err != nil {
 		return nil, err
 	}
-	word := func(at int) uint64 { return binary.LittleEndian.Uint64(w.header[at:]) }
-	if word(8) != w.in.CodeType {
+	parts, isCode := w.parts()
+	if !isCode {
 		return nil, nil
 	}
-	identity := [4]uint64{word(l.Code.File), word(l.Code.Name), word(l.Code.LineTable), word(l.Code.FirstLine) & 0xffffffff}
-	if l.Code.Version != None {
-		identity[3] |= word(l.Code.Version) << 32
+	c := &Code{layout: w.in.Layout, FirstLine: int(int32(parts.numbers))}
+	var err1, err2, err3, err4 error
+	parts.tableSize, err1 = w.word(parts.table + BytesSize)
+	c.parts = parts
+	c.File, err2 = w.text(parts.file, maxFile)
+	c.Function, err3 = w.text(parts.name, maxName)
+	if c.noTable = parts.tableSize > maxTable; !c.noTable {
+		c.table = make([]byte, parts.tableSize)
+		err4 = w.readAt(parts.table+BytesData, c.table)
 	}
-	if c := w.codes[at]; c != nil && c.identity == identity {
-		return c, nil
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
+		return nil, err
 	}
-	c := &Code{layout: l, identity: identity, FirstLine: int(int32(identity[3]))}
-	var err1, err2, err3 error
-	c.File, err1 = w.text(identity[0], maxFile)
-	c.Function, err2 = w.text(identity[1], maxName)
-	c.table, c.noTable, err3 = w.bytesAt(identity[2], maxTable)
-	if err := errors.Join(err1, err2, err3); err != nil {
+	var err error
+	if c.identity, err = w.identity(at, &parts); err != nil { // it is the same still, so that all this was its own
 		return nil, err
 	}
 	if len(w.codes) >= maxCodes {
 		clear(w.codes)
+		clear(w.latest)
 	}
-	w.codes[at] = c
+	w.codes[codeKey{at, c.identity}], w.latest[at] = c, c
 	return c, nil
+}
+
+// Frame returns the frame that was in the code object with an identity at an address, at an offset of its instructions. It returns
+// [ErrChanged] if that code object is there no more, and its names are not known.
+func (w *Walker) Frame(at, identity, offset uint64) (Frame, error) {
+	f := Frame{w.codes[codeKey{at, identity}], int(min(offset, 1<<30))}
+	if f.Code != nil {
+		return f, nil
+	}
+	c, err := w.code(at)
+	if err == nil && (c == nil || c.identity != identity) {
+		err = ErrChanged
+	}
+	f.Code = c
+	return f, err
+}
+
+// parts returns the parts of the code object in the header, but for the size of its line table.
+func (w *Walker) parts() (p codeParts, isCode bool) {
+	l := &w.in.Layout.Code
+	word := func(at int) uint64 { return binary.LittleEndian.Uint64(w.header[at:]) }
+	p = codeParts{file: word(l.File), name: word(l.Name), table: word(l.LineTable), numbers: word(l.FirstLine) & 0xffffffff}
+	if l.Version != None {
+		p.numbers |= word(l.Version) << 32
+	}
+	return p, word(8) == w.in.CodeType
+}
+
+// tableEnd is the bytes of a line table that count for its code object's identity, at each end.
+const tableEnd = 32
+
+// identity returns a number that tells the code object at an address from others, also from one that later lies there: from its
+// parts, and the lengths, hashes and ends of what these are. It returns [ErrChanged] if the object has other parts than the given
+// ones. The eBPF program computes the same number at a sample (bpf/python.bpf.c).
+func (w *Walker) identity(at uint64, p *codeParts) (uint64, error) {
+	head, tail := min(p.tableSize, tableEnd), uint64(0)
+	if p.tableSize > tableEnd {
+		tail = tableEnd
+	}
+	clear(w.ends[:])
+	err := w.memory.ReadAll(
+		procfs.Span{At: at, To: w.header},
+		procfs.Span{At: p.file + TextLength, To: w.texts[:16]}, procfs.Span{At: p.name + TextLength, To: w.texts[16:32]},
+		procfs.Span{At: p.table + BytesSize, To: w.texts[32:]}, procfs.Span{At: p.table + BytesData, To: w.ends[:head]},
+		procfs.Span{At: p.table + BytesData + p.tableSize - tail, To: w.ends[tableEnd:][:tail]})
+	if err != nil {
+		return 0, err
+	}
+	now, isCode := w.parts()
+	if now.tableSize = binary.LittleEndian.Uint64(w.texts[32:]); !isCode || now != *p {
+		return 0, ErrChanged
+	}
+	sum := uint64(0)
+	mix := func(v uint64) {
+		sum = (sum ^ v) * 0x9e3779b97f4a7c15
+		sum ^= sum >> 32
+	}
+	for _, v := range []uint64{p.file, p.name, p.table, p.numbers} {
+		mix(v)
+	}
+	for b := w.texts[:]; len(b) > 0; b = b[8:] {
+		mix(binary.LittleEndian.Uint64(b))
+	}
+	for b := w.ends[:tableEnd+tail]; len(b) > 0; b = b[8:] {
+		mix(binary.LittleEndian.Uint64(b))
+	}
+	return sum, nil
 }
 
 // text reads a str, up to a number of characters.
@@ -277,17 +369,6 @@ func (w *Walker) text(at uint64, most int) (string, error) {
 	text := make([]byte, width*int(min(binary.LittleEndian.Uint64(b[TextLength:]), uint64(most))))
 	err := w.readAt(at, text)
 	return Characters(text, width), err
-}
-
-// bytesAt reads bytes; long reports that they are more than that.
-func (w *Walker) bytesAt(at uint64, most int) (b []byte, long bool, err error) {
-	n, err := w.word(at + BytesSize)
-	if err != nil || n > uint64(most) {
-		return nil, err == nil, err
-	}
-	b = make([]byte, n)
-	err = w.readAt(at+BytesData, b)
-	return b, false, err
 }
 
 func (w *Walker) word(at uint64) (uint64, error) {

@@ -29,8 +29,8 @@ type perfEvent struct {
 // access says what the kernel allows.
 type access struct{ kernel bool }
 
-// openEvent opens the event of a thread.
-func openEvent(tid int, period uint64, a access) (*perfEvent, error) {
+// openEvent opens the event of a thread. Its file can be waited for: for each sample, or for its end only.
+func openEvent(tid int, period uint64, a access, samples bool) (*perfEvent, error) {
 	attr := unix.PerfEventAttr{
 		Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_CPU_CLOCK, Sample: period,
 		Sample_type: unix.PERF_SAMPLE_TID | unix.PERF_SAMPLE_TIME | unix.PERF_SAMPLE_CPU | unix.PERF_SAMPLE_CALLCHAIN,
@@ -39,6 +39,10 @@ func openEvent(tid int, period uint64, a access) (*perfEvent, error) {
 		Wakeup: 1, Clockid: unix.CLOCK_MONOTONIC, Sample_max_stack: maxStack,
 	}
 	attr.Size = uint32(unsafe.Sizeof(attr))
+	if !samples {
+		attr.Bits |= unix.PerfBitWatermark
+		attr.Wakeup = 1 << 30
+	}
 	e := &perfEvent{}
 	if !a.kernel {
 		attr.Bits |= unix.PerfBitExcludeKernel
@@ -77,6 +81,11 @@ func (e *perfEvent) drain(take func(kind uint32, misc uint16, body []byte)) {
 		tail += length
 	}
 	atomic.StoreUint64(&e.page.Data_tail, head)
+}
+
+// switchedSince reports whether the kernel has written anything since the last drain: the thread was switched.
+func (e *perfEvent) switchedSince() bool {
+	return atomic.LoadUint64(&e.page.Data_head) != e.page.Data_tail
 }
 
 // at returns bytes of the ring.

@@ -3,10 +3,12 @@ package threads
 import (
 	"errors"
 	"io/fs"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/cudatrace/cudatrace/record/blocked"
+	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/procfs"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -27,9 +29,12 @@ type thread struct {
 	tid      uint32
 	local    uint32 // in the process's own PID namespace
 	event    *perfEvent
-	waited   uint64 // ns in all for which it was ready to run without a processor
-	cutReady uint64 // ns of the time that goes on, in which it waits for a processor, that were written
-	opened   uint64 // nothing is known of the time before
+	link     int       // the kernel reads its Python frames, -1 if it does not
+	slot     int       // of the kernel's reader, -1 without
+	readings []reading // of samples that were not taken yet
+	waited   uint64    // ns in all for which it was ready to run without a processor
+	cutReady uint64    // ns of the time that goes on, in which it waits for a processor, that were written
+	opened   uint64    // nothing is known of the time before
 
 	// The state at the last record.
 	known     bool // since, off and preempted are
@@ -74,7 +79,7 @@ func (l *lost) add(n, from, to uint64) {
 }
 
 func newThread(p *process, tid uint32, e *perfEvent, opened uint64) *thread {
-	t := &thread{process: p, tid: tid, local: tid, event: e, opened: opened, refill: opened, room: statesAtOnce, counted: opened}
+	t := &thread{process: p, tid: tid, local: tid, event: e, link: -1, slot: -1, opened: opened, refill: opened, room: statesAtOnce, counted: opened}
 	before, _ := procfs.ThreadSchedule(p.PID, tid) // 0 where the kernel does not count
 	t.waited = before.Waited
 	return t
@@ -103,9 +108,7 @@ func (r *Recorder) drain(t *thread) {
 			t.missed(body)
 		}
 	})
-	if t.newest >= 0 {
-		r.readPython(t)
-	}
+	r.readPython(t)
 	t.settle()
 	r.write(t)
 }
@@ -165,16 +168,39 @@ func (r *Recorder) sampled(t *thread, s *perfSample) {
 	t.pending = append(t.pending, c)
 }
 
-// readPython reads the Python frames for the newest sample, unless the thread has done something else since: it runs, or has lost
-// the processor.
+// maxAge is the longest time between a sample and its Python frames. Later ones are of another moment.
+const maxAge = 200 * time.Microsecond
+
+// readPython finds the Python frames of the samples that wait. Where the kernel does not read them they are read now, of the newest
+// sample. A sample whose frames are not of its own moment has none.
 func (r *Recorder) readPython(t *thread) {
-	if t.process.Walker == nil || t.off && !t.preempted {
+	if t.newest < 0 {
 		return
 	}
-	id, err := r.python(t)
-	if s := &t.pending[t.newest].sample; err == nil {
-		s.Python = id
-		s.Flags &^= tracelog.SampleUnread
+	if t.link >= 0 {
+		r.readKernel()
+		for i := range t.pending {
+			if s := &t.pending[i].sample; s.Flags&tracelog.SampleUnread != 0 {
+				if id, ok := t.takeReading(s.Time); ok {
+					s.Python = id
+					s.Flags &^= tracelog.SampleUnread
+				}
+			}
+		}
+	} else if s := &t.pending[t.newest].sample; s.Flags&tracelog.SampleUnread != 0 && !t.off {
+		id, err := r.python(t)
+		if err == nil && host.Monotonic() < s.Time+uint64(maxAge) && !t.event.switchedSince() {
+			s.Python = id
+			s.Flags &^= tracelog.SampleUnread
+		}
+	}
+	for i := range t.pending {
+		if c := &t.pending[i]; !c.isState && t.process.Walker != nil {
+			r.samples++
+			if c.sample.Flags&tracelog.SampleUnread != 0 {
+				r.unread++
+			}
+		}
 	}
 }
 
@@ -357,10 +383,12 @@ func (r *Recorder) restOrResume(t *thread, now uint64) {
 		t.event, t.resting = e, 0
 		r.byEvent[int32(e.fd)] = t
 		r.watch(e.fd)
+		r.attach(t)
 	case t.resting != 0:
 	case t.switches < 0:
 		r.end(t, now)
 		delete(r.byEvent, int32(t.event.fd))
+		t.unlink()
 		t.event.close()
 		t.known, t.opened, t.seen = false, 0, false
 		t.resting = now

@@ -1,15 +1,14 @@
 package threads
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -70,8 +69,6 @@ type Recorder struct {
 	last    atomic.Uint64 // thread of AddLocal
 	wake    int           // eventfd
 	epoll   int
-	poller  *os.File        // the epoll
-	waiter  syscall.RawConn // of the poller
 	done    chan struct{}
 
 	mu      sync.Mutex
@@ -90,6 +87,13 @@ type Recorder struct {
 	turn      int
 	reported  uint64
 	without   map[string]int // threads that are not recorded, by the reason
+
+	kernel       *kernelReader // nil: Python frames are read from outside
+	mayUseKernel bool
+	kernelAsked  bool
+	attachFailed bool
+	samples      uint64 // of threads of processes with a Python interpreter
+	unread       uint64 // of these, without Python frames of their moment
 
 	switchRate float64       // switches a second from which a thread rests
 	resters    int           // threads that rested
@@ -113,11 +117,11 @@ type process struct {
 // Start returns a recorder without threads. It records nothing where the kernel lacks what that needs.
 func Start(o Options) *Recorder {
 	r := &Recorder{Options: o, natives: newNatives(o.Log), done: make(chan struct{}), asked: map[threadKey]bool{},
-		processes: map[uint32]*process{}, threads: map[threadKey]*thread{}, byEvent: map[int32]*thread{}, without: map[string]int{}, access: access{kernel: true}, switchRate: switchesASecond}
+		processes: map[uint32]*process{}, threads: map[threadKey]*thread{}, byEvent: map[int32]*thread{}, without: map[string]int{}, access: access{kernel: true}, mayUseKernel: true, switchRate: switchesASecond}
 	r.most = min(samplesMost/o.Rate, threadsMost)
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil {
-		r.most = min(r.most, int((max(limit.Cur, filesLeft)-filesLeft)/2))
+		r.most = min(r.most, int((max(limit.Cur, filesLeft)-filesLeft)/3))
 	}
 	if r.most <= 0 {
 		r.ended = true
@@ -127,7 +131,7 @@ func Start(o Options) *Recorder {
 	}
 	var err1, err2 error
 	r.wake, err1 = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
-	err2 = r.openPoller()
+	r.epoll, err2 = unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err := errors.Join(err1, err2); err != nil {
 		r.close()
 		r.ended = true
@@ -160,6 +164,7 @@ func (r *Recorder) Begin(pid uint32, in *pyframes.Interpreter) {
 			for key, t := range r.threads {
 				if key.pid == pid {
 					t.process = p
+					r.attach(t)
 				}
 			}
 		}
@@ -226,36 +231,23 @@ func (r *Recorder) wakeUp() {
 
 func (r *Recorder) close() {
 	_ = unix.Close(r.wake)
-	_ = r.poller.Close()
+	_ = unix.Close(r.epoll)
+	if r.kernel != nil {
+		r.kernel.close()
+	}
 }
 
-// openPoller opens an epoll for which the runtime's own poller waits. A thread that waits in the kernel by itself would have the runtime look
-// after it every 20 µs, which is half of what an idle recorder costs.
-func (r *Recorder) openPoller() (err error) {
-	if r.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
-		return err
-	}
-	err = unix.SetNonblock(r.epoll, true)
-	r.poller = os.NewFile(uintptr(r.epoll), "epoll")
-	if err == nil {
-		r.waiter, err = r.poller.SyscallConn()
-	}
-	return err
-}
-
-// wait waits for events, until a time unless it is zero. No events are no error.
+// wait waits for events, until a time unless it is zero. No events are no error. It waits in the kernel itself: the runtime's
+// poller would poll the epoll, and that takes a perf event's sign away before anybody has seen it.
 func (r *Recorder) wait(events []unix.EpollEvent, until time.Time) (n int, err error) {
-	if err := r.poller.SetReadDeadline(until); err != nil {
-		return 0, err
+	timeout := -1
+	if !until.IsZero() {
+		timeout = int(max(0, (time.Until(until)+time.Millisecond-1)/time.Millisecond))
 	}
-	waited := r.waiter.Read(func(uintptr) bool {
-		n, err = unix.EpollWait(r.epoll, events, 0)
-		return n > 0 || err != nil && !errors.Is(err, unix.EINTR)
-	})
-	if errors.Is(waited, os.ErrDeadlineExceeded) {
-		return 0, nil
+	if n, err = unix.EpollWait(r.epoll, events, timeout); errors.Is(err, unix.EINTR) {
+		err = nil
 	}
-	return max(n, 0), cmp.Or(err, waited)
+	return max(n, 0), err
 }
 
 func (r *Recorder) watch(fd int) {
@@ -267,6 +259,8 @@ func (r *Recorder) run() {
 	defer close(r.done)
 	defer r.close()
 	defer r.natives.finish()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	var events [32]unix.EpollEvent
 	next := time.Now().Add(tick)
 	for {
@@ -290,7 +284,7 @@ func (r *Recorder) run() {
 		}
 		if !time.Now().Before(next) {
 			r.tick()
-			next = time.Now().Add(tick) // in the future: nobody waits for events until a time that has passed
+			next = time.Now().Add(tick)
 		}
 	}
 }
@@ -383,14 +377,15 @@ func (r *Recorder) add(key threadKey) {
 	}
 	r.threads[key], r.byEvent[int32(e.fd)] = t, t
 	r.watch(e.fd)
+	r.attach(t)
 }
 
 // open opens the event of a thread, without the kernel's part where that is not allowed.
 func (r *Recorder) open(tid int) (*perfEvent, error) {
 	period := uint64(time.Second) / uint64(r.Rate)
-	e, err := openEvent(tid, period, r.access)
+	e, err := openEvent(tid, period, r.access, r.kernel == nil)
 	if err != nil && r.access.kernel && (errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM)) {
-		if e, err = openEvent(tid, period, access{}); err == nil {
+		if e, err = openEvent(tid, period, access{}, r.kernel == nil); err == nil {
 			r.access.kernel = false
 		}
 	}
@@ -409,6 +404,23 @@ func (r *Recorder) refuse(err error) {
 	r.Remark(notRecorded + why)
 }
 
+// sayUnread says which part of the samples of Python programs has no Python frames of its moment.
+func (r *Recorder) sayUnread() {
+	if r.unread == 0 {
+		return
+	}
+	text := fmt.Sprintf("line not seen: %s of %s of Python programs (%.1f %%) had no Python frames that could be read at their moment",
+		figures.Group(r.unread), figures.Count(int(r.samples), "sample", "samples"), 100*float64(r.unread)/float64(r.samples))
+	if r.kernel == nil {
+		text += "; with CAP_BPF and CAP_PERFMON, or as root, the kernel reads them there"
+	}
+	if 10*r.unread > r.samples {
+		r.Remark(text)
+	} else {
+		r.Note(text)
+	}
+}
+
 // remove closes the event of a thread.
 func (r *Recorder) remove(t *thread) {
 	t.report(r.Log)
@@ -418,6 +430,9 @@ func (r *Recorder) remove(t *thread) {
 	if t.rested > 0 {
 		r.resters++
 		r.rested += time.Duration(t.rested)
+	}
+	if r.kernel != nil {
+		r.kernel.release(t)
 	}
 	key := threadKey{t.process.PID, t.tid}
 	delete(r.threads, key)
@@ -439,6 +454,7 @@ func (r *Recorder) finish() {
 		r.end(t, now)
 		r.remove(t)
 	}
+	r.sayUnread()
 	for why, n := range r.without {
 		r.Remark(fmt.Sprintf("what %s did outside of CUDA calls is not recorded: %s", figures.Count(n, "thread", "threads"), why))
 	}
@@ -469,7 +485,14 @@ func (r *Recorder) lookForPython() {
 		go func() {
 			if in, err := pyframes.Find(int(p.PID)); err == nil && in != nil {
 				w := pyframes.NewWalker(int(p.PID), in)
-				r.do(func() { p.Walker = w })
+				r.do(func() {
+					p.Walker = w
+					for _, t := range r.threads {
+						if t.process == p {
+							r.attach(t)
+						}
+					}
+				})
 			}
 		}()
 	}
@@ -483,8 +506,16 @@ func (r *Recorder) python(t *thread) (id uint32, err error) {
 	}
 	frames, cut, err := w.Stack(t.local, r.stack[:0])
 	r.stack = frames
-	if err != nil || len(frames) == 0 {
+	if err != nil {
 		return 0, err
+	}
+	return r.stackID(frames, cut)
+}
+
+// stackID returns the ID of a Python stack, 0 without frames. cut says that there are more frames.
+func (r *Recorder) stackID(frames []pyframes.Frame, cut bool) (id uint32, err error) {
+	if len(frames) == 0 {
+		return 0, nil
 	}
 	ok := true
 	if cut {

@@ -38,7 +38,7 @@ const (
 )
 
 // owned is the deed of what a thread did outside of calls, but for activity.Waited.
-var owned = [...]deed{activity.RanCode: computes, activity.Ran: computesUnseen, activity.WasBlocked: blockedUnseen, activity.WaitedForCPU: ready}
+var owned = [...]deed{activity.RanCode: computes, activity.Ran: computesUnseen, activity.WasBlocked: blockedUnseen, activity.WaitedForCPU: ready, activity.RanUnread: computesUnseen}
 
 // blockedBy is the deed of a thread that was blocked by a known thing.
 var blockedBy = [...]deed{timeline.OtherBlocker: blocked, timeline.OwnSleep: sleeps, timeline.SomeLock: locked}
