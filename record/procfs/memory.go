@@ -10,8 +10,8 @@ import (
 
 // Memory is the memory of a process. It is for one goroutine.
 //
-// Only pages that are in memory already, or in swap, are read. The kernel would read any other page from the file behind it, and where the
-// server of a FUSE or network mount does not answer, not even SIGKILL ends that wait.
+// Only pages that are in memory already, or in swap, are read. The kernel would read any other page from the file
+// behind it, and where the server of a FUSE or network mount does not answer, not even SIGKILL ends that wait.
 type Memory struct {
 	PID   int
 	pages *os.File // its pagemap, from the first reading on
@@ -19,7 +19,8 @@ type Memory struct {
 
 var pageSize = uint64(os.Getpagesize())
 
-// Read fills b with the memory from an address on. The error is [unix.EFAULT] if a page is not there, or is not read for the reason above.
+// Read fills b with the memory from an address on. The error is [unix.EFAULT] if a page is not there, or is not read
+// for the reason above.
 func (m *Memory) Read(at uint64, b []byte) error {
 	if len(b) == 0 {
 		return nil
