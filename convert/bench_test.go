@@ -177,7 +177,8 @@ func TestConvertForBenchmark(t *testing.T) {
 	}
 }
 
-// BenchmarkCrowd reads logs with many streams and with many threads. The time of a launch should not grow with their number.
+// BenchmarkCrowd reads logs with many streams and with many threads. The time of a launch should not grow with their
+// number.
 func BenchmarkCrowd(b *testing.B) {
 	for _, n := range []int{1_000, 10_000, 100_000} {
 		for name, crowd := range map[string][2]int{"streams": {1, n}, "threads": {n, 1}} {

@@ -114,8 +114,8 @@ func (j *Joiner) Update() {
 	}
 }
 
-// coming has lower bounds for the times of the events of a process that come in later blocks. They are asked for with each stream, and are the
-// least of all its threads or streams: each steps looks for them once.
+// coming has lower bounds for the times of the events of a process that come in later blocks. They are asked for with
+// each stream, and are the least of all its threads or streams: each steps looks for them once.
 type coming struct {
 	ofCalls, ofWork read.Lows
 	calls, work     uint64 // calls and API records; GPU work

@@ -436,8 +436,8 @@ func filteredCatalog(t testing.TB, open logtest.Opener, filter *tracelog.Filter)
 	return c
 }
 
-// A thread or a stream that has nothing left to show is not looked at again: with one for each request the time of a reading would grow with
-// the square of their number.
+// A thread or a stream that has nothing left to show is not looked at again: with one for each request the time of a
+// reading would grow with the square of their number.
 func TestCrowdRests(t *testing.T) {
 	t.Parallel()
 	const crowd = 20_000

@@ -128,7 +128,8 @@ func (l *streams) announceIdle() {
 	}
 }
 
-// rest takes the streams out of those that are active that have nothing left to show: a program may make a stream for each request.
+// rest takes the streams out of those that are active that have nothing left to show: a program may make a stream for
+// each request.
 func (l *streams) rest() {
 	l.active = slices.DeleteFunc(l.active, func(w *streamWork) bool {
 		waits := func(s *stream) bool { return s.pending.len() > 0 }

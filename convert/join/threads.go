@@ -57,7 +57,8 @@ func (l *threads) merger(pid, tid uint32) *read.Merger[read.Call] {
 	return t.merger
 }
 
-// rest takes the threads out of those that are active that have nothing left to show: a program may make a thread for each request.
+// rest takes the threads out of those that are active that have nothing left to show: a program may make a thread for
+// each request.
 func (l *threads) rest() {
 	l.active = slices.DeleteFunc(l.active, func(t *threadCalls) bool {
 		waits := func(s *stack) bool { return s.pending.len() > 0 || len(s.open) > 0 }

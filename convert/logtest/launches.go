@@ -150,8 +150,8 @@ func writeLaunches(tb testing.TB, out io.Writer, n int, called bool) (records ui
 	return l.records
 }
 
-// WriteCrowd writes the log of launches on a number of threads and a number of streams. Each thread and each stream has one launch, in turn,
-// as in a program that makes one for each request.
+// WriteCrowd writes the log of launches on a number of threads and a number of streams. Each thread and each stream has
+// one launch, in turn, as in a program that makes one for each request.
 func WriteCrowd(tb testing.TB, out io.Writer, threads, streams int) {
 	tb.Helper()
 	w, err := tracelog.NewWriter(out, tracelog.Options{})

@@ -16,9 +16,9 @@ const (
 	maxReturns      = 32
 )
 
-// Returns lists the addresses of the return instructions of the function at an address, in ascending order. It lists none unless the function
-// certainly ends at these and nowhere else: the unwind tables tell where its code is, every path through that ends at one of them or in a
-// call that does not return, and none leads elsewhere by a jump.
+// Returns lists the addresses of the return instructions of the function at an address, in ascending order. It lists
+// none unless the function certainly ends at these and nowhere else: the unwind tables tell where its code is, every
+// path through that ends at one of them or in a call that does not return, and none leads elsewhere by a jump.
 func (im *Image) Returns(address uint64) []uint64 {
 	at, err := im.entryAround(address)
 	if err != nil {
@@ -63,8 +63,8 @@ type instruction struct {
 	target int64 // of a jump, from the instruction on
 }
 
-// returnsOf lists the offsets of the return instructions in the code of a function. The code is decoded from its beginning on, and along its
-// paths: the two must agree on where instructions begin.
+// returnsOf lists the offsets of the return instructions in the code of a function. The code is decoded from its
+// beginning on, and along its paths: the two must agree on where instructions begin.
 func returnsOf(code []byte, decode func([]byte) instruction) (returns []uint64) {
 	const none, begins, reached = 0, 1, 2
 	at := make([]uint8, len(code))
@@ -146,12 +146,14 @@ func decodeX86(b []byte) instruction {
 		in.flow = called
 	case x86asm.JMP:
 		relative(jumped)
-	case x86asm.JA, x86asm.JAE, x86asm.JB, x86asm.JBE, x86asm.JCXZ, x86asm.JE, x86asm.JECXZ, x86asm.JG, x86asm.JGE, x86asm.JL, x86asm.JLE, x86asm.JNE,
-		x86asm.JNO, x86asm.JNP, x86asm.JNS, x86asm.JO, x86asm.JP, x86asm.JRCXZ, x86asm.JS, x86asm.LOOP, x86asm.LOOPE, x86asm.LOOPNE:
+	case x86asm.JA, x86asm.JAE, x86asm.JB, x86asm.JBE, x86asm.JCXZ, x86asm.JE, x86asm.JECXZ, x86asm.JG,
+		x86asm.JGE, x86asm.JL, x86asm.JLE, x86asm.JNE, x86asm.JNO, x86asm.JNP, x86asm.JNS, x86asm.JO, x86asm.JP, x86asm.JRCXZ, x86asm.JS,
+		x86asm.LOOP, x86asm.LOOPE, x86asm.LOOPNE:
 		relative(branched)
 	case x86asm.UD0, x86asm.UD1, x86asm.UD2, x86asm.HLT:
 		in.flow = stopped
-	case x86asm.LRET, x86asm.LJMP, x86asm.IRET, x86asm.IRETD, x86asm.IRETQ, x86asm.SYSRET, x86asm.SYSEXIT, x86asm.XBEGIN, x86asm.INT:
+	case x86asm.LRET, x86asm.LJMP, x86asm.IRET, x86asm.IRETD, x86asm.IRETQ, x86asm.SYSRET,
+		x86asm.SYSEXIT, x86asm.XBEGIN, x86asm.INT:
 		in.flow = unknownFlow
 	}
 	return in

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Clean makes a text safe in one line of a terminal and in HTML and XML: what is no UTF-8, a control character and a mark that changes the
-// direction of writing become U+FFFD.
+// Clean makes a text safe in one line of a terminal and in HTML and XML: what is no UTF-8, a control character and a
+// mark that changes the direction of writing become U+FFFD.
 func Clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == 0xfffe || r == 0xffff || unicode.Is(unicode.Bidi_Control, r) {

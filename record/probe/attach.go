@@ -94,11 +94,12 @@ func (p *Prober) site(l *libraryFile, function uint32, offset uint64) probeSite 
 	return probeSite{cookie: p.table.cookie(function), offset: offset, returns: l.returns[offset]}
 }
 
-// isFrequent reports whether a function hands something to a stream, as a program may do every few microseconds. It keeps its return probe, which
-// hides the program from whoever unwinds in such a call: on x86-64 the kernel has to step a return instruction, which costs 7 µs more on a virtual
-// machine. It runs no code of the program.
+// isFrequent reports whether a function hands something to a stream, as a program may do every few microseconds. It
+// keeps its return probe, which hides the program from whoever unwinds in such a call: on x86-64 the kernel has to step
+// a return instruction, which costs 7 µs more on a virtual machine. It runs no code of the program.
 func isFrequent(f *cudaapi.Function) bool {
-	return f.Category == "launch" || strings.Contains(f.Name, "Async") || strings.Contains(f.Name, "EventRecord") || strings.Contains(f.Name, "StreamWaitEvent")
+	return f.Category == "launch" || strings.Contains(f.Name, "Async") || strings.Contains(f.Name, "EventRecord") ||
+		strings.Contains(f.Name, "StreamWaitEvent")
 }
 
 func (p *Prober) attachSingly(l *libraryFile, functions []*cudaapi.Function, sites []probeSite, pid int, file *probedFile) (io.Closer, error) {

@@ -141,7 +141,8 @@ func findCUDA(f io.ReaderAt) (librarySymbols, error) {
 	return s, nil
 }
 
-// returnsAt lists the file offsets of the return instructions of the function at an address; none if they are not known.
+// returnsAt lists the file offsets of the return instructions of the function at an address; none if they are not
+// known.
 func returnsAt(im *elfsym.Image, address uint64) []uint64 {
 	returns := im.Returns(address)
 	for i, at := range returns {

@@ -49,8 +49,8 @@ func load(o Options, l storeLayout, store *eventStore) (*loadedProgram, error) {
 // callNames are the names of callPrograms; "" for none.
 type callNames struct{ entry, exit, enter, leave string }
 
-// programNames returns the names of the programs of a mode for calls. A perf event takes the kernel long to remove: with these there is one for
-// the return of a function, and none for each of its return instructions.
+// programNames returns the names of the programs of a mode for calls. A perf event takes the kernel long to remove:
+// with these there is one for the return of a function, and none for each of its return instructions.
 func programNames(m attachMode) callNames {
 	switch m {
 	case modeSession:

@@ -6,23 +6,25 @@ import (
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 )
 
-// A program may leave a call that is recorded by an exception, by longjmp or by the end of its thread, look at its frames, or go on on another
-// stack. All that works as without a recorder.
+// A program may leave a call that is recorded by an exception, by longjmp or by the end of its thread, look at its
+// frames, or go on on another stack. All that works as without a recorder.
 func TestUnwind(t *testing.T) {
 	for _, mode := range []attachMode{modeSession, modeMulti} {
 		t.Run(mode.String(), func(t *testing.T) {
 			p, program := open(t, Options{mode: mode, Functions: cudaapi.Functions(cudaapi.Default)}), startTarget(t, "unwind")
 			attach(t, p, program)
 			for _, of := range []struct{ scenario, want string }{
-				{"exception", "5"}, {"longjmp", "7"}, {"backtrace", "1"}, {"cancel", "111"}, {"context", "11"}, {"exception", "5"}, {"backtrace", "1"},
+				{"exception", "5"}, {"longjmp", "7"}, {"backtrace", "1"}, {"cancel", "111"}, {"context", "11"},
+				{"exception", "5"}, {"backtrace", "1"},
 			} {
 				if got := program.run(of.scenario, 0); got != of.want {
 					t.Errorf("%s gives %s, not %s", of.scenario, got, of.want)
 				}
 			}
 			all := finish(t, p)
-			if n, ended := len(all.named("cuStreamSynchronize")), all.count("cuStreamSynchronize", 0); p.Mode() == mode.String() && (n != 7 || ended != 2 && ended != 3) {
-				t.Errorf("%d calls are recorded, %d with their ends", n, ended) // the stack of the one that went on elsewhere tells nothing
+			n, ended := len(all.named("cuStreamSynchronize")), all.count("cuStreamSynchronize", 0)
+			if p.Mode() == mode.String() && (n != 7 || ended != 2 && ended != 3) { // whether that on another stack has its end is open
+				t.Errorf("%d calls are recorded, %d with their ends", n, ended)
 			}
 		})
 	}

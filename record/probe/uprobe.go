@@ -50,8 +50,8 @@ type probeSite struct {
 	returns []uint64 // offsets of its return instructions, none where these are not known
 }
 
-// callPrograms run at the entry and the end of a function: entry and exit where its return instructions are known, else enter and leave, of which
-// the latter needs a return probe. In the mode session, enter does both.
+// callPrograms run at the entry and the end of a function: entry and exit where its return instructions are known, else
+// enter and leave, of which the latter needs a return probe. In the mode session, enter does both.
 type callPrograms struct{ entry, exit, enter, leave *ebpf.Program }
 
 // checkMode returns an error if the kernel cannot attach the loaded programs of a mode.
@@ -69,8 +69,9 @@ func checkMode(m attachMode, enter *ebpf.Program) error {
 // probes before the return probes, so that no call is seen to begin whose return is missed. For
 // the same reason the return probes are attached first.
 //
-// A return probe replaces the return address of a call, and nobody can unwind past it: neither an exception or the end of a thread, nor who
-// writes a backtrace. So the ends of functions are probed at their return instructions where these are known.
+// A return probe replaces the return address of a call, and nobody can unwind past it: neither an exception or the end
+// of a thread, nor who writes a backtrace. So the ends of functions are probed at their return instructions where these
+// are known.
 func attachCalls(m attachMode, p callPrograms, path string, sites []probeSite, pid int) (io.Closer, error) {
 	var known, others []probeSite
 	for _, s := range sites {

@@ -10,8 +10,8 @@ import (
 
 // Memory is the memory of a process. It is for one goroutine.
 //
-// Only pages that are in memory already, or in swap, are read. The kernel would read any other page from the file behind it, and where the
-// server of a FUSE or network mount does not answer, not even SIGKILL ends that wait.
+// Only pages that are in memory already, or in swap, are read. The kernel would read any other page from the file
+// behind it, and where the server of a FUSE or network mount does not answer, not even SIGKILL ends that wait.
 type Memory struct {
 	PID   int
 	pages *os.File // its pagemap, from the first reading on
@@ -28,10 +28,12 @@ type Span struct {
 // maxSpans is the most spans of a reading.
 const maxSpans = 8
 
-// Read fills b with the memory from an address on. The error is [unix.EFAULT] if a page is not there, or is not read for the reason above.
+// Read fills b with the memory from an address on. The error is [unix.EFAULT] if a page is not there, or is not read
+// for the reason above.
 func (m *Memory) Read(at uint64, b []byte) error { return m.ReadAll(Span{at, b}) }
 
-// ReadAll fills at most eight spans in one system call, after a look at their pages. Empty spans are passed over. The error is that of Read.
+// ReadAll fills at most eight spans in one system call, after a look at their pages. Empty spans are passed over. The
+// error is that of Read.
 func (m *Memory) ReadAll(spans ...Span) error {
 	var local [maxSpans]unix.Iovec
 	var remote [maxSpans]unix.RemoteIovec

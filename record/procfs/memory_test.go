@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestMemoryNobodyFillsIn reads memory of which one page is there and the next one would have the reader wait for a handler that never
-// answers.
+// TestMemoryNobodyFillsIn reads memory of which one page is there and the next one would have the reader wait for a
+// handler that never answers.
 func TestMemoryNobodyFillsIn(t *testing.T) {
 	t.Parallel()
 	const (
@@ -34,7 +34,8 @@ func TestMemoryNobodyFillsIn(t *testing.T) {
 		number uintptr
 		words  *[4]uint64
 	}{{handshake, &[4]uint64{api}}, {register, &[4]uint64{at + uint64(size), uint64(size), missing}}} {
-		if _, _, errno := unix.Syscall(unix.SYS_IOCTL, handler, request.number, uintptr(unsafe.Pointer(request.words))); errno != 0 {
+		_, _, errno := unix.Syscall(unix.SYS_IOCTL, handler, request.number, uintptr(unsafe.Pointer(request.words)))
+		if errno != 0 {
 			t.Skipf("userfaultfd request %#x: %v", request.number, errno)
 		}
 	}
@@ -59,7 +60,8 @@ func TestStatNobodyAnswers(t *testing.T) {
 		t.Skip("/dev/fuse: ", err)
 	}
 	folder := t.TempDir()
-	if err := unix.Mount("test", folder, "fuse", unix.MS_NOSUID|unix.MS_NODEV, fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", server)); err != nil {
+	options := fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", server)
+	if err := unix.Mount("test", folder, "fuse", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
 		_ = unix.Close(server)
 		t.Skip("mounting: ", err)
 	}

@@ -68,8 +68,8 @@ func readAll(path string, bound int) ([]byte, error) {
 	return text, nil
 }
 
-// FileOf returns the type and the identity of the file that a link below /proc leads to. It takes what the kernel remembers: the server of a
-// FUSE or network mount may not answer.
+// FileOf returns the type and the identity of the file that a link below /proc leads to. It takes what the kernel
+// remembers: the server of a FUSE or network mount may not answer.
 func FileOf(path string) (s unix.Statx_t, err error) {
 	err = unix.Statx(unix.AT_FDCWD, path, unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE|unix.STATX_INO, &s)
 	return s, err

@@ -1,6 +1,6 @@
 /*
- * A program whose calls of CUDA are left, or looked at, in unusual ways. It prints "ready", and then runs the scenario of each line that it
- * reads, "NAME NUMBER", and answers with what came out and "done".
+ * A program whose calls of CUDA are left, or looked at, in unusual ways. It prints "ready", and then runs the scenario
+ * of each line that it reads, "NAME NUMBER", and answers with what came out and "done".
  */
 #include <csetjmp>
 #include <csignal>

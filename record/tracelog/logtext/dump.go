@@ -95,8 +95,9 @@ type dumper struct {
 // writeSize is the number of bytes from which text is written.
 const writeSize = 64 << 10
 
-// Bounds of the text of a log: so many bytes for any log, and so many more for each byte of the log. A launch takes 8 bytes
-// in a log and 800 as JSON, and up to 10,000 with the longest names of kernels. A log that was made for it could fill any disk.
+// Bounds of the text of a log: so many bytes for any log, and so many more for each byte of the log. A launch takes 8
+// bytes in a log and 800 as JSON, and up to 10,000 with the longest names of kernels. A log that was made for it could
+// fill any disk.
 const (
 	freeBytes    = 16 << 20
 	bytesPerByte = 2048
