@@ -322,6 +322,23 @@ func (h *History) Stretches(from, to uint64, list []Stretch) []Stretch {
 	return list
 }
 
+// Blocks are the times from one to another in which the thread did not run: it was blocked, or had no processor.
+func (h *History) Blocks(from, to uint64) (list []Stretch) {
+	t := &h.times
+	for i := t.state(from); i < len(t.states) && t.states[i].start < to; i++ {
+		s := &t.states[i]
+		x := Stretch{Start: s.start, End: s.end, Owner: s.owner}
+		switch s.kind {
+		case timeline.Running:
+			continue
+		case timeline.Runnable:
+			x.Owner = h.room.owners.cpu
+		}
+		list = append(list, x)
+	}
+	return list
+}
+
 // sampled gives the samples of a thread that ran from one time to another.
 func (h *History) sampled(from, to uint64, add func(end uint64, o *Owner, weight float64)) {
 	t := &h.times

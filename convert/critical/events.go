@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cudatrace/cudatrace/convert/activity"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 )
@@ -62,7 +63,7 @@ func (c *Collector) function(of *timeline.Function) function {
 	if f.event < 0 && (f.role == records || f.role == orders || f.role == syncs) || f.stream < 0 && (f.role == records || f.role == orders) {
 		f.role = nothing
 	}
-	c.functions[of] = f
+	c.functions[of], c.roles[f.name] = f, activity.RoleOf(of.Name)
 	return f
 }
 
@@ -239,8 +240,8 @@ func (t *Thread) synchronized(e *event, s *Stream, piece int) {
 		return
 	}
 	q := s.work.at(piece)
-	t.waits = append(t.waits, awaited{q.start, q.end, s.index})
-	x.wait = uint32(len(t.waits))
+	x.wait = 0 // what it waited for by the stream of the event's record is less exact
+	t.wait(x, awaited{start: q.start, end: q.end, stream: s.index})
 }
 
 // launchedBefore returns the number of the last piece of a stream whose launch had begun before a time; -1 for none. It is not known where the
