@@ -40,7 +40,8 @@ type Replay struct {
 	order   []int32
 	joins   []join
 	queued  []rest
-	waits   bool // calls that wait are among the calls
+	waits   bool  // calls that wait are among the calls
+	returns int64 // ns from the end of work to the return of a call that waited for it, lately
 
 	now  []int64
 	cut  []int64
@@ -368,6 +369,7 @@ func (r *Replay) call(t *Thread, i int) {
 	start, took := r.moments()-2, int64(x.end-x.start)
 	r.edge(start, took)
 	own := len(r.lag) - 1
+	waited := false
 	for n, a := 0, t.awaited(x); a != nil && n < mostOverlap; n, a = n+1, t.following(a) {
 		s := r.c.streams[a.stream]
 		k, found := s.find(a)
@@ -375,10 +377,19 @@ func (r *Replay) call(t *Thread, i int) {
 			continue
 		}
 		r.edge(s.base+2*int32(k)+1, int64(x.end)-int64(a.end))
-		r.lag[own] = min(r.lag[own], max(int64(x.end)-int64(max(a.end, x.start)), 0))
+		if a.end > x.start {
+			waited = true
+			r.lag[own] = min(r.lag[own], max(int64(x.end)-int64(a.end), 0))
+		}
+	}
+	after := r.lag[own]
+	if waited {
+		r.returns += (after - r.returns) / 16
+	} else {
+		after = max(after, r.returns)
 	}
 	for e := own + 1; e < len(r.lag); e++ {
-		r.lag[e] = min(r.lag[e], r.lag[own])
+		r.lag[e] = min(r.lag[e], after)
 	}
 	role := r.c.roles[x.name]
 	r.waits = r.waits || role == activity.Waits || role == activity.WaitsAll || len(r.lag) > own+1

@@ -329,7 +329,7 @@ func (r *report) pageable() {
 func (r *report) smallCopies() {
 	t := r.process.small.since(r.steady.From)
 	e := total(t)
-	if !r.worth(e, r.limits.Repeats) {
+	if e.count < r.limits.Repeats {
 		return
 	}
 	r.add("small_copies", e, Finding{Without: (*critical.Without).SmallCopies, Title: figures.Count(e.count, "small copy", "small copies") + " that could be part of another",
