@@ -64,7 +64,7 @@ type rest struct {
 	ns     int64
 }
 
-// Replay returns the replay of a process, nil where nothing of it is kept.
+// Replay returns the replay of a process.
 func (c *Collector) Replay(of *timeline.Process) *Replay {
 	c.settle()
 	if r, known := c.replays[of]; known {
@@ -85,11 +85,7 @@ func (c *Collector) Replay(of *timeline.Process) *Replay {
 			r.streams = append(r.streams, s)
 		}
 	}
-	r.build()
-	if len(r.at) == 0 {
-		r = nil
-	}
-	for p := range c.together(of) {
+	for p := range r.of {
 		c.replays[p] = r
 	}
 	return r
@@ -563,8 +559,12 @@ const (
 // Saved is by how much the part of a process from one time to another, in ns of the timeline, is shorter without a cause: cut takes it away. lack says why that is
 // not known, "" where it is. Of a part of which more than half is kept, it is an estimate.
 func (r *Replay) Saved(of *timeline.Process, from, to uint64, cut func(*Without)) (ns uint64, lack string) {
+	kept := func() bool { return from < to && r.until >= from+(to-from)/2 }
+	if kept() && r.first == nil {
+		r.build()
+	}
 	switch {
-	case r == nil || from >= to || r.until < from+(to-from)/2:
+	case !kept():
 		return 0, Unkept
 	case !r.waits:
 		return 0, Waitless
