@@ -43,9 +43,8 @@ type Replay struct {
 	waits   bool  // calls that wait are among the calls
 	returns int64 // ns from the end of work to the return of a call that waited for it, lately
 
-	now  []int64
-	cut  []int64
-	from uint64
+	now []int64
+	cut []int64
 }
 
 // anchor is the moment 0 of time, which no cause moves.

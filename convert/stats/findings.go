@@ -28,7 +28,7 @@ var findingsReport = Report{
 		{"title", "the finding, for people"},
 		{"pid, gpu", "the process, and the GPU, where the finding is one of a single GPU"},
 		{"rank", "the rank of the process; `null` for none"},
-		{"cost_ns, share", "the time that it costs, and its part of the [steady state](findings.md#start-up-and-steady-state) of the process; `null` where no time is known. `startup` has no share: it comes before"},
+		{"cost_ns, share", "what its removal [would save](critical-path.md#what-a-removal-would-save), and its part of the [steady state](findings.md#start-up-and-steady-state) of the process; `null` where no time is known. `startup` has no share: it comes before"},
 		{"count", "how many times"},
 		{"first_ns, last_ns", "the first and the last moment"},
 		{"at_ns", "list of up to three moments to look at, those that cost most first"},
