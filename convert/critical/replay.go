@@ -18,6 +18,7 @@ const (
 	leastJam  = 256     // pieces in a full queue
 	mostKnots = 2 << 20 // moments of a replay: of more, those of the beginning
 	never     = math.MinInt64 / 4
+	unlinked  = 0.05 // part of the time that such communication may have: more decides what is saved
 )
 
 // A Replay is a part of a timeline as a graph: the moments at which calls and work began and ended, and by how much each came after the ones
@@ -40,8 +41,9 @@ type Replay struct {
 	order   []int32
 	joins   []join
 	queued  []rest
-	waits   bool  // calls that wait are among the calls
-	returns int64 // ns from the end of work to the return of a call that waited for it, lately
+	waits   bool                         // calls that wait are among the calls
+	apart   map[*timeline.Process]uint64 // ns of communication of which it is not known whether it waits for other ranks
+	returns int64                        // ns from the end of work to the return of a call that waited for it, lately
 
 	now []int64
 	cut []int64
@@ -72,7 +74,7 @@ func (c *Collector) Replay(of *timeline.Process) *Replay {
 	if c.replays == nil {
 		c.replays = make(map[*timeline.Process]*Replay)
 	}
-	r := &Replay{c: c, of: c.together(of), until: timeline.Never}
+	r := &Replay{c: c, of: c.together(of), apart: make(map[*timeline.Process]uint64), until: timeline.Never}
 	for _, t := range c.threads {
 		if r.of[t.Process] {
 			r.threads = append(r.threads, t)
@@ -472,6 +474,9 @@ func (r *Replay) piece(w *walk, s *Stream, i int, index map[collective]int32) {
 			return
 		}
 	}
+	if p.kind == Communication {
+		r.apart[s.Context.Process] += p.end - p.start
+	}
 	r.edge(m, int64(p.end-p.start))
 }
 
@@ -552,7 +557,7 @@ func (r *Replay) sort() {
 const (
 	Unkept   = "there are too many calls and too much work to replay"
 	Waitless = "no calls that wait were recorded"
-	Apart    = "it is not known which collectives of the ranks belong together"
+	Apart    = "how long its collectives wait for other ranks is not known"
 )
 
 // Saved is by how much the part of a process from one time to another, in ns of the timeline, is shorter without a cause: cut takes it away. lack says why that is
@@ -567,6 +572,8 @@ func (r *Replay) Saved(of *timeline.Process, from, to uint64, cut func(*Without)
 		return 0, Unkept
 	case !r.waits:
 		return 0, Waitless
+	case float64(r.apart[of]) > unlinked*float64(to-from):
+		return 0, Apart
 	}
 	if r.now == nil {
 		r.now, r.cut = make([]int64, len(r.at)), make([]int64, len(r.lag))

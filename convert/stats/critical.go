@@ -491,8 +491,12 @@ func (s *Sink) pathFinding(g *pathGroup, k avoidable, rows []*pathRow) *findings
 	}
 	steady := s.findings.Steady(f.Process)
 	saved, lack := s.path.Replay(f.Process).Saved(f.Process, steady.From, steady.To, f.Without)
-	share := float64(saved) / float64(steady.To-min(steady.From, steady.To))
-	if lack != "" || share < onPath {
+	if lack != "" {
+		saved = all
+	}
+	f.Cost = min(saved, steady.To-steady.From)
+	f.Share = float64(f.Cost) / float64(max(steady.To-steady.From, 1))
+	if f.Share < onPath {
 		return nil
 	}
 	f.Title = fmt.Sprintf("on the critical path of %s: %s", g.name, strings.Trim(s.path.Text(rows[0].name), "()"))

@@ -78,8 +78,9 @@ func (s *Sink) saving(list []findings.Finding, whole bool) (worth []findings.Fin
 		}
 		switch all := steady.To - steady.From; {
 		case lack != "":
-			f.Guess = true
-			f.Evidence += "; its removal may save less: " + lack
+			if f.Guess = true; !f.AtMost {
+				f.Evidence += "; its removal may save less: " + lack
+			}
 		case !s.findings.Limits().Worth(saved, all):
 			continue
 		default:
