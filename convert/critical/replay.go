@@ -16,7 +16,7 @@ const (
 	elastic   = 200_000 // a thread that was blocked for so long by what others do, not by itself, goes on no earlier
 	jammed    = 50_000  // a launch that takes so long may have waited for room in the queue of a stream
 	leastJam  = 256     // pieces in a full queue
-	mostKnots = 2 << 20 // moments of a replay: of more, those of the beginning
+	mostKnots = 1 << 20 // moments of a replay: of more, those of the beginning
 	never     = math.MinInt64 / 4
 	unlinked  = 0.05 // part of the time that such communication may have: more decides what is saved
 )
@@ -388,8 +388,6 @@ func (r *Replay) call(t *Thread, i int) {
 	for e := own + 1; e < len(r.lag); e++ {
 		r.lag[e] = min(r.lag[e], after)
 	}
-	role := r.c.roles[x.name]
-	r.waits = r.waits || role == activity.Waits || role == activity.WaitsAll || len(r.lag) > own+1
 	if len(r.lag) == own+1 {
 		if s, k := r.jam(t, x); s != nil {
 			after := int64(x.end - s.work.at(k).end)
@@ -397,6 +395,8 @@ func (r *Replay) call(t *Thread, i int) {
 			r.edge(s.base+2*int32(k)+1, after)
 		}
 	}
+	role := r.c.roles[x.name]
+	r.waits = r.waits || role == activity.Waits || role == activity.WaitsAll || len(r.lag) > own+1
 }
 
 // following is the next work that the call waited for, nil for none.
