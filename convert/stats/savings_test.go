@@ -26,6 +26,7 @@ var savings = []saving{
 	{"sim/needless", "", "whole device"},
 	{"sim/covered", "", "pageable"},
 	{"sim/queue", "", "sleeps"},
+	{"sim/fed", "", "sleeps"},
 	{"sim/even", "", "makes the others wait"},
 	{"sim/partly", "critical_path", "sleeps in clock_nanosleep"},
 	{"sim/partly", "gaps", "is idle in"},

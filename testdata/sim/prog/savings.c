@@ -282,6 +282,38 @@ static void cause_pipe(long i)
 		exit(1);
 }
 
+static void *feeder(void *unused)
+{
+	char c = 1;
+	(void)unused;
+	for (;;) {
+		pause_for(6 * MS);
+		pthread_mutex_lock(&turn_lock);
+		bool begun = turn > 0;
+		pthread_mutex_unlock(&turn_lock);
+		if (!begun)
+			continue;
+		if (write(pipes[1], &c, 1) != 1)
+			exit(1);
+	}
+	return NULL;
+}
+
+/* The CPU sleeps while data are made ready that come through a pipe. */
+static void cause_fed(long i)
+{
+	char c;
+	launch(ONE, 2, a);
+	end_with(a, i);
+	pthread_mutex_lock(&turn_lock);
+	turn++;
+	pthread_mutex_unlock(&turn_lock);
+	if (there)
+		pause_for(2 * MS);
+	if (read(pipes[0], &c, 1) != 1)
+		exit(1);
+}
+
 static void *holder(void *unused)
 {
 	(void)unused;
@@ -340,7 +372,7 @@ static const struct {
 	{"behind", cause_behind, 40}, {"partly", cause_partly, 40}, {"pipeline", cause_pipeline, 40}, {"copy", cause_copy, 40},
 	{"beside", cause_beside, 40}, {"longer", cause_longer, 40}, {"sleep", cause_sleep, 40}, {"compute", cause_compute, 40}, {"mid", cause_mid, 40},
 	{"sync", cause_sync, 40}, {"needless", cause_needless, 40}, {"pageable", cause_pageable, 40}, {"covered", cause_covered, 40},
-	{"small", cause_small, 40}, {"pipe", cause_pipe, 80}, {"lock", cause_lock, 40}, {"queue", cause_queue, 60},
+	{"small", cause_small, 40}, {"pipe", cause_pipe, 80}, {"lock", cause_lock, 40}, {"fed", cause_fed, 60}, {"queue", cause_queue, 60},
 	{"straggler", cause_straggler, 40}, {"even", cause_even, 40},
 };
 
@@ -420,6 +452,8 @@ int main(int argc, char **argv)
 		return 1;
 	pthread_t thread;
 	if (causes[i].step == cause_pipe && pthread_create(&thread, NULL, writer, NULL))
+		return 1;
+	if (causes[i].step == cause_fed && pthread_create(&thread, NULL, feeder, NULL))
 		return 1;
 	if (causes[i].step == cause_lock && pthread_create(&thread, NULL, holder, NULL))
 		return 1;
