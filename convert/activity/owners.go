@@ -11,6 +11,7 @@ type Owner struct {
 	Deed
 	Text   string
 	By     timeline.Blocker // what blocked the thread, of Waited
+	On     string           // the kind of files or lock that it waited for, as in timeline.Block
 	Holder *timeline.Thread // that has what a blocked thread waited for; nil if unknown
 }
 
@@ -81,7 +82,7 @@ func (o *owners) of(key ownerKey) *Owner {
 	}
 	if key.call != "" {
 		b := timeline.Block{Call: key.call, On: key.on, Holder: key.holder}
-		x.Deed, x.By, x.Holder = Waited, b.By(), key.holder
+		x.Deed, x.By, x.On, x.Holder = Waited, b.By(), key.on, key.holder
 		if x.Text = b.Text(); where != "" {
 			x.Text = where + ", " + x.Text
 		}

@@ -2,6 +2,7 @@ package critical
 
 import (
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/activity"
@@ -349,15 +350,16 @@ func (r *Replay) outside(w *walk, t *Thread, i int, end uint64, blocks []activit
 	}
 }
 
-// isElastic reports whether what blocked a thread may go on by itself meanwhile: another process, or a thread that is not known.
+// isElastic reports whether what blocked a thread may go on by itself meanwhile: another process, or a thread that is not known. A file or a device does
+// not.
 func isElastic(o *activity.Owner) bool {
 	switch {
 	case o.Deed != activity.Waited || o.Holder != nil || o.By == timeline.OwnSleep:
 		return false
 	case o.By == timeline.SomeLock:
-		return !strings.Contains(o.Text, timeline.BlockGIL)
+		return o.On != timeline.BlockGIL
 	}
-	return strings.Contains(o.Text, " on a")
+	return slices.ContainsFunc([]string{"pipe", "socket", "eventfd"}, func(kind string) bool { return strings.Contains(o.On, kind) })
 }
 
 // call adds the edges of the end of a call: it does its own part, and waits for work.
