@@ -23,7 +23,7 @@ func TestRoles(t *testing.T) {
 		OtherRole: {"cudaMallocAsync", "cudaFreeAsync", "cuLibraryUnload", "cudaStreamCreate", "cudaEventQuery", "cuInit", "", "something", "cuMemAllocFromPoolAsync"},
 	} {
 		for _, name := range names {
-			if got := roleOf(name); got != role {
+			if got := RoleOf(name); got != role {
 				t.Errorf("%s has the role %d, want %d", name, got, role)
 			}
 		}

@@ -38,8 +38,8 @@ const (
 	Capturing         // captures, builds or instantiates a graph
 )
 
-// roleOf returns the role of a function by its name.
-func roleOf(name string) Role {
+// RoleOf returns the role of a function by its name.
+func RoleOf(name string) Role {
 	t, base := cudaapi.TraitsOf(name), cudaapi.Unversioned(name)
 	switch {
 	case t.Waits == cudaapi.ContextWait:
@@ -85,7 +85,7 @@ type Functions struct{ list []*Function }
 
 // Add adds a function.
 func (f *Functions) Add(name, library string) *Function {
-	fn := &Function{Name: name, Library: library, Role: roleOf(name), Async: strings.Contains(name, "Async"), index: len(f.list)}
+	fn := &Function{Name: name, Library: library, Role: RoleOf(name), Async: strings.Contains(name, "Async"), index: len(f.list)}
 	if of := cudaapi.ByName(name); of != nil {
 		fn.Range = of.Range
 	}

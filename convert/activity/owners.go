@@ -11,6 +11,7 @@ type Owner struct {
 	Deed
 	Text   string
 	By     timeline.Blocker // what blocked the thread, of Waited
+	On     string           // the kind of files or lock that it waited for, as in timeline.Block
 	Holder *timeline.Thread // that has what a blocked thread waited for; nil if unknown
 }
 
@@ -85,7 +86,7 @@ func (o *owners) of(key ownerKey) *Owner {
 	}
 	if key.call != "" {
 		b := timeline.Block{Call: key.call, On: key.on, Holder: key.holder}
-		x.Deed, x.By, x.Holder = Waited, b.By(), key.holder
+		x.Deed, x.By, x.On, x.Holder = Waited, b.By(), key.on, key.holder
 		if x.Text = b.Text(); where != "" {
 			x.Text = where + ", " + x.Text
 		}
@@ -331,6 +332,23 @@ func (h *History) Stretches(from, to uint64, list []Stretch) []Stretch {
 	}
 	if from < to {
 		add(to, nil, 0)
+	}
+	return list
+}
+
+// Blocks are the times from one to another in which the thread did not run: it was blocked, or had no processor.
+func (h *History) Blocks(from, to uint64) (list []Stretch) {
+	t := &h.times
+	for i := t.state(from); i < len(t.states) && t.states[i].start < to; i++ {
+		s := &t.states[i]
+		x := Stretch{Start: s.start, End: s.end, Owner: s.owner}
+		switch s.kind {
+		case timeline.Running:
+			continue
+		case timeline.Runnable:
+			x.Owner = h.room.owners.cpu
+		}
+		list = append(list, x)
 	}
 	return list
 }

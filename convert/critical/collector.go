@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"sort"
+	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/activity"
 	"github.com/cudatrace/cudatrace/convert/timeline"
@@ -20,6 +21,8 @@ const (
 
 // A Collector keeps the calls and the work of a timeline.
 type Collector struct {
+	SmallCopy uint64 // bytes of the largest copy that is small
+
 	names     timeline.KernelNames
 	records   int // of all processes
 	most      int // of a process
@@ -33,6 +36,8 @@ type Collector struct {
 	byThread  map[*timeline.Thread]*Thread
 	byStream  map[*timeline.Stream]*Stream
 	functions map[*timeline.Function]function
+	roles     map[uint32]activity.Role // of functions, by the text of their names
+	replays   map[*timeline.Process]*Replay
 	parts     []part
 	lasts     map[collective]place // of the rank that entered last
 	settled   bool
@@ -56,7 +61,7 @@ type process struct {
 func New(names timeline.KernelNames) *Collector {
 	return &Collector{names: names, records: fewRecords, most: fewRecords, byText: make(map[string]uint32), places: make(map[any]uint32), kernels: make(map[*timeline.Shape]uint32),
 		processes: make(map[*timeline.Process]*process), byThread: make(map[*timeline.Thread]*Thread), byStream: make(map[*timeline.Stream]*Stream),
-		functions: make(map[*timeline.Function]function), lasts: make(map[collective]place), texts: []string{"", "other"}}
+		functions: make(map[*timeline.Function]function), roles: make(map[uint32]activity.Role), lasts: make(map[collective]place), texts: []string{"", "other"}}
 }
 
 // KeepMore has the collector keep the calls and the work of a million launches, in place of a quarter of that. It comes before all events.
@@ -172,6 +177,9 @@ type Thread struct {
 	synced  []event // calls that waited for events
 	capture bool    // the thread captures a graph
 	unsort  bool
+
+	base         int32 // moment of the first call in a replay
+	kept, cursor int   // calls there
 }
 
 // A call lies in no other one. It has no pointers that the garbage collector would have to follow.
@@ -183,10 +191,11 @@ type call struct {
 	line       bool   // the place is a line of the program
 }
 
-// An awaited is the work that a call waited for: the piece that was the last to end.
+// An awaited is work that a call waited for. The piece that was the last to end comes first.
 type awaited struct {
 	start, end uint64
 	stream     uint32
+	next       uint32 // number in Thread.waits and 1 of other work that the call waited for; 0 for none
 }
 
 // An ownCopy is a copy that the call which made it waited for.
@@ -236,14 +245,26 @@ func (c *Collector) AddCall(t *Thread, sl *timeline.Slice, inner bool) {
 	}
 	for i := range sl.Waits() {
 		a := &sl.Waits()[i]
-		if of.wait == 0 {
-			t.waits = append(t.waits, awaited{})
-			of.wait = uint32(len(t.waits))
-		}
-		if last := &t.waits[of.wait-1]; a.End >= last.end {
-			*last = awaited{a.Start, a.End, c.Stream(a.Stream).index}
+		if x := (awaited{start: a.Start, end: a.End, stream: c.Stream(a.Stream).index}); i < mostOverlap {
+			t.wait(of, x)
+		} else if first := &t.waits[of.wait-1]; first.end < x.end {
+			x.next = first.next
+			*first = x
 		}
 	}
+}
+
+// wait notes that a call waited for work.
+func (t *Thread) wait(x *call, a awaited) {
+	if x.wait == 0 || t.waits[x.wait-1].end <= a.end {
+		a.next = x.wait
+		t.waits = append(t.waits, a)
+		x.wait = uint32(len(t.waits))
+		return
+	}
+	a.next = t.waits[x.wait-1].next
+	t.waits = append(t.waits, a)
+	t.waits[x.wait-1].next = uint32(len(t.waits))
 }
 
 // A Stream has the work of a stream.
@@ -255,6 +276,10 @@ type Stream struct {
 	after   []order // events that it waited for
 	unsort  bool
 	mixed   bool // its work is not in the order of its calls
+	parts   bool // some of it is of collectives with other ranks
+
+	base int32 // moment of the first piece in a replay
+	kept int   // pieces there
 }
 
 // Leave stands for work of the stream, from a time on, that is not added: no more of its process is kept.
@@ -271,8 +296,36 @@ type piece struct {
 	name, place        uint32
 	thread             uint32 // number of the thread that launched it and 1; 0 if unknown
 	graph              uint32
-	part               uint32 // number in Collector.parts and 1; 0 for a piece that waited for no other rank
+	part               uint32 // number in Collector.parts and 1; 0 for a piece that is none
 	kind               Kind
+	habit              habit
+	bytes              uint64 // of a copy
+}
+
+// A habit is what is odd about a piece of work.
+type habit uint8
+
+const (
+	noHabit  habit = iota
+	pageable       // a larger copy from or to pageable memory
+	small          // a small copy
+	syncSet        // a memory set by a function that is not asynchronous
+)
+
+// habitOf returns what is odd about a piece of work.
+func (c *Collector) habitOf(w *timeline.Work) habit {
+	m := &w.Shape.Memcpy
+	switch {
+	case w.Call.Function == nil || w.Graph != 0:
+	case w.Kind == timeline.MemsetWork && !strings.Contains(w.Call.Name, "Async"):
+		return syncSet
+	case w.Kind != timeline.MemcpyWork:
+	case m.Bytes <= c.SmallCopy:
+		return small
+	case m.Pageable():
+		return pageable
+	}
+	return noHabit
 }
 
 // A collective is one of a communicator.
@@ -281,12 +334,13 @@ type collective struct {
 	number       uint64
 }
 
-// A part is that of a rank which waited for the last one.
+// A part is that of a rank in a collective whose last rank is known.
 type part struct {
 	collective
 	entered uint64 // when the last one entered
 	last    uint32 // text: its name
 	sure    bool   // whatever the clocks are wrong
+	waits   bool   // the rank waited for the last one
 }
 
 // A place is a piece of work.
@@ -317,6 +371,12 @@ func (c *Collector) AddWork(s *Stream, w *timeline.Work, class activity.Class, b
 		return
 	}
 	p := piece{start: w.Start, end: timeline.End(w.Start, w.Dur), id: w.ID, name: c.nameOf(w), place: c.place(w.Call.Python, w.Call.Caller), graph: w.Graph, kind: kinds[class]}
+	if w.Kind == timeline.MemcpyWork {
+		p.bytes = w.Shape.Memcpy.Bytes
+	}
+	if w.Kind == timeline.MemcpyWork || w.Kind == timeline.MemsetWork {
+		p.habit = c.habitOf(w)
+	}
 	if w.Captured != nil {
 		p.place = c.place(w.Captured.Python, w.Captured.Caller)
 	}
@@ -325,18 +385,16 @@ func (c *Collector) AddWork(s *Stream, w *timeline.Work, class activity.Class, b
 	}
 	if x := w.Part; x != nil && x.Last != "" && !x.Alone && s.process.keep(w.Start) {
 		of := collective{x.Communicator, x.Number}
-		switch {
-		case x.IsLast:
+		if x.IsLast {
 			c.lasts[of] = place{s.index, p.start}
-		case x.Entered > p.start+together && x.Entered < p.end:
-			c.parts = append(c.parts, part{of, x.Entered, c.text(x.Last), x.Awaits})
-			p.part = uint32(len(c.parts))
 		}
+		c.parts = append(c.parts, part{of, x.Entered, c.text(x.Last), x.Awaits, !x.IsLast && x.Entered > p.start+together && x.Entered < p.end})
+		p.part, s.parts = uint32(len(c.parts)), true
 	}
 	if by != nil {
 		p.thread, p.callStart, p.callEnd = by.index+1, w.Call.Start, max(w.Call.Start, w.Call.End)
 		if w.Kind == timeline.MemcpyWork && w.Graph == 0 && p.end <= p.callEnd && p.end > p.callStart && !async(w) {
-			by.copies = append(by.copies, ownCopy{p.callStart, awaited{p.start, p.end, s.index}})
+			by.copies = append(by.copies, ownCopy{p.callStart, awaited{start: p.start, end: p.end, stream: s.index}})
 		}
 	}
 	if n := s.work.n; n > 0 {
@@ -352,7 +410,7 @@ func (c *Collector) settle() {
 	if c.settled {
 		return
 	}
-	c.settled = true
+	c.settled, c.replays = true, nil
 	for _, s := range c.streams {
 		if s.unsort {
 			sort.Stable(&sorted[piece]{&s.work, func(a, b *piece) bool { return a.start < b.start }})

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cudatrace/cudatrace/convert/activity"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 )
@@ -62,7 +63,7 @@ func (c *Collector) function(of *timeline.Function) function {
 	if f.event < 0 && (f.role == records || f.role == orders || f.role == syncs) || f.stream < 0 && (f.role == records || f.role == orders) {
 		f.role = nothing
 	}
-	c.functions[of] = f
+	c.functions[of], c.roles[f.name] = f, activity.RoleOf(of.Name)
 	return f
 }
 
@@ -186,18 +187,7 @@ func (p *process) settle() {
 	byTime := func(a, b event) int { return cmp.Compare(a.at, b.at) }
 	slices.SortStableFunc(p.records, byTime)
 	slices.SortStableFunc(p.orders, byTime)
-	latest, next := make(map[uint64]event), 0
-	recorded := func(e *event) (s *Stream, piece int, known bool) {
-		r, known := latest[e.event]
-		if !known {
-			return nil, 0, false
-		}
-		if s = p.stream(r.stream, r.at); s == nil {
-			return nil, 0, false
-		}
-		piece, known = s.launchedBefore(r.at)
-		return s, piece, known
-	}
+	latest, next := make(map[uint64][]order), 0
 	var all []*event
 	for i := range p.orders {
 		all = append(all, &p.orders[i])
@@ -212,35 +202,58 @@ func (p *process) settle() {
 	slices.SortStableFunc(all, func(a, b *event) int { return byTime(*a, *b) })
 	for _, e := range all {
 		for ; next < len(p.records) && p.records[next].at < e.at; next++ {
-			latest[p.records[next].event] = p.records[next]
+			r := &p.records[next]
+			latest[r.event] = p.recorded(r)
 		}
-		s, piece, known := recorded(e)
+		work, known := latest[e.event]
 		if t := syncs[e]; t != nil {
-			if known && piece >= 0 {
-				t.synchronized(e, s, piece)
-			}
+			t.synchronized(e, work)
 			continue
 		}
 		on := p.stream(e.stream, e.at)
-		switch {
-		case on == nil || known && piece < 0:
-		case known:
-			on.after = append(on.after, order{e.at, s, piece})
-		default:
+		if on == nil {
+			continue
+		}
+		if !known {
 			on.after = append(on.after, order{at: e.at})
+		}
+		for _, o := range work {
+			on.after = append(on.after, order{e.at, o.stream, o.piece})
 		}
 	}
 }
 
+// recorded returns the work that an event stands for: the last work of its stream, and what the stream was told to wait for since.
+func (p *process) recorded(r *event) (work []order) {
+	s := p.stream(r.stream, r.at)
+	if s == nil {
+		return []order{{}}
+	}
+	piece, known := s.launchedBefore(r.at)
+	if !known {
+		return []order{{}}
+	}
+	since := uint64(0)
+	if piece >= 0 {
+		work, since = append(work, order{stream: s, piece: piece}), s.work.at(piece).callStart
+	}
+	for i := len(s.after) - 1; i >= 0 && s.after[i].at >= since && len(work) < mostOverlap; i-- {
+		work = append(work, s.after[i])
+	}
+	return work
+}
+
 // synchronized notes what a call waited for by an event. The calls of the thread are in order.
-func (t *Thread) synchronized(e *event, s *Stream, piece int) {
+func (t *Thread) synchronized(e *event, work []order) {
 	x := t.lastCall(e.at + 1)
-	if x == nil || x.end < e.call {
+	if x == nil || x.end < e.call || len(work) == 0 || slices.ContainsFunc(work, func(o order) bool { return o.stream == nil }) {
 		return
 	}
-	q := s.work.at(piece)
-	t.waits = append(t.waits, awaited{q.start, q.end, s.index})
-	x.wait = uint32(len(t.waits))
+	x.wait = 0 // what it waited for by the stream of the event's record is less exact
+	for _, o := range work {
+		q := o.stream.work.at(o.piece)
+		t.wait(x, awaited{start: q.start, end: q.end, stream: o.stream.index})
+	}
 }
 
 // launchedBefore returns the number of the last piece of a stream whose launch had begun before a time; -1 for none. It is not known where the

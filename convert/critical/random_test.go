@@ -187,5 +187,34 @@ func TestRandom(t *testing.T) {
 		if diff := cmp.Diff(m.path(from, to, main), got); diff != "" {
 			t.Fatalf("seed %d (-want +got):\n%s\n%s", seed, diff, strings.TrimPrefix(m.String(), head))
 		}
+		m.replay(t, seed, s, main)
+	}
+}
+
+// replay replays the program: as it was it takes as long as it did; without a part of what a thread did outside of calls it takes less by that part at most.
+func (m *made) replay(t *testing.T, seed uint64, s *sink, main *madeThread) {
+	t.Helper()
+	of := s.steps[0].on.Process
+	first, last, _ := s.Last(of)
+	for _, w := range m.last {
+		if w != nil {
+			last = max(last, uint64(w.end))
+		}
+	}
+	r := s.Replay(of)
+	saved, lack := r.Saved(of, first, last+1, func(*critical.Without) {})
+	if lack == critical.Waitless && !strings.Contains(m.String(), "func=cudaStreamSynchronize") {
+		return
+	}
+	if saved != 0 || lack != "" {
+		t.Errorf("seed %d: the replay of what happened saves %d ns; %q", seed, saved, lack)
+	}
+	for range 5 {
+		from := first + m.Uint64N(last-first)
+		part := m.Uint64N(50_000)
+		lost := []critical.Lost{{From: from, To: from + part, Ready: from + part, By: s.steps[0].on}}
+		if saved, _ := r.Saved(of, first, last+1, func(x *critical.Without) { x.Outside(lost) }); saved > part {
+			t.Errorf("seed %d: without %d ns of the thread %d are saved", seed, part, saved)
+		}
 	}
 }

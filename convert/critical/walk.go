@@ -116,6 +116,37 @@ func (c *Collector) Path(from, to uint64, end End, give func(*Segment)) (hops in
 	return w.hops
 }
 
+// A Span is a part of the time.
+type Span struct{ From, To uint64 }
+
+// mostBeside bounds the spans that are looked at of those that overlap.
+const mostBeside = 64
+
+// Divided gives the path from the beginning of the first of some spans, which are sorted by their beginnings, to the end of the one that ends last. It gives what of each segment
+// lies in each span, with the number of the span.
+func (c *Collector) Divided(spans []Span, last End, give func(i int, s *Segment)) {
+	to, overlap := uint64(0), false
+	for _, s := range spans {
+		overlap = overlap || s.From < to
+		to = max(to, s.To)
+	}
+	end := len(spans) // those from there on begin behind the segment
+	c.Path(spans[0].From, to, last, func(x *Segment) {
+		for end > 0 && spans[end-1].From >= x.To {
+			end--
+		}
+		for i := end - 1; i >= 0 && (!overlap || i >= end-mostBeside); i-- {
+			part := *x
+			if part.From, part.To = max(x.From, spans[i].From), min(x.To, spans[i].To); part.From < part.To {
+				give(i, &part)
+			}
+			if spans[i].From <= x.From && !overlap {
+				break
+			}
+		}
+	})
+}
+
 // Last returns the last moment at which a process did anything, and where a path to it begins.
 func (c *Collector) Last(of *timeline.Process) (first, last uint64, end End) {
 	c.settle()
@@ -149,6 +180,7 @@ type walk struct {
 	holding  []holding
 	lost     string // why the walk is on no thread and at no piece
 	list     []activity.Stretch
+	all      []reason // of the piece that was looked at last
 	hops     int
 	idle     int
 }
@@ -230,11 +262,9 @@ func (r *reason) apply(w *walk) {
 	w.stream, w.piece = r.stream, r.piece
 }
 
-// reason finds out why a piece of work started.
-func (w *walk) reason(s *Stream, i int) *reason {
+// reasons appends all that a piece of work is known to have waited for.
+func (w *walk) reasons(s *Stream, i int, all []reason) []reason {
 	p := s.work.at(i)
-	r := &reason{start: p.start}
-	var all []reason
 	if p.thread != 0 {
 		all = append(all, reason{at: min(p.callEnd, p.start), edge: Launched, thread: w.c.threads[p.thread-1]})
 	}
@@ -265,6 +295,15 @@ func (w *walk) reason(s *Stream, i int) *reason {
 			all = append(all, reason{at: of.work.at(k).end, edge: Event, stream: of, piece: k})
 		}
 	}
+	return all
+}
+
+// reason finds out why a piece of work started.
+func (w *walk) reason(s *Stream, i int) *reason {
+	p := s.work.at(i)
+	r := &reason{start: p.start}
+	all := w.reasons(s, i, w.all[:0])
+	w.all = all
 	if len(all) == 0 {
 		return r
 	}
@@ -360,7 +399,15 @@ func (p *process) nodes(of *piece, before uint64) (last [2]node) {
 
 // beside names the work of another stream of the device that ended when a piece started, "" for none.
 func (w *walk) beside(s *Stream, p *piece) uint32 {
-	var name uint32
+	of, k := s.endedAt(p)
+	if of == nil {
+		return none
+	}
+	return w.c.text(fmt.Sprintf("%s on stream %d ended then", w.c.texts[of.work.at(k).name], of.ID))
+}
+
+// endedAt returns the work of another stream of the device that ended when a piece started, nil for none.
+func (s *Stream) endedAt(p *piece) (last *Stream, at int) {
 	latest := uint64(0)
 	for n, of := range s.process.streams {
 		if n >= mostStreams || of == s || of.Context.GPU != s.Context.GPU {
@@ -369,18 +416,17 @@ func (w *walk) beside(s *Stream, p *piece) uint32 {
 		k := of.work.search(func(q *piece) bool { return q.start >= p.start })
 		for i := k - 1; i >= 0 && i >= k-4; i-- {
 			if q := of.work.at(i); q.end <= p.start && p.start-q.end <= slack && q.end > latest {
-				latest = q.end
-				name = w.c.text(fmt.Sprintf("%s on stream %d ended then", w.c.texts[q.name], of.ID))
+				latest, last, at = q.end, of, i
 			}
 		}
 	}
-	return name
+	return last, at
 }
 
 // work gives the piece of work that the walk is at the end of, or within.
 func (w *walk) work() {
 	s, p := w.stream, w.stream.work.at(w.piece)
-	if p.part != 0 && w.collective(s, p, &w.c.parts[p.part-1]) {
+	if p.part != 0 && w.c.parts[p.part-1].waits && w.collective(s, p, &w.c.parts[p.part-1]) {
 		return
 	}
 	r := w.reason(s, w.piece)

@@ -3,6 +3,7 @@ package pfsink
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/cudatrace/cudatrace/convert/activity"
@@ -47,7 +48,6 @@ type pathStream struct {
 const (
 	mostSegments  = 1 << 15 // of up to four processes together
 	leastSegments = 1 << 13 // of each process where there are more
-	mostPathHops  = 1 << 22 // of a process
 	slowSteps     = 8       // the slowest ones come before others
 )
 
@@ -167,39 +167,47 @@ func (p *paths) writeKind(k *steps.Kind, room int) {
 	if len(all) == 0 {
 		return
 	}
+	slices.SortFunc(all, func(a, b *steps.Step) int { return cmp.Compare(a.Start, b.Start) })
+	counts := make(map[*steps.Step]int, len(all))
+	p.divide(k, all, func(x *steps.Step, _ critical.Segment) { counts[x]++ })
 	sorted := slices.SortedStableFunc(slices.Values(all), func(a, b *steps.Step) int { return cmp.Compare(b.Length(), a.Length()) })
-	hops, taken := mostPathHops, make(map[*steps.Step]bool)
-	var drawn []pathStep
-	take := func(x *steps.Step) int {
-		if taken[x] || hops <= 0 || room <= 0 {
-			return 0
+	taken := make(map[*steps.Step]*pathStep)
+	take := func(x *steps.Step) {
+		if n := counts[x]; taken[x] == nil && n <= room {
+			taken[x], room = &pathStep{Step: x}, room-n
 		}
-		taken[x] = true
-		var path []critical.Segment
-		hops -= p.collector.Path(x.Start, x.End, critical.End{Thread: x.On, Stream: k.Stream}, func(s *critical.Segment) {
-			if len(path) <= room {
-				path = append(path, *s)
-			}
-		})
-		if len(path) <= room {
-			drawn, room = append(drawn, pathStep{x, path}), room-len(path)
-		}
-		return len(path)
 	}
-	usual := take(sorted[len(sorted)/2])
+	usual := sorted[len(sorted)/2]
+	take(usual)
 	for _, x := range sorted[:min(slowSteps, len(sorted))] {
 		take(x)
 	}
-	each := 1 + len(all)*max(usual, 1)/max(room, 1)
+	each := 1 + len(all)*max(counts[usual], 1)/max(room, 1)
 	for i := 0; i < len(all); i += each {
 		take(all[i])
 	}
-	slices.SortFunc(drawn, func(a, b pathStep) int { return cmp.Compare(a.Start, b.Start) })
-	p.draw(k, drawn)
+	p.divide(k, all, func(x *steps.Step, s critical.Segment) {
+		if t := taken[x]; t != nil {
+			t.path = append(t.path, s)
+		}
+	})
+	p.draw(k, slices.SortedFunc(maps.Values(taken), func(a, b *pathStep) int { return cmp.Compare(a.Start, b.Start) }))
+}
+
+// divide finds the path through all steps, which are sorted by start, and gives what of it lies in each, the latest part first.
+func (p *paths) divide(k *steps.Kind, all []*steps.Step, give func(*steps.Step, critical.Segment)) {
+	spans := make([]critical.Span, len(all))
+	last := all[0]
+	for i, x := range all {
+		if spans[i] = (critical.Span{From: x.Start, To: x.End}); x.End > last.End {
+			last = x
+		}
+	}
+	p.collector.Divided(spans, critical.End{Thread: last.On, Stream: k.Stream}, func(i int, s *critical.Segment) { give(all[i], *s) })
 }
 
 // draw draws the paths of steps, by start. Of steps that overlap the first one is drawn.
-func (p *paths) draw(k *steps.Kind, list []pathStep) {
+func (p *paths) draw(k *steps.Kind, list []*pathStep) {
 	s := p.sink
 	if p.number == nil {
 		p.number, p.templates = s.w.ArgName("step"), make(map[pathKey]*perfetto.TrackEventTemplate)

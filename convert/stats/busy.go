@@ -77,6 +77,15 @@ func (b *busy) know(list []timeline.GPU) {
 // multiprocessors returns a device's number of multiprocessors, 0 if unknown.
 func (b *busy) multiprocessors(gpu uint32) uint64 { return uint64(b.gpus[gpu].Multiprocessors) }
 
+// ofLink is the part of what the PCIe link carries that copies of pinned memory reach.
+const ofLink = 0.85
+
+// pinnedRate returns what copies of pinned memory between the host and a device reach, in bytes a second; 0 if unknown.
+func (b *busy) pinnedRate(gpu uint32) float64 {
+	link := b.gpus[gpu].Link
+	return ofLink * link.Rate()
+}
+
 func (b *busy) device(index uint32) *deviceRow {
 	d := b.devices[index]
 	if d == nil {

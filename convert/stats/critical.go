@@ -19,12 +19,6 @@ import (
 // recordingName is the name of the step that a whole recording is.
 const recordingName = "(recording)"
 
-// Bounds of the paths that are looked for.
-const (
-	mostPaths = 1 << 12 // of a kind of step
-	mostHops  = 1 << 24 // of all paths, but for the slowest step of each kind and the one of median length
-)
-
 var criticalPathReport = Report{
 	Name: "critical_path", Title: "what the critical path of a step is made of",
 	unasked: func(s *Sink) bool { return len(s.steps.Main()) > 0 },
@@ -62,8 +56,8 @@ type pathRow struct {
 	pathKey
 	count, total, slowest, typical uint64
 	longest, longestAt             uint64 // a segment
-	now                            uint64 // in the step that is being looked at
 	steps                          uint64 // that have it
+	in                             *path  // the latest one of these that was looked at
 }
 
 // A poolKey is what time of threads outside of calls has in common, of which some is seen by chance and the rest is not.
@@ -78,6 +72,7 @@ type pool struct {
 	unseen, rows []*pathRow
 	seen         []activity.Seen // of rows
 	index        map[*pathRow]int
+	given        map[uint32]float64 // part of the time of which nothing was seen that names have
 }
 
 // add adds a segment of a row.
@@ -104,6 +99,12 @@ func (p *pool) divide() {
 		all.Time += u.total
 	}
 	parts := activity.Divide(all, p.seen)
+	p.given = make(map[uint32]float64)
+	for i, part := range parts {
+		if all.Time > 0 {
+			p.given[p.rows[i].name] += float64(part.Time) / float64(all.Time)
+		}
+	}
 	for _, u := range p.unseen {
 		left := float64(all.Time)
 		for i, part := range parts {
@@ -137,8 +138,8 @@ type pathGroup struct {
 	unkept           int              // steps of which not everything was kept
 	starting         map[int64]uint64 // times of steps of the start-up of any rank, by number: they are left out
 	rows             groups[pathKey, pathRow]
+	pools            groups[poolKey, pool]
 	total            uint64
-	walked           int // steps whose paths were found
 	slowest, typical *path
 }
 
@@ -210,90 +211,59 @@ func (s *Sink) wholePaths() (all []*pathGroup) {
 	return all
 }
 
-// choose keeps the slowest step, one of median length, and others at even distances.
-func (g *pathGroup) choose() {
-	sorted := slices.SortedStableFunc(slices.Values(g.list), func(a, b path) int { return cmp.Compare(a.Length(), b.Length()) })
-	slowest, typical := sorted[len(sorted)-1], sorted[(len(sorted)-1)/2]
-	each := len(g.list)/mostPaths + 1
-	var kept []path
-	for i, p := range g.list {
-		if i%each == 0 || p == slowest || p == typical {
-			kept = append(kept, p)
-		}
-	}
-	slices.SortStableFunc(kept, func(a, b path) int { return cmp.Compare(a.Start, b.Start) })
-	g.list = kept
-	for i := range kept {
-		if kept[i] == slowest && g.slowest == nil {
-			g.slowest = &kept[i]
-		}
-		if kept[i] == typical && g.typical == nil {
-			g.typical = &kept[i]
-		}
-	}
-}
-
-// walk finds the paths of the steps: first that of the slowest one and the one of median length, then the others, as far as hops last. Steps whose path
-// was not looked for are dropped.
-func (g *pathGroup) walk(c *critical.Collector, hops *int) {
-	g.rows = newGroups(pathKey{name: c.Other()}, func(k pathKey) *pathRow { return &pathRow{pathKey: k} })
-	order := []*path{g.slowest}
-	if g.typical != g.slowest {
-		order = append(order, g.typical)
-	}
+// walk finds the path through all steps, and divides it among them. The path begins, seen from its end, where the last step ends.
+func (g *pathGroup) walk(c *critical.Collector) {
+	slices.SortStableFunc(g.list, func(a, b path) int { return cmp.Compare(a.Start, b.Start) })
+	sorted, spans := make([]*path, len(g.list)), make([]critical.Span, len(g.list))
+	last := &g.list[0]
 	for i := range g.list {
-		if p := &g.list[i]; p != g.slowest && p != g.typical {
-			order = append(order, p)
-		}
-	}
-	g.walked = 0
-	pools := newGroups(poolKey{}, func(poolKey) *pool { return &pool{index: make(map[*pathRow]int)} })
-	for _, p := range order {
-		if *hops <= 0 && g.walked >= 2 {
-			break
-		}
-		g.walked++
-		var seen []*pathRow
-		*hops -= c.Path(p.Start, p.End, critical.End{Thread: p.On, Stream: p.kind.Stream}, func(x *critical.Segment) {
-			k := pathKey{kind: x.Kind, by: x.By, name: x.Name, place: x.Place, also: x.Also, thread: x.Thread}
-			switch {
-			case x.Stream != nil:
-				k.gpu, k.of = x.Stream.Context.GPU+1, x.Stream.Context.Process
-			case x.Thread != nil:
-				k.of = x.Thread.Process
-			}
-			r := g.rows.of(k)
-			if r.now == 0 {
-				seen = append(seen, r)
-			}
-			if r.pathKey == k && (x.Unseen || x.Weight > 0) { // what stands in the row of others is of many places
-				pools.of(poolKey{x.Kind, x.Thread, x.Next}).add(r, x)
-			}
-			r.count++
-			r.now += x.To - x.From
-			if ns := x.To - x.From; ns > r.longest {
-				r.longest, r.longestAt = ns, x.From
-			}
-		})
-		for _, r := range seen {
-			r.total += r.now
-			r.steps++
-			if p == g.slowest {
-				r.slowest = r.now
-			}
-			if p == g.typical {
-				r.typical = r.now
-			}
-			r.now = 0
+		p := &g.list[i]
+		if sorted[i], spans[i] = p, (critical.Span{From: p.Start, To: p.End}); p.End > last.End {
+			last = p
 		}
 		g.total += p.Length()
 	}
-	for _, p := range pools.list {
+	slices.SortStableFunc(sorted, func(a, b *path) int { return cmp.Compare(a.Length(), b.Length()) })
+	g.slowest, g.typical = sorted[len(sorted)-1], sorted[(len(sorted)-1)/2]
+	g.rows = newGroups(pathKey{name: c.Other()}, func(k pathKey) *pathRow { return &pathRow{pathKey: k} })
+	g.pools = newGroups(poolKey{}, func(poolKey) *pool { return &pool{index: make(map[*pathRow]int)} })
+	c.Divided(spans, critical.End{Thread: last.On, Stream: last.kind.Stream}, func(i int, x *critical.Segment) { g.add(&g.list[i], x) })
+	for _, p := range g.pools.list {
 		p.divide()
 	}
 	g.rows.list = slices.DeleteFunc(g.rows.list, func(r *pathRow) bool { return r.total == 0 })
 	for _, r := range g.rows.list {
-		r.count, r.steps = max(r.count, 1), min(max(r.steps, 1), uint64(g.walked))
+		r.count, r.steps = max(r.count, 1), min(max(r.steps, 1), uint64(len(g.list)))
+	}
+}
+
+// add adds a part of a segment that lies in a step.
+func (g *pathGroup) add(p *path, x *critical.Segment) {
+	k := pathKey{kind: x.Kind, by: x.By, name: x.Name, place: x.Place, also: x.Also, thread: x.Thread}
+	switch {
+	case x.Stream != nil:
+		k.gpu, k.of = x.Stream.Context.GPU+1, x.Stream.Context.Process
+	case x.Thread != nil:
+		k.of = x.Thread.Process
+	}
+	r, ns := g.rows.of(k), x.To-x.From
+	if r.in != p {
+		r.in = p
+		r.steps++
+	}
+	if r.pathKey == k && (x.Unseen || x.Weight > 0) { // what stands in the row of others is of many places
+		g.pools.of(poolKey{x.Kind, x.Thread, x.Next}).add(r, x)
+	}
+	r.count++
+	r.total += ns
+	if p == g.slowest {
+		r.slowest += ns
+	}
+	if p == g.typical {
+		r.typical += ns
+	}
+	if ns > r.longest {
+		r.longest, r.longestAt = ns, x.From
 	}
 }
 
@@ -307,20 +277,14 @@ func (s *Sink) pathTable(f Facts) *table.Table {
 	if f.Chosen || f.GPU != "" {
 		return t
 	}
-	hops := mostHops
 	for _, g := range s.paths() {
-		all := len(g.list)
-		g.choose()
-		g.walk(s.path, &hops)
+		g.walk(s.path)
 		for _, r := range g.rows.list {
 			t.Rows = append(t.Rows, s.pathCells(g, r))
 		}
 		t.Notes = append(t.Notes, s.pathNotes(g)...)
 		if n := len(g.starting); n > 0 {
 			t.Notes = append(t.Notes, fmt.Sprintf("%s of the start-up not counted: %s", figures.Count(n, "step", "steps"), figures.Duration(g.startingTime())))
-		}
-		if g.walked < all {
-			t.Notes = append(t.Notes, fmt.Sprintf("%s of %s were looked at", figures.Group(uint64(g.walked)), figures.Group(uint64(all))+" of "+g.name))
 		}
 		if g.unkept > 0 {
 			t.Notes = append(t.Notes, fmt.Sprintf("%s of %s are left out: there are too many calls and too much work before them", figures.Count(g.unkept, "step", "steps"), g.name))
@@ -347,8 +311,8 @@ func (s *Sink) pathCells(g *pathGroup, r *pathRow) []any {
 		rank = uint64(r.of.Rank.Number)
 	}
 	c := s.path
-	return []any{c.Text(r.name), r.kind.String(), text(c.Text(r.place)), on, rank, g.name, r.count, r.total, table.ShareOf(r.total, g.total), float64(r.total) / float64(g.walked),
-		r.steps, uint64(g.walked), r.slowest, text(c.Text(r.also)), uint64(len(g.starting)), g.startingTime()}
+	return []any{c.Text(r.name), r.kind.String(), text(c.Text(r.place)), on, rank, g.name, r.count, r.total, table.ShareOf(r.total, g.total), float64(r.total) / float64(len(g.list)),
+		r.steps, uint64(len(g.list)), r.slowest, text(c.Text(r.also)), uint64(len(g.starting)), g.startingTime()}
 }
 
 // startingTime is the time in steps of the start-up.
@@ -374,7 +338,7 @@ func (s *Sink) pathNotes(g *pathGroup) (notes []string) {
 	if len(g.list) == 1 {
 		return []string{s.pathWords(g, "", g.slowest, func(r *pathRow) uint64 { return r.slowest })}
 	}
-	notes = append(notes, s.pathWords(g, fmt.Sprintf(", the median of %s", figures.Group(uint64(g.walked))), g.typical, func(r *pathRow) uint64 { return r.typical }),
+	notes = append(notes, s.pathWords(g, fmt.Sprintf(", the median of %s", figures.Group(uint64(len(g.list)))), g.typical, func(r *pathRow) uint64 { return r.typical }),
 		s.pathWords(g, ", the slowest", g.slowest, func(r *pathRow) uint64 { return r.slowest }))
 	var more []string
 	least := (g.slowest.Length() - g.typical.Length()) / 10
@@ -446,17 +410,14 @@ type avoidable struct {
 	of   *timeline.Process // where it is: a rank at most
 }
 
-// pathFindings finds what has a large part in the paths of steps, and could be avoided: waiting for a processor, for what blocks a thread, for
-// copies.
+// pathFindings finds what has a large part in the paths of steps, and whose removal would save as much: waiting for a processor, for what blocks a
+// thread, for copies.
 func (s *Sink) pathFindings() (list []findings.Finding) {
-	hops := mostHops
 	for _, g := range s.paths() {
 		if g.name == recordingName || len(g.list) < steps.Least {
 			continue
 		}
-		n := len(g.list)
-		g.choose()
-		g.walk(s.path, &hops)
+		g.walk(s.path)
 		by := make(map[avoidable][]*pathRow)
 		var order []avoidable
 		for _, r := range g.largest(func(r *pathRow) uint64 { return r.total }) {
@@ -470,16 +431,27 @@ func (s *Sink) pathFindings() (list []findings.Finding) {
 			by[k] = append(by[k], r)
 		}
 		for _, k := range order {
-			f := s.pathFinding(g, by[k])
-			steady := s.findings.Steady(f.Process)
-			if all := steady.To - steady.From; float64(f.Cost) >= onPath*float64(g.total) && s.findings.Limits().Worth(f.Cost, all) {
-				f.Cost = min(uint64(float64(f.Cost)*float64(n)/float64(g.walked)), all)
-				f.Share = float64(f.Cost) / float64(all)
-				list = append(list, f)
+			if f := s.pathFinding(g, k, by[k]); f != nil {
+				list = append(list, *f)
 			}
 		}
 	}
 	return list
+}
+
+// without takes away a cause of time on the path.
+func (g *pathGroup) without(k avoidable) func(*critical.Without) {
+	if k.kind == critical.Copy {
+		return func(x *critical.Without) { x.Copies(k.name) }
+	}
+	return func(x *critical.Without) {
+		x.Spent(k.kind, k.name, func(t *timeline.Thread, next uint32) float64 {
+			if p := g.pools.byKey[poolKey{k.kind, t, next}]; p != nil {
+				return p.given[k.name]
+			}
+			return 0
+		})
+	}
 }
 
 // remedyOf is what to try about time on a path, "" for what nobody can avoid, or has findings of its own.
@@ -495,19 +467,16 @@ func remedyOf(r *pathRow) string {
 	return ""
 }
 
-// pathFinding is the finding about one cause.
-func (s *Sink) pathFinding(g *pathGroup, rows []*pathRow) findings.Finding {
-	f := findings.Finding{Kind: findings.OnPath, Process: g.slowest.kind.Process, First: g.list[0].Start, Last: g.list[0].End, Try: remedyOf(rows[0])}
-	if rows[0].of != nil {
-		f.Process = rows[0].of
-	}
+// pathFinding is the finding about one cause, nil where its removal would save little.
+func (s *Sink) pathFinding(g *pathGroup, k avoidable, rows []*pathRow) *findings.Finding {
+	f := &findings.Finding{Kind: findings.OnPath, Process: cmp.Or(k.of, g.slowest.kind.Process), First: g.list[0].Start, Last: g.list[0].End, Try: remedyOf(rows[0]), Without: g.without(k)}
 	for _, p := range g.list {
 		f.First, f.Last = min(f.First, p.Start), max(f.Last, p.End)
 	}
 	var places []string
-	steps := uint64(0)
+	steps, all := uint64(0), uint64(0)
 	for _, r := range slices.SortedStableFunc(slices.Values(rows), func(a, b *pathRow) int { return cmp.Compare(b.longest, a.longest) }) {
-		f.Cost += r.total
+		all += r.total
 		f.Count += r.count
 		steps = max(steps, r.steps)
 		if len(f.At) < 3 {
@@ -517,16 +486,28 @@ func (s *Sink) pathFinding(g *pathGroup, rows []*pathRow) findings.Finding {
 			places = append(places, place)
 		}
 	}
-	name := strings.Trim(s.path.Text(rows[0].name), "()")
-	if of := rows[0].of; of != nil && of.Rank.Known {
-		if strings.Contains(name, ", ") {
-			name += ","
-		}
-		name += " on " + of.Rank.String()
+	if float64(all) < onPath*float64(g.total) {
+		return nil
 	}
-	f.Title = fmt.Sprintf("%s of the critical path of %s: %s", table.Words(float64(f.Cost)/float64(g.total), table.Share), g.name, name)
-	f.Evidence = fmt.Sprintf("the path of %s takes %s", figures.Count(g.walked, "step", "steps"), figures.Duration(g.total))
-	if 2*steps < uint64(g.walked) {
+	steady := s.findings.Steady(f.Process)
+	saved, lack := s.path.Replay(f.Process).Saved(f.Process, steady.From, steady.To, f.Without)
+	if lack != "" {
+		saved = all
+	}
+	f.Cost = min(saved, steady.To-steady.From)
+	f.Share = float64(f.Cost) / float64(max(steady.To-steady.From, 1))
+	if f.Share < onPath {
+		return nil
+	}
+	f.Title = fmt.Sprintf("on the critical path of %s: %s", g.name, strings.Trim(s.path.Text(rows[0].name), "()"))
+	if of := rows[0].of; of != nil && of.Rank.Known {
+		if strings.Contains(f.Title, ", ") {
+			f.Title += ","
+		}
+		f.Title += " on " + of.Rank.String()
+	}
+	f.Evidence = fmt.Sprintf("it has %s of the path of %s, %s", figures.Duration(all), figures.Count(len(g.list), "step", "steps"), figures.Duration(g.total))
+	if 2*steps < uint64(len(g.list)) {
 		atLeast := ""
 		if len(rows) > 1 {
 			atLeast = "at least "

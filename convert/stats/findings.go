@@ -28,7 +28,7 @@ var findingsReport = Report{
 		{"title", "the finding, for people"},
 		{"pid, gpu", "the process, and the GPU, where the finding is one of a single GPU"},
 		{"rank", "the rank of the process; `null` for none"},
-		{"cost_ns, share", "the time that it costs, and its part of the [steady state](findings.md#start-up-and-steady-state) of the process; `null` where no time is known. `startup` has no share: it comes before"},
+		{"cost_ns, share", "what its removal [would save](critical-path.md#what-a-removal-would-save), and its part of the [steady state](findings.md#start-up-and-steady-state) of the process; `null` where no time is known. `startup` has no share: it comes before"},
 		{"count", "how many times"},
 		{"first_ns, last_ns", "the first and the last moment"},
 		{"at_ns", "list of up to three moments to look at, those that cost most first"},
@@ -60,7 +60,35 @@ func (s *Sink) Findings(incomplete bool) (list []findings.Finding, whole bool) {
 	if whole {
 		own = append(own, s.pathFindings()...)
 	}
-	return s.ranks.Arrange(own, ofRanks), whole
+	return s.ranks.Arrange(findings.WithoutTwice(s.saving(own, whole)), s.saving(ofRanks, whole)), whole
+}
+
+// saving gives findings their costs: what the replay of the process saves without the habit. Those that cost nothing worth a look are left out. Where that is not
+// known they say so, and keep the time that the habit takes.
+func (s *Sink) saving(list []findings.Finding, whole bool) (worth []findings.Finding) {
+	for _, f := range list {
+		if f.Without == nil {
+			worth = append(worth, f)
+			continue
+		}
+		steady := s.findings.Steady(f.Process)
+		saved, lack := uint64(0), "records are missing"
+		if whole {
+			saved, lack = s.path.Replay(f.Process).Saved(f.Process, steady.From, steady.To, f.Without)
+		}
+		switch all := steady.To - steady.From; {
+		case lack != "":
+			if f.Guess = true; !f.AtMost {
+				f.Evidence += "; its removal may save less: " + lack
+			}
+		case !s.findings.Limits().Worth(saved, all):
+			continue
+		default:
+			f.Cost, f.Share = min(saved, all), float64(min(saved, all))/float64(all)
+		}
+		worth = append(worth, f)
+	}
+	return worth
 }
 
 // Query is the command that shows a finding, with LOG for the logs.

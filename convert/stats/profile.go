@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/convert/stats/sketch"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/convert/timeline"
@@ -22,7 +21,7 @@ func (t *transfers) countTransfer(w *timeline.Work) {
 		return
 	}
 	t.all = sketch.Sum(t.all, w.Dur)
-	if w.Kind == timeline.MemcpyWork && findings.Pageable(&w.Shape.Memcpy) {
+	if w.Kind == timeline.MemcpyWork && w.Shape.Memcpy.Pageable() {
 		t.pageable = sketch.Sum(t.pageable, w.Dur)
 		return
 	}

@@ -41,7 +41,7 @@ func sinkOf(t testing.TB, o convert.Options, paths ...string) *stats.Sink {
 func tablesOf(t testing.TB, paths ...string) map[string]*table.Table {
 	t.Helper()
 	all := make(map[string]*table.Table)
-	for _, r := range sinkOf(t, convert.Options{}, paths...).Tables(stats.Facts{}) {
+	for _, r := range sinkOf(t, convert.Options{Collectives: true}, paths...).Tables(stats.Facts{}) {
 		all[r.Name] = r
 	}
 	return all

@@ -164,6 +164,11 @@ type MemcpyShape struct {
 	SrcDevice, DstDevice       uint32
 }
 
+// Pageable reports whether one side of a copy is pageable memory.
+func (m *MemcpyShape) Pageable() bool {
+	return cudaapi.MemoryKindName(m.SrcKind) == "Pageable" || cudaapi.MemoryKindName(m.DstKind) == "Pageable"
+}
+
 // A MemsetShape is a memset's size and value.
 type MemsetShape struct {
 	Bytes uint64

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/activity"
+	"github.com/cudatrace/cudatrace/convert/critical"
 	"github.com/cudatrace/cudatrace/convert/stats/sketch"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
@@ -16,13 +17,16 @@ type Collector struct {
 	// Multiprocessors is a device's number of multiprocessors, 0 if unknown.
 	Multiprocessors func(gpu uint32) uint64
 
+	// PinnedRate is what copies of pinned memory between the host and a device reach, in bytes a second; 0 if unknown.
+	PinnedRate func(gpu uint32) float64
+
 	// KernelName is the name of a kernel for people.
 	KernelName func(*timeline.Shape) string
 
 	limits    Thresholds
 	processes map[*timeline.Process]*process
 	list      []*process
-	kept      int             // long gaps of a process on a GPU that are kept, 0 for none
+	kept      int             // long gaps of a process on a GPU that are kept
 	gpus      map[uint32]*gpu // by timeline.GPU.Index
 }
 
@@ -43,6 +47,7 @@ type process struct {
 	waits    record[string]
 	allocs   record[string]
 	loads    record[string]
+	loading  []critical.Lost   // times in loads, the first ones
 	lines    lines             // of pageable, small, sets and allocs
 	gaps     map[uint32]*gaps  // by GPU
 	idle     map[uint32]*timed // all gaps, by GPU
@@ -94,14 +99,14 @@ type gaps struct {
 	timed
 	did  record[doing]
 	ends record[*timeline.PythonFrame] // lines whose launches end the gaps
-	kept []Interval
+	kept []critical.Lost
 	most int  // kept
 	some bool // shorter ones were not kept
 }
 
 // New returns a collector.
 func New(t Thresholds) *Collector {
-	return &Collector{limits: t, processes: make(map[*timeline.Process]*process)}
+	return &Collector{limits: t, kept: mostKept, processes: make(map[*timeline.Process]*process)}
 }
 
 func (c *Collector) process(p *timeline.Process) *process {
@@ -312,7 +317,7 @@ func callTime(w *timeline.Work) uint64 { return w.Call.End - min(w.Call.Start, w
 
 func (s *Stream) copy(w *timeline.Work) {
 	m := &w.Shape.Memcpy
-	if Pageable(m) && m.Bytes > s.limits.SmallCopy {
+	if m.Pageable() && m.Bytes > s.limits.SmallCopy {
 		s.pageable.of(cudaapi.MemcpyKindName(m.CopyKind)).copied(w, m.Bytes)
 		seen(&s.lines.pageable, lineOf(w.Call.Python), w.Call.Start, callTime(w))
 	}
@@ -322,11 +327,6 @@ func (s *Stream) copy(w *timeline.Work) {
 	if m.Bytes <= s.limits.SmallCopy {
 		s.run.add(w, m)
 	}
-}
-
-// Pageable reports whether one side of a copy is pageable memory.
-func Pageable(m *timeline.MemcpyShape) bool {
-	return cudaapi.MemoryKindName(m.SrcKind) == "Pageable" || cudaapi.MemoryKindName(m.DstKind) == "Pageable"
 }
 
 // copied adds a copy.

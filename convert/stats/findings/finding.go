@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/activity"
+	"github.com/cudatrace/cudatrace/convert/critical"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/wording"
@@ -27,7 +28,13 @@ type Finding struct {
 	Try         string
 	AtMost      bool // any part of Cost may be due to ranks whose logs are not given
 
+	// Without takes the habit away from a replay, which then says what it costs. It is nil where Cost is 0, or no saving.
+	Without func(*critical.Without)
+	Guess   bool // Cost is the time that the habit takes: what its removal would save is not known
+
 	Explains []Explained // other findings of which this one is the cause
+
+	elsewhere bool // see WithoutTwice
 }
 
 // An Explained is the part of the gaps of a process on a GPU that another finding explains.
@@ -101,7 +108,7 @@ func (f *Finding) Query(begin Span) string {
 }
 
 // Certain reports whether the log shows that the habit is what costs the time.
-func (f *Finding) Certain() bool { return !KindOf(f.Kind).Likely && !f.AtMost }
+func (f *Finding) Certain() bool { return !KindOf(f.Kind).Likely && !f.AtMost && !f.Guess }
 
 // Startup is the kind of the finding that sums up what comes before the steady state.
 const Startup = "startup"
@@ -328,17 +335,17 @@ func (r *report) pageable() {
 		text += "; " + figures.Count(e.async, "copy was", "copies were") + " made by Async functions, which cannot be asynchronous with pageable memory"
 	}
 	text += r.atLines(&r.process.lines.pageable, "; made at ", e.count)
-	r.add("pageable_copies", e, Finding{Title: figures.Count(e.count, "large copy", "large copies") + " of pageable memory", Evidence: text,
+	r.add("pageable_copies", e, Finding{Without: func(x *critical.Without) { x.Pageable(r.collector.PinnedRate) }, Title: figures.Count(e.count, "large copy", "large copies") + " of pageable memory", Evidence: text,
 		Try: "allocate the host memory with cudaMallocHost and copy with cudaMemcpyAsync (PyTorch: pin_memory=True, non_blocking=True)"})
 }
 
 func (r *report) smallCopies() {
 	t := r.process.small.since(r.steady.From)
 	e := total(t)
-	if !r.worth(e, r.limits.Repeats) {
+	if e.count < r.limits.Repeats {
 		return
 	}
-	r.add("small_copies", e, Finding{Title: figures.Count(e.count, "small copy", "small copies") + " that could be part of another",
+	r.add("small_copies", e, Finding{Without: (*critical.Without).SmallCopies, Title: figures.Count(e.count, "small copy", "small copies") + " that could be part of another",
 		Evidence: fmt.Sprintf("%s copies of at most %s follow each other %s, with %s in all; the calls of all but the first copy: %s",
 			figures.Group(e.count+e.runs), figures.Bytes(r.limits.SmallCopy), figures.Count(e.runs, "time", "times"), figures.Bytes(e.bytes), parts(t, 3)) + r.atLines(&r.process.lines.small, "; made at ", e.count),
 		Try: "put the data into one buffer and copy it at once, or use cudaMemcpyBatchAsync"})
@@ -347,7 +354,7 @@ func (r *report) smallCopies() {
 func (r *report) sets() {
 	t := r.process.sets.since(r.steady.From)
 	if e := total(t); r.worth(e, r.limits.Repeats) {
-		r.add("synchronous_sets", e, Finding{Title: figures.Count(e.count, "synchronous memory set", "synchronous memory sets"),
+		r.add("synchronous_sets", e, Finding{Without: (*critical.Without).Sets, Title: figures.Count(e.count, "synchronous memory set", "synchronous memory sets"),
 			Evidence: "the calls: " + parts(t, 3) + r.atLines(&r.process.lines.sets, "; made at ", e.count), Try: "use the Async function (cudaMemsetAsync) on the stream whose work follows"})
 	}
 }
@@ -355,7 +362,7 @@ func (r *report) sets() {
 func (r *report) allocations() {
 	t := r.process.allocs.since(r.steady.From)
 	if e := total(t); r.worth(e, r.limits.Repeats) {
-		r.add("allocation_in_loop", e, Finding{Title: figures.Count(e.count, "allocation or free", "allocations and frees") + " between launches",
+		r.add("allocation_in_loop", e, Finding{Without: (*critical.Without).Allocations, Title: figures.Count(e.count, "allocation or free", "allocations and frees") + " between launches",
 			Evidence: "the calls: " + parts(t, 3) + "; a call counts if its thread has launched GPU work since it last called that function" + r.atLines(&r.process.lines.allocs, "; made at ", e.count),
 			Try:      "allocate once before the loop, or use cudaMallocAsync and cudaFreeAsync, which take memory from a pool"})
 	}
@@ -399,11 +406,24 @@ func (r *report) gaps(idle SteadyIdles) {
 				if e.count > 1 {
 					title = fmt.Sprintf("%s is idle in %s gaps, the longest %s", r.collector.gpuName(gpu), figures.Group(e.count), figures.Duration(e.longest[0].cost))
 				}
-				r.add("gaps", e, Finding{Title: title,
+				r.add("gaps", e, Finding{Title: title, Without: g.without(kind),
 					GPU: &gpu, Evidence: mostly + text + r.atLines(&g.ends, "; the gaps end with launches at ", e.count), Try: try})
 			}
 		}
 	}
+}
+
+// without takes away what the launching threads did in the gaps, of one kind.
+func (g *gaps) without(kind deed) func(*critical.Without) {
+	roles := map[deed][]activity.Role{captures: {activity.Capturing}, allocates: {activity.Allocating}, waits: {activity.Waits, activity.WaitsAll}, launches: {activity.Launching},
+		callsElse: {activity.OtherRole, activity.Ordering, activity.Initialising, activity.Loading}}[kind]
+	switch {
+	case kind == queued:
+		return func(x *critical.Without) { x.Queued(g.kept) }
+	case roles != nil:
+		return func(x *critical.Without) { x.In(g.kept, roles...) }
+	}
+	return func(x *critical.Without) { x.Outside(g.kept) }
 }
 
 // blocks are the deeds of threads that were blocked by a known thing.
@@ -442,7 +462,7 @@ func meanwhile(of tally[doing]) (kinds map[deed]uint64) {
 func (r *report) waits() {
 	t := r.process.waits.since(r.steady.From)
 	if e := total(t); r.worth(e, r.limits.Repeats) {
-		r.add("device_waits", e, Finding{Title: figures.Count(e.count, "wait", "waits") + " for the whole device, with an idle GPU behind each",
+		r.add("device_waits", e, Finding{Without: (*critical.Without).DeviceWaits, Title: figures.Count(e.count, "wait", "waits") + " for the whole device, with an idle GPU behind each",
 			Evidence: "idle until the next launch after " + parts(t, 2),
 			Try:      "wait only where the CPU needs a result, and for its stream or event: work of one stream runs in order without waits"})
 	}
@@ -456,7 +476,7 @@ func (r *report) tinyKernels() {
 			continue
 		}
 		rate := float64(e.count) / (float64(r.steady.length()) / 1e9)
-		r.add("tiny_kernels", e, Finding{Title: fmt.Sprintf("launch-bound: %s shorter than their launch", figures.Count(e.count, "kernel is", "kernels are")), GPU: &gpu,
+		r.add("tiny_kernels", e, Finding{Without: (*critical.Without).Launches, Title: fmt.Sprintf("launch-bound: %s shorter than their launch", figures.Count(e.count, "kernel is", "kernels are")), GPU: &gpu,
 			Evidence: fmt.Sprintf("%s waits for each of these launches, %s a second; the median kernel takes %s, the call that launches it %s", r.collector.gpuName(gpu), figures.Group(uint64(rate)),
 				figures.Duration(t.kernels.Percentile(50)), figures.Duration(t.launches.Percentile(50))),
 			Try: "launch the part that repeats as a CUDA graph (PyTorch: torch.cuda.graph, torch.compile), or make fewer, larger kernels"})
@@ -484,7 +504,7 @@ func (r *report) serialStreams() {
 	if !r.worth(all, r.limits.Repeats) {
 		return
 	}
-	f := Finding{Title: "streams take turns though their work fits on the GPU together", Evidence: "work that was ready and waited: " + parts(t, 3) +
+	f := Finding{Without: (*critical.Without).TakingTurns, Title: "streams take turns though their work fits on the GPU together", Evidence: "work that was ready and waited: " + parts(t, 3) +
 		"; no call makes a stream wait for another", Try: "look for a hidden order between the streams, such as too few hardware queues (CUDA_DEVICE_MAX_CONNECTIONS)"}
 	if byDefault {
 		f.Try = "if the work is independent, create the streams with cudaStreamNonBlocking: work of the default stream and of other streams waits for each other"
@@ -495,7 +515,7 @@ func (r *report) serialStreams() {
 func (r *report) firstUse() {
 	t := r.process.loads.since(r.steady.From)
 	if e := total(t); r.worth(e, 1) {
-		r.add("first_use", e, Finding{Title: "the GPU waits while code is loaded at its first use", Evidence: "time in calls that load code, while the GPU is idle: " + parts(t, 3),
+		r.add("first_use", e, Finding{Without: func(x *critical.Without) { x.In(r.process.loading) }, Title: "the GPU waits while code is loaded at its first use", Evidence: "time in calls that load code, while the GPU is idle: " + parts(t, 3),
 			Try: "launch these kernels once before the part that matters, or load all code at the start (CUDA_MODULE_LOADING=EAGER)"})
 	}
 }

@@ -2,6 +2,7 @@ package findings
 
 import (
 	"github.com/cudatrace/cudatrace/convert/activity"
+	"github.com/cudatrace/cudatrace/convert/critical"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/figures"
@@ -103,6 +104,9 @@ func (c *Collector) Gap(g *activity.Gap) {
 		if d := c.does(s, g.Next); d.kind == loads {
 			p.loads.of(c.loaded(d.name, g.Next)).add(max(s.Start, g.From), s.Time)
 			loading += s.Time
+			if from := max(s.Start, g.From); len(p.loading) < mostKept {
+				p.loading = append(p.loading, lost(g, from, from+s.Time))
+			}
 		}
 	}
 	if g.To-g.From-loading >= c.limits.Gap {
@@ -126,6 +130,15 @@ func (c *Collector) Gap(g *activity.Gap) {
 	}
 }
 
+// lost is a time in a gap, of the thread that launched the next work.
+func lost(g *activity.Gap, from, ready uint64) critical.Lost {
+	x := critical.Lost{From: from, To: g.To, Ready: ready}
+	if g.Next.Thread != nil {
+		x.By = g.Next.Thread.Thread
+	}
+	return x
+}
+
 // loaded names what loaded code, and the kernel that was launched next.
 func (c *Collector) loaded(function string, next *activity.Piece) string {
 	if next.Kind != timeline.KernelWork {
@@ -146,7 +159,7 @@ func (c *Collector) gap(p *process, gpu uint32, g *activity.Gap, loading uint64)
 	}
 	all.add(g.From, g.To-g.From-loading)
 	seen(&all.ends, lineOf(g.Next.Python), g.From, g.To-g.From-loading)
-	all.keep(Interval{g.From, g.To})
+	all.keep(lost(g, g.From, g.Ready))
 	for i := range g.Spent {
 		s := &g.Spent[i]
 		if d := c.does(s, g.Next); d.kind != loads {
@@ -237,7 +250,7 @@ func engineOf(p *activity.Piece) engine {
 	case timeline.MemcpyWork:
 		m := &p.Shape.Memcpy
 		switch kind := cudaapi.MemcpyKindName(m.CopyKind); {
-		case Pageable(m):
+		case m.Pageable():
 		case kind == "HtoD":
 			return copyToDevice
 		case kind == "DtoH":

@@ -92,7 +92,7 @@ func doingOf(r *activity.Row) doing {
 var explaining = []string{"gaps", "tiny_kernels", "device_waits", "first_use"}
 
 // idle finds GPUs that are idle for more than a fifth of the steady state. Where another finding explains most of that,
-// it has it in its evidence.
+// it has it in its evidence, and this one is for the case that the other one is left out: see [WithoutTwice].
 func (r *report) idle(all SteadyIdles) {
 	for _, g := range all(r.process.Process) {
 		ns, p := g.time(), r.process.idle[g.GPU]
@@ -110,9 +110,6 @@ func (r *report) idle(all SteadyIdles) {
 				f.Evidence += "; " + g.words(r.steady)
 			}
 		}
-		if explained {
-			continue
-		}
 		e := p.since(r.steady.From)
 		e.cost = ns
 		did := make(tally[doing])
@@ -128,6 +125,15 @@ func (r *report) idle(all SteadyIdles) {
 		gpu := g.GPU
 		share := 100 * float64(ns) / float64(r.steady.length())
 		title := fmt.Sprintf("%s is idle for %.1f %% of the steady state", r.collector.gpuName(gpu), share)
-		r.add(IdleGPU, e, Finding{Title: title, GPU: &gpu, Evidence: g.words(r.steady), Try: try})
+		r.add(IdleGPU, e, Finding{Title: title, GPU: &gpu, Evidence: g.words(r.steady), Try: try, elsewhere: explained})
 	}
+}
+
+// WithoutTwice leaves out findings about idle GPUs of which another finding of the list has the idle time in its evidence.
+func WithoutTwice(list []Finding) []Finding {
+	return slices.DeleteFunc(list, func(f Finding) bool {
+		return f.elsewhere && slices.ContainsFunc(list, func(o Finding) bool {
+			return o.Process == f.Process && slices.Contains(explaining, o.Kind) && (o.GPU == nil || *o.GPU == *f.GPU)
+		})
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/cudatrace/cudatrace/convert/critical"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
@@ -19,24 +20,22 @@ const (
 	leastKept = 1 << 6
 )
 
-// Recording takes the first event. The gaps of a single process explain nothing about another one: none are kept.
+// Recording takes the first event.
 func (c *Collector) Recording(e *timeline.Recording) {
-	if e.Processes > 1 {
-		c.kept = min(max(allKept/e.Processes, leastKept), mostKept)
-	}
+	c.kept = min(max(allKept/max(e.Processes, 1), leastKept), mostKept)
 }
 
 // An Idle is the long gaps of a process on a GPU.
 type Idle struct {
 	GPU    uint32
-	Gaps   []Interval // the earliest one first
-	Some   bool       // there are too many: these are the longest ones
-	Mostly string     // what the launching threads did meanwhile for more than half of their time, "" where nothing is known
+	Gaps   []critical.Lost // the earliest one first
+	Some   bool            // there are too many: these are the longest ones
+	Mostly string          // what the launching threads did meanwhile for more than half of their time, "" where nothing is known
 }
 
 // Within is the time of the gaps between two moments.
 func (g *Idle) Within(from, to uint64) (ns uint64) {
-	i, _ := slices.BinarySearchFunc(g.Gaps, from, func(x Interval, at uint64) int { return cmp.Compare(x.To, at) })
+	i, _ := slices.BinarySearchFunc(g.Gaps, from, func(x critical.Lost, at uint64) int { return cmp.Compare(x.To, at) })
 	for ; i < len(g.Gaps) && g.Gaps[i].From < to; i++ {
 		ns += min(to, g.Gaps[i].To) - max(from, g.Gaps[i].From)
 	}
@@ -51,23 +50,20 @@ func (c *Collector) Idle(of *timeline.Process) (all []Idle) {
 	}
 	for _, gpu := range sortedKeys(p.gaps) {
 		g := p.gaps[gpu]
-		slices.SortFunc(g.kept, func(a, b Interval) int { return cmp.Compare(a.From, b.From) })
+		slices.SortFunc(g.kept, func(a, b critical.Lost) int { return cmp.Compare(a.From, b.From) })
 		all = append(all, Idle{gpu, g.kept, g.some, g.mostly(c.Steady(of).From)})
 	}
 	return all
 }
 
 // keep keeps a gap. Where there are too many, the longer half stays.
-func (g *gaps) keep(i Interval) {
-	if g.most == 0 {
-		return
-	}
+func (g *gaps) keep(x critical.Lost) {
 	if len(g.kept) == g.most {
 		g.some = true
-		slices.SortFunc(g.kept, func(a, b Interval) int { return cmp.Compare(b.length(), a.length()) })
+		slices.SortFunc(g.kept, func(a, b critical.Lost) int { return cmp.Compare(b.To-b.From, a.To-a.From) })
 		g.kept = g.kept[:g.most/2]
 	}
-	g.kept = append(g.kept, i)
+	g.kept = append(g.kept, x)
 }
 
 // mostly names what the launching threads did for more than half of the time of gaps, "" for nothing or something that is not known.

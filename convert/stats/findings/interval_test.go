@@ -4,10 +4,11 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/convert/critical"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
-// Of too many gaps the longest are kept, and of a single process none.
+// Of too many gaps the longest are kept.
 func TestKeptGaps(t *testing.T) {
 	t.Parallel()
 	for _, processes := range []int{1, 2, 1 << 20} {
@@ -17,14 +18,14 @@ func TestKeptGaps(t *testing.T) {
 		g := &gaps{most: c.kept}
 		c.process(p).gaps[3] = g
 		for i := range uint64(1 << 15) {
-			g.keep(Interval{i * 100, i*100 + 1 + i%4})
+			g.keep(critical.Lost{From: i * 100, To: i*100 + 1 + i%4})
 		}
 		idle := c.Idle(p)[0]
-		want := map[int]int{1: 0, 2: mostKept, 1 << 20: leastKept}[processes]
-		if idle.GPU != 3 || len(idle.Gaps) > want || len(idle.Gaps) < want/2 || idle.Some != (want > 0) || !slices.IsSortedFunc(idle.Gaps, func(a, b Interval) int { return int(a.From) - int(b.From) }) {
+		want := map[int]int{1: mostKept, 2: mostKept, 1 << 20: leastKept}[processes]
+		if idle.GPU != 3 || len(idle.Gaps) > want || len(idle.Gaps) < want/2 || !idle.Some || !slices.IsSortedFunc(idle.Gaps, func(a, b critical.Lost) int { return int(a.From) - int(b.From) }) {
 			t.Errorf("%d processes: %d gaps are kept of GPU %d, some %t", processes, len(idle.Gaps), idle.GPU, idle.Some)
 		}
-		if processes == 2 && slices.ContainsFunc(idle.Gaps[:len(idle.Gaps)/2], func(i Interval) bool { return i.length() < 3 }) {
+		if processes == 2 && slices.ContainsFunc(idle.Gaps[:len(idle.Gaps)/2], func(i critical.Lost) bool { return i.To-i.From < 3 }) {
 			t.Error("a short gap is kept in the place of a long one")
 		}
 	}
@@ -32,7 +33,7 @@ func TestKeptGaps(t *testing.T) {
 
 func TestIdleWithin(t *testing.T) {
 	t.Parallel()
-	g := Idle{Gaps: []Interval{{10, 20}, {30, 40}, {50, 60}}}
+	g := Idle{Gaps: []critical.Lost{{From: 10, To: 20}, {From: 30, To: 40}, {From: 50, To: 60}}}
 	for _, c := range [][3]uint64{{0, 100, 30}, {15, 35, 10}, {20, 30, 0}, {12, 14, 2}, {40, 50, 0}, {60, 90, 0}, {0, 10, 0}, {55, 55, 0}} {
 		if got := g.Within(c[0], c[1]); got != c[2] {
 			t.Errorf("from %d to %d: %d, want %d", c[0], c[1], got, c[2])

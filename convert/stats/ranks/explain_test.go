@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/convert/critical"
 	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
@@ -64,12 +65,12 @@ func TestExplain(t *testing.T) {
 		at := 1e9 + i*1e7
 		j.run(reduce, at+1e7, at+1e6, at+5e6, at+8e6)
 	}
-	gaps := map[*timeline.Process]findings.Interval{j.streams[0].Context.Process: {From: 0, To: 5e5}, j.streams[1].Context.Process: {From: 0, To: 1e6}, j.streams[2].Context.Process: {From: 2e6, To: 4.5e6}}
+	gaps := map[*timeline.Process]critical.Lost{j.streams[0].Context.Process: {From: 0, To: 5e5}, j.streams[1].Context.Process: {From: 0, To: 1e6}, j.streams[2].Context.Process: {From: 2e6, To: 4.5e6}}
 	idle := func(p *timeline.Process) []findings.Idle {
 		g := findings.Idle{Mostly: "line 5 of " + p.Name}
 		for i := range uint64(40) {
 			at := 1e9 + i*1e7
-			g.Gaps = append(g.Gaps, findings.Interval{From: at + gaps[p].From, To: at + gaps[p].To})
+			g.Gaps = append(g.Gaps, critical.Lost{From: at + gaps[p].From, To: at + gaps[p].To})
 		}
 		return []findings.Idle{g}
 	}

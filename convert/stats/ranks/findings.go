@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/cudatrace/cudatrace/convert/critical"
 	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/convert/stats/sketch"
 	"github.com/cudatrace/cudatrace/convert/timeline"
@@ -138,6 +139,11 @@ func (r *Result) stragglers(limits *findings.Thresholds, idle idleOf) (all []fin
 		x := found[p]
 		x.of.explain(&x.Finding, x.who, x.hosts, idle)
 		x.of.doubt(&x.Finding)
+		late := make(map[*timeline.Process]bool)
+		for _, i := range x.who {
+			late[x.of.members[i].Process] = true
+		}
+		x.Without = func(r *critical.Without) { r.Late(late) }
 		all = append(all, x.Finding)
 	}
 	return all
@@ -327,6 +333,7 @@ func exposed(limits *findings.Thresholds, loads []Load) *findings.Finding {
 	if len(loads) > 1 {
 		f.Evidence += fmt.Sprintf("; %d of %d ranks in at least %.0f %%, all together in %.1f %%", n, len(loads), 100*exposedShare, 100*float64(own)/float64(all))
 	}
+	f.Without = (*critical.Without).Communication
 	f.Try = "overlap communication with computation (buckets of gradients, prefetching of parameters), send less, or let fewer ranks share a parameter"
 	lack := worst.Waits.lack
 	switch {
@@ -376,6 +383,8 @@ func imbalance(limits *findings.Thresholds, loads []Load, kernels []Kernel) *fin
 	}
 	f.Title = fmt.Sprintf("%s computes %.0f %% longer than %s", most.name(), 100*float64(more)/float64(max(usual, 1)), than)
 	f.Evidence = fmt.Sprintf("%s against %s%s", figures.Duration(most.Compute), against, difference(most, loads, kernels, more))
+	part := float64(more) / float64(most.Compute)
+	f.Without = func(x *critical.Without) { x.Kernels("", part) }
 	f.Try = "give the ranks equal parts of the work: lengths of sequences, experts, layers of a pipeline's stage"
 	return f
 }

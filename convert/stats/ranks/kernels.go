@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/cudatrace/cudatrace/convert/critical"
 	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/convert/stats/sketch"
 	"github.com/cudatrace/cudatrace/convert/timeline"
@@ -177,6 +178,8 @@ func oddKernels(limits *findings.Thresholds, loads []Load, kernels []Kernel) (al
 			continue
 		}
 		f := ofLoad("odd_kernel", o.on, o.Time)
+		title := o.Title
+		f.Without = func(x *critical.Without) { x.Kernels(title, 1) }
 		f.Count, f.First, f.At = o.Count, o.Kernel.First, []uint64{o.Kernel.First}
 		f.Title = fmt.Sprintf("only %s runs the kernel %s", o.on.name(), figures.Cut(o.Title, 40))
 		f.Evidence = fmt.Sprintf("%s, %s; %d of the kernels of %d ranks run on all of them", figures.Count(o.Count, "launch", "launches"), figures.Duration(o.Time), common, len(loads))

@@ -215,7 +215,12 @@ static bool execute_one(struct CUstream_st *s)
 	w->end = duration > SIM_NEVER - start ? SIM_NEVER : start + duration;
 	if (w->type == SIM_HOST)
 		w->end = max(start, pass.now);
+	bool asks = w->type == SIM_KERNEL && w->kernel.kernel->ns == SIM_BODY_ENDS;
+	if (asks)
+		memcpy(w->kernel.args, &start, sizeof start);
 	sim_work_perform(w);
+	if (asks)
+		memcpy(&w->end, w->kernel.args, sizeof w->end);
 	if (w->graph_first)
 		s->graph_start = start;
 	w->graph_start = s->graph_start;

@@ -20,6 +20,9 @@ struct sim_launch {
  * copy of each parameter, as the kernelParams of cuLaunchKernel do. */
 typedef void (*sim_body)(void **args, const struct sim_launch *launch);
 
+/* As the ns of a kernel: the body gets the start in the first parameter, a uint64_t, and leaves the end there. The GPU waits for the body. */
+#define SIM_BODY_ENDS UINT64_MAX
+
 struct sim_kernel {
 	const char *name; /* mangled */
 	sim_body body;    /* may be NULL: a kernel that only takes time */
