@@ -169,16 +169,6 @@ func StatOf(pid int) (s Stat, ok bool) {
 	return Stat{parent, StartTime(start), fields[0] == "Z", flags&forkNoExec != 0, faults}, errors.Join(err1, err2, err3, err4) == nil
 }
 
-// Newest names the process or thread that was started last, of those that we see.
-func Newest() (string, error) {
-	text, err := Read("/proc/loadavg", MaxFacts)
-	fields := strings.Fields(string(text))
-	if err != nil || len(fields) < 5 {
-		return "", errors.Join(err, errors.New("/proc/loadavg names no process"))
-	}
-	return fields[4], nil
-}
-
 // Children lists the processes that a process has started and not waited for.
 func Children(pid int) (children []int) {
 	for tid := range Threads(uint32(pid)) {
