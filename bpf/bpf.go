@@ -42,7 +42,7 @@
 // rebuilds them.
 package bpf
 
-//go:generate go tool bpf2go -cc clang -strip llvm-strip -go-package bpf -target amd64,arm64 -type event -type thread -type slot -type chunk -type supply -type caller_table -type target -type recipe -type op -type lost -type process_end -type watch Probes cudatrace.bpf.c -- -O2 -mcpu=v3 -Wall -Wextra -Werror
+//go:generate go tool bpf2go -cc clang -strip llvm-strip -go-package bpf -target amd64,arm64 -type event -type thread -type slot -type chunk -type supply -type caller_table -type target -type recipe -type op -type lost -type process_end -type watch -type member Probes cudatrace.bpf.c -- -O2 -mcpu=v3 -Wall -Wextra -Werror
 //go:generate go tool bpf2go -cc clang -strip llvm-strip -go-package bpf -target amd64,arm64 -type python_thread -type python_frame Python python.bpf.c -- -O2 -mcpu=v3 -Wall -Wextra -Werror
 
 // The numbers below are those of cudatrace.bpf.c; a test compares them with the

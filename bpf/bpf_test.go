@@ -144,7 +144,7 @@ func TestObjects(t *testing.T) {
 		for _, name := range []string{
 			ProbesProgCallSession, ProbesProgEnterMulti, ProbesProgLeaveMulti, ProbesProgExitMulti, ProbesProgEnterSingle, ProbesProgLeaveSingle,
 			ProbesProgFunctionEnterMulti, ProbesProgFunctionExitMulti, ProbesProgFunctionEnterSingle, ProbesProgFunctionExitSingle, ProbesProgThreadExit, ProbesProgProcessExec,
-			ProbesProgSignalDeliver, ProbesProgEndingMulti, ProbesProgEndingSingle,
+			ProbesProgSignalDeliver, ProbesProgEndingMulti, ProbesProgEndingSingle, ProbesProgTreeFork, ProbesProgTreeExec, ProbesProgTreeExit,
 		} {
 			if p := spec.Programs[name]; p == nil || p.License != "Dual BSD/GPL" {
 				t.Errorf("%s: program %s is %v", object, name, p)

@@ -17,6 +17,7 @@
 #include "kernel.h"
 #include "ids.h"
 #include "ends.h"
+#include "tree.h"
 #include "store.h"
 #include "cookie.h"
 #include "callers.h"

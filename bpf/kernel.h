@@ -102,6 +102,7 @@ struct pidns_info { /* struct bpf_pidns_info */
 };
 
 static void *(*const map_lookup)(void *map, const void *key) = (void *)1;
+static long (*const map_update)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
 static u64 (*const ktime_ns)(void) = (void *)5;
 static u64 (*const current_pid_tgid)(void) = (void *)14;
 static long (*const current_comm)(void *to, u32 size) = (void *)16;

@@ -49,6 +49,13 @@ type ProbesLost struct {
 	Last  uint64
 }
 
+type ProbesMember struct {
+	_     structs.HostLayout
+	Began uint64
+	Ended uint64
+	Comm  [16]uint8
+}
+
 type ProbesOp struct {
 	_      structs.HostLayout
 	Mask   uint64
@@ -173,6 +180,7 @@ const (
 	ProbesMapEnds                 = "ends"
 	ProbesMapLosses               = "losses"
 	ProbesMapNames                = "names"
+	ProbesMapNotFollowed          = "not_followed"
 	ProbesMapPaused               = "paused"
 	ProbesMapQueue                = "queue"
 	ProbesMapRates                = "rates"
@@ -181,6 +189,7 @@ const (
 	ProbesMapStock                = "stock"
 	ProbesMapTargets              = "targets"
 	ProbesMapThreads              = "threads"
+	ProbesMapTree                 = "tree"
 	ProbesMapWatches              = "watches"
 	ProbesProgCallSession         = "call_session"
 	ProbesProgEmptyEnter          = "empty_enter"
@@ -202,6 +211,9 @@ const (
 	ProbesProgProcessExec         = "process_exec"
 	ProbesProgSignalDeliver       = "signal_deliver"
 	ProbesProgThreadExit          = "thread_exit"
+	ProbesProgTreeExec            = "tree_exec"
+	ProbesProgTreeExit            = "tree_exit"
+	ProbesProgTreeFork            = "tree_fork"
 	ProbesVarCaptureRange         = "capture_range"
 	ProbesVarPidnsDev             = "pidns_dev"
 	ProbesVarPidnsIno             = "pidns_ino"
@@ -273,26 +285,31 @@ type ProbesProgramSpecs struct {
 	ProcessExec         *ebpf.ProgramSpec `ebpf:"process_exec"`
 	SignalDeliver       *ebpf.ProgramSpec `ebpf:"signal_deliver"`
 	ThreadExit          *ebpf.ProgramSpec `ebpf:"thread_exit"`
+	TreeExec            *ebpf.ProgramSpec `ebpf:"tree_exec"`
+	TreeExit            *ebpf.ProgramSpec `ebpf:"tree_exit"`
+	TreeFork            *ebpf.ProgramSpec `ebpf:"tree_fork"`
 }
 
 // ProbesMapSpecs contains maps before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type ProbesMapSpecs struct {
-	Callers *ebpf.MapSpec `ebpf:"callers"`
-	Chunks  *ebpf.MapSpec `ebpf:"chunks"`
-	Ends    *ebpf.MapSpec `ebpf:"ends"`
-	Losses  *ebpf.MapSpec `ebpf:"losses"`
-	Names   *ebpf.MapSpec `ebpf:"names"`
-	Paused  *ebpf.MapSpec `ebpf:"paused"`
-	Queue   *ebpf.MapSpec `ebpf:"queue"`
-	Rates   *ebpf.MapSpec `ebpf:"rates"`
-	Recipes *ebpf.MapSpec `ebpf:"recipes"`
-	Slots   *ebpf.MapSpec `ebpf:"slots"`
-	Stock   *ebpf.MapSpec `ebpf:"stock"`
-	Targets *ebpf.MapSpec `ebpf:"targets"`
-	Threads *ebpf.MapSpec `ebpf:"threads"`
-	Watches *ebpf.MapSpec `ebpf:"watches"`
+	Callers     *ebpf.MapSpec `ebpf:"callers"`
+	Chunks      *ebpf.MapSpec `ebpf:"chunks"`
+	Ends        *ebpf.MapSpec `ebpf:"ends"`
+	Losses      *ebpf.MapSpec `ebpf:"losses"`
+	Names       *ebpf.MapSpec `ebpf:"names"`
+	NotFollowed *ebpf.MapSpec `ebpf:"not_followed"`
+	Paused      *ebpf.MapSpec `ebpf:"paused"`
+	Queue       *ebpf.MapSpec `ebpf:"queue"`
+	Rates       *ebpf.MapSpec `ebpf:"rates"`
+	Recipes     *ebpf.MapSpec `ebpf:"recipes"`
+	Slots       *ebpf.MapSpec `ebpf:"slots"`
+	Stock       *ebpf.MapSpec `ebpf:"stock"`
+	Targets     *ebpf.MapSpec `ebpf:"targets"`
+	Threads     *ebpf.MapSpec `ebpf:"threads"`
+	Tree        *ebpf.MapSpec `ebpf:"tree"`
+	Watches     *ebpf.MapSpec `ebpf:"watches"`
 }
 
 // ProbesVariableSpecs contains global variables before they are loaded into the kernel.
@@ -328,20 +345,22 @@ func (o *ProbesObjects) Close() error {
 //
 // It can be passed to LoadProbesObjects or ebpf.CollectionSpec.LoadAndAssign.
 type ProbesMaps struct {
-	Callers *ebpf.Map `ebpf:"callers"`
-	Chunks  *ebpf.Map `ebpf:"chunks"`
-	Ends    *ebpf.Map `ebpf:"ends"`
-	Losses  *ebpf.Map `ebpf:"losses"`
-	Names   *ebpf.Map `ebpf:"names"`
-	Paused  *ebpf.Map `ebpf:"paused"`
-	Queue   *ebpf.Map `ebpf:"queue"`
-	Rates   *ebpf.Map `ebpf:"rates"`
-	Recipes *ebpf.Map `ebpf:"recipes"`
-	Slots   *ebpf.Map `ebpf:"slots"`
-	Stock   *ebpf.Map `ebpf:"stock"`
-	Targets *ebpf.Map `ebpf:"targets"`
-	Threads *ebpf.Map `ebpf:"threads"`
-	Watches *ebpf.Map `ebpf:"watches"`
+	Callers     *ebpf.Map `ebpf:"callers"`
+	Chunks      *ebpf.Map `ebpf:"chunks"`
+	Ends        *ebpf.Map `ebpf:"ends"`
+	Losses      *ebpf.Map `ebpf:"losses"`
+	Names       *ebpf.Map `ebpf:"names"`
+	NotFollowed *ebpf.Map `ebpf:"not_followed"`
+	Paused      *ebpf.Map `ebpf:"paused"`
+	Queue       *ebpf.Map `ebpf:"queue"`
+	Rates       *ebpf.Map `ebpf:"rates"`
+	Recipes     *ebpf.Map `ebpf:"recipes"`
+	Slots       *ebpf.Map `ebpf:"slots"`
+	Stock       *ebpf.Map `ebpf:"stock"`
+	Targets     *ebpf.Map `ebpf:"targets"`
+	Threads     *ebpf.Map `ebpf:"threads"`
+	Tree        *ebpf.Map `ebpf:"tree"`
+	Watches     *ebpf.Map `ebpf:"watches"`
 }
 
 func (m *ProbesMaps) Close() error {
@@ -351,6 +370,7 @@ func (m *ProbesMaps) Close() error {
 		m.Ends,
 		m.Losses,
 		m.Names,
+		m.NotFollowed,
 		m.Paused,
 		m.Queue,
 		m.Rates,
@@ -359,6 +379,7 @@ func (m *ProbesMaps) Close() error {
 		m.Stock,
 		m.Targets,
 		m.Threads,
+		m.Tree,
 		m.Watches,
 	)
 }
@@ -400,6 +421,9 @@ type ProbesPrograms struct {
 	ProcessExec         *ebpf.Program `ebpf:"process_exec"`
 	SignalDeliver       *ebpf.Program `ebpf:"signal_deliver"`
 	ThreadExit          *ebpf.Program `ebpf:"thread_exit"`
+	TreeExec            *ebpf.Program `ebpf:"tree_exec"`
+	TreeExit            *ebpf.Program `ebpf:"tree_exit"`
+	TreeFork            *ebpf.Program `ebpf:"tree_fork"`
 }
 
 func (p *ProbesPrograms) Close() error {
@@ -424,6 +448,9 @@ func (p *ProbesPrograms) Close() error {
 		p.ProcessExec,
 		p.SignalDeliver,
 		p.ThreadExit,
+		p.TreeExec,
+		p.TreeExit,
+		p.TreeFork,
 	)
 }
 

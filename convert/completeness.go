@@ -70,6 +70,21 @@ func (l *log) judge(s *Summary) {
 			figures.Count(n, "record is left out,", "records are left out,"), strings.Join(slices.Sorted(maps.Keys(unknown)), ", ")))
 	}
 	s.Complete = len(s.Reasons) == 0
+	if s.Unknown = l.catalog.Meta[tracelog.MetaUnknown]; s.Unknown != "" {
+		s.Notes = append(s.Notes, s.Known()+": "+s.Unknown)
+	}
+}
+
+// Known says which processes a recording knows of that cannot know of all; "" of others.
+func (s *Summary) Known() string {
+	if s.Unknown == "" {
+		return ""
+	}
+	text := figures.Count(s.ProcessCount, "process", "processes") + " that loaded the library; others are not known"
+	if s.Complete {
+		return "complete for the " + text
+	}
+	return "recorded are the " + text
 }
 
 // withoutRecord says why calls that create GPU work may have no record from CUPTI.

@@ -108,7 +108,8 @@ type Summary struct {
 
 	Lost     map[string]uint64 `json:"lost"`
 	Complete bool              `json:"complete"`
-	Reasons  []string          `json:"reasons"` // why it is not complete
+	Reasons  []string          `json:"reasons"`        // why it is not complete
+	Unknown  string            `json:"others_unknown"` // why processes may have used CUDA unrecorded and unnoticed; "" if none can have
 	Notes    []string          `json:"notes"`
 
 	// CompleteUntil is the time up to which nothing is missing, ns from the start of the

@@ -32,6 +32,9 @@ type follower struct {
 func (s *session) Hello(p cupti.Peer) (cupti.GoConfig, cupti.Follower) {
 	f := &follower{session: s, peer: p, at: host.Monotonic()}
 	f.sites.begun = &s.epochs
+	if s.unseen != nil {
+		s.unseen.hear()
+	}
 	start, _ := procfs.Started(int(p.PID)) // 0 if it has just ended
 	reply := make(chan cupti.GoConfig, 1)
 	s.post(hello{f, start, reply})

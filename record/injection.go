@@ -9,8 +9,8 @@ import (
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/cupti"
 	"github.com/cudatrace/cudatrace/record/figures"
+	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/invoker"
-	"github.com/cudatrace/cudatrace/record/procfs"
 	"github.com/cudatrace/cudatrace/record/threads"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -42,39 +42,31 @@ func (s *session) unable(why string) {
 	s.report.miss(0, "nothing is recorded: "+why)
 }
 
-// watch looks for processes of the program's that use CUDA and run unrecorded, until recording ends.
-func (s *session) watch(program int) {
+// watch finds processes of the program's that use CUDA and run unrecorded, until recording ends.
+func (s *session) watch() {
 	if s.unseen == nil {
 		return
 	}
-	s.unseen.looked = time.Now()
 	s.beside.Go(func() {
-		s.unseen.watch(s.ending, func() { s.lookForUnseen(program) })
-		s.lookForUnseen(program)
-		if s.unseen.doubt {
-			s.report.note(0, tracelog.NoteWarning, s.unseen.watched())
+		for suspects := false; !isClosed(s.ending); suspects = s.lookForUnseen(false) {
+			s.unseen.await(suspects)
 		}
+		s.lookForUnseen(true)
 	})
 }
 
-func (s *session) lookForUnseen(program int) {
-	known := ask(s, func() map[identity]met {
-		known := map[identity]met{}
-		for _, p := range s.all {
-			id := identity{p.pid, p.start, 0} // of all programs that the process runs
-			if p.runs() || p.state == isUnrecorded {
-				known[id] = running
-			} else {
-				known[id] = max(known[id], formerly)
+func (s *session) lookForUnseen(last bool) (suspects bool) {
+	return s.unseen.look(last, func(pid uint32) []uint64 {
+		hellos := ask(s, func() (at []uint64) {
+			for p := s.latest[pid]; p != nil; p = p.before {
+				at = append(at, p.began)
 			}
+			return at
+		})
+		if s.server.Has(pid) { // it is saying hello
+			hellos = append(hellos, host.Monotonic())
 		}
-		return known
-	})
-	s.unseen.look(program, func(pid int, start procfs.StartTime) met {
-		if s.server.Has(uint32(pid)) {
-			return running
-		}
-		return known[identity{uint32(pid), start, 0}]
+		return hellos
 	}, s.report.miss)
 }
 
@@ -90,12 +82,12 @@ func (s *session) whyNothing(program string) string {
 	return s.unseen.reason(program)
 }
 
-// watched says which processes may have gone unnoticed although they used CUDA; "" if CUDA had no time to start.
-func (s *session) watched(p *program) string {
-	if s.unseen == nil || p.ran() < cudaStart {
+// unknown says why processes may have used CUDA that nobody knows of; "" if none can have, or none were looked for.
+func (s *session) unknown() string {
+	if s.unseen == nil || s.program == nil {
 		return ""
 	}
-	return s.unseen.watched()
+	return s.unseen.others()
 }
 
 // records is a cupti.Sink that writes to the log.

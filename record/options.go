@@ -168,7 +168,7 @@ type Result struct {
 	Output    string          // path that the files were to have, without suffix
 	Log       string          // path of the log; "" when nothing used CUDA
 	Unseen    string          // why nothing was recorded of a program that may have used CUDA
-	Watched   string          // which processes of a program that was not seen to use CUDA may have gone unnoticed; "" for none
+	Unknown   string          // why processes of a program that was not seen to use CUDA may have used it; "" if none can have
 	Others    string          // which ranks used CUDA and are not recorded; "" for none
 	Partial   bool            // the log has a partial name, since it could not be finished
 	Replaced  bool            // another log stood there

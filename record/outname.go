@@ -185,8 +185,19 @@ func (v *nameValues) defaultName() string {
 	return v.name
 }
 
+// maxName is the most bytes of a name that a person did not choose: a file's name has at most 255, with suffixes and a PID.
+const maxName = 160
+
 // programName is the name of what a command line runs: "train" for "python3 train.py".
 func programName(program string, args []string) string {
+	name := wholeName(program, args)
+	if len(name) <= maxName {
+		return name
+	}
+	return strings.ToValidUTF8(name[:maxName], "")
+}
+
+func wholeName(program string, args []string) string {
 	name := filepath.Base(program)
 	if runsScripts.MatchString(name) {
 		if script := scriptOf(args); script != "" {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/cudatrace/cudatrace/record/ranks"
 )
@@ -152,5 +153,15 @@ func TestLaterPID(t *testing.T) {
 	}
 	if err := o.setOutput("%p/x", nameValues{}); err == nil {
 		t.Errorf("%q", o.Output)
+	}
+}
+
+// TestLongName has a program's name be as long as a file's can be.
+func TestLongName(t *testing.T) {
+	long := strings.Repeat("lr\u00e9_", 51)[:254]
+	for _, got := range []string{programName("/bin/"+long, nil), programName("python3", []string{long + ".py"})} {
+		if len(got) > maxName || len(got) < maxName-3 || !strings.HasPrefix(long, got) || !utf8.ValidString(got) {
+			t.Errorf("%d bytes: %q", len(got), got)
+		}
 	}
 }

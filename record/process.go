@@ -71,9 +71,11 @@ type process struct {
 	reply    chan<- cupti.GoConfig // gets the answer to its hello; nil: it does not wait
 	overdue  *time.Timer           // answers when the process can wait no longer
 	found    []cupti.Candidate     // places of libcupti for it
-	late     bool                  // its libraries are not probed: there was no time
-	looked   uint64                // epoch in which its code was read last
-	python   *python               // nil: no frames are read in it
+	late     bool                  // its libraries are not probed: there was no time, or its code is translated
+	// translator is the program that translates its code, "" for none.
+	translator string
+	looked     uint64  // epoch in which its code was read last
+	python     *python // nil: no frames are read in it
 
 	answered bool        // CUPTI is on in it, or cannot be
 	recorded bool        // by CUPTI

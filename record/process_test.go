@@ -338,7 +338,7 @@ func TestDurationBegins(t *testing.T) {
 		t.Errorf("state %d, and the duration has begun: %t", p.state, s.ends != nil)
 	}
 	p.step(stepAttach)
-	located{p, []cupti.Candidate{{Path: "x"}}, nil}.take(s)
+	located{p, []cupti.Candidate{{Path: "x"}}, nil, ""}.take(s)
 	attached{p, 0, 0}.take(s)
 	s.workers.Wait()
 	if c := <-reply; p.state != isRecorded || s.ends == nil || len(c.Candidates) != 1 {

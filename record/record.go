@@ -16,7 +16,7 @@
 //	calls.go         calls, from package probe; queue.go: one process after the other is probed; package callers: where calls were made
 //	metrics.go       samples of GPUs and processes, from package gpumetrics
 //	program.go       the program that is run; attach.go: processes that already run
-//	unseen.go        processes that use CUDA and are not recorded
+//	unseen.go        processes that use CUDA and are not recorded: the kernel tells who opens the driver's device
 //	stragglers.go    processes that outlive the program
 //	signals.go       Ctrl-C and other signals
 //	descriptors.go   room for open files
@@ -91,7 +91,7 @@ func Run(o Options) (res Result, err error) {
 		s.discard()
 		return Result{}, err
 	}
-	s.watch(s.program.pid())
+	s.watch()
 	go s.program.wait()
 	over := s.idle()
 	go s.heed(signals, over)
@@ -143,7 +143,9 @@ func (s *session) start(path string, as *invoker.Invoker) (*program, error) {
 	if s.server != nil {
 		env = s.server.Environ(env)
 	}
-	p, err := startProgram(path, s.opts, env, as)
+	var p *program
+	var err error
+	s.unseen.start(func() { p, err = startProgram(path, s.opts, env, as) })
 	if err != nil {
 		return nil, err
 	}
@@ -254,11 +256,12 @@ func (s *session) finish(res *Result) {
 	if len(s.chosen()) == 0 {
 		if s.program != nil {
 			res.Unseen = s.whyNothing(s.program.path)
-			res.Watched = s.watched(s.program)
+			res.Unknown = s.unknown()
 		}
 		s.discard()
 		return
 	}
+	s.log.describeIfKnown(tracelog.MetaUnknown, s.unknown())
 	ends, missing := s.lastWords(s.exit, host.Monotonic())
 	for _, e := range ends {
 		e.AddTo(s.log.Writer)

@@ -222,7 +222,7 @@ func (s *session) attach(p *process) {
 	f := p.follower
 	p.overdue = time.AfterFunc(f.patience(), func() { s.post(overdue{p}) })
 	s.workers.Go(func() {
-		e := located{p, f.locate(), s.findPython(f.peer.PID)}
+		e := located{p, f.locate(), s.findPython(f.peer.PID), procfs.Translator(int(f.peer.PID))}
 		s.beginThreads(p.pid, e.python)
 		s.post(e)
 	})
@@ -231,14 +231,17 @@ func (s *session) attach(p *process) {
 // located is the event that it is known where libcupti is for a process, which can be probed now.
 type located struct {
 	*process
-	found  []cupti.Candidate
-	python *python
+	found      []cupti.Candidate
+	python     *python
+	translator string // see procfs.Translator
 }
 
 func (e located) take(s *session) {
 	p := e.process
-	p.found, p.python = e.found, e.python
+	p.found, p.python, p.translator = e.found, e.python, e.translator
 	switch {
+	case p.translator != "":
+		s.answer(p, true)
 	case p.follower.armed: // it was probed before
 		s.answer(p, false)
 	case s.queue.add(p, p.follower.patience()):
@@ -291,13 +294,32 @@ func (s *session) answer(p *process, late bool) {
 	}
 	if late {
 		p.late, p.follower.late = true, true
-		s.notInTime(p.pid)
+		if p.translator != "" {
+			s.translated(p)
+		} else {
+			s.notInTime(p.pid)
+		}
 	}
 	p.reply <- s.config(p)
 	p.reply, p.found = nil, nil
 	if len(s.opts.PIDs) == 0 {
 		s.use()
 	}
+}
+
+// translated says that a process is not probed, since the translator of its code would run into the probes.
+func (s *session) translated(p *process) {
+	text := fmt.Sprintf("process %d is not probed: %s translates its code, and would end it at a probe", p.pid, p.translator)
+	switch s.calls.source {
+	case CallsAuto:
+		text += "; its calls come from CUPTI instead, without arguments and callers"
+	case CallsUprobe:
+		s.later.do(func() { s.report.miss(p.pid, text+"; its calls are not recorded ("+wording.CUPTICalls.String()+")") })
+		return
+	}
+	s.later.do(func() {
+		s.report.remark(p.pid, text+"; GPU work that it launches just before _exit or exec may be missing")
+	})
 }
 
 // notInTime says that there was no time to probe a process, and what that costs.

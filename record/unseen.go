@@ -2,268 +2,259 @@ package record
 
 import (
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/cudatrace/cudatrace/record/figures"
+	"github.com/cudatrace/cudatrace/record/errno"
+	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/invoker"
+	"github.com/cudatrace/cudatrace/record/probe"
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
-// An unseen looks for processes of the program's tree that use CUDA and never say hello to the
-// recorder: they run unrecorded.
+// An unseen knows which processes of the program's tree use CUDA and never say hello to the recorder: they run unrecorded.
+// The kernel tells of each opening of the driver's device, and which processes are of the tree.
 type unseen struct {
-	setting     string            // of the environment, by which the driver loads the injected library
-	library     string            // path of the injected library
-	owner       uint32            // the user who can load it
-	opened      int               // descriptor that tells when the library is opened, -1 without one
-	first       string            // what was told first
-	raisedOther string            // a process that was seen to run with raised rights
-	strangers   map[int]*stranger // the processes that ran at the last look, by PID
-	tree        []int             // the processes below the program, as they were when newest was the newest process
-	newest      string
-	looked      time.Time     // of the last look
-	full        time.Time     // of the last look at those processes, too, that were started with the setting
-	gap         time.Duration // the longest time for which a process may have used CUDA and have ended between two looks
-	doubt       bool          // a process may have started CUDA and have ended in such a time
-	faults      uint64        // of the ended children of all processes that ran at the last look
+	setting string     // of the environment, by which the driver loads the injected library
+	library string     // path of the injected library
+	owner   uint32     // the user who can load it
+	loads   *openWatch // of the library, nil where the kernel cannot tell
+	device  string     // that CUDA opens
+
+	mu      sync.Mutex
+	unknown string      // why processes may use CUDA that nobody knows of; "" if none can
+	opens   *openWatch  // of the device; nil: there is none
+	tree    *probe.Tree // nil where unknown
+	openers map[member]*opener
+	loaded  bool   // some process has loaded the library
+	first   string // what was told first
 }
 
-// A stranger is a process below the program, or one that was and is followed since it was started without the setting: what is
-// known of it outside the session, where it may have no object. That decides what a person reads, not what is recorded. It
-// belongs to the goroutine that looks.
-type stranger struct {
-	start   procfs.StartTime
-	has     met
-	heir    bool      // it has the library from its parent, and CUDA does not work in it
-	told    bool      // it was said that it runs unrecorded
-	since   time.Time // when it was first seen on its way to a hello; 0: it was not
-	cleaned string    // names it while it is followed: started without the setting, and not seen to use CUDA; "" else
-	alive   time.Time // of the last look that found it so
-	looks   int       // that found it so; the first may have come while it began a program, and has no environment
+// A member is a program that a process of the tree runs.
+type member struct {
+	pid   uint32
+	began uint64 // ns, CLOCK_MONOTONIC
 }
+
+// An opener has opened the driver's device, or the library.
+type opener struct {
+	name    string
+	device  uint64 // ns, CLOCK_MONOTONIC: when that was noted; 0: not the device
+	library bool
+	mapped  bool // it was seen to have a device mapped, as CUDA has it
+	ours    bool // it was seen to have our setting in its environment
+	judged  bool
+}
+
+// driverDevice is the device that CUDA opens when it starts. NVML opens it, too (H100, driver 580), and maps none.
+const driverDevice = "/dev/nvidia-uvm"
+
+// deviceVar names a file that stands for the device in tests, where the driver is a simulated one.
+const deviceVar = "CUDATRACE_TEST_DEVICE"
 
 func newUnseen(setting string, as *invoker.Invoker) *unseen {
 	_, library, _ := strings.Cut(setting, "=")
-	u := &unseen{setting: setting, library: library, owner: as.User()}
-	var err error
-	if u.opened, err = unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK); err != nil {
-		u.opened = -1
-	} else if _, err := unix.InotifyAddWatch(u.opened, library, unix.IN_OPEN); err != nil {
-		u.close()
+	u := &unseen{setting: setting, library: library, owner: as.User(), openers: map[member]*opener{}}
+	u.device = cmp.Or(os.Getenv(deviceVar), driverDevice)
+	u.loads, _ = watchOpens(library) // without it a reason is less sharp
+	if err := u.follow(); err != nil {
+		u.unknown = err.Error()
 	}
 	return u
 }
 
+// follow has the kernel tell of the tree and of the device.
+func (u *unseen) follow() (err error) {
+	if _, err := os.Stat("/dev/dxg"); err == nil {
+		return errors.New("under Windows CUDA has no device of its own")
+	}
+	if !hearsPIDs() {
+		return fmt.Errorf("without CAP_SYS_ADMIN the kernel does not tell who opens %s (run with sudo)", driverDevice)
+	}
+	u.opens, err = watchOpens(u.device)
+	if err != nil && !errors.Is(err, unix.ENOENT) {
+		return fmt.Errorf("the kernel does not tell who opens %s: %w", u.device, errno.Plain(err))
+	}
+	u.tree, err = probe.FollowTree()
+	return err
+}
+
 func (u *unseen) close() {
-	if u.opened >= 0 {
-		unix.Close(u.opened)
-		u.opened = -1
+	u.loads.close()
+	u.opens.close()
+	if u.tree != nil {
+		_ = u.tree.Close() // the kernel removes its hooks with us
+	}
+}
+
+// start starts the program by calling start.
+func (u *unseen) start(start func()) {
+	if u == nil || u.tree == nil {
+		start()
+		return
+	}
+	if err := u.tree.Start(start); err != nil {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		u.unknown = cmp.Or(u.unknown, err.Error())
 	}
 }
 
 const (
 	unseenPatience = 3 * time.Second // in which a process that has loaded the library says hello, at the latest
-	lookInterval   = 20 * time.Millisecond
-	fullInterval   = 200 * time.Millisecond // between looks at processes that were started with the setting: they say hello by themselves
-	cudaStart      = 40 * time.Millisecond  // CUDA takes longer to start; measured: 40 to 480 ms
-	loadPatience   = 20 * time.Second       // in which the driver loads the library, at the latest: it initialises all GPUs meanwhile
+	lookInterval   = 200 * time.Millisecond
+	closeInterval  = 10 * time.Millisecond // while a process that has opened the device has said no hello; CUDA takes 40 ms or more to start
+	loadPatience   = 20 * time.Second      // in which the driver loads the library, at the latest: it initialises all GPUs meanwhile
 )
 
-// A met says what a process has said to the recorder.
-type met uint32
-
-const (
-	silent   met = iota // nothing
-	formerly            // hello, and its end: it may run another program now
-	running             // hello
-)
-
-// watch looks for processes until the recording is over. The looks follow each other so soon that none can start CUDA
-// between two of them, unless they would take more than a twentieth of the time.
-func (u *unseen) watch(over <-chan struct{}, look func()) {
-	runtime.LockOSThread() // whose processor time is measured: on a busy machine a look is long and costs little
-	defer runtime.UnlockOSThread()
-	for {
-		before := threadTime()
-		look()
-		select {
-		case <-over:
-			return
-		case <-time.After(max(lookInterval, 20*(threadTime()-before))):
+// hear takes in what has been opened. It is called while a process waits for the answer to its hello, too, so that what
+// it has opened is noted before it can run another program.
+func (u *unseen) hear() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, pid := range u.opens.read() {
+		if o := u.openerOf(pid); o != nil && o.device == 0 {
+			o.device = host.Monotonic()
+		}
+	}
+	for _, pid := range u.loads.read() {
+		u.loaded = true
+		if o := u.openerOf(pid); o != nil {
+			o.library = true
 		}
 	}
 }
 
-// threadTime is the processor time that the calling thread has used.
-func threadTime() time.Duration {
-	var t unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t) // every Linux has this clock
-	return time.Duration(t.Nano())
+// openerOf returns what is known of the program that a process runs, nil if it is none of the tree.
+func (u *unseen) openerOf(pid uint32) *opener {
+	if u.tree == nil {
+		return nil
+	}
+	m, ok := u.tree.Find(pid)
+	if !ok {
+		return nil
+	}
+	p := member{pid, m.Began}
+	if u.openers[p] == nil {
+		u.openers[p] = &opener{name: m.Name}
+	}
+	return u.openers[p]
 }
 
-// look finds the processes of the tree below the program that use CUDA and run unrecorded. know says what a process has said to
-// the recorder.
-func (u *unseen) look(program int, know func(pid int, start procfs.StartTime) met, miss func(pid uint32, text string)) {
-	began, faults := time.Now(), uint64(0)
-	full := began.Sub(u.full) >= fullInterval
-	if full {
-		u.full = began
+// await waits until a file is opened or it is time for a look.
+func (u *unseen) await(suspects bool) {
+	wait, watched := lookInterval, []unix.PollFd{{Fd: -1}}
+	if u.opens != nil {
+		watched[0] = unix.PollFd{Fd: int32(u.opens.fd), Events: unix.POLLIN}
 	}
-	all, gone := u.processes(program), u.strangers
-	u.strangers = map[int]*stranger{}
-	for _, pid := range all {
-		stat, ok := procfs.StatOf(pid)
-		faults += stat.ChildFaults
-		if !ok || stat.Ended {
+	if suspects {
+		wait = closeInterval
+	}
+	_, _ = unix.Poll(watched, int(wait.Milliseconds())) // after a signal there is another look
+}
+
+// look finds the processes that have opened the device and run unrecorded. hellos are the times of all hellos that a process has
+// said, in ns of CLOCK_MONOTONIC; last says that no look follows. suspects reports whether a process runs that may be one.
+func (u *unseen) look(last bool, hellos func(pid uint32) []uint64, miss func(pid uint32, text string)) (suspects bool) {
+	began := host.Monotonic()
+	u.hear()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for p, o := range u.openers {
+		if o.device == 0 || o.judged {
 			continue
 		}
-		x := gone[pid]
-		if x != nil && x.start == stat.Start {
-			delete(gone, pid)
-		} else {
-			x = &stranger{start: stat.Start}
+		until := ^uint64(0) // the next program of the process began then
+		for q := range u.openers {
+			if q.pid == p.pid && q.began > p.began {
+				until = min(until, q.began)
+			}
 		}
-		u.strangers[pid] = x
-		x.has = know(pid, x.start)
-		parent := u.strangers[stat.Parent] // it comes first
-		x.heir = x.has == silent && stat.Forked && parent != nil && (parent.heir || parent.told || parent.has != silent)
-		u.lookAt(pid, x, full, miss)
+		if slices.ContainsFunc(hellos(p.pid), func(at uint64) bool { return p.began <= at && at < until }) {
+			o.judged = true
+			continue
+		}
+		why, judged := u.obstacle(p, o)
+		o.judged = judged
+		suspects = suspects || !judged && time.Duration(host.Monotonic()-o.device) < time.Second
+		if why != "" {
+			text := fmt.Sprintf("%s (%d) %s", o.name, p.pid, why)
+			u.first = cmp.Or(u.first, text)
+			miss(p.pid, text)
+		}
 	}
-	if !u.looked.IsZero() {
-		u.between(time.Since(u.looked), faults, gone)
+	if u.tree == nil {
+		return false
 	}
-	for pid, x := range gone {
-		u.ended(pid, x, miss)
+	switch lost, err := u.tree.Forget(began); {
+	case err != nil:
+		u.unknown = cmp.Or(u.unknown, "the kernel no longer tells which processes the program starts: "+errno.Words(err))
+	case lost || u.opens != nil && u.opens.lost:
+		u.unknown = cmp.Or(u.unknown, "more processes ran at the same time than are followed")
 	}
-	u.faults, u.looked = faults, began
+	if _, err := os.Stat(u.device); last && u.opens == nil && err == nil {
+		u.unknown = cmp.Or(u.unknown, "the GPU driver was loaded after recording began")
+	}
+	return suspects
 }
 
-// lookAt looks at a process.
-func (u *unseen) lookAt(pid int, x *stranger, full bool, miss func(pid uint32, text string)) {
+// runs reports whether a program still runs.
+func (u *unseen) runs(p member) bool {
+	m, ok := u.tree.Find(p.pid)
+	return ok && !m.Ended && m.Began == p.began
+}
+
+// obstacle says of a process that has opened the device what kept it from saying hello, "" if nothing did that is known. judged
+// says that nothing else will be known.
+func (u *unseen) obstacle(p member, o *opener) (why string, judged bool) {
+	const not = "is not recorded: "
+	age, pid := time.Duration(host.Monotonic()-o.device), int(p.pid)
+	files, _ := procfs.Files(pid)
+	ours, err := procfs.EnvironmentHas(pid, u.setting)
+	mapped := slices.ContainsFunc(files, isDevice)
 	switch {
-	case x.has == running, x.told:
-		x.since, x.cleaned = time.Time{}, ""
-		return
-	case x.heir:
-		return
-	}
-	hasSetting, err := procfs.EnvironmentHas(pid, u.setting)
-	if hasSetting && !full {
-		x.cleaned = ""
-		return
-	}
-	if u.raisedOther == "" && procfs.Raised(pid) {
-		u.raisedOther = processList([]int{pid})
-	}
-	files, _ := procfs.Files(pid) // none once it has ended
-	if why := u.obstacle(pid, x, files); why != "" {
-		text := fmt.Sprintf("%s is not recorded: %s", processList([]int{pid}), why)
-		x.told, u.first = true, cmp.Or(u.first, text)
-		miss(uint32(pid), text)
-	}
-	switch {
-	case err != nil || hasSetting || x.told || x.has != silent:
-		x.cleaned = ""
-	case len(files) == 0: // it is ending
-		u.ended(pid, x, miss)
-	default:
-		if x.cleaned == "" {
-			x.cleaned, x.looks = processList([]int{pid}), 0
-		}
-		x.alive = time.Now()
-		x.looks++
-	}
-}
-
-// between takes in the time from the beginning of a look to the end of the next one: each process is looked at once in either.
-// A process that no look has met leaves traces behind: one that has waited for it has its page faults, one that has not is gone,
-// too, and was unrecorded.
-func (u *unseen) between(time time.Duration, faults uint64, gone map[int]*stranger) {
-	u.gap = max(u.gap, time)
-	traces := faults > u.faults
-	for _, x := range gone {
-		traces = traces || x.has == silent
-	}
-	u.doubt = u.doubt || time >= cudaStart && traces
-}
-
-// processes lists the processes of the tree below the program, parents first, and those outside that are followed and whose
-// parents have ended.
-func (u *unseen) processes(program int) []int {
-	if newest, err := procfs.Newest(); err != nil || newest != u.newest || u.tree == nil {
-		u.newest, u.tree = newest, procfs.Tree(program)
-	}
-	all := slices.Clone(u.tree)
-	for pid, x := range u.strangers {
-		if x.cleaned != "" && !slices.Contains(u.tree, pid) {
-			all = append(all, pid)
+	case o.library && age < unseenPatience: // if recording ends, it has done nothing that is missing
+	case o.library && procfs.Filters(p.pid, p.pid) > 0:
+		why = not + "it has loaded the injected library, but a seccomp filter keeps it from the recorder's socket"
+	case o.library:
+		why = not + noWay
+	case mapped:
+		if why = u.barrier(pid, age); why != "" {
+			why = not + why
 		}
 	}
-	return all
-}
-
-// ended notes that a process is no longer there. It says so of one that is followed if it may have used CUDA since the last look.
-func (u *unseen) ended(pid int, x *stranger, miss func(pid uint32, text string)) {
-	if x.cleaned != "" && x.looks >= 2 && time.Since(x.alive) >= cudaStart {
-		name, _, _ := strings.Cut(u.setting, "=")
-		text := fmt.Sprintf("%s may have used CUDA unrecorded: it was started without %s in its environment (env -i and sudo leave it out), and ended between two looks at it%s", x.cleaned, name, passOn(name))
-		u.first = cmp.Or(u.first, text)
-		miss(uint32(pid), text)
+	if u.runs(p) { // it was this program that was looked at
+		o.mapped, o.ours = o.mapped || mapped, o.ours || ours && err == nil
+		return why, why != ""
 	}
-	x.cleaned = ""
-}
-
-// watched says how closely processes were watched. How long a process ran does not matter: a look notices it from the start of
-// CUDA in it to its end.
-func (u *unseen) watched() string {
 	name, _, _ := strings.Cut(u.setting, "=")
-	return fmt.Sprintf("a process started without %s in its environment (env -i and sudo leave it out) may have gone unnoticed if it used CUDA for less than %s", name, figures.Duration(uint64(u.gap)))
+	started := fmt.Sprintf("it was started without %s in its environment (env -i and sudo leave it out)%s", name, passOn(name))
+	switch {
+	case o.library:
+		return not + noWay, true
+	case o.mapped && o.ours:
+		return not + "it ended before the driver loaded the injected library, or removed " + name + " from its environment", true
+	case o.mapped:
+		return not + started + ", or with another tool's", true
+	case o.ours:
+		return "", true // it used NVML
+	}
+	return "may have used CUDA unrecorded: it opened the GPU driver's device, as NVML does, too, and never loaded the injected library: perhaps " + started, true
 }
 
-// obstacle says what keeps a process that uses CUDA from saying hello, "" if it does not use CUDA, or
-// if nothing does.
-func (u *unseen) obstacle(pid int, x *stranger, files []string) string {
-	if !slices.ContainsFunc(files, isDriver) {
-		return ""
-	}
-	if !slices.Contains(files, u.library) {
-		if !slices.ContainsFunc(files, isDevice) {
-			return "" // CUDA is not initialised: NVML maps the driver library as well (580.159.04), but no device
-		}
-		return u.barrier(pid, x)
-	}
-	if x.has == formerly {
-		return "" // it is ending
-	}
-	if x.seenFor() < unseenPatience {
-		return ""
-	}
-	if procfs.Filters(uint32(pid), uint32(pid)) > 0 {
-		return "it has loaded the injected library, but a seccomp filter keeps it from the recorder's socket"
-	}
-	return noWay
-}
-
-// seenFor is the time since the first look that found the process on its way to a hello.
-func (x *stranger) seenFor() time.Duration {
-	if x.since.IsZero() {
-		x.since = time.Now()
-	}
-	return time.Since(x.since)
-}
-
-// barrier says what keeps the driver from loading the library into a process, "" if nothing does that is known.
-func (u *unseen) barrier(pid int, x *stranger) string {
+// barrier says what keeps the driver from loading the library into a process that opened the device a time ago, "" if nothing
+// does that is known.
+func (u *unseen) barrier(pid int, age time.Duration) string {
 	if user, ok := procfs.User(pid); ok && user != u.owner && user != 0 {
 		return fmt.Sprintf("it runs as user %d, who cannot load the injected library of user %d (start cudatrace as user %d)", user, u.owner, user)
 	}
@@ -273,7 +264,7 @@ func (u *unseen) barrier(pid int, x *stranger) string {
 	case err != nil && !errors.Is(err, procfs.ErrCut):
 		return "" // it has just ended
 	case slices.Contains(environ, u.setting), slices.ContainsFunc(environ, isNoSetting): // the latter: overwritten by a title
-		if x.seenFor() < loadPatience {
+		if age < loadPatience {
 			return ""
 		}
 		return fmt.Sprintf("the driver has not loaded the injected library into it: the program removed %s from its environment, or may not read that file", name)
@@ -312,23 +303,27 @@ func isNoSetting(e string) bool { return strings.Index(e, "=") < 1 }
 const noWay = "it has loaded the injected library and did not reach the recorder: " +
 	"a seccomp filter keeps it from sockets, or it runs with raised rights (setuid, file capabilities)"
 
+// others says which processes may have used CUDA unrecorded, "" if none can have.
+func (u *unseen) others() string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.unknown
+}
+
 // reason says why nothing was recorded although the program used CUDA, or may have; "" if it did not, as
 // far as is known.
 func (u *unseen) reason(program string) string {
-	if u.first != "" {
-		return u.first
-	}
-	var events [4096]byte
-	n, err := unix.Read(u.opened, events[:]) // without a descriptor, nothing is known
-	used := err == nil && n > 0
+	u.hear()
+	u.mu.Lock()
+	defer u.mu.Unlock()
 	switch {
-	case u.raised(program) && used:
+	case u.first != "":
+		return u.first
+	case u.raised(program) && u.loaded:
 		return fmt.Sprintf("%s runs with raised rights (setuid): the library that is injected leaves such programs alone", filepath.Base(program))
 	case u.raised(program):
 		return fmt.Sprintf("%s runs with raised rights (setuid): if it used CUDA, that was not recorded, since the library that is injected leaves such programs alone", filepath.Base(program))
-	case used && u.raisedOther != "":
-		return fmt.Sprintf("%s runs with raised rights (setuid): the library that is injected leaves such programs alone", u.raisedOther)
-	case used:
+	case u.loaded:
 		return "a process used CUDA: " + noWay
 	}
 	return ""
@@ -353,4 +348,63 @@ func owner(info os.FileInfo) uint32 {
 		return s.Uid
 	}
 	return 0
+}
+
+// An openWatch hears who opens a file.
+type openWatch struct {
+	fd   int
+	lost bool // there were more than the kernel keeps
+}
+
+// watchOpens begins to hear of a file. It does not open it: devices take notice of that.
+func watchOpens(path string) (*openWatch, error) {
+	fd, err := unix.FanotifyInit(unix.FAN_CLASS_NOTIF|unix.FAN_REPORT_FID|unix.FAN_CLOEXEC|unix.FAN_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.FanotifyMark(fd, unix.FAN_MARK_ADD, unix.FAN_OPEN, unix.AT_FDCWD, path); err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	return &openWatch{fd: fd}, nil
+}
+
+// hearsPIDs reports whether the kernel tells us which process opens a file.
+func hearsPIDs() bool {
+	var own [2]unix.CapUserData
+	err := unix.Capget(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &own[0])
+	return err == nil && own[0].Effective&(1<<unix.CAP_SYS_ADMIN) != 0
+}
+
+// read lists the processes that have opened the file since the last call, 0 for one that the kernel does not name.
+func (w *openWatch) read() (pids []uint32) {
+	if w == nil {
+		return nil
+	}
+	const header = 24 // of struct fanotify_event_metadata
+	events := make([]byte, 16<<10)
+	for {
+		n, err := unix.Read(w.fd, events)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil || n <= 0 {
+			return pids // there are no more
+		}
+		for b := events[:n]; len(b) >= header; {
+			length, mask := binary.NativeEndian.Uint32(b), binary.NativeEndian.Uint64(b[8:])
+			if mask&unix.FAN_Q_OVERFLOW != 0 {
+				w.lost = true
+			} else {
+				pids = append(pids, binary.NativeEndian.Uint32(b[20:]))
+			}
+			b = b[min(max(int(length), header), len(b)):]
+		}
+	}
+}
+
+func (w *openWatch) close() {
+	if w != nil {
+		unix.Close(w.fd)
+	}
 }

@@ -165,7 +165,11 @@ func infoRows(s convert.Summary) (rows [][]string) {
 		sampledRows(row, &g)
 	}
 	row("lost", lostRow(s))
-	row("complete", yesNo(s.Complete))
+	complete := yesNo(s.Complete)
+	if s.Complete && s.Unknown != "" {
+		complete = strings.TrimPrefix(s.Known(), "complete ")
+	}
+	row("complete", complete)
 	for _, why := range s.Reasons {
 		row("  because", why)
 	}

@@ -48,6 +48,9 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 	}
+	if err := os.Setenv("CUDATRACE_TEST_DEVICE", filepath.Join(root, "build/sim/lib/dev/nvidia-uvm")); err != nil { // what the simulated driver opens
+		panic(err)
+	}
 	testscript.Main(m, commands)
 }
 
@@ -57,6 +60,7 @@ func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
+			e.Setenv("CUDATRACE_TEST_DEVICE", os.Getenv("CUDATRACE_TEST_DEVICE"))
 			e.Setenv("SIM", filepath.Join(root, "build/sim/bin"))
 			e.Setenv("GPU", filepath.Join(root, "testdata/gpu"))
 			return nil

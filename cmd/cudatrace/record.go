@@ -578,8 +578,8 @@ func wholeness(res *record.Result) string {
 // sayNothing says why nothing was recorded.
 func sayNothing(say func(string), o record.Options, res record.Result) {
 	program, watched := filepath.Base(o.Program), ""
-	if res.Watched != "" {
-		watched = "; " + res.Watched
+	if res.Unknown != "" {
+		watched = "; whether a process did unrecorded is not known: " + res.Unknown
 	}
 	switch {
 	case res.Unseen != "":

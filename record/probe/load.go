@@ -95,9 +95,14 @@ func loadMode(m attachMode, o Options, l storeLayout, store *eventStore) (*loade
 		programs = append(programs, functions.all()...)
 	}
 	c, err := loadPart(objectPart{
-		programs:  programs,
-		shared:    store.shared(),
-		configure: func(spec *ebpf.CollectionSpec) error { return configure(spec, o, l) },
+		programs: programs,
+		shared:   store.shared(),
+		configure: func(spec *ebpf.CollectionSpec) error {
+			for _, name := range treeMaps {
+				delete(spec.Maps, name)
+			}
+			return configure(spec, o, l)
+		},
 	})
 	if err != nil {
 		return nil, err

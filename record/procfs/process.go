@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -169,16 +170,6 @@ func StatOf(pid int) (s Stat, ok bool) {
 	return Stat{parent, StartTime(start), fields[0] == "Z", flags&forkNoExec != 0, faults}, errors.Join(err1, err2, err3, err4) == nil
 }
 
-// Newest names the process or thread that was started last, of those that we see.
-func Newest() (string, error) {
-	text, err := Read("/proc/loadavg", MaxFacts)
-	fields := strings.Fields(string(text))
-	if err != nil || len(fields) < 5 {
-		return "", errors.Join(err, errors.New("/proc/loadavg names no process"))
-	}
-	return fields[4], nil
-}
-
 // Children lists the processes that a process has started and not waited for.
 func Children(pid int) (children []int) {
 	for tid := range Threads(uint32(pid)) {
@@ -297,3 +288,29 @@ func statusNumber(status []byte, key string) uint64 {
 // OpenFile is a path of the open file f, which stays right if the file's own path comes to lead to
 // another file.
 func OpenFile(f *os.File) string { return "/proc/self/fd/" + strconv.Itoa(int(f.Fd())) }
+
+// translators match files that a process maps whose code is translated as it runs, and name the programs that do so.
+var translators = []struct {
+	file *regexp.Regexp
+	name string
+}{
+	{regexp.MustCompile(`/valgrind/[a-z-]+-(amd64|arm64)-linux$|/vgpreload_[a-z_]+-(amd64|arm64)-linux\.so$`), "valgrind"},
+	{regexp.MustCompile(`/librrpreload\.so$`), "rr"},
+	{regexp.MustCompile(`/qemu-(x86_64|aarch64)(-static)?$`), "qemu"},
+	{regexp.MustCompile(`/pinbin$`), "Pin"},
+	{regexp.MustCompile(`/libdynamorio\.so[0-9.]*$`), "DynamoRIO"},
+}
+
+// Translator returns the program that translates a process's code as it runs, "" for none that is known. A breakpoint in such code
+// ends the process.
+func Translator(pid int) string {
+	files, _ := Files(pid) // none of a process that has ended
+	for _, file := range append(files, executable(pid)) {
+		for _, t := range translators {
+			if t.file.MatchString(file) {
+				return t.name
+			}
+		}
+	}
+	return ""
+}

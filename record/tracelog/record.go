@@ -139,10 +139,11 @@ const (
 	MetaWork     = "gpu_work"  // WorkUnwanted; absent otherwise
 	MetaMemory   = "memory"    // MemoryOfCalls, or why the log knows nothing of allocated memory; absent in older logs
 
-	MetaSampleRate  = "sample_hz"     // rate of samples of threads; absent without
-	MetaRun         = "run"           // name that a person gave the run; absent without one
-	MetaDriver      = "nvidia_driver" // release of the kernel driver; this and the others are absent where they are not known
-	MetaRevision    = "git_revision"  // commit that the working folder was made from
+	MetaUnknown     = "others_unknown" // why processes of the program may have used CUDA unrecorded and unnoticed; absent if none can have
+	MetaSampleRate  = "sample_hz"      // rate of samples of threads; absent without
+	MetaRun         = "run"            // name that a person gave the run; absent without one
+	MetaDriver      = "nvidia_driver"  // release of the kernel driver; this and the others are absent where they are not known
+	MetaRevision    = "git_revision"   // commit that the working folder was made from
 	MetaBranch      = "git_branch"
 	MetaRemote      = "git_remote"  // URL of "origin", without credentials
 	MetaEnvironment = "environment" // chosen variables, NAME=VALUE joined by NUL
