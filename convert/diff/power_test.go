@@ -206,8 +206,8 @@ func (n *noise) gateRuns(t testing.TB, r *rand.Rand, at []int, longer float64) (
 	return all
 }
 
-// TestGatePower: a gate of 40 draws misses no change of 60 % and, where runs vary by at most 3 %, none of 15 %. Where it
-// passes a change, its verdict says that such a change may be missed.
+// TestGatePower: in 40 comparisons by turns, a gate misses no change of 60 % where runs vary evenly, and none of 15 % where
+// the spread of both sides is 3 % at most. Two levels and outliers hide changes; then the verdict says what may be missed.
 func TestGatePower(t *testing.T) {
 	t.Parallel()
 	turns, after := [2][]int{{0, 2, 4, 6}, {1, 3, 5, 7}}, [2][]int{{0, 1, 2, 3}, {4, 5, 6, 7}}
@@ -224,29 +224,34 @@ func TestGatePower(t *testing.T) {
 		{noise{name: "8 %", figure: 0.08}, turns, 1.6, 0},
 		{noise{name: "a drift of 1.2 % a run", figure: 0.01, drift: 0.012}, turns, 1.6, 0},
 		{noise{name: "3 %", figure: 0.03}, turns, 1.15, 0},
-		{noise{name: "3 %, one side after the other", figure: 0.03}, after, 1.15, 0},
+		{noise{name: "3 %, one side after the other", figure: 0.03}, after, 1.15, 2}, // some looks like a drift
 		{noise{name: "2 %", figure: 0.02}, turns, 1.15, 0},
-		{noise{name: "two levels", figure: 0.01, levels: 1, apart: 0.15}, turns, 1.6, 40},
-		{noise{name: "outliers", figure: 0.01, outlier: 8}, turns, 1.6, 40},
-		{noise{name: "10 %", figure: 0.1}, turns, 1.15, 40},
+		{noise{name: "two levels", figure: 0.01, levels: 1, apart: 0.15}, turns, 1.6, 14},
+		{noise{name: "outliers", figure: 0.01, outlier: 8}, turns, 1.6, 28},
+		{noise{name: "10 %", figure: 0.1}, turns, 1.15, 38},
 	} {
 		r := rand.New(rand.NewPCG(48, 1))
-		missed, silent := 0, 0
-		for range 40 {
+		draws, missed, beside, silent := 0, 0, 0, 0
+		for tried := 0; draws < 40; tried++ {
 			d := Compare(c.noise.gateRuns(t, r, c.at[0], 1), c.noise.gateRuns(t, r, c.at[1], c.longer), rule)
 			o := d.Gate(condition, false)[0]
-			if spread := max(o.Cases[0].Spread[0], o.Cases[0].Spread[1]); o.State == Failed || c.missed == 0 && c.longer < 1.5 && spread > 0.03 {
-				if o.State != Failed && o.Unseen == nil {
-					silent++
-				}
-				continue
-			}
-			missed++
-			if o.Unseen == nil || o.Unseen.Smallest < c.longer-1 {
+			passed := o.State != Failed
+			if passed && (o.Unseen == nil || o.Unseen.Smallest < c.longer-1) {
 				silent++
 			}
+			if spread := max(o.Cases[0].Spread[0], o.Cases[0].Spread[1]); c.longer < 1.5 && c.noise.figure <= 0.03 && spread > 0.03 {
+				beside += count(passed) // such runs vary more than the gate promises for
+				continue
+			}
+			draws++
+			missed += count(passed)
+			if tried > 400 {
+				t.Fatalf("%s: runs vary too much", c.noise.name)
+			}
+			if draws == 40 {
+				t.Logf("%s, +%.0f %%: missed in %d of 40; in %d of %d whose runs vary by more; %d without a word", c.noise.name, 100*(c.longer-1), missed, beside, tried+1-draws, silent)
+			}
 		}
-		t.Logf("%s, +%.0f %%: missed in %d of 40, %d without a word", c.noise.name, 100*(c.longer-1), missed, silent)
 		if missed > c.missed || silent > 2 {
 			t.Errorf("%s, +%.0f %%: missed in %d of 40, %d without a word", c.noise.name, 100*(c.longer-1), missed, silent)
 		}
