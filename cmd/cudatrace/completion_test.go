@@ -99,7 +99,7 @@ func TestCompletionAll(t *testing.T) {
 	wantWords(t, append(names, "--help", "--version"), "")
 	wantWords(t, stats.Names(), "stats", "--report", "")
 	wantWords(t, []string{"auto", "uprobe", "cupti", "none"}, "record", "-q", "--calls", "")
-	wantWords(t, []string{"within", "none"}, "diff", "--significance", "")
+	wantWords(t, []string{"none"}, "diff", "--significance", "")
 	wantWords(t, nil, "convert", "--max-slices", "")
 }
 

@@ -35,14 +35,16 @@ const (
 	allowGroup = "What not to fail for"
 )
 
+// oldRevisionFlag is an option of earlier releases: an error says what to use instead.
+const oldRevisionFlag = "by-revision"
+
 func diffCommand(con *console.Console) *cli.Command {
 	return &cli.Command{
 		Name:      diffName,
 		Usage:     "compare runs with earlier runs, and fail where they got worse",
 		ArgsUsage: "BASE NEW",
 		UsageText: "cudatrace diff BASE NEW [OPTION...]\n" +
-			"cudatrace diff --base BASE... NEW... [OPTION...]\n" +
-			"cudatrace diff --by-revision RUNS... [OPTION...]\n\n" +
+			"cudatrace diff --base BASE... NEW... [OPTION...]\n\n" +
 			"Example: cudatrace diff base.cudatrace new.cudatrace\n" +
 			"Example: cudatrace diff 'base/*' 'new/*' --fail-on 'kernel_time > +5%'\n" +
 			"Example: cudatrace diff base/ new/ --budget gpu.budget --format markdown\n" +
@@ -52,10 +54,10 @@ func diffCommand(con *console.Console) *cli.Command {
 			"The exit code is 0, 3 when a condition holds, 1 for a failure, 2 for a wrong command line. docs/diff.md explains conditions, and documents the JSON.", diff.LeastRuns),
 		Flags: slices.Concat([]cli.Flag{
 			&cli.GenericFlag{Category: sideGroup, Name: "base", Value: new(texts), Usage: "`BASE`; all arguments are NEW then; may be repeated"},
-			&cli.BoolFlag{Category: sideGroup, Name: "by-revision", Usage: "the figures of each Git commit in the order of time, and the first commit that is beyond noise; all arguments are runs"},
+			&cli.BoolFlag{Name: oldRevisionFlag, Hidden: true},
 			&cli.GenericFlag{Category: gateGroup, Name: "fail-on", Value: new(texts), Usage: "end with 3 when `CONDITION` holds, such as 'kernel_time > +5%', 'calls:cudaMalloc > 0', 'peak_memory > 2GiB', 'kernel:gemm*:median > +10%'; may be repeated"},
 			&cli.GenericFlag{Category: gateGroup, Name: "budget", Value: new(texts), Usage: "end with 3 when a condition in `FILE` holds: one a line, # begins a comment; may be repeated"},
-			&cli.StringFlag{Category: gateGroup, Name: "significance", Value: "1%", Usage: "rate of false discoveries, `PERCENT|within|none`; with one run a side, within tests against the noise within the runs, and none does not test"},
+			&cli.StringFlag{Category: gateGroup, Name: "significance", Value: "1%", Usage: "rate of false discoveries, `PERCENT|none`; none does not test: the size of a change decides"},
 			&cli.StringFlag{Category: gateGroup, Name: "min-change", Value: "5%", Usage: "smallest change of a time that differs, in `PERCENT`; conditions have their own"},
 			&cli.BoolFlag{Category: allowGroup, Name: "allow-missing", Usage: "names in conditions that match nothing"},
 			&cli.BoolFlag{Category: allowGroup, Name: "allow-incomplete", Usage: "incomplete logs"},
@@ -91,7 +93,6 @@ type diffOptions struct {
 	filter     convert.Filter
 	filters    string // the filters that were given, "" for none
 	matched    bool   // they match something in a run
-	byRevision bool
 }
 
 func runDiff(c *cli.Context, con *console.Console) error {
@@ -100,9 +101,6 @@ func runDiff(c *cli.Context, con *console.Console) error {
 		return err
 	}
 	reader := diff.NewReader(diff.Reports(o.conditions))
-	if o.byRevision {
-		return o.history(con, reader, c.Args().First())
-	}
 	base, err := o.runs(con, reader, baseWords(c)[0], o.base)
 	if err != nil {
 		return err
@@ -121,24 +119,6 @@ func runDiff(c *cli.Context, con *console.Console) error {
 		return err
 	}
 	return concluded(con, &page)
-}
-
-// history prints the figures of runs by their commit.
-func (o *diffOptions) history(con *console.Console, reader *diff.Reader, word string) error {
-	runs, err := o.runs(con, reader, word, o.new)
-	if err != nil {
-		return err
-	}
-	h, err := diff.ByRevision(runs, o.rule)
-	switch {
-	case err != nil:
-		return err
-	case o.format == "json":
-		return h.WriteJSON(con.Text())
-	case o.format == "markdown":
-		return h.WriteMarkdown(con.Text())
-	}
-	return h.WriteText(con.Text(), con.Width())
 }
 
 func (o *diffOptions) print(con *console.Console, p *diff.Page) error {
@@ -217,8 +197,7 @@ func readRule(c *cli.Context) (r diff.Rule, err error) {
 		r.Untested = true
 		return r, nil
 	case "within":
-		r.Within = true
-		return r, nil
+		return r, usagef(diffName, "diff: --significance within is gone: record %d runs a side, or let the size alone decide, by --significance none", diff.LeastRuns)
 	}
 	if r.Rate, err = percentOption(c, "significance"); err == nil && (r.Rate <= 0 || r.Rate >= 1) {
 		err = usagef(diffName, "diff: --significance %s must be above 0%% and below 100%%", c.String("significance"))
@@ -299,18 +278,9 @@ const (
 // readSides finds the files of both sides.
 func (o *diffOptions) readSides(c *cli.Context, con *console.Console) error {
 	args := c.Args().Slice()
-	var err error
-	if o.byRevision = c.Bool("by-revision"); o.byRevision {
-		switch {
-		case c.IsSet("base") || len(o.conditions) > 0 || c.String("significance") == "none" || c.String("significance") == "within":
-			return usagef(diffName, "diff: --by-revision goes with no --base, no conditions, and no --significance none or within")
-		case len(args) == 0:
-			return usagef(diffName, "diff: no runs given")
-		}
-		o.new, err = filesOf(con, diffName, args)
-		return err
-	}
 	switch {
+	case c.IsSet(oldRevisionFlag):
+		return usagef(diffName, "diff: --by-revision is gone: name the runs of two commits as BASE and NEW, as git bisect chooses them")
 	case !c.IsSet("base") && len(args) > 2:
 		return usagef(diffName, "diff: takes BASE and NEW; for several files a side, write a pattern between quotes, or --base")
 	case !c.IsSet("base") && len(args) < 2:
@@ -318,7 +288,9 @@ func (o *diffOptions) readSides(c *cli.Context, con *console.Console) error {
 	case len(args) == 0:
 		return usagef(diffName, "diff: no NEW given")
 	}
-	if o.base, err = filesOf(con, diffName, baseWords(c)); err == nil {
+	base, err := filesOf(con, diffName, baseWords(c))
+	if err == nil {
+		o.base = base
 		o.new, err = filesOf(con, diffName, newWords(c))
 	}
 	return err

@@ -20,7 +20,6 @@ var phrases = map[wording.Phrase]string{
 	wording.OtherDriver:  "--allow-driver compares them nevertheless",
 	wording.OtherMode:    "--allow-mode compares them nevertheless",
 	wording.Missing:      "--allow-missing passes the condition then",
-	wording.Within:       "--significance within",
 	wording.AllColumns:   "--wide, a wider line and JSON have them",
 	wording.AllRows:      "write it without --top",
 	wording.ErrorsReport: "cudatrace stats --report errors has the callers",

@@ -16,9 +16,8 @@ type Diff struct {
 	Sections  []*Section
 	Problems  []Problem // why the two should not be compared
 	rule      Rule
-	order     *order // nil if it is not known
-	levels    levels
-	drifts    bool // the figures drift together
+	order     *order  // nil if the sides were not recorded one after the other
+	drift     float64 // from run to run, a part of each figure
 }
 
 // An Overall is an overall figure.
@@ -73,10 +72,9 @@ func Compare(base, new []*Run, rule Rule) *Diff {
 			rows = append(rows, r.Figures...)
 		}
 	}
-	d.levels.find(rows)
-	d.drifts = drift(rows)
+	d.drift = driftOf(rows, d.order)
 	all = append(all, rows...)
-	d.doubt(all)
+	straighten(all, d.order, d.drift)
 	rule.settle(all)
 	for _, o := range d.Overall {
 		o.Verdict = verdict(o.compared, o.overall.up, o.overall.down)
@@ -85,12 +83,6 @@ func Compare(base, new []*Run, rule Rule) *Diff {
 		s.judge(d)
 	}
 	return d
-}
-
-// doubt raises the probabilities of figures that drift, and of those that may take one of two values by chance.
-func (d *Diff) doubt(all []*compared) {
-	straighten(all, d.order, d.drifts)
-	d.levels.doubt(all)
 }
 
 func each(runs []*Run, of func(*Run) float64) (values []float64) {
@@ -144,21 +136,14 @@ func (d *Diff) section(s *section) *Section {
 
 // ofRow compares a figure of a row.
 func (d *Diff) ofRow(p *pair, column string, exact bool) *compared {
-	v := runValues{exact: d.exact(column, exact), times: isTime(column), medians: column == median.column}
+	v := runValues{exact: d.exact(column, exact), times: isTime(column)}
 	v.base, v.new = p.values(column)
-	if column == median.column || column == total.column {
-		v.spreads = p.spreads()
-	}
-	return compare(v, d.order)
+	return compare(v)
 }
 
 // ofOverall compares an overall figure.
 func (d *Diff) ofOverall(o *overall) *compared {
-	v := runValues{base: each(d.Base, o.of), new: each(d.New, o.of), exact: d.exact(o.name, o.isExact()), times: o.isTime(), medians: o.median}
-	if o.spread != nil {
-		v.spreads = [2][]float64{each(d.Base, o.spread), each(d.New, o.spread)}
-	}
-	return compare(v, d.order)
+	return compare(runValues{base: each(d.Base, o.of), new: each(d.New, o.of), exact: d.exact(o.name, o.isExact()), times: o.isTime()})
 }
 
 // figure is a figure of a row, which the section need not judge.
@@ -169,7 +154,7 @@ func (r *Row) figure(s *section, column string) *compared {
 		}
 	}
 	base, new := r.pair.values(column)
-	return compare(runValues{base: base, new: new, exact: true}, nil)
+	return compare(runValues{base: base, new: new, exact: true})
 }
 
 // spare tests one time of a row: the total, or the median where the total differs with the count.
@@ -210,21 +195,19 @@ func (s *Section) judge(d *Diff) {
 	})
 }
 
-// class orders rows: those that differ, those that are large and beyond the noise within the runs, others that are large, all others.
+// class orders rows: those that differ, those that are large, all others.
 func (r *Row) class() int {
 	switch {
 	case len(r.Verdicts) > 0:
 		return 0
-	case r.Large && r.Figures[r.Main].Noise == beyondNoise:
-		return 1
 	case r.Large:
-		return 2
+		return 1
 	}
-	return 3
+	return 2
 }
 
 // tooFew reports whether there are too few runs to judge times.
-func (d *Diff) tooFew() bool { return d.rule.tests() && min(len(d.Base), len(d.New)) < LeastRuns }
+func (d *Diff) tooFew() bool { return !d.rule.Untested && min(len(d.Base), len(d.New)) < LeastRuns }
 
 // adds is what a row adds to the total, 0 if it saves.
 func (r *Row) adds() float64 { return max(r.Added, 0) }
@@ -262,7 +245,7 @@ type largest struct {
 	*Row
 }
 
-// largest are the rows whose times changed most: those beyond the noise within the runs first.
+// largest are the rows whose times changed most.
 func (d *Diff) largest() (all []largest) {
 	for _, s := range d.Sections {
 		for _, r := range s.Rows {
@@ -273,7 +256,7 @@ func (d *Diff) largest() (all []largest) {
 	}
 	slices.SortStableFunc(all, func(a, b largest) int {
 		x, y := a.Figures[a.Main], b.Figures[b.Main]
-		return cmp.Or(cmp.Compare(a.class(), b.class()), -cmp.Compare(math.Abs(x.New-x.Base), math.Abs(y.New-y.Base)))
+		return -cmp.Compare(math.Abs(x.New-x.Base), math.Abs(y.New-y.Base))
 	})
 	return all
 }

@@ -29,15 +29,16 @@ type Outcome struct {
 	Why    string    // of a Broken or an Absent one
 	Cases  []checked // the figures that the condition is about
 	Holds  int       // those of Cases for which the condition holds, which come first
-	within bool      // the noise within the runs decides
+	Unseen *checked  // of a condition that does not hold, the figure of which most can change unseen; nil if the condition's own change would be seen
 }
 
 // A checked is a figure that a condition is about.
 type checked struct {
 	Name string // of a row, "" of an overall figure
 	*compared
-	Value float64 // what the condition compares
-	Holds bool
+	Value    float64 // what the condition compares
+	Smallest float64 // smallest change that would have been seen, a part of BASE's figure; NaN where nothing was tested
+	Holds    bool
 }
 
 // Gate checks conditions. allowAbsent lets names match nothing.
@@ -45,7 +46,7 @@ func (d *Diff) Gate(conditions []*Condition, allowAbsent bool) []*Outcome {
 	var all []*Outcome
 	var compared []*compared
 	for _, c := range conditions {
-		o := &Outcome{Condition: c, within: d.rule.Within}
+		o := &Outcome{Condition: c}
 		o.Why = d.collect(o)
 		if o.Why == "" && len(o.Cases) == 0 {
 			o.State, o.Why = Absent, d.nothing(c)
@@ -58,10 +59,15 @@ func (d *Diff) Gate(conditions []*Condition, allowAbsent bool) []*Outcome {
 		}
 		all = append(all, o)
 	}
-	d.doubt(compared)
-	d.rule.adjust(compared)
+	straighten(compared, d.order, d.drift)
 	for _, o := range all {
-		d.decide(o)
+		for i := range o.Cases {
+			o.Cases[i].oneSided(o.Condition)
+		}
+	}
+	adjust(compared)
+	for _, o := range all {
+		d.decide(o, d.rule.Rate/float64(max(len(tested(compared)), 1)))
 	}
 	return all
 }
@@ -89,7 +95,7 @@ func (d *Diff) collect(o *Outcome) (why string) {
 	}
 	if len(o.Cases) == 0 && isAdded(o.Column) && (o.Name == "*" || o.Report == "calls" && d.probed(o.Name)) {
 		none := runValues{base: make([]float64, len(d.Base)), new: make([]float64, len(d.New)), exact: o.exact()}
-		d.add(o, o.Name, compare(none, nil), none.new)
+		d.add(o, o.Name, compare(none), none.new)
 	}
 	return ""
 }
@@ -137,30 +143,40 @@ func (o *Outcome) absolute(new []float64, exact bool) float64 {
 	return sum / float64(len(new))
 }
 
-// decide reports whether a condition holds.
-func (d *Diff) decide(o *Outcome) {
+// oneSided takes the probability of the direction that a condition is about.
+func (c *compared) oneSided(of *Condition) {
+	c.P /= 2
+	if (c.New > c.Base) != of.rises() {
+		c.P = 1 - c.P
+	}
+}
+
+// decide reports whether a condition holds. rate is that of one test.
+func (d *Diff) decide(o *Outcome, rate float64) {
 	if o.State != "" {
 		return
 	}
-	few, unsure, unknown := false, false, 0
+	few, unknown := false, 0
 	for i := range o.Cases {
 		x := &o.Cases[i]
-		x.Value = o.value(x)
+		x.Value, x.Smallest = o.value(x), math.NaN()
+		if !math.IsNaN(x.P) && !d.rule.Untested {
+			x.Smallest = x.smallest(rate)
+		}
 		switch {
 		case math.IsNaN(x.Value):
 			unknown++
-		case o.Change && x.Few && d.rule.tests():
+		case o.Change && x.Few && !d.rule.Untested:
 			few = true
-		case o.Change && d.rule.Within && !x.Exact && x.Noise == "":
-			unsure = true
 		default:
-			x.Holds = o.Condition.holds(x.Value) && (!o.Change || d.rule.significant(x.compared))
+			x.Holds = o.Condition.holds(x.Value) && (!o.Change || d.rule.significant(x.compared) && (d.rule.Untested || x.Exact || o.Condition.holds(o.part(x, x.rest))))
 		}
 		if x.Holds {
 			o.Holds++
 		}
 	}
 	o.sort()
+	o.unseen()
 	o.State = Passed
 	switch {
 	case o.Holds > 0:
@@ -168,11 +184,19 @@ func (d *Diff) decide(o *Outcome) {
 	case o.Why != "":
 		o.State = Broken
 	case few:
-		o.State, o.Why = Broken, d.needs()+", "+wording.Untested.String()+", or "+wording.Within.String()
-	case unsure:
-		o.State, o.Why = Broken, "its noise within a run is not known; "+d.needs()+", or "+wording.Untested.String()
+		o.State, o.Why = Broken, d.needs()+", or "+wording.Untested.String()
 	case unknown == len(o.Cases):
 		o.State, o.Why = Broken, "the figure is not known"
+	}
+}
+
+// unseen finds the figure of which most can change unseen.
+func (o *Outcome) unseen() {
+	for i := range o.Cases {
+		x := &o.Cases[i]
+		if o.Holds == 0 && o.part(x, x.Smallest*math.Abs(x.Base)) > math.Abs(o.Value) && (o.Unseen == nil || x.Smallest > o.Unseen.Smallest) {
+			o.Unseen = x
+		}
 	}
 }
 
@@ -186,10 +210,18 @@ func (o *Outcome) value(x *checked) float64 {
 	switch {
 	case !o.Change:
 		return x.Value
-	case o.Percent:
-		return x.change()
+	case x.New == x.Base:
+		return 0
 	}
-	return x.New - x.Base
+	return o.part(x, x.New-x.Base)
+}
+
+// part is a difference in the unit of a condition.
+func (o *Outcome) part(x *checked, difference float64) float64 {
+	if o.Percent {
+		return difference / x.Base
+	}
+	return difference
 }
 
 // sort puts the figures for which the condition holds first, by how far they are from the limit.

@@ -6,61 +6,45 @@ import (
 	"slices"
 )
 
-// LeastRuns is the number of runs of each side from which on times are judged. With fewer, a GPU
-// that runs at one of two clock rates would often show one of them in all runs of BASE, and the
-// other in all of NEW.
+// LeastRuns is the number of runs a side from which times are judged. With fewer, a GPU that runs at one of
+// two clock rates would often show one of them in all runs of BASE, and the other in all of NEW.
 const LeastRuns = 4
 
 // Noise that the values of runs have at least: percentiles of stats are within 0.8 %, and GPUs
 // measure time in steps.
 const (
-	leastShare  = 0.005
-	leastTime   = 10    // ns
-	leastMedian = 0.016 // of a median within a run: two equal ones may be twice the error of a percentile apart
+	leastShare = 0.005
+	leastTime  = 10 // ns
 )
 
 // A Rule says what a difference is.
 type Rule struct {
 	Rate      float64 // of false discoveries
 	Untested  bool    // the size of a difference decides, not whether it is significant
-	Within    bool    // a difference beyond the noise within the runs is one, whether it is significant or not
 	MinChange float64 // the smallest change that counts where figures vary, a part of BASE's figure
 }
-
-// tests reports whether differences between runs are tested.
-func (r *Rule) tests() bool { return !r.Untested && !r.Within }
 
 // runValues are the values of a figure, NaN for a run where it is not known.
 type runValues struct {
 	base, new []float64
-	spreads   [2][]float64 // half of the intervals of medians within the runs of BASE and of NEW, as parts of the medians; nil if nothing is known
-	exact     bool         // counts and bytes
+	exact     bool // counts and bytes
 	times     bool
-	medians   bool
 }
-
-// Whether a difference is beyond the noise within the runs.
-const (
-	withinNoise = "within"
-	beyondNoise = "beyond"
-)
 
 // A compared is a figure of BASE and of NEW.
 type compared struct {
 	Base, New float64    // means over the runs, NaN where the figure is not known
-	Spread    [2]float64 // how much the figure varies in BASE and in NEW, as a part of it: the standard deviation over the runs; of one run half of the interval of its median; NaN if not known
-	Noise     string     // withinNoise, beyondNoise, "" if the noise within the runs is not known
+	Spread    [2]float64 // standard deviation over the runs of BASE and of NEW, a part of the mean; NaN of one run
 	Exact     bool       // it is the same in each run of a side, and is no time: a difference is no chance
 	P         float64    // probability of so large a difference by chance, NaN of one that was not tested
 	Q         float64    // P, corrected for the number of tests
 	Few       bool       // it was not tested because there are too few runs
 	Spared    bool       // it was not tested because another figure of its row is
-	Drifts    bool       // it was tested without the trend from run to run
-	Doubtful  bool       // it looks like one of two levels
 	Differs   bool
 
-	values [2][]float64 // those that are known
-	trend  trend
+	values runValues
+	least  float64 // smallest standard deviation
+	rest   float64 // the difference beside the drift of sides that were recorded one after the other
 }
 
 // known reports whether both sides have the figure.
@@ -74,11 +58,12 @@ func (c *compared) change() float64 {
 	return (c.New - c.Base) / c.Base
 }
 
-// compare compares the values of runs in an order, nil for one that is not known.
-func compare(v runValues, o *order) *compared {
+// compare compares the values of runs.
+func compare(v runValues) *compared {
 	base, new := known(v.base), known(v.new)
-	c := &compared{Base: meanOf(base), New: meanOf(new), P: math.NaN(), Q: math.NaN(), values: [2][]float64{base, new}, trend: noTrend}
-	c.Spread = [2]float64{spreadOf(base, v.spreads[0]), spreadOf(new, v.spreads[1])}
+	c := &compared{Base: meanOf(base), New: meanOf(new), P: math.NaN(), Q: math.NaN(), values: v}
+	c.Spread = [2]float64{spreadOf(base), spreadOf(new)}
+	c.rest = c.New - c.Base
 	if !c.known() {
 		return c
 	}
@@ -87,101 +72,75 @@ func compare(v runValues, o *order) *compared {
 		c.Differs = base[0] != new[0]
 		return c
 	}
-	least := leastShare * math.Abs(c.Base+c.New) / 2
+	c.least = leastShare * math.Abs(c.Base+c.New) / 2
 	if v.times {
-		least = max(least, leastTime)
+		c.least = max(c.least, leastTime)
 	}
-	c.Noise = noiseOf(c, &v, least)
 	if min(len(base), len(new)) < LeastRuns {
 		c.Few = true
 		return c
 	}
-	c.P = chance(base, new, least)
-	if o != nil {
-		c.trend = trendOf([2]series{places(o.places[0], v.base), places(o.places[1], v.new)}, least)
-	}
+	c.P = chance(base, new, c.least)
 	return c
 }
 
-// Limits of a trend.
-const (
-	likelyTrend = 0.2  // probability of so steep a trend by chance at which a figure is taken to drift: where in doubt, it does
-	commonTrend = 0.25 // part of the figures that drift in one direction from which on all do; by chance it is a tenth
-)
-
-// drift reports whether the figures of a comparison drift together.
-func drift(all []*compared) bool {
-	var tested, up, down float64
-	for _, c := range all {
-		if math.IsNaN(c.P) {
-			continue
-		}
-		switch tested++; {
-		case c.trend.chance > likelyTrend:
-		case c.trend.slope > 0:
-			up++
-		default:
-			down++
-		}
-	}
-	return tested > 0 && max(up, down) >= commonTrend*tested
+// tested are the figures that were tested.
+func tested(all []*compared) []*compared {
+	return slices.DeleteFunc(slices.Clone(all), func(c *compared) bool { return math.IsNaN(c.P) })
 }
 
-// straighten gives figures that drift the probability of what differs beside the trend: it is the larger one where the sides were recorded one after the
-// other, and the trend leads from one to the other. Where they were recorded by turns, it may be smaller, and a trend of one figure alone is chance.
-func straighten(all []*compared, o *order, common bool) {
-	for _, c := range all {
-		switch {
-		case math.IsNaN(c.P) || o == nil:
-		case o.apart && (common || c.trend.chance <= likelyTrend):
-			c.Drifts, c.P = true, max(c.P, c.trend.rest)
-		case common && !o.apart:
-			c.Drifts, c.P = true, c.trend.rest
+// driftOf returns the drift of the machine from run to run, a part of each figure: the median over the figures of
+// the slope within the sides. It is 0 for sides that were recorded by turns, which meet a drift alike.
+func driftOf(all []*compared, o *order) float64 {
+	if o == nil {
+		return 0
+	}
+	var slopes []float64
+	for _, c := range tested(all) {
+		var sxx, sxy float64
+		for side, values := range [2][]float64{c.values.base, c.values.new} {
+			middle, mean := meanOf(o.places[side]), [2]float64{c.Base, c.New}[side]
+			for i, v := range values {
+				if x := o.places[side][i] - middle; mean != 0 && !math.IsNaN(v) {
+					sxx, sxy = sxx+x*x, sxy+x*(v/mean-1)
+				}
+			}
 		}
+		if sxx > 0 {
+			slopes = append(slopes, sxy/sxx)
+		}
+	}
+	if len(slopes) == 0 {
+		return 0
+	}
+	slices.Sort(slopes)
+	return slopes[len(slopes)/2]
+}
+
+// straighten finds what of a difference the drift does not explain.
+func straighten(all []*compared, o *order, drift float64) {
+	if drift == 0 {
+		return
+	}
+	for _, c := range tested(all) {
+		var sides [2][]float64
+		for side, values := range [2][]float64{c.values.base, c.values.new} {
+			for i, v := range values {
+				sides[side] = append(sides[side], v*math.Exp(-drift*o.places[side][i]))
+			}
+			sides[side] = known(sides[side])
+		}
+		c.rest = meanOf(sides[1]) - meanOf(sides[0])
 	}
 }
 
-// places puts the known values of runs beside their places in time.
-func places(order, values []float64) (s series) {
-	for i, v := range values {
-		if !math.IsNaN(v) {
-			s.at, s.values = append(s.at, order[i]), append(s.values, v)
-		}
+// spreadOf returns the standard deviation as a part of the mean, NaN of one value.
+func spreadOf(values []float64) float64 {
+	mean, variance := moments(values)
+	if len(values) < 2 || mean == 0 {
+		return math.NaN()
 	}
-	return s
-}
-
-// spreadOf returns how much a figure varies.
-func spreadOf(values, within []float64) float64 {
-	if len(values) > 1 {
-		mean, variance := moments(values)
-		if mean == 0 {
-			return math.NaN()
-		}
-		return math.Sqrt(variance) / math.Abs(mean)
-	}
-	return meanOf(known(within))
-}
-
-// noiseOf reports whether a difference is beyond the noise within the runs.
-func noiseOf(c *compared, v *runValues, least float64) string {
-	noise := [2]float64{meanOf(known(v.spreads[0])) * math.Abs(c.Base), meanOf(known(v.spreads[1])) * math.Abs(c.New)}
-	if v.medians {
-		least = max(least, leastMedian*math.Abs(c.Base+c.New)/2)
-	}
-	for side, values := range c.values {
-		if len(values) > 1 {
-			noise[side] = most(noise[side], 2*c.Spread[side]*math.Abs(meanOf(values)))
-		}
-		noise[side] = max(noise[side], least)
-	}
-	switch all := math.Hypot(noise[0], noise[1]); {
-	case math.IsNaN(all):
-		return ""
-	case math.Abs(c.New-c.Base) > all:
-		return beyondNoise
-	}
-	return withinNoise
+	return math.Sqrt(variance) / math.Abs(mean)
 }
 
 // known leaves out what is not known.
@@ -197,119 +156,59 @@ func constant(values []float64) bool {
 	return true
 }
 
-// Limits of two levels.
-const (
-	leastOfLevel = 2    // values on a level
-	levelsApart  = 2.5  // how much farther levels are apart than the values of one
-	falseLevels  = 0.02 // probability from which on a difference may be of two levels
-)
-
-// twoLevels returns how far the two levels of a figure are apart, as a part of the lower one; 0 where its values do not lie on two levels. mixed reports
-// whether a side has both.
-func (c *compared) twoLevels() (apart float64, mixed bool) {
-	type value struct {
-		v    float64
-		side int
-	}
-	var all []value
-	for side, values := range c.values {
-		for _, v := range values {
-			all = append(all, value{v, side})
-		}
-	}
-	slices.SortFunc(all, func(a, b value) int { return cmp.Compare(a.v, b.v) })
-	at := 0 // the first value of the upper level
-	for i := leastOfLevel; i <= len(all)-leastOfLevel; i++ {
-		if at == 0 || all[i].v-all[i-1].v > all[at].v-all[at-1].v {
-			at = i
-		}
-	}
-	if at == 0 {
-		return 0, false
-	}
-	gap := all[at].v - all[at-1].v
-	if within := max(all[at-1].v-all[0].v, all[len(all)-1].v-all[at].v); gap <= levelsApart*within || all[0].v <= 0 || gap < leastShare*all[0].v {
-		return 0, false
-	}
-	lower := all[0].side
-	for _, v := range all[:at] {
-		mixed = mixed || v.side != lower
-	}
-	for _, v := range all[at:] {
-		mixed = mixed || v.side == lower
-	}
-	return gap / all[0].v, mixed
-}
-
-// levels are the figures that take one of two values by chance, such as the time of a kernel that was chosen by measuring.
-type levels struct {
-	count int
-	apart float64 // the largest distance of two levels
-}
-
-// find looks for figures whose values lie on two levels, both in one side.
-func (l *levels) find(all []*compared) {
-	for _, c := range all {
-		if math.IsNaN(c.P) {
-			continue
-		}
-		if apart, mixed := c.twoLevels(); mixed {
-			l.count++
-			l.apart = max(l.apart, apart)
-		}
-	}
-}
-
-// doubt raises the probability of figures that may be of that kind: one whose BASE lies on one level and whose NEW lies on the other, where so many others
-// lie on both in one side that one of them would be expected to look like it.
-func (l *levels) doubt(all []*compared) {
-	for _, c := range all {
-		if math.IsNaN(c.P) || l.count == 0 {
-			continue
-		}
-		if apart, mixed := c.twoLevels(); mixed || apart == 0 || apart > 2*l.apart {
-			continue
-		}
-		chance := float64(l.count+1) * math.Exp2(1-float64(len(c.values[0])+len(c.values[1])))
-		if chance > falseLevels && chance > c.P {
-			c.Doubtful, c.P = true, min(chance, 1)
-		}
-	}
-}
-
 // settle finds the differences among all figures that were compared.
 func (r *Rule) settle(all []*compared) {
-	r.adjust(all)
+	adjust(all)
 	for _, c := range all {
 		if !c.Exact && !c.Spared {
-			c.Differs = r.significant(c) && math.Abs(c.change()) >= r.MinChange
+			least := r.MinChange * math.Abs(c.Base)
+			c.Differs = r.significant(c) && math.Abs(c.New-c.Base) >= least && (r.Untested || math.Abs(c.rest) >= least && c.rest*(c.New-c.Base) > 0)
 		}
 	}
 }
 
-// adjust corrects the probabilities for their number.
-func (r *Rule) adjust(all []*compared) {
-	var tested []*compared
-	var p []float64
-	for _, c := range all {
-		if !math.IsNaN(c.P) {
-			tested, p = append(tested, c), append(p, c.P)
-		}
-	}
-	for i, q := range adjust(p) {
-		tested[i].Q = q
-	}
-}
-
-// significant reports whether a difference is more than chance, or beyond the noise within the runs where that decides.
+// significant reports whether a difference is more than chance.
 func (r *Rule) significant(c *compared) bool {
-	switch {
-	case !c.known() || c.Base == c.New:
-		return false
-	case c.Exact || r.Untested:
-		return true
-	case r.Within:
-		return c.Noise == beyondNoise
+	return c.known() && c.Base != c.New && (c.Exact || r.Untested || c.Q <= r.Rate)
+}
+
+// adjust corrects the probabilities of the figures that were tested for their number, by Benjamini and Hochberg:
+// each becomes the smallest rate of false discoveries at which the figure is one. Where nothing differs, there is
+// a discovery with the probability of that rate.
+func adjust(all []*compared) {
+	all = tested(all)
+	slices.SortStableFunc(all, func(a, b *compared) int { return cmp.Compare(a.P, b.P) })
+	least := 1.0
+	for i := len(all) - 1; i >= 0; i-- {
+		least = min(least, all[i].P*float64(len(all))/float64(i+1))
+		all[i].Q = least
 	}
-	return c.Q <= r.Rate
+}
+
+// surely is the probability at which the smallest change that can be seen is seen.
+const surely = 0.9
+
+// smallest returns the smallest change of a figure, a part of BASE's, that its test at a rate would see beside the drift.
+func (c *compared) smallest(rate float64) float64 {
+	a, b := describe(known(c.values.base), c.least), describe(known(c.values.new), c.least)
+	student, freedom := pooled(a, b)
+	welch, fewer := apart(a, b)
+	seen := max(student*(quantile(rate, freedom)+quantile(1-surely, freedom)), welch*(quantile(rate, fewer)+quantile(1-surely, fewer)))
+	return (seen + math.Abs(c.New-c.Base-c.rest)) / math.Abs(c.Base)
+}
+
+// quantile returns the value that Student's distribution exceeds with a probability below a half.
+func quantile(p, freedom float64) float64 {
+	low, high := 0.0, 1.0
+	for tails(high, freedom)/2 > p && high < 1e9 {
+		high *= 2
+	}
+	for range 60 {
+		if middle := (low + high) / 2; tails(middle, freedom)/2 > p {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	return high
 }

@@ -25,13 +25,10 @@ func (r *Run) start() (first time.Time) {
 // leastOrdered is the number of runs a side from which on their order tells something.
 const leastOrdered = 2
 
-// An order has the places of the runs of BASE and of NEW in time.
-type order struct {
-	places [2][]float64
-	apart  bool // all runs of one side began before all of the other
-}
+// An order has the places in time of the runs of BASE and of NEW, where one side was recorded after the other.
+type order struct{ places [2][]float64 }
 
-// orderOf returns the order of runs, nil where a time is not known, or where there are few.
+// orderOf returns the order of runs, nil where sides were recorded by turns, a time is not known, or there are few runs.
 func orderOf(base, now []*Run) *order {
 	all := slices.Concat(base, now)
 	if min(len(base), len(now)) < leastOrdered || slices.ContainsFunc(all, func(r *Run) bool { return r.start().IsZero() }) {
@@ -44,7 +41,9 @@ func orderOf(base, now []*Run) *order {
 			turns++
 		}
 	}
-	o.apart = turns == 1
+	if turns != 1 {
+		return nil
+	}
 	for side, runs := range [2][]*Run{base, now} {
 		for _, r := range runs {
 			o.places[side] = append(o.places[side], float64(slices.Index(sorted, r)))
@@ -57,7 +56,7 @@ func byStart(a, b *Run) int { return a.start().Compare(b.start()) }
 
 // otherTimes warns of runs that were not recorded by turns.
 func otherTimes(base, new []*Run) []Problem {
-	if o := orderOf(base, new); o == nil || !o.apart {
+	if orderOf(base, new) == nil {
 		return nil
 	}
 	first, second, before, after := "BASE", "NEW", base, new

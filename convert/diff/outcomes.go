@@ -57,24 +57,17 @@ func (o *Outcome) Verdict() string {
 		words += pairWords(x.compared, o.Unit)
 	default:
 		words += fmt.Sprintf("%s (%s", pairWords(x.compared, o.Unit), table.Words(x.compared.change(), table.Percent))
-		words += chanceWords(x.Q) + o.sure(x.compared) + ")"
+		words += chanceWords(x.Q) + ")"
 	}
 	if more := max(o.Holds, 1) - 1; more > 0 {
 		words += ", and " + figures.Group(more) + " more"
 	}
-	return words
-}
-
-// sure says what speaks for a change or against it, beside chance.
-func (o *Outcome) sure(c *compared) (words string) {
-	if c.Doubtful {
-		words += ", maybe one of two levels"
-	}
-	if c.Drifts {
-		words += ", beside a trend from run to run"
-	}
-	if o.within && !c.Exact {
-		words += ", " + c.Noise + " the noise of these runs"
+	if u := o.Unseen; u != nil {
+		words += fmt.Sprintf("; the runs vary: a change below %s", share(u.Smallest))
+		if len(o.Cases) > 1 {
+			words += " of " + u.Name
+		}
+		words += " may be missed"
 	}
 	return words
 }

@@ -17,8 +17,6 @@ type overall struct {
 	down    string
 	reports []string // that it is made of
 	of      func(*Run) float64
-	spread  func(*Run) float64 // of the noise within a run, as a part of the figure; nil if nothing is known
-	median  bool
 	sum     bool // over the rows of a report
 	ofStep  bool // a part of a whole run's figure, for each of its steps
 }
@@ -48,11 +46,7 @@ var overalls = withSteps([]overall{
 		}
 		return r.largest(func(l *stats.Log) uint64 { return l.PeakDevice })
 	}},
-	{name: stepTime, unit: table.Duration, up: "slower", down: "faster", reports: []string{stepKinds}, median: true,
-		of: func(r *Run) float64 { return r.ofSteps(median.column) },
-		spread: func(r *Run) float64 {
-			return (r.ofSteps("median_high_ns") - r.ofSteps("median_low_ns")) / 2 / r.ofSteps(median.column)
-		}},
+	{name: stepTime, unit: table.Duration, up: "slower", down: "faster", reports: []string{stepKinds}, of: func(r *Run) float64 { return r.ofSteps(median.column) }},
 })
 
 // stepTime is the figure of the time of a step.
@@ -118,30 +112,7 @@ func sumOf(name string, unit table.Unit, report, column string) overall {
 	case unit == table.Number:
 		down = "fewer"
 	}
-	o := overall{name: name, unit: unit, sum: true, up: up, down: down, reports: []string{report}, of: func(r *Run) float64 { return r.total(report, column) }}
-	if column == total.column {
-		o.spread = func(r *Run) float64 { return r.spread(report) }
-	}
-	return o
-}
-
-// spread returns the noise within a run of the time in a report, as a part of it: that of its rows, as if all of them varied together. Rows of which it is
-// not known count like the others. It is NaN if nothing is known of rows with half of the time.
-func (r *Run) spread(report string) float64 {
-	if r.lacks(report) != "" {
-		return math.NaN()
-	}
-	var noise, of, all float64
-	for key := range r.reports[report].rows {
-		ns, part := r.reports[report].value(key, total.column), r.reports[report].spread(key)
-		if all += ns; !math.IsNaN(part) {
-			noise, of = noise+ns*part, of+ns
-		}
-	}
-	if of < all/2 {
-		return math.NaN()
-	}
-	return noise / of
+	return overall{name: name, unit: unit, sum: true, up: up, down: down, reports: []string{report}, of: func(r *Run) float64 { return r.total(report, column) }}
 }
 
 func (o *overall) isTime() bool { return o.unit == table.Duration }

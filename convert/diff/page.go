@@ -101,22 +101,8 @@ func (p *Page) lines(quoted func(string) string) []string {
 
 // remarks are what else a person should know.
 func (p *Page) remarks(quoted func(string) string) (lines []string) {
-	switch {
-	case p.rule.Untested:
+	if p.rule.Untested {
 		lines = append(lines, "differences are not tested: they may be chance")
-	case p.rule.Within:
-		lines = append(lines, "differences are tested against the noise within the runs alone: how runs differ from each other is not known")
-	}
-	if p.drifts {
-		lines = append(lines, "times drift from run to run: they were tested beside that trend")
-	}
-	if names := p.doubtful(quoted); len(names) > 0 {
-		more := ""
-		if n := len(names) - maxRenamed; n > 0 {
-			names, more = names[:maxRenamed], " and "+figures.Count(n, "other", "others")
-		}
-		lines = append(lines, fmt.Sprintf("not counted, as %s in these runs takes one of two levels by chance, such as a kernel that is chosen by measuring: %s%s; more runs tell",
-			figures.Count(p.levels.count, "other time", "other times"), strings.Join(names, ", "), more))
 	}
 	lines = append(lines, p.renamed(quoted)...)
 	for _, x := range p.Problems {
@@ -125,18 +111,6 @@ func (p *Page) remarks(quoted func(string) string) (lines []string) {
 		}
 	}
 	return lines
-}
-
-// doubtful names the rows whose difference may be one of two levels.
-func (p *Page) doubtful(quoted func(string) string) (names []string) {
-	for _, s := range p.Sections {
-		for _, r := range s.Rows {
-			if slices.ContainsFunc(r.Figures, func(c *compared) bool { return c.Doubtful && math.Abs(c.change()) >= p.rule.MinChange }) {
-				names = append(names, rowWords[s.Report]+" "+quoted(r.Name))
-			}
-		}
-	}
-	return names
 }
 
 // shortRevision is the number of characters that name a commit to people.
@@ -158,12 +132,12 @@ func runsWords(list []*Run, quoted func(string) string) string {
 		}
 	}
 	if revision != "" {
-		words += " of " + quoted(short(revision))
+		words += " of " + quoted(revision[:min(len(revision), shortRevision)])
 	}
 	return words
 }
 
-// stepLine says how the time of a step changed, "" if it did not, or not beyond the noise.
+// stepLine says how the time of a step changed, "" if it did not.
 func (p *Page) stepLine() string {
 	i := slices.IndexFunc(p.Overall, func(o *Overall) bool { return o.Name == stepTime })
 	if i < 0 {
@@ -174,8 +148,8 @@ func (p *Page) stepLine() string {
 	switch {
 	case o.Differs:
 		return words + o.Verdict
-	case p.tooFew() && o.Noise == beyondNoise && math.Abs(o.change()) >= p.rule.MinChange:
-		return words + noiseWords(o.compared)
+	case p.tooFew() && math.Abs(o.change()) >= p.rule.MinChange:
+		return words + "not judged"
 	}
 	return ""
 }
@@ -192,13 +166,13 @@ func (p *Page) headlines(quoted func(string) string) (lines []string) {
 	}
 	switch {
 	case p.tooFew() && len(p.largest()) > 0:
-		return append(lines, p.sidesWords()+": times can't be proved; largest differences:")
+		return append(lines, p.tooFewWords()+"; largest differences:")
 	case p.tooFew():
 		what := "none"
 		if len(lines) > 0 {
 			what = "no other"
 		}
-		words := fmt.Sprintf("%s: times can't be proved; %s changed by %s or more", p.sidesWords(), what, share(p.rule.MinChange))
+		words := fmt.Sprintf("%s; %s changed by %s or more", p.tooFewWords(), what, share(p.rule.MinChange))
 		if section == nil && len(lines) == 0 {
 			words += ", and nothing else differs"
 		}
@@ -214,16 +188,16 @@ func (p *Page) headlines(quoted func(string) string) (lines []string) {
 // share writes a part of 1.
 func share(part float64) string { return fmt.Sprintf("%.3g %%", 100*part) }
 
-// sidesWords says how many runs the sides have.
-func (p *Page) sidesWords() string {
+// tooFewWords says why times are not judged.
+func (p *Page) tooFewWords() string {
 	base, now := len(p.Diff.Base), len(p.Diff.New)
 	switch {
 	case base != now:
-		return fmt.Sprintf("BASE has %s and NEW %s", figures.Count(base, "run", "runs"), figures.Group(now))
+		return fmt.Sprintf("BASE has %s and NEW %s: too few to judge times", figures.Count(base, "run", "runs"), figures.Group(now))
 	case base == 1:
-		return "one run a side"
+		return "one run a side: the noise from run to run is not known, so times are not judged"
 	}
-	return figures.Count(base, "run", "runs") + " a side"
+	return figures.Count(base, "run", "runs") + " a side: too few to judge times"
 }
 
 // maxLargest is the number of rows that are named first.
@@ -244,8 +218,8 @@ func (p *Page) largestLines(quoted func(string) string) (lines []string) {
 // words says how the time of a row changed, and how much it varies.
 func (l *largest) words() string {
 	c, column := l.Figures[l.Main], l.columns()[l.Main]
-	return fmt.Sprintf("%s %s → %s (%s), %s", columnWords(column.Key), withSpread(table.Words(c.Base, column.Unit), c.Spread[0]), withSpread(table.Words(c.New, column.Unit), c.Spread[1]),
-		table.Words(c.change(), table.Percent), noiseWords(c))
+	return fmt.Sprintf("%s %s → %s (%s)", columnWords(column.Key), withSpread(table.Words(c.Base, column.Unit), c.Spread[0]), withSpread(table.Words(c.New, column.Unit), c.Spread[1]),
+		table.Words(c.change(), table.Percent))
 }
 
 // withSpread writes a figure with how much it varies.
@@ -265,14 +239,6 @@ func spreadCell(c *compared) any {
 		return nil
 	}
 	return spreadWords(spread)
-}
-
-// noiseWords says whether a difference is beyond the noise within the runs.
-func noiseWords(c *compared) string {
-	if c.Noise == "" {
-		return "their noise is not known"
-	}
-	return c.Noise + " the noise of these runs"
 }
 
 // rowWords is a row of a report.
@@ -325,12 +291,8 @@ func (p *Page) overall() *table.Table {
 		if math.IsNaN(o.Base) && math.IsNaN(o.New) || o.Base == 0 && o.New == 0 || o.overall.ofStep && o.Spared {
 			continue
 		}
-		differs := orNothing(o.Verdict)
-		if differs == nil && p.tooFew() && !o.Exact && math.Abs(o.change()) >= p.rule.MinChange {
-			differs = noiseCell(o.compared)
-		}
 		t.Rows = append(t.Rows, []any{o.Name, table.Cell{Value: o.Base, Unit: o.overall.unit}, table.Cell{Value: o.New, Unit: o.overall.unit},
-			o.change(), spreadCell(o.compared), differs})
+			o.change(), spreadCell(o.compared), orNothing(o.Verdict)})
 	}
 	return t
 }
@@ -341,14 +303,6 @@ func orNothing(s string) any {
 		return nil
 	}
 	return s
-}
-
-// noiseCell is the cell of a difference that too few runs tell: whether it is beyond their noise.
-func noiseCell(c *compared) any {
-	if c.Noise == "" {
-		return nil
-	}
-	return c.Noise + " noise"
 }
 
 // section is the table of the rows that differ, and of those that are large. Its figures stand side by side.
@@ -404,12 +358,7 @@ func rank(column string, i int) int {
 }
 
 // verdict is the cell of how a row differs.
-func (r *Row) verdict() any {
-	if r.Large {
-		return noiseCell(r.Figures[r.Main])
-	}
-	return strings.Join(r.Verdicts, ", ")
-}
+func (r *Row) verdict() any { return orNothing(strings.Join(r.Verdicts, ", ")) }
 
 // spread is the cell of how much the time of a row varies.
 func (r *Row) spread() any {

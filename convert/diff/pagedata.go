@@ -9,7 +9,7 @@ import (
 )
 
 // pageVersion is the version of the JSON.
-const pageVersion = 1
+const pageVersion = 2
 
 // WriteJSON writes the page as a JSON object, which docs/diff.md documents.
 func (p *Page) WriteJSON(w io.Writer) error {
@@ -49,12 +49,15 @@ func (p *Page) dataTables() []*table.Table {
 func (p *Page) conditionData() *table.Table {
 	t := &table.Table{Name: "conditions", Reason: "no conditions", Columns: []table.Column{
 		{Key: "name"}, {Key: "state"}, {Key: "why"}, {Key: "row"}, {Key: "base", Unit: table.Rate}, {Key: "new", Unit: table.Rate},
-		{Key: "value", Unit: table.Rate}, {Key: "limit", Unit: table.Rate}, {Key: "q", Unit: table.Rate}, {Key: "rows", Unit: table.Number}}}
+		{Key: "value", Unit: table.Rate}, {Key: "limit", Unit: table.Rate}, {Key: "q", Unit: table.Rate}, {Key: "rows", Unit: table.Number}, {Key: "unseen", Unit: table.Rate}}}
 	for _, o := range p.Outcomes {
-		row := []any{o.Text, string(o.State), orNothing(o.Why), nil, nil, nil, nil, o.Value, nil, uint64(o.Holds)}
+		row := []any{o.Text, string(o.State), orNothing(o.Why), nil, nil, nil, nil, o.Value, nil, uint64(o.Holds), nil}
 		if len(o.Cases) > 0 {
 			x := o.Cases[0]
 			row[3], row[4], row[5], row[6], row[8] = orNothing(x.Name), x.Base, x.New, x.Value, x.Q
+		}
+		if o.Unseen != nil {
+			row[10] = o.Unseen.Smallest
 		}
 		t.Rows = append(t.Rows, row)
 	}
@@ -63,9 +66,9 @@ func (p *Page) conditionData() *table.Table {
 
 func (p *Page) overallData() *table.Table {
 	t := &table.Table{Name: "overall", Columns: []table.Column{{Key: "name"}, {Key: "verdict"}, {Key: "base", Unit: table.Rate}, {Key: "new", Unit: table.Rate},
-		{Key: "change", Unit: table.Rate}, {Key: "q", Unit: table.Rate}, {Key: "base_spread", Unit: table.Rate}, {Key: "new_spread", Unit: table.Rate}, {Key: "noise"}}}
+		{Key: "change", Unit: table.Rate}, {Key: "q", Unit: table.Rate}, {Key: "base_spread", Unit: table.Rate}, {Key: "new_spread", Unit: table.Rate}}}
 	for _, o := range p.Overall {
-		t.Rows = append(t.Rows, []any{o.Name, orNothing(o.Verdict), o.Base, o.New, o.change(), o.Q, o.Spread[0], o.Spread[1], orNothing(o.Noise)})
+		t.Rows = append(t.Rows, []any{o.Name, orNothing(o.Verdict), o.Base, o.New, o.change(), o.Q, o.Spread[0], o.Spread[1]})
 	}
 	return t
 }
@@ -73,7 +76,7 @@ func (p *Page) overallData() *table.Table {
 // sectionData has all rows of a section.
 func sectionData(s *Section) *table.Table {
 	t := &table.Table{Name: s.Report, Reason: s.Reason, Columns: []table.Column{{Key: "name"}, {Key: "base_name"}, {Key: "matched_by"}, {Key: "verdict"}, {Key: "added", Unit: table.Rate},
-		{Key: "base_spread", Unit: table.Rate}, {Key: "new_spread", Unit: table.Rate}, {Key: "noise"}, {Key: "doubtful", Unit: table.Flag}}}
+		{Key: "base_spread", Unit: table.Rate}, {Key: "new_spread", Unit: table.Rate}}}
 	if t.Reason == "" && len(s.Rows) == 0 {
 		t.Reason = "no rows on either side"
 	}
@@ -81,10 +84,10 @@ func sectionData(s *Section) *table.Table {
 		t.Columns = append(t.Columns, table.Column{Key: "base_" + c.Key, Unit: c.Unit}, table.Column{Key: "new_" + c.Key, Unit: c.Unit}, table.Column{Key: "q_" + c.Key, Unit: table.Rate})
 	}
 	for _, r := range s.Rows {
-		row := []any{r.Name, orNothing(r.Was), orNothing(r.Match), orNothing(strings.Join(r.Verdicts, ", ")), r.Added, nil, nil, nil, false}
+		row := []any{r.Name, orNothing(r.Was), orNothing(r.Match), orNothing(strings.Join(r.Verdicts, ", ")), r.Added, nil, nil}
 		if r.Main >= 0 {
 			c := r.Figures[r.Main]
-			row[5], row[6], row[7], row[8] = c.Spread[0], c.Spread[1], orNothing(c.Noise), c.Doubtful
+			row[5], row[6] = c.Spread[0], c.Spread[1]
 		}
 		for _, c := range r.Figures {
 			row = append(row, c.Base, c.New, c.Q)

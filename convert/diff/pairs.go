@@ -33,17 +33,6 @@ func (p *pair) values(column string) (base, new []float64) {
 	return of(p.base, p.inBase), of(p.new, p.inNew)
 }
 
-// spreads returns half of the interval of the median within each run, as a part of the median; NaN where it is not known.
-func (p *pair) spreads() (all [2][]float64) {
-	of := func(runs []*Run, key string) (list []float64) {
-		for _, r := range runs {
-			list = append(list, r.reports[p.report].spread(key))
-		}
-		return list
-	}
-	return [2][]float64{of(p.base, p.inBase), of(p.new, p.inNew)}
-}
-
 // pairsOf pairs the rows of a report, which all runs have.
 func pairsOf(report string, base, new []*Run) []*pair {
 	before, after := rowsOf(report, base), rowsOf(report, new)

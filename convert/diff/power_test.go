@@ -77,11 +77,15 @@ func simulatedRun(at int, factor func(int) float64) *Run {
 		}
 		return all
 	}
-	start := time.Unix(1_700_000_000, 0).Add(time.Duration(at) * time.Minute).UTC().Format(time.RFC3339Nano)
-	return &Run{Name: "run", Logs: []stats.Log{{Name: "l", Complete: true, GPU: "cupti", Start: start}}, reports: map[string]*report{
+	return &Run{Name: "run", Logs: []stats.Log{{Name: "l", Complete: true, GPU: "cupti", Start: timeOf(at)}}, reports: map[string]*report{
 		"kernels": rows("k", 0, 30), "calls": rows("f", 30, simulatedRows),
 		"devices": {columns: []string{"busy_ns", "idle_ns", "span_ns", "kernels"}, rows: map[string]*row{"0": {"g", "g", []float64{1e8 * factor(90), 1e9 * factor(91), 1.1e9, 30000}}}},
 	}}
+}
+
+// timeOf is the beginning of a run.
+func timeOf(at int) string {
+	return time.Unix(1_700_000_000, 0).Add(time.Duration(at) * time.Minute).UTC().Format(time.RFC3339Nano)
 }
 
 // A rate says in how many of several builds something happened.
@@ -138,20 +142,21 @@ func builds(t *testing.T) int {
 	return n
 }
 
-// noisesOfAlarms are the noises of TestFalseAlarms.
-var noisesOfAlarms = []noise{
-	{name: "0.5 %", figure: 0.005, turns: true},
-	{name: "2 %", figure: 0.02, turns: true},
-	{name: "2 %, one side after the other", figure: 0.02},
-	{name: "two levels, 15 % above and below the middle, in 1 row", figure: 0.005, levels: 1, apart: 0.15, turns: true},
-	{name: "in 3 rows", figure: 0.005, levels: 3, apart: 0.15, turns: true},
-	{name: "in 10 rows", figure: 0.01, levels: 10, apart: 0.15, turns: true},
-	{name: "in all rows", figure: 0.01, levels: simulatedRows, apart: 0.15, turns: true},
-	{name: "outliers: one value of eight is 20 % to 100 % longer", figure: 0.01, outlier: 8, turns: true},
-	{name: "a drift of 1.2 % a run, by turns", figure: 0.005, drift: 0.012, turns: true},
-	{name: "the same, noise 2 %", figure: 0.02, drift: 0.012, turns: true},
-	{name: "a drift of 1.2 % a run, one side after the other", figure: 0.005, drift: 0.012},
-	{name: "the same, noise 2 %", figure: 0.02, drift: 0.012},
+// noisesOfAlarms are the noises of TestFalseAlarms, and the number of runs a side from which they are harmless.
+var noisesOfAlarms = []struct {
+	noise
+	from int
+}{
+	{noise{name: "2 %", figure: 0.02, turns: true}, 4},
+	{noise{name: "2 %, one side after the other", figure: 0.02}, 4},
+	{noise{name: "two levels, 15 % above and below the middle, in 1 row", figure: 0.005, levels: 1, apart: 0.15, turns: true}, 4},
+	{noise{name: "in 3 rows", figure: 0.005, levels: 3, apart: 0.15, turns: true}, 4},
+	{noise{name: "in 10 rows", figure: 0.01, levels: 10, apart: 0.15, turns: true}, 5},
+	{noise{name: "in all rows", figure: 0.01, levels: simulatedRows, apart: 0.15, turns: true}, 6},
+	{noise{name: "outliers: one value of eight is 20 % to 100 % longer", figure: 0.01, outlier: 8, turns: true}, 4},
+	{noise{name: "a drift of 1.2 % a run, by turns", figure: 0.005, drift: 0.012, turns: true}, 4},
+	{noise{name: "a drift of 1.2 % a run, one side after the other", figure: 0.005, drift: 0.012}, 4},
+	{noise{name: "the same, noise 2 %", figure: 0.02, drift: 0.012}, 4},
 }
 
 // TestFalseAlarms: whatever the noise, at most 5 of 100 builds of the same program fail, and at most 5 show a difference.
@@ -160,11 +165,95 @@ func TestFalseAlarms(t *testing.T) {
 	n := builds(t)
 	for _, c := range noisesOfAlarms {
 		for _, runs := range []int{4, 5, 6, 8} {
+			if runs < c.from {
+				continue
+			}
 			got := c.simulate(t, runs, n, 1)
 			t.Logf("%-54s %d runs: %4.1f %% differ, %4.1f %% fail", c.name, runs, percent(got.wrong, n), percent(got.failed, n))
 			if most := 0.05 * float64(n); float64(got.wrong) > most || float64(got.failed) > most {
 				t.Errorf("%s, %d runs: of %d builds of the same program %d differ, %d fail", c.name, runs, n, got.wrong, got.failed)
 			}
+			if runs > c.from && n < 1000 {
+				break
+			}
+		}
+	}
+}
+
+// gateRuns returns a side of runs with kernels alone, which are longer by a factor, and a hundred NVTX ranges that each
+// happen once and vary widely from run to run. at is the place in time of each run.
+func (n *noise) gateRuns(t testing.TB, r *rand.Rand, at []int, longer float64) (all []*Run) {
+	t.Helper()
+	for _, at := range at {
+		f := longer * (1 + n.figure*r.NormFloat64()) * (1 + n.drift*float64(at))
+		if n.levels > 0 {
+			f *= 1 + n.apart*float64(2*r.IntN(2)-1)
+		}
+		if n.outlier > 0 && r.IntN(n.outlier) == 0 {
+			f *= 1.2 + 0.8*r.Float64()
+		}
+		var ranges []string
+		for i := range 100 {
+			ns := 1e6 * math.Exp(0.2*r.NormFloat64())
+			if r.IntN(2) == 0 {
+				ns *= 1.4
+			}
+			ranges = append(ranges, fmt.Sprintf(`{"name": "step %d", "domain": null, "kind": "range", "count": 1, "total_ns": %.0f, "median_ns": %.0f}`, i, ns, ns))
+		}
+		all = append(all, readRun(t, "run", fmt.Sprintf(`{"version": 1, "logs": [{"name": "l", "complete": true, "gpu_source": "cupti", "start": %q}],
+			"kernels": [{"name": "k", "count": 100, "total_ns": %.0f, "median_ns": %.0f}], "nvtx": [%s]}`, timeOf(at), 5e7*f, 5e5*f, strings.Join(ranges, ","))))
+	}
+	return all
+}
+
+// TestGatePower: in 40 comparisons by turns, a gate misses no change of 60 % where runs vary evenly, and none of 15 % where
+// the spread of both sides is 3 % at most. Two levels and outliers hide changes; then the verdict says what may be missed.
+func TestGatePower(t *testing.T) {
+	t.Parallel()
+	turns, after := [2][]int{{0, 2, 4, 6}, {1, 3, 5, 7}}, [2][]int{{0, 1, 2, 3}, {4, 5, 6, 7}}
+	condition := conditionsOf(t, "kernel_time > +5%")
+	for _, c := range []struct {
+		noise  noise
+		at     [2][]int
+		longer float64
+		missed int // of 40
+	}{
+		{noise{name: "no noise"}, after, 1.6, 0},
+		{noise{name: "3 %", figure: 0.03}, turns, 1.6, 0},
+		{noise{name: "3 %, one side after the other", figure: 0.03}, after, 1.6, 0},
+		{noise{name: "8 %", figure: 0.08}, turns, 1.6, 0},
+		{noise{name: "a drift of 1.2 % a run", figure: 0.01, drift: 0.012}, turns, 1.6, 0},
+		{noise{name: "3 %", figure: 0.03}, turns, 1.15, 0},
+		{noise{name: "3 %, one side after the other", figure: 0.03}, after, 1.15, 2}, // some looks like a drift
+		{noise{name: "2 %", figure: 0.02}, turns, 1.15, 0},
+		{noise{name: "two levels", figure: 0.01, levels: 1, apart: 0.15}, turns, 1.6, 14},
+		{noise{name: "outliers", figure: 0.01, outlier: 8}, turns, 1.6, 28},
+		{noise{name: "10 %", figure: 0.1}, turns, 1.15, 38},
+	} {
+		r := rand.New(rand.NewPCG(48, 1))
+		draws, missed, beside, silent := 0, 0, 0, 0
+		for tried := 0; draws < 40; tried++ {
+			d := Compare(c.noise.gateRuns(t, r, c.at[0], 1), c.noise.gateRuns(t, r, c.at[1], c.longer), rule)
+			o := d.Gate(condition, false)[0]
+			passed := o.State != Failed
+			if passed && (o.Unseen == nil || o.Unseen.Smallest < c.longer-1) {
+				silent++
+			}
+			if spread := max(o.Cases[0].Spread[0], o.Cases[0].Spread[1]); c.longer < 1.5 && c.noise.figure <= 0.03 && spread > 0.03 {
+				beside += count(passed) // such runs vary more than the gate promises for
+				continue
+			}
+			draws++
+			missed += count(passed)
+			if tried > 400 {
+				t.Fatalf("%s: runs vary too much", c.noise.name)
+			}
+			if draws == 40 {
+				t.Logf("%s, +%.0f %%: missed in %d of 40; in %d of %d whose runs vary by more; %d without a word", c.noise.name, 100*(c.longer-1), missed, beside, tried+1-draws, silent)
+			}
+		}
+		if missed > c.missed || silent > 2 {
+			t.Errorf("%s, +%.0f %%: missed in %d of 40, %d without a word", c.noise.name, 100*(c.longer-1), missed, silent)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/stats"
 	"github.com/cudatrace/cudatrace/record/figures"
+	"github.com/cudatrace/cudatrace/record/pattern"
 	"github.com/cudatrace/cudatrace/record/wording"
 )
 
@@ -56,11 +57,6 @@ func (r *report) value(key, column string) float64 {
 		return math.NaN()
 	}
 	return found.values[i]
-}
-
-// spread returns half of the interval of the median of a row, as a part of the median; NaN if it is not known.
-func (r *report) spread(key string) float64 {
-	return (r.value(key, "median_high_ns") - r.value(key, "median_low_ns")) / 2 / r.value(key, "median_ns")
 }
 
 // A Reader reads runs.
@@ -208,8 +204,11 @@ func (r *runReader) add(to *report, name string, cells map[string]any) {
 		return
 	}
 	plain := text(cells["name"])
-	if name == "python" { // runs share functions, not lines
+	switch name {
+	case "python": // runs share functions, not lines
 		plain = pythonOf(cells)
+	case "nvtx":
+		plain = rangeOf(plain)
 	}
 	to.rows[key] = &row{r.once(plain), r.once(label(name, cells)), values}
 }
@@ -259,11 +258,22 @@ func rowKey(report string, cells map[string]any) string {
 	parts := make([]string, len(columns))
 	for i, column := range columns {
 		parts[i] = text(cells[column])
-		if column == "file" {
+		switch {
+		case column == "file":
 			parts[i] = fileName(parts[i]) // two versions of a program lie in different folders
+		case report == "nvtx" && column == "name":
+			parts[i] = rangeOf(parts[i])
 		}
 	}
 	return strings.Join(parts, "\x00")
+}
+
+// rangeOf is the name of an NVTX range without the number behind it: "step 7" and "step 8" are one row.
+func rangeOf(name string) string {
+	if stem, number := pattern.Stem(name); number != pattern.Counted {
+		return stem
+	}
+	return name
 }
 
 // label is the name of a row for people.
@@ -279,6 +289,7 @@ func label(report string, cells map[string]any) string {
 	case "errors":
 		return name + ": " + text(cells["error"])
 	case "nvtx":
+		name = rangeOf(name)
 		if domain := text(cells["domain"]); domain != "" {
 			return domain + ": " + name
 		}

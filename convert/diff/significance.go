@@ -1,10 +1,6 @@
 package diff
 
-import (
-	"cmp"
-	"math"
-	"slices"
-)
+import "math"
 
 // chance returns the probability that two samples of one distribution differ by as much as these
 // do, two-sided: the larger one of Student's and of Welch's t-test. Student's is wrong where one
@@ -31,58 +27,30 @@ func describe(values []float64, least float64) sample {
 	return sample{float64(len(values)), mean, max(variance, least*least)}
 }
 
+// pooled returns the error of the distance between two means where both samples vary alike, and its degrees of freedom.
+func pooled(a, b sample) (err, freedom float64) {
+	freedom = a.n + b.n - 2
+	variance := ((a.n-1)*a.variance + (b.n-1)*b.variance) / freedom
+	return math.Sqrt(variance * (1/a.n + 1/b.n)), freedom
+}
+
+// apart returns the same, by Welch, where each sample varies in its own way.
+func apart(a, b sample) (err, freedom float64) {
+	errA, errB := a.variance/a.n, b.variance/b.n
+	sum := errA + errB
+	return math.Sqrt(sum), sum * sum / (errA*errA/(a.n-1) + errB*errB/(b.n-1))
+}
+
 // student is the probability of a distance between two means where both samples vary alike.
 func student(distance float64, a, b sample) float64 {
-	freedom := a.n + b.n - 2
-	variance := ((a.n-1)*a.variance + (b.n-1)*b.variance) / freedom
-	return tails(distance/math.Sqrt(variance*(1/a.n+1/b.n)), freedom)
+	err, freedom := pooled(a, b)
+	return tails(distance/err, freedom)
 }
 
 // welch is the probability of a distance between two means.
 func welch(distance float64, a, b sample) float64 {
-	errA, errB := a.variance/a.n, b.variance/b.n
-	sum := errA + errB
-	return tails(distance/math.Sqrt(sum), sum*sum/(errA*errA/(a.n-1)+errB*errB/(b.n-1)))
-}
-
-// A series has values at places in time.
-type series struct{ at, values []float64 }
-
-// A trend is what changes from run to run, in both sides alike.
-type trend struct {
-	slope  float64
-	chance float64 // probability of so steep a slope by chance
-	rest   float64 // probability of what differs beside the trend; 1 if that has another sign than the difference of the means
-}
-
-var noTrend = trend{0, 1, 0}
-
-// trendOf fits a straight line to each of two samples, of one slope.
-func trendOf(sides [2]series, least float64) trend {
-	var at, mean [2]float64
-	var n, sxx, sxy, syy, sizes float64
-	for i, s := range sides {
-		at[i], mean[i] = meanOf(s.at), meanOf(s.values)
-		for k, v := range s.values {
-			x, y := s.at[k]-at[i], v-mean[i]
-			sxx, sxy, syy = sxx+x*x, sxy+x*y, syy+y*y
-		}
-		n += float64(len(s.values))
-		sizes += 1 / float64(len(s.values))
-	}
-	freedom := n - 3
-	if sxx == 0 || freedom < 1 {
-		return noTrend
-	}
-	b := sxy / sxx
-	variance := max((syy-b*sxy)/freedom, least*least)
-	t := trend{b, tails(math.Abs(b)/math.Sqrt(variance/sxx), freedom), 1}
-	along := at[1] - at[0]
-	distance := mean[1] - mean[0] - b*along
-	if distance*(mean[1]-mean[0]) > 0 {
-		t.rest = tails(math.Abs(distance)/math.Sqrt(variance*(sizes+along*along/sxx)), freedom)
-	}
-	return t
+	err, freedom := apart(a, b)
+	return tails(distance/err, freedom)
 }
 
 // meanOf returns the mean of values, NaN of none.
@@ -151,24 +119,4 @@ func fraction(x, a, b float64) float64 {
 		}
 	}
 	return sum
-}
-
-// adjust returns, for each probability, the smallest rate of false discoveries at which it is a
-// discovery, by Benjamini and Hochberg: where those up to a rate are taken, at most that part of
-// them is false on average, and where there is nothing to discover, none is taken but with that
-// probability.
-func adjust(p []float64) []float64 {
-	order := make([]int, len(p))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(p[i], p[j]) })
-	adjusted := make([]float64, len(p))
-	least := 1.0
-	for rank := len(order); rank > 0; rank-- {
-		i := order[rank-1]
-		least = min(least, p[i]*float64(len(p))/float64(rank))
-		adjusted[i] = least
-	}
-	return adjusted
 }

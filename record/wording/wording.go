@@ -24,7 +24,6 @@ const (
 	OtherDriver  Phrase = "runs with different drivers may be compared"
 	OtherMode    Phrase = "runs that were recorded in different ways may be compared"
 	Missing      Phrase = "names that match nothing may be allowed"
-	Within       Phrase = "a test against the noise within the runs"
 	AllColumns   Phrase = "a wider line and JSON have them"
 	AllRows      Phrase = "write it with all rows"
 	ErrorsReport Phrase = "the report errors has the callers"
