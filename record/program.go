@@ -143,7 +143,6 @@ type program struct {
 	cmd   *exec.Cmd
 	owner uint32           // the user it runs as
 	since procfs.StartTime // of its start, or a moment earlier
-	begun time.Time        // the same
 	until time.Time        // its end
 	ended chan struct{}    // closed when the program has ended
 }
@@ -159,7 +158,7 @@ func startProgram(path string, o Options, env []string, as *invoker.Invoker) (*p
 	}
 	cmd.Env = env
 	as.Apply(cmd)
-	p := &program{name: o.Program, path: path, cmd: cmd, owner: as.User(), since: procfs.Now(), begun: time.Now(), ended: make(chan struct{})}
+	p := &program{name: o.Program, path: path, cmd: cmd, owner: as.User(), since: procfs.Now(), ended: make(chan struct{})}
 	if err := cmd.Start(); err != nil {
 		return nil, startError(o.Program, err)
 	}
@@ -178,14 +177,6 @@ func (p *program) wait() {
 func (p *program) pass(n syscall.Signal) { _ = p.cmd.Process.Signal(n) }
 
 func (p *program) pid() int { return p.cmd.Process.Pid }
-
-// ran is the time for which the program has run.
-func (p *program) ran() time.Duration {
-	if isClosed(p.ended) {
-		return p.until.Sub(p.begun)
-	}
-	return time.Since(p.begun)
-}
 
 // exitStatus is the value of a shell's $? after the program's end: 128+N after signal N.
 func (p *program) exitStatus() int {

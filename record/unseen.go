@@ -56,7 +56,7 @@ type opener struct {
 	judged  bool
 }
 
-// driverDevice is the device that CUDA opens when it starts. NVML opens it, too (H100, driver 580), and maps none.
+// driverDevice is the device that CUDA opens and maps when it starts. NVML opens it, too (H100, driver 580).
 const driverDevice = "/dev/nvidia-uvm"
 
 // deviceVar names a file that stands for the device in tests, where the driver is a simulated one.
@@ -221,7 +221,7 @@ func (u *unseen) obstacle(p member, o *opener) (why string, judged bool) {
 	age, pid := time.Duration(host.Monotonic()-o.device), int(p.pid)
 	files, _ := procfs.Files(pid)
 	ours, err := procfs.EnvironmentHas(pid, u.setting)
-	mapped := slices.ContainsFunc(files, isDevice)
+	mapped := slices.ContainsFunc(files, startsCUDA)
 	switch {
 	case o.library && age < unseenPatience: // if recording ends, it has done nothing that is missing
 	case o.library && procfs.Filters(p.pid, p.pid) > 0:
@@ -288,12 +288,12 @@ func passOn(name string) string {
 // hasStarted reports whether a process has initialised CUDA.
 func hasStarted(pid int) bool {
 	files, err := procfs.Files(pid)
-	return err == nil && slices.ContainsFunc(files, isDevice)
+	return err == nil && slices.ContainsFunc(files, startsCUDA)
 }
 
-// isDevice reports whether a path is that of a GPU's device.
-func isDevice(path string) bool {
-	return strings.Contains(path, "/dev/nvidia") || strings.HasSuffix(path, "/dev/dxg") // the latter under Windows
+// startsCUDA reports whether a mapped file is a device that CUDA maps and NVML does not.
+func startsCUDA(path string) bool {
+	return strings.HasSuffix(path, driverDevice) || strings.HasSuffix(path, "/dev/dxg") // the latter under Windows
 }
 
 // isNoSetting reports whether an entry of an environment is not of the form NAME=VALUE.

@@ -187,8 +187,11 @@ func TestStuckRank(t *testing.T) {
 
 // rankOf finds a rank of a program among the descendants of a process.
 func rankOf(of, rank int) int {
-	for _, pid := range procfs.Tree(of) {
-		if has, err := procfs.EnvironmentHas(pid, fmt.Sprintf("RANK=%d", rank)); err == nil && has && procfs.Name(pid) == "nccl" {
+	if has, err := procfs.EnvironmentHas(of, fmt.Sprintf("RANK=%d", rank)); err == nil && has && procfs.Name(of) == "nccl" {
+		return of
+	}
+	for _, child := range procfs.Children(of) {
+		if pid := rankOf(child, rank); pid != 0 {
 			return pid
 		}
 	}

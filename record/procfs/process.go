@@ -183,20 +183,6 @@ func Children(pid int) (children []int) {
 	return children
 }
 
-// Tree lists a process and those that descend from it, as far as their parents still run.
-func Tree(pid int) []int {
-	tree, known := []int{pid}, map[int]bool{pid: true}
-	for i := 0; i < len(tree); i++ {
-		for _, child := range Children(tree[i]) {
-			if !known[child] {
-				known[child] = true
-				tree = append(tree, child)
-			}
-		}
-	}
-	return tree
-}
-
 // Status is how a process ended that its parent has not waited for, as wait(2) tells it. ok is false if it has not ended, or if
 // this user may not know.
 func Status(pid int) (status unix.WaitStatus, ok bool) {
