@@ -64,7 +64,7 @@ func repeatedPrograms(t *testing.T) []repeated {
 		return strings.Contains(d, "Synchronize of libplugin-bundled.so") || strings.Contains(d, "StreamCreate of libplugin-bundled.so")
 	}
 	special := map[string][]repeated{
-		"exits": {with("return")}, "hostile": nil, "inside": nil, "lives": nil, "longrun": nil, "nocuda": nil,
+		"exits": {with("return")}, "hostile": nil, "inside": nil, "lives": nil, "longrun": nil, "nocuda": nil, "savings": nil,
 		"launchloop":        {with("-n", "3000", "-t", "2", "-s", "3", "-k", "5")},
 		"launchloop-static": {with("-n", "1000")},
 		"threads":           {with(), with("-t", "8", "-n", "300")},

@@ -319,7 +319,7 @@ var unfreedReport = Report{
 	table: func(s *Sink, _ Facts) *table.Table { return s.memory.unfreed(s.python.any()) },
 	Keys: []Key{
 		{"name, pid, gpu", "as in `memory`"},
-		{"bytes, at_ns, address", "size, moment and address of the allocation; with `--clip` no moment before the time of the filter"},
+		{"bytes, at_ns, address", "size, moment and address of the allocation; a clipped time has no moment of earlier ones"},
 		{"library, python", "as in `memory_holders`"},
 	},
 }

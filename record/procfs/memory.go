@@ -84,7 +84,7 @@ func (m *Memory) there(page uint64) (bool, error) {
 		entrySize                = 8
 	)
 	if m.pages == nil {
-		f, err := os.Open(fmt.Sprintf("/proc/%d/pagemap", m.PID))
+		f, err := os.OpenFile(fmt.Sprintf("/proc/%d/pagemap", m.PID), os.O_RDONLY|unix.O_NONBLOCK, 0)
 		if err != nil {
 			return false, err
 		}

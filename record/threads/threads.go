@@ -414,7 +414,8 @@ func (r *Recorder) sayUnread() {
 	if r.kernel == nil {
 		text += "; with CAP_BPF and CAP_PERFMON, or as root, the kernel reads them there"
 	}
-	if 10*r.unread > r.samples {
+	const many = 100 // samples: of fewer, chance makes a tenth
+	if r.samples >= many && 10*r.unread > r.samples {
 		r.Remark(text)
 	} else {
 		r.Note(text)
