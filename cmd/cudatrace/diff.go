@@ -57,7 +57,7 @@ func diffCommand(con *console.Console) *cli.Command {
 			&cli.BoolFlag{Name: oldRevisionFlag, Hidden: true},
 			&cli.GenericFlag{Category: gateGroup, Name: "fail-on", Value: new(texts), Usage: "end with 3 when `CONDITION` holds, such as 'kernel_time > +5%', 'calls:cudaMalloc > 0', 'peak_memory > 2GiB', 'kernel:gemm*:median > +10%'; may be repeated"},
 			&cli.GenericFlag{Category: gateGroup, Name: "budget", Value: new(texts), Usage: "end with 3 when a condition in `FILE` holds: one a line, # begins a comment; may be repeated"},
-			&cli.StringFlag{Category: gateGroup, Name: "significance", Value: "1%", Usage: "rate of false discoveries, `PERCENT|none`; none does not test: the size of a change decides"},
+			&cli.StringFlag{Category: gateGroup, Name: "significance", Value: "1%", Usage: "rate of false discoveries, `PERCENT|none` (conditions: 2%); none does not test: the size of a change decides"},
 			&cli.StringFlag{Category: gateGroup, Name: "min-change", Value: "5%", Usage: "smallest change of a time that differs, in `PERCENT`; conditions have their own"},
 			&cli.BoolFlag{Category: allowGroup, Name: "allow-missing", Usage: "names in conditions that match nothing"},
 			&cli.BoolFlag{Category: allowGroup, Name: "allow-incomplete", Usage: "incomplete logs"},
@@ -186,7 +186,7 @@ func readDiffOptions(c *cli.Context, con *console.Console) (o diffOptions, err e
 }
 
 // defaultRule is the rule of the default values of the options.
-var defaultRule = diff.Rule{Rate: 0.01, MinChange: 0.05}
+var defaultRule = diff.Rule{Rate: 0.01, GateRate: 0.02, MinChange: 0.05}
 
 func readRule(c *cli.Context) (r diff.Rule, err error) {
 	if r.MinChange, err = percentOption(c, "min-change"); err != nil {
@@ -201,6 +201,9 @@ func readRule(c *cli.Context) (r diff.Rule, err error) {
 	}
 	if r.Rate, err = percentOption(c, "significance"); err == nil && (r.Rate <= 0 || r.Rate >= 1) {
 		err = usagef(diffName, "diff: --significance %s must be above 0%% and below 100%%", c.String("significance"))
+	}
+	if r.GateRate = defaultRule.GateRate; c.IsSet("significance") {
+		r.GateRate = r.Rate
 	}
 	return r, err
 }

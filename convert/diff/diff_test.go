@@ -12,7 +12,7 @@ import (
 )
 
 // rule is the usual one.
-var rule = Rule{Rate: 0.01, MinChange: 0.05}
+var rule = Rule{Rate: 0.01, GateRate: 0.02, MinChange: 0.05}
 
 // words are the rows that differ: "kernels step<2>: slower".
 func words(d *Diff) (list []string) {

@@ -67,7 +67,7 @@ func (d *Diff) Gate(conditions []*Condition, allowAbsent bool) []*Outcome {
 	}
 	adjust(compared)
 	for _, o := range all {
-		d.decide(o, d.rule.Rate/float64(max(len(tested(compared)), 1)))
+		d.decide(o, d.rule.GateRate/float64(max(len(tested(compared)), 1)))
 	}
 	return all
 }
@@ -169,7 +169,7 @@ func (d *Diff) decide(o *Outcome, rate float64) {
 		case o.Change && x.Few && !d.rule.Untested:
 			few = true
 		default:
-			x.Holds = o.Condition.holds(x.Value) && (!o.Change || d.rule.significant(x.compared) && (d.rule.Untested || x.Exact || o.Condition.holds(o.part(x, x.rest))))
+			x.Holds = o.Condition.holds(x.Value) && (!o.Change || d.rule.significant(x.compared, d.rule.GateRate) && (d.rule.Untested || x.Exact || o.Condition.holds(o.part(x, x.rest))))
 		}
 		if x.Holds {
 			o.Holds++

@@ -20,6 +20,7 @@ const (
 // A Rule says what a difference is.
 type Rule struct {
 	Rate      float64 // of false discoveries
+	GateRate  float64 // the same among the figures of conditions
 	Untested  bool    // the size of a difference decides, not whether it is significant
 	MinChange float64 // the smallest change that counts where figures vary, a part of BASE's figure
 }
@@ -162,14 +163,14 @@ func (r *Rule) settle(all []*compared) {
 	for _, c := range all {
 		if !c.Exact && !c.Spared {
 			least := r.MinChange * math.Abs(c.Base)
-			c.Differs = r.significant(c) && math.Abs(c.New-c.Base) >= least && (r.Untested || math.Abs(c.rest) >= least && c.rest*(c.New-c.Base) > 0)
+			c.Differs = r.significant(c, r.Rate) && math.Abs(c.New-c.Base) >= least && (r.Untested || math.Abs(c.rest) >= least && c.rest*(c.New-c.Base) > 0)
 		}
 	}
 }
 
 // significant reports whether a difference is more than chance.
-func (r *Rule) significant(c *compared) bool {
-	return c.known() && c.Base != c.New && (c.Exact || r.Untested || c.Q <= r.Rate)
+func (r *Rule) significant(c *compared, rate float64) bool {
+	return c.known() && c.Base != c.New && (c.Exact || r.Untested || c.Q <= rate)
 }
 
 // adjust corrects the probabilities of the figures that were tested for their number, by Benjamini and Hochberg:

@@ -20,7 +20,7 @@ import (
 // longer, one has other template arguments, one is new.
 func page(t testing.TB, conditions ...string) *Page {
 	t.Helper()
-	rule := Rule{Rate: 0.01, MinChange: 0.05}
+	rule := Rule{Rate: 0.01, GateRate: 0.02, MinChange: 0.05}
 	base := logtest.Steps{Seed: 100, Noise: 0.005, Kernels: []string{"_Z4gemmILi64EEvPf", "_Z3oldPf"}}
 	new := logtest.Steps{Seed: 200, Noise: 0.005, Longer: 0.1, Malloc: true, Kernels: []string{"_Z4gemmILi128EEvPf", "_Z3newIA|B`CEvPf"}}
 	d := Compare(runsOf(t, 5, base), runsOf(t, 5, new), rule)

@@ -207,7 +207,8 @@ func (n *noise) gateRuns(t testing.TB, r *rand.Rand, at []int, longer float64) (
 }
 
 // TestGatePower: in 40 comparisons by turns, a gate misses no change of 60 % where runs vary evenly, and none of 15 % where
-// the spread of both sides is 3 % at most. Two levels and outliers hide changes; then the verdict says what may be missed.
+// the spread of both sides is 3 % at most. Outliers of BASE hide changes: NEW's runs lie below them, which nothing tells from a
+// program that often takes that long. The verdict says what may be missed then. Where nothing changed, 2 builds of 40 fail at most.
 func TestGatePower(t *testing.T) {
 	t.Parallel()
 	turns, after := [2][]int{{0, 2, 4, 6}, {1, 3, 5, 7}}, [2][]int{{0, 1, 2, 3}, {4, 5, 6, 7}}
@@ -226,9 +227,13 @@ func TestGatePower(t *testing.T) {
 		{noise{name: "3 %", figure: 0.03}, turns, 1.15, 0},
 		{noise{name: "3 %, one side after the other", figure: 0.03}, after, 1.15, 2}, // some looks like a drift
 		{noise{name: "2 %", figure: 0.02}, turns, 1.15, 0},
-		{noise{name: "two levels", figure: 0.01, levels: 1, apart: 0.15}, turns, 1.6, 14},
-		{noise{name: "outliers", figure: 0.01, outlier: 8}, turns, 1.6, 28},
-		{noise{name: "10 %", figure: 0.1}, turns, 1.15, 38},
+		{noise{name: "two levels", figure: 0.01, levels: 1, apart: 0.15}, turns, 1.6, 0},
+		{noise{name: "outliers", figure: 0.01, outlier: 8}, turns, 1.6, 14},
+		{noise{name: "10 %", figure: 0.1}, turns, 1.15, 32},
+		{noise{name: "two levels", figure: 0.01, levels: 1, apart: 0.15}, turns, 1, 40},
+		{noise{name: "outliers", figure: 0.01, outlier: 8}, turns, 1, 40},
+		{noise{name: "8 %", figure: 0.08}, turns, 1, 40},
+		{noise{name: "a drift of 1.2 % a run, one side after the other", figure: 0.01, drift: 0.012}, after, 1, 40},
 	} {
 		r := rand.New(rand.NewPCG(48, 1))
 		draws, missed, beside, silent := 0, 0, 0, 0
@@ -236,10 +241,10 @@ func TestGatePower(t *testing.T) {
 			d := Compare(c.noise.gateRuns(t, r, c.at[0], 1), c.noise.gateRuns(t, r, c.at[1], c.longer), rule)
 			o := d.Gate(condition, false)[0]
 			passed := o.State != Failed
-			if passed && (o.Unseen == nil || o.Unseen.Smallest < c.longer-1) {
+			if c.longer > 1 && passed && (o.Unseen == nil || o.Unseen.Smallest < c.longer-1) {
 				silent++
 			}
-			if spread := max(o.Cases[0].Spread[0], o.Cases[0].Spread[1]); c.longer < 1.5 && c.noise.figure <= 0.03 && spread > 0.03 {
+			if spread := max(o.Cases[0].Spread[0], o.Cases[0].Spread[1]); c.longer > 1 && c.longer < 1.5 && c.noise.figure <= 0.03 && spread > 0.03 {
 				beside += count(passed) // such runs vary more than the gate promises for
 				continue
 			}
@@ -252,7 +257,7 @@ func TestGatePower(t *testing.T) {
 				t.Logf("%s, +%.0f %%: missed in %d of 40; in %d of %d whose runs vary by more; %d without a word", c.noise.name, 100*(c.longer-1), missed, beside, tried+1-draws, silent)
 			}
 		}
-		if missed > c.missed || silent > 2 {
+		if missed > c.missed || silent > 2 || c.longer == 1 && missed < 38 {
 			t.Errorf("%s, +%.0f %%: missed in %d of 40, %d without a word", c.noise.name, 100*(c.longer-1), missed, silent)
 		}
 	}

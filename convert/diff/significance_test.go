@@ -49,7 +49,7 @@ func TestChance(t *testing.T) {
 	for _, c := range []struct {
 		a, b        []float64
 		least, want float64
-	}{{same, same, 0, 1}, {same, other, 0, 0}, {same, same, 1, 1}, {same, other, 0.5, tails(1/math.Sqrt(0.125), 6)}} {
+	}{{same, same, 0, 1}, {same, other, 0, 0}, {same, same, 1, 1}, {same, other, 0.5, separated(4, 4)}, {same, other, 2, tails(1/math.Sqrt(2), 6)}} {
 		if got := chance(c.a, c.b, c.least); math.Abs(got-c.want) > 1e-12 {
 			t.Errorf("%v, %v, %v: %v, want %v", c.a, c.b, c.least, got, c.want)
 		}
