@@ -18,7 +18,7 @@ func TestUnseen(t *testing.T) {
 	}
 	dir := t.TempDir()
 	content, err := os.ReadFile("../build/sim/lib/libcudart.so.13") // any library
-	device, nvml, library := filepath.Join(dir, "dev", "nvidia0"), filepath.Join(dir, "dev", "copy"), filepath.Join(dir, "library")
+	device, nvml, library := filepath.Join(dir, "dev", "nvidia-uvm"), filepath.Join(dir, "dev", "copy"), filepath.Join(dir, "library")
 	if err := errors.Join(err, os.Mkdir(filepath.Dir(device), 0o777), os.WriteFile(device, content, 0o666), os.WriteFile(library, content, 0o666)); err != nil {
 		t.Fatal(err)
 	}

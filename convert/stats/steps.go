@@ -87,10 +87,13 @@ func (s *Sink) stepKinds(whole bool) *table.Table {
 		t.Reason = strings.Join(no, "; ")
 	}
 	for _, r := range s.stepRows() {
-		if r.covers < 1 {
+		if r.covers < 1 || r.noLines {
 			outside := ""
 			if r.covers < 0.995 {
 				outside = "; what lies outside is not in these figures"
+			}
+			if r.noLines {
+				outside += "; without Python lines they may be parts of one call, such as layers of a forward pass"
 			}
 			t.Notes = append(t.Notes, fmt.Sprintf("steps: %s, %s of the GPU work%s", figures.Group(r.times.Count+r.starting), table.Words(r.covers, table.Share), outside))
 		}
@@ -149,6 +152,7 @@ type stepsRow struct {
 	name, source   string
 	certain        bool
 	covers         float64 // least part of the GPU work of a process that the steps have; 1 for ranges
+	noLines        bool    // see steps.Kind
 	processes      uint64
 	times          sketch.Ordered
 	starting, more uint64
@@ -192,7 +196,7 @@ func (s *Sink) addSteps(r *stepsRow, k *steps.Kind) {
 	}
 	r.more += k.More
 	if !k.Certain() {
-		r.covers = min(r.covers, k.Covers)
+		r.covers, r.noLines = min(r.covers, k.Covers), r.noLines || k.NoLines
 	}
 	for _, p := range k.Parts[starting:] {
 		r.times.Add(p.End - p.Start)

@@ -50,6 +50,7 @@ type Kind struct {
 	within   *Kind            // the kind of the range around the first one
 	Stream   *timeline.Stream // of launches that repeat; nil for others
 	Covers   float64          // of launches that repeat: part of the GPU work of the process that began in the steps
+	NoLines  bool             // of launches that repeat: no Python line tells whether they lie within one call
 	Parts    []Step           // by start
 	More     uint64           // steps that are not kept
 }
@@ -238,7 +239,7 @@ func (s *Finder) Found() (all []*Kind) {
 		if why != "" {
 			continue
 		}
-		k := &Kind{key: key{Process: r.Context.Process, Name: "step"}, Covers: covers, Source: fmt.Sprintf("%sstream %d%s", fromLaunches, r.ID, r.Qualifier()), sure: r.period.sure(), Stream: r.Stream}
+		k := &Kind{key: key{Process: r.Context.Process, Name: "step"}, Covers: covers, NoLines: len(r.period.origins.in) == 0, Source: fmt.Sprintf("%sstream %d%s", fromLaunches, r.ID, r.Qualifier()), sure: r.period.sure(), Stream: r.Stream}
 		for i, at := range r.period.bounds[1:] {
 			k.Parts = append(k.Parts, Step{int64(i), r.period.bounds[i], at, nil})
 		}
