@@ -93,7 +93,7 @@ func (s *Sink) stepKinds(whole bool) *table.Table {
 				outside = "; what lies outside is not in these figures"
 			}
 			if r.noLines {
-				outside += "; without Python lines they may be parts of one call, such as layers of a forward pass"
+				outside += "; that they are no parts of one call, such as layers of a forward pass, is not known"
 			}
 			t.Notes = append(t.Notes, fmt.Sprintf("steps: %s, %s of the GPU work%s", figures.Group(r.times.Count+r.starting), table.Words(r.covers, table.Share), outside))
 		}

@@ -321,7 +321,7 @@ func TestStepsUnclaimed(t *testing.T) {
 				times(20+i%7, func(int) { launch(p, "eval") })
 				times(20, func(int) { launch(p, "metric") })
 			})
-		}, 59, "", "steps: 59, 73.4 % of the GPU work; what lies outside is not in these figures; without Python lines they may be parts of one call, such as layers of a forward pass"},
+		}, 59, "", "steps: 59, 73.4 % of the GPU work; what lies outside is not in these figures; that they are no parts of one call, such as layers of a forward pass, is not known"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
