@@ -113,10 +113,10 @@ func (p *process) finish(e cupti.End, seen probe.Exit) {
 // reason says how a program ended, as far as is known by now: the hello of the one that follows may come after its end.
 func (p *process) reason() string {
 	switch {
-	case p.end.Reason != "":
-		return p.end.Reason
 	case p.ranExec():
 		return "exec"
+	case p.end.Reason != "":
+		return p.end.Reason
 	case p.owns(p.seen.Time):
 		return p.seen.Reason
 	}
@@ -244,7 +244,11 @@ func (ps *processes) lastWord(p *process, seen func(pid uint32) (probe.Exit, boo
 			e.Complete = 1
 		}
 	}
-	if x, ok := seen(p.pid); ok && x.Final && p.next == nil {
+	x, ok := seen(p.pid)
+	if p.next != nil { // the kernel tells of the last process that had the PID
+		x, ok = p.seen, p.owns(p.seen.Time) && !p.ranExec()
+	}
+	if ok && x.Final {
 		e.Status = x.Status
 		if x.Signaled() && e.Reason != "exec" { // it struck before the process could end as it meant to
 			e.Reason = x.Reason

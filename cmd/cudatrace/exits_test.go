@@ -458,3 +458,34 @@ func TestSecondInterrupt(t *testing.T) {
 	}
 	t.Logf("ended after %v", time.Since(began))
 }
+
+// TestPIDAgain records programs that get each other's PID, one after the other: each has its own end and its own work.
+func TestPIDAgain(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root for a PID namespace")
+	}
+	const script = `for how in segv exit term _exit abort; do echo 5000 >/proc/sys/kernel/ns_last_pid; "$0" $how -n 200 & wait $!; done; exit 0`
+	base := filepath.Join(t.TempDir(), "run")
+	out, err := exec.Command("unshare", "--pid", "--fork", "--mount-proc", "cudatrace", "record", "--no-convert", "-o", base, "sh", "-c", script, sim("exits")).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	s, err := summarize(base + ".cudatrace")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Of one that exits the status is not known: the kernel told it when the PID had its next program.
+	want := []string{"signal 11 (SIGSEGV)", "", "signal 15 (SIGTERM)", "", "signal 6 (SIGABRT)"}
+	for i, p := range s.ProcessList {
+		if p.PID != 5001 {
+			t.Skipf("a program got PID %d, not that of the one before", p.PID)
+		}
+		if i < len(want) && p.Ended != want[i] && (want[i] != "" || !strings.HasPrefix(p.Ended, "exit code")) {
+			t.Errorf("program %d ended by %q, want %q", i, p.Ended, want[i])
+		}
+	}
+	if len(s.ProcessList) != len(want) || s.Kernels < 800 || strings.Contains(string(out), "not recorded") {
+		t.Errorf("%d programs with %d kernels\n%s", len(s.ProcessList), s.Kernels, out)
+	}
+}

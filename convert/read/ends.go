@@ -101,7 +101,7 @@ func (c *Catalog) Midway(of *Process, p *Program) uint64 {
 func (c *Catalog) Ending(p *Program) (at uint64, how string) {
 	e, known := c.Outcome.EndOf(p)
 	switch {
-	case p.Until != 0:
+	case c.ranExec(p):
 		return p.Until, timeline.ExitExec
 	case !known:
 		return 0, ""
@@ -113,9 +113,15 @@ func (c *Catalog) Ending(p *Program) (at uint64, how string) {
 	return e.Time, fmt.Sprintf("exit code %d", e.Status)
 }
 
+// ranExec reports whether a program was replaced by exec. Otherwise it ended, and the next program only has the same PID.
+func (c *Catalog) ranExec(p *Program) bool {
+	e, known := c.Outcome.EndOf(p)
+	return p.Until != 0 && (!known || e.Reason == timeline.ExitExec)
+}
+
 // Horizon is the time at which a program's unfinished calls and ranges are cut off.
 func (c *Catalog) Horizon(p *Program) uint64 {
-	if p.Cut != 0 {
+	if p.Cut != 0 && c.ranExec(p) {
 		return p.Cut
 	}
 	if e, ok := c.Outcome.EndOf(p); ok && e.Time != 0 {

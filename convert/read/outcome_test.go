@@ -159,18 +159,20 @@ func TestEndsOfReplacedPrograms(t *testing.T) {
 		ends string
 		want []string
 	}{
-		"all handed over": {"process_end pid=1 time=4000 complete=1 until=3900\nprocess_end pid=1 time=6500 complete=1 until=6400\nprocess_end pid=1 time=8000 complete=1 until=7900",
+		"all handed over": {"process_end pid=1 time=4000 complete=1 until=3900 reason=exec\nprocess_end pid=1 time=6500 complete=1 until=6400 reason=exec\nprocess_end pid=1 time=8000 complete=1 until=7900",
 			[]string{"one true 3900, 5000 exec, horizon 5000", "two true 6400, 7000 exec, horizon 7000", "three true 7900, 8000 exit code 0, horizon 8000"}},
-		"not in the order of time": {"process_end pid=1 time=8000 complete=1 until=7900 status=3\nprocess_end pid=1 time=4000 complete=1 until=3900\nprocess_end pid=1 time=6500 complete=1 until=6400",
+		"not in the order of time": {"process_end pid=1 time=8000 complete=1 until=7900 status=3\nprocess_end pid=1 time=4000 complete=1 until=3900 reason=exec\nprocess_end pid=1 time=6500 complete=1 until=6400 reason=exec",
 			[]string{"one true 3900, 5000 exec, horizon 5000", "two true 6400, 7000 exec, horizon 7000", "three true 7900, 8000 exit code 3, horizon 8000"}},
-		"one had no time": {"process_end pid=1 time=4000 complete=0 until=2000\nprocess_end pid=1 time=6500 complete=1 until=6400\nprocess_end pid=1 time=8000 complete=1",
+		"one had no time": {"process_end pid=1 time=4000 complete=0 until=2000 reason=exec\nprocess_end pid=1 time=6500 complete=1 until=6400 reason=exec\nprocess_end pid=1 time=8000 complete=1",
 			[]string{"one false 2000, 5000 exec, horizon 5000", "two true 6400, 7000 exec, horizon 7000", "three true never, 8000 exit code 0, horizon 8000"}},
-		"the end of one is missing": {"process_end pid=1 time=6500 complete=1 until=6400\nprocess_end pid=1 time=8000 complete=1 until=7900",
+		"the end of one is missing": {"process_end pid=1 time=6500 complete=1 until=6400 reason=exec\nprocess_end pid=1 time=8000 complete=1 until=7900",
 			[]string{"one false never, 5000 exec, horizon 5000", "two true 6400, 7000 exec, horizon 7000", "three true 7900, 8000 exit code 0, horizon 8000"}},
-		"the last has not ended": {"process_end pid=1 time=4000 complete=1 until=3900 status=3\nprocess_end pid=1 time=6500 complete=1 until=6400 status=3",
+		"the last has not ended": {"process_end pid=1 time=4000 complete=1 until=3900 status=3 reason=exec\nprocess_end pid=1 time=6500 complete=1 until=6400 status=3 reason=exec",
 			[]string{"one true 3900, 5000 exec, horizon 5000", "two true 6400, 7000 exec, horizon 7000", "three false never, 0 , horizon 9000"}},
-		"two ends of one program": {"process_end pid=1 time=3000 complete=1 until=2900\nprocess_end pid=1 time=4000 complete=1 until=3900",
+		"two ends of one program": {"process_end pid=1 time=3000 complete=1 until=2900 reason=exec\nprocess_end pid=1 time=4000 complete=1 until=3900 reason=exec",
 			[]string{"one true 3900, 5000 exec, horizon 5000", "two false never, 7000 exec, horizon 7000", "three false never, 0 , horizon 9000"}},
+		"the first two ended, and others got the PID": {"process_end pid=1 time=4000 complete=1 until=3900 status=139 reason=\"signal 11 (SIGSEGV)\"\nprocess_end pid=1 time=6500 complete=1 until=6400 status=-1 reason=exit",
+			[]string{"one true 3900, 4000 signal 11 (SIGSEGV), horizon 4000", "two true 6400, 6500 , horizon 6500", "three false never, 0 , horizon 9000"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

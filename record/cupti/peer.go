@@ -28,7 +28,8 @@ type peer struct {
 	owner    Owner // of the entrance that the process came to
 	handler  Handler
 	follower Follower // from its hello on
-	callers  bool     // of GoConfig
+	started  procfs.StartTime
+	callers  bool // of GoConfig
 	decoder  decoder
 
 	cupti    tracelog.CUPTI // the record that was logged last
@@ -92,6 +93,7 @@ func (p *peer) identify() error {
 	}
 	p.PID, p.UID, p.GID = uint32(cred.Pid), cred.Uid, cred.Gid
 	p.known.Store(p.PID)
+	p.started, _ = procfs.Started(int(cred.Pid))
 	p.shift = clockShift(host.AheadOf(int(p.PID)).Monotonic)
 	p.decoder = decoder{pid: p.PID, sink: p.server.sink, shared: &p.server.memory, shift: p.shift}
 	p.cupti.PID = p.PID
@@ -161,10 +163,16 @@ func (p *peer) absence() string {
 		return ""
 	case p.late:
 		return "the machine was so busy that the recorder did not answer them in time"
-	case procfs.Describe(int(p.PID)).Executable != "":
+	case p.goesOn() && procfs.Describe(int(p.PID)).Executable != "":
 		return "the injected library could not start in them: it found no memory, no descriptor or no thread"
 	}
 	return "" // it ended before it could do any GPU work
+}
+
+// goesOn reports whether the PID still is the process's, not that of a later one.
+func (p *peer) goesOn() bool {
+	started, ok := procfs.Started(int(p.PID))
+	return ok && started == p.started
 }
 
 // locate answers a process that uses NVTX before CUDA and needs the place of libcupti.

@@ -68,7 +68,7 @@ func TestProcessNotWanted(t *testing.T) {
 }
 
 // A process that closes the connection after its hello ran on unrecorded: because GO came too late, or
-// because its library could not start.
+// because its library could not start. Nothing is said of one that has ended, even if its PID has another process.
 func TestAbsence(t *testing.T) {
 	t.Parallel()
 	for want, waited := range map[string]time.Duration{
@@ -98,6 +98,9 @@ func TestAbsence(t *testing.T) {
 		if len(a.ends) != 1 || a.ends[0].Complete != 0 || !strings.HasPrefix(a.ends[0].Absent, want) {
 			t.Errorf("after %v: ends %+v, want %q", waited, a.ends, want)
 		}
+	}
+	if why := (&peer{Peer: Peer{PID: uint32(os.Getpid())}, started: 1}).absence(); why != "" {
+		t.Errorf("of one that has ended it is said: %s", why)
 	}
 }
 
