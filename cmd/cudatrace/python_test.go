@@ -170,9 +170,11 @@ func TestPythonLines(t *testing.T) {
 		{"wander", nil, true, true},
 		{"forks", nil, true, false},
 		{"successors", nil, true, true},
+		{"evaluators", nil, true, false},
 		{"discards", nil, false, false}, // the table of code objects is full at last
 	} {
 		t.Run(c.scenario, func(t *testing.T) {
+			helper := hostileHelper(t)
 			with := pythontest.Each
 			if !c.each {
 				with = pythontest.OldestAndNewest
@@ -181,7 +183,7 @@ func TestPythonLines(t *testing.T) {
 				dir := t.TempDir()
 				base, truth := filepath.Join(dir, "run"), filepath.Join(dir, "truth.json")
 				args := append([]string{"record", "--python", "auto", "--no-convert", "-o", base}, c.options...)
-				said, err := pythonCommand("cudatrace", append(args, p.Path, "testdata/python/lines.py", c.scenario, truth)...).CombinedOutput()
+				said, err := pythonCommand("cudatrace", append(args, p.Path, "testdata/python/lines.py", c.scenario, truth, helper)...).CombinedOutput()
 				if err != nil {
 					t.Fatalf("%v\n%s", err, said)
 				}

@@ -34,3 +34,26 @@ void on_stack(void (*f)(int), int n)
 	back = outer_back;
 	there = outer_there;
 }
+
+/* An evaluator of frames, PEP 523: it runs the interpreter's own, with 2 on a stack that is deeper each time. */
+void *PyInterpreterState_Get(void);
+void *_PyEval_EvalFrameDefault(void *, void *, int);
+void _PyInterpreterState_SetEvalFrameFunc(void *, void *(*)(void *, void *, int));
+
+static void *through(void *thread, void *frame, int raises)
+{
+	return _PyEval_EvalFrameDefault(thread, frame, raises);
+}
+
+static void *deeper(void *thread, void *frame, int raises)
+{
+	volatile char room[3000];
+	room[raises] = 1;
+	void *result = _PyEval_EvalFrameDefault(thread, frame, raises);
+	return room[raises] ? result : NULL;
+}
+
+void evaluate_with(int kind)
+{
+	_PyInterpreterState_SetEvalFrameFunc(PyInterpreterState_Get(), kind == 0 ? _PyEval_EvalFrameDefault : kind == 1 ? through : deeper);
+}

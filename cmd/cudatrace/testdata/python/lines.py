@@ -212,6 +212,15 @@ def successors():
             names["f"]()
 
 
+def evaluators():
+    """Frames that another evaluator than the interpreter's own runs (PEP 523), which calls from C and calls back."""
+    helper = ctypes.PyDLL(sys.argv[3])
+    for kind in (1, 2, 0, 2):
+        helper.evaluate_with(kind)
+        many_forms()
+    helper.evaluate_with(0)
+
+
 def main():
     cuda.cudaMalloc(ctypes.byref(memory), 4096)
     globals()[sys.argv[1]]()
