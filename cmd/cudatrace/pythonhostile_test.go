@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -127,6 +128,36 @@ func TestPythonHostile(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestPythonEmbedded records a program that ends its interpreter and starts it anew: each launch has the functions of its own life.
+func TestPythonEmbedded(t *testing.T) {
+	t.Parallel()
+	pythontest.Each(t, func(t *testing.T, p pythontest.Interpreter) {
+		program := embedPython(t, p)
+		if program == "" {
+			t.Skip("this Python cannot be embedded")
+		}
+		base := filepath.Join(t.TempDir(), "run")
+		out, err := pythonCommand("cudatrace", "record", "-q", "--no-convert", "-o", base, program).CombinedOutput()
+		if cause := new(exec.ExitError); !errors.As(err, &cause) || cause.ExitCode() != 6 {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		launches, lost := pythonLaunches(t, base+".cudatrace")
+		var lives []string
+		for _, l := range launches {
+			if len(l.frames) > 0 {
+				lives = append(lives, strings.Fields(l.frames[0])[1])
+			}
+		}
+		var want []string
+		for life := range 4 {
+			want = append(want, slices.Repeat([]string{fmt.Sprintf("work_%d", life)}, 40)...)
+		}
+		if lost != 0 || !slices.Equal(lives, want) {
+			t.Errorf("%d lost, functions %v\n%s", lost, lives, out)
+		}
+	})
 }
 
 // hostileCommand is a pythonCommand with an allocator.

@@ -27,7 +27,10 @@ func putPython(b []byte, i *pyframes.Interpreter) {
 	le.PutUint64(b[pythonRuntimeAt:], i.Runtime)
 	le.PutUint64(b[pythonGilStateAt:], i.GILState)
 	le.PutUint64(b[pythonCodeTypeAt:], i.CodeType)
-	l := i.Layout
+	l, version := i.Layout, i.Layout.Code.Version
+	if i.Embedded {
+		version = pyframes.None // code objects are told apart by their contents, as before 3.12
+	}
 	for at, n := range map[int]int{
 		pythonMinorAt: l.Minor, pythonFinalizingAt: l.Runtime.Finalizing, pythonInterpretersAt: l.Runtime.Interpreters,
 		pythonThreadInterpreterAt: l.Thread.Interpreter, pythonThreadIdAt: l.Thread.ID, pythonThreadFrameAt: l.Thread.Frame,
@@ -35,7 +38,7 @@ func putPython(b []byte, i *pyframes.Interpreter) {
 		pythonFrameCodeAt: l.Frame.Code, pythonFramePreviousAt: l.Frame.Previous, pythonFrameInstructionAt: l.Frame.Instruction,
 		pythonInstructionUnitAt: l.Frame.InstructionUnit, pythonFrameOwnerAt: l.Frame.Owner,
 		pythonCodeFirstAt: l.Code.First, pythonCodeFirstLineAt: l.Code.FirstLine, pythonCodeFileAt: l.Code.File,
-		pythonCodeNameAt: l.Code.Name, pythonCodeLineTableAt: l.Code.LineTable, pythonCodeVersionAt: l.Code.Version,
+		pythonCodeNameAt: l.Code.Name, pythonCodeLineTableAt: l.Code.LineTable, pythonCodeVersionAt: version,
 		pythonTextAsciiAt: l.Text.ASCII, pythonTextCompactAt: l.Text.Compact,
 	} {
 		le.PutUint32(b[at:], uint32(int32(n)))

@@ -23,6 +23,7 @@ type Interpreter struct {
 	RuntimeSize uint64 // bytes of it; 0 if unknown
 	GILState    uint64 // PyGILState_GetThisThreadState
 	CodeType    uint64 // PyCode_Type
+	Embedded    bool   // in another program than Python's own, which may end it and start it anew: versions of code objects come again
 }
 
 // An Unusable error says why the frames of an interpreter cannot be read. It continues "Python lines of process N are not
@@ -52,10 +53,13 @@ func Find(pid int) (*Interpreter, error) {
 			return nil, Unusable(fmt.Sprintf("it has two interpreters, %s and %s", found.Path, one.Path))
 		case one != nil:
 			found = one
+			found.Embedded = !pythonName.MatchString(filepath.Base(program))
 		}
 	}
 	return found, nil
 }
+
+var pythonName = regexp.MustCompile(`^python[0-9.]*$`)
 
 var libraryName = regexp.MustCompile(`^libpython3[.0-9]*[a-z]*[-.].*so[.0-9]*$`)
 

@@ -28,10 +28,9 @@ static PyObject *make_module(void)
 
 static void *from_thread(void *arg)
 {
-	(void)arg;
 	cudaMemset(memory, 0, 64); /* before it has a thread state */
 	PyGILState_STATE held = PyGILState_Ensure();
-	PyRun_SimpleString("work(7)");
+	PyRun_SimpleString(arg);
 	PyGILState_Release(held);
 	cudaMemset(memory, 0, 64);
 	return NULL;
@@ -44,14 +43,19 @@ int main(void)
 	cudaMemset(memory, 0, 64);
 	for (int i = 0; i < 4; i++) {
 		pthread_t thread;
+		char text[200], call[20]; /* functions of one life have names of their own, and lie where those of the last one lay */
+		snprintf(text, sizeof text,
+			 "import gpu\n"
+			 "def work_%d(n):\n"
+			 "    if n: return work_%d(n - 1)\n"
+			 "    for _ in range(20): gpu.launch()\n"
+			 "work_%d(30)\n",
+			 i, i, i);
+		snprintf(call, sizeof call, "work_%d(7)", i);
 		Py_InitializeEx(0);
-		PyRun_SimpleString("import gpu\n"
-				   "def work(n):\n"
-				   "    if n: return work(n - 1)\n"
-				   "    for _ in range(20): gpu.launch()\n"
-				   "work(30)\n");
+		PyRun_SimpleString(text);
 		Py_BEGIN_ALLOW_THREADS
-		pthread_create(&thread, NULL, from_thread, NULL);
+		pthread_create(&thread, NULL, from_thread, call);
 		pthread_join(thread, NULL);
 		cudaMemset(memory, 0, 64); /* has a thread state, without the GIL */
 		Py_END_ALLOW_THREADS
