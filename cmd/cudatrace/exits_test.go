@@ -467,20 +467,26 @@ func TestPIDAgain(t *testing.T) {
 	}
 	const script = `for how in segv exit term _exit abort; do echo 5000 >/proc/sys/kernel/ns_last_pid; "$0" $how -n 200 & wait $!; done; exit 0`
 	base := filepath.Join(t.TempDir(), "run")
-	out, err := exec.Command("unshare", "--pid", "--fork", "--mount-proc", "cudatrace", "record", "--no-convert", "-o", base, "sh", "-c", script, sim("exits")).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	var s convert.Summary
+	var out []byte
+	again := false
+	for try := 0; try < 10 && !again; try++ { // the recorder's own threads may get the number
+		var err error
+		out, err = exec.Command("unshare", "--pid", "--fork", "--mount-proc", "cudatrace", "record", "--no-convert", "-o", base, "sh", "-c", script, sim("exits")).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		if s, err = summarize(base + ".cudatrace"); err != nil {
+			t.Fatal(err)
+		}
+		again = !slices.ContainsFunc(s.ProcessList, func(p convert.ProcessInfo) bool { return p.PID != 5001 })
 	}
-	s, err := summarize(base + ".cudatrace")
-	if err != nil {
-		t.Fatal(err)
+	if !again {
+		t.Skip("no program got the PID of the one before")
 	}
 	// Of one that exits the status is not known: the kernel told it when the PID had its next program.
 	want := []string{"signal 11 (SIGSEGV)", "", "signal 15 (SIGTERM)", "", "signal 6 (SIGABRT)"}
 	for i, p := range s.ProcessList {
-		if p.PID != 5001 {
-			t.Skipf("a program got PID %d, not that of the one before", p.PID)
-		}
 		if i < len(want) && p.Ended != want[i] && (want[i] != "" || !strings.HasPrefix(p.Ended, "exit code")) {
 			t.Errorf("program %d ended by %q, want %q", i, p.Ended, want[i])
 		}

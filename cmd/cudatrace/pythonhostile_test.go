@@ -151,7 +151,7 @@ func TestPythonEmbedded(t *testing.T) {
 			}
 		}
 		var want []string
-		for life := range 4 {
+		for life := range 8 { // in 3.13 the sixth has the places and the versions of the fourth
 			want = append(want, slices.Repeat([]string{fmt.Sprintf("work_%d", life)}, 40)...)
 		}
 		if lost != 0 || !slices.Equal(lives, want) {

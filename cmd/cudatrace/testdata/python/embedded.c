@@ -41,7 +41,7 @@ int main(void)
 	PyImport_AppendInittab("gpu", make_module);
 	cudaMalloc(&memory, 4096);
 	cudaMemset(memory, 0, 64);
-	for (int i = 0; i < 4; i++) {
+	for (int i = 0; i < 8; i++) {
 		pthread_t thread;
 		char text[200], call[20]; /* functions of one life have names of their own, and lie where those of the last one lay */
 		snprintf(text, sizeof text,
