@@ -256,7 +256,7 @@ func (u *unseen) obstacle(p member, o *opener) (why string, judged bool) {
 // does that is known.
 func (u *unseen) barrier(pid int, age time.Duration) string {
 	if user, ok := procfs.User(pid); ok && user != u.owner && user != 0 {
-		return fmt.Sprintf("it runs as user %d, who cannot load the injected library of user %d (start cudatrace as user %d)", user, u.owner, user)
+		return fmt.Sprintf("it runs as user %d, who cannot load the injected library of user %d (start cudatrace as user %d; of a program that changes its user itself 'cudatrace record -p %d' records the calls)", user, u.owner, user, pid)
 	}
 	name, _, _ := strings.Cut(u.setting, "=")
 	environ, err := procfs.Environment(pid)

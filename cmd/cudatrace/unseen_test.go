@@ -61,7 +61,7 @@ func TestRightsDropped(t *testing.T) {
 		t.Skip("needs root and setpriv to become another user")
 	}
 	b := recordInBackground(t, setpriv, "--reuid", "65534", "--regid", "65534", "--clear-groups", sim("longrun"), long)
-	const reason = "it runs as user 65534, who cannot load the injected library of user 0 (start cudatrace as user 65534)"
+	const reason = "it runs as user 65534, who cannot load the injected library of user 0 (start cudatrace as user 65534; of a program that changes its user itself 'cudatrace record -p "
 	b.until(t, func() bool { return strings.Contains(contents(t, b.stderr), reason) })
 	syscall.Kill(longrunPID(t, b.out(t)), syscall.SIGTERM)
 	if got := b.end(t); got != 0 || !strings.Contains(b.recording.stderr, "nothing was recorded: longrun (") || strings.Contains(b.recording.stderr, "was not seen to use CUDA") {
