@@ -90,9 +90,15 @@ rpm() { # ARCH
 	mv "$work"/rpm-out/$arch/*.rpm "$out"
 }
 
+modules() { # ARCH
+	GOOS=linux GOARCH=$1 "$work/cyclonedx-gomod" bin -json -output-version 1.5 -std -noserial -notimestamp -version "$VERSION" "$(program "$1")" |
+		sed "s/^  \"metadata\": {/&\n    \"timestamp\": \"$(date -d "@$SOURCE_DATE_EPOCH" +%FT%TZ)\",/" \
+		>"$out/cudatrace-$VERSION-linux-$1.cdx.json"
+}
+
 packages() { # ARCH
 	packaging/licenses.sh "$(program "$1")" >"$work/licenses-$1"
-	"$work/sbom" -version "$VERSION" "$(program "$1")" >"$out/cudatrace-$VERSION-linux-$1.cdx.json"
+	modules "$1"
 	archive "$1"
 	deb "$1"
 	rpm "$1"
@@ -103,7 +109,7 @@ mkdir -p "$out"
 out=$(cd "$out" && pwd)
 build amd64
 build arm64
-$go build -o "$work/sbom" ./packaging/sbom
+$go build -trimpath -modfile=packaging/sbom.mod -o "$work/cyclonedx-gomod" github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
 here=$(program "$($go env GOHOSTARCH)")
 packages amd64 &
 amd64=$!

@@ -3,7 +3,10 @@ package packaging
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -289,15 +292,20 @@ func TestChecksums(t *testing.T) {
 	}
 }
 
-// TestSBOM: the lists have the modules that the programs themselves name.
+// TestSBOM: the lists have the modules that the programs themselves name, with checksums, and the checksum of the program.
 func TestSBOM(t *testing.T) {
 	t.Parallel()
 	folder, version := release(t)
 	for _, arch := range []string{"amd64", "arm64"} {
 		program := unpack(t, arch)
+		path := program[len(program)-1]
 		var want []string
-		for _, m := range regexp.MustCompile(`\tdep\t(\S+)\t(\S+)`).FindAllStringSubmatch(output(t, "go", "version", "-m", program[len(program)-1]), -1) {
-			want = append(want, "pkg:golang/"+m[1]+"@"+m[2])
+		for _, m := range regexp.MustCompile(`\tdep\t(\S+)\t(\S+)\th1:(\S+)`).FindAllStringSubmatch(output(t, "go", "version", "-m", path), -1) {
+			sum, err := base64.StdEncoding.DecodeString(m[3])
+			if err != nil {
+				t.Fatal(err)
+			}
+			want = append(want, fmt.Sprintf("%s %s %x", m[1], m[2], sum))
 		}
 		text, err := os.ReadFile(filepath.Join(folder, "cudatrace-"+version+"-linux-"+arch+".cdx.json"))
 		if err != nil {
@@ -307,20 +315,35 @@ func TestSBOM(t *testing.T) {
 			Metadata struct {
 				Component struct{ Version, PURL string }
 			}
-			Components []struct{ PURL string }
+			Components []struct {
+				Name, Version string
+				Hashes        []struct{ Alg, Content string }
+			}
 		}
 		if err := json.Unmarshal(text, &bom); err != nil {
 			t.Fatal(err)
 		}
 		var got []string
 		for _, c := range bom.Components {
-			if !strings.HasPrefix(c.PURL, "pkg:golang/std@1.") {
-				got = append(got, c.PURL)
+			if c.Name != "std" {
+				got = append(got, c.Name+" "+c.Version)
+				for _, h := range c.Hashes {
+					got[len(got)-1] += " " + h.Content
+				}
 			}
 		}
 		slices.Sort(want)
-		if !slices.Equal(want, got) || len(got) < 4 || bom.Metadata.Component.Version != version || !strings.HasSuffix(bom.Metadata.Component.PURL, "goarch="+arch) {
+		slices.Sort(got)
+		if !slices.Equal(want, got) || len(got) < 4 || len(got) == len(bom.Components) || bom.Metadata.Component.Version != version ||
+			!strings.Contains(bom.Metadata.Component.PURL, "goarch="+arch) {
 			t.Errorf("%s: %+v, want %q", arch, bom, want)
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sum := fmt.Sprintf("%x", sha256.Sum256(content)); !strings.Contains(string(text), sum) {
+			t.Errorf("%s: the list lacks the checksum %s of the program", arch, sum)
 		}
 	}
 }

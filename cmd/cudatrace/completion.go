@@ -15,7 +15,8 @@ import (
 const completionName = "completion"
 
 // wordsCommand completes a command line for the scripts: its words follow, without the program's name. The library's own
-// completion knows no values, no files and no option behind an argument, and none at all behind "--".
+// completion runs a command line that has "--", so that Tab would start the program that is to be recorded; its script for
+// bash evaluates what was typed; and it knows no values, no files and no option behind an argument.
 const wordsCommand = "complete-words"
 
 var shells = []string{"bash", "zsh", "fish"}

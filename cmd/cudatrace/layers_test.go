@@ -89,7 +89,6 @@ var layers = []struct {
 	{"record/figures", []string{module}},
 	{"bpf", []string{module, "github.com/urfave/cli"}},
 	{"perfetto/firstwork", []string{module + "perfetto"}},
-	{"cmd", []string{"net/http"}},
 	{"cmd/cudatrace/browser", []string{module, "github.com/urfave/cli"}},
 }
 

@@ -91,7 +91,6 @@ var waits = map[string]string{
 	"cmd/cudatrace/diff.go":       "a pipe that a person names, which Ctrl-C ends",
 	"cmd/cudatrace/top/beside.go": "a terminal",
 	"record/outfile/outfile.go":   "a pipe that a person names, which Ctrl-C ends",
-	"packaging/sbom/main.go":      "a tool of the build",
 	"record/pcie.go":              "files of /sys",
 	"record/probe/kerneltypes.go": "a file of /sys",
 	"record/probe/rights.go":      "a file of /sys",

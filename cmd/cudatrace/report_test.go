@@ -202,7 +202,7 @@ const injection = `"'></title></style></svg></script><script>document.owned=1</s
 // TestReportInBrowser: browsers show the page without a message or a request, and names in it are texts.
 func TestReportInBrowser(t *testing.T) {
 	t.Parallel()
-	b := chromiumtest.Start(t)
+	b := chromiumtest.Start(t, nil)
 	evil := filepath.Join(t.TempDir(), "evil.cudatrace")
 	namedLogAt(t, evil, injection)
 	var hostile bytes.Buffer

@@ -17,9 +17,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
+	"net/http"
+	"os"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -41,25 +43,19 @@ var ErrNobody = errors.New("nobody has opened the trace")
 
 // A Server serves one trace.
 type Server struct {
-	o        Options
-	token    string
-	trace    io.ReaderAt
-	size     int64
-	listener net.Listener
-	files    map[string]file // of the page, by name
+	o     Options
+	token string
+	trace io.ReaderAt
+	size  int64
+	door  door
+	files map[string]file // of the page, by name
+	http  http.Server
 
 	delivered chan struct{} // gets a value when somebody has the trace
 	seen      chan struct{} // gets a value while somebody is served
 	failed    chan error    // gets the error that ends the server
 	slots     chan struct{} // has a value for each connection that has shown the token
-	headTime  time.Duration // for the head of a request
 	redirect  string        // a folder with a file that leads to the address, "" without
-
-	handlers  sync.WaitGroup
-	mu        sync.Mutex
-	open      map[net.Conn]bool
-	strangers []net.Conn // those of open that have not shown the token, the oldest first
-	closed    bool
 }
 
 // A file is a part of the page.
@@ -77,8 +73,12 @@ func Listen(trace io.ReaderAt, size int64, o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{o: o, token: rand.Text(), trace: trace, size: size, listener: l, headTime: headTime, open: make(map[net.Conn]bool),
-		delivered: make(chan struct{}, 1), seen: make(chan struct{}, 1), failed: make(chan error, 1), slots: make(chan struct{}, connections)}
+	s := &Server{o: o, token: rand.Text(), trace: trace, size: size, door: door{Listener: l, wait: headTime},
+		slots: make(chan struct{}, connections), delivered: make(chan struct{}, 1),
+		seen: make(chan struct{}, 1), failed: make(chan error, 1)}
+	s.http = http.Server{Handler: http.HandlerFunc(s.serve), DisableGeneralOptionsHandler: true, ConnContext: withConn,
+		MaxHeaderBytes: headBytes, ReadTimeout: headTime, WriteTimeout: pieceTime, ErrorLog: log.New(io.Discard, "", 0)}
+	s.http.SetKeepAlivesEnabled(false)
 	if s.o.Port = l.Addr().(*net.TCPAddr).Port; !o.Direct {
 		err = s.fillPage()
 	}
@@ -131,7 +131,7 @@ func (s *Server) traceName() string {
 // Run serves until the browser has the trace. It returns ErrNobody if nobody came for it, and the
 // context's error when that ends.
 func (s *Server) Run(ctx context.Context) error {
-	go s.accept()
+	go func() { report(s.failed, s.http.Serve(&s.door)) }()
 	patience := time.NewTimer(s.o.Patience)
 	defer s.stop()
 	for {
@@ -147,5 +147,14 @@ func (s *Server) Run(ctx context.Context) error {
 		case <-patience.C:
 			return ErrNobody
 		}
+	}
+}
+
+// stop closes all connections, and removes what Launch made.
+func (s *Server) stop() {
+	s.door.shut.Store(true)
+	_ = s.http.Close() // an answer that is cut off has no other remedy
+	if s.redirect != "" {
+		_ = os.RemoveAll(s.redirect) // a file that stays leads nowhere
 	}
 }

@@ -139,7 +139,7 @@ func shows(text string) string {
 // server has ended by itself. Other names for this machine, and other origins, get nothing.
 func TestChromium(t *testing.T) {
 	t.Parallel()
-	b := chromiumtest.Start(t, "--host-resolver-rules=MAP stranger.test 127.0.0.1")
+	b := chromiumtest.Start(t, map[string]any{"host-resolver-rules": "MAP stranger.test 127.0.0.1"})
 	address, got := startStandIn(t)
 	ui, err := ParseUI(address)
 	if err != nil {
@@ -206,7 +206,7 @@ func TestChromium(t *testing.T) {
 // leads, although that answers. A UI whose tab is closed can be opened again.
 func TestChromiumStranger(t *testing.T) {
 	t.Parallel()
-	b := chromiumtest.Start(t)
+	b := chromiumtest.Start(t, nil)
 	address, got := startStandIn(t)
 	away := httptest.NewServer(http.RedirectHandler(address, http.StatusFound))
 	defer away.Close()

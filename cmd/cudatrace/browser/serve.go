@@ -1,90 +1,25 @@
 package browser
 
 import (
+	"crypto/subtle"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"os"
-	"slices"
+	"net/http"
+	"strconv"
+	"strings"
 	"time"
 )
 
 const (
-	connections = 16              // that have shown the secret, at the same time
+	connections = 16              // that have shown the token, at the same time
 	strangers   = 64              // connections that have not
-	headTime    = 5 * time.Second // for the head of a request
+	headBytes   = 16 << 10        // of a request
+	headTime    = 5 * time.Second // for a request
 	pieceTime   = time.Minute     // for an answer, or a piece of the trace
 	pieceBytes  = 1 << 20
 )
-
-// accept takes connections until the server is stopped.
-func (s *Server) accept() {
-	for {
-		c, err := s.listener.Accept()
-		if err != nil {
-			report(s.failed, err)
-			return
-		}
-		if !s.admit(c) {
-			return
-		}
-		go func() {
-			defer s.end(c)
-			s.serve(c)
-		}()
-	}
-}
-
-// admit notes an open connection, unless the server has been stopped. Of too many strangers the oldest has to go: a browser
-// sends its request at once.
-func (s *Server) admit(c net.Conn) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		_ = c.Close() // nothing was said on it
-		return false
-	}
-	if len(s.strangers) == strangers {
-		_ = s.strangers[0].Close() // its handler ends
-		s.strangers = s.strangers[1:]
-	}
-	s.strangers = append(s.strangers, c)
-	s.open[c] = true
-	s.handlers.Add(1)
-	return true
-}
-
-// known takes a connection from the strangers.
-func (s *Server) known(c net.Conn) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.strangers = slices.DeleteFunc(s.strangers, func(other net.Conn) bool { return other == c })
-}
-
-func (s *Server) end(c net.Conn) {
-	s.known(c)
-	s.mu.Lock()
-	delete(s.open, c)
-	s.mu.Unlock()
-	_ = c.Close() // what was written has arrived, or is given up
-	s.handlers.Done()
-}
-
-// stop closes all connections, and removes what Launch made.
-func (s *Server) stop() {
-	s.mu.Lock()
-	s.closed = true
-	_ = s.listener.Close() // nothing was written to it
-	for c := range s.open {
-		_ = c.Close() // an answer that is cut off has no other remedy
-	}
-	s.mu.Unlock()
-	s.handlers.Wait()
-	if s.redirect != "" {
-		_ = os.RemoveAll(s.redirect) // a file that stays leads nowhere
-	}
-}
 
 // report passes a value on, unless one waits already.
 func report[T any](to chan T, v T) {
@@ -94,120 +29,159 @@ func report[T any](to chan T, v T) {
 	}
 }
 
-// serve answers the request of a connection.
-func (s *Server) serve(c net.Conn) {
-	_ = c.SetDeadline(time.Now().Add(s.headTime)) // fails only if c is closed: then reading fails
-	q, err := readRequest(c)
-	name := ""
-	if err == nil {
-		name, err = q.wanted(s.token)
+// serve answers a request.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	for name, value := range map[string]string{
+		"Cache-Control":                "no-store",
+		"X-Content-Type-Options":       "nosniff",
+		"Referrer-Policy":              "no-referrer", // the address of the page has the token
+		"Cross-Origin-Resource-Policy": "same-origin",
+	} {
+		w.Header().Set(name, value)
 	}
+	name, err := s.wanted(r)
 	if err == nil {
-		s.known(c)
+		s.door.known(connOf(r.Context()))
 		s.slots <- struct{}{}
 		defer func() { <-s.slots }()
-		_ = c.SetDeadline(time.Now().Add(pieceTime)) // fails only if c is closed: then writing fails
-		err = s.answer(c, &q, name)
+		report(s.seen, struct{}{})
+		if s.o.Direct {
+			err = s.direct(w, r, name)
+		} else {
+			err = s.answer(w, r, name)
+		}
 	}
-	var refused *refusal
-	if errors.As(err, &refused) {
-		_ = s.send(c, refused.status, "text/plain; charset=utf-8", []byte("cudatrace: "+refused.text+"\n")) // a stranger may not want it
+	if refused, ok := errors.AsType[*refusal](err); ok {
+		http.Error(w, "cudatrace: "+refused.text, refused.status)
 	}
 }
 
-// answer answers a request for a file, or returns a refusal or the error of the connection.
-func (s *Server) answer(c net.Conn, q *request, name string) error {
-	report(s.seen, struct{}{})
-	if s.o.Direct {
-		return s.direct(c, q, name)
+// A refusal is an answer without a file. Its text is for the person in front of the browser.
+type refusal struct {
+	status int
+	text   string
+}
+
+func (r *refusal) Error() string { return r.text }
+
+func refuse(status int, format string, args ...any) *refusal {
+	return &refusal{status, fmt.Sprintf(format, args...)}
+}
+
+// wanted returns the name of the file that is asked for, if the request is for us and shows the token.
+func (s *Server) wanted(r *http.Request) (string, error) {
+	if r.ContentLength != 0 {
+		return "", refuse(http.StatusBadRequest, "nothing can be sent here")
 	}
-	if err := q.checkOrigin("http://" + q.host); err != nil {
+	if err := checkHost(r.Host); err != nil {
+		return "", err
+	}
+	given, name, ok := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	if !ok || subtle.ConstantTimeCompare([]byte(given), []byte(s.token)) != 1 {
+		return "", refuse(http.StatusNotFound, "nothing is here: the address is longer, take all of it")
+	}
+	return name, nil
+}
+
+// checkHost refuses requests for another machine: a page of a stranger can give its own name our
+// address, and would then count as of the same origin (DNS rebinding). A tunnel may have another port.
+func checkHost(of string) error {
+	host, port, err := net.SplitHostPort(of)
+	if _, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil ||
+		host != "127.0.0.1" && !strings.EqualFold(host, "localhost") && host != "::1" {
+		return refuse(http.StatusForbidden, "this server is 127.0.0.1 or localhost, with a port, and nothing else")
+	}
+	return nil
+}
+
+// checkOrigin refuses requests that a page of another origin makes.
+func checkOrigin(r *http.Request, origin string) error {
+	if of := r.Header["Origin"]; len(of) > 1 || len(of) == 1 && of[0] != origin {
+		return refuse(http.StatusForbidden, "this server is not for pages of another origin")
+	}
+	return nil
+}
+
+// answer answers a request for a file, or returns a refusal or the error of the connection.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, name string) error {
+	if err := checkOrigin(r, "http://"+r.Host); err != nil {
 		return err
 	}
-	if q.method != "GET" {
-		return refuse(405, "only GET is answered")
+	if r.Method != http.MethodGet {
+		return refuse(http.StatusMethodNotAllowed, "only GET is answered")
 	}
 	if name == s.traceName() {
-		return s.deliver(c)
+		return s.deliver(w, r)
 	}
 	f, ok := s.files[name]
 	if !ok {
-		return refuse(404, "there is no such file")
+		return refuse(http.StatusNotFound, "there is no such file")
 	}
-	return s.send(c, 200, f.kind, f.content, policy)
+	w.Header().Set("Content-Security-Policy", policy)
+	w.Header().Set("Content-Type", f.kind)
+	_, err := w.Write(f.content)
+	return err
 }
 
 // policy lets the page load and fetch its own files, and nothing else. No other page can show it in a
 // frame.
-const policy = "Content-Security-Policy: default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+const policy = "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self'; base-uri 'none'; " +
+	"form-action 'none'; frame-ancestors 'none'"
 
 // direct answers the UI. A browser asks first whether a page of the network may talk to this machine.
-func (s *Server) direct(c net.Conn, q *request, name string) error {
-	if q.header.Get("Origin") == "" {
-		return refuse(403, "this is for %s, which fetches the trace itself", s.o.UI.Origin)
+func (s *Server) direct(w http.ResponseWriter, r *http.Request, name string) error {
+	if r.Header.Get("Origin") == "" {
+		return refuse(http.StatusForbidden, "this is for %s, which fetches the trace itself", s.o.UI.Origin)
 	}
-	if err := q.checkOrigin(s.o.UI.Origin); err != nil {
+	if err := checkOrigin(r, s.o.UI.Origin); err != nil {
 		return err
 	}
 	if name != s.traceName() {
-		return refuse(404, "there is no such file")
+		return refuse(http.StatusNotFound, "there is no such file")
 	}
-	allowed := []string{"Access-Control-Allow-Origin: " + s.o.UI.Origin, "Vary: Origin"}
-	switch q.method {
-	case "GET":
-		return s.deliver(c, allowed...)
-	case "OPTIONS":
-		return s.send(c, 204, "", nil, append(allowed, "Access-Control-Allow-Methods: GET", "Access-Control-Allow-Private-Network: true")...)
+	if r.Method != http.MethodGet && r.Method != http.MethodOptions {
+		return refuse(http.StatusMethodNotAllowed, "only GET is answered")
 	}
-	return refuse(405, "only GET is answered")
-}
-
-// send writes a small answer.
-func (s *Server) send(c net.Conn, status int, kind string, content []byte, fields ...string) error {
-	if kind != "" {
-		fields = append(fields, "Content-Type: "+kind)
+	w.Header().Set("Access-Control-Allow-Origin", s.o.UI.Origin)
+	w.Header().Set("Vary", "Origin")
+	if r.Method == http.MethodGet {
+		return s.deliver(w, r)
 	}
-	_, err := c.Write(append([]byte(head(status, int64(len(content)), fields...)), content...))
-	if err != nil {
-		return err
-	}
-	return finish(c)
+	w.Header().Set("Access-Control-Allow-Methods", http.MethodGet)
+	w.Header().Set("Access-Control-Allow-Private-Network", "true")
+	w.WriteHeader(http.StatusNoContent)
+	return nil
 }
 
 // deliver writes the trace. It has been delivered when the other end has read all of it and closes the
 // connection.
-func (s *Server) deliver(c net.Conn, fields ...string) error {
-	_, err := c.Write([]byte(head(200, s.size, append(fields, "Content-Type: application/octet-stream")...)))
+func (s *Server) deliver(w http.ResponseWriter, r *http.Request) error {
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set("Content-Length", strconv.FormatInt(s.size, 10))
+	control := http.NewResponseController(w)
 	piece := make([]byte, min(s.size, pieceBytes))
-	for at := int64(0); err == nil && at < s.size; at += int64(len(piece)) {
+	for at := int64(0); at < s.size; at += int64(len(piece)) {
 		report(s.seen, struct{}{})
 		piece = piece[:min(s.size-at, pieceBytes)]
-		if n, failed := s.trace.ReadAt(piece, at); n < len(piece) {
-			if errors.Is(failed, io.EOF) {
-				failed = errors.New("it became shorter meanwhile")
+		if n, err := s.trace.ReadAt(piece, at); n < len(piece) {
+			if errors.Is(err, io.EOF) {
+				err = errors.New("it became shorter meanwhile")
 			}
-			err = fmt.Errorf("%s cannot be read: %w", s.o.Name, failed)
-			report(s.failed, err)
+			report(s.failed, fmt.Errorf("%s cannot be read: %w", s.o.Name, err))
 			return err
 		}
-		_ = c.SetDeadline(time.Now().Add(pieceTime)) // fails only if c is closed: then writing fails
-		_, err = c.Write(piece)
+		err := control.SetWriteDeadline(time.Now().Add(pieceTime))
+		if err == nil {
+			_, err = w.Write(piece)
+		}
+		if err != nil {
+			return err
+		}
 	}
+	err := control.Flush()
 	if err == nil {
-		err = finish(c)
-	}
-	if err == nil {
-		report(s.delivered, struct{}{})
-	}
-	return err
-}
-
-// finish waits until the other end has read everything and closes the connection. To close it before
-// would lose what is on the way.
-func finish(c net.Conn) error {
-	err := c.(*net.TCPConn).CloseWrite()
-	if err == nil {
-		_, err = io.Copy(io.Discard, io.LimitReader(c, headBytes))
+		c := connOf(r.Context())
+		c.wait, c.arrived = pieceTime, func() { report(s.delivered, struct{}{}) }
 	}
 	return err
 }
