@@ -63,7 +63,7 @@ func (e *ending) wait() string {
 
 func watchExit(tb testing.TB, p *Prober, e *ending) {
 	tb.Helper()
-	if err := p.WatchExit(e.pid(), int(unix.SIGURG), e.handler); err != nil {
+	if err := p.WatchExit(e.pid(), int(unix.SIGURG), e.handler, 0); err != nil {
 		tb.Fatalf("%v: %v", err, unwrapAll(err))
 	}
 }
@@ -209,9 +209,9 @@ func TestWatchAgain(t *testing.T) {
 		prepare func(e *ending) error
 		printed string
 	}{
-		{"twice", func(e *ending) error { return p.WatchExit(e.pid(), int(unix.SIGURG), e.handler) }, "asked\n"},
-		{"elsewhere", func(e *ending) error { return p.WatchExit(e.pid(), int(unix.SIGURG), e.handler+1) }, ""},
-		{"other signal", func(e *ending) error { return p.WatchExit(e.pid(), int(unix.SIGUSR2), e.handler) }, ""},
+		{"twice", func(e *ending) error { return p.WatchExit(e.pid(), int(unix.SIGURG), e.handler, 0) }, "asked\n"},
+		{"elsewhere", func(e *ending) error { return p.WatchExit(e.pid(), int(unix.SIGURG), e.handler+1, 0) }, ""},
+		{"other signal", func(e *ending) error { return p.WatchExit(e.pid(), int(unix.SIGUSR2), e.handler, 0) }, ""},
 		{"detached", func(e *ending) error { return p.Detach(e.pid()) }, ""},
 	} {
 		e := startEnding(t, "_exit")
@@ -239,7 +239,7 @@ func TestWatchErrors(t *testing.T) {
 		{e.pid(), 23, 4096, "no library's code"},
 		{1 << 30, 23, e.handler, "has ended"},
 	} {
-		if err := p.WatchExit(c.pid, c.signal, c.handler); err == nil || !strings.Contains(err.Error(), c.words) {
+		if err := p.WatchExit(c.pid, c.signal, c.handler, 0); err == nil || !strings.Contains(err.Error(), c.words) {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
