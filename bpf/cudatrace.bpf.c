@@ -513,7 +513,7 @@ NOINLINE void enter_range(struct pt_regs *ctx, u32 pid, u32 range)
 	if (range & RANGE_END)
 		set_range(pid, 0);
 	if (w)
-		ask_here(ctx, pid, w);
+		ask_here(ctx, pid, w, 1);
 }
 
 /* Whether calls of the process are recorded now. */

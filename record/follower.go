@@ -112,11 +112,9 @@ func (f *follower) Status(c tracelog.CUPTI) {
 }
 
 // WatchExit makes a process hand over its last GPU records before an end that it cannot see
-// itself. With a probe on cuProfilerStart and cuProfilerStop these tell the process, too, unless
-// it is traced: its tracer would see the signals.
+// itself. With a probe on cuProfilerStart and cuProfilerStop these tell the process, too.
 func (f *follower) WatchExit(signal uint32, handler, over uint64) (ranges bool) {
-	watched := (!f.late || !f.calls.intrudes()) && f.calls.watchExit(f.peer.PID, signal, handler, over)
-	return watched && f.calls.probed && f.opts.CaptureRange && procfs.Tracer(f.peer.PID, f.peer.PID) == 0
+	return (!f.late || !f.calls.intrudes()) && f.calls.watchExit(f.peer.PID, signal, handler, over) && f.calls.probed && f.opts.CaptureRange
 }
 
 // Note is called with a line from the library.

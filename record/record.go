@@ -268,6 +268,7 @@ func (s *session) finish(res *Result) {
 	}
 	if !res.Early {
 		for _, reason := range missing {
+			s.report.note(0, tracelog.NoteWarning, reason)
 			s.report.missing.addReason(reason)
 		}
 	}
