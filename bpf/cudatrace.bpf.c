@@ -513,7 +513,7 @@ NOINLINE void enter_range(struct pt_regs *ctx, u32 pid, u32 range)
 	if (range & RANGE_END)
 		set_range(pid, 0);
 	if (w)
-		ask_here(ctx, w);
+		ask_here(ctx, pid, w, 1);
 }
 
 /* Whether calls of the process are recorded now. */
@@ -1095,6 +1095,7 @@ int process_exec(struct raw_tracepoint *ctx)
 
 	if (s)
 		s->unlaunched = 1;
+	note_exec(pid);
 	if (target) {
 		target->since = ktime_ns();
 		target->execs++;

@@ -9,6 +9,8 @@
  * The signal is sent only while its handler is the library's: a program that has set
  * it to something else, or blocks it, is left alone. And the thread must have room for
  * the handler: the kernel kills a process whose alternate signal stack is too small.
+ * A thread that is traced gets no signal, since its tracer would see a stop more than without us; but at the calls that begin and
+ * end a capture range it does, since the other way to see these, CUPTI's one subscription, may be the program's own.
  */
 #ifndef CUDATRACE_ENDS_H
 #define CUDATRACE_ENDS_H
@@ -42,6 +44,7 @@ enum end_sign {
 /* Whom to send the exit signal. */
 struct watch {
 	u64 handler;	      /* of the exit signal */
+	u64 over;	      /* address of a word: not 0 when there is nothing to ask for any more; 0: none */
 	u64 own_from, own_to; /* addresses of the library's code */
 	u32 signal;
 	u32 asked; /* how often the signal was sent */
@@ -63,7 +66,8 @@ struct process_end {
 	u64 sign_time; /* ns */
 	u64 end_time;  /* ns, 0 while a thread lives */
 	s32 exit_code; /* as wait(2) gives it: status << 8 | core 0x80 | signal */
-	u32 pad;
+	u32 traced;    /* a tracer kept the last exit signal from being sent */
+	u64 exec_time; /* ns, of the last exec that began another program; 0: none */
 };
 
 struct {
@@ -122,22 +126,29 @@ INLINE int room_below(struct task_struct *task, u64 sp, u64 flags, u64 frames)
 	return sp - base >= frames * signal_frame + HANDLER_ROOM;
 }
 
-INLINE int ask(struct watch *w)
+INLINE void ask(u32 pid, struct watch *w, int traced_too)
 {
-	if (send_signal_thread(w->signal))
-		return 0;
-	w->asked++;
-	return 1;
+	struct task_struct *task = (void *)current_task();
+	struct process_end *p = map_lookup(&ends, &pid);
+	u32 ptrace = 0, over = 0;
+
+	if (w->over && !read_user(&over, sizeof(over), (void *)w->over) && over)
+		return;
+	read_kernel(&ptrace, sizeof(ptrace), FIELD(task, ptrace));
+	if (p)
+		p->traced = ptrace != 0;
+	if ((!ptrace || traced_too) && !send_signal_thread(w->signal))
+		w->asked++;
 }
 
 /* Asks at the entry of a function, if that can be. */
-INLINE void ask_here(struct pt_regs *ctx, struct watch *w)
+INLINE void ask_here(struct pt_regs *ctx, u32 pid, struct watch *w, int traced_too)
 {
 	struct task_struct *task = (void *)current_task();
 	u64 flags = 0;
 
 	if (handled(task, w, &flags) && room_below(task, STACK_POINTER(ctx), flags, 1))
-		ask(w);
+		ask(pid, w, traced_too);
 }
 
 INLINE void note_sign(u32 pid, u32 sign, s32 argument)
@@ -160,7 +171,7 @@ INLINE int ending(struct pt_regs *ctx)
 	if (!w)
 		return 0;
 	note_sign(pid, attach_cookie(ctx), (s32)FIRST_ARG(ctx));
-	ask_here(ctx, w);
+	ask_here(ctx, pid, w, 0);
 	return 0;
 }
 
@@ -240,8 +251,17 @@ int signal_deliver(struct raw_tracepoint *ctx)
 		return 0;
 	fault = !!(BIT(signal) & FAULTS);
 	if (on_top(w, action) && allowed(w, fault))
-		ask(w);
+		ask(pid, w, 0);
 	return 0;
+}
+
+/* The process runs another program from now on. */
+INLINE void note_exec(u32 pid)
+{
+	struct process_end *p = map_lookup(&ends, &pid);
+
+	if (p && !p->end_time)
+		p->exec_time = ktime_ns();
 }
 
 #define GROUP_EXIT 4 /* SIGNAL_GROUP_EXIT: the whole process has one exit code */

@@ -92,6 +92,7 @@ struct task_struct {
 	sigset_t blocked;
 	u64 sas_ss_sp, sas_ss_size;
 	int exit_code;
+	u32 ptrace;
 } KERNEL_TYPE;
 #define FIELD(pointer, field) __builtin_preserve_access_index(&(pointer)->field)
 #define KERNEL_SIZE(type) __builtin_preserve_type_info(*(type *)0, 1 /* BPF_TYPE_SIZE */)

@@ -72,7 +72,8 @@ type ProbesProcessEnd struct {
 	SignTime     uint64
 	EndTime      uint64
 	ExitCode     int32
-	Pad          uint32
+	Traced       uint32
+	ExecTime     uint64
 }
 
 type ProbesRate struct {
@@ -162,6 +163,7 @@ type ProbesThread struct {
 type ProbesWatch struct {
 	_           structs.HostLayout
 	Handler     uint64
+	Over        uint64
 	OwnFrom     uint64
 	OwnTo       uint64
 	Signal      uint32

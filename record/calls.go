@@ -50,19 +50,19 @@ func newCalls(o Options, log *tracelog.Writer, r *report) *calls {
 // registration with CUPTI. Calls are delivered until its context is done. armed says that processes
 // hand GPU work over that were attached to.
 func (c *calls) open(s *session, armed bool) {
-	onClient := func(pid uint32, request, at uint64) { s.post(registered{pid, request, at}) }
 	if c.source == CallsCUPTI {
 		c.findSites(s, s.epoch)
 	}
 	if c.source == CallsCUPTI || c.source == CallsNone {
 		c.withoutMemory("calls are not probed, and CUPTI's own records of allocations crash programs")
-		c.openWatcher(s.ctx, onClient)
+		c.openWatcher(s.ctx)
 		return
 	}
 	p, err := openProber(probe.Options{
 		Functions: c.opts.Functions, Symbols: true,
 		Paused: c.opts.Delay > 0, CaptureRange: c.opts.CaptureRange, CaptureNVTX: !c.opts.CaptureNVTX.None(),
-		OnCUPTIClient: onClient, BufferBytes: c.opts.CallBufferBytes, WatchExits: len(c.opts.PIDs) == 0 || armed,
+		OnCUPTIClient: func(pid uint32, request, at uint64) { s.post(registered{pid, request, at}) },
+		BufferBytes:   c.opts.CallBufferBytes, WatchExits: len(c.opts.PIDs) == 0 || armed,
 		OfFiles: c.opts.OfFiles, WithoutOfFiles: c.opts.WithoutOfFiles, OnFunctions: c.describeFile,
 	})
 	if err != nil {
@@ -91,12 +91,11 @@ func openProber(o probe.Options) (*probe.Prober, error) {
 // watcherBytes is the buffer size of a prober without functions, which has few events.
 const watcherBytes = 64 << 10
 
-// openWatcher loads a prober without functions: it sees the ends of processes and the clients
-// that register with CUPTI. Where the rights or the kernel do not allow it, the injected library
-// sees most of both by itself.
-func (c *calls) openWatcher(ctx context.Context, onClient func(pid uint32, request, at uint64)) {
+// openWatcher loads a prober that sees the ends of processes, and puts no breakpoint into them but on functions of libraries that
+// a person has named. Where the rights or the kernel do not allow it, the injected library sees most ends by itself.
+func (c *calls) openWatcher(ctx context.Context) {
 	o := probe.Options{
-		BufferBytes: watcherBytes, OnCUPTIClient: onClient, WatchExits: true,
+		BufferBytes: watcherBytes, OnlyOfFiles: true, WatchExits: true,
 		OfFiles: c.opts.OfFiles, WithoutOfFiles: c.opts.WithoutOfFiles, OnFunctions: c.describeFile, Paused: c.opts.Delay > 0,
 	}
 	if len(o.OfFiles) > 0 {
@@ -111,6 +110,9 @@ func (c *calls) openWatcher(ctx context.Context, onClient func(pid uint32, reque
 	c.prober = p
 	go c.deliver(ctx)
 }
+
+// intrudes reports whether breakpoints are put into processes.
+func (c *calls) intrudes() bool { return c.prober != nil && (c.probed || len(c.opts.OfFiles) > 0) }
 
 // notProbed says why calls are not probed and where they come from instead.
 func (c *calls) notProbed(s *session, err error) {
@@ -329,13 +331,13 @@ func notAttached(r *report, pid uint32, err error) {
 
 // watchExit makes a process hand over its last GPU records before an end that it cannot see
 // itself: the kernel sends it a signal on the way. ok says that it will.
-func (c *calls) watchExit(pid, signal uint32, handler uint64) (ok bool) {
+func (c *calls) watchExit(pid, signal uint32, handler, over uint64) (ok bool) {
 	if c.prober == nil {
 		return false
 	}
 	text := "the program handles every signal itself"
 	if signal != 0 {
-		err := c.prober.WatchExit(int(pid), int(signal), handler)
+		err := c.prober.WatchExit(int(pid), int(signal), handler, over)
 		if err == nil {
 			return true
 		}

@@ -105,7 +105,7 @@ func (s *session) nameThreads(pid uint32) {
 	}
 }
 
-// Status probes libcupti, which the library has loaded by now: a client that registers from now on is a rival.
+// Status probes libcupti, if calls are probed, which the library has loaded by now: a client that registers from now on is a rival.
 func (f *follower) Status(c tracelog.CUPTI) {
 	f.calls.attach(f.peer.PID, f.late)
 	f.post(status{f.process, c})
@@ -113,8 +113,8 @@ func (f *follower) Status(c tracelog.CUPTI) {
 
 // WatchExit makes a process hand over its last GPU records before an end that it cannot see
 // itself. With a probe on cuProfilerStart and cuProfilerStop these tell the process, too.
-func (f *follower) WatchExit(signal uint32, handler uint64) (ranges bool) {
-	return !f.late && f.calls.watchExit(f.peer.PID, signal, handler) && f.calls.probed && f.opts.CaptureRange
+func (f *follower) WatchExit(signal uint32, handler, over uint64) (ranges bool) {
+	return (!f.late || !f.calls.intrudes()) && f.calls.watchExit(f.peer.PID, signal, handler, over) && f.calls.probed && f.opts.CaptureRange
 }
 
 // Note is called with a line from the library.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/cudatrace/cudatrace/record/cupti"
@@ -77,6 +78,7 @@ type process struct {
 	looked     uint64  // epoch in which its code was read last
 	python     *python // nil: no frames are read in it
 
+	asked    bool        // a probe notices its _exit and exec, and asks for its last records then
 	answered bool        // CUPTI is on in it, or cannot be
 	recorded bool        // by CUPTI
 	rival    bool        // another CUPTI client gets its records
@@ -117,6 +119,8 @@ func (p *process) reason() string {
 		return "exec"
 	case p.end.Reason != "":
 		return p.end.Reason
+	case p.next == nil && p.seen.Exec > p.began:
+		return "exec"
 	case p.owns(p.seen.Time):
 		return p.seen.Reason
 	}
@@ -237,6 +241,10 @@ func (ps *processes) others(chosen *ranks.List) string {
 // lastWord is the end of a program, as it was reported, and as the kernel saw the end of its process.
 func (ps *processes) lastWord(p *process, seen func(pid uint32) (probe.Exit, bool), now uint64) tracelog.ProcessEnd {
 	e := p.end.ProcessEnd
+	x, known := seen(p.pid)
+	if known {
+		p.seen.Exec, p.seen.Traced = x.Exec, x.Traced
+	}
 	e.Reason = p.reason()
 	if p.state != isEnded {
 		e = tracelog.ProcessEnd{PID: p.pid, Time: now, Status: -1}
@@ -244,11 +252,10 @@ func (ps *processes) lastWord(p *process, seen func(pid uint32) (probe.Exit, boo
 			e.Complete = 1
 		}
 	}
-	x, ok := seen(p.pid)
 	if p.next != nil { // the kernel tells of the last process that had the PID
-		x, ok = p.seen, p.owns(p.seen.Time) && !p.ranExec()
+		x, known = p.seen, p.owns(p.seen.Time) && !p.ranExec()
 	}
-	if ok && x.Final {
+	if known && x.Final {
 		e.Status = x.Status
 		if x.Signaled() && e.Reason != "exec" { // it struck before the process could end as it meant to
 			e.Reason = x.Reason
@@ -260,7 +267,7 @@ func (ps *processes) lastWord(p *process, seen func(pid uint32) (probe.Exit, boo
 // lastWords lists the end of every program; seen says how a process ended, by PID. missing are lines about programs
 // whose last records are missing, one for each.
 func (ps *processes) lastWords(seen func(pid uint32) (probe.Exit, bool), now uint64) (ends []tracelog.ProcessEnd, missing []string) {
-	absent := map[string][]uint32{}
+	absent, remedy := map[string][]uint32{}, ""
 	for _, p := range ps.chosen() {
 		e := ps.lastWord(p, seen, now)
 		ends = append(ends, e)
@@ -268,7 +275,11 @@ func (ps *processes) lastWords(seen func(pid uint32) (probe.Exit, bool), now uin
 		case p.end.Absent != "":
 			absent[p.end.Absent] = append(absent[p.end.Absent], p.pid)
 		case e.Complete == 0 && !p.rival && !p.end.Cut:
-			missing = append(missing, cutText(&e))
+			text, more := p.cutText(&e)
+			if remedy == "" && more != "" {
+				text, remedy = text+more, more // once
+			}
+			missing = append(missing, text)
 		}
 	}
 	if more := len(missing) - maxCut; more > 0 {
@@ -295,15 +306,25 @@ func absentText(pids []uint32, why string) string {
 	return text + "): " + why
 }
 
-// cutText says that the last records of a process are missing.
-func cutText(e *tracelog.ProcessEnd) string {
-	how := "ended before its last records were handed over"
-	if e.Reason != "" {
-		how += ", by " + e.Reason
+// cutText says that the last records of a program are missing, and how it ended. remedy says what would have had it hand them
+// over, "" if nothing would, or if a tracer was in the way.
+func (p *process) cutText(e *tracelog.ProcessEnd) (text, remedy string) {
+	text = fmt.Sprintf("process %d ended before its last records were handed over", e.PID)
+	switch {
+	case strings.HasPrefix(e.Reason, "status "): // no exit handler has run
+		text += ", by _exit"
+	case e.Reason != "":
+		text += ", by " + e.Reason
 	}
-	if e.Until == 0 || e.Until > e.Time {
-		return fmt.Sprintf("process %d %s", e.PID, how)
+	if e.Until != 0 && e.Until <= e.Time {
+		text += fmt.Sprintf(": GPU work of its last %s may be missing", time.Duration(e.Time-e.Until).Round(time.Millisecond))
 	}
-	return fmt.Sprintf("process %d %s: GPU work of its last %s may be missing", e.PID, how,
-		time.Duration(e.Time-e.Until).Round(time.Millisecond))
+	switch {
+	case strings.HasPrefix(e.Reason, "signal "):
+	case !p.asked:
+		remedy = " (" + wording.ProbedEnds.String() + ")"
+	case p.seen.Traced:
+		text += " (a tracer, such as strace or gdb, keeps it from being asked for them)"
+	}
+	return text, remedy
 }

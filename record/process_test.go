@@ -255,7 +255,7 @@ func TestLastRecords(t *testing.T) {
 		t.Errorf("live %v, worked %v", live, ps.worked())
 	}
 	want := []string{
-		"process 0 ended before its last records were handed over",
+		"process 0 ended before its last records were handed over (probes have _exit and exec wait for them)",
 		"process 2 ended before its last records were handed over, by _exit: GPU work of its last 2s may be missing",
 		"process 3 ended before its last records were handed over, by signal 9 (SIGKILL)",
 		"process 4 ended before its last records were handed over, by exec",
@@ -275,6 +275,26 @@ func TestLastRecords(t *testing.T) {
 	}
 	if _, got := ps.lastWords(seen, 0); len(got) != maxCut+2 || got[maxCut] != "so did 3 more processes" {
 		t.Errorf("of many, missing:\n%s", strings.Join(got, "\n"))
+	}
+}
+
+// Why a program was not asked for its last records is said: nothing notices its end in time, or it is traced.
+func TestUnasked(t *testing.T) {
+	t.Parallel()
+	var ps processes
+	for i, seen := range []probe.Exit{{Reason: "status 3", Time: 2}, {Reason: "_exit", Time: 2, Traced: true}, {Reason: "status 3", Time: 3, Exec: 2}, {Reason: "status 3", Time: 2}} {
+		p := ps.says(uint32(i), 1, 1, 1)
+		p.asked = i < 2
+		p.finish(endOfProcess(tracelog.ProcessEnd{PID: p.pid}), seen)
+	}
+	want := []string{
+		"process 0 ended before its last records were handed over, by _exit",
+		"process 1 ended before its last records were handed over, by _exit (a tracer, such as strace or gdb, keeps it from being asked for them)",
+		"process 2 ended before its last records were handed over, by exec (probes have _exit and exec wait for them)",
+		"process 3 ended before its last records were handed over, by _exit",
+	}
+	if _, got := ps.lastWords(func(uint32) (probe.Exit, bool) { return probe.Exit{}, false }, 0); !slices.Equal(got, want) {
+		t.Errorf("missing:\n%s", strings.Join(got, "\n"))
 	}
 }
 

@@ -268,6 +268,7 @@ func (s *session) finish(res *Result) {
 	}
 	if !res.Early {
 		for _, reason := range missing {
+			s.report.note(0, tracelog.NoteWarning, reason)
 			s.report.missing.addReason(reason)
 		}
 	}
@@ -289,13 +290,14 @@ func (s *session) mainPID() uint32 {
 
 // exit says how a process has ended; ok is false while it runs, or if that is not known.
 func (s *session) exit(pid uint32) (x probe.Exit, ok bool) {
+	seen, ok := s.calls.exit(pid)
 	if s.program != nil && pid == s.programPID() {
-		if x, ok = s.program.exit(); ok {
-			return x, ok
+		if x, ended := s.program.exit(); ended {
+			x.Exec, x.Traced = seen.Exec, seen.Traced
+			return x, true
 		}
 	}
-	x, ok = s.calls.exit(pid)
-	return x, ok && x.Final
+	return seen, ok && seen.Final
 }
 
 // remarkEmpty says why nothing was recorded although the program used CUDA.

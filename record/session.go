@@ -240,7 +240,7 @@ func (e located) take(s *session) {
 	p := e.process
 	p.found, p.python, p.translator = e.found, e.python, e.translator
 	switch {
-	case p.translator != "":
+	case p.translator != "" && s.calls.intrudes():
 		s.answer(p, true)
 	case p.follower.armed: // it was probed before
 		s.answer(p, false)
@@ -286,6 +286,7 @@ func (e overdue) take(s *session) { s.answer(e.process, true) }
 // answer has a process go on that waits for the answer to its hello.
 func (s *session) answer(p *process, late bool) {
 	p.step(stepAnswer)
+	p.asked = s.calls.probed && !late
 	if p.reply == nil {
 		return
 	}
@@ -317,14 +318,12 @@ func (s *session) translated(p *process) {
 		s.later.do(func() { s.report.miss(p.pid, text+"; its calls are not recorded ("+wording.CUPTICalls.String()+")") })
 		return
 	}
-	s.later.do(func() {
-		s.report.remark(p.pid, text+"; GPU work that it launches just before _exit or exec may be missing")
-	})
+	s.later.do(func() { s.report.miss(p.pid, text+"; functions of libraries are not recorded") })
 }
 
 // notInTime says that there was no time to probe a process, and what that costs.
 func (s *session) notInTime(pid uint32) {
-	first := !s.crowded && s.calls.prober != nil
+	first := !s.crowded && s.calls.intrudes()
 	s.crowded = s.crowded || first
 	s.later.do(func() {
 		s.report.note(pid, tracelog.NoteInfo, fmt.Sprintf("process %d is not probed: it could wait no longer", pid))
@@ -335,7 +334,7 @@ func (s *session) notInTime(pid uint32) {
 		switch {
 		case !first:
 		case !s.calls.probed:
-			s.report.remark(0, text+"; GPU work that some launch just before _exit or exec may be missing")
+			s.report.miss(0, text+"; functions of libraries that some call are not recorded")
 		case s.calls.source == CallsAuto:
 			s.report.remark(0, text+"; the calls of some come from CUPTI instead, without arguments and callers")
 		default:

@@ -53,7 +53,7 @@ func TestLoopGoesOn(t *testing.T) {
 	}
 	config, late := s.Hello(cupti.Peer{PID: pid, Time: 1}) // one that comes when recording has ended
 	late.Status(tracelog.CUPTI{PID: pid, Status: "on"})
-	late.WatchExit(0, 0)
+	late.WatchExit(0, 0, 0)
 	go func() { <-said }()
 	late.Note(tracelog.NoteWarning, "something is missing")
 	late.End(cupti.End{})

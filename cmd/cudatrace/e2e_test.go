@@ -434,10 +434,11 @@ func TestRefusedLaunches(t *testing.T) {
 					want = 1 // the driver sees one
 				}
 				launched := r.Kernels
-				if r.Errors[c.refused] != want || r.Failed != want || r.Functions["cudaLaunchKernel"] != launched+want {
+				unasked := calls == "cupti" && slices.Contains(c.args, "--exec") // for what it has launched before its exec
+				if r.Errors[c.refused] != want || r.Failed != want || r.Functions["cudaLaunchKernel"] != launched+want && !unasked {
 					t.Errorf("errors %v, functions %v, %d failed: not %d refused launches beside %d", r.Errors, r.Functions, r.Failed, want, launched)
 				}
-				if !r.Complete || lostWork(&r.Summary) != 0 || r.Callers.Unknown != 0 {
+				if r.Complete == unasked || lostWork(&r.Summary) != 0 || r.Callers.Unknown != 0 {
 					t.Errorf("complete %t %q, lost %v, %d calls have no caller", r.Complete, r.Reasons, r.Lost, r.Callers.Unknown)
 				}
 			})

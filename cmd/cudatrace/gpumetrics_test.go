@@ -48,6 +48,9 @@ func pmStack(t *testing.T) string {
 	return variable
 }
 
+// roomyBuffer gives the hardware's buffer room for all samples, however late a busy machine decodes them.
+const roomyBuffer = "CUDASIM_PM_BUFFER=1000000000000"
+
 // A sampledSet is a metric set with samples in a log.
 type sampledSet struct {
 	source metric.Source
@@ -165,7 +168,7 @@ func TestPMSampling(t *testing.T) {
 	t.Parallel()
 	for _, options := range [][]string{{"--gpu-metrics"}, {"--gpu-metrics=500"}, {"--gpu-metrics", "2000"}, {"--gpu-metrics-set", metric.NameTensor}} {
 		args := slices.Concat(options, []string{"--flush-interval", "50ms", sim("longrun"), long})
-		b := startRecorder(t, []string{pmStack(t)}, args...)
+		b := startRecorder(t, []string{pmStack(t), roomyBuffer}, args...)
 		b.until(t, func() bool { s := b.sampled(t); return count(s, metric.PM) > 0 && count(s, metric.GPM) > 0 })
 		b.endProgram(t)
 		if code := b.end(t); code != 0 || strings.Contains(contents(t, b.stderr), "PM sampling") {
@@ -182,7 +185,7 @@ func TestPMSampling(t *testing.T) {
 func TestPMSamplingAttach(t *testing.T) {
 	t.Parallel()
 	program := startLongrun(t, long, "-i", "100")
-	env := []string{pmStack(t), fmt.Sprintf("CUDASIM_NVML_PID=%d", program.Pid)}
+	env := []string{pmStack(t), roomyBuffer, fmt.Sprintf("CUDASIM_NVML_PID=%d", program.Pid)}
 	b := startRecorder(t, env, "--flush-interval", "50ms", "--gpu-metrics", "-p", fmt.Sprint(program.Pid))
 	b.until(t, func() bool { return count(b.sampled(t), metric.PM) == 1 })
 	b.cmd.Process.Signal(syscall.SIGINT)

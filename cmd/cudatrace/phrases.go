@@ -10,6 +10,7 @@ var phrases = map[wording.Phrase]string{
 	wording.CallBuffer:   "raise --" + callBufferFlag + ": 256M",
 	wording.RuntimeCalls: "'record --runtime-calls' records their names",
 	wording.CUPTICalls:   "--calls auto has CUPTI record them",
+	wording.ProbedEnds:   "the default --calls, with the rights for probes, has _exit and exec wait for them",
 	wording.MetricNames:  "'cudatrace probes --" + gpuMetricsFlag + "' lists names",
 	wording.MetricsRate:  "--" + gpuMetricsFlag + "=HZ sets the rate",
 	wording.AllGPUs:      "--gpu-metrics-devices all samples all of them",

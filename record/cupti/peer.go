@@ -280,7 +280,7 @@ func (p *peer) status(payload []byte) error {
 		p.cupti.Status = "off"
 	}
 	p.report()
-	if s.on && p.follower.WatchExit(s.exitSignal, s.exitHandler) {
+	if s.on && p.follower.WatchExit(s.exitSignal, s.exitHandler, s.exitOver) {
 		p.tell(msgRange)
 	}
 	p.tell(msgReady)

@@ -194,13 +194,20 @@ func TestRecorderGone(t *testing.T) {
 // waiting starts a program that has launched 2 × 1000 kernels and waits.
 func (s *stage) waiting(t *testing.T, mode string, env []string) (*exec.Cmd, io.WriteCloser) {
 	t.Helper()
-	cmd := play{"program", []string{mode, "2", "1000"}, env}.command(t, s.server.Environ(os.Environ()))
+	cmd, input, _ := s.waitingThreads(t, mode, "2", env)
+	return cmd, input
+}
+
+// waitingThreads is waiting with another number of threads. It returns the program's output, too.
+func (s *stage) waitingThreads(t *testing.T, mode, threads string, env []string) (*exec.Cmd, io.WriteCloser, io.Reader) {
+	t.Helper()
+	cmd := play{"program", []string{mode, threads, "1000"}, env}.command(t, s.server.Environ(os.Environ()))
 	input, output := started(t, cmd)
 	line := make([]byte, len("waiting\n"))
 	if _, err := io.ReadFull(output, line); err != nil || string(line) != "waiting\n" {
 		t.Fatalf("the program printed %q, %v", line, err)
 	}
-	return cmd, input
+	return cmd, input, output
 }
 
 func TestStop(t *testing.T) {
@@ -337,21 +344,34 @@ func TestForkedChildLivesOn(t *testing.T) {
 	input.Close() // now the child ends
 }
 
-// TestNoBuffers has more threads than the memory limit has buffers.
+// TestNoBuffers has more threads than the memory limit has buffers. CUPTI is not flushed while they launch: each thread keeps its
+// buffer. The clock stands still, so that the library waits for the recorder however busy the machine is.
 func TestNoBuffers(t *testing.T) {
 	t.Parallel()
-	p := play{"program", []string{"return", "120", "1000"}, nil}
+	launch := func(t *testing.T, env ...string) (s *stage, launched, dropped uint64) {
+		t.Helper()
+		begin, cue := monotonic(), newCues(t)
+		s = newStage(t, Options{}, GoConfig{MemoryLimit: 1 << 20})
+		cue.set(cueHang, 1)
+		cue.stopClock()
+		cmd, input, output := s.waitingThreads(t, "wait", "120", cue.env(env...))
+		cue.set(cueHang, 0)
+		input.Close()
+		if n, err := fmt.Fscanf(output, "launched %d dropped %d\n", &launched, &dropped); n != 2 {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait() // the exit code says it
+		s.server.Wait(patience)
+		if code := cmd.ProcessState.ExitCode(); code != 7 || launched != 240000 {
+			t.Errorf("the program launched %d and ended with %d", launched, code)
+		}
+		s.located(t, begin)
+		return s, launched, dropped
+	}
 	t.Run("refused", func(t *testing.T) {
 		t.Parallel()
-		begin := monotonic()
-		s := newStage(t, Options{}, GoConfig{MemoryLimit: 1 << 20})
-		stdout, _, code := s.run(t, p)
-		s.located(t, begin)
-		var launched, dropped uint64
-		if _, err := fmt.Sscanf(stdout, "launched %d dropped %d", &launched, &dropped); err != nil || code != 7 {
-			t.Fatalf("the program printed %q and ended with %d", stdout, code)
-		}
-		if dropped+s.lost["cupti_queue"] == 0 || s.lost["cupti_dropped"] != dropped {
+		s, launched, dropped := launch(t)
+		if dropped == 0 || s.lost["cupti_dropped"] != dropped {
 			t.Errorf("CUPTI dropped %d, of which %v is told", dropped, s.lost)
 		}
 		if got := s.counts["kernel"] + s.counts["api"] + s.lost["cupti_dropped"] + s.lost["cupti_queue"]; got != 2*launched {
@@ -360,13 +380,8 @@ func TestNoBuffers(t *testing.T) {
 	})
 	t.Run("scratch", func(t *testing.T) {
 		t.Parallel()
-		begin := monotonic()
-		s := newStage(t, Options{}, GoConfig{MemoryLimit: 1 << 20})
-		defer s.located(t, begin)
-		p := play{p.program, p.args, []string{"FAKE_VERSION=26"}}
-		stdout, _, code := s.run(t, p)
-		if stdout != "launched 120000 dropped 0\n" || code != 7 || s.lost["cupti_buffer"] == 0 {
-			t.Errorf("the program printed %q and ended with %d, lost %v", stdout, code, s.lost)
+		if s, _, dropped := launch(t, "FAKE_VERSION=26"); dropped != 0 || s.lost["cupti_buffer"] == 0 {
+			t.Errorf("CUPTI dropped %d, lost %v", dropped, s.lost)
 		}
 	})
 }

@@ -146,7 +146,7 @@ type exitSignal struct {
 	handler uint64
 }
 
-func (a *audience) WatchExit(signal uint32, handler uint64) bool {
+func (a *audience) WatchExit(signal uint32, handler, _ uint64) bool {
 	if a.gate != nil {
 		<-a.gate
 	}

@@ -134,7 +134,7 @@ type status struct {
 	on, taken                    bool
 	version, driverVersion, apis uint32
 	exitSignal                   uint32
-	exitHandler                  uint64
+	exitHandler, exitOver        uint64
 	path, text                   string
 }
 
@@ -150,6 +150,7 @@ func parseStatus(b []byte) (s status, err error) {
 		apis:          le.Uint32(b[statusApisAt:]),
 		exitSignal:    le.Uint32(b[statusExitSignalAt:]),
 		exitHandler:   le.Uint64(b[statusExitHandlerAt:]),
+		exitOver:      le.Uint64(b[statusExitOverAt:]),
 	}
 	var rest []byte
 	if s.path, rest, err = tail(b[statusSize:], le.Uint32(b[statusPathLenAt:])); err != nil {

@@ -3,7 +3,7 @@
 package cupti
 
 const (
-	wireVersion                           = 6
+	wireVersion                           = 7
 	messageMax                            = 1048576
 	nameMax                               = 32768
 	namesMax                              = 65536
@@ -175,7 +175,7 @@ const (
 	depthSize                             = 16
 	depthAddressAt                        = 0
 	depthDepthAt                          = 8
-	statusSize                            = 40
+	statusSize                            = 48
 	statusStateAt                         = 0
 	statusCuptiVersionAt                  = 4
 	statusDriverVersionAt                 = 8
@@ -184,6 +184,7 @@ const (
 	statusTextLenAt                       = 20
 	statusExitSignalAt                    = 24
 	statusExitHandlerAt                   = 32
+	statusExitOverAt                      = 40
 	clockSize                             = 24
 	clockModeAt                           = 0
 	clockOffsetAt                         = 8

@@ -18,12 +18,14 @@ type Exit struct {
 	Time   uint64 // ns, CLOCK_MONOTONIC
 	Status int32  // as in a shell: the exit status, or 128 plus the signal's number; -1 for exec
 	Final  bool   // the process is gone
+	Traced bool   // a tracer kept the process from being told of its end
+	Exec   uint64 // ns, CLOCK_MONOTONIC: when it began to run another program the last time; 0: it did not
 }
 
 // finalExit reads the exit code of a process that is gone. The code has the form of wait(2).
 func finalExit(end *bpf.ProbesProcessEnd) Exit {
 	e := ExitOf(unix.WaitStatus(end.ExitCode))
-	e.Time = end.EndTime
+	e.Time, e.Traced, e.Exec = end.EndTime, end.Traced != 0, end.ExecTime
 	return e
 }
 
@@ -57,7 +59,7 @@ func (e *Exit) Signaled() bool { return strings.HasPrefix(e.Reason, "signal ") }
 // expectedExit reads the last sign of an end; ok is false if there was none.
 func expectedExit(end *bpf.ProbesProcessEnd) (e Exit, ok bool) {
 	argument := end.SignArgument
-	e = Exit{Time: end.SignTime}
+	e = Exit{Time: end.SignTime, Traced: end.Traced != 0, Exec: end.ExecTime}
 	switch end.Sign {
 	case bpf.EndExit:
 		e.Reason, e.Status = "_exit", argument&0xff
@@ -77,15 +79,15 @@ func signalText(number int32) string {
 }
 
 // WatchExit makes the kernel send a process a signal before it ends. handler is the address of
-// the signal's handler; see [exits.Watcher.Watch].
-func (p *Prober) WatchExit(pid, signal int, handler uint64) error {
+// the signal's handler, over that of a word that forbids it; see exitWatcher.watch.
+func (p *Prober) WatchExit(pid, signal int, handler, over uint64) error {
 	p.mu.Lock()
 	err := p.releaseEnded()
 	p.mu.Unlock()
 	if err != nil {
 		return err
 	}
-	return p.exits.watch(pid, signal, handler)
+	return p.exits.watch(pid, signal, handler, over)
 }
 
 // ExitReason says how a process ended that was attached or watched, even if it has been

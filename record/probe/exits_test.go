@@ -63,7 +63,7 @@ func (e *ending) wait() string {
 
 func watchExit(tb testing.TB, p *Prober, e *ending) {
 	tb.Helper()
-	if err := p.WatchExit(e.pid(), int(unix.SIGURG), e.handler); err != nil {
+	if err := p.WatchExit(e.pid(), int(unix.SIGURG), e.handler, 0); err != nil {
 		tb.Fatalf("%v: %v", err, unwrapAll(err))
 	}
 }
@@ -174,6 +174,28 @@ func TestFrequentFaults(t *testing.T) {
 	}
 }
 
+// Without probes on libc a program's own handlers are noticed, and what _exit and exec were is known afterwards.
+func TestWatchSignalsAlone(t *testing.T) {
+	t.Parallel()
+	p := open(t, Options{OnlyOfFiles: true, WatchExits: true})
+	for _, c := range []struct {
+		mode, printed, reason string
+		execs                 bool
+	}{{"_exit", "", "status 3", false}, {"exec", "HANDLER\n", "status 6", true}, {"term", "asked\nown\n", "status 115", false}} {
+		e := startEnding(t, c.mode)
+		if a, err := p.Attach(e.pid()); err != nil || len(a.Libraries) != 0 {
+			t.Fatalf("%+v, %v", a, err)
+		}
+		watchExit(t, p, e)
+		if printed := withoutAddress(e.end()); printed != c.printed {
+			t.Errorf("%s: printed %q", c.mode, printed)
+		}
+		if exit, ok := p.ExitReason(e.pid()); !ok || exit.Reason != c.reason || (exit.Exec != 0) != c.execs || exit.Traced {
+			t.Errorf("%s: ended by %+v", c.mode, exit)
+		}
+	}
+}
+
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	p, e := open(t, Options{}), startEnding(t, "hang")
@@ -209,9 +231,10 @@ func TestWatchAgain(t *testing.T) {
 		prepare func(e *ending) error
 		printed string
 	}{
-		{"twice", func(e *ending) error { return p.WatchExit(e.pid(), int(unix.SIGURG), e.handler) }, "asked\n"},
-		{"elsewhere", func(e *ending) error { return p.WatchExit(e.pid(), int(unix.SIGURG), e.handler+1) }, ""},
-		{"other signal", func(e *ending) error { return p.WatchExit(e.pid(), int(unix.SIGUSR2), e.handler) }, ""},
+		{"twice", func(e *ending) error { return p.WatchExit(e.pid(), int(unix.SIGURG), e.handler, 0) }, "asked\n"},
+		{"elsewhere", func(e *ending) error { return p.WatchExit(e.pid(), int(unix.SIGURG), e.handler+1, 0) }, ""},
+		{"over", func(e *ending) error { return p.WatchExit(e.pid(), int(unix.SIGURG), e.handler, e.handler) }, ""}, // its code is not 0
+		{"other signal", func(e *ending) error { return p.WatchExit(e.pid(), int(unix.SIGUSR2), e.handler, 0) }, ""},
 		{"detached", func(e *ending) error { return p.Detach(e.pid()) }, ""},
 	} {
 		e := startEnding(t, "_exit")
@@ -239,7 +262,7 @@ func TestWatchErrors(t *testing.T) {
 		{e.pid(), 23, 4096, "no library's code"},
 		{1 << 30, 23, e.handler, "has ended"},
 	} {
-		if err := p.WatchExit(c.pid, c.signal, c.handler); err == nil || !strings.Contains(err.Error(), c.words) {
+		if err := p.WatchExit(c.pid, c.signal, c.handler, 0); err == nil || !strings.Contains(err.Error(), c.words) {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}

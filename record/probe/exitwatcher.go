@@ -22,11 +22,12 @@ import (
 )
 
 // An exitWatcher sees how processes end, whether they are children or not, and makes the kernel send
-// a process a signal just before it ends. It does so with eBPF programs: a hook on the delivery of signals, and probes
-// on each process's libc. The programs are loaded by prepare, or when the first process is
+// a process a signal just before it ends. It does so with eBPF programs: a hook on the delivery of signals and, unless no
+// breakpoint may be put into the processes, probes on each process's libc. The programs are loaded by prepare, or when the first process is
 // watched.
 type exitWatcher struct {
 	mode          attachMode
+	probesLibc    bool
 	ends, watches *ebpf.Map
 
 	preparing sync.WaitGroup
@@ -34,22 +35,23 @@ type exitWatcher struct {
 	programs  *ebpf.Collection // nil until loaded
 	broken    error            // why the programs cannot be loaded
 	signals   link.Link
-	libc      map[int]*libcProbes // by PID
+	libc      map[int]*libcProbes // by PID; of each process that is watched
 	early     bool                // prepareLibc is enabled
 }
 
-// newExitWatcher returns a watcher that attaches in a mode. The eBPF program that sees threads end writes
+// newExitWatcher returns a watcher that probes libc in a mode, unless onlySignals. The eBPF program that sees threads end writes
 // to the map ends. Both maps stay the caller's.
-func newExitWatcher(m attachMode, ends, watches *ebpf.Map) *exitWatcher {
-	return &exitWatcher{mode: m, ends: ends, watches: watches, libc: map[int]*libcProbes{}}
+func newExitWatcher(m attachMode, onlySignals bool, ends, watches *ebpf.Map) *exitWatcher {
+	return &exitWatcher{mode: m, probesLibc: !onlySignals, ends: ends, watches: watches, libc: map[int]*libcProbes{}}
 }
 
 // watch makes the kernel tell a process before it ends, so that a library inside can hand over
 // its records: the thread that is about to end the process gets a signal. It gets the signal
-// only while the signal's handler is at the given address and the thread does not block it. The
+// only while the signal's handler is at the given address, the thread does not block it, and the word (32 bits) at
+// address over is 0; an over of 0 is no address. The
 // signal is sent
 //
-//   - at libc's _exit, execve, execveat and fexecve,
+//   - at libc's _exit, execve, execveat and fexecve, if libc is probed,
 //   - before the program's own handler of SIGHUP, SIGINT, SIGQUIT, SIGABRT, SIGTERM or
 //     SIGXCPU runs, at most once in 20 ms,
 //   - before the program's own handler of SIGILL, SIGTRAP, SIGBUS, SIGFPE or SIGSEGV runs,
@@ -58,18 +60,14 @@ func newExitWatcher(m attachMode, ends, watches *ebpf.Map) *exitWatcher {
 // A handler in the same file as the given one is the library's own and sends no signal.
 //
 // The process is not told of SIGKILL, nor of an exit by a system call that bypasses libc. It is
-// not told either if its stack for signals is too small for two of them, or if the program's
-// handler keeps the signal blocked.
+// not told either if its stack for signals is too small for two of them, if the program's
+// handler keeps the signal blocked, or if the thread is traced.
 //
 // A later call for the same process, for instance after an exec, replaces the earlier one. The
 // error says which ends are not seen; all others are.
-func (w *exitWatcher) watch(pid, signal int, handler uint64) error {
+func (w *exitWatcher) watch(pid, signal int, handler, over uint64) error {
 	if signal < 1 || signal > 64 || handler <= 1 {
 		return fmt.Errorf("signal %d with a handler at %#x makes no sense", signal, handler)
-	}
-	mappings, err := procfs.CodeFiles(pid)
-	if err != nil {
-		return err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -86,9 +84,17 @@ func (w *exitWatcher) watch(pid, signal int, handler uint64) error {
 	if err := w.awaitEndLocked(pid); err != nil {
 		return err
 	}
-	watch := bpf.ProbesWatch{Signal: uint32(signal), Handler: handler, OwnFrom: from, OwnTo: to}
+	watch := bpf.ProbesWatch{Signal: uint32(signal), Handler: handler, Over: over, OwnFrom: from, OwnTo: to}
 	if err := w.watches.Put(uint32(pid), &watch); err != nil {
 		return fmt.Errorf("too many processes are being recorded to watch the end of process %d: %w", pid, err)
+	}
+	if !w.probesLibc {
+		w.libc[pid] = &libcProbes{}
+		return nil
+	}
+	mappings, err := procfs.CodeFiles(pid)
+	if err != nil {
+		return err
 	}
 	return w.watchLibc(pid, mappings)
 }
@@ -96,7 +102,7 @@ func (w *exitWatcher) watch(pid, signal int, handler uint64) error {
 // prepare loads the eBPF programs in the background and enables prepareLibc. With both, watch
 // takes less than a millisecond. watch returns their errors.
 func (w *exitWatcher) prepare() {
-	w.early = true
+	w.early = w.probesLibc
 	w.mu.Lock()
 	w.preparing.Go(func() {
 		defer w.mu.Unlock()
@@ -117,7 +123,7 @@ func (w *exitWatcher) prepareLibc(pid int, mappings []procfs.Mapping) {
 	}
 }
 
-// watched lists the processes whose libc is probed.
+// watched lists the processes that are watched.
 func (w *exitWatcher) watched() []int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -165,8 +171,12 @@ func (w *exitWatcher) load() error {
 
 func (w *exitWatcher) open() error {
 	const needs = "GPU records that a process holds when it ends can't be asked for: "
+	programs := []string{bpf.ProbesProgSignalDeliver}
+	if w.probesLibc {
+		programs = append(programs, w.libcProgram())
+	}
 	c, err := loadPart(objectPart{
-		programs: []string{bpf.ProbesProgSignalDeliver, w.libcProgram()},
+		programs: programs,
 		maps:     []string{bpf.ProbesMapEnds, bpf.ProbesMapWatches},
 		shared:   map[string]*ebpf.Map{bpf.ProbesMapEnds: w.ends, bpf.ProbesMapWatches: w.watches},
 		configure: func(spec *ebpf.CollectionSpec) error {

@@ -33,7 +33,7 @@ func newWatcher(t *testing.T, processes uint32) *exitWatcher {
 		}
 		t.Cleanup(func() { maps[i].Close() })
 	}
-	return newExitWatcher(modeMulti, maps[0], maps[1])
+	return newExitWatcher(modeMulti, false, maps[0], maps[1])
 }
 
 // A watcher that is closed while something is being prepared leaves nothing.
@@ -83,12 +83,13 @@ func TestExit(t *testing.T) {
 		ok   bool
 	}{
 		{bpf.ProbesProcessEnd{}, Exit{}, false},
-		{bpf.ProbesProcessEnd{Sign: bpf.EndExit, SignArgument: 259, SignTime: 5}, Exit{"_exit", 5, 3, false}, true},
-		{bpf.ProbesProcessEnd{Sign: bpf.EndExec, SignTime: 5}, Exit{"exec", 5, -1, false}, true},
-		{bpf.ProbesProcessEnd{Sign: bpf.EndSignal, SignArgument: 15, SignTime: 5}, Exit{"signal 15 (SIGTERM)", 5, 143, false}, true},
-		{bpf.ProbesProcessEnd{ExitCode: 3 << 8, EndTime: 9}, Exit{"status 3", 9, 3, true}, true},
-		{bpf.ProbesProcessEnd{ExitCode: 9, EndTime: 9, Sign: bpf.EndExec}, Exit{"signal 9 (SIGKILL)", 9, 137, true}, true},
-		{bpf.ProbesProcessEnd{ExitCode: 0x8b, EndTime: 9}, Exit{"signal 11 (SIGSEGV), core dumped", 9, 139, true}, true},
+		{bpf.ProbesProcessEnd{Sign: bpf.EndExit, SignArgument: 259, SignTime: 5}, Exit{"_exit", 5, 3, false, false, 0}, true},
+		{bpf.ProbesProcessEnd{Sign: bpf.EndExec, SignTime: 5}, Exit{"exec", 5, -1, false, false, 0}, true},
+		{bpf.ProbesProcessEnd{Sign: bpf.EndSignal, SignArgument: 15, SignTime: 5}, Exit{"signal 15 (SIGTERM)", 5, 143, false, false, 0}, true},
+		{bpf.ProbesProcessEnd{ExitCode: 3 << 8, EndTime: 9}, Exit{"status 3", 9, 3, true, false, 0}, true},
+		{bpf.ProbesProcessEnd{ExitCode: 9, EndTime: 9, Sign: bpf.EndExec}, Exit{"signal 9 (SIGKILL)", 9, 137, true, false, 0}, true},
+		{bpf.ProbesProcessEnd{ExitCode: 3 << 8, EndTime: 9, Traced: 1, ExecTime: 7}, Exit{"status 3", 9, 3, true, true, 7}, true},
+		{bpf.ProbesProcessEnd{ExitCode: 0x8b, EndTime: 9}, Exit{"signal 11 (SIGSEGV), core dumped", 9, 139, true, false, 0}, true},
 	} {
 		w := newWatcher(t, 1)
 		if err := w.putEnd(1, &c.end); err != nil {

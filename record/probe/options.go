@@ -42,6 +42,9 @@ type Options struct {
 	CaptureRange bool
 	// CaptureNVTX records a process only while the injected library says that it is in an NVTX range.
 	CaptureNVTX bool
+	// OnlyOfFiles probes no functions but those of OfFiles. No other breakpoint is put into a process: _exit and exec are not
+	// noticed in time, nor is a client of CUPTI.
+	OnlyOfFiles bool
 	// WatchExits announces that WatchExit will be called for attached processes. Open and
 	// Attach then prepare it in the background, so that it takes less than a millisecond.
 	WatchExits bool
@@ -50,6 +53,9 @@ type Options struct {
 	// Finish call it.
 	OnCUPTIClient func(pid uint32, request, at uint64)
 }
+
+// probesNothing reports whether nothing is probed in any process.
+func (o *Options) probesNothing() bool { return o.OnlyOfFiles && len(o.OfFiles) == 0 }
 
 func (o *Options) complete() error {
 	if o.BufferBytes < 0 {

@@ -98,7 +98,7 @@ func (p *Prober) load() error {
 		p.functions.most = maxSingle
 	}
 	p.losses.counters = p.program.maps.losses
-	p.exits = newExitWatcher(p.program.mode, p.program.maps.ends, p.program.maps.watches)
+	p.exits = newExitWatcher(p.program.mode, p.options.OnlyOfFiles, p.program.maps.ends, p.program.maps.watches)
 	return nil
 }
 

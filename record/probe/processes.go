@@ -25,14 +25,17 @@ func (p *Prober) Attach(pid int) (Attachment, error) {
 	if _, err := p.renew(pid); err != nil {
 		return Attachment{PID: pid}, err
 	}
-	mappings, err := procfs.CodeFiles(pid)
-	if err != nil {
-		return Attachment{PID: pid}, err
-	}
 	if err := p.releaseEnded(); err != nil {
 		return Attachment{PID: pid}, err
 	}
 	proc, err := p.target(pid)
+	if err != nil {
+		return Attachment{PID: pid}, err
+	}
+	if p.options.probesNothing() {
+		return proc.attachment(pid), nil
+	}
+	mappings, err := procfs.CodeFiles(pid)
 	if err != nil {
 		return Attachment{PID: pid}, err
 	}
@@ -82,8 +85,10 @@ func (p *Prober) probe(pid int, proc *process, files []procfs.Mapping) error {
 		}
 	}
 	for _, l := range libraries {
-		err := errors.Join(p.attachLinker(pid, proc, l), p.attachClients(pid, proc, l),
-			p.attachRanges(pid, proc, l), p.attachLibrary(pid, proc, l, hasRuntime, launched))
+		err := p.attachLinker(pid, proc, l)
+		if !p.options.OnlyOfFiles {
+			err = errors.Join(err, p.attachClients(pid, proc, l), p.attachRanges(pid, proc, l), p.attachLibrary(pid, proc, l, hasRuntime, launched))
+		}
 		errs = append(errs, err)
 		proc.looked[l.id] = err == nil
 	}

@@ -21,7 +21,7 @@ func (p *Prober) Rescan(pid int) (changed bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	proc := p.byPID[pid]
-	if proc == nil || proc.execs.closing != nil {
+	if proc == nil || proc.execs.closing != nil || p.options.probesNothing() {
 		return false, nil
 	}
 	grown, err := proc.code.changed(pid)

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -20,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/cudatrace/cudatrace/record/blocked"
+	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -462,18 +462,18 @@ func TestLost(t *testing.T) {
 func TestRests(t *testing.T) {
 	t.Parallel()
 	r := record(t)
-	r.do(func() { r.switchRate = 400 })
+	r.do(func() { r.switchRate = 10 })
 	var to, from [2]int
 	for _, p := range [][]int{to[:], from[:]} {
 		if err := unix.Pipe2(p, unix.O_CLOEXEC); err != nil {
 			t.Fatal(err)
 		}
 	}
-	var tid atomic.Int64
-	var threads sync.WaitGroup
-	threads.Go(func() {
+	tid := make(chan int)
+	var echo sync.WaitGroup
+	echo.Go(func() {
 		runtime.LockOSThread()
-		tid.Store(int64(unix.Gettid()))
+		tid <- unix.Gettid()
 		for b := []byte{1}; ; {
 			if n, err := unix.Read(to[0], b); n == 0 || err != nil {
 				_ = unix.Close(from[1])
@@ -482,35 +482,29 @@ func TestRests(t *testing.T) {
 			_, _ = unix.Write(from[1], b) // the other side sees what is missing
 		}
 	})
-	ended := make(chan struct{})
-	threads.Go(func() {
-		b := []byte{1}
-		for {
-			select {
-			case <-ended:
-				_ = unix.Close(to[1])
-				return
-			default:
-			}
+	pid, id := os.Getpid(), <-tid
+	r.Begin(uint32(pid), nil)
+	r.Add(uint32(pid), uint32(id))
+	// The thread is switched a few times until it rests, and then once at a time until it is recorded again. Between these bursts the
+	// recorder sees all of them: how long the thread rests depends on how often it was switched before that.
+	rested, again := false, false
+	for !again {
+		for range map[bool]int{false: 20, true: 1}[rested] {
+			b := []byte{1}
 			_, _ = unix.Write(to[1], b)
 			_, _ = unix.Read(from[0], b)
 		}
-	})
-	for tid.Load() == 0 {
-		time.Sleep(time.Millisecond)
+		at := host.Monotonic()
+		r.await(pid, id, "looked at", func(t *thread) bool {
+			rested = rested || t.resting != 0
+			again = t.rested > 0 && t.known
+			return again || t.resting == 0 && t.counted >= at
+		})
 	}
-	pid := os.Getpid()
-	r.Begin(uint32(pid), nil)
-	r.Add(uint32(pid), uint32(tid.Load()))
-	rested := false
-	r.await(pid, int(tid.Load()), "resting, and recorded again", func(t *thread) bool {
-		rested = rested || t.resting != 0
-		return rested && t.rested > 0 && t.known
-	})
-	close(ended)
+	_ = unix.Close(to[1])
 	w := r.end()
-	threads.Wait()
-	i := slices.IndexFunc(r.notes, func(n string) bool { return strings.Contains(n, "switched more often than 400 times a second") })
+	echo.Wait()
+	i := slices.IndexFunc(r.notes, func(n string) bool { return strings.Contains(n, "switched more often than 10 times a second") })
 	if i < 0 {
 		t.Errorf("notes are %q", r.notes)
 	}

@@ -14,6 +14,7 @@ const (
 	CallBuffer   Phrase = "give calls a larger buffer"
 	RuntimeCalls Phrase = "records of the runtime's calls have their names"
 	CUPTICalls   Phrase = "CUPTI can record them"
+	ProbedEnds   Phrase = "probes have _exit and exec wait for them"
 	MetricNames  Phrase = "the names can be listed"
 	MetricsRate  Phrase = "choose a lower rate"
 	AllGPUs      Phrase = "all of them can be sampled"

@@ -153,7 +153,7 @@ static bool flush_stuck(uint64_t time)
 
 static struct ct_question handovers;
 static _Atomic uint64_t wish; /* reason and detail of the latest request, 0 once read */
-static atomic_bool over;      /* none is answered any more */
+static _Atomic uint32_t over; /* none is answered any more: nobody waits, and no exit signal is sent */
 static void (*on_release)(void);
 
 static bool wait_for_answer(uint32_t number, bool may_leave)
@@ -221,10 +221,22 @@ void ct_handover_release(uint32_t number)
 		on_release();
 }
 
+/* The program ends, and the handover that has just been was the last one. */
+void ct_handover_last(void)
+{
+	atomic_store(&over, 1);
+}
+
+/* Where it is said that there was a last one. */
+uint64_t ct_handover_over(void)
+{
+	return (uint64_t)(uintptr_t)&over;
+}
+
 /* From now on nobody waits. */
 void ct_handover_end(void)
 {
-	atomic_store(&over, true);
+	ct_handover_last();
 	ct_handover_release(ct_asked(&handovers));
 }
 

@@ -46,5 +46,7 @@ struct ct_request {
 struct ct_request ct_handover_requested(void);
 void ct_handover_release(uint32_t number);
 void ct_handover_end(void);
+void ct_handover_last(void);
+uint64_t ct_handover_over(void);
 
 #endif

@@ -67,6 +67,8 @@ static void in_quick_exit(void *unused)
 {
 	(void)unused;
 	ct_handover(CT_BYE_QUICK_EXIT, 0, false);
+	if (ct_ours())
+		ct_handover_last();
 }
 
 /*
@@ -217,6 +219,7 @@ static void send_status(bool on, const char *words)
 			   .text_len = (uint32_t)strlen(words)},
 	};
 	m.status.exit_signal = ct_signals_exit(&m.status.exit_handler);
+	m.status.exit_over = ct_handover_over();
 	m.frame.length = (uint32_t)sizeof m.status + m.status.path_len + m.status.text_len;
 	ct_link_send(&m, sizeof m);
 	ct_link_send(ct_load_path(), m.status.path_len);

@@ -64,7 +64,7 @@
 
 #include "wire_records.h"
 
-#define CT_WIRE_VERSION 6u
+#define CT_WIRE_VERSION 7u
 #define CT_MESSAGE_MAX (1u << 20)
 #define CT_NAME_MAX 32768u /* longer texts are cut: CT_LOST_CUT */
 #define CT_NAMES_MAX 65536u /* ids run from 1 to this */
@@ -277,11 +277,13 @@ struct ct_status {
 	/*
 	 * A signal that has the library hand over, for a thread that is about to end the
 	 * program or to run another in its place; 0 without one. It may be sent only
-	 * while its handler is the function at this address.
+	 * while its handler is the function at this address, and while the word at
+	 * exit_over is 0: then all is handed over that ever will be.
 	 */
 	uint32_t exit_signal;
 	uint32_t pad;
 	uint64_t exit_handler;
+	uint64_t exit_over;
 };
 #define CT_STATUS_OFF 0u
 #define CT_STATUS_ON 1u
@@ -414,7 +416,7 @@ _Static_assert(sizeof(struct ct_ring) == 64, "ring");
 _Static_assert(sizeof(struct ct_shared) == 256 + 512 * 256 + CT_IN_SIZE + CT_OUT_SIZE, "shared");
 _Static_assert(sizeof(struct ct_recorder) == 64, "recorder");
 _Static_assert(sizeof(struct ct_armed) == 4096, "armed");
-_Static_assert(sizeof(struct ct_status) == 40, "status");
+_Static_assert(sizeof(struct ct_status) == 48, "status");
 _Static_assert(sizeof(struct ct_clock) == 24, "clock");
 _Static_assert(sizeof(struct ct_lost) == 32, "lost");
 _Static_assert(sizeof(struct ct_note) == 8, "note");

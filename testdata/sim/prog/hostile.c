@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/ptrace.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
@@ -175,6 +176,72 @@ static void limit(const char *value)
 	}
 }
 
+/* Signals that may have a handler in a program that is recorded, or in any that is linked with glibc's threads. */
+static bool may_be_caught(int sig)
+{
+	return strchr("\1\2\3\4\5\6\7\10\12\13\14\15\16\17\20\30\31\32\33\35\36\37\27\40\41", sig) != NULL;
+}
+
+/* The first thread's line of a name. */
+static bool status_line(const char *name, char *line, int size)
+{
+	char path[64];
+	bool found = false;
+	snprintf(path, sizeof path, "/proc/%d/task/%d/status", getpid(), getpid());
+	FILE *f = fopen(path, "r");
+	while (f && !found && fgets(line, size, f))
+		found = !strncmp(line, name, strlen(name)) && line[strlen(name)] == ':';
+	if (f)
+		fclose(f);
+	return found;
+}
+
+/* Prints what /proc tells of signals and rights of the first thread, and the limits. A signal may be on its way. */
+static void status(const char *value)
+{
+	static const char *const names[] = {"SigPnd", "ShdPnd", "SigBlk", "SigIgn", "NoNewPrivs", "Seccomp", "Seccomp_filters", "CapEff"};
+	char line[128];
+	unsigned long queued = 1, most = 0;
+	uint64_t caught = 0;
+	struct rlimit l;
+	(void)value;
+	for (int i = 0; i < 1000 && queued; i++) {
+		if (!status_line("SigQ", line, sizeof line) || sscanf(line, "SigQ: %lu/%lu", &queued, &most) != 2)
+			fail("SigQ");
+		usleep(queued ? 10000 : 0);
+	}
+	printf("queued %lu of %lu\n", queued, most);
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (status_line(names[i], line, sizeof line))
+			fputs(line, stdout);
+	if (!status_line("SigCgt", line, sizeof line) || sscanf(line, "SigCgt: %" SCNx64, &caught) != 1)
+		fail("SigCgt");
+	for (int sig = 1; sig < 65; sig++)
+		if (caught >> (sig - 1) & 1 && !may_be_caught(sig))
+			printf("caught: %d\n", sig);
+	for (int i = 0; i < RLIM_NLIMITS; i++)
+		if (getrlimit(i, &l) == 0)
+			printf("limit %d: %llu %llu\n", i, (unsigned long long)l.rlim_cur, (unsigned long long)l.rlim_max);
+	fflush(stdout);
+}
+
+static void await_first_thread(void *unused)
+{
+	char line[128];
+	(void)unused;
+	for (int asleep = 0; asleep < 10; usleep(1000))
+		asleep = status_line("State", line, sizeof line) && strchr(line, 'S') && strstr(line, "sleeping") ? asleep + 1 : 0;
+	status(NULL);
+}
+
+/* The same, while the first thread waits for work. */
+static void wait_status(const char *value)
+{
+	launch(value);
+	CHECK(cudaLaunchHostFunc(own.work.stream, await_first_thread, NULL));
+	CHECK(cudaStreamSynchronize(own.work.stream));
+}
+
 /* unshare=FLAGS, a number */
 static void unshare_all(const char *value)
 {
@@ -190,7 +257,7 @@ static int status_of(pid_t child)
 	return status;
 }
 
-/* Children that end in some way: fork=exit, _exit, crash, strict, exec or work */
+/* Children that end in some way: fork=exit, _exit, crash, strict, exec, work, status or again (the latter in another program) */
 static void fork_child(const char *value)
 {
 	static volatile int *volatile nowhere;
@@ -205,6 +272,10 @@ static void fork_child(const char *value)
 			syscall(SYS_exit, 3);
 		if (!strcmp(value, "exec"))
 			execl("/bin/true", "true", (char *)NULL);
+		if (!strcmp(value, "status"))
+			status(NULL);
+		if (!strcmp(value, "again"))
+			execl("/proc/self/exe", "hostile", "status", (char *)NULL);
 		if (!strcmp(value, "work"))
 			_exit(cudaLaunchKernel(NULL, (dim3){1, 1, 1}, (dim3){1, 1, 1}, NULL, 0, NULL) ? 3 : 0);
 		_exit(3);
@@ -245,10 +316,11 @@ static void exec_rest(const char *value)
 	fail("execve");
 }
 
-/* The rest of the actions in a child that is traced: traced=1 stops at each system call, too. */
+/* The rest of the actions in a child that is traced: traced=1 stops at each system call, too. Prints which signals stop it; one that
+ * comes twice in a row, once. */
 static void traced(const char *value)
 {
-	int status, request = value ? PTRACE_SYSCALL : PTRACE_CONT;
+	int status, request = value ? PTRACE_SYSCALL : PTRACE_CONT, before = 0;
 	fflush(NULL);
 	pid_t child = fork();
 	if (child == 0) {
@@ -258,8 +330,12 @@ static void traced(const char *value)
 	}
 	for (bool first = true; waitpid(child, &status, 0) == child && WIFSTOPPED(status); first = false) {
 		int sig = WSTOPSIG(status) == SIGTRAP || first ? 0 : WSTOPSIG(status);
+		if (sig && sig != before)
+			printf("stopped by %d\n", sig);
+		before = sig ? sig : before;
 		ptrace((enum __ptrace_request)request, child, NULL, (void *)(uintptr_t)sig);
 	}
+	fflush(stdout);
 	_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
 }
 
@@ -294,9 +370,12 @@ static void ignore_signals(const char *value)
 			signal(sig, SIG_IGN);
 }
 
+static volatile int handled;
+
 static void nothing(int sig)
 {
 	(void)sig;
+	handled++;
 }
 
 /* A timer's signals a thousand times a second, which end system calls. */
@@ -318,6 +397,44 @@ static void calm(const char *value)
 static void handle(const char *value)
 {
 	signal(atoi(value), nothing);
+}
+
+static sigset_t block_one(int sig)
+{
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, sig);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	return set;
+}
+
+/* Sends itself a signal, which has a handler. */
+static void raise_handled(const char *value)
+{
+	kill(getpid(), atoi(value));
+	printf("handled %d\n", handled);
+}
+
+/* Sends itself a signal and waits for it. */
+static void wait_for_signal(const char *value)
+{
+	siginfo_t info = {0};
+	sigset_t set = block_one(atoi(value));
+	kill(getpid(), atoi(value));
+	int sig = sigwaitinfo(&set, &info);
+	printf("waited for %d, %d, own %d\n", sig, info.si_code, info.si_pid == getpid());
+}
+
+/* The same by a descriptor. */
+static void read_signal(const char *value)
+{
+	struct signalfd_siginfo info = {0};
+	sigset_t set = block_one(atoi(value));
+	int fd = signalfd(-1, &set, SFD_CLOEXEC);
+	kill(getpid(), atoi(value));
+	long n = read(fd, &info, sizeof info);
+	printf("read %ld: %u, %d, own %d\n", n, info.ssi_signo, info.ssi_code, info.ssi_pid == (uint32_t)getpid());
+	close(fd);
 }
 
 static void stop_and_go(const char *value)
@@ -431,7 +548,8 @@ static const struct {
 	{"daemon", daemonize}, {"exec", exec_rest}, {"traced", traced}, {"user", become}, {"prctl", set_option},
 	{"mask", block_signals}, {"ignore", ignore_signals}, {"storm", storm}, {"calm", calm}, {"handle", handle},
 	{"stop", stop_and_go}, {"lose-folder", lose_folder}, {"clear-environment", clear_environment}, {"umask", mask_files},
-	{"chroot", enter_root}, {"lie", lie},
+	{"chroot", enter_root}, {"lie", lie}, {"status", status}, {"wait", wait_status}, {"raise", raise_handled},
+	{"await", wait_for_signal}, {"signalfd", read_signal},
 };
 
 static void act(char *argument)
