@@ -354,7 +354,7 @@ func TestEpochsOfPeers(t *testing.T) {
 	begin := func(pid uint32) *follower {
 		at++
 		f := &follower{session: s, peer: cupti.Peer{PID: pid}, at: at}
-		f.sites.begun = &s.epochs
+		f.sites.next = func() uint64 { return s.epochs.Add(1) }
 		s.hello(f, 1)
 		f.sites.renew()
 		return f

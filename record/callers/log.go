@@ -14,7 +14,7 @@ import (
 type Log struct {
 	to       *tracelog.Writer
 	resolver *resolver
-	last     atomic.Uint32 // ID that was given last
+	last     atomic.Uint32 // IDs that were given; they are odd
 	left     atomic.Uint64 // see Left
 
 	working sync.WaitGroup
@@ -37,7 +37,7 @@ type Options struct {
 
 // A Chain is the return addresses above calls, as they were in an epoch of their process.
 type Chain struct {
-	ID        uint32 // 0: Add gives one
+	ID        uint32 // even; 0: Add gives an odd one
 	PID       uint32
 	Epoch     uint64
 	Function  string   // the function that was called; empty for a function of the driver that CUPTI names with the call
@@ -94,7 +94,7 @@ func (l *Log) Begin(pid uint32) (looked uint64) {
 // when Add returns.
 func (l *Log) Add(c Chain) (id uint32) {
 	if c.ID == 0 {
-		c.ID = l.last.Add(1)
+		c.ID = 2*l.last.Add(1) - 1
 	}
 	c.Addresses = slices.Clone(c.Addresses)
 	if !l.enqueue(func() { l.write(c) }) {

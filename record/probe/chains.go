@@ -59,7 +59,7 @@ func (c *chains) number(hash uint64) uint32 {
 	if c.ids == nil {
 		c.ids, c.calls = map[uint64]uint32{}, map[uint64]uint64{}
 	}
-	id := uint32(len(c.ids) + 1)
+	id := 2 * uint32(len(c.ids)+1) // the odd ones are those of chains that CUPTI's callback finds
 	c.ids[hash], c.calls[hash] = id, 0
 	return id
 }

@@ -274,8 +274,8 @@ static bool record(unsigned char *payload, uint32_t length, bool *nvtx)
 		ct_rival_start(&cupti);
 	}
 	send_status(on, words);
-	if (on) /* for READY, which the control thread takes: the program may end as soon as it goes on */
-		ct_link_await_message(ct_now() + CT_GO_WAIT);
+	/* for READY, which the control thread takes: the recorder has set its probes by then, and more of them without CUPTI */
+	ct_link_await_message(ct_now() + CT_GO_WAIT);
 	if (ct_threads_start(&r)) {
 		if (on && ct_range_wanted())
 			ct_range_tell(at_range);
