@@ -155,8 +155,13 @@ func (c *calls) notProbed(s *session, err error) {
 
 // findSites starts to find out where calls were made. epoch reads a process's epoch.
 func (c *calls) findSites(s *session, epoch func(pid int) uint64) {
+	last := uint32(0)
+	if c.probed {
+		last = probe.MaxChains
+	}
 	c.callers = callers.Open(s.log.Writer, callers.Options{
 		Epoch:    epoch,
+		Last:     last,
 		Nameless: func(pid int, path string) { s.post(nameless{uint32(pid), path}) },
 		Crowded: func() {
 			s.report.miss(0, fmt.Sprintf("callers are missing: the lists of code that all processes together have mapped need more than the %s that recording allows them",

@@ -200,5 +200,8 @@ func (s *sites) epochOf(own uint64) (number uint64, ok bool) {
 	if own > s.own {
 		s.own, s.number = own, s.next()
 	}
-	return s.number, own == s.own && s.number != 0
+	if own < s.own || s.number == 0 {
+		return 0, false
+	}
+	return s.number, true
 }

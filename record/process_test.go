@@ -367,7 +367,7 @@ func TestEpochsOfPeers(t *testing.T) {
 		}
 		return n
 	}
-	if now(1) != 0 || number(&follower{}, firstEpoch) != 0 {
+	if now(1) != 0 || number(&follower{sites: sites{next: func() uint64 { return 0 }}}, firstEpoch) != 0 {
 		t.Error("a process has an epoch before its hello")
 	}
 	one := begin(1)

@@ -14,7 +14,7 @@ import (
 type Log struct {
 	to       *tracelog.Writer
 	resolver *resolver
-	last     atomic.Uint32 // IDs that were given; they are odd
+	last     atomic.Uint32 // ID that was given last
 	left     atomic.Uint64 // see Left
 
 	working sync.WaitGroup
@@ -33,11 +33,13 @@ type Options struct {
 	// Crowded, if not nil, is called once when there is no memory for all code that a process has mapped: calls
 	// out of the rest have no caller record.
 	Crowded func()
+	// Last is the last of the IDs that others give to chains.
+	Last uint32
 }
 
 // A Chain is the return addresses above calls, as they were in an epoch of their process.
 type Chain struct {
-	ID        uint32 // even; 0: Add gives an odd one
+	ID        uint32 // 0: Add gives one
 	PID       uint32
 	Epoch     uint64
 	Function  string   // the function that was called; empty for a function of the driver that CUPTI names with the call
@@ -53,6 +55,7 @@ const maxWaiting = 1 << 14
 // Open starts to write records to a log.
 func Open(to *tracelog.Writer, o Options) *Log {
 	l := &Log{to: to, resolver: newResolver(o), queue: make(chan func(), maxWaiting)}
+	l.last.Store(o.Last)
 	queue := l.queue
 	l.working.Go(func() {
 		for work := range queue {
@@ -94,7 +97,7 @@ func (l *Log) Begin(pid uint32) (looked uint64) {
 // when Add returns.
 func (l *Log) Add(c Chain) (id uint32) {
 	if c.ID == 0 {
-		c.ID = 2*l.last.Add(1) - 1
+		c.ID = l.last.Add(1)
 	}
 	c.Addresses = slices.Clone(c.Addresses)
 	if !l.enqueue(func() { l.write(c) }) {
