@@ -22,7 +22,7 @@ _Static_assert(sizeof(pthread_mutex_t) <= sizeof own->sender, "the sender's mute
 struct ct_shared *ct_link_start(const int passed[CT_LINK_MEMORIES])
 {
 	if (passed[0] >= 0)
-		own = ct_map_shared(passed[0], sizeof *own);
+		own = ct_map_shared(passed[0], sizeof *own + CT_SEEN_SIZE);
 	if (passed[1] >= 0)
 		recorder = ct_map_shared(passed[1], sizeof *recorder);
 	for (int i = 0; i < CT_LINK_MEMORIES; i++)
@@ -69,7 +69,7 @@ void ct_link_end(void)
 void ct_link_forget(void)
 {
 	if (own)
-		ct_forget_shared(own, sizeof *own);
+		ct_forget_shared(own, sizeof *own + CT_SEEN_SIZE);
 	if (recorder)
 		ct_forget_shared(recorder, sizeof *recorder);
 }
