@@ -297,16 +297,30 @@ static void thread_ends(void *t)
 	atomic_store_explicit(&r->tid, 0, memory_order_release);
 }
 
+/* How many rings there are in so much memory, and words in all of them. The first ones are large. */
+static size_t divide(size_t memory, size_t *large, size_t *words)
+{
+	*large = memory / 2 / BYTES(LARGE) < LARGE_RINGS ? memory / 2 / BYTES(LARGE) : LARGE_RINGS;
+	size_t count = *large + (memory - *large * BYTES(LARGE)) / BYTES(SMALL);
+	if (count > MOST_RINGS)
+		count = MOST_RINGS;
+	*words = *large * LARGE + (count - *large) * SMALL;
+	return count;
+}
+
+/* How much of struct ct_seen_memory there has to be, bytes. */
+size_t ct_seen_size(size_t memory)
+{
+	size_t large, words;
+	return divide(memory, &large, &words) > 0 ? offsetof(struct ct_seen_memory, words) + words * sizeof(uint64_t) : 0;
+}
+
 /* False when there can be no rings. */
 bool ct_seen_start(size_t memory)
 {
-	size_t large = memory / 2 / BYTES(LARGE) < LARGE_RINGS ? memory / 2 / BYTES(LARGE) : LARGE_RINGS;
-	size_t count = large + (memory - large * BYTES(LARGE)) / BYTES(SMALL);
+	size_t large, all, count = divide(memory, &large, &all);
 	if (count == 0 || pthread_key_create(&key, thread_ends) != 0)
 		return false;
-	if (count > MOST_RINGS)
-		count = MOST_RINGS;
-	size_t all = large * LARGE + (count - large) * SMALL;
 	rings = shared ? ct_alloc(count * sizeof *rings + all * sizeof *rings->python) : NULL;
 	if (!rings)
 		return false;

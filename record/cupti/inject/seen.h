@@ -93,6 +93,7 @@ struct ct_thread {
 	struct ct_python_thread python;
 };
 
+size_t ct_seen_size(size_t memory);
 bool ct_seen_start(size_t memory);
 struct ct_thread *ct_seen_thread(void);
 bool ct_seen_add(struct ct_thread *t, struct ct_seen call);
