@@ -18,6 +18,8 @@ import (
 // else the first launch without GPU work behind the stream's last work.
 type hangSink struct {
 	contexts func(pid uint32) int
+	lookedUp func(pid uint32, by uint64) (kernel string, at uint64)
+	ran      map[string]bool // kernels that have run, mangled
 	waited   returnedWaits
 	names    timeline.KernelNames
 	calls    []hangingCall
@@ -100,9 +102,10 @@ type launch struct {
 	start, end uint64 // of the call
 }
 
-// newHangSink makes a sink for a log. contexts are how many a process had.
-func newHangSink(contexts func(pid uint32) int) *hangSink {
-	return &hangSink{contexts: contexts, waited: returnedWaits{}, names: timeline.KernelNames{}, pending: map[streamHandle]*launch{},
+// newHangSink makes a sink for a log. contexts are how many a process had, lookedUp is the kernel that it had looked up last by a
+// time.
+func newHangSink(contexts func(pid uint32) int, lookedUp func(pid uint32, by uint64) (kernel string, at uint64)) *hangSink {
+	return &hangSink{contexts: contexts, lookedUp: lookedUp, ran: map[string]bool{}, waited: returnedWaits{}, names: timeline.KernelNames{}, pending: map[streamHandle]*launch{},
 		places: map[place]placed{}, streams: map[streamHandle]*timeline.Stream{}, last: map[*timeline.Stream]*streamWork{}}
 }
 
@@ -140,6 +143,7 @@ func (s *hangSink) work(on *timeline.Stream, w *timeline.Work) {
 		of.begin(now)
 	} else {
 		of.end(now)
+		s.ran[now.kernel] = true
 	}
 }
 
@@ -325,6 +329,9 @@ func (s *hangSink) awaited(c *hangingCall) (*work, *timeline.Stream) {
 	case l == nil:
 		return nil, nil
 	}
+	if name, at := s.lookedUp(c.thread.Process.PID, l.end); l.kernel == "" && at > running.end && !s.ran[name] {
+		l.kernel = name // a program looks a kernel up when it launches it for the first time, or soon before
+	}
 	running = work{name: "a kernel", kernel: l.kernel, start: max(l.start, running.end), launch: l}
 	if l.kernel != "" {
 		running.name = "kernel " + s.names.Of(l.kernel).Short
@@ -363,7 +370,10 @@ func (c *conversion) hangs(l *log) []hang {
 	if !l.catalog.Unfinished || c.nested {
 		return nil
 	}
-	s := newHangSink(l.catalog.GPUs.ContextsOf)
+	s := newHangSink(l.catalog.GPUs.ContextsOf, func(pid uint32, by uint64) (string, uint64) {
+		programs := l.catalog.Processes.Get(pid).Programs
+		return programs[len(programs)-1].Handles.LookedUp(by)
+	})
 	if _, err := Timeline([]Log{l.Log}, Options{Filter: c.Filter, nested: true}, s); err != nil {
 		return nil // the reading to come says what is wrong
 	}
