@@ -17,15 +17,20 @@ const (
 	noSite        = 1<<seenSiteBits - 1
 )
 
+// seenOwner is the word that says of which thread the words behind it are, and isOwner tells such words.
+func seenOwner(tid uint32) uint64 { return uint64(tid)<<seenTimeShift | noSite<<seenChainBits }
+
+func isOwner(word uint64) bool { return word&(1<<seenTimeShift-1) == noSite<<seenChainBits }
+
 // seenCalls reads the calls of the rings that began after a time. places are those in CUPTI from which its callback is called when
 // a call begins, a bit each. Where none is known yet, it is the place of a thread's first word.
 func seenCalls(rings [][]uint64, places uint16, after, now uint64) (calls []seenCall) {
 	const timeBits = 64 - seenTimeShift
 	for _, ring := range rings {
-		tid, begins := uint32(0), places // tid is not known: the word that says it is gone
+		tid, begins := uint32(0), places
 		for _, word := range ring {
 			time, site, chain := word>>seenTimeShift, word>>seenChainBits&noSite, uint32(word)&(1<<seenChainBits-1)
-			if site == noSite && chain == 0 {
+			if isOwner(word) {
 				tid = uint32(time)
 				continue
 			}

@@ -288,9 +288,13 @@ func (m *sharedMemory) seen() (rings [][]uint64, chains []byte) {
 		if n, err := m.file.ReadAt(words, sharedSize+seenMemoryWordsAt+8*int64(at)); err != nil || n != len(words) {
 			return nil, nil
 		}
-		var ring []uint64
+		ring := []uint64{seenOwner(le.Uint32(head[seenRingTidAt:]))}
 		for k := written - min(written, size); k != written; k++ {
-			ring = append(ring, le.Uint64(words[8*(k&(size-1)):]))
+			word := le.Uint64(words[8*(k&(size-1)):])
+			if isOwner(word) { // the words before are of another thread, which is not known
+				ring = ring[:0]
+			}
+			ring = append(ring, word)
 		}
 		rings = append(rings, ring)
 	}

@@ -162,6 +162,7 @@ const (
 	seenRingWrittenAt                     = 0
 	seenRingSizeAt                        = 4
 	seenRingAtAt                          = 8
+	seenRingTidAt                         = 12
 	knownChainSize                        = 72
 	knownChainHashAt                      = 0
 	knownChainInnerAt                     = 8

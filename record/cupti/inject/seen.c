@@ -392,6 +392,7 @@ static struct ring *claim(void)
 			atomic_store_explicit(&r->tid, 0, memory_order_release);
 			continue;
 		}
+		r->head->tid = tid;
 		put(r, (struct ct_seen){.word = ct_seen_word(tid, CT_SITE_NONE, 0)});
 		r->thread.busy = false;
 		r->thread.open = open_claim(i, tid);

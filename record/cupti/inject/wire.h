@@ -223,7 +223,8 @@ struct ct_seen_ring {
 	_Atomic uint32_t written; /* words so far */
 	uint32_t size;            /* words, a power of two; 0 for no ring */
 	uint32_t at;              /* of its first word, in words from the first of all */
-	uint32_t pad[13];
+	uint32_t tid;             /* of the latest owner */
+	uint32_t pad[12];
 };
 
 /* A chain of return addresses, by its number. */
