@@ -204,6 +204,8 @@ func (s *hangSink) slice(t *timeline.Thread, sl *timeline.Slice) {
 		delete(s.pending, on)
 		s.streams[on] = sl.Stream
 		s.learn(at, sl)
+	case sl.Stream != nil: // it made the stream
+		s.streams[on] = sl.Stream
 	case sl.Ret == 0 && strings.Contains(sl.Name, "Launch") && (s.pending[on] == nil || s.waited.cover(on, s.pending[on].end)):
 		l := &launch{tid: t.TID, start: sl.Start, end: sl.End}
 		if sl.Kernel != nil {

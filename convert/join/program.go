@@ -30,6 +30,7 @@ type program struct {
 	correlation correlationTable
 	work        workProgress
 	madeStreams map[read.MadeKey]read.StreamKey
+	known       *streams // of the log
 	graphs      graphs
 	captures    *captures   // nil without nodes of graphs
 	waits       *waitJoiner // nil without GPU work
@@ -219,8 +220,9 @@ func (p *program) joinHeld(found *workJoiner, all bool) {
 
 // made notes that a call made a stream, if it did.
 func (p *program) made(c *call) {
-	if key, ok := p.madeStreams[read.MadeKey{PID: p.PID, Correlation: c.Correlation}]; ok {
+	if key, ok := p.madeStreams[read.MadeKey{PID: p.PID, Correlation: c.Correlation}]; ok && p.known != nil {
 		p.waits.made(handleUser{c.stream, c.stack.tid}, waitStreamKey{key.Context, key.Stream})
+		c.Stream = p.known.made(p, key)
 	}
 }
 
