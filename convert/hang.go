@@ -18,10 +18,13 @@ import (
 // else the first launch without GPU work behind the stream's last work.
 type hangSink struct {
 	contexts func(pid uint32) int
+	lookedUp func(pid uint32, by uint64) (kernel string, at uint64)
+	ran      map[string]bool // kernels that have run, mangled
 	waited   returnedWaits
 	names    timeline.KernelNames
 	calls    []hangingCall
 	pending  map[streamHandle]*launch
+	places   map[place]placed // of launches that CUPTI alone recorded, which do not name their stream and kernel
 	streams  map[streamHandle]*timeline.Stream
 	last     map[*timeline.Stream]*streamWork
 }
@@ -56,11 +59,40 @@ type hangingCall struct {
 	start, end   uint64
 }
 
-// A streamHandle is a stream as a process names it in calls; known is false for calls without one.
+// A streamHandle is a stream as a process names it in calls; known is false for calls without one. Of launches without one
+// the place tells the stream, if there was one before.
 type streamHandle struct {
 	process *timeline.Process
 	handle  uint64
 	known   bool
+	stream  *timeline.Stream
+}
+
+// A place is where calls are made.
+type place struct {
+	process *timeline.Process
+	caller  *timeline.Caller
+	python  *timeline.Python
+}
+
+// placed is what the latest launch at a place put on the GPU.
+type placed struct {
+	stream *timeline.Stream
+	kernel string // mangled
+}
+
+// maxPlaces bounds the places.
+const maxPlaces = 1 << 16
+
+// learn notes what a launch did.
+func (s *hangSink) learn(at place, sl *timeline.Slice) {
+	if _, known := s.places[at]; known || len(s.places) < maxPlaces {
+		p := placed{stream: sl.Stream}
+		if sl.Launched != nil && sl.Launched.Kernel.Name != "" {
+			p.kernel = sl.Launched.Kernel.Name
+		}
+		s.places[at] = p
+	}
 }
 
 // A launch is a launched kernel without GPU work.
@@ -70,10 +102,11 @@ type launch struct {
 	start, end uint64 // of the call
 }
 
-// newHangSink makes a sink for a log. contexts are how many a process had.
-func newHangSink(contexts func(pid uint32) int) *hangSink {
-	return &hangSink{contexts: contexts, waited: returnedWaits{}, names: timeline.KernelNames{}, pending: map[streamHandle]*launch{},
-		streams: map[streamHandle]*timeline.Stream{}, last: map[*timeline.Stream]*streamWork{}}
+// newHangSink makes a sink for a log. contexts are how many a process had, lookedUp is the kernel that it had looked up last by a
+// time.
+func newHangSink(contexts func(pid uint32) int, lookedUp func(pid uint32, by uint64) (kernel string, at uint64)) *hangSink {
+	return &hangSink{contexts: contexts, lookedUp: lookedUp, ran: map[string]bool{}, waited: returnedWaits{}, names: timeline.KernelNames{}, pending: map[streamHandle]*launch{},
+		places: map[place]placed{}, streams: map[streamHandle]*timeline.Stream{}, last: map[*timeline.Stream]*streamWork{}}
 }
 
 func (s *hangSink) Take(events []timeline.Event) error {
@@ -110,6 +143,7 @@ func (s *hangSink) work(on *timeline.Stream, w *timeline.Work) {
 		of.begin(now)
 	} else {
 		of.end(now)
+		s.ran[now.kernel] = true
 	}
 }
 
@@ -150,7 +184,13 @@ func (of *streamWork) running() work {
 }
 
 func (s *hangSink) slice(t *timeline.Thread, sl *timeline.Slice) {
-	on := handleOf(t, sl)
+	on, at := handleOf(t, sl), place{t.Process, sl.Caller, sl.Python}
+	if len(sl.Args) == 0 {
+		on.stream = s.places[at].stream
+		if len(sl.Work()) > 0 {
+			on.stream = sl.Stream
+		}
+	}
 	switch {
 	case sl.Flags&timeline.Unfinished != 0 && t.Process.Exit == timeline.ExitExec:
 		return // the program ended before it returned
@@ -163,10 +203,15 @@ func (s *hangSink) slice(t *timeline.Thread, sl *timeline.Slice) {
 	case len(sl.Work()) > 0:
 		delete(s.pending, on)
 		s.streams[on] = sl.Stream
+		s.learn(at, sl)
+	case sl.Stream != nil: // it made the stream
+		s.streams[on] = sl.Stream
 	case sl.Ret == 0 && strings.Contains(sl.Name, "Launch") && (s.pending[on] == nil || s.waited.cover(on, s.pending[on].end)):
 		l := &launch{tid: t.TID, start: sl.Start, end: sl.End}
 		if sl.Kernel != nil {
 			l.kernel = sl.Kernel.Name
+		} else {
+			l.kernel = s.places[at].kernel
 		}
 		s.pending[on] = l
 	case s.contexts(t.Process.PID) <= 1:
@@ -286,6 +331,9 @@ func (s *hangSink) awaited(c *hangingCall) (*work, *timeline.Stream) {
 	case l == nil:
 		return nil, nil
 	}
+	if name, at := s.lookedUp(c.thread.Process.PID, l.end); l.kernel == "" && at > running.end && !s.ran[name] {
+		l.kernel = name // a program looks a kernel up when it launches it for the first time, or soon before
+	}
 	running = work{name: "a kernel", kernel: l.kernel, start: max(l.start, running.end), launch: l}
 	if l.kernel != "" {
 		running.name = "kernel " + s.names.Of(l.kernel).Short
@@ -296,8 +344,8 @@ func (s *hangSink) awaited(c *hangingCall) (*work, *timeline.Stream) {
 // launchBefore finds the kernel that a call waits for: on its stream, or, for a call without one, the
 // only one of the process. Without one it returns the stream.
 func (s *hangSink) launchBefore(c *hangingCall) (on streamHandle, l *launch) {
-	if c.on.known {
-		if l = s.pending[c.on]; l != nil && s.waited.cover(c.on, l.end) {
+	if l = s.pending[c.on]; c.on.known && (l != nil || s.streams[c.on] != nil) {
+		if l != nil && s.waited.cover(c.on, l.end) {
 			l = nil
 		}
 		return c.on, l
@@ -324,7 +372,10 @@ func (c *conversion) hangs(l *log) []hang {
 	if !l.catalog.Unfinished || c.nested {
 		return nil
 	}
-	s := newHangSink(l.catalog.GPUs.ContextsOf)
+	s := newHangSink(l.catalog.GPUs.ContextsOf, func(pid uint32, by uint64) (string, uint64) {
+		programs := l.catalog.Processes.Get(pid).Programs
+		return programs[len(programs)-1].Handles.LookedUp(by)
+	})
 	if _, err := Timeline([]Log{l.Log}, Options{Filter: c.Filter, nested: true}, s); err != nil {
 		return nil // the reading to come says what is wrong
 	}

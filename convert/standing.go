@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +18,7 @@ import (
 type Standing struct {
 	GPU         bool // GPU work is recorded
 	Streams     []StreamStanding
+	Unrun       string // the kernel that was looked up last, if it has not run, for people; "" for none
 	Collectives []EnteredCollective
 	Calls       []StandingCall // the outermost of each thread
 }
@@ -120,6 +122,7 @@ func readStanding(open read.Opener, from int64, by time.Time) (map[uint32]*Stand
 			if p := s.processes[pid]; p != nil {
 				p.settle(f.catalog.GPUs.ContextsOf(pid) <= 1)
 				all[pid].Streams = p.list(s.names)
+				all[pid].Unrun = p.unrun(f.catalog.Processes.Get(pid), s)
 			}
 		}
 	}
@@ -265,6 +268,16 @@ type standing struct {
 	waited  returnedWaits
 	streams map[streamHandle]*timeline.Stream // as far as known
 	last    map[*timeline.Stream]standingWork // that ended last
+	ran     map[string]bool                   // kernels that have run, mangled
+}
+
+// unrun returns the kernel that the process's program looked up last, if it has not run.
+func (of *standing) unrun(p *read.Process, s *standingSink) string {
+	name, at := p.Programs[len(p.Programs)-1].Handles.LookedUp(math.MaxUint64)
+	if name == "" || at <= s.from || of.ran[name] {
+		return ""
+	}
+	return s.names.Of(name).Short
 }
 
 type pendingLaunch struct {
@@ -290,7 +303,7 @@ func (w *standingWork) isOf(p *pendingLaunch) bool {
 func (s *standingSink) of(p *timeline.Process) *standing {
 	of := s.processes[p.PID]
 	if of == nil {
-		of = &standing{map[streamHandle][]pendingLaunch{}, map[streamHandle]uint64{}, returnedWaits{}, map[streamHandle]*timeline.Stream{}, map[*timeline.Stream]standingWork{}}
+		of = &standing{map[streamHandle][]pendingLaunch{}, map[streamHandle]uint64{}, returnedWaits{}, map[streamHandle]*timeline.Stream{}, map[*timeline.Stream]standingWork{}, map[string]bool{}}
 		s.processes[p.PID] = of
 	}
 	return of
@@ -311,6 +324,9 @@ func (s *standingSink) Take(events []timeline.Event) error {
 		case *timeline.WorkList:
 			of := s.of(e.Stream.Context.Process)
 			for i := range e.List {
+				if w := &e.List[i]; w.Dur > 0 && w.Kind == timeline.KernelWork {
+					of.ran[w.Shape.Kernel.Name] = true
+				}
 				if w, last := &e.List[i], of.last[e.Stream]; w.Dur > 0 && w.Start+w.Dur >= last.end {
 					of.last[e.Stream] = standingWork{s.names.Title(w), w.Start, w.Start + w.Dur, w.Correlation}
 				}
@@ -327,6 +343,8 @@ func (of *standing) slice(t *timeline.Thread, sl *timeline.Slice, from uint64) {
 	switch {
 	case len(sl.Work()) > 0:
 		of.streams[on], of.worked[on] = sl.Stream, max(of.worked[on], sl.Start)
+	case sl.Stream != nil: // it made the stream
+		of.streams[on] = sl.Stream
 	case sl.Start > from && sl.Ret == 0 && sl.Flags&timeline.Unfinished == 0 && strings.Contains(sl.Name, "Launch"):
 		p := pendingLaunch{name: sl.Name, start: sl.Start, end: sl.End, correlation: sl.Correlation}
 		if sl.Kernel != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -30,11 +31,12 @@ type calls struct {
 	report *report
 	source CallSource // where calls come from; open replaces CallsAuto where probes are not allowed
 
-	prober  *probe.Prober     // nil without the rights for eBPF
-	threads *threads.Recorder // of the threads that make calls; nil: none
-	callers *callers.Log      // where calls were made; nil before open
-	probed  bool              // calls are probed
-	beside  sync.WaitGroup    // goroutines that use prober and log
+	prober  *probe.Prober       // nil without the rights for eBPF
+	threads *threads.Recorder   // of the threads that make calls; nil: none
+	callers *callers.Log        // where calls were made; nil before open
+	probed  bool                // calls are probed
+	spared  []*cudaapi.Function // without probes in processes whose API records have them; none: all are probed
+	beside  sync.WaitGroup      // goroutines that use prober and log
 
 	seen    atomic.Uint64 // number of probed calls
 	perCall atomic.Int64  // cost of a probed call, ns; 0 if it is not measured
@@ -58,8 +60,9 @@ func (c *calls) open(s *session, armed bool) {
 		c.openWatcher(s.ctx)
 		return
 	}
+	spared := spareable(&c.opts)
 	p, err := openProber(probe.Options{
-		Functions: c.opts.Functions, Symbols: true,
+		Functions: c.opts.Functions, Spared: spared, Symbols: true,
 		Paused: c.opts.Delay > 0, CaptureRange: c.opts.CaptureRange, CaptureNVTX: !c.opts.CaptureNVTX.None(),
 		OnCUPTIClient: func(pid uint32, request, at uint64) { s.post(registered{pid, request, at}) },
 		BufferBytes:   c.opts.CallBufferBytes, WatchExits: len(c.opts.PIDs) == 0 || armed,
@@ -69,7 +72,7 @@ func (c *calls) open(s *session, armed bool) {
 		c.notProbed(s, err)
 		return
 	}
-	c.prober, c.probed = p, true
+	c.prober, c.probed, c.spared = p, true, spared
 	c.findSites(s, p.Callers().Epoch)
 	if err := p.Degraded(); err != nil {
 		c.report.note(0, tracelog.NoteInfo, err.Error())
@@ -78,6 +81,25 @@ func (c *calls) open(s *session, armed bool) {
 	c.describeMemory()
 	go c.deliver(s.ctx)
 	c.beside.Go(c.calibrate)
+}
+
+// spareable lists the functions that need no probes where CUPTI makes records of their calls: those that create GPU work.
+// An API record has begin, end, thread and result of a call, the GPU record has what it did, and the callback at the call finds
+// the caller. A launch of a graph keeps its probe, since its arguments tell which graph. There are none where arguments
+// are wanted, where nothing says who calls, and where a call is to be in the log when it returns.
+func spareable(o *Options) (spared []*cudaapi.Function) {
+	if o.Calls != CallsAuto || o.GPU == GPUNone || o.Runtime || len(o.PIDs) > 0 || o.Last > 0 {
+		return nil
+	}
+	for _, f := range o.Functions {
+		switch {
+		case f.Sets&(cudaapi.Default|cudaapi.Minimal) == 0:
+			return nil
+		case f.GPUWork && !cudaapi.TraitsOf(f.Name).LaunchesGraph:
+			spared = append(spared, f)
+		}
+	}
+	return spared
 }
 
 // openProber loads the eBPF programs, if there is room for their files.
@@ -135,8 +157,13 @@ func (c *calls) notProbed(s *session, err error) {
 
 // findSites starts to find out where calls were made. epoch reads a process's epoch.
 func (c *calls) findSites(s *session, epoch func(pid int) uint64) {
+	last := uint32(0)
+	if c.probed {
+		last = probe.MaxChains
+	}
 	c.callers = callers.Open(s.log.Writer, callers.Options{
 		Epoch:    epoch,
+		Last:     last,
 		Nameless: func(pid int, path string) { s.post(nameless{uint32(pid), path}) },
 		Crowded: func() {
 			s.report.miss(0, fmt.Sprintf("callers are missing: the lists of code that all processes together have mapped need more than the %s that recording allows them",
@@ -267,7 +294,7 @@ func (c *calls) renew(pid uint32) {
 // the process's code was read.
 func (c *calls) begin(pid uint32) (looked uint64) {
 	if c.prober != nil {
-		c.probe(pid)
+		c.probe(pid, c.prober.AttachSparing)
 		c.prober.Callers().Replaced(pid)
 	}
 	if c.callers != nil {
@@ -279,7 +306,7 @@ func (c *calls) begin(pid uint32) (looked uint64) {
 // attach probes what a process has mapped since begin, unless it was late.
 func (c *calls) attach(pid uint32, late bool) {
 	if c.prober != nil && !late {
-		c.probe(pid)
+		c.probe(pid, c.prober.Attach)
 	}
 	if c.callers != nil {
 		c.callers.Look(pid)
@@ -287,8 +314,8 @@ func (c *calls) attach(pid uint32, late bool) {
 }
 
 // probe probes the libraries that a process has mapped.
-func (c *calls) probe(pid uint32) {
-	a, err := c.prober.Attach(int(pid))
+func (c *calls) probe(pid uint32, attach func(pid int) (probe.Attachment, error)) {
+	a, err := attach(int(pid))
 	notAttached(c.report, pid, err)
 	for _, l := range a.Libraries {
 		if l.New && len(l.Refused) > 0 {
@@ -296,6 +323,18 @@ func (c *calls) probe(pid uint32) {
 				figures.Count(len(l.Refused), "function", "functions"), filepath.Base(l.Path), strings.Join(l.Refused[:min(3, len(l.Refused))], ", ")))
 		}
 	}
+}
+
+// complete probes what begin has spared: CUPTI has no records of it, or does not tell who calls.
+func (c *calls) complete(pid uint32) {
+	if len(c.spared) > 0 {
+		notAttached(c.report, pid, c.prober.Complete(int(pid)))
+	}
+}
+
+// spares reports whether a function of the driver's has no probe where CUPTI has its records.
+func (c *calls) spares(name string) bool {
+	return slices.ContainsFunc(c.spared, func(f *cudaapi.Function) bool { return f.Name == name })
 }
 
 // rescan probes the CUDA libraries that a process has opened since the last look. Under -p, exec is the time since which
@@ -310,7 +349,7 @@ func (c *calls) rescan(pid uint32, looked uint64) (now, exec uint64) {
 		e, err = c.prober.Renew(int(pid))
 	}
 	if e.Time != 0 {
-		c.probe(pid)
+		c.probe(pid, c.prober.Attach)
 	} else {
 		_, scanned := c.prober.Rescan(int(pid))
 		err = errors.Join(err, scanned)

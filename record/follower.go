@@ -3,7 +3,6 @@ package record
 import (
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/cudatrace/cudatrace/record/callers"
@@ -31,7 +30,12 @@ type follower struct {
 // Hello waits for the answer to a process's hello.
 func (s *session) Hello(p cupti.Peer) (cupti.GoConfig, cupti.Follower) {
 	f := &follower{session: s, peer: p, at: host.Monotonic()}
-	f.sites.begun = &s.epochs
+	f.sites.next = func() uint64 { // it is known by then whether calls are probed
+		if s.calls.probed {
+			return s.calls.prober.Callers().Epoch(int(p.PID))
+		}
+		return s.epochs.Add(1)
+	}
 	if s.unseen != nil {
 		s.unseen.hear()
 	}
@@ -105,9 +109,13 @@ func (s *session) nameThreads(pid uint32) {
 	}
 }
 
-// Status probes libcupti, if calls are probed, which the library has loaded by now: a client that registers from now on is a rival.
+// Status probes libcupti, if calls are probed, which the library has loaded by now: a client that registers from now on is a
+// rival. It also probes what CUPTI has no records of.
 func (f *follower) Status(c tracelog.CUPTI) {
 	f.calls.attach(f.peer.PID, f.late)
+	if c.Status != "on" { // or no longer: another client has the records
+		f.calls.complete(f.peer.PID)
+	}
 	f.post(status{f.process, c})
 }
 
@@ -119,6 +127,9 @@ func (f *follower) WatchExit(signal uint32, handler, over uint64) (ranges bool) 
 
 // Note is called with a line from the library.
 func (f *follower) Note(severity uint32, text string) {
+	if strings.HasPrefix(text, noCallers) {
+		f.calls.complete(f.peer.PID)
+	}
 	switch isRival := func() bool { return f.process.rival }; {
 	case severity == cupti.NoteRemark:
 		f.report.remark(f.peer.PID, text)
@@ -150,12 +161,19 @@ func (f *follower) FindCaller(c cupti.Chain, need func(depth int)) (caller uint3
 
 // FindFunction finds out which function of the driver a thread is in.
 func (f *follower) FindFunction(c cupti.OpenCall) string {
-	return f.calls.callers.DriverFunction(f.peer.PID, f.sites.now(), c.Inner)
+	name := f.calls.callers.DriverFunction(f.peer.PID, f.sites.now(), c.Inner)
+	if f.calls.probed && !f.calls.spares(name) {
+		return "" // its probe tells
+	}
+	return name
 }
+
+// noCallers begins the library's note that CUPTI's callback does not tell who calls.
+const noCallers = "calls have no callers"
 
 // sites are the epochs of a program whose calls CUPTI records: times in which no address in it changes its meaning.
 type sites struct {
-	begun *atomic.Uint64 // epochs of all programs
+	next func() uint64 // begins an epoch, or tells that of the probes; 0: there is none
 
 	mu     sync.Mutex
 	number uint64 // of the epoch; no other one of any program has it. 0: its calls have no callers
@@ -166,11 +184,7 @@ type sites struct {
 const firstEpoch = 1
 
 // renew begins the first epoch.
-func (s *sites) renew() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.own, s.number = firstEpoch, s.begun.Add(1)
-}
+func (s *sites) renew() { s.epochOf(firstEpoch) }
 
 // now returns the number of the epoch.
 func (s *sites) now() uint64 {
@@ -183,11 +197,11 @@ func (s *sites) now() uint64 {
 func (s *sites) epochOf(own uint64) (number uint64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.number == 0 || own < s.own {
-		return 0, false
-	}
 	if own > s.own {
-		s.own, s.number = own, s.begun.Add(1)
+		s.own, s.number = own, s.next()
+	}
+	if own < s.own || s.number == 0 {
+		return 0, false
 	}
 	return s.number, true
 }

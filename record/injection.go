@@ -163,6 +163,9 @@ func (s *session) config(p *process) cupti.GoConfig {
 		c.Calls = apiRecords(s.opts.Functions, !s.opts.Runtime, work)
 	case !s.opts.Runtime:
 		c.Calls = apiRecords(nil, true, work)
+		if c.Callers = len(s.calls.spared) > 0; c.Callers {
+			c.Calls = append(c.Calls, streamMakers...) // a stream's record names the call that made it
+		}
 	}
 	c.NoCUPTI = !work && s.calls.source != CallsCUPTI
 	if len(s.opts.PIDs) > 0 {
@@ -187,6 +190,16 @@ var holdAndWait = func() (names []string) {
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
+}()
+
+// streamMakers are the functions of the driver that make streams.
+var streamMakers = func() (names []string) {
+	for _, f := range cudaapi.Functions(cudaapi.All) {
+		if f.Library == cudaapi.Driver && cudaapi.TraitsOf(f.Name).MakesStream {
+			names = append(names, f.Base())
+		}
+	}
+	return names
 }()
 
 // groups are the groups of records that CUPTI makes.

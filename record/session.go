@@ -376,7 +376,10 @@ func (e registered) take(s *session) {
 	if p == nil || p.follower == nil || p.follower.peer.BufferRequest == e.request {
 		return // we never had CUPTI's records, or it is our own registration
 	}
-	s.workers.Go(func() { s.server.Rival(e.pid) })
+	s.workers.Go(func() {
+		s.server.Rival(e.pid)
+		s.calls.complete(e.pid)
+	})
 	s.taken(p)
 }
 

@@ -191,7 +191,7 @@ const ancestorsMost = 64
 func recordedOf(s *convert.Standing, log string) *stuck.Recorded {
 	now := host.Monotonic()
 	since := func(at uint64) float64 { return float64(now-min(at, now)) / 1e9 }
-	r := &stuck.Recorded{Log: log, GPU: s.GPU, Calls: map[uint32]*stuck.Call{}}
+	r := &stuck.Recorded{Log: log, GPU: s.GPU, Unrun: s.Unrun, Calls: map[uint32]*stuck.Call{}}
 	for _, x := range s.Streams {
 		r.Streams = append(r.Streams, stuck.Stream{Name: x.Name, Work: x.Work, Ended: x.Ended, Since: since(x.Time), Queued: x.Queued})
 	}

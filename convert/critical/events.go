@@ -165,11 +165,35 @@ func (p *process) learn(h handle, at uint64, s *Stream) {
 // stream returns the stream that a handle stood for at a time, nil if that is not known.
 func (p *process) stream(h handle, at uint64) *Stream {
 	list := p.handles[h]
+	if len(list) == 0 && h.stream > threadStream {
+		return p.unnamed()
+	}
 	if len(list) == 0 || len(list) > 1 && h.stream <= threadStream {
 		return nil // a default stream of one of several contexts
 	}
 	i, _ := slices.BinarySearchFunc(list, at, func(u use, at uint64) int { return cmp.Compare(u.at, at) })
 	return list[max(i, 1)-1].stream
+}
+
+// unnamed returns the only stream with work for which no handle is known, nil for none, or several: a process makes it before it is
+// recorded.
+func (p *process) unnamed() (only *Stream) {
+	named := make(map[*Stream]bool)
+	for _, list := range p.handles {
+		for _, u := range list {
+			named[u.stream] = true
+		}
+	}
+	for _, s := range p.streams {
+		if s.Default || named[s] {
+			continue
+		}
+		if only != nil {
+			return nil
+		}
+		only = s
+	}
+	return only
 }
 
 // An order is that work of a stream that is launched from a time on waits for work of another stream.

@@ -2,7 +2,6 @@ package join
 
 import (
 	"github.com/cudatrace/cudatrace/convert/read"
-	"github.com/cudatrace/cudatrace/record/cudaapi"
 )
 
 // The caller record of a driver call may name the runtime's function that the program called. If
@@ -44,14 +43,14 @@ func (s *stack) inherit(r *read.Call) {
 }
 
 // isInner reports whether a driver's record is part of the probed runtime call c: the driver call
-// creates the work of c, or its failure made the runtime refuse c, or it carries out c, beside which it is recorded, or in which it waits.
+// creates the work of c, or its failure made the runtime refuse c, or it carries out c.
 func (s *stack) isInner(c *call, r *read.Call, from state) bool {
 	switch {
 	case c.state&fromPair == 0 || from == fromPair && c.state&innerPair != 0 || from == fromAPI && c.state&innerAPI != 0:
 		return false
 	case c.state&(innerPair|innerAPI) != 0:
 		return c.state&fromAPI == 0 && c.fn.Holds(r.Function)
-	case (r.Function.Beside || from == fromAPI && r.Function.Waits != cudaapi.NoWait) && c.fn.Runtime && s.functions.CarriesOut(r.Function, c.fn):
+	case (r.Function.Beside || from == fromAPI && !r.Function.MayWork) && c.fn.Runtime && s.functions.CarriesOut(r.Function, c.fn):
 		return true
 	case c.state&fromAPI != 0:
 		return false

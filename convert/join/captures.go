@@ -35,8 +35,17 @@ type capturedCall struct {
 	args    []uint64
 	stream  read.StreamHandle
 	content read.NodeContent // 0 where it is not known
+	unseen  bool             // it launches a kernel, and CUPTI alone has recorded it, without arguments
 	sure    bool             // of its capture: on the capture's stream, or made by its thread
 	failed  bool
+}
+
+// makes reports whether a call may have made a node. Of a launch whose arguments are not known the node is a kernel.
+func (c *capturedCall) makes(node read.NodeContent) bool {
+	if c.unseen {
+		return node != 0 && node != read.CopyContent && node != read.MemsetContent
+	}
+	return c.content != 0 && c.content == node
 }
 
 // A capture is a stream's capture.
@@ -229,6 +238,7 @@ func (l *captures) learn(c *capturedCall) {
 	default:
 		handle, ok := c.fn.KernelHandle(c.args)
 		if !ok {
+			c.unseen = len(c.args) == 0 && c.fn.Launches
 			return
 		}
 		if k := l.program.Handles.Kernel(handle, c.Start); k != nil {
@@ -311,7 +321,7 @@ func (l *captures) name(w *timeline.Work) {
 		l.names[w.Graph] = n
 	}
 	i := int(read.NodeNumber(w.GraphNode))
-	if i >= len(n.calls) || n.calls[i] == nil || n.calls[i].content != read.ContentOf(w) {
+	if i >= len(n.calls) || n.calls[i] == nil || !n.calls[i].makes(read.ContentOf(w)) {
 		w.Uncaptured = timeline.CaptureUnsure
 		return
 	}
@@ -369,7 +379,7 @@ func (l *captures) prove(nodes []read.NodeContent, x *instance, updated bool) []
 			return false
 		}
 		for i, c := range made {
-			if c.content == 0 || c.content != nodes[numbers[at+i]] && !updated {
+			if !c.makes(nodes[numbers[at+i]]) && (c.content == 0 || !updated) {
 				return false
 			}
 		}
@@ -447,6 +457,6 @@ func (l *captures) parts(numbers []int, from int, fits func(at int, made []*capt
 // samePlaces reports whether the calls of two captures were made at the same places.
 func samePlaces(a, b []*capturedCall) bool {
 	return slices.EqualFunc(a, b, func(a, b *capturedCall) bool {
-		return a.content == b.content && a.Caller == b.Caller && a.Python == b.Python
+		return a.content == b.content && a.unseen == b.unseen && a.Caller == b.Caller && a.Python == b.Python
 	})
 }

@@ -73,6 +73,9 @@ func New(c *read.Catalog, out *pipeline.Pipeline, o Options) *Joiner {
 	j.threads = newThreads(c, j.byPID, j.callMerge, &stackOutput{out: out, selection: o.Selection, found: &j.Found,
 		functions: &c.Functions, calls: j.callMerge, work: j.work, events: j.events})
 	j.streams = newStreams(c, j.byPID, j.workMerge, out)
+	for _, p := range j.programs {
+		p.known = j.streams
+	}
 	j.work.spans = &j.events.spans
 	j.coming = make(map[uint32]*coming)
 	j.addComing(c.Processes.PIDs)

@@ -22,12 +22,15 @@ type program struct {
 	correlated bool   // see read.Catalog.Correlated
 	handedOver uint64 // see read.Catalog.HandedOver
 	hasWork    bool
+	probed     bool // calls come from probes
 	hasMarkers bool
 	python     bool // the log has Python stacks
 	lacks      bool // records may be missing
 
 	correlation correlationTable
 	work        workProgress
+	madeStreams map[read.MadeKey]read.StreamKey
+	known       *streams // of the log
 	graphs      graphs
 	captures    *captures   // nil without nodes of graphs
 	waits       *waitJoiner // nil without GPU work
@@ -57,7 +60,7 @@ func newProgram(c *read.Catalog, of *read.Process, g *read.Program, offset uint3
 	p := &program{
 		Program: g, names: &c.Names, offset: offset, threads: make(map[uint32]*timeline.Thread),
 		horizon: c.Horizon(g), correlated: c.Correlated(g), handedOver: c.HandedOver(g),
-		hasWork: of.HasWork() || c.Follows(), hasMarkers: of.Has(tracelog.KindMarker), python: c.Pythons.Any(),
+		madeStreams: c.GPUs.Made, probed: of.Has(tracelog.KindCall), hasWork: of.HasWork() || c.Follows(), hasMarkers: of.Has(tracelog.KindMarker), python: c.Pythons.Any(),
 	}
 	host := c.Meta[tracelog.MetaHost]
 	p.out = &timeline.Process{PID: g.PID + offset, PPID: g.PPID, Name: g.Name, Args: g.Args, Host: host, Start: g.Start, Midway: c.Midway(of, g), Circumstances: g.Circumstances}
@@ -151,6 +154,9 @@ func (p *program) register(c *call, found *workJoiner) {
 	if c.Correlation == 0 || !p.hasWork {
 		return
 	}
+	if c.stream != 0 && p.waits != nil {
+		p.made(c)
+	}
 	t := &p.correlation
 	slot := t.fresh(c.Correlation)
 	if slot != nil {
@@ -210,4 +216,21 @@ func (p *program) joinHeld(found *workJoiner, all bool) {
 	}
 	clear(t.held[len(rest):])
 	t.held = rest
+}
+
+// made notes that a call made a stream, if it did.
+func (p *program) made(c *call) {
+	if key, ok := p.madeStreams[read.MadeKey{PID: p.PID, Correlation: c.Correlation}]; ok && p.known != nil {
+		p.waits.made(handleUser{c.stream, c.stack.tid}, waitStreamKey{key.Context, key.Stream})
+		c.Stream = p.known.made(p, key)
+	}
+}
+
+// madeUnseen notes that a call made a stream whose handle is not known: no probe saw it.
+func (p *program) madeUnseen(correlation uint32) {
+	if key, ok := p.madeStreams[read.MadeKey{PID: p.PID, Correlation: correlation}]; ok && p.waits != nil {
+		if h := &p.waits.handles; len(h.unseen) < maxUnseenStreams {
+			h.unseen = append(h.unseen, waitStreamKey{key.Context, key.Stream})
+		}
+	}
 }

@@ -108,6 +108,10 @@ func (s *stack) join(r *read.Call) {
 		from |= s.partner(r, from)
 		s.inherit(r)
 	}
+	if from == fromAPI && r.Function.MakesStream && s.program.probed {
+		s.program.madeUnseen(r.Correlation)
+		return // recorded for the stream's sake
+	}
 	s.push(r, from)
 }
 

@@ -28,15 +28,16 @@ type streamWork struct {
 
 // streams are the streams of a log.
 type streams struct {
-	catalog  *read.Catalog
-	programs map[uint32][]*program
-	works    *read.Works
-	out      *pipeline.Pipeline
-	contexts map[contextKey]*timeline.Context
-	byKey    map[read.StreamKey]*streamWork
-	active   []*streamWork // those with work to come, or to show
-	latest   *streamWork
-	chunks   pool[workChunk]
+	catalog   *read.Catalog
+	programs  map[uint32][]*program
+	works     *read.Works
+	out       *pipeline.Pipeline
+	contexts  map[contextKey]*timeline.Context
+	byKey     map[read.StreamKey]*streamWork
+	active    []*streamWork // those with work to come, or to show
+	latest    *streamWork
+	announced map[streamKey]*timeline.Stream
+	chunks    pool[workChunk]
 }
 
 // A contextKey identifies a context. In a sound log a context has one device.
@@ -47,7 +48,8 @@ type contextKey struct {
 
 func newStreams(c *read.Catalog, programs map[uint32][]*program, works *read.Works, out *pipeline.Pipeline) *streams {
 	return &streams{catalog: c, programs: programs, works: works, out: out,
-		contexts: make(map[contextKey]*timeline.Context), byKey: make(map[read.StreamKey]*streamWork)}
+		contexts: make(map[contextKey]*timeline.Context), byKey: make(map[read.StreamKey]*streamWork),
+		announced: make(map[streamKey]*timeline.Stream)}
 }
 
 // get returns the work of a stream.
@@ -81,14 +83,40 @@ func (l *streams) stream(w *streamWork, device uint32, of uint16) *stream {
 }
 
 func (l *streams) newStream(p *program, key read.StreamKey, device uint32) *stream {
-	out := l.describe(p, key, device)
-	l.out.Emit(out)
+	out := l.announce(p, key, device)
 	p.streams++
 	s := &stream{out: out, program: p, pending: workQueue{pool: &l.chunks}}
 	if p.waits != nil {
 		s.waits = p.waits.stream(out)
 	}
 	return s
+}
+
+// A streamKey identifies a stream of a program.
+type streamKey struct {
+	program *program
+	key     read.StreamKey
+}
+
+// announce returns the timeline's description of the stream, which the sinks have then.
+func (l *streams) announce(p *program, key read.StreamKey, device uint32) *timeline.Stream {
+	k := streamKey{p, key}
+	out := l.announced[k]
+	if out == nil {
+		out = l.describe(p, key, device)
+		l.announced[k] = out
+		l.out.Emit(out)
+	}
+	return out
+}
+
+// made returns the description of a stream that a call of a program made; nil where its device is not known.
+func (l *streams) made(p *program, key read.StreamKey) *timeline.Stream {
+	c, known := l.catalog.GPUs.Contexts[read.ContextKey{PID: key.PID, Context: key.Context}]
+	if !known {
+		return nil
+	}
+	return l.announce(p, key, c.Device)
 }
 
 // describe returns the timeline's description of the stream.
@@ -124,7 +152,7 @@ func (l *streams) announceIdle() {
 			continue
 		}
 		programs := l.programs[key.PID]
-		l.out.Emit(l.describe(programs[len(programs)-1], key, context.Device))
+		l.announce(programs[len(programs)-1], key, context.Device)
 	}
 }
 

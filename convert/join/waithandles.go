@@ -13,6 +13,9 @@ type waitHandles struct {
 	launches map[handleUser][]*waitStream
 	graphs   map[handleUser][]*waitStream // for launches of graphs, whose work may run on other streams too
 	named    map[*waitStream]bool         // streams in launches
+	made     map[waitStreamKey]handleUser // streams without work so far, by the call that made them
+	idle     map[read.StreamHandle]bool   // their handles
+	unseen   []waitStreamKey              // streams that were made by calls without a handle
 	callers  map[uint32]caller
 }
 
@@ -22,6 +25,9 @@ const (
 	// maxStreamsOfHandle bounds the streams that a handle may stand for, one after the
 	// other.
 	maxStreamsOfHandle = 64
+
+	// maxUnseenStreams bounds the streams without a handle: with many nothing is certain.
+	maxUnseenStreams = 16
 
 	// maxHandles bounds the handles, for a program that keeps making streams.
 	maxHandles = 1 << 16
@@ -61,10 +67,7 @@ func (h *waitHandles) learn(u handleUser, graph bool, s *waitStream) {
 		return
 	}
 	*slot = latest
-	if h.launches == nil {
-		h.launches, h.graphs = make(map[handleUser][]*waitStream), make(map[handleUser][]*waitStream)
-		h.named, h.callers = make(map[*waitStream]bool), make(map[uint32]caller)
-	}
+	h.begin()
 	c, known := h.callers[u.tid]
 	if known {
 		c.several = c.several || c.context != s.out.Context.ID
@@ -81,6 +84,26 @@ func (h *waitHandles) learn(u handleUser, graph bool, s *waitStream) {
 	}
 	note(h.launches, u.key(), s)
 	h.named[s] = true
+}
+
+func (h *waitHandles) begin() {
+	if h.launches == nil {
+		h.launches, h.graphs = make(map[handleUser][]*waitStream), make(map[handleUser][]*waitStream)
+		h.named, h.callers = make(map[*waitStream]bool), make(map[uint32]caller)
+		h.made, h.idle = make(map[waitStreamKey]handleUser), make(map[read.StreamHandle]bool)
+	}
+}
+
+// made notes that a call made a stream: launches that CUPTI alone records do not name theirs.
+func (j *waitJoiner) made(u handleUser, key waitStreamKey) {
+	h := &j.handles
+	h.begin()
+	if s := j.streams[key]; s != nil {
+		note(h.launches, u.key(), s)
+		h.named[s] = true
+	} else if len(h.made) < maxHandles {
+		h.made[key], h.idle[u.handle] = u, true
+	}
 }
 
 func note(known map[handleUser][]*waitStream, u handleUser, s *waitStream) {

@@ -108,7 +108,13 @@ func newWaitJoiner(byRecord bool, clockError uint64, byCorrelation func(id uint3
 func (j *waitJoiner) stream(out *timeline.Stream) *waitStream {
 	s := &waitStream{out: out, joiner: j}
 	context := out.Context.ID
-	j.streams[waitStreamKey{context, out.ID}] = s
+	key := waitStreamKey{context, out.ID}
+	j.streams[key] = s
+	if u, made := j.handles.made[key]; made {
+		delete(j.handles.made, key)
+		delete(j.handles.idle, u.handle)
+		j.made(u, key)
+	}
 	list, known := j.contexts[context]
 	if !known {
 		j.order = append(j.order, context)

@@ -38,22 +38,48 @@ func (j *waitJoiner) all() (streams []*waitStream) {
 // work. A handle may have stood for several streams, one after the other.
 func (j *waitJoiner) ofStream(w *wait) (list []lastWork, ambiguous bool) {
 	streams := j.handles.of(w.call)
-	if len(streams) == 0 {
+	last := j.lastOf(w, streams)
+	if last.recentWork == nil {
+		last = j.unseen(w)
+	}
+	if len(streams) == 0 && last.recentWork == nil {
 		return j.onlyOne(w, j.handles.unnamed(j.all()))
 	}
 	if w.call.Stream <= read.ThreadStream && !oneContext(streams) {
 		return j.onlyOne(w, streams)
 	}
-	var last lastWork
+	if last.recentWork == nil || last.end() <= w.start && last.awaited {
+		return nil, false
+	}
+	return []lastWork{last}, false
+}
+
+// lastOf returns the last work of some streams before a wait.
+func (j *waitJoiner) lastOf(w *wait, streams []*waitStream) (last lastWork) {
 	for _, s := range streams {
 		if r := j.last(s, w, w.call); r != nil && (last.recentWork == nil || r.end() > last.end()) {
 			last = lastWork{r, s}
 		}
 	}
-	if last.recentWork == nil || last.end() <= w.start && last.awaited {
-		return nil, false
+	return last
+}
+
+// unseen returns the last work before a wait of the only stream that had some then and whose handle nobody saw.
+func (j *waitJoiner) unseen(w *wait) (last lastWork) {
+	if h := w.call.Stream; h <= read.ThreadStream || j.handles.idle[h] {
+		return lastWork{} // the default stream, or one that was made and has no work
 	}
-	return []lastWork{last}, false
+	for _, key := range j.handles.unseen {
+		if s := j.streams[key]; s != nil {
+			if r := j.last(s, w, w.call); r != nil {
+				if last.recentWork != nil {
+					return lastWork{}
+				}
+				last = lastWork{r, s}
+			}
+		}
+	}
+	return last
 }
 
 // onlyOne returns the last work of the only stream whose work ended within the wait. With

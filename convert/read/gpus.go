@@ -19,10 +19,14 @@ type ContextKey struct{ PID, Context uint32 }
 // A StreamKey is a stream of a process.
 type StreamKey struct{ PID, Context, Stream uint32 }
 
+// A MadeKey is a call that made a stream, by its correlation ID.
+type MadeKey struct{ PID, Correlation uint32 }
+
 // GPUs are the devices, contexts and streams of a log.
 type GPUs struct {
 	Contexts map[ContextKey]tracelog.Context
 	Streams  map[StreamKey]tracelog.Stream
+	Made     map[MadeKey]StreamKey // streams, by the calls that made them
 	devices  map[DeviceKey]tracelog.Device
 	number   map[DeviceKey]uint32 // timeline.GPU.Index of the devices that were used
 	indexes  map[uint32]bool      // the values of number
@@ -37,6 +41,7 @@ func newGPUs() GPUs {
 	return GPUs{
 		Contexts: make(map[ContextKey]tracelog.Context),
 		Streams:  make(map[StreamKey]tracelog.Stream),
+		Made:     make(map[MadeKey]StreamKey),
 		devices:  make(map[DeviceKey]tracelog.Device),
 		number:   make(map[DeviceKey]uint32),
 		indexes:  make(map[uint32]bool),
@@ -59,7 +64,11 @@ func (g *GPUs) learn(b *tracelog.Block, i int) {
 	case tracelog.KindStream:
 		var s tracelog.Stream
 		s.Read(b, i)
-		g.Streams[StreamKey{s.PID, s.Context, s.ID}] = s
+		key := StreamKey{s.PID, s.Context, s.ID}
+		g.Streams[key] = s
+		if s.Correlation != 0 {
+			g.Made[MadeKey{s.PID, s.Correlation}] = key
+		}
 	}
 }
 

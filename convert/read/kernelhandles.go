@@ -56,6 +56,22 @@ func (h *KernelHandles) Kernel(handle, at uint64) *timeline.Kernel {
 	return nil
 }
 
+// LookedUp returns the name of the kernel that the program looked up last by a time, and when; "" for none. It looks a kernel up
+// when it launches it for the first time, or soon before.
+func (h *KernelHandles) LookedUp(by uint64) (name string, at uint64) {
+	if h == nil {
+		return "", 0
+	}
+	for _, list := range h.byHandle {
+		for _, x := range list {
+			if x.Name != "" && x.Time <= by && x.Time >= at {
+				name, at = x.Name, x.Time
+			}
+		}
+	}
+	return name, at
+}
+
 func (h *KernelHandles) named(name string) *timeline.Kernel {
 	k := h.kernels[name]
 	if k == nil {

@@ -33,6 +33,8 @@ type Options struct {
 	// Crowded, if not nil, is called once when there is no memory for all code that a process has mapped: calls
 	// out of the rest have no caller record.
 	Crowded func()
+	// Last is the last of the IDs that others give to chains.
+	Last uint32
 }
 
 // A Chain is the return addresses above calls, as they were in an epoch of their process.
@@ -53,6 +55,7 @@ const maxWaiting = 1 << 14
 // Open starts to write records to a log.
 func Open(to *tracelog.Writer, o Options) *Log {
 	l := &Log{to: to, resolver: newResolver(o), queue: make(chan func(), maxWaiting)}
+	l.last.Store(o.Last)
 	queue := l.queue
 	l.working.Go(func() {
 		for work := range queue {

@@ -10,6 +10,7 @@ type Traits struct {
 	MayWork       bool // it may put work on a GPU: a launch, a copy, a memset, a graph
 	Waits         Wait // it waits for GPU work
 
+	MakesStream    bool
 	DestroysStream bool
 	Role           GraphRole
 }
@@ -72,6 +73,9 @@ var kernelLaunchers = map[string]bool{
 	"cuLaunchCooperativeKernel": true, "cuLaunchCooperativeKernelMultiDevice": true,
 }
 
+var streamMakers = map[string]bool{"cudaStreamCreate": true, "cudaStreamCreateWithFlags": true, "cudaStreamCreateWithPriority": true,
+	"cuStreamCreate": true, "cuStreamCreateWithPriority": true, "cuGreenCtxStreamCreate": true}
+
 var streamDestroyers = map[string]bool{"cudaStreamDestroy": true, "cuStreamDestroy": true}
 
 var graphLaunchers = map[string]bool{"cudaGraphLaunch": true, "cuGraphLaunch": true}
@@ -83,7 +87,7 @@ var workCategories = map[string]bool{"launch": true, "copy": true, "memset": tru
 func TraitsOf(name string) Traits {
 	base := Unversioned(name)
 	t := Traits{Launches: kernelLaunchers[base], LaunchesGraph: graphLaunchers[base], Waits: waits[base],
-		DestroysStream: streamDestroyers[base], Role: graphRoles[base]}
+		MakesStream: streamMakers[base], DestroysStream: streamDestroyers[base], Role: graphRoles[base]}
 	if f := byCallback(name); f != nil {
 		t.MayWork = f.GPUWork || workCategories[f.Category]
 	}

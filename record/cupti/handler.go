@@ -80,6 +80,7 @@ type End struct {
 // process says: any number may be in it.
 type Chain struct {
 	Epoch     uint64 // grows when the process may have unloaded a library
+	Inner     uint64 // innermost return address in the function that was called; 0 where a record names that
 	Addresses []uint64
 }
 

@@ -115,6 +115,16 @@ func (l *link) contents() (now, stopped []byte) {
 	return l.memory.contents(), l.stopped
 }
 
+// seen returns the calls of CUPTI's callback and their chains, as in the memory.
+func (l *link) seen() (rings [][]uint64, chains []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.memory == nil {
+		return nil, nil
+	}
+	return l.memory.seen()
+}
+
 // shares reports whether the process still maps the memory: it has not ended, and runs no other program.
 func (l *link) shares(pid uint32) bool {
 	l.mu.Lock()

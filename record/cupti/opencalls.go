@@ -14,7 +14,6 @@ type OpenCall struct {
 	Chain        // above the call
 	TID   uint32 // in the process's own PID namespace
 	Start uint64 // ns, CLOCK_MONOTONIC
-	Inner uint64 // innermost return address in the function that was called
 
 	name string // of the function
 }

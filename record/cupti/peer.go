@@ -80,6 +80,7 @@ func (p *peer) hear(messages *messageReader) {
 	p.late = !p.mapped && host.Monotonic() >= p.deadline
 	p.complainOfNames()
 	p.explain()
+	p.addSeenCalls()
 	p.addOpenCalls()
 	p.follower.End(End{p.end(), p.absence(), p.isCut()})
 }

@@ -193,6 +193,7 @@ func decodeStream(d *decoder, b []byte) error {
 	x.ID = le.Uint32(b[8:])
 	x.Priority = int32(le.Uint32(b[12:]))
 	x.Flags = le.Uint32(b[16:])
+	x.Correlation = le.Uint32(b[20:])
 	d.counts.objects++
 	d.sink.Add(x)
 	return nil

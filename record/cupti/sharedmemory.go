@@ -56,15 +56,15 @@ type sharedMemory struct {
 	process  *os.File      // a pidfd, nil without one
 }
 
-// makeMemory makes memory whose size is fixed. All of it is there from the start, so that neither
-// side can meet a page that is missing.
-func makeMemory(size int) (file *os.File, page []byte, err error) {
+// makeMemory makes memory whose size is fixed. All of its first part is there from the start, so that neither
+// side can meet a page that is missing; a page of what is behind is there when somebody writes to it.
+func makeMemory(size, behind int) (file *os.File, page []byte, err error) {
 	fd, err := unix.MemfdCreate(memoryName, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		return nil, nil, err
 	}
 	file = os.NewFile(uintptr(fd), memoryName)
-	err = unix.Fallocate(fd, 0, 0, int64(size))
+	err = errors.Join(unix.Ftruncate(fd, int64(size+behind)), unix.Fallocate(fd, 0, 0, int64(size)))
 	if err == nil {
 		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
 	}
@@ -79,7 +79,7 @@ func makeMemory(size int) (file *os.File, page []byte, err error) {
 
 // newMemory makes the memory of a process. close lets go of it.
 func (h *hub) newMemory() (*sharedMemory, error) {
-	file, page, err := makeMemory(sharedSize)
+	file, page, err := makeMemory(sharedSize, seenMemorySize)
 	if err != nil {
 		return nil, err
 	}
@@ -271,6 +271,36 @@ func (m *sharedMemory) contents() []byte {
 	return b
 }
 
+// seen returns the rings of calls of CUPTI's callback, for each of them its last words, oldest first, and the chains that they
+// number. There are none if they cannot be read.
+func (m *sharedMemory) seen() (rings [][]uint64, chains []byte) {
+	heads := make([]byte, seenMemoryWordsAt)
+	if n, err := m.file.ReadAt(heads, sharedSize); err != nil || n != len(heads) {
+		return nil, nil
+	}
+	for i := range seenRings {
+		head := heads[i*seenRingSize:]
+		written, size, at := le.Uint32(head[seenRingWrittenAt:]), le.Uint32(head[seenRingSizeAt:]), le.Uint32(head[seenRingAtAt:])
+		if written == 0 || size&(size-1) != 0 || uint64(at)+uint64(size) > seenWords {
+			continue // nobody has used it, or nonsense
+		}
+		words := make([]byte, 8*size)
+		if n, err := m.file.ReadAt(words, sharedSize+seenMemoryWordsAt+8*int64(at)); err != nil || n != len(words) {
+			return nil, nil
+		}
+		ring := []uint64{seenOwner(le.Uint32(head[seenRingTidAt:]))}
+		for k := written - min(written, size); k != written; k++ {
+			word := le.Uint64(words[8*(k&(size-1)):])
+			if isOwner(word) { // the words before are of another thread, which is not known
+				ring = ring[:0]
+			}
+			ring = append(ring, word)
+		}
+		rings = append(rings, ring)
+	}
+	return rings, heads[seenMemoryChainsAt:]
+}
+
 // Between looks at all memories. A process wakes the hub, unless it was killed on the way or a sandbox
 // refuses it futex; and nothing wakes the hub when a process runs another program.
 const (
@@ -293,7 +323,7 @@ type hub struct {
 
 // newHub starts a hub.
 func newHub() (*hub, error) {
-	file, page, err := makeMemory(recorderSize)
+	file, page, err := makeMemory(recorderSize, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sort"
 	"strings"
 
@@ -17,8 +18,16 @@ func (p *Prober) attachLibrary(pid int, proc *process, l *libraryFile, hasRuntim
 		return nil
 	}
 	file := &probedFile{library: Library{Path: l.path, Side: l.side, New: true}}
+	spared, chosen := p.divide(p.choose(l, file, false))
 	var err error
-	file.probes, err = p.attachFunctions(l, p.choose(l, file, false), pid, file)
+	file.probes, err = p.attachFunctions(l, chosen, pid, file)
+	switch {
+	case err != nil:
+	case !proc.spares:
+		file.spared, err = p.attachFunctions(l, spared, pid, file)
+	case !launched:
+		file.signs, err = p.attachSigns(l, pid)
+	}
 	if !hasRuntime && err == nil {
 		file.fallback, err = p.attachFunctions(l, p.choose(l, file, true), pid, file)
 	}
@@ -52,6 +61,18 @@ func (p *Prober) choose(l *libraryFile, file *probedFile, fallback bool) []*cuda
 	return chosen
 }
 
+// divide separates Options.Spared from the other functions.
+func (p *Prober) divide(functions []*cudaapi.Function) (spared, others []*cudaapi.Function) {
+	for _, f := range functions {
+		if slices.ContainsFunc(p.options.Spared, func(s *cudaapi.Function) bool { return s.ID == f.ID }) {
+			spared = append(spared, f)
+		} else {
+			others = append(others, f)
+		}
+	}
+	return spared, others
+}
+
 // inTableOrder lists the functions of a table that a library defines.
 func inTableOrder(defined map[string]uint64, bySymbol map[string]*cudaapi.Function) []*cudaapi.Function {
 	var found []*cudaapi.Function
@@ -74,7 +95,7 @@ func (p *Prober) attachFunctions(l *libraryFile, functions []*cudaapi.Function, 
 	sites := make([]probeSite, len(functions))
 	for i, f := range functions {
 		sites[i] = p.site(l, uint32(f.ID), l.functions[f.Name])
-		if isFrequent(f) {
+		if isFrequent(f) && p.table.launches[f.Name] == nil {
 			sites[i].returns = nil
 		}
 	}
@@ -96,7 +117,8 @@ func (p *Prober) site(l *libraryFile, function uint32, offset uint64) probeSite 
 
 // isFrequent reports whether a function hands something to a stream, as a program may do every few microseconds. It
 // keeps its return probe, which hides the program from whoever unwinds in such a call: on x86-64 the kernel has to step
-// a return instruction, which costs 7 µs more on a virtual machine. It runs no code of the program.
+// a return instruction, which costs 7 µs more on a virtual machine. It runs no code of the program. The runtime's
+// launches, which are probed until the first one has reached the driver, keep none: the library looks up their stacks.
 func isFrequent(f *cudaapi.Function) bool {
 	return f.Category == "launch" || strings.Contains(f.Name, "Async") || strings.Contains(f.Name, "EventRecord") ||
 		strings.Contains(f.Name, "StreamWaitEvent")

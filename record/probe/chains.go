@@ -6,8 +6,8 @@ import (
 	"github.com/cudatrace/cudatrace/bpf"
 )
 
-// maxChains bounds the memory for chains. The calls of later chains have no caller.
-const maxChains = 1 << 20
+// MaxChains bounds the memory for chains, and their IDs. The calls of later chains have no caller.
+const MaxChains = 1 << 20
 
 // chains gives IDs to the chains that the eBPF program numbers by a hash. The first event that names a chain gives
 // it its ID. That may be a call: the definition lies in the buffer of the thread that met the chain first, and
@@ -53,7 +53,7 @@ func (c *chains) define(b []byte, sink Sink) {
 
 // number returns the ID of a chain, 0 if there are too many chains.
 func (c *chains) number(hash uint64) uint32 {
-	if id, known := c.ids[hash]; known || len(c.ids) == maxChains {
+	if id, known := c.ids[hash]; known || len(c.ids) == MaxChains {
 		return id
 	}
 	if c.ids == nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/cudatrace/cudatrace/bpf"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
@@ -15,9 +16,63 @@ import (
 // the driver. The eBPF program decides: it records a refused launch that began before that moment, and no later one.
 // The probes go soon afterwards.
 
-// attachLaunches probes the launches of a runtime.
+// attachLaunches probes the launches of a runtime. Return probes would hide who calls from CUPTI's callback, so that functions
+// whose return instructions are not known are left out where others are: __cudaLaunchKernel jumps to one of these.
 func (p *Prober) attachLaunches(l *libraryFile, pid int) (io.Closer, error) {
-	return p.attachFunctions(l, inTableOrder(l.functions, p.table.launches), pid, &probedFile{})
+	launches := inTableOrder(l.functions, p.table.launches)
+	known := slices.DeleteFunc(slices.Clone(launches), func(f *cudaapi.Function) bool { return len(l.returns[l.functions[f.Name]]) == 0 })
+	if len(known) > 0 {
+		launches = known
+	}
+	return p.attachFunctions(l, launches, pid, &probedFile{})
+}
+
+// attachSigns probes the launches of the driver where their calls are not recorded.
+func (p *Prober) attachSigns(l *libraryFile, pid int) (io.Closer, error) {
+	var sites []probeSite
+	for _, f := range inTableOrder(l.functions, p.table.names) {
+		if launchesAtDriver(f) {
+			sites = append(sites, p.site(l, signFunction, l.functions[f.Name]))
+		}
+	}
+	if len(sites) == 0 {
+		return nil, nil
+	}
+	program := p.program.calls.entry
+	if program == nil {
+		program = p.program.calls.enter
+	}
+	return attachEntries(p.program.mode, program, procfs.OpenFile(l.File), sites, pid)
+}
+
+// Complete probes the functions that AttachSparing has left alone.
+func (p *Prober) Complete(pid int) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	proc := p.byPID[pid]
+	if proc == nil || !proc.spares {
+		return nil
+	}
+	proc.spares = false
+	mappings, err := procfs.CodeFiles(pid)
+	errs := []error{err}
+	for _, m := range mappings {
+		if file := proc.files[m.File]; file != nil && file.library.Side == cudaapi.Driver && file.spared == nil {
+			errs = append(errs, p.complete(pid, m, file))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (p *Prober) complete(pid int, m procfs.Mapping, file *probedFile) error {
+	l, err := p.finder.open(pid, m)
+	if err != nil || l == nil {
+		return err
+	}
+	defer l.Close()
+	spared, _ := p.divide(p.choose(l, file, false))
+	file.spared, err = p.attachFunctions(l, spared, pid, file)
+	return err
 }
 
 // hasLaunched returns whether a launch of a process's program has reached the driver, and the number of the runtime's
@@ -76,17 +131,19 @@ func (p *Prober) releaseLaunches() (awaited bool) {
 		}
 		p.background.close(probes...)
 		for _, file := range proc.files {
-			file.launches = nil
+			file.launches, file.signs = nil, nil
 		}
 	}
 	return awaited
 }
 
-// launchProbes lists the probes on the launches of a process's runtimes.
+// launchProbes lists the probes of a process that wait for its first launch.
 func (proc *process) launchProbes() (probes []io.Closer) {
 	for _, file := range proc.files {
-		if file.launches != nil {
-			probes = append(probes, file.launches)
+		for _, probe := range []io.Closer{file.launches, file.signs} {
+			if probe != nil {
+				probes = append(probes, probe)
+			}
 		}
 	}
 	return probes

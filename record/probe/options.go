@@ -26,6 +26,9 @@ type Options struct {
 	OfFiles, WithoutOfFiles []pattern.Functions
 	OnFunctions             func(Functions)
 
+	// Spared are functions that AttachSparing leaves without probes, since somebody else records their calls.
+	Spared []*cudaapi.Function
+
 	BufferBytes int // kernel memory for calls; 0 means defaultBufferBytes
 
 	mode       attachMode // tests choose one; else the best that the kernel has

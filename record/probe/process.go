@@ -25,6 +25,7 @@ type process struct {
 	looked map[procfs.FileID]bool
 	code   codeSize
 	execs  execs
+	spares bool // Options.Spared have no probes
 }
 
 // A probedFile is a library and its probes. The probes of fallback are on functions that are
@@ -34,6 +35,8 @@ type probedFile struct {
 	probes   io.Closer // nil: none
 	fallback io.Closer // nil: none
 	launches io.Closer // on the runtime's launches, until one has reached the driver; nil: none
+	signs    io.Closer // on the driver's launches, as long; nil where they are recorded
+	spared   io.Closer // on Options.Spared; nil: none
 }
 
 func newProcess() *process {
@@ -72,7 +75,7 @@ func (proc *process) takeProbes() []io.Closer {
 
 // all lists the file's probes.
 func (file *probedFile) all() []io.Closer {
-	return slices.DeleteFunc([]io.Closer{file.probes, file.fallback, file.launches}, func(p io.Closer) bool { return p == nil })
+	return slices.DeleteFunc([]io.Closer{file.probes, file.fallback, file.launches, file.signs, file.spared}, func(p io.Closer) bool { return p == nil })
 }
 
 // dropFallback removes the probes that are only for a process without a runtime.

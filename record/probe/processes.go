@@ -18,7 +18,13 @@ import (
 //
 // If some functions or libraries cannot be probed, the error says so, and the Attachment lists
 // the others.
-func (p *Prober) Attach(pid int) (Attachment, error) {
+func (p *Prober) Attach(pid int) (Attachment, error) { return p.attach(pid, false) }
+
+// AttachSparing is Attach for a process whose calls of Options.Spared somebody else records: these functions have no probes,
+// nor in libraries that the process maps later, until Complete.
+func (p *Prober) AttachSparing(pid int) (Attachment, error) { return p.attach(pid, true) }
+
+func (p *Prober) attach(pid int, sparing bool) (Attachment, error) {
 	p.events.decoder.heed(uint32(pid))
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -40,6 +46,7 @@ func (p *Prober) Attach(pid int) (Attachment, error) {
 		return Attachment{PID: pid}, err
 	}
 	p.exits.prepareLibc(pid, mappings)
+	proc.spares = proc.spares || sparing
 	proc.forgetFailures()
 	for _, file := range proc.files {
 		file.library.New = false

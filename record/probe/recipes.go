@@ -22,6 +22,9 @@ const (
 	// recording is limited to: calls are recorded between the two.
 	rangeBeginsFunction = calibrationFunction - 1
 	rangeEndsFunction   = rangeBeginsFunction - 1
+	// signFunction is a launch of the driver's whose calls somebody else records: it tells that a launch has reached the
+	// driver, and nothing else.
+	signFunction = rangeEndsFunction - 1
 )
 
 // needs reports whether a function has to be probed for its effect, whether it is chosen or not.
@@ -75,6 +78,8 @@ func newRecipeTable(o *Options) (*recipeTable, error) {
 	t.addRecipe(clientFunction, clientRecipe())
 	t.addRecipe(rangeBeginsFunction, &bpf.ProbesRecipe{Quiet: 1, Later: 1, Range: bpf.RangeBegin})
 	t.addRecipe(rangeEndsFunction, &bpf.ProbesRecipe{Quiet: 1, Range: bpf.RangeEnd})
+	t.addRecipe(signFunction, &bpf.ProbesRecipe{Quiet: 1})
+	t.other[signFunction] = bpf.CookieLaunch
 	return t, t.addLaunches(o)
 }
 

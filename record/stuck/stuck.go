@@ -76,6 +76,7 @@ type Recorded struct {
 	Log         string       `json:"log"`
 	GPU         bool         `json:"gpu_work"` // is recorded
 	Streams     []Stream     `json:"streams,omitempty"`
+	Unrun       string       `json:"unrun_kernel,omitempty"` // the kernel that was looked up last, if it has not run
 	Collectives []Collective `json:"collectives,omitempty"`
 
 	Calls map[uint32]*Call `json:"-"` // by thread, which shows it

@@ -477,7 +477,11 @@ func (l *look) atGPU() (v Verdict, ok bool) {
 	case t.Moved == "Python line" || t.Moved == "system call":
 		return v, false
 	case open == nil && t.CUDA != nil && t.CUDA.Waits && t.CUDA.Since >= gpuWait: // CUPTI hands over launches with their work, where nothing else tells of them
-		return Verdict{Stuck, fmt.Sprintf("%s %s, for GPU work that has not ended and is not in the log yet", l.name(t), does(t)), t.TID}, true
+		text := fmt.Sprintf("%s %s, for GPU work that has not ended and is not in the log yet", l.name(t), does(t))
+		if l.Recorded.Unrun != "" {
+			text += fmt.Sprintf(", perhaps %s: it was looked up last, and has not run", l.Recorded.Unrun)
+		}
+		return Verdict{Stuck, text, t.TID}, true
 	case open == nil:
 		return v, false
 	}

@@ -476,17 +476,19 @@ func (x *Stream) fill(r *columns.Row, in *interner) {
 	r[2] = uint64(x.ID)
 	r[3] = columns.Zigzag(int64(x.Priority))
 	r[4] = uint64(x.Flags)
+	r[5] = uint64(x.Correlation)
 }
 
 // Read fills the record from row i of a block of its kind.
 func (x *Stream) Read(b *Block, i int) {
 	c := b.columns(KindStream)
-	_ = c[4]
+	_ = c[5]
 	x.PID = uint32(c[0].At(i))
 	x.Context = uint32(c[1].At(i))
 	x.ID = uint32(c[2].At(i))
 	x.Priority = int32(columns.Unzigzag(c[3].At(i)))
 	x.Flags = uint32(c[4].At(i))
+	x.Correlation = uint32(c[5].At(i))
 }
 
 // Kind returns KindClock.

@@ -198,11 +198,12 @@ type Context struct {
 
 // Stream is a CUDA stream.
 type Stream struct {
-	PID      uint32
-	Context  uint32
-	ID       uint32 // number of the stream in the context
-	Priority int32  // priority, lower is more urgent
-	Flags    uint32 // CUpti_ActivityStreamFlag
+	PID         uint32
+	Context     uint32
+	ID          uint32 // number of the stream in the context
+	Priority    int32  // priority, lower is more urgent
+	Flags       uint32 // CUpti_ActivityStreamFlag
+	Correlation uint32 // correlation ID of the call that made the stream; 0 when not known
 }
 
 // Clock is the host's clocks, read together.

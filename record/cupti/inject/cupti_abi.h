@@ -214,6 +214,7 @@ typedef int ct_result; /* CUptiResult; 0 is success */
 #define STREAM_ID 8
 #define STREAM_PRIORITY 12
 #define STREAM_FLAG 16
+#define STREAM_CORRELATION 20
 #define STREAM_MIN 24
 
 typedef void (*ct_request_fn)(uint8_t **buffer, size_t *size, size_t *max_records);

@@ -12,17 +12,19 @@
 
 static struct ct_shared *own;        /* the memory of this process; NULL without, and in a forked child */
 static struct ct_recorder *recorder; /* of all processes */
+static size_t own_size;              /* with what is behind it */
 
 _Static_assert(sizeof(pthread_mutex_t) <= sizeof own->sender, "the sender's mutex");
 
 /*
- * Maps the memory of this process and that of the recorder, and closes their descriptors. NULL if
- * either is missing.
+ * Maps the memory of this process, with so many bytes behind it, and that of the recorder, and closes their
+ * descriptors. NULL if either is missing.
  */
-struct ct_shared *ct_link_start(const int passed[CT_LINK_MEMORIES])
+struct ct_shared *ct_link_start(const int passed[CT_LINK_MEMORIES], size_t behind)
 {
 	if (passed[0] >= 0)
-		own = ct_map_shared(passed[0], sizeof *own);
+		own = ct_map_shared(passed[0], sizeof *own + behind);
+	own_size = sizeof *own + behind;
 	if (passed[1] >= 0)
 		recorder = ct_map_shared(passed[1], sizeof *recorder);
 	for (int i = 0; i < CT_LINK_MEMORIES; i++)
@@ -69,7 +71,7 @@ void ct_link_end(void)
 void ct_link_forget(void)
 {
 	if (own)
-		ct_forget_shared(own, sizeof *own);
+		ct_forget_shared(own, own_size);
 	if (recorder)
 		ct_forget_shared(recorder, sizeof *recorder);
 }

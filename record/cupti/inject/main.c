@@ -256,7 +256,6 @@ static bool record(unsigned char *payload, uint32_t length, bool *nvtx)
 	struct ct_go go;
 	const char *words;
 	memcpy(&go, payload, sizeof go);
-	set_memory_limit(&go);
 	if (!start_memory(&go))
 		return false;
 	note_memory(&go);
@@ -277,8 +276,8 @@ static bool record(unsigned char *payload, uint32_t length, bool *nvtx)
 		ct_rival_start(&cupti);
 	}
 	send_status(on, words);
-	if (on) /* for READY, which the control thread takes: the program may end as soon as it goes on */
-		ct_link_await_message(ct_now() + CT_GO_WAIT);
+	/* for READY, which the control thread takes: the recorder has set its probes by then, and more of them without CUPTI */
+	ct_link_await_message(ct_now() + CT_GO_WAIT);
 	if (ct_threads_start(&r)) {
 		if (on && ct_range_wanted())
 			ct_range_tell(at_range);
@@ -293,10 +292,10 @@ static bool record(unsigned char *payload, uint32_t length, bool *nvtx)
 }
 
 /* Goes on in the memory that came with GO, and leaves the socket. */
-static bool go_on_in_memory(int fd, const int passed[CT_LINK_MEMORIES], uint64_t deadline)
+static bool go_on_in_memory(int fd, const int passed[CT_LINK_MEMORIES], const struct ct_go *go, uint64_t deadline)
 {
 	static const struct ct_frame mapped = {.type = CT_MSG_MAPPED};
-	struct ct_shared *memory = ct_link_start(passed);
+	struct ct_shared *memory = ct_link_start(passed, ct_seen_size(memory_for_chains(go)));
 	if (!memory || !ct_send_wait(fd, &mapped, sizeof mapped, deadline))
 		return false;
 	ct_open_start(memory);
@@ -312,7 +311,13 @@ static bool meet(int fd, uint64_t deadline, bool *nvtx)
 	uint32_t length = 0;
 	int passed[CT_LINK_MEMORIES];
 	unsigned char *go = say_hello(fd, deadline) ? ct_go_receive(fd, &length, passed, CT_LINK_MEMORIES, &deadline) : NULL;
-	bool linked = go && go_on_in_memory(fd, passed, deadline), answered = go != NULL;
+	bool linked = false, answered = go != NULL;
+	struct ct_go head;
+	if (answered) {
+		memcpy(&head, go, sizeof head);
+		set_memory_limit(&head);
+		linked = go_on_in_memory(fd, passed, &head, deadline);
+	}
 	close(fd);
 	if (linked && !(register_handlers() && record(go, length, nvtx)))
 		ct_link_end();

@@ -117,23 +117,20 @@ void ct_open_enter(struct ct_open *o, uint32_t site, uint64_t now, uint64_t inne
 #define DEPTH_SHIFT 56 /* above all bits of an address */
 #define ADDRESS_BITS ((1ull << DEPTH_SHIFT) - 1)
 
-struct chain {
-	_Atomic uint64_t hash; /* of epoch and addresses; 0 marks a free entry */
-	uint32_t epoch;
-	_Atomic uint16_t count; /* of addresses; 0 until they are there */
-	atomic_bool due;        /* to be sent soon */
-	uint64_t address[CT_CHAIN_MAX];
-};
-
-static struct chain *chains; /* number N is chains[N] */
+static struct ct_known_chain *chains; /* number N is chains[N] */
 static _Atomic uint64_t *depths; /* by innermost address, in the upper bits; 0 marks a free entry */
 static _Atomic uint32_t epoch = 1;
 static atomic_bool any_due;
 static bool sent[CT_CHAINS_MAX];
 
+static struct ct_seen_memory *seen_memory(void)
+{
+	return (struct ct_seen_memory *)(shared + 1);
+}
+
 bool ct_chains_start(void)
 {
-	chains = ct_alloc(CT_CHAINS_MAX * sizeof *chains);
+	chains = shared ? seen_memory()->chains : NULL;
 	depths = ct_alloc(DEPTHS * sizeof *depths);
 	return chains && depths;
 }
@@ -157,19 +154,20 @@ static uint64_t hash(uint32_t e, const uint64_t *addresses, uint32_t count)
  * The number of a chain, 0 when the table is full. Equal hashes stand for equal chains: among as
  * many as the table holds, two different ones meet once in 10^11 runs.
  */
-uint32_t ct_chain_number(const uint64_t *addresses, uint32_t count, bool *fresh)
+uint32_t ct_chain_number(uint64_t inner, const uint64_t *addresses, uint32_t count, bool *fresh)
 {
 	uint32_t e = atomic_load_explicit(&epoch, memory_order_relaxed);
 	uint64_t h = hash(e, addresses, count);
 	*fresh = false;
 	for (uint32_t i = 0; i < PROBES; i++) {
 		uint32_t number = (uint32_t)(h + i) & (CT_CHAINS_MAX - 1);
-		struct chain *c = &chains[number];
+		struct ct_known_chain *c = &chains[number];
 		uint64_t there = atomic_load_explicit(&c->hash, memory_order_relaxed);
 		if (number == 0)
 			continue;
 		if (there == 0 && atomic_compare_exchange_strong(&c->hash, &there, h)) {
 			c->epoch = e;
+			c->inner = inner;
 			memcpy(c->address, addresses, count * sizeof *addresses);
 			atomic_store_explicit(&c->count, (uint16_t)count, memory_order_release);
 			*fresh = true;
@@ -188,7 +186,7 @@ bool ct_chain_send(uint32_t number)
 		struct ct_chain chain;
 		uint64_t address[CT_CHAIN_MAX];
 	} m = {.chain = {.head = {.kind = CT_REC_CALLER}, .id = number}};
-	struct chain *c = &chains[number & (CT_CHAINS_MAX - 1)];
+	struct ct_known_chain *c = &chains[number & (CT_CHAINS_MAX - 1)];
 	if (sent[number & (CT_CHAINS_MAX - 1)])
 		return true;
 	m.chain.count = atomic_load_explicit(&c->count, memory_order_acquire);
@@ -270,7 +268,10 @@ _Static_assert(CT_CHAINS_MAX <= 1u << CT_SEEN_CHAIN_BITS, "a chain's number fits
 #define SMALL 4096u /* words of a ring, as the next */
 #define LARGE 32768u
 #define LARGE_RINGS 8u
+#define MOST_RINGS (CT_SEEN_WORDS / SMALL - LARGE_RINGS * (LARGE / SMALL) + LARGE_RINGS)
 #define BYTES(words) (sizeof(struct ring) + (words) * (sizeof(uint64_t) + sizeof(uint32_t)))
+
+_Static_assert(LARGE_RINGS * LARGE + (MOST_RINGS - LARGE_RINGS) * SMALL <= sizeof((struct ct_seen_memory *)NULL)->words / 8, "rings");
 
 struct ring {
 	_Alignas(64) struct ct_thread thread;
@@ -279,7 +280,7 @@ struct ring {
 	uint32_t size;        /* words, a power of two */
 	_Atomic uint64_t *words;
 	_Atomic uint32_t *python; /* Python stacks, one a word */
-	_Alignas(64) _Atomic uint32_t written;
+	struct ct_seen_ring *head; /* how much is written */
 	_Alignas(64) _Atomic uint32_t taken;
 	uint32_t taken_tid; /* of the words that are taken next */
 };
@@ -296,22 +297,45 @@ static void thread_ends(void *t)
 	atomic_store_explicit(&r->tid, 0, memory_order_release);
 }
 
+/* How many rings there are in so much memory, and words in all of them. The first ones are large. */
+static size_t divide(size_t memory, size_t *large, size_t *words)
+{
+	*large = memory / 2 / BYTES(LARGE) < LARGE_RINGS ? memory / 2 / BYTES(LARGE) : LARGE_RINGS;
+	size_t count = *large + (memory - *large * BYTES(LARGE)) / BYTES(SMALL);
+	if (count > MOST_RINGS)
+		count = MOST_RINGS;
+	*words = *large * LARGE + (count - *large) * SMALL;
+	return count;
+}
+
+/* How much of struct ct_seen_memory there has to be, bytes. */
+size_t ct_seen_size(size_t memory)
+{
+	size_t large, words;
+	return divide(memory, &large, &words) > 0 ? offsetof(struct ct_seen_memory, words) + words * sizeof(uint64_t) : 0;
+}
+
 /* False when there can be no rings. */
 bool ct_seen_start(size_t memory)
 {
-	size_t large = memory / 2 / BYTES(LARGE) < LARGE_RINGS ? memory / 2 / BYTES(LARGE) : LARGE_RINGS;
-	size_t count = large + (memory - large * BYTES(LARGE)) / BYTES(SMALL);
+	size_t large, all, count = divide(memory, &large, &all);
 	if (count == 0 || pthread_key_create(&key, thread_ends) != 0)
 		return false;
-	rings = ct_alloc(memory);
+	rings = shared ? ct_alloc(count * sizeof *rings + all * sizeof *rings->python) : NULL;
 	if (!rings)
 		return false;
-	_Atomic uint64_t *words = (_Atomic uint64_t *)&rings[count];
+	struct ct_seen_memory *m = seen_memory();
+	_Atomic uint32_t *python = (_Atomic uint32_t *)&rings[count];
+	uint32_t at = 0;
 	for (size_t i = 0; i < count; i++) {
-		rings[i].size = i < large ? LARGE : SMALL;
-		rings[i].words = words;
-		rings[i].python = (_Atomic uint32_t *)(words + rings[i].size);
-		words += rings[i].size + rings[i].size / 2;
+		struct ring *r = &rings[i];
+		r->size = i < large ? LARGE : SMALL;
+		r->words = m->words + at;
+		r->python = python + at;
+		r->head = &m->rings[i];
+		r->head->at = at;
+		r->head->size = r->size;
+		at += r->size;
 	}
 	ring_count = (uint32_t)count;
 	return true;
@@ -347,7 +371,7 @@ static void put(struct ring *r, struct ct_seen call)
 	atomic_store_explicit(&r->words[r->next & (r->size - 1)], call.word, memory_order_relaxed);
 	atomic_store_explicit(&r->python[r->next & (r->size - 1)], call.python, memory_order_relaxed);
 	r->next++;
-	atomic_store_explicit(&r->written, r->next, memory_order_release);
+	atomic_store_explicit(&r->head->written, r->next, memory_order_release);
 }
 
 /*
@@ -368,6 +392,7 @@ static struct ring *claim(void)
 			atomic_store_explicit(&r->tid, 0, memory_order_release);
 			continue;
 		}
+		r->head->tid = tid;
 		put(r, (struct ct_seen){.word = ct_seen_word(tid, CT_SITE_NONE, 0)});
 		r->thread.busy = false;
 		r->thread.open = open_claim(i, tid);
@@ -408,7 +433,7 @@ bool ct_seen_add(struct ct_thread *t, struct ct_seen call)
 static struct ct_seen find_in(struct ring *r, uint32_t tid, uint64_t time, ct_seen_fn passed)
 {
 	uint32_t at = atomic_load_explicit(&r->taken, memory_order_relaxed);
-	uint32_t end = atomic_load_explicit(&r->written, memory_order_acquire);
+	uint32_t end = atomic_load_explicit(&r->head->written, memory_order_acquire);
 	struct ct_seen found = {0};
 	for (; at != end && found.word == 0; at++) {
 		uint64_t word = atomic_load_explicit(&r->words[at & (r->size - 1)], memory_order_relaxed);
@@ -451,7 +476,7 @@ void ct_seen_empty(ct_seen_fn passed, bool all)
 {
 	for (uint32_t i = 0; i < ring_count; i++) {
 		struct ring *r = &rings[i];
-		uint32_t waiting = atomic_load_explicit(&r->written, memory_order_relaxed) -
+		uint32_t waiting = atomic_load_explicit(&r->head->written, memory_order_relaxed) -
 				   atomic_load_explicit(&r->taken, memory_order_relaxed);
 		if (waiting > 0 && (all || waiting >= r->size / 2))
 			find_in(r, 0, 0, passed);

@@ -33,7 +33,7 @@ static inline void ct_open_pass(struct ct_open *o, uint32_t site, uint64_t now)
 bool ct_chains_start(void);
 
 /* For every thread, inside CUDA calls. */
-uint32_t ct_chain_number(const uint64_t *addresses, uint32_t count, bool *fresh);
+uint32_t ct_chain_number(uint64_t inner, const uint64_t *addresses, uint32_t count, bool *fresh);
 uint32_t ct_chain_epoch(void);
 uint32_t ct_chain_depth(uint64_t innermost);
 void ct_chain_due(uint32_t number);
@@ -49,8 +49,6 @@ void ct_chains_unloaded(void);
  * CUPTI it was called from, the number of the chain above. Chain 0 and site CT_SITE_NONE
  * say that the next words are of another thread; its ID is in the time's place.
  */
-#define CT_SEEN_CHAIN_BITS 13
-#define CT_SEEN_SITE_BITS 4
 #define CT_SEEN_TIME_SHIFT (CT_SEEN_CHAIN_BITS + CT_SEEN_SITE_BITS)
 #define CT_SITE_NONE ((1u << CT_SEEN_SITE_BITS) - 1)
 #define CT_SITE_OTHER (CT_SITE_NONE - 1) /* stands for all that found no room */
@@ -95,6 +93,7 @@ struct ct_thread {
 	struct ct_python_thread python;
 };
 
+size_t ct_seen_size(size_t memory);
 bool ct_seen_start(size_t memory);
 struct ct_thread *ct_seen_thread(void);
 bool ct_seen_add(struct ct_thread *t, struct ct_seen call);

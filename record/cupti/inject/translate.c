@@ -370,6 +370,7 @@ static void put_stream(struct batch *b, const unsigned char *r, size_t left)
 		.context = u32(r, STREAM_CONTEXT),
 		.priority = (int32_t)u32(r, STREAM_PRIORITY),
 		.flags = u32(r, STREAM_FLAG),
+		.correlation = u32(r, STREAM_CORRELATION),
 	};
 	b->counts.objects++;
 	append(b, &s, sizeof s, 0);

@@ -497,10 +497,10 @@ static void hasten(void)
 }
 
 /* count is 0 where chains are not wanted. */
-static void add(struct ct_thread *t, uint64_t now, uint32_t site, const uint64_t *chain, uint32_t count, uint32_t python)
+static void add(struct ct_thread *t, uint64_t now, uint32_t site, uint64_t inner, const uint64_t *chain, uint32_t count, uint32_t python)
 {
 	bool fresh = false;
-	uint32_t number = count > 0 ? ct_chain_number(chain, count, &fresh) : 0;
+	uint32_t number = count > 0 ? ct_chain_number(inner, chain, count, &fresh) : 0;
 	if (number == 0 && count > 0) {
 		ct_seen_drop(now);
 		return;
@@ -580,7 +580,7 @@ static void look(struct ct_thread *t, uint64_t now, uintptr_t frame)
 	count = chains ? collect(&v, frame, chain) : 0;
 	if (chains)
 		ct_open_enter(t->open, site, now, inner, chain, count, ct_chain_epoch());
-	add(t, now, site, chain, count, python);
+	add(t, now, site, inner, chain, count, python);
 	if (range_called)
 		tell_range(inner);
 }

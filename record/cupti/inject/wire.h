@@ -209,6 +209,40 @@ struct ct_open {
 	uint64_t pad[6];
 };
 
+/*
+ * Calls of CUPTI's timestamp callback, behind the memory of the messages: a ring for each thread, and the chains that its words
+ * number. What is in it outlives the process, too. A word is what seen.h makes of one; pages that no thread has written to take no memory.
+ */
+#define CT_SEEN_RINGS 512u
+#define CT_SEEN_WORDS 2019328u
+#define CT_SEEN_SIZE (16u << 20) /* bytes */
+#define CT_SEEN_CHAIN_BITS 13
+#define CT_SEEN_SITE_BITS 4
+
+struct ct_seen_ring {
+	_Atomic uint32_t written; /* words so far */
+	uint32_t size;            /* words, a power of two; 0 for no ring */
+	uint32_t at;              /* of its first word, in words from the first of all */
+	uint32_t tid;             /* of the latest owner */
+	uint32_t pad[12];
+};
+
+/* A chain of return addresses, by its number. */
+struct ct_known_chain {
+	_Atomic uint64_t hash; /* of epoch and addresses; 0 marks a free entry */
+	uint64_t inner;        /* return address in the function of the driver's that was called */
+	uint32_t epoch;
+	_Atomic uint16_t count; /* of addresses; 0 until they are there */
+	atomic_bool due;        /* to be sent soon */
+	uint64_t address[CT_CHAIN_MAX];
+};
+
+struct ct_seen_memory {
+	struct ct_seen_ring rings[CT_SEEN_RINGS];
+	struct ct_known_chain chains[CT_CHAINS_MAX];
+	_Atomic uint64_t words[CT_SEEN_WORDS];
+};
+
 #define CT_OUT_SIZE (128u << 10) /* of the ring from the library to the recorder, bytes */
 #define CT_IN_SIZE (16u << 10)   /* of the other; each message is written to it as a whole */
 
@@ -414,6 +448,7 @@ _Static_assert(sizeof(struct ct_depth) == 16, "depth");
 _Static_assert(sizeof(struct ct_open) == 256, "open");
 _Static_assert(sizeof(struct ct_ring) == 64, "ring");
 _Static_assert(sizeof(struct ct_shared) == 256 + 512 * 256 + CT_IN_SIZE + CT_OUT_SIZE, "shared");
+_Static_assert(sizeof(struct ct_seen_memory) == CT_SEEN_SIZE, "seen");
 _Static_assert(sizeof(struct ct_recorder) == 64, "recorder");
 _Static_assert(sizeof(struct ct_armed) == 4096, "armed");
 _Static_assert(sizeof(struct ct_status) == 48, "status");

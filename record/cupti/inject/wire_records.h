@@ -223,13 +223,14 @@ struct ct_stream {
 	uint32_t id; /* stream */
 	int32_t priority; /* priority, lower is more urgent */
 	uint32_t flags; /* CUpti_ActivityStreamFlag */
-	uint32_t pad;
+	uint32_t correlation; /* correlation ID of the call that made the stream; 0 when not known */
 };
 _Static_assert(sizeof(struct ct_stream) == 24, "stream");
 _Static_assert(offsetof(struct ct_stream, context) == 4, "stream.context");
 _Static_assert(offsetof(struct ct_stream, id) == 8, "stream.id");
 _Static_assert(offsetof(struct ct_stream, priority) == 12, "stream.priority");
 _Static_assert(offsetof(struct ct_stream, flags) == 16, "stream.flags");
+_Static_assert(offsetof(struct ct_stream, correlation) == 20, "stream.correlation");
 
 /* A CUPTI synchronization record: a call that waits for GPU work, or a stream that waits for an event. */
 struct ct_sync {

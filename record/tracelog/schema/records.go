@@ -219,6 +219,7 @@ var records = []Table{
 		field("id", Uint, "stream", comment("number of the stream in the context")),
 		field("priority", Int, "priority, lower is more urgent"),
 		field("flags", Hex, "CUpti_ActivityStreamFlag"),
+		field("correlation", Uint, "correlation ID of the call that made the stream; 0 when not known", optional),
 	}},
 	{Kind: 14, Name: "clock", Role: Definition, Meaning: "the host's clocks, read together", Fields: []Field{
 		field("monotonic", Time, "CLOCK_MONOTONIC"),
