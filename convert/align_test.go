@@ -110,7 +110,7 @@ func TestAlignByBoot(t *testing.T) {
 		fmt.Sprintf(boot, "b1")+oneCall("pod-1", 2000, 1000, 1_000_000, 1000),
 		fmt.Sprintf(boot, "b1")+oneCall("pod-2", 2000, 1500, 900_000_000_000, 1500),
 		fmt.Sprintf(boot, "b2")+oneCall("pod-1", 2000, 1000, 1_000_700, 1000),
-		oneCall("pod-1", 2000, 1000, 1_000_000, 1000)) // of an old version
+		oneCall("pod-1", 2000, 1000, 1_000_000, 1000)) // without a boot ID
 	for i, want := range []Alignment{
 		{To: "a", By: BySameClock, Known: true}, {To: "a", By: BySameClock, Known: true},
 		{To: "a", By: ByWallClocks, ShiftNS: 700}, {To: "a", By: BySameClock, Known: true},

@@ -472,7 +472,7 @@ func (l *log) describeProcesses(s *Summary) {
 		if e, ok := l.catalog.Outcome.LastEnd(p.PID); ok && (s.ExitStatus < 0 || meta[tracelog.MetaPID] == fmt.Sprint(p.PID)) {
 			s.ExitStatus = int(e.Status)
 		}
-		if meta[tracelog.MetaPID] == fmt.Sprint(p.PID) { // for logs of older versions
+		if meta[tracelog.MetaPID] == fmt.Sprint(p.PID) { // a log that was cut off has no MetaEnded
 			s.Ended = p.Exit
 		}
 	}

@@ -47,7 +47,6 @@ func convertCommand(con *console.Console) *cli.Command {
 			&cli.StringFlag{Category: outputGroup, Name: "output", Aliases: []string{"o"}, Usage: "write the trace to `OUT`, - for standard output (default: the log's name with " + either(suffixes(false)) + ", with a number if it is taken)"},
 			&cli.StringFlag{Category: outputGroup, Name: "format", Value: convert.Formats[0].Name, Usage: formatUsage()},
 			&cli.StringFlag{Category: outputGroup, Name: "run", Usage: "with --format parquet, the `NAME` of the run that the logs belong to (default: the run of the recording, which 'cudatrace info' shows, else the log's name)"},
-			&cli.StringFlag{Name: oldStepFlag, Hidden: true},
 			&cli.StringFlag{Category: outputGroup, Name: "compress", Value: string(output.Gzip), Usage: "`gzip|none`: compression of the trace; https://ui.perfetto.dev opens both (default: none for an OUT of *.json, else gzip)"},
 		}, append(filterFlags(), sizeFlags()...)...),
 		Action: func(c *cli.Context) error { return runConvert(c, con) },
@@ -263,9 +262,6 @@ func suffixes(all bool) (list []string) {
 	return list
 }
 
-// oldStepFlag is an option of earlier releases: an error says what to use instead.
-const oldStepFlag = "step-range"
-
 // formatFlags are the flags that are not for every format.
 var formatFlags = []struct {
 	name string
@@ -301,8 +297,6 @@ func formatOptions(c *cli.Context) (o convert.TraceOptions, err error) {
 		}
 	}
 	switch {
-	case c.IsSet(oldStepFlag):
-		return o, usagef(convertName, "convert: --step-range does not exist any more: --step names steps, without their numbers: --step step")
 	case c.IsSet("step") && !c.IsSet("steps") && !o.Format.Steps:
 		return o, usagef(convertName, "convert: --step needs --steps FIRST-LAST, or --format chrome or parquet")
 	case c.IsSet("run") && !o.Format.Run(o.Run):

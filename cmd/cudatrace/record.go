@@ -43,10 +43,6 @@ func recordCommand(con *console.Console) *cli.Command {
 	}
 }
 
-const (
-	oldCallBufferFlag = "ring-buffer" // the name of earlier releases
-)
-
 // sampleFlag is the option for samples of threads.
 const sampleFlag = "sample"
 
@@ -54,7 +50,6 @@ const (
 	noMetadataFlag = "no-metadata"
 	runFlag        = "run"
 	ranksFlag      = "ranks"
-	oldStepsFlag   = "steps" // of earlier releases: an error says what to use instead
 )
 
 // maxRun bounds the name of a run, in bytes.
@@ -96,7 +91,6 @@ func recordFlags() []cli.Flag {
 		&cli.StringFlag{Category: whenGroup, Name: "last", Usage: "keep only the last `TIME` of the recording, 1s to 24h: a file is written at the end, on SIGUSR2, when a process crashes, and on --trigger"},
 		&cli.StringSliceFlag{Category: whenGroup, Name: "trigger", Usage: "with --last, write a file when `CONDITION` holds: call-failed, 'call>TIME', 'kernel>TIME' or 'step>FACTOR' (repeatable)"},
 		&cli.StringFlag{Category: whenGroup, Name: "step", Usage: "NVTX `RANGES` that are the steps of 'step>FACTOR', one that takes more than FACTOR times the median: " + rangesHelp},
-		&cli.StringFlag{Name: oldStepsFlag, Hidden: true},
 		&cli.StringFlag{Category: whenGroup, Name: "cool-down", Usage: "with --trigger, write no second file within `TIME` (default: that of --last)"},
 		&cli.StringFlag{Category: whenGroup, Name: "capture-range", Value: "none", Usage: "`cudaProfilerApi|nvtx:RANGES|none`: record only between cudaProfilerStart and cudaProfilerStop, or in NVTX ranges (RANGES is " + rangesHelp + "), or everything"},
 		&cli.StringFlag{Category: whenGroup, Name: "wait", Value: string(record.WaitCUDA), Usage: "`cuda|program`: record until every process that uses CUDA has ended, or until PROGRAM has"},
@@ -104,7 +98,6 @@ func recordFlags() []cli.Flag {
 		&cli.StringFlag{Category: limitGroup, Name: "disk-limit", Value: "1G", Usage: "with --last, hold at most `BYTES` on disk, 32M or more"},
 		&cli.StringFlag{Category: limitGroup, Name: "memory-limit", Value: "64M", Usage: "take at most `BYTES` of memory in each process, 1M or more"},
 		&cli.StringFlag{Category: limitGroup, Name: callBufferFlag, Value: "64M", Usage: "hold at most `BYTES` of unwritten calls in kernel memory, 64K to 1G"},
-		&cli.StringFlag{Name: oldCallBufferFlag, Hidden: true},
 		&cli.BoolFlag{Category: outputGroup, Name: "quiet", Aliases: []string{"q"}, Usage: "print problems only, no summary"},
 		&cli.BoolFlag{Category: outputGroup, Name: "no-convert", Usage: "write only the log, no trace"},
 		&cli.BoolFlag{Category: outputGroup, Name: liveFlag, Usage: "show meanwhile what 'cudatrace top' shows"},
@@ -115,7 +108,7 @@ func recordFlags() []cli.Flag {
 
 // topFlags are the options of record that top takes.
 var topFlags = []string{"output", "pid", "api", "probe", "no-probe", "calls", "gpu", "graphs", "waits", "python", sampleFlag, "runtime-calls", gpuMetricsFlag, gpuMetricsFlag + "-set", "gpu-metrics-devices", runFlag, noMetadataFlag,
-	"capture-range", "memory-limit", callBufferFlag, oldCallBufferFlag, "flush-interval", "wait"}
+	"capture-range", "memory-limit", callBufferFlag, "flush-interval", "wait"}
 
 func topCommand(con *console.Console) *cli.Command {
 	flags := slices.DeleteFunc(recordFlags(), func(f cli.Flag) bool { return !slices.Contains(topFlags, f.Names()[0]) })
@@ -264,8 +257,6 @@ func recordRange(c *cli.Context, o *record.Options) (err error) {
 	value := c.String("capture-range")
 	name, nvtx := strings.CutPrefix(value, "nvtx:")
 	switch {
-	case c.IsSet(oldStepsFlag):
-		return usagef(recordName, "record: --steps is for reading a log, 'cudatrace convert LOG --step RANGES --steps FIRST-LAST': record all steps, or with --capture-range a range around some")
 	case nvtx && len(o.PIDs) > 0:
 		return usagef(recordName, "record: -p does not see NVTX ranges: --capture-range nvtx: needs a program to run")
 	case nvtx && c.String("gpu") == string(record.GPUNone):
@@ -403,11 +394,7 @@ func recordLimits(c *cli.Context, o *record.Options) error {
 	var memory, buffer uint64
 	o.Wait, errs[0] = oneOf(c, "wait", record.WaitCUDA, record.WaitProgram)
 	memory, errs[1] = parseSize("memory-limit", c.String("memory-limit"), 1<<20, 1<<40)
-	flag := callBufferFlag
-	if c.IsSet(oldCallBufferFlag) && !c.IsSet(callBufferFlag) {
-		flag = oldCallBufferFlag
-	}
-	buffer, errs[2] = parseSize(flag, c.String(flag), 64<<10, 1<<30)
+	buffer, errs[2] = parseSize(callBufferFlag, c.String(callBufferFlag), 64<<10, 1<<30)
 	o.MemoryLimit, o.CallBufferBytes = memory, int(buffer)
 	if err := cmp.Or(errs[:]...); err != nil {
 		return usagef(recordName, "record: %v", err)

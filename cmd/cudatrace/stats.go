@@ -362,7 +362,7 @@ func statsFacts(logs []convert.Log, all []convert.Summary) stats.Facts {
 		f.GPU = ""
 	}
 	if f.Memory == "" && !slices.ContainsFunc(all, func(s convert.Summary) bool { return s.Recorded.Memory != "" }) {
-		f.Memory = f.GPU // an older log, whose allocations CUPTI recorded
+		f.Memory = f.GPU // a log whose allocations CUPTI recorded
 	}
 	return f
 }

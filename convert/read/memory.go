@@ -5,7 +5,7 @@ import "github.com/cudatrace/cudatrace/record/tracelog"
 // The sources of what a log knows of allocated memory.
 const (
 	MemoryOfCalls = "calls"
-	MemoryOfCUPTI = "cupti" // records that CUPTI wrote, in older logs
+	MemoryOfCUPTI = "cupti" // records that CUPTI wrote
 	NoMemory      = "none"
 )
 

@@ -260,7 +260,7 @@ func TestClockError(t *testing.T) {
 		logs []string
 		want string
 	}{
-		{"an old log", []string{"clock monotonic=100 realtime=5100"}, "0 false, ahead 5000"},
+		{"a clock of unknown error", []string{"clock monotonic=100 realtime=5100"}, "0 false, ahead 5000"},
 		{"a synchronized clock", []string{"clock monotonic=100 realtime=5100 spread=20 max_error=1000"}, "1010 true, ahead 5000"},
 		{"the best of two readings", []string{"clock monotonic=100 realtime=5100 max_error=1000\nclock monotonic=200 realtime=5500 max_error=300"}, "1300 true, ahead 5300"},
 		{"no longer synchronized", []string{"clock monotonic=100 realtime=5100 max_error=1000\nclock monotonic=200 realtime=5200"}, "0 false, ahead 5000"},

@@ -13,6 +13,7 @@ var (
 	ErrEmpty  = errors.New("is empty")
 	ErrNotLog = errors.New("is not a cudatrace log")
 	ErrNewer  = errors.New("was written by a newer cudatrace")
+	ErrOlder  = errors.New("was written by an older cudatrace")
 )
 
 // A fileError is an error with the name of the file in front and more words behind.

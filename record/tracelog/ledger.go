@@ -58,17 +58,13 @@ func (l *ledger) index(d *decoding, intact bool, v blockfile.Version) error {
 	return err
 }
 
-// matches reports whether a row of an index, which a writer of some version wrote, is that of a
-// block. A newer version may know more fields of a block than this one.
+// matches reports whether a row of an index of version v is that of a block. A newer version may know more fields of
+// a block than this one.
 func (e *IndexEntry) matches(row *IndexEntry, v blockfile.Version) bool {
-	wants := *e
-	if v.Compare(blockfile.Version{Major: 1, Minor: 2}) < 0 { // without tid, device, context and stream
-		wants.TID, wants.Device, wants.Context, wants.Stream = 0, -1, -1, -1
-	}
-	if v.Compare(blockfile.Current) > 0 {
+	if v.Minor > blockfile.Current.Minor {
 		return row.Kind == e.Kind && row.Rows == e.Rows
 	}
-	return *row == wants || *row == *e // a repair of an older log writes all fields
+	return *row == *e
 }
 
 // footer checks the footer of a log without damage.

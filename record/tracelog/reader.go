@@ -52,7 +52,7 @@ const (
 )
 
 // Open opens the log at path. The message of an error names the file and says what
-// to do. errors.Is finds ErrEmpty, ErrNotLog, ErrNewer and fs.ErrNotExist in it.
+// to do. errors.Is finds ErrEmpty, ErrNotLog, ErrNewer, ErrOlder and fs.ErrNotExist in it.
 func Open(path string) (*Reader, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // without waiting for the other end of a pipe
 	if err != nil {
@@ -120,7 +120,10 @@ func (r *Reader) readFileHeader() error {
 	case !h.Magic && !hasBlock:
 		return r.fileError(ErrNotLog, "")
 	case h.Magic && h.Major > blockfile.Current.Major:
-		return r.fileError(ErrNewer, fmt.Sprintf(" (log version %d, this one reads up to %d): update cudatrace",
+		return r.fileError(ErrNewer, fmt.Sprintf(" (log version %d, this one reads %d): update cudatrace",
+			h.Major, blockfile.Current.Major))
+	case h.Intact && h.Major < blockfile.Current.Major:
+		return r.fileError(ErrOlder, fmt.Sprintf(" (log version %d, this one reads %d): record the program again",
 			h.Major, blockfile.Current.Major))
 	case !h.Intact:
 		r.log.version = blockfile.Current

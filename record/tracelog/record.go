@@ -137,7 +137,7 @@ const (
 	MetaSchedule = "schedule"  // options that left parts of the program out; absent otherwise
 	MetaOptions  = "options"   // of the recording, as a command line has them; absent without any
 	MetaWork     = "gpu_work"  // WorkUnwanted; absent otherwise
-	MetaMemory   = "memory"    // MemoryOfCalls, or why the log knows nothing of allocated memory; absent in older logs
+	MetaMemory   = "memory"    // MemoryOfCalls, or why the log knows nothing of allocated memory; absent where CUPTI recorded it
 
 	MetaUnknown     = "others_unknown" // why processes of the program may have used CUDA unrecorded and unnoticed; absent if none can have
 	MetaSampleRate  = "sample_hz"      // rate of samples of threads; absent without

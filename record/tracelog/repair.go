@@ -94,11 +94,7 @@ func (m *mender) start(first uint8) {
 		return
 	}
 	m.started = true
-	v := m.r.log.version
-	if v.Major < blockfile.Current.Major {
-		v = blockfile.Current // what the repair adds has this version's encodings
-	}
-	m.w.out.Begin(v)
+	m.w.out.Begin(m.r.log.version)
 	if first != blockfile.Schema {
 		m.w.schema()
 	}

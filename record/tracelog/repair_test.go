@@ -100,23 +100,6 @@ func TestPartialName(t *testing.T) {
 	}
 }
 
-// A repaired log of an earlier version is one of this version, with the same records.
-func TestRepairEarlierVersion(t *testing.T) {
-	for version, log := range goldenLogs(t) {
-		fixed, _ := repairOf(t, log)
-		if h := blockfile.ParseFileHeader(fixed); h.Version != blockfile.Current {
-			t.Errorf("%s: the repaired log has version %v", version, h.Version)
-		}
-		r := openBytes(t, fixed)
-		first, got := allLines(openBytes(t, log)), allLines(r)
-		first = slices.DeleteFunc(first, func(s string) bool { return strings.HasPrefix(s, "end ") })
-		got = slices.DeleteFunc(got, func(s string) bool { return strings.Contains(s, "the log was repaired") })
-		if !slices.Equal(got, first) || r.Err() != nil {
-			t.Errorf("%s: error %v; records were\n%q and are\n%q", version, r.Err(), first, got)
-		}
-	}
-}
-
 // A log of a newer version keeps what this version does not know.
 func TestRepairNewerVersion(t *testing.T) {
 	log := newerVersion(t)

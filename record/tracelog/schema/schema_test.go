@@ -86,7 +86,7 @@ func checkWire(t *testing.T, table Table) {
 	}
 }
 
-// The numbers of types are on disk: they stay. Those of kinds are in the logs testdata/version*.log.
+// The numbers of types are on disk: they stay. Those of kinds are in the log testdata/version2.0.log.
 func TestWireNumbers(t *testing.T) {
 	for i, name := range strings.Fields("uint int hex time dur string text") {
 		if got := Type(i + 1).String(); got != name {

@@ -352,7 +352,6 @@ class Printer:
         row = dict(row)
         values = [int(row.pop("arg%d" % i), 16) for i in range(ARGS)][:row.pop("nargs")]
         f = self.functions.get(row["func"], {"name": "", "args": ""})
-        row.setdefault("caller", 0)  # an older log has none
         row["args"] = {}
         names = f["args"].split()
         for i, v in enumerate(values):
@@ -385,8 +384,8 @@ def argument(kind, v):
 def main(paths):
     for path in paths:
         log = pathlib.Path(path).read_bytes()
-        if log[:8] == b"CUDATRC\n" and int.from_bytes(log[8:10], "little") > 2 or log[:8] != b"CUDATRC\n" and not header(log, 16):
-            sys.exit("%s is not a log of version 1 or 2" % path)
+        if log[:8] == b"CUDATRC\n" and int.from_bytes(log[8:10], "little") != 2 or log[:8] != b"CUDATRC\n" and not header(log, 16):
+            sys.exit("%s is not a log of version 2" % path)
         printer = Printer()
         for kind, payload in blocks(log):
             try:

@@ -2,7 +2,6 @@ package blockfile
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/binary"
 	"hash/crc32"
 
@@ -13,13 +12,8 @@ import (
 // major one changes the rest.
 type Version struct{ Major, Minor uint16 }
 
-// Current is the version that this package writes, and the newest that it reads.
+// Current is the version that this package writes. It reads this major version, with any minor one.
 var Current = Version{2, 0}
-
-// Compare is negative for a version before another, 0 for the same, positive for a later one.
-func (v Version) Compare(o Version) int {
-	return cmp.Or(cmp.Compare(v.Major, o.Major), cmp.Compare(v.Minor, o.Minor))
-}
 
 // Sizes of the parts that FORMAT.md draws.
 const (
