@@ -351,13 +351,22 @@ func (s *hangSink) launchBefore(c *hangingCall) (on streamHandle, l *launch) {
 		return c.on, l
 	}
 	on = c.on
+	var stream *timeline.Stream // of those whose stream is known
 	for h, p := range s.pending {
+		known := h.stream
+		if known == nil {
+			known = s.streams[h]
+		}
 		switch {
 		case h.process != c.thread.Process || s.waited.cover(h, p.end):
-		case l != nil:
-			return on, nil
-		default:
+			continue
+		case l != nil && (known == nil && h.known || stream != nil && known != nil && known != stream):
+			return c.on, nil
+		case l == nil || p.start < l.start:
 			on, l = h, p
+		}
+		if known != nil {
+			stream = known
 		}
 	}
 	return on, l

@@ -395,6 +395,9 @@ func (s *session) taken(p *process) {
 	text := fmt.Sprintf("process %d: another CUPTI client (PyTorch's profiler, for instance) has taken over CUPTI's records: from here to its end the log lacks its %s", p.pid, what)
 	if s.calls.probed {
 		text += "; calls are still recorded"
+		if len(s.calls.spared) > 0 {
+			text += ", but for launches, copies and fills until these are probed"
+		}
 	}
 	s.later.do(func() { s.report.miss(p.pid, text) })
 }

@@ -80,24 +80,20 @@ func readLogged(t *testing.T, path string) map[uint32][]*logged {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	all, launch := map[uint32][]*logged{}, map[uint32]bool{}
-	var calls []tracelog.Call
+	all := map[uint32][]*logged{}
+	var calls []tracelog.API
 	var kernels []tracelog.Kernel
 	var ends []tracelog.ProcessEnd
 	for log.Next() {
 		b := log.Block()
 		for i := range b.N {
 			switch b.Kind {
-			case tracelog.KindFunction:
-				var f tracelog.Function
-				f.Read(b, i)
-				launch[f.ID] = f.Name == "cuLaunchKernel"
 			case tracelog.KindProcess:
 				var p tracelog.Process
 				p.Read(b, i)
 				all[p.PID] = append(all[p.PID], &logged{from: p.Start})
-			case tracelog.KindCall:
-				calls = append(calls, tracelog.Call{})
+			case tracelog.KindAPI: // launches have no probes
+				calls = append(calls, tracelog.API{})
 				calls[len(calls)-1].Read(b, i)
 			case tracelog.KindKernel:
 				kernels = append(kernels, tracelog.Kernel{})
@@ -125,8 +121,8 @@ func readLogged(t *testing.T, path string) map[uint32][]*logged {
 		return &logged{}
 	}
 	for _, c := range calls {
-		if launch[c.Func] {
-			at(c.PID, c.Enter).calls++
+		if strings.HasPrefix(c.Name, "cuLaunchKernel") {
+			at(c.PID, c.Start).calls++
 		}
 	}
 	latest := map[uint32]*logged{}

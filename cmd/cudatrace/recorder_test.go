@@ -135,7 +135,7 @@ func libraryFolder(t *testing.T, printed string) string {
 func TestRecorderIsSuspended(t *testing.T) {
 	t.Parallel()
 	program := []string{sim("exits"), "return", "-n", "300000"}
-	b := startInBackground(t, append([]string{"--flush-interval", "10ms", "--call-buffer", "64K", "--memory-limit", "1M"}, program...)...)
+	b := startInBackground(t, append([]string{"--calls", "uprobe", "--flush-interval", "10ms", "--call-buffer", "64K", "--memory-limit", "1M"}, program...)...)
 	b.onDisk(t, func(s convert.Summary) bool { return s.Launches > 0 })
 	b.cmd.Process.Signal(syscall.SIGSTOP)
 	b.until(t, func() bool { return b.out(t) != "" }) // it has launched nearly all
@@ -144,7 +144,7 @@ func TestRecorderIsSuspended(t *testing.T) {
 		t.Errorf("exit code %d", got)
 	}
 	b.read(t, b.base+".cudatrace")
-	whole := recordProgram(t, append([]string{"--no-convert"}, program...)...)
+	whole := recordProgram(t, append([]string{"--no-convert", "--calls", "uprobe"}, program...)...)
 	if lost := b.Lost["ring_buffer"]; lost == 0 || b.Pairs+lost != whole.Pairs {
 		t.Errorf("%d calls and %d lost are not %d", b.Pairs, lost, whole.Pairs)
 	}

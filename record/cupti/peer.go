@@ -80,7 +80,9 @@ func (p *peer) hear(messages *messageReader) {
 	p.late = !p.mapped && host.Monotonic() >= p.deadline
 	p.complainOfNames()
 	p.explain()
-	p.addSeenCalls()
+	if !p.taken {
+		p.addSeenCalls()
+	}
 	p.addOpenCalls()
 	p.follower.End(End{p.end(), p.absence(), p.isCut()})
 }
@@ -299,6 +301,7 @@ func (p *peer) takenOver(why string) {
 	p.taken = true
 	p.cupti.Status = why
 	p.report()
+	p.addSeenCalls() // until now: later ones are probed
 	p.follower.Note(tracelog.NoteWarning, fmt.Sprintf(
 		"process %d: from here to its end the log lacks its calls and GPU work that CUPTI records: %s (run it without its own profiler)", p.PID, why))
 }

@@ -1,6 +1,8 @@
 package cupti
 
 import (
+	"strings"
+
 	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -22,9 +24,9 @@ func seenOwner(tid uint32) uint64 { return uint64(tid)<<seenTimeShift | noSite<<
 
 func isOwner(word uint64) bool { return word&(1<<seenTimeShift-1) == noSite<<seenChainBits }
 
-// seenCalls reads the calls of the rings that began after a time. places are those in CUPTI from which its callback is called when
+// seenCalls reads the calls of the rings. places are those in CUPTI from which its callback is called when
 // a call begins, a bit each. Where none is known yet, it is the place of a thread's first word.
-func seenCalls(rings [][]uint64, places uint16, after, now uint64) (calls []seenCall) {
+func seenCalls(rings [][]uint64, places uint16, now uint64) (calls []seenCall) {
 	const timeBits = 64 - seenTimeShift
 	for _, ring := range rings {
 		tid, begins := uint32(0), places
@@ -38,7 +40,7 @@ func seenCalls(rings [][]uint64, places uint16, after, now uint64) (calls []seen
 				begins = 1 << site
 			}
 			start := now - (now-time)&(1<<timeBits-1)
-			if tid != 0 && begins>>site&1 != 0 && start > after {
+			if tid != 0 && begins>>site&1 != 0 {
 				calls = append(calls, seenCall{tid, chain, start})
 			}
 		}
@@ -46,10 +48,10 @@ func seenCalls(rings [][]uint64, places uint16, after, now uint64) (calls []seen
 	return calls
 }
 
-// addSeenCalls logs the calls that have returned and whose records CUPTI had not handed over when the process ended. When they
-// returned is not known, nor what they did.
+// addSeenCalls logs the calls that have returned and whose records CUPTI will not hand over: the process has ended, or another
+// client gets them. When they returned is not known, nor what they did.
 func (p *peer) addSeenCalls() {
-	if !p.callers || p.bye != nil || p.taken || p.broken || p.clockMoved {
+	if !p.callers || p.broken || p.clockMoved {
 		return
 	}
 	now, _ := p.contents()
@@ -62,7 +64,7 @@ func (p *peer) addSeenCalls() {
 	}
 	rings, chains := p.seen()
 	names := map[uint32]string{} // by chain
-	for _, c := range seenCalls(rings, uint16(le.Uint64(now[sharedPlacesAt:])), p.until, host.Monotonic()) {
+	for _, c := range seenCalls(rings, uint16(le.Uint64(now[sharedPlacesAt:])), host.Monotonic()) {
 		start := p.shift.host(c.start)
 		if open[c.tid] == start || start < p.met || p.decoder.called.passed(c.tid, start) {
 			continue
@@ -76,7 +78,7 @@ func (p *peer) addSeenCalls() {
 			name = p.follower.FindFunction(OpenCall{Chain: chain})
 			names[c.chain] = name
 		}
-		if name == "" {
+		if name == "" || strings.HasPrefix(name, "cuProfiler") { // which has a record for CUPTI's sake
 			continue
 		}
 		p.decoder.sink.Add(&tracelog.API{PID: p.PID, TID: c.tid, Domain: tracelog.DomainDriver, Name: name, Start: start,
