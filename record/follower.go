@@ -30,11 +30,14 @@ type follower struct {
 // Hello waits for the answer to a process's hello.
 func (s *session) Hello(p cupti.Peer) (cupti.GoConfig, cupti.Follower) {
 	f := &follower{session: s, peer: p, at: host.Monotonic()}
-	f.sites.next = func() uint64 { // it is known by then whether calls are probed
-		if s.calls.probed {
+	f.sites.epoch = func(begins bool) uint64 { // it is known by then whether calls are probed
+		switch {
+		case s.calls.probed:
 			return s.calls.prober.Callers().Epoch(int(p.PID))
+		case begins:
+			return s.epochs.Add(1)
 		}
-		return s.epochs.Add(1)
+		return 0
 	}
 	if s.unseen != nil {
 		s.unseen.hear()
@@ -173,7 +176,7 @@ const noCallers = "calls have no callers"
 
 // sites are the epochs of a program whose calls CUPTI records: times in which no address in it changes its meaning.
 type sites struct {
-	next func() uint64 // begins an epoch, or tells that of the probes; 0: there is none
+	epoch func(begins bool) uint64 // begins an epoch, or tells that of the probes; 0: that of before
 
 	mu     sync.Mutex
 	number uint64 // of the epoch; no other one of any program has it. 0: its calls have no callers
@@ -197,11 +200,12 @@ func (s *sites) now() uint64 {
 func (s *sites) epochOf(own uint64) (number uint64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if own > s.own {
-		s.own, s.number = own, s.next()
-	}
-	if own < s.own || s.number == 0 {
+	if own < s.own {
 		return 0, false
 	}
-	return s.number, true
+	if n := s.epoch(own > s.own); n != 0 {
+		s.number = n
+	}
+	s.own = own
+	return s.number, s.number != 0
 }

@@ -374,7 +374,12 @@ func TestEpochsOfPeers(t *testing.T) {
 	begin := func(pid uint32) *follower {
 		at++
 		f := &follower{session: s, peer: cupti.Peer{PID: pid}, at: at}
-		f.sites.next = func() uint64 { return s.epochs.Add(1) }
+		f.sites.epoch = func(begins bool) uint64 {
+			if begins {
+				return s.epochs.Add(1)
+			}
+			return 0
+		}
 		s.hello(f, 1)
 		f.sites.renew()
 		return f
@@ -387,7 +392,7 @@ func TestEpochsOfPeers(t *testing.T) {
 		}
 		return n
 	}
-	if now(1) != 0 || number(&follower{sites: sites{next: func() uint64 { return 0 }}}, firstEpoch) != 0 {
+	if now(1) != 0 || number(&follower{sites: sites{epoch: func(bool) uint64 { return 0 }}}, firstEpoch) != 0 {
 		t.Error("a process has an epoch before its hello")
 	}
 	one := begin(1)

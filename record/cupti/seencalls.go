@@ -1,8 +1,7 @@
 package cupti
 
 import (
-	"strings"
-
+	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -78,7 +77,7 @@ func (p *peer) addSeenCalls() {
 			name = p.follower.FindFunction(OpenCall{Chain: chain})
 			names[c.chain] = name
 		}
-		if name == "" || strings.HasPrefix(name, "cuProfiler") { // which has a record for CUPTI's sake
+		if f := cudaapi.ByName(name); f == nil || !f.GPUWork { // the callback is called in others that have no record, too
 			continue
 		}
 		p.decoder.sink.Add(&tracelog.API{PID: p.PID, TID: c.tid, Domain: tracelog.DomainDriver, Name: name, Start: start,

@@ -20,6 +20,7 @@ type Callers struct {
 	table  *bpf.ProbesCallerTable // nil once the memory is unmapped
 	places map[uint32]uint32      // of processes in the table of epochs, by PID
 	free   []uint32               // places that processes have left
+	ended  map[uint32]uint64      // the last epochs of processes without a place: their chains may still come
 	begun  uint64                 // epochs that began here
 	execs  bool                   // the eBPF program hears of new programs
 }
@@ -37,6 +38,7 @@ func (c *Callers) begin(pid uint32) (place uint32, err error) {
 	if c.places == nil {
 		c.places = map[uint32]uint32{}
 	}
+	delete(c.ended, pid)
 	place, known := c.places[pid]
 	switch {
 	case known:
@@ -83,16 +85,26 @@ func (c *Callers) end(pid uint32) {
 	if place, known := c.places[pid]; known {
 		delete(c.places, pid)
 		c.free = append(c.free, place)
+		if c.table == nil {
+			return
+		}
+		if c.ended == nil || len(c.ended) == maxEnded {
+			c.ended = map[uint32]uint64{}
+		}
+		c.ended[pid] = atomic.LoadUint64(&c.table.Epochs[place])
 	}
 }
 
-// Epoch is the epoch of a process, 0 if the process has no place.
+// maxEnded bounds the processes whose last epochs are known.
+const maxEnded = 1 << 12
+
+// Epoch is the epoch of a process, the last one if it has ended, and 0 if it was never probed.
 func (c *Callers) Epoch(pid int) uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	place, known := c.places[uint32(pid)]
 	if !known || c.table == nil {
-		return 0
+		return c.ended[uint32(pid)]
 	}
 	return atomic.LoadUint64(&c.table.Epochs[place])
 }

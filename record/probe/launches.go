@@ -27,12 +27,19 @@ func (p *Prober) attachLaunches(l *libraryFile, pid int) (io.Closer, error) {
 	return p.attachFunctions(l, launches, pid, &probedFile{})
 }
 
-// attachSigns probes the launches of the driver where their calls are not recorded.
+// attachSigns probes the launches of the driver where their calls are not recorded. It probes their return instructions, since at
+// their entries the return probes of others, for other processes, would hide who calls.
 func (p *Prober) attachSigns(l *libraryFile, pid int) (io.Closer, error) {
 	var sites []probeSite
 	for _, f := range inTableOrder(l.functions, p.table.names) {
 		if launchesAtDriver(f) {
-			sites = append(sites, p.site(l, signFunction, l.functions[f.Name]))
+			at := l.returns[l.functions[f.Name]]
+			if len(at) == 0 {
+				at = []uint64{l.functions[f.Name]}
+			}
+			for _, offset := range at {
+				sites = append(sites, p.site(l, signFunction, offset))
+			}
 		}
 	}
 	if len(sites) == 0 {

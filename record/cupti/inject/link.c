@@ -8,6 +8,7 @@
 
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static struct ct_shared *own;        /* the memory of this process; NULL without, and in a forked child */
@@ -17,14 +18,17 @@ static size_t own_size;              /* with what is behind it */
 _Static_assert(sizeof(pthread_mutex_t) <= sizeof own->sender, "the sender's mutex");
 
 /*
- * Maps the memory of this process, with so many bytes behind it, and that of the recorder, and closes their
+ * Maps the memory of this process, with so many bytes behind it or none, and that of the recorder, and closes their
  * descriptors. NULL if either is missing.
  */
-struct ct_shared *ct_link_start(const int passed[CT_LINK_MEMORIES], size_t behind)
+struct ct_shared *ct_link_start(const int passed[CT_LINK_MEMORIES], size_t *behind)
 {
-	if (passed[0] >= 0)
-		own = ct_map_shared(passed[0], sizeof *own + behind);
-	own_size = sizeof *own + behind;
+	long size = passed[0] >= 0 ? syscall(SYS_lseek, passed[0], 0, SEEK_END) : -1;
+	if (size < (long)(sizeof *own + *behind)) /* memory behind a file's end kills */
+		*behind = 0;
+	own_size = sizeof *own + *behind;
+	if (size >= (long)own_size)
+		own = ct_map_shared(passed[0], own_size);
 	if (passed[1] >= 0)
 		recorder = ct_map_shared(passed[1], sizeof *recorder);
 	for (int i = 0; i < CT_LINK_MEMORIES; i++)

@@ -12,7 +12,7 @@
 /* The memory that is shared with the recorder. */
 #define CT_LINK_MEMORIES 2 /* descriptors that come with GO */
 
-struct ct_shared *ct_link_start(const int passed[CT_LINK_MEMORIES], size_t behind);
+struct ct_shared *ct_link_start(const int passed[CT_LINK_MEMORIES], size_t *behind);
 void ct_link_end(void);
 void ct_link_forget(void);
 bool ct_link_alive(void);

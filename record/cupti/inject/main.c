@@ -295,10 +295,11 @@ static bool record(unsigned char *payload, uint32_t length, bool *nvtx)
 static bool go_on_in_memory(int fd, const int passed[CT_LINK_MEMORIES], const struct ct_go *go, uint64_t deadline)
 {
 	static const struct ct_frame mapped = {.type = CT_MSG_MAPPED};
-	struct ct_shared *memory = ct_link_start(passed, ct_seen_size(memory_for_chains(go)));
+	size_t seen = ct_seen_size(memory_for_chains(go));
+	struct ct_shared *memory = ct_link_start(passed, &seen);
 	if (!memory || !ct_send_wait(fd, &mapped, sizeof mapped, deadline))
 		return false;
-	ct_open_start(memory);
+	ct_open_start(memory, seen > 0);
 	return true;
 }
 

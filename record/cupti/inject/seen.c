@@ -23,10 +23,12 @@
  * last. A place of which nothing is known closes a call, so a call that has returned is never open.
  */
 static struct ct_shared *shared; /* NULL without such memory */
+static bool has_seen;            /* there is memory for what was seen behind it */
 
-void ct_open_start(struct ct_shared *memory)
+void ct_open_start(struct ct_shared *memory, bool seen)
 {
 	shared = memory;
+	has_seen = seen;
 	ct_open_doubt();
 }
 
@@ -130,7 +132,7 @@ static struct ct_seen_memory *seen_memory(void)
 
 bool ct_chains_start(void)
 {
-	chains = shared ? seen_memory()->chains : NULL;
+	chains = shared && has_seen ? seen_memory()->chains : NULL;
 	depths = ct_alloc(DEPTHS * sizeof *depths);
 	return chains && depths;
 }
@@ -321,7 +323,7 @@ bool ct_seen_start(size_t memory)
 	size_t large, all, count = divide(memory, &large, &all);
 	if (count == 0 || pthread_key_create(&key, thread_ends) != 0)
 		return false;
-	rings = shared ? ct_alloc(count * sizeof *rings + all * sizeof *rings->python) : NULL;
+	rings = shared && has_seen ? ct_alloc(count * sizeof *rings + all * sizeof *rings->python) : NULL;
 	if (!rings)
 		return false;
 	struct ct_seen_memory *m = seen_memory();

@@ -11,7 +11,7 @@
 #include "wire.h"
 
 /* Calls that have begun. */
-void ct_open_start(struct ct_shared *memory);
+void ct_open_start(struct ct_shared *memory, bool seen);
 void ct_open_forked(void);
 void ct_open_believe(uint64_t from);
 void ct_open_doubt(void);
