@@ -188,7 +188,7 @@ func growingLog(t *testing.T, bytes int) (folder string, rest func()) {
 }
 
 // mostOfTrain is the number of bytes of trainLog up to which its sixth second is known.
-const mostOfTrain = 490_000
+const mostOfTrain = 468_000
 
 // The live view of a log in a terminal: it follows the log, obeys keys, and ends with the log.
 func TestTopScreen(t *testing.T) {

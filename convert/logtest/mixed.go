@@ -14,7 +14,7 @@ import (
 func Mixed(t testing.TB, parts ...string) Opener {
 	t.Helper()
 	m := mixer{ids: make(map[string]uint64)}
-	m.log = le.AppendUint16(le.AppendUint16([]byte("CUDATRC\n"), 1), 2)
+	m.log = le.AppendUint16(le.AppendUint16([]byte("CUDATRC\n"), 2), 0)
 	m.log = le.AppendUint32(m.log, checksum(m.log))
 	g := newGrowing(t, tracelog.Options{RowsPerBlock: 1}) // the records of a text in its order
 	r := g.Follow()

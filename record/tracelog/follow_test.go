@@ -232,7 +232,7 @@ func TestFollowDamaged(t *testing.T) {
 			for more := true; more; {
 				got = append(got, allLines(r)...)
 				if more = g.Len() < len(log); more {
-					g.Write(log[g.Len():min(g.Len()+333, len(log))])
+					g.Write(log[g.Len():min(g.Len()+331, len(log))])
 				}
 			}
 			r.StopFollowing()
