@@ -56,6 +56,12 @@ func (s *script) run(text string) {
 			s.work(words[1:])
 		case "learn":
 			s.j.learn(read.StreamHandle(s.number(words[1])), uint32(s.number(words[2])), slices.Contains(words, "graph"), s.stream(words[3]))
+		case "made":
+			context, id := s.place(words[3])
+			s.j.made(handleUser{read.StreamHandle(s.number(words[1])), uint32(s.number(words[2]))}, waitStreamKey{context, id})
+		case "unseen":
+			context, id := s.place(words[1])
+			s.j.handles.unseen = append(s.j.handles.unseen, waitStreamKey{context, id})
 		case "wait":
 			s.wait(words[1:])
 		case "sync":

@@ -39,6 +39,36 @@ func TestStreamWaits(t *testing.T) {
 			work a 7 100-500 by 50
 			work b 8 100-500 by 50
 			wait t1 stream 0x5 300-600`, "t1@300: a"},
+		{"a stream by the call that made it", `
+			made 0x5 t1 7
+			made 0x6 t1 8
+			work a 7 100-500 by 50
+			work b 8 100-550 by 50
+			wait t1 stream 0x5 300-600`, "t1@300: a"},
+		{"work that had ended, of the only stream whose handle nobody saw", `
+			unseen 7
+			made 0x6 t1 8
+			work a 7 100-200 by 50
+			work b 8 100-150 by 50
+			wait t1 stream 0x5 300-310`, "t1@300: a"},
+		{"the same handle again, of a stream that was made later", `
+			unseen 7
+			work a 7 100-200 by 50
+			wait t1 stream 0x5 300-310
+			made 0x5 t1 9
+			work b 9 400-500 by 390
+			wait t1 stream 0x5 450-510`, "t1@300: a; t1@450: b"},
+		{"a stream that was made and has no work, beside one whose handle nobody saw", `
+			unseen 7
+			made 0x6 t1 8
+			work a 7 100-200 by 50
+			wait t1 stream 0x6 300-310`, ""},
+		{"two streams whose handles nobody saw", `
+			unseen 7
+			unseen 8
+			work a 7 100-200 by 50
+			work b 8 100-200 by 50
+			wait t1 stream 0x5 300-310`, ""},
 		{"a handle of which nothing is known, with two such streams", `
 			work a 7 100-500 by 50
 			work b 8 100-500 by 50

@@ -22,7 +22,7 @@ func (p *Prober) attachLibrary(pid int, proc *process, l *libraryFile, hasRuntim
 	var err error
 	file.probes, err = p.attachFunctions(l, chosen, pid, file)
 	switch {
-	case err != nil:
+	case err != nil || len(spared) == 0:
 	case !proc.spares:
 		file.spared, err = p.attachFunctions(l, spared, pid, file)
 	case !launched:

@@ -74,3 +74,37 @@ func TestRefusedLaunchesOutsideRange(t *testing.T) {
 		t.Errorf("%d calls; refused launches (-want +got):\n%s", len(r.calls), diff)
 	}
 }
+
+// Functions that are spared have no probes until they are asked for, and the runtime's launches are released all the same: their
+// failures are recorded before the first launch reaches the driver.
+func TestSpared(t *testing.T) {
+	eachProgram(t, func(t *testing.T, m attachMode) {
+		functions := cudaapi.Functions(cudaapi.Minimal)
+		p, target := open(t, Options{mode: m, Functions: functions, Spared: functions}), startTarget(t, "shared")
+		if _, err := p.AttachSparing(target.pid); err != nil {
+			t.Fatal(err)
+		}
+		target.run("refused", 3)
+		if !p.releaseLaunches() {
+			t.Error("no launch is waited for before the first one")
+		}
+		target.run("launches", 10)
+		if p.releaseLaunches() {
+			t.Error("a launch is waited for when it has reached the driver")
+		}
+		if err := p.Complete(target.pid); err != nil {
+			t.Fatal(err)
+		}
+		target.run("launches", 4)
+		r := finish(t, p)
+		launches := 0
+		for _, c := range r.calls {
+			if functionOf(c).Name == "cuLaunchKernel" {
+				launches++
+			}
+		}
+		if refused := r.refusedLaunches(); launches != 4 || len(refused) != 3 {
+			t.Errorf("%d launches, refused %q", launches, refused)
+		}
+	})
+}
