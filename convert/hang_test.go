@@ -29,10 +29,33 @@ api pid=1 tid=1 domain=1 name=cuLaunchKernel start=2101000 dur=3000 correlation=
 `
 	const waits = "call pid=1 tid=1 func=cuStreamSynchronize enter=2200000 dur=0 flags=1 args: stream=0x5\n"
 	const end = "process_end pid=1 time=9003000000 complete=1 kernels=1\nend time=9003000000 complete=1\n"
+	// Launches that CUPTI alone has recorded.
+	const alone = `
+process pid=1 start=1000 exe=/bin/app args=app
+clock monotonic=1000 realtime=1700000000000000000 boottime=1000
+thread pid=1 tid=1 name=main
+cupti pid=1 version=130001 driver_version=13000 path=/x status=on
+function id=2 name=cuStreamSynchronize library=driver args=stream:handle
+caller id=1 function=cudaLaunchKernel module=/bin/app build_id="" address=1 symbol=one
+caller id=2 function=cudaLaunchKernel module=/bin/app build_id="" address=2 symbol=two
+api pid=1 tid=1 domain=1 name=cuLaunchKernel start=1001000 dur=3000 correlation=1 caller=1
+kernel pid=1 context=1 stream=7 start=1100000 dur=1000 name=_Z4fastPi correlation=1
+api pid=1 tid=1 domain=1 name=cuLaunchKernel start=1201000 dur=3000 correlation=2 caller=2
+kernel pid=1 context=1 stream=8 start=1300000 dur=1000 name=_Z5otherPi correlation=2
+`
+	const atOne = "api pid=1 tid=1 domain=1 name=cuLaunchKernel start=2101000 dur=3000 correlation=3 caller=1\n"
+	const elsewhere = "api pid=1 tid=1 domain=1 name=cuLaunchKernel start=2101000 dur=3000 correlation=3\n"
+	const lookedUp = "symbol pid=1 handle=0x77 name=_Z4spinPi time=2100000\n"
 	for _, c := range []struct {
 		name, log string
 		want      []string
 	}{
+		{"a launch at a place of earlier ones", alone + atOne + waits + end,
+			[]string{"kernel fast has run for 9s on stream 7 and has not ended: thread 1 (main) of process 1 has been in cuStreamSynchronize for 9s"}},
+		{"a launch at a new place of a kernel that was looked up", alone + lookedUp + elsewhere + waits + end,
+			[]string{"kernel spin has run for 9s and has not ended: thread 1 (main) of process 1 has been in cuStreamSynchronize for 9s"}},
+		{"a launch at a new place", alone + elsewhere + waits + end,
+			[]string{"a kernel has run for 9s and has not ended: thread 1 (main) of process 1 has been in cuStreamSynchronize for 9s"}},
 		{"none", begin + end, nil},
 		{"a launch without its kernel", begin + launched + waits + end,
 			[]string{"kernel spin has run for 9s on stream 7 and has not ended: thread 1 (main) of process 1 has been in cuStreamSynchronize for 9s"}},

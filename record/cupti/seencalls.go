@@ -63,7 +63,7 @@ func (p *peer) addSeenCalls() {
 	}
 	rings, chains := p.seen()
 	names := map[uint32]string{} // by chain
-	for _, c := range seenCalls(rings, uint16(le.Uint64(now[sharedPlacesAt:])), host.Monotonic()) {
+	for _, c := range seenCalls(rings, uint16(le.Uint64(now[sharedPlacesAt:])), host.Monotonic()+uint64(p.shift)) {
 		start := p.shift.host(c.start)
 		if open[c.tid] == start || start < p.met || p.decoder.called.passed(c.tid, start) {
 			continue
