@@ -1,6 +1,8 @@
 package cupti
 
 import (
+	"bytes"
+	"encoding/binary"
 	"reflect"
 	"testing"
 )
@@ -27,5 +29,53 @@ func TestSeenCalls(t *testing.T) {
 		if got := seenCalls(rings, c.places, now); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
+	}
+}
+
+// What a process has written about its rings is bounded by their memory, and the words before the first one that names a thread
+// are left out, unless all are of the latest owner.
+func TestSeenMemory(t *testing.T) {
+	t.Parallel()
+	h, err := newHub()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(h.close)
+	m, _ := newProcess(t, h)
+	put := func(at int64, v any) {
+		t.Helper()
+		var b bytes.Buffer
+		if err := binary.Write(&b, le, v); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.file.WriteAt(b.Bytes(), sharedSize+at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ring := func(i int, written, size, at, tid uint32) {
+		t.Helper()
+		put(int64(i*seenRingSize), [4]uint32{written, size, at, tid})
+	}
+	ring(0, 3, 4, 0, 7)
+	put(seenMemoryWordsAt, [4]uint64{1 << 20, seenOwner(8), 2 << 20})
+	ring(1, 5, 4, 8, 9)
+	put(seenMemoryWordsAt+8*8, [4]uint64{5 << 20, 2 << 20, 3 << 20, 4 << 20})
+	ring(2, 1, 3, 0, 1)
+	ring(3, 1, 4, seenWords-3, 1)
+	rings, chains := m.seen()
+	want := [][]uint64{{seenOwner(8), 2 << 20}, {seenOwner(9), 2 << 20, 3 << 20, 4 << 20, 5 << 20}}
+	if !reflect.DeepEqual(rings, want) || len(chains) < chainsMax*knownChainSize {
+		t.Errorf("rings %x, want %x; %d bytes of chains", rings, want, len(chains))
+	}
+	for i := range seenRings {
+		ring(i, 1<<31, 1<<20, 0, 1)
+	}
+	rings, _ = m.seen()
+	words := 0
+	for _, r := range rings {
+		words += len(r)
+	}
+	if words > seenWords+seenRings {
+		t.Errorf("%d words of %d", words, seenWords)
 	}
 }

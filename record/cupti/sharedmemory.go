@@ -281,21 +281,23 @@ func (m *sharedMemory) seen() (rings [][]uint64, chains []byte) {
 	if n, err := m.file.ReadAt(heads, sharedSize); err != nil || n != len(heads) {
 		return nil, nil
 	}
+	left := uint64(seenWords) // rings do not overlap, whatever the process has written
 	for i := range seenRings {
 		head := heads[i*seenRingSize:]
 		written, size, at := le.Uint32(head[seenRingWrittenAt:]), le.Uint32(head[seenRingSizeAt:]), le.Uint32(head[seenRingAtAt:])
-		if written == 0 || size&(size-1) != 0 || uint64(at)+uint64(size) > seenWords {
+		if written == 0 || size&(size-1) != 0 || uint64(at)+uint64(size) > seenWords || uint64(size) > left {
 			continue // nobody has used it, or nonsense
 		}
+		left -= uint64(size)
 		words := make([]byte, 8*size)
 		if n, err := m.file.ReadAt(words, sharedSize+seenMemoryWordsAt+8*int64(at)); err != nil || n != len(words) {
 			return nil, nil
 		}
-		ring := []uint64{seenOwner(le.Uint32(head[seenRingTidAt:]))}
+		ring, known := []uint64{seenOwner(le.Uint32(head[seenRingTidAt:]))}, false
 		for k := written - min(written, size); k != written; k++ {
 			word := le.Uint64(words[8*(k&(size-1)):])
-			if isOwner(word) { // the words before are of another thread, which is not known
-				ring = ring[:0]
+			if isOwner(word) && !known { // the words before are of another thread, which is not known
+				ring, known = ring[:0], true
 			}
 			ring = append(ring, word)
 		}
