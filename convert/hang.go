@@ -86,6 +86,9 @@ const maxPlaces = 1 << 16
 
 // learn notes what a launch did.
 func (s *hangSink) learn(at place, sl *timeline.Slice) {
+	if at.caller == nil && at.python == nil {
+		return
+	}
 	if _, known := s.places[at]; known || len(s.places) < maxPlaces {
 		p := placed{stream: sl.Stream}
 		if sl.Launched != nil && sl.Launched.Kernel.Name != "" {
@@ -185,7 +188,7 @@ func (of *streamWork) running() work {
 
 func (s *hangSink) slice(t *timeline.Thread, sl *timeline.Slice) {
 	on, at := handleOf(t, sl), place{t.Process, sl.Caller, sl.Python}
-	if len(sl.Args) == 0 {
+	if launches := len(sl.Work()) > 0 || strings.Contains(sl.Name, "Launch"); launches && len(sl.Args) == 0 {
 		on.stream = s.places[at].stream
 		if len(sl.Work()) > 0 {
 			on.stream = sl.Stream

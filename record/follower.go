@@ -130,7 +130,7 @@ func (f *follower) WatchExit(signal uint32, handler, over uint64) (ranges bool) 
 
 // Note is called with a line from the library.
 func (f *follower) Note(severity uint32, text string) {
-	if strings.HasPrefix(text, noCallers) {
+	if strings.HasPrefix(text, noCallers) || strings.HasPrefix(text, noRecords) {
 		f.calls.complete(f.peer.PID)
 	}
 	switch isRival := func() bool { return f.process.rival }; {
@@ -150,6 +150,9 @@ func (f *follower) Note(severity uint32, text string) {
 func (f *follower) End(e cupti.End) {
 	seen, _ := f.calls.exit(f.peer.PID) // now: after an exec, the next program's end would hide it
 	f.nameThreads(f.peer.PID)
+	if e.Cut || e.Absent != "" { // it may go on, unrecorded by CUPTI
+		f.calls.complete(f.peer.PID)
+	}
 	f.post(ended{f.process, e, seen})
 }
 
@@ -171,8 +174,12 @@ func (f *follower) FindFunction(c cupti.OpenCall) string {
 	return name
 }
 
-// noCallers begins the library's note that CUPTI's callback does not tell who calls.
-const noCallers = "calls have no callers"
+// noCallers begins the library's note that CUPTI's callback does not tell who calls, noRecords that its records cannot be switched
+// on again.
+const (
+	noCallers = "calls have no callers"
+	noRecords = "GPU work from here on is missing"
+)
 
 // sites are the epochs of a program whose calls CUPTI records: times in which no address in it changes its meaning.
 type sites struct {

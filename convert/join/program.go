@@ -154,7 +154,7 @@ func (p *program) register(c *call, found *workJoiner) {
 	if c.Correlation == 0 || !p.hasWork {
 		return
 	}
-	if c.stream != 0 && p.waits != nil {
+	if c.fn.MakesStream && c.stream != 0 && p.waits != nil {
 		p.made(c)
 	}
 	t := &p.correlation

@@ -1,6 +1,8 @@
 package join
 
 import (
+	"slices"
+
 	"github.com/cudatrace/cudatrace/convert/read"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 )
@@ -68,6 +70,15 @@ func (j *waitJoiner) lastOf(w *wait, streams []*waitStream) (last lastWork) {
 func (j *waitJoiner) unseen(w *wait) (last lastWork) {
 	if h := w.call.Stream; h <= read.ThreadStream || j.handles.idle[h] {
 		return lastWork{} // the default stream, or one that was made and has no work
+	}
+	if len(j.handles.unseen) == maxUnseenStreams {
+		return lastWork{}
+	}
+	for _, s := range j.handles.unnamed(j.all()) { // one that was made while nothing was recorded
+		key := waitStreamKey{s.out.Context.ID, s.out.ID}
+		if !s.out.Default && !slices.Contains(j.handles.unseen, key) && j.last(s, w, w.call) != nil {
+			return lastWork{}
+		}
 	}
 	for _, key := range j.handles.unseen {
 		if s := j.streams[key]; s != nil {

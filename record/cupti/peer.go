@@ -298,10 +298,10 @@ func (p *peer) takenOver(why string) {
 	if p.taken {
 		return
 	}
-	p.taken = true
 	p.cupti.Status = why
 	p.report()
 	p.addSeenCalls() // until now: later ones are probed
+	p.taken = true
 	p.follower.Note(tracelog.NoteWarning, fmt.Sprintf(
 		"process %d: from here to its end the log lacks its calls and GPU work that CUPTI records: %s (run it without its own profiler)", p.PID, why))
 }

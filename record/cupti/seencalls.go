@@ -53,6 +53,8 @@ func (p *peer) addSeenCalls() {
 	if !p.callers || p.broken || p.clockMoved {
 		return
 	}
+	p.server.seen.Lock() // one process at a time, since the rings are large
+	defer p.server.seen.Unlock()
 	now, _ := p.contents()
 	if now == nil {
 		return

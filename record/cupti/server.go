@@ -54,6 +54,7 @@ type Server struct {
 	memory    peerMemory
 	python    *PythonLog
 	newcomers newcomers
+	seen      sync.Mutex // held while the rings of a process are read
 	closing   sync.Once
 }
 

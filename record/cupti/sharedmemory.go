@@ -65,8 +65,10 @@ func makeMemory(size, behind int) (file *os.File, page []byte, err error) {
 	}
 	file = os.NewFile(uintptr(fd), memoryName)
 	err = unix.Fallocate(fd, 0, 0, int64(size))
-	if err == nil && behind > 0 && unix.Ftruncate(fd, int64(size+behind)) != nil { // more than a file may have: there are no chains then
-		behind = 0
+	if err == nil && behind > 0 && !overcommits() { // a page that is missing might not be had: all of them or none, without chains then
+		_ = unix.Fallocate(fd, 0, int64(size), int64(behind))
+	} else if err == nil && behind > 0 {
+		_ = unix.Ftruncate(fd, int64(size+behind)) // refused where it is more than a file may have
 	}
 	if err == nil {
 		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
@@ -79,6 +81,12 @@ func makeMemory(size, behind int) (file *os.File, page []byte, err error) {
 	}
 	return file, page, nil
 }
+
+// overcommits reports whether the kernel gives memory without counting first whether there is enough.
+var overcommits = sync.OnceValue(func() bool {
+	b, err := os.ReadFile("/proc/sys/vm/overcommit_memory")
+	return err == nil && len(b) > 0 && b[0] != '2'
+})
 
 // newMemory makes the memory of a process. close lets go of it.
 func (h *hub) newMemory() (*sharedMemory, error) {

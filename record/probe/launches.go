@@ -92,8 +92,8 @@ func (p *Prober) hasLaunched(pid int) (launched bool, open uint32, err error) {
 	return t.Launched != 0, t.Trying, nil
 }
 
-// retryLaunches probes the launches of the runtimes that a process's program before had mapped, too, and whose
-// launches are not probed any more.
+// retryLaunches probes the launches of the runtimes, and of the driver where they are spared, that a process's program before had
+// mapped, too, and whose launches are not probed any more.
 func (p *Prober) retryLaunches(pid int, proc *process, mappings []procfs.Mapping) error {
 	launched, _, err := p.hasLaunched(pid)
 	if err != nil || launched {
@@ -101,8 +101,10 @@ func (p *Prober) retryLaunches(pid int, proc *process, mappings []procfs.Mapping
 	}
 	var errs []error
 	for _, m := range mappings {
-		file := proc.files[m.File]
-		if file != nil && file.library.Side == cudaapi.Runtime && file.launches == nil {
+		switch file := proc.files[m.File]; {
+		case file == nil:
+		case file.library.Side == cudaapi.Runtime && file.launches == nil,
+			file.library.Side == cudaapi.Driver && proc.spares && file.signs == nil && len(p.options.Spared) > 0:
 			errs = append(errs, p.openLaunches(pid, m, file))
 		}
 	}
@@ -115,7 +117,11 @@ func (p *Prober) openLaunches(pid int, m procfs.Mapping, file *probedFile) error
 		return err
 	}
 	defer l.Close()
-	file.launches, err = p.attachLaunches(l, pid)
+	if file.library.Side == cudaapi.Driver {
+		file.signs, err = p.attachSigns(l, pid)
+	} else {
+		file.launches, err = p.attachLaunches(l, pid)
+	}
 	return err
 }
 

@@ -13,7 +13,6 @@
 
 static struct ct_shared *own;        /* the memory of this process; NULL without, and in a forked child */
 static struct ct_recorder *recorder; /* of all processes */
-static size_t own_size;              /* with what is behind it */
 
 _Static_assert(sizeof(pthread_mutex_t) <= sizeof own->sender, "the sender's mutex");
 
@@ -26,9 +25,12 @@ struct ct_shared *ct_link_start(const int passed[CT_LINK_MEMORIES], size_t *behi
 	long size = passed[0] >= 0 ? syscall(SYS_lseek, passed[0], 0, SEEK_END) : -1;
 	if (size < (long)(sizeof *own + *behind)) /* memory behind a file's end kills */
 		*behind = 0;
-	own_size = sizeof *own + *behind;
-	if (size >= (long)own_size)
-		own = ct_map_shared(passed[0], own_size);
+	if (size >= (long)sizeof *own)
+		own = ct_map_shared(passed[0], sizeof *own + *behind);
+	if (size >= (long)sizeof *own && !own && *behind > 0) {
+		*behind = 0;
+		own = ct_map_shared(passed[0], sizeof *own);
+	}
 	if (passed[1] >= 0)
 		recorder = ct_map_shared(passed[1], sizeof *recorder);
 	for (int i = 0; i < CT_LINK_MEMORIES; i++)
@@ -75,7 +77,7 @@ void ct_link_end(void)
 void ct_link_forget(void)
 {
 	if (own)
-		ct_forget_shared(own, own_size);
+		ct_forget_shared(own, sizeof *own); /* what is behind it stays: a thread may write there */
 	if (recorder)
 		ct_forget_shared(recorder, sizeof *recorder);
 }

@@ -143,9 +143,9 @@ uint32_t ct_chain_epoch(void)
 	return atomic_load_explicit(&epoch, memory_order_relaxed);
 }
 
-static uint64_t hash(uint32_t e, const uint64_t *addresses, uint32_t count)
+static uint64_t hash(uint32_t e, uint64_t inner, const uint64_t *addresses, uint32_t count)
 {
-	uint64_t h = ct_mix(e, count);
+	uint64_t h = ct_mix(ct_mix(e, count), inner);
 	for (uint32_t i = 0; i < count; i++)
 		h = ct_mix(h, addresses[i]);
 	h = ct_mix(h, h >> 32);
@@ -159,7 +159,7 @@ static uint64_t hash(uint32_t e, const uint64_t *addresses, uint32_t count)
 uint32_t ct_chain_number(uint64_t inner, const uint64_t *addresses, uint32_t count, bool *fresh)
 {
 	uint32_t e = atomic_load_explicit(&epoch, memory_order_relaxed);
-	uint64_t h = hash(e, addresses, count);
+	uint64_t h = hash(e, inner, addresses, count);
 	*fresh = false;
 	for (uint32_t i = 0; i < PROBES; i++) {
 		uint32_t number = (uint32_t)(h + i) & (CT_CHAINS_MAX - 1);

@@ -229,7 +229,7 @@ struct ct_seen_ring {
 
 /* A chain of return addresses, by its number. */
 struct ct_known_chain {
-	_Atomic uint64_t hash; /* of epoch and addresses; 0 marks a free entry */
+	_Atomic uint64_t hash; /* of epoch, inner and addresses; 0 marks a free entry */
 	uint64_t inner;        /* return address in the function of the driver's that was called */
 	uint32_t epoch;
 	_Atomic uint16_t count; /* of addresses; 0 until they are there */
