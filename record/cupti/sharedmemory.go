@@ -84,7 +84,7 @@ func makeMemory(size, behind int) (file *os.File, page []byte, err error) {
 
 // overcommits reports whether the kernel gives memory without counting first whether there is enough.
 var overcommits = sync.OnceValue(func() bool {
-	b, err := os.ReadFile("/proc/sys/vm/overcommit_memory")
+	b, err := procfs.Read("/proc/sys/vm/overcommit_memory", 16)
 	return err == nil && len(b) > 0 && b[0] != '2'
 })
 
