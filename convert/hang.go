@@ -354,25 +354,34 @@ func (s *hangSink) launchBefore(c *hangingCall) (on streamHandle, l *launch) {
 		return c.on, l
 	}
 	on = c.on
-	var stream *timeline.Stream // of those whose stream is known
+	var all any // the stream of those whose stream, or its handle, is known
 	for h, p := range s.pending {
-		known := h.stream
-		if known == nil {
-			known = s.streams[h]
-		}
-		switch {
-		case h.process != c.thread.Process || s.waited.cover(h, p.end):
+		if h.process != c.thread.Process || s.waited.cover(h, p.end) {
 			continue
-		case l != nil && (known == nil && h.known || stream != nil && known != nil && known != stream):
-			return c.on, nil
-		case l == nil || p.start < l.start:
-			on, l = h, p
 		}
-		if known != nil {
-			stream = known
+		if of := s.streamOf(h); of != nil && all != nil && of != all {
+			return c.on, nil
+		} else if of != nil {
+			all = of
+		}
+		if l == nil || p.start < l.start {
+			on, l = h, p
 		}
 	}
 	return on, l
+}
+
+// streamOf returns what tells the stream of a launch from others: the stream, or its handle; nil if neither is known.
+func (s *hangSink) streamOf(on streamHandle) any {
+	switch known := s.streams[on]; {
+	case on.stream != nil:
+		return on.stream
+	case known != nil:
+		return known
+	case on.known:
+		return on
+	}
+	return nil
 }
 
 func age(from, to uint64) time.Duration {

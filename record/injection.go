@@ -182,25 +182,23 @@ func (s *session) config(p *process) cupti.GoConfig {
 
 // holdAndWait lists the driver's functions that allocate, free or wait. Uprobes record them, too: where there are Python frames,
 // it is their API records that have them.
-var holdAndWait = func() (names []string) {
+var holdAndWait = ofDriver(func(f *cudaapi.Function) bool {
+	return f.Allocating() || cudaapi.TraitsOf(f.Name).Waits != cudaapi.NoWait
+})
+
+// streamMakers lists the driver's functions that make streams.
+var streamMakers = ofDriver(func(f *cudaapi.Function) bool { return cudaapi.TraitsOf(f.Name).MakesStream })
+
+// ofDriver lists the functions of the driver for which a condition holds, without suffixes.
+func ofDriver(holds func(*cudaapi.Function) bool) (names []string) {
 	for _, f := range cudaapi.Functions(cudaapi.All) {
-		if f.Library == cudaapi.Driver && (f.Allocating() || cudaapi.TraitsOf(f.Name).Waits != cudaapi.NoWait) {
+		if f.Library == cudaapi.Driver && holds(f) {
 			names = append(names, f.Base())
 		}
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
-}()
-
-// streamMakers are the functions of the driver that make streams.
-var streamMakers = func() (names []string) {
-	for _, f := range cudaapi.Functions(cudaapi.All) {
-		if f.Library == cudaapi.Driver && cudaapi.TraitsOf(f.Name).MakesStream {
-			names = append(names, f.Base())
-		}
-	}
-	return names
-}()
+}
 
 // groups are the groups of records that CUPTI makes.
 func groups(o *Options) cupti.Records {

@@ -52,6 +52,7 @@ type process struct {
 	streams []*Stream
 
 	handles  map[handle][]use // streams that handles stood for, as launches tell
+	unnamed  *Stream          // see onlyUnnamed
 	records  []event          // records of events
 	orders   []event          // streams that wait for events
 	autograd bool             // threads of PyTorch's backward pass are among the threads

@@ -166,7 +166,7 @@ func (p *process) learn(h handle, at uint64, s *Stream) {
 func (p *process) stream(h handle, at uint64) *Stream {
 	list := p.handles[h]
 	if len(list) == 0 && h.stream > threadStream {
-		return p.unnamed()
+		return p.unnamed
 	}
 	if len(list) == 0 || len(list) > 1 && h.stream <= threadStream {
 		return nil // a default stream of one of several contexts
@@ -175,9 +175,9 @@ func (p *process) stream(h handle, at uint64) *Stream {
 	return list[max(i, 1)-1].stream
 }
 
-// unnamed returns the only stream with work for which no handle is known, nil for none, or several: a process makes it before it is
-// recorded.
-func (p *process) unnamed() (only *Stream) {
+// onlyUnnamed returns the only stream with work for which no handle is known, nil for none, or several: a process makes it before it
+// is recorded.
+func (p *process) onlyUnnamed() (only *Stream) {
 	named := make(map[*Stream]bool)
 	for _, list := range p.handles {
 		for _, u := range list {
@@ -205,6 +205,7 @@ type order struct {
 
 // settle finds out which work streams and threads waited for by events.
 func (p *process) settle() {
+	p.unnamed = p.onlyUnnamed()
 	for _, s := range p.streams {
 		s.after = s.after[:0]
 	}

@@ -74,7 +74,7 @@ func New(c *read.Catalog, out *pipeline.Pipeline, o Options) *Joiner {
 		functions: &c.Functions, calls: j.callMerge, work: j.work, events: j.events})
 	j.streams = newStreams(c, j.byPID, j.workMerge, out)
 	for _, p := range j.programs {
-		p.known = j.streams
+		p.log = j.streams
 	}
 	j.work.spans = &j.events.spans
 	j.coming = make(map[uint32]*coming)
@@ -97,7 +97,7 @@ func (j *Joiner) Update() {
 		of := c.Processes.Get(pid)
 		for i := len(j.byPID[pid]); i < len(of.Programs); i++ {
 			p := newProgram(c, of, of.Programs[i], j.options.Offset, &j.Found)
-			p.work.patience = j.options.Patience
+			p.work.patience, p.log = j.options.Patience, j.streams
 			j.byPID[pid], j.programs = append(j.byPID[pid], p), append(j.programs, p)
 			p.out.Clock = j.options.Clock
 			j.out.Emit(p.out)

@@ -29,8 +29,7 @@ type program struct {
 
 	correlation correlationTable
 	work        workProgress
-	madeStreams map[read.MadeKey]read.StreamKey
-	known       *streams // of the log
+	log         *streams // of the log
 	graphs      graphs
 	captures    *captures   // nil without nodes of graphs
 	waits       *waitJoiner // nil without GPU work
@@ -60,7 +59,7 @@ func newProgram(c *read.Catalog, of *read.Process, g *read.Program, offset uint3
 	p := &program{
 		Program: g, names: &c.Names, offset: offset, threads: make(map[uint32]*timeline.Thread),
 		horizon: c.Horizon(g), correlated: c.Correlated(g), handedOver: c.HandedOver(g),
-		madeStreams: c.GPUs.Made, probed: of.Has(tracelog.KindCall), hasWork: of.HasWork() || c.Follows(), hasMarkers: of.Has(tracelog.KindMarker), python: c.Pythons.Any(),
+		probed: of.Has(tracelog.KindCall), hasWork: of.HasWork() || c.Follows(), hasMarkers: of.Has(tracelog.KindMarker), python: c.Pythons.Any(),
 	}
 	host := c.Meta[tracelog.MetaHost]
 	p.out = &timeline.Process{PID: g.PID + offset, PPID: g.PPID, Name: g.Name, Args: g.Args, Host: host, Start: g.Start, Midway: c.Midway(of, g), Circumstances: g.Circumstances}
@@ -220,17 +219,23 @@ func (p *program) joinHeld(found *workJoiner, all bool) {
 
 // made notes that a call made a stream, if it did.
 func (p *program) made(c *call) {
-	if key, ok := p.madeStreams[read.MadeKey{PID: p.PID, Correlation: c.Correlation}]; ok && p.known != nil {
+	if key, ok := p.streamOf(c.Correlation); ok {
 		p.waits.made(handleUser{c.stream, c.stack.tid}, waitStreamKey{key.Context, key.Stream})
-		c.Stream = p.known.made(p, key)
+		c.Stream = p.log.made(p, key)
 	}
 }
 
 // madeUnseen notes that a call made a stream whose handle is not known: no probe saw it.
 func (p *program) madeUnseen(correlation uint32) {
-	if key, ok := p.madeStreams[read.MadeKey{PID: p.PID, Correlation: correlation}]; ok && p.waits != nil {
+	if key, ok := p.streamOf(correlation); ok && p.waits != nil {
 		if h := &p.waits.handles; len(h.unseen) < maxUnseenStreams {
 			h.unseen = append(h.unseen, waitStreamKey{key.Context, key.Stream})
 		}
 	}
+}
+
+// streamOf returns the stream that the call with a correlation ID made.
+func (p *program) streamOf(correlation uint32) (key read.StreamKey, ok bool) {
+	key, ok = p.log.catalog.GPUs.Made[read.MadeKey{PID: p.PID, Correlation: correlation}]
+	return key, ok
 }

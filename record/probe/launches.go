@@ -65,21 +65,24 @@ func (p *Prober) Complete(pid int) error {
 	errs := []error{err}
 	for _, m := range mappings {
 		if file := proc.files[m.File]; file != nil && file.library.Side == cudaapi.Driver && file.spared == nil {
-			errs = append(errs, p.complete(pid, m, file))
+			errs = append(errs, p.reopen(pid, m, func(l *libraryFile) (err error) {
+				spared, _ := p.divide(p.choose(l, file, false))
+				file.spared, err = p.attachFunctions(l, spared, pid, file)
+				return err
+			}))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func (p *Prober) complete(pid int, m procfs.Mapping, file *probedFile) error {
+// reopen adds probes to a library that has some.
+func (p *Prober) reopen(pid int, m procfs.Mapping, attach func(*libraryFile) error) error {
 	l, err := p.finder.open(pid, m)
 	if err != nil || l == nil {
 		return err
 	}
 	defer l.Close()
-	spared, _ := p.divide(p.choose(l, file, false))
-	file.spared, err = p.attachFunctions(l, spared, pid, file)
-	return err
+	return attach(l)
 }
 
 // hasLaunched returns whether a launch of a process's program has reached the driver, and the number of the runtime's
@@ -103,26 +106,19 @@ func (p *Prober) retryLaunches(pid int, proc *process, mappings []procfs.Mapping
 	for _, m := range mappings {
 		switch file := proc.files[m.File]; {
 		case file == nil:
-		case file.library.Side == cudaapi.Runtime && file.launches == nil,
-			file.library.Side == cudaapi.Driver && proc.spares && file.signs == nil && len(p.options.Spared) > 0:
-			errs = append(errs, p.openLaunches(pid, m, file))
+		case file.library.Side == cudaapi.Runtime && file.launches == nil:
+			errs = append(errs, p.reopen(pid, m, func(l *libraryFile) (err error) {
+				file.launches, err = p.attachLaunches(l, pid)
+				return err
+			}))
+		case file.library.Side == cudaapi.Driver && proc.spares && file.signs == nil && len(p.options.Spared) > 0:
+			errs = append(errs, p.reopen(pid, m, func(l *libraryFile) (err error) {
+				file.signs, err = p.attachSigns(l, pid)
+				return err
+			}))
 		}
 	}
 	return errors.Join(errs...)
-}
-
-func (p *Prober) openLaunches(pid int, m procfs.Mapping, file *probedFile) error {
-	l, err := p.finder.open(pid, m)
-	if err != nil || l == nil {
-		return err
-	}
-	defer l.Close()
-	if file.library.Side == cudaapi.Driver {
-		file.signs, err = p.attachSigns(l, pid)
-	} else {
-		file.launches, err = p.attachLaunches(l, pid)
-	}
-	return err
 }
 
 // releaseLaunches removes the probes on the runtime's launches from processes that have launched. It does not wait
