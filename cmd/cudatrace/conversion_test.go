@@ -1,7 +1,10 @@
 package main
 
 import (
+	"bytes"
+	"encoding/binary"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,23 +12,83 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
-// stopConversion waits until a process converts its recording, and stops the conversion, so that it is
-// not ready before the test ends it. It returns the conversion's PID, 0 if the process ended first.
-func stopConversion(recorder int) int {
-	for {
-		all, _ := filepath.Glob("/proc/[0-9]*")
-		for _, dir := range all {
-			pid := conversionPID(filepath.Base(dir))
-			if _, parent, ok := processState(pid); ok && parent == recorder && syscall.Kill(pid, syscall.SIGSTOP) == nil {
-				return pid
-			}
-		}
-		if state, _, ok := processState(recorder); !ok || state == 'Z' {
-			return 0
-		}
+// A convertedRecording is a recorder of a program that begins once it is told to.
+type convertedRecording struct {
+	*exec.Cmd
+	stderr strings.Builder
+}
+
+// startConverted starts a recording of 3,000 launches by a copy of cudatrace and stops its conversion before that has
+// done anything: the kernel asks here before the copy is run. It returns the conversion's PID.
+func startConverted(t *testing.T, dir string, env []string, options ...string) (r *convertedRecording, conversion int) {
+	t.Helper()
+	found, err := exec.LookPath("cudatrace")
+	if err != nil {
+		t.Fatal(err)
 	}
+	of := filepath.Join(t.TempDir(), "cudatrace")
+	if out, err := exec.Command("cp", found, of).CombinedOutput(); err != nil { // a file open here cannot be run
+		t.Fatalf("%v\n%s", err, out)
+	}
+	program := []string{"sh", "-c", "read line; " + sim("launchloop") + " -n 3000; exit 7"}
+	r = &convertedRecording{Cmd: exec.Command(of, slices.Concat([]string{"record", "-o", "run"}, options, program)...)}
+	r.Dir, r.Stderr, r.Env = dir, &r.stderr, append(os.Environ(), env...)
+	in, err := r.StdinPipe()
+	if err == nil {
+		err = r.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	fd, err := unix.FanotifyInit(unix.FAN_CLASS_CONTENT|unix.FAN_CLOEXEC|unix.FAN_NONBLOCK, unix.O_RDONLY|unix.O_CLOEXEC)
+	if err != nil {
+		t.Fatalf("fanotify: %v", err)
+	}
+	fan := os.NewFile(uintptr(fd), "fanotify")
+	defer fan.Close() // what waits may run then
+	if err := unix.FanotifyMark(fd, unix.FAN_MARK_ADD, unix.FAN_OPEN_EXEC_PERM, unix.AT_FDCWD, of); err != nil {
+		t.Fatalf("fanotify: %v", err)
+	}
+	in.Close()
+	for {
+		pid := stopAtExec(t, fan)
+		if conversionPID(fmt.Sprint(pid)) == pid {
+			return r, pid
+		}
+		_ = syscall.Kill(pid, syscall.SIGCONT)
+	}
+}
+
+// stopAtExec lets the next process run the file that fan asks about, and returns its PID once it is stopped there.
+func stopAtExec(t *testing.T, fan *os.File) int {
+	t.Helper()
+	var e unix.FanotifyEventMetadata
+	asked := make([]byte, unsafe.Sizeof(e))
+	if err := fan.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(fan, asked); err != nil {
+		t.Fatalf("no conversion is run: %v", err)
+	}
+	if err := binary.Read(bytes.NewReader(asked), binary.NativeEndian, &e); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(int(e.Fd))
+	pid := int(e.Pid)
+	_ = syscall.Kill(pid, syscall.SIGSTOP)
+	if err := binary.Write(fan, binary.NativeEndian, unix.FanotifyResponse{Fd: e.Fd, Response: unix.FAN_ALLOW}); err != nil {
+		t.Fatal(err)
+	}
+	for state, ok := byte(0), true; ok && state != 'T'; state, _, ok = processState(pid) {
+		time.Sleep(time.Millisecond)
+	}
+	return pid
 }
 
 // conversionPID is the number of a process if it converts a recording, else 0.
@@ -68,47 +131,36 @@ func TestConversionIsEnded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for !endConversion(t, c.signal, c.toRecorder, c.withoutName, c.why) { // it was ready before we came
-			}
+			endConversion(t, c.signal, c.toRecorder, c.withoutName, c.why)
 		})
 	}
 }
 
-// endConversion records a program and ends the conversion. It returns false if the conversion was ready
-// before.
-func endConversion(t *testing.T, signal syscall.Signal, toRecorder, summaryOnly bool, why string) bool {
+// endConversion records a program and ends the conversion.
+func endConversion(t *testing.T, signal syscall.Signal, toRecorder, summaryOnly bool, why string) {
 	t.Helper()
 	dir := t.TempDir()
-	args := []string{"record", "-o", "run", "sh", "-c", sim("launchloop") + " -n 3000; exit 7"}
+	var options []string
 	if summaryOnly {
-		args = slices.Insert(args, 1, "--no-convert")
+		options = []string{"--no-convert"}
 	}
-	cmd := exec.Command("cudatrace", args...)
-	cmd.Dir = dir
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+	cmd, pid := startConverted(t, dir, nil, options...)
+	if toRecorder {
+		pid = cmd.Process.Pid
 	}
-	pid := stopConversion(cmd.Process.Pid)
-	if pid > 0 && toRecorder {
-		cmd.Process.Signal(signal)
-	} else if pid > 0 {
-		syscall.Kill(pid, signal)
+	if err := syscall.Kill(pid, signal); err != nil {
+		t.Error(err)
 	}
 	_ = cmd.Wait()
 	if got := cmd.ProcessState.ExitCode(); got != 7 {
-		t.Errorf("exit code %d\n%s", got, &stderr)
-	}
-	if pid == 0 {
-		return false
+		t.Errorf("exit code %d\n%s", got, &cmd.stderr)
 	}
 	remedy := "'cudatrace convert run.cudatrace' makes the trace"
 	if summaryOnly {
 		remedy = "'cudatrace info run.cudatrace' summarizes it"
 	}
-	if want := "cudatrace: " + why + "; the log is whole: run.cudatrace; " + remedy + "\n"; stderr.String() != want {
-		t.Errorf("said %q, want %q", &stderr, want)
+	if want := "cudatrace: " + why + "; the log is whole: run.cudatrace; " + remedy + "\n"; cmd.stderr.String() != want {
+		t.Errorf("said %q, want %q", &cmd.stderr, want)
 	}
 	if list, err := os.ReadDir(dir); err != nil || len(list) != 1 {
 		t.Errorf("the folder has %v, %v", list, err)
@@ -118,7 +170,6 @@ func endConversion(t *testing.T, signal syscall.Signal, toRecorder, summaryOnly 
 	if r.Kernels != 3000 || !r.Complete {
 		t.Errorf("%d kernels, complete %t %q", r.Kernels, r.Complete, r.Reasons)
 	}
-	return true
 }
 
 // TestConvertIsInterrupted interrupts convert while it reads the log: nothing of the trace is left.
@@ -143,6 +194,7 @@ func interruptConvert(t *testing.T, format string) bool {
 		t.Fatal(err)
 	}
 	for state := byte('R'); state != 'Z' && !hasOpen(cmd.Process.Pid, log); state, _, _ = processState(cmd.Process.Pid) {
+		time.Sleep(100 * time.Microsecond)
 	}
 	cmd.Process.Signal(syscall.SIGTERM)
 	_ = cmd.Wait()
@@ -180,14 +232,6 @@ func TestSudoConversion(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can become another user")
 	}
-	for !lookAtConversion(t) { // it was ready before we came
-	}
-}
-
-// lookAtConversion records under sudo and looks at the conversion. It returns false if the conversion
-// was ready before.
-func lookAtConversion(t *testing.T) bool {
-	t.Helper()
 	dir, err := os.MkdirTemp("", "cudatrace-sudo-")
 	if err != nil {
 		t.Fatal(err)
@@ -196,23 +240,12 @@ func lookAtConversion(t *testing.T) bool {
 	if err := os.Chown(dir, 65534, 65534); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("cudatrace", "record", "-o", filepath.Join(dir, "run"), sim("launchloop"), "-n", "3000")
-	cmd.Env = append(os.Environ(), sudoByNobody...)
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	pid := stopConversion(cmd.Process.Pid)
+	cmd, pid := startConverted(t, dir, sudoByNobody)
 	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if pid > 0 {
-		_ = syscall.Kill(pid, syscall.SIGCONT)
-	}
-	if err := cmd.Wait(); err != nil {
-		t.Errorf("%v\n%s", err, &stderr)
-	}
-	if pid == 0 {
-		return false
+	_ = syscall.Kill(pid, syscall.SIGCONT)
+	_ = cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); code != 7 {
+		t.Errorf("exit code %d\n%s", code, &cmd.stderr)
 	}
 	if !strings.Contains(string(status), "\nUid:\t65534\t65534\t65534\t65534\n") {
 		t.Errorf("the conversion runs as another user:\n%s", status)
@@ -220,8 +253,7 @@ func lookAtConversion(t *testing.T) bool {
 	for _, suffix := range []string{".cudatrace", ".pftrace"} {
 		var s syscall.Stat_t
 		if err := syscall.Stat(filepath.Join(dir, "run"+suffix), &s); err != nil || s.Uid != 65534 {
-			t.Errorf("%s belongs to user %d, %v\n%s", suffix, s.Uid, err, &stderr)
+			t.Errorf("%s belongs to user %d, %v\n%s", suffix, s.Uid, err, &cmd.stderr)
 		}
 	}
-	return true
 }
