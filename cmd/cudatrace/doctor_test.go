@@ -53,7 +53,7 @@ var patients = map[string]patient{
 	"no folder": {args: []string{"/mnt/sim/bin/vectoradd"}, around: []string{"unshare", "--mount", "sh", "-c",
 		`mount -t tmpfs none /mnt && cp "$(command -v "$1")" /mnt/ && cp -r "$0" /mnt/sim && shift || exit 77
 		for d in /dev/shm /tmp /var/tmp; do mount -t tmpfs -o noexec none $d || exit 77; done; cd /; exec /mnt/cudatrace "$@"`,
-		filepath.Join(root, "build/sim")},
+		simStack},
 		optional: true, code: exitPart, check: "folder", status: doctor.Less, found: "is mounted noexec", calls: "probes", noGPU: true},
 	"no place for the log": {attr: nobody, folder: closedFolder, code: exitFailure, check: "disk", status: doctor.Nothing, found: "no permission in folder", calls: "none", noGPU: true},
 	"no libcuda":           {args: []string{"/bin/true"}, code: exitFailure, check: "libcuda", status: doctor.Nothing, found: "programs find no libcuda.so.1", calls: "none", noGPU: true},

@@ -360,7 +360,7 @@ func TestJumpedLaunches(t *testing.T) {
 func TestForeignProbes(t *testing.T) {
 	t.Parallel()
 	lib := filepath.Join(t.TempDir(), "lib")
-	if err := os.CopyFS(lib, os.DirFS(filepath.Join(root, "build/sim/lib"))); err != nil {
+	if err := os.CopyFS(lib, os.DirFS(filepath.Join(simStack, "lib"))); err != nil {
 		t.Fatal(err)
 	}
 	for _, function := range []string{"cudaLaunchKernel", "__cudaLaunchKernel", "cudaMemcpyAsync", "cudaMalloc"} {

@@ -21,7 +21,7 @@ import (
 func nvml(t *testing.T) string {
 	t.Helper()
 	const name = "libnvidia-ml.so.1"
-	library, err := os.ReadFile(filepath.Join(root, "build/sim/nvml", name))
+	library, err := os.ReadFile(filepath.Join(simStack, "nvml", name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func pmStack(t *testing.T) string {
 	t.Helper()
 	variable := nvml(t)
 	for _, name := range []string{"libcuda.so.1", "libcupti.so.13"} {
-		library, err := os.ReadFile(filepath.Join(root, "build/sim/lib", name))
+		library, err := os.ReadFile(filepath.Join(simStack, "lib", name))
 		if err == nil {
 			err = os.WriteFile(filepath.Join(strings.TrimPrefix(variable, "LD_LIBRARY_PATH="), name), library, 0o755)
 		}

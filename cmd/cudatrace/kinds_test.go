@@ -110,7 +110,7 @@ func recordKind(t *testing.T, kind, mode int) string {
 		if i == 0 && a != "sh" {
 			a = sim(a)
 		}
-		args = append(args, strings.ReplaceAll(a, "$SIM", filepath.Join(root, "build/sim/bin")))
+		args = append(args, strings.ReplaceAll(a, "$SIM", filepath.Join(simStack, "bin")))
 	}
 	r := recordProgram(t, args...)
 	work := issued(t, r.stdout)

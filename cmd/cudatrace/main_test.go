@@ -17,7 +17,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/pipetest"
 )
 
-// root is the repository's root, build/sim below it the simulated CUDA stack.
+// root is the repository's root.
 var root = func() string {
 	dir, err := filepath.Abs("../..")
 	if err != nil {
@@ -26,7 +26,11 @@ var root = func() string {
 	return dir
 }()
 
-func sim(name string) string { return filepath.Join(root, "build/sim/bin", name) }
+// simStack is the folder of the simulated CUDA stack, a copy of build/sim: some programs run as another user, who may not
+// be able to enter the repository.
+var simStack string
+
+func sim(name string) string { return filepath.Join(simStack, "bin", name) }
 
 // TestMain puts a command "cudatrace", which is this test binary, into PATH.
 func TestMain(m *testing.M) {
@@ -43,15 +47,39 @@ func TestMain(m *testing.M) {
 			fmt.Fprintf(os.Stderr, "the simulated CUDA stack does not build: %v\n%s", err, out)
 			os.Exit(1)
 		}
+		simStack = copySimStack()
 		// Recordings wait for the kernel, which takes its time to remove probes: two processors have time for more than two tests.
 		if err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))); err != nil {
 			panic(err)
 		}
+		if err := os.Setenv("CUDATRACE_TEST_DEVICE", filepath.Join(simStack, "lib/dev/nvidia-uvm")); err != nil { // what the simulated driver opens
+			panic(err)
+		}
 	}
-	if err := os.Setenv("CUDATRACE_TEST_DEVICE", filepath.Join(root, "build/sim/lib/dev/nvidia-uvm")); err != nil { // what the simulated driver opens
+	testscript.Main(removing{m}, commands)
+}
+
+// copySimStack copies what is used of build/sim to where every user can enter.
+func copySimStack() string {
+	dir, err := os.MkdirTemp("", "cudatrace-sim-")
+	if err == nil {
+		err = os.Chmod(dir, 0o755)
+	}
+	if err == nil {
+		err = exec.Command("sh", "-c", "cd ../../build/sim && cp -a bin lib* nvml "+dir).Run()
+	}
+	if err != nil {
 		panic(err)
 	}
-	testscript.Main(m, commands)
+	return dir
+}
+
+// removing are tests that remove their copy of the simulated stack at the end.
+type removing struct{ *testing.M }
+
+func (r removing) Run() int {
+	defer os.RemoveAll(simStack)
+	return r.M.Run()
 }
 
 // TestScript runs what a person types and compares what they see.
@@ -61,7 +89,7 @@ func TestScript(t *testing.T) {
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("CUDATRACE_TEST_DEVICE", os.Getenv("CUDATRACE_TEST_DEVICE"))
-			e.Setenv("SIM", filepath.Join(root, "build/sim/bin"))
+			e.Setenv("SIM", filepath.Join(simStack, "bin"))
 			e.Setenv("GPU", filepath.Join(root, "testdata/gpu"))
 			return nil
 		},

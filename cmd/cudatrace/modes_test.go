@@ -592,11 +592,11 @@ func TestWithoutCUPTI(t *testing.T) {
 		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		copyProgram(t, filepath.Join(root, "build/sim", name), to)
+		copyProgram(t, filepath.Join(simStack, name), to)
 	}
 	for _, c := range []struct{ name, env, program, want string }{
 		{"none", "NOTHING=1", filepath.Join(dir, "bin/vectoradd"), "no libcupti was found. Looked beside"},
-		{"lacks a function", "LD_LIBRARY_PATH=" + filepath.Join(root, "build/sim/lib-broken"), sim("vectoradd"), "has no function"},
+		{"lacks a function", "LD_LIBRARY_PATH=" + filepath.Join(simStack, "lib-broken"), sim("vectoradd"), "has no function"},
 		{"too new", "CUDASIM_CUPTI_VERSION=140000", sim("vectoradd"), "belongs to CUDA 14, the driver knows CUDA up to 13.0"},
 		{"fails", "CUDASIM_CUPTI_ENABLE_ERROR=15", sim("vectoradd"), "failed: CUPTI_ERROR_NOT_INITIALIZED"},
 	} {

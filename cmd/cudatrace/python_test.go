@@ -201,7 +201,7 @@ func TestPythonLines(t *testing.T) {
 // pythonCommand runs a program that finds the simulated CUDA stack.
 func pythonCommand(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(name, args...)
-	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+filepath.Join(root, "build/sim/lib"), "PYTHONDONTWRITEBYTECODE=1")
+	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+filepath.Join(simStack, "lib"), "PYTHONDONTWRITEBYTECODE=1")
 	return cmd
 }
 
@@ -343,7 +343,7 @@ func TestPythonDefault(t *testing.T) {
 	unknown := "LD_PRELOAD=" + unknownPython(t) + " " + sim("vectoradd")
 	twice := []string{"sh", "-c", unknown + "; " + unknown}
 	compiled := []string{sim("vectoradd")}
-	broken := []string{"env", "LD_LIBRARY_PATH=" + filepath.Join(root, "build/sim/lib-broken"), sim("vectoradd")}
+	broken := []string{"env", "LD_LIBRARY_PATH=" + filepath.Join(simStack, "lib-broken"), sim("vectoradd")}
 	const whole = "cudatrace: Python lines of calls are not recorded: "
 	const version = "is CPython 3.99.0; frames of 3.9 to 3.13 are known"
 	for name, c := range map[string]struct {
@@ -446,7 +446,7 @@ func TestStatsFolded(t *testing.T) {
 func TestPythonDamaged(t *testing.T) {
 	t.Parallel()
 	library := filepath.Join(t.TempDir(), "poke.so")
-	if out, err := exec.Command("gcc", "-shared", "-fPIC", "-o", library, "testdata/python/poke.c", "-L"+filepath.Join(root, "build/sim/lib"), "-l:libcudart.so.13").CombinedOutput(); err != nil {
+	if out, err := exec.Command("gcc", "-shared", "-fPIC", "-o", library, "testdata/python/poke.c", "-L"+filepath.Join(simStack, "lib"), "-l:libcudart.so.13").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	pythontest.Each(t, func(t *testing.T, p pythontest.Interpreter) {

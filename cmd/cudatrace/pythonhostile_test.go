@@ -62,7 +62,7 @@ func embedPython(t *testing.T, p pythontest.Interpreter) string {
 		return ""
 	}
 	program := filepath.Join(t.TempDir(), "embedded")
-	sim := filepath.Join(root, "build/sim/lib")
+	sim := filepath.Join(simStack, "lib")
 	if out, err := exec.Command("gcc", "-o", program, "testdata/python/embedded.c", "-I"+include, "-L"+lib, fmt.Sprintf("-lpython3.%d", p.Minor), "-Wl,-rpath,"+lib,
 		"-L"+sim, "-l:libcudart.so.13", "-pthread").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

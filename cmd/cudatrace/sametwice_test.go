@@ -54,7 +54,7 @@ var setUp = []string{"cuInit", "cuDevicePrimaryCtxRetain", "cuLibraryLoadData"}
 
 // repeatedPrograms lists the programs of the simulated stack, but for those that need input.
 func repeatedPrograms(t *testing.T) []repeated {
-	programs, err := os.ReadDir(filepath.Join(root, "build/sim/bin"))
+	programs, err := os.ReadDir(filepath.Join(simStack, "bin"))
 	if err != nil {
 		t.Fatal(err)
 	}
