@@ -36,36 +36,38 @@ var asRoot = []syscall.SysProcIDMap{{HostID: 0, Size: 1}}
 
 var nobody = syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 
-var patients = map[string]patient{
-	"everything": {check: "libcupti", status: doctor.OK, found: "lib/libcupti.so.13", calls: "probes"},
-	"static runtime": {args: []string{sim("vectoradd-static")}, check: "runtime", status: doctor.OK, found: "linked into",
-		calls: "probes"},
-	"no rights": {attr: nobody, folder: openFolder, code: exitPart, check: "probes", status: doctor.Less, found: "CAP_BPF and CAP_PERFMON missing", calls: "cupti"},
-	"eBPF is denied": {around: []string{"nobpf"}, code: exitPart, check: "probes", status: doctor.Less,
-		found: "a seccomp filter forbids them", calls: "cupti"},
-	"user namespace": {attr: syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER, UidMappings: asRoot, GidMappings: asRoot},
-		optional: true, code: exitPart, check: "probes", status: doctor.Less, found: "in its first user namespace only", calls: "cupti"},
-	"files": {around: []string{"sh", "-c", `ulimit -n 40; exec "$@"`, "sh"}, code: exitPart, check: "probes", status: doctor.Less,
-		found: "the limit of 40 open files is too low", calls: "cupti"},
-	"another tool": {env: []string{"CUDA_INJECTION64_PATH=/opt/other.so"}, code: exitPart, check: "injection", status: doctor.Less,
-		found: "CUDA_INJECTION64_PATH=/opt/other.so is set", calls: "probes", noGPU: true},
-	// Whatever is in /tmp is hidden: the command and the program are copied to another place first.
-	"no folder": {args: []string{"/mnt/sim/bin/vectoradd"}, around: []string{"unshare", "--mount", "sh", "-c",
-		`mount -t tmpfs none /mnt && cp "$(command -v "$1")" /mnt/ && cp -r "$0" /mnt/sim && shift || exit 77
-		for d in /dev/shm /tmp /var/tmp; do mount -t tmpfs -o noexec none $d || exit 77; done; cd /; exec /mnt/cudatrace "$@"`,
-		simStack},
-		optional: true, code: exitPart, check: "folder", status: doctor.Less, found: "is mounted noexec", calls: "probes", noGPU: true},
-	"no place for the log": {attr: nobody, folder: closedFolder, code: exitFailure, check: "disk", status: doctor.Nothing, found: "no permission in folder", calls: "none", noGPU: true},
-	"no libcuda":           {args: []string{"/bin/true"}, code: exitFailure, check: "libcuda", status: doctor.Nothing, found: "programs find no libcuda.so.1", calls: "none", noGPU: true},
-	"no libcupti": {prepare: withoutCUPTI, code: exitPart, check: "libcupti", status: doctor.Less,
-		found: "no libcupti is found", calls: "probes", noGPU: true},
-	"setuid":            {prepare: setuid, code: exitFailure, check: "program", status: doctor.Nothing, found: "raised rights", calls: "none", noGPU: true},
-	"another processor": {prepare: foreign, code: exitFailure, check: "program", status: doctor.Nothing, found: "another processor", calls: "none", noGPU: true},
-	"script":            {prepare: script, check: "program", status: doctor.OK, found: "a script for " + sim("vectoradd"), calls: "probes"},
-	"running process": {args: []string{"-p", fmt.Sprint(os.Getpid())}, code: exitPart, check: "process", status: doctor.Less,
-		found: "its GPU work cannot", calls: "probes", noGPU: true},
-	"running process without rights": {args: []string{"-p", fmt.Sprint(os.Getpid())}, around: []string{"nobpf"}, code: exitFailure,
-		check: "probes", status: doctor.Nothing, found: "seccomp", calls: "none", noGPU: true},
+func patients() map[string]patient {
+	return map[string]patient{
+		"everything": {check: "libcupti", status: doctor.OK, found: "lib/libcupti.so.13", calls: "probes"},
+		"static runtime": {args: []string{sim("vectoradd-static")}, check: "runtime", status: doctor.OK, found: "linked into",
+			calls: "probes"},
+		"no rights": {attr: nobody, folder: openFolder, code: exitPart, check: "probes", status: doctor.Less, found: "CAP_BPF and CAP_PERFMON missing", calls: "cupti"},
+		"eBPF is denied": {around: []string{"nobpf"}, code: exitPart, check: "probes", status: doctor.Less,
+			found: "a seccomp filter forbids them", calls: "cupti"},
+		"user namespace": {attr: syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER, UidMappings: asRoot, GidMappings: asRoot},
+			optional: true, code: exitPart, check: "probes", status: doctor.Less, found: "in its first user namespace only", calls: "cupti"},
+		"files": {around: []string{"sh", "-c", `ulimit -n 40; exec "$@"`, "sh"}, code: exitPart, check: "probes", status: doctor.Less,
+			found: "the limit of 40 open files is too low", calls: "cupti"},
+		"another tool": {env: []string{"CUDA_INJECTION64_PATH=/opt/other.so"}, code: exitPart, check: "injection", status: doctor.Less,
+			found: "CUDA_INJECTION64_PATH=/opt/other.so is set", calls: "probes", noGPU: true},
+		// Whatever is in /tmp is hidden: the command and the program are copied to another place first.
+		"no folder": {args: []string{"/mnt/sim/bin/vectoradd"}, around: []string{"unshare", "--mount", "sh", "-c",
+			`mount -t tmpfs none /mnt && cp "$(command -v "$1")" /mnt/ && cp -r "$0" /mnt/sim && shift || exit 77
+			for d in /dev/shm /tmp /var/tmp; do mount -t tmpfs -o noexec none $d || exit 77; done; cd /; exec /mnt/cudatrace "$@"`,
+			simStack},
+			optional: true, code: exitPart, check: "folder", status: doctor.Less, found: "is mounted noexec", calls: "probes", noGPU: true},
+		"no place for the log": {attr: nobody, folder: closedFolder, code: exitFailure, check: "disk", status: doctor.Nothing, found: "no permission in folder", calls: "none", noGPU: true},
+		"no libcuda":           {args: []string{"/bin/true"}, code: exitFailure, check: "libcuda", status: doctor.Nothing, found: "programs find no libcuda.so.1", calls: "none", noGPU: true},
+		"no libcupti": {prepare: withoutCUPTI, code: exitPart, check: "libcupti", status: doctor.Less,
+			found: "no libcupti is found", calls: "probes", noGPU: true},
+		"setuid":            {prepare: setuid, code: exitFailure, check: "program", status: doctor.Nothing, found: "raised rights", calls: "none", noGPU: true},
+		"another processor": {prepare: foreign, code: exitFailure, check: "program", status: doctor.Nothing, found: "another processor", calls: "none", noGPU: true},
+		"script":            {prepare: script, check: "program", status: doctor.OK, found: "a script for " + sim("vectoradd"), calls: "probes"},
+		"running process": {args: []string{"-p", fmt.Sprint(os.Getpid())}, code: exitPart, check: "process", status: doctor.Less,
+			found: "its GPU work cannot", calls: "probes", noGPU: true},
+		"running process without rights": {args: []string{"-p", fmt.Sprint(os.Getpid())}, around: []string{"nobpf"}, code: exitFailure,
+			check: "probes", status: doctor.Nothing, found: "seccomp", calls: "none", noGPU: true},
+	}
 }
 
 // TestDoctor takes away one thing after the other: doctor names it, and its exit code and summary follow.
@@ -74,7 +76,7 @@ func TestDoctor(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to take rights away")
 	}
-	for name, p := range patients {
+	for name, p := range patients() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			out, code := p.examine(t)
