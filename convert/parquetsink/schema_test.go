@@ -2,7 +2,6 @@ package parquetsink_test
 
 import (
 	"bytes"
-	"cmp"
 	"flag"
 	"fmt"
 	"os"
@@ -26,8 +25,14 @@ func TestSchemaDocument(t *testing.T) {
 	var b strings.Builder
 	for _, table := range parquetsink.Tables {
 		fmt.Fprintf(&b, "\n### `%s`\n\n%s\n\n| column | type | meaning | NULL |\n|---|---|---|---|\n", table.Name, table.Meaning)
-		for _, c := range table.Columns {
-			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", c.Name, sqlTypes[c.Type], strings.ReplaceAll(c.Meaning, " | ", " \\| "), cmp.Or(c.Null, "never"))
+		names := ""
+		for i, c := range table.Columns {
+			names += ", `" + c.Name + "`"
+			if next := i + 1; next < len(table.Columns) && table.Columns[next].Meaning == c.Meaning {
+				continue // columns with one meaning are one line
+			}
+			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", names[2:], sqlTypes[c.Type], strings.ReplaceAll(c.Meaning, " | ", " \\| "), c.Null)
+			names = ""
 		}
 	}
 	const path, begin, end = "../../docs/parquet.md", "<!-- schema: go test ./convert/parquetsink -update -->\n", "\n<!-- end of schema -->"
