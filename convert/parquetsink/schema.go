@@ -92,7 +92,7 @@ var Tables = [tables]Table{
 		small("stream", "", "stream"),
 		small("correlation", "none", "CUPTI's correlation ID"),
 		small("graph", "none", "CUDA graph that launched it"),
-		text("call", "not known", "function whose call caused it; the next six columns are null without it"),
+		text("call", "not known", "function whose call caused it; without it `tid`, `caller`, `nvtx`, `stack_id` and the times of the call are null, too"),
 		small("tid", "not known", "thread of the call"),
 		whole("call_ns", "not known", "duration of the call"),
 		whole("queue_ns", "not known", "time from the return of the call to the start of the work; 0 where it started earlier"),
