@@ -157,7 +157,7 @@ var callsReport = Report{
 		{"failed", "calls that returned an error, as in [info.md](info.md)"},
 		{"inner", "calls within another call"},
 		{"unfinished", "calls that had not returned"},
-		{"library", "`runtime` or `driver`; `null` for an unknown function"},
+		{"library", "`runtime` or `driver`"},
 	},
 }
 
@@ -184,7 +184,7 @@ var callersReport = Report{
 	fold:  func(s *Sink) *table.Folded { return s.calls.folded() },
 	Keys: []Key{
 		{"name", "the function"},
-		{"caller", "library, function and offset; `null` if not known"},
+		{"caller", "library, function and offset"},
 		{"count, total_ns, share, min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns, median_low_ns, median_high_ns, failed, inner, unfinished, library", "as in `calls`"},
 		{"replays, replayed_ns", "work of CUDA graphs whose [captured call](calls.md#graphs) the row has, and its time"},
 	},

@@ -23,7 +23,7 @@ var idleReport = Report{
 		{"gpu", "the GPU"},
 		{"count, total_ns", "gaps with such time, and the time"},
 		{"share", "part of the idle time of the GPU"},
-		{"steady_ns", "the time in the [steady state](findings.md#start-up-and-steady-state) of the process whose work ends the gaps, as findings have it; `null` if not known"},
+		{"steady_ns", "the time in the [steady state](findings.md#start-up-and-steady-state) of the process whose work ends the gaps, as findings have it"},
 		{"max_ns, max_at_ns", "the longest such time in one gap, and when it begins (for \"launched late\": when the gap begins)"},
 		{"total_low_ns, total_high_ns", "`total_ns` lies between these in 19 of 20 cases; equal where it is [no estimate](threads.md#owners-of-idle-time)"},
 		{"steady_low_ns, steady_high_ns", "likewise of `steady_ns`"},

@@ -251,8 +251,8 @@ var holdersReport = Report{
 	table: func(s *Sink, _ Facts) *table.Table { return s.memory.held(s.python.any()) },
 	Keys: []Key{
 		{"name, pid, gpu", "as in `memory`"},
-		{"library", "library whose code allocates; `null` if not known"},
-		{"python", "Python line that allocates, as in `python`; `null` without Python frames"},
+		{"library", "library whose code allocates"},
+		{"python", "Python line that allocates, as in `python`"},
 		{"peak_bytes, share", "bytes held at the peak in `memory`, and their part of it"},
 		{"current_bytes, not_freed", "bytes and allocations not freed when the process or the recording ended"},
 		{"allocations, allocated_bytes", "allocations, and their bytes together"},

@@ -67,7 +67,7 @@ var metricsReport = Report{
 		{"name", "metric; `clocks lowered: REASON` for the time in which the driver lowered the clocks"},
 		{"metric", "the source's name for it"},
 		{"source", "`PM sampling`, `GPM`, `NVML` or `host`"},
-		{"gpu, pid", "the GPU, or the process; the other is `null`"},
+		{"gpu, pid", "the GPU, or the process"},
 		{"unit", "`%`, `B/s`, `Hz`, `W`, `°C`, `B`, `/s`, `ns` or `count`"},
 		{"time_ns", "time for which there are values; of `clocks lowered` the time in which they were lowered"},
 		{"mean", "mean over time; of `clocks lowered` the share of the time, in %"},

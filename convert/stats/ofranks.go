@@ -49,7 +49,7 @@ var ranksReport = Report{
 	table: func(s *Sink, _ Facts) *table.Table { return s.busy.rankTable(s.ranks) },
 	Keys: []Key{
 		{"name, pid, host, gpu", "process and GPU"},
-		{"rank", "number that the launcher gave the process, or `null`; it orders the rows"},
+		{"rank", "number that the launcher gave the process; it orders the rows"},
 		{"busy_ns, idle_ns, busy_share, span_ns, first_ns, last_ns", "as in `devices`, of the work of this process"},
 		{"compute_ns", "time with kernels or graphs under way, communication apart"},
 		{"communication_ns, communication_overlap_ns", "as in `devices`"},
@@ -143,7 +143,7 @@ var lateCollectivesReport = Report{
 		{"at_ns", "start of the first rank's kernel"},
 		{"members", "ranks whose logs have their part"},
 		{"wait_ns, wait_max_ns", "time that all ranks together waited, and the longest wait"},
-		{"last_rank, late_ns", "the last rank, and by how much after all others; `null` where it is uncertain"},
+		{"last_rank, late_ns", "the last rank, and by how much after all others"},
 	},
 }
 
@@ -154,7 +154,7 @@ var messageSizesReport = Report{
 	Keys: []Key{
 		{"name", "the operation, by the name of the kernel"},
 		{"members", "ranks of the communicator, as NCCL or else the logs tell; `null` for kernels that are not put together with those of other ranks: each rank's count"},
-		{"min_bytes, max_bytes", "smallest and largest message of the row; `null` where NCCL does not tell"},
+		{"min_bytes, max_bytes", "smallest and largest message of the row"},
 		{"count", "collectives"},
 		{"bytes", "sum of the messages"},
 		{"measured", "collectives whose time is known: of many a sample"},
@@ -173,7 +173,7 @@ var stepsReport = Report{
 		{"at_ns", "when the first rank began it"},
 		{"min_ns, median_ns, max_ns, spread_ns", "durations over the ranks; `spread_ns` is `max_ns` less `min_ns`"},
 		{"slowest_rank", "the rank with `max_ns`"},
-		{"last_rank, late_ns", "the last rank, and by how much after all others; `null` where it is uncertain"},
+		{"last_rank, late_ns", "the last rank, and by how much after all others"},
 		{"ranks, durations_ns", "lists: the ranks, and the step's duration on each"},
 		{"compute_ns, exposed_ns, copy_ns, idle_ns, pid", "as in `step_kinds`, of the slowest rank's process"},
 	},

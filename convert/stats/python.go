@@ -171,7 +171,7 @@ var pythonReport = Report{
 		{"idle_ns", "idle time that ended with a launch from the line, up to that call's return: `launched late` in `idle`; `null` where busy times are"},
 		{"waits, wait_ns", "calls made from the line that waited for GPU work, and their time"},
 		{"inclusive_idle_ns, inclusive_waits, inclusive_wait_ns", "the same, with the functions that the line calls"},
-		{"file, function, line", "parts of `name`; `null` if not known"},
+		{"file, function, line", "parts of `name`"},
 	},
 }
 

@@ -254,7 +254,7 @@ var kernelsReport = Report{
 		{"in_graphs", "those that CUDA graphs launched"},
 		{"untimed", "those without times"},
 		{"signature", "the demangled name with parameters"},
-		{"occupancy", "theoretical occupancy, weighted with the time of the launches; `null` if not known"},
+		{"occupancy", "theoretical occupancy, weighted with the time of the launches"},
 	},
 }
 
@@ -304,7 +304,7 @@ var kernelPythonReport = Report{
 	table: func(s *Sink, _ Facts) *table.Table { return s.work.functionTable() },
 	Keys: []Key{
 		{"name", "as in `kernels`"},
-		{"file, function", "innermost [Python function](calls.md#python-lines) outside the interpreter and packages; `null` for launches without frames"},
+		{"file, function", "innermost [Python function](calls.md#python-lines) outside the interpreter and packages"},
 		{"count, total_ns, share, min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns, median_low_ns, median_high_ns, in_graphs, untimed, signature", "as in `kernels`"},
 	},
 }
@@ -366,7 +366,7 @@ var launchesReport = Report{
 		{"queue_median_ns, queue_total_ns, queue_mean_ns, queue_p95_ns, queue_max_ns", "time from the return of the call to the start of the kernel; 0 where it started earlier"},
 		{"kernel_median_ns, kernel_total_ns, kernel_mean_ns, kernel_p95_ns, kernel_max_ns", "time of the kernel"},
 		{"short", "launches whose call took longer than the kernel"},
-		{"underfilled", "launches with fewer blocks than the GPU has multiprocessors; `null` if not known"},
+		{"underfilled", "launches with fewer blocks than the GPU has multiprocessors"},
 		{"default_stream", "launches on the default stream of their context"},
 	},
 }
