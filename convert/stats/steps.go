@@ -66,7 +66,7 @@ var stepKindsReport = Report{
 		{"starting", "steps of the start-up"},
 		{"min_ns, median_ns, p5_ns, p95_ns, max_ns", "how the times differ"},
 		{"slowest, slowest_at_ns, pid, rank", "number of the slowest step, its beginning, process and rank"},
-		{"compute_ns, exposed_ns, copy_ns, idle_ns", "time in which the process's GPUs computed, communicated without computing, only copied or set memory, did nothing, as with a filter that leaves out GPU work"},
+		{"compute_ns, exposed_ns, copy_ns, idle_ns", "time in which the process's GPUs computed, communicated without computing, only copied or set memory, did nothing; `null` with a filter that leaves out GPU work"},
 		{"meanwhile, meanwhile_ns", "lists: the ten longest things that launching threads did while the GPUs were idle, as in [`idle`](#idle), and the times; they leave out idle time that ended with work of another process, or with none"},
 		{"meanwhile_low_ns, meanwhile_high_ns", "bounds of `meanwhile_ns`, as in `idle`"},
 		{"median_low_ns, median_high_ns", "[interval](#times) of `median_ns`"},
