@@ -2,11 +2,11 @@ package parquetsink_test
 
 import (
 	"bytes"
-	"cmp"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,13 +23,30 @@ var sqlTypes = map[parquet.Type]string{parquet.Int: "integer", parquet.Float: "f
 // TestSchemaDocument compares the schema with docs/parquet.md, where people read it.
 func TestSchemaDocument(t *testing.T) {
 	t.Parallel()
-	var b strings.Builder
+	in := make(map[parquetsink.Column]int) // how many tables have the column
 	for _, table := range parquetsink.Tables {
-		fmt.Fprintf(&b, "\n### `%s`\n\n%s\n\n| column | type | meaning | NULL |\n|---|---|---|---|\n", table.Name, table.Meaning)
 		for _, c := range table.Columns {
-			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", c.Name, sqlTypes[c.Type], strings.ReplaceAll(c.Meaning, " | ", " \\| "), cmp.Or(c.Null, "never"))
+			in[c]++
 		}
 	}
+	var common []parquetsink.Column
+	var b strings.Builder
+	for _, table := range parquetsink.Tables {
+		var own []parquetsink.Column
+		var others []string
+		for _, c := range table.Columns {
+			if in[c] < 3 {
+				own = append(own, c)
+				continue
+			}
+			others = append(others, "`"+c.Name+"`")
+			if !slices.Contains(common, c) {
+				common = append(common, c)
+			}
+		}
+		fmt.Fprintf(&b, "\n### `%s`\n\n%s\n\n%s\n[Common](#common-columns): %s\n", table.Name, table.Meaning, columns(own), strings.Join(others, " "))
+	}
+	want := "\n### Common columns\n\n" + columns(common) + b.String()
 	const path, begin, end = "../../docs/parquet.md", "<!-- schema: go test ./convert/parquetsink -update -->\n", "\n<!-- end of schema -->"
 	text, err := os.ReadFile(path)
 	must(t, err)
@@ -38,12 +55,28 @@ func TestSchemaDocument(t *testing.T) {
 	switch {
 	case !ok || !ok2:
 		t.Fatalf("%s: the marks are missing", path)
-	case string(old) == b.String()+"\n":
+	case string(old) == want+"\n":
 	case !*update:
 		t.Errorf("%s differs from the schema; go test -update rewrites it", path)
 	default:
-		must(t, os.WriteFile(path, []byte(string(head)+begin+b.String()+end+string(tail)), 0o644))
+		must(t, os.WriteFile(path, []byte(string(head)+begin+want+end+string(tail)), 0o644))
 	}
+}
+
+// columns is a table of columns; those with one meaning are one line.
+func columns(list []parquetsink.Column) string {
+	var b strings.Builder
+	b.WriteString("| column | type | meaning | NULL |\n|---|---|---|---|\n")
+	names := ""
+	for i, c := range list {
+		names += ", `" + c.Name + "`"
+		if next := i + 1; next < len(list) && list[next].Meaning == c.Meaning {
+			continue
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", names[2:], sqlTypes[c.Type], strings.ReplaceAll(c.Meaning, " | ", " \\| "), c.Null)
+		names = ""
+	}
+	return b.String()
 }
 
 // A file has the columns of the schema, their types, the schema's version, and sorted row groups.

@@ -152,12 +152,12 @@ var callsReport = Report{
 	Keys: []Key{
 		{"name", "the function"},
 		{"count, total_ns", "calls, and the time in them"},
-		{"share", "part of the time that all threads spent in CUDA calls. As calls lie within calls, shares may add up to more than 1"},
+		{"share", "part of the time that all threads spent in CUDA calls; calls lie within calls, so shares may add up to more than 1"},
 		{"min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns, median_low_ns, median_high_ns", "how the times differ"},
 		{"failed", "calls that returned an error, as in [info.md](info.md)"},
 		{"inner", "calls within another call"},
-		{"unfinished", "calls that had not returned when recording ended"},
-		{"library", "`runtime` or `driver`; `null` for an unknown function"},
+		{"unfinished", "calls that had not returned"},
+		{"library", "`runtime` or `driver`"},
 	},
 }
 
@@ -184,9 +184,9 @@ var callersReport = Report{
 	fold:  func(s *Sink) *table.Folded { return s.calls.folded() },
 	Keys: []Key{
 		{"name", "the function"},
-		{"caller", "library, function and offset; `null` where it is not known"},
+		{"caller", "library, function and offset"},
 		{"count, total_ns, share, min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns, median_low_ns, median_high_ns, failed, inner, unfinished, library", "as in `calls`"},
-		{"replays, replayed_ns", "work of CUDA graphs whose [captured call](calls.md#graphs) the row has, and its time on the GPU"},
+		{"replays, replayed_ns", "work of CUDA graphs whose [captured call](calls.md#graphs) the row has, and its time"},
 	},
 }
 
@@ -253,7 +253,7 @@ var errorsReport = Report{
 		{"name, library", "the function"},
 		{"error", "CUDA's name of the error"},
 		{"count", "calls"},
-		{"first_ns, last_ns", "start of the first and of the last of them"},
+		{"first_ns, last_ns", "start of the first and of the last"},
 		{"pid, tid, caller", "thread and caller of the first"},
 	},
 }

@@ -44,6 +44,9 @@ func withDetails(text string) string {
 	return before + begin + strings.Join(list[:last], "`, `") + "` and `" + list[last] + end + after
 }
 
+// timeKeys are the keys of how durations differ, which the section on times explains.
+const timeKeys = "`min_ns`, `median_ns`, `mean_ns`, `p95_ns`, `p99_ns`, `max_ns`, `stddev_ns`, `median_low_ns`, `median_high_ns`"
+
 // withKeys returns a section of a report with the table of its keys.
 func withKeys(section string, r *stats.Report) string {
 	const head = "| key | meaning |\n|---|---|\n"
@@ -57,7 +60,8 @@ func withKeys(section string, r *stats.Report) string {
 	var b strings.Builder
 	b.WriteString(before + head)
 	for _, k := range r.Keys {
-		fmt.Fprintf(&b, "| `%s` | %s |\n", strings.ReplaceAll(k.Columns, ", ", "`, `"), k.Meaning)
+		keys := "`" + strings.ReplaceAll(k.Columns, ", ", "`, `") + "`"
+		fmt.Fprintf(&b, "| %s | %s |\n", strings.Replace(keys, timeKeys, "[times](#times)", 1), k.Meaning)
 	}
 	return b.String() + rest
 }

@@ -82,12 +82,12 @@ var functionsReport = Report{
 	unasked: func(s *Sink) bool { return len(s.functions.rows.list) > 0 }, whyEmpty: "no functions of libraries were recorded",
 	table: func(s *Sink, _ Facts) *table.Table { return s.functions.table() },
 	Keys: []Key{
-		{"name, library", "[function](probes.md), and the name of the file that has it"},
-		{"count, total_ns", "calls, and the time of those that returned. A function that calls another one of the report has the time of that one, too"},
+		{"name, library", "[function](probes.md), and the file that has it"},
+		{"count, total_ns", "calls, and the time of those that returned, with the functions that they call"},
 		{"share", "part of the time of all functions; functions lie within functions"},
 		{"min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns, median_low_ns, median_high_ns", "how the times differ"},
-		{"entries", "calls of which the return was not recorded"},
-		{"left, unfinished", "calls that were left without returning, and those that had not returned when recording ended"},
+		{"entries", "calls whose return was not recorded"},
+		{"left, unfinished", "calls left without returning, and calls that had not returned"},
 	},
 }
 

@@ -21,11 +21,11 @@ var idleReport = Report{
 	Keys: []Key{
 		{"name, what", "the cause, as above"},
 		{"gpu", "the GPU"},
-		{"count, total_ns", "gaps with such a time, and the time"},
+		{"count, total_ns", "gaps with such time, and the time"},
 		{"share", "part of the idle time of the GPU"},
-		{"steady_ns", "the time in the [steady state](findings.md#start-up-and-steady-state) of the process whose work ends the gaps: the figure of the findings; `null` if not known"},
-		{"max_ns, max_at_ns", "the longest such time in one gap, and the moment at which it begins: that of the gap, for \"launched late\""},
-		{"total_low_ns, total_high_ns", "the times between which `total_ns` lies in 19 of 20 cases; equal where it is [no estimate](threads.md#owners-of-idle-time)"},
+		{"steady_ns", "the time in the [steady state](findings.md#start-up-and-steady-state) of the process whose work ends the gaps, as findings have it"},
+		{"max_ns, max_at_ns", "the longest such time in one gap, and when it begins (for \"launched late\": when the gap begins)"},
+		{"total_low_ns, total_high_ns", "`total_ns` lies between these in 19 of 20 cases; equal where it is [no estimate](threads.md#owners-of-idle-time)"},
 		{"steady_low_ns, steady_high_ns", "likewise of `steady_ns`"},
 	},
 }

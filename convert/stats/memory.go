@@ -195,15 +195,15 @@ var memoryReport = Report{
 	needs: allocations, whyEmpty: "no allocations were recorded",
 	table: func(s *Sink, _ Facts) *table.Table { return s.memory.uses() },
 	Keys: []Key{
-		{"name", "the use: `device`, `managed`, `pinned` or `other`"},
-		{"pid, gpu", "the process and the GPU; pinned memory has no GPU"},
-		{"peak_bytes, peak_at_ns", "most bytes that were allocated at one time, and when"},
-		{"current_bytes, not_freed", "bytes and allocations that were not freed when the process or the recording ended"},
+		{"name", "use: `device`, `managed`, `pinned` or `other`"},
+		{"pid, gpu", "process and GPU; pinned memory has no GPU"},
+		{"peak_bytes, peak_at_ns", "most bytes allocated at one time, and when"},
+		{"current_bytes, not_freed", "bytes and allocations not freed when the process or the recording ended"},
 		{"allocations, frees", "allocations, and frees of them"},
 		{"allocated_bytes", "bytes of all allocations together"},
-		{"held_bytes", "bytes that were live when the time of a filter began; their allocations do not count in `allocations` and `allocated_bytes`"},
-		{"unmatched_frees", "frees of memory that was allocated before recording, or not at all"},
-		{"replaced", "allocations at an address that had not been freed: a free is missing in the log"},
+		{"held_bytes", "bytes live when the time of a filter began; their allocations do not count in `allocations` and `allocated_bytes`"},
+		{"unmatched_frees", "frees of memory allocated before recording, or not at all"},
+		{"replaced", "allocations at an address that had not been freed: the log misses a free"},
 		{"threads", "threads that allocated or freed; of several, the order decides the peak"},
 	},
 }
@@ -251,10 +251,10 @@ var holdersReport = Report{
 	table: func(s *Sink, _ Facts) *table.Table { return s.memory.held(s.python.any()) },
 	Keys: []Key{
 		{"name, pid, gpu", "as in `memory`"},
-		{"library", "the library whose code allocates; `null` where it is not known"},
-		{"python", "the Python line that allocates, as in `python`; `null` where the log has no Python frames"},
-		{"peak_bytes, share", "bytes that it held at the moment of the peak in `memory`, and their part of the peak"},
-		{"current_bytes, not_freed", "bytes and allocations that were not freed when the process or the recording ended"},
+		{"library", "library whose code allocates"},
+		{"python", "Python line that allocates, as in `python`"},
+		{"peak_bytes, share", "bytes held at the peak in `memory`, and their part of it"},
+		{"current_bytes, not_freed", "bytes and allocations not freed when the process or the recording ended"},
 		{"allocations, allocated_bytes", "allocations, and their bytes together"},
 	},
 }
@@ -319,7 +319,7 @@ var unfreedReport = Report{
 	table: func(s *Sink, _ Facts) *table.Table { return s.memory.unfreed(s.python.any()) },
 	Keys: []Key{
 		{"name, pid, gpu", "as in `memory`"},
-		{"bytes, at_ns, address", "size, moment and address of the allocation; a clipped time has no moment of earlier ones"},
+		{"bytes, at_ns, address", "size, moment and address; with `--clip` earlier allocations have no moment"},
 		{"library, python", "as in `memory_holders`"},
 	},
 }

@@ -64,10 +64,10 @@ var metricsReport = Report{
 	needs: gpuWork, whyEmpty: "no metrics were sampled while there was GPU work",
 	table: func(s *Sink, _ Facts) *table.Table { return s.metrics.table() },
 	Keys: []Key{
-		{"name", "the metric; `clocks lowered: REASON` for the time in which the driver lowered the clocks"},
-		{"metric", "the name that its source gives the metric"},
+		{"name", "metric; `clocks lowered: REASON` for the time in which the driver lowered the clocks"},
+		{"metric", "the source's name for it"},
 		{"source", "`PM sampling`, `GPM`, `NVML` or `host`"},
-		{"gpu, pid", "the GPU, or the process; the other one is `null`"},
+		{"gpu, pid", "the GPU, or the process"},
 		{"unit", "`%`, `B/s`, `Hz`, `W`, `°C`, `B`, `/s`, `ns` or `count`"},
 		{"time_ns", "time for which there are values; of `clocks lowered` the time in which they were lowered"},
 		{"mean", "mean over time; of `clocks lowered` the share of the time, in %"},
@@ -103,10 +103,10 @@ var nvtxMetricsReport = Report{
 	needs: gpuWork, whyEmpty: "no metrics were sampled while work of NVTX ranges ran",
 	table: func(s *Sink, _ Facts) *table.Table { return s.metrics.rangeTable() },
 	Keys: []Key{
-		{"name, domain", "name of the ranges, and domain; `null` for the default domain"},
+		{"name, domain", "ranges, and their domain; `null` for the default domain"},
 		{"span_ns", "time of these ranges on the GPU"},
-		{"label", "the metric; `clocks lowered: REASON` as in `metrics`"},
-		{"time_ns", "time for which there are values, a part of `span_ns`; of `clocks lowered` the time in which they were lowered"},
+		{"label", "metric, as `name` in `metrics`"},
+		{"time_ns", "time for which there are values; of `clocks lowered` the time in which they were lowered"},
 		{"metric, source, gpu, unit, mean, median, p95, max, below_share, above_share", "as in `metrics`"},
 	},
 }

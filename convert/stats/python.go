@@ -164,14 +164,14 @@ var pythonReport = Report{
 	table: func(s *Sink, _ Facts) *table.Table { return s.python.table(s.work.total, s.busy.sorted()) },
 	fold:  func(s *Sink) *table.Folded { return s.python.folded },
 	Keys: []Key{
-		{"name", "the line, `/home/ann/train.py:40 main`. `(no Python frame)` stands for threads without frames, `(no Python frame: autograd)` for those on which PyTorch runs backward passes"},
-		{"count, total_ns", "kernels, copies, sets and graphs whose call was made from the line, and their time on the GPU"},
+		{"name", "line: `/home/ann/train.py:40 main`. `(no Python frame)` is for threads without frames, `(no Python frame: autograd)` for PyTorch's backward passes"},
+		{"count, total_ns", "GPU work whose call was made from the line, and its time"},
 		{"share", "part of the time of all GPU work"},
-		{"inclusive_count, inclusive_ns, inclusive_share", "the same, with what the functions launched that the line calls. These overlap: a line counts for all lines that led to it"},
-		{"idle_ns", "idle time of GPUs that ended with a launch from the line, up to the return of that call: `launched late` in `idle`; `null` where busy times are"},
-		{"waits, wait_ns", "calls made from the line that waited for GPU work, and the time in them"},
-		{"inclusive_idle_ns, inclusive_waits, inclusive_wait_ns", "the same, with those of the functions that the line calls"},
-		{"file, function, line", "the parts of `name`; `null` for what is not known"},
+		{"inclusive_count, inclusive_ns, inclusive_share", "the same, with what the functions launched that the line calls; these overlap"},
+		{"idle_ns", "idle time that ended with a launch from the line, up to that call's return: `launched late` in `idle`; `null` where busy times are"},
+		{"waits, wait_ns", "calls made from the line that waited for GPU work, and their time"},
+		{"inclusive_idle_ns, inclusive_waits, inclusive_wait_ns", "the same, with the functions that the line calls"},
+		{"file, function, line", "parts of `name`"},
 	},
 }
 

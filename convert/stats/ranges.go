@@ -115,8 +115,8 @@ var nvtxReport = Report{
 		{"count, total_ns", "ranges or marks, and the time in the ranges"},
 		{"share", "part of the time of all ranges; ranges lie within ranges"},
 		{"min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns, median_low_ns, median_high_ns", "how the times differ"},
-		{"unfinished", "ranges that had not ended when recording did"},
-		{"gpu_ns, gpu_work", "GPU work of the calls that the thread made while such a range was open: the sum of its times, and pieces. Work in a range within a range belongs to both names"},
+		{"unfinished", "ranges that had not ended"},
+		{"gpu_ns, gpu_work", "GPU work of the calls made in the range on its thread: sum of times, and pieces; work in a range within a range belongs to both"},
 	},
 }
 

@@ -58,7 +58,7 @@ var launchRateReport = Report{
 	needs: gpuWork, whyEmpty: "no kernels whose call is known",
 	table: func(s *Sink, _ Facts) *table.Table { return s.rate.table() },
 	Keys: []Key{
-		{"name, at_ns, span_ns", "the beginning of the interval, and its length"},
+		{"name, at_ns, span_ns", "beginning of the interval, and its length"},
 		{"count, per_s", "launches, and launches a second"},
 		{"short", "as in `launches`"},
 		{"call_total_ns, kernel_total_ns", "time of the calls and of the kernels"},

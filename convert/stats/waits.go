@@ -62,11 +62,11 @@ var waitsReport = Report{
 	table: func(s *Sink, _ Facts) *table.Table { return s.waits.table() },
 	Keys: []Key{
 		{"name", "the function"},
-		{"waited_for", "the stream whose work was the last to finish"},
+		{"waited_for", "stream whose work was the last to finish"},
 		{"pid, tid", "the thread"},
 		{"count, total_ns", "calls, and the time in them"},
-		{"share", "part of the time of all calls that waited"},
-		{"blocked_ns", "time from the beginning of a call to the end of the work that it waited for; 0 where the work had ended before"},
+		{"share", "part of the time of all waiting calls"},
+		{"blocked_ns", "from the beginning of a call to the end of the work that it waited for; 0 where that had ended before"},
 		{"min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns, median_low_ns, median_high_ns", "how the times of the calls differ"},
 	},
 }

@@ -245,16 +245,16 @@ var kernelsReport = Report{
 	needs: gpuWork, whyEmpty: "no kernels",
 	table: func(s *Sink, _ Facts) *table.Table { return s.work.kernelTable() },
 	Keys: []Key{
-		{"name", "the demangled name, without parameters"},
+		{"name", "demangled name, without parameters"},
 		{"count, total_ns", "launches and their time on the GPU"},
-		{"share", "part of the time of all GPU work: kernels, copies, sets and graphs"},
+		{"share", "part of the time of all GPU work"},
 		{"min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns, median_low_ns, median_high_ns", "how the times differ"},
-		{"launch_median_ns", "time of the launching call, of the launches in `launches`"},
-		{"queue_median_ns", "time from the return of the call to the start of the kernel, of the launches in `launches`"},
-		{"in_graphs", "those of `count` that CUDA graphs launched"},
-		{"untimed", "those of `count` without times"},
+		{"launch_median_ns", "time of the launching call (as `launches`)"},
+		{"queue_median_ns", "from the return of the call to the start of the kernel (as `launches`)"},
+		{"in_graphs", "those that CUDA graphs launched"},
+		{"untimed", "those without times"},
 		{"signature", "the demangled name with parameters"},
-		{"occupancy", "theoretical occupancy, the mean weighted with the time of the launches; `null` where the GPU or the launch is not known well enough"},
+		{"occupancy", "theoretical occupancy, weighted with the time of the launches"},
 	},
 }
 
@@ -279,7 +279,7 @@ var kernelShapesReport = Report{
 	table: func(s *Sink, _ Facts) *table.Table { return s.work.shapeTable() },
 	Keys: []Key{
 		{"name", "as in `kernels`"},
-		{"grid, block", "number of blocks and of threads in a block: `256x1x1`"},
+		{"grid, block", "blocks, and threads in a block: `256x1x1`"},
 		{"count, total_ns, share, min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns, median_low_ns, median_high_ns, in_graphs, untimed, signature, occupancy", "as in `kernels`"},
 	},
 }
@@ -304,7 +304,7 @@ var kernelPythonReport = Report{
 	table: func(s *Sink, _ Facts) *table.Table { return s.work.functionTable() },
 	Keys: []Key{
 		{"name", "as in `kernels`"},
-		{"file, function", "the innermost [Python function](calls.md#python-lines) outside the folders of the interpreter and of packages; `null` for launches without frames"},
+		{"file, function", "innermost [Python function](calls.md#python-lines) outside the interpreter and packages"},
 		{"count, total_ns, share, min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns, median_low_ns, median_high_ns, in_graphs, untimed, signature", "as in `kernels`"},
 	},
 }
@@ -363,10 +363,10 @@ var launchesReport = Report{
 		{"count", "launches"},
 		{"total_ns", "sum of all three times"},
 		{"call_median_ns, call_total_ns, call_mean_ns, call_p95_ns, call_max_ns", "time of the call"},
-		{"queue_median_ns, queue_total_ns, queue_mean_ns, queue_p95_ns, queue_max_ns", "time from the return of the call to the start of the kernel; 0 where the kernel started earlier"},
+		{"queue_median_ns, queue_total_ns, queue_mean_ns, queue_p95_ns, queue_max_ns", "time from the return of the call to the start of the kernel; 0 where it started earlier"},
 		{"kernel_median_ns, kernel_total_ns, kernel_mean_ns, kernel_p95_ns, kernel_max_ns", "time of the kernel"},
 		{"short", "launches whose call took longer than the kernel"},
-		{"underfilled", "launches with fewer blocks than the GPU has multiprocessors: part of the GPU has nothing to do; `null` where the log does not tell the number"},
+		{"underfilled", "launches with fewer blocks than the GPU has multiprocessors"},
 		{"default_stream", "launches on the default stream of their context"},
 	},
 }
@@ -434,7 +434,7 @@ var copiesReport = Report{
 		{"peer", "whether the copy is between two GPUs"},
 		{"count, total_ns, share, min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns, median_low_ns, median_high_ns, untimed", "as in `kernels`"},
 		{"bytes", "bytes copied"},
-		{"gbps", "bytes per time of the copies with times, GB/s; 1 GB is a thousand million bytes"},
+		{"gbps", "bytes per time of the copies with times; 1 GB is 10<sup>9</sup> bytes"},
 		{"min_bytes, median_bytes, mean_bytes, max_bytes", "sizes of the copies"},
 	},
 }

@@ -33,51 +33,53 @@ func TestDocumentation(t *testing.T) {
 
 const docHead = `# The functions that can be recorded
 
-This page is generated from the table in ` + "`record/cudaapi`" + `; a test keeps both equal. ` + "`cudatrace probes`" + ` prints the same list and
-marks the functions that a recording would probe.
+*A reference, made from the table in ` + "`record/cudaapi`" + `. ` + "`cudatrace probes`" + ` lists the functions with their arguments and marks those that a
+recording would probe.*
 
-- **%d functions** of CUDA 11 to 13. With the variants for per-thread default streams (_ptsz, _ptds) they are %d symbols.
-- The column *set* is the smallest set that holds the function, by its name in ` + "`--api`" + `. **minimal**: launches. **default**: functions that
-  create GPU work, move or allocate memory, load code or wait, and functions that make and destroy streams, events, graphs and
-  contexts. **all**: every function. Only **all** holds the functions that programs call often and that say little about where time
-  goes: queries, getters, and the functions that build graphs node by node.
-- GPU work is recorded at the driver, because every call that creates GPU work passes the driver. So is what allocates and frees in the
-  order of a stream. **all** also records the runtime's functions for both. What else allocates or frees is recorded at both: a call is
-  [one slice](calls.md) all the same.
-- *fallback* marks a driver function that the runtime calls. It is recorded only in a program without a runtime, or when ` + "`--probe`" + ` names it.
-- An argument marked with \* is read after the function has returned with success. Braces hold fields of a struct that the argument
-  points to; brackets hold fields of a struct that is passed by value.
+- **%d functions** of CUDA 11 to 13; with the variants for per-thread default streams (_ptsz, _ptds) %d symbols.
+- A function stands under the smallest set of ` + "`--api`" + ` that holds it. **minimal**: launches. **default**: also functions that create GPU work, move or
+  allocate memory, load code or wait, and that make and destroy streams, events, graphs and contexts. **all**: also queries, getters, and
+  functions that build graphs node by node.
+- GPU work, and what allocates and frees in the order of a stream, is recorded at the driver, which every such call passes; **all** also records the
+  runtime's functions for both. Other allocations are recorded at both, and still make [one slice](calls.md).
+- *fallback* are driver functions that the runtime calls: recorded only in a program without a runtime, or if ` + "`--probe`" + ` names them.
 `
 
 func documentation() string {
 	var b strings.Builder
-	symbols, rows := len(functions), 0
-	for i := range functions {
-		if functions[i].Name == functions[i].Base() {
-			rows++
-		}
-	}
-	fmt.Fprintf(&b, docHead, rows, symbols)
-	heading := ""
+	rows := 0
 	for i := range functions {
 		f := &functions[i]
 		if f.Name != f.Base() {
 			continue
 		}
-		if h := fmt.Sprintf("\n## %s: %s\n\n| function | set | arguments |\n|---|---|---|\n", f.Library, f.Category); h != heading {
-			heading = h
-			b.WriteString(h)
+		if rows++; i == 0 || f.Library != functions[i-1].Library || f.Category != functions[i-1].Category {
+			fmt.Fprintf(&b, "\n## %s: %s\n\n%s", f.Library, f.Category, sets(f.Library, f.Category))
 		}
-		fmt.Fprintf(&b, "| `%s`%s | %s%s | %s |\n", f.Name, perThread(f), setName(f.Sets), fallback(f), argText(f))
 	}
-	return b.String()
+	return fmt.Sprintf(docHead, rows, len(functions)) + b.String()
 }
 
-func perThread(f *Function) string {
-	if next := int(f.ID) + 1; next < len(functions) && functions[next].Base() == f.Name {
-		return " " + strings.TrimPrefix(functions[next].Name, f.Name)
+// sets lists the functions of a category by their sets.
+func sets(library Library, category string) string {
+	var names []string
+	members := make(map[string]string)
+	for i := range functions {
+		f := &functions[i]
+		if f.Library != library || f.Category != category || f.Name != f.Base() {
+			continue
+		}
+		name := setName(f.Sets) + fallback(f)
+		if members[name] == "" {
+			names = append(names, name)
+		}
+		members[name] += " `" + f.Name + "`"
 	}
-	return ""
+	var b strings.Builder
+	for _, name := range names {
+		fmt.Fprintf(&b, "- **%s**:%s\n", name, members[name])
+	}
+	return b.String()
 }
 
 func setName(s Set) string {
@@ -93,44 +95,6 @@ func setName(s Set) string {
 func fallback(f *Function) string {
 	if f.Fallback {
 		return ", fallback"
-	}
-	return ""
-}
-
-// argText joins the arguments, with the fields of a struct in brackets.
-func argText(f *Function) string {
-	var b strings.Builder
-	closing := ""
-	for i, a := range f.Args {
-		inside := fieldBrackets(f, i)
-		if i == 0 || a.Index != f.Args[i-1].Index {
-			b.WriteString(closing)
-			closing = ""
-			if i > 0 {
-				b.WriteByte(' ')
-			}
-			if inside != "" {
-				b.WriteByte(inside[0])
-				closing = inside[1:]
-			}
-		} else {
-			b.WriteByte(' ')
-		}
-		if a.Out() {
-			b.WriteString("\\*")
-		}
-		fmt.Fprintf(&b, "%s:%s", a.Name, a.Type)
-	}
-	return b.String() + closing
-}
-
-func fieldBrackets(f *Function, i int) string {
-	shared := func(j int) bool { return j >= 0 && j < len(f.Args) && f.Args[j].Index == f.Args[i].Index }
-	switch {
-	case f.Args[i].From == FromValue:
-		return "[]"
-	case f.Args[i].From == FromField, f.Args[i].Out() && (shared(i-1) || shared(i+1)):
-		return "{}"
 	}
 	return ""
 }
