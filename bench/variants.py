@@ -58,8 +58,6 @@ VARIANTS = [
     Variant("minimal", "`record --api minimal`", RECORD + " --api minimal -- {program}", workloads="ac", apart="c", **LOG),
     Variant("cupti-minimal", "`record --calls cupti --api minimal`", RECORD + " --calls cupti --api minimal -- {program}",
             workloads="ac", **LOG),
-    Variant("syncs", "`record --waits cupti`", RECORD + " --waits cupti -- {program}", workloads="ac", apart="c", every=2,
-            **LOG),
     Variant("unsampled", "`record --gpu-metrics off`", RECORD + " --gpu-metrics off -- {program}", workloads="ac", **LOG),
     Variant("counters", "`record --gpu-metrics`: PM sampling, 1 kHz", RECORD + " --gpu-metrics -- {program}", workloads="ac", **LOG),
     Variant("pid", "`record -p PID`, attached", RECORD + " -p {pid}", kind=ATTACH, workloads="abce",

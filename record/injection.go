@@ -209,9 +209,6 @@ func groups(o *Options) cupti.Records {
 	if o.Graphs == GraphWhole {
 		r |= cupti.RecordGraphs
 	}
-	if o.Waits != WaitsCUPTI {
-		r &^= cupti.RecordSync
-	}
 	return r
 }
 

@@ -41,7 +41,6 @@ type Options struct {
 	Calls   CallSource
 	GPU     GPUSource
 	Graphs  GraphMode
-	Waits   WaitSource
 	Python  PythonSource // of calls and samples; "" means PythonOff
 
 	// PythonAsked has a line say why calls have no Python frames, whatever the reason. Otherwise there is one only of an
@@ -108,17 +107,6 @@ type GPUSource string
 const (
 	GPUCUPTI GPUSource = "cupti"
 	GPUNone  GPUSource = "none" // calls alone
-)
-
-// A WaitSource is the source of waits: which GPU work a call waited for.
-type WaitSource string
-
-// The sources of waits. CUPTI's synchronization records cost a PyTorch step as much as all
-// other recording, because they make CUPTI hook every call of the runtime. The calls alone tell
-// nearly as much: they name a stream, and they return when the wait is over.
-const (
-	WaitsCalls WaitSource = "calls"
-	WaitsCUPTI WaitSource = "cupti"
 )
 
 // GraphMode says how the launch of a CUDA graph is recorded.

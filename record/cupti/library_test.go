@@ -251,7 +251,7 @@ var (
 )
 
 var recordGroups = map[string]Records{
-	"CT_RECORDS_WORK": RecordWork, "CT_RECORDS_SYNC": RecordSync, "CT_RECORDS_OVERHEAD": RecordOverhead,
+	"CT_RECORDS_WORK": RecordWork, "CT_RECORDS_OVERHEAD": RecordOverhead,
 	"CT_RECORDS_NVTX": RecordNVTX, "CT_RECORDS_MEMORY": RecordMemory, "CT_RECORDS_GRAPHS": RecordGraphs,
 }
 
@@ -315,7 +315,7 @@ func allOn(t *testing.T, groups Records) int {
 func TestRecords(t *testing.T) {
 	t.Parallel()
 	for _, records := range []Records{
-		0, DefaultRecords, DefaultRecords | RecordGraphs, RecordCalls, RecordWork, RecordWork | RecordSync,
+		0, DefaultRecords, DefaultRecords | RecordGraphs, RecordCalls, RecordWork,
 		RecordWork | RecordOverhead, RecordWork | RecordNVTX, RecordWork | RecordMemory, RecordGraphs,
 	} {
 		t.Run(fmt.Sprint(records), func(t *testing.T) {

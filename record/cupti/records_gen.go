@@ -17,7 +17,6 @@ var records = [...]recordKind{
 	tracelog.KindDevice:     {104, decodeDevice},
 	tracelog.KindContext:    {16, decodeContext},
 	tracelog.KindStream:     {24, decodeStream},
-	tracelog.KindSync:       {40, decodeSync},
 	tracelog.KindOverhead:   {32, decodeOverhead},
 	tracelog.KindMarker:     {32, decodeMarker},
 	tracelog.KindName:       {24, decodeName},
@@ -35,7 +34,6 @@ type decoded struct {
 	device     tracelog.Device
 	context    tracelog.Context
 	stream     tracelog.Stream
-	sync       tracelog.Sync
 	overhead   tracelog.Overhead
 	marker     tracelog.Marker
 	name       tracelog.Name
@@ -195,22 +193,6 @@ func decodeStream(d *decoder, b []byte) error {
 	x.Flags = le.Uint32(b[16:])
 	x.Correlation = le.Uint32(b[20:])
 	d.counts.objects++
-	d.sink.Add(x)
-	return nil
-}
-
-func decodeSync(d *decoder, b []byte) error {
-	x := &d.sync
-	_ = b[39]
-	x.PID = d.pid
-	x.Type = le.Uint32(b[4:])
-	x.Start = d.shift.host(le.Uint64(b[8:]))
-	x.Dur = duration(le.Uint64(b[8:]), le.Uint64(b[16:]))
-	x.Context = le.Uint32(b[24:])
-	x.Stream = le.Uint32(b[28:])
-	x.Event = le.Uint32(b[32:])
-	x.Correlation = le.Uint32(b[36:])
-	d.counts.extras++
 	d.sink.Add(x)
 	return nil
 }

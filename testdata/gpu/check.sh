@@ -84,7 +84,7 @@ fi
 if [[ oddities =~ $only ]]; then # legal oddities and refused calls: the same lines and exit code in each mode
 	nvcc -std=c++17 -o oddities oddities.cu -lcuda && ./oddities >"$out/oddities.plain" || exit 1
 	grep died "$out/oddities.plain" && failed=1 # by itself
-	for mode in "" "--calls cupti" "--runtime-calls" "--api all" "--waits cupti --graphs whole" "--gpu-metrics=1000" "--last 10s" "--gpu none"; do
+	for mode in "" "--calls cupti" "--runtime-calls" "--api all" "--graphs whole" "--gpu-metrics=1000" "--last 10s" "--gpu none"; do
 		read -ra flags <<<"$mode"
 		"$cudatrace" record -q --no-convert "${flags[@]}" -o "$out/oddities" ./oddities >"$out/oddities.stdout" 2>"$out/oddities.stderr"
 		code=$?

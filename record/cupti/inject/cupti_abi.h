@@ -26,7 +26,6 @@ typedef int ct_result; /* CUptiResult; 0 is success */
 #define KIND_OVERHEAD 17u
 #define KIND_MEMCPY2 22u /* copies between devices */
 #define KIND_STREAM 37u
-#define KIND_SYNCHRONIZATION 38u
 #define KIND_MEMORY_POOL 50u
 #define KIND_GRAPH_TRACE 51u
 
@@ -105,16 +104,6 @@ typedef int ct_result; /* CUptiResult; 0 is success */
 #define API_CORRELATION 32
 #define API_RETURN 36
 #define API_MIN 40
-
-/* CUpti_ActivitySynchronization, all versions */
-#define SYNC_TYPE 4
-#define SYNC_START 8
-#define SYNC_END 16
-#define SYNC_CORRELATION 24
-#define SYNC_CONTEXT 28
-#define SYNC_STREAM 32
-#define SYNC_EVENT 36
-#define SYNC_MIN 40
 
 /*
  * CUpti_ActivityObjectKind, and CUpti_ActivityObjectKindId: 12 bytes that hold

@@ -287,11 +287,10 @@ struct ct_recorder {
 
 /* Groups of records beside those of calls. */
 #define CT_RECORDS_WORK 1u /* kernels, memcpys, memsets; devices, contexts, streams */
-#define CT_RECORDS_SYNC 2u
-#define CT_RECORDS_OVERHEAD 4u
-#define CT_RECORDS_NVTX 8u    /* marks, ranges, names */
-#define CT_RECORDS_MEMORY 16u /* allocations and pools */
-#define CT_RECORDS_GRAPHS 32u /* graph launches as a whole, their nodes not at all */
+#define CT_RECORDS_OVERHEAD 2u
+#define CT_RECORDS_NVTX 4u   /* marks, ranges, names */
+#define CT_RECORDS_MEMORY 8u /* allocations and pools */
+#define CT_RECORDS_GRAPHS 16u /* graph launches as a whole, their nodes not at all */
 
 /* DEPTH: how many return addresses of the chains with this innermost one are of use. */
 struct ct_depth {

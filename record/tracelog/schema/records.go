@@ -271,7 +271,7 @@ var records = []Table{
 		field("complete", Uint, "1 when nothing is known to be missing"),
 		field("reason", String, "why it is not complete"),
 	}},
-	{Kind: 20, Name: "sync", Sent: "extras", Meaning: "a CUPTI synchronization record: a call that waits for GPU work, or a stream that waits for an event", Fields: []Field{
+	{Kind: 20, Name: "sync", Meaning: "a CUPTI synchronization record: a call that waits for GPU work, or a stream that waits for an event", Fields: []Field{
 		field("pid", Uint, "process", key),
 		field("type", Uint, "CUpti_ActivitySynchronizationType", key),
 		field("context", Uint, "context", key),

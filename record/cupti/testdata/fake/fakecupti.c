@@ -143,7 +143,7 @@ static size_t size_of(uint32_t kind)
 	case 8: return 152;
 	case 9: return 16;
 	case 37: return 24;
-	case 12: case 17: case 38: case 51: return 56;
+	case 12: case 17: case 51: return 56;
 	case 11: return 32;
 	case 50: return 80;
 	case 60: return 16;
@@ -467,10 +467,6 @@ void fake_others(void)
 	memset(r, 0, sizeof r);
 	set(r, 0, 37, 4), set(r, 4, 51, 4), set(r, 8, 52, 4), set(r, 12, (uint32_t)-5, 4), set(r, 16, 54, 4);
 	put(r, 37);
-	memset(r, 0, sizeof r);
-	set(r, 0, 38, 4), set(r, 4, 3, 4), set(r, 8, now, 8), set(r, 16, now + 8, 8), set(r, 24, 61, 4), set(r, 28, 62, 4);
-	set(r, 32, 63, 4), set(r, 36, 64, 4);
-	put(r, 38);
 	memset(r, 0, sizeof r);
 	set(r, 0, 17, 4), set(r, 4, 1 << 16, 4), set(r, 8, 2, 4), set(r, 12, 71, 4), set(r, 16, 72, 4), set(r, 24, now, 8);
 	set(r, 32, now + 9, 8);
