@@ -65,8 +65,6 @@ VARIANTS = [
     Variant("nsys", "`nsys profile -t cuda`", NSYS + " {program}", apart="ac", **NSYS_FILES),
     Variant("nsys-default", "`nsys profile`", NSYS_DEFAULT + " {program}", workloads="ck", every=2, **NSYS_FILES),
     Variant("torch", "torch.profiler, CUDA", "{program}", workloads="cdtk", apart="c", setup="profile torch"),
-    Variant("whole", "`record --graphs whole`", RECORD + " --graphs whole -- {program}", workloads="gd", apart="g",
-            **LOG),
     Variant("nsys-node", "`nsys --cuda-graph-trace=node`", NSYS + " --cuda-graph-trace=node {program}", workloads="gd",
             every=2, **NSYS_FILES),
     Variant("probes", "`record --gpu none`: probes alone", RECORD + " --gpu none -- {program}", workloads="aec",

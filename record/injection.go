@@ -146,12 +146,15 @@ func (s *session) closeServer() {
 // Calls of a process for which there was no time to probe it come from CUPTI, too.
 func (s *session) config(p *process) cupti.GoConfig {
 	c := cupti.GoConfig{
-		Candidates: p.found, Records: groups(&s.opts),
+		Candidates: p.found, Records: cupti.DefaultRecords,
 		CaptureRange: s.opts.CaptureRange, Paused: s.paused,
 		WatchRivals:   !s.calls.probed || p.late,
 		FlushInterval: min(s.opts.FlushInterval/2, maxHandover), MemoryLimit: s.opts.MemoryLimit,
 	}
 	work := s.opts.GPU != GPUNone
+	if !work {
+		c.Records = cupti.RecordCalls
+	}
 	switch {
 	case s.calls.source == CallsCUPTI:
 		c.Callers = s.wantsCallers()
@@ -198,18 +201,6 @@ func ofDriver(holds func(*cudaapi.Function) bool) (names []string) {
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
-}
-
-// groups are the groups of records that CUPTI makes.
-func groups(o *Options) cupti.Records {
-	if o.GPU == GPUNone {
-		return cupti.RecordCalls
-	}
-	r := cupti.DefaultRecords
-	if o.Graphs == GraphWhole {
-		r |= cupti.RecordGraphs
-	}
-	return r
 }
 
 // kernelLookup is the function of the driver by which a launch of the runtime's fails that never reaches

@@ -40,7 +40,6 @@ type Options struct {
 	Runtime bool // a call that creates GPU work is recorded at the runtime, too, not at the driver only
 	Calls   CallSource
 	GPU     GPUSource
-	Graphs  GraphMode
 	Python  PythonSource // of calls and samples; "" means PythonOff
 
 	// PythonAsked has a line say why calls have no Python frames, whatever the reason. Otherwise there is one only of an
@@ -107,15 +106,6 @@ type GPUSource string
 const (
 	GPUCUPTI GPUSource = "cupti"
 	GPUNone  GPUSource = "none" // calls alone
-)
-
-// GraphMode says how the launch of a CUDA graph is recorded.
-type GraphMode string
-
-// The graph modes.
-const (
-	GraphNodes GraphMode = "nodes" // every node's work
-	GraphWhole GraphMode = "whole" // one slice a launch, at lower cost
 )
 
 // GPUMetrics reports whether clocks, power and the use of a GPU's units are sampled, and how.

@@ -392,7 +392,7 @@ func TestNoGPUWork(t *testing.T) {
 		t.Run(program, func(t *testing.T) {
 			t.Parallel()
 			with := recordProgram(t, "--no-convert", "--calls", "cupti", sim(program))
-			r := recordProgram(t, "--no-convert", "--calls", "cupti", "--gpu", "none", "--graphs", "whole", "--gpu-metrics", "off", "--sample", "off", sim(program))
+			r := recordProgram(t, "--no-convert", "--calls", "cupti", "--gpu", "none", "--gpu-metrics", "off", "--sample", "off", sim(program))
 			if !r.Complete || lostWork(&r.Summary) != 0 {
 				t.Errorf("complete %t %q, lost %v", r.Complete, r.Reasons, r.Lost)
 			}
@@ -514,19 +514,6 @@ func TestCaptureNVTXIncomplete(t *testing.T) {
 	if r.Complete || !strings.Contains(fmt.Sprint(r.Reasons), "more than 64 domains match the pattern") {
 		t.Errorf("complete %t %q", r.Complete, r.Reasons)
 	}
-}
-
-// TestWholeGraphs records each launch of a graph as one slice with an arrow.
-func TestWholeGraphs(t *testing.T) {
-	t.Parallel()
-	r := recordProgram(t, "--graphs", "whole", sim("graphs"), "-n", "20")
-	if r.Graphs == 0 || r.Unmatched != 0 || !r.Complete {
-		t.Errorf("%d graphs, unmatched %d, complete %t %q", r.Graphs, r.Unmatched, r.Complete, r.Reasons)
-	}
-	tr := tptest.Open(t, r.base+".pftrace")
-	tptest.NoErrors(t, tr)
-	expectRows(t, tr, r.Graphs, "graphs with an arrow",
-		"select count(*) from gpu_slice where name glob 'Graph *' and id in (select slice_in from flow)")
 }
 
 // TestAllFunctions probes the runtime's functions that create GPU work as well as the

@@ -76,7 +76,6 @@ func recordFlags() []cli.Flag {
 		&cli.StringFlag{Category: whatGroup, Name: ranksFlag, Usage: "record only these ranks of a distributed program, a `LIST` such as 0,8-15,last, and processes without a rank"},
 		&cli.StringFlag{Category: whatGroup, Name: "calls", Value: string(record.CallsAuto), Usage: "`auto|uprobe|cupti|none`: source of calls; auto is uprobe where rights allow it, else cupti; none keeps only the calls that create GPU work"},
 		&cli.StringFlag{Category: whatGroup, Name: "gpu", Value: string(record.GPUCUPTI), Usage: "`cupti|none`: source of GPU work; none records calls alone"},
-		&cli.StringFlag{Category: whatGroup, Name: "graphs", Value: string(record.GraphNodes), Usage: "`nodes|whole`: record each node of a CUDA graph, or one slice per launch at lower cost"},
 		&cli.StringFlag{Category: whatGroup, Name: "python", Value: string(record.PythonAuto), Usage: "`auto|off`: record the Python lines that led to each call that creates GPU work, allocates, frees or waits, and to each sample; auto: where the interpreter is CPython 3.9 to 3.13 (docs/calls.md)"},
 		&cli.StringFlag{Category: whatGroup, Name: sampleFlag, Value: strconv.Itoa(record.SampleRate), Usage: "`HZ|off`: record when threads that make calls run and are blocked, and HZ times a second what they run or wait for (docs/threads.md)"},
 		&cli.BoolFlag{Category: whatGroup, Name: "runtime-calls", Usage: "record calls that create GPU work at the runtime, too, at higher cost; without it their runtime function comes from the stack"},
@@ -102,13 +101,15 @@ func recordFlags() []cli.Flag {
 		&cli.BoolFlag{Category: outputGroup, Name: liveFlag, Usage: "show meanwhile what 'cudatrace top' shows"},
 		&cli.BoolFlag{Category: outputGroup, Name: "open", Usage: "then open the trace in Perfetto's UI, as 'cudatrace open' does"},
 		&cli.StringFlag{Category: outputGroup, Name: "flush-interval", Value: "1s", Usage: "write each record to disk within `TIME`, 10ms to 1m"},
-		&cli.StringFlag{Name: "waits", Hidden: true}, // removed: an error says what to use
+		&cli.StringFlag{Name: "graphs", Hidden: true}, // removed: an error says what to use
+		&cli.StringFlag{Name: "waits", Hidden: true},
 	})
 }
 
 // insteadOf says, of options that are no more, what to use.
 var insteadOf = map[string]string{
-	"waits": "wait arrows are always derived from the calls",
+	"graphs": "graphs are always recorded node by node; a shorter --flush-interval has CUPTI hold fewer records",
+	"waits":  "wait arrows are always derived from the calls",
 }
 
 // topFlags are the options of record that top takes.
@@ -233,8 +234,8 @@ func recordOptions(c *cli.Context) (record.Options, error) {
 		return o, usagef(recordName, "record: --calls none and --gpu none leave nothing to record")
 	case len(o.PIDs) > 0 && c.IsSet(ranksFlag):
 		return o, usagef(recordName, "record: -p records the processes that it names: --ranks does not apply")
-	case len(o.PIDs) > 0 && isSet(c, "gpu", "graphs", "memory-limit", "wait"):
-		return o, usagef(recordName, "record: -p records calls, and GPU work of armed processes as it is by default: --gpu, --graphs, --memory-limit and --wait do not apply")
+	case len(o.PIDs) > 0 && isSet(c, "gpu", "memory-limit", "wait"):
+		return o, usagef(recordName, "record: -p records calls, and GPU work of armed processes as it is by default: --gpu, --memory-limit and --wait do not apply")
 	case c.Bool("from-start") && !isSet(c, "duration", "delay"):
 		return o, usagef(recordName, "record: --from-start says from when -d and --delay count: give one of them")
 	case c.Bool("from-start") && len(o.PIDs) > 0:
@@ -414,17 +415,16 @@ func recordLimits(c *cli.Context, o *record.Options) error {
 
 // recordSources reads where calls and GPU work come from.
 func recordSources(c *cli.Context, o *record.Options) error {
-	var errs [10]error
+	var errs [9]error
 	o.Calls, errs[0] = oneOf(c, "calls", record.CallsAuto, record.CallsUprobe, record.CallsCUPTI, record.CallsNone)
 	o.GPU, errs[1] = oneOf(c, "gpu", record.GPUCUPTI, record.GPUNone)
-	o.Graphs, errs[2] = oneOf(c, "graphs", record.GraphNodes, record.GraphWhole)
-	o.Functions, errs[3] = chosenFunctions(c)
-	o.GPUMetrics, errs[4] = gpuMetrics(c)
-	o.MetricDevices, errs[5] = oneOf(c, "gpu-metrics-devices", record.DevicesUsed, record.DevicesAll)
-	o.Python, errs[6] = oneOf(c, "python", record.PythonAuto, record.PythonOff)
-	o.SampleRate, errs[7] = sampleRate(c)
-	o.OfFiles, errs[8] = fileFunctions(c, "probe")
-	o.WithoutOfFiles, errs[9] = fileFunctions(c, "no-probe")
+	o.Functions, errs[2] = chosenFunctions(c)
+	o.GPUMetrics, errs[3] = gpuMetrics(c)
+	o.MetricDevices, errs[4] = oneOf(c, "gpu-metrics-devices", record.DevicesUsed, record.DevicesAll)
+	o.Python, errs[5] = oneOf(c, "python", record.PythonAuto, record.PythonOff)
+	o.SampleRate, errs[6] = sampleRate(c)
+	o.OfFiles, errs[7] = fileFunctions(c, "probe")
+	o.WithoutOfFiles, errs[8] = fileFunctions(c, "no-probe")
 	o.PythonAsked = c.IsSet("python")
 	o.Runtime = c.Bool("runtime-calls")
 	if err := cmp.Or(errs[:]...); err != nil {

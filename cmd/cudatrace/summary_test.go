@@ -67,24 +67,3 @@ func TestTooLarge(t *testing.T) {
 		t.Errorf("the summary of a recording:\n%s", out.String())
 	}
 }
-
-// TestDiedOfWholeGraphs has processes that ended by SIGSEGV, and by something else, with and without records of whole graphs.
-func TestDiedOfWholeGraphs(t *testing.T) {
-	const segv = "signal 11 (SIGSEGV), core dumped"
-	for _, c := range []struct {
-		options, ended string
-		want           int
-	}{
-		{"--graphs whole", segv, 1},
-		{"--calls cupti --graphs whole --gpu all", segv, 1},
-		{"--graphs nodes", segv, 0},
-		{"", segv, 0},
-		{"--graphs whole", "signal 6 (SIGABRT)", 0},
-		{"--graphs whole", "exit code 11", 0},
-	} {
-		s := convert.Summary{Options: c.options, ProcessList: []convert.ProcessInfo{{}, {Ended: c.ended}}}
-		if got := remedies(s); len(got) != c.want {
-			t.Errorf("%+v: %q", c, got)
-		}
-	}
-}

@@ -21,7 +21,6 @@ const (
 	RecordOverhead Records = recordsOverhead << 1 // time that CUPTI and the driver take for themselves
 	RecordNVTX     Records = recordsNvtx << 1     // marks, ranges and names
 	RecordMemory   Records = recordsMemory << 1   // allocations, releases and pools of memory
-	RecordGraphs   Records = recordsGraphs << 1   // launches of graphs as a whole; their nodes are left out
 
 	DefaultRecords = RecordCalls | RecordWork | RecordOverhead | RecordNVTX | RecordMemory
 )

@@ -252,7 +252,7 @@ var (
 
 var recordGroups = map[string]Records{
 	"CT_RECORDS_WORK": RecordWork, "CT_RECORDS_OVERHEAD": RecordOverhead,
-	"CT_RECORDS_NVTX": RecordNVTX, "CT_RECORDS_MEMORY": RecordMemory, "CT_RECORDS_GRAPHS": RecordGraphs,
+	"CT_RECORDS_NVTX": RecordNVTX, "CT_RECORDS_MEMORY": RecordMemory,
 }
 
 func activityKinds(t *testing.T) []activityKind {
@@ -315,8 +315,8 @@ func allOn(t *testing.T, groups Records) int {
 func TestRecords(t *testing.T) {
 	t.Parallel()
 	for _, records := range []Records{
-		0, DefaultRecords, DefaultRecords | RecordGraphs, RecordCalls, RecordWork,
-		RecordWork | RecordOverhead, RecordWork | RecordNVTX, RecordWork | RecordMemory, RecordGraphs,
+		0, DefaultRecords, RecordCalls, RecordWork,
+		RecordWork | RecordOverhead, RecordWork | RecordNVTX, RecordWork | RecordMemory,
 	} {
 		t.Run(fmt.Sprint(records), func(t *testing.T) {
 			t.Parallel()
@@ -341,7 +341,7 @@ func TestKindRefused(t *testing.T) {
 	for _, k := range activityKinds(t) {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
-			s := newStage(t, Options{}, GoConfig{Records: DefaultRecords | RecordGraphs})
+			s := newStage(t, Options{}, GoConfig{})
 			s.run(t, play{"program", []string{"return", "2", "10"}, []string{fmt.Sprintf("FAKE_FAIL=kind %02d", k.number)}})
 			words := "cuptiActivityEnable of records of kind " + k.name + " failed: FAKE_ERROR (error 999)"
 			if k.essential {

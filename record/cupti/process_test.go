@@ -108,8 +108,6 @@ func TestOtherRecords(t *testing.T) {
 		"name":   tracelog.Name{PID: pid, ObjectKind: tracelog.ObjectStream, ID: 93, Context: 92, Device: 91, Name: "a stream"},
 		"memory_pool": tracelog.MemoryPool{PID: pid, Operation: 3, PoolKind: 2, Correlation: 111, Device: 113, MinBytesToKeep: 114,
 			Address: 0x900000001000, Size: 115, ReleaseThreshold: 116, Time: s.last["memory_pool"].(tracelog.MemoryPool).Time},
-		"graph": tracelog.Graph{GPU: tracelog.GPU{PID: pid, Correlation: 121, Device: 122, Graph: 123, Context: 124, Stream: 125,
-			Dur: 10, Start: s.last["graph"].(tracelog.Graph).Start}},
 	}
 	for kind, w := range want {
 		if s.last[kind] != w {

@@ -21,7 +21,6 @@ var records = [...]recordKind{
 	tracelog.KindMarker:     {32, decodeMarker},
 	tracelog.KindName:       {24, decodeName},
 	tracelog.KindMemoryPool: {72, decodeMemoryPool},
-	tracelog.KindGraph:      {48, decodeGraph},
 	tracelog.KindNCCLCall:   {48, decodeNCCLCall},
 }
 
@@ -38,7 +37,6 @@ type decoded struct {
 	marker     tracelog.Marker
 	name       tracelog.Name
 	memoryPool tracelog.MemoryPool
-	graph      tracelog.Graph
 	ncclCall   tracelog.NCCLCall
 }
 
@@ -262,15 +260,6 @@ func decodeMemoryPool(d *decoder, b []byte) error {
 	x.PoolKind = le.Uint32(b[56:])
 	x.Device = le.Uint32(b[60:])
 	x.Correlation = le.Uint32(b[64:])
-	d.counts.extras++
-	d.sink.Add(x)
-	return nil
-}
-
-func decodeGraph(d *decoder, b []byte) error {
-	x := &d.graph
-	_ = b[47]
-	d.decodeGPU(&x.GPU, b)
 	d.counts.extras++
 	d.sink.Add(x)
 	return nil

@@ -65,7 +65,6 @@ const (
 	recordsOverhead                       = 2
 	recordsNvtx                           = 4
 	recordsMemory                         = 8
-	recordsGraphs                         = 16
 	statusOff                             = 0
 	statusOn                              = 1
 	statusTaken                           = 2

@@ -245,7 +245,7 @@ func TestCallBase(t *testing.T) {
 func TestGo(t *testing.T) {
 	t.Parallel()
 	c := GoConfig{
-		Candidates: []Candidate{{Path: "/lib/libcupti.so.13", Major: 13}}, Records: RecordWork | RecordOverhead | RecordGraphs,
+		Candidates: []Candidate{{Path: "/lib/libcupti.so.13", Major: 13}}, Records: RecordWork | RecordOverhead | RecordMemory,
 		Calls:  []string{"cuMemcpyHtoD_v2", "cuMemcpyHtoD_v2_ptds", "cudaMalloc"},
 		Paused: true, CaptureRange: true, OwnClock: true, NoCUPTI: true, WatchRivals: true,
 		within: pattern.Ranges{Name: "step", Domain: "*"},
@@ -255,7 +255,7 @@ func TestGo(t *testing.T) {
 	for i := goFlagsAt; i < goPythonAt; i += 4 {
 		got = append(got, le.Uint32(b[i:]))
 	}
-	if diff := cmp.Diff([]uint32{31, 1, 2, 1 | 2 | 16, 6}, got); diff != "" {
+	if diff := cmp.Diff([]uint32{31, 1, 2, 1 | 2 | 8, 6}, got); diff != "" {
 		t.Error(diff)
 	}
 	const want = "\r\x00\x00\x00\x13\x00\x00\x00/lib/libcupti.so.13\f\x00\x00\x00cuMemcpyHtoD\n\x00\x00\x00cudaMallocstep\x00*"
@@ -337,7 +337,7 @@ func seeds() map[string][]byte {
 			record(tracelog.KindOverhead, 1<<16, 1000, 0, 1500, 0, 2, 43),
 			markerRecord(9, 1, "step 7"), markerRecord(9, 1, ""), record(tracelog.KindName, 5, 13, 1, 2, 1),
 			record(tracelog.KindMemoryPool, 3, 1000, 0, 0x9000, 0, 4096, 0, 64, 0, 32, 0, 1024, 0, 1, 2, 7, 0),
-			record(tracelog.KindGraph, 1, 5, 0, 1000, 0, 1500, 0, 2, 3, 7, 4), record(tracelog.KindNCCLCall, 43, 1000, 0, 1, 2, 4096, 0, 1, 7, 2, 1)))),
+			record(tracelog.KindNCCLCall, 43, 1000, 0, 1, 2, 4096, 0, 1, 7, 2, 1)))),
 		"names": stream(appendFrame(nil, msgBatch, concat(stringRecord(1, "a"), stringRecord(2, "b")))),
 	}
 	for _, b := range malformedBatches {

@@ -27,7 +27,6 @@ typedef int ct_result; /* CUptiResult; 0 is success */
 #define KIND_MEMCPY2 22u /* copies between devices */
 #define KIND_STREAM 37u
 #define KIND_MEMORY_POOL 50u
-#define KIND_GRAPH_TRACE 51u
 
 /* CUpti_CallbackDomain */
 #define DOMAIN_DRIVER 1u
@@ -158,16 +157,6 @@ typedef int ct_result; /* CUptiResult; 0 is success */
 #define POOL_USED 64 /* CUpti_ActivityMemoryPool2 and later (CUDA 12.0) */
 #define POOL_MIN_USED 72
 #define POOL_LOCAL 1u /* not imported from another process */
-
-/* CUpti_ActivityGraphTrace, all versions */
-#define GRAPH_CORRELATION 4
-#define GRAPH_START 8
-#define GRAPH_END 16
-#define GRAPH_DEVICE 24
-#define GRAPH_ID 28
-#define GRAPH_CONTEXT 32
-#define GRAPH_STREAM 36
-#define GRAPH_MIN 40
 
 /* CUpti_ActivityDevice, v4 and later */
 #define DEVICE_BANDWIDTH 8

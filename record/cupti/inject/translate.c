@@ -475,22 +475,6 @@ static void put_pool(struct batch *b, const unsigned char *r, size_t left)
 	append(b, &p, sizeof p, p.time);
 }
 
-static void put_graph(struct batch *b, const unsigned char *r, size_t left)
-{
-	(void)left;
-	struct ct_graph g = {
-		.gpu = {.head = {CT_REC_GRAPH, sizeof g},
-			.correlation = u32(r, GRAPH_CORRELATION),
-			.device = u32(r, GRAPH_DEVICE),
-			.context = u32(r, GRAPH_CONTEXT),
-			.stream = u32(r, GRAPH_STREAM),
-			.graph = u32(r, GRAPH_ID)},
-	};
-	gpu_times(b, &g.gpu, u64(r, GRAPH_START), u64(r, GRAPH_END));
-	b->counts.extras++;
-	append(b, &g, sizeof g, g.gpu.start);
-}
-
 static const struct {
 	size_t least; /* bytes that are read */
 	void (*put)(struct batch *, const unsigned char *, size_t);

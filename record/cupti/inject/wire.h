@@ -290,7 +290,6 @@ struct ct_recorder {
 #define CT_RECORDS_OVERHEAD 2u
 #define CT_RECORDS_NVTX 4u   /* marks, ranges, names */
 #define CT_RECORDS_MEMORY 8u /* allocations and pools */
-#define CT_RECORDS_GRAPHS 16u /* graph launches as a whole, their nodes not at all */
 
 /* DEPTH: how many return addresses of the chains with this innermost one are of use. */
 struct ct_depth {

@@ -309,12 +309,6 @@ _Static_assert(offsetof(struct ct_memory_pool, pool_kind) == 56, "memory_pool.po
 _Static_assert(offsetof(struct ct_memory_pool, device) == 60, "memory_pool.device");
 _Static_assert(offsetof(struct ct_memory_pool, correlation) == 64, "memory_pool.correlation");
 
-/* The execution of a whole CUDA graph, where its nodes are not recorded one by one. */
-struct ct_graph {
-	struct ct_gpu gpu;
-};
-_Static_assert(sizeof(struct ct_graph) == 48, "graph");
-
 /* What a call of NCCL says about itself in the payload of its NVTX range. */
 struct ct_nccl_call {
 	struct ct_head head;

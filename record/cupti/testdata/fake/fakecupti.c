@@ -143,7 +143,7 @@ static size_t size_of(uint32_t kind)
 	case 8: return 152;
 	case 9: return 16;
 	case 37: return 24;
-	case 12: case 17: case 51: return 56;
+	case 12: case 17: return 56;
 	case 11: return 32;
 	case 50: return 80;
 	case 60: return 16;
@@ -486,10 +486,6 @@ void fake_others(void)
 	set(r, 24, 114, 8), set(r, 32, 0x900000001000, 8), set(r, 40, 115, 8), set(r, 48, 116, 8), set(r, 56, now, 8);
 	set(r, 64, 117, 8); /* of no meaning: the pool is imported */
 	put(r, 50);
-	memset(r, 0, sizeof r);
-	set(r, 0, 51, 4), set(r, 4, 121, 4), set(r, 8, now, 8), set(r, 16, now + 10, 8), set(r, 24, 122, 4);
-	set(r, 28, 123, 4), set(r, 32, 124, 4), set(r, 36, 125, 4);
-	put(r, 51);
 	memset(r, 0, sizeof r);
 	set(r, 0, 60, 4); /* a kind that was never asked for */
 	put(r, 60);
