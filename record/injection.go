@@ -158,13 +158,13 @@ func (s *session) config(p *process) cupti.GoConfig {
 	switch {
 	case s.calls.source == CallsCUPTI:
 		c.Callers = s.wantsCallers()
-		c.Calls = apiRecords(s.opts.Functions, !s.opts.Runtime && !c.Callers, work)
+		c.Calls = apiRecords(s.opts.Functions, !c.Callers, work)
 		if c.Callers {
 			c.Calls = append(c.Calls, kernelLookup)
 		}
 	case p.late && s.calls.source == CallsAuto:
-		c.Calls = apiRecords(s.opts.Functions, !s.opts.Runtime, work)
-	case !s.opts.Runtime:
+		c.Calls = apiRecords(s.opts.Functions, true, work)
+	default:
 		c.Calls = apiRecords(nil, true, work)
 		if c.Callers = len(s.calls.spared) > 0; c.Callers {
 			c.Calls = append(c.Calls, streamMakers...) // a stream's record names the call that made it
@@ -241,7 +241,7 @@ func late(c cupti.GoConfig) cupti.GoConfig {
 
 // wantsCallers reports whether CUPTI's records of the driver's calls stand for those of the runtime's.
 func (s *session) wantsCallers() bool {
-	return s.calls.source == CallsCUPTI && !s.opts.Runtime && driverTellsAll(s.opts.Functions)
+	return s.calls.source == CallsCUPTI && driverTellsAll(s.opts.Functions)
 }
 
 // driverTellsAll says whether the driver's calls tell all about the chosen functions. A function of the

@@ -37,10 +37,9 @@ type Options struct {
 	// OfFiles are functions of any library or program whose entries and returns are recorded, but for WithoutOfFiles.
 	OfFiles, WithoutOfFiles []pattern.Functions
 
-	Runtime bool // a call that creates GPU work is recorded at the runtime, too, not at the driver only
-	Calls   CallSource
-	GPU     GPUSource
-	Python  PythonSource // of calls and samples; "" means PythonOff
+	Calls  CallSource
+	GPU    GPUSource
+	Python PythonSource // of calls and samples; "" means PythonOff
 
 	// PythonAsked has a line say why calls have no Python frames, whatever the reason. Otherwise there is one only of an
 	// interpreter that is not known.

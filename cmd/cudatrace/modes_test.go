@@ -538,7 +538,7 @@ func TestAllFunctions(t *testing.T) {
 // one of them, or to the runtime's.
 func TestSeveralDriverCalls(t *testing.T) {
 	t.Parallel()
-	for options, whole := range map[string]bool{"": true, "--runtime-calls": true, "--api all": true, "--api minimal": false, "--calls cupti": false, "--calls cupti --runtime-calls": true} {
+	for options, whole := range map[string]bool{"": true, "--api all": true, "--api minimal": false, "--calls cupti": false, "--calls cupti --api all": true} {
 		t.Run(options, func(t *testing.T) {
 			t.Parallel()
 			r := recordProgram(t, append(strings.Fields(options), sim("functions"))...)
@@ -552,21 +552,20 @@ func TestSeveralDriverCalls(t *testing.T) {
 	}
 }
 
-// TestRuntimeCalls records the launches of both libraries: each is one slice in the other.
-func TestRuntimeCalls(t *testing.T) {
+// TestCallsWithoutDriver records a launch that the runtime refuses by itself: the driver sees nothing of it. The runtime's own
+// function does, by a probe or by CUPTI's record.
+func TestCallsWithoutDriver(t *testing.T) {
 	t.Parallel()
-	r := recordProgram(t, "--runtime-calls", sim("many"), "--no-errors")
-	r.whole(t)
-	tr := tptest.Open(t, r.base+".pftrace")
-	tptest.NoErrors(t, tr)
-	checkArrows(t, tr)
-	launches := r.Functions["cudaLaunchKernel"]
-	if launches == 0 {
-		t.Errorf("no launches: %v", r.Functions)
+	const refused = "cudaLaunchKernel: cudaErrorInvalidResourceHandle"
+	for options, seen := range map[string]uint64{"": 0, "--api all": 1, "--probe cudaLaunchKernel": 1, "--calls cupti": 0, "--calls cupti --api all": 1} {
+		t.Run(options, func(t *testing.T) {
+			t.Parallel()
+			r := recordProgram(t, append(strings.Fields("--no-convert "+options), sim("many"))...)
+			if got := r.Errors[refused]; got != seen {
+				t.Errorf("%d refused launches, want %d: %v", got, seen, r.Errors)
+			}
+		})
 	}
-	expectRows(t, tr, launches, "runtime launches with the driver's inside", `select count(*) from slice s
-		where s.name = 'cudaLaunchKernel' and exists (select 1 from slice c where c.parent_id = s.id and c.name = 'cuLaunchKernel')`)
-	expectRows(t, tr, launches, "runtime launches", "select count(*) from slice where name = 'cudaLaunchKernel' and category = 'runtime'")
 }
 
 // TestWithoutCUPTI records where there is no libcupti, or none that works: the calls

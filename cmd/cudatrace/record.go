@@ -78,7 +78,6 @@ func recordFlags() []cli.Flag {
 		&cli.StringFlag{Category: whatGroup, Name: "gpu", Value: string(record.GPUCUPTI), Usage: "`cupti|none`: source of GPU work; none records calls alone"},
 		&cli.StringFlag{Category: whatGroup, Name: "python", Value: string(record.PythonAuto), Usage: "`auto|off`: record the Python lines that led to each call that creates GPU work, allocates, frees or waits, and to each sample; auto: where the interpreter is CPython 3.9 to 3.13 (docs/calls.md)"},
 		&cli.StringFlag{Category: whatGroup, Name: sampleFlag, Value: strconv.Itoa(record.SampleRate), Usage: "`HZ|off`: record when threads that make calls run and are blocked, and HZ times a second what they run or wait for (docs/threads.md)"},
-		&cli.BoolFlag{Category: whatGroup, Name: "runtime-calls", Usage: "record calls that create GPU work at the runtime, too, at higher cost; without it their runtime function comes from the stack"},
 		&cli.StringFlag{Category: whatGroup, Name: gpuMetricsFlag, Value: "on", Usage: "`on|off|HZ`: sample clocks, power, memory and the use of the units of GPUs (docs/gpu-metrics.md); HZ, 100 to 10000, or 1000 for no value: also the GPU's counters, so many times a second, by CUPTI's PM sampling"},
 		&cli.StringFlag{Category: whatGroup, Name: gpuMetricsFlag + "-set", Usage: "PM sampling of the metrics `NAME,...` instead of the default set; 'cudatrace probes --gpu-metrics' lists names"},
 		&cli.StringFlag{Category: whatGroup, Name: "gpu-metrics-devices", Value: string(record.DevicesUsed), Usage: "`used|all`: sample the GPUs that recorded processes use, or all"},
@@ -102,14 +101,16 @@ func recordFlags() []cli.Flag {
 		&cli.BoolFlag{Category: outputGroup, Name: "open", Usage: "then open the trace in Perfetto's UI, as 'cudatrace open' does"},
 		&cli.StringFlag{Category: outputGroup, Name: "flush-interval", Value: "1s", Usage: "write each record to disk within `TIME`, 10ms to 1m"},
 		&cli.StringFlag{Name: "graphs", Hidden: true}, // removed: an error says what to use
+		&cli.BoolFlag{Name: "runtime-calls", Hidden: true},
 		&cli.StringFlag{Name: "waits", Hidden: true},
 	})
 }
 
 // insteadOf says, of options that are no more, what to use.
 var insteadOf = map[string]string{
-	"graphs": "graphs are always recorded node by node; a shorter --flush-interval has CUPTI hold fewer records",
-	"waits":  "wait arrows are always derived from the calls",
+	"graphs":        "graphs are always recorded node by node; a shorter --flush-interval has CUPTI hold fewer records",
+	"runtime-calls": "--api all, or --probe GLOB for some, records the runtime's own functions",
+	"waits":         "wait arrows are always derived from the calls",
 }
 
 // topFlags are the options of record that top takes.
@@ -426,7 +427,6 @@ func recordSources(c *cli.Context, o *record.Options) error {
 	o.OfFiles, errs[7] = fileFunctions(c, "probe")
 	o.WithoutOfFiles, errs[8] = fileFunctions(c, "no-probe")
 	o.PythonAsked = c.IsSet("python")
-	o.Runtime = c.Bool("runtime-calls")
 	if err := cmp.Or(errs[:]...); err != nil {
 		return usagef(recordName, "record: %v", err)
 	}
