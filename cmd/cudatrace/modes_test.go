@@ -557,7 +557,9 @@ func TestSeveralDriverCalls(t *testing.T) {
 func TestCallsWithoutDriver(t *testing.T) {
 	t.Parallel()
 	const refused = "cudaLaunchKernel: cudaErrorInvalidResourceHandle"
-	for options, seen := range map[string]uint64{"": 0, "--api all": 1, "--probe cudaLaunchKernel": 1, "--calls cupti": 0, "--calls cupti --api all": 1} {
+	for options, seen := range map[string]uint64{
+		"": 0, "--api all": 1, "--probe cudaLaunchKernel": 1, "--calls cupti": 0, "--calls cupti --api all": 1,
+	} {
 		t.Run(options, func(t *testing.T) {
 			t.Parallel()
 			r := recordProgram(t, append(strings.Fields("--no-convert "+options), sim("many"))...)

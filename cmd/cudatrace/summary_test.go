@@ -2,8 +2,11 @@ package main
 
 import (
 	"io"
+	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/urfave/cli/v2"
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 	"github.com/cudatrace/cudatrace/convert"
@@ -65,5 +68,23 @@ func TestTooLarge(t *testing.T) {
 	printSummary(console.New(io.Discard, &out), convert.Summary{Slices: 5_000_000}, firstLook{Busy: "3 %", Finding: "slow \x1b", Try: "faster"}, []madeFile{{path: "a.pftrace"}, {path: "a.cudatrace"}})
 	if !strings.Contains(out.String(), "\n  GPU busy: 3 %\n  look first: slow \\u001b\n  try: faster\n") || !strings.Contains(out.String(), "\n  size: 5,000,000 slices are more") || !strings.Contains(out.String(), "convert a.cudatrace ") || !strings.Contains(out.String(), ", 5,000,000 slices\n") {
 		t.Errorf("the summary of a recording:\n%s", out.String())
+	}
+}
+
+// TestRemediesNameOptions: what a loss advises can be done.
+func TestRemediesNameOptions(t *testing.T) {
+	t.Parallel()
+	known := map[string]bool{}
+	for _, f := range recordFlags() {
+		if f.(cli.VisibleFlag).IsVisible() {
+			known["--"+f.Names()[0]] = true
+		}
+	}
+	for cause, remedy := range remedyOf {
+		for _, option := range regexp.MustCompile("--[a-z-]+").FindAllString(remedy, -1) {
+			if !known[option] {
+				t.Errorf("%s: record has no %s", cause, option)
+			}
+		}
 	}
 }

@@ -251,8 +251,7 @@ var (
 )
 
 var recordGroups = map[string]Records{
-	"CT_RECORDS_WORK": RecordWork, "CT_RECORDS_OVERHEAD": RecordOverhead,
-	"CT_RECORDS_NVTX": RecordNVTX, "CT_RECORDS_MEMORY": RecordMemory,
+	"CT_RECORDS_WORK": RecordWork, "CT_RECORDS_NVTX": RecordNVTX,
 }
 
 func activityKinds(t *testing.T) []activityKind {
@@ -314,10 +313,7 @@ func allOn(t *testing.T, groups Records) int {
 // TestRecords checks what each choice of records switches on.
 func TestRecords(t *testing.T) {
 	t.Parallel()
-	for _, records := range []Records{
-		0, DefaultRecords, RecordCalls, RecordWork,
-		RecordWork | RecordOverhead, RecordWork | RecordNVTX, RecordWork | RecordMemory,
-	} {
+	for _, records := range []Records{0, DefaultRecords, RecordCalls, RecordWork, RecordNVTX} {
 		t.Run(fmt.Sprint(records), func(t *testing.T) {
 			t.Parallel()
 			groups := records

@@ -62,9 +62,7 @@ const (
 	inSize                                = 16384
 	died                                  = 1073741824
 	recordsWork                           = 1
-	recordsOverhead                       = 2
-	recordsNvtx                           = 4
-	recordsMemory                         = 8
+	recordsNvtx                           = 2
 	statusOff                             = 0
 	statusOn                              = 1
 	statusTaken                           = 2

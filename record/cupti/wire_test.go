@@ -245,7 +245,7 @@ func TestCallBase(t *testing.T) {
 func TestGo(t *testing.T) {
 	t.Parallel()
 	c := GoConfig{
-		Candidates: []Candidate{{Path: "/lib/libcupti.so.13", Major: 13}}, Records: RecordWork | RecordOverhead | RecordMemory,
+		Candidates: []Candidate{{Path: "/lib/libcupti.so.13", Major: 13}}, Records: RecordWork | RecordNVTX,
 		Calls:  []string{"cuMemcpyHtoD_v2", "cuMemcpyHtoD_v2_ptds", "cudaMalloc"},
 		Paused: true, CaptureRange: true, OwnClock: true, NoCUPTI: true, WatchRivals: true,
 		within: pattern.Ranges{Name: "step", Domain: "*"},
@@ -255,7 +255,7 @@ func TestGo(t *testing.T) {
 	for i := goFlagsAt; i < goPythonAt; i += 4 {
 		got = append(got, le.Uint32(b[i:]))
 	}
-	if diff := cmp.Diff([]uint32{31, 1, 2, 1 | 2 | 8, 6}, got); diff != "" {
+	if diff := cmp.Diff([]uint32{31, 1, 2, 1 | 2, 6}, got); diff != "" {
 		t.Error(diff)
 	}
 	const want = "\r\x00\x00\x00\x13\x00\x00\x00/lib/libcupti.so.13\f\x00\x00\x00cuMemcpyHtoD\n\x00\x00\x00cudaMallocstep\x00*"
