@@ -88,7 +88,7 @@ func (c *calls) open(s *session, armed bool) {
 // the caller. A launch of a graph keeps its probe, since its arguments tell which graph. There are none where arguments
 // are wanted, where nothing says who calls, and where a call is to be in the log when it returns.
 func spareable(o *Options) (spared []*cudaapi.Function) {
-	if o.Calls != CallsAuto || o.GPU == GPUNone || o.Runtime || len(o.PIDs) > 0 || o.Last > 0 {
+	if o.Calls != CallsAuto || o.GPU == GPUNone || len(o.PIDs) > 0 || o.Last > 0 {
 		return nil
 	}
 	for _, f := range o.Functions {

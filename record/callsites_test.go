@@ -35,7 +35,7 @@ type namedCalls struct {
 	unknown int // calls of the driver's without a caller record
 }
 
-// recordNames records a program with CUPTI's records alone.
+// recordNames records a program with CUPTI's records alone, with runtime those of the runtime's functions that create GPU work.
 func recordNames(t *testing.T, runtime bool, program string, args ...string) namedCalls {
 	t.Helper()
 	dir, err := simulated()
@@ -46,10 +46,15 @@ func recordNames(t *testing.T, runtime bool, program string, args ...string) nam
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, f := range cudaapi.Functions(cudaapi.All) {
+		if runtime && f.GPUWork && f.Library == cudaapi.Runtime {
+			functions = append(functions, f)
+		}
+	}
 	var said []string
 	result, err := Run(Options{
 		Program: filepath.Join(dir, "bin", program), Args: args, Output: filepath.Join(t.TempDir(), "run"),
-		Functions: functions, Runtime: runtime, Calls: CallsCUPTI,
+		Functions: functions, Calls: CallsCUPTI,
 		Say: func(line string) { said = append(said, line) },
 	})
 	if err != nil || result.ExitCode != 0 || result.Log == "" {

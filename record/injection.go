@@ -146,22 +146,25 @@ func (s *session) closeServer() {
 // Calls of a process for which there was no time to probe it come from CUPTI, too.
 func (s *session) config(p *process) cupti.GoConfig {
 	c := cupti.GoConfig{
-		Candidates: p.found, Records: groups(&s.opts),
+		Candidates: p.found, Records: cupti.DefaultRecords,
 		CaptureRange: s.opts.CaptureRange, Paused: s.paused,
 		WatchRivals:   !s.calls.probed || p.late,
 		FlushInterval: min(s.opts.FlushInterval/2, maxHandover), MemoryLimit: s.opts.MemoryLimit,
 	}
 	work := s.opts.GPU != GPUNone
+	if !work {
+		c.Records = cupti.RecordCalls
+	}
 	switch {
 	case s.calls.source == CallsCUPTI:
 		c.Callers = s.wantsCallers()
-		c.Calls = apiRecords(s.opts.Functions, !s.opts.Runtime && !c.Callers, work)
+		c.Calls = apiRecords(s.opts.Functions, !c.Callers, work)
 		if c.Callers {
 			c.Calls = append(c.Calls, kernelLookup)
 		}
 	case p.late && s.calls.source == CallsAuto:
-		c.Calls = apiRecords(s.opts.Functions, !s.opts.Runtime, work)
-	case !s.opts.Runtime:
+		c.Calls = apiRecords(s.opts.Functions, true, work)
+	default:
 		c.Calls = apiRecords(nil, true, work)
 		if c.Callers = len(s.calls.spared) > 0; c.Callers {
 			c.Calls = append(c.Calls, streamMakers...) // a stream's record names the call that made it
@@ -198,21 +201,6 @@ func ofDriver(holds func(*cudaapi.Function) bool) (names []string) {
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
-}
-
-// groups are the groups of records that CUPTI makes.
-func groups(o *Options) cupti.Records {
-	if o.GPU == GPUNone {
-		return cupti.RecordCalls
-	}
-	r := cupti.DefaultRecords
-	if o.Graphs == GraphWhole {
-		r |= cupti.RecordGraphs
-	}
-	if o.Waits != WaitsCUPTI {
-		r &^= cupti.RecordSync
-	}
-	return r
 }
 
 // kernelLookup is the function of the driver by which a launch of the runtime's fails that never reaches
@@ -253,7 +241,7 @@ func late(c cupti.GoConfig) cupti.GoConfig {
 
 // wantsCallers reports whether CUPTI's records of the driver's calls stand for those of the runtime's.
 func (s *session) wantsCallers() bool {
-	return s.calls.source == CallsCUPTI && !s.opts.Runtime && driverTellsAll(s.opts.Functions)
+	return s.calls.source == CallsCUPTI && driverTellsAll(s.opts.Functions)
 }
 
 // driverTellsAll says whether the driver's calls tell all about the chosen functions. A function of the

@@ -37,12 +37,9 @@ type Options struct {
 	// OfFiles are functions of any library or program whose entries and returns are recorded, but for WithoutOfFiles.
 	OfFiles, WithoutOfFiles []pattern.Functions
 
-	Runtime bool // a call that creates GPU work is recorded at the runtime, too, not at the driver only
-	Calls   CallSource
-	GPU     GPUSource
-	Graphs  GraphMode
-	Waits   WaitSource
-	Python  PythonSource // of calls and samples; "" means PythonOff
+	Calls  CallSource
+	GPU    GPUSource
+	Python PythonSource // of calls and samples; "" means PythonOff
 
 	// PythonAsked has a line say why calls have no Python frames, whatever the reason. Otherwise there is one only of an
 	// interpreter that is not known.
@@ -108,26 +105,6 @@ type GPUSource string
 const (
 	GPUCUPTI GPUSource = "cupti"
 	GPUNone  GPUSource = "none" // calls alone
-)
-
-// A WaitSource is the source of waits: which GPU work a call waited for.
-type WaitSource string
-
-// The sources of waits. CUPTI's synchronization records cost a PyTorch step as much as all
-// other recording, because they make CUPTI hook every call of the runtime. The calls alone tell
-// nearly as much: they name a stream, and they return when the wait is over.
-const (
-	WaitsCalls WaitSource = "calls"
-	WaitsCUPTI WaitSource = "cupti"
-)
-
-// GraphMode says how the launch of a CUDA graph is recorded.
-type GraphMode string
-
-// The graph modes.
-const (
-	GraphNodes GraphMode = "nodes" // every node's work
-	GraphWhole GraphMode = "whole" // one slice a launch, at lower cost
 )
 
 // GPUMetrics reports whether clocks, power and the use of a GPU's units are sampled, and how.

@@ -48,8 +48,6 @@ func (o *Options) withoutPython() string {
 		return "they come with CUPTI's records"
 	case len(o.PIDs) > 0:
 		return "only a program that is recorded from its start has them"
-	case o.Runtime:
-		return "where the runtime's calls are recorded, CUPTI does not ask for the time of the driver's"
 	}
 	return ""
 }

@@ -392,7 +392,7 @@ func TestNoGPUWork(t *testing.T) {
 		t.Run(program, func(t *testing.T) {
 			t.Parallel()
 			with := recordProgram(t, "--no-convert", "--calls", "cupti", sim(program))
-			r := recordProgram(t, "--no-convert", "--calls", "cupti", "--gpu", "none", "--graphs", "whole", "--waits", "cupti", "--gpu-metrics", "off", "--sample", "off", sim(program))
+			r := recordProgram(t, "--no-convert", "--calls", "cupti", "--gpu", "none", "--gpu-metrics", "off", "--sample", "off", sim(program))
 			if !r.Complete || lostWork(&r.Summary) != 0 {
 				t.Errorf("complete %t %q, lost %v", r.Complete, r.Reasons, r.Lost)
 			}
@@ -516,19 +516,6 @@ func TestCaptureNVTXIncomplete(t *testing.T) {
 	}
 }
 
-// TestWholeGraphs records each launch of a graph as one slice with an arrow.
-func TestWholeGraphs(t *testing.T) {
-	t.Parallel()
-	r := recordProgram(t, "--graphs", "whole", sim("graphs"), "-n", "20")
-	if r.Graphs == 0 || r.Unmatched != 0 || !r.Complete {
-		t.Errorf("%d graphs, unmatched %d, complete %t %q", r.Graphs, r.Unmatched, r.Complete, r.Reasons)
-	}
-	tr := tptest.Open(t, r.base+".pftrace")
-	tptest.NoErrors(t, tr)
-	expectRows(t, tr, r.Graphs, "graphs with an arrow",
-		"select count(*) from gpu_slice where name glob 'Graph *' and id in (select slice_in from flow)")
-}
-
 // TestAllFunctions probes the runtime's functions that create GPU work as well as the
 // driver's: each call is one slice, with the driver's arguments.
 func TestAllFunctions(t *testing.T) {
@@ -551,7 +538,7 @@ func TestAllFunctions(t *testing.T) {
 // one of them, or to the runtime's.
 func TestSeveralDriverCalls(t *testing.T) {
 	t.Parallel()
-	for options, whole := range map[string]bool{"": true, "--runtime-calls": true, "--api all": true, "--api minimal": false, "--calls cupti": false, "--calls cupti --runtime-calls": true} {
+	for options, whole := range map[string]bool{"": true, "--api all": true, "--api minimal": false, "--calls cupti": false, "--calls cupti --api all": true} {
 		t.Run(options, func(t *testing.T) {
 			t.Parallel()
 			r := recordProgram(t, append(strings.Fields(options), sim("functions"))...)
@@ -565,21 +552,22 @@ func TestSeveralDriverCalls(t *testing.T) {
 	}
 }
 
-// TestRuntimeCalls records the launches of both libraries: each is one slice in the other.
-func TestRuntimeCalls(t *testing.T) {
+// TestCallsWithoutDriver records a launch that the runtime refuses by itself: the driver sees nothing of it. The runtime's own
+// function does, by a probe or by CUPTI's record.
+func TestCallsWithoutDriver(t *testing.T) {
 	t.Parallel()
-	r := recordProgram(t, "--runtime-calls", sim("many"), "--no-errors")
-	r.whole(t)
-	tr := tptest.Open(t, r.base+".pftrace")
-	tptest.NoErrors(t, tr)
-	checkArrows(t, tr)
-	launches := r.Functions["cudaLaunchKernel"]
-	if launches == 0 {
-		t.Errorf("no launches: %v", r.Functions)
+	const refused = "cudaLaunchKernel: cudaErrorInvalidResourceHandle"
+	for options, seen := range map[string]uint64{
+		"": 0, "--api all": 1, "--probe cudaLaunchKernel": 1, "--calls cupti": 0, "--calls cupti --api all": 1,
+	} {
+		t.Run(options, func(t *testing.T) {
+			t.Parallel()
+			r := recordProgram(t, append(strings.Fields("--no-convert "+options), sim("many"))...)
+			if got := r.Errors[refused]; got != seen {
+				t.Errorf("%d refused launches, want %d: %v", got, seen, r.Errors)
+			}
+		})
 	}
-	expectRows(t, tr, launches, "runtime launches with the driver's inside", `select count(*) from slice s
-		where s.name = 'cudaLaunchKernel' and exists (select 1 from slice c where c.parent_id = s.id and c.name = 'cuLaunchKernel')`)
-	expectRows(t, tr, launches, "runtime launches", "select count(*) from slice where name = 'cudaLaunchKernel' and category = 'runtime'")
 }
 
 // TestWithoutCUPTI records where there is no libcupti, or none that works: the calls
@@ -628,23 +616,6 @@ func TestMinimal(t *testing.T) {
 			records, err := exec.Command("cudatrace", "dump", "--kind", "api", r.base+".cudatrace").Output()
 			if err != nil || !bytes.Contains(records, []byte("name=cuLaunchKernel ")) || bytes.Contains(records, []byte("name=cuda")) {
 				t.Errorf("%v\n%s", err, records)
-			}
-		})
-	}
-}
-
-// TestWaits finds the same arrows to calls that waited from the calls as from CUPTI's
-// synchronization records.
-func TestWaits(t *testing.T) {
-	for _, program := range []string{"many", "threads", "forkexec", "graphs"} {
-		t.Run(program, func(t *testing.T) {
-			t.Parallel()
-			with := recordProgram(t, "--no-convert", "--waits", "cupti", sim(program))
-			r := recordProgram(t, "--no-convert", sim(program))
-			r.whole(t)
-			with.whole(t)
-			if r.Waits == 0 || r.Waits != with.Waits || r.Kernels != with.Kernels || r.Calls != with.Calls {
-				t.Errorf("waits %d of %d, kernels %d of %d, calls %d of %d", r.Waits, with.Waits, r.Kernels, with.Kernels, r.Calls, with.Calls)
 			}
 		})
 	}

@@ -8,7 +8,7 @@ var phrases = map[wording.Phrase]string{
 	wording.OtherName:    "choose another name with -o",
 	wording.Start:        "'cudatrace record PROGRAM', or with 'cudatrace run --armed PROGRAM'",
 	wording.CallBuffer:   "raise --" + callBufferFlag + ": 256M",
-	wording.RuntimeCalls: "'record --runtime-calls' records their names",
+	wording.RuntimeCalls: "'record --calls cupti' records their names",
 	wording.CUPTICalls:   "--calls auto has CUPTI record them",
 	wording.ProbedEnds:   "the default --calls, with the rights for probes, has _exit and exec wait for them",
 	wording.MetricNames:  "'cudatrace probes --" + gpuMetricsFlag + "' lists names",

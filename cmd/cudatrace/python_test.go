@@ -359,8 +359,6 @@ func TestPythonDefault(t *testing.T) {
 		"no GPU":            {"--gpu none", known, false, nil},
 		"no GPU, asked":     {"--gpu none --python auto", known, false, []string{whole + "they come with CUPTI's records"}},
 		"no GPU, off":       {"--gpu none --python off", known, false, nil},
-		"runtime":           {"--runtime-calls", known, false, nil},
-		"runtime, asked":    {"--runtime-calls --python auto", known, false, []string{whole + "where the runtime's calls are recorded, CUPTI does not ask for the time of the driver's"}},
 		"no CUPTI":          {"", broken, false, nil},
 		"no CUPTI, asked":   {"--python auto", broken, false, []string{": CUPTI cannot record the GPU work and Python lines of", "not complete: CUPTI cannot record"}},
 		"compiled":          {"", compiled, false, nil},

@@ -76,11 +76,8 @@ func recordFlags() []cli.Flag {
 		&cli.StringFlag{Category: whatGroup, Name: ranksFlag, Usage: "record only these ranks of a distributed program, a `LIST` such as 0,8-15,last, and processes without a rank"},
 		&cli.StringFlag{Category: whatGroup, Name: "calls", Value: string(record.CallsAuto), Usage: "`auto|uprobe|cupti|none`: source of calls; auto is uprobe where rights allow it, else cupti; none keeps only the calls that create GPU work"},
 		&cli.StringFlag{Category: whatGroup, Name: "gpu", Value: string(record.GPUCUPTI), Usage: "`cupti|none`: source of GPU work; none records calls alone"},
-		&cli.StringFlag{Category: whatGroup, Name: "graphs", Value: string(record.GraphNodes), Usage: "`nodes|whole`: record each node of a CUDA graph, or one slice per launch at lower cost"},
-		&cli.StringFlag{Category: whatGroup, Name: "waits", Value: string(record.WaitsCalls), Usage: "`calls|cupti`: source of wait arrows; cupti costs more, but is more reliable with several GPUs or reused handles"},
 		&cli.StringFlag{Category: whatGroup, Name: "python", Value: string(record.PythonAuto), Usage: "`auto|off`: record the Python lines that led to each call that creates GPU work, allocates, frees or waits, and to each sample; auto: where the interpreter is CPython 3.9 to 3.13 (docs/calls.md)"},
 		&cli.StringFlag{Category: whatGroup, Name: sampleFlag, Value: strconv.Itoa(record.SampleRate), Usage: "`HZ|off`: record when threads that make calls run and are blocked, and HZ times a second what they run or wait for (docs/threads.md)"},
-		&cli.BoolFlag{Category: whatGroup, Name: "runtime-calls", Usage: "record calls that create GPU work at the runtime, too, at higher cost; without it their runtime function comes from the stack"},
 		&cli.StringFlag{Category: whatGroup, Name: gpuMetricsFlag, Value: "on", Usage: "`on|off|HZ`: sample clocks, power, memory and the use of the units of GPUs (docs/gpu-metrics.md); HZ, 100 to 10000, or 1000 for no value: also the GPU's counters, so many times a second, by CUPTI's PM sampling"},
 		&cli.StringFlag{Category: whatGroup, Name: gpuMetricsFlag + "-set", Usage: "PM sampling of the metrics `NAME,...` instead of the default set; 'cudatrace probes --gpu-metrics' lists names"},
 		&cli.StringFlag{Category: whatGroup, Name: "gpu-metrics-devices", Value: string(record.DevicesUsed), Usage: "`used|all`: sample the GPUs that recorded processes use, or all"},
@@ -103,7 +100,17 @@ func recordFlags() []cli.Flag {
 		&cli.BoolFlag{Category: outputGroup, Name: liveFlag, Usage: "show meanwhile what 'cudatrace top' shows"},
 		&cli.BoolFlag{Category: outputGroup, Name: "open", Usage: "then open the trace in Perfetto's UI, as 'cudatrace open' does"},
 		&cli.StringFlag{Category: outputGroup, Name: "flush-interval", Value: "1s", Usage: "write each record to disk within `TIME`, 10ms to 1m"},
+		&cli.StringFlag{Name: "graphs", Hidden: true}, // removed: an error says what to use
+		&cli.BoolFlag{Name: "runtime-calls", Hidden: true},
+		&cli.StringFlag{Name: "waits", Hidden: true},
 	})
+}
+
+// insteadOf says, of options that are no more, what to use.
+var insteadOf = map[string]string{
+	"graphs":        "graphs are always recorded node by node; a shorter --flush-interval has CUPTI hold fewer records",
+	"runtime-calls": "--api all, or --probe GLOB for some, records the runtime's own functions",
+	"waits":         "wait arrows are always derived from the calls",
 }
 
 // topFlags are the options of record that top takes.
@@ -198,6 +205,11 @@ func recordOptions(c *cli.Context) (record.Options, error) {
 		Program: c.Args().First(), Args: c.Args().Tail(), Version: version(), Words: givenOptions(c),
 		Run: c.String(runFlag), NoMetadata: c.Bool(noMetadataFlag), FromStart: c.Bool("from-start"),
 	}
+	for option, instead := range insteadOf {
+		if c.IsSet(option) {
+			return o, usagef(recordName, "record: --%s does not exist any more: %s", option, instead)
+		}
+	}
 	if err := recordTimes(c, &o); err != nil {
 		return o, usagef(recordName, "record: %v", err)
 	}
@@ -223,8 +235,8 @@ func recordOptions(c *cli.Context) (record.Options, error) {
 		return o, usagef(recordName, "record: --calls none and --gpu none leave nothing to record")
 	case len(o.PIDs) > 0 && c.IsSet(ranksFlag):
 		return o, usagef(recordName, "record: -p records the processes that it names: --ranks does not apply")
-	case len(o.PIDs) > 0 && isSet(c, "gpu", "graphs", "waits", "memory-limit", "wait"):
-		return o, usagef(recordName, "record: -p records calls, and GPU work of armed processes as it is by default: --gpu, --graphs, --waits, --memory-limit and --wait do not apply")
+	case len(o.PIDs) > 0 && isSet(c, "gpu", "memory-limit", "wait"):
+		return o, usagef(recordName, "record: -p records calls, and GPU work of armed processes as it is by default: --gpu, --memory-limit and --wait do not apply")
 	case c.Bool("from-start") && !isSet(c, "duration", "delay"):
 		return o, usagef(recordName, "record: --from-start says from when -d and --delay count: give one of them")
 	case c.Bool("from-start") && len(o.PIDs) > 0:
@@ -402,22 +414,19 @@ func recordLimits(c *cli.Context, o *record.Options) error {
 	return nil
 }
 
-// recordSources reads where calls, GPU work and waits come from.
+// recordSources reads where calls and GPU work come from.
 func recordSources(c *cli.Context, o *record.Options) error {
-	var errs [11]error
+	var errs [9]error
 	o.Calls, errs[0] = oneOf(c, "calls", record.CallsAuto, record.CallsUprobe, record.CallsCUPTI, record.CallsNone)
 	o.GPU, errs[1] = oneOf(c, "gpu", record.GPUCUPTI, record.GPUNone)
-	o.Graphs, errs[2] = oneOf(c, "graphs", record.GraphNodes, record.GraphWhole)
-	o.Functions, errs[3] = chosenFunctions(c)
-	o.Waits, errs[4] = oneOf(c, "waits", record.WaitsCalls, record.WaitsCUPTI)
-	o.GPUMetrics, errs[5] = gpuMetrics(c)
-	o.MetricDevices, errs[6] = oneOf(c, "gpu-metrics-devices", record.DevicesUsed, record.DevicesAll)
-	o.Python, errs[7] = oneOf(c, "python", record.PythonAuto, record.PythonOff)
-	o.SampleRate, errs[8] = sampleRate(c)
-	o.OfFiles, errs[9] = fileFunctions(c, "probe")
-	o.WithoutOfFiles, errs[10] = fileFunctions(c, "no-probe")
+	o.Functions, errs[2] = chosenFunctions(c)
+	o.GPUMetrics, errs[3] = gpuMetrics(c)
+	o.MetricDevices, errs[4] = oneOf(c, "gpu-metrics-devices", record.DevicesUsed, record.DevicesAll)
+	o.Python, errs[5] = oneOf(c, "python", record.PythonAuto, record.PythonOff)
+	o.SampleRate, errs[6] = sampleRate(c)
+	o.OfFiles, errs[7] = fileFunctions(c, "probe")
+	o.WithoutOfFiles, errs[8] = fileFunctions(c, "no-probe")
 	o.PythonAsked = c.IsSet("python")
-	o.Runtime = c.Bool("runtime-calls")
 	if err := cmp.Or(errs[:]...); err != nil {
 		return usagef(recordName, "record: %v", err)
 	}

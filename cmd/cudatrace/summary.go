@@ -213,7 +213,7 @@ var remedyOf = map[string]string{
 	tracelog.LostCUPTIQueue:   "GPU records came faster than the recorder took them: raise --memory-limit (256M)",
 	tracelog.LostCUPTIBuffer:  "CUPTI had no buffer left: raise --memory-limit (256M)",
 	tracelog.LostCUPTIDropped: "CUPTI dropped records: raise --memory-limit (256M) or shorten --flush-interval (100ms)",
-	tracelog.LostCUPTITime:    "CUPTI ran short of device buffers: shorten --flush-interval (100ms), or use --graphs whole for large graphs",
+	tracelog.LostCUPTITime:    "CUPTI ran short of device buffers: shorten --flush-interval (100ms)",
 	tracelog.LostCUPTIName:    "the library had no memory left for names: raise --memory-limit (256M)",
 	tracelog.LostLogWrite:     "the log could not be written: free space in its folder, choose another with -o, or raise the limit of the size of files (ulimit -f unlimited)",
 }
@@ -226,16 +226,7 @@ func remedies(s convert.Summary) []string {
 			list = append(list, withValues(remedy, s.Options))
 		}
 	}
-	if diedOfWholeGraphs(s) {
-		list = append(list, "CUPTI's records of whole graphs end some programs by SIGSEGV: if this one does not end so without cudatrace, use --graphs nodes")
-	}
 	return list
-}
-
-// diedOfWholeGraphs reports whether a process ended as CUPTI's records of whole graphs have it end (docs/endings.md).
-func diedOfWholeGraphs(s convert.Summary) bool {
-	died := slices.ContainsFunc(s.ProcessList, func(p convert.ProcessInfo) bool { return strings.Contains(p.Ended, "(SIGSEGV)") })
-	return died && strings.Contains(" "+s.Options+" ", " --graphs whole ")
 }
 
 // withValues names, in place of the value that is right for the default of an option, four times the one that the recording had.

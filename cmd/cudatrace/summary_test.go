@@ -2,8 +2,11 @@ package main
 
 import (
 	"io"
+	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/urfave/cli/v2"
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 	"github.com/cudatrace/cudatrace/convert"
@@ -68,23 +71,20 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// TestDiedOfWholeGraphs has processes that ended by SIGSEGV, and by something else, with and without records of whole graphs.
-func TestDiedOfWholeGraphs(t *testing.T) {
-	const segv = "signal 11 (SIGSEGV), core dumped"
-	for _, c := range []struct {
-		options, ended string
-		want           int
-	}{
-		{"--graphs whole", segv, 1},
-		{"--calls cupti --graphs whole --gpu all", segv, 1},
-		{"--graphs nodes", segv, 0},
-		{"", segv, 0},
-		{"--graphs whole", "signal 6 (SIGABRT)", 0},
-		{"--graphs whole", "exit code 11", 0},
-	} {
-		s := convert.Summary{Options: c.options, ProcessList: []convert.ProcessInfo{{}, {Ended: c.ended}}}
-		if got := remedies(s); len(got) != c.want {
-			t.Errorf("%+v: %q", c, got)
+// TestRemediesNameOptions: what a loss advises can be done.
+func TestRemediesNameOptions(t *testing.T) {
+	t.Parallel()
+	known := map[string]bool{}
+	for _, f := range recordFlags() {
+		if f.(cli.VisibleFlag).IsVisible() {
+			known["--"+f.Names()[0]] = true
+		}
+	}
+	for cause, remedy := range remedyOf {
+		for _, option := range regexp.MustCompile("--[a-z-]+").FindAllString(remedy, -1) {
+			if !known[option] {
+				t.Errorf("%s: record has no %s", cause, option)
+			}
 		}
 	}
 }

@@ -16,15 +16,12 @@ type Records uint32
 
 // The groups of records. Calls are always recorded.
 const (
-	RecordCalls    Records = 1
-	RecordWork     Records = recordsWork << 1     // kernels, memcpys, memsets; devices, contexts, streams
-	RecordSync     Records = recordsSync << 1     // calls that wait for GPU work
-	RecordOverhead Records = recordsOverhead << 1 // time that CUPTI and the driver take for themselves
-	RecordNVTX     Records = recordsNvtx << 1     // marks, ranges and names
-	RecordMemory   Records = recordsMemory << 1   // allocations, releases and pools of memory
-	RecordGraphs   Records = recordsGraphs << 1   // launches of graphs as a whole; their nodes are left out
+	RecordCalls Records = 1
+	// RecordWork is kernels, memcpys and memsets; devices, contexts, streams, pools of memory; CUPTI's own time.
+	RecordWork Records = recordsWork << 1
+	RecordNVTX Records = recordsNvtx << 1 // marks, ranges and names
 
-	DefaultRecords = RecordCalls | RecordWork | RecordSync | RecordOverhead | RecordNVTX | RecordMemory
+	DefaultRecords = RecordCalls | RecordWork | RecordNVTX
 )
 
 // A GoConfig is the answer to a process's hello: what to record, and how. A zero value means

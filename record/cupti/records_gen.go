@@ -17,12 +17,10 @@ var records = [...]recordKind{
 	tracelog.KindDevice:     {104, decodeDevice},
 	tracelog.KindContext:    {16, decodeContext},
 	tracelog.KindStream:     {24, decodeStream},
-	tracelog.KindSync:       {40, decodeSync},
 	tracelog.KindOverhead:   {32, decodeOverhead},
 	tracelog.KindMarker:     {32, decodeMarker},
 	tracelog.KindName:       {24, decodeName},
 	tracelog.KindMemoryPool: {72, decodeMemoryPool},
-	tracelog.KindGraph:      {48, decodeGraph},
 	tracelog.KindNCCLCall:   {48, decodeNCCLCall},
 }
 
@@ -35,12 +33,10 @@ type decoded struct {
 	device     tracelog.Device
 	context    tracelog.Context
 	stream     tracelog.Stream
-	sync       tracelog.Sync
 	overhead   tracelog.Overhead
 	marker     tracelog.Marker
 	name       tracelog.Name
 	memoryPool tracelog.MemoryPool
-	graph      tracelog.Graph
 	ncclCall   tracelog.NCCLCall
 }
 
@@ -199,22 +195,6 @@ func decodeStream(d *decoder, b []byte) error {
 	return nil
 }
 
-func decodeSync(d *decoder, b []byte) error {
-	x := &d.sync
-	_ = b[39]
-	x.PID = d.pid
-	x.Type = le.Uint32(b[4:])
-	x.Start = d.shift.host(le.Uint64(b[8:]))
-	x.Dur = duration(le.Uint64(b[8:]), le.Uint64(b[16:]))
-	x.Context = le.Uint32(b[24:])
-	x.Stream = le.Uint32(b[28:])
-	x.Event = le.Uint32(b[32:])
-	x.Correlation = le.Uint32(b[36:])
-	d.counts.extras++
-	d.sink.Add(x)
-	return nil
-}
-
 func decodeOverhead(d *decoder, b []byte) error {
 	x := &d.overhead
 	_ = b[31]
@@ -280,15 +260,6 @@ func decodeMemoryPool(d *decoder, b []byte) error {
 	x.PoolKind = le.Uint32(b[56:])
 	x.Device = le.Uint32(b[60:])
 	x.Correlation = le.Uint32(b[64:])
-	d.counts.extras++
-	d.sink.Add(x)
-	return nil
-}
-
-func decodeGraph(d *decoder, b []byte) error {
-	x := &d.graph
-	_ = b[47]
-	d.decodeGPU(&x.GPU, b)
 	d.counts.extras++
 	d.sink.Add(x)
 	return nil

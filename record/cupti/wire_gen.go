@@ -62,11 +62,7 @@ const (
 	inSize                                = 16384
 	died                                  = 1073741824
 	recordsWork                           = 1
-	recordsSync                           = 2
-	recordsOverhead                       = 4
-	recordsNvtx                           = 8
-	recordsMemory                         = 16
-	recordsGraphs                         = 32
+	recordsNvtx                           = 2
 	statusOff                             = 0
 	statusOn                              = 1
 	statusTaken                           = 2

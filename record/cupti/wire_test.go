@@ -125,14 +125,14 @@ func TestTimeNamespace(t *testing.T) {
 	var got collect
 	d := decoder{pid: 42, shared: new(peerMemory), sink: &got, shift: 700}
 	in := concat(record(tracelog.KindMemset, 1, 0, 0, 1000, 0, 1500, 0, 2, 3, 7, 0, 1, 0, 0, 0), markerRecord(9, 0, ""),
-		record(tracelog.KindSync, 3, 0, 0, 0, 0, 1, 13, 1, 7))
+		record(tracelog.KindOverhead, 1<<16, 0, 0, 0, 0, 2, 43))
 	if err := d.batch(in); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{
 		fmt.Sprintf("memset %+v", tracelog.Memset{GPU: tracelog.GPU{PID: 42, Device: 1, Context: 2, Stream: 3, Correlation: 7, Start: 300, Dur: 500}, Bytes: 1}),
 		fmt.Sprintf("marker %+v", tracelog.Marker{PID: 42, TID: 43, Flags: tracelog.MarkerStart, ID: 9, Time: 300}),
-		fmt.Sprintf("sync %+v", tracelog.Sync{PID: 42, Type: 3, Context: 1, Stream: 13, Event: 1, Correlation: 7}),
+		fmt.Sprintf("overhead %+v", tracelog.Overhead{PID: 42, OverheadKind: 1 << 16, ObjectKind: 2, TID: 43}),
 	}
 	if diff := cmp.Diff(want, got.lines); diff != "" {
 		t.Error(diff)
@@ -245,7 +245,7 @@ func TestCallBase(t *testing.T) {
 func TestGo(t *testing.T) {
 	t.Parallel()
 	c := GoConfig{
-		Candidates: []Candidate{{Path: "/lib/libcupti.so.13", Major: 13}}, Records: RecordWork | RecordSync | RecordGraphs,
+		Candidates: []Candidate{{Path: "/lib/libcupti.so.13", Major: 13}}, Records: RecordWork | RecordNVTX,
 		Calls:  []string{"cuMemcpyHtoD_v2", "cuMemcpyHtoD_v2_ptds", "cudaMalloc"},
 		Paused: true, CaptureRange: true, OwnClock: true, NoCUPTI: true, WatchRivals: true,
 		within: pattern.Ranges{Name: "step", Domain: "*"},
@@ -255,7 +255,7 @@ func TestGo(t *testing.T) {
 	for i := goFlagsAt; i < goPythonAt; i += 4 {
 		got = append(got, le.Uint32(b[i:]))
 	}
-	if diff := cmp.Diff([]uint32{31, 1, 2, 1 | 2 | 32, 6}, got); diff != "" {
+	if diff := cmp.Diff([]uint32{31, 1, 2, 1 | 2, 6}, got); diff != "" {
 		t.Error(diff)
 	}
 	const want = "\r\x00\x00\x00\x13\x00\x00\x00/lib/libcupti.so.13\f\x00\x00\x00cuMemcpyHtoD\n\x00\x00\x00cudaMallocstep\x00*"
@@ -334,10 +334,10 @@ func seeds() map[string][]byte {
 		"clock":               stream(appendFrame(nil, msgClock, make([]byte, clockSize))),
 		"clock-silent":        stream(appendFrame(nil, msgClock, append([]byte{3}, make([]byte, clockSize-1)...))),
 		"extras": stream(appendFrame(nil, msgBatch, concat(stringRecord(1, "a"),
-			record(tracelog.KindSync, 3, 1000, 0, 1500, 0, 1, 13, 0xffffffff, 7), record(tracelog.KindOverhead, 1<<16, 1000, 0, 1500, 0, 2, 43),
+			record(tracelog.KindOverhead, 1<<16, 1000, 0, 1500, 0, 2, 43),
 			markerRecord(9, 1, "step 7"), markerRecord(9, 1, ""), record(tracelog.KindName, 5, 13, 1, 2, 1),
 			record(tracelog.KindMemoryPool, 3, 1000, 0, 0x9000, 0, 4096, 0, 64, 0, 32, 0, 1024, 0, 1, 2, 7, 0),
-			record(tracelog.KindGraph, 1, 5, 0, 1000, 0, 1500, 0, 2, 3, 7, 4), record(tracelog.KindNCCLCall, 43, 1000, 0, 1, 2, 4096, 0, 1, 7, 2, 1)))),
+			record(tracelog.KindNCCLCall, 43, 1000, 0, 1, 2, 4096, 0, 1, 7, 2, 1)))),
 		"names": stream(appendFrame(nil, msgBatch, concat(stringRecord(1, "a"), stringRecord(2, "b")))),
 	}
 	for _, b := range malformedBatches {

@@ -1,7 +1,6 @@
 """Compares recordings of calls.cu with what it called. Usage: calls.py CUDATRACE DIR
 
-DIR has the logs calls (default), calls-cupti, calls-runtime (--runtime-calls) and calls-all (--api all --runtime-calls),
-each with NAME.stdout. Prints the runtime functions that make several driver calls, and the functions that a mode counts wrong."""
+DIR has the logs calls (default), calls-cupti, calls-records (--calls cupti --api all) and calls-all (--api all), each with NAME.stdout. Prints the runtime functions that make several driver calls, and the functions that a mode counts wrong."""
 import collections
 import json
 import re
@@ -13,7 +12,7 @@ cudatrace, folder = sys.argv[1], sys.argv[2]
 PARTS = ("cudaMemcpyToArray", "cudaMemcpyToArrayAsync", "cudaMemcpyFromArray", "cudaMemcpyFromArrayAsync", "cudaMemcpyArrayToArray",
          "cudaMemset3D", "cudaMemset3DAsync")
 KNOWN = {("calls-cupti", function) for function in PARTS}
-modes = ("calls", "calls-cupti", "calls-runtime", "calls-all")
+modes = ("calls", "calls-cupti", "calls-records", "calls-all")
 
 
 def printed(mode):
@@ -38,18 +37,16 @@ def spans(mode):
 # How many driver calls lie in each call that the program made in a range of its own.
 labels = re.findall(r"^call (\S+) (\S+) (\S+)$", printed("calls-all"), re.M)
 several = collections.defaultdict(list)
-for mode in ("calls-runtime", "calls-all"):
-    calls = sorted(spans(mode))
-    runtime = [c for c in calls if not c[4] and c[5] == "api"]
-    drivers = [c for c in calls if c[4] and c[5] == "call"]
-    for start, end, tid, name, _, _ in runtime:
-        inside = [d[3] for d in drivers if d[2] == tid and d[0] >= start and d[1] <= end]
-        if len(inside) != 1:
-            several[mode, name].append(inside)
-    print(f"{mode}: {len(runtime)} API records of the runtime, {len(drivers)} probed driver calls")
-for (mode, name), lists in sorted(several.items()):
+calls = sorted(c for c in spans("calls-all") if c[5] == "call")
+drivers = [c for c in calls if c[4]]
+for start, end, tid, name, driver, _ in calls:
+    inside = [d[3] for d in drivers if d[2] == tid and d[0] >= start and d[1] <= end]
+    if not driver and len(inside) != 1:
+        several[name].append(inside)
+print(f"{len(calls) - len(drivers)} probed calls of the runtime, {len(drivers)} of the driver")
+for name, lists in sorted(several.items()):
     for inside, n in collections.Counter(tuple(i) for i in lists).items():
-        print(f"  {mode}: {n} x {name}: {len(inside)} driver calls: {' '.join(f'{f}*{inside.count(f)}' for f in dict.fromkeys(inside))}")
+        print(f"  {n} x {name}: {len(inside)} driver calls: {' '.join(f'{f}*{inside.count(f)}' for f in dict.fromkeys(inside))}")
 
 # How often each function was called, by the program and by each log.
 faults = 0

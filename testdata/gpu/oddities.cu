@@ -498,7 +498,7 @@ static void reset(void)
 }
 
 /* A graph is launched again before the memory of its node was freed, which CUDA refuses. CUPTI's records of whole graphs kill
- * a program that does it: this group is the last, so that it can be left out. */
+ * a program that does it. */
 static void relaunch(void)
 {
 	cudaGraph_t graph;

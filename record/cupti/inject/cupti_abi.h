@@ -26,9 +26,7 @@ typedef int ct_result; /* CUptiResult; 0 is success */
 #define KIND_OVERHEAD 17u
 #define KIND_MEMCPY2 22u /* copies between devices */
 #define KIND_STREAM 37u
-#define KIND_SYNCHRONIZATION 38u
 #define KIND_MEMORY_POOL 50u
-#define KIND_GRAPH_TRACE 51u
 
 /* CUpti_CallbackDomain */
 #define DOMAIN_DRIVER 1u
@@ -106,16 +104,6 @@ typedef int ct_result; /* CUptiResult; 0 is success */
 #define API_RETURN 36
 #define API_MIN 40
 
-/* CUpti_ActivitySynchronization, all versions */
-#define SYNC_TYPE 4
-#define SYNC_START 8
-#define SYNC_END 16
-#define SYNC_CORRELATION 24
-#define SYNC_CONTEXT 28
-#define SYNC_STREAM 32
-#define SYNC_EVENT 36
-#define SYNC_MIN 40
-
 /*
  * CUpti_ActivityObjectKind, and CUpti_ActivityObjectKindId: 12 bytes that hold
  * process and thread, or device, context and stream, whichever the kind needs.
@@ -169,16 +157,6 @@ typedef int ct_result; /* CUptiResult; 0 is success */
 #define POOL_USED 64 /* CUpti_ActivityMemoryPool2 and later (CUDA 12.0) */
 #define POOL_MIN_USED 72
 #define POOL_LOCAL 1u /* not imported from another process */
-
-/* CUpti_ActivityGraphTrace, all versions */
-#define GRAPH_CORRELATION 4
-#define GRAPH_START 8
-#define GRAPH_END 16
-#define GRAPH_DEVICE 24
-#define GRAPH_ID 28
-#define GRAPH_CONTEXT 32
-#define GRAPH_STREAM 36
-#define GRAPH_MIN 40
 
 /* CUpti_ActivityDevice, v4 and later */
 #define DEVICE_BANDWIDTH 8

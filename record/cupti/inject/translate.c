@@ -376,22 +376,6 @@ static void put_stream(struct batch *b, const unsigned char *r, size_t left)
 	append(b, &s, sizeof s, 0);
 }
 
-static void put_sync(struct batch *b, const unsigned char *r, size_t left)
-{
-	(void)left;
-	struct ct_sync s = {
-		.head = {CT_REC_SYNC, sizeof s},
-		.correlation = u32(r, SYNC_CORRELATION),
-		.type = u32(r, SYNC_TYPE),
-		.context = u32(r, SYNC_CONTEXT),
-		.stream = u32(r, SYNC_STREAM),
-		.event = u32(r, SYNC_EVENT),
-	};
-	times(b, u64(r, SYNC_START), u64(r, SYNC_END), &s.start, &s.end);
-	b->counts.extras++;
-	append(b, &s, sizeof s, s.start);
-}
-
 /* The thread among the ids at an object, 0 when the object is none. */
 static uint32_t thread_of(const unsigned char *r, size_t kind, size_t object)
 {
@@ -489,22 +473,6 @@ static void put_pool(struct batch *b, const unsigned char *r, size_t left)
 	};
 	b->counts.extras++;
 	append(b, &p, sizeof p, p.time);
-}
-
-static void put_graph(struct batch *b, const unsigned char *r, size_t left)
-{
-	(void)left;
-	struct ct_graph g = {
-		.gpu = {.head = {CT_REC_GRAPH, sizeof g},
-			.correlation = u32(r, GRAPH_CORRELATION),
-			.device = u32(r, GRAPH_DEVICE),
-			.context = u32(r, GRAPH_CONTEXT),
-			.stream = u32(r, GRAPH_STREAM),
-			.graph = u32(r, GRAPH_ID)},
-	};
-	gpu_times(b, &g.gpu, u64(r, GRAPH_START), u64(r, GRAPH_END));
-	b->counts.extras++;
-	append(b, &g, sizeof g, g.gpu.start);
 }
 
 static const struct {

@@ -286,12 +286,8 @@ struct ct_recorder {
 #define CT_DIED 0x40000000u /* FUTEX_OWNER_DIED of linux/futex.h */
 
 /* Groups of records beside those of calls. */
-#define CT_RECORDS_WORK 1u /* kernels, memcpys, memsets; devices, contexts, streams */
-#define CT_RECORDS_SYNC 2u
-#define CT_RECORDS_OVERHEAD 4u
-#define CT_RECORDS_NVTX 8u    /* marks, ranges, names */
-#define CT_RECORDS_MEMORY 16u /* allocations and pools */
-#define CT_RECORDS_GRAPHS 32u /* graph launches as a whole, their nodes not at all */
+#define CT_RECORDS_WORK 1u /* kernels, memcpys, memsets; devices, contexts, streams, pools of memory; CUPTI's own time */
+#define CT_RECORDS_NVTX 2u /* marks, ranges, names */
 
 /* DEPTH: how many return addresses of the chains with this innermost one are of use. */
 struct ct_depth {

@@ -232,26 +232,6 @@ _Static_assert(offsetof(struct ct_stream, priority) == 12, "stream.priority");
 _Static_assert(offsetof(struct ct_stream, flags) == 16, "stream.flags");
 _Static_assert(offsetof(struct ct_stream, correlation) == 20, "stream.correlation");
 
-/* A CUPTI synchronization record: a call that waits for GPU work, or a stream that waits for an event. */
-struct ct_sync {
-	struct ct_head head;
-	uint32_t type; /* CUpti_ActivitySynchronizationType */
-	uint64_t start; /* beginning of the wait */
-	uint64_t end; /* 0 without an end */
-	uint32_t context;
-	uint32_t stream; /* stream, 4294967295 where it does not apply */
-	uint32_t event; /* CUPTI's number of the event, 4294967295 where it does not apply */
-	uint32_t correlation; /* correlation ID of the call that waited */
-};
-_Static_assert(sizeof(struct ct_sync) == 40, "sync");
-_Static_assert(offsetof(struct ct_sync, type) == 4, "sync.type");
-_Static_assert(offsetof(struct ct_sync, start) == 8, "sync.start");
-_Static_assert(offsetof(struct ct_sync, end) == 16, "sync.end");
-_Static_assert(offsetof(struct ct_sync, context) == 24, "sync.context");
-_Static_assert(offsetof(struct ct_sync, stream) == 28, "sync.stream");
-_Static_assert(offsetof(struct ct_sync, event) == 32, "sync.event");
-_Static_assert(offsetof(struct ct_sync, correlation) == 36, "sync.correlation");
-
 /* Time that CUPTI or the driver took for itself. */
 struct ct_overhead {
 	struct ct_head head;
@@ -328,12 +308,6 @@ _Static_assert(offsetof(struct ct_memory_pool, used) == 48, "memory_pool.used");
 _Static_assert(offsetof(struct ct_memory_pool, pool_kind) == 56, "memory_pool.pool_kind");
 _Static_assert(offsetof(struct ct_memory_pool, device) == 60, "memory_pool.device");
 _Static_assert(offsetof(struct ct_memory_pool, correlation) == 64, "memory_pool.correlation");
-
-/* The execution of a whole CUDA graph, where its nodes are not recorded one by one. */
-struct ct_graph {
-	struct ct_gpu gpu;
-};
-_Static_assert(sizeof(struct ct_graph) == 48, "graph");
 
 /* What a call of NCCL says about itself in the payload of its NVTX range. */
 struct ct_nccl_call {

@@ -271,7 +271,7 @@ var records = []Table{
 		field("complete", Uint, "1 when nothing is known to be missing"),
 		field("reason", String, "why it is not complete"),
 	}},
-	{Kind: 20, Name: "sync", Sent: "extras", Meaning: "a CUPTI synchronization record: a call that waits for GPU work, or a stream that waits for an event", Fields: []Field{
+	{Kind: 20, Name: "sync", Meaning: "a CUPTI synchronization record: a call that waits for GPU work, or a stream that waits for an event", Fields: []Field{
 		field("pid", Uint, "process", key),
 		field("type", Uint, "CUpti_ActivitySynchronizationType", key),
 		field("context", Uint, "context", key),
@@ -337,7 +337,7 @@ var records = []Table{
 		field("min_bytes_to_keep", Uint, "bytes that trimming leaves", wide),
 		field("used", Uint, "bytes of the pool that were allocated then", optional, wide),
 	}},
-	{Kind: 26, Name: "graph", Owner: "stream", Sent: "extras", Meaning: "the execution of a whole CUDA graph, where its nodes are not recorded one by one", Part: &gpu, Fields: gpu.and()},
+	{Kind: 26, Name: "graph", Owner: "stream", Meaning: "the execution of a whole CUDA graph, where its nodes are not recorded one by one", Part: &gpu, Fields: gpu.and()},
 	{Kind: 27, Name: "symbol", Role: Definition, Meaning: "the name behind a handle that a launch passes",
 		Doc: "gives the name behind a handle that a launch passes, as the call that made the handle saw it.", Fields: []Field{
 			field("pid", Uint, "process"),

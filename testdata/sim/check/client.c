@@ -44,7 +44,6 @@ static _Atomic size_t tid_count;
 static size_t buffer_size = 1 << 20;
 static size_t running, lost, callbacks;
 static bool refuse; /* answer requests with NULL */
-static bool whole_graphs;
 static uint64_t began;
 static uint32_t process;
 static int failures;
@@ -110,8 +109,6 @@ static void keep(const uint32_t *record)
 	const CUptiMemcpyPeer *p = r;
 	const CUptiMemset *s = r;
 	counts[*record]++;
-	if (*record == CUPTI_KIND_CONCURRENT_KERNEL && k->graphId && whole_graphs)
-		fail("a graph's kernel beside the record of the whole graph", k->correlationId);
 	switch (*record) {
 	case CUPTI_KIND_CONCURRENT_KERNEL:
 		if (strncmp(k->name, "_Z", 2))
@@ -239,10 +236,10 @@ static void at_exit(void)
 	check_gpu(ended);
 	check_streams();
 	events_check(has_call, counts);
-	printf("records kernels=%zu copies=%zu sets=%zu calls=%zu syncs=%zu devices=%zu contexts=%zu streams=%zu "
+	printf("records kernels=%zu copies=%zu sets=%zu calls=%zu devices=%zu contexts=%zu streams=%zu "
 	       "running=%zu dropped=%zu callbacks=%zu\n",
 	       counts[CUPTI_KIND_CONCURRENT_KERNEL], counts[CUPTI_KIND_MEMCPY] + counts[CUPTI_KIND_MEMCPY2],
-	       counts[CUPTI_KIND_MEMSET], api_count, counts[CUPTI_KIND_SYNCHRONIZATION], counts[CUPTI_KIND_DEVICE],
+	       counts[CUPTI_KIND_MEMSET], api_count, counts[CUPTI_KIND_DEVICE],
 	       counts[CUPTI_KIND_CONTEXT], counts[CUPTI_KIND_STREAM], running, lost, callbacks);
 	fflush(stdout);
 	free(gpus);
@@ -311,10 +308,10 @@ __attribute__((visibility("default"))) int InitializeInjection(void)
 	static const uint32_t gpu_kinds[] = {CUPTI_KIND_CONCURRENT_KERNEL, CUPTI_KIND_MEMCPY, CUPTI_KIND_MEMCPY2,
 					     CUPTI_KIND_MEMSET};
 	static const uint32_t other_kinds[] = {CUPTI_KIND_DEVICE, CUPTI_KIND_CONTEXT, CUPTI_KIND_STREAM,
-					       CUPTI_KIND_SYNCHRONIZATION, CUPTI_KIND_DRIVER, CUPTI_KIND_RUNTIME,
+					       CUPTI_KIND_DRIVER, CUPTI_KIND_RUNTIME,
 					       CUPTI_KIND_NAME, CUPTI_KIND_MARKER, CUPTI_KIND_MARKER_DATA,
 					       CUPTI_KIND_OVERHEAD, CUPTI_KIND_MEMORY_POOL};
-	static const uint32_t memory_kind = CUPTI_KIND_MEMORY2, graph_kind = CUPTI_KIND_GRAPH_TRACE;
+	static const uint32_t memory_kind = CUPTI_KIND_MEMORY2;
 	const char *size = getenv("CHECK_BUFFER"), *mode = getenv("CHECK_MODE");
 	began = monotonic();
 	process = (uint32_t)getpid();
@@ -326,9 +323,6 @@ __attribute__((visibility("default"))) int InitializeInjection(void)
 		fail("setting up", 0);
 	enable(gpu_kinds, sizeof gpu_kinds / sizeof *gpu_kinds);
 	refuse = getenv("CHECK_REFUSE") != NULL;
-	whole_graphs = getenv("CHECK_GRAPHS") != NULL;
-	if (whole_graphs)
-		enable(&graph_kind, 1);
 	if (getenv("CHECK_CALLBACKS"))
 		subscribe();
 	if (mode && !strcmp(mode, "all")) {

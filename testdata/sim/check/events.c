@@ -1,4 +1,4 @@
-/* The rules between records of NVTX, memory, graphs and CUPTI's own costs. */
+/* The rules between records of NVTX, memory and CUPTI's own costs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,12 +19,7 @@ static struct {
 	uint64_t address, bytes;
 } memory[MANY];
 
-static struct {
-	uint32_t correlation;
-	uint64_t start, end;
-} graphs[MANY];
-
-static size_t marker_count, memory_count, graph_count, marks, ranges, overhead_kinds[16];
+static size_t marker_count, memory_count, marks, ranges, overhead_kinds[16];
 
 static void keep_marker(const CUptiMarker *m)
 {
@@ -58,7 +53,6 @@ static void keep_memory(const CUptiMemory *m)
 void events_keep(const uint32_t *record)
 {
 	const void *r = record;
-	const CUptiGraphTrace *g = r;
 	const CUptiOverhead *o = r;
 	const CUptiName *n = r;
 	switch (*record) {
@@ -76,13 +70,6 @@ void events_keep(const uint32_t *record)
 		overhead_kinds[o->overheadKind >> 16 & 15]++;
 		if (o->start > o->end || !o->start || !o->object.id[1])
 			fail("an overhead's times or thread", o->overheadKind);
-		break;
-	case CUPTI_KIND_GRAPH_TRACE:
-		if (graph_count < MANY) {
-			graphs[graph_count].correlation = g->correlationId;
-			graphs[graph_count].start = g->start;
-			graphs[graph_count++].end = g->end;
-		}
 		break;
 	default:
 		break;
@@ -132,10 +119,7 @@ void events_check(bool (*has_call)(uint32_t correlation), const size_t *counts)
 	size_t open = check_markers();
 	if (counts[CUPTI_KIND_DRIVER] && counts[CUPTI_KIND_MEMORY2])
 		check_memory(has_call);
-	for (size_t i = 0; i < graph_count; i++)
-		if (!has_call(graphs[i].correlation) || !graphs[i].start || graphs[i].start > graphs[i].end)
-			fail("a graph launch without a call or times", graphs[i].correlation);
-	printf("events ranges=%zu marks=%zu open=%zu data=%zu names=%zu memory=%zu pools=%zu graphs=%zu requests=%zu\n",
+	printf("events ranges=%zu marks=%zu open=%zu data=%zu names=%zu memory=%zu pools=%zu requests=%zu\n",
 	       ranges, marks, open, counts[CUPTI_KIND_MARKER_DATA], counts[CUPTI_KIND_NAME], counts[CUPTI_KIND_MEMORY2],
-	       counts[CUPTI_KIND_MEMORY_POOL], counts[CUPTI_KIND_GRAPH_TRACE], overhead_kinds[7]);
+	       counts[CUPTI_KIND_MEMORY_POOL], overhead_kinds[7]);
 }

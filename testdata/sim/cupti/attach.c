@@ -10,7 +10,6 @@ static const struct sim_client client = {
 	.enter = cupti_on_enter,
 	.exit = cupti_on_exit,
 	.work = cupti_on_work,
-	.sync = cupti_on_sync,
 	.context = cupti_on_context,
 	.stream = cupti_on_stream,
 	.memory = cupti_on_memory,

@@ -110,25 +110,8 @@ static void set(const struct sim_work *w, bool running)
 	store(&r, sizeof r);
 }
 
-/* A launch that is cut short by a forced flush gets no record. */
-static void graph(const struct sim_work *w, bool running)
-{
-	CUptiGraphTrace r = {
-		.kind = CUPTI_KIND_GRAPH_TRACE, .correlationId = w->correlation,
-		.start = cupti_gpu_time(w->graph_start), .end = cupti_gpu_time(w->end),
-		.deviceId = w->device, .graphId = w->graph, .contextId = w->context, .streamId = w->stream,
-		.endDeviceId = w->device, .endContextId = w->context,
-	};
-	if (w->graph_last && !running)
-		store(&r, sizeof r);
-}
-
 void cupti_on_work(const struct sim_work *w, bool running)
 {
-	if (w->graph && cupti_kind_at(CUPTI_KIND_GRAPH_TRACE, w->submit)) {
-		graph(w, running); /* and no records of its nodes */
-		return;
-	}
 	switch (w->type) {
 	case SIM_KERNEL:
 		if (cupti_kind_at(CUPTI_KIND_CONCURRENT_KERNEL, w->submit) || cupti_kind_at(CUPTI_KIND_KERNEL, w->submit))

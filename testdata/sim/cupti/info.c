@@ -1,21 +1,9 @@
-/* Records of devices, contexts and streams, and of waits. */
+/* Records of devices, contexts and streams. */
 #include <string.h>
 
 #include "internal.h"
 
 #define COMPUTE_API_CUDA 1
-
-void cupti_on_sync(const struct sim_sync *s)
-{
-	CUptiSynchronization r = {
-		.kind = CUPTI_KIND_SYNCHRONIZATION, .type = s->type,
-		.start = cupti_gpu_time(s->start), .end = cupti_gpu_time(s->end),
-		.correlationId = s->correlation, .contextId = s->context, .streamId = s->stream, .cudaEventId = s->event,
-		.cudaEventSyncId = s->event == UINT32_MAX ? UINT32_MAX : 0,
-	};
-	if (cupti_kind(CUPTI_KIND_SYNCHRONIZATION))
-		cupti_store(&r, sizeof r);
-}
 
 static void device(const struct sim_device_info *d)
 {

@@ -54,7 +54,6 @@ int cupti_worker_wait(void); /* until all given buffers are delivered */
 void cupti_on_work(const struct sim_work *w, bool running);
 void cupti_on_enter(struct sim_frame *f);
 void cupti_on_exit(struct sim_frame *f, int result);
-void cupti_on_sync(const struct sim_sync *s);
 void cupti_on_context(const struct sim_context_info *c);
 void cupti_on_stream(const struct sim_stream_info *s);
 void cupti_on_memory(const struct sim_memory_info *m);

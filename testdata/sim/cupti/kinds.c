@@ -29,13 +29,13 @@ static const struct {
 	[28] = {true, 0}, /* DEVICE_ATTRIBUTE */
 	[36] = {true, 0}, /* CUDA_EVENT */
 	[CUPTI_KIND_STREAM] = {true, sizeof(CUptiStream)},
-	[CUPTI_KIND_SYNCHRONIZATION] = {true, sizeof(CUptiSynchronization)},
+	[38] = {true, 0}, /* SYNCHRONIZATION */
 	[39] = {true, 0}, /* EXTERNAL_CORRELATION */
 	[47] = {true, 0}, /* OPENMP */
 	[48] = {true, 0}, /* INTERNAL_LAUNCH_API */
 	[CUPTI_KIND_MEMORY2] = {true, sizeof(CUptiMemory)},
 	[CUPTI_KIND_MEMORY_POOL] = {true, sizeof(CUptiMemoryPool)},
-	[CUPTI_KIND_GRAPH_TRACE] = {true, sizeof(CUptiGraphTrace)},
+	[51] = {true, 0}, /* GRAPH_TRACE */
 	[52] = {true, 0}, /* JIT */
 };
 

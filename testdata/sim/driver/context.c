@@ -138,11 +138,7 @@ CUresult sim_context_wait(CUcontext ctx)
 
 static CUresult synchronize(CUcontext ctx)
 {
-	uint64_t start = sim_now();
-	CUresult r = sim_context_wait(ctx);
-	if (ctx)
-		sim_report_sync(SIM_SYNC_CONTEXT, ctx->id, UINT32_MAX, UINT32_MAX, start);
-	return r;
+	return sim_context_wait(ctx);
 }
 
 static CUresult set_current(CUcontext ctx)

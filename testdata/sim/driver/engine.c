@@ -221,9 +221,6 @@ static bool execute_one(struct CUstream_st *s)
 	sim_work_perform(w);
 	if (asks)
 		memcpy(&w->end, w->kernel.args, sizeof w->end);
-	if (w->graph_first)
-		s->graph_start = start;
-	w->graph_start = s->graph_start;
 	atomic_store(&s->available, w->end);
 	atomic_store(&s->executed, i + 1);
 	return true;
@@ -231,7 +228,7 @@ static bool execute_one(struct CUstream_st *s)
 
 static bool reportable(const struct sim_work *w)
 {
-	bool visible = w->type == SIM_KERNEL || w->type == SIM_COPY || w->type == SIM_SET || w->graph_last;
+	bool visible = w->type == SIM_KERNEL || w->type == SIM_COPY || w->type == SIM_SET;
 	return w->correlation && !w->reported && visible;
 }
 

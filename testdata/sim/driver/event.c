@@ -1,7 +1,6 @@
 #include "internal.h"
 
 static struct sim_slab events = SIM_SLAB(struct CUevent_st, 1 << 20);
-static _Atomic uint32_t next_id = 1;
 
 static CUresult create(CUevent *out, unsigned flags)
 {
@@ -12,7 +11,6 @@ static CUresult create(CUevent *out, unsigned flags)
 	struct CUevent_st *e = sim_slab_get(&events);
 	if (!e)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	e->id = atomic_fetch_add(&next_id, 1);
 	e->flags = flags;
 	atomic_store(&e->users, 1);
 	pthread_mutex_init(&e->mu, NULL);
@@ -93,7 +91,6 @@ static CUresult wait_event(CUstream stream, CUevent e, enum sim_default_stream w
 {
 	struct CUstream_st *s;
 	struct sim_work *w;
-	uint64_t start = sim_now();
 	CUresult r = sim_event_valid(e) ? sim_stream_resolve(stream, which, &s) : CUDA_ERROR_INVALID_HANDLE;
 	if (r || join_capture(e, s))
 		return r;
@@ -107,21 +104,17 @@ static CUresult wait_event(CUstream stream, CUevent e, enum sim_default_stream w
 		atomic_fetch_add(&e->users, 1);
 		sim_submit_commit(s);
 	}
-	sim_report_sync(SIM_SYNC_WAIT_EVENT, s->ctx->id, s->id, e->id, start);
 	return CUDA_SUCCESS;
 }
 
 static CUresult synchronize(CUevent e)
 {
-	uint64_t start = sim_now();
 	if (!sim_ready())
 		return CUDA_ERROR_NOT_INITIALIZED;
 	if (!sim_event_valid(e))
 		return CUDA_ERROR_INVALID_HANDLE;
 	sim_engine_wait(&e->executed, atomic_load(&e->recorded));
 	sim_sleep_until(atomic_load(&e->time));
-	CUcontext ctx = sim_context_current();
-	sim_report_sync(SIM_SYNC_EVENT, ctx ? ctx->id : 0, UINT32_MAX, e->id, start);
 	return CUDA_SUCCESS;
 }
 

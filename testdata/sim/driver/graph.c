@@ -313,7 +313,7 @@ static CUresult fill(struct sim_work *w, const struct sim_work *node)
 	return CUDA_SUCCESS;
 }
 
-static CUresult submit_node(struct CUstream_st *s, const struct CUgraphExec_st *e, size_t index, bool first, bool last)
+static CUresult submit_node(struct CUstream_st *s, const struct CUgraphExec_st *e, size_t index)
 {
 	const struct sim_work *node = &e->nodes[index]->work;
 	struct sim_work *w;
@@ -327,8 +327,6 @@ static CUresult submit_node(struct CUstream_st *s, const struct CUgraphExec_st *
 	}
 	w->graph = e->id;
 	w->graph_node = (uint64_t)e->id << 32 | index;
-	w->graph_first = first;
-	w->graph_last = last;
 	sim_submit_commit(s);
 	return CUDA_SUCCESS;
 }
@@ -339,16 +337,9 @@ static CUresult launch(CUgraphExec e, CUstream stream, enum sim_default_stream w
 	CUresult r = sim_stream_resolve(stream, which, &s);
 	if (!r && !sim_exec_valid(e))
 		r = CUDA_ERROR_INVALID_VALUE;
-	size_t end = r ? 0 : e->count;
-	while (end && e->nodes[end - 1]->off)
-		end--;
-	bool first = true;
-	for (size_t i = 0; !r && i < end; i++) {
-		if (e->nodes[i]->off)
-			continue;
-		r = submit_node(s, e, i, first, i == end - 1);
-		first = false;
-	}
+	for (size_t i = 0; !r && i < e->count; i++)
+		if (!e->nodes[i]->off)
+			r = submit_node(s, e, i);
 	return r;
 }
 

@@ -41,15 +41,6 @@ static void leave(struct sim_frame *f, int result)
 		client->exit(f, result);
 }
 
-void sim_report_sync(enum sim_sync_type type, uint32_t context, uint32_t stream, uint32_t event, uint64_t start)
-{
-	const struct sim_client *client = sim_client();
-	if (!client || !current)
-		return;
-	struct sim_sync s = {type, current->correlation, context, stream, event, start, sim_now()};
-	client->sync(&s);
-}
-
 static struct sim_pool_info pool_info(enum sim_pool_op op, CUmemoryPool p, uint64_t keep)
 {
 	return (struct sim_pool_info){

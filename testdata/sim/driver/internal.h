@@ -80,7 +80,6 @@ CUresult sim_init(unsigned flags);
 
 /* hook.c */
 uint32_t sim_correlation(void);
-void sim_report_sync(enum sim_sync_type type, uint32_t context, uint32_t stream, uint32_t event, uint64_t start);
 void sim_note_kernel(const char *name); /* the kernel that this call launches, for callbacks */
 struct sim_block;
 struct CUstream_st;
@@ -181,7 +180,6 @@ struct CUstream_st {
 	unsigned users;               /* threads in sim_engine_each; under the lock of the list of streams */
 	struct CUgraph_st *capture;   /* graph that records instead of the GPU; under mu */
 	bool capture_origin;
-	uint64_t graph_start;         /* of the graph launch that is being executed: GPU thread */
 };
 
 enum sim_default_stream { SIM_LEGACY, SIM_PTDS };
@@ -202,7 +200,6 @@ void sim_submit_abandon(struct CUstream_st *s); /* instead of commit */
 /* event.c */
 struct CUevent_st {
 	struct sim_handle handle;
-	uint32_t id;
 	unsigned flags;
 	pthread_mutex_t mu;
 	_Atomic uint64_t recorded, executed; /* number of recordings submitted and done */

@@ -159,13 +159,8 @@ CUresult sim_stream_wait(struct CUstream_st *s)
 static CUresult synchronize(CUstream handle, enum sim_default_stream which)
 {
 	struct CUstream_st *s;
-	uint64_t start = sim_now();
 	CUresult r = sim_stream_resolve(handle, which, &s);
-	if (!r)
-		r = sim_stream_wait(s);
-	if (!r)
-		sim_report_sync(SIM_SYNC_STREAM, s->ctx->id, s->id, UINT32_MAX, start);
-	return r;
+	return r ? r : sim_stream_wait(s);
 }
 
 static CUresult query(CUstream handle, enum sim_default_stream which)

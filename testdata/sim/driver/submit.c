@@ -12,7 +12,6 @@ static void fill(struct sim_work *w, struct CUstream_st *s, enum sim_work_type t
 	w->stream = s->id;
 	w->graph = 0;
 	w->graph_node = 0;
-	w->graph_first = w->graph_last = false;
 	w->reported = false;
 	w->start = w->end = 0;
 	w->submit = sim_now();

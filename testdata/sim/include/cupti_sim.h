@@ -42,10 +42,8 @@ enum {
 	CUPTI_KIND_OVERHEAD = 17,
 	CUPTI_KIND_MEMCPY2 = 22,
 	CUPTI_KIND_STREAM = 37,
-	CUPTI_KIND_SYNCHRONIZATION = 38,
 	CUPTI_KIND_MEMORY2 = 49,
 	CUPTI_KIND_MEMORY_POOL = 50,
-	CUPTI_KIND_GRAPH_TRACE = 51,
 	CUPTI_KIND_COUNT = 64, /* more than CUPTI 13 knows */
 };
 
@@ -137,14 +135,6 @@ typedef struct CUPTI_RECORD {
 	uint64_t start, end;
 	uint32_t processId, threadId, correlationId, returnValue;
 } CUptiApi;
-
-typedef struct CUPTI_RECORD {
-	uint32_t kind, type;
-	uint64_t start, end;
-	uint32_t correlationId, contextId, streamId, cudaEventId;
-	uint64_t cudaEventSyncId;
-	uint32_t returnValue, pad;
-} CUptiSynchronization;
 
 typedef struct CUPTI_RECORD {
 	uint32_t kind, flags;
@@ -246,14 +236,6 @@ typedef struct CUPTI_RECORD {
 	uint8_t isManagedPool, pad2[7];
 } CUptiMemoryPool;
 
-typedef struct CUPTI_RECORD {
-	uint32_t kind, correlationId;
-	uint64_t start, end;
-	uint32_t deviceId, graphId, contextId, streamId;
-	void *reserved;
-	uint32_t endDeviceId, endContextId;
-} CUptiGraphTrace;
-
 _Static_assert(sizeof(CUptiName) == 32, "CUpti_ActivityName");
 _Static_assert(offsetof(CUptiName, name) == 24, "CUpti_ActivityName");
 _Static_assert(sizeof(CUptiMarker) == 56, "CUpti_ActivityMarker2");
@@ -265,8 +247,6 @@ _Static_assert(sizeof(CUptiMemory) == 128, "CUpti_ActivityMemory4");
 _Static_assert(offsetof(CUptiMemory, pool) == 80, "CUpti_ActivityMemory4");
 _Static_assert(sizeof(CUptiMemoryPool) == 80, "CUpti_ActivityMemoryPool3");
 _Static_assert(offsetof(CUptiMemoryPool, address) == 32, "CUpti_ActivityMemoryPool3");
-_Static_assert(sizeof(CUptiGraphTrace) == 56, "CUpti_ActivityGraphTrace2");
-_Static_assert(offsetof(CUptiGraphTrace, endDeviceId) == 48, "CUpti_ActivityGraphTrace2");
 _Static_assert(sizeof(CUptiKernel) == 216, "CUpti_ActivityKernel10");
 _Static_assert(offsetof(CUptiKernel, correlationId) == 92, "CUpti_ActivityKernel10");
 _Static_assert(offsetof(CUptiKernel, graphId) == 156, "CUpti_ActivityKernel10");
@@ -276,7 +256,6 @@ _Static_assert(offsetof(CUptiMemcpy, graphNodeId) == 64, "CUpti_ActivityMemcpy6"
 _Static_assert(sizeof(CUptiMemcpyPeer) == 96, "CUpti_ActivityMemcpyPtoP4");
 _Static_assert(offsetof(CUptiMemcpyPeer, graphNodeId) == 72, "CUpti_ActivityMemcpyPtoP4");
 _Static_assert(sizeof(CUptiMemset) == 88, "CUpti_ActivityMemset4");
-_Static_assert(sizeof(CUptiSynchronization) == 56, "CUpti_ActivitySynchronization2");
 _Static_assert(sizeof(CUptiDevice) == 184, "CUpti_ActivityDevice5");
 _Static_assert(offsetof(CUptiDevice, name) == 136, "CUpti_ActivityDevice5");
 _Static_assert(sizeof(CUptiContext) == 32, "CUpti_ActivityContext3");

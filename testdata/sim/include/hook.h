@@ -89,8 +89,6 @@ struct sim_work {
 	uint64_t graph_node;
 	uint64_t submit, start, end;
 	bool reported; /* a forced flush delivered it while it ran */
-	bool graph_first, graph_last; /* of one graph launch */
-	uint64_t graph_start;         /* in the last piece: start of the first */
 	union {
 		struct sim_kernel_work kernel;
 		struct sim_copy_work copy;
@@ -100,15 +98,6 @@ struct sim_work {
 		struct sim_value_work value;
 		void *free;
 	};
-};
-
-/* CUPTI's numbers for kinds of synchronisation. */
-enum sim_sync_type { SIM_SYNC_EVENT = 1, SIM_SYNC_WAIT_EVENT = 2, SIM_SYNC_STREAM = 3, SIM_SYNC_CONTEXT = 4 };
-
-struct sim_sync {
-	enum sim_sync_type type;
-	uint32_t correlation, context, stream, event; /* UINT32_MAX where it does not apply */
-	uint64_t start, end;
 };
 
 /* CUPTI's numbers for operations on memory and memory pools. */
@@ -154,7 +143,6 @@ struct sim_client {
 	void (*enter)(struct sim_frame *frame);
 	void (*exit)(struct sim_frame *frame, int result);
 	void (*work)(const struct sim_work *work, bool running);
-	void (*sync)(const struct sim_sync *sync);
 	void (*context)(const struct sim_context_info *info);
 	void (*stream)(const struct sim_stream_info *info);
 	void (*memory)(const struct sim_memory_info *info);

@@ -143,7 +143,7 @@ static size_t size_of(uint32_t kind)
 	case 8: return 152;
 	case 9: return 16;
 	case 37: return 24;
-	case 12: case 17: case 38: case 51: return 56;
+	case 12: case 17: return 56;
 	case 11: return 32;
 	case 50: return 80;
 	case 60: return 16;
@@ -468,10 +468,6 @@ void fake_others(void)
 	set(r, 0, 37, 4), set(r, 4, 51, 4), set(r, 8, 52, 4), set(r, 12, (uint32_t)-5, 4), set(r, 16, 54, 4);
 	put(r, 37);
 	memset(r, 0, sizeof r);
-	set(r, 0, 38, 4), set(r, 4, 3, 4), set(r, 8, now, 8), set(r, 16, now + 8, 8), set(r, 24, 61, 4), set(r, 28, 62, 4);
-	set(r, 32, 63, 4), set(r, 36, 64, 4);
-	put(r, 38);
-	memset(r, 0, sizeof r);
 	set(r, 0, 17, 4), set(r, 4, 1 << 16, 4), set(r, 8, 2, 4), set(r, 12, 71, 4), set(r, 16, 72, 4), set(r, 24, now, 8);
 	set(r, 32, now + 9, 8);
 	put(r, 17);
@@ -490,10 +486,6 @@ void fake_others(void)
 	set(r, 24, 114, 8), set(r, 32, 0x900000001000, 8), set(r, 40, 115, 8), set(r, 48, 116, 8), set(r, 56, now, 8);
 	set(r, 64, 117, 8); /* of no meaning: the pool is imported */
 	put(r, 50);
-	memset(r, 0, sizeof r);
-	set(r, 0, 51, 4), set(r, 4, 121, 4), set(r, 8, now, 8), set(r, 16, now + 10, 8), set(r, 24, 122, 4);
-	set(r, 28, 123, 4), set(r, 32, 124, 4), set(r, 36, 125, 4);
-	put(r, 51);
 	memset(r, 0, sizeof r);
 	set(r, 0, 60, 4); /* a kind that was never asked for */
 	put(r, 60);
