@@ -17,7 +17,6 @@ import (
 	"github.com/cudatrace/cudatrace/record/ranks"
 	"github.com/cudatrace/cudatrace/record/threads"
 	"github.com/cudatrace/cudatrace/record/tracelog"
-	"github.com/cudatrace/cudatrace/record/wording"
 )
 
 // A session is one run of the recorder. One goroutine, that of loop, owns its processes and all that decides what
@@ -315,7 +314,7 @@ func (s *session) translated(p *process) {
 	case CallsAuto:
 		text += "; its calls come from CUPTI instead, without arguments and callers"
 	case CallsUprobe:
-		s.later.do(func() { s.report.miss(p.pid, text+"; its calls are not recorded ("+wording.CUPTICalls.String()+")") })
+		s.later.do(func() { s.report.miss(p.pid, text+"; its calls are not recorded (--calls auto has CUPTI record them)") })
 		return
 	}
 	s.later.do(func() { s.report.miss(p.pid, text+"; functions of libraries are not recorded") })
@@ -338,7 +337,7 @@ func (s *session) notInTime(pid uint32) {
 		case s.calls.source == CallsAuto:
 			s.report.remark(0, text+"; the calls of some come from CUPTI instead, without arguments and callers")
 		default:
-			s.report.miss(0, text+"; the calls of some are not recorded ("+wording.CUPTICalls.String()+")")
+			s.report.miss(0, text+"; the calls of some are not recorded (--calls auto has CUPTI record them)")
 		}
 	})
 }
@@ -435,7 +434,7 @@ type nameless struct {
 }
 
 func (e nameless) take(s *session) {
-	text := fmt.Sprintf("process %d: calls have no callers and the names of the driver's functions: nothing names the runtime's functions in %s; %s", e.pid, e.path, wording.RuntimeCalls)
+	text := fmt.Sprintf("process %d: calls have no callers and the names of the driver's functions: nothing names the runtime's functions in %s; 'record --runtime-calls' records their names", e.pid, e.path)
 	if s.calls.source == CallsCUPTI {
 		text = fmt.Sprintf("process %d: calls have no callers, and are named by the runtime's records: nothing names the runtime's functions in %s", e.pid, e.path)
 		s.workers.Go(func() { s.server.RecordRuntime(e.pid) })
