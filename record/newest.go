@@ -168,7 +168,7 @@ func (s *session) want(w wish, asked bool) {
 
 // sayOfFile says what becomes of a file that was to be written for a reason.
 func (s *session) sayOfFile(why, what string) {
-	s.later.do(func() { s.report.say(why + ": " + what) })
+	s.later.Do(func() { s.report.say(why + ": " + what) })
 }
 
 // behind lists the processes whose records up to a time are not all in the log; 0 stands for the calls.

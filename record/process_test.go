@@ -202,7 +202,7 @@ func TestRegistered(t *testing.T) {
 	}
 	s.taken(other)
 	s.taken(other)
-	s.later.done.Wait()
+	s.later.Wait()
 	if one.rival || !other.rival || said != 1 {
 		t.Errorf("a rival is not seen once, and in its process alone; %d lines", said)
 	}

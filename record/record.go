@@ -245,7 +245,7 @@ func (s *session) stop() {
 
 // finish gives the log its end. The loop has ended.
 func (s *session) finish(res *Result) {
-	s.later.done.Wait()
+	s.later.Wait()
 	res.Early = s.early != notEarly && s.program != nil
 	res.Others = s.others(&s.opts.Ranks)
 	if x, known := s.exit(s.mainPID()); known {
