@@ -17,7 +17,6 @@ import (
 	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/invoker"
 	"github.com/cudatrace/cudatrace/record/procfs"
-	"github.com/cudatrace/cudatrace/record/wording"
 )
 
 // Attach records the calls of running processes until they end, the time is over or a signal
@@ -168,7 +167,8 @@ func (s *session) sayAttached(with, without []int) {
 		s.opts.Say(fmt.Sprintf("recording the calls and GPU work of %s; Ctrl-C stops", processList(with)))
 	}
 	if len(without) > 0 {
-		s.opts.Say(fmt.Sprintf("recording the calls of %s; Ctrl-C stops (to record GPU work, start the program with %s)", processList(without), wording.Start))
+		s.opts.Say("recording the calls of " + processList(without) + "; Ctrl-C stops (to record GPU work, " +
+			"start the program with 'cudatrace record PROGRAM', or with 'cudatrace run --armed PROGRAM')")
 	}
 }
 
@@ -179,7 +179,7 @@ func (s *session) openArmed(found []cupti.ArmedProcess) {
 	for _, p := range found {
 		switch {
 		case s.opts.CaptureRange:
-			refused[p.PID] = fmt.Errorf("%s needs a program to run", wording.CaptureRange)
+			refused[p.PID] = errors.New("--capture-range needs a program to run")
 		default:
 			callable = append(callable, p)
 		}

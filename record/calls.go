@@ -20,7 +20,6 @@ import (
 	"github.com/cudatrace/cudatrace/record/probe"
 	"github.com/cudatrace/cudatrace/record/threads"
 	"github.com/cudatrace/cudatrace/record/tracelog"
-	"github.com/cudatrace/cudatrace/record/wording"
 )
 
 // calls records calls with uprobes, if a person wants that and the kernel allows it. Its prober
@@ -486,7 +485,8 @@ func (c *calls) missCallers() {
 		one, many string
 		why       string
 	}{
-		{u.Undefined, "call has", "calls have", "the call buffers were full when the return addresses above came (" + wording.CallBuffer.String() + ")"},
+		{u.Undefined, "call has", "calls have", "the call buffers were full when the return addresses above came " +
+			"(raise --call-buffer: 256M)"},
 		{u.More, "call has", "calls have", "the program calls CUDA in more places than are kept"},
 		{c.callers.Left(), "place of calls has", "places of calls have", "new ones came faster than the program's files could be read"},
 	} {

@@ -9,7 +9,6 @@ import (
 	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/procfs"
 	"github.com/cudatrace/cudatrace/record/ranks"
-	"github.com/cudatrace/cudatrace/record/wording"
 )
 
 // leavesOut reports whether the recorder itself is a rank that is not recorded, and so is all that the program
@@ -20,7 +19,7 @@ func (o *Options) leavesOut() bool {
 		return false
 	}
 	if doubt := o.Ranks.Doubt(own); doubt != "" && own.Number == 0 { // one of the ranks says it
-		o.Say(fmt.Sprintf("%s %s: %s; nothing is recorded", wording.Ranks, o.Ranks.String(), doubt))
+		o.Say(fmt.Sprintf("--ranks %s: %s; nothing is recorded", o.Ranks.String(), doubt))
 	}
 	return true
 }

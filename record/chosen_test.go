@@ -58,7 +58,7 @@ func TestChosenAgain(t *testing.T) {
 		t.Error("rank 0 is left out")
 	}
 	close(s.events)
-	if got := s.others(&s.opts.Ranks); got != "rank 3 is not among the ranks 0" {
+	if got := s.others(&s.opts.Ranks); got != "rank 3 is not among --ranks 0" {
 		t.Errorf("got %q", got)
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/cudatrace/cudatrace/record/pattern"
 	"github.com/cudatrace/cudatrace/record/ring"
 	"github.com/cudatrace/cudatrace/record/tracelog"
-	"github.com/cudatrace/cudatrace/record/wording"
 )
 
 // Newest are the options of a recording of which only the newest part is kept.
@@ -159,7 +158,7 @@ func (s *session) want(w wish, asked bool) {
 		if !n.full || asked {
 			n.full = true
 			why, _ := w.words(n.watch)
-			s.sayOfFile(why, fmt.Sprintf("no file is written, since there are %d already (%s)", n.files, wording.MaxFiles))
+			s.sayOfFile(why, fmt.Sprintf("no file is written, since there are %d already (--max-files)", n.files))
 		}
 		return
 	}
@@ -169,7 +168,7 @@ func (s *session) want(w wish, asked bool) {
 
 // sayOfFile says what becomes of a file that was to be written for a reason.
 func (s *session) sayOfFile(why, what string) {
-	s.later.do(func() { s.report.say(why + ": " + what) })
+	s.later.Do(func() { s.report.say(why + ": " + what) })
 }
 
 // behind lists the processes whose records up to a time are not all in the log; 0 stands for the calls.

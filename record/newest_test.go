@@ -158,7 +158,7 @@ func TestFileWaitsForProcess(t *testing.T) {
 	if s.newest.wish != nil {
 		t.Error("a fourth file is to be written")
 	}
-	s.later.done.Wait()
+	s.later.Wait()
 	if left, err := os.ReadDir(filepath.Dir(files[0])); err != nil || len(left) != 2 {
 		t.Errorf("%v, %v", left, err)
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/cudatrace/cudatrace/record/procfs"
 	"github.com/cudatrace/cudatrace/record/ranks"
 	"github.com/cudatrace/cudatrace/record/tracelog"
-	"github.com/cudatrace/cudatrace/record/wording"
 )
 
 // An identity tells a program from all others that processes run: PIDs are reused, and by exec a process runs one
@@ -233,9 +232,9 @@ func (ps *processes) others(chosen *ranks.List) string {
 	case 0:
 		return ""
 	case 1:
-		return fmt.Sprintf("rank %d is not among %s %s", numbers[0], wording.Ranks, chosen.String())
+		return fmt.Sprintf("rank %d is not among --ranks %s", numbers[0], chosen.String())
 	}
-	return fmt.Sprintf("ranks %s are not among %s %s", ranks.Words(numbers), wording.Ranks, chosen.String())
+	return fmt.Sprintf("ranks %s are not among --ranks %s", ranks.Words(numbers), chosen.String())
 }
 
 // lastWord is the end of a program, as it was reported, and as the kernel saw the end of its process.
@@ -322,7 +321,7 @@ func (p *process) cutText(e *tracelog.ProcessEnd) (text, remedy string) {
 	switch {
 	case strings.HasPrefix(e.Reason, "signal "):
 	case !p.asked:
-		remedy = " (" + wording.ProbedEnds.String() + ")"
+		remedy = " (the default --calls, with the rights for probes, has _exit and exec wait for them)"
 	case p.seen.Traced:
 		text += " (a tracer, such as strace or gdb, keeps it from being asked for them)"
 	}

@@ -202,7 +202,7 @@ func TestRegistered(t *testing.T) {
 	}
 	s.taken(other)
 	s.taken(other)
-	s.later.done.Wait()
+	s.later.Wait()
 	if one.rival || !other.rival || said != 1 {
 		t.Errorf("a rival is not seen once, and in its process alone; %d lines", said)
 	}
@@ -255,7 +255,7 @@ func TestLastRecords(t *testing.T) {
 		t.Errorf("live %v, worked %v", live, ps.worked())
 	}
 	want := []string{
-		"process 0 ended before its last records were handed over (probes have _exit and exec wait for them)",
+		"process 0 ended before its last records were handed over (the default --calls, with the rights for probes, has _exit and exec wait for them)",
 		"process 2 ended before its last records were handed over, by _exit: GPU work of its last 2s may be missing",
 		"process 3 ended before its last records were handed over, by signal 9 (SIGKILL)",
 		"process 4 ended before its last records were handed over, by exec",
@@ -290,7 +290,7 @@ func TestUnasked(t *testing.T) {
 	want := []string{
 		"process 0 ended before its last records were handed over, by _exit",
 		"process 1 ended before its last records were handed over, by _exit (a tracer, such as strace or gdb, keeps it from being asked for them)",
-		"process 2 ended before its last records were handed over, by exec (probes have _exit and exec wait for them)",
+		"process 2 ended before its last records were handed over, by exec (the default --calls, with the rights for probes, has _exit and exec wait for them)",
 		"process 3 ended before its last records were handed over, by _exit",
 	}
 	if _, got := ps.lastWords(func(uint32) (probe.Exit, bool) { return probe.Exit{}, false }, 0); !slices.Equal(got, want) {

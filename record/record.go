@@ -39,7 +39,6 @@ import (
 	"github.com/cudatrace/cudatrace/record/invoker"
 	"github.com/cudatrace/cudatrace/record/probe"
 	"github.com/cudatrace/cudatrace/record/tracelog"
-	"github.com/cudatrace/cudatrace/record/wording"
 )
 
 // rescanInterval is the time between two looks for CUDA libraries that a process opens late.
@@ -246,7 +245,7 @@ func (s *session) stop() {
 
 // finish gives the log its end. The loop has ended.
 func (s *session) finish(res *Result) {
-	s.later.done.Wait()
+	s.later.Wait()
 	res.Early = s.early != notEarly && s.program != nil
 	res.Others = s.others(&s.opts.Ranks)
 	if x, known := s.exit(s.mainPID()); known {
@@ -304,7 +303,7 @@ func (s *session) exit(pid uint32) (x probe.Exit, ok bool) {
 func (s *session) remarkEmpty() {
 	switch {
 	case s.opts.Delay > 0 && !s.resumed:
-		s.report.remark(0, fmt.Sprintf("nothing was recorded: the recording ended before %s %s was over", wording.Delay, s.opts.Delay))
+		s.report.remark(0, fmt.Sprintf("nothing was recorded: the recording ended before --delay %s was over", s.opts.Delay))
 	case s.opts.CaptureRange && !s.worked():
 		s.report.remark(0, "no GPU work was recorded: the program did none between cudaProfilerStart and cudaProfilerStop, or called neither")
 	case !s.opts.CaptureNVTX.None() && !s.worked():

@@ -17,7 +17,6 @@ import (
 	"github.com/cudatrace/cudatrace/record/ranks"
 	"github.com/cudatrace/cudatrace/record/threads"
 	"github.com/cudatrace/cudatrace/record/tracelog"
-	"github.com/cudatrace/cudatrace/record/wording"
 )
 
 // A session is one run of the recorder. One goroutine, that of loop, owns its processes and all that decides what
@@ -44,12 +43,12 @@ type session struct {
 	ctx       context.Context
 	cancel    context.CancelFunc
 	events    chan event
-	over      chan struct{}  // closed when nobody takes events any more
-	later     backlog        // what the loop leaves to another goroutine
-	preparing sync.WaitGroup // what must be over before recording can end
-	workers   sync.WaitGroup // what must be over before the probes are removed
-	beside    sync.WaitGroup // what goes on until recording ends
-	ending    chan struct{}  // closed when it does
+	over      chan struct{}   // closed when nobody takes events any more
+	later     threads.Backlog // what the loop leaves to another goroutine
+	preparing sync.WaitGroup  // what must be over before recording can end
+	workers   sync.WaitGroup  // what must be over before the probes are removed
+	beside    sync.WaitGroup  // what goes on until recording ends
+	ending    chan struct{}   // closed when it does
 	closing   sync.Once
 
 	decided chan struct{}  // closed when it is decided that recording ends:
@@ -207,7 +206,7 @@ func (e hello) take(s *session) {
 	p := s.hello(e.follower, e.start)
 	p.reply = e.reply
 	if e.armed {
-		s.later.do(func() {
+		s.later.Do(func() {
 			s.report.note(p.pid, tracelog.NoteInfo, fmt.Sprintf("process %d was armed: its GPU work is recorded from here on", p.pid))
 		})
 	}
@@ -315,17 +314,17 @@ func (s *session) translated(p *process) {
 	case CallsAuto:
 		text += "; its calls come from CUPTI instead, without arguments and callers"
 	case CallsUprobe:
-		s.later.do(func() { s.report.miss(p.pid, text+"; its calls are not recorded ("+wording.CUPTICalls.String()+")") })
+		s.later.Do(func() { s.report.miss(p.pid, text+"; its calls are not recorded (--calls auto has CUPTI record them)") })
 		return
 	}
-	s.later.do(func() { s.report.miss(p.pid, text+"; functions of libraries are not recorded") })
+	s.later.Do(func() { s.report.miss(p.pid, text+"; functions of libraries are not recorded") })
 }
 
 // notInTime says that there was no time to probe a process, and what that costs.
 func (s *session) notInTime(pid uint32) {
 	first := !s.crowded && s.calls.intrudes()
 	s.crowded = s.crowded || first
-	s.later.do(func() {
+	s.later.Do(func() {
 		s.report.note(pid, tracelog.NoteInfo, fmt.Sprintf("process %d is not probed: it could wait no longer", pid))
 		text := "there was no time to probe all processes: too many start at the same time, or the machine is too busy"
 		if s.saysPython() {
@@ -338,7 +337,7 @@ func (s *session) notInTime(pid uint32) {
 		case s.calls.source == CallsAuto:
 			s.report.remark(0, text+"; the calls of some come from CUPTI instead, without arguments and callers")
 		default:
-			s.report.miss(0, text+"; the calls of some are not recorded ("+wording.CUPTICalls.String()+")")
+			s.report.miss(0, text+"; the calls of some are not recorded (--calls auto has CUPTI record them)")
 		}
 	})
 }
@@ -399,7 +398,7 @@ func (s *session) taken(p *process) {
 			text += ", but for launches, copies and fills until these are probed"
 		}
 	}
-	s.later.do(func() { s.report.miss(p.pid, text) })
+	s.later.Do(func() { s.report.miss(p.pid, text) })
 }
 
 // withoutCUPTI says why CUPTI does not record a process, and what to do.
@@ -425,7 +424,7 @@ func (s *session) withoutCUPTI(p *process, c tracelog.CUPTI) {
 	default:
 		text += fmt.Sprintf("%s: %s", c.Path, why)
 	}
-	s.later.do(func() { s.report.miss(c.PID, text) })
+	s.later.Do(func() { s.report.miss(c.PID, text) })
 }
 
 // nameless is the event that nothing names the functions of a process's runtime.
@@ -435,12 +434,12 @@ type nameless struct {
 }
 
 func (e nameless) take(s *session) {
-	text := fmt.Sprintf("process %d: calls have no callers and the names of the driver's functions: nothing names the runtime's functions in %s; %s", e.pid, e.path, wording.RuntimeCalls)
+	text := fmt.Sprintf("process %d: calls have no callers and the names of the driver's functions: nothing names the runtime's functions in %s; 'record --calls cupti' records their names", e.pid, e.path)
 	if s.calls.source == CallsCUPTI {
 		text = fmt.Sprintf("process %d: calls have no callers, and are named by the runtime's records: nothing names the runtime's functions in %s", e.pid, e.path)
 		s.workers.Go(func() { s.server.RecordRuntime(e.pid) })
 	}
-	s.later.do(func() { s.report.remark(e.pid, text) })
+	s.later.Do(func() { s.report.remark(e.pid, text) })
 }
 
 // rescan looks for libraries that processes have opened since the last look, unless that look is under way.
@@ -565,37 +564,3 @@ func (s *session) resume() {
 
 // resumeWait is the time in which the injected libraries switch records on.
 const resumeWait = 50 * time.Millisecond
-
-// A backlog does one thing after the other on a goroutine of its own, for those that must not wait.
-type backlog struct {
-	mu      sync.Mutex
-	todo    []func()
-	working bool
-	done    sync.WaitGroup
-}
-
-func (b *backlog) do(f func()) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.todo = append(b.todo, f)
-	if !b.working {
-		b.working = true
-		b.done.Go(b.work)
-	}
-}
-
-func (b *backlog) work() {
-	for {
-		b.mu.Lock()
-		todo := b.todo
-		b.todo = nil
-		b.working = len(todo) > 0
-		b.mu.Unlock()
-		if len(todo) == 0 {
-			return
-		}
-		for _, f := range todo {
-			f()
-		}
-	}
-}

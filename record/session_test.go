@@ -47,7 +47,7 @@ func TestLoopGoesOn(t *testing.T) {
 	<-said
 	close(idle)
 	<-over
-	s.later.done.Wait()
+	s.later.Wait()
 	if reasons := s.report.missing.list(); len(reasons) != 1 {
 		t.Errorf("reasons %q", reasons)
 	}
@@ -98,7 +98,7 @@ func TestHelloOfReplaced(t *testing.T) {
 	}
 	close(idle)
 	<-over
-	s.later.done.Wait()
+	s.later.Wait()
 	s.discard()
 }
 

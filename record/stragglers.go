@@ -170,10 +170,7 @@ func (w *stragglers) names() string {
 }
 
 // usesCUDA reports whether a process has the driver library mapped.
-func usesCUDA(pid int) bool {
-	files, err := procfs.Files(pid)
-	return err == nil && slices.ContainsFunc(files, isDriver)
-}
+func usesCUDA(pid int) bool { return mapsFile(pid, isDriver) }
 
 // isDriver reports whether a path is that of the driver library.
 func isDriver(path string) bool { return strings.Contains(path, "/libcuda.so") }

@@ -25,11 +25,11 @@ import (
 // An unseen knows which processes of the program's tree use CUDA and never say hello to the recorder: they run unrecorded.
 // The kernel tells of each opening of the driver's device, and which processes are of the tree.
 type unseen struct {
-	setting string     // of the environment, by which the driver loads the injected library
-	library string     // path of the injected library
-	owner   uint32     // the user who can load it
-	loads   *openWatch // of the library, nil where the kernel cannot tell
-	device  string     // that CUDA opens
+	setting           string     // of the environment, by which the driver loads the injected library
+	variable, library string     // name of the setting, and path of the injected library
+	owner             uint32     // the user who can load it
+	loads             *openWatch // of the library, nil where the kernel cannot tell
+	device            string     // that CUDA opens
 
 	mu      sync.Mutex
 	unknown string      // why processes may use CUDA that nobody knows of; "" if none can
@@ -63,8 +63,8 @@ const driverDevice = "/dev/nvidia-uvm"
 const deviceVar = "CUDATRACE_TEST_DEVICE"
 
 func newUnseen(setting string, as *invoker.Invoker) *unseen {
-	_, library, _ := strings.Cut(setting, "=")
-	u := &unseen{setting: setting, library: library, owner: as.User(), openers: map[member]*opener{}}
+	variable, library, _ := strings.Cut(setting, "=")
+	u := &unseen{setting: setting, variable: variable, library: library, owner: as.User(), openers: map[member]*opener{}}
 	u.device = cmp.Or(os.Getenv(deviceVar), driverDevice)
 	u.loads, _ = watchOpens(library) // without it a reason is less sharp
 	if err := u.follow(); err != nil {
@@ -113,7 +113,7 @@ func (u *unseen) start(start func()) {
 const (
 	unseenPatience = 3 * time.Second // in which a process that has loaded the library says hello, at the latest
 	lookInterval   = 200 * time.Millisecond
-	closeInterval  = 10 * time.Millisecond // while a process that has opened the device has said no hello; CUDA takes 40 ms or more to start
+	closeInterval  = 10 * time.Millisecond // while a process that has opened the device has said no hello: by what it maps CUDA is told from NVML
 	loadPatience   = 20 * time.Second      // in which the driver loads the library, at the latest: it initialises all GPUs meanwhile
 )
 
@@ -219,9 +219,8 @@ func (u *unseen) runs(p member) bool {
 func (u *unseen) obstacle(p member, o *opener) (why string, judged bool) {
 	const not = "is not recorded: "
 	age, pid := time.Duration(host.Monotonic()-o.device), int(p.pid)
-	files, _ := procfs.Files(pid)
 	ours, err := procfs.EnvironmentHas(pid, u.setting)
-	mapped := slices.ContainsFunc(files, startsCUDA)
+	mapped := hasStarted(pid)
 	switch {
 	case o.library && age < unseenPatience: // if recording ends, it has done nothing that is missing
 	case o.library && procfs.Filters(p.pid, p.pid) > 0:
@@ -237,13 +236,12 @@ func (u *unseen) obstacle(p member, o *opener) (why string, judged bool) {
 		o.mapped, o.ours = o.mapped || mapped, o.ours || ours && err == nil
 		return why, why != ""
 	}
-	name, _, _ := strings.Cut(u.setting, "=")
-	started := fmt.Sprintf("it was started without %s in its environment (env -i and sudo leave it out)%s", name, passOn(name))
+	started := startedWithout(u.variable)
 	switch {
 	case o.library:
 		return not + noWay, true
 	case o.mapped && o.ours:
-		return not + "it ended before the driver loaded the injected library, or removed " + name + " from its environment", true
+		return not + "it ended before the driver loaded the injected library, or removed " + u.variable + " from its environment", true
 	case o.mapped:
 		return not + started + ", or with another tool's", true
 	case o.ours:
@@ -258,7 +256,7 @@ func (u *unseen) barrier(pid int, age time.Duration) string {
 	if user, ok := procfs.User(pid); ok && user != u.owner && user != 0 {
 		return fmt.Sprintf("it runs as user %d, who cannot load the injected library of user %d (start cudatrace as user %d; of a program that changes its user itself 'cudatrace record -p %d' records the calls)", user, u.owner, user, pid)
 	}
-	name, _, _ := strings.Cut(u.setting, "=")
+	name := u.variable
 	environ, err := procfs.Environment(pid)
 	switch {
 	case err != nil && !errors.Is(err, procfs.ErrCut):
@@ -277,18 +275,22 @@ func (u *unseen) barrier(pid int, age time.Duration) string {
 	if err != nil {
 		return fmt.Sprintf("the driver has not loaded the injected library into it, and its environment is too long to look for %s there", name)
 	}
-	return fmt.Sprintf("it was started without %s in its environment (env -i and sudo leave it out)%s", name, passOn(name))
+	return startedWithout(name)
 }
 
-// passOn says how a variable of the environment gets to a program.
-func passOn(name string) string {
-	return fmt.Sprintf(`: pass it on (env -i %[1]s="$%[1]s" PROGRAM, sudo --preserve-env=%[1]s PROGRAM)`, name)
+// startedWithout says that a program lacks a variable of the environment, and how it gets there.
+func startedWithout(name string) string {
+	return fmt.Sprintf("it was started without %[1]s in its environment (env -i and sudo leave it out): "+
+		`pass it on (env -i %[1]s="$%[1]s" PROGRAM, sudo --preserve-env=%[1]s PROGRAM)`, name)
 }
 
 // hasStarted reports whether a process has initialised CUDA.
-func hasStarted(pid int) bool {
+func hasStarted(pid int) bool { return mapsFile(pid, startsCUDA) }
+
+// mapsFile reports whether a process maps a file for which a condition holds.
+func mapsFile(pid int, holds func(path string) bool) bool {
 	files, err := procfs.Files(pid)
-	return err == nil && slices.ContainsFunc(files, startsCUDA)
+	return err == nil && slices.ContainsFunc(files, holds)
 }
 
 // startsCUDA reports whether a mapped file is a device that CUDA maps and NVML does not.

@@ -28,8 +28,7 @@ func TestUnseen(t *testing.T) {
 	t.Setenv(deviceVar, device)
 	const name = "CUDA_INJECTION64_PATH"
 	own := name + "=" + library
-	pass := passOn(name)
-	started := "it was started without CUDA_INJECTION64_PATH in its environment (env -i and sudo leave it out)" + pass
+	started := startedWithout(name)
 	maybe := "may have used CUDA unrecorded: it opened the GPU driver's device, as NVML does, too, and never loaded the injected library: perhaps " + started
 	const removed = "the driver has not loaded the injected library into it: the program removed CUDA_INJECTION64_PATH from its environment, or may not read that file"
 	for _, c := range []struct {

@@ -3,20 +3,11 @@ package main
 import (
 	"encoding/json"
 	"errors"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"io"
 	"os/exec"
-	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-
-	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
-	"github.com/cudatrace/cudatrace/record/wording"
 )
 
 const module = "github.com/cudatrace/cudatrace/"
@@ -85,7 +76,6 @@ var layers = []struct {
 	{"record/doctor", []string{"github.com/urfave/cli", module + "convert", module + "perfetto"}},
 	{"record/outfile", []string{module + "record/probe", module + "record/cupti", module + "convert", module + "bpf", "github.com/cilium/ebpf", "net"}},
 	{"record/openfiles", []string{module, "golang.org", "fmt", "os"}}, // initialised before all others
-	{"record/wording", []string{module}},
 	{"record/figures", []string{module}},
 	{"bpf", []string{module, "github.com/urfave/cli"}},
 	{"perfetto/firstwork", []string{module + "perfetto"}},
@@ -95,8 +85,8 @@ var layers = []struct {
 // shown is what comes behind the first reading and the merge.
 var shown = []string{module + "convert/join", module + "convert/pipeline", module + "convert/pfsink", module + "convert/chromesink", module + "convert/output", module + "perfetto"}
 
-// below are the packages that all others may import, and that import none of them: one reads what is below /proc, one has the patterns that people write, one phrases of messages.
-var below = []string{module + "record/procfs", module + "record/pattern", module + "record/wording"}
+// below are the packages that all others may import, and that import none of them: one reads what is below /proc, one has the patterns that people write.
+var below = []string{module + "record/procfs", module + "record/pattern"}
 
 // harmless are packages below net that only take addresses apart: html/template imports them.
 var harmless = []string{"net/url", "net/netip"}
@@ -209,85 +199,6 @@ func TestLayersEntrances(t *testing.T) {
 				under(path, strings.TrimSuffix(module, "/")) && forTests(path) && !forTests(p.ImportPath):
 				t.Errorf("%s imports %s", p.ImportPath, path)
 			}
-		}
-	}
-}
-
-// anOption is an option in a text: --name, or "with -o".
-var anOption = regexp.MustCompile(`--([a-z][a-z-]*)|with -([a-z])\b`)
-
-// optionNames are the options of all commands.
-var optionNames = sync.OnceValue(func() map[string]bool {
-	all := make(map[string]bool)
-	for _, c := range newApp(console.New(io.Discard, io.Discard)).Commands {
-		for _, f := range c.Flags {
-			for _, name := range f.Names() {
-				all[name] = true
-			}
-		}
-	}
-	return all
-})
-
-// optionsIn returns the options of cudatrace that a text names, and those of other programs.
-func optionsIn(text string) (ours, others []string) {
-	for _, m := range anOption.FindAllStringSubmatch(text, -1) {
-		if name := m[1] + m[2]; optionNames()[name] {
-			ours = append(ours, name)
-		} else {
-			others = append(others, name)
-		}
-	}
-	return ours, others
-}
-
-// literals calls take for each text in the code of a package.
-func literals(t *testing.T, p *goPackage, take func(at token.Position, text string)) {
-	t.Helper()
-	paths, err := filepath.Glob(filepath.Join(p.Dir, "*.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range paths {
-		if strings.HasSuffix(path, "_test.go") {
-			continue
-		}
-		files := token.NewFileSet()
-		f, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ast.Inspect(f, func(n ast.Node) bool {
-			if l, is := n.(*ast.BasicLit); is && l.Kind == token.STRING {
-				take(files.Position(l.Pos()), l.Value)
-			}
-			return true
-		})
-	}
-}
-
-// TestLayersOptions checks that recording and conversion name no option of the command line: they have phrases, which the command words.
-// Each phrase has words, and words name options that there are.
-func TestLayersOptions(t *testing.T) {
-	for _, p := range packageDeps(t) {
-		switch {
-		case p.ImportPath == module+"record/wording":
-			literals(t, &p, func(at token.Position, text string) {
-				if _, worded := phrases[wording.Phrase(strings.Trim(text, `"`))]; len(text) > 2 && !worded {
-					t.Errorf("%s: the phrase %s has no words in cmd/cudatrace/phrases.go", at, text)
-				}
-			})
-		case (under(p.ImportPath, module+"record") || under(p.ImportPath, module+"convert")) && !forTests(p.ImportPath):
-			literals(t, &p, func(at token.Position, text string) {
-				if names, _ := optionsIn(text); len(names) > 0 {
-					t.Errorf("%s: %s names options: %s belongs to a phrase of record/wording", at, text, strings.Join(names, ", "))
-				}
-			})
-		}
-	}
-	for phrase, words := range phrases {
-		if ours, others := optionsIn(words); len(ours) == 0 || len(others) > 0 {
-			t.Errorf("%q is %q: its options are %q, and others %q", string(phrase), words, ours, others)
 		}
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/pattern"
-	"github.com/cudatrace/cudatrace/record/wording"
 )
 
 // A State is the result of a condition.
@@ -51,7 +50,7 @@ func (d *Diff) Gate(conditions []*Condition, allowAbsent bool) []*Outcome {
 		if o.Why == "" && len(o.Cases) == 0 {
 			o.State, o.Why = Absent, d.nothing(c)
 			if !allowAbsent {
-				o.State, o.Why = Broken, o.Why+"; "+wording.Missing.String()
+				o.State, o.Why = Broken, o.Why+"; --allow-missing passes the condition then"
 			}
 		}
 		for _, x := range o.Cases {
@@ -184,7 +183,7 @@ func (d *Diff) decide(o *Outcome, rate float64) {
 	case o.Why != "":
 		o.State = Broken
 	case few:
-		o.State, o.Why = Broken, d.needs()+", or "+wording.Untested.String()
+		o.State, o.Why = Broken, d.needs()+", or --significance none"
 	case unknown == len(o.Cases):
 		o.State, o.Why = Broken, "the figure is not known"
 	}

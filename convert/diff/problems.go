@@ -6,10 +6,9 @@ import (
 	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/stats"
-	"github.com/cudatrace/cudatrace/record/wording"
 )
 
-// Kinds of problems.
+// Kinds of problems. diff --allow-KIND compares runs in spite of those that are no remarks.
 const (
 	Incomplete  = "incomplete"
 	OtherGPU    = "gpu"
@@ -24,10 +23,9 @@ const (
 type Problem struct{ Kind, Text string }
 
 // Refusal is the text of a problem that is no remark, with what to do about it.
-func (p Problem) Refusal() string { return p.Text + "; " + allowed[p.Kind].String() }
-
-// allowed is what to do about problems.
-var allowed = map[string]wording.Phrase{Incomplete: wording.Incomplete, OtherGPU: wording.OtherGPU, OtherDriver: wording.OtherDriver, OtherMode: wording.OtherMode}
+func (p Problem) Refusal() string {
+	return p.Text + "; --allow-" + p.Kind + " compares them nevertheless"
+}
 
 // Remark says that the problem is no reason to refuse a comparison, but maybe the reason for a difference.
 func (p Problem) Remark() bool {

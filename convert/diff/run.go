@@ -12,7 +12,6 @@ import (
 	"github.com/cudatrace/cudatrace/convert/stats"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/pattern"
-	"github.com/cudatrace/cudatrace/record/wording"
 )
 
 // Limits of what is read of a run.
@@ -157,7 +156,7 @@ func (r *runReader) leftOut() error {
 	}
 	for name := range rows {
 		if r.reports[name] != nil && name != "unfreed" {
-			return fmt.Errorf("it lacks rows of %s: %s", name, wording.AllRows)
+			return fmt.Errorf("it lacks rows of %s: write it without --top", name)
 		}
 	}
 	return nil

@@ -21,7 +21,7 @@ func TestReadErrors(t *testing.T) {
 		`{` + logs + `, "kernels": {}}`:  "{ in the place of [",
 		`{` + logs + `, "kernels": [5]}`: "cannot unmarshal",
 		`{` + logs + `, "kernels": [{}`:  "EOF",
-		`{` + logs + `, "kernels": [], "left_out": {"kernels": 3}}`:                    "it lacks rows of kernels: write it with all rows",
+		`{` + logs + `, "kernels": [], "left_out": {"kernels": 3}}`:                    "it lacks rows of kernels: write it without --top",
 		`{` + logs + `, "kernels": [` + strings.Repeat(`{},`, 20_000) + `{}], "x": 1}`: "kernels has more than 20,000 rows",
 	} {
 		_, err := NewReader(allReports()).Read(strings.NewReader(json), "x.json")

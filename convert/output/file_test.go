@@ -245,7 +245,7 @@ func TestFiles(t *testing.T) {
 	}{
 		"one":     {nil, []string{"a.json"}, map[string]string{"x.json": "a.json"}, ""},
 		"several": {nil, []string{"a.json", "b.json"}, map[string]string{"x/": ""}, ""},
-		"no room": {map[string]string{"x": "mine"}, []string{"a.json", "b.json"}, map[string]string{"x": "mine"}, "x is not a folder: choose another name"},
+		"no room": {map[string]string{"x": "mine"}, []string{"a.json", "b.json"}, map[string]string{"x": "mine"}, "x is not a folder: choose another name with -o"},
 		"broken":  {nil, []string{"a.json", "broken"}, map[string]string{}, "broken"},
 	} {
 		dir := folder(t, c.before)

@@ -402,8 +402,8 @@ func TestFindings(t *testing.T) {
 	}
 }
 
-// query is what the query of a finding says, in words that name no options.
-var query = regexp.MustCompile(`^the reports (\S+)(?: of process (\d+))?(?: from (\S+) to (\S+))?$`)
+// query is the form of the query of a finding.
+var query = regexp.MustCompile(`^cudatrace stats LOG --report (\S+)(?: --process (\d+))?(?: --from (\S+) --to (\S+))?$`)
 
 // The query of each finding shows its evidence: the reports have rows of the process and the time that it names.
 func TestQueriesOfKinds(t *testing.T) {

@@ -378,7 +378,7 @@ func TestRealStraggler(t *testing.T) {
 		t.Errorf("title %q", title)
 	}
 	// The last log begins 2.4 ms after the first.
-	if query, want := cell(f, gaps, "query"), "the reports idle from 13.218408s to 13.327975s"; query != want {
+	if query, want := cell(f, gaps, "query"), "cudatrace stats LOG --report idle --from 13.218408s --to 13.327975s"; query != want {
 		t.Errorf("query %q, want %q", query, want)
 	}
 	for _, paths := range [][]string{logs("nccl-rank%d", 2), logs("ranks/clocks-rank%d", 4)} {

@@ -6,7 +6,6 @@ import (
 
 	"github.com/cudatrace/cudatrace/record/invoker"
 	"github.com/cudatrace/cudatrace/record/procfs"
-	"github.com/cudatrace/cudatrace/record/wording"
 )
 
 const checkMetrics = "metrics"
@@ -23,13 +22,17 @@ func (x *examination) lookAtMetrics(root bool) {
 	m := adminOnly.FindSubmatch(text)
 	switch {
 	case m == nil:
-		x.addCheck(Check{Name: checkMetrics, Status: Note, Found: "GPU metrics of NVML and GPM; the driver does not say who may read " + wording.Counters.String()})
+		x.addCheck(Check{Name: checkMetrics, Status: Note,
+			Found: "GPU metrics of NVML and GPM; the driver does not say who may read the GPUs' counters (--gpu-metrics)"})
 	case string(m[1]) == "0":
-		x.addCheck(Check{Name: checkMetrics, Status: OK, Found: "GPU metrics, " + wording.Counters.String() + " included"})
+		x.addCheck(Check{Name: checkMetrics, Status: OK, Found: "GPU metrics, the GPUs' counters (--gpu-metrics) included"})
 	case root:
-		x.addCheck(Check{Name: checkMetrics, Status: OK, Found: "GPU metrics; " + wording.Counters.String() + " for root alone (RmProfilingAdminOnly), which this user is"})
+		x.addCheck(Check{Name: checkMetrics, Status: OK,
+			Found: "GPU metrics; the GPUs' counters (--gpu-metrics) for root alone (RmProfilingAdminOnly), which this user is"})
 	default:
-		x.addCheck(Check{Name: checkMetrics, Status: Note, Found: "GPU metrics of NVML and GPM; the driver keeps " + wording.Counters.String() + " for administrators (RmProfilingAdminOnly)",
+		x.addCheck(Check{Name: checkMetrics, Status: Note,
+			Found: "GPU metrics of NVML and GPM; the driver keeps the GPUs' counters (--gpu-metrics) " +
+				"for administrators (RmProfilingAdminOnly)",
 			Remedy: "load the module nvidia with NVreg_RestrictProfilingToAdminUsers=0, or record as root"})
 	}
 }

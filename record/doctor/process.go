@@ -8,7 +8,6 @@ import (
 
 	"github.com/cudatrace/cudatrace/record/cupti"
 	"github.com/cudatrace/cudatrace/record/procfs"
-	"github.com/cudatrace/cudatrace/record/wording"
 )
 
 const checkProcess = "process"
@@ -43,7 +42,7 @@ func (x *examination) lookAtProcess(t *target) {
 // processCheck says what a recording gets of a process, which may wait for a recorder.
 func processCheck(name string, s cupti.ArmedState) Check {
 	c := Check{Name: checkProcess, Status: Less, Found: name + " runs already: its calls can be recorded, its GPU work cannot",
-		Remedy: "start it with " + wording.Start.String()}
+		Remedy: "start it with 'cudatrace record PROGRAM', or with 'cudatrace run --armed PROGRAM'"}
 	switch s {
 	case cupti.ArmedWaiting, cupti.ArmedFresh:
 		return Check{Name: checkProcess, Status: OK, Found: name + " is armed: it waits for a recorder, and hands over its GPU work, too"}

@@ -14,7 +14,6 @@ import (
 	"github.com/cudatrace/cudatrace/record/invoker"
 	"github.com/cudatrace/cudatrace/record/outfile"
 	"github.com/cudatrace/cudatrace/record/tracelog"
-	"github.com/cudatrace/cudatrace/record/wording"
 )
 
 // Names of checks.
@@ -70,7 +69,7 @@ func (x *examination) lookAtDisk() {
 		folder = path
 	}
 	if err := tryToWrite(x.opts.Folder); err != nil {
-		c.Status, c.Found, c.Remedy = Nothing, err.Error(), wording.OtherPlace.String()
+		c.Status, c.Found, c.Remedy = Nothing, err.Error(), "choose another place with -o"
 		x.addCheck(c)
 		return
 	}

@@ -8,8 +8,6 @@ import (
 	"io/fs"
 	"path/filepath"
 	"syscall"
-
-	"github.com/cudatrace/cudatrace/record/wording"
 )
 
 // Words is the kernel's reason for a failed system call: "no space left on device". It leaves out
@@ -52,11 +50,11 @@ func Writing(path string, err error) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("cannot write %s: the folder %s does not exist", path, dir)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("cannot write %s: no permission in folder %s; %s", path, dir, wording.OtherPlace)
+		return fmt.Errorf("cannot write %s: no permission in folder %s; choose another place with -o", path, dir)
 	case errors.Is(err, syscall.EROFS):
-		return fmt.Errorf("cannot write %s: the file system of %s is read-only; %s", path, dir, wording.OtherPlace)
+		return fmt.Errorf("cannot write %s: the file system of %s is read-only; choose another place with -o", path, dir)
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return fmt.Errorf("cannot write %s: no space left in %s; free some there, or %s", path, dir, wording.OtherPlace)
+		return fmt.Errorf("cannot write %s: no space left in %s; free some there, or choose another place with -o", path, dir)
 	case errors.Is(err, syscall.EFBIG):
 		return fmt.Errorf("cannot write %s: it is larger than the limit of the size of files; raise it (ulimit -f unlimited)", path)
 	case errors.Is(err, syscall.ENOTDIR):

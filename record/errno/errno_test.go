@@ -38,7 +38,7 @@ func TestOpenFiles(t *testing.T) {
 func TestWriting(t *testing.T) {
 	for number, want := range map[syscall.Errno]string{
 		syscall.ENOENT: "the folder /dir does not exist",
-		syscall.EACCES: "no permission in folder /dir; choose another place",
+		syscall.EACCES: "no permission in folder /dir; choose another place with -o",
 		syscall.EROFS:  "the file system of /dir is read-only",
 		syscall.EDQUOT: "no space left in /dir",
 		syscall.EIO:    "input/output error",

@@ -10,7 +10,6 @@ import (
 
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/metric"
-	"github.com/cudatrace/cudatrace/record/wording"
 )
 
 // A PM says what PM sampling samples.
@@ -159,7 +158,7 @@ func (o *Options) remedy(why uint32, text string) string {
 	case oldGPU:
 		return "the GPU cannot be sampled; GPUs of compute capability 8.6 or later can (" + text + ")"
 	case noMetric:
-		return text + "; " + wording.MetricNames.String()
+		return text + "; 'cudatrace probes --gpu-metrics' lists names"
 	}
 	return text
 }
@@ -188,8 +187,9 @@ func (g *gpus) startCounters(n *gpu) {
 	}
 	if rate > samplesMax {
 		n.counted = countedRefused
-		g.options.Remark(fmt.Sprintf("PM sampling leaves out %s: the sampler decodes %d samples a second, of all GPUs together; %s; %s",
-			figures.UUID(n.uuid), samplesMax, wording.MetricsRate, strings.TrimSuffix(instead, ",")))
+		g.options.Remark(fmt.Sprintf("PM sampling leaves out %s: the sampler decodes %d samples a second, of all GPUs together; "+
+			"--gpu-metrics=HZ sets the rate; %s",
+			figures.UUID(n.uuid), samplesMax, strings.TrimSuffix(instead, ",")))
 		return
 	}
 	n.counted = countedStarted
@@ -242,8 +242,8 @@ func (g *gpus) counts(n *gpu, s *series) {
 			out = append(out, name)
 		}
 	}
-	text := fmt.Sprintf("PM sampling of %s leaves out %s: the GPU has no such metric, or it does not fit one pass with those before it; %s",
-		figures.UUID(n.uuid), strings.Join(out, ", "), wording.MetricNames)
+	text := fmt.Sprintf("PM sampling of %s leaves out %s: the GPU has no such metric, or it does not fit one pass "+
+		"with those before it; 'cudatrace probes --gpu-metrics' lists names", figures.UUID(n.uuid), strings.Join(out, ", "))
 	switch {
 	case len(out) == 0:
 	case g.options.PM.Metrics == nil:

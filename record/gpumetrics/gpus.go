@@ -9,7 +9,6 @@ import (
 	"github.com/cudatrace/cudatrace/record/metric"
 	"github.com/cudatrace/cudatrace/record/metriclog"
 	"github.com/cudatrace/cudatrace/record/tracelog"
-	"github.com/cudatrace/cudatrace/record/wording"
 )
 
 // trial is the time for which a GPU is sampled before a recorded process is known to use it.
@@ -340,7 +339,8 @@ func (g *gpus) cut(counters bool) {
 func (g *gpus) end() {
 	g.guess(time.Now().Add(trial))
 	if g.begun && len(g.all) > 1 && !g.anyUsed() {
-		g.options.Note("GPU metrics are not in the log: which of the GPUs the recorded processes use is not known; " + wording.AllGPUs.String())
+		g.options.Note("GPU metrics are not in the log: which of the GPUs the recorded processes use is not known; " +
+			"--gpu-metrics-devices all samples all of them")
 	}
 	for _, n := range g.all {
 		for _, s := range n.series {

@@ -97,7 +97,7 @@ func TestGuess(t *testing.T) {
 			t.Error("the GPU counts as used before its trial is over")
 		}
 		g.end()
-		if c := r.read(); (len(c.sets) == 1) != (devices == 1) || r.told("all of them can be sampled") != (devices == 2) {
+		if c := r.read(); (len(c.sets) == 1) != (devices == 1) || r.told("--gpu-metrics-devices all") != (devices == 2) {
 			t.Errorf("%d GPUs: %d sets, notes %q", devices, len(c.sets), r.notes)
 		}
 	}

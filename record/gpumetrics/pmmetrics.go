@@ -6,7 +6,6 @@ import (
 
 	"github.com/cudatrace/cudatrace/record/metric"
 	"github.com/cudatrace/cudatrace/record/tracelog"
-	"github.com/cudatrace/cudatrace/record/wording"
 )
 
 // The rates of PM sampling, in samples a second.
@@ -134,7 +133,8 @@ func CheckMetrics(names []string) error {
 		case strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.") != "" || len(name) >= nameSize || name == "":
 			return fmt.Errorf("%q is no name of a metric", name)
 		case !ok:
-			return fmt.Errorf("%q does not say what is asked of the metric: add an ending like .avg.pct_of_peak_sustained_elapsed or .sum.per_second; %s", name, wording.MetricNames)
+			return fmt.Errorf("%q does not say what is asked of the metric: add an ending like "+
+				".avg.pct_of_peak_sustained_elapsed or .sum.per_second; 'cudatrace probes --gpu-metrics' lists names", name)
 		case seen[name]:
 			return fmt.Errorf("%s is named twice", name)
 		}

@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/cudatrace/cudatrace/record/tracelog"
-	"github.com/cudatrace/cudatrace/record/wording"
 )
 
 // A newFolder is made for a set. It has a partial name until all files are in it.
@@ -48,9 +47,9 @@ func (t *Target) checkFolder(file string) error {
 	}
 	switch {
 	case p.stat.Mode&unix.S_IFMT != unix.S_IFDIR:
-		return fmt.Errorf("%s is not a folder: %s", t.shown(p.name), wording.OtherName)
+		return fmt.Errorf("%s is not a folder: choose another name with -o", t.shown(p.name))
 	case p.stat.Uid != p.uid:
-		return fmt.Errorf("the folder %s belongs to user %d: %s", t.shown(p.name), p.stat.Uid, wording.OtherName)
+		return fmt.Errorf("the folder %s belongs to user %d: choose another name with -o", t.shown(p.name), p.stat.Uid)
 	}
 	dir, err := openIn(p.found, ".")
 	if err != nil {
@@ -65,7 +64,7 @@ func (t *Target) checkFolder(file string) error {
 		strange, err = eachFile(dir, file, func(string) error { return nil })
 	}
 	if err == nil && strange != "" {
-		err = fmt.Errorf("the folder %s holds %s, which is %s: %s", t.shown(p.name), strange, what, wording.OtherName)
+		err = fmt.Errorf("the folder %s holds %s, which is %s: choose another name with -o", t.shown(p.name), strange, what)
 	}
 	return err
 }

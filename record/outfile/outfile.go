@@ -25,7 +25,6 @@ import (
 
 	"github.com/cudatrace/cudatrace/record/errno"
 	"github.com/cudatrace/cudatrace/record/invoker"
-	"github.com/cudatrace/cudatrace/record/wording"
 )
 
 // Options say what may be written.
@@ -89,7 +88,7 @@ func At(path string, o Options) (*Target, error) {
 // is there does not matter.
 func (t *Target) check() error {
 	if t.opts.Manifest != "" && t.opts.Named && t.place.found != nil && t.place.stat.Mode&unix.S_IFMT != unix.S_IFDIR {
-		return fmt.Errorf("it is not a folder: %s", wording.OtherName)
+		return errors.New("it is not a folder: choose another name with -o")
 	}
 	if !t.opts.Named || t.place.found == nil || t.several {
 		return nil
@@ -168,8 +167,8 @@ func (t *Target) Failure(err error) error {
 		return nil
 	}
 	if t.as != nil && errors.Is(err, fs.ErrPermission) {
-		return &permissionError{fmt.Sprintf("cannot write %s: user %d, who called sudo, has no permission in folder %s; %s",
-			t.path, t.as.UID, filepath.Dir(t.path), wording.OtherPlace)}
+		return &permissionError{fmt.Sprintf("cannot write %s: user %d, who called sudo, has no permission in folder %s; "+
+			"choose another place with -o", t.path, t.as.UID, filepath.Dir(t.path))}
 	}
 	if errors.Is(err, fs.ErrPermission) {
 		return &permissionError{errno.Writing(t.path, err).Error()}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"os"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/cudatrace/cudatrace/record/elfsym"
@@ -31,10 +30,7 @@ type natives struct {
 	stacks  map[tracelog.NativeStack]uint32 // with ID 0
 	without uint64                          // samples without frames, for lack of room
 
-	mu      sync.Mutex
-	todo    []place
-	working bool
-	workers sync.WaitGroup
+	later   Backlog // finds places
 	images  map[imageKey]*image
 	symbols int
 }
@@ -86,42 +82,17 @@ func (n *natives) frame(f nativeFrame) uint32 {
 	if id == 0 && len(n.frames) < nativeFramesMost {
 		id = uint32(len(n.frames)) + 1
 		n.frames[f] = id
-		n.find(place{id, f})
+		n.later.Do(func() {
+			described := n.describe(place{id, f})
+			described.AddTo(n.log)
+		})
 	}
 	return id
 }
 
-// find has a place found.
-func (n *natives) find(p place) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.todo = append(n.todo, p)
-	if !n.working {
-		n.working = true
-		n.workers.Go(n.work)
-	}
-}
-
-func (n *natives) work() {
-	for {
-		n.mu.Lock()
-		todo := n.todo
-		n.todo = nil
-		n.working = len(todo) > 0
-		n.mu.Unlock()
-		if len(todo) == 0 {
-			return
-		}
-		for _, p := range todo {
-			f := n.describe(p)
-			f.AddTo(n.log)
-		}
-	}
-}
-
 // finish waits until all places are found.
 func (n *natives) finish() {
-	n.workers.Wait()
+	n.later.Wait()
 	for _, i := range n.images {
 		i.close()
 	}

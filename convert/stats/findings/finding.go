@@ -10,7 +10,6 @@ import (
 	"github.com/cudatrace/cudatrace/convert/critical"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/figures"
-	"github.com/cudatrace/cudatrace/record/wording"
 )
 
 // A Finding is a habit of a process that costs time.
@@ -97,12 +96,12 @@ type Span struct {
 func (f *Finding) Query(begin Span) string {
 	k := KindOf(f.Kind)
 	since := func(t, start uint64) string { return fmt.Sprintf("%.6fs", float64(t-min(t, start))/1e9) }
-	query := fmt.Sprintf(wording.Show.String(), k.Reports)
+	query := "cudatrace stats LOG --report " + k.Reports
 	if !k.Ranks && begin.Logs < 2 {
-		query += " " + fmt.Sprintf(wording.OfProcess.String(), f.Process.PID)
+		query += fmt.Sprintf(" --process %d", f.Process.PID)
 	}
 	if f.First < f.Last && begin.Last > 0 {
-		query += " " + fmt.Sprintf(wording.OfTime.String(), since(f.First, begin.Last), since(f.Last+1000, begin.First))
+		query += fmt.Sprintf(" --from %s --to %s", since(f.First, begin.Last), since(f.Last+1000, begin.First))
 	}
 	return query
 }
@@ -320,7 +319,7 @@ func (r *report) failing() {
 		at = append(at, t[k].first)
 	}
 	r.add("failing_calls", e, Finding{Title: figures.Count(e.count, "call fails", "calls fail"), Evidence: strings.Join(words, ", "),
-		Try: "look at the first one: later failures often follow from it; " + wording.ErrorsReport.String()})
+		Try: "look at the first one: later failures often follow from it; cudatrace stats --report errors has the callers"})
 	r.list[len(r.list)-1].At = at
 }
 

@@ -10,7 +10,6 @@ import (
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/metric"
-	"github.com/cudatrace/cudatrace/record/wording"
 )
 
 // Limits of what sampled metrics say of a GPU.
@@ -240,7 +239,8 @@ func (r *report) fewSMs(g *gpu, at *uint32) {
 	if e := &g.few.evidence; g.enough(e, leastPhases) {
 		r.sampled("idle_sms", e, Finding{GPU: at, Title: "kernels run on few SMs",
 			Evidence: fmt.Sprintf("a kernel runs at least %d %% of the time and on average %.0f %% of the SMs are active, for %s", kernelRuns, g.few.value.mean(), figures.Duration(e.cost)),
-			Try:      "give the kernels more blocks, run independent kernels on several streams, or process more data at once; " + wording.ShapesReport.String()})
+			Try: "give the kernels more blocks, run independent kernels on several streams, or process more data at once; " +
+				"cudatrace stats --report kernel_shapes has the grids"})
 	}
 }
 

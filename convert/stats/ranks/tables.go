@@ -8,7 +8,6 @@ import (
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/ranks"
-	"github.com/cudatrace/cudatrace/record/wording"
 )
 
 // Collectives returns the table of collectives.
@@ -240,7 +239,7 @@ func (c *Collector) StepTable(made Made) *table.Table {
 	if c.steps.more > 0 {
 		t.Notes = append(t.Notes, figures.Count(c.steps.more, "step of a rank is", "steps of ranks are")+" left out: there are more than "+figures.Group(maxStepParts))
 	}
-	t.Reason = "nothing that repeats is known to be a step: " + wording.NameSteps.String()
+	t.Reason = "nothing that repeats is known to be a step: --step RANGES says which NVTX ranges are steps"
 	return t
 }
 

@@ -9,7 +9,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/cudatrace/cudatrace/record/figures"
-	"github.com/cudatrace/cudatrace/record/wording"
 )
 
 const (
@@ -242,7 +241,7 @@ func WriteText(w io.Writer, tables []*Table, width int) error {
 		b.WriteString("\n")
 	}
 	if len(narrow) > 0 {
-		line := "columns without room: " + strings.Join(narrow, ", ") + "; " + wording.AllColumns.String()
+		line := "columns without room: " + strings.Join(narrow, ", ") + "; --wide, a wider line and JSON have them"
 		wrapped(&empty, "", "  ", line, width)
 	}
 	b.WriteString(empty.String())
