@@ -112,31 +112,14 @@ func (q *Queue) renderStageEvent(t *RenderStageTemplate, id, start, dur uint64, 
 	i += copy(b[i:], q.fields)
 	i += copy(b[i:], t.fields)
 	i, argEnds := q.putLaunch(b, i, launch, t, a)
-	i, idEnd, durationEnd := putIDAndDuration(b, i, id, dur)
-	packet := s.closePacket(b, i, start)
+	b[i] = byte(stageEventID) << 3
+	idEnd := putVarint(b, i+1, id)
+	b[idEnd] = byte(stageDuration) << 3
+	durationEnd := putVarint(b, idEnd+1, dur)
+	packet := s.closePacket(b, durationEnd, start)
 	if v != nil {
 		t.save(s, &a.last, v, packet, &[maxPatched]int{argEnds[0], argEnds[1], idEnd, durationEnd})
 	}
-}
-
-// firstLongID is the first event ID of three bytes.
-const firstLongID = 1 << 14
-
-// putIDAndDuration stores the two fields at b[i:] and returns the offsets behind both and behind each. Three bytes of an ID are a
-// match of the compressor on their own; fewer are one with the duration behind them.
-func putIDAndDuration(b []byte, i int, id, dur uint64) (end, idEnd, durationEnd int) {
-	if id < firstLongID {
-		b[i] = byte(stageEventID) << 3
-		idEnd = putVarint(b, i+1, id)
-		b[idEnd] = byte(stageDuration) << 3
-		durationEnd = putVarint(b, idEnd+1, dur)
-		return durationEnd, idEnd, durationEnd
-	}
-	b[i] = byte(stageDuration) << 3
-	durationEnd = putVarint(b, i+1, dur)
-	b[durationEnd] = byte(stageEventID) << 3
-	idEnd = putVarint(b, durationEnd+1, id)
-	return idEnd, idEnd, durationEnd
 }
 
 // launchSize is the size of the ComputeKernelLaunch of an event.

@@ -1,6 +1,7 @@
 package critical_test
 
 import (
+	"bytes"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -316,5 +317,30 @@ func TestRealRanks(t *testing.T) {
 	}
 	if len(s.steps) != 48 || crossed < 15 || edges[critical.Collective] < 15 || edges[critical.Waited] < 15 || edges[critical.Backward] < 40 {
 		t.Errorf("%d steps, %d lead to the other rank; edges %v", len(s.steps), crossed, edges)
+	}
+}
+
+// A path may have a million segments: finding one and dividing it among steps allocates no memory for each.
+func TestPathAllocations(t *testing.T) {
+	const launches = 2000
+	var file bytes.Buffer
+	logtest.WriteCalledLaunches(t, &file, launches)
+	s := newSink()
+	if _, err := convert.Timeline([]convert.Log{{Name: "log", Open: logtest.InMemory(file.Bytes())}}, convert.Options{}, s); err != nil {
+		t.Fatal(err)
+	}
+	for of := range s.threads {
+		first, last, end := s.Last(of.Process)
+		var spans []critical.Span
+		for from, length := first, (last-first)/100; from < last; from += length {
+			spans = append(spans, critical.Span{From: from, To: from + length})
+		}
+		parts := 0
+		s.Divided(spans, end, func(int, *critical.Segment) { parts++ })
+		allocations := testing.AllocsPerRun(1, func() { s.Divided(spans, end, func(int, *critical.Segment) {}) })
+		if parts < launches/2 || allocations > float64(parts/10) {
+			t.Errorf("%d parts of segments take %.0f allocations", parts, allocations)
+		}
+		return
 	}
 }

@@ -97,8 +97,8 @@ type End struct {
 	Stream *timeline.Stream // else: the path is that of the start of the stream's work
 }
 
-// Path gives the path from one time to a later one, the latest segment first. The segments' times add up to that from one to the other. It
-// returns the number of steps back.
+// Path gives the path from one time to a later one, the latest segment first. The segments' times add up to that from one to the other. A
+// segment is valid during the call of give. Path returns the number of steps back.
 func (c *Collector) Path(from, to uint64, end End, give func(*Segment)) (hops int) {
 	c.settle()
 	w := walk{c: c, from: from, at: max(from, to), give: give}
@@ -123,22 +123,23 @@ type Span struct{ From, To uint64 }
 const mostBeside = 64
 
 // Divided gives the path from the beginning of the first of some spans, which are sorted by their beginnings, to the end of the one that ends last. It gives what of each segment
-// lies in each span, with the number of the span.
+// lies in each span, with the number of the span. A segment is valid during the call of give.
 func (c *Collector) Divided(spans []Span, last End, give func(i int, s *Segment)) {
 	to, overlap := uint64(0), false
 	for _, s := range spans {
 		overlap = overlap || s.From < to
 		to = max(to, s.To)
 	}
-	end := len(spans) // those from there on begin behind the segment
+	end := len(spans)    // those from there on begin behind the segment
+	part := new(Segment) // one for all: give may not keep it
 	c.Path(spans[0].From, to, last, func(x *Segment) {
 		for end > 0 && spans[end-1].From >= x.To {
 			end--
 		}
 		for i := end - 1; i >= 0 && (!overlap || i >= end-mostBeside); i-- {
-			part := *x
+			*part = *x
 			if part.From, part.To = max(x.From, spans[i].From), min(x.To, spans[i].To); part.From < part.To {
-				give(i, &part)
+				give(i, part)
 			}
 			if spans[i].From <= x.From && !overlap {
 				break
@@ -173,6 +174,7 @@ type walk struct {
 	c        *Collector
 	from, at uint64
 	give     func(*Segment)
+	given    Segment // what give gets: give may not keep it
 	thread   *Thread // that the walk is on; nil for none
 	first    *Thread // that the walk began on
 	stream   *Stream // whose piece the walk is at the end of, or within; nil for none
@@ -223,7 +225,8 @@ func (w *walk) emit(from uint64, s Segment) {
 		if n := len(w.holding); n > 0 && s.Also == 0 && s.Thread != nil {
 			s.Also = w.holding[n-1].also
 		}
-		w.give(&s)
+		w.given = s
+		w.give(&w.given)
 		w.at = from
 	}
 }

@@ -29,7 +29,7 @@ func TestHangs(t *testing.T) {
 		"handed over, with work behind": {[]timeline.Event{&recorded, &timeline.WorkList{Stream: stream, List: slices.Concat(one(1, 100, 50).List, one(2, 300, 0).List, one(3, 310, 0).List)}},
 			[]string{"event_id: 1 duration: 50", "event_id: 2 duration: 600", "event_id: 3 duration: 0"}, 3},
 		"launched": {[]timeline.Event{launched, one(1, 100, 50)},
-			[]string{"event_id: 1 duration: 50", `kernel_demangled_name "spin(int*)"`, "duration: 600 event_id: 4611686018427387905"}, 2},
+			[]string{"event_id: 1 duration: 50", `kernel_demangled_name "spin(int*)"`, "event_id: 4611686018427387905 duration: 600"}, 2},
 		"ended":            {[]timeline.Event{one(1, 100, 0), one(2, 300, 5)}, []string{"event_id: 1 duration: 0", "event_id: 2 duration: 5"}, 2},
 		"ended, the last":  {[]timeline.Event{one(1, 100, 0)}, []string{"event_id: 1 duration: 0"}, 1},
 		"another's stream": {[]timeline.Event{&timeline.Hang{PID: 11, Context: 2, Stream: 7}, one(1, 100, 5)}, []string{"event_id: 1 duration: 5"}, 1},

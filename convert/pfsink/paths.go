@@ -169,7 +169,7 @@ func (p *paths) writeKind(k *steps.Kind, room int) {
 	}
 	slices.SortFunc(all, func(a, b *steps.Step) int { return cmp.Compare(a.Start, b.Start) })
 	counts := make(map[*steps.Step]int, len(all))
-	p.divide(k, all, func(x *steps.Step, _ critical.Segment) { counts[x]++ })
+	p.divide(k, all, func(x *steps.Step, _ *critical.Segment) { counts[x]++ })
 	sorted := slices.SortedStableFunc(slices.Values(all), func(a, b *steps.Step) int { return cmp.Compare(b.Length(), a.Length()) })
 	taken := make(map[*steps.Step]*pathStep)
 	take := func(x *steps.Step) {
@@ -186,16 +186,16 @@ func (p *paths) writeKind(k *steps.Kind, room int) {
 	for i := 0; i < len(all); i += each {
 		take(all[i])
 	}
-	p.divide(k, all, func(x *steps.Step, s critical.Segment) {
+	p.divide(k, all, func(x *steps.Step, s *critical.Segment) {
 		if t := taken[x]; t != nil {
-			t.path = append(t.path, s)
+			t.path = append(t.path, *s)
 		}
 	})
 	p.draw(k, slices.SortedFunc(maps.Values(taken), func(a, b *pathStep) int { return cmp.Compare(a.Start, b.Start) }))
 }
 
 // divide finds the path through all steps, which are sorted by start, and gives what of it lies in each, the latest part first.
-func (p *paths) divide(k *steps.Kind, all []*steps.Step, give func(*steps.Step, critical.Segment)) {
+func (p *paths) divide(k *steps.Kind, all []*steps.Step, give func(*steps.Step, *critical.Segment)) {
 	spans := make([]critical.Span, len(all))
 	last := all[0]
 	for i, x := range all {
@@ -203,7 +203,7 @@ func (p *paths) divide(k *steps.Kind, all []*steps.Step, give func(*steps.Step, 
 			last = x
 		}
 	}
-	p.collector.Divided(spans, critical.End{Thread: last.On, Stream: k.Stream}, func(i int, s *critical.Segment) { give(all[i], *s) })
+	p.collector.Divided(spans, critical.End{Thread: last.On, Stream: k.Stream}, func(i int, s *critical.Segment) { give(all[i], s) })
 }
 
 // draw draws the paths of steps, by start. Of steps that overlap the first one is drawn.
