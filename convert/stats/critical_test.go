@@ -2,6 +2,7 @@ package stats_test
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"path/filepath"
 	"reflect"
@@ -35,22 +36,22 @@ func pathsOf(t *testing.T, logs []convert.Log) *table.Table {
 // The parts of the paths of each kind of step add up to its steps.
 func TestPathsAddUp(t *testing.T) {
 	t.Parallel()
-	all := logs(t)
+	all := maps.Clone(everyTable(t))
 	more, err := filepath.Glob("../../testdata/gpu/logs/*/*.cudatrace")
 	if err != nil || len(more) == 0 {
 		t.Fatalf("%d logs, %v", len(more), err)
 	}
 	for _, path := range more {
-		all[path] = path
+		all[path] = tablesOf(t, path)
 	}
-	for name, path := range all {
-		r := pathsOf(t, []convert.Log{convert.Path(path)})
+	for name, tables := range all {
+		r := tables["critical_path"]
 		shares, kinds := 0.0, make(map[any]bool)
 		for _, row := range r.Rows {
 			shares += cell(r, row, "share").(float64)
 			kinds[cell(r, row, "step")] = true
 		}
-		if n := len(tablesOf(t, path)["processes"].Rows); len(r.Rows) > 0 && len(kinds) == 1 && n == 1 && math.Abs(shares-1) > 1e-9 {
+		if n := len(tables["processes"].Rows); len(r.Rows) > 0 && len(kinds) == 1 && n == 1 && math.Abs(shares-1) > 1e-9 {
 			t.Errorf("%s: the parts are %g of the paths", name, shares)
 		}
 	}

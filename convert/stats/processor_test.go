@@ -257,8 +257,8 @@ func zero(values []any) bool {
 func TestSumsAreThere(t *testing.T) {
 	t.Parallel()
 	rows := make(map[string]int)
-	for _, path := range logs(t) {
-		for name, r := range tablesOf(t, path) {
+	for _, tables := range everyTable(t) {
+		for name, r := range tables {
 			rows[name] += len(r.Rows)
 		}
 	}

@@ -178,8 +178,7 @@ func TestChaos(t *testing.T) {
 // The times of the profile are those of the devices.
 func TestProfile(t *testing.T) {
 	t.Parallel()
-	for name, path := range logs(t) {
-		all := tablesOf(t, path)
+	for name, all := range everyTable(t) {
 		r, devices := all["profile"], all["devices"]
 		for _, row := range r.Rows {
 			for _, key := range []string{"busy_ns", "span_ns", "copy_ns", "communication_ns"} {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -124,8 +125,8 @@ func TestTables(t *testing.T) {
 	if diff := cmp.Diff(stats.Names(), got); diff != "" {
 		t.Errorf("reports (-Names +Tables):\n%s", diff)
 	}
-	for name, path := range logs(t) {
-		for _, r := range tablesOf(t, path) {
+	for name, tables := range everyTable(t) {
+		for _, r := range tables {
 			for _, row := range r.Rows {
 				if len(row) != len(r.Columns) {
 					t.Errorf("%s: a row of %s has %d cells for %d columns", name, r.Name, len(row), len(r.Columns))
@@ -136,6 +137,25 @@ func TestTables(t *testing.T) {
 			}
 		}
 	}
+}
+
+var (
+	onceRead   sync.Once
+	tablesRead = make(map[string]map[string]*table.Table)
+)
+
+// everyTable are the reports of all logs in the repository, by the log's name and the report's: read once, not to be changed.
+func everyTable(t *testing.T) map[string]map[string]*table.Table {
+	t.Helper()
+	onceRead.Do(func() {
+		for name, path := range logs(t) {
+			tablesRead[name] = tablesOf(t, path)
+		}
+	})
+	if len(tablesRead) == 0 {
+		t.Fatal("no log could be read")
+	}
+	return tablesRead
 }
 
 // Two logs together have the sums of both, and a row for each kernel.
