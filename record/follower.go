@@ -196,10 +196,13 @@ const firstEpoch = 1
 // renew begins the first epoch.
 func (s *sites) renew() { s.epochOf(firstEpoch) }
 
-// now returns the number of the epoch.
+// now returns the number of the epoch. The first one begins before the process is probed, and may not have told a caller yet.
 func (s *sites) now() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.number == 0 && s.own > 0 {
+		s.number = s.epoch(false)
+	}
 	return s.number
 }
 

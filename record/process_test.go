@@ -420,3 +420,18 @@ func TestEpochsOfPeers(t *testing.T) {
 		t.Error("a process has an epoch after its end")
 	}
 }
+
+// The epoch of a process that is probed is known once it is probed, also where no call has told its caller.
+func TestEpochOfProbes(t *testing.T) {
+	number := uint64(0)
+	s := sites{epoch: func(bool) uint64 { return number }}
+	s.renew() // at the hello, before the process is probed
+	before := s.now()
+	number = 7
+	if after := s.now(); before != 0 || after != 7 {
+		t.Errorf("epoch %d, then %d", before, after)
+	}
+	if n := (&sites{epoch: func(bool) uint64 { return 7 }}).now(); n != 0 {
+		t.Errorf("epoch %d of a process whose callers nobody wants", n)
+	}
+}

@@ -140,7 +140,7 @@ func TestDuration(t *testing.T) {
 	b := startInBackground(t, "--no-convert=false", "-d", "2s",
 		"sh", "-c", "sleep 2.2; "+sim("longrun")+" 60 --until off; read line < "+gate+"; echo read $line; exit 3")
 	b.until(t, func() bool { return strings.Contains(contents(t, b.stderr), "cudatrace stats ") })
-	if said := contents(t, b.stderr); !strings.HasPrefix(said, "cudatrace: the recording has ended; sh runs on\n") {
+	if said := contents(t, b.stderr); !strings.Contains("\n"+said, "\ncudatrace: the recording has ended; sh runs on\n") {
 		t.Errorf("it is not said that the program runs on:\n%s", said)
 	}
 	if strings.Contains(b.out(t), "read") {
