@@ -15,7 +15,7 @@ def adopt_orphans():
 
 
 def start(words, env, stderr, stdout):
-    """Starts a command in a new session, without input. SIGINT ends it, although it is ignored in what a script runs by &."""
+    """Starts a command in a new session, without input. SIGINT ends the command, even if a script runs us with &."""
     return subprocess.Popen(words, env=env, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr,
                             start_new_session=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
 

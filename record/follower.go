@@ -196,7 +196,7 @@ const firstEpoch = 1
 // renew begins the first epoch.
 func (s *sites) renew() { s.epochOf(firstEpoch) }
 
-// now returns the number of the epoch. The first one begins before the process is probed, and may not have told a caller yet.
+// now returns the number of the epoch. The prober numbers the first epoch only once it has probed the process, which is after renew.
 func (s *sites) now() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -421,7 +421,7 @@ func TestEpochsOfPeers(t *testing.T) {
 	}
 }
 
-// The epoch of a process that is probed is known once it is probed, also where no call has told its caller.
+// The epoch of a probed process is known once the prober has numbered it, even if no chain of a call has come.
 func TestEpochOfProbes(t *testing.T) {
 	number := uint64(0)
 	s := sites{epoch: func(bool) uint64 { return number }}

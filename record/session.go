@@ -307,6 +307,9 @@ func (s *session) answer(p *process, late bool) {
 	}
 }
 
+// callsOfCUPTI is the remedy where --calls uprobe leaves a process without calls.
+const callsOfCUPTI = "--calls auto has CUPTI record them"
+
 // translated says that a process is not probed, since the translator of its code would run into the probes.
 func (s *session) translated(p *process) {
 	text := fmt.Sprintf("process %d is not probed: %s translates its code, and would end it at a probe", p.pid, p.translator)
@@ -314,7 +317,7 @@ func (s *session) translated(p *process) {
 	case CallsAuto:
 		text += "; its calls come from CUPTI instead, without arguments and callers"
 	case CallsUprobe:
-		s.later.Do(func() { s.report.miss(p.pid, text+"; its calls are not recorded (--calls auto has CUPTI record them)") })
+		s.later.Do(func() { s.report.miss(p.pid, text+"; its calls are not recorded ("+callsOfCUPTI+")") })
 		return
 	}
 	s.later.Do(func() { s.report.miss(p.pid, text+"; functions of libraries are not recorded") })
@@ -337,7 +340,7 @@ func (s *session) notInTime(pid uint32) {
 		case s.calls.source == CallsAuto:
 			s.report.remark(0, text+"; the calls of some come from CUPTI instead, without arguments and callers")
 		default:
-			s.report.miss(0, text+"; the calls of some are not recorded (--calls auto has CUPTI record them)")
+			s.report.miss(0, text+"; the calls of some are not recorded ("+callsOfCUPTI+")")
 		}
 	})
 }

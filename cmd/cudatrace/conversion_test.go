@@ -33,9 +33,7 @@ func startConverted(t *testing.T, dir string, env []string, options ...string) (
 		t.Fatal(err)
 	}
 	of := filepath.Join(t.TempDir(), "cudatrace")
-	if out, err := exec.Command("cp", found, of).CombinedOutput(); err != nil { // a file open here cannot be run
-		t.Fatalf("%v\n%s", err, out)
-	}
+	copyProgram(t, found, of)
 	program := []string{"sh", "-c", "read line; " + sim("launchloop") + " -n 3000; exit 7"}
 	r = &convertedRecording{Cmd: exec.Command(of, slices.Concat([]string{"record", "-o", "run"}, options, program)...)}
 	r.Dir, r.Stderr, r.Env = dir, &r.stderr, append(os.Environ(), env...)

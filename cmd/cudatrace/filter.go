@@ -195,10 +195,8 @@ func filterSize(c *cli.Context, o *convert.TraceOptions) error {
 	default:
 		return usagef(convertName, "convert: --keep must be newest or longest, not %q", keep)
 	}
-	for _, gone := range []string{"max-size", "split"} {
-		if c.IsSet(gone) {
-			return usagef(convertName, "convert: --%s does not exist any more: use --max-slices N, --from TIME --to TIME, or --step RANGES --steps FIRST-LAST", gone)
-		}
+	if err := gone(c, convertName, "max-size", "split"); err != nil {
+		return err
 	}
 	text := c.String("max-slices")
 	if text == "" {

@@ -106,11 +106,25 @@ func recordFlags() []cli.Flag {
 	})
 }
 
-// insteadOf says, of options that are no more, what to use.
+const smallerTrace = "use --max-slices N, --from TIME --to TIME, or --step RANGES --steps FIRST-LAST"
+
+// insteadOf says what to use in place of each removed option.
 var insteadOf = map[string]string{
+	"max-size":      smallerTrace,
+	"split":         smallerTrace,
 	"graphs":        "graphs are always recorded node by node; a shorter --flush-interval has CUPTI hold fewer records",
 	"runtime-calls": "--api all, or --probe GLOB for some, records the runtime's own functions",
 	"waits":         "wait arrows are always derived from the calls",
+}
+
+// gone returns an error if the command line has one of the command's removed options.
+func gone(c *cli.Context, command string, options ...string) error {
+	for _, option := range options {
+		if c.IsSet(option) {
+			return usagef(command, "%s: --%s does not exist any more: %s", command, option, insteadOf[option])
+		}
+	}
+	return nil
 }
 
 // topFlags are the options of record that top takes.
@@ -205,10 +219,8 @@ func recordOptions(c *cli.Context) (record.Options, error) {
 		Program: c.Args().First(), Args: c.Args().Tail(), Version: version(), Words: givenOptions(c),
 		Run: c.String(runFlag), NoMetadata: c.Bool(noMetadataFlag), FromStart: c.Bool("from-start"),
 	}
-	for option, instead := range insteadOf {
-		if c.IsSet(option) {
-			return o, usagef(recordName, "record: --%s does not exist any more: %s", option, instead)
-		}
+	if err := gone(c, recordName, "graphs", "runtime-calls", "waits"); err != nil {
+		return o, err
 	}
 	if err := recordTimes(c, &o); err != nil {
 		return o, usagef(recordName, "record: %v", err)

@@ -69,7 +69,7 @@ func (x *examination) lookAtDisk() {
 		folder = path
 	}
 	if err := tryToWrite(x.opts.Folder); err != nil {
-		c.Status, c.Found, c.Remedy = Nothing, err.Error(), "choose another place with -o"
+		c.Status, c.Found, c.Remedy = Nothing, err.Error(), errno.OtherPlace
 		x.addCheck(c)
 		return
 	}

@@ -43,6 +43,9 @@ type plain struct{ error }
 func (p plain) Error() string { return Words(p.error) }
 func (p plain) Unwrap() error { return p.error }
 
+// OtherPlace is the remedy where a file cannot be written.
+const OtherPlace = "choose another place with -o"
+
 // Writing says why a file that a person named cannot be written, and what to do about it.
 func Writing(path string, err error) error {
 	dir := filepath.Dir(path)
@@ -50,11 +53,11 @@ func Writing(path string, err error) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("cannot write %s: the folder %s does not exist", path, dir)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("cannot write %s: no permission in folder %s; choose another place with -o", path, dir)
+		return fmt.Errorf("cannot write %s: no permission in folder %s; %s", path, dir, OtherPlace)
 	case errors.Is(err, syscall.EROFS):
-		return fmt.Errorf("cannot write %s: the file system of %s is read-only; choose another place with -o", path, dir)
+		return fmt.Errorf("cannot write %s: the file system of %s is read-only; %s", path, dir, OtherPlace)
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return fmt.Errorf("cannot write %s: no space left in %s; free some there, or choose another place with -o", path, dir)
+		return fmt.Errorf("cannot write %s: no space left in %s; free some there, or %s", path, dir, OtherPlace)
 	case errors.Is(err, syscall.EFBIG):
 		return fmt.Errorf("cannot write %s: it is larger than the limit of the size of files; raise it (ulimit -f unlimited)", path)
 	case errors.Is(err, syscall.ENOTDIR):

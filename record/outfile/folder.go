@@ -39,6 +39,9 @@ func (t *Target) findFolder() error {
 	return err
 }
 
+// otherName is the remedy where something else has the name of a folder.
+const otherName = "choose another name with -o"
+
 // checkFolder says why the folder that was found cannot be replaced by one with such files.
 func (t *Target) checkFolder(file string) error {
 	p := &t.folder
@@ -47,9 +50,9 @@ func (t *Target) checkFolder(file string) error {
 	}
 	switch {
 	case p.stat.Mode&unix.S_IFMT != unix.S_IFDIR:
-		return fmt.Errorf("%s is not a folder: choose another name with -o", t.shown(p.name))
+		return fmt.Errorf("%s is not a folder: %s", t.shown(p.name), otherName)
 	case p.stat.Uid != p.uid:
-		return fmt.Errorf("the folder %s belongs to user %d: choose another name with -o", t.shown(p.name), p.stat.Uid)
+		return fmt.Errorf("the folder %s belongs to user %d: %s", t.shown(p.name), p.stat.Uid, otherName)
 	}
 	dir, err := openIn(p.found, ".")
 	if err != nil {
@@ -64,7 +67,7 @@ func (t *Target) checkFolder(file string) error {
 		strange, err = eachFile(dir, file, func(string) error { return nil })
 	}
 	if err == nil && strange != "" {
-		err = fmt.Errorf("the folder %s holds %s, which is %s: choose another name with -o", t.shown(p.name), strange, what)
+		err = fmt.Errorf("the folder %s holds %s, which is %s: %s", t.shown(p.name), strange, what, otherName)
 	}
 	return err
 }

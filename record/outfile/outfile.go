@@ -88,7 +88,7 @@ func At(path string, o Options) (*Target, error) {
 // is there does not matter.
 func (t *Target) check() error {
 	if t.opts.Manifest != "" && t.opts.Named && t.place.found != nil && t.place.stat.Mode&unix.S_IFMT != unix.S_IFDIR {
-		return errors.New("it is not a folder: choose another name with -o")
+		return errors.New("it is not a folder: " + otherName)
 	}
 	if !t.opts.Named || t.place.found == nil || t.several {
 		return nil
@@ -167,8 +167,8 @@ func (t *Target) Failure(err error) error {
 		return nil
 	}
 	if t.as != nil && errors.Is(err, fs.ErrPermission) {
-		return &permissionError{fmt.Sprintf("cannot write %s: user %d, who called sudo, has no permission in folder %s; "+
-			"choose another place with -o", t.path, t.as.UID, filepath.Dir(t.path))}
+		return &permissionError{fmt.Sprintf("cannot write %s: user %d, who called sudo, has no permission in folder %s; %s",
+			t.path, t.as.UID, filepath.Dir(t.path), errno.OtherPlace)}
 	}
 	if errors.Is(err, fs.ErrPermission) {
 		return &permissionError{errno.Writing(t.path, err).Error()}

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/record/errno"
 )
 
 // A place is a name in an open folder, with the file of that name.
@@ -159,7 +161,7 @@ func (p *place) trusts(link *unix.Stat_t, last bool) bool {
 type foreignLink uint32
 
 func (l foreignLink) Error() string {
-	return fmt.Sprintf("a symbolic link of user %d is in the way; choose another place with -o", uint32(l))
+	return fmt.Sprintf("a symbolic link of user %d is in the way; %s", uint32(l), errno.OtherPlace)
 }
 
 // keep lets go of what was passed on the way.
