@@ -196,11 +196,11 @@ const firstEpoch = 1
 // renew begins the first epoch.
 func (s *sites) renew() { s.epochOf(firstEpoch) }
 
-// now returns the number of the epoch. The prober numbers the first epoch only once it has probed the process, which is after renew.
+// now returns the number of the epoch. Where calls are probed that is the prober's, whether a chain of a call has come or not.
 func (s *sites) now() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.number == 0 && s.own > 0 {
+	if s.number == 0 {
 		s.number = s.epoch(false)
 	}
 	return s.number

@@ -424,14 +424,15 @@ func TestEpochsOfPeers(t *testing.T) {
 // The epoch of a probed process is known once the prober has numbered it, even if no chain of a call has come.
 func TestEpochOfProbes(t *testing.T) {
 	number := uint64(0)
-	s := sites{epoch: func(bool) uint64 { return number }}
-	s.renew() // at the hello, before the process is probed
+	s := sites{epoch: func(begins bool) uint64 {
+		if begins {
+			t.Error("an epoch begins by asking for its number")
+		}
+		return number
+	}}
 	before := s.now()
 	number = 7
 	if after := s.now(); before != 0 || after != 7 {
 		t.Errorf("epoch %d, then %d", before, after)
-	}
-	if n := (&sites{epoch: func(bool) uint64 { return 7 }}).now(); n != 0 {
-		t.Errorf("epoch %d of a process whose callers nobody wants", n)
 	}
 }
