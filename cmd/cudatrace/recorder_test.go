@@ -188,22 +188,29 @@ func TestFullDisk(t *testing.T) {
 	if _, err := exec.LookPath("unshare"); err != nil {
 		t.Skip("unshare is not installed")
 	}
-	for name, c := range map[string]struct{ limit, options string }{
-		"full":             {`mount -t tmpfs -o size=400k tmpfs "$1"`, ""},
-		"nearly no space":  {`mount -t tmpfs -o size=64k tmpfs "$1"`, ""},
-		"file limit":       {`ulimit -f 800`, ""},
-		"full, last":       {`mount -t tmpfs -o size=400k tmpfs "$1"`, "--last 1h"},
-		"file limit, last": {`ulimit -f 800`, "--last 1h"},
+	for name, c := range map[string]struct {
+		limit, options string
+		soon           bool // it is full long before the recording ends
+	}{
+		"full":             {limit: `mount -t tmpfs -o size=400k tmpfs "$1"`},
+		"nearly no space":  {limit: `mount -t tmpfs -o size=64k tmpfs "$1"`, soon: true},
+		"file limit":       {limit: `ulimit -f 800`},
+		"full, last":       {limit: `mount -t tmpfs -o size=400k tmpfs "$1"`, options: "--last 1h"},
+		"file limit, last": {limit: `ulimit -f 800`, options: "--last 1h"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			recordOnFullDisk(t, c.limit, c.options)
+			said := recordOnFullDisk(t, c.limit, c.options)
+			if c.soon && !strings.Contains(said, "cannot write ") {
+				t.Errorf("nothing is said while recording:\n%s", said)
+			}
 		})
 	}
 }
 
 // recordOnFullDisk records where a command of the shell leaves too little room. The summary and the log say how much is missing.
-func recordOnFullDisk(t *testing.T, limit, options string) {
+// It returns what is said.
+func recordOnFullDisk(t *testing.T, limit, options string) (said string) {
 	t.Helper()
 	dir, disk := t.TempDir(), t.TempDir()
 	script := limit + ` && cudatrace record ` + options + ` -o "$1/run" "$2" -n 200000; echo "code $?"; cp "$1"/run.cudatrace "$3/full"`
@@ -217,8 +224,8 @@ func recordOnFullDisk(t *testing.T, limit, options string) {
 	if lost := r.Lost["log_write"]; r.Damaged || r.Complete || lost < 200_000-r.Kernels {
 		t.Errorf("%d kernels of 200,000, %d records lost, complete %t, damaged %t", r.Kernels, lost, r.Complete, r.Damaged)
 	}
-	said := string(out)
-	for _, want := range []string{"code 0\n", "cannot write ", figures.Group(r.Lost["log_write"]) + " log_write", "remedy: the log could not be written: free space"} {
+	said = string(out)
+	for _, want := range []string{"code 0\n", figures.Group(r.Lost["log_write"]) + " log_write", "remedy: the log could not be written: free space"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("%q is not said", want)
 		}
@@ -226,6 +233,7 @@ func recordOnFullDisk(t *testing.T, limit, options string) {
 	if strings.Contains(said, "whole") || t.Failed() {
 		t.Errorf("said\n%s", said)
 	}
+	return said
 }
 
 // TestClosedPipe records with nobody reading what is said.
