@@ -39,8 +39,8 @@ func bombs() []bomb {
 		{"calls inside each other", times(1<<17, func(i int) tracelog.Record { c := call(i); c.Dur = 1<<30 - 2*uint64(i); return &c }), ""},
 		{"waiting calls inside each other", times(1<<17, func(i int) tracelog.Record { c := call(i); c.Func, c.Dur = 1, 1<<30-2*uint64(i); return &c }), ""},
 		{"calls that have not returned", times(1<<17, func(i int) tracelog.Record { c := call(i); c.Flags = tracelog.CallUnfinished; return &c }), ""},
-		{"blocks of a call at one time", blocks(60_000, func(i int) tracelog.Record { c := call(0); c.Dur = 10; return &c }), ""},
-		{"blocks of a kernel, the last one first", blocks(60_000, func(i int) tracelog.Record { k := kernel(60_000 - i); return &k }), ""},
+		{"blocks of a call at one time", blocks(30_000, func(i int) tracelog.Record { c := call(0); c.Dur = 10; return &c }), ""},
+		{"blocks of a kernel, the last one first", blocks(30_000, func(i int) tracelog.Record { k := kernel(30_000 - i); return &k }), ""},
 		{"equal calls", times(1<<17, func(i int) tracelog.Record { c := call(0); c.Dur = 10; return &c }), ""},
 		{"equal marks", times(1<<17, func(i int) tracelog.Record {
 			return &tracelog.Marker{PID: 1, TID: 1, Flags: 2, ID: uint32(i), Time: 1000, Name: "r"}

@@ -162,7 +162,7 @@ var hostile = []struct {
 		// In a user namespace of its own, so that the signals queued to other processes of the user do not count.
 		{"status", unshare(unix.CLONE_NEWUSER) + " status work status wait fork=status fork=again handle=10 status mask status work status end", false},
 		{"status-of-few", unshare(unix.CLONE_NEWUSER) + " limit=sigpending:9 status work status wait fork=again end", false},
-		{"storm", "storm work=2000 calm end", false},
+		{"storm", "storm work=300 calm end", false},
 		{"stopped", "work stop work end", false},
 		{"no-folder", "lose-folder work end", false},
 		{"no-environment", "work clear-environment work end", false},

@@ -154,7 +154,9 @@ func checkTrace(t *testing.T, r *recording) {
 	expectRows(t, tr, work, "GPU slices", "select count(*) from gpu_slice")
 	expectRows(t, tr, work+r.Waits, "arrows", allArrows)
 	checkArrows(t, tr)
-	checkChrome(t, r.base+".cudatrace", tr, r.Early)
+	if r.ProcessCount > 1 { // chromesink's tests hold the rest of the format
+		checkChrome(t, r.base+".cudatrace", tr, r.Early)
+	}
 }
 
 func recorded(r *recording) string {

@@ -208,7 +208,7 @@ func pythonCommand(name string, args ...string) *exec.Cmd {
 // TestPythonShown converts a recording: calls and GPU work have the line that launched them.
 func TestPythonShown(t *testing.T) {
 	t.Parallel()
-	pythontest.Each(t, func(t *testing.T, p pythontest.Interpreter) {
+	pythontest.OldestAndNewest(t, func(t *testing.T, p pythontest.Interpreter) {
 		dir := t.TempDir()
 		base, truth := filepath.Join(dir, "run"), filepath.Join(dir, "truth.json")
 		said, err := pythonCommand("cudatrace", "record", "-q", "--python", "auto", "-o", base, p.Path, "testdata/python/lines.py", "forms", truth).CombinedOutput()

@@ -134,7 +134,7 @@ func libraryFolder(t *testing.T, printed string) string {
 // buffers hold: what had to go is counted, call by call and record by record.
 func TestRecorderIsSuspended(t *testing.T) {
 	t.Parallel()
-	program := []string{sim("exits"), "return", "-n", "300000"}
+	program := []string{sim("exits"), "return", "-n", "100000"}
 	b := startInBackground(t, append([]string{"--calls", "uprobe", "--flush-interval", "10ms", "--call-buffer", "64K", "--memory-limit", "1M"}, program...)...)
 	b.onDisk(t, func(s convert.Summary) bool { return s.Launches > 0 })
 	b.cmd.Process.Signal(syscall.SIGSTOP)
@@ -194,9 +194,9 @@ func TestFullDisk(t *testing.T) {
 	}{
 		"full":             {limit: `mount -t tmpfs -o size=400k tmpfs "$1"`},
 		"nearly no space":  {limit: `mount -t tmpfs -o size=64k tmpfs "$1"`, soon: true},
-		"file limit":       {limit: `ulimit -f 800`},
-		"full, last":       {limit: `mount -t tmpfs -o size=400k tmpfs "$1"`, options: "--last 1h"},
-		"file limit, last": {limit: `ulimit -f 800`, options: "--last 1h"},
+		"file limit":       {limit: `ulimit -f 800`, options: "--no-convert"},
+		"full, last":       {limit: `mount -t tmpfs -o size=400k tmpfs "$1"`, options: "--last 1h --no-convert"},
+		"file limit, last": {limit: `ulimit -f 800`, options: "--last 1h --no-convert"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

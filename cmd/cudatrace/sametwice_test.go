@@ -38,12 +38,12 @@ func recordings(t *testing.T, few int) (n int, long bool) {
 	return n, true
 }
 
-// A repeated is a recording, made several times, of programs of the simulated stack, one after the other.
+// A repeated is a program of the simulated stack that is recorded several times.
 type repeated struct {
-	programs [][]string
-	idle     bool                          // no work of it is recorded
-	other    bool                          // from a moment of its own on another client has CUPTI's records: recordings differ
-	loose    func(description string) bool // a call that may be recorded or not
+	program []string
+	idle    bool                          // no work of it is recorded
+	other   bool                          // from a moment of its own on another client has CUPTI's records: recordings differ
+	loose   func(description string) bool // a call that may be recorded or not
 	// brief reports whether it uses CUDA for a moment in a cleaned environment. A look may miss that here, where CUDA
 	// starts in 1 ms.
 	brief bool
@@ -58,7 +58,7 @@ func repeatedPrograms(t *testing.T) []repeated {
 	if err != nil {
 		t.Fatal(err)
 	}
-	with := func(args ...string) repeated { return repeated{programs: [][]string{args}} }
+	with := func(args ...string) repeated { return repeated{program: args} }
 	late := with("-m", "400") // libraries that a program opens are found by a look, now and then
 	late.loose = func(d string) bool {
 		return strings.Contains(d, "Synchronize of libplugin-bundled.so") || strings.Contains(d, "StreamCreate of libplugin-bundled.so")
@@ -83,61 +83,28 @@ func repeatedPrograms(t *testing.T) []repeated {
 			runs = []repeated{{}}
 		}
 		for _, r := range runs {
-			program := []string{p.Name()}
-			if r.programs != nil {
-				program = append(program, r.programs[0]...)
-			}
-			r.programs = [][]string{program}
+			r.program = append([]string{p.Name()}, r.program...)
 			list = append(list, r)
 		}
 	}
 	return list
 }
 
-// mostTogether is how many programs share a recording.
-const mostTogether = 10
-
-// together has programs of which nothing is special share recordings.
-func together(list []repeated) (fewer []repeated) {
-	var open *repeated
-	for _, r := range list {
-		if r.idle || r.other || r.loose != nil || r.brief {
-			fewer = append(fewer, r)
-			continue
-		}
-		if open == nil {
-			open = &repeated{}
-		}
-		if open.programs = append(open.programs, r.programs...); len(open.programs) == mostTogether {
-			fewer, open = append(fewer, *open), nil
-		}
-	}
-	if open != nil {
-		fewer = append(fewer, *open)
-	}
-	return fewer
-}
-
-// TestSameEachTime records each program several times, in the long form one by one and also beside programs that use all
-// processors: each thread makes the same calls in the same places with the same results, and each call causes the same
-// work, which begins later.
+// TestSameEachTime records each program several times, one by one and also beside programs that use all processors: each thread
+// makes the same calls in the same places with the same results, and each call causes the same work, which begins later.
 func TestSameEachTime(t *testing.T) {
 	t.Parallel()
 	n, long := recordings(t, 2)
+	if !long {
+		t.Skip(recordingsVar + " does not say how often: make test-long does")
+	}
 	for _, busy := range []bool{false, true} {
-		if busy && !long {
-			continue
-		}
 		t.Run(fmt.Sprintf("busy=%t", busy), func(t *testing.T) {
 			if busy {
 				keepBusy(t)
 			}
-			list := repeatedPrograms(t)
-			if !long {
-				list = together(list)
-			}
-			for _, p := range list {
-				t.Run(p.name(), func(t *testing.T) {
+			for _, p := range repeatedPrograms(t) {
+				t.Run(strings.Join(p.program, " "), func(t *testing.T) {
 					t.Parallel()
 					p.record(t, n)
 				})
@@ -146,27 +113,7 @@ func TestSameEachTime(t *testing.T) {
 	}
 }
 
-func (p *repeated) name() string {
-	var names []string
-	for _, args := range p.programs {
-		names = append(names, strings.Join(args, " "))
-	}
-	return strings.Join(names, ", ")
-}
-
-// command returns what runs the programs.
-func (p *repeated) command() []string {
-	if args := p.programs[0]; len(p.programs) == 1 {
-		return append([]string{sim(args[0])}, args[1:]...)
-	}
-	var script strings.Builder
-	for _, args := range p.programs {
-		fmt.Fprintf(&script, "%s %s || exit\n", sim(args[0]), strings.Join(args[1:], " "))
-	}
-	return []string{"sh", "-c", script.String()}
-}
-
-// record records the programs n times, and compares the recordings.
+// record records the program n times, and compares the recordings.
 func (p *repeated) record(t *testing.T, n int) {
 	folder := t.TempDir()
 	var first string
@@ -174,7 +121,7 @@ func (p *repeated) record(t *testing.T, n int) {
 	for i := range n {
 		base := filepath.Join(folder, fmt.Sprint(i))
 		log := base + ".cudatrace"
-		args := append([]string{"record", "-q", "--no-convert", "-o", base}, p.command()...)
+		args := append([]string{"record", "-q", "--no-convert", "-o", base, sim(p.program[0])}, p.program[1:]...)
 		if out, err := exec.Command("cudatrace", args...).CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
@@ -252,10 +199,8 @@ func described(t *testing.T, path string, p *repeated) (convert.Summary, []strin
 			}
 		}
 	}
-	for _, args := range p.programs {
-		if work[args[0]] == p.idle && !p.other {
-			t.Errorf("%s: calls have work: %t", args[0], work[args[0]])
-		}
+	if name := p.program[0]; work[name] == p.idle && !p.other {
+		t.Errorf("%s: calls have work: %t", name, work[name])
 	}
 	var texts []string
 	for thread, counts := range threads {

@@ -146,7 +146,7 @@ func TestPythonOfReplacedCode(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("the kernel reads frames for root")
 	}
-	pythontest.Each(t, func(t *testing.T, p pythontest.Interpreter) {
+	pythontest.OldestAndNewest(t, func(t *testing.T, p pythontest.Interpreter) {
 		seen, wrong, all, notes := runMarked(t, p, "made", "1.5", 0, nil)
 		t.Logf("%d samples, %d with a line, %d of them wrong", all, seen, wrong)
 		if wrong > 0 || seen == 0 {
