@@ -44,7 +44,7 @@ func damaged(t *testing.T, log []byte, check func(t *testing.T, command, stdout,
 	}
 }
 
-// TestCutLog cuts a log at 100 places: each command takes what precedes the cut
+// TestCutLog cuts a log at 30 places: each command takes what precedes the cut
 // and says that the rest is missing.
 func TestCutLog(t *testing.T) {
 	t.Parallel()
@@ -53,8 +53,8 @@ func TestCutLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	var most uint64
-	for i := range 100 {
-		cut := len(log) * i / 100
+	for i := range 30 {
+		cut := len(log) * i / 30
 		damaged(t, log[:cut], func(t *testing.T, command, stdout, stderr, trace string, _ int) {
 			if cut < 64 { // the header itself is cut
 				return
@@ -81,21 +81,6 @@ func TestCutLog(t *testing.T) {
 	}
 	if most != 180 {
 		t.Errorf("the longest cut log has %d kernels, want all 180", most)
-	}
-}
-
-// TestFlippedByte changes one byte in many places.
-func TestFlippedByte(t *testing.T) {
-	t.Parallel()
-	log, err := os.ReadFile(gpuLog)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range 60 {
-		at := len(log) * i / 60
-		bad := bytes.Clone(log)
-		bad[at] ^= 0x10
-		damaged(t, bad, func(*testing.T, string, string, string, string, int) {})
 	}
 }
 
