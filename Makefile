@@ -115,7 +115,7 @@ bench: build sim ## run the benchmarks
 # The compiler optimizes the code in which conversions spend their time by this profile, which `go build` finds by its
 # name. An old profile does no harm: code that has changed since is compiled as without a profile.
 profile: ## measure conversions for the compiler: make a new default.pgo
-	$(GO) test -pgo=off -trimpath -run '^$$' -bench 'BenchmarkConvert$$/^(none|gzip|info)$$|BenchmarkLog$$' -benchtime 8x \
+	$(GO) test -pgo=off -trimpath -run '^$$' -bench 'BenchmarkConvert(Called)?$$/^(none|gzip|info)$$|BenchmarkLog$$' -benchtime 8x \
 		-cpuprofile cmd/cudatrace/default.pgo -o /dev/null ./convert
 
 lint: deadcode ## check formatting, vet, staticcheck, layers and dead code

@@ -16,7 +16,7 @@ const (
 	fewRecords   = 1 << 19 // and beside other things
 	leastRecords = 1 << 14 // of a process, however many there are
 	mostTexts    = 1 << 16
-	mostPlaces   = 1 << 16 // in a cache
+	mostPlaces   = 1 << 16 // of each kind, in a cache
 )
 
 // A Collector keeps the calls and the work of a timeline.
@@ -28,14 +28,15 @@ type Collector struct {
 	most      int // of a process
 	texts     []string
 	byText    map[string]uint32
-	places    map[any]uint32             // of Python frames and callers, a cache
-	kernels   map[*timeline.Shape]uint32 // likewise, their names
+	lines     map[*timeline.Python]uint32 // their texts, a cache
+	callers   map[*timeline.Caller]uint32 // likewise
+	shapes    map[*timeline.Shape]shape   // likewise
 	processes map[*timeline.Process]*process
 	threads   []*Thread
 	streams   []*Stream
 	byThread  map[*timeline.Thread]*Thread
 	byStream  map[*timeline.Stream]*Stream
-	functions map[*timeline.Function]function
+	functions map[*timeline.Function]*function
 	roles     map[uint32]activity.Role // of functions, by the text of their names
 	replays   map[*timeline.Process]*Replay
 	parts     []part
@@ -60,9 +61,12 @@ type process struct {
 
 // New returns a collector without events.
 func New(names timeline.KernelNames) *Collector {
-	return &Collector{names: names, records: fewRecords, most: fewRecords, byText: make(map[string]uint32), places: make(map[any]uint32), kernels: make(map[*timeline.Shape]uint32),
-		processes: make(map[*timeline.Process]*process), byThread: make(map[*timeline.Thread]*Thread), byStream: make(map[*timeline.Stream]*Stream),
-		functions: make(map[*timeline.Function]function), roles: make(map[uint32]activity.Role), lasts: make(map[collective]place), texts: []string{"", "other"}}
+	return &Collector{names: names, records: fewRecords, most: fewRecords,
+		texts: []string{"", "other"}, byText: make(map[string]uint32), lines: make(map[*timeline.Python]uint32),
+		callers: make(map[*timeline.Caller]uint32), shapes: make(map[*timeline.Shape]shape),
+		functions: make(map[*timeline.Function]*function), roles: make(map[uint32]activity.Role),
+		processes: make(map[*timeline.Process]*process), byThread: make(map[*timeline.Thread]*Thread),
+		byStream: make(map[*timeline.Stream]*Stream), lasts: make(map[collective]place)}
 }
 
 // KeepMore has the collector keep the calls and the work of a million launches, in place of a quarter of that. It comes before all events.
@@ -126,44 +130,54 @@ func (c *Collector) text(s string) uint32 {
 
 // place returns the number of the place of a call: the line of the program, else the code that called.
 func (c *Collector) place(python *timeline.Python, caller *timeline.Caller) uint32 {
-	var key any
 	switch {
 	case python != nil:
-		key = python
-	case caller != nil:
-		key = caller
-	default:
-		return 0
-	}
-	n, known := c.places[key]
-	if !known {
-		if python != nil {
+		n, known := c.lines[python]
+		if !known {
 			n = c.text(python.Own().Short())
-		} else {
+			remember(c.lines, python, n)
+		}
+		return n
+	case caller != nil:
+		n, known := c.callers[caller]
+		if !known {
 			n = c.text(caller.Text())
+			remember(c.callers, caller, n)
 		}
-		if len(c.places) >= mostPlaces {
-			clear(c.places)
-		}
-		c.places[key] = n
+		return n
 	}
-	return n
+	return none
 }
 
-// nameOf returns the number of the name of a piece of work.
-func (c *Collector) nameOf(w *timeline.Work) uint32 {
-	if w.Kind == timeline.GraphWork {
-		return c.text(c.names.Title(w))
+// remember adds to a cache.
+func remember[K comparable, V any](cache map[K]V, k K, v V) {
+	if len(cache) >= mostPlaces {
+		clear(cache)
 	}
-	n, known := c.kernels[w.Shape]
+	cache[k] = v
+}
+
+// A shape is what pieces of work of one shape have in common.
+type shape struct {
+	name uint32
+	kind Kind
+}
+
+// shape returns the name and the kind of a piece of work.
+func (c *Collector) shape(w *timeline.Work) shape {
+	if w.Kind == timeline.GraphWork { // it is one piece
+		return shape{c.text(c.names.Title(w)), Kernel}
+	}
+	x, known := c.shapes[w.Shape]
 	if !known {
-		if len(c.kernels) >= mostPlaces {
-			clear(c.kernels)
+		class := activity.ClassOfWork(w)
+		if w.Kind == timeline.KernelWork {
+			class = activity.ClassOf(c.names, w.Shape.Kernel.Name)
 		}
-		n = c.text(c.names.Title(w))
-		c.kernels[w.Shape] = n
+		x = shape{c.text(c.names.Title(w)), kinds[class]}
+		remember(c.shapes, w.Shape, x)
 	}
-	return n
+	return x
 }
 
 // A Thread has the calls of a thread.
@@ -226,7 +240,7 @@ func (c *Collector) AddCall(t *Thread, sl *timeline.Slice, inner bool) {
 	c.settled = false
 	f := c.function(sl.Function)
 	if f.role != nothing {
-		t.order(sl, &f, c)
+		t.order(sl, f, c)
 	}
 	if !inner {
 		if !t.process.keep(sl.Start) {
@@ -276,8 +290,9 @@ type Stream struct {
 	work    list[piece]
 	after   []order // events that it waited for
 	unsort  bool
-	mixed   bool // its work is not in the order of its calls
-	parts   bool // some of it is of collectives with other ranks
+	mixed   bool   // its work is not in the order of its calls
+	parts   bool   // some of it is of collectives with other ranks
+	handle  handle // it stands for this stream now; none if its number is 0
 
 	base int32 // moment of the first piece in a replay
 	kept int   // pieces there
@@ -366,23 +381,22 @@ func (c *Collector) Stream(of *timeline.Stream) *Stream {
 var kinds = [...]Kind{activity.Compute: Kernel, activity.Communication: Communication, activity.Copy: Copy, activity.Set: Set}
 
 // AddWork adds a piece of work, with the thread that launched it; nil if that is not known.
-func (c *Collector) AddWork(s *Stream, w *timeline.Work, class activity.Class, by *Thread) {
+func (c *Collector) AddWork(s *Stream, w *timeline.Work, by *Thread) {
 	c.settled = false
 	if w.Untimed || !s.process.keep(w.Start) {
 		return
 	}
-	p := piece{start: w.Start, end: timeline.End(w.Start, w.Dur), id: w.ID, name: c.nameOf(w), place: c.place(w.Call.Python, w.Call.Caller), graph: w.Graph, kind: kinds[class]}
+	x, made := c.shape(w), cmp.Or(w.Captured, &w.Call)
+	p := piece{start: w.Start, end: timeline.End(w.Start, w.Dur), id: w.ID, graph: w.Graph}
+	p.name, p.kind, p.place = x.name, x.kind, c.place(made.Python, made.Caller)
 	if w.Kind == timeline.MemcpyWork {
 		p.bytes = w.Shape.Memcpy.Bytes
 	}
 	if w.Kind == timeline.MemcpyWork || w.Kind == timeline.MemsetWork {
 		p.habit = c.habitOf(w)
 	}
-	if w.Captured != nil {
-		p.place = c.place(w.Captured.Python, w.Captured.Caller)
-	}
 	if w.Kind == timeline.GraphWork {
-		p.kind, p.graph = Kernel, 0 // it is one piece
+		p.graph = 0
 	}
 	if x := w.Part; x != nil && x.Last != "" && !x.Alone && s.process.keep(w.Start) {
 		of := collective{x.Communicator, x.Number}
@@ -436,6 +450,7 @@ func (c *Collector) settle() {
 type list[T any] struct {
 	chunks [][]T
 	n      int
+	found  int // by the last search
 }
 
 const chunk = 1 << 12
@@ -457,9 +472,19 @@ func (l *list[T]) more() *T {
 	return l.at(l.n - 1)
 }
 
-// search returns the number of values before the first of which a function says yes.
+// search returns the number of values before the first of which a function says yes. It begins where the last search
+// ended: a walk looks for one time after another.
 func (l *list[T]) search(yes func(*T) bool) int {
-	return sort.Search(l.n, func(i int) bool { return yes(l.at(i)) })
+	low, high := 0, l.n
+	for i, step := min(l.found, l.n-1), 1; i >= low && i < high; step *= 2 {
+		if yes(l.at(i)) {
+			high, i = i, i-step
+		} else {
+			low, i = i+1, i+step
+		}
+	}
+	l.found = low + sort.Search(high-low, func(i int) bool { return yes(l.at(low + i)) })
+	return l.found
 }
 
 // sorted sorts a list.

@@ -24,7 +24,6 @@ type sink struct {
 	*critical.Collector
 	room    *activity.Room
 	threads map[*timeline.Thread]*thread
-	classOf func(*timeline.Work) activity.Class
 	steps   []step
 	open    map[*timeline.Track]uint64
 }
@@ -44,7 +43,7 @@ func newSink() *sink {
 	c := critical.New(names)
 	c.KeepMore()
 	return &sink{Collector: c, room: activity.NewRoom(), threads: make(map[*timeline.Thread]*thread),
-		classOf: activity.Classes(names), open: make(map[*timeline.Track]uint64)}
+		open: make(map[*timeline.Track]uint64)}
 }
 
 func (s *sink) thread(of *timeline.Thread) *thread {
@@ -81,7 +80,7 @@ func (s *sink) Take(events []timeline.Event) error {
 				if w.Call.Thread != nil {
 					by = s.thread(w.Call.Thread).Thread
 				}
-				s.AddWork(s.Stream(e.Stream), w, s.classOf(w), by)
+				s.AddWork(s.Stream(e.Stream), w, by)
 			}
 		case *timeline.SpanBegin:
 			if e.Name == "step" && e.Track.Category == timeline.NVTX {

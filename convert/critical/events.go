@@ -32,12 +32,13 @@ const (
 	captured
 )
 
-func (c *Collector) function(of *timeline.Function) function {
-	f, known := c.functions[of]
-	if known {
+func (c *Collector) function(of *timeline.Function) *function {
+	f := c.functions[of]
+	if f != nil {
 		return f
 	}
-	f = function{name: c.text(of.Name), stream: -1, event: -1, own: strings.HasSuffix(of.Name, "_ptsz") || strings.HasSuffix(of.Name, "_ptds")}
+	f = &function{name: c.text(of.Name), stream: -1, event: -1}
+	f.own = strings.HasSuffix(of.Name, "_ptsz") || strings.HasSuffix(of.Name, "_ptds")
 	for i, p := range of.Params {
 		switch p.Name {
 		case "stream":
@@ -152,6 +153,9 @@ func (t *Thread) order(sl *timeline.Slice, f *function, c *Collector) {
 
 // learn notes that work of a call with a handle ran on a stream.
 func (p *process) learn(h handle, at uint64, s *Stream) {
+	if s.handle == h {
+		return
+	}
 	if p.handles == nil {
 		p.handles = make(map[handle][]use)
 	}
@@ -159,7 +163,10 @@ func (p *process) learn(h handle, at uint64, s *Stream) {
 	if n := len(list); n > 0 && (list[n-1].stream == s || n >= mostUses) || n == 0 && len(p.handles) >= mostHandles {
 		return
 	}
-	p.handles[h] = append(list, use{at, s})
+	if n := len(list); n > 0 {
+		list[n-1].stream.handle = handle{}
+	}
+	p.handles[h], s.handle = append(list, use{at, s}), h
 }
 
 // stream returns the stream that a handle stood for at a time, nil if that is not known.

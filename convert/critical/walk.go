@@ -130,18 +130,17 @@ func (c *Collector) Divided(spans []Span, last End, give func(i int, s *Segment)
 		overlap = overlap || s.From < to
 		to = max(to, s.To)
 	}
-	end := len(spans)    // those from there on begin behind the segment
-	part := new(Segment) // one for all: give may not keep it
+	end := len(spans) // those from there on begin behind the segment
 	c.Path(spans[0].From, to, last, func(x *Segment) {
-		for end > 0 && spans[end-1].From >= x.To {
+		from, to := x.From, x.To
+		for end > 0 && spans[end-1].From >= to {
 			end--
 		}
 		for i := end - 1; i >= 0 && (!overlap || i >= end-mostBeside); i-- {
-			*part = *x
-			if part.From, part.To = max(x.From, spans[i].From), min(x.To, spans[i].To); part.From < part.To {
-				give(i, part)
+			if x.From, x.To = max(from, spans[i].From), min(to, spans[i].To); x.From < x.To {
+				give(i, x)
 			}
-			if spans[i].From <= x.From && !overlap {
+			if spans[i].From <= from && !overlap {
 				break
 			}
 		}

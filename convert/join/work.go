@@ -37,23 +37,25 @@ func (j *workJoiner) joinWork(s *stream, w *timeline.Work) {
 	if s.waits != nil && w.Start != 0 {
 		o.awaited = s.waits.addWork(w)
 	}
-	c, known := s.program.correlation.certain(w.Correlation), false
+	c := s.program.correlation.certain(w.Correlation)
 	switch {
 	case w.Start == 0 || j.ofCalls:
 		held := *w
-		o.held = &held
+		o.held, c = &held, nil
 	case c != nil && s.pending.empty() && !s.program.awaitsNCCL(w.Kind, c.Ranges, c.End) && !s.program.captures.awaits(w, c.Start):
-		w.Call, known = c.asCause(), true
+		w.Call = c.asCause()
 	default:
-		o.nth = s.pending.push(w)
+		o.nth, c = s.pending.push(w), nil
 	}
 	if w.Graph != 0 && s.program.graphs.matchNode(w, &o) {
 		return
 	}
-	s.program.adopt(w.Correlation, &o, j)
-	if known {
-		j.show(s, w)
+	if c == nil {
+		s.program.adopt(w.Correlation, &o, j)
+		return
 	}
+	j.attach(&o, c)
+	j.show(s, w)
 }
 
 // launched joins body work of a graph with its call, now or when the call comes.

@@ -3,7 +3,6 @@ package pfsink
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/cudatrace/cudatrace/convert/activity"
@@ -22,8 +21,8 @@ type paths struct {
 	steps     *steps.Finder
 	collector *critical.Collector
 	room      *activity.Room
-	classes   func(*timeline.Work) activity.Class
 	threads   map[*timeline.Thread]*pathThread
+	latest    *pathThread
 	streams   map[*timeline.Stream]*pathStream
 	left      map[*timeline.Process]*bool
 	ranges    map[*timeline.Function]cudaapi.Range
@@ -52,19 +51,24 @@ const (
 )
 
 func newPaths(s *Sink, r *timeline.Recording) *paths {
-	names := make(timeline.KernelNames)
-	p := &paths{sink: s, steps: steps.New(func(*timeline.Process, uint64) {}), collector: critical.New(names), room: activity.NewRoom(), classes: activity.Classes(names),
-		threads: make(map[*timeline.Thread]*pathThread), streams: make(map[*timeline.Stream]*pathStream), left: make(map[*timeline.Process]*bool), ranges: make(map[*timeline.Function]cudaapi.Range)}
+	p := &paths{sink: s, steps: steps.New(func(*timeline.Process, uint64) {}),
+		collector: critical.New(make(timeline.KernelNames)), room: activity.NewRoom(),
+		threads: make(map[*timeline.Thread]*pathThread), streams: make(map[*timeline.Stream]*pathStream),
+		left: make(map[*timeline.Process]*bool), ranges: make(map[*timeline.Function]cudaapi.Range)}
 	p.collector.Recording(r)
 	return p
 }
 
 func (p *paths) thread(of *timeline.Thread) *pathThread {
+	if t := p.latest; t != nil && t.Thread.Thread == of {
+		return t
+	}
 	t := p.threads[of]
 	if t == nil {
 		t = &pathThread{Thread: p.collector.Thread(of, p.room.NewHistory(of)), left: p.leaving(of.Process)}
 		p.threads[of] = t
 	}
+	p.latest = t
 	return t
 }
 
@@ -117,26 +121,30 @@ func (p *paths) samples(e *timeline.StackSamples) {
 	}
 }
 
-// work takes a piece of work of a stream.
-func (p *paths) work(of *timeline.Stream, w *timeline.Work) {
-	s := p.streams[of]
+// works takes work of a stream.
+func (p *paths) works(l *timeline.WorkList) {
+	s := p.streams[l.Stream]
 	if s == nil {
-		s = &pathStream{Stream: p.collector.Stream(of), steps: p.steps.Stream(of), left: p.leaving(of.Context.Process)}
-		p.streams[of] = s
+		s = &pathStream{Stream: p.collector.Stream(l.Stream), steps: p.steps.Stream(l.Stream),
+			left: p.leaving(l.Stream.Context.Process)}
+		p.streams[l.Stream] = s
 	}
-	if *s.left {
-		s.Leave(w.Start)
-		return
+	for i := range l.List {
+		w := &l.List[i]
+		if *s.left {
+			s.Leave(w.Start)
+			continue
+		}
+		var by *critical.Thread
+		if w.Call.Thread != nil {
+			by = p.thread(w.Call.Thread).Thread
+		}
+		p.collector.AddWork(s.Stream, w, by)
+		s.steps.Work(w)
+		over := s.steps.Over()
+		*s.left = s.Full() || over && !s.over && !p.steps.Hope(l.Stream.Context.Process)
+		s.over = over
 	}
-	var by *critical.Thread
-	if w.Call.Thread != nil {
-		by = p.thread(w.Call.Thread).Thread
-	}
-	p.collector.AddWork(s.Stream, w, p.classes(w), by)
-	s.steps.Work(w)
-	over := s.steps.Over()
-	*s.left = s.Full() || over && !s.over && !p.steps.Hope(of.Context.Process)
-	s.over = over
 }
 
 // A pathStep is a step with its path, the latest segment first.
@@ -168,34 +176,37 @@ func (p *paths) writeKind(k *steps.Kind, room int) {
 		return
 	}
 	slices.SortFunc(all, func(a, b *steps.Step) int { return cmp.Compare(a.Start, b.Start) })
-	counts := make(map[*steps.Step]int, len(all))
-	p.divide(k, all, func(x *steps.Step, _ *critical.Segment) { counts[x]++ })
-	sorted := slices.SortedStableFunc(slices.Values(all), func(a, b *steps.Step) int { return cmp.Compare(b.Length(), a.Length()) })
-	taken := make(map[*steps.Step]*pathStep)
-	take := func(x *steps.Step) {
-		if n := counts[x]; taken[x] == nil && n <= room {
-			taken[x], room = &pathStep{Step: x}, room-n
+	counts, bySlowness, taken := make([]int, len(all)), make([]int, len(all)), make([]*pathStep, len(all))
+	p.divide(k, all, func(i int, _ *critical.Segment) { counts[i]++ })
+	take := func(i int) {
+		if n := counts[i]; taken[i] == nil && n <= room {
+			taken[i], room = &pathStep{all[i], make([]critical.Segment, 0, n)}, room-n
 		}
 	}
-	usual := sorted[len(sorted)/2]
+	for i := range bySlowness {
+		bySlowness[i] = i
+	}
+	slices.SortStableFunc(bySlowness, func(a, b int) int { return cmp.Compare(all[b].Length(), all[a].Length()) })
+	usual := bySlowness[len(all)/2]
 	take(usual)
-	for _, x := range sorted[:min(slowSteps, len(sorted))] {
-		take(x)
+	for _, i := range bySlowness[:min(slowSteps, len(all))] {
+		take(i)
 	}
 	each := 1 + len(all)*max(counts[usual], 1)/max(room, 1)
 	for i := 0; i < len(all); i += each {
-		take(all[i])
+		take(i)
 	}
-	p.divide(k, all, func(x *steps.Step, s *critical.Segment) {
-		if t := taken[x]; t != nil {
+	p.divide(k, all, func(i int, s *critical.Segment) {
+		if t := taken[i]; t != nil {
 			t.path = append(t.path, *s)
 		}
 	})
-	p.draw(k, slices.SortedFunc(maps.Values(taken), func(a, b *pathStep) int { return cmp.Compare(a.Start, b.Start) }))
+	p.draw(k, taken)
 }
 
-// divide finds the path through all steps, which are sorted by start, and gives what of it lies in each, the latest part first.
-func (p *paths) divide(k *steps.Kind, all []*steps.Step, give func(*steps.Step, *critical.Segment)) {
+// divide finds the path through all steps, which are sorted by start. It gives what of the path lies in each, with the
+// number of the step, the latest part first.
+func (p *paths) divide(k *steps.Kind, all []*steps.Step, give func(int, *critical.Segment)) {
 	spans := make([]critical.Span, len(all))
 	last := all[0]
 	for i, x := range all {
@@ -203,10 +214,10 @@ func (p *paths) divide(k *steps.Kind, all []*steps.Step, give func(*steps.Step, 
 			last = x
 		}
 	}
-	p.collector.Divided(spans, critical.End{Thread: last.On, Stream: k.Stream}, func(i int, s *critical.Segment) { give(all[i], s) })
+	p.collector.Divided(spans, critical.End{Thread: last.On, Stream: k.Stream}, give)
 }
 
-// draw draws the paths of steps, by start. Of steps that overlap the first one is drawn.
+// draw draws the paths of steps, by start; nil is none. Of steps that overlap the first one is drawn.
 func (p *paths) draw(k *steps.Kind, list []*pathStep) {
 	s := p.sink
 	if p.number == nil {
@@ -214,7 +225,7 @@ func (p *paths) draw(k *steps.Kind, list []*pathStep) {
 	}
 	track, last := s.w.Track(perfetto.TrackInfo{Name: "critical path", PID: k.Process.PID}), uint64(0)
 	for _, x := range list {
-		if x.Start < last {
+		if x == nil || x.Start < last {
 			continue
 		}
 		last = x.End

@@ -200,14 +200,14 @@ func (s *Sink) slices(l *timeline.Slices) {
 
 func (s *Sink) writeWork(l *timeline.WorkList) {
 	s.counters.Work(l)
+	if s.paths != nil {
+		s.paths.works(l)
+	}
 	q := s.tracks.queue(l.Stream)
 	s.shown += uint64(len(l.List))
 	for i := range l.List {
 		w := &l.List[i]
 		s.samples.sample(w, s.works.names)
-		if s.paths != nil {
-			s.paths.work(l.Stream, w)
-		}
 		if python := w.Call.Thread.Launching(w.Call.Python); python != w.Call.Python {
 			with := *w
 			with.Call.Python, w = python, &with

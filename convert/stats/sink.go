@@ -212,7 +212,7 @@ func (s *Sink) workList(l *timeline.WorkList) {
 			s.ranks.Collective(l.Stream, w)
 		}
 		stream.countWork(w, class, by)
-		s.path.AddWork(stream.path, w, class, launcher)
+		s.path.AddWork(stream.path, w, launcher)
 		stream.steps.Work(w)
 	}
 }
