@@ -82,9 +82,7 @@ func (c *calls) open(s *session, armed bool) {
 	c.beside.Go(c.calibrate)
 }
 
-// spareable lists the functions that need no probes where CUPTI makes records of their calls: those that create GPU work.
-// An API record has begin, end, thread and result of a call, the GPU record has what it did, and the callback at the call finds
-// the caller. A launch of a graph keeps its probe, since its arguments tell which graph. There are none where arguments
+// spareable lists the functions that need no probes where CUPTI makes records of their calls. There are none where arguments
 // are wanted, where nothing says who calls, and where a call is to be in the log when it returns.
 func spareable(o *Options) (spared []*cudaapi.Function) {
 	if o.Calls != CallsAuto || o.GPU == GPUNone || len(o.PIDs) > 0 || o.Last > 0 {
@@ -94,7 +92,7 @@ func spareable(o *Options) (spared []*cudaapi.Function) {
 		switch {
 		case f.Sets&(cudaapi.Default|cudaapi.Minimal) == 0:
 			return nil
-		case f.GPUWork && !cudaapi.TraitsOf(f.Name).LaunchesGraph:
+		case f.Sources().Spared:
 			spared = append(spared, f)
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"io"
 	"slices"
 	"sort"
-	"strings"
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/procfs"
@@ -95,7 +94,9 @@ func (p *Prober) attachFunctions(l *libraryFile, functions []*cudaapi.Function, 
 	sites := make([]probeSite, len(functions))
 	for i, f := range functions {
 		sites[i] = p.site(l, uint32(f.ID), l.functions[f.Name])
-		if isFrequent(f) && p.table.launches[f.Name] == nil {
+		// The runtime's launches, which are probed until the first one has reached the driver, keep no return probe: the
+		// injected library looks up their stacks.
+		if f.Sources().End == cudaapi.ByReturnProbe && p.table.launches[f.Name] == nil {
 			sites[i].returns = nil
 		}
 	}
@@ -113,15 +114,6 @@ func (p *Prober) attachFunctions(l *libraryFile, functions []*cudaapi.Function, 
 // site is the place of a function of CUDA in a file.
 func (p *Prober) site(l *libraryFile, function uint32, offset uint64) probeSite {
 	return probeSite{cookie: p.table.cookie(function), offset: offset, returns: l.returns[offset]}
-}
-
-// isFrequent reports whether a function hands something to a stream, as a program may do every few microseconds. It
-// keeps its return probe, which hides the program from whoever unwinds in such a call: on x86-64 the kernel has to step
-// a return instruction, which costs 7 µs more on a virtual machine. It runs no code of the program. The runtime's
-// launches, which are probed until the first one has reached the driver, keep none: the library looks up their stacks.
-func isFrequent(f *cudaapi.Function) bool {
-	return f.Category == "launch" || strings.Contains(f.Name, "Async") || strings.Contains(f.Name, "EventRecord") ||
-		strings.Contains(f.Name, "StreamWaitEvent")
 }
 
 func (p *Prober) attachSingly(l *libraryFile, functions []*cudaapi.Function, sites []probeSite, pid int, file *probedFile) (io.Closer, error) {
