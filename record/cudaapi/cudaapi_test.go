@@ -55,14 +55,14 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// What GPU work comes from has API records, and what has no probes in their place has nothing that probes alone give.
+// What GPU work comes from has API records, and what loses probes has nothing that these alone give.
 func TestSources(t *testing.T) {
 	for _, f := range Functions(All) {
 		s := f.Sources()
 		if f.GPUWork != (s.Record == ForWork) || s.Record != NoPurpose && f.Library != Driver {
 			t.Errorf("%s has API records for %d", f.Name, s.Record)
 		}
-		if s.Spared && (s.Record != ForWork || f.Allocating() || slices.ContainsFunc(f.Args, Arg.Out)) {
+		if s.Left != BothProbes && (s.Record != ForWork || f.Allocating() || slices.ContainsFunc(f.Args, Arg.Out)) {
 			t.Errorf("%s needs probes", f.Name)
 		}
 		if waits := TraitsOf(f.Name).Waits != NoWait; waits && s.End != AtReturns {

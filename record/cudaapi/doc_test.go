@@ -52,7 +52,7 @@ const docSources = `
 | | begin | end, result, what the call fills in | other arguments | API records |
 |---|---|---|---|---|
 %s
-- What stands behind *or* holds where the calls are probed, what stands before it
+- What stands behind *or* holds where whole calls are probed, what stands before it
   [where they come from CUPTI](calls.md#sources-of-calls). While a call has no API record, its begin is what CUPTI's callback noted.
 - Return instructions that are not known have a [return probe](calls.md#what-unwinds-through-a-call) in their place.
 - With ` + "`--calls cupti`" + `, begin, end and result of every call come from an API record, and nothing has the other arguments.
@@ -80,15 +80,17 @@ func sourcesTable() string {
 		ForPython: "have the Python frames", ForRefused: "`--calls cupti`: tell of refused launches"}
 	var b strings.Builder
 	for _, s := range sources {
-		class, record, work := "others", "", ""
+		class, entry, end, arguments := "others", "entry probe", ends[s.End], "entry probe"
 		if s.Class != "" {
 			class = "*" + s.Class + "*"
 		}
-		if s.Spared {
-			record, work = "API record or ", "GPU work or "
+		if s.Left != BothProbes {
+			entry, end = "API record or "+entry, "API record or "+end
 		}
-		fmt.Fprintf(&b, "| %s | %sentry probe | %s%s | %sentry probe | %s |\n",
-			class, record, record, ends[s.End], work, purposes[s.Record])
+		if s.Left == NoProbes {
+			arguments = "GPU work or " + arguments
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", class, entry, end, arguments, purposes[s.Record])
 	}
 	return b.String()
 }

@@ -8,15 +8,25 @@ import (
 // Sources say where a recording has the begin, end, result and arguments of a function's calls.
 //
 // A probe on the function's entry gives the begin and the arguments, the one that End names the end, the result and
-// what the call has filled in. Where CUPTI tells who calls, a function that is Spared has no probes: begin, end and
-// result are those of CUPTI's API record, or as long as there is none those that its callback noted, and the record
-// of the GPU work has what the arguments say.
+// what the call has filled in. Where CUPTI tells who calls, functions lose probes: begin, end and result are those of
+// CUPTI's API record, or as long as there is none those that its callback noted, and without a probe on the entry, the
+// record of the GPU work has what the arguments say.
 type Sources struct {
 	Class  string // names such functions in docs/functions.md; "" for most
 	End    End
 	Record Purpose // of CUPTI's API records; only functions of the driver have some
-	Spared bool
+	Left   Probes  // where CUPTI tells who calls
 }
+
+// Probes are those of a function that are left.
+type Probes uint8
+
+// The probes.
+const (
+	BothProbes Probes = iota
+	EntryProbe        // for the arguments
+	NoProbes
+)
 
 // An End is where the end of a probed call is seen.
 type End uint8
@@ -36,7 +46,7 @@ type Purpose uint8
 const (
 	NoPurpose  Purpose = iota // there are none
 	ForWork                   // their correlation IDs name GPU work
-	ForStreams                // they name the call that made a stream: only where functions are spared
+	ForStreams                // they name the call that made a stream: only where functions lose probes
 	ForPython                 // they have Python frames: only of programs with an interpreter
 	ForRefused                // they tell of launches that never reach the driver's launch: only with --calls cupti
 )
@@ -48,19 +58,20 @@ var sources = []struct {
 	holds func(*Function, Traits) bool
 }{
 	// The arguments tell which graph is launched.
-	{Sources{"graph launch", ByReturnProbe, ForWork, false}, func(_ *Function, t Traits) bool { return t.LaunchesGraph }},
-	{Sources{"queued work", ByReturnProbe, ForWork, true},
+	{Sources{"graph launch", ByReturnProbe, ForWork, EntryProbe},
+		func(_ *Function, t Traits) bool { return t.LaunchesGraph }},
+	{Sources{"queued work", ByReturnProbe, ForWork, NoProbes},
 		func(f *Function, _ Traits) bool { return f.GPUWork && f.queues() }},
-	{Sources{"work", AtReturns, ForWork, true}, func(f *Function, _ Traits) bool { return f.GPUWork }},
-	{Sources{"queued memory", ByReturnProbe, ForPython, false},
+	{Sources{"work", AtReturns, ForWork, NoProbes}, func(f *Function, _ Traits) bool { return f.GPUWork }},
+	{Sources{"queued memory", ByReturnProbe, ForPython, BothProbes},
 		func(f *Function, _ Traits) bool { return f.Allocating() && f.queues() }},
-	{Sources{"memory", AtReturns, ForPython, false}, func(f *Function, _ Traits) bool { return f.Allocating() }},
-	{Sources{"wait", AtReturns, ForPython, false}, func(_ *Function, t Traits) bool { return t.Waits != NoWait }},
-	{Sources{"stream", AtReturns, ForStreams, false}, func(_ *Function, t Traits) bool { return t.MakesStream }},
-	{Sources{"kernel lookup", AtReturns, ForRefused, false},
+	{Sources{"memory", AtReturns, ForPython, BothProbes}, func(f *Function, _ Traits) bool { return f.Allocating() }},
+	{Sources{"wait", AtReturns, ForPython, BothProbes}, func(_ *Function, t Traits) bool { return t.Waits != NoWait }},
+	{Sources{"stream", AtReturns, ForStreams, BothProbes}, func(_ *Function, t Traits) bool { return t.MakesStream }},
+	{Sources{"kernel lookup", AtReturns, ForRefused, BothProbes},
 		func(f *Function, _ Traits) bool { return f.Name == "cuLibraryGetKernel" }},
-	{Sources{"queued", ByReturnProbe, NoPurpose, false}, func(f *Function, _ Traits) bool { return f.queues() }},
-	{Sources{"", AtReturns, NoPurpose, false}, func(*Function, Traits) bool { return true }},
+	{Sources{"queued", ByReturnProbe, NoPurpose, BothProbes}, func(f *Function, _ Traits) bool { return f.queues() }},
+	{Sources{"", AtReturns, NoPurpose, BothProbes}, func(*Function, Traits) bool { return true }},
 }
 
 // queues reports whether a function hands something to a stream, as a program may do every few microseconds.

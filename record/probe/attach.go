@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/cudatrace/cudatrace/bpf"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
@@ -24,8 +25,11 @@ func (p *Prober) attachLibrary(pid int, proc *process, l *libraryFile, hasRuntim
 	case err != nil || len(spared) == 0:
 	case !proc.spares:
 		file.spared, err = p.attachFunctions(l, spared, pid, file)
-	case !launched:
-		file.signs, err = p.attachSigns(l, pid)
+	default:
+		file.entries, err = p.attachLeft(l, spared, pid)
+		if !launched && err == nil {
+			file.signs, err = p.attachSigns(l, pid)
+		}
 	}
 	if !hasRuntime && err == nil {
 		file.fallback, err = p.attachFunctions(l, p.choose(l, file, true), pid, file)
@@ -70,6 +74,19 @@ func (p *Prober) divide(functions []*cudaapi.Function) (spared, others []*cudaap
 		}
 	}
 	return spared, others
+}
+
+// attachLeft probes the entries of those of Options.Spared whose arguments nobody else records.
+func (p *Prober) attachLeft(l *libraryFile, spared []*cudaapi.Function, pid int) (io.Closer, error) {
+	var sites []probeSite
+	for _, f := range spared {
+		if f.Sources().Left == cudaapi.EntryProbe {
+			site := p.site(l, uint32(f.ID), l.functions[f.Name])
+			site.cookie |= bpf.CookieAlone
+			sites = append(sites, site)
+		}
+	}
+	return p.attachAlone(l, sites, pid)
 }
 
 // inTableOrder lists the functions of a table that a library defines.
