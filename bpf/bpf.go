@@ -7,7 +7,7 @@
 //
 //	offset  size  field
 //	     0     8  enter   ns, CLOCK_MONOTONIC
-//	     8     8  exit    ns, 0 when the call did not return
+//	     8     8  exit    ns, 0 when the call did not return, or its entry alone is recorded
 //	    16     4  pid     in the recorder's PID namespace
 //	    20     4  tid
 //	    24     2  func    the attach cookie: a cudaapi.ID

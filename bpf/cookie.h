@@ -20,8 +20,9 @@
 #define COOKIE_CHAIN(cookie) ((u32)((cookie) >> 48) & 7) /* most addresses of the chain; 0: none is wanted */
 #define LESS_REGISTERS 4
 
-/* In place of these, that of a function of any library has the number of words to record, and whether its return is left alone. */
+#define COOKIE_ALONE_BIT 23 /* the return is left alone: of plain functions and those of any library */
+
+/* In place of the others, that of a function of any library has the number of words to record. */
 #define COOKIE_WORDS(cookie) ((u32)((cookie) >> 20) & 7)
-#define COOKIE_ALONE_BIT 23
 
 #endif

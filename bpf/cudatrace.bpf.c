@@ -695,6 +695,14 @@ INLINE struct event *note_call(struct pt_regs *ctx, struct slot *s, struct threa
 	return find_chain(ctx, s, e, &t->window, cookie);
 }
 
+/* Whether the call that begins has been noted: for a while its function has probes for whole calls, too. */
+INLINE int noted(struct pt_regs *ctx, struct slot *s, u64 cookie)
+{
+	struct event *e = s->tail && s->sp == STACK_POINTER(ctx) ? tail_of(s) : 0;
+
+	return e && e->func == COOKIE_FUNCTION(cookie);
+}
+
 /* Returns 0 when the call's return is wanted. */
 INLINE int enter(struct pt_regs *ctx)
 {
@@ -710,7 +718,7 @@ INLINE int enter(struct pt_regs *ctx)
 		return 1;
 	}
 	s = slot_of(id);
-	if (!s)
+	if (!s || (cookie >> COOKIE_ALONE_BIT & 1 && noted(ctx, s, cookie)))
 		return 1;
 	if ((s->depth || s->announced != ANNOUNCED || (cookie >> COOKIE_LAUNCH_BIT & s->unlaunched)) && !prepare(ctx, s, id, cookie, 0))
 		return 1;
@@ -720,10 +728,14 @@ INLINE int enter(struct pt_regs *ctx)
 		lose_call(id, LOST_BUFFER_FULL);
 		return 1;
 	}
+	e->enter = ktime_ns();
+	if (cookie >> COOKIE_ALONE_BIT & 1) {
+		publish(s, e->nargs);
+		return 1;
+	}
 	s->sp = STACK_POINTER(ctx);
 	s->tail = 1;
 	s->depth++;
-	e->enter = ktime_ns();
 	return 0;
 }
 

@@ -34,7 +34,7 @@
  */
 struct event {
 	u64 enter; /* ns, CLOCK_MONOTONIC */
-	u64 exit;  /* 0 when the call did not return */
+	u64 exit;  /* 0 when the call did not return, or its entry alone is recorded */
 	u32 pid;
 	u32 tid;
 	u16 func; /* of the attach cookie */

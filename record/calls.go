@@ -34,7 +34,7 @@ type calls struct {
 	threads *threads.Recorder   // of the threads that make calls; nil: none
 	callers *callers.Log        // where calls were made; nil before open
 	probed  bool                // calls are probed
-	spared  []*cudaapi.Function // without probes in processes whose API records have them; none: all are probed
+	spared  []*cudaapi.Function // they lose probes in processes whose API records have them; none: all are probed
 	beside  sync.WaitGroup      // goroutines that use prober and log
 
 	seen    atomic.Uint64 // number of probed calls
@@ -82,10 +82,8 @@ func (c *calls) open(s *session, armed bool) {
 	c.beside.Go(c.calibrate)
 }
 
-// spareable lists the functions that need no probes where CUPTI makes records of their calls: those that create GPU work.
-// An API record has begin, end, thread and result of a call, the GPU record has what it did, and the callback at the call finds
-// the caller. A launch of a graph keeps its probe, since its arguments tell which graph. There are none where arguments
-// are wanted, where nothing says who calls, and where a call is to be in the log when it returns.
+// spareable lists the functions that lose probes where CUPTI makes records of their calls. There are none where
+// arguments are wanted, where nothing says who calls, and where a call is to be in the log when it returns.
 func spareable(o *Options) (spared []*cudaapi.Function) {
 	if o.Calls != CallsAuto || o.GPU == GPUNone || len(o.PIDs) > 0 || o.Last > 0 {
 		return nil
@@ -94,7 +92,7 @@ func spareable(o *Options) (spared []*cudaapi.Function) {
 		switch {
 		case f.Sets&(cudaapi.Default|cudaapi.Minimal) == 0:
 			return nil
-		case f.GPUWork && !cudaapi.TraitsOf(f.Name).LaunchesGraph:
+		case f.Sources().Left != cudaapi.BothProbes:
 			spared = append(spared, f)
 		}
 	}
@@ -331,7 +329,7 @@ func (c *calls) complete(pid uint32) {
 	}
 }
 
-// spares reports whether a function of the driver's has no probe where CUPTI has its records.
+// spares reports whether a function of the driver's loses probes where CUPTI has its records.
 func (c *calls) spares(name string) bool {
 	return slices.ContainsFunc(c.spared, func(f *cudaapi.Function) bool { return f.Name == name })
 }

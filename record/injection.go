@@ -160,14 +160,14 @@ func (s *session) config(p *process) cupti.GoConfig {
 		c.Callers = s.wantsCallers()
 		c.Calls = apiRecords(s.opts.Functions, !c.Callers, work)
 		if c.Callers {
-			c.Calls = append(c.Calls, kernelLookup)
+			c.Calls = append(c.Calls, cudaapi.RecordedFor(cudaapi.ForRefused)...)
 		}
 	case p.late && s.calls.source == CallsAuto:
 		c.Calls = apiRecords(s.opts.Functions, true, work)
 	default:
 		c.Calls = apiRecords(nil, true, work)
 		if c.Callers = len(s.calls.spared) > 0; c.Callers {
-			c.Calls = append(c.Calls, streamMakers...) // a stream's record names the call that made it
+			c.Calls = append(c.Calls, cudaapi.RecordedFor(cudaapi.ForStreams)...)
 		}
 	}
 	c.NoCUPTI = !work && s.calls.source != CallsCUPTI
@@ -178,34 +178,10 @@ func (s *session) config(p *process) cupti.GoConfig {
 		p.python.configure(&c)
 	}
 	if c.Interpreter != nil && s.calls.source == CallsAuto {
-		c.Calls = append(c.Calls, holdAndWait...)
+		c.Calls = append(c.Calls, cudaapi.RecordedFor(cudaapi.ForPython)...)
 	}
 	return c
 }
-
-// holdAndWait lists the driver's functions that allocate, free or wait. Uprobes record them, too: where there are Python frames,
-// it is their API records that have them.
-var holdAndWait = ofDriver(func(f *cudaapi.Function) bool {
-	return f.Allocating() || cudaapi.TraitsOf(f.Name).Waits != cudaapi.NoWait
-})
-
-// streamMakers lists the driver's functions that make streams.
-var streamMakers = ofDriver(func(f *cudaapi.Function) bool { return cudaapi.TraitsOf(f.Name).MakesStream })
-
-// ofDriver lists the functions of the driver for which a condition holds, without suffixes.
-func ofDriver(holds func(*cudaapi.Function) bool) (names []string) {
-	for _, f := range cudaapi.Functions(cudaapi.All) {
-		if f.Library == cudaapi.Driver && holds(f) {
-			names = append(names, f.Base())
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
-}
-
-// kernelLookup is the function of the driver by which a launch of the runtime's fails that never reaches
-// the driver's launch.
-const kernelLookup = "cuLibraryGetKernel"
 
 // maxHandover is the longest time for which the injected library keeps records, even if the log is
 // flushed less often. A converter has to hold all other records of that time in memory.
@@ -219,12 +195,15 @@ const maxHandover = time.Second
 // and the loop took 3 % less time.)
 func apiRecords(chosen []*cudaapi.Function, driver, work bool) []string {
 	var names []string
+	if work {
+		names = append(names, cudaapi.RecordedFor(cudaapi.ForWork)...)
+	}
 	for _, f := range chosen {
 		names = append(names, f.Name)
 	}
 	for _, f := range cudaapi.Functions(cudaapi.All) {
 		creates := f.Category == "launch" || f.Category == "copy" || f.Category == "memset" || f.Within
-		if f.GPUWork && work || f.Library == cudaapi.Runtime && creates && !driver {
+		if f.Library == cudaapi.Runtime && creates && !driver {
 			names = append(names, f.Name)
 		}
 	}

@@ -412,6 +412,33 @@ func checkHang(t *testing.T, source string, code syscall.Signal) {
 	}
 }
 
+// TestHangOfGraph kills a program that hangs while it launches a graph. Only the entries of these launches are probed: each is
+// one call, with its arguments, whether CUPTI has its record or not, and the one that hangs is known.
+func TestHangOfGraph(t *testing.T) {
+	t.Parallel()
+	b := startRecorder(t, []string{"CUDASIM_HANG_AFTER=100"}, "--no-convert", "--flush-interval", "100ms", sim("graphs"), "-n", "300000")
+	b.onDisk(t, func(s convert.Summary) bool { return s.Unfinished == 1 && len(s.Hangs) == 1 })
+	syscall.Kill(b.program(t), syscall.SIGKILL)
+	b.end(t)
+	b.read(t, b.base+".cudatrace")
+	var entries, others uint64
+	for line := range strings.Lines(b.dump(t)) {
+		switch {
+		case !strings.HasPrefix(line, "call ") || !strings.Contains(line, " func=cuGraphLaunch "):
+		case strings.Contains(line, " flags=0x4 ") && strings.Contains(line, " graphExec=0x"):
+			entries++
+		default:
+			others++
+		}
+	}
+	if launches := b.Functions["cudaGraphLaunch"]; launches < 100 || entries != launches || others != 0 || b.Unfinished != 1 {
+		t.Errorf("%d launches of graphs, %d unfinished; %d entries and %d other calls", launches, b.Unfinished, entries, others)
+	}
+	if said := b.recording.stderr; !strings.Contains(said, "hang: kernel tick has run for ") || !strings.Contains(said, " has been in cudaGraphLaunch for ") {
+		t.Errorf("the hang is not described:\n%s", said)
+	}
+}
+
 // hangs returns a function that reports whether a process has slept on through ten looks: a thread that launches may sleep for a moment.
 func hangs(t *testing.T, pid int) func() bool {
 	switches, looks := 0, 0

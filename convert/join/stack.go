@@ -6,6 +6,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/selection"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
 // A stack rebuilds the call stacks of one thread of a program from records of calls in the
@@ -18,13 +19,15 @@ type stack struct {
 	open    []*call // outermost first
 	pending callQueue
 	waits   waitThread
-	last    uint64 // latest start
-	known   uint64 // all calls that begin before this time are placed
-	begun   bool   // the sink knows the thread
-	launch  int32  // depth of the open launching call, deepest without one
-	unnamed bool   // that call is a part of CallStats.Unnamed
-	joined  int32  // depth of the outermost call with work, deepest without one
-	behind  uint64 // launches with an API record and without a kernel since the thread's latest call with work
+	entry   read.Call // the record of a call's entry, if entered
+	entered bool      // the record of the same call has not come
+	last    uint64    // latest start
+	known   uint64    // all calls that begin before this time are placed
+	begun   bool      // the sink knows the thread
+	launch  int32     // depth of the open launching call, deepest without one
+	unnamed bool      // that call is a part of CallStats.Unnamed
+	joined  int32     // depth of the outermost call with work, deepest without one
+	behind  uint64    // launches with an API record and without a kernel since the thread's latest call with work
 	python  pythonSpans
 }
 
@@ -72,8 +75,30 @@ func (s *stack) place(r *read.Call) {
 	}
 }
 
-// join merges a record with the slice of its call, or begins a slice.
+// join merges a record with the slice of its call, or begins a slice. A record of an entry waits for the record of the
+// same call, which comes next. Without one the begin alone is known of the call.
 func (s *stack) join(r *read.Call) {
+	s.closeUntil(r.Start)
+	if r.Flags&tracelog.CallEntry != 0 || s.entered && !r.Function.Same(s.entry.Function) {
+		s.joinEntry()
+	}
+	entered := s.entered
+	s.entered = false
+	s.joinNext(r)
+	if n := len(s.open); entered && n > 0 {
+		s.merge(s.open[n-1], &s.entry, fromPair)
+	}
+}
+
+// joinEntry begins the slice of a call of which only the entry has a record.
+func (s *stack) joinEntry() {
+	if s.entered {
+		s.entered, s.entry.Flags = false, 0
+		s.joinNext(&s.entry)
+	}
+}
+
+func (s *stack) joinNext(r *read.Call) {
 	if r.Start < s.last {
 		r.Start, r.End = s.last, max(r.End, s.last)
 		s.found.Calls.Late++
@@ -105,6 +130,12 @@ func (s *stack) join(r *read.Call) {
 			r.End = top.End
 			s.found.Calls.Clipped++
 		}
+	}
+	if r.Flags&tracelog.CallEntry != 0 {
+		s.entry, s.entered = *r, true
+		return
+	}
+	if len(s.open) > 0 {
 		from |= s.partner(r, from)
 		s.inherit(r)
 	}
@@ -170,13 +201,19 @@ func (s *stack) withinWait() bool {
 
 // closeUntil closes the calls that end by a time.
 func (s *stack) closeUntil(at uint64) {
+	if n := len(s.open); n > 0 && s.open[n-1].End <= at {
+		s.joinEntry()
+	}
 	for n := len(s.open); n > 0 && s.open[n-1].End <= at; n-- {
 		s.close(s.open[n-1])
 		s.open = s.open[:n-1]
 	}
 }
 
-func (s *stack) closeAll() { s.closeUntil(timeline.Never) }
+func (s *stack) closeAll() {
+	s.joinEntry()
+	s.closeUntil(timeline.Never)
+}
 
 // close finishes a call.
 func (s *stack) close(c *call) {
@@ -248,8 +285,10 @@ func (s *stack) completeCall(c *call, r *read.Call, from state) {
 	if from == fromAPI {
 		c.Correlation = r.Correlation
 	} else {
-		c.fn, c.Arguments = r.Function, r.Arguments
-		c.Ret, c.Flags, c.stream = r.Ret, r.Flags, r.Function.StreamHandle(r.Arguments.Args)
+		c.fn, c.Arguments, c.stream = r.Function, r.Arguments, r.Function.StreamHandle(r.Arguments.Args)
+		if r.Flags&tracelog.CallEntry == 0 {
+			c.Ret, c.Flags = r.Ret, r.Flags
+		}
 	}
 	switch {
 	case renamed && from == fromPair:

@@ -57,6 +57,49 @@ api pid=1 tid=1 domain=2 name=cudaMalloc start=100 dur=50 correlation=3`, `
 			thread 1:
 			cudaMalloc 100-150 c3
 			  cuMemAlloc_v2 110-140 [8]`, "Pairs=1 APIs=1 Joined=1 Calls=1", Options{}},
+		{"an entry gives its arguments to the record of the call, before it or within it", `
+call pid=1 tid=1 func=cuGraphLaunch flags=4 enter=100 args: graphExec=8 stream=7
+api pid=1 tid=1 domain=1 name=cuGraphLaunch start=110 dur=30 correlation=3
+api pid=1 tid=1 domain=1 name=cuGraphLaunch start=200 dur=30 correlation=4 ret=2
+call pid=1 tid=1 func=cuGraphLaunch flags=4 enter=210 args: graphExec=9 stream=7`, `
+			thread 1:
+			cuGraphLaunch 110-140 [8 7] c3
+			cuGraphLaunch 200-230 [9 7] c4 ret=2`, "Pairs=2 APIs=2 Joined=2 Calls=2 Failed=1", Options{}},
+		{"entries without a record", `
+call pid=1 tid=1 func=cuGraphLaunch flags=4 enter=100 args: graphExec=6 stream=7
+call pid=1 tid=1 func=cuGraphLaunch flags=4 enter=200 args: graphExec=8 stream=7
+api pid=1 tid=1 domain=1 name=cuGraphLaunch start=210 dur=30 correlation=3
+call pid=1 tid=1 func=cuGraphLaunch flags=4 enter=300 args: graphExec=9 stream=7
+call pid=1 tid=1 func=cuMemAlloc_v2 enter=400 dur=50 args: bytes=8
+call pid=1 tid=1 func=cuGraphLaunch flags=4 enter=500 args: graphExec=10 stream=7`, `
+			thread 1:
+			cuGraphLaunch 100-100 [6 7]
+			cuGraphLaunch 210-240 [8 7] c3
+			cuGraphLaunch 300-300 [9 7]
+			cuMemAlloc_v2 400-450 [8]
+			cuGraphLaunch 500-500 [10 7]`, "Pairs=5 APIs=1 Joined=1 Calls=5", Options{}},
+		{"an entry without a record within another call", `
+call pid=1 tid=1 func=cudaLaunchKernel enter=100 dur=50 args: func=5
+call pid=1 tid=1 func=cuGraphLaunch flags=4 enter=120 args: graphExec=8 stream=7
+api pid=1 tid=1 domain=1 name=cuGraphLaunch start=200 dur=30 correlation=3`, `
+			thread 1:
+			cudaLaunchKernel 100-150 [5]
+			  cuGraphLaunch 120-120 [8 7]
+			cuGraphLaunch 200-230 c3`, "Pairs=2 APIs=1 Unprobed=1 Calls=2 Launches=1 Unnamed=1", Options{}},
+		{"an entry and a pair of one call", `
+call pid=1 tid=1 func=cuGraphLaunch flags=4 enter=100 args: graphExec=8 stream=7
+call pid=1 tid=1 func=cuGraphLaunch enter=101 dur=50 args: graphExec=8 stream=7
+api pid=1 tid=1 domain=1 name=cuGraphLaunch start=110 dur=30 correlation=3`, `
+			thread 1:
+			cuGraphLaunch 101-151 [8 7] c3`, "Pairs=2 APIs=1 Joined=1 Calls=1", Options{}},
+		{"an entry of a call that has not returned", `
+call pid=1 tid=1 func=cuGraphLaunch flags=4 enter=100 args: graphExec=8 stream=7
+api pid=1 tid=1 domain=1 name=cuGraphLaunch start=110 flags=1
+call pid=1 tid=2 func=cuMemAlloc_v2 enter=400 dur=50 args: bytes=8`, `
+			thread 1:
+			cuGraphLaunch 110-450 [8 7] flags=1
+			thread 2:
+			cuMemAlloc_v2 400-450 [8]`, "Pairs=2 APIs=1 Joined=1 Calls=2 Unfinished=1", Options{}},
 		{"equal intervals", `
 api pid=1 tid=1 domain=1 name=cuMemAlloc start=100 dur=50 correlation=3
 call pid=1 tid=1 func=cuMemAlloc_v2 enter=100 dur=50 args: bytes=8

@@ -61,7 +61,7 @@ func (l *threads) merger(pid, tid uint32) *read.Merger[read.Call] {
 // each request.
 func (l *threads) rest() {
 	l.active = slices.DeleteFunc(l.active, func(t *threadCalls) bool {
-		waits := func(s *stack) bool { return s.pending.len() > 0 || len(s.open) > 0 }
+		waits := func(s *stack) bool { return s.pending.len() > 0 || len(s.open) > 0 || s.entered }
 		t.active = t.lows.Low() != timeline.Never || t.merger.Held() > 0 || slices.ContainsFunc(t.stacks.values, waits)
 		if !t.active && l.latest == t {
 			l.latest = nil

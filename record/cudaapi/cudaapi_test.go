@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,6 +52,25 @@ func TestTable(t *testing.T) {
 		}
 		checkArgs(t, f)
 		checkNaming(t, f)
+	}
+}
+
+// What GPU work comes from has API records, and what loses probes has nothing that these alone give.
+func TestSources(t *testing.T) {
+	for _, f := range Functions(All) {
+		s := f.Sources()
+		if f.GPUWork != (s.Record == ForWork) || s.Record != NoPurpose && f.Library != Driver {
+			t.Errorf("%s has API records for %d", f.Name, s.Record)
+		}
+		if s.Left != BothProbes && (s.Record != ForWork || f.Allocating() || slices.ContainsFunc(f.Args, Arg.Out)) {
+			t.Errorf("%s needs probes", f.Name)
+		}
+		if waits := TraitsOf(f.Name).Waits != NoWait; waits && s.End != AtReturns {
+			t.Errorf("%s waits, and has a return probe", f.Name)
+		}
+	}
+	if names := RecordedFor(ForStreams); !slices.Contains(names, "cuStreamCreate") || slices.Contains(names, "cudaStreamCreate") {
+		t.Errorf("streams are made by %q", names)
 	}
 }
 

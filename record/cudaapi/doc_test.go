@@ -43,6 +43,19 @@ recording would probe.*
 - GPU work, and what allocates and frees in the order of a stream, is recorded at the driver, which every such call passes; **all** also records the
   runtime's functions for both. Other allocations are recorded at both, and still make [one slice](calls.md).
 - *fallback* are driver functions that the runtime calls: recorded only in a program without a runtime, or if ` + "`--probe`" + ` names them.
+- The other words in italics stand for [where begin, end, result and arguments of a call come from](#sources).
+`
+
+const docSources = `
+## Sources
+
+| | begin | end, result, what the call fills in | other arguments | API records |
+|---|---|---|---|---|
+%s
+- What stands behind *or* holds where whole calls are probed, what stands before it
+  [where they come from CUPTI](calls.md#sources-of-calls). While a call has no API record, its begin is what CUPTI's callback noted.
+- Return instructions that are not known have a [return probe](calls.md#what-unwinds-through-a-call) in their place.
+- With ` + "`--calls cupti`" + `, begin, end and result of every call come from an API record, and nothing has the other arguments.
 `
 
 func documentation() string {
@@ -57,7 +70,29 @@ func documentation() string {
 			fmt.Fprintf(&b, "\n## %s: %s\n\n%s", f.Library, f.Category, sets(f.Library, f.Category))
 		}
 	}
-	return fmt.Sprintf(docHead, rows, len(functions)) + b.String()
+	return fmt.Sprintf(docHead, rows, len(functions)) + b.String() + fmt.Sprintf(docSources, sourcesTable())
+}
+
+// sourcesTable says where the begin, end, result and arguments of calls come from.
+func sourcesTable() string {
+	ends := [...]string{AtReturns: "return instructions", ByReturnProbe: "return probe"}
+	purposes := [...]string{NoPurpose: "", ForWork: "name the GPU work", ForStreams: "name the stream's maker",
+		ForPython: "have the Python frames", ForRefused: "`--calls cupti`: tell of refused launches"}
+	var b strings.Builder
+	for _, s := range sources {
+		class, entry, end, arguments := "others", "entry probe", ends[s.End], "entry probe"
+		if s.Class != "" {
+			class = "*" + s.Class + "*"
+		}
+		if s.Left != BothProbes {
+			entry, end = "API record or "+entry, "API record or "+end
+		}
+		if s.Left == NoProbes {
+			arguments = "GPU work or " + arguments
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", class, entry, end, arguments, purposes[s.Record])
+	}
+	return b.String()
 }
 
 // sets lists the functions of a category by their sets.
@@ -69,7 +104,7 @@ func sets(library Library, category string) string {
 		if f.Library != library || f.Category != category || f.Name != f.Base() {
 			continue
 		}
-		name := setName(f.Sets) + fallback(f)
+		name := setName(f.Sets) + remarks(f)
 		if members[name] == "" {
 			names = append(names, name)
 		}
@@ -77,7 +112,7 @@ func sets(library Library, category string) string {
 	}
 	var b strings.Builder
 	for _, name := range names {
-		fmt.Fprintf(&b, "- **%s**:%s\n", name, members[name])
+		fmt.Fprintf(&b, "- %s:%s\n", name, members[name])
 	}
 	return b.String()
 }
@@ -85,16 +120,20 @@ func sets(library Library, category string) string {
 func setName(s Set) string {
 	switch {
 	case s&Minimal != 0:
-		return "minimal"
+		return "**minimal**"
 	case s&Default != 0:
-		return "default"
+		return "**default**"
 	}
-	return "all"
+	return "**all**"
 }
 
-func fallback(f *Function) string {
+// remarks say of a function whether it is a fallback, and what its sources are.
+func remarks(f *Function) (text string) {
 	if f.Fallback {
-		return ", fallback"
+		text = ", *fallback*"
 	}
-	return ""
+	if class := f.Sources().Class; class != "" {
+		text += ", *" + class + "*"
+	}
+	return text
 }

@@ -6,8 +6,8 @@ import (
 	"io"
 	"slices"
 	"sort"
-	"strings"
 
+	"github.com/cudatrace/cudatrace/bpf"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
@@ -25,8 +25,11 @@ func (p *Prober) attachLibrary(pid int, proc *process, l *libraryFile, hasRuntim
 	case err != nil || len(spared) == 0:
 	case !proc.spares:
 		file.spared, err = p.attachFunctions(l, spared, pid, file)
-	case !launched:
-		file.signs, err = p.attachSigns(l, pid)
+	default:
+		file.entries, err = p.attachLeft(l, spared, pid)
+		if !launched && err == nil {
+			file.signs, err = p.attachSigns(l, pid)
+		}
 	}
 	if !hasRuntime && err == nil {
 		file.fallback, err = p.attachFunctions(l, p.choose(l, file, true), pid, file)
@@ -73,6 +76,19 @@ func (p *Prober) divide(functions []*cudaapi.Function) (spared, others []*cudaap
 	return spared, others
 }
 
+// attachLeft probes the entries of those of Options.Spared whose arguments nobody else records.
+func (p *Prober) attachLeft(l *libraryFile, spared []*cudaapi.Function, pid int) (io.Closer, error) {
+	var sites []probeSite
+	for _, f := range spared {
+		if f.Sources().Left == cudaapi.EntryProbe {
+			site := p.site(l, uint32(f.ID), l.functions[f.Name])
+			site.cookie |= bpf.CookieAlone
+			sites = append(sites, site)
+		}
+	}
+	return p.attachAlone(l, sites, pid)
+}
+
 // inTableOrder lists the functions of a table that a library defines.
 func inTableOrder(defined map[string]uint64, bySymbol map[string]*cudaapi.Function) []*cudaapi.Function {
 	var found []*cudaapi.Function
@@ -95,7 +111,9 @@ func (p *Prober) attachFunctions(l *libraryFile, functions []*cudaapi.Function, 
 	sites := make([]probeSite, len(functions))
 	for i, f := range functions {
 		sites[i] = p.site(l, uint32(f.ID), l.functions[f.Name])
-		if isFrequent(f) && p.table.launches[f.Name] == nil {
+		// The runtime's launches, which are probed until the first one has reached the driver, keep no return probe: the
+		// injected library looks up their stacks.
+		if f.Sources().End == cudaapi.ByReturnProbe && p.table.launches[f.Name] == nil {
 			sites[i].returns = nil
 		}
 	}
@@ -113,15 +131,6 @@ func (p *Prober) attachFunctions(l *libraryFile, functions []*cudaapi.Function, 
 // site is the place of a function of CUDA in a file.
 func (p *Prober) site(l *libraryFile, function uint32, offset uint64) probeSite {
 	return probeSite{cookie: p.table.cookie(function), offset: offset, returns: l.returns[offset]}
-}
-
-// isFrequent reports whether a function hands something to a stream, as a program may do every few microseconds. It
-// keeps its return probe, which hides the program from whoever unwinds in such a call: on x86-64 the kernel has to step
-// a return instruction, which costs 7 µs more on a virtual machine. It runs no code of the program. The runtime's
-// launches, which are probed until the first one has reached the driver, keep none: the library looks up their stacks.
-func isFrequent(f *cudaapi.Function) bool {
-	return f.Category == "launch" || strings.Contains(f.Name, "Async") || strings.Contains(f.Name, "EventRecord") ||
-		strings.Contains(f.Name, "StreamWaitEvent")
 }
 
 func (p *Prober) attachSingly(l *libraryFile, functions []*cudaapi.Function, sites []probeSite, pid int, file *probedFile) (io.Closer, error) {

@@ -134,8 +134,11 @@ func (d *decoder) decodeCall(b []byte) error {
 	c.Flags, c.Ret, c.NArgs = uint32(b[27]&callFlags), int32(le.Uint32(b[28:])), uint32(b[26])
 	c.Caller = d.chains.id(le.Uint64(b[32:]))
 	c.Enter, c.Dur = le.Uint64(b), 0
-	if exit := le.Uint64(b[8:]); exit > c.Enter {
+	switch exit := le.Uint64(b[8:]); {
+	case exit > c.Enter:
 		c.Dur = exit - c.Enter
+	case exit == 0 && c.Flags == 0:
+		c.Flags = tracelog.CallEntry
 	}
 	if b[27]&bpf.FlagRaw != 0 {
 		return d.table.arguments(c, b[bpf.HeaderSize:])

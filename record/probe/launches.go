@@ -42,6 +42,11 @@ func (p *Prober) attachSigns(l *libraryFile, pid int) (io.Closer, error) {
 			}
 		}
 	}
+	return p.attachAlone(l, sites, pid)
+}
+
+// attachAlone runs the program for entries at sites that have no probe for an end. It returns nil if there are none.
+func (p *Prober) attachAlone(l *libraryFile, sites []probeSite, pid int) (io.Closer, error) {
 	if len(sites) == 0 {
 		return nil, nil
 	}
@@ -52,7 +57,8 @@ func (p *Prober) attachSigns(l *libraryFile, pid int) (io.Closer, error) {
 	return attachEntries(p.program.mode, program, procfs.OpenFile(l.File), sites, pid)
 }
 
-// Complete probes the functions that AttachSparing has left alone.
+// Complete probes the functions that AttachSparing has spared. The probes that were left of them go last, so that no
+// call has none.
 func (p *Prober) Complete(pid int) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -68,6 +74,10 @@ func (p *Prober) Complete(pid int) error {
 			errs = append(errs, p.reopen(pid, m, func(l *libraryFile) (err error) {
 				spared, _ := p.divide(p.choose(l, file, false))
 				file.spared, err = p.attachFunctions(l, spared, pid, file)
+				if err == nil && file.entries != nil {
+					p.background.close(file.entries)
+					file.entries = nil
+				}
 				return err
 			}))
 		}

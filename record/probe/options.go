@@ -26,7 +26,8 @@ type Options struct {
 	OfFiles, WithoutOfFiles []pattern.Functions
 	OnFunctions             func(Functions)
 
-	// Spared are functions that AttachSparing leaves without probes, since somebody else records their calls.
+	// Spared are functions of which AttachSparing attaches the probes that are left (cudaapi.Sources), since somebody
+	// else records their calls.
 	Spared []*cudaapi.Function
 
 	BufferBytes int // kernel memory for calls; 0 means defaultBufferBytes

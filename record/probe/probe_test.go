@@ -483,7 +483,7 @@ func TestLibraries(t *testing.T) {
 		"runtime cudaLaunchKernel __cudaLaunchKernel cudaMemset3DAsync cudaMalloc cudaMalloc3D cudaMemAdvise_v2 cudaIpcOpenMemHandle" +
 			" cudaStreamSynchronize cudaDeviceSynchronize cudaEventElapsedTime cudaGetDevice cudaProfilerStart cudaProfilerStop",
 		// cuLaunchKernel_ptsz is the same address.
-		"driver cuLaunchKernel cuLaunchKernelEx cuMemcpy3D_v2 cuMemAlloc_v2 cuModuleGetFunction cuKernelGetFunction",
+		"driver cuLaunchKernel cuLaunchKernelEx cuGraphLaunch cuMemcpy3D_v2 cuMemAlloc_v2 cuModuleGetFunction cuKernelGetFunction",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("libraries (-want +got):\n%s", diff)

@@ -25,7 +25,7 @@ type process struct {
 	looked map[procfs.FileID]bool
 	code   codeSize
 	execs  execs
-	spares bool // Options.Spared have no probes
+	spares bool // Options.Spared have not all of their probes
 }
 
 // A probedFile is a library and its probes. The probes of fallback are on functions that are
@@ -36,6 +36,7 @@ type probedFile struct {
 	fallback io.Closer // nil: none
 	launches io.Closer // on the runtime's launches, until one has reached the driver; nil: none
 	signs    io.Closer // on the driver's launches, as long; nil where they are recorded
+	entries  io.Closer // on the entries of Options.Spared; nil: none
 	spared   io.Closer // on Options.Spared; nil: none
 }
 
@@ -75,7 +76,8 @@ func (proc *process) takeProbes() []io.Closer {
 
 // all lists the file's probes.
 func (file *probedFile) all() []io.Closer {
-	return slices.DeleteFunc([]io.Closer{file.probes, file.fallback, file.launches, file.signs, file.spared}, func(p io.Closer) bool { return p == nil })
+	all := []io.Closer{file.probes, file.fallback, file.launches, file.signs, file.entries, file.spared}
+	return slices.DeleteFunc(all, func(p io.Closer) bool { return p == nil })
 }
 
 // dropFallback removes the probes that are only for a process without a runtime.

@@ -20,8 +20,8 @@ import (
 // the others.
 func (p *Prober) Attach(pid int) (Attachment, error) { return p.attach(pid, false) }
 
-// AttachSparing is Attach for a process whose calls of Options.Spared somebody else records: these functions have no probes,
-// nor in libraries that the process maps later, until Complete.
+// AttachSparing is Attach for a process whose calls of Options.Spared somebody else records: these functions have the
+// probes that are left of them, also in libraries that the process maps later, until Complete.
 func (p *Prober) AttachSparing(pid int) (Attachment, error) { return p.attach(pid, true) }
 
 func (p *Prober) attach(pid int, sparing bool) (Attachment, error) {

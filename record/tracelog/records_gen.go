@@ -89,7 +89,7 @@ type Call struct {
 	PID    uint32
 	TID    uint32
 	Func   uint32     // Function.ID
-	Flags  uint32     // CallUnfinished, CallNoReturn
+	Flags  uint32     // CallUnfinished, CallNoReturn, CallEntry
 	Enter  uint64     // entry of the function
 	Dur    uint64     // time until it returned; 0 with a flag
 	Ret    int32      // CUresult or cudaError_t

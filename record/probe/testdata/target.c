@@ -20,6 +20,7 @@
 
 int cuLaunchKernel(uintptr_t, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, uintptr_t, void **, void **);
 int cuLaunchKernelEx(const void *, uintptr_t, void **, void **);
+int cuGraphLaunch(uintptr_t, uintptr_t);
 int cuMemcpy3D_v2(const void *);
 int cuMemAlloc_v2(uint64_t *, size_t);
 int cuStreamSynchronize(uintptr_t);
@@ -103,6 +104,12 @@ static void launches(long n)
 {
 	for (long i = 0; i < n; i++)
 		launch((unsigned)i, 0);
+}
+
+static void graphs(long n)
+{
+	for (long i = 0; i < n; i++)
+		cuGraphLaunch((uintptr_t)i, 0);
 }
 
 static void *launching_thread(void *n)
@@ -570,7 +577,7 @@ static const struct {
 	const char *name;
 	void (*run)(long);
 } scenarios[] = {
-	{"launches", launches}, {"threads", threads}, {"jumps", jumps}, {"values", values}, {"forks", forks}, {"loads", loads},
+	{"launches", launches}, {"graphs", graphs}, {"threads", threads}, {"jumps", jumps}, {"values", values}, {"forks", forks}, {"loads", loads},
 	{"timing", timing}, {"chain", chain}, {"unloads", unloads}, {"unloads-elsewhere", unloads_elsewhere}, {"again", again}, {"again-by-thread", again_by_thread}, {"fiber", fiber}, {"cool", cool}, {"cold", cold},
 	{"crowd", crowd}, {"nested", nested}, {"hang", hang}, {"waiting", waiting_threads}, {"renames", renames},
 	{"structs", structs}, {"asks", asks}, {"copies", copies}, {"refused", refused}, {"hold", hold}, {"release", release}, {"runtime-range", runtime_range}, {"mappings", mappings}, {"symbols", symbols}, {"range", range}, {"begins", begins}, {"ends", ends}, {"registers", registers},
