@@ -151,7 +151,14 @@ func (r *terminalRun) restored(code int) {
 	if got := r.cmd.ProcessState.ExitCode(); got != code {
 		r.t.Errorf("exit code %d, want %d: %.2000q", got, code, r.all())
 	}
-	r.until("the screen is not left", func() bool { return strings.Contains(r.all(), "\x1b[?25h\x1b[?1049l") })
+	const mark = "(behind all that it wrote)"
+	if _, err := r.tty.WriteString(mark); err != nil {
+		r.t.Fatal(err)
+	}
+	r.until("not all was read", func() bool { return strings.Contains(r.all(), mark) })
+	if !strings.Contains(r.all(), "\x1b[?25h\x1b[?1049l") {
+		r.t.Errorf("the screen is not left: %.6000q", r.all())
+	}
 	modes, err := unix.IoctlGetTermios(int(r.tty.Fd()), unix.TCGETS)
 	if err != nil {
 		r.t.Fatal(err)
