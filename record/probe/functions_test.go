@@ -123,8 +123,8 @@ func TestFunctionsLeft(t *testing.T) {
 
 // Functions that are nested too deeply, and those that are called more often than is recorded, are counted. The rest is whole.
 func TestFunctionsBounded(t *testing.T) {
-	r := recordFunctions(t, Options{rate: 1000}, "libfunctions:deep/1", "libfunctions:add/2")
-	r.run("deep", 300)
+	r := recordFunctions(t, Options{rate: 70}, "libfunctions:deep/1", "libfunctions:add/2")
+	r.run("deep", 60)
 	sink := &recorder{}
 	var lost []tracelog.Lost
 	take := func() {
@@ -135,7 +135,7 @@ func TestFunctionsBounded(t *testing.T) {
 		}
 		lost = append(lost, some...)
 	}
-	r.run("adds", 5000)
+	r.run("adds", 10_000) // at this rate they would have to take 14 s
 	if err := r.prober.Finish(sink); err != nil {
 		t.Fatal(err)
 	}
@@ -152,10 +152,10 @@ func TestFunctionsBounded(t *testing.T) {
 	for _, l := range lost {
 		by[l.Cause] += l.Count
 	}
-	if count["deep"] != bpf.MaxNested || count["return of deep"] != bpf.MaxNested || by[tracelog.LostFunctionNesting] != 301-bpf.MaxNested {
+	if count["deep"] != bpf.MaxNested || count["return of deep"] != bpf.MaxNested || by[tracelog.LostFunctionNesting] != 61-bpf.MaxNested {
 		t.Errorf("counted %v, lost %v", count, by)
 	}
-	if n := uint64(count["add"]); n+by[tracelog.LostFunctionRate] != 5000 || count["add"] != count["return of add"] || n < 600 || by[tracelog.LostFunctionRate] == 0 {
+	if n := uint64(count["add"]); n+by[tracelog.LostFunctionRate] != 10_000 || count["add"] != count["return of add"] || n < 60 || by[tracelog.LostFunctionRate] == 0 {
 		t.Errorf("counted %v, lost %v", count, by)
 	}
 }
