@@ -155,7 +155,7 @@ func compareFormats(t *testing.T, open logtest.Opener) {
 // TestChromeGolden shows the Chrome traces of some logs, and of the beginning of a recording on a
 // real GPU.
 func TestChromeGolden(t *testing.T) {
-	for _, name := range []string{"callers", "exec", "graph", "memory", "metrics", "nvtx", "python", "python/autograd"} {
+	for _, name := range []string{"callers", "exec", "graph", "memory", "metrics", "nvtx", "python/autograd"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			text, err := os.ReadFile("testdata/" + name + ".log.txt")
