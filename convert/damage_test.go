@@ -13,38 +13,6 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// Whatever is wrong with a block that has the right checksum is in the summary.
-func TestFaultsBehindChecksums(t *testing.T) {
-	t.Parallel()
-	var out bytes.Buffer
-	logtest.WriteLaunches(t, &out, 3000)
-	rnd := rand.New(rand.NewPCG(7, 7))
-	faults := 0
-	for range 150 {
-		log := bytes.Clone(out.Bytes())
-		log[16+rnd.IntN(len(log)-16)] ^= 1 << rnd.IntN(8)
-		log = logtest.Mended(log)
-		open := logtest.InMemory(log)
-		r, err := open()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for r.Next() {
-		}
-		_, sum := timelineOf(t, open)
-		if r.Damage().Count == 0 {
-			continue
-		}
-		faults++
-		if !sum.Damaged {
-			t.Errorf("nothing is said of: %v", r.Damage())
-		}
-	}
-	if faults < 20 {
-		t.Errorf("%d logs with faults", faults)
-	}
-}
-
 // Calls whose records were in a damaged block are not said to be those of another CUPTI client.
 func TestRecordsInDamage(t *testing.T) {
 	t.Parallel()
