@@ -116,35 +116,33 @@ func TestFlipAnywhere(t *testing.T) {
 	blocks := blocksOf(t, log)
 	all := survivors(openBytes(t, log))
 	for at := range log {
-		for _, bits := range []byte{0x01, 0xFF} {
-			bad := bytes.Clone(log)
-			bad[at] ^= bits
-			r, err := NewReader(bytes.NewReader(bad), int64(len(bad)), "flip.cudatrace")
-			if at == 8 || at == 9 { // the version
-				if !errors.Is(err, ErrNewer) {
-					t.Errorf("byte %d: error %v", at, err)
-				}
-				continue
+		bad := bytes.Clone(log)
+		bad[at] ^= 1
+		r, err := NewReader(bytes.NewReader(bad), int64(len(bad)), "flip.cudatrace")
+		if at == 8 || at == 9 { // the version
+			if !errors.Is(err, ErrNewer) {
+				t.Errorf("byte %d: error %v", at, err)
 			}
-			if err != nil {
-				t.Fatalf("byte %d: %v", at, err)
+			continue
+		}
+		if err != nil {
+			t.Fatalf("byte %d: %v", at, err)
+		}
+		want, offset := all, int64(0)
+		for _, b := range blocks {
+			if b.from <= at && at < b.to {
+				want, offset = all-b.records, int64(b.from)
 			}
-			want, offset := all, int64(0)
-			for _, b := range blocks {
-				if b.from <= at && at < b.to {
-					want, offset = all-b.records, int64(b.from)
-				}
-			}
-			if at >= len(log)-blockfile.TrailerSize {
-				offset = int64(len(log) - blockfile.TrailerSize)
-			}
-			if got := survivors(r); got != want {
-				t.Errorf("byte %d: %d records, want %d", at, got, want)
-			}
-			var corrupt *CorruptError
-			if !errors.As(r.Err(), &corrupt) || corrupt.Offset != offset {
-				t.Errorf("byte %d in the block at %d: error %v", at, offset, r.Err())
-			}
+		}
+		if at >= len(log)-blockfile.TrailerSize {
+			offset = int64(len(log) - blockfile.TrailerSize)
+		}
+		if got := survivors(r); got != want {
+			t.Errorf("byte %d: %d records, want %d", at, got, want)
+		}
+		var corrupt *CorruptError
+		if !errors.As(r.Err(), &corrupt) || corrupt.Offset != offset {
+			t.Errorf("byte %d in the block at %d: error %v", at, offset, r.Err())
 		}
 	}
 }
