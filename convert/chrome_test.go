@@ -19,6 +19,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/chrometest"
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/output"
+	"github.com/cudatrace/cudatrace/perfetto/tptest"
 	"github.com/cudatrace/cudatrace/record/goldentest"
 	"github.com/cudatrace/cudatrace/record/pattern"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -123,19 +124,9 @@ func nanoseconds(tb testing.TB, us json.Number) int64 {
 	return ns
 }
 
-// TestChromeProcessor reads the Chrome trace of each log in testdata with the trace processor. It
-// has the slices and the launch arrows of the Perfetto trace, with the same total times.
-func TestChromeProcessor(t *testing.T) {
-	for _, log := range slices.Concat(logtest.Texts(t, "testdata"), logtest.Texts(t, "testdata/python")) {
-		t.Run(log.Name, func(t *testing.T) {
-			t.Parallel()
-			compareFormats(t, logtest.Assemble(t, log.Text))
-		})
-	}
-}
-
-// compareFormats compares the two traces of a log.
-func compareFormats(t *testing.T, open logtest.Opener) {
+// compareChrome reads the Chrome trace of a log with the trace processor. It has the slices and the launch arrows of the Perfetto
+// trace, with the same total times.
+func compareChrome(t *testing.T, open logtest.Opener, tr *tptest.Trace) {
 	t.Helper()
 	files, sum := chromeFilesOf(t, open, TraceOptions{})
 	var paths []string
@@ -147,7 +138,6 @@ func compareFormats(t *testing.T, open logtest.Opener) {
 		}
 		paths = append(paths, path)
 	}
-	tr, _ := openTrace(t, open)
 	chrometest.Same(t, tr, paths, sum.Early)
 }
 

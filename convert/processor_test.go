@@ -26,7 +26,7 @@ var shownLogs = []string{
 
 // TestProcessor shows for each log in testdata that the trace has what the
 // timeline has: every slice with its own times, every arrow, every value of a
-// counter.
+// counter. The Chrome trace has the same slices and arrows.
 func TestProcessor(t *testing.T) {
 	for _, log := range slices.Concat(logtest.Texts(t, "testdata"), logtest.Texts(t, "testdata/python")) {
 		t.Run(log.Name, func(t *testing.T) {
@@ -38,6 +38,7 @@ func TestProcessor(t *testing.T) {
 			if slices.Contains(shownLogs, log.Name) {
 				compareText(t, tr, log.Golden(".trace"))
 			}
+			compareChrome(t, open, tr)
 			states := int64(0) // of threads, which the summary counts too
 			for _, p := range tl.Processes {
 				for _, th := range p.Threads {
