@@ -558,12 +558,7 @@ func TestStartup(t *testing.T) {
 	start := p.now
 	times(300, func(int) { p.kernel(7, 900*us, 200); p.cpu(600 * us) })
 	times(30, func(int) { p.call("cudaFree", 10*ms) })
-	s := stats.New()
-	if _, err := convert.Timeline([]convert.Log{{Name: "log", Open: logtest.InMemory(p.bytes(t))}}, convert.Options{}, s); err != nil {
-		t.Fatal(err)
-	}
-	tables := s.Tables(stats.Facts{})
-	r := tables[len(tables)-1]
+	r := p.reports(t, false)["findings"]
 	if len(r.Rows) != 1 {
 		t.Fatalf("findings %v", r.Rows)
 	}
@@ -774,12 +769,7 @@ func TestFindingEvidence(t *testing.T) {
 		p.cpu(pause)
 		p.kernel(7, ms, 200)
 	}
-	s := stats.New()
-	if _, err := convert.Timeline([]convert.Log{{Name: "log", Open: logtest.InMemory(p.bytes(t))}}, convert.Options{}, s); err != nil {
-		t.Fatal(err)
-	}
-	tables := s.Tables(stats.Facts{})
-	r := tables[len(tables)-1]
+	r := p.reports(t, false)["findings"]
 	if len(r.Rows) != 1 {
 		t.Fatalf("%d findings: %v", len(r.Rows), r.Rows)
 	}

@@ -159,7 +159,6 @@ func walk(v reflect.Value, path string, found func(path string, n uint64)) {
 func TestShift(t *testing.T) {
 	t.Parallel()
 	back := ^uint64(0) // -1: the sum wraps
-	call := func(at uint64, f *Function) Call { return Call{Function: f, Start: at, End: at + 5} }
 	waiting := func(at ...uint64) (sl Slice) {
 		sl.Start, sl.End = 100, 200
 		for i, t := range at {
@@ -168,7 +167,6 @@ func TestShift(t *testing.T) {
 		}
 		return sl
 	}
-	f := new(Function)
 	for name, c := range map[string]struct {
 		event Event
 		by    uint64
