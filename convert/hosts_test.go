@@ -51,9 +51,9 @@ func TestRealHosts(t *testing.T) {
 			}
 			for i, p := range got.Processes {
 				a := all[i].Alignment
-				own := Alignment{To: fmt.Sprintf("rank %d", reference), By: BySameClock, Known: true}
+				same := Alignment{To: fmt.Sprintf("rank %d", reference), By: BySameClock, Known: true}
 				met := a.By == ByCollectives && a.Known && a.ErrorNS <= capture.Bound && a.AmongNS <= capture.Bound/5
-				if i == reference && *a != own || i != reference && !met {
+				if i == reference && *a != same || i != reference && !met {
 					t.Fatalf("rank %d is aligned so: %+v", i, a)
 				}
 				kernels := 0
