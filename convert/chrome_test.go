@@ -124,8 +124,8 @@ func nanoseconds(tb testing.TB, us json.Number) int64 {
 	return ns
 }
 
-// compareChrome reads the Chrome trace of a log with the trace processor. It has the slices and the launch arrows of the
-// Perfetto trace, with the same total times.
+// compareChrome reads the Chrome trace of a log with the trace processor. It has the slices and the launch arrows of
+// the Perfetto trace, with the same total times.
 func compareChrome(t *testing.T, open logtest.Opener, tr *tptest.Trace) {
 	t.Helper()
 	files, sum := chromeFilesOf(t, open, TraceOptions{})
@@ -200,8 +200,8 @@ func TestChromeFilter(t *testing.T) {
 	}
 }
 
-// TestChromeLarge makes a Chrome trace in a process of its own: it takes less memory than its text. CUDATRACE_LAUNCHES is the
-// number of launches.
+// TestChromeLarge makes a Chrome trace in a process of its own: it takes less memory than its text.
+// CUDATRACE_LAUNCHES is the number of launches.
 func TestChromeLarge(t *testing.T) {
 	t.Parallel()
 	n, err := strconv.Atoi(cmp.Or(os.Getenv("CUDATRACE_LAUNCHES"), "200000"))

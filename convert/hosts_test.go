@@ -24,9 +24,9 @@ func timelineOfRanks(t *testing.T, open []logtest.Opener) (*timelinetest.Timelin
 	return c.Timeline(), all
 }
 
-// Real ranks of one host become those of several, whose clocks differ: all GPU work is where it was, to the bound that is
-// stated, and much better. The bound is wide, since the collectives take a small part of the logs. Package collective tries
-// other clocks (TestRealClocks).
+// Real ranks of one host become those of several, whose clocks differ: all GPU work is where it was, to the bound
+// that is stated, and much better. The bound is wide, since the collectives take a small part of the logs. Package
+// collective tries other clocks (TestRealClocks).
 func TestRealHosts(t *testing.T) {
 	t.Parallel()
 	const shift, drift = 123456789, 300 // ns, ppm
@@ -61,8 +61,10 @@ func TestRealHosts(t *testing.T) {
 					for k := range stream.Work {
 						kernels++
 						want := clocks[reference].At(truth.Processes[i].Streams[j].Work[k].Start)
-						if off := int64(stream.Work[k].Start - want); max(off, -off) > min(int64(a.ErrorNS), capture.Off)+1 { // 1: rounded
-							t.Fatalf("rank %d: work %d of stream %d is wrong by %d ns, said to be right to %d ns", i, k, j, off, a.ErrorNS)
+						off := int64(stream.Work[k].Start - want)
+						if max(off, -off) > min(int64(a.ErrorNS), capture.Off)+1 { // 1: rounded
+							t.Fatalf("rank %d: work %d of stream %d is wrong by %d ns, said to be right to %d ns",
+								i, k, j, off, a.ErrorNS)
 						}
 					}
 				}

@@ -17,11 +17,11 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// shownLogs are the logs of which a golden shows the trace as people see it. They have every category of slice, every kind of
-// fact and every sort of track.
+// shownLogs are the logs of which a golden shows the trace as people see it. They have every category of slice, every
+// kind of fact and every sort of track.
 var shownLogs = []string{
-	"autograd", "callers", "captured", "functions", "hang", "memory", "memorycalls", "metrics", "namespace", "nccl", "nvtx", "odd",
-	"ranges", "ranks", "waits",
+	"autograd", "callers", "captured", "functions", "hang", "memory", "memorycalls", "metrics", "namespace", "nccl",
+	"nvtx", "odd", "ranges", "ranks", "waits",
 }
 
 // TestProcessor shows for each log in testdata that the trace has what the

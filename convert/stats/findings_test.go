@@ -390,8 +390,8 @@ func (p *program) asks(file, function string, result int) {
 // query is the form of the query of a finding.
 var query = regexp.MustCompile(`^cudatrace stats LOG --report (\S+)(?: --process (\d+))?(?: --from (\S+) --to (\S+))?$`)
 
-// Programs have these findings. The query of each finding shows its evidence: the reports have rows of the process and the
-// time that it names.
+// Programs have these findings. The query of each finding shows its evidence: the reports have rows of the process
+// and the time that it names.
 func TestFindings(t *testing.T) {
 	t.Parallel()
 	for _, h := range slices.Concat(habits, sampledHabits) {

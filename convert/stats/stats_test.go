@@ -71,8 +71,8 @@ func logs(t testing.TB) map[string]string {
 // goldenLogs are logs that show every form of row, note and reason. The other logs' sums are compared with their traces
 // (TestSumsProcessor).
 var goldenLogs = []string{
-	"callers", "exec", "functions", "graph", "h200-streams", "h200-train", "memorycalls", "metrics", "nccl", "nvtx", "odd", "python",
-	"ranks", "threads", "waitcalls",
+	"callers", "exec", "functions", "graph", "h200-streams", "h200-train", "memorycalls", "metrics", "nccl", "nvtx",
+	"odd", "python", "ranks", "threads", "waitcalls",
 }
 
 // Each report has these rows of a log, or the reason why it has none.
