@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -480,32 +479,4 @@ func TestDevFull(t *testing.T) {
 	if _, err := NewWriter(f, Options{}); err == nil || err.Error() != "cannot write /dev/full: no space left on device (make room or choose another folder)" {
 		t.Errorf("error %v", err)
 	}
-}
-
-// Blocks in a random order are all read.
-func TestShuffledBlocks(t *testing.T) {
-	t.Parallel()
-	log := smallLog(t)
-	blocks := blocksOf(t, log)
-	first, end := blocks[0], blocks[len(blocks)-2] // the index and the footer stay
-	want := survivors(openBytes(t, log))
-	for seed := range uint64(50) {
-		shuffled := append([]byte(nil), log[:first.to]...)
-		for _, i := range rand.New(rand.NewPCG(3, seed)).Perm(len(blocks) - 3) {
-			shuffled = append(shuffled, log[blocks[i+1].from:blocks[i+1].to]...)
-		}
-		r := openBytes(t, append(shuffled, log[end.from:]...))
-		if n := survivors(r); n != want || r.Err() == nil {
-			t.Errorf("%d records of %d, error %v", n, want, r.Err())
-		}
-		if n := survivors(openBytes(t, repairedBytes(t, append(shuffled, log[end.from:]...)))); n != want+1 {
-			t.Errorf("%d records after the repair", n)
-		}
-	}
-}
-
-func repairedBytes(t *testing.T, log []byte) []byte {
-	t.Helper()
-	fixed, _ := repairOf(t, log)
-	return fixed
 }
