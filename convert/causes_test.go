@@ -9,7 +9,8 @@ import (
 	"github.com/cudatrace/cudatrace/convert/timeline/timelinetest"
 )
 
-// Work and its call name each other. Work begins after its call does; what a wrong clock puts before it is counted.
+// In recordings of GPUs, work and its call name each other, and work begins after its call does. Goldens show that of
+// the other logs.
 func TestWorkAndItsCall(t *testing.T) {
 	t.Parallel()
 	check := func(t *testing.T, open logtest.Opener) (early uint64) {
@@ -51,14 +52,6 @@ func TestWorkAndItsCall(t *testing.T) {
 			t.Errorf("%d pieces of work have a call, %d before it; calls have %d; the summary says %d and %d", matched, early, len(callers), sum.Matched, sum.Early)
 		}
 		return early
-	}
-	for _, log := range logtest.Texts(t, "testdata") {
-		t.Run(log.Name, func(t *testing.T) {
-			t.Parallel()
-			if early := check(t, logtest.Assemble(t, log.Text)); early != 0 && log.Name != "odd" {
-				t.Errorf("%d pieces of work begin before their call", early)
-			}
-		})
 	}
 	for _, pattern := range []string{"*", "conditional/*"} {
 		paths, err := filepath.Glob("../testdata/gpu/logs/" + pattern + ".cudatrace")

@@ -2,7 +2,6 @@ package convert
 
 import (
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -19,11 +18,9 @@ func TestGolden(t *testing.T) {
 	for _, log := range slices.Concat(logtest.Texts(t, "testdata"), logtest.Texts(t, "testdata/python")) {
 		t.Run(log.Name, func(t *testing.T) {
 			t.Parallel()
-			open := logtest.Assemble(t, log.Text)
-			tl, sum := timelineOf(t, open)
+			tl, sum := timelineOf(t, logtest.Assemble(t, log.Text))
 			got := timelinetest.Text(tl) + summaryText(&sum)
 			goldentest.Hold(t, log.Golden(".golden"), got)
-			traceTo(t, open, TraceOptions{}, io.Discard)
 		})
 	}
 }

@@ -3,47 +3,12 @@ package convert
 import (
 	"bytes"
 	"encoding/binary"
-	"math/rand/v2"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/cudatrace/cudatrace/convert/logtest"
-	"github.com/cudatrace/cudatrace/record/tracelog"
 )
-
-// Whatever is wrong with a block that has the right checksum is in the summary.
-func TestFaultsBehindChecksums(t *testing.T) {
-	t.Parallel()
-	var out bytes.Buffer
-	logtest.WriteLaunches(t, &out, 3000)
-	rnd := rand.New(rand.NewPCG(7, 7))
-	faults := 0
-	for range 150 {
-		log := bytes.Clone(out.Bytes())
-		log[16+rnd.IntN(len(log)-16)] ^= 1 << rnd.IntN(8)
-		log = logtest.Mended(log)
-		open := logtest.InMemory(log)
-		r, err := open()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for r.Next() {
-		}
-		_, sum := timelineOf(t, open)
-		if r.Damage().Count == 0 {
-			continue
-		}
-		faults++
-		if !sum.Damaged {
-			t.Errorf("nothing is said of: %v", r.Damage())
-		}
-	}
-	if faults < 20 {
-		t.Errorf("%d logs with faults", faults)
-	}
-}
 
 // Calls whose records were in a damaged block are not said to be those of another CUPTI client.
 func TestRecordsInDamage(t *testing.T) {
@@ -67,50 +32,6 @@ func TestRecordsInDamage(t *testing.T) {
 	}
 	if found == 0 {
 		t.Error("no damage hides the record of a call")
-	}
-}
-
-// Arguments and shapes are those of their records, however the log stores them: a few
-// numbers, which bytes pick, or so many that none do.
-func TestManyArguments(t *testing.T) {
-	t.Parallel()
-	for _, different := range []int{1, 3, 100, 300, 5000} {
-		var out bytes.Buffer
-		w, err := tracelog.NewWriter(&out, tracelog.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.Add(&tracelog.Process{PID: 1})
-		w.Add(&tracelog.Function{ID: 1, Name: "cuLaunchKernel", Library: "driver", Args: "f:handle x:u32 stream:handle"})
-		rnd := rand.New(rand.NewPCG(1, uint64(different)))
-		var args [][]uint64
-		var grids []uint32
-		for i := range 20_000 {
-			k := uint64(rnd.IntN(different))
-			list := []uint64{0x7000 + k*64, k % 7, 0x9000 + uint64(rnd.IntN(3))}[:2+i%2]
-			args, grids = append(args, list), append(grids, uint32(k+1))
-			call := tracelog.Call{PID: 1, TID: 1, Func: 1, Enter: uint64(1000 + 100*i), Dur: 50, NArgs: uint32(len(list))}
-			copy(call.Args[:], list)
-			call.AddTo(w)
-			w.Add(&tracelog.Kernel{GPU: tracelog.GPU{PID: 1, Context: 1, Stream: 7, Start: uint64(1010 + 100*i), Dur: 10},
-				Name: "k", Grid: [3]uint32{grids[i], 1, 1}, Block: [3]uint32{32, 1, 1}})
-		}
-		if err := w.Close(tracelog.End{Time: 5e6, Complete: 1}); err != nil {
-			t.Fatal(err)
-		}
-		tl, _ := timelineOf(t, logtest.InMemory(out.Bytes()))
-		calls, work := tl.Processes[0].Threads[0].Slices, tl.Processes[0].Streams[0].Work
-		if len(calls) != len(args) || len(work) != len(args) {
-			t.Fatalf("%d slices and %d kernels of %d", len(calls), len(work), len(args))
-		}
-		for i := range args {
-			if got := calls[i].Args; !slices.Equal(got, args[i]) {
-				t.Fatalf("%d different: call %d has arguments %v, want %v", different, i, got, args[i])
-			}
-			if got := work[i].Shape.Kernel.Grid[0]; got != grids[i] {
-				t.Fatalf("%d different: kernel %d has a grid of %d, want %d", different, i, got, grids[i])
-			}
-		}
 	}
 }
 

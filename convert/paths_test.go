@@ -32,11 +32,9 @@ func TestProcessorPaths(t *testing.T) {
 		ranges string // steps that are NVTX ranges, a glob; "" for others
 		arrows bool
 	}{
-		{[]string{"train"}, "", false},
 		{[]string{"nvtx"}, "step *", false},
 		{[]string{"nccl-rank0", "nccl-rank1"}, "", true},
 		{[]string{"graphs/python"}, "", false},
-		{[]string{"streams"}, "", false},
 	} {
 		t.Run(c.names[0], func(t *testing.T) {
 			t.Parallel()

@@ -1,11 +1,7 @@
 package perfetto
 
 import (
-	"bytes"
-	"compress/gzip"
 	"fmt"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
@@ -22,11 +18,20 @@ func rows(t *testing.T, tr *tptest.Trace, sql string, want ...[]any) {
 
 type row = []any
 
-// What a person sees of the sample, down to the nanosecond.
-func TestSampleSlices(t *testing.T) {
+// What a person sees of the sample: slices, arrows, names and arguments.
+func TestSample(t *testing.T) {
 	t.Parallel()
 	tr := tptest.Open(t, save(t, sampleOptions(), sample))
 	tptest.NoErrors(t, tr)
+	sampleSlices(t, tr)
+	sampleArrows(t, tr)
+	sampleNames(t, tr)
+	sampleArgs(t, tr)
+}
+
+// sampleSlices checks times down to the nanosecond.
+func sampleSlices(t *testing.T, tr *tptest.Trace) {
+	t.Helper()
 	const u = int64(uptime)
 	rows(t, tr, `select tid, s.name, category, s.ts, s.dur, depth from slice s join thread_track k on s.track_id = k.id join thread using (utid) order by s.ts`,
 		row{int64(4000), "cudaMemcpyAsync", "cuda.runtime", u + 1000, int64(2001), int64(0)},
@@ -49,10 +54,9 @@ func TestSampleSlices(t *testing.T) {
 		row{"BOOTTIME", u + 86_400_000_000_000}, row{"MONOTONIC", u}, row{"REALTIME", int64(1_760_000_000_000_000_000 - 5_000_000)})
 }
 
-// Every arrow of the sample, by the events at its ends.
-func TestSampleArrows(t *testing.T) {
-	t.Parallel()
-	tr := tptest.Open(t, save(t, sampleOptions(), sample))
+// sampleArrows checks every arrow by the events at its ends.
+func sampleArrows(t *testing.T, tr *tptest.Trace) {
+	t.Helper()
 	const u = int64(uptime)
 	rows(t, tr, `select o.name, o.ts, i.name, i.ts from flow join slice o on slice_out = o.id join slice i on slice_in = i.id order by o.ts, i.ts`,
 		row{"cudaMemcpyAsync", u + 1000, "Memcpy HtoD", u + 3500},
@@ -66,9 +70,9 @@ func TestSampleArrows(t *testing.T) {
 		row{"axpy", u + 6000, "cudaDeviceSynchronize", u + 4200})
 }
 
-func TestSampleNames(t *testing.T) {
-	t.Parallel()
-	tr := tptest.Open(t, save(t, sampleOptions(), sample))
+// sampleNames checks processes, threads, GPUs, contexts and queues.
+func sampleNames(t *testing.T, tr *tptest.Trace) {
+	t.Helper()
 	rows(t, tr, `select pid, name, cmdline, start_ts from process where pid > 0 order by pid`,
 		row{int64(4000), "train", "train train.py --lr=1e-3", int64(uptime)},
 		row{int64(4100), "worker", "worker", int64(uptime + 10)})
@@ -87,9 +91,9 @@ func TestSampleNames(t *testing.T) {
 		row{"worker Stream 07", nil, int64(1)})
 }
 
-func TestSampleArgs(t *testing.T) {
-	t.Parallel()
-	tr := tptest.Open(t, save(t, sampleOptions(), sample))
+// sampleArgs checks the arguments of calls and of GPU work.
+func sampleArgs(t *testing.T, tr *tptest.Trace) {
+	t.Helper()
 	args := func(where string, want ...[]any) {
 		t.Helper()
 		rows(t, tr, `select key, value_type, display_value from args where arg_set_id = (select arg_set_id from slice where `+where+`)
@@ -226,35 +230,4 @@ func TestClocks(t *testing.T) {
 			rows(t, tr, `select count(*) from flow`, row{int64(1)})
 		})
 	}
-}
-
-// A large trace, compressed: the interned tables fill up, the buffer is flushed
-// many times, and every event and arrow is there.
-func TestLargeCompressed(t *testing.T) {
-	t.Parallel()
-	const launches = 33_000
-	const threads, queues, kernels = 4, 8, 64
-	var out bytes.Buffer
-	z, _ := gzip.NewWriterLevel(&out, gzip.BestSpeed)
-	w := NewWriter(z, Options{Start: uptime, Monotonic: uptime})
-	newLoad(w, threads, queues, kernels).run(launches)
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), "large.pftrace")
-	if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	tr := tptest.Open(t, path)
-	tptest.NoErrors(t, tr)
-	rows(t, tr, `select (select count(*) from gpu_slice), (select count(*) from slice), (select count(*) from flow), (select count(distinct name) from gpu_slice)`,
-		row{int64(launches), int64(3 * launches), int64(launches), int64(kernels)})
-	// Thread i%4 launches kernel i%64 on queue i%8, each call on its kernel.
-	rows(t, tr, `select count(*) from flow f join slice o on f.slice_out = o.id join gpu_slice i on f.slice_in = i.id
-		join thread_track k on o.track_id = k.id join thread using (utid)
-		where extract_arg(o.arg_set_id, 'debug.correlation') = extract_arg(i.arg_set_id, 'correlation')
-		and extract_arg(i.arg_set_id, 'stream') % 4 = tid - 1000 and i.ts > o.ts`, row{int64(launches)})
 }

@@ -23,11 +23,6 @@ func stacks(w *Writer) {
 	s.Sample(uptime+500, 4000, 4001, 1000, []StackFrame{{}})
 }
 
-func TestGoldenStacks(t *testing.T) {
-	t.Parallel()
-	golden(t, "stacks", encode(t, sampleOptions(), stacks))
-}
-
 // Samples are in the tables that the UI asks, and their sum is what its flame graph shows.
 func TestStackSamples(t *testing.T) {
 	t.Parallel()

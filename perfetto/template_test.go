@@ -37,11 +37,6 @@ func templated(w *Writer) {
 	}
 }
 
-func TestGoldenTemplates(t *testing.T) {
-	t.Parallel()
-	golden(t, "templates", encode(t, Options{Start: 1000}, templated))
-}
-
 func TestTemplatesInProcessor(t *testing.T) {
 	t.Parallel()
 	tr := tptest.Open(t, save(t, Options{Start: 1000}, templated))

@@ -53,11 +53,6 @@ func tracks(w *Writer) {
 	work(q, 1, 1300, 1100, RenderStageEvent{Stage: StageGraph, Name: "Graph 3", Args: []Arg{Uint("graph", 3)}})
 }
 
-func TestGoldenTracks(t *testing.T) {
-	t.Parallel()
-	golden(t, "tracks", encode(t, Options{Start: 1000}, tracks))
-}
-
 func TestTracksInProcessor(t *testing.T) {
 	t.Parallel()
 	tr := tptest.Open(t, save(t, Options{Start: 1000}, tracks))

@@ -36,7 +36,7 @@ func TestRealClocks(t *testing.T) {
 			for _, c := range []struct {
 				shift int64   // ns
 				drift float64 // ppm
-			}{{0, 0}, {7e12, 0}, {7e12, 12}, {-5e9, -80}, {123456789, 300}} {
+			}{{7e12, 0}, {-5e9, -80}, {123456789, 300}} {
 				t.Run(fmt.Sprintf("%d ranks, said %t, shift %d, drift %g", capture.Ranks, said, c.shift, c.drift), func(t *testing.T) {
 					t.Parallel()
 					ranks := realRanks(t, &capture, said)

@@ -150,7 +150,6 @@ var noisesOfAlarms = []struct {
 	{noise{name: "2 %", figure: 0.02, turns: true}, 4},
 	{noise{name: "2 %, one side after the other", figure: 0.02}, 4},
 	{noise{name: "two levels, 15 % above and below the middle, in 1 row", figure: 0.005, levels: 1, apart: 0.15, turns: true}, 4},
-	{noise{name: "in 3 rows", figure: 0.005, levels: 3, apart: 0.15, turns: true}, 4},
 	{noise{name: "in 10 rows", figure: 0.01, levels: 10, apart: 0.15, turns: true}, 5},
 	{noise{name: "in all rows", figure: 0.01, levels: simulatedRows, apart: 0.15, turns: true}, 6},
 	{noise{name: "outliers: one value of eight is 20 % to 100 % longer", figure: 0.01, outlier: 8, turns: true}, 4},
@@ -219,14 +218,10 @@ func TestGatePower(t *testing.T) {
 		longer float64
 		missed int // of 40
 	}{
-		{noise{name: "no noise"}, after, 1.6, 0},
-		{noise{name: "3 %", figure: 0.03}, turns, 1.6, 0},
-		{noise{name: "3 %, one side after the other", figure: 0.03}, after, 1.6, 0},
 		{noise{name: "8 %", figure: 0.08}, turns, 1.6, 0},
 		{noise{name: "a drift of 1.2 % a run", figure: 0.01, drift: 0.012}, turns, 1.6, 0},
 		{noise{name: "3 %", figure: 0.03}, turns, 1.15, 0},
 		{noise{name: "3 %, one side after the other", figure: 0.03}, after, 1.15, 2}, // some looks like a drift
-		{noise{name: "2 %", figure: 0.02}, turns, 1.15, 0},
 		{noise{name: "two levels", figure: 0.01, levels: 1, apart: 0.15}, turns, 1.6, 0},
 		{noise{name: "outliers", figure: 0.01, outlier: 8}, turns, 1.6, 14},
 		{noise{name: "10 %", figure: 0.1}, turns, 1.15, 32},

@@ -402,37 +402,3 @@ func TestBudgetOfSeveral(t *testing.T) {
 		t.Errorf("%d records and %d calls are held, want 100 and 1", b.records, b.calls)
 	}
 }
-
-// A queue of calls gives them in the order in which they came, each from one place.
-func TestCallQueue(t *testing.T) {
-	t.Parallel()
-	var q callQueue
-	var chunks pool[callChunk]
-	places := make(map[uint64]*call)
-	next, out := uint64(0), uint64(0)
-	for _, step := range []struct{ push, pop int }{{1, 1}, {chunkCalls, 3}, {2*chunkCalls - 5, 2*chunkCalls - 7}, {1, 6}, {1000, 1000}, {3, 3}} {
-		for range step.push {
-			c := q.push(&chunks)
-			c.Start, places[next] = next, c
-			next++
-		}
-		for n := step.pop; n > 0; {
-			list := q.front()
-			list = list[:min(len(list), n)]
-			for i := range list {
-				if c := &list[i]; c.Start != out || c != places[out] {
-					t.Fatalf("call %d comes in place of %d, or has moved", c.Start, out)
-				}
-				out++
-			}
-			n -= len(list)
-			q.pop(len(list), &chunks)
-		}
-		if q.len() != int(next-out) {
-			t.Fatalf("%d calls are held, want %d", q.len(), next-out)
-		}
-	}
-	if n := len(chunks.free) + len(q.chunks); n > 1000/chunkCalls+3 {
-		t.Errorf("%d chunks were made for at most 1000 calls", n)
-	}
-}

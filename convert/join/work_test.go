@@ -346,41 +346,6 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// A queue of work gives it in the order in which it came, each piece from one place.
-func TestWorkQueue(t *testing.T) {
-	t.Parallel()
-	q := workQueue{pool: new(pool[workChunk])}
-	places := make(map[uint64]*timeline.Work)
-	next, out := uint64(0), uint64(0)
-	for _, step := range []struct{ push, pop int }{{1, 1}, {chunkWork, 3}, {2*chunkWork - 5, 2*chunkWork - 7}, {1, 6}, {1000, 1000}, {3, 1}} {
-		for range step.push {
-			if nth := q.push(&timeline.Work{ID: next}); nth != next || !q.has(nth) {
-				t.Fatalf("piece %d has number %d", next, nth)
-			}
-			places[next] = q.at(next)
-			next++
-		}
-		for range step.pop {
-			if w := q.front(); w.ID != out || w != places[out] {
-				t.Fatalf("piece %d comes in place of %d, or has moved", w.ID, out)
-			}
-			q.pop()
-			out++
-		}
-		if q.len() != int(next-out) || q.empty() != (next == out) || q.has(out-1) || q.has(next) {
-			t.Fatalf("%d pieces are held, want %d", q.len(), next-out)
-		}
-	}
-	for nth := out; nth < next; nth++ {
-		if id := q.at(nth).ID; id != nth {
-			t.Errorf("piece %d is %d", nth, id)
-		}
-	}
-	if n := len(q.pool.free) + len(q.chunks); n > 1000/chunkWork+3 {
-		t.Errorf("%d chunks were made for at most 1000 pieces", n)
-	}
-}
-
 // newFunction returns a function of the driver.
 func newFunction(t testing.TB, name string) *read.Function {
 	t.Helper()

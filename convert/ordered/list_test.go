@@ -37,51 +37,6 @@ func names(values []timed) (names []string) {
 	return names
 }
 
-func TestListDrain(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		values      []timed
-		before      int
-		taken, left []string
-	}{
-		"empty":                       {nil, 10, nil, nil},
-		"all ready":                   {[]timed{{1, "a"}, {2, "b"}}, 10, []string{"a", "b"}, nil},
-		"none ready":                  {[]timed{{5, "a"}, {6, "b"}}, 5, nil, []string{"a", "b"}},
-		"late value comes first":      {[]timed{{3, "a"}, {5, "b"}, {1, "late"}}, 4, []string{"late", "a"}, []string{"b"}},
-		"equal times stay as added":   {[]timed{{2, "a"}, {2, "b"}, {1, "c"}, {2, "d"}}, 3, []string{"c", "a", "b", "d"}, nil},
-		"ready value behind another":  {[]timed{{9, "a"}, {1, "b"}, {9, "c"}, {2, "d"}}, 9, []string{"b", "d"}, []string{"a", "c"}},
-		"limit is the value's time":   {[]timed{{1, "a"}, {2, "b"}}, 2, []string{"a"}, []string{"b"}},
-		"values come in reverse":      {[]timed{{4, "a"}, {3, "b"}, {2, "c"}, {1, "d"}}, 3, []string{"d", "c"}, []string{"b", "a"}},
-		"most of the list is taken":   {[]timed{{1, "a"}, {2, "b"}, {3, "c"}, {9, "d"}}, 9, []string{"a", "b", "c"}, []string{"d"}},
-		"little of the list is taken": {[]timed{{1, "a"}, {7, "b"}, {8, "c"}, {9, "d"}}, 2, []string{"a"}, []string{"b", "c", "d"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			l := listOf(c.values...)
-			if taken := drain(&l, c.before); !slices.Equal(taken, c.taken) {
-				t.Errorf("took %q, want %q", taken, c.taken)
-			}
-			if left := names(l.Values()); !slices.Equal(left, c.left) || l.Len() != len(c.left) {
-				t.Errorf("%d left: %q, want %q", l.Len(), left, c.left)
-			}
-		})
-	}
-}
-
-// A value that is added after a Drain may belong in front of those that were left.
-func TestListAddAfterDrain(t *testing.T) {
-	t.Parallel()
-	l := listOf(timed{1, "a"}, timed{5, "b"}, timed{6, "c"}, timed{7, "d"})
-	got := drain(&l, 2)
-	l.Add(timed{4, "e"})
-	l.Add(timed{8, "f"})
-	got = append(got, drain(&l, 6)...)
-	l.Add(timed{6, "g"})
-	got = append(got, drain(&l, 100)...)
-	if want := []string{"a", "e", "b", "c", "g", "d", "f"}; !slices.Equal(got, want) {
-		t.Errorf("took %q, want %q", got, want)
-	}
-}
-
 // Whatever is added and taken, a list does what a sorted slice does.
 func TestListAgainstSlice(t *testing.T) {
 	t.Parallel()

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/cudatrace/cudatrace/convert/logtest"
@@ -58,39 +57,6 @@ func TestQueuedBlock(t *testing.T) {
 	}
 }
 
-// Blocks are taken by their earliest start, those that begin together in the order in which
-// they came.
-func TestBlockQueue(t *testing.T) {
-	t.Parallel()
-	blocks := keptBlocks(t, []int{30, 31}, []int{10}, []int{50, 20, 40}, []int{10, 11}, []int{40})
-	var q blockQueue
-	if !q.empty() || q.first() != never {
-		t.Errorf("an empty queue begins at %d", q.first())
-	}
-	state := func() string { return fmt.Sprintf("first %d, %d rows", q.first(), q.rows) }
-	var got []string
-	for _, b := range blocks[:3] {
-		q.push(b, true)
-		got = append(got, state())
-	}
-	take := func() {
-		b := q.pop()
-		got = append(got, fmt.Sprintf("block %d from %d", slices.Index(blocks, b.Block), b.from))
-	}
-	take()
-	q.push(blocks[3], true)
-	q.push(blocks[4], true)
-	got = append(got, state())
-	for !q.empty() {
-		take()
-	}
-	want := []string{"first 30, 2 rows", "first 10, 3 rows", "first 10, 6 rows", "block 1 from 10",
-		"first 10, 8 rows", "block 3 from 10", "block 2 from 20", "block 0 from 30", "block 4 from 40"}
-	if !slices.Equal(got, want) || q.rows != 0 || q.first() != never {
-		t.Errorf("the queue gives\n%s, want\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
-}
-
 // Blocks come out as a stable sort by their starts leaves them, whenever they were put in.
 func TestBlockQueueSorts(t *testing.T) {
 	t.Parallel()
@@ -117,31 +83,5 @@ func TestBlockQueueSorts(t *testing.T) {
 	}
 	for len(in) > 0 {
 		check()
-	}
-}
-
-// Rows of a block that is out of order are gone through by their order.
-func TestRows(t *testing.T) {
-	t.Parallel()
-	values := []int{3, 1, 2, 1}
-	var rows Rows
-	for _, sorted := range []bool{true, false, true} { // one after the other, with the same room
-		rows.reset(len(values), sorted, func(a, b *uint32) bool { return values[*a] < values[*b] })
-		var got []string
-		for {
-			left := rows.left()
-			i, ok := rows.Next()
-			if !ok {
-				break
-			}
-			got = append(got, fmt.Sprintf("%d(%d)", i, left))
-		}
-		want := "1(4) 3(3) 2(2) 0(1)"
-		if sorted {
-			want = "0(4) 1(3) 2(2) 3(1)"
-		}
-		if text := strings.Join(got, " "); text != want {
-			t.Errorf("sorted %t: the rows, with how many are left, are %s, want %s", sorted, text, want)
-		}
 	}
 }

@@ -163,23 +163,3 @@ api pid=2 tid=7 domain=1 name=f start=31 dur=1
 		}
 	}
 }
-
-// The order of calls is that in which they nest.
-func TestCallBefore(t *testing.T) {
-	t.Parallel()
-	ordered := []Call{
-		{Start: 1, End: 9, Rank: DriverAPI},
-		{Start: 2, End: 9, Rank: RuntimeAPI},
-		{Start: 2, End: 9, Rank: Pair},
-		{Start: 2, End: 9, Rank: DriverAPI},
-		{Start: 2, End: 8, Rank: RuntimeAPI},
-		{Start: 3, End: 3, Rank: RuntimeAPI},
-	}
-	for i := range ordered {
-		for k := range ordered {
-			if got := ordered[i].before(&ordered[k]); got != (i < k) {
-				t.Errorf("%+v is before %+v: %v", ordered[i], ordered[k], got)
-			}
-		}
-	}
-}

@@ -101,22 +101,6 @@ func TestTimeOfLog(t *testing.T) {
 	}
 }
 
-// Records are counted by kind, definitions and statements with them.
-func TestTotals(t *testing.T) {
-	t.Parallel()
-	c := catalogOf(t, logtest.Parts(t, "meta key=host value=a\nmeta key=pid value=1", "marker pid=1 time=1\nmarker pid=2 time=1", "marker pid=1 time=2"))
-	got := make(map[tracelog.Kind]uint64)
-	for k, n := range c.Totals {
-		if n > 0 {
-			got[tracelog.Kind(k)] = n
-		}
-	}
-	want := map[tracelog.Kind]uint64{tracelog.KindMeta: 2, tracelog.KindMarker: 3, tracelog.KindEnd: 1}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("totals (-want +got):\n%s", diff)
-	}
-}
-
 // The last of several values of a fact counts.
 func TestMeta(t *testing.T) {
 	t.Parallel()

@@ -237,21 +237,6 @@ end time=9000`))
 	}
 }
 
-// A log that was not finished has no end.
-func TestUnfinishedLog(t *testing.T) {
-	t.Parallel()
-	g := logtest.NewGrowing(t)
-	g.Append("marker pid=1 time=5")
-	if c := catalogOf(t, logtest.InMemory(g.Bytes())); c.Outcome.End != nil {
-		t.Errorf("the end is %+v", c.Outcome.End)
-	}
-	want := tracelog.End{Time: 9, Complete: 1, Reason: "x"}
-	g.Finish(want)
-	if c := catalogOf(t, logtest.InMemory(g.Bytes())); c.Outcome.End == nil || *c.Outcome.End != want {
-		t.Errorf("the end is %+v", c.Outcome.End)
-	}
-}
-
 // What is known of the error of the wall clock: it holds for all readings, of all logs of a host.
 func TestClockError(t *testing.T) {
 	t.Parallel()

@@ -126,24 +126,6 @@ func TestOpenSpan(t *testing.T) {
 	}
 }
 
-// A name and a duration both have to be right.
-func TestNameAndShortest(t *testing.T) {
-	t.Parallel()
-	s := New(Options{Name: "a*", Shortest: 10})
-	for _, c := range []struct {
-		name string
-		dur  uint64
-		want bool
-	}{{"ab", 10, true}, {"ab", 9, false}, {"b", 10, false}, {"b", 9, false}} {
-		if got := s.Slice(call(c.name, c.dur)); got != c.want {
-			t.Errorf("a call %q of %d ns: %t, want %t", c.name, c.dur, got, c.want)
-		}
-	}
-	if s.LeftOut != 3 {
-		t.Errorf("%d left out, want 3", s.LeftOut)
-	}
-}
-
 func TestEverything(t *testing.T) {
 	t.Parallel()
 	s := New(Options{})

@@ -2,7 +2,6 @@ package stats_test
 
 import (
 	"fmt"
-	"maps"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -388,30 +387,14 @@ func (p *program) asks(file, function string, result int) {
 	p.log.WriteString(text + " caller=1\n")
 }
 
-func TestFindings(t *testing.T) {
-	t.Parallel()
-	for _, h := range slices.Concat(habits, sampledHabits) {
-		t.Run(h.name, func(t *testing.T) {
-			t.Parallel()
-			p := newProgram()
-			h.run(p)
-			if got := p.kinds(t, short); got != h.want {
-				t.Errorf("findings %q, want %q", got, h.want)
-			}
-		})
-	}
-}
-
 // query is the form of the query of a finding.
 var query = regexp.MustCompile(`^cudatrace stats LOG --report (\S+)(?: --process (\d+))?(?: --from (\S+) --to (\S+))?$`)
 
-// The query of each finding shows its evidence: the reports have rows of the process and the time that it names.
-func TestQueriesOfKinds(t *testing.T) {
+// Programs have these findings. The query of each finding shows its evidence: the reports have rows of the process
+// and the time that it names.
+func TestFindings(t *testing.T) {
 	t.Parallel()
 	for _, h := range slices.Concat(habits, sampledHabits) {
-		if h.want == "" {
-			continue
-		}
 		t.Run(h.name, func(t *testing.T) {
 			t.Parallel()
 			p := newProgram()
@@ -428,6 +411,18 @@ func TestQueriesOfKinds(t *testing.T) {
 				return all
 			}
 			found := reports(convert.Filter{})["findings"]
+			var kinds []string
+			for _, row := range found.Rows {
+				if row[0] != findings.Startup {
+					kinds = append(kinds, row[0].(string))
+				}
+			}
+			if got := strings.Join(kinds, " "); got != h.want {
+				t.Errorf("findings %q, want %q", got, h.want)
+			}
+			if h.want == "" {
+				return
+			}
 			for _, row := range found.Rows {
 				words := query.FindStringSubmatch(cell(found, row, "query").(string))
 				if words == nil || words[2] != "10" {
@@ -529,8 +524,11 @@ func TestFindingsOfRecordings(t *testing.T) {
 			t.Errorf("%s: findings %q, want the start-up alone", name, got)
 		}
 	}
-	for name, path := range logsOfTexts(t) {
-		for _, row := range tablesOf(t, path)["findings"].Rows {
+	for name, tables := range everyTable(t) {
+		if strings.HasPrefix(name, "h200-") {
+			continue
+		}
+		for _, row := range tables["findings"].Rows {
 			if name == "threads" && row[0] == "gaps" { // a quarter of the time is not known: there is no verdict
 				if text := fmt.Sprint(row...); !strings.Contains(text, "train.py:41 main, blocked in poll on a pipe 60.0 ms") || !strings.Contains(text, "see what the CPU does") {
 					t.Errorf("threads: finding %s", text)
@@ -542,13 +540,6 @@ func TestFindingsOfRecordings(t *testing.T) {
 			}
 		}
 	}
-}
-
-// logsOfTexts are the logs that are written as text.
-func logsOfTexts(t *testing.T) map[string]string {
-	all := logs(t)
-	maps.DeleteFunc(all, func(name, _ string) bool { return strings.HasPrefix(name, "h200-") })
-	return all
 }
 
 // Start-up is told once, by what it is made of, and no finding counts what belongs to it.
@@ -567,12 +558,7 @@ func TestStartup(t *testing.T) {
 	start := p.now
 	times(300, func(int) { p.kernel(7, 900*us, 200); p.cpu(600 * us) })
 	times(30, func(int) { p.call("cudaFree", 10*ms) })
-	s := stats.New()
-	if _, err := convert.Timeline([]convert.Log{{Name: "log", Open: logtest.InMemory(p.bytes(t))}}, convert.Options{}, s); err != nil {
-		t.Fatal(err)
-	}
-	tables := s.Tables(stats.Facts{})
-	r := tables[len(tables)-1]
+	r := p.reports(t, false)["findings"]
 	if len(r.Rows) != 1 {
 		t.Fatalf("findings %v", r.Rows)
 	}
@@ -612,40 +598,6 @@ func TestShares(t *testing.T) {
 		// Of the 15 ms between two launches, the kernel before takes 5 ms. The first launch belongs to the start-up.
 		if cost, share := cell(r, row, "cost_ns").(uint64), cell(r, row, "share").(float64); row[0] != "gaps" || cost < 104*ms || cost > 105*ms || share < 0.67 || share > 0.68 {
 			t.Errorf("%v", row)
-		}
-	}
-}
-
-// Each threshold decides.
-func TestThresholds(t *testing.T) {
-	t.Parallel()
-	program := func(name string) *program {
-		for _, h := range habits {
-			if h.name == name {
-				p := newProgram()
-				h.run(p)
-				return p
-			}
-		}
-		t.Fatalf("no program %q", name)
-		return nil
-	}
-	for _, c := range []struct {
-		program string
-		change  func(*findings.Thresholds)
-		want    string
-	}{
-		{"large copies of pageable memory", func(l *findings.Thresholds) { l.Cost = 0.9 }, ""},
-		{"large copies of pageable memory", func(l *findings.Thresholds) { l.SmallCopy = big }, ""},
-		{"nearly: short gaps", func(l *findings.Thresholds) { l.Gap = 300 * us }, "gaps"},
-		{"waits for the device in a loop", func(l *findings.Thresholds) { l.Repeats = 41 }, "idle_gpu"},
-		{"nearly: few tiny kernels", func(l *findings.Thresholds) { l.Kernels = 500 }, "tiny_kernels idle_gpu"},
-		{"small copies in a row", func(l *findings.Thresholds) { l.SmallCopy = 255 }, ""},
-	} {
-		limits := short
-		c.change(&limits)
-		if got := program(c.program).kinds(t, limits); got != c.want {
-			t.Errorf("%s with %+v: findings %q, want %q", c.program, limits, got, c.want)
 		}
 	}
 }
@@ -817,12 +769,7 @@ func TestFindingEvidence(t *testing.T) {
 		p.cpu(pause)
 		p.kernel(7, ms, 200)
 	}
-	s := stats.New()
-	if _, err := convert.Timeline([]convert.Log{{Name: "log", Open: logtest.InMemory(p.bytes(t))}}, convert.Options{}, s); err != nil {
-		t.Fatal(err)
-	}
-	tables := s.Tables(stats.Facts{})
-	r := tables[len(tables)-1]
+	r := p.reports(t, false)["findings"]
 	if len(r.Rows) != 1 {
 		t.Fatalf("%d findings: %v", len(r.Rows), r.Rows)
 	}

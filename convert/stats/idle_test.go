@@ -8,9 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cudatrace/cudatrace/convert"
-	"github.com/cudatrace/cudatrace/convert/logtest"
-	"github.com/cudatrace/cudatrace/convert/stats"
 	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 )
@@ -77,44 +74,6 @@ func TestIdleGPU(t *testing.T) {
 		}
 		if named != 4 {
 			t.Errorf("%s: %d owners have the figures of the report: %q", name, named, words[2])
-		}
-	}
-}
-
-// Programs that keep the GPU busy have no finding about an idle one.
-func TestBusyGPUs(t *testing.T) {
-	t.Parallel()
-	busy := map[string]func(p *program){
-		"launches ahead":     func(p *program) { times(100, func(int) { p.kernel(7, 500*us, 200); p.cpu(300 * us) }) },
-		"waits at the end":   func(p *program) { times(100, func(int) { p.kernel(7, 500*us, 200) }); p.wait("cudaStreamSynchronize") },
-		"waits in each step": func(p *program) { times(50, func(int) { p.kernel(7, 5*ms, 200); p.wait("cudaStreamSynchronize") }) },
-		"long start and end": func(p *program) { p.cpu(500 * ms); times(50, func(int) { p.kernel(7, 5*ms, 200) }); p.cpu(500 * ms) },
-		"late first launch": func(p *program) {
-			p.kernel(7, ms, 200)
-			p.cpu(300 * ms)
-			p.loadingLaunch("late", ms)
-			times(50, func(int) { p.kernel(7, 5*ms, 200) })
-		},
-		"copies and kernels": func(p *program) {
-			times(100, func(int) { p.copy("cudaMemcpyAsync", 7, 16*big, fromPinned); p.kernel(7, ms, 200) })
-		},
-		"two streams": func(p *program) { times(100, func(i int) { p.kernel(uint32(13+i%2), 500*us, 200) }) },
-		"a fifth, and no more": func(p *program) {
-			times(50, func(int) { p.kernel(7, 5*ms, 200); p.wait("cudaStreamSynchronize"); p.cpu(900 * us) })
-		},
-	}
-	for name, run := range busy {
-		p := newProgram()
-		run(p)
-		s := stats.NewWith(short)
-		log := convert.Log{Name: "log", Open: logtest.InMemory(p.bytes(t))}
-		if _, err := convert.Timeline([]convert.Log{log}, convert.Options{}, s); err != nil {
-			t.Fatal(err)
-		}
-		for _, r := range s.Tables(stats.Facts{}) {
-			if kinds := kindsOf(r); r.Name == "findings" && slices.Contains(kinds, findings.IdleGPU) {
-				t.Errorf("%s: findings %q", name, kinds)
-			}
 		}
 	}
 }

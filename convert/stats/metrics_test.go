@@ -7,33 +7,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/cudatrace/cudatrace/convert"
-	"github.com/cudatrace/cudatrace/convert/logtest"
-	"github.com/cudatrace/cudatrace/convert/stats"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/record/metric"
 )
-
-// metricsOf is the report of metrics of a program.
-func metricsOf(t *testing.T, p *program) *table.Table {
-	t.Helper()
-	return reportOf(t, p, "metrics")
-}
-
-func reportOf(t *testing.T, p *program, name string) *table.Table {
-	t.Helper()
-	s := stats.New()
-	if _, err := convert.Timeline([]convert.Log{{Name: "log", Open: logtest.InMemory(p.bytes(t))}}, convert.Options{}, s); err != nil {
-		t.Fatal(err)
-	}
-	for _, r := range s.Tables(stats.Facts{}) {
-		if r.Name == name {
-			return r
-		}
-	}
-	t.Fatalf("no report %s", name)
-	return nil
-}
 
 // lines are the rows of a report as people see them, without times.
 func lines(r *table.Table) (all []string) {
@@ -67,7 +43,7 @@ func TestMetrics(t *testing.T) {
 	})
 	p.nvml(metric.HardwareThermal, 10, 30)
 	p.other()
-	r := metricsOf(t, p)
+	r := p.reports(t, false)["metrics"]
 	want := []string{
 		metric.NameSMActive + " | PM sampling | 0 | - | 47.5 % | 5.0 % | 90.0 % | 90.0 % | 50.0 % | 50.0 %",
 		metric.NameDRAMRead + " | PM sampling | 0 | - | 1.00 TB/s | 1.00 TB/s | 1.00 TB/s | 1.00 TB/s | - | -",
@@ -93,7 +69,7 @@ func TestMetricsWithoutWork(t *testing.T) {
 	p := newProgram()
 	p.call("cudaGetDevice", us)
 	p.nvml(metric.PowerCap, 10, 30)
-	if r := metricsOf(t, p); len(r.Rows) != 0 || r.Reason == "" {
+	if r := p.reports(t, false)["metrics"]; len(r.Rows) != 0 || r.Reason == "" {
 		t.Errorf("%d rows, reason %q", len(r.Rows), r.Reason)
 	}
 }
@@ -131,7 +107,7 @@ func TestRangeMetrics(t *testing.T) {
 	}
 	p.nvml(metric.PowerCap, 60, 70)
 	p.other()
-	r := reportOf(t, p, "nvtx_metrics")
+	r := p.reports(t, false)["nvtx_metrics"]
 	want := []string{
 		"step | - | SM | PM sampling | 0 | 47.5 % | 90.0 % | 90.0 % | 90.0 % | 49.9 % | 50.1 %",
 		"step | - | GPM | GPM | 0 | 45.0 % | 70.0 % | 70.0 % | 70.0 % | 0.0 % | 0.0 %",

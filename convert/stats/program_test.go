@@ -5,9 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/logtest"
-	"github.com/cudatrace/cudatrace/convert/stats"
 	"github.com/cudatrace/cudatrace/convert/stats/findings"
 )
 
@@ -154,22 +152,3 @@ var short = func() findings.Thresholds {
 	t.Least = 0
 	return t
 }()
-
-// kinds returns the kinds of the findings of a program, its start-up apart.
-func (p *program) kinds(t testing.TB, limits findings.Thresholds) string {
-	t.Helper()
-	s := stats.NewWith(limits)
-	if _, err := convert.Timeline([]convert.Log{{Name: "log", Open: logtest.InMemory(p.bytes(t))}}, convert.Options{}, s); err != nil {
-		t.Fatal(err)
-	}
-	tables := s.Tables(stats.Facts{})
-	last := tables[len(tables)-1]
-	var kinds []string
-	for _, row := range last.Rows {
-		if row[0] == findings.Startup {
-			continue
-		}
-		kinds = append(kinds, row[0].(string))
-	}
-	return strings.Join(kinds, " ")
-}

@@ -3,6 +3,7 @@ package stats_test
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -70,10 +71,9 @@ func TestPythonGolden(t *testing.T) {
 // The rows of the report of Python lines have all GPU work, and those of the holders all memory of the report of memory.
 func TestPartsAddUp(t *testing.T) {
 	t.Parallel()
-	all := logs(t)
-	all["python of stats"] = pythonLog(t)
-	for name, path := range all {
-		tables := tablesOf(t, path)
+	all := maps.Clone(everyTable(t))
+	all["python of stats"] = tablesOf(t, pythonLog(t))
+	for name, tables := range all {
 		holders, memory := tables["memory_holders"], tables["memory"]
 		sums, want := make(map[string][]uint64), make(map[string][]uint64)
 		add := func(to map[string][]uint64, r *table.Table) {

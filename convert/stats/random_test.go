@@ -4,10 +4,9 @@ import (
 	"bytes"
 	"cmp"
 	"io"
+	"maps"
 	"math"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -175,37 +174,14 @@ func TestChaos(t *testing.T) {
 	}
 }
 
-// The times of the profile are those of the devices.
-func TestProfile(t *testing.T) {
-	t.Parallel()
-	for name, all := range everyTable(t) {
-		r, devices := all["profile"], all["devices"]
-		for _, row := range r.Rows {
-			for _, key := range []string{"busy_ns", "span_ns", "copy_ns", "communication_ns"} {
-				sum := uint64(0)
-				for _, d := range devices.Rows {
-					sum += d[devices.Column(key)].(uint64)
-				}
-				if got := row[r.Column(key)]; got != sum {
-					t.Errorf("%s: %s is %v, that of the devices %d", name, key, got, sum)
-				}
-			}
-		}
-	}
-}
-
 // The launches over time are all launches, in at most 64 intervals of one length.
 func TestLaunchRate(t *testing.T) {
 	t.Parallel()
-	list := logs(t)
 	p := newProgram()
 	times(300, func(int) { p.kernel(7, us, 1); p.cpu(ms) }) // the intervals double three times
-	list["program"] = filepath.Join(t.TempDir(), "program.cudatrace")
-	if err := os.WriteFile(list["program"], p.bytes(t), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	for name, path := range list {
-		all := tablesOf(t, path)
+	list := maps.Clone(everyTable(t))
+	list["program"] = p.reports(t, false)
+	for name, all := range list {
 		r, launches := all["launch_rate"], all["launches"]
 		for _, key := range []string{"count", "short", "call_total_ns", "kernel_total_ns"} {
 			var got, want uint64
@@ -223,24 +199,6 @@ func TestLaunchRate(t *testing.T) {
 			}
 		}
 	}
-}
-
-// Any log makes tables.
-func FuzzLog(f *testing.F) {
-	for _, log := range logtest.Texts(f, "../testdata") {
-		f.Add(log.Text)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		data, err := logtest.Assembled(text)
-		if err != nil {
-			return
-		}
-		s := stats.New()
-		if _, err := convert.Timeline([]convert.Log{{Name: "log", Open: logtest.InMemory(data)}}, convert.Options{}, s); err != nil {
-			t.Fatal(err)
-		}
-		write(t, s)
-	})
 }
 
 // exactCover is the time that intervals cover, counted moment by moment.

@@ -7,30 +7,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestSliceWork(t *testing.T) {
-	t.Parallel()
-	for name, ids := range map[string][]uint64{
-		"none": nil, "one": {7}, "two": {7, 3}, "three": {7, 3, 9}, "one twice": {7, 7},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var sl Slice
-			for i, id := range ids {
-				sl.AddWork(id)
-				if i%2 == 0 { // waits have nothing to do with it
-					sl.AddWait(Awaited{Work: 100 + id})
-				}
-			}
-			if got := sl.Work(); !slices.Equal(got, ids) {
-				t.Errorf("work %d, want %d", got, ids)
-			}
-			if got := sl.HasWork(); got != (len(ids) > 0) {
-				t.Errorf("the slice has work: %t", got)
-			}
-		})
-	}
-}
-
 func TestSliceWaits(t *testing.T) {
 	t.Parallel()
 	first, second := Awaited{Work: 1, Start: 10, End: 20}, Awaited{Work: 2, Stream: new(Stream), Start: 12, End: 30}

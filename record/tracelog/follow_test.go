@@ -2,7 +2,6 @@ package tracelog
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -121,34 +120,6 @@ func TestFollowAnywhere(t *testing.T) {
 					t.Error(err)
 				}
 			}
-		}
-	}
-}
-
-// Where the recorder was killed, its log ends without an end record once it is known that
-// nothing more will come.
-func TestStopFollowing(t *testing.T) {
-	t.Parallel()
-	log := eventLog(t, false)
-	for _, workers := range []int{0, 2} {
-		var g growingLog
-		g.Write(log[:len(log)-30])
-		r := g.follow(t)
-		r.Parallel(workers)
-		n := survivors(r)
-		if n == 0 || r.Err() != nil {
-			t.Errorf("%d records, error %v", n, r.Err())
-		}
-		r.StopFollowing()
-		var cut *TruncatedError
-		if more := survivors(r); more != 0 || !errors.As(r.Err(), &cut) {
-			t.Errorf("%d more records, error %v", more, r.Err())
-		}
-		if want := survivors(openBytes(t, g.Bytes())); n != want {
-			t.Errorf("%d records, want %d", n, want)
-		}
-		if err := r.Close(); err != nil {
-			t.Error(err)
 		}
 	}
 }

@@ -46,28 +46,6 @@ func TestIndex(t *testing.T) {
 	}
 }
 
-// With more blocks than an index block lists there are several of them.
-func TestLongIndex(t *testing.T) {
-	w, out := newTestWriter(t, Options{RowsPerBlock: 1})
-	for i := range uint64(2*indexRows + 100) {
-		w.Add(&Clock{Monotonic: i + 1})
-	}
-	if err := w.Close(End{}); err != nil {
-		t.Fatal(err)
-	}
-	r := openBytes(t, out.Bytes())
-	index, err := r.Index()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(index.Blocks) != 2*indexRows+101 {
-		t.Errorf("%d blocks", len(index.Blocks))
-	}
-	if n := survivors(r); n != 2*indexRows+101 || r.Err() != nil {
-		t.Errorf("%d records, error %v", n, r.Err())
-	}
-}
-
 func TestNoIndex(t *testing.T) {
 	log := smallLog(t)
 	for _, cut := range []int{blockfile.FileHeaderSize, blockfile.FileHeaderSize + blockfile.TrailerSize, len(log) / 2, len(log) - 1} {

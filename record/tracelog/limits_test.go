@@ -28,11 +28,6 @@ var atLimits = []struct {
 			w.Add(&Marker{PID: 1, TID: 1, Flags: MarkerInstant, ID: i, Time: uint64(i), Name: fmt.Sprint(i, text)})
 		}
 	}, false},
-	{"records that take no room", 0, func(w *Writer) {
-		for range 3 << 20 {
-			w.Add(&Call{PID: 1, TID: 1, Func: 1, Enter: 1000, Dur: 5})
-		}
-	}, false},
 	{"records of nothing", 0, func(w *Writer) {
 		for range 3 << 20 {
 			w.Add(&Note{})

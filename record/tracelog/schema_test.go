@@ -74,17 +74,6 @@ func TestOtherVersion(t *testing.T) {
 	}
 }
 
-// A log that lost its schema is read by this version's.
-func TestLostSchema(t *testing.T) {
-	log := smallLog(t)
-	all := survivors(openBytes(t, log))
-	log[blockfile.FileHeaderSize+blockfile.HeaderSize] ^= 1
-	r := openBytes(t, log)
-	if n := survivors(r); n != all || r.Err() == nil {
-		t.Errorf("%d records of %d, error %v", n, all, r.Err())
-	}
-}
-
 // A schema may leave a kind that this version knows without fields, or with others: what
 // a repair adds is in the log even so.
 func TestRepairOddSchema(t *testing.T) {

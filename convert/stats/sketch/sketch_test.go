@@ -63,13 +63,6 @@ func TestPercentiles(t *testing.T) {
 	}
 }
 
-func FuzzPercentiles(f *testing.F) {
-	f.Add(uint64(0), uint64(1), uint64(63))
-	f.Add(uint64(64), uint64(127), uint64(128))
-	f.Add(uint64(math.MaxUint64), uint64(1<<63), uint64(1<<63-1))
-	f.Fuzz(func(t *testing.T, a, b, c uint64) { check(t, []uint64{a, b, c}) })
-}
-
 // Each number is within MaxError of the middle of its bucket: powers of two and their
 // neighbours are where a wrong shift shows.
 func TestBuckets(t *testing.T) {

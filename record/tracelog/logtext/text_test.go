@@ -199,15 +199,6 @@ func TestAssembleErrors(t *testing.T) {
 	}
 }
 
-func TestDumpShowsDamage(t *testing.T) {
-	log := seeds(t)["launches"]
-	text := dump(t, log[:len(log)/2])
-	last := text[strings.LastIndex(strings.TrimSpace(text), "\n")+1:]
-	if !strings.HasPrefix(last, "# the log ends in the middle of a block at byte ") {
-		t.Errorf("the last line is %q", last)
-	}
-}
-
 // Whatever is wrong with a log, its dump ends without an error and says so.
 func TestDumpOfDamagedLogs(t *testing.T) {
 	t.Parallel()

@@ -97,27 +97,6 @@ func TestGrowingFile(t *testing.T) {
 	}
 }
 
-// What is unfinished when the file grows no more is a fault.
-func TestStopGrowing(t *testing.T) {
-	t.Parallel()
-	var file growingFile
-	file.Write(blocks(3)[:len(blocks(3))-1])
-	src := NewSource(&file, file.Size())
-	if err := src.SetGrowing(); err != nil {
-		t.Fatal(err)
-	}
-	w := NewWalker(src)
-	payloads, end := gather(w)
-	if len(payloads) != 2 || !end.Open || len(end.Faults) > 0 {
-		t.Errorf("while it grows: %q, %+v", payloads, end)
-	}
-	src.StopGrowing()
-	payloads, end = gather(w)
-	if len(payloads) != 0 || end.Open || len(end.Faults) != 1 || !end.Faults[0].Cut {
-		t.Errorf("afterwards: %q, %+v", payloads, end)
-	}
-}
-
 // Damage in a growing file is reported when a block follows it, and a block that becomes
 // right meanwhile is none.
 func TestGrowingDamage(t *testing.T) {

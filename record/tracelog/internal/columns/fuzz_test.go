@@ -1,9 +1,7 @@
 package columns
 
 import (
-	"bytes"
 	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
@@ -43,42 +41,6 @@ func FuzzTable(f *testing.F) {
 			if c.Texts != nil {
 				c.Text(table.Rows - 1)
 			}
-		}
-	})
-}
-
-// Any numbers come back from a table as they were.
-func FuzzColumns(f *testing.F) {
-	f.Add([]byte{1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 5, 6, 7, 9}, byte(1))
-	f.Add(bytes.Repeat([]byte{1, 0, 0, 0, 0, 0, 0, 0, 0xFF}, 80), byte(3))
-	l := schema.NewLayout(&schema.Table{Kind: 99, Fields: []schema.Field{
-		{Name: "a", Type: schema.Hex}, {Name: "b", Type: schema.Time}, {Name: "c", Type: schema.Dur}, {Name: "d", Type: schema.Uint}}})
-	e, err := NewEncoder()
-	if err != nil {
-		f.Fatal(err)
-	}
-	d, err := NewDecoder()
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Fuzz(func(t *testing.T, b []byte, size byte) {
-		step := 1 + int(size)%8
-		var rows []uint64
-		for len(b) >= step && len(rows) < 4*schema.MaxRows {
-			var v [8]byte
-			copy(v[:], b[:step])
-			rows, b = append(rows, le.Uint64(v[:])), b[step:]
-		}
-		rows = rows[:len(rows)/4*4]
-		if len(rows) == 0 {
-			return
-		}
-		table, err := d.decode(e.appendContent(nil, l, e.Transpose(l, rows), nil))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !slices.Equal(rowsOf(table, 4), rows) {
-			t.Fatal("the rows are not what they were")
 		}
 	})
 }

@@ -2,10 +2,7 @@ package logschema
 
 import (
 	"errors"
-	"slices"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/cudatrace/cudatrace/record/tracelog/internal/columns"
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
@@ -43,40 +40,6 @@ func TestParse(t *testing.T) {
 				t.Errorf("field %d of %s is at %d", i, want.Name, place)
 			}
 		}
-	}
-}
-
-// Fields are found by name and type, whatever their order; a field of another type is another one.
-func TestPlaces(t *testing.T) {
-	t.Parallel()
-	text := schema.Field{Name: "text", Type: schema.String, Meaning: "m"}
-	time := schema.Field{Name: "time", Type: schema.Time, Meaning: "m"}
-	odd := schema.Field{Name: "pid", Type: schema.Text, Meaning: "m"}
-	tables := schema.Records()
-	note := schema.LayoutOf(tables[slices.IndexFunc(tables, func(t schema.Table) bool { return t.Name == "note" })].Kind)
-	s, err := parsed(t, []schema.Table{{Kind: note.Kind, Name: "note", Meaning: "m", Fields: []schema.Field{odd, text, time}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := make([]int, len(note.Fields))
-	for i, f := range note.Fields {
-		want[i] = slices.Index([]string{"", "text", "time"}, f.Name)
-	}
-	if diff := cmp.Diff(want, s.PlacesOf(note)); diff != "" {
-		t.Errorf("places (-want +got):\n%s", diff)
-	}
-}
-
-// A kind without a description has that of this version, if it has one.
-func TestTable(t *testing.T) {
-	t.Parallel()
-	s, err := parsed(t, []schema.Table{{Kind: 77, Name: "range", Meaning: "m", Fields: []schema.Field{{Name: "depth", Type: schema.Int, Meaning: "m"}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	own := schema.LayoutOf(schema.Strings).Table
-	if s.Table(77).Name != "range" || s.Table(78) != nil || s.Table(schema.Strings) != own || Builtin().Table(schema.Strings) != own {
-		t.Error("a table is another kind's")
 	}
 }
 
