@@ -78,6 +78,7 @@ const (
 	CookieAlways       = 1 << 17 // recorded even while recording is paused
 	CookieAllRegisters = 1 << 18
 	CookieLaunch       = 1 << 19 // it launches a kernel, at the driver
+	CookieAlone        = 1 << 23 // only its entry is recorded; also of a function of any library
 
 	CookieStackWords    = 20 // bits to the left
 	CookieBlockWords    = 24
@@ -86,8 +87,7 @@ const (
 	CookieChain         = 48 // most return addresses of a chain
 
 	// In place of those from CookieStackWords on, that of a function of any library has:
-	CookieWords = 20      // words to record, at most MaxFunctionWords
-	CookieAlone = 1 << 23 // only its entry is recorded
+	CookieWords = 20 // words to record, at most MaxFunctionWords
 
 	MaxFunctionWords = 6
 

@@ -75,11 +75,16 @@ func (s *stack) place(r *read.Call) {
 	}
 }
 
-// join merges a record with the slice of its call, or begins a slice. A record of an entry waits for the record of the
-// same call, which comes next. Without one the begin alone is known of the call.
+// An entry waits this long for the API record of its call, which begins a few microseconds later, in ns: more, if the
+// thread gets no processor in between.
+const entryWait = 100e6
+
+// join merges a record with the slice of its call, or begins a slice. A record of an entry belongs to the slice of its
+// API record, or waits for it. Without one the begin alone is known of the call.
 func (s *stack) join(r *read.Call) {
+	s.settleEntry(r.Start)
 	s.closeUntil(r.Start)
-	if r.Flags&tracelog.CallEntry != 0 || s.entered && !r.Function.Same(s.entry.Function) {
+	if r.Rank == read.Pair || s.entered && !r.Function.Same(s.entry.Function) {
 		s.joinEntry()
 	}
 	entered := s.entered
@@ -95,6 +100,13 @@ func (s *stack) joinEntry() {
 	if s.entered {
 		s.entered, s.entry.Flags = false, 0
 		s.joinNext(&s.entry)
+	}
+}
+
+// settleEntry gives up waiting for the API record of an entry, if all records before a time have come.
+func (s *stack) settleEntry(at uint64) {
+	if s.entered && at > s.entry.Start+entryWait {
+		s.joinEntry()
 	}
 }
 

@@ -86,12 +86,19 @@ api pid=1 tid=1 domain=1 name=cuGraphLaunch start=200 dur=30 correlation=3`, `
 			cudaLaunchKernel 100-150 [5]
 			  cuGraphLaunch 120-120 [8 7]
 			cuGraphLaunch 200-230 c3`, "Pairs=2 APIs=1 Unprobed=1 Calls=2 Launches=1 Unnamed=1", Options{}},
-		{"an entry and a pair of one call", `
+		{"an entry without a record before a pair", `
 call pid=1 tid=1 func=cuGraphLaunch flags=4 enter=100 args: graphExec=8 stream=7
-call pid=1 tid=1 func=cuGraphLaunch enter=101 dur=50 args: graphExec=8 stream=7
-api pid=1 tid=1 domain=1 name=cuGraphLaunch start=110 dur=30 correlation=3`, `
+call pid=1 tid=1 func=cuGraphLaunch enter=120 dur=50 args: graphExec=9 stream=7
+api pid=1 tid=1 domain=1 name=cuGraphLaunch start=130 dur=30 correlation=3`, `
 			thread 1:
-			cuGraphLaunch 101-151 [8 7] c3`, "Pairs=2 APIs=1 Joined=1 Calls=1", Options{}},
+			cuGraphLaunch 100-100 [8 7]
+			cuGraphLaunch 120-170 [9 7] c3`, "Pairs=2 APIs=1 Joined=1 Calls=2", Options{}},
+		{"an entry and a record that comes much later", `
+call pid=1 tid=1 func=cuGraphLaunch flags=4 enter=100 args: graphExec=8 stream=7
+api pid=1 tid=1 domain=1 name=cuGraphLaunch start=100000101 dur=30 correlation=3`, `
+			thread 1:
+			cuGraphLaunch 100-100 [8 7]
+			cuGraphLaunch 100000101-100000131 c3`, "Pairs=1 APIs=1 Unprobed=1 Calls=2", Options{}},
 		{"an entry of a call that has not returned", `
 call pid=1 tid=1 func=cuGraphLaunch flags=4 enter=100 args: graphExec=8 stream=7
 api pid=1 tid=1 domain=1 name=cuGraphLaunch start=110 flags=1

@@ -91,6 +91,7 @@ func (l *threads) advance(t *threadCalls, low uint64, all bool) {
 	for _, s := range t.stacks.values {
 		s.known = low
 		if !all {
+			s.settleEntry(low)
 			s.closeUntil(low)
 		}
 	}

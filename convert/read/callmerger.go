@@ -14,7 +14,7 @@ type Call struct {
 	Python      *timeline.Python // nil if unknown
 	Correlation uint32           // 0 for a pair
 	Ret         int32
-	Flags       uint16 // tracelog.CallUnfinished, tracelog.CallNoReturn
+	Flags       uint16 // tracelog.CallUnfinished, tracelog.CallNoReturn, tracelog.CallEntry
 	Program     uint16 // index of the program in the process
 	Rank        Rank
 }

@@ -53,7 +53,8 @@ const docSources = `
 |---|---|---|---|---|
 %s
 - What stands behind *or* holds where whole calls are probed, what stands before it
-  [where they come from CUPTI](calls.md#sources-of-calls). While a call has no API record, its begin is what CUPTI's callback noted.
+  [where they come from CUPTI](calls.md#sources-of-calls). While a call has no API record, its begin is what CUPTI's callback noted, or the
+  entry probe.
 - Return instructions that are not known have a [return probe](calls.md#what-unwinds-through-a-call) in their place.
 - With ` + "`--calls cupti`" + `, begin, end and result of every call come from an API record, and nothing has the other arguments.
 `

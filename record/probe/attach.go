@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"sort"
+	"strings"
 
 	"github.com/cudatrace/cudatrace/bpf"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
@@ -26,7 +27,7 @@ func (p *Prober) attachLibrary(pid int, proc *process, l *libraryFile, hasRuntim
 	case !proc.spares:
 		file.spared, err = p.attachFunctions(l, spared, pid, file)
 	default:
-		file.entries, err = p.attachLeft(l, spared, pid)
+		file.entries, err = p.attachLeft(l, spared, pid, file)
 		if !launched && err == nil {
 			file.signs, err = p.attachSigns(l, pid)
 		}
@@ -76,17 +77,24 @@ func (p *Prober) divide(functions []*cudaapi.Function) (spared, others []*cudaap
 	return spared, others
 }
 
-// attachLeft probes the entries of those of Options.Spared whose arguments nobody else records.
-func (p *Prober) attachLeft(l *libraryFile, spared []*cudaapi.Function, pid int) (io.Closer, error) {
+// attachLeft probes the entries of those of Options.Spared whose arguments nobody else records. Without them the calls
+// are recorded all the same.
+func (p *Prober) attachLeft(l *libraryFile, spared []*cudaapi.Function, pid int, file *probedFile) (io.Closer, error) {
 	var sites []probeSite
+	var names []string
 	for _, f := range spared {
 		if f.Sources().Left == cudaapi.EntryProbe {
 			site := p.site(l, uint32(f.ID), l.functions[f.Name])
 			site.cookie |= bpf.CookieAlone
-			sites = append(sites, site)
+			sites, names = append(sites, site), append(names, f.Name)
 		}
 	}
-	return p.attachAlone(l, sites, pid)
+	entries, err := p.attachAlone(l, sites, pid)
+	if err != nil && !isFatal(err) {
+		file.library.Refused = append(file.library.Refused, fmt.Sprintf("%s (%v)", strings.Join(names, ", "), err))
+		return nil, nil
+	}
+	return entries, err
 }
 
 // inTableOrder lists the functions of a table that a library defines.

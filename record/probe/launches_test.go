@@ -81,55 +81,62 @@ func TestRefusedLaunchesOutsideRange(t *testing.T) {
 // where both are recorded, the entry comes first.
 func TestEntriesLeft(t *testing.T) {
 	eachProgram(t, func(t *testing.T, m attachMode) {
-		functions := cudaapi.Functions(cudaapi.Minimal)
-		p, target := open(t, Options{mode: m, Functions: functions, Spared: functions}), startTarget(t, "shared")
-		if _, err := p.AttachSparing(target.pid); err != nil {
-			t.Fatal(err)
-		}
-		target.run("graphs", 3)
-		const most = 20_000
-		target.begin("graphs", most)
-		time.Sleep(20 * time.Millisecond)
-		if err := p.Complete(target.pid); err != nil {
-			t.Fatal(err)
-		}
-		for line := ""; line != "done"; {
-			line = target.line()
-		}
-		r := finish(t, p)
-		entries, whole, both, next := 0, 0, 0, uint64(0)
-		for i, c := range r.byEntry() {
-			switch {
-			case c.Flags == tracelog.CallEntry && c.Dur == 0:
-				entries++
-			case c.Flags == 0 && c.Dur > 0:
-				whole++
-			default:
-				t.Fatalf("launch %d has flags %d and %d ns", i, c.Flags, c.Dur)
+		for try := range 20 {
+			entries, whole := completeGraphs(t, m)
+			t.Logf("%d entries, %d whole calls", entries, whole)
+			if entries > 3 && whole > 0 {
+				return
 			}
-			if i < 3 {
-				if c.Args[0] != uint64(i) || c.Flags != tracelog.CallEntry {
-					t.Errorf("launch %d of graph %d has flags %d", i, c.Args[0], c.Flags)
-				}
-				continue
-			}
-			switch c.Args[0] {
-			case next:
-				next++
-			case next - 1: // the call whose entry came before it
-				both++
-				if c.Flags != 0 {
-					t.Errorf("the entry of launch %d comes behind it", c.Args[0])
-				}
-			default:
-				t.Fatalf("launch %d instead of %d", c.Args[0], next)
-			}
+			t.Logf("try %d: the program launched nothing before or nothing after", try)
 		}
-		if next != most || entries < 4 || whole == 0 {
-			t.Errorf("%d launches, %d entries and %d whole calls", next, entries, whole)
-		}
-		t.Logf("%d entries, %d whole calls, %d of both kinds", entries, whole, both)
+		t.Error("no call was in progress while all were probed")
 	})
+}
+
+// completeGraphs probes launches of graphs in full while a program makes them: it returns how many have their entry alone.
+func completeGraphs(t *testing.T, m attachMode) (entries, whole int) {
+	t.Helper()
+	functions := cudaapi.Functions(cudaapi.Minimal)
+	p, target := open(t, Options{mode: m, Functions: functions, Spared: functions}), startTarget(t, "shared")
+	if _, err := p.AttachSparing(target.pid); err != nil {
+		t.Fatal(err)
+	}
+	target.run("graphs", 3)
+	const most = 20_000
+	target.begin("graphs", most)
+	time.Sleep(20 * time.Millisecond)
+	if err := p.Complete(target.pid); err != nil {
+		t.Fatal(err)
+	}
+	for line := ""; line != "done"; {
+		line = target.line()
+	}
+	r := finish(t, p)
+	next := uint64(0)
+	for i, c := range r.byEntry() {
+		switch {
+		case c.Flags == tracelog.CallEntry && c.Dur == 0:
+			entries++
+		case c.Flags == 0 && c.Dur > 0:
+			whole++
+		default:
+			t.Fatalf("launch %d has flags %d and %d ns", i, c.Flags, c.Dur)
+		}
+		if i < 3 {
+			if c.Args[0] != uint64(i) || c.Flags != tracelog.CallEntry {
+				t.Errorf("launch %d of graph %d has flags %d", i, c.Args[0], c.Flags)
+			}
+			continue
+		}
+		if c.Args[0] != next {
+			t.Fatalf("launch %d instead of %d", c.Args[0], next)
+		}
+		next++
+	}
+	if next != most {
+		t.Errorf("%d launches", next)
+	}
+	return entries, whole
 }
 
 // Functions that are spared have no probes until they are asked for, and the runtime's launches are released all the same: their

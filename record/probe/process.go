@@ -127,7 +127,7 @@ type Attachment struct {
 type Library struct {
 	Path      string // in the process's own mount namespace
 	Side      cudaapi.Library
-	Functions []*cudaapi.Function // functions that are probed, in the order of cudaapi's table
+	Functions []*cudaapi.Function // functions whose calls are probed, in the order of cudaapi's table
 	Refused   []string            // functions that the kernel cannot probe, with its reason
 	New       bool                // this call added probes
 }

@@ -47,7 +47,7 @@ const MetricNoDevice = 0xffffffff
 const (
 	CallUnfinished = 1 << 0 // the function had not returned when recording ended; Dur is 0
 	CallNoReturn   = 1 << 1 // the function was left without returning (longjmp, exception); Dur is 0
-	CallEntry      = 1 << 2 // the entry alone was recorded; Dur is 0. The call's API record has the rest
+	CallEntry      = 1 << 2 // the entry alone was recorded; Dur is 0. The call's API record has the rest, if there is one
 )
 
 // Flags of a FunctionEvent.

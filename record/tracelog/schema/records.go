@@ -50,7 +50,7 @@ func callFields() []Field {
 		field("pid", Uint, "process", key),
 		field("tid", Uint, "thread", key),
 		field("func", Uint, "id of the function record", key, comment("Function.ID")),
-		field("flags", Hex, "1: had not returned when recording ended; 2: was left without returning; 4: its API record has end and result",
+		field("flags", Hex, "1: had not returned when recording ended; 2: was left without returning; 4: only its entry was recorded, and its API record, if there is one, has end and result",
 			optional, comment("CallUnfinished, CallNoReturn, CallEntry")),
 		field("enter", Time, "entry of the function"),
 		field("dur", Dur, "time until it returned; 0 with a flag"),
