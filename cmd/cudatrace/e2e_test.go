@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"unsafe"
 
@@ -37,23 +38,60 @@ type recording struct {
 // info.
 func recordProgram(t *testing.T, args ...string) recording {
 	t.Helper()
-	r := recording{base: filepath.Join(t.TempDir(), "run")}
+	r, err := recordAt(filepath.Join(t.TempDir(), "run"), args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func recordAt(base string, args []string) (recording, error) {
+	r := recording{base: base}
 	cmd := exec.Command("cudatrace", append([]string{"record", "-o", r.base}, args...)...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
 	r.stdout, r.stderr = stdout.String(), stderr.String()
 	if err != nil {
-		t.Fatalf("record %q: %v\n%s%s", args, err, r.stdout, r.stderr)
+		return r, fmt.Errorf("record %q: %w\n%s%s", args, err, r.stdout, r.stderr)
 	}
 	text, code := infoJSON(r.base + ".cudatrace")
 	if code != 0 {
-		t.Fatalf("info: exit code %d\n%s", code, r.stderr)
+		return r, fmt.Errorf("info: exit code %d\n%s", code, r.stderr)
 	}
-	if err := json.Unmarshal(text, &r.Summary); err != nil {
+	return r, json.Unmarshal(text, &r.Summary)
+}
+
+// shared are the recordings of recordShared, by their command lines.
+var shared sync.Map
+
+// recordShared records a program without a trace, once for all tests that look at that recording. They change nothing of it.
+func recordShared(t *testing.T, args ...string) recording {
+	t.Helper()
+	record, _ := shared.LoadOrStore(strings.Join(args, "\x00"), sync.OnceValues(func() (recording, error) {
+		dir, err := os.MkdirTemp(simStack, "recording-")
+		if err != nil {
+			return recording{}, err
+		}
+		return recordAt(filepath.Join(dir, "run"), append([]string{"--no-convert"}, args...))
+	}))
+	r, err := record.(func() (recording, error))()
+	if err != nil {
 		t.Fatal(err)
 	}
 	return r
+}
+
+// trace converts a recording, and reads its trace with the real trace processor.
+func (r *recording) trace(t *testing.T) *tptest.Trace {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "run.pftrace")
+	if _, err := convertLog(r.base+".cudatrace", path); err != nil {
+		t.Fatal(err)
+	}
+	tr := tptest.Open(t, path)
+	tptest.NoErrors(t, tr)
+	return tr
 }
 
 // infoJSON returns the JSON that info prints of a log, damaged or not, and its exit code.
@@ -128,27 +166,6 @@ func TestLaunchloop(t *testing.T) {
 	}
 }
 
-func TestStaticRuntime(t *testing.T) {
-	t.Parallel()
-	r := recordProgram(t, "--no-convert", sim("vectoradd-static"))
-	r.whole(t)
-	if r.Kernels != 1 || r.Copies != 3 {
-		t.Errorf("%d kernels, %d copies, want 1 and 3", r.Kernels, r.Copies)
-	}
-	if r.Calls < r.Kernels+r.Copies+3 {
-		t.Errorf("%d calls: the runtime in the program's own symbol table was not probed", r.Calls)
-	}
-}
-
-func TestDriverOnly(t *testing.T) {
-	t.Parallel()
-	r := recordProgram(t, "--no-convert", sim("driveronly"))
-	r.whole(t)
-	if r.Kernels == 0 {
-		t.Error("no kernels")
-	}
-}
-
 // TestCallsUnderWay records threads that all enter CUDA while the first of them initialises it: the log lacks these calls, of
 // each thread the first at most, and nothing else.
 func TestCallsUnderWay(t *testing.T) {
@@ -173,15 +190,14 @@ func TestCallsUnderWay(t *testing.T) {
 // TestTrace reads a whole trace with the real trace processor.
 func TestTrace(t *testing.T) {
 	t.Parallel()
-	r := recordProgram(t, sim("many"))
+	r := recordShared(t, sim("many"))
 	r.whole(t)
 	kernels, copies, sets := counts(t, r.stdout)
 	if r.Kernels != kernels || r.Copies != copies || r.Memsets != sets {
 		t.Errorf("recorded %d kernels, %d copies, %d memsets; the program issued %d, %d, %d",
 			r.Kernels, r.Copies, r.Memsets, kernels, copies, sets)
 	}
-	tr := tptest.Open(t, r.base+".pftrace")
-	tptest.NoErrors(t, tr)
+	tr := r.trace(t)
 	checkCounts(t, tr, &r, kernels+copies+sets)
 	checkArrows(t, tr)
 	checkArguments(t, tr, &r)
@@ -348,7 +364,7 @@ func TestNotPrivileged(t *testing.T) {
 func TestJumpedLaunches(t *testing.T) {
 	t.Parallel()
 	for _, program := range []string{"nvcc", "nvcc-static"} {
-		r := recordProgram(t, "--no-convert", sim(program), "-n", "500")
+		r := recordShared(t, sim(program), "-n", "500")
 		if r.Launches != 500 || r.Callers.Unknown != 0 {
 			t.Errorf("%s: %d launches, %d calls have no caller", program, r.Launches, r.Callers.Unknown)
 		}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,7 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cudatrace/cudatrace/convert"
-	"github.com/cudatrace/cudatrace/perfetto/tptest"
 	"github.com/cudatrace/cudatrace/record/goldentest"
 )
 
@@ -105,14 +105,14 @@ func TestKinds(t *testing.T) {
 func recordKind(t *testing.T, kind, mode int) string {
 	t.Helper()
 	k, m := kinds[kind], modes[mode]
-	args := append([]string{"--no-convert"}, m.flags...)
+	args := slices.Clone(m.flags)
 	for i, a := range k.args {
 		if i == 0 && a != "sh" {
 			a = sim(a)
 		}
 		args = append(args, strings.ReplaceAll(a, "$SIM", filepath.Join(simStack, "bin")))
 	}
-	r := recordProgram(t, args...)
+	r := recordShared(t, args...)
 	work := issued(t, r.stdout)
 	if k.execs && !m.probes {
 		if got := [3]uint64{r.Kernels, r.Copies, r.Memsets}; r.Complete || !strings.Contains(r.stderr, ", by exec") || r.ProcessCount != k.processes || got[0] == 0 || got[0] > work[0] {
@@ -144,12 +144,7 @@ func recordKind(t *testing.T, kind, mode int) string {
 // checkTrace reads the recording's trace with the real trace processor.
 func checkTrace(t *testing.T, r *recording) {
 	t.Helper()
-	trace := r.base + ".pftrace"
-	if _, err := convertLog(r.base+".cudatrace", trace); err != nil {
-		t.Fatal(err)
-	}
-	tr := tptest.Open(t, trace)
-	tptest.NoErrors(t, tr)
+	tr := r.trace(t)
 	work := r.Kernels + r.Copies + r.Memsets
 	expectRows(t, tr, work, "GPU slices", "select count(*) from gpu_slice")
 	expectRows(t, tr, work+r.Waits, "arrows", allArrows)
@@ -212,7 +207,7 @@ func holdCoverage(t *testing.T, rows [][]string) {
 // node by node have none.
 func TestCapturedCalls(t *testing.T) {
 	t.Parallel()
-	r := recordProgram(t, "--no-convert", sim("graphs"), "-n", "20")
+	r := recordShared(t, sim("graphs"), "-n", "20")
 	want := convert.GraphNodes{Named: 20 * 4, Unsure: 4 * 3}
 	if r.GraphNodes == nil || *r.GraphNodes != want {
 		t.Errorf("%+v, want %+v", r.GraphNodes, want)

@@ -23,7 +23,6 @@ func TestAllocatedMemory(t *testing.T) {
 	}{
 		"many":       {[]string{sim("many")}, 3 * 16384, []string{"device 49152 3 3 0 49152", "pinned 16384 1 1 0 16384"}, ""},
 		"static":     {[]string{sim("many-static")}, 3 * 16384, []string{"device 49152 3 3 0 49152", "pinned 16384 1 1 0 16384"}, ""},
-		"vectoradd":  {[]string{sim("vectoradd")}, 600000, []string{"device 600000 3 3 0 600000"}, ""},
 		"driver":     {[]string{sim("driveronly")}, 4096, []string{"device 4096 1 1 0 4096"}, ""},
 		"the last":   {[]string{"--last", "1h", sim("vectoradd")}, 600000, []string{"device 600000 3 3 0 600000"}, ""},
 		"all calls":  {[]string{"--api", "all", sim("vectoradd")}, 600000, []string{"device 600000 3 3 0 600000"}, ""},
@@ -34,7 +33,7 @@ func TestAllocatedMemory(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := recordProgram(t, append([]string{"--no-convert"}, c.args...)...)
+			r := recordShared(t, c.args...)
 			if r.PeakDevice != c.peak || r.NoMemory != c.reason {
 				t.Errorf("a peak of %d bytes, want %d; %q, want %q", r.PeakDevice, c.peak, r.NoMemory, c.reason)
 			}
