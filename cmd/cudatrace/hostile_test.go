@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -60,6 +61,11 @@ func (h hostileProgram) alone() bool {
 	return h.lossy || h.unasked() || strings.Contains(h.actions, "close=0") || strings.Contains(h.actions, "daemon")
 }
 
+// unreached reports whether the injected library does not reach the recorder, in one mode as in the other: it knows of none.
+func (h hostileProgram) unreached() bool {
+	return slices.Contains([]string{"fill", "nofile-3-first", "kill-network-first", "user-first"}, h.name)
+}
+
 // hostile are programs by what they do. Those of a subject run one after the other in one recording.
 var hostile = []struct {
 	subject  string
@@ -101,7 +107,6 @@ var hostile = []struct {
 		{"deny-poll-first", deny(unix.EPERM, pollCalls...) + " work end", false},
 		{"deny-network", "work " + deny(unix.EPERM, networkCalls...) + " work end", false},
 		{"deny-network-access", "work " + deny(unix.EACCES, networkCalls...) + " work end", false},
-		{"deny-network-first", deny(unix.EPERM, networkCalls...) + " work end", true},
 		{"deny-files", "work " + deny(unix.EACCES, fileCalls...) + " work end", false},
 		{"deny-memory", "work " + deny(unix.ENOMEM, unix.SYS_MMAP, unix.SYS_BRK, unix.SYS_MUNMAP) + " work end", true},
 		{"deny-identity", "work " + deny(unix.EPERM, unix.SYS_GETPID, unix.SYS_GETTID) + " work end", false},
@@ -167,7 +172,6 @@ var hostile = []struct {
 		{"no-folder", "lose-folder work end", false},
 		{"no-environment", "work clear-environment work end", false},
 		{"no-permissions", "umask work end", false},
-		{"lie", "work lie", true},
 	}},
 }
 
@@ -211,6 +215,9 @@ func recordHostile(t *testing.T, programs ...hostileProgram) {
 	}
 	unrecorded, wantCode := runHostile(t, command[0], command[1:]...)
 	for _, calls := range []string{"uprobe", "cupti"} {
+		if calls == "cupti" && programs[0].unreached() {
+			return
+		}
 		base := filepath.Join(t.TempDir(), "run")
 		record := append([]string{"record", "--no-convert", "--calls", calls, "-o", base}, command...)
 		out, code := runHostile(t, "cudatrace", record...)
