@@ -15,7 +15,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/cudatrace/cudatrace/perfetto/tptest"
 	"github.com/cudatrace/cudatrace/record/pythontest"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -158,6 +157,10 @@ func comparePython(t *testing.T, got, want []pythonLaunch) (framed int) {
 // TestPythonLines compares the Python frames of each launch with those that the interpreter itself sees.
 func TestPythonLines(t *testing.T) {
 	t.Parallel()
+	var shown pythontest.Interpreter // what is made of a log is the same for all
+	if all := pythontest.All(t); len(all) > 0 {
+		shown = all[len(all)-1]
+	}
 	for _, c := range []struct {
 		scenario string
 		options  []string
@@ -167,7 +170,7 @@ func TestPythonLines(t *testing.T) {
 		{"forms", nil, true, true},
 		{"threads", []string{"--calls", "cupti"}, false, false}, // threads meet in the tables
 		{"stacks", nil, true, false},
-		{"wander", nil, true, true},
+		{"wander", nil, true, false},
 		{"forks", nil, true, false},
 		{"successors", nil, true, true},
 		{"evaluators", nil, true, false},
@@ -193,6 +196,9 @@ func TestPythonLines(t *testing.T) {
 				if framed+int(lost) != len(want) || c.all && lost != 0 || framed < min(len(want)/3, 2500) {
 					t.Errorf("%d of %d launches have frames, %d are said to have none\n%s", framed, len(want), lost, said)
 				}
+				if c.scenario == "forms" && p == shown {
+					checkPythonShown(t, base, want)
+				}
 			})
 		})
 	}
@@ -205,50 +211,43 @@ func pythonCommand(name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// TestPythonShown converts a recording: calls and GPU work have the line that launched them.
-func TestPythonShown(t *testing.T) {
-	t.Parallel()
-	pythontest.OldestAndNewest(t, func(t *testing.T, p pythontest.Interpreter) {
-		dir := t.TempDir()
-		base, truth := filepath.Join(dir, "run"), filepath.Join(dir, "truth.json")
-		said, err := pythonCommand("cudatrace", "record", "-q", "--python", "auto", "-o", base, p.Path, "testdata/python/lines.py", "forms", truth).CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v\n%s", err, said)
+// checkPythonShown converts a recording: calls and GPU work have the line that launched them.
+func checkPythonShown(t *testing.T, base string, launches []pythonLaunch) {
+	t.Helper()
+	var want, functions []any
+	for _, l := range launches {
+		line, first, _ := strings.Cut(l.frames[0], " (from ")
+		want = append(want, line)
+		_, name, _ := strings.Cut(line, " ")
+		functions = append(functions, fmt.Sprintf("lines.py(%s: %s, %d around it", first, name, min(len(l.frames)-1, mostFrames)))
+	}
+	tr := (&recording{base: base}).trace(t)
+	for _, query := range []string{
+		`select extract_arg(arg_set_id, 'debug.python') from slice
+			where name glob '*Memset*' and category in ('driver', 'runtime') and depth = 0 order by ts`,
+		`select extract_arg(arg_set_id, 'python') from gpu_slice order by ts`,
+	} {
+		var got []any
+		for _, row := range tr.Values(query) {
+			got = append(got, row[0])
 		}
-		var want, functions []any
-		for _, l := range pythonTruth(t, truth) {
-			line, first, _ := strings.Cut(l.frames[0], " (from ")
-			want = append(want, line)
-			_, name, _ := strings.Cut(line, " ")
-			functions = append(functions, fmt.Sprintf("lines.py(%s: %s, %d around it", first, name, min(len(l.frames)-1, mostFrames)))
+		if !slices.Equal(got, want) {
+			t.Errorf("%s:\n got %v\nwant %v", query, got, want)
 		}
-		tr := tptest.Open(t, base+".pftrace")
-		for _, query := range []string{
-			`select extract_arg(arg_set_id, 'debug.python') from slice where name glob '*Memset*' and category in ('driver', 'runtime') and depth = 0 order by ts`,
-			`select extract_arg(arg_set_id, 'python') from gpu_slice order by ts`,
-		} {
-			var got []any
-			for _, row := range tr.Values(query) {
-				got = append(got, row[0])
-			}
-			if !slices.Equal(got, want) {
-				t.Errorf("%s:\n got %v\nwant %v", query, got, want)
-			}
-		}
-		// The innermost function around each call, on the thread's track.
-		var around []any
-		for _, row := range tr.Values(`with calls as (select s.ts, s.dur, utid from slice s join thread_track k on s.track_id = k.id
-				where s.name glob '*Memset*' and category in ('driver', 'runtime') and depth = 0),
-			functions as (select s.ts, s.dur, s.depth, s.name, utid from slice s join thread_track k on s.track_id = k.id where category = 'python')
-			select f.name || ', ' || max(f.depth) || ' around it' from calls c join functions f using (utid)
-			where f.ts <= c.ts and f.ts + f.dur >= c.ts + c.dur group by c.ts order by c.ts`) {
-			around = append(around, row[0])
-		}
-		if !slices.Equal(around, functions) {
-			t.Errorf("functions around calls:\n got %v\nwant %v", around, functions)
-		}
-		checkPythonStats(t, base+".cudatrace", pythonTruth(t, truth))
-	})
+	}
+	// The innermost function around each call, on the thread's track.
+	var around []any
+	for _, row := range tr.Values(`with calls as (select s.ts, s.dur, utid from slice s join thread_track k on s.track_id = k.id
+			where s.name glob '*Memset*' and category in ('driver', 'runtime') and depth = 0),
+		functions as (select s.ts, s.dur, s.depth, s.name, utid from slice s join thread_track k on s.track_id = k.id where category = 'python')
+		select f.name || ', ' || max(f.depth) || ' around it' from calls c join functions f using (utid)
+		where f.ts <= c.ts and f.ts + f.dur >= c.ts + c.dur group by c.ts order by c.ts`) {
+		around = append(around, row[0])
+	}
+	if !slices.Equal(around, functions) {
+		t.Errorf("functions around calls:\n got %v\nwant %v", around, functions)
+	}
+	checkPythonStats(t, base+".cudatrace", launches)
 }
 
 // checkPythonStats compares the report of Python lines, and its folded stacks, with what a program of 1 us a launch says of its launches.
@@ -353,19 +352,14 @@ func TestPythonDefault(t *testing.T) {
 		said    []string // of each line about Python lines
 	}{
 		"default":           {"", known, true, nil},
-		"default, cupti":    {"--calls cupti", known, true, nil},
-		"asked":             {"--python auto", known, true, nil},
 		"off":               {"--python off", known, false, nil},
 		"no GPU":            {"--gpu none", known, false, nil},
 		"no GPU, asked":     {"--gpu none --python auto", known, false, []string{whole + "they come with CUPTI's records"}},
-		"no GPU, off":       {"--gpu none --python off", known, false, nil},
 		"no CUPTI":          {"", broken, false, nil},
 		"no CUPTI, asked":   {"--python auto", broken, false, []string{": CUPTI cannot record the GPU work and Python lines of", "not complete: CUPTI cannot record"}},
-		"compiled":          {"", compiled, false, nil},
 		"compiled, asked":   {"--python auto", compiled, false, nil},
 		"unknown":           {"", twice, false, []string{version}},
 		"unknown, asked":    {"--python auto", twice, false, []string{version, version}},
-		"unknown, off":      {"--python off", twice, false, nil},
 		"attached, asked":   {"--python auto -p", nil, false, []string{whole + "only a program that is recorded from its start has them"}},
 		"attached, unasked": {"-p", nil, false, nil},
 	} {
@@ -468,7 +462,7 @@ func TestPythonDamaged(t *testing.T) {
 // TestPythonHolders records what allocates, frees and waits: it has its Python line, and is one call.
 func TestPythonHolders(t *testing.T) {
 	t.Parallel()
-	pythontest.Each(t, func(t *testing.T, p pythontest.Interpreter) {
+	pythontest.OldestAndNewest(t, func(t *testing.T, p pythontest.Interpreter) {
 		log := filepath.Join(t.TempDir(), "run")
 		if said, err := pythonCommand("cudatrace", "record", "-q", "--python", "auto", "--no-convert", "-o", log, p.Path, "testdata/python/holds.py").CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, said)

@@ -133,7 +133,7 @@ func TestPythonHostile(t *testing.T) {
 // TestPythonEmbedded records a program that ends its interpreter and starts it anew: each launch has the functions of its own life.
 func TestPythonEmbedded(t *testing.T) {
 	t.Parallel()
-	pythontest.Each(t, func(t *testing.T, p pythontest.Interpreter) {
+	pythontest.OldestAndNewest(t, func(t *testing.T, p pythontest.Interpreter) {
 		program := embedPython(t, p)
 		if program == "" {
 			t.Skip("this Python cannot be embedded")

@@ -7,14 +7,11 @@ import os
 import random
 import subprocess
 import sys
-import threading
 import time
 
 cuda = ctypes.CDLL("libcudart.so.13")
 memory = ctypes.c_void_p()
 EACH = 0.05  # seconds a round
-lock, locked = threading.Lock(), threading.Event()
-reader, writer = os.pipe()
 zeros = bytes(16 << 20)
 chance = random.Random(1)  # lengths in no rhythm, which that of the samples might follow
 zero, room = open("/dev/zero", "rb", buffering=0), memoryview(bytearray(4 << 20))
@@ -28,31 +25,6 @@ def launch():
 
 def sleep():
     time.sleep(EACH)
-
-
-def hold():
-    while True:
-        with lock:
-            locked.set()
-            time.sleep(EACH)
-        locked.clear()
-        time.sleep(0.002)
-
-
-def wait_for_lock():
-    locked.wait()
-    with lock:
-        pass
-
-
-def write():
-    while True:
-        time.sleep(EACH)
-        os.write(writer, b"x")
-
-
-def read_pipe():
-    os.read(reader, 1)
 
 
 def busy():
@@ -82,8 +54,7 @@ def call():
         in_calls += now - before
 
 
-CAUSES = {"sleep": (sleep, None), "lock": (wait_for_lock, hold), "pipe": (read_pipe, write), "busy": (busy, None),
-          "starved": (busy, None), "faults": (fault, None), "calls": (call, None)}
+CAUSES = {"sleep": sleep, "busy": busy, "starved": busy, "faults": fault, "calls": call}
 
 
 def kernel_says():
@@ -93,14 +64,12 @@ def kernel_says():
 
 
 def main():
-    cause, beside = CAUSES[sys.argv[1]]
+    cause = CAUSES[sys.argv[1]]
     cuda.cudaMalloc(ctypes.byref(memory), 4096)
     if sys.argv[1] == "starved":
         cpu = min(os.sched_getaffinity(0))
         os.sched_setaffinity(0, {cpu})
         child = subprocess.Popen([sys.executable, "-c", "while True: pass"])
-    if beside:
-        threading.Thread(target=beside, daemon=True).start()
     launch()
     total = waited = 0
     for _ in range(int(sys.argv[2])):
