@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -92,6 +93,138 @@ func TestWrongArguments(t *testing.T) {
 		code := run(append([]string{"cudatrace"}, strings.Fields(typed)...), &stdout, &stderr)
 		if got := stderr.String(); code != exitUsage || got != "cudatrace: "+want+"\n" {
 			t.Errorf("%q: exit code %d, %s", typed, code, got)
+		}
+	}
+}
+
+// TestWrongValues: an option without what it needs, with a value that it has not, or beside one that excludes it. Each message is
+// matched by a regular expression.
+func TestWrongValues(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ typed, want string }{
+		{"record", "^cudatrace: record: no program and no -p PID given; see 'cudatrace help record'$"},
+		{"record --call-buffer 1K true", "^cudatrace: record: --call-buffer 1K must be between 64K and 1G"},
+		{"convert", "convert: no log given"},
+		{"info --format xml some.cudatrace", `info: --format must be text or json, not "xml"`},
+		{"convert a b", "convert: several logs need -o OUT"},
+		{"help record convert", "^cudatrace: help: takes one command"},
+		{"completion", "^cudatrace: completion: name one shell: bash, zsh, fish; see 'cudatrace help completion'$"},
+		{"completion tcsh", `completion: no shell "tcsh"; the shells are bash, zsh, fish`},
+		{"man bogus", `^cudatrace: man: unknown command "bogus"; see 'cudatrace help man'$`},
+		{"man record convert", "man: takes one command"},
+		{"man -o x record", "man: -o writes all pages, not that of record alone"},
+		{"stats", "stats: no log given"},
+		{"stats x --format xml", `stats: --format must be text, json, csv, markdown or folded, not "xml"`},
+		{"stats x --report kernel", `stats: no report "kernel" \(did you mean kernels\?\); see`},
+		{"stats x --report flops",
+			`stats: no report "flops"; the reports are step_kinds, critical_path, profile, kernels, ` +
+				"kernel_shapes, kernel_python, calls,"},
+		{"stats x --sort duration", `stats: --sort "duration" is no column of the reports`},
+		{"stats x --report kernels --sort first_ns", `stats: --sort "first_ns" is no column of the reports`},
+		{"stats x --top -1", `stats: --top "-1" is not a number of rows`},
+		{"stats x --headers nsys", "stats: --headers nsys needs --format csv"},
+		{"stats x --headers ncu", `stats: --headers must be cudatrace or nsys, not "ncu"`},
+		{"stats x --format csv",
+			`stats: --format csv prints one report: name it \(--report kernels\), or have a file for each ` +
+				`of [0-9]+ \(--output FOLDER\)`},
+		{"stats x --format csv --headers nsys --report copies", "or have a file for each of 2"},
+		{"stats x -o reports", "stats: --output needs --format csv"},
+		{"stats x --format csv --headers nsys --report waits", `stats: --headers nsys has no report "waits"`},
+		{"record --capture-range step true",
+			`record: --capture-range must be cudaProfilerApi, nvtx:RANGES or none, not "step"`},
+		{"record --gpu-metrics=maybe true", `record: --gpu-metrics must be on, off or a rate in Hz, not "maybe"`},
+		{"record --gpu-metrics 20000 true",
+			"record: --gpu-metrics must be 10000 Hz or less: CUPTI takes up to 60 µs"},
+		{"record --gpu-metrics=99 true", "record: --gpu-metrics must be 100 Hz or more: the GPU"},
+		{"record --gpu-metrics off --gpu-metrics-set sm__cycles_active.sum true",
+			"record: --gpu-metrics-set needs metrics, which --gpu-metrics off leaves out"},
+		{"record --gpu-metrics-set sm__cycles_active true",
+			`record: --gpu-metrics-set "sm__cycles_active" does not say what is asked of the metric: add an ending`},
+		{"probes --gpu-metrics --api all",
+			"probes: --gpu-metrics lists no functions: --api, --probe and --no-probe do not apply"},
+		{"record --gpu-metrics", "no program and no -p PID given"},
+		{"record --gpu-metrics-devices 0 true", `record: --gpu-metrics-devices must be used or all, not "0"`},
+		{"record --capture-range nvtx:step --gpu none true",
+			"record: --capture-range nvtx: needs CUPTI, which --gpu none leaves out"},
+		{"record --capture-range nvtx:step -p 1",
+			"record: -p does not see NVTX ranges: --capture-range nvtx: needs a program to run"},
+		{"stats x --min-duration 5x", `stats: --min-duration "5x" is not a time`},
+		{"stats x --ranks 5-2",
+			`stats: --ranks "5-2" is no list of ranks: the range 5-2 ends before it begins: write ranks, ` +
+				`ranges and "last"`},
+		{"convert x --ranks first", `convert: --ranks "first" is no list of ranks: "first" is no rank`},
+		{"stats x --min-cost 5", `stats: --min-cost "5" is not a share: write 1% or 0.5%`},
+		{"stats x --min-cost -1%", `stats: --min-cost "-1%" is not a share`},
+		{"stats x --min-gap soon", `stats: --min-gap "soon" is not a time`},
+		{"stats x --min-repeats 0", `stats: --min-repeats "0" is not a number from 1 on`},
+		{"stats x --min-kernels many", `stats: --min-kernels "many" is not a number from 1 on`},
+		{"stats x --small-copy x", `stats: --small-copy "x" is not a size`},
+		{"stats x --max-slices 5M", "stats: unknown option --max-slices"},
+		{"convert x --max-slices 0",
+			`^cudatrace: convert: --max-slices "0" is not a number of things: write 500000, 500K or 4M`},
+		{"convert x --split 5s",
+			"^cudatrace: convert: --split does not exist any more: use --max-slices N, --from TIME --to " +
+				"TIME, or --step RANGES --steps FIRST-LAST"},
+		{"convert x --max-size 5M", "^cudatrace: convert: --max-size does not exist any more"},
+		{"record --from-start true",
+			"^cudatrace: record: --from-start says from when -d and --delay count: give one of them; see "},
+		{"record --from-start -d 1 -p 1",
+			"^cudatrace: record: with -p, -d and --delay count from when recording is ready: --from-start " +
+				"does not apply; see "},
+		{"record --trigger call-failed true",
+			"^cudatrace: record: --trigger, --cool-down, --max-files and --disk-limit need --last TIME; see "},
+		{"record --max-files 3 true",
+			"record: --trigger, --cool-down, --max-files and --disk-limit need --last TIME; see "},
+		{"record --step step true",
+			"record: --step names the steps of --trigger 'step>FACTOR', which needs --last TIME; see "},
+		{"record --last 1m --trigger step>3 --step @x true",
+			`record: --step "@x" is not a pattern: it lacks the name of a range; see `},
+		{"record --last 10ms true", "record: --last must be between 1s and 24h; see "},
+		{"record --last x true", `record: --last "x" is not a time: write 10`},
+		{"record --last 1m --trigger calls true",
+			`record: --trigger must be call-failed, call>TIME, kernel>TIME or step>FACTOR, not "calls"; see `},
+		{"record --last 1m --trigger step>2 true",
+			"record: --trigger 'step>FACTOR' and --step RANGES need each other; see "},
+		{"record --last 1m --step step true",
+			"record: --trigger 'step>FACTOR' and --step RANGES need each other; see "},
+		{"record --last 1m --trigger kernel>1s -p 1",
+			`record: --trigger "kernel>1s" needs CUPTI, which -p and --gpu none leave out; see `},
+		{"record --last 1m --max-files -1 true", "record: --max-files must be between 0 and 1000000; see "},
+		{"record --last 1m --disk-limit 1M true", "record: --disk-limit 1M must be between 32M and "},
+		{"record --calls gpu true",
+			`^cudatrace: record: --calls must be auto, uprobe, cupti or none, not "gpu"; see `},
+		{"record --waits cupti true",
+			"^cudatrace: record: --waits does not exist any more: wait arrows are always derived from the " +
+				"calls; see "},
+		{"top --waits calls -- true", "^cudatrace: top: --waits does not exist any more: "},
+		{"record --runtime-calls true",
+			"^cudatrace: record: --runtime-calls does not exist any more: --api all, or --probe GLOB for " +
+				"some, records the runtime.s own functions; see "},
+		{"record --graphs nodes true",
+			"^cudatrace: record: --graphs does not exist any more: graphs are always recorded node by node; " +
+				"a shorter --flush-interval has CUPTI hold fewer records; see "},
+		{"top", "^cudatrace: top: no log, no -p PID and no -- PROGRAM given; see .cudatrace help top.$"},
+		{"top --", "no program given behind --"},
+		{"top a b", "takes one log; for a program, write .cudatrace top -- a"},
+		{"top -p 1 a", "give one of LOG, -p PID and -- PROGRAM"},
+		{"top -p 1 -p 2", "--pid names one process"},
+		{"top --format xml a", `--format must be text or ndjson, not "xml"`},
+		{"top --calls both -- true", "top: --calls must be auto, uprobe, cupti or none"},
+		{"top -", "not standard input"},
+		{"open", "^cudatrace: open: no trace and no log given; see 'cudatrace help open'$"},
+		{"open a b", "open: takes one trace or log"},
+		{"open a --direct --port 5", "open: --direct needs port 9001: --port does not apply"},
+		{"open a --port 0", "open: --port must be between 1 and 65535"},
+		{"open a --ui ui.perfetto.dev", "open: --ui ui.perfetto.dev: it must begin with https:// or http://"},
+		{"open a --timeout 0", "open: --timeout must be longer than 0"},
+		{"record --open --no-convert true", "record: --no-convert makes no trace: --open does not apply"},
+		{"doctor --format xml", "^cudatrace: doctor: --format must be text or json; see"},
+		{"doctor -p x", "is not the number of a process"},
+	} {
+		var stdout, stderr bytes.Buffer
+		code := run(append([]string{"cudatrace"}, strings.Fields(c.typed)...), &stdout, &stderr)
+		if code != exitUsage || !regexp.MustCompile("(?m)"+c.want).MatchString(stderr.String()) {
+			t.Errorf("%q: exit code %d, %s", c.typed, code, &stderr)
 		}
 	}
 }

@@ -235,7 +235,8 @@ func TestSeveralLogsOneBroken(t *testing.T) {
 // TestFilterMatchesNothing: a filter that leaves nothing makes no trace, whatever limits it.
 func TestFilterMatchesNothing(t *testing.T) {
 	t.Parallel()
-	for _, filter := range []string{"--process=1", "--ranks=1", "--thread=1", "--name=x", "--min-duration=1h", "--caller=x", "--python=x", "--from=1h", "--to=1ns"} {
+	for _, filter := range []string{"--process=1", "--ranks=1", "--thread=1", "--stream=99", "--name=x", "--min-duration=1h",
+		"--caller=x", "--python=x", "--from=1h", "--to=1ns"} {
 		trace := filepath.Join(t.TempDir(), "x.pftrace")
 		for _, out := range []string{trace, "-"} {
 			var stdout, stderr bytes.Buffer

@@ -175,7 +175,7 @@ func TestVanishedFolder(t *testing.T) {
 	}
 	b.goesOn(t, b.program(t))
 	syscall.Kill(b.program(t), syscall.SIGTERM)
-	if got := b.end(t); got != 0 || !strings.Contains(b.recording.stderr, "was removed while recording") {
+	if got := b.end(t); got != 0 || !strings.Contains(b.recording.stderr, "cudatrace: the log is lost: its folder "+dir+" was removed while recording\n") {
 		t.Errorf("exit code %d\n%s", got, b.recording.stderr)
 	}
 	counts(t, b.out(t)) // it ended by itself
