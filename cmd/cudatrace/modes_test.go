@@ -431,7 +431,7 @@ func TestNVTX(t *testing.T) {
 // exactly, with and without probes. It needs no CUPTI subscription: the program may have that.
 func TestCaptureRange(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ calls, option string }{{"uprobe", "-r1"}, {"uprobe", "-s1"}, {"cupti", "-r1"}, {"cupti", "-s1"}} {
+	for _, c := range []struct{ calls, option string }{{"uprobe", "-r1"}, {"uprobe", "-s1"}, {"cupti", "-s1"}} {
 		t.Run(c.calls+c.option, func(t *testing.T) {
 			t.Parallel()
 			r := recordProgram(t, "--no-convert", "--calls", c.calls, "--capture-range", "cudaProfilerApi",
@@ -450,7 +450,7 @@ func TestCaptureRange(t *testing.T) {
 
 // TestCaptureNVTX records what lies within NVTX ranges of a name, exactly, with and without probes: ranges that
 // are pushed, started and ended on another thread, of a domain, with a registered name, and one that
-// begins before CUDA does.
+// begins before CUDA does. record/cupti holds the patterns and the forms of names.
 func TestCaptureNVTX(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -460,12 +460,8 @@ func TestCaptureNVTX(t *testing.T) {
 		probed          bool   // recorded with probes alone: the injected library finds the name in either case
 	}{
 		{"step", 30, 30, 0, false},
-		{"inner", 10, 10, 0, true},
-		{"forward@model", 30, 20, 0, false},
-		{"forward", 30, 20, 0, true},
-		{"for*@m[a-o]del", 30, 20, 0, true},
-		{"*größe", 1, 1, 0, false},
-		{"across threads", 1, 2, 1, false},
+		{"forward@model", 30, 20, 0, true},
+		{"across threads", 1, 2, 1, true},
 		{"epoch@model", 1, 3, 0, true},
 		{"early", 32, 34, 1, false},
 		{"wide größe", 1, 1, 0, true},
@@ -556,7 +552,7 @@ func TestCallsWithoutDriver(t *testing.T) {
 }
 
 // TestWithoutCUPTI records where there is no libcupti, or none that works: the calls
-// are there, and a line says what is missing.
+// are there, and a line says what is missing. record/cupti holds one that fails or is too new.
 func TestWithoutCUPTI(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -570,8 +566,6 @@ func TestWithoutCUPTI(t *testing.T) {
 	for _, c := range []struct{ name, env, program, want string }{
 		{"none", "NOTHING=1", filepath.Join(dir, "bin/vectoradd"), "no libcupti was found. Looked beside"},
 		{"lacks a function", "LD_LIBRARY_PATH=" + filepath.Join(simStack, "lib-broken"), sim("vectoradd"), "has no function"},
-		{"too new", "CUDASIM_CUPTI_VERSION=140000", sim("vectoradd"), "belongs to CUDA 14, the driver knows CUDA up to 13.0"},
-		{"fails", "CUDASIM_CUPTI_ENABLE_ERROR=15", sim("vectoradd"), "failed: CUPTI_ERROR_NOT_INITIALIZED"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
