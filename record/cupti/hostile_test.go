@@ -34,6 +34,7 @@ func TestOddEnvironment(t *testing.T) {
 	if err := os.Symlink(loop, loop); err != nil {
 		t.Fatal(err)
 	}
+	plainOut, plainErr, plainCode := runCommand(t, play{simProgram(t, "many"), nil, nil}.command(t, os.Environ()))
 	for name, env := range map[string][]string{
 		"gone":        gone,
 		"no-socket":   {InjectionVar + "=" + orphaned, NVTXVar + "=" + orphaned},
@@ -49,9 +50,7 @@ func TestOddEnvironment(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cmd := play{simProgram(t, "many"), nil, nil}.command(t, os.Environ())
-			plainOut, plainErr, plainCode := runCommand(t, cmd)
-			cmd = play{simProgram(t, "many"), nil, nil}.command(t, append(os.Environ(), env...))
+			cmd := play{simProgram(t, "many"), nil, nil}.command(t, append(os.Environ(), env...))
 			stdout, stderr, code := runCommand(t, cmd)
 			if stdout != plainOut || stderr != plainErr || code != plainCode {
 				t.Errorf("it printed %q and %q and ended with %d", stdout, stderr, code)

@@ -345,6 +345,9 @@ func TestNVTX(t *testing.T) {
 	}
 	for _, test := range tests {
 		for _, entry := range []string{"InitializeInjectionNvtx2", "InitializeInjectionNvtx"} {
+			if entry == "InitializeInjectionNvtx" && test.name != "located" { // from here on both are one
+				continue
+			}
 			t.Run(test.name+"-"+entry, func(t *testing.T) {
 				t.Parallel()
 				builds(t, func(t *testing.T, o Options, env []string) {

@@ -37,8 +37,7 @@ func sanitizedLibrary(t *testing.T, which string) ([]byte, []string) {
 	return built, []string{"LD_PRELOAD=" + preload, "ASAN_OPTIONS=exitcode=55", "TSAN_OPTIONS=exitcode=55:atexit_sleep_ms=100"}
 }
 
-// TestSanitized runs the same endings with the library built for a sanitizer: a
-// finding changes the exit code and prints.
+// TestSanitized runs endings with the library built for a sanitizer: a finding changes the exit code and prints.
 func TestSanitized(t *testing.T) {
 	t.Parallel()
 	for _, which := range []string{"address", "thread"} {

@@ -97,7 +97,6 @@ func TestSimulatedStack(t *testing.T) {
 		{"vectoradd", nil, 1, 3, "cudaLaunchKernel"},
 		{"vectoradd-static", nil, 1, 3, "cudaLaunchKernel"},
 		{"launchloop", []string{"-n", "20000", "-t", "4", "-s", "8", "-k", "16"}, 20000, 0, "cudaLaunchKernel"},
-		{"launchloop-static", []string{"-n", "2000", "-t", "2", "-s", "2", "-k", "2"}, 2000, 0, "cudaLaunchKernel"},
 	}
 	for _, test := range tests {
 		t.Run(test.program, func(t *testing.T) {
