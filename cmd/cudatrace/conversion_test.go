@@ -123,7 +123,6 @@ func TestConversionIsEnded(t *testing.T) {
 		why         string
 	}{
 		"interrupted":      {syscall.SIGINT, true, false, "the conversion was interrupted"},
-		"terminated":       {syscall.SIGTERM, true, false, "the conversion was interrupted"},
 		"killed":           {syscall.SIGKILL, false, false, "the conversion was killed, probably because memory ran out"},
 		"killed, no trace": {syscall.SIGKILL, false, true, "the conversion was killed, probably because memory ran out"},
 	} {

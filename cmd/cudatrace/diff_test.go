@@ -237,7 +237,7 @@ func TestDiffBesidePipes(t *testing.T) {
 // recording a side (in what can be told then) and, if there are enough, five a side by turns.
 func TestSameProgram(t *testing.T) {
 	t.Parallel()
-	recordings, _ := recordings(t, 4)
+	recordings, _ := recordings(t, 2)
 	folder := t.TempDir()
 	var files []string
 	for i := range recordings {

@@ -126,17 +126,24 @@ func TestGPUMetrics(t *testing.T) {
 	}
 }
 
-// TestGPUMetricsAttach finds the GPU of a running process in NVML's list, and samples all GPUs on demand.
+// TestGPUMetricsAttach finds the GPU of a running process in NVML's list, whose counters are sampled, too, and samples all GPUs on demand.
 func TestGPUMetricsAttach(t *testing.T) {
 	t.Parallel()
 	program := startLongrun(t, long, "-i", "100")
-	for all, gpus := range map[string]int{"used": 1, "all": 2} {
-		env := []string{nvml(t), fmt.Sprintf("CUDASIM_DEVICES=%d", gpus)}
-		if gpus == 1 {
-			env = append(env, fmt.Sprintf("CUDASIM_NVML_PID=%d", program.Pid))
-		}
-		b := startRecorder(t, env, "--flush-interval", "50ms", "--gpu-metrics-devices", all, "-p", fmt.Sprint(program.Pid))
-		b.until(t, func() bool { return count(b.sampled(t), metric.GPM) == gpus })
+	for _, c := range []struct {
+		env      []string
+		options  []string
+		gpus, pm int
+	}{
+		{[]string{pmStack(t), roomyBuffer, fmt.Sprintf("CUDASIM_NVML_PID=%d", program.Pid)}, []string{"--gpu-metrics"}, 1, 1},
+		{[]string{nvml(t), "CUDASIM_DEVICES=2"}, []string{"--gpu-metrics-devices", "all"}, 2, 0},
+	} {
+		args := slices.Concat(c.options, []string{"--flush-interval", "50ms", "-p", fmt.Sprint(program.Pid)})
+		b := startRecorder(t, c.env, args...)
+		b.until(t, func() bool {
+			s := b.sampled(t)
+			return count(s, metric.GPM) == c.gpus && count(s, metric.PM) == c.pm
+		})
 		b.cmd.Process.Signal(syscall.SIGINT)
 		if code := b.end(t); code != 0 {
 			t.Errorf("exit code %d:\n%s", code, contents(t, b.stderr))
@@ -182,19 +189,6 @@ func TestPMSampling(t *testing.T) {
 		if code := b.end(t); code != 0 || strings.Contains(contents(t, b.stderr), "PM sampling") {
 			t.Errorf("%q: exit code %d:\n%s", options, code, contents(t, b.stderr))
 		}
-	}
-}
-
-// TestPMSamplingAttach samples the counters while a running process is recorded.
-func TestPMSamplingAttach(t *testing.T) {
-	t.Parallel()
-	program := startLongrun(t, long, "-i", "100")
-	env := []string{pmStack(t), roomyBuffer, fmt.Sprintf("CUDASIM_NVML_PID=%d", program.Pid)}
-	b := startRecorder(t, env, "--flush-interval", "50ms", "--gpu-metrics", "-p", fmt.Sprint(program.Pid))
-	b.until(t, func() bool { return count(b.sampled(t), metric.PM) == 1 })
-	b.cmd.Process.Signal(syscall.SIGINT)
-	if code := b.end(t); code != 0 {
-		t.Errorf("exit code %d:\n%s", code, contents(t, b.stderr))
 	}
 }
 
