@@ -44,23 +44,6 @@ func chromeFiles(t *testing.T, log string) []string {
 	return files
 }
 
-// TestGPULogChrome compares the two traces of the logs from real GPUs.
-func TestGPULogChrome(t *testing.T) {
-	t.Parallel()
-	for _, name := range []string{"streams", "train"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			log := filepath.Join(filepath.Dir(gpuLog), name+".cudatrace")
-			path := filepath.Join(t.TempDir(), name+".pftrace")
-			sum, err := convertLog(log, path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			checkChrome(t, log, tptest.Open(t, path), sum.Early)
-		})
-	}
-}
-
 // TestChromeOfGPULogs holds docs/chrome.md against the logs from real GPUs, and against Kineto.
 func TestChromeOfGPULogs(t *testing.T) {
 	t.Parallel()

@@ -104,47 +104,6 @@ func TestDiffExamples(t *testing.T) {
 	}
 }
 
-// writeRuns writes the logs of n runs into a folder, and returns the folder.
-func writeRuns(t *testing.T, n int, s logtest.Steps) string {
-	t.Helper()
-	folder := t.TempDir()
-	for i := range n {
-		s.Seed++
-		if err := os.WriteFile(filepath.Join(folder, fmt.Sprintf("run%d.cudatrace", i)), logtest.WriteSteps(t, s), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return folder
-}
-
-// A fault in the program ends with 3, and stands first in what people see.
-func TestDiffFaults(t *testing.T) {
-	t.Parallel()
-	base := writeRuns(t, 5, logtest.Steps{Seed: 100, Noise: 0.005})
-	for _, c := range []struct {
-		steps        logtest.Steps
-		code         int
-		first, fault string
-	}{
-		{logtest.Steps{}, 0, "nothing differs", ""},
-		{logtest.Steps{Malloc: true}, 3, "first: call cudaMalloc: more (count 4 → 44)", "calls:cudaMalloc > +0: cudaMalloc: 4 → 44 (+1000.0 %)"},
-		{logtest.Steps{Longer: 0.1}, 3, "first: kernel step<2>: slower (total ", "kernel:step*:median > +5%: step<2>: 2.31 µs → 2.53 µs (+9.7 %, by chance in less than 0.01 %)"},
-		{logtest.Steps{Wait: true}, 3, "first: call cudaStreamSynchronize: new (count 0 → 40)", "calls:cuda*Synchronize > +0: cudaStreamSynchronize: 0 → 40"},
-	} {
-		c.steps.Noise, c.steps.Seed = 0.005, 200
-		var stdout, stderr bytes.Buffer
-		code := run([]string{"cudatrace", "diff", base, writeRuns(t, 5, c.steps), "--fail-on", "calls:cudaMalloc > +0",
-			"--fail-on", "kernel:step*:median > +5%", "--fail-on", "calls:cuda*Synchronize > +0"}, &stdout, &stderr)
-		want := ""
-		if c.fault != "" {
-			want = "cudatrace: " + c.fault + "\n"
-		}
-		if code != c.code || !strings.Contains(stdout.String(), c.first) || stderr.String() != want {
-			t.Errorf("%+v: exit code %d\n%s%s", c.steps, code, &stdout, &stderr)
-		}
-	}
-}
-
 // TestDiffOfPipes compares what can be read only once, as bash's <(cudatrace stats LOG --format json) and <(zstd -dc LOG.zst)
 // give it.
 func TestDiffOfPipes(t *testing.T) {

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
 )
 
@@ -50,22 +48,6 @@ func collectivesOf(t *testing.T, logs ...string) (rows []string) {
 		rows = append(rows, fmt.Sprint(name, " ", r.Communicator, " ", r.Count))
 	}
 	return rows
-}
-
-// A communicator is one, whatever streams its kernels are on, and those of two on one stream are two: ranks of PyTorch on GPUs.
-func TestCommunicators(t *testing.T) {
-	t.Parallel()
-	logs := []string{"../../testdata/gpu/logs/nccl-rank0.cudatrace", "../../testdata/gpu/logs/nccl-rank1.cudatrace"}
-	base := t.TempDir() + "/both.pftrace"
-	if out, err := exec.Command("cudatrace", "convert", logs[0], logs[1], "-o", base).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	oneOfAHash(t, tptest.Open(t, base), 2)
-	want := []string{"AllReduce 0x57483416b1ee33dc 70", "AllReduce 0x54828055dbb06133 24", "AllGather 0x57483416b1ee33dc 7",
-		"Broadcast 0x57483416b1ee33dc 10", "SendRecv (AlltoAll) 0x57483416b1ee33dc 12", "ReduceScatter 0x57483416b1ee33dc 6"}
-	if diff := cmp.Diff(want, collectivesOf(t, logs...)); diff != "" {
-		t.Errorf("collectives (-want +got):\n%s", diff)
-	}
 }
 
 // The same of two ranks of the simulated stack. Of a group with calls of two communicators nothing tells whose kernels are whose.

@@ -499,16 +499,6 @@ func TestDescriptorsTakenAway(t *testing.T) {
 	s.whole(t, 10000)
 }
 
-func TestEndWithoutHandlers(t *testing.T) {
-	t.Parallel()
-	s := newStage(t, Options{}, GoConfig{FlushInterval: time.Hour})
-	stdout, stderr, code := s.run(t, play{"program", []string{"_exit", "2", "10"}, nil})
-	expect(t, stdout, stderr, code, "launched 20 dropped 0\n")
-	if len(s.ends) != 1 || s.ends[0].Complete != 0 || s.ends[0].Status != -1 {
-		t.Errorf("the end is %+v", s.ends)
-	}
-}
-
 func TestManyProcesses(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, Options{}, GoConfig{})

@@ -186,15 +186,6 @@ func TestPreloadedClock(t *testing.T) {
 	}
 }
 
-func TestProgramWithoutCUDA(t *testing.T) {
-	t.Parallel()
-	s := newStage(t, Options{}, GoConfig{})
-	s.run(t, play{simProgram(t, "nocuda"), nil, nil})
-	if len(s.peers) != 0 || len(s.ends) != 0 {
-		t.Errorf("%d said hello, %d ended", len(s.peers), len(s.ends))
-	}
-}
-
 // BenchmarkLaunchLoop measures a launch with and without the recording.
 func BenchmarkLaunchLoop(b *testing.B) {
 	program := simProgram(b, "launchloop")

@@ -430,40 +430,6 @@ func TestTwoProcesses(t *testing.T) {
 	}
 }
 
-// A runtime that is loaded late takes over from the driver's functions.
-func TestAttachAgain(t *testing.T) {
-	eachMode(t, func(t *testing.T, m attachMode) {
-		p, target := open(t, Options{mode: m}), startTarget(t, "driver")
-		first := attach(t, p, target)
-		if len(first.Libraries) != 1 || !first.Has(cudaapi.Driver) || first.Has(cudaapi.Runtime) || !first.Libraries[0].New {
-			t.Fatalf("before: %+v", first)
-		}
-		again := attach(t, p, target)
-		if len(again.Libraries) != 1 || again.Libraries[0].New {
-			t.Errorf("nothing new, but %+v", again)
-		}
-		target.run("values", 0)
-		target.run("loads", 0)
-		late := attach(t, p, target)
-		if len(late.Libraries) != 2 || !late.Has(cudaapi.Runtime) || !late.Libraries[1].New {
-			t.Errorf("after: %+v", late)
-		}
-		if slices.ContainsFunc(late.Libraries[0].Functions, func(f *cudaapi.Function) bool { return f.Fallback }) {
-			t.Error("the driver's functions are still probed in the runtime's place")
-		}
-		// The kernel frees perf events a little after they are closed.
-		eventually(t, "the driver's wait is still probed", func() bool { return !isProbed(t, target.pid, "cuStreamSynchronize") })
-		target.run("values", 0)
-		r := finish(t, p)
-		if n := len(r.named("cuStreamSynchronize")); n != 2 {
-			t.Errorf("%d waits, 2 were made before the runtime came", n)
-		}
-		if n := len(r.named("cuLaunchKernel")); n != 2 {
-			t.Errorf("%d launches of 2", n)
-		}
-	})
-}
-
 func TestLibraries(t *testing.T) {
 	t.Parallel()
 	p, target := open(t, Options{}), startTarget(t, "static")

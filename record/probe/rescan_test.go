@@ -22,12 +22,15 @@ func rescan(t *testing.T, p *Prober, target *target, want bool) {
 	}
 }
 
-// A runtime that comes late is probed at the next look.
+// A runtime that comes late is probed at the next look, and takes over from the driver's functions.
 func TestRescan(t *testing.T) {
 	eachMode(t, func(t *testing.T, m attachMode) {
 		p, target := open(t, Options{mode: m}), startTarget(t, "driver")
 		rescan(t, p, target, false) // not attached
-		attach(t, p, target)
+		first := attach(t, p, target)
+		if len(first.Libraries) != 1 || !first.Has(cudaapi.Driver) || first.Has(cudaapi.Runtime) || !first.Libraries[0].New {
+			t.Fatalf("before: %+v", first)
+		}
 		for range 2 * rescanEvery {
 			rescan(t, p, target, false)
 		}
@@ -35,10 +38,15 @@ func TestRescan(t *testing.T) {
 		target.run("loads", 0)
 		rescan(t, p, target, true)
 		rescan(t, p, target, false)
+		// The kernel frees perf events a little after they are closed.
+		eventually(t, "the driver's wait is still probed", func() bool { return !isProbed(t, target.pid, "cuStreamSynchronize") })
 		target.run("values", 0)
 		again := attach(t, p, target)
 		if len(again.Libraries) != 2 || !again.Has(cudaapi.Runtime) || again.Libraries[1].New {
 			t.Errorf("attached: %+v", again)
+		}
+		if slices.ContainsFunc(again.Libraries[0].Functions, func(f *cudaapi.Function) bool { return f.Fallback }) {
+			t.Error("the driver's functions are still probed in the runtime's place")
 		}
 		r := finish(t, p)
 		if n := len(r.named("cuStreamSynchronize")); n != 2 {
