@@ -204,22 +204,6 @@ func TestTrace(t *testing.T) {
 	checkCallers(t, tr, &r)
 }
 
-// TestWaitArrows has threads that wait for each other's work: the trace has an arrow for each wait that
-// info counts.
-func TestWaitArrows(t *testing.T) {
-	t.Parallel()
-	r := recordProgram(t, sim("launchloop"), "-n", "12000", "-t", "4")
-	r.whole(t)
-	if r.Waits == 0 {
-		t.Error("nothing was waited for")
-	}
-	tr := tptest.Open(t, r.base+".pftrace")
-	tptest.NoErrors(t, tr)
-	expectRows(t, tr, r.Waits, "arrows to calls that waited",
-		"select count(*) from flow join gpu_slice on slice_out = gpu_slice.id join slice s on slice_in = s.id where s.id not in (select id from gpu_slice) and s.category != 'critical_path'")
-	expectRows(t, tr, r.Matched+r.Waits, "arrows", allArrows)
-}
-
 // allArrows counts the arrows between calls and GPU work.
 const allArrows = "select count(*) from flow join slice i on slice_in = i.id where ifnull(i.category, '') != 'critical_path'"
 

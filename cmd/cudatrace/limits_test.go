@@ -75,6 +75,9 @@ func TestLongTexts(t *testing.T) {
 			if err != nil || !sum.Complete || sum.Damaged || sum.RangeMarks != marks+11 || lostWork(&sum) > 0 {
 				t.Errorf("%v: complete %t %q, %d marks, lost %v", err, sum.Complete, sum.Reasons, sum.RangeMarks, sum.Lost)
 			}
+			if last != "" {
+				return // the same writer has made both logs
+			}
 			for command, says := range map[string]string{
 				"convert": " slices\n", "info": "", "dump": "", "stats": "", "repair": " is intact: there is nothing to repair\n",
 				"top": " has ended: 31 launches, ",

@@ -406,27 +406,6 @@ func TestNoGPUWork(t *testing.T) {
 	}
 }
 
-// TestNVTX shows ranges beside the thread that made them, properly nested.
-func TestNVTX(t *testing.T) {
-	t.Parallel()
-	r := recordProgram(t, sim("nvtx"))
-	r.whole(t)
-	var ranges, marks, names, open uint64
-	_, line, _ := strings.Cut(r.stdout, "nvtx ")
-	if _, err := fmt.Sscanf(line, "ranges=%d marks=%d names=%d open=%d", &ranges, &marks, &names, &open); err != nil {
-		t.Fatalf("%v in %q", err, r.stdout)
-	}
-	if r.Ranges != ranges || r.RangeMarks != marks || r.RangesUnmatched != open {
-		t.Errorf("%d ranges, %d marks, %d unmatched; the program made %d, %d of them without an end, %d marks",
-			r.Ranges, r.RangeMarks, r.RangesUnmatched, ranges, open, marks)
-	}
-	tr := tptest.Open(t, r.base+".pftrace")
-	tptest.NoErrors(t, tr)
-	expectRows(t, tr, r.Ranges+r.RangeMarks, "ranges and marks", "select count(*) from slice where category = 'nvtx'")
-	expectRows(t, tr, 0, "ranges that leave the range around them",
-		"select count(*) from slice s join slice p on s.parent_id = p.id where s.category = 'nvtx' and (s.ts < p.ts or s.ts + s.dur > p.ts + p.dur)")
-}
-
 // TestCaptureRange records what lies between cudaProfilerStart and cudaProfilerStop,
 // exactly, with and without probes. It needs no CUPTI subscription: the program may have that.
 func TestCaptureRange(t *testing.T) {

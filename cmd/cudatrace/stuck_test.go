@@ -129,21 +129,6 @@ func TestStuckAll(t *testing.T) {
 	}
 }
 
-// TestStuckNotRecorded looks at a program that nobody records.
-func TestStuckNotRecorded(t *testing.T) {
-	t.Parallel()
-	cmd := exec.Command("sleep", "1000")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer cmd.Wait()
-	defer cmd.Process.Kill()
-	said := stuckSays(t, `^healthy \(waiting\): process \d+ \(sleep 1000\): the main thread sleeps in clock_nanosleep\n`, "-p", fmt.Sprint(cmd.Process.Pid))
-	if !strings.Contains(said, "\n  GPU work: not recorded\n") {
-		t.Error(said)
-	}
-}
-
 // TestStuckRank records four ranks, of which one never comes to the last collective: it waits for a file.
 func TestStuckRank(t *testing.T) {
 	t.Parallel()
