@@ -112,8 +112,8 @@ func countNames(t *testing.T, log string) namedCalls {
 // library late may end before the recorder has seen where the library lies: its calls have no caller then.)
 func TestNamesFromCallers(t *testing.T) {
 	for _, program := range []string{
-		"many --no-errors", "many-static --no-errors", "bundled --no-errors", "driveronly", "tworuntimes", "graphs", "threads -t 4 -n 100",
-		"functions", "stacks -n 5",
+		"many --no-errors", "many-static --no-errors", "bundled --no-errors", "driveronly", "tworuntimes", "graphs",
+		"threads -t 4 -n 100", "functions", "stacks -n 5",
 	} {
 		t.Run(program, func(t *testing.T) {
 			t.Parallel()

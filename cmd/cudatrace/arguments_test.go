@@ -97,8 +97,8 @@ func TestWrongArguments(t *testing.T) {
 	}
 }
 
-// TestWrongValues: an option without what it needs, with a value that it has not, or beside one that excludes it. Each message is
-// matched by a regular expression.
+// TestWrongValues: an option without what it needs, with a value that it has not, or beside one that excludes it. Each
+// message is matched by a regular expression.
 func TestWrongValues(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ typed, want string }{

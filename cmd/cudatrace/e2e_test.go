@@ -65,7 +65,8 @@ func recordAt(base string, args []string) (recording, error) {
 // shared are the recordings of recordShared, by their command lines.
 var shared sync.Map
 
-// recordShared records a program without a trace, once for all tests that look at that recording. They change nothing of it.
+// recordShared records a program without a trace, once for all tests that look at that recording. They change nothing
+// of it.
 func recordShared(t *testing.T, args ...string) recording {
 	t.Helper()
 	record, _ := shared.LoadOrStore(strings.Join(args, "\x00"), sync.OnceValues(func() (recording, error) {

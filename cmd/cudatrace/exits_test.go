@@ -175,8 +175,8 @@ func TestAttachedDeath(t *testing.T) {
 	}
 }
 
-// TestExitsWithoutProbes ends programs where calls come from CUPTI. The ways that the injected library sees by itself are those of
-// record/cupti's TestExits.
+// TestExitsWithoutProbes ends programs where calls come from CUPTI. The ways that the injected library sees by itself
+// are those of record/cupti's TestExits.
 func TestExitsWithoutProbes(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"_exit", "exec"} {
@@ -202,8 +202,8 @@ func checkUnasked(t *testing.T, r *recording, by string) {
 	}
 }
 
-// TestExitsByHandler ends programs through handlers of their own, installed before CUDA's start or after it, which call _exit.
-// record/cupti's TestOwnHandlers has the other signals.
+// TestExitsByHandler ends programs through handlers of their own, installed before CUDA's start or after it, which
+// call _exit. record/cupti's TestOwnHandlers has the other signals.
 func TestExitsByHandler(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -348,8 +348,8 @@ func (b *background) end(t *testing.T) int {
 	return exitStatusOf(b.cmd.ProcessState)
 }
 
-// TestHang ends a program that hangs in a call, by Ctrl-C or by SIGKILL: the call is in the log, and so is every kernel, the one that
-// never ends among them. Until then stuck says what it waits for.
+// TestHang ends a program that hangs in a call, by Ctrl-C or by SIGKILL: the call is in the log, and so is every
+// kernel, the one that never ends among them. Until then stuck says what it waits for.
 func TestHang(t *testing.T) {
 	t.Parallel()
 	for source, signal := range map[string]syscall.Signal{"uprobe": syscall.SIGINT, "cupti": syscall.SIGKILL} {

@@ -53,7 +53,8 @@ func kernelsOf(t *testing.T, path string, holds func(k *tracelog.Kernel) bool) (
 func TestFilterIsNoLoss(t *testing.T) {
 	t.Parallel()
 	for _, filter := range []string{
-		"--stream=13", "--device=0", "--process=3147", "--from=last 250ms", "--from=387ms", "--to=387ms", "--name=addOne", "--min-duration=2us",
+		"--stream=13", "--device=0", "--process=3147", "--from=last 250ms", "--from=387ms", "--to=387ms",
+		"--name=addOne", "--min-duration=2us",
 	} {
 		if _, said := converted(t, gpuLog, filter); strings.Contains(said, "not complete") {
 			t.Errorf("%s: %s", filter, said)
@@ -80,7 +81,8 @@ func TestFilterMaxSlices(t *testing.T) {
 		t.Errorf("said %s", said)
 	}
 	span := last - first
-	if want := kernelsOf(t, log, func(k *tracelog.Kernel) bool { return k.Start+span >= newest }); kernels < want*9/10 || kernels > want*11/10 {
+	want := kernelsOf(t, log, func(k *tracelog.Kernel) bool { return k.Start+span >= newest })
+	if kernels < want*9/10 || kernels > want*11/10 {
 		t.Errorf("%d kernels in the newest %d ns, the log has %d", kernels, span, want)
 	}
 }
@@ -121,8 +123,10 @@ func TestSeveralLogsOneBroken(t *testing.T) {
 // TestFilterMatchesNothing: a filter that leaves nothing makes no trace, whatever limits it.
 func TestFilterMatchesNothing(t *testing.T) {
 	t.Parallel()
-	for _, filter := range []string{"--process=1", "--ranks=1", "--thread=1", "--device=9", "--stream=99", "--name=x", "--min-duration=1h",
-		"--caller=x", "--python=x", "--from=1h", "--to=1ns"} {
+	for _, filter := range []string{
+		"--process=1", "--ranks=1", "--thread=1", "--device=9", "--stream=99", "--name=x", "--min-duration=1h",
+		"--caller=x", "--python=x", "--from=1h", "--to=1ns",
+	} {
 		trace := filepath.Join(t.TempDir(), "x.pftrace")
 		for _, out := range []string{trace, "-"} {
 			var stdout, stderr bytes.Buffer

@@ -126,7 +126,8 @@ func TestGPUMetrics(t *testing.T) {
 	}
 }
 
-// TestGPUMetricsAttach finds the GPU of a running process in NVML's list, whose counters are sampled, too, and samples all GPUs on demand.
+// TestGPUMetricsAttach finds the GPU of a running process in NVML's list, whose counters are sampled, too, and samples
+// all GPUs on demand.
 func TestGPUMetricsAttach(t *testing.T) {
 	t.Parallel()
 	program := startLongrun(t, long, "-i", "100")
@@ -169,7 +170,8 @@ func TestNoGPUMetrics(t *testing.T) {
 	}
 }
 
-// TestPMSampling samples the counters of the GPU that a program uses, the usual ones and one of a person's choice, beside GPM.
+// TestPMSampling samples the counters of the GPU that a program uses, the usual ones and one of a person's choice,
+// beside GPM.
 func TestPMSampling(t *testing.T) {
 	t.Parallel()
 	for _, options := range [][]string{{"--gpu-metrics", "2000"}, {"--gpu-metrics-set", metric.NameTensor}} {

@@ -61,7 +61,8 @@ func (h hostileProgram) alone() bool {
 	return h.lossy || h.unasked() || strings.Contains(h.actions, "close=0") || strings.Contains(h.actions, "daemon")
 }
 
-// unreached reports whether the injected library does not reach the recorder, in one mode as in the other: it knows of none.
+// unreached reports whether the injected library does not reach the recorder, in one mode as in the other: it knows of
+// none.
 func (h hostileProgram) unreached() bool {
 	return slices.Contains([]string{"fill", "nofile-3-first", "kill-network-first", "user-first"}, h.name)
 }

@@ -31,8 +31,8 @@ var (
 	noCUPTI    = mode{"probes, no CUPTI", []string{"--gpu", "none"}, true, false}
 )
 
-// kinds are the kinds of program, each as a program of the simulated stack that says what it issued. also are the modes in which it is
-// recorded beside the default; without probes record/cupti's TestChains has the other kinds.
+// kinds are the kinds of program, each as a program of the simulated stack that says what it issued. also are the
+// modes in which it is recorded beside the default; without probes record/cupti's TestChains has the other kinds.
 var kinds = []struct {
 	what      string
 	args      []string // "sh" and "-c" run a shell, other names are of build/sim/bin
@@ -48,11 +48,14 @@ var kinds = []struct {
 	{"driver only", []string{"driveronly"}, 1, 1, false, nil},
 	{"libraries opened late with dlopen", []string{"late"}, 1, 1, false, []mode{noCUPTI}},
 	{"several runtimes in one process", []string{"tworuntimes"}, 1, 1, false, nil},
-	{"many threads, which end before the program", []string{"threads", "-t", "8", "-n", "500"}, 1, 8, false, []mode{noProbes}},
+	{"many threads, which end before the program", []string{"threads", "-t", "8", "-n", "500"},
+		1, 8, false, []mode{noProbes}},
 	{"children and grandchildren (fork, exec)", []string{"forkexec"}, 3, 3, false, []mode{noCUPTI}},
 	{"programs replaced by exec, from any thread", []string{"replaced"}, 3, 4, true, []mode{noProbes, noCUPTI}},
-	{"workers on one GPU with equal stream and correlation ids", []string{"workers", "-w", "3"}, 3, 3, false, []mode{noProbes}},
-	{"a shell script that starts programs", []string{"sh", "-c", "$SIM/threads -t 2 -n 50; $SIM/driveronly"}, 2, 3, false, nil},
+	{"workers on one GPU with equal stream and correlation ids", []string{"workers", "-w", "3"},
+		3, 3, false, []mode{noProbes}},
+	{"a shell script that starts programs", []string{"sh", "-c", "$SIM/threads -t 2 -n 50; $SIM/driveronly"},
+		2, 3, false, nil},
 	{"a fork after CUDA's start", []string{"forkafter"}, 1, 1, false, nil},
 	{"CUDA graphs", []string{"graphs", "-n", "20"}, 1, 1, false, []mode{noProbes}},
 }

@@ -210,7 +210,8 @@ func TestLastCutsOff(t *testing.T) {
 	}
 }
 
-// TestLastCrash records a program that crashes: the file at the end says so. record's TestReasonOfLastFile has other ends.
+// TestLastCrash records a program that crashes: the file at the end says so. record's TestReasonOfLastFile has other
+// ends.
 func TestLastCrash(t *testing.T) {
 	t.Parallel()
 	r := recordExit(t, 139, "--last", "1m", sim("exits"), "segv", "-n", "2000")

@@ -219,7 +219,8 @@ func checkPythonShown(t *testing.T, base string, launches []pythonLaunch) {
 		line, first, _ := strings.Cut(l.frames[0], " (from ")
 		want = append(want, line)
 		_, name, _ := strings.Cut(line, " ")
-		functions = append(functions, fmt.Sprintf("lines.py(%s: %s, %d around it", first, name, min(len(l.frames)-1, mostFrames)))
+		around := min(len(l.frames)-1, mostFrames)
+		functions = append(functions, fmt.Sprintf("lines.py(%s: %s, %d around it", first, name, around))
 	}
 	tr := (&recording{base: base}).trace(t)
 	for _, query := range []string{
@@ -237,9 +238,10 @@ func checkPythonShown(t *testing.T, base string, launches []pythonLaunch) {
 	}
 	// The innermost function around each call, on the thread's track.
 	var around []any
-	for _, row := range tr.Values(`with calls as (select s.ts, s.dur, utid from slice s join thread_track k on s.track_id = k.id
-			where s.name glob '*Memset*' and category in ('driver', 'runtime') and depth = 0),
-		functions as (select s.ts, s.dur, s.depth, s.name, utid from slice s join thread_track k on s.track_id = k.id where category = 'python')
+	for _, row := range tr.Values(`with calls as (select s.ts, s.dur, utid from slice s join thread_track k
+			on s.track_id = k.id where s.name glob '*Memset*' and category in ('driver', 'runtime') and depth = 0),
+		functions as (select s.ts, s.dur, s.depth, s.name, utid from slice s join thread_track k
+			on s.track_id = k.id where category = 'python')
 		select f.name || ', ' || max(f.depth) || ' around it' from calls c join functions f using (utid)
 		where f.ts <= c.ts and f.ts + f.dur >= c.ts + c.dur group by c.ts order by c.ts`) {
 		around = append(around, row[0])

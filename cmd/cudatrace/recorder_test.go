@@ -171,7 +171,8 @@ func TestVanishedFolder(t *testing.T) {
 	}
 	b.goesOn(t, b.program(t))
 	syscall.Kill(b.program(t), syscall.SIGTERM)
-	if got := b.end(t); got != 0 || !strings.Contains(b.recording.stderr, "cudatrace: the log is lost: its folder "+dir+" was removed while recording\n") {
+	want := "cudatrace: the log is lost: its folder " + dir + " was removed while recording\n"
+	if got := b.end(t); got != 0 || !strings.Contains(b.recording.stderr, want) {
 		t.Errorf("exit code %d\n%s", got, b.recording.stderr)
 	}
 	counts(t, b.out(t)) // it ended by itself

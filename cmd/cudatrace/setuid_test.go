@@ -37,7 +37,8 @@ func TestSetuid(t *testing.T) {
 			record := []string{filepath.Join(dir, "bin", "cudatrace"), "record", "-o", filepath.Join(dir, "out", name)}
 			out, code := runAs(t, dir, test.user, append(record, command...)...)
 			if out.stdout != alone.stdout || code != aloneCode || !strings.Contains(out.stdout, "kernels=200") {
-				t.Errorf("it printed %q and returned %d, alone %q and %d\n%s", out.stdout, code, alone.stdout, aloneCode, out.stderr)
+				t.Errorf("it printed %q and returned %d, alone %q and %d\n%s",
+					out.stdout, code, alone.stdout, aloneCode, out.stderr)
 			}
 			if !strings.Contains(out.stderr, test.why) {
 				t.Errorf("it is said: %s", out.stderr)

@@ -41,8 +41,9 @@ func checkStuckKernel(t *testing.T, source string, pid int) {
 	if source == "cupti" { // no arguments
 		work = "the work of cudaLaunchKernel"
 	}
-	said := stuckSays(t, `^stuck: process \d+ \(.*exits hang -n \d+\): `+work+` on stream \d+ was launched \d+ s ago and has not ended; `+
-		`the main thread has been in cudaStreamSynchronize for \d+ s\n`, "-p", fmt.Sprint(pid))
+	said := stuckSays(t, `^stuck: process \d+ \(.*exits hang -n \d+\): `+work+
+		` on stream \d+ was launched \d+ s ago and has not ended; the main thread has been in cudaStreamSynchronize for \d+ s\n`,
+		"-p", fmt.Sprint(pid))
 	if !regexp.MustCompile(`\n  stream \d+: ` + work + ` was launched .* s ago and has not ended; 0 launches behind it\n`).MatchString(said) {
 		t.Error(said)
 	}

@@ -39,7 +39,9 @@ func TestRescan(t *testing.T) {
 		rescan(t, p, target, true)
 		rescan(t, p, target, false)
 		// The kernel frees perf events a little after they are closed.
-		eventually(t, "the driver's wait is still probed", func() bool { return !isProbed(t, target.pid, "cuStreamSynchronize") })
+		eventually(t, "the driver's wait is still probed", func() bool {
+			return !isProbed(t, target.pid, "cuStreamSynchronize")
+		})
 		target.run("values", 0)
 		again := attach(t, p, target)
 		if len(again.Libraries) != 2 || !again.Has(cudaapi.Runtime) || again.Libraries[1].New {
