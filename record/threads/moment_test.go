@@ -133,7 +133,7 @@ func TestPythonOfTheMoment(t *testing.T) {
 		t.Skip("the kernel reads frames for root")
 	}
 	pythontest.Each(t, func(t *testing.T, p pythontest.Interpreter) {
-		seen, wrong, all, notes := runMarked(t, p, "fixed", "0.7", 0, nil)
+		seen, wrong, all, notes := runMarked(t, p, "fixed", "1.5", 0, nil)
 		t.Logf("%d samples, %d with a line, %d of them wrong", all, seen, wrong)
 		if wrong > 0 || all < 300 || 10*seen < 9*all {
 			t.Errorf("%d samples, %d with a line, %d of them wrong; %q", all, seen, wrong, notes)
