@@ -189,10 +189,11 @@ func TestFullDisk(t *testing.T) {
 		limit, options string
 		soon           bool // it is full long before the recording ends
 	}{
-		"full":            {limit: `mount -t tmpfs -o size=400k tmpfs "$1"`},
-		"nearly no space": {limit: `mount -t tmpfs -o size=64k tmpfs "$1"`, soon: true},
-		"file limit":      {limit: `ulimit -f 800`, options: "--no-convert"},
-		"full, last":      {limit: `mount -t tmpfs -o size=400k tmpfs "$1"`, options: "--last 1h --no-convert"},
+		"full":             {limit: `mount -t tmpfs -o size=400k tmpfs "$1"`},
+		"nearly no space":  {limit: `mount -t tmpfs -o size=64k tmpfs "$1"`, soon: true},
+		"file limit":       {limit: `ulimit -f 800`, options: "--no-convert"},
+		"full, last":       {limit: `mount -t tmpfs -o size=400k tmpfs "$1"`, options: "--last 1h --no-convert"},
+		"file limit, last": {limit: `ulimit -f 800`, options: "--last 1h --no-convert"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
