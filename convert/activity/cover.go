@@ -40,9 +40,11 @@ func ClassOf(names timeline.KernelNames, mangled string) Class {
 	return Compute
 }
 
-// ClassOfWork returns the class of a piece of work that is no kernel.
-func ClassOfWork(w *timeline.Work) Class {
+// ClassOfWork returns the class of a piece of work.
+func ClassOfWork(names timeline.KernelNames, w *timeline.Work) Class {
 	switch w.Kind {
+	case timeline.KernelWork:
+		return ClassOf(names, w.Shape.Kernel.Name)
 	case timeline.MemcpyWork:
 		return Copy
 	case timeline.MemsetWork:
@@ -59,11 +61,11 @@ func Classes(names timeline.KernelNames) func(*timeline.Work) Class {
 	of := make(map[*timeline.Shape]Class)
 	return func(w *timeline.Work) Class {
 		if w.Kind != timeline.KernelWork {
-			return ClassOfWork(w)
+			return ClassOfWork(names, w)
 		}
 		class, known := of[w.Shape]
 		if !known {
-			class = ClassOf(names, w.Shape.Kernel.Name)
+			class = ClassOfWork(names, w)
 			if len(of) < maxShapes {
 				of[w.Shape] = class
 			}

@@ -170,11 +170,7 @@ func (c *Collector) shape(w *timeline.Work) shape {
 	}
 	x, known := c.shapes[w.Shape]
 	if !known {
-		class := activity.ClassOfWork(w)
-		if w.Kind == timeline.KernelWork {
-			class = activity.ClassOf(c.names, w.Shape.Kernel.Name)
-		}
-		x = shape{c.text(c.names.Title(w)), kinds[class]}
+		x = shape{c.text(c.names.Title(w)), kinds[activity.ClassOfWork(c.names, w)]}
 		remember(c.shapes, w.Shape, x)
 	}
 	return x

@@ -125,7 +125,7 @@ func (s *work) countWork(on *streamRow, w *timeline.Work) activity.Class {
 	case timeline.GraphWork:
 		s.graphs.of(w.Graph).countKernel(w)
 	}
-	return activity.ClassOfWork(w)
+	return activity.ClassOfWork(s.names, w)
 }
 
 func (s *work) kernel(on *streamRow, w *timeline.Work) activity.Class {

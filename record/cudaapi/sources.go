@@ -9,8 +9,8 @@ import (
 //
 // A probe on the function's entry gives the begin and the arguments, the one that End names the end, the result and
 // what the call has filled in. Where CUPTI tells who calls, functions lose probes: begin, end and result are those of
-// CUPTI's API record, or as long as there is none those that its callback noted, and without a probe on the entry, the
-// record of the GPU work has what the arguments say.
+// CUPTI's API record. As long as there is none, the begin is what its callback or the probe on the entry noted. Without
+// a probe on the entry, the record of the GPU work has what the arguments say.
 type Sources struct {
 	Class  string // names such functions in docs/functions.md; "" for most
 	End    End
