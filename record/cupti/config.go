@@ -83,7 +83,7 @@ func CheckRanges(r pattern.Ranges) error {
 
 // The defaults of a GoConfig.
 const (
-	DefaultBufferSize    = 1 << 20
+	DefaultBufferSize    = 256 << 10 // as quick as 1 MiB (an H200, a launch loop)
 	DefaultFlushInterval = time.Second
 	DefaultMemoryLimit   = 64 << 20
 	DefaultExitWait      = 5 * time.Second

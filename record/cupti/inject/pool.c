@@ -24,7 +24,7 @@
 #include "link.h"
 #include "seen.h"
 
-#define SIZES 4
+#define SIZES 3
 #define MIN_BUFFER (6u << 10) /* 20 launches: 216 and 40 bytes each */
 
 #define HELD UINT32_MAX
@@ -38,12 +38,12 @@ struct entry {
 };
 
 /*
- * Sizes of buffers, and the sixteenths of the memory that they and larger ones may fill. Of the smallest there are so
- * many that a thousand threads have one each before the first flush.
+ * Sizes of buffers, and the sixteenths of the memory that they and larger ones may fill. Of the smallest there are so many
+ * that a thousand threads and what CUPTI writes for their streams have one each before the first flush.
  */
 static const struct {
 	unsigned shift, sixteenths;
-} tiers[SIZES] = {{0, 8}, {3, 10}, {5, 11}, {8, 16}};
+} tiers[SIZES] = {{0, 6}, {3, 7}, {6, 16}};
 
 static struct ct_lock lock;
 static struct entry *table; /* from malloc: leak checkers do not look into mapped memory */
