@@ -96,6 +96,11 @@ func spareable(o *Options) (spared []*cudaapi.Function) {
 			spared = append(spared, f)
 		}
 	}
+	for _, f := range cudaapi.Functions(cudaapi.All) {
+		if f.Naming == cudaapi.NamesByHandle && len(spared) > 0 { // probed though nobody has chosen it
+			spared = append(spared, f)
+		}
+	}
 	return spared
 }
 

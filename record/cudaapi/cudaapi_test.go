@@ -62,7 +62,7 @@ func TestSources(t *testing.T) {
 		if f.GPUWork != (s.Record == ForWork) || s.Record != NoPurpose && f.Library != Driver {
 			t.Errorf("%s has API records for %d", f.Name, s.Record)
 		}
-		if s.Left != BothProbes && (s.Record != ForWork || f.Allocating() || slices.ContainsFunc(f.Args, Arg.Out)) {
+		if s.Left != BothProbes && f.Naming != NamesByHandle && (s.Record != ForWork || f.Allocating() || slices.ContainsFunc(f.Args, Arg.Out)) {
 			t.Errorf("%s needs probes", f.Name)
 		}
 		if waits := TraitsOf(f.Name).Waits != NoWait; waits && s.End != AtReturns {

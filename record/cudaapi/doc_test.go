@@ -85,10 +85,13 @@ func sourcesTable() string {
 		if s.Class != "" {
 			class = "*" + s.Class + "*"
 		}
-		if s.Left != BothProbes {
+		switch {
+		case s.Left != BothProbes && s.Record == NoPurpose:
+			entry, end, arguments = "nothing or "+entry, "nothing or "+end, "nothing or "+arguments
+		case s.Left != BothProbes:
 			entry, end = "API record or "+entry, "API record or "+end
 		}
-		if s.Left == NoProbes {
+		if s.Left == NoProbes && s.Record != NoPurpose {
 			arguments = "GPU work or " + arguments
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", class, entry, end, arguments, purposes[s.Record])

@@ -70,6 +70,9 @@ var sources = []struct {
 	{Sources{"stream", AtReturns, ForStreams, BothProbes}, func(_ *Function, t Traits) bool { return t.MakesStream }},
 	{Sources{"kernel lookup", AtReturns, ForRefused, BothProbes},
 		func(f *Function, _ Traits) bool { return f.Name == "cuLibraryGetKernel" }},
+	// cuBLAS does it at each launch of some kernels. The handle is of use with a launch's arguments alone.
+	{Sources{"handle lookup", AtReturns, NoPurpose, NoProbes},
+		func(f *Function, _ Traits) bool { return f.Naming == NamesByHandle }},
 	{Sources{"queued", ByReturnProbe, NoPurpose, BothProbes}, func(f *Function, _ Traits) bool { return f.queues() }},
 	{Sources{"", AtReturns, NoPurpose, BothProbes}, func(*Function, Traits) bool { return true }},
 }

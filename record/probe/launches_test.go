@@ -2,6 +2,7 @@ package probe
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -139,15 +140,17 @@ func completeGraphs(t *testing.T, m attachMode) (entries, whole int) {
 	return entries, whole
 }
 
-// Functions that are spared have no probes until they are asked for, and the runtime's launches are released all the same: their
-// failures are recorded before the first launch reaches the driver.
+// Functions that are spared have no probes until they are asked for, those that look up handles among them, and the runtime's
+// launches are released all the same: their failures are recorded before the first launch reaches the driver.
 func TestSpared(t *testing.T) {
 	eachProgram(t, func(t *testing.T, m attachMode) {
 		functions := cudaapi.Functions(cudaapi.Minimal)
-		p, target := open(t, Options{mode: m, Functions: functions, Spared: functions}), startTarget(t, "shared")
+		spared := append(slices.Clone(functions), cudaapi.ByName("cuKernelGetFunction"))
+		p, target := open(t, Options{mode: m, Functions: functions, Spared: spared, Symbols: true}), startTarget(t, "shared")
 		if _, err := p.AttachSparing(target.pid); err != nil {
 			t.Fatal(err)
 		}
+		target.run("symbols", 1)
 		target.run("refused", 3)
 		if !p.releaseLaunches() {
 			t.Error("no launch is waited for before the first one")
@@ -159,8 +162,16 @@ func TestSpared(t *testing.T) {
 		if err := p.Complete(target.pid); err != nil {
 			t.Fatal(err)
 		}
+		target.run("symbols", 1)
 		target.run("launches", 4)
 		r := finish(t, p)
+		var handles []uint64
+		for _, s := range r.symbols {
+			handles = append(handles, s.Of)
+		}
+		if want := []uint64{0, 0, 0, 0x10000 + '_', 0}; !slices.Equal(handles, want) {
+			t.Errorf("symbols of handles %#x, want %#x", handles, want)
+		}
 		launches := 0
 		for _, c := range r.calls {
 			if functionOf(c).Name == "cuLaunchKernel" {
