@@ -109,7 +109,7 @@ BENCH_LAUNCHES ?= 1000000,5000000,20000000
 
 bench: build sim ## run the benchmarks
 	CUDATRACE_BENCH_LAUNCHES=$(BENCH_LAUNCHES) $(GO) test -pgo=$(CURDIR)/cmd/cudatrace/default.pgo -run '^$$' -bench . -benchmem -timeout 30m $(PKGS)
-	bench/run.sh --sim --rounds 3 --budget 60
+	bench/run.sh --sim --turns 5 --budget 60
 
 # The compiler optimizes the code in which conversions spend their time by this profile, which `go build` finds by its
 # name. An old profile does no harm: code that has changed since is compiled as without a profile.

@@ -76,23 +76,6 @@ def reap():
             return
 
 
-def cpu_ns(pid):
-    """CPU time of a process without its children; None when the process is gone."""
-    total = 0
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as f:
-            fields = f.read().rpartition(b")")[2].split()
-        ticks = int(fields[11]) + int(fields[12])
-        for task in os.listdir(f"/proc/{pid}/task"):
-            with open(f"/proc/{pid}/task/{task}/schedstat", "rb") as f:
-                total += int(f.read().split()[0])
-    except (OSError, IndexError, ValueError):
-        if not total:
-            return None
-    # schedstat counts ns but forgets threads that have ended; stat remembers them in ticks of 10 ms.
-    return max(total, ticks * (1_000_000_000 // os.sysconf("SC_CLK_TCK")))
-
-
 class Ended:
     """True once a process has ended, which need not be our child."""
 

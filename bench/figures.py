@@ -1,100 +1,63 @@
-"""Computes figures from runs: medians, paired ratios, the time that tracing adds to each unit."""
+"""Figures and tables of runs.
+
+The processors of a shared host change their speed by half, every few tenths of a second. So the time of an operation is the 10 % point
+of all parts: its time while the processors are fast. Two untraced programs agree in it within 1 %, where their medians are 6 % apart,
+and dividing by a spin loop's time beside each part makes them 12 % apart (an H200, 60 turns). What hits less than nine parts of ten is
+in the mean alone, which is given, too.
+"""
+import json
+import os
 import random
 import re
+import statistics
 
-import variants
+import rows
 
-REFERENCES = ("nsys", "torch")
-LONG_NS = 10_000_000  # loops with units this long have too few units for figures per unit
-
-
-def quantile(values, q):
-    """The q-quantile, interpolated."""
-    values = sorted(values)
-    at = (len(values) - 1) * q
-    low = int(at)
-    high = min(low + 1, len(values) - 1)
-    return values[low] + (values[high] - values[low]) * (at - low)
-
-
-def median(values):
-    return quantile(values, 0.5)
-
-
-def row_name(variant, phase):
-    return f"{variant}:{phase}" if phase else variant
+RESAMPLES = 300
+LEAST_TURNS = 6  # for an interval
 
 
 def samples(runs):
-    """(workload, row) to {(round, turn): ns of a unit}, without failed runs and runs of whole recordings."""
+    """(workload, variant) to the ns of an operation in each part of each turn, without failed runs."""
     table = {}
     for run in runs:
-        if run["whole"] or run["error"]:
-            continue
-        for part in run["parts"]:
-            key = part["name"], row_name(run["variant"], part.get("phase", ""))
-            table.setdefault(key, {})[run["round"], part.get("turn", 0)] = part["ns"] / part["count"]
+        for part in run["parts"] if not run["error"] else []:
+            table.setdefault((part["name"], run["variant"]), []).append([ns / part["unit"] for ns in part["ns"]])
     return table
 
 
-def paired(values, base, how):
-    """how(value, base) of each round that has both."""
-    return {r: how(values[r], base[r]) for r in values if r in base}
+def fast(turns):
+    """The 10 % point of all parts."""
+    parts = sorted(ns for turn in turns for ns in turn)
+    return parts[len(parts) // 10]
 
 
-def overhead(table, workload, row):
-    """{round: ns that tracing adds to a unit}."""
-    return paired(table.get((workload, row), {}), table.get((workload, "plain"), {}), lambda v, p: v - p)
+def mean(turns):
+    return statistics.fmean(ns for turn in turns for ns in turn)
 
 
-def ratio_of_overheads(table, workload, row, reference, resamples=1000):
-    """The median overhead divided by that of the reference, over the rounds that have both, with its 5 % and 95 % points
-    when the rounds are drawn again. None without a reference, or when the reference's overhead is within noise."""
-    ours, theirs = overhead(table, workload, row), overhead(table, workload, reference)
-    rounds = sorted(set(ours) & set(theirs))
-    if not rounds or quantile([theirs[r] for r in rounds], 0.1) <= 0:
+def ratio(values, base, seed=1):
+    """How many times as long as base, the bounds of the 95 % interval, None with few turns, and the same by the means. None without
+    turns."""
+    if not values or not base:
         return None
-    least = min(t for t in theirs.values() if t > 0)
-
-    def ratio(drawn):
-        return median([ours[r] for r in drawn]) / max(median([theirs[r] for r in drawn]), least)
-
-    value = ratio(rounds)
-    draw = random.Random(1)
-    again = sorted(ratio([draw.choice(rounds) for _ in rounds]) for _ in range(resamples))
-    return {"value": value, "low": again[resamples // 20], "high": again[-resamples // 20], "rounds": len(rounds)}
+    chance = random.Random(seed)
+    draw = lambda turns: fast(chance.choices(turns, k=len(turns)))
+    few = min(len(values), len(base)) < LEAST_TURNS
+    found = [] if few else sorted(draw(values) / draw(base) for _ in range(RESAMPLES))
+    return {"ratio": fast(values) / fast(base), "mean": mean(values) / mean(base), "turns": len(values),
+            "low": None if few else found[RESAMPLES // 40], "high": None if few else found[-RESAMPLES // 40 - 1]}
 
 
-def row(table, workload, name):
-    """The figures of one variant on one workload, ns."""
-    values = table[workload, name]
-    base = table.get((workload, "plain"), {})
-    ratios = list(paired(values, base, lambda v, p: v / p).values())
-    extra = list(overhead(table, workload, name).values())
-    figures = {"workload": workload, "row": name, "rounds": len(values), "median": median(values.values()),
-               "p10": quantile(values.values(), 0.1), "p90": quantile(values.values(), 0.9),
-               "ratio": median(ratios) if ratios else None, "ratio_p10": quantile(ratios, 0.1) if ratios else None,
-               "ratio_p90": quantile(ratios, 0.9) if ratios else None, "overhead": median(extra) if extra else None,
-               "overhead_p10": quantile(extra, 0.1) if extra else None,
-               "overhead_p90": quantile(extra, 0.9) if extra else None}
-    for reference in REFERENCES:
-        if name not in (reference, "plain") and ":" not in name:
-            figures["of_" + reference] = ratio_of_overheads(table, workload, name, reference)
-    return figures
-
-
-def flags(runs, workload, variant):
-    """The faults in the runs of a variant: failures, losses, logs that are not complete. Text to number of runs."""
+def flags(runs, variant):
+    """What is wrong with the runs of a variant, and how often."""
     found = {}
     for run in runs:
-        if run["variant"] != variant or workload not in run["workloads"]:
+        if run["variant"] != variant:
             continue
         info = run.get("info", {})
-        lost = sum(info.get("lost", {}).values())
         if run["error"]:
-            text = "failed: " + re.sub(r"\b\d{4,}\b", "N", run["error"])  # PIDs
-        elif lost:
-            text = "LOST " + ", ".join(sorted(f"{k}" for k, n in info["lost"].items() if n))
+            text = "failed: " + re.sub(r"\b\d{4,}\b", "N", run["error"])[:160]  # PIDs
         elif info and not info["complete"]:
             text = "not complete: " + "; ".join(info["reasons"])
         else:
@@ -103,138 +66,61 @@ def flags(runs, workload, variant):
     return found
 
 
-def rows(runs, works, chosen):
-    """Every row of the table in order: figures, or only flags where no run of a variant succeeded."""
-    table = samples(runs)
-    result = []
+def summary(runs, works, variants):
+    """A row for each workload and variant."""
+    table, result = samples(runs), []
     for work in works:
-        for variant in chosen:
-            if not variant.runs(work.name):
-                continue
-            names = [variant.name]
-            if variant.kind == variants.ATTACH and variant.log:
-                names = [row_name(variant.name, variants.BEFORE), variant.name, row_name(variant.name, variants.AFTER)]
-            for name in names:
-                measured = (work.name, name) in table
-                figures = row(table, work.name, name) if measured else {"workload": work.name, "row": name, "rounds": 0}
-                if name == variant.name:
-                    figures["flags"] = flags(runs, work.name, variant.name)
-                result.append(figures)
+        plain, floor = table.get((work.name, rows.PLAIN)), table.get((work.name, rows.FLOOR))
+        for variant in variants:
+            values = table.get((work.name, variant.name))
+            if values:
+                result.append({"workload": work.name, "variant": variant.name, "ns": fast(values),
+                               "of_plain": ratio(values, plain) if variant.name != rows.PLAIN else None,
+                               "of_floor": ratio(values, floor) if variant.name not in (rows.PLAIN, rows.FLOOR, "again") else None})
     return result
 
 
-def differences(runs, variant, get):
-    """get(run) of a variant's runs minus get(run) of the plain run of that round, program and workloads."""
-    def key(run):
-        return run["round"], run["program"], tuple(run["workloads"])
-
-    def value(run):
-        try:
-            return None if run["error"] else get(run)
-        except (KeyError, IndexError, TypeError):
-            return None
-
-    base = {key(r): value(r) for r in runs if r["variant"] == "plain"}
-    pairs = [(value(r), base.get(key(r))) for r in runs if r["variant"] == variant]
-    return [v - p for v, p in pairs if v is not None and p is not None]
+def written(found):
+    """A ratio with its interval."""
+    if not found:
+        return ""
+    bounds = f" ({found['low']:.3f}..{found['high']:.3f})" if found["low"] is not None else ""
+    return f"× {found['ratio']:.3f}{bounds}"
 
 
-def per_unit(runs, variant, workload, field):
-    """field / count of a workload's loops under a variant, one value per round."""
-    parts = [part for run in runs if run["variant"] == variant and not run["error"] and not run["whole"]
-             for part in run["parts"]]
-    return [p[field] / p["count"] for p in parts if p["name"] == workload and not p.get("phase") and field in p]
+def cell(text):
+    return str(text).replace("|", "\\|").replace("\n", " ")
 
 
-def is_alone(run, variant, workload):
-    """Whether a run is a recording of that workload alone, with enough units for figures per unit."""
-    whole = run["variant"] == variant and run["whole"] and run["workloads"] == [workload] and not run["error"]
-    return whole and run["parts"][0]["ns"] < LONG_NS * run["parts"][0]["count"]
+def grid(head, lines):
+    """A markdown table."""
+    return ["| " + " | ".join(cell(word) for word in line) + " |" for line in (head, ["---"] * len(head), *lines)]
 
 
-def gpu_records(runs, workload):
-    """Number of GPU records in a recording of that workload alone that has them all."""
-    for run in runs:
-        if is_alone(run, "record", workload):
-            info = run.get("info", {})
-            return sum(info.get(k, 0) for k in ("kernels", "copies", "sets", "graphs"))
-    return 0
-
-
-def recorder_cpu(runs, variant, workload):
-    """ns of CPU that the recorder took for each unit: in a recording of that workload alone up to its finished log, or
-    else in its loop among others, where records that a loop left in buffers count for a later loop."""
-    for run in runs:
-        if is_alone(run, variant, workload) and "recorder_cpu_s" in run:
-            took = run["recorder_cpu_s"] - run["recorder_cpu_before_s"]
-            return {"recorder_cpu_ns": took * 1e9 / run["parts"][0]["count"], "alone": True}
-    among = per_unit(runs, variant, workload, "recorder_cpu_ns")
-    return {"recorder_cpu_ns": median(among), "alone": False} if among else {}
-
-
-def after_detach(runs):
-    """A loop's time after -p has detached over its time before, less 1, of all workloads and rounds together."""
-    table = samples(runs)
-    found = []
-    for workload, name in table:
-        if name == row_name("pid", variants.AFTER):
-            before = table.get((workload, row_name("pid", variants.BEFORE)), {})
-            found += paired(table[workload, name], before, lambda a, b: a / b - 1).values()
-    return {"median": median(found), "p10": quantile(found, 0.1), "p90": quantile(found, 0.9)} if found else None
-
-
-def record_bytes(runs, variant, workload):
-    """Bytes of each file of a recording of that workload alone, for each GPU record."""
-    records = gpu_records(runs, workload)
-    for run in runs:
-        if records and is_alone(run, variant, workload):
-            return {suffix: size / records for suffix, size in run["files"].items()}
-    return {}
-
-
-def endings(runs, variant, workload):
-    """Seconds from the program's end to the finished files, of a recording of that workload alone. torch.profiler
-    writes its files inside the program, after the loop."""
-    for run in runs:
-        if run["variant"] != variant or not run["whole"] or run["workloads"] != [workload] or run["error"]:
+def document(result, works, variants):
+    """All results as markdown."""
+    turns = {(r["workload"], r["variant"]): r for r in result["summary"]}
+    lines = [", ".join(f"{k} {v}" for k, v in result["machine"].items()) + f"; {result['rounds']} rounds of {result['turns']} turns.",
+             f"Command: `{result['command']}`", ""]
+    for work in works:
+        own = [(v, turns[work.name, v.name]) for v in variants if (work.name, v.name) in turns]
+        plain = next((r["ns"] for v, r in own if v.name == rows.PLAIN), None)
+        if not own or plain is None:
             continue
-        if variant == "torch":
-            return {k[:-2] + "s": run["parts"][0][k] / 1e9 for k in ("stop_ns", "export_ns") if k in run["parts"][0]}
-        if variant != "plain" and "done_s" in run:
-            return {"log_s": run["log_s"] - run["exit_s"], "done_s": run["done_s"] - run["exit_s"]}
-    return {}
+        lines += [f"**{work.name}: {work.title.format(arg=result['args'][work.name])}** (not traced: {plain / work.per:,.4g} {work.scale} a {work.unit})", ""]
+        lines += grid(["", "× not traced (95 %)", f"added, {work.scale}", "× the floor (95 %)", "× not traced, means", "turns"],
+                      [[v.title, written(r["of_plain"]), f"{(r['ns'] - plain) / work.per:+,.3g}", written(r["of_floor"]),
+                        f"{r['of_plain']['mean']:.2f}", r["of_plain"]["turns"]] for v, r in own if r["of_plain"]]) + [""]
+    lines += [f"- {v.title}: {text} ({n} ×)" for v in variants for text, n in flags(result["runs"], v.name).items()]
+    return "\n".join([*lines, *(f"- {problem}" for problem in result["problems"])]) + "\n"
 
 
-def resources(runs, works, chosen):
-    """The resources of a variant other than the program's time, a row per variant and workload."""
-    result = []
-    for variant in chosen:
-        for work in works:
-            if not variant.runs(work.name) or variant.name == "plain":
-                continue
-            figures = {"variant": variant.name, "workload": work.name}
-            figures.update(recorder_cpu(runs, variant.name, work.name))
-            own, plain = (per_unit(runs, v, work.name, "cpu_ns") for v in (variant.name, "plain"))
-            if own and plain:
-                figures["program_cpu_ns"] = median(own) - median(plain)
-            if size := record_bytes(runs, variant.name, work.name):
-                figures["bytes"] = size
-            figures.update(endings(runs, variant.name, work.name))
-            if len(figures) > 2:
-                result.append(figures)
-    return result
-
-
-def seconds(runs, variant):
-    """Seconds and bytes that a variant adds once per run: medians over its runs of the difference from plain."""
-    merged = [r for r in runs if not r["whole"]]
-    figures = {}
-    for name, among, get in (
-            ("start_s", [r for r in merged if r["program"] == "loops"], lambda r: r["start_s"]),
-            ("first_s", merged, lambda r: r["first_s"]),
-            ("exit_s", merged, lambda r: r["exit_s"]),
-            ("done_s", merged, lambda r: r["done_s"]),
-            ("rss_bytes", merged, lambda r: r["parts"][-1]["hwm_kb"] * 1024)):
-        if found := differences(among, variant, get):
-            figures[name] = median(found)
-    return figures
+def write(folder, result, works, variants):
+    """Writes both files, and returns the text of the tables."""
+    text = document(result, works, variants)
+    for name, contents in (("overhead.json", json.dumps(result)), ("overhead.md", text)):
+        path = os.path.join(folder, name)
+        with open(path + ".new", "w") as f:
+            f.write(contents)
+        os.replace(path + ".new", path)
+    return text

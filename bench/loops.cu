@@ -5,17 +5,15 @@
 // tracer between two loops:
 //
 //	init NAME...              starts CUDA     init first_ns=.. t=..
-//	run NAME COUNT ARG        one loop        part name=.. count=.. ns=.. cpu_ns=.. hwm_kb=.. rss_kb=..
-//	parts LIST                switches CUPTI  parts gpu=.. driver=.. runtime=.. answers=.. walks=..
+//	run NAME COUNT ARG        one loop        part name=.. unit=.. ns=..,.. hwm_kb=..
 //	quit                      ends            bye t=..
 //
-// ns is wall time, for loop e the sum over its threads; t is CLOCK_MONOTONIC in ns. parts needs
-// kernels.so, injected; its report counts what CUPTI wrote up to now.
+// A loop runs in parts of unit operations, each waited for. ns has the wall time of each part, for loop e the sum over its threads;
+// t is CLOCK_MONOTONIC in ns.
 //
 // Usage: loops CONTROL REPORT    (paths, of pipes for instance; - is standard input and output)
 //
 // Built by nvcc, or as C with -DBENCH_SIM against the simulated CUDA stack.
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -30,6 +28,7 @@
 #define GRAPH_SYNC_EVERY 50
 #define MAX_THREADS 64
 #define COPY_BYTES 1024
+#define MAX_PARTS 1000
 
 #ifdef BENCH_SIM
 #include "kernels.h"
@@ -123,11 +122,8 @@ static void launch_empty(cudaStream_t s) { CHECK(cudaLaunchKernel((const void *)
 static uint64_t loop_launches(long count, cudaStream_t s)
 {
 	uint64_t begin = now();
-	for (long i = 1; i <= count; i++) {
+	for (long i = 0; i < count; i++)
 		launch_empty(s);
-		if (i % SYNC_EVERY == 0)
-			CHECK(cudaStreamSynchronize(s));
-	}
 	CHECK(cudaStreamSynchronize(s));
 	return now() - begin;
 }
@@ -143,13 +139,11 @@ static uint64_t copies(long count, long arg)
 {
 	(void)arg;
 	uint64_t begin = now();
-	for (long i = 1; i <= count; i++) {
+	for (long i = 0; i < count; i++) {
 		if (i % 2)
 			CHECK(cudaMemcpyAsync(device_bytes, host_bytes, COPY_BYTES, cudaMemcpyHostToDevice, stream));
 		else
 			CHECK(cudaMemcpyAsync(host_bytes, device_bytes, COPY_BYTES, cudaMemcpyDeviceToHost, stream));
-		if (i % SYNC_EVERY == 0)
-			CHECK(cudaStreamSynchronize(stream));
 	}
 	CHECK(cudaStreamSynchronize(stream));
 	return now() - begin;
@@ -160,11 +154,8 @@ static uint64_t graphs(long count, long arg)
 {
 	(void)arg;
 	uint64_t begin = now();
-	for (long i = 1; i <= count; i++) {
+	for (long i = 0; i < count; i++)
 		CHECK(cudaGraphLaunch(graph, stream));
-		if (i % GRAPH_SYNC_EVERY == 0)
-			CHECK(cudaStreamSynchronize(stream));
-	}
 	CHECK(cudaStreamSynchronize(stream));
 	return now() - begin;
 }
@@ -181,9 +172,10 @@ static pthread_barrier_t start;
 static void *work(void *arg)
 {
 	struct worker *w = (struct worker *)arg;
-	loop_launches(w->count / 20, w->stream);
+	loop_launches(100, w->stream);
 	pthread_barrier_wait(&start);
-	w->ns = loop_launches(w->count, w->stream);
+	for (long left = w->count; left > 0; left -= SYNC_EVERY)
+		w->ns += loop_launches(left < SYNC_EVERY ? left : SYNC_EVERY, w->stream);
 	return NULL;
 }
 
@@ -196,6 +188,7 @@ static uint64_t threads(long count, long wanted)
 	for (long i = 0; i < n; i++) {
 		workers[i].count = count / n + (i < count % n);
 		workers[i].stream = thread_stream[i];
+		workers[i].ns = 0;
 		if (pthread_create(&workers[i].thread, NULL, work, &workers[i])) {
 			say("failed cannot start thread %ld", i + 1);
 			exit(1);
@@ -261,10 +254,10 @@ static const struct loop {
 	const char *name;
 	void (*prepare)(void);
 	uint64_t (*run)(long count, long arg);
-	long warm; // at most so many before the measured ones
+	long unit; // operations in a part, 0 for all
 } loops[] = {
-	{"a", prepare_nothing, launches, 1000}, {"b", prepare_copies, copies, 1000}, {"g", prepare_graphs, graphs, 100},
-	{"e", prepare_threads, threads, 0},     {"f", prepare_memory, long_kernels, 1},
+	{"a", prepare_nothing, launches, SYNC_EVERY}, {"b", prepare_copies, copies, SYNC_EVERY}, {"g", prepare_graphs, graphs, GRAPH_SYNC_EVERY},
+	{"e", prepare_threads, threads, 0},           {"f", prepare_memory, long_kernels, 1},
 };
 
 static const struct loop *find(const char *name)
@@ -290,30 +283,17 @@ static void init(void)
 
 static void run(const char *name, const char *count_text, const char *arg_text)
 {
-	long count = count_text ? strtol(count_text, NULL, 10) : 0, arg = arg_text ? strtol(arg_text, NULL, 10) : 0;
+	static uint64_t ns[MAX_PARTS];
+	long count = count_text ? strtol(count_text, NULL, 10) : 0, arg = arg_text ? strtol(arg_text, NULL, 10) : 0, parts;
 	const struct loop *loop = find(name ? name : "");
-	long warm = count / 20 < loop->warm ? count / 20 : loop->warm;
-	if (warm)
-		loop->run(warm, arg);
-	uint64_t cpu = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
-	uint64_t ns = loop->run(count, arg);
-	cpu = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu;
-	say("part name=%s count=%ld ns=%llu cpu_ns=%llu hwm_kb=%ld rss_kb=%ld", loop->name, count, (unsigned long long)ns,
-	    (unsigned long long)cpu, status_kb("VmHWM"), status_kb("VmRSS"));
-}
-
-// Switches parts of CUPTI through the injected library.
-static void parts(const char *list)
-{
-	const char *path = getenv("CUDA_INJECTION64_PATH");
-	void *library = path ? dlopen(path, RTLD_NOW | RTLD_NOLOAD) : NULL;
-	const char *(*turn)(const char *) = library ? (const char *(*)(const char *))dlsym(library, "bench_parts") : NULL;
-	const char *counts = turn ? turn(list ? list : "") : NULL;
-	if (!counts) {
-		say("failed parts %s: %s", list ? list : "", turn ? "CUPTI refuses them" : "kernels.so is not injected");
-		exit(1);
-	}
-	say("parts %s", counts);
+	long unit = loop->unit ? loop->unit : count;
+	loop->run(unit, arg); // warms up
+	for (parts = 0; parts < MAX_PARTS && parts * unit < count; parts++)
+		ns[parts] = loop->run(unit, arg);
+	fprintf(report, "part name=%s unit=%ld hwm_kb=%ld ns=", loop->name, unit, status_kb("VmHWM"));
+	for (long i = 0; i < parts; i++)
+		fprintf(report, "%s%llu", i ? "," : "", (unsigned long long)ns[i]);
+	say("");
 }
 
 static FILE *opened(const char *path, const char *mode, FILE *standard)
@@ -344,8 +324,6 @@ int main(int argc, char **argv)
 		} else if (!strcmp(word, "run")) {
 			char *name = strtok(NULL, " \n"), *count = strtok(NULL, " \n");
 			run(name, count, strtok(NULL, " \n"));
-		} else if (!strcmp(word, "parts")) {
-			parts(strtok(NULL, " \n"));
 		} else {
 			say("failed there is no command %s", word);
 			return 1;

@@ -17,7 +17,10 @@ def parse(line):
     values = {}
     for word in rest.split():
         name, _, value = word.partition("=")
-        values[name] = int(value) if value.lstrip("-").isdigit() else value
+        if name == "ns":
+            values[name] = [int(n) for n in value.split(",")]
+        else:
+            values[name] = int(value) if value.lstrip("-").isdigit() else value
     return event, values
 
 
@@ -57,7 +60,6 @@ class Program:
     def __init__(self, words, env, folder, channel):
         self.folder = folder
         self.channel = channel
-        self.started = child.monotonic()
         self.stderr = os.path.join(folder, "stderr")
         with open(self.stderr, "wb") as err, open(os.path.join(folder, "stdout"), "wb") as out:
             self.proc = child.start(words, {**os.environ, **env}, err, out)
@@ -93,11 +95,10 @@ class Program:
         return "its tracer runs on" if code is None else f"exit code {code}"
 
     def ready(self, timeout):
-        """Waits until the program has started. start_s is the time from the start of its command, seconds."""
+        """Waits until the program has started."""
         values = self.expect("ready", timeout)
         self.pid = values["pid"]
         self.ended = child.Ended(self.pid)
-        values["start_s"] = values["t"] / 1e9 - self.started
         return values
 
     def ask(self, line, event, timeout):

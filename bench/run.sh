@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# Measures the cost of tracing in one command: on a machine with a GPU, nvcc and python3 (with PyTorch for the PyTorch
-# loops), or with --sim on the simulated CUDA stack. Needs bin/cudatrace (or --cudatrace PATH) and root; finds nsys
-# without help. With --parts it measures the parts of CUPTI, without cudatrace and root. Options: bench/run.sh --help.
-# Results go to $OUT, or build/bench.
+# Measures what tracing costs in one command: on a machine with a GPU, nvcc and python3 (with PyTorch for the PyTorch loops),
+# or with --sim on the simulated CUDA stack. Needs bin/cudatrace (or --cudatrace PATH) and root; finds nsys without help.
+# Options: bench/run.sh --help. Results go to $OUT, or build/bench.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(dirname "$here")
@@ -14,20 +13,17 @@ for word; do
 	BENCH_COMMAND+=" $word"
 done
 export BENCH_COMMAND
-sim= parts=
+sim=
 for word; do
 	case $word in
 	--sim) sim=1 ;;
-	--parts) parts=1 ;;
-	-h | --help | --list) exec python3 "$here/overhead.py" "$@" ;;
+	-h | --help | --list) exec python3 "$here/bench.py" "$@" ;;
 	esac
 done
 mkdir -p "$build"
 rm -f "$build/kernels.so" "$build/loops" # a file that cannot be built is reported as missing, not taken from an older run
-inject=$root/record/cupti/inject
-${CC:-gcc} -O2 -D_GNU_SOURCE -fno-omit-frame-pointer -Wall -Wextra -Werror -shared -fPIC -pthread -iquote "$inject" -o "$build/kernels.so" \
-	"$here/kernels.c" "$here/walk.c" "$inject/stack.c" -ldl ||
-	echo "run.sh: kernels.c does not compile; the floor of CUPTI's kernel records is left out" >&2
+${CC:-gcc} -O2 -Wall -Wextra -Werror -shared -fPIC -pthread -o "$build/kernels.so" "$here/kernels.c" -ldl ||
+	echo "run.sh: kernels.c does not compile; the floor is left out" >&2
 if [ -n "$sim" ]; then
 	[ -e "$root/build/sim/lib/libcudart.so.13" ] || make -s -C "$root/testdata/sim"
 	${CC:-gcc} -x c -std=gnu11 -O2 -Wall -Wextra -Werror -pthread -DBENCH_SIM -I"$root/testdata/sim/prog" \
@@ -37,9 +33,4 @@ else
 	nvcc -O2 -arch=native -o "$build/loops" "$here/loops.cu" -ldl || nvcc -O2 -o "$build/loops" "$here/loops.cu" -ldl ||
 		echo "run.sh: loops.cu does not compile; its workloads will fail" >&2
 fi
-probe=()
-if [ -z "$parts" ] && command -v go >/dev/null; then
-	(cd "$root" && CGO_ENABLED=0 go test -c -o "$build/probe.test" ./record/probe) || rm -f "$build/probe.test"
-fi
-if [ -z "$parts" ] && [ -x "$build/probe.test" ]; then probe=(--probe-test "$build/probe.test"); fi
-exec python3 "$here/overhead.py" --build "$build" "${probe[@]}" "$@"
+exec python3 "$here/bench.py" --build "$build" "$@"

@@ -1,17 +1,16 @@
 """The PyTorch loops that are measured. The protocol is that of loops.cu:
 
     init NAME...              starts CUDA     init first_ns=.. t=..
-    profile torch [PATH]      torch.profiler around every later loop, its trace to PATH
-    run NAME COUNT ARG        one loop        part name=.. count=.. ns=.. step_ns=.. cpu_ns=.. hwm_kb=.. rss_kb=..
-    parts LIST                switches CUPTI  parts gpu=.. driver=.. runtime=.. answers=.. walks=..
+    profile torch             starts torch.profiler, which goes on up to the end
+    run NAME COUNT ARG        one loop        part name=.. unit=1 ns=..,.. hwm_kb=..
     quit                      ends            bye t=..
 
 c: training steps of 50 small linear layers; d: the step of c as a CUDA graph; t: a step of ARG long kernels
-that only move memory; k: a token of a transformer with a KV cache, batch 1, greedy. ns is the wall time of the whole loop, step_ns the median of its steps.
+that only move memory; k: a token of a transformer with a KV cache, batch 1, greedy. ns has the wall time of
+each step, with a wait for the GPU at its end.
 
 Usage: train.py CONTROL REPORT    (paths, of pipes for instance; - is standard input and output)
 """
-import ctypes
 import gc
 import os
 import sys
@@ -184,52 +183,12 @@ def status_kb(field):
     return 0
 
 
-def timed(step, count, arg):
-    """Runs the steps; the times at which each ended, ns, the last after the GPU was done."""
-    ends = [time.perf_counter_ns()]
-    for _ in range(count):
-        step(arg)
-        ends.append(time.perf_counter_ns())
-    torch.cuda.synchronize()
-    ends[-1] = time.perf_counter_ns()
-    return ends
-
-
-class Plain:
-    """Runs a loop as it is."""
-
-    def run(self, step, count, arg):
-        return timed(step, count, arg), {}
-
-
-class Profiled:
-    """Runs a loop under PyTorch's profiler, GPU activities only."""
-
-    def __init__(self, path):
-        self.path = path
-        self.run(lambda arg: torch.cuda.synchronize(), 1, 0)  # its start-up
-
-    def run(self, step, count, arg):
-        profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA])
-        profiler.start()
-        ends = timed(step, count, arg)
-        stopped = time.perf_counter_ns()
-        profiler.stop()
-        more = {"stop_ns": time.perf_counter_ns() - stopped}
-        if self.path:
-            profiler.export_chrome_trace(self.path)
-            more["export_ns"] = time.perf_counter_ns() - stopped
-            more["trace_bytes"] = os.path.getsize(self.path)
-            os.remove(self.path)
-        return ends, more
-
-
 class Server:
     def __init__(self, control, report):
         self.report = report
         self.control = control
         self.steps = {}
-        self.runner = Plain()
+        self.profiler = None
 
     def say(self, event, **values):
         print(event, *(f"{k}={v}" for k, v in values.items()), file=self.report, flush=True)
@@ -246,31 +205,24 @@ class Server:
         self.say("init", first_ns=first, t=time.monotonic_ns())
 
     def profile(self, words):
+        """PyTorch's profiler, of GPU activities alone."""
         if words[0] != "torch":
             raise ValueError(f"there is no profiler {words[0]}")
-        self.runner = Profiled(words[1] if len(words) > 1 else "")
+        self.profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA])
+        self.profiler.start()
 
     def run(self, name, count, arg):
         step = self.steps[name]
-        for _ in range(min(count // 10, 5)):
-            step(arg)
+        step(arg)  # warms up
         torch.cuda.synchronize()
-        gc.collect()
-        cpu = time.process_time_ns()
-        ends, more = self.runner.run(step, count, arg)
-        cpu = time.process_time_ns() - cpu
-        steps = sorted(b - a for a, b in zip(ends, ends[1:]))
-        self.say("part", name=name, count=count, ns=ends[-1] - ends[0], step_ns=steps[len(steps) // 2], cpu_ns=cpu,
-                 hwm_kb=status_kb("VmHWM"), rss_kb=status_kb("VmRSS"), **more)
-
-    def parts(self, listed):
-        """Switches parts of CUPTI through the injected library, kernels.so."""
-        library = ctypes.CDLL(os.environ["CUDA_INJECTION64_PATH"])
-        library.bench_parts.restype = ctypes.c_char_p
-        counts = library.bench_parts(listed.encode())
-        if counts is None:
-            raise ValueError(f"parts {listed}: CUPTI refuses them")
-        print("parts", counts.decode(), file=self.report, flush=True)
+        gc.collect(0)
+        times = []
+        for _ in range(count):
+            began = time.perf_counter_ns()
+            step(arg)
+            torch.cuda.synchronize()
+            times.append(time.perf_counter_ns() - began)
+        self.say("part", name=name, unit=1, hwm_kb=status_kb("VmHWM"), ns=",".join(map(str, times)))
 
     def serve(self):
         self.say("ready", pid=os.getpid(), t=time.monotonic_ns(), torch=torch.__version__)
@@ -284,10 +236,10 @@ class Server:
                 self.profile(words[1:])
             elif words[0] == "run":
                 self.run(words[1], int(words[2]), int(words[3]) if len(words) > 3 else 0)
-            elif words[0] == "parts":
-                self.parts(words[1] if len(words) > 1 else "")
             else:
                 raise ValueError(f"there is no command {words[0]}")
+        if self.profiler:
+            self.profiler.stop()
         self.say("bye", t=time.monotonic_ns())
 
 

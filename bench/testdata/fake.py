@@ -29,7 +29,7 @@ def main():
                 time.sleep(60)
             if mode == "failed":
                 say("failed cudaLaunchKernel: cudaErrorUnknown")
-            say(f"part name={words[1]} count={words[2]} ns={int(words[2]) * 1000} cpu_ns=5 hwm_kb=1000 rss_kb=900")
+            say(f"part name={words[1]} unit=100 ns={int(words[2]) * 1000} hwm_kb=1000")
         elif words[0] == "quit":
             say(f"bye t={time.monotonic_ns()}")
             sys.exit(3 if mode == "code" else 0)

@@ -1,7 +1,6 @@
 #!/bin/bash
-# What threads do, of PyTorch loops on a GPU with planted causes: a slow loader, a thread that holds the GIL, too few processors; and what
-# states and samples cost one process in which recording is switched on and off.
-# testdata/gpu/threads.sh [FOLDER [PAIRS]]   needs cudatrace in PATH, PyTorch, taskset. It prints the finding of each cause, and fails where the
+# What threads do, of PyTorch loops on a GPU with planted causes: a slow loader, a thread that holds the GIL, too few processors.
+# testdata/gpu/threads.sh [FOLDER]   needs cudatrace in PATH, PyTorch, taskset. It prints the finding of each cause, and fails where the
 # report of idle times does not name the cause first.
 set -e
 out=${1:-$(mktemp -d)}
@@ -46,10 +45,4 @@ taskset -cp 0 $busy >/dev/null
 look starved "ready to run" taskset -c 0
 kill $busy
 trap - EXIT
-# The cost: alternating runs on the same machine, so that its changes fall on both.
-for pair in $(seq ${2:-6}); do
-	for sample in off 99; do
-		echo "sample $sample: $(cudatrace record -q --no-convert --sample $sample -o "$out/cost" python3 "$out/loop.py" plain 500 2>/dev/null)"
-	done
-done
 exit $failed
