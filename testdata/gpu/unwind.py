@@ -111,11 +111,11 @@ class Recorded:
                     callers[record["id"]] = record
                 else:
                     calls.append(record)
-        probes = any(c["kind"] == "call" for c in calls)
         self.calls, self.without, self.paths = collections.Counter(), 0, set()
-        for call in calls:
-            name = base(call.get("func") or call["name"])
-            if (call["kind"] == "call") == probes and WORK.match(name):
+        named = [(base(c.get("func") or c["name"]), c) for c in calls]
+        probed = {name for name, c in named if c["kind"] == "call"}  # a launch has an API record alone
+        for name, call in named:
+            if (call["kind"] == "call") == (name in probed) and WORK.match(name):
                 self.add(name, callers.get(call["caller"]))
 
     def add(self, name, caller):

@@ -8,8 +8,8 @@ here=$(cd "$(dirname "$0")" && pwd)
 cudatrace=$here/../../bin/cudatrace
 out=$(mkdir -p "${1:?which folder for logs?}" && cd "$1" && pwd) || exit 1
 only=${2:-.} # a regular expression on names
-build=/tmp/cudatrace-unwind
-rm -rf "$build" && mkdir "$build" && cp "$here"/*.cu "$here"/*.c "$here"/*.py "$build" && cd "$build" || exit 1
+build=$(mktemp -d)
+cp "$here"/*.cu "$here"/*.c "$here"/*.py "$build" && cd "$build" || exit 1
 trap 'rm -rf "$build"' EXIT
 gcc -O2 -shared -fPIC -o libunwind-callers.so unwind.c -ldl -lpthread || exit 1
 (nvcc -o streams-static streams.cu & nvcc -cudart shared -o streams-shared streams.cu & nvcc -o kinds kinds.cu & wait) || exit 1
