@@ -168,7 +168,19 @@ func TestExits(t *testing.T) {
 	testExits(t, 5000, Options{}, nil)
 }
 
-// TestExitsSanitized does the same with the library built for sanitizers, which keep
+// TestExitWithFullQueue ends a program whose queued kernels take the GPU longer than the wait for one that does not come.
+func TestExitWithFullQueue(t *testing.T) {
+	t.Parallel()
+	const n = 400
+	s := newStage(t, Options{}, GoConfig{FlushInterval: 50 * time.Millisecond})
+	environ := append(s.server.Environ(os.Environ()), "CUDASIM_KERNEL_NS=2000000")
+	if got := runExits(t, exitsCommand(t, environ, nil, "exec", "-n", fmt.Sprint(n), "-c", "7"), nil); got.status.ExitStatus() != 7 {
+		t.Errorf("it ended with %v", got)
+	}
+	s.checkExit(t, n, "", false)
+}
+
+// TestExitsSanitized does what TestExits does with the library built for sanitizers, which keep
 // their own handlers out of it.
 func TestExitsSanitized(t *testing.T) {
 	t.Parallel()

@@ -250,7 +250,8 @@ void ct_handover_end(void)
  * brought has its work and no more comes of that call and those before. What other
  * threads launch meanwhile is not waited for.
  */
-#define LONGEST (300 * CT_MS)
+#define LONGEST (300 * CT_MS) /* without any of that work */
+#define MOST (2 * CT_SECOND)  /* a GPU that others use too may need it for a full queue */
 #define PAUSE_MAX (16 * CT_MS)
 #define CALLS_LEAST (20 * CT_MS) /* for calls to return that nothing is known of yet */
 #define CALLS_MOST (100 * CT_MS) /* for those that are known to be on their way */
@@ -264,7 +265,7 @@ void ct_handover_end(void)
  */
 uint64_t ct_final_flush(bool at_exit, bool final)
 {
-	uint64_t until = ct_now(), end = until + LONGEST;
+	uint64_t until = ct_now(), most = until + MOST, end = until + LONGEST;
 	bool due = true;
 	ct_walk_poll();
 	if (!ct_flush(CT_FINISHED, at_exit))
@@ -276,7 +277,11 @@ uint64_t ct_final_flush(bool at_exit, bool final)
 		if (!ct_flush(CT_FINISHED, at_exit))
 			return until;
 		until = now;
-		due = atomic_load(&awaited) != before || lacks_target();
+		due = lacks_target();
+		if (atomic_load(&awaited) != before) {
+			due = true;
+			end = now + LONGEST < most ? now + LONGEST : most;
+		}
 	}
 	return final && !ct_flush(CT_UNFINISHED, at_exit) ? 0 : until;
 }
