@@ -181,7 +181,7 @@ func TestSample(t *testing.T) {
 	r := reportOf(t, "train", 5)
 	v := view{name: "train.cudatrace", report: r, latest: r, keys: true}
 	var sample strings.Builder
-	for _, l := range v.lines(80, 24) {
+	for _, l := range v.lines(80, 18) {
 		fmt.Fprintln(&sample, strings.TrimRight(l.Text, " "))
 	}
 	before, rest, ok := strings.Cut(string(page), "```\ncudatrace top: ")
