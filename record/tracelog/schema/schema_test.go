@@ -139,14 +139,20 @@ func fieldList(fields []Field) string {
 			names += " to `" + fields[n-1].Name + "`"
 			first.Meaning = meaning
 		}
-		use := ""
+		var special []string
+		if first.Type != Uint {
+			special = append(special, first.Type.String())
+		}
 		if first.Key {
-			use = ", key"
+			special = append(special, "key")
 		}
 		if first.Optional {
-			use += ", optional"
+			special = append(special, "optional")
 		}
-		fmt.Fprintf(&b, "- %s *%v%s*: %s\n", names, first.Type, use, first.Meaning)
+		if special != nil {
+			names += " *" + strings.Join(special, ", ") + "*"
+		}
+		fmt.Fprintf(&b, "- %s: %s\n", names, first.Meaning)
 		fields = fields[n:]
 	}
 	return b.String()

@@ -285,12 +285,13 @@ def own_schema():
 def fields_of(part):
     """The names and types of the fields that a section lists."""
     fields = []
-    for names, kind in re.findall(r"^- (`.*?`) \*(\w+)", part, re.M):
+    for names, special in re.findall(r"^- (`[^:*]*`)(?: \*(.*?)\*)?: ", part, re.M):
+        kind = special.split(",")[0]
         first, *others = re.findall(r"`(\w+)`", names)
         if " to " in names:
             stem, last = re.match(r"(\D+)(\d+)", others[0]).groups()
             others = [stem + str(n) for n in range(1, int(last) + 1)]
-        fields += [(f, TYPES.index(kind) + 1) for f in (first, *others)]
+        fields += [(f, TYPES.index(kind if kind in TYPES else "uint") + 1) for f in (first, *others)]
     return fields
 
 
