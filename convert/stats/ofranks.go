@@ -116,7 +116,7 @@ var collectivesReport = Report{
 	table: func(s *Sink, f Facts) *table.Table { return f.togetherOf(s.ranks.Collectives()) },
 	Keys: []Key{
 		{"name", ""},
-		{"communicator", "[NCCL's hash](nvtx.md#nccl) in hexadecimal, as everywhere; where NCCL does not tell it, a number of this report alone, which another filter changes"},
+		{"communicator", "[NCCL's hash](nvtx.md#nccl) in hexadecimal; where NCCL does not tell it, a number of this report alone, which another filter changes"},
 		{"ranks, members", "the ranks, `0-7`, and their number"},
 		{"count", ""},
 		{"total_ns", "time of the kernels on all ranks together"},
@@ -126,9 +126,9 @@ var collectivesReport = Report{
 		{"last_rank, waited_for_share", "the rank for which the others waited longest, and its part of the waiting, of collectives whose last rank is known and in its steady state: the figures of [`straggling_rank`](findings.md#straggling_rank-straggling_host)"},
 		{"last_share, late_median_ns", "its part of those that are no ties; the median of how much it came after all others in these, as far as no error of the clocks explains it"},
 		{"compared", "collectives that were compared; of very many a sample, as a note says: waits are then estimates for all"},
-		{"uncertain", "those whose last rank is not known"},
-		{"ties", "those whose last rank came later by less than half of the communicator's mean in the steady state: chance decides who is last in most collectives of a step"},
-		{"starting", "those whose last rank was in its [start-up](findings.md#start-up-and-steady-state): they count neither as ties nor for `last_rank`"},
+		{"uncertain", "collectives whose last rank is not known"},
+		{"ties", "collectives whose last rank came later by less than half of the communicator's mean in the steady state: chance decides who is last in most collectives of a step"},
+		{"starting", "collectives whose last rank was in its [start-up](findings.md#start-up-and-steady-state): they count neither as ties nor for `last_rank`"},
 	},
 }
 
@@ -151,7 +151,7 @@ var messageSizesReport = Report{
 	table: func(s *Sink, _ Facts) *table.Table { return s.ranks.MessageSizes() },
 	Keys: []Key{
 		{"name", "the operation"},
-		{"members", "ranks of the communicator, as NCCL or else the logs tell; `null` for kernels that are not put together with those of other ranks, of which each rank's count"},
+		{"members", "ranks of the communicator, as NCCL or else the logs tell; `null` for kernels that are not put together across ranks: there the kernels of every rank count"},
 		{"min_bytes, max_bytes", "smallest and largest message of the row"},
 		{"count", ""},
 		{"bytes", "sum of the messages"},
