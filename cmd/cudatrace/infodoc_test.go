@@ -43,12 +43,18 @@ func TestInfoIsDocumented(t *testing.T) {
 	}
 }
 
-// firstCells are the names in the first column of a table, sorted.
+// firstCells are the names in the first column of a table, or before the colons of a list, sorted.
 func firstCells(text string) (names []string) {
 	name := regexp.MustCompile("`(\\w+)`")
 	for line := range strings.Lines(text) {
+		first, _, listed := strings.Cut(line, ": ")
 		if cells := strings.Split(line, "|"); len(cells) > 2 {
-			for _, m := range name.FindAllStringSubmatch(cells[1], -1) {
+			first, listed = cells[1], true
+		} else if !strings.HasPrefix(line, "- `") {
+			continue
+		}
+		if listed {
+			for _, m := range name.FindAllStringSubmatch(first, -1) {
 				names = append(names, m[1])
 			}
 		}

@@ -17,8 +17,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the tables of docs/parquet.md")
 
-// sqlTypes are the types as people see them.
-var sqlTypes = map[parquet.Type]string{parquet.Int: "integer", parquet.Float: "float", parquet.Text: "text", parquet.Bool: "boolean", parquet.Time: "timestamp"}
+// sqlTypes are the types as people see them; a column without a type on the page is an integer.
+var sqlTypes = map[parquet.Type]string{parquet.Float: "float", parquet.Text: "text", parquet.Bool: "boolean", parquet.Time: "timestamp"}
 
 // TestSchemaDocument compares the schema with docs/parquet.md, where people read it.
 func TestSchemaDocument(t *testing.T) {
@@ -63,17 +63,23 @@ func TestSchemaDocument(t *testing.T) {
 	}
 }
 
-// columns is a table of columns; those with one meaning are one line.
+// columns lists columns; those with one meaning are one line.
 func columns(list []parquetsink.Column) string {
 	var b strings.Builder
-	b.WriteString("| column | type | meaning | NULL |\n|---|---|---|---|\n")
 	names := ""
 	for i, c := range list {
 		names += ", `" + c.Name + "`"
 		if next := i + 1; next < len(list) && list[next].Meaning == c.Meaning {
 			continue
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", names[2:], sqlTypes[c.Type], strings.ReplaceAll(c.Meaning, " | ", " \\| "), c.Null)
+		kind, null := "", ""
+		if c.Type != parquet.Int {
+			kind = " *" + sqlTypes[c.Type] + "*"
+		}
+		if c.Null != "" {
+			null = " (NULL: " + c.Null + ")"
+		}
+		fmt.Fprintf(&b, "- %s%s: %s%s\n", names[2:], kind, c.Meaning, null)
 		names = ""
 	}
 	return b.String()

@@ -187,8 +187,8 @@ var streamsReport = Report{
 	needs: gpuWork, whyEmpty: "no GPU work",
 	table: func(s *Sink, _ Facts) *table.Table { return s.busy.streamTable() },
 	Keys: []Key{
-		{"name, stream, context, pid, gpu", "stream, its numbers, process and GPU"},
-		{"busy_ns, idle_ns, busy_share, span_ns, first_ns, last_ns, kernels, copies, sets, graphs, work_ns", "as in `devices`, of this stream"},
+		{"name, stream, context, pid, gpu", ""},
+		{"busy_ns, idle_ns, busy_share, span_ns, first_ns, last_ns, kernels, copies, sets, graphs, work_ns", "as in `devices`"},
 	},
 }
 
@@ -220,18 +220,18 @@ var devicesReport = Report{
 	needs: gpuWork, whyEmpty: "no GPU work",
 	table: func(s *Sink, _ Facts) *table.Table { return s.busy.deviceTable() },
 	Keys: []Key{
-		{"name, gpu", "GPU and its number in the trace"},
+		{"name, gpu", ""},
 		{"busy_ns", "time with work under way"},
 		{"idle_ns", "`span_ns` less `busy_ns`"},
 		{"busy_share", "`busy_ns` over `span_ns`"},
-		{"span_ns, first_ns, last_ns", "time from the first work to the last, and both moments"},
+		{"span_ns, first_ns, last_ns", "from the first work to the last, and both moments"},
 		{"kernels, copies, sets, graphs", "pieces of work"},
-		{"work_ns", "sum of the times of all work: more than `busy_ns` where streams overlap"},
+		{"work_ns", "sum of the times of all work: more than `busy_ns` where work overlaps"},
 		{"compute_ns", "time with kernels or graphs under way"},
 		{"copy_ns", "time with copies under way"},
 		{"overlap_ns", "time with both under way"},
 		{"communication_ns", "time with kernels of NCCL or NVSHMEM under way, known by their names (`nccl*`, `nvshmem*`)"},
-		{"communication_overlap_ns", "time with both these and other kernels or graphs under way"},
+		{"communication_overlap_ns", "time with these and other kernels or graphs under way"},
 		{"idle_late_ns, idle_dependency_ns, idle_other_work_ns, idle_other_ns", "`idle_ns` by its cause, as in `idle`"},
 	},
 }

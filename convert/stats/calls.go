@@ -150,14 +150,14 @@ var callsReport = Report{
 	whyEmpty: "no calls",
 	table:    func(s *Sink, _ Facts) *table.Table { return s.calls.byFunction(s.threads.inCalls()) },
 	Keys: []Key{
-		{"name", "the function"},
-		{"count, total_ns", "calls, and the time in them"},
-		{"share", "part of the time that all threads spent in CUDA calls; calls lie within calls, so shares may add up to more than 1"},
-		{"min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns, median_low_ns, median_high_ns", "how the times differ"},
-		{"failed", "calls that returned an error, as in [info.md](info.md)"},
+		{"name", ""},
+		{"count, total_ns", ""},
+		{"share", "part of the time that all threads spent in CUDA calls; nested calls count twice"},
+		{"min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns, median_low_ns, median_high_ns", ""},
+		{"failed", "calls that returned an error, without \"not ready\" and \"deinitialized\""},
 		{"inner", "calls within another call"},
 		{"unfinished", "calls that had not returned"},
-		{"library", "`runtime` or `driver`"},
+		{"library", ""},
 	},
 }
 
@@ -183,7 +183,7 @@ var callersReport = Report{
 	table: func(s *Sink, _ Facts) *table.Table { return s.calls.byCaller(s.threads.inCalls()) },
 	fold:  func(s *Sink) *table.Folded { return s.calls.folded() },
 	Keys: []Key{
-		{"name", "the function"},
+		{"name", ""},
 		{"caller", "library, function and offset"},
 		{"count, total_ns, share, min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns, median_low_ns, median_high_ns, failed, inner, unfinished, library", "as in `calls`"},
 		{"replays, replayed_ns", "work of CUDA graphs whose [captured call](calls.md#graphs) the row has, and its time"},
@@ -250,9 +250,9 @@ var errorsReport = Report{
 	whyEmpty: "no failed calls",
 	table:    func(s *Sink, _ Facts) *table.Table { return s.calls.errorTable() },
 	Keys: []Key{
-		{"name, library", "the function"},
+		{"name, library", ""},
 		{"error", "CUDA's name of the error"},
-		{"count", "calls"},
+		{"count", ""},
 		{"first_ns, last_ns", "start of the first and of the last"},
 		{"pid, tid, caller", "thread and caller of the first"},
 	},

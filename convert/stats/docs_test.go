@@ -1,9 +1,11 @@
 package stats_test
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -11,7 +13,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/goldentest"
 )
 
-// docs/stats.md has a section of each report, with the table of its keys, and the list of the details. -update writes them: what else a
+// docs/stats.md has a section of each report, with the list of its keys, and the list of the details. -update writes them: what else a
 // section says is written by hand.
 func TestDocs(t *testing.T) {
 	path := filepath.Join("..", "..", "docs", "stats.md")
@@ -47,21 +49,36 @@ func withDetails(text string) string {
 // timeKeys are the keys of how durations differ, which the section on times explains.
 const timeKeys = "`min_ns`, `median_ns`, `mean_ns`, `p95_ns`, `p99_ns`, `max_ns`, `stddev_ns`, `median_low_ns`, `median_high_ns`"
 
-// withKeys returns a section of a report with the table of its keys.
+// keyList is the list of keys in a section: what is written by hand has no list that begins so.
+var keyList = regexp.MustCompile("(?m)(^- [`\\[].*\n)+")
+
+// withKeys returns a section of a report with the list of its keys. Keys that are explained elsewhere stand last, in a line for each place.
 func withKeys(section string, r *stats.Report) string {
-	const head = "| key | meaning |\n|---|---|\n"
-	before, rest, found := strings.Cut(section, head)
-	if !found {
-		before = "\n" + strings.ToUpper(r.Title[:1]) + r.Title[1:] + ".\n\n"
+	before, rest := "\n"+strings.ToUpper(r.Title[:1])+r.Title[1:]+".\n\n", "\n"
+	if at := keyList.FindStringIndex(section); at != nil {
+		before, rest = section[:at[0]], section[at[1]:]
 	}
-	for strings.HasPrefix(rest, "|") {
-		_, rest, _ = strings.Cut(rest, "\n")
-	}
-	var b strings.Builder
-	b.WriteString(before + head)
+	var list strings.Builder
+	var places []string
+	elsewhere := make(map[string][]string)
 	for _, k := range r.Keys {
+		if k == (stats.Key{Columns: "name"}) {
+			continue // every row has it
+		}
 		keys := "`" + strings.ReplaceAll(k.Columns, ", ", "`, `") + "`"
-		fmt.Fprintf(&b, "| %s | %s |\n", strings.Replace(keys, timeKeys, "[times](#times)", 1), k.Meaning)
+		keys = strings.Replace(keys, timeKeys, "[times](#times)", 1)
+		switch place := k.Meaning; {
+		case place != "" && !strings.HasPrefix(place, "as in "):
+			fmt.Fprintf(&list, "- %s: %s\n", keys, place)
+		case elsewhere[place] == nil:
+			places = append(places, place)
+			fallthrough
+		default:
+			elsewhere[place] = append(elsewhere[place], keys)
+		}
 	}
-	return b.String() + rest
+	for _, place := range places {
+		fmt.Fprintf(&list, "- %s: %s\n", strings.Join(elsewhere[place], ", "), cmp.Or(place, "[common](#common-keys)"))
+	}
+	return before + list.String() + rest
 }

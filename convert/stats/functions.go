@@ -83,9 +83,9 @@ var functionsReport = Report{
 	table: func(s *Sink, _ Facts) *table.Table { return s.functions.table() },
 	Keys: []Key{
 		{"name, library", "[function](probes.md), and the file that has it"},
-		{"count, total_ns", "calls, and the time of those that returned, with the functions that they call"},
-		{"share", "part of the time of all functions; functions lie within functions"},
-		{"min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns, median_low_ns, median_high_ns", "how the times differ"},
+		{"count, total_ns", "calls; times include the functions that they call"},
+		{"share", "part of the time of all functions; nested ones count twice"},
+		{"min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns, median_low_ns, median_high_ns", ""},
 		{"entries", "calls whose return was not recorded"},
 		{"left, unfinished", "calls left without returning, and calls that had not returned"},
 	},

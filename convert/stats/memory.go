@@ -201,9 +201,9 @@ var memoryReport = Report{
 		{"current_bytes, not_freed", "bytes and allocations not freed when the process or the recording ended"},
 		{"allocations, frees", "allocations, and frees of them"},
 		{"allocated_bytes", "bytes of all allocations together"},
-		{"held_bytes", "bytes live when the time of a filter began; their allocations do not count in `allocations` and `allocated_bytes`"},
+		{"held_bytes", "bytes live when the time of a filter began, which do not count in `allocations` and `allocated_bytes`"},
 		{"unmatched_frees", "frees of memory allocated before recording, or not at all"},
-		{"replaced", "allocations at an address that had not been freed: the log misses a free"},
+		{"replaced", "allocations at an address that was not freed: the log misses a free"},
 		{"threads", "threads that allocated or freed; of several, the order decides the peak"},
 	},
 }
@@ -252,10 +252,9 @@ var holdersReport = Report{
 	Keys: []Key{
 		{"name, pid, gpu", "as in `memory`"},
 		{"library", "library whose code allocates"},
-		{"python", "Python line that allocates, as in `python`"},
+		{"python", "Python line that allocates"},
 		{"peak_bytes, share", "bytes held at the peak in `memory`, and their part of it"},
-		{"current_bytes, not_freed", "bytes and allocations not freed when the process or the recording ended"},
-		{"allocations, allocated_bytes", "allocations, and their bytes together"},
+		{"current_bytes, not_freed, allocations, allocated_bytes", "as in `memory`"},
 	},
 }
 

@@ -69,8 +69,8 @@ var metricsReport = Report{
 		{"source", "`PM sampling`, `GPM`, `NVML` or `host`"},
 		{"gpu, pid", "the GPU, or the process"},
 		{"unit", "`%`, `B/s`, `Hz`, `W`, `°C`, `B`, `/s`, `ns` or `count`"},
-		{"time_ns", "time for which there are values; of `clocks lowered` the time in which they were lowered"},
-		{"mean", "mean over time; of `clocks lowered` the share of the time, in %"},
+		{"time_ns", "time for which there are values; of `clocks lowered`, the time in which they were lowered"},
+		{"mean", "mean over time; of `clocks lowered`, the share of the time, in %"},
 		{"median, p95, max", "of the samples; median and p95 within 1 %"},
 		{"below_share, above_share", "share of the time with a value below 10 % and above 80 %; `null` for what is no percentage of a GPU"},
 	},
@@ -103,11 +103,10 @@ var nvtxMetricsReport = Report{
 	needs: gpuWork, whyEmpty: "no metrics were sampled while work of NVTX ranges ran",
 	table: func(s *Sink, _ Facts) *table.Table { return s.metrics.rangeTable() },
 	Keys: []Key{
-		{"name, domain", "ranges, and their domain; `null` for the default domain"},
+		{"name, domain", "as in `nvtx`"},
 		{"span_ns", "time of these ranges on the GPU"},
 		{"label", "metric, as `name` in `metrics`"},
-		{"time_ns", "time for which there are values; of `clocks lowered` the time in which they were lowered"},
-		{"metric, source, gpu, unit, mean, median, p95, max, below_share, above_share", "as in `metrics`"},
+		{"time_ns, metric, source, gpu, unit, mean, median, p95, max, below_share, above_share", "as in `metrics`"},
 	},
 }
 

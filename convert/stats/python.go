@@ -165,10 +165,10 @@ var pythonReport = Report{
 	fold:  func(s *Sink) *table.Folded { return s.python.folded },
 	Keys: []Key{
 		{"name", "line: `/home/ann/train.py:40 main`. `(no Python frame)` is for threads without frames, `(no Python frame: autograd)` for PyTorch's backward passes"},
-		{"count, total_ns", "GPU work whose call was made from the line, and its time"},
+		{"count, total_ns", "GPU work whose call was made from the line"},
 		{"share", "part of the time of all GPU work"},
-		{"inclusive_count, inclusive_ns, inclusive_share", "the same, with what the functions launched that the line calls; these overlap"},
-		{"idle_ns", "idle time that ended with a launch from the line, up to that call's return: `launched late` in `idle`; `null` where busy times are"},
+		{"inclusive_count, inclusive_ns, inclusive_share", "the same, with the functions that the line calls; these overlap"},
+		{"idle_ns", "`launched late` time (in `idle`) that ended with a launch from the line; `null` where busy times are"},
 		{"waits, wait_ns", "calls made from the line that waited for GPU work, and their time"},
 		{"inclusive_idle_ns, inclusive_waits, inclusive_wait_ns", "the same, with the functions that the line calls"},
 		{"file, function, line", "parts of `name`"},

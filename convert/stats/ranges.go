@@ -110,13 +110,13 @@ var nvtxReport = Report{
 	needs: gpuWork, whyEmpty: "no NVTX ranges or marks",
 	table: func(s *Sink, _ Facts) *table.Table { return s.ranges.table() },
 	Keys: []Key{
-		{"name, domain", "name, and domain; `null` for the default domain"},
+		{"name, domain", "a `null` domain is the default one"},
 		{"kind", "`range` or `mark`"},
-		{"count, total_ns", "ranges or marks, and the time in the ranges"},
-		{"share", "part of the time of all ranges; ranges lie within ranges"},
-		{"min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns, median_low_ns, median_high_ns", "how the times differ"},
+		{"count, total_ns", ""},
+		{"share", "part of the time of all ranges; nested ones count twice"},
+		{"min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns, median_low_ns, median_high_ns", ""},
 		{"unfinished", "ranges that had not ended"},
-		{"gpu_ns, gpu_work", "GPU work of the calls made in the range on its thread: sum of times, and pieces; work in a range within a range belongs to both"},
+		{"gpu_ns, gpu_work", "GPU work of the calls made in the range on its thread: sum of times, and pieces; work in nested ranges counts for each"},
 	},
 }
 

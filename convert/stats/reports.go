@@ -21,7 +21,7 @@ type Report struct {
 	table    func(*Sink, Facts) *table.Table
 }
 
-// A Key explains columns of a report, in Markdown: docs/stats.md has it.
+// A Key explains columns of a report, in Markdown, for docs/stats.md. Its meaning is "" where the page explains them for all reports.
 type Key struct{ Columns, Meaning string }
 
 // Reports are all reports, in the order in which people read them.

@@ -108,9 +108,9 @@ var threadsReport = Report{
 	whyEmpty: "no calls",
 	table:    func(s *Sink, _ Facts) *table.Table { return s.threads.threadTable() },
 	Keys: []Key{
-		{"name, pid, tid", "the thread"},
+		{"name, pid, tid", ""},
 		{"calls, failed", "outermost calls, and those that failed"},
-		{"in_calls_ns", "time in CUDA calls; calls within calls count once"},
+		{"in_calls_ns", "time in CUDA calls; nested calls count once"},
 		{"waiting_ns", "time in calls that waited for GPU work"},
 		{"gpu_work", "pieces of GPU work that the thread's calls caused"},
 	},
@@ -139,7 +139,7 @@ var processesReport = Report{
 	whyEmpty: "no processes",
 	table:    func(s *Sink, _ Facts) *table.Table { return s.threads.processTable() },
 	Keys: []Key{
-		{"name, pid, host", "process; with several logs PIDs are those of the trace that `convert` makes of them"},
+		{"name, pid, host", ""},
 		{"threads, calls, failed, in_calls_ns", "threads that made calls, and the sums over them"},
 		{"kernels, copies, sets", "pieces of GPU work"},
 		{"gpu_work_ns", "sum of the times of all GPU work"},

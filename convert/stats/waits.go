@@ -61,13 +61,13 @@ var waitsReport = Report{
 	needs: gpuWork, whyEmpty: "no calls that waited for GPU work",
 	table: func(s *Sink, _ Facts) *table.Table { return s.waits.table() },
 	Keys: []Key{
-		{"name", "the function"},
-		{"waited_for", "stream whose work was the last to finish"},
-		{"pid, tid", "the thread"},
-		{"count, total_ns", "calls, and the time in them"},
+		{"name", ""},
+		{"waited_for", "stream whose work finished last"},
+		{"pid, tid", ""},
+		{"count, total_ns", ""},
 		{"share", "part of the time of all waiting calls"},
-		{"blocked_ns", "from the beginning of a call to the end of the work that it waited for; 0 where that had ended before"},
-		{"min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns, median_low_ns, median_high_ns", "how the times of the calls differ"},
+		{"blocked_ns", "from the start of a call to the end of the work; 0 where that had ended before"},
+		{"min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns, median_low_ns, median_high_ns", ""},
 	},
 }
 

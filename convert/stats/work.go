@@ -246,15 +246,14 @@ var kernelsReport = Report{
 	table: func(s *Sink, _ Facts) *table.Table { return s.work.kernelTable() },
 	Keys: []Key{
 		{"name", "demangled name, without parameters"},
-		{"count, total_ns", "launches and their time on the GPU"},
+		{"count, total_ns", ""},
 		{"share", "part of the time of all GPU work"},
-		{"min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns, median_low_ns, median_high_ns", "how the times differ"},
-		{"launch_median_ns", "time of the launching call, as in `launches`"},
-		{"queue_median_ns", "from the return of the call to the start of the kernel, as in `launches`"},
-		{"in_graphs", "those that CUDA graphs launched"},
-		{"untimed", "those without times"},
-		{"signature", "the demangled name with parameters"},
-		{"occupancy", "theoretical occupancy, weighted with the time of the launches"},
+		{"min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns, median_low_ns, median_high_ns", ""},
+		{"launch_median_ns, queue_median_ns", "`call_median_ns` and `queue_median_ns` of `launches`"},
+		{"in_graphs", "launched by CUDA graphs"},
+		{"untimed", "without times"},
+		{"signature", "the name with parameters"},
+		{"occupancy", "theoretical occupancy, weighted with time"},
 	},
 }
 
@@ -339,7 +338,7 @@ var graphsReport = Report{
 	needs: gpuWork, whyEmpty: "no graphs that were recorded as a whole",
 	table: func(s *Sink, _ Facts) *table.Table { return s.work.graphTable() },
 	Keys: []Key{
-		{"name", "`Graph` and its number"},
+		{"name", ""},
 		{"count, total_ns, share, min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns, median_low_ns, median_high_ns", "as in `kernels`"},
 	},
 }
@@ -359,13 +358,13 @@ var launchesReport = Report{
 	needs: gpuWork, whyEmpty: "no kernels whose call is known",
 	table: func(s *Sink, _ Facts) *table.Table { return s.work.launchTable() },
 	Keys: []Key{
-		{"name", "the kernel"},
-		{"count", "launches"},
+		{"name", ""},
+		{"count", ""},
 		{"total_ns", "sum of all three times"},
 		{"call_median_ns, call_total_ns, call_mean_ns, call_p95_ns, call_max_ns", "time of the call"},
-		{"queue_median_ns, queue_total_ns, queue_mean_ns, queue_p95_ns, queue_max_ns", "time from the return of the call to the start of the kernel; 0 where it started earlier"},
+		{"queue_median_ns, queue_total_ns, queue_mean_ns, queue_p95_ns, queue_max_ns", "from the return of the call to the start of the kernel; 0 where it started earlier"},
 		{"kernel_median_ns, kernel_total_ns, kernel_mean_ns, kernel_p95_ns, kernel_max_ns", "time of the kernel"},
-		{"short", "launches whose call took longer than the kernel"},
+		{"short", "calls that took longer than the kernel"},
 		{"underfilled", "launches with fewer blocks than the GPU has multiprocessors"},
 		{"default_stream", "launches on the default stream of their context"},
 	},
@@ -429,12 +428,12 @@ var copiesReport = Report{
 	needs: gpuWork, whyEmpty: "no copies",
 	table: func(s *Sink, _ Facts) *table.Table { return s.work.copyTable() },
 	Keys: []Key{
-		{"name", "the direction, `HtoD`"},
+		{"name", ""},
 		{"from, to", "kinds of memory: `Pageable`, `Pinned`, `Device`, `Array`, `Managed`, `DeviceStatic`, `ManagedStatic`, `unknown`"},
 		{"peer", "whether the copy is between two GPUs"},
 		{"count, total_ns, share, min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns, median_low_ns, median_high_ns, untimed", "as in `kernels`"},
 		{"bytes", "bytes copied"},
-		{"gbps", "bytes per time of the copies with times; 1 GB is 10<sup>9</sup> bytes"},
+		{"gbps", "GB (10<sup>9</sup> bytes) a second, of the copies with times"},
 		{"min_bytes, median_bytes, mean_bytes, max_bytes", "sizes of the copies"},
 	},
 }
@@ -455,7 +454,7 @@ var setsReport = Report{
 	needs: gpuWork, whyEmpty: "no memory sets",
 	table: func(s *Sink, _ Facts) *table.Table { return s.work.setTable() },
 	Keys: []Key{
-		{"name", "`Memset`"},
+		{"name", ""},
 		{"count, total_ns, share, bytes, gbps, min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns, median_low_ns, median_high_ns, min_bytes, median_bytes, mean_bytes, max_bytes, untimed", "as in `copies`"},
 	},
 }

@@ -67,8 +67,8 @@ func documentation() string {
 		if f.Name != f.Base() {
 			continue
 		}
-		if rows++; i == 0 || f.Library != functions[i-1].Library || f.Category != functions[i-1].Category {
-			fmt.Fprintf(&b, "\n## %s: %s\n\n%s", f.Library, f.Category, sets(f.Library, f.Category))
+		if rows++; i == 0 || f.Library != functions[i-1].Library {
+			fmt.Fprintf(&b, "\n## %s\n\n%s", f.Library, sets(f.Library))
 		}
 	}
 	return fmt.Sprintf(docHead, rows, len(functions)) + b.String() + fmt.Sprintf(docSources, sourcesTable())
@@ -99,13 +99,13 @@ func sourcesTable() string {
 	return b.String()
 }
 
-// sets lists the functions of a category by their sets.
-func sets(library Library, category string) string {
+// sets lists the functions of a library by their sets and sources.
+func sets(library Library) string {
 	var names []string
 	members := make(map[string]string)
 	for i := range functions {
 		f := &functions[i]
-		if f.Library != library || f.Category != category || f.Name != f.Base() {
+		if f.Library != library || f.Name != f.Base() {
 			continue
 		}
 		name := setName(f.Sets) + remarks(f)

@@ -62,12 +62,12 @@ func TestLibraryTellsNoPaths(t *testing.T) {
 }
 
 var (
-	fileRow      = regexp.MustCompile("(?m)^\\| (\\d+) \\| `(\\w+)\\.c` \\|")
+	fileRow      = regexp.MustCompile("(?m)^(\\d+)\\. `(\\w+)\\.c` ")
 	ownInclude   = regexp.MustCompile(`(?m)^#include "(\w+)\.h"`)
 	ownPrototype = regexp.MustCompile(`(?m)^(?:extern )?[a-z][^=;{}]*\b(ct_\w+)\([^;{}]*\);`)
 )
 
-// TestOrder holds the C files against the table in the library's README: a file includes headers of files above it
+// TestOrder holds the C files against the list in the library's README: a file includes headers of files above it
 // alone, so no calls go round in a circle. A header has what other files call, and nothing else does.
 func TestOrder(t *testing.T) {
 	t.Parallel()
@@ -92,7 +92,7 @@ func TestOrder(t *testing.T) {
 	place := map[string]int{}
 	for i, row := range fileRow.FindAllStringSubmatch(string(readme), -1) {
 		if place[row[2]] = i + 1; row[1] != strconv.Itoa(i+1) || sources[row[2]+".c"] == "" {
-			t.Errorf("row %d of the table is %s, %s.c", i+1, row[1], row[2])
+			t.Errorf("line %d of the list is %s, %s.c", i+1, row[1], row[2])
 		}
 	}
 	for file, source := range sources {
@@ -101,7 +101,7 @@ func TestOrder(t *testing.T) {
 			continue
 		}
 		if place[name] == 0 {
-			t.Errorf("%s has no place in the table", file)
+			t.Errorf("%s has no place in the list", file)
 		}
 		if p := ownPrototype.FindString(source); p != "" {
 			t.Errorf("%s declares what belongs into a header: %s", file, p)

@@ -106,24 +106,61 @@ var roleNames = map[Role]string{
 // kindTables is the section of FORMAT.md that the tables make.
 func kindTables() string {
 	var b strings.Builder
+	fmt.Fprintf(&b, "\n### GPU work\n\nThe first fields of every kind of GPU work:\n\n%s", fieldList(gpu.Fields))
 	for _, table := range slices.Concat(records, frames) {
-		fmt.Fprintf(&b, "\n### %d `%s`: %s\n", table.Kind, table.Name, table.Meaning)
+		role, fields, part := "", table.Fields, ""
 		if table.Kind < Kinds {
-			fmt.Fprintf(&b, "\nRole: %s.\n", roleNames[table.Role])
+			role = " (" + roleNames[table.Role] + ")"
 		}
-		b.WriteString("\n| no. | field | type | use | meaning |\n|---|---|---|---|---|\n")
-		for i, f := range table.Fields {
-			var use []string
-			if f.Key {
-				use = append(use, "key")
-			}
-			if f.Optional {
-				use = append(use, "optional")
-			}
-			fmt.Fprintf(&b, "| %d | `%s` | %v | %s | %s |\n", i, f.Name, f.Type, strings.Join(use, ", "), f.Meaning)
+		if table.Part == &gpu {
+			fields, part = fields[len(gpu.Fields):], "- the fields of [GPU work](#gpu-work)\n"
 		}
+		fmt.Fprintf(&b, "\n### %d `%s`%s: %s\n\n%s%s", table.Kind, table.Name, role, table.Meaning, part, fieldList(fields))
 	}
 	return b.String() + "\n"
+}
+
+// fieldList lists fields. Fields that differ in their number or their axis alone share a line.
+func fieldList(fields []Field) string {
+	var b strings.Builder
+	for len(fields) > 0 {
+		first, n := fields[0], 1
+		meaning := numbered(first, 0)
+		for n < len(fields) && (fields[n].Meaning == "" || numbered(fields[n], n) == meaning && strings.HasSuffix(first.Name, "0")) {
+			n++
+		}
+		names := "`" + first.Name + "`"
+		switch {
+		case n > 1 && fields[1].Meaning == "":
+			for _, f := range fields[1:n] {
+				names += ", `" + f.Name + "`"
+			}
+		case n > 1:
+			names += " to `" + fields[n-1].Name + "`"
+			first.Meaning = meaning
+		}
+		var special []string
+		if first.Type != Uint {
+			special = append(special, first.Type.String())
+		}
+		if first.Key {
+			special = append(special, "key")
+		}
+		if first.Optional {
+			special = append(special, "optional")
+		}
+		if special != nil {
+			names += " *" + strings.Join(special, ", ") + "*"
+		}
+		fmt.Fprintf(&b, "- %s: %s\n", names, first.Meaning)
+		fields = fields[n:]
+	}
+	return b.String()
+}
+
+// numbered is the meaning of a field with N in place of a number.
+func numbered(f Field, n int) string {
+	return strings.Replace(f.Meaning, fmt.Sprintf(" %d", n), " N", 1)
 }
 
 // FORMAT.md has the tables.

@@ -272,11 +272,27 @@ def own_schema():
     """The tables at the end of FORMAT.md."""
     schema = {}
     text = (pathlib.Path(__file__).parent.parent / "FORMAT.md").read_text()
-    for part in re.split(r"\n### (?=\d+ `)", text)[1:]:
+    work, *parts = re.split(r"\n### (?=\d+ `)", text[text.index("\n### GPU work\n"):])
+    for part in parts:
         number, name = re.match(r"(\d+) `(\w+)`", part).groups()
-        fields = re.findall(r"^\| \d+ \| `(\w+)` \| (\w+) \|", part, re.M)
-        schema[int(number)] = (name, [(f, TYPES.index(kind) + 1) for f, kind in fields])
+        fields = fields_of(part)
+        if "- the fields of [GPU work]" in part:
+            fields = fields_of(work) + fields
+        schema[int(number)] = (name, fields)
     return schema
+
+
+def fields_of(part):
+    """The names and types of the fields that a section lists."""
+    fields = []
+    for names, special in re.findall(r"^- (`[^:*]*`)(?: \*(.*?)\*)?: ", part, re.M):
+        kind = special.split(",")[0]
+        first, *others = re.findall(r"`(\w+)`", names)
+        if " to " in names:
+            stem, last = re.match(r"(\D+)(\d+)", others[0]).groups()
+            others = [stem + str(n) for n in range(1, int(last) + 1)]
+        fields += [(f, TYPES.index(kind if kind in TYPES else "uint") + 1) for f in (first, *others)]
+    return fields
 
 
 def schema_of(payload):

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 struct sim_config {
-	uint64_t devices;       /* CUDASIM_DEVICES: number of GPUs */
+	uint64_t devices;       /* CUDASIM_DEVICES: number of GPUs, at most 16; 0: cuInit returns 100 */
 	uint64_t memory_mb;     /* CUDASIM_MEMORY_MB: memory of a GPU */
 	uint64_t kernel_ns;     /* CUDASIM_KERNEL_NS: duration of a kernel that sets none */
 	uint64_t latency_ns;    /* CUDASIM_LATENCY_NS: time from a call to the earliest start of its work */
@@ -25,7 +25,7 @@ struct sim_config {
 	uint64_t zero_every;    /* CUDASIM_CUPTI_ZERO_EVERY: one GPU record in this many has no times; 0: none */
 	uint64_t slow_flush_ms; /* CUDASIM_CUPTI_SLOW_FLUSH_MS: extra time of a flush */
 	uint64_t drop_every;    /* CUDASIM_CUPTI_DROP_EVERY: one GPU record in this many is dropped; 0: none */
-	uint64_t null_aborts;   /* CUDASIM_CUPTI_NULL_ABORTS: a request answered with NULL ends the process */
+	uint64_t null_aborts;   /* CUDASIM_CUPTI_NULL_ABORTS: 1: a request answered with NULL ends the process, as before CUPTI 12.9 */
 	uint64_t callback_error; /* CUDASIM_CUPTI_CALLBACK_ERROR: registering a timestamp callback answers this error */
 	uint64_t callback_calls; /* CUDASIM_CUPTI_CALLBACK_CALLS: after so many calls another client's callback is in its place; 0: never */
 	uint64_t callback_skip;  /* CUDASIM_CUPTI_CALLBACK_SKIP: this call of the callback and the next are left out; 0: none */
@@ -40,7 +40,7 @@ struct sim_config {
 	uint64_t nvml_fail_from; /* CUDASIM_NVML_FAIL_FROM: from this one on, counted from 0 */
 	uint64_t pm_init_error; /* CUDASIM_PM_INIT_ERROR: error that cuptiProfilerInitialize returns */
 	uint64_t pm_enable_error; /* CUDASIM_PM_ENABLE_ERROR: error that cuptiPmSamplingEnable returns */
-	uint64_t pm_busy;       /* CUDASIM_PM_BUSY: so many attempts find the counters in use */
+	uint64_t pm_busy;       /* CUDASIM_PM_BUSY: so many attempts find the counters in use (error 26) */
 	uint64_t pm_strange;    /* CUDASIM_PM_STRANGE: so many samples have times of another clock at first */
 	uint64_t pm_image;      /* CUDASIM_PM_IMAGE: most samples in a counter data image; 0: as asked for */
 	uint64_t pm_buffer;     /* CUDASIM_PM_BUFFER: most samples in the hardware's buffer; 0: as asked for */
