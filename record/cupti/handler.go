@@ -89,9 +89,7 @@ type Peer struct {
 	ID       uint64 // unique in the server; a process that runs another program gets another one
 	PID      uint32 // in the recorder's PID namespace, from the kernel
 	UID, GID uint32
-	LocalPID uint32 // in the process's own PID namespace, as the process says
 	Time     uint64 // when it began to wait for the recorder, ns, CLOCK_MONOTONIC
-	CUPTI    string // path of a libcupti that the program has loaded itself, if any
 	// BufferRequest is the first argument that the library passes to
 	// cuptiActivityRegisterCallbacks. A call with another argument comes from another CUPTI
 	// client.

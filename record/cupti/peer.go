@@ -139,7 +139,7 @@ func (p *peer) greet(m *messageReader) (stays bool, err error) {
 		return false, err
 	}
 	p.met = host.Monotonic()
-	p.LocalPID, p.Time, p.CUPTI, p.BufferRequest = h.pid, p.shift.host(h.since), h.path, h.request
+	p.Time, p.BufferRequest = p.shift.host(h.since), h.request
 	deadline := p.Deadline()
 	p.last = lastDeadline(deadline)
 	stop := p.keep(deadline, p.last)

@@ -167,21 +167,15 @@ void *ct_load_early(const char *name, const struct ct_candidate *list, unsigned 
 	return f;
 }
 
-/* The path of a libcupti that is mapped already. */
-bool ct_load_mapped(char *path, size_t size)
+/* Whether the program has loaded a libcupti. */
+bool ct_load_mapped(void)
 {
-	for (size_t i = 0; i < SONAMES; i++) {
-		void *handle = dlopen(sonames[i].soname, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
-		if (!handle)
-			continue;
-		Dl_info info;
-		void *f = dlsym(handle, "cuptiGetVersion");
-		bool known = f && dladdr(f, &info) && info.dli_fname;
-		snprintf(path, size, "%s", known ? info.dli_fname : sonames[i].soname);
+	void *handle = NULL;
+	for (size_t i = 0; !handle && i < SONAMES; i++)
+		handle = dlopen(sonames[i].soname, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+	if (handle)
 		dlclose(handle);
-		return true;
-	}
-	return false;
+	return handle != NULL;
 }
 
 /*

@@ -13,7 +13,7 @@ struct ct_candidate {
 	uint32_t major; /* CUDA release, 0 when not known */
 };
 
-bool ct_load_mapped(char *path, size_t size);
+bool ct_load_mapped(void);
 bool ct_load(struct ct_cupti *api, const struct ct_candidate *list, unsigned count);
 void *ct_load_symbol(const char *name);
 void *ct_load_early(const char *name, const struct ct_candidate *list, unsigned count);

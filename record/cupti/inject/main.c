@@ -88,18 +88,13 @@ static bool say_hello(int fd, uint64_t deadline)
 	struct {
 		struct ct_frame frame;
 		struct ct_hello hello;
-		char path[4096];
-	} m;
-	memset(&m, 0, sizeof m);
-	m.hello.version = CT_WIRE_VERSION;
-	m.hello.pid = (uint32_t)getpid();
-	m.hello.since = deadline - CT_GO_WAIT;
-	m.hello.request = (uint64_t)(uintptr_t)ct_pool_request;
-	if (ct_load_mapped(m.path, sizeof m.path))
-		m.hello.path_len = (uint32_t)strlen(m.path);
-	m.frame.type = CT_MSG_HELLO;
-	m.frame.length = (uint32_t)sizeof m.hello + m.hello.path_len;
-	return ct_send_wait(fd, &m, sizeof m.frame + m.frame.length, deadline);
+	} m = {
+		.frame = {.length = sizeof m.hello, .type = CT_MSG_HELLO},
+		.hello = {.version = CT_WIRE_VERSION,
+			  .since = deadline - CT_GO_WAIT,
+			  .request = (uint64_t)(uintptr_t)ct_pool_request},
+	};
+	return ct_send_wait(fd, &m, sizeof m, deadline);
 }
 
 static size_t memory_limit; /* the recorder's, or what the address space that is left allows */
@@ -159,8 +154,7 @@ static bool start_memory(const struct ct_go *go)
 /* Loads CUPTI; words say what went wrong. Where the program has loaded it long before, a client may be there. */
 static bool load_cupti(const struct ct_go *go, const struct ct_candidate *list, unsigned count, const char **words)
 {
-	char path[4096];
-	bool mapped = (go->flags & CT_GO_LATE) && ct_load_mapped(path, sizeof path);
+	bool mapped = (go->flags & CT_GO_LATE) && ct_load_mapped();
 	if (!ct_load(&cupti, list, count)) {
 		*words = ct_load_error();
 		return false;
@@ -214,7 +208,6 @@ static void send_status(bool on, const char *words)
 		.status = {.state = on ? CT_STATUS_ON : CT_STATUS_OFF,
 			   .cupti_version = cupti.version,
 			   .driver_version = ct_load_driver(),
-			   .apis = ct_wanted_calls(),
 			   .path_len = (uint32_t)strlen(ct_load_path()),
 			   .text_len = (uint32_t)strlen(words)},
 	};

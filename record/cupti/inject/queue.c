@@ -284,12 +284,10 @@ void ct_queue_record(const void *record, size_t size, uint64_t *time)
 	ct_lock(&lock);
 	*time = ct_now();
 	struct ct_chunk *c = finishing ? NULL : record_chunk(size);
-	if (c) {
+	if (c)
 		fill(c, record, size);
-		counts.extras++;
-	} else if (!finishing) {
+	else if (!finishing)
 		ct_loss_add(&losses[CT_LOST_QUEUE], &(struct ct_loss){.count = 1, .from = *time, .to = *time});
-	}
 	ct_unlock(&lock);
 }
 
@@ -328,9 +326,6 @@ void ct_queue_count(const struct ct_counts *add)
 	counts.memcpys += add->memcpys;
 	counts.memsets += add->memsets;
 	counts.apis += add->apis;
-	counts.objects += add->objects;
-	counts.extras += add->extras;
-	counts.others += add->others;
 	ct_unlock(&lock);
 }
 
@@ -347,9 +342,6 @@ struct ct_bye ct_bye(uint32_t reason, uint32_t detail, uint64_t until)
 			       .memcpys = c.memcpys,
 			       .memsets = c.memsets,
 			       .apis = c.apis,
-			       .objects = c.objects,
-			       .extras = c.extras,
-			       .others = c.others,
 			       .until = until};
 }
 

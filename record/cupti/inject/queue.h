@@ -27,7 +27,7 @@ struct ct_loss {
 
 /* Records that CUPTI delivered, as a BYE counts them. */
 struct ct_counts {
-	uint64_t kernels, memcpys, memsets, apis, objects, extras, others;
+	uint64_t kernels, memcpys, memsets, apis;
 };
 
 bool ct_queue_start(size_t memory);

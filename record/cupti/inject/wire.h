@@ -64,7 +64,7 @@
 
 #include "wire_records.h"
 
-#define CT_WIRE_VERSION 7u
+#define CT_WIRE_VERSION 8u
 #define CT_MESSAGE_MAX (1u << 20)
 #define CT_NAME_MAX 32768u /* longer texts are cut: CT_LOST_CUT */
 #define CT_NAMES_MAX 65536u /* ids run from 1 to this */
@@ -113,13 +113,10 @@ struct ct_frame {
 	uint16_t flags;
 };
 
-/* HELLO, then the path of a libcupti that is mapped already (path_len may be 0). */
 struct ct_hello {
 	uint32_t version; /* CT_WIRE_VERSION */
-	uint32_t pid;     /* in the program's own PID namespace */
-	uint64_t since; /* when the wait for the recorder began */
-	uint32_t path_len;
 	uint32_t pad;
+	uint64_t since;   /* when the wait for the recorder began */
 	uint64_t request; /* address of the function that gives CUPTI buffers: a client that registers another is a rival */
 };
 
@@ -301,7 +298,6 @@ struct ct_status {
 	uint32_t state;          /* CT_STATUS_* */
 	uint32_t cupti_version;  /* cuptiGetVersion, 0 without libcupti */
 	uint32_t driver_version; /* cuDriverGetVersion */
-	uint32_t apis;           /* calls whose API records are on */
 	uint32_t path_len;
 	uint32_t text_len;
 	/*
@@ -311,7 +307,6 @@ struct ct_status {
 	 * exit_over is 0: then all is handed over that ever will be.
 	 */
 	uint32_t exit_signal;
-	uint32_t pad;
 	uint64_t exit_handler;
 	uint64_t exit_over;
 };
@@ -323,7 +318,6 @@ struct ct_status {
 struct ct_clock {
 	uint32_t mode; /* CT_CLOCK_* */
 	uint32_t pad;
-	int64_t offset; /* added to CUPTI's times, which are sent corrected */
 	uint64_t error; /* the largest error so far, ns */
 };
 #define CT_CLOCK_COMMON 0u     /* CUPTI reads CLOCK_MONOTONIC through our callback */
@@ -376,9 +370,6 @@ struct ct_bye {
 	uint32_t detail; /* the number of the signal */
 	uint64_t now;
 	uint64_t kernels, memcpys, memsets, apis;
-	uint64_t objects; /* devices, contexts, streams, names */
-	uint64_t extras;  /* the other records of CT_RECORDS_* */
-	uint64_t others;  /* kinds that were never asked for; not sent */
 	uint64_t until;   /* as in FLUSHED; 0 when CUPTI could not be asked any more */
 };
 #define CT_BYE_EXIT 1u
@@ -437,7 +428,7 @@ struct ct_stack {
 #define CT_NCCL_RANKS 4u
 
 _Static_assert(sizeof(struct ct_frame) == 8, "frame");
-_Static_assert(sizeof(struct ct_hello) == 32, "hello");
+_Static_assert(sizeof(struct ct_hello) == 24, "hello");
 _Static_assert(sizeof(struct ct_python) == 112, "python");
 _Static_assert(sizeof(struct ct_go) == 152, "go");
 _Static_assert(sizeof(struct ct_depth) == 16, "depth");
@@ -447,11 +438,11 @@ _Static_assert(sizeof(struct ct_shared) == 256 + 512 * 256 + CT_IN_SIZE + CT_OUT
 _Static_assert(sizeof(struct ct_seen_memory) == CT_SEEN_SIZE, "seen");
 _Static_assert(sizeof(struct ct_recorder) == 64, "recorder");
 _Static_assert(sizeof(struct ct_armed) == 4096, "armed");
-_Static_assert(sizeof(struct ct_status) == 48, "status");
-_Static_assert(sizeof(struct ct_clock) == 24, "clock");
+_Static_assert(sizeof(struct ct_status) == 40, "status");
+_Static_assert(sizeof(struct ct_clock) == 16, "clock");
 _Static_assert(sizeof(struct ct_lost) == 32, "lost");
 _Static_assert(sizeof(struct ct_note) == 8, "note");
-_Static_assert(sizeof(struct ct_bye) == 80, "bye");
+_Static_assert(sizeof(struct ct_bye) == 56, "bye");
 _Static_assert(sizeof(struct ct_flushed) == 8, "flushed");
 _Static_assert(sizeof(struct ct_string) == 16, "string");
 _Static_assert(sizeof(struct ct_chain) == 24, "chain");
