@@ -148,9 +148,8 @@ static void without_python(void)
 /* The function that CUPTI asks for the time: one that looks who calls, if that is wished and possible. */
 static ct_timestamp_fn timestamp(const struct ct_cupti *api, const struct ct_wish *wish)
 {
-	chains = (wish->flags & CT_GO_CALLERS) && api->enable_driver_api && api->set_thread_id_type;
-	python = (wish->flags & CT_GO_PYTHON) && api->enable_driver_api && api->set_thread_id_type &&
-		 ct_python_start(wish->memory_for_python);
+	chains = (wish->flags & CT_GO_CALLERS) && api->enable_driver_api;
+	python = (wish->flags & CT_GO_PYTHON) && api->enable_driver_api && ct_python_start(wish->memory_for_python);
 	if ((chains || python) && !ct_walk_start(api, wish->memory_for_chains, chains))
 		chains = python = false;
 	return chains || python ? ct_walk_timestamp : ct_calibration_timestamp;
@@ -159,14 +158,14 @@ static ct_timestamp_fn timestamp(const struct ct_cupti *api, const struct ct_wis
 /* Must precede the first enable: CUPTI takes its clock and thread IDs then. */
 static void prepare(const struct ct_cupti *api, const struct ct_wish *wish)
 {
-	ct_result clock = 1, thread = 1;
-	if (api->register_timestamp && !(wish->flags & CT_GO_OWN_CLOCK)) {
+	ct_result clock = 1, thread;
+	if (!(wish->flags & CT_GO_OWN_CLOCK)) {
 		clock = api->register_timestamp(timestamp(api, wish));
 		if (clock != 0)
 			ct_complain_of(api, "cuptiActivityRegisterTimestampCallback", "", clock);
 	}
 	ct_calibration_begin(api, clock == 0);
-	if (api->set_thread_id_type && (thread = api->set_thread_id_type(THREAD_ID_SYSTEM)) != 0)
+	if ((thread = api->set_thread_id_type(THREAD_ID_SYSTEM)) != 0)
 		ct_complain_of(api, "cuptiSetThreadIdType", "", thread);
 	chains = chains && clock == 0 && thread == 0;
 	python = python && clock == 0 && thread == 0;

@@ -15,7 +15,7 @@
 static const struct {
 	const char *soname;
 	uint32_t major;
-} sonames[] = {{"libcupti.so.13", 13}, {"libcupti.so.12", 12}, {"libcupti.so.11.0", 11}, {"libcupti.so.11", 11}};
+} sonames[] = {{"libcupti.so.13", 13}, {"libcupti.so.12", 12}, {"libcupti.so.11.8", 11}, {"libcupti.so.11.7", 11}, {"libcupti.so.11.6", 11}};
 #define SONAMES (sizeof sonames / sizeof sonames[0])
 
 static void *library; /* the libcupti in use */
@@ -50,10 +50,10 @@ static const struct {
 	{"cuptiSubscribe", offsetof(struct ct_cupti, subscribe), true},
 	{"cuptiUnsubscribe", offsetof(struct ct_cupti, unsubscribe), true},
 	{"cuptiEnableCallback", offsetof(struct ct_cupti, enable_callback), true},
+	{"cuptiActivityRegisterTimestampCallback", offsetof(struct ct_cupti, register_timestamp), true},
+	{"cuptiSetThreadIdType", offsetof(struct ct_cupti, set_thread_id_type), true},
 	{"cuptiActivityEnableRuntimeApi", offsetof(struct ct_cupti, enable_runtime_api), false},
 	{"cuptiActivityEnableDriverApi", offsetof(struct ct_cupti, enable_driver_api), false},
-	{"cuptiActivityRegisterTimestampCallback", offsetof(struct ct_cupti, register_timestamp), false},
-	{"cuptiSetThreadIdType", offsetof(struct ct_cupti, set_thread_id_type), false},
 };
 
 static bool resolve(void *handle, struct ct_cupti *api)
