@@ -38,7 +38,7 @@
 // With GoConfig.Callers the library also finds the return addresses above each call of the driver.
 // [Follower.FindCaller] turns them into caller records. The runtime's functions need no API records
 // then, which are what costs a program most. Where CUPTI does not tell who calls, they have records
-// as usual.
+// as usual; where that shows later only, calls keep the names of the driver's functions.
 //
 // A call makes its record when it returns. The call in which a process was killed, or hangs, has none. So
 // each thread notes the call that it is in, in the shared memory. The server looks there: a call that has not returned

@@ -55,7 +55,7 @@ static bool kind_wanted[KINDS], kind_on[KINDS];
 static bool whole_domain[CT_DOMAINS]; /* all of a domain's records are on, for want of a finer switch */
 static bool calls_on[CT_DOMAINS];
 static bool watching; /* the timestamp callback sees the calls that begin and end the range to record */
-static atomic_bool chains; /* calls of the driver's have chains, so those of the runtime's need no records */
+static bool chains;        /* calls of the driver's have chains, so those of the runtime's need no records */
 static bool python;        /* calls of the driver's have Python stacks */
 static bool again; /* the records of work were on before: complaints begin anew */
 static bool late; /* records of single calls cannot be switched on any more */
@@ -134,12 +134,6 @@ static bool enable_work(const struct ct_cupti *api)
 	return ct_wanted_calls() > 0;
 }
 
-/* Tells that calls have no callers. */
-static void without_chains(void)
-{
-	ct_queue_note(0, "calls have no callers, and are named by the runtime's records: CUPTI does not tell who calls");
-}
-
 static void without_python(void)
 {
 	ct_queue_note(1, "Python lines are not recorded: CUPTI does not tell who calls");
@@ -174,7 +168,7 @@ static void prepare(const struct ct_cupti *api, const struct ct_wish *wish)
 	if (chains || ct_python_on())
 		ct_walk_begin();
 	if (!chains && (wish->flags & CT_GO_CALLERS))
-		without_chains();
+		ct_queue_note(0, "calls have no callers, and are named by the runtime's records: CUPTI does not tell who calls");
 }
 
 /* A call of the driver's has no record, and so no callback, inside one of the runtime's that has. */
@@ -421,24 +415,6 @@ static bool start_work(const struct ct_cupti *api, uint32_t flags)
 	return is;
 }
 
-/* Switches the records of work on once more where they are on, since more of them are wanted. */
-static void renew_work(const struct ct_cupti *api)
-{
-	ct_lock(&lock);
-	bool renew = wait_for_other() && on && !left;
-	applying = applying || renew;
-	ct_unlock(&lock);
-	if (!renew)
-		return;
-	if (!enable_work(api))
-		complain();
-	ct_lock(&lock);
-	applying = false;
-	ct_condition_tell(&changed);
-	apply(api, false);
-	ct_unlock(&lock);
-}
-
 bool ct_switch_is_on(void)
 {
 	ct_lock(&lock);
@@ -553,18 +529,12 @@ void ct_disable(const struct ct_cupti *api, bool linger)
 	disable_kinds(api, true);
 }
 
-/* Has the runtime's functions recorded after all; failed says that there are no chains. */
-void ct_enable_runtime(const struct ct_cupti *api, bool failed)
+/* CUPTI does not tell who calls after all. */
+void ct_enable_without_callers(void)
 {
 	ct_python_end("Python lines are no longer recorded: CUPTI does not tell who calls");
-	if (!atomic_exchange(&chains, false)) {
-		ct_walk_end();
-		return;
-	}
-	if (failed)
-		without_chains();
-	anchor(api, 1);
-	renew_work(api);
+	if (chains)
+		ct_queue_note(0, "calls have no callers any more, and the names of the driver's functions: CUPTI does not tell who calls");
 	ct_walk_end();
 }
 

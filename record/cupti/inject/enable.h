@@ -18,7 +18,7 @@ struct ct_wish {
 };
 
 bool ct_enable(const struct ct_cupti *api, const struct ct_wish *wish);
-void ct_enable_runtime(const struct ct_cupti *api, bool failed);
+void ct_enable_without_callers(void);
 void ct_disable(const struct ct_cupti *api, bool linger);
 
 /* The records of work. */

@@ -82,12 +82,6 @@ static void match_begin(uint64_t now)
 	atomic_store(&matching, true);
 }
 
-/* Whether records have no chains, although they should. */
-bool ct_match_failed(void)
-{
-	return atomic_load(&failed);
-}
-
 /* The number of a place in CUPTI. */
 static uint32_t site_number(uint64_t site)
 {
@@ -433,6 +427,12 @@ void ct_walk_end(void)
 {
 	ct_open_doubt();
 	atomic_store(&walking, false);
+}
+
+/* Whether records have had no chains since the last look, although they should. */
+bool ct_match_failed(void)
+{
+	return atomic_exchange(&failed, false) && atomic_load(&walking);
 }
 
 void ct_walk_forked(void)

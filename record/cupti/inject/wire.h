@@ -25,8 +25,7 @@
  *      | BATCH, CLOCK, LOST, NOTE -----> |
  *      | FLUSHED, HANDOVER ------------> |
  *      | <--------- FLUSH, PAUSE, RESUME |
- *      | <-- DEPTH, RUNTIME, RIVAL, STOP |
- *      | <----------------------- PYTHON |
+ *      | <--- DEPTH, PYTHON, RIVAL, STOP |
  *      | BYE --------------------------> |
  *
  * Both streams are rings of bytes (struct ct_ring). The library's stream ends with a BYE, when
@@ -101,7 +100,6 @@ enum ct_message_type {
 	CT_MSG_RIVAL = 37, /* another CUPTI client has taken the records over */
 	CT_MSG_READY = 38,   /* no payload; the program goes on when it comes */
 	CT_MSG_DEPTH = 39,   /* ct_depth, any number of them */
-	CT_MSG_RUNTIME = 40, /* no payload; the runtime's functions are to have API records after all */
 	CT_MSG_RANGE = 41,   /* no payload; the exit signal comes at cuProfilerStart and cuProfilerStop, too */
 	CT_MSG_WAIT = 42,    /* no payload; the recorder is at work on GO, for which the process waits on */
 	CT_MSG_PYTHON = 43,  /* ct_python, of an interpreter that was found after GO; minor 0 ends the reading of frames */
@@ -160,8 +158,8 @@ struct ct_go {
 #define CT_GO_WATCH_RIVALS 16u /* notice another CUPTI client, since no RIVAL will tell */
 /*
  * Make no API records of the runtime's functions, but give those of the driver's the return
- * addresses above the call. Where that is impossible, the runtime's functions have records, and
- * a NOTE says so.
+ * addresses above the call. Where that is impossible, the runtime's functions have records, unless
+ * it shows later; a NOTE says so.
  */
 #define CT_GO_CALLERS 32u
 /*
