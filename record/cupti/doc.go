@@ -17,9 +17,8 @@
 // most 10 s; meanwhile the recorder attaches probes. The library then finds libcupti, switches records on, and sends
 // them until the process ends. [Server.Pause] and [Server.Resume] switch records off and on in
 // all processes. With GoConfig.CaptureRange each process switches them itself, where it calls
-// cudaProfilerStart and cudaProfilerStop. It sees these calls by a CUPTI subscription, unless
-// [Follower.WatchExit] has them signalled: a process has one subscription, and the program's own
-// profiler may want it. NVTX loads the same library by NVTX_INJECTION64_PATH, and the library
+// cudaProfilerStart and cudaProfilerStop. Where CUPTI does not tell who calls, it sees these calls by a CUPTI
+// subscription: a process has one, and the program's own profiler may want it. NVTX loads the same library by NVTX_INJECTION64_PATH, and the library
 // passes NVTX's functions on to libcupti.
 //
 // A process that 'cudatrace run --armed' started sleeps on a page beside the library instead. It says its hello when a

@@ -283,8 +283,8 @@ func (p *peer) status(payload []byte) error {
 		p.cupti.Status = "off"
 	}
 	p.report()
-	if s.on && p.follower.WatchExit(s.exitSignal, s.exitHandler, s.exitOver) {
-		p.tell(msgRange)
+	if s.on {
+		p.follower.WatchExit(s.exitSignal, s.exitHandler, s.exitOver)
 	}
 	p.tell(msgReady)
 	if s.on && s.text != "" {

@@ -38,7 +38,6 @@ const (
 	msgRival                  messageType = 37
 	msgReady                  messageType = 38
 	msgDepth                  messageType = 39
-	msgRange                  messageType = 41
 	msgWait                   messageType = 42
 	msgPython                 messageType = 43
 	goNoCupti                             = 1

@@ -446,9 +446,9 @@ func FuzzPeer(f *testing.F) {
 // silent is a follower that hears everything and says nothing.
 type silent struct{ Follower }
 
-func (silent) Status(tracelog.CUPTI)                 {}
-func (silent) WatchExit(uint32, uint64, uint64) bool { return false }
-func (silent) Note(uint32, string)                   {}
+func (silent) Status(tracelog.CUPTI)            {}
+func (silent) WatchExit(uint32, uint64, uint64) {}
+func (silent) Note(uint32, string)              {}
 
 func BenchmarkDecode(b *testing.B) {
 	kernel := record(tracelog.KindKernel, 1, 5, 0, 1000, 0, 1500, 0, 2, 3, 7, 4, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 32)

@@ -138,9 +138,6 @@ static bool obey(uint16_t type)
 	case CT_MSG_RESUME:
 		pause_work(type == CT_MSG_PAUSE);
 		break;
-	case CT_MSG_RANGE:
-		with_cupti(ct_switch_told);
-		break;
 	case CT_MSG_RIVAL:
 		rival();
 		break;

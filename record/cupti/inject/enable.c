@@ -238,13 +238,10 @@ static void disable_work(const struct ct_cupti *api, bool linger)
  * switched in the program's own call, so that the first kernel behind Start is recorded
  * and none behind Stop.
  *
- * These calls are seen in one of three ways. CUPTI calls a subscriber back; but there can
- * be only one, so a profiler in the program would find no place. Or the recorder has a
- * probe on the driver's two functions, by which a thread that enters one gets the exit
- * signal. Its handler has the control thread make the change, and waits. Or CUPTI's timestamp callback,
- * which runs in these calls, does the same. The subscription
- * ends when the recorder says that it has that probe, is not made where the callback sees the calls, and comes
- * (back) if CUPTI's record of a Start shows that it was not seen.
+ * These calls are seen in one of two ways. CUPTI's timestamp callback, which runs in them, has the
+ * control thread make the change, and waits. Where that callback does not see who calls, CUPTI calls a
+ * subscriber back; but there can be only one, so a profiler in the program finds no place. If CUPTI's
+ * record of a Start shows that the callback has not seen it, all is recorded from then on.
  *
  * Where the range is an NVTX range, range.c sees it begin and end, and neither is needed.
  *
@@ -254,7 +251,6 @@ static void disable_work(const struct ct_cupti *api, bool linger)
  */
 #define APPLY_WAIT (50 * CT_MS) /* for a change that another thread makes */
 #define TOLD_WAIT CT_SECOND /* for the control thread, which may be flushing */
-#define ENTRY 16 /* bytes of code in which a thread is that has just entered a function */
 
 static const struct {
 	uint32_t domain, cbid;
@@ -272,11 +268,10 @@ static bool on, applying, lingering; /* the last: see disable_work */
 static const struct ct_cupti *subscribed; /* NULL without a subscription */
 static void *subscriber;
 
-static uintptr_t range_start, range_stop; /* the driver's functions; 0 if unknown */
-static atomic_bool told;       /* calls of these are signalled or seen, and there is no subscription */
-static atomic_bool told_range; /* as the latest signal has it */
-static struct ct_question changes; /* to what the latest signal has */
-static atomic_uint starts; /* that were seen */
+static atomic_bool over;       /* nobody waits for a change any more */
+static atomic_bool begins;     /* the latest of these calls that the callback has seen */
+static struct ct_question changes; /* to what it wants */
+static atomic_uint starts; /* that the callback has seen */
 
 static bool wanted(void)
 {
@@ -344,8 +339,6 @@ static void at_range_call(void *user, uint32_t domain, uint32_t cbid, const void
 		change(subscribed, &in_range, false, false);
 		ct_wake_flush();
 	} else if (site == SITE_EXIT) {
-		if (domain == DOMAIN_DRIVER)
-			atomic_fetch_add(&starts, 1);
 		change(subscribed, &in_range, true, false);
 	}
 }
@@ -368,9 +361,6 @@ static ct_result subscribe(const struct ct_cupti *api)
 static void start_range(const struct ct_cupti *api)
 {
 	static const char otherwise[] = ", so all is recorded, not only between cudaProfilerStart and cudaProfilerStop";
-	range_start = (uintptr_t)ct_load_driver_symbol("cuProfilerStart");
-	range_stop = (uintptr_t)ct_load_driver_symbol("cuProfilerStop");
-	atomic_store(&told, watching);
 	ct_result r = watching ? 0 : subscribe(api);
 	by_range = r == 0;
 	if (r == 0)
@@ -432,76 +422,49 @@ void ct_switch_pause(const struct ct_cupti *api, bool value)
 static void stop_work(const struct ct_cupti *api, bool linger)
 {
 	change(api, &stopped, true, linger);
-	if (subscribed && !atomic_exchange(&told, false))
+	atomic_store(&over, true);
+	if (subscribed)
 		api->unsubscribe(subscriber);
 }
 
-/* The recorder signals calls that begin or end the range: nobody need be called back. */
-void ct_switch_told(const struct ct_cupti *api)
-{
-	if (!subscribed || !range_start || !range_stop || atomic_exchange(&told, true))
-		return;
-	api->unsubscribe(subscriber);
-}
-
-/* Has the control thread make the change, and waits for it. */
-static void call_control(bool start)
+/*
+ * Such a call has begun, on this thread: has the control thread make the change, and waits for it. CUPTI may be called
+ * meanwhile, on another thread (H200, CUPTI 13.0.1).
+ */
+static void range_called(bool start)
 {
 	int before = errno;
 	uint64_t deadline = ct_now() + TOLD_WAIT;
 	if (start)
 		atomic_fetch_add(&starts, 1);
-	atomic_store(&told_range, start);
+	atomic_store(&begins, start);
 	uint32_t number = ct_ask(&changes);
-	while (number != 0 && atomic_load(&told) && ct_unanswered(&changes, number) && ct_now() < deadline)
+	while (number != 0 && !atomic_load(&over) && ct_unanswered(&changes, number) && ct_now() < deadline)
 		ct_await_answer(&changes, number);
 	errno = before;
 }
 
-/* Such a call has begun, on this thread. CUPTI may be called meanwhile, on another one (H200, CUPTI 13.0.1). */
-static void range_called(bool start)
-{
-	if (atomic_load(&told))
-		call_control(start);
-}
-
-/*
- * A thread got the exit signal there. False if that is neither function; otherwise the records
- * of work have been switched when it returns. Called in a signal handler.
- */
-bool ct_switch_at(uintptr_t pc)
-{
-	bool start = range_start && pc - range_start < ENTRY;
-	if (!start && (!range_stop || pc - range_stop >= ENTRY))
-		return false;
-	if (!atomic_load(&told))
-		return true; /* the subscriber does it */
-	call_control(start);
-	return true;
-}
-
-/* On the control thread: does what a signalled thread waits for. */
+/* On the control thread: does what a thread waits for in such a call. */
 void ct_switch_poll(const struct ct_cupti *api)
 {
 	uint32_t number = ct_asked(&changes);
 	if (!ct_unanswered(&changes, number))
 		return;
-	bool begins = atomic_load(&told_range);
-	change(api, &in_range, begins, false);
+	bool is = atomic_load(&begins);
+	change(api, &in_range, is, false);
 	ct_answer(&changes, number);
-	if (!begins)
+	if (!is)
 		ct_wake_flush();
 }
 
 /* On the control thread, after a flush: a Start was missed if more have records than were seen. */
 void ct_switch_check(const struct ct_cupti *api)
 {
-	if (!atomic_load(&told) || ct_ranges_begun() <= atomic_load(&starts))
+	if (!watching || !by_range || ct_ranges_begun() <= atomic_load(&starts))
 		return;
-	atomic_store(&told, false);
-	subscribe(api);
-	change(api, &in_range, true, false);
-	ct_queue_note(1, "the call that begins the range to record was noticed late: GPU work of its beginning is missing");
+	change(api, &by_range, false, false);
+	ct_queue_note(1, "the call that begins the range to record was noticed late: GPU work of its beginning is missing, "
+			 "and from here on all is recorded");
 }
 
 /* Leaves everything as it is, for good. */
@@ -509,8 +472,8 @@ void ct_switch_leave(void)
 {
 	ct_lock(&lock);
 	left = true;
-	atomic_store(&told, false);
 	ct_unlock(&lock);
+	atomic_store(&over, true);
 }
 
 /* Needs frames, and records of single calls. Older releases are not known to stand a change meanwhile. */

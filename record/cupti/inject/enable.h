@@ -26,9 +26,6 @@ bool ct_switch_is_on(void);
 void ct_switch_range(const struct ct_cupti *api);
 void ct_switch_pause(const struct ct_cupti *api, bool paused);
 void ct_switch_leave(void);
-
-bool ct_switch_at(uintptr_t pc); /* safe in a signal handler */
-void ct_switch_told(const struct ct_cupti *api);
 void ct_switch_poll(const struct ct_cupti *api);
 void ct_switch_check(const struct ct_cupti *api);
 

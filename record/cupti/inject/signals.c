@@ -9,8 +9,7 @@
  *
  * One signal more, which does nothing by default, is for the recorder: it sees a thread
  * on its way into _exit or execve, which nothing in here does, and stops the thread
- * with that signal until all is handed over. With a capture range the signal also comes at
- * the calls that begin and end it (enable.c).
+ * with that signal until all is handed over.
  */
 #include "signals.h"
 
@@ -27,7 +26,6 @@
 #include <unistd.h>
 
 #include "base.h"
-#include "enable.h"
 #include "flush.h"
 #include "guard.h"
 #include "link.h"
@@ -175,8 +173,8 @@ static void on_fatal(int sig, siginfo_t *info, void *context)
 /* The recorder's signals come from the kernel. Those of other senders change nothing, so they may be held back. */
 static void on_exit_signal(int sig, siginfo_t *info, void *context)
 {
-	(void)sig;
-	if (!ct_ours() || (info->si_code == SI_KERNEL && ct_switch_at(program_counter(context))))
+	(void)sig, (void)context;
+	if (!ct_ours())
 		return;
 	uint64_t now = ct_now(), last = atomic_exchange(&asked_last, now);
 	if (info->si_code == SI_KERNEL || now > last + EXIT_PAUSE)

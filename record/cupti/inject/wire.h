@@ -100,7 +100,6 @@ enum ct_message_type {
 	CT_MSG_RIVAL = 37, /* another CUPTI client has taken the records over */
 	CT_MSG_READY = 38,   /* no payload; the program goes on when it comes */
 	CT_MSG_DEPTH = 39,   /* ct_depth, any number of them */
-	CT_MSG_RANGE = 41,   /* no payload; the exit signal comes at cuProfilerStart and cuProfilerStop, too */
 	CT_MSG_WAIT = 42,    /* no payload; the recorder is at work on GO, for which the process waits on */
 	CT_MSG_PYTHON = 43,  /* ct_python, of an interpreter that was found after GO; minor 0 ends the reading of frames */
 };
