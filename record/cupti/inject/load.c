@@ -236,6 +236,20 @@ bool ct_load_count_devices(void)
 	return ask_driver("cuDeviceGetCount", &count);
 }
 
+static int count_libraries(struct dl_phdr_info *info, size_t size, void *counts)
+{
+	(void)size; /* glibc has both since 2.4 */
+	*(struct ct_load_counts *)counts = (struct ct_load_counts){info->dlpi_adds, info->dlpi_subs};
+	return 1;
+}
+
+struct ct_load_counts ct_load_counts(void)
+{
+	struct ct_load_counts counts = {0};
+	dl_iterate_phdr(count_libraries, &counts);
+	return counts;
+}
+
 bool ct_load(struct ct_cupti *api, const struct ct_candidate *list, unsigned count)
 {
 	uint32_t driver = ct_load_driver();

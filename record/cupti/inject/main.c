@@ -225,25 +225,21 @@ static void at_range(void)
 }
 
 /* From GO on. False: nothing is on. */
-static bool record(unsigned char *payload, uint32_t length, bool *nvtx)
+static bool record(struct ct_go *go, uint32_t length, bool *nvtx)
 {
-	struct ct_go go;
 	const char *words;
-	memcpy(&go, payload, sizeof go);
-	if (!start_memory(&go))
+	if (!start_memory(go))
 		return false;
-	note_memory(&go);
-	uint32_t range_len;
-	const char *range = ct_go_range(payload, length, &range_len);
-	ct_range_choose(range, range_len);
-	bool on = start_cupti(&go, payload + sizeof go, length - (uint32_t)sizeof go, &words);
+	note_memory(go);
+	ct_range_choose(ct_go_range(go, length), go->range_len);
+	bool on = start_cupti(go, (unsigned char *)(go + 1), length - (uint32_t)sizeof *go, &words);
 	struct ct_recording r = {
-		.flush_ms = go.flush_ms < 10 ? 10 : go.flush_ms,
-		.exit_ms = go.exit_ms,
+		.flush_ms = go->flush_ms < 10 ? 10 : go->flush_ms,
+		.exit_ms = go->exit_ms,
 		.api = on ? &cupti : NULL,
-		.watch_rivals = (go.flags & CT_GO_WATCH_RIVALS) != 0,
+		.watch_rivals = (go->flags & CT_GO_WATCH_RIVALS) != 0,
 	};
-	*nvtx = on && (go.records & CT_RECORDS_NVTX);
+	*nvtx = on && (go->records & CT_RECORDS_NVTX);
 	if (on) {
 		ct_signals_start();
 		ct_rival_start(&cupti);
@@ -284,13 +280,11 @@ static bool meet(int fd, uint64_t deadline, bool *nvtx)
 		return false;
 	uint32_t length = 0;
 	int passed[CT_LINK_MEMORIES];
-	unsigned char *go = say_hello(fd, deadline) ? ct_go_receive(fd, &length, passed, CT_LINK_MEMORIES, &deadline) : NULL;
+	struct ct_go *go = say_hello(fd, deadline) ? ct_go_receive(fd, &length, passed, CT_LINK_MEMORIES, &deadline) : NULL;
 	bool linked = false, answered = go != NULL;
-	struct ct_go head;
 	if (answered) {
-		memcpy(&head, go, sizeof head);
-		set_memory_limit(&head);
-		linked = go_on_in_memory(fd, passed, &head, deadline);
+		set_memory_limit(go);
+		linked = go_on_in_memory(fd, passed, go, deadline);
 	}
 	close(fd);
 	if (linked && !(register_handlers() && record(go, length, nvtx)))

@@ -203,29 +203,15 @@ static struct ct_chunk *definition_chunk(size_t size)
 	return c;
 }
 
-/* Adds a record that leaves before all batches; false without memory. */
-bool ct_queue_definition(const void *record, size_t size)
-{
-	ct_lock(&lock);
-	struct ct_chunk *c = definition_chunk(size);
-	if (c)
-		fill(c, record, size);
-	ct_condition_tell(&more);
-	ct_unlock(&lock);
-	return c != NULL;
-}
-
-/* The same with a STRING. */
-bool ct_queue_string(uint32_t id, const char *text, uint32_t length)
+/* Adds a record, with a text behind it, that leaves before all batches; false without memory. */
+bool ct_queue_definition(const void *record, size_t size, const char *text, size_t length)
 {
 	static const unsigned char zeros[8];
-	uint32_t padded = (length + 7) & ~7u;
-	struct ct_string s = {
-		.head = {CT_REC_STRING, (uint16_t)(sizeof s + padded)}, .id = id, .length = length};
+	size_t padded = (length + 7) & ~(size_t)7;
 	ct_lock(&lock);
-	struct ct_chunk *c = definition_chunk(s.head.size);
+	struct ct_chunk *c = definition_chunk(size + padded);
 	if (c) {
-		fill(c, &s, sizeof s);
+		fill(c, record, size);
 		fill(c, text, length);
 		fill(c, zeros, padded - length);
 	}

@@ -233,18 +233,10 @@ static int hook_module(struct dl_phdr_info *info, size_t size, void *arg)
 	return 0;
 }
 
-static int count_loads(struct dl_phdr_info *info, size_t size, void *arg)
-{
-	if (size >= offsetof(struct dl_phdr_info, dlpi_adds) + sizeof info->dlpi_adds)
-		memcpy(arg, &info->dlpi_adds, sizeof info->dlpi_adds);
-	return 1;
-}
-
 /* For the control thread now and then: modules may have come. */
 void ct_rival_poll(void)
 {
-	unsigned long long count = 0;
-	dl_iterate_phdr(count_loads, &count);
+	unsigned long long count = ct_load_counts().loads;
 	if (count == loads)
 		return;
 	loads = count;

@@ -124,15 +124,21 @@ static bool between_instructions(const ucontext_t *u)
 	return (pc & 4095) >= sizeof call && memcmp((const void *)(pc - sizeof call), call, sizeof call) != 0;
 }
 
+/* Takes a handler away, if it is there. */
+static void give_back(int sig, void (*handler)(int, siginfo_t *, void *))
+{
+	struct sigaction none = {.sa_handler = SIG_DFL}, was;
+	if (sigaction(sig, NULL, &was) == 0 && was.sa_sigaction == handler)
+		sigaction(sig, &none, NULL);
+}
+
 /* A handover is over: the signal that brought it may kill now. */
 static void send_owed(void)
 {
-	struct sigaction none = {.sa_handler = SIG_DFL}, was;
 	int sig = atomic_exchange(&owed, 0);
 	if (sig == 0)
 		return;
-	if (sigaction(sig, NULL, &was) == 0 && was.sa_sigaction == on_fatal)
-		sigaction(sig, &none, NULL);
+	give_back(sig, on_fatal);
 	if (kill(ct_self(), sig) != 0)
 		_exit(128 + sig);
 }
@@ -192,13 +198,6 @@ static bool take(int sig, void (*handler)(int, siginfo_t *, void *), int flags)
 		return true;
 	sigaction(sig, &was, NULL); /* another thread was quicker */
 	return false;
-}
-
-static void give_back(int sig, void (*handler)(int, siginfo_t *, void *))
-{
-	struct sigaction none = {.sa_handler = SIG_DFL}, was;
-	if (sigaction(sig, NULL, &was) == 0 && was.sa_sigaction == handler)
-		sigaction(sig, &none, NULL);
 }
 
 void ct_signals_start(void)
