@@ -437,7 +437,8 @@ type nameless struct {
 }
 
 func (e nameless) take(s *session) {
-	text := fmt.Sprintf("process %d: calls have no callers and the names of the driver's functions: nothing names the runtime's functions in %s", e.pid, e.path)
+	text := fmt.Sprintf("process %d: calls have no callers and the names of the driver's functions: "+
+		"nothing names the runtime's functions in %s", e.pid, e.path)
 	s.later.Do(func() { s.report.remark(e.pid, text) })
 }
 

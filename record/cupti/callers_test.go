@@ -124,8 +124,8 @@ func TestChainDepth(t *testing.T) {
 	}
 }
 
-// TestWithoutChains has CUPTI refuse what chains need: the runtime's functions are recorded. Or CUPTI loses it: the driver's
-// functions are. A note says so.
+// TestWithoutChains has CUPTI refuse what chains need: the runtime's functions are recorded. Or CUPTI loses it: the
+// driver's functions are. A note says so.
 func TestWithoutChains(t *testing.T) {
 	t.Parallel()
 	dir, err := sim()

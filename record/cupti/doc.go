@@ -18,8 +18,8 @@
 // them until the process ends. [Server.Pause] and [Server.Resume] switch records off and on in
 // all processes. With GoConfig.CaptureRange each process switches them itself, where it calls
 // cudaProfilerStart and cudaProfilerStop. Where CUPTI does not tell who calls, it sees these calls by a CUPTI
-// subscription: a process has one, and the program's own profiler may want it. NVTX loads the same library by NVTX_INJECTION64_PATH, and the library
-// passes NVTX's functions on to libcupti.
+// subscription: a process has one, and the program's own profiler may want it. NVTX loads the same library by
+// NVTX_INJECTION64_PATH, and the library passes NVTX's functions on to libcupti.
 //
 // A process that 'cudatrace run --armed' started sleeps on a page beside the library instead. It says its hello when a
 // recorder rings there; [Join] serves it. It has long started CUDA by then: [GoConfig].Late. When the recording has ended, it sleeps

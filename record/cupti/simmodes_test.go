@@ -252,8 +252,8 @@ func TestSimulatedNVTXForms(t *testing.T) {
 	}
 }
 
-// TestSimulatedRangeMissed records a range on a CUPTI whose callback does not tell who calls: that the range has begun is
-// noticed by its record.
+// TestSimulatedRangeMissed records a range on a CUPTI whose callback does not tell who calls: that the range has begun
+// is noticed by its record.
 func TestSimulatedRangeMissed(t *testing.T) {
 	t.Parallel()
 	dir, err := sim()
@@ -261,7 +261,8 @@ func TestSimulatedRangeMissed(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, _ := newSites(t, Options{}, GoConfig{CaptureRange: true, FlushInterval: 20 * time.Millisecond})
-	line := s.runSim(t, "counts", "profiler", []string{"LD_LIBRARY_PATH=" + filepath.Join(dir, "lib-frameless")}, "-u", "1")
+	frameless := []string{"LD_LIBRARY_PATH=" + filepath.Join(dir, "lib-frameless")}
+	line := s.runSim(t, "counts", "profiler", frameless, "-u", "1")
 	var all int
 	if _, err := fmt.Sscanf(line, "counts kernels=%d", &all); err != nil {
 		t.Fatal(err)

@@ -91,8 +91,8 @@ static bool add(struct entry *e, const char *text, uint32_t length, uint64_t h)
 {
 	if (last_id >= slots / 4 * 3)
 		return false;
-	struct ct_string s = {
-		.head = {CT_REC_STRING, (uint16_t)(sizeof s + ((length + 7) & ~7u))}, .id = last_id + 1, .length = length};
+	struct ct_string s = {.id = last_id + 1, .length = length};
+	s.head = (struct ct_head){CT_REC_STRING, (uint16_t)(sizeof s + ((length + 7) & ~7u))};
 	const char *copy = keep(text, length);
 	if (!copy || !ct_queue_definition(&s, sizeof s, text, length))
 		return false;

@@ -168,7 +168,8 @@ static void prepare(const struct ct_cupti *api, const struct ct_wish *wish)
 	if (chains || ct_python_on())
 		ct_walk_begin();
 	if (!chains && (wish->flags & CT_GO_CALLERS))
-		ct_queue_note(0, "calls have no callers, and are named by the runtime's records: CUPTI does not tell who calls");
+		ct_queue_note(0, "calls have no callers, and are named by the runtime's records: "
+				 "CUPTI does not tell who calls");
 }
 
 /* A call of the driver's has no record, and so no callback, inside one of the runtime's that has. */
@@ -463,8 +464,8 @@ void ct_switch_check(const struct ct_cupti *api)
 	if (!watching || !by_range || ct_ranges_begun() <= atomic_load(&starts))
 		return;
 	change(api, &by_range, false, false);
-	ct_queue_note(1, "the call that begins the range to record was noticed late: GPU work of its beginning is missing, "
-			 "and from here on all is recorded");
+	ct_queue_note(1, "the call that begins the range to record was noticed late: GPU work of its beginning is "
+			 "missing, and from here on all is recorded");
 }
 
 /* Leaves everything as it is, for good. */
@@ -497,7 +498,8 @@ void ct_enable_without_callers(void)
 {
 	ct_python_end("Python lines are no longer recorded: CUPTI does not tell who calls");
 	if (chains)
-		ct_queue_note(0, "calls have no callers any more, and the names of the driver's functions: CUPTI does not tell who calls");
+		ct_queue_note(0, "calls have no callers any more, and the names of the driver's functions: "
+				 "CUPTI does not tell who calls");
 	ct_walk_end();
 }
 

@@ -15,7 +15,8 @@
 static const struct {
 	const char *soname;
 	uint32_t major;
-} sonames[] = {{"libcupti.so.13", 13}, {"libcupti.so.12", 12}, {"libcupti.so.11.8", 11}, {"libcupti.so.11.7", 11}, {"libcupti.so.11.6", 11}};
+} sonames[] = {{"libcupti.so.13", 13}, {"libcupti.so.12", 12},
+	       {"libcupti.so.11.8", 11}, {"libcupti.so.11.7", 11}, {"libcupti.so.11.6", 11}};
 #define SONAMES (sizeof sonames / sizeof sonames[0])
 
 static void *library; /* the libcupti in use */

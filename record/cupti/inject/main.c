@@ -280,7 +280,8 @@ static bool meet(int fd, uint64_t deadline, bool *nvtx)
 		return false;
 	uint32_t length = 0;
 	int passed[CT_LINK_MEMORIES];
-	struct ct_go *go = say_hello(fd, deadline) ? ct_go_receive(fd, &length, passed, CT_LINK_MEMORIES, &deadline) : NULL;
+	bool said = say_hello(fd, deadline);
+	struct ct_go *go = said ? ct_go_receive(fd, &length, passed, CT_LINK_MEMORIES, &deadline) : NULL;
 	bool linked = false, answered = go != NULL;
 	if (answered) {
 		set_memory_limit(go);

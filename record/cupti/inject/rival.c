@@ -247,8 +247,10 @@ void ct_rival_poll(void)
 void ct_rival_start(const struct ct_cupti *api)
 {
 	cupti = api;
-	hooks[0] = (struct hook){"cuptiActivityRegisterCallbacks", (uintptr_t)api->register_callbacks, (uintptr_t)register_callbacks};
-	hooks[1] = (struct hook){"cuptiActivityRegisterTimestampCallback", (uintptr_t)api->register_timestamp, (uintptr_t)register_timestamp};
+	hooks[0] = (struct hook){"cuptiActivityRegisterCallbacks", (uintptr_t)api->register_callbacks,
+				 (uintptr_t)register_callbacks};
+	hooks[1] = (struct hook){"cuptiActivityRegisterTimestampCallback", (uintptr_t)api->register_timestamp,
+				 (uintptr_t)register_timestamp};
 	ct_rival_poll();
 }
 
