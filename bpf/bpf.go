@@ -108,7 +108,6 @@ const (
 	RangeNone  = 0
 	RangeBegin = 1 // recording begins when it returns
 	RangeEnd   = 2 // recording ends when it is entered
-	RangeTold  = 4 // with either: the injected library is told when it is entered
 )
 
 // What a function says of the handle that its first argument receives.

@@ -92,7 +92,6 @@ enum range {
 	RANGE_NONE = 0,
 	RANGE_BEGIN = 1, /* recording begins when it returns */
 	RANGE_END = 2,	 /* recording ends when it is entered */
-	RANGE_TOLD = 4,	 /* with either: the library is told when it is entered */
 };
 
 /* What a function makes: its first argument receives a handle. */
@@ -505,17 +504,6 @@ NOINLINE void set_range(u32 pid, u32 on)
 		target->range = on;
 }
 
-/* A function that begins or ends the range is entered. */
-NOINLINE void enter_range(struct pt_regs *ctx, u32 pid, u32 range)
-{
-	struct watch *w = range & RANGE_TOLD ? map_lookup(&watches, &pid) : 0;
-
-	if (range & RANGE_END)
-		set_range(pid, 0);
-	if (w)
-		ask_here(ctx, pid, w, 1);
-}
-
 /* Whether calls of the process are recorded now. */
 INLINE int recording(u32 pid)
 {
@@ -592,8 +580,8 @@ NOINLINE int enter_special(struct pt_regs *ctx, u64 id, u64 cookie)
 
 	if (!r)
 		return 1;
-	if (capture_range && r->range)
-		enter_range(ctx, id >> 32, r->range);
+	if (capture_range && r->range & RANGE_END)
+		set_range(id >> 32, 0);
 	flags = special_flags(r, recording(id >> 32) || r->always);
 	quiet = flags & QUIET;
 	if ((flags == QUIET && !r->symbol && !(r->range & RANGE_BEGIN)) || (r->failed && has_launched(id >> 32))) {

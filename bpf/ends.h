@@ -9,8 +9,7 @@
  * The signal is sent only while its handler is the library's: a program that has set
  * it to something else, or blocks it, is left alone. And the thread must have room for
  * the handler: the kernel kills a process whose alternate signal stack is too small.
- * A thread that is traced gets no signal, since its tracer would see a stop more than without us; but at the calls that begin and
- * end a capture range it does, since the other way to see these, CUPTI's one subscription, may be the program's own.
+ * A thread that is traced gets no signal, since its tracer would see a stop more than without us.
  */
 #ifndef CUDATRACE_ENDS_H
 #define CUDATRACE_ENDS_H
@@ -126,7 +125,7 @@ INLINE int room_below(struct task_struct *task, u64 sp, u64 flags, u64 frames)
 	return sp - base >= frames * signal_frame + HANDLER_ROOM;
 }
 
-INLINE void ask(u32 pid, struct watch *w, int traced_too)
+INLINE void ask(u32 pid, struct watch *w)
 {
 	struct task_struct *task = (void *)current_task();
 	struct process_end *p = map_lookup(&ends, &pid);
@@ -137,18 +136,18 @@ INLINE void ask(u32 pid, struct watch *w, int traced_too)
 	read_kernel(&ptrace, sizeof(ptrace), FIELD(task, ptrace));
 	if (p)
 		p->traced = ptrace != 0;
-	if ((!ptrace || traced_too) && !send_signal_thread(w->signal))
+	if (!ptrace && !send_signal_thread(w->signal))
 		w->asked++;
 }
 
 /* Asks at the entry of a function, if that can be. */
-INLINE void ask_here(struct pt_regs *ctx, u32 pid, struct watch *w, int traced_too)
+INLINE void ask_here(struct pt_regs *ctx, u32 pid, struct watch *w)
 {
 	struct task_struct *task = (void *)current_task();
 	u64 flags = 0;
 
 	if (handled(task, w, &flags) && room_below(task, STACK_POINTER(ctx), flags, 1))
-		ask(pid, w, traced_too);
+		ask(pid, w);
 }
 
 INLINE void note_sign(u32 pid, u32 sign, s32 argument)
@@ -171,7 +170,7 @@ INLINE int ending(struct pt_regs *ctx)
 	if (!w)
 		return 0;
 	note_sign(pid, attach_cookie(ctx), (s32)FIRST_ARG(ctx));
-	ask_here(ctx, pid, w, 0);
+	ask_here(ctx, pid, w);
 	return 0;
 }
 
@@ -251,7 +250,7 @@ int signal_deliver(struct raw_tracepoint *ctx)
 		return 0;
 	fault = !!(BIT(signal) & FAULTS);
 	if (on_top(w, action) && allowed(w, fault))
-		ask(pid, w, 0);
+		ask(pid, w);
 	return 0;
 }
 

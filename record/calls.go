@@ -371,22 +371,21 @@ func notAttached(r *report, pid uint32, err error) {
 }
 
 // watchExit makes a process hand over its last GPU records before an end that it cannot see
-// itself: the kernel sends it a signal on the way. ok says that it will.
-func (c *calls) watchExit(pid, signal uint32, handler, over uint64) (ok bool) {
+// itself: the kernel sends it a signal on the way.
+func (c *calls) watchExit(pid, signal uint32, handler, over uint64) {
 	if c.prober == nil {
-		return false
+		return
 	}
 	text := "the program handles every signal itself"
 	if signal != 0 {
 		err := c.prober.WatchExit(int(pid), int(signal), handler, over)
 		if err == nil {
-			return true
+			return
 		}
 		text = err.Error()
 	}
 	// Records are lost only if it ends by _exit, exec or a handler of its own; its end then says so.
 	c.report.note(pid, tracelog.NoteInfo, fmt.Sprintf("the end of process %d is not watched: %s", pid, text))
-	return false
 }
 
 // exit says how a process ended. ok is false if its end is not watched.

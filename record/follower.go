@@ -123,9 +123,11 @@ func (f *follower) Status(c tracelog.CUPTI) {
 }
 
 // WatchExit makes a process hand over its last GPU records before an end that it cannot see
-// itself. With a probe on cuProfilerStart and cuProfilerStop these tell the process, too.
-func (f *follower) WatchExit(signal uint32, handler, over uint64) (ranges bool) {
-	return (!f.late || !f.calls.intrudes()) && f.calls.watchExit(f.peer.PID, signal, handler, over) && f.calls.probed && f.opts.CaptureRange
+// itself.
+func (f *follower) WatchExit(signal uint32, handler, over uint64) {
+	if !f.late || !f.calls.intrudes() {
+		f.calls.watchExit(f.peer.PID, signal, handler, over)
+	}
 }
 
 // Note is called with a line from the library.

@@ -437,11 +437,8 @@ type nameless struct {
 }
 
 func (e nameless) take(s *session) {
-	text := fmt.Sprintf("process %d: calls have no callers and the names of the driver's functions: nothing names the runtime's functions in %s; 'record --calls cupti' records their names", e.pid, e.path)
-	if s.calls.source == CallsCUPTI {
-		text = fmt.Sprintf("process %d: calls have no callers, and are named by the runtime's records: nothing names the runtime's functions in %s", e.pid, e.path)
-		s.workers.Go(func() { s.server.RecordRuntime(e.pid) })
-	}
+	text := fmt.Sprintf("process %d: calls have no callers and the names of the driver's functions: "+
+		"nothing names the runtime's functions in %s", e.pid, e.path)
 	s.later.Do(func() { s.report.remark(e.pid, text) })
 }
 

@@ -407,10 +407,11 @@ func TestNoGPUWork(t *testing.T) {
 }
 
 // TestCaptureRange records what lies between cudaProfilerStart and cudaProfilerStop,
-// exactly, with and without probes. It needs no CUPTI subscription: the program may have that.
+// exactly, with and without probes. Where CUPTI tells who calls it needs no CUPTI subscription: the program may have
+// that.
 func TestCaptureRange(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ calls, option string }{{"uprobe", "-r1"}, {"uprobe", "-s1"}, {"cupti", "-s1"}} {
+	for _, c := range []struct{ calls, option string }{{"uprobe", "-r1"}, {"auto", "-s1"}, {"cupti", "-s1"}} {
 		t.Run(c.calls+c.option, func(t *testing.T) {
 			t.Parallel()
 			r := recordProgram(t, "--no-convert", "--calls", c.calls, "--capture-range", "cudaProfilerApi",

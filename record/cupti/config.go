@@ -49,7 +49,7 @@ type GoConfig struct {
 	WatchRivals bool
 	// Callers finds out where calls of the driver were made; by [Follower.FindCaller].
 	// Calls of the runtime then have no API records: their names are found with the callers. A
-	// process where that is impossible makes records of the runtime's calls, and a Note says so.
+	// process where that is impossible makes records of the runtime's calls, unless it shows later; a Note says so.
 	Callers bool
 	// Python gives API records of the driver's calls the Python frames above them, in a process with this
 	// interpreter, or with one that [Server.SetPython] names later. Late processes have none.

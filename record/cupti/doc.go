@@ -17,10 +17,9 @@
 // most 10 s; meanwhile the recorder attaches probes. The library then finds libcupti, switches records on, and sends
 // them until the process ends. [Server.Pause] and [Server.Resume] switch records off and on in
 // all processes. With GoConfig.CaptureRange each process switches them itself, where it calls
-// cudaProfilerStart and cudaProfilerStop. It sees these calls by a CUPTI subscription, unless
-// [Follower.WatchExit] has them signalled: a process has one subscription, and the program's own
-// profiler may want it. NVTX loads the same library by NVTX_INJECTION64_PATH, and the library
-// passes NVTX's functions on to libcupti.
+// cudaProfilerStart and cudaProfilerStop. Where CUPTI does not tell who calls, it sees these calls by a CUPTI
+// subscription: a process has one, and the program's own profiler may want it. NVTX loads the same library by
+// NVTX_INJECTION64_PATH, and the library passes NVTX's functions on to libcupti.
 //
 // A process that 'cudatrace run --armed' started sleeps on a page beside the library instead. It says its hello when a
 // recorder rings there; [Join] serves it. It has long started CUDA by then: [GoConfig].Late. When the recording has ended, it sleeps
@@ -38,7 +37,7 @@
 // With GoConfig.Callers the library also finds the return addresses above each call of the driver.
 // [Follower.FindCaller] turns them into caller records. The runtime's functions need no API records
 // then, which are what costs a program most. Where CUPTI does not tell who calls, they have records
-// as usual.
+// as usual; where that shows later only, calls keep the names of the driver's functions.
 //
 // A call makes its record when it returns. The call in which a process was killed, or hangs, has none. So
 // each thread notes the call that it is in, in the shared memory. The server looks there: a call that has not returned

@@ -41,10 +41,7 @@ type Follower interface {
 	// be sent only while its handler in the process is the function at address handler and the word (32 bits) at address over
 	// is 0, only to threads that do not block it, and not to a process that shares the memory but has another
 	// PID.
-	//
-	// With GoConfig.CaptureRange, ranges says that the signal also comes where a thread enters
-	// cuProfilerStart or cuProfilerStop. The process then needs no CUPTI subscription to see these.
-	WatchExit(signal uint32, handler, over uint64) (ranges bool)
+	WatchExit(signal uint32, handler, over uint64)
 	// FindCaller is called with each new chain of a process with GoConfig.Callers. It returns the ID of the caller
 	// record that calls with that chain get, 0 for none. It should not wait: the process's records wait
 	// meanwhile. need is to be called, by any goroutine and at any time, when it is known how many
@@ -89,9 +86,7 @@ type Peer struct {
 	ID       uint64 // unique in the server; a process that runs another program gets another one
 	PID      uint32 // in the recorder's PID namespace, from the kernel
 	UID, GID uint32
-	LocalPID uint32 // in the process's own PID namespace, as the process says
 	Time     uint64 // when it began to wait for the recorder, ns, CLOCK_MONOTONIC
-	CUPTI    string // path of a libcupti that the program has loaded itself, if any
 	// BufferRequest is the first argument that the library passes to
 	// cuptiActivityRegisterCallbacks. A call with another argument comes from another CUPTI
 	// client.

@@ -69,13 +69,13 @@ func TestEnvironKeepsOddEntries(t *testing.T) {
 	}
 }
 
-// TestPeerClaimsAnotherPID has a process say that it is another: the kernel knows.
-func TestPeerClaimsAnotherPID(t *testing.T) {
+// TestPeerIsWhoTheKernelSays has a process send records: they get the PID that the kernel knows.
+func TestPeerIsWhoTheKernelSays(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, Options{}, GoConfig{})
 	conn := dial(t, s.server)
 	batch := appendFrame(nil, msgBatch, record(tracelog.KindContext, 1, 2, 7))
-	if _, err := conn.Write(stream(batch)); err != nil { // whose hello says 42
+	if _, err := conn.Write(stream(batch)); err != nil {
 		t.Fatal(err)
 	}
 	if err := conn.CloseWrite(); err != nil {
@@ -86,7 +86,7 @@ func TestPeerClaimsAnotherPID(t *testing.T) {
 	}
 	s.server.Wait(patience)
 	me := uint32(os.Getpid())
-	if len(s.peers) != 1 || s.peers[0].PID != me || s.peers[0].LocalPID != 42 || s.ends[0].PID != me || s.ends[0].Complete != 0 {
+	if len(s.peers) != 1 || s.peers[0].PID != me || s.ends[0].PID != me || s.ends[0].Complete != 0 {
 		t.Errorf("peers %+v, ends %+v", s.peers, s.ends)
 	}
 	if got := fmt.Sprintf("%+v", s.last["context"]); !strings.Contains(got, fmt.Sprintf("PID:%d ", me)) {

@@ -139,7 +139,7 @@ func (p *peer) greet(m *messageReader) (stays bool, err error) {
 		return false, err
 	}
 	p.met = host.Monotonic()
-	p.LocalPID, p.Time, p.CUPTI, p.BufferRequest = h.pid, p.shift.host(h.since), h.path, h.request
+	p.Time, p.BufferRequest = p.shift.host(h.since), h.request
 	deadline := p.Deadline()
 	p.last = lastDeadline(deadline)
 	stop := p.keep(deadline, p.last)
@@ -283,8 +283,8 @@ func (p *peer) status(payload []byte) error {
 		p.cupti.Status = "off"
 	}
 	p.report()
-	if s.on && p.follower.WatchExit(s.exitSignal, s.exitHandler, s.exitOver) {
-		p.tell(msgRange)
+	if s.on {
+		p.follower.WatchExit(s.exitSignal, s.exitHandler, s.exitOver)
 	}
 	p.tell(msgReady)
 	if s.on && s.text != "" {

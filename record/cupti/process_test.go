@@ -76,7 +76,7 @@ func TestKernelFields(t *testing.T) {
 		api.Domain != tracelog.DomainRuntime || api.Correlation != 1 || api.Ret != 9 {
 		t.Errorf("got %+v", api)
 	}
-	if p := s.peers[0]; p.PID != pid || p.LocalPID != pid || p.Time == 0 || !strings.Contains(p.CUPTI, "libcupti.so.13") {
+	if p := s.peers[0]; p.PID != pid || p.Time == 0 {
 		t.Errorf("got %+v", p)
 	}
 }
@@ -519,7 +519,7 @@ func TestStrangers(t *testing.T) {
 	t.Parallel()
 	for name, sent := range map[string][]byte{
 		"no-hello":      appendFrame(nil, msgBatch, nil),
-		"wrong-version": appendFrame(nil, msgHello, helloPayload(9, 4)),
+		"wrong-version": appendFrame(nil, msgHello, helloPayload(9)),
 		"bad-batch":     stream(appendFrame(nil, msgBatch, []byte{1})),
 	} {
 		t.Run(name, func(t *testing.T) {

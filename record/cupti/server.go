@@ -202,12 +202,6 @@ func (s *Server) Rival(pid uint32) {
 	s.peers.each(func(p *peer) { p.tellIf(pid, msgRival) })
 }
 
-// RecordRuntime makes a process record the calls of the runtime although it was told to find
-// [GoConfig.Callers]. There are no callers from then on.
-func (s *Server) RecordRuntime(pid uint32) {
-	s.peers.each(func(p *peer) { p.tellIf(pid, msgRuntime) })
-}
-
 // SetPython names the interpreter of a process with GoConfig.Python that had none at its hello. nil says that there is more
 // than one: frames are recorded no longer.
 func (s *Server) SetPython(pid uint32, i *pyframes.Interpreter) {

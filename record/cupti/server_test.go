@@ -82,7 +82,7 @@ func TestAbsence(t *testing.T) {
 		a := &audience{}
 		go s.Serve(a)
 		conn := dial(t, s)
-		hello := helloPayload(wireVersion, 4)
+		hello := helloPayload(wireVersion)
 		le.PutUint64(hello[8:], monotonic()-uint64(waited))
 		if _, err := conn.Write(appendFrame(nil, msgHello, hello)); err != nil {
 			t.Fatal(err)

@@ -136,7 +136,6 @@ type audience struct {
 	chains []Chain
 	inside []OpenCall    // calls whose functions were asked for
 	depth  int           // of chains, 0: not known
-	ranges bool          // what WatchExit returns
 	gate   chan struct{} // WatchExit returns when it is closed; nil: at once
 }
 
@@ -146,14 +145,13 @@ type exitSignal struct {
 	handler uint64
 }
 
-func (a *audience) WatchExit(signal uint32, handler, _ uint64) bool {
+func (a *audience) WatchExit(signal uint32, handler, _ uint64) {
 	if a.gate != nil {
 		<-a.gate
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.exits = append(a.exits, exitSignal{signal, handler})
-	return a.ranges
 }
 
 // FindCaller numbers chains from 1.

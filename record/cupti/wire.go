@@ -108,9 +108,8 @@ func tail(b []byte, n uint32) (string, []byte, error) {
 }
 
 type hello struct {
-	version, pid   uint32
+	version        uint32
 	since, request uint64
-	path           string
 }
 
 func parseHello(b []byte) (h hello, err error) {
@@ -119,23 +118,21 @@ func parseHello(b []byte) (h hello, err error) {
 	}
 	h = hello{
 		version: le.Uint32(b[helloVersionAt:]),
-		pid:     le.Uint32(b[helloPidAt:]),
 		since:   le.Uint64(b[helloSinceAt:]),
 		request: le.Uint64(b[helloRequestAt:]),
 	}
 	if h.version != wireVersion {
 		return h, malformed("version %d of the protocol, this is version %d", h.version, wireVersion)
 	}
-	h.path, _, err = tail(b[helloSize:], le.Uint32(b[helloPathLenAt:]))
-	return h, err
+	return h, nil
 }
 
 type status struct {
-	on, taken                    bool
-	version, driverVersion, apis uint32
-	exitSignal                   uint32
-	exitHandler, exitOver        uint64
-	path, text                   string
+	on, taken              bool
+	version, driverVersion uint32
+	exitSignal             uint32
+	exitHandler, exitOver  uint64
+	path, text             string
 }
 
 func parseStatus(b []byte) (s status, err error) {
@@ -147,7 +144,6 @@ func parseStatus(b []byte) (s status, err error) {
 		taken:         le.Uint32(b[statusStateAt:]) == statusTaken,
 		version:       le.Uint32(b[statusCuptiVersionAt:]),
 		driverVersion: le.Uint32(b[statusDriverVersionAt:]),
-		apis:          le.Uint32(b[statusApisAt:]),
 		exitSignal:    le.Uint32(b[statusExitSignalAt:]),
 		exitHandler:   le.Uint64(b[statusExitHandlerAt:]),
 		exitOver:      le.Uint64(b[statusExitOverAt:]),
@@ -192,11 +188,11 @@ func parseNote(b []byte) (severity uint32, text string, err error) {
 	return le.Uint32(b[noteSeverityAt:]), text, err
 }
 
-// counts are numbers of records. Objects are devices, contexts, streams and names; others are
-// of kinds that nobody asked for.
+// counts are numbers of records. Objects are devices, contexts, streams and names; extras are all others. CUPTI's own
+// counts have neither.
 type counts struct {
 	kernels, memcpys, memsets, apis uint64
-	objects, extras, others         uint64
+	objects, extras                 uint64
 }
 
 // bye is a BYE or a HANDOVER.
@@ -220,9 +216,6 @@ func parseBye(b []byte) (y bye, err error) {
 			memcpys: le.Uint64(b[byeMemcpysAt:]),
 			memsets: le.Uint64(b[byeMemsetsAt:]),
 			apis:    le.Uint64(b[byeApisAt:]),
-			objects: le.Uint64(b[byeObjectsAt:]),
-			extras:  le.Uint64(b[byeExtrasAt:]),
-			others:  le.Uint64(b[byeOthersAt:]),
 		},
 	}, nil
 }

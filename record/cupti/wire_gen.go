@@ -3,7 +3,7 @@
 package cupti
 
 const (
-	wireVersion                           = 7
+	wireVersion                           = 8
 	messageMax                            = 1048576
 	nameMax                               = 32768
 	namesMax                              = 65536
@@ -38,8 +38,6 @@ const (
 	msgRival                  messageType = 37
 	msgReady                  messageType = 38
 	msgDepth                  messageType = 39
-	msgRuntime                messageType = 40
-	msgRange                  messageType = 41
 	msgWait                   messageType = 42
 	msgPython                 messageType = 43
 	goNoCupti                             = 1
@@ -97,12 +95,10 @@ const (
 	frameLengthAt                         = 0
 	frameTypeAt                           = 4
 	frameFlagsAt                          = 6
-	helloSize                             = 32
+	helloSize                             = 24
 	helloVersionAt                        = 0
-	helloPidAt                            = 4
 	helloSinceAt                          = 8
-	helloPathLenAt                        = 16
-	helloRequestAt                        = 24
+	helloRequestAt                        = 16
 	pythonSize                            = 112
 	pythonRuntimeAt                       = 0
 	pythonGilStateAt                      = 8
@@ -192,20 +188,18 @@ const (
 	depthSize                             = 16
 	depthAddressAt                        = 0
 	depthDepthAt                          = 8
-	statusSize                            = 48
+	statusSize                            = 40
 	statusStateAt                         = 0
 	statusCuptiVersionAt                  = 4
 	statusDriverVersionAt                 = 8
-	statusApisAt                          = 12
-	statusPathLenAt                       = 16
-	statusTextLenAt                       = 20
-	statusExitSignalAt                    = 24
-	statusExitHandlerAt                   = 32
-	statusExitOverAt                      = 40
-	clockSize                             = 24
+	statusPathLenAt                       = 12
+	statusTextLenAt                       = 16
+	statusExitSignalAt                    = 20
+	statusExitHandlerAt                   = 24
+	statusExitOverAt                      = 32
+	clockSize                             = 16
 	clockModeAt                           = 0
-	clockOffsetAt                         = 8
-	clockErrorAt                          = 16
+	clockErrorAt                          = 8
 	lostSize                              = 32
 	lostCauseAt                           = 0
 	lostCountAt                           = 8
@@ -216,7 +210,7 @@ const (
 	noteTextLenAt                         = 4
 	flushedSize                           = 8
 	flushedUntilAt                        = 0
-	byeSize                               = 80
+	byeSize                               = 56
 	byeReasonAt                           = 0
 	byeDetailAt                           = 4
 	byeNowAt                              = 8
@@ -224,10 +218,7 @@ const (
 	byeMemcpysAt                          = 24
 	byeMemsetsAt                          = 32
 	byeApisAt                             = 40
-	byeObjectsAt                          = 48
-	byeExtrasAt                           = 56
-	byeOthersAt                           = 64
-	byeUntilAt                            = 72
+	byeUntilAt                            = 48
 	stringSize                            = 16
 	stringHeadAt                          = 0
 	stringIdAt                            = 4

@@ -203,23 +203,20 @@ func TestUnknownRecordIsSkipped(t *testing.T) {
 	}
 }
 
-func helloPayload(version, pathLen uint32) []byte {
+func helloPayload(version uint32) []byte {
 	b := le.AppendUint32(nil, version)
-	b = le.AppendUint32(b, 42)
-	b = le.AppendUint64(b, 1000)
-	b = le.AppendUint32(b, pathLen)
 	b = le.AppendUint32(b, 0)
-	b = le.AppendUint64(b, 0x7f0000001000)
-	return append(b, "/lib"...)
+	b = le.AppendUint64(b, 1000)
+	return le.AppendUint64(b, 0x7f0000001000)
 }
 
 func TestHello(t *testing.T) {
 	t.Parallel()
-	h, err := parseHello(helloPayload(wireVersion, 4))
-	if err != nil || h != (hello{wireVersion, 42, 1000, 0x7f0000001000, "/lib"}) {
+	h, err := parseHello(helloPayload(wireVersion))
+	if err != nil || h != (hello{wireVersion, 1000, 0x7f0000001000}) {
 		t.Errorf("got %+v, %v", h, err)
 	}
-	for _, bad := range [][]byte{nil, helloPayload(wireVersion, 5), helloPayload(wireVersion, 0xffffffff), helloPayload(wireVersion+1, 4)} {
+	for _, bad := range [][]byte{nil, helloPayload(wireVersion)[1:], helloPayload(wireVersion + 1)} {
 		var e protocolError
 		if _, err := parseHello(bad); !errors.As(err, &e) {
 			t.Errorf("%x: got %v, want it refused", bad, err)
@@ -300,7 +297,7 @@ func TestMessageReader(t *testing.T) {
 
 // stream is what a process that behaves sends.
 func stream(parts ...[]byte) []byte {
-	return append(appendFrame(nil, msgHello, helloPayload(wireVersion, 4)), concat(parts...)...)
+	return append(appendFrame(nil, msgHello, helloPayload(wireVersion)), concat(parts...)...)
 }
 
 // seeds are the streams that fuzzing starts from. Each is kept under its name in
@@ -308,7 +305,7 @@ func stream(parts ...[]byte) []byte {
 func seeds() map[string][]byte {
 	all := map[string][]byte{
 		"hello":               stream(),
-		"wrong-version":       appendFrame(nil, msgHello, helloPayload(9, 4)),
+		"wrong-version":       appendFrame(nil, msgHello, helloPayload(wireVersion+1)),
 		"no-hello":            appendFrame(nil, msgBatch, record(tracelog.KindContext, 1, 2, 3)),
 		"second-hello":        stream(stream()),
 		"cut-message":         stream(appendFrame(nil, msgBatch, record(tracelog.KindContext, 1, 2, 3)))[:50],
@@ -449,9 +446,9 @@ func FuzzPeer(f *testing.F) {
 // silent is a follower that hears everything and says nothing.
 type silent struct{ Follower }
 
-func (silent) Status(tracelog.CUPTI)                 {}
-func (silent) WatchExit(uint32, uint64, uint64) bool { return false }
-func (silent) Note(uint32, string)                   {}
+func (silent) Status(tracelog.CUPTI)            {}
+func (silent) WatchExit(uint32, uint64, uint64) {}
+func (silent) Note(uint32, string)              {}
 
 func BenchmarkDecode(b *testing.B) {
 	kernel := record(tracelog.KindKernel, 1, 5, 0, 1000, 0, 1500, 0, 2, 3, 7, 4, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 32)

@@ -148,9 +148,6 @@ func (o *Options) compile(f *cudaapi.Function) (*bpf.ProbesRecipe, error) {
 	if o.CaptureRange {
 		r.Range = rangeOf[f.Range]
 	}
-	if o.CaptureRange && f.Range != cudaapi.NoRange && f.Library == cudaapi.Driver {
-		r.Range |= bpf.RangeTold
-	}
 	if o.Symbols {
 		r.Symbol = symbolOf[f.Naming]
 	}

@@ -62,7 +62,7 @@ void ct_calibration_start(void)
 
 static void tell(uint32_t what)
 {
-	ct_queue_clock(&(struct ct_clock){.mode = what, .offset = atomic_load(&offset), .error = atomic_load(&worst)});
+	ct_queue_clock(&(struct ct_clock){.mode = what, .error = atomic_load(&worst)});
 }
 
 static void announce(uint32_t new_mode, int64_t new_offset, uint64_t error)

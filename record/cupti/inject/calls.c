@@ -91,8 +91,10 @@ static bool add(struct entry *e, const char *text, uint32_t length, uint64_t h)
 {
 	if (last_id >= slots / 4 * 3)
 		return false;
+	struct ct_string s = {.id = last_id + 1, .length = length};
+	s.head = (struct ct_head){CT_REC_STRING, (uint16_t)(sizeof s + ((length + 7) & ~7u))};
 	const char *copy = keep(text, length);
-	if (!copy || !ct_queue_string(last_id + 1, text, length))
+	if (!copy || !ct_queue_definition(&s, sizeof s, text, length))
 		return false;
 	e->hash = h;
 	e->text = copy;
@@ -147,14 +149,22 @@ static bool digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* The length of a name without its last _vN, _ptds or _ptsz; the whole length without one. */
-static size_t without_suffix(const char *name, size_t n)
+/* The length of a name without a last _vN whose number has so many digits or more; the whole length without one. */
+static size_t without_version(const char *name, size_t n, size_t least)
 {
 	size_t digits = 0;
 	while (digits < n && digit(name[n - 1 - digits]))
 		digits++;
-	if (digits > 0 && n > digits + 2 && name[n - digits - 1] == 'v' && name[n - digits - 2] == '_')
-		return n - digits - 2;
+	bool is = digits >= least && n > digits + 2 && name[n - digits - 1] == 'v' && name[n - digits - 2] == '_';
+	return is ? n - digits - 2 : n;
+}
+
+/* The same without a last _vN, _ptds or _ptsz. */
+static size_t without_suffix(const char *name, size_t n)
+{
+	size_t stem = without_version(name, n, 1);
+	if (stem < n)
+		return stem;
 	if (n > 5 && (memcmp(name + n - 5, "_ptds", 5) == 0 || memcmp(name + n - 5, "_ptsz", 5) == 0))
 		return n - 5;
 	return n;
@@ -196,13 +206,6 @@ static bool call_creates_work(const char *name)
 	       !starts_with(name, without_work, sizeof without_work / sizeof without_work[0]);
 }
 
-static bool call_wanted(const char *name, const struct ct_calls *calls)
-{
-	if (calls->count > 0)
-		return listed(name, calls);
-	return call_creates_work(name);
-}
-
 /*
  * Copies a callback's name without the release that CUPTI puts behind runtime
  * names: cudaLaunchKernel_v7000 becomes cudaLaunchKernel. A driver's _v2 is part
@@ -210,11 +213,7 @@ static bool call_wanted(const char *name, const struct ct_calls *calls)
  */
 static void call_name(const char *name, char *out, size_t size)
 {
-	size_t n = strlen(name), digits = 0;
-	while (digits < n && digit(name[n - 1 - digits]))
-		digits++;
-	if (digits >= 4 && n > digits + 2 && name[n - digits - 1] == 'v' && name[n - digits - 2] == '_')
-		n -= digits + 2;
+	size_t n = without_version(name, strlen(name), 4);
 	if (n >= size)
 		n = size - 1;
 	memcpy(out, name, n);
@@ -234,7 +233,7 @@ static _Atomic uint64_t work_until = UINT64_MAX; /* when work's records went off
 static void want_call(uint32_t domain, uint32_t cbid, const char *callback, const struct ct_calls *calls)
 {
 	char name[128];
-	if (cbid >= CT_CBID_MAX || !call_wanted(callback, calls))
+	if (!(calls->count > 0 ? listed(callback, calls) : call_creates_work(callback)))
 		return;
 	call_name(callback, name, sizeof name);
 	creates_work[domain][cbid] = work_wanted && call_creates_work(callback);

@@ -37,14 +37,6 @@ static void flush(void)
 		ct_queue_flushed(until);
 }
 
-static void record_runtime(bool failed)
-{
-	if (!ct_enter_cupti())
-		return;
-	ct_enable_runtime(ct_recording()->api, failed);
-	ct_leave_cupti(false);
-}
-
 static void with_cupti(void (*look)(const struct ct_cupti *))
 {
 	if (!ct_enter_cupti())
@@ -72,7 +64,7 @@ static void flush_and_look(void)
 	flush();
 	with_cupti(ct_switch_check);
 	if (ct_match_failed())
-		record_runtime(true);
+		ct_enable_without_callers();
 	make_place(ct_rival_client);
 }
 
@@ -145,12 +137,6 @@ static bool obey(uint16_t type)
 	case CT_MSG_PAUSE:
 	case CT_MSG_RESUME:
 		pause_work(type == CT_MSG_PAUSE);
-		break;
-	case CT_MSG_RUNTIME:
-		record_runtime(false);
-		break;
-	case CT_MSG_RANGE:
-		with_cupti(ct_switch_told);
 		break;
 	case CT_MSG_RIVAL:
 		rival();

@@ -211,7 +211,7 @@ typedef void (*ct_callback_fn)(void *user, uint32_t domain, uint32_t cbid, const
 #define CBID_CUDAPROFILERSTART 171u /* of DOMAIN_RUNTIME */
 #define CBID_CUDAPROFILERSTOP 172u
 
-/* The functions of a loaded libcupti; optional ones may be NULL. */
+/* The functions of a loaded libcupti. */
 struct ct_cupti {
 	ct_result (*get_version)(uint32_t *);
 	ct_result (*register_callbacks)(ct_request_fn, ct_complete_fn);
@@ -226,11 +226,10 @@ struct ct_cupti {
 	ct_result (*subscribe)(void **subscriber, ct_callback_fn, void *user);
 	ct_result (*unsubscribe)(void *subscriber);
 	ct_result (*enable_callback)(uint32_t on, void *subscriber, uint32_t domain, uint32_t cbid);
-	/* optional */
-	ct_result (*enable_runtime_api)(uint32_t cbid, uint8_t on);
-	ct_result (*enable_driver_api)(uint32_t cbid, uint8_t on);
 	ct_result (*register_timestamp)(ct_timestamp_fn);
 	ct_result (*set_thread_id_type)(int);
+	ct_result (*enable_runtime_api)(uint32_t cbid, uint8_t on); /* CUDA 12.5 and later, as the next; NULL without */
+	ct_result (*enable_driver_api)(uint32_t cbid, uint8_t on);
 	uint32_t version; /* cuptiGetVersion */
 };
 

@@ -55,7 +55,7 @@ static bool kind_wanted[KINDS], kind_on[KINDS];
 static bool whole_domain[CT_DOMAINS]; /* all of a domain's records are on, for want of a finer switch */
 static bool calls_on[CT_DOMAINS];
 static bool watching; /* the timestamp callback sees the calls that begin and end the range to record */
-static atomic_bool chains; /* calls of the driver's have chains, so those of the runtime's need no records */
+static bool chains;        /* calls of the driver's have chains, so those of the runtime's need no records */
 static bool python;        /* calls of the driver's have Python stacks */
 static bool again; /* the records of work were on before: complaints begin anew */
 static bool late; /* records of single calls cannot be switched on any more */
@@ -134,12 +134,6 @@ static bool enable_work(const struct ct_cupti *api)
 	return ct_wanted_calls() > 0;
 }
 
-/* Tells that calls have no callers. */
-static void without_chains(void)
-{
-	ct_queue_note(0, "calls have no callers, and are named by the runtime's records: CUPTI does not tell who calls");
-}
-
 static void without_python(void)
 {
 	ct_queue_note(1, "Python lines are not recorded: CUPTI does not tell who calls");
@@ -148,9 +142,8 @@ static void without_python(void)
 /* The function that CUPTI asks for the time: one that looks who calls, if that is wished and possible. */
 static ct_timestamp_fn timestamp(const struct ct_cupti *api, const struct ct_wish *wish)
 {
-	chains = (wish->flags & CT_GO_CALLERS) && api->enable_driver_api && api->set_thread_id_type;
-	python = (wish->flags & CT_GO_PYTHON) && api->enable_driver_api && api->set_thread_id_type &&
-		 ct_python_start(wish->memory_for_python);
+	chains = (wish->flags & CT_GO_CALLERS) && api->enable_driver_api;
+	python = (wish->flags & CT_GO_PYTHON) && api->enable_driver_api && ct_python_start(wish->memory_for_python);
 	if ((chains || python) && !ct_walk_start(api, wish->memory_for_chains, chains))
 		chains = python = false;
 	return chains || python ? ct_walk_timestamp : ct_calibration_timestamp;
@@ -159,14 +152,14 @@ static ct_timestamp_fn timestamp(const struct ct_cupti *api, const struct ct_wis
 /* Must precede the first enable: CUPTI takes its clock and thread IDs then. */
 static void prepare(const struct ct_cupti *api, const struct ct_wish *wish)
 {
-	ct_result clock = 1, thread = 1;
-	if (api->register_timestamp && !(wish->flags & CT_GO_OWN_CLOCK)) {
+	ct_result clock = 1, thread;
+	if (!(wish->flags & CT_GO_OWN_CLOCK)) {
 		clock = api->register_timestamp(timestamp(api, wish));
 		if (clock != 0)
 			ct_complain_of(api, "cuptiActivityRegisterTimestampCallback", "", clock);
 	}
 	ct_calibration_begin(api, clock == 0);
-	if (api->set_thread_id_type && (thread = api->set_thread_id_type(THREAD_ID_SYSTEM)) != 0)
+	if ((thread = api->set_thread_id_type(THREAD_ID_SYSTEM)) != 0)
 		ct_complain_of(api, "cuptiSetThreadIdType", "", thread);
 	chains = chains && clock == 0 && thread == 0;
 	python = python && clock == 0 && thread == 0;
@@ -175,7 +168,8 @@ static void prepare(const struct ct_cupti *api, const struct ct_wish *wish)
 	if (chains || ct_python_on())
 		ct_walk_begin();
 	if (!chains && (wish->flags & CT_GO_CALLERS))
-		without_chains();
+		ct_queue_note(0, "calls have no callers, and are named by the runtime's records: "
+				 "CUPTI does not tell who calls");
 }
 
 /* A call of the driver's has no record, and so no callback, inside one of the runtime's that has. */
@@ -245,13 +239,10 @@ static void disable_work(const struct ct_cupti *api, bool linger)
  * switched in the program's own call, so that the first kernel behind Start is recorded
  * and none behind Stop.
  *
- * These calls are seen in one of three ways. CUPTI calls a subscriber back; but there can
- * be only one, so a profiler in the program would find no place. Or the recorder has a
- * probe on the driver's two functions, by which a thread that enters one gets the exit
- * signal. Its handler has the control thread make the change, and waits. Or CUPTI's timestamp callback,
- * which runs in these calls, does the same. The subscription
- * ends when the recorder says that it has that probe, is not made where the callback sees the calls, and comes
- * (back) if CUPTI's record of a Start shows that it was not seen.
+ * These calls are seen in one of two ways. CUPTI's timestamp callback, which runs in them, has the
+ * control thread make the change, and waits. Where that callback does not see who calls, CUPTI calls a
+ * subscriber back; but there can be only one, so a profiler in the program finds no place. If CUPTI's
+ * record of a Start shows that the callback has not seen it, all is recorded from then on.
  *
  * Where the range is an NVTX range, range.c sees it begin and end, and neither is needed.
  *
@@ -261,7 +252,6 @@ static void disable_work(const struct ct_cupti *api, bool linger)
  */
 #define APPLY_WAIT (50 * CT_MS) /* for a change that another thread makes */
 #define TOLD_WAIT CT_SECOND /* for the control thread, which may be flushing */
-#define ENTRY 16 /* bytes of code in which a thread is that has just entered a function */
 
 static const struct {
 	uint32_t domain, cbid;
@@ -279,11 +269,10 @@ static bool on, applying, lingering; /* the last: see disable_work */
 static const struct ct_cupti *subscribed; /* NULL without a subscription */
 static void *subscriber;
 
-static uintptr_t range_start, range_stop; /* the driver's functions; 0 if unknown */
-static atomic_bool told;       /* calls of these are signalled or seen, and there is no subscription */
-static atomic_bool told_range; /* as the latest signal has it */
-static struct ct_question changes; /* to what the latest signal has */
-static atomic_uint starts; /* that were seen */
+static atomic_bool over;       /* nobody waits for a change any more */
+static atomic_bool begins;     /* the latest of these calls that the callback has seen */
+static struct ct_question changes; /* to what it wants */
+static atomic_uint starts; /* that the callback has seen */
 
 static bool wanted(void)
 {
@@ -351,8 +340,6 @@ static void at_range_call(void *user, uint32_t domain, uint32_t cbid, const void
 		change(subscribed, &in_range, false, false);
 		ct_wake_flush();
 	} else if (site == SITE_EXIT) {
-		if (domain == DOMAIN_DRIVER)
-			atomic_fetch_add(&starts, 1);
 		change(subscribed, &in_range, true, false);
 	}
 }
@@ -375,9 +362,6 @@ static ct_result subscribe(const struct ct_cupti *api)
 static void start_range(const struct ct_cupti *api)
 {
 	static const char otherwise[] = ", so all is recorded, not only between cudaProfilerStart and cudaProfilerStop";
-	range_start = (uintptr_t)ct_load_driver_symbol("cuProfilerStart");
-	range_stop = (uintptr_t)ct_load_driver_symbol("cuProfilerStop");
-	atomic_store(&told, watching);
 	ct_result r = watching ? 0 : subscribe(api);
 	by_range = r == 0;
 	if (r == 0)
@@ -422,24 +406,6 @@ static bool start_work(const struct ct_cupti *api, uint32_t flags)
 	return is;
 }
 
-/* Switches the records of work on once more where they are on, since more of them are wanted. */
-static void renew_work(const struct ct_cupti *api)
-{
-	ct_lock(&lock);
-	bool renew = wait_for_other() && on && !left;
-	applying = applying || renew;
-	ct_unlock(&lock);
-	if (!renew)
-		return;
-	if (!enable_work(api))
-		complain();
-	ct_lock(&lock);
-	applying = false;
-	ct_condition_tell(&changed);
-	apply(api, false);
-	ct_unlock(&lock);
-}
-
 bool ct_switch_is_on(void)
 {
 	ct_lock(&lock);
@@ -457,76 +423,49 @@ void ct_switch_pause(const struct ct_cupti *api, bool value)
 static void stop_work(const struct ct_cupti *api, bool linger)
 {
 	change(api, &stopped, true, linger);
-	if (subscribed && !atomic_exchange(&told, false))
+	atomic_store(&over, true);
+	if (subscribed)
 		api->unsubscribe(subscriber);
 }
 
-/* The recorder signals calls that begin or end the range: nobody need be called back. */
-void ct_switch_told(const struct ct_cupti *api)
-{
-	if (!subscribed || !range_start || !range_stop || atomic_exchange(&told, true))
-		return;
-	api->unsubscribe(subscriber);
-}
-
-/* Has the control thread make the change, and waits for it. */
-static void call_control(bool start)
+/*
+ * Such a call has begun, on this thread: has the control thread make the change, and waits for it. CUPTI may be called
+ * meanwhile, on another thread (H200, CUPTI 13.0.1).
+ */
+static void range_called(bool start)
 {
 	int before = errno;
 	uint64_t deadline = ct_now() + TOLD_WAIT;
 	if (start)
 		atomic_fetch_add(&starts, 1);
-	atomic_store(&told_range, start);
+	atomic_store(&begins, start);
 	uint32_t number = ct_ask(&changes);
-	while (number != 0 && atomic_load(&told) && ct_unanswered(&changes, number) && ct_now() < deadline)
+	while (number != 0 && !atomic_load(&over) && ct_unanswered(&changes, number) && ct_now() < deadline)
 		ct_await_answer(&changes, number);
 	errno = before;
 }
 
-/* Such a call has begun, on this thread. CUPTI may be called meanwhile, on another one (H200, CUPTI 13.0.1). */
-static void range_called(bool start)
-{
-	if (atomic_load(&told))
-		call_control(start);
-}
-
-/*
- * A thread got the exit signal there. False if that is neither function; otherwise the records
- * of work have been switched when it returns. Called in a signal handler.
- */
-bool ct_switch_at(uintptr_t pc)
-{
-	bool start = range_start && pc - range_start < ENTRY;
-	if (!start && (!range_stop || pc - range_stop >= ENTRY))
-		return false;
-	if (!atomic_load(&told))
-		return true; /* the subscriber does it */
-	call_control(start);
-	return true;
-}
-
-/* On the control thread: does what a signalled thread waits for. */
+/* On the control thread: does what a thread waits for in such a call. */
 void ct_switch_poll(const struct ct_cupti *api)
 {
 	uint32_t number = ct_asked(&changes);
 	if (!ct_unanswered(&changes, number))
 		return;
-	bool begins = atomic_load(&told_range);
-	change(api, &in_range, begins, false);
+	bool is = atomic_load(&begins);
+	change(api, &in_range, is, false);
 	ct_answer(&changes, number);
-	if (!begins)
+	if (!is)
 		ct_wake_flush();
 }
 
 /* On the control thread, after a flush: a Start was missed if more have records than were seen. */
 void ct_switch_check(const struct ct_cupti *api)
 {
-	if (!atomic_load(&told) || ct_ranges_begun() <= atomic_load(&starts))
+	if (!watching || !by_range || ct_ranges_begun() <= atomic_load(&starts))
 		return;
-	atomic_store(&told, false);
-	subscribe(api);
-	change(api, &in_range, true, false);
-	ct_queue_note(1, "the call that begins the range to record was noticed late: GPU work of its beginning is missing");
+	change(api, &by_range, false, false);
+	ct_queue_note(1, "the call that begins the range to record was noticed late: GPU work of its beginning is "
+			 "missing, and from here on all is recorded");
 }
 
 /* Leaves everything as it is, for good. */
@@ -534,8 +473,8 @@ void ct_switch_leave(void)
 {
 	ct_lock(&lock);
 	left = true;
-	atomic_store(&told, false);
 	ct_unlock(&lock);
+	atomic_store(&over, true);
 }
 
 /* Needs frames, and records of single calls. Older releases are not known to stand a change meanwhile. */
@@ -554,18 +493,13 @@ void ct_disable(const struct ct_cupti *api, bool linger)
 	disable_kinds(api, true);
 }
 
-/* Has the runtime's functions recorded after all; failed says that there are no chains. */
-void ct_enable_runtime(const struct ct_cupti *api, bool failed)
+/* CUPTI does not tell who calls after all. */
+void ct_enable_without_callers(void)
 {
 	ct_python_end("Python lines are no longer recorded: CUPTI does not tell who calls");
-	if (!atomic_exchange(&chains, false)) {
-		ct_walk_end();
-		return;
-	}
-	if (failed)
-		without_chains();
-	anchor(api, 1);
-	renew_work(api);
+	if (chains)
+		ct_queue_note(0, "calls have no callers any more, and the names of the driver's functions: "
+				 "CUPTI does not tell who calls");
 	ct_walk_end();
 }
 

@@ -18,7 +18,7 @@ struct ct_wish {
 };
 
 bool ct_enable(const struct ct_cupti *api, const struct ct_wish *wish);
-void ct_enable_runtime(const struct ct_cupti *api, bool failed);
+void ct_enable_without_callers(void);
 void ct_disable(const struct ct_cupti *api, bool linger);
 
 /* The records of work. */
@@ -26,9 +26,6 @@ bool ct_switch_is_on(void);
 void ct_switch_range(const struct ct_cupti *api);
 void ct_switch_pause(const struct ct_cupti *api, bool paused);
 void ct_switch_leave(void);
-
-bool ct_switch_at(uintptr_t pc); /* safe in a signal handler */
-void ct_switch_told(const struct ct_cupti *api);
 void ct_switch_poll(const struct ct_cupti *api);
 void ct_switch_check(const struct ct_cupti *api);
 

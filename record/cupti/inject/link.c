@@ -27,10 +27,6 @@ struct ct_shared *ct_link_start(const int passed[CT_LINK_MEMORIES], size_t *behi
 		*behind = 0;
 	if (size >= (long)sizeof *own)
 		own = ct_map_shared(passed[0], sizeof *own + *behind);
-	if (size >= (long)sizeof *own && !own && *behind > 0) {
-		*behind = 0;
-		own = ct_map_shared(passed[0], sizeof *own);
-	}
 	if (passed[1] >= 0)
 		recorder = ct_map_shared(passed[1], sizeof *recorder);
 	for (int i = 0; i < CT_LINK_MEMORIES; i++)

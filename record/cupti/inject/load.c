@@ -15,7 +15,8 @@
 static const struct {
 	const char *soname;
 	uint32_t major;
-} sonames[] = {{"libcupti.so.13", 13}, {"libcupti.so.12", 12}, {"libcupti.so.11.0", 11}, {"libcupti.so.11", 11}};
+} sonames[] = {{"libcupti.so.13", 13}, {"libcupti.so.12", 12},
+	       {"libcupti.so.11.8", 11}, {"libcupti.so.11.7", 11}, {"libcupti.so.11.6", 11}};
 #define SONAMES (sizeof sonames / sizeof sonames[0])
 
 static void *library; /* the libcupti in use */
@@ -50,10 +51,10 @@ static const struct {
 	{"cuptiSubscribe", offsetof(struct ct_cupti, subscribe), true},
 	{"cuptiUnsubscribe", offsetof(struct ct_cupti, unsubscribe), true},
 	{"cuptiEnableCallback", offsetof(struct ct_cupti, enable_callback), true},
+	{"cuptiActivityRegisterTimestampCallback", offsetof(struct ct_cupti, register_timestamp), true},
+	{"cuptiSetThreadIdType", offsetof(struct ct_cupti, set_thread_id_type), true},
 	{"cuptiActivityEnableRuntimeApi", offsetof(struct ct_cupti, enable_runtime_api), false},
 	{"cuptiActivityEnableDriverApi", offsetof(struct ct_cupti, enable_driver_api), false},
-	{"cuptiActivityRegisterTimestampCallback", offsetof(struct ct_cupti, register_timestamp), false},
-	{"cuptiSetThreadIdType", offsetof(struct ct_cupti, set_thread_id_type), false},
 };
 
 static bool resolve(void *handle, struct ct_cupti *api)
@@ -167,21 +168,15 @@ void *ct_load_early(const char *name, const struct ct_candidate *list, unsigned 
 	return f;
 }
 
-/* The path of a libcupti that is mapped already. */
-bool ct_load_mapped(char *path, size_t size)
+/* Whether the program has loaded a libcupti. */
+bool ct_load_mapped(void)
 {
-	for (size_t i = 0; i < SONAMES; i++) {
-		void *handle = dlopen(sonames[i].soname, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
-		if (!handle)
-			continue;
-		Dl_info info;
-		void *f = dlsym(handle, "cuptiGetVersion");
-		bool known = f && dladdr(f, &info) && info.dli_fname;
-		snprintf(path, size, "%s", known ? info.dli_fname : sonames[i].soname);
+	void *handle = NULL;
+	for (size_t i = 0; !handle && i < SONAMES; i++)
+		handle = dlopen(sonames[i].soname, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+	if (handle)
 		dlclose(handle);
-		return true;
-	}
-	return false;
+	return handle != NULL;
 }
 
 /*
@@ -240,6 +235,20 @@ bool ct_load_count_devices(void)
 {
 	int count;
 	return ask_driver("cuDeviceGetCount", &count);
+}
+
+static int count_libraries(struct dl_phdr_info *info, size_t size, void *counts)
+{
+	(void)size; /* glibc has both since 2.4 */
+	*(struct ct_load_counts *)counts = (struct ct_load_counts){info->dlpi_adds, info->dlpi_subs};
+	return 1;
+}
+
+struct ct_load_counts ct_load_counts(void)
+{
+	struct ct_load_counts counts = {0};
+	dl_iterate_phdr(count_libraries, &counts);
+	return counts;
 }
 
 bool ct_load(struct ct_cupti *api, const struct ct_candidate *list, unsigned count)

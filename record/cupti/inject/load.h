@@ -13,7 +13,12 @@ struct ct_candidate {
 	uint32_t major; /* CUDA release, 0 when not known */
 };
 
-bool ct_load_mapped(char *path, size_t size);
+/* How many libraries the dynamic linker has loaded and unloaded so far. */
+struct ct_load_counts {
+	unsigned long long loads, unloads;
+};
+
+bool ct_load_mapped(void);
 bool ct_load(struct ct_cupti *api, const struct ct_candidate *list, unsigned count);
 void *ct_load_symbol(const char *name);
 void *ct_load_early(const char *name, const struct ct_candidate *list, unsigned count);
@@ -22,6 +27,7 @@ void *ct_load_driver_symbol(const char *name);
 bool ct_load_driver_code(const char *name, uintptr_t *from, uintptr_t *to);
 void ct_load_keep(void *function);
 bool ct_load_count_devices(void);
+struct ct_load_counts ct_load_counts(void);
 const char *ct_load_path(void);
 const char *ct_load_error(void);
 

@@ -88,18 +88,13 @@ static bool say_hello(int fd, uint64_t deadline)
 	struct {
 		struct ct_frame frame;
 		struct ct_hello hello;
-		char path[4096];
-	} m;
-	memset(&m, 0, sizeof m);
-	m.hello.version = CT_WIRE_VERSION;
-	m.hello.pid = (uint32_t)getpid();
-	m.hello.since = deadline - CT_GO_WAIT;
-	m.hello.request = (uint64_t)(uintptr_t)ct_pool_request;
-	if (ct_load_mapped(m.path, sizeof m.path))
-		m.hello.path_len = (uint32_t)strlen(m.path);
-	m.frame.type = CT_MSG_HELLO;
-	m.frame.length = (uint32_t)sizeof m.hello + m.hello.path_len;
-	return ct_send_wait(fd, &m, sizeof m.frame + m.frame.length, deadline);
+	} m = {
+		.frame = {.length = sizeof m.hello, .type = CT_MSG_HELLO},
+		.hello = {.version = CT_WIRE_VERSION,
+			  .since = deadline - CT_GO_WAIT,
+			  .request = (uint64_t)(uintptr_t)ct_pool_request},
+	};
+	return ct_send_wait(fd, &m, sizeof m, deadline);
 }
 
 static size_t memory_limit; /* the recorder's, or what the address space that is left allows */
@@ -159,8 +154,7 @@ static bool start_memory(const struct ct_go *go)
 /* Loads CUPTI; words say what went wrong. Where the program has loaded it long before, a client may be there. */
 static bool load_cupti(const struct ct_go *go, const struct ct_candidate *list, unsigned count, const char **words)
 {
-	char path[4096];
-	bool mapped = (go->flags & CT_GO_LATE) && ct_load_mapped(path, sizeof path);
+	bool mapped = (go->flags & CT_GO_LATE) && ct_load_mapped();
 	if (!ct_load(&cupti, list, count)) {
 		*words = ct_load_error();
 		return false;
@@ -214,7 +208,6 @@ static void send_status(bool on, const char *words)
 		.status = {.state = on ? CT_STATUS_ON : CT_STATUS_OFF,
 			   .cupti_version = cupti.version,
 			   .driver_version = ct_load_driver(),
-			   .apis = ct_wanted_calls(),
 			   .path_len = (uint32_t)strlen(ct_load_path()),
 			   .text_len = (uint32_t)strlen(words)},
 	};
@@ -231,46 +224,22 @@ static void at_range(void)
 	ct_switch_range(&cupti);
 }
 
-static int64_t clock_shift_seconds(void)
-{
-	int64_t shift = ct_clock_shift(), half = (int64_t)CT_SECOND / 2;
-	return (shift + (shift < 0 ? -half : half)) / (int64_t)CT_SECOND;
-}
-
-/* A shift that is there once is a thread that waited for a processor between two readings. */
-static void note_clock(void)
-{
-	char words[160];
-	int64_t shift = clock_shift_seconds();
-	if (shift == 0 || clock_shift_seconds() == 0)
-		return;
-	snprintf(words, sizeof words,
-		 "the program's clock is %lld s %s: a preloaded library shifts it; times here are the kernel's",
-		 (long long)(shift < 0 ? -shift : shift), shift < 0 ? "slow" : "fast");
-	ct_queue_note(CT_NOTE_REMARK, words);
-}
-
 /* From GO on. False: nothing is on. */
-static bool record(unsigned char *payload, uint32_t length, bool *nvtx)
+static bool record(struct ct_go *go, uint32_t length, bool *nvtx)
 {
-	struct ct_go go;
 	const char *words;
-	memcpy(&go, payload, sizeof go);
-	if (!start_memory(&go))
+	if (!start_memory(go))
 		return false;
-	note_memory(&go);
-	uint32_t range_len;
-	note_clock();
-	const char *range = ct_go_range(payload, length, &range_len);
-	ct_range_choose(range, range_len);
-	bool on = start_cupti(&go, payload + sizeof go, length - (uint32_t)sizeof go, &words);
+	note_memory(go);
+	ct_range_choose(ct_go_range(go, length), go->range_len);
+	bool on = start_cupti(go, (unsigned char *)(go + 1), length - (uint32_t)sizeof *go, &words);
 	struct ct_recording r = {
-		.flush_ms = go.flush_ms < 10 ? 10 : go.flush_ms,
-		.exit_ms = go.exit_ms,
+		.flush_ms = go->flush_ms < 10 ? 10 : go->flush_ms,
+		.exit_ms = go->exit_ms,
 		.api = on ? &cupti : NULL,
-		.watch_rivals = (go.flags & CT_GO_WATCH_RIVALS) != 0,
+		.watch_rivals = (go->flags & CT_GO_WATCH_RIVALS) != 0,
 	};
-	*nvtx = on && (go.records & CT_RECORDS_NVTX);
+	*nvtx = on && (go->records & CT_RECORDS_NVTX);
 	if (on) {
 		ct_signals_start();
 		ct_rival_start(&cupti);
@@ -311,13 +280,12 @@ static bool meet(int fd, uint64_t deadline, bool *nvtx)
 		return false;
 	uint32_t length = 0;
 	int passed[CT_LINK_MEMORIES];
-	unsigned char *go = say_hello(fd, deadline) ? ct_go_receive(fd, &length, passed, CT_LINK_MEMORIES, &deadline) : NULL;
+	bool said = say_hello(fd, deadline);
+	struct ct_go *go = said ? ct_go_receive(fd, &length, passed, CT_LINK_MEMORIES, &deadline) : NULL;
 	bool linked = false, answered = go != NULL;
-	struct ct_go head;
 	if (answered) {
-		memcpy(&head, go, sizeof head);
-		set_memory_limit(&head);
-		linked = go_on_in_memory(fd, passed, &head, deadline);
+		set_memory_limit(go);
+		linked = go_on_in_memory(fd, passed, go, deadline);
 	}
 	close(fd);
 	if (linked && !(register_handlers() && record(go, length, nvtx)))

@@ -106,20 +106,24 @@ bool ct_rehearsed(void)
 
 _Static_assert(PATH_BESIDE == sizeof((struct sockaddr_un *)NULL)->sun_path, "path");
 
-/* The path of a file in the folder of this library; false if that is too long for a socket. */
-static bool path_beside(const char *name, char path[PATH_BESIDE])
+/* The path of this library, "" where it is not known. */
+static const char *own_path(void)
 {
 	static const char here; /* any address within this library */
 	Dl_info info;
-	if (!dladdr(&here, &info) || !info.dli_fname)
-		return false;
-	const char *slash = strrchr(info.dli_fname, '/');
+	return dladdr(&here, &info) && info.dli_fname ? info.dli_fname : "";
+}
+
+/* The path of a file in the folder of this library; false if that is too long for a socket. */
+static bool path_beside(const char *name, char path[PATH_BESIDE])
+{
+	const char *own = own_path(), *slash = strrchr(own, '/');
 	if (!slash)
 		return false;
-	size_t folder = (size_t)(slash - info.dli_fname) + 1, size = strlen(name) + 1;
+	size_t folder = (size_t)(slash - own) + 1, size = strlen(name) + 1;
 	if (folder + size > PATH_BESIDE)
 		return false;
-	memcpy(path, info.dli_fname, folder);
+	memcpy(path, own, folder);
 	memcpy(path + folder, name, size);
 	return true;
 }
@@ -229,11 +233,11 @@ static bool recv_wait(int fd, void *data, size_t size, int *passed, unsigned cou
 
 /* The recorder's answer. Its lengths must be checked before anything is read by them. */
 
-static unsigned char *receive_payload(int fd, uint32_t length, uint64_t deadline)
+static struct ct_go *receive_payload(int fd, uint32_t length, uint64_t deadline)
 {
 	if (length < sizeof(struct ct_go) || length > CT_GO_MAX)
 		return NULL;
-	unsigned char *payload = ct_alloc(length);
+	struct ct_go *payload = ct_alloc(length);
 	if (payload && !recv_wait(fd, payload, length, NULL, 0, deadline)) {
 		ct_free(payload, length);
 		payload = NULL;
@@ -261,13 +265,13 @@ static bool receive_frame(int fd, struct ct_frame *f, int *passed, unsigned coun
  * The payload of GO in memory of its own, NULL when none came in time. The descriptors that came along
  * become the caller's; -1 for each that did not.
  */
-unsigned char *ct_go_receive(int fd, uint32_t *length, int *passed, unsigned count, uint64_t *deadline)
+struct ct_go *ct_go_receive(int fd, uint32_t *length, int *passed, unsigned count, uint64_t *deadline)
 {
 	struct ct_frame f;
 	if (!receive_frame(fd, &f, passed, count, deadline))
 		return NULL;
 	*length = f.length;
-	unsigned char *payload = receive_payload(fd, f.length, *deadline);
+	struct ct_go *payload = receive_payload(fd, f.length, *deadline);
 	if (!payload)
 		close_all(passed, count);
 	return payload;
@@ -296,15 +300,12 @@ unsigned ct_go_candidates(unsigned char **at, uint32_t *left, uint32_t count, st
 	return n;
 }
 
-/* The NVTX range at the end of a GO, a name, NUL and a domain; NULL without one. */
-const char *ct_go_range(const unsigned char *payload, uint32_t length, uint32_t *range)
+/* The NVTX range at the end of a GO, range_len bytes: a name, NUL and a domain; NULL without one. */
+const char *ct_go_range(const struct ct_go *go, uint32_t length)
 {
-	struct ct_go go;
-	memcpy(&go, payload, sizeof go);
-	*range = go.range_len;
-	if (go.range_len == 0 || go.range_len > length - sizeof go)
+	if (go->range_len == 0 || go->range_len > length - sizeof *go)
 		return NULL;
-	return (const char *)payload + length - go.range_len;
+	return (const char *)go + length - go->range_len;
 }
 
 /*
@@ -345,11 +346,7 @@ static bool is_wanted(void)
 /* Copies this library to a path; false when that fails. */
 static bool copy_to(const char *path)
 {
-	static const char here;
-	Dl_info info;
-	if (!dladdr(&here, &info) || !info.dli_fname)
-		return false;
-	long in = syscall(SYS_openat, AT_FDCWD, info.dli_fname, O_RDONLY | O_CLOEXEC);
+	long in = syscall(SYS_openat, AT_FDCWD, own_path(), O_RDONLY | O_CLOEXEC);
 	if (in < 0)
 		return false;
 	syscall(SYS_unlinkat, AT_FDCWD, path, 0); /* what a process with this ID left that was killed */

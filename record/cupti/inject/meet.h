@@ -17,9 +17,9 @@ bool ct_send_wait(int fd, const void *data, size_t size, uint64_t deadline);
 /* The answer, GO. */
 #define CT_GO_WAIT (CT_GO_WAIT_MS * CT_MS)
 
-unsigned char *ct_go_receive(int fd, uint32_t *length, int *passed, unsigned count, uint64_t *deadline);
+struct ct_go *ct_go_receive(int fd, uint32_t *length, int *passed, unsigned count, uint64_t *deadline);
 unsigned ct_go_candidates(unsigned char **at, uint32_t *left, uint32_t count, struct ct_candidate *list);
-const char *ct_go_range(const unsigned char *payload, uint32_t length, uint32_t *range);
+const char *ct_go_range(const struct ct_go *go, uint32_t length);
 
 /* The pool of the recording before, from which CUPTI may still hold buffers. */
 struct ct_pool_before {

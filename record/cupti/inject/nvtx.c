@@ -150,21 +150,17 @@ static init_fn locate(enum which which, bool *asked)
 		return NULL;
 	*asked = true;
 	init_fn f = NULL;
-	unsigned char *payload =
+	struct ct_go *go =
 		ct_send_wait(fd, &request, sizeof request, deadline) ? ct_go_receive(fd, &length, NULL, 0, &deadline) : NULL;
 	close(fd);
-	if (payload) {
-		struct ct_go go;
-		uint32_t size;
-		memcpy(&go, payload, sizeof go);
-		unsigned char *at = payload + sizeof go;
-		uint32_t left = length - (uint32_t)sizeof go;
-		unsigned count = ct_go_candidates(&at, &left, go.candidates, list);
-		const char *range = ct_go_range(payload, length, &size);
-		ct_range_choose(range, size);
+	if (go) {
+		ct_range_choose(ct_go_range(go, length), go->range_len);
+		unsigned char *at = (unsigned char *)(go + 1);
+		uint32_t left = length - (uint32_t)sizeof *go;
+		unsigned count = ct_go_candidates(&at, &left, go->candidates, list);
 		f = as_function(ct_load_early(init_names[which], list, count));
 	}
-	ct_free(payload, length);
+	ct_free(go, length);
 	return f;
 }
 

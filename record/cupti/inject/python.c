@@ -17,7 +17,7 @@
  * - an interpreter that ends frees frames of other threads: its flag is looked at again at each frame.
  *
  * The tables have a fixed size. Threads write to them without a lock: who sets an entry's key first has the entry, and
- * it counts when it is complete. match.c has stacks sent before the first record with their number.
+ * it counts when it is complete. walk.c has stacks sent before the first record with their number.
  */
 #include "python.h"
 
@@ -366,7 +366,7 @@ HOT bool is_same(uintptr_t code, const struct identity *is, uint64_t known, uint
 	return differ == 0 && contents(is, bad) == is->own;
 }
 
-/* Equal keys stand for the same code, as in chains.c. */
+/* Equal keys stand for the same code, as in seen.c. */
 static uint64_t key_of(const struct identity *is)
 {
 	uint64_t h = is->address * MULTIPLIER;
@@ -533,7 +533,7 @@ static uint64_t mixed(uint64_t frame)
 	return (h ^ h >> 29) * 0xbf58476d1ce4e5b9ull | 1;
 }
 
-/* The entry of a stack, found or made; 0 when there is no room. Equal hashes stand for equal stacks, as in chains.c. */
+/* The entry of a stack, found or made; 0 when there is no room. Equal hashes stand for equal stacks, as in seen.c. */
 static uint32_t stack_entry(uint64_t hash, uint32_t parent, uint64_t frame, bool make)
 {
 	uint32_t slot = (uint32_t)(hash >> 40);
@@ -834,7 +834,7 @@ static bool send_code(uint32_t number)
 	if (number == 0 || c->sent)
 		return true;
 	memcpy(&head, texts + c->record, sizeof head);
-	c->sent = ct_queue_definition(texts + c->record, head.size);
+	c->sent = ct_queue_definition(texts + c->record, head.size, "", 0);
 	return c->sent;
 }
 
@@ -848,7 +848,7 @@ static bool send_one(uint32_t number)
 		.code = (uint32_t)(s->frame >> CODE_SHIFT),
 		.offset = (int32_t)(uint32_t)s->frame,
 	};
-	s->sent = send_code(r.code) && ct_queue_definition(&r, sizeof r);
+	s->sent = send_code(r.code) && ct_queue_definition(&r, sizeof r, "", 0);
 	return s->sent;
 }
 

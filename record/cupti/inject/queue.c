@@ -203,29 +203,15 @@ static struct ct_chunk *definition_chunk(size_t size)
 	return c;
 }
 
-/* Adds a record that leaves before all batches; false without memory. */
-bool ct_queue_definition(const void *record, size_t size)
-{
-	ct_lock(&lock);
-	struct ct_chunk *c = definition_chunk(size);
-	if (c)
-		fill(c, record, size);
-	ct_condition_tell(&more);
-	ct_unlock(&lock);
-	return c != NULL;
-}
-
-/* The same with a STRING. */
-bool ct_queue_string(uint32_t id, const char *text, uint32_t length)
+/* Adds a record, with a text behind it, that leaves before all batches; false without memory. */
+bool ct_queue_definition(const void *record, size_t size, const char *text, size_t length)
 {
 	static const unsigned char zeros[8];
-	uint32_t padded = (length + 7) & ~7u;
-	struct ct_string s = {
-		.head = {CT_REC_STRING, (uint16_t)(sizeof s + padded)}, .id = id, .length = length};
+	size_t padded = (length + 7) & ~(size_t)7;
 	ct_lock(&lock);
-	struct ct_chunk *c = definition_chunk(s.head.size);
+	struct ct_chunk *c = definition_chunk(size + padded);
 	if (c) {
-		fill(c, &s, sizeof s);
+		fill(c, record, size);
 		fill(c, text, length);
 		fill(c, zeros, padded - length);
 	}
@@ -284,12 +270,10 @@ void ct_queue_record(const void *record, size_t size, uint64_t *time)
 	ct_lock(&lock);
 	*time = ct_now();
 	struct ct_chunk *c = finishing ? NULL : record_chunk(size);
-	if (c) {
+	if (c)
 		fill(c, record, size);
-		counts.extras++;
-	} else if (!finishing) {
+	else if (!finishing)
 		ct_loss_add(&losses[CT_LOST_QUEUE], &(struct ct_loss){.count = 1, .from = *time, .to = *time});
-	}
 	ct_unlock(&lock);
 }
 
@@ -328,9 +312,6 @@ void ct_queue_count(const struct ct_counts *add)
 	counts.memcpys += add->memcpys;
 	counts.memsets += add->memsets;
 	counts.apis += add->apis;
-	counts.objects += add->objects;
-	counts.extras += add->extras;
-	counts.others += add->others;
 	ct_unlock(&lock);
 }
 
@@ -347,9 +328,6 @@ struct ct_bye ct_bye(uint32_t reason, uint32_t detail, uint64_t until)
 			       .memcpys = c.memcpys,
 			       .memsets = c.memsets,
 			       .apis = c.apis,
-			       .objects = c.objects,
-			       .extras = c.extras,
-			       .others = c.others,
 			       .until = until};
 }
 

@@ -27,7 +27,7 @@ struct ct_loss {
 
 /* Records that CUPTI delivered, as a BYE counts them. */
 struct ct_counts {
-	uint64_t kernels, memcpys, memsets, apis, objects, extras, others;
+	uint64_t kernels, memcpys, memsets, apis;
 };
 
 bool ct_queue_start(size_t memory);
@@ -37,8 +37,7 @@ struct ct_chunk *ct_queue_chunk(void);
 void ct_queue_push(struct ct_chunk *c);
 void ct_queue_message(uint16_t type, const void *head, size_t head_size, const char *text, size_t text_size);
 void ct_queue_note(uint32_t severity, const char *text);
-bool ct_queue_string(uint32_t id, const char *text, uint32_t length);
-bool ct_queue_definition(const void *record, size_t size);
+bool ct_queue_definition(const void *record, size_t size, const char *text, size_t length);
 void ct_queue_record(const void *record, size_t size, uint64_t *time);
 void ct_queue_flushed(uint64_t until);
 void ct_queue_clock(const struct ct_clock *clock);

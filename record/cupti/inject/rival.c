@@ -85,18 +85,13 @@ void ct_rival_answer(void)
 	ct_answer(&leaving, ct_asked(&leaving));
 }
 
-/* A function with which a client begins. */
-struct hook {
+/* The functions with which a client begins. */
+#define HOOKS 2
+
+static struct hook {
 	const char *name;
 	uintptr_t theirs, ours;
-};
-
-static unsigned hooks_of(struct hook *hooks)
-{
-	hooks[0] = (struct hook){"cuptiActivityRegisterCallbacks", (uintptr_t)cupti->register_callbacks, (uintptr_t)register_callbacks};
-	hooks[1] = (struct hook){"cuptiActivityRegisterTimestampCallback", (uintptr_t)cupti->register_timestamp, (uintptr_t)register_timestamp};
-	return cupti->register_timestamp ? 2 : 1;
-}
+} hooks[HOOKS];
 
 /* What the dynamic linker knows of a module that needs libcupti. */
 struct module {
@@ -231,27 +226,17 @@ static int hook_module(struct dl_phdr_info *info, size_t size, void *arg)
 	read_dynamic(&m, dynamic);
 	if (!needs_cupti(&m, dynamic))
 		return 0;
-	struct hook hooks[2];
-	unsigned count = hooks_of(hooks);
 	for (unsigned t = 0; t < 2; t++)
 		for (size_t i = 0; m.tables[t] && i < m.counts[t]; i++)
-			for (unsigned h = 0; h < count; h++)
+			for (unsigned h = 0; h < HOOKS; h++)
 				look_at(&m, &m.tables[t][i], &hooks[h]);
 	return 0;
-}
-
-static int count_loads(struct dl_phdr_info *info, size_t size, void *arg)
-{
-	if (size >= offsetof(struct dl_phdr_info, dlpi_adds) + sizeof info->dlpi_adds)
-		memcpy(arg, &info->dlpi_adds, sizeof info->dlpi_adds);
-	return 1;
 }
 
 /* For the control thread now and then: modules may have come. */
 void ct_rival_poll(void)
 {
-	unsigned long long count = 0;
-	dl_iterate_phdr(count_loads, &count);
+	unsigned long long count = ct_load_counts().loads;
 	if (count == loads)
 		return;
 	loads = count;
@@ -262,6 +247,10 @@ void ct_rival_poll(void)
 void ct_rival_start(const struct ct_cupti *api)
 {
 	cupti = api;
+	hooks[0] = (struct hook){"cuptiActivityRegisterCallbacks", (uintptr_t)api->register_callbacks,
+				 (uintptr_t)register_callbacks};
+	hooks[1] = (struct hook){"cuptiActivityRegisterTimestampCallback", (uintptr_t)api->register_timestamp,
+				 (uintptr_t)register_timestamp};
 	ct_rival_poll();
 }
 

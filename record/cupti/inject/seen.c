@@ -198,7 +198,7 @@ bool ct_chain_send(uint32_t number)
 	m.chain.head.size = (uint16_t)size;
 	m.chain.epoch = c->epoch;
 	memcpy(m.address, c->address, m.chain.count * sizeof m.address[0]);
-	if (!ct_queue_definition(&m, size))
+	if (!ct_queue_definition(&m, size, "", 0))
 		return false;
 	sent[number] = true;
 	return true;

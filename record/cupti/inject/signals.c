@@ -9,8 +9,7 @@
  *
  * One signal more, which does nothing by default, is for the recorder: it sees a thread
  * on its way into _exit or execve, which nothing in here does, and stops the thread
- * with that signal until all is handed over. With a capture range the signal also comes at
- * the calls that begin and end it (enable.c).
+ * with that signal until all is handed over.
  */
 #include "signals.h"
 
@@ -27,7 +26,6 @@
 #include <unistd.h>
 
 #include "base.h"
-#include "enable.h"
 #include "flush.h"
 #include "guard.h"
 #include "link.h"
@@ -126,15 +124,21 @@ static bool between_instructions(const ucontext_t *u)
 	return (pc & 4095) >= sizeof call && memcmp((const void *)(pc - sizeof call), call, sizeof call) != 0;
 }
 
+/* Takes a handler away, if it is there. */
+static void give_back(int sig, void (*handler)(int, siginfo_t *, void *))
+{
+	struct sigaction none = {.sa_handler = SIG_DFL}, was;
+	if (sigaction(sig, NULL, &was) == 0 && was.sa_sigaction == handler)
+		sigaction(sig, &none, NULL);
+}
+
 /* A handover is over: the signal that brought it may kill now. */
 static void send_owed(void)
 {
-	struct sigaction none = {.sa_handler = SIG_DFL}, was;
 	int sig = atomic_exchange(&owed, 0);
 	if (sig == 0)
 		return;
-	if (sigaction(sig, NULL, &was) == 0 && was.sa_sigaction == on_fatal)
-		sigaction(sig, &none, NULL);
+	give_back(sig, on_fatal);
 	if (kill(ct_self(), sig) != 0)
 		_exit(128 + sig);
 }
@@ -175,8 +179,8 @@ static void on_fatal(int sig, siginfo_t *info, void *context)
 /* The recorder's signals come from the kernel. Those of other senders change nothing, so they may be held back. */
 static void on_exit_signal(int sig, siginfo_t *info, void *context)
 {
-	(void)sig;
-	if (!ct_ours() || (info->si_code == SI_KERNEL && ct_switch_at(program_counter(context))))
+	(void)sig, (void)context;
+	if (!ct_ours())
 		return;
 	uint64_t now = ct_now(), last = atomic_exchange(&asked_last, now);
 	if (info->si_code == SI_KERNEL || now > last + EXIT_PAUSE)
@@ -194,13 +198,6 @@ static bool take(int sig, void (*handler)(int, siginfo_t *, void *), int flags)
 		return true;
 	sigaction(sig, &was, NULL); /* another thread was quicker */
 	return false;
-}
-
-static void give_back(int sig, void (*handler)(int, siginfo_t *, void *))
-{
-	struct sigaction none = {.sa_handler = SIG_DFL}, was;
-	if (sigaction(sig, NULL, &was) == 0 && was.sa_sigaction == handler)
-		sigaction(sig, &none, NULL);
 }
 
 void ct_signals_start(void)

@@ -4,8 +4,8 @@
  * for the next record and for the number of dropped ones; no other function of CUPTI may be called here.
  *
  * There is one function a kind; kinds.def says which. Offsets
- * are those of cupti_abi.h; left is the number of bytes from the record to the end of
- * its buffer: nothing behind that may be read, whatever kind the record names.
+ * are those of cupti_abi.h; nothing behind the end of the buffer may be read, whatever
+ * kind the record names.
  */
 #include "translate.h"
 
@@ -30,6 +30,7 @@ struct batch {
 	uint64_t now;
 	uint64_t last;    /* when the latest record with a time began, or the last buffer came */
 	uint32_t version; /* of CUPTI */
+	size_t left;      /* bytes from the record to the end of its buffer */
 	uint32_t target;  /* work of calls up to this correlation ID is awaited */
 	struct ct_delivery delivery;
 	struct ct_loss lost[CT_LOST_CAUSES];
@@ -166,14 +167,14 @@ static uint64_t moment(struct batch *b, uint64_t time)
 	return at;
 }
 
-static void kernel_cluster(struct ct_kernel *k, const struct batch *b, const unsigned char *r, size_t left)
+static void kernel_cluster(struct ct_kernel *k, const struct batch *b, const unsigned char *r)
 {
-	if (b->version < CUPTI_V12_0 || left < KERNEL_MIN_CLUSTER)
+	if (b->version < CUPTI_V12_0 || b->left < KERNEL_MIN_CLUSTER)
 		return;
 	memcpy(k->cluster, r + KERNEL_CLUSTER, sizeof k->cluster);
 }
 
-static void put_kernel(struct batch *b, const unsigned char *r, size_t left)
+static void put_kernel(struct batch *b, const unsigned char *r)
 {
 	struct ct_kernel k = {
 		.gpu = {.head = {CT_REC_KERNEL, sizeof k},
@@ -191,7 +192,7 @@ static void put_kernel(struct batch *b, const unsigned char *r, size_t left)
 	};
 	memcpy(k.grid, r + KERNEL_GRID, sizeof k.grid);
 	memcpy(k.block, r + KERNEL_BLOCK, sizeof k.block);
-	kernel_cluster(&k, b, r, left);
+	kernel_cluster(&k, b, r);
 	gpu_times(b, &k.gpu, u64(r, KERNEL_START), u64(r, KERNEL_END));
 	ct_calibration_kernel(u64(r, KERNEL_START));
 	if (k.name == 0)
@@ -220,18 +221,16 @@ static struct ct_memcpy memcpy_record(struct batch *b, const unsigned char *r, s
 	return c;
 }
 
-static void put_memcpy(struct batch *b, const unsigned char *r, size_t left)
+static void put_memcpy(struct batch *b, const unsigned char *r)
 {
-	(void)left;
 	struct ct_memcpy c = memcpy_record(b, r, MEMCPY_CORRELATION);
 	c.gpu.graph = u32(r, MEMCPY_GRAPH);
 	c.gpu.graph_node = u64(r, MEMCPY_GRAPH_NODE);
 	append(b, &c, sizeof c, c.gpu.start);
 }
 
-static void put_peer_memcpy(struct batch *b, const unsigned char *r, size_t left)
+static void put_peer_memcpy(struct batch *b, const unsigned char *r)
 {
-	(void)left;
 	struct ct_memcpy c = memcpy_record(b, r, MEMCPY2_CORRELATION);
 	c.gpu.graph = u32(r, MEMCPY2_GRAPH);
 	c.gpu.graph_node = u64(r, MEMCPY2_GRAPH_NODE);
@@ -240,9 +239,8 @@ static void put_peer_memcpy(struct batch *b, const unsigned char *r, size_t left
 	append(b, &c, sizeof c, c.gpu.start);
 }
 
-static void put_memset(struct batch *b, const unsigned char *r, size_t left)
+static void put_memset(struct batch *b, const unsigned char *r)
 {
-	(void)left;
 	struct ct_memset s = {
 		.gpu = {.head = {CT_REC_MEMSET, sizeof s},
 			.correlation = u32(r, MEMSET_CORRELATION),
@@ -278,19 +276,16 @@ static void put_above(struct batch *b, struct ct_api *a, struct ct_above above)
 	batch_lost(b, CT_LOST_PYTHON, a->start);
 }
 
-static void put_api(struct batch *b, const unsigned char *r, size_t left)
+static void put_api(struct batch *b, const unsigned char *r)
 {
-	(void)left;
 	uint32_t domain = u32(r, 0) == KIND_DRIVER ? DOMAIN_DRIVER : DOMAIN_RUNTIME;
 	uint32_t id = ct_wanted_name(domain, u32(r, API_CBID));
 	if (u32(r, API_CBID) == (domain == DOMAIN_DRIVER ? CBID_CUPROFILERSTART : CBID_CUDAPROFILERSTART))
 		ct_range_began();
 	bool bad = false, counts_devices = domain == DOMAIN_DRIVER && u32(r, API_CBID) == CBID_CUDEVICEGETCOUNT;
 	/* a call that was never asked for, or is ours */
-	if (id == 0 || ct_is_own_call(u32(r, API_TID), fixed(b, u64(r, API_START), &bad), counts_devices)) {
-		b->counts.others++;
+	if (id == 0 || ct_is_own_call(u32(r, API_TID), fixed(b, u64(r, API_START), &bad), counts_devices))
 		return;
-	}
 	struct ct_api a = {
 		.head = {CT_REC_API, sizeof a},
 		.correlation = u32(r, API_CORRELATION),
@@ -310,17 +305,14 @@ static void put_api(struct batch *b, const unsigned char *r, size_t left)
 	}
 	if (ct_wanted_creates_work(domain, a.cbid))
 		count_call(b, &a);
-	if (!ct_wanted_time(a.start)) {
-		b->counts.others++;
+	if (!ct_wanted_time(a.start))
 		return;
-	}
 	b->counts.apis++;
 	append(b, &a, sizeof a, a.start);
 }
 
-static void put_device(struct batch *b, const unsigned char *r, size_t left)
+static void put_device(struct batch *b, const unsigned char *r)
 {
-	(void)left;
 	struct ct_device d = {
 		.head = {CT_REC_DEVICE, sizeof d},
 		.id = u32(r, DEVICE_ID),
@@ -344,26 +336,22 @@ static void put_device(struct batch *b, const unsigned char *r, size_t left)
 		.block_threads = u32(r, DEVICE_BLOCK_THREADS),
 	};
 	memcpy(d.uuid, r + DEVICE_UUID, sizeof d.uuid);
-	b->counts.objects++;
 	append(b, &d, sizeof d, 0);
 }
 
-static void put_context(struct batch *b, const unsigned char *r, size_t left)
+static void put_context(struct batch *b, const unsigned char *r)
 {
-	(void)left;
 	struct ct_context c = {
 		.head = {CT_REC_CONTEXT, sizeof c},
 		.id = u32(r, CONTEXT_ID),
 		.device = u32(r, CONTEXT_DEVICE),
 		.null_stream = u16(r, CONTEXT_NULL_STREAM),
 	};
-	b->counts.objects++;
 	append(b, &c, sizeof c, 0);
 }
 
-static void put_stream(struct batch *b, const unsigned char *r, size_t left)
+static void put_stream(struct batch *b, const unsigned char *r)
 {
-	(void)left;
 	struct ct_stream s = {
 		.head = {CT_REC_STREAM, sizeof s},
 		.id = u32(r, STREAM_ID),
@@ -372,7 +360,6 @@ static void put_stream(struct batch *b, const unsigned char *r, size_t left)
 		.flags = u32(r, STREAM_FLAG),
 		.correlation = u32(r, STREAM_CORRELATION),
 	};
-	b->counts.objects++;
 	append(b, &s, sizeof s, 0);
 }
 
@@ -382,9 +369,8 @@ static uint32_t thread_of(const unsigned char *r, size_t kind, size_t object)
 	return u32(r, kind) == OBJECT_THREAD ? u32(r, object + ID_THREAD) : 0;
 }
 
-static void put_overhead(struct batch *b, const unsigned char *r, size_t left)
+static void put_overhead(struct batch *b, const unsigned char *r)
 {
-	(void)left;
 	struct ct_overhead o = {
 		.head = {CT_REC_OVERHEAD, sizeof o},
 		.tid = thread_of(r, OVERHEAD_OBJECT_KIND, OVERHEAD_OBJECT),
@@ -392,13 +378,11 @@ static void put_overhead(struct batch *b, const unsigned char *r, size_t left)
 		.object_kind = u32(r, OVERHEAD_OBJECT_KIND),
 	};
 	times(b, u64(r, OVERHEAD_START), u64(r, OVERHEAD_END), &o.start, &o.end);
-	b->counts.extras++;
 	append(b, &o, sizeof o, o.start);
 }
 
-static void put_marker(struct batch *b, const unsigned char *r, size_t left)
+static void put_marker(struct batch *b, const unsigned char *r)
 {
-	(void)left;
 	const char *s = text(r, MARKER_NAME);
 	struct ct_marker m = {
 		.head = {.kind = CT_REC_MARKER},
@@ -411,7 +395,6 @@ static void put_marker(struct batch *b, const unsigned char *r, size_t left)
 	};
 	uint32_t padded = (m.length + 7) & ~7u;
 	m.head.size = (uint16_t)(sizeof m + padded);
-	b->counts.extras++;
 	unsigned char *at = room(b, m.head.size, m.time);
 	if (!at)
 		return;
@@ -423,9 +406,8 @@ static void put_marker(struct batch *b, const unsigned char *r, size_t left)
 		memcpy(at + sizeof m, s, m.length);
 }
 
-static void put_name(struct batch *b, const unsigned char *r, size_t left)
+static void put_name(struct batch *b, const unsigned char *r)
 {
-	(void)left;
 	const unsigned char *ids = r + NAME_OBJECT;
 	struct ct_name n = {
 		.head = {CT_REC_NAME, sizeof n},
@@ -451,13 +433,12 @@ static void put_name(struct batch *b, const unsigned char *r, size_t left)
 	default:
 		n.id = u32(ids, ID_DEVICE);
 	}
-	b->counts.objects++;
 	append(b, &n, sizeof n, 0);
 }
 
-static void put_pool(struct batch *b, const unsigned char *r, size_t left)
+static void put_pool(struct batch *b, const unsigned char *r)
 {
-	bool knows_use = b->version >= CUPTI_V12_0 && left >= POOL_MIN_USED && u32(r, POOL_TYPE) == POOL_LOCAL;
+	bool knows_use = b->version >= CUPTI_V12_0 && b->left >= POOL_MIN_USED && u32(r, POOL_TYPE) == POOL_LOCAL;
 	struct ct_memory_pool p = {
 		.head = {CT_REC_MEMORY_POOL, sizeof p},
 		.correlation = u32(r, POOL_CORRELATION),
@@ -471,13 +452,12 @@ static void put_pool(struct batch *b, const unsigned char *r, size_t left)
 		.device = u32(r, POOL_DEVICE),
 		.used = knows_use ? u64(r, POOL_USED) : 0,
 	};
-	b->counts.extras++;
 	append(b, &p, sizeof p, p.time);
 }
 
 static const struct {
 	size_t least; /* bytes that are read */
-	void (*put)(struct batch *, const unsigned char *, size_t);
+	void (*put)(struct batch *, const unsigned char *);
 } table[] = {
 #define KIND(kind, group, name, need, stays, least, translate) [kind] = {least, translate},
 #define CALLS(kind, least, translate) [kind] = {least, translate},
@@ -488,11 +468,12 @@ static void translate(struct batch *b, const unsigned char *record, size_t left)
 {
 	uint32_t kind = left >= sizeof kind ? u32(record, 0) : 0;
 	if (kind >= sizeof table / sizeof table[0] || !table[kind].put)
-		b->counts.others++;
-	else if (left < table[kind].least)
+		return; /* never asked for */
+	b->left = left;
+	if (left < table[kind].least)
 		batch_lost(b, CT_LOST_UNREADABLE, 0);
 	else
-		table[kind].put(b, record, left);
+		table[kind].put(b, record);
 }
 
 /* Gives the batch to the queue, with its counts and losses. */

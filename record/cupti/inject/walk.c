@@ -82,12 +82,6 @@ static void match_begin(uint64_t now)
 	atomic_store(&matching, true);
 }
 
-/* Whether records have no chains, although they should. */
-bool ct_match_failed(void)
-{
-	return atomic_load(&failed);
-}
-
 /* The number of a place in CUPTI. */
 static uint32_t site_number(uint64_t site)
 {
@@ -402,13 +396,6 @@ static int find_code(struct dl_phdr_info *info, size_t size, void *arg)
 	return 1;
 }
 
-static int count_unloads(struct dl_phdr_info *info, size_t size, void *arg)
-{
-	if (size >= offsetof(struct dl_phdr_info, dlpi_subs) + sizeof info->dlpi_subs)
-		memcpy(arg, &info->dlpi_subs, sizeof info->dlpi_subs);
-	return 1;
-}
-
 /* Called once, before the callback is registered; false when there can be neither chains nor Python frames. */
 bool ct_walk_start(const struct ct_cupti *api, size_t memory, bool want_chains)
 {
@@ -419,7 +406,7 @@ bool ct_walk_start(const struct ct_cupti *api, size_t memory, bool want_chains)
 	if (!driver || !dl_iterate_phdr(find_code, &cupti_code) || !dl_iterate_phdr(find_code, &driver_code))
 		return false;
 	unloads_known = ct_now();
-	dl_iterate_phdr(count_unloads, &unloads);
+	unloads = ct_load_counts().unloads;
 	return (!chains || ct_chains_start()) && match_start(memory / 3) && ct_seen_start(memory);
 }
 
@@ -435,6 +422,12 @@ void ct_walk_end(void)
 	atomic_store(&walking, false);
 }
 
+/* Whether records have had no chains since the last look, although they should. */
+bool ct_match_failed(void)
+{
+	return atomic_exchange(&failed, false) && atomic_load(&walking);
+}
+
 void ct_walk_forked(void)
 {
 	ct_open_forked();
@@ -444,12 +437,11 @@ void ct_walk_forked(void)
 /* For the control thread now and then, before flushes too, and for the one that exits. */
 void ct_walk_poll(void)
 {
-	unsigned long long count = 0;
 	uint64_t before = ct_now();
 	ct_python_poll();
 	if (!atomic_load(&walking))
 		return;
-	dl_iterate_phdr(count_unloads, &count);
+	unsigned long long count = ct_load_counts().unloads;
 	if (count != unloads) {
 		ct_chains_unloaded();
 		match_doubt(unloads_known, ct_now());

@@ -25,8 +25,7 @@
  *      | BATCH, CLOCK, LOST, NOTE -----> |
  *      | FLUSHED, HANDOVER ------------> |
  *      | <--------- FLUSH, PAUSE, RESUME |
- *      | <-- DEPTH, RUNTIME, RIVAL, STOP |
- *      | <----------------------- PYTHON |
+ *      | <--- DEPTH, PYTHON, RIVAL, STOP |
  *      | BYE --------------------------> |
  *
  * Both streams are rings of bytes (struct ct_ring). The library's stream ends with a BYE, when
@@ -64,7 +63,7 @@
 
 #include "wire_records.h"
 
-#define CT_WIRE_VERSION 7u
+#define CT_WIRE_VERSION 8u
 #define CT_MESSAGE_MAX (1u << 20)
 #define CT_NAME_MAX 32768u /* longer texts are cut: CT_LOST_CUT */
 #define CT_NAMES_MAX 65536u /* ids run from 1 to this */
@@ -101,8 +100,6 @@ enum ct_message_type {
 	CT_MSG_RIVAL = 37, /* another CUPTI client has taken the records over */
 	CT_MSG_READY = 38,   /* no payload; the program goes on when it comes */
 	CT_MSG_DEPTH = 39,   /* ct_depth, any number of them */
-	CT_MSG_RUNTIME = 40, /* no payload; the runtime's functions are to have API records after all */
-	CT_MSG_RANGE = 41,   /* no payload; the exit signal comes at cuProfilerStart and cuProfilerStop, too */
 	CT_MSG_WAIT = 42,    /* no payload; the recorder is at work on GO, for which the process waits on */
 	CT_MSG_PYTHON = 43,  /* ct_python, of an interpreter that was found after GO; minor 0 ends the reading of frames */
 };
@@ -113,13 +110,10 @@ struct ct_frame {
 	uint16_t flags;
 };
 
-/* HELLO, then the path of a libcupti that is mapped already (path_len may be 0). */
 struct ct_hello {
 	uint32_t version; /* CT_WIRE_VERSION */
-	uint32_t pid;     /* in the program's own PID namespace */
-	uint64_t since; /* when the wait for the recorder began */
-	uint32_t path_len;
 	uint32_t pad;
+	uint64_t since;   /* when the wait for the recorder began */
 	uint64_t request; /* address of the function that gives CUPTI buffers: a client that registers another is a rival */
 };
 
@@ -163,8 +157,8 @@ struct ct_go {
 #define CT_GO_WATCH_RIVALS 16u /* notice another CUPTI client, since no RIVAL will tell */
 /*
  * Make no API records of the runtime's functions, but give those of the driver's the return
- * addresses above the call. Where that is impossible, the runtime's functions have records, and
- * a NOTE says so.
+ * addresses above the call. Where that is impossible, the runtime's functions have records, unless
+ * it shows later; a NOTE says so.
  */
 #define CT_GO_CALLERS 32u
 /*
@@ -301,7 +295,6 @@ struct ct_status {
 	uint32_t state;          /* CT_STATUS_* */
 	uint32_t cupti_version;  /* cuptiGetVersion, 0 without libcupti */
 	uint32_t driver_version; /* cuDriverGetVersion */
-	uint32_t apis;           /* calls whose API records are on */
 	uint32_t path_len;
 	uint32_t text_len;
 	/*
@@ -311,7 +304,6 @@ struct ct_status {
 	 * exit_over is 0: then all is handed over that ever will be.
 	 */
 	uint32_t exit_signal;
-	uint32_t pad;
 	uint64_t exit_handler;
 	uint64_t exit_over;
 };
@@ -323,7 +315,6 @@ struct ct_status {
 struct ct_clock {
 	uint32_t mode; /* CT_CLOCK_* */
 	uint32_t pad;
-	int64_t offset; /* added to CUPTI's times, which are sent corrected */
 	uint64_t error; /* the largest error so far, ns */
 };
 #define CT_CLOCK_COMMON 0u     /* CUPTI reads CLOCK_MONOTONIC through our callback */
@@ -376,9 +367,6 @@ struct ct_bye {
 	uint32_t detail; /* the number of the signal */
 	uint64_t now;
 	uint64_t kernels, memcpys, memsets, apis;
-	uint64_t objects; /* devices, contexts, streams, names */
-	uint64_t extras;  /* the other records of CT_RECORDS_* */
-	uint64_t others;  /* kinds that were never asked for; not sent */
 	uint64_t until;   /* as in FLUSHED; 0 when CUPTI could not be asked any more */
 };
 #define CT_BYE_EXIT 1u
@@ -437,7 +425,7 @@ struct ct_stack {
 #define CT_NCCL_RANKS 4u
 
 _Static_assert(sizeof(struct ct_frame) == 8, "frame");
-_Static_assert(sizeof(struct ct_hello) == 32, "hello");
+_Static_assert(sizeof(struct ct_hello) == 24, "hello");
 _Static_assert(sizeof(struct ct_python) == 112, "python");
 _Static_assert(sizeof(struct ct_go) == 152, "go");
 _Static_assert(sizeof(struct ct_depth) == 16, "depth");
@@ -447,11 +435,11 @@ _Static_assert(sizeof(struct ct_shared) == 256 + 512 * 256 + CT_IN_SIZE + CT_OUT
 _Static_assert(sizeof(struct ct_seen_memory) == CT_SEEN_SIZE, "seen");
 _Static_assert(sizeof(struct ct_recorder) == 64, "recorder");
 _Static_assert(sizeof(struct ct_armed) == 4096, "armed");
-_Static_assert(sizeof(struct ct_status) == 48, "status");
-_Static_assert(sizeof(struct ct_clock) == 24, "clock");
+_Static_assert(sizeof(struct ct_status) == 40, "status");
+_Static_assert(sizeof(struct ct_clock) == 16, "clock");
 _Static_assert(sizeof(struct ct_lost) == 32, "lost");
 _Static_assert(sizeof(struct ct_note) == 8, "note");
-_Static_assert(sizeof(struct ct_bye) == 80, "bye");
+_Static_assert(sizeof(struct ct_bye) == 56, "bye");
 _Static_assert(sizeof(struct ct_flushed) == 8, "flushed");
 _Static_assert(sizeof(struct ct_string) == 16, "string");
 _Static_assert(sizeof(struct ct_chain) == 24, "chain");

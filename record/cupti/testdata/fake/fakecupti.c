@@ -271,7 +271,6 @@ int cuptiGetResultString(int r, const char **text)
 	return 0;
 }
 
-#ifndef LACKING
 int cuptiActivityRegisterTimestampCallback(uint64_t (*f)(void))
 {
 	if (clock_is("refused") || !f)
@@ -280,6 +279,12 @@ int cuptiActivityRegisterTimestampCallback(uint64_t (*f)(void))
 	return 0;
 }
 
+int cuptiSetThreadIdType(int type)
+{
+	return type == 1 ? 0 : 1;
+}
+
+#ifndef LACKING
 static int enable_call(uint32_t domain, uint32_t cbid, uint8_t yes)
 {
 	if (api_on[domain][cbid] != yes)
@@ -296,11 +301,6 @@ int cuptiActivityEnableRuntimeApi(uint32_t cbid, uint8_t yes)
 int cuptiActivityEnableDriverApi(uint32_t cbid, uint8_t yes)
 {
 	return fails("cuptiActivityEnableRuntimeApi") ? 999 : enable_call(1, cbid, yes);
-}
-
-int cuptiSetThreadIdType(int type)
-{
-	return type == 1 ? 0 : 1;
 }
 
 int InitializeInjectionNvtx2(void *table)
