@@ -3,12 +3,15 @@ package probe
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/bits"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
 
 	"github.com/cudatrace/cudatrace/bpf"
 	"github.com/cudatrace/cudatrace/record/host"
@@ -157,43 +160,56 @@ type objectPart struct {
 	configure func(*ebpf.CollectionSpec) error
 }
 
-// loadPart loads a part, fitted to the running kernel and to this process's PID namespace.
-func loadPart(p objectPart) (*ebpf.Collection, error) {
-	spec, err := bpf.LoadProbes()
-	if err != nil {
-		return nil, fmt.Errorf("reading the embedded eBPF object: %w", err)
+// A fittedObject is the embedded object, fitted to the running kernel and to this process's PID namespace.
+type fittedObject struct {
+	spec        *ebpf.CollectionSpec
+	kernelTypes *btf.Spec
+}
+
+// fitObject reads the embedded object and the kernel's types once: a recording loads three parts, at about the same
+// time.
+var fitObject = sync.OnceValues(func() (o fittedObject, err error) {
+	if o.spec, err = bpf.LoadProbes(); err != nil {
+		return o, fmt.Errorf("reading the embedded eBPF object: %w", err)
 	}
-	p.cut(spec)
-	setVersion(spec)
+	setVersion(o.spec)
+	if err := setNamespace(o.spec); err != nil {
+		return o, fmt.Errorf("setting up the embedded eBPF object: %w", err)
+	}
+	o.kernelTypes, err = relocate(o.spec)
+	return o, err
+})
+
+// loadPart loads a part of the object.
+func loadPart(p objectPart) (*ebpf.Collection, error) {
+	object, err := fitObject()
+	if err != nil {
+		return nil, err
+	}
+	spec := p.cut(object.spec)
 	if p.configure != nil {
 		if err := p.configure(spec); err != nil {
 			return nil, fmt.Errorf("setting up the embedded eBPF object: %w", err)
 		}
 	}
-	if err := setNamespace(spec); err != nil {
-		return nil, fmt.Errorf("setting up the embedded eBPF object: %w", err)
-	}
-	options, err := relocate(spec)
-	if err != nil {
-		return nil, err
-	}
-	options.MapReplacements = p.shared
-	return ebpf.NewCollectionWithOptions(spec, options)
+	return ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{
+		Programs:        ebpf.ProgramOptions{KernelTypes: object.kernelTypes.Copy()},
+		MapReplacements: p.shared,
+	})
 }
 
-// cut removes the programs and maps that are not wanted. It keeps the constants, which are in
-// maps whose names begin with a dot.
-func (p objectPart) cut(spec *ebpf.CollectionSpec) {
-	for name := range spec.Programs {
-		if !slices.Contains(p.programs, name) {
-			delete(spec.Programs, name)
-		}
-	}
-	for name := range spec.Maps {
-		if p.maps != nil && !slices.Contains(p.maps, name) && !strings.HasPrefix(name, ".") {
-			delete(spec.Maps, name)
-		}
-	}
+// cut copies the programs and maps of the object that are wanted, and the constants, which are in maps whose names
+// begin with a dot.
+func (p objectPart) cut(object *ebpf.CollectionSpec) *ebpf.CollectionSpec {
+	part := *object
+	part.Programs, part.Maps = maps.Clone(object.Programs), maps.Clone(object.Maps)
+	maps.DeleteFunc(part.Programs, func(name string, _ *ebpf.ProgramSpec) bool {
+		return !slices.Contains(p.programs, name)
+	})
+	maps.DeleteFunc(part.Maps, func(name string, _ *ebpf.MapSpec) bool {
+		return p.maps != nil && !slices.Contains(p.maps, name) && !strings.HasPrefix(name, ".")
+	})
+	return part.Copy()
 }
 
 // setVersion says for which kernel the programs are. Otherwise the library would look into this

@@ -53,8 +53,8 @@ type probeSite struct {
 	returns []uint64 // offsets of its return instructions, none where these are not known
 }
 
-// A siteProgram is a program that runs at sites of functions: entries, return instructions, and behind returns by return
-// probes. The cookie of a site says which of them it is.
+// A siteProgram is a program that runs at sites of functions: entries, return instructions, and behind returns by
+// return probes. The cookie of a site says which of them it is.
 type siteProgram struct {
 	*ebpf.Program
 	mode attachMode // modeSession if the program is one for sessions
@@ -77,8 +77,8 @@ func checkMode(m attachMode, program *ebpf.Program) error {
 //
 // A return probe replaces the return address of a call, and nobody can unwind past it: neither an exception or the end
 // of a thread, nor who writes a backtrace. So the ends of functions are probed at their return instructions where these
-// are known. A perf event takes the kernel long to remove: with these there is one for the return of a function, and none
-// for each of its return instructions.
+// are known. A perf event takes the kernel long to remove: with these there is one for the return of a function, and
+// none for each of its return instructions.
 func attachCalls(p siteProgram, path string, sites []probeSite, pid int) (io.Closer, error) {
 	var known, others []probeSite
 	for _, s := range sites {
