@@ -185,12 +185,29 @@ struct {
 	MAP_VALUE(struct recipe);
 } recipes SEC(".maps");
 
+/* Gives a slot that was claimed to a thread. */
+GLOBAL u32 fill_slot(u32 index, u64 id, u32 place)
+{
+	struct slot *s = slot_at(index);
+	struct thread *t;
+
+	if (!s)
+		return NO_SLOT;
+	s->index = index & slot_mask;
+	clear_slot(s);
+	t = map_lookup(&threads, &s->index);
+	if (t)
+		t->nested = 0;
+	s->place = place;
+	PUBLISH(&s->id, id);
+	return s->index;
+}
+
 /* The index of a new thread's slot; NO_SLOT when its process is no target. */
 GLOBAL u32 add_slot(u64 id)
 {
 	u32 pid = id >> 32, index = (u32)id, i;
 	struct target *target = map_lookup(&targets, &pid);
-	struct thread *t;
 	struct slot *s;
 
 	if (!target)
@@ -198,16 +215,10 @@ GLOBAL u32 add_slot(u64 id)
 	BOUNDED
 	for (i = 1; i <= PROBES; i++) {
 		s = slot_at(index);
-		if (s && claim(s, 0)) {
-			s->index = index & slot_mask;
-			clear_slot(s);
-			t = map_lookup(&threads, &s->index);
-			if (t)
-				t->nested = 0;
-			s->place = target->place;
-			PUBLISH(&s->id, id);
-			return s->index;
-		}
+		if (!s) /* it is there; a way out is soon checked */
+			return NO_SLOT;
+		if (claim(s, 0))
+			return fill_slot(index, id, target->place);
 		index += i;
 	}
 	lose_call(id, LOST_THREAD_TABLE);
@@ -466,7 +477,7 @@ INLINE void gather(struct pt_regs *ctx, struct thread *t, const struct recipe *r
 		count(READ_FAULT);
 }
 
-INLINE u64 read_field(u64 from, u64 mask)
+GLOBAL u64 read_field(u64 from, u64 mask)
 {
 	u64 value = 0;
 
