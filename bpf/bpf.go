@@ -86,6 +86,11 @@ const (
 	CookieBlockOffset   = 32
 	CookieChain         = 48 // most return addresses of a chain
 
+	// What the site is. Without these bits it is the entry of a function that has a return probe.
+	CookieEntry  = 1 << 27 // an entry, no return probe
+	CookieReturn = 1 << 30 // a return instruction
+	CookieBehind = 1 << 31 // behind the return: the return probe, unless it is a session's
+
 	// In place of those from CookieStackWords on, that of a function of any library has:
 	CookieWords = 20 // words to record, at most MaxFunctionWords
 

@@ -184,12 +184,29 @@ struct {
 	MAP_VALUE(struct recipe);
 } recipes SEC(".maps");
 
+/* Gives a slot that was claimed to a thread. */
+GLOBAL u32 fill_slot(u32 index, u64 id, u32 place)
+{
+	struct slot *s = slot_at(index);
+	struct thread *t;
+
+	if (!s)
+		return NO_SLOT;
+	s->index = index & slot_mask;
+	clear_slot(s);
+	t = map_lookup(&threads, &s->index);
+	if (t)
+		t->nested = 0;
+	s->place = place;
+	PUBLISH(&s->id, id);
+	return s->index;
+}
+
 /* The index of a new thread's slot; NO_SLOT when its process is no target. */
 GLOBAL u32 add_slot(u64 id)
 {
 	u32 pid = id >> 32, index = (u32)id, i;
 	struct target *target = map_lookup(&targets, &pid);
-	struct thread *t;
 	struct slot *s;
 
 	if (!target)
@@ -197,16 +214,10 @@ GLOBAL u32 add_slot(u64 id)
 	BOUNDED
 	for (i = 1; i <= PROBES; i++) {
 		s = slot_at(index);
-		if (s && claim(s, 0)) {
-			s->index = index & slot_mask;
-			clear_slot(s);
-			t = map_lookup(&threads, &s->index);
-			if (t)
-				t->nested = 0;
-			s->place = target->place;
-			PUBLISH(&s->id, id);
-			return s->index;
-		}
+		if (!s) /* it is there; a way out is soon checked */
+			return NO_SLOT;
+		if (claim(s, 0))
+			return fill_slot(index, id, target->place);
 		index += i;
 	}
 	lose_call(id, LOST_THREAD_TABLE);
@@ -465,7 +476,7 @@ INLINE void gather(struct pt_regs *ctx, struct thread *t, const struct recipe *r
 		count(READ_FAULT);
 }
 
-INLINE u64 read_field(u64 from, u64 mask)
+GLOBAL u64 read_field(u64 from, u64 mask)
 {
 	u64 value = 0;
 
@@ -692,9 +703,9 @@ INLINE int noted(struct pt_regs *ctx, struct slot *s, u64 cookie)
 }
 
 /* Returns 0 when the call's return is wanted. */
-INLINE int enter(struct pt_regs *ctx)
+INLINE int enter(struct pt_regs *ctx, u64 cookie)
 {
-	u64 cookie = attach_cookie(ctx), id = current_id();
+	u64 id = current_id();
 	struct thread *t;
 	struct slot *s;
 	struct event *e;
@@ -838,10 +849,7 @@ NOINLINE void leave_special(struct pt_regs *ctx, struct slot *s, u64 sp, u64 now
 	s->depth = top;
 }
 
-/*
- * The end of a call: at its return instruction, where the stack pointer is that at entry, or, with a return probe, behind
- * it.
- */
+/* The end of a call; sp is the stack pointer at its entry. Returns 1: there is no further return to wait for. */
 INLINE int leave(struct pt_regs *ctx, u64 sp)
 {
 	u64 now = ktime_ns();
@@ -849,18 +857,18 @@ INLINE int leave(struct pt_regs *ctx, u64 sp)
 	struct event *e;
 
 	if (!s)
-		return 0;
+		return 1;
 	e = s->tail && s->sp == sp ? tail_of(s) : 0;
 	if (!e || e->func != COOKIE_FUNCTION(attach_cookie(ctx))) {
 		leave_special(ctx, s, sp, now);
-		return 0;
+		return 1;
 	}
 	e->exit = now;
 	e->ret = (s32)RETURN_VALUE(ctx);
 	s->tail = 0;
 	s->depth--;
 	publish(s, e->nargs);
-	return 0;
+	return 1;
 }
 
 /*
@@ -967,9 +975,9 @@ INLINE struct event *function_event(struct slot *s, u64 id, u64 cookie, u32 narg
 	return e;
 }
 
-INLINE int enter_function(struct pt_regs *ctx)
+INLINE int enter_function(struct pt_regs *ctx, u64 cookie)
 {
-	u64 cookie = attach_cookie(ctx), id = current_id();
+	u64 id = current_id();
 	u32 alone = cookie >> COOKIE_ALONE_BIT & 1;
 	struct slot *s;
 	struct event *e;
@@ -999,7 +1007,7 @@ INLINE int enter_function(struct pt_regs *ctx)
 }
 
 /* A return instruction of the function: the stack pointer is that at entry. */
-INLINE int leave_function(struct pt_regs *ctx)
+INLINE int leave_function(struct pt_regs *ctx, u64 cookie)
 {
 	u64 now = ktime_ns(), id = current_id();
 	struct slot *s = find_slot(id);
@@ -1008,7 +1016,7 @@ INLINE int leave_function(struct pt_regs *ctx)
 
 	if (!t || !close_function(t, STACK_POINTER(ctx)))
 		return 0;
-	e = function_event(s, id, attach_cookie(ctx), 1, 0);
+	e = function_event(s, id, cookie, 1, 0);
 	if (!e)
 		return 0;
 	e->enter = now;
@@ -1017,6 +1025,13 @@ INLINE int leave_function(struct pt_regs *ctx)
 	e->args[0] = RETURN_VALUE(ctx);
 	publish(s, 1);
 	return 0;
+}
+
+INLINE int function(struct pt_regs *ctx)
+{
+	u64 cookie = attach_cookie(ctx);
+
+	return cookie & COOKIE_RETURN ? leave_function(ctx, cookie) : enter_function(ctx, cookie);
 }
 
 /* From now on addresses in the process may lie in another file. */
@@ -1110,73 +1125,54 @@ int process_exec(struct raw_tracepoint *ctx)
 	return begin_epoch(target);
 }
 
+/*
+ * What happens at a site of a function; the cookie says what the site is. Behind a return the stack pointer has moved.
+ * Returns 1 where no return probe is wanted, which matters in a session.
+ */
+INLINE int call(struct pt_regs *ctx, int behind)
+{
+	u64 cookie = attach_cookie(ctx);
+
+	if (behind || cookie & COOKIE_RETURN)
+		return leave(ctx, behind ? STACK_POINTER(ctx) - RETURN_POPS : STACK_POINTER(ctx));
+	return enter(ctx, cookie) || cookie & COOKIE_ENTRY;
+}
+
 /* Linux 6.13: one consumer for both ends of a call. */
 extern _Bool bpf_session_is_return(void) KERNEL_FUNCTION;
 
 SEC("uprobe.session")
 int call_session(struct pt_regs *ctx)
 {
-	if (!bpf_session_is_return())
-		return enter(ctx);
-	return leave(ctx, STACK_POINTER(ctx) - RETURN_POPS);
+	return call(ctx, bpf_session_is_return());
 }
 
 /* Linux 6.6: many functions a link. */
 SEC("uprobe.multi")
-int enter_multi(struct pt_regs *ctx)
+int call_multi(struct pt_regs *ctx)
 {
-	enter(ctx);
+	call(ctx, !!(attach_cookie(ctx) & COOKIE_BEHIND));
 	return 0;
 }
 
-SEC("uretprobe.multi")
-int leave_multi(struct pt_regs *ctx)
-{
-	return leave(ctx, STACK_POINTER(ctx) - RETURN_POPS);
-}
-
 SEC("uprobe.multi")
-int exit_multi(struct pt_regs *ctx)
+int function_multi(struct pt_regs *ctx)
 {
-	return leave(ctx, STACK_POINTER(ctx));
-}
-
-SEC("uprobe.multi")
-int function_enter_multi(struct pt_regs *ctx)
-{
-	return enter_function(ctx);
-}
-
-SEC("uprobe.multi")
-int function_exit_multi(struct pt_regs *ctx)
-{
-	return leave_function(ctx);
+	return function(ctx);
 }
 
 /* Linux 5.15: one perf event a function. */
 SEC("uprobe")
-int enter_single(struct pt_regs *ctx)
+int call_single(struct pt_regs *ctx)
 {
-	enter(ctx);
+	call(ctx, !!(attach_cookie(ctx) & COOKIE_BEHIND));
 	return 0;
 }
 
-SEC("uretprobe")
-int leave_single(struct pt_regs *ctx)
-{
-	return leave(ctx, STACK_POINTER(ctx) - RETURN_POPS);
-}
-
 SEC("uprobe")
-int function_enter_single(struct pt_regs *ctx)
+int function_single(struct pt_regs *ctx)
 {
-	return enter_function(ctx);
-}
-
-SEC("uprobe")
-int function_exit_single(struct pt_regs *ctx)
-{
-	return leave_function(ctx);
+	return function(ctx);
 }
 
 /* Writes out the open calls of a thread that ends, and its name if that has changed. */
@@ -1211,14 +1207,7 @@ int thread_exit(void *ctx)
 
 /* The floor that the probes' cost is measured against: both traps and nothing else. */
 SEC("uprobe.multi")
-int empty_enter(struct pt_regs *ctx)
-{
-	(void)ctx;
-	return 0;
-}
-
-SEC("uretprobe.multi")
-int empty_leave(struct pt_regs *ctx)
+int empty_multi(struct pt_regs *ctx)
 {
 	(void)ctx;
 	return 0;

@@ -177,52 +177,46 @@ type ProbesWatch struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	ProbesMapCallers              = "callers"
-	ProbesMapChunks               = "chunks"
-	ProbesMapEnds                 = "ends"
-	ProbesMapLosses               = "losses"
-	ProbesMapNames                = "names"
-	ProbesMapNotFollowed          = "not_followed"
-	ProbesMapPaused               = "paused"
-	ProbesMapQueue                = "queue"
-	ProbesMapRates                = "rates"
-	ProbesMapRecipes              = "recipes"
-	ProbesMapSlots                = "slots"
-	ProbesMapStock                = "stock"
-	ProbesMapTargets              = "targets"
-	ProbesMapThreads              = "threads"
-	ProbesMapTree                 = "tree"
-	ProbesMapWatches              = "watches"
-	ProbesProgCallSession         = "call_session"
-	ProbesProgEmptyEnter          = "empty_enter"
-	ProbesProgEmptyLeave          = "empty_leave"
-	ProbesProgEmptySession        = "empty_session"
-	ProbesProgEndingMulti         = "ending_multi"
-	ProbesProgEndingSingle        = "ending_single"
-	ProbesProgEnterMulti          = "enter_multi"
-	ProbesProgEnterSingle         = "enter_single"
-	ProbesProgExitMulti           = "exit_multi"
-	ProbesProgFunctionEnterMulti  = "function_enter_multi"
-	ProbesProgFunctionEnterSingle = "function_enter_single"
-	ProbesProgFunctionExitMulti   = "function_exit_multi"
-	ProbesProgFunctionExitSingle  = "function_exit_single"
-	ProbesProgLeaveMulti          = "leave_multi"
-	ProbesProgLeaveSingle         = "leave_single"
-	ProbesProgListMulti           = "list_multi"
-	ProbesProgListSingle          = "list_single"
-	ProbesProgProcessExec         = "process_exec"
-	ProbesProgSignalDeliver       = "signal_deliver"
-	ProbesProgThreadExit          = "thread_exit"
-	ProbesProgTreeExec            = "tree_exec"
-	ProbesProgTreeExit            = "tree_exit"
-	ProbesProgTreeFork            = "tree_fork"
-	ProbesVarCaptureRange         = "capture_range"
-	ProbesVarPidnsDev             = "pidns_dev"
-	ProbesVarPidnsIno             = "pidns_ino"
-	ProbesVarQueueMask            = "queue_mask"
-	ProbesVarRateMost             = "rate_most"
-	ProbesVarSignalFrame          = "signal_frame"
-	ProbesVarSlotMask             = "slot_mask"
+	ProbesMapCallers         = "callers"
+	ProbesMapChunks          = "chunks"
+	ProbesMapEnds            = "ends"
+	ProbesMapLosses          = "losses"
+	ProbesMapNames           = "names"
+	ProbesMapNotFollowed     = "not_followed"
+	ProbesMapPaused          = "paused"
+	ProbesMapQueue           = "queue"
+	ProbesMapRates           = "rates"
+	ProbesMapRecipes         = "recipes"
+	ProbesMapSlots           = "slots"
+	ProbesMapStock           = "stock"
+	ProbesMapTargets         = "targets"
+	ProbesMapThreads         = "threads"
+	ProbesMapTree            = "tree"
+	ProbesMapWatches         = "watches"
+	ProbesProgCallMulti      = "call_multi"
+	ProbesProgCallSession    = "call_session"
+	ProbesProgCallSingle     = "call_single"
+	ProbesProgEmptyMulti     = "empty_multi"
+	ProbesProgEmptySession   = "empty_session"
+	ProbesProgEndingMulti    = "ending_multi"
+	ProbesProgEndingSingle   = "ending_single"
+	ProbesProgFunctionMulti  = "function_multi"
+	ProbesProgFunctionSingle = "function_single"
+	ProbesProgListMulti      = "list_multi"
+	ProbesProgListSingle     = "list_single"
+	ProbesProgProcessExec    = "process_exec"
+	ProbesProgSignalDeliver  = "signal_deliver"
+	ProbesProgThreadExit     = "thread_exit"
+	ProbesProgTreeExec       = "tree_exec"
+	ProbesProgTreeExit       = "tree_exit"
+	ProbesProgTreeFork       = "tree_fork"
+	ProbesVarCaptureRange    = "capture_range"
+	ProbesVarPidnsDev        = "pidns_dev"
+	ProbesVarPidnsIno        = "pidns_ino"
+	ProbesVarQueueMask       = "queue_mask"
+	ProbesVarRateMost        = "rate_most"
+	ProbesVarSignalFrame     = "signal_frame"
+	ProbesVarSlotMask        = "slot_mask"
 )
 
 // LoadProbes returns the embedded CollectionSpec for Probes.
@@ -267,29 +261,23 @@ type ProbesSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type ProbesProgramSpecs struct {
-	CallSession         *ebpf.ProgramSpec `ebpf:"call_session"`
-	EmptyEnter          *ebpf.ProgramSpec `ebpf:"empty_enter"`
-	EmptyLeave          *ebpf.ProgramSpec `ebpf:"empty_leave"`
-	EmptySession        *ebpf.ProgramSpec `ebpf:"empty_session"`
-	EndingMulti         *ebpf.ProgramSpec `ebpf:"ending_multi"`
-	EndingSingle        *ebpf.ProgramSpec `ebpf:"ending_single"`
-	EnterMulti          *ebpf.ProgramSpec `ebpf:"enter_multi"`
-	EnterSingle         *ebpf.ProgramSpec `ebpf:"enter_single"`
-	ExitMulti           *ebpf.ProgramSpec `ebpf:"exit_multi"`
-	FunctionEnterMulti  *ebpf.ProgramSpec `ebpf:"function_enter_multi"`
-	FunctionEnterSingle *ebpf.ProgramSpec `ebpf:"function_enter_single"`
-	FunctionExitMulti   *ebpf.ProgramSpec `ebpf:"function_exit_multi"`
-	FunctionExitSingle  *ebpf.ProgramSpec `ebpf:"function_exit_single"`
-	LeaveMulti          *ebpf.ProgramSpec `ebpf:"leave_multi"`
-	LeaveSingle         *ebpf.ProgramSpec `ebpf:"leave_single"`
-	ListMulti           *ebpf.ProgramSpec `ebpf:"list_multi"`
-	ListSingle          *ebpf.ProgramSpec `ebpf:"list_single"`
-	ProcessExec         *ebpf.ProgramSpec `ebpf:"process_exec"`
-	SignalDeliver       *ebpf.ProgramSpec `ebpf:"signal_deliver"`
-	ThreadExit          *ebpf.ProgramSpec `ebpf:"thread_exit"`
-	TreeExec            *ebpf.ProgramSpec `ebpf:"tree_exec"`
-	TreeExit            *ebpf.ProgramSpec `ebpf:"tree_exit"`
-	TreeFork            *ebpf.ProgramSpec `ebpf:"tree_fork"`
+	CallMulti      *ebpf.ProgramSpec `ebpf:"call_multi"`
+	CallSession    *ebpf.ProgramSpec `ebpf:"call_session"`
+	CallSingle     *ebpf.ProgramSpec `ebpf:"call_single"`
+	EmptyMulti     *ebpf.ProgramSpec `ebpf:"empty_multi"`
+	EmptySession   *ebpf.ProgramSpec `ebpf:"empty_session"`
+	EndingMulti    *ebpf.ProgramSpec `ebpf:"ending_multi"`
+	EndingSingle   *ebpf.ProgramSpec `ebpf:"ending_single"`
+	FunctionMulti  *ebpf.ProgramSpec `ebpf:"function_multi"`
+	FunctionSingle *ebpf.ProgramSpec `ebpf:"function_single"`
+	ListMulti      *ebpf.ProgramSpec `ebpf:"list_multi"`
+	ListSingle     *ebpf.ProgramSpec `ebpf:"list_single"`
+	ProcessExec    *ebpf.ProgramSpec `ebpf:"process_exec"`
+	SignalDeliver  *ebpf.ProgramSpec `ebpf:"signal_deliver"`
+	ThreadExit     *ebpf.ProgramSpec `ebpf:"thread_exit"`
+	TreeExec       *ebpf.ProgramSpec `ebpf:"tree_exec"`
+	TreeExit       *ebpf.ProgramSpec `ebpf:"tree_exit"`
+	TreeFork       *ebpf.ProgramSpec `ebpf:"tree_fork"`
 }
 
 // ProbesMapSpecs contains maps before they are loaded into the kernel.
@@ -403,48 +391,36 @@ type ProbesVariables struct {
 //
 // It can be passed to LoadProbesObjects or ebpf.CollectionSpec.LoadAndAssign.
 type ProbesPrograms struct {
-	CallSession         *ebpf.Program `ebpf:"call_session"`
-	EmptyEnter          *ebpf.Program `ebpf:"empty_enter"`
-	EmptyLeave          *ebpf.Program `ebpf:"empty_leave"`
-	EmptySession        *ebpf.Program `ebpf:"empty_session"`
-	EndingMulti         *ebpf.Program `ebpf:"ending_multi"`
-	EndingSingle        *ebpf.Program `ebpf:"ending_single"`
-	EnterMulti          *ebpf.Program `ebpf:"enter_multi"`
-	EnterSingle         *ebpf.Program `ebpf:"enter_single"`
-	ExitMulti           *ebpf.Program `ebpf:"exit_multi"`
-	FunctionEnterMulti  *ebpf.Program `ebpf:"function_enter_multi"`
-	FunctionEnterSingle *ebpf.Program `ebpf:"function_enter_single"`
-	FunctionExitMulti   *ebpf.Program `ebpf:"function_exit_multi"`
-	FunctionExitSingle  *ebpf.Program `ebpf:"function_exit_single"`
-	LeaveMulti          *ebpf.Program `ebpf:"leave_multi"`
-	LeaveSingle         *ebpf.Program `ebpf:"leave_single"`
-	ListMulti           *ebpf.Program `ebpf:"list_multi"`
-	ListSingle          *ebpf.Program `ebpf:"list_single"`
-	ProcessExec         *ebpf.Program `ebpf:"process_exec"`
-	SignalDeliver       *ebpf.Program `ebpf:"signal_deliver"`
-	ThreadExit          *ebpf.Program `ebpf:"thread_exit"`
-	TreeExec            *ebpf.Program `ebpf:"tree_exec"`
-	TreeExit            *ebpf.Program `ebpf:"tree_exit"`
-	TreeFork            *ebpf.Program `ebpf:"tree_fork"`
+	CallMulti      *ebpf.Program `ebpf:"call_multi"`
+	CallSession    *ebpf.Program `ebpf:"call_session"`
+	CallSingle     *ebpf.Program `ebpf:"call_single"`
+	EmptyMulti     *ebpf.Program `ebpf:"empty_multi"`
+	EmptySession   *ebpf.Program `ebpf:"empty_session"`
+	EndingMulti    *ebpf.Program `ebpf:"ending_multi"`
+	EndingSingle   *ebpf.Program `ebpf:"ending_single"`
+	FunctionMulti  *ebpf.Program `ebpf:"function_multi"`
+	FunctionSingle *ebpf.Program `ebpf:"function_single"`
+	ListMulti      *ebpf.Program `ebpf:"list_multi"`
+	ListSingle     *ebpf.Program `ebpf:"list_single"`
+	ProcessExec    *ebpf.Program `ebpf:"process_exec"`
+	SignalDeliver  *ebpf.Program `ebpf:"signal_deliver"`
+	ThreadExit     *ebpf.Program `ebpf:"thread_exit"`
+	TreeExec       *ebpf.Program `ebpf:"tree_exec"`
+	TreeExit       *ebpf.Program `ebpf:"tree_exit"`
+	TreeFork       *ebpf.Program `ebpf:"tree_fork"`
 }
 
 func (p *ProbesPrograms) Close() error {
 	return _ProbesClose(
+		p.CallMulti,
 		p.CallSession,
-		p.EmptyEnter,
-		p.EmptyLeave,
+		p.CallSingle,
+		p.EmptyMulti,
 		p.EmptySession,
 		p.EndingMulti,
 		p.EndingSingle,
-		p.EnterMulti,
-		p.EnterSingle,
-		p.ExitMulti,
-		p.FunctionEnterMulti,
-		p.FunctionEnterSingle,
-		p.FunctionExitMulti,
-		p.FunctionExitSingle,
-		p.LeaveMulti,
-		p.LeaveSingle,
+		p.FunctionMulti,
+		p.FunctionSingle,
 		p.ListMulti,
 		p.ListSingle,
 		p.ProcessExec,

@@ -308,7 +308,9 @@ GLOBAL u32 find_elsewhere(u64 id)
 	for (i = 1; i < PROBES; i++) {
 		index += i;
 		s = slot_at(index);
-		if (s && s->id == id)
+		if (!s) /* it is there; a way out is soon checked */
+			return NO_SLOT;
+		if (s->id == id)
 			return index & slot_mask;
 	}
 	return NO_SLOT;

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -30,6 +31,7 @@ const softMemory = 200 << 20
 
 func main() {
 	limitMemory(softMemory)
+	collectLate()
 	os.Exit(run(os.Args, os.Stdout, os.Stderr))
 }
 
@@ -38,6 +40,16 @@ func limitMemory(limit int64) {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(limit)
 	}
+}
+
+// collectLate lets the heap grow to 16 MiB, not 4, before the garbage collector first runs, unless the user has set
+// when. Most commands end before that, and a recording starts with work whose memory is soon garbage.
+func collectLate() {
+	if os.Getenv("GOGC") != "" {
+		return
+	}
+	usual := debug.SetGCPercent(400)
+	runtime.AddCleanup(new(*int), func(usual int) { debug.SetGCPercent(usual) }, usual) // by the first run
 }
 
 // run is the whole program. It returns the exit code.

@@ -35,11 +35,14 @@ func sim(name string) string { return filepath.Join(simStack, "bin", name) }
 // TestMain puts a command "cudatrace", which is this test binary, into PATH.
 func TestMain(m *testing.M) {
 	commands := map[string]func(){
-		"cudatrace": func() { os.Exit(run(os.Args, os.Stdout, os.Stderr)) },
-		"measured":  measured,
-		"nosocket":  without(unix.SYS_SOCKET, unix.EACCES),
-		"nobpf":     without(unix.SYS_BPF, unix.EPERM),
-		"bloated":   func() { attacktest.Bloats() },
+		"cudatrace": func() {
+			collectLate()
+			os.Exit(run(os.Args, os.Stdout, os.Stderr))
+		},
+		"measured": measured,
+		"nosocket": without(unix.SYS_SOCKET, unix.EACCES),
+		"nobpf":    without(unix.SYS_BPF, unix.EPERM),
+		"bloated":  func() { attacktest.Bloats() },
 	}
 	if commands[filepath.Base(os.Args[0])] == nil {
 		pipetest.DefaultSignals()

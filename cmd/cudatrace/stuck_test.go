@@ -103,7 +103,7 @@ func TestStuckAll(t *testing.T) {
 		for try in $(seq 60); do
 			cudatrace stuck >"$D/said" 2>&1
 			code=$?
-			if [ $(grep -c '^stuck: process [0-9]* (.*exits hang -n 100): kernel last on stream' "$D/said") = 2 ]; then break; fi
+			if [ $(grep -c '^stuck: process [0-9]* (.*exits hang -n 100): the work of cudaLaunchKernel on stream' "$D/said") = 2 ]; then break; fi
 		done
 		echo "exit code $code" >>"$D/said"
 		kill $liar

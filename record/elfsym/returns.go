@@ -68,13 +68,14 @@ type instruction struct {
 func returnsOf(code []byte, decode func([]byte) instruction) (returns []uint64) {
 	const none, begins, reached = 0, 1, 2
 	at := make([]uint8, len(code))
+	decoded := make([]instruction, len(code)) // by the place where the instruction begins
 	found := 0
 	for i := 0; i < len(code); {
 		in := decode(code[i:])
 		if in.size <= 0 || in.size > len(code)-i {
 			return nil
 		}
-		at[i] = begins
+		at[i], decoded[i] = begins, in
 		if in.flow == returned {
 			found++
 		}
@@ -88,7 +89,7 @@ func returnsOf(code []byte, decode func([]byte) instruction) (returns []uint64) 
 				return nil
 			}
 			at[i] = reached
-			in := decode(code[i:])
+			in := decoded[i]
 			to := int64(i) + in.target
 			if (in.flow == jumped || in.flow == branched) && (to < 0 || to >= int64(len(code))) {
 				return nil

@@ -163,7 +163,7 @@ func (p *Prober) attachSingly(l *libraryFile, functions []*cudaapi.Function, sit
 // attachSites probes sites in the file that was examined, even if the file's path leads to another
 // file by now.
 func (p *Prober) attachSites(l *libraryFile, sites []probeSite, pid int) (io.Closer, error) {
-	return attachCalls(p.program.mode, p.program.calls, procfs.OpenFile(l.File), sites, pid)
+	return attachCalls(p.program.calls, procfs.OpenFile(l.File), sites, pid)
 }
 
 // attachLinker probes the function of the dynamic linker that tells of changes to its list of libraries, if the file
@@ -173,7 +173,7 @@ func (p *Prober) attachLinker(pid int, proc *process, l *libraryFile) error {
 		return nil
 	}
 	site := probeSite{offset: l.listChanges, cookie: l.list}
-	probes, err := attachEntries(p.program.mode, p.program.list, procfs.OpenFile(l.File), []probeSite{site}, pid)
+	probes, err := attachHere(p.program.list, procfs.OpenFile(l.File), []probeSite{site}, pid)
 	if err != nil {
 		return attachError(l.path, err)
 	}

@@ -81,7 +81,7 @@ func (p *Prober) attachCalibration(c *calibrationChild) (detach func() error, er
 		return nil, err
 	}
 	site := probeSite{cookie: cookie, offset: loopFunction}
-	probes, err := attachCalls(p.program.mode, p.program.calls, procfs.OpenFile(c.file), []probeSite{site}, pid)
+	probes, err := attachCalls(p.program.calls, procfs.OpenFile(c.file), []probeSite{site}, pid)
 	if err != nil {
 		return nil, errors.Join(err, targets.Delete(uint32(pid)))
 	}

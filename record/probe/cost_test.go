@@ -137,7 +137,7 @@ func withoutChains(b *testing.B) variant {
 		if err := p.program.maps.targets.Put(uint32(pid), bpf.ProbesTarget{}); err != nil {
 			b.Fatal(err)
 		}
-		probes, err := attachCalls(modeSession, p.program.calls, path, sites, pid)
+		probes, err := attachCalls(p.program.calls, path, sites, pid)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -159,7 +159,7 @@ func takeCalls(b *testing.B, p *Prober) {
 // floors are the variants with empty programs.
 func floors(b *testing.B) []variant {
 	c, err := loadPart(objectPart{maps: []string{}, programs: []string{
-		bpf.ProbesProgEmptyEnter, bpf.ProbesProgEmptyLeave, bpf.ProbesProgEmptySession,
+		bpf.ProbesProgEmptyMulti, bpf.ProbesProgEmptySession,
 	}})
 	if err != nil {
 		b.Skip("this kernel has no sessions: ", err)
@@ -171,7 +171,7 @@ func floors(b *testing.B) []variant {
 	}
 	path := dir + "/libcuda.so.1"
 	sites := []probeSite{{offset: launchOffset(b, path)}}
-	enter, leave := c.Programs[bpf.ProbesProgEmptyEnter], c.Programs[bpf.ProbesProgEmptyLeave]
+	enter := siteProgram{c.Programs[bpf.ProbesProgEmptyMulti], modeMulti}
 	floor := func(name string, attach func(pid int) (io.Closer, error)) variant {
 		return variant{"floor-" + name, func(pid int) func() {
 			probes, err := attach(pid)
@@ -183,13 +183,13 @@ func floors(b *testing.B) []variant {
 	}
 	return []variant{
 		floor("session", func(pid int) (io.Closer, error) {
-			return attachCalls(modeSession, callPrograms{enter: c.Programs[bpf.ProbesProgEmptySession]}, path, sites, pid)
+			return attachCalls(siteProgram{c.Programs[bpf.ProbesProgEmptySession], modeSession}, path, sites, pid)
 		}),
 		floor("pair", func(pid int) (io.Closer, error) {
-			return attachCalls(modeMulti, callPrograms{enter: enter, leave: leave}, path, sites, pid)
+			return attachCalls(enter, path, sites, pid)
 		}),
 		floor("enter", func(pid int) (io.Closer, error) {
-			return attachEntries(modeMulti, enter, path, sites, pid)
+			return attachEntries(enter, path, sites, pid)
 		}),
 	}
 }

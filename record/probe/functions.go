@@ -188,9 +188,9 @@ func (p *Prober) attachFunctionSites(l *libraryFile, list []anyFunction, pid int
 	}
 	file := procfs.OpenFile(l.File)
 	if list[0].once {
-		return attachEntries(p.program.mode, p.program.functions.entry, file, sites, pid)
+		return attachEntries(p.program.functions, file, sites, pid)
 	}
-	return attachReturning(p.program.mode, p.program.functions, file, sites, pid)
+	return attachReturning(p.program.functions, file, sites, pid)
 }
 
 // choose returns the functions of a file that are selected. They have numbers for as long as the recording lasts.

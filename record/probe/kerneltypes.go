@@ -27,26 +27,23 @@ var kernelStructs = []string{
 // sessionFunction is the function of the kernel that the program calls.
 const sessionFunction = "bpf_session_is_return"
 
-// relocate returns options that load spec with the types of the running kernel: the few types that
-// the program uses. The library can read all of the kernel's type information itself, but that took
-// most of the loading time. It also puts
-// the number of the kernel's function into the calls of it in spec.
-func relocate(spec *ebpf.CollectionSpec) (ebpf.CollectionOptions, error) {
-	var o ebpf.CollectionOptions
+// relocate returns the types of the running kernel that spec uses, a few. The library can read all of the kernel's
+// type information itself, but that took most of the loading time. relocate also puts the number of the kernel's
+// function into the calls of it in spec.
+func relocate(spec *ebpf.CollectionSpec) (*btf.Spec, error) {
 	raw, release, err := mapFile("/sys/kernel/btf/vmlinux")
 	if err != nil {
-		return o, fmt.Errorf("the kernel does not describe its types: %w", err)
+		return nil, fmt.Errorf("the kernel does not describe its types: %w", err)
 	}
 	defer release()
 	k, err := parseKernelTypes(raw)
 	if err != nil {
-		return o, fmt.Errorf("the kernel's description of its types: %w", err)
+		return nil, fmt.Errorf("the kernel's description of its types: %w", err)
 	}
-	o.Programs.KernelTypes, err = k.reduce(spec.Types)
 	if k.sessionNumber != 0 {
 		numberCalls(spec, k.sessionNumber)
 	}
-	return o, err
+	return k.reduce(spec.Types)
 }
 
 // mapFile maps a file, or reads it if the kernel is too old to map it.

@@ -45,16 +45,12 @@ func (p *Prober) attachSigns(l *libraryFile, pid int) (io.Closer, error) {
 	return p.attachAlone(l, sites, pid)
 }
 
-// attachAlone runs the program for entries at sites that have no probe for an end. It returns nil if there are none.
+// attachAlone runs the program for calls at sites that have no probe for an end. It returns nil if there are none.
 func (p *Prober) attachAlone(l *libraryFile, sites []probeSite, pid int) (io.Closer, error) {
 	if len(sites) == 0 {
 		return nil, nil
 	}
-	program := p.program.calls.entry
-	if program == nil {
-		program = p.program.calls.enter
-	}
-	return attachEntries(p.program.mode, program, procfs.OpenFile(l.File), sites, pid)
+	return attachEntries(p.program.calls, procfs.OpenFile(l.File), sites, pid)
 }
 
 // Complete probes the functions that AttachSparing has spared. The probes that were left of them go last, so that no

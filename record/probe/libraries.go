@@ -55,6 +55,8 @@ type librarySymbols struct {
 // A libraryFinder examines files. It remembers what it found, because the processes of a recording
 // mostly map the same files.
 type libraryFinder struct {
+	probes func(name string) bool // whether a function of CUDA may be probed
+
 	mu    sync.Mutex
 	files map[procfs.Content]librarySymbols
 }
@@ -104,7 +106,7 @@ func (fd *libraryFinder) examine(f *os.File, linker bool) (librarySymbols, error
 	if s, ok := fd.files[key]; ok {
 		return s, nil
 	}
-	find := findCUDA
+	find := fd.findCUDA
 	if linker {
 		find = findList
 	}
@@ -122,7 +124,9 @@ func (fd *libraryFinder) examine(f *os.File, linker bool) (librarySymbols, error
 // otherSymbols are the functions that findCUDA finds beside CUDA's.
 var otherSymbols = map[string]bool{registrationSymbol: true, rangeBeginsSymbol: true, rangeEndsSymbol: true}
 
-func findCUDA(f io.ReaderAt) (librarySymbols, error) {
+// findCUDA finds functions of CUDA, and the return instructions of those that may be probed: these are found by decoding
+// all of a function's code.
+func (fd *libraryFinder) findCUDA(f io.ReaderAt) (librarySymbols, error) {
 	found, err := elfsym.Find(f, func(name string) bool { return otherSymbols[name] || cudaapi.ByName(name) != nil })
 	s := divideSymbols(found)
 	if err != nil || len(found) == 0 {
@@ -133,8 +137,8 @@ func findCUDA(f io.ReaderAt) (librarySymbols, error) {
 		return s, err
 	}
 	s.returns = map[uint64][]uint64{}
-	for _, offset := range found {
-		if address, ok := im.Address(offset); ok {
+	for name, offset := range found {
+		if address, ok := im.Address(offset); ok && (otherSymbols[name] || fd.probes(name)) {
 			s.returns[offset] = returnsAt(im, address)
 		}
 	}

@@ -3,12 +3,15 @@ package probe
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/bits"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
 
 	"github.com/cudatrace/cudatrace/bpf"
 	"github.com/cudatrace/cudatrace/record/host"
@@ -18,11 +21,11 @@ import (
 // those of the event store.
 type loadedProgram struct {
 	mode       attachMode
-	calls      callPrograms
-	functions  callPrograms // of any library; nil where none are asked for
+	calls      siteProgram
+	functions  siteProgram // of any library; nil where none are asked for
+	list       siteProgram // at changes of the dynamic linker's list of libraries
 	threadExit *ebpf.Program
 	exec       *ebpf.Program
-	list       *ebpf.Program // at changes of the dynamic linker's list of libraries
 	maps       bpfMaps
 }
 
@@ -46,53 +49,32 @@ func load(o Options, l storeLayout, store *eventStore) (*loadedProgram, error) {
 	return nil, loadError(o.mode, firstErr)
 }
 
-// callNames are the names of callPrograms; "" for none.
-type callNames struct{ entry, exit, enter, leave string }
+// programNames are the names of the programs of a mode.
+type programNames struct{ calls, functions, list string }
 
-// programNames returns the names of the programs of a mode for calls. A perf event takes the kernel long to remove:
-// with these there is one for the return of a function, and none for each of its return instructions.
-func programNames(m attachMode) callNames {
+func (m attachMode) programs() programNames {
 	switch m {
 	case modeSession:
-		return callNames{bpf.ProbesProgEnterMulti, bpf.ProbesProgExitMulti, bpf.ProbesProgCallSession, ""}
+		return programNames{bpf.ProbesProgCallSession, bpf.ProbesProgFunctionMulti, bpf.ProbesProgListMulti}
 	case modeMulti:
-		return callNames{bpf.ProbesProgEnterMulti, bpf.ProbesProgExitMulti, bpf.ProbesProgEnterMulti, bpf.ProbesProgLeaveMulti}
+		return programNames{bpf.ProbesProgCallMulti, bpf.ProbesProgFunctionMulti, bpf.ProbesProgListMulti}
 	}
-	return callNames{enter: bpf.ProbesProgEnterSingle, leave: bpf.ProbesProgLeaveSingle}
+	return programNames{bpf.ProbesProgCallSingle, bpf.ProbesProgFunctionSingle, bpf.ProbesProgListSingle}
 }
 
-// functionPrograms are the programs of a mode for functions of any library, which have no return probes.
-func functionPrograms(m attachMode) callNames {
-	if m == modeSingle {
-		return callNames{entry: bpf.ProbesProgFunctionEnterSingle, exit: bpf.ProbesProgFunctionExitSingle}
+// withoutSession is the mode in which programs are attached that are none for sessions.
+func (m attachMode) withoutSession() attachMode {
+	if m == modeSession {
+		return modeMulti
 	}
-	return callNames{entry: bpf.ProbesProgFunctionEnterMulti, exit: bpf.ProbesProgFunctionExitMulti}
-}
-
-func (n callNames) all() []string {
-	return slices.DeleteFunc([]string{n.entry, n.exit, n.enter, n.leave}, func(name string) bool { return name == "" })
-}
-
-// of takes the programs out of a collection.
-func (n callNames) of(c *ebpf.Collection) (p callPrograms) {
-	taken := map[string]*ebpf.Program{"": nil}
-	for _, name := range n.all() {
-		if taken[name] == nil {
-			taken[name] = c.DetachProgram(name)
-		}
-	}
-	return callPrograms{taken[n.entry], taken[n.exit], taken[n.enter], taken[n.leave]}
+	return m
 }
 
 func loadMode(m attachMode, o Options, l storeLayout, store *eventStore) (*loadedProgram, error) {
-	calls, functions := programNames(m), functionPrograms(m)
-	list := bpf.ProbesProgListMulti
-	if m == modeSingle {
-		list = bpf.ProbesProgListSingle
-	}
-	programs := append(calls.all(), list, bpf.ProbesProgThreadExit, bpf.ProbesProgProcessExec)
+	names := m.programs()
+	programs := []string{names.calls, names.list, bpf.ProbesProgThreadExit, bpf.ProbesProgProcessExec}
 	if len(o.OfFiles) > 0 {
-		programs = append(programs, functions.all()...)
+		programs = append(programs, names.functions)
 	}
 	c, err := loadPart(objectPart{
 		programs: programs,
@@ -108,13 +90,16 @@ func loadMode(m attachMode, o Options, l storeLayout, store *eventStore) (*loade
 		return nil, err
 	}
 	defer c.Close()
-	if err := checkMode(m, c.Programs[calls.enter]); err != nil {
+	if err := checkMode(m, c.Programs[names.calls]); err != nil {
 		return nil, err
 	}
-	program := &loadedProgram{mode: m, calls: calls.of(c), threadExit: c.DetachProgram(bpf.ProbesProgThreadExit),
-		exec: c.DetachProgram(bpf.ProbesProgProcessExec), list: c.DetachProgram(list)}
-	if len(o.OfFiles) > 0 {
-		program.functions = functions.of(c)
+	program := &loadedProgram{
+		mode:       m,
+		calls:      siteProgram{c.DetachProgram(names.calls), m},
+		functions:  siteProgram{c.DetachProgram(names.functions), m.withoutSession()},
+		list:       siteProgram{c.DetachProgram(names.list), m.withoutSession()},
+		threadExit: c.DetachProgram(bpf.ProbesProgThreadExit),
+		exec:       c.DetachProgram(bpf.ProbesProgProcessExec),
 	}
 	program.maps = bpfMaps{
 		names: c.DetachMap(bpf.ProbesMapNames), threads: c.DetachMap(bpf.ProbesMapThreads),
@@ -157,14 +142,9 @@ func symbolBytes(calls int) int {
 
 // close unloads the program. The reader of names closes the map of names.
 func (l *loadedProgram) close() error {
-	return errors.Join(l.calls.close(), l.functions.close(), l.threadExit.Close(), l.exec.Close(), l.list.Close(),
+	return errors.Join(l.calls.Close(), l.functions.Close(), l.threadExit.Close(), l.exec.Close(), l.list.Close(),
 		l.maps.threads.Close(), l.maps.targets.Close(), l.maps.recipes.Close(), l.maps.losses.Close(),
 		l.maps.paused.Close(), l.maps.ends.Close(), l.maps.watches.Close())
-}
-
-// close closes the programs, of which two may be one.
-func (p callPrograms) close() error {
-	return errors.Join(p.entry.Close(), p.exit.Close(), p.enter.Close(), p.leave.Close())
 }
 
 // An objectPart is the part of the embedded eBPF object to load.
@@ -180,43 +160,56 @@ type objectPart struct {
 	configure func(*ebpf.CollectionSpec) error
 }
 
-// loadPart loads a part, fitted to the running kernel and to this process's PID namespace.
-func loadPart(p objectPart) (*ebpf.Collection, error) {
-	spec, err := bpf.LoadProbes()
-	if err != nil {
-		return nil, fmt.Errorf("reading the embedded eBPF object: %w", err)
+// A fittedObject is the embedded object, fitted to the running kernel and to this process's PID namespace.
+type fittedObject struct {
+	spec        *ebpf.CollectionSpec
+	kernelTypes *btf.Spec
+}
+
+// fitObject reads the embedded object and the kernel's types once: a recording loads three parts, at about the same
+// time.
+var fitObject = sync.OnceValues(func() (o fittedObject, err error) {
+	if o.spec, err = bpf.LoadProbes(); err != nil {
+		return o, fmt.Errorf("reading the embedded eBPF object: %w", err)
 	}
-	p.cut(spec)
-	setVersion(spec)
+	setVersion(o.spec)
+	if err := setNamespace(o.spec); err != nil {
+		return o, fmt.Errorf("setting up the embedded eBPF object: %w", err)
+	}
+	o.kernelTypes, err = relocate(o.spec)
+	return o, err
+})
+
+// loadPart loads a part of the object.
+func loadPart(p objectPart) (*ebpf.Collection, error) {
+	object, err := fitObject()
+	if err != nil {
+		return nil, err
+	}
+	spec := p.cut(object.spec)
 	if p.configure != nil {
 		if err := p.configure(spec); err != nil {
 			return nil, fmt.Errorf("setting up the embedded eBPF object: %w", err)
 		}
 	}
-	if err := setNamespace(spec); err != nil {
-		return nil, fmt.Errorf("setting up the embedded eBPF object: %w", err)
-	}
-	options, err := relocate(spec)
-	if err != nil {
-		return nil, err
-	}
-	options.MapReplacements = p.shared
-	return ebpf.NewCollectionWithOptions(spec, options)
+	return ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{
+		Programs:        ebpf.ProgramOptions{KernelTypes: object.kernelTypes.Copy()},
+		MapReplacements: p.shared,
+	})
 }
 
-// cut removes the programs and maps that are not wanted. It keeps the constants, which are in
-// maps whose names begin with a dot.
-func (p objectPart) cut(spec *ebpf.CollectionSpec) {
-	for name := range spec.Programs {
-		if !slices.Contains(p.programs, name) {
-			delete(spec.Programs, name)
-		}
-	}
-	for name := range spec.Maps {
-		if p.maps != nil && !slices.Contains(p.maps, name) && !strings.HasPrefix(name, ".") {
-			delete(spec.Maps, name)
-		}
-	}
+// cut copies the programs and maps of the object that are wanted, and the constants, which are in maps whose names
+// begin with a dot.
+func (p objectPart) cut(object *ebpf.CollectionSpec) *ebpf.CollectionSpec {
+	part := *object
+	part.Programs, part.Maps = maps.Clone(object.Programs), maps.Clone(object.Maps)
+	maps.DeleteFunc(part.Programs, func(name string, _ *ebpf.ProgramSpec) bool {
+		return !slices.Contains(p.programs, name)
+	})
+	maps.DeleteFunc(part.Maps, func(name string, _ *ebpf.MapSpec) bool {
+		return p.maps != nil && !slices.Contains(p.maps, name) && !strings.HasPrefix(name, ".")
+	})
+	return part.Copy()
 }
 
 // setVersion says for which kernel the programs are. Otherwise the library would look into this

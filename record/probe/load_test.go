@@ -20,8 +20,7 @@ func TestCut(t *testing.T) {
 		{objectPart{programs: []string{bpf.ProbesProgSignalDeliver}, maps: []string{bpf.ProbesMapEnds}}, []string{".rodata", "ends"}},
 		{objectPart{programs: []string{bpf.ProbesProgSignalDeliver}, maps: []string{}}, []string{".rodata"}},
 	} {
-		spec := embeddedObject(t)
-		c.part.cut(spec)
+		spec := c.part.cut(embeddedObject(t))
 		if diff := cmp.Diff(c.part.programs, slices.Sorted(maps.Keys(spec.Programs))); diff != "" {
 			t.Errorf("programs (-want +got):\n%s", diff)
 		}
@@ -29,10 +28,14 @@ func TestCut(t *testing.T) {
 			t.Errorf("maps (-want +got):\n%s", diff)
 		}
 	}
-	spec, all := embeddedObject(t), len(embeddedObject(t).Maps)
-	objectPart{}.cut(spec)
+	object := embeddedObject(t)
+	programs, all := len(object.Programs), len(object.Maps)
+	spec := objectPart{}.cut(object)
 	if len(spec.Programs) != 0 || len(spec.Maps) != all {
 		t.Errorf("%d programs and %d maps of %d are left", len(spec.Programs), len(spec.Maps), all)
+	}
+	if len(object.Programs) != programs || len(object.Maps) != all {
+		t.Errorf("the object has only %d programs and %d maps of its own left", len(object.Programs), len(object.Maps))
 	}
 }
 

@@ -66,6 +66,7 @@ func Open(o Options) (*Prober, error) {
 		return nil, err
 	}
 	p := &Prober{options: o, table: table, functions: newFunctions(&o), layout: newStoreLayout(o.BufferBytes, o.maxThreads), byPID: map[int]*process{}}
+	p.finder.probes = table.probes
 	if err := p.load(); err != nil {
 		return nil, err
 	}

@@ -83,6 +83,9 @@ func newRecipeTable(o *Options) (*recipeTable, error) {
 	return t, t.addLaunches(o)
 }
 
+// probes reports whether a function of CUDA may be probed.
+func (t *recipeTable) probes(name string) bool { return t.names[name] != nil || t.launches[name] != nil }
+
 // addLaunches adds the runtime's launches, if the driver's are chosen.
 func (t *recipeTable) addLaunches(o *Options) error {
 	if !slices.ContainsFunc(o.Functions, launchesAtDriver) {

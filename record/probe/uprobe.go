@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/bpf"
 )
 
 // An attachMode is a way of attaching uprobes.
@@ -21,7 +24,7 @@ type attachMode uint8
 // The modes.
 const (
 	modeAuto    attachMode = iota // the best that the kernel has
-	modeSession                   // uprobe session links for return probes, else as modeMulti, Linux 6.13
+	modeSession                   // uprobe session links, Linux 6.13
 	modeMulti                     // a uprobe_multi link for entries and one for ends, Linux 6.6 with the fix of the PID filter in 6.10
 	modeSingle                    // a perf event for each entry and each end, Linux 5.15
 )
@@ -50,15 +53,18 @@ type probeSite struct {
 	returns []uint64 // offsets of its return instructions, none where these are not known
 }
 
-// callPrograms run at the entry and the end of a function: entry and exit where its return instructions are known, else
-// enter and leave, of which the latter needs a return probe. In the mode session, enter does both.
-type callPrograms struct{ entry, exit, enter, leave *ebpf.Program }
+// A siteProgram is a program that runs at sites of functions: entries, return instructions, and behind returns by
+// return probes. The cookie of a site says which of them it is.
+type siteProgram struct {
+	*ebpf.Program
+	mode attachMode // modeSession if the program is one for sessions
+}
 
-// checkMode returns an error if the kernel cannot attach the loaded programs of a mode.
-func checkMode(m attachMode, enter *ebpf.Program) error {
+// checkMode returns an error if the kernel cannot attach the loaded program of a mode.
+func checkMode(m attachMode, program *ebpf.Program) error {
 	switch m {
 	case modeMulti:
-		return checkMulti(enter)
+		return checkMulti(program)
 	case modeSingle:
 		return checkSingle()
 	}
@@ -71,11 +77,12 @@ func checkMode(m attachMode, enter *ebpf.Program) error {
 //
 // A return probe replaces the return address of a call, and nobody can unwind past it: neither an exception or the end
 // of a thread, nor who writes a backtrace. So the ends of functions are probed at their return instructions where these
-// are known.
-func attachCalls(m attachMode, p callPrograms, path string, sites []probeSite, pid int) (io.Closer, error) {
+// are known. A perf event takes the kernel long to remove: with these there is one for the return of a function, and
+// none for each of its return instructions.
+func attachCalls(p siteProgram, path string, sites []probeSite, pid int) (io.Closer, error) {
 	var known, others []probeSite
 	for _, s := range sites {
-		if len(s.returns) > 0 && p.exit != nil {
+		if len(s.returns) > 0 && p.mode != modeSingle {
 			known = append(known, s)
 		} else {
 			others = append(others, s)
@@ -83,8 +90,8 @@ func attachCalls(m attachMode, p callPrograms, path string, sites []probeSite, p
 	}
 	var probes closeInOrder
 	for _, attach := range []func() (io.Closer, error){
-		func() (io.Closer, error) { return attachReturning(m, p, path, known, pid) },
-		func() (io.Closer, error) { return attachReturnProbes(m, p, path, others, pid) },
+		func() (io.Closer, error) { return attachReturning(p, path, known, pid) },
+		func() (io.Closer, error) { return attachReturnProbes(p, path, others, pid) },
 	} {
 		one, err := attach()
 		if err != nil {
@@ -98,7 +105,7 @@ func attachCalls(m attachMode, p callPrograms, path string, sites []probeSite, p
 }
 
 // attachReturning probes functions at their entries and their return instructions. It returns nil if there are none.
-func attachReturning(m attachMode, p callPrograms, path string, sites []probeSite, pid int) (io.Closer, error) {
+func attachReturning(p siteProgram, path string, sites []probeSite, pid int) (io.Closer, error) {
 	if len(sites) == 0 {
 		return nil, nil
 	}
@@ -108,78 +115,80 @@ func attachReturning(m attachMode, p callPrograms, path string, sites []probeSit
 			exits = append(exits, probeSite{cookie: s.cookie, offset: at})
 		}
 	}
-	leave, err := attachEntries(m, p.exit, path, exits, pid)
+	leave, err := attachHere(p, path, marked(exits, bpf.CookieReturn), pid)
 	if err != nil {
 		return nil, err
 	}
-	enter, err := attachEntries(m, p.entry, path, sites, pid)
+	enter, err := attachEntries(p, path, sites, pid)
 	if err != nil {
 		return nil, errors.Join(err, leave.Close())
 	}
 	return closeInOrder{enter, leave}, nil
 }
 
-func attachReturnProbes(m attachMode, p callPrograms, path string, sites []probeSite, pid int) (io.Closer, error) {
+// attachReturnProbes probes functions at their entries and behind their returns. It returns nil if there are none.
+func attachReturnProbes(p siteProgram, path string, sites []probeSite, pid int) (io.Closer, error) {
 	if len(sites) == 0 {
 		return nil, nil
 	}
-	switch m {
-	case modeSession:
-		return attachMulti(p.enter, traceUprobeSession, 0, path, sites, pid)
-	case modeMulti:
-		return attachPair(p, path, sites, pid)
+	if p.mode == modeSession {
+		return attachHere(p, path, sites, pid)
 	}
-	return attachSingles(p, path, sites, pid)
-}
-
-// attachEntries probes only the entries of functions. In the mode session the program is one
-// for multi: a program for session would run at returns, too.
-func attachEntries(m attachMode, program *ebpf.Program, path string, sites []probeSite, pid int) (io.Closer, error) {
-	if m != modeSingle {
-		return attachMulti(program, traceUprobeMulti, 0, path, sites, pid)
-	}
-	var entries together
-	for _, s := range sites {
-		if err := entries.attachOne(program, path, s, false, pid); err != nil {
-			return nil, errors.Join(err, entries.Close())
-		}
-	}
-	return entries, nil
-}
-
-func attachPair(p callPrograms, path string, sites []probeSite, pid int) (io.Closer, error) {
-	leave, err := attachMulti(p.leave, traceUprobeMulti, uprobeMultiReturn, path, sites, pid)
+	leave, err := attachBehind(p, path, marked(sites, bpf.CookieBehind), pid)
 	if err != nil {
 		return nil, err
 	}
-	enter, err := attachMulti(p.enter, traceUprobeMulti, 0, path, sites, pid)
+	enter, err := attachHere(p, path, sites, pid)
 	if err != nil {
 		return nil, errors.Join(err, leave.Close())
 	}
 	return closeInOrder{enter, leave}, nil
 }
 
-// attachSingles makes one perf event per entry and one per return.
-func attachSingles(p callPrograms, path string, sites []probeSite, pid int) (io.Closer, error) {
-	var enters, leaves together
-	for _, s := range sites {
-		err := errors.Join(
-			leaves.attachOne(p.leave, path, s, true, pid),
-			enters.attachOne(p.enter, path, s, false, pid))
-		if err != nil {
-			return nil, errors.Join(err, enters.Close(), leaves.Close())
-		}
-	}
-	return closeInOrder{enters, leaves}, nil
+// attachEntries probes only the entries of functions.
+func attachEntries(p siteProgram, path string, sites []probeSite, pid int) (io.Closer, error) {
+	return attachHere(p, path, marked(sites, bpf.CookieEntry), pid)
 }
 
-func (t *together) attachOne(program *ebpf.Program, path string, s probeSite, atReturn bool, pid int) error {
-	l, err := attachSingle(program, path, s, atReturn, pid)
-	if err != nil {
-		return err
+// marked returns the sites with a further bit in their cookies.
+func marked(sites []probeSite, bit uint64) []probeSite {
+	sites = slices.Clone(sites)
+	for i := range sites {
+		sites[i].cookie |= bit
 	}
-	*t = append(*t, l)
-	return nil
+	return sites
+}
+
+// attachHere probes instructions. In a session the program says at each of them whether a return probe is wanted.
+func attachHere(p siteProgram, path string, sites []probeSite, pid int) (io.Closer, error) {
+	switch p.mode {
+	case modeSession:
+		return attachMulti(p.Program, traceUprobeSession, 0, path, sites, pid)
+	case modeMulti:
+		return attachMulti(p.Program, traceUprobeMulti, 0, path, sites, pid)
+	}
+	return attachSingles(p.Program, path, sites, false, pid)
+}
+
+// attachBehind makes return probes, outside of sessions.
+func attachBehind(p siteProgram, path string, sites []probeSite, pid int) (io.Closer, error) {
+	if p.mode == modeMulti {
+		return attachMulti(p.Program, traceUprobeMulti, uprobeMultiReturn, path, sites, pid)
+	}
+	return attachSingles(p.Program, path, sites, true, pid)
+}
+
+// attachSingles makes one perf event per site.
+func attachSingles(program *ebpf.Program, path string, sites []probeSite, atReturn bool, pid int) (io.Closer, error) {
+	var probes together
+	for _, s := range sites {
+		l, err := attachSingle(program, path, s, atReturn, pid)
+		if err != nil {
+			return nil, errors.Join(err, probes.Close())
+		}
+		probes = append(probes, l)
+	}
+	return probes, nil
 }
 
 // closeInOrder closes one link after the other.

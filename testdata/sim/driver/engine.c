@@ -327,9 +327,9 @@ static void *gpu(void *unused)
 		pthread_mutex_unlock(&mu);
 		run(running);
 		pthread_mutex_lock(&mu);
-		drain_done = wanted;
-		if (waiters)
+		if (waiters && (pass.progress || drain_done < wanted))
 			pthread_cond_broadcast(&done);
+		drain_done = wanted;
 		if (hurry)
 			continue;
 		if (pass.progress) {
@@ -385,10 +385,9 @@ static void wait_counter(_Atomic uint64_t *counter, uint64_t target, unsigned *a
 	pthread_mutex_lock(&mu);
 	waiters++;
 	++*also;
-	while (atomic_load(counter) < target) {
-		wake_up();
+	wake_up(); /* for what has ended already; for the rest the GPU wakes up by itself */
+	while (atomic_load(counter) < target)
 		pthread_cond_wait(&done, &mu);
-	}
 	--*also;
 	waiters--;
 	pthread_mutex_unlock(&mu);
