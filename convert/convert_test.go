@@ -35,7 +35,7 @@ func summaryText(m *Summary) string {
 	for _, name := range ByCount(m.Functions) {
 		line("called %s: %d", name, m.Functions[name])
 	}
-	line("waits %d ambiguous %d unmatched %d", m.Waits, m.WaitsAmbiguous, m.WaitsUnmatched)
+	line("waits %d ambiguous %d", m.Waits, m.WaitsAmbiguous)
 	line("NVTX ranges %d marks %d unmatched %d", m.Ranges, m.RangeMarks, m.RangesUnmatched)
 	line("overhead %d ns, peak of device memory %d bytes", m.OverheadNS, m.PeakDevice)
 	for _, name := range slices.Sorted(maps.Keys(m.Errors)) {

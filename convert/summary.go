@@ -73,7 +73,6 @@ type Summary struct {
 
 	Waits          uint64 `json:"waits"` // arrows from GPU work to the calls that waited for it
 	WaitsAmbiguous uint64 `json:"waits_ambiguous"`
-	WaitsUnmatched uint64 `json:"waits_unmatched"`
 
 	Functions map[string]uint64 `json:"functions"` // calls by the function that the program called
 	Errors    map[string]uint64 `json:"errors"`    // failed calls by function and error
@@ -266,7 +265,7 @@ func (c *conversion) summary(l *log) Summary {
 		Matched: w.Matched, Unmatched: w.Total() - w.Matched, UnmatchedBodies: w.Bodies, Early: w.Early,
 		Calls: st.Calls, Failed: st.Failed, Unfinished: st.Unfinished,
 		Pairs: st.Pairs, APIRecords: st.APIs, APIJoined: st.Joined, Unprobed: st.Unprobed, Uncorrelated: st.Uncorrelated, AtEnd: st.AtEnd, AtExec: st.AtExec,
-		Waits: found.Waits.Arrows, WaitsAmbiguous: found.Waits.Ambiguous, WaitsUnmatched: found.Waits.Unmatched,
+		Waits: found.Waits.Arrows, WaitsAmbiguous: found.Waits.Ambiguous,
 		Ranges: found.NVTX.Ranges, RangeMarks: found.NVTX.Marks, RangesUnmatched: found.NVTX.Unmatched,
 		CUDANS: found.Span.Duration(), OverheadNS: found.OverheadNS, PeakDevice: found.PeakDevice, NoMemory: l.catalog.WithoutMemory(),
 		Functions: functionCounts(st.Functions), Errors: errorCounts(st.Errors), Lost: l.catalog.Outcome.Lost(), Aligned: l.aligned,

@@ -127,7 +127,6 @@ func TestProblems(t *testing.T) {
 		{`"git_revision":""`, `"git_revision":"abc"`, "", ""},
 		{`"call_source":"uprobes"`, `"call_source":"cupti"`, OtherMode, "source of the calls: base has uprobes, new has cupti"},
 		{`"gpu_source":"cupti"`, `"gpu_source":"none"`, OtherMode, "source of the GPU work: base has cupti, new has none"},
-		{`"wait_source":"calls"`, `"wait_source":"cupti"`, OtherMode, "source of the wait arrows: base has calls, new has cupti"},
 		{`"schedule":""`, `"schedule":"--delay 5s"`, OtherMode, "recorded part: base has all, new has --delay 5s"},
 		{`"filtered":false`, `"filtered":true`, OtherMode, "filter: base has all of the log, new has a part of the log"},
 		{`"in_graphs": 0`, `"in_graphs": 3`, "", ""}, // there are graphs now

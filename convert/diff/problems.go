@@ -63,7 +63,6 @@ var conditionsOfRuns = []struct {
 	{OtherDriver, "release of the driver", func(r *Run) string { return r.said(func(l *stats.Log) string { return l.Release }) }},
 	{OtherMode, "source of the calls", func(r *Run) string { return r.said(func(l *stats.Log) string { return l.Calls }) }},
 	{OtherMode, "source of the GPU work", func(r *Run) string { return r.said(func(l *stats.Log) string { return l.GPU }) }},
-	{OtherMode, "source of the wait arrows", func(r *Run) string { return r.said(func(l *stats.Log) string { return l.Waits }) }},
 	{OtherMode, "source of the allocations", func(r *Run) string { return r.said(func(l *stats.Log) string { return l.Memory }) }},
 	{OtherMode, "recorded part", func(r *Run) string {
 		return r.said(func(l *stats.Log) string {

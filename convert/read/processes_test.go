@@ -147,8 +147,8 @@ func TestKindsOfProcesses(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("processes (-want +got):\n%s", diff)
 	}
-	if !l.Have(tracelog.KindMarker) || l.Have(tracelog.KindSync) {
-		t.Error("the log has markers and no Sync records")
+	if !l.Have(tracelog.KindMarker) || l.Have(tracelog.KindMemory) {
+		t.Error("the log has markers and no memory records")
 	}
 }
 

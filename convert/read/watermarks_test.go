@@ -123,7 +123,6 @@ func TestLowsOfUnknownTimes(t *testing.T) {
 	}{
 		{"call", "call pid=1 tid=1 func=#1 enter=100", "call pid=1 tid=1 func=#1", thread(1, 1), 0},
 		{"api", "api pid=1 tid=1 name=f start=100", "api pid=1 tid=1 name=f", thread(1, 1), 0},
-		{"sync", "sync pid=1 start=100", "sync pid=1", kind(tracelog.KindSync), 0},
 		{"overhead", "overhead pid=1 start=100", "overhead pid=1", kind(tracelog.KindOverhead), 0},
 		{"marker", "marker pid=1 time=100", "marker pid=1", kind(tracelog.KindMarker), 0},
 		{"memory", "memory pid=1 time=100", "memory pid=1", kind(tracelog.KindMemory), 0},
