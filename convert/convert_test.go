@@ -30,8 +30,8 @@ func summaryText(m *Summary) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	line("processes %d threads %d streams %d", m.ProcessCount, m.ThreadCount, m.StreamCount)
-	line("kernels %d copies %d memsets %d graphs %d calls %d launches %d failed %d unfinished %d",
-		m.Kernels, m.Copies, m.Memsets, m.Graphs, m.Calls, m.Launches, m.Failed, m.Unfinished)
+	line("kernels %d copies %d memsets %d calls %d launches %d failed %d unfinished %d",
+		m.Kernels, m.Copies, m.Memsets, m.Calls, m.Launches, m.Failed, m.Unfinished)
 	for _, name := range ByCount(m.Functions) {
 		line("called %s: %d", name, m.Functions[name])
 	}

@@ -28,7 +28,7 @@ func (l *log) recorded(s *Summary) Recorded {
 			r.GPU = "cupti"
 		}
 	}
-	if s.Kernels+s.Copies+s.Memsets+s.Graphs > 0 {
+	if s.Kernels+s.Copies+s.Memsets > 0 {
 		r.GPU = "cupti"
 	}
 	r.Memory = l.catalog.MemorySource()

@@ -352,7 +352,7 @@ func statsFacts(logs []convert.Log, all []convert.Summary) stats.Facts {
 				f.GPU = strings.TrimSuffix("GPU work was not recorded: "+p.CUPTI, ": ")
 			}
 		}
-		work := all[i].Kernels + all[i].Copies + all[i].Memsets + all[i].Graphs
+		work := all[i].Kernels + all[i].Copies + all[i].Memsets
 		recorded = recorded || work > 0
 		if all[i].Damaged && work+all[i].Pairs+all[i].APIRecords == 0 && !f.Filtered && f.Unread == "" {
 			f.Unread = logs[i].Name + ": " + all[i].Reasons[0]

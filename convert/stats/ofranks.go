@@ -51,7 +51,7 @@ var ranksReport = Report{
 		{"name, pid, host, gpu", "process and GPU"},
 		{"rank", "number that the launcher gave the process; it orders the rows"},
 		{"busy_ns, idle_ns, busy_share, span_ns, first_ns, last_ns", "as in `devices`, of the work of this process"},
-		{"compute_ns", "time with kernels or graphs under way, communication apart"},
+		{"compute_ns", "time with kernels under way, communication apart"},
 		{"communication_ns, communication_overlap_ns", "as in `devices`"},
 		{"exposed_ns", "`communication_ns` less `communication_overlap_ns`: the GPU communicates and computes nothing"},
 		{"copy_ns", "time with copies under way"},

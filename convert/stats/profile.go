@@ -79,7 +79,7 @@ var profileReport = Report{
 	Keys: []Key{
 		{"name, gpus", "`all`, and the number of GPUs with work"},
 		{"busy_share, busy_ns, span_ns", "as in `devices`"},
-		{"compute_ns, copy_ns, communication_ns", "time with kernels or graphs other than communication, with copies, with communication under way"},
+		{"compute_ns, copy_ns, communication_ns", "time with kernels other than communication, with copies, with communication under way"},
 		{"async_share, pageable_share", "of copies and sets, the part of the time that `Async` functions or graphs launched, pageable memory apart; and the part of pageable memory, which is never copied asynchronously; `null` without any"},
 		{"peak_bytes, peak_gpu, peak_at_ns", "most device memory allocated on one GPU at one time by all processes, the GPU and the moment"},
 		{"occupancy", "mean theoretical occupancy of kernels, weighted with their time"},
