@@ -30,12 +30,12 @@ func summaryText(m *Summary) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	line("processes %d threads %d streams %d", m.ProcessCount, m.ThreadCount, m.StreamCount)
-	line("kernels %d copies %d memsets %d graphs %d calls %d launches %d failed %d unfinished %d",
-		m.Kernels, m.Copies, m.Memsets, m.Graphs, m.Calls, m.Launches, m.Failed, m.Unfinished)
+	line("kernels %d copies %d memsets %d calls %d launches %d failed %d unfinished %d",
+		m.Kernels, m.Copies, m.Memsets, m.Calls, m.Launches, m.Failed, m.Unfinished)
 	for _, name := range ByCount(m.Functions) {
 		line("called %s: %d", name, m.Functions[name])
 	}
-	line("waits %d ambiguous %d unmatched %d", m.Waits, m.WaitsAmbiguous, m.WaitsUnmatched)
+	line("waits %d ambiguous %d", m.Waits, m.WaitsAmbiguous)
 	line("NVTX ranges %d marks %d unmatched %d", m.Ranges, m.RangeMarks, m.RangesUnmatched)
 	line("overhead %d ns, peak of device memory %d bytes", m.OverheadNS, m.PeakDevice)
 	for _, name := range slices.Sorted(maps.Keys(m.Errors)) {

@@ -112,7 +112,7 @@ func compare(t *testing.T, tl *timelinetest.Timeline, s *Summary, tr *tptest.Tra
 			launched++
 		}
 	}
-	if got, want := tr.Int(`select count(*) from gpu_slice`), int64(s.Kernels+s.Copies+s.Memsets+s.Graphs+launched); got != want {
+	if got, want := tr.Int(`select count(*) from gpu_slice`), int64(s.Kernels+s.Copies+s.Memsets+launched); got != want {
 		t.Errorf("%d GPU slices, want %d", got, want)
 	}
 	if got, want := tr.Int(`select count(*) from flow`), int64(s.Matched+s.Waits+launched); got != want {
@@ -172,7 +172,7 @@ func countsOf(tl *timelinetest.Timeline) counts {
 	return c
 }
 
-// What a person sees of kernels that no record names, of Python stacks and of whole graphs.
+// What a person sees of kernels that no record names, and of Python stacks.
 func TestProcessorNames(t *testing.T) {
 	t.Parallel()
 	open := func(name string) *tptest.Trace {
@@ -201,8 +201,6 @@ func TestProcessorNames(t *testing.T) {
 	one(python, `select extract_arg(arg_set_id, 'debug.python_stack') from slice where ts = 2000`,
 		"/venv/lib/python3.12/site-packages/torch/nn/functional.py:2317 linear <- /home/ann/train.py:7 step <- /home/ann/train.py:40 main")
 	one(python, `select extract_arg(arg_set_id, 'python') from gpu_slice order by ts`, "/home/ann/train.py:7 step", "/home/ann/train.py:41 main", "/usr/lib/python3.12/threading.py:1012 run", nil)
-	graph := open("graph")
-	one(graph, `select name, extract_arg(arg_set_id, 'graph') from gpu_slice where name glob 'Graph*' order by ts`, "Graph 5", int64(5), "Graph 5", int64(5))
 }
 
 // The samples of Python stacks add up to the GPU time of the launches: the log has 20 us of it, and a sample each us.

@@ -16,7 +16,7 @@ func TestChaos(t *testing.T) {
 	for seed := range logtest.Seeds(400, 10) {
 		log := logtest.Chaos(t, rand.New(rand.NewPCG(seed, 1)), int(10+seed))
 		tl, s := timelineOf(t, logtest.InMemory(log))
-		if s.Matched+s.Unmatched != s.Kernels+s.Copies+s.Memsets+s.Graphs || s.Waits != arrows(tl) {
+		if s.Matched+s.Unmatched != s.Kernels+s.Copies+s.Memsets || s.Waits != arrows(tl) {
 			t.Fatalf("seed %d: %+v", seed, s)
 		}
 		traceTo(t, logtest.InMemory(log), TraceOptions{Compress: output.None}, io.Discard)

@@ -7,7 +7,6 @@ import "github.com/cudatrace/cudatrace/record/tracelog"
 type Recorded struct {
 	Calls     string   // "uprobes" or "cupti"
 	GPU       string   // "cupti" or "none"
-	Waits     string   // "calls" or "cupti"
 	Memory    string   // "calls", "cupti" or "none": where allocations come from
 	Schedule  string   // the options that left parts of the program out
 	Functions []string // that were probed, sorted
@@ -29,14 +28,8 @@ func (l *log) recorded(s *Summary) Recorded {
 			r.GPU = "cupti"
 		}
 	}
-	if s.Kernels+s.Copies+s.Memsets+s.Graphs > 0 {
+	if s.Kernels+s.Copies+s.Memsets > 0 {
 		r.GPU = "cupti"
-	}
-	switch {
-	case l.catalog.Totals[tracelog.KindSync] > 0:
-		r.Waits = "cupti"
-	case s.Waits > 0:
-		r.Waits = "calls"
 	}
 	r.Memory = l.catalog.MemorySource()
 	r.Python = l.catalog.Pythons.Any()

@@ -58,7 +58,6 @@ type Summary struct {
 	Kernels    uint64   `json:"kernels"`
 	Copies     uint64   `json:"copies"`
 	Memsets    uint64   `json:"sets"`
-	Graphs     uint64   `json:"graphs"`           // whole graphs, where their nodes were not recorded one by one
 	Launches   uint64   `json:"launches"`         // calls that launched kernels
 	Unnamed    uint64   `json:"launches_unnamed"` // those of Launches whose kernel is unknown, in processes without GPU records
 	Calls      uint64   `json:"calls"`
@@ -73,7 +72,6 @@ type Summary struct {
 
 	Waits          uint64 `json:"waits"` // arrows from GPU work to the calls that waited for it
 	WaitsAmbiguous uint64 `json:"waits_ambiguous"`
-	WaitsUnmatched uint64 `json:"waits_unmatched"`
 
 	Functions map[string]uint64 `json:"functions"` // calls by the function that the program called
 	Errors    map[string]uint64 `json:"errors"`    // failed calls by function and error
@@ -262,11 +260,11 @@ func (c *conversion) summary(l *log) Summary {
 		Host: meta[tracelog.MetaHost], Kernel: meta[tracelog.MetaKernel],
 		Recorder: meta[tracelog.MetaVersion], ExitStatus: -1,
 		GPUs: []string{}, GPUList: []GPUInfo{}, Ranks: []uint32{}, ProcessList: []ProcessInfo{}, Notes: []string{}, Reasons: []string{}, Communicators: communicatorInfos(&l.catalog.Communicators),
-		Kernels: w.Kernels, Copies: w.Copies, Memsets: w.Memsets, Graphs: w.Graphs, Launches: st.Launches, Unnamed: st.Unnamed,
+		Kernels: w.Kernels, Copies: w.Copies, Memsets: w.Memsets, Launches: st.Launches, Unnamed: st.Unnamed,
 		Matched: w.Matched, Unmatched: w.Total() - w.Matched, UnmatchedBodies: w.Bodies, Early: w.Early,
 		Calls: st.Calls, Failed: st.Failed, Unfinished: st.Unfinished,
 		Pairs: st.Pairs, APIRecords: st.APIs, APIJoined: st.Joined, Unprobed: st.Unprobed, Uncorrelated: st.Uncorrelated, AtEnd: st.AtEnd, AtExec: st.AtExec,
-		Waits: found.Waits.Arrows, WaitsAmbiguous: found.Waits.Ambiguous, WaitsUnmatched: found.Waits.Unmatched,
+		Waits: found.Waits.Arrows, WaitsAmbiguous: found.Waits.Ambiguous,
 		Ranges: found.NVTX.Ranges, RangeMarks: found.NVTX.Marks, RangesUnmatched: found.NVTX.Unmatched,
 		CUDANS: found.Span.Duration(), OverheadNS: found.OverheadNS, PeakDevice: found.PeakDevice, NoMemory: l.catalog.WithoutMemory(),
 		Functions: functionCounts(st.Functions), Errors: errorCounts(st.Errors), Lost: l.catalog.Outcome.Lost(), Aligned: l.aligned,

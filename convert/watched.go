@@ -44,7 +44,7 @@ func (w *watched) Take(events []timeline.Event) error {
 // anyWork reports whether any GPU work was read. A filter of streams and devices leaves calls alone, so calls do
 // not say that it matches.
 func anyWork(all []Summary) bool {
-	return slices.ContainsFunc(all, func(s Summary) bool { return s.Kernels+s.Copies+s.Memsets+s.Graphs > 0 })
+	return slices.ContainsFunc(all, func(s Summary) bool { return s.Kernels+s.Copies+s.Memsets > 0 })
 }
 
 // plain is a sink that counts no slices.

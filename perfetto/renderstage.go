@@ -14,11 +14,10 @@ const (
 	StageKernel Stage = iota
 	StageMemcpy
 	StageMemset
-	StageGraph // a whole CUDA graph
 	stages
 )
 
-var stageNames = [stages]string{"Kernel", "Memcpy", "Memset", "Graph"}
+var stageNames = [stages]string{"Kernel", "Memcpy", "Memset"}
 
 // A RenderStageEvent describes GPU work: the fields of a GpuRenderStageEvent that many
 // events share.

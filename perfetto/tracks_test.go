@@ -7,7 +7,7 @@ import (
 )
 
 // tracks writes what is neither a call nor usual GPU work: tracks under threads
-// and processes, counters, and a whole graph.
+// and processes, counters, and a piece of work.
 func tracks(w *Writer) {
 	w.Process(Process{PID: 50, PPID: 49, Name: "app", Args: []string{"app", "-v"}})
 	th := w.Thread(Thread{PID: 50, TID: 51, Name: "worker"})
@@ -50,7 +50,7 @@ func tracks(w *Writer) {
 	flying.Value(1000, 3)
 	busy.Fraction(1000, 12.5)
 	instant(notes, 1000, "note", "", nil)
-	work(q, 1, 1300, 1100, RenderStageEvent{Stage: StageGraph, Name: "Graph 3", Args: []Arg{Uint("graph", 3)}})
+	work(q, 1, 1300, 1100, RenderStageEvent{Stage: StageMemset, Name: "set 3", Args: []Arg{Uint("graph", 3)}})
 }
 
 func TestTracksInProcessor(t *testing.T) {
@@ -84,11 +84,11 @@ func TestTracksInProcessor(t *testing.T) {
 	rows(t, tr, `select p.pid, p.cmdline, parent.pid from process p join process parent on p.parent_upid = parent.upid`,
 		row{int64(50), "app -v", int64(49)})
 	rows(t, tr, `select g.name, ts, dur, extract_arg(g.arg_set_id, 'graph'), k.name from gpu_slice g join gpu_track k on g.track_id = k.id`,
-		row{"Graph 3", int64(1300), int64(1100), int64(3), "Stream 07 (copy-in)"})
+		row{"set 3", int64(1300), int64(1100), int64(3), "Stream 07 (copy-in)"})
 	// Several calls may wait for one piece of work, two of them from before it begins.
 	rows(t, tr, `select o.name, i.name from flow join slice o on slice_out = o.id join slice i on slice_in = i.id order by i.ts, i.name`,
-		row{"Graph 3", "cuStreamSynchronize"},
-		row{"Graph 3", "cuEventSynchronize"},
-		row{"cuGraphLaunch", "Graph 3"},
-		row{"Graph 3", "cuCtxSynchronize"})
+		row{"set 3", "cuStreamSynchronize"},
+		row{"set 3", "cuEventSynchronize"},
+		row{"cuGraphLaunch", "set 3"},
+		row{"set 3", "cuCtxSynchronize"})
 }

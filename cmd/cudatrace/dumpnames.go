@@ -51,9 +51,6 @@ var enumerations = map[string]func(uint64) string{
 	"stream.flags":           listed("", "default", "non_blocking", "null"),
 	"thread_sample.flags":    bits("kernel", "system_call", "fault", "unread"),
 	"thread_state.state":     listed("", "running", "runnable", "blocked"),
-	"sync.type":              listed("", "event", "stream_wait_event", "stream", "context"),
-	"sync.stream":            notApplicable,
-	"sync.event":             notApplicable,
 }
 
 // objectKinds is CUpti_ActivityObjectKind.
@@ -104,7 +101,7 @@ func enumeration(name fmt.Stringer, v uint64) string {
 	return name.String()
 }
 
-// notApplicable names the number that CUPTI has for no stream and no event.
+// notApplicable names the number for no device.
 func notApplicable(v uint64) string {
 	if v == 1<<32-1 {
 		return "none"

@@ -322,7 +322,7 @@ func statsHead(logs []convert.Log, all []convert.Summary) []table.Member {
 		r := &s.Recorded
 		infos = append(infos, stats.Log{Name: logs[i].Name, Complete: s.Complete, GPUs: s.GPUs, Driver: s.Driver, Release: s.DriverRelease,
 			Revision: s.Git.Revision, Start: s.Start, Calls: r.Calls, GPU: r.GPU,
-			Waits: r.Waits, Schedule: r.Schedule, Filtered: s.LeftOut != nil, Memory: r.Memory, CUDANS: s.CUDANS, PeakDevice: s.PeakDevice})
+			Schedule: r.Schedule, Filtered: s.LeftOut != nil, Memory: r.Memory, CUDANS: s.CUDANS, PeakDevice: s.PeakDevice})
 		if i == 0 {
 			functions = append(functions, r.Functions...)
 		}
@@ -352,7 +352,7 @@ func statsFacts(logs []convert.Log, all []convert.Summary) stats.Facts {
 				f.GPU = strings.TrimSuffix("GPU work was not recorded: "+p.CUPTI, ": ")
 			}
 		}
-		work := all[i].Kernels + all[i].Copies + all[i].Memsets + all[i].Graphs
+		work := all[i].Kernels + all[i].Copies + all[i].Memsets
 		recorded = recorded || work > 0
 		if all[i].Damaged && work+all[i].Pairs+all[i].APIRecords == 0 && !f.Filtered && f.Unread == "" {
 			f.Unread = logs[i].Name + ": " + all[i].Reasons[0]

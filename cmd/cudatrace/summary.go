@@ -259,9 +259,6 @@ func headline(s convert.Summary) string {
 	if s.Kernels == 0 && s.Launches > 0 { // GPU work was not recorded
 		parts[0] = figures.Count(s.Launches, "kernel launch", "kernel launches")
 	}
-	if s.Graphs > 0 {
-		parts = append(parts, figures.Count(s.Graphs, "graph launch", "graph launches"))
-	}
 	if s.Copies > 0 {
 		parts = append(parts, figures.Count(s.Copies, "copy", "copies"))
 	}

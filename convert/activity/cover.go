@@ -25,7 +25,7 @@ type Class uint8
 
 // The classes.
 const (
-	Compute       Class = iota // kernels and graphs
+	Compute       Class = iota // kernels
 	Communication              // kernels of NCCL and NVSHMEM
 	Copy
 	Set
@@ -47,10 +47,8 @@ func ClassOfWork(names timeline.KernelNames, w *timeline.Work) Class {
 		return ClassOf(names, w.Shape.Kernel.Name)
 	case timeline.MemcpyWork:
 		return Copy
-	case timeline.MemsetWork:
-		return Set
 	}
-	return Compute
+	return Set
 }
 
 // maxShapes bounds the shapes of kernels whose class is kept.
@@ -97,10 +95,10 @@ func (t *Times) cover(start, end uint64, c Class) {
 // Busy is the time with any work.
 func (t *Times) Busy() uint64 { return t.any.Total }
 
-// Kernels is the time with kernels or graphs, communication included.
+// Kernels is the time with kernels, communication included.
 func (t *Times) Kernels() uint64 { return t.kernels.Total }
 
-// Compute is the time with kernels or graphs, communication apart.
+// Compute is the time with kernels, communication apart.
 func (t *Times) Compute() uint64 { return t.compute.Total }
 
 // Communication is the time with communication.
@@ -109,10 +107,10 @@ func (t *Times) Communication() uint64 { return t.communication.Total }
 // Copies is the time with copies.
 func (t *Times) Copies() uint64 { return t.copies.Total }
 
-// CopyOverlap is the time with copies and with kernels or graphs.
+// CopyOverlap is the time with copies and with kernels.
 func (t *Times) CopyOverlap() uint64 { return both(&t.kernels, &t.copies, &t.either) }
 
-// CommunicationOverlap is the time with communication and with other kernels or graphs.
+// CommunicationOverlap is the time with communication and with other kernels.
 func (t *Times) CommunicationOverlap() uint64 { return both(&t.compute, &t.communication, &t.kernels) }
 
 // both is the time in which two covers overlap, by the cover of either.
@@ -139,7 +137,7 @@ func (s Sum) Plus(o Sum) Sum {
 	return Sum{s.Busy + o.Busy, s.Compute + o.Compute, s.Communication + o.Communication, s.CommunicationOverlap + o.CommunicationOverlap, s.Copies + o.Copies}
 }
 
-// Exposed is the time with communication and without other kernels or graphs.
+// Exposed is the time with communication and without other kernels.
 func (s *Sum) Exposed() uint64 { return s.Communication - s.CommunicationOverlap }
 
 // Blocks is the number of blocks of a grid.

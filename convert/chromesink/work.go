@@ -62,10 +62,8 @@ func streamName(t *timeline.Stream) string {
 	return fmt.Sprintf("stream %d%s", t.ID, cmp.Or(t.Qualifier(), " "))
 }
 
-// workCategories are Kineto's. A graph whose nodes were not recorded is one kernel to readers.
-var workCategories = [...]string{
-	timeline.KernelWork: "kernel", timeline.MemcpyWork: "gpu_memcpy", timeline.MemsetWork: "gpu_memset", timeline.GraphWork: "kernel",
-}
+// workCategories are Kineto's.
+var workCategories = [...]string{timeline.KernelWork: "kernel", timeline.MemcpyWork: "gpu_memcpy", timeline.MemsetWork: "gpu_memset"}
 
 // work writes a piece of GPU work, and the end of the arrow from its call.
 func (s *Sink) work(r *row, t *timeline.Stream, w *timeline.Work) {
@@ -109,12 +107,9 @@ func (s *Sink) title(w *timeline.Work) []byte {
 		c := &w.Shape.Memcpy
 		t.scratch = fmt.Appendf(t.scratch[:0], `"Memcpy %s (%s -> %s)"`,
 			cudaapi.MemcpyKindName(c.CopyKind), memoryName(c.SrcKind), memoryName(c.DstKind))
-	case timeline.MemsetWork:
-		return []byte(`"Memset"`)
-	default:
-		t.scratch = fmt.Appendf(t.scratch[:0], `"Graph %d"`, w.Graph)
+		return t.scratch
 	}
-	return t.scratch
+	return []byte(`"Memset"`)
 }
 
 // memoryNames are Kineto's names, where they differ from CUPTI's.

@@ -165,9 +165,6 @@ type shape struct {
 
 // shape returns the name and the kind of a piece of work.
 func (c *Collector) shape(w *timeline.Work) shape {
-	if w.Kind == timeline.GraphWork { // it is one piece
-		return shape{c.text(c.names.Title(w)), Kernel}
-	}
 	x, known := c.shapes[w.Shape]
 	if !known {
 		x = shape{c.text(c.names.Title(w)), kinds[activity.ClassOfWork(c.names, w)]}
@@ -390,9 +387,6 @@ func (c *Collector) AddWork(s *Stream, w *timeline.Work, by *Thread) {
 	}
 	if w.Kind == timeline.MemcpyWork || w.Kind == timeline.MemsetWork {
 		p.habit = c.habitOf(w)
-	}
-	if w.Kind == timeline.GraphWork {
-		p.graph = 0
 	}
 	if x := w.Part; x != nil && x.Last != "" && !x.Alone && s.process.keep(w.Start) {
 		of := collective{x.Communicator, x.Number}

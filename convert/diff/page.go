@@ -243,7 +243,7 @@ func spreadCell(c *compared) any {
 
 // rowWords is a row of a report.
 var rowWords = map[string]string{
-	"kernels": "kernel", "copies": "copy", "sets": "set", "graphs": "graph", "calls": "call", "errors": "failed call", "nvtx": "NVTX range",
+	"kernels": "kernel", "copies": "copy", "sets": "set", "calls": "call", "errors": "failed call", "nvtx": "NVTX range",
 	"memory": "memory", "ranks": "rank", "devices": "device",
 }
 

@@ -105,7 +105,7 @@ func TestTop(t *testing.T) {
 	for top, want := range map[int]string{0: "cudaMalloc cudaFree cudaDeviceSynchronize", 1: "cudaMalloc", 2: "cudaMalloc cudaFree", 3: "cudaMalloc cudaFree cudaDeviceSynchronize"} {
 		p.Top = top
 		var names []string
-		for _, r := range p.shown(p.Sections[4]) {
+		for _, r := range p.shown(p.Sections[3]) {
 			names = append(names, r.Name)
 		}
 		if got := strings.Join(names, " "); got != want {

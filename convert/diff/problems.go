@@ -63,7 +63,6 @@ var conditionsOfRuns = []struct {
 	{OtherDriver, "release of the driver", func(r *Run) string { return r.said(func(l *stats.Log) string { return l.Release }) }},
 	{OtherMode, "source of the calls", func(r *Run) string { return r.said(func(l *stats.Log) string { return l.Calls }) }},
 	{OtherMode, "source of the GPU work", func(r *Run) string { return r.said(func(l *stats.Log) string { return l.GPU }) }},
-	{OtherMode, "source of the wait arrows", func(r *Run) string { return r.said(func(l *stats.Log) string { return l.Waits }) }},
 	{OtherMode, "source of the allocations", func(r *Run) string { return r.said(func(l *stats.Log) string { return l.Memory }) }},
 	{OtherMode, "recorded part", func(r *Run) string {
 		return r.said(func(l *stats.Log) string {
@@ -81,7 +80,6 @@ var conditionsOfRuns = []struct {
 			return "all of the log"
 		})
 	}},
-	{OtherMode, "recording of CUDA graphs", (*Run).graphs},
 }
 
 // revision is the commit of the program's folder, "" if it is not known or not one.
@@ -104,17 +102,6 @@ func (r *Run) listed(of func(*stats.Log) []string) string {
 	}
 	slices.Sort(words)
 	return strings.Join(slices.DeleteFunc(slices.Compact(words), func(w string) bool { return w == "" }), ", ")
-}
-
-// graphs says how CUDA graphs were recorded, "" of a run without any.
-func (r *Run) graphs() string {
-	switch {
-	case r.reports["graphs"] != nil && len(r.reports["graphs"].rows) > 0:
-		return "whole graphs"
-	case r.reports["kernels"] != nil && r.total("kernels", "in_graphs") > 0:
-		return "node by node"
-	}
-	return ""
 }
 
 // differing names the first two runs that differ, "" if none do.

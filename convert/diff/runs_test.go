@@ -21,7 +21,7 @@ func document(t testing.TB, s logtest.Steps) string {
 		t.Fatal(err)
 	}
 	how := all[0].Recorded
-	info := []stats.Log{{Name: "log", Complete: all[0].Complete, GPUs: all[0].GPUs, Driver: all[0].Driver, Calls: how.Calls, GPU: how.GPU, Waits: how.Waits,
+	info := []stats.Log{{Name: "log", Complete: all[0].Complete, GPUs: all[0].GPUs, Driver: all[0].Driver, Calls: how.Calls, GPU: how.GPU,
 		CUDANS: all[0].CUDANS, PeakDevice: all[0].PeakDevice}}
 	head := []table.Member{{Name: "version", Value: 1}, {Name: "logs", Value: info}, {Name: "functions", Value: how.Functions}}
 	var out bytes.Buffer

@@ -26,7 +26,6 @@ var sections = []section{
 	{"kernels", "kernels", []figure{counted, total, median}, "total_ns"},
 	{"copies", "copies", []figure{counted, {"bytes", true, "more bytes", "fewer bytes"}, total, median}, "total_ns"},
 	{"sets", "memory sets", []figure{counted, {"bytes", true, "more bytes", "fewer bytes"}, total, median}, "total_ns"},
-	{"graphs", "whole CUDA graphs", []figure{counted, total, median}, "total_ns"},
 	{"calls", "CUDA calls", []figure{counted, {"failed", true, "more failures", "fewer failures"}, total, median}, "total_ns"},
 	{"errors", "failed calls", []figure{counted}, "count"},
 	{"nvtx", "NVTX ranges and marks", []figure{counted, total, median}, "total_ns"},

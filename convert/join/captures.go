@@ -291,14 +291,14 @@ func (l *captures) made(exec uint64, x *instance) {
 
 // awaits reports whether calls may still come that tell which captured call a piece of work is of. launch is the start of its own call.
 func (l *captures) awaits(w *timeline.Work, launch uint64) bool {
-	return l != nil && w.Graph != 0 && w.Kind != timeline.GraphWork && launch >= l.low
+	return l != nil && w.Graph != 0 && launch >= l.low
 }
 
 // name finds the captured call of the node that a piece of work is of. The work has its call, whose Python frames become those
 // of the captured call.
 func (l *captures) name(w *timeline.Work) {
 	w.Captured, w.Uncaptured = nil, timeline.Named
-	if l == nil || w.Graph == 0 || w.Kind == timeline.GraphWork {
+	if l == nil || w.Graph == 0 {
 		return
 	}
 	if w.Call.Start >= l.low {

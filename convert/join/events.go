@@ -62,7 +62,6 @@ func newEvents(j *Joiner) *events {
 	e.times = newThreadTimes(j.catalog, e.program, j.out)
 	e.functions = newFunctions(j.catalog, e.program, &e.spans)
 	e.takers = map[tracelog.Kind]func(b *tracelog.Block, i int){
-		tracelog.KindSync:         e.sync,
 		tracelog.KindOverhead:     e.overhead,
 		tracelog.KindMarker:       e.marker,
 		tracelog.KindNCCLCall:     e.ncclCall,
@@ -92,14 +91,6 @@ func (e *events) dispatch(b *tracelog.Block) {
 		if e.wanted.Match(b, i) {
 			take(b, i)
 		}
-	}
-}
-
-func (e *events) sync(b *tracelog.Block, i int) {
-	var x tracelog.Sync
-	x.Read(b, i)
-	if p := e.program(x.PID, timeline.End(x.Start, x.Dur)); p.waits != nil {
-		p.waits.addSync(&x)
 	}
 }
 

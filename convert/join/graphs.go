@@ -83,13 +83,13 @@ const (
 
 // isBody reports whether work is body work.
 func isBody(w *timeline.Work) bool {
-	return w.Graph != 0 && w.Correlation == 0 && w.Start != 0 && w.Kind != timeline.GraphWork
+	return w.Graph != 0 && w.Correlation == 0 && w.Start != 0
 }
 
 // matchNode matches the next work of a stream, a node of a graph, with a launch. It reports whether it is body work
 // whose launch settle will look for.
 func (l *graphs) matchNode(w *timeline.Work, o *orphan) (waits bool) {
-	if l.off || w.Start == 0 || w.Kind == timeline.GraphWork {
+	if l.off || w.Start == 0 {
 		return false
 	}
 	key := graphKey{Context: o.stream.out.Context, ID: w.Graph}

@@ -344,11 +344,9 @@ func (j *Joiner) mark(before uint64, all bool) (force bool) {
 	return force
 }
 
-// waitsLow is a time up to which a program's calls, work and Sync records are known.
+// waitsLow is a time up to which a program's calls and work are known.
 func (j *Joiner) waitsLow(p *program, before uint64) uint64 {
-	calls := j.callsLow(j.coming[p.PID].calls)
-	work := min(before, j.coming[p.PID].work, timeline.End(calls, workAhead))
-	return min(j.catalog.Watermarks.Kind(tracelog.KindSync).Low(), work, calls, p.unclosed)
+	return min(before, j.coming[p.PID].work, j.callsLow(j.coming[p.PID].calls), p.unclosed)
 }
 
 // emit shows the finished work and calls.

@@ -137,7 +137,7 @@ func workName(w *timeline.Work) string {
 	if w.Kind == timeline.KernelWork {
 		return w.Shape.Kernel.Name
 	}
-	return [...]string{timeline.MemcpyWork: "copy", timeline.MemsetWork: "memset", timeline.GraphWork: "graph"}[w.Kind]
+	return [...]string{timeline.MemcpyWork: "copy", timeline.MemsetWork: "memset"}[w.Kind]
 }
 
 func workText(w *timeline.Work) string {

@@ -79,7 +79,7 @@ func newProgram(c *read.Catalog, of *read.Process, g *read.Program, offset uint3
 			}
 			p.captures = newCaptures(&c.Nodes, p, lack)
 		}
-		p.waits = newWaitJoiner(of.Has(tracelog.KindSync), c.Outcome.ClockError(), p.waitingCall, &found.Waits)
+		p.waits = newWaitJoiner(c.Outcome.ClockError(), &found.Waits)
 	}
 	return p
 }
@@ -131,19 +131,6 @@ func (p *program) project(out *spanOutput, s *timeline.Stream, w *timeline.Work)
 		p.projections = newProjections(out, p.out)
 	}
 	p.projections.work(s, w)
-}
-
-// waitingCall returns the call with a correlation ID from a Sync record.
-func (p *program) waitingCall(correlation uint32) *waitingCall {
-	slot := p.correlation.find(correlation)
-	if slot == nil || slot.call == nil {
-		return nil
-	}
-	c := slot.call
-	for c.next != nil {
-		c = c.next
-	}
-	return closedWait(&c.Slice, c.stream, c.stack.tid)
 }
 
 // register joins a closed call with its work. If the work has not come, the call waits for it.

@@ -18,7 +18,6 @@ type stack struct {
 	program *program
 	open    []*call // outermost first
 	pending callQueue
-	waits   waitThread
 	entry   read.Call // the record of a call's entry, if entered
 	entered bool      // the record of the same call has not come
 	last    uint64    // latest start
@@ -183,7 +182,7 @@ func (s *stack) push(r *read.Call, from state) {
 	c.Depth, c.Correlation, c.Ret, c.Flags = int32(len(s.open)), r.Correlation, r.Ret, r.Flags
 	c.fn, c.stream, c.stack, c.state, c.wait, c.next = fn, fn.StreamHandle(r.Arguments.Args), s, from, nil, nil
 	if fn.Waits != 0 && s.program.waits != nil && !s.withinWait() {
-		c.wait = s.program.waits.beginWait(&s.waits, &c.Slice, fn.Waits, s.tid)
+		c.wait = &waitingCall{Slice: &c.Slice, Type: fn.Waits, TID: s.tid}
 	}
 	s.open = append(s.open, c)
 	if s.pending.len() > maxOpenPending && s.pending.front()[0].state&(closed|committed) == 0 {
@@ -412,7 +411,7 @@ func (s *stack) finish(c *call) {
 		}
 	}
 	if c.wait != nil {
-		s.waits.shown(c.wait)
+		c.wait.shown = true
 	}
 	if c.Depth <= s.joined {
 		s.joined = deepest

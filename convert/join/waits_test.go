@@ -10,14 +10,13 @@ import (
 	"github.com/cudatrace/cudatrace/convert/read"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
-	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
 // A wait is joined once everything is known up to a little behind its end, and those before
 // it have been; until then its call is not settled.
 func TestAdvance(t *testing.T) {
 	t.Parallel()
-	s := newScript(t, false, 0)
+	s := newScript(t, 0)
 	s.run(`
 		learn 0x5 t1 7
 		work a 7 100-500 by 50
@@ -47,7 +46,7 @@ func TestAdvance(t *testing.T) {
 // A call for which nothing is found is settled, too.
 func TestSettledWithoutWork(t *testing.T) {
 	t.Parallel()
-	s := newScript(t, true, 0)
+	s := newScript(t, 0)
 	s.run("wait t1 stream 200-600\nadvance 629")
 	if s.j.settled(s.calls[0]) {
 		t.Error("the call is settled before all is known")
@@ -64,11 +63,10 @@ func TestSettledWithoutWork(t *testing.T) {
 func TestClockError(t *testing.T) {
 	t.Parallel()
 	for clockError, want := range map[uint64]string{0: "", 29_000: "", 30_000: "t1@200: a", 1e18: "t1@200: a"} {
-		s := newScript(t, true, clockError)
+		s := newScript(t, clockError)
 		s.run(`
 			work a 7 100-640 by 50
-			wait t1 stream 200-600
-			sync stream 7 205-600`)
+			wait t1 stream 200-600`)
 		s.j.joinUntil(timeline.Never, true)
 		if got := s.found(); got != want {
 			t.Errorf("with an error of %d ns found is %q, want %q", clockError, got, want)
@@ -82,14 +80,14 @@ func TestClockError(t *testing.T) {
 // The streams of a context are searched by device and number, whenever they became known.
 func TestStreamsInOrder(t *testing.T) {
 	t.Parallel()
-	s := newScript(t, true, 0)
+	s := newScript(t, 0)
 	for _, x := range []struct{ device, id uint32 }{{1, 7}, {0, 9}, {0, 8}, {1, 6}} {
 		q := s.j.stream(&timeline.Stream{ID: x.id, Context: &timeline.Context{ID: 1, Device: x.device}})
 		id := uint64(10*x.device + x.id)
 		s.names[id] = fmt.Sprint(id)
 		q.launched(q.addWork(&timeline.Work{ID: id, Start: 100_000, Dur: 400_000, Correlation: uint32(id)}), 50_000)
 	}
-	s.run("wait t1 context 200-600\nsync context 1/- 210-590")
+	s.run("wait t1 context 200-600")
 	s.j.joinUntil(timeline.Never, true)
 	if got := s.found(); got != "t1@200: 8 9 16 17" {
 		t.Errorf("found is %q", got)
@@ -100,16 +98,14 @@ func TestStreamsInOrder(t *testing.T) {
 // that names a stream finds any.
 func TestStreamsBound(t *testing.T) {
 	t.Parallel()
-	s := newScript(t, true, 0)
+	s := newScript(t, 0)
 	for i := range maxWaitStreams + 3 {
 		s.run(fmt.Sprintf("work w%d %d 100-500 by 50", i, i+1))
 	}
 	s.run(fmt.Sprintf(`
+		learn 0x5 t2 %d
 		wait t1 context 200-600
-		sync context 1/- 210-590
-		wait t2 stream 205-605
-		sync stream %d 215-595 c5
-		wait t3 stream 205-605`, maxWaitStreams+2))
+		wait t2 stream 0x5 205-605`, maxWaitStreams+2))
 	s.j.joinUntil(timeline.Never, true)
 	if n := len(s.calls[0].Waits()); n != maxWaitStreams {
 		t.Errorf("the context's wait was for %d streams, want %d", n, maxWaitStreams)
@@ -127,8 +123,8 @@ func TestLookBack(t *testing.T) {
 		others int
 		want   string
 	}{{0, "t1@200: a"}, {waitLookBack - 1, "t1@200: a"}, {waitLookBack, ""}} {
-		s := newScript(t, true, 0)
-		s.run("work a 7 100-201 by 50\n" + strings.Repeat("work b 7 210-211 by 205\n", test.others) + "wait t1 stream 200-600\nsync stream 7 210-590")
+		s := newScript(t, 0)
+		s.run("work a 7 100-201 by 50\n" + strings.Repeat("work b 7 210-211 by 205\n", test.others) + "wait t1 stream 200-600")
 		s.j.joinUntil(timeline.Never, true)
 		if got := s.found(); got != test.want {
 			t.Errorf("behind %d pieces of work of others found is %q, want %q", test.others, got, test.want)
@@ -141,24 +137,13 @@ func TestLookBack(t *testing.T) {
 func TestPendingBound(t *testing.T) {
 	t.Parallel()
 	const more = 5
-	stats := waitStats{}
-	j := newWaitJoiner(true, 0, func(uint32) *waitingCall { return nil }, &stats)
+	s := newScript(t, 0)
 	for i := range uint64(maxPendingWaits + more) {
-		j.addSync(&tracelog.Sync{Type: uint32(cudaapi.StreamWait), Start: 1000 * i})
+		s.j.closeWait(&waitingCall{Slice: &timeline.Slice{Start: 1000 * i, End: 1000*i + 1}, Type: cudaapi.StreamWait}, 0)
 	}
-	j.joinUntil(0, false)
-	if stats.Unmatched != more || j.pending.Len() != maxPendingWaits {
-		t.Errorf("%d waits were joined, %d are held back", stats.Unmatched, j.pending.Len())
-	}
-	var th waitThread
-	j = newWaitJoiner(true, 0, func(uint32) *waitingCall { return nil }, &stats)
-	j.beginWait(&th, &timeline.Slice{Start: 0, End: timeline.Never}, cudaapi.StreamWait, 1) // it stays open
-	for i := range uint64(maxPendingWaits + more) {
-		j.addSync(&tracelog.Sync{Type: uint32(cudaapi.StreamWait), Start: 1000 * i})
-	}
-	stats = waitStats{}
-	if j.joinUntil(timeline.Never, false); j.pending.Len() > maxPendingWaits {
-		t.Errorf("%d waits are held back for an open call", j.pending.Len())
+	s.j.joinUntil(0, false)
+	if left := s.j.pending.Values(); len(left) != maxPendingWaits || left[0].start != 1000*more {
+		t.Errorf("%d waits are held back, the first at %d", len(left), left[0].start)
 	}
 }
 
@@ -211,24 +196,6 @@ func TestStreamBound(t *testing.T) {
 	}
 	if n := len(s.recent); n < maxRecent || n > 2*maxRecent+1 || s.recent[n-1].id != 3*maxRecent-1 {
 		t.Errorf("%d pieces of work are kept, from %d on", len(s.recent), s.recent[0].id)
-	}
-}
-
-// A thread knows its calls until they are shown.
-func TestShown(t *testing.T) {
-	t.Parallel()
-	s := newScript(t, true, 0)
-	s.run("wait t1 stream 100-200\nwait t1 stream 300-400")
-	th := s.threads["t1"]
-	th.shown(s.calls[0])
-	if len(th.calls) != 1 || th.calls[0] != s.calls[1] {
-		t.Errorf("the thread has %d calls", len(th.calls))
-	}
-	th.shown(s.calls[0]) // again
-	th.shown(s.calls[1])
-	th.shown(s.calls[1])
-	if len(th.calls) != 0 {
-		t.Errorf("the thread has %d calls", len(th.calls))
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"github.com/cudatrace/cudatrace/convert/read"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
-	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
 // A script is a program with GPU work and waits, times in µs. Its lines are
@@ -19,8 +18,6 @@ import (
 //	learn 0x5 t1 7              a launch of thread 1 that names handle 5 ran on stream 7
 //	learn 0x5 t1 7 graph        the launch of a graph
 //	wait t1 stream 0x5 100-200  a call of thread 1 that waits for a stream; or context, or event
-//	sync stream 7 100-200 c9    a Sync record of a stream, of call 9
-//	call c9 t1 0x5 100-200      a call with a correlation ID that is not known to wait
 //	advance 500                 everything up to 500 is known
 //
 // with "failed", "unfinished", "shown", "open" or "work" behind what a call is.
@@ -30,16 +27,12 @@ type script struct {
 	stats   waitStats
 	names   map[uint64]string // of work
 	streams map[string]*waitStream
-	threads map[string]*waitThread
-	byID    map[uint32]*waitingCall
 	calls   []*waitingCall
-	open    []func()
 }
 
-func newScript(t testing.TB, byRecord bool, clockError uint64) *script {
-	s := &script{t: t, names: make(map[uint64]string), streams: make(map[string]*waitStream),
-		threads: make(map[string]*waitThread), byID: make(map[uint32]*waitingCall)}
-	s.j = newWaitJoiner(byRecord, clockError, func(id uint32) *waitingCall { return s.byID[id] }, &s.stats)
+func newScript(t testing.TB, clockError uint64) *script {
+	s := &script{t: t, names: make(map[uint64]string), streams: make(map[string]*waitStream)}
+	s.j = newWaitJoiner(clockError, &s.stats)
 	return s
 }
 
@@ -64,19 +57,8 @@ func (s *script) run(text string) {
 			s.j.handles.unseen = append(s.j.handles.unseen, waitStreamKey{context, id})
 		case "wait":
 			s.wait(words[1:])
-		case "sync":
-			s.sync(words[1:])
-		case "call":
-			from, to := s.span(words[4])
-			c := closedWait(&timeline.Slice{Start: from, End: to}, read.StreamHandle(s.number(words[3])), uint32(s.number(words[2])))
-			s.byID[uint32(s.number(words[1]))] = c
-			s.calls = append(s.calls, c)
 		case "advance":
 			s.j.joinUntil(s.number(words[1])*1000, false)
-		case "close":
-			for _, f := range s.open {
-				f()
-			}
 		default:
 			s.t.Fatalf("what is %q?", line)
 		}
@@ -132,14 +114,9 @@ func (s *script) work(words []string) {
 	}
 }
 
-var waitTypes = map[string]cudaapi.Wait{"event": cudaapi.EventWait, "stream": cudaapi.StreamWait, "context": cudaapi.ContextWait, "between": 2}
+var waitTypes = map[string]cudaapi.Wait{"event": cudaapi.EventWait, "stream": cudaapi.StreamWait, "context": cudaapi.ContextWait}
 
 func (s *script) wait(words []string) {
-	th := s.threads[words[0]]
-	if th == nil {
-		th = new(waitThread)
-		s.threads[words[0]] = th
-	}
 	handle := read.StreamHandle(0)
 	if strings.HasPrefix(words[2], "0x") {
 		handle = read.StreamHandle(s.number(words[2]))
@@ -157,27 +134,11 @@ func (s *script) wait(words []string) {
 			sl.AddWork(99)
 		}
 	}
-	c := s.j.beginWait(th, sl, waitTypes[words[1]], uint32(s.number(words[0])))
+	c := &waitingCall{Slice: sl, Type: waitTypes[words[1]], TID: uint32(s.number(words[0])), shown: slices.Contains(words, "shown")}
 	s.calls = append(s.calls, c)
-	if slices.Contains(words, "open") {
-		s.open = append(s.open, func() { s.j.closeWait(c, handle) })
-		return
+	if !slices.Contains(words, "open") {
+		s.j.closeWait(c, handle)
 	}
-	s.j.closeWait(c, handle)
-	if slices.Contains(words, "shown") {
-		th.shown(c)
-	}
-}
-
-func (s *script) sync(words []string) {
-	x := tracelog.Sync{Type: uint32(waitTypes[words[0]]), Stream: noStream}
-	x.Context, x.Stream = s.place(strings.Replace(words[1], "-", strconv.Itoa(noStream), 1))
-	from, to := s.span(words[2])
-	x.Start, x.Dur = from, to-from
-	if len(words) > 3 {
-		x.Correlation = uint32(s.number(words[3]))
-	}
-	s.j.addSync(&x)
 }
 
 // found shows the calls with the work that they waited for, and what was counted.
@@ -196,20 +157,17 @@ func (s *script) found() string {
 	if s.stats.Ambiguous > 0 {
 		fmt.Fprintf(&b, "ambiguous %d; ", s.stats.Ambiguous)
 	}
-	if s.stats.Unmatched > 0 {
-		fmt.Fprintf(&b, "unmatched %d; ", s.stats.Unmatched)
-	}
 	return strings.TrimSuffix(b.String(), "; ")
 }
 
 // A scriptTest is a script with what is found when all is known.
 type scriptTest struct{ name, script, want string }
 
-func runScripts(t *testing.T, byRecord bool, tests []scriptTest) {
+func runScripts(t *testing.T, tests []scriptTest) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			s := newScript(t, byRecord, 0)
+			s := newScript(t, 0)
 			s.run(test.script)
 			s.j.joinUntil(timeline.Never, true)
 			if got := s.found(); got != test.want {

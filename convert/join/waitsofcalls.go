@@ -7,14 +7,14 @@ import (
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 )
 
-// joinCall finds the work for which a call waited from the call alone.
-func (j *waitJoiner) joinCall(w *wait) {
+// join finds the work for which a call waited.
+func (j *waitJoiner) join(w *wait) {
 	if w.call.shown || w.call.HasWork() {
 		return
 	}
 	var list []lastWork
 	var ambiguous bool
-	switch w.typ {
+	switch w.call.Type {
 	case cudaapi.ContextWait:
 		list, ambiguous = j.ofContext(w)
 	case cudaapi.StreamWait:
@@ -59,7 +59,7 @@ func (j *waitJoiner) ofStream(w *wait) (list []lastWork, ambiguous bool) {
 // lastOf returns the last work of some streams before a wait.
 func (j *waitJoiner) lastOf(w *wait, streams []*waitStream) (last lastWork) {
 	for _, s := range streams {
-		if r := j.last(s, w, w.call); r != nil && (last.recentWork == nil || r.end() > last.end()) {
+		if r := j.last(s, w); r != nil && (last.recentWork == nil || r.end() > last.end()) {
 			last = lastWork{r, s}
 		}
 	}
@@ -76,13 +76,13 @@ func (j *waitJoiner) unseen(w *wait) (last lastWork) {
 	}
 	for _, s := range j.handles.unnamed(j.all()) { // one that was made while nothing was recorded
 		key := waitStreamKey{s.out.Context.ID, s.out.ID}
-		if !s.out.Default && !slices.Contains(j.handles.unseen, key) && j.last(s, w, w.call) != nil {
+		if !s.out.Default && !slices.Contains(j.handles.unseen, key) && j.last(s, w) != nil {
 			return lastWork{}
 		}
 	}
 	for _, key := range j.handles.unseen {
 		if s := j.streams[key]; s != nil {
-			if r := j.last(s, w, w.call); r != nil {
+			if r := j.last(s, w); r != nil {
 				if last.recentWork != nil {
 					return lastWork{}
 				}
@@ -97,7 +97,7 @@ func (j *waitJoiner) unseen(w *wait) (last lastWork) {
 // several such streams nothing tells which one the call waited for.
 func (j *waitJoiner) onlyOne(w *wait, streams []*waitStream) (list []lastWork, ambiguous bool) {
 	for _, s := range streams {
-		if r := j.last(s, w, w.call); r != nil && r.end() > w.start {
+		if r := j.last(s, w); r != nil && r.end() > w.start {
 			list = append(list, lastWork{r, s})
 		}
 	}
@@ -133,7 +133,7 @@ func (j *waitJoiner) ofContext(w *wait) (list []lastWork, ambiguous bool) {
 // ends returns the last work before a wait, for each stream of a context.
 func (j *waitJoiner) ends(w *wait, context uint32) (list []lastWork) {
 	for _, s := range j.contexts[context] {
-		if r := j.last(s, w, w.call); r != nil && (r.end() > w.start || !r.awaited) {
+		if r := j.last(s, w); r != nil && (r.end() > w.start || !r.awaited) {
 			list = append(list, lastWork{r, s})
 		}
 	}

@@ -5,7 +5,7 @@ import "testing"
 // What a call waited for that names a stream.
 func TestStreamWaits(t *testing.T) {
 	t.Parallel()
-	runScripts(t, false, []scriptTest{
+	runScripts(t, []scriptTest{
 		{"the last work of the stream that launches with the handle ran on", `
 			learn 0x5 t1 7
 			work a 7 100-200 by 50
@@ -22,6 +22,39 @@ func TestStreamWaits(t *testing.T) {
 			work a 7 100-200 by 50
 			wait t1 stream 0x5 300-310
 			wait t1 stream 0x5 400-410`, "t1@300: a"},
+		{"work that two threads wait for", `
+			learn 0x5 t1 7
+			work a 7 100-500 by 50
+			wait t1 stream 0x5 200-510
+			wait t2 stream 0x5 300-520`, "t1@200: a; t2@300: a"},
+		{"work that was launched while the call waited", `
+			learn 0x5 t1 7
+			work a 7 100-300 by 50
+			work b 7 310-500 by 250
+			wait t1 stream 0x5 200-600`, "t1@200: a"},
+		{"work whose launch is not known", `
+			learn 0x5 t1 7
+			work a 7 100-300
+			wait t1 stream 0x5 200-600`, "t1@200: a"},
+		{"work in front of work that goes on afterwards", `
+			learn 0x5 t1 7
+			work a 7 100-300 by 50
+			work b 7 310-900 by 60
+			wait t1 stream 0x5 200-600`, "t1@200: a"},
+		{"a GPU whose clock is a little late", `
+			learn 0x5 t1 7
+			work a 7 100-606 by 50
+			wait t1 stream 0x5 200-596`, "t1@200: a"},
+		{"a GPU whose clock would have to be later than that", `
+			learn 0x5 t1 7
+			work a 7 100-607 by 50
+			wait t1 stream 0x5 200-596`, ""},
+		{"nodes of one graph, the last to end first in the list", `
+			learn 0x5 t1 7
+			work a 7 100-150 by 50 c5
+			work b 7 200-500 by 60 c6
+			work c 7 210-300 by 60 c6
+			wait t1 stream 0x5 300-600`, "t1@300: b"},
 		{"work that goes on afterwards", `
 			learn 0x5 t1 7
 			work a 7 100-900 by 50
@@ -109,7 +142,7 @@ func TestStreamWaits(t *testing.T) {
 // each thread, too.
 func TestDefaultStreamWaits(t *testing.T) {
 	t.Parallel()
-	runScripts(t, false, []scriptTest{
+	runScripts(t, []scriptTest{
 		{"the only context's", `
 			learn 0x1 t1 7
 			work a 7 100-500 by 50
@@ -171,7 +204,7 @@ func TestDefaultStreamWaits(t *testing.T) {
 // What a call waited for that waits for a context, which it does not name.
 func TestContextWaits(t *testing.T) {
 	t.Parallel()
-	runScripts(t, false, []scriptTest{
+	runScripts(t, []scriptTest{
 		{"the only context: the last work of each stream", `
 			work a 7 100-500 by 50
 			work b 8 100-400 by 50
@@ -224,7 +257,7 @@ func TestContextWaits(t *testing.T) {
 // What a call waited for that waits for an event: the only work that ended meanwhile.
 func TestEventWaits(t *testing.T) {
 	t.Parallel()
-	runScripts(t, false, []scriptTest{
+	runScripts(t, []scriptTest{
 		{"one stream", `
 			work a 7 100-500 by 50
 			work b 8 100-200 by 50
@@ -244,7 +277,7 @@ func TestEventWaits(t *testing.T) {
 func TestCallsThatDoNotCount(t *testing.T) {
 	t.Parallel()
 	const work = "learn 0x5 t1 7\nwork a 7 100-500 by 50\n"
-	runScripts(t, false, []scriptTest{
+	runScripts(t, []scriptTest{
 		{"one that failed", work + "wait t1 stream 0x5 300-600 failed", ""},
 		{"one that had not returned", work + "wait t1 stream 0x5 300-600 unfinished", ""},
 		{"one with work of its own", work + "wait t1 stream 0x5 300-600 work", ""},

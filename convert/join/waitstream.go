@@ -64,7 +64,7 @@ func (s *waitStream) forget(done uint64) {
 
 // last returns a stream's last work that was launched before a wait and ended before the wait
 // did, nil for none.
-func (j *waitJoiner) last(s *waitStream, w *wait, call *waitingCall) (last *recentWork) {
+func (j *waitJoiner) last(s *waitStream, w *wait) (last *recentWork) {
 	limit := timeline.End(w.end, j.tolerance)
 	i, _ := slices.BinarySearchFunc(s.recent, limit, func(w recentWork, limit uint64) int {
 		if w.start <= limit {
@@ -78,7 +78,7 @@ func (j *waitJoiner) last(s *waitStream, w *wait, call *waitingCall) (last *rece
 		switch {
 		case last != nil && r.correlation != last.correlation:
 			return last
-		case r.end() > limit || r.launch > call.Start:
+		case r.end() > limit || r.launch > w.start:
 		case last == nil || r.end() > last.end(): // nodes of a graph overlap
 			last = r
 		}

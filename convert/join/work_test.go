@@ -49,18 +49,16 @@ kernel pid=2 context=1 stream=7 start=200 dur=5 correlation=3 name=k`, `
 			k 200-205`, "APIs=1 Unprobed=1 Calls=1 Launches=1 Unnamed=1 Kernels=1", Options{}},
 		{"of all kinds", `
 api pid=1 tid=1 domain=1 name=cuGraphLaunch start=100 dur=50 correlation=3
-graph pid=1 context=1 stream=7 start=230 dur=5 correlation=3 graph=9
 memcpy pid=1 context=1 stream=7 start=200 dur=5 correlation=3
 memset pid=1 context=1 stream=7 start=210 dur=5 correlation=3
 kernel pid=1 context=1 stream=7 start=220 dur=5 correlation=3 name=k`, `
 			thread 1:
-			cuGraphLaunch 100-150 c3 -> copy, memset, k, graph on 7
+			cuGraphLaunch 100-150 c3 -> copy, memset, k on 7
 			stream 1/7:
 			copy 200-205 by cuGraphLaunch@100
 			memset 210-215 by cuGraphLaunch@100
-			k 220-225 by cuGraphLaunch@100
-			graph 230-235 by cuGraphLaunch@100`,
-			"APIs=1 Unprobed=1 Calls=1 Kernels=1 Copies=1 Memsets=1 Graphs=1 Matched=4", Options{}},
+			k 220-225 by cuGraphLaunch@100`,
+			"APIs=1 Unprobed=1 Calls=1 Kernels=1 Copies=1 Memsets=1 Matched=3", Options{}},
 		{"of two records of one call: the inner one's", `
 api pid=1 tid=1 domain=2 name=cudaLaunchKernel start=90 dur=100 correlation=3` + launch + kernel, `
 			thread 1:

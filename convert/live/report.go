@@ -27,7 +27,7 @@ type Figures struct {
 	CallTime uint64 // ns in them, of all threads
 	Launches uint64 // calls that launch a kernel or a graph
 	Failed   uint64 // outermost calls that returned an error
-	Kernels  uint64 // that ended; a graph that is recorded as a whole is one
+	Kernels  uint64 // that ended
 	Copies   uint64 // that ended
 	Memsets  uint64 // that ended
 	GPUTime  uint64 // ns of all work, of all streams

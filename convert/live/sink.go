@@ -259,11 +259,8 @@ func (s *Sink) line(c *timeline.Call) *row {
 	return r
 }
 
-// kernelOf returns the row of a kernel, or of a whole graph.
+// kernelOf returns the row of a kernel.
 func (s *Sink) kernelOf(w *timeline.Work) *row {
-	if w.Kind == timeline.GraphWork {
-		return s.kernels.of(timeline.KernelNames{}.Title(w), same)
-	}
 	r := s.ofShape[w.Shape]
 	if r == nil {
 		if len(s.ofShape) >= maxCached {

@@ -124,7 +124,7 @@ func (c *chaos) nested(pid, tid uint32, start, dur uint64) {
 
 func (c *chaos) record() {
 	w := c.w
-	switch c.IntN(16) {
+	switch c.IntN(14) {
 	case 0:
 		w.Add(&tracelog.Process{PID: c.id(), Start: c.time()})
 	case 1:
@@ -137,10 +137,6 @@ func (c *chaos) record() {
 			Start: c.time(), Dur: c.dur(), Correlation: c.id() * c.id(), Caller: c.id()})
 	case 6:
 		w.Add(&tracelog.Kernel{GPU: c.gpu(), Name: "k"})
-	case 7:
-		w.Add(&tracelog.Graph{GPU: c.gpu()})
-	case 8:
-		w.Add(&tracelog.Sync{PID: c.id(), Type: uint32(c.IntN(6)), Context: c.id(), Stream: pick(c, c.id(), 1<<32-1), Correlation: c.id() * c.id(), Start: c.time(), Dur: c.dur()})
 	case 9, 12:
 		w.Add(c.event())
 	case 10, 11:
@@ -149,9 +145,9 @@ func (c *chaos) record() {
 		w.Add(&tracelog.Symbol{PID: c.id(), Time: c.time(), Handle: uint64(c.id()), Of: uint64(c.id()), Name: pick(c, "", "_Z1kv")})
 		w.Add(&tracelog.ProcessEnd{PID: c.id(), Time: c.time()})
 		w.Add(&tracelog.OpenCall{PID: c.id(), TID: c.id(), Func: uint32(c.IntN(6)), Enter: c.time(), Dur: c.dur(), Caller: c.id(), Name: pick(c, "", "cuCtxSynchronize")})
-	case 15:
+	case 7:
 		c.nested(c.id(), c.id(), 1000+uint64(c.IntN(60))*50, 1<<c.IntN(12))
-	case 14:
+	case 8:
 		w.Add(&tracelog.Sample{Set: c.id(), Start: c.time(), Dur: c.dur(), NValues: 1, Values: [tracelog.MaxMetrics]uint64{c.Uint64() >> c.IntN(64)}})
 		w.Add(&tracelog.Note{Time: c.time(), PID: c.id(), Text: "=1+1"})
 		w.Add(&tracelog.Lost{Cause: tracelog.LostCallBuffer, Count: c.Uint64(), From: c.time(), To: c.time()})

@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -84,7 +83,7 @@ func (l *workload) launch() {
 			Start: start, Dur: l.now[tid] - start, Correlation: l.next})
 	}
 	l.w.Add(&tracelog.Call{PID: 10, TID: id, Func: 1, Enter: enter, Dur: leave - enter, Caller: caller, NArgs: 9,
-		Args: [tracelog.MaxArgs]uint64{0x7fe662b00000 + uint64(which)*0x150, uint64(which%4) + 1, 1, 1, 32, 1, 1, 0, 0x7fe66bb24000 + uint64(stream)*0x260}})
+		Args: [tracelog.MaxArgs]uint64{0x7fe662b00000 + uint64(which)*0x150, uint64(which%4) + 1, 1, 1, 32, 1, 1, 0, handle(stream)}})
 	at := max(l.streams[stream], leave) + l.about(1000)
 	dur := l.about(2000)
 	l.streams[stream] = at + dur
@@ -94,19 +93,21 @@ func (l *workload) launch() {
 	})
 	l.records += 3
 	if l.next%100 == 0 {
-		l.more(id, uint32(7+stream), start)
+		l.more(id, stream, start)
 	}
 }
 
-func (l *workload) more(tid, stream uint32, start uint64) {
+// handle returns the handle of a stream.
+func handle(stream int) uint64 { return 0x7fe66bb24000 + uint64(stream)*0x260 }
+
+func (l *workload) more(tid uint32, stream int, start uint64) {
 	at := l.now[tid-10]
 	l.w.Add(&tracelog.Marker{PID: 10, TID: tid, Flags: tracelog.MarkerStart, ID: l.next, Time: start, Name: "step"})
 	l.w.Add(&tracelog.Marker{PID: 10, TID: tid, Flags: tracelog.MarkerEnd, ID: l.next, Time: at + 3000})
 	l.w.Add(&tracelog.Memory{PID: 10, TID: tid, Operation: 1 + l.next/100%2, MemoryKind: 3, Time: start, Address: uint64(l.next / 200), Bytes: 4096})
-	l.w.Add(&tracelog.Call{PID: 10, TID: tid, Func: 2, Enter: at + 500, Dur: 2000, NArgs: 1})
-	l.w.Add(&tracelog.Sync{PID: 10, Type: uint32(cudaapi.StreamWait), Context: 1, Stream: stream, Correlation: 1 << 30, Start: at + 600, Dur: 1800})
+	l.w.Add(&tracelog.Call{PID: 10, TID: tid, Func: 2, Enter: at + 500, Dur: 2000, NArgs: 1, Args: [tracelog.MaxArgs]uint64{handle(stream)}})
 	l.now[tid-10] = at + 3000
-	l.records += 5
+	l.records += 4
 }
 
 // flushed is the time between two flushes, ns on the launches' clock. As many launches lie

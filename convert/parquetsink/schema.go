@@ -80,12 +80,12 @@ func flag(name, null, meaning string) Column {
 
 // Tables is the schema. A row is filled in the order of its columns.
 var Tables = [tables]Table{
-	workTable: {"work", "Each kernel, copy, memory set and graph on a GPU.", []Column{
+	workTable: {"work", "Each kernel, copy and memory set on a GPU.", []Column{
 		startColumn,
 		whole("dur_ns", "CUPTI gave no times", "duration"),
 		workColumn,
-		text("kind", "", "`kernel`, `memcpy`, `memset`, or `graph` (its nodes were not recorded)"),
-		text("name", "", "name in `stats`: demangled kernel without parameters, direction of a copy (`HtoD`), `Memset`, `Graph 3`"),
+		text("kind", "", "`kernel`, `memcpy` or `memset`"),
+		text("name", "", "name in `stats`: demangled kernel without parameters, direction of a copy (`HtoD`), `Memset`"),
 		text("signature", "no kernel", "the kernel's demangled name with return type and parameters"),
 		pidColumn, gpuColumn,
 		small("context", "", "CUDA context"),

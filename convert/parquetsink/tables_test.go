@@ -154,8 +154,6 @@ var compared = []struct {
 		`select name, src_kind, dst_kind, count(*), coalesce(sum(dur_ns), 0)::bigint, sum(bytes)::bigint from work where run = '%s' and kind = 'memcpy' group by all`},
 	{"sets", []string{"name"}, []string{"count", "total_ns", "bytes"},
 		`select name, count(*), coalesce(sum(dur_ns), 0)::bigint, sum(bytes)::bigint from work where run = '%s' and kind = 'memset' group by all`},
-	{"graphs", []string{"name"}, []string{"count", "total_ns"},
-		`select name, count(*), coalesce(sum(dur_ns), 0)::bigint from work where run = '%s' and kind = 'graph' group by all`},
 	{"launches", []string{"name"}, []string{"count", "call_total_ns", "queue_total_ns", "kernel_total_ns"},
 		`select name, count(*), sum(call_ns)::bigint, sum(queue_ns)::bigint, sum(dur_ns)::bigint from work
 		where run = '%s' and kind = 'kernel' and call is not null and graph is null and dur_ns is not null group by all`},

@@ -11,7 +11,7 @@ import (
 )
 
 // kinds are the words of ndjson.
-var kinds = [...]string{timeline.KernelWork: "kernel", timeline.MemcpyWork: "memcpy", timeline.MemsetWork: "memset", timeline.GraphWork: "graph"}
+var kinds = [...]string{timeline.KernelWork: "kernel", timeline.MemcpyWork: "memcpy", timeline.MemsetWork: "memset"}
 
 // shapeTexts are what pieces of work of a shape have in common: numbers of texts in the buffer, and the rest.
 type shapeTexts struct {
@@ -180,7 +180,7 @@ func (p *part) shapesOf(b *buffer, list []timeline.Work, gpu uint32) []*shapeTex
 
 // shape is the common part of a piece of work.
 func (p *part) shape(b *buffer, w *timeline.Work, gpu uint32) *shapeTexts {
-	if w.Shape == nil || w.Kind == timeline.GraphWork {
+	if w.Shape == nil {
 		return p.sink.newShape(b, w, gpu)
 	}
 	key := shapeKey{w.Shape, gpu}

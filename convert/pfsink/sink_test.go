@@ -104,8 +104,6 @@ func workEvents() []timeline.Event {
 	recompiled.Registers = 40
 	node := work(6, 700, 10, timeline.KernelWork, &timeline.Shape{Kernel: axpy, ID: 1})
 	node.Graph, node.GraphNode = 3, 1<<32+1
-	graph := work(7, 800, 50, timeline.GraphWork, &timeline.Shape{ID: 5})
-	graph.Graph = 4
 	untimed := work(8, 900, 0, timeline.KernelWork, &timeline.Shape{Kernel: axpy, ID: 1})
 	untimed.Untimed = true
 	first := &timeline.Shape{Kernel: axpy, ID: 1}
@@ -125,7 +123,7 @@ func workEvents() []timeline.Event {
 			work(4, 500, 0, timeline.MemcpyWork, &timeline.Shape{Memcpy: timeline.MemcpyShape{Bytes: 8, CopyKind: 10, SrcKind: 3, DstKind: 3, SrcDevice: 1, DstDevice: 2}, ID: 4}),
 			work(5, 600, 100, timeline.MemsetWork, &timeline.Shape{Memset: timeline.MemsetShape{Bytes: 400, Value: 255}, ID: 6}),
 		}},
-		&timeline.WorkList{Stream: stream, List: []timeline.Work{node, graph, untimed,
+		&timeline.WorkList{Stream: stream, List: []timeline.Work{node, untimed,
 			work(9, 950, 1, timeline.KernelWork, &timeline.Shape{Kernel: recompiled, ID: 7})}},
 	}
 }
@@ -313,7 +311,6 @@ func TestWorkTemplates(t *testing.T) {
 		changed(stream, func(w *timeline.Work) { w.Shape, w.Kind = &copied, timeline.MemcpyWork }),
 		changed(stream, func(w *timeline.Work) { w.Graph = 3 }),
 		changed(stream, func(w *timeline.Work) { w.Graph = 4 }),
-		changed(stream, func(w *timeline.Work) { w.Graph, w.Kind = 3, timeline.GraphWork }),
 	}
 	of := func(pieces ...piece) []string {
 		list := []timeline.Event{&timeline.Recording{}, process}
@@ -405,7 +402,7 @@ func TestQueueNames(t *testing.T) {
 			processes = 2
 		}
 		trace := text(t, encoded(t, []timeline.Event{&timeline.Recording{Processes: processes}, process,
-			&timeline.WorkList{Stream: &c.stream, List: []timeline.Work{work(1, 100, 5, timeline.GraphWork, &timeline.Shape{})}}}))
+			&timeline.WorkList{Stream: &c.stream, List: []timeline.Work{work(1, 100, 5, timeline.MemsetWork, &timeline.Shape{})}}}))
 		if !strings.Contains(trace, fmt.Sprintf("name: %q", c.want)) {
 			t.Errorf("a queue is not called %q:\n%s", c.want, trace)
 		}
@@ -420,7 +417,7 @@ func TestQueueNamesOfRanks(t *testing.T) {
 	for pid := range uint32(2) {
 		p := &timeline.Process{PID: 10 + pid, Name: "rank 3: app", Circumstances: rank}
 		stream := &timeline.Stream{ID: 7, Context: &timeline.Context{Process: p, ID: 1}}
-		events = append(events, p, &timeline.WorkList{Stream: stream, List: []timeline.Work{work(1+uint64(pid), 100, 5, timeline.GraphWork, &timeline.Shape{})}})
+		events = append(events, p, &timeline.WorkList{Stream: stream, List: []timeline.Work{work(1+uint64(pid), 100, 5, timeline.MemsetWork, &timeline.Shape{})}})
 	}
 	trace := text(t, encoded(t, events))
 	for _, want := range []string{"rank 3 · Stream 7", "rank 3: app 11 · Stream 7"} {

@@ -66,7 +66,7 @@ func (s *works) write(q *queue, w *timeline.Work) {
 	if w.Kind == timeline.MemcpyWork || w.Kind == timeline.MemsetWork {
 		s.throughput(q.stream.Context.GPU, w)
 	}
-	if w.Graph != 0 && w.Kind != timeline.GraphWork {
+	if w.Graph != 0 {
 		s.args = append(s.args, perfetto.Uint("graph_node", w.GraphNode))
 	}
 	if w.Part != nil {
@@ -205,8 +205,6 @@ func (s *works) event(t *timeline.Stream, w *timeline.Work) *perfetto.RenderStag
 		m := &w.Shape.Memset
 		e.Stage = perfetto.StageMemset
 		s.args = append(s.args, perfetto.Uint("bytes", m.Bytes), perfetto.Uint("value", uint64(m.Value)))
-	case timeline.GraphWork:
-		e.Stage = perfetto.StageGraph
 	}
 	s.args = append(s.args,
 		perfetto.Uint("device", uint64(t.Context.Device)),
@@ -230,7 +228,7 @@ func (s *works) event(t *timeline.Stream, w *timeline.Work) *perfetto.RenderStag
 }
 
 // categories are the categories of GPU work. The trace processor has no column for them.
-var categories = [...]string{timeline.KernelWork: "kernel", timeline.MemcpyWork: "memcpy", timeline.MemsetWork: "memset", timeline.GraphWork: "graph"}
+var categories = [...]string{timeline.KernelWork: "kernel", timeline.MemcpyWork: "memcpy", timeline.MemsetWork: "memset"}
 
 // A kernelKey identifies an interned kernel: the first shapes of a kernel on a GPU, or without grid,
 // block, cluster and dynamic shared memory all others.

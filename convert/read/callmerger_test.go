@@ -63,7 +63,7 @@ func inBlocks(t testing.TB, text string) map[string]logtest.Opener {
 	others := map[string]string{
 		"call": "call pid=9 tid=9 func=#1 enter=1\n", "api": "api pid=9 tid=9 domain=1 name=f start=1\n",
 		"kernel": "kernel pid=9 stream=9 start=1\n", "memcpy": "memcpy pid=9 stream=9 start=1\n",
-		"memset": "memset pid=9 stream=9 start=1\n", "graph": "graph pid=9 stream=9 start=1\n",
+		"memset": "memset pid=9 stream=9 start=1\n",
 	}
 	mixed := ""
 	for line := range strings.Lines(text + "\n") {

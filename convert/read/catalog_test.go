@@ -152,8 +152,7 @@ api pid=10 tid=2 domain=1 cbid=307 name=cuLaunchKernel start=101 dur=8 correlati
 kernel pid=10 device=1 context=1 stream=13 correlation=1 start=200 dur=30 name=kernel
 memcpy pid=10 device=1 context=1 stream=13 correlation=2 start=240 dur=30 bytes=9
 memset pid=10 device=1 context=1 stream=13 correlation=3 start=280 dur=30 bytes=9
-graph pid=10 device=2 context=2 stream=14 correlation=4 start=320 dur=30
-sync pid=10 type=4 context=1 start=330 dur=40
+memset pid=10 device=2 context=2 stream=14 correlation=4 start=320 dur=30
 overhead pid=10 overhead_kind=1 start=340 dur=40
 marker pid=10 tid=2 flags=1 id=1 time=350 name=mark
 memory pid=10 operation=1 device=1 time=360 address=0x10 bytes=5

@@ -134,7 +134,7 @@ func TestGPUFacts(t *testing.T) {
 	t.Parallel()
 	c := catalogOf(t, logtest.Assemble(t, `device pid=1 id=2 name=old uuid=ab
 device pid=1 id=2 name=H200 uuid=ab major=9 minor=1 multiprocessors=132 memory=1000 bandwidth=77 l2_cache=1 clock=2 copy_engines=3 ecc=1 warp_size=32 max_warps=4 max_blocks=5 max_shared=6 max_registers=7 block_registers=8 block_shared=9 block_threads=10 pci=0000:18:00.0 pcie_generation=1 pcie_width=8 pcie_max_generation=5 pcie_max_width=16
-graph pid=1 device=2 start=5`))
+memset pid=1 device=2 start=5`))
 	var v Inventory
 	v.Number(c)
 	want := []timeline.GPU{{Index: 0, PID: 1, Device: 2, Name: "H200", UUID: "ab", Major: 9, Minor: 1, Multiprocessors: 132, Memory: 1000, Bandwidth: 77,

@@ -73,7 +73,7 @@ func (l *GraphNodes) Any() bool { return l.size > 0 }
 // take takes a block of GPU work.
 func (l *GraphNodes) take(b *tracelog.Block) {
 	graphs := b.Column("graph")
-	if graph, same := graphs.Const(); same && graph == 0 || b.Kind == tracelog.KindGraph {
+	if graph, same := graphs.Const(); same && graph == 0 {
 		return
 	}
 	pids, nodes := b.Column("pid"), b.Column("graph_node")

@@ -131,7 +131,7 @@ func TestPIDs(t *testing.T) {
 func TestKindsOfProcesses(t *testing.T) {
 	t.Parallel()
 	l := &catalogOf(t, logtest.Mixed(t, "marker pid=1 tid=1 time=5\nprocess pid=2 start=1",
-		"kernel pid=1 start=5\nkernel pid=3 start=5", "marker pid=3 time=1\nmarker pid=4 time=1", "graph pid=5 start=1")).Processes
+		"kernel pid=1 start=5\nkernel pid=3 start=5", "marker pid=3 time=1\nmarker pid=4 time=1", "memset pid=5 start=1")).Processes
 	var got []string
 	for _, pid := range l.PIDs {
 		p := l.Get(pid)
@@ -147,8 +147,8 @@ func TestKindsOfProcesses(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("processes (-want +got):\n%s", diff)
 	}
-	if !l.Have(tracelog.KindMarker) || l.Have(tracelog.KindSync) {
-		t.Error("the log has markers and no Sync records")
+	if !l.Have(tracelog.KindMarker) || l.Have(tracelog.KindMemory) {
+		t.Error("the log has markers and no memory records")
 	}
 }
 

@@ -14,7 +14,6 @@ type shapeTable struct {
 	copies  map[timeline.MemcpyShape]*timeline.Shape
 	memsets map[timeline.MemsetShape]*timeline.Shape
 	last    uint32 // ID
-	none    *timeline.Shape
 }
 
 // A kernelKey is a KernelShape whose name is replaced by the name's number in the log.
@@ -28,7 +27,6 @@ func newShapeTable() *shapeTable {
 		kernels: make(map[kernelKey]*timeline.Shape),
 		copies:  make(map[timeline.MemcpyShape]*timeline.Shape),
 		memsets: make(map[timeline.MemsetShape]*timeline.Shape),
-		none:    &timeline.Shape{},
 	}
 }
 
@@ -115,12 +113,9 @@ func (t *shapeTable) find(c *shapeColumns, b *tracelog.Block, i int) *timeline.S
 	case timeline.MemcpyWork:
 		m := timeline.MemcpyShape{Bytes: c.columns[0].At(i), CopyKind: v(1), SrcKind: v(2), DstKind: v(3), SrcDevice: v(4), DstDevice: v(5)}
 		return shapeOf(t, t.copies, &m, func(shape *timeline.Shape) { shape.Memcpy = m })
-	case timeline.MemsetWork:
-		m := timeline.MemsetShape{Bytes: c.columns[0].At(i), Value: v(1)}
-		return shapeOf(t, t.memsets, &m, func(shape *timeline.Shape) { shape.Memset = m })
-	default:
-		return t.none
 	}
+	m := timeline.MemsetShape{Bytes: c.columns[0].At(i), Value: v(1)}
+	return shapeOf(t, t.memsets, &m, func(shape *timeline.Shape) { shape.Memset = m })
 }
 
 func (t *shapeTable) kernel(c *shapeColumns, b *tracelog.Block, i int) *timeline.Shape {

@@ -85,8 +85,8 @@ func TestLows(t *testing.T) {
 		{"a call of unknown start may be the earliest",
 			[]string{call(1, 100), call(1, 0)}, thread(1, 1), []uint64{0, 0, never}},
 		{"all blocks with a stream's work count",
-			[]string{kernel(1, 7, 400), "memcpy pid=1 context=1 stream=7 start=300", "memset pid=1 context=1 stream=7 start=200", "graph pid=1 context=1 stream=7 start=100"},
-			stream(1, 1, 7), []uint64{100, 100, 100, 100, never}},
+			[]string{kernel(1, 7, 400), "memcpy pid=1 context=1 stream=7 start=300", "memset pid=1 context=1 stream=7 start=200"},
+			stream(1, 1, 7), []uint64{200, 200, 200, never}},
 		{"a stream of the same number in another context does not matter",
 			[]string{kernel(1, 7, 100), kernel(2, 7, 50)}, stream(1, 1, 7), []uint64{100, never, never}},
 		{"work without times does not hold others back",
@@ -123,13 +123,11 @@ func TestLowsOfUnknownTimes(t *testing.T) {
 	}{
 		{"call", "call pid=1 tid=1 func=#1 enter=100", "call pid=1 tid=1 func=#1", thread(1, 1), 0},
 		{"api", "api pid=1 tid=1 name=f start=100", "api pid=1 tid=1 name=f", thread(1, 1), 0},
-		{"sync", "sync pid=1 start=100", "sync pid=1", kind(tracelog.KindSync), 0},
 		{"overhead", "overhead pid=1 start=100", "overhead pid=1", kind(tracelog.KindOverhead), 0},
 		{"marker", "marker pid=1 time=100", "marker pid=1", kind(tracelog.KindMarker), 0},
 		{"memory", "memory pid=1 time=100", "memory pid=1", kind(tracelog.KindMemory), 0},
 		{"memory_pool", "memory_pool pid=1 time=100", "memory_pool pid=1", kind(tracelog.KindMemoryPool), 0},
 		{"kernel", "kernel pid=1 start=100", "kernel pid=1", stream(1, 0, 0), 100},
-		{"graph", "graph pid=1 start=100", "graph pid=1", stream(1, 0, 0), 100},
 	} {
 		c := catalogOf(t, logtest.Parts(t, test.known, test.unknown))
 		if low := test.of(c).Low(); low != test.want {

@@ -81,7 +81,6 @@ var workKinds = map[tracelog.Kind]timeline.WorkKind{
 	tracelog.KindKernel: timeline.KernelWork,
 	tracelog.KindMemcpy: timeline.MemcpyWork,
 	tracelog.KindMemset: timeline.MemsetWork,
-	tracelog.KindGraph:  timeline.GraphWork,
 }
 
 func (d *workDecoder) open(b *tracelog.Block, _ *Process) {

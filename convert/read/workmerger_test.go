@@ -48,7 +48,6 @@ func TestWork(t *testing.T) {
 	const log = `kernel pid=1 device=2 context=3 stream=7 correlation=9 graph=4 graph_node=5 start=100 dur=50 name=k grid_x=1 grid_y=2 grid_z=3 block_x=4 block_y=5 block_z=6 cluster_x=7 cluster_y=8 cluster_z=9 static_shared=10 dynamic_shared=11 local_per_thread=12 registers=13
 memcpy pid=1 device=2 context=3 stream=7 correlation=10 start=200 dur=60 bytes=0x100000000 copy_kind=1 src_kind=2 dst_kind=3 src_device=4 dst_device=5
 memset pid=1 device=2 context=3 stream=7 correlation=11 start=300 dur=70 bytes=64 value=255
-graph pid=1 device=2 context=3 stream=7 correlation=12 graph=6 start=400 dur=80
 `
 	kernel := timeline.KernelShape{Name: "k", Grid: [3]uint32{1, 2, 3}, Block: [3]uint32{4, 5, 6}, Cluster: [3]uint32{7, 8, 9},
 		StaticShared: 10, DynamicShared: 11, LocalPerThread: 12, Registers: 13}
@@ -58,7 +57,6 @@ graph pid=1 device=2 context=3 stream=7 correlation=12 graph=6 start=400 dur=80
 		work(timeline.Work{Kind: timeline.MemcpyWork, Start: 200, Dur: 60, Correlation: 10, Shape: &timeline.Shape{
 			Memcpy: timeline.MemcpyShape{Bytes: 1 << 32, CopyKind: 1, SrcKind: 2, DstKind: 3, SrcDevice: 4, DstDevice: 5}}}),
 		work(timeline.Work{Kind: timeline.MemsetWork, Start: 300, Dur: 70, Correlation: 11, Shape: &timeline.Shape{Memset: timeline.MemsetShape{Bytes: 64, Value: 255}}}),
-		work(timeline.Work{Kind: timeline.GraphWork, Start: 400, Dur: 80, Correlation: 12, Graph: 6, Shape: &timeline.Shape{}}),
 	}
 	for name, open := range inBlocks(t, log) {
 		got := mergedWork(t, open, &Wanted{})[StreamKey{PID: 1, Context: 3, Stream: 7}]

@@ -168,11 +168,11 @@ func (b *busy) busyCells(ns, first, last uint64, exact bool) []any {
 
 func workColumns() []table.Column {
 	return []table.Column{
-		count("kernels", "kernels", 4), count("copies", "copies", 5), count("sets", "sets", 6), count("graphs", "", 0), duration("work_ns", "", 0),
+		count("kernels", "kernels", 4), count("copies", "copies", 5), count("sets", "sets", 6), duration("work_ns", "", 0),
 	}
 }
 
-func (c *workCount) cells() []any { return []any{c.Kernels, c.Copies, c.Memsets, c.Graphs, c.time} }
+func (c *workCount) cells() []any { return []any{c.Kernels, c.Copies, c.Memsets, c.time} }
 
 // note says that times are not known, where there are such.
 func note(late uint64, times string) []string {
@@ -188,7 +188,7 @@ var streamsReport = Report{
 	table: func(s *Sink, _ Facts) *table.Table { return s.busy.streamTable() },
 	Keys: []Key{
 		{"name, stream, context, pid, gpu", ""},
-		{"busy_ns, idle_ns, busy_share, span_ns, first_ns, last_ns, kernels, copies, sets, graphs, work_ns", "as in `devices`"},
+		{"busy_ns, idle_ns, busy_share, span_ns, first_ns, last_ns, kernels, copies, sets, work_ns", "as in `devices`"},
 	},
 }
 
@@ -225,13 +225,13 @@ var devicesReport = Report{
 		{"idle_ns", "`span_ns` less `busy_ns`"},
 		{"busy_share", "`busy_ns` over `span_ns`"},
 		{"span_ns, first_ns, last_ns", "from the first work to the last, and both moments"},
-		{"kernels, copies, sets, graphs", "pieces of work"},
+		{"kernels, copies, sets", "pieces of work"},
 		{"work_ns", "sum of the times of all work: more than `busy_ns` where work overlaps"},
-		{"compute_ns", "time with kernels or graphs under way"},
+		{"compute_ns", "time with kernels under way"},
 		{"copy_ns", "time with copies under way"},
 		{"overlap_ns", "time with both under way"},
 		{"communication_ns", "time with kernels of NCCL or NVSHMEM under way, known by their names (`nccl*`, `nvshmem*`)"},
-		{"communication_overlap_ns", "time with these and other kernels or graphs under way"},
+		{"communication_overlap_ns", "time with these and other kernels under way"},
 		{"idle_late_ns, idle_dependency_ns, idle_other_work_ns, idle_other_ns", "`idle_ns` by its cause, as in `idle`"},
 	},
 }

@@ -11,7 +11,6 @@ type Log struct {
 	Start      string   `json:"start"` // RFC 3339, UTC, of the recording; "" when not known
 	Calls      string   `json:"call_source"`
 	GPU        string   `json:"gpu_source"`
-	Waits      string   `json:"wait_source"`
 	Memory     string   `json:"memory_source"`
 	Schedule   string   `json:"schedule"`
 	Filtered   bool     `json:"filtered"`

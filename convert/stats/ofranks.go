@@ -50,7 +50,7 @@ var ranksReport = Report{
 	Keys: []Key{
 		{"name, pid, host, gpu, rank", ""},
 		{"busy_ns, idle_ns, busy_share, span_ns, first_ns, last_ns", "as in `devices`"},
-		{"compute_ns", "time with kernels or graphs other than communication under way"},
+		{"compute_ns", "time with kernels other than communication under way"},
 		{"communication_ns, communication_overlap_ns, copy_ns", "as in `devices`"},
 		{"exposed_ns", "`communication_ns` less `communication_overlap_ns`: the GPU communicates and computes nothing"},
 		{"waited_ns", "time that this process waited for others in `collectives`; `null` where none of its collectives is there"},

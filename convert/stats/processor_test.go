@@ -31,7 +31,6 @@ const (
 	isKernel = `extract_arg(arg_set_id, 'kernel_name') is not null`
 	isCopy   = `extract_arg(arg_set_id, 'direction') is not null`
 	isSet    = `name = 'Memset' and extract_arg(arg_set_id, 'bytes') is not null`
-	isGraph  = `name glob 'Graph [0-9]*' and extract_arg(arg_set_id, 'bytes') is null and extract_arg(arg_set_id, 'kernel_name') is null`
 	returned = `extract_arg(arg_set_id, 'debug.unfinished') is null`
 	isCall   = `(category in ('runtime', 'driver', 'runtime,failed', 'driver,failed') or name glob 'function [0-9]*')`
 	called   = `(select count(*) from slice where extract_arg(arg_set_id, 'debug.caller') is not null) > 0`
@@ -90,8 +89,6 @@ var sums = []sum{
 			count(*), sum(dur), sum(extract_arg(arg_set_id, 'bytes')) from gpu_slice where ` + isCopy + ` group by name, s, d`},
 	{"sets", []string{"name"}, []string{"count", "total_ns", "bytes"},
 		`select name, count(*), sum(dur), sum(extract_arg(arg_set_id, 'bytes')) from gpu_slice where ` + isSet + ` group by name`},
-	{"graphs", []string{"name"}, []string{"count", "total_ns"},
-		`select name, count(*), sum(dur) from gpu_slice where ` + isGraph + ` group by name`},
 	{"calls", []string{"name", "library"}, []string{"count", "unfinished", "total_ns"},
 		`select name, replace(category, ',failed', '') as library, count(*), sum(not ` + returned + `), coalesce(sum(case when ` + returned + ` then dur end), 0) from slice where ` + isCall + ` group by name, library`},
 	{"callers", []string{"name", "caller"}, []string{"count", "total_ns"},
@@ -112,8 +109,8 @@ var sums = []sum{
 	{"devices", []string{"gpu"}, []string{"busy_ns"}, union(`true`, gpu)},
 	{"devices", []string{"gpu"}, []string{"copy_ns"}, union(of("g", isCopy), gpu)},
 	{"devices", []string{"gpu"}, []string{"compute_ns"}, union(`not (`+of("g", isCopy)+`) and g.name != 'Memset'`, gpu)},
-	{"devices", []string{"gpu"}, []string{"kernels", "copies", "sets", "graphs", "work_ns"},
-		`select ` + gpu + ` as gpu, sum(` + of("g", isKernel) + `), sum(` + of("g", isCopy) + `), sum(` + of("g", isSet) + `), sum(` + of("g", isGraph) + `), sum(dur)
+	{"devices", []string{"gpu"}, []string{"kernels", "copies", "sets", "work_ns"},
+		`select ` + gpu + ` as gpu, sum(` + of("g", isKernel) + `), sum(` + of("g", isCopy) + `), sum(` + of("g", isSet) + `), sum(dur)
 			from gpu_slice g join gpu_track k on g.track_id = k.id group by gpu`},
 	{"streams", []string{"gpu", "pid", "context", "stream"}, []string{"work_ns"},
 		`select ` + gpu + ` as gpu, pid, context, hw, sum(dur) from (select *, extract_arg(arg_set_id, 'stream') as hw, extract_arg(arg_set_id, 'context') as context from gpu_slice) g

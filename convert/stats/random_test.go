@@ -109,7 +109,7 @@ func (w *world) slices() timeline.Event {
 func (w *world) work() timeline.Event {
 	e := &timeline.WorkList{Stream: pick(w, w.streams...)}
 	for range w.IntN(5) {
-		x := timeline.Work{ID: 1, Start: w.number(), Dur: w.number(), Shape: pick(w, w.shapes...), Kind: timeline.WorkKind(w.IntN(4)), Graph: w.Uint32N(2), Untimed: w.IntN(9) == 0}
+		x := timeline.Work{ID: 1, Start: w.number(), Dur: w.number(), Shape: pick(w, w.shapes...), Kind: timeline.WorkKind(w.IntN(3)), Graph: w.Uint32N(2), Untimed: w.IntN(9) == 0}
 		if w.IntN(2) == 0 {
 			at := w.number()
 			x.Call = timeline.Call{Function: pick(w, w.functions...), Thread: pick(w, w.threads...), Python: pick(w, w.pythons...), Start: at, End: timeline.End(at, w.number())}
@@ -235,7 +235,7 @@ func TestBusy(t *testing.T) {
 			continue
 		}
 		isCopy := func(k timeline.WorkKind) bool { return k == timeline.MemcpyWork }
-		isCompute := func(k timeline.WorkKind) bool { return k == timeline.KernelWork || k == timeline.GraphWork }
+		isCompute := func(k timeline.WorkKind) bool { return k == timeline.KernelWork }
 		either := exactCover(all, func(k timeline.WorkKind) bool { return k != timeline.MemsetWork })
 		copies, compute := exactCover(all, isCopy), exactCover(all, isCompute)
 		for _, r := range s.Tables(stats.Facts{}) {

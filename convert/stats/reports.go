@@ -38,7 +38,6 @@ var Reports = []*Report{
 	&pythonReport,
 	&copiesReport,
 	&setsReport,
-	&graphsReport,
 	&waitsReport,
 	&launchesReport,
 	&launchRateReport,

@@ -20,7 +20,6 @@ type work struct {
 	shapes  groups[shapeKey, kernelRow] // by mangled name, grid and block
 	copies  groups[copyKey, memoryRow]
 	sets    groups[copyKey, memoryRow]
-	graphs  groups[uint32, kernelRow]
 	cache   map[*timeline.Shape]*kernelRows
 	total   uint64 // ns of all work
 
@@ -44,11 +43,10 @@ type shapeFunction struct {
 	python *timeline.Python
 }
 
-// A kernelRow has launches of one kernel, or of one graph.
+// A kernelRow has launches of one kernel.
 type kernelRow struct {
 	shapeKey
 	python   pythonKey
-	graph    uint32
 	time     sketch.Ordered // of the launches with times
 	untimed  uint64
 	inGraphs uint64
@@ -100,7 +98,6 @@ func newWork(names timeline.KernelNames) work {
 		shapes: newGroups(shapeKey{name: other}, func(k shapeKey) *kernelRow { return &kernelRow{shapeKey: k} }),
 		copies: newGroups(copyKey{direction: other}, ofMemory),
 		sets:   newGroups(copyKey{direction: other}, ofMemory),
-		graphs: newGroups(0, func(graph uint32) *kernelRow { return &kernelRow{graph: graph} }),
 		cache:  make(map[*timeline.Shape]*kernelRows),
 
 		functions:   newGroups(pythonKey{name: other}, func(k pythonKey) *kernelRow { return &kernelRow{shapeKey: shapeKey{name: k.name}, python: k} }),
@@ -122,8 +119,6 @@ func (s *work) countWork(on *streamRow, w *timeline.Work) activity.Class {
 			m.SrcDevice != m.DstDevice}).countTransfer(w, m.Bytes)
 	case timeline.MemsetWork:
 		s.sets.of(copyKey{}).countTransfer(w, w.Shape.Memset.Bytes)
-	case timeline.GraphWork:
-		s.graphs.of(w.Graph).countKernel(w)
 	}
 	return activity.ClassOfWork(s.names, w)
 }
@@ -331,26 +326,6 @@ func dimensions(d [3]uint32) any {
 		return nil
 	}
 	return fmt.Sprintf("%dx%dx%d", d[0], d[1], d[2])
-}
-
-var graphsReport = Report{
-	Name: "graphs", Title: "CUDA graphs that were recorded as a whole", Detail: true,
-	needs: gpuWork, whyEmpty: "no graphs that were recorded as a whole",
-	table: func(s *Sink, _ Facts) *table.Table { return s.work.graphTable() },
-	Keys: []Key{
-		{"name", ""},
-		{"count, total_ns, share, min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns, median_low_ns, median_high_ns", "as in `kernels`"},
-	},
-}
-
-func (s *work) graphTable() *table.Table {
-	t := new(table.Table)
-	t.Columns = slices.Concat([]table.Column{name("graph")}, totals(), spread())
-	for _, r := range s.graphs.list {
-		t.Rows = append(t.Rows, append([]any{fmt.Sprintf("Graph %d", r.graph)}, r.cells(s.total)...))
-	}
-	t.Sort("total_ns")
-	return t
 }
 
 var launchesReport = Report{

@@ -1,7 +1,6 @@
 package timeline
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/ianlancetaylor/demangle"
@@ -56,11 +55,10 @@ const (
 	KernelWork WorkKind = iota
 	MemcpyWork
 	MemsetWork
-	GraphWork // a whole graph, its nodes not recorded individually
 )
 
 // WorkCounts count GPU work by its kind.
-type WorkCounts struct{ Kernels, Copies, Memsets, Graphs uint64 }
+type WorkCounts struct{ Kernels, Copies, Memsets uint64 }
 
 // Add counts a piece of work.
 func (c *WorkCounts) Add(k WorkKind) {
@@ -71,15 +69,13 @@ func (c *WorkCounts) Add(k WorkKind) {
 		c.Copies++
 	case MemsetWork:
 		c.Memsets++
-	case GraphWork:
-		c.Graphs++
 	}
 }
 
 // Total is the number of all pieces of work.
-func (c *WorkCounts) Total() uint64 { return c.Kernels + c.Copies + c.Memsets + c.Graphs }
+func (c *WorkCounts) Total() uint64 { return c.Kernels + c.Copies + c.Memsets }
 
-// Work is one kernel, copy, memset or graph on a stream.
+// Work is one kernel, copy or memset on a stream.
 type Work struct {
 	ID          uint64 // the timeline's own, not 0
 	Start, Dur  uint64
@@ -212,8 +208,6 @@ func (n KernelNames) Title(w *Work) string {
 		return "Memcpy " + cudaapi.MemcpyKindName(w.Shape.Memcpy.CopyKind)
 	case MemsetWork:
 		return "Memset"
-	case GraphWork:
-		return fmt.Sprintf("Graph %d", w.Graph)
 	}
 	return n.Of(w.Shape.Kernel.Name).Short
 }

@@ -56,7 +56,6 @@ func TestTitle(t *testing.T) {
 		"Memcpy DtoH":      {Kind: MemcpyWork, Shape: &Shape{Memcpy: MemcpyShape{CopyKind: 2}}, Graph: 4},
 		"Memcpy unknown":   {Kind: MemcpyWork, Shape: &Shape{Memcpy: MemcpyShape{CopyKind: 1000}}},
 		"Memset":           {Kind: MemsetWork, Shape: &Shape{}},
-		"Graph 17":         {Kind: GraphWork, Graph: 17},
 	} {
 		if got := names.Title(&w); got != want {
 			t.Errorf("title %q, want %q", got, want)
@@ -96,12 +95,12 @@ func TestThreadTitle(t *testing.T) {
 func TestWorkCounts(t *testing.T) {
 	t.Parallel()
 	var c WorkCounts
-	for n, kind := range []WorkKind{KernelWork, MemcpyWork, MemsetWork, GraphWork} {
+	for n, kind := range []WorkKind{KernelWork, MemcpyWork, MemsetWork} {
 		for range n + 1 {
 			c.Add(kind)
 		}
 	}
-	if want := (WorkCounts{Kernels: 1, Copies: 2, Memsets: 3, Graphs: 4}); c != want || c.Total() != 10 {
+	if want := (WorkCounts{Kernels: 1, Copies: 2, Memsets: 3}); c != want || c.Total() != 6 {
 		t.Errorf("counts %+v, %d in all; want %+v", c, c.Total(), want)
 	}
 }

@@ -47,16 +47,15 @@ var graphRoles = map[string]GraphRole{
 	"cudaGraphAddMemsetNode": GraphAddNode, "cuGraphAddMemsetNode": GraphAddNode,
 }
 
-// A Wait is the kind of wait of a waiting function: for an event, a stream or a context. The
-// numbers are CUpti_ActivitySynchronizationType.
-type Wait uint32
+// A Wait is the kind of wait of a waiting function: for an event, a stream or a context.
+type Wait uint8
 
-// The waits that make a call wait. (2 makes a stream wait for an event.)
+// The waits that make a call wait.
 const (
-	NoWait      Wait = 0
-	EventWait   Wait = 1
-	StreamWait  Wait = 3
-	ContextWait Wait = 4
+	NoWait Wait = iota
+	EventWait
+	StreamWait
+	ContextWait
 )
 
 var waits = map[string]Wait{

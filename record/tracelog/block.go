@@ -38,7 +38,7 @@ func (b *Block) columns(k Kind) []columns.Column {
 }
 
 // Known reports whether this version knows the kind of the block. If not, a newer cudatrace
-// wrote it; see Fields.
+// wrote it, or one that still had the kind; see Fields.
 func (b *Block) Known() bool { return b.own != nil }
 
 // Name is the name of the block's kind in the text form.
@@ -61,39 +61,51 @@ func (b *Block) Fields() []schema.Field {
 // Time returns the smallest time of the block's records and the largest end, in ns
 // of CLOCK_MONOTONIC. Times of 0 do not count; both are 0 where there is no other.
 func (b *Block) Time() (from, to uint64) {
-	if !b.Known() {
+	l, list := b.described()
+	if l == nil {
 		return 0, 0
 	}
-	l := schema.LayoutOf(b.Kind)
 	var s span
 	for nth, f := range l.Times {
 		for i := range b.N {
 			var dur uint64
 			if nth == 0 && l.Dur >= 0 {
-				dur = b.at(l.Dur, i)
+				dur = list[l.Dur].At(i)
 			}
-			s.addTime(b.at(f, i), dur)
+			s.addTime(list[f].At(i), dur)
 		}
 	}
 	return s.from, s.to
 }
 
+// described returns the layout of the block's kind and the columns of its fields: as this version describes the kind, or
+// else as the log does. Without a description, or in a kept block of an unknown kind, both are nil.
+func (b *Block) described() (*schema.Layout, []columns.Column) {
+	switch l := schema.LayoutOf(b.Kind); {
+	case l != nil:
+		return l, b.own
+	case b.table != nil && b.file != nil:
+		return schema.NewLayout(b.table), b.file
+	}
+	return nil, nil
+}
+
 // entry is the entry of the block in an index, without the time.
 func (b *Block) entry() IndexEntry {
 	e := IndexEntry{Offset: b.Offset, Kind: b.Kind, Rows: uint64(b.N), Device: -1, Context: -1, Stream: -1}
-	if l := schema.LayoutOf(b.Kind); l != nil {
-		e.PID, e.TID = uint32(b.common(l.PID, 0)), uint32(b.common(l.TID, 0))
-		e.Device, e.Context, e.Stream = b.common(l.Device, -1), b.common(l.Context, -1), b.common(l.Stream, -1)
+	if l, list := b.described(); l != nil {
+		e.PID, e.TID = uint32(b.common(list, l.PID, 0)), uint32(b.common(list, l.TID, 0))
+		e.Device, e.Context, e.Stream = b.common(list, l.Device, -1), b.common(list, l.Context, -1), b.common(list, l.Stream, -1)
 	}
 	return e
 }
 
-// common is the value of a field that all records share, else none.
-func (b *Block) common(field int, none int64) int64 {
-	if !b.Known() || field < 0 {
+// common is the number that all records have in a field, else none.
+func (b *Block) common(list []columns.Column, field int, none int64) int64 {
+	if field < 0 || list[field].Texts != nil {
 		return none
 	}
-	c := &b.own[field]
+	c := &list[field]
 	for i := 1; i < b.N && c.Mask != 0; i++ {
 		if c.Numbers[i] != c.Numbers[0] {
 			return none

@@ -671,43 +671,6 @@ func (x *End) Read(b *Block, i int) {
 	x.Reason = b.Text(c[2].At(i))
 }
 
-// Kind returns KindSync.
-func (*Sync) Kind() Kind { return KindSync }
-
-// AddTo adds the record to a log.
-func (x *Sync) AddTo(w *Writer) {
-	if w.begin(KindSync) {
-		x.fill(&w.row, &w.blocks.strings)
-		w.open.addRow(KindSync, &w.row)
-	}
-	w.mu.Unlock()
-}
-
-func (x *Sync) fill(r *columns.Row, in *interner) {
-	r[0] = uint64(x.PID)
-	r[1] = uint64(x.Type)
-	r[2] = uint64(x.Context)
-	r[3] = uint64(x.Stream)
-	r[4] = uint64(x.Event)
-	r[5] = uint64(x.Correlation)
-	r[6] = x.Start
-	r[7] = x.Dur
-}
-
-// Read fills the record from row i of a block of its kind.
-func (x *Sync) Read(b *Block, i int) {
-	c := b.columns(KindSync)
-	_ = c[7]
-	x.PID = uint32(c[0].At(i))
-	x.Type = uint32(c[1].At(i))
-	x.Context = uint32(c[2].At(i))
-	x.Stream = uint32(c[3].At(i))
-	x.Event = uint32(c[4].At(i))
-	x.Correlation = uint32(c[5].At(i))
-	x.Start = c[6].At(i)
-	x.Dur = c[7].At(i)
-}
-
 // Kind returns KindOverhead.
 func (*Overhead) Kind() Kind { return KindOverhead }
 
@@ -901,28 +864,6 @@ func (x *MemoryPool) Read(b *Block, i int) {
 	x.ReleaseThreshold = c[8].At(i)
 	x.MinBytesToKeep = c[9].At(i)
 	x.Used = c[10].At(i)
-}
-
-// Kind returns KindGraph.
-func (*Graph) Kind() Kind { return KindGraph }
-
-// AddTo adds the record to a log.
-func (x *Graph) AddTo(w *Writer) {
-	if w.begin(KindGraph) {
-		x.fill(&w.row, &w.blocks.strings)
-		w.open.addRow(KindGraph, &w.row)
-	}
-	w.mu.Unlock()
-}
-
-func (x *Graph) fill(r *columns.Row, in *interner) {
-	x.GPU.fill(r, in)
-}
-
-// Read fills the record from row i of a block of its kind.
-func (x *Graph) Read(b *Block, i int) {
-	c := b.columns(KindGraph)
-	x.GPU.read(b, c, i)
 }
 
 // Kind returns KindSymbol.
@@ -1518,13 +1459,11 @@ var newRecords = [...]func() Record{
 	KindLost:          func() Record { return new(Lost) },
 	KindNote:          func() Record { return new(Note) },
 	KindProcessEnd:    func() Record { return new(ProcessEnd) },
-	KindSync:          func() Record { return new(Sync) },
 	KindOverhead:      func() Record { return new(Overhead) },
 	KindMarker:        func() Record { return new(Marker) },
 	KindName:          func() Record { return new(Name) },
 	KindMemory:        func() Record { return new(Memory) },
 	KindMemoryPool:    func() Record { return new(MemoryPool) },
-	KindGraph:         func() Record { return new(Graph) },
 	KindSymbol:        func() Record { return new(Symbol) },
 	KindFlushed:       func() Record { return new(Flushed) },
 	KindCaller:        func() Record { return new(Caller) },

@@ -23,13 +23,11 @@ const (
 	KindNote          Kind = 17
 	KindProcessEnd    Kind = 18
 	KindEnd           Kind = 19
-	KindSync          Kind = 20
 	KindOverhead      Kind = 21
 	KindMarker        Kind = 22
 	KindName          Kind = 23
 	KindMemory        Kind = 24
 	KindMemoryPool    Kind = 25
-	KindGraph         Kind = 26
 	KindSymbol        Kind = 27
 	KindFlushed       Kind = 28
 	KindCaller        Kind = 29
@@ -264,19 +262,6 @@ type End struct {
 	Reason   string // why it is not complete
 }
 
-// Sync is a CUPTI synchronization record: a call that waits for GPU work, or a stream that
-// waits for an event.
-type Sync struct {
-	PID         uint32
-	Type        uint32 // CUpti_ActivitySynchronizationType
-	Context     uint32
-	Stream      uint32 // 0xffffffff where it does not apply
-	Event       uint32 // CUPTI's number of the event, 0xffffffff where it does not apply
-	Correlation uint32 // correlation ID of the call that waited
-	Start       uint64 // beginning of the wait
-	Dur         uint64 // time that it took
-}
-
 // Overhead is time that CUPTI or the driver took for itself.
 type Overhead struct {
 	PID          uint32
@@ -340,12 +325,6 @@ type MemoryPool struct {
 	ReleaseThreshold uint64 // bytes that the pool keeps before it gives memory back
 	MinBytesToKeep   uint64 // bytes that trimming leaves
 	Used             uint64 // bytes of the pool that were allocated then
-}
-
-// Graph is the execution of a whole CUDA graph, where its nodes are not recorded one by
-// one.
-type Graph struct {
-	GPU
 }
 
 // Symbol gives the name behind a handle that a launch passes, as the call that made the

@@ -77,7 +77,7 @@ var filters = map[string]Filter{
 	"thread":        {TIDs: []uint32{31}, Kinds: []Kind{KindCall}},
 	"device":        {Devices: []uint32{0}, Kinds: []Kind{KindKernel, KindMemcpy}},
 	"stream":        {Streams: []uint32{8}, Kinds: []Kind{KindKernel}, From: 200_000, To: 220_000},
-	"nothing":       {Kinds: []Kind{KindGraph}},
+	"nothing":       {Kinds: []Kind{KindMemoryPool}},
 	"no such":       {PIDs: []uint32{99}, Kinds: []Kind{KindCall}},
 	"largest":       {TIDs: []uint32{1<<32 - 1}, Devices: []uint32{1<<32 - 1}, Streams: []uint32{1<<32 - 1}},
 	"time is empty": {From: 10, To: 5},

@@ -240,7 +240,7 @@ func (c *Collector) Stream(s *timeline.Stream) *Stream {
 // Work takes a piece of work. Work comes mostly by start.
 func (s *Stream) Work(w *timeline.Work) {
 	s.stages.pieces++
-	if w.Kind == timeline.KernelWork || w.Kind == timeline.GraphWork {
+	if w.Kind == timeline.KernelWork {
 		s.stages.kernels++
 	}
 	if !w.Untimed {

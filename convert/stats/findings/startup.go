@@ -22,7 +22,7 @@ const (
 type stages struct {
 	none            bool // the process had started up before: it has no stages
 	list            []stage
-	pieces, kernels uint64 // of GPU work so far; kernels: and whole graphs
+	pieces, kernels uint64 // of GPU work so far
 }
 
 // A stage begins when something has been done for the first time.

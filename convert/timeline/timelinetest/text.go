@@ -239,10 +239,8 @@ func (s *text) work(w *timeline.Work) string {
 		return fmt.Sprintf("kernel %s grid=%d block=%d", s.names.Of(k.Name).Short, k.Grid, k.Block)
 	case timeline.MemcpyWork:
 		return fmt.Sprintf("memcpy kind=%d bytes=%d", w.Shape.Memcpy.CopyKind, w.Shape.Memcpy.Bytes)
-	case timeline.MemsetWork:
-		return fmt.Sprintf("memset bytes=%d", w.Shape.Memset.Bytes)
 	}
-	return fmt.Sprintf("graph %d", w.Graph)
+	return fmt.Sprintf("memset bytes=%d", w.Shape.Memset.Bytes)
 }
 
 // cause names the call that caused a piece of work.

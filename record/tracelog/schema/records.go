@@ -99,7 +99,9 @@ func sampleFields() []Field {
 	return fields
 }
 
-// records is the one description of every kind of record.
+// records is the one description of every kind of record. The numbers 20 and 26 are retired: older logs have CUPTI's
+// synchronization records and whole graphs by them. A reader takes these for kinds that it does not know, so no other kind
+// ever gets such a number.
 var records = []Table{
 	{Kind: Strings, Name: "string", Role: Texts, Meaning: "a text and the number by which records name it; not shown in the text form", Fields: []Field{
 		field("id", Uint, "number of the string, from 1"),
@@ -272,16 +274,6 @@ var records = []Table{
 		field("complete", Uint, "1 when nothing is known to be missing"),
 		field("reason", String, "why it is not complete"),
 	}},
-	{Kind: 20, Name: "sync", Meaning: "a CUPTI synchronization record: a call that waits for GPU work, or a stream that waits for an event", Fields: []Field{
-		field("pid", Uint, "process", key),
-		field("type", Uint, "CUpti_ActivitySynchronizationType", key),
-		field("context", Uint, "context", key),
-		field("stream", Uint, "stream, 4294967295 where it does not apply", key, comment("0xffffffff where it does not apply")),
-		field("event", Uint, "CUPTI's number of the event, 4294967295 where it does not apply", comment("CUPTI's number of the event, 0xffffffff where it does not apply")),
-		field("correlation", Uint, "correlation ID of the call that waited"),
-		field("start", Time, "beginning of the wait"),
-		field("dur", Dur, "time that it took"),
-	}},
 	{Kind: 21, Name: "overhead", Sent: "extras", Meaning: "time that CUPTI or the driver took for itself", Fields: []Field{
 		field("pid", Uint, "process", key),
 		field("overhead_kind", Hex, "CUpti_ActivityOverheadKind", key),
@@ -338,7 +330,6 @@ var records = []Table{
 		field("min_bytes_to_keep", Uint, "bytes that trimming leaves", wide),
 		field("used", Uint, "bytes of the pool that were allocated then", optional, wide),
 	}},
-	{Kind: 26, Name: "graph", Owner: "stream", Meaning: "the execution of a whole CUDA graph, where its nodes are not recorded one by one", Part: &gpu, Fields: gpu.and()},
 	{Kind: 27, Name: "symbol", Role: Definition, Meaning: "the name behind a handle that a launch passes",
 		Doc: "gives the name behind a handle that a launch passes, as the call that made the handle saw it.", Fields: []Field{
 			field("pid", Uint, "process"),

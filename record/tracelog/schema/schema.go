@@ -59,7 +59,7 @@ const MaxFunctionArgs = 6
 // MaxMetrics is the largest number of metrics of a set.
 const MaxMetrics = 24
 
-// A Kind numbers a type of record. Numbers are wire format: never reuse one.
+// A Kind numbers a type of record. Numbers are wire format: never reuse one, not even of a kind that is gone.
 type Kind uint8
 
 // Strings is the kind of the texts that all other records refer to.
