@@ -313,7 +313,8 @@ func (w *exitWatcher) attachLibc(pid int, m procfs.Mapping) (io.Closer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("no probes on %s: %w", m.Path, err)
 	}
-	probes, err := attachHere(siteProgram{w.programs.Programs[w.libcProgram()], w.mode.withoutSession()}, procfs.OpenFile(f), sites, pid)
+	program := siteProgram{w.programs.Programs[w.libcProgram()], w.mode.withoutSession()}
+	probes, err := attachHere(program, procfs.OpenFile(f), sites, pid)
 	if err != nil {
 		return nil, attachError(m.Path, err)
 	}

@@ -84,7 +84,9 @@ func newRecipeTable(o *Options) (*recipeTable, error) {
 }
 
 // probes reports whether a function of CUDA may be probed.
-func (t *recipeTable) probes(name string) bool { return t.names[name] != nil || t.launches[name] != nil }
+func (t *recipeTable) probes(name string) bool {
+	return t.names[name] != nil || t.launches[name] != nil
+}
 
 // addLaunches adds the runtime's launches, if the driver's are chosen.
 func (t *recipeTable) addLaunches(o *Options) error {
