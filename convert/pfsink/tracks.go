@@ -131,12 +131,12 @@ const (
 // span returns a track for spans, the first of which begins at a time.
 func (t *tracks) span(of *timeline.Track, first uint64) *perfetto.Track {
 	track := t.spans[of]
-	if track == nil && of.Category == timeline.Functions && of.Name == "" {
+	if track == nil && of.Category == timeline.Functions && !of.Apart {
 		track = t.thread(of.Thread, first).Beside()
 		t.spans[of] = track
 	}
 	if track == nil {
-		info := perfetto.TrackInfo{Name: of.Name, PID: of.Process.PID}
+		info := perfetto.TrackInfo{Name: of.Title(), PID: of.Process.PID}
 		switch of.Category {
 		case timeline.Memory:
 			info.Group, info.Rank = t.group(of.Process, noGPU), placePools
