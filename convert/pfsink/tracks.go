@@ -3,7 +3,6 @@ package pfsink
 import (
 	"fmt"
 	"math"
-	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/perfetto"
@@ -270,14 +269,7 @@ func (t *tracks) processName(p *timeline.Process) string {
 
 // streamName returns the name of a stream: "Stream 7 (default)", "Stream 13 (copy-in, copies)".
 func streamName(of *timeline.Stream) string {
-	name := fmt.Sprintf("Stream %d%s", of.ID, of.Qualifier())
-	switch {
-	case of.Only == "":
-		return name
-	case of.Qualifier() == "":
-		return name + " (" + of.Only + ")"
-	}
-	return strings.TrimSuffix(name, ")") + ", " + of.Only + ")"
+	return fmt.Sprintf("Stream %d%s", of.ID, of.Qualifier(of.Only))
 }
 
 func queueDescription(t *timeline.Stream) string {

@@ -161,7 +161,7 @@ func (s *Sink) slices(l *timeline.Slices) {
 		s.path.AddCall(thread.path, sl, inner)
 		switch {
 		case !inner:
-			s.steps.Call(l.Thread, sl, f.Range)
+			s.steps.Call(l.Thread, sl)
 			thread.history.Add(sl.Start, sl.End, placed(f, sl))
 			thread.habits.Call(sl, f, sl.Failed())
 		default:

@@ -146,8 +146,8 @@ func (s *Finder) End(e *timeline.SpanEnd) {
 }
 
 // Call takes a call that lies in no other one, which may start or stop profilers.
-func (s *Finder) Call(on *timeline.Thread, sl *timeline.Slice, what cudaapi.Range) {
-	if what != cudaapi.RangeStart && what != cudaapi.RangeStop {
+func (s *Finder) Call(on *timeline.Thread, sl *timeline.Slice) {
+	if sl.Range == cudaapi.NoRange {
 		return
 	}
 	of := on.Process
@@ -157,13 +157,13 @@ func (s *Finder) Call(on *timeline.Thread, sl *timeline.Slice, what cudaapi.Rang
 		s.on[of] = p
 	}
 	switch {
-	case what == cudaapi.RangeStart && p.since == 0:
+	case sl.Range == cudaapi.RangeStart && p.since == 0:
 		p.since = sl.End
 		s.mark(of, p.since)
-	case what == cudaapi.RangeStop && p.since > 0 && sl.Start > p.since && len(p.Parts) >= Most:
+	case sl.Range == cudaapi.RangeStop && p.since > 0 && sl.Start > p.since && len(p.Parts) >= Most:
 		p.since = 0
 		p.More++
-	case what == cudaapi.RangeStop && p.since > 0 && sl.Start > p.since:
+	case sl.Range == cudaapi.RangeStop && p.since > 0 && sl.Start > p.since:
 		p.Parts = append(p.Parts, Step{int64(len(p.Parts)), p.since, sl.Start, on})
 		p.since = 0
 		s.mark(of, sl.Start)

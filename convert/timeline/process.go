@@ -127,5 +127,6 @@ type Counter struct {
 	Name    string
 	GPU     uint32 // GPU.Index
 	Host    bool   // it counts memory of the host, and belongs to no GPU
+	Device  bool   // it counts the allocations in the GPU's memory
 	Sampled bool   // a view shows a bounded number of its values
 }
