@@ -114,7 +114,7 @@ func (r *nvtxRanges) start(m *tracelog.Marker) {
 	sp.Open = true
 	l := r.lanes[laneKey{m.TID, m.Domain}]
 	of := &timeline.Range{Thread: l.track.Thread, Name: sp.Name, Domain: m.Domain, Step: r.step(m)}
-	if m.Domain == ncclDomain {
+	if m.Domain == timeline.NCCLDomain {
 		r.nccl.Begin(m.TID, of)
 		sp.Args = of.NCCL.Details(sp.Args)
 	}
@@ -163,7 +163,7 @@ func (r *nvtxRanges) end(o *openRange, m *tracelog.Marker) {
 	sp := o.span
 	o.of.Ended(m.Time - min(m.Time, sp.Start))
 	r.stacks.end(o.tid, o.of, m.Time)
-	if o.domain == ncclDomain {
+	if o.domain == timeline.NCCLDomain {
 		r.nccl.End(o.tid, o.of, m.Time)
 	}
 	if !sp.Open { // the span was cut where the span around it ended

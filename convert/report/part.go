@@ -235,7 +235,7 @@ func (p *Part) work(e *timeline.WorkList) {
 
 // span takes a range. Those of NCCL are not what the program is about.
 func (p *Part) span(e *timeline.SpanEnd) {
-	if e.Track.Category != timeline.NVTX || e.Track.Thread == nil || e.Depth >= mostRangeRows || e.Ranges.NCCL != nil || e.Ranges.Domain == "NCCL" {
+	if e.Track.Category != timeline.NVTX || e.Track.Thread == nil || e.Depth >= mostRangeRows || e.Track.Domain == timeline.NCCLDomain {
 		return
 	}
 	if p.has(e.Start, e.End) {
@@ -269,7 +269,7 @@ func (r *Report) step() *Chart {
 		return nil
 	}
 	byID := func(a, b *streamLane) int {
-		return cmp.Or(cmp.Compare(a.Context.ID, b.Context.ID), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(cmp.Compare(a.Context.ID, b.Context.ID), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Context.Process.PID, b.Context.Process.PID))
 	}
 	streams, moreStreams := busiest(sorted(p.streams, byID), mostStreams, func(l *streamLane) uint64 { return l.time })
 	byTID := func(a, b *threadLane) int {

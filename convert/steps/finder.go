@@ -107,7 +107,7 @@ func (s *Finder) find(e *timeline.SpanBegin, around []numbered) (none numbered) 
 			return none
 		}
 		number, bears = e.Ranges.Step.Number, true
-	case len(around) >= stepDepth || e.Ranges.NCCL != nil || e.Ranges.Domain == "NCCL" || !bears && e.Ranges.Domain != "":
+	case len(around) >= stepDepth || e.Ranges.Domain == timeline.NCCLDomain || !bears && e.Ranges.Domain != "":
 		return none
 	}
 	if e.Flags&timeline.Unfinished != 0 {
