@@ -109,7 +109,8 @@ func (f *functions) enter(t *functionThread, r *tracelog.FunctionEvent) {
 	fn := f.catalog.Functions.ByID(r.Func)
 	s := &fnSpan{id: r.Func}
 	s.Name, s.Start, s.End, s.Open = f.name(fn), r.Time, timeline.Never, true
-	s.Function = &timeline.FunctionCall{Function: &fn.Function, Args: slices.Clone(r.Args[:min(len(fn.Params), len(r.Args))])}
+	args := slices.Clone(r.Args[:min(len(fn.Params), len(r.Args))])
+	s.Function = &timeline.FunctionCall{Function: &fn.Function, Args: args}
 	if r.Flags&tracelog.FunctionAlone != 0 {
 		s.instant, s.Open, s.End = true, false, r.Time
 	} else {

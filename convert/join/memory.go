@@ -191,7 +191,8 @@ func (p *processMemory) changed(c *livemem.Change) {
 
 func (p *processMemory) counter(kind, gpu uint32) *memoryCounter {
 	use := cudaapi.MemoryUseOf(kind)
-	return p.counterOf(memoryNames[use], timeline.Counter{GPU: gpu, Host: use == cudaapi.PinnedMemory, Device: use == cudaapi.DeviceMemory})
+	of := timeline.Counter{GPU: gpu, Host: use == cudaapi.PinnedMemory, Device: use == cudaapi.DeviceMemory}
+	return p.counterOf(memoryNames[use], of)
 }
 
 // memoryNames are the names of counters.

@@ -111,7 +111,8 @@ func (r *Report) typicalStep() *Part {
 func newPart(title, note string, from, to uint64) *Part {
 	names := make(timeline.KernelNames)
 	return &Part{Title: title, Note: note, From: max(from, 1), To: max(to, from+1, 2), names: names, classes: activity.Classes(names),
-		threads: make(map[*timeline.Thread]*threadLane), streams: make(map[*timeline.Stream]*streamLane), blocks: make(map[*timeline.Thread][]mark)}
+		threads: make(map[*timeline.Thread]*threadLane), streams: make(map[*timeline.Stream]*streamLane),
+		blocks: make(map[*timeline.Thread][]mark)}
 }
 
 // Take takes events.
@@ -235,11 +236,12 @@ func (p *Part) work(e *timeline.WorkList) {
 
 // span takes a range. Those of NCCL are not what the program is about.
 func (p *Part) span(e *timeline.SpanEnd) {
-	if e.Track.Category != timeline.NVTX || e.Track.Thread == nil || e.Depth >= mostRangeRows || e.Track.Domain == timeline.NCCLDomain {
+	t := e.Track
+	if t.Category != timeline.NVTX || t.Thread == nil || t.Domain == timeline.NCCLDomain || e.Depth >= mostRangeRows {
 		return
 	}
 	if p.has(e.Start, e.End) {
-		l := p.thread(e.Track.Thread)
+		l := p.thread(t.Thread)
 		l.ranges[e.Depth] = append(l.ranges[e.Depth], mark{e.Start, e.End, "range", e.Name})
 	}
 }
@@ -269,7 +271,8 @@ func (r *Report) step() *Chart {
 		return nil
 	}
 	byID := func(a, b *streamLane) int {
-		return cmp.Or(cmp.Compare(a.Context.ID, b.Context.ID), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Context.Process.PID, b.Context.Process.PID))
+		return cmp.Or(cmp.Compare(a.Context.ID, b.Context.ID), cmp.Compare(a.ID, b.ID),
+			cmp.Compare(a.Context.Process.PID, b.Context.Process.PID))
 	}
 	streams, moreStreams := busiest(sorted(p.streams, byID), mostStreams, func(l *streamLane) uint64 { return l.time })
 	byTID := func(a, b *threadLane) int {

@@ -25,7 +25,8 @@ type libraryRow struct {
 }
 
 func newFunctions() functions {
-	return functions{rows: newGroups(libraryKey{name: other}, func(k libraryKey) *libraryRow { return &libraryRow{libraryKey: k} })}
+	row := func(k libraryKey) *libraryRow { return &libraryRow{libraryKey: k} }
+	return functions{newGroups(libraryKey{name: other}, row)}
 }
 
 func (f *functions) countFunction(e *timeline.SpanEnd) {

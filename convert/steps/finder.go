@@ -90,7 +90,7 @@ func (s *Finder) Name() { s.named = true }
 // Named reports whether a person has said which ranges are steps.
 func (s *Finder) Named() bool { return s.named }
 
-// Begin takes the beginning of a range: the work of that time comes long before the range ends, and its border must be marked by then.
+// Begin takes the beginning of a range. It is marked now: when the range ends, the work of its beginning has passed.
 func (s *Finder) Begin(e *timeline.SpanBegin) {
 	if e.Track.Category == timeline.NVTX {
 		around := s.open[e.Track][:e.Depth]
@@ -235,7 +235,8 @@ func (s *Finder) Found() (all []*Kind) {
 		if why != "" {
 			continue
 		}
-		k := &Kind{key: key{Process: r.Context.Process, Name: "step"}, Covers: covers, NoLines: len(r.period.origins.in) == 0, Source: fmt.Sprintf("launches on stream %d%s", r.ID, r.Qualifier()), sure: r.period.sure(), Stream: r.Stream}
+		k := &Kind{key: key{Process: r.Context.Process, Name: "step"}, Covers: covers, NoLines: len(r.period.origins.in) == 0,
+			Source: fmt.Sprintf("launches on stream %d%s", r.ID, r.Qualifier()), sure: r.period.sure(), Stream: r.Stream}
 		for i, at := range r.period.bounds[1:] {
 			k.Parts = append(k.Parts, Step{int64(i), r.period.bounds[i], at, nil})
 		}

@@ -24,7 +24,8 @@ type Function struct {
 // NewFunction returns a function with what its name tells.
 func NewFunction(name, library string, id uint32) Function {
 	f := Function{Name: name, Library: library, ID: id,
-		Launch: strings.Contains(name, "Launch"), Async: strings.Contains(name, "Async"), PerThread: cudaapi.PerThreadStream(name)}
+		Launch: strings.Contains(name, "Launch"), Async: strings.Contains(name, "Async"),
+		PerThread: cudaapi.PerThreadStream(name)}
 	if known := cudaapi.ByName(name); known != nil {
 		f.Range = known.Range
 	}

@@ -84,7 +84,7 @@ const (
 	CUPTI     Category = "cupti"    // time that CUPTI took for itself
 	Memory    Category = "memory"   // memory pools
 
-	Functions       Category = "function" // functions of any library, on the tracks of their threads' calls unless they are Apart
+	Functions       Category = "function" // functions of any library, on the tracks of calls unless they are Apart
 	PythonFunctions Category = "python"   // Python functions, as the stacks of calls show them
 )
 

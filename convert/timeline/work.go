@@ -35,7 +35,8 @@ const (
 	OnlyNCCL   = "NCCL"   // NCCL's kernels, with copies and memsets
 )
 
-// Qualifier is what follows the stream's number in a title: " (default, NAME)", " (NAME)", "" and so on, with further words behind the name.
+// Qualifier is what follows the stream's number in a title: " (default, NAME)", " (NAME)", "" and so on.
+// Further words stand behind the name.
 func (s *Stream) Qualifier(more ...string) string {
 	words := slices.Concat([]string{s.Name}, more)
 	if s.Default {

@@ -206,7 +206,8 @@ func harmless(sl *timeline.Slice) bool {
 
 // probes reports whether NCCL asks, while it starts, for a kernel that it has for other GPUs only.
 func probes(sl *timeline.Slice) bool {
-	return sl.Caller != nil && strings.HasPrefix(sl.Caller.File(), "libnccl.") && sl.Name == "cuLibraryGetKernel" && sl.Ret == cudaapi.ErrorNoBinaryForGPU
+	return sl.Name == "cuLibraryGetKernel" && sl.Ret == cudaapi.ErrorNoBinaryForGPU &&
+		sl.Caller != nil && strings.HasPrefix(sl.Caller.File(), "libnccl.")
 }
 
 // A Stream takes the work of a stream.
