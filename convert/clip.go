@@ -176,7 +176,7 @@ func (p *clippedSink) clip(e timeline.Event) {
 	case *timeline.SpanBegin:
 		p.track(e.Track).begin(p, e)
 	case *timeline.SpanEnd:
-		p.track(e.Track).end(p, e.Time, e.Args)
+		p.track(e.Track).end(p, *e)
 	case *timeline.CounterValue:
 		p.counter(e)
 	case *timeline.Instant:

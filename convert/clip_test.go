@@ -20,7 +20,7 @@ var (
 	process    = &timeline.Process{PID: 1}
 	thread     = &timeline.Thread{Process: process, TID: 2}
 	stream     = &timeline.Stream{ID: 7}
-	ranges     = &timeline.Track{Process: process, Thread: thread, Name: "NVTX"}
+	ranges     = &timeline.Track{Process: process, Thread: thread, Category: timeline.NVTX}
 	live       = &timeline.Counter{Process: process, Name: "memory"}
 	testLaunch = &timeline.Function{Name: "launch"}
 )
@@ -64,9 +64,9 @@ func line(e timeline.Event) (lines []string) {
 		}
 		return lines
 	case *timeline.SpanBegin:
-		return []string{strings.TrimSpace(fmt.Sprintf("span %s %d-%d %s", e.Name, e.Start, e.End, details(e.Args)))}
+		return []string{strings.TrimSpace(fmt.Sprintf("span %s %d-%d %s", e.Name, e.Start, e.End, details(e.Facts())))}
 	case *timeline.SpanEnd:
-		return []string{strings.TrimSpace(fmt.Sprintf("span ends %d %s", e.Time, details(e.Args)))}
+		return []string{strings.TrimSpace(fmt.Sprintf("span ends %d %s", e.End, details(e.LateFacts())))}
 	case *timeline.Instant:
 		return []string{fmt.Sprintf("instant %d", e.Start)}
 	case *timeline.CounterValue:
@@ -102,7 +102,9 @@ func rangeOf(name string, start, end uint64) *timeline.SpanBegin {
 	return &timeline.SpanBegin{Track: ranges, Span: timeline.Span{Name: name, Start: start, End: end}}
 }
 
-func end(at uint64) *timeline.SpanEnd { return &timeline.SpanEnd{Track: ranges, Time: at} }
+func end(start, at uint64) *timeline.SpanEnd {
+	return &timeline.SpanEnd{Track: ranges, Span: timeline.Span{Start: start, End: at}}
+}
 
 func value(at, v uint64) *timeline.CounterValue {
 	return &timeline.CounterValue{Counter: live, Time: at, Value: v}
@@ -129,16 +131,16 @@ func TestClip(t *testing.T) {
 			[3]string{"thread, call 90-100 goes on after this part waits for 1 waits for 2", "thread, call 100-130 began before this part waits for 2 waits for 3", ""}},
 		"work": {[]timeline.Event{testWork(150, 10, timeline.Call{}), testWork(150, 10, timeline.Call{Function: testLaunch, Start: 140, End: 145}), testWork(150, 10, timeline.Call{Function: testLaunch, Start: 40, End: 45}), testWork(180, 30, timeline.Call{Function: testLaunch, Start: 170, End: 175})},
 			[3]string{"", "work 150-160, work 150-160, work 150-160 its call is in another part, work 180-200 goes on after this part", "work 200-210 began before this part; its call is in another part"}},
-		"spans": {[]timeline.Event{rangeOf("a", 10, 250), rangeOf("b", 20, 30), end(30), rangeOf("c", 90, 150), end(150), end(250)},
+		"spans": {[]timeline.Event{rangeOf("a", 10, 250), rangeOf("b", 20, 30), end(20, 30), rangeOf("c", 90, 150), end(90, 150), end(10, 250)},
 			[3]string{"thread, span a 10-100 goes on after this part, span b 20-30, span ends 30, span c 90-100 goes on after this part, span ends 100, span ends 100",
 				"thread, span a 100-200 began before this part and goes on after it, span c 100-150 began before this part, span ends 150, span ends 200",
 				"thread, span a 200-250 began before this part, span ends 250"}},
 		"a span that does not end": {[]timeline.Event{&timeline.SpanBegin{Track: ranges, Span: timeline.Span{Name: "a", Start: 10, Open: true}}, call(20, 30)},
 			[3]string{"thread, span a 10-0, call 20-30", "thread, span a 100-0 began before this part", "thread, span a 200-0 began before this part"}},
 		"a span whose end is not known when it begins": {[]timeline.Event{&timeline.SpanBegin{Track: ranges, Span: timeline.Span{Name: "a", Start: 10, Open: true}}, call(20, 30),
-			&timeline.SpanEnd{Track: ranges, Time: 150, Args: []timeline.Detail{{Text: "facts "}}}},
+			&timeline.SpanEnd{Track: ranges, Span: timeline.Span{Start: 10, End: 150, Open: true}, Late: []timeline.Detail{{Text: "facts "}}}},
 			[3]string{"thread, span a 10-0, call 20-30, span ends 100 facts goes on after this part", "thread, span a 100-0 began before this part, span ends 150 facts", ""}},
-		"instants in a span": {[]timeline.Event{rangeOf("a", 10, 150), &timeline.Instant{Track: ranges, Span: timeline.Span{Start: 120, End: 120}}, end(150)},
+		"instants in a span": {[]timeline.Event{rangeOf("a", 10, 150), &timeline.Instant{Track: ranges, Span: timeline.Span{Start: 120, End: 120}}, end(10, 150)},
 			[3]string{"thread, span a 10-100 goes on after this part, span ends 100", "thread, span a 100-150 began before this part, instant 120, span ends 150", ""}},
 		"counters": {[]timeline.Event{value(10, 1), value(90, 2), call(150, 160), value(170, 3)},
 			[3]string{"counter 10: 1, counter 90: 2", "thread, call 150-160, counter 100: 2, counter 170: 3", ""}},

@@ -2,25 +2,12 @@ package convert
 
 import "github.com/cudatrace/cudatrace/convert/timeline"
 
-// A track has the open spans of a track, outermost first.
+// A track has the open spans of a track that begin before the window's end, outermost first.
 type track struct {
-	of   *timeline.Track
-	open []span
+	of    *timeline.Track
+	open  []timeline.Span
+	shown int // of these, those that were passed on; the others may end before the window
 }
-
-type span struct {
-	timeline.Span
-	state spanState
-}
-
-// A spanState says what has been passed on of a span.
-type spanState int
-
-const (
-	before spanState = iota // it began before the window, and may end there, too
-	shown                   // it was passed on
-	after                   // it begins after the window
-)
 
 func (p *clippedSink) track(t *timeline.Track) *track {
 	k := p.tracks[t]
@@ -34,59 +21,45 @@ func (p *clippedSink) track(t *timeline.Track) *track {
 
 // begin begins a span.
 func (k *track) begin(p *clippedSink, e *timeline.SpanBegin) {
-	switch {
-	case p.begins(e.Start):
+	if e.Start < p.From || p.begins(e.Start) {
+		k.open = append(k.open, e.Span)
+	}
+	if p.begins(e.Start) {
 		k.show(p)
-		k.open = append(k.open, span{e.Span, shown})
-		k.emit(p, e.Span, 0)
-	case e.Start < p.From:
-		k.open = append(k.open, span{e.Span, before})
-	default:
-		k.open = append(k.open, span{e.Span, after})
 	}
 }
 
-// show shows the open spans that began before the window: something in the window is inside of them.
+// show passes on the open spans: something in the window is inside of them.
 func (k *track) show(p *clippedSink) {
-	for i := range k.open {
-		if sp := &k.open[i]; sp.state == before {
-			sp.state = shown
-			cut := sp.Span
-			cut.Start = p.From
-			k.emit(p, cut, timeline.CutBefore)
+	for ; k.shown < len(k.open); k.shown++ {
+		sp := k.open[k.shown]
+		end := sp.End
+		if sp.Open {
+			end = p.To
 		}
+		sp.Flags |= p.cut(&sp.Start, &end)
+		if !sp.Open {
+			sp.End = end
+		}
+		p.thread(k.of.Thread)
+		p.out = append(p.out, &timeline.SpanBegin{Track: k.of, Span: sp})
 	}
-}
-
-// emit hands a span on, and says how it is cut.
-func (k *track) emit(p *clippedSink, sp timeline.Span, flags uint16) {
-	if !sp.Open && sp.End > p.To {
-		sp.End = p.To
-		flags |= timeline.CutAfter
-	}
-	if flags != 0 {
-		sp.Args = append(sp.Args[:len(sp.Args):len(sp.Args)], timeline.Detail{Name: timeline.CutName, Text: timeline.CutText(flags)})
-	}
-	p.thread(k.of.Thread)
-	p.out = append(p.out, &timeline.SpanBegin{Track: k.of, Span: sp})
 }
 
 // end ends the innermost span.
-func (k *track) end(p *clippedSink, at uint64, args []timeline.Detail) {
-	n := len(k.open)
-	if n == 0 {
+func (k *track) end(p *clippedSink, e timeline.SpanEnd) {
+	if e.Start >= p.From && !p.begins(e.Start) {
 		return
 	}
-	if k.open[n-1].state == before && at > p.From {
+	if e.End > p.From {
 		k.show(p)
 	}
-	if sp := &k.open[n-1]; sp.state == shown {
-		if sp.Open && at > p.To {
-			args = append(args[:len(args):len(args)], timeline.Detail{Name: timeline.CutName, Text: timeline.CutText(timeline.CutAfter)})
-		}
-		p.out = append(p.out, &timeline.SpanEnd{Track: k.of, Time: min(at, p.To), Args: args})
+	last := len(k.open) - 1
+	if k.open = k.open[:last]; k.shown > last {
+		k.shown = last
+		e.Flags |= p.cut(&e.Start, &e.End)
+		p.out = append(p.out, &e)
 	}
-	k.open = k.open[:n-1]
 }
 
 // A counter has the value of a counter at the beginning of a window.

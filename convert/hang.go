@@ -188,7 +188,7 @@ func (of *streamWork) running() work {
 
 func (s *hangSink) slice(t *timeline.Thread, sl *timeline.Slice) {
 	on, at := handleOf(t, sl), place{t.Process, sl.Caller, sl.Python}
-	if launches := len(sl.Work()) > 0 || strings.Contains(sl.Name, "Launch"); launches && len(sl.Args) == 0 {
+	if launches := len(sl.Work()) > 0 || sl.Launch; launches && len(sl.Args) == 0 {
 		on.stream = s.places[at].stream
 		if len(sl.Work()) > 0 {
 			on.stream = sl.Stream
@@ -209,7 +209,7 @@ func (s *hangSink) slice(t *timeline.Thread, sl *timeline.Slice) {
 		s.learn(at, sl)
 	case sl.Stream != nil: // it made the stream
 		s.streams[on] = sl.Stream
-	case sl.Ret == 0 && strings.Contains(sl.Name, "Launch") && (s.pending[on] == nil || s.waited.cover(on, s.pending[on].end)):
+	case sl.Ret == 0 && sl.Launch && (s.pending[on] == nil || s.waited.cover(on, s.pending[on].end)):
 		l := &launch{tid: t.TID, start: sl.Start, end: sl.End}
 		if sl.Kernel != nil {
 			l.kernel = sl.Kernel.Name
@@ -231,12 +231,10 @@ const perThreadStream = 2
 
 // take notes a call that has returned.
 func (w returnedWaits) take(on streamHandle, sl *timeline.Slice) {
-	if sl.Ret != 0 || sl.Flags&timeline.Unfinished != 0 || !strings.Contains(sl.Name, "Synchronize") {
-		return
-	}
-	switch wait := cudaapi.TraitsOf(sl.Name).Waits; {
-	case cudaapi.PerThreadStream(sl.Name), on.handle == perThreadStream: // the same handle is a stream in each thread
-	case wait == cudaapi.ContextWait, wait == cudaapi.StreamWait && on.known:
+	switch {
+	case sl.Ret != 0 || sl.Flags&timeline.Unfinished != 0:
+	case sl.PerThread, on.handle == perThreadStream: // the same handle is a stream in each thread
+	case sl.Wait == cudaapi.ContextWait, sl.Wait == cudaapi.StreamWait && on.known:
 		w[on] = max(w[on], sl.Start)
 	}
 }

@@ -222,7 +222,7 @@ func (e *endings) Take(events []timeline.Event) error {
 				e.add(event.List[i].End)
 			}
 		case *timeline.SpanEnd:
-			e.add(event.Time)
+			e.add(event.End)
 		case *timeline.Instant:
 			e.add(event.Start)
 		}

@@ -54,10 +54,10 @@ func TestProcessor(t *testing.T) {
 
 // trackName is the name of a track, nil for one that is the thread's own.
 func trackName(t *timelinetest.Track) any {
-	if t.Name == "" {
+	if t.Title() == "" {
 		return nil
 	}
-	return t.Name
+	return t.Title()
 }
 
 // Records with times that no trace can hold are left out of it, and counted.

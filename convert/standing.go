@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/cudatrace/cudatrace/convert/read"
@@ -345,7 +344,7 @@ func (of *standing) slice(t *timeline.Thread, sl *timeline.Slice, from uint64) {
 		of.streams[on], of.worked[on] = sl.Stream, max(of.worked[on], sl.Start)
 	case sl.Stream != nil: // it made the stream
 		of.streams[on] = sl.Stream
-	case sl.Start > from && sl.Ret == 0 && sl.Flags&timeline.Unfinished == 0 && strings.Contains(sl.Name, "Launch"):
+	case sl.Start > from && sl.Ret == 0 && sl.Flags&timeline.Unfinished == 0 && sl.Launch:
 		p := pendingLaunch{name: sl.Name, start: sl.Start, end: sl.End, correlation: sl.Correlation}
 		if sl.Kernel != nil {
 			p.kernel = sl.Kernel.Name

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/pattern"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -57,7 +58,7 @@ func (s *Steps) look(l *log, none *NoStepError) error {
 		}
 		if name, _ := pattern.Stem(m.Name); !known[name] && len(known) < mostNames {
 			known[name] = true
-			if m.Domain == "NCCL" {
+			if m.Domain == timeline.NCCLDomain {
 				none.nccl = append(none.nccl, name)
 			} else {
 				none.Names = append(none.Names, name)

@@ -11,9 +11,7 @@ import (
 type Function struct {
 	Name, Library string
 	Role          Role
-	Async         bool   // its name says that the call does not wait
 	Place         string // where it was called, "" for any place
-	Range         cudaapi.Range
 
 	places map[any]*Function
 
@@ -85,10 +83,7 @@ type Functions struct{ list []*Function }
 
 // Add adds a function.
 func (f *Functions) Add(name, library string) *Function {
-	fn := &Function{Name: name, Library: library, Role: RoleOf(name), Async: strings.Contains(name, "Async"), index: len(f.list)}
-	if of := cudaapi.ByName(name); of != nil {
-		fn.Range = of.Range
-	}
+	fn := &Function{Name: name, Library: library, Role: RoleOf(name), index: len(f.list)}
 	loading := *fn
 	loading.loads, loading.loading = true, &loading
 	fn.loading = &loading

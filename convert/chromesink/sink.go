@@ -26,8 +26,8 @@ type Sink struct {
 	names     texts
 	processes map[*timeline.Process]*process
 	order     []*process
-	rows      map[any]*row // by *timeline.Thread, *timeline.Stream or *timeline.Track
-	spans     map[*timeline.Track][]*span
+	rows      map[any]*row                 // by *timeline.Thread, *timeline.Stream or *timeline.Track
+	python    map[*timeline.Track][]uint64 // numbers of open Python functions, by depth
 	remarks   []timeline.Event
 	metrics   metrics
 	gauges    activity.Gauges
@@ -50,7 +50,7 @@ func New(o Options) *Sink {
 		options: o, names: newTexts(),
 		processes: make(map[*timeline.Process]*process),
 		rows:      make(map[any]*row),
-		spans:     make(map[*timeline.Track][]*span),
+		python:    make(map[*timeline.Track][]uint64),
 	}
 }
 

@@ -26,7 +26,7 @@ var (
 	stream    = &timeline.Stream{Context: context, ID: 7, Default: true}
 	launch    = &timeline.Function{Name: "cudaLaunchKernel", Library: "runtime", Params: []timeline.Param{{Name: "stream", Type: "handle"}, {Name: "x", Type: "f32"}}}
 	inner     = &timeline.Function{Name: "cuLaunchKernel", Library: "driver"}
-	ranges    = &timeline.Track{Process: program, Thread: mainTID, Name: "NVTX", Category: timeline.NVTX}
+	ranges    = &timeline.Track{Process: program, Thread: mainTID, Category: timeline.NVTX}
 )
 
 // An event is an event of a file.
@@ -171,7 +171,7 @@ func TestNumbers(t *testing.T) {
 	other := &timeline.Stream{Context: &timeline.Context{Process: program, Device: 3, ID: 9}, ID: 7}
 	zero := &timeline.Stream{Context: context}
 	tr := traced(t, Options{},
-		&timeline.SpanBegin{Track: &timeline.Track{Process: program, Name: "CUPTI overhead", Category: timeline.CUPTI}, Span: timeline.Span{Name: "CUPTI buffer flush", Start: 1, End: 2}},
+		&timeline.SpanBegin{Track: &timeline.Track{Process: program, Category: timeline.CUPTI}, Span: timeline.Span{Name: "CUPTI buffer flush", Start: 1, End: 2}},
 		&timeline.SpanBegin{Track: ranges, Span: timeline.Span{Name: "r", Start: 1, End: 2}},
 		&timeline.Slices{Thread: mainTID, List: []timeline.Slice{call(launch, 1, 2, 0, 0)}},
 		&timeline.WorkList{Stream: stream, List: []timeline.Work{kernel(1, 1)}},
@@ -259,13 +259,14 @@ func TestCorrelationOfSeveralCalls(t *testing.T) {
 
 // A range that is a step has the step's number. A range whose end comes later is written then.
 func TestSteps(t *testing.T) {
-	begin := func(step *timeline.Step, start, end uint64, open bool) *timeline.SpanBegin {
-		return &timeline.SpanBegin{Track: ranges, Span: timeline.Span{Name: "forward", Start: start, End: end, Open: open, Ranges: &timeline.RangeStack{Range: &timeline.Range{Step: step}}}}
+	span := func(step *timeline.Step, start, end uint64, open bool) timeline.Span {
+		return timeline.Span{Name: "forward", Start: start, End: end, Open: open, Ranges: &timeline.RangeStack{Range: &timeline.Range{Step: step}}}
 	}
-	end := func(at uint64) *timeline.SpanEnd { return &timeline.SpanEnd{Track: ranges, Time: at} }
+	begin := func(sp timeline.Span) *timeline.SpanBegin { return &timeline.SpanBegin{Track: ranges, Span: sp} }
+	end := func(sp timeline.Span) *timeline.SpanEnd { return &timeline.SpanEnd{Track: ranges, Span: sp} }
+	inner, next := span(nil, 11, 12, false), span(&timeline.Step{Number: 8}, 20, 30, false)
 	tr := traced(t, Options{},
-		begin(&timeline.Step{Number: 7}, 10, 0, true), begin(nil, 11, 12, false), end(12), end(20), begin(&timeline.Step{Number: 8}, 20, 30, false), end(30),
-		end(31), // of a range that began before the log
+		begin(span(&timeline.Step{Number: 7}, 10, 0, true)), begin(inner), end(inner), end(span(&timeline.Step{Number: 7}, 10, 20, true)), begin(next), end(next),
 		&timeline.Instant{Track: ranges, Span: timeline.Span{Name: "step mark", Start: 15}})
 	expect(t, tr.slices("user_annotation"), "forward 30/10000030 0.011+0.001", "ProfilerStep#7 30/10000030 0.010+0.010", "ProfilerStep#8 30/10000030 0.020+0.010")
 }
@@ -395,7 +396,7 @@ func FuzzNames(f *testing.F) {
 			&timeline.Recording{Monotonic: start, Realtime: dur, Start: start}, &timeline.GPUs{List: []timeline.GPU{{Name: name}}}, c,
 			&timeline.Slices{Thread: th, List: []timeline.Slice{sl}},
 			&timeline.WorkList{Stream: &timeline.Stream{Context: c, Name: name}, List: []timeline.Work{work}},
-			&timeline.SpanBegin{Track: &timeline.Track{Process: p, Name: name, Category: timeline.Category(name)}, Span: timeline.Span{Name: name, Start: start, End: dur, Args: []timeline.Detail{{Name: name, Text: name}}}},
+			&timeline.SpanBegin{Track: &timeline.Track{Process: p, Category: timeline.Category(name), Domain: name}, Span: timeline.Span{Name: name, Start: start, End: dur, Args: []timeline.Detail{{Name: name, Text: name}}}},
 			&timeline.CounterValue{Counter: &timeline.Counter{Process: p, Name: name}, Time: start, Value: dur},
 			&timeline.Note{Text: name})
 		want := strings.ToValidUTF8(name, "\x00") // a run of bad bytes is one here

@@ -3,7 +3,6 @@ package chromesink
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/timeline"
@@ -31,20 +30,6 @@ var overheadNames = map[string]string{
 	"unified memory activity start":    "UVM Activity Init",
 }
 
-// A span is an open span of a track.
-type span struct {
-	timeline.Span
-	python, caller uint64 // numbers of a Python function and of the one that called it, 0 for none
-}
-
-// stepOn returns the step that an NVTX range on a track is, nil for other spans: it is shown as ProfilerStep#N.
-func (sp *span) stepOn(t *timeline.Track) *timeline.Step {
-	if t.Category != timeline.NVTX || sp.Ranges == nil {
-		return nil
-	}
-	return sp.Ranges.Step
-}
-
 // trackRow returns the row of a track, nil without a file. It stands beside the track's stream or
 // thread, or else beside the main thread. The spans of a track nest, so it has one lane. Python functions
 // nest with the calls of their thread, and share its row.
@@ -58,59 +43,48 @@ func (s *Sink) trackRow(t *timeline.Track) *row {
 		if f == nil {
 			return nil
 		}
-		r = &row{file: f, pid: t.Process.PID, base: t.Process.PID, name: t.Name, beside: true}
+		r = &row{file: f, pid: t.Process.PID, base: t.Process.PID, name: t.Title(), beside: true}
 		switch {
 		case t.Stream != nil:
 			device := t.Stream.Context.Device
 			f.gpu(device)
-			r.pid, r.base, r.name = device, t.Stream.ID, strings.TrimSpace(streamName(t.Stream))+" "+t.Name+" of "+threadName(t.Thread)
+			r.pid, r.base, r.name = device, t.Stream.ID, strings.TrimSpace(streamName(t.Stream))+" "+t.Title()+" of "+threadName(t.Thread)
 		case t.Thread != nil:
-			r.base, r.name = t.Thread.TID, threadName(t.Thread)+" "+cmp.Or(t.Name, "functions")
+			r.base, r.name = t.Thread.TID, threadName(t.Thread)+" "+cmp.Or(t.Title(), "functions")
 		}
 		s.rows[t] = r
 	}
 	return r
 }
 
-// spanBegin writes a span, or keeps it until its end is known.
+// spanBegin writes a span if its end is known. Python functions are numbered in the order in which they begin.
 func (s *Sink) spanBegin(e *timeline.SpanBegin) {
 	r := s.trackRow(e.Track)
 	if r == nil {
 		return
 	}
-	sp := &span{Span: e.Span}
-	sp.Args = slices.Clone(e.Args)
-	if open := s.spans[e.Track]; e.Track.Category == timeline.PythonFunctions {
+	if e.Track.Category == timeline.PythonFunctions {
 		r.file.functions++
-		if sp.python = r.file.functions; len(open) > 0 {
-			sp.caller = open[len(open)-1].python
-		}
+		s.python[e.Track] = append(s.python[e.Track][:e.Depth], r.file.functions)
 	}
-	s.spans[e.Track] = append(s.spans[e.Track], sp)
-	if !sp.Open {
-		r.span(e.Track, sp)
+	if !e.Open {
+		s.span(r, e.Track, &e.Span, nil)
 	}
 }
 
-// spanEnd ends the innermost open span of a track.
+// spanEnd writes a span whose end was not known.
 func (s *Sink) spanEnd(e *timeline.SpanEnd) {
-	open := s.spans[e.Track]
-	r := s.trackRow(e.Track)
-	if len(open) == 0 || r == nil {
-		return
-	}
-	sp := open[len(open)-1]
-	s.spans[e.Track] = open[:len(open)-1]
-	if sp.Open {
-		sp.End, sp.Args = e.Time, append(sp.Args, e.Args...)
-		r.span(e.Track, sp)
+	if r := s.trackRow(e.Track); r != nil && e.Open {
+		s.span(r, e.Track, &e.Span, e.LateFacts())
 	}
 }
 
-func (r *row) span(t *timeline.Track, sp *span) {
-	name, step := sp.Name, sp.stepOn(t)
+// span writes a span. An NVTX range that is a step is shown as ProfilerStep#N.
+func (s *Sink) span(r *row, t *timeline.Track, sp *timeline.Span, late []timeline.Detail) {
+	name, step := sp.Name, (*timeline.Step)(nil)
 	switch {
-	case step != nil:
+	case t.Category == timeline.NVTX && sp.Ranges != nil && sp.Ranges.Step != nil:
+		step = sp.Ranges.Step
 		name = fmt.Sprintf("ProfilerStep#%d", step.Number)
 	case t.Category == timeline.CUPTI:
 		name = cmp.Or(overheadNames[name], name)
@@ -120,15 +94,17 @@ func (r *row) span(t *timeline.Track, sp *span) {
 	if step != nil {
 		o.string("range", sp.Name)
 	}
-	if sp.python != 0 {
-		o.uint("Python id", sp.python)
-		if sp.caller != 0 {
-			o.uint("Python parent id", sp.caller)
+	if t.Category == timeline.PythonFunctions {
+		numbers := s.python[t]
+		o.uint("Python id", numbers[sp.Depth])
+		if sp.Depth > 0 {
+			o.uint("Python parent id", numbers[sp.Depth-1])
 		} else {
 			o.raw("Python parent id", []byte("null"))
 		}
 	}
-	details(&o, sp.Args)
+	details(&o, sp.Facts())
+	details(&o, late)
 	f.endArgs(&o)
 }
 
@@ -141,7 +117,7 @@ func (s *Sink) instant(e *timeline.Instant) {
 	o := f.begin("i", spanCategory(e.Track.Category), e.Name, r.pid, r.first().tid, e.Start)
 	o.string("s", "t")
 	o.begin("args")
-	details(&o, e.Args)
+	details(&o, e.Facts())
 	f.endArgs(&o)
 }
 

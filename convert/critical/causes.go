@@ -2,7 +2,6 @@ package critical
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/activity"
 	"github.com/cudatrace/cudatrace/convert/timeline"
@@ -147,13 +146,13 @@ func (x *Without) release(p *piece) {
 // wait; the result of one that copies to the host is waited for.
 func (x *Without) Pageable(rate func(gpu uint32) float64) {
 	x.work(false, func(s *Stream, i int, p *piece) {
-		if p.habit != pageable {
+		if p.habit != pageable && p.habit != pageableToGPU {
 			return
 		}
 		if rate := rate(s.Context.GPU); rate > 0 {
 			x.shorten(s, i, p.end-p.start-min(p.end-p.start, uint64(float64(p.bytes)/rate*1e9)))
 		}
-		if strings.HasSuffix(x.r.c.texts[p.name], "HtoD") {
+		if p.habit == pageableToGPU {
 			x.release(p)
 		}
 	})

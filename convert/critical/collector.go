@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"slices"
 	"sort"
-	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/activity"
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/cudaapi"
 )
 
 // Limits of what is kept.
@@ -315,10 +315,11 @@ type piece struct {
 type habit uint8
 
 const (
-	noHabit  habit = iota
-	pageable       // a larger copy from or to pageable memory
-	small          // a small copy
-	syncSet        // a memory set by a function that is not asynchronous
+	noHabit       habit = iota
+	pageable            // a larger copy from or to pageable memory
+	pageableToGPU       // likewise, to a GPU
+	small               // a small copy
+	syncSet             // a memory set by a function that is not asynchronous
 )
 
 // habitOf returns what is odd about a piece of work.
@@ -326,11 +327,13 @@ func (c *Collector) habitOf(w *timeline.Work) habit {
 	m := &w.Shape.Memcpy
 	switch {
 	case w.Call.Function == nil || w.Graph != 0:
-	case w.Kind == timeline.MemsetWork && !strings.Contains(w.Call.Name, "Async"):
+	case w.Kind == timeline.MemsetWork && !w.Call.Async:
 		return syncSet
 	case w.Kind != timeline.MemcpyWork:
 	case m.Bytes <= c.SmallCopy:
 		return small
+	case m.Pageable() && m.CopyKind == cudaapi.MemcpyHtoD:
+		return pageableToGPU
 	case m.Pageable():
 		return pageable
 	}

@@ -25,7 +25,6 @@ type sink struct {
 	room    *activity.Room
 	threads map[*timeline.Thread]*thread
 	steps   []step
-	open    map[*timeline.Track]uint64
 }
 
 type thread struct {
@@ -42,8 +41,7 @@ func newSink() *sink {
 	names := make(timeline.KernelNames)
 	c := critical.New(names)
 	c.KeepMore()
-	return &sink{Collector: c, room: activity.NewRoom(), threads: make(map[*timeline.Thread]*thread),
-		open: make(map[*timeline.Track]uint64)}
+	return &sink{Collector: c, room: activity.NewRoom(), threads: make(map[*timeline.Thread]*thread)}
 }
 
 func (s *sink) thread(of *timeline.Thread) *thread {
@@ -82,14 +80,9 @@ func (s *sink) Take(events []timeline.Event) error {
 				}
 				s.AddWork(s.Stream(e.Stream), w, by)
 			}
-		case *timeline.SpanBegin:
-			if e.Name == "step" && e.Track.Category == timeline.NVTX {
-				s.open[e.Track] = e.Start
-			}
 		case *timeline.SpanEnd:
-			if from, is := s.open[e.Track]; is {
-				s.steps = append(s.steps, step{from, e.Time, e.Track.Thread})
-				delete(s.open, e.Track)
+			if e.Name == "step" && e.Track.Category == timeline.NVTX {
+				s.steps = append(s.steps, step{e.Start, e.End, e.Track.Thread})
 			}
 		}
 	}

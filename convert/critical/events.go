@@ -37,8 +37,7 @@ func (c *Collector) function(of *timeline.Function) *function {
 	if f != nil {
 		return f
 	}
-	f = &function{name: c.text(of.Name), stream: -1, event: -1}
-	f.own = strings.HasSuffix(of.Name, "_ptsz") || strings.HasSuffix(of.Name, "_ptds")
+	f = &function{name: c.text(of.Name), stream: -1, event: -1, own: of.PerThread}
 	for i, p := range of.Params {
 		switch p.Name {
 		case "stream":
@@ -47,16 +46,17 @@ func (c *Collector) function(of *timeline.Function) *function {
 			f.event = i
 		}
 	}
+	traits := cudaapi.TraitsOf(of.Name)
 	switch base := strings.TrimSuffix(cudaapi.Unversioned(of.Name), "WithFlags"); {
 	case base == "cudaEventRecord" || base == "cuEventRecord":
 		f.role = records
 	case base == "cudaStreamWaitEvent" || base == "cuStreamWaitEvent":
 		f.role = orders
-	case base == "cudaEventSynchronize" || base == "cuEventSynchronize":
+	case traits.Waits == cudaapi.EventWait:
 		f.role = syncs
-	case strings.Contains(base, "StreamBeginCapture"):
+	case traits.Role == cudaapi.CaptureBegin:
 		f.role = captures
-	case strings.HasSuffix(base, "StreamEndCapture"):
+	case traits.Role == cudaapi.CaptureEnd:
 		f.role = captured
 	case f.stream >= 0 && !strings.Contains(base, "Graph"):
 		f.role = puts

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/activity"
 	"github.com/cudatrace/cudatrace/convert/timeline"
@@ -680,5 +679,5 @@ func title(t *timeline.Thread) string {
 
 // async reports whether the call that makes a copy returns before the copy has ended.
 func async(w *timeline.Work) bool {
-	return strings.Contains(w.Call.Name, "Async") && cudaapi.MemoryKindName(w.Shape.Memcpy.DstKind) != "Pageable"
+	return w.Call.Async && w.Shape.Memcpy.DstKind != cudaapi.PageableKind
 }

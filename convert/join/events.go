@@ -100,7 +100,7 @@ func (e *events) overhead(b *tracelog.Block, i int) {
 	start := e.catalog.KnownTime(x.Start)
 	p := e.program(x.PID, start)
 	if p.overheads == nil {
-		p.overheads = newOverlapLanes(&e.spans, timeline.Track{Process: p.out, Name: "CUPTI overhead", Category: timeline.CUPTI})
+		p.overheads = newOverlapLanes(&e.spans, timeline.Track{Process: p.out, Category: timeline.CUPTI})
 	}
 	sp := timeline.Span{Name: cudaapi.OverheadName(x.OverheadKind), Start: start, End: timeline.End(start, x.Dur)}
 	if x.TID != 0 {
@@ -179,7 +179,7 @@ func (e *events) pool(b *tracelog.Block, i int) {
 	at := e.catalog.KnownTime(m.Time)
 	p := e.program(m.PID, at)
 	if p.pools == nil {
-		p.pools = newOverlapLanes(&e.spans, timeline.Track{Process: p.out, Name: "memory pools", Category: timeline.Memory})
+		p.pools = newOverlapLanes(&e.spans, timeline.Track{Process: p.out, Category: timeline.Memory})
 	}
 	gpu, _ := e.catalog.GPUs.Index(m.PID, m.Device)
 	e.memoryOf(p).addPool(&m, at, gpu)

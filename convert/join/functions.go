@@ -1,6 +1,8 @@
 package join
 
 import (
+	"slices"
+
 	"github.com/ianlancetaylor/demangle"
 
 	"github.com/cudatrace/cudatrace/convert/ordered"
@@ -90,9 +92,7 @@ func (f *functions) event(t *functionThread, r *tracelog.FunctionEvent) {
 		f.finish(t)
 		t.show(true)
 		track := &timeline.Track{Process: p.out, Thread: p.thread(r.TID), Category: timeline.Functions}
-		if f.catalog.Outcome.ClockError() != 0 { // calls may have times that do not nest with those of functions
-			track.Name = "functions"
-		}
+		track.Apart = f.catalog.Outcome.ClockError() != 0
 		t.program, t.lane = p, &lane{out: f.out, track: track}
 	}
 	if r.Flags&tracelog.FunctionEntry != 0 {
@@ -109,10 +109,8 @@ func (f *functions) enter(t *functionThread, r *tracelog.FunctionEvent) {
 	fn := f.catalog.Functions.ByID(r.Func)
 	s := &fnSpan{id: r.Func}
 	s.Name, s.Start, s.End, s.Open = f.name(fn), r.Time, timeline.Never, true
-	s.Args = append(s.Args, timeline.Detail{Name: "library", Text: fn.Library})
-	for i := range min(len(fn.Params), len(r.Args)) {
-		s.Args = append(s.Args, word(fn.Params[i].Name, r.Args[i]))
-	}
+	args := slices.Clone(r.Args[:min(len(fn.Params), len(r.Args))])
+	s.Function = &timeline.FunctionCall{Function: &fn.Function, Args: args}
 	if r.Flags&tracelog.FunctionAlone != 0 {
 		s.instant, s.Open, s.End = true, false, r.Time
 	} else {
@@ -132,24 +130,20 @@ func (f *functions) leave(t *functionThread, r *tracelog.FunctionEvent) {
 	}
 	for i := len(t.open) - 1; i >= n; i-- {
 		s := t.open[i]
+		s.Open, s.End = false, r.Time
 		if i > n || r.Flags&tracelog.FunctionLeft != 0 {
-			s.end(r.Time, timeline.Detail{Name: "no_return", Text: "left without returning"})
+			s.Flags = timeline.NoReturn
 		} else {
-			s.end(r.Time, word("returns", r.Ret))
+			s.Function = &timeline.FunctionCall{Function: s.Function.Function, Args: s.Function.Args, Ret: r.Ret, Returned: true}
 		}
 	}
 	t.open = t.open[:n]
 }
 
-// end ends the function.
-func (s *fnSpan) end(at uint64, how timeline.Detail) {
-	s.Open, s.End, s.Args = false, at, append(s.Args, how)
-}
-
 // finish ends the functions that have not returned.
 func (f *functions) finish(t *functionThread) {
-	for i := len(t.open) - 1; i >= 0; i-- {
-		t.open[i].end(max(t.program.horizon, t.last), unfinished)
+	for _, s := range t.open {
+		s.Open, s.End, s.Flags = false, max(t.program.horizon, t.last), timeline.Unfinished
 	}
 	t.open = nil
 }
@@ -178,9 +172,4 @@ func (f *functions) name(fn *read.Function) string {
 		f.names[fn] = name
 	}
 	return name
-}
-
-// word is a register. Its type is not known: small numbers are decimal, all others hexadecimal.
-func word(name string, v uint64) timeline.Detail {
-	return timeline.Detail{Name: name, Value: v, Hex: v>>31 != 0}
 }

@@ -11,6 +11,7 @@ type lane struct {
 	out   *spanOutput
 	track *timeline.Track
 	open  []*span // outermost first
+	depth int32   // of these, those that are shown
 	last  uint64  // start of the latest span
 }
 
@@ -33,7 +34,8 @@ func (l *lane) endUntil(at uint64) {
 	for n := len(l.open); n > 0 && !l.open[n-1].Open && l.open[n-1].End <= at; n-- {
 		sp := l.open[n-1]
 		if sp.shown {
-			l.out.emitter.Emit(&timeline.SpanEnd{Track: l.track, Time: sp.End, Args: sp.late()})
+			l.depth--
+			l.out.emitter.Emit(sp.finished(l.track))
 		}
 		l.open[n-1] = nil
 		l.open = l.open[:n-1]
@@ -45,11 +47,12 @@ func (l *lane) endAll() { l.endUntil(timeline.Never) }
 
 func (l *lane) beginSpan(sp *span) {
 	l.last = sp.Start
-	sp.shown, sp.begunOpen, sp.early = l.out.shows(sp, l.track), sp.Open, len(sp.Args)
+	sp.shown, sp.begunOpen, sp.early, sp.Depth = l.out.shows(sp, l.track), sp.Open, len(sp.Args), l.depth
 	switch {
 	case sp.instant && sp.shown:
 		l.out.emitter.Emit(&timeline.Instant{Track: l.track, Span: sp.Span})
 	case sp.shown:
+		l.depth++
 		l.out.emitter.Emit(&timeline.SpanBegin{Track: l.track, Span: sp.Span})
 	}
 	if !sp.instant {

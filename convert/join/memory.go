@@ -64,8 +64,6 @@ type memoryCounter struct {
 	live   uint64
 	at     uint64 // when live got its value
 	unsaid bool   // the value of live has not been emitted
-	// onDevice says that it counts the allocations in the GPU's memory.
-	onDevice bool
 }
 
 // A memoryCounterKey names a counter of a process. Pinned memory belongs to no GPU.
@@ -193,9 +191,8 @@ func (p *processMemory) changed(c *livemem.Change) {
 
 func (p *processMemory) counter(kind, gpu uint32) *memoryCounter {
 	use := cudaapi.MemoryUseOf(kind)
-	c := p.counterOf(memoryNames[use], gpu, use == cudaapi.PinnedMemory)
-	c.onDevice = use == cudaapi.DeviceMemory
-	return c
+	of := timeline.Counter{GPU: gpu, Host: use == cudaapi.PinnedMemory, Device: use == cudaapi.DeviceMemory}
+	return p.counterOf(memoryNames[use], of)
 }
 
 // memoryNames are the names of counters.
@@ -206,9 +203,9 @@ var memoryNames = [...]string{
 	cudaapi.OtherMemory:   cudaapi.OtherMemory.String() + " memory",
 }
 
-func (p *processMemory) counterOf(use string, gpu uint32, host bool) *memoryCounter {
-	key, name := memoryCounterKey{gpu, use}, ""
-	if host {
+func (p *processMemory) counterOf(use string, of timeline.Counter) *memoryCounter {
+	key := memoryCounterKey{of.GPU, use}
+	if of.Host {
 		key.gpu = math.MaxUint32
 	}
 	if p.latest != nil && p.latest.memoryCounterKey == key {
@@ -219,10 +216,11 @@ func (p *processMemory) counterOf(use string, gpu uint32, host bool) *memoryCoun
 		p.latest = c
 		return c
 	}
-	if name = use; !host {
-		name = fmt.Sprintf("%s (GPU %d)", use, gpu)
+	out := of
+	if out.Process, out.Name = p.out, use; !of.Host {
+		out.Name = fmt.Sprintf("%s (GPU %d)", use, of.GPU)
 	}
-	c = &memoryCounter{memoryCounterKey: key, out: &timeline.Counter{Process: p.out, Name: name, GPU: gpu, Host: host}}
+	c = &memoryCounter{memoryCounterKey: key, out: &out}
 	p.counters[key] = c
 	p.order = append(p.order, c)
 	return c
@@ -230,7 +228,7 @@ func (p *processMemory) counterOf(use string, gpu uint32, host bool) *memoryCoun
 
 // set sets a counter. Of several values at one time the last counts.
 func (p *processMemory) set(c *memoryCounter, at, live uint64) {
-	if c.onDevice {
+	if c.out.Device {
 		u := p.usage
 		u.device[c.gpu] += live - c.live
 		u.Peak = max(u.Peak, u.device[c.gpu])

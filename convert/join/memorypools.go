@@ -3,6 +3,7 @@ package join
 import (
 	"math"
 
+	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -58,8 +59,7 @@ func (p *processMemory) setPool(k poolKey, at uint64, s poolState) {
 // sumPools replaces the part of a pool in a counter of all pools, and returns it: the sum does not wrap,
 // whatever the log holds.
 func (p *processMemory) sumPools(name string, gpu uint32, at, before, now uint64) uint64 {
-	c := p.counterOf(name, gpu, false)
-	c.out.Sampled = true
+	c := p.counterOf(name, timeline.Counter{GPU: gpu, Sampled: true})
 	others := c.live - before
 	now = min(now, math.MaxInt64-min(others, math.MaxInt64))
 	if others+now != c.live {

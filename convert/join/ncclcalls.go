@@ -7,9 +7,6 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// ncclDomain is the NVTX domain of NCCL.
-const ncclDomain = "NCCL"
-
 // ncclCalls finds the calls of NCCL that launch their kernels together, on each thread. Such calls follow each other between
 // ncclGroupStart and ncclGroupEnd. A group may be within another one, and then launches nothing. A call may make others:
 // what those say is part of what it says itself.

@@ -133,7 +133,7 @@ func (c *ncclReading) events(b *tracelog.Block) {
 			id := domains.At(i)
 			is, known := ofNCCL[id]
 			if !known {
-				is = b.Text(id) == ncclDomain
+				is = b.Text(id) == timeline.NCCLDomain
 				ofNCCL[id] = is
 			}
 			if !is {

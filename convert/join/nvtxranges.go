@@ -114,7 +114,7 @@ func (r *nvtxRanges) start(m *tracelog.Marker) {
 	sp.Open = true
 	l := r.lanes[laneKey{m.TID, m.Domain}]
 	of := &timeline.Range{Thread: l.track.Thread, Name: sp.Name, Domain: m.Domain, Step: r.step(m)}
-	if m.Domain == ncclDomain {
+	if m.Domain == timeline.NCCLDomain {
 		r.nccl.Begin(m.TID, of)
 		sp.Args = of.NCCL.Details(sp.Args)
 	}
@@ -147,7 +147,7 @@ func (r *nvtxRanges) begin(m *tracelog.Marker) *span {
 func (r *nvtxRanges) lane(key laneKey) *domainLane {
 	l := r.lanes[key]
 	if l == nil {
-		track := &timeline.Track{Process: r.process, Name: domainTitle(key.domain), Category: timeline.NVTX}
+		track := &timeline.Track{Process: r.process, Domain: key.domain, Category: timeline.NVTX}
 		if key.tid != 0 {
 			track.Thread = r.thread(key.tid)
 		}
@@ -163,7 +163,7 @@ func (r *nvtxRanges) end(o *openRange, m *tracelog.Marker) {
 	sp := o.span
 	o.of.Ended(m.Time - min(m.Time, sp.Start))
 	r.stacks.end(o.tid, o.of, m.Time)
-	if o.domain == ncclDomain {
+	if o.domain == timeline.NCCLDomain {
 		r.nccl.End(o.tid, o.of, m.Time)
 	}
 	if !sp.Open { // the span was cut where the span around it ended
@@ -186,8 +186,7 @@ func (r *nvtxRanges) unfinished(o *openRange) {
 	if !o.Open {
 		return
 	}
-	o.Open, o.End = false, max(r.horizon, o.Start)
-	o.Args = append(o.Args, unfinished)
+	o.Open, o.End, o.Flags = false, max(r.horizon, o.Start), timeline.Unfinished
 }
 
 // finish ends the unended ranges and puts all spans on their tracks.
@@ -285,17 +284,10 @@ func (r *nvtxRanges) ended(sp *span) *span {
 func (r *nvtxRanges) aside(domain string) *overlapLanes {
 	l := r.crossed[domain]
 	if l == nil {
-		l = newOverlapLanes(r.out, timeline.Track{Process: r.process, Name: domainTitle(domain), Category: timeline.NVTX})
+		l = newOverlapLanes(r.out, timeline.Track{Process: r.process, Domain: domain, Category: timeline.NVTX})
 		r.crossed[domain] = l
 		r.domains = append(r.domains, domain)
 		slices.Sort(r.domains)
 	}
 	return l
-}
-
-func domainTitle(domain string) string {
-	if domain == "" {
-		return "NVTX"
-	}
-	return "NVTX: " + domain
 }

@@ -37,7 +37,7 @@ func (e spanEmitter) Emit(event timeline.Event) {
 	case *timeline.SpanBegin:
 		e.note("begin", &event.Span)
 	case *timeline.SpanEnd:
-		e.note("end", &timeline.Span{Name: fmt.Sprint(event.Time), Args: event.Args})
+		e.note("end", &timeline.Span{Name: fmt.Sprint(event.End), Args: event.LateFacts()})
 	case *timeline.Instant:
 		e.note("instant", &event.Span)
 	}
@@ -52,7 +52,7 @@ func (n *noted) note(what string, sp *timeline.Span) {
 	if sp.Open {
 		words += "..."
 	}
-	for _, d := range sp.Args {
+	for _, d := range sp.Facts() {
 		if words += " " + d.Name + "=" + d.Text; d.Text == "" {
 			words += fmt.Sprint(d.Value)
 		}
@@ -101,7 +101,7 @@ func TestOverlapLanes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e, p := newSpanEmitter(t)
-			l := newOverlapLanes(&spanOutput{emitter: e}, timeline.Track{Process: p, Name: "spans", Category: timeline.CUPTI})
+			l := newOverlapLanes(&spanOutput{emitter: e}, timeline.Track{Process: p, Category: timeline.CUPTI})
 			for _, s := range c.spans {
 				if s[0] == s[1] {
 					l.addInstant(spanOf(s[0], s[1]))
@@ -133,8 +133,8 @@ func lanesOf(t *testing.T, e spanEmitter) string {
 			}
 		}
 		lanes = append(lanes, strings.Join(names, " "))
-		if track.Name != "spans" || track.Category != timeline.CUPTI {
-			t.Errorf("a track %q of category %q", track.Name, track.Category)
+		if track.Category != timeline.CUPTI {
+			t.Errorf("a track of category %q", track.Category)
 		}
 	}
 	return strings.Join(lanes, " | ")
@@ -144,7 +144,7 @@ func lanesOf(t *testing.T, e spanEmitter) string {
 func TestOverlapLanesAdvance(t *testing.T) {
 	t.Parallel()
 	e, p := newSpanEmitter(t)
-	l := newOverlapLanes(&spanOutput{emitter: e}, timeline.Track{Process: p, Name: "spans"})
+	l := newOverlapLanes(&spanOutput{emitter: e}, timeline.Track{Process: p})
 	step := func(low uint64, all bool, want string, add ...timeline.Span) {
 		t.Helper()
 		for _, sp := range add {
@@ -168,7 +168,7 @@ func TestOverlapLanesAdvance(t *testing.T) {
 func TestOverlapLanesSelection(t *testing.T) {
 	t.Parallel()
 	e, p := newSpanEmitter(t)
-	l := newOverlapLanes(&spanOutput{emitter: e, selection: selection.New(selection.Options{Shortest: 10})}, timeline.Track{Process: p, Name: "spans"})
+	l := newOverlapLanes(&spanOutput{emitter: e, selection: selection.New(selection.Options{Shortest: 10})}, timeline.Track{Process: p})
 	for _, sp := range []timeline.Span{spanOf(10, 40), spanOf(15, 20), spanOf(18, 30), spanOf(50, 59)} {
 		l.addSpan(sp)
 	}
@@ -192,7 +192,7 @@ func overlappingSpans(n int, from, to uint64) (list []timeline.Span) {
 // batch are laid before the next one comes, although they may be later.
 func lanesWith(t *testing.T, batches ...[]timeline.Span) []*timelinetest.Track {
 	e, p := newSpanEmitter(t)
-	l := newOverlapLanes(&spanOutput{emitter: e}, timeline.Track{Process: p, Name: "spans"})
+	l := newOverlapLanes(&spanOutput{emitter: e}, timeline.Track{Process: p})
 	for _, batch := range batches {
 		for _, sp := range batch {
 			l.addSpan(sp)
@@ -245,7 +245,7 @@ func TestOverlapLanesBound(t *testing.T) {
 			}
 			var got []string
 			for _, sp := range tracks[maxLanes-1].Spans {
-				line := strings.Repeat("  ", sp.Depth) + fmt.Sprintf("%d to %d", sp.Start, sp.End)
+				line := strings.Repeat("  ", int(sp.Depth)) + fmt.Sprintf("%d to %d", sp.Start, sp.End)
 				for _, d := range sp.Args {
 					line += ", " + strings.Replace(d.Name, "true_duration_ns", "was", 1) + fmt.Sprintf(" %d", d.Value)
 				}

@@ -144,7 +144,7 @@ func (x *projection) close() {
 	if dur, known := x.of.Duration(); known {
 		x.Args = append(x.Args, timeline.Detail{Name: "cpu_duration_ns", Value: dur})
 	} else {
-		x.Args = append(x.Args, unfinished)
+		x.Args = append(x.Args, timeline.Detail{Name: "unfinished", Text: "had not ended when recording did"})
 	}
 	x.Args = append(x.Args,
 		timeline.Detail{Name: "gpu_busy_ns", Value: x.busy},
@@ -219,7 +219,7 @@ func (p *projections) place(r *projectedRow, x *projection) {
 		x.lane.cut(&x.span)
 	default:
 		x.lane = &lane{out: p.out, track: &timeline.Track{
-			Process: p.process, Thread: r.thread, Stream: r.stream, Name: "NVTX", Category: timeline.GPURanges}}
+			Process: p.process, Thread: r.thread, Stream: r.stream, Category: timeline.GPURanges}}
 		r.lanes = append(r.lanes, x.lane)
 		x.lane.beginSpan(&x.span)
 	}

@@ -15,9 +15,6 @@ const maxUnseen = 10_000_000
 // maxLines bounds the lines that are listed for a function.
 const maxLines = 16
 
-// pythonTrack is the name of the track of a thread's Python functions.
-const pythonTrack = "Python, as seen at launches"
-
 // pythonSpans show the Python functions of a thread: a function begins with the first call that has it on its stack, and ends with the last
 // one before a call that has not. A function that is left and called again from the same line between two calls is one span.
 type pythonSpans struct {
@@ -33,6 +30,7 @@ type pythonSpans struct {
 
 // A pythonSpan is a function that has not ended.
 type pythonSpan struct {
+	timeline.Span
 	*timeline.PythonFrame
 	lines []uint32
 	more  bool   // there are further lines
@@ -80,15 +78,15 @@ func (p *pythonSpans) begin(stack *timeline.Python, out emitter) {
 	p.endFrom(n, out)
 	for i, f := range frames[n:] {
 		if p.track == nil {
-			p.track = &timeline.Track{Process: p.thread.Process, Thread: p.thread, Name: pythonTrack, Category: timeline.PythonFunctions}
+			p.track = &timeline.Track{Process: p.thread.Process, Thread: p.thread, Category: timeline.PythonFunctions}
 		}
 		ahead := min(uint64(len(frames)-n-i), p.from-p.before)
-		span := timeline.Span{Name: f.Title(), Start: p.from - ahead, Open: true}
+		span := timeline.Span{Name: f.Title(), Start: p.from - ahead, Open: true, Depth: int32(n + i)}
 		if f.File != "" {
 			span.Args = []timeline.Detail{{Name: "file", Text: f.File}}
 		}
 		out.Emit(&timeline.SpanBegin{Track: p.track, Span: span})
-		p.open = append(p.open, pythonSpan{PythonFrame: f.PythonFrame, since: p.calls})
+		p.open = append(p.open, pythonSpan{Span: span, PythonFrame: f.PythonFrame, since: p.calls})
 		p.open[len(p.open)-1].line(f.Line)
 	}
 }
@@ -97,11 +95,12 @@ func (p *pythonSpans) begin(stack *timeline.Python, out emitter) {
 func (p *pythonSpans) endFrom(n int, out emitter, why ...timeline.Detail) {
 	for i := len(p.open) - 1; i >= n; i-- {
 		f := &p.open[i]
-		args := []timeline.Detail{{Name: "calls", Value: p.calls - f.since}}
+		f.End = p.end
+		late := []timeline.Detail{{Name: "calls", Value: p.calls - f.since}}
 		if len(f.lines) > 0 {
-			args = append(args, timeline.Detail{Name: "lines", Text: f.text()})
+			late = append(late, timeline.Detail{Name: "lines", Text: f.text()})
 		}
-		out.Emit(&timeline.SpanEnd{Track: p.track, Time: p.end, Args: append(args, why...)})
+		out.Emit(&timeline.SpanEnd{Track: p.track, Span: f.Span, Late: append(late, why...)})
 	}
 	p.open = p.open[:n]
 }

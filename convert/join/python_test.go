@@ -54,8 +54,8 @@ func spansOf(t *testing.T, calls ...string) string {
 		case *timeline.SpanEnd:
 			at := open[len(open)-1]
 			open = open[:len(open)-1]
-			lines[at] += fmt.Sprintf(" to %d", e.Time)
-			for _, d := range e.Args {
+			lines[at] += fmt.Sprintf(" to %d", e.End)
+			for _, d := range e.Late {
 				lines[at] += fmt.Sprintf(" %s=%s", d.Name, d.Text)
 				if d.Text == "" {
 					lines[at] += fmt.Sprint(d.Value)

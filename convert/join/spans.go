@@ -41,16 +41,12 @@ type span struct {
 	early     int  // arguments that it had then
 }
 
-// late are the facts that were not known when the span was put on its track.
-func (sp *span) late() []timeline.Detail {
-	if sp.begunOpen {
-		return sp.Args[sp.early:]
-	}
-	return nil
+// finished returns the event of the span's end.
+func (sp *span) finished(t *timeline.Track) *timeline.SpanEnd {
+	e := &timeline.SpanEnd{Track: t, Span: sp.Span, Late: sp.Args[sp.early:]}
+	e.Open, e.Args = sp.begunOpen, sp.Args[:sp.early]
+	return e
 }
-
-// unfinished is the fact that a range has no end.
-var unfinished = timeline.Detail{Name: "unfinished", Text: "had not ended when recording did"}
 
 // nesting orders spans that begin at one time: those that have not ended first, then longer ones first.
 func nesting(a, b *span) int {

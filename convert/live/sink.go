@@ -2,7 +2,6 @@ package live
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/cudatrace/cudatrace/convert/activity"
@@ -292,7 +291,7 @@ func (s *Sink) counter(e *timeline.CounterValue) {
 	of := &s.host
 	switch {
 	case e.Counter.Host:
-	case strings.HasPrefix(e.Counter.Name, cudaapi.DeviceMemory.String()+" "):
+	case e.Counter.Device:
 		of = &s.gpu(e.Counter.GPU).memory
 	default:
 		return

@@ -74,7 +74,6 @@ type Sink struct {
 	parts    map[partition]*part
 	order    []*part
 	of       map[*timeline.Process]*part
-	open     map[*timeline.Track][]*openRange
 	coverage map[*timeline.MetricSet]*timeline.Coverage
 	live     map[liveKey]*timeline.Allocation
 	blocks   map[*timeline.Block]string // why threads were blocked, in words
@@ -82,8 +81,6 @@ type Sink struct {
 	rows     uint64
 	checked  uint64 // rows when the budget was last looked at
 	err      error
-
-	functions map[*timeline.Track][]*timeline.Span // open ones
 }
 
 // New returns a sink.
@@ -94,9 +91,9 @@ func New(o Options) *Sink {
 	e := parquet.NewEncoders()
 	s := &Sink{
 		options: o, encoders: e, scratch: make([]scratch, e.Workers()), names: make(timeline.KernelNames),
-		parts: make(map[partition]*part), of: make(map[*timeline.Process]*part), open: make(map[*timeline.Track][]*openRange),
+		parts: make(map[partition]*part), of: make(map[*timeline.Process]*part),
 		coverage: make(map[*timeline.MetricSet]*timeline.Coverage), devices: make(map[uint32]*occupancy.Device), live: make(map[liveKey]*timeline.Allocation),
-		blocks: make(map[*timeline.Block]string), reports: stats.New(), functions: make(map[*timeline.Track][]*timeline.Span),
+		blocks: make(map[*timeline.Block]string), reports: stats.New(),
 	}
 	if o.Named {
 		s.reports.NameSteps()
@@ -132,12 +129,10 @@ func (s *Sink) event(e timeline.Event) {
 		s.slices(e)
 	case *timeline.WorkList:
 		s.workList(e)
-	case *timeline.SpanBegin:
-		s.spanBegin(e)
 	case *timeline.SpanEnd:
-		s.spanEnd(e)
+		s.span(e.Track, &e.Span, "range")
 	case *timeline.Instant:
-		s.instant(e)
+		s.span(e.Track, &e.Span, "mark")
 	case *timeline.CounterValue:
 		s.counter(e)
 	case *timeline.Samples:

@@ -24,7 +24,7 @@ const negligible = 0.01
 func (s *Sink) overhead(e *timeline.SpanBegin) {
 	o := overhead{track: e.Track, name: e.Name, start: e.Start, end: max(e.Start, e.End)}
 	m := &s.marks
-	o.args = append(o.args, s.details(e.Args)...)
+	o.args = append(o.args, s.details(e.Facts())...)
 	m.overheads = append(m.overheads, o)
 	if len(m.overheads) >= maxOverheads {
 		s.writeOverheads(true)

@@ -17,7 +17,7 @@ func TestNegligible(t *testing.T) {
 	}{{1, 9_999, false}, {1, 10_000, true}, {2, 5_000, true}, {maxOverheads, 1, true}} {
 		p := &timeline.Process{PID: 10, Name: "app"}
 		thread := &timeline.Thread{Process: p, TID: 10, Main: true}
-		track := &timeline.Track{Process: p, Name: "CUPTI overhead", Category: timeline.CUPTI}
+		track := &timeline.Track{Process: p, Category: timeline.CUPTI}
 		events := []timeline.Event{&timeline.Recording{Processes: 1}, p,
 			&timeline.Slices{Thread: thread, List: []timeline.Slice{{Function: launch, Arguments: &timeline.Arguments{Args: []uint64{0, 1}}, Start: 1000, End: 1_001_000}}}}
 		for i := range of.spans {

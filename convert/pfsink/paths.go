@@ -10,7 +10,6 @@ import (
 	"github.com/cudatrace/cudatrace/convert/steps"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/perfetto"
-	"github.com/cudatrace/cudatrace/record/cudaapi"
 )
 
 // paths draw the critical paths of steps, on a track of each process that has steps: the segments of a path lie end to end, and arrows lead to
@@ -25,7 +24,6 @@ type paths struct {
 	latest    *pathThread
 	streams   map[*timeline.Stream]*pathStream
 	left      map[*timeline.Process]*bool
-	ranges    map[*timeline.Function]cudaapi.Range
 	number    *perfetto.ArgName
 	templates map[pathKey]*perfetto.TrackEventTemplate
 }
@@ -54,7 +52,7 @@ func newPaths(s *Sink, r *timeline.Recording) *paths {
 	p := &paths{sink: s, steps: steps.New(func(*timeline.Process, uint64) {}),
 		collector: critical.New(make(timeline.KernelNames)), room: activity.NewRoom(),
 		threads: make(map[*timeline.Thread]*pathThread), streams: make(map[*timeline.Stream]*pathStream),
-		left: make(map[*timeline.Process]*bool), ranges: make(map[*timeline.Function]cudaapi.Range)}
+		left: make(map[*timeline.Process]*bool)}
 	p.collector.Recording(r)
 	return p
 }
@@ -93,17 +91,9 @@ func (p *paths) calls(l *timeline.Slices) {
 		inner := sl.Start < t.open
 		t.open = max(t.open, sl.End)
 		p.collector.AddCall(t.Thread, sl, inner)
-		if inner || sl.HasWork() {
-			continue
+		if !inner {
+			p.steps.Call(l.Thread, sl)
 		}
-		what, known := p.ranges[sl.Function]
-		if !known {
-			if f := cudaapi.ByName(sl.Name); f != nil {
-				what = f.Range
-			}
-			p.ranges[sl.Function] = what
-		}
-		p.steps.Call(l.Thread, sl, what)
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 // unless it is the main one. Perfetto shows GPU work on tracks that take no other slices, so the
 // ranges have a track of the process.
 func rangesName(t *timeline.Track) string {
-	name := t.Name + " on " + streamOfGPU(t.Stream)
+	name := t.Title() + " on " + streamOfGPU(t.Stream)
 	if t.Thread != nil && !t.Thread.Main {
 		name += fmt.Sprintf(" · %s %d", cmp.Or(t.Thread.Name, "thread"), t.Thread.TID)
 	}

@@ -76,7 +76,7 @@ func (s *Sink) event(e timeline.Event) {
 		s.spanEnd(e)
 	case *timeline.Instant:
 		s.marks.see(e.Start, e.Start)
-		s.instant(s.tracks.span(e.Track, e.Start), e.Start, e.Name, string(e.Track.Category), s.details(e.Args))
+		s.instant(s.tracks.span(e.Track, e.Start), e.Start, e.Name, string(e.Track.Category), s.details(e.Facts()))
 	case *timeline.CounterValue:
 		s.marks.see(e.Time, e.Time)
 		if e.Counter.Sampled {
@@ -232,7 +232,7 @@ func (s *Sink) spanBegin(e *timeline.SpanBegin) {
 	if e.Track.Category != timeline.PythonFunctions { // they begin a few ns before their calls
 		s.marks.see(e.Start, e.Start)
 	}
-	s.once.Encode(s.w, e.Name, string(e.Track.Category), s.details(e.Args))
+	s.once.Encode(s.w, e.Name, string(e.Track.Category), s.details(e.Facts()))
 	s.tracks.span(e.Track, e.Start).Begin(e.Start, &s.once, 0, perfetto.UintArgs{})
 }
 
@@ -244,13 +244,13 @@ func (s *Sink) spanEnd(e *timeline.SpanEnd) {
 	if s.paths != nil {
 		s.paths.steps.End(e)
 	}
-	s.marks.see(e.Time, e.Time)
-	track := s.tracks.span(e.Track, e.Time)
-	if len(e.Args) == 0 {
-		track.End(e.Time)
+	s.marks.see(e.End, e.End)
+	track, late := s.tracks.span(e.Track, e.End), e.LateFacts()
+	if len(late) == 0 {
+		track.End(e.End)
 		return
 	}
-	track.EndWith(e.Time, nil, s.details(e.Args)...)
+	track.EndWith(e.End, nil, s.details(late)...)
 }
 
 // instant writes an event without a duration.

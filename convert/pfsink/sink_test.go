@@ -129,17 +129,17 @@ func workEvents() []timeline.Event {
 }
 
 func otherEvents() []timeline.Event {
-	ranges := &timeline.Track{Process: process, Thread: worker, Name: "NVTX", Category: timeline.NVTX}
-	pools := &timeline.Track{Process: process, Name: "memory pools", Category: timeline.Memory}
+	ranges := &timeline.Track{Process: process, Thread: worker, Category: timeline.NVTX}
+	pools := &timeline.Track{Process: process, Category: timeline.Memory}
 	bytes := &timeline.Counter{Process: process, Name: "device memory"}
 	return []timeline.Event{
 		recording, &timeline.Metadata{Log: "x", Values: map[string]string{"program": "app"}}, process,
 		&timeline.SpanBegin{Track: ranges, Span: timeline.Span{Name: "step", Start: 100, End: 300,
 			Args: []timeline.Detail{{Name: "domain", Text: "torch"}, {Name: "payload", Value: 7}, {Name: "address", Value: 0xff, Hex: true}}}},
-		&timeline.SpanBegin{Track: ranges, Span: timeline.Span{Name: "open", Start: 150, Open: true}},
+		&timeline.SpanBegin{Track: ranges, Span: timeline.Span{Name: "open", Start: 150, Depth: 1, Open: true}},
 		&timeline.Instant{Track: ranges, Span: timeline.Span{Name: "mark", Start: 160, End: 160}},
-		&timeline.SpanEnd{Track: ranges, Time: 200},
-		&timeline.SpanEnd{Track: ranges, Time: 300},
+		&timeline.SpanEnd{Track: ranges, Span: timeline.Span{Name: "open", Start: 150, End: 200, Depth: 1, Open: true}},
+		&timeline.SpanEnd{Track: ranges, Span: timeline.Span{Name: "step", Start: 100, End: 300}},
 		&timeline.Instant{Track: pools, Span: timeline.Span{Name: "pool created", Start: 400, End: 400}},
 		&timeline.CounterValue{Counter: bytes, Time: 100, Value: 4096},
 		&timeline.CounterValue{Counter: bytes, Time: 200, Value: math.MaxUint64},

@@ -3,7 +3,6 @@ package pfsink
 import (
 	"fmt"
 	"math"
-	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/perfetto"
@@ -131,12 +130,12 @@ const (
 // span returns a track for spans, the first of which begins at a time.
 func (t *tracks) span(of *timeline.Track, first uint64) *perfetto.Track {
 	track := t.spans[of]
-	if track == nil && of.Category == timeline.Functions && of.Name == "" {
+	if track == nil && of.Category == timeline.Functions && !of.Apart {
 		track = t.thread(of.Thread, first).Beside()
 		t.spans[of] = track
 	}
 	if track == nil {
-		info := perfetto.TrackInfo{Name: of.Name, PID: of.Process.PID}
+		info := perfetto.TrackInfo{Name: of.Title(), PID: of.Process.PID}
 		switch of.Category {
 		case timeline.Memory:
 			info.Group, info.Rank = t.group(of.Process, noGPU), placePools
@@ -270,14 +269,7 @@ func (t *tracks) processName(p *timeline.Process) string {
 
 // streamName returns the name of a stream: "Stream 7 (default)", "Stream 13 (copy-in, copies)".
 func streamName(of *timeline.Stream) string {
-	name := fmt.Sprintf("Stream %d%s", of.ID, of.Qualifier())
-	switch {
-	case of.Only == "":
-		return name
-	case of.Qualifier() == "":
-		return name + " (" + of.Only + ")"
-	}
-	return strings.TrimSuffix(name, ")") + ", " + of.Only + ")"
+	return fmt.Sprintf("Stream %d%s", of.ID, of.Qualifier(of.Only))
 }
 
 func queueDescription(t *timeline.Stream) string {

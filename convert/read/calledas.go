@@ -67,7 +67,8 @@ func (l *Functions) As(f *Function, name string) *Function {
 		return as
 	}
 	as = new(*f)
-	as.Function = timeline.Function{Name: name, Library: cudaapi.Runtime.String(), Driver: f.Name, Params: f.Params, Wait: f.Wait, ID: l.count}
+	as.Function = timeline.NewFunction(name, cudaapi.Runtime.String(), l.count)
+	as.Function.Driver, as.Params, as.Wait = f.Name, f.Params, f.Wait
 	as.base, as.recorded = cudaapi.Unversioned(name), f
 	if launch := cudaapi.TraitsOf(name); launch.Launches && !f.MayWork { // a refused launch
 		as.Traits = launch

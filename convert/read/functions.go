@@ -114,7 +114,7 @@ func (l *Functions) make(name, library, args string) *Function {
 		name = strings.ToValidUTF8(name[:maxName], "") + "... (cut)"
 	}
 	fn := &Function{
-		Function: timeline.Function{Name: name, Library: library, ID: l.count},
+		Function: timeline.NewFunction(name, library, l.count),
 		Traits:   cudaapi.TraitsOf(name),
 		Driver:   library == cudaapi.Driver.String(),
 		Runtime:  library == cudaapi.Runtime.String(),
@@ -125,7 +125,7 @@ func (l *Functions) make(name, library, args string) *Function {
 	l.count++
 	fn.recorded = fn
 	fn.Wait = fn.Waits
-	fn.ownDefault = cudaapi.PerThreadStream(name)
+	fn.ownDefault = fn.PerThread
 	if f := cudaapi.ByName(name); f != nil {
 		fn.Known, fn.GPUWork, fn.Beside = true, f.GPUWork, f.Beside
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/activity"
 	"github.com/cudatrace/cudatrace/convert/stats"
@@ -174,7 +173,7 @@ func (o *Overview) memory() (list []curve) {
 		processes[v.Counter.Process] = true
 	}
 	for v := range o.gauges.Values {
-		if v.Counter.Host || !strings.HasPrefix(v.Counter.Name, "device") {
+		if !v.Counter.Device {
 			continue
 		}
 		i, known := of[v.Counter]

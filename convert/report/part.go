@@ -23,8 +23,7 @@ type Part struct {
 	classes func(*timeline.Work) activity.Class
 	threads map[*timeline.Thread]*threadLane
 	streams map[*timeline.Stream]*streamLane
-	blocks  map[*timeline.Thread][]mark     // in and outside of calls
-	ranges  map[*timeline.Track][]partRange // that are open
+	blocks  map[*timeline.Thread][]mark // in and outside of calls
 	kept    int
 	left    int
 }
@@ -40,8 +39,9 @@ type mark struct {
 
 type threadLane struct {
 	*timeline.Thread
-	calls, lines, ranges []mark
-	time                 uint64
+	calls, lines []mark
+	ranges       [mostRangeRows][]mark // by depth
+	time         uint64
 }
 
 type streamLane struct {
@@ -54,12 +54,6 @@ type launched struct {
 	mark
 	call *timeline.Thread
 	from uint64 // the start of its call
-}
-
-type partRange struct {
-	name  string
-	start uint64
-	depth int
 }
 
 // Typical chooses the part of a timeline to draw: the step that took as long as most do, else a short time in the middle. It
@@ -117,7 +111,8 @@ func (r *Report) typicalStep() *Part {
 func newPart(title, note string, from, to uint64) *Part {
 	names := make(timeline.KernelNames)
 	return &Part{Title: title, Note: note, From: max(from, 1), To: max(to, from+1, 2), names: names, classes: activity.Classes(names),
-		threads: make(map[*timeline.Thread]*threadLane), streams: make(map[*timeline.Stream]*streamLane), blocks: make(map[*timeline.Thread][]mark), ranges: make(map[*timeline.Track][]partRange)}
+		threads: make(map[*timeline.Thread]*threadLane), streams: make(map[*timeline.Stream]*streamLane),
+		blocks: make(map[*timeline.Thread][]mark)}
 }
 
 // Take takes events.
@@ -132,17 +127,8 @@ func (p *Part) Take(events []timeline.Event) error {
 			p.work(e)
 		case *timeline.States:
 			p.states(e)
-		case *timeline.SpanBegin:
-			if e.Track.Category == timeline.NVTX && e.Track.Thread != nil {
-				open := p.ranges[e.Track]
-				r := partRange{e.Name, e.Start, len(open)}
-				if e.Ranges != nil && (e.Ranges.NCCL != nil || e.Ranges.Domain == "NCCL") {
-					r.depth = mostRangeRows // those of a library are not what the program is about
-				}
-				p.ranges[e.Track] = append(open, r)
-			}
 		case *timeline.SpanEnd:
-			p.spanEnd(e)
+			p.span(e)
 		}
 	}
 	return nil
@@ -220,7 +206,7 @@ func (p *Part) states(e *timeline.States) {
 
 // outside returns the times for which a thread was blocked outside of calls, if it is one of the program's own: those of libraries wait for work.
 func (p *Part) outside(l *threadLane) []mark {
-	if !l.Main && len(l.ranges) == 0 {
+	if !l.Main && len(l.ranges[0])+len(l.ranges[1]) == 0 {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(p.blocks[l.Thread]), func(b mark) bool {
@@ -248,16 +234,15 @@ func (p *Part) work(e *timeline.WorkList) {
 	}
 }
 
-func (p *Part) spanEnd(e *timeline.SpanEnd) {
-	open := p.ranges[e.Track]
-	if len(open) == 0 {
+// span takes a range. Those of NCCL are not what the program is about.
+func (p *Part) span(e *timeline.SpanEnd) {
+	t := e.Track
+	if t.Category != timeline.NVTX || t.Thread == nil || t.Domain == timeline.NCCLDomain || e.Depth >= mostRangeRows {
 		return
 	}
-	last := open[len(open)-1]
-	p.ranges[e.Track] = open[:len(open)-1]
-	if last.depth < mostRangeRows && p.has(last.start, e.Time) {
-		l := p.thread(e.Track.Thread)
-		l.ranges = append(l.ranges, mark{last.start, e.Time, fmt.Sprint(last.depth), last.name})
+	if p.has(e.Start, e.End) {
+		l := p.thread(t.Thread)
+		l.ranges[e.Depth] = append(l.ranges[e.Depth], mark{e.Start, e.End, "range", e.Name})
 	}
 }
 
@@ -286,7 +271,8 @@ func (r *Report) step() *Chart {
 		return nil
 	}
 	byID := func(a, b *streamLane) int {
-		return cmp.Or(cmp.Compare(a.Context.ID, b.Context.ID), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(cmp.Compare(a.Context.ID, b.Context.ID), cmp.Compare(a.ID, b.ID),
+			cmp.Compare(a.Context.Process.PID, b.Context.Process.PID))
 	}
 	streams, moreStreams := busiest(sorted(p.streams, byID), mostStreams, func(l *streamLane) uint64 { return l.time })
 	byTID := func(a, b *threadLane) int {
@@ -379,12 +365,12 @@ func (d *stepDrawing) process(of *timeline.Process, threads []*threadLane, strea
 		if l.Process != of {
 			continue
 		}
-		for depth := range mostRangeRows {
-			d.row("", "", l.ranges, lineHeight, func(m *mark) bool { return m.class == fmt.Sprint(depth) }, "range")
+		for _, ranges := range l.ranges {
+			d.row("", "", ranges, lineHeight)
 		}
-		d.row("Python", "t2", l.lines, lineHeight, nil, "")
+		d.row("Python", "t2", l.lines, lineHeight)
 		title := cmp.Or(l.Title(), fmt.Sprintf("thread %d", l.TID))
-		d.row(title, "", append(d.part.outside(l), l.calls...), callHeight, nil, "")
+		d.row(title, "", append(d.part.outside(l), l.calls...), callHeight)
 		d.rows[l.Thread] = d.y - 3
 		d.y += 6
 	}
@@ -398,16 +384,13 @@ func (d *stepDrawing) process(of *timeline.Process, threads []*threadLane, strea
 		for _, w := range l.work {
 			list = append(list, w.mark)
 		}
-		d.row(fmt.Sprintf("stream %d%s", l.ID, l.Qualifier()), "", list, workHeight, nil, "")
+		d.row(fmt.Sprintf("stream %d%s", l.ID, l.Qualifier()), "", list, workHeight)
 	}
 	d.y += rowGap
 }
 
 // row draws marks. Those that are too narrow to be seen are drawn together.
-func (d *stepDrawing) row(title, class string, list []mark, height float64, only func(*mark) bool, as string) {
-	if only != nil {
-		list = slices.DeleteFunc(slices.Clone(list), func(m mark) bool { return !only(&m) })
-	}
+func (d *stepDrawing) row(title, class string, list []mark, height float64) {
 	if len(list) == 0 {
 		return
 	}
@@ -429,15 +412,14 @@ func (d *stepDrawing) row(title, class string, list []mark, height float64, only
 		if n > 1 {
 			hover = fmt.Sprintf("%d, the first %s; %s together", n, m.name, duration(total))
 		}
-		shape := cmp.Or(as, m.class)
 		if d.seen == nil {
 			d.seen = make(map[string]bool)
 		}
-		d.seen[shape] = true
-		d.rect(shape, x, d.y, max(end-x, 0.6), height, hover)
+		d.seen[m.class] = true
+		d.rect(m.class, x, d.y, max(end-x, 0.6), height, hover)
 		if room := int((end - x - 6) / charWidth); n == 1 && room >= 4 {
 			in := "in"
-			switch shape {
+			switch m.class {
 			case "range":
 				in = "t2"
 			case "idle":

@@ -11,7 +11,6 @@ import (
 // functions is the report of functions of any library.
 type functions struct {
 	rows groups[libraryKey, libraryRow]
-	open map[*timeline.Track][]openFunction // innermost last
 }
 
 type libraryKey struct{ name, library string }
@@ -25,55 +24,29 @@ type libraryRow struct {
 	entries    uint64 // of which the return was not recorded
 }
 
-type openFunction struct {
-	row   *libraryRow
-	start uint64
-	args  []timeline.Detail
-}
-
 func newFunctions() functions {
-	return functions{open: make(map[*timeline.Track][]openFunction), rows: newGroups(libraryKey{name: other}, func(k libraryKey) *libraryRow { return &libraryRow{libraryKey: k} })}
+	row := func(k libraryKey) *libraryRow { return &libraryRow{libraryKey: k} }
+	return functions{newGroups(libraryKey{name: other}, row)}
 }
 
-func (f *functions) row(s *timeline.Span) *libraryRow {
-	key := libraryKey{name: s.Name}
-	if i := slices.IndexFunc(s.Args, func(d timeline.Detail) bool { return d.Name == "library" }); i >= 0 {
-		key.library = s.Args[i].Text
-	}
-	return f.rows.of(key)
-}
-
-func (f *functions) begin(e *timeline.SpanBegin) {
-	if e.Track.Category == timeline.Functions {
-		f.open[e.Track] = append(f.open[e.Track], openFunction{f.row(&e.Span), e.Start, e.Args})
-	}
-}
-
-func (f *functions) end(e *timeline.SpanEnd) {
-	open := f.open[e.Track]
-	if len(open) == 0 {
+func (f *functions) countFunction(e *timeline.SpanEnd) {
+	if e.Function == nil {
 		return
 	}
-	o := open[len(open)-1]
-	f.open[e.Track] = open[:len(open)-1]
-	has := func(name string) bool {
-		is := func(d timeline.Detail) bool { return d.Name == name }
-		return slices.ContainsFunc(o.args, is) || slices.ContainsFunc(e.Args, is)
-	}
-	switch {
-	case has("unfinished"):
-		o.row.unfinished++
-	case has("no_return"):
-		o.row.left++
+	switch r := f.rows.of(libraryKey{e.Name, e.Function.Library}); {
+	case e.Flags&timeline.Unfinished != 0:
+		r.unfinished++
+	case e.Flags&timeline.NoReturn != 0:
+		r.left++
 	default:
-		o.row.time.Add(e.Time - min(e.Time, o.start))
+		r.time.Add(e.End - min(e.End, e.Start))
 	}
 }
 
-// entry takes a function of which the return was not recorded.
-func (f *functions) entry(e *timeline.Instant) {
-	if e.Track.Category == timeline.Functions {
-		f.row(&e.Span).entries++
+// countEntry counts a call of which the return was not recorded.
+func (f *functions) countEntry(e *timeline.Instant) {
+	if e.Function != nil {
+		f.rows.of(libraryKey{e.Name, e.Function.Library}).entries++
 	}
 }
 

@@ -25,7 +25,7 @@ func (t *transfers) countTransfer(w *timeline.Work) {
 		t.pageable = sketch.Sum(t.pageable, w.Dur)
 		return
 	}
-	if w.Graph != 0 || w.Call.Function != nil && strings.Contains(w.Call.Name, "Async") {
+	if w.Graph != 0 || w.Call.Function != nil && w.Call.Async {
 		t.async = sketch.Sum(t.async, w.Dur)
 	}
 }

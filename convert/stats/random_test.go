@@ -26,20 +26,21 @@ type world struct {
 	functions []*timeline.Function
 	shapes    []*timeline.Shape
 	tracks    []*timeline.Track
+	open      map[*timeline.Track][]timeline.Span
 	callers   []*timeline.Caller
 	pythons   []*timeline.Python
 }
 
 func newWorld(seed uint64) *world {
-	w := &world{Rand: rand.New(rand.NewPCG(seed, 7))}
+	w := &world{Rand: rand.New(rand.NewPCG(seed, 7)), open: make(map[*timeline.Track][]timeline.Span)}
 	for i := range uint32(3) {
 		p := &timeline.Process{PID: i, Name: pick(w, "", "app", "a\x1b[31m"), Host: pick(w, "", "node")}
 		w.processes = append(w.processes, p)
 		w.threads = append(w.threads, &timeline.Thread{Process: p, TID: i, Main: i == 0}, &timeline.Thread{Process: p, TID: i + 10, Name: "worker"})
 		c := &timeline.Context{Process: p, GPU: i % 2}
 		w.streams = append(w.streams, &timeline.Stream{Context: c, ID: i, Default: true}, &timeline.Stream{Context: c, ID: i + 7, Name: "s"})
-		w.tracks = append(w.tracks, &timeline.Track{Process: p, Name: "NVTX", Category: timeline.NVTX}, &timeline.Track{Process: p, Name: "NVTX: d", Category: timeline.NVTX},
-			&timeline.Track{Process: p, Name: "pools", Category: timeline.Memory})
+		w.tracks = append(w.tracks, &timeline.Track{Process: p, Category: timeline.NVTX}, &timeline.Track{Process: p, Domain: "d", Category: timeline.NVTX},
+			&timeline.Track{Process: p, Category: timeline.Memory})
 		w.functions = append(w.functions, &timeline.Function{Name: "f", Library: pick(w, "runtime", "driver", ""), ID: i})
 		w.shapes = append(w.shapes, &timeline.Shape{
 			Kernel: timeline.KernelShape{Name: pick(w, "", "k", "_Z1kv", "other", "Zażółć|`")}, Memcpy: timeline.MemcpyShape{Bytes: w.number(), CopyKind: i, SrcKind: 99},
@@ -76,13 +77,19 @@ func (w *world) event() timeline.Event {
 	case 5, 6, 7:
 		return w.work()
 	case 8:
-		sp := timeline.SpanBegin{Track: pick(w, w.tracks...), Span: timeline.Span{Name: pick(w, "r", "", "q"), Start: w.number()}}
-		if w.IntN(4) == 0 {
-			sp.Args = []timeline.Detail{{Name: "unfinished"}}
-		}
-		return &sp
+		track := pick(w, w.tracks...)
+		sp := timeline.Span{Name: pick(w, "r", "", "q"), Start: w.number(), End: w.number(), Depth: int32(len(w.open[track])), Flags: pick(w, 0, 0, 0, uint16(timeline.Unfinished))}
+		sp.Ranges = &timeline.RangeStack{Range: &timeline.Range{Name: sp.Name, Domain: track.Domain, Thread: w.threads[0]}}
+		w.open[track] = append(w.open[track], sp)
+		return &timeline.SpanBegin{Track: track, Span: sp}
 	case 9:
-		return &timeline.SpanEnd{Track: pick(w, w.tracks...), Time: w.number()}
+		track := pick(w, w.tracks...)
+		if last := len(w.open[track]) - 1; last >= 0 {
+			sp := w.open[track][last]
+			w.open[track] = w.open[track][:last]
+			return &timeline.SpanEnd{Track: track, Span: sp}
+		}
+		fallthrough
 	case 10:
 		return &timeline.Instant{Track: pick(w, w.tracks...), Span: timeline.Span{Name: "mark"}}
 	}

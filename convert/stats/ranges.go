@@ -2,7 +2,6 @@ package stats
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/stats/sketch"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
@@ -12,7 +11,6 @@ import (
 // ranges is the report of NVTX ranges and marks.
 type ranges struct {
 	rows groups[rangeKey, rangeRow]
-	open map[*timeline.Track][]openRange // innermost last
 	held map[*timeline.RangeStack]*heldBy
 }
 
@@ -34,46 +32,21 @@ type rangeRow struct {
 	gpuTime    uint64 // ns of that work
 }
 
-type openRange struct {
-	row        *rangeRow // nil of a span that is no NVTX range
-	start      uint64
-	unfinished bool
-}
-
 func newRanges() ranges {
-	return ranges{open: make(map[*timeline.Track][]openRange), held: make(map[*timeline.RangeStack]*heldBy),
+	return ranges{held: make(map[*timeline.RangeStack]*heldBy),
 		rows: newGroups(rangeKey{name: other}, func(k rangeKey) *rangeRow { return &rangeRow{rangeKey: k} })}
 }
 
-// domain is the NVTX domain of a track, "" of the default one.
-func domain(t *timeline.Track) string {
-	_, name, _ := strings.Cut(t.Name, ": ")
-	return name
-}
-
-func (s *ranges) begin(e *timeline.SpanBegin) {
-	o := openRange{start: e.Start}
-	if e.Track.Category == timeline.NVTX {
-		o.row = s.rows.of(rangeKey{name: e.Name, domain: domain(e.Track)})
-		o.unfinished = slices.ContainsFunc(e.Args, func(d timeline.Detail) bool { return d.Name == "unfinished" })
-	}
-	s.open[e.Track] = append(s.open[e.Track], o)
-}
-
-func (s *ranges) end(e *timeline.SpanEnd) {
-	open := s.open[e.Track]
-	if len(open) == 0 {
+func (s *ranges) countRange(e *timeline.SpanEnd) {
+	if e.Track.Category != timeline.NVTX {
 		return
 	}
-	o := open[len(open)-1]
-	s.open[e.Track] = open[:len(open)-1]
-	switch {
-	case o.row == nil:
-	case o.unfinished:
-		o.row.unfinished++ // the end is a guess
-	default:
-		o.row.time.Add(e.Time - min(e.Time, o.start))
+	r := s.rows.of(rangeKey{name: e.Name, domain: e.Track.Domain})
+	if e.Flags&timeline.Unfinished != 0 {
+		r.unfinished++ // the end is a guess
+		return
 	}
+	r.time.Add(e.End - min(e.End, e.Start))
 }
 
 // gpu takes a piece of work for the ranges that were open when its call began.
@@ -99,9 +72,9 @@ func (s *ranges) rowsOf(stack *timeline.RangeStack) *heldBy {
 	return h
 }
 
-func (s *ranges) mark(e *timeline.Instant) {
+func (s *ranges) countMark(e *timeline.Instant) {
 	if e.Track.Category == timeline.NVTX {
-		s.rows.of(rangeKey{name: e.Name, domain: domain(e.Track), mark: true}).marks++
+		s.rows.of(rangeKey{name: e.Name, domain: e.Track.Domain, mark: true}).marks++
 	}
 }
 

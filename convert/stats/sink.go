@@ -101,16 +101,14 @@ func (s *Sink) event(e timeline.Event) {
 	case *timeline.StackSamples:
 		s.threads.of(e.Thread).history.Samples(e.Period, e.List)
 	case *timeline.SpanBegin:
-		s.ranges.begin(e)
-		s.functions.begin(e)
 		s.steps.Begin(e)
 	case *timeline.SpanEnd:
-		s.ranges.end(e)
-		s.functions.end(e)
+		s.ranges.countRange(e)
+		s.functions.countFunction(e)
 		s.steps.End(e)
 	case *timeline.Instant:
-		s.ranges.mark(e)
-		s.functions.entry(e)
+		s.ranges.countMark(e)
+		s.functions.countEntry(e)
 	case *timeline.Allocation:
 		s.memory.countAllocation(e)
 	case *timeline.Samples:
@@ -163,7 +161,7 @@ func (s *Sink) slices(l *timeline.Slices) {
 		s.path.AddCall(thread.path, sl, inner)
 		switch {
 		case !inner:
-			s.steps.Call(l.Thread, sl, f.Range)
+			s.steps.Call(l.Thread, sl)
 			thread.history.Add(sl.Start, sl.End, placed(f, sl))
 			thread.habits.Call(sl, f, sl.Failed())
 		default:

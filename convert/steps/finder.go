@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/activity"
 	"github.com/cudatrace/cudatrace/convert/timeline"
@@ -30,7 +29,7 @@ type Finder struct {
 	mark   func(*timeline.Process, uint64)
 	kinds  map[key]*Kind
 	list   []*Kind
-	open   map[*timeline.Track][]openRange
+	open   map[*timeline.Track][]numbered // what open ranges are, by depth
 	on     map[*timeline.Process]*profiled
 	room   int // pieces of work that may still be searched for periods
 	worked []*Stream
@@ -74,16 +73,15 @@ type profiled struct {
 	since uint64 // the return of the call that started them; 0 while they are off
 }
 
-type openRange struct {
-	kind   *Kind // nil for what cannot be a step
+// numbered is the kind and the number of a range; kind is nil for one that cannot be a step.
+type numbered struct {
+	kind   *Kind
 	number int64
-	start  uint64
-	on     *timeline.Thread
 }
 
 // New returns a finder without events. It calls mark at the borders of what may be a step of a process.
 func New(mark func(*timeline.Process, uint64)) *Finder {
-	return &Finder{mark: mark, kinds: make(map[key]*Kind), open: make(map[*timeline.Track][]openRange), on: make(map[*timeline.Process]*profiled), room: allSearched}
+	return &Finder{mark: mark, kinds: make(map[key]*Kind), open: make(map[*timeline.Track][]numbered), on: make(map[*timeline.Process]*profiled), room: allSearched}
 }
 
 // Name notes that a person has said which NVTX ranges are steps: those that the timeline calls steps, and no others.
@@ -92,66 +90,64 @@ func (s *Finder) Name() { s.named = true }
 // Named reports whether a person has said which ranges are steps.
 func (s *Finder) Named() bool { return s.named }
 
-// Begin takes the beginning of a range.
+// Begin takes the beginning of a range. It is marked now: when the range ends, the work of its beginning has passed.
 func (s *Finder) Begin(e *timeline.SpanBegin) {
-	if e.Track.Category != timeline.NVTX || e.Ranges == nil || e.Track.Process == nil {
-		return
+	if e.Track.Category == timeline.NVTX {
+		around := s.open[e.Track][:e.Depth]
+		s.open[e.Track] = append(around, s.find(e, around))
 	}
-	open := s.open[e.Track]
-	s.open[e.Track] = append(open, openRange{start: e.Start, on: e.Ranges.Thread})
-	o := &s.open[e.Track][len(open)]
+}
+
+func (s *Finder) find(e *timeline.SpanBegin, around []numbered) (none numbered) {
 	name, number := pattern.Stem(e.Name)
-	numbered := number != pattern.Counted
+	bears := number != pattern.Counted
 	switch {
 	case s.named:
 		if e.Ranges.Step == nil {
-			return
+			return none
 		}
-		number, numbered = e.Ranges.Step.Number, true
-	case len(open) >= stepDepth || e.Ranges.NCCL != nil || e.Ranges.Domain == "NCCL" || !numbered && e.Ranges.Domain != "":
-		return
+		number, bears = e.Ranges.Step.Number, true
+	case len(around) >= stepDepth || e.Ranges.Domain == timeline.NCCLDomain || !bears && e.Ranges.Domain != "":
+		return none
 	}
-	if slices.ContainsFunc(e.Args, func(d timeline.Detail) bool { return d.Name == "unfinished" }) {
-		return
+	if e.Flags&timeline.Unfinished != 0 {
+		return none
 	}
 	key := key{e.Track.Process, name, e.Ranges.Domain}
 	k := s.kinds[key]
 	if k == nil {
 		if len(s.list) >= mostKinds {
-			return
+			return none
 		}
-		k = &Kind{key: key, Source: "NVTX", sure: 1, numbered: numbered}
-		if len(open) > 0 {
-			k.within = open[len(open)-1].kind
+		k = &Kind{key: key, Source: "NVTX", sure: 1, numbered: bears}
+		if len(around) > 0 {
+			k.within = around[len(around)-1].kind
 		}
 		s.kinds[key] = k
 		s.list = append(s.list, k)
 	}
 	if len(k.Parts) >= Most {
 		k.More++
-		return
+		return none
 	}
-	o.kind, o.number = k, number
 	s.mark(key.Process, e.Start)
+	return numbered{k, number}
 }
 
 // End takes the end of a range.
 func (s *Finder) End(e *timeline.SpanEnd) {
-	open := s.open[e.Track]
-	if len(open) == 0 {
+	if e.Track.Category != timeline.NVTX {
 		return
 	}
-	o := open[len(open)-1]
-	s.open[e.Track] = open[:len(open)-1]
-	if o.kind != nil && e.Time > o.start && len(o.kind.Parts) < Most {
-		o.kind.Parts = append(o.kind.Parts, Step{o.number, o.start, e.Time, o.on})
-		s.mark(o.kind.Process, e.Time)
+	if o := s.open[e.Track][e.Depth]; o.kind != nil && e.End > e.Start && len(o.kind.Parts) < Most {
+		o.kind.Parts = append(o.kind.Parts, Step{o.number, e.Start, e.End, e.Ranges.Thread})
+		s.mark(o.kind.Process, e.End)
 	}
 }
 
 // Call takes a call that lies in no other one, which may start or stop profilers.
-func (s *Finder) Call(on *timeline.Thread, sl *timeline.Slice, what cudaapi.Range) {
-	if what != cudaapi.RangeStart && what != cudaapi.RangeStop {
+func (s *Finder) Call(on *timeline.Thread, sl *timeline.Slice) {
+	if sl.Range == cudaapi.NoRange {
 		return
 	}
 	of := on.Process
@@ -161,13 +157,13 @@ func (s *Finder) Call(on *timeline.Thread, sl *timeline.Slice, what cudaapi.Rang
 		s.on[of] = p
 	}
 	switch {
-	case what == cudaapi.RangeStart && p.since == 0:
+	case sl.Range == cudaapi.RangeStart && p.since == 0:
 		p.since = sl.End
 		s.mark(of, p.since)
-	case what == cudaapi.RangeStop && p.since > 0 && sl.Start > p.since && len(p.Parts) >= Most:
+	case sl.Range == cudaapi.RangeStop && p.since > 0 && sl.Start > p.since && len(p.Parts) >= Most:
 		p.since = 0
 		p.More++
-	case what == cudaapi.RangeStop && p.since > 0 && sl.Start > p.since:
+	case sl.Range == cudaapi.RangeStop && p.since > 0 && sl.Start > p.since:
 		p.Parts = append(p.Parts, Step{int64(len(p.Parts)), p.since, sl.Start, on})
 		p.since = 0
 		s.mark(of, sl.Start)
@@ -239,7 +235,8 @@ func (s *Finder) Found() (all []*Kind) {
 		if why != "" {
 			continue
 		}
-		k := &Kind{key: key{Process: r.Context.Process, Name: "step"}, Covers: covers, NoLines: len(r.period.origins.in) == 0, Source: fmt.Sprintf("%sstream %d%s", fromLaunches, r.ID, r.Qualifier()), sure: r.period.sure(), Stream: r.Stream}
+		k := &Kind{key: key{Process: r.Context.Process, Name: "step"}, Covers: covers, NoLines: len(r.period.origins.in) == 0,
+			Source: fmt.Sprintf("launches on stream %d%s", r.ID, r.Qualifier()), sure: r.period.sure(), Stream: r.Stream}
 		for i, at := range r.period.bounds[1:] {
 			k.Parts = append(k.Parts, Step{int64(i), r.period.bounds[i], at, nil})
 		}
@@ -338,10 +335,7 @@ func (k *Kind) count() {
 }
 
 // Certain reports whether what the steps are is known for certain.
-func (k *Kind) Certain() bool { return !strings.HasPrefix(k.Source, fromLaunches) }
-
-// fromLaunches begins the source of steps that are periods.
-const fromLaunches = "launches on "
+func (k *Kind) Certain() bool { return k.Stream == nil }
 
 // Main returns of each process the kind of step with most time.
 func (s *Finder) Main() (list []*Kind) {

@@ -9,7 +9,6 @@ import (
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/steps"
 	"github.com/cudatrace/cudatrace/convert/timeline"
-	"github.com/cudatrace/cudatrace/record/cudaapi"
 )
 
 // A finding finds the steps of a timeline, and those that it would have without ranges.
@@ -34,7 +33,7 @@ func (f *finding) Take(events []timeline.Event) error {
 			}
 		case *timeline.Slices:
 			for i := range e.List {
-				f.marked.Call(e.Thread, &e.List[i], cudaapi.Range(0))
+				f.marked.Call(e.Thread, &e.List[i])
 			}
 		}
 	}

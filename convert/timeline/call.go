@@ -1,6 +1,8 @@
 package timeline
 
 import (
+	"strings"
+
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 )
 
@@ -12,6 +14,22 @@ type Function struct {
 	Params  []Param
 	Wait    cudaapi.Wait // what its calls wait for
 	ID      uint32       // its number in the log, from 0 without gaps
+
+	Launch    bool          // it launches a kernel, a graph, or a function of the host
+	Async     bool          // its calls do not wait for the work that they make
+	PerThread bool          // its default stream is that of the calling thread
+	Range     cudaapi.Range // whether it starts or stops a profiler
+}
+
+// NewFunction returns a function with what its name tells.
+func NewFunction(name, library string, id uint32) Function {
+	f := Function{Name: name, Library: library, ID: id,
+		Launch: strings.Contains(name, "Launch"), Async: strings.Contains(name, "Async"),
+		PerThread: cudaapi.PerThreadStream(name)}
+	if known := cudaapi.ByName(name); known != nil {
+		f.Range = known.Range
+	}
+	return f
 }
 
 // A Param is a recorded argument of a function.

@@ -56,11 +56,12 @@ type SpanBegin struct {
 	Span
 }
 
-// A SpanEnd ends a span.
+// A SpanEnd ends a span, and has all that is known of it: who needs no beginnings takes these alone.
+// A span comes after those within it.
 type SpanEnd struct {
 	Track *Track
-	Time  uint64
-	Args  []Detail // facts that were not known when the span began
+	Span
+	Late []Detail // facts that were not known when the span began; Args are the others
 }
 
 // An Instant is a span without length.
@@ -166,7 +167,7 @@ func (l *WorkList) move(c *Clock) {
 }
 
 func (s *SpanBegin) move(c *Clock)    { c.span(&s.Span) }
-func (s *SpanEnd) move(c *Clock)      { s.Time = c.At(s.Time) }
+func (s *SpanEnd) move(c *Clock)      { c.span(&s.Span) }
 func (i *Instant) move(c *Clock)      { c.span(&i.Span) }
 func (v *CounterValue) move(c *Clock) { v.Time = c.At(v.Time) }
 func (l *Loss) move(c *Clock)         { l.Time = c.At(l.Time) }

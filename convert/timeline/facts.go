@@ -57,6 +57,50 @@ func (g *GPU) Facts() (facts []Detail) {
 	return appendFact(facts, "pci", g.Link.Address)
 }
 
+// Facts are the facts of a span that are known when it begins, by name.
+func (s *Span) Facts() (facts []Detail) {
+	if s.Function == nil && s.Flags == 0 {
+		return s.Args
+	}
+	if f := s.Function; f != nil {
+		facts = append(facts, Detail{Name: "library", Text: f.Library})
+		for i, v := range f.Args {
+			facts = append(facts, register(f.Params[i].Name, v))
+		}
+	}
+	facts = append(facts, s.Args...)
+	if s.Open {
+		return appendFact(facts, CutName, CutText(s.Flags&CutBefore))
+	}
+	return appendFact(s.ending(facts), CutName, CutText(s.Flags))
+}
+
+// LateFacts are the facts of a span that were not known when it began.
+func (s *SpanEnd) LateFacts() []Detail {
+	if !s.Open {
+		return nil
+	}
+	return appendFact(append(s.ending(nil), s.Late...), CutName, CutText(s.Flags&CutAfter))
+}
+
+// ending appends how a span ended, where that is a fact of its own.
+func (s *Span) ending(facts []Detail) []Detail {
+	switch {
+	case s.Flags&Unfinished != 0:
+		return append(facts, Detail{Name: "unfinished", Text: "had not ended when recording did"})
+	case s.Flags&NoReturn != 0:
+		return append(facts, Detail{Name: "no_return", Text: "left without returning"})
+	case s.Function != nil && s.Function.Returned:
+		return append(facts, register("returns", s.Function.Ret))
+	}
+	return facts
+}
+
+// register is a register. Its type is not known: small numbers are decimal, all others hexadecimal.
+func register(name string, v uint64) Detail {
+	return Detail{Name: name, Value: v, Hex: v>>31 != 0}
+}
+
 func appendFact(facts []Detail, name, text string) []Detail {
 	if text == "" {
 		return facts

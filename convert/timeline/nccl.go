@@ -1,5 +1,8 @@
 package timeline
 
+// NCCLDomain is the NVTX domain of NCCL's ranges.
+const NCCLDomain = "NCCL"
+
 // NCCL is what calls of NCCL say about their work, in the payloads of their NVTX ranges.
 type NCCL struct {
 	Communicator uint64 // the communicator's hash, which all of its ranks have; 0 where it is not known

@@ -55,9 +55,24 @@ type Track struct {
 	Process  *Process
 	Thread   *Thread // the thread of the track; nil for a track of the process
 	Stream   *Stream // the stream of the track, for ranges of Thread whose work ran there; nil for none
-	Name     string
 	Category Category
+	Domain   string // of NVTX ranges and marks; "" for NVTX's default domain, and on the tracks of streams
+	Apart    bool   // functions on a clock of their own: they may not nest with the calls of their thread
 }
+
+// Title is the track's name for people, "" for functions that nest with calls: they have no track of their own.
+func (t *Track) Title() string {
+	switch {
+	case t.Domain != "":
+		return "NVTX: " + t.Domain
+	case t.Category == Functions && !t.Apart:
+		return ""
+	}
+	return trackTitles[t.Category]
+}
+
+var trackTitles = map[Category]string{NVTX: "NVTX", GPURanges: "NVTX", CUPTI: "CUPTI overhead", Memory: "memory pools",
+	Functions: "functions", PythonFunctions: "Python, as seen at launches"}
 
 // A Category is the kind of the spans of a track.
 type Category string
@@ -69,7 +84,7 @@ const (
 	CUPTI     Category = "cupti"    // time that CUPTI took for itself
 	Memory    Category = "memory"   // memory pools
 
-	Functions       Category = "function" // functions of any library, on the tracks of their threads' calls unless the track has a name
+	Functions       Category = "function" // functions of any library, on the tracks of calls unless they are Apart
 	PythonFunctions Category = "python"   // Python functions, as the stacks of calls show them
 )
 
@@ -78,12 +93,24 @@ type Span struct {
 	Name  string
 	Start uint64
 	End   uint64 // equal to Start for an instant
-	Open  bool   // End is not known yet: a SpanEnd has it
+	Depth int32  // number of spans around it on its track
+	Open  bool   // End was not known when the span began: only its SpanEnd has it
+	Flags uint16 // Unfinished, NoReturn, CutBefore, CutAfter
 	Args  []Detail
 
 	// Ranges are, for an NVTX range, the range and the ranges around it; for an NVTX mark, the
 	// ranges around it. Nil for other spans.
 	Ranges *RangeStack
+
+	Function *FunctionCall // nil for other spans
+}
+
+// A FunctionCall is a call of a function of any library. Its arguments and its result are whole registers.
+type FunctionCall struct {
+	*Function
+	Args     []uint64
+	Ret      uint64
+	Returned bool // Ret is known
 }
 
 // A Detail is a fact shown with a span: Text, or Value where Text is empty.
@@ -100,5 +127,6 @@ type Counter struct {
 	Name    string
 	GPU     uint32 // GPU.Index
 	Host    bool   // it counts memory of the host, and belongs to no GPU
+	Device  bool   // it counts the allocations in the GPU's memory
 	Sampled bool   // a view shows a bounded number of its values
 }

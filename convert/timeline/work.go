@@ -1,6 +1,7 @@
 package timeline
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/ianlancetaylor/demangle"
@@ -33,18 +34,18 @@ const (
 	OnlyNCCL   = "NCCL"   // NCCL's kernels, with copies and memsets
 )
 
-// Qualifier is what follows the stream's number in a title: " (default, NAME)", " (default)",
-// " (NAME)" or "".
-func (s *Stream) Qualifier() string {
-	switch {
-	case s.Default && s.Name != "":
-		return " (default, " + s.Name + ")"
-	case s.Default:
-		return " (default)"
-	case s.Name != "":
-		return " (" + s.Name + ")"
+// Qualifier is what follows the stream's number in a title: " (default, NAME)", " (NAME)", "" and so on.
+// Further words stand behind the name.
+func (s *Stream) Qualifier(more ...string) string {
+	words := slices.Concat([]string{s.Name}, more)
+	if s.Default {
+		words = slices.Insert(words, 0, "default")
 	}
-	return ""
+	words = slices.DeleteFunc(words, func(word string) bool { return word == "" })
+	if len(words) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(words, ", ") + ")"
 }
 
 // A WorkKind is a kind of GPU work.
@@ -162,7 +163,7 @@ type MemcpyShape struct {
 
 // Pageable reports whether one side of a copy is pageable memory.
 func (m *MemcpyShape) Pageable() bool {
-	return cudaapi.MemoryKindName(m.SrcKind) == "Pageable" || cudaapi.MemoryKindName(m.DstKind) == "Pageable"
+	return m.SrcKind == cudaapi.PageableKind || m.DstKind == cudaapi.PageableKind
 }
 
 // A MemsetShape is a memset's size and value.

@@ -29,6 +29,10 @@ func FailureName(library string, code int32) string {
 const (
 	ErrorNotReady      = 600 // cudaErrorNotReady, CUDA_ERROR_NOT_READY: a query found unfinished work
 	ErrorDeinitialized = 4   // cudaErrorCudartUnloading, CUDA_ERROR_DEINITIALIZED: a destructor ran after CUDA had shut down
+
+	ErrorPeerAccessAlreadyEnabled    = 704
+	ErrorHostMemoryAlreadyRegistered = 712
+	ErrorNoBinaryForGPU              = 209
 )
 
 // ErrorMeaning returns the meaning of a code in a few words, "" for success and for a code that hardly

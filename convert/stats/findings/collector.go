@@ -148,7 +148,7 @@ func (t *Thread) Call(sl *timeline.Slice, f *activity.Function, failed bool) {
 	end := max(sl.Start, sl.End)
 	t.during(sl.Start, end)
 	t.Inner(sl, f)
-	if failed && !harmless(f.Name, sl.ErrorName()) && !probes(sl.Caller, f.Name, sl.ErrorName()) {
+	if failed && !harmless(sl) && !probes(sl) {
 		t.failures.of(failure{f.Name, sl.ErrorName()}).add(sl.Start, 0)
 	}
 	switch f.Role {
@@ -193,21 +193,21 @@ func (t *Thread) allocate(f *activity.Function, start, end uint64, line *timelin
 
 // harmless reports whether an error is the expected answer to a question, or says that something is
 // already as it should be.
-func harmless(function, err string) bool {
-	switch base := cudaapi.Unversioned(function); base {
+func harmless(sl *timeline.Slice) bool {
+	switch cudaapi.Unversioned(sl.Name) {
 	case "cudaGetLastError", "cudaPeekAtLastError", // the error of an earlier call
 		"cudaPointerGetAttributes", "cuPointerGetAttribute", "cuPointerGetAttributes", "cuGetProcAddress", "cudaGetDriverEntryPoint",
 		"cudaStreamIsCapturing", "cuStreamIsCapturing", "cudaStreamGetCaptureInfo", "cuStreamGetCaptureInfo", "cudaFuncGetAttributes",
 		"cuDeviceGetAttribute", "cudaDeviceGetAttribute":
 		return true
 	}
-	return strings.Contains(err, "PeerAccessAlreadyEnabled") || strings.Contains(err, "PEER_ACCESS_ALREADY_ENABLED") ||
-		strings.Contains(err, "HostMemoryAlreadyRegistered") || strings.Contains(err, "HOST_MEMORY_ALREADY_REGISTERED")
+	return sl.Ret == cudaapi.ErrorPeerAccessAlreadyEnabled || sl.Ret == cudaapi.ErrorHostMemoryAlreadyRegistered
 }
 
 // probes reports whether NCCL asks, while it starts, for a kernel that it has for other GPUs only.
-func probes(c *timeline.Caller, function, err string) bool {
-	return c != nil && strings.HasPrefix(c.File(), "libnccl.") && function == "cuLibraryGetKernel" && err == "CUDA_ERROR_NO_BINARY_FOR_GPU"
+func probes(sl *timeline.Slice) bool {
+	return sl.Name == "cuLibraryGetKernel" && sl.Ret == cudaapi.ErrorNoBinaryForGPU &&
+		sl.Caller != nil && strings.HasPrefix(sl.Caller.File(), "libnccl.")
 }
 
 // A Stream takes the work of a stream.
@@ -254,7 +254,7 @@ func (s *Stream) Work(w *timeline.Work) {
 	case w.Kind == timeline.MemcpyWork && known:
 		s.copy(w)
 		return
-	case w.Kind == timeline.MemsetWork && known && !strings.Contains(w.Call.Name, "Async"):
+	case w.Kind == timeline.MemsetWork && known && !w.Call.Async:
 		s.sets.of(w.Call.Name).add(w.Call.Start, callTime(w))
 		seen(&s.lines.sets, lineOf(w.Call.Python), w.Call.Start, callTime(w))
 	}
@@ -334,7 +334,7 @@ func (t *timed) copied(w *timeline.Work, bytes uint64) {
 	e := t.at(w.Call.Start)
 	e.add(w.Call.Start, callTime(w))
 	e.bytes = sum(e.bytes, bytes)
-	if strings.Contains(w.Call.Name, "Async") {
+	if w.Call.Async {
 		e.async++
 	}
 }

@@ -249,11 +249,11 @@ func engineOf(p *activity.Piece) engine {
 		return multiprocessors
 	case timeline.MemcpyWork:
 		m := &p.Shape.Memcpy
-		switch kind := cudaapi.MemcpyKindName(m.CopyKind); {
+		switch {
 		case m.Pageable():
-		case kind == "HtoD":
+		case m.CopyKind == cudaapi.MemcpyHtoD:
 			return copyToDevice
-		case kind == "DtoH":
+		case m.CopyKind == cudaapi.MemcpyDtoH:
 			return copyToHost
 		}
 	}

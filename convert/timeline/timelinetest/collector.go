@@ -53,7 +53,6 @@ type Track struct {
 type Span struct {
 	timeline.Span
 	Instant bool
-	Depth   int
 }
 
 // A Counter has the values of a counter.
@@ -179,7 +178,7 @@ func (c *Collector) tracked(e timeline.Event) {
 		c.span(e.Track, Span{Span: e.Span})
 		c.begin(c.nesting(e.Track), e.Start, e.End, !e.Open)
 	case *timeline.SpanEnd:
-		c.end(c.nesting(e.Track), e.Time)
+		c.end(c.nesting(e.Track), e.End)
 		c.late(e)
 	case *timeline.Instant:
 		c.span(e.Track, Span{Span: e.Span, Instant: true})
@@ -303,19 +302,21 @@ func (c *Collector) span(t *timeline.Track, sp Span) {
 			p.Tracks = append(p.Tracks, track)
 		}
 	}
-	sp.Depth = len(c.nesting(t).ends)
+	if sp.Args = sp.Facts(); sp.Depth != int32(len(c.nesting(t).ends)) {
+		c.t.Fatalf("a span of depth %d within %d others: %+v", sp.Depth, len(c.nesting(t).ends), sp)
+	}
 	track.Spans = append(track.Spans, sp)
 }
 
 // late gives a span that has ended what was not known at its beginning.
 func (c *Collector) late(e *timeline.SpanEnd) {
-	list, depth := c.tracks[e.Track].Spans, len(c.nesting(e.Track).ends)
+	list := c.tracks[e.Track].Spans
 	for i := len(list) - 1; i >= 0; i-- {
-		if sp := &list[i]; sp.Depth == depth && !sp.Instant {
+		if sp := &list[i]; sp.Depth == e.Depth && !sp.Instant {
 			if sp.Open {
-				sp.Open, sp.End = false, e.Time
+				sp.Open, sp.End = false, e.End
 			}
-			sp.Args = append(slices.Clip(sp.Args), e.Args...)
+			sp.Args = append(slices.Clip(sp.Args), e.LateFacts()...)
 			return
 		}
 	}
@@ -415,6 +416,6 @@ func (p *Process) sort() {
 
 func sortTracks(list []*Track) {
 	slices.SortStableFunc(list, func(a, b *Track) int {
-		return cmp.Or(-cmp.Compare(a.Category, b.Category), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(-cmp.Compare(a.Category, b.Category), cmp.Compare(a.Title(), b.Title()))
 	})
 }

@@ -183,25 +183,23 @@ func (s *text) track(t *Track, of string) {
 	if t.Stream != nil {
 		of += fmt.Sprintf(" on stream %d", t.Stream.ID)
 	}
-	s.line("track of %s: %s %q", of, t.Category, t.Name)
+	s.line("track of %s: %s %q", of, t.Category, t.Title())
 	s.depth = 1
 	var ends []uint64
 	for i := range t.Spans {
 		sp := &t.Spans[i]
-		ends = s.closeTo(ends, sp.Depth)
+		ends = s.closeTo(ends, int(sp.Depth))
 		if sp.Instant {
-			s.line("%d INSTANT %s%s", sp.Start, sp.Name, details(&sp.Span))
+			s.line("%d INSTANT %s%s", sp.Start, sp.Name, words(sp.Args))
 			continue
 		}
-		s.line("%d BEGIN %s%s", sp.Start, sp.Name, details(&sp.Span))
+		s.line("%d BEGIN %s%s", sp.Start, sp.Name, words(sp.Args))
 		s.depth++
 		ends = append(ends, sp.End)
 	}
 	s.closeTo(ends, 0)
 	s.depth = 0
 }
-
-func details(sp *timeline.Span) string { return words(sp.Args) }
 
 func words(list []timeline.Detail) string {
 	var b strings.Builder
