@@ -69,10 +69,10 @@ func TestReadersOrder(t *testing.T) {
 		{"one kind, in the order of the file", "call@300 call@100 call@200", "call@300 call@100 call@200"},
 		{"kinds that stand far apart", "call@100 call@200 call@300 api@110 api@210 api@310 kernel@120 kernel@220 kernel@320",
 			"call@100 api@110 kernel@120 call@200 api@210 kernel@220 call@300 api@310 kernel@320"},
-		{"kinds of work are read as one", "kernel@100 memcpy@900 memset@200 graph@300 call@500 call@950",
-			"call@500 kernel@100 memcpy@900 call@950 memset@200 graph@300"},
-		{"all other kinds are read as one", "sync@100 overhead@900 marker@200 memory@300 call@500 call@950",
-			"call@500 sync@100 overhead@900 call@950 marker@200 memory@300"},
+		{"kinds of work are read as one", "kernel@100 memcpy@900 memset@200 kernel@300 call@500 call@950",
+			"call@500 kernel@100 memcpy@900 call@950 memset@200 kernel@300"},
+		{"all other kinds are read as one", "memory@100 overhead@900 marker@200 memory@300 call@500 call@950",
+			"call@500 memory@100 overhead@900 call@950 marker@200 memory@300"},
 		{"a time that is late in its kind", "call@900 call@100 call@950 api@800 api@850 api@990", "call@900 api@800 api@850 api@990 call@100 call@950"},
 		{"the latest time does not end its kind", "call@9223372036854775807 call@5 api@7", "call@9223372036854775807 api@7 call@5"},
 	} {
@@ -89,7 +89,7 @@ func TestReadersOrder(t *testing.T) {
 func TestReadersOpen(t *testing.T) {
 	t.Parallel()
 	for log, want := range map[string]int{
-		"": 0, "call@1": 1, "kernel@1 memset@1": 1, "graph@1 call@1": 2, "call@1 api@1 memcpy@1 memory@1 marker@1": 4,
+		"": 0, "call@1": 1, "kernel@1 memset@1": 1, "memset@1 call@1": 2, "call@1 api@1 memcpy@1 memory@1 marker@1": 4,
 	} {
 		open := logtest.Parts(t, partsOf(t, log)...)
 		n := 0

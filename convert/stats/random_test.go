@@ -230,7 +230,7 @@ func TestBusy(t *testing.T) {
 		for id := range uint32(4) {
 			var list []timeline.Work
 			for range w.IntN(30) {
-				list = append(list, timeline.Work{Start: w.Uint64N(500), Dur: w.Uint64N(20), Kind: timeline.WorkKind(w.IntN(4)), Shape: shape})
+				list = append(list, timeline.Work{Start: w.Uint64N(500), Dur: w.Uint64N(20), Kind: timeline.WorkKind(w.IntN(3)), Shape: shape})
 			}
 			slices.SortFunc(list, func(a, b timeline.Work) int { return cmp.Compare(a.Start, b.Start) })
 			all = append(all, list...)
