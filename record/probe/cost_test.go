@@ -183,10 +183,11 @@ func floors(b *testing.B) []variant {
 	}
 	return []variant{
 		floor("session", func(pid int) (io.Closer, error) {
-			return attachCalls(siteProgram{c.Programs[bpf.ProbesProgEmptySession], modeSession}, path, sites, pid)
+			session := siteProgram{c.Programs[bpf.ProbesProgEmptySession], modeSession}
+			return attachReturnProbes(session, path, sites, pid)
 		}),
 		floor("pair", func(pid int) (io.Closer, error) {
-			return attachCalls(enter, path, sites, pid)
+			return attachCalls(callPrograms{enter, enter}, path, sites, pid)
 		}),
 		floor("enter", func(pid int) (io.Closer, error) {
 			return attachEntries(enter, path, sites, pid)

@@ -21,7 +21,7 @@ import (
 // those of the event store.
 type loadedProgram struct {
 	mode       attachMode
-	calls      siteProgram
+	calls      callPrograms
 	functions  siteProgram // of any library; nil where none are asked for
 	list       siteProgram // at changes of the dynamic linker's list of libraries
 	threadExit *ebpf.Program
@@ -50,16 +50,18 @@ func load(o Options, l storeLayout, store *eventStore) (*loadedProgram, error) {
 }
 
 // programNames are the names of the programs of a mode.
-type programNames struct{ calls, functions, list string }
+type programNames struct{ alone, pairs, functions, list string }
 
 func (m attachMode) programs() programNames {
+	multi := programNames{bpf.ProbesProgCallMulti, bpf.ProbesProgCallMulti, bpf.ProbesProgFunctionMulti, bpf.ProbesProgListMulti}
 	switch m {
 	case modeSession:
-		return programNames{bpf.ProbesProgCallSession, bpf.ProbesProgFunctionMulti, bpf.ProbesProgListMulti}
+		multi.pairs = bpf.ProbesProgCallSession
+		return multi
 	case modeMulti:
-		return programNames{bpf.ProbesProgCallMulti, bpf.ProbesProgFunctionMulti, bpf.ProbesProgListMulti}
+		return multi
 	}
-	return programNames{bpf.ProbesProgCallSingle, bpf.ProbesProgFunctionSingle, bpf.ProbesProgListSingle}
+	return programNames{bpf.ProbesProgCallSingle, bpf.ProbesProgCallSingle, bpf.ProbesProgFunctionSingle, bpf.ProbesProgListSingle}
 }
 
 // withoutSession is the mode in which programs are attached that are none for sessions.
@@ -72,7 +74,7 @@ func (m attachMode) withoutSession() attachMode {
 
 func loadMode(m attachMode, o Options, l storeLayout, store *eventStore) (*loadedProgram, error) {
 	names := m.programs()
-	programs := []string{names.calls, names.list, bpf.ProbesProgThreadExit, bpf.ProbesProgProcessExec}
+	programs := []string{names.alone, names.pairs, names.list, bpf.ProbesProgThreadExit, bpf.ProbesProgProcessExec}
 	if len(o.OfFiles) > 0 {
 		programs = append(programs, names.functions)
 	}
@@ -90,12 +92,17 @@ func loadMode(m attachMode, o Options, l storeLayout, store *eventStore) (*loade
 		return nil, err
 	}
 	defer c.Close()
-	if err := checkMode(m, c.Programs[names.calls]); err != nil {
+	if err := checkMode(m, c.Programs[names.pairs]); err != nil {
 		return nil, err
+	}
+	alone := siteProgram{c.DetachProgram(names.alone), m.withoutSession()}
+	pairs := alone
+	if names.pairs != names.alone {
+		pairs = siteProgram{c.DetachProgram(names.pairs), m}
 	}
 	program := &loadedProgram{
 		mode:       m,
-		calls:      siteProgram{c.DetachProgram(names.calls), m},
+		calls:      callPrograms{alone, pairs},
 		functions:  siteProgram{c.DetachProgram(names.functions), m.withoutSession()},
 		list:       siteProgram{c.DetachProgram(names.list), m.withoutSession()},
 		threadExit: c.DetachProgram(bpf.ProbesProgThreadExit),
@@ -142,7 +149,7 @@ func symbolBytes(calls int) int {
 
 // close unloads the program. The reader of names closes the map of names.
 func (l *loadedProgram) close() error {
-	return errors.Join(l.calls.Close(), l.functions.Close(), l.threadExit.Close(), l.exec.Close(), l.list.Close(),
+	return errors.Join(l.calls.alone.Close(), l.calls.pairs.Close(), l.functions.Close(), l.threadExit.Close(), l.exec.Close(), l.list.Close(),
 		l.maps.threads.Close(), l.maps.targets.Close(), l.maps.recipes.Close(), l.maps.losses.Close(),
 		l.maps.paused.Close(), l.maps.ends.Close(), l.maps.watches.Close())
 }

@@ -7,12 +7,14 @@ import (
 )
 
 // A program may leave a call that is recorded by an exception, by longjmp or by the end of its thread, look at its
-// frames, or go on on another stack. All that works as without a recorder.
+// frames, or go on on another stack. All that works as without a recorder, also beside another recording of the same files.
 func TestUnwind(t *testing.T) {
 	for _, mode := range []attachMode{modeSession, modeMulti} {
 		t.Run(mode.String(), func(t *testing.T) {
-			p, program := open(t, Options{mode: mode, Functions: cudaapi.Functions(cudaapi.Default)}), startTarget(t, "unwind")
+			options := Options{mode: mode, Functions: cudaapi.Functions(cudaapi.Default)}
+			p, program := open(t, options), startTarget(t, "unwind")
 			attach(t, p, program)
+			attach(t, open(t, options), startTarget(t, "unwind"))
 			for _, of := range []struct{ scenario, want string }{
 				{"exception", "5"}, {"longjmp", "7"}, {"backtrace", "1"}, {"cancel", "111"}, {"context", "11"},
 				{"exception", "5"}, {"backtrace", "1"},

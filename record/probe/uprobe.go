@@ -60,6 +60,14 @@ type siteProgram struct {
 	mode attachMode // modeSession if the program is one for sessions
 }
 
+// callPrograms run at sites of CUDA's functions. Every process with a breakpoint at a session's site gets a return probe
+// there, whichever recording has put the breakpoint: the kernel looks at the PID of a link too late to prevent it. So
+// sites without a return probe have a program of their own.
+type callPrograms struct {
+	alone siteProgram // at entries and return instructions
+	pairs siteProgram // at entries with a return probe, and behind returns; that of alone outside of sessions
+}
+
 // checkMode returns an error if the kernel cannot attach the loaded program of a mode.
 func checkMode(m attachMode, program *ebpf.Program) error {
 	switch m {
@@ -79,10 +87,10 @@ func checkMode(m attachMode, program *ebpf.Program) error {
 // of a thread, nor who writes a backtrace. So the ends of functions are probed at their return instructions where these
 // are known. A perf event takes the kernel long to remove: with these there is one for the return of a function, and
 // none for each of its return instructions.
-func attachCalls(p siteProgram, path string, sites []probeSite, pid int) (io.Closer, error) {
+func attachCalls(p callPrograms, path string, sites []probeSite, pid int) (io.Closer, error) {
 	var known, others []probeSite
 	for _, s := range sites {
-		if len(s.returns) > 0 && p.mode != modeSingle {
+		if len(s.returns) > 0 && p.alone.mode != modeSingle {
 			known = append(known, s)
 		} else {
 			others = append(others, s)
@@ -90,8 +98,8 @@ func attachCalls(p siteProgram, path string, sites []probeSite, pid int) (io.Clo
 	}
 	var probes closeInOrder
 	for _, attach := range []func() (io.Closer, error){
-		func() (io.Closer, error) { return attachReturning(p, path, known, pid) },
-		func() (io.Closer, error) { return attachReturnProbes(p, path, others, pid) },
+		func() (io.Closer, error) { return attachReturning(p.alone, path, known, pid) },
+		func() (io.Closer, error) { return attachReturnProbes(p.pairs, path, others, pid) },
 	} {
 		one, err := attach()
 		if err != nil {
@@ -159,7 +167,7 @@ func marked(sites []probeSite, bit uint64) []probeSite {
 	return sites
 }
 
-// attachHere probes instructions. In a session the program says at each of them whether a return probe is wanted.
+// attachHere probes instructions. In a session the program says at each of them whether the return is wanted.
 func attachHere(p siteProgram, path string, sites []probeSite, pid int) (io.Closer, error) {
 	switch p.mode {
 	case modeSession:
