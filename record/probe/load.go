@@ -53,7 +53,8 @@ func load(o Options, l storeLayout, store *eventStore) (*loadedProgram, error) {
 type programNames struct{ alone, pairs, functions, list string }
 
 func (m attachMode) programs() programNames {
-	multi := programNames{bpf.ProbesProgCallMulti, bpf.ProbesProgCallMulti, bpf.ProbesProgFunctionMulti, bpf.ProbesProgListMulti}
+	multi := programNames{bpf.ProbesProgCallMulti, bpf.ProbesProgCallMulti,
+		bpf.ProbesProgFunctionMulti, bpf.ProbesProgListMulti}
 	switch m {
 	case modeSession:
 		multi.pairs = bpf.ProbesProgCallSession
@@ -61,7 +62,8 @@ func (m attachMode) programs() programNames {
 	case modeMulti:
 		return multi
 	}
-	return programNames{bpf.ProbesProgCallSingle, bpf.ProbesProgCallSingle, bpf.ProbesProgFunctionSingle, bpf.ProbesProgListSingle}
+	return programNames{bpf.ProbesProgCallSingle, bpf.ProbesProgCallSingle,
+		bpf.ProbesProgFunctionSingle, bpf.ProbesProgListSingle}
 }
 
 // withoutSession is the mode in which programs are attached that are none for sessions.
