@@ -168,7 +168,8 @@ func TestAddressSpace(t *testing.T) {
 	}
 }
 
-// TestPreloadedClock runs a program whose clock_gettime is not libc's: the library's times are the kernel's.
+// TestPreloadedClock runs a program whose clock_gettime is not libc's: the library's times are the kernel's, and a note
+// says so.
 func TestPreloadedClock(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, Options{}, GoConfig{})
@@ -179,6 +180,10 @@ func TestPreloadedClock(t *testing.T) {
 		t.Fatalf("the program printed %q %q and ended with %d; %v arrived", stdout, stderr, code, s.counts)
 	}
 	s.onOneClock(t, begin)
+	want := "the program's clock is 600 s slow: a preloaded library shifts it; times here are the kernel's"
+	if len(s.notes) != 1 || s.notes[0] != want {
+		t.Errorf("notes %q", s.notes)
+	}
 }
 
 // BenchmarkLaunchLoop measures a launch with and without the recording.

@@ -52,6 +52,16 @@ uint64_t ct_now(void)
 	return read_clock(CLOCK_MONOTONIC);
 }
 
+/* By how much the program's CLOCK_MONOTONIC is ahead of the kernel's, ns. */
+int64_t ct_clock_shift(void)
+{
+	struct timespec t;
+	uint64_t now = ct_now();
+	if (clock_gettime(CLOCK_MONOTONIC, &t) != 0)
+		return 0;
+	return (int64_t)((uint64_t)t.tv_sec * CT_SECOND + (uint64_t)t.tv_nsec - now);
+}
+
 uint64_t ct_realtime(void)
 {
 	return read_clock(CLOCK_REALTIME);

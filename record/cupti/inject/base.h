@@ -15,6 +15,7 @@
 /* Times, in ns; safe in a signal handler. */
 uint64_t ct_now(void);      /* CLOCK_MONOTONIC */
 uint64_t ct_realtime(void); /* CLOCK_REALTIME */
+int64_t ct_clock_shift(void); /* what a preloaded library adds to the program's CLOCK_MONOTONIC */
 
 /* Memory: zeroed, 8-byte aligned; NULL without. */
 void *ct_alloc(size_t size);

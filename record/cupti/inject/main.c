@@ -224,6 +224,25 @@ static void at_range(void)
 	ct_switch_range(&cupti);
 }
 
+static int64_t clock_shift_seconds(void)
+{
+	int64_t shift = ct_clock_shift(), half = (int64_t)CT_SECOND / 2;
+	return (shift + (shift < 0 ? -half : half)) / (int64_t)CT_SECOND;
+}
+
+/* A shift that is there once is a thread that waited for a processor between two readings. */
+static void note_clock(void)
+{
+	char words[160];
+	int64_t shift = clock_shift_seconds();
+	if (shift == 0 || clock_shift_seconds() == 0)
+		return;
+	snprintf(words, sizeof words,
+		 "the program's clock is %lld s %s: a preloaded library shifts it; times here are the kernel's",
+		 (long long)(shift < 0 ? -shift : shift), shift < 0 ? "slow" : "fast");
+	ct_queue_note(CT_NOTE_REMARK, words);
+}
+
 /* From GO on. False: nothing is on. */
 static bool record(struct ct_go *go, uint32_t length, bool *nvtx)
 {
@@ -231,6 +250,7 @@ static bool record(struct ct_go *go, uint32_t length, bool *nvtx)
 	if (!start_memory(go))
 		return false;
 	note_memory(go);
+	note_clock();
 	ct_range_choose(ct_go_range(go, length), go->range_len);
 	bool on = start_cupti(go, (unsigned char *)(go + 1), length - (uint32_t)sizeof *go, &words);
 	struct ct_recording r = {
