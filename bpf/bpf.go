@@ -86,8 +86,7 @@ const (
 	CookieBlockOffset   = 32
 	CookieChain         = 48 // most return addresses of a chain
 
-	// What the site is. Without these bits it is the entry of a function that has a return probe.
-	CookieEntry  = 1 << 27 // an entry, no return probe
+	// What the site is. Without these bits it is an entry.
 	CookieReturn = 1 << 30 // a return instruction
 	CookieBehind = 1 << 31 // behind the return: the return probe, unless it is a session's
 

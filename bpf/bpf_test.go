@@ -111,7 +111,7 @@ func TestConstants(t *testing.T) {
 		"LOST_BUFFER_FULL = 0,", "LOST_THREAD_TABLE = 1,", "LOST_NESTING = 2,", "READ_FAULT = 3,",
 		"LOST_CALIBRATION = 5,", "LOST_FUNCTION_RATE = 6,", "LOST_FUNCTION_BUFFER = 7,", "LOST_FUNCTION_NESTING = 8,", "#define MAX_NESTED 32 ",
 		"#define COOKIE_WORDS(cookie) ((u32)((cookie) >> 20) & 7)", "#define COOKIE_ALONE_BIT 23",
-		"#define COOKIE_ENTRY (1ull << 27)", "#define COOKIE_RETURN (1ull << 30)", "#define COOKIE_BEHIND (1ull << 31)", "#define RATE_WINDOW 100000000",
+		"#define COOKIE_RETURN (1ull << 30)", "#define COOKIE_BEHIND (1ull << 31)", "#define RATE_WINDOW 100000000",
 		"#define TARGET_CALIBRATION 2",
 	} {
 		if !strings.Contains(string(source), line) {
@@ -123,7 +123,7 @@ func TestConstants(t *testing.T) {
 		t.Error("a constant differs from the source's")
 	}
 	if CookiePlain != 1<<16 || CookieAlways != 1<<17 || CookieAllRegisters != 1<<18 || CookieLaunch != 1<<19 || CookieStackWords != 20 || MaxStackWords != 7 ||
-		CookieBlockWords != 24 || MaxBlockWords != 7 || CookieWords != 20 || CookieAlone != 1<<23 || CookieEntry != 1<<27 || CookieReturn != 1<<30 || CookieBehind != 1<<31 || CookieBlockRegister != 28 || CookieBlockOffset != 32 {
+		CookieBlockWords != 24 || MaxBlockWords != 7 || CookieWords != 20 || CookieAlone != 1<<23 || CookieReturn != 1<<30 || CookieBehind != 1<<31 || CookieBlockRegister != 28 || CookieBlockOffset != 32 {
 		t.Error("a field of the attach cookie differs from the source's")
 	}
 	if EndExit != 1 || EndExec != 2 || EndSignal != 3 || MaxFaultAsks != 10 {

@@ -22,8 +22,7 @@
 
 #define COOKIE_ALONE_BIT 23 /* the return is left alone: of plain functions and those of any library */
 
-/* What the site is, in all cookies; without these bits it is the entry of a function that has a return probe. */
-#define COOKIE_ENTRY (1ull << 27)  /* an entry, no return probe */
+/* What the site is, in all cookies; without these bits it is an entry. */
 #define COOKIE_RETURN (1ull << 30) /* a return instruction */
 #define COOKIE_BEHIND (1ull << 31) /* behind the return: the return probe, unless it is a session's */
 

@@ -214,7 +214,7 @@ GLOBAL u32 add_slot(u64 id)
 	BOUNDED
 	for (i = 1; i <= PROBES; i++) {
 		s = slot_at(index);
-		if (!s) /* it is there; a way out is soon checked */
+		if (!s) /* never so; a loop that ends here is less for the kernel to check than one that goes on */
 			return NO_SLOT;
 		if (claim(s, 0))
 			return fill_slot(index, id, target->place);
@@ -849,26 +849,25 @@ NOINLINE void leave_special(struct pt_regs *ctx, struct slot *s, u64 sp, u64 now
 	s->depth = top;
 }
 
-/* The end of a call; sp is the stack pointer at its entry. Returns 1: there is no further return to wait for. */
-INLINE int leave(struct pt_regs *ctx, u64 sp)
+/* The end of a call; sp is the stack pointer at its entry. */
+INLINE void leave(struct pt_regs *ctx, u64 sp)
 {
 	u64 now = ktime_ns();
 	struct slot *s = find_slot(current_id());
 	struct event *e;
 
 	if (!s)
-		return 1;
+		return;
 	e = s->tail && s->sp == sp ? tail_of(s) : 0;
 	if (!e || e->func != COOKIE_FUNCTION(attach_cookie(ctx))) {
 		leave_special(ctx, s, sp, now);
-		return 1;
+		return;
 	}
 	e->exit = now;
 	e->ret = (s32)RETURN_VALUE(ctx);
 	s->tail = 0;
 	s->depth--;
 	publish(s, e->nargs);
-	return 1;
 }
 
 /*
@@ -1125,17 +1124,16 @@ int process_exec(struct raw_tracepoint *ctx)
 	return begin_epoch(target);
 }
 
-/*
- * What happens at a site of a function; the cookie says what the site is. Behind a return the stack pointer has moved.
- * Returns 1 where no return probe is wanted, which matters in a session.
- */
-INLINE int call(struct pt_regs *ctx, int behind)
+/* Takes a site of a function; the cookie says what the site is. Behind a return the stack pointer has moved. */
+INLINE int call(struct pt_regs *ctx)
 {
-	u64 cookie = attach_cookie(ctx);
+	u64 cookie = attach_cookie(ctx), sp = STACK_POINTER(ctx);
 
-	if (behind || cookie & COOKIE_RETURN)
-		return leave(ctx, behind ? STACK_POINTER(ctx) - RETURN_POPS : STACK_POINTER(ctx));
-	return enter(ctx, cookie) || cookie & COOKIE_ENTRY;
+	if (cookie & (COOKIE_RETURN | COOKIE_BEHIND))
+		leave(ctx, cookie & COOKIE_BEHIND ? sp - RETURN_POPS : sp);
+	else
+		enter(ctx, cookie);
+	return 0;
 }
 
 /* Linux 6.13: one consumer for both ends of a call. */
@@ -1144,15 +1142,17 @@ extern _Bool bpf_session_is_return(void) KERNEL_FUNCTION;
 SEC("uprobe.session")
 int call_session(struct pt_regs *ctx)
 {
-	return call(ctx, bpf_session_is_return());
+	if (!bpf_session_is_return())
+		return enter(ctx, attach_cookie(ctx)); /* no return probe unless it is 0 */
+	leave(ctx, STACK_POINTER(ctx) - RETURN_POPS);
+	return 0;
 }
 
 /* Linux 6.6: many functions a link. */
 SEC("uprobe.multi")
 int call_multi(struct pt_regs *ctx)
 {
-	call(ctx, !!(attach_cookie(ctx) & COOKIE_BEHIND));
-	return 0;
+	return call(ctx);
 }
 
 SEC("uprobe.multi")
@@ -1165,8 +1165,7 @@ int function_multi(struct pt_regs *ctx)
 SEC("uprobe")
 int call_single(struct pt_regs *ctx)
 {
-	call(ctx, !!(attach_cookie(ctx) & COOKIE_BEHIND));
-	return 0;
+	return call(ctx);
 }
 
 SEC("uprobe")

@@ -308,7 +308,7 @@ GLOBAL u32 find_elsewhere(u64 id)
 	for (i = 1; i < PROBES; i++) {
 		index += i;
 		s = slot_at(index);
-		if (!s) /* it is there; a way out is soon checked */
+		if (!s) /* never so; a loop that ends here is less for the kernel to check than one that goes on */
 			return NO_SLOT;
 		if (s->id == id)
 			return index & slot_mask;

@@ -190,7 +190,7 @@ func floors(b *testing.B) []variant {
 			return attachCalls(callPrograms{enter, enter}, path, sites, pid)
 		}),
 		floor("enter", func(pid int) (io.Closer, error) {
-			return attachEntries(enter, path, sites, pid)
+			return attachHere(enter, path, sites, pid)
 		}),
 	}
 }

@@ -188,7 +188,7 @@ func (p *Prober) attachFunctionSites(l *libraryFile, list []anyFunction, pid int
 	}
 	file := procfs.OpenFile(l.File)
 	if list[0].once {
-		return attachEntries(p.program.functions, file, sites, pid)
+		return attachHere(p.program.functions, file, sites, pid)
 	}
 	return attachReturning(p.program.functions, file, sites, pid)
 }

@@ -151,7 +151,8 @@ func symbolBytes(calls int) int {
 
 // close unloads the program. The reader of names closes the map of names.
 func (l *loadedProgram) close() error {
-	return errors.Join(l.calls.alone.Close(), l.calls.pairs.Close(), l.functions.Close(), l.threadExit.Close(), l.exec.Close(), l.list.Close(),
+	return errors.Join(l.calls.alone.Close(), l.calls.pairs.Close(), l.functions.Close(), l.list.Close(),
+		l.threadExit.Close(), l.exec.Close(),
 		l.maps.threads.Close(), l.maps.targets.Close(), l.maps.recipes.Close(), l.maps.losses.Close(),
 		l.maps.paused.Close(), l.maps.ends.Close(), l.maps.watches.Close())
 }

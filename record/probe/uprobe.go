@@ -24,7 +24,7 @@ type attachMode uint8
 // The modes.
 const (
 	modeAuto    attachMode = iota // the best that the kernel has
-	modeSession                   // uprobe session links, Linux 6.13
+	modeSession                   // uprobe session links for return probes, else as modeMulti, Linux 6.13
 	modeMulti                     // a uprobe_multi link for entries and one for ends, Linux 6.6 with the fix of the PID filter in 6.10
 	modeSingle                    // a perf event for each entry and each end, Linux 5.15
 )
@@ -60,9 +60,9 @@ type siteProgram struct {
 	mode attachMode // modeSession if the program is one for sessions
 }
 
-// callPrograms run at sites of CUDA's functions. Every process with a breakpoint at a session's site gets a return probe
-// there, whichever recording has put the breakpoint: the kernel looks at the PID of a link too late to prevent it. So
-// sites without a return probe have a program of their own.
+// callPrograms run at sites of CUDA's functions. At a session's site the kernel sets a return probe in every process that
+// has a breakpoint there, whichever recording put it: the link's PID is looked at too late to prevent that. So sites
+// without a return probe have a program of their own.
 type callPrograms struct {
 	alone siteProgram // at entries and return instructions
 	pairs siteProgram // at entries with a return probe, and behind returns; that of alone outside of sessions
@@ -127,7 +127,7 @@ func attachReturning(p siteProgram, path string, sites []probeSite, pid int) (io
 	if err != nil {
 		return nil, err
 	}
-	enter, err := attachEntries(p, path, sites, pid)
+	enter, err := attachHere(p, path, sites, pid)
 	if err != nil {
 		return nil, errors.Join(err, leave.Close())
 	}
@@ -153,11 +153,6 @@ func attachReturnProbes(p siteProgram, path string, sites []probeSite, pid int) 
 	return closeInOrder{enter, leave}, nil
 }
 
-// attachEntries probes only the entries of functions.
-func attachEntries(p siteProgram, path string, sites []probeSite, pid int) (io.Closer, error) {
-	return attachHere(p, path, marked(sites, bpf.CookieEntry), pid)
-}
-
 // marked returns the sites with a further bit in their cookies.
 func marked(sites []probeSite, bit uint64) []probeSite {
 	sites = slices.Clone(sites)
@@ -167,7 +162,7 @@ func marked(sites []probeSite, bit uint64) []probeSite {
 	return sites
 }
 
-// attachHere probes instructions. In a session the program says at each of them whether the return is wanted.
+// attachHere probes instructions; in a session the program says at each whether it is to run behind the return, too.
 func attachHere(p siteProgram, path string, sites []probeSite, pid int) (io.Closer, error) {
 	switch p.mode {
 	case modeSession:
