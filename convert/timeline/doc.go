@@ -8,9 +8,9 @@
 // [Instant]), memory ([Allocation], [CounterValue]), and remarks about the recording for people
 // ([Loss], [Note]).
 //
-// A sink joins nothing, keeps no open spans, and reads no text: a [SpanEnd] has the whole span, and
-// facts are fields. A piece of GPU work carries the call that caused it, a call carries the work that
-// it waited for, and both refer to each other by [Work.ID], so that a view can draw arrows.
+// A sink joins nothing and reads no text: facts are fields, and a [SpanEnd] has the whole span. A
+// piece of GPU work carries the call that caused it, a call carries the work that it waited for, and
+// both refer to each other by [Work.ID], so that a view can draw arrows.
 //
 // Times are nanoseconds of CLOCK_MONOTONIC of one host (see [Recording]); durations are
 // nanoseconds, sizes bytes.
