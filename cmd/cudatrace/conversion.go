@@ -62,19 +62,19 @@ func firstOf(tables []*table.Table) (f firstLook) {
 		row := t.Rows[0]
 		words := func(key string) string {
 			i := t.Column(key)
-			return table.Words(row[i], t.Columns[i].Unit)
+			return table.Words(row.Cells[i], t.Columns[i].Unit)
 		}
 		switch t.Name {
 		case "profile":
-			if row[t.Column("busy_share")] != nil {
+			if row.Cells[t.Column("busy_share")] != nil {
 				f.Busy = words("busy_share")
 			}
 		case "findings":
 			f.Finding, f.Try = words("title"), words("try")
-			if row[t.Column("cost_ns")] != nil {
+			if row.Cells[t.Column("cost_ns")] != nil {
 				f.Finding += "; costs " + words("cost_ns")
 			}
-			if row[t.Column("share")] != nil {
+			if row.Cells[t.Column("share")] != nil {
 				f.Finding += ", " + words("share") + " of the steady state"
 			}
 		}

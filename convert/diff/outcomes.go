@@ -15,7 +15,7 @@ func (p *Page) conditions() *table.Table {
 	for _, state := range []State{Failed, Broken, Absent, Passed} {
 		for _, o := range p.Outcomes {
 			if o.State == state {
-				t.Rows = append(t.Rows, []any{string(o.State), o.Text, o.Verdict()})
+				t.Add(string(o.State), o.Text, o.Verdict())
 			}
 		}
 	}

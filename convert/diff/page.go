@@ -291,8 +291,8 @@ func (p *Page) overall() *table.Table {
 		if math.IsNaN(o.Base) && math.IsNaN(o.New) || o.Base == 0 && o.New == 0 || o.overall.ofStep && o.Spared {
 			continue
 		}
-		t.Rows = append(t.Rows, []any{o.Name, table.Cell{Value: o.Base, Unit: o.overall.unit}, table.Cell{Value: o.New, Unit: o.overall.unit},
-			o.change(), spreadCell(o.compared), orNothing(o.Verdict)})
+		t.Add(o.Name, table.Cell{Value: o.Base, Unit: o.overall.unit}, table.Cell{Value: o.New, Unit: o.overall.unit},
+			o.change(), spreadCell(o.compared), orNothing(o.Verdict))
 	}
 	return t
 }
@@ -343,7 +343,7 @@ func (p *Page) section(s *Section) *table.Table {
 		for i, c := range s.columns() {
 			row = append(row, pairWords(r.Figures[i], c.Unit))
 		}
-		t.Rows = append(t.Rows, row)
+		t.Add(row...)
 	}
 	t.LeftOut = s.Differ + s.Large - len(t.Rows)
 	return t
@@ -375,12 +375,12 @@ func (p *Page) summary() *table.Table {
 	t.Columns[0].Title = "report"
 	for _, s := range p.Sections {
 		for _, r := range s.Rows[:s.Differ] {
-			t.Rows = append(t.Rows, []any{s.Report, r.Name, r.verdict(), strings.Trim(how(s, r), " ()"), r.spread()})
+			t.Add(s.Report, r.Name, r.verdict(), strings.Trim(how(s, r), " ()"), r.spread())
 		}
 	}
 	for _, l := range p.largest() {
 		c, column := l.Figures[l.Main], l.columns()[l.Main]
-		t.Rows = append(t.Rows, []any{l.Report, l.Name, l.verdict(), fmt.Sprintf("%s %s (%s)", columnWords(column.Key), pairWords(c, column.Unit), table.Words(c.change(), table.Percent)), l.spread()})
+		t.Add(l.Report, l.Name, l.verdict(), fmt.Sprintf("%s %s (%s)", columnWords(column.Key), pairWords(c, column.Unit), table.Words(c.change(), table.Percent)), l.spread())
 	}
 	return t
 }

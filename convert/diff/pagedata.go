@@ -46,21 +46,36 @@ func (p *Page) dataTables() []*table.Table {
 	return all
 }
 
+// conditionCells is a row of the conditions.
+type conditionCells struct {
+	Name   string   `key:"name"`
+	State  State    `key:"state"`
+	Why    string   `key:"why"`
+	Row    string   `key:"row"`
+	Base   *float64 `key:"base" unit:"rate"`
+	New    *float64 `key:"new" unit:"rate"`
+	Value  *float64 `key:"value" unit:"rate"`
+	Limit  float64  `key:"limit" unit:"rate"`
+	Q      *float64 `key:"q" unit:"rate"`
+	Rows   int      `key:"rows"`
+	Unseen *float64 `key:"unseen" unit:"rate"`
+}
+
 func (p *Page) conditionData() *table.Table {
-	t := &table.Table{Name: "conditions", Reason: "no conditions", Columns: []table.Column{
-		{Key: "name"}, {Key: "state"}, {Key: "why"}, {Key: "row"}, {Key: "base", Unit: table.Rate}, {Key: "new", Unit: table.Rate},
-		{Key: "value", Unit: table.Rate}, {Key: "limit", Unit: table.Rate}, {Key: "q", Unit: table.Rate}, {Key: "rows", Unit: table.Number}, {Key: "unseen", Unit: table.Rate}}}
+	var rows []conditionCells
 	for _, o := range p.Outcomes {
-		row := []any{o.Text, string(o.State), orNothing(o.Why), nil, nil, nil, nil, o.Value, nil, uint64(o.Holds), nil}
+		r := conditionCells{Name: o.Text, State: o.State, Why: o.Why, Limit: o.Value, Rows: o.Holds}
 		if len(o.Cases) > 0 {
 			x := o.Cases[0]
-			row[3], row[4], row[5], row[6], row[8] = orNothing(x.Name), x.Base, x.New, x.Value, x.Q
+			r.Row, r.Base, r.New, r.Value, r.Q = x.Name, &x.Base, &x.New, &x.Value, &x.Q
 		}
 		if o.Unseen != nil {
-			row[10] = o.Unseen.Smallest
+			r.Unseen = &o.Unseen.Smallest
 		}
-		t.Rows = append(t.Rows, row)
+		rows = append(rows, r)
 	}
+	t := table.Of(rows)
+	t.Name, t.Reason = "conditions", "no conditions"
 	return t
 }
 
@@ -68,7 +83,7 @@ func (p *Page) overallData() *table.Table {
 	t := &table.Table{Name: "overall", Columns: []table.Column{{Key: "name"}, {Key: "verdict"}, {Key: "base", Unit: table.Rate}, {Key: "new", Unit: table.Rate},
 		{Key: "change", Unit: table.Rate}, {Key: "q", Unit: table.Rate}, {Key: "base_spread", Unit: table.Rate}, {Key: "new_spread", Unit: table.Rate}}}
 	for _, o := range p.Overall {
-		t.Rows = append(t.Rows, []any{o.Name, orNothing(o.Verdict), o.Base, o.New, o.change(), o.Q, o.Spread[0], o.Spread[1]})
+		t.Add(o.Name, orNothing(o.Verdict), o.Base, o.New, o.change(), o.Q, o.Spread[0], o.Spread[1])
 	}
 	return t
 }
@@ -92,7 +107,7 @@ func sectionData(s *Section) *table.Table {
 		for _, c := range r.Figures {
 			row = append(row, c.Base, c.New, c.Q)
 		}
-		t.Rows = append(t.Rows, row)
+		t.Add(row...)
 	}
 	return t
 }

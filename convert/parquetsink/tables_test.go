@@ -85,7 +85,7 @@ func sums(r *table.Table, keys, numbers []string) []string {
 		var key []string
 		for _, k := range keys {
 			text := "NULL"
-			if v := row[r.Column(k)]; v != nil {
+			if v := row.Cells[r.Column(k)]; v != nil {
 				text = fmt.Sprint(v)
 			}
 			key = append(key, text)
@@ -95,7 +95,7 @@ func sums(r *table.Table, keys, numbers []string) []string {
 			sum = make([]int64, len(numbers))
 		}
 		for i, n := range numbers {
-			sum[i] += number(row[r.Column(n)])
+			sum[i] += number(row.Cells[r.Column(n)])
 		}
 		all[strings.Join(key, " ")] = sum
 	}
@@ -385,8 +385,8 @@ func TestStepsOfRanksDuckDB(t *testing.T) {
 		}
 	}
 	// The first finding of stats is the first one here.
-	if got := e.Text("select title from findings where run = 'whole' order by place limit 1"); got != all["findings"].Rows[0][1] {
-		t.Errorf("the first finding is %q, that of stats %q", got, all["findings"].Rows[0][1])
+	if got := e.Text("select title from findings where run = 'whole' order by place limit 1"); got != all["findings"].Rows[0].Cells[1] {
+		t.Errorf("the first finding is %q, that of stats %q", got, all["findings"].Rows[0].Cells[1])
 	}
 	if got := e.Text("select count(*) > 0, count(idle_ns), (select count(*) from findings where run = 'gaps') from steps where run = 'gaps'"); got != "true 0 0" {
 		t.Errorf("with gaps: %s", got)

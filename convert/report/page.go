@@ -156,7 +156,7 @@ func (r *Report) figures() (list []figure) {
 // findings are what costs time.
 func (r *Report) findings() (list []finding) {
 	t := r.table("findings")
-	prose := func(row []any, key string) string {
+	prose := func(row table.Row, key string) string {
 		return figures.Cut(table.Words(text(t, row, key), table.Text), maxProse)
 	}
 	for _, row := range t.Rows {
@@ -193,7 +193,7 @@ func sheetOf(t *table.Table, room *int) sheet {
 			break
 		}
 		var cells []string
-		for i, v := range row {
+		for i, v := range row.Cells {
 			cells = append(cells, figures.Cut(table.Words(v, t.Columns[i].Unit), maxTableText))
 			*room -= len(template.HTMLEscapeString(cells[i])) + len("<td class=n></td>")
 		}

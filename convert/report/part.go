@@ -465,7 +465,7 @@ func (p *Part) table(threads []*threadLane, streams []*streamLane) *table.Table 
 	t := &table.Table{Name: "step", Title: "the longest calls and GPU work", Columns: []table.Column{{Key: "name", Title: "name"}, {Key: "where", Title: "where"}, {Key: "at_ns", Title: "at", Unit: table.Moment}, {Key: "total_ns", Title: "time", Unit: table.Duration}}}
 	add := func(list []mark, where string) {
 		for _, m := range list {
-			t.Rows = append(t.Rows, []any{m.name, where, m.start - min(m.start, p.start), m.end - m.start})
+			t.Add(m.name, where, m.start-min(m.start, p.start), m.end-m.start)
 		}
 	}
 	for _, l := range threads {
@@ -478,7 +478,7 @@ func (p *Part) table(threads []*threadLane, streams []*streamLane) *table.Table 
 		}
 		add(list, processTitle(l.Context.Process, fmt.Sprintf("stream %d", l.ID), false))
 	}
-	slices.SortStableFunc(t.Rows, func(a, b []any) int { return cmp.Compare(b[3].(uint64), a[3].(uint64)) })
+	slices.SortStableFunc(t.Rows, func(a, b table.Row) int { return cmp.Compare(b.Cells[3].(uint64), a.Cells[3].(uint64)) })
 	if t.LeftOut = max(len(t.Rows)-mostPartRows, 0); t.LeftOut > 0 {
 		t.Rows = t.Rows[:mostPartRows]
 	}

@@ -62,7 +62,7 @@ func (r *Report) heat() *heat {
 	return h
 }
 
-func ranksOf(t *table.Table, row []any) []uint64 {
+func ranksOf(t *table.Table, row table.Row) []uint64 {
 	list, _ := cell(t, row, "ranks").([]uint64)
 	return list
 }
@@ -186,7 +186,7 @@ func (h *heat) table() *table.Table {
 			}
 			row = append(row, v)
 		}
-		t.Rows = append(t.Rows, row)
+		t.Add(row...)
 	}
 	if len(h.cells) > 0 && t.LeftOut > 0 {
 		t.Notes = []string{"JSON of the report steps has all: " + figures.Count(len(h.cells), "column", "columns")}

@@ -87,33 +87,33 @@ func (r *Report) table(name string) *table.Table {
 }
 
 // cell is the value of a column, nil where it is not known.
-func cell(t *table.Table, row []any, key string) any {
+func cell(t *table.Table, row table.Row, key string) any {
 	if i := t.Column(key); i >= 0 {
-		return row[i]
+		return row.Cells[i]
 	}
 	return nil
 }
 
 // whole is the value of a column of whole numbers, 0 where it is not known.
-func whole(t *table.Table, row []any, key string) uint64 {
+func whole(t *table.Table, row table.Row, key string) uint64 {
 	n, _ := cell(t, row, key).(uint64)
 	return n
 }
 
 // fraction is the value of a column of fractions, 0 where it is not known.
-func fraction(t *table.Table, row []any, key string) float64 {
+func fraction(t *table.Table, row table.Row, key string) float64 {
 	v, _ := cell(t, row, key).(float64)
 	return v
 }
 
 // text is the value of a column of texts, "" where it is not known.
-func text(t *table.Table, row []any, key string) string {
+func text(t *table.Table, row table.Row, key string) string {
 	s, _ := cell(t, row, key).(string)
 	return s
 }
 
 // words writes the value of a column for people.
-func words(t *table.Table, row []any, key string) string {
+func words(t *table.Table, row table.Row, key string) string {
 	i := t.Column(key)
 	if i < 0 {
 		return ""
@@ -149,13 +149,13 @@ func shown(t *table.Table, most int) *table.Table {
 		}
 		var cells []any
 		for _, i := range kept {
-			cell := row[i]
+			cell := row.Cells[i]
 			if t.Columns[i].Words != nil {
 				cell = t.Words(row, i)
 			}
 			cells = append(cells, cell)
 		}
-		short.Rows = append(short.Rows, cells)
+		short.Add(cells...)
 	}
 	return short
 }

@@ -25,13 +25,13 @@ func large() *Report {
 	findings := &table.Table{Name: "findings", Columns: []table.Column{{Key: "name"}, {Key: "title"}, {Key: "evidence"}, {Key: "try"}, {Key: "query"}}}
 	steps := &table.Table{Name: "steps", Columns: []table.Column{{Key: "name", Title: "step"}, {Key: "number", Unit: table.ID}, {Key: "at_ns", Unit: table.Moment}, {Key: "max_ns", Title: "max", Unit: table.Duration}, {Key: "median_ns", Unit: table.Duration}, {Key: "ranks", Unit: table.ID}, {Key: "durations_ns", Unit: table.Duration}}}
 	for i := range uint64(1000) {
-		kernels.Rows = append(kernels.Rows, []any{long, i, 1e9 - i, 0.5})
-		findings.Rows = append(findings.Rows, []any{"gaps", long, long, long, long})
+		kernels.Add(long, i, 1e9-i, 0.5)
+		findings.Add("gaps", long, long, long, long)
 		var on, lengths []uint64
 		for rank := range uint64(300) {
 			on, lengths = append(on, rank), append(lengths, 1e6+(rank*i)%1000*1000)
 		}
-		steps.Rows = append(steps.Rows, []any{fmt.Sprintf("%s %d", long, i), i, i * 1e6, uint64(2e6), uint64(1e6), on, lengths})
+		steps.Add(fmt.Sprintf("%s %d", long, i), i, i*1e6, uint64(2e6), uint64(1e6), on, lengths)
 	}
 	r.Tables = []*table.Table{kernels, findings, steps}
 	r.Part = newPart("step", "", 1000, 1e9)
@@ -96,9 +96,10 @@ func TestTypical(t *testing.T) {
 	}
 	steps := &table.Table{Name: "steps", Columns: []table.Column{{Key: "name"}, {Key: "number", Unit: table.ID}, {Key: "at_ns", Unit: table.Moment}, {Key: "median_ns", Unit: table.Duration}, {Key: "max_ns", Unit: table.Duration}}}
 	for i, ns := range []uint64{70, 90, 50, 71, 60} {
-		steps.Rows = append(steps.Rows, []any{fmt.Sprintf("step %d", i), uint64(i), uint64(1000 * (i + 1)), ns, ns})
+		steps.Add(fmt.Sprintf("step %d", i), uint64(i), uint64(1000*(i+1)), ns, ns)
 	}
-	kinds := &table.Table{Name: "step_kinds", Columns: []table.Column{{Key: "name"}, {Key: "median_ns", Unit: table.Duration}, {Key: "starting", Unit: table.Number}}, Rows: [][]any{{"step", uint64(70), uint64(1)}}}
+	kinds := &table.Table{Name: "step_kinds", Columns: []table.Column{{Key: "name"}, {Key: "median_ns", Unit: table.Duration}, {Key: "starting", Unit: table.Number}}}
+	kinds.Add("step", uint64(70), uint64(1))
 	r.Tables = []*table.Table{steps, kinds}
 	if p := r.Typical(); p == nil || p.From != 4000 || p.To != 4071 {
 		t.Errorf("the typical step is %+v", p)
@@ -148,7 +149,7 @@ func TestCleanTexts(t *testing.T) {
 	for _, t := range r.Tables {
 		t.Title, t.Notes = dirty, []string{dirty}
 		for _, row := range t.Rows {
-			row[0] = dirty
+			row.Cells[0] = dirty
 		}
 	}
 	var page bytes.Buffer

@@ -232,7 +232,7 @@ func (r *Report) laneTable(lanes []lane) *table.Table {
 			for _, k := range kinds {
 				row = append(row, float64(k.of(&b))/span)
 			}
-			t.Rows = append(t.Rows, row)
+			t.Add(row...)
 		}
 	}
 	return t

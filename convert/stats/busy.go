@@ -144,35 +144,18 @@ func (b *busy) title(index uint32) string {
 	return fmt.Sprintf("GPU %d", index)
 }
 
-// busyColumns are the columns of how long something was busy.
-func busyColumns() []table.Column {
-	return []table.Column{
-		duration("busy_ns", "busy", 1), duration("idle_ns", "idle", 2), column("busy_share", "share", table.Share, 2),
-		duration("span_ns", "", 0), column("first_ns", "", table.Moment, 0), column("last_ns", "", table.Moment, 0),
-	}
-}
-
-// busyCells returns the cells of busyColumns. Times that are not exact are not known.
-func (b *busy) busyCells(ns, first, last uint64, exact bool) []any {
-	cells := make([]any, 6)
+// columns are the columns of a time from a first moment to a last one. Times that are not exact are not known.
+func (b *busy) columns(ns, first, last uint64, exact bool) (c busyColumns) {
 	if first == timeline.Never {
-		return cells
+		return c
 	}
 	span := last - first
-	cells[3], cells[4], cells[5] = span, b.clock.since(first), b.clock.since(last)
+	c.Span, c.First, c.Last = &span, new(b.clock.since(first)), new(b.clock.since(last))
 	if exact {
-		cells[0], cells[1], cells[2] = ns, span-ns, table.ShareOf(ns, span)
+		c.Busy, c.Idle, c.Share = &ns, new(span-ns), table.ShareOf(ns, span)
 	}
-	return cells
+	return c
 }
-
-func workColumns() []table.Column {
-	return []table.Column{
-		count("kernels", "kernels", 4), count("copies", "copies", 5), count("sets", "sets", 6), duration("work_ns", "", 0),
-	}
-}
-
-func (c *workCount) cells() []any { return []any{c.Kernels, c.Copies, c.Memsets, c.time} }
 
 // note says that times are not known, where there are such.
 func note(late uint64, times string) []string {
@@ -186,18 +169,23 @@ var streamsReport = Report{
 	Name: "streams", Title: "streams with work",
 	needs: gpuWork, whyEmpty: "no GPU work",
 	table: func(s *Sink, _ Facts) *table.Table { return s.busy.streamTable() },
-	Keys: []Key{
-		{"name, stream, context, pid, gpu", ""},
-		{"busy_ns, idle_ns, busy_share, span_ns, first_ns, last_ns, kernels, copies, sets, work_ns", "as in `devices`"},
-	},
+}
+
+// streamCells is a row of streams.
+type streamCells struct {
+	Name        string `key:"name" title:"stream"`
+	GPU         uint32 `key:"gpu" title:"GPU" rank:"3" unit:"id"`
+	PID         uint32 `key:"pid" title:"process" rank:"3" unit:"id"`
+	Stream      uint32 `key:"stream" unit:"id"`
+	Context     uint32 `key:"context" unit:"id"`
+	busyColumns        // as in `devices`
+	workColumns        // as in `devices`
 }
 
 // streamTable returns the report of streams.
 func (b *busy) streamTable() *table.Table {
 	b.sorted()
-	t := new(table.Table)
-	t.Columns = slices.Concat([]table.Column{name("stream"), id("gpu", "GPU", 3), id("pid", "process", 3), id("stream", "", 0), id("context", "", 0)},
-		busyColumns(), workColumns())
+	var rows []streamCells
 	late := uint64(0)
 	for _, r := range b.streams {
 		if r.workCount == (workCount{}) {
@@ -205,9 +193,9 @@ func (b *busy) streamTable() *table.Table {
 		}
 		l, c := r.lane, r.Context
 		late += l.Late
-		t.Rows = append(t.Rows, slices.Concat([]any{r.title(), uint64(c.GPU), uint64(c.Process.PID), uint64(r.ID), uint64(c.ID)},
-			b.busyCells(l.Busy.Total, l.First, l.Last, l.Late == 0), r.cells()))
+		rows = append(rows, streamCells{r.title(), c.GPU, c.Process.PID, r.ID, c.ID, b.columns(l.Busy.Total, l.First, l.Last, l.Late == 0), r.columns()})
 	}
+	t := table.Of(rows)
 	t.Sort("busy_ns")
 	t.Notes = note(late, "busy times")
 	return t
@@ -219,41 +207,30 @@ var devicesReport = Report{
 	Name: "devices", Title: "GPUs with work",
 	needs: gpuWork, whyEmpty: "no GPU work",
 	table: func(s *Sink, _ Facts) *table.Table { return s.busy.deviceTable() },
-	Keys: []Key{
-		{"name, gpu", ""},
-		{"busy_ns", "time with work under way"},
-		{"idle_ns", "`span_ns` less `busy_ns`"},
-		{"busy_share", "`busy_ns` over `span_ns`"},
-		{"span_ns, first_ns, last_ns", "from the first work to the last, and both moments"},
-		{"kernels, copies, sets", "pieces of work"},
-		{"work_ns", "sum of the times of all work: more than `busy_ns` where work overlaps"},
-		{"compute_ns", "time with kernels under way"},
-		{"copy_ns", "time with copies under way"},
-		{"overlap_ns", "time with both under way"},
-		{"communication_ns", "time with kernels of NCCL or NVSHMEM under way, known by their names (`nccl*`, `nvshmem*`)"},
-		{"communication_overlap_ns", "time with these and other kernels under way"},
-		{"idle_late_ns, idle_dependency_ns, idle_other_work_ns, idle_other_ns", "`idle_ns` by its cause, as in `idle`"},
-	},
+}
+
+// deviceCells is a row of devices.
+type deviceCells struct {
+	Name string `key:"name" title:"GPU"`
+	GPU  uint32 `key:"gpu" unit:"id"`
+	busyColumns
+	workColumns
+	classColumns
 }
 
 // deviceTable returns the report of devices.
 func (b *busy) deviceTable() *table.Table {
-	t := new(table.Table)
-	t.Columns = slices.Concat([]table.Column{name("GPU"), id("gpu", "", 0)}, busyColumns(), workColumns(), []table.Column{
-		duration("compute_ns", "compute", 3), duration("copy_ns", "copying", 3), duration("overlap_ns", "both", 3),
-		duration("communication_ns", "", 0), duration("communication_overlap_ns", "", 0),
-		duration("idle_late_ns", "", 0), duration("idle_dependency_ns", "", 0), duration("idle_other_work_ns", "", 0), duration("idle_other_ns", "", 0)})
+	var rows []deviceCells
 	late := uint64(0)
 	for _, d := range b.sorted() {
-		more := make([]any, 9)
+		x := deviceCells{Name: b.title(d.index), GPU: d.index, busyColumns: b.columns(d.Busy(), d.First, d.Last, d.Late == 0), workColumns: d.columns()}
 		if d.Late == 0 {
-			i := &d.Idle.Time
-			more = []any{d.Times.Kernels(), d.Times.Copies(), d.CopyOverlap(), d.Communication(), d.CommunicationOverlap(),
-				i[activity.LaunchedLate], i[activity.Dependency], i[activity.OtherWork], i[activity.OtherCause]}
+			x.classColumns = classesOf(d.Device)
 		}
 		late += d.Late
-		t.Rows = append(t.Rows, slices.Concat([]any{b.title(d.index), uint64(d.index)}, b.busyCells(d.Busy(), d.First, d.Last, d.Late == 0), d.cells(), more))
+		rows = append(rows, x)
 	}
+	t := table.Of(rows)
 	t.Notes = note(late, "busy times")
 	return t
 }

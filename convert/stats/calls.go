@@ -1,8 +1,6 @@
 package stats
 
 import (
-	"slices"
-
 	"github.com/cudatrace/cudatrace/convert/activity"
 	"github.com/cudatrace/cudatrace/convert/stats/sketch"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
@@ -149,27 +147,41 @@ var callsReport = Report{
 	Name: "calls", Title: "CUDA calls by function",
 	whyEmpty: "no calls",
 	table:    func(s *Sink, _ Facts) *table.Table { return s.calls.byFunction(s.threads.inCalls()) },
-	Keys: []Key{
-		{"name", ""},
-		{"count, total_ns", ""},
-		{"share", "part of the time that all threads spent in CUDA calls; nested calls count twice"},
-		{"min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns, median_low_ns, median_high_ns", ""},
-		{"failed", "calls that returned an error, without \"not ready\" and \"deinitialized\""},
-		{"inner", "calls within another call"},
-		{"unfinished", "calls that had not returned"},
-		{"library", ""},
-	},
+}
+
+// callCells is a row of calls.
+type callCells struct {
+	Name string `key:"name" title:"function"`
+	callTimes
+}
+
+// callTimes are the columns of calls, and of callers, behind what the calls are.
+type callTimes struct {
+	totals
+	// part of the time that all threads spent in CUDA calls; nested calls count twice
+	Share *float64 `key:"share" title:"share" rank:"2"`
+	spread
+	Failed     uint64 `key:"failed" title:"failed" rank:"9"` // calls that returned an error, without "not ready" and "deinitialized"
+	Inner      uint64 `key:"inner"`                          // calls within another call
+	Unfinished uint64 `key:"unfinished"`                     // calls that had not returned
+	Library    string `key:"library"`
+}
+
+// times are the columns of the row. total is the time that all threads spent in calls.
+func (r *callRow) times(total uint64) callTimes {
+	return callTimes{totals{r.time.Count + r.unfinished, r.time.Total}, table.ShareOf(r.time.Total, total), spreadOf(&r.time),
+		r.failed, r.inner, r.unfinished, r.library}
 }
 
 // byFunction returns the report by function. total is the time that all threads spent in calls.
 func (c *calls) byFunction(total uint64) *table.Table {
-	t := new(table.Table)
-	t.Columns = slices.Concat([]table.Column{name("function")}, totals(), spread(), callCounts())
+	var rows []callCells
 	inner := uint64(0)
 	for _, r := range c.byName.list {
-		t.Rows = append(t.Rows, r.cells(total))
+		rows = append(rows, callCells{r.name, r.times(total)})
 		inner += r.inner
 	}
+	t := table.Of(rows)
 	t.Sort("total_ns")
 	if inner > 0 {
 		t.Notes = []string{figures.Count(inner, "call lies", "calls lie") + " within another one: shares add up to more than 100 %", "info does not count such calls"}
@@ -182,27 +194,29 @@ var callersReport = Report{
 	needs: callersRecorded, whyEmpty: "no calls with a caller",
 	table: func(s *Sink, _ Facts) *table.Table { return s.calls.byCaller(s.threads.inCalls()) },
 	fold:  func(s *Sink) *table.Folded { return s.calls.folded() },
-	Keys: []Key{
-		{"name", ""},
-		{"caller", "library, function and offset"},
-		{"count, total_ns, share, min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns, median_low_ns, median_high_ns, failed, inner, unfinished, library", "as in `calls`"},
-		{"replays, replayed_ns", "work of CUDA graphs whose [captured call](calls.md#graphs) the row has, and its time"},
-	},
+}
+
+// callerCells is a row of callers.
+type callerCells struct {
+	Name      string `key:"name" title:"function"`
+	Caller    string `key:"caller" title:"caller"` // library, function and offset
+	callTimes        // as in `calls`
+	// work of CUDA graphs whose [captured call](calls.md#graphs) the row has, and its time
+	Replays  uint64 `key:"replays" title:"replays" rank:"9"`
+	Replayed uint64 `key:"replayed_ns" title:"on the GPU" rank:"10"` // =
 }
 
 // byCaller returns the report by function and caller.
 func (c *calls) byCaller(total uint64) *table.Table {
-	t := new(table.Table)
-	replays, replayed := "", ""
-	if c.replays {
-		replays, replayed = "replays", "on the GPU"
-	}
-	t.Columns = slices.Concat([]table.Column{name("function"), column("caller", "caller", table.Text, 0)}, totals(), spread(), callCounts(),
-		[]table.Column{count("replays", replays, 9), column("replayed_ns", replayed, table.Duration, 10)})
+	var rows []callerCells
 	if c.called {
 		for _, r := range c.callers.list {
-			t.Rows = append(t.Rows, append(slices.Insert(r.cells(total), 1, text(r.caller)), r.replays, r.replayed))
+			rows = append(rows, callerCells{r.name, r.caller, r.times(total), r.replays, r.replayed})
 		}
+	}
+	t := table.Of(rows)
+	if !c.replays {
+		t.Hide("replays", "replayed_ns")
 	}
 	t.Sort("total_ns")
 	return t
@@ -226,17 +240,6 @@ func (c *calls) folded() *table.Folded {
 	return f
 }
 
-func callCounts() []table.Column {
-	return []table.Column{
-		count("failed", "failed", 9), count("inner", "", 0), count("unfinished", "", 0), column("library", "", table.Text, 0),
-	}
-}
-
-func (r *callRow) cells(total uint64) []any {
-	return slices.Concat([]any{r.name, r.time.Count + r.unfinished, r.time.Total, table.ShareOf(r.time.Total, total)}, spreadOf(&r.time),
-		[]any{r.failed, r.inner, r.unfinished, text(r.library)})
-}
-
 // totalOf sums the distributions of rows.
 func totalOf[R any](rows []R, of func(R) *sketch.Distribution) (total uint64) {
 	for _, r := range rows {
@@ -249,26 +252,30 @@ var errorsReport = Report{
 	Name: "errors", Title: "failed calls",
 	whyEmpty: "no failed calls",
 	table:    func(s *Sink, _ Facts) *table.Table { return s.calls.errorTable() },
-	Keys: []Key{
-		{"name, library", ""},
-		{"error", "CUDA's name of the error"},
-		{"count", ""},
-		{"first_ns, last_ns", "start of the first and of the last"},
-		{"pid, tid, caller", "thread and caller of the first"},
-	},
+}
+
+// errorCells is a row of errors.
+type errorCells struct {
+	Name    string `key:"name" title:"function"`
+	Error   string `key:"error" title:"error"` // CUDA's name of the error
+	Count   uint64 `key:"count" title:"count" rank:"1"`
+	First   uint64 `key:"first_ns" title:"first" rank:"2" unit:"moment"` // start of the first and of the last
+	Last    uint64 `key:"last_ns" title:"last" rank:"3" unit:"moment"`   // =
+	PID     uint32 `key:"pid" unit:"id"`                                 // thread and caller of the first
+	TID     uint32 `key:"tid" title:"thread" rank:"4" unit:"id"`         // =
+	Caller  string `key:"caller" title:"caller" rank:"5"`                // =
+	Library string `key:"library"`
 }
 
 func (c *calls) errorTable() *table.Table {
-	t := &table.Table{Columns: []table.Column{
-		name("function"), column("error", "error", table.Text, 0), count("count", "count", 1),
-		column("first_ns", "first", table.Moment, 2), column("last_ns", "last", table.Moment, 3),
-		id("pid", "", 0), id("tid", "thread", 4), column("caller", "caller", table.Text, 5),
-		column("library", "", table.Text, 0),
-	}}
+	var rows []errorCells
 	for _, r := range c.errors.list {
-		t.Rows = append(t.Rows, []any{r.name, r.error, r.count, c.clock.since(r.first), c.clock.since(r.last),
-			uint64(r.thread.Process.PID), uint64(r.thread.TID), text(callerText(r.caller)), text(r.library)})
+		rows = append(rows, errorCells{
+			Name: r.name, Error: r.error, Count: r.count, First: c.clock.since(r.first), Last: c.clock.since(r.last),
+			PID: r.thread.Process.PID, TID: r.thread.TID, Caller: callerText(r.caller), Library: r.library,
+		})
 	}
+	t := table.Of(rows)
 	t.Sort("count")
 	return t
 }

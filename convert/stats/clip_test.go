@@ -20,7 +20,7 @@ func TestClip(t *testing.T) {
 		for _, r := range s.Tables(stats.Facts{}) {
 			if r.Name == "devices" {
 				for _, row := range r.Rows {
-					ns += row[r.Column("work_ns")].(uint64)
+					ns += row.Cells[r.Column("work_ns")].(uint64)
 				}
 			}
 		}

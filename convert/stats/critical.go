@@ -24,21 +24,36 @@ var criticalPathReport = Report{
 	unasked: func(s *Sink) bool { return len(s.steps.Main()) > 0 },
 	needs:   wholeWork, whyEmpty: "no calls and no GPU work",
 	table: func(s *Sink, f Facts) *table.Table { return s.pathTable(f) },
-	Keys: []Key{
-		{"name", "the kernel or copy, the function, the line, or what a thread waited for"},
-		{"kind", "`kernel`, `communication`, `copy`, `set`: work ran. `start of work`: from its launch, or the end of what it waited for, to its start. `call`: in a call. `return`: from the end of the work that a call waited for to its return. `code`: outside of calls. `blocked`. `no processor`: ready to run. `unknown`"},
-		{"place", "line or code that launched the work or made the call; outside of calls that of the next call; `null` if unknown, and where `name` is a line"},
-		{"on", "the thread or the GPU"},
-		{"rank", ""},
-		{"step", "kind of step, as `name` of `step_kinds`; `(recording)` where there are none: from the first call to the last return"},
-		{"count, total_ns", "segments of paths and their time; these and the numbers below are [estimates](critical-path.md#what-is-seen-by-chance) for what is seen by chance"},
-		{"share", "part of the paths of the step"},
-		{"mean_ns", "mean time a step, over `of_steps`"},
-		{"steps, of_steps", "steps whose path has it, and all whose paths were found"},
-		{"starting, starting_ns", "steps of the [start-up](findings.md#start-up-and-steady-state), whose paths do not count, and their time"},
-		{"slowest_ns", "time in the slowest step"},
-		{"note", "what else explains when it began, or which thread waits for it"},
-	},
+}
+
+// pathCells is a row of critical_path.
+type pathCells struct {
+	// the kernel or copy, the function, the line, or what a thread waited for
+	Name string `key:"name" title:"on the path"`
+	// `kernel`, `communication`, `copy`, `set`: work ran. `start of work`: from its launch, or the end of what it waited for,
+	// to its start. `call`: in a call. `return`: from the end of the work that a call waited for to its return. `code`:
+	// outside of calls. `blocked`. `no processor`: ready to run. `unknown`
+	Kind string `key:"kind" title:"kind" rank:"4"`
+	// line or code that launched the work or made the call; outside of calls that of the next call; `null` if unknown, and
+	// where `name` is a line
+	Place string  `key:"place" title:"place" rank:"6"`
+	On    string  `key:"on" title:"on" rank:"1"` // the thread or the GPU
+	Rank  *uint32 `key:"rank" title:"rank" rank:"5" unit:"id"`
+	// kind of step, as `name` of `step_kinds`; `(recording)` where there are none: from the first call to the last return
+	Step string `key:"step"`
+	// segments of paths and their time; these and the numbers below are [estimates](critical-path.md#what-is-seen-by-chance)
+	// for what is seen by chance
+	Count   uint64   `key:"count"`
+	Total   uint64   `key:"total_ns" title:"total" rank:"4"`     // =
+	Share   *float64 `key:"share" title:"share" rank:"2"`        // part of the paths of the step
+	Mean    float64  `key:"mean_ns" title:"a step"`              // mean time a step, over `of_steps`
+	Steps   uint64   `key:"steps" title:"in steps" rank:"3"`     // steps whose path has it, and all whose paths were found
+	OfSteps int      `key:"of_steps"`                            // =
+	Slowest uint64   `key:"slowest_ns" title:"slowest" rank:"3"` // time in the slowest step
+	Note    string   `key:"note" title:"note" rank:"6"`          // what else explains when it began, or which thread waits for it
+	// steps of the [start-up](findings.md#start-up-and-steady-state), whose paths do not count, and their time
+	Starting     int    `key:"starting"`
+	StartingTime uint64 `key:"starting_ns"` // =
 }
 
 // A pathKey is what time on paths has in common.
@@ -269,50 +284,52 @@ func (g *pathGroup) add(p *path, x *critical.Segment) {
 
 // pathTable returns the report of critical paths.
 func (s *Sink) pathTable(f Facts) *table.Table {
-	t := &table.Table{Columns: []table.Column{
-		name("on the path"), column("kind", "kind", table.Text, 4), column("place", "place", table.Text, 6), column("on", "on", table.Text, 1), id("rank", "rank", 5), column("step", "", table.Text, 0),
-		count("count", "", 0), duration("total_ns", "total", 4), column("share", "share", table.Share, 2),
-		duration("mean_ns", "a step", 0), count("steps", "in steps", 3), count("of_steps", "", 0), duration("slowest_ns", "slowest", 3), column("note", "note", table.Text, 6), count("starting", "", 0), duration("starting_ns", "", 0),
-	}}
-	if f.Chosen || f.GPU != "" {
-		return t
-	}
-	for _, g := range s.paths() {
-		g.walk(s.path)
-		for _, r := range g.rows.list {
-			t.Rows = append(t.Rows, s.pathCells(g, r))
-		}
-		t.Notes = append(t.Notes, s.pathNotes(g)...)
-		if n := len(g.starting); n > 0 {
-			t.Notes = append(t.Notes, fmt.Sprintf("%s of the start-up not counted: %s", figures.Count(n, "step", "steps"), figures.Duration(g.startingTime())))
-		}
-		if g.unkept > 0 {
-			t.Notes = append(t.Notes, fmt.Sprintf("%s of %s are left out: there are too many calls and too much work before them", figures.Count(g.unkept, "step", "steps"), g.name))
+	var rows []pathCells
+	var notes []string
+	if !f.Chosen && f.GPU == "" {
+		for _, g := range s.paths() {
+			g.walk(s.path)
+			for _, r := range g.rows.list {
+				rows = append(rows, s.pathCells(g, r))
+			}
+			notes = append(notes, s.pathNotes(g)...)
+			if n := len(g.starting); n > 0 {
+				notes = append(notes, fmt.Sprintf("%s of the start-up not counted: %s", figures.Count(n, "step", "steps"), figures.Duration(g.startingTime())))
+			}
+			if g.unkept > 0 {
+				notes = append(notes, fmt.Sprintf("%s of %s are left out: there are too many calls and too much work before them", figures.Count(g.unkept, "step", "steps"), g.name))
+			}
 		}
 	}
-	for _, key := range []string{"place", "rank"} {
-		if i := t.Column(key); slices.ContainsFunc(t.Rows, func(row []any) bool { return row[i] != nil }) {
-			t.Columns[i].Rank = 0 // it tells rows apart
-		}
+	t := table.Of(rows)
+	t.Notes = notes
+	if slices.ContainsFunc(rows, func(r pathCells) bool { return r.Place != "" }) {
+		t.SetRank(0, "place") // it tells rows apart
+	}
+	if slices.ContainsFunc(rows, func(r pathCells) bool { return r.Rank != nil }) {
+		t.SetRank(0, "rank")
 	}
 	t.Sort("total_ns")
 	return t
 }
 
-func (s *Sink) pathCells(g *pathGroup, r *pathRow) []any {
-	var on, rank any
+func (s *Sink) pathCells(g *pathGroup, r *pathRow) pathCells {
+	c := s.path
+	x := pathCells{
+		Name: c.Text(r.name), Kind: r.kind.String(), Place: c.Text(r.place), Note: c.Text(r.also), Step: g.name,
+		Count: r.count, Total: r.total, Share: table.ShareOf(r.total, g.total), Mean: float64(r.total) / float64(len(g.list)),
+		Steps: r.steps, OfSteps: len(g.list), Slowest: r.slowest, Starting: len(g.starting), StartingTime: g.startingTime(),
+	}
 	switch {
 	case r.gpu > 0:
-		on = fmt.Sprintf("GPU %d", r.gpu-1)
+		x.On = fmt.Sprintf("GPU %d", r.gpu-1)
 	case r.thread != nil:
-		on = threadTitle(r.thread)
+		x.On = threadTitle(r.thread)
 	}
-	if r.of != nil && r.of.Rank.Known {
-		rank = uint64(r.of.Rank.Number)
+	if r.of != nil {
+		x.Rank = rankOf(r.of)
 	}
-	c := s.path
-	return []any{c.Text(r.name), r.kind.String(), text(c.Text(r.place)), on, rank, g.name, r.count, r.total, table.ShareOf(r.total, g.total), float64(r.total) / float64(len(g.list)),
-		r.steps, uint64(len(g.list)), r.slowest, text(c.Text(r.also)), uint64(len(g.starting)), g.startingTime()}
+	return x
 }
 
 // startingTime is the time in steps of the start-up.

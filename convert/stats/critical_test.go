@@ -144,7 +144,7 @@ func TestRemediesOfBlocks(t *testing.T) {
 			p.kernel(7, 50*us, 1)
 		})
 		f := p.reports(t, false)["findings"]
-		i := slices.IndexFunc(f.Rows, func(row []any) bool { return row[0] == "gaps" })
+		i := slices.IndexFunc(f.Rows, func(row table.Row) bool { return row.Cells[0] == "gaps" })
 		if i < 0 || !strings.HasPrefix(cell(f, f.Rows[i], "try").(string), want) {
 			t.Errorf("%s: findings %v", state, f.Rows)
 		}

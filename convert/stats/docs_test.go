@@ -3,13 +3,18 @@ package stats_test
 import (
 	"cmp"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/cudatrace/cudatrace/convert/stats"
+	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/record/goldentest"
 )
 
@@ -30,7 +35,7 @@ func TestDocs(t *testing.T) {
 	}
 	var got strings.Builder
 	got.WriteString(withDetails(parts[0]))
-	for _, r := range stats.Reports {
+	for _, r := range stats.New().Tables(stats.Facts{}) {
 		fmt.Fprintf(&got, "\n### `%s`\n%s", r.Name, withKeys(sections[r.Name], r))
 	}
 	got.WriteString("\n## Nsight" + rest)
@@ -53,21 +58,24 @@ const timeKeys = "`min_ns`, `median_ns`, `mean_ns`, `p95_ns`, `p99_ns`, `max_ns`
 var keyList = regexp.MustCompile("(?m)(^- [`\\[].*\n)+")
 
 // withKeys returns a section of a report with the list of its keys. Keys that are explained elsewhere stand last, in a line for each place.
-func withKeys(section string, r *stats.Report) string {
-	before, rest := "\n"+strings.ToUpper(r.Title[:1])+r.Title[1:]+".\n\n", "\n"
+func withKeys(section string, t *table.Table) string {
+	before, rest := "\n"+strings.ToUpper(t.Title[:1])+t.Title[1:]+".\n\n", "\n"
 	if at := keyList.FindStringIndex(section); at != nil {
 		before, rest = section[:at[0]], section[at[1]:]
 	}
 	var list strings.Builder
 	var places []string
 	elsewhere := make(map[string][]string)
-	for _, k := range r.Keys {
-		if k == (stats.Key{Columns: "name"}) {
-			continue // every row has it
+	for _, k := range keysOf(t) {
+		if k.names[0] == "name" && k.meaning == "" {
+			k.names = k.names[1:] // every row has it
 		}
-		keys := "`" + strings.ReplaceAll(k.Columns, ", ", "`, `") + "`"
+		if len(k.names) == 0 {
+			continue
+		}
+		keys := "`" + strings.Join(k.names, "`, `") + "`"
 		keys = strings.Replace(keys, timeKeys, "[times](#times)", 1)
-		switch place := k.Meaning; {
+		switch place := k.meaning; {
 		case place != "" && !strings.HasPrefix(place, "as in "):
 			fmt.Fprintf(&list, "- %s: %s\n", keys, place)
 		case elsewhere[place] == nil:
@@ -81,4 +89,90 @@ func withKeys(section string, r *stats.Report) string {
 		fmt.Fprintf(&list, "- %s: %s\n", strings.Join(elsewhere[place], ", "), cmp.Or(place, "[common](#common-keys)"))
 	}
 	return before + list.String() + rest
+}
+
+// A key is columns of one meaning, "" for what the page explains for all reports.
+type key struct {
+	names   []string
+	meaning string
+}
+
+// sameAs is a comment that refers to another column of the report: "as `count`".
+var sameAs = regexp.MustCompile("^as `(\\w+)`$")
+
+// keysOf returns the columns of a report with what the comments of their fields say. A comment "=" repeats the one before;
+// that of an embedded struct holds for all of its columns.
+func keysOf(t *table.Table) (keys []*key) {
+	meanings, byName := make(map[string]*key), make(map[string]*key)
+	last := ""
+	for _, f := range table.Fields(t.Type) {
+		name := f.Tag.Get("key")
+		switch meaning := commentOf(t.Type, f.Index); {
+		case meaning == "=":
+		case sameAs.MatchString(meaning):
+			last = byName[sameAs.FindStringSubmatch(meaning)[1]].meaning
+		default:
+			last = meaning
+		}
+		k := meanings[last]
+		if k == nil {
+			k = &key{meaning: last}
+			meanings[last], keys = k, append(keys, k)
+		}
+		k.names, byName[name] = append(k.names, name), k
+	}
+	return keys
+}
+
+// commentOf is the comment of a field: of the outermost embedded struct that has one, else its own.
+func commentOf(of reflect.Type, index []int) string {
+	for _, i := range index {
+		f := of.Field(i)
+		if text := comments(of.PkgPath())[of.Name()+"."+f.Name]; text != "" {
+			return text
+		}
+		of = f.Type
+	}
+	return ""
+}
+
+// comments are those of the fields of a package's structs, by "type.field".
+var comments = func() func(pkg string) map[string]string {
+	known := make(map[string]map[string]string)
+	return func(pkg string) map[string]string {
+		if known[pkg] == nil {
+			known[pkg] = readComments(strings.TrimPrefix(pkg, "github.com/cudatrace/cudatrace/convert/"))
+		}
+		return known[pkg]
+	}
+}()
+
+func readComments(dir string) map[string]string {
+	all := make(map[string]string)
+	files, _ := filepath.Glob(filepath.Join("..", dir, "*.go"))
+	for _, path := range files {
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
+		if err != nil {
+			panic(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			spec, ok := n.(*ast.TypeSpec)
+			if !ok {
+				return true
+			}
+			if st, ok := spec.Type.(*ast.StructType); ok {
+				for _, f := range st.Fields.List {
+					text := strings.ReplaceAll(strings.TrimSpace(f.Doc.Text()+f.Comment.Text()), "\n", " ")
+					if id, embedded := f.Type.(*ast.Ident); embedded && len(f.Names) == 0 {
+						all[spec.Name.Name+"."+id.Name] = text
+					}
+					for _, name := range f.Names {
+						all[spec.Name.Name+"."+name.Name] = text
+					}
+				}
+			}
+			return true
+		})
+	}
+	return all
 }

@@ -84,7 +84,7 @@ func TestFiguresOfFindingsProcessor(t *testing.T) {
 			devices, found, compared := all["devices"], all["findings"], 0
 			ahead := tr.Int("select min(ts) from gpu_slice") - int64(cell(devices, devices.Rows[0], "first_ns").(uint64))
 			for _, row := range found.Rows {
-				kind := row[0].(string)
+				kind := row.Cells[0].(string)
 				if kind == findings.Startup || kind == findings.OnPath {
 					continue
 				}

@@ -7,32 +7,34 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
+	"github.com/cudatrace/cudatrace/record/figures"
 )
-
-// findingColumns are the columns of the findings.
-func findingColumns() []table.Column {
-	return []table.Column{
-		name("finding"), column("title", "", table.Text, 0), id("pid", "", 0), id("gpu", "", 0), duration("cost_ns", "", 0), column("share", "", table.Share, 0),
-		count("count", "", 0), column("first_ns", "", table.Moment, 0), column("last_ns", "", table.Moment, 0), column("at_ns", "", table.Moment, 0),
-		column("evidence", "", table.Text, 0), column("try", "", table.Text, 0), id("rank", "", 0),
-		column("confidence", "", table.Text, 0), column("query", "", table.Text, 0),
-	}
-}
 
 var findingsReport = Report{
 	Name: "findings", Title: "what to look at first",
 	needs: wholeWork, whyEmpty: "nothing that costs enough to be worth a look",
 	table: func(s *Sink, f Facts) *table.Table { return s.findingTable(f) },
-	Keys: []Key{
-		{"name, title", "kind (`gaps`, `pageable_copies`), and the finding as text"},
-		{"pid, gpu, rank", ""},
-		{"cost_ns, share", "what its removal [would save](critical-path.md#what-a-removal-would-save), and its part of the [steady state](findings.md#start-up-and-steady-state). `startup` has no share"},
-		{"count, first_ns, last_ns", ""},
-		{"at_ns", "list of up to three moments to look at, the costliest first"},
-		{"evidence, try", "as text"},
-		{"confidence", "`certain` or `likely`"},
-		{"query", "command that shows it, with `LOG` for the logs"},
-	},
+}
+
+// findingCells is a row of findings.
+type findingCells struct {
+	Name  string  `key:"name" title:"finding"` // kind (`gaps`, `pageable_copies`), and the finding as text
+	Title string  `key:"title"`                // =
+	PID   uint32  `key:"pid" unit:"id"`
+	GPU   *uint32 `key:"gpu" unit:"id"`
+	// what its removal [would save](critical-path.md#what-a-removal-would-save), and its part of the
+	// [steady state](findings.md#start-up-and-steady-state). `startup` has no share
+	Cost       *uint64  `key:"cost_ns"`
+	Share      *float64 `key:"share"` // =
+	Count      uint64   `key:"count"`
+	First      uint64   `key:"first_ns" unit:"moment"`
+	Last       uint64   `key:"last_ns" unit:"moment"`
+	At         []uint64 `key:"at_ns" unit:"moment"` // list of up to three moments to look at, the costliest first
+	Evidence   string   `key:"evidence"`            // as text
+	Try        string   `key:"try"`                 // =
+	Rank       *uint32  `key:"rank" unit:"id"`
+	Confidence string   `key:"confidence"` // `certain` or `likely`
+	Query      string   `key:"query"`      // command that shows it, with `LOG` for the logs
 }
 
 // wholeWork returns what findings lack.
@@ -101,69 +103,69 @@ func Confidence(certain bool) string {
 
 // findingTable returns the report of what costs time.
 func (s *Sink) findingTable(f Facts) *table.Table {
-	t := &table.Table{Columns: findingColumns(), Prose: findingLines}
 	if f.Chosen {
-		return t
+		return table.Of[findingCells](nil)
 	}
 	list, whole := s.Findings(f.Incomplete)
-	for _, x := range list {
-		var gpu, cost, part, rank any
-		if x.GPU != nil {
-			gpu = uint64(*x.GPU)
-		}
-		if x.Process.Rank.Known {
-			rank = uint64(x.Process.Rank.Number)
-		}
-		if x.Cost > 0 {
-			cost = x.Cost
-		}
-		if x.Share > 0 {
-			part = x.Share
-		}
-		at := make([]uint64, 0, len(x.At))
-		for _, m := range x.At {
-			at = append(at, s.clock.since(m))
-		}
-		t.Rows = append(t.Rows, []any{x.Kind, x.Title, uint64(x.Process.PID), gpu, cost, part, x.Count, s.clock.since(x.First), s.clock.since(x.Last), at, x.Evidence, x.Try, rank,
-			Confidence(x.Certain()), s.Query(&x)})
+	rows := make([]findingCells, 0, len(list))
+	for i := range list {
+		rows = append(rows, s.findingCells(&list[i]))
 	}
+	t := table.Of(rows)
+	t.Prose = func(row table.Row) table.Paragraph { return row.Of.(*findingCells).lines() }
 	if !whole {
 		t.Notes = []string{"nothing is said about gaps between GPU work: records are missing, or came in another order than that of time"}
 	}
 	return t
 }
 
-// findingLines are the lines that people read of a finding.
-func findingLines(row []any) table.Paragraph {
-	cell := func(i int, u table.Unit) string { return table.Words(row[i], u) }
-	items, process := []table.Item{}, "process "+cell(2, table.ID)
-	if row[12] != nil {
-		process += " (rank " + cell(12, table.ID) + ")"
+func (s *Sink) findingCells(f *findings.Finding) findingCells {
+	x := findingCells{
+		Name: f.Kind, Title: f.Title, PID: f.Process.PID, GPU: f.GPU, Count: f.Count, First: s.clock.since(f.First), Last: s.clock.since(f.Last),
+		At: []uint64{}, Evidence: f.Evidence, Try: f.Try, Rank: rankOf(f.Process), Confidence: Confidence(f.Certain()), Query: s.Query(f),
 	}
-	if row[4] != nil {
-		text := cell(4, table.Duration)
-		if row[5] != nil {
-			text += ", " + cell(5, table.Share) + " of the steady state"
+	if f.Cost > 0 {
+		x.Cost = &f.Cost
+	}
+	if f.Share > 0 {
+		x.Share = &f.Share
+	}
+	for _, m := range f.At {
+		x.At = append(x.At, s.clock.since(m))
+	}
+	return x
+}
+
+// lines are the lines that people read of a finding.
+func (x *findingCells) lines() table.Paragraph {
+	items, process := []table.Item{}, fmt.Sprintf("process %d", x.PID)
+	if x.Rank != nil {
+		process += fmt.Sprintf(" (rank %d)", *x.Rank)
+	}
+	if x.Cost != nil {
+		text := table.Words(*x.Cost, table.Duration)
+		if x.Share != nil {
+			text += ", " + table.Words(*x.Share, table.Share) + " of the steady state"
 		}
 		items = append(items, table.Item{Label: "costs", Text: text + " of " + process})
 	} else {
 		items = append(items, table.Item{Label: "where", Text: process})
 	}
-	items = append(items, table.Item{Label: "see", Text: moments(row)},
-		table.Item{Label: "evidence", Text: cell(10, table.Text)}, table.Item{Label: "try", Text: cell(11, table.Text)},
-		table.Item{Label: "show", Text: cell(14, table.Text)})
-	return table.Paragraph{Head: fmt.Sprintf("%s (%s, %s)", cell(1, table.Text), cell(0, table.Text), cell(13, table.Text)), Items: items}
+	items = append(items, table.Item{Label: "see", Text: x.moments()},
+		table.Item{Label: "evidence", Text: figures.Clean(x.Evidence)}, table.Item{Label: "try", Text: figures.Clean(x.Try)},
+		table.Item{Label: "show", Text: figures.Clean(x.Query)})
+	return table.Paragraph{Head: fmt.Sprintf("%s (%s, %s)", figures.Clean(x.Title), x.Name, x.Confidence), Items: items}
 }
 
-// moments are the moments of a finding to look at, without those that read alike, and the first and the last one where there are several.
-func moments(row []any) string {
+// moments are the moments to look at, without those that read alike, and the first and the last one where there are several.
+func (x *findingCells) moments() string {
 	var at []string
-	for _, ns := range row[9].([]uint64) {
+	for _, ns := range x.At {
 		if text := table.Words(ns, table.Moment); !slices.Contains(at, text) {
 			at = append(at, text)
 		}
 	}
-	text, first, last := strings.Join(at, ", "), table.Words(row[7], table.Moment), table.Words(row[8], table.Moment)
+	text, first, last := strings.Join(at, ", "), table.Words(x.First, table.Moment), table.Words(x.Last, table.Moment)
 	if first == last {
 		return text
 	}

@@ -413,8 +413,8 @@ func TestFindings(t *testing.T) {
 			found := reports(convert.Filter{})["findings"]
 			var kinds []string
 			for _, row := range found.Rows {
-				if row[0] != findings.Startup {
-					kinds = append(kinds, row[0].(string))
+				if row.Cells[0] != findings.Startup {
+					kinds = append(kinds, row.Cells[0].(string))
 				}
 			}
 			if got := strings.Join(kinds, " "); got != h.want {
@@ -426,7 +426,7 @@ func TestFindings(t *testing.T) {
 			for _, row := range found.Rows {
 				words := query.FindStringSubmatch(cell(found, row, "query").(string))
 				if words == nil || words[2] != "10" {
-					t.Fatalf("%s: query %q", row[0], cell(found, row, "query"))
+					t.Fatalf("%s: query %q", row.Cells[0], cell(found, row, "query"))
 				}
 				f := convert.Filter{PIDs: []uint32{10}}
 				if words[3] != "" {
@@ -443,7 +443,7 @@ func TestFindings(t *testing.T) {
 						continue
 					}
 					if r := shown[name]; r == nil || len(r.Rows) == 0 {
-						t.Errorf("%s: %q shows no %s", row[0], words[0], name)
+						t.Errorf("%s: %q shows no %s", row.Cells[0], words[0], name)
 					}
 				}
 			}
@@ -511,10 +511,10 @@ func TestFindingsOfRecordings(t *testing.T) {
 		for _, row := range r.Rows {
 			got = append(got, cell(r, row, "title").(string))
 			if c := cell(r, row, "confidence"); c != "certain" && c != "likely" {
-				t.Errorf("%s: %s has the confidence %q", name, row[1], c)
+				t.Errorf("%s: %s has the confidence %q", name, row.Cells[1], c)
 			}
 			if share := cell(r, row, "share"); share != nil && !(share.(float64) >= 0.01 && share.(float64) <= 1) {
-				t.Errorf("%s: %s has the share %v", name, row[1], share)
+				t.Errorf("%s: %s has the share %v", name, row.Cells[1], share)
 			}
 		}
 		switch {
@@ -529,13 +529,13 @@ func TestFindingsOfRecordings(t *testing.T) {
 			continue
 		}
 		for _, row := range tables["findings"].Rows {
-			if name == "threads" && row[0] == "gaps" { // a quarter of the time is not known: there is no verdict
-				if text := fmt.Sprint(row...); !strings.Contains(text, "train.py:41 main, blocked in poll on a pipe 60.0 ms") || !strings.Contains(text, "see what the CPU does") {
+			if name == "threads" && row.Cells[0] == "gaps" { // a quarter of the time is not known: there is no verdict
+				if text := fmt.Sprint(row.Cells...); !strings.Contains(text, "train.py:41 main, blocked in poll on a pipe 60.0 ms") || !strings.Contains(text, "see what the CPU does") {
 					t.Errorf("threads: finding %s", text)
 				}
 				continue
 			}
-			if row[0] != "failing_calls" && row[0] != findings.Startup {
+			if row.Cells[0] != "failing_calls" && row.Cells[0] != findings.Startup {
 				t.Errorf("%s: finding %v", name, row)
 			}
 		}
@@ -564,7 +564,7 @@ func TestStartup(t *testing.T) {
 	}
 	row := r.Rows[0]
 	const want = "from the first call to the end of what is done for the first time: making contexts 100.0 ms, loading code 50.0 ms, capturing graphs 20.0 ms, allocating 2.0 ms, other things 501.9 ms"
-	if got := cell(r, row, "evidence"); row[0] != findings.Startup || got != want || cell(r, row, "cost_ns").(uint64) != start-10*ms || cell(r, row, "share") != nil {
+	if got := cell(r, row, "evidence"); row.Cells[0] != findings.Startup || got != want || cell(r, row, "cost_ns").(uint64) != start-10*ms || cell(r, row, "share") != nil {
 		t.Errorf("%v\n%q, want\n%q", row, got, want)
 	}
 	if !strings.Contains(cell(r, row, "try").(string), "outside of these calls") {
@@ -591,12 +591,12 @@ func TestShares(t *testing.T) {
 	}
 	tables := s.Tables(stats.Facts{})
 	r := tables[len(tables)-1]
-	if len(r.Rows) != 3 || r.Rows[2][0] != findings.Startup || !strings.Contains(cell(r, r.Rows[2], "evidence").(string), "; 2 processes start up, 2.0 s together") {
+	if len(r.Rows) != 3 || r.Rows[2].Cells[0] != findings.Startup || !strings.Contains(cell(r, r.Rows[2], "evidence").(string), "; 2 processes start up, 2.0 s together") {
 		t.Fatalf("findings %v", r.Rows)
 	}
 	for _, row := range r.Rows[:2] {
 		// Of the 15 ms between two launches, the kernel before takes 5 ms. The first launch belongs to the start-up.
-		if cost, share := cell(r, row, "cost_ns").(uint64), cell(r, row, "share").(float64); row[0] != "gaps" || cost < 104*ms || cost > 105*ms || share < 0.67 || share > 0.68 {
+		if cost, share := cell(r, row, "cost_ns").(uint64), cell(r, row, "share").(float64); row.Cells[0] != "gaps" || cost < 104*ms || cost > 105*ms || share < 0.67 || share > 0.68 {
 			t.Errorf("%v", row)
 		}
 	}
@@ -628,7 +628,7 @@ func TestFindingsOfParts(t *testing.T) {
 		r := tables[len(tables)-1]
 		var got []string
 		for _, row := range r.Rows {
-			got = append(got, row[0].(string))
+			got = append(got, row.Cells[0].(string))
 		}
 		if !slices.Equal(got, c.want) || c.facts.Incomplete != (len(r.Notes) == 1) || c.facts.Chosen != strings.Contains(r.Reason, "leave out the filter") {
 			t.Errorf("%+v: findings %q, notes %q, reason %q", c.facts, got, r.Notes, r.Reason)
@@ -685,11 +685,11 @@ func TestFindingLines(t *testing.T) {
 		tables := s.Tables(stats.Facts{})
 		r := tables[len(tables)-1]
 		for _, row := range r.Rows {
-			evidence, want := cell(r, row, "evidence").(string), c.want[row[0].(string)]
+			evidence, want := cell(r, row, "evidence").(string), c.want[row.Cells[0].(string)]
 			if want != "" && !strings.HasSuffix(evidence, want) {
-				t.Errorf("%s: the evidence of %s is %q, want %q at its end", name, row[0], evidence, want)
+				t.Errorf("%s: the evidence of %s is %q, want %q at its end", name, row.Cells[0], evidence, want)
 			}
-			delete(c.want, row[0].(string))
+			delete(c.want, row.Cells[0].(string))
 		}
 		if len(c.want) > 0 {
 			t.Errorf("%s: no findings with %q", name, c.want)
@@ -773,7 +773,7 @@ func TestFindingEvidence(t *testing.T) {
 	if len(r.Rows) != 1 {
 		t.Fatalf("%d findings: %v", len(r.Rows), r.Rows)
 	}
-	get := func(key string) any { return r.Rows[0][r.Column(key)] }
+	get := func(key string) any { return r.Rows[0].Cells[r.Column(key)] }
 	// A gap lasts as long as the pause, 5 µs of the wait, 5 µs of the launch and 2 µs until the start. The pause is what could be saved.
 	if cost, want := get("cost_ns"), 67*ms; cost != want || get("count") != uint64(5) || get("gpu") != uint64(0) || get("pid") != uint64(10) {
 		t.Errorf("cost %v, want %d; count %v, gpu %v, pid %v", cost, want, get("count"), get("gpu"), get("pid"))
@@ -818,8 +818,8 @@ func TestNoStartup(t *testing.T) {
 					t.Errorf("%s: %v steps, %v of the start-up", c.name, n, starting)
 				}
 			case "findings":
-				has := slices.ContainsFunc(r.Rows, func(row []any) bool { return row[0] == findings.Startup })
-				if has != c.startup || !slices.ContainsFunc(r.Rows, func(row []any) bool { return row[0] == "gaps" }) {
+				has := slices.ContainsFunc(r.Rows, func(row table.Row) bool { return row.Cells[0] == findings.Startup })
+				if has != c.startup || !slices.ContainsFunc(r.Rows, func(row table.Row) bool { return row.Cells[0] == "gaps" }) {
 					t.Errorf("%s: a start-up: %v; %v", c.name, has, r.Rows)
 				}
 			}
@@ -846,7 +846,7 @@ func TestNoStartupByLog(t *testing.T) {
 		p.call("cuDevicePrimaryCtxRetain", 100*ms)
 		times(100, func(int) { p.kernel(7, ms, 200); p.cpu(10 * ms) })
 		r := p.reports(t, false)["findings"]
-		if got := slices.ContainsFunc(r.Rows, func(row []any) bool { return row[0] == findings.Startup }); got != want {
+		if got := slices.ContainsFunc(r.Rows, func(row table.Row) bool { return row.Cells[0] == findings.Startup }); got != want {
 			t.Errorf("%q: a start-up: %v", fact, got)
 		}
 	}

@@ -1,8 +1,6 @@
 package stats
 
 import (
-	"slices"
-
 	"github.com/cudatrace/cudatrace/convert/stats/sketch"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/convert/timeline"
@@ -54,25 +52,31 @@ var functionsReport = Report{
 	Name: "library_functions", Title: "Functions of libraries and programs, without CUDA's",
 	unasked: func(s *Sink) bool { return len(s.functions.rows.list) > 0 }, whyEmpty: "no functions of libraries were recorded",
 	table: func(s *Sink, _ Facts) *table.Table { return s.functions.table() },
-	Keys: []Key{
-		{"name, library", "[function](probes.md), and the file that has it"},
-		{"count, total_ns", "calls; times include the functions that they call"},
-		{"share", "part of the time of all functions; nested ones count twice"},
-		{"min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns, median_low_ns, median_high_ns", ""},
-		{"entries", "calls whose return was not recorded"},
-		{"left, unfinished", "calls left without returning, and calls that had not returned"},
-	},
+}
+
+// functionCells is a row of library_functions.
+type functionCells struct {
+	Name    string `key:"name" title:"function"` // [function](probes.md), and the file that has it
+	Library string `key:"library"`               // =
+	totals         // calls; times include the functions that they call
+	// part of the time of all functions; nested ones count twice
+	Share *float64 `key:"share" title:"share" rank:"2"`
+	spread
+	Entries    uint64 `key:"entries" rank:"2"` // calls whose return was not recorded
+	Left       uint64 `key:"left"`             // calls left without returning, and calls that had not returned
+	Unfinished uint64 `key:"unfinished"`       // =
 }
 
 func (f *functions) table() *table.Table {
-	t := new(table.Table)
-	t.Columns = slices.Concat([]table.Column{name("function"), column("library", "", table.Text, 0)}, totals(), spread(),
-		[]table.Column{count("entries", "", 2), count("left", "", 0), count("unfinished", "", 0)})
 	total := totalOf(f.rows.list, func(r *libraryRow) *sketch.Distribution { return &r.time.Distribution })
+	var rows []functionCells
 	for _, r := range f.rows.list {
-		t.Rows = append(t.Rows, slices.Concat([]any{r.name, text(r.library), r.time.Count + r.left + r.unfinished + r.entries, r.time.Total, table.ShareOf(r.time.Total, total)},
-			spreadOf(&r.time), []any{r.entries, r.left, r.unfinished}))
+		rows = append(rows, functionCells{
+			Name: r.name, Library: r.library, totals: totals{r.time.Count + r.left + r.unfinished + r.entries, r.time.Total},
+			Share: table.ShareOf(r.time.Total, total), spread: spreadOf(&r.time), Entries: r.entries, Left: r.left, Unfinished: r.unfinished,
+		})
 	}
+	t := table.Of(rows)
 	t.Sort("total_ns")
 	return t
 }

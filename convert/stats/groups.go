@@ -1,7 +1,5 @@
 package stats
 
-import "github.com/cudatrace/cudatrace/convert/stats/sketch"
-
 // maxRows bounds the rows of a report. What would need a further row is counted in a row of
 // the name "other".
 const maxRows = 10_000
@@ -52,47 +50,4 @@ func cached[K comparable, V any](cache map[K]*V, key K, find func() *V) *V {
 		cache[key] = v
 	}
 	return v
-}
-
-// spreadOf returns the cells of the columns of spread.
-func spreadOf(d *sketch.Ordered) []any {
-	cells := make([]any, len(spread()))
-	if d.Count == 0 {
-		return cells
-	}
-	copy(cells, []any{d.Min, d.Percentile(50), d.Mean(), d.Percentile(95), d.Percentile(99), d.Max, d.StdDev()})
-	copy(cells[7:], intervalOf(d))
-	return cells
-}
-
-// intervalOf returns the cells of the columns of medianInterval.
-func intervalOf(d *sketch.Ordered) []any {
-	if low, high, known := d.MedianInterval(); known {
-		return []any{low, high}
-	}
-	return []any{nil, nil}
-}
-
-// median returns a distribution's median, nil of no number.
-func median(d *sketch.Distribution) any {
-	if d.Count == 0 {
-		return nil
-	}
-	return d.Percentile(50)
-}
-
-// mean returns a distribution's mean, nil of no number.
-func mean(d *sketch.Distribution) any {
-	if d.Count == 0 {
-		return nil
-	}
-	return d.Mean()
-}
-
-// text is a cell of a text, nil of none.
-func text(s string) any {
-	if s == "" {
-		return nil
-	}
-	return s
 }

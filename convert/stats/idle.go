@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -18,68 +19,58 @@ var idleReport = Report{
 	Name: "idle", Title: "idle time of GPUs by its cause",
 	needs: gpuWork, whyEmpty: "no idle time between GPU work",
 	table: func(s *Sink, _ Facts) *table.Table { return s.idleTable() },
-	Keys: []Key{
-		{"name, what", "the cause"},
-		{"gpu", ""},
-		{"count, total_ns", "gaps with such time, and the time"},
-		{"share", "part of the idle time of the GPU"},
-		{"steady_ns", "the time in the [steady state](findings.md#start-up-and-steady-state) of the process whose work ends the gaps"},
-		{"max_ns, max_at_ns", "the longest such time in one gap, and when it begins (for \"launched late\": when the gap begins)"},
-		{"total_low_ns, total_high_ns", "`total_ns` lies between these in 19 of 20 cases; equal where it is [no estimate](threads.md#owners-of-idle-time)"},
-		{"steady_low_ns, steady_high_ns", "likewise of `steady_ns`"},
-	},
 }
 
-// Columns of idle.
-const (
-	idleCount = 3 + iota
-	idleTotal
-	idleShare
-	idleSteady
-	idleMax
-	idleMaxAt
-	idleTotalLow
-	idleTotalHigh
-	idleSteadyLow
-	idleSteadyHigh
-)
+// idleCells is a row of idle.
+type idleCells struct {
+	Name  string   `key:"name" title:"cause"`     // the cause
+	What  string   `key:"what" title:"meanwhile"` // =
+	GPU   uint32   `key:"gpu" title:"GPU" rank:"5" unit:"id"`
+	Count uint64   `key:"count" title:"gaps" rank:"3"`     // gaps with such time, and the time
+	Total uint64   `key:"total_ns" title:"total" rank:"1"` // =
+	Share *float64 `key:"share" title:"share" rank:"4"`    // part of the idle time of the GPU
+	// the time in the [steady state](findings.md#start-up-and-steady-state) of the process whose work ends the gaps
+	Steady *uint64 `key:"steady_ns" title:"steady state" rank:"2"`
+	// the longest such time in one gap, and when it begins (for "launched late": when the gap begins)
+	Max   uint64 `key:"max_ns" title:"longest" rank:"6"`
+	MaxAt uint64 `key:"max_at_ns" title:"at" rank:"7" unit:"moment"` // =
+	// `total_ns` lies between these in 19 of 20 cases; equal where it is [no estimate](threads.md#owners-of-idle-time)
+	TotalLow   uint64  `key:"total_low_ns"`
+	TotalHigh  uint64  `key:"total_high_ns"`  // =
+	SteadyLow  *uint64 `key:"steady_low_ns"`  // likewise of `steady_ns`
+	SteadyHigh *uint64 `key:"steady_high_ns"` // =
+}
 
-// idleColumns are the columns of idle. People see estimates as intervals.
-func idleColumns() []table.Column {
-	between := func(ns, low int) func([]any) string {
-		return func(row []any) string {
-			if row[ns] == nil || row[low] == row[low+1] {
-				return table.Words(row[ns], table.Duration)
-			}
-			return figures.Between(row[low].(uint64), row[low+1].(uint64))
+// exact reports whether the total is no estimate.
+func (r *idleCells) exact() bool { return r.TotalLow == r.TotalHigh }
+
+// idleWords are how people read the columns of which some values are estimates.
+var idleWords = map[string]func(r *idleCells) string{
+	"count": func(r *idleCells) string {
+		if r.exact() {
+			return table.Words(r.Count, table.Number)
 		}
-	}
-	columns := []table.Column{
-		name("cause"), column("what", "meanwhile", table.Text, 0), id("gpu", "GPU", 5), count("count", "gaps", 3),
-		duration("total_ns", "total", 1), column("share", "share", table.Share, 4),
-		duration("steady_ns", "steady state", 2),
-		duration("max_ns", "longest", 6), column("max_at_ns", "at", table.Moment, 7),
-		duration("total_low_ns", "", 0), duration("total_high_ns", "", 0),
-		duration("steady_low_ns", "", 0), duration("steady_high_ns", "", 0),
-	}
-	columns[idleTotal].Words = between(idleTotal, idleTotalLow)
-	columns[idleSteady].Words = between(idleSteady, idleSteadyLow)
-	columns[idleCount].Words = func(row []any) string {
-		if row[idleTotalLow] == row[idleTotalHigh] {
-			return table.Words(row[idleCount], table.Number)
+		return figures.About(r.Count)
+	},
+	"total_ns": func(r *idleCells) string {
+		if r.exact() {
+			return table.Words(r.Total, table.Duration)
 		}
-		return figures.About(row[idleCount].(uint64))
-	}
-	columns[idleShare].Words = func(row []any) string {
-		share, known := row[idleShare].(float64)
-		if !known || row[idleTotalLow] == row[idleTotalHigh] {
-			return table.Words(row[idleShare], table.Share)
+		return figures.Between(r.TotalLow, r.TotalHigh)
+	},
+	"share": func(r *idleCells) string {
+		if r.Share == nil || r.exact() {
+			return table.WordsOf(r.Share, table.Share)
 		}
-		part := share / float64(row[idleTotal].(uint64)) // of 1 ns
-		low, high := row[idleTotalLow].(uint64), row[idleTotalHigh].(uint64)
-		return figures.SharesBetween(part*float64(low), min(1, part*float64(high)))
-	}
-	return columns
+		part := *r.Share / float64(r.Total) // of 1 ns
+		return figures.SharesBetween(part*float64(r.TotalLow), min(1, part*float64(r.TotalHigh)))
+	},
+	"steady_ns": func(r *idleCells) string {
+		if r.Steady == nil || *r.SteadyLow == *r.SteadyHigh {
+			return table.WordsOf(r.Steady, table.Duration)
+		}
+		return figures.Between(*r.SteadyLow, *r.SteadyHigh)
+	},
 }
 
 // An idleRow is the idle time of a reason on a device.
@@ -121,11 +112,8 @@ func (s *Sink) idleRows(d *deviceRow) (rows map[activity.Reason]*idleRow, stages
 
 // idleTable returns the report of idle time by cause.
 func (s *Sink) idleTable() *table.Table {
-	t := &table.Table{Columns: idleColumns()}
+	var list []idleCells
 	late, gpus := uint64(0), s.busy.sorted()
-	if len(gpus) > 1 {
-		t.Columns[t.Column("gpu")].Rank = 1
-	}
 	for _, d := range gpus {
 		if late += d.Late; d.Late > 0 {
 			continue
@@ -133,19 +121,31 @@ func (s *Sink) idleTable() *table.Table {
 		rows, stages := s.idleRows(d)
 		idle := d.Last - d.First - d.Busy()
 		for reason, r := range rows {
-			all, steady := d.Idle.Rows[reason], []any{nil, nil, nil}
-			if stages {
-				steady = []any{r.steady.Time, r.steady.Low, r.steady.High}
+			all := d.Idle.Rows[reason]
+			x := idleCells{
+				Name: causes[reason.Cause], What: reason.What, GPU: d.index, Count: r.count, Total: r.total.Time, Share: table.ShareOf(r.total.Time, idle),
+				Max: all.Longest, MaxAt: s.clock.since(all.MaxAt), TotalLow: r.total.Low, TotalHigh: r.total.High,
 			}
-			t.Rows = append(t.Rows, []any{causes[reason.Cause], reason.What, uint64(d.index), r.count,
-				r.total.Time, table.ShareOf(r.total.Time, idle), steady[0], all.Longest, s.clock.since(all.MaxAt),
-				r.total.Low, r.total.High, steady[1], steady[2]})
+			if stages {
+				x.Steady, x.SteadyLow, x.SteadyHigh = &r.steady.Time, &r.steady.Low, &r.steady.High
+			}
+			list = append(list, x)
 		}
 	}
-	activity.SortEstimates(t.Rows, func(row []any) activity.Estimate {
-		total, low, high := row[idleTotal].(uint64), row[idleTotalLow].(uint64), row[idleTotalHigh].(uint64)
-		return activity.Estimate{Time: total, Low: low, High: high}
-	}, t.CompareNames)
+	activity.SortEstimates(list,
+		func(r idleCells) activity.Estimate {
+			return activity.Estimate{Time: r.Total, Low: r.TotalLow, High: r.TotalHigh}
+		},
+		func(a, b idleCells) int {
+			return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.What, b.What), cmp.Compare(a.GPU, b.GPU))
+		})
+	t := table.Of(list)
+	for key, words := range idleWords {
+		t.Columns[t.Column(key)].Words = func(row table.Row) string { return words(row.Of.(*idleCells)) }
+	}
+	if len(gpus) > 1 {
+		t.SetRank(1, "gpu")
+	}
 	t.Notes = note(late, "idle times")
 	return t
 }

@@ -17,14 +17,14 @@ var meanwhile = regexp.MustCompile(`the GPU is idle for \S+ \S+, (\S+) % of the 
 	`what the launching threads did meanwhile: ([^;]*)`)
 
 // idleOf returns the finding that says how long a GPU is idle, its number, and its match of meanwhile; nil for none.
-func idleOf(f *table.Table, gpu uint64) (row []any, at int, words []string) {
+func idleOf(f *table.Table, gpu uint64) (row table.Row, at int, words []string) {
 	for i, row := range f.Rows {
 		words := meanwhile.FindStringSubmatch(cell(f, row, "evidence").(string))
 		if words != nil && cell(f, row, "gpu") == gpu {
 			return row, i, words
 		}
 	}
-	return nil, 0, nil
+	return table.Row{}, 0, nil
 }
 
 // A GPU that idles for more than a fifth of the steady state has a finding that says so, before that of the start-up,
@@ -49,17 +49,17 @@ func TestIdleGPU(t *testing.T) {
 			owners[cell(idle, row, "what").(string)] = idle.Words(row, idle.Column("steady_ns"))
 		}
 		row, at, words := idleOf(found, 0)
-		if row == nil {
+		if row.Cells == nil {
 			if _, wanted := names[name]; wanted {
 				t.Errorf("%s: no finding about %d ns of idle time", name, steady)
 			}
 			continue
 		}
-		start := slices.IndexFunc(found.Rows, func(r []any) bool { return r[0] == findings.Startup })
+		start := slices.IndexFunc(found.Rows, func(r table.Row) bool { return r.Cells[0] == findings.Startup })
 		if start >= 0 && at > start {
 			t.Errorf("%s: the finding comes behind the start-up", name)
 		}
-		if cost := cell(found, row, "cost_ns").(uint64); row[0] == findings.IdleGPU && cost != steady {
+		if cost := cell(found, row, "cost_ns").(uint64); row.Cells[0] == findings.IdleGPU && cost != steady {
 			t.Errorf("%s: the finding costs %d ns, of %d ns in the report", name, cost, steady)
 		}
 		share, err := strconv.ParseFloat(words[1], 64)
@@ -91,7 +91,7 @@ func TestSleepsAreCountedOnce(t *testing.T) {
 	all := p.reports(t, false)
 	idle := all["idle"]
 	const sleeps = "sleeps in clock_nanosleep"
-	i := slices.IndexFunc(idle.Rows, func(row []any) bool { return cell(idle, row, "what") == sleeps })
+	i := slices.IndexFunc(idle.Rows, func(row table.Row) bool { return cell(idle, row, "what") == sleeps })
 	if i < 0 {
 		t.Fatal(idle.Rows)
 	}

@@ -194,40 +194,45 @@ var memoryReport = Report{
 	Name: "memory", Title: "allocated memory by use",
 	needs: allocations, whyEmpty: "no allocations were recorded",
 	table: func(s *Sink, _ Facts) *table.Table { return s.memory.uses() },
-	Keys: []Key{
-		{"name", "use: `device`, `managed`, `pinned` or `other`"},
-		{"pid, gpu", "process and GPU; pinned memory has no GPU"},
-		{"peak_bytes, peak_at_ns", "most bytes allocated at one time, and when"},
-		{"current_bytes, not_freed", "bytes and allocations not freed when the process or the recording ended"},
-		{"allocations, frees", "allocations, and frees of them"},
-		{"allocated_bytes", "bytes of all allocations together"},
-		{"held_bytes", "bytes live when the time of a filter began, which do not count in `allocations` and `allocated_bytes`"},
-		{"unmatched_frees", "frees of memory allocated before recording, or not at all"},
-		{"replaced", "allocations at an address that was not freed: the log misses a free"},
-		{"threads", "threads that allocated or freed; of several, the order decides the peak"},
-	},
+}
+
+// memoryCells is a row of memory.
+type memoryCells struct {
+	Name   string  `key:"name" title:"memory"`                               // use: `device`, `managed`, `pinned` or `other`
+	PID    uint32  `key:"pid" title:"process" rank:"3" unit:"id"`            // process and GPU; pinned memory has no GPU
+	GPU    *uint32 `key:"gpu" title:"GPU" rank:"3" unit:"id"`                // =
+	Peak   uint64  `key:"peak_bytes" title:"peak" rank:"1"`                  // most bytes allocated at one time, and when
+	PeakAt uint64  `key:"peak_at_ns" title:"peak at" rank:"2" unit:"moment"` // =
+	// bytes and allocations not freed when the process or the recording ended
+	Current     uint64 `key:"current_bytes" title:"at the end" rank:"1"`
+	Allocations uint64 `key:"allocations" title:"allocations" rank:"2"` // allocations, and frees of them
+	Frees       uint64 `key:"frees" title:"frees" rank:"2"`             // =
+	NotFreed    uint64 `key:"not_freed" title:"not freed" rank:"2"`     // as `current_bytes`
+	Allocated   uint64 `key:"allocated_bytes"`                          // bytes of all allocations together
+	// bytes live when the time of a filter began, which do not count in `allocations` and `allocated_bytes`
+	Held      uint64 `key:"held_bytes"`
+	Unmatched uint64 `key:"unmatched_frees"` // frees of memory allocated before recording, or not at all
+	Replaced  uint64 `key:"replaced"`        // allocations at an address that was not freed: the log misses a free
+	Threads   int    `key:"threads"`         // threads that allocated or freed; of several, the order decides the peak
 }
 
 // uses returns the report of memory by use.
 func (m *memory) uses() *table.Table {
-	t := &table.Table{Columns: []table.Column{
-		name("memory"), id("pid", "process", 3), id("gpu", "GPU", 3), column("peak_bytes", "peak", table.Bytes, 1),
-		column("peak_at_ns", "peak at", table.Moment, 2), column("current_bytes", "at the end", table.Bytes, 1),
-		count("allocations", "allocations", 2), count("frees", "frees", 2), count("not_freed", "not freed", 2),
-		column("allocated_bytes", "", table.Bytes, 0), column("held_bytes", "", table.Bytes, 0), count("unmatched_frees", "", 0), count("replaced", "", 0), count("threads", "", 0),
-	}}
-	for _, r := range m.rows.list {
-		if r.process == nil {
-			continue
-		}
-		t.Rows = append(t.Rows, []any{r.use.String(), uint64(r.process.PID), r.device(), r.peak, m.clock.since(r.peakAt), r.current,
-			r.allocations, r.frees, r.live, r.allocated, r.held, r.unmatched, r.replaced, uint64(len(r.threads))})
-	}
-	t.Sort("peak_bytes")
+	var rows []memoryCells
 	held := uint64(0)
 	for _, r := range m.rows.list {
 		held = sketch.Sum(held, r.held)
+		if r.process == nil {
+			continue
+		}
+		rows = append(rows, memoryCells{
+			Name: r.use.String(), PID: r.process.PID, GPU: r.device(), Peak: r.peak, PeakAt: m.clock.since(r.peakAt), Current: r.current,
+			Allocations: r.allocations, Frees: r.frees, NotFreed: r.live, Allocated: r.allocated, Held: r.held, Unmatched: r.unmatched,
+			Replaced: r.replaced, Threads: len(r.threads),
+		})
 	}
+	t := table.Of(rows)
+	t.Sort("peak_bytes")
 	if held > 0 {
 		t.Notes = append(t.Notes, table.Words(held, table.Bytes)+" were live when the time of the filter began")
 	}
@@ -237,35 +242,38 @@ func (m *memory) uses() *table.Table {
 	return t
 }
 
-// device is the GPU of a use of memory, nil of pinned memory.
-func (k *memoryKey) device() any {
+// device is the GPU of a use of memory, null of pinned memory.
+func (k *memoryKey) device() *uint32 {
 	if k.use == cudaapi.PinnedMemory {
 		return nil
 	}
-	return uint64(k.gpu)
+	return &k.gpu
 }
 
 var holdersReport = Report{
 	Name: "memory_holders", Title: "who holds allocated memory, by library and Python line", Detail: true,
 	needs: allocations, whyEmpty: "no allocations were recorded",
 	table: func(s *Sink, _ Facts) *table.Table { return s.memory.held(s.python.any()) },
-	Keys: []Key{
-		{"name, pid, gpu", "as in `memory`"},
-		{"library", "library whose code allocates"},
-		{"python", "Python line that allocates"},
-		{"peak_bytes, share", "bytes held at the peak in `memory`, and their part of it"},
-		{"current_bytes, not_freed, allocations, allocated_bytes", "as in `memory`"},
-	},
+}
+
+// holderCells is a row of memory_holders.
+type holderCells struct {
+	Name    string  `key:"name" title:"memory"`                    // as in `memory`
+	PID     *uint32 `key:"pid" title:"process" rank:"4" unit:"id"` // as in `memory`
+	GPU     *uint32 `key:"gpu" title:"GPU" rank:"4" unit:"id"`     // as in `memory`
+	Library string  `key:"library" title:"library" rank:"2"`       // library whose code allocates
+	Python  string  `key:"python" title:"Python line" rank:"1"`    // Python line that allocates
+	// bytes held at the peak in `memory`, and their part of it
+	AtPeak      *uint64  `key:"peak_bytes" title:"at the peak" rank:"1"`
+	Share       *float64 `key:"share" title:"share" rank:"3"`              // =
+	Current     uint64   `key:"current_bytes" title:"at the end" rank:"1"` // as in `memory`
+	NotFreed    uint64   `key:"not_freed" title:"not freed" rank:"3"`      // as in `memory`
+	Allocations uint64   `key:"allocations" title:"allocations" rank:"3"`  // as in `memory`
+	Allocated   uint64   `key:"allocated_bytes"`                           // as in `memory`
 }
 
 // held returns the report of who holds memory. python says that calls have Python frames.
 func (m *memory) held(python bool) *table.Table {
-	t := &table.Table{Columns: []table.Column{
-		name("memory"), id("pid", "process", 4), id("gpu", "GPU", 4), column("library", "library", table.Text, 2), column("python", "Python line", table.Text, 1),
-		column("peak_bytes", "at the peak", table.Bytes, 1), column("share", "share", table.Share, 3),
-		column("current_bytes", "at the end", table.Bytes, 1), count("not_freed", "not freed", 3), count("allocations", "allocations", 3),
-		column("allocated_bytes", "", table.Bytes, 0),
-	}}
 	all, places := uint64(0), m.holders.list
 	for _, h := range places {
 		all += h.allocations
@@ -274,17 +282,20 @@ func (m *memory) held(python bool) *table.Table {
 	if !python {
 		places = withoutLines(places)
 	}
-	rows := slices.SortedFunc(slices.Values(places), func(a, b *holder) int {
+	sorted := slices.SortedFunc(slices.Values(places), func(a, b *holder) int {
 		return cmp.Or(cmp.Compare(b.atPeak, a.atPeak), cmp.Compare(b.current, a.current), cmp.Compare(b.allocated, a.allocated),
 			cmp.Compare(a.library, b.library), cmp.Compare(a.line, b.line))
 	})
-	for _, h := range rows {
-		cells := []any{other, nil, nil, nil, nil, nil, nil}
+	rows := make([]holderCells, 0, len(sorted))
+	for _, h := range sorted {
+		x := holderCells{Name: other, Current: h.current, NotFreed: h.live, Allocations: h.allocations, Allocated: h.allocated}
 		if h.use != nil && h.use.process != nil {
-			cells = []any{h.use.use.String(), uint64(h.use.process.PID), h.use.device(), text(h.library), text(h.line), h.atPeak, table.ShareOf(h.atPeak, h.use.peak)}
+			x.Name, x.PID, x.GPU, x.Library, x.Python = h.use.use.String(), &h.use.process.PID, h.use.device(), h.library, h.line
+			x.AtPeak, x.Share = &h.atPeak, table.ShareOf(h.atPeak, h.use.peak)
 		}
-		t.Rows = append(t.Rows, append(cells, h.current, h.live, h.allocations, h.allocated))
+		rows = append(rows, x)
 	}
+	t := table.Of(rows)
 	if python && all > 0 {
 		note := havingFrames(m.lines, all, "allocation", "allocations")
 		if float64(m.lines) < enoughFrames*float64(all) {
@@ -316,20 +327,22 @@ var unfreedReport = Report{
 	Name: "unfreed", Title: "largest allocations that were not freed", Detail: true,
 	needs: allocations, whyEmpty: "no allocations that were not freed",
 	table: func(s *Sink, _ Facts) *table.Table { return s.memory.unfreed(s.python.any()) },
-	Keys: []Key{
-		{"name, pid, gpu", "as in `memory`"},
-		{"bytes, at_ns, address", "size, moment and address; with `--clip` earlier allocations have no moment"},
-		{"library, python", "as in `memory_holders`"},
-	},
+}
+
+// unfreedCells is a row of unfreed.
+type unfreedCells struct {
+	Name    string  `key:"name" title:"memory"`                             // as in `memory`
+	PID     uint32  `key:"pid" title:"process" rank:"1" unit:"id"`          // as in `memory`
+	GPU     *uint32 `key:"gpu" title:"GPU" rank:"1" unit:"id"`              // as in `memory`
+	Bytes   uint64  `key:"bytes" title:"bytes"`                             // size, moment and address; with `--clip` earlier allocations have no moment
+	At      *uint64 `key:"at_ns" title:"allocated at" unit:"moment"`        // =
+	Address uint64  `key:"address" title:"address" rank:"3" unit:"address"` // =
+	Library string  `key:"library" title:"library" rank:"2"`                // as in `memory_holders`
+	Python  string  `key:"python" title:"Python line" rank:"2"`             // as in `memory_holders`
 }
 
 // unfreed returns the report of the largest allocations that were not freed. python says that calls have Python frames.
 func (m *memory) unfreed(python bool) *table.Table {
-	t := &table.Table{Columns: []table.Column{
-		name("memory"), id("pid", "process", 1), id("gpu", "GPU", 1), column("bytes", "bytes", table.Bytes, 0),
-		column("at_ns", "allocated at", table.Moment, 0), column("address", "address", table.Address, 3),
-		column("library", "library", table.Text, 2), column("python", "Python line", table.Text, 2),
-	}}
 	type entry struct {
 		block
 		allocation
@@ -341,18 +354,18 @@ func (m *memory) unfreed(python bool) *table.Table {
 	slices.SortFunc(all, func(a, b entry) int {
 		return cmp.Or(cmp.Compare(b.bytes, a.bytes), cmp.Compare(a.at, b.at), cmp.Compare(a.process.PID, b.process.PID), cmp.Compare(a.address, b.address))
 	})
+	var rows []unfreedCells
 	for _, e := range all[:min(len(all), maxUnfreed)] {
-		var line any
+		x := unfreedCells{Name: e.use.use.String(), PID: e.process.PID, GPU: e.use.device(), Bytes: e.bytes, Address: e.address, Library: e.holder.library}
 		if python {
-			line = text(e.holder.line)
+			x.Python = e.holder.line
 		}
-		var at any // not known of what was allocated before a clipped time, which the moments count from
-		if e.at >= m.clock.start {
-			at = m.clock.since(e.at)
+		if e.at >= m.clock.start { // else it was allocated before a clipped time, which the moments count from
+			x.At = new(m.clock.since(e.at))
 		}
-		t.Rows = append(t.Rows, []any{e.use.use.String(), uint64(e.process.PID), e.use.device(), e.bytes, at, e.address,
-			text(e.holder.library), line})
+		rows = append(rows, x)
 	}
-	t.LeftOut = len(all) - len(t.Rows)
+	t := table.Of(rows)
+	t.LeftOut = len(all) - len(rows)
 	return t
 }

@@ -63,68 +63,84 @@ var metricsReport = Report{
 	Name: "metrics", Title: "sampled metrics, from the first GPU work to the last",
 	needs: gpuWork, whyEmpty: "no metrics were sampled while there was GPU work",
 	table: func(s *Sink, _ Facts) *table.Table { return s.metrics.table() },
-	Keys: []Key{
-		{"name", "metric; `clocks lowered: REASON` for the time in which the driver lowered the clocks"},
-		{"metric", "the source's name for it"},
-		{"source", "`PM sampling`, `GPM`, `NVML` or `host`"},
-		{"gpu, pid", "the GPU, or the process"},
-		{"unit", "`%`, `B/s`, `Hz`, `W`, `°C`, `B`, `/s`, `ns` or `count`"},
-		{"time_ns", "time for which there are values; of `clocks lowered`, the time in which they were lowered"},
-		{"mean", "mean over time; of `clocks lowered`, the share of the time, in %"},
-		{"median, p95, max", "of the samples; median and p95 within 1 %"},
-		{"below_share, above_share", "share of the time with a value below 10 % and above 80 %; `null` for what is no percentage of a GPU"},
-	},
+}
+
+// metricCells is a row of metrics.
+type metricCells struct {
+	Name string `key:"name" title:"metric"` // metric; `clocks lowered: REASON` for the time in which the driver lowered the clocks
+	metricPlace
+	PID *uint32 `key:"pid" title:"process" rank:"2" unit:"id"` // =
+	metricValues
+}
+
+// metricPlace are the columns of what was measured where.
+type metricPlace struct {
+	Metric string  `key:"metric"`                             // the source's name for it
+	Source string  `key:"source" title:"source" rank:"4"`     // `PM sampling`, `GPM`, `NVML` or `host`
+	GPU    *uint32 `key:"gpu" title:"GPU" rank:"2" unit:"id"` // the GPU, or the process
+}
+
+// metricValues are the columns of values.
+type metricValues struct {
+	Unit string `key:"unit"` // `%`, `B/s`, `Hz`, `W`, `°C`, `B`, `/s`, `ns` or `count`
+	// time for which there are values; of `clocks lowered`, the time in which they were lowered
+	Time uint64 `key:"time_ns" title:"time" rank:"5"`
+	// mean over time; of `clocks lowered`, the share of the time, in %
+	Mean   *table.Cell `key:"mean" title:"mean" rank:"1" unit:"number"`
+	Median *table.Cell `key:"median" title:"median" rank:"2" unit:"number"` // of the samples; median and p95 within 1 %
+	P95    *table.Cell `key:"p95" title:"p95" rank:"3" unit:"number"`       // =
+	Max    *table.Cell `key:"max" title:"max" rank:"6" unit:"number"`       // =
+	// share of the time with a value below 10 % and above 80 %; `null` for what is no percentage of a GPU
+	Below *float64 `key:"below_share" rank:"4"`
+	Above *float64 `key:"above_share" rank:"4"` // =
 }
 
 // table returns the report.
 func (m *metrics) table() *table.Table {
-	t := new(table.Table)
-	t.Columns = metricColumns()
 	slices.SortStableFunc(m.order, func(a, b *metricSet) int { return a.Compare(b.Set) })
+	var rows []metricCells
 	for _, k := range m.order {
-		t.Rows = append(t.Rows, setRows(k.Set)...)
+		rows = append(rows, setRows(k.Set)...)
 	}
+	t := metricTable(rows)
 	t.Notes = m.notes()
 	return t
 }
 
-// metricColumns are the columns of what setRows makes.
-func metricColumns() []table.Column {
-	return []table.Column{
-		name("metric"), column("metric", "", table.Text, 0), column("source", "source", table.Text, 4), id("gpu", "GPU", 2), id("pid", "process", 2), column("unit", "", table.Text, 0),
-		duration("time_ns", "time", 5), column("mean", "mean", table.Number, 1), column("median", "median", table.Number, 2),
-		column("p95", "p95", table.Number, 3), column("max", "max", table.Number, 6),
-		column("below_share", fmt.Sprintf("below %d %%", sampled.LowPercent), table.Share, 4), column("above_share", fmt.Sprintf("above %d %%", sampled.HighPercent), table.Share, 4),
-	}
+func metricTable[R any](rows []R) *table.Table {
+	t := table.Of(rows)
+	t.Columns[t.Column("below_share")].Title = fmt.Sprintf("below %d %%", sampled.LowPercent)
+	t.Columns[t.Column("above_share")].Title = fmt.Sprintf("above %d %%", sampled.HighPercent)
+	return t
 }
 
 var nvtxMetricsReport = Report{
 	Name: "nvtx_metrics", Title: "sampled metrics of GPUs while work of NVTX ranges ran", Detail: true,
 	needs: gpuWork, whyEmpty: "no metrics were sampled while work of NVTX ranges ran",
 	table: func(s *Sink, _ Facts) *table.Table { return s.metrics.rangeTable() },
-	Keys: []Key{
-		{"name, domain", "as in `nvtx`"},
-		{"span_ns", "time of these ranges on the GPU"},
-		{"label", "metric, as `name` in `metrics`"},
-		{"time_ns, metric, source, gpu, unit, mean, median, p95, max, below_share, above_share", "as in `metrics`"},
-	},
+}
+
+// rangeMetricCells is a row of nvtx_metrics.
+type rangeMetricCells struct {
+	Name         string `key:"name" title:"range"`             // as in `nvtx`
+	Domain       string `key:"domain" title:"domain" rank:"6"` // as in `nvtx`
+	Span         uint64 `key:"span_ns"`                        // time of these ranges on the GPU
+	Label        string `key:"label" title:"metric"`           // metric, as `name` in `metrics`
+	metricPlace         // as in `metrics`
+	metricValues        // as in `metrics`
 }
 
 // rangeTable returns the report of the metrics of GPUs while work of NVTX ranges ran.
 func (m *metrics) rangeTable() *table.Table {
-	t := new(table.Table)
-	columns := metricColumns()
-	columns[0].Key = "label"
-	t.Columns = slices.Concat([]table.Column{name("range"), column("domain", "domain", table.Text, 6), duration("span_ns", "", 0)}, columns)
-	pid := t.Column("pid")
-	t.Columns = slices.Delete(t.Columns, pid, pid+1)
+	var rows []rangeMetricCells
 	for _, p := range m.ranges.All() {
 		for _, k := range p.Sets {
-			for _, row := range setRows(k) {
-				t.Rows = append(t.Rows, slices.Delete(slices.Concat([]any{p.Name.Name, text(p.Domain), p.Time}, row), pid, pid+1))
+			for _, r := range setRows(k) {
+				rows = append(rows, rangeMetricCells{p.Name.Name, p.Domain, p.Time, r.Name, r.metricPlace, r.metricValues})
 			}
 		}
 	}
+	t := metricTable(rows)
 	if t.Notes = m.notes(); m.ranges.Late > 0 {
 		t.Notes = append(t.Notes, figures.Count(m.ranges.Late, "sample or piece of work", "samples and pieces of work")+" came too late in the log to be counted")
 	}
@@ -132,37 +148,41 @@ func (m *metrics) rangeTable() *table.Table {
 }
 
 // setRows are the rows of a set.
-func setRows(k *sampled.Set) (rows [][]any) {
+func setRows(k *sampled.Set) (rows []metricCells) {
 	for i := range k.Rows {
 		if k.Rows[i].Time > 0 {
 			rows = append(rows, metricRow(k, i))
 		}
 	}
 	for _, r := range k.Lowered() {
-		mean := table.Cell{Value: 100 * float64(k.Reasons[r]) / float64(k.Known), Unit: table.OfPeak}
-		rows = append(rows, slices.Concat([]any{"clocks lowered: " + r.String(), metric.NameReasons}, place(k), []any{metric.Percent.String(), k.Reasons[r], mean, nil, nil, nil, nil, nil}))
+		x := rowAt(k, "clocks lowered: "+r.String(), metric.NameReasons)
+		x.Unit, x.Time = metric.Percent.String(), k.Reasons[r]
+		x.Mean = &table.Cell{Value: 100 * float64(k.Reasons[r]) / float64(k.Known), Unit: table.OfPeak}
+		rows = append(rows, x)
 	}
 	return rows
 }
 
-// place are the cells that say where a set was measured.
-func place(k *sampled.Set) []any {
+// rowAt is a row of what a set measured, without values.
+func rowAt(k *sampled.Set, name, of string) metricCells {
+	x := metricCells{Name: name, metricPlace: metricPlace{Metric: of, Source: k.Title(), GPU: &k.GPU}}
 	if k.Process != nil {
-		return []any{k.Title(), nil, uint64(k.Process.PID)}
+		x.GPU, x.PID = nil, &k.Process.PID
 	}
-	return []any{k.Title(), uint64(k.GPU), nil}
+	return x
 }
 
 // metricRow is the row of a metric.
-func metricRow(k *sampled.Set, i int) []any {
+func metricRow(k *sampled.Set, i int) metricCells {
 	r, m := &k.Rows[i], &k.Metrics[i]
-	cell := func(v float64) any { return MetricCell(v, m.Unit) }
-	var low, high any
+	cell := func(v float64) *table.Cell { return new(MetricCell(v, m.Unit)) }
+	x := rowAt(k, cmp.Or(m.Label, m.Name), m.Name)
+	x.metricValues = metricValues{Unit: m.Unit.String(), Time: r.Time,
+		Mean: cell(r.Mean()), Median: cell(r.Percentile(50)), P95: cell(r.Percentile(95)), Max: cell(r.Max)}
 	if m.Unit == metric.Percent && k.Process == nil {
-		low, high = table.ShareOf(r.Low, r.Time), table.ShareOf(r.High, r.Time)
+		x.Below, x.Above = table.ShareOf(r.Low, r.Time), table.ShareOf(r.High, r.Time)
 	}
-	return slices.Concat([]any{cmp.Or(m.Label, m.Name), m.Name}, place(k), []any{text(m.Unit.String()), r.Time,
-		cell(r.Mean()), cell(r.Percentile(50)), cell(r.Percentile(95)), cell(r.Max), low, high})
+	return x
 }
 
 // MetricCell is a value of a metric in a table.

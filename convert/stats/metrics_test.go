@@ -17,7 +17,7 @@ func lines(r *table.Table) (all []string) {
 		var words []string
 		for i, c := range r.Columns {
 			if c.Title != "" && c.Key != "time_ns" {
-				words = append(words, table.Words(row[i], c.Unit))
+				words = append(words, table.Words(row.Cells[i], c.Unit))
 			}
 		}
 		all = append(all, strings.Join(words, " | "))
@@ -57,8 +57,8 @@ func TestMetrics(t *testing.T) {
 		t.Errorf("notes are %q", r.Notes)
 	}
 	for _, row := range r.Rows {
-		if ns := row[r.Column("time_ns")].(uint64); ns > 101*ms {
-			t.Errorf("%v covers %s", row[0], fmt.Sprint(ns))
+		if ns := row.Cells[r.Column("time_ns")].(uint64); ns > 101*ms {
+			t.Errorf("%v covers %s", row.Cells[0], fmt.Sprint(ns))
 		}
 	}
 }
@@ -132,7 +132,7 @@ func TestRangeMetrics(t *testing.T) {
 	if len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "process 99 (other)") {
 		t.Errorf("notes are %q", r.Notes)
 	}
-	if span := r.Rows[0][r.Column("span_ns")].(uint64); span/ms != 100 {
+	if span := r.Rows[0].Cells[r.Column("span_ns")].(uint64); span/ms != 100 {
 		t.Errorf("the work of step takes %d ns", span)
 	}
 }

@@ -42,10 +42,10 @@ func (m *meanOccupancy) weigh(share float64, ns uint64) {
 	m.time += float64(ns)
 }
 
-// cell is the mean, nil if none is known.
-func (m *meanOccupancy) cell() any {
+// mean is the mean, null if none is known.
+func (m *meanOccupancy) mean() *float64 {
 	if m.time == 0 {
 		return nil
 	}
-	return m.sum / m.time
+	return new(m.sum / m.time)
 }

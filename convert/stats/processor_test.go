@@ -220,7 +220,7 @@ func inTable(t *testing.T, r *table.Table, s *sum) (rows []string) {
 	for _, row := range r.Rows {
 		key := ""
 		for _, k := range s.keys {
-			key += fmt.Sprintln(row[r.Column(k)])
+			key += fmt.Sprintln(row.Cells[r.Column(k)])
 		}
 		key = strings.ReplaceAll(strings.TrimSpace(key), "\n", " ")
 		if sums[key] == nil {
@@ -228,7 +228,7 @@ func inTable(t *testing.T, r *table.Table, s *sum) (rows []string) {
 		}
 		for i, v := range s.values {
 			before, _ := sums[key][i].(int64)
-			n, known := row[r.Column(v)].(uint64)
+			n, known := row.Cells[r.Column(v)].(uint64)
 			if !known {
 				t.Errorf("%s of %v is not known", v, key)
 			}

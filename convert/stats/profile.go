@@ -53,82 +53,64 @@ func largestKernels[R any](rows []R, of func(R) (name string, ns uint64)) (top [
 	return top
 }
 
-// Columns of the profile.
-const (
-	profileGPUs = 1 + iota
-	profileBusyShare
-	profileBusy
-	profileSpan
-	profileCompute
-	profileCopy
-	profileCommunication
-	profileAsync
-	profilePeak
-	profilePeakGPU
-	profilePeakAt
-	profileTop
-	profileTopShares
-	profileOccupancy
-	profilePageable
-)
-
 var profileReport = Report{
 	Name: "profile", Title: "all GPUs together",
 	needs: gpuWork, whyEmpty: "no GPU work",
 	table: func(s *Sink, f Facts) *table.Table { return s.profile(f) },
-	Keys: []Key{
-		{"name, gpus", "`all`, and the number of GPUs with work"},
-		{"busy_share, busy_ns, span_ns", "as in `devices`"},
-		{"compute_ns, copy_ns, communication_ns", "as in `ranks`"},
-		{"async_share, pageable_share", "parts of the time of copies and sets: those that `Async` functions or graphs launched, without pageable memory; and those of pageable memory, which is never copied asynchronously; `null` without any"},
-		{"peak_bytes, peak_gpu, peak_at_ns", "most device memory that all processes had allocated on one GPU at one time, the GPU and the moment"},
-		{"occupancy", "mean theoretical occupancy of kernels, weighted with their time"},
-		{"top_kernels, top_shares", "lists: the three kernels with most time, and their share of all GPU work"},
-	},
 }
 
-// profile returns the report of the profile.
+// profileCells is the row of profile.
+type profileCells struct {
+	Name          string   `key:"name" title:"GPUs"` // `all`, and the number of GPUs with work
+	GPUs          int      `key:"gpus"`              // =
+	BusyShare     *float64 `key:"busy_share"`        // as in `devices`
+	Busy          *uint64  `key:"busy_ns"`           // as in `devices`
+	Span          *uint64  `key:"span_ns"`           // as in `devices`
+	Compute       *uint64  `key:"compute_ns"`        // as in `ranks`
+	Copies        *uint64  `key:"copy_ns"`           // as in `ranks`
+	Communication *uint64  `key:"communication_ns"`  // as in `ranks`
+	// parts of the time of copies and sets: those that `Async` functions or graphs launched, without pageable memory; and
+	// those of pageable memory, which is never copied asynchronously; `null` without any
+	Async *float64 `key:"async_share"`
+	// most device memory that all processes had allocated on one GPU at one time, the GPU and the moment
+	Peak    *uint64 `key:"peak_bytes"`
+	PeakGPU *uint32 `key:"peak_gpu" unit:"id"`       // =
+	PeakAt  *uint64 `key:"peak_at_ns" unit:"moment"` // =
+	// lists: the three kernels with most time, and their share of all GPU work
+	Top       []string  `key:"top_kernels"`
+	TopShares []float64 `key:"top_shares" unit:"text"` // =
+	// mean theoretical occupancy of kernels, weighted with their time
+	Occupancy *float64 `key:"occupancy" unit:"share"`
+	Pageable  *float64 `key:"pageable_share"` // as `async_share`
+}
+
+// profile returns the report of the profile: one row of all GPUs together.
 func (s *Sink) profile(f Facts) *table.Table {
-	top := largestKernels(s.work.kernels.list, func(r *kernelRow) (string, uint64) { return s.work.title(r.name), r.time.Total })
-	return profileTable(&s.busy, &s.memory, s.host, s.work.occupied, top, s.work.total, f.Memory)
-}
-
-// profileTable returns the report of the profile: one row of all GPUs together.
-func profileTable(b *busy, m *memory, host transfers, occupied meanOccupancy, top []namedTime, total uint64, noMemory string) *table.Table {
-	prose := func(row []any) table.Paragraph { return profileLines(row, noMemory) }
-	t := &table.Table{Prose: prose, Columns: []table.Column{
-		name("GPUs"), count("gpus", "", 0), column("busy_share", "", table.Share, 0), duration("busy_ns", "", 0), duration("span_ns", "", 0),
-		duration("compute_ns", "", 0), duration("copy_ns", "", 0), duration("communication_ns", "", 0),
-		column("async_share", "", table.Share, 0), column("peak_bytes", "", table.Bytes, 0), id("peak_gpu", "", 0), column("peak_at_ns", "", table.Moment, 0),
-		column("top_kernels", "", table.Text, 0), column("top_shares", "", table.Text, 0),
-		column("occupancy", "", table.Share, 0), column("pageable_share", "", table.Share, 0),
-	}}
-	devices := b.sorted()
+	devices := s.busy.sorted()
 	if len(devices) == 0 {
-		return t
+		return table.Of[profileCells](nil)
 	}
-	row := make([]any, len(t.Columns))
-	row[0], row[profileGPUs] = "all", uint64(len(devices))
-	row[profileAsync], row[profilePageable], row[profileOccupancy] = table.ShareOf(host.async, host.all), table.ShareOf(host.pageable, host.all), occupied.cell()
-	profileTimes(row, devices)
-	for gpu, g := range m.gpus {
-		if peak, known := row[profilePeak].(uint64); g.peak > peak || !known || g.peak == peak && uint64(gpu) < row[profilePeakGPU].(uint64) {
-			row[profilePeak], row[profilePeakGPU], row[profilePeakAt] = g.peak, uint64(gpu), m.clock.since(g.peakAt)
+	x := profileCells{Name: "all", GPUs: len(devices), Top: []string{}, TopShares: []float64{}, Occupancy: s.work.occupied.mean(),
+		Async: table.ShareOf(s.host.async, s.host.all), Pageable: table.ShareOf(s.host.pageable, s.host.all)}
+	x.times(devices)
+	for gpu, g := range s.memory.gpus {
+		if x.Peak == nil || g.peak > *x.Peak || g.peak == *x.Peak && gpu < *x.PeakGPU {
+			x.Peak, x.PeakGPU, x.PeakAt = &g.peak, &gpu, new(s.memory.clock.since(g.peakAt))
 		}
 	}
-	names, shares := []string{}, []float64{}
-	for _, k := range top {
+	total := s.work.total
+	for _, k := range largestKernels(s.work.kernels.list, func(r *kernelRow) (string, uint64) { return s.work.title(r.name), r.time.Total }) {
 		if total > 0 {
-			names, shares = append(names, k.name), append(shares, float64(k.ns)/float64(total))
+			x.Top, x.TopShares = append(x.Top, k.name), append(x.TopShares, float64(k.ns)/float64(total))
 		}
 	}
-	row[profileTop], row[profileTopShares] = names, shares
-	t.Rows = [][]any{row}
+	t := table.Of([]profileCells{x})
+	t.Prose = func(row table.Row) table.Paragraph { return row.Of.(*profileCells).lines(f.Memory) }
 	return t
 }
 
-// profileTimes sets the times of all devices together. They are not known if those of one are not.
-func profileTimes(row []any, devices []*deviceRow) {
+// times sets the times of all devices together. They are not known if those of one are not.
+func (x *profileCells) times(devices []*deviceRow) {
 	var busy, span, compute, copies, communication uint64
 	for _, d := range devices {
 		if d.Late > 0 || d.First == timeline.Never {
@@ -137,38 +119,35 @@ func profileTimes(row []any, devices []*deviceRow) {
 		busy, span = sketch.Sum(busy, d.Busy()), sketch.Sum(span, d.Last-d.First)
 		compute, copies, communication = sketch.Sum(compute, d.Compute()), sketch.Sum(copies, d.Times.Copies()), sketch.Sum(communication, d.Communication())
 	}
-	row[profileBusyShare], row[profileBusy], row[profileSpan] = table.ShareOf(busy, span), busy, span
-	row[profileCompute], row[profileCopy], row[profileCommunication] = compute, copies, communication
+	x.BusyShare, x.Busy, x.Span = table.ShareOf(busy, span), &busy, &span
+	x.Compute, x.Copies, x.Communication = &compute, &copies, &communication
 }
 
-// profileLines are the lines that people read of the profile.
-func profileLines(row []any, noMemory string) table.Paragraph {
-	text := func(i int, u table.Unit) string { return table.Words(row[i], u) }
-	busy := "not known"
-	if row[profileBusy] != nil {
-		busy = fmt.Sprintf("%s: %s of %s", text(profileBusyShare, table.Share), text(profileBusy, table.Duration), text(profileSpan, table.Duration))
+// lines are the lines that people read of the profile. noMemory says why nothing is known of memory, "" if it is.
+func (x *profileCells) lines(noMemory string) table.Paragraph {
+	busy, parts := "not known", "not known"
+	if x.Busy != nil {
+		busy = fmt.Sprintf("%s: %s of %s", table.WordsOf(x.BusyShare, table.Share), table.Words(*x.Busy, table.Duration), table.Words(*x.Span, table.Duration))
+		parts = fmt.Sprintf("compute %s : copies %s : communication %s",
+			table.Words(*x.Compute, table.Duration), table.Words(*x.Copies, table.Duration), table.Words(*x.Communication, table.Duration))
 	}
-	if n := row[profileGPUs].(uint64); n > 1 {
-		busy += " on " + figures.Count(n, "GPU", "GPUs") + " together"
-	}
-	parts := "not known"
-	if row[profileCompute] != nil {
-		parts = fmt.Sprintf("compute %s : copies %s : communication %s", text(profileCompute, table.Duration), text(profileCopy, table.Duration), text(profileCommunication, table.Duration))
+	if x.GPUs > 1 {
+		busy += " on " + figures.Count(x.GPUs, "GPU", "GPUs") + " together"
 	}
 	async := "no copies or sets"
-	if row[profileAsync] != nil {
-		async = text(profileAsync, table.Share) + " of the time of copies and sets"
-		if pageable, _ := row[profilePageable].(float64); pageable > 0 {
-			async += "; copies of pageable memory, which are not: " + text(profilePageable, table.Share)
+	if x.Async != nil {
+		async = table.Words(*x.Async, table.Share) + " of the time of copies and sets"
+		if *x.Pageable > 0 {
+			async += "; copies of pageable memory, which are not: " + table.Words(*x.Pageable, table.Share)
 		}
 	}
 	peak := cmp.Or(noMemory, "no allocation recorded")
-	if row[profilePeak] != nil {
-		peak = fmt.Sprintf("%s on GPU %d at %s", text(profilePeak, table.Bytes), row[profilePeakGPU], text(profilePeakAt, table.Moment))
+	if x.Peak != nil {
+		peak = fmt.Sprintf("%s on GPU %d at %s", table.Words(*x.Peak, table.Bytes), *x.PeakGPU, table.Words(*x.PeakAt, table.Moment))
 	}
 	occupied := "not known"
-	if row[profileOccupancy] != nil {
-		occupied = text(profileOccupancy, table.Share) + " in theory, the mean over the time of kernels"
+	if x.Occupancy != nil {
+		occupied = table.Words(*x.Occupancy, table.Share) + " in theory, the mean over the time of kernels"
 	}
 	return table.Paragraph{Items: []table.Item{
 		{Label: "GPU busy", Text: busy},
@@ -176,18 +155,17 @@ func profileLines(row []any, noMemory string) table.Paragraph {
 		{Label: "asynchronous", Text: async},
 		{Label: "peak memory", Text: peak},
 		{Label: "occupancy", Text: occupied},
-		{Label: "largest kernels", Text: cmp.Or(profileKernelText(row), "no kernels")},
+		{Label: "largest kernels", Text: cmp.Or(x.kernels(), "no kernels")},
 	}}
 }
 
 // kernelWidth is the longest name of a kernel in the profile, in characters.
 const kernelWidth = 24
 
-func profileKernelText(row []any) string {
+func (x *profileCells) kernels() string {
 	var words []string
-	shares := row[profileTopShares].([]float64)
-	for i, n := range row[profileTop].([]string) {
-		words = append(words, strings.ReplaceAll(figures.Cut(n, kernelWidth)+" "+table.Words(shares[i], table.Share), " ", table.Glue))
+	for i, n := range x.Top {
+		words = append(words, strings.ReplaceAll(figures.Cut(n, kernelWidth)+" "+table.Words(x.TopShares[i], table.Share), " ", table.Glue))
 	}
 	return strings.Join(words, ", ")
 }

@@ -163,68 +163,85 @@ var pythonReport = Report{
 	needs: framesRecorded, whyEmpty: "no GPU work and no waits of calls with a Python frame",
 	table: func(s *Sink, _ Facts) *table.Table { return s.python.table(s.work.total, s.busy.sorted()) },
 	fold:  func(s *Sink) *table.Folded { return s.python.folded },
-	Keys: []Key{
-		{"name", "line: `/home/ann/train.py:40 main`. `(no Python frame)` is for threads without frames, `(no Python frame: autograd)` for PyTorch's backward passes"},
-		{"count, total_ns", "GPU work whose call was made from the line"},
-		{"share", "part of the time of all GPU work"},
-		{"inclusive_count, inclusive_ns, inclusive_share", "the same, with the functions that the line calls; these overlap"},
-		{"idle_ns", "`launched late` time (in `idle`) that ended with a launch from the line; `null` where busy times are"},
-		{"waits, wait_ns", "calls made from the line that waited for GPU work, and their time"},
-		{"inclusive_idle_ns, inclusive_waits, inclusive_wait_ns", "the same, with the functions that the line calls"},
-		{"file, function, line", "parts of `name`"},
-	},
+}
+
+// pythonCells is a row of python.
+type pythonCells struct {
+	// line: `/home/ann/train.py:40 main`. `(no Python frame)` is for threads without frames, `(no Python frame: autograd)`
+	// for PyTorch's backward passes
+	Name  string   `key:"name" title:"line"`
+	Count uint64   `key:"count" title:"launches" rank:"2"`    // GPU work whose call was made from the line
+	Total uint64   `key:"total_ns" title:"GPU time" rank:"1"` // =
+	Share *float64 `key:"share" title:"share" rank:"2"`       // part of the time of all GPU work
+	// the same, with the functions that the line calls; these overlap
+	InclusiveCount uint64   `key:"inclusive_count"`
+	Inclusive      uint64   `key:"inclusive_ns" title:"inclusive" rank:"1"` // =
+	InclusiveShare *float64 `key:"inclusive_share" title:"share" rank:"3"`  // =
+	// `launched late` time (in `idle`) that ended with a launch from the line; `null` where busy times are
+	Idle    *uint64 `key:"idle_ns" title:"GPU idle" rank:"3"`
+	Waits   uint64  `key:"waits" title:"waits" rank:"4"`     // calls made from the line that waited for GPU work, and their time
+	Waiting uint64  `key:"wait_ns" title:"waiting" rank:"3"` // =
+	// the same, with the functions that the line calls
+	InclusiveIdle    *uint64 `key:"inclusive_idle_ns"`
+	InclusiveWaits   uint64  `key:"inclusive_waits"`   // =
+	InclusiveWaiting uint64  `key:"inclusive_wait_ns"` // =
+	File             string  `key:"file"`              // parts of `name`
+	Function         string  `key:"function"`          // =
+	Line             *uint32 `key:"line" unit:"id"`    // =
 }
 
 // table returns the report. total is the time of all GPU work, which devices did.
 func (s *python) table(total uint64, devices []*deviceRow) *table.Table {
-	t := &table.Table{Columns: []table.Column{
-		name("line"), count("count", "launches", 2), duration("total_ns", "GPU time", 1), column("share", "share", table.Share, 2),
-		count("inclusive_count", "", 0), duration("inclusive_ns", "inclusive", 1), column("inclusive_share", "share", table.Share, 3),
-		duration("idle_ns", "GPU idle", 3), count("waits", "waits", 4), duration("wait_ns", "waiting", 3),
-		duration("inclusive_idle_ns", "", 0), count("inclusive_waits", "", 0), duration("inclusive_wait_ns", "", 0),
-		column("file", "", table.Text, 0), column("function", "", table.Text, 0), id("line", "", 0),
-	}}
-	t.Columns[0].Short = func(line string) string {
-		if strings.HasPrefix(line, "(") {
-			return line
-		}
-		return line[strings.LastIndexByte(line, '/')+1:]
-	}
 	if !s.any() {
-		return t
+		return table.Of[pythonCells](nil)
 	}
 	s.settle()
 	late := uint64(0)
 	for _, d := range devices {
 		late += d.Late
 	}
-	idle := func(u *pythonUse) any {
+	idle := func(u *pythonUse) *uint64 {
 		if late > 0 {
 			return nil
 		}
-		return u.idle
+		return &u.idle
 	}
-	rows := slices.SortedFunc(slices.Values(s.rows.list), func(a, b *pythonRow) int {
-		return cmp.Or(cmp.Compare(b.own.gpu, a.own.gpu), cmp.Compare(b.inclusive.gpu, a.inclusive.gpu), cmp.Compare(b.own.waiting, a.own.waiting),
-			cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line), cmp.Compare(a.function, b.function))
-	})
-	for _, r := range rows {
-		var line any
-		if r.line != 0 {
-			line = uint64(r.line)
+	rows := make([]pythonCells, 0, len(s.rows.list))
+	for _, r := range slices.SortedFunc(slices.Values(s.rows.list), (*pythonRow).compare) {
+		x := pythonCells{
+			Name: (&timeline.PythonFrame{File: r.file, Function: r.function, Line: r.line}).Text(), File: r.file, Function: r.function,
+			Count: r.own.work, Total: r.own.gpu, Share: table.ShareOf(r.own.gpu, total),
+			Idle: idle(&r.own), Waits: r.own.waits, Waiting: r.own.waiting,
+			InclusiveCount: r.inclusive.work, Inclusive: r.inclusive.gpu, InclusiveShare: table.ShareOf(r.inclusive.gpu, total),
+			InclusiveIdle: idle(&r.inclusive), InclusiveWaits: r.inclusive.waits, InclusiveWaiting: r.inclusive.waiting,
 		}
-		frame := timeline.PythonFrame{File: r.file, Function: r.function, Line: r.line}
-		t.Rows = append(t.Rows, []any{frame.Text(), r.own.work, r.own.gpu, table.ShareOf(r.own.gpu, total),
-			r.inclusive.work, r.inclusive.gpu, table.ShareOf(r.inclusive.gpu, total), idle(&r.own), r.own.waits, r.own.waiting,
-			idle(&r.inclusive), r.inclusive.waits, r.inclusive.waiting,
-			text(r.file), text(r.function), line})
+		if r.line != 0 {
+			x.Line = &r.line
+		}
+		rows = append(rows, x)
 	}
-	t.Notes = append(s.notes(t), note(late, "idle times")...)
+	t := table.Of(rows)
+	t.Columns[t.Column("name")].Short = shortLine
+	t.Notes = append(s.notes(rows), note(late, "idle times")...)
 	return t
 }
 
+// compare compares two rows: by GPU time, by waiting, by name.
+func (r *pythonRow) compare(o *pythonRow) int {
+	return cmp.Or(cmp.Compare(o.own.gpu, r.own.gpu), cmp.Compare(o.inclusive.gpu, r.inclusive.gpu), cmp.Compare(o.own.waiting, r.own.waiting),
+		cmp.Compare(r.file, o.file), cmp.Compare(r.line, o.line), cmp.Compare(r.function, o.function))
+}
+
+// shortLine is a line without the folder of its file.
+func shortLine(line string) string {
+	if strings.HasPrefix(line, "(") {
+		return line
+	}
+	return line[strings.LastIndexByte(line, '/')+1:]
+}
+
 // notes says how much of the report is known, and which line has most GPU time if that is enough.
-func (s *python) notes(t *table.Table) (notes []string) {
+func (s *python) notes(rows []pythonCells) (notes []string) {
 	if s.of.waits > 0 {
 		notes = append(notes, havingFrames(s.framed.waits, s.of.waits, "wait", "waits"))
 	}
@@ -236,10 +253,9 @@ func (s *python) notes(t *table.Table) (notes []string) {
 		return append([]string{launches + ": too few to say which line takes most GPU time"}, notes...)
 	}
 	notes = append([]string{launches}, notes...)
-	file, total, part := t.Column("file"), t.Column("total_ns"), t.Column("share")
-	for _, row := range t.Rows {
-		if row[file] != nil && row[total].(uint64) > 0 {
-			return append(notes, fmt.Sprintf("most GPU time, %s, is of %s", table.Words(row[part], table.Share), row[0]))
+	for _, r := range rows {
+		if r.File != "" && r.Total > 0 {
+			return append(notes, fmt.Sprintf("most GPU time, %s, is of %s", table.Words(*r.Share, table.Share), r.Name))
 		}
 	}
 	return notes

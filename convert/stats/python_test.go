@@ -78,10 +78,10 @@ func TestPartsAddUp(t *testing.T) {
 		sums, want := make(map[string][]uint64), make(map[string][]uint64)
 		add := func(to map[string][]uint64, r *table.Table) {
 			for _, row := range r.Rows {
-				key := fmt.Sprint(row[0], row[r.Column("pid")], row[r.Column("gpu")])
+				key := fmt.Sprint(row.Cells[0], row.Cells[r.Column("pid")], row.Cells[r.Column("gpu")])
 				for i, c := range []string{"peak_bytes", "current_bytes", "not_freed", "allocations"} {
 					to[key] = append(to[key], make([]uint64, 4-len(to[key]))...)
-					to[key][i] += row[r.Column(c)].(uint64)
+					to[key][i] += row.Cells[r.Column(c)].(uint64)
 				}
 			}
 		}
@@ -98,16 +98,16 @@ func TestPartsAddUp(t *testing.T) {
 		}
 		var work, ns, part, idle uint64
 		for _, row := range tables["devices"].Rows {
-			idle += row[tables["devices"].Column("idle_late_ns")].(uint64)
+			idle += row.Cells[tables["devices"].Column("idle_late_ns")].(uint64)
 		}
 		for _, row := range python.Rows {
-			work += row[python.Column("count")].(uint64)
-			ns += row[python.Column("total_ns")].(uint64)
-			idle -= row[python.Column("idle_ns")].(uint64)
+			work += row.Cells[python.Column("count")].(uint64)
+			ns += row.Cells[python.Column("total_ns")].(uint64)
+			idle -= row.Cells[python.Column("idle_ns")].(uint64)
 		}
 		for _, row := range tables["processes"].Rows {
-			part += row[tables["processes"].Column("kernels")].(uint64) + row[tables["processes"].Column("copies")].(uint64) + row[tables["processes"].Column("sets")].(uint64)
-			ns -= row[tables["processes"].Column("gpu_work_ns")].(uint64)
+			part += row.Cells[tables["processes"].Column("kernels")].(uint64) + row.Cells[tables["processes"].Column("copies")].(uint64) + row.Cells[tables["processes"].Column("sets")].(uint64)
+			ns -= row.Cells[tables["processes"].Column("gpu_work_ns")].(uint64)
 		}
 		if work != part || ns != 0 || idle != 0 {
 			t.Errorf("%s: lines have %d pieces of work, processes %d; ns differ by %d, idle times by %d", name, work, part, int64(ns), int64(idle))
@@ -165,10 +165,10 @@ func TestManyPythonStacks(t *testing.T) {
 	}
 	for _, row := range r.Rows {
 		own, inclusive := uint64(2*stacks/100), uint64(2*stacks/100)
-		if row[0] == "a.py:1 main" {
+		if row.Cells[0] == "a.py:1 main" {
 			own, inclusive = 0, 2*stacks
 		}
-		if row[r.Column("count")] != own || row[r.Column("inclusive_count")] != inclusive || row[r.Column("inclusive_ns")] != 10*inclusive {
+		if row.Cells[r.Column("count")] != own || row.Cells[r.Column("inclusive_count")] != inclusive || row.Cells[r.Column("inclusive_ns")] != 10*inclusive {
 			t.Errorf("%v: want %d launches, %d with those below", row, own, inclusive)
 		}
 	}
@@ -187,7 +187,7 @@ func TestHoldersWithoutFrames(t *testing.T) {
 		}
 	}
 	r := s.Tables(stats.Facts{})[slices.Index(stats.Names(), "memory_holders")]
-	if got, want := fmt.Sprint(r.Rows), "[[device 1 0 libc10_cuda.so <nil> 700 1 700 3 3 700]]"; got != want || len(r.Notes) > 0 {
+	if got, want := fmt.Sprint(r.Rows[0].Cells), "[device 1 0 libc10_cuda.so <nil> 700 1 700 3 3 700]"; got != want || len(r.Notes) > 0 {
 		t.Errorf("%s, notes %q, want %s", got, r.Notes, want)
 	}
 }

@@ -193,13 +193,13 @@ func TestLaunchRate(t *testing.T) {
 		for _, key := range []string{"count", "short", "call_total_ns", "kernel_total_ns"} {
 			var got, want uint64
 			for i, row := range r.Rows {
-				got += row[r.Column(key)].(uint64)
-				if at, length := row[r.Column("at_ns")].(uint64), row[r.Column("span_ns")].(uint64); at != r.Rows[0][r.Column("at_ns")].(uint64)+uint64(i)*length || i >= 64 {
+				got += row.Cells[r.Column(key)].(uint64)
+				if at, length := row.Cells[r.Column("at_ns")].(uint64), row.Cells[r.Column("span_ns")].(uint64); at != r.Rows[0].Cells[r.Column("at_ns")].(uint64)+uint64(i)*length || i >= 64 {
 					t.Errorf("%s: interval %d of %d ns begins at %d", name, i, length, at)
 				}
 			}
 			for _, row := range launches.Rows {
-				want += row[launches.Column(key)].(uint64)
+				want += row.Cells[launches.Column(key)].(uint64)
 			}
 			if got != want {
 				t.Errorf("%s: %s is %d over time, %d by kernel", name, key, got, want)
@@ -251,7 +251,7 @@ func TestBusy(t *testing.T) {
 			}
 			for key, want := range map[string]uint64{"busy_ns": exactCover(all, func(timeline.WorkKind) bool { return true }),
 				"copy_ns": copies, "compute_ns": compute, "overlap_ns": copies + compute - either} {
-				if got := r.Rows[0][r.Column(key)]; got != want {
+				if got := r.Rows[0].Cells[r.Column(key)]; got != want {
 					t.Errorf("seed %d: %s is %v, want %d", seed, key, got, want)
 				}
 			}
@@ -276,7 +276,7 @@ func TestBusyUnknown(t *testing.T) {
 	tell := func() (busy any, notes int) {
 		for _, r := range s.Tables(stats.Facts{}) {
 			if r.Name == "devices" {
-				return r.Rows[0][r.Column("busy_ns")], len(r.Notes)
+				return r.Rows[0].Cells[r.Column("busy_ns")], len(r.Notes)
 			}
 		}
 		return nil, 0

@@ -82,30 +82,38 @@ var nvtxReport = Report{
 	Name: "nvtx", Title: "NVTX ranges and marks",
 	needs: gpuWork, whyEmpty: "no NVTX ranges or marks",
 	table: func(s *Sink, _ Facts) *table.Table { return s.ranges.table() },
-	Keys: []Key{
-		{"name, domain", "a `null` domain is the default one"},
-		{"kind", "`range` or `mark`"},
-		{"count, total_ns", ""},
-		{"share", "part of the time of all ranges; nested ones count twice"},
-		{"min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns, median_low_ns, median_high_ns", ""},
-		{"unfinished", "ranges that had not ended"},
-		{"gpu_ns, gpu_work", "GPU work of the calls made in the range on its thread: sum of times, and pieces; work in nested ranges counts for each"},
-	},
+}
+
+// rangeCells is a row of nvtx.
+type rangeCells struct {
+	Name   string `key:"name" title:"range"`             // a `null` domain is the default one
+	Domain string `key:"domain" title:"domain" rank:"2"` // =
+	Kind   string `key:"kind"`                           // `range` or `mark`
+	totals
+	// part of the time of all ranges; nested ones count twice
+	Share *float64 `key:"share" title:"share" rank:"2"`
+	spread
+	Unfinished uint64 `key:"unfinished"` // ranges that had not ended
+	// GPU work of the calls made in the range on its thread: sum of times, and pieces; work in nested ranges counts for
+	// each
+	GPU  uint64 `key:"gpu_ns" title:"on the GPU" rank:"2"`
+	Work uint64 `key:"gpu_work"` // =
 }
 
 func (s *ranges) table() *table.Table {
-	t := new(table.Table)
-	t.Columns = slices.Concat([]table.Column{name("range"), column("domain", "domain", table.Text, 2), column("kind", "", table.Text, 0)},
-		totals(), spread(), []table.Column{count("unfinished", "", 0), duration("gpu_ns", "on the GPU", 2), count("gpu_work", "", 0)})
 	total := totalOf(s.rows.list, func(r *rangeRow) *sketch.Distribution { return &r.time.Distribution })
+	var rows []rangeCells
 	for _, r := range s.rows.list {
 		kind := "range"
 		if r.mark {
 			kind = "mark"
 		}
-		t.Rows = append(t.Rows, slices.Concat([]any{r.name, text(r.domain), kind, r.time.Count + r.unfinished + r.marks, r.time.Total,
-			table.ShareOf(r.time.Total, total)}, spreadOf(&r.time), []any{r.unfinished, r.gpuTime, r.work}))
+		rows = append(rows, rangeCells{
+			Name: r.name, Domain: r.domain, Kind: kind, totals: totals{r.time.Count + r.unfinished + r.marks, r.time.Total},
+			Share: table.ShareOf(r.time.Total, total), spread: spreadOf(&r.time), Unfinished: r.unfinished, GPU: r.gpuTime, Work: r.work,
+		})
 	}
+	t := table.Of(rows)
 	t.Sort("total_ns")
 	return t
 }

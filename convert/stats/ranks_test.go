@@ -41,13 +41,13 @@ func rankTables(t testing.TB, logs []*logtest.RankLog) map[string]*table.Table {
 }
 
 // cell is a cell of a row.
-func cell(t *table.Table, row []any, key string) any { return row[t.Column(key)] }
+func cell(t *table.Table, row table.Row, key string) any { return row.Cells[t.Column(key)] }
 
 // kindsOf are the kinds of the findings, start-up apart.
 func kindsOf(t *table.Table) (kinds []string) {
 	for _, row := range t.Rows {
-		if row[0] != findings.Startup {
-			kinds = append(kinds, row[0].(string))
+		if row.Cells[0] != findings.Startup {
+			kinds = append(kinds, row.Cells[0].(string))
 		}
 	}
 	slices.Sort(kinds)
@@ -95,11 +95,11 @@ func TestRankFindings(t *testing.T) {
 			for _, row := range found.Rows {
 				words := query.FindStringSubmatch(cell(found, row, "query").(string)) // of several logs it has no filter
 				if words == nil || words[2]+words[3] != "" {
-					t.Fatalf("%s: query %q", row[0], cell(found, row, "query"))
+					t.Fatalf("%s: query %q", row.Cells[0], cell(found, row, "query"))
 				}
 				for name := range strings.SplitSeq(words[1], ",") {
 					if r := tables[name]; r == nil || len(r.Rows) == 0 {
-						t.Errorf("%s: %q shows no %s", row[0], words[0], name)
+						t.Errorf("%s: %q shows no %s", row.Cells[0], words[0], name)
 					}
 				}
 			}
@@ -195,7 +195,7 @@ func TestRanksIncomplete(t *testing.T) {
 		}) {
 			t.Errorf("%s: notes %q", name, c.Notes)
 		}
-		if text := tables["findings"].Rows[0]; !strings.HasPrefix(text[1].(string), "rank 13 ") {
+		if text := tables["findings"].Rows[0]; !strings.HasPrefix(text.Cells[1].(string), "rank 13 ") {
 			t.Errorf("%s: %q", name, text)
 		}
 	}
@@ -223,7 +223,7 @@ func TestMessageSizes(t *testing.T) {
 			t.Fatalf("%s: %v, notes %q", name, sizes.Rows, sizes.Notes)
 		}
 		for _, row := range sizes.Rows {
-			operation := row[0].(string)
+			operation := row.Cells[0].(string)
 			members, count := uint64(64), uint64(20)
 			if operation == "ReduceScatter" {
 				members, count = 8, 160
@@ -278,7 +278,7 @@ func testToldSizes(t *testing.T) {
 	tables := rankTables(t, slices.Delete(logs, 20, 21))
 	sizes, measured := tables["message_sizes"], make(map[string]uint64)
 	for _, row := range sizes.Rows {
-		measured[fmt.Sprint(row[0], " of ", cell(sizes, row, "members"))] += cell(sizes, row, "measured").(uint64)
+		measured[fmt.Sprint(row.Cells[0], " of ", cell(sizes, row, "members"))] += cell(sizes, row, "measured").(uint64)
 	}
 	if want := map[string]uint64{"AllReduce of 64": 0, "ReduceScatter of 8": 140}; !maps.Equal(measured, want) {
 		t.Errorf("measured %v, want %v", measured, want)
@@ -330,7 +330,7 @@ func TestStragglerBeforeItsGaps(t *testing.T) {
 	const steps, late = 40, 8e6
 	tables := rankTables(t, sixtyFour(t, logtest.Ranks{Hosts: 2, Steps: steps, Straggler: 5, Idle: true, Late: late, Even: true}))
 	rows := tables["findings"].Rows
-	if len(rows) != 2 || rows[0][0] != "straggling_rank" || rows[1][0] != "gaps" || rows[1][3] != uint64(5) {
+	if len(rows) != 2 || rows[0].Cells[0] != "straggling_rank" || rows[1].Cells[0] != "gaps" || rows[1].Cells[3] != uint64(5) {
 		t.Fatalf("findings %v", rows)
 	}
 	because := evidenceTime(t, tables["findings"], rows[0], "earlier, ", " of that because rank 5's GPU was idle (see gaps)")
@@ -370,7 +370,7 @@ func TestRealStraggler(t *testing.T) {
 			t.Errorf("evidence %q lacks %q", evidence, want)
 		}
 	}
-	gaps := f.Rows[slices.IndexFunc(f.Rows, func(row []any) bool { return row[0] == "gaps" })]
+	gaps := f.Rows[slices.IndexFunc(f.Rows, func(row table.Row) bool { return row.Cells[0] == "gaps" })]
 	if title := cell(f, gaps, "title").(string); !strings.HasPrefix(title, "GPU 3 (rank 3) is idle in 15 gaps") {
 		t.Errorf("title %q", title)
 	}
@@ -405,7 +405,7 @@ func TestRealRanksNotGiven(t *testing.T) {
 			paths = append(paths, fmt.Sprintf("../../testdata/gpu/logs/ranks/%s-rank%d.cudatrace", c.log, rank))
 		}
 		f := tablesOf(t, paths...)["findings"]
-		row := f.Rows[max(slices.IndexFunc(f.Rows, func(row []any) bool { return row[0] == c.kind }), 0)]
+		row := f.Rows[max(slices.IndexFunc(f.Rows, func(row table.Row) bool { return row.Cells[0] == c.kind }), 0)]
 		for key, want := range map[string]string{"name": c.kind, "title": c.title, "confidence": c.confidence} {
 			if got := cell(f, row, key); got != want {
 				t.Errorf("%s %v: %s %q, want %q", c.log, c.ranks, key, got, want)
@@ -424,7 +424,7 @@ func TestRealRanksNotGiven(t *testing.T) {
 }
 
 // evidenceTime is the time between two texts in the evidence of a finding.
-func evidenceTime(t *testing.T, of *table.Table, row []any, before, behind string) time.Duration {
+func evidenceTime(t *testing.T, of *table.Table, row table.Row, before, behind string) time.Duration {
 	t.Helper()
 	text := cell(of, row, "evidence").(string)
 	_, rest, begins := strings.Cut(text, before)
@@ -441,7 +441,7 @@ func evidenceTime(t *testing.T, of *table.Table, row []any, before, behind strin
 func checkStragglerFigures(t *testing.T, all map[string]*table.Table) {
 	t.Helper()
 	f, c, r := all["findings"], all["collectives"], all["ranks"]
-	i := slices.IndexFunc(f.Rows, func(row []any) bool { return row[0] == "straggling_rank" })
+	i := slices.IndexFunc(f.Rows, func(row table.Row) bool { return row.Cells[0] == "straggling_rank" })
 	if i < 0 || len(c.Rows) != 1 {
 		t.Fatalf("%v, %v", f.Rows, c.Rows)
 	}
@@ -451,7 +451,7 @@ func checkStragglerFigures(t *testing.T, all map[string]*table.Table) {
 		t.Errorf("the report has %.1f %%, the finding is %s", share, title)
 	}
 	rank := cell(f, f.Rows[i], "rank")
-	ranks := slices.IndexFunc(r.Rows, func(row []any) bool { return cell(r, row, "rank") == rank })
+	ranks := slices.IndexFunc(r.Rows, func(row table.Row) bool { return cell(r, row, "rank") == rank })
 	if of := 100 * cell(r, r.Rows[ranks], "waited_for_share").(float64); math.Abs(of-share) > 1e-9 {
 		t.Errorf("the report of ranks has %.1f %%, that of collectives %.1f %%", of, share)
 	}

@@ -57,20 +57,22 @@ var launchRateReport = Report{
 	Name: "launch_rate", Title: "launches over time", Detail: true,
 	needs: gpuWork, whyEmpty: "no kernels whose call is known",
 	table: func(s *Sink, _ Facts) *table.Table { return s.rate.table() },
-	Keys: []Key{
-		{"name, at_ns, span_ns", "beginning of the interval, and its length"},
-		{"count, per_s", "launches, and launches a second"},
-		{"short", "as in `launches`"},
-		{"call_total_ns, kernel_total_ns", "time of the calls and of the kernels"},
-	},
+}
+
+// rateCells is a row of launch_rate.
+type rateCells struct {
+	Name      string `key:"name" title:"from"`                        // beginning of the interval, and its length
+	At        uint64 `key:"at_ns" unit:"moment"`                      // =
+	Span      uint64 `key:"span_ns" title:"length" rank:"2"`          // =
+	Count     uint64 `key:"count" title:"launches" rank:"1"`          // launches, and launches a second
+	PerSecond uint64 `key:"per_s" title:"a second" rank:"1"`          // =
+	Short     uint64 `key:"short" title:"short" rank:"3"`             // as in `launches`
+	Calls     uint64 `key:"call_total_ns" title:"in calls" rank:"2"`  // time of the calls and of the kernels
+	Kernels   uint64 `key:"kernel_total_ns" title:"kernels" rank:"2"` // =
 }
 
 // table returns the report, from the first interval with launches to the last.
 func (r *rate) table() *table.Table {
-	t := &table.Table{Columns: []table.Column{
-		name("from"), column("at_ns", "", table.Moment, 0), duration("span_ns", "length", 2), count("count", "launches", 1), count("per_s", "a second", 1),
-		count("short", "short", 3), duration("call_total_ns", "in calls", 2), duration("kernel_total_ns", "kernels", 2),
-	}}
 	first, last := -1, -1
 	for k := range r.intervals {
 		if r.intervals[k].launches > 0 {
@@ -79,10 +81,13 @@ func (r *rate) table() *table.Table {
 			}
 		}
 	}
+	var rows []rateCells
 	for k := max(first, 0); k <= last; k++ {
 		i, at := &r.intervals[k], uint64(k)*r.length
-		t.Rows = append(t.Rows, []any{fmt.Sprintf("%.3f s", float64(at)/1e9), at, r.length, i.launches,
-			uint64(float64(i.launches)/float64(r.length)*1e9 + 0.5), i.short, i.call, i.kernel})
+		rows = append(rows, rateCells{
+			Name: fmt.Sprintf("%.3f s", float64(at)/1e9), At: at, Span: r.length, Count: i.launches,
+			PerSecond: uint64(float64(i.launches)/float64(r.length)*1e9 + 0.5), Short: i.short, Calls: i.call, Kernels: i.kernel,
+		})
 	}
-	return t
+	return table.Of(rows)
 }

@@ -12,7 +12,6 @@ type Report struct {
 	Name, Title string
 	Detail      bool // another report sums it up: people see it where they name it
 	OfRanks     bool // it has nothing to say without several ranks
-	Keys        []Key
 
 	unasked  func(*Sink) bool          // reports whether people see it without naming it; nil for always
 	fold     func(*Sink) *table.Folded // its stacks, after Fold; nil for a report without any
@@ -20,9 +19,6 @@ type Report struct {
 	whyEmpty string                    // why it has no rows although the recording has all that it needs
 	table    func(*Sink, Facts) *table.Table
 }
-
-// A Key explains columns of a report, in Markdown, for docs/stats.md. Its meaning is "" where the page explains them for all reports.
-type Key struct{ Columns, Meaning string }
 
 // Reports are all reports, in the order in which people read them.
 var Reports = []*Report{

@@ -67,7 +67,7 @@ func TestSavings(t *testing.T) {
 			for _, row := range with.Rows {
 				title := cell(with, row, "title").(string)
 				cost, known := cell(with, row, "cost_ns").(uint64)
-				if !strings.Contains(title, c.title) || c.kind != "" && row[0] != c.kind || !known {
+				if !strings.Contains(title, c.title) || c.kind != "" && row.Cells[0] != c.kind || !known {
 					continue
 				}
 				found, claimed = true, max(claimed, float64(cost)/n)

@@ -133,8 +133,8 @@ func TestTables(t *testing.T) {
 	for name, tables := range everyTable(t) {
 		for _, r := range tables {
 			for _, row := range r.Rows {
-				if len(row) != len(r.Columns) {
-					t.Errorf("%s: a row of %s has %d cells for %d columns", name, r.Name, len(row), len(r.Columns))
+				if len(row.Cells) != len(r.Columns) {
+					t.Errorf("%s: a row of %s has %d cells for %d columns", name, r.Name, len(row.Cells), len(r.Columns))
 				}
 			}
 			if (len(r.Rows) == 0) != (r.Reason != "") {
@@ -185,8 +185,8 @@ func TestSeveralLogs(t *testing.T) {
 		for i, row := range x.Rows {
 			for _, key := range []string{"count", "total_ns"} {
 				k := x.Column(key)
-				if got, want := y.Rows[i][k], 2*row[k].(uint64); got != want {
-					t.Errorf("%s: %s of %v is %d, want %d", report, key, row[0], got, want)
+				if got, want := y.Rows[i].Cells[k], 2*row.Cells[k].(uint64); got != want {
+					t.Errorf("%s: %s of %v is %d, want %d", report, key, row.Cells[0], got, want)
 				}
 			}
 		}
@@ -235,11 +235,11 @@ func TestManyNames(t *testing.T) {
 	r := s.Tables(stats.Facts{})[slices.Index(stats.Names(), "kernels")]
 	var count, total uint64
 	for _, row := range r.Rows {
-		count += row[r.Column("count")].(uint64)
-		total += row[r.Column("total_ns")].(uint64)
+		count += row.Cells[r.Column("count")].(uint64)
+		total += row.Cells[r.Column("total_ns")].(uint64)
 	}
-	if len(r.Rows) != 10_001 || r.Rows[0][0] != "other" || count != kernels || total != 10*kernels {
-		t.Errorf("%d rows, the first of %v, with %d kernels of %d ns", len(r.Rows), r.Rows[0][0], count, total)
+	if len(r.Rows) != 10_001 || r.Rows[0].Cells[0] != "other" || count != kernels || total != 10*kernels {
+		t.Errorf("%d rows, the first of %v, with %d kernels of %d ns", len(r.Rows), r.Rows[0].Cells[0], count, total)
 	}
 }
 
@@ -280,7 +280,7 @@ func TestFirstFrames(t *testing.T) {
 			continue
 		}
 		for _, row := range r.Rows {
-			got = append(got, fmt.Sprint(row[:4], cell(r, row, "total_ns")))
+			got = append(got, fmt.Sprint(row.Cells[:4], cell(r, row, "total_ns")))
 		}
 	}
 	want := []string{"[plain <nil> <nil> 2] 600", "[plain /home/ann/train.py main 1] 300", "[plain /usr/lib/python3.12/threading.py run 1] 300"}

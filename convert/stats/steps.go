@@ -58,94 +58,95 @@ var stepKindsReport = Report{
 	Name: "step_kinds", Title: "what a step takes, and what it is made of",
 	whyEmpty: "nothing that repeats is known to be a step",
 	table:    func(s *Sink, f Facts) *table.Table { return s.stepKinds(!f.Chosen) },
-	Keys: []Key{
-		{"name, source", "the [NVTX ranges](#what-is-a-step) and `NVTX`; `profiled` and `cudaProfilerStart`; or `step` and the stream whose launches repeat"},
-		{"confidence", "`certain` for ranges and profiled parts, `likely` for launches"},
-		{"processes", "processes that have it: one, or the ranks"},
-		{"count, total_ns", "steps and their time, without those of the [start-up](findings.md#start-up-and-steady-state) (unless there are no others) and those that began before the time of a filter"},
-		{"starting", "steps of the start-up"},
-		{"min_ns, median_ns, p5_ns, p95_ns, max_ns", "how the times differ"},
-		{"slowest, slowest_at_ns, pid, rank", "number of the slowest step, its start, process and rank"},
-		{"compute_ns, exposed_ns, copy_ns, idle_ns", "time in which the process's GPUs computed, communicated without computing, only copied or set memory, did nothing; `null` with a filter that leaves out GPU work"},
-		{"meanwhile, meanwhile_ns", "lists: the ten longest things that launching threads did while the GPUs were idle, as in [`idle`](#idle), and their times; without idle time that ended with work of another process, or with none"},
-		{"meanwhile_low_ns, meanwhile_high_ns", "bounds of `meanwhile_ns`, as in `idle`"},
-		{"median_low_ns, median_high_ns", "[interval](#times) of `median_ns`"},
-	},
+}
+
+// stepKindCells is a row of step_kinds.
+type stepKindCells struct {
+	// the [NVTX ranges](#what-is-a-step) and `NVTX`; `profiled` and `cudaProfilerStart`; or `step` and the stream whose
+	// launches repeat
+	Name       string `key:"name" title:"step"`
+	Source     string `key:"source"`     // =
+	Confidence string `key:"confidence"` // `certain` for ranges and profiled parts, `likely` for launches
+	Processes  uint64 `key:"processes"`  // processes that have it: one, or the ranks
+	// steps and their time, without those of the [start-up](findings.md#start-up-and-steady-state) (unless there are no
+	// others) and those that began before the time of a filter
+	Count     uint64  `key:"count"`
+	Starting  uint64  `key:"starting"`                    // steps of the start-up
+	Total     uint64  `key:"total_ns"`                    // as `count`
+	Min       uint64  `key:"min_ns"`                      // how the times differ
+	Median    uint64  `key:"median_ns"`                   // =
+	P5        uint64  `key:"p5_ns"`                       // =
+	P95       uint64  `key:"p95_ns"`                      // =
+	Max       uint64  `key:"max_ns"`                      // =
+	Slowest   int64   `key:"slowest" unit:"id"`           // number of the slowest step, its start, process and rank
+	SlowestAt uint64  `key:"slowest_at_ns" unit:"moment"` // =
+	PID       uint32  `key:"pid" unit:"id"`               // =
+	Rank      *uint32 `key:"rank" unit:"id"`              // =
+	// time in which the process's GPUs computed, communicated without computing, only copied or set memory, did nothing;
+	// `null` with a filter that leaves out GPU work
+	madeColumns
+	// lists: the ten longest things that launching threads did while the GPUs were idle, as in [`idle`](#idle), and their
+	// times; without idle time that ended with work of another process, or with none
+	Meanwhile      []string `key:"meanwhile"`
+	MeanwhileTimes []uint64 `key:"meanwhile_ns"`      // =
+	MeanwhileLow   []uint64 `key:"meanwhile_low_ns"`  // bounds of `meanwhile_ns`, as in `idle`
+	MeanwhileHigh  []uint64 `key:"meanwhile_high_ns"` // =
+	medianInterval          // [interval](#times) of `median_ns`
 }
 
 func (s *Sink) stepKinds(whole bool) *table.Table {
-	t := &table.Table{Prose: stepLines, Columns: []table.Column{
-		name("step"), column("source", "", table.Text, 0), column("confidence", "", table.Text, 0), count("processes", "", 0), count("count", "", 0), count("starting", "", 0),
-		duration("total_ns", "", 0), duration("min_ns", "", 0), duration("median_ns", "", 0), duration("p5_ns", "", 0), duration("p95_ns", "", 0), duration("max_ns", "", 0),
-		id("slowest", "", 0), column("slowest_at_ns", "", table.Moment, 0), id("pid", "", 0), id("rank", "", 0),
-		duration("compute_ns", "", 0), duration("exposed_ns", "", 0), duration("copy_ns", "", 0), duration("idle_ns", "", 0),
-		column("meanwhile", "", table.Text, 0), duration("meanwhile_ns", "", 0),
-		duration("meanwhile_low_ns", "", 0), duration("meanwhile_high_ns", "", 0),
-	}}
-	t.Columns = append(t.Columns, medianInterval()...)
-	if no := s.steps.Unclaimed(); len(no) > 0 {
-		t.Reason = strings.Join(no, "; ")
-	}
+	var rows []stepKindCells
+	var notes []string
 	for _, r := range s.stepRows() {
 		if r.covers < 1 || r.noLines {
-			outside := ""
-			if r.covers < 0.995 {
-				outside = "; what lies outside is not in these figures"
-			}
-			if r.noLines {
-				outside += "; that they are no parts of one call, such as layers of a forward pass, is not known"
-			}
-			t.Notes = append(t.Notes, fmt.Sprintf("steps: %s, %s of the GPU work%s", figures.Group(r.times.Count+r.starting), table.Words(r.covers, table.Share), outside))
+			notes = append(notes, r.coverage())
 		}
-		made := make([]any, 8)
-		if whole && !r.unknown {
-			for i, ns := range r.made {
-				made[i] = ns
-			}
-			if !r.noIdle {
-				what, times := r.idle.Longest(mostMeanwhile)
-				var list [3][]uint64
-				for _, e := range times {
-					list[0], list[1], list[2] = append(list[0], e.Time), append(list[1], e.Low), append(list[2], e.High)
-				}
-				made[4], made[5], made[6], made[7] = what, list[0], list[1], list[2]
-			}
-		}
-		var rank any
-		if r.of.Rank.Known {
-			rank = uint64(r.of.Rank.Number)
+		if r.more > 0 {
+			notes = append(notes, fmt.Sprintf("%s of %s are left out: there are more than %s", figures.Count(r.more, "step", "steps"), r.name, figures.Group(steps.Most)))
 		}
 		d := &r.times
-		t.Rows = append(t.Rows, slices.Concat([]any{r.name, r.source, Confidence(r.certain), r.processes, d.Count, r.starting, d.Total, d.Min, d.Percentile(50), d.Percentile(5), d.Percentile(95), d.Max,
-			uint64(r.slowest.Number), s.clock.since(r.slowest.Start), uint64(r.of.PID), rank}, made, intervalOf(d)))
-		if r.more > 0 {
-			t.Notes = append(t.Notes, fmt.Sprintf("%s of %s are left out: there are more than %s", figures.Count(r.more, "step", "steps"), r.name, figures.Group(steps.Most)))
+		x := stepKindCells{
+			Name: r.name, Source: r.source, Confidence: Confidence(r.certain), Processes: r.processes, Count: d.Count, Starting: r.starting,
+			Total: d.Total, Min: d.Min, Median: d.Percentile(50), P5: d.Percentile(5), P95: d.Percentile(95), Max: d.Max, medianInterval: intervalOf(d),
+			Slowest: r.slowest.Number, SlowestAt: s.clock.since(r.slowest.Start), PID: r.of.PID, Rank: rankOf(r.of),
 		}
+		if whole && !r.unknown {
+			x.madeColumns = madeOf(&r.made)
+			if !r.noIdle {
+				x.idle(&r.idle)
+			}
+		}
+		rows = append(rows, x)
+	}
+	t := table.Of(rows)
+	t.Notes, t.Prose = notes, func(row table.Row) table.Paragraph { return row.Of.(*stepKindCells).lines() }
+	if no := s.steps.Unclaimed(); len(no) > 0 {
+		t.Reason = strings.Join(no, "; ")
 	}
 	return t
 }
 
-// Columns of step_kinds.
-const (
-	stepsSource = 1 + iota
-	stepsConfidence
-	stepsProcesses
-	stepsCount
-	stepsStarting
-	stepsTotal
-	stepsMin
-	stepsMedian
-	stepsP5
-	stepsP95
-	stepsMax
-	stepsSlowest
-	stepsSlowestAt
-	stepsPID
-	stepsRank
-	stepsMade           // the first of four
-	stepsMeanwhile      = stepsMade + 4
-	stepsMeanwhileTimes = stepsMeanwhile + 1
-)
+// coverage says which part of the GPU work the steps have.
+func (r *stepsRow) coverage() string {
+	outside := ""
+	if r.covers < 0.995 {
+		outside = "; what lies outside is not in these figures"
+	}
+	if r.noLines {
+		outside += "; that they are no parts of one call, such as layers of a forward pass, is not known"
+	}
+	return fmt.Sprintf("steps: %s, %s of the GPU work%s", figures.Group(r.times.Count+r.starting), table.Words(r.covers, table.Share), outside)
+}
+
+// idle sets what threads did meanwhile.
+func (x *stepKindCells) idle(idle *activity.Idle) {
+	var times []activity.Estimate
+	x.Meanwhile, times = idle.Longest(mostMeanwhile)
+	for _, e := range times {
+		x.MeanwhileTimes = append(x.MeanwhileTimes, e.Time)
+		x.MeanwhileLow, x.MeanwhileHigh = append(x.MeanwhileLow, e.Low), append(x.MeanwhileHigh, e.High)
+	}
+}
 
 // A stepsRow is steps of one name: of a process, or of all ranks.
 type stepsRow struct {
@@ -269,57 +270,61 @@ func (s *Sink) stepTable(whole bool) *table.Table {
 	})
 }
 
-// stepLines are the lines that people read of a kind of step.
-func stepLines(row []any) table.Paragraph {
-	text := func(i int, u table.Unit) string { return table.Words(row[i], u) }
-	of := " of process " + text(stepsPID, table.ID)
-	slow := ""
-	if row[stepsRank] != nil {
-		of, slow = " on "+figures.Count(row[stepsProcesses].(uint64), "rank", "ranks"), " on rank "+text(stepsRank, table.ID)
+// lines are the lines that people read of a kind of step.
+func (x *stepKindCells) lines() table.Paragraph {
+	duration := func(ns uint64) string { return table.Words(ns, table.Duration) }
+	of, slow := fmt.Sprintf(" of process %d", x.PID), ""
+	if x.Rank != nil {
+		of, slow = " on "+figures.Count(x.Processes, "rank", "ranks"), fmt.Sprintf(" on rank %d", *x.Rank)
 	}
-	time := fmt.Sprintf("median %s, %s to %s from the 5th to the 95th percentile", text(stepsMedian, table.Duration), text(stepsP5, table.Duration), text(stepsP95, table.Duration))
-	if n := row[stepsStarting].(uint64); n > 0 {
-		time += "; " + figures.Count(n, "step", "steps") + " of the start-up not counted"
+	time := fmt.Sprintf("median %s, %s to %s from the 5th to the 95th percentile", duration(x.Median), duration(x.P5), duration(x.P95))
+	if x.Starting > 0 {
+		time += "; " + figures.Count(x.Starting, "step", "steps") + " of the start-up not counted"
 	}
-	items := []table.Item{{Label: "time", Text: time},
-		{Label: "slowest", Text: fmt.Sprintf("%s %s%s at %s: %s", text(0, table.Text), text(stepsSlowest, table.ID), slow, text(stepsSlowestAt, table.Moment), text(stepsMax, table.Duration))}}
-	if row[stepsMade] != nil {
-		all := uint64(0)
-		for _, v := range row[stepsMade : stepsMade+4] {
-			all += v.(uint64)
-		}
-		var words []string
-		for i, what := range []string{"compute", "exposed communication", "copies alone", "idle"} {
-			if ns := row[stepsMade+i].(uint64); ns > 0 {
-				words = append(words, what+" "+table.Words(table.ShareOf(ns, all), table.Share))
-			}
-		}
-		items = append(items, table.Item{Label: "made of", Text: strings.Join(words, ", ")})
-		if row[stepsMeanwhile] != nil && row[stepsMade+3].(uint64) > 0 {
-			items = append(items, table.Item{Label: "idle", Text: meanwhile(row, all)})
+	items := []table.Item{{Label: "time", Text: time}, {Label: "slowest", Text: fmt.Sprintf("%s %d%s at %s: %s",
+		figures.Clean(x.Name), x.Slowest, slow, table.Words(x.SlowestAt, table.Moment), duration(x.Max))}}
+	if x.Compute != nil {
+		items = append(items, x.parts()...)
+	}
+	head := fmt.Sprintf("%s steps%s (%s, %s)", figures.Group(x.Count), of, figures.Clean(x.Source), x.Confidence)
+	return table.Paragraph{Head: head, Items: items}
+}
+
+// parts are the lines that say what the GPUs did.
+func (x *stepKindCells) parts() []table.Item {
+	all := *x.Compute + *x.Exposed + *x.Copy + *x.Idle
+	var words []string
+	for _, part := range []struct {
+		what string
+		ns   *uint64
+	}{{"compute", x.Compute}, {"exposed communication", x.Exposed}, {"copies alone", x.Copy}, {"idle", x.Idle}} {
+		if *part.ns > 0 {
+			words = append(words, part.what+" "+table.WordsOf(table.ShareOf(*part.ns, all), table.Share))
 		}
 	}
-	return table.Paragraph{Head: fmt.Sprintf("%s steps%s (%s, %s)", text(stepsCount, table.Number), of, text(stepsSource, table.Text), text(stepsConfidence, table.Text)), Items: items}
+	items := []table.Item{{Label: "made of", Text: strings.Join(words, ", ")}}
+	if x.Meanwhile != nil && *x.Idle > 0 {
+		items = append(items, table.Item{Label: "idle", Text: x.meanwhile(all)})
+	}
+	return items
 }
 
 // meanwhile is what threads did while GPUs were idle for a part of some time.
-func meanwhile(row []any, all uint64) string {
+func (x *stepKindCells) meanwhile(all uint64) string {
 	const most = 4
-	what, words, rest := row[stepsMeanwhile].([]string), []string(nil), row[stepsMade+3].(uint64)
-	ns := row[stepsMeanwhileTimes].([]uint64)
-	low, high := row[stepsMeanwhileTimes+1].([]uint64), row[stepsMeanwhileTimes+2].([]uint64)
-	for i := range min(len(what), most) {
-		if 100*ns[i] < all {
+	words, rest := []string(nil), *x.Idle
+	for i, ns := range x.MeanwhileTimes[:min(len(x.Meanwhile), most)] {
+		if 100*ns < all {
 			continue
 		}
-		share := table.Words(table.ShareOf(ns[i], all), table.Share)
-		if low[i] < high[i] {
-			share = figures.SharesBetween(float64(low[i])/float64(all), min(1, float64(high[i])/float64(all)))
+		share := table.WordsOf(table.ShareOf(ns, all), table.Share)
+		if low, high := x.MeanwhileLow[i], x.MeanwhileHigh[i]; low < high {
+			share = figures.SharesBetween(float64(low)/float64(all), min(1, float64(high)/float64(all)))
 		}
-		words, rest = append(words, what[i]+" "+share), rest-min(rest, ns[i])
+		words, rest = append(words, x.Meanwhile[i]+" "+share), rest-min(rest, ns)
 	}
 	if 1000*rest >= all {
-		words = append(words, "other "+table.Words(table.ShareOf(rest, all), table.Share))
+		words = append(words, "other "+table.WordsOf(table.ShareOf(rest, all), table.Share))
 	}
 	return strings.Join(words, ", ")
 }

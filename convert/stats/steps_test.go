@@ -132,7 +132,7 @@ func TestStepsFound(t *testing.T) {
 			r := p.reports(t, false)["step_kinds"]
 			var got []string
 			for _, row := range r.Rows {
-				got = append(got, fmt.Sprint(row[0], " ", cell(r, row, "source"), " ", cell(r, row, "count"), " ", cell(r, row, "starting")))
+				got = append(got, fmt.Sprint(row.Cells[0], " ", cell(r, row, "source"), " ", cell(r, row, "count"), " ", cell(r, row, "starting")))
 			}
 			if text := strings.Join(got, ", "); text != c.want {
 				t.Errorf("%q, want %q", text, c.want)

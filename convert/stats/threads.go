@@ -107,26 +107,29 @@ var threadsReport = Report{
 	Name: "threads", Title: "threads that made calls",
 	whyEmpty: "no calls",
 	table:    func(s *Sink, _ Facts) *table.Table { return s.threads.threadTable() },
-	Keys: []Key{
-		{"name, pid, tid", ""},
-		{"calls, failed", "outermost calls, and those that failed"},
-		{"in_calls_ns", "time in CUDA calls; nested calls count once"},
-		{"waiting_ns", "time in calls that waited for GPU work"},
-		{"gpu_work", "pieces of GPU work that the thread's calls caused"},
-	},
+}
+
+// threadCells is a row of threads.
+type threadCells struct {
+	Name    string `key:"name" title:"thread"`
+	PID     uint32 `key:"pid" title:"process" rank:"3" unit:"id"`
+	TID     uint32 `key:"tid" title:"number" rank:"1" unit:"id"`
+	Calls   uint64 `key:"calls" title:"calls" rank:"1"`          // outermost calls, and those that failed
+	Failed  uint64 `key:"failed" title:"failed" rank:"5"`        // =
+	InCalls uint64 `key:"in_calls_ns" title:"in calls" rank:"1"` // time in CUDA calls; nested calls count once
+	Waiting uint64 `key:"waiting_ns" title:"waiting" rank:"2"`   // time in calls that waited for GPU work
+	Work    uint64 `key:"gpu_work" title:"GPU work" rank:"4"`    // pieces of GPU work that the thread's calls caused
 }
 
 // threadTable returns the report of threads.
 func (s *threads) threadTable() *table.Table {
-	t := &table.Table{Columns: []table.Column{
-		name("thread"), id("pid", "process", 3), id("tid", "number", 1), count("calls", "calls", 1),
-		count("failed", "failed", 5), duration("in_calls_ns", "in calls", 1), duration("waiting_ns", "waiting", 2), count("gpu_work", "GPU work", 4),
-	}}
+	var rows []threadCells
 	for _, r := range s.threads {
 		if r.used() {
-			t.Rows = append(t.Rows, []any{r.title(), uint64(r.Process.PID), uint64(r.TID), r.calls, r.failed, r.in.Total, r.waiting.Total, r.work})
+			rows = append(rows, threadCells{r.title(), r.Process.PID, r.TID, r.calls, r.failed, r.in.Total, r.waiting.Total, r.work})
 		}
 	}
+	t := table.Of(rows)
 	t.Sort("in_calls_ns")
 	return t
 }
@@ -138,21 +141,25 @@ var processesReport = Report{
 	Name: "processes", Title: "processes",
 	whyEmpty: "no processes",
 	table:    func(s *Sink, _ Facts) *table.Table { return s.threads.processTable() },
-	Keys: []Key{
-		{"name, pid, host", ""},
-		{"threads, calls, failed, in_calls_ns", "threads that made calls, and the sums over them"},
-		{"kernels, copies, sets", "pieces of GPU work"},
-		{"gpu_work_ns", "sum of the times of all GPU work"},
-	},
+}
+
+// processCells is a row of processes.
+type processCells struct {
+	Name    string `key:"name" title:"process"`
+	PID     uint32 `key:"pid" title:"number" rank:"1" unit:"id"`
+	Host    string `key:"host" title:"host" rank:"6"`
+	Threads uint64 `key:"threads" title:"threads" rank:"3"`      // threads that made calls, and the sums over them
+	Calls   uint64 `key:"calls" title:"calls" rank:"1"`          // =
+	Failed  uint64 `key:"failed" title:"failed" rank:"5"`        // =
+	InCalls uint64 `key:"in_calls_ns" title:"in calls" rank:"2"` // =
+	Kernels uint64 `key:"kernels" title:"kernels" rank:"1"`      // pieces of GPU work
+	Copies  uint64 `key:"copies" title:"copies" rank:"4"`        // =
+	Sets    uint64 `key:"sets" title:"sets" rank:"4"`            // =
+	Work    uint64 `key:"gpu_work_ns" title:"GPU work" rank:"2"` // sum of the times of all GPU work
 }
 
 // processTable returns the report of processes.
 func (s *threads) processTable() *table.Table {
-	t := &table.Table{Columns: []table.Column{
-		name("process"), id("pid", "number", 1), column("host", "host", table.Text, 6), count("threads", "threads", 3), count("calls", "calls", 1),
-		count("failed", "failed", 5), duration("in_calls_ns", "in calls", 2), count("kernels", "kernels", 1), count("copies", "copies", 4),
-		count("sets", "sets", 4), duration("gpu_work_ns", "GPU work", 2),
-	}}
 	sums, threads := make(map[*timeline.Process]*threadRow), make(map[*timeline.Process]uint64)
 	for _, r := range s.threads {
 		if !r.used() {
@@ -168,14 +175,18 @@ func (s *threads) processTable() *table.Table {
 		sum.failed += r.failed
 		sum.in.Total = sketch.Sum(sum.in.Total, r.in.Total)
 	}
+	var rows []processCells
 	for _, r := range s.processes {
 		sum := sums[r.Process]
 		if sum == nil {
 			sum = new(threadRow)
 		}
-		t.Rows = append(t.Rows, []any{r.Name, uint64(r.PID), text(r.Host), threads[r.Process], sum.calls, sum.failed, sum.in.Total,
-			r.Kernels, r.Copies, r.Memsets, r.time})
+		rows = append(rows, processCells{
+			Name: r.Name, PID: r.PID, Host: r.Host, Threads: threads[r.Process], Calls: sum.calls, Failed: sum.failed, InCalls: sum.in.Total,
+			Kernels: r.Kernels, Copies: r.Copies, Sets: r.Memsets, Work: r.time,
+		})
 	}
+	t := table.Of(rows)
 	t.Sort("gpu_work_ns")
 	return t
 }

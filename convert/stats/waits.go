@@ -2,7 +2,6 @@ package stats
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/cudatrace/cudatrace/convert/stats/sketch"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
@@ -44,10 +43,10 @@ func (s *waits) countWait(t *timeline.Thread, sl *timeline.Slice) {
 	r.blocked = sketch.Sum(r.blocked, max(min(last.End, sl.End), sl.Start)-sl.Start)
 }
 
-// streamTitle names a stream, nil where several streams are one row.
-func streamTitle(s *timeline.Stream) any {
+// streamTitle names a stream, "" where several streams are one row.
+func streamTitle(s *timeline.Stream) string {
 	if s == nil {
-		return nil
+		return ""
 	}
 	title := fmt.Sprintf("stream %d", s.ID)
 	if s.Name != "" {
@@ -60,30 +59,33 @@ var waitsReport = Report{
 	Name: "waits", Title: "calls that waited for GPU work",
 	needs: gpuWork, whyEmpty: "no calls that waited for GPU work",
 	table: func(s *Sink, _ Facts) *table.Table { return s.waits.table() },
-	Keys: []Key{
-		{"name", ""},
-		{"waited_for", "stream whose work finished last"},
-		{"pid, tid", ""},
-		{"count, total_ns", ""},
-		{"share", "part of the time of all waiting calls"},
-		{"blocked_ns", "from the start of a call to the end of the work; 0 where that had ended before"},
-		{"min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns, median_low_ns, median_high_ns", ""},
-	},
+}
+
+// waitCells is a row of waits.
+type waitCells struct {
+	Name      string  `key:"name" title:"function"`
+	WaitedFor string  `key:"waited_for" title:"waited for" rank:"1"` // stream whose work finished last
+	PID       *uint32 `key:"pid" unit:"id"`
+	TID       *uint32 `key:"tid" title:"thread" rank:"3" unit:"id"`
+	totals
+	Share *float64 `key:"share" title:"share" rank:"2"` // part of the time of all waiting calls
+	// from the start of a call to the end of the work; 0 where that had ended before
+	Blocked uint64 `key:"blocked_ns" title:"blocked" rank:"2"`
+	spread
 }
 
 func (s *waits) table() *table.Table {
-	t := new(table.Table)
-	t.Columns = slices.Concat([]table.Column{name("function"), column("waited_for", "waited for", table.Text, 1), id("pid", "", 0), id("tid", "thread", 3)},
-		totals(), []table.Column{duration("blocked_ns", "blocked", 2)}, spread())
 	total := totalOf(s.rows.list, func(r *waitRow) *sketch.Distribution { return &r.time.Distribution })
+	var rows []waitCells
 	for _, r := range s.rows.list {
-		var pid, tid any
+		x := waitCells{Name: r.name, WaitedFor: streamTitle(r.stream), totals: totals{r.time.Count, r.time.Total},
+			Share: table.ShareOf(r.time.Total, total), Blocked: r.blocked, spread: spreadOf(&r.time)}
 		if r.thread != nil {
-			pid, tid = uint64(r.thread.Process.PID), uint64(r.thread.TID)
+			x.PID, x.TID = &r.thread.Process.PID, &r.thread.TID
 		}
-		t.Rows = append(t.Rows, slices.Concat([]any{r.name, streamTitle(r.stream), pid, tid, r.time.Count, r.time.Total,
-			table.ShareOf(r.time.Total, total), r.blocked}, spreadOf(&r.time)))
+		rows = append(rows, x)
 	}
+	t := table.Of(rows)
 	t.Sort("total_ns")
 	return t
 }

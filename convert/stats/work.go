@@ -3,7 +3,6 @@ package stats
 import (
 	"cmp"
 	"fmt"
-	"slices"
 
 	"github.com/cudatrace/cudatrace/convert/activity"
 	"github.com/cudatrace/cudatrace/convert/stats/ranks"
@@ -239,30 +238,48 @@ var kernelsReport = Report{
 	Name: "kernels", Title: "kernels by name",
 	needs: gpuWork, whyEmpty: "no kernels",
 	table: func(s *Sink, _ Facts) *table.Table { return s.work.kernelTable() },
-	Keys: []Key{
-		{"name", "demangled name, without parameters"},
-		{"count, total_ns", ""},
-		{"share", "part of the time of all GPU work"},
-		{"min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns, median_low_ns, median_high_ns", ""},
-		{"launch_median_ns, queue_median_ns", "`call_median_ns` and `queue_median_ns` of `launches`"},
-		{"in_graphs", "launched by CUDA graphs"},
-		{"untimed", "without times"},
-		{"signature", "the name with parameters"},
-		{"occupancy", "theoretical occupancy, weighted with time"},
-	},
+}
+
+// kernelCells is a row of kernels.
+type kernelCells struct {
+	Name string `key:"name" title:"kernel"` // demangled name, without parameters
+	kernelTimes
+	LaunchMedian *uint64 `key:"launch_median_ns"` // `call_median_ns` and `queue_median_ns` of `launches`
+	QueueMedian  *uint64 `key:"queue_median_ns"`  // =
+	kernelFacts
+	// theoretical occupancy, weighted with time
+	Occupancy *float64 `key:"occupancy" title:"occupancy" rank:"6" unit:"share"`
+}
+
+// kernelTimes are columns that all reports of kernels have.
+type kernelTimes struct {
+	totals
+	Share *float64 `key:"share" title:"share" rank:"2"` // part of the time of all GPU work
+	spread
+}
+
+// kernelFacts are likewise.
+type kernelFacts struct {
+	InGraphs  uint64 `key:"in_graphs"` // launched by CUDA graphs
+	Untimed   uint64 `key:"untimed"`   // without times
+	Signature string `key:"signature"` // the name with parameters
+}
+
+func (s *work) timesOf(r *kernelRow) kernelTimes {
+	return kernelTimes{totals{r.time.Count + r.untimed, r.time.Total}, table.ShareOf(r.time.Total, s.total), spreadOf(&r.time)}
+}
+
+func (s *work) factsOf(r *kernelRow) kernelFacts {
+	return kernelFacts{r.inGraphs, r.untimed, s.names.Of(r.name).Full}
 }
 
 // kernelTable returns the report of kernels by name.
 func (s *work) kernelTable() *table.Table {
-	t := new(table.Table)
-	t.Columns = slices.Concat([]table.Column{name("kernel")}, totals(), spread(), []table.Column{
-		duration("launch_median_ns", "", 0), duration("queue_median_ns", "", 0),
-		count("in_graphs", "", 0), count("untimed", "", 0), column("signature", "", table.Text, 0), column("occupancy", "occupancy", table.Share, 6),
-	})
+	var rows []kernelCells
 	for _, r := range s.kernels.list {
-		t.Rows = append(t.Rows, slices.Concat([]any{s.title(r.name)}, r.cells(s.total), []any{
-			median(&r.launch.call), median(&r.launch.queue), r.inGraphs, r.untimed, text(s.names.Of(r.name).Full), r.occupied.cell()}))
+		rows = append(rows, kernelCells{s.title(r.name), s.timesOf(r), median(&r.launch.call), median(&r.launch.queue), s.factsOf(r), r.occupied.mean()})
 	}
+	t := table.Of(rows)
 	t.Sort("total_ns")
 	return t
 }
@@ -271,23 +288,26 @@ var kernelShapesReport = Report{
 	Name: "kernel_shapes", Title: "kernels by name, grid and block", Detail: true,
 	needs: gpuWork, whyEmpty: "no kernels",
 	table: func(s *Sink, _ Facts) *table.Table { return s.work.shapeTable() },
-	Keys: []Key{
-		{"name", "as in `kernels`"},
-		{"grid, block", "blocks, and threads in a block: `256x1x1`"},
-		{"count, total_ns, share, min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns, median_low_ns, median_high_ns, in_graphs, untimed, signature, occupancy", "as in `kernels`"},
-	},
+}
+
+// shapeCells is a row of kernel_shapes.
+type shapeCells struct {
+	Name        string `key:"name" title:"kernel"` // as in `kernels`
+	Grid        string `key:"grid" title:"grid"`   // blocks, and threads in a block: `256x1x1`
+	Block       string `key:"block" title:"block"` // =
+	kernelTimes        // as in `kernels`
+	kernelFacts        // as in `kernels`
+	// as in `kernels`
+	Occupancy *float64 `key:"occupancy" title:"occupancy" rank:"6" unit:"share"`
 }
 
 // shapeTable returns the report of kernels by name, grid and block.
 func (s *work) shapeTable() *table.Table {
-	t := new(table.Table)
-	t.Columns = slices.Concat([]table.Column{name("kernel"), column("grid", "grid", table.Text, 0), column("block", "block", table.Text, 0)},
-		totals(), spread(), []table.Column{count("in_graphs", "", 0), count("untimed", "", 0), column("signature", "", table.Text, 0),
-			column("occupancy", "occupancy", table.Share, 6)})
+	var rows []shapeCells
 	for _, r := range s.shapes.list {
-		t.Rows = append(t.Rows, slices.Concat([]any{s.title(r.name), dimensions(r.grid), dimensions(r.block)}, r.cells(s.total),
-			[]any{r.inGraphs, r.untimed, text(s.names.Of(r.name).Full), r.occupied.cell()}))
+		rows = append(rows, shapeCells{s.title(r.name), dimensions(r.grid), dimensions(r.block), s.timesOf(r), s.factsOf(r), r.occupied.mean()})
 	}
+	t := table.Of(rows)
 	t.Sort("total_ns")
 	return t
 }
@@ -296,34 +316,33 @@ var kernelPythonReport = Report{
 	Name: "kernel_python", Title: "kernels by name and Python function", Detail: true,
 	needs: gpuWork, whyEmpty: "no launch has Python frames",
 	table: func(s *Sink, _ Facts) *table.Table { return s.work.functionTable() },
-	Keys: []Key{
-		{"name", "as in `kernels`"},
-		{"file, function", "innermost [Python function](calls.md#python-lines) outside the interpreter and packages"},
-		{"count, total_ns, share, min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns, median_low_ns, median_high_ns, in_graphs, untimed, signature", "as in `kernels`"},
-	},
+}
+
+// kernelPythonCells is a row of kernel_python.
+type kernelPythonCells struct {
+	Name string `key:"name" title:"kernel"` // as in `kernels`
+	// innermost [Python function](calls.md#python-lines) outside the interpreter and packages
+	File        string `key:"file" title:"file" rank:"2"`
+	Function    string `key:"function" title:"function"` // =
+	kernelTimes        // as in `kernels`
+	kernelFacts        // as in `kernels`
 }
 
 // functionTable returns the report of kernels by name and Python function.
 func (s *work) functionTable() *table.Table {
-	t := new(table.Table)
-	t.Columns = slices.Concat([]table.Column{name("kernel"), column("file", "file", table.Text, 2), column("function", "function", table.Text, 0)},
-		totals(), spread(), []table.Column{count("in_graphs", "", 0), count("untimed", "", 0), column("signature", "", table.Text, 0)})
+	var rows []kernelPythonCells
 	for _, r := range s.functions.list {
-		t.Rows = append(t.Rows, slices.Concat([]any{s.title(r.name), text(r.python.file), text(r.python.function)}, r.cells(s.total),
-			[]any{r.inGraphs, r.untimed, text(s.names.Of(r.name).Full)}))
+		rows = append(rows, kernelPythonCells{s.title(r.name), r.python.file, r.python.function, s.timesOf(r), s.factsOf(r)})
 	}
+	t := table.Of(rows)
 	t.Sort("total_ns")
 	return t
 }
 
-// cells are the cells of totals and spread.
-func (r *kernelRow) cells(total uint64) []any {
-	return append([]any{r.time.Count + r.untimed, r.time.Total, table.ShareOf(r.time.Total, total)}, spreadOf(&r.time)...)
-}
-
-func dimensions(d [3]uint32) any {
+// dimensions are those of a grid or a block, "" where they are not known.
+func dimensions(d [3]uint32) string {
 	if d == [3]uint32{} {
-		return nil
+		return ""
 	}
 	return fmt.Sprintf("%dx%dx%d", d[0], d[1], d[2])
 }
@@ -332,94 +351,122 @@ var launchesReport = Report{
 	Name: "launches", Title: "time of a launch in its call, in the queue, and of the kernel",
 	needs: gpuWork, whyEmpty: "no kernels whose call is known",
 	table: func(s *Sink, _ Facts) *table.Table { return s.work.launchTable() },
-	Keys: []Key{
-		{"name", ""},
-		{"count", ""},
-		{"total_ns", "sum of all three times"},
-		{"call_median_ns, call_total_ns, call_mean_ns, call_p95_ns, call_max_ns", "time of the call"},
-		{"queue_median_ns, queue_total_ns, queue_mean_ns, queue_p95_ns, queue_max_ns", "from the return of the call to the start of the kernel; 0 where it started earlier"},
-		{"kernel_median_ns, kernel_total_ns, kernel_mean_ns, kernel_p95_ns, kernel_max_ns", "time of the kernel"},
-		{"short", "calls that took longer than the kernel"},
-		{"underfilled", "launches with fewer blocks than the GPU has multiprocessors"},
-		{"default_stream", "launches on the default stream of their context"},
-	},
+}
+
+// launchCells is a row of launches.
+type launchCells struct {
+	Name  string `key:"name" title:"kernel"`
+	Count uint64 `key:"count" title:"count" rank:"1"`
+	Total uint64 `key:"total_ns" title:"total" rank:"1"` // sum of all three times
+
+	CallMedian *uint64 `key:"call_median_ns" title:"call" rank:"2"` // time of the call
+	// from the return of the call to the start of the kernel; 0 where it started earlier
+	QueueMedian  *uint64 `key:"queue_median_ns" title:"queue" rank:"2"`
+	KernelMedian *uint64 `key:"kernel_median_ns" title:"kernel" rank:"2"` // time of the kernel
+	CallTotal    uint64  `key:"call_total_ns"`                            // as `call_median_ns`
+	QueueTotal   uint64  `key:"queue_total_ns"`                           // as `queue_median_ns`
+	KernelTotal  uint64  `key:"kernel_total_ns"`                          // as `kernel_median_ns`
+	CallMean     float64 `key:"call_mean_ns"`                             // as `call_median_ns`
+	QueueMean    float64 `key:"queue_mean_ns"`                            // as `queue_median_ns`
+	KernelMean   float64 `key:"kernel_mean_ns"`                           // as `kernel_median_ns`
+	CallP95      uint64  `key:"call_p95_ns"`                              // as `call_median_ns`
+	QueueP95     uint64  `key:"queue_p95_ns" title:"queue p95" rank:"3"`  // as `queue_median_ns`
+	KernelP95    uint64  `key:"kernel_p95_ns"`                            // as `kernel_median_ns`
+	CallMax      uint64  `key:"call_max_ns"`                              // as `call_median_ns`
+	QueueMax     uint64  `key:"queue_max_ns" title:"queue max" rank:"4"`  // as `queue_median_ns`
+	KernelMax    uint64  `key:"kernel_max_ns"`                            // as `kernel_median_ns`
+
+	Short       uint64  `key:"short" title:"short" rank:"5"`                   // calls that took longer than the kernel
+	Underfilled *uint64 `key:"underfilled" title:"few blocks" rank:"5"`        // launches with fewer blocks than the GPU has multiprocessors
+	OnDefault   uint64  `key:"default_stream" title:"default stream" rank:"6"` // launches on the default stream of their context
 }
 
 // launchTable returns the report of launches: the time of the call, in the queue, and of the
 // kernel.
 func (s *work) launchTable() *table.Table {
-	t := &table.Table{Columns: []table.Column{
-		name("kernel"), count("count", "count", 1), duration("total_ns", "total", 1),
-		duration("call_median_ns", "call", 2), duration("queue_median_ns", "queue", 2), duration("kernel_median_ns", "kernel", 2),
-		duration("call_total_ns", "", 0), duration("queue_total_ns", "", 0), duration("kernel_total_ns", "", 0),
-		duration("call_mean_ns", "", 0), duration("queue_mean_ns", "", 0), duration("kernel_mean_ns", "", 0),
-		duration("call_p95_ns", "", 0), duration("queue_p95_ns", "queue p95", 3), duration("kernel_p95_ns", "", 0),
-		duration("call_max_ns", "", 0), duration("queue_max_ns", "queue max", 4), duration("kernel_max_ns", "", 0),
-		count("short", "short", 5), count("underfilled", "few blocks", 5), count("default_stream", "default stream", 6),
-	}}
+	var rows []launchCells
 	for _, r := range s.kernels.list {
 		l := r.launch
 		c, q, k := &l.call, &l.queue, &l.kernel
 		if c.Count == 0 {
 			continue
 		}
-		t.Rows = append(t.Rows, []any{s.title(r.name), c.Count, sketch.Sum(sketch.Sum(c.Total, q.Total), k.Total),
-			median(c), median(q), median(k), c.Total, q.Total, k.Total, mean(c), mean(q), mean(k),
-			c.Percentile(95), q.Percentile(95), k.Percentile(95), c.Max, q.Max, k.Max, l.short, l.fewBlocks(), l.onDefault})
+		rows = append(rows, launchCells{
+			Name: s.title(r.name), Count: c.Count, Total: sketch.Sum(sketch.Sum(c.Total, q.Total), k.Total),
+			CallMedian: median(c), CallTotal: c.Total, CallMean: c.Mean(), CallP95: c.Percentile(95), CallMax: c.Max,
+			QueueMedian: median(q), QueueTotal: q.Total, QueueMean: q.Mean(), QueueP95: q.Percentile(95), QueueMax: q.Max,
+			KernelMedian: median(k), KernelTotal: k.Total, KernelMean: k.Mean(), KernelP95: k.Percentile(95), KernelMax: k.Max,
+			Short: l.short, Underfilled: l.fewBlocks(), OnDefault: l.onDefault,
+		})
 	}
+	t := table.Of(rows)
 	t.Sort("total_ns")
 	return t
 }
 
-// fewBlocks is the number of launches that cannot fill their device, nil if nothing is known of
+// fewBlocks is the number of launches that cannot fill their device, null if nothing is known of
 // any device.
-func (r *launchRow) fewBlocks() any {
+func (r *launchRow) fewBlocks() *uint64 {
 	if r.underfilled+r.filled == 0 {
 		return nil
 	}
-	return r.underfilled
+	return &r.underfilled
 }
 
-// memoryColumns are the columns of copies and sets behind their names.
-func memoryColumns() []table.Column {
-	return slices.Concat(totals(), []table.Column{
-		column("bytes", "bytes", table.Bytes, 2), column("gbps", "GB/s", table.Rate, 2)}, spread(), []table.Column{
-		column("min_bytes", "", table.Bytes, 0), column("median_bytes", "size", table.Bytes, 8), column("mean_bytes", "", table.Bytes, 0),
-		column("max_bytes", "", table.Bytes, 0), count("untimed", "", 0)})
+// transferCells are the columns of copies and sets behind their names.
+type transferCells struct {
+	transferTotals
+	Bytes uint64   `key:"bytes" title:"bytes" rank:"2"`           // bytes copied
+	Rate  *float64 `key:"gbps" title:"GB/s" rank:"2" unit:"rate"` // GB (10<sup>9</sup> bytes) a second, of the copies with times
+	transferSpread
+	MinBytes    uint64  `key:"min_bytes"`                          // sizes of the copies
+	MedianBytes uint64  `key:"median_bytes" title:"size" rank:"8"` // =
+	MeanBytes   float64 `key:"mean_bytes"`                         // =
+	MaxBytes    uint64  `key:"max_bytes"`                          // =
+	Untimed     uint64  `key:"untimed"`                            // as in `kernels`
 }
 
-func (r *memoryRow) cells(total uint64) []any {
-	var rate any
+type transferTotals struct {
+	totals          // as in `kernels`
+	Share  *float64 `key:"share" title:"share" rank:"2"` // as in `kernels`
+}
+
+type transferSpread struct {
+	spread // as in `kernels`
+}
+
+func (s *work) transferOf(r *memoryRow) transferCells {
+	var rate *float64
 	if r.time.Total > 0 {
-		rate = float64(r.timed) / float64(r.time.Total) // bytes per ns are GB per s
+		rate = new(float64(r.timed) / float64(r.time.Total)) // bytes per ns are GB per s
 	}
 	b := &r.bytes
-	return slices.Concat([]any{b.Count, r.time.Total, table.ShareOf(r.time.Total, total), b.Total, rate}, spreadOf(&r.time),
-		[]any{b.Min, b.Percentile(50), b.Mean(), b.Max, r.untimed})
+	return transferCells{transferTotals{totals{b.Count, r.time.Total}, table.ShareOf(r.time.Total, s.total)}, b.Total, rate,
+		transferSpread{spreadOf(&r.time)}, b.Min, b.Percentile(50), b.Mean(), b.Max, r.untimed}
 }
 
 var copiesReport = Report{
 	Name: "copies", Title: "copies by direction and kind of memory",
 	needs: gpuWork, whyEmpty: "no copies",
 	table: func(s *Sink, _ Facts) *table.Table { return s.work.copyTable() },
-	Keys: []Key{
-		{"name", ""},
-		{"from, to", "kinds of memory: `Pageable`, `Pinned`, `Device`, `Array`, `Managed`, `DeviceStatic`, `ManagedStatic`, `unknown`"},
-		{"peer", "whether the copy is between two GPUs"},
-		{"count, total_ns, share, min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns, median_low_ns, median_high_ns, untimed", "as in `kernels`"},
-		{"bytes", "bytes copied"},
-		{"gbps", "GB (10<sup>9</sup> bytes) a second, of the copies with times"},
-		{"min_bytes, median_bytes, mean_bytes, max_bytes", "sizes of the copies"},
-	},
+}
+
+// copyCells is a row of copies.
+type copyCells struct {
+	Name string `key:"name" title:"direction"`
+	// kinds of memory: `Pageable`, `Pinned`, `Device`, `Array`, `Managed`, `DeviceStatic`, `ManagedStatic`, `unknown`
+	From string `key:"from" title:"from"`
+	To   string `key:"to" title:"to"` // =
+	Peer bool   `key:"peer"`          // whether the copy is between two GPUs
+	transferCells
 }
 
 func (s *work) copyTable() *table.Table {
-	t := new(table.Table)
-	t.Columns = slices.Concat([]table.Column{name("direction"), column("from", "from", table.Text, 0), column("to", "to", table.Text, 0),
-		column("peer", "", table.Flag, 0)}, memoryColumns())
+	var rows []copyCells
 	for _, r := range s.copies.list {
-		t.Rows = append(t.Rows, append([]any{r.direction, text(r.source), text(r.destination), r.peer}, r.cells(s.total)...))
+		rows = append(rows, copyCells{r.direction, r.source, r.destination, r.peer, s.transferOf(r)})
 	}
+	t := table.Of(rows)
 	t.Sort("total_ns")
 	return t
 }
@@ -428,19 +475,20 @@ var setsReport = Report{
 	Name: "sets", Title: "memory sets",
 	needs: gpuWork, whyEmpty: "no memory sets",
 	table: func(s *Sink, _ Facts) *table.Table { return s.work.setTable() },
-	Keys: []Key{
-		{"name", ""},
-		{"count, total_ns, share, bytes, gbps, min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns, stddev_ns, median_low_ns, median_high_ns, min_bytes, median_bytes, mean_bytes, max_bytes, untimed", "as in `copies`"},
-	},
+}
+
+// setCells is a row of sets.
+type setCells struct {
+	Name          string `key:"name" title:"operation"`
+	transferCells        // as in `copies`
 }
 
 func (s *work) setTable() *table.Table {
-	t := new(table.Table)
-	t.Columns = append([]table.Column{name("operation")}, memoryColumns()...)
+	var rows []setCells
 	for _, r := range s.sets.list {
-		t.Rows = append(t.Rows, append([]any{cmp.Or(r.direction, "Memset")}, r.cells(s.total)...))
+		rows = append(rows, setCells{cmp.Or(r.direction, "Memset"), s.transferOf(r)})
 	}
-	return t
+	return table.Of(rows)
 }
 
 // launched are the kernels with the processes that ran them, communication apart.

@@ -35,7 +35,7 @@ func TestColor(t *testing.T) {
 		if errs.String() != want {
 			t.Errorf("%s: standard error is %q, want %q", when, &errs, want)
 		}
-		tables := []*columns.Table{{Name: "kernels", Title: "all", Columns: []columns.Column{{Key: "name", Title: "kernel"}}, Rows: [][]any{{"k\x1b"}}}}
+		tables := []*columns.Table{{Name: "kernels", Title: "all", Columns: []columns.Column{{Key: "name", Title: "kernel"}}, Rows: []columns.Row{{Cells: []any{"k\x1b"}}}}}
 		if err := columns.WriteText(c.Text(), tables, 80); err != nil {
 			t.Fatal(err)
 		}

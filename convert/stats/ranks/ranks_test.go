@@ -161,7 +161,7 @@ func TestTies(t *testing.T) {
 			}
 			table := j.Collectives()
 			row := table.Rows[0]
-			of := func(key string) any { return row[table.Column(key)] }
+			of := func(key string) any { return row.Cells[table.Column(key)] }
 			if most := slices.Max(c.share); math.Abs(of("waited_for_share").(float64)-most) > 0.002 || of("last_share") != c.last || of("ties") != c.ties || of("uncertain") != uint64(0) {
 				t.Errorf("%v of the waiting is for rank %v, last in %v, %v ties, %v uncertain", of("waited_for_share"), of("last_rank"), of("last_share"), of("ties"), of("uncertain"))
 			}
@@ -187,7 +187,7 @@ func said(hash uint64, bytes ...int64) (list []*timeline.NCCL) {
 func sizeRows(j *job) (rows []string, notes string) {
 	t := j.MessageSizes()
 	for _, r := range t.Rows {
-		row := fmt.Sprintf("%v of %v, %v-%v B: %v, %v B, %v measured, %v ns, %.3v %.3v", r...)
+		row := fmt.Sprintf("%v of %v, %v-%v B: %v, %v B, %v measured, %v ns, %.3v %.3v", r.Cells...)
 		rows = append(rows, strings.NewReplacer("%!v(<nil>)", "-", "<nil>", "-").Replace(row))
 	}
 	slices.Sort(rows)
@@ -296,7 +296,7 @@ func TestPartial(t *testing.T) {
 		first.runSaid(reduce, 1e9+500e3, said(7, 1000, 1000), 1e9, 1e9+100e3)
 		others.runSaid(c.other, 1e9+500e3, said(c.hash, 1000, 1000), 1e9, 1e9+100e3)
 		_, notes := sizeRows(j)
-		measured := j.MessageSizes().Rows[0][6].(uint64) > 0
+		measured := j.MessageSizes().Rows[0].Cells[6].(uint64) > 0
 		if lacks, said := strings.Contains(c.want, "no bandwidths"), strings.Contains(strings.Join(j.Collectives().Notes, "; "), " may have come last: "); lacks != said {
 			t.Errorf("%s: that a rank may be missing is said: %t", name, said)
 		}
@@ -338,8 +338,8 @@ func TestBroadcast(t *testing.T) {
 		t.Fatalf("%d rows", len(c.Rows))
 	}
 	for _, row := range c.Rows {
-		waited, compared := row[c.Column("wait_ns")], row[c.Column("compared")]
-		if reduces := strings.Contains(row[0].(string), "AllReduce"); reduces != (waited != nil) || reduces != (compared == uint64(40)) || row[c.Column("count")] != uint64(40) {
+		waited, compared := row.Cells[c.Column("wait_ns")], row.Cells[c.Column("compared")]
+		if reduces := strings.Contains(row.Cells[0].(string), "AllReduce"); reduces != (waited != nil) || reduces != (compared == uint64(40)) || row.Cells[c.Column("count")] != uint64(40) {
 			t.Errorf("%v", row)
 		}
 	}
@@ -413,7 +413,7 @@ func TestSteps(t *testing.T) {
 	table := j.StepTable(made)
 	var got []string
 	for _, row := range table.Rows {
-		got = append(got, fmt.Sprintf("%v %v %v %v %v %v", row[0], row[table.Column("last_rank")], row[table.Column("late_ns")], row[table.Column("slowest_rank")], row[table.Column("durations_ns")], row[table.Column("compute_ns"):table.Column("pid")]))
+		got = append(got, fmt.Sprintf("%v %v %v %v %v %v", row.Cells[0], row.Cells[table.Column("last_rank")], row.Cells[table.Column("late_ns")], row.Cells[table.Column("slowest_rank")], row.Cells[table.Column("durations_ns")], row.Cells[table.Column("compute_ns"):table.Column("pid")]))
 	}
 	if want := []string{"step 0 <nil> <nil> 1 [1000 1050] [<nil> <nil> <nil> <nil>]", "step 1 1 200 1 [1000 1150] [1 2 3 1150]",
 		"a 0 <nil> <nil> <nil> [100] [<nil> <nil> <nil> <nil>]", "b 0 <nil> <nil> <nil> [100] [<nil> <nil> <nil> <nil>]"}; !slices.Equal(got, want) {

@@ -55,7 +55,7 @@ type sender struct {
 }
 
 // rows are rows of the kernels that send and receive, for the table of collectives. What is compared there is nil.
-func (s sends) rows(names *labels, sorted []*Process) (rows [][]any) {
+func (s sends) rows(names *labels, sorted []*Process) (rows []collectiveCells) {
 	all := make(map[sender]*sent)
 	for key, x := range s {
 		k := sender{key.run, names.all[key.label].use()}
@@ -71,22 +71,21 @@ func (s sends) rows(names *labels, sorted []*Process) (rows [][]any) {
 	})
 	for _, k := range order {
 		x := all[k]
-		var communicator any
+		r := collectiveCells{Name: names.list[k.kernel].title, Count: x.count, Total: x.time}
 		if k.communicator != 0 {
-			communicator = hashText(k.communicator)
+			r.Communicator = hashText(k.communicator)
 		}
 		var numbers []uint32
-		members := uint64(0)
 		for _, p := range sorted {
 			if !x.on.Has(p) {
 				continue
 			}
-			if members++; p.Rank.Known {
+			if r.Members++; p.Rank.Known {
 				numbers = append(numbers, p.Rank.Number)
 			}
 		}
-		row := []any{names.list[k.kernel].title, communicator, ranks.Words(numbers), members, x.count, x.time}
-		rows = append(rows, append(row, make([]any, compared)...))
+		r.Ranks = ranks.Words(numbers)
+		rows = append(rows, r)
 	}
 	return rows
 }

@@ -34,8 +34,8 @@ func TestSends(t *testing.T) {
 	var rows []string
 	c := j.Collectives()
 	for _, r := range c.Rows {
-		name, _, _ := strings.Cut(strings.TrimPrefix(r[0].(string), "ncclDevKernel_"), "24nccl")
-		rows = append(rows, fmt.Sprint(name, " ", r[1], " ranks ", r[2], " of ", r[3], ": ", r[4], ", ", r[5], " ns, waits ", r[6]))
+		name, _, _ := strings.Cut(strings.TrimPrefix(r.Cells[0].(string), "ncclDevKernel_"), "24nccl")
+		rows = append(rows, fmt.Sprint(name, " ", r.Cells[1], " ranks ", r.Cells[2], " of ", r.Cells[3], ": ", r.Cells[4], ", ", r.Cells[5], " ns, waits ", r.Cells[6]))
 	}
 	want := []string{"AllReduce_Sum_bf16_RING_LL 0x7 ranks 0-1 of 2: 20, 100000000 ns, waits 20000000", "SendRecv (AlltoAll) 0x7 ranks 0-1 of 2: 40, 40000 ns, waits <nil>",
 		"SendRecv 0x7 ranks 0-1 of 2: 15, 15000 ns, waits <nil>"}

@@ -11,19 +11,34 @@ import (
 	"github.com/cudatrace/cudatrace/record/figures"
 )
 
+// sizeCells is a row of message_sizes.
+type sizeCells struct {
+	Name string `key:"name" title:"operation"` // the operation
+	// ranks of the communicator, as NCCL or else the logs tell; `null` for kernels that are not put together across ranks:
+	// there the kernels of every rank count
+	Members  *int    `key:"members" title:"ranks" rank:"1" unit:"id"`
+	Least    *uint64 `key:"min_bytes" title:"from" rank:"1"` // smallest and largest message of the row
+	Most     *uint64 `key:"max_bytes" title:"to" rank:"2"`   // =
+	Count    uint64  `key:"count" title:"count" rank:"2"`
+	Bytes    *uint64 `key:"bytes" title:"bytes" rank:"3"`       // sum of the messages
+	Measured uint64  `key:"measured" title:"measured" rank:"4"` // collectives whose time is known; of very many a sample
+	// time of the kernel of the rank that entered last, which waited for nobody; where it is uncertain who did, of the
+	// shortest kernel
+	Median *uint64 `key:"median_ns" title:"time" rank:"1"`
+	// size per time, GB/s, in the median: *S* / *t*
+	AlgBW *float64 `key:"algbw_gbps" title:"algbw GB/s" rank:"2" unit:"rate"`
+	// `algbw_gbps` times a factor that makes it comparable with the links' bandwidth
+	BusBW *float64 `key:"busbw_gbps" title:"busbw GB/s" rank:"1" unit:"rate"`
+}
+
 // MessageSizes returns the table of message sizes.
 func (c *Collector) MessageSizes() *table.Table {
 	r := c.Result()
-	t := &table.Table{Columns: []table.Column{
-		{Key: "name", Title: "operation"}, {Key: "members", Title: "ranks", Unit: table.ID, Rank: 1}, {Key: "min_bytes", Title: "from", Unit: table.Bytes, Rank: 1},
-		{Key: "max_bytes", Title: "to", Unit: table.Bytes, Rank: 2}, {Key: "count", Title: "count", Unit: table.Number, Rank: 2},
-		{Key: "bytes", Title: "bytes", Unit: table.Bytes, Rank: 3}, {Key: "measured", Title: "measured", Unit: table.Number, Rank: 4},
-		{Key: "median_ns", Title: "time", Unit: table.Duration, Rank: 1}, {Key: "algbw_gbps", Title: "algbw GB/s", Unit: table.Rate, Rank: 2},
-		{Key: "busbw_gbps", Title: "busbw GB/s", Unit: table.Rate, Rank: 1},
-	}}
+	var rows []sizeCells
 	for _, k := range slices.SortedFunc(maps.Keys(r.sizes), sizeKey.compare) {
-		t.Rows = append(t.Rows, r.sizes[k].row(k))
+		rows = append(rows, r.sizes[k].cells(k))
 	}
+	t := table.Of(rows)
 	t.Sort("bytes")
 	t.Top(maxRows)
 	t.Notes = r.sizeNotes(c)
@@ -44,21 +59,21 @@ func compareBool(a, b bool) int {
 	return 1
 }
 
-// row is a row of the table; what is not known is nil.
-func (x *size) row(k sizeKey) []any {
-	row := []any{k.operation, nil, nil, nil, x.count, nil, x.time.Count, nil, nil, nil}
+// cells is a row of the table.
+func (x *size) cells(k sizeKey) sizeCells {
+	r := sizeCells{Name: k.operation, Count: x.count, Measured: x.time.Count}
 	if k.members > 0 {
-		row[1] = uint64(k.members)
+		r.Members = &k.members
 	}
 	if k.class != unsized {
-		row[2], row[3], row[5] = x.least, x.most, x.bytes
+		r.Least, r.Most, r.Bytes = &x.least, &x.most, &x.bytes
 	}
 	if x.time.Count > 0 {
 		_, bus := bandwidth(k.operation, uint64(k.members))
 		rate := float64(x.rate.Percentile(50)) / 1e9
-		row[7], row[8], row[9] = x.time.Percentile(50), rate, rate*bus
+		r.Median, r.AlgBW, r.BusBW = new(x.time.Percentile(50)), &rate, new(rate*bus)
 	}
-	return row
+	return r
 }
 
 // sizeNotes say why collectives have no size or no bandwidth.

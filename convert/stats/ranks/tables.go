@@ -10,32 +10,65 @@ import (
 	"github.com/cudatrace/cudatrace/record/ranks"
 )
 
+// collectiveCells is a row of collectives.
+type collectiveCells struct {
+	Name string `key:"name" title:"kernel"`
+	// [NCCL's hash](nvtx.md#nccl) in hexadecimal; where NCCL does not tell it, a number of this report alone, which another
+	// filter changes
+	Communicator string `key:"communicator" title:"communicator" rank:"5"`
+	Ranks        string `key:"ranks"`                          // the ranks, `0-7`, and their number
+	Members      int    `key:"members" title:"ranks" rank:"5"` // =
+	Count        uint64 `key:"count" title:"count" rank:"4"`
+	Total        uint64 `key:"total_ns" title:"total" rank:"6"` // time of the kernels on all ranks together
+	comparedColumns
+}
+
+// comparedColumns are the columns of what was compared. They are null where nothing was.
+type comparedColumns struct {
+	Wait       *uint64  `key:"wait_ns" title:"waiting" rank:"1"`            // time that all ranks together waited, and its part of `total_ns`
+	WaitShare  *float64 `key:"wait_share" title:"share" rank:"5"`           // =
+	Min        *uint64  `key:"min_ns"`                                      // times of the kernels that were compared
+	Median     *uint64  `key:"median_ns" title:"median" rank:"7"`           // =
+	P95        *uint64  `key:"p95_ns"`                                      // =
+	Max        *uint64  `key:"max_ns"`                                      // =
+	WaitMedian *uint64  `key:"wait_median_ns" title:"wait median" rank:"8"` // times that a rank waited
+	WaitP95    *uint64  `key:"wait_p95_ns"`                                 // =
+	WaitMax    *uint64  `key:"wait_max_ns"`                                 // =
+	// the rank for which the others waited longest, and its part of the waiting, of collectives whose last rank is known and
+	// in its steady state: the figures of [`straggling_rank`](findings.md#straggling_rank-straggling_host)
+	LastRank  *uint32  `key:"last_rank" title:"last" rank:"1" unit:"id"`
+	WaitedFor *float64 `key:"waited_for_share" title:"for it" rank:"1"` // =
+	// its part of those that are no ties; the median of how much it came after all others in these, as far as no error of the
+	// clocks explains it
+	LastShare *float64 `key:"last_share" title:"how often" rank:"3"`
+	Late      *uint64  `key:"late_median_ns" title:"by" rank:"2"` // =
+	// collectives that were compared; of very many a sample, as a note says: waits are then estimates for all
+	Compared  *uint64 `key:"compared"`
+	Uncertain *uint64 `key:"uncertain"` // collectives whose last rank is not known
+	// collectives whose last rank came later by less than half of the communicator's mean in the steady state: chance decides
+	// who is last in most collectives of a step
+	Ties *uint64 `key:"ties"`
+	// collectives whose last rank was in its [start-up](findings.md#start-up-and-steady-state): they count neither as ties
+	// nor for `last_rank`
+	Starting *uint64 `key:"starting"`
+}
+
 // Collectives returns the table of collectives.
 func (c *Collector) Collectives() *table.Table {
 	r := c.Result()
-	t := &table.Table{Columns: []table.Column{
-		{Key: "name", Title: "kernel"}, {Key: "communicator", Title: "communicator", Unit: table.Text, Rank: 5}, {Key: "ranks"},
-		{Key: "members", Title: "ranks", Unit: table.Number, Rank: 5}, {Key: "count", Title: "count", Unit: table.Number, Rank: 4},
-		{Key: "total_ns", Title: "total", Unit: table.Duration, Rank: 6}, {Key: "wait_ns", Title: "waiting", Unit: table.Duration, Rank: 1},
-		{Key: "wait_share", Title: "share", Unit: table.Share, Rank: 5}, {Key: "min_ns", Unit: table.Duration}, {Key: "median_ns", Title: "median", Unit: table.Duration, Rank: 7},
-		{Key: "p95_ns", Unit: table.Duration}, {Key: "max_ns", Unit: table.Duration}, {Key: "wait_median_ns", Title: "wait median", Unit: table.Duration, Rank: 8},
-		{Key: "wait_p95_ns", Unit: table.Duration}, {Key: "wait_max_ns", Unit: table.Duration}, {Key: "last_rank", Title: "last", Unit: table.ID, Rank: 1},
-		{Key: "waited_for_share", Title: "for it", Unit: table.Share, Rank: 1}, {Key: "last_share", Title: "how often", Unit: table.Share, Rank: 3},
-		{Key: "late_median_ns", Title: "by", Unit: table.Duration, Rank: 2}, {Key: "compared", Unit: table.Number}, {Key: "uncertain", Unit: table.Number}, {Key: "ties", Unit: table.Number},
-		{Key: "starting", Unit: table.Number},
-	}}
+	var rows []collectiveCells
+	var notes []string
 	for _, m := range r.communicators {
 		for _, k := range m.kinds {
-			row := []any{k.title, m.name(), m.ranksText(), uint64(len(m.members)), k.count, k.time}
-			t.Rows = append(t.Rows, slices.Concat(row, k.cells(m)))
+			rows = append(rows, collectiveCells{k.title, m.name(), m.ranksText(), len(m.members), k.count, k.time, k.compare(m)})
 		}
-		t.Notes = append(t.Notes, m.notes()...)
+		notes = append(notes, m.notes()...)
 	}
-	t.Rows = append(t.Rows, c.sent.rows(&c.labels, c.sorted())...)
-	t.Reason = c.apart()
+	t := table.Of(append(rows, c.sent.rows(&c.labels, c.sorted())...))
+	t.Notes, t.Reason = notes, c.apart()
 	t.Sort("total_ns")
 	if len(r.communicators) > 1 {
-		t.Columns[t.Column("communicator")].Rank = 1 // it tells rows apart
+		t.SetRank(1, "communicator") // it tells rows apart
 	}
 	t.Notes = append(t.Notes, c.alone(r)...)
 	if len(r.communicators) == 0 && len(t.Rows) > 0 && t.Reason != "" {
@@ -50,18 +83,16 @@ func (c *Collector) Collectives() *table.Table {
 	return t
 }
 
-// compared is the number of cells of what was compared.
-const compared = 17
-
-// cells are the cells of what was compared; of a kernel that does not wait for all ranks, nothing was.
-func (k *kind) cells(m *communicator) []any {
-	cells := make([]any, compared)
-	cells[13], cells[14] = k.compared, k.uncertain
+// compare returns the columns of what was compared; of a kernel that does not wait for all ranks, nothing was.
+func (k *kind) compare(m *communicator) comparedColumns {
+	x := comparedColumns{Compared: &k.compared, Uncertain: &k.uncertain}
 	if k.compared == 0 {
-		return cells
+		return x
 	}
 	l, w := &k.length, &k.waits
-	copy(cells, []any{k.waited, table.ShareOf(k.waited, k.time), l.Min, l.Percentile(50), l.Percentile(95), l.Max, w.Percentile(50), w.Percentile(95), w.Max})
+	x.Wait, x.WaitShare = &k.waited, table.ShareOf(k.waited, k.time)
+	x.Min, x.Median, x.P95, x.Max = &l.Min, new(l.Percentile(50)), new(l.Percentile(95)), &l.Max
+	x.WaitMedian, x.WaitP95, x.WaitMax = new(w.Percentile(50)), new(w.Percentile(95)), &w.Max
 	lags, most := lagsOf(k.blame, leastLate(m.blame)), 0
 	for i := range lags {
 		if lags[i].awaited > lags[most].awaited {
@@ -69,18 +100,23 @@ func (k *kind) cells(m *communicator) []any {
 		}
 	}
 	last := &lags[most]
-	cells[15], cells[16] = k.compared-k.uncertain-k.starting-uint64(last.of), k.starting
+	x.Ties, x.Starting = new(k.compared-k.uncertain-k.starting-uint64(last.of)), &k.starting
 	if last.awaited == 0 {
-		return cells
+		return x
 	}
-	if p := m.members[most]; p.Rank.Known {
-		cells[9] = uint64(p.Rank.Number)
-	}
-	cells[10] = last.share
+	x.LastRank, x.WaitedFor = m.members[most].number(), &last.share
 	if len(last.late) > 0 {
-		cells[11], cells[12] = table.ShareOf(uint64(len(last.late)), uint64(last.of)), middle(last.late)
+		x.LastShare, x.Late = table.ShareOf(uint64(len(last.late)), uint64(last.of)), new(middle(last.late))
 	}
-	return cells
+	return x
+}
+
+// number is the rank of a process, null without one.
+func (p *Process) number() *uint32 {
+	if !p.Rank.Known {
+		return nil
+	}
+	return &p.Rank.Number
 }
 
 // middle is the median of numbers.
@@ -190,25 +226,29 @@ func (c *Collector) alone(r *Result) (notes []string) {
 	return notes
 }
 
+// lateCells is a row of late_collectives.
+type lateCells struct {
+	Name         string  `key:"name" title:"kernel"`                        // as in `collectives`
+	Communicator string  `key:"communicator" title:"communicator" rank:"3"` // as in `collectives`
+	At           uint64  `key:"at_ns" title:"at" rank:"1" unit:"moment"`    // start of the first rank's kernel
+	Members      int     `key:"members" title:"ranks" rank:"4"`             // ranks whose logs have their part
+	Wait         uint64  `key:"wait_ns" title:"waiting" rank:"1"`           // time that all ranks together waited, and the longest wait
+	Longest      uint64  `key:"wait_max_ns" title:"longest" rank:"2"`       // =
+	LastRank     *uint32 `key:"last_rank" title:"last" rank:"1" unit:"id"`  // the last rank, and by how much after all others
+	Late         *uint64 `key:"late_ns" title:"by" rank:"1"`                // =
+}
+
 // Worst returns the table of the collectives in which ranks waited longest.
 func (c *Collector) Worst() *table.Table {
-	r := c.Result()
-	t := &table.Table{Columns: []table.Column{
-		{Key: "name", Title: "kernel"}, {Key: "communicator", Title: "communicator", Unit: table.Text, Rank: 3}, {Key: "at_ns", Title: "at", Unit: table.Moment, Rank: 1},
-		{Key: "members", Title: "ranks", Unit: table.Number, Rank: 4}, {Key: "wait_ns", Title: "waiting", Unit: table.Duration, Rank: 1},
-		{Key: "wait_max_ns", Title: "longest", Unit: table.Duration, Rank: 2}, {Key: "last_rank", Title: "last", Unit: table.ID, Rank: 1}, {Key: "late_ns", Title: "by", Unit: table.Duration, Rank: 1},
-	}}
-	for _, l := range r.worst {
-		row := []any{l.kind.title, l.of.name(), c.clock(l.at), uint64(l.parts), l.waited, l.longest, nil, nil}
+	var rows []lateCells
+	for _, l := range c.Result().worst {
+		x := lateCells{Name: l.kind.title, Communicator: l.of.name(), At: c.clock(l.at), Members: l.parts, Wait: l.waited, Longest: l.longest}
 		if l.last >= 0 {
-			if p := l.of.members[l.last]; p.Rank.Known {
-				row[6] = uint64(p.Rank.Number)
-			}
-			row[7] = l.late
+			x.LastRank, x.Late = l.of.members[l.last].number(), &l.late
 		}
-		t.Rows = append(t.Rows, row)
+		rows = append(rows, x)
 	}
-	return t
+	return table.Of(rows)
 }
 
 // maxRows bounds the rows of a table.
@@ -217,60 +257,71 @@ const maxRows = 10_000
 // A Made returns what the GPUs of a process did between two times: they computed, communicated without computing, copied and did nothing else, or did nothing.
 type Made func(of *timeline.Process, from, to uint64) (ns [4]uint64, known bool)
 
+// stepCells is a row of steps.
+type stepCells struct {
+	Name   string `key:"name" title:"step"`                       // the step
+	Number int64  `key:"number" unit:"id"`                        // =
+	Count  int    `key:"count" title:"ranks" rank:"2"`            // ranks that have it
+	At     uint64 `key:"at_ns" title:"at" rank:"3" unit:"moment"` // when the first rank began it
+	// durations over the ranks; `spread_ns` is `max_ns` less `min_ns`
+	Min       uint64   `key:"min_ns" title:"min" rank:"3"`
+	Median    uint64   `key:"median_ns" title:"median" rank:"1"`               // =
+	Max       uint64   `key:"max_ns" title:"max" rank:"1"`                     // =
+	Spread    uint64   `key:"spread_ns" title:"spread" rank:"1"`               // =
+	Slowest   *uint32  `key:"slowest_rank" title:"slowest" rank:"1" unit:"id"` // the rank with `max_ns`
+	LastRank  *uint32  `key:"last_rank" title:"last" rank:"2" unit:"id"`       // the last rank, and by how much after all others
+	Late      *uint64  `key:"late_ns" title:"by" rank:"2"`                     // =
+	Ranks     []uint64 `key:"ranks" unit:"id"`                                 // lists: the ranks, and the step's duration on each
+	Durations []uint64 `key:"durations_ns"`                                    // =
+	Compute   *uint64  `key:"compute_ns" title:"compute" rank:"2"`             // as in `step_kinds`, of the slowest rank's process
+	Exposed   *uint64  `key:"exposed_ns" title:"exposed" rank:"2"`             // =
+	Copy      *uint64  `key:"copy_ns" title:"copies" rank:"3"`                 // =
+	Idle      *uint64  `key:"idle_ns" title:"idle" rank:"2"`                   // =
+	PID       uint32   `key:"pid" unit:"id"`                                   // =
+}
+
 // StepTable returns the table of steps, in their order.
 func (c *Collector) StepTable(made Made) *table.Table {
-	t := &table.Table{Columns: []table.Column{
-		{Key: "name", Title: "step"}, {Key: "number", Unit: table.ID}, {Key: "count", Title: "ranks", Unit: table.Number, Rank: 2}, {Key: "at_ns", Title: "at", Unit: table.Moment, Rank: 3},
-		{Key: "min_ns", Title: "min", Unit: table.Duration, Rank: 3}, {Key: "median_ns", Title: "median", Unit: table.Duration, Rank: 1},
-		{Key: "max_ns", Title: "max", Unit: table.Duration, Rank: 1}, {Key: "spread_ns", Title: "spread", Unit: table.Duration, Rank: 1},
-		{Key: "slowest_rank", Title: "slowest", Unit: table.ID, Rank: 1}, {Key: "last_rank", Title: "last", Unit: table.ID, Rank: 2}, {Key: "late_ns", Title: "by", Unit: table.Duration, Rank: 2},
-		{Key: "ranks", Unit: table.ID}, {Key: "durations_ns", Unit: table.Duration},
-		{Key: "compute_ns", Title: "compute", Unit: table.Duration, Rank: 2}, {Key: "exposed_ns", Title: "exposed", Unit: table.Duration, Rank: 2},
-		{Key: "copy_ns", Title: "copies", Unit: table.Duration, Rank: 3}, {Key: "idle_ns", Title: "idle", Unit: table.Duration, Rank: 2}, {Key: "pid", Unit: table.ID},
-	}}
+	var notes []string
 	list := c.steps.sorted()
 	if len(list) > maxRows {
-		t.Notes = append(t.Notes, fmt.Sprintf("only the first %s steps are shown of %s", figures.Group(maxRows), figures.Group(len(list))))
+		notes = append(notes, fmt.Sprintf("only the first %s steps are shown of %s", figures.Group(maxRows), figures.Group(len(list))))
 		list = list[:maxRows]
 	}
+	rows := make([]stepCells, 0, len(list))
 	for _, x := range list {
-		t.Rows = append(t.Rows, c.stepRow(x, made))
+		rows = append(rows, c.stepCells(x, made))
 	}
 	if c.steps.more > 0 {
-		t.Notes = append(t.Notes, figures.Count(c.steps.more, "step of a rank is", "steps of ranks are")+" left out: there are more than "+figures.Group(maxStepParts))
+		notes = append(notes, figures.Count(c.steps.more, "step of a rank is", "steps of ranks are")+" left out: there are more than "+figures.Group(maxStepParts))
 	}
-	t.Reason = "nothing that repeats is known to be a step: --step RANGES says which NVTX ranges are steps"
+	t := table.Of(rows)
+	t.Notes, t.Reason = notes, "nothing that repeats is known to be a step: --step RANGES says which NVTX ranges are steps"
 	return t
 }
 
-func (c *Collector) stepRow(x *step, made Made) []any {
+func (c *Collector) stepCells(x *step, made Made) stepCells {
 	lengths, sorted := x.lengths()
-	first, ranks := x.parts[0].start, []uint64{}
+	n, slowest := len(sorted), x.slowest()
+	r := stepCells{
+		Name: fmt.Sprintf("%s %d", x.name, x.number), Number: x.number, Count: n, Min: sorted[0], Median: sorted[(n-1)/2], Max: sorted[n-1],
+		Spread: sorted[n-1] - sorted[0], Slowest: slowest.of.number(), Ranks: []uint64{}, Durations: lengths, PID: slowest.of.PID,
+	}
+	first := x.parts[0].start
 	for _, p := range x.parts {
 		first = min(first, p.start)
 		if p.of.Rank.Known {
-			ranks = append(ranks, uint64(p.of.Rank.Number))
+			r.Ranks = append(r.Ranks, uint64(p.of.Rank.Number))
 		}
 	}
-	number := func(p *Process) any {
-		if !p.Rank.Known {
-			return nil
-		}
-		return uint64(p.Rank.Number)
-	}
-	var last, by any
+	r.At = c.clock(first)
 	if p, late := x.last(); p != nil {
-		last, by = number(p.of), late
+		r.LastRank, r.Late = p.of.number(), &late
 	}
-	n := len(sorted)
-	row := []any{fmt.Sprintf("%s %d", x.name, x.number), uint64(x.number), uint64(n), c.clock(first), sorted[0], sorted[(n-1)/2], sorted[n-1], sorted[n-1] - sorted[0],
-		number(x.slowest().of), last, by, ranks, lengths, nil, nil, nil, nil, uint64(x.slowest().of.PID)}
-	if ns, known := made(x.slowest().of.Process, x.slowest().start, x.slowest().end); known {
-		for i := range ns {
-			row[len(row)-5+i] = ns[i]
-		}
+	if ns, known := made(slowest.of.Process, slowest.start, slowest.end); known {
+		r.Compute, r.Exposed, r.Copy, r.Idle = &ns[0], &ns[1], &ns[2], &ns[3]
 	}
-	return row
+	return r
 }
 
 // Ranks is the number of processes that are ranks of a distributed program and used a GPU.

@@ -40,12 +40,20 @@ func Words(v any, u Unit) string {
 	return fmt.Sprint(v)
 }
 
-// ShareOf is the cell of a part of a total, nil of nothing.
-func ShareOf(part, total uint64) any {
+// WordsOf writes a value that may be null for people.
+func WordsOf[T any](v *T, u Unit) string {
+	if v == nil {
+		return unknown
+	}
+	return Words(*v, u)
+}
+
+// ShareOf is the share that a part has of a total, null of nothing.
+func ShareOf(part, total uint64) *float64 {
 	if total == 0 {
 		return nil
 	}
-	return float64(part) / float64(total)
+	return new(float64(part) / float64(total))
 }
 
 // joined joins the values of a list.

@@ -18,7 +18,7 @@ func (t *Table) WriteCSV(w io.Writer) error {
 	}
 	out.Write(record) // Flush keeps the error
 	for _, row := range t.Rows {
-		for i, v := range row {
+		for i, v := range row.Cells {
 			record[i] = csvCell(v, t.Columns[i].Unit)
 		}
 		out.Write(record)
@@ -106,7 +106,7 @@ func list(b *bytes.Buffer, t *Table) {
 	fmt.Fprintf(b, "  %s: [", encoded(t.Name))
 	for i, row := range t.Rows {
 		b.WriteString(strings.Repeat(",", min(i, 1)) + "\n    {")
-		for k, v := range row {
+		for k, v := range row.Cells {
 			fmt.Fprintf(b, "%s%s: %s", strings.Repeat(", ", min(k, 1)), encoded(t.Columns[k].Key), value(v, t.Columns[k].Unit))
 		}
 		b.WriteString("}")

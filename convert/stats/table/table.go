@@ -5,6 +5,7 @@ package table
 
 import (
 	"cmp"
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -52,7 +53,7 @@ type Column struct {
 	// Short shortens a text where lines have a width, unless two then read alike. nil: texts are not shortened.
 	Short func(string) string
 	// Words writes the value of a row for people. nil: [Words] does.
-	Words func(row []any) string
+	Words func(row Row) string
 }
 
 // A Table is a list of rows.
@@ -60,13 +61,14 @@ type Table struct {
 	Name    string // "kernels", its key in JSON
 	Title   string // for people
 	Columns []Column
-	Rows    [][]any // a value for each column
-	Reason  string  // why there are no rows, "" if there are
+	Rows    []Row
+	Type    reflect.Type // of the structs that the rows come from
+	Reason  string       // why there are no rows, "" if there are
 	Notes   []string
 	LeftOut int  // rows that Top left out
 	Whole   bool // no cell is cut for people, however long their line is
 	// Prose is what people read in place of a row with columns. nil: they read the columns.
-	Prose func(row []any) Paragraph
+	Prose func(row Row) Paragraph
 }
 
 // A Paragraph is a row in words.
@@ -83,13 +85,30 @@ func (t *Table) Column(key string) int {
 	return slices.IndexFunc(t.Columns, func(c Column) bool { return c.Key == key })
 }
 
+// Add adds a row of cells.
+func (t *Table) Add(cells ...any) { t.Rows = append(t.Rows, Row{Cells: cells}) }
+
+// Hide leaves columns to JSON and CSV.
+func (t *Table) Hide(keys ...string) {
+	for _, key := range keys {
+		t.Columns[t.Column(key)].Title = ""
+	}
+}
+
+// SetRank changes the rank of columns.
+func (t *Table) SetRank(rank int, keys ...string) {
+	for _, key := range keys {
+		t.Columns[t.Column(key)].Rank = rank
+	}
+}
+
 // Words writes the value of a column of a row for people.
-func (t *Table) Words(row []any, column int) string {
+func (t *Table) Words(row Row, column int) string {
 	c := &t.Columns[column]
 	if c.Words != nil {
 		return c.Words(row)
 	}
-	return Words(row[column], c.Unit)
+	return Words(row.Cells[column], c.Unit)
 }
 
 // Sort sorts the rows by a column: numbers from the largest, texts from A, unknown values last.
@@ -99,18 +118,18 @@ func (t *Table) Sort(key string) {
 	if i < 0 {
 		return
 	}
-	slices.SortStableFunc(t.Rows, func(a, b []any) int { return cmp.Or(compare(a[i], b[i]), t.CompareNames(a, b)) })
+	slices.SortStableFunc(t.Rows, func(a, b Row) int { return cmp.Or(compare(a.Cells[i], b.Cells[i]), t.CompareNames(a, b)) })
 }
 
 // CompareNames compares what names two rows: their texts, and their numbers that are names.
-func (t *Table) CompareNames(a, b []any) int {
+func (t *Table) CompareNames(a, b Row) int {
 	for i, c := range t.Columns {
 		order := 0
 		switch c.Unit {
 		case Text:
-			order = compare(a[i], b[i])
+			order = compare(a.Cells[i], b.Cells[i])
 		case ID:
-			order = compare(b[i], a[i])
+			order = compare(b.Cells[i], a.Cells[i])
 		}
 		if order != 0 {
 			return order

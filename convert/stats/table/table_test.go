@@ -11,6 +11,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+func rowsOf(list [][]any) (rows []Row) {
+	for _, cells := range list {
+		rows = append(rows, Row{Cells: cells})
+	}
+	return rows
+}
+
 // sample is a table with values of every unit, and unknown ones.
 func sample() *Table {
 	return &Table{Name: "things", Title: "all things", Columns: []Column{
@@ -18,11 +25,11 @@ func sample() *Table {
 		{Key: "share", Title: "share", Unit: Share, Rank: 2}, {Key: "bytes", Title: "bytes", Unit: Bytes, Rank: 3}, {Key: "gbps", Title: "GB/s", Unit: Rate, Rank: 4},
 		{Key: "at_ns", Title: "at", Unit: Moment, Rank: 5}, {Key: "pid", Title: "process", Unit: ID, Rank: 6}, {Key: "address", Title: "address", Unit: Address, Rank: 7},
 		{Key: "peer", Title: "peer", Unit: Flag, Rank: 8}, {Key: "from", Title: "from", Unit: Text, Rank: 9}, {Key: "hidden", Unit: Number},
-	}, Rows: [][]any{
+	}, Rows: rowsOf([][]any{
 		{"void gemm<float, 128, 64>", uint64(12_345), uint64(7_330), 0.123456789, uint64(4096), 32.5, uint64(1_500_000_000), uint64(3200), uint64(0xff), true, "Zażółć", uint64(1)},
 		{"a\x1b[31m|`b", uint64(1), 1_234_567.25, 1.0, 512.0, nil, nil, nil, nil, false, nil, uint64(2)},
 		{"", nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil},
-	}, LeftOut: 2, Notes: []string{"a note"}}
+	}), LeftOut: 2, Notes: []string{"a note"}}
 }
 
 func empty() *Table {
@@ -55,7 +62,7 @@ nothing: no <things>
 func TestWidth(t *testing.T) {
 	t.Parallel()
 	long := sample()
-	long.Rows[0][0] = strings.Repeat("ab", 40) + "END"
+	long.Rows[0].Cells[0] = strings.Repeat("ab", 40) + "END"
 	long.Notes, long.LeftOut = nil, 0
 	for width := 45; width < 200; width++ {
 		var out strings.Builder
@@ -115,7 +122,7 @@ func hostile() *Table {
 		rows = append(rows, []any{s, -1.5, []string{s}, Cell{s, Text}, []float64{math.NaN(), -1}})
 	}
 	rows = append(rows, []any{"", math.Inf(1), nil, Cell{math.NaN(), Rate}, []float64{math.Inf(-1)}})
-	return &Table{Name: "hostile", Rows: rows, Columns: []Column{{Key: "name"}, {Key: "change", Unit: Percent}, {Key: "list"}, {Key: "cell"}, {Key: "shares", Unit: Share}}}
+	return &Table{Name: "hostile", Rows: rowsOf(rows), Columns: []Column{{Key: "name"}, {Key: "change", Unit: Percent}, {Key: "list"}, {Key: "cell"}, {Key: "shares", Unit: Share}}}
 }
 
 // No text of CSV is a formula or has line breaks, and numbers stay numbers.
@@ -197,12 +204,12 @@ func TestJSON(t *testing.T) {
 func TestSort(t *testing.T) {
 	t.Parallel()
 	for key, want := range map[string]string{"name": "a b c d", "n": "d b c a", "f": "c a b d", "none": "c a d b", "id": "d a c b"} {
-		table := &Table{Columns: []Column{{Key: "name"}, {Key: "n", Unit: Number}, {Key: "f", Unit: Share}, {Key: "id", Unit: ID}}, Rows: [][]any{
-			{"c", uint64(3), 0.5, uint64(2)}, {"a", nil, 0.25, uint64(3)}, {"d", uint64(9), nil, uint64(4)}, {"b", uint64(3), 0.25, uint64(1)}}}
+		table := &Table{Columns: []Column{{Key: "name"}, {Key: "n", Unit: Number}, {Key: "f", Unit: Share}, {Key: "id", Unit: ID}}, Rows: rowsOf([][]any{
+			{"c", uint64(3), 0.5, uint64(2)}, {"a", nil, 0.25, uint64(3)}, {"d", uint64(9), nil, uint64(4)}, {"b", uint64(3), 0.25, uint64(1)}})}
 		table.Sort(key)
 		var got []string
 		for _, row := range table.Rows {
-			got = append(got, row[0].(string))
+			got = append(got, row.Cells[0].(string))
 		}
 		if s := strings.Join(got, " "); s != want {
 			t.Errorf("by %s: %s, want %s", key, s, want)
@@ -234,12 +241,12 @@ func TestDurations(t *testing.T) {
 // prose is a table that people read as paragraphs.
 func prose() *Table {
 	return &Table{Name: "words", Title: "in words", Columns: []Column{{Key: "name"}, {Key: "at_ns", Unit: Moment}, {Key: "names"}, {Key: "shares", Unit: Share}},
-		Rows: [][]any{
+		Rows: rowsOf([][]any{
 			{"a <b> *c*", []uint64{1_500_000_000, 2}, []string{"x, y", `"z"`}, []float64{0.5, 0.25}},
 			{"second\x1b[31m", []uint64{}, nil, nil},
-		},
-		Prose: func(row []any) Paragraph {
-			return Paragraph{Head: row[0].(string), Items: []Item{{"at", Words(row[1], Moment)}, {"longer", "some words that do not fit one line of 30 characters, 12 ms" + Glue + "long"}}}
+		}),
+		Prose: func(row Row) Paragraph {
+			return Paragraph{Head: row.Cells[0].(string), Items: []Item{{"at", Words(row.Cells[1], Moment)}, {"longer", "some words that do not fit one line of 30 characters, 12 ms" + Glue + "long"}}}
 		}}
 }
 
@@ -327,7 +334,7 @@ func TestShort(t *testing.T) {
 	t.Parallel()
 	base := func(s string) string { return s[strings.LastIndexByte(s, '/')+1:] }
 	made := &Table{Name: "lines", Title: "lines", Columns: []Column{{Key: "name", Title: "line", Short: base}},
-		Rows: [][]any{{"/a/x.py:1 f"}, {"/a/y.py:1 f"}, {"/b/y.py:1 f"}, {"/a/x.py:1 f"}}}
+		Rows: rowsOf([][]any{{"/a/x.py:1 f"}, {"/a/y.py:1 f"}, {"/b/y.py:1 f"}, {"/a/x.py:1 f"}})}
 	for width, want := range map[int]string{
 		80:   "lines: lines\n  line\n  x.py:1 f\n  /a/y.py:1 f\n  /b/y.py:1 f\n  x.py:1 f\n",
 		Wide: "lines: lines\n  line\n  /a/x.py:1 f\n  /a/y.py:1 f\n  /b/y.py:1 f\n  /a/x.py:1 f\n",
@@ -341,8 +348,8 @@ func TestShort(t *testing.T) {
 
 func TestColumnsWithoutRoom(t *testing.T) {
 	t.Parallel()
-	one := &Table{Name: "one", Columns: []Column{{Key: "name", Title: "name"}}, Rows: [][]any{make([]any, 9)}}
-	one.Rows[0][0] = "a"
+	one := &Table{Name: "one", Columns: []Column{{Key: "name", Title: "name"}}, Rows: rowsOf([][]any{make([]any, 9)})}
+	one.Rows[0].Cells[0] = "a"
 	for range 8 {
 		one.Columns = append(one.Columns, Column{Key: "x", Title: "a long title", Unit: Number, Rank: 1})
 	}
