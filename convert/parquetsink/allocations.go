@@ -6,8 +6,9 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/cudatrace/cudatrace/convert/joined"
 	"github.com/cudatrace/cudatrace/convert/timeline"
-	"github.com/cudatrace/cudatrace/parquet"
+
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 )
 
@@ -30,10 +31,10 @@ func (s *Sink) allocation(a *timeline.Allocation) {
 		delete(s.live, key)
 	case a.Release:
 	case of == nil && len(s.live) >= maxLive:
-		s.allocationRow(a, parquet.NullInt, false)
+		s.allocationRow(a, joined.NoNumber, false)
 	default:
 		if of != nil { // its release is missing
-			s.allocationRow(of, parquet.NullInt, false)
+			s.allocationRow(of, joined.NoNumber, false)
 		}
 		kept := *a
 		s.live[key] = &kept
@@ -49,37 +50,25 @@ func (s *Sink) unfreed() {
 		return cmp.Or(cmp.Compare(when(a), when(b)), cmp.Compare(a.Process.PID, b.Process.PID), cmp.Compare(a.Address, b.Address))
 	})
 	for _, a := range all {
-		s.allocationRow(a, parquet.NullInt, true)
+		s.allocationRow(a, joined.NoNumber, true)
 	}
 }
 
 func (s *Sink) allocationRow(a *timeline.Allocation, dur int64, unfreed bool) {
 	p := s.part(a.Process)
-	b := p.buffer(allocationTable)
-	b.int(s.unix(when(a)))
-	b.int(dur)
-	b.flag(unfreed)
-	b.uint(a.Bytes)
-	b.text(cudaapi.MemoryKindName(a.Kind))
-	b.text(fmt.Sprintf("%#x", a.Address))
-	b.small(s.options.HostPID(a.Process.PID))
-	tid := uint32(null)
+	r := joined.Allocation{
+		Start: s.unix(when(a)), Dur: dur, Unfreed: unfreed, Bytes: bounded(a.Bytes), Memory: cudaapi.MemoryKindName(a.Kind),
+		Address: fmt.Sprintf("%#x", a.Address), PID: s.options.HostPID(a.Process.PID), TID: joined.None, GPU: a.GPU,
+		Correlation: known(a.Correlation), Caller: p.caller(a.Call.Caller), StackID: p.stack(a.Call.Python),
+	}
 	if a.TID != 0 {
-		tid = s.options.HostPID(a.TID)
+		r.TID = s.options.HostPID(a.TID)
 	}
-	b.small(tid)
-	gpu := a.GPU
 	if cudaapi.MemoryUseOf(a.Kind) == cudaapi.PinnedMemory {
-		gpu = null
+		r.GPU = joined.None
 	}
-	b.small(gpu)
-	b.known(a.Correlation)
-	name := ""
 	if a.Call.Function != nil {
-		name = a.Call.Name
+		r.Call = a.Call.Name
 	}
-	b.text(name)
-	b.small(b.caller(p, a.Call.Caller))
-	b.small(p.stack(a.Call.Python))
-	s.end(b)
+	row(p, r)
 }

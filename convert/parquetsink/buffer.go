@@ -2,25 +2,19 @@ package parquetsink
 
 import (
 	"math"
+	"reflect"
 	"sync/atomic"
+	"unsafe"
 
-	"github.com/cudatrace/cudatrace/parquet"
+	"github.com/cudatrace/cudatrace/convert/joined"
 )
 
-// null is no value among small numbers and texts.
-const null = math.MaxUint32
-
 // A buffer holds rows of a table until they are a row group. Each text is held once.
-//
-// Rows are added in pieces: begin says of how many rows, then each column gets its values in the order of the table, and
-// end ends the piece. Without begin a piece is one row.
 type buffer struct {
 	table   *Table
 	memory  *memory
 	columns []column
 	rows    int
-	piece   int // rows that are being added
-	next    int // column of the next values
 	bytes   int // that the texts take
 	log     string
 
@@ -46,99 +40,102 @@ type column struct {
 }
 
 func newBuffer(t *Table, m *memory) *buffer {
-	return &buffer{table: t, memory: m, columns: make([]column, len(t.Columns)), piece: 1, ids: make(map[string]uint32)}
+	return &buffer{table: t, memory: m, columns: make([]column, len(t.Columns)), ids: make(map[string]uint32)}
 }
 
-// begin begins a piece of at most as many rows, and returns their number.
-func (b *buffer) begin(rows int) int {
-	b.piece = min(rows, blockRows-b.rows%blockRows)
-	return b.piece
+// add adds rows of the table.
+func add[R any](b *buffer, rows []R) {
+	for len(rows) > 0 {
+		n := min(len(rows), blockRows-b.rows%blockRows)
+		p := piece{b, unsafe.Pointer(&rows[0]), unsafe.Sizeof(rows[0]), n}
+		for i := range b.table.Columns {
+			p.column(&b.table.Columns[i], &b.columns[i])
+		}
+		b.rows += n
+		rows = rows[n:]
+	}
 }
 
-// ints returns the room for the piece's values of a column of numbers or flags.
-func (b *buffer) ints() []int64 {
-	b.next++
-	return b.columns[b.next-1].wide.room(b.rows, b.piece, &b.memory.wide)
+// A piece is rows that a buffer takes at once: structs that lie one behind the other.
+type piece struct {
+	*buffer
+	first unsafe.Pointer
+	size  uintptr
+	rows  int
 }
 
-// smalls is ints for a column of small numbers or texts.
-func (b *buffer) smalls() []uint32 {
-	b.next++
-	return b.columns[b.next-1].small.room(b.rows, b.piece, &b.memory.small)
+// column adds the values of a column.
+func (p *piece) column(of *Column, to *column) {
+	b, m := p.buffer, p.memory
+	switch {
+	case of.Name == logID:
+		id, room := b.id(b.log), to.small.room(b.rows, p.rows, &m.small)
+		for i := range room {
+			room[i] = id
+		}
+	case of.kind == reflect.Int64:
+		copyField(p, of, to.wide.room(b.rows, p.rows, &m.wide))
+	case of.kind == reflect.Uint32:
+		copyField(p, of, to.small.room(b.rows, p.rows, &m.small))
+	case of.kind == reflect.Float64:
+		copyField(p, of, to.floats.room(b.rows, p.rows, &m.floats))
+	case of.kind == reflect.Bool:
+		for i, room := 0, to.wide.room(b.rows, p.rows, &m.wide); i < len(room); i++ {
+			if room[i] = 0; *field[bool](p, of, i) {
+				room[i] = 1
+			}
+		}
+	default:
+		p.texts(of, to.small.room(b.rows, p.rows, &m.small))
+	}
 }
 
-// int adds a number, for all rows of the piece.
-func (b *buffer) int(v int64) { fill(b.ints(), v) }
+// texts sets the numbers of texts.
+func (p *piece) texts(of *Column, to []uint32) {
+	var last *string
+	for i := range to {
+		text := field[string](p, of, i)
+		switch {
+		case last != nil && *text == *last:
+			to[i] = to[i-1]
+		case *text == "" && of.Nullable:
+			to[i] = joined.None
+		default:
+			to[i] = p.id(*text)
+		}
+		last = text
+	}
+}
 
-// uint adds a number of 64 bits.
-func (b *buffer) uint(v uint64) { b.int(bounded(v)) }
+// field is the value of a column in the i-th row.
+func field[F any](p *piece, of *Column, i int) *F {
+	return (*F)(unsafe.Add(p.first, of.offset+uintptr(i)*p.size))
+}
+
+// copyField makes a column of the values of a field.
+func copyField[F any](p *piece, of *Column, to []F) {
+	for i := range to {
+		to[i] = *field[F](p, of, i)
+	}
+}
 
 // bounded is a number of 64 bits in SQL, which has no larger one than the largest int64.
 func bounded(v uint64) int64 { return int64(min(v, math.MaxInt64)) }
 
-// small adds a small number. The largest one is taken for null.
-func (b *buffer) small(v uint32) { fill(b.smalls(), v) }
-
-func fill[V any](list []V, v V) {
-	for i := range list {
-		list[i] = v
-	}
-}
-
-// known adds a small number that is null where it is 0.
-func (b *buffer) known(v uint32) { b.small(known(v)) }
-
+// known is a small number that is null where it is 0.
 func known(v uint32) uint32 {
 	if v == 0 {
-		return null
+		return joined.None
 	}
 	return v
 }
 
-// knownWide adds a number that is null where it is 0.
-func (b *buffer) knownWide(v uint64) {
+// knownWide is a number that is null where it is 0.
+func knownWide(v uint64) int64 {
 	if v == 0 {
-		b.int(parquet.NullInt)
-		return
+		return joined.NoNumber
 	}
-	b.uint(v)
-}
-
-func (b *buffer) flag(v bool) { b.int(number(v)) }
-
-// number is a flag as a column has it.
-func number(v bool) int64 {
-	if v {
-		return 1
-	}
-	return 0
-}
-
-func (b *buffer) float(v float64) {
-	fill(b.floats(), v)
-}
-
-// floats returns the room for the piece's values of a column of fractions.
-func (b *buffer) floats() []float64 {
-	b.next++
-	return b.columns[b.next-1].floats.room(b.rows, b.piece, &b.memory.floats)
-}
-
-// text adds a text. An empty text is null in a column that has nulls.
-func (b *buffer) text(s string) {
-	if b.table.Columns[b.next].Null != "" {
-		b.small(b.idOrNull(s))
-		return
-	}
-	b.small(b.id(s))
-}
-
-// idOrNull is the number of a text, null of an empty one.
-func (b *buffer) idOrNull(s string) uint32 {
-	if s == "" {
-		return null
-	}
-	return b.id(s)
+	return bounded(v)
 }
 
 // id returns the number of a text.
@@ -165,16 +162,6 @@ func (b *buffer) newID(s string) uint32 {
 
 // textBytes is what a text takes beside its characters.
 const textBytes = 64
-
-// end ends a piece, with the log in the last column. It reports whether all columns have their values.
-func (b *buffer) end() bool {
-	if b.next == len(b.columns)-1 {
-		b.text(b.log)
-	}
-	whole := b.next == len(b.columns)
-	b.rows, b.next, b.piece = b.rows+b.piece, 0, 1
-	return whole
-}
 
 // size is what the buffer takes of the budget.
 func (b *buffer) size() int {

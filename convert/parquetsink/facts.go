@@ -9,8 +9,8 @@ import (
 	"path"
 	"strings"
 
+	"github.com/cudatrace/cudatrace/convert/joined"
 	"github.com/cudatrace/cudatrace/convert/timeline"
-	"github.com/cudatrace/cudatrace/parquet"
 )
 
 // logFacts are the facts of a log.
@@ -52,37 +52,25 @@ func jsonOf(variables map[string]string) string {
 }
 
 func (s *Sink) process(p *timeline.Process) {
-	own := s.part(p)
-	b := own.buffer(processTable)
-	start, dur := int64(parquet.NullInt), int64(parquet.NullInt)
+	r := joined.Process{
+		Start: joined.NoNumber, Dur: joined.NoNumber, PID: s.options.HostPID(p.PID), PPID: s.options.HostPID(p.PPID),
+		Name: p.Name, // among the processes of a trace: with the rank, the host and the PID where they tell it from others
+		Args: strings.Join(p.Args, " "), Cwd: p.Folder, Exit: p.Exit, LocalRank: joined.None, WorldSize: known(p.Rank.Of),
+		CUDARuntime: p.Runtime, NCCL: p.NCCL, Environment: jsonOf(p.Variables),
+	}
 	if p.Start != 0 {
-		start = s.unix(p.Start)
+		r.Start = s.unix(p.Start)
 		if p.End != 0 {
-			dur = int64(p.End - min(p.Start, p.End))
+			r.Dur = int64(p.End - min(p.Start, p.End))
 		}
 	}
-	b.int(start)
-	b.int(dur)
-	b.small(s.options.HostPID(p.PID))
-	b.small(s.options.HostPID(p.PPID))
-	name := p.Name // among the processes of a trace: with the rank, the host and the PID where they tell it from others
 	if len(p.Args) > 0 {
-		name = path.Base(p.Args[0])
+		r.Name = path.Base(p.Args[0])
 	}
-	b.text(name)
-	b.text(strings.Join(p.Args, " "))
-	b.text(p.Folder)
-	b.text(p.Exit)
-	local := uint32(null)
 	if p.Rank.Known {
-		local = p.Rank.Local
+		r.LocalRank = p.Rank.Local
 	}
-	b.small(local)
-	b.known(p.Rank.Of)
-	b.text(p.Runtime)
-	b.text(p.NCCL)
-	b.text(jsonOf(p.Variables))
-	s.end(b)
+	row(s.part(p), r)
 }
 
 // A deviceKey is a row of devices.
@@ -100,23 +88,13 @@ func (p *part) deviceRow(gpu, pid, device uint32) {
 		return
 	}
 	p.gpus[key] = true
-	g, b := &s.gpus[gpu], p.buffer(deviceTable)
-	b.small(gpu)
-	b.small(pid)
-	b.small(device)
-	b.text(g.UUID)
-	b.text(g.Name)
-	capability := ""
+	g := &s.gpus[gpu]
+	r := joined.Device{GPU: gpu, PID: pid, Device: device, UUID: g.UUID, Name: g.Name, Multiprocessors: known(g.Multiprocessors),
+		MemoryBytes: knownWide(g.Memory), MemoryBandwidth: knownWide(g.Bandwidth), Clock: knownWide(uint64(g.Clock)), PCI: g.Link.Address}
 	if g.Major != 0 {
-		capability = fmt.Sprintf("%d.%d", g.Major, g.Minor)
+		r.ComputeCapability = fmt.Sprintf("%d.%d", g.Major, g.Minor)
 	}
-	b.text(capability)
-	b.known(g.Multiprocessors)
-	b.knownWide(g.Memory)
-	b.knownWide(g.Bandwidth)
-	b.knownWide(uint64(g.Clock))
-	b.text(g.Link.Address)
-	s.end(b)
+	row(p, r)
 }
 
 // runs adds a row for each log in each of its partitions, of a part of the logs for those that have any.
@@ -134,32 +112,18 @@ func (s *Sink) runs() {
 }
 
 func (p *part) run() {
-	s := p.sink
-	l, b := p.log, p.buffer(runTable)
-	o := s.options.Outcome(l.Log)
-	b.int(s.unix(o.First))
-	b.uint(o.Last - min(o.First, o.Last))
-	b.int(s.unix(o.First) / 1000)
-	b.small(Version)
-	b.text(path.Base(l.Log))
-	b.text(l.Values["program"])
-	b.text(strings.Join(l.Args, " "))
-	for _, key := range []string{"host", "git_revision", "git_branch", "git_remote", "nvidia_driver"} {
-		b.text(l.Values[key])
+	s, l := p.sink, p.log
+	o, value := s.options.Outcome(l.Log), l.Values
+	r := joined.Run{
+		Start: s.unix(o.First), Dur: bounded(o.Last - min(o.First, o.Last)), Began: joined.Moment(s.unix(o.First) / 1000), SchemaVersion: Version,
+		LogName: path.Base(l.Log), Program: value["program"], Args: strings.Join(l.Args, " "), Hostname: value["host"],
+		GitRevision: value["git_revision"], GitBranch: value["git_branch"], GitRemote: value["git_remote"],
+		NvidiaDriver: value["nvidia_driver"], DriverVersion: l.Driver, CUPTIVersion: l.CUPTI, Kernel: value["kernel"],
+		Cudatrace: value["cudatrace"], Options: value["options"], Environment: jsonOf(l.Variables),
+		ExitStatus: int64(o.ExitStatus), Complete: o.Complete, Reasons: strings.Join(o.Reasons, " | "), Lost: bounded(o.Lost),
 	}
-	b.text(l.Driver)
-	b.text(l.CUPTI)
-	for _, key := range []string{"kernel", "cudatrace", "options"} {
-		b.text(l.Values[key])
+	if o.ExitStatus < 0 || o.ExitStatus > math.MaxInt32 {
+		r.ExitStatus = joined.NoNumber
 	}
-	b.text(jsonOf(l.Variables))
-	status := int64(o.ExitStatus)
-	if status < 0 || status > math.MaxInt32 {
-		status = parquet.NullInt
-	}
-	b.int(status)
-	b.flag(o.Complete)
-	b.text(strings.Join(o.Reasons, " | "))
-	b.uint(o.Lost)
-	s.end(b)
+	row(p, r)
 }

@@ -10,12 +10,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/parquetsink"
 	"github.com/cudatrace/cudatrace/parquet/sqltest"
+	"github.com/cudatrace/cudatrace/record/goldentest"
 	"github.com/cudatrace/cudatrace/record/ranks"
 )
 
@@ -189,13 +188,5 @@ func ask(t *testing.T, e *sqltest.Engine, lake string) {
 	for _, query := range slices.Sorted(maps.Keys(queries)) {
 		fmt.Fprintf(&got, "== %s\n%s\n\n", query, e.Text(queries[query][0]))
 	}
-	const golden = "testdata/fleet.txt"
-	want, err := os.ReadFile(golden)
-	if *update {
-		want, err = []byte(got.String()), os.WriteFile(golden, []byte(got.String()), 0o644)
-	}
-	must(t, err)
-	if diff := cmp.Diff(string(want), got.String()); diff != "" {
-		t.Errorf("the answers differ from %s (-want +got):\n%s", golden, diff)
-	}
+	goldentest.Hold(t, "testdata/fleet.txt", got.String())
 }

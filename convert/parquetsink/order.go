@@ -1,6 +1,7 @@
 package parquetsink
 
 import (
+	"reflect"
 	"slices"
 	"sort"
 
@@ -82,7 +83,7 @@ func (b *buffer) values(i int, s *scratch) parquet.Values {
 	case t.Type == parquet.Text:
 		v.Repeated = gather(&c.small, b.rows, b.order, &s.small)
 		v.Index, v.Texts = s.small, b.texts
-	case t.small:
+	case t.kind == reflect.Uint32:
 		v.Repeated = gather(&c.small, b.rows, b.order, &s.small)
 		v.Small = s.small
 	default:

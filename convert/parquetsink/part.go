@@ -55,15 +55,13 @@ func (p *partition) path(t *Table) string {
 type part struct {
 	partition
 	sink    *Sink
-	buffers [tables]*buffer // nil before the first row
-	writers [tables]*parquet.Writer
-	calls   int64   // number of the last call
-	arrows  []arrow // of the calls that are being added
+	buffers []*buffer // by table; nil before the first row
+	writers []*parquet.Writer
+	calls   int64 // number of the last call
 	gpus    map[deviceKey]bool
 
 	stacks    map[*timeline.Python]bool // those with a row
 	natives   map[*timeline.Native]bool // likewise
-	shapes    map[shapeKey]*shapeTexts
 	callers   map[*timeline.Caller]string
 	paths     map[*timeline.RangeStack]string
 	sequences map[*timeline.Stream]int64
@@ -91,7 +89,7 @@ func (p *part) flush(table int) error {
 		return err
 	}
 	p.buffers[table] = nil
-	p.forget(table)
+	clear(p.paths) // bounded by the rows of a row group
 	s.memory.leave(b.size())
 	w.Group(s.encoders, parquet.RowGroup{
 		Rows:    b.rows,
@@ -103,14 +101,6 @@ func (p *part) flush(table int) error {
 		},
 	})
 	return nil
-}
-
-// forget forgets the texts' numbers in a buffer without rows.
-func (p *part) forget(table int) {
-	if table == workTable {
-		clear(p.shapes)
-	}
-	clear(p.paths) // bounded by the rows of a row group
 }
 
 // writer returns the writer of a table's file.
@@ -130,7 +120,7 @@ func newWriter(out io.Writer, t *Table) *parquet.Writer {
 	o := parquet.Options{CreatedBy: "cudatrace", Facts: []parquet.Fact{{Key: "cudatrace.table", Value: t.Name}, {Key: "cudatrace.schema_version", Value: strconv.Itoa(Version)}}}
 	for i := range t.Columns {
 		c := &t.Columns[i]
-		o.Columns = append(o.Columns, parquet.Column{Name: c.Name, Type: c.Type, Nullable: c.Null != ""})
+		o.Columns = append(o.Columns, c.Column)
 		if c.Name == sorted {
 			o.Sorted = sorted
 		}

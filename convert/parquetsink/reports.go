@@ -3,30 +3,22 @@ package parquetsink
 import (
 	"math"
 
+	"github.com/cudatrace/cudatrace/convert/joined"
 	"github.com/cudatrace/cudatrace/convert/stats"
-	"github.com/cudatrace/cudatrace/parquet"
 )
 
 // steps adds a row for each step.
 func (s *Sink) steps() {
 	for x := range s.reports.Steps(s.options.Gaps) {
-		b := s.part(x.Process).buffer(stepTable)
-		b.int(s.unix(x.Start))
-		b.uint(x.End - min(x.Start, x.End))
-		b.text(x.Name)
-		b.int(x.Number)
-		b.text(x.Source)
-		b.text(stats.Confidence(x.Certain))
-		b.small(s.options.HostPID(x.Process.PID))
-		b.flag(x.Starting)
-		for _, ns := range x.Made {
-			if x.Known {
-				b.uint(ns)
-			} else {
-				b.int(parquet.NullInt)
-			}
+		r := joined.Step{
+			Start: s.unix(x.Start), Dur: bounded(x.End - min(x.Start, x.End)), Name: x.Name, Number: x.Number, Source: x.Source,
+			Confidence: stats.Confidence(x.Certain), PID: s.options.HostPID(x.Process.PID), Starting: x.Starting,
+			Compute: joined.NoNumber, Exposed: joined.NoNumber, Copy: joined.NoNumber, Idle: joined.NoNumber,
 		}
-		s.end(b)
+		if m := x.Made; x.Known {
+			r.Compute, r.Exposed, r.Copy, r.Idle = bounded(m[0]), bounded(m[1]), bounded(m[2]), bounded(m[3])
+		}
+		row(s.part(x.Process), r)
 	}
 }
 
@@ -42,29 +34,17 @@ func (s *Sink) findings() {
 	list, _ := s.reports.Findings(incomplete)
 	for i := range list {
 		x := &list[i]
-		b := s.part(x.Process).buffer(findingTable)
-		b.int(s.unix(x.First))
-		b.int(s.unix(x.Last))
-		b.int(int64(i + 1))
-		b.text(x.Kind)
-		b.text(x.Title)
-		b.text(stats.Confidence(x.Certain()))
-		b.small(s.options.HostPID(x.Process.PID))
-		gpu := uint32(null)
+		r := joined.Finding{
+			Start: s.unix(x.First), Last: s.unix(x.Last), Place: int64(i + 1), Name: x.Kind, Title: x.Title,
+			Confidence: stats.Confidence(x.Certain()), PID: s.options.HostPID(x.Process.PID), GPU: joined.None,
+			Cost: knownWide(x.Cost), Share: x.Share, Count: bounded(x.Count), Evidence: x.Evidence, Try: x.Try, Query: s.reports.Query(x),
+		}
 		if x.GPU != nil {
-			gpu = *x.GPU
+			r.GPU = *x.GPU
 		}
-		b.small(gpu)
-		b.knownWide(x.Cost)
-		share := x.Share
-		if share == 0 {
-			share = math.NaN() // null
+		if x.Share == 0 {
+			r.Share = math.NaN()
 		}
-		b.float(share)
-		b.uint(x.Count)
-		b.text(x.Evidence)
-		b.text(x.Try)
-		b.text(s.reports.Query(x))
-		s.end(b)
+		row(s.part(x.Process), r)
 	}
 }

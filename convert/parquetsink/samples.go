@@ -3,28 +3,19 @@ package parquetsink
 import (
 	"math"
 
+	"github.com/cudatrace/cudatrace/convert/joined"
 	"github.com/cudatrace/cudatrace/convert/timeline"
-	"github.com/cudatrace/cudatrace/parquet"
 )
 
 // counter adds a value of a memory counter.
 func (s *Sink) counter(v *timeline.CounterValue) {
 	c := v.Counter
-	b := s.part(c.Process).buffer(counterTable)
-	b.int(s.unix(v.Time))
-	b.int(parquet.NullInt)
-	b.text(c.Name)
-	b.small(null)
-	b.small(null)
-	b.text("B")
 	gpu := c.GPU
 	if c.Host {
-		gpu = null
+		gpu = joined.None
 	}
-	b.small(gpu)
-	b.small(s.options.HostPID(c.Process.PID))
-	b.float(float64(v.Value))
-	s.end(b)
+	row(s.part(c.Process), joined.Counter{Start: s.unix(v.Time), Dur: joined.NoNumber, Name: c.Name, Unit: "B",
+		GPU: gpu, PID: s.options.HostPID(c.Process.PID), Value: float64(v.Value)})
 }
 
 // samples adds a row for each value. A GPU's are in the partition of the first process that used it.
@@ -34,16 +25,16 @@ func (s *Sink) samples(e *timeline.Samples) {
 	}
 	set := e.Set
 	p := s.partOfSet(set)
-	b := p.buffer(counterTable)
 	covered := s.coverage[set]
 	if covered == nil {
 		covered = &timeline.Coverage{Least: s.start}
 		s.coverage[set] = covered
 	}
-	gpu, pid := set.GPU, uint32(null)
+	gpu, pid := set.GPU, uint32(joined.None)
 	if set.Process != nil {
-		gpu, pid = null, s.options.HostPID(set.Process.PID)
+		gpu, pid = joined.None, s.options.HostPID(set.Process.PID)
 	}
+	var list []joined.Counter
 	for i := range e.List {
 		sample := &e.List[i]
 		from, _ := covered.Add(set, sample)
@@ -51,18 +42,11 @@ func (s *Sink) samples(e *timeline.Samples) {
 			if math.IsNaN(v) {
 				continue
 			}
-			b.int(s.unix(from))
-			b.uint(sample.End - min(from, sample.End))
-			b.text(set.Label(k))
-			b.text(set.Metrics[k].Name)
-			b.text(set.Source.String())
-			b.text(set.Metrics[k].Unit.String())
-			b.small(gpu)
-			b.small(pid)
-			b.float(v)
-			s.end(b)
+			list = append(list, joined.Counter{Start: s.unix(from), Dur: bounded(sample.End - min(from, sample.End)), Name: set.Label(k),
+				Metric: set.Metrics[k].Name, Source: set.Source.String(), Unit: set.Metrics[k].Unit.String(), GPU: gpu, PID: pid, Value: v})
 		}
 	}
+	rows(p, list)
 }
 
 // partOfSet returns the partition of a set of metrics.
@@ -77,7 +61,7 @@ func (s *Sink) partOfSet(set *timeline.MetricSet) *part {
 		return p
 	}
 	p := s.partAt(s.unranked())
-	p.deviceRow(set.GPU, 0, null)
+	p.deviceRow(set.GPU, 0, joined.None)
 	return p
 }
 

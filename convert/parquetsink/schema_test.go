@@ -1,8 +1,6 @@
 package parquetsink_test
 
 import (
-	"bytes"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,76 +8,93 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/convert/joined"
 	"github.com/cudatrace/cudatrace/convert/parquetsink"
 	"github.com/cudatrace/cudatrace/parquet"
 	"github.com/cudatrace/cudatrace/parquet/sqltest"
+	"github.com/cudatrace/cudatrace/record/goldentest"
 )
-
-var update = flag.Bool("update", false, "rewrite the tables of docs/parquet.md")
 
 // sqlTypes are the types as people see them; a column without a type on the page is an integer.
 var sqlTypes = map[parquet.Type]string{parquet.Float: "float", parquet.Text: "text", parquet.Bool: "boolean", parquet.Time: "timestamp"}
 
+// A described column has what the page says of it.
+type described struct {
+	name, null, meaning string
+	of                  parquet.Type
+}
+
+// describe returns the columns of a table with what the comments of package joined say.
+func describe(number int, comments map[string]string) (list []described) {
+	row, columns := joined.Tables[number].Row, parquetsink.Tables[number].Columns
+	last := ""
+	for i := range row.NumField() {
+		f := row.Field(i)
+		if text := comments[row.Name()+"."+f.Name]; text != "=" {
+			last = text
+		}
+		list = append(list, described{columns[i].Name, f.Tag.Get("null"), last, columns[i].Type})
+	}
+	return append(list, described{name: columns[len(columns)-1].Name, meaning: "log", of: parquet.Text})
+}
+
 // TestSchemaDocument compares the schema with docs/parquet.md, where people read it.
 func TestSchemaDocument(t *testing.T) {
 	t.Parallel()
-	in := make(map[parquetsink.Column]int) // how many tables have the column
-	for _, table := range parquetsink.Tables {
-		for _, c := range table.Columns {
+	comments := goldentest.Comments(filepath.Join("..", "joined"))
+	in := make(map[described]int) // how many tables have the column
+	for i := range joined.Tables {
+		for _, c := range describe(i, comments) {
 			in[c]++
 		}
 	}
-	var common []parquetsink.Column
+	var common []described
 	var b strings.Builder
-	for _, table := range parquetsink.Tables {
-		var own []parquetsink.Column
+	for i, table := range joined.Tables {
+		var own []described
 		var others []string
-		for _, c := range table.Columns {
+		for _, c := range describe(i, comments) {
 			if in[c] < 3 {
 				own = append(own, c)
 				continue
 			}
-			others = append(others, "`"+c.Name+"`")
+			others = append(others, "`"+c.name+"`")
 			if !slices.Contains(common, c) {
 				common = append(common, c)
 			}
 		}
-		fmt.Fprintf(&b, "\n### `%s`\n\n%s\n\n%s\n[Common](#common-columns): %s\n", table.Name, table.Meaning, columns(own), strings.Join(others, " "))
+		_, meaning, _ := strings.Cut(comments[table.Row.Name()], ": ")
+		fmt.Fprintf(&b, "\n### `%s`\n\n%s\n\n%s\n[Common](#common-columns): %s\n", table.Name, strings.ToUpper(meaning[:1])+meaning[1:], columns(own), strings.Join(others, " "))
 	}
 	want := "\n### Common columns\n\n" + columns(common) + b.String()
 	const path, begin, end = "../../docs/parquet.md", "<!-- schema: go test ./convert/parquetsink -update -->\n", "\n<!-- end of schema -->"
 	text, err := os.ReadFile(path)
 	must(t, err)
-	head, rest, ok := bytes.Cut(text, []byte(begin))
-	old, tail, ok2 := bytes.Cut(rest, []byte(end[1:]))
-	switch {
-	case !ok || !ok2:
+	head, rest, ok := strings.Cut(string(text), begin)
+	_, tail, ok2 := strings.Cut(rest, end[1:])
+	if !ok || !ok2 {
 		t.Fatalf("%s: the marks are missing", path)
-	case string(old) == want+"\n":
-	case !*update:
-		t.Errorf("%s differs from the schema; go test -update rewrites it", path)
-	default:
-		must(t, os.WriteFile(path, []byte(string(head)+begin+want+end+string(tail)), 0o644))
 	}
+	goldentest.Hold(t, path, head+begin+want+end+tail)
 }
 
 // columns lists columns; those with one meaning are one line.
-func columns(list []parquetsink.Column) string {
+func columns(list []described) string {
 	var b strings.Builder
 	names := ""
 	for i, c := range list {
-		names += ", `" + c.Name + "`"
-		if next := i + 1; next < len(list) && list[next].Meaning == c.Meaning {
+		names += ", `" + c.name + "`"
+		if next := i + 1; next < len(list) && list[next].meaning == c.meaning {
 			continue
 		}
 		kind, null := "", ""
-		if c.Type != parquet.Int {
-			kind = " *" + sqlTypes[c.Type] + "*"
+		if c.of != parquet.Int {
+			kind = " *" + sqlTypes[c.of] + "*"
 		}
-		if c.Null != "" {
-			null = " (NULL: " + c.Null + ")"
+		if c.null != "" {
+			null = " (NULL: " + c.null + ")"
 		}
-		fmt.Fprintf(&b, "- %s%s: %s%s\n", names[2:], kind, c.Meaning, null)
+		fmt.Fprintf(&b, "- %s%s: %s%s\n", names[2:], kind, c.meaning, null)
 		names = ""
 	}
 	return b.String()

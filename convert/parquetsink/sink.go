@@ -2,9 +2,10 @@ package parquetsink
 
 import (
 	"cmp"
-	"errors"
 	"io"
+	"reflect"
 
+	"github.com/cudatrace/cudatrace/convert/joined"
 	"github.com/cudatrace/cudatrace/convert/occupancy"
 	"github.com/cudatrace/cudatrace/convert/stats"
 	"github.com/cudatrace/cudatrace/convert/timeline"
@@ -63,9 +64,12 @@ type Sink struct {
 	encoders *parquet.Encoders
 	scratch  []scratch // of each worker
 	memory   memory
-	shapes   []*shapeTexts // of the work that is being added
-	ahead    uint64        // added to a time to make it one since 1970, wrapping
-	start    uint64        // of the timeline
+	calls    []joined.Call // memory of what is being added
+	arrows   []joined.Arrow
+	work     []joined.Work
+	shapes   map[shapeKey]*shape
+	ahead    uint64 // added to a time to make it one since 1970, wrapping
+	start    uint64 // of the timeline
 	names    timeline.KernelNames
 	gpus     []timeline.GPU
 	devices  map[uint32]*occupancy.Device // by GPU, those of which enough is known
@@ -92,7 +96,7 @@ func New(o Options) *Sink {
 	s := &Sink{
 		options: o, encoders: e, scratch: make([]scratch, e.Workers()), names: make(timeline.KernelNames),
 		parts: make(map[partition]*part), of: make(map[*timeline.Process]*part),
-		coverage: make(map[*timeline.MetricSet]*timeline.Coverage), devices: make(map[uint32]*occupancy.Device), live: make(map[liveKey]*timeline.Allocation),
+		coverage: make(map[*timeline.MetricSet]*timeline.Coverage), devices: make(map[uint32]*occupancy.Device), live: make(map[liveKey]*timeline.Allocation), shapes: make(map[shapeKey]*shape),
 		blocks: make(map[*timeline.Block]string), reports: stats.New(),
 	}
 	if o.Named {
@@ -180,22 +184,23 @@ func (s *Sink) part(p *timeline.Process) *part {
 func (s *Sink) partAt(at partition) *part {
 	own := s.parts[at]
 	if own == nil {
-		own = &part{partition: at, sink: s, gpus: make(map[deviceKey]bool), shapes: make(map[shapeKey]*shapeTexts), stacks: make(map[*timeline.Python]bool), natives: make(map[*timeline.Native]bool),
+		own = &part{partition: at, sink: s, buffers: make([]*buffer, len(Tables)), writers: make([]*parquet.Writer, len(Tables)), gpus: make(map[deviceKey]bool), stacks: make(map[*timeline.Python]bool), natives: make(map[*timeline.Native]bool),
 			callers: make(map[*timeline.Caller]string), paths: make(map[*timeline.RangeStack]string), sequences: make(map[*timeline.Stream]int64)}
 		s.parts[at], s.order = own, append(s.order, own)
 	}
 	return own
 }
 
-var errRow = errors.New("a row has not all columns")
-
-// end ends a row, or a piece of rows.
-func (s *Sink) end(b *buffer) {
-	s.rows += uint64(b.piece)
-	if !b.end() && s.err == nil {
-		s.err = errRow
+// rows adds rows to their table.
+func rows[R any](p *part, list []R) {
+	if len(list) > 0 {
+		add(p.buffer(tableOf(reflect.TypeFor[R]())), list)
+		p.sink.rows += uint64(len(list))
 	}
 }
+
+// row adds a row.
+func row[R any](p *part, r R) { rows(p, []R{r}) }
 
 // room hands over the row groups that are full, and the largest ones while too many rows wait. Then it waits until those that
 // are being encoded leave room.

@@ -3,6 +3,7 @@ package parquetsink
 import (
 	"iter"
 
+	"github.com/cudatrace/cudatrace/convert/joined"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
@@ -24,34 +25,26 @@ func withRows[S any](of *S, frames iter.Seq[*S], have map[*S]bool, row func(f *S
 	}
 }
 
-// stackIDs adds the number of a stack, that of the stack that called it, nil for none, and the number of frames around it.
-func (b *buffer) stackIDs(own uint32, parent *uint32, depth uint32) {
-	b.small(own)
-	if parent != nil && depth > 0 {
-		b.small(*parent)
-	} else {
-		b.small(null)
+// idOf is the number of a stack that called another one, null for none.
+func idOf(parent *uint32, depth uint32) uint32 {
+	if parent == nil || depth == 0 {
+		return joined.None
 	}
-	b.small(depth)
+	return *parent
 }
 
 // stack is the number of a Python stack, null for none. It sees to it that the stack has its rows.
 func (p *part) stack(of *timeline.Python) uint32 {
 	if of == nil {
-		return null
+		return joined.None
 	}
 	withRows(of, of.Frames(), p.stacks, func(f *timeline.Python, depth uint32) {
-		b, parent := p.buffer(stackTable), (*uint32)(nil)
+		var parent *uint32
 		if f.Parent != nil {
 			parent = &f.Parent.ID
 		}
-		b.stackIDs(f.ID, parent, depth)
-		b.text(f.Own().Text())
-		b.text(f.File)
-		b.text(f.Function)
-		b.known(f.First)
-		b.known(f.Line)
-		p.sink.end(b)
+		row(p, joined.Stack{StackID: f.ID, ParentID: idOf(parent, depth), Depth: depth,
+			Python: f.Own().Text(), File: f.File, Function: f.Function, FirstLine: known(f.First), Line: known(f.Line)})
 	})
 	return of.ID
 }
@@ -59,18 +52,14 @@ func (p *part) stack(of *timeline.Python) uint32 {
 // native is the number of a native stack, null for none. It sees to it that the stack has its rows.
 func (p *part) native(of *timeline.Native) uint32 {
 	if of == nil {
-		return null
+		return joined.None
 	}
 	withRows(of, of.Frames(), p.natives, func(f *timeline.Native, depth uint32) {
-		b, parent := p.buffer(nativeTable), (*uint32)(nil)
+		var parent *uint32
 		if f.Parent != nil {
 			parent = &f.Parent.ID
 		}
-		b.stackIDs(f.ID, parent, depth)
-		b.text(f.Module)
-		b.text(f.Function())
-		b.text(f.Text())
-		p.sink.end(b)
+		row(p, joined.NativeStack{NativeID: f.ID, ParentID: idOf(parent, depth), Depth: depth, Module: f.Module, Function: f.Function(), Frame: f.Text()})
 	})
 	return of.ID
 }

@@ -1,32 +1,27 @@
 package parquetsink
 
-import "github.com/cudatrace/cudatrace/convert/timeline"
+import (
+	"github.com/cudatrace/cudatrace/convert/joined"
+	"github.com/cudatrace/cudatrace/convert/timeline"
+)
 
 // states adds the states of a thread.
 func (s *Sink) states(e *timeline.States) {
-	p := s.part(e.Thread.Process)
-	b := p.buffer(stateTable)
+	p, pid, tid := s.part(e.Thread.Process), s.options.HostPID(e.Thread.Process.PID), s.options.HostPID(e.Thread.TID)
+	list := make([]joined.State, 0, len(e.List))
 	for i := range e.List {
 		x := &e.List[i]
-		b.int(s.unix(x.Start))
-		b.uint(x.End - x.Start)
-		s.thread(b, e.Thread)
-		b.text(x.ThreadState.String())
-		b.small(x.CPU)
-		why, holder := x.Why, uint32(null)
-		if why == nil {
-			why = &timeline.Block{}
+		r := joined.State{Start: s.unix(x.Start), Dur: bounded(x.End - x.Start), PID: pid, TID: tid, Thread: e.Thread.Title(),
+			State: x.ThreadState.String(), CPU: x.CPU, HolderTID: joined.None, StackID: joined.None}
+		if why := x.Why; why != nil {
+			r.Why, r.Call, r.WaitsOn, r.StackID = s.why(why), why.Call, why.On, p.stack(why.Python)
+			if why.Holder != nil {
+				r.HolderTID = s.options.HostPID(why.Holder.TID)
+			}
 		}
-		if why.Holder != nil {
-			holder = s.options.HostPID(why.Holder.TID)
-		}
-		b.text(s.why(why))
-		b.text(why.Call)
-		b.text(why.On)
-		b.small(holder)
-		b.small(p.stack(why.Python))
-		s.end(b)
+		list = append(list, r)
 	}
+	rows(p, list)
 }
 
 // why says why a thread was blocked, "" if that is not known.
@@ -44,23 +39,12 @@ func (s *Sink) why(of *timeline.Block) string {
 
 // stackSamples adds the samples of what a thread ran.
 func (s *Sink) stackSamples(e *timeline.StackSamples) {
-	p := s.part(e.Thread.Process)
-	b := p.buffer(threadSampleTable)
+	p, pid, tid := s.part(e.Thread.Process), s.options.HostPID(e.Thread.Process.PID), s.options.HostPID(e.Thread.TID)
+	list := make([]joined.Sample, 0, len(e.List))
 	for i := range e.List {
 		x := &e.List[i]
-		b.int(s.unix(x.Time))
-		b.knownWide(e.Period)
-		s.thread(b, e.Thread)
-		b.text(x.SampleMode.String())
-		b.small(p.native(x.Native))
-		b.small(p.stack(x.Python))
-		b.flag(x.Unread)
-		s.end(b)
+		list = append(list, joined.Sample{Start: s.unix(x.Time), Period: knownWide(e.Period), PID: pid, TID: tid, Thread: e.Thread.Title(),
+			Place: x.SampleMode.String(), NativeID: p.native(x.Native), StackID: p.stack(x.Python), Unread: x.Unread})
 	}
-}
-
-func (s *Sink) thread(b *buffer, t *timeline.Thread) {
-	b.small(s.options.HostPID(t.Process.PID))
-	b.small(s.options.HostPID(t.TID))
-	b.text(t.Title())
+	rows(p, list)
 }

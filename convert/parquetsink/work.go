@@ -3,25 +3,16 @@ package parquetsink
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
+	"github.com/cudatrace/cudatrace/convert/joined"
 	"github.com/cudatrace/cudatrace/convert/timeline"
-	"github.com/cudatrace/cudatrace/parquet"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 )
 
 // kinds are the words of ndjson.
 var kinds = [...]string{timeline.KernelWork: "kernel", timeline.MemcpyWork: "memcpy", timeline.MemsetWork: "memset"}
-
-// shapeTexts are what pieces of work of a shape have in common: numbers of texts in the buffer, and the rest.
-type shapeTexts struct {
-	kind, name, signature, grid, block, source, destination uint32
-	registers                                               uint32
-	dimensions                                              [6]uint32 // of the grid and of a block
-	occupancy                                               float64
-	shared, bytes                                           int64
-	collective                                              *collective // nil for other work
-}
 
 // A shapeKey is a shape on a GPU.
 type shapeKey struct {
@@ -29,113 +20,49 @@ type shapeKey struct {
 	gpu uint32
 }
 
-// A collective is what the name of a kernel that communicates says.
-type collective struct{ name, operation, variant string }
+// A shape is what pieces of work of a shape have in common.
+type shape struct {
+	work       joined.Work
+	collective *joined.Collective // nil for other work
+}
 
 func (s *Sink) workList(l *timeline.WorkList) {
-	if len(l.List) == 0 {
-		return
-	}
 	p := s.part(l.Stream.Context.Process)
-	b := p.buffer(workTable)
-	pid := s.options.HostPID(l.Stream.Context.Process.PID)
-	for list := l.List; len(list) > 0; {
-		n := b.begin(len(list))
-		p.workRows(b, l.Stream, list[:n], pid)
-		list = list[n:]
-	}
-}
-
-// workRows adds a piece of work.
-func (p *part) workRows(b *buffer, t *timeline.Stream, list []timeline.Work, pid uint32) {
-	start, dur, id := b.ints(), b.ints(), b.ints()
-	kind, name, signature := b.smalls(), b.smalls(), b.smalls()
-	b.small(pid)
-	b.small(t.Context.GPU)
-	b.small(t.Context.ID)
-	b.small(t.ID)
-	correlation, graph := b.smalls(), b.smalls()
-	shapes := p.shapesOf(b, list, t.Context.GPU)
-	for i := range list {
-		w := &list[i]
-		start[i], dur[i], id[i] = p.sink.unix(w.Start), duration(w), bounded(w.ID)
-		kind[i], name[i], signature[i] = shapes[i].kind, shapes[i].name, shapes[i].signature
-		correlation[i], graph[i] = known(w.Correlation), known(w.Graph)
-		if shapes[i].collective != nil {
-			p.collective(t, w, shapes[i].collective, pid)
+	s.work = slices.Grow(s.work[:0], len(l.List))[:len(l.List)]
+	for i := range l.List {
+		w, r := &l.List[i], &s.work[i]
+		of := p.shape(w, l.Stream.Context.GPU)
+		*r = of.work
+		p.workRow(r, l.Stream, w)
+		if of.collective != nil {
+			p.collective(r, w.NCCL, l.Stream, *of.collective)
 		}
 	}
-	p.callsOf(b, list)
-	b.shapes(shapes)
-	unfinished := b.ints()
-	for i := range list {
-		unfinished[i] = number(list[i].Unfinished)
-	}
-	p.sink.end(b)
+	rows(p, s.work)
 }
 
-// shapes adds what shapes say beside the name.
-func (b *buffer) shapes(all []*shapeTexts) {
-	grid, block := b.smalls(), b.smalls()
-	var dimensions [6][]uint32
-	for k := range dimensions {
-		dimensions[k] = b.smalls()
-	}
-	occupancy, registers := b.floats(), b.smalls()
-	shared, bytes := b.ints(), b.ints()
-	source, destination := b.smalls(), b.smalls()
-	for i, x := range all {
-		grid[i], block[i], registers[i], occupancy[i] = x.grid, x.block, x.registers, x.occupancy
-		for k := range dimensions {
-			dimensions[k][i] = x.dimensions[k]
+// workRow makes the row of a piece of work of that of its shape.
+func (p *part) workRow(r *joined.Work, t *timeline.Stream, w *timeline.Work) {
+	s, c := p.sink, &w.Call
+	r.Start, r.Dur, r.WorkID = s.unix(w.Start), duration(w), bounded(w.ID)
+	r.PID, r.GPU, r.Context, r.Stream = s.options.HostPID(t.Context.Process.PID), t.Context.GPU, t.Context.ID, t.ID
+	r.Correlation, r.Graph, r.Unfinished = known(w.Correlation), known(w.Graph), w.Unfinished
+	r.Caller, r.NVTX, r.StackID = p.caller(c.Caller), p.ranges(c.Ranges), p.stack(c.Thread.Launching(c.Python))
+	if c.Function != nil {
+		r.Call = c.Name
+		r.CallTime, r.Queue = bounded(c.End-min(c.Start, c.End)), bounded(w.Start-min(w.Start, c.End))
+		if c.Thread != nil {
+			r.TID = s.options.HostPID(c.Thread.TID)
 		}
-		shared[i], bytes[i] = x.shared, x.bytes
-		source[i], destination[i] = x.source, x.destination
 	}
 }
 
 // duration is the duration of a piece of work, null where CUPTI gave no times.
 func duration(w *timeline.Work) int64 {
 	if w.Untimed {
-		return parquet.NullInt
+		return joined.NoNumber
 	}
 	return int64(min(w.Dur, 1<<62))
-}
-
-// callsOf adds the calls that caused pieces of work.
-func (p *part) callsOf(b *buffer, list []timeline.Work) {
-	names, tids := b.smalls(), b.smalls()
-	dur, queue := b.ints(), b.ints()
-	callers, ranges, stacks := b.smalls(), b.smalls(), b.smalls()
-	for i := range list {
-		w, c := &list[i], &list[i].Call
-		callers[i], ranges[i], stacks[i] = b.caller(p, c.Caller), b.rangesOf(p, c.Ranges), p.stack(c.Thread.Launching(c.Python))
-		names[i], tids[i], dur[i], queue[i] = null, null, parquet.NullInt, parquet.NullInt
-		if c.Function == nil {
-			continue
-		}
-		names[i] = b.idOrNull(c.Name)
-		if c.Thread != nil {
-			tids[i] = p.sink.options.HostPID(c.Thread.TID)
-		}
-		dur[i], queue[i] = bounded(c.End-min(c.Start, c.End)), bounded(w.Start-min(w.Start, c.End))
-	}
-}
-
-// caller is the number of the text of a caller.
-func (b *buffer) caller(p *part, c *timeline.Caller) uint32 {
-	if c == nil {
-		return null
-	}
-	return b.idOrNull(p.caller(c))
-}
-
-// rangesOf is the number of the text of NVTX ranges.
-func (b *buffer) rangesOf(p *part, stack *timeline.RangeStack) uint32 {
-	if stack == nil {
-		return null
-	}
-	return b.idOrNull(p.ranges(stack))
 }
 
 // caller is the text of a caller, "" for none.
@@ -168,56 +95,51 @@ func (p *part) ranges(stack *timeline.RangeStack) string {
 	return text
 }
 
-// shapesOf are the common parts of pieces of work. The list is valid until the next call.
-func (p *part) shapesOf(b *buffer, list []timeline.Work, gpu uint32) []*shapeTexts {
-	all := p.sink.shapes[:0]
-	for i := range list {
-		all = append(all, p.shape(b, &list[i], gpu))
-	}
-	p.sink.shapes = all
-	return all
-}
-
-// shape is the common part of a piece of work.
-func (p *part) shape(b *buffer, w *timeline.Work, gpu uint32) *shapeTexts {
+// shape is what a piece of work has in common with others.
+func (p *part) shape(w *timeline.Work, gpu uint32) *shape {
 	if w.Shape == nil {
-		return p.sink.newShape(b, w, gpu)
+		return p.sink.newShape(w, gpu)
 	}
 	key := shapeKey{w.Shape, gpu}
-	texts, ok := p.shapes[key]
+	of, ok := p.sink.shapes[key]
 	if !ok {
-		texts = p.sink.newShape(b, w, gpu)
-		p.shapes[key] = texts
+		if len(p.sink.shapes) >= mostShapes {
+			clear(p.sink.shapes)
+		}
+		of = p.sink.newShape(w, gpu)
+		p.sink.shapes[key] = of
 	}
-	return texts
+	return of
 }
 
-func (s *Sink) newShape(b *buffer, w *timeline.Work, gpu uint32) *shapeTexts {
-	x := &shapeTexts{kind: b.id(kinds[w.Kind]), signature: null, grid: null, block: null, source: null, destination: null, registers: null,
-		dimensions: [6]uint32{null, null, null, null, null, null}, occupancy: math.NaN(), shared: parquet.NullInt, bytes: parquet.NullInt}
-	name := s.names.Title(w)
+// mostShapes bounds a cache.
+const mostShapes = 1 << 14
+
+func (s *Sink) newShape(w *timeline.Work, gpu uint32) *shape {
+	x := &shape{work: joined.Work{Kind: kinds[w.Kind], Name: s.names.Title(w), TID: joined.None, CallTime: joined.NoNumber, Queue: joined.NoNumber,
+		GridX: joined.None, GridY: joined.None, GridZ: joined.None, BlockX: joined.None, BlockY: joined.None, BlockZ: joined.None,
+		Occupancy: math.NaN(), Registers: joined.None, SharedBytes: joined.NoNumber, Bytes: joined.NoNumber}}
+	r := &x.work
 	switch w.Kind {
 	case timeline.KernelWork:
 		k := &w.Shape.Kernel
-		x.signature = b.idOrNull(s.names.Of(k.Name).Full)
-		x.dimensions = [6]uint32{k.Grid[0], k.Grid[1], k.Grid[2], k.Block[0], k.Block[1], k.Block[2]}
+		r.Signature, r.Grid, r.Block = s.names.Of(k.Name).Full, dimensions(k.Grid), dimensions(k.Block)
+		r.GridX, r.GridY, r.GridZ = k.Grid[0], k.Grid[1], k.Grid[2]
+		r.BlockX, r.BlockY, r.BlockZ = k.Block[0], k.Block[1], k.Block[2]
 		if d := s.devices[gpu]; d != nil {
 			if o, ok := d.Of(k); ok {
-				x.occupancy = o.Share
+				r.Occupancy = o.Share
 			}
 		}
-		x.grid, x.block, x.registers = b.id(dimensions(k.Grid)), b.id(dimensions(k.Block)), k.Registers
-		x.shared = int64(k.StaticShared) + int64(k.DynamicShared)
-		x.collective = collectiveOf(name)
+		r.Registers, r.SharedBytes = k.Registers, int64(k.StaticShared)+int64(k.DynamicShared)
+		x.collective = collectiveOf(r.Name)
 	case timeline.MemcpyWork:
 		c := &w.Shape.Memcpy
-		name = cudaapi.MemcpyKindName(c.CopyKind)
-		x.source, x.destination = b.id(cudaapi.MemoryKindName(c.SrcKind)), b.id(cudaapi.MemoryKindName(c.DstKind))
-		x.bytes = int64(min(c.Bytes, 1<<62))
+		r.Name, r.Bytes = cudaapi.MemcpyKindName(c.CopyKind), int64(min(c.Bytes, 1<<62))
+		r.SrcKind, r.DstKind = cudaapi.MemoryKindName(c.SrcKind), cudaapi.MemoryKindName(c.DstKind)
 	case timeline.MemsetWork:
-		x.bytes = int64(min(w.Shape.Memset.Bytes, 1<<62))
+		r.Bytes = int64(min(w.Shape.Memset.Bytes, 1<<62))
 	}
-	x.name = b.id(name)
 	return x
 }
 
@@ -225,18 +147,18 @@ func dimensions(d [3]uint32) string { return fmt.Sprintf("%dx%dx%d", d[0], d[1],
 
 // collectiveOf reads the name of a kernel: ncclDevKernel_AllReduce_Sum_f32_RING_LL, ncclKernel_SendRecv(...). It returns
 // nil for a kernel that is not one of NCCL or NVSHMEM.
-func collectiveOf(name string) *collective {
+func collectiveOf(name string) *joined.Collective {
 	if !strings.HasPrefix(name, "nccl") && !strings.HasPrefix(name, "nvshmem") {
 		return nil
 	}
-	c := &collective{name: name}
+	c := &joined.Collective{Name: name}
 	rest, ok := strings.CutPrefix(name, "ncclDevKernel_")
 	if !ok {
 		rest, ok = strings.CutPrefix(name, "ncclKernel_")
 	}
 	if ok {
 		rest, _, _ = strings.Cut(rest, "(")
-		c.operation, c.variant, _ = strings.Cut(rest, "_")
+		c.Operation, c.Variant, _ = strings.Cut(rest, "_")
 	}
 	return c
 }
@@ -249,26 +171,13 @@ func communicator(n *timeline.NCCL) string {
 	return fmt.Sprintf("%#x", n.Communicator)
 }
 
-func (p *part) collective(t *timeline.Stream, w *timeline.Work, c *collective, pid uint32) {
-	s := p.sink
+// collective adds the row of a collective, of which the name is known.
+func (p *part) collective(w *joined.Work, n *timeline.NCCL, t *timeline.Stream, r joined.Collective) {
 	p.sequences[t]++
-	b := p.buffer(collectiveTable)
-	b.int(s.unix(w.Start))
-	b.int(duration(w))
-	b.uint(w.ID)
-	b.text(c.name)
-	b.text(c.operation)
-	b.text(c.variant)
-	b.small(pid)
-	b.small(t.Context.GPU)
-	b.small(t.ID)
-	b.int(p.sequences[t])
-	b.text(communicator(w.NCCL))
-	if w.NCCL != nil && w.NCCL.HasBytes {
-		b.uint(w.NCCL.Bytes)
-	} else {
-		b.int(parquet.NullInt)
+	r.Start, r.Dur, r.WorkID, r.PID, r.GPU, r.Stream, r.NVTX = w.Start, w.Dur, w.WorkID, w.PID, w.GPU, w.Stream, w.NVTX
+	r.Sequence, r.Communicator, r.Bytes = p.sequences[t], communicator(n), joined.NoNumber
+	if n != nil && n.HasBytes {
+		r.Bytes = bounded(n.Bytes)
 	}
-	b.text(p.ranges(w.Call.Ranges))
-	s.end(b)
+	row(p, r)
 }

@@ -3,9 +3,6 @@ package stats_test
 import (
 	"cmp"
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -124,55 +121,20 @@ func keysOf(t *table.Table) (keys []*key) {
 	return keys
 }
 
+// comments are those of the packages that have the structs of rows.
+var comments = map[string]map[string]string{
+	"github.com/cudatrace/cudatrace/convert/stats":       goldentest.Comments("."),
+	"github.com/cudatrace/cudatrace/convert/stats/ranks": goldentest.Comments("ranks"),
+}
+
 // commentOf is the comment of a field: of the outermost embedded struct that has one, else its own.
 func commentOf(of reflect.Type, index []int) string {
 	for _, i := range index {
 		f := of.Field(i)
-		if text := comments(of.PkgPath())[of.Name()+"."+f.Name]; text != "" {
+		if text := comments[of.PkgPath()][of.Name()+"."+f.Name]; text != "" {
 			return text
 		}
 		of = f.Type
 	}
 	return ""
-}
-
-// comments are those of the fields of a package's structs, by "type.field".
-var comments = func() func(pkg string) map[string]string {
-	known := make(map[string]map[string]string)
-	return func(pkg string) map[string]string {
-		if known[pkg] == nil {
-			known[pkg] = readComments(strings.TrimPrefix(pkg, "github.com/cudatrace/cudatrace/convert/"))
-		}
-		return known[pkg]
-	}
-}()
-
-func readComments(dir string) map[string]string {
-	all := make(map[string]string)
-	files, _ := filepath.Glob(filepath.Join("..", dir, "*.go"))
-	for _, path := range files {
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
-		if err != nil {
-			panic(err)
-		}
-		ast.Inspect(file, func(n ast.Node) bool {
-			spec, ok := n.(*ast.TypeSpec)
-			if !ok {
-				return true
-			}
-			if st, ok := spec.Type.(*ast.StructType); ok {
-				for _, f := range st.Fields.List {
-					text := strings.ReplaceAll(strings.TrimSpace(f.Doc.Text()+f.Comment.Text()), "\n", " ")
-					if id, embedded := f.Type.(*ast.Ident); embedded && len(f.Names) == 0 {
-						all[spec.Name.Name+"."+id.Name] = text
-					}
-					for _, name := range f.Names {
-						all[spec.Name.Name+"."+name.Name] = text
-					}
-				}
-			}
-			return true
-		})
-	}
-	return all
 }
