@@ -34,8 +34,8 @@ var sim = sync.OnceValues(func() (string, error) {
 	return built, err
 })
 
-// A bench is a folder with the stand-in of the driver, the simulated runtime, and programs. All tests share the folder, in
-// which each file is made once.
+// A bench is a folder with the stand-in of the driver, the simulated runtime, and programs. All tests share the folder,
+// in which each file is made once.
 type bench struct {
 	dir, sim string
 	testing.TB

@@ -36,7 +36,7 @@ var refusable = []struct {
 }
 
 // TestRefusedSystemCalls has a program that is recorded refuse system calls to all of its threads. The library treats
-// the two errors that sandboxes refuse with alike: each has every other row.
+// both errors that sandboxes refuse with alike: the rows have them in turn.
 func TestRefusedSystemCalls(t *testing.T) {
 	t.Parallel()
 	for i, r := range refusable {

@@ -47,8 +47,8 @@ print("done", flush=True)
 sys.stdin.readline()
 `
 
-// seconds is how long a program computes: about 500 samples and as many calls of functions, or 100 of new ones. A line that is read
-// late is as often wrong as in 1,500 samples of functions of three times the length.
+// seconds is how long a program computes: about 500 samples and as many calls of functions, or 100 of new ones. A line
+// that is read late is as often wrong as in 1,500 samples of functions of three times the length.
 const seconds = "0.5"
 
 // A mark is when a function ran.
@@ -159,8 +159,8 @@ func TestPythonOfReplacedCode(t *testing.T) {
 	})
 }
 
-// Without the kernel's reading, lines are those of at most 200 µs later, or there are none and that is said. On a busy machine
-// the recorder may come too late for all samples of a run.
+// Without the kernel's reading, lines are those of at most 200 µs later, or there are none and that is said. On a busy
+// machine the recorder may come too late for all samples of a run.
 func TestPythonReadFromOutside(t *testing.T) {
 	pythontest.OldestAndNewest(t, func(t *testing.T, p pythontest.Interpreter) {
 		for range 20 {
