@@ -2,6 +2,7 @@ package callers
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -33,22 +34,48 @@ var sim = sync.OnceValues(func() (string, error) {
 	return built, err
 })
 
-// A bench is a folder with the stand-in of the driver, the simulated runtime, and programs.
+// A bench is a folder with the stand-in of the driver, the simulated runtime, and programs. All tests share the folder,
+// in which each file is made once.
 type bench struct {
 	dir, sim string
 	testing.TB
 }
 
+// folder is the folder of benches; TestMain removes it.
+var folder = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "callers-test-") })
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if dir, err := folder(); err == nil {
+		os.RemoveAll(dir)
+	}
+	os.Exit(code)
+}
+
 func newBench(t testing.TB) *bench {
 	t.Helper()
-	built, err := sim()
-	if err != nil {
+	built, err1 := sim()
+	dir, err2 := folder()
+	if err := errors.Join(err1, err2); err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{dir: t.TempDir(), sim: built, TB: t}
-	b.gcc("-shared", "-fPIC", "-fno-omit-frame-pointer", "-Wl,-soname,libcuda.so.1", "-o", b.path("libcuda.so.1"), "testdata/driver.c", "-pthread")
-	b.run("cp", filepath.Join(built, "lib/libcudart.so.13"), b.dir)
+	b := &bench{dir: dir, sim: built, TB: t}
+	b.once("libcuda.so.1", func(path string) {
+		b.gcc("-shared", "-fPIC", "-fno-omit-frame-pointer", "-Wl,-soname,libcuda.so.1", "-o", path, "testdata/driver.c", "-pthread")
+	})
+	b.once("libcudart.so.13", func(path string) { b.run("cp", filepath.Join(built, "lib/libcudart.so.13"), path) })
 	return b
+}
+
+// made has a sync.Once for each file of the folder.
+var made sync.Map
+
+// once returns the path of a file, after some test has made it.
+func (b *bench) once(name string, make func(path string)) string {
+	b.Helper()
+	once, _ := made.LoadOrStore(name, &sync.Once{})
+	once.(*sync.Once).Do(func() { make(b.path(name)) })
+	return b.path(name)
 }
 
 func (b *bench) path(name string) string { return filepath.Join(b.dir, name) }
@@ -65,22 +92,33 @@ func (b *bench) run(name string, args ...string) {
 // build builds a program, with flags, of a source and more.
 func (b *bench) build(name string, args ...string) string {
 	b.Helper()
-	b.gcc(append([]string{"-o", b.path(name), "-Wl,-rpath," + b.dir}, append(args, b.path("libcuda.so.1"), "-ldl", "-pthread")...)...)
-	return b.path(name)
+	return b.once(name, func(path string) {
+		b.gcc(append([]string{"-o", path, "-Wl,-rpath," + b.dir}, append(args, b.path("libcuda.so.1"), "-ldl", "-pthread")...)...)
+	})
+}
+
+// shared builds the program with the shared runtime.
+func (b *bench) shared() string {
+	b.Helper()
+	return b.build("shared", "testdata/program.c", b.path("libcudart.so.13"))
+}
+
+// coded builds the program whose code is like that of NVIDIA's runtime.
+func (b *bench) coded() string {
+	b.Helper()
+	return b.build("coded", "testdata/coded.c", "-fno-omit-frame-pointer", "-fno-inline")
 }
 
 // static builds the program with the runtime linked into it.
 func (b *bench) static() string {
 	b.Helper()
-	path := b.build("static", "testdata/program.c", filepath.Join(b.sim, "lib/libcudart_static.a"))
-	b.run("objcopy", "--localize-hidden", path)
-	return path
+	path := b.build("static-global", "testdata/program.c", filepath.Join(b.sim, "lib/libcudart_static.a"))
+	return b.once("static", func(local string) { b.run("objcopy", "--localize-hidden", path, local) })
 }
 
 func (b *bench) stripped(path string) string {
 	b.Helper()
-	b.run("strip", "-o", path+"-stripped", path)
-	return path + "-stripped"
+	return b.once(filepath.Base(path)+"-stripped", func(stripped string) { b.run("strip", "-o", stripped, path) })
 }
 
 // An observed call is one that a program made, with what it said of it.
@@ -214,7 +252,7 @@ func TestNamedRuntimes(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	for _, path := range []string{
-		b.build("shared", "testdata/program.c", b.path("libcudart.so.13")),
+		b.shared(),
 		b.build("shared-frames", "testdata/program.c", b.path("libcudart.so.13"), "-fno-omit-frame-pointer"),
 		b.static(),
 	} {
@@ -228,7 +266,7 @@ func TestNamedRuntimes(t *testing.T) {
 func TestStrippedProgram(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	path := b.stripped(b.build("shared", "testdata/program.c", b.path("libcudart.so.13")))
+	path := b.stripped(b.shared())
 	newLog(t).expect(t, start(t, path), path, "")
 }
 
@@ -264,7 +302,7 @@ func TestCodedRuntime(t *testing.T) {
 		t.Skip("the code of other processors is not known")
 	}
 	b := newBench(t)
-	whole := b.build("coded", "testdata/coded.c", "-fno-omit-frame-pointer", "-fno-inline")
+	whole := b.coded()
 	path := b.stripped(whole)
 	r, l := start(t, path), newLog(t)
 	var kept []observed

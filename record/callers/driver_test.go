@@ -18,7 +18,7 @@ int cuOfNobody(void) { return inner(2) + 2; }`
 // A function is named from an address in it, if the file is the driver, even when the process has ended.
 func TestDriverFunction(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := &bench{dir: t.TempDir(), TB: t}
 	source := b.path("functions.c")
 	if err := os.WriteFile(source, []byte(driverFunctions), 0o644); err != nil {
 		t.Fatal(err)

@@ -199,9 +199,9 @@ func TestGarbage(t *testing.T) {
 		chains = 1_000_000
 	}
 	b := newBench(t)
-	static, coded := b.static(), b.build("coded", "testdata/coded.c", "-fno-omit-frame-pointer", "-fno-inline")
+	static, coded := b.static(), b.coded()
 	whole := map[string]string{coded + "-stripped": coded}
-	for _, path := range []string{b.build("shared", "testdata/program.c", b.path("libcudart.so.13")), static, b.stripped(coded)} {
+	for _, path := range []string{b.shared(), static, b.stripped(coded)} {
 		l, r := newLog(t), start(t, path)
 		w := newWitness(t, r.pid, whole)
 		if whole[path] != "" {

@@ -26,12 +26,13 @@ __attribute__((noinline)) int NAME(int n)
 // library builds a library of one function that calls the driver.
 func (b *bench) library(name string) string {
 	b.Helper()
-	source := b.path(name + ".c")
-	if err := os.WriteFile(source, []byte(library), 0o644); err != nil {
-		b.Fatal(err)
-	}
-	b.gcc("-shared", "-fPIC", "-DNAME="+name, "-o", b.path(name+".so"), source, b.path("libcuda.so.1"))
-	return b.path(name + ".so")
+	return b.once(name+".so", func(path string) {
+		source := b.path(name + ".c")
+		if err := os.WriteFile(source, []byte(library), 0o644); err != nil {
+			b.Fatal(err)
+		}
+		b.gcc("-shared", "-fPIC", "-DNAME="+name, "-o", path, source, b.path("libcuda.so.1"))
+	})
 }
 
 // A mapped file is code in this process that is never run.
@@ -221,7 +222,7 @@ func TestRestlessEpoch(t *testing.T) {
 func TestGeneratedCode(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	path := b.build("shared", "testdata/program.c", b.path("libcudart.so.13"))
+	path := b.shared()
 	r, l, m := start(t, path), newLog(t), reserve(t)
 	m.hide(unix.PROT_READ | unix.PROT_EXEC)
 	if got, _ := l.resolve(os.Getpid(), observed{"", "cuLaunchKernel", []uint64{uint64(uintptr(m.base)) + 64}}); got.ID != 0 {
@@ -244,7 +245,7 @@ func TestGeneratedCode(t *testing.T) {
 func TestEndedProcess(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	path := b.build("shared", "testdata/program.c", b.path("libcudart.so.13"))
+	path := b.shared()
 	l := newLog(t)
 	var r *running
 	t.Run("run", func(t *testing.T) {
@@ -261,7 +262,7 @@ func TestEndedProcess(t *testing.T) {
 func TestSameRecord(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	path := b.build("shared", "testdata/program.c", b.path("libcudart.so.13"))
+	path := b.shared()
 	l := newLog(t)
 	l.expect(t, start(t, path), path, "calls")
 	n := len(l.callers)

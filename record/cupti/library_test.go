@@ -64,6 +64,7 @@ func TestLibraryTellsNoPaths(t *testing.T) {
 var (
 	fileRow      = regexp.MustCompile("(?m)^(\\d+)\\. `(\\w+)\\.c` ")
 	ownInclude   = regexp.MustCompile(`(?m)^#include "(\w+)\.h"`)
+	ownName      = regexp.MustCompile(`\bct_\w+`)
 	ownPrototype = regexp.MustCompile(`(?m)^(?:extern )?[a-z][^=;{}]*\b(ct_\w+)\([^;{}]*\);`)
 )
 
@@ -89,6 +90,7 @@ func TestOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	uses := usesOf(sources)
 	place := map[string]int{}
 	for i, row := range fileRow.FindAllStringSubmatch(string(readme), -1) {
 		if place[row[2]] = i + 1; row[1] != strconv.Itoa(i+1) || sources[row[2]+".c"] == "" {
@@ -112,21 +114,32 @@ func TestOrder(t *testing.T) {
 			}
 		}
 		for _, p := range ownPrototype.FindAllStringSubmatch(sources[name+".h"], -1) {
-			if !calledElsewhere(sources, name, p[1]) {
+			if !calledElsewhere(uses, name, p[1]) {
 				t.Errorf("no other file calls %s of %s.h", p[1], name)
 			}
 		}
 	}
 }
 
+// usesOf counts the names of the library's functions in each file.
+func usesOf(sources map[string]string) map[string]map[string]int {
+	uses := map[string]map[string]int{}
+	for file, source := range sources {
+		uses[file] = map[string]int{}
+		for _, name := range ownName.FindAllString(source, -1) {
+			uses[file][name]++
+		}
+	}
+	return uses
+}
+
 // calledElsewhere reports whether a file other than its own uses a function, or an inline function in its header does.
-func calledElsewhere(sources map[string]string, own, function string) bool {
-	word := regexp.MustCompile(`\b` + function + `\b`)
-	if len(word.FindAllString(sources[own+".h"], -1)) > 1 {
+func calledElsewhere(uses map[string]map[string]int, own, function string) bool {
+	if uses[own+".h"][function] > 1 {
 		return true
 	}
-	for file, source := range sources {
-		if name, isCode := strings.CutSuffix(file, ".c"); isCode && name != own && word.MatchString(source) {
+	for file, names := range uses {
+		if name, isCode := strings.CutSuffix(file, ".c"); isCode && name != own && names[function] > 0 {
 			return true
 		}
 	}

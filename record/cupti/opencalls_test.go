@@ -220,10 +220,10 @@ func TestForkInACall(t *testing.T) {
 func TestReturnedCallsAreNotOpen(t *testing.T) {
 	t.Parallel()
 	found := 0
-	for i := range 60 {
+	for i := range 40 {
 		fault := i%5 == 4
 		told := filepath.Join(t.TempDir(), "told")
-		args := []string{told, "-t", fmt.Sprint(1 + i%7), "-n", fmt.Sprint(1 + 17*i)}
+		args := []string{told, "-t", fmt.Sprint(1 + i%7), "-n", fmt.Sprint(1 + 25*i)}
 		if fault {
 			args = append(args, "--fault")
 		}

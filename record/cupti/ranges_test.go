@@ -16,7 +16,7 @@ import (
 func TestRangesOfLibrary(t *testing.T) {
 	t.Parallel()
 	program := filepath.Join(t.TempDir(), "ranges")
-	if out, err := exec.Command("gcc", "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", "-O1", "-g", "-fsanitize=undefined", "-fno-sanitize-recover",
+	if out, err := exec.Command("gcc", "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", "-O0", "-g1", "-fsanitize=undefined", "-fno-sanitize-recover",
 		"-iquote", "inject", "-o", program, filepath.Join("testdata", "ranges.c")).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -23,19 +23,15 @@ import (
 // patience is how long a test waits for what must happen; none takes as long.
 const patience = 60 * time.Second
 
-// scratch is where test programs are built; TestMain removes it.
-var scratch = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "cupti-test-") })
-
-// buildOnce runs make once for all tests, with OUT set to a path in a folder of
-// its own, which it returns.
+// buildOnce runs make once for all tests, with OUT set to the path of a folder, which it returns. What an earlier run
+// has built there is built again only if a source has changed.
 func buildOnce(name string, arg ...string) func() (string, error) {
 	return sync.OnceValues(func() (string, error) {
-		base, err := scratch()
+		dir, err := filepath.Abs(filepath.Join("../../build/cupti-test", name))
 		if err != nil {
 			return "", err
 		}
-		dir := filepath.Join(base, name)
-		if err := os.Mkdir(dir, 0o755); err != nil {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return "", err
 		}
 		cmd := exec.Command("make", append([]string{"-s"}, arg...)...)
@@ -52,11 +48,7 @@ var fake = buildOnce("fake", "-C", "testdata/fake")
 
 func TestMain(m *testing.M) {
 	pipetest.DefaultSignals()
-	code := m.Run()
-	if dir, err := scratch(); err == nil {
-		os.RemoveAll(dir)
-	}
-	os.Exit(code)
+	os.Exit(m.Run())
 }
 
 // tally is a sink that counts, and keeps one of each kind.

@@ -29,7 +29,7 @@ import (
 // limit is how long a test waits for what must happen; none takes as long.
 const limit = 60 * time.Second
 
-// scratch is where the simulated libraries are built: in a folder that only we can change.
+// scratch is where the simulated libraries are: in a folder that only we can change.
 var scratch = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "gpumetrics-test-")
 	if err != nil {
@@ -38,13 +38,26 @@ var scratch = sync.OnceValues(func() (string, error) {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return "", err
 	}
-	target := filepath.Join(dir, "nvml", libraryName)
-	out, err := exec.Command("make", "-s", "-C", "../../testdata/sim", "BUILD="+dir, "CFLAGS=-O0", target,
-		filepath.Join(dir, "lib/libcupti.so.13"), filepath.Join(dir, "lib/libcuda.so.1")).CombinedOutput()
+	built, err := filepath.Abs("../../build/sim")
 	if err != nil {
+		return "", err
+	}
+	libraries := []string{filepath.Join("nvml", libraryName), "lib/libcupti.so.13", "lib/libcuda.so.1"}
+	args := []string{"-s", "-C", "../../testdata/sim", "BUILD=" + built}
+	for _, l := range libraries {
+		args = append(args, filepath.Join(built, l))
+	}
+	if out, err := exec.Command("make", args...).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w\n%s", err, out)
 	}
-	return target, nil
+	for _, l := range libraries {
+		b, err1 := os.ReadFile(filepath.Join(built, l))
+		err2 := os.MkdirAll(filepath.Join(dir, filepath.Dir(l)), 0o755)
+		if err := errors.Join(err1, err2, os.WriteFile(filepath.Join(dir, l), b, 0o755)); err != nil {
+			return "", err
+		}
+	}
+	return filepath.Join(dir, libraries[0]), nil
 })
 
 // library is the path of the simulated libnvidia-ml.
@@ -431,13 +444,15 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// sanitized is the sampler's program, built with gcc's sanitizers.
+// sanitized is the sampler's program, built with gcc's sanitizers: again only if a source has changed.
 var sanitized = sync.OnceValues(func() ([]byte, error) {
-	dir, err := os.MkdirTemp("", "gpumetrics-test-")
+	dir, err := filepath.Abs("../../build/gpumetrics-test")
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
 	out, err := exec.Command("make", "-s", "-C", "sampler", "host", "OUT="+dir, "SANITIZE=address,undefined -fno-sanitize-recover=all").CombinedOutput()
 	if err != nil {
 		return nil, fmt.Errorf("%w\n%s", err, out)

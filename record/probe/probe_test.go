@@ -143,25 +143,24 @@ func TestJumpedTo(t *testing.T) {
 }
 
 func TestTimes(t *testing.T) {
-	eachProgram(t, func(t *testing.T, m attachMode) {
-		before := host.Monotonic()
-		r := record(t, m, "driver", "launches", 1000)
-		after := host.Monotonic()
-		if len(r.calls) != 1000 {
-			t.Fatalf("%d calls", len(r.calls))
+	t.Parallel()
+	before := host.Monotonic()
+	r := record(t, modeAuto, "driver", "launches", 1000)
+	after := host.Monotonic()
+	if len(r.calls) != 1000 {
+		t.Fatalf("%d calls", len(r.calls))
+	}
+	slices.SortFunc(r.calls, func(a, b tracelog.Call) int { return int(a.Args[1]) - int(b.Args[1]) })
+	end := before
+	for i, c := range r.calls {
+		if c.Enter < end || c.Dur == 0 || c.Args[1] != uint64(i) {
+			t.Fatalf("call %d is %+v after %d", i, c, end)
 		}
-		slices.SortFunc(r.calls, func(a, b tracelog.Call) int { return int(a.Args[1]) - int(b.Args[1]) })
-		end := before
-		for i, c := range r.calls {
-			if c.Enter < end || c.Dur == 0 || c.Args[1] != uint64(i) {
-				t.Fatalf("call %d is %+v after %d", i, c, end)
-			}
-			end = c.Enter + c.Dur
-		}
-		if end > after {
-			t.Errorf("calls end at %d, the program at %d", end, after)
-		}
-	})
+		end = c.Enter + c.Dur
+	}
+	if end > after {
+		t.Errorf("calls end at %d, the program at %d", end, after)
+	}
 }
 
 func TestNesting(t *testing.T) {
@@ -210,28 +209,27 @@ func TestLongjmp(t *testing.T) {
 }
 
 func TestThreads(t *testing.T) {
-	eachProgram(t, func(t *testing.T, m attachMode) {
-		r := record(t, m, "driver", "threads", 500)
-		perThread := map[uint32]int{}
-		for _, c := range r.calls {
-			perThread[c.TID]++
+	t.Parallel()
+	r := record(t, modeAuto, "driver", "threads", 500)
+	perThread := map[uint32]int{}
+	for _, c := range r.calls {
+		perThread[c.TID]++
+	}
+	if len(perThread) != 64 {
+		t.Errorf("%d threads of 64", len(perThread))
+	}
+	for tid, n := range perThread {
+		if n != 500 {
+			t.Errorf("thread %d has %d calls of 500", tid, n)
 		}
-		if len(perThread) != 64 {
-			t.Errorf("%d threads of 64", len(perThread))
-		}
-		for tid, n := range perThread {
-			if n != 500 {
-				t.Errorf("thread %d has %d calls of 500", tid, n)
-			}
-		}
-		names := map[string]int{}
-		for _, th := range r.threads {
-			names[th.Name]++
-		}
-		if diff := cmp.Diff(map[string]int{"worker": 64}, names); diff != "" {
-			t.Errorf("names (-want +got):\n%s", diff)
-		}
-	})
+	}
+	names := map[string]int{}
+	for _, th := range r.threads {
+		names[th.Name]++
+	}
+	if diff := cmp.Diff(map[string]int{"worker": 64}, names); diff != "" {
+		t.Errorf("names (-want +got):\n%s", diff)
+	}
 }
 
 func TestRenamedThread(t *testing.T) {
@@ -351,17 +349,16 @@ func eventually(tb testing.TB, otherwise string, holds func() bool) {
 }
 
 func TestOverflow(t *testing.T) {
-	eachProgram(t, func(t *testing.T, m attachMode) {
-		const calls = 20_000
-		p, target := open(t, Options{mode: m, BufferBytes: 1}), startTarget(t, "driver")
-		attach(t, p, target)
-		target.run("launches", calls)
-		r := finish(t, p)
-		lost := lostCalls(t, p, tracelog.LostCallBuffer)
-		if lost == 0 || len(r.calls) == 0 || uint64(len(r.calls))+lost != calls {
-			t.Errorf("%d calls and %d lost of %d", len(r.calls), lost, calls)
-		}
-	})
+	t.Parallel()
+	const calls = 20_000
+	p, target := open(t, Options{BufferBytes: 1}), startTarget(t, "driver")
+	attach(t, p, target)
+	target.run("launches", calls)
+	r := finish(t, p)
+	lost := lostCalls(t, p, tracelog.LostCallBuffer)
+	if lost == 0 || len(r.calls) == 0 || uint64(len(r.calls))+lost != calls {
+		t.Errorf("%d calls and %d lost of %d", len(r.calls), lost, calls)
+	}
 }
 
 func TestThreadTableFull(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/host"
@@ -21,16 +22,20 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// buildFolder is what builds made, to be removed at the end.
-var buildFolder string
-
-// builds is the folder with the compiled libraries and programs of testdata.
+// builds is the folder with the compiled libraries and programs of testdata. What an earlier run has built there is built
+// again only if a source has changed.
 var builds = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "cudatrace-probe-")
+	dir, err := filepath.Abs("../../build/probe-test")
 	if err != nil {
 		return "", err
 	}
-	buildFolder = dir
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	changed, err := lastChange("testdata/*", "target_test.go")
+	if err != nil {
+		return "", err
+	}
 	for _, args := range []string{
 		"-shared -fPIC -O1 -fno-omit-frame-pointer -fcf-protection=none -Wl,-soname,libcuda.so.1 -o %s/libcuda.so.1 testdata/libcuda.c",
 		"-shared -fPIC -O1 -fno-omit-frame-pointer -fcf-protection=none -Wl,-soname,libcudart.so.13 -o %s/libcudart.so.13 testdata/libcudart.c",
@@ -45,6 +50,10 @@ var builds = sync.OnceValues(func() (string, error) {
 		"-pthread -DWITH_RUNTIME -o %s/static testdata/target.c testdata/libcudart.c -l:libcuda.so.1 -ldl",
 	} {
 		words := strings.Fields(fmt.Sprintf(args, dir))
+		built := words[slices.Index(words, "-o")+1]
+		if info, err := os.Stat(built); err == nil && info.ModTime().After(changed) {
+			continue
+		}
 		words = append([]string{"-Wall", "-Wextra", "-Werror", "-L" + dir, "-Wl,-rpath," + dir}, words...)
 		if out, err := exec.Command("gcc", words...).CombinedOutput(); err != nil {
 			return dir, fmt.Errorf("gcc %s: %v\n%s", words, err, out)
@@ -53,6 +62,26 @@ var builds = sync.OnceValues(func() (string, error) {
 	return dir, nil
 })
 
+// lastChange is when one of some files was changed last.
+func lastChange(patterns ...string) (last time.Time, err error) {
+	for _, pattern := range patterns {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			return last, err
+		}
+		for _, file := range files {
+			info, err := os.Stat(file)
+			if err != nil {
+				return last, err
+			}
+			if info.ModTime().After(last) {
+				last = info.ModTime()
+			}
+		}
+	}
+	return last, nil
+}
+
 func TestMain(m *testing.M) {
 	if os.Getenv(namespaceChild) != "" {
 		enterNamespace()
@@ -60,11 +89,7 @@ func TestMain(m *testing.M) {
 	if pid := os.Getenv(recorderChild); pid != "" {
 		recordUntilKilled(pid)
 	}
-	code := m.Run()
-	if buildFolder != "" {
-		os.RemoveAll(buildFolder)
-	}
-	os.Exit(code)
+	os.Exit(m.Run())
 }
 
 // A target is a running program of testdata.
@@ -281,8 +306,9 @@ func eachMode(t *testing.T, test func(t *testing.T, m attachMode)) {
 	inModes(t, []attachMode{modeSession, modeMulti, modeSingle}, test)
 }
 
-// eachProgram runs a test of what the BPF programs do. Those of modeSingle are those of modeMulti, attached one by one, which takes the
-// kernel a second or more.
+// eachProgram runs a test of what the BPF programs do. Those of modeSingle are those of modeMulti, attached one by one,
+// which takes the kernel a second or more. Where a test's calls have probes at their return instructions, as launches
+// have, modeSession has the program of modeMulti, too: such a test needs no modes.
 func eachProgram(t *testing.T, test func(t *testing.T, m attachMode)) {
 	modes := []attachMode{modeSession, modeMulti}
 	if !modeMulti.claimed() {

@@ -107,8 +107,9 @@ func (f fake) build(t *testing.T, dir string) string {
 }
 
 // hostProgram builds a program that opens libraries.
-func hostProgram(t *testing.T, dir string) string {
+func hostProgram(t *testing.T) string {
 	t.Helper()
+	dir := t.TempDir()
 	source, path := filepath.Join(dir, "host.c"), filepath.Join(dir, "host")
 	const text = `#include <dlfcn.h>
 #include <stdio.h>
@@ -138,6 +139,7 @@ func TestUnusable(t *testing.T) {
 		minor := version >> 16 & 255
 		return fake{name: fmt.Sprintf("libpython3.%d.so.1.0", minor), version: version, symbols: symbols}
 	}
+	host := hostProgram(t)
 	for name, c := range map[string]struct {
 		libraries []fake
 		want      string // "": it can be walked
@@ -166,7 +168,7 @@ func TestUnusable(t *testing.T) {
 			for _, l := range c.libraries {
 				args = append(args, l.build(t, dir))
 			}
-			pid, _ := start(t, exec.Command(hostProgram(t, dir), args...))
+			pid, _ := start(t, exec.Command(host, args...))
 			i, err := Find(pid)
 			var why Unusable
 			switch {

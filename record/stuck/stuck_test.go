@@ -170,7 +170,7 @@ func TestHostile(t *testing.T) {
 // TestCrowd looks at a process with thousands of threads, which all wait for nobody.
 func TestCrowd(t *testing.T) {
 	t.Parallel()
-	const threads = 3000
+	const threads = 1000
 	pid := start(t, newestPython(t), "testdata/programs.py", "crowd", fmt.Sprint(threads))
 	r, err := Look([]int{pid}, nil)
 	if err != nil {

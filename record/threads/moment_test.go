@@ -19,17 +19,17 @@ import (
 const marked = `import json, sys, time
 clock, spent = time.monotonic_ns, time.thread_time
 def one():
-    end = clock() + 3000000
+    end = clock() + 1000000
     while clock() < end: pass
 def two():
-    end = clock() + 3000000
+    end = clock() + 1000000
     while clock() < end: pass
 def three():
-    end = clock() + 3000000
+    end = clock() + 1000000
     while clock() < end: pass
 def make(n):
     space = {"clock": clock}
-    exec(f"def made{n:06}():\n    end = clock() + 15000000\n    while clock() < end: pass", space)
+    exec(f"def made{n:06}():\n    end = clock() + 5000000\n    while clock() < end: pass", space)
     return space[f"made{n:06}"]
 marks, n = [], 0
 print("ready", flush=True)
@@ -47,12 +47,16 @@ print("done", flush=True)
 sys.stdin.readline()
 `
 
+// seconds is how long a program computes: about 500 samples and as many calls of functions, or 100 of new ones. A line
+// that is read late is as often wrong as in 1,500 samples of functions of three times the length.
+const seconds = "0.5"
+
 // A mark is when a function ran.
 type mark struct{ from, to uint64 }
 
 // runMarked records a program, and returns how many of its samples have a line of a marked function, how many have one that did
 // not run within an age after the sample, and how many there are.
-func runMarked(t *testing.T, p pythontest.Interpreter, kind, seconds string, age time.Duration, change func(*Recorder)) (seen, wrong, all int, notes []string) {
+func runMarked(t *testing.T, p pythontest.Interpreter, kind string, age time.Duration, change func(*Recorder)) (seen, wrong, all int, notes []string) {
 	t.Helper()
 	r := &recording{t: t}
 	var err error
@@ -133,9 +137,9 @@ func TestPythonOfTheMoment(t *testing.T) {
 		t.Skip("the kernel reads frames for root")
 	}
 	pythontest.Each(t, func(t *testing.T, p pythontest.Interpreter) {
-		seen, wrong, all, notes := runMarked(t, p, "fixed", "1.5", 0, nil)
+		seen, wrong, all, notes := runMarked(t, p, "fixed", 0, nil)
 		t.Logf("%d samples, %d with a line, %d of them wrong", all, seen, wrong)
-		if wrong > 0 || all < 300 || 10*seen < 9*all {
+		if wrong > 0 || all < 100 || 10*seen < 9*all {
 			t.Errorf("%d samples, %d with a line, %d of them wrong; %q", all, seen, wrong, notes)
 		}
 	})
@@ -147,7 +151,7 @@ func TestPythonOfReplacedCode(t *testing.T) {
 		t.Skip("the kernel reads frames for root")
 	}
 	pythontest.OldestAndNewest(t, func(t *testing.T, p pythontest.Interpreter) {
-		seen, wrong, all, notes := runMarked(t, p, "made", "1.5", 0, nil)
+		seen, wrong, all, notes := runMarked(t, p, "made", 0, nil)
 		t.Logf("%d samples, %d with a line, %d of them wrong", all, seen, wrong)
 		if wrong > 0 || seen == 0 {
 			t.Errorf("%d samples, %d with a line, %d of them wrong; %q", all, seen, wrong, notes)
@@ -155,16 +159,23 @@ func TestPythonOfReplacedCode(t *testing.T) {
 	})
 }
 
-// Without the kernel's reading, lines are those of at most 200 µs later, or there are none and that is said.
+// Without the kernel's reading, lines are those of at most 200 µs later, or there are none and that is said. On a busy
+// machine the recorder may come too late for all samples of a run.
 func TestPythonReadFromOutside(t *testing.T) {
 	pythontest.OldestAndNewest(t, func(t *testing.T, p pythontest.Interpreter) {
-		seen, wrong, all, notes := runMarked(t, p, "fixed", "1.5", maxAge, func(r *Recorder) { r.mayUseKernel = false })
-		t.Logf("%d samples, %d with a line, %d of them wrong; %q", all, seen, wrong, notes)
-		if wrong > 0 || seen == 0 {
-			t.Errorf("%d samples, %d with a line, %d of them wrong; %q", all, seen, wrong, notes)
+		for range 20 {
+			seen, wrong, all, notes := runMarked(t, p, "fixed", maxAge, func(r *Recorder) { r.mayUseKernel = false })
+			t.Logf("%d samples, %d with a line, %d of them wrong; %q", all, seen, wrong, notes)
+			if wrong > 0 {
+				t.Errorf("%d samples, %d with a line, %d of them wrong; %q", all, seen, wrong, notes)
+			}
+			if 10*seen < 8*all && !strings.Contains(strings.Join(notes, "\n"), "line not seen: ") {
+				t.Errorf("%d of %d samples have no line, and no note says so: %q", all-seen, all, notes)
+			}
+			if seen > 0 {
+				return
+			}
 		}
-		if 10*seen < 8*all && !strings.Contains(strings.Join(notes, "\n"), "line not seen: ") {
-			t.Errorf("%d of %d samples have no line, and no note says so: %q", all-seen, all, notes)
-		}
+		t.Error("no sample has a line")
 	})
 }

@@ -254,28 +254,50 @@ void ct_sigmask_restore(const sigset_t *before)
 		pthread_sigmask(SIG_SETMASK, before, NULL);
 }
 
-static bool create(pthread_t *t, void *(*run)(void *), size_t stack)
+struct beginning {
+	void *(*run)(void *);
+	const char *name;
+	_Atomic uint32_t named;
+};
+
+/*
+ * A thread names itself. For another thread, glibc opens a file below /proc, which the kernel has to forget when the
+ * thread ends; who waits for a killed program meanwhile takes a processor in a loop.
+ */
+static void *begin(void *arg)
+{
+	struct beginning *b = arg;
+	void *(*run)(void *) = b->run;
+	pthread_setname_np(pthread_self(), b->name);
+	atomic_store(&b->named, 1); /* b may be gone now: its address alone is used */
+	ct_word_wake(&b->named);
+	return run(NULL);
+}
+
+static bool create(pthread_t *t, struct beginning *b, size_t stack)
 {
 	pthread_attr_t attr;
 	if (pthread_attr_init(&attr) != 0)
 		return false;
 	pthread_attr_setstacksize(&attr, stack);
-	int r = pthread_create(t, &attr, run, NULL);
+	int r = pthread_create(t, &attr, begin, b);
 	if (r != 0) /* a program with much thread-local data needs the usual stack */
-		r = pthread_create(t, NULL, run, NULL);
+		r = pthread_create(t, NULL, begin, b);
 	pthread_attr_destroy(&attr);
 	return r == 0;
 }
 
+/* It returns when the thread has its name: the program may enter a sandbox then that kills for giving it. */
 bool ct_thread_start(pthread_t *t, void *(*run)(void *), size_t stack, const char *name)
 {
+	struct beginning b = {.run = run, .name = name};
 	sigset_t before;
 	pthread_t own;
 	ct_sigmask_block(&before);
-	bool started = create(&own, run, stack);
-	if (started)
-		pthread_setname_np(own, name);
+	bool started = create(&own, &b, stack);
 	ct_sigmask_restore(&before);
+	while (started && !atomic_load(&b.named))
+		ct_word_wait(&b.named, 0, CT_FOREVER);
 	if (started && t)
 		*t = own;
 	else if (started)

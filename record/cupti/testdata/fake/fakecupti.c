@@ -34,6 +34,7 @@ static void (*callback)(void *, uint32_t, uint32_t, const void *);
 static _Atomic int callback_on[3][4096], tables, kernels;
 static _Atomic unsigned flush_waits; /* a flush wants a thread's lock */
 static _Atomic uint64_t *cues;
+static const char *failing, *clock_kind; /* of the environment */
 
 #define HOARD 4096
 struct buffer {
@@ -56,18 +57,18 @@ __attribute__((constructor)) static void prepare(void)
 	for (size_t i = 0; i < sizeof threads / sizeof threads[0]; i++)
 		pthread_mutex_init(&threads[i].lock, NULL);
 	cues = cues_open();
+	failing = getenv("FAKE_FAIL");
+	clock_kind = getenv("FAKE_CLOCK");
 }
 
 static int fails(const char *name)
 {
-	const char *f = getenv("FAKE_FAIL");
-	return f && strcmp(f, name) == 0 ? 999 : 0;
+	return failing && strcmp(failing, name) == 0 ? 999 : 0;
 }
 
 static int clock_is(const char *name)
 {
-	const char *c = getenv("FAKE_CLOCK");
-	return c && strcmp(c, name) == 0;
+	return clock_kind && strcmp(clock_kind, name) == 0;
 }
 
 static uint64_t read_clock(clockid_t id)
