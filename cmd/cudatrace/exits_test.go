@@ -124,15 +124,15 @@ func (e *ending) check(t *testing.T, r *recording, n uint64) {
 	}
 }
 
-// TestExits launches 10,000 kernels, the last just before the program ends, in every
+// TestExits launches 5,000 kernels, the last just before the program ends, in every
 // way in which a program ends.
 func TestExits(t *testing.T) {
 	t.Parallel()
 	for _, e := range endings {
 		t.Run(e.mode, func(t *testing.T) {
 			t.Parallel()
-			r := recordExit(t, e.code, sim("exits"), e.mode, "-n", "10000", "-c", "7")
-			e.check(t, &r, 10000)
+			r := recordExit(t, e.code, sim("exits"), e.mode, "-n", "5000", "-c", "7")
+			e.check(t, &r, 5000)
 		})
 	}
 }

@@ -134,7 +134,7 @@ func libraryFolder(t *testing.T, printed string) string {
 // buffers hold: what had to go is counted, call by call and record by record.
 func TestRecorderIsSuspended(t *testing.T) {
 	t.Parallel()
-	program := []string{sim("exits"), "return", "-n", "100000"}
+	program := []string{sim("exits"), "return", "-n", "30000"}
 	b := startInBackground(t, append([]string{"--calls", "uprobe", "--flush-interval", "10ms", "--call-buffer", "64K", "--memory-limit", "1M"}, program...)...)
 	b.onDisk(t, func(s convert.Summary) bool { return s.Launches > 0 })
 	b.cmd.Process.Signal(syscall.SIGSTOP)
