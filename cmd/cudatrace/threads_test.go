@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -28,17 +27,14 @@ func ownersOf(t *testing.T, base, python, cause, rounds string, options ...strin
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
-	out, err := exec.Command("cudatrace", "stats", "--format", "json", "--report", "idle", base+".cudatrace").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := printedStats(t, base+".cudatrace", "--format", "json", "--report", "idle")
 	var said struct {
 		Idle []struct {
 			Name, What string
 			Total      float64 `json:"total_ns"`
 		}
 	}
-	if err := json.Unmarshal(out, &said); err != nil {
+	if err := json.Unmarshal([]byte(out), &said); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	shares = map[string]float64{}
