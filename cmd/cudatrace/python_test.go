@@ -165,7 +165,7 @@ func TestPythonLines(t *testing.T) {
 		scenarios string // of one program, in this order
 		options   []string
 		all       bool // each launch has frames
-		each      bool // with each interpreter; else with the oldest and the newest one: versions differ in no part that the scenario is about
+		each      bool // with each interpreter; else with the oldest and the newest: others differ in nothing of interest
 	}{
 		{"forms,successors", nil, true, true},
 		{"forks,evaluators,stacks,wander", nil, true, false},

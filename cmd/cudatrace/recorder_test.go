@@ -187,7 +187,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		limit, options string
-		launches       uint64 // a limit of files holds for the recorder's memory that others map, too: it cannot be as small as a disk
+		launches       uint64 // more for a limit of files: shared memory keeps to it, too, so it cannot be as small as a disk
 		soon           bool   // it is full long before the recording ends
 	}{
 		"full":             {limit: `mount -t tmpfs -o size=100k tmpfs "$1"`, launches: 50_000},

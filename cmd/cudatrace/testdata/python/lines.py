@@ -1,5 +1,6 @@
-"""Launches work from known lines: python3 lines.py SCENARIO[,SCENARIO...] TRUTH. Writes to the file TRUTH, for each launch, the thread and
-the Python frames as the interpreter itself sees them: [file, function, first line, line], the innermost first."""
+"""Launches work from known lines: python3 lines.py SCENARIO[,SCENARIO...] TRUTH. Writes to the file TRUTH, for each
+launch, the thread and the Python frames as the interpreter itself sees them: [file, function, first line, line], the
+innermost first."""
 import asyncio
 import ctypes
 import json
