@@ -56,17 +56,16 @@ func (s *session) watch() {
 }
 
 func (s *session) lookForUnseen(last bool) (suspects bool) {
-	return s.unseen.look(last, func(pid uint32) []uint64 {
-		hellos := ask(s, func() (at []uint64) {
+	return s.unseen.look(last, func(pid uint32) (hellos []uint64) {
+		if s.server.Has(pid) { // it is saying hello; who has said it meanwhile is found below
+			hellos = append(hellos, host.Monotonic())
+		}
+		return append(hellos, ask(s, func() (at []uint64) {
 			for p := s.latest[pid]; p != nil; p = p.before {
 				at = append(at, p.began)
 			}
 			return at
-		})
-		if s.server.Has(pid) { // it is saying hello
-			hellos = append(hellos, host.Monotonic())
-		}
-		return hellos
+		})...)
 	}, s.report.miss)
 }
 

@@ -180,11 +180,11 @@ func (u *unseen) look(last bool, hellos func(pid uint32) []uint64, miss func(pid
 				until = min(until, q.began)
 			}
 		}
+		why, judged := u.obstacle(p, o) // before it is asked for hellos: one that has ended says none any more
 		if slices.ContainsFunc(hellos(p.pid), func(at uint64) bool { return p.began <= at && at < until }) {
 			o.judged = true
 			continue
 		}
-		why, judged := u.obstacle(p, o)
 		o.judged = judged
 		suspects = suspects || !judged && time.Duration(host.Monotonic()-o.device) < time.Second
 		if why != "" {

@@ -124,15 +124,15 @@ func (e *ending) check(t *testing.T, r *recording, n uint64) {
 	}
 }
 
-// TestExits launches 10,000 kernels, the last just before the program ends, in every
+// TestExits launches 5,000 kernels, the last just before the program ends, in every
 // way in which a program ends.
 func TestExits(t *testing.T) {
 	t.Parallel()
 	for _, e := range endings {
 		t.Run(e.mode, func(t *testing.T) {
 			t.Parallel()
-			r := recordExit(t, e.code, sim("exits"), e.mode, "-n", "10000", "-c", "7")
-			e.check(t, &r, 10000)
+			r := recordExit(t, e.code, sim("exits"), e.mode, "-n", "5000", "-c", "7")
+			e.check(t, &r, 5000)
 		})
 	}
 }
@@ -361,10 +361,11 @@ func TestHang(t *testing.T) {
 }
 
 func checkHang(t *testing.T, source string, code syscall.Signal) {
-	b := recordInBackground(t, "--calls", source, "--flush-interval", "100ms", sim("exits"), "hang", "-n", "20000")
+	const n = 5000
+	b := recordInBackground(t, "--calls", source, "--flush-interval", "100ms", sim("exits"), "hang", "-n", fmt.Sprint(n))
 	// All but the hanging kernel are handed over, and behind the last launch there is only
 	// the call that hangs.
-	b.onDisk(t, func(s convert.Summary) bool { return s.Kernels == 19999 && s.Launches == 20000 })
+	b.onDisk(t, func(s convert.Summary) bool { return s.Kernels == n-1 && s.Launches == n })
 	program := b.program(t)
 	b.until(t, hangs(t, program))
 	// The log has the call before it returns, and at the end once.
@@ -382,11 +383,11 @@ func checkHang(t *testing.T, source string, code syscall.Signal) {
 	e := ending{mode: "hang", code: 130, reason: "signal 2 (SIGINT)", open: 1, running: 1}
 	if code == syscall.SIGKILL {
 		e = ending{mode: "hang", code: 137, reason: "signal 9 (SIGKILL)", open: 1, notWhole: true}
-		if b.Kernels != 19999 {
-			t.Errorf("%d kernels, want all but the last of 20000", b.Kernels)
+		if b.Kernels != n-1 {
+			t.Errorf("%d kernels, want all but the last of %d", b.Kernels, n)
 		}
 	}
-	e.check(t, &b.recording, 20000)
+	e.check(t, &b.recording, n)
 	kernel := "kernel last"
 	if source == "cupti" && code == syscall.SIGKILL {
 		kernel = "a kernel" // its name comes with its record

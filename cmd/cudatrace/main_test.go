@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"testing"
 
@@ -46,6 +47,7 @@ func TestMain(m *testing.M) {
 	}
 	if commands[filepath.Base(os.Args[0])] == nil {
 		pipetest.DefaultSignals()
+		debug.SetGCPercent(400) // of the tests' own time a sixth went to the collector
 		if out, err := exec.Command("make", "-s", "-C", root, "sim").CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "the simulated CUDA stack does not build: %v\n%s", err, out)
 			os.Exit(1)

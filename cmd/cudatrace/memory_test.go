@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -40,10 +39,7 @@ func TestAllocatedMemory(t *testing.T) {
 			if !strings.Contains(r.stderr, cmp.Or(c.reason, "peak memory ")) {
 				t.Errorf("the summary does not speak of memory:\n%s", r.stderr)
 			}
-			out, err := exec.Command("cudatrace", "stats", "--report", "memory", "--format", "json", r.base+".cudatrace").Output()
-			if err != nil {
-				t.Fatal(err)
-			}
+			out := printedStats(t, r.base+".cudatrace", "--report", "memory", "--format", "json")
 			var reports struct {
 				Memory []struct {
 					Name               string
@@ -55,7 +51,7 @@ func TestAllocatedMemory(t *testing.T) {
 					Replaced           uint64
 				}
 			}
-			if err := json.Unmarshal(out, &reports); err != nil {
+			if err := json.Unmarshal([]byte(out), &reports); err != nil {
 				t.Fatal(err)
 			}
 			var uses []string

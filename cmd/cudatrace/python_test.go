@@ -162,21 +162,17 @@ func TestPythonLines(t *testing.T) {
 		shown = all[len(all)-1]
 	}
 	for _, c := range []struct {
-		scenario string
-		options  []string
-		all      bool // each launch has frames
-		each     bool // with each interpreter; else with the oldest and the newest one: versions differ in no part that the scenario is about
+		scenarios string // of one program, in this order
+		options   []string
+		all       bool // each launch has frames
+		each      bool // with each interpreter; else with the oldest and the newest: others differ in nothing of interest
 	}{
-		{"forms", nil, true, true},
+		{"forms,successors", nil, true, true},
+		{"forks,evaluators,stacks,wander", nil, true, false},
 		{"threads", []string{"--calls", "cupti"}, false, false}, // threads meet in the tables
-		{"stacks", nil, true, false},
-		{"wander", nil, true, false},
-		{"forks", nil, true, false},
-		{"successors", nil, true, true},
-		{"evaluators", nil, true, false},
-		{"discards", nil, false, false}, // the table of code objects is full at last
+		{"discards", nil, false, false},                         // the table of code objects is full at last
 	} {
-		t.Run(c.scenario, func(t *testing.T) {
+		t.Run(c.scenarios, func(t *testing.T) {
 			helper := hostileHelper(t)
 			with := pythontest.Each
 			if !c.each {
@@ -186,7 +182,7 @@ func TestPythonLines(t *testing.T) {
 				dir := t.TempDir()
 				base, truth := filepath.Join(dir, "run"), filepath.Join(dir, "truth.json")
 				args := append([]string{"record", "--python", "auto", "--no-convert", "-o", base}, c.options...)
-				said, err := pythonCommand("cudatrace", append(args, p.Path, "testdata/python/lines.py", c.scenario, truth, helper)...).CombinedOutput()
+				said, err := pythonCommand("cudatrace", append(args, p.Path, "testdata/python/lines.py", c.scenarios, truth, helper)...).CombinedOutput()
 				if err != nil {
 					t.Fatalf("%v\n%s", err, said)
 				}
@@ -196,7 +192,7 @@ func TestPythonLines(t *testing.T) {
 				if framed+int(lost) != len(want) || c.all && lost != 0 || framed < min(len(want)/3, 2500) {
 					t.Errorf("%d of %d launches have frames, %d are said to have none\n%s", framed, len(want), lost, said)
 				}
-				if c.scenario == "forms" && p == shown {
+				if c.each && p == shown {
 					checkPythonShown(t, base, want)
 				}
 			})

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 
@@ -25,7 +24,9 @@ var hostileScenarios = []string{"forks", "daemons", "thread_ends", "early_exit",
 	"recursion", "interpreters", "signals", "traced", "destructors", "stacks", "greenlets", "embedded"}
 
 // hostileWays are what else differs between runs: the allocator, which fills freed memory, and what is recorded.
-var hostileWays = []struct{ malloc, calls string }{{"", "auto"}, {"debug", "cupti"}, {"malloc_debug", "auto"}, {"malloc", "none"}}
+var hostileWays = []hostileWay{{"", "auto"}, {"debug", "cupti"}, {"malloc_debug", "auto"}, {"malloc", "none"}}
+
+type hostileWay struct{ malloc, calls string }
 
 // A pythonEnd is what a program leaves behind.
 type pythonEnd struct {
@@ -100,33 +101,48 @@ func TestPythonHostile(t *testing.T) {
 	for k, p := range all {
 		t.Run(p.Name, func(t *testing.T) {
 			t.Parallel()
-			embedded := sync.OnceValue(func() string { return embedPython(t, p) })
-			plain := map[string]pythonEnd{}
-			for i := range max(runs, len(hostileScenarios)) {
-				scenario, way := hostileScenarios[i%len(hostileScenarios)], hostileWays[(i/len(hostileScenarios)+k)%len(hostileWays)]
-				if runs == 0 && i%len(all) != k {
-					continue
+			programs := hostilePrograms(t, p, helper)
+			if runs == 0 {
+				var some []string
+				for i, scenario := range hostileScenarios {
+					if program := programs[scenario]; i%len(all) == k && program != "" {
+						some = append(some, fmt.Sprintf("echo %s; %s; echo returned $?", scenario, program))
+					}
 				}
-				program := []string{p.Path, "testdata/python/hostile.py", scenario, helper}
-				if scenario == "embedded" {
-					program = []string{embedded()}
-				}
-				if program[0] == "" {
-					continue
-				}
-				if _, known := plain[scenario]; !known {
-					plain[scenario] = pythonEndOf(hostileCommand(way.malloc, program...))
-				}
-				base := filepath.Join(t.TempDir(), "run")
-				record := []string{"cudatrace", "record", "-q", "--calls", way.calls, "--no-convert", "-o", base, "--"}
-				if got := pythonEndOf(hostileCommand(way.malloc, append(record, program...)...)); got != plain[scenario] {
-					t.Errorf("%s, PYTHONMALLOC=%s, --calls %s: %+v, unrecorded %+v", scenario, way.malloc, way.calls, got, plain[scenario])
-				}
-				if err := os.Remove(base + ".cudatrace"); err != nil {
-					t.Errorf("%s: %v", scenario, err)
+				comparePythonEnds(t, hostileWays[k%len(hostileWays)], strings.Join(some, "; "))
+				return
+			}
+			for i := range runs {
+				if program := programs[hostileScenarios[i%len(hostileScenarios)]]; program != "" {
+					comparePythonEnds(t, hostileWays[(i/len(hostileScenarios)+k)%len(hostileWays)], program)
 				}
 			}
 		})
+	}
+}
+
+// hostilePrograms are the commands of the scenarios, as a shell takes them; "" where one cannot be run.
+func hostilePrograms(t *testing.T, p pythontest.Interpreter, helper string) map[string]string {
+	programs := map[string]string{}
+	for _, scenario := range hostileScenarios {
+		programs[scenario] = strings.Join([]string{p.Path, "testdata/python/hostile.py", scenario, helper}, " ")
+	}
+	programs["embedded"] = embedPython(t, p)
+	return programs
+}
+
+// comparePythonEnds runs a command of the shell with the recorder and without.
+func comparePythonEnds(t *testing.T, way hostileWay, command string) {
+	t.Helper()
+	program := []string{"sh", "-c", command}
+	plain := pythonEndOf(hostileCommand(way.malloc, program...))
+	base := filepath.Join(t.TempDir(), "run")
+	record := []string{"cudatrace", "record", "-q", "--calls", way.calls, "--no-convert", "-o", base, "--"}
+	if got := pythonEndOf(hostileCommand(way.malloc, append(record, program...)...)); got != plain {
+		t.Errorf("%s, PYTHONMALLOC=%s, --calls %s: %+v, unrecorded %+v", command, way.malloc, way.calls, got, plain)
+	}
+	if err := os.Remove(base + ".cudatrace"); err != nil {
+		t.Errorf("%s: %v", command, err)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,13 +13,13 @@ import (
 
 // owners records testdata/python/gaps.py and returns shares of the time in which the GPU was idle and the launching thread was in no
 // CUDA call, by what it did, as the report of idle times has it.
-func owners(t *testing.T, python, cause string, options ...string) map[string]float64 {
+func owners(t *testing.T, python, cause, rounds string, options ...string) map[string]float64 {
 	t.Helper()
-	shares, _ := ownersOf(t, filepath.Join(t.TempDir(), "run"), python, cause, "20", options...)
+	shares, _ := ownersOf(t, filepath.Join(t.TempDir(), "run"), python, cause, rounds, options...)
 	return shares
 }
 
-// ownersOf is owners for a number of rounds. It returns what the program printed, too.
+// ownersOf is owners for a file. It returns what the program printed, too.
 func ownersOf(t *testing.T, base, python, cause, rounds string, options ...string) (shares map[string]float64, printed string) {
 	t.Helper()
 	args := append(append([]string{"record", "-q", "--no-convert", "-o", base}, options...), python, "testdata/python/gaps.py", cause, rounds)
@@ -28,17 +27,14 @@ func ownersOf(t *testing.T, base, python, cause, rounds string, options ...strin
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
-	out, err := exec.Command("cudatrace", "stats", "--format", "json", "--report", "idle", base+".cudatrace").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := printedStats(t, base+".cudatrace", "--format", "json", "--report", "idle")
 	var said struct {
 		Idle []struct {
 			Name, What string
 			Total      float64 `json:"total_ns"`
 		}
 	}
-	if err := json.Unmarshal(out, &said); err != nil {
+	if err := json.Unmarshal([]byte(out), &said); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	shares = map[string]float64{}
@@ -78,17 +74,17 @@ func TestOwners(t *testing.T) {
 	}
 	python := all[len(all)-1].Path
 	for _, c := range []struct {
-		cause, owner string
-		least        float64
-		more         string // among the owners, too
-		leastMore    float64
+		cause, rounds, owner string
+		least                float64
+		more                 string // among the owners, too
+		leastMore            float64
 	}{
-		{"sleep", "gaps.py:27 sleep, sleeps in ", 0.95, "", 0},
-		{"busy", " busy", 0.95, "", 0},
-		{"faults", " fault", 0.95, " fault, in page faults", 0.4},
+		{"sleep", "8", "gaps.py:27 sleep, sleeps in ", 0.95, "", 0},
+		{"busy", "8", " busy", 0.95, "", 0},
+		{"faults", "20", " fault", 0.95, " fault, in page faults", 0.4},
 	} {
 		t.Run(c.cause, func(t *testing.T) {
-			shares := owners(t, python, c.cause)
+			shares := owners(t, python, c.cause, c.rounds)
 			unknown := share(shares, "(blocked, not known by what)") + share(shares, "(running, not sampled)") +
 				share(shares, "(running Python, line not seen)")
 			rest := 1 - share(shares, readyToRun) - unknown
@@ -106,8 +102,8 @@ func TestOwners(t *testing.T) {
 		told          int // which of the numbers that the program prints
 		owner         string
 	}{
-		{"starved", "20", 0, readyToRun},
-		{"calls", "60", 1, ", in system calls"},
+		{"starved", "8", 0, readyToRun},
+		{"calls", "40", 1, ", in system calls"},
 	} {
 		t.Run("share of "+c.cause, func(t *testing.T) {
 			base := filepath.Join(t.TempDir(), "run")
@@ -122,7 +118,7 @@ func TestOwners(t *testing.T) {
 		})
 	}
 	t.Run("off", func(t *testing.T) {
-		if shares := owners(t, python, "sleep", "--sample", "off"); share(shares, "(outside of CUDA calls)") < 0.9 {
+		if shares := owners(t, python, "sleep", "8", "--sample", "off"); share(shares, "(outside of CUDA calls)") < 0.9 {
 			t.Errorf("%v", shares)
 		}
 	})

@@ -37,7 +37,7 @@ type bpfMaps struct {
 // writes its events to the store.
 func load(o Options, l storeLayout, store *eventStore) (*loadedProgram, error) {
 	var firstErr error
-	for _, m := range o.mode.candidates() {
+	for _, m := range o.candidates() {
 		program, err := loadMode(m, o, l, store)
 		if err == nil {
 			return program, nil

@@ -58,6 +58,18 @@ type Options struct {
 	OnCUPTIClient func(pid uint32, request, at uint64)
 }
 
+// candidates lists the modes to try, best first. A call costs the same with and without a session, but the kernel takes
+// 30 ms more to check the programs of one. In return a call that begins outside of what is recorded gets no return probe.
+func (o *Options) candidates() []attachMode {
+	switch {
+	case o.mode != modeAuto:
+		return []attachMode{o.mode}
+	case o.Paused || o.CaptureRange || o.CaptureNVTX:
+		return []attachMode{modeSession, modeMulti, modeSingle}
+	}
+	return []attachMode{modeMulti, modeSingle}
+}
+
 // probesNothing reports whether nothing is probed in any process.
 func (o *Options) probesNothing() bool { return o.OnlyOfFiles && len(o.OfFiles) == 0 }
 

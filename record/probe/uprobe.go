@@ -38,14 +38,6 @@ func (m attachMode) String() string {
 	return fmt.Sprintf("mode %d", uint8(m))
 }
 
-// candidates lists the modes to try, best first.
-func (m attachMode) candidates() []attachMode {
-	if m == modeAuto {
-		return []attachMode{modeSession, modeMulti, modeSingle}
-	}
-	return []attachMode{m}
-}
-
 // A probeSite is the place of a function in a file, and the cookie for the program.
 type probeSite struct {
 	cookie  uint64

@@ -1,5 +1,6 @@
-"""Launches work from known lines: python3 lines.py SCENARIO TRUTH. Writes to the file TRUTH, for each launch, the thread and
-the Python frames as the interpreter itself sees them: [file, function, first line, line], the innermost first."""
+"""Launches work from known lines: python3 lines.py SCENARIO[,SCENARIO...] TRUTH. Writes to the file TRUTH, for each
+launch, the thread and the Python frames as the interpreter itself sees them: [file, function, first line, line], the
+innermost first."""
 import asyncio
 import ctypes
 import json
@@ -191,13 +192,14 @@ def wander():
         if n <= 0:
             return launch()
         random.choice(kinds)(n)
-    while len(truth) < int(os.environ.get("WANDER", 1000)):
+    end = len(truth) + int(os.environ.get("WANDER", 600))
+    while len(truth) < end:
         go(random.randrange(40))
 
 
 def discards():
     """Code objects that die, and whose memory is used again, with names that take turns."""
-    for i in range(int(os.environ.get("DISCARDS", 8000))):
+    for i in range(int(os.environ.get("DISCARDS", 5000))):
         exec(compile("def f%d():\n%s launch()\nf%d()" % (i, "\n" * (i % 7), i), "<%d>" % (i % 3), "exec"), globals())
         del globals()["f%d" % i]
 
@@ -223,7 +225,8 @@ def evaluators():
 
 def main():
     cuda.cudaMalloc(ctypes.byref(memory), 4096)
-    globals()[sys.argv[1]]()
+    for scenario in sys.argv[1].split(","):
+        globals()[scenario]()
     cuda.cudaDeviceSynchronize()
     with open(sys.argv[2], "w") as f:
         json.dump(truth, f)
