@@ -173,7 +173,7 @@ func TestRealCollectivesProcessor(t *testing.T) {
 }
 
 // Ranks that only send and receive have slices without arrows.
-func TestSends(t *testing.T) {
+func TestSendsProcessor(t *testing.T) {
 	t.Parallel()
 	var log strings.Builder
 	for pid := range 2 {
@@ -317,7 +317,7 @@ func TestCollectivesOfSomeHostsProcessor(t *testing.T) {
 }
 
 // What is drawn of collectives counts towards a limit of slices.
-func TestCollectivesInLimits(t *testing.T) {
+func TestCollectivesInLimitsProcessor(t *testing.T) {
 	t.Parallel()
 	ranks := logtest.WriteRanks(t, logtest.Ranks{Hosts: 2, PerHost: 2, Steps: 60, WallOff: 300, WallError: 500, Straggler: -1})
 	whole, _ := filesOf(t, ranks, TraceOptions{})
