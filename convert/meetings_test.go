@@ -107,13 +107,8 @@ func TestCollectiveArrowsProcessor(t *testing.T) {
 
 // What the UI shows of two ranks is in the order of this query, which is the UI's own: what all ranks did comes first, and of what stands in no group there
 // is so little that nothing is moved below the processes, to which the UI gives the place 50.
-func TestProcessorTrackOrder(t *testing.T) {
-	t.Parallel()
-	var logs []Log
-	for i := range 2 {
-		logs = append(logs, Path(fmt.Sprintf("../testdata/gpu/logs/nccl-rank%d.cudatrace", i)))
-	}
-	tr, _ := openLogs(t, logs, TraceOptions{})
+func checkTrackOrder(t *testing.T, tr *tptest.Trace) {
+	t.Helper()
 	tr.Query(`include perfetto module viz.summary.track_event`)
 	children := func(of string) (names []string) {
 		for _, row := range tr.Values(`select name from _track_event_tracks_ordered_groups where (has_data or has_children) and parent_id ` + of + ` group by name order by min(order_id)`) {
@@ -144,7 +139,7 @@ func TestProcessorTrackOrder(t *testing.T) {
 }
 
 // The parts of real collectives, of PyTorch with NCCL on two GPUs, have their arrows, and what NCCL says.
-func TestRealCollectives(t *testing.T) {
+func TestRealCollectivesProcessor(t *testing.T) {
 	t.Parallel()
 	var logs []Log
 	for i := range 2 {
@@ -174,10 +169,11 @@ func TestRealCollectives(t *testing.T) {
 	if n := tr.Int(said); n != 2*94 {
 		t.Errorf("%d kernels of all-reduces say how many bytes, want 188", n)
 	}
+	checkTrackOrder(t, tr)
 }
 
 // Ranks that only send and receive have slices without arrows.
-func TestSends(t *testing.T) {
+func TestSendsProcessor(t *testing.T) {
 	t.Parallel()
 	var log strings.Builder
 	for pid := range 2 {
@@ -321,7 +317,7 @@ func TestCollectivesOfSomeHostsProcessor(t *testing.T) {
 }
 
 // What is drawn of collectives counts towards a limit of slices.
-func TestCollectivesInLimits(t *testing.T) {
+func TestCollectivesInLimitsProcessor(t *testing.T) {
 	t.Parallel()
 	ranks := logtest.WriteRanks(t, logtest.Ranks{Hosts: 2, PerHost: 2, Steps: 60, WallOff: 300, WallError: 500, Straggler: -1})
 	whole, _ := filesOf(t, ranks, TraceOptions{})

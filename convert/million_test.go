@@ -16,7 +16,7 @@ import (
 // is the number of launches.
 func TestLargeTrace(t *testing.T) {
 	t.Parallel()
-	n, err := strconv.Atoi(cmp.Or(os.Getenv("CUDATRACE_LAUNCHES"), "50000"))
+	n, err := strconv.Atoi(cmp.Or(os.Getenv("CUDATRACE_LAUNCHES"), "20000"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -198,13 +198,13 @@ func (c *compared) smallest(rate float64) float64 {
 	return (seen + math.Abs(c.New-c.Base-c.rest)) / math.Abs(c.Base)
 }
 
-// quantile returns the value that Student's distribution exceeds with a probability below a half.
+// quantile returns the value that Student's distribution exceeds with a probability below a half, to a part in 10⁹.
 func quantile(p, freedom float64) float64 {
 	low, high := 0.0, 1.0
 	for tails(high, freedom)/2 > p && high < 1e9 {
 		high *= 2
 	}
-	for range 60 {
+	for range 30 {
 		if middle := (low + high) / 2; tails(middle, freedom)/2 > p {
 			low = middle
 		} else {

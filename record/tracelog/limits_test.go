@@ -24,18 +24,18 @@ var atLimits = []struct {
 }{
 	{"texts that take no room", 0, func(w *Writer) {
 		text := strings.Repeat("x", 2000)
-		for i := range uint32(60_000) {
+		for i := range uint32(20_000) {
 			w.Add(&Marker{PID: 1, TID: 1, Flags: MarkerInstant, ID: i, Time: uint64(i), Name: fmt.Sprint(i, text)})
 		}
 	}, false},
 	{"records of nothing", 0, func(w *Writer) {
-		for range 3 << 20 {
+		for range 3 << 19 {
 			w.Add(&Note{})
 		}
 	}, false},
 	{"texts", 0, func(w *Writer) {
-		for i := range schema.MaxStrings + 10_000 {
-			w.Add(&Note{Text: fmt.Sprint(i)})
+		for i := 0; i < schema.MaxStrings+10_000; i += 4 {
+			w.Add(&Process{PID: 1, Start: 1, Exe: fmt.Sprint(i), Args: fmt.Sprint(i + 1), Cwd: fmt.Sprint(i + 2), Environment: fmt.Sprint(i + 3)})
 		}
 	}, true},
 	{"bytes of texts", 0, func(w *Writer) {
@@ -64,12 +64,12 @@ var atLimits = []struct {
 		}
 	}, false},
 	{"blocks", 1, func(w *Writer) {
-		for i := range uint32(100_000) {
+		for i := range uint32(70_000) {
 			w.Add(&Call{PID: 1, TID: i, Func: 1, Enter: uint64(i)})
 		}
 	}, false},
 	{"blocks of texts", 1, func(w *Writer) {
-		for i := range uint32(50_000) {
+		for i := range uint32(40_000) {
 			if i%10_000 == 0 {
 				w.Add(&Call{PID: 1, TID: i, Func: 1, Enter: 1})
 			}
@@ -77,7 +77,7 @@ var atLimits = []struct {
 		}
 	}, false},
 	{"numbers", 0, func(w *Writer) {
-		for i := range uint64(100_000) {
+		for i := range uint64(30_000) {
 			w.Add(&Call{PID: math.MaxUint32, TID: uint32(-i), Func: math.MaxUint32, Enter: 1<<62 - i, Dur: 1<<62 - 1, Ret: math.MinInt32, NArgs: MaxArgs})
 		}
 	}, false},
