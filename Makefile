@@ -44,7 +44,7 @@ sim-arm64: generate-tools # what runs in an emulator of the simulated CUDA stack
 
 package-test: build tools release sim-arm64 ## install, run and remove what release makes; what is for arm64 runs in an emulator (needs root)
 	CUDATRACE_RELEASE="$(abspath $(RELEASE))" $(GO) test -count=1 -pgo=off ./packaging
-	CUDATRACE_SIM_ARM64="$(SIM_ARM64)" $(GO) test -count=1 -pgo=off -run 'TestLibraryOfArm64' ./record/cupti
+	CUDATRACE_SIM_ARM64="$(SIM_ARM64)" $(GO) test -count=1 -pgo=off -run 'TestLibraryOfArm64' ./record/internal/cupti
 
 sim: ## build the simulated CUDA stack in build/sim
 	$(MAKE) -s -C testdata/sim
@@ -61,7 +61,7 @@ generate-tools: # compilers that only `make generate` needs
 
 generate: generate-tools ## rebuild the BPF objects, the injected library, the sampler and the types of the records
 	$(GO) generate ./bpf/... ./record/tracelog/...
-	$(MAKE) -s -C record/cupti/inject
+	$(MAKE) -s -C record/internal/cupti/inject
 	$(MAKE) -s -C record/gpumetrics/sampler
 
 demo: build sim ## record a sample program and print the summary
@@ -74,7 +74,7 @@ test: build sim tools ## run every test (needs root, for real uprobes)
 	else echo "no python3 here: the tests of bench are left out"; fi
 
 # Packages with tests that need root, gcc or Node.js. In ./convert only the skipped tests do.
-NOT_PLAIN = /(cmd/cudatrace|perfetto|perfetto/tptest|record/cupti|record/cupti/libcupti|record/gpumetrics|record/probe|record/callers|record/elfsym)$$
+NOT_PLAIN = /(cmd/cudatrace|perfetto|perfetto/tptest|record/internal/cupti|record/internal/cupti/libcupti|record/gpumetrics|record/internal/probe|record/internal/callers|record/internal/elfsym)$$
 
 test-plain: ## the tests that need nothing but Go
 	$(GO) test -pgo=off -skip 'Processor|LargeTrace|Chromium|DuckDB' $$($(GO) list $(PKGS) | grep -Ev '$(NOT_PLAIN)')
@@ -88,7 +88,7 @@ test-gpu: build ## test every way to end and every kind of program (needs a GPU,
 test-long: build sim tools release ## slow tests: a second release, container images, 1,000 recordings in a row, 20,000 changed logs, 700 random logs, a trace of 1,000,000 launches, 1,000 attacks of each kind, 100 comparisons of a program with itself, 1,000 simulated builds of each kind, 3,000,000 chains of addresses by chance, 3,000 launches from Python stacks that wander, 200 Python programs that are hard on a reader of frames with each interpreter, each program of the simulated stack 40 times, 500 programs that run others and end at random, two minutes of a ring at full speed, 60 processes that start at the same time, the simulated CUDA stack under sanitizers
 	packaging/install-tools.sh buildah:buildah
 	CUDATRACE_RELEASE="$(abspath $(RELEASE))" CUDATRACE_LONG=1 $(GO) test -count=1 -timeout 30m -run 'TestReproducible|TestContainer' ./packaging
-	CUDATRACE_ATTACKS=1000 $(GO) test -count=1 -timeout 30m -run 'TestAttack' ./record/cupti/privatefolder ./record/outfile
+	CUDATRACE_ATTACKS=1000 $(GO) test -count=1 -timeout 30m -run 'TestAttack' ./record/internal/cupti/privatefolder ./record/outfile
 	CUDATRACE_RUNS=1000 $(GO) test -count=1 -timeout 30m -run 'TestManyRuns' ./cmd/cudatrace
 	CUDATRACE_RECORDINGS=220 $(GO) test -count=1 -timeout 30m -run 'TestSameProgram' ./cmd/cudatrace
 	CUDATRACE_RECORDINGS=20 $(GO) test -count=1 -timeout 60m -run 'TestSameEachTime' ./cmd/cudatrace
@@ -97,7 +97,7 @@ test-long: build sim tools release ## slow tests: a second release, container im
 	CUDATRACE_CROWD=60 $(GO) test -count=1 -run 'TestCrowd' ./cmd/cudatrace
 	CUDATRACE_MUTANTS=20000 $(GO) test -count=1 -timeout 60m -run 'TestMutants$$' ./convert
 	CUDATRACE_LAUNCHES=1000000 $(GO) test -count=1 -timeout 30m -run TestLargeTrace ./convert
-	CUDATRACE_LONG=1 $(GO) test -count=1 -timeout 30m -run TestGarbage ./record/callers
+	CUDATRACE_LONG=1 $(GO) test -count=1 -timeout 30m -run TestGarbage ./record/internal/callers
 	CUDATRACE_LONG=1 $(GO) test -count=1 -timeout 30m -run 'TestChaos|TestEveryReader' ./convert ./convert/stats ./cmd/cudatrace
 	HOSTILE_COUNT=100000 CUDATRACE_PYTHON_RUNS=200 $(GO) test -count=1 -timeout 60m -run 'TestPythonHostile' ./cmd/cudatrace
 	WANDER=3000 $(GO) test -count=1 -run TestPythonLines/wander ./cmd/cudatrace

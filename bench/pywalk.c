@@ -1,5 +1,5 @@
 /*
- * What the Python frames above a call cost, in parts: record/cupti/inject/python.c in a process without CUDA. pywalk.py
+ * What the Python frames above a call cost, in parts: record/internal/cupti/inject/python.c in a process without CUDA. pywalk.py
  * builds this and calls it from Python functions of known depth. Between two walks other memory is touched, as a launch does.
  */
 #include <pthread.h>

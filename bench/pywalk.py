@@ -1,4 +1,4 @@
-"""What the Python frames above a call cost, in parts and at several depths. Needs gcc, and an interpreter that record/pyframes
+"""What the Python frames above a call cost, in parts and at several depths. Needs gcc, and an interpreter that record/internal/pyframes
 knows; no GPU. Each part is measured in turns with the others, behind work that touches so much memory (KiB).
 
 python3 bench/pywalk.py [--rounds N] [KIB...]
@@ -10,9 +10,9 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-INJECT = os.path.join(HERE, "..", "record", "cupti", "inject")
+INJECT = os.path.join(HERE, "..", "record", "internal", "cupti", "inject")
 PARTS = ["nothing", "thread", "pointers", "frames", "codes", "whole"]
-# As record/pyframes has them: minor, finalizing, interpreters, thread_*, frame_*, instruction_unit, frame_owner, code_*, text_*
+# As record/internal/pyframes has them: minor, finalizing, interpreters, thread_*, frame_*, instruction_unit, frame_owner, code_*, text_*
 LAYOUTS = {
     9: (16, 32, 16, 176, 24, -1, -1, 32, 24, 104, 1, -1, -1, 40, 104, 112, 120, -1, 48, 72),
     10: (16, 32, 16, 176, 24, -1, -1, 32, 24, 96, 2, -1, -1, 40, 104, 112, 120, -1, 48, 72),

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR BSD-2-Clause OR GPL-2.0-only */
 /*
  * Python frames of a thread, read at a sample of it: the program runs in the sampled thread, when its perf event fires.
- * It reads the interpreter's frames by the layout that user space gives for the thread (record/pyframes). No read takes
+ * It reads the interpreter's frames by the layout that user space gives for the thread (record/internal/pyframes). No read takes
  * a page fault. Names are left to user space, which reads them later, and takes them only from a code object that still
  * has the identity that it had here.
  */
@@ -157,7 +157,7 @@ INLINE u64 mix(u64 sum, u64 value)
 
 #define NO_CODE 0 /* what a frame has is no code object */
 
-/* What tells a code object from others, also from one that later lies where it was; see Walker.identity in record/pyframes. */
+/* What tells a code object from others, also from one that later lies where it was; see Walker.identity in record/internal/pyframes. */
 GLOBAL u64 identify(u32 index, u64 code)
 {
 	struct python_thread *t = thread_at(index);

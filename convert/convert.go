@@ -6,9 +6,9 @@ import (
 	"slices"
 
 	"github.com/cudatrace/cudatrace/convert/collective"
-	"github.com/cudatrace/cudatrace/convert/join"
-	"github.com/cudatrace/cudatrace/convert/pipeline"
-	"github.com/cudatrace/cudatrace/convert/read"
+	"github.com/cudatrace/cudatrace/convert/internal/join"
+	"github.com/cudatrace/cudatrace/convert/internal/pipeline"
+	"github.com/cudatrace/cudatrace/convert/internal/read"
 	"github.com/cudatrace/cudatrace/convert/selection"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )

@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cudatrace/cudatrace/convert/chromesink"
+	"github.com/cudatrace/cudatrace/convert/internal/chromesink"
+	"github.com/cudatrace/cudatrace/convert/internal/parquetsink"
+	"github.com/cudatrace/cudatrace/convert/internal/pfsink"
 	"github.com/cudatrace/cudatrace/convert/output"
-	"github.com/cudatrace/cudatrace/convert/parquetsink"
-	"github.com/cudatrace/cudatrace/convert/pfsink"
 	"github.com/cudatrace/cudatrace/convert/selection"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/outfile"

@@ -1,7 +1,7 @@
 package convert
 
 import (
-	"github.com/cudatrace/cudatrace/convert/read"
+	"github.com/cudatrace/cudatrace/convert/internal/read"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 

@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/convert/internal/read"
 	"github.com/cudatrace/cudatrace/convert/logtest"
-	"github.com/cudatrace/cudatrace/convert/read"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 

@@ -1,6 +1,6 @@
 package convert
 
-import "github.com/cudatrace/cudatrace/convert/read"
+import "github.com/cudatrace/cudatrace/convert/internal/read"
 
 // A pidSpace makes the PIDs and TIDs of several logs different: the trace processor identifies
 // a thread by its number alone.

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cudatrace/cudatrace/convert/read"
+	"github.com/cudatrace/cudatrace/convert/internal/read"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/cudatrace/cudatrace/convert/collective"
-	"github.com/cudatrace/cudatrace/convert/join"
-	"github.com/cudatrace/cudatrace/convert/read"
+	"github.com/cudatrace/cudatrace/convert/internal/join"
+	"github.com/cudatrace/cudatrace/convert/internal/read"
 	"github.com/cudatrace/cudatrace/convert/sampled"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/cudaapi"

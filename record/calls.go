@@ -13,12 +13,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cudatrace/cudatrace/record/callers"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/host"
-	"github.com/cudatrace/cudatrace/record/probe"
-	"github.com/cudatrace/cudatrace/record/threads"
+	"github.com/cudatrace/cudatrace/record/internal/callers"
+	"github.com/cudatrace/cudatrace/record/internal/probe"
+	"github.com/cudatrace/cudatrace/record/internal/threads"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 

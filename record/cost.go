@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/cudatrace/cudatrace/record/figures"
-	"github.com/cudatrace/cudatrace/record/probe"
-	"github.com/cudatrace/cudatrace/record/threads"
+	"github.com/cudatrace/cudatrace/record/internal/probe"
+	"github.com/cudatrace/cudatrace/record/internal/threads"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 

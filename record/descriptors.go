@@ -5,8 +5,8 @@ import (
 	"syscall"
 
 	"github.com/cudatrace/cudatrace/record/errno"
+	"github.com/cudatrace/cudatrace/record/internal/openfiles"
 	"github.com/cudatrace/cudatrace/record/invoker"
-	"github.com/cudatrace/cudatrace/record/openfiles"
 )
 
 // Files that must be left to open before a recording of one process, and before probes are opened beside it. A recording

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/cudatrace/cudatrace/record/cupti"
+	"github.com/cudatrace/cudatrace/record/internal/cupti"
+	"github.com/cudatrace/cudatrace/record/internal/pyframes"
 	"github.com/cudatrace/cudatrace/record/procfs"
-	"github.com/cudatrace/cudatrace/record/pyframes"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 

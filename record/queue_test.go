@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cudatrace/cudatrace/record/cupti"
+	"github.com/cudatrace/cudatrace/record/internal/cupti"
 )
 
 // waits is a process that waits for the answer to its hello.

@@ -3,8 +3,8 @@ package record
 import (
 	"strconv"
 
-	"github.com/cudatrace/cudatrace/record/pyframes"
-	"github.com/cudatrace/cudatrace/record/threads"
+	"github.com/cudatrace/cudatrace/record/internal/pyframes"
+	"github.com/cudatrace/cudatrace/record/internal/threads"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 

@@ -10,12 +10,12 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/cudatrace/cudatrace/record/cupti"
 	"github.com/cudatrace/cudatrace/record/host"
-	"github.com/cudatrace/cudatrace/record/probe"
+	"github.com/cudatrace/cudatrace/record/internal/cupti"
+	"github.com/cudatrace/cudatrace/record/internal/probe"
+	"github.com/cudatrace/cudatrace/record/internal/threads"
 	"github.com/cudatrace/cudatrace/record/procfs"
 	"github.com/cudatrace/cudatrace/record/ranks"
-	"github.com/cudatrace/cudatrace/record/threads"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 

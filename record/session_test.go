@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/cudatrace/cudatrace/record/cupti"
+	"github.com/cudatrace/cudatrace/record/internal/cupti"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 

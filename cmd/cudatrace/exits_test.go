@@ -176,7 +176,7 @@ func TestAttachedDeath(t *testing.T) {
 }
 
 // TestExitsWithoutProbes ends programs where calls come from CUPTI. The ways that the injected library sees by itself
-// are those of record/cupti's TestExits.
+// are those of record/internal/cupti's TestExits.
 func TestExitsWithoutProbes(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"_exit", "exec"} {
@@ -203,7 +203,7 @@ func checkUnasked(t *testing.T, r *recording, by string) {
 }
 
 // TestExitsByHandler ends programs through handlers of their own, installed before CUDA's start or after it, which
-// call _exit. record/cupti's TestOwnHandlers has the other signals.
+// call _exit. record/internal/cupti's TestOwnHandlers has the other signals.
 func TestExitsByHandler(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -31,7 +31,7 @@ var (
 )
 
 // kinds are the kinds of program, each as a program of the simulated stack that says what it issued. also are the
-// modes in which it is recorded beside the default; without probes record/cupti's TestChains has the other kinds.
+// modes in which it is recorded beside the default; without probes record/internal/cupti's TestChains has the other kinds.
 var kinds = []struct {
 	what      string
 	args      []string // "sh" and "-c" run a shell, other names are of build/sim/bin

@@ -18,46 +18,46 @@ var layers = []struct {
 	packages  string
 	forbidden []string
 }{
-	{"convert", []string{"github.com/cilium/ebpf", module + "bpf", module + "record/cupti", module + "record/probe", "github.com/urfave/cli", "net"}},
+	{"convert", []string{"github.com/cilium/ebpf", module + "bpf", module + "record/internal/cupti", module + "record/internal/probe", "github.com/urfave/cli", "net"}},
 	{"convert/timeline", []string{module + "convert", module + "record/tracelog", module + "perfetto"}},
-	{"convert/occupancy", append([]string{module + "record/tracelog", module + "convert/read"}, shown...)},
-	{"convert/ordered", []string{module}},
-	{"convert/collective", append([]string{module + "record/tracelog", module + "convert/read"}, shown...)},
-	{"convert/read", shown},
-	{"convert/activity", append([]string{module + "record/tracelog", module + "convert/read"}, shown...)},
-	{"convert/steps", append([]string{module + "record/tracelog", module + "convert/read"}, shown...)},
-	{"convert/critical", append([]string{module + "record/tracelog", module + "convert/read"}, shown...)},
-	{"convert/live", append([]string{module + "record/tracelog", module + "convert/read"}, shown...)},
+	{"convert/internal/occupancy", append([]string{module + "record/tracelog", module + "convert/internal/read"}, shown...)},
+	{"convert/internal/ordered", []string{module}},
+	{"convert/collective", append([]string{module + "record/tracelog", module + "convert/internal/read"}, shown...)},
+	{"convert/internal/read", shown},
+	{"convert/internal/activity", append([]string{module + "record/tracelog", module + "convert/internal/read"}, shown...)},
+	{"convert/internal/steps", append([]string{module + "record/tracelog", module + "convert/internal/read"}, shown...)},
+	{"convert/internal/critical", append([]string{module + "record/tracelog", module + "convert/internal/read"}, shown...)},
+	{"convert/live", append([]string{module + "record/tracelog", module + "convert/internal/read"}, shown...)},
 	{"convert/selection", shown},
-	{"convert/sampled", append([]string{module + "record/tracelog", module + "convert/read"}, shown...)},
-	{"convert/join", []string{module + "convert/output", module + "convert/pfsink", module + "convert/chromesink", module + "perfetto"}},
-	{"convert/pipeline", []string{module + "record/tracelog", module + "convert/join", module + "convert/pfsink", module + "convert/chromesink", module + "perfetto"}},
-	{"convert/pfsink", []string{module + "record/tracelog", module + "convert/read", module + "convert/join"}},
-	{"convert/chromesink", []string{module + "record/tracelog", module + "convert/read", module + "convert/join", module + "perfetto"}},
-	{"convert/parquetsink", []string{module + "record/tracelog", module + "convert/read", module + "convert/join", module + "perfetto"}},
-	{"convert/stats", []string{module + "record/tracelog", module + "convert/read", module + "convert/join", module + "perfetto"}},
-	{"convert/stats/sketch", []string{module}},
+	{"convert/sampled", append([]string{module + "record/tracelog", module + "convert/internal/read"}, shown...)},
+	{"convert/internal/join", []string{module + "convert/output", module + "convert/internal/pfsink", module + "convert/internal/chromesink", module + "perfetto"}},
+	{"convert/internal/pipeline", []string{module + "record/tracelog", module + "convert/internal/join", module + "convert/internal/pfsink", module + "convert/internal/chromesink", module + "perfetto"}},
+	{"convert/internal/pfsink", []string{module + "record/tracelog", module + "convert/internal/read", module + "convert/internal/join"}},
+	{"convert/internal/chromesink", []string{module + "record/tracelog", module + "convert/internal/read", module + "convert/internal/join", module + "perfetto"}},
+	{"convert/internal/parquetsink", []string{module + "record/tracelog", module + "convert/internal/read", module + "convert/internal/join", module + "perfetto"}},
+	{"convert/stats", []string{module + "record/tracelog", module + "convert/internal/read", module + "convert/internal/join", module + "perfetto"}},
+	{"convert/internal/sketch", []string{module}},
 	{"convert/stats/table", []string{module + "convert"}},
-	{"convert/stats/findings", []string{module + "record/tracelog", module + "convert/read", module + "convert/join", module + "perfetto"}},
-	{"convert/stats/ranks", []string{module + "record/tracelog", module + "convert/read", module + "convert/join", module + "perfetto"}},
-	{"convert/report", []string{module + "record/tracelog", module + "convert/read", module + "convert/join", module + "perfetto"}},
-	{"convert/diff", []string{module + "record/tracelog", module + "convert/read", module + "convert/join", module + "perfetto"}},
+	{"convert/stats/findings", []string{module + "record/tracelog", module + "convert/internal/read", module + "convert/internal/join", module + "perfetto"}},
+	{"convert/stats/internal/ranks", []string{module + "record/tracelog", module + "convert/internal/read", module + "convert/internal/join", module + "perfetto"}},
+	{"convert/report", []string{module + "record/tracelog", module + "convert/internal/read", module + "convert/internal/join", module + "perfetto"}},
+	{"convert/diff", []string{module + "record/tracelog", module + "convert/internal/read", module + "convert/internal/join", module + "perfetto"}},
 	{"convert/output", []string{module + "convert/timeline", module + "perfetto"}},
 	{"parquet", []string{"github.com/cilium/ebpf", module, "github.com/urfave/cli", "net"}},
 	{"perfetto", []string{"github.com/cilium/ebpf", module, "github.com/urfave/cli", "net"}},
 	{"record", []string{"github.com/urfave/cli", module + "convert", module + "perfetto", "net/http"}},
-	{"record/probe", []string{module + "record/cupti"}},
-	{"record/cupti", []string{module + "record/probe", module + "bpf", "github.com/cilium/ebpf"}},
-	{"record/cupti/privatefolder", []string{module + "record/cupti", module + "record/tracelog", module + "record/host"}},
-	{"record/callers", []string{module + "record/probe", module + "record/cupti", module + "bpf", "github.com/cilium/ebpf"}},
-	{"record/pyframes", []string{module + "record/probe", module + "record/cupti", module + "record/callers", module + "record/tracelog"}},
-	{"record/threads", []string{module + "record/probe", module + "record/cupti", module + "record/callers"}},
-	{"record/blocked", []string{module + "record/probe", module + "record/cupti", module + "record/callers", module + "record/tracelog", module + "bpf", "github.com/cilium/ebpf"}},
-	{"record/stuck", []string{module + "record/probe", module + "record/cupti", module + "convert", module + "bpf", "github.com/cilium/ebpf"}},
-	{"record/gpumetrics", []string{module + "record/probe", module + "record/cupti", module + "bpf", "github.com/cilium/ebpf"}},
-	{"record/ring", []string{module + "record/probe", module + "record/cupti", module + "bpf", "github.com/cilium/ebpf"}},
-	{"record/livemem", []string{module + "record/probe", module + "record/cupti", module + "convert", module + "bpf", "github.com/cilium/ebpf"}},
-	{"record/elfsym", []string{module + "record/probe", module + "record/cupti", module + "record/callers"}},
+	{"record/internal/probe", []string{module + "record/internal/cupti"}},
+	{"record/internal/cupti", []string{module + "record/internal/probe", module + "bpf", "github.com/cilium/ebpf"}},
+	{"record/internal/cupti/privatefolder", []string{module + "record/internal/cupti", module + "record/tracelog", module + "record/host"}},
+	{"record/internal/callers", []string{module + "record/internal/probe", module + "record/internal/cupti", module + "bpf", "github.com/cilium/ebpf"}},
+	{"record/internal/pyframes", []string{module + "record/internal/probe", module + "record/internal/cupti", module + "record/internal/callers", module + "record/tracelog"}},
+	{"record/internal/threads", []string{module + "record/internal/probe", module + "record/internal/cupti", module + "record/internal/callers"}},
+	{"record/internal/blocked", []string{module + "record/internal/probe", module + "record/internal/cupti", module + "record/internal/callers", module + "record/tracelog", module + "bpf", "github.com/cilium/ebpf"}},
+	{"record/stuck", []string{module + "record/internal/probe", module + "record/internal/cupti", module + "convert", module + "bpf", "github.com/cilium/ebpf"}},
+	{"record/gpumetrics", []string{module + "record/internal/probe", module + "record/internal/cupti", module + "bpf", "github.com/cilium/ebpf"}},
+	{"record/ring", []string{module + "record/internal/probe", module + "record/internal/cupti", module + "bpf", "github.com/cilium/ebpf"}},
+	{"record/livemem", []string{module + "record/internal/probe", module + "record/internal/cupti", module + "convert", module + "bpf", "github.com/cilium/ebpf"}},
+	{"record/internal/elfsym", []string{module + "record/internal/probe", module + "record/internal/cupti", module + "record/internal/callers"}},
 	{"record/tracelog", []string{module}},
 	{"record/tracelog/schema", []string{module}},
 	{"record/tracelog/internal/blockfile", []string{module + "record/tracelog/internal/columns"}},
@@ -65,17 +65,17 @@ var layers = []struct {
 	{"record/tracelog/internal/logschema", []string{module + "record/tracelog/internal/blockfile"}},
 	{"record/cudaapi", []string{module, "golang.org/x/sys"}},
 	{"record/metric", []string{module}},
-	{"record/metriclog", []string{module + "record/probe", module + "record/cupti", module + "convert", module + "bpf", "github.com/cilium/ebpf"}},
+	{"record/metriclog", []string{module + "record/internal/probe", module + "record/internal/cupti", module + "convert", module + "bpf", "github.com/cilium/ebpf"}},
 	{"record/procfs", []string{module}},
 	{"record/host", []string{module}},
 	{"record/errno", []string{module}},
 	{"record/pattern", []string{module}},
 	{"record/invoker", []string{module}},
 	{"record/metadata", []string{module, "net", "os/exec"}},
-	{"record/ranks", []string{module + "record/tracelog", module + "record/probe", module + "record/cupti", module + "convert", module + "bpf"}},
+	{"record/ranks", []string{module + "record/tracelog", module + "record/internal/probe", module + "record/internal/cupti", module + "convert", module + "bpf"}},
 	{"record/doctor", []string{"github.com/urfave/cli", module + "convert", module + "perfetto"}},
-	{"record/outfile", []string{module + "record/probe", module + "record/cupti", module + "convert", module + "bpf", "github.com/cilium/ebpf", "net"}},
-	{"record/openfiles", []string{module, "golang.org", "fmt", "os"}}, // initialised before all others
+	{"record/outfile", []string{module + "record/internal/probe", module + "record/internal/cupti", module + "convert", module + "bpf", "github.com/cilium/ebpf", "net"}},
+	{"record/internal/openfiles", []string{module, "golang.org", "fmt", "os"}}, // initialised before all others
 	{"record/figures", []string{module}},
 	{"bpf", []string{module, "github.com/urfave/cli"}},
 	{"perfetto/firstwork", []string{module + "perfetto"}},
@@ -83,7 +83,7 @@ var layers = []struct {
 }
 
 // shown is what comes behind the first reading and the merge.
-var shown = []string{module + "convert/join", module + "convert/pipeline", module + "convert/pfsink", module + "convert/chromesink", module + "convert/output", module + "perfetto"}
+var shown = []string{module + "convert/internal/join", module + "convert/internal/pipeline", module + "convert/internal/pfsink", module + "convert/internal/chromesink", module + "convert/output", module + "perfetto"}
 
 // below are the packages that all others may import, and that import none of them: one reads what is below /proc, one has the patterns that people write.
 var below = []string{module + "record/procfs", module + "record/pattern"}
@@ -117,8 +117,8 @@ var dataPath = []struct{ name, imports string }{
 	{"ordered", ""},
 	{"read", "ordered timeline"},
 	{"selection", "timeline"},
-	{"stats/sketch", ""},
-	{"sampled", "stats/sketch timeline"},
+	{"sketch", ""},
+	{"sampled", "sketch timeline"},
 	{"pipeline", "timeline"},
 	{"collective", "timeline"},
 	{"join", "collective ordered pipeline read sampled selection timeline"},
@@ -129,9 +129,9 @@ var dataPath = []struct{ name, imports string }{
 	{"pfsink", "activity critical occupancy perfetto steps timeline"},
 	{"chromesink", "activity occupancy timeline"},
 	{"stats/table", ""},
-	{"stats/findings", "activity critical stats/sketch timeline"},
-	{"stats/ranks", "collective critical stats/findings stats/sketch stats/table timeline"},
-	{"stats", "activity critical occupancy sampled stats/findings stats/ranks stats/sketch stats/table steps timeline"},
+	{"stats/findings", "activity critical sketch timeline"},
+	{"stats/ranks", "collective critical sketch stats/findings stats/table timeline"},
+	{"stats", "activity critical occupancy sampled sketch stats/findings stats/ranks stats/table steps timeline"},
 	{"joined", ""},
 	{"parquetsink", "joined occupancy parquet stats timeline"},
 	{"diff", "stats stats/table"},
@@ -166,12 +166,30 @@ func TestLayersOfConvert(t *testing.T) {
 	}
 }
 
-// ofConvert returns the name of a package below convert, "" for convert itself.
+// What record's or convert's own tree alone imports lies below a folder internal, so that nothing else can lean on it.
+func TestLayersInternal(t *testing.T) {
+	importers := make(map[string][]string)
+	for _, p := range packageDeps(t) {
+		for _, path := range slices.Concat(p.Imports, p.TestImports, p.XTestImports) {
+			importers[path] = append(importers[path], p.ImportPath)
+		}
+	}
+	for path, of := range importers {
+		for _, tree := range []string{"record", "convert"} {
+			own := func(importer string) bool { return under(importer, module+tree) }
+			if under(path, module+tree) && !strings.Contains(path, "/internal/") && !slices.ContainsFunc(of, func(i string) bool { return !own(i) }) {
+				t.Errorf("%s alone imports %s: it belongs below %s/internal", tree, path, tree)
+			}
+		}
+	}
+}
+
+// ofConvert returns the name of a package below convert, without the folders internal; "" for convert itself.
 func ofConvert(path string) (name string, ok bool) {
 	if !under(path, module+"convert") {
 		return "", false
 	}
-	return strings.TrimPrefix(strings.TrimPrefix(path, module+"convert"), "/"), true
+	return strings.ReplaceAll(strings.TrimPrefix(strings.TrimPrefix(path, module+"convert"), "/"), "internal/", ""), true
 }
 
 // dataImports names the packages of convert, perfetto and parquet that a package imports.
@@ -195,8 +213,8 @@ func TestLayersEntrances(t *testing.T) {
 		for _, path := range p.Imports {
 			switch {
 			case path == module+"convert" && !under(p.ImportPath, module+"cmd") && !forTests(p.ImportPath),
-				path == module+"perfetto" && p.ImportPath != module+"convert/pfsink",
-				path == module+"parquet" && p.ImportPath != module+"convert/parquetsink" && !under(p.ImportPath, module+"parquet"),
+				path == module+"perfetto" && p.ImportPath != module+"convert/internal/pfsink",
+				path == module+"parquet" && p.ImportPath != module+"convert/internal/parquetsink" && !under(p.ImportPath, module+"parquet"),
 				under(path, strings.TrimSuffix(module, "/")) && forTests(path) && !forTests(p.ImportPath):
 				t.Errorf("%s imports %s", p.ImportPath, path)
 			}
@@ -216,11 +234,13 @@ type goPackage struct {
 	ImportPath    string
 	Dir           string
 	Imports, Deps []string
+
+	TestImports, XTestImports []string
 }
 
 func packageDeps(t *testing.T) []goPackage {
 	t.Helper()
-	out, err := exec.Command("go", "list", "-json=ImportPath,Dir,Imports,Deps", module+"...").Output()
+	out, err := exec.Command("go", "list", "-pgo=off", "-json=ImportPath,Dir,Imports,Deps,TestImports,XTestImports", module+"...").Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)
 	}

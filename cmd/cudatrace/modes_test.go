@@ -430,7 +430,7 @@ func TestCaptureRange(t *testing.T) {
 
 // TestCaptureNVTX records what lies within NVTX ranges of a name, exactly, with and without probes: ranges that
 // are pushed, started and ended on another thread, of a domain, with a registered name, and one that
-// begins before CUDA does. record/cupti holds the patterns and the forms of names.
+// begins before CUDA does. record/internal/cupti holds the patterns and the forms of names.
 func TestCaptureNVTX(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -532,7 +532,7 @@ func TestCallsWithoutDriver(t *testing.T) {
 }
 
 // TestWithoutCUPTI records where there is no libcupti, or none that works: the calls
-// are there, and a line says what is missing. record/cupti holds one that fails or is too new.
+// are there, and a line says what is missing. record/internal/cupti holds one that fails or is too new.
 func TestWithoutCUPTI(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

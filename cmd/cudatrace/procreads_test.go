@@ -20,19 +20,19 @@ import (
 
 // notRead are the files that name /proc beside a call that opens a file, and read no file below /proc by that call.
 var notRead = map[string]string{
-	"record/cupti/armed.go":                "opens a process's root, and a folder and a page in it",
-	"record/cupti/locate.go":               "opens a process's root, and libraries in it",
-	"record/cupti/privatefolder/armed.go":  "opens a folder, and a page in it",
-	"record/cupti/privatefolder/folder.go": "opens folders; the path of its socket goes through a descriptor",
-	"record/outfile/file.go":               "opens folders of output",
-	"record/outfile/place.go":              "opens folders of output",
-	"record/doctor/driver.go":              "opens devices of GPUs",
-	"record/probe/rights.go":               "reads a file of /sys",
-	"record/pcie.go":                       "reads files of /sys",
-	"record/procfs/memory.go":              "reads entries of pagemap, of 8 bytes each",
-	"record/stuck/pipes.go":                "lists the descriptors of processes",
-	"cmd/cudatrace/stuckrecorded.go":       "opens logs that recorders write",
-	"cmd/cudatrace/top/beside.go":          "opens a terminal",
+	"record/internal/cupti/armed.go":                "opens a process's root, and a folder and a page in it",
+	"record/internal/cupti/locate.go":               "opens a process's root, and libraries in it",
+	"record/internal/cupti/privatefolder/armed.go":  "opens a folder, and a page in it",
+	"record/internal/cupti/privatefolder/folder.go": "opens folders; the path of its socket goes through a descriptor",
+	"record/outfile/file.go":                        "opens folders of output",
+	"record/outfile/place.go":                       "opens folders of output",
+	"record/doctor/driver.go":                       "opens devices of GPUs",
+	"record/internal/probe/rights.go":               "reads a file of /sys",
+	"record/pcie.go":                                "reads files of /sys",
+	"record/procfs/memory.go":                       "reads entries of pagemap, of 8 bytes each",
+	"record/stuck/pipes.go":                         "lists the descriptors of processes",
+	"cmd/cudatrace/stuckrecorded.go":                "opens logs that recorders write",
+	"cmd/cudatrace/top/beside.go":                   "opens a terminal",
 }
 
 // openers are the functions that open a file to read it, or that read one.
@@ -88,16 +88,16 @@ func TestReadsOfProc(t *testing.T) {
 // waits are the files with opens that may wait, for the other end of a pipe or a process with a lease, and why none of them does
 // so against a person's will.
 var waits = map[string]string{
-	"cmd/cudatrace/diff.go":       "a pipe that a person names, which Ctrl-C ends",
-	"cmd/cudatrace/top/beside.go": "a terminal",
-	"record/outfile/outfile.go":   "a pipe that a person names, which Ctrl-C ends",
-	"record/pcie.go":              "files of /sys",
-	"record/probe/kerneltypes.go": "a file of /sys",
-	"record/probe/rights.go":      "a file of /sys",
-	"record/probe/uprobe.go":      "files of /sys",
-	"record/procfs/read.go":       "files of /proc",
-	"record/signals.go":           "a terminal",
-	"record/stuck/ranks.go":       "a pipe that a person names, which Ctrl-C ends",
+	"cmd/cudatrace/diff.go":                "a pipe that a person names, which Ctrl-C ends",
+	"cmd/cudatrace/top/beside.go":          "a terminal",
+	"record/outfile/outfile.go":            "a pipe that a person names, which Ctrl-C ends",
+	"record/pcie.go":                       "files of /sys",
+	"record/internal/probe/kerneltypes.go": "a file of /sys",
+	"record/internal/probe/rights.go":      "a file of /sys",
+	"record/internal/probe/uprobe.go":      "files of /sys",
+	"record/procfs/read.go":                "files of /proc",
+	"record/signals.go":                    "a terminal",
+	"record/stuck/ranks.go":                "a pipe that a person names, which Ctrl-C ends",
 }
 
 // TestNoOpenWaits checks that a file is opened without waiting, wherever others may decide what is at its path.

@@ -230,15 +230,15 @@ var writes = regexp.MustCompile(`\bO_(CREAT|CREATE|TMPFILE|WRONLY|RDWR|TRUNC|APP
 
 // changes are the files and folders that may call a changer beside a function that is given to invoker.Do, with the reason.
 var changes = map[string]string{
-	"record/outfile":                     "its tests say that it works with the rights of the user who called sudo",
-	"record/cupti/privatefolder":         "root makes the folder of the injected library, and hands it to the program's user",
-	"record/cupti/armed.go":              "its claim on a folder is given to invoker.Do as a whole",
-	"cmd/cudatrace/conversion.go":        "its own process's file below /proc",
-	"cmd/cudatrace/top/beside.go":        "its own process's file below /proc",
-	"cmd/cudatrace/browser":              "open has become the user who called sudo",
-	"cmd/cudatrace/console/output.go":    "convert gives the function to invoker.Do as a whole; top looks at its own descriptor",
-	"cmd/cudatrace/man.go":               "the function is given to invoker.Do as a whole",
-	"record/tracelog/internal/recordgen": "a tool of the build",
+	"record/outfile":                      "its tests say that it works with the rights of the user who called sudo",
+	"record/internal/cupti/privatefolder": "root makes the folder of the injected library, and hands it to the program's user",
+	"record/internal/cupti/armed.go":      "its claim on a folder is given to invoker.Do as a whole",
+	"cmd/cudatrace/conversion.go":         "its own process's file below /proc",
+	"cmd/cudatrace/top/beside.go":         "its own process's file below /proc",
+	"cmd/cudatrace/browser":               "open has become the user who called sudo",
+	"cmd/cudatrace/console/output.go":     "convert gives the function to invoker.Do as a whole; top looks at its own descriptor",
+	"cmd/cudatrace/man.go":                "the function is given to invoker.Do as a whole",
+	"record/tracelog/internal/recordgen":  "a tool of the build",
 }
 
 // TestChangesAsInvoker checks that whatever makes, changes or removes a file for a person does so with the rights of the user who

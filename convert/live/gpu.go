@@ -1,7 +1,7 @@
 package live
 
 import (
-	"github.com/cudatrace/cudatrace/convert/activity"
+	"github.com/cudatrace/cudatrace/convert/internal/activity"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 

@@ -1,8 +1,8 @@
 package stats
 
 import (
-	"github.com/cudatrace/cudatrace/convert/activity"
-	"github.com/cudatrace/cudatrace/convert/stats/sketch"
+	"github.com/cudatrace/cudatrace/convert/internal/activity"
+	"github.com/cudatrace/cudatrace/convert/internal/sketch"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 

@@ -123,8 +123,8 @@ func keysOf(t *table.Table) (keys []*key) {
 
 // comments are those of the packages that have the structs of rows.
 var comments = map[string]map[string]string{
-	"github.com/cudatrace/cudatrace/convert/stats":       goldentest.Comments("."),
-	"github.com/cudatrace/cudatrace/convert/stats/ranks": goldentest.Comments("ranks"),
+	"github.com/cudatrace/cudatrace/convert/stats":                goldentest.Comments("."),
+	"github.com/cudatrace/cudatrace/convert/stats/internal/ranks": goldentest.Comments(filepath.Join("internal", "ranks")),
 }
 
 // commentOf is the comment of a field: of the outermost embedded struct that has one, else its own.

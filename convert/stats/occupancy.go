@@ -1,7 +1,7 @@
 package stats
 
 import (
-	"github.com/cudatrace/cudatrace/convert/occupancy"
+	"github.com/cudatrace/cudatrace/convert/internal/occupancy"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/cudatrace/cudatrace/convert/stats/findings"
-	"github.com/cudatrace/cudatrace/convert/stats/ranks"
+	"github.com/cudatrace/cudatrace/convert/stats/internal/ranks"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )

@@ -3,10 +3,10 @@ package stats
 import (
 	"cmp"
 
-	"github.com/cudatrace/cudatrace/convert/activity"
-	"github.com/cudatrace/cudatrace/convert/critical"
+	"github.com/cudatrace/cudatrace/convert/internal/activity"
+	"github.com/cudatrace/cudatrace/convert/internal/critical"
+	"github.com/cudatrace/cudatrace/convert/internal/sketch"
 	"github.com/cudatrace/cudatrace/convert/stats/findings"
-	"github.com/cudatrace/cudatrace/convert/stats/sketch"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )

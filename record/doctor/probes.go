@@ -11,8 +11,8 @@ import (
 	"github.com/cudatrace/cudatrace/record/errno"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/host"
-	"github.com/cudatrace/cudatrace/record/openfiles"
-	"github.com/cudatrace/cudatrace/record/probe"
+	"github.com/cudatrace/cudatrace/record/internal/openfiles"
+	"github.com/cudatrace/cudatrace/record/internal/probe"
 )
 
 // Names of checks.

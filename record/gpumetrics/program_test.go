@@ -4,7 +4,7 @@ import (
 	"debug/elf"
 	"testing"
 
-	"github.com/cudatrace/cudatrace/record/builttest"
+	"github.com/cudatrace/cudatrace/record/internal/builttest"
 )
 
 // The programs that are committed and embedded.

@@ -1,5 +1,5 @@
 // Package pattern has the patterns that people write for names: of calls, kernels and callers, and of NVTX ranges with their domains and numbers. The injected
-// library matches NVTX ranges by the same rules (record/cupti/inject/range.c).
+// library matches NVTX ranges by the same rules (record/internal/cupti/inject/range.c).
 package pattern
 
 import (

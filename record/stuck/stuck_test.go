@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cudatrace/cudatrace/record/internal/pyframes"
 	"github.com/cudatrace/cudatrace/record/procfs"
-	"github.com/cudatrace/cudatrace/record/pyframes"
 	"github.com/cudatrace/cudatrace/record/pythontest"
 )
 

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cudatrace/cudatrace/record/blocked"
 	"github.com/cudatrace/cudatrace/record/figures"
+	"github.com/cudatrace/cudatrace/record/internal/blocked"
 )
 
 // judge gives each process that a person named a verdict.

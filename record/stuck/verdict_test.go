@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cudatrace/cudatrace/record/blocked"
+	"github.com/cudatrace/cudatrace/record/internal/blocked"
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
 

@@ -311,7 +311,7 @@ static bool load(void)
 	return cupti.callbacks && cupti.enable && cupti.flush && cupti.next && cupti.driver && cupti.clock && cupti.name;
 }
 
-/* The calls that record/cupti/inject/calls.c wants. */
+/* The calls that record/internal/cupti/inject/calls.c wants. */
 static bool creates_work(const char *name)
 {
 	static const char *const begins[] = {"cuLaunch", "cuMemcpy", "cuMemset", "cuGraphLaunch", "cuMemPrefetch", "cuMemDiscardAndPrefetch"};

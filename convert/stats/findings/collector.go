@@ -3,9 +3,9 @@ package findings
 import (
 	"strings"
 
-	"github.com/cudatrace/cudatrace/convert/activity"
-	"github.com/cudatrace/cudatrace/convert/critical"
-	"github.com/cudatrace/cudatrace/convert/stats/sketch"
+	"github.com/cudatrace/cudatrace/convert/internal/activity"
+	"github.com/cudatrace/cudatrace/convert/internal/critical"
+	"github.com/cudatrace/cudatrace/convert/internal/sketch"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 )

@@ -3,7 +3,7 @@ package findings
 import (
 	"slices"
 
-	"github.com/cudatrace/cudatrace/convert/activity"
+	"github.com/cudatrace/cudatrace/convert/internal/activity"
 )
 
 // A process starts up until it has launched its kernels and graphs once: before a first launch it loads code, captures, allocates, searches for

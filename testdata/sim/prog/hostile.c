@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../../../record/cupti/inject/wire.h"
+#include "../../../record/internal/cupti/inject/wire.h"
 #include "options.h"
 #include "sandbox.h"
 

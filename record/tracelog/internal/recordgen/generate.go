@@ -35,7 +35,7 @@ func generate(tables []schema.Table) (map[string][]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("decoder of the wire: %w", err)
 	}
-	files["../cupti/records_gen.go"], files["../cupti/inject/wire_records.h"] = source, wireHeader(tables, wire)
+	files["../internal/cupti/records_gen.go"], files["../internal/cupti/inject/wire_records.h"] = source, wireHeader(tables, wire)
 	return files, nil
 }
 

@@ -1,0 +1,76 @@
+package critical_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cudatrace/cudatrace/convert"
+	"github.com/cudatrace/cudatrace/convert/internal/critical"
+	"github.com/cudatrace/cudatrace/convert/logtest"
+)
+
+// BenchmarkPath reads the log of 1,000,000 launches and finds the path of all of it, in a process of its own: it says how long that is, and how much
+// memory it takes at most.
+func BenchmarkPath(b *testing.B) {
+	const launches = 1_000_000
+	path := filepath.Join(b.TempDir(), "log.cudatrace")
+	f, err := os.Create(path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	logtest.WriteCalledLaunches(b, f, launches)
+	if err := f.Close(); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestPathForBenchmark$")
+		cmd.Env = append(os.Environ(), "GOMEMLIMIT=200MiB", "CUDATRACE_BENCH_LOG="+path) // GOMEMLIMIT: as cudatrace sets it
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			b.Fatalf("%v\n%s", err, out)
+		}
+		_, rest, _ := strings.Cut(string(out), resultLine)
+		segments, kib := 0, 0
+		if _, err := fmt.Sscan(rest, &segments, &kib); err != nil {
+			b.Fatalf("no result in %q: %v", out, err)
+		}
+		b.ReportMetric((cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds(), "cpu-s")
+		b.ReportMetric(float64(segments), "segments")
+		b.ReportMetric(float64(kib)/1024, "peak-MiB")
+	}
+}
+
+// resultLine is before the result of TestPathForBenchmark.
+const resultLine = "path:"
+
+// TestPathForBenchmark is what BenchmarkPath runs.
+func TestPathForBenchmark(t *testing.T) {
+	path := os.Getenv("CUDATRACE_BENCH_LOG")
+	if path == "" {
+		t.Skip("BenchmarkPath runs it")
+	}
+	s := newSink()
+	if _, err := convert.Timeline([]convert.Log{convert.Path(path)}, convert.Options{}, s); err != nil {
+		t.Fatal(err)
+	}
+	segments := 0
+	for of := range s.threads {
+		from, to, end := s.Last(of.Process)
+		s.Path(from, to, end, func(*critical.Segment) { segments++ })
+		break
+	}
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, peak, _ := strings.Cut(string(status), "VmHWM:")
+	kib := 0
+	if _, err := fmt.Sscan(peak, &kib); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Println(resultLine, segments, kib)
+}

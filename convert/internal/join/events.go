@@ -1,0 +1,261 @@
+package join
+
+import (
+	"github.com/cudatrace/cudatrace/convert/internal/ordered"
+	"github.com/cudatrace/cudatrace/convert/internal/read"
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/livemem"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// events pass the records that are neither calls nor GPU work to their takers.
+type events struct {
+	catalog  *read.Catalog
+	wanted   *read.Wanted
+	programs []*program
+	byPID    map[uint32][]*program
+	found    *Found
+	spans    spanOutput
+	memory   *memoryUsage
+
+	memoryBefore uint64 // changes of memory from this time on are another joiner's; 0 for none
+	memoryFrom   uint64 // those before it
+
+	markers ordered.List[marker]
+	samples samples
+	times   threadTimes
+
+	functions functions
+	takers    map[tracelog.Kind]func(b *tracelog.Block, i int) // takers of a record, by kind
+}
+
+// maxHeldMarkers bounds the markers that wait for earlier ones.
+const maxHeldMarkers = 1 << 18
+
+// A marker is an NVTX marker of a program, or what a call of NCCL says before the marker at which its range begins.
+type marker struct {
+	program *program
+	tracelog.Marker
+	call *tracelog.NCCLCall // a call of NCCL in place of a marker; nil for a marker
+}
+
+func newEvents(j *Joiner) *events {
+	e := &events{
+		catalog: j.catalog, wanted: &j.wanted, programs: j.programs, byPID: j.byPID, found: &j.Found,
+		spans:   spanOutput{emitter: j.out, selection: j.options.Selection, steps: j.options.Steps},
+		memory:  newMemoryUsage(j.out),
+		markers: ordered.NewList(func(a, b *marker) bool { return markerBefore(&a.Marker, &b.Marker) }),
+	}
+	if e.memoryBefore = j.options.memoryBefore; e.memoryBefore > 0 {
+		e.memory.held = make(map[heldKey]*timeline.Allocation)
+	}
+	if f := j.options.Filter; f != nil {
+		e.spans.from, e.spans.to = f.From, f.To
+	}
+	for _, p := range e.programs {
+		if p.hasMarkers {
+			p.nvtx(&e.spans, e.found)
+		}
+	}
+	e.samples = newSamples(j.catalog, j.byPID, j.out)
+	e.times = newThreadTimes(j.catalog, e.program, j.out)
+	e.functions = newFunctions(j.catalog, e.program, &e.spans)
+	e.takers = map[tracelog.Kind]func(b *tracelog.Block, i int){
+		tracelog.KindOverhead:     e.overhead,
+		tracelog.KindMarker:       e.marker,
+		tracelog.KindNCCLCall:     e.ncclCall,
+		tracelog.KindMemory:       e.allocation,
+		tracelog.KindMemoryPool:   e.pool,
+		tracelog.KindSample:       e.samples.readSample,
+		tracelog.KindThreadState:  e.times.readState,
+		tracelog.KindThreadSample: e.times.readSample,
+
+		tracelog.KindFunctionEvent: e.functions.readEvent,
+	}
+	return e
+}
+
+// program returns the program that ran under a PID at a time.
+func (e *events) program(pid uint32, at uint64) *program {
+	return e.byPID[pid][e.catalog.Processes.Get(pid).Programs.At(at)]
+}
+
+// dispatch gives each wanted record of a block to the taker of its kind.
+func (e *events) dispatch(b *tracelog.Block) {
+	take := e.takers[b.Kind]
+	if take == nil {
+		return
+	}
+	for i := range b.N {
+		if e.wanted.Match(b, i) {
+			take(b, i)
+		}
+	}
+}
+
+func (e *events) overhead(b *tracelog.Block, i int) {
+	var x tracelog.Overhead
+	x.Read(b, i)
+	start := e.catalog.KnownTime(x.Start)
+	p := e.program(x.PID, start)
+	if p.overheads == nil {
+		p.overheads = newOverlapLanes(&e.spans, timeline.Track{Process: p.out, Category: timeline.CUPTI})
+	}
+	sp := timeline.Span{Name: cudaapi.OverheadName(x.OverheadKind), Start: start, End: timeline.End(start, x.Dur)}
+	if x.TID != 0 {
+		sp.Args = []timeline.Detail{{Name: "thread", Value: uint64(e.catalog.Names.HostTID(x.PID, x.TID))}}
+	}
+	p.overheads.addSpan(sp)
+	e.found.OverheadNS = timeline.End(e.found.OverheadNS, x.Dur)
+}
+
+func (e *events) marker(b *tracelog.Block, i int) {
+	var m marker
+	m.Marker.Read(b, i)
+	m.Time, m.TID = e.catalog.KnownTime(m.Time), e.catalog.Names.HostTID(m.PID, m.TID)
+	m.program = e.program(m.PID, m.Time)
+	e.markers.Add(m)
+}
+
+// ncclCall takes what a call of NCCL says. On another clock than CUPTI's, nothing tells which range follows.
+func (e *events) ncclCall(b *tracelog.Block, i int) {
+	call := new(tracelog.NCCLCall)
+	call.Read(b, i)
+	if e.catalog.Outcome.ClockError() != 0 {
+		return
+	}
+	call.TID = e.catalog.Names.HostTID(call.PID, call.TID)
+	e.markers.Add(marker{program: e.program(call.PID, call.Time), Marker: tracelog.Marker{Time: call.Time}, call: call})
+}
+
+func (e *events) allocation(b *tracelog.Block, i int) {
+	var m tracelog.Memory
+	m.Read(b, i)
+	at := e.catalog.KnownTime(m.Time)
+	e.memoryOf(e.program(m.PID, at)).addRecord(&m, at)
+}
+
+// memoryCall takes a call of a function that allocates, frees, or says where. It returns where to describe a call that
+// allocates, nil for any other one.
+func (e *events) memoryCall(p *program, tid uint32, r *read.Call) *timeline.Call {
+	if r.Flags&(tracelog.CallUnfinished|tracelog.CallNoReturn) != 0 || !e.catalog.MemoryFromCalls() {
+		return nil
+	}
+	c, ok := r.Function.Memory.Read(r.Arguments.Args, r.Ret)
+	if !ok {
+		return nil
+	}
+	if at := livemem.At(&c, r.Start, r.End); at < e.memoryFrom || e.memoryBefore > 0 && at >= e.memoryBefore {
+		return nil
+	}
+	return e.memoryOf(p).addCall(tid, &c, r.Start, r.End)
+}
+
+// memoryLow is a lower bound for the times of later events of memory.
+func (e *events) memoryLow() uint64 {
+	low := min(e.low(tracelog.KindMemory), e.low(tracelog.KindMemoryPool))
+	if e.catalog.MemoryFromCalls() {
+		for _, p := range e.programs {
+			low = min(low, p.correlation.calls)
+		}
+	}
+	return low
+}
+
+func (e *events) memoryOf(p *program) *processMemory {
+	if p.memory == nil {
+		p.memory = e.memory.process(p.out, func(device uint32) uint32 { return e.catalog.GPUs.IndexOrOwn(p.PID, device) })
+		if _, ended := e.catalog.Outcome.EndOf(p.Program); (ended || p.Until != 0) && e.memoryBefore == 0 {
+			p.endMemory()
+		}
+	}
+	return p.memory
+}
+
+func (e *events) pool(b *tracelog.Block, i int) {
+	var m tracelog.MemoryPool
+	m.Read(b, i)
+	at := e.catalog.KnownTime(m.Time)
+	p := e.program(m.PID, at)
+	if p.pools == nil {
+		p.pools = newOverlapLanes(&e.spans, timeline.Track{Process: p.out, Category: timeline.Memory})
+	}
+	gpu, _ := e.catalog.GPUs.Index(m.PID, m.Device)
+	e.memoryOf(p).addPool(&m, at, gpu)
+	p.pools.addInstant(timeline.Span{
+		Name: "pool " + cudaapi.PoolOperationName(m.Operation), Start: at, End: at,
+		Args: []timeline.Detail{
+			{Name: "pool", Value: m.Address, Hex: true},
+			{Name: "gpu", Value: uint64(gpu)},
+			{Name: "size", Value: m.Size},
+			{Name: "used", Value: m.Used},
+			{Name: "release_threshold", Value: m.ReleaseThreshold},
+			{Name: "min_bytes_to_keep", Value: m.MinBytesToKeep},
+			{Name: "correlation", Value: uint64(m.Correlation)},
+		},
+	})
+}
+
+// low is a lower bound for the times of later events of a kind.
+func (e *events) low(k tracelog.Kind) uint64 { return e.catalog.Watermarks.Kind(k).Low() }
+
+// markersUntil is the time up to which takeMarkers takes markers.
+func (e *events) markersUntil() uint64 { return e.low(tracelog.KindMarker) }
+
+// takeMarkers takes the NVTX markers whose order is known; with all, every marker. The calls of that
+// time may be stacked afterwards.
+func (e *events) takeMarkers(all bool) {
+	low := e.markersUntil()
+	full := e.markers.Len() > maxHeldMarkers
+	e.markers.Drain(func(m *marker) bool { return m.Time < low || all || full }, func(m *marker) {
+		if r := m.program.nvtx(&e.spans, e.found); m.call != nil {
+			r.ncclCall(m.call)
+		} else {
+			r.marker(&m.Marker)
+		}
+	})
+	if all {
+		low = timeline.Never
+	}
+	for _, p := range e.programs {
+		if p.ranges != nil {
+			p.ranges.known(low)
+		}
+	}
+}
+
+// advance shows the events whose order is known; with all, every event.
+func (e *events) advance(all bool) {
+	low := e.memoryLow()
+	e.memory.advance(low, all)
+	e.samples.advance(all)
+	e.times.advance(all)
+	e.functions.advance(all)
+	for _, p := range e.programs {
+		e.advanceProgram(p, low, all)
+	}
+}
+
+func (e *events) advanceProgram(p *program, memoryLow uint64, all bool) {
+	switch {
+	case p.ranges == nil:
+	case all:
+		p.ranges.finish()
+	default:
+		p.ranges.emitUntilKnown()
+	}
+	if p.overheads != nil {
+		p.overheads.advance(e.low(tracelog.KindOverhead), all)
+	}
+	if p.pools != nil {
+		p.pools.advance(e.low(tracelog.KindMemoryPool), all)
+	}
+	switch {
+	case p.memory == nil:
+	case all:
+		p.memory.finish()
+	case e.catalog.Follows():
+		p.memory.emitUntil(memoryLow)
+	}
+}

@@ -1,0 +1,259 @@
+package join
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/cudatrace/cudatrace/convert/internal/read"
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/cudaapi"
+)
+
+// The body of a conditional graph node (IF, WHILE, SWITCH) is a graph inside the graph. CUPTI's
+// records of work in a body have the number of the graph that was launched, and no correlation ID.
+// Records of top-level work have both. So the launch of a body is found by time.
+//
+// First, by the calls: the launch is certain where every other launch of the graph had finished, or
+// was called later (see graphLaunches), and where top-level work of the graph runs: CUDA never runs
+// one executable graph twice at once.
+//
+// Else by the top-level work: a body runs after the top-level work that its conditional node depends
+// on. Body work belongs to the launch whose top-level work of this graph began last. This is wrong
+// where body work runs ahead of all top-level work of its launch. A graph is unsure as soon as it shows
+// such work, and from then on its body work has a call only where the calls make it certain:
+//
+//   - body work before any top-level work of the graph; a graph may have no such work at all
+//   - body work that begins before any top-level work of the latest launch has ended
+//   - body work that is certain to be of another launch than the latest
+//
+// Top-level work without a correlation ID is of a graph that the GPU launched: work of this graph has no
+// call.
+//
+// One case stays unseen: a conditional node that depends on no top-level work, and whose body ran
+// behind such work, or not at all, in all launches before.
+
+// A graph is an executable graph with work that was recorded node by node.
+type graph struct {
+	first, latest uint32              // correlation IDs of two launches, 0 for none
+	nodes         map[uint64]struct{} // the nodes of the top level, from the first launch
+	begun         uint64              // start of the latest top-level work
+	ended         uint64              // earliest end of top-level work of the latest launch
+	busy          uint64              // its latest end
+	unsure        bool
+	byGPU         bool // the GPU launched it
+}
+
+// A nodeWork is work of a graph's top level.
+type nodeWork struct {
+	graph       *graph
+	key         graphKey
+	node        uint64
+	start, end  uint64
+	correlation uint32
+}
+
+// A bodyWork is work in a body that waits for its launch.
+type bodyWork struct {
+	graph  *graph
+	key    graphKey
+	node   uint64
+	orphan orphan
+}
+
+// graphs find the launches of body work. The zero value is ready for use.
+type graphs struct {
+	off      bool // work is missing: no launch is certain
+	launches graphLaunches
+	certain  bool // the log has every launch, and the calls that waited for it
+	one      bool // the program has one context
+	byKey    map[graphKey]*graph
+	recent   *graph // value of byKey for the key below
+	key      graphKey
+	size     int // number of graphs and nodes
+	top      []nodeWork
+	bodies   []bodyWork
+	low      uint64 // body work before this time is no longer in bodies
+}
+
+// These limits hold for a program. Beyond them body work has no call.
+const (
+	maxGraphs = 1 << 18 // graphs and nodes
+	maxTop    = 1 << 19 // top-level work that waits for work of other streams
+)
+
+// isBody reports whether work is body work.
+func isBody(w *timeline.Work) bool {
+	return w.Graph != 0 && w.Correlation == 0 && w.Start != 0
+}
+
+// matchNode matches the next work of a stream, a node of a graph, with a launch. It reports whether it is body work
+// whose launch settle will look for.
+func (l *graphs) matchNode(w *timeline.Work, o *orphan) (waits bool) {
+	if l.off || w.Start == 0 {
+		return false
+	}
+	key := graphKey{Context: o.stream.out.Context, ID: w.Graph}
+	g := l.graph(key)
+	switch {
+	case g == nil:
+		return false
+	case w.Correlation == 0:
+		l.bodies = append(l.bodies, bodyWork{g, key, w.GraphNode, *o})
+		return true
+	case len(l.top) == maxTop:
+		l.off, l.top = true, nil
+	default:
+		l.top = append(l.top, nodeWork{g, key, w.GraphNode, w.Start, timeline.End(w.Start, w.Dur), w.Correlation})
+	}
+	return false
+}
+
+// awaits reports whether body work that begins at a time may still be joined with its call.
+func (l *graphs) awaits(start uint64) bool { return !l.off && start >= l.low }
+
+// graph finds or makes a graph. It is nil when there is no room.
+func (l *graphs) graph(key graphKey) *graph {
+	if l.recent != nil && l.key == key {
+		return l.recent
+	}
+	g := l.byKey[key]
+	if g == nil {
+		if l.size >= maxGraphs {
+			return nil
+		}
+		if l.byKey == nil {
+			l.byKey = make(map[graphKey]*graph)
+		}
+		l.size++
+		g = new(graph)
+		l.byKey[key] = g
+	}
+	l.key, l.recent = key, g
+	return g
+}
+
+// settle joins the body work that begins before low with its calls. All work of the program that
+// begins before low has been taken.
+func (l *graphs) settle(low uint64, p *program, found *workJoiner) {
+	l.low = max(l.low, low)
+	l.launches.advance(l.low)
+	known := 0 // number of works in top that have been noted
+	if len(l.bodies) > 0 {
+		slices.SortStableFunc(l.bodies, func(a, b bodyWork) int { return cmp.Compare(a.orphan.start, b.orphan.start) })
+		slices.SortStableFunc(l.top, func(a, b nodeWork) int { return cmp.Compare(a.start, b.start) })
+		n := 0
+		for ; n < len(l.bodies) && l.bodies[n].orphan.start < l.low; n++ {
+			b := &l.bodies[n]
+			for ; known < len(l.top) && l.top[known].start <= b.orphan.start; known++ {
+				l.note(&l.top[known])
+			}
+			if launch := l.launch(b); launch != 0 {
+				found.launched(&b.orphan, launch, p)
+			}
+		}
+		l.bodies = slices.Delete(l.bodies, 0, n)
+	}
+	rest := l.top[:0]
+	for i := known; i < len(l.top); i++ {
+		if l.top[i].start < l.low {
+			l.note(&l.top[i])
+		} else {
+			rest = append(rest, l.top[i])
+		}
+	}
+	l.top = rest
+	l.launches.passed(l.low)
+}
+
+// note makes top-level work known to its graph. Work of one launch may come in any order.
+func (l *graphs) note(w *nodeWork) {
+	g := w.graph
+	switch {
+	case w.correlation == g.latest:
+		g.ended, g.busy = min(g.ended, w.end), max(g.busy, w.end)
+	case w.start >= g.begun:
+		g.latest, g.ended, g.busy = w.correlation, w.end, w.end
+		l.launches.ran(w.correlation, w.key, w.start)
+	}
+	g.begun = max(g.begun, w.start)
+	if g.first == 0 {
+		g.first, g.nodes = w.correlation, make(map[uint64]struct{})
+	}
+	if w.correlation != g.first {
+		return
+	}
+	if l.size++; l.size > maxGraphs {
+		g.unsure = true
+		return
+	}
+	g.nodes[w.node] = struct{}{}
+}
+
+// launch returns the correlation ID of the launch that body work belongs to, 0 if it is unknown.
+func (l *graphs) launch(b *bodyWork) uint32 {
+	g := b.graph
+	if _, top := g.nodes[b.node]; top {
+		g.unsure, g.byGPU = true, true
+	}
+	if g.latest == 0 || b.orphan.start < g.ended {
+		g.unsure = true
+	}
+	if l.off || g.byGPU {
+		return 0
+	}
+	if b.orphan.start < g.busy {
+		return g.latest
+	}
+	if l.certain {
+		if certain := l.launches.onlyRunning(b.key, b.orphan.start); certain != 0 {
+			g.unsure = g.unsure || certain != g.latest
+			return certain
+		}
+	}
+	if g.unsure {
+		return 0
+	}
+	return g.latest
+}
+
+// called takes a call that has ended: a launch of a graph, or what shows that launches had finished.
+func (l *graphs) called(c *call) {
+	switch {
+	case !l.certain || c.Ret != 0:
+	case c.fn.LaunchesGraph && c.Correlation != 0:
+		l.launches.addLaunch(graphLaunch{Correlation: c.Correlation, Start: c.Start, End: c.End,
+			Stream: l.ordered(c.stream), Exec: c.fn.Argument("graphExec", c.Args)})
+	case c.fn.LaunchesGraph:
+		l.missing(c)
+	case c.Flags&timeline.Unfinished != 0:
+	case c.fn.Waits == cudaapi.ContextWait && l.one:
+		l.launches.mark(finishMark{After: c.Start, At: c.End})
+	case c.fn.Waits == cudaapi.StreamWait && l.ordered(c.stream) != 0:
+		l.launches.mark(finishMark{Stream: c.stream, After: c.Start, At: c.End})
+	case c.fn.DestroysStream && l.ordered(c.stream) != 0:
+		l.launches.mark(finishMark{Stream: c.stream, After: c.Start, Destroyed: true})
+	}
+}
+
+// missing notes a launch without a correlation ID, unless it is part of a launch that has one.
+func (l *graphs) missing(c *call) {
+	if c.Depth == 0 && c.state&(hasPartner|innerAPI) == 0 {
+		l.launches.missLaunch()
+	}
+}
+
+// ran takes the first work of a call that began: what was launched before on its stream had finished.
+func (l *graphs) ran(c *call, start uint64) {
+	if stream := l.ordered(c.stream); l.certain && stream != 0 && start != 0 && l.launches.launched {
+		l.launches.mark(finishMark{Stream: stream, After: c.Start, At: start})
+	}
+}
+
+// ordered returns a handle that stands for one stream, 0 for another: each context, and each thread, has a default
+// stream of its own.
+func (l *graphs) ordered(s read.StreamHandle) read.StreamHandle {
+	if s > read.ThreadStream || s == read.LegacyStream && l.one {
+		return s
+	}
+	return 0
+}

@@ -1,0 +1,275 @@
+package join
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// bodyTests are GPU work of two launches, listed by stream as in a log. Body work is 5 ns long,
+// other work is not.
+var bodyTests = []struct {
+	name, log string
+	calls     string // start of each body work, and start of its call: "310@100", "310@0" for none
+	options   Options
+}{
+	{"of the latest launch", `
+kernel context=1 stream=7 graph=9 graph_node=1 start=300 dur=4 correlation=3
+kernel context=1 stream=7 graph=9 graph_node=1 start=400 dur=4 correlation=4
+memset context=1 stream=8 graph=9 graph_node=2 start=310 dur=5
+kernel context=1 stream=8 graph=9 graph_node=3 start=390 dur=5
+memcpy context=1 stream=8 graph=9 graph_node=4 start=405 dur=5`, "310@100 390@100 405@200", Options{}},
+	{"on a stream that the log has first", `
+kernel context=1 stream=8 graph=9 graph_node=2 start=310 dur=5
+kernel context=1 stream=8 graph=9 graph_node=2 start=410 dur=5
+kernel context=1 stream=7 graph=9 graph_node=1 start=300 dur=4 correlation=3
+kernel context=1 stream=7 graph=9 graph_node=1 start=400 dur=4 correlation=4`, "310@100 410@200", Options{}},
+	{"behind the first of several top-level nodes", `
+kernel context=1 stream=7 graph=9 graph_node=1 start=300 dur=4 correlation=3
+kernel context=1 stream=7 graph=9 graph_node=1 start=400 dur=4 correlation=4
+kernel context=1 stream=8 graph=9 graph_node=2 start=306 dur=90 correlation=3
+kernel context=1 stream=8 graph=9 graph_node=2 start=406 dur=90 correlation=4
+kernel context=1 stream=9 graph=9 graph_node=3 start=308 dur=5
+kernel context=1 stream=9 graph=9 graph_node=3 start=408 dur=5`, "308@100 408@200", Options{}},
+	{"of the same graph and the same context only", `
+kernel context=1 stream=7 graph=9 graph_node=1 start=300 dur=4 correlation=3
+kernel context=1 stream=7 graph=8 graph_node=1 start=310 dur=4 correlation=4
+kernel context=1 stream=8 graph=9 graph_node=2 start=320 dur=5
+kernel context=1 stream=8 graph=8 graph_node=2 start=330 dur=5
+kernel context=1 stream=8 graph=7 graph_node=2 start=340 dur=5
+kernel context=2 stream=8 graph=9 graph_node=2 start=350 dur=5`, "320@100 330@200 340@0 350@0", Options{}},
+	{"of no graph", `
+kernel context=1 stream=7 graph=9 graph_node=1 start=300 dur=4 correlation=3
+kernel context=1 stream=8 start=320 dur=5`, "320@0", Options{}},
+	{"before all top-level work: no call, then and later", `
+kernel context=1 stream=7 graph=9 graph_node=1 start=300 dur=4 correlation=3
+kernel context=1 stream=7 graph=9 graph_node=1 start=400 dur=4 correlation=4
+kernel context=1 stream=8 graph=9 graph_node=2 start=290 dur=5
+kernel context=1 stream=8 graph=9 graph_node=2 start=390 dur=5`, "290@0 390@0", Options{}},
+	{"beside all top-level work: of the launch that runs, later no call", `
+kernel context=1 stream=7 graph=9 graph_node=1 start=300 dur=4 correlation=3
+kernel context=1 stream=7 graph=9 graph_node=1 start=400 dur=4 correlation=4
+kernel context=1 stream=8 graph=9 graph_node=2 start=303 dur=5
+kernel context=1 stream=8 graph=9 graph_node=2 start=399 dur=5`, "303@100 399@0", Options{}},
+	{"of a launch by the GPU: no call", `
+kernel context=1 stream=7 graph=9 graph_node=1 start=300 dur=4 correlation=3
+kernel context=1 stream=8 graph=9 graph_node=1 start=320 dur=5
+kernel context=1 stream=8 graph=9 graph_node=2 start=330 dur=5`, "320@0 330@0", Options{}},
+	{"with the calls that are read", `
+kernel context=1 stream=7 graph=9 graph_node=1 start=300 dur=4 correlation=3
+kernel context=1 stream=8 graph=9 graph_node=2 start=310 dur=5
+kernel context=1 stream=8 graph=8 graph_node=2 start=320 dur=5`, "310@100", Options{OfCalls: true}},
+	{"where the filter hides other streams: no call", `
+kernel context=1 stream=7 graph=9 graph_node=1 start=300 dur=4 correlation=3
+kernel context=1 stream=8 graph=9 graph_node=2 start=310 dur=5`, "310@0",
+		Options{Filter: &tracelog.Filter{Streams: []uint32{7, 8}}}},
+	{"where parts of the log are missing: no call", `
+kernel context=1 stream=7 graph=9 graph_node=1 start=300 dur=4 correlation=3
+kernel context=1 stream=8 graph=9 graph_node=2 start=310 dur=5`, "310@0", Options{Damaged: true}},
+	{"where work was lost: no call", `
+lost pid=1 cause=cupti_dropped count=1
+kernel context=1 stream=7 graph=9 graph_node=1 start=300 dur=4 correlation=3
+kernel context=1 stream=8 graph=9 graph_node=2 start=310 dur=5`, "310@0", Options{}},
+}
+
+// Work in the body of a conditional node has the call that launched the graph, or none.
+func TestBodies(t *testing.T) {
+	t.Parallel()
+	const launches = `process pid=1 start=1
+api pid=1 tid=1 domain=1 name=cuGraphLaunch start=100 dur=50 correlation=3
+api pid=1 tid=1 domain=1 name=cuGraphLaunch start=200 dur=50 correlation=4
+`
+	for _, test := range bodyTests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			log := launches + strings.NewReplacer("kernel ", "kernel pid=1 name=k ", "memset ", "memset pid=1 ",
+				"memcpy ", "memcpy pid=1 ").Replace(test.log)
+			for name, run := range map[string]func(*joining) *joining{"at once": (*joining).run, "in steps": (*joining).runInSteps} {
+				if got := bodyCalls(run(newJoining(t, logtest.Assemble(t, log), test.options))); got != test.calls {
+					t.Errorf("%s: the calls are %s, want %s", name, got, test.calls)
+				}
+			}
+		})
+	}
+}
+
+// certainTests are GPU work of two launches of a graph that has work in bodies alone, in logs that have every call.
+var certainTests = []struct {
+	name, log string
+	calls     string // as in bodyTests
+	options   Options
+}{
+	{"the first was called alone", "", "170@100 310@0 420@0", Options{}},
+	{"a wait for the stream", "call pid=1 tid=1 func=cuStreamSynchronize enter=180 dur=10 args: stream=7\n", "170@100 310@200 420@200", Options{}},
+	{"a wait for another stream", "call pid=1 tid=1 func=cuStreamSynchronize enter=180 dur=10 args: stream=9\n", "170@100 310@0 420@0", Options{}},
+	{"a wait that failed", "call pid=1 tid=1 func=cuStreamSynchronize enter=180 dur=10 ret=700 args: stream=7\n", "170@100 310@0 420@0", Options{}},
+	{"a wait for the context", "call pid=1 tid=2 func=cuCtxSynchronize enter=180 dur=10\n", "170@100 310@200 420@200", Options{}},
+	{"a wait for one of two contexts", "context pid=1 id=2\ncall pid=1 tid=2 func=cuCtxSynchronize enter=180 dur=10\n", "170@100 310@0 420@0", Options{}},
+	{"a wait for a stream made later", "call pid=1 tid=1 func=cuStreamDestroy_v2 enter=160 dur=2 args: stream=7\ncall pid=1 tid=1 func=cuStreamSynchronize enter=180 dur=10 args: stream=7\n", "170@100 310@0 420@0", Options{}},
+	{"later work on the stream", "call pid=1 tid=1 func=cuLaunchKernel enter=160 dur=10 args: function=5 stream=7\napi pid=1 tid=1 domain=1 name=cuLaunchKernel start=161 dur=8 correlation=8\n" +
+		"kernel pid=1 name=k context=1 stream=13 start=300 dur=1 correlation=8\n", "170@100 310@200 420@200", Options{}},
+	{"later work on another stream", "call pid=1 tid=1 func=cuLaunchKernel enter=160 dur=10 args: function=5 stream=9\napi pid=1 tid=1 domain=1 name=cuLaunchKernel start=161 dur=8 correlation=8\n" +
+		"kernel pid=1 name=k context=1 stream=14 start=300 dur=1 correlation=8\n", "170@100 310@0 420@0", Options{}},
+	{"a launch without a record", "call pid=1 tid=2 func=cuGraphLaunch enter=50 dur=10 args: graphExec=3 stream=4\n", "170@0 310@0 420@0", Options{}},
+	{"a launch that failed", "call pid=1 tid=2 func=cuGraphLaunch enter=50 dur=10 ret=700 args: graphExec=3 stream=4\n", "170@100 310@0 420@0", Options{}},
+	{"with calls left out", "", "170@0 310@0 420@0", Options{Filter: &tracelog.Filter{From: 1, PIDs: []uint32{1}}}},
+	{"with work lost", "lost pid=1 cause=cupti_dropped count=1\n", "170@0 310@0 420@0", Options{}},
+}
+
+// Where a graph has no top-level work, the calls tell the launch of its body work, or nothing does.
+func TestBodiesByCalls(t *testing.T) {
+	t.Parallel()
+	const log = `function id=6 name=cuGraphLaunch library=driver args="graphExec:handle stream:handle"
+function id=7 name=cuLaunchKernel library=driver args="function:handle stream:handle"
+function id=8 name=cuStreamSynchronize library=driver args="stream:handle"
+function id=9 name=cuCtxSynchronize library=driver
+function id=10 name=cuStreamDestroy_v2 library=driver args="stream:handle"
+meta key=pid value=1
+process pid=1 start=1
+cupti pid=1 status=on
+context pid=1 id=1
+`
+	const rest = `call pid=1 tid=1 func=cuGraphLaunch enter=100 dur=50 args: graphExec=6 stream=7
+call pid=1 tid=1 func=cuGraphLaunch enter=200 dur=50 args: graphExec=6 stream=7
+api pid=1 tid=1 domain=1 name=cuGraphLaunch start=101 dur=48 correlation=3
+api pid=1 tid=1 domain=1 name=cuGraphLaunch start=201 dur=48 correlation=4
+kernel pid=1 name=k context=1 stream=8 graph=9 graph_node=1 start=170 dur=5
+kernel pid=1 name=k context=1 stream=8 graph=9 graph_node=1 start=310 dur=5
+kernel pid=1 name=k context=1 stream=8 graph=9 graph_node=1 start=420 dur=5
+process_end pid=1 time=900 status=0 complete=1
+end time=1000 complete=1
+`
+	for _, test := range certainTests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			open := logtest.Assemble(t, log+test.log+rest)
+			for name, run := range map[string]func(*joining) *joining{"at once": (*joining).run, "in steps": (*joining).runInSteps} {
+				j := run(newJoining(t, open, test.options))
+				if got := bodyCalls(j); got != test.calls {
+					t.Errorf("%s: the calls are %s, want %s", name, got, test.calls)
+				}
+				if n := uint64(strings.Count(test.calls, "@0")); j.Found.Work.Bodies != n {
+					t.Errorf("%s: %d pieces of body work are counted without a call, want %d", name, j.Found.Work.Bodies, n)
+				}
+			}
+		})
+	}
+}
+
+// On a GPU, body work has the call of its launch, or none. The bodies of launch i of conditional.cu run for 1 + i % 4 rounds
+// of two kernels.
+func TestBodiesOnGPU(t *testing.T) {
+	t.Parallel()
+	rounds := func(launches, graphs int) (work []int) {
+		for i := range launches {
+			for range graphs {
+				work = append(work, 2*(1+i%4))
+			}
+		}
+		return work
+	}
+	for name, want := range map[string]struct {
+		bodies  []int // of each launch
+		without int   // pieces of body work without a call
+	}{
+		"beside":              {rounds(8, 1), 0},
+		"bare":                {rounds(8, 1), 0},
+		"bare-two":            {rounds(8, 2), 3},
+		"bare-between":        {rounds(8, 1), 29},
+		"bare-queued":         {rounds(8, 1), 40},
+		"if":                  {[]int{5, 5, 5, 5, 5, 5, 5, 5}, 0},
+		"cupti-bare":          {rounds(8, 1), 38},
+		"cupti-beside-queued": {rounds(8, 1), 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := newJoining(t, func() (*tracelog.Reader, error) {
+				return tracelog.Open("../../../testdata/gpu/logs/conditional/" + name + ".cudatrace")
+			}, Options{})
+			launches, without := bodiesOf(j.run())
+			if without != want.without || j.Found.Work.Bodies != uint64(without) || len(launches) != len(want.bodies) {
+				t.Errorf("%d launches, want %d; %d pieces of body work have no call, want %d, counted %d", len(launches), len(want.bodies),
+					without, want.without, j.Found.Work.Bodies)
+			}
+			for i, n := range launches {
+				if n > want.bodies[i] || want.without == 0 && n < want.bodies[i] {
+					t.Errorf("launch %d has %d pieces of body work, want %d", i, n, want.bodies[i])
+				}
+			}
+		})
+	}
+}
+
+// bodiesOf counts the body work of each launch of a graph, in the order of the calls, and the body work without a call.
+func bodiesOf(j *joining) (launches []int, without int) {
+	counts := make(map[uint64]int)
+	for _, p := range j.timeline().Processes {
+		for _, th := range p.Threads {
+			for i := range th.Slices {
+				if strings.Contains(th.Slices[i].Name, "GraphLaunch") {
+					counts[th.Slices[i].Start] += 0
+				}
+			}
+		}
+		for _, s := range p.Streams {
+			for i := range s.Work {
+				w := &s.Work[i]
+				switch {
+				case w.Graph == 0 || w.Shape.Kernel.Name == "_Z3topPi":
+				case w.Call.Function == nil:
+					without++
+				default:
+					counts[w.Call.Start]++
+				}
+			}
+		}
+	}
+	for _, start := range slices.Sorted(maps.Keys(counts)) {
+		launches = append(launches, counts[start])
+	}
+	return launches, without
+}
+
+// Beyond its limits a program's body work has no call.
+func TestBodyLimits(t *testing.T) {
+	t.Parallel()
+	o := &orphan{stream: &stream{out: &timeline.Stream{Context: &timeline.Context{ID: 1}}}}
+	top, body := &timeline.Work{Start: 100, Dur: 4, Graph: 9, Correlation: 3}, &timeline.Work{Start: 200, Dur: 5, Graph: 9}
+	full := graphs{size: maxGraphs}
+	if full.matchNode(top, o) || full.matchNode(body, o) || len(full.byKey) > 0 {
+		t.Error("a graph too many is followed")
+	}
+	late := graphs{top: make([]nodeWork, maxTop)}
+	if late.matchNode(top, o) || late.matchNode(body, o) || !late.off || late.top != nil {
+		t.Error("more top-level work waits than may")
+	}
+	last := graphs{size: maxGraphs - 1}
+	if last.matchNode(top, o); !last.matchNode(body, o) {
+		t.Fatal("the last graph is not followed")
+	}
+	last.settle(timeline.Never, nil, nil)
+	if g := last.recent; !g.unsure || len(g.nodes) > 0 || len(last.bodies) > 0 {
+		t.Errorf("a node too many is followed: %+v", g)
+	}
+}
+
+// bodyCalls describes the calls of body work.
+func bodyCalls(j *joining) string {
+	var words []string
+	for _, p := range j.timeline().Processes {
+		for _, s := range p.Streams {
+			for i := range s.Work {
+				if w := &s.Work[i]; w.Dur == 5 {
+					words = append(words, fmt.Sprintf("%d@%d", w.Start, w.Call.Start))
+				}
+			}
+		}
+	}
+	return strings.Join(words, " ")
+}

@@ -1,0 +1,276 @@
+package join
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/cudatrace/cudatrace/convert/internal/ordered"
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/livemem"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// An emitter takes events.
+type emitter interface{ Emit(timeline.Event) }
+
+// MaxAllocations bounds the live allocations whose size is kept.
+const MaxAllocations = 1 << 20
+
+// maxMemoryEvents bounds the events that wait for earlier ones.
+const maxMemoryEvents = 1 << 18
+
+// A memoryUsage counts the memory that the processes of a log allocate, from what calls do to memory, or from CUPTI's
+// records of allocations, releases and pools. It emits an event for each allocation and release, and counters: live
+// bytes, bytes that pools have reserved, bytes of pools in use. A counter belongs to a process, a GPU and a use of
+// memory. Package livemem knows what is alive. All processes have one memoryUsage, since their sum on a GPU is needed.
+type memoryUsage struct {
+	Peak uint64       // largest number of live bytes of device memory on one GPU
+	Room livemem.Room // of all processes
+
+	DroppedPools uint64 // states of pools beyond MaxPools
+
+	out     emitter
+	device  map[uint32]uint64 // live bytes of device memory, by GPU
+	pools   int               // pools with memory
+	pending ordered.List[memoryEvent]
+	held    map[heldKey]*timeline.Allocation // what is live; nil where nobody asks for it later
+}
+
+// newMemoryUsage returns the usage of a log.
+func newMemoryUsage(out emitter) *memoryUsage {
+	return &memoryUsage{out: out, Room: livemem.Room{Most: MaxAllocations}, device: make(map[uint32]uint64), pending: ordered.NewList((*memoryEvent).before)}
+}
+
+// A processMemory tracks the memory of one process.
+type processMemory struct {
+	out      *timeline.Process
+	usage    *memoryUsage
+	counters map[memoryCounterKey]*memoryCounter
+	order    []*memoryCounter
+	latest   *memoryCounter             // that was asked for
+	gpu      func(device uint32) uint32 // the GPU of the timeline
+	live     *livemem.Process
+	corr     uint32         // correlation ID of the event under way
+	tid      uint32         // its thread
+	by       *timeline.Call // its call, nil if it is not known
+	pools    map[poolKey]poolState
+}
+
+// A memoryCounter counts the live bytes of one use of memory by a process on one GPU.
+type memoryCounter struct {
+	memoryCounterKey
+	out    *timeline.Counter
+	live   uint64
+	at     uint64 // when live got its value
+	unsaid bool   // the value of live has not been emitted
+}
+
+// A memoryCounterKey names a counter of a process. Pinned memory belongs to no GPU.
+type memoryCounterKey struct {
+	gpu uint32
+	use string
+}
+
+// An memoryEvent is what a call does to memory, a record of CUPTI, the state of a pool alone, or the end of a process, which
+// releases its memory.
+type memoryEvent struct {
+	process *processMemory
+	at      uint64
+	start   uint64 // of the call
+	what    memoryCause
+	tid     uint32 // of the call
+	corr    uint32 // of the record
+	call    cudaapi.MemoryCall
+	by      *timeline.Call // that allocates, once it is known; nil for none
+	pool    *poolEvent     // nil if it tells no pool's state
+}
+
+type memoryCause uint8
+
+const (
+	byCall memoryCause = iota
+	byRecord
+	ofPool
+	ofEnd
+)
+
+func (e *memoryEvent) before(o *memoryEvent) bool {
+	if e.at != o.at {
+		return e.at < o.at
+	}
+	if e.what == ofEnd || o.what == ofEnd {
+		return e.what != ofEnd
+	}
+	return e.start < o.start
+}
+
+// process returns the tracker of a process's memory. gpu returns the GPU of the timeline that one of the process's devices is.
+func (u *memoryUsage) process(of *timeline.Process, gpu func(device uint32) uint32) *processMemory {
+	p := &processMemory{out: of, usage: u, gpu: gpu, counters: make(map[memoryCounterKey]*memoryCounter), pools: make(map[poolKey]poolState)}
+	p.live = livemem.New(&u.Room, p.changed)
+	return p
+}
+
+// endsAt sets the end of the process.
+func (p *processMemory) endsAt(at uint64) {
+	p.usage.pending.Add(memoryEvent{process: p, at: at, what: ofEnd})
+}
+
+// addCall takes what a call of a thread does that has returned. It returns where to describe a call that allocates, nil for any
+// other one.
+func (p *processMemory) addCall(tid uint32, c *cudaapi.MemoryCall, start, end uint64) *timeline.Call {
+	e := memoryEvent{process: p, at: livemem.At(c, start, end), what: byCall, tid: tid, start: start, call: *c}
+	if c.Does == cudaapi.Allocates || c.Does == cudaapi.Creates {
+		e.by = new(timeline.Call)
+	}
+	p.usage.pending.Add(e)
+	return e.by
+}
+
+// addRecord takes an allocation or a release that CUPTI recorded, at a time.
+func (p *processMemory) addRecord(m *tracelog.Memory, at uint64) {
+	e := memoryEvent{process: p, at: at, what: byRecord, corr: m.Correlation, call: livemem.OfRecord(m)}
+	if m.PoolSize != 0 && m.Pool != 0 {
+		e.pool = &poolEvent{poolKey{p.gpu(m.Device), m.Pool}, poolState{m.PoolSize, m.PoolUsed}}
+	}
+	p.usage.pending.Add(e)
+}
+
+// advance processes the events before low, or with all every event, over all processes in the
+// order of time.
+func (u *memoryUsage) advance(low uint64, all bool) {
+	full := u.pending.Len() > maxMemoryEvents
+	u.pending.Drain(func(e *memoryEvent) bool { return e.at < low || all || full }, func(e *memoryEvent) {
+		e.process.event(e)
+	})
+}
+
+func (p *processMemory) event(e *memoryEvent) {
+	if e.pool != nil {
+		p.setPool(e.pool.poolKey, e.at, e.pool.poolState)
+	}
+	p.corr, p.tid, p.by = e.corr, e.tid, e.by
+	switch e.what {
+	case byCall:
+		p.live.Call(e.tid, &e.call, e.at)
+	case byRecord:
+		p.live.Record(&e.call, e.at)
+	case ofEnd:
+		p.end(e.at)
+	}
+}
+
+// changed shows an allocation or a release, and counts it.
+func (p *processMemory) changed(c *livemem.Change) {
+	gpu := p.gpu(c.Device)
+	a := &timeline.Allocation{Process: p.out, Time: c.Time, Address: c.Address, Bytes: c.Bytes,
+		GPU: gpu, Kind: c.Kind, Correlation: p.corr, TID: p.tid, Release: c.Released}
+	if p.by != nil {
+		a.Call = *p.by
+	}
+	p.usage.out.Emit(a)
+	if held := p.usage.held; held != nil {
+		delete(held, heldKey{p, a.Address, c.Replaced.Kind})
+		if c.Kept {
+			held[heldKey{p, a.Address, a.Kind}] = a
+		}
+	}
+	if c.Replaces {
+		if c.Replaced.Device != c.Device {
+			gpu = p.gpu(c.Replaced.Device)
+		}
+		was := p.counter(c.Replaced.Kind, gpu)
+		p.set(was, c.Time, was.live-c.Replaced.Bytes)
+	}
+	if c.Kept {
+		now := p.counter(c.Kind, p.gpu(c.Device))
+		p.set(now, c.Time, now.live+c.Bytes)
+	}
+}
+
+func (p *processMemory) counter(kind, gpu uint32) *memoryCounter {
+	use := cudaapi.MemoryUseOf(kind)
+	of := timeline.Counter{GPU: gpu, Host: use == cudaapi.PinnedMemory, Device: use == cudaapi.DeviceMemory}
+	return p.counterOf(memoryNames[use], of)
+}
+
+// memoryNames are the names of counters.
+var memoryNames = [...]string{
+	cudaapi.DeviceMemory:  cudaapi.DeviceMemory.String() + " memory",
+	cudaapi.ManagedMemory: cudaapi.ManagedMemory.String() + " memory",
+	cudaapi.PinnedMemory:  cudaapi.PinnedMemory.String() + " memory",
+	cudaapi.OtherMemory:   cudaapi.OtherMemory.String() + " memory",
+}
+
+func (p *processMemory) counterOf(use string, of timeline.Counter) *memoryCounter {
+	key := memoryCounterKey{of.GPU, use}
+	if of.Host {
+		key.gpu = math.MaxUint32
+	}
+	if p.latest != nil && p.latest.memoryCounterKey == key {
+		return p.latest
+	}
+	c := p.counters[key]
+	if c != nil {
+		p.latest = c
+		return c
+	}
+	out := of
+	if out.Process, out.Name = p.out, use; !of.Host {
+		out.Name = fmt.Sprintf("%s (GPU %d)", use, of.GPU)
+	}
+	c = &memoryCounter{memoryCounterKey: key, out: &out}
+	p.counters[key] = c
+	p.order = append(p.order, c)
+	return c
+}
+
+// set sets a counter. Of several values at one time the last counts.
+func (p *processMemory) set(c *memoryCounter, at, live uint64) {
+	if c.out.Device {
+		u := p.usage
+		u.device[c.gpu] += live - c.live
+		u.Peak = max(u.Peak, u.device[c.gpu])
+	}
+	if c.at != at {
+		p.say(c)
+	}
+	c.at, c.live, c.unsaid = at, live, true
+}
+
+// say emits the value that was set last.
+func (p *processMemory) say(c *memoryCounter) {
+	if c.unsaid {
+		p.usage.out.Emit(&timeline.CounterValue{Counter: c.out, Time: c.at, Value: c.live})
+		c.unsaid = false
+	}
+}
+
+// emitUntil emits the values that were set before a time. No later event of the process is before it.
+func (p *processMemory) emitUntil(before uint64) {
+	for _, c := range p.order {
+		if c.at < before {
+			p.say(c)
+		}
+	}
+}
+
+// end releases the memory of the process.
+func (p *processMemory) end(at uint64) {
+	for _, c := range p.order {
+		if c.live != 0 {
+			p.set(c, at, 0)
+		}
+	}
+	p.live.End()
+	p.usage.pools -= len(p.pools)
+	clear(p.pools)
+}
+
+// finish emits the last values.
+func (p *processMemory) finish() {
+	for _, c := range p.order {
+		p.say(c)
+	}
+}

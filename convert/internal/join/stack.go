@@ -1,0 +1,460 @@
+package join
+
+import (
+	"github.com/cudatrace/cudatrace/convert/internal/pipeline"
+	"github.com/cudatrace/cudatrace/convert/internal/read"
+	"github.com/cudatrace/cudatrace/convert/selection"
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// A stack rebuilds the call stacks of one thread of a program from records of calls in the
+// order of nesting.
+type stack struct {
+	*stackOutput
+	thread  *timeline.Thread
+	tid     uint32 // host TID
+	program *program
+	open    []*call // outermost first
+	pending callQueue
+	entry   read.Call // the record of a call's entry, if entered
+	entered bool      // the record of the same call has not come
+	last    uint64    // latest start
+	known   uint64    // all calls that begin before this time are placed
+	begun   bool      // the sink knows the thread
+	launch  int32     // depth of the open launching call, deepest without one
+	unnamed bool      // that call is a part of CallStats.Unnamed
+	joined  int32     // depth of the outermost call with work, deepest without one
+	behind  uint64    // launches with an API record and without a kernel since the thread's latest call with work
+	python  pythonSpans
+}
+
+// stackOutput has the fields that all stacks share.
+type stackOutput struct {
+	out       *pipeline.Pipeline
+	selection *selection.Selection
+	found     *Found
+	functions *read.Functions
+	calls     *read.Calls
+	work      *workJoiner
+	events    *events
+	chunks    pool[callChunk]
+}
+
+const deepest = 1<<31 - 1
+
+// maxOpenPending is the number of calls that a thread holds back while a call around them is
+// open, for instance a call that takes hours.
+const maxOpenPending = 1 << 15
+
+// maxNesting bounds the calls that are open on a thread at one time. A program has a few; with more
+// the innermost call is cut off where the next one begins.
+const maxNesting = 256
+
+func newStack(o *stackOutput, p *program, tid uint32) *stack {
+	p.callers++
+	t := p.thread(tid)
+	return &stack{stackOutput: o, program: p, thread: t, tid: tid, launch: deepest, joined: deepest, python: pythonSpans{thread: t}}
+}
+
+// place puts a record on the stack: into the slice of its call if the other source has made
+// that slice, else as a new slice.
+func (s *stack) place(r *read.Call) {
+	if r.Function.Memory == nil {
+		s.join(r)
+		return
+	}
+	allocates := s.events.memoryCall(s.program, s.tid, r)
+	s.join(r)
+	if c := s.open[len(s.open)-1]; allocates != nil && c.allocates == nil {
+		c.allocates = allocates
+	} else if allocates != nil { // the driver's call within a runtime's call
+		*allocates = c.asCause()
+	}
+}
+
+// An entry waits this long for the API record of its call, which begins a few microseconds later, in ns: more, if the
+// thread gets no processor in between.
+const entryWait = 100e6
+
+// join merges a record with the slice of its call, or begins a slice. A record of an entry belongs to the slice of its
+// API record, or waits for it. Without one the begin alone is known of the call.
+func (s *stack) join(r *read.Call) {
+	s.settleEntry(r.Start)
+	s.closeUntil(r.Start)
+	if r.Rank == read.Pair || s.entered && !r.Function.Same(s.entry.Function) {
+		s.joinEntry()
+	}
+	entered := s.entered
+	s.entered = false
+	s.joinNext(r)
+	if n := len(s.open); entered && n > 0 {
+		s.merge(s.open[n-1], &s.entry, fromPair)
+	}
+}
+
+// joinEntry begins the slice of a call of which only the entry has a record.
+func (s *stack) joinEntry() {
+	if s.entered {
+		s.entered, s.entry.Flags = false, 0
+		s.joinNext(&s.entry)
+	}
+}
+
+// settleEntry gives up waiting for the API record of an entry, if all records before a time have come.
+func (s *stack) settleEntry(at uint64) {
+	if s.entered && at > s.entry.Start+entryWait {
+		s.joinEntry()
+	}
+}
+
+func (s *stack) joinNext(r *read.Call) {
+	if r.Start < s.last {
+		r.Start, r.End = s.last, max(r.End, s.last)
+		s.found.Calls.Late++
+	}
+	s.last = r.Start
+	s.closeUntil(r.Start)
+	if n := len(s.open); n == maxNesting {
+		s.open[n-1].End = r.Start
+		s.found.Calls.TooDeep++
+		s.closeUntil(r.Start)
+	}
+	from := fromAPI
+	if r.Rank == read.Pair {
+		from = fromPair
+	}
+	if r.Python != nil { // the calls around it have the same frames
+		for _, o := range s.open {
+			if o.Python == nil {
+				o.Python = r.Python
+			}
+		}
+	}
+	if len(s.open) > 0 {
+		top := s.open[len(s.open)-1]
+		if s.merge(top, r, from) {
+			return
+		}
+		if r.End > top.End {
+			r.End = top.End
+			s.found.Calls.Clipped++
+		}
+	}
+	if r.Flags&tracelog.CallEntry != 0 {
+		s.entry, s.entered = *r, true
+		return
+	}
+	if len(s.open) > 0 {
+		from |= s.partner(r, from)
+		s.inherit(r)
+	}
+	if from == fromAPI && r.Function.MakesStream && s.program.probed {
+		s.program.madeUnseen(r.Correlation)
+		return // recorded for the stream's sake
+	}
+	s.push(r, from)
+}
+
+func (s *stack) push(r *read.Call, from state) {
+	c := s.pending.push(&s.chunks)
+	fn := r.Function
+	c.Caller, c.Python = nil, r.Python
+	if r.Caller != nil {
+		fn, c.Caller = s.shown(fn, r.Caller, r.Ret), r.Caller.Place
+		if len(s.open) == 0 && fn == r.Function && r.Caller.Prepares(fn, r.Ret) {
+			from |= preparing
+		}
+	}
+	if fn.Launches {
+		from |= launching
+	}
+	ranges := s.program.rangesAt(s.tid, r.Start, s.found)
+	if g := ranges.Group(); g != nil && from&(launching|preparing) == launching && !s.withinLaunch() {
+		g.Launched()
+	}
+	// Assign each field: a literal would be built elsewhere and copied.
+	c.Function, c.Arguments, c.Start, c.End = &fn.Function, r.Arguments, r.Start, r.End
+	c.Stream, c.Kernel, c.Launched, c.Ranges = nil, nil, nil, ranges
+	c.Forget()
+	c.allocates = nil
+	c.Depth, c.Correlation, c.Ret, c.Flags = int32(len(s.open)), r.Correlation, r.Ret, r.Flags
+	c.fn, c.stream, c.stack, c.state, c.wait, c.next = fn, fn.StreamHandle(r.Arguments.Args), s, from, nil, nil
+	if fn.Waits != 0 && s.program.waits != nil && !s.withinWait() {
+		c.wait = &waitingCall{Slice: &c.Slice, Type: fn.Waits, TID: s.tid}
+	}
+	s.open = append(s.open, c)
+	if s.pending.len() > maxOpenPending && s.pending.front()[0].state&(closed|committed) == 0 {
+		s.commit()
+	}
+}
+
+// withinLaunch reports whether the function of an open call launches a kernel.
+func (s *stack) withinLaunch() bool {
+	for _, o := range s.open {
+		if o.state&launching != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// withinWait reports whether the function of an open call waits.
+func (s *stack) withinWait() bool {
+	for _, o := range s.open {
+		if o.fn.Waits != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// closeUntil closes the calls that end by a time.
+func (s *stack) closeUntil(at uint64) {
+	if n := len(s.open); n > 0 && s.open[n-1].End <= at {
+		s.joinEntry()
+	}
+	for n := len(s.open); n > 0 && s.open[n-1].End <= at; n-- {
+		s.close(s.open[n-1])
+		s.open = s.open[:n-1]
+	}
+}
+
+func (s *stack) closeAll() {
+	s.joinEntry()
+	s.closeUntil(timeline.Never)
+}
+
+// close finishes a call.
+func (s *stack) close(c *call) {
+	if c.allocates != nil {
+		*c.allocates = c.asCause()
+	}
+	if c.state&committed == 0 {
+		s.program.register(c, s.work)
+		if c.wait != nil {
+			s.program.waits.closeWait(c.wait, c.stream)
+		}
+	}
+	c.state |= closed
+}
+
+// commit shows the open calls, because too many calls within them are held back.
+func (s *stack) commit() {
+	for _, c := range s.open {
+		if c.state&committed == 0 {
+			s.program.register(c, s.work)
+			c.state |= committed
+		}
+	}
+}
+
+// unclosed is the start of the first open call that may create work. A call is joined with its
+// work only when it is closed.
+func (s *stack) unclosed() uint64 {
+	for _, c := range s.open {
+		if c.fn.Waits == 0 && c.state&committed == 0 {
+			return c.Start
+		}
+	}
+	return timeline.Never
+}
+
+// opened returns the start of the first open call with a correlation ID.
+func (s *stack) opened(correlation uint32) uint64 {
+	for _, c := range s.open {
+		if c.Correlation == correlation && c.state&committed == 0 {
+			return c.Start
+		}
+	}
+	return timeline.Never
+}
+
+// merge adds another record of a call to the call's slice. It reports false for a record of
+// another call.
+func (s *stack) merge(c *call, r *read.Call, from state) bool {
+	switch {
+	case c.state&committed != 0 || r.End > c.End:
+		return false
+	case c.state&from == 0 && c.fn.Same(r.Function):
+		s.completeCall(c, r, from)
+	case s.isInner(c, r, from):
+		s.addInner(c, r, from)
+	default:
+		return false
+	}
+	if r.Caller != nil && c.Caller == nil {
+		c.Caller = r.Caller.Place
+	}
+	return true
+}
+
+// completeCall adds the record of the other source, uprobe or CUPTI, to a call.
+func (s *stack) completeCall(c *call, r *read.Call, from state) {
+	renamed := c.fn.Renamed()
+	if from == fromAPI {
+		c.Correlation = r.Correlation
+	} else {
+		c.fn, c.Arguments, c.stream = r.Function, r.Arguments, r.Function.StreamHandle(r.Arguments.Args)
+		if r.Flags&tracelog.CallEntry == 0 {
+			c.Ret, c.Flags = r.Ret, r.Flags
+		}
+	}
+	switch {
+	case renamed && from == fromPair:
+		c.fn = s.functions.As(c.fn, c.Name)
+	case !renamed && r.Caller != nil:
+		c.fn = s.shown(c.fn, r.Caller, c.Ret)
+	}
+	c.Function = &c.fn.Function
+	c.state |= from
+	s.found.Calls.Joined++
+}
+
+// partner notes that a driver call's pair lies within the runtime record around it. It returns
+// isPartner if there is such a record.
+func (s *stack) partner(r *read.Call, from state) (mark state) {
+	if from != fromPair || !r.Function.Driver {
+		return 0
+	}
+	for _, o := range s.open {
+		if o.state&fromAPI == 0 || !o.fn.Runtime {
+			continue
+		}
+		mark = isPartner
+		if o.stream == 0 {
+			o.stream = r.Function.StreamHandle(r.Arguments.Args)
+		}
+		// A record with a pair of its own was counted when the two were merged.
+		if o.state&(fromPair|hasPartner) == 0 {
+			o.state |= hasPartner
+			s.found.Calls.Joined++
+		}
+	}
+	return mark
+}
+
+// emit shows the settled calls, in pre-order; with force all closed calls, with all every call.
+func (s *stack) emit(force, all bool) {
+	for s.pending.len() > 0 {
+		list := s.pending.front()
+		n := 0
+		for n < len(list) && s.settled(&list[n], force, all) {
+			s.show(&list[n])
+			n++
+		}
+		if n == 0 {
+			break
+		}
+		s.pending.pop(n, &s.chunks)
+	}
+	if all && s.begun {
+		s.python.endFrom(0, s.out)
+		s.out.Emit(&timeline.ThreadEnd{Thread: s.thread})
+	}
+}
+
+// settled reports whether a call may be shown: it is closed, and its work and its wait have been
+// joined or will not come.
+func (s *stack) settled(c *call, force, all bool) bool {
+	switch {
+	case c.state&(closed|committed) == 0:
+		return false
+	case c.state&awaiting == 0 && c.wait == nil || all:
+		return true
+	case force:
+		s.found.Forced++
+		return true
+	case c.wait != nil && !s.program.waits.settled(c.wait):
+		return false
+	}
+	return c.state&awaiting == 0 || s.program.work.past(c)
+}
+
+// show hands a call on.
+func (s *stack) show(c *call) {
+	if !s.begun {
+		s.begun = true
+		s.out.Emit(s.thread)
+	}
+	s.finish(c)
+	if s.selection.Slice(&c.Slice) {
+		s.python.see(&c.Slice, s.out)
+		s.out.Slice(s.thread, &c.Slice)
+	}
+	if c.state&closed == 0 { // the stack still needs the open call
+		open := *c
+		s.open[c.Depth] = &open
+	}
+}
+
+// kernel returns the kernel that a call without GPU work launched, nil if it is unknown.
+func (s *stack) kernel(c *call) *timeline.Kernel {
+	if handle, ok := c.fn.KernelHandle(c.Args); ok {
+		if k := s.program.Handles.Kernel(handle, c.Start); k != nil {
+			return k
+		}
+	}
+	if c.fn.Launches && c.Caller != nil {
+		return c.Caller.Stub
+	}
+	return nil
+}
+
+// finish names the kernel of a launch and counts the call.
+func (s *stack) finish(c *call) {
+	s.program.correlation.release(c)
+	if c.fn.LaunchesGraph {
+		if o := s.program.captures.origin(c); o != nil {
+			c.SetGraph(o)
+		}
+	}
+	if c.wait != nil {
+		c.wait.shown = true
+	}
+	if c.Depth <= s.joined {
+		s.joined = deepest
+		if c.HasWork() {
+			s.joined = c.Depth
+		} else {
+			c.Kernel = s.kernel(c)
+		}
+	}
+	if c.Depth <= s.launch {
+		s.launch = deepest
+		if c.fn.Launches {
+			s.launch = c.Depth
+			if s.unnamed = c.Ret == 0; s.unnamed {
+				s.found.Calls.Launches++
+				s.found.Calls.Unnamed++
+			}
+		}
+	}
+	switch {
+	case c.HasWork() || c.fn.Role == cudaapi.CaptureEnd:
+		s.behind = 0
+	case c.fn.Launches && c.state&fromAPI != 0 && c.Ret == 0 && c.Depth <= s.launch:
+		s.behind++
+	}
+	if s.unnamed && c.Depth >= s.launch && (c.HasWork() || c.Kernel != nil || s.program.hasWork) {
+		s.unnamed = false
+		s.found.Calls.Unnamed--
+	}
+	s.found.Span.widen(c.Start, c.End)
+	s.found.Calls.count(c, s.program)
+}
+
+// countUnrun counts the kernels that had not run when a program handed over its last records, before it ended: their
+// launches have API records. A kernel that is captured into a graph has no record either: launches count only where the
+// thread made no call with work, and ended no capture, after them.
+func (s *stack) countUnrun() {
+	p := s.program
+	switch {
+	case s.behind == 0 || !p.correlated || p.handedOver == timeline.Never || p.lacks || !p.hasWork:
+	case p.Until != 0:
+		s.found.Calls.AtExec += s.behind
+	default:
+		s.found.Calls.AtEnd += s.behind
+	}
+}

@@ -1,0 +1,74 @@
+package parquetsink
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/cudatrace/cudatrace/convert/internal/joined"
+	"github.com/cudatrace/cudatrace/convert/timeline"
+
+	"github.com/cudatrace/cudatrace/record/cudaapi"
+)
+
+// A liveKey is memory that has been allocated.
+type liveKey struct {
+	process *timeline.Process
+	address uint64
+}
+
+// maxLive bounds the allocations that wait for their release. Of further ones nothing is known of it.
+const maxLive = 1 << 20
+
+// allocation takes an allocation, or a release: an allocation has its row when it is freed, or at the end.
+func (s *Sink) allocation(a *timeline.Allocation) {
+	key := liveKey{a.Process, a.Address}
+	of := s.live[key]
+	switch {
+	case a.Release && of != nil:
+		s.allocationRow(of, bounded(a.Time-min(when(of), a.Time)), false)
+		delete(s.live, key)
+	case a.Release:
+	case of == nil && len(s.live) >= maxLive:
+		s.allocationRow(a, joined.NoNumber, false)
+	default:
+		if of != nil { // its release is missing
+			s.allocationRow(of, joined.NoNumber, false)
+		}
+		kept := *a
+		s.live[key] = &kept
+	}
+}
+
+// when is the time of an allocation, which may be before that of the filter.
+func when(a *timeline.Allocation) uint64 { return cmp.Or(a.Allocated, a.Time) }
+
+// unfreed adds the allocations that were not freed.
+func (s *Sink) unfreed() {
+	all := slices.SortedFunc(maps.Values(s.live), func(a, b *timeline.Allocation) int {
+		return cmp.Or(cmp.Compare(when(a), when(b)), cmp.Compare(a.Process.PID, b.Process.PID), cmp.Compare(a.Address, b.Address))
+	})
+	for _, a := range all {
+		s.allocationRow(a, joined.NoNumber, true)
+	}
+}
+
+func (s *Sink) allocationRow(a *timeline.Allocation, dur int64, unfreed bool) {
+	p := s.part(a.Process)
+	r := joined.Allocation{
+		Start: s.unix(when(a)), Dur: dur, Unfreed: unfreed, Bytes: bounded(a.Bytes), Memory: cudaapi.MemoryKindName(a.Kind),
+		Address: fmt.Sprintf("%#x", a.Address), PID: s.options.HostPID(a.Process.PID), TID: joined.None, GPU: a.GPU,
+		Correlation: known(a.Correlation), Caller: p.caller(a.Call.Caller), StackID: p.stack(a.Call.Python),
+	}
+	if a.TID != 0 {
+		r.TID = s.options.HostPID(a.TID)
+	}
+	if cudaapi.MemoryUseOf(a.Kind) == cudaapi.PinnedMemory {
+		r.GPU = joined.None
+	}
+	if a.Call.Function != nil {
+		r.Call = a.Call.Name
+	}
+	row(p, r)
+}

@@ -1,0 +1,197 @@
+package parquetsink
+
+import (
+	"math"
+	"reflect"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/cudatrace/cudatrace/convert/internal/joined"
+)
+
+// A buffer holds rows of a table until they are a row group. Each text is held once.
+type buffer struct {
+	table   *Table
+	memory  *memory
+	columns []column
+	rows    int
+	bytes   int // that the texts take
+	log     string
+
+	order []uint32     // of the rows, by time; nil if they are in it. Set by sort
+	freed atomic.Int32 // columns
+
+	texts  []string
+	ids    map[string]uint32
+	recent [64]numbered
+}
+
+// A numbered is a text and its number.
+type numbered struct {
+	text string
+	id   uint32
+}
+
+// A column holds values: in the list for its type.
+type column struct {
+	wide   list[int64]
+	small  list[uint32] // small numbers, and indexes of texts
+	floats list[float64]
+}
+
+func newBuffer(t *Table, m *memory) *buffer {
+	return &buffer{table: t, memory: m, columns: make([]column, len(t.Columns)), ids: make(map[string]uint32)}
+}
+
+// add adds rows of the table.
+func add[R any](b *buffer, rows []R) {
+	for len(rows) > 0 {
+		n := min(len(rows), blockRows-b.rows%blockRows)
+		p := piece{b, unsafe.Pointer(&rows[0]), unsafe.Sizeof(rows[0]), n}
+		for i := range b.table.Columns {
+			p.column(&b.table.Columns[i], &b.columns[i])
+		}
+		b.rows += n
+		rows = rows[n:]
+	}
+}
+
+// A piece is rows that a buffer takes at once: structs that lie one behind the other.
+type piece struct {
+	*buffer
+	first unsafe.Pointer
+	size  uintptr
+	rows  int
+}
+
+// column adds the values of a column.
+func (p *piece) column(of *Column, to *column) {
+	b, m := p.buffer, p.memory
+	switch {
+	case of.Name == logID:
+		id, room := b.id(b.log), to.small.room(b.rows, p.rows, &m.small)
+		for i := range room {
+			room[i] = id
+		}
+	case of.kind == reflect.Int64:
+		copyField(p, of, to.wide.room(b.rows, p.rows, &m.wide))
+	case of.kind == reflect.Uint32:
+		copyField(p, of, to.small.room(b.rows, p.rows, &m.small))
+	case of.kind == reflect.Float64:
+		copyField(p, of, to.floats.room(b.rows, p.rows, &m.floats))
+	case of.kind == reflect.Bool:
+		for i, room := 0, to.wide.room(b.rows, p.rows, &m.wide); i < len(room); i++ {
+			if room[i] = 0; *field[bool](p, of, i) {
+				room[i] = 1
+			}
+		}
+	default:
+		p.texts(of, to.small.room(b.rows, p.rows, &m.small))
+	}
+}
+
+// texts sets the numbers of texts.
+func (p *piece) texts(of *Column, to []uint32) {
+	var last *string
+	for i := range to {
+		text := field[string](p, of, i)
+		switch {
+		case last != nil && *text == *last:
+			to[i] = to[i-1]
+		case *text == "" && of.Nullable:
+			to[i] = joined.None
+		default:
+			to[i] = p.id(*text)
+		}
+		last = text
+	}
+}
+
+// field is the value of a column in the i-th row.
+func field[F any](p *piece, of *Column, i int) *F {
+	return (*F)(unsafe.Add(p.first, of.offset+uintptr(i)*p.size))
+}
+
+// copyField makes a column of the values of a field.
+func copyField[F any](p *piece, of *Column, to []F) {
+	for i := range to {
+		to[i] = *field[F](p, of, i)
+	}
+}
+
+// bounded is a number of 64 bits in SQL, which has no larger one than the largest int64.
+func bounded(v uint64) int64 { return int64(min(v, math.MaxInt64)) }
+
+// known is a small number that is null where it is 0.
+func known(v uint32) uint32 {
+	if v == 0 {
+		return joined.None
+	}
+	return v
+}
+
+// knownWide is a number that is null where it is 0.
+func knownWide(v uint64) int64 {
+	if v == 0 {
+		return joined.NoNumber
+	}
+	return bounded(v)
+}
+
+// id returns the number of a text.
+func (b *buffer) id(s string) uint32 {
+	if s == "" {
+		return b.newID(s)
+	}
+	r := &b.recent[(len(s)+int(s[len(s)-1])+int(s[len(s)/2])<<2)%len(b.recent)]
+	if r.text != s {
+		*r = numbered{s, b.newID(s)}
+	}
+	return r.id
+}
+
+func (b *buffer) newID(s string) uint32 {
+	id, ok := b.ids[s]
+	if !ok {
+		id = uint32(len(b.texts))
+		b.ids[s], b.texts = id, append(b.texts, s)
+		b.bytes += len(s) + textBytes
+	}
+	return id
+}
+
+// textBytes is what a text takes beside its characters.
+const textBytes = 64
+
+// size is what the buffer takes of the budget.
+func (b *buffer) size() int {
+	n := b.bytes
+	for i := range b.columns {
+		n += b.columns[i].size()
+	}
+	return n
+}
+
+func (c *column) size() int { return 8*c.wide.held + 4*c.small.held + 8*c.floats.held }
+
+// clear forgets the values.
+func (c *column) clear(m *memory) {
+	c.wide.clear(&m.wide)
+	c.small.clear(&m.small)
+	c.floats.clear(&m.floats)
+}
+
+// free gives back the memory of a column, and, once, that of the texts; with the last column that of the order.
+func (b *buffer) free(column int) {
+	c := &b.columns[column]
+	bytes := c.size()
+	if column == 0 {
+		bytes += b.bytes
+	}
+	c.clear(b.memory)
+	b.memory.left(bytes)
+	if int(b.freed.Add(1)) == len(b.columns) && b.order != nil {
+		b.memory.orders.put(b.order)
+		b.order = nil
+	}
+}

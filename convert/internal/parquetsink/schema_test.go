@@ -1,0 +1,129 @@
+package parquetsink_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cudatrace/cudatrace/convert/internal/joined"
+	"github.com/cudatrace/cudatrace/convert/internal/parquetsink"
+	"github.com/cudatrace/cudatrace/parquet"
+	"github.com/cudatrace/cudatrace/parquet/sqltest"
+	"github.com/cudatrace/cudatrace/record/goldentest"
+)
+
+// sqlTypes are the types as people see them; a column without a type on the page is an integer.
+var sqlTypes = map[parquet.Type]string{parquet.Float: "float", parquet.Text: "text", parquet.Bool: "boolean", parquet.Time: "timestamp"}
+
+// A described column has what the page says of it.
+type described struct {
+	name, null, meaning string
+	of                  parquet.Type
+}
+
+// describe returns the columns of a table with what the comments of package joined say.
+func describe(number int, comments map[string]string) (list []described) {
+	row, columns := joined.Tables[number].Row, parquetsink.Tables[number].Columns
+	last := ""
+	for i := range row.NumField() {
+		f := row.Field(i)
+		if text := comments[row.Name()+"."+f.Name]; text != "=" {
+			last = text
+		}
+		list = append(list, described{columns[i].Name, f.Tag.Get("null"), last, columns[i].Type})
+	}
+	return append(list, described{name: columns[len(columns)-1].Name, meaning: "log", of: parquet.Text})
+}
+
+// TestSchemaDocument compares the schema with docs/parquet.md, where people read it.
+func TestSchemaDocument(t *testing.T) {
+	t.Parallel()
+	comments := goldentest.Comments(filepath.Join("..", "joined"))
+	in := make(map[described]int) // how many tables have the column
+	for i := range joined.Tables {
+		for _, c := range describe(i, comments) {
+			in[c]++
+		}
+	}
+	var common []described
+	var b strings.Builder
+	for i, table := range joined.Tables {
+		var own []described
+		var others []string
+		for _, c := range describe(i, comments) {
+			if in[c] < 3 {
+				own = append(own, c)
+				continue
+			}
+			others = append(others, "`"+c.name+"`")
+			if !slices.Contains(common, c) {
+				common = append(common, c)
+			}
+		}
+		_, meaning, _ := strings.Cut(comments[table.Row.Name()], ": ")
+		fmt.Fprintf(&b, "\n### `%s`\n\n%s\n\n%s\n[Common](#common-columns): %s\n", table.Name, strings.ToUpper(meaning[:1])+meaning[1:], columns(own), strings.Join(others, " "))
+	}
+	want := "\n### Common columns\n\n" + columns(common) + b.String()
+	const path, begin, end = "../../../docs/parquet.md", "<!-- schema: go test ./convert/internal/parquetsink -update -->\n", "\n<!-- end of schema -->"
+	text, err := os.ReadFile(path)
+	must(t, err)
+	head, rest, ok := strings.Cut(string(text), begin)
+	_, tail, ok2 := strings.Cut(rest, end[1:])
+	if !ok || !ok2 {
+		t.Fatalf("%s: the marks are missing", path)
+	}
+	goldentest.Hold(t, path, head+begin+want+end+tail)
+}
+
+// columns lists columns; those with one meaning are one line.
+func columns(list []described) string {
+	var b strings.Builder
+	names := ""
+	for i, c := range list {
+		names += ", `" + c.name + "`"
+		if next := i + 1; next < len(list) && list[next].meaning == c.meaning {
+			continue
+		}
+		kind, null := "", ""
+		if c.of != parquet.Int {
+			kind = " *" + sqlTypes[c.of] + "*"
+		}
+		if c.null != "" {
+			null = " (NULL: " + c.null + ")"
+		}
+		fmt.Fprintf(&b, "- %s%s: %s%s\n", names[2:], kind, c.meaning, null)
+		names = ""
+	}
+	return b.String()
+}
+
+// A file has the columns of the schema, their types, the schema's version, and sorted row groups.
+func TestSchemaDuckDB(t *testing.T) {
+	t.Parallel()
+	e := sqltest.Open(t, sqltest.DuckDB)
+	folder := t.TempDir()
+	for _, r := range runs(t) {
+		write(t, filepath.Join(folder, r.name), r.name, r.log)
+	}
+	types := map[parquet.Type]string{parquet.Int: "BIGINT", parquet.Float: "DOUBLE", parquet.Text: "VARCHAR", parquet.Bool: "BOOLEAN", parquet.Time: "TIMESTAMP WITH TIME ZONE"}
+	for _, table := range parquetsink.Tables {
+		files := fmt.Sprintf("'%s/*/%s/*/*/*/*.parquet'", folder, table.Name)
+		var want []string
+		for _, c := range table.Columns {
+			want = append(want, c.Name+" "+types[c.Type])
+		}
+		want = append(want, "host VARCHAR", "rank BIGINT", "run VARCHAR")
+		if got := e.Text("select column_name, column_type from (describe from " + files + ")"); got != strings.Join(want, "\n") {
+			t.Errorf("%s:\n%s", table.Name, got)
+		}
+		if got := e.Text("select distinct decode(value) from parquet_kv_metadata(" + files + ") where decode(key) = 'cudatrace.schema_version'"); got != fmt.Sprint(parquetsink.Version) {
+			t.Errorf("%s: version %q", table.Name, got)
+		}
+		if got := e.Text("select distinct compression from parquet_metadata(" + files + ")"); got != "ZSTD" {
+			t.Errorf("%s: compression %q", table.Name, got)
+		}
+	}
+}

@@ -1,0 +1,45 @@
+package parquetsink
+
+import (
+	"github.com/cudatrace/cudatrace/convert/internal/joined"
+	"github.com/cudatrace/cudatrace/convert/timeline"
+)
+
+// span takes a span that has ended, or an instant.
+func (s *Sink) span(t *timeline.Track, sp *timeline.Span, kind string) {
+	switch t.Category {
+	case timeline.Functions:
+		s.function(t, sp)
+	case timeline.NVTX:
+		s.nvtx(t, sp, kind)
+	}
+}
+
+func (s *Sink) nvtx(t *timeline.Track, sp *timeline.Span, kind string) {
+	p := s.part(t.Process)
+	r := joined.Range{Start: s.unix(sp.Start), Dur: joined.NoNumber, Name: sp.Name, Domain: t.Domain, Kind: kind,
+		PID: s.options.HostPID(t.Process.PID), TID: joined.None, NVTX: p.ranges(sp.Ranges)}
+	if kind == "range" && sp.Flags&timeline.Unfinished == 0 {
+		r.Dur = int64(min(sp.End-min(sp.Start, sp.End), 1<<62))
+	}
+	if t.Thread != nil {
+		r.TID = s.options.HostPID(t.Thread.TID)
+	}
+	row(p, r)
+}
+
+// function takes a call of a function of any library.
+func (s *Sink) function(t *timeline.Track, sp *timeline.Span) {
+	f := sp.Function
+	r := joined.Function{Start: s.unix(sp.Start), Dur: joined.NoNumber, Name: sp.Name, Library: f.Library,
+		PID: s.options.HostPID(t.Process.PID), TID: s.options.HostPID(t.Thread.TID), Depth: uint32(sp.Depth), Returns: joined.NoNumber}
+	for i, arg := range []*int64{&r.Arg0, &r.Arg1, &r.Arg2, &r.Arg3, &r.Arg4, &r.Arg5} {
+		if *arg = joined.NoNumber; i < len(f.Args) {
+			*arg = int64(f.Args[i])
+		}
+	}
+	if f.Returned {
+		r.Dur, r.Returns = bounded(sp.End-min(sp.Start, sp.End)), int64(f.Ret)
+	}
+	row(s.part(t.Process), r)
+}

@@ -1,0 +1,190 @@
+package ranks
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/cudatrace/cudatrace/convert/internal/critical"
+	"github.com/cudatrace/cudatrace/convert/internal/sketch"
+	"github.com/cudatrace/cudatrace/convert/stats/findings"
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/figures"
+)
+
+// A Kernel is a kernel with the processes that ran it.
+type Kernel struct {
+	Title string
+	On    *Users
+	Count uint64
+	Time  uint64 // ns
+	First uint64
+}
+
+// A Set is a set of processes.
+type Set struct {
+	last *Process // that was added last
+	bits []uint64
+}
+
+// Add adds a process.
+func (s *Set) Add(p *Process) {
+	if s.last == p {
+		return
+	}
+	s.last = p
+	for len(s.bits) <= p.Index/64 {
+		s.bits = append(s.bits, 0)
+	}
+	s.bits[p.Index/64] |= 1 << (p.Index % 64)
+}
+
+// join adds the processes of another set.
+func (s *Set) join(o *Set) {
+	s.last = nil
+	for len(s.bits) < len(o.bits) {
+		s.bits = append(s.bits, 0)
+	}
+	for i, b := range o.bits {
+		s.bits[i] |= b
+	}
+}
+
+// Has reports whether a process is in the set.
+func (s *Set) Has(p *Process) bool {
+	return p.Index/64 < len(s.bits) && s.bits[p.Index/64]&(1<<(p.Index%64)) != 0
+}
+
+// Users are the processes that run a kernel, each with its time.
+type Users struct {
+	Set
+	uses []kernelUse // by the index of the process, of the first mostUses
+}
+
+// A kernelUse is what one process does with a kernel.
+type kernelUse struct {
+	time    uint64 // ns
+	longest uint64 // ns, of a launch
+	python  *timeline.Python
+}
+
+// mostUses bounds the processes whose times are kept.
+const mostUses = 256
+
+// AddKernel adds a launch of the kernel.
+func (u *Users) AddKernel(p *Process, w *timeline.Work) {
+	u.Add(p)
+	if w.Untimed || p.Index >= mostUses {
+		return
+	}
+	for len(u.uses) <= p.Index {
+		u.uses = append(u.uses, kernelUse{})
+	}
+	x := &u.uses[p.Index]
+	x.time = sketch.Sum(x.time, w.Dur)
+	if w.Dur > x.longest {
+		x.longest, x.python = w.Dur, w.Call.Python
+	}
+}
+
+// by is what a process does with the kernel.
+func (u *Users) by(p *Process) kernelUse {
+	if p.Index >= len(u.uses) {
+		return kernelUse{}
+	}
+	return u.uses[p.Index]
+}
+
+// difference names the kernel that makes a rank compute longer than the others, "" if none makes half of it.
+func difference(most *Load, loads []Load, kernels []Kernel, more uint64) string {
+	var kernel *Kernel
+	var here kernelUse
+	found, there := more/2, uint64(0)
+	for i := range kernels {
+		var list []uint64
+		for j := range loads {
+			if p := loads[j].Process; p != most.Process && p.Index < mostUses {
+				list = append(list, kernels[i].On.by(p).time)
+			}
+		}
+		if len(list) == 0 {
+			return ""
+		}
+		x, usual := kernels[i].On.by(most.Process), middle(list)
+		if d := x.time - min(x.time, usual); d > found && d <= 2*more { // more than all: it is of the start-up
+			kernel, here, found, there = &kernels[i], x, d, usual
+		}
+	}
+	if kernel == nil {
+		return ""
+	}
+	text := fmt.Sprintf("; mostly the kernel %s: %s", figures.Cut(kernel.Title, 40), figures.Duration(here.time))
+	switch {
+	case kernel.only(most, loads):
+		text += ", on this rank alone"
+	case len(loads) == 2:
+		text += " against " + figures.Duration(there)
+	default:
+		text += " against " + figures.Duration(there) + " in the median of the others"
+	}
+	if here.python != nil {
+		text += "; its longest launch is at " + here.python.Own().Short()
+	}
+	return text
+}
+
+// only reports whether one of the ranks alone runs the kernel.
+func (k *Kernel) only(on *Load, loads []Load) bool {
+	return !slices.ContainsFunc(loads, func(l Load) bool { return l.Process != on.Process && k.On.Has(l.Process) })
+}
+
+// leastRanks is the least number of ranks of which one can be odd.
+const leastRanks = 3
+
+// oddKernels finds kernels that one rank alone runs, where the ranks run the same kernels else.
+func oddKernels(limits *findings.Thresholds, loads []Load, kernels []Kernel) (all []findings.Finding) {
+	if len(loads) < leastRanks {
+		return nil
+	}
+	type odd struct {
+		*Kernel
+		on *Load
+	}
+	var odds []odd
+	common, some := 0, 0
+	for i := range kernels {
+		k, n, on := &kernels[i], 0, (*Load)(nil)
+		for j := range loads {
+			if k.On.Has(loads[j].Process) {
+				n, on = n+1, &loads[j]
+			}
+		}
+		switch n {
+		case 0:
+			continue
+		case len(loads):
+			common++
+		case 1:
+			odds = append(odds, odd{k, on})
+		}
+		some++
+	}
+	if float64(common) < sameKernels*float64(some-len(odds)) || common < len(odds) {
+		return nil
+	}
+	slices.SortStableFunc(odds, func(a, b odd) int { return cmp.Compare(b.Time, a.Time) })
+	for _, o := range odds[:min(len(odds), maxMoments)] {
+		if !limits.Worth(o.Time, o.on.Span) {
+			continue
+		}
+		f := ofLoad("odd_kernel", o.on, o.Time)
+		title := o.Title
+		f.Without = func(x *critical.Without) { x.Kernels(title, 1) }
+		f.Count, f.First, f.At = o.Count, o.Kernel.First, []uint64{o.Kernel.First}
+		f.Title = fmt.Sprintf("only %s runs the kernel %s", o.on.name(), figures.Cut(o.Title, 40))
+		f.Evidence = fmt.Sprintf("%s, %s; %d of the kernels of %d ranks run on all of them", figures.Count(o.Count, "launch", "launches"), figures.Duration(o.Time), common, len(loads))
+		f.Try = "if the rank does something of its own (saving, logging, evaluation), do it beside the step or on all ranks; else look for a library that chose another algorithm there"
+		all = append(all, *f)
+	}
+	return all
+}

@@ -1,0 +1,272 @@
+package probe
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/bpf"
+	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/internal/elfsym"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// discard is a Sink that only counts.
+type discard struct {
+	calls  int
+	chains []Chain
+}
+
+func (d *discard) Call(*tracelog.Call)     { d.calls++ }
+func (d *discard) Thread(*tracelog.Thread) {}
+func (d *discard) Symbol(*tracelog.Symbol) {}
+func (d *discard) Chain(c *Chain) {
+	d.chains = append(d.chains, Chain{PID: c.PID, Epoch: c.Epoch, Addresses: slices.Clone(c.Addresses)})
+}
+
+// A variant is something whose cost for each call is measured.
+type variant struct {
+	name string
+	on   func(pid int) (off func())
+}
+
+// BenchmarkCall measures what a traced call of cuLaunchKernel costs the program, next
+// to the floor: the same traps with programs that return at once. The variants take
+// turns on one process, in changing order, and the medians are reported.
+func BenchmarkCall(b *testing.B) { benchmarkCall(b, "timing", 50_000) }
+
+// BenchmarkCallBetweenWork does the same for a program that does other work between
+// calls, on little and on much memory, so that the probes find the caches cold.
+func BenchmarkCallBetweenWork(b *testing.B) {
+	b.Run("cool", func(b *testing.B) { benchmarkCall(b, "cool", 500) })
+	b.Run("cold", func(b *testing.B) { benchmarkCall(b, "cold", 60) })
+}
+
+// BenchmarkCallInThreads does the same in eight threads at a time.
+func BenchmarkCallInThreads(b *testing.B) { benchmarkCall(b, "crowd", 50_000) }
+
+func benchmarkCall(b *testing.B, scenario string, calls int) {
+	t := startTarget(b, "driver")
+	variants := []variant{{"plain", func(int) func() { return func() {} }}}
+	for _, m := range []attachMode{modeSession, modeMulti, modeSingle} {
+		variants = append(variants, recording(b, m))
+	}
+	for _, length := range []int{1, 3} {
+		variants = append(variants, shortChains(b, t, length))
+	}
+	variants = append(variants, withoutChains(b))
+	variants = append(variants, floors(b)...)
+	times := make([][]float64, len(variants))
+	for round := 0; b.Loop(); round++ {
+		for i := range variants {
+			i = (i + round) % len(variants)
+			off := variants[i].on(t.pid)
+			ns, err := strconv.Atoi(t.run(scenario, calls))
+			off()
+			if err != nil {
+				b.Fatal(err)
+			}
+			times[i] = append(times[i], float64(ns)/float64(calls))
+		}
+	}
+	for i, v := range variants {
+		slices.Sort(times[i])
+		b.ReportMetric(times[i][len(times[i])/2], v.name+"-ns")
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+func recording(b *testing.B, m attachMode) variant {
+	p := open(b, Options{mode: m, BufferBytes: 64 << 20, Functions: cudaapi.Functions(cudaapi.Minimal)})
+	return variant{m.String(), func(pid int) func() {
+		if _, err := p.Attach(pid); err != nil {
+			b.Fatal(err)
+		}
+		return func() {
+			if err := p.Detach(pid); err != nil {
+				b.Fatal(err)
+			}
+			takeCalls(b, p)
+		}
+	}}
+}
+
+// shortChains is a variant in which the chains of return addresses are known to be of use up
+// to a length.
+func shortChains(b *testing.B, t *target, length int) variant {
+	p := open(b, Options{mode: modeSession, BufferBytes: 64 << 20, Functions: cudaapi.Functions(cudaapi.Minimal)})
+	return variant{fmt.Sprintf("session-%d-frames", length), func(pid int) func() {
+		if _, err := p.Attach(pid); err != nil {
+			b.Fatal(err)
+		}
+		t.run("timing", 1)
+		var d discard
+		if err := p.Drain(&d); err != nil {
+			b.Fatal(err)
+		}
+		for _, c := range d.chains {
+			p.Callers().Need(c.PID, c.Epoch, c.Addresses[0], length)
+		}
+		return func() {
+			if err := p.Detach(pid); err != nil {
+				b.Fatal(err)
+			}
+			takeCalls(b, p)
+		}
+	}}
+}
+
+// withoutChains is a variant in which no callers are looked for.
+func withoutChains(b *testing.B) variant {
+	p := open(b, Options{mode: modeSession, BufferBytes: 64 << 20, Functions: cudaapi.Functions(cudaapi.Minimal)})
+	dir, err := builds()
+	if err != nil {
+		b.Fatal(err)
+	}
+	path := dir + "/libcuda.so.1"
+	cookie := p.table.cookie(uint32(cudaapi.ByName("cuLaunchKernel").ID)) &^ (7 << bpf.CookieChain)
+	sites := []probeSite{{offset: launchOffset(b, path), cookie: cookie}}
+	return variant{"session-no-chains", func(pid int) func() {
+		if err := p.program.maps.targets.Put(uint32(pid), bpf.ProbesTarget{}); err != nil {
+			b.Fatal(err)
+		}
+		probes, err := attachCalls(p.program.calls, path, sites, pid)
+		if err != nil {
+			b.Fatal(err)
+		}
+		return func() {
+			probes.Close()
+			takeCalls(b, p)
+		}
+	}}
+}
+
+// takeCalls empties the buffers, in which there are calls.
+func takeCalls(b *testing.B, p *Prober) {
+	var d discard
+	if err := p.Drain(&d); err != nil || d.calls == 0 {
+		b.Fatal(d.calls, err)
+	}
+}
+
+// floors are the variants with empty programs.
+func floors(b *testing.B) []variant {
+	c, err := loadPart(objectPart{maps: []string{}, programs: []string{
+		bpf.ProbesProgEmptyMulti, bpf.ProbesProgEmptySession,
+	}})
+	if err != nil {
+		b.Skip("this kernel has no sessions: ", err)
+	}
+	b.Cleanup(c.Close)
+	dir, err := builds()
+	if err != nil {
+		b.Fatal(err)
+	}
+	path := dir + "/libcuda.so.1"
+	sites := []probeSite{{offset: launchOffset(b, path)}}
+	enter := siteProgram{c.Programs[bpf.ProbesProgEmptyMulti], modeMulti}
+	floor := func(name string, attach func(pid int) (io.Closer, error)) variant {
+		return variant{"floor-" + name, func(pid int) func() {
+			probes, err := attach(pid)
+			if err != nil {
+				b.Fatal(err)
+			}
+			return func() { probes.Close() }
+		}}
+	}
+	return []variant{
+		floor("session", func(pid int) (io.Closer, error) {
+			session := siteProgram{c.Programs[bpf.ProbesProgEmptySession], modeSession}
+			return attachReturnProbes(session, path, sites, pid)
+		}),
+		floor("pair", func(pid int) (io.Closer, error) {
+			return attachCalls(callPrograms{enter, enter}, path, sites, pid)
+		}),
+		floor("enter", func(pid int) (io.Closer, error) {
+			return attachHere(enter, path, sites, pid)
+		}),
+	}
+}
+
+func launchOffset(tb testing.TB, path string) uint64 {
+	tb.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer f.Close()
+	symbols, err := elfsym.Find(f, func(name string) bool { return name == "cuLaunchKernel" })
+	if err != nil || symbols["cuLaunchKernel"] == 0 {
+		tb.Fatal(symbols, err)
+	}
+	return symbols["cuLaunchKernel"]
+}
+
+// BenchmarkDrain measures what the recorder pays for a call: reading it from the
+// buffers, and writing it to the log.
+func BenchmarkDrain(b *testing.B) {
+	const calls = 200_000
+	sinks := map[string]func() Sink{
+		"discard": func() Sink { return &discard{} },
+		"log":     func() Sink { return newLog(b) },
+	}
+	for name, sink := range sinks {
+		b.Run(name, func(b *testing.B) {
+			p, t := open(b, Options{BufferBytes: 64 << 20, Functions: cudaapi.Functions(cudaapi.Minimal)}), startTarget(b, "driver")
+			attach(b, p, t)
+			to := sink()
+			var total time.Duration
+			for b.Loop() {
+				t.run("launches", calls)
+				before := processTime(b)
+				if err := p.Drain(to); err != nil {
+					b.Fatal(err)
+				}
+				total += processTime(b) - before
+			}
+			b.ReportMetric(float64(total.Nanoseconds())/float64(b.N)/calls, "cpu-ns/call")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+func newLog(b *testing.B) Sink {
+	f, err := os.Create(filepath.Join(b.TempDir(), "log"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	w, err := tracelog.NewFileWriter(f, tracelog.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { w.Close(tracelog.End{}) })
+	return logSink{w}
+}
+
+// logSink is a Sink that writes a log.
+type logSink struct{ w *tracelog.Writer }
+
+func (s logSink) Call(c *tracelog.Call)     { c.AddTo(s.w) }
+func (s logSink) Thread(t *tracelog.Thread) { t.AddTo(s.w) }
+func (s logSink) Symbol(x *tracelog.Symbol) { x.AddTo(s.w) }
+func (logSink) Chain(*Chain)                {}
+
+// processTime is the CPU time of this process.
+func processTime(b *testing.B) time.Duration {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &ts); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(ts.Nano())
+}
+
+func (*discard) Function(*tracelog.FunctionEvent) {}
+
+func (logSink) Function(*tracelog.FunctionEvent) {}
