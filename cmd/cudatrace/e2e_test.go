@@ -317,8 +317,8 @@ func TestJumpedLaunches(t *testing.T) {
 	t.Parallel()
 	for _, program := range []string{"nvcc", "nvcc-static"} {
 		r := recordShared(t, sim(program), "-n", "500")
-		if r.Launches != 500 || r.Callers.Unknown != 0 {
-			t.Errorf("%s: %d launches, %d calls have no caller", program, r.Launches, r.Callers.Unknown)
+		if r.Launches != 500 || r.Callers == nil || r.Callers.Unknown != 0 {
+			t.Errorf("%s: %d launches, %d calls, callers %+v\n%s", program, r.Launches, r.Calls, r.Callers, r.stderr)
 		}
 	}
 }
