@@ -45,15 +45,21 @@ func recordProgram(t *testing.T, args ...string) recording {
 	return r
 }
 
+// recordAt records a program. Where the machine was too busy to probe it in time, and the recorder says so, it tries again.
 func recordAt(base string, args []string) (recording, error) {
 	r := recording{base: base}
-	cmd := exec.Command("cudatrace", append([]string{"record", "-o", r.base}, args...)...)
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	err := cmd.Run()
-	r.stdout, r.stderr = stdout.String(), stderr.String()
-	if err != nil {
-		return r, fmt.Errorf("record %q: %w\n%s%s", args, err, r.stdout, r.stderr)
+	for range 3 {
+		cmd := exec.Command("cudatrace", append([]string{"record", "-o", r.base}, args...)...)
+		var stdout, stderr bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &stdout, &stderr
+		err := cmd.Run()
+		r.stdout, r.stderr = stdout.String(), stderr.String()
+		if err != nil {
+			return r, fmt.Errorf("record %q: %w\n%s%s", args, err, r.stdout, r.stderr)
+		}
+		if !strings.Contains(r.stderr, "there was no time to probe all processes") {
+			break
+		}
 	}
 	text, code := infoJSON(r.base + ".cudatrace")
 	if code != 0 {
