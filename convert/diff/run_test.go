@@ -1,6 +1,7 @@
 package diff
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -49,4 +50,19 @@ func FuzzRead(f *testing.F) {
 		d := Compare([]*Run{good}, []*Run{r}, rule)
 		d.Gate(conditionsOf(t, "kernel_time > 5ms", "kernel:*:median > +10%", "calls:cuda* > 0"), false)
 	})
+}
+
+// The NVTX ranges of steps are one row, whatever their numbers.
+func TestNumberedRanges(t *testing.T) {
+	t.Parallel()
+	r := readRun(t, "run", `{"version": 1, "logs": [], "nvtx": [
+		{"name": "step 7", "domain": null, "kind": "range", "count": 1, "total_ns": 50},
+		{"name": "step 8", "domain": null, "kind": "range", "count": 2, "total_ns": 60}]}`)
+	got := map[string][2]float64{}
+	for key, row := range r.reports["nvtx"].rows {
+		got[row.label] = [2]float64{r.reports["nvtx"].value(key, "count"), r.reports["nvtx"].value(key, "total_ns")}
+	}
+	if want := map[string][2]float64{"step": {3, 110}}; !maps.Equal(got, want) {
+		t.Errorf("the rows are %v, want %v", got, want)
+	}
 }

@@ -167,10 +167,10 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestCrowd looks at a process with thousands of threads, which all wait for nobody.
+// TestCrowd looks at a process with more than 1,024 threads, which all wait for nobody.
 func TestCrowd(t *testing.T) {
 	t.Parallel()
-	const threads = 1000
+	const threads = 1100
 	pid := start(t, newestPython(t), "testdata/programs.py", "crowd", fmt.Sprint(threads))
 	r, err := Look([]int{pid}, nil)
 	if err != nil {
