@@ -27,7 +27,7 @@ const patience = 60 * time.Second
 // has built there is built again only if a source has changed.
 func buildOnce(name string, arg ...string) func() (string, error) {
 	return sync.OnceValues(func() (string, error) {
-		dir, err := filepath.Abs(filepath.Join("../../build/cupti-test", name))
+		dir, err := filepath.Abs(filepath.Join("../../../build/cupti-test", name))
 		if err != nil {
 			return "", err
 		}

@@ -25,7 +25,7 @@ import (
 // builds is the folder with the compiled libraries and programs of testdata. What an earlier run has built there is built
 // again only if a source has changed.
 var builds = sync.OnceValues(func() (string, error) {
-	dir, err := filepath.Abs("../../build/probe-test")
+	dir, err := filepath.Abs("../../../build/probe-test")
 	if err != nil {
 		return "", err
 	}
