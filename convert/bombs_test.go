@@ -157,7 +157,7 @@ func TestBombs(t *testing.T) {
 		if err := os.WriteFile(path, b.log(t), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		limit := fmt.Sprint(2 * int(bombTime.Seconds())) // of the processor: it ends what would not end
+		limit := fmt.Sprint(2 * int(bombTime.Seconds())) // s of processor time: the kernel kills a conversion that takes more
 		cmd := exec.Command("sh", "-c", `ulimit -t "$0" && exec "$@"`, limit, os.Args[0], "-test.run=^TestBombOfVariable$", "-test.count=1")
 		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %s", bombVariable, i, path))
 		if out, err := cmd.CombinedOutput(); err != nil {

@@ -45,7 +45,7 @@ func recordProgram(t *testing.T, args ...string) recording {
 	return r
 }
 
-// recordAt records a program. Where the machine was too busy to probe it in time, and the recorder says so, it tries again.
+// recordAt records a program, and does so again where the recorder says that the machine was too busy to probe it in time.
 func recordAt(base string, args []string) (recording, error) {
 	r := recording{base: base}
 	for range 3 {

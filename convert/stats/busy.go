@@ -218,6 +218,25 @@ type deviceCells struct {
 	classColumns
 }
 
+// classColumns are the columns of what kinds of work a GPU did at the same time.
+type classColumns struct {
+	Compute              *uint64 `key:"compute_ns" title:"compute" rank:"3"` // time with kernels under way
+	Copy                 *uint64 `key:"copy_ns" title:"copying" rank:"3"`    // time with copies under way
+	Overlap              *uint64 `key:"overlap_ns" title:"both" rank:"3"`    // time with both under way
+	Communication        *uint64 `key:"communication_ns"`                    // time with kernels of NCCL or NVSHMEM under way, known by their names (`nccl*`, `nvshmem*`)
+	CommunicationOverlap *uint64 `key:"communication_overlap_ns"`            // time with these and other kernels under way
+	IdleLate             *uint64 `key:"idle_late_ns"`                        // `idle_ns` by its cause, as in `idle`
+	IdleDependency       *uint64 `key:"idle_dependency_ns"`                  // =
+	IdleOtherWork        *uint64 `key:"idle_other_work_ns"`                  // =
+	IdleOther            *uint64 `key:"idle_other_ns"`                       // =
+}
+
+func classesOf(d *activity.Device) classColumns {
+	i := &d.Idle.Time
+	return classColumns{new(d.Times.Kernels()), new(d.Times.Copies()), new(d.CopyOverlap()), new(d.Communication()), new(d.CommunicationOverlap()),
+		&i[activity.LaunchedLate], &i[activity.Dependency], &i[activity.OtherWork], &i[activity.OtherCause]}
+}
+
 // deviceTable returns the report of devices.
 func (b *busy) deviceTable() *table.Table {
 	var rows []deviceCells

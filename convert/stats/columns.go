@@ -1,9 +1,7 @@
 package stats
 
 import (
-	"github.com/cudatrace/cudatrace/convert/internal/activity"
 	"github.com/cudatrace/cudatrace/convert/internal/sketch"
-	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
 // totals are the columns of the count and of the total duration.
@@ -53,14 +51,6 @@ func median(d *sketch.Distribution) *uint64 {
 	return new(d.Percentile(50))
 }
 
-// rankOf is the rank of a process, null without one.
-func rankOf(p *timeline.Process) *uint32 {
-	if !p.Rank.Known {
-		return nil
-	}
-	return &p.Rank.Number
-}
-
 // workColumns are the columns of pieces of work.
 type workColumns struct {
 	Kernels uint64 `key:"kernels" title:"kernels" rank:"4"` // pieces of work
@@ -93,23 +83,4 @@ type madeColumns struct {
 
 func madeOf(made *[4]uint64) madeColumns {
 	return madeColumns{&made[0], &made[1], &made[2], &made[3]}
-}
-
-// classColumns are the columns of what kinds of work a GPU did at the same time.
-type classColumns struct {
-	Compute              *uint64 `key:"compute_ns" title:"compute" rank:"3"` // time with kernels under way
-	Copy                 *uint64 `key:"copy_ns" title:"copying" rank:"3"`    // time with copies under way
-	Overlap              *uint64 `key:"overlap_ns" title:"both" rank:"3"`    // time with both under way
-	Communication        *uint64 `key:"communication_ns"`                    // time with kernels of NCCL or NVSHMEM under way, known by their names (`nccl*`, `nvshmem*`)
-	CommunicationOverlap *uint64 `key:"communication_overlap_ns"`            // time with these and other kernels under way
-	IdleLate             *uint64 `key:"idle_late_ns"`                        // `idle_ns` by its cause, as in `idle`
-	IdleDependency       *uint64 `key:"idle_dependency_ns"`                  // =
-	IdleOtherWork        *uint64 `key:"idle_other_work_ns"`                  // =
-	IdleOther            *uint64 `key:"idle_other_ns"`                       // =
-}
-
-func classesOf(d *activity.Device) classColumns {
-	i := &d.Idle.Time
-	return classColumns{new(d.Times.Kernels()), new(d.Times.Copies()), new(d.CopyOverlap()), new(d.Communication()), new(d.CommunicationOverlap()),
-		&i[activity.LaunchedLate], &i[activity.Dependency], &i[activity.OtherWork], &i[activity.OtherCause]}
 }

@@ -327,7 +327,7 @@ func (s *Sink) pathCells(g *pathGroup, r *pathRow) pathCells {
 		x.On = threadTitle(r.thread)
 	}
 	if r.of != nil {
-		x.Rank = rankOf(r.of)
+		x.Rank = r.of.Rank.Nullable()
 	}
 	return x
 }

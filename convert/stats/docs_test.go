@@ -97,24 +97,20 @@ type key struct {
 // sameAs is a comment that refers to another column of the report: "as `count`".
 var sameAs = regexp.MustCompile("^as `(\\w+)`$")
 
-// keysOf returns the columns of a report with what the comments of their fields say. A comment "=" repeats the one before;
-// that of an embedded struct holds for all of its columns.
+// keysOf returns the columns of a report with what the comments of their fields say. The comment of an embedded struct holds
+// for all of its columns.
 func keysOf(t *table.Table) (keys []*key) {
 	meanings, byName := make(map[string]*key), make(map[string]*key)
-	last := ""
 	for _, f := range table.Fields(t.Type) {
 		name := f.Tag.Get("key")
-		switch meaning := commentOf(t.Type, f.Index); {
-		case meaning == "=":
-		case sameAs.MatchString(meaning):
-			last = byName[sameAs.FindStringSubmatch(meaning)[1]].meaning
-		default:
-			last = meaning
+		meaning := commentOf(t.Type, f.Index)
+		if other := sameAs.FindStringSubmatch(meaning); other != nil {
+			meaning = byName[other[1]].meaning
 		}
-		k := meanings[last]
+		k := meanings[meaning]
 		if k == nil {
-			k = &key{meaning: last}
-			meanings[last], keys = k, append(keys, k)
+			k = &key{meaning: meaning}
+			meanings[meaning], keys = k, append(keys, k)
 		}
 		k.names, byName[name] = append(k.names, name), k
 	}

@@ -122,7 +122,7 @@ func (s *Sink) findingTable(f Facts) *table.Table {
 func (s *Sink) findingCells(f *findings.Finding) findingCells {
 	x := findingCells{
 		Name: f.Kind, Title: f.Title, PID: f.Process.PID, GPU: f.GPU, Count: f.Count, First: s.clock.since(f.First), Last: s.clock.since(f.Last),
-		At: []uint64{}, Evidence: f.Evidence, Try: f.Try, Rank: rankOf(f.Process), Confidence: Confidence(f.Certain()), Query: s.Query(f),
+		At: []uint64{}, Evidence: f.Evidence, Try: f.Try, Rank: f.Process.Rank.Nullable(), Confidence: Confidence(f.Certain()), Query: s.Query(f),
 	}
 	if f.Cost > 0 {
 		x.Cost = &f.Cost

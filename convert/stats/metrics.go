@@ -69,7 +69,7 @@ var metricsReport = Report{
 type metricCells struct {
 	Name string `key:"name" title:"metric"` // metric; `clocks lowered: REASON` for the time in which the driver lowered the clocks
 	metricPlace
-	PID *uint32 `key:"pid" title:"process" rank:"2" unit:"id"` // =
+	PID *uint32 `key:"pid" title:"process" rank:"2" unit:"id"` // as `gpu`
 	metricValues
 }
 

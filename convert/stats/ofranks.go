@@ -85,7 +85,7 @@ func (b *busy) rankTable(c *ranks.Collector) *table.Table {
 			}
 			m := p.Times()
 			x := rankCells{
-				Name: p.Process.Name, PID: p.Process.PID, Host: p.Process.Host, GPU: d.index, Rank: rankOf(p.Process), of: p.Process,
+				Name: p.Process.Name, PID: p.Process.PID, Host: p.Process.Host, GPU: d.index, Rank: p.Process.Rank.Nullable(), of: p.Process,
 				busyColumns: b.columns(m.Busy(), p.First, p.Last, d.Late == 0), waitedColumns: waitedOf(c.Waits(c.Process(p.Process))),
 			}
 			if d.Late == 0 {

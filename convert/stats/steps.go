@@ -108,7 +108,7 @@ func (s *Sink) stepKinds(whole bool) *table.Table {
 		x := stepKindCells{
 			Name: r.name, Source: r.source, Confidence: Confidence(r.certain), Processes: r.processes, Count: d.Count, Starting: r.starting,
 			Total: d.Total, Min: d.Min, Median: d.Percentile(50), P5: d.Percentile(5), P95: d.Percentile(95), Max: d.Max, medianInterval: intervalOf(d),
-			Slowest: r.slowest.Number, SlowestAt: s.clock.since(r.slowest.Start), PID: r.of.PID, Rank: rankOf(r.of),
+			Slowest: r.slowest.Number, SlowestAt: s.clock.since(r.slowest.Start), PID: r.of.PID, Rank: r.of.Rank.Nullable(),
 		}
 		if whole && !r.unknown {
 			x.madeColumns = madeOf(&r.made)

@@ -415,24 +415,16 @@ func (r *launchRow) fewBlocks() *uint64 {
 
 // transferCells are the columns of copies and sets behind their names.
 type transferCells struct {
-	transferTotals
-	Bytes uint64   `key:"bytes" title:"bytes" rank:"2"`           // bytes copied
-	Rate  *float64 `key:"gbps" title:"GB/s" rank:"2" unit:"rate"` // GB (10<sup>9</sup> bytes) a second, of the copies with times
-	transferSpread
-	MinBytes    uint64  `key:"min_bytes"`                          // sizes of the copies
-	MedianBytes uint64  `key:"median_bytes" title:"size" rank:"8"` // =
-	MeanBytes   float64 `key:"mean_bytes"`                         // =
-	MaxBytes    uint64  `key:"max_bytes"`                          // =
-	Untimed     uint64  `key:"untimed"`                            // as in `kernels`
-}
-
-type transferTotals struct {
-	totals          // as in `kernels`
-	Share  *float64 `key:"share" title:"share" rank:"2"` // as in `kernels`
-}
-
-type transferSpread struct {
-	spread // as in `kernels`
+	totals               // as in `kernels`
+	Share       *float64 `key:"share" title:"share" rank:"2"`           // as in `kernels`
+	Bytes       uint64   `key:"bytes" title:"bytes" rank:"2"`           // bytes copied
+	Rate        *float64 `key:"gbps" title:"GB/s" rank:"2" unit:"rate"` // GB (10<sup>9</sup> bytes) a second, of the copies with times
+	spread               // as in `kernels`
+	MinBytes    uint64   `key:"min_bytes"`                          // sizes of the copies
+	MedianBytes uint64   `key:"median_bytes" title:"size" rank:"8"` // =
+	MeanBytes   float64  `key:"mean_bytes"`                         // =
+	MaxBytes    uint64   `key:"max_bytes"`                          // =
+	Untimed     uint64   `key:"untimed"`                            // as in `kernels`
 }
 
 func (s *work) transferOf(r *memoryRow) transferCells {
@@ -441,8 +433,8 @@ func (s *work) transferOf(r *memoryRow) transferCells {
 		rate = new(float64(r.timed) / float64(r.time.Total)) // bytes per ns are GB per s
 	}
 	b := &r.bytes
-	return transferCells{transferTotals{totals{b.Count, r.time.Total}, table.ShareOf(r.time.Total, s.total)}, b.Total, rate,
-		transferSpread{spreadOf(&r.time)}, b.Min, b.Percentile(50), b.Mean(), b.Max, r.untimed}
+	return transferCells{totals{b.Count, r.time.Total}, table.ShareOf(r.time.Total, s.total), b.Total, rate,
+		spreadOf(&r.time), b.Min, b.Percentile(50), b.Mean(), b.Max, r.untimed}
 }
 
 var copiesReport = Report{

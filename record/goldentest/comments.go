@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// Comments returns the comments of the types in a folder of Go files, by "type", and of their fields, by "type.field", each in one line. A
-// reference is made of them, so that what a field means is said where it stands.
+// Comments returns the comments of the types in a folder of Go files, by "type", and of their fields, by "type.field", each
+// in one line. The comment "=" repeats that of the field before. A reference is made of them, so that what a field means is
+// said where it stands.
 func Comments(dir string) map[string]string {
 	all := make(map[string]string)
 	files, _ := filepath.Glob(filepath.Join(dir, "*.go")) // the pattern is right
@@ -39,8 +40,13 @@ func fields(all map[string]string, of *ast.TypeSpec) {
 	if !ok {
 		return
 	}
+	last := ""
 	for _, f := range s.Fields.List {
 		text := line(f.Doc) + line(f.Comment)
+		if text == "=" {
+			text = last
+		}
+		last = text
 		if id, embedded := f.Type.(*ast.Ident); embedded && len(f.Names) == 0 {
 			all[of.Name.Name+"."+id.Name] = text
 		}

@@ -18,6 +18,14 @@ type Rank struct {
 	Known  bool   // there are several processes, and the environment numbers them
 }
 
+// Nullable is the number, nil where it is not known.
+func (r Rank) Nullable() *uint32 {
+	if !r.Known {
+		return nil
+	}
+	return &r.Number
+}
+
 // String is what people call the rank: "rank 3"; "" where it is not known.
 func (r Rank) String() string {
 	if !r.Known {

@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/cudatrace/cudatrace/convert/internal/joined"
+	"github.com/cudatrace/cudatrace/parquet"
 )
 
 // A buffer holds rows of a table until they are a row group. Each text is held once.
@@ -63,6 +64,9 @@ type piece struct {
 	size  uintptr
 	rows  int
 }
+
+// Package joined and package parquet have the same values for no value, or this does not compile: columns are copied.
+var _ = [1]struct{}{}[(joined.NoNumber-parquet.NullInt)|(joined.None-parquet.NullSmall)|(joined.None-parquet.NullText)]
 
 // column adds the values of a column.
 func (p *piece) column(of *Column, to *column) {

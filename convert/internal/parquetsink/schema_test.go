@@ -27,13 +27,9 @@ type described struct {
 // describe returns the columns of a table with what the comments of package joined say.
 func describe(number int, comments map[string]string) (list []described) {
 	row, columns := joined.Tables[number].Row, parquetsink.Tables[number].Columns
-	last := ""
 	for i := range row.NumField() {
 		f := row.Field(i)
-		if text := comments[row.Name()+"."+f.Name]; text != "=" {
-			last = text
-		}
-		list = append(list, described{columns[i].Name, f.Tag.Get("null"), last, columns[i].Type})
+		list = append(list, described{columns[i].Name, f.Tag.Get("null"), comments[row.Name()+"."+f.Name], columns[i].Type})
 	}
 	return append(list, described{name: columns[len(columns)-1].Name, meaning: "log", of: parquet.Text})
 }

@@ -104,19 +104,11 @@ func (k *kind) compare(m *communicator) comparedColumns {
 	if last.awaited == 0 {
 		return x
 	}
-	x.LastRank, x.WaitedFor = m.members[most].number(), &last.share
+	x.LastRank, x.WaitedFor = m.members[most].Rank.Nullable(), &last.share
 	if len(last.late) > 0 {
 		x.LastShare, x.Late = table.ShareOf(uint64(len(last.late)), uint64(last.of)), new(middle(last.late))
 	}
 	return x
-}
-
-// number is the rank of a process, null without one.
-func (p *Process) number() *uint32 {
-	if !p.Rank.Known {
-		return nil
-	}
-	return &p.Rank.Number
 }
 
 // middle is the median of numbers.
@@ -244,7 +236,7 @@ func (c *Collector) Worst() *table.Table {
 	for _, l := range c.Result().worst {
 		x := lateCells{Name: l.kind.title, Communicator: l.of.name(), At: c.clock(l.at), Members: l.parts, Wait: l.waited, Longest: l.longest}
 		if l.last >= 0 {
-			x.LastRank, x.Late = l.of.members[l.last].number(), &l.late
+			x.LastRank, x.Late = l.of.members[l.last].Rank.Nullable(), &l.late
 		}
 		rows = append(rows, x)
 	}
@@ -305,7 +297,7 @@ func (c *Collector) stepCells(x *step, made Made) stepCells {
 	n, slowest := len(sorted), x.slowest()
 	r := stepCells{
 		Name: fmt.Sprintf("%s %d", x.name, x.number), Number: x.number, Count: n, Min: sorted[0], Median: sorted[(n-1)/2], Max: sorted[n-1],
-		Spread: sorted[n-1] - sorted[0], Slowest: slowest.of.number(), Ranks: []uint64{}, Durations: lengths, PID: slowest.of.PID,
+		Spread: sorted[n-1] - sorted[0], Slowest: slowest.of.Rank.Nullable(), Ranks: []uint64{}, Durations: lengths, PID: slowest.of.PID,
 	}
 	first := x.parts[0].start
 	for _, p := range x.parts {
@@ -316,7 +308,7 @@ func (c *Collector) stepCells(x *step, made Made) stepCells {
 	}
 	r.At = c.clock(first)
 	if p, late := x.last(); p != nil {
-		r.LastRank, r.Late = p.of.number(), &late
+		r.LastRank, r.Late = p.of.Rank.Nullable(), &late
 	}
 	if ns, known := made(slowest.of.Process, slowest.start, slowest.end); known {
 		r.Compute, r.Exposed, r.Copy, r.Idle = &ns[0], &ns[1], &ns[2], &ns[3]

@@ -261,8 +261,8 @@ struct beginning {
 };
 
 /*
- * A thread names itself. For another thread, glibc opens a file below /proc, which the kernel has to forget when the
- * thread ends; who waits for a killed program meanwhile takes a processor in a loop.
+ * A thread names itself. To name another thread, glibc opens a file below /proc. The kernel has to forget that file when
+ * the thread ends, and until it has, the process that waits for the killed program spins on a processor.
  */
 static void *begin(void *arg)
 {
