@@ -344,7 +344,7 @@ GLOBAL int spill(u32 slot)
 		t->frames[top].sp = s->sp;
 		t->frames[top].later = 0;
 		t->frames[top].trying = 0;
-		copy_event(&t->frames[top].event, e);
+		__builtin_memcpy(&t->frames[top].event, e, sizeof(*e));
 	}
 	return 0;
 }
@@ -407,49 +407,61 @@ INLINE void unwind(struct pt_regs *ctx, struct slot *s)
 }
 
 /* Reads a number of bytes of the stack into the window. Returns 0 when they cannot be read. */
-INLINE u32 read_stack(struct pt_regs *ctx, struct window *w, u32 size)
+INLINE u32 read_stack(struct window *w, u64 sp, u32 size)
 {
 	BARRIER_ON(size); /* the verifier wants the bounds on this register */
-	size &= sizeof(w->words) * 2 - 1;
-	if (size > sizeof(w->words))
-		size = sizeof(w->words);
-	return size && read_user(w->words, size, (void *)STACK_POINTER(ctx)) ? 0 : size;
+	size = ((size - 1) & (sizeof(w->words) - 1)) + 1;
+	return read_user(w->words, size, (void *)sp) ? 0 : size;
 }
 
 /* The return address of the innermost open call, if the call is recorded only when it fails. */
-NOINLINE u64 hidden_address(struct slot *s)
+INLINE u64 hidden_address(struct slot *s, struct thread *t)
 {
-	struct thread *t = thread_at(s->index);
 	u32 top = s->depth - 1;
 
-	if (!t || top >= MAX_DEPTH || !(t->frames[top].event.flags & QUIET))
-		return 0;
-	return t->frames[top].site;
+	return top < MAX_DEPTH && t->frames[top].event.flags & QUIET ? t->frames[top].site : 0;
 }
 
 /*
- * Reads the thread's window of its stack, with at least some words for arguments in it, and
- * the innermost return address. Near the top of a stack there is less than the thread's
- * chains need elsewhere. Returns 0 when the arguments cannot be read.
+ * Reads the thread's window of its stack, with the words that a plain function's cookie wants, and returns the number
+ * of the chain above the call, 0 when not known. User space knows the chain then. fp and link are registers at entry.
+ * Near the top of a stack there is less than the thread's chains need elsewhere.
  */
-INLINE int read_window(struct pt_regs *ctx, struct slot *s, struct window *w, u32 stack)
+GLOBAL u64 chain_above(u32 slot, u64 sp, u64 fp, u64 link, u64 cookie)
 {
-	u32 least = STACK_ARGS_AT + stack * 8, want = s->reach > least ? s->reach : least;
+	u32 stack = COOKIE_STACK_WORDS(cookie), least = STACK_ARGS_AT + stack * 8;
+	struct caller_table *c = known_callers();
+	struct thread *t = thread_at(slot);
+	struct slot *s = slot_at(slot);
+	struct window *w;
+	u64 hidden, hash;
 
-	w->hidden = s->depth ? hidden_address(s) : 0;
-	w->reach = read_stack(ctx, w, want);
+	BARRIER_ON(link); /* without a use of it callers would leave its register unset, which the verifier forbids */
+	if (!c || !t || !s || (!stack && !COOKIE_CHAIN(cookie)))
+		return 0;
+	w = &t->window;
+	w->chain[0] = 0;
+	w->reach = read_stack(w, sp, s->reach > least ? s->reach : least);
 	if (w->reach < least)
-		w->reach = read_stack(ctx, w, least);
+		w->reach = read_stack(w, sp, least);
 	if (w->reach < least) {
-		w->site = 0;
+		if (stack)
+			count(READ_FAULT);
 		return 0;
 	}
-#if RETURN_POPS
-	w->site = unhidden(w->words[0], w, STACK_POINTER(ctx));
-#else
-	w->site = unhidden(CODE_ADDRESS(ctx->x[30]), w, STACK_POINTER(ctx));
-#endif
-	return 1;
+	hidden = hidden_address(s, t);
+	w->chain[0] = unhidden(RETURN_POPS ? w->words[0] : CODE_ADDRESS(link), hidden, sp);
+	if (!w->chain[0] || !COOKIE_CHAIN(cookie))
+		return 0;
+	hash = follow_chain(s, c, w, sp, fp, hidden, COOKIE_CHAIN(cookie));
+	if (*known_chain(c, hash) != hash)
+		define_chain(s, c, w, hash, COOKIE_FUNCTION(cookie));
+	return hash;
+}
+
+INLINE u64 chain_of(struct pt_regs *ctx, struct slot *s, u64 cookie)
+{
+	return chain_above(s->index, STACK_POINTER(ctx), FRAME_POINTER(ctx), LINK(ctx), cookie);
 }
 
 /* Brings all that a recipe copies from into words and block. */
@@ -558,19 +570,6 @@ NOINLINE int prepare(struct pt_regs *ctx, struct slot *s, u64 id, u64 cookie, u3
 	return 0;
 }
 
-/* The number of the chain above a call, which is defined for user space; 0 when not known. */
-NOINLINE u64 chain_of(struct pt_regs *ctx, struct slot *s, u64 cookie)
-{
-	struct caller_table *c = known_callers();
-	struct thread *t = thread_at(s->index);
-	u64 chain;
-
-	if (!c || !t || !COOKIE_CHAIN(cookie) || !read_window(ctx, s, &t->window, 0))
-		return 0;
-	chain = chain_above(ctx, s, c, COOKIE_CHAIN(cookie), &t->window);
-	return chain_known(c, chain) ? chain : define_chain(ctx, s, &t->window, cookie);
-}
-
 /* The flags of a call that begins. */
 INLINE u32 special_flags(const struct recipe *r, u32 recorded)
 {
@@ -614,7 +613,7 @@ NOINLINE int enter_special(struct pt_regs *ctx, u64 id, u64 cookie)
 	f->site = 0;
 	if (flags != QUIET) {
 		f->event.chain = chain_of(ctx, s, cookie);
-		f->site = COOKIE_CHAIN(cookie) ? t->window.site : 0; /* also where the chain is not known */
+		f->site = COOKIE_CHAIN(cookie) ? t->window.chain[0] : 0; /* also where the chain is not known */
 	}
 	gather(ctx, t, r);
 	record_args(t, &f->event, r);
@@ -625,73 +624,36 @@ NOINLINE int enter_special(struct pt_regs *ctx, u64 id, u64 cookie)
 	return 0;
 }
 
-/* Reads the words of a plain function's event and the thread's window, and returns the number of words. */
-INLINE u32 read_words(struct pt_regs *ctx, struct slot *s, struct window *w, u64 *words, u64 cookie)
+/* Reads the words of a plain function's event, after the thread's window was read. Returns the number of words. */
+INLINE u32 read_words(struct pt_regs *ctx, struct slot *s, u64 *words, u64 cookie)
 {
-	u32 stack = COOKIE_STACK_WORDS(cookie), block = COOKIE_BLOCK_WORDS(cookie), n = LESS_REGISTERS, i;
+	u32 stack = COOKIE_STACK_WORDS(cookie), block = COOKIE_BLOCK_WORDS(cookie);
+	/* without a branch: what follows would be verified once for each number */
+	u32 n = LESS_REGISTERS + (cookie / COOKIE_ALL_REGISTERS & 1) * (REGISTER_ARGS - LESS_REGISTERS);
+	struct thread *t = stack ? thread_at(s->index) : 0;
 
 	LOAD_LESS_REGISTERS(words, ctx);
-	if (cookie & COOKIE_ALL_REGISTERS) {
-		LOAD_MORE_REGISTERS(words, ctx);
-		n = REGISTER_ARGS;
-	}
-	if (!read_window(ctx, s, w, stack))
-		count(READ_FAULT);
-	BOUNDED
-	for (i = 0; i < stack; i++)
-		words[n + i] = w->words[STACK_ARGS_AT / 8 + i];
+	LOAD_MORE_REGISTERS(words, ctx);
+	if (t)
+		__builtin_memcpy(words + n, t->window.words + STACK_ARGS_AT / 8, 7 * 8);
 	n += stack;
 	if (block && read_user(words + n, block * 8, (void *)(words[COOKIE_BLOCK_REGISTER(cookie)] + COOKIE_BLOCK_OFFSET(cookie))))
 		count(READ_FAULT);
 	return n + block;
 }
 
-/*
- * Defines the chain of the call at the tail, in front of the call. Returns where the tail
- * is then, 0 when there is no room.
- */
-NOINLINE int define_in_front(struct pt_regs *ctx, struct slot *s, const struct window *w, u64 cookie)
-{
-	struct thread *t = thread_at(s->index);
-	struct event *e = tail_of(s);
-	u32 top = s->depth;
-	u64 chain;
-
-	if (!t || !e || top >= MAX_DEPTH)
-		return 0;
-	copy_event(&t->frames[top].event, e);
-	chain = define_chain(ctx, s, w, cookie);
-	e = room(s);
-	if (!e)
-		return 0;
-	copy_event(e, &t->frames[top].event);
-	e->chain = chain;
-	return 1;
-}
-
-/* Finds the chain above the call at the tail. Returns where the tail is then, 0 when there is no room. */
-INLINE struct event *find_chain(struct pt_regs *ctx, struct slot *s, struct event *e, struct window *w, u64 cookie)
-{
-	struct caller_table *c = known_callers();
-
-	if (!c || !w->site || !COOKIE_CHAIN(cookie))
-		return e;
-	e->chain = chain_above(ctx, s, c, COOKIE_CHAIN(cookie), w);
-	if (chain_known(c, e->chain))
-		return e;
-	return define_in_front(ctx, s, w, cookie) ? tail_of(s) : 0;
-}
-
 /* Notes a call of a plain function at the tail. Returns 0 when there is no room. */
-INLINE struct event *note_call(struct pt_regs *ctx, struct slot *s, struct thread *t, u64 id, u64 cookie)
+INLINE struct event *note_call(struct pt_regs *ctx, struct slot *s, u64 id, u64 cookie)
 {
+	u64 chain = chain_of(ctx, s, cookie);
 	struct event *e = room(s);
 
 	if (!e)
 		return 0;
 	set_head(e, id, COOKIE_FUNCTION(cookie), 0, RAW);
-	e->nargs = read_words(ctx, s, &t->window, e->args, cookie);
-	return find_chain(ctx, s, e, &t->window, cookie);
+	e->chain = chain;
+	e->nargs = read_words(ctx, s, e->args, cookie);
+	return e;
 }
 
 /* Whether the call that begins has been noted: for a while its function has probes for whole calls, too. */
@@ -706,7 +668,6 @@ INLINE int noted(struct pt_regs *ctx, struct slot *s, u64 cookie)
 INLINE int enter(struct pt_regs *ctx, u64 cookie)
 {
 	u64 id = current_id();
-	struct thread *t;
 	struct slot *s;
 	struct event *e;
 
@@ -721,8 +682,7 @@ INLINE int enter(struct pt_regs *ctx, u64 cookie)
 		return 1;
 	if ((s->depth || s->announced != ANNOUNCED || (cookie >> COOKIE_LAUNCH_BIT & s->unlaunched)) && !prepare(ctx, s, id, cookie, 0))
 		return 1;
-	t = thread_at(s->index);
-	e = t ? note_call(ctx, s, t, id, cookie) : 0;
+	e = note_call(ctx, s, id, cookie);
 	if (!e) {
 		lose_call(id, LOST_BUFFER_FULL);
 		return 1;

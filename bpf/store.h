@@ -67,16 +67,6 @@ INLINE void set_head(struct event *e, u64 id, u32 func, u32 nargs, u32 flags)
 	e->chain = 0;
 }
 
-INLINE void copy_event(struct event *to, const struct event *from)
-{
-	const u64 *words = (const u64 *)from;
-	u32 i;
-
-	BOUNDED
-	for (i = 0; i < sizeof(*to) / 8; i++)
-		((u64 *)to)[i] = words[i];
-}
-
 enum lost_cause {
 	LOST_BUFFER_FULL = 0,
 	LOST_THREAD_TABLE = 1,
@@ -281,7 +271,7 @@ NOINLINE int put(struct slot *s, const struct event *e)
 
 	if (!to)
 		return 0;
-	copy_event(to, e);
+	__builtin_memcpy(to, e, sizeof(*to));
 	publish(s, e->nargs <= MAX_ARGS ? e->nargs : MAX_ARGS);
 	return 1;
 }
