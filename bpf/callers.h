@@ -81,6 +81,7 @@ struct window {
 	u64 words[WINDOW_WORDS];
 	u64 epoch;
 	u64 chain[MAX_CHAIN]; /* return addresses from the innermost up, which is 0 when not known */
+	u64 hidden;	      /* the return address of the innermost open call, 0 unless the call is quiet */
 	u32 length;	      /* of the chain */
 	u32 reach;	      /* bytes of words that were read */
 };
@@ -88,11 +89,12 @@ struct window {
 #define MAX_REPLACED 16 /* return addresses of a thread that the kernel has replaced */
 
 /*
- * The return address that the kernel has replaced at a place of the current thread's stack, 0 if it has none there.
- * Where one function jumped to another, the outer one's is the address. Some other recorder's probe may be
- * why: the kernel replaces the address in all processes that run into the instruction.
+ * What the start of the kernel's trampoline stands for at a place of the current thread's stack: the return address that
+ * the kernel has replaced there, else the hidden one if there is one. Where one function jumped to another, the outer
+ * one's is the address. Some other recorder's probe may be why: the kernel replaces the address in all processes that
+ * run into the instruction.
  */
-GLOBAL u64 replaced(u64 at)
+GLOBAL u64 replaced(u64 trampoline, u64 hidden, u64 at)
 {
 	struct task_struct *task = (void *)current_task();
 	struct return_instance *r = 0;
@@ -112,7 +114,7 @@ GLOBAL u64 replaced(u64 at)
 			return CODE_ADDRESS(address);
 		read_kernel(&r, sizeof(r), FIELD(r, next));
 	}
-	return 0;
+	return hidden ? hidden : trampoline;
 }
 
 /*
@@ -121,49 +123,33 @@ GLOBAL u64 replaced(u64 at)
  * tells where it was made. A quiet one has none, so its return address is put back. Two quiet calls
  * share a return address where one function jumps to the other, as __cudaLaunchKernel does.
  */
-INLINE u64 unhidden(u64 address, u64 hidden, u64 at)
+INLINE u64 unhidden(u64 address, const struct window *w, u64 at)
 {
-	u64 original;
-
-	if (address & 0xfff)
-		return address;
-	original = replaced(at);
-	if (!original)
-		original = hidden;
-	return original ? original : address;
+	return address & 0xfff ? address : replaced(address, w->hidden, at);
 }
 
-/* Reads the frame at fp, if it can be one above another. Returns 0 when it is not. */
-INLINE int read_frame(struct caller_frame *f, u64 fp, u64 above)
-{
-	if (fp <= above || fp - above > MAX_FRAME || fp & 7)
-		return 0;
-	if (read_user(f, sizeof(*f), (void *)fp))
-		return 0;
-	f->address = CODE_ADDRESS(f->address);
-	return 1;
-}
-
-/* The same, by way of the window from sp up. */
+/* Finds the frame at fp, in the window from sp up or elsewhere. Returns 0 when it cannot be one above another. */
 INLINE int find_frame(struct caller_frame *f, u64 fp, u64 above, const struct window *w, u64 sp)
 {
 	u64 at = (fp - sp) / 8;
 
-	if (fp <= above || fp & 7 || at + 2 > w->reach / 8 || at + 2 > WINDOW_WORDS)
-		return read_frame(f, fp, above);
-	BARRIER;
-	if (at > WINDOW_WORDS - 2)
+	if (fp <= above || fp - above > MAX_FRAME || fp & 7)
 		return 0;
-	f->next = w->words[at];
-	f->address = CODE_ADDRESS(w->words[at + 1]);
+	if (at <= WINDOW_WORDS - 2 && at + 2 <= w->reach / 8) {
+		f->next = w->words[at];
+		f->address = w->words[at + 1];
+	} else if (read_user(f, sizeof(*f), (void *)fp)) {
+		return 0;
+	}
+	f->address = CODE_ADDRESS(f->address);
 	return 1;
 }
 
 /*
  * Follows the chain above a call, whose innermost return address is known, and returns its number, which is not 0.
- * fp is the frame pointer, hidden the return address of the innermost open call if that is quiet.
+ * fp is the frame pointer.
  */
-INLINE u64 follow_chain(struct slot *s, struct caller_table *c, struct window *w, u64 sp, u64 fp, u64 hidden, u32 most)
+INLINE u64 follow_chain(struct slot *s, struct caller_table *c, struct window *w, u64 sp, u64 fp, u32 most)
 {
 	u64 hash, above = sp - 1, needed;
 	struct caller_frame f = {.next = fp};
@@ -178,7 +164,7 @@ INLINE u64 follow_chain(struct slot *s, struct caller_table *c, struct window *w
 		if (i >= length || !find_frame(&f, fp, above, w, sp))
 			break;
 		above = fp;
-		w->chain[i] = unhidden(f.address, hidden, fp + 8);
+		w->chain[i] = unhidden(f.address, w, fp + 8);
 		hash = mix(hash, w->chain[i]);
 	}
 	w->length = i;

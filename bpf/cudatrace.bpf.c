@@ -202,23 +202,25 @@ GLOBAL u32 fill_slot(u32 index, u64 id, u32 place)
 	return s->index;
 }
 
+#define CLAIMS 8 /* against other threads that claim the same slot at the same time */
+
 /* The index of a new thread's slot; NO_SLOT when its process is no target. */
 GLOBAL u32 add_slot(u64 id)
 {
-	u32 pid = id >> 32, index = (u32)id, i;
+	u32 pid = id >> 32, i;
 	struct target *target = map_lookup(&targets, &pid);
-	struct slot *s;
 
 	if (!target)
 		return NO_SLOT;
 	BOUNDED
-	for (i = 1; i <= PROBES; i++) {
-		s = slot_at(index);
-		if (!s) /* never so; a loop that ends here is less for the kernel to check than one that goes on */
-			return NO_SLOT;
+	for (i = 0; i < CLAIMS; i++) {
+		u32 index = search_slots(id, 0);
+		struct slot *s = index == NO_SLOT ? 0 : slot_at(index);
+
+		if (!s)
+			break;
 		if (claim(s, 0))
 			return fill_slot(index, id, target->place);
-		index += i;
 	}
 	lose_call(id, LOST_THREAD_TABLE);
 	return NO_SLOT;
@@ -434,7 +436,7 @@ GLOBAL u64 chain_above(u32 slot, u64 sp, u64 fp, u64 link, u64 cookie)
 	struct thread *t = thread_at(slot);
 	struct slot *s = slot_at(slot);
 	struct window *w;
-	u64 hidden, hash;
+	u64 hash;
 
 	BARRIER_ON(link); /* without a use of it callers would leave its register unset, which the verifier forbids */
 	if (!c || !t || !s || (!stack && !COOKIE_CHAIN(cookie)))
@@ -449,11 +451,11 @@ GLOBAL u64 chain_above(u32 slot, u64 sp, u64 fp, u64 link, u64 cookie)
 			count(READ_FAULT);
 		return 0;
 	}
-	hidden = hidden_address(s, t);
-	w->chain[0] = unhidden(RETURN_POPS ? w->words[0] : CODE_ADDRESS(link), hidden, sp);
+	w->hidden = hidden_address(s, t);
+	w->chain[0] = unhidden(RETURN_POPS ? w->words[0] : CODE_ADDRESS(link), w, sp);
 	if (!w->chain[0] || !COOKIE_CHAIN(cookie))
 		return 0;
-	hash = follow_chain(s, c, w, sp, fp, hidden, COOKIE_CHAIN(cookie));
+	hash = follow_chain(s, c, w, sp, fp, COOKIE_CHAIN(cookie));
 	if (*known_chain(c, hash) != hash)
 		define_chain(s, c, w, hash, COOKIE_FUNCTION(cookie));
 	return hash;
@@ -488,11 +490,22 @@ INLINE void gather(struct pt_regs *ctx, struct thread *t, const struct recipe *r
 		count(READ_FAULT);
 }
 
-GLOBAL u64 read_field(u64 from, u64 mask)
+/*
+ * What becomes of an argument's word by its operation, which is half of struct op, at entry (when is OP_FIELD) or return
+ * (OP_OUT) of a call that returned ret.
+ */
+GLOBAL u64 value_of(u64 word, u64 mask, u64 how, u32 when, u32 ret)
 {
+	u32 kind = how >> 16 & 0xff;
 	u64 value = 0;
 
-	if (read_user(&value, mask >> 32 ? 8 : 4, (void *)from))
+	if (kind == OP_COPY)
+		return word & mask;
+	if (kind != when)
+		return word;
+	if (kind == OP_OUT && (ret || !word))
+		return 0;
+	if (read_user(&value, mask >> 32 ? 8 : 4, (void *)(word + (how >> 32))))
 		count(READ_FAULT);
 	return value;
 }
@@ -502,19 +515,11 @@ INLINE void record_args(struct thread *t, struct event *e, const struct recipe *
 	u32 i;
 
 	BOUNDED
-	for (i = 0; i < MAX_ARGS; i++) {
+	for (i = 0; i < MAX_ARGS && i < r->nargs; i++) {
 		const struct op *op = &r->ops[i];
-		u64 value;
+		u64 word = *(u64 *)((u8 *)t->words + (op->source & SOURCE_MASK));
 
-		if (i >= r->nargs)
-			return;
-		value = *(u64 *)((u8 *)t->words + (op->source & SOURCE_MASK));
-		if (op->kind == OP_FIELD) {
-			value = read_field(value + op->offset, op->mask);
-		} else if (op->kind == OP_COPY) {
-			value &= op->mask;
-		}
-		e->args[i] = value;
+		e->args[i] = value_of(word, op->mask, *(u64 *)&op->source, OP_FIELD, 0);
 	}
 }
 
@@ -704,17 +709,10 @@ INLINE void record_out_values(struct event *e, const struct recipe *r)
 	u32 i;
 
 	BOUNDED
-	for (i = 0; i < MAX_ARGS; i++) {
+	for (i = 0; i < MAX_ARGS && i < r->nargs; i++) {
 		const struct op *op = &r->ops[i];
-		u64 value = 0;
 
-		if (i >= r->nargs)
-			return;
-		if (op->kind != OP_OUT)
-			continue;
-		if (!e->ret && e->args[i])
-			value = read_field(e->args[i] + op->offset, op->mask);
-		e->args[i] = value;
+		e->args[i] = value_of(e->args[i], op->mask, *(u64 *)&op->source, OP_OUT, e->ret);
 	}
 }
 

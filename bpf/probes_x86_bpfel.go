@@ -144,6 +144,7 @@ type ProbesThread struct {
 		Words  [64]uint64
 		Epoch  uint64
 		Chain  [7]uint64
+		Hidden uint64
 		Length uint32
 		Reach  uint32
 	}
