@@ -65,7 +65,7 @@ func (o *Options) candidates() []attachMode {
 	switch {
 	case o.mode != modeAuto:
 		return []attachMode{o.mode}
-	case o.Paused || o.CaptureRange || o.CaptureNVTX:
+	case !o.OnlyOfFiles && (o.Paused || o.CaptureRange || o.CaptureNVTX):
 		return []attachMode{modeSession, modeMulti, modeSingle}
 	}
 	return []attachMode{modeMulti, modeSingle}
@@ -80,5 +80,8 @@ func (o *Options) complete() error {
 	}
 	o.BufferBytes = cmp.Or(o.BufferBytes, defaultBufferBytes)
 	o.maxThreads = cmp.Or(o.maxThreads, defaultMaxThreads)
+	if o.probesNothing() {
+		o.maxThreads = 1
+	}
 	return nil
 }
