@@ -157,11 +157,11 @@ INLINE u64 follow_chain(struct slot *s, struct caller_table *c, struct window *w
 
 	w->epoch = *epoch_at(c, s->place);
 	hash = site_hash(s->id, w->epoch, w->chain[0]);
-	length = chain_length(c, hash, most);
+	length = chain_length(c, hash, most) & SITE_LENGTH; /* which is MAX_CHAIN at most, also for the verifier */
 	BOUNDED
-	for (i = 1; i < MAX_CHAIN; i++) {
+	for (i = 1; i < length; i++) {
 		fp = f.next;
-		if (i >= length || !find_frame(&f, fp, above, w, sp))
+		if (!find_frame(&f, fp, above, w, sp))
 			break;
 		above = fp;
 		w->chain[i] = unhidden(f.address, w, fp + 8);

@@ -59,7 +59,7 @@ type Options struct {
 }
 
 // candidates lists the modes to try, best first. A call costs the same with and without a session, but the kernel takes
-// 30 ms more to check the programs of one. A session pays where recording is paused or has ranges: calls that begin outside
+// 10 ms more to check the programs of one. A session pays where recording is paused or has ranges: calls that begin outside
 // of what is recorded get no return probe then.
 func (o *Options) candidates() []attachMode {
 	switch {
