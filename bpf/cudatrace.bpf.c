@@ -432,14 +432,14 @@ INLINE u64 hidden_address(struct slot *s, struct thread *t)
 GLOBAL u64 chain_above(u32 slot, u64 sp, u64 fp, u64 link, u64 cookie)
 {
 	u32 stack = COOKIE_STACK_WORDS(cookie), least = STACK_ARGS_AT + stack * 8;
-	struct caller_table *c = known_callers();
 	struct thread *t = thread_at(slot);
 	struct slot *s = slot_at(slot);
+	struct caller_table *c;
 	struct window *w;
 	u64 hash;
 
 	BARRIER_ON(link); /* without a use of it callers would leave its register unset, which the verifier forbids */
-	if (!c || !t || !s || (!stack && !COOKIE_CHAIN(cookie)))
+	if (!t || !s || (!stack && !COOKIE_CHAIN(cookie)))
 		return 0;
 	w = &t->window;
 	w->chain[0] = 0;
@@ -451,9 +451,12 @@ GLOBAL u64 chain_above(u32 slot, u64 sp, u64 fp, u64 link, u64 cookie)
 			count(READ_FAULT);
 		return 0;
 	}
+	c = COOKIE_CHAIN(cookie) ? known_callers() : 0;
+	if (!c)
+		return 0;
 	w->hidden = hidden_address(s, t);
 	w->chain[0] = unhidden(RETURN_POPS ? w->words[0] : CODE_ADDRESS(link), w, sp);
-	if (!w->chain[0] || !COOKIE_CHAIN(cookie))
+	if (!w->chain[0])
 		return 0;
 	hash = follow_chain(s, c, w, sp, fp, COOKIE_CHAIN(cookie));
 	if (*known_chain(c, hash) != hash)
@@ -776,9 +779,9 @@ INLINE void want(struct slot *s, struct event *e)
 }
 
 /* The return of a call that lies in a frame, or of one that is not recorded; sp is the stack pointer at its entry. */
-NOINLINE void leave_special(struct pt_regs *ctx, struct slot *s, u64 sp, u64 now)
+NOINLINE void leave_special(struct pt_regs *ctx, struct slot *s, u64 cookie, u64 sp, u64 now)
 {
-	u32 func = COOKIE_FUNCTION(attach_cookie(ctx)), top;
+	u32 func = COOKIE_FUNCTION(cookie), top;
 	struct thread *t = thread_at(s->index);
 	struct recipe *r;
 	struct frame *f;
@@ -808,7 +811,7 @@ NOINLINE void leave_special(struct pt_regs *ctx, struct slot *s, u64 sp, u64 now
 }
 
 /* The end of a call; sp is the stack pointer at its entry. */
-INLINE void leave(struct pt_regs *ctx, u64 sp)
+INLINE void leave(struct pt_regs *ctx, u64 cookie, u64 sp)
 {
 	u64 now = ktime_ns();
 	struct slot *s = find_slot(current_id());
@@ -817,8 +820,8 @@ INLINE void leave(struct pt_regs *ctx, u64 sp)
 	if (!s)
 		return;
 	e = s->tail && s->sp == sp ? tail_of(s) : 0;
-	if (!e || e->func != COOKIE_FUNCTION(attach_cookie(ctx))) {
-		leave_special(ctx, s, sp, now);
+	if (!e || e->func != COOKIE_FUNCTION(cookie)) {
+		leave_special(ctx, s, cookie, sp, now);
 		return;
 	}
 	e->exit = now;
@@ -1088,7 +1091,7 @@ INLINE int call(struct pt_regs *ctx)
 	u64 cookie = attach_cookie(ctx), sp = STACK_POINTER(ctx);
 
 	if (cookie & (COOKIE_RETURN | COOKIE_BEHIND))
-		leave(ctx, cookie & COOKIE_BEHIND ? sp - RETURN_POPS : sp);
+		leave(ctx, cookie, cookie & COOKIE_BEHIND ? sp - RETURN_POPS : sp);
 	else
 		enter(ctx, cookie);
 	return 0;
@@ -1100,9 +1103,11 @@ extern _Bool bpf_session_is_return(void) KERNEL_FUNCTION;
 SEC("uprobe.session")
 int call_session(struct pt_regs *ctx)
 {
+	u64 cookie = attach_cookie(ctx);
+
 	if (!bpf_session_is_return())
-		return enter(ctx, attach_cookie(ctx)); /* no return probe unless it is 0 */
-	leave(ctx, STACK_POINTER(ctx) - RETURN_POPS);
+		return enter(ctx, cookie); /* no return probe unless it is 0 */
+	leave(ctx, cookie, STACK_POINTER(ctx) - RETURN_POPS);
 	return 0;
 }
 
