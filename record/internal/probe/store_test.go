@@ -123,7 +123,8 @@ func TestChunksAreMappedLater(t *testing.T) {
 	for _, c := range []struct {
 		number uint32
 		mapped int
-	}{{0, chunksAtOnce}, {chunksAtOnce - 1, chunksAtOnce}, {chunksAtOnce, 2 * chunksAtOnce}, {chunks - 1, chunks}, {chunks, chunks}} {
+	}{{0, chunksAtOnce}, {chunksAtOnce - 1, chunksAtOnce}, {chunksAtOnce, 2 * chunksAtOnce},
+		{chunks - 1, chunks}, {chunks, chunks}} {
 		if err := s.mapChunks(c.number); err != nil || len(s.chunks) != c.mapped {
 			t.Errorf("for chunk %d, %d are mapped (%v), want %d", c.number, len(s.chunks), err, c.mapped)
 		}
