@@ -75,24 +75,26 @@ struct caller_frame {
 
 /*
  * The words of a thread's stack that are read at once, because each read has its price: those
- * up to the last frame that a chain of the thread needed.
+ * up to the last frame that a chain of the thread needed. And the chain above the thread's last call.
  */
 struct window {
 	u64 words[WINDOW_WORDS];
-	u64 site;   /* the innermost return address, 0 when not known */
-	u64 hidden; /* the return address of the innermost open call, 0 unless the call is quiet */
-	u32 reach;  /* bytes of words that were read */
-	u32 pad;
+	u64 epoch;
+	u64 chain[MAX_CHAIN]; /* return addresses from the innermost up, which is 0 when not known */
+	u64 hidden;	      /* the return address of the innermost open call, 0 unless the call is quiet */
+	u32 length;	      /* of the chain */
+	u32 reach;	      /* bytes of words that were read */
 };
 
 #define MAX_REPLACED 16 /* return addresses of a thread that the kernel has replaced */
 
 /*
- * The return address that the kernel has replaced at a place of the current thread's stack, 0 if it has none there.
- * Where one function jumped to another, the outer one's is the address. Some other recorder's probe may be
- * why: the kernel replaces the address in all processes that run into the instruction.
+ * What the start of the kernel's trampoline stands for at a place of the current thread's stack: the return address that
+ * the kernel has replaced there, else the hidden one if there is one. Where one function jumped to another, the outer
+ * one's is the address. Some other recorder's probe may be why: the kernel replaces the address in all processes that
+ * run into the instruction.
  */
-GLOBAL u64 replaced(u64 at)
+GLOBAL u64 replaced(u64 trampoline, u64 hidden, u64 at)
 {
 	struct task_struct *task = (void *)current_task();
 	struct return_instance *r = 0;
@@ -112,7 +114,7 @@ GLOBAL u64 replaced(u64 at)
 			return CODE_ADDRESS(address);
 		read_kernel(&r, sizeof(r), FIELD(r, next));
 	}
-	return 0;
+	return hidden ? hidden : trampoline;
 }
 
 /*
@@ -123,103 +125,74 @@ GLOBAL u64 replaced(u64 at)
  */
 INLINE u64 unhidden(u64 address, const struct window *w, u64 at)
 {
-	u64 original;
-
-	if (address & 0xfff)
-		return address;
-	original = replaced(at);
-	if (!original)
-		original = w->hidden;
-	return original ? original : address;
+	return address & 0xfff ? address : replaced(address, w->hidden, at);
 }
 
-/* Reads the frame at fp, if it can be one above another. Returns 0 when it is not. */
-INLINE int read_frame(struct caller_frame *f, u64 fp, u64 above)
-{
-	if (fp <= above || fp - above > MAX_FRAME || fp & 7)
-		return 0;
-	if (read_user(f, sizeof(*f), (void *)fp))
-		return 0;
-	f->address = CODE_ADDRESS(f->address);
-	return 1;
-}
-
-/* The same, by way of the window from sp up. */
+/* Finds the frame at fp, in the window from sp up or elsewhere. Returns 0 when it cannot be one above another. */
 INLINE int find_frame(struct caller_frame *f, u64 fp, u64 above, const struct window *w, u64 sp)
 {
 	u64 at = (fp - sp) / 8;
 
-	if (fp <= above || fp & 7 || at + 2 > w->reach / 8 || at + 2 > WINDOW_WORDS)
-		return read_frame(f, fp, above);
-	BARRIER;
-	if (at > WINDOW_WORDS - 2)
+	if (fp <= above || fp - above > MAX_FRAME || fp & 7)
 		return 0;
-	f->next = w->words[at];
-	f->address = CODE_ADDRESS(w->words[at + 1]);
+	if (at <= WINDOW_WORDS - 2 && at + 2 <= w->reach / 8) {
+		f->next = w->words[at];
+		f->address = w->words[at + 1];
+	} else if (read_user(f, sizeof(*f), (void *)fp)) {
+		return 0;
+	}
+	f->address = CODE_ADDRESS(f->address);
 	return 1;
 }
 
-/* The number of the chain above a call, from its innermost return address up. It is not 0. */
-INLINE u64 chain_above(struct pt_regs *ctx, struct slot *s, struct caller_table *c, u32 most, const struct window *w)
+/*
+ * Follows the chain above a call, whose innermost return address is known, and returns its number, which is not 0.
+ * fp is the frame pointer.
+ */
+INLINE u64 follow_chain(struct slot *s, struct caller_table *c, struct window *w, u64 sp, u64 fp, u32 most)
 {
-	u64 hash = site_hash(s->id, *epoch_at(c, s->place), w->site), sp = STACK_POINTER(ctx), above = sp - 1, needed;
-	u32 i, length = chain_length(c, hash, most);
-	struct caller_frame f = {.next = FRAME_POINTER(ctx)};
+	u64 hash, above = sp - 1, needed;
+	struct caller_frame f = {.next = fp};
+	u32 i, length;
 
+	w->epoch = *epoch_at(c, s->place);
+	hash = site_hash(s->id, w->epoch, w->chain[0]);
+	length = chain_length(c, hash, most) & SITE_LENGTH; /* which is MAX_CHAIN at most, also for the verifier */
 	BOUNDED
-	for (i = 1; i < MAX_CHAIN; i++) {
-		u64 fp = f.next;
-
-		if (i >= length || !find_frame(&f, fp, above, w, sp))
+	for (i = 1; i < length; i++) {
+		fp = f.next;
+		if (!find_frame(&f, fp, above, w, sp))
 			break;
 		above = fp;
-		hash = mix(hash, unhidden(f.address, w, fp + 8));
+		w->chain[i] = unhidden(f.address, w, fp + 8);
+		hash = mix(hash, w->chain[i]);
 	}
+	w->length = i;
 	needed = above + sizeof(f) - sp;
 	if (needed > s->reach && needed <= sizeof(w->words))
 		s->reach = needed;
 	return hash ? hash : 1;
 }
 
-INLINE int chain_known(struct caller_table *c, u64 hash) { return c->chains[hash >> (64 - CHAIN_BITS)] == hash; }
+INLINE u64 *known_chain(struct caller_table *c, u64 hash) { return &c->chains[hash >> (64 - CHAIN_BITS)]; }
 
 /*
- * Tells user space the addresses of a chain, and returns its number. User space may have said meanwhile that other
- * addresses are of use, so the number may be another one than chain_above returned. Where there is no room, the
- * chain stays unknown: its next call tells the addresses.
+ * Tells user space the addresses of a chain. Where there is no room, the chain stays unknown: its next call tells the
+ * addresses.
  */
-NOINLINE u64 define_chain(struct pt_regs *ctx, struct slot *s, const struct window *w, u64 cookie)
+NOINLINE void define_chain(struct slot *s, struct caller_table *c, const struct window *w, u64 hash, u32 function)
 {
-	struct caller_table *c = known_callers();
-	struct caller_frame f = {.next = FRAME_POINTER(ctx)};
-	u64 hash, above = STACK_POINTER(ctx) - 1;
-	struct event e = {};
-	u32 i, length;
+	struct event *e = room(s);
 
-	if (!c)
-		return 0;
-	e.args[0] = *epoch_at(c, s->place);
-	e.args[1] = w->site;
-	hash = site_hash(s->id, e.args[0], w->site);
-	length = chain_length(c, hash, COOKIE_CHAIN(cookie));
-	_Pragma("clang loop unroll(full)")
-	for (i = 1; i < MAX_CHAIN; i++) {
-		u64 fp = f.next;
-
-		if (i >= length || !read_frame(&f, fp, above))
-			break;
-		above = fp;
-		e.args[i + 1] = unhidden(f.address, w, fp + 8);
-		hash = mix(hash, e.args[i + 1]);
-	}
-	if (!hash)
-		hash = 1;
-	set_head(&e, s->id, COOKIE_FUNCTION(cookie), i + 1, CHAIN_EVENT);
-	e.chain = hash;
-	e.enter = ktime_ns();
-	if (put(s, &e))
-		c->chains[hash >> (64 - CHAIN_BITS)] = hash;
-	return hash;
+	if (!e)
+		return;
+	set_head(e, s->id, function, w->length + 1, CHAIN_EVENT);
+	e->chain = hash;
+	e->args[0] = w->epoch;
+	__builtin_memcpy(e->args + 1, w->chain, sizeof(w->chain));
+	e->enter = ktime_ns();
+	publish(s, e->nargs);
+	*known_chain(c, hash) = hash;
 }
 
 #endif

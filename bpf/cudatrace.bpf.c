@@ -202,23 +202,25 @@ GLOBAL u32 fill_slot(u32 index, u64 id, u32 place)
 	return s->index;
 }
 
+#define CLAIMS 8 /* against other threads that claim the same slot at the same time */
+
 /* The index of a new thread's slot; NO_SLOT when its process is no target. */
 GLOBAL u32 add_slot(u64 id)
 {
-	u32 pid = id >> 32, index = (u32)id, i;
+	u32 pid = id >> 32, i;
 	struct target *target = map_lookup(&targets, &pid);
-	struct slot *s;
 
 	if (!target)
 		return NO_SLOT;
 	BOUNDED
-	for (i = 1; i <= PROBES; i++) {
-		s = slot_at(index);
-		if (!s) /* never so; a loop that ends here is less for the kernel to check than one that goes on */
-			return NO_SLOT;
+	for (i = 0; i < CLAIMS; i++) {
+		u32 index = search_slots(id, 0);
+		struct slot *s = index == NO_SLOT ? 0 : slot_at(index);
+
+		if (!s)
+			break;
 		if (claim(s, 0))
 			return fill_slot(index, id, target->place);
-		index += i;
 	}
 	lose_call(id, LOST_THREAD_TABLE);
 	return NO_SLOT;
@@ -344,7 +346,7 @@ GLOBAL int spill(u32 slot)
 		t->frames[top].sp = s->sp;
 		t->frames[top].later = 0;
 		t->frames[top].trying = 0;
-		copy_event(&t->frames[top].event, e);
+		__builtin_memcpy(&t->frames[top].event, e, sizeof(*e));
 	}
 	return 0;
 }
@@ -407,49 +409,64 @@ INLINE void unwind(struct pt_regs *ctx, struct slot *s)
 }
 
 /* Reads a number of bytes of the stack into the window. Returns 0 when they cannot be read. */
-INLINE u32 read_stack(struct pt_regs *ctx, struct window *w, u32 size)
+INLINE u32 read_stack(struct window *w, u64 sp, u32 size)
 {
 	BARRIER_ON(size); /* the verifier wants the bounds on this register */
-	size &= sizeof(w->words) * 2 - 1;
-	if (size > sizeof(w->words))
-		size = sizeof(w->words);
-	return size && read_user(w->words, size, (void *)STACK_POINTER(ctx)) ? 0 : size;
+	size = ((size - 1) & (sizeof(w->words) - 1)) + 1;
+	return read_user(w->words, size, (void *)sp) ? 0 : size;
 }
 
 /* The return address of the innermost open call, if the call is recorded only when it fails. */
-NOINLINE u64 hidden_address(struct slot *s)
+INLINE u64 hidden_address(struct slot *s, struct thread *t)
 {
-	struct thread *t = thread_at(s->index);
 	u32 top = s->depth - 1;
 
-	if (!t || top >= MAX_DEPTH || !(t->frames[top].event.flags & QUIET))
-		return 0;
-	return t->frames[top].site;
+	return top < MAX_DEPTH && t->frames[top].event.flags & QUIET ? t->frames[top].site : 0;
 }
 
 /*
- * Reads the thread's window of its stack, with at least some words for arguments in it, and
- * the innermost return address. Near the top of a stack there is less than the thread's
- * chains need elsewhere. Returns 0 when the arguments cannot be read.
+ * Reads the thread's window of its stack, with the words that a plain function's cookie wants, and returns the number
+ * of the chain above the call, 0 when not known. User space knows the chain then. fp and link are registers at entry.
+ * Near the top of a stack there is less than the thread's chains need elsewhere.
  */
-INLINE int read_window(struct pt_regs *ctx, struct slot *s, struct window *w, u32 stack)
+GLOBAL u64 chain_above(u32 slot, u64 sp, u64 fp, u64 link, u64 cookie)
 {
-	u32 least = STACK_ARGS_AT + stack * 8, want = s->reach > least ? s->reach : least;
+	u32 stack = COOKIE_STACK_WORDS(cookie), least = STACK_ARGS_AT + stack * 8;
+	struct thread *t = thread_at(slot);
+	struct slot *s = slot_at(slot);
+	struct caller_table *c;
+	struct window *w;
+	u64 hash;
 
-	w->hidden = s->depth ? hidden_address(s) : 0;
-	w->reach = read_stack(ctx, w, want);
+	BARRIER_ON(link); /* without a use of it callers would leave its register unset, which the verifier forbids */
+	if (!t || !s || (!stack && !COOKIE_CHAIN(cookie)))
+		return 0;
+	w = &t->window;
+	w->chain[0] = 0;
+	w->reach = read_stack(w, sp, s->reach > least ? s->reach : least);
 	if (w->reach < least)
-		w->reach = read_stack(ctx, w, least);
+		w->reach = read_stack(w, sp, least);
 	if (w->reach < least) {
-		w->site = 0;
+		if (stack)
+			count(READ_FAULT);
 		return 0;
 	}
-#if RETURN_POPS
-	w->site = unhidden(w->words[0], w, STACK_POINTER(ctx));
-#else
-	w->site = unhidden(CODE_ADDRESS(ctx->x[30]), w, STACK_POINTER(ctx));
-#endif
-	return 1;
+	c = COOKIE_CHAIN(cookie) ? known_callers() : 0;
+	if (!c)
+		return 0;
+	w->hidden = hidden_address(s, t);
+	w->chain[0] = unhidden(RETURN_POPS ? w->words[0] : CODE_ADDRESS(link), w, sp);
+	if (!w->chain[0])
+		return 0;
+	hash = follow_chain(s, c, w, sp, fp, COOKIE_CHAIN(cookie));
+	if (*known_chain(c, hash) != hash)
+		define_chain(s, c, w, hash, COOKIE_FUNCTION(cookie));
+	return hash;
+}
+
+INLINE u64 chain_of(struct pt_regs *ctx, struct slot *s, u64 cookie)
+{
+	return chain_above(s->index, STACK_POINTER(ctx), FRAME_POINTER(ctx), LINK(ctx), cookie);
 }
 
 /* Brings all that a recipe copies from into words and block. */
@@ -476,11 +493,22 @@ INLINE void gather(struct pt_regs *ctx, struct thread *t, const struct recipe *r
 		count(READ_FAULT);
 }
 
-GLOBAL u64 read_field(u64 from, u64 mask)
+/*
+ * What becomes of an argument's word by its operation, which is half of struct op, at entry (when is OP_FIELD) or return
+ * (OP_OUT) of a call that returned ret.
+ */
+GLOBAL u64 value_of(u64 word, u64 mask, u64 how, u32 when, u32 ret)
 {
+	u32 kind = how >> 16 & 0xff;
 	u64 value = 0;
 
-	if (read_user(&value, mask >> 32 ? 8 : 4, (void *)from))
+	if (kind == OP_COPY)
+		return word & mask;
+	if (kind != when)
+		return word;
+	if (kind == OP_OUT && (ret || !word))
+		return 0;
+	if (read_user(&value, mask >> 32 ? 8 : 4, (void *)(word + (how >> 32))))
 		count(READ_FAULT);
 	return value;
 }
@@ -490,19 +518,11 @@ INLINE void record_args(struct thread *t, struct event *e, const struct recipe *
 	u32 i;
 
 	BOUNDED
-	for (i = 0; i < MAX_ARGS; i++) {
+	for (i = 0; i < MAX_ARGS && i < r->nargs; i++) {
 		const struct op *op = &r->ops[i];
-		u64 value;
+		u64 word = *(u64 *)((u8 *)t->words + (op->source & SOURCE_MASK));
 
-		if (i >= r->nargs)
-			return;
-		value = *(u64 *)((u8 *)t->words + (op->source & SOURCE_MASK));
-		if (op->kind == OP_FIELD) {
-			value = read_field(value + op->offset, op->mask);
-		} else if (op->kind == OP_COPY) {
-			value &= op->mask;
-		}
-		e->args[i] = value;
+		e->args[i] = value_of(word, op->mask, *(u64 *)&op->source, OP_FIELD, 0);
 	}
 }
 
@@ -558,19 +578,6 @@ NOINLINE int prepare(struct pt_regs *ctx, struct slot *s, u64 id, u64 cookie, u3
 	return 0;
 }
 
-/* The number of the chain above a call, which is defined for user space; 0 when not known. */
-NOINLINE u64 chain_of(struct pt_regs *ctx, struct slot *s, u64 cookie)
-{
-	struct caller_table *c = known_callers();
-	struct thread *t = thread_at(s->index);
-	u64 chain;
-
-	if (!c || !t || !COOKIE_CHAIN(cookie) || !read_window(ctx, s, &t->window, 0))
-		return 0;
-	chain = chain_above(ctx, s, c, COOKIE_CHAIN(cookie), &t->window);
-	return chain_known(c, chain) ? chain : define_chain(ctx, s, &t->window, cookie);
-}
-
 /* The flags of a call that begins. */
 INLINE u32 special_flags(const struct recipe *r, u32 recorded)
 {
@@ -614,7 +621,7 @@ NOINLINE int enter_special(struct pt_regs *ctx, u64 id, u64 cookie)
 	f->site = 0;
 	if (flags != QUIET) {
 		f->event.chain = chain_of(ctx, s, cookie);
-		f->site = COOKIE_CHAIN(cookie) ? t->window.site : 0; /* also where the chain is not known */
+		f->site = COOKIE_CHAIN(cookie) ? t->window.chain[0] : 0; /* also where the chain is not known */
 	}
 	gather(ctx, t, r);
 	record_args(t, &f->event, r);
@@ -625,73 +632,36 @@ NOINLINE int enter_special(struct pt_regs *ctx, u64 id, u64 cookie)
 	return 0;
 }
 
-/* Reads the words of a plain function's event and the thread's window, and returns the number of words. */
-INLINE u32 read_words(struct pt_regs *ctx, struct slot *s, struct window *w, u64 *words, u64 cookie)
+/* Reads the words of a plain function's event, after the thread's window was read. Returns the number of words. */
+INLINE u32 read_words(struct pt_regs *ctx, struct slot *s, u64 *words, u64 cookie)
 {
-	u32 stack = COOKIE_STACK_WORDS(cookie), block = COOKIE_BLOCK_WORDS(cookie), n = LESS_REGISTERS, i;
+	u32 stack = COOKIE_STACK_WORDS(cookie), block = COOKIE_BLOCK_WORDS(cookie);
+	/* without a branch: what follows would be verified once for each number */
+	u32 n = LESS_REGISTERS + (cookie / COOKIE_ALL_REGISTERS & 1) * (REGISTER_ARGS - LESS_REGISTERS);
+	struct thread *t = stack ? thread_at(s->index) : 0;
 
 	LOAD_LESS_REGISTERS(words, ctx);
-	if (cookie & COOKIE_ALL_REGISTERS) {
-		LOAD_MORE_REGISTERS(words, ctx);
-		n = REGISTER_ARGS;
-	}
-	if (!read_window(ctx, s, w, stack))
-		count(READ_FAULT);
-	BOUNDED
-	for (i = 0; i < stack; i++)
-		words[n + i] = w->words[STACK_ARGS_AT / 8 + i];
+	LOAD_MORE_REGISTERS(words, ctx);
+	if (t)
+		__builtin_memcpy(words + n, t->window.words + STACK_ARGS_AT / 8, 7 * 8);
 	n += stack;
 	if (block && read_user(words + n, block * 8, (void *)(words[COOKIE_BLOCK_REGISTER(cookie)] + COOKIE_BLOCK_OFFSET(cookie))))
 		count(READ_FAULT);
 	return n + block;
 }
 
-/*
- * Defines the chain of the call at the tail, in front of the call. Returns where the tail
- * is then, 0 when there is no room.
- */
-NOINLINE int define_in_front(struct pt_regs *ctx, struct slot *s, const struct window *w, u64 cookie)
-{
-	struct thread *t = thread_at(s->index);
-	struct event *e = tail_of(s);
-	u32 top = s->depth;
-	u64 chain;
-
-	if (!t || !e || top >= MAX_DEPTH)
-		return 0;
-	copy_event(&t->frames[top].event, e);
-	chain = define_chain(ctx, s, w, cookie);
-	e = room(s);
-	if (!e)
-		return 0;
-	copy_event(e, &t->frames[top].event);
-	e->chain = chain;
-	return 1;
-}
-
-/* Finds the chain above the call at the tail. Returns where the tail is then, 0 when there is no room. */
-INLINE struct event *find_chain(struct pt_regs *ctx, struct slot *s, struct event *e, struct window *w, u64 cookie)
-{
-	struct caller_table *c = known_callers();
-
-	if (!c || !w->site || !COOKIE_CHAIN(cookie))
-		return e;
-	e->chain = chain_above(ctx, s, c, COOKIE_CHAIN(cookie), w);
-	if (chain_known(c, e->chain))
-		return e;
-	return define_in_front(ctx, s, w, cookie) ? tail_of(s) : 0;
-}
-
 /* Notes a call of a plain function at the tail. Returns 0 when there is no room. */
-INLINE struct event *note_call(struct pt_regs *ctx, struct slot *s, struct thread *t, u64 id, u64 cookie)
+INLINE struct event *note_call(struct pt_regs *ctx, struct slot *s, u64 id, u64 cookie)
 {
+	u64 chain = chain_of(ctx, s, cookie);
 	struct event *e = room(s);
 
 	if (!e)
 		return 0;
 	set_head(e, id, COOKIE_FUNCTION(cookie), 0, RAW);
-	e->nargs = read_words(ctx, s, &t->window, e->args, cookie);
-	return find_chain(ctx, s, e, &t->window, cookie);
+	e->chain = chain;
+	e->nargs = read_words(ctx, s, e->args, cookie);
+	return e;
 }
 
 /* Whether the call that begins has been noted: for a while its function has probes for whole calls, too. */
@@ -706,7 +676,6 @@ INLINE int noted(struct pt_regs *ctx, struct slot *s, u64 cookie)
 INLINE int enter(struct pt_regs *ctx, u64 cookie)
 {
 	u64 id = current_id();
-	struct thread *t;
 	struct slot *s;
 	struct event *e;
 
@@ -721,8 +690,7 @@ INLINE int enter(struct pt_regs *ctx, u64 cookie)
 		return 1;
 	if ((s->depth || s->announced != ANNOUNCED || (cookie >> COOKIE_LAUNCH_BIT & s->unlaunched)) && !prepare(ctx, s, id, cookie, 0))
 		return 1;
-	t = thread_at(s->index);
-	e = t ? note_call(ctx, s, t, id, cookie) : 0;
+	e = note_call(ctx, s, id, cookie);
 	if (!e) {
 		lose_call(id, LOST_BUFFER_FULL);
 		return 1;
@@ -744,17 +712,10 @@ INLINE void record_out_values(struct event *e, const struct recipe *r)
 	u32 i;
 
 	BOUNDED
-	for (i = 0; i < MAX_ARGS; i++) {
+	for (i = 0; i < MAX_ARGS && i < r->nargs; i++) {
 		const struct op *op = &r->ops[i];
-		u64 value = 0;
 
-		if (i >= r->nargs)
-			return;
-		if (op->kind != OP_OUT)
-			continue;
-		if (!e->ret && e->args[i])
-			value = read_field(e->args[i] + op->offset, op->mask);
-		e->args[i] = value;
+		e->args[i] = value_of(e->args[i], op->mask, *(u64 *)&op->source, OP_OUT, e->ret);
 	}
 }
 
@@ -818,9 +779,9 @@ INLINE void want(struct slot *s, struct event *e)
 }
 
 /* The return of a call that lies in a frame, or of one that is not recorded; sp is the stack pointer at its entry. */
-NOINLINE void leave_special(struct pt_regs *ctx, struct slot *s, u64 sp, u64 now)
+NOINLINE void leave_special(struct pt_regs *ctx, struct slot *s, u64 cookie, u64 sp, u64 now)
 {
-	u32 func = COOKIE_FUNCTION(attach_cookie(ctx)), top;
+	u32 func = COOKIE_FUNCTION(cookie), top;
 	struct thread *t = thread_at(s->index);
 	struct recipe *r;
 	struct frame *f;
@@ -850,7 +811,7 @@ NOINLINE void leave_special(struct pt_regs *ctx, struct slot *s, u64 sp, u64 now
 }
 
 /* The end of a call; sp is the stack pointer at its entry. */
-INLINE void leave(struct pt_regs *ctx, u64 sp)
+INLINE void leave(struct pt_regs *ctx, u64 cookie, u64 sp)
 {
 	u64 now = ktime_ns();
 	struct slot *s = find_slot(current_id());
@@ -859,8 +820,8 @@ INLINE void leave(struct pt_regs *ctx, u64 sp)
 	if (!s)
 		return;
 	e = s->tail && s->sp == sp ? tail_of(s) : 0;
-	if (!e || e->func != COOKIE_FUNCTION(attach_cookie(ctx))) {
-		leave_special(ctx, s, sp, now);
+	if (!e || e->func != COOKIE_FUNCTION(cookie)) {
+		leave_special(ctx, s, cookie, sp, now);
 		return;
 	}
 	e->exit = now;
@@ -1130,7 +1091,7 @@ INLINE int call(struct pt_regs *ctx)
 	u64 cookie = attach_cookie(ctx), sp = STACK_POINTER(ctx);
 
 	if (cookie & (COOKIE_RETURN | COOKIE_BEHIND))
-		leave(ctx, cookie & COOKIE_BEHIND ? sp - RETURN_POPS : sp);
+		leave(ctx, cookie, cookie & COOKIE_BEHIND ? sp - RETURN_POPS : sp);
 	else
 		enter(ctx, cookie);
 	return 0;
@@ -1142,9 +1103,11 @@ extern _Bool bpf_session_is_return(void) KERNEL_FUNCTION;
 SEC("uprobe.session")
 int call_session(struct pt_regs *ctx)
 {
+	u64 cookie = attach_cookie(ctx);
+
 	if (!bpf_session_is_return())
-		return enter(ctx, attach_cookie(ctx)); /* no return probe unless it is 0 */
-	leave(ctx, STACK_POINTER(ctx) - RETURN_POPS);
+		return enter(ctx, cookie); /* no return probe unless it is 0 */
+	leave(ctx, cookie, STACK_POINTER(ctx) - RETURN_POPS);
 	return 0;
 }
 

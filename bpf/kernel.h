@@ -142,6 +142,7 @@ struct pt_regs {
 #define FIRST_ARG(ctx) ((ctx)->di)
 #define FRAME_POINTER(ctx) ((ctx)->bp)
 #define INSTRUCTION(ctx) ((ctx)->ip)
+#define LINK(ctx) 0 /* the return address, where that is in a register at entry */
 #define CODE_ADDRESS(word) (word)
 #define REGISTER_ARGS 6
 #define STACK_ARGS_AT 8 /* above the return address */
@@ -165,6 +166,7 @@ struct pt_regs { /* struct user_pt_regs */
 #define FIRST_ARG(ctx) ((ctx)->x[0])
 #define FRAME_POINTER(ctx) ((ctx)->x[29])
 #define INSTRUCTION(ctx) ((ctx)->pc)
+#define LINK(ctx) ((ctx)->x[30])
 /* A return address may be signed: pointer authentication has the bits above an address. */
 #define CODE_ADDRESS(word) ((word) & 0xffffffffffffull)
 #define REGISTER_ARGS 8

@@ -142,10 +142,11 @@ type ProbesThread struct {
 	Window struct {
 		_      structs.HostLayout
 		Words  [64]uint64
-		Site   uint64
+		Epoch  uint64
+		Chain  [7]uint64
 		Hidden uint64
+		Length uint32
 		Reach  uint32
-		Pad    uint32
 	}
 	Frames [8]struct {
 		_      structs.HostLayout

@@ -67,16 +67,6 @@ INLINE void set_head(struct event *e, u64 id, u32 func, u32 nargs, u32 flags)
 	e->chain = 0;
 }
 
-INLINE void copy_event(struct event *to, const struct event *from)
-{
-	const u64 *words = (const u64 *)from;
-	u32 i;
-
-	BOUNDED
-	for (i = 0; i < sizeof(*to) / 8; i++)
-		((u64 *)to)[i] = words[i];
-}
-
 enum lost_cause {
 	LOST_BUFFER_FULL = 0,
 	LOST_THREAD_TABLE = 1,
@@ -281,7 +271,7 @@ NOINLINE int put(struct slot *s, const struct event *e)
 
 	if (!to)
 		return 0;
-	copy_event(to, e);
+	__builtin_memcpy(to, e, sizeof(*to));
 	publish(s, e->nargs <= MAX_ARGS ? e->nargs : MAX_ARGS);
 	return 1;
 }
@@ -299,19 +289,20 @@ INLINE struct slot *slot_at(u32 index)
 	return map_lookup(&slots, &index);
 }
 
-GLOBAL u32 find_elsewhere(u64 id)
+/* The index of the slot that has an ID, 0 of a free one, among those where a thread's may be; NO_SLOT if none has. */
+GLOBAL u32 search_slots(u32 thread, u64 id)
 {
-	u32 i, index = (u32)id;
+	u32 i, index = thread;
 	struct slot *s;
 
 	BOUNDED
-	for (i = 1; i < PROBES; i++) {
-		index += i;
+	for (i = 1; i <= PROBES; i++) {
 		s = slot_at(index);
 		if (!s) /* never so; a loop that ends here is less for the kernel to check than one that goes on */
 			return NO_SLOT;
 		if (s->id == id)
 			return index & slot_mask;
+		index += i;
 	}
 	return NO_SLOT;
 }
@@ -326,7 +317,7 @@ INLINE struct slot *find_slot(u64 id)
 		return 0;
 	if (s && s->id == id)
 		return s;
-	index = find_elsewhere(id);
+	index = search_slots(id, id);
 	return index == NO_SLOT ? 0 : slot_at(index);
 }
 

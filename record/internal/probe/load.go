@@ -21,9 +21,9 @@ import (
 // those of the event store.
 type loadedProgram struct {
 	mode       attachMode
-	calls      callPrograms
-	functions  siteProgram // of any library; nil where none are asked for
-	list       siteProgram // at changes of the dynamic linker's list of libraries
+	calls      callPrograms // nil where none are probed
+	functions  siteProgram  // of any library; nil where none are asked for
+	list       siteProgram  // at changes of the dynamic linker's list of libraries; nil where nothing is probed
 	threadExit *ebpf.Program
 	exec       *ebpf.Program
 	maps       bpfMaps
@@ -76,7 +76,13 @@ func (m attachMode) withoutSession() attachMode {
 
 func loadMode(m attachMode, o Options, l storeLayout, store *eventStore) (*loadedProgram, error) {
 	names := m.programs()
-	programs := []string{names.alone, names.pairs, names.list, bpf.ProbesProgThreadExit, bpf.ProbesProgProcessExec}
+	programs := []string{bpf.ProbesProgThreadExit, bpf.ProbesProgProcessExec}
+	if !o.probesNothing() {
+		programs = append(programs, names.list)
+	}
+	if !o.OnlyOfFiles {
+		programs = append(programs, names.alone, names.pairs)
+	}
 	if len(o.OfFiles) > 0 {
 		programs = append(programs, names.functions)
 	}
@@ -94,8 +100,10 @@ func loadMode(m attachMode, o Options, l storeLayout, store *eventStore) (*loade
 		return nil, err
 	}
 	defer c.Close()
-	if err := checkMode(m, c.Programs[names.pairs]); err != nil {
-		return nil, err
+	if p := c.Programs[names.list]; p != nil {
+		if err := checkMode(m, p); err != nil {
+			return nil, err
+		}
 	}
 	alone := siteProgram{c.DetachProgram(names.alone), m.withoutSession()}
 	pairs := alone

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cudatrace/cudatrace/bpf"
+	"github.com/cudatrace/cudatrace/record/pattern"
 )
 
 // Of the object only what was asked for is left, and the constants.
@@ -36,6 +37,29 @@ func TestCut(t *testing.T) {
 	}
 	if len(object.Programs) != programs || len(object.Maps) != all {
 		t.Errorf("the object has only %d programs and %d maps of its own left", len(object.Programs), len(object.Maps))
+	}
+}
+
+// Only programs that will be attached are loaded: the kernel takes 10 ms to check that of calls.
+func TestProgramsThatAreLoaded(t *testing.T) {
+	functions := []pattern.Functions{{File: "libm.so.6", Name: "cos"}}
+	type loaded struct{ Calls, List, Functions bool }
+	for _, c := range []struct {
+		options Options
+		want    loaded
+	}{
+		{Options{}, loaded{Calls: true, List: true}},
+		{Options{OfFiles: functions}, loaded{Calls: true, List: true, Functions: true}},
+		{Options{OnlyOfFiles: true, OfFiles: functions, Paused: true}, loaded{List: true, Functions: true}},
+		{Options{OnlyOfFiles: true}, loaded{}},
+	} {
+		p := open(t, c.options).program
+		got := loaded{
+			p.calls.alone.Program != nil || p.calls.pairs.Program != nil, p.list.Program != nil, p.functions.Program != nil,
+		}
+		if got != c.want {
+			t.Errorf("%+v: loaded %+v, want %+v", c.options, got, c.want)
+		}
 	}
 }
 

@@ -21,7 +21,7 @@ type eventStore struct {
 	maps   storeMaps
 	mapped [][]byte
 
-	chunks  []bpf.ProbesChunk
+	chunks  []bpf.ProbesChunk // those that are mapped; the capacity is all
 	slots   []bpf.ProbesSlot
 	queue   []uint64 // circular queue of the numbers of free chunks
 	supply  *bpf.ProbesSupply
@@ -70,7 +70,7 @@ func openEventStore(l storeLayout) (*eventStore, error) {
 }
 
 func (s *eventStore) mapAll(l storeLayout) (err error) {
-	if s.chunks, err = mapArray[bpf.ProbesChunk](s, s.maps.chunks, l.Chunks); err != nil {
+	if err = s.reserveChunks(l.Chunks); err != nil {
 		return err
 	}
 	if s.slots, err = mapArray[bpf.ProbesSlot](s, s.maps.slots, l.Slots); err != nil {
@@ -89,6 +89,35 @@ func (s *eventStore) mapAll(l storeLayout) (err error) {
 		s.callers.table = &callers[0]
 	}
 	return err
+}
+
+// reserveChunks reserves addresses for all chunks and maps the first ones.
+func (s *eventStore) reserveChunks(n uint32) error {
+	b, err := unix.Mmap(-1, 0, int(n)*int(chunkBytes), unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
+	if err != nil {
+		return err
+	}
+	s.mapped = append(s.mapped, b)
+	s.chunks = unsafe.Slice((*bpf.ProbesChunk)(unsafe.Pointer(unsafe.SliceData(b))), n)[:0]
+	return s.mapChunks(0)
+}
+
+// chunksAtOnce is the number of chunks that are mapped at a time. All of 64 MiB take 7 ms to map and unmap, and most
+// recordings use a few.
+const chunksAtOnce = 256
+
+// mapChunks maps the chunks up to a number, if there are so many.
+func (s *eventStore) mapChunks(number uint32) error {
+	for n := len(s.chunks); int(number) >= n && n < cap(s.chunks); n = len(s.chunks) {
+		more := s.chunks[n:min(n+chunksAtOnce, cap(s.chunks))]
+		_, err := unix.MmapPtr(s.maps.chunks.FD(), int64(n)*int64(chunkBytes), unsafe.Pointer(unsafe.SliceData(more)),
+			uintptr(len(more))*uintptr(chunkBytes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_FIXED)
+		if err != nil {
+			return err
+		}
+		s.chunks = s.chunks[:n+len(more)]
+	}
+	return nil
 }
 
 // mapArray maps a BPF array into memory. Its values are of type T, whose size is a multiple of
@@ -162,7 +191,11 @@ func (s *eventStore) drain(take func(event []byte) error, begin, end func()) (fi
 		fill = float64(fresh) / float64(fresh+free)
 	}
 	for ; s.seen < taken; s.seen++ {
-		s.open = append(s.open, openChunk{uint32(s.queue[s.seen&uint64(len(s.queue)-1)]), chunkHead})
+		number := uint32(s.queue[s.seen&uint64(len(s.queue)-1)])
+		if err := s.mapChunks(number); err != nil {
+			return fill, false, fmt.Errorf("mapping the buffers: %w", err)
+		}
+		s.open = append(s.open, openChunk{number, chunkHead})
 	}
 	all = true
 	kept := s.open[:0]

@@ -115,6 +115,31 @@ func TestStore(t *testing.T) {
 	}
 }
 
+// Chunks are mapped when they are used, and each is the chunk of its number.
+func TestChunksAreMappedLater(t *testing.T) {
+	const chunks = 2*chunksAtOnce + 3
+	p := open(t, Options{OnlyOfFiles: true, BufferBytes: chunks * int(chunkBytes)})
+	s := p.events.store
+	for _, c := range []struct {
+		number uint32
+		mapped int
+	}{{0, chunksAtOnce}, {chunksAtOnce - 1, chunksAtOnce}, {chunksAtOnce, 2 * chunksAtOnce},
+		{chunks - 1, chunks}, {chunks, chunks}} {
+		if err := s.mapChunks(c.number); err != nil || len(s.chunks) != c.mapped {
+			t.Errorf("for chunk %d, %d are mapped (%v), want %d", c.number, len(s.chunks), err, c.mapped)
+		}
+	}
+	for number := range s.chunks {
+		s.chunks[number].Slot = uint32(number)
+	}
+	var chunk bpf.ProbesChunk
+	for _, number := range []uint32{0, chunksAtOnce, chunks - 1} {
+		if err := s.maps.chunks.Lookup(number, &chunk); err != nil || chunk.Slot != number {
+			t.Errorf("chunk %d is that of number %d (%v)", number, chunk.Slot, err)
+		}
+	}
+}
+
 // The chunk of a thread that has ended is read to its end, although another has its slot.
 func TestReusedSlot(t *testing.T) {
 	s := storeInMemory(2, 1)
