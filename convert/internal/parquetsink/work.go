@@ -132,7 +132,7 @@ func (s *Sink) newShape(w *timeline.Work, gpu uint32) *shape {
 			}
 		}
 		r.Registers, r.SharedBytes = k.Registers, int64(k.StaticShared)+int64(k.DynamicShared)
-		x.collective = collectiveOf(r.Name)
+		x.collective = collectiveOf(r.Name, k.Name)
 	case timeline.MemcpyWork:
 		c := &w.Shape.Memcpy
 		r.Name, r.Bytes = cudaapi.MemcpyKindName(c.CopyKind), int64(min(c.Bytes, 1<<62))
@@ -145,21 +145,13 @@ func (s *Sink) newShape(w *timeline.Work, gpu uint32) *shape {
 
 func dimensions(d [3]uint32) string { return fmt.Sprintf("%dx%dx%d", d[0], d[1], d[2]) }
 
-// collectiveOf reads the name of a kernel: ncclDevKernel_AllReduce_Sum_f32_RING_LL, ncclKernel_SendRecv(...). It returns
-// nil for a kernel that is not one of NCCL or NVSHMEM.
-func collectiveOf(name string) *joined.Collective {
-	if !strings.HasPrefix(name, "nccl") && !strings.HasPrefix(name, "nvshmem") {
+// collectiveOf is what a kernel does that communicates, nil for others.
+func collectiveOf(name, mangled string) *joined.Collective {
+	if timeline.CommunicationLibrary(mangled) == "" {
 		return nil
 	}
 	c := &joined.Collective{Name: name}
-	rest, ok := strings.CutPrefix(name, "ncclDevKernel_")
-	if !ok {
-		rest, ok = strings.CutPrefix(name, "ncclKernel_")
-	}
-	if ok {
-		rest, _, _ = strings.Cut(rest, "(")
-		c.Operation, c.Variant, _ = strings.Cut(rest, "_")
-	}
+	c.Operation, c.Variant = timeline.NCCLKernel(mangled)
 	return c
 }
 
