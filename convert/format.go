@@ -104,7 +104,7 @@ var Formats = []*Format{
 		Written:  "tables were written", Unit: "event", Units: "events", // an event may be several rows
 		Folder: true, Steps: true,
 		Run:    func(name string) bool { return name != "" && name == joined.Plain(name) }, // engines read it in a folder's name
-		Memory: parquetsink.Budget + 56<<20,                                                     // rows that wait, and columns that are being encoded
+		Memory: parquetsink.Budget + 56<<20,                                                // rows that wait, and columns that are being encoded
 		each:   2048, most: 8192, per: "up to seventeen for each process with a rank: convert fewer logs at a time", manifest: parquetsink.Manifest,
 		new: newParquet,
 	},

@@ -41,6 +41,14 @@ func Field[F any](b *Batch, offset uintptr, row int) *F {
 	return (*F)(unsafe.Add(b.first, offset+uintptr(row)*b.size))
 }
 
+// Copy copies a field of all rows.
+func Copy[F any](b *Batch, offset uintptr, to []F) {
+	first, size := unsafe.Add(b.first, offset), b.size
+	for i := range to {
+		to[i] = *(*F)(unsafe.Add(first, uintptr(i)*size))
+	}
+}
+
 // Options are the options of a sink.
 type Options struct {
 	// Run is the run of all logs; "" is that of each log.

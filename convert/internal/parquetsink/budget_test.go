@@ -26,12 +26,12 @@ func TestBudgetDuckDB(t *testing.T) {
 	var files []*os.File
 	folder := t.TempDir()
 	sink := tables(64<<10, func(path string) (io.Writer, error) {
-			path = filepath.Join(folder, path)
-			must(t, os.MkdirAll(filepath.Dir(path), 0o755))
-			f, err := os.Create(path)
-			files = append(files, f)
-			return f, err
-		})
+		path = filepath.Join(folder, path)
+		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		f, err := os.Create(path)
+		files = append(files, f)
+		return f, err
+	})
 	all, err := convert.Timeline([]convert.Log{{Name: "log", Open: logtest.InMemory(data.Bytes())}}, convert.Options{}, sink)
 	must(t, err)
 	for _, f := range files {
@@ -65,9 +65,9 @@ func TestSameFiles(t *testing.T) {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(workers))
 		buffers := make(map[string]*bytes.Buffer)
 		sink := tables(128<<10, func(path string) (io.Writer, error) {
-				buffers[path] = new(bytes.Buffer)
-				return buffers[path], nil
-			})
+			buffers[path] = new(bytes.Buffer)
+			return buffers[path], nil
+		})
 		_, err := convert.Timeline([]convert.Log{{Name: "log", Open: logtest.InMemory(data.Bytes())}}, convert.Options{}, sink)
 		must(t, err)
 		files := make(map[string]string)

@@ -74,11 +74,11 @@ func (p *piece) column(of *Column, to *column) {
 			room[i] = id
 		}
 	case of.kind == reflect.Int64:
-		copyField(p, of, to.wide.room(b.rows, p.rows.N, &m.wide))
+		joined.Copy(&p.rows, of.offset, to.wide.room(b.rows, p.rows.N, &m.wide))
 	case of.kind == reflect.Uint32:
-		copyField(p, of, to.small.room(b.rows, p.rows.N, &m.small))
+		joined.Copy(&p.rows, of.offset, to.small.room(b.rows, p.rows.N, &m.small))
 	case of.kind == reflect.Float64:
-		copyField(p, of, to.floats.room(b.rows, p.rows.N, &m.floats))
+		joined.Copy(&p.rows, of.offset, to.floats.room(b.rows, p.rows.N, &m.floats))
 	case of.kind == reflect.Bool:
 		for i, room := 0, to.wide.room(b.rows, p.rows.N, &m.wide); i < len(room); i++ {
 			if room[i] = 0; *joined.Field[bool](&p.rows, of.offset, i) {
@@ -104,13 +104,6 @@ func (p *piece) texts(of *Column, to []uint32) {
 			to[i] = p.id(*text)
 		}
 		last = text
-	}
-}
-
-// copyField makes a column of the values of a field.
-func copyField[F any](p *piece, of *Column, to []F) {
-	for i := range to {
-		to[i] = *joined.Field[F](&p.rows, of.offset, i)
 	}
 }
 
