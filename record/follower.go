@@ -112,8 +112,8 @@ func (s *session) nameThreads(pid uint32) {
 	}
 }
 
-// Status probes libcupti, if calls are probed, which the library has loaded by now: a client that registers from now on is a
-// rival. It also probes what CUPTI has no records of.
+// Status probes libcupti, if calls are probed, which the library has loaded by now: whoever registers from now on is another
+// client. It also probes what CUPTI has no records of.
 func (f *follower) Status(c tracelog.CUPTI) {
 	f.calls.attach(f.peer.PID, f.late)
 	if c.Status != "on" { // or no longer: another client has the records
@@ -135,10 +135,10 @@ func (f *follower) Note(severity uint32, text string) {
 	if strings.HasPrefix(text, noCallers) || strings.HasPrefix(text, noRecords) {
 		f.calls.complete(f.peer.PID)
 	}
-	switch isRival := func() bool { return f.process.rival }; {
+	switch isOther := func() bool { return f.process.otherClient }; {
 	case severity == cupti.NoteRemark:
 		f.report.remark(f.peer.PID, text)
-	case severity < tracelog.NoteWarning || ask(f.session, isRival):
+	case severity < tracelog.NoteWarning || ask(f.session, isOther):
 		f.report.note(f.peer.PID, severity, text)
 	case strings.HasPrefix(text, pythonLines): // all calls and all GPU work are there
 		f.report.note(f.peer.PID, severity, text)

@@ -77,13 +77,13 @@ type process struct {
 	looked     uint64  // epoch in which its code was read last
 	python     *python // nil: no frames are read in it
 
-	asked    bool        // a probe notices its _exit and exec, and asks for its last records then
-	answered bool        // CUPTI is on in it, or cannot be
-	recorded bool        // by CUPTI
-	rival    bool        // another CUPTI client gets its records
-	left     *ranks.Rank // because of which it is not recorded
-	end      cupti.End
-	seen     probe.Exit // how the kernel saw its process end, or about to end, when its end came
+	asked       bool        // a probe notices its _exit and exec, and asks for its last records then
+	answered    bool        // CUPTI is on in it, or cannot be
+	recorded    bool        // by CUPTI
+	otherClient bool        // another CUPTI client gets its records
+	left        *ranks.Rank // because of which it is not recorded
+	end         cupti.End
+	seen        probe.Exit // how the kernel saw its process end, or about to end, when its end came
 }
 
 func (p *process) step(s step) { p.state = transitions[p.state][s] }
@@ -100,7 +100,7 @@ func (p *process) owns(at uint64) bool { return p.began <= at && (p.next == nil 
 func (p *process) ranExec() bool { return p.next != nil && p.next.start == p.start }
 
 // owes reports whether the program will still hand over records of CUPTI's.
-func (p *process) owes() bool { return p.recorded && p.state != isEnded && !p.rival }
+func (p *process) owes() bool { return p.recorded && p.state != isEnded && !p.otherClient }
 
 // finish notes the end of a program, the first time. seen is how the kernel saw its process end, or about to end, last.
 func (p *process) finish(e cupti.End, seen probe.Exit) {
@@ -273,7 +273,7 @@ func (ps *processes) lastWords(seen func(pid uint32) (probe.Exit, bool), now uin
 		switch {
 		case p.end.Absent != "":
 			absent[p.end.Absent] = append(absent[p.end.Absent], p.pid)
-		case e.Complete == 0 && !p.rival && !p.end.Cut:
+		case e.Complete == 0 && !p.otherClient && !p.end.Cut:
 			text, more := p.cutText(&e)
 			if remedy == "" && more != "" {
 				text, remedy = text+more, more // once

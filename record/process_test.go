@@ -191,20 +191,20 @@ func randomLives(t *testing.T, seed uint64) bool {
 	return good
 }
 
-// Who registers with CUPTI by another key than ours is a rival, in its process alone.
+// Who registers with CUPTI by another key than ours is another client, in its process alone.
 func TestRegistered(t *testing.T) {
 	said := 0
 	s := &session{calls: &calls{source: CallsCUPTI}, server: &cupti.Server{}, report: &report{log: newLog(t), say: func(string) { said++ }}}
 	one, other := s.says(10, 1, 5, 0x1000), s.says(20, 1, 5, 0x2000)
 	registered{10, 0x1000, 6}.take(s)
-	if one.rival || other.rival {
-		t.Error("our own registration is not told from a rival's")
+	if one.otherClient || other.otherClient {
+		t.Error("our own registration is not told from another client's")
 	}
 	s.taken(other)
 	s.taken(other)
 	s.later.Wait()
-	if one.rival || !other.rival || said != 1 {
-		t.Errorf("a rival is not seen once, and in its process alone; %d lines", said)
+	if one.otherClient || !other.otherClient || said != 1 {
+		t.Errorf("another client is not seen once, and in its process alone; %d lines", said)
 	}
 	status{one, tracelog.CUPTI{PID: 10, Status: "on"}}.take(s)
 	if !one.recorded || other.recorded {
@@ -214,7 +214,7 @@ func TestRegistered(t *testing.T) {
 
 // A program that is attached to by PID may become a CUPTI client: its records were never
 // ours, so nothing is said, and nothing that does not exist is asked.
-func TestRivalInAttachedProcess(t *testing.T) {
+func TestOtherClientInAttachedProcess(t *testing.T) {
 	said := 0
 	s := &session{report: &report{log: newLog(t), say: func(string) { said++ }}}
 	s.begin(1, 1, 1)
@@ -247,7 +247,7 @@ func TestLastRecords(t *testing.T) {
 		}
 		all = append(all, ps.says(pid, 1, 1, 1))
 	}
-	all[6].rival = true
+	all[6].otherClient = true
 	all[1].finish(endOfProcess(tracelog.ProcessEnd{PID: 1, Complete: 1, Kernels: 3}), probe.Exit{})
 	all[2].finish(endOfProcess(tracelog.ProcessEnd{PID: 2, Time: 5e9, Until: 3e9, Reason: "_exit"}), probe.Exit{})
 	all[4].finish(endOfProcess(tracelog.ProcessEnd{PID: 4, Reason: "exec"}), probe.Exit{})
@@ -308,7 +308,7 @@ func TestOneReason(t *testing.T) {
 		if id == 2 {
 			e.Absent = "why"
 		}
-		p.rival = id == 3
+		p.otherClient = id == 3
 		p.finish(e, probe.Exit{})
 	}
 	_, got := ps.lastWords(func(uint32) (probe.Exit, bool) { return probe.Exit{}, false }, 0)

@@ -366,7 +366,7 @@ func (e status) take(s *session) {
 }
 
 // registered is the event that a client has registered with CUPTI. CUPTI serves the client that came
-// last: once a rival has registered, its process's records no longer come to us.
+// last: once another client has registered, its process's records no longer come to us.
 type registered struct {
 	pid     uint32
 	request uint64
@@ -379,21 +379,21 @@ func (e registered) take(s *session) {
 		return // we never had CUPTI's records, or it is our own registration
 	}
 	s.workers.Go(func() {
-		s.server.Rival(e.pid)
+		s.server.OtherClient(e.pid)
 		s.calls.complete(e.pid)
 	})
 	s.taken(p)
 }
 
-// taken notes that a rival has CUPTI's records of a process: the probe on CUPTI's registration
+// taken notes that another client has CUPTI's records of a process: the probe on CUPTI's registration
 // or the injected library says so, or both.
 func (s *session) taken(p *process) {
 	what := fromCUPTI(s.calls.source, s.opts.GPU)
-	if p.rival || what == "" {
-		p.rival = true
+	if p.otherClient || what == "" {
+		p.otherClient = true
 		return
 	}
-	p.rival = true
+	p.otherClient = true
 	text := fmt.Sprintf("process %d: another CUPTI client (PyTorch's profiler, for instance) has taken over CUPTI's records: from here to its end the log lacks its %s", p.pid, what)
 	if s.calls.probed {
 		text += "; calls are still recorded"

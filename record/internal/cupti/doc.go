@@ -25,8 +25,8 @@
 // recorder rings there; [Join] serves it. It has long started CUDA by then: [GoConfig].Late. When the recording has ended, it sleeps
 // again, until the next recorder.
 //
-// Another CUPTI client in a process is a rival: it takes over the process's records. Either
-// [Server.Rival] or the library itself notices it, and the library leaves CUPTI to the rival.
+// Another CUPTI client in a process takes over the process's records. Either
+// [Server.OtherClient] or the library itself notices it, and the library leaves CUPTI to the other client.
 //
 // Some ends run no exit handlers. Before such an end the library hands over the records that it
 // has: on signals for which the program has no handler, in quick_exit, and when a thread gets

@@ -244,7 +244,7 @@ func TestGo(t *testing.T) {
 	c := GoConfig{
 		Candidates: []Candidate{{Path: "/lib/libcupti.so.13", Major: 13}}, Records: RecordWork | RecordNVTX,
 		Calls:  []string{"cuMemcpyHtoD_v2", "cuMemcpyHtoD_v2_ptds", "cudaMalloc"},
-		Paused: true, CaptureRange: true, OwnClock: true, NoCUPTI: true, WatchRivals: true,
+		Paused: true, CaptureRange: true, OwnClock: true, NoCUPTI: true, WatchClients: true,
 		within: pattern.Ranges{Name: "step", Domain: "*"},
 	}.withDefaults()
 	b := appendGo(nil, c)[frameSize:]
