@@ -90,7 +90,7 @@ func readProgress(open read.Opener, from int64, by time.Time) (map[uint32]*Progr
 		}
 		return nil
 	}
-	var f *Follower
+	var f *GrowingLog
 	s := newUnended(func(pid uint32) int { return f.catalog.GPUs.ContextsOf(pid) })
 	part := open
 	if from > 0 {

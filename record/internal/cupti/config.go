@@ -47,7 +47,7 @@ type GoConfig struct {
 	// not set probes. It takes a few FlushIntervals and needs CUPTI 13. Now and then a thread
 	// of the library calls cuDeviceGetCount.
 	WatchClients bool
-	// Callers finds out where calls of the driver were made; by [Follower.FindCaller].
+	// Callers finds out where calls of the driver were made; by [Listener.FindCaller].
 	// Calls of the runtime then have no API records: their names are found with the callers. A
 	// process where that is impossible makes records of the runtime's calls, unless it shows later; a Note says so.
 	Callers bool
