@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/cudatrace/cudatrace/convert/internal/parquetsink"
+	"github.com/cudatrace/cudatrace/convert/internal/joined"
 	"github.com/cudatrace/cudatrace/convert/output"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/outfile"
@@ -127,11 +127,11 @@ func (b *bounded) Write(p []byte) (int, error) {
 }
 
 // outcome says how the recording of a log went. All of the log has been read.
-func (c *conversion) outcome(name string) (o parquetsink.Outcome) {
+func (c *conversion) outcome(name string) (o joined.Outcome) {
 	for _, l := range c.logs {
 		if l.Name == name {
 			s := c.summary(l)
-			o = parquetsink.Outcome{First: l.clock.At(l.catalog.First()), ExitStatus: s.ExitStatus, Complete: s.Complete, Lacks: s.Damaged || s.LostTotal() > 0, Reasons: s.Reasons}
+			o = joined.Outcome{First: l.clock.At(l.catalog.First()), ExitStatus: s.ExitStatus, Complete: s.Complete, Lacks: s.Damaged || s.LostTotal() > 0, Reasons: s.Reasons}
 			o.Last = o.First + s.DurationNS
 			for _, n := range s.Lost {
 				o.Lost += n

@@ -11,14 +11,14 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// A Follower passes the timeline of a log to a sink while the log is being written. It holds what
+// A GrowingLog passes the timeline of a log that is being written to a sink. It holds what
 // a conversion holds, and no more the longer the log is.
 //
 // Two readers follow the log. The first gives blocks to the catalog, the second, a step behind,
 // gives the same blocks to the joiner: names stand mostly in front of what they name, and at most
 // a step behind it. How far the order of events is known is what the log itself says (Flushed
 // records), so that what has been handed on does not depend on when somebody looked.
-type Follower struct {
+type GrowingLog struct {
 	first, second *tracelog.Reader
 	catalog       *read.Catalog
 	joiner        *join.Joiner
@@ -38,8 +38,8 @@ const followPatience = 1e9
 const followRows = 1 << 14
 
 // Follow begins to follow a log. open opens it; the log may end at any byte.
-func Follow(open func() (*tracelog.Reader, error), sink timeline.Sink) (*Follower, error) {
-	f := &Follower{catalog: read.NewFollowing(), sink: sink}
+func Follow(open func() (*tracelog.Reader, error), sink timeline.Sink) (*GrowingLog, error) {
+	f := &GrowingLog{catalog: read.NewFollowing(), sink: sink}
 	var err error
 	if f.first, err = follow(open); err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func follow(open func() (*tracelog.Reader, error)) (*tracelog.Reader, error) {
 // Read reads what has been appended to the log, and hands on what is known by then. progress, unless it
 // is nil, is called now and then with the offset up to which the log has been read. The error is one of
 // reading the log, or a *SinkError.
-func (f *Follower) Read(progress func(at int64) error) error {
+func (f *GrowingLog) Read(progress func(at int64) error) error {
 	for {
 		blocks, err := f.lead()
 		if err != nil {
@@ -87,7 +87,7 @@ func (f *Follower) Read(progress func(at int64) error) error {
 }
 
 // lead gives the next blocks to the catalog and returns their number.
-func (f *Follower) lead() (blocks int, err error) {
+func (f *GrowingLog) lead() (blocks int, err error) {
 	for rows := 0; rows < followRows; {
 		more, err := f.catalog.Next(f.first)
 		switch {
@@ -111,7 +111,7 @@ func failed(r *tracelog.Reader) error {
 }
 
 // joinBlocks gives the joiner the blocks that the catalog has.
-func (f *Follower) joinBlocks(blocks int) error {
+func (f *GrowingLog) joinBlocks(blocks int) error {
 	f.begin()
 	gpus := len(f.gpus.List)
 	if f.gpus.Number(f.catalog); len(f.gpus.List) > gpus {
@@ -137,7 +137,7 @@ func (f *Follower) joinBlocks(blocks int) error {
 }
 
 // begin describes the recording, before all other events.
-func (f *Follower) begin() {
+func (f *GrowingLog) begin() {
 	if f.begun {
 		return
 	}
@@ -146,9 +146,9 @@ func (f *Follower) begin() {
 	f.pipe.Emit(&timeline.Recording{Monotonic: at.Monotonic, Realtime: at.Realtime, Boottime: at.Boottime, Start: f.catalog.First(), LastStart: f.catalog.First()})
 }
 
-func (f *Follower) flush() error { return f.pipeError(f.pipe.Flush()) }
+func (f *GrowingLog) flush() error { return f.pipeError(f.pipe.Flush()) }
 
-func (f *Follower) pipeError(err error) error {
+func (f *GrowingLog) pipeError(err error) error {
 	if err != nil {
 		return &SinkError{err}
 	}
@@ -156,14 +156,14 @@ func (f *Follower) pipeError(err error) error {
 }
 
 // Ended reports whether the log has its end: nothing more will be appended.
-func (f *Follower) Ended() bool {
+func (f *GrowingLog) Ended() bool {
 	_, ended := f.first.End()
 	return ended
 }
 
 // Close ends following: nothing more will be appended to the log. It hands on the rest and ends the
 // sink. The error is the first of reading the log (damage is one) and of the sink.
-func (f *Follower) Close() error {
+func (f *GrowingLog) Close() error {
 	err := f.Read(nil)
 	f.first.StopFollowing()
 	f.second.StopFollowing()
@@ -179,7 +179,7 @@ func (f *Follower) Close() error {
 }
 
 // Abandon ends following without what is left. cause is the error that is the reason, nil for none.
-func (f *Follower) Abandon(cause error) error {
+func (f *GrowingLog) Abandon(cause error) error {
 	err := f.pipeError(f.pipe.Close())
 	err = cmp.Or(err, f.pipeError(f.sink.End(cause)))
 	return cmp.Or(err, f.first.Close(), f.second.Close())

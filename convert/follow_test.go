@@ -33,7 +33,7 @@ func (p *piecemeal) open() (*tracelog.Reader, error) {
 }
 
 // followed follows a log that grows to the given sizes.
-func followed(t testing.TB, log []byte, sink timeline.Sink, sizes ...int) *Follower {
+func followed(t testing.TB, log []byte, sink timeline.Sink, sizes ...int) *GrowingLog {
 	t.Helper()
 	p := &piecemeal{log: log, size: sizes[0]}
 	f, err := Follow(p.open, sink)
@@ -87,7 +87,7 @@ type nothing struct{}
 func (nothing) Take([]timeline.Event) error { return nil }
 func (nothing) End(error) error             { return nil }
 
-// However a log grows, a follower joins as a conversion of the whole log does.
+// However a log grows, it is joined as a conversion of the whole log does.
 func TestFollowerJoinsAsConversion(t *testing.T) {
 	t.Parallel()
 	for name, log := range gpuLogs(t) {
@@ -111,7 +111,7 @@ func TestFollowerJoinsAsConversion(t *testing.T) {
 					t.Error(err)
 				}
 				if diff := cmp.Diff(want, foundText(&f.joiner.Found)); diff != "" {
-					t.Errorf("seed %d (-conversion +follower):\n%s", seed, diff)
+					t.Errorf("seed %d (-conversion +growing):\n%s", seed, diff)
 				}
 			}
 		})

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/internal/chromesink"
+	"github.com/cudatrace/cudatrace/convert/internal/joined"
+	"github.com/cudatrace/cudatrace/convert/internal/ndjsonsink"
 	"github.com/cudatrace/cudatrace/convert/internal/parquetsink"
 	"github.com/cudatrace/cudatrace/convert/internal/pfsink"
 	"github.com/cudatrace/cudatrace/convert/output"
@@ -101,10 +103,20 @@ var Formats = []*Format{
 		Suffixes: []Suffix{{Text: ".parquet"}},
 		Written:  "tables were written", Unit: "event", Units: "events", // an event may be several rows
 		Folder: true, Steps: true,
-		Run:    func(name string) bool { return name != "" && name == parquetsink.Plain(name) }, // engines read it in a folder's name
-		Memory: parquetsink.Budget + 56<<20,                                                     // rows that wait, and columns that are being encoded
+		Run:    func(name string) bool { return name != "" && name == joined.Plain(name) }, // engines read it in a folder's name
+		Memory: parquetsink.Budget + 56<<20,                                                // rows that wait, and columns that are being encoded
 		each:   2048, most: 8192, per: "up to seventeen for each process with a rank: convert fewer logs at a time", manifest: parquetsink.Manifest,
 		new: newParquet,
+	},
+	{
+		Name:     "ndjson",
+		About:    "the rows of the tables as lines of JSON, for jq and scripts",
+		Suffixes: []Suffix{{Text: ".ndjson"}},
+		Written:  "rows were written", Unit: "row", Units: "rows",
+		Text: true, Steps: true,
+		Run:  func(name string) bool { return name != "" && name == joined.Plain(name) },
+		each: 8192, most: 1,
+		new: newNDJSON,
 	},
 }
 
@@ -274,13 +286,25 @@ func chromeName(p *timeline.Process) string {
 }
 
 func newParquet(c *conversion, o *TraceOptions, create output.Creator) (counting, error) {
-	return parquetsink.New(parquetsink.Options{
+	return c.tables(o, parquetsink.New(parquetsink.Budget, create)), nil
+}
+
+func newNDJSON(c *conversion, o *TraceOptions, create output.Creator) (counting, error) {
+	w, err := create("")
+	if err != nil {
+		return nil, err
+	}
+	return c.tables(o, ndjsonsink.New(w)), nil
+}
+
+// tables returns a sink that makes the rows of the tables.
+func (c *conversion) tables(o *TraceOptions, w joined.Writer) counting {
+	return joined.New(joined.Options{
 		Run:     o.Run,
 		Part:    c.Filter.limits(),
 		Gaps:    c.Filter.Gappy(),
 		Named:   !c.Filter.Steps.None(),
 		HostPID: func(number uint32) uint32 { return number & (1<<pidBits - 1) },
 		Outcome: c.outcome,
-		Create:  create,
-	}), nil
+	}, w)
 }

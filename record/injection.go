@@ -147,7 +147,7 @@ func (s *session) config(p *process) cupti.GoConfig {
 	c := cupti.GoConfig{
 		Candidates: p.found, Records: cupti.DefaultRecords,
 		CaptureRange: s.opts.CaptureRange, Paused: s.paused,
-		WatchRivals:   !s.calls.probed || p.late,
+		WatchClients:  !s.calls.probed || p.late,
 		FlushInterval: min(s.opts.FlushInterval/2, maxHandover), MemoryLimit: s.opts.MemoryLimit,
 	}
 	work := s.opts.GPU != GPUNone

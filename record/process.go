@@ -65,9 +65,9 @@ type process struct {
 	state        state
 	began        uint64 // ns, CLOCK_MONOTONIC: what happens in the process from then on, until the next one begins, is the program's
 
-	// follower hears what the injected library in it says. A process that was attached to by PID has none, unless
+	// listener hears what the injected library in it says. A process that was attached to by PID has none, unless
 	// it was armed.
-	follower *follower
+	listener *listener
 	reply    chan<- cupti.GoConfig // gets the answer to its hello; nil: it does not wait
 	overdue  *time.Timer           // answers when the process can wait no longer
 	found    []cupti.Candidate     // places of libcupti for it
@@ -77,13 +77,13 @@ type process struct {
 	looked     uint64  // epoch in which its code was read last
 	python     *python // nil: no frames are read in it
 
-	asked    bool        // a probe notices its _exit and exec, and asks for its last records then
-	answered bool        // CUPTI is on in it, or cannot be
-	recorded bool        // by CUPTI
-	rival    bool        // another CUPTI client gets its records
-	left     *ranks.Rank // because of which it is not recorded
-	end      cupti.End
-	seen     probe.Exit // how the kernel saw its process end, or about to end, when its end came
+	asked       bool        // a probe notices its _exit and exec, and asks for its last records then
+	answered    bool        // CUPTI is on in it, or cannot be
+	recorded    bool        // by CUPTI
+	otherClient bool        // another CUPTI client gets its records
+	left        *ranks.Rank // because of which it is not recorded
+	end         cupti.End
+	seen        probe.Exit // how the kernel saw its process end, or about to end, when its end came
 }
 
 func (p *process) step(s step) { p.state = transitions[p.state][s] }
@@ -100,7 +100,7 @@ func (p *process) owns(at uint64) bool { return p.began <= at && (p.next == nil 
 func (p *process) ranExec() bool { return p.next != nil && p.next.start == p.start }
 
 // owes reports whether the program will still hand over records of CUPTI's.
-func (p *process) owes() bool { return p.recorded && p.state != isEnded && !p.rival }
+func (p *process) owes() bool { return p.recorded && p.state != isEnded && !p.otherClient }
 
 // finish notes the end of a program, the first time. seen is how the kernel saw its process end, or about to end, last.
 func (p *process) finish(e cupti.End, seen probe.Exit) {
@@ -129,7 +129,7 @@ func (p *process) reason() string {
 // depart notes that a program no longer runs. One whose library does not talk to us has no other end.
 func (p *process) depart(s step, at uint64) {
 	p.step(s)
-	if p.follower == nil && p.state == isEnding {
+	if p.listener == nil && p.state == isEnding {
 		p.finish(cupti.End{ProcessEnd: tracelog.ProcessEnd{PID: p.pid, Time: at, Complete: 1, Status: -1}}, probe.Exit{})
 	}
 }
@@ -161,13 +161,13 @@ func (ps *processes) begin(pid uint32, start procfs.StartTime, at uint64) *proce
 }
 
 // hello is called when a process has said hello. A process that was attached to by PID and was armed says it late.
-func (ps *processes) hello(f *follower, start procfs.StartTime) *process {
+func (ps *processes) hello(f *listener, start procfs.StartTime) *process {
 	p := ps.latest[f.peer.PID]
-	f.armed = p != nil && p.follower == nil && p.state == isRecorded && p.start == start
+	f.armed = p != nil && p.listener == nil && p.state == isRecorded && p.start == start
 	if !f.armed {
 		p = ps.begin(f.peer.PID, start, f.at)
 	}
-	p.follower, f.process = f, p
+	p.listener, f.process = f, p
 	return p
 }
 
@@ -207,8 +207,8 @@ func (ps *processes) which(holds func(*process) bool) (pids []uint32) {
 
 // epochOf returns the number of the epoch of the program that a PID runs, 0 if CUPTI does not record its calls.
 func (ps *processes) epochOf(pid uint32) uint64 {
-	if p := ps.latest[pid]; p != nil && p.follower != nil && p.runs() {
-		return p.follower.sites.now()
+	if p := ps.latest[pid]; p != nil && p.listener != nil && p.runs() {
+		return p.listener.sites.now()
 	}
 	return 0
 }
@@ -247,7 +247,7 @@ func (ps *processes) lastWord(p *process, seen func(pid uint32) (probe.Exit, boo
 	e.Reason = p.reason()
 	if p.state != isEnded {
 		e = tracelog.ProcessEnd{PID: p.pid, Time: now, Status: -1}
-		if p.follower == nil {
+		if p.listener == nil {
 			e.Complete = 1
 		}
 	}
@@ -273,7 +273,7 @@ func (ps *processes) lastWords(seen func(pid uint32) (probe.Exit, bool), now uin
 		switch {
 		case p.end.Absent != "":
 			absent[p.end.Absent] = append(absent[p.end.Absent], p.pid)
-		case e.Complete == 0 && !p.rival && !p.end.Cut:
+		case e.Complete == 0 && !p.otherClient && !p.end.Cut:
 			text, more := p.cutText(&e)
 			if remedy == "" && more != "" {
 				text, remedy = text+more, more // once

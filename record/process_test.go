@@ -18,7 +18,7 @@ import (
 
 // says is the hello of a process at a time.
 func (ps *processes) says(pid uint32, start procfs.StartTime, at, request uint64) *process {
-	return ps.hello(&follower{peer: cupti.Peer{PID: pid, BufferRequest: request}, at: at}, start)
+	return ps.hello(&listener{peer: cupti.Peer{PID: pid, BufferRequest: request}, at: at}, start)
 }
 
 // ends is the end of a process as its library tells of it.
@@ -136,14 +136,14 @@ func randomLives(t *testing.T, seed uint64) bool {
 		default:
 			if len(all) > 0 {
 				q := all[random.IntN(len(all))] // not the last one always: an end may come late
-				if m := model[q]; q.follower != nil && !m.ended {
+				if m := model[q]; q.listener != nil && !m.ended {
 					m.ended, m.complete = true, random.IntN(2) == 0
 					e := tracelog.ProcessEnd{PID: q.pid, Time: now}
 					if m.complete {
 						e.Complete = 1
 					}
 					q.finish(endOfProcess(e), probe.Exit{})
-				} else if q.follower != nil {
+				} else if q.listener != nil {
 					q.finish(endOfProcess(tracelog.ProcessEnd{PID: q.pid, Time: now, Complete: 1}), probe.Exit{}) // told twice
 				}
 			}
@@ -173,10 +173,10 @@ func randomLives(t *testing.T, seed uint64) bool {
 		if m.until != 0 && p.state != isEnding && p.state != isEnded {
 			fail("%+v is stuck in the state %s", p.identity, stateNames[p.state])
 		}
-		if m.ended != (p.state == isEnded) && p.follower != nil {
+		if m.ended != (p.state == isEnded) && p.listener != nil {
 			fail("%+v: state %s, ended %t", p.identity, stateNames[p.state], m.ended)
 		}
-		if !m.left && !m.complete && p.follower != nil {
+		if !m.left && !m.complete && p.listener != nil {
 			reasons++
 		}
 	}
@@ -191,20 +191,20 @@ func randomLives(t *testing.T, seed uint64) bool {
 	return good
 }
 
-// Who registers with CUPTI by another key than ours is a rival, in its process alone.
+// Who registers with CUPTI by another key than ours is another client, in its process alone.
 func TestRegistered(t *testing.T) {
 	said := 0
 	s := &session{calls: &calls{source: CallsCUPTI}, server: &cupti.Server{}, report: &report{log: newLog(t), say: func(string) { said++ }}}
 	one, other := s.says(10, 1, 5, 0x1000), s.says(20, 1, 5, 0x2000)
 	registered{10, 0x1000, 6}.take(s)
-	if one.rival || other.rival {
-		t.Error("our own registration is not told from a rival's")
+	if one.otherClient || other.otherClient {
+		t.Error("our own registration is not told from another client's")
 	}
 	s.taken(other)
 	s.taken(other)
 	s.later.Wait()
-	if one.rival || !other.rival || said != 1 {
-		t.Errorf("a rival is not seen once, and in its process alone; %d lines", said)
+	if one.otherClient || !other.otherClient || said != 1 {
+		t.Errorf("another client is not seen once, and in its process alone; %d lines", said)
 	}
 	status{one, tracelog.CUPTI{PID: 10, Status: "on"}}.take(s)
 	if !one.recorded || other.recorded {
@@ -214,7 +214,7 @@ func TestRegistered(t *testing.T) {
 
 // A program that is attached to by PID may become a CUPTI client: its records were never
 // ours, so nothing is said, and nothing that does not exist is asked.
-func TestRivalInAttachedProcess(t *testing.T) {
+func TestOtherClientInAttachedProcess(t *testing.T) {
 	said := 0
 	s := &session{report: &report{log: newLog(t), say: func(string) { said++ }}}
 	s.begin(1, 1, 1)
@@ -247,7 +247,7 @@ func TestLastRecords(t *testing.T) {
 		}
 		all = append(all, ps.says(pid, 1, 1, 1))
 	}
-	all[6].rival = true
+	all[6].otherClient = true
 	all[1].finish(endOfProcess(tracelog.ProcessEnd{PID: 1, Complete: 1, Kernels: 3}), probe.Exit{})
 	all[2].finish(endOfProcess(tracelog.ProcessEnd{PID: 2, Time: 5e9, Until: 3e9, Reason: "_exit"}), probe.Exit{})
 	all[4].finish(endOfProcess(tracelog.ProcessEnd{PID: 4, Reason: "exec"}), probe.Exit{})
@@ -308,7 +308,7 @@ func TestOneReason(t *testing.T) {
 		if id == 2 {
 			e.Absent = "why"
 		}
-		p.rival = id == 3
+		p.otherClient = id == 3
 		p.finish(e, probe.Exit{})
 	}
 	_, got := ps.lastWords(func(uint32) (probe.Exit, bool) { return probe.Exit{}, false }, 0)
@@ -350,7 +350,7 @@ func TestDurationBegins(t *testing.T) {
 	s := &session{opts: Options{Duration: time.Hour}, calls: &calls{}, over: make(chan struct{})}
 	close(s.over) // no loop takes what is posted
 	reply := make(chan cupti.GoConfig, 1)
-	f := &follower{session: s, peer: cupti.Peer{PID: 1}, at: 1}
+	f := &listener{session: s, peer: cupti.Peer{PID: 1}, at: 1}
 	hello{f, 1, reply}.take(s)
 	p := f.process
 	p.overdue = time.NewTimer(time.Hour)
@@ -371,9 +371,9 @@ func TestDurationBegins(t *testing.T) {
 func TestEpochsOfPeers(t *testing.T) {
 	s := &session{}
 	at := uint64(0)
-	begin := func(pid uint32) *follower {
+	begin := func(pid uint32) *listener {
 		at++
-		f := &follower{session: s, peer: cupti.Peer{PID: pid}, at: at}
+		f := &listener{session: s, peer: cupti.Peer{PID: pid}, at: at}
 		f.sites.epoch = func(begins bool) uint64 {
 			if begins {
 				return s.epochs.Add(1)
@@ -385,14 +385,14 @@ func TestEpochsOfPeers(t *testing.T) {
 		return f
 	}
 	now := func(pid uint32) uint64 { return s.epochOf(pid) }
-	number := func(f *follower, own uint64) uint64 {
+	number := func(f *listener, own uint64) uint64 {
 		n, ok := f.sites.epochOf(own)
 		if ok != (n != 0) {
 			t.Errorf("epoch %d, %t", n, ok)
 		}
 		return n
 	}
-	if now(1) != 0 || number(&follower{sites: sites{epoch: func(bool) uint64 { return 0 }}}, firstEpoch) != 0 {
+	if now(1) != 0 || number(&listener{sites: sites{epoch: func(bool) uint64 { return 0 }}}, firstEpoch) != 0 {
 		t.Error("a process has an epoch before its hello")
 	}
 	one := begin(1)

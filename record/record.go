@@ -9,7 +9,7 @@
 //	record.go        a recording from start to end
 //	session.go       the loop that decides what happens to processes, and its events
 //	process.go       what is known of each process, and the table of its life
-//	follower.go      what the library in a process says; chosen.go: which ranks are recorded
+//	listener.go      what the library in a process says; chosen.go: which ranks are recorded
 //	python.go        the Python interpreter of a process, from package pyframes
 //	sampling.go      what threads do, from package threads
 //	injection.go     the library's server, and what it is told to record: package cupti; pcie.go: GPUs' PCIe links
@@ -17,7 +17,7 @@
 //	metrics.go       samples of GPUs and processes, from package gpumetrics
 //	program.go       the program that is run; attach.go: processes that already run
 //	unseen.go        processes that use CUDA and are not recorded: the kernel tells who opens the driver's device
-//	stragglers.go    processes that outlive the program
+//	orphans.go    processes that outlive the program
 //	signals.go       Ctrl-C and other signals
 //	descriptors.go   room for open files
 //	logfile.go       the log on disk; outname.go: the names of the files
@@ -177,7 +177,7 @@ func (s *session) idle() <-chan struct{} {
 		case s.opts.Wait == WaitProgram:
 			s.server.Wait(stopGrace) // the program's last records may be on their way
 		default:
-			newStragglers(s.opts.Program, s.program.owner, s.program.since, s.server.Environ(nil)[0], s.isLeft).wait(s.server.Wait, s.opts.Say)
+			newOrphans(s.opts.Program, s.program.owner, s.program.since, s.server.Environ(nil)[0], s.isLeft).wait(s.server.Wait, s.opts.Say)
 		}
 	}()
 	return idle

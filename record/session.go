@@ -197,13 +197,13 @@ func (e leaves) take(s *session) { s.leave(e.pid, e.start, e.at, e.rank) }
 
 // hello is the event that a process has initialised CUDA and waits for the answer.
 type hello struct {
-	*follower
+	*listener
 	start procfs.StartTime
 	reply chan<- cupti.GoConfig
 }
 
 func (e hello) take(s *session) {
-	p := s.hello(e.follower, e.start)
+	p := s.hello(e.listener, e.start)
 	p.reply = e.reply
 	if e.armed {
 		s.later.Do(func() {
@@ -218,7 +218,7 @@ func (e hello) take(s *session) {
 // attach has a process probed that waits for the answer to its hello.
 func (s *session) attach(p *process) {
 	p.step(stepAttach)
-	f := p.follower
+	f := p.listener
 	p.overdue = time.AfterFunc(f.patience(), func() { s.post(overdue{p}) })
 	s.workers.Go(func() {
 		e := located{p, f.locate(), s.findPython(f.peer.PID), procfs.Translator(int(f.peer.PID))}
@@ -241,9 +241,9 @@ func (e located) take(s *session) {
 	switch {
 	case p.translator != "" && s.calls.intrudes():
 		s.answer(p, true)
-	case p.follower.armed: // it was probed before
+	case p.listener.armed: // it was probed before
 		s.answer(p, false)
-	case s.queue.add(p, p.follower.patience()):
+	case s.queue.add(p, p.listener.patience()):
 		s.probeNext()
 	default:
 		s.answer(p, true)
@@ -293,7 +293,7 @@ func (s *session) answer(p *process, late bool) {
 		p.overdue.Stop()
 	}
 	if late {
-		p.late, p.follower.late = true, true
+		p.late, p.listener.late = true, true
 		if p.translator != "" {
 			s.translated(p)
 		} else {
@@ -366,7 +366,7 @@ func (e status) take(s *session) {
 }
 
 // registered is the event that a client has registered with CUPTI. CUPTI serves the client that came
-// last: once a rival has registered, its process's records no longer come to us.
+// last: once another client has registered, its process's records no longer come to us.
 type registered struct {
 	pid     uint32
 	request uint64
@@ -375,25 +375,25 @@ type registered struct {
 
 func (e registered) take(s *session) {
 	p := s.owner(e.pid, e.at)
-	if p == nil || p.follower == nil || p.follower.peer.BufferRequest == e.request {
+	if p == nil || p.listener == nil || p.listener.peer.BufferRequest == e.request {
 		return // we never had CUPTI's records, or it is our own registration
 	}
 	s.workers.Go(func() {
-		s.server.Rival(e.pid)
+		s.server.OtherClient(e.pid)
 		s.calls.complete(e.pid)
 	})
 	s.taken(p)
 }
 
-// taken notes that a rival has CUPTI's records of a process: the probe on CUPTI's registration
+// taken notes that another client has CUPTI's records of a process: the probe on CUPTI's registration
 // or the injected library says so, or both.
 func (s *session) taken(p *process) {
 	what := fromCUPTI(s.calls.source, s.opts.GPU)
-	if p.rival || what == "" {
-		p.rival = true
+	if p.otherClient || what == "" {
+		p.otherClient = true
 		return
 	}
-	p.rival = true
+	p.otherClient = true
 	text := fmt.Sprintf("process %d: another CUPTI client (PyTorch's profiler, for instance) has taken over CUPTI's records: from here to its end the log lacks its %s", p.pid, what)
 	if s.calls.probed {
 		text += "; calls are still recorded"

@@ -103,7 +103,7 @@ func TestHelloOfReplaced(t *testing.T) {
 }
 
 // helloOf has a process say hello to a session that has nothing to probe it with.
-func (s *session) helloOf(t *testing.T, pid uint32) (cupti.GoConfig, cupti.Follower) {
+func (s *session) helloOf(t *testing.T, pid uint32) (cupti.GoConfig, cupti.Listener) {
 	t.Helper()
 	s.tell(question(func() { s.opened = true }))
 	return s.Hello(cupti.Peer{PID: pid, Time: 1})

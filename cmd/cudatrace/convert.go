@@ -46,7 +46,7 @@ func convertCommand(con *console.Console) *cli.Command {
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Category: outputGroup, Name: "output", Aliases: []string{"o"}, Usage: "write the trace to `OUT`, - for standard output (default: the log's name with " + either(suffixes(false)) + ", with a number if it is taken)"},
 			&cli.StringFlag{Category: outputGroup, Name: "format", Value: convert.Formats[0].Name, Usage: formatUsage()},
-			&cli.StringFlag{Category: outputGroup, Name: "run", Usage: "with --format parquet, the `NAME` of the run that the logs belong to (default: the run of the recording, which 'cudatrace info' shows, else the log's name)"},
+			&cli.StringFlag{Category: outputGroup, Name: "run", Usage: "with --format parquet or ndjson, the `NAME` of the run that the logs belong to (default: the run of the recording, which 'cudatrace info' shows, else the log's name)"},
 			&cli.StringFlag{Category: outputGroup, Name: "compress", Value: string(output.Gzip), Usage: "`gzip|none`: compression of the trace; https://ui.perfetto.dev opens both (default: none for an OUT of *.json, else gzip)"},
 		}, append(filterFlags(), sizeFlags()...)...),
 		Action: func(c *cli.Context) error { return runConvert(c, con) },
@@ -293,25 +293,22 @@ func formatOptions(c *cli.Context) (o convert.TraceOptions, err error) {
 	}
 	for _, flag := range formatFlags {
 		if c.IsSet(flag.name) && !flag.in(o.Format) {
-			return o, wrongFormat(flag.name, o.Format, flag.in)
+			return o, wrongFormat(flag.name, flag.in)
 		}
 	}
 	switch {
 	case c.IsSet("step") && !c.IsSet("steps") && !o.Format.Steps:
-		return o, usagef(convertName, "convert: --step needs --steps FIRST-LAST, or --format chrome or parquet")
+		return o, usagef(convertName, "convert: --step needs --steps FIRST-LAST, or --format chrome, parquet or ndjson")
 	case c.IsSet("run") && !o.Format.Run(o.Run):
 		return o, usagef(convertName, "convert: --run must be of letters, digits, '.', '-' and '_', not %q", o.Run)
 	}
 	return o, nil
 }
 
-// wrongFormat is the error of a flag that is not for a format, but for some others.
-func wrongFormat(flag string, f *convert.Format, in func(*convert.Format) bool) error {
-	others := slices.DeleteFunc(slices.Clone(convert.Formats), func(f *convert.Format) bool { return !in(f) })
-	if len(others) > 1 {
-		return usagef(convertName, "convert: --%s is not for --format %s", flag, f.Name)
-	}
-	return usagef(convertName, "convert: --%s needs --format %s", flag, others[0].Name)
+// wrongFormat is the error of a flag that is for some other formats.
+func wrongFormat(flag string, in func(*convert.Format) bool) error {
+	fits := slices.DeleteFunc(slices.Clone(convert.Formats), func(f *convert.Format) bool { return !in(f) })
+	return usagef(convertName, "convert: --%s needs --format %s", flag, either(formatNames(fits)))
 }
 
 // hasSuffix reports whether the name of a file seems to end with that of a form: .csv, but not .5, .config or /dev/fd/63.

@@ -34,7 +34,7 @@ var layers = []struct {
 	{"convert/internal/pipeline", []string{module + "record/tracelog", module + "convert/internal/join", module + "convert/internal/pfsink", module + "convert/internal/chromesink", module + "perfetto"}},
 	{"convert/internal/pfsink", []string{module + "record/tracelog", module + "convert/internal/read", module + "convert/internal/join"}},
 	{"convert/internal/chromesink", []string{module + "record/tracelog", module + "convert/internal/read", module + "convert/internal/join", module + "perfetto"}},
-	{"convert/internal/parquetsink", []string{module + "record/tracelog", module + "convert/internal/read", module + "convert/internal/join", module + "perfetto"}},
+	{"convert/internal/joined", []string{module + "record/tracelog", module + "convert/internal/read", module + "convert/internal/join", module + "perfetto"}},
 	{"convert/stats", []string{module + "record/tracelog", module + "convert/internal/read", module + "convert/internal/join", module + "perfetto"}},
 	{"convert/internal/sketch", []string{module}},
 	{"convert/stats/table", []string{module + "convert"}},
@@ -85,8 +85,9 @@ var layers = []struct {
 // shown is what comes behind the first reading and the merge.
 var shown = []string{module + "convert/internal/join", module + "convert/internal/pipeline", module + "convert/internal/pfsink", module + "convert/internal/chromesink", module + "convert/output", module + "perfetto"}
 
-// below are the packages that all others may import, and that import none of them: one reads what is below /proc, one has the patterns that people write.
-var below = []string{module + "record/procfs", module + "record/pattern"}
+// below are the packages that all others may import, and that import none of them: one reads what is below /proc, one has the
+// patterns that people write, one writes numbers and texts.
+var below = []string{module + "record/procfs", module + "record/pattern", module + "record/figures"}
 
 // harmless are packages below net that only take addresses apart: html/template imports them.
 var harmless = []string{"net/url", "net/netip"}
@@ -132,12 +133,13 @@ var dataPath = []struct{ name, imports string }{
 	{"stats/findings", "activity critical sketch timeline"},
 	{"stats/ranks", "collective critical sketch stats/findings stats/table timeline"},
 	{"stats", "activity critical occupancy sampled sketch stats/findings stats/ranks stats/table steps timeline"},
-	{"joined", ""},
-	{"parquetsink", "joined occupancy parquet stats timeline"},
+	{"joined", "occupancy stats timeline"},
+	{"parquetsink", "joined parquet"},
+	{"ndjsonsink", "joined"},
 	{"diff", "stats stats/table"},
 	{"report", "activity stats stats/table timeline"},
 	{"output", ""},
-	{"", "chromesink collective join output parquetsink pfsink pipeline read sampled selection timeline"}, // convert itself
+	{"", "chromesink collective join joined ndjsonsink output parquetsink pfsink pipeline read sampled selection timeline"}, // convert itself
 }
 
 // The packages of convert are those of dataPath, and import what it says.

@@ -34,7 +34,7 @@ func readRecorded(pids []int) (known map[int]*stuck.Recorded, notes []string) {
 			continue
 		}
 		for _, log := range r.logs() {
-			all, err := convert.ReadStanding(log.open, by)
+			all, err := convert.ReadProgress(log.open, by)
 			if err != nil {
 				notes = append(notes, fmt.Sprintf("%s, which a recording is writing, was not read: %v", log.name, err))
 			}
@@ -188,7 +188,7 @@ func (r *recorder) mayRecord(pid int) bool {
 // ancestorsMost bounds the parents of a process that are looked at.
 const ancestorsMost = 64
 
-func recordedOf(s *convert.Standing, log string) *stuck.Recorded {
+func recordedOf(s *convert.Progress, log string) *stuck.Recorded {
 	now := host.Monotonic()
 	since := func(at uint64) float64 { return float64(now-min(at, now)) / 1e9 }
 	r := &stuck.Recorded{Log: log, GPU: s.GPU, Unrun: s.Unrun, Calls: map[uint32]*stuck.Call{}}

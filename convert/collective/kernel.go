@@ -3,6 +3,8 @@ package collective
 import (
 	"slices"
 	"strings"
+
+	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
 // A Kind is what the name of a kernel says.
@@ -33,17 +35,13 @@ func NameOf(mangled string) (n Name) {
 // root of a broadcast waits for nobody.
 var waiting = []string{"AllReduce", "AllGather", "ReduceScatter", "AlltoAll", "AllToAll"}
 
-// kindOf is the kind of a kernel, by its mangled name: "_Z31ncclDevKernel_AllReduce_Sum_f32_RING_LL24...", or
-// "ncclKernel_AllReduce_RING_LL_Sum_float" of older versions.
+// kindOf is the kind of a kernel, by its mangled name.
 func kindOf(mangled string) Kind {
-	operation := operationOf(mangled)
-	if operation == "" || strings.HasPrefix(operation, SendRecv) {
+	switch operation, _ := timeline.NCCLKernel(mangled); {
+	case operation == "", operation == SendRecv:
 		return Other
-	}
-	for _, w := range waiting {
-		if strings.HasPrefix(operation, w) {
-			return Waits
-		}
+	case slices.Contains(waiting, operation):
+		return Waits
 	}
 	return Counts
 }
@@ -54,10 +52,10 @@ const SendRecv = "SendRecv"
 // bySends are the calls that NCCL carries out by sends and receives: what they do is their name.
 var bySends = []string{"AlltoAll", "Gather", "Scatter"}
 
-// OperationOf is the operation of a kernel of NCCL that a call launched, "" for other kernels and "ncclAlltoAll" and so on for the call, "" where
-// that is not known: that of a kernel that sends and receives is that of the call.
+// OperationOf is the operation of a kernel of NCCL, by its mangled name, "" for other kernels. What a kernel that sends and
+// receives does, the call says that launched it: "ncclAlltoAll" and so on, "" where it is not known.
 func OperationOf(mangled, call string) string {
-	operation := operation(mangled)
+	operation, _ := timeline.NCCLKernel(mangled)
 	if name := strings.TrimPrefix(call, "nccl"); operation == SendRecv && slices.Contains(bySends, name) {
 		return name
 	}
@@ -65,23 +63,7 @@ func OperationOf(mangled, call string) string {
 }
 
 // Sends reports whether a kernel of NCCL sends and receives, by its mangled name.
-func Sends(mangled string) bool { return operation(mangled) == SendRecv }
-
-// operation is the operation of a kernel of NCCL, by its mangled name: "AllReduce"; "" for other kernels.
-func operation(mangled string) string {
-	operation := operationOf(mangled)
-	if end := strings.IndexFunc(operation, func(r rune) bool { return (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') }); end >= 0 {
-		return operation[:end]
-	}
-	return operation
-}
-
-// operationOf is the name of a kernel of NCCL from its operation on, "" for other kernels.
-func operationOf(mangled string) string {
-	name := strings.TrimLeft(strings.TrimPrefix(mangled, "_Z"), "0123456789")
-	if !strings.HasPrefix(name, "nccl") {
-		return ""
-	}
-	_, operation, _ := strings.Cut(name, "Kernel_")
-	return operation
+func Sends(mangled string) bool {
+	operation, _ := timeline.NCCLKernel(mangled)
+	return operation == SendRecv
 }

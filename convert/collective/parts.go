@@ -96,8 +96,9 @@ func (s *partSink) part(members []*Member, w *timeline.Work) *timeline.Part {
 	}
 	c := m.of
 	l := &c.lasts[i]
+	operation, _ := timeline.NCCLKernel(w.Shape.Kernel.Name)
 	p := &timeline.Part{Collective: timeline.Collective{ID: c.id + uint32(i), Communicator: c.number, Number: c.first + uint64(i), Ranks: int(l.ranks),
-		Operation: operation(w.Shape.Kernel.Name)}}
+		Operation: operation}}
 	if l.member < 0 || l.ranks < 2 {
 		return p
 	}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/internal/activity"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
-	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/figures"
 )
 
@@ -58,10 +57,9 @@ func (r *Report) kernels() *Chart {
 		return nil
 	}
 	var list []bar
-	names := make(timeline.KernelNames)
 	for _, row := range t.Rows[:min(len(t.Rows), mostBars)] {
 		class := "compute"
-		if activity.ClassOf(names, text(t, row, "name")) == activity.Communication {
+		if activity.KernelClass(text(t, row, "name")) == activity.Communication {
 			class = "comm"
 		}
 		list = append(list, bar{class: class, name: text(t, row, "name"), value: words(t, row, "total_ns"),

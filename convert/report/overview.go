@@ -23,7 +23,7 @@ type Overview struct {
 
 // NewOverview returns an overview without events.
 func NewOverview() *Overview {
-	return &Overview{Stats: stats.New(), counters: activity.NewCounters(activity.Classes(make(timeline.KernelNames)))}
+	return &Overview{Stats: stats.New(), counters: activity.NewCounters(true)}
 }
 
 // Take takes events.

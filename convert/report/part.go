@@ -20,7 +20,6 @@ type Part struct {
 
 	start   uint64
 	names   timeline.KernelNames
-	classes func(*timeline.Work) activity.Class
 	threads map[*timeline.Thread]*threadLane
 	streams map[*timeline.Stream]*streamLane
 	blocks  map[*timeline.Thread][]mark // in and outside of calls
@@ -110,7 +109,7 @@ func (r *Report) typicalStep() *Part {
 
 func newPart(title, note string, from, to uint64) *Part {
 	names := make(timeline.KernelNames)
-	return &Part{Title: title, Note: note, From: max(from, 1), To: max(to, from+1, 2), names: names, classes: activity.Classes(names),
+	return &Part{Title: title, Note: note, From: max(from, 1), To: max(to, from+1, 2), names: names,
 		threads: make(map[*timeline.Thread]*threadLane), streams: make(map[*timeline.Stream]*streamLane),
 		blocks: make(map[*timeline.Thread][]mark)}
 }
@@ -223,7 +222,7 @@ func (p *Part) work(e *timeline.WorkList) {
 				l = &streamLane{Stream: e.Stream}
 				p.streams[e.Stream] = l
 			}
-			class := [...]string{activity.Compute: "compute", activity.Communication: "comm", activity.Copy: "copy", activity.Set: "set"}[p.classes(w)]
+			class := [...]string{activity.Compute: "compute", activity.Communication: "comm", activity.Copy: "copy", activity.Set: "set"}[activity.ClassOf(w)]
 			x := launched{mark: mark{w.Start, end, class, p.names.Title(w)}}
 			if w.Call.Function != nil {
 				x.call, x.from = w.Call.Thread, w.Call.Start

@@ -119,7 +119,7 @@ func (s *work) countWork(on *streamRow, w *timeline.Work) activity.Class {
 	case timeline.MemsetWork:
 		s.sets.of(copyKey{}).countTransfer(w, w.Shape.Memset.Bytes)
 	}
-	return activity.ClassOfWork(s.names, w)
+	return activity.ClassOf(w)
 }
 
 func (s *work) kernel(on *streamRow, w *timeline.Work) activity.Class {
@@ -147,7 +147,7 @@ func (s *work) kernel(on *streamRow, w *timeline.Work) activity.Class {
 func (s *work) rows(shape *timeline.Shape) *kernelRows {
 	return cached(s.cache, shape, func() *kernelRows {
 		k := &shape.Kernel
-		return &kernelRows{s.kernels.of(k.Name), s.shapes.of(shapeKey{k.Name, k.Grid, k.Block}), activity.ClassOf(s.names, k.Name), activity.Blocks(k.Grid), shapeOccupancy{}}
+		return &kernelRows{s.kernels.of(k.Name), s.shapes.of(shapeKey{k.Name, k.Grid, k.Block}), activity.KernelClass(k.Name), activity.Blocks(k.Grid), shapeOccupancy{}}
 	})
 }
 
@@ -486,7 +486,7 @@ func (s *work) setTable() *table.Table {
 // launched are the kernels with the processes that ran them, communication apart.
 func (s *work) launched() (all []ranks.Kernel) {
 	for _, r := range s.kernels.list {
-		if r.name != other && activity.ClassOf(s.names, r.name) != activity.Communication {
+		if r.name != other && activity.KernelClass(r.name) != activity.Communication {
 			all = append(all, ranks.Kernel{Title: s.title(r.name), On: &r.on, Count: r.time.Count, Time: r.time.Total, First: r.first})
 		}
 	}

@@ -1,4 +1,4 @@
-// Package figures writes numbers and long texts for people. Input: numbers and texts. Output: words such
+// Package figures writes numbers and texts for people, and texts in JSON. Input: numbers and texts. Output: words such
 // as "1,234 calls", "1 thread", "1.2 ms", "3.4 MiB", and the ends of a text that is too long.
 package figures
 

@@ -44,7 +44,7 @@ func requestText(method, path, host string, fields ...string) string {
 
 // Only this machine's names, the whole address and the right origin get anything; nobody gets a file
 // that is not of the page.
-func TestStrangers(t *testing.T) {
+func TestForeignRequests(t *testing.T) {
 	t.Parallel()
 	trace := []byte("TRACE BYTES")
 	s, ended := serving(t, trace, Options{Name: "app.pftrace", UI: perfetto, Patience: time.Hour})
@@ -54,16 +54,16 @@ func TestStrangers(t *testing.T) {
 		"the page":                    {requestText("GET", page, own), "200 OK"},
 		"through a tunnel":            {requestText("GET", page, "localhost:8080"), "200 OK"},
 		"from the page":               {requestText("GET", page+"about.json", own, "Origin: http://"+own), "200 OK"},
-		"by a name that means us now": {requestText("GET", page+"trace", "stranger.test:"+fmt.Sprint(s.Port())), "403 Forbidden"},
+		"by a name that means us now": {requestText("GET", page+"trace", "foreign.test:"+fmt.Sprint(s.Port())), "403 Forbidden"},
 		"by an address of the net":    {requestText("GET", page+"trace", "192.168.0.7:80"), "403 Forbidden"},
-		"by a name that begins right": {requestText("GET", page+"trace", "localhost.stranger.test:80"), "403 Forbidden"},
-		"by two names":                {requestText("GET", page+"trace", own, "Host: stranger.test:80"), "400 Bad Request"},
+		"by a name that begins right": {requestText("GET", page+"trace", "localhost.foreign.test:80"), "403 Forbidden"},
+		"by two names":                {requestText("GET", page+"trace", own, "Host: foreign.test:80"), "400 Bad Request"},
 		"by no name":                  {"GET " + page + "trace HTTP/1.0\r\n\r\n", "403 Forbidden"},
 		"without a port":              {requestText("GET", page+"trace", "localhost"), "403 Forbidden"},
-		"from a page of another":      {requestText("GET", page+"trace", own, "Origin: https://stranger.test"), "403 Forbidden"},
+		"from a page of another":      {requestText("GET", page+"trace", own, "Origin: https://foreign.test"), "403 Forbidden"},
 		"from the UI":                 {requestText("GET", page+"trace", own, "Origin: https://ui.perfetto.dev"), "403 Forbidden"},
 		"from no origin":              {requestText("GET", page+"trace", own, "Origin: null"), "403 Forbidden"},
-		"from two origins":            {requestText("GET", page+"trace", own, "Origin: http://"+own, "Origin: https://stranger.test"), "403 Forbidden"},
+		"from two origins":            {requestText("GET", page+"trace", own, "Origin: http://"+own, "Origin: https://foreign.test"), "403 Forbidden"},
 		"the root":                    {requestText("GET", "/", own), "404 Not Found"},
 		"the trace, without token":    {requestText("GET", "/trace", own), "404 Not Found"},
 		"with another token":          {requestText("GET", "/"+strings.Repeat("A", len(s.token))+"/trace", own), "404 Not Found"},
@@ -73,7 +73,7 @@ func TestStrangers(t *testing.T) {
 		"a file of the program":       {requestText("GET", page+"page/index.html", own), "404 Not Found"},
 		"changed":                     {requestText("DELETE", page+"trace", own), "405 Method Not Allowed"},
 		"asked before":                {requestText("OPTIONS", page+"trace", own), "405 Method Not Allowed"},
-		"as a proxy":                  {requestText("GET", "http://stranger.test/", own), "403 Forbidden"},
+		"as a proxy":                  {requestText("GET", "http://foreign.test/", own), "403 Forbidden"},
 		"with a body":                 {requestText("GET", page+"trace", own, "Content-Length: 3") + "abc", "400 Bad Request"},
 		"with another body":           {requestText("GET", page+"trace", own, "Transfer-Encoding: chunked"), "400 Bad Request"},
 		"in another language":         {"HELO me\r\n\r\n", "400 Bad Request"},
@@ -107,7 +107,7 @@ func TestStrangers(t *testing.T) {
 }
 
 // The UI alone may fetch the trace itself.
-func TestStrangersDirect(t *testing.T) {
+func TestForeignRequestsDirect(t *testing.T) {
 	t.Parallel()
 	s, ended := serving(t, []byte("TRACE BYTES"), Options{Name: "my app.pftrace", UI: perfetto, Patience: time.Hour, Direct: true})
 	own := fmt.Sprintf("127.0.0.1:%d", s.Port())
@@ -116,10 +116,10 @@ func TestStrangersDirect(t *testing.T) {
 	const allowed = "\r\nAccess-Control-Allow-Origin: https://ui.perfetto.dev\r\n"
 	for name, c := range map[string]struct{ request, want string }{
 		"by a person":             {requestText("GET", path, own), "403 Forbidden"},
-		"from a page of another":  {requestText("GET", path, own, "Origin: https://stranger.test"), "403 Forbidden"},
-		"from a similar page":     {requestText("GET", path, own, from+".stranger.test"), "403 Forbidden"},
-		"asked before by another": {requestText("OPTIONS", path, own, "Origin: https://stranger.test"), "403 Forbidden"},
-		"by another name":         {requestText("GET", path, "stranger.test:9001", from), "403 Forbidden"},
+		"from a page of another":  {requestText("GET", path, own, "Origin: https://foreign.test"), "403 Forbidden"},
+		"from a similar page":     {requestText("GET", path, own, from+".foreign.test"), "403 Forbidden"},
+		"asked before by another": {requestText("OPTIONS", path, own, "Origin: https://foreign.test"), "403 Forbidden"},
+		"by another name":         {requestText("GET", path, "foreign.test:9001", from), "403 Forbidden"},
 		"the page":                {requestText("GET", "/"+s.token+"/", own, from), "404 Not Found"},
 		"without token":           {requestText("GET", "/my_app.pftrace", own, from), "404 Not Found"},
 		"written":                 {requestText("PUT", path, own, from), "405 Method Not Allowed"},
@@ -157,7 +157,7 @@ func TestInterrupt(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
 	var idle []net.Conn
-	for range 2 * strangers {
+	for range 2 * mostUnproven {
 		c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", s.Port()))
 		if err != nil {
 			t.Fatal(err)
@@ -176,8 +176,8 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// Strangers who say nothing, or hold on to what they are refused, take no place from the browser, however long they may.
-func TestIdleStrangers(t *testing.T) {
+// Connections that say nothing, or hold on to what they are refused, take no place from the browser, however long they may.
+func TestIdleConnections(t *testing.T) {
 	t.Parallel()
 	s, err := Listen(strings.NewReader("TRACE BYTES"), 11, Options{UI: perfetto, Patience: time.Hour})
 	if err != nil {
@@ -188,7 +188,7 @@ func TestIdleStrangers(t *testing.T) {
 	go func() { ended <- s.Run(t.Context()) }()
 	own := fmt.Sprintf("127.0.0.1:%d", s.Port())
 	var first net.Conn
-	for i := range 3 * strangers {
+	for i := range 3 * mostUnproven {
 		c, err := net.Dial("tcp", own)
 		if err != nil {
 			t.Fatal(err)
@@ -204,7 +204,7 @@ func TestIdleStrangers(t *testing.T) {
 	}
 	_ = first.SetReadDeadline(time.Now().Add(time.Minute)) // decides only how long a test that fails takes
 	if _, err := first.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Error("of too many strangers the first has its connection still")
+		t.Error("of too many connections the first has its connection still")
 	}
 	client := &http.Client{Timeout: time.Minute} // likewise
 	r, err := client.Get(s.Address() + "trace")

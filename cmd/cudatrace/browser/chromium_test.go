@@ -139,7 +139,7 @@ func shows(text string) string {
 // server has ended by itself. Other names for this machine, and other origins, get nothing.
 func TestChromium(t *testing.T) {
 	t.Parallel()
-	b := chromiumtest.Start(t, map[string]any{"host-resolver-rules": "MAP stranger.test 127.0.0.1"})
+	b := chromiumtest.Start(t, map[string]any{"host-resolver-rules": "MAP foreign.test 127.0.0.1"})
 	address, got := startStandIn(t)
 	ui, err := ParseUI(address)
 	if err != nil {
@@ -150,9 +150,9 @@ func TestChromium(t *testing.T) {
 
 	t.Run("click", func(t *testing.T) {
 		s, ended := serving(t, trace, options)
-		stranger := b.Open(strings.Replace(s.Address(), "127.0.0.1", "stranger.test", 1))
-		if text := stranger.Eval("document.body.innerText").(string); !strings.Contains(text, "this server is 127.0.0.1") {
-			t.Errorf("as stranger.test the server says %q", text)
+		foreign := b.Open(strings.Replace(s.Address(), "127.0.0.1", "foreign.test", 1))
+		if text := foreign.Eval("document.body.innerText").(string); !strings.Contains(text, "this server is 127.0.0.1") {
+			t.Errorf("as foreign.test the server says %q", text)
 		}
 		page := b.Open(redirecting(t, s))
 		if err := next(t, ended); err != nil {
@@ -204,7 +204,7 @@ func TestChromium(t *testing.T) {
 
 // The page gives the trace to the origin of the UI alone: not to another page to which the UI's address
 // leads, although that answers. A UI whose tab is closed can be opened again.
-func TestChromiumStranger(t *testing.T) {
+func TestChromiumForeignPage(t *testing.T) {
 	t.Parallel()
 	b := chromiumtest.Start(t, nil)
 	address, got := startStandIn(t)
@@ -235,7 +235,7 @@ func TestChromiumStranger(t *testing.T) {
 	page.Eval(enabled)
 	select {
 	case r := <-got:
-		t.Errorf("the stranger got %+v", r)
+		t.Errorf("the foreign page got %+v", r)
 	default:
 	}
 }

@@ -16,8 +16,8 @@ type door struct {
 	shut atomic.Bool   // the server ends
 	wait time.Duration // for the other end of a connection, which is to close it
 
-	mu        sync.Mutex
-	strangers []*conn // those that have not shown the token, the oldest first
+	mu       sync.Mutex
+	unproven []*conn // those that have not shown the token, the oldest first
 }
 
 // A conn is a connection to a Server.
@@ -37,19 +37,19 @@ func (d *door) Accept() (net.Conn, error) {
 	c := &conn{TCPConn: inner.(*net.TCPConn), door: d, wait: d.wait}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.strangers) == strangers {
-		_ = d.strangers[0].TCPConn.Close() // its handler ends
-		d.strangers = d.strangers[1:]
+	if len(d.unproven) == mostUnproven {
+		_ = d.unproven[0].TCPConn.Close() // its handler ends
+		d.unproven = d.unproven[1:]
 	}
-	d.strangers = append(d.strangers, c)
+	d.unproven = append(d.unproven, c)
 	return c, nil
 }
 
-// known takes a connection from the strangers.
+// known takes a connection from those that have not shown the token.
 func (d *door) known(c *conn) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.strangers = slices.DeleteFunc(d.strangers, func(other *conn) bool { return other == c })
+	d.unproven = slices.DeleteFunc(d.unproven, func(other *conn) bool { return other == c })
 }
 
 // Close waits until the other end has read everything and closes the connection. To close it before would lose what is

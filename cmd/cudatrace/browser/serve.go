@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	connections = 16              // that have shown the token, at the same time
-	strangers   = 64              // connections that have not
-	headBytes   = 16 << 10        // of a request
-	headTime    = 5 * time.Second // for a request
-	pieceTime   = time.Minute     // for an answer, or a piece of the trace
-	pieceBytes  = 1 << 20
+	connections  = 16              // that have shown the token, at the same time
+	mostUnproven = 64              // connections that have not
+	headBytes    = 16 << 10        // of a request
+	headTime     = 5 * time.Second // for a request
+	pieceTime    = time.Minute     // for an answer, or a piece of the trace
+	pieceBytes   = 1 << 20
 )
 
 // report passes a value on, unless one waits already.
@@ -83,7 +83,7 @@ func (s *Server) wanted(r *http.Request) (string, error) {
 	return name, nil
 }
 
-// checkHost refuses requests for another machine: a page of a stranger can give its own name our
+// checkHost refuses requests for another machine: another site can give its own name our
 // address, and would then count as of the same origin (DNS rebinding). A tunnel may have another port.
 func checkHost(of string) error {
 	host, port, err := net.SplitHostPort(of)

@@ -75,24 +75,24 @@ const pollInterval = 250 * time.Millisecond
 // followed.
 func (w *watch) run() error {
 	w.view = view{name: w.name, keys: w.keys}
-	follower, err := convert.Follow(w.open, live.New(live.Options{Interval: w.interval, Report: w.report}))
+	growing, err := convert.Follow(w.open, live.New(live.Options{Interval: w.interval, Report: w.report}))
 	if err != nil {
 		return err
 	}
 	signals := w.signals()
 	if w.form == formScreen {
 		if w.screen, err = console.OpenScreen(w.tty, w.keys); err != nil {
-			return errors.Join(fmt.Errorf("the terminal cannot be used as a screen: %w", err), follower.Abandon(err))
+			return errors.Join(fmt.Errorf("the terminal cannot be used as a screen: %w", err), growing.Abandon(err))
 		}
 		defer w.screen.Close()
 		if w.keys {
 			w.pressed = w.screen.Keys()
 		}
 	}
-	if err = w.follow(follower, signals); err != nil {
-		return errors.Join(err, ignoring(follower.Abandon(err)))
+	if err = w.follow(growing, signals); err != nil {
+		return errors.Join(err, ignoring(growing.Abandon(err)))
 	}
-	err = follower.Close()
+	err = growing.Close()
 	w.show()
 	return err
 }
@@ -110,7 +110,7 @@ func (w *watch) open() (*tracelog.Reader, error) {
 
 // follow follows the log until nothing more comes. What is there then has been read, but for what an
 // unfinished block has.
-func (w *watch) follow(f *convert.Follower, signals <-chan os.Signal) error {
+func (w *watch) follow(f *convert.GrowingLog, signals <-chan os.Signal) error {
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	over := false

@@ -31,7 +31,7 @@ type Counter struct {
 // timeline. [Gauges] do the same for counters whose values come with the timeline.
 type Counters struct {
 	devices   *Devices
-	classes   func(*timeline.Work) Class // nil: all work is of one class
+	classes   bool // of work are told apart
 	gpus      []*gpu
 	processes []*process
 	streams   []*stream
@@ -65,9 +65,9 @@ const maxStreams = 256
 // window is the number of pieces of work of a GPU that wait for earlier work of other streams.
 const window = 1 << 15
 
-// NewCounters returns counters without events. With the classes of work, the devices have slices of the processes.
-func NewCounters(classes func(*timeline.Work) Class) *Counters {
-	return &Counters{devices: New(Options{Window: window, Slices: classes != nil}), classes: classes,
+// NewCounters returns counters without events. If classes of work are told apart, the devices have slices of the processes.
+func NewCounters(classes bool) *Counters {
+	return &Counters{devices: New(Options{Window: window, Slices: classes}), classes: classes,
 		byStream: make(map[*timeline.Stream]*stream), byProcess: make(map[*timeline.Process]*process)}
 }
 
@@ -96,8 +96,8 @@ func (c *Counters) Work(l *timeline.WorkList) {
 		}
 		s.gpu.countWork(w)
 		p := Piece{Start: w.Start, End: timeline.End(w.Start, w.Dur)}
-		if c.classes != nil {
-			p.Class = c.classes(w)
+		if c.classes {
+			p.Class = ClassOf(w)
 		}
 		s.lane.Add(&p)
 		if w.Call.Function != nil && s.queued != nil {

@@ -113,7 +113,7 @@ func TestCounters(t *testing.T) {
 	copied := &timeline.Shape{Memcpy: timeline.MemcpyShape{Bytes: 5120, CopyKind: 1}}
 	launch := new(timeline.Function)
 	by := func(end uint64) timeline.Call { return timeline.Call{Function: launch, Start: end - 10, End: end} }
-	c := NewCounters(nil)
+	c := NewCounters(false)
 	c.Calls(&timeline.Slices{Thread: thread, List: []timeline.Slice{
 		{Function: launch, Start: 0, End: 256, Launched: kernel},
 		{Function: launch, Start: 300, End: 310, Kernel: &timeline.Kernel{Name: "k"}},

@@ -1,8 +1,6 @@
 package activity
 
 import (
-	"strings"
-
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
@@ -31,45 +29,23 @@ const (
 	Set
 )
 
-// ClassOf returns the class of a kernel by its mangled name: the kernels of NCCL and NVSHMEM
-// communicate.
-func ClassOf(names timeline.KernelNames, mangled string) Class {
-	if n := names.Of(mangled).Short; strings.HasPrefix(n, "nccl") || strings.HasPrefix(n, "nvshmem") {
+// KernelClass returns the class of a kernel by its mangled name.
+func KernelClass(mangled string) Class {
+	if timeline.CommunicationLibrary(mangled) != "" {
 		return Communication
 	}
 	return Compute
 }
 
-// ClassOfWork returns the class of a piece of work.
-func ClassOfWork(names timeline.KernelNames, w *timeline.Work) Class {
+// ClassOf returns the class of a piece of work.
+func ClassOf(w *timeline.Work) Class {
 	switch w.Kind {
 	case timeline.KernelWork:
-		return ClassOf(names, w.Shape.Kernel.Name)
+		return KernelClass(w.Shape.Kernel.Name)
 	case timeline.MemcpyWork:
 		return Copy
 	}
 	return Set
-}
-
-// maxShapes bounds the shapes of kernels whose class is kept.
-const maxShapes = 1 << 14
-
-// Classes returns a function that returns the class of a piece of work.
-func Classes(names timeline.KernelNames) func(*timeline.Work) Class {
-	of := make(map[*timeline.Shape]Class)
-	return func(w *timeline.Work) Class {
-		if w.Kind != timeline.KernelWork {
-			return ClassOfWork(names, w)
-		}
-		class, known := of[w.Shape]
-		if !known {
-			class = ClassOfWork(names, w)
-			if len(of) < maxShapes {
-				of[w.Shape] = class
-			}
-		}
-		return class
-	}
 }
 
 // Times are the times in which work of each class was under way. Work comes by start.

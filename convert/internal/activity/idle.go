@@ -195,16 +195,16 @@ func (d *Idle) Pool() {
 		r.Low, r.High = r.Time, r.Time
 	}
 	sorted := slices.SortedFunc(maps.Values(d.Rows), func(a, b *Row) int { return cmp.Compare(a.What, b.What) })
-	for _, k := range []struct{ unknown, known Deed }{{Ran, RanCode}, {WasBlocked, Waited}} {
+	for _, k := range []struct{ unknown, known OwnerKind }{{Ran, RanCode}, {WasBlocked, Waited}} {
 		var pool *Row
 		var rows []*Row
 		var seen []Seen
 		for _, r := range sorted {
 			switch {
 			case r.Owner == nil:
-			case r.Owner.Deed == k.unknown:
+			case r.Owner.OwnerKind == k.unknown:
 				pool = r
-			case r.Owner.Deed == k.known:
+			case r.Owner.OwnerKind == k.known:
 				rows, seen = append(rows, r), append(seen, r.Seen)
 			}
 		}

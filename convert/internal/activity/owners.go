@@ -8,24 +8,24 @@ import (
 
 // An Owner is what a thread did outside of calls.
 type Owner struct {
-	Deed
+	OwnerKind
 	Text   string
 	By     timeline.Blocker // what blocked the thread, of Waited
 	On     string           // the kind of files or lock that it waited for, as in timeline.Block
 	Holder *timeline.Thread // that has what a blocked thread waited for; nil if unknown
 }
 
-// A Deed is a kind of owner.
-type Deed uint8
+// An OwnerKind is a kind of owner.
+type OwnerKind uint8
 
-// The deeds.
+// The kinds of owner.
 const (
-	RanCode      Deed = iota // ran code: Python at a line, or that of a library
-	Ran                      // ran, and no sample tells what
-	Waited                   // was blocked, for a known reason
-	WasBlocked               // was blocked, for an unknown reason
-	WaitedForCPU             // was ready to run
-	RanUnread                // ran Python, and the line could not be read at the sample
+	RanCode      OwnerKind = iota // ran code: Python at a line, or that of a library
+	Ran                           // ran, and no sample tells what
+	Waited                        // was blocked, for a known reason
+	WasBlocked                    // was blocked, for an unknown reason
+	WaitedForCPU                  // was ready to run
+	RanUnread                     // ran Python, and the line could not be read at the sample
 )
 
 // Texts of owners without a place.
@@ -61,9 +61,9 @@ const maxOwners = 1 << 14
 func newOwners() *owners {
 	return &owners{
 		byKey: make(map[ownerKey]*Owner),
-		ran:   &Owner{Deed: Ran, Text: NotSampled}, blocked: &Owner{Deed: WasBlocked, Text: NoReason}, cpu: &Owner{Deed: WaitedForCPU, Text: ReadyToRun},
-		unread: &Owner{Deed: RanUnread, Text: NotRead},
-		other:  [2]*Owner{{Deed: RanCode, Text: "(running other code)"}, {Deed: Waited, Text: "(blocked elsewhere)"}},
+		ran:   &Owner{OwnerKind: Ran, Text: NotSampled}, blocked: &Owner{OwnerKind: WasBlocked, Text: NoReason}, cpu: &Owner{OwnerKind: WaitedForCPU, Text: ReadyToRun},
+		unread: &Owner{OwnerKind: RanUnread, Text: NotRead},
+		other:  [2]*Owner{{OwnerKind: RanCode, Text: "(running other code)"}, {OwnerKind: Waited, Text: "(blocked elsewhere)"}},
 	}
 }
 
@@ -86,12 +86,12 @@ func (o *owners) of(key ownerKey) *Owner {
 	}
 	if key.call != "" {
 		b := timeline.Block{Call: key.call, On: key.on, Holder: key.holder}
-		x.Deed, x.By, x.On, x.Holder = Waited, b.By(), key.on, key.holder
+		x.OwnerKind, x.By, x.On, x.Holder = Waited, b.By(), key.on, key.holder
 		if x.Text = b.Text(); where != "" {
 			x.Text = where + ", " + x.Text
 		}
 	} else {
-		x.Deed = RanCode
+		x.OwnerKind = RanCode
 		if x.Text = where; where == "" && key.native != nil {
 			x.Text = key.native.Text()
 		}
@@ -159,7 +159,7 @@ type timeSample struct {
 // weight is that of a part of a block, 0 for one that is always seen: see Spent.
 func (s *timeState) weight(part uint64) float64 {
 	all := float64(s.end - s.start)
-	if s.owner.Deed != Waited {
+	if s.owner.OwnerKind != Waited {
 		return 0
 	}
 	return max(lookPeriod-all, 0) * float64(part) / all
@@ -167,7 +167,7 @@ func (s *timeState) weight(part uint64) float64 {
 
 // weight is that of a sample of a time for which the thread ran, 0 if that time always has one or its line is not known: see Spent.
 func (t *times) weight(running uint64, o *Owner) float64 {
-	if o.Deed == RanUnread {
+	if o.OwnerKind == RanUnread {
 		return 0
 	}
 	return max(float64(t.period)-float64(running), 0)

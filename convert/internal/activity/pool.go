@@ -42,7 +42,7 @@ func (l *lastSeen) shows(r *Row, s *Spent) uint64 {
 		return 0
 	}
 	last := &l.code
-	if s.Owner.Deed == Waited {
+	if s.Owner.OwnerKind == Waited {
 		last = &l.block
 	}
 	if *last == r {

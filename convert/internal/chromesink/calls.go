@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/figures"
 )
 
 // categories are Kineto's names of CUDA's libraries.
@@ -158,7 +159,7 @@ func (t *texts) kernel(mangled string) []byte {
 		if name.Full == "" {
 			name.Full = name.Short
 		}
-		json = appendString(nil, name.Full)
+		json = figures.AppendJSON(nil, name.Full)
 		t.kernels[mangled] = json
 	}
 	return json
@@ -167,7 +168,7 @@ func (t *texts) kernel(mangled string) []byte {
 func (t *texts) caller(c *timeline.Caller) []byte {
 	json := t.callers[c]
 	if json == nil {
-		json = appendString(nil, c.Text())
+		json = figures.AppendJSON(nil, c.Text())
 		t.callers[c] = json
 	}
 	return json

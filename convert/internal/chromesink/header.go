@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/figures"
 )
 
 // header writes what comes before the events, a line a member. A blank follows the colons of what
@@ -17,7 +18,7 @@ func (f *file) header(log *timeline.Metadata) {
 		f.versions(log)
 	}
 	if f.process.Host != "" {
-		f.member("host_name", appendString(nil, f.process.Host))
+		f.member("host_name", figures.AppendJSON(nil, f.process.Host))
 	}
 	if f.process.Rank.Known {
 		f.member("distributedInfo", distributedInfo(f.process))
@@ -74,7 +75,7 @@ func distributedInfo(p *timeline.Process) []byte {
 		b = fmt.Appendf(b, `, "world_size": %d`, p.Rank.Of)
 	}
 	if p.NCCL != "" {
-		b = appendString(append(b, `, "nccl_version": `...), p.NCCL)
+		b = figures.AppendJSON(append(b, `, "nccl_version": `...), p.NCCL)
 	}
 	return append(b, '}')
 }

@@ -3,7 +3,8 @@ package chromesink
 import (
 	"math"
 	"strconv"
-	"unicode/utf8"
+
+	"github.com/cudatrace/cudatrace/record/figures"
 )
 
 // An object appends the members of a JSON object.
@@ -17,7 +18,7 @@ func (o *object) key(name string) {
 		o.b = append(o.b, ',')
 	}
 	o.more = true
-	o.b = appendString(o.b, name)
+	o.b = figures.AppendJSON(o.b, name)
 	o.b = append(o.b, ':')
 }
 
@@ -43,7 +44,7 @@ func (o *object) float(name string, v float64) {
 
 func (o *object) string(name, v string) {
 	o.key(name)
-	o.b = appendString(o.b, v)
+	o.b = figures.AppendJSON(o.b, v)
 }
 
 // pointer adds an address as text, since a double holds only 53 bits of it.
@@ -92,41 +93,4 @@ func (o *object) micros(name string, ns int64) {
 	o.b = strconv.AppendInt(o.b, ns/1000, 10)
 	part := ns % 1000
 	o.b = append(o.b, '.', byte('0'+part/100), byte('0'+part/10%10), byte('0'+part%10))
-}
-
-const hexDigits = "0123456789abcdef"
-
-// appendString appends a JSON string. Bytes that are not UTF-8 become U+FFFD.
-func appendString(b []byte, s string) []byte {
-	b = append(b, '"')
-	done := 0
-	for i := 0; i < len(s); {
-		c := s[i]
-		if c >= ' ' && c != '"' && c != '\\' && c < utf8.RuneSelf {
-			i++
-			continue
-		}
-		r, n := utf8.DecodeRuneInString(s[i:])
-		if c >= utf8.RuneSelf && (r != utf8.RuneError || n > 1) {
-			i += n
-			continue
-		}
-		b = append(b, s[done:i]...)
-		b = appendEscape(b, r)
-		i += n
-		done = i
-	}
-	return append(append(b, s[done:]...), '"')
-}
-
-func appendEscape(b []byte, r rune) []byte {
-	switch r {
-	case '"', '\\':
-		return append(b, '\\', byte(r))
-	case '\n':
-		return append(b, '\\', 'n')
-	case '\t':
-		return append(b, '\\', 't')
-	}
-	return append(b, '\\', 'u', hexDigits[r>>12&15], hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15])
 }

@@ -103,7 +103,7 @@ func (x *Without) Spent(kind Kind, name uint32, part func(t *timeline.Thread, ne
 					}
 				}
 				at = max(at, call.start)
-				if end := min(b.End, call.end); at < end && kind == NoCPU && b.Owner.Deed == activity.WaitedForCPU && c.Text(name) == b.Owner.Text {
+				if end := min(b.End, call.end); at < end && kind == NoCPU && b.Owner.OwnerKind == activity.WaitedForCPU && c.Text(name) == b.Owner.Text {
 					m := t.base + 2*int32(k) + 1
 					x.r.cut[x.r.first[m]] -= min(int64(end-at), max(x.r.cut[x.r.first[m]], 0))
 				}
@@ -117,9 +117,9 @@ func (x *Without) Spent(kind Kind, name uint32, part func(t *timeline.Thread, ne
 func (x *Without) share(t *Thread, next int, o *activity.Owner, kind Kind, name uint32, part func(*timeline.Thread, uint32) float64) float64 {
 	switch {
 	case o == nil:
-	case o.Deed == activity.WasBlocked && kind == Blocked:
+	case o.OwnerKind == activity.WasBlocked && kind == Blocked:
 		return part(t.Thread, t.comesTo(next))
-	case (o.Deed == activity.Waited && kind == Blocked || o.Deed == activity.WaitedForCPU && kind == NoCPU) && x.r.c.texts[name] == o.Text:
+	case (o.OwnerKind == activity.Waited && kind == Blocked || o.OwnerKind == activity.WaitedForCPU && kind == NoCPU) && x.r.c.texts[name] == o.Text:
 		return 1
 	}
 	return 0

@@ -167,7 +167,7 @@ type shape struct {
 func (c *Collector) shape(w *timeline.Work) shape {
 	x, known := c.shapes[w.Shape]
 	if !known {
-		x = shape{c.text(c.names.Title(w)), kinds[activity.ClassOfWork(c.names, w)]}
+		x = shape{c.text(c.names.Title(w)), kinds[activity.ClassOf(w)]}
 		remember(c.shapes, w.Shape, x)
 	}
 	return x

@@ -354,7 +354,7 @@ func (r *Replay) outside(w *walk, t *Thread, i int, end uint64, blocks []activit
 // not.
 func isElastic(o *activity.Owner) bool {
 	switch {
-	case o.Deed != activity.Waited || o.Holder != nil || o.By == timeline.OwnSleep:
+	case o.OwnerKind != activity.Waited || o.Holder != nil || o.By == timeline.OwnSleep:
 		return false
 	case o.By == timeline.SomeLock:
 		return o.On != timeline.BlockGIL

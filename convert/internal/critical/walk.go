@@ -610,21 +610,21 @@ func (w *walk) did(from uint64, as Segment) {
 		x := &w.list[k]
 		s := as
 		outside := as.Kind == Unknown
-		if outside && x.Owner != nil && x.Owner.Deed != activity.WasBlocked {
+		if outside && x.Owner != nil && x.Owner.OwnerKind != activity.WasBlocked {
 			s.Also = none
 		}
 		switch {
 		case x.Owner == nil:
-		case x.Owner.Deed == activity.WaitedForCPU:
+		case x.Owner.OwnerKind == activity.WaitedForCPU:
 			s.Kind, s.Name = NoCPU, w.c.text(x.Owner.Text)
 		case x.Owner.Holder != nil && w.hold(x):
 			return
 		case !outside:
-		case x.Owner.Deed == activity.Waited:
+		case x.Owner.OwnerKind == activity.Waited:
 			s.Kind, s.Name, s.By, s.Place, s.Weight = Blocked, w.c.text(x.Owner.Text), x.Owner.By, none, x.Weight
-		case x.Owner.Deed == activity.WasBlocked:
+		case x.Owner.OwnerKind == activity.WasBlocked:
 			s.Kind, s.Name, s.Unseen = Blocked, w.c.text(x.Owner.Text), true
-		case x.Owner.Deed == activity.Ran:
+		case x.Owner.OwnerKind == activity.Ran:
 			s.Kind, s.Name, s.Unseen = Code, w.c.text(x.Owner.Text), true
 		default:
 			s.Kind, s.Name, s.Place, s.Weight = Code, w.c.text(x.Owner.Text), none, x.Weight

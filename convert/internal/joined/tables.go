@@ -20,6 +20,10 @@ const (
 // A Moment is a time in µs since 1970.
 type Moment int64
 
+// Version is the version of the schema, in the table runs and in the files. It grows when a column
+// changes its meaning or disappears; new tables and columns do not change it.
+const Version = 1
+
 // A Table is one of the tables.
 type Table struct {
 	Name string

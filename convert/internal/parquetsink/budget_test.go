@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/cudatrace/cudatrace/convert"
-	"github.com/cudatrace/cudatrace/convert/internal/parquetsink"
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/parquet/sqltest"
 )
@@ -26,15 +25,13 @@ func TestBudgetDuckDB(t *testing.T) {
 	logtest.WriteLaunches(t, &data, launches)
 	var files []*os.File
 	folder := t.TempDir()
-	sink := parquetsink.New(parquetsink.Options{
-		Run: "r", Budget: 64 << 10, HostPID: func(n uint32) uint32 { return n }, Outcome: func(string) parquetsink.Outcome { return parquetsink.Outcome{} },
-		Create: func(path string) (io.Writer, error) {
-			path = filepath.Join(folder, path)
-			must(t, os.MkdirAll(filepath.Dir(path), 0o755))
-			f, err := os.Create(path)
-			files = append(files, f)
-			return f, err
-		}})
+	sink := tables(64<<10, func(path string) (io.Writer, error) {
+		path = filepath.Join(folder, path)
+		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		f, err := os.Create(path)
+		files = append(files, f)
+		return f, err
+	})
 	all, err := convert.Timeline([]convert.Log{{Name: "log", Open: logtest.InMemory(data.Bytes())}}, convert.Options{}, sink)
 	must(t, err)
 	for _, f := range files {
@@ -67,12 +64,10 @@ func TestSameFiles(t *testing.T) {
 	convertTo := func(workers int) map[string]string {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(workers))
 		buffers := make(map[string]*bytes.Buffer)
-		sink := parquetsink.New(parquetsink.Options{
-			Run: "r", Budget: 128 << 10, HostPID: func(n uint32) uint32 { return n }, Outcome: func(string) parquetsink.Outcome { return parquetsink.Outcome{} },
-			Create: func(path string) (io.Writer, error) {
-				buffers[path] = new(bytes.Buffer)
-				return buffers[path], nil
-			}})
+		sink := tables(128<<10, func(path string) (io.Writer, error) {
+			buffers[path] = new(bytes.Buffer)
+			return buffers[path], nil
+		})
 		_, err := convert.Timeline([]convert.Log{{Name: "log", Open: logtest.InMemory(data.Bytes())}}, convert.Options{}, sink)
 		must(t, err)
 		files := make(map[string]string)

@@ -1,10 +1,8 @@
 package parquetsink
 
 import (
-	"math"
 	"reflect"
 	"sync/atomic"
-	"unsafe"
 
 	"github.com/cudatrace/cudatrace/convert/internal/joined"
 	"github.com/cudatrace/cudatrace/parquet"
@@ -45,24 +43,22 @@ func newBuffer(t *Table, m *memory) *buffer {
 }
 
 // add adds rows of the table.
-func add[R any](b *buffer, rows []R) {
-	for len(rows) > 0 {
-		n := min(len(rows), blockRows-b.rows%blockRows)
-		p := piece{b, unsafe.Pointer(&rows[0]), unsafe.Sizeof(rows[0]), n}
+func (b *buffer) add(rows joined.Batch) {
+	for at := 0; at < rows.N; {
+		n := min(rows.N-at, blockRows-b.rows%blockRows)
+		p := piece{b, rows.Part(at, n)}
 		for i := range b.table.Columns {
 			p.column(&b.table.Columns[i], &b.columns[i])
 		}
 		b.rows += n
-		rows = rows[n:]
+		at += n
 	}
 }
 
-// A piece is rows that a buffer takes at once: structs that lie one behind the other.
+// A piece is rows that a buffer takes at once.
 type piece struct {
 	*buffer
-	first unsafe.Pointer
-	size  uintptr
-	rows  int
+	rows joined.Batch
 }
 
 // Package joined and package parquet have the same values for no value, or this does not compile: columns are copied.
@@ -73,24 +69,24 @@ func (p *piece) column(of *Column, to *column) {
 	b, m := p.buffer, p.memory
 	switch {
 	case of.Name == logID:
-		id, room := b.id(b.log), to.small.room(b.rows, p.rows, &m.small)
+		id, room := b.id(b.log), to.small.room(b.rows, p.rows.N, &m.small)
 		for i := range room {
 			room[i] = id
 		}
 	case of.kind == reflect.Int64:
-		copyField(p, of, to.wide.room(b.rows, p.rows, &m.wide))
+		joined.Copy(&p.rows, of.offset, to.wide.room(b.rows, p.rows.N, &m.wide))
 	case of.kind == reflect.Uint32:
-		copyField(p, of, to.small.room(b.rows, p.rows, &m.small))
+		joined.Copy(&p.rows, of.offset, to.small.room(b.rows, p.rows.N, &m.small))
 	case of.kind == reflect.Float64:
-		copyField(p, of, to.floats.room(b.rows, p.rows, &m.floats))
+		joined.Copy(&p.rows, of.offset, to.floats.room(b.rows, p.rows.N, &m.floats))
 	case of.kind == reflect.Bool:
-		for i, room := 0, to.wide.room(b.rows, p.rows, &m.wide); i < len(room); i++ {
-			if room[i] = 0; *field[bool](p, of, i) {
+		for i, room := 0, to.wide.room(b.rows, p.rows.N, &m.wide); i < len(room); i++ {
+			if room[i] = 0; *joined.Field[bool](&p.rows, of.offset, i) {
 				room[i] = 1
 			}
 		}
 	default:
-		p.texts(of, to.small.room(b.rows, p.rows, &m.small))
+		p.texts(of, to.small.room(b.rows, p.rows.N, &m.small))
 	}
 }
 
@@ -98,7 +94,7 @@ func (p *piece) column(of *Column, to *column) {
 func (p *piece) texts(of *Column, to []uint32) {
 	var last *string
 	for i := range to {
-		text := field[string](p, of, i)
+		text := joined.Field[string](&p.rows, of.offset, i)
 		switch {
 		case last != nil && *text == *last:
 			to[i] = to[i-1]
@@ -109,37 +105,6 @@ func (p *piece) texts(of *Column, to []uint32) {
 		}
 		last = text
 	}
-}
-
-// field is the value of a column in the i-th row.
-func field[F any](p *piece, of *Column, i int) *F {
-	return (*F)(unsafe.Add(p.first, of.offset+uintptr(i)*p.size))
-}
-
-// copyField makes a column of the values of a field.
-func copyField[F any](p *piece, of *Column, to []F) {
-	for i := range to {
-		to[i] = *field[F](p, of, i)
-	}
-}
-
-// bounded is a number of 64 bits in SQL, which has no larger one than the largest int64.
-func bounded(v uint64) int64 { return int64(min(v, math.MaxInt64)) }
-
-// known is a small number that is null where it is 0.
-func known(v uint32) uint32 {
-	if v == 0 {
-		return joined.None
-	}
-	return v
-}
-
-// knownWide is a number that is null where it is 0.
-func knownWide(v uint64) int64 {
-	if v == 0 {
-		return joined.NoNumber
-	}
-	return bounded(v)
 }
 
 // id returns the number of a text.

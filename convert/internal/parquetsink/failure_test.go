@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/cudatrace/cudatrace/convert"
+	"github.com/cudatrace/cudatrace/convert/internal/joined"
 	"github.com/cudatrace/cudatrace/convert/internal/parquetsink"
 	"github.com/cudatrace/cudatrace/convert/logtest"
 )
@@ -35,11 +36,8 @@ func (d *disk) Write(b []byte) (int, error) {
 func TestDiskFull(t *testing.T) {
 	var data bytes.Buffer
 	logtest.WriteLaunches(t, &data, 2000)
-	tables := func(d *disk, budget int) error {
-		sink := parquetsink.New(parquetsink.Options{
-			Run: "r", Budget: budget, HostPID: func(n uint32) uint32 { return n }, Outcome: func(string) parquetsink.Outcome { return parquetsink.Outcome{} },
-			Create: func(string) (io.Writer, error) { return d, nil },
-		})
+	write := func(d *disk, budget int) error {
+		sink := tables(budget, func(string) (io.Writer, error) { return d, nil })
 		_, err := convert.Timeline([]convert.Log{{Name: "log", Open: logtest.InMemory(data.Bytes())}}, convert.Options{}, sink)
 		d.end = true
 		return err
@@ -47,11 +45,18 @@ func TestDiskFull(t *testing.T) {
 	for _, budget := range []int{32 << 10, parquetsink.Budget} {
 		const room = 1 << 30
 		all := disk{t: t, left: room}
-		must(t, tables(&all, budget))
+		must(t, write(&all, budget))
 		for _, left := range []int{0, (room - all.left) / 2, room - all.left - 1} {
-			if err := tables(&disk{t: t, left: left}, budget); !errors.Is(err, errFull) {
+			if err := write(&disk{t: t, left: left}, budget); !errors.Is(err, errFull) {
 				t.Errorf("budget %d, room for %d bytes: %v", budget, left, err)
 			}
 		}
 	}
+}
+
+// tables returns a sink whose files create makes.
+func tables(budget int, create func(string) (io.Writer, error)) *joined.Sink {
+	return joined.New(joined.Options{
+		Run: "r", HostPID: func(n uint32) uint32 { return n }, Outcome: func(string) joined.Outcome { return joined.Outcome{} },
+	}, parquetsink.New(budget, create))
 }

@@ -1,78 +1,32 @@
 package parquetsink
 
 import (
-	"cmp"
 	"io"
 	"strconv"
-	"strings"
 
-	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/convert/internal/joined"
 	"github.com/cudatrace/cudatrace/parquet"
 )
 
-// A partition is a place in the tables.
-type partition struct {
-	run, host, rank string
-	log             *logFacts
-}
-
-// NoRank is the rank of processes that have none.
-const NoRank = "-1"
-
-// UnknownHost is the host of processes of which the log does not tell it.
-const UnknownHost = "unknown"
-
-// Plain makes a name one that means the same to every engine, object store and shell: characters other than letters,
-// digits, '.', '-' and '_' become '-'.
-func Plain(name string) string {
-	name = strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.' {
-			return r
-		}
-		return '-'
-	}, name)
-	return name[:min(len(name), longestName)]
-}
-
-// longestName is the length of the longest value of a partition.
-const longestName = 128
-
-// partitionOf returns the partition of a process.
-func (s *Sink) partitionOf(p *timeline.Process) partition {
-	at := partition{run: s.log.run, host: cmp.Or(Plain(p.Host), UnknownHost), rank: NoRank, log: s.log}
-	if p.Rank.Known {
-		at.rank = strconv.FormatUint(uint64(p.Rank.Number), 10)
-	}
-	return at
-}
-
 // path is the name of a table's file.
-func (p *partition) path(t *Table) string {
-	return t.Name + "/run=" + p.run + "/host=" + p.host + "/rank=" + p.rank + "/" + p.log.id + ".parquet"
+func (p *part) path(t *Table) string {
+	return t.Name + "/run=" + p.Run + "/host=" + p.Host + "/rank=" + p.Rank + "/" + p.Log + ".parquet"
 }
 
 // A part has the rows of a partition.
 type part struct {
-	partition
-	sink    *Sink
+	*joined.Partition
+	to      *Writer
 	buffers []*buffer // by table; nil before the first row
 	writers []*parquet.Writer
-	calls   int64 // number of the last call
-	gpus    map[deviceKey]bool
-
-	stacks    map[*timeline.Python]bool // those with a row
-	natives   map[*timeline.Native]bool // likewise
-	callers   map[*timeline.Caller]string
-	paths     map[*timeline.RangeStack]string
-	sequences map[*timeline.Stream]int64
 }
 
 // buffer returns the rows of a table.
 func (p *part) buffer(table int) *buffer {
 	b := p.buffers[table]
 	if b == nil {
-		b = newBuffer(&Tables[table], &p.sink.memory)
-		b.log = p.log.id
+		b = newBuffer(&Tables[table], &p.to.memory)
+		b.log = p.Log
 		p.buffers[table] = b
 	}
 	return b
@@ -80,7 +34,7 @@ func (p *part) buffer(table int) *buffer {
 
 // flush hands the rows of a table over as a row group. They are sorted and encoded on other goroutines.
 func (p *part) flush(table int) error {
-	b, s := p.buffers[table], p.sink
+	b, to := p.buffers[table], p.to
 	if b == nil || b.rows == 0 {
 		return nil
 	}
@@ -89,13 +43,12 @@ func (p *part) flush(table int) error {
 		return err
 	}
 	p.buffers[table] = nil
-	clear(p.paths) // bounded by the rows of a row group
-	s.memory.leave(b.size())
-	w.Group(s.encoders, parquet.RowGroup{
+	to.memory.leave(b.size())
+	w.Group(to.encoders, parquet.RowGroup{
 		Rows:    b.rows,
-		Prepare: func(worker int) { b.sort(&s.scratch[worker]) },
+		Prepare: func(worker int) { b.sort(&to.scratch[worker]) },
 		Values: func(worker, column int) parquet.Values {
-			v := b.values(column, &s.scratch[worker])
+			v := b.values(column, &to.scratch[worker])
 			b.free(column)
 			return v
 		},
@@ -107,7 +60,7 @@ func (p *part) flush(table int) error {
 func (p *part) writer(table int) (*parquet.Writer, error) {
 	if p.writers[table] == nil {
 		t := &Tables[table]
-		out, err := p.sink.options.Create(p.path(t))
+		out, err := p.to.create(p.path(t))
 		if err != nil {
 			return nil, err
 		}
@@ -117,7 +70,7 @@ func (p *part) writer(table int) (*parquet.Writer, error) {
 }
 
 func newWriter(out io.Writer, t *Table) *parquet.Writer {
-	o := parquet.Options{CreatedBy: "cudatrace", Facts: []parquet.Fact{{Key: "cudatrace.table", Value: t.Name}, {Key: "cudatrace.schema_version", Value: strconv.Itoa(Version)}}}
+	o := parquet.Options{CreatedBy: "cudatrace", Facts: []parquet.Fact{{Key: "cudatrace.table", Value: t.Name}, {Key: "cudatrace.schema_version", Value: strconv.Itoa(joined.Version)}}}
 	for i := range t.Columns {
 		c := &t.Columns[i]
 		o.Columns = append(o.Columns, c.Column)

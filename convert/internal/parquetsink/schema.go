@@ -7,16 +7,10 @@ import (
 	"github.com/cudatrace/cudatrace/parquet"
 )
 
-// Version is the version of the schema, in the metadata of each file and in the table runs. It grows when a column
-// changes its meaning or disappears; new tables and columns do not change it.
-const Version = 1
-
 // A Table is a table of the schema: the columns of a table of package joined, and the log.
 type Table struct {
 	Name    string
 	Columns []Column
-
-	row reflect.Type
 }
 
 // A Column is a column of a table.
@@ -26,7 +20,7 @@ type Column struct {
 	offset uintptr // in the struct of a row; of the log none
 }
 
-// Tables is the schema.
+// Tables is the schema: the tables of package joined, in their order.
 var Tables = schema()
 
 // sorted is the column by which the rows of a row group are sorted, in tables that have it.
@@ -37,7 +31,7 @@ const logID = "log_id"
 
 func schema() (all []Table) {
 	for _, t := range joined.Tables {
-		table := Table{Name: t.Name, row: t.Row}
+		table := Table{Name: t.Name}
 		for f := range t.Row.Fields() {
 			_, null := f.Tag.Lookup("null")
 			table.Columns = append(table.Columns, Column{parquet.Column{Name: f.Tag.Get("key"), Type: typeOf(f.Type), Nullable: null}, f.Type.Kind(), f.Offset})
@@ -63,14 +57,4 @@ func typeOf(t reflect.Type) parquet.Type {
 		return parquet.Text
 	}
 	panic("no column holds " + t.String())
-}
-
-// tableOf is the number of the table of a row.
-func tableOf(row reflect.Type) int {
-	for i := range Tables {
-		if Tables[i].row == row {
-			return i
-		}
-	}
-	panic("no table has rows of " + row.String())
 }

@@ -115,7 +115,7 @@ func TestSchemaDuckDB(t *testing.T) {
 		if got := e.Text("select column_name, column_type from (describe from " + files + ")"); got != strings.Join(want, "\n") {
 			t.Errorf("%s:\n%s", table.Name, got)
 		}
-		if got := e.Text("select distinct decode(value) from parquet_kv_metadata(" + files + ") where decode(key) = 'cudatrace.schema_version'"); got != fmt.Sprint(parquetsink.Version) {
+		if got := e.Text("select distinct decode(value) from parquet_kv_metadata(" + files + ") where decode(key) = 'cudatrace.schema_version'"); got != fmt.Sprint(joined.Version) {
 			t.Errorf("%s: version %q", table.Name, got)
 		}
 		if got := e.Text("select distinct compression from parquet_metadata(" + files + ")"); got != "ZSTD" {

@@ -20,7 +20,7 @@ import (
 // The slices are written at the end, because the last rank may come after the others.
 type collectives struct {
 	sink    *Sink
-	met     []met // by Collective.ID
+	drawn   []drawn // by Collective.ID
 	streams map[*timeline.Stream]*[]wait
 	order   []*timeline.Stream
 
@@ -32,8 +32,8 @@ type collectives struct {
 	templates            map[sliceName]*perfetto.TrackEventTemplate
 }
 
-// A met is what is drawn of a collective.
-type met struct {
+// A drawn is what is drawn of a collective.
+type drawn struct {
 	*timeline.Collective                  // nil before the first wait
 	waits                uint64           // ranks that waited
 	last                 *timeline.Stream // of the rank that entered last, nil where that is not shown
@@ -64,10 +64,10 @@ func (c *collectives) showPart(of *timeline.Stream, w *timeline.Work) {
 	if !p.IsLast && !p.Awaits || w.Start > p.Entered || end < p.Entered { // of a part of a timeline, that moment may be in another one
 		return
 	}
-	for uint32(len(c.met)) <= p.ID {
-		c.met = append(c.met, met{})
+	for uint32(len(c.drawn)) <= p.ID {
+		c.drawn = append(c.drawn, drawn{})
 	}
-	m := &c.met[p.ID]
+	m := &c.drawn[p.ID]
 	if p.IsLast {
 		m.last, m.end, m.communicator = of, end, cmp.Or(m.communicator, communicatorOf(w))
 		c.sink.shown += min(m.waits, 1)
@@ -143,8 +143,8 @@ func (c *collectives) writeLasts() {
 	var order []*perfetto.Track
 	var ids []uint64
 	next := uint64(1)
-	for i := range c.met {
-		m := &c.met[i]
+	for i := range c.drawn {
+		m := &c.drawn[i]
 		if m.waits == 0 || m.last == nil {
 			continue
 		}
@@ -172,7 +172,7 @@ func (c *collectives) drawWait(track *perfetto.Track, x *wait) {
 		track.End(x.end)
 		return
 	}
-	m := &c.met[x.collective]
+	m := &c.drawn[x.collective]
 	track.Begin(x.start, c.template("waits for "+m.Last, m.communicator), 0, c.numbers(m))
 	track.End(m.Entered)
 	if m.last == nil {
@@ -190,7 +190,7 @@ func (c *collectives) track(of *timeline.Stream) *perfetto.Track {
 	})
 }
 
-func (c *collectives) numbers(m *met) perfetto.UintArgs {
+func (c *collectives) numbers(m *drawn) perfetto.UintArgs {
 	return perfetto.UintArgs{c.communicator.Value(uint64(m.Communicator)), c.number.Value(m.Number)}
 }
 

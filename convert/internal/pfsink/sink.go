@@ -144,11 +144,7 @@ func (s *Sink) begin(r *timeline.Recording) {
 	if s.options.Paths {
 		s.paths = newPaths(s, r)
 	}
-	var classes func(*timeline.Work) activity.Class
-	if r.Processes > 1 {
-		classes = activity.Classes(names)
-	}
-	s.counters = activity.NewCounters(classes)
+	s.counters = activity.NewCounters(r.Processes > 1)
 }
 
 // finish writes what is known only at the end.

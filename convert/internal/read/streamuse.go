@@ -1,8 +1,6 @@
 package read
 
 import (
-	"strings"
-
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -68,12 +66,6 @@ func (u *streamUse) noteWork(b *tracelog.Block, names *tracelog.Column, i int) {
 	}
 }
 
-// isNCCL reports whether a kernel is one of NCCL's, by its mangled name: "_Z20ncclDevKernel_...", or
-// "ncclKernel_..." of older versions.
-func isNCCL(kernel string) bool {
-	return strings.HasPrefix(strings.TrimLeft(strings.TrimPrefix(kernel, "_Z"), "0123456789"), "nccl")
-}
-
 // Only says what ran on a stream, where nothing else did; "" otherwise.
 func (g *GPUs) Only(key StreamKey) string {
 	switch u := g.uses[key]; {
@@ -84,3 +76,5 @@ func (g *GPUs) Only(key StreamKey) string {
 	}
 	return timeline.OnlyCopies
 }
+
+func isNCCL(kernel string) bool { return timeline.CommunicationLibrary(kernel) == timeline.NCCLLibrary }

@@ -10,18 +10,18 @@ import (
 
 // A doing is what a launching thread did while a GPU was idle.
 type doing struct {
-	kind deed
+	kind cause
 	name string // of the function, or a text
 }
 
-// A deed is a kind of doing. Each has a remedy of its own.
-type deed uint8
+// A cause is a kind of doing. Each has a remedy of its own.
+type cause uint8
 
 const (
-	nothingKnown deed = iota
-	outside           // of CUDA calls
-	loads             // code, or launches a kernel for the first time and takes long for it
-	captures          // or instantiates graphs
+	nothingKnown cause = iota
+	outside            // of CUDA calls
+	loads              // code, or launches a kernel for the first time and takes long for it
+	captures           // or instantiates graphs
 	allocates
 	waits
 	launches
@@ -38,14 +38,14 @@ const (
 	ready          // to run, and had no processor
 )
 
-// owned is the deed of what a thread did outside of calls, but for activity.Waited.
-var owned = [...]deed{activity.RanCode: computes, activity.Ran: computesUnseen, activity.WasBlocked: blockedUnseen, activity.WaitedForCPU: ready, activity.RanUnread: computesUnseen}
+// owned is the cause of what a thread did outside of calls, but for activity.Waited.
+var owned = [...]cause{activity.RanCode: computes, activity.Ran: computesUnseen, activity.WasBlocked: blockedUnseen, activity.WaitedForCPU: ready, activity.RanUnread: computesUnseen}
 
-// blockedBy is the deed of a thread that was blocked by a known thing.
-var blockedBy = [...]deed{timeline.OtherBlocker: blocked, timeline.OwnSleep: sleeps, timeline.SomeLock: locked}
+// blockedBy is the cause of a thread that was blocked by a known thing.
+var blockedBy = [...]cause{timeline.OtherBlocker: blocked, timeline.OwnSleep: sleeps, timeline.SomeLock: locked}
 
-// deedOf returns the deed of what a thread did outside of calls.
-func deedOf(d activity.Deed, by timeline.Blocker) deed {
+// causeOf returns the cause of what a thread did outside of calls.
+func causeOf(d activity.OwnerKind, by timeline.Blocker) cause {
 	if d == activity.Waited {
 		return blockedBy[by]
 	}
@@ -59,7 +59,7 @@ func (c *Collector) does(s *activity.Spent, next *activity.Piece) doing {
 	case s.Unknown:
 		return doing{nothingKnown, activity.NotKnown}
 	case s.Owner != nil:
-		return doing{deedOf(s.Owner.Deed, s.Owner.By), s.Owner.Text}
+		return doing{causeOf(s.Owner.OwnerKind, s.Owner.By), s.Owner.Text}
 	case f == nil:
 		return doing{outside, activity.OutsideCalls}
 	case f.Loads() || f.Role == activity.Launching && s.Time >= c.limits.Gap && c.isFirst(s, next):
@@ -68,8 +68,8 @@ func (c *Collector) does(s *activity.Spent, next *activity.Piece) doing {
 	return doing{kindOf(f), f.Title()}
 }
 
-// kindOf returns the deed of a call.
-func kindOf(f *activity.Function) deed {
+// kindOf returns the cause of a call.
+func kindOf(f *activity.Function) cause {
 	switch f.Role {
 	case activity.Loading:
 		return loads

@@ -43,11 +43,11 @@ type GoConfig struct {
 	// OwnClock keeps CUPTI on its own clock, which is measured against CLOCK_MONOTONIC: some
 	// releases give kernels no times on another clock.
 	OwnClock bool
-	// WatchRivals makes the process itself notice another CUPTI client, for a recorder that may
+	// WatchClients makes the process itself notice another CUPTI client, for a recorder that may
 	// not set probes. It takes a few FlushIntervals and needs CUPTI 13. Now and then a thread
 	// of the library calls cuDeviceGetCount.
-	WatchRivals bool
-	// Callers finds out where calls of the driver were made; by [Follower.FindCaller].
+	WatchClients bool
+	// Callers finds out where calls of the driver were made; by [Listener.FindCaller].
 	// Calls of the runtime then have no API records: their names are found with the callers. A
 	// process where that is impossible makes records of the runtime's calls, unless it shows later; a Note says so.
 	Callers bool
@@ -138,7 +138,7 @@ func (c GoConfig) flags() uint32 {
 		{c.Paused, goPaused},
 		{c.CaptureRange, goCaptureRange},
 		{c.OwnClock, goOwnClock},
-		{c.WatchRivals, goWatchRivals},
+		{c.WatchClients, goWatchClients},
 		{c.Callers, goCallers},
 		{c.Late, goLate},
 		{c.Python, goPython},

@@ -25,17 +25,17 @@
 // recorder rings there; [Join] serves it. It has long started CUDA by then: [GoConfig].Late. When the recording has ended, it sleeps
 // again, until the next recorder.
 //
-// Another CUPTI client in a process is a rival: it takes over the process's records. Either
-// [Server.Rival] or the library itself notices it, and the library leaves CUPTI to the rival.
+// Another CUPTI client in a process takes over the process's records. Either
+// [Server.OtherClient] or the library itself notices it, and the library leaves CUPTI to the other client.
 //
 // Some ends run no exit handlers. Before such an end the library hands over the records that it
 // has: on signals for which the program has no handler, in quick_exit, and when a thread gets
-// the exit signal that [Follower.WatchExit] was told of. A probe sends that signal on the way into
+// the exit signal that [Listener.WatchExit] was told of. A probe sends that signal on the way into
 // _exit and exec. Of a process that was killed, everything up to the time Until of its end has
 // arrived.
 //
 // With GoConfig.Callers the library also finds the return addresses above each call of the driver.
-// [Follower.FindCaller] turns them into caller records. The runtime's functions need no API records
+// [Listener.FindCaller] turns them into caller records. The runtime's functions need no API records
 // then, which are what costs a program most. Where CUPTI does not tell who calls, they have records
 // as usual; where that shows later only, calls keep the names of the driver's functions.
 //

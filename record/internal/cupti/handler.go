@@ -22,16 +22,16 @@ type Handler interface {
 	Wants(p Peer) bool
 	// Hello is called when a process has initialised CUDA and waits for the answer. It should
 	// take no more than 10 s: 10 s after its hello the process runs on unrecorded.
-	Hello(p Peer) (GoConfig, Follower)
-	// Warn is called with a line for a person, about a process without a Follower or, with PID 0, about all.
+	Hello(p Peer) (GoConfig, Listener)
+	// Warn is called with a line for a person, about a process without a Listener or, with PID 0, about all.
 	Warn(pid uint32, text string)
 }
 
 // NoteRemark is the severity of a note that is said at once, and leaves the log complete.
 const NoteRemark = 2
 
-// A Follower is told of one process, from one goroutine at a time.
-type Follower interface {
+// A Listener is told of one process, from one goroutine at a time.
+type Listener interface {
 	// Status is called when the sink has got a CUPTI record of the process, which waits for the first
 	// to be handled.
 	Status(c tracelog.CUPTI)

@@ -105,9 +105,9 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// TestFloodOfStrangers opens connections that say nothing, or nothing that makes
+// TestFloodOfProcesses opens connections that say nothing, or nothing that makes
 // sense: a program that comes meanwhile is recorded, and none of them is waited for.
-func TestFloodOfStrangers(t *testing.T) {
+func TestFloodOfProcesses(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, Options{}, GoConfig{})
 	for i := range 200 {

@@ -230,28 +230,28 @@ func TestCallsUnknown(t *testing.T) {
 	}
 }
 
-// TestRival has the program become a CUPTI client itself, as PyTorch's profiler
+// TestOtherClient has the program become a CUPTI client itself, as PyTorch's profiler
 // does. It is told, or finds out; its own client is left in peace.
-func TestRival(t *testing.T) {
+func TestOtherClient(t *testing.T) {
 	t.Parallel()
 	for _, told := range []bool{true, false} {
 		t.Run(fmt.Sprintf("told-%v", told), func(t *testing.T) {
 			t.Parallel()
-			builds(t, func(t *testing.T, o Options, env []string) { testRival(t, o, told, env) })
+			builds(t, func(t *testing.T, o Options, env []string) { testOtherClient(t, o, told, env) })
 		})
 	}
 }
 
-func testRival(t *testing.T, o Options, told bool, env []string) {
+func testOtherClient(t *testing.T, o Options, told bool, env []string) {
 	config := GoConfig{FlushInterval: time.Hour}
 	if !told {
-		config = GoConfig{FlushInterval: 20 * time.Millisecond, WatchRivals: true}
+		config = GoConfig{FlushInterval: 20 * time.Millisecond, WatchClients: true}
 	}
 	s := newStage(t, o, config)
-	cmd, input := s.waiting(t, "rival", env)
+	cmd, input := s.waiting(t, "client", env)
 	if told {
-		s.server.Rival(uint32(cmd.Process.Pid) + 1) // somebody else
-		s.server.Rival(uint32(cmd.Process.Pid))
+		s.server.OtherClient(uint32(cmd.Process.Pid) + 1) // somebody else
+		s.server.OtherClient(uint32(cmd.Process.Pid))
 	}
 	for taken := false; !taken; {
 		select {
@@ -282,7 +282,7 @@ func testRival(t *testing.T, o Options, told bool, env []string) {
 func TestNobodyElse(t *testing.T) {
 	t.Parallel()
 	cue := newCues(t)
-	s := newStage(t, Options{}, GoConfig{FlushInterval: 10 * time.Millisecond, WatchRivals: true})
+	s := newStage(t, Options{}, GoConfig{FlushInterval: 10 * time.Millisecond, WatchClients: true})
 	c := s.converse(t, "phases", cue.env()...)
 	c.say("w")
 	cue.until(cueFlushesDone, cue.get(cueFlushesDone)+50)

@@ -128,10 +128,10 @@ func (p *peer) openFor(least time.Duration) (calls []OpenCall) {
 	now, in := host.Monotonic(), map[uint32]bool{} // threads
 	for _, c := range p.openCalls() {
 		c.Start = p.shift.host(c.Start)
-		if in[c.TID] || c.Start < p.met || c.Start+uint64(least) > now || p.decoder.called.passed(c.TID, c.Start) {
+		if in[c.TID] || c.Start < p.hello || c.Start+uint64(least) > now || p.decoder.called.passed(c.TID, c.Start) {
 			continue // it has returned, or the process lies
 		}
-		if c.name = p.follower.FindFunction(c); c.name != "" {
+		if c.name = p.listener.FindFunction(c); c.name != "" {
 			in[c.TID] = true
 			calls = append(calls, c)
 		}

@@ -27,7 +27,7 @@ type peer struct {
 	server   *Server
 	owner    Owner // of the entrance that the process came to
 	handler  Handler
-	follower Follower // from its hello on
+	listener Listener // from its hello on
 	started  procfs.StartTime
 	callers  bool // of GoConfig
 	decoder  decoder
@@ -41,7 +41,7 @@ type peer struct {
 	mapped   bool // its messages come through the memory
 	late     bool // the process stopped waiting before it took GO
 
-	met      uint64 // when its hello came, ns: its calls are recorded from a later time on
+	hello    uint64 // when its hello came, ns: its calls are recorded from a later time on
 	deadline uint64 // when it stops waiting
 
 	looked uint64            // when open calls were looked at, ns
@@ -84,10 +84,10 @@ func (p *peer) hear(messages *messageReader) {
 		p.addSeenCalls()
 	}
 	p.addOpenCalls()
-	p.follower.End(End{p.end(), p.absence(), p.isCut()})
+	p.listener.End(End{p.end(), p.absence(), p.isCut()})
 }
 
-// identify asks the kernel which process is at the other end, and refuses strangers. The
+// identify asks the kernel which process is at the other end, and refuses other users' processes. The
 // private folder keeps them out already.
 func (p *peer) identify() error {
 	cred, err := p.credentials()
@@ -138,14 +138,14 @@ func (p *peer) greet(m *messageReader) (stays bool, err error) {
 	if err := p.conn.SetReadDeadline(time.Time{}); err != nil {
 		return false, err
 	}
-	p.met = host.Monotonic()
+	p.hello = host.Monotonic()
 	p.Time, p.BufferRequest = p.shift.host(h.since), h.request
 	deadline := p.Deadline()
 	p.last = lastDeadline(deadline)
 	stop := p.keep(deadline, p.last)
 	config, f := p.handler.Hello(p.Peer)
 	p.deadline = stop()
-	p.follower, p.callers = f, config.Callers
+	p.listener, p.callers = f, config.Callers
 	config = config.withDefaults()
 	config.within = p.server.within
 	if p.callers {
@@ -252,7 +252,7 @@ func (p *peer) message(t messageType, payload []byte) error {
 	case msgNote:
 		severity, text, err := parseNote(payload)
 		if err == nil {
-			p.follower.Note(severity, text)
+			p.listener.Note(severity, text)
 		}
 		return err
 	case msgBye:
@@ -284,11 +284,11 @@ func (p *peer) status(payload []byte) error {
 	}
 	p.report()
 	if s.on {
-		p.follower.WatchExit(s.exitSignal, s.exitHandler, s.exitOver)
+		p.listener.WatchExit(s.exitSignal, s.exitHandler, s.exitOver)
 	}
 	p.tell(msgReady)
 	if s.on && s.text != "" {
-		p.follower.Note(tracelog.NoteWarning, "CUPTI does not record everything: "+s.text)
+		p.listener.Note(tracelog.NoteWarning, "CUPTI does not record everything: "+s.text)
 	}
 	return nil
 }
@@ -302,7 +302,7 @@ func (p *peer) takenOver(why string) {
 	p.report()
 	p.addSeenCalls() // until now: later ones are probed
 	p.taken = true
-	p.follower.Note(tracelog.NoteWarning, fmt.Sprintf(
+	p.listener.Note(tracelog.NoteWarning, fmt.Sprintf(
 		"process %d: from here to its end the log lacks its calls and GPU work that CUPTI records: %s (run it without its own profiler)", p.PID, why))
 }
 
@@ -314,7 +314,7 @@ func (p *peer) clock(payload []byte) error {
 	p.clockMoved = p.clockMoved || mode != clockCommon
 	if mode == clockSilent {
 		p.server.newcomers.keepOwnClock()
-		p.follower.Note(tracelog.NoteWarning, fmt.Sprintf("process %d: kernels have no times, %s", p.PID,
+		p.listener.Note(tracelog.NoteWarning, fmt.Sprintf("process %d: kernels have no times, %s", p.PID,
 			"because this release of CUPTI gives none on our clock; processes that start later are recorded on CUPTI's own clock"))
 		return nil
 	}
@@ -357,7 +357,7 @@ func (p *peer) handover(payload []byte) error {
 func (p *peer) report() {
 	c := p.cupti
 	p.server.sink.Add(&c)
-	p.follower.Status(c)
+	p.listener.Status(c)
 }
 
 func (p *peer) lost(payload []byte) error {
@@ -380,17 +380,17 @@ func (p *peer) complain(err error) {
 	}
 	p.broken = true
 	text := fmt.Sprintf("process %d: its GPU work from here on is missing: it sent a malformed message (%s)", p.PID, nonsense)
-	if p.follower == nil {
+	if p.listener == nil {
 		p.handler.Warn(p.PID, text)
 		return
 	}
-	p.follower.Note(tracelog.NoteWarning, text)
+	p.listener.Note(tracelog.NoteWarning, text)
 }
 
 // complainOfNames says how many names of a process found no room.
 func (p *peer) complainOfNames() {
 	if n := p.decoder.unnamed; n > 0 {
-		p.follower.Note(tracelog.NoteWarning, fmt.Sprintf(
+		p.listener.Note(tracelog.NoteWarning, fmt.Sprintf(
 			"process %d: %s missing: the names of all processes together need more than the %s that recording allows them",
 			p.PID, figures.Count(n, "name is", "names are"), figures.Bytes(peerBytesMax)))
 	}
@@ -412,7 +412,7 @@ func (p *peer) explain() {
 		why = "the injected library could not go on"
 	}
 	p.failed = true
-	p.follower.Note(tracelog.NoteWarning, fmt.Sprintf("process %d: its GPU work from here on is missing: %s", p.PID, why))
+	p.listener.Note(tracelog.NoteWarning, fmt.Sprintf("process %d: its GPU work from here on is missing: %s", p.PID, why))
 }
 
 // runsOn reports whether a process that sends nothing more goes on all the same. One that is about to end

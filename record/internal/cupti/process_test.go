@@ -282,7 +282,7 @@ func TestStalledRecorder(t *testing.T) {
 // answered answers a process's hello, and reads nothing of what it then sends.
 func (s *stage) answered(t *testing.T, conn *net.UnixConn, c GoConfig) (*peer, *messageReader) {
 	t.Helper()
-	p := &peer{link: link{conn: conn, hub: s.server.hub}, server: s.server, handler: s.audience, follower: s.audience}
+	p := &peer{link: link{conn: conn, hub: s.server.hub}, server: s.server, handler: s.audience, listener: s.audience}
 	if err := p.identify(); err != nil {
 		t.Error(err)
 	}
@@ -514,8 +514,8 @@ func TestManyProcesses(t *testing.T) {
 	}
 }
 
-// TestStrangers sends nonsense and checks that it is told of and changes nothing.
-func TestStrangers(t *testing.T) {
+// TestForeignRequests sends nonsense and checks that it is told of and changes nothing.
+func TestForeignRequests(t *testing.T) {
 	t.Parallel()
 	for name, sent := range map[string][]byte{
 		"no-hello":      appendFrame(nil, msgBatch, nil),

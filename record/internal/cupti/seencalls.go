@@ -67,7 +67,7 @@ func (p *peer) addSeenCalls() {
 	names := map[uint32]string{} // by chain
 	for _, c := range seenCalls(rings, uint16(le.Uint64(now[sharedPlacesAt:])), host.Monotonic()+uint64(p.shift)) {
 		start := p.shift.host(c.start)
-		if open[c.tid] == start || start < p.met || p.decoder.called.passed(c.tid, start) {
+		if open[c.tid] == start || start < p.hello || p.decoder.called.passed(c.tid, start) {
 			continue
 		}
 		chain, ok := parseKnownChain(chains, c.chain)
@@ -76,7 +76,7 @@ func (p *peer) addSeenCalls() {
 		}
 		name, known := names[c.chain]
 		if !known {
-			name = p.follower.FindFunction(OpenCall{Chain: chain})
+			name = p.listener.FindFunction(OpenCall{Chain: chain})
 			names[c.chain] = name
 		}
 		if f := cudaapi.ByName(name); f == nil || !f.GPUWork { // the callback is called in others that have no record, too

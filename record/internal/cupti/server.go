@@ -194,12 +194,12 @@ func (s *Server) setPaused(paused bool, t messageType) {
 	s.peers.each(func(p *peer) { p.tell(t) })
 }
 
-// Rival tells a process that another CUPTI client has registered its own buffer callbacks
+// OtherClient tells a process that another CUPTI client has registered its own buffer callbacks
 // there. The process leaves CUPTI alone from then on, so that the other client is not
 // disturbed, and sends its records up to here. A Note and the CUPTI record say so. See also
-// GoConfig.WatchRivals.
-func (s *Server) Rival(pid uint32) {
-	s.peers.each(func(p *peer) { p.tellIf(pid, msgRival) })
+// GoConfig.WatchClients.
+func (s *Server) OtherClient(pid uint32) {
+	s.peers.each(func(p *peer) { p.tellIf(pid, msgOtherClient) })
 }
 
 // SetPython names the interpreter of a process with GoConfig.Python that had none at its hello. nil says that there is more

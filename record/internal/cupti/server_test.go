@@ -179,7 +179,7 @@ type slow struct {
 	told chan struct{}
 }
 
-func (s slow) Hello(p Peer) (GoConfig, Follower) {
+func (s slow) Hello(p Peer) (GoConfig, Listener) {
 	<-s.told
 	return s.audience.Hello(p)
 }

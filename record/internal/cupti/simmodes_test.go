@@ -102,7 +102,7 @@ func TestSimulatedClient(t *testing.T) {
 	for _, interval := range []time.Duration{10 * time.Millisecond, time.Hour} {
 		t.Run(interval.String(), func(t *testing.T) {
 			t.Parallel()
-			testSimulatedClient(t, GoConfig{FlushInterval: interval, WatchRivals: true})
+			testSimulatedClient(t, GoConfig{FlushInterval: interval, WatchClients: true})
 		})
 	}
 }

@@ -167,7 +167,7 @@ func (a *audience) FindFunction(c OpenCall) string {
 
 func (*audience) Wants(Peer) bool { return true }
 
-func (a *audience) Hello(p Peer) (GoConfig, Follower) {
+func (a *audience) Hello(p Peer) (GoConfig, Listener) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.peers = append(a.peers, p)

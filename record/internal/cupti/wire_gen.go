@@ -35,7 +35,7 @@ const (
 	msgFlush                  messageType = 34
 	msgPause                  messageType = 35
 	msgResume                 messageType = 36
-	msgRival                  messageType = 37
+	msgOtherClient            messageType = 37
 	msgReady                  messageType = 38
 	msgDepth                  messageType = 39
 	msgWait                   messageType = 42
@@ -44,7 +44,7 @@ const (
 	goPaused                              = 2
 	goCaptureRange                        = 4
 	goOwnClock                            = 8
-	goWatchRivals                         = 16
+	goWatchClients                        = 16
 	goCallers                             = 32
 	goLate                                = 64
 	goPython                              = 128

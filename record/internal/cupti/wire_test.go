@@ -244,7 +244,7 @@ func TestGo(t *testing.T) {
 	c := GoConfig{
 		Candidates: []Candidate{{Path: "/lib/libcupti.so.13", Major: 13}}, Records: RecordWork | RecordNVTX,
 		Calls:  []string{"cuMemcpyHtoD_v2", "cuMemcpyHtoD_v2_ptds", "cudaMalloc"},
-		Paused: true, CaptureRange: true, OwnClock: true, NoCUPTI: true, WatchRivals: true,
+		Paused: true, CaptureRange: true, OwnClock: true, NoCUPTI: true, WatchClients: true,
 		within: pattern.Ranges{Name: "step", Domain: "*"},
 	}.withDefaults()
 	b := appendGo(nil, c)[frameSize:]
@@ -387,7 +387,7 @@ func TestReasons(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			p := &peer{server: &Server{sink: nowhere{}}, follower: silent{}, decoder: decoder{pid: 1, shared: new(peerMemory), sink: nowhere{}}}
+			p := &peer{server: &Server{sink: nowhere{}}, listener: silent{}, decoder: decoder{pid: 1, shared: new(peerMemory), sink: nowhere{}}}
 			p.complain(p.receive(&messageReader{memory: new(peerMemory), r: strings.NewReader(string(test.in))}))
 			e := p.end()
 			if e.Complete != test.complete || e.Until != test.until || e.Reason != test.reason {
@@ -419,7 +419,7 @@ func TestSeeds(t *testing.T) {
 func FuzzPeer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte) {
 		got := &collect{}
-		p := &peer{server: &Server{sink: got}, follower: silent{}, decoder: decoder{pid: 1, shared: new(peerMemory), sink: got}}
+		p := &peer{server: &Server{sink: got}, listener: silent{}, decoder: decoder{pid: 1, shared: new(peerMemory), sink: got}}
 		m := &messageReader{memory: new(peerMemory), r: strings.NewReader(string(in))}
 		kind, payload, err := m.next()
 		if err != nil || kind != msgHello {
@@ -443,8 +443,8 @@ func FuzzPeer(f *testing.F) {
 	})
 }
 
-// silent is a follower that hears everything and says nothing.
-type silent struct{ Follower }
+// silent is a listener that hears everything and says nothing.
+type silent struct{ Listener }
 
 func (silent) Status(tracelog.CUPTI)            {}
 func (silent) WatchExit(uint32, uint64, uint64) {}

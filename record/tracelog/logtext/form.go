@@ -2,9 +2,9 @@ package logtext
 
 import (
 	"strconv"
-	"unicode/utf16"
 	"unicode/utf8"
 
+	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
@@ -21,7 +21,7 @@ func (f *form) begin(kind string) {
 		f.buf = append(f.buf, kind...)
 		return
 	}
-	f.buf = append(appendJSON(append(f.buf, `{"kind":`...), kind), ',')
+	f.buf = append(figures.AppendJSON(append(f.buf, `{"kind":`...), kind), ',')
 }
 
 func (f *form) finish() {
@@ -40,7 +40,7 @@ func (f *form) remark(text string) {
 		return
 	}
 	f.buf = append(f.buf, "# "...)
-	if isPlain(text) || isShown(text) {
+	if isShown(text) {
 		f.buf = append(f.buf, text...)
 	} else {
 		f.buf = strconv.AppendQuote(f.buf, text)
@@ -58,7 +58,7 @@ func (f *form) closeObject() {
 
 func (f *form) name(name string) {
 	if f.json {
-		f.buf = append(appendJSON(f.buf, name), ':')
+		f.buf = append(figures.AppendJSON(f.buf, name), ':')
 		return
 	}
 	f.buf = append(append(append(f.buf, ' '), name...), '=')
@@ -74,7 +74,7 @@ func (f *form) comma() {
 func (f *form) text(name, value string) {
 	f.name(name)
 	if f.json {
-		f.buf = appendJSON(f.buf, value)
+		f.buf = figures.AppendJSON(f.buf, value)
 	} else {
 		f.buf = appendText(f.buf, value)
 	}
@@ -154,27 +154,6 @@ func (f *form) endArgs() {
 	}
 }
 
-// appendJSON appends a JSON string. Bytes that are no UTF-8 become U+FFFD.
-func appendJSON(dst []byte, s string) []byte {
-	dst = append(dst, '"')
-	if isPlain(s) {
-		dst = append(dst, s...)
-	} else {
-		dst = appendEscaped(dst, s)
-	}
-	return append(dst, '"')
-}
-
-// isPlain reports whether a text can stand in a JSON string as it is.
-func isPlain(s string) bool {
-	for _, c := range []byte(s) {
-		if c < ' ' || c >= 0x7F || c == '"' || c == '\\' {
-			return false
-		}
-	}
-	return true
-}
-
 // isShown reports whether people can see every character of a text: none is a control character
 // or changes the direction of writing.
 func isShown(s string) bool {
@@ -184,29 +163,4 @@ func isShown(s string) bool {
 		}
 	}
 	return utf8.ValidString(s)
-}
-
-// appendEscaped appends a text as it stands in a JSON string. A character that people cannot see
-// is escaped: it could be a command to a terminal.
-func appendEscaped(dst []byte, s string) []byte {
-	for _, r := range s { // an invalid byte is U+FFFD
-		switch {
-		case r == '"' || r == '\\':
-			dst = append(dst, '\\', byte(r))
-		case strconv.IsPrint(r):
-			dst = utf8.AppendRune(dst, r)
-		case r > 0xFFFF:
-			high, low := utf16.EncodeRune(r)
-			dst = appendUnit(appendUnit(dst, high), low)
-		default:
-			dst = appendUnit(dst, r)
-		}
-	}
-	return dst
-}
-
-// appendUnit appends a UTF-16 unit as JSON escapes it: \u001b.
-func appendUnit(dst []byte, unit rune) []byte {
-	const digits = "0123456789abcdef"
-	return append(dst, '\\', 'u', digits[unit>>12&15], digits[unit>>8&15], digits[unit>>4&15], digits[unit&15])
 }

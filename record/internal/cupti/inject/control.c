@@ -18,7 +18,7 @@
 #include "flush.h"
 #include "python.h"
 #include "queue.h"
-#include "rival.h"
+#include "client.h"
 #include "signals.h"
 #include "translate.h"
 #include "walk.h"
@@ -52,7 +52,7 @@ static void make_place(bool (*is_there)(const struct ct_cupti *))
 		return;
 	bool taken = is_there(ct_recording()->api);
 	if (taken)
-		ct_rival_leave();
+		ct_client_leave();
 	ct_leave_cupti(taken);
 }
 
@@ -60,37 +60,37 @@ static void make_place(bool (*is_there)(const struct ct_cupti *))
 static void flush_and_look(void)
 {
 	ct_walk_poll();
-	ct_rival_poll();
+	ct_client_poll();
 	flush();
 	with_cupti(ct_switch_check);
 	if (ct_match_failed())
 		ct_enable_without_callers();
-	make_place(ct_rival_client);
+	make_place(ct_client_present);
 }
 
 /* The recorder has seen another client register. */
-static void rival(void)
+static void other_client(void)
 {
 	if (!ct_enter_cupti())
 		return;
-	ct_flush_now(CT_FINISHED); /* the rival gets the buffers that CUPTI has from us: better early than late */
-	ct_rival_leave();
+	ct_flush_now(CT_FINISHED); /* the other client gets the buffers that CUPTI has from us: better early than late */
+	ct_client_leave();
 	ct_leave_cupti(true);
 }
 
 /* A client that is about to register waits: it is to find CUPTI as if we had never been there. */
 static void make_way(void)
 {
-	if (!ct_rival_waits())
+	if (!ct_client_waits())
 		return;
 	if (ct_enter_cupti()) {
 		ct_disable(ct_recording()->api, false);
 		ct_flush_now(CT_UNFINISHED);
-		ct_rival_leave();
+		ct_client_leave();
 		ct_complete_start(NULL);
 		ct_leave_cupti(true);
 	}
-	ct_rival_answer();
+	ct_client_answer();
 }
 
 /* What was on its way to the GPU before a pause is still recorded, and flushed when it is done. */
@@ -138,8 +138,8 @@ static bool obey(uint16_t type)
 	case CT_MSG_RESUME:
 		pause_work(type == CT_MSG_PAUSE);
 		break;
-	case CT_MSG_RIVAL:
-		rival();
+	case CT_MSG_OTHER_CLIENT:
+		other_client();
 		break;
 	case CT_MSG_STOP:
 		detach(true);
@@ -218,7 +218,7 @@ static void answer_handover(void)
 	if (ct_exiting_tid() != 0 && !r.from_exit)
 		return;
 	uint64_t deadline = ct_now() + ct_exit_wait();
-	make_place(ct_rival_client_now);
+	make_place(ct_client_present_now);
 	uint64_t until = ct_final_flush(false, r.reason != CT_BYE_ASKED);
 	if (ct_queue_wait_sent(deadline, CT_STALL)) {
 		say_handover(r.reason, r.detail, until);
@@ -330,8 +330,8 @@ bool ct_threads_over(uint64_t deadline)
 static void deliver_last(void)
 {
 	const struct ct_cupti *api = ct_recording()->api;
-	if (api && ct_rival_client_now(api))
-		ct_rival_leave();
+	if (api && ct_client_present_now(api))
+		ct_client_leave();
 	else
 		ct_sender_until(ct_final_flush(true, true));
 }

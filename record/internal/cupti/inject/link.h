@@ -34,7 +34,7 @@ struct ct_recording {
 	uint32_t flush_ms;
 	uint32_t exit_ms;
 	const struct ct_cupti *api; /* NULL when no records are made */
-	bool watch_rivals;          /* look for another CUPTI client */
+	bool watch_clients;          /* look for another CUPTI client */
 };
 void ct_recording_set(const struct ct_recording *r);
 const struct ct_recording *ct_recording(void);

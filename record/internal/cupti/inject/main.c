@@ -25,7 +25,7 @@
 #include "pool.h"
 #include "queue.h"
 #include "range.h"
-#include "rival.h"
+#include "client.h"
 #include "seen.h"
 #include "signals.h"
 #include "translate.h"
@@ -159,7 +159,7 @@ static bool load_cupti(const struct ct_go *go, const struct ct_candidate *list, 
 		*words = ct_load_error();
 		return false;
 	}
-	if (!mapped || !ct_rival_before(&cupti))
+	if (!mapped || !ct_client_before(&cupti))
 		return true;
 	*words = "another tool in the program, PyTorch's profiler for instance, uses it already";
 	return false;
@@ -257,12 +257,12 @@ static bool record(struct ct_go *go, uint32_t length, bool *nvtx)
 		.flush_ms = go->flush_ms < 10 ? 10 : go->flush_ms,
 		.exit_ms = go->exit_ms,
 		.api = on ? &cupti : NULL,
-		.watch_rivals = (go->flags & CT_GO_WATCH_RIVALS) != 0,
+		.watch_clients = (go->flags & CT_GO_WATCH_CLIENTS) != 0,
 	};
 	*nvtx = on && (go->records & CT_RECORDS_NVTX);
 	if (on) {
 		ct_signals_start();
-		ct_rival_start(&cupti);
+		ct_client_start(&cupti);
 	}
 	send_status(on, words);
 	/* for READY, which the control thread takes: the recorder has set its probes by then, and more of them without CUPTI */
@@ -355,7 +355,7 @@ static bool end_late(uint64_t deadline)
 	if (!ct_threads_over(deadline))
 		return false;
 	atomic_store(&meeting, 1);
-	ct_rival_end();
+	ct_client_end();
 	ct_pool_end();
 	ct_link_forget();
 	atomic_store(&meeting, 0);

@@ -25,7 +25,7 @@
  *      | BATCH, CLOCK, LOST, NOTE -----> |
  *      | FLUSHED, HANDOVER ------------> |
  *      | <--------- FLUSH, PAUSE, RESUME |
- *      | <--- DEPTH, PYTHON, RIVAL, STOP |
+ *      | <--- DEPTH, PYTHON, OTHER_CLIENT, STOP |
  *      | BYE --------------------------> |
  *
  * Both streams are rings of bytes (struct ct_ring). The library's stream ends with a BYE, when
@@ -97,7 +97,7 @@ enum ct_message_type {
 	CT_MSG_FLUSH = 34, /* no payload */
 	CT_MSG_PAUSE = 35, /* no payload, as the next two */
 	CT_MSG_RESUME = 36,
-	CT_MSG_RIVAL = 37, /* another CUPTI client has taken the records over */
+	CT_MSG_OTHER_CLIENT = 37, /* another CUPTI client has taken the records over */
 	CT_MSG_READY = 38,   /* no payload; the program goes on when it comes */
 	CT_MSG_DEPTH = 39,   /* ct_depth, any number of them */
 	CT_MSG_WAIT = 42,    /* no payload; the recorder is at work on GO, for which the process waits on */
@@ -114,7 +114,7 @@ struct ct_hello {
 	uint32_t version; /* CT_WIRE_VERSION */
 	uint32_t pad;
 	uint64_t since;   /* when the wait for the recorder began */
-	uint64_t request; /* address of the function that gives CUPTI buffers: a client that registers another is a rival */
+	uint64_t request; /* address of the function that gives CUPTI buffers: who registers another is another client */
 };
 
 /*
@@ -154,7 +154,7 @@ struct ct_go {
 #define CT_GO_PAUSED 2u        /* record nothing before RESUME */
 #define CT_GO_CAPTURE_RANGE 4u /* record only between cudaProfilerStart and cudaProfilerStop */
 #define CT_GO_OWN_CLOCK 8u     /* leave CUPTI its own clock, and measure that */
-#define CT_GO_WATCH_RIVALS 16u /* notice another CUPTI client, since no RIVAL will tell */
+#define CT_GO_WATCH_CLIENTS 16u /* notice another CUPTI client, since no OTHER_CLIENT will tell */
 /*
  * Make no API records of the runtime's functions, but give those of the driver's the return
  * addresses above the call. Where that is impossible, the runtime's functions have records, unless
@@ -309,7 +309,7 @@ struct ct_status {
 };
 #define CT_STATUS_OFF 0u
 #define CT_STATUS_ON 1u
-#define CT_STATUS_TAKEN 2u /* sent when a rival client gets the records */
+#define CT_STATUS_TAKEN 2u /* sent when another client gets the records */
 
 /* CLOCK: how times of CUPTI become CLOCK_MONOTONIC; sent when it changes. */
 struct ct_clock {

@@ -13,7 +13,7 @@
  *   others       one record of each kind but launches
  *   range        launches before, between and after cudaProfilerStart and Stop
  *   phases       a letter of its standard input each: w launches, s prints what is on
- *   rival        launches, becomes a CUPTI client itself, launches, waits; its
+ *   client       launches, becomes a CUPTI client itself, launches, waits; its
  *                client frees buffers, and must not be called once main has returned
  *   names        a name of its own for each launch
  *   _exit        without exit handlers
@@ -348,7 +348,7 @@ int main(int argc, char **argv)
 		launch_around_range(threads);
 	if (strcmp(mode, "phases") == 0)
 		phases(threads);
-	if (strcmp(mode, "rival") == 0)
+	if (strcmp(mode, "client") == 0)
 		become_client(threads);
 	pthread_t forker;
 	bool forks = strcmp(mode, "forks") == 0 && pthread_create(&forker, NULL, fork_many, NULL) == 0;

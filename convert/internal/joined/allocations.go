@@ -1,4 +1,4 @@
-package parquetsink
+package joined
 
 import (
 	"cmp"
@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/cudatrace/cudatrace/convert/internal/joined"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
@@ -31,10 +30,10 @@ func (s *Sink) allocation(a *timeline.Allocation) {
 		delete(s.live, key)
 	case a.Release:
 	case of == nil && len(s.live) >= maxLive:
-		s.allocationRow(a, joined.NoNumber, false)
+		s.allocationRow(a, NoNumber, false)
 	default:
 		if of != nil { // its release is missing
-			s.allocationRow(of, joined.NoNumber, false)
+			s.allocationRow(of, NoNumber, false)
 		}
 		kept := *a
 		s.live[key] = &kept
@@ -50,22 +49,22 @@ func (s *Sink) unfreed() {
 		return cmp.Or(cmp.Compare(when(a), when(b)), cmp.Compare(a.Process.PID, b.Process.PID), cmp.Compare(a.Address, b.Address))
 	})
 	for _, a := range all {
-		s.allocationRow(a, joined.NoNumber, true)
+		s.allocationRow(a, NoNumber, true)
 	}
 }
 
 func (s *Sink) allocationRow(a *timeline.Allocation, dur int64, unfreed bool) {
 	p := s.part(a.Process)
-	r := joined.Allocation{
+	r := Allocation{
 		Start: s.unix(when(a)), Dur: dur, Unfreed: unfreed, Bytes: bounded(a.Bytes), Memory: cudaapi.MemoryKindName(a.Kind),
-		Address: fmt.Sprintf("%#x", a.Address), PID: s.options.HostPID(a.Process.PID), TID: joined.None, GPU: a.GPU,
+		Address: fmt.Sprintf("%#x", a.Address), PID: s.options.HostPID(a.Process.PID), TID: None, GPU: a.GPU,
 		Correlation: known(a.Correlation), Caller: p.caller(a.Call.Caller), StackID: p.stack(a.Call.Python),
 	}
 	if a.TID != 0 {
 		r.TID = s.options.HostPID(a.TID)
 	}
 	if cudaapi.MemoryUseOf(a.Kind) == cudaapi.PinnedMemory {
-		r.GPU = joined.None
+		r.GPU = None
 	}
 	if a.Call.Function != nil {
 		r.Call = a.Call.Name

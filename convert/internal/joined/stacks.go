@@ -1,9 +1,8 @@
-package parquetsink
+package joined
 
 import (
 	"iter"
 
-	"github.com/cudatrace/cudatrace/convert/internal/joined"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
@@ -28,7 +27,7 @@ func withRows[S any](of *S, frames iter.Seq[*S], have map[*S]bool, row func(f *S
 // idOf is the number of a stack that called another one, null for none.
 func idOf(parent *uint32, depth uint32) uint32 {
 	if parent == nil || depth == 0 {
-		return joined.None
+		return None
 	}
 	return *parent
 }
@@ -36,14 +35,14 @@ func idOf(parent *uint32, depth uint32) uint32 {
 // stack is the number of a Python stack, null for none. It sees to it that the stack has its rows.
 func (p *part) stack(of *timeline.Python) uint32 {
 	if of == nil {
-		return joined.None
+		return None
 	}
 	withRows(of, of.Frames(), p.stacks, func(f *timeline.Python, depth uint32) {
 		var parent *uint32
 		if f.Parent != nil {
 			parent = &f.Parent.ID
 		}
-		row(p, joined.Stack{StackID: f.ID, ParentID: idOf(parent, depth), Depth: depth,
+		row(p, Stack{StackID: f.ID, ParentID: idOf(parent, depth), Depth: depth,
 			Python: f.Own().Text(), File: f.File, Function: f.Function, FirstLine: known(f.First), Line: known(f.Line)})
 	})
 	return of.ID
@@ -52,14 +51,14 @@ func (p *part) stack(of *timeline.Python) uint32 {
 // native is the number of a native stack, null for none. It sees to it that the stack has its rows.
 func (p *part) native(of *timeline.Native) uint32 {
 	if of == nil {
-		return joined.None
+		return None
 	}
 	withRows(of, of.Frames(), p.natives, func(f *timeline.Native, depth uint32) {
 		var parent *uint32
 		if f.Parent != nil {
 			parent = &f.Parent.ID
 		}
-		row(p, joined.NativeStack{NativeID: f.ID, ParentID: idOf(parent, depth), Depth: depth, Module: f.Module, Function: f.Function(), Frame: f.Text()})
+		row(p, NativeStack{NativeID: f.ID, ParentID: idOf(parent, depth), Depth: depth, Module: f.Module, Function: f.Function(), Frame: f.Text()})
 	})
 	return of.ID
 }

@@ -14,28 +14,28 @@ import (
 )
 
 const (
-	// stragglerInterval is the least time between two looks for processes that outlive the program.
-	stragglerInterval = 50 * time.Millisecond
-	// stragglerLook is that time while one of them uses CUDA.
-	stragglerLook = time.Second
-	// stragglerGrace is the time in which a process that outlives the program, such as a daemon,
+	// orphanInterval is the least time between two looks for processes that outlive the program.
+	orphanInterval = 50 * time.Millisecond
+	// orphanLook is that time while one of them uses CUDA.
+	orphanLook = time.Second
+	// orphanGrace is the time in which a process that outlives the program, such as a daemon,
 	// has to open the driver. Recording does not wait for it any longer.
-	stragglerGrace = 2 * time.Second
-	// stragglerHint is the time after which a person is told which processes recording waits for.
-	stragglerHint = time.Second
+	orphanGrace = 2 * time.Second
+	// orphanHint is the time after which a person is told which processes recording waits for.
+	orphanHint = time.Second
 )
 
 // wait waits until no process of the program's tree uses CUDA or may be about to.
 // connected waits for a time until no process is connected, and returns the number of those that are.
-func (w *stragglers) wait(connected func(time.Duration) int, say func(string)) {
+func (w *orphans) wait(connected func(time.Duration) int, say func(string)) {
 	defer w.forget()
 	began, told := time.Now(), false
 	for {
 		waited := time.Since(began)
-		if connected(stragglerInterval) == 0 && w.over(waited > stragglerGrace) {
+		if connected(orphanInterval) == 0 && w.over(waited > orphanGrace) {
 			return
 		}
-		if waited > stragglerHint && !told {
+		if waited > orphanHint && !told {
 			told = true
 			say(fmt.Sprintf("%s has ended, but processes that it started still run%s; recording goes on until those that use CUDA end (Ctrl-C or SIGTERM stops it)",
 				w.program, w.names()))
@@ -43,50 +43,50 @@ func (w *stragglers) wait(connected func(time.Duration) int, say func(string)) {
 	}
 }
 
-// stragglers are the processes of the program's tree that outlive the program. A look at every
+// orphans are the processes of the program's tree that outlive the program. A look at every
 // process of the machine takes long beside hundreds of them, so there is one only when the known
-// stragglers do not tell whether recording is over.
-type stragglers struct {
+// orphans do not tell whether recording is over.
+type orphans struct {
 	program string
 	leaves  func(pid uint32) bool // a process is not recorded, and need not be waited for
 	setting string                // is in the environment of each process of the tree
 	owner   uint32                // the user who starts these processes
 	since   procfs.StartTime      // before which none of them was started
-	known   []straggler
+	known   []orphan
 	looked  time.Time
 	looks   int
 }
 
-type straggler struct {
+type orphan struct {
 	pid      int
 	end      int // descriptor that tells of the end, -1 if the kernel gives none
 	usesCUDA bool
 }
 
-// newStragglers returns the stragglers of a program that a user has started at a time.
-func newStragglers(program string, owner uint32, since procfs.StartTime, setting string, leaves func(pid uint32) bool) *stragglers {
-	return &stragglers{program: program, leaves: leaves, setting: setting, owner: owner, since: since}
+// newOrphans returns the orphans of a program that a user has started at a time.
+func newOrphans(program string, owner uint32, since procfs.StartTime, setting string, leaves func(pid uint32) bool) *orphans {
+	return &orphans{program: program, leaves: leaves, setting: setting, owner: owner, since: since}
 }
 
-// over reports whether there is no straggler to wait for. If there is one, it waits a moment for an end.
-// Within the grace, a straggler may still open the driver.
-func (w *stragglers) over(graceIsOver bool) bool {
+// over reports whether there is no orphan to wait for. If there is one, it waits a moment for an end.
+// Within the grace, an orphan may still open the driver.
+func (w *orphans) over(graceIsOver bool) bool {
 	w.await(0)
-	if age := time.Since(w.looked); len(w.known) == 0 || graceIsOver && (!w.useCUDA() || age > stragglerLook) {
-		time.Sleep(stragglerInterval - age)
+	if age := time.Since(w.looked); len(w.known) == 0 || graceIsOver && (!w.useCUDA() || age > orphanLook) {
+		time.Sleep(orphanInterval - age)
 		w.look()
 	}
 	if len(w.known) == 0 || graceIsOver && !w.useCUDA() {
 		return true
 	}
-	w.await(stragglerInterval)
+	w.await(orphanInterval)
 	return false
 }
 
 // look finds the processes whose environment has the setting. It reads no environment of another user's process, nor of one
 // that was there before the program: what is in it is theirs to decide. A process whose environment is too long is none, as far as
 // is known; it is waited for if it is connected.
-func (w *stragglers) look() {
+func (w *orphans) look() {
 	w.forget()
 	w.looked = time.Now()
 	w.looks++
@@ -103,13 +103,13 @@ func (w *stragglers) look() {
 			if err != nil {
 				end = -1
 			}
-			w.known = append(w.known, straggler{pid: pid, end: end, usesCUDA: usesCUDA(pid)})
+			w.known = append(w.known, orphan{pid: pid, end: end, usesCUDA: usesCUDA(pid)})
 		}
 	}
 }
 
 // mayBeOne reports whether the program's user has started a process since the program's start.
-func (w *stragglers) mayBeOne(pid int) bool {
+func (w *orphans) mayBeOne(pid int) bool {
 	at, ok := procfs.Started(pid)
 	if !ok || at < w.since {
 		return false
@@ -118,8 +118,8 @@ func (w *stragglers) mayBeOne(pid int) bool {
 	return ok && owner == w.owner
 }
 
-// await waits until a known straggler ends or the time is over, and forgets those that have ended.
-func (w *stragglers) await(timeout time.Duration) {
+// await waits until a known orphan ends or the time is over, and forgets those that have ended.
+func (w *orphans) await(timeout time.Duration) {
 	ends := make([]unix.PollFd, len(w.known))
 	for i, s := range w.known {
 		ends[i] = unix.PollFd{Fd: int32(s.end), Events: unix.POLLIN} // a negative one is left out
@@ -136,26 +136,26 @@ func (w *stragglers) await(timeout time.Duration) {
 	w.known = left
 }
 
-func (w *stragglers) forget() {
+func (w *orphans) forget() {
 	for _, s := range w.known {
 		s.forget()
 	}
 	w.known = nil
 }
 
-func (s straggler) forget() {
+func (s orphan) forget() {
 	if s.end >= 0 {
 		unix.Close(s.end)
 	}
 }
 
-// useCUDA reports whether a straggler used CUDA at the last look.
-func (w *stragglers) useCUDA() bool {
-	return slices.ContainsFunc(w.known, func(s straggler) bool { return s.usesCUDA })
+// useCUDA reports whether an orphan used CUDA at the last look.
+func (w *orphans) useCUDA() bool {
+	return slices.ContainsFunc(w.known, func(s orphan) bool { return s.usesCUDA })
 }
 
-// names lists a few stragglers for a person: " (python3 (4711))".
-func (w *stragglers) names() string {
+// names lists a few orphans for a person: " (python3 (4711))".
+func (w *orphans) names() string {
 	if len(w.known) == 0 {
 		w.look()
 	}

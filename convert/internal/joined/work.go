@@ -1,4 +1,4 @@
-package parquetsink
+package joined
 
 import (
 	"fmt"
@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cudatrace/cudatrace/convert/internal/joined"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 )
@@ -22,8 +21,8 @@ type shapeKey struct {
 
 // A shape is what pieces of work of a shape have in common.
 type shape struct {
-	work       joined.Work
-	collective *joined.Collective // nil for other work
+	work       Work
+	collective *Collective // nil for other work
 }
 
 func (s *Sink) workList(l *timeline.WorkList) {
@@ -42,7 +41,7 @@ func (s *Sink) workList(l *timeline.WorkList) {
 }
 
 // workRow makes the row of a piece of work of that of its shape.
-func (p *part) workRow(r *joined.Work, t *timeline.Stream, w *timeline.Work) {
+func (p *part) workRow(r *Work, t *timeline.Stream, w *timeline.Work) {
 	s, c := p.sink, &w.Call
 	r.Start, r.Dur, r.WorkID = s.unix(w.Start), duration(w), bounded(w.ID)
 	r.PID, r.GPU, r.Context, r.Stream = s.options.HostPID(t.Context.Process.PID), t.Context.GPU, t.Context.ID, t.ID
@@ -60,7 +59,7 @@ func (p *part) workRow(r *joined.Work, t *timeline.Stream, w *timeline.Work) {
 // duration is the duration of a piece of work, null where CUPTI gave no times.
 func duration(w *timeline.Work) int64 {
 	if w.Untimed {
-		return joined.NoNumber
+		return NoNumber
 	}
 	return int64(min(w.Dur, 1<<62))
 }
@@ -85,6 +84,9 @@ func (p *part) ranges(stack *timeline.RangeStack) string {
 	}
 	text, ok := p.paths[stack]
 	if !ok {
+		if len(p.paths) >= mostPaths {
+			clear(p.paths)
+		}
 		var names []string
 		for _, r := range stack.Path(nil) {
 			names = append(names, r.Name)
@@ -112,13 +114,16 @@ func (p *part) shape(w *timeline.Work, gpu uint32) *shape {
 	return of
 }
 
-// mostShapes bounds a cache.
-const mostShapes = 1 << 14
+// Bounds of caches.
+const (
+	mostShapes = 1 << 14
+	mostPaths  = 1 << 16
+)
 
 func (s *Sink) newShape(w *timeline.Work, gpu uint32) *shape {
-	x := &shape{work: joined.Work{Kind: kinds[w.Kind], Name: s.names.Title(w), TID: joined.None, CallTime: joined.NoNumber, Queue: joined.NoNumber,
-		GridX: joined.None, GridY: joined.None, GridZ: joined.None, BlockX: joined.None, BlockY: joined.None, BlockZ: joined.None,
-		Occupancy: math.NaN(), Registers: joined.None, SharedBytes: joined.NoNumber, Bytes: joined.NoNumber}}
+	x := &shape{work: Work{Kind: kinds[w.Kind], Name: s.names.Title(w), TID: None, CallTime: NoNumber, Queue: NoNumber,
+		GridX: None, GridY: None, GridZ: None, BlockX: None, BlockY: None, BlockZ: None,
+		Occupancy: math.NaN(), Registers: None, SharedBytes: NoNumber, Bytes: NoNumber}}
 	r := &x.work
 	switch w.Kind {
 	case timeline.KernelWork:
@@ -132,7 +137,7 @@ func (s *Sink) newShape(w *timeline.Work, gpu uint32) *shape {
 			}
 		}
 		r.Registers, r.SharedBytes = k.Registers, int64(k.StaticShared)+int64(k.DynamicShared)
-		x.collective = collectiveOf(r.Name)
+		x.collective = collectiveOf(r.Name, k.Name)
 	case timeline.MemcpyWork:
 		c := &w.Shape.Memcpy
 		r.Name, r.Bytes = cudaapi.MemcpyKindName(c.CopyKind), int64(min(c.Bytes, 1<<62))
@@ -145,21 +150,13 @@ func (s *Sink) newShape(w *timeline.Work, gpu uint32) *shape {
 
 func dimensions(d [3]uint32) string { return fmt.Sprintf("%dx%dx%d", d[0], d[1], d[2]) }
 
-// collectiveOf reads the name of a kernel: ncclDevKernel_AllReduce_Sum_f32_RING_LL, ncclKernel_SendRecv(...). It returns
-// nil for a kernel that is not one of NCCL or NVSHMEM.
-func collectiveOf(name string) *joined.Collective {
-	if !strings.HasPrefix(name, "nccl") && !strings.HasPrefix(name, "nvshmem") {
+// collectiveOf is what a kernel does that communicates, nil for others.
+func collectiveOf(name, mangled string) *Collective {
+	if timeline.CommunicationLibrary(mangled) == "" {
 		return nil
 	}
-	c := &joined.Collective{Name: name}
-	rest, ok := strings.CutPrefix(name, "ncclDevKernel_")
-	if !ok {
-		rest, ok = strings.CutPrefix(name, "ncclKernel_")
-	}
-	if ok {
-		rest, _, _ = strings.Cut(rest, "(")
-		c.Operation, c.Variant, _ = strings.Cut(rest, "_")
-	}
+	c := &Collective{Name: name}
+	c.Operation, c.Variant = timeline.NCCLKernel(mangled)
 	return c
 }
 
@@ -172,10 +169,10 @@ func communicator(n *timeline.NCCL) string {
 }
 
 // collective adds the row of a collective, of which the name is known.
-func (p *part) collective(w *joined.Work, n *timeline.NCCL, t *timeline.Stream, r joined.Collective) {
+func (p *part) collective(w *Work, n *timeline.NCCL, t *timeline.Stream, r Collective) {
 	p.sequences[t]++
 	r.Start, r.Dur, r.WorkID, r.PID, r.GPU, r.Stream, r.NVTX = w.Start, w.Dur, w.WorkID, w.PID, w.GPU, w.Stream, w.NVTX
-	r.Sequence, r.Communicator, r.Bytes = p.sequences[t], communicator(n), joined.NoNumber
+	r.Sequence, r.Communicator, r.Bytes = p.sequences[t], communicator(n), NoNumber
 	if n != nil && n.HasBytes {
 		r.Bytes = bounded(n.Bytes)
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // How far processes have come stands in the newest part of a long log, but for calls that began long before.
-func TestStandingOfLongLog(t *testing.T) {
+func TestProgressOfLongLog(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	w, err := tracelog.NewWriter(&log, tracelog.Options{RowsPerBlock: 16})
@@ -88,13 +88,13 @@ func TestStandingOfLongLog(t *testing.T) {
 	w.Add(&tracelog.Flushed{PID: 7, Until: 20e9})
 	w.Add(&tracelog.Flushed{Until: 20e9})
 	flush()
-	want := map[uint32]*Standing{
-		7: {GPU: true, Streams: []StreamStanding{{Name: "stream 9", Work: "the work of cuLaunchKernel", Time: 1000 + 29_999*1000}},
-			Calls: []StandingCall{{12, "cuStreamSynchronize", true, 1000 + 30*1000}, {15, "cudaStreamSynchronize", true, 1000 + 70*1000}, {16, "cuCtxSynchronize", true, 1000 + 80*1000}}},
+	want := map[uint32]*Progress{
+		7: {GPU: true, Streams: []StreamProgress{{Name: "stream 9", Work: "the work of cuLaunchKernel", Time: 1000 + 29_999*1000}},
+			Calls: []OpenCall{{12, "cuStreamSynchronize", true, 1000 + 30*1000}, {15, "cudaStreamSynchronize", true, 1000 + 70*1000}, {16, "cuCtxSynchronize", true, 1000 + 80*1000}}},
 		8: {},
 	}
 	for _, from := range []int64{0, int64(log.Len() - 1<<14)} {
-		got, err := readStanding(logtest.InMemory(log.Bytes()), from, time.Now().Add(time.Minute))
+		got, err := readProgress(logtest.InMemory(log.Bytes()), from, time.Now().Add(time.Minute))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -102,16 +102,16 @@ func TestStandingOfLongLog(t *testing.T) {
 			t.Errorf("from byte %d of %d (-want +got):\n%s", from, log.Len(), diff)
 		}
 	}
-	if got, err := ReadStanding(logtest.InMemory(log.Bytes()), time.Now().Add(time.Minute)); err != nil || !cmp.Equal(want, got) {
+	if got, err := ReadProgress(logtest.InMemory(log.Bytes()), time.Now().Add(time.Minute)); err != nil || !cmp.Equal(want, got) {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if _, err := ReadStanding(logtest.InMemory(log.Bytes()), time.Now()); err != errLate {
+	if _, err := ReadProgress(logtest.InMemory(log.Bytes()), time.Now()); err != errLate {
 		t.Errorf("out of time: %v", err)
 	}
 }
 
 // A wait that has returned tells that the work before it has ended, also where its record is still with CUPTI.
-func TestStandingAfterWait(t *testing.T) {
+func TestProgressAfterWait(t *testing.T) {
 	t.Parallel()
 	const begin = `
 process pid=1 start=1000 exe=/bin/app args=app
@@ -134,12 +134,12 @@ api pid=1 tid=1 domain=1 name=cuLaunchKernel start=4001000 dur=3000 correlation=
 flushed until=20000000000
 flushed pid=1 until=20000000000
 `
-	short := []StreamStanding{{Name: "the stream with handle 0x5", Work: "kernel short", Time: 1000000, Queued: 2}}
-	spin := []StreamStanding{{Name: "the stream with handle 0x5", Work: "kernel spin", Time: 3000000, Queued: 1}}
-	own := []StreamStanding{{Name: "the stream with handle 0x2", Work: "kernel short", Time: 900000}, short[0]}
+	short := []StreamProgress{{Name: "the stream with handle 0x5", Work: "kernel short", Time: 1000000, Queued: 2}}
+	spin := []StreamProgress{{Name: "the stream with handle 0x5", Work: "kernel spin", Time: 3000000, Queued: 1}}
+	own := []StreamProgress{{Name: "the stream with handle 0x2", Work: "kernel short", Time: 900000}, short[0]}
 	for _, c := range []struct {
 		name, waits string
-		want        []StreamStanding
+		want        []StreamProgress
 	}{
 		{"none", "", short},
 		{"for the stream", "call pid=1 tid=1 func=cuStreamSynchronize enter=2000000 dur=1000 args: stream=0x5", spin},
@@ -153,7 +153,7 @@ flushed pid=1 until=20000000000
 			"call pid=1 tid=1 func=cuCtxSynchronize enter=2000000 dur=1000", short},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			all, err := readStanding(logtest.Assemble(t, begin+c.waits+end), 0, time.Now().Add(time.Minute))
+			all, err := readProgress(logtest.Assemble(t, begin+c.waits+end), 0, time.Now().Add(time.Minute))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -161,5 +161,34 @@ flushed pid=1 until=20000000000
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// Of launches that CUPTI alone has recorded the place tells the stream: one that hangs is seen beside another that goes on.
+func TestProgressBesideOthers(t *testing.T) {
+	t.Parallel()
+	all, err := readProgress(logtest.Assemble(t, `
+process pid=1 start=1000 exe=/bin/app args=app
+clock monotonic=1000 realtime=1700000000000000000 boottime=1000
+thread pid=1 tid=1 name=main
+cupti pid=1 version=130001 driver_version=13000 path=/x status=on
+caller id=1 function=cudaLaunchKernel module=/bin/app build_id="" address=1 symbol=one
+caller id=2 function=cudaLaunchKernel module=/bin/app build_id="" address=2 symbol=two
+api pid=1 tid=1 domain=1 name=cuLaunchKernel start=1001000 dur=3000 correlation=1 caller=1
+kernel pid=1 context=1 stream=7 start=1100000 dur=1000 name=_Z4spinPi correlation=1
+api pid=1 tid=1 domain=1 name=cuLaunchKernel start=1201000 dur=3000 correlation=2 caller=2
+kernel pid=1 context=1 stream=8 start=1300000 dur=1000 name=_Z5otherPi correlation=2
+api pid=1 tid=1 domain=1 name=cuLaunchKernel start=2101000 dur=3000 correlation=3 caller=1
+api pid=1 tid=1 domain=1 name=cuLaunchKernel start=3201000 dur=3000 correlation=4 caller=2
+kernel pid=1 context=1 stream=8 start=3300000 dur=1000 name=_Z5otherPi correlation=4
+flushed until=20000000000
+flushed pid=1 until=20000000000
+`), 0, time.Now().Add(time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []StreamProgress{{Name: "stream 7", Work: "kernel spin", Time: 2101000}, {Name: "stream 8", Work: "other", Ended: true, Time: 3301000}}
+	if diff := cmp.Diff(want, all[1].Streams); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// A follower hears what the injected library in one process says. Its methods do what takes time: the process waits, or
+// A listener hears what the injected library in one process says. Its methods do what takes time: the process waits, or
 // its records do, and nobody else. What they find out they tell the loop.
-type follower struct {
+type listener struct {
 	*session
 	peer  cupti.Peer
 	at    uint64 // ns: when its hello came
@@ -28,8 +28,8 @@ type follower struct {
 }
 
 // Hello waits for the answer to a process's hello.
-func (s *session) Hello(p cupti.Peer) (cupti.GoConfig, cupti.Follower) {
-	f := &follower{session: s, peer: p, at: host.Monotonic()}
+func (s *session) Hello(p cupti.Peer) (cupti.GoConfig, cupti.Listener) {
+	f := &listener{session: s, peer: p, at: host.Monotonic()}
 	f.sites.epoch = func(begins bool) uint64 { // it is known by then whether calls are probed
 		switch {
 		case s.calls.probed:
@@ -57,7 +57,7 @@ func (s *session) Hello(p cupti.Peer) (cupti.GoConfig, cupti.Follower) {
 func (s *session) Warn(pid uint32, text string) { s.report.miss(pid, text) }
 
 // locate finds libcupti for a process that waits for the answer to its hello, and tells of the process what is known.
-func (f *follower) locate() []cupti.Candidate {
+func (f *listener) locate() []cupti.Candidate {
 	pid := f.peer.PID
 	mapped := mappedBy(pid)
 	found := cupti.LocateCUPTI(int(pid), mapped)
@@ -75,7 +75,7 @@ func (f *follower) locate() []cupti.Candidate {
 }
 
 // patience is how long a process can wait for the answer to its hello until it is probed.
-func (f *follower) patience() time.Duration { return f.peer.Patience() - answerTime }
+func (f *listener) patience() time.Duration { return f.peer.Patience() - answerTime }
 
 // answerTime is left of the time for which a process waits when its turn to be probed comes at last.
 const answerTime = time.Second
@@ -112,9 +112,9 @@ func (s *session) nameThreads(pid uint32) {
 	}
 }
 
-// Status probes libcupti, if calls are probed, which the library has loaded by now: a client that registers from now on is a
-// rival. It also probes what CUPTI has no records of.
-func (f *follower) Status(c tracelog.CUPTI) {
+// Status probes libcupti, if calls are probed, which the library has loaded by now: whoever registers from now on is another
+// client. It also probes what CUPTI has no records of.
+func (f *listener) Status(c tracelog.CUPTI) {
 	f.calls.attach(f.peer.PID, f.late)
 	if c.Status != "on" { // or no longer: another client has the records
 		f.calls.complete(f.peer.PID)
@@ -124,21 +124,21 @@ func (f *follower) Status(c tracelog.CUPTI) {
 
 // WatchExit makes a process hand over its last GPU records before an end that it cannot see
 // itself.
-func (f *follower) WatchExit(signal uint32, handler, over uint64) {
+func (f *listener) WatchExit(signal uint32, handler, over uint64) {
 	if !f.late || !f.calls.intrudes() {
 		f.calls.watchExit(f.peer.PID, signal, handler, over)
 	}
 }
 
 // Note is called with a line from the library.
-func (f *follower) Note(severity uint32, text string) {
+func (f *listener) Note(severity uint32, text string) {
 	if strings.HasPrefix(text, noCallers) || strings.HasPrefix(text, noRecords) {
 		f.calls.complete(f.peer.PID)
 	}
-	switch isRival := func() bool { return f.process.rival }; {
+	switch isOther := func() bool { return f.process.otherClient }; {
 	case severity == cupti.NoteRemark:
 		f.report.remark(f.peer.PID, text)
-	case severity < tracelog.NoteWarning || ask(f.session, isRival):
+	case severity < tracelog.NoteWarning || ask(f.session, isOther):
 		f.report.note(f.peer.PID, severity, text)
 	case strings.HasPrefix(text, pythonLines): // all calls and all GPU work are there
 		f.report.note(f.peer.PID, severity, text)
@@ -149,7 +149,7 @@ func (f *follower) Note(severity uint32, text string) {
 }
 
 // End is called at the end of the process.
-func (f *follower) End(e cupti.End) {
+func (f *listener) End(e cupti.End) {
 	seen, _ := f.calls.exit(f.peer.PID) // now: after an exec, the next program's end would hide it
 	f.nameThreads(f.peer.PID)
 	if e.Cut || e.Absent != "" { // it may go on, unrecorded by CUPTI
@@ -159,7 +159,7 @@ func (f *follower) End(e cupti.End) {
 }
 
 // FindCaller gives a chain of return addresses the ID of its caller record, which follows.
-func (f *follower) FindCaller(c cupti.Chain, need func(depth int)) (caller uint32) {
+func (f *listener) FindCaller(c cupti.Chain, need func(depth int)) (caller uint32) {
 	epoch, ok := f.sites.epochOf(c.Epoch)
 	if !ok {
 		return 0
@@ -168,7 +168,7 @@ func (f *follower) FindCaller(c cupti.Chain, need func(depth int)) (caller uint3
 }
 
 // FindFunction finds out which function of the driver a thread is in.
-func (f *follower) FindFunction(c cupti.OpenCall) string {
+func (f *listener) FindFunction(c cupti.OpenCall) string {
 	name := f.calls.callers.DriverFunction(f.peer.PID, f.sites.now(), c.Inner)
 	if f.calls.probed && !f.calls.spares(name) {
 		return "" // its probe tells

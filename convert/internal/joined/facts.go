@@ -1,4 +1,4 @@
-package parquetsink
+package joined
 
 import (
 	"cmp"
@@ -9,7 +9,6 @@ import (
 	"path"
 	"strings"
 
-	"github.com/cudatrace/cudatrace/convert/internal/joined"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
@@ -21,8 +20,8 @@ type logFacts struct {
 }
 
 // unranked is the partition of the processes of a log's host that have no rank.
-func (l *logFacts) unranked() partition {
-	return partition{run: l.run, host: cmp.Or(Plain(l.Values["host"]), UnknownHost), rank: NoRank, log: l}
+func (l *logFacts) unranked() partKey {
+	return partKey{run: l.run, host: cmp.Or(Plain(l.Values["host"]), UnknownHost), rank: NoRank, log: l}
 }
 
 // metadata begins a log. Its files have a name that is the same in each conversion, and that no other log has.
@@ -52,10 +51,10 @@ func jsonOf(variables map[string]string) string {
 }
 
 func (s *Sink) process(p *timeline.Process) {
-	r := joined.Process{
-		Start: joined.NoNumber, Dur: joined.NoNumber, PID: s.options.HostPID(p.PID), PPID: s.options.HostPID(p.PPID),
+	r := Process{
+		Start: NoNumber, Dur: NoNumber, PID: s.options.HostPID(p.PID), PPID: s.options.HostPID(p.PPID),
 		Name: p.Name, // among the processes of a trace: with the rank, the host and the PID where they tell it from others
-		Args: strings.Join(p.Args, " "), Cwd: p.Folder, Exit: p.Exit, LocalRank: joined.None, WorldSize: known(p.Rank.Of),
+		Args: strings.Join(p.Args, " "), Cwd: p.Folder, Exit: p.Exit, LocalRank: None, WorldSize: known(p.Rank.Of),
 		CUDARuntime: p.Runtime, NCCL: p.NCCL, Environment: jsonOf(p.Variables),
 	}
 	if p.Start != 0 {
@@ -89,7 +88,7 @@ func (p *part) deviceRow(gpu, pid, device uint32) {
 	}
 	p.gpus[key] = true
 	g := &s.gpus[gpu]
-	r := joined.Device{GPU: gpu, PID: pid, Device: device, UUID: g.UUID, Name: g.Name, Multiprocessors: known(g.Multiprocessors),
+	r := Device{GPU: gpu, PID: pid, Device: device, UUID: g.UUID, Name: g.Name, Multiprocessors: known(g.Multiprocessors),
 		MemoryBytes: knownWide(g.Memory), MemoryBandwidth: knownWide(g.Bandwidth), Clock: knownWide(uint64(g.Clock)), PCI: g.Link.Address}
 	if g.Major != 0 {
 		r.ComputeCapability = fmt.Sprintf("%d.%d", g.Major, g.Minor)
@@ -114,8 +113,8 @@ func (s *Sink) runs() {
 func (p *part) run() {
 	s, l := p.sink, p.log
 	o, value := s.options.Outcome(l.Log), l.Values
-	r := joined.Run{
-		Start: s.unix(o.First), Dur: bounded(o.Last - min(o.First, o.Last)), Began: joined.Moment(s.unix(o.First) / 1000), SchemaVersion: Version,
+	r := Run{
+		Start: s.unix(o.First), Dur: bounded(o.Last - min(o.First, o.Last)), Began: Moment(s.unix(o.First) / 1000), SchemaVersion: Version,
 		LogName: path.Base(l.Log), Program: value["program"], Args: strings.Join(l.Args, " "), Hostname: value["host"],
 		GitRevision: value["git_revision"], GitBranch: value["git_branch"], GitRemote: value["git_remote"],
 		NvidiaDriver: value["nvidia_driver"], DriverVersion: l.Driver, CUPTIVersion: l.CUPTI, Kernel: value["kernel"],
@@ -123,7 +122,7 @@ func (p *part) run() {
 		ExitStatus: int64(o.ExitStatus), Complete: o.Complete, Reasons: strings.Join(o.Reasons, " | "), Lost: bounded(o.Lost),
 	}
 	if o.ExitStatus < 0 || o.ExitStatus > math.MaxInt32 {
-		r.ExitStatus = joined.NoNumber
+		r.ExitStatus = NoNumber
 	}
 	row(p, r)
 }

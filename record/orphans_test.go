@@ -27,11 +27,11 @@ func startMarked(t *testing.T, setting string) (pid int, end func()) {
 	return cmd.Process.Pid, end
 }
 
-// The processes of the machine are looked through only when the known stragglers do not tell whether
+// The processes of the machine are looked through only when the known orphans do not tell whether
 // recording is over.
-func TestStragglers(t *testing.T) {
-	const setting = "CUDATRACE_TEST_STRAGGLERS=1"
-	w := newStragglers("program", uint32(os.Getuid()), procfs.Now(), setting, func(uint32) bool { return false })
+func TestOrphans(t *testing.T) {
+	const setting = "CUDATRACE_TEST_ORPHANS=1"
+	w := newOrphans("program", uint32(os.Getuid()), procfs.Now(), setting, func(uint32) bool { return false })
 	defer w.forget()
 	if !w.over(false) || w.looks != 1 {
 		t.Errorf("with no process, after %d looks: %+v", w.looks, w.known)
@@ -63,7 +63,7 @@ func TestStragglers(t *testing.T) {
 	if w.over(true) || w.looks != 3 {
 		t.Errorf("with one that uses CUDA, after %d looks: %+v", w.looks, w.known)
 	}
-	w.looked = time.Now().Add(-2 * stragglerLook)
+	w.looked = time.Now().Add(-2 * orphanLook)
 	if !w.over(true) || w.looks != 4 {
 		t.Errorf("with one that no longer uses CUDA, after %d looks: %+v", w.looks, w.known)
 	}
@@ -77,7 +77,7 @@ func TestStragglers(t *testing.T) {
 
 // Recording waits for connected processes without a look, and names those that outlive the program once.
 func TestWaitForConnected(t *testing.T) {
-	w := newStragglers("program", uint32(os.Getuid()), procfs.Now(), "CUDATRACE_TEST_STRAGGLERS=connected", func(uint32) bool { return false })
+	w := newOrphans("program", uint32(os.Getuid()), procfs.Now(), "CUDATRACE_TEST_ORPHANS=connected", func(uint32) bool { return false })
 	said := 0
 	w.wait(func(time.Duration) int {
 		if said > 0 {
@@ -101,7 +101,7 @@ func TestWaitForConnected(t *testing.T) {
 
 // Processes of other users, and those that were there before the program, are none, whatever their environment has. One whose
 // environment is too long is none as far as is known.
-func TestForeignStragglers(t *testing.T) {
+func TestForeignOrphans(t *testing.T) {
 	if attacktest.Bloats() {
 		return
 	}
@@ -109,7 +109,7 @@ func TestForeignStragglers(t *testing.T) {
 		t.Skip("only root can start processes of other users")
 	}
 	t.Parallel()
-	const setting = "CUDATRACE_TEST_STRAGGLERS=foreign"
+	const setting = "CUDATRACE_TEST_ORPHANS=foreign"
 	own, since := uint32(os.Getuid()), procfs.Now()
 	none := func(uint32) bool { return false }
 	theirs := attacktest.Bloated{User: attacktest.User, Bytes: 1 << 30, First: setting}.Start(t)
@@ -126,7 +126,7 @@ func TestForeignStragglers(t *testing.T) {
 		{"of nobody here", attacktest.User - 1, since, nil},
 		{"earlier ones", own, procfs.Now() + 1, nil},
 	} {
-		w := newStragglers("program", c.owner, c.since, setting, none)
+		w := newOrphans("program", c.owner, c.since, setting, none)
 		w.look()
 		var got []int
 		for _, s := range w.known {

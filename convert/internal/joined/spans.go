@@ -1,7 +1,6 @@
-package parquetsink
+package joined
 
 import (
-	"github.com/cudatrace/cudatrace/convert/internal/joined"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
@@ -17,8 +16,8 @@ func (s *Sink) span(t *timeline.Track, sp *timeline.Span, kind string) {
 
 func (s *Sink) nvtx(t *timeline.Track, sp *timeline.Span, kind string) {
 	p := s.part(t.Process)
-	r := joined.Range{Start: s.unix(sp.Start), Dur: joined.NoNumber, Name: sp.Name, Domain: t.Domain, Kind: kind,
-		PID: s.options.HostPID(t.Process.PID), TID: joined.None, NVTX: p.ranges(sp.Ranges)}
+	r := Range{Start: s.unix(sp.Start), Dur: NoNumber, Name: sp.Name, Domain: t.Domain, Kind: kind,
+		PID: s.options.HostPID(t.Process.PID), TID: None, NVTX: p.ranges(sp.Ranges)}
 	if kind == "range" && sp.Flags&timeline.Unfinished == 0 {
 		r.Dur = int64(min(sp.End-min(sp.Start, sp.End), 1<<62))
 	}
@@ -31,10 +30,10 @@ func (s *Sink) nvtx(t *timeline.Track, sp *timeline.Span, kind string) {
 // function takes a call of a function of any library.
 func (s *Sink) function(t *timeline.Track, sp *timeline.Span) {
 	f := sp.Function
-	r := joined.Function{Start: s.unix(sp.Start), Dur: joined.NoNumber, Name: sp.Name, Library: f.Library,
-		PID: s.options.HostPID(t.Process.PID), TID: s.options.HostPID(t.Thread.TID), Depth: uint32(sp.Depth), Returns: joined.NoNumber}
+	r := Function{Start: s.unix(sp.Start), Dur: NoNumber, Name: sp.Name, Library: f.Library,
+		PID: s.options.HostPID(t.Process.PID), TID: s.options.HostPID(t.Thread.TID), Depth: uint32(sp.Depth), Returns: NoNumber}
 	for i, arg := range []*int64{&r.Arg0, &r.Arg1, &r.Arg2, &r.Arg3, &r.Arg4, &r.Arg5} {
-		if *arg = joined.NoNumber; i < len(f.Args) {
+		if *arg = NoNumber; i < len(f.Args) {
 			*arg = int64(f.Args[i])
 		}
 	}

@@ -1,19 +1,18 @@
-package parquetsink
+package joined
 
 import (
 	"math"
 
-	"github.com/cudatrace/cudatrace/convert/internal/joined"
 	"github.com/cudatrace/cudatrace/convert/stats"
 )
 
 // steps adds a row for each step.
 func (s *Sink) steps() {
 	for x := range s.reports.Steps(s.options.Gaps) {
-		r := joined.Step{
+		r := Step{
 			Start: s.unix(x.Start), Dur: bounded(x.End - min(x.Start, x.End)), Name: x.Name, Number: x.Number, Source: x.Source,
 			Confidence: stats.Confidence(x.Certain), PID: s.options.HostPID(x.Process.PID), Starting: x.Starting,
-			Compute: joined.NoNumber, Exposed: joined.NoNumber, Copy: joined.NoNumber, Idle: joined.NoNumber,
+			Compute: NoNumber, Exposed: NoNumber, Copy: NoNumber, Idle: NoNumber,
 		}
 		if m := x.Made; x.Known {
 			r.Compute, r.Exposed, r.Copy, r.Idle = bounded(m[0]), bounded(m[1]), bounded(m[2]), bounded(m[3])
@@ -34,9 +33,9 @@ func (s *Sink) findings() {
 	list, _ := s.reports.Findings(incomplete)
 	for i := range list {
 		x := &list[i]
-		r := joined.Finding{
+		r := Finding{
 			Start: s.unix(x.First), Last: s.unix(x.Last), Place: int64(i + 1), Name: x.Kind, Title: x.Title,
-			Confidence: stats.Confidence(x.Certain()), PID: s.options.HostPID(x.Process.PID), GPU: joined.None,
+			Confidence: stats.Confidence(x.Certain()), PID: s.options.HostPID(x.Process.PID), GPU: None,
 			Cost: knownWide(x.Cost), Share: x.Share, Count: bounded(x.Count), Evidence: x.Evidence, Try: x.Try, Query: s.reports.Query(x),
 		}
 		if x.GPU != nil {

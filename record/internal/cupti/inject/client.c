@@ -2,9 +2,9 @@
  * Another CUPTI client in the program, PyTorch's profiler for instance. CUPTI gives the client that registers last
  * every record from then on, and the buffers that it got from an earlier one, and such clients throw away what is in
  * them: PyTorch's profiler lost three quarters of its first profile so. So we leave before it registers, or, where it
- * was not met, as soon as it is noticed. Nothing else of the rival's may be touched.
+ * was not met, as soon as it is noticed. Nothing else of the other client's may be touched.
  */
-#include "rival.h"
+#include "client.h"
 
 #include <errno.h>
 #include <link.h>
@@ -74,13 +74,13 @@ static ct_result register_timestamp(ct_timestamp_fn timestamp)
 }
 
 /* On the control thread: whether a client waits for us to leave. */
-bool ct_rival_waits(void)
+bool ct_client_waits(void)
 {
 	return ct_unanswered(&leaving, ct_asked(&leaving));
 }
 
 /* We have left. */
-void ct_rival_answer(void)
+void ct_client_answer(void)
 {
 	ct_answer(&leaving, ct_asked(&leaving));
 }
@@ -234,7 +234,7 @@ static int hook_module(struct dl_phdr_info *info, size_t size, void *arg)
 }
 
 /* For the control thread now and then: modules may have come. */
-void ct_rival_poll(void)
+void ct_client_poll(void)
 {
 	unsigned long long count = ct_load_counts().loads;
 	if (count == loads)
@@ -244,18 +244,18 @@ void ct_rival_poll(void)
 }
 
 /* Called once, when records are on. */
-void ct_rival_start(const struct ct_cupti *api)
+void ct_client_start(const struct ct_cupti *api)
 {
 	cupti = api;
 	hooks[0] = (struct hook){"cuptiActivityRegisterCallbacks", (uintptr_t)api->register_callbacks,
 				 (uintptr_t)register_callbacks};
 	hooks[1] = (struct hook){"cuptiActivityRegisterTimestampCallback", (uintptr_t)api->register_timestamp,
 				 (uintptr_t)register_timestamp};
-	ct_rival_poll();
+	ct_client_poll();
 }
 
 /* The threads of the recording have ended: a client that comes now need not wait, and the next recording replaces the functions. */
-void ct_rival_end(void)
+void ct_client_end(void)
 {
 	over = true;
 	if (cupti)
@@ -299,11 +299,11 @@ static bool call_with_record(const struct ct_cupti *api)
 
 static bool can_tell(const struct ct_cupti *api)
 {
-	return ct_recording()->watch_rivals && api->version >= CUPTI_V13_0 && api->enable_driver_api;
+	return ct_recording()->watch_clients && api->version >= CUPTI_V13_0 && api->enable_driver_api;
 }
 
 /* True when CUPTI's records go to somebody else. */
-bool ct_rival_client(const struct ct_cupti *api)
+bool ct_client_present(const struct ct_cupti *api)
 {
 	if (!can_tell(api))
 		return false;
@@ -316,7 +316,7 @@ bool ct_rival_client(const struct ct_cupti *api)
 }
 
 /* Likewise at once, before an end: a client that came just now has not been missed yet. */
-bool ct_rival_client_now(const struct ct_cupti *api)
+bool ct_client_present_now(const struct ct_cupti *api)
 {
 	for (unsigned i = 0; i < PROOFS && can_tell(api); i++) {
 		uint64_t before = seen();
@@ -335,7 +335,7 @@ static void nothing(void *user, uint32_t domain, uint32_t cbid, const void *data
  * Whether a client has been there for long, before anything of CUPTI's is touched. Profilers hold the
  * one subscription, which is taken here and given back at once.
  */
-bool ct_rival_before(const struct ct_cupti *api)
+bool ct_client_before(const struct ct_cupti *api)
 {
 	void *subscriber = NULL;
 	if (api->subscribe(&subscriber, nothing, NULL) != 0)
@@ -346,10 +346,10 @@ bool ct_rival_before(const struct ct_cupti *api)
 
 /*
  * Another client has the records: with its clock restored, nothing of CUPTI is touched from now on, so that the
- * rival goes on as if we were not there, and is not flushed by us at the end when it
+ * other client goes on as if we were not there, and is not flushed by us at the end when it
  * may be gone.
  */
-void ct_rival_leave(void)
+void ct_client_leave(void)
 {
 	static const char words[] = "another CUPTI client in the program has taken over CUPTI's records";
 	struct ct_status status = {.state = CT_STATUS_TAKEN, .text_len = sizeof words - 1};

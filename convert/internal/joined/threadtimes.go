@@ -1,18 +1,17 @@
-package parquetsink
+package joined
 
 import (
-	"github.com/cudatrace/cudatrace/convert/internal/joined"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
 // states adds the states of a thread.
 func (s *Sink) states(e *timeline.States) {
 	p, pid, tid := s.part(e.Thread.Process), s.options.HostPID(e.Thread.Process.PID), s.options.HostPID(e.Thread.TID)
-	list := make([]joined.State, 0, len(e.List))
+	list := make([]State, 0, len(e.List))
 	for i := range e.List {
 		x := &e.List[i]
-		r := joined.State{Start: s.unix(x.Start), Dur: bounded(x.End - x.Start), PID: pid, TID: tid, Thread: e.Thread.Title(),
-			State: x.ThreadState.String(), CPU: x.CPU, HolderTID: joined.None, StackID: joined.None}
+		r := State{Start: s.unix(x.Start), Dur: bounded(x.End - x.Start), PID: pid, TID: tid, Thread: e.Thread.Title(),
+			State: x.ThreadState.String(), CPU: x.CPU, HolderTID: None, StackID: None}
 		if why := x.Why; why != nil {
 			r.Why, r.Call, r.WaitsOn, r.StackID = s.why(why), why.Call, why.On, p.stack(why.Python)
 			if why.Holder != nil {
@@ -40,10 +39,10 @@ func (s *Sink) why(of *timeline.Block) string {
 // stackSamples adds the samples of what a thread ran.
 func (s *Sink) stackSamples(e *timeline.StackSamples) {
 	p, pid, tid := s.part(e.Thread.Process), s.options.HostPID(e.Thread.Process.PID), s.options.HostPID(e.Thread.TID)
-	list := make([]joined.Sample, 0, len(e.List))
+	list := make([]Sample, 0, len(e.List))
 	for i := range e.List {
 		x := &e.List[i]
-		list = append(list, joined.Sample{Start: s.unix(x.Time), Period: knownWide(e.Period), PID: pid, TID: tid, Thread: e.Thread.Title(),
+		list = append(list, Sample{Start: s.unix(x.Time), Period: knownWide(e.Period), PID: pid, TID: tid, Thread: e.Thread.Title(),
 			Place: x.SampleMode.String(), NativeID: p.native(x.Native), StackID: p.stack(x.Python), Unread: x.Unread})
 	}
 	rows(p, list)

@@ -1,9 +1,8 @@
-package parquetsink
+package joined
 
 import (
 	"slices"
 
-	"github.com/cudatrace/cudatrace/convert/internal/joined"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
@@ -17,10 +16,10 @@ func (s *Sink) slices(l *timeline.Slices) {
 		p.calls++
 		p.call(&s.calls[i], l.Thread, sl)
 		for _, id := range sl.Work() {
-			arrows = append(arrows, joined.Arrow{Kind: "launch", Start: s.unix(sl.Start), CallID: p.calls, WorkID: bounded(id), PID: pid, TID: tid})
+			arrows = append(arrows, Arrow{Kind: "launch", Start: s.unix(sl.Start), CallID: p.calls, WorkID: bounded(id), PID: pid, TID: tid})
 		}
 		for _, w := range sl.Waits() {
-			arrows = append(arrows, joined.Arrow{Kind: "wait", Start: s.unix(w.End), CallID: p.calls, WorkID: bounded(w.Work), PID: pid, TID: tid})
+			arrows = append(arrows, Arrow{Kind: "wait", Start: s.unix(w.End), CallID: p.calls, WorkID: bounded(w.Work), PID: pid, TID: tid})
 		}
 	}
 	rows(p, s.calls)
@@ -29,15 +28,15 @@ func (s *Sink) slices(l *timeline.Slices) {
 }
 
 // call makes the row of a call, the last one of its partition.
-func (p *part) call(c *joined.Call, t *timeline.Thread, sl *timeline.Slice) {
+func (p *part) call(c *Call, t *timeline.Thread, sl *timeline.Slice) {
 	s, python := p.sink, sl.Python
 	if sl.HasWork() {
 		python = t.Launching(python)
 	}
-	*c = joined.Call{
-		Start: s.unix(sl.Start), Dur: joined.NoNumber, CallID: p.calls, Name: sl.Name, Library: sl.Library,
+	*c = Call{
+		Start: s.unix(sl.Start), Dur: NoNumber, CallID: p.calls, Name: sl.Name, Library: sl.Library,
 		PID: s.options.HostPID(t.Process.PID), TID: s.options.HostPID(t.TID), Depth: uint32(max(sl.Depth, 0)), Correlation: known(sl.Correlation),
-		Stream: joined.None, Result: int64(sl.Ret), Failed: sl.Failed(),
+		Stream: None, Result: int64(sl.Ret), Failed: sl.Failed(),
 		Caller: p.caller(sl.Caller), NVTX: p.ranges(sl.Ranges), StackID: p.stack(python),
 	}
 	if sl.Flags&timeline.Unfinished == 0 {
@@ -48,7 +47,7 @@ func (p *part) call(c *joined.Call, t *timeline.Thread, sl *timeline.Slice) {
 	}
 	switch {
 	case sl.Flags&(timeline.Unfinished|timeline.NoReturn) != 0:
-		c.Result = joined.NoNumber
+		c.Result = NoNumber
 	case sl.Ret != 0:
 		c.Error = sl.ErrorName()
 	}

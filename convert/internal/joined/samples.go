@@ -1,9 +1,8 @@
-package parquetsink
+package joined
 
 import (
 	"math"
 
-	"github.com/cudatrace/cudatrace/convert/internal/joined"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
@@ -12,9 +11,9 @@ func (s *Sink) counter(v *timeline.CounterValue) {
 	c := v.Counter
 	gpu := c.GPU
 	if c.Host {
-		gpu = joined.None
+		gpu = None
 	}
-	row(s.part(c.Process), joined.Counter{Start: s.unix(v.Time), Dur: joined.NoNumber, Name: c.Name, Unit: "B",
+	row(s.part(c.Process), Counter{Start: s.unix(v.Time), Dur: NoNumber, Name: c.Name, Unit: "B",
 		GPU: gpu, PID: s.options.HostPID(c.Process.PID), Value: float64(v.Value)})
 }
 
@@ -30,11 +29,11 @@ func (s *Sink) samples(e *timeline.Samples) {
 		covered = &timeline.Coverage{Least: s.start}
 		s.coverage[set] = covered
 	}
-	gpu, pid := set.GPU, uint32(joined.None)
+	gpu, pid := set.GPU, uint32(None)
 	if set.Process != nil {
-		gpu, pid = joined.None, s.options.HostPID(set.Process.PID)
+		gpu, pid = None, s.options.HostPID(set.Process.PID)
 	}
-	var list []joined.Counter
+	var list []Counter
 	for i := range e.List {
 		sample := &e.List[i]
 		from, _ := covered.Add(set, sample)
@@ -42,7 +41,7 @@ func (s *Sink) samples(e *timeline.Samples) {
 			if math.IsNaN(v) {
 				continue
 			}
-			list = append(list, joined.Counter{Start: s.unix(from), Dur: bounded(sample.End - min(from, sample.End)), Name: set.Label(k),
+			list = append(list, Counter{Start: s.unix(from), Dur: bounded(sample.End - min(from, sample.End)), Name: set.Label(k),
 				Metric: set.Metrics[k].Name, Source: set.Source.String(), Unit: set.Metrics[k].Unit.String(), GPU: gpu, PID: pid, Value: v})
 		}
 	}
@@ -61,12 +60,12 @@ func (s *Sink) partOfSet(set *timeline.MetricSet) *part {
 		return p
 	}
 	p := s.partAt(s.unranked())
-	p.deviceRow(set.GPU, 0, joined.None)
+	p.deviceRow(set.GPU, 0, None)
 	return p
 }
 
 // unranked is the partition of what belongs to no process. The timeline does not tell from which of several logs it is.
-func (s *Sink) unranked() partition {
+func (s *Sink) unranked() partKey {
 	at := s.logs[0].unranked()
 	if len(s.logs) > 1 {
 		at.host = UnknownHost
