@@ -18,7 +18,7 @@ func TestNoBreakpoints(t *testing.T) {
 		t.Skip("needs root")
 	}
 	for options, want := range map[string]string{
-		"--calls auto": "libc.so libcuda.so libcupti.so", "--calls cupti": "",
+		"--calls auto": "libc.so libcuda.so libcupti.so", "--calls cupti": "", "--calls none": "", "--calls cupti --capture-range cudaProfilerApi": "",
 		"--calls cupti --capture-range nvtx:forward": "", "--calls cupti --probe libc.so*:getppid": "libc.so",
 	} {
 		t.Run(options, func(t *testing.T) {
