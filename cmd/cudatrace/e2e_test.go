@@ -173,6 +173,9 @@ func TestLaunchloop(t *testing.T) {
 	}
 }
 
+// The runtime's own calls when it starts: they are made in the thread that comes first.
+var setUp = []string{"cuInit", "cuDevicePrimaryCtxRetain", "cuLibraryLoadData"}
+
 // TestCallsUnderWay records threads that all enter CUDA while the first of them initialises it: the log lacks these calls, of
 // each thread the first at most, and nothing else.
 func TestCallsUnderWay(t *testing.T) {
