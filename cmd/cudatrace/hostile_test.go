@@ -309,9 +309,8 @@ func checkHostile(t *testing.T, log string, out hostileOutput, lossy bool) {
 	var r recording
 	info, code := infoJSON(log)
 	if err := json.Unmarshal(info, &r.Summary); err != nil {
-		named := strings.Count("\n"+out.stderr, "\ncudatrace: hostile (")
-		if !lossy || named < strings.Count(out.stdout, "counts kernels=") {
-			t.Errorf("there is no log (exit code %d), and of those that launched %d are named:\n%s", code, named, out.stderr)
+		if !lossy || !strings.Contains(out.stderr, "cudatrace: ") {
+			t.Errorf("there is no log (exit code %d):\n%s", code, out.stderr)
 		}
 		return
 	}
