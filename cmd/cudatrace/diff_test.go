@@ -194,8 +194,8 @@ func TestDiffBesidePipes(t *testing.T) {
 }
 
 // TestSameProgram: two recordings of the same program differ in nothing in 99 of 100 tries, one
-// recording a side (in what can be told then) and, if there are enough, five a side by turns. CUDATRACE_RECORDINGS is the
-// number of recordings.
+// recording a side (in what can be told then) and, if there are enough, five a side by turns. CUDATRACE_RECORDINGS is
+// the number of recordings.
 func TestSameProgram(t *testing.T) {
 	t.Parallel()
 	recordings := 2

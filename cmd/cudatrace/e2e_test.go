@@ -160,7 +160,8 @@ func counts(t *testing.T, stdout string) (kernels, copies, sets uint64) {
 
 func TestLaunchloop(t *testing.T) {
 	// All records have room in the program, should the recorder not run for long.
-	r := recordProgram(t, "--no-convert", "--memory-limit", "256M", sim("launchloop"), "-n", "50000", "-t", "4", "-s", "8", "-k", "16")
+	r := recordProgram(t, "--no-convert", "--memory-limit", "256M",
+		sim("launchloop"), "-n", "50000", "-t", "4", "-s", "8", "-k", "16")
 	r.whole(t)
 	if r.Kernels != 50000 || r.Matched != 50000 {
 		t.Errorf("%d kernels, %d matched, want 50000", r.Kernels, r.Matched)

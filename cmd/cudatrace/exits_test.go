@@ -125,8 +125,8 @@ func (e *ending) check(t *testing.T, r *recording, n uint64) {
 	}
 }
 
-// TestExits launches kernels, the last just before the program ends, in every way in which a program ends: ways that are
-// the program's alone, and the others one after another in one recording.
+// TestExits launches kernels, the last just before the program ends, in every way in which a program ends: ways that
+// are the program's alone, and the others one after another in one recording.
 func TestExits(t *testing.T) {
 	t.Parallel()
 	const n = 1000
@@ -149,9 +149,12 @@ func TestExits(t *testing.T) {
 		t.Parallel()
 		r := recordExit(t, 0, "sh", "-c", script.String())
 		all := uint64(n * len(children))
-		if r.Launches != all || r.Kernels != all || r.Unmatched+r.Unfinished != 0 || !r.Complete || r.stdout != codes.String() {
-			t.Errorf("%d launches, %d kernels of %d, %d unmatched, complete %t %q; exit codes\n%s", r.Launches, r.Kernels, all,
-				r.Unmatched, r.Complete, r.Reasons, r.stdout)
+		if r.Launches != all || r.Kernels != all || r.Unmatched+r.Unfinished != 0 || !r.Complete {
+			t.Errorf("%d launches, %d kernels of %d, %d unmatched, complete %t %q", r.Launches, r.Kernels, all, r.Unmatched,
+				r.Complete, r.Reasons)
+		}
+		if r.stdout != codes.String() {
+			t.Errorf("exit codes\n%s", r.stdout)
 		}
 		for i, e := range children {
 			ended := fmt.Sprintf("exit code %d", e.code)

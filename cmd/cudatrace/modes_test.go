@@ -433,8 +433,8 @@ func TestCaptureRange(t *testing.T) {
 
 // TestCaptureNVTX records what lies within NVTX ranges of a name, exactly, with and without probes: ranges that
 // are pushed, started and ended on another thread, of a domain, with a registered name, and one that
-// begins before CUDA does. record/internal/cupti holds the patterns and the forms of names, which the injected library matches
-// in either case.
+// begins before CUDA does. record/internal/cupti holds the patterns and the forms of names, which the injected library
+// matches in either case.
 func TestCaptureNVTX(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -187,7 +187,8 @@ func TestPythonLines(t *testing.T) {
 				got, lost := pythonLaunches(t, base+".cudatrace")
 				want := pythonTruth(t, truth)
 				framed := comparePython(t, got, want)
-				if framed+int(lost) != len(want) || c.all && lost != 0 || framed < min(len(want)/3, 2500) || c.scenarios == "discards" && lost == 0 {
+				if framed+int(lost) != len(want) || c.all && lost != 0 || framed < min(len(want)/3, 2500) ||
+					c.scenarios == "discards" && lost == 0 {
 					t.Errorf("%d of %d launches have frames, %d are said to have none\n%s", framed, len(want), lost, said)
 				}
 				if c.scenarios == "forms,successors" && p == shown {

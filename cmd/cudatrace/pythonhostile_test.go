@@ -20,13 +20,13 @@ import (
 // with one of them, those that return in one program.
 const pythonRunsVar = "CUDATRACE_PYTHON_RUNS"
 
-// returning are the scenarios of testdata/python/hostile.py after which the program can go on, and hostileScenarios all of
-// them, and embedded.c.
+// returning are the scenarios of testdata/python/hostile.py after which the program can go on, and hostileScenarios all,
+// and embedded.c.
 var (
-	returning = []string{"forks", "thread_ends", "generators", "coroutines", "discards", "recursion", "signals", "traced", "stacks",
-		"greenlets"}
-	hostileScenarios = slices.Concat(returning, []string{"daemons", "early_exit", "killed", "aborts", "faults", "interpreters",
-		"destructors", "embedded"})
+	returning = []string{"forks", "thread_ends", "generators", "coroutines", "discards", "recursion", "signals", "traced",
+		"stacks", "greenlets"}
+	hostileScenarios = slices.Concat(returning, []string{"daemons", "early_exit", "killed", "aborts", "faults",
+		"interpreters", "destructors", "embedded"})
 )
 
 // hostileWays are what else differs between runs: the allocator, which fills freed memory, and what is recorded.
@@ -115,7 +115,8 @@ func TestPythonHostile(t *testing.T) {
 					case slices.Contains(returning, scenario):
 						one = append(one, scenario)
 					default:
-						some = append(some, fmt.Sprintf("echo %s; %s; echo returned $?", scenario, scenarioProgram(t, p, helper, scenario)))
+						program := scenarioProgram(t, p, helper, scenario)
+						some = append(some, fmt.Sprintf("echo %s; %s; echo returned $?", scenario, program))
 					}
 				}
 				some = append(some, scenarioProgram(t, p, helper, one...))

@@ -1,5 +1,5 @@
-"""Does what is hard on a library that reads Python's frames: python3 hostile.py SCENARIO[,SCENARIO...] [HELPER]. HELPER is
-hostile.c, built.
+"""Does what is hard on a library that reads Python's frames: python3 hostile.py SCENARIO[,SCENARIO...] [HELPER]. HELPER
+is hostile.c, built.
 What it prints and how it ends is the same in each run."""
 import asyncio
 import ctypes
