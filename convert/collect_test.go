@@ -4,9 +4,9 @@ import (
 	"io"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/convert/internal/timelinetest"
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/timeline"
-	"github.com/cudatrace/cudatrace/convert/timeline/timelinetest"
 )
 
 // timelineOf makes the timeline of a log.

@@ -104,6 +104,9 @@ func TestCallersOfProcesses(t *testing.T) {
 	}
 	for name, program := range programs {
 		for _, source := range []string{"uprobe", "cupti"} {
+			if source == "cupti" && name != "at the same time" {
+				continue // chains are each process's own
+			}
 			t.Run(name+" "+source, func(t *testing.T) {
 				t.Parallel()
 				r := recordProgram(t, append([]string{"--no-convert", "--calls", source}, program...)...)

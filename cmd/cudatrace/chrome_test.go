@@ -48,7 +48,7 @@ func chromeFiles(t *testing.T, log string) []string {
 func TestChromeOfGPULogs(t *testing.T) {
 	t.Parallel()
 	text, seen := readRepository(t, "docs/chrome.md"), make(map[string]map[string]string)
-	for _, name := range []string{"streams", "train"} {
+	for _, name := range []string{"streams", "nvtx", "graphs/copies"} {
 		for _, file := range chromeFiles(t, filepath.Join(filepath.Dir(gpuLog), name+".cudatrace")) {
 			seeChrome(t, file, seen)
 		}

@@ -52,16 +52,12 @@ func completeLines(t *testing.T, shell []string, dir string) {
 	}
 	for _, c := range []struct{ line, want string }{
 		{"cudatrace con", "convert"},
-		{"cudatrace info --format ", "json text"},
 		{"cudatrace info --format=", "json text"},
 		{"cudatrace info --format=j", "json"},
 		{"cudatrace record --capture-range ", "cudaProfilerApi none nvtx:"},
 		{"cudatrace dump --kind call,ker", "call,kernel"},
-		{"cudatrace stats ", "a.cudatrace folder"},
 		{"cudatrace open ", "a.cudatrace b.pftrace folder"},
-		{"cudatrace open b", "b.pftrace"},
 		{"cudatrace man -o ", "folder"},
-		{"cudatrace convert a.cudatrace --output c", "c.txt"},
 		{"cudatrace record -p ", ""},
 		{"cudatrace record -q touc", "touch"},
 		{"cudatrace record touch c", "c.txt"},

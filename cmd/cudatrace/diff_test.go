@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -193,10 +194,18 @@ func TestDiffBesidePipes(t *testing.T) {
 }
 
 // TestSameProgram: two recordings of the same program differ in nothing in 99 of 100 tries, one
-// recording a side (in what can be told then) and, if there are enough, five a side by turns.
+// recording a side (in what can be told then) and, if there are enough, five a side by turns. CUDATRACE_RECORDINGS is
+// the number of recordings.
 func TestSameProgram(t *testing.T) {
 	t.Parallel()
-	recordings, _ := recordings(t, 2)
+	recordings := 2
+	if text := os.Getenv("CUDATRACE_RECORDINGS"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		recordings = n
+	}
 	folder := t.TempDir()
 	var files []string
 	for i := range recordings {

@@ -160,10 +160,11 @@ func counts(t *testing.T, stdout string) (kernels, copies, sets uint64) {
 
 func TestLaunchloop(t *testing.T) {
 	// All records have room in the program, should the recorder not run for long.
-	r := recordProgram(t, "--no-convert", "--memory-limit", "256M", sim("launchloop"), "-n", "200000", "-t", "4", "-s", "8", "-k", "16")
+	r := recordProgram(t, "--no-convert", "--memory-limit", "256M",
+		sim("launchloop"), "-n", "50000", "-t", "4", "-s", "8", "-k", "16")
 	r.whole(t)
-	if r.Kernels != 200000 || r.Matched != 200000 {
-		t.Errorf("%d kernels, %d matched, want 200000", r.Kernels, r.Matched)
+	if r.Kernels != 50000 || r.Matched != 50000 {
+		t.Errorf("%d kernels, %d matched, want 50000", r.Kernels, r.Matched)
 	}
 	if r.ThreadCount != 4 && r.ThreadCount != 5 { // the main thread sets up
 		t.Errorf("%d threads, want the 4 that launch and perhaps the main one", r.ThreadCount)
@@ -172,6 +173,9 @@ func TestLaunchloop(t *testing.T) {
 		t.Errorf("%d streams, want 8", r.StreamCount)
 	}
 }
+
+// The runtime's own calls when it starts: they are made in the thread that comes first.
+var setUp = []string{"cuInit", "cuDevicePrimaryCtxRetain", "cuLibraryLoadData"}
 
 // TestCallsUnderWay records threads that all enter CUDA while the first of them initialises it: the log lacks these calls, of
 // each thread the first at most, and nothing else.

@@ -27,25 +27,26 @@ type ending struct {
 	open     uint64 // calls that had not returned
 	running  uint64 // kernels that had not ended
 	notWhole bool
+	program  bool // also looked at as that of the program itself
 }
 
-// endings are the ways of `exits`, run with -c 7.
+// endings are the ways of `exits`, run with -c 7. What the recorder itself does at an end is the same for all signals.
 var endings = []ending{
-	{mode: "return", code: 7, reason: "exit"},
+	{mode: "return", code: 7, reason: "exit", program: true},
 	{mode: "exit", code: 7, reason: "exit"},
-	{mode: "_exit", code: 7, reason: "_exit"},
+	{mode: "_exit", code: 7, reason: "_exit", program: true},
 	{mode: "quick-exit", code: 7},
 	{mode: "abort", code: 134, reason: "signal 6 (SIGABRT)"},
-	{mode: "segv", code: 139, reason: "signal 11 (SIGSEGV)"},
+	{mode: "segv", code: 139, reason: "signal 11 (SIGSEGV)", program: true},
 	{mode: "int", code: 130, reason: "signal 2 (SIGINT)"},
 	{mode: "term", code: 143, reason: "signal 15 (SIGTERM)"},
 	{mode: "hup", code: 129, reason: "signal 1 (SIGHUP)"},
-	{mode: "kill", code: 137, reason: "signal 9 (SIGKILL)", notWhole: true},
+	{mode: "kill", code: 137, reason: "signal 9 (SIGKILL)", notWhole: true, program: true},
 	{mode: "exception", code: 134, reason: "signal 6 (SIGABRT)"},
-	{mode: "exec", code: 7, reason: "exec"},
+	{mode: "exec", code: 7, reason: "exec", program: true},
 	{mode: "thread-exit", code: 7, reason: "exit"},
-	{mode: "fork-child", code: 7, reason: "exit"},
-	{mode: "daemon", code: 0, reason: "exit"}, // the first process's code, the daemon has 7
+	{mode: "fork-child", code: 7, reason: "exit", program: true},
+	{mode: "daemon", code: 0, reason: "exit", program: true}, // the first process's code, the daemon has 7
 	{mode: "device-reset", code: 7, reason: "exit"},
 }
 
@@ -124,17 +125,47 @@ func (e *ending) check(t *testing.T, r *recording, n uint64) {
 	}
 }
 
-// TestExits launches 5,000 kernels, the last just before the program ends, in every
-// way in which a program ends.
+// TestExits launches kernels, the last just before the program ends, in every way in which a program ends: ways that
+// are the program's alone, and the others one after another in one recording.
 func TestExits(t *testing.T) {
 	t.Parallel()
+	const n = 1000
+	var script, codes strings.Builder
+	var children []ending
 	for _, e := range endings {
+		if !e.program {
+			children = append(children, e)
+			fmt.Fprintf(&script, "%s %s -n %d -c 7 >&2; echo $?\n", sim("exits"), e.mode, n)
+			fmt.Fprintln(&codes, e.code)
+			continue
+		}
 		t.Run(e.mode, func(t *testing.T) {
 			t.Parallel()
-			r := recordExit(t, e.code, sim("exits"), e.mode, "-n", "5000", "-c", "7")
-			e.check(t, &r, 5000)
+			r := recordExit(t, e.code, sim("exits"), e.mode, "-n", fmt.Sprint(n), "-c", "7")
+			e.check(t, &r, n)
 		})
 	}
+	t.Run("children", func(t *testing.T) {
+		t.Parallel()
+		r := recordExit(t, 0, "sh", "-c", script.String())
+		all := uint64(n * len(children))
+		if r.Launches != all || r.Kernels != all || r.Unmatched+r.Unfinished != 0 || !r.Complete {
+			t.Errorf("%d launches, %d kernels of %d, %d unmatched, complete %t %q", r.Launches, r.Kernels, all, r.Unmatched,
+				r.Complete, r.Reasons)
+		}
+		if r.stdout != codes.String() {
+			t.Errorf("exit codes\n%s", r.stdout)
+		}
+		for i, e := range children {
+			ended := fmt.Sprintf("exit code %d", e.code)
+			if e.code > 128 {
+				ended = e.reason
+			}
+			if i >= len(r.ProcessList) || !strings.HasPrefix(r.ProcessList[i].Ended, ended) {
+				t.Fatalf("process %d did not end by %s: %+v", i, e.mode, r.ProcessList)
+			}
+		}
+	})
 }
 
 // TestDeaths records processes that signals end: the program's own end is in the first line of the summary, the others have a line
@@ -182,7 +213,7 @@ func TestExitsWithoutProbes(t *testing.T) {
 	for _, mode := range []string{"_exit", "exec"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			r := recordExit(t, 7, "--calls", "cupti", sim("exits"), mode, "-n", "5000", "-c", "7")
+			r := recordExit(t, 7, "--calls", "cupti", sim("exits"), mode, "-n", "1000", "-c", "7")
 			checkUnasked(t, &r, mode)
 		})
 	}
@@ -212,9 +243,9 @@ func TestExitsByHandler(t *testing.T) {
 	}{{"int", "--handlers", 102}, {"segv", "--handlers-late", 111}} {
 		t.Run(c.mode+c.when, func(t *testing.T) {
 			t.Parallel()
-			r := recordExit(t, c.code, sim("exits"), c.mode, "-n", "5000", c.when)
+			r := recordExit(t, c.code, sim("exits"), c.mode, "-n", "1000", c.when)
 			e := ending{mode: c.mode, code: c.code, reason: "_exit"}
-			e.check(t, &r, 5000)
+			e.check(t, &r, 1000)
 			if !strings.Contains(r.stdout, "handled\n") {
 				t.Errorf("the program's handler did not run:\n%s", r.stdout)
 			}
@@ -226,8 +257,8 @@ func TestExitsByHandler(t *testing.T) {
 func TestExitsOfGroup(t *testing.T) {
 	t.Parallel()
 	e := ending{mode: "int", code: 130, reason: "signal 2 (SIGINT)"}
-	r := recordExit(t, e.code, sim("exits"), e.mode, "-n", "5000", "--group")
-	e.check(t, &r, 5000)
+	r := recordExit(t, e.code, sim("exits"), e.mode, "-n", "1000", "--group")
+	e.check(t, &r, 1000)
 }
 
 // A background is a recording under way.
@@ -361,7 +392,7 @@ func TestHang(t *testing.T) {
 }
 
 func checkHang(t *testing.T, source string, code syscall.Signal) {
-	const n = 5000
+	const n = 1000
 	b := recordInBackground(t, "--calls", source, "--flush-interval", "100ms", sim("exits"), "hang", "-n", fmt.Sprint(n))
 	// All but the hanging kernel are handed over, and behind the last launch there is only
 	// the call that hangs.

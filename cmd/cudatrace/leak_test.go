@@ -18,7 +18,7 @@ const runsVar = "CUDATRACE_RUNS"
 // links, programs and maps are held by descriptors alone, so they go with the process.
 func TestManyRuns(t *testing.T) {
 	t.Parallel()
-	runs := 6
+	runs := 3
 	if text := os.Getenv(runsVar); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 4 {

@@ -53,46 +53,6 @@ func TestFewFiles(t *testing.T) {
 	}
 }
 
-// TestLongTexts records texts that are long and nearly alike, which take next to no room in the log: every command reads
-// what the recorder wrote.
-func TestLongTexts(t *testing.T) {
-	t.Parallel()
-	const marks = 20_000
-	for _, last := range []string{"", "--last=1m"} {
-		t.Run(last, func(t *testing.T) {
-			t.Parallel()
-			dir := t.TempDir()
-			base, log := filepath.Join(dir, "run"), filepath.Join(dir, "run.cudatrace")
-			args := []string{"record", "-q", "--no-convert", "--memory-limit", "256M", "-o", base}
-			if last != "" {
-				args = append(args, last)
-			}
-			out, err := exec.Command("cudatrace", append(args, sim("nvtx"), "-t", fmt.Sprint(marks), "-b", "2000")...).CombinedOutput()
-			if want := fmt.Sprintf("counts kernels=31 copies=1 sets=1\nnvtx ranges=34 marks=%d names=4 open=1\n", marks+11); err != nil || string(out) != want {
-				t.Fatalf("%v\n%s", err, out)
-			}
-			sum, err := summarize(log)
-			if err != nil || !sum.Complete || sum.Damaged || sum.RangeMarks != marks+11 || lostWork(&sum) > 0 {
-				t.Errorf("%v: complete %t %q, %d marks, lost %v", err, sum.Complete, sum.Reasons, sum.RangeMarks, sum.Lost)
-			}
-			if last != "" {
-				return // the same writer has made both logs
-			}
-			for command, says := range map[string]string{
-				"convert": " slices\n", "info": "", "dump": "", "stats": "", "repair": " is intact: there is nothing to repair\n",
-				"top": " has ended: 31 launches, ",
-			} {
-				var stderr bytes.Buffer
-				cmd := exec.Command("cudatrace", command, log)
-				cmd.Stderr = &stderr
-				if err := cmd.Run(); err != nil || !strings.Contains(stderr.String(), says) || strings.Count(stderr.String(), "\n") > 1 {
-					t.Errorf("%s: %v\n%s", command, err, stderr.String())
-				}
-			}
-		})
-	}
-}
-
 // TestCutTexts records texts that are longer than the injected library takes, and as long as that: those that it cuts are counted.
 func TestCutTexts(t *testing.T) {
 	t.Parallel()

@@ -27,6 +27,9 @@ var root = func() string {
 	return dir
 }()
 
+// gpuLog is a log recorded on a real GPU.
+var gpuLog = filepath.Join("..", "..", "testdata", "gpu", "logs", "streams.cudatrace")
+
 // simStack is the folder of the simulated CUDA stack, a copy of build/sim: some programs run as another user, who may not
 // be able to enter the repository.
 var simStack string

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -16,12 +17,17 @@ import (
 )
 
 // pythonRunsVar is the variable that says how many hostile runs each interpreter makes. Without it each scenario runs once,
-// with one of them.
+// with one of them, those that return in one program.
 const pythonRunsVar = "CUDATRACE_PYTHON_RUNS"
 
-// hostileScenarios are those of testdata/python/hostile.py, and embedded.c.
-var hostileScenarios = []string{"forks", "daemons", "thread_ends", "early_exit", "killed", "aborts", "faults", "generators", "coroutines", "discards",
-	"recursion", "interpreters", "signals", "traced", "destructors", "stacks", "greenlets", "embedded"}
+// returning are the scenarios of testdata/python/hostile.py after which the program can go on, and hostileScenarios all,
+// and embedded.c.
+var (
+	returning = []string{"forks", "thread_ends", "generators", "coroutines", "discards", "recursion", "signals", "traced",
+		"stacks", "greenlets"}
+	hostileScenarios = slices.Concat(returning, []string{"daemons", "early_exit", "killed", "aborts", "faults",
+		"interpreters", "destructors", "embedded"})
+)
 
 // hostileWays are what else differs between runs: the allocator, which fills freed memory, and what is recorded.
 var hostileWays = []hostileWay{{"", "auto"}, {"debug", "cupti"}, {"malloc_debug", "auto"}, {"malloc", "none"}}
@@ -101,19 +107,28 @@ func TestPythonHostile(t *testing.T) {
 	for k, p := range all {
 		t.Run(p.Name, func(t *testing.T) {
 			t.Parallel()
-			programs := hostilePrograms(t, p, helper)
 			if runs == 0 {
-				var some []string
+				var one, some []string
 				for i, scenario := range hostileScenarios {
-					if program := programs[scenario]; i%len(all) == k && program != "" {
+					switch {
+					case i%len(all) != k:
+					case slices.Contains(returning, scenario):
+						one = append(one, scenario)
+					default:
+						program := scenarioProgram(t, p, helper, scenario)
 						some = append(some, fmt.Sprintf("echo %s; %s; echo returned $?", scenario, program))
 					}
 				}
+				some = append(some, scenarioProgram(t, p, helper, one...))
 				comparePythonEnds(t, hostileWays[k%len(hostileWays)], strings.Join(some, "; "))
 				return
 			}
+			programs := map[string]string{}
+			for _, scenario := range hostileScenarios {
+				programs[scenario] = scenarioProgram(t, p, helper, scenario)
+			}
 			for i := range runs {
-				if program := programs[hostileScenarios[i%len(hostileScenarios)]]; program != "" {
+				if program := programs[hostileScenarios[i%len(hostileScenarios)]]; program != "true" {
 					comparePythonEnds(t, hostileWays[(i/len(hostileScenarios)+k)%len(hostileWays)], program)
 				}
 			}
@@ -121,14 +136,12 @@ func TestPythonHostile(t *testing.T) {
 	}
 }
 
-// hostilePrograms are the commands of the scenarios, as a shell takes them; "" where one cannot be run.
-func hostilePrograms(t *testing.T, p pythontest.Interpreter, helper string) map[string]string {
-	programs := map[string]string{}
-	for _, scenario := range hostileScenarios {
-		programs[scenario] = strings.Join([]string{p.Path, "testdata/python/hostile.py", scenario, helper}, " ")
+// scenarioProgram is the command of scenarios, as a shell takes it; "true" where it cannot be run.
+func scenarioProgram(t *testing.T, p pythontest.Interpreter, helper string, scenarios ...string) string {
+	if slices.Equal(scenarios, []string{"embedded"}) {
+		return cmp.Or(embedPython(t, p), "true")
 	}
-	programs["embedded"] = embedPython(t, p)
-	return programs
+	return strings.Join([]string{p.Path, "testdata/python/hostile.py", strings.Join(scenarios, ","), helper}, " ")
 }
 
 // comparePythonEnds runs a command of the shell with the recorder and without.

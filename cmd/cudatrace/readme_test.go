@@ -54,7 +54,8 @@ func TestREADMERecipes(t *testing.T) {
 			t.Errorf("%s: %v\n%s", command, err, out)
 		}
 	}
-	shell("mkdir base && for i in 1 2 3 4; do cudatrace record -q -o base/$i " + sim("steps") + " || exit; done")
+	record := "cudatrace record -q --no-convert -o base/$i " + sim("steps")
+	shell("mkdir base && for i in 1 2 3 4; do " + record + " || exit; done")
 	shell("cp -r base new")
 	program := regexp.MustCompile(`python3 \w+\.py`)
 	for _, block := range blocks {

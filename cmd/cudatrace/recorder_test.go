@@ -190,12 +190,11 @@ func TestFullDisk(t *testing.T) {
 		launches       uint64 // more for a limit of files: shared memory keeps to it, too, so it cannot be as small as a disk
 		soon           bool   // it is full long before the recording ends
 	}{
-		"full": {limit: `mount -t tmpfs -o size=100k tmpfs "$1"`, launches: 50_000},
-		"nearly no space": {limit: `mount -t tmpfs -o size=32k tmpfs "$1"`, options: "--flush-interval 10ms",
-			launches: 200_000, soon: true},
-		"file limit":       {limit: `ulimit -f 800`, options: "--no-convert", launches: 150_000},
-		"full, last":       {limit: `mount -t tmpfs -o size=100k tmpfs "$1"`, options: "--last 1h --no-convert", launches: 50_000},
-		"file limit, last": {limit: `ulimit -f 800`, options: "--last 1h --no-convert", launches: 150_000},
+		"full": {limit: `mount -t tmpfs -o size=32k tmpfs "$1"`, options: "--flush-interval 10ms",
+			launches: 100_000, soon: true},
+		"full, last": {limit: `mount -t tmpfs -o size=100k tmpfs "$1"`, options: "--last 1h --no-convert",
+			launches: 40_000},
+		"file limit, last": {limit: `ulimit -f 800`, options: "--last 1h --no-convert", launches: 100_000},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -81,7 +81,7 @@ func TestOwners(t *testing.T) {
 	}{
 		{"sleep", "8", "gaps.py:27 sleep, sleeps in ", 0.95, "", 0},
 		{"busy", "8", " busy", 0.95, "", 0},
-		{"faults", "20", " fault", 0.95, " fault, in page faults", 0.4},
+		{"faults", "12", " fault", 0.95, " fault, in page faults", 0.4},
 	} {
 		t.Run(c.cause, func(t *testing.T) {
 			shares := owners(t, python, c.cause, c.rounds)
@@ -103,7 +103,7 @@ func TestOwners(t *testing.T) {
 		owner         string
 	}{
 		{"starved", "8", 0, readyToRun},
-		{"calls", "40", 1, ", in system calls"},
+		{"calls", "24", 1, ", in system calls"},
 	} {
 		t.Run("share of "+c.cause, func(t *testing.T) {
 			base := filepath.Join(t.TempDir(), "run")

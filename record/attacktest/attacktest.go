@@ -23,7 +23,7 @@ func Rounds(t *testing.T) int {
 	t.Helper()
 	text := os.Getenv("CUDATRACE_ATTACKS")
 	if text == "" {
-		return 50
+		return 20
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil {

@@ -132,7 +132,7 @@ func TestWithoutChains(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const n = 100000
+	const n = 40000
 	for _, test := range []struct {
 		name, set string
 		config    GoConfig

@@ -165,7 +165,7 @@ func (s *stage) ended() int {
 // as without us, and not a record is missing.
 func TestExits(t *testing.T) {
 	t.Parallel()
-	testExits(t, 5000, Options{}, nil)
+	testExits(t, 1000, Options{}, nil)
 }
 
 // TestExitWithFullQueue ends a program whose queued kernels take the GPU longer than the wait for one that does not come.

@@ -220,7 +220,7 @@ func TestForkInACall(t *testing.T) {
 func TestReturnedCallsAreNotOpen(t *testing.T) {
 	t.Parallel()
 	found := 0
-	for i := range 40 {
+	for i := 0; i < 40; i += 2 {
 		fault := i%5 == 4
 		told := filepath.Join(t.TempDir(), "told")
 		args := []string{told, "-t", fmt.Sprint(1 + i%7), "-n", fmt.Sprint(1 + 25*i)}

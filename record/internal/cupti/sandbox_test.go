@@ -16,14 +16,12 @@ var socketCalls = []uintptr{unix.SYS_SOCKET, unix.SYS_SOCKETPAIR, unix.SYS_CONNE
 	unix.SYS_RECVMSG, unix.SYS_GETSOCKOPT, unix.SYS_SETSOCKOPT, unix.SYS_SHUTDOWN}
 
 // refusable are system calls that a program may refuse: those that the library makes after its start, with those
-// that stand in for them, and others.
+// that stand in for them, and others. Calls of TestKillingSandbox that stand alone cannot fail, since none is made.
 var refusable = []struct {
 	calls  []uintptr
 	little bool // records may be lost, for want of memory
 }{
-	{calls: pollCalls},
-	{calls: socketCalls},
-	{calls: []uintptr{unix.SYS_WRITEV, unix.SYS_FSTAT, unix.SYS_OPENAT}},
+	{calls: []uintptr{unix.SYS_WRITEV}},
 	{calls: []uintptr{unix.SYS_FUTEX}},
 	{calls: []uintptr{unix.SYS_FUTEX, unix.SYS_NANOSLEEP}},
 	{calls: append([]uintptr{unix.SYS_FUTEX, unix.SYS_NANOSLEEP}, pollCalls...)},
@@ -31,7 +29,6 @@ var refusable = []struct {
 	{calls: []uintptr{unix.SYS_MUNMAP, unix.SYS_MADVISE, unix.SYS_MPROTECT}},
 	{calls: []uintptr{unix.SYS_RT_SIGPROCMASK, unix.SYS_RT_SIGACTION}},
 	{calls: []uintptr{unix.SYS_GETPID, unix.SYS_GETTID}},
-	{calls: []uintptr{unix.SYS_SHUTDOWN, unix.SYS_CLOSE}},
 	{calls: []uintptr{unix.SYS_CLOCK_GETTIME, unix.SYS_CLOCK_NANOSLEEP, unix.SYS_SCHED_YIELD}},
 }
 

@@ -248,9 +248,9 @@ func TestForks(t *testing.T) {
 		s := newStage(t, o, GoConfig{FlushInterval: 10 * time.Millisecond})
 		// In a child, what a thread of the parent knows of looks leaked, and TSan sleeps at each exit.
 		env = append(slices.Clip(env), "LSAN_OPTIONS=detect_leaks=0", "TSAN_OPTIONS=exitcode=55:atexit_sleep_ms=0")
-		stdout, stderr, code := s.run(t, play{"program", []string{"forks", "2", "15000"}, env})
-		expect(t, stdout, stderr, code, "launched 30000 dropped 0\n")
-		if s.ends[0].Kernels != 30000 || s.ends[0].Complete != 1 || len(s.ends) != 1 {
+		stdout, stderr, code := s.run(t, play{"program", []string{"forks", "2", "6000"}, env})
+		expect(t, stdout, stderr, code, "launched 12000 dropped 0\n")
+		if s.ends[0].Kernels != 12000 || s.ends[0].Complete != 1 || len(s.ends) != 1 {
 			t.Errorf("the end is %+v", s.ends)
 		}
 	})

@@ -47,9 +47,9 @@ print("done", flush=True)
 sys.stdin.readline()
 `
 
-// seconds is how long a program computes: about 500 samples and as many calls of functions, or 100 of new ones. A line
-// that is read late is as often wrong as in 1,500 samples of functions of three times the length.
-const seconds = "0.5"
+// seconds is how long a program computes: about 250 samples and as many calls of functions, or 100 of new ones. A line
+// that is read late is as often wrong as in 750 samples of functions of three times the length.
+var seconds = map[string]string{"fixed": "0.25", "made": "0.5"}
 
 // A mark is when a function ran.
 type mark struct{ from, to uint64 }
@@ -77,7 +77,7 @@ func runMarked(t *testing.T, p pythontest.Interpreter, kind string, age time.Dur
 		r.do(func() { change(r.Recorder) })
 	}
 	path := filepath.Join(t.TempDir(), "marks")
-	pid, in, out := program(t, 0, p.Path, "-c", marked, path, kind, seconds)
+	pid, in, out := program(t, 0, p.Path, "-c", marked, path, kind, seconds[kind])
 	if _, err := out.ReadString('\n'); err != nil {
 		t.Fatal(err)
 	}

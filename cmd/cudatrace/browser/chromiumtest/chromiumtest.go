@@ -13,10 +13,8 @@ import (
 
 	"github.com/chromedp/cdproto/audits"
 	"github.com/chromedp/cdproto/cdp"
-	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
-	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 )
@@ -131,17 +129,6 @@ func (b *Browser) Open(address string) *Page {
 		b.t.Fatalf("chromium: %s: %v", address, err)
 	}
 	return p
-}
-
-// Screenshot returns a picture of the whole page as PNG, for a window of a width, dark or light.
-func (p *Page) Screenshot(width int64, dark bool) []byte {
-	p.t.Helper()
-	scheme := map[bool]string{true: "dark", false: "light"}[dark]
-	call(p, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
-	call(p, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
-		Width: width, Height: 800, DeviceScaleFactor: 1})
-	return call(p, page.CaptureScreenshot, page.CaptureScreenshotParams{CaptureBeyondViewport: new(true)}).Data
 }
 
 // Eval evaluates JavaScript, as if a person had clicked, and returns its value, or that of its promise.

@@ -1,4 +1,5 @@
-"""Does what is hard on a library that reads Python's frames: python3 hostile.py SCENARIO [HELPER]. HELPER is hostile.c, built.
+"""Does what is hard on a library that reads Python's frames: python3 hostile.py SCENARIO[,SCENARIO...] [HELPER]. HELPER
+is hostile.c, built.
 What it prints and how it ends is the same in each run."""
 import asyncio
 import ctypes
@@ -283,8 +284,9 @@ def greenlets():
 
 def main():
     launch()
-    globals()[sys.argv[1]]()
-    launch()
+    for scenario in sys.argv[1].split(","):
+        globals()[scenario]()
+        launch()
 
 
 main()

@@ -199,7 +199,7 @@ def wander():
 
 def discards():
     """Code objects that die, and whose memory is used again, with names that take turns."""
-    for i in range(int(os.environ.get("DISCARDS", 5000))):
+    for i in range(int(os.environ.get("DISCARDS", 3500))):
         exec(compile("def f%d():\n%s launch()\nf%d()" % (i, "\n" * (i % 7), i), "<%d>" % (i % 3), "exec"), globals())
         del globals()["f%d" % i]
 
