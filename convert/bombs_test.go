@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime/debug"
 	"strings"
 	"syscall"
 	"testing"
@@ -159,7 +158,7 @@ func TestBombs(t *testing.T) {
 		}
 		limit := fmt.Sprint(2 * int(bombTime.Seconds())) // s of processor time: the kernel kills a conversion that takes more
 		cmd := exec.Command("sh", "-c", `ulimit -t "$0" && exec "$@"`, limit, os.Args[0], "-test.run=^TestBombOfVariable$", "-test.count=1")
-		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %s", bombVariable, i, path))
+		cmd.Env = append(os.Environ(), programMemory, fmt.Sprintf("%s=%d %s", bombVariable, i, path))
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("%s: %v\n%s", b.name, err, out)
 		}
@@ -178,7 +177,6 @@ func TestBombOfVariable(t *testing.T) {
 	if _, err := fmt.Sscan(os.Getenv(bombVariable), &i, &path); err != nil {
 		t.Skip("TestBombs runs it")
 	}
-	debug.SetMemoryLimit(200 << 20) // as the program does
 	defer checkPeak(t, bombMemory)
 	_, summed := Timeline([]Log{Path(path)}, Options{}, nil)
 	var out logtest.Counter

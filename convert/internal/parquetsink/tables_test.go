@@ -22,6 +22,8 @@ import (
 	"github.com/cudatrace/cudatrace/record/pattern"
 )
 
+func TestMain(m *testing.M) { logtest.Main(m) }
+
 func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
