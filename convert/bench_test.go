@@ -117,8 +117,7 @@ func large(b *testing.B, path string, n int, c output.Compression) float64 {
 			b.Fatal(err)
 		}
 		cmd := exec.Command(os.Args[0], "-test.run=^TestConvertForBenchmark$")
-		// GOMEMLIMIT: as cudatrace sets it.
-		cmd.Env = append(os.Environ(), "GOMEMLIMIT=200MiB", "CUDATRACE_BENCH_LOG="+path, "CUDATRACE_BENCH_COMPRESS="+string(c))
+		cmd.Env = append(os.Environ(), programMemory, "CUDATRACE_BENCH_LOG="+path, "CUDATRACE_BENCH_COMPRESS="+string(c))
 		start := time.Now()
 		out, err := cmd.CombinedOutput()
 		if err != nil {

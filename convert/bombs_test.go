@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime/debug"
 	"strings"
 	"syscall"
 	"testing"
@@ -70,21 +69,21 @@ func bombs() []bomb {
 		{"threads of one call", times(3_000, func(i int) tracelog.Record { c := call(10 * i); c.TID, c.Dur = uint32(i+1), 5; return &c }), ""},
 		{"streams of one kernel", times(3_000, func(i int) tracelog.Record { k := kernel(i); k.Stream = uint32(i); return &k }), ""},
 		{"devices", times(20_000, func(i int) tracelog.Record { k := kernel(i); k.Device = uint32(i); return &k }), ""},
-		{"callers with huge names", times(1000, func(i int) tracelog.Record {
+		{"callers with huge names", times(100, func(i int) tracelog.Record {
 			return &tracelog.Caller{ID: uint32(i + 1), Module: huge, Symbol: huge, Address: uint64(i)}
 		}), "bytes of names"},
 		{"a huge name again and again", times(1000, func(i int) tracelog.Record { k := kernel(i); k.Name = huge; return &k }), ""},
 		{"a huge note again and again", times(1000, func(i int) tracelog.Record {
 			return &tracelog.Note{Time: 1000, Severity: tracelog.NoteWarning, Text: huge}
 		}), ""},
-		{"a huge cause of loss again and again", times(100, func(i int) tracelog.Record { return &tracelog.Lost{Cause: huge, Count: 1 << 63} }), "larger than the trace of a log of this size"},
+		{"a huge cause of loss again and again", times(60, func(i int) tracelog.Record { return &tracelog.Lost{Cause: huge, Count: 1 << 63} }), "larger than the trace of a log of this size"},
 		{"huge arguments of functions", times(300, func(i int) tracelog.Record {
 			return &tracelog.Function{ID: uint32(i + 10), Name: huge, Library: "driver", Args: many}
 		}), ""},
 		{"arguments of programs", times(1000, func(i int) tracelog.Record {
 			return &tracelog.Process{PID: uint32(i), Start: 1, Args: nothing}
 		}), "bytes of names"},
-		{"environments of programs", times(1000, func(i int) tracelog.Record {
+		{"environments of programs", times(400, func(i int) tracelog.Record {
 			return &tracelog.Process{PID: uint32(i), Start: 1, Environment: fmt.Sprintf("%d\x00%s", i, variables)}
 		}), "bytes of names"},
 		{"processes with a call each", times(FormatNamed("chrome").most, func(i int) tracelog.Record { c := call(i); c.PID, c.Dur = uint32(i+1), 1; return &c }), ""},
@@ -159,7 +158,7 @@ func TestBombs(t *testing.T) {
 		}
 		limit := fmt.Sprint(2 * int(bombTime.Seconds())) // s of processor time: the kernel kills a conversion that takes more
 		cmd := exec.Command("sh", "-c", `ulimit -t "$0" && exec "$@"`, limit, os.Args[0], "-test.run=^TestBombOfVariable$", "-test.count=1")
-		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %s", bombVariable, i, path))
+		cmd.Env = append(os.Environ(), programMemory, fmt.Sprintf("%s=%d %s", bombVariable, i, path))
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("%s: %v\n%s", b.name, err, out)
 		}
@@ -178,7 +177,6 @@ func TestBombOfVariable(t *testing.T) {
 	if _, err := fmt.Sscan(os.Getenv(bombVariable), &i, &path); err != nil {
 		t.Skip("TestBombs runs it")
 	}
-	debug.SetMemoryLimit(200 << 20) // as the program does
 	defer checkPeak(t, bombMemory)
 	_, summed := Timeline([]Log{Path(path)}, Options{}, nil)
 	var out logtest.Counter

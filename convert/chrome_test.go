@@ -218,7 +218,7 @@ func TestChromeLarge(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(os.Args[0], "-test.run=^TestConvertForBenchmark$")
-	cmd.Env = append(os.Environ(), "GOMEMLIMIT=200MiB", "CUDATRACE_BENCH_LOG="+path, "CUDATRACE_BENCH_FORMAT=chrome", "CUDATRACE_BENCH_COMPRESS=gzip")
+	cmd.Env = append(os.Environ(), programMemory, "CUDATRACE_BENCH_LOG="+path, "CUDATRACE_BENCH_FORMAT=chrome", "CUDATRACE_BENCH_COMPRESS=gzip")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)

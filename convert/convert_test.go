@@ -12,6 +12,8 @@ import (
 	"github.com/cudatrace/cudatrace/record/goldentest"
 )
 
+func TestMain(m *testing.M) { logtest.Main(m) }
+
 // TestGolden shows for each log in testdata what becomes of it: the tracks with
 // their slices, and the numbers.
 func TestGolden(t *testing.T) {

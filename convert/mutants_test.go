@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"syscall"
@@ -26,6 +25,9 @@ const (
 	mutantTime   = 10 * time.Second
 )
 
+// programMemory is the memory limit that cudatrace sets itself.
+const programMemory = "GOMEMLIMIT=200MiB"
+
 // mutantsVariable has the first mutant and the one behind the last, for a process that looks at them.
 const mutantsVariable = "CUDATRACE_MUTANTS_FROM_TO"
 
@@ -40,7 +42,7 @@ func TestMutants(t *testing.T) {
 	}
 	for from := 0; from < n; from += batch {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestMutantsOfBatch$", "-test.count=1")
-		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %d", mutantsVariable, from, min(from+batch, n)))
+		cmd.Env = append(os.Environ(), programMemory, fmt.Sprintf("%s=%d %d", mutantsVariable, from, min(from+batch, n)))
 		out, err := cmd.CombinedOutput()
 		if err != nil {
 			t.Fatalf("mutants from %d: %v\n%s", from, err, out)
@@ -66,7 +68,6 @@ func TestMutantsOfBatch(t *testing.T) {
 	if _, err := fmt.Sscan(os.Getenv(mutantsVariable), &from, &to); err != nil {
 		t.Skip("TestMutants runs it")
 	}
-	debug.SetMemoryLimit(200 << 20) // as the program does
 	logs := mutantParents(t)
 	for seed := from; seed < to; seed++ {
 		m := logtest.Mutate(rand.New(rand.NewPCG(13, seed)), logs)

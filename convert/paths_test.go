@@ -1,12 +1,15 @@
 package convert
 
 import (
+	"bytes"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/convert/output"
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
 )
 
@@ -79,18 +82,34 @@ func TestProcessorPaths(t *testing.T) {
 const mostDrawn = 1 << 15
 
 // Without steps there is no track, and neither is there one where something of the program was left out.
-func TestProcessorNoPaths(t *testing.T) {
+func TestNoPaths(t *testing.T) {
 	t.Parallel()
 	var alone strings.Builder
 	alone.WriteString("function id=1 name=cuInit library=driver args=\"\"\nprocess pid=20 start=1000 exe=/tmp/app args=./app\ncall pid=20 tid=20 func=cuInit enter=5000 dur=100 ret=0 args:\n")
 	nvtx := Path("../testdata/gpu/logs/nvtx.cudatrace")
-	for name, tr := range map[string]*tptest.Trace{
-		"no steps":    traceOfLogs(t, TraceOptions{}, Log{"alone", logtest.Assemble(t, alone.String())}),
-		"one name":    traceOfLogs(t, TraceOptions{Options: Options{Filter: Filter{Name: "cudaLaunch*"}}}, nvtx),
-		"the longest": traceOfLogs(t, TraceOptions{Longest: true, MaxSlices: 5000}, nvtx),
+	for name, c := range map[string]struct {
+		log   Log
+		o     TraceOptions
+		drawn bool
+	}{
+		"steps":       {nvtx, TraceOptions{}, true},
+		"no steps":    {Log{"alone", logtest.Assemble(t, alone.String())}, TraceOptions{}, false},
+		"one name":    {nvtx, TraceOptions{Options: Options{Filter: Filter{Name: "cudaLaunch*"}}}, false},
+		"the longest": {nvtx, TraceOptions{Longest: true, MaxSlices: 5000}, false},
 	} {
-		if n := tr.Int(`select count(*) from slice s left join track k on s.track_id = k.id where s.category = 'critical_path' or k.name = 'critical path'`); n != 0 {
-			t.Errorf("%s: %d slices", name, n)
+		path := filepath.Join(t.TempDir(), "trace.pftrace")
+		c.o.Compress = output.None
+		if _, err := Files([]Log{c.log}, path, c.o); err != nil {
+			t.Fatal(err)
+		}
+		trace, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range []string{"critical path", "critical_path"} { // the track, and the category of its slices
+			if got := bytes.Contains(trace, []byte(text)); got != c.drawn {
+				t.Errorf("%s: %s is in the trace: %t", name, text, got)
+			}
 		}
 	}
 }

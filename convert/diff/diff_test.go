@@ -11,6 +11,8 @@ import (
 	"github.com/cudatrace/cudatrace/convert/logtest"
 )
 
+func TestMain(m *testing.M) { logtest.Main(m) }
+
 // rule is the usual one.
 var rule = Rule{Rate: 0.01, GateRate: 0.02, MinChange: 0.05}
 

@@ -3,7 +3,10 @@ package diff
 import (
 	"bytes"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/cudatrace/cudatrace/convert"
@@ -32,12 +35,7 @@ func document(t testing.TB, s logtest.Steps) string {
 }
 
 // allReports are the names of all reports.
-func allReports() (names []string) {
-	for name := range Vocabulary().Reports {
-		names = append(names, name)
-	}
-	return names
-}
+var allReports = sync.OnceValue(func() []string { return slices.Collect(maps.Keys(Vocabulary().Reports)) })
 
 // readRun reads a run from the JSON of its statistics.
 func readRun(t testing.TB, name, json string) *Run {

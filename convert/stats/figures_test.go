@@ -91,7 +91,8 @@ func TestFiguresOfFindingsProcessor(t *testing.T) {
 				at := func(key string) string { return fmt.Sprint(ahead + int64(cell(found, row, key).(uint64))) }
 				sql := strings.NewReplacer("FROM", at("first_ns"), "TO", at("last_ns"), "GAP", fmt.Sprint(short.Gap)).Replace(figures[kind])
 				cost, _ := cell(found, row, "cost_ns").(uint64)
-				count, took := tr.Values(sql)[0][0].(int64), tr.Values(sql)[0][1].(int64)
+				sums := tr.Values(sql)[0]
+				count, took := sums[0].(int64), sums[1].(int64)
 				if got := int64(cell(found, row, "count").(uint64)); got != count || float64(cost) > 1.3*float64(took) || took > 0 && cost == 0 {
 					t.Errorf("%s: %d times %d ns in the trace, %d times and a saving of %d in the finding", kind, count, took, got, cost)
 				}

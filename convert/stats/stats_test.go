@@ -22,6 +22,8 @@ import (
 	"github.com/cudatrace/cudatrace/record/goldentest"
 )
 
+func TestMain(m *testing.M) { logtest.Main(m) }
+
 // sinkOf returns the statistics of logs.
 func sinkOf(t testing.TB, o convert.Options, paths ...string) *stats.Sink {
 	t.Helper()

@@ -19,7 +19,7 @@ function text(value) {
 
 async function duckdb() {
   const {DuckDBInstance} = require('@duckdb/node-api');
-  const connection = await (await DuckDBInstance.create(':memory:')).connect();
+  const connection = await (await DuckDBInstance.create(':memory:', {threads: '1'})).connect(); // rows are few
   return async (sql) => (await connection.runAndReadAll(sql)).getRows().map((row) => row.map(text));
 }
 

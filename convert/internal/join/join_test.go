@@ -19,6 +19,8 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
+func TestMain(m *testing.M) { logtest.Main(m) }
+
 // A joining joins a log for a test.
 type joining struct {
 	t    testing.TB

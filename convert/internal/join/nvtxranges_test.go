@@ -221,38 +221,6 @@ track of the thread: nvtx "NVTX"
 	}
 }
 
-// What is laid while the log is read, and what is held back until it is known where it
-// belongs.
-func TestNVTXRangesAdvance(t *testing.T) {
-	t.Parallel()
-	r := newRanges(t)
-	steps := []struct {
-		marker tracelog.Marker
-		events string // that follow at once
-	}{
-		{start(1, 1, 100, "outer"), ""},
-		{start(1, 2, 200, "inner"), ""},
-		{mark(1, 250, "mark"), ""},
-		{end(1, 2, 300), ""}, // outer may still end before it
-		{start(2, 3, 310, "other thread"), ""},
-		{end(1, 1, 400), "begin outer, begin inner, instant mark"},
-		{start(1, 4, 500, "next"), ""},
-		{end(2, 3, 510), "begin other thread"},
-		{end(1, 4, 600), "end 300, end 400, begin next"},
-	}
-	for _, s := range steps {
-		r.take(s.marker)
-		r.emitUntilKnown()
-		if got := r.said(); got != s.events {
-			t.Errorf("after the marker at %d: %q, want %q", s.marker.Time, got, s.events)
-		}
-	}
-	r.finish()
-	if got, want := r.said(), "end 600, end 510"; got != want {
-		t.Errorf("at the end: %q, want %q", got, want)
-	}
-}
-
 // Of the ranges that fit no thread's track, one is laid once no earlier one of its domain
 // can come.
 func TestNVTXRangesCrossedAdvance(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cudatrace/cudatrace/convert/selection"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
@@ -195,20 +194,6 @@ func TestProjectionsAreBounded(t *testing.T) {
 		t.Errorf("%q ... %q, want %q", first, last, want)
 	}
 	x.text()
-}
-
-// Ranges on streams are selected as those on threads.
-func TestProjectionsSelected(t *testing.T) {
-	t.Parallel()
-	x := newProjecting(t)
-	x.out.selection = selection.New(selection.Options{Name: "*", Shortest: 50})
-	step := ended(x.in(nil, "step"), 1)
-	x.ran(100, 140, ended(x.in(step, "short"), 1000))
-	x.ran(150, 250, ended(x.in(step, "long"), 1))
-	x.finish()
-	if got := strings.Join(x.events, ", "); strings.Contains(got, "short") || strings.Count(got, "begin") != 2 {
-		t.Error(got)
-	}
 }
 
 // Many ranges that overlap are cut off, and say so.

@@ -77,23 +77,6 @@ func TestClockError(t *testing.T) {
 	}
 }
 
-// The streams of a context are searched by device and number, whenever they became known.
-func TestStreamsInOrder(t *testing.T) {
-	t.Parallel()
-	s := newScript(t, 0)
-	for _, x := range []struct{ device, id uint32 }{{1, 7}, {0, 9}, {0, 8}, {1, 6}} {
-		q := s.j.stream(&timeline.Stream{ID: x.id, Context: &timeline.Context{ID: 1, Device: x.device}})
-		id := uint64(10*x.device + x.id)
-		s.names[id] = fmt.Sprint(id)
-		q.launched(q.addWork(&timeline.Work{ID: id, Start: 100_000, Dur: 400_000, Correlation: uint32(id)}), 50_000)
-	}
-	s.run("wait t1 context 200-600")
-	s.j.joinUntil(timeline.Never, true)
-	if got := s.found(); got != "t1@200: 8 9 16 17" {
-		t.Errorf("found is %q", got)
-	}
-}
-
 // Of a context's streams so many are searched for its wait that a program may have; a wait
 // that names a stream finds any.
 func TestStreamsBound(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 )
 
 // fleetRuns is the number of runs of the fleet. Each has two ranks, on two hosts, with a log each.
-const fleetRuns = 100
+const fleetRuns = 40
 
 const (
 	day      = 86_400_000_000_000
@@ -31,13 +31,13 @@ const (
 func fleetLog(n, rank int) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	host, commit, driver, team := (n+rank*3)%8, n/20, [...]string{"550.1", "570.2"}[n%2], [...]string{"research", "serving"}[n%2]
+	host, commit, driver, team := (n+rank*3)%8, n/8, [...]string{"550.1", "570.2"}[n%2], [...]string{"research", "serving"}[n%2]
 	line("meta key=host value=node%d", host)
 	line("meta key=program value=train")
 	line("meta key=git_revision value=c%d", commit)
 	line("meta key=nvidia_driver value=%s", driver)
 	line(`meta key=environment value="SLURM_JOB_PARTITION=%s\x00SLURM_JOB_ID=job%d"`, team, n)
-	line("clock monotonic=1000000 realtime=%d boottime=1000000", firstDay+n/10*day)
+	line("clock monotonic=1000000 realtime=%d boottime=1000000", firstDay+n/4*day)
 	line(`process pid=10 start=1000000 exe=/bin/train args=train environment="RANK=%d\x00LOCAL_RANK=0\x00WORLD_SIZE=2"`, rank)
 	line(`device pid=10 id=0 name="NVIDIA H200" uuid=%032x`, host+1)
 	line(`function id=1 name=cudaMalloc library=runtime args=""`)
@@ -58,7 +58,7 @@ func fleetLog(n, rank int) string {
 		line("kernel pid=10 device=0 context=1 stream=7 correlation=%d start=%d dur=%d name=_Z4gemmPf grid_x=132 grid_y=1 grid_z=1 block_x=128 block_y=1 block_z=1", 2*i+1, at+150, gemm)
 		line("api pid=10 tid=10 domain=1 cbid=307 name=cuLaunchKernel start=%d dur=100 correlation=%d", at+200, 2*i+2)
 		line("kernel pid=10 device=0 context=1 stream=13 correlation=%d start=%d dur=700 name=ncclDevKernel_AllReduce_Sum_f32_RING_LL grid_x=8 grid_y=1 grid_z=1 block_x=512 block_y=1 block_z=1", 2*i+2, at+2300+rank*300)
-		line("sample set=1 start=%d dur=0 nvalues=1 value0=%d", at+3000, 2*(1_980_000_000-n/10*2_000_000)+1)
+		line("sample set=1 start=%d dur=0 nvalues=1 value0=%d", at+3000, 2*(1_980_000_000-n/4*2_000_000)+1)
 		at += 5000
 	}
 	if n%2 == 0 {

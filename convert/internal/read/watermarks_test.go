@@ -182,26 +182,6 @@ kernel pid=1 context=6 stream=6 start=1`))
 	}
 }
 
-// Blocks that the second reading skips, as they turned out damaged, are behind it once it
-// has read one that stands behind them.
-func TestPassedDamaged(t *testing.T) {
-	t.Parallel()
-	open := logtest.Parts(t, "marker pid=1 time=100", "marker pid=1 time=200", "marker pid=1 time=300")
-	c := catalogOf(t, open)
-	lows := c.Watermarks.Kind(tracelog.KindMarker)
-	r := openLog(t, open)
-	r.Next()
-	r.Next() // of these two nothing is said
-	if c.Watermarks.Passed(r.Block()); lows.Low() != 300 {
-		t.Errorf("behind the second block the low is %d", lows.Low())
-	}
-	other := catalogOf(t, logtest.Parts(t, "memory pid=1 time=100"))
-	other.Watermarks.Passed(r.Block()) // of a kind that the first reading has not met
-	if low := other.Watermarks.Kind(tracelog.KindMemory).Low(); low != 100 {
-		t.Errorf("a block of another kind moved the low to %d", low)
-	}
-}
-
 // However a log grows, and however far its second reading has come meanwhile, a low is the
 // earliest start in the blocks that were read once and not again.
 func TestLowsInSteps(t *testing.T) {

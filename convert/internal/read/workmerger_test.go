@@ -11,7 +11,6 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/timeline"
-	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
 // mergedWork returns the work of a log by stream.
@@ -150,19 +149,6 @@ func TestWorkStartsTogether(t *testing.T) {
 			if got[i].Correlation != want[i].Correlation {
 				t.Fatalf("seed %d: number %d is that of call %d, want %d", seed, i, got[i].Correlation, want[i].Correlation)
 			}
-		}
-	}
-}
-
-// What a filter does not want is left out of blocks of one stream and of several.
-func TestWorkFilter(t *testing.T) {
-	t.Parallel()
-	const log = "kernel pid=1 context=1 stream=7 start=100 dur=5\nkernel pid=1 context=1 stream=7 start=200 dur=5\nkernel pid=1 context=1 stream=8 start=210 dur=5\n"
-	for name, open := range map[string]logtest.Opener{"blocks of one stream": logtest.Assemble(t, log), "mixed blocks": logtest.Mixed(t, log)} {
-		wanted := &Wanted{Filter: &tracelog.Filter{From: 150}}
-		got := mergedWork(t, open, wanted)
-		if n := len(got[StreamKey{PID: 1, Context: 1, Stream: 7}]); n != 1 || wanted.Taken != 2 {
-			t.Errorf("%s: %d pieces of work of stream 7, %d records were taken", name, n, wanted.Taken)
 		}
 	}
 }
