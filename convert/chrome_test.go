@@ -16,7 +16,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/cudatrace/cudatrace/convert/chrometest"
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/output"
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
@@ -138,7 +137,7 @@ func compareChrome(t *testing.T, open logtest.Opener, tr *tptest.Trace) {
 		}
 		paths = append(paths, path)
 	}
-	chrometest.Same(t, tr, paths, sum.Early)
+	tptest.SameChrome(t, tr, paths, sum.Early)
 }
 
 // TestChromeGolden shows the Chrome traces of some logs, and of the beginning of a recording on a

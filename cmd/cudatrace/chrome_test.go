@@ -11,14 +11,13 @@ import (
 	"testing"
 
 	"github.com/cudatrace/cudatrace/convert"
-	"github.com/cudatrace/cudatrace/convert/chrometest"
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
 )
 
 // checkChrome compares the Chrome trace of a log with its Perfetto trace.
 func checkChrome(t *testing.T, log string, perfetto *tptest.Trace, early uint64) {
 	t.Helper()
-	chrometest.Same(t, perfetto, chromeFiles(t, log), early)
+	tptest.SameChrome(t, perfetto, chromeFiles(t, log), early)
 }
 
 // chromeFiles makes the Chrome trace of a log and returns its files.
@@ -183,7 +182,7 @@ func documentedArgs(text string) map[string]map[string]bool {
 func seeChrome(t *testing.T, path string, seen map[string]map[string]string) {
 	t.Helper()
 	var file map[string]any
-	if err := json.NewDecoder(chrometest.Open(t, path)).Decode(&file); err != nil {
+	if err := json.NewDecoder(tptest.Uncompressed(t, path)).Decode(&file); err != nil {
 		t.Fatal(err)
 	}
 	note := func(cat string, values any) {

@@ -78,7 +78,6 @@ var layers = []struct {
 	{"record/internal/openfiles", []string{module, "golang.org", "fmt", "os"}}, // initialised before all others
 	{"record/figures", []string{module}},
 	{"bpf", []string{module, "github.com/urfave/cli"}},
-	{"perfetto/firstwork", []string{module + "perfetto"}},
 	{"cmd/cudatrace/browser", []string{module, "github.com/urfave/cli"}},
 }
 

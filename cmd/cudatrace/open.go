@@ -18,7 +18,6 @@ import (
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/browser"
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 	"github.com/cudatrace/cudatrace/convert"
-	"github.com/cudatrace/cudatrace/perfetto/firstwork"
 	"github.com/cudatrace/cudatrace/record"
 	"github.com/cudatrace/cudatrace/record/errno"
 	"github.com/cudatrace/cudatrace/record/figures"
@@ -289,7 +288,7 @@ func convertToOpen(stop *stopped, con *console.Console, log convert.Log, o conve
 
 // firstView is the time of the first GPU work, with some room around it.
 func firstView(t openedTrace) (browser.View, error) {
-	s, ok, err := firstwork.Find(io.NewSectionReader(t.file, 0, t.size))
+	s, ok, err := browser.FirstWork(io.NewSectionReader(t.file, 0, t.size))
 	if err != nil {
 		return browser.View{}, fmt.Errorf("%s cannot be read: %s", t.name, errno.Words(err))
 	}

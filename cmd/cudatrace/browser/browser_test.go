@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-var perfetto = UI{"https://ui.perfetto.dev/", "https://ui.perfetto.dev"}
+var perfettoUI = UI{"https://ui.perfetto.dev/", "https://ui.perfetto.dev"}
 
 // ask sends a request as it is, and returns the answer.
 func ask(t *testing.T, s *Server, text string) string {
@@ -47,7 +47,7 @@ func requestText(method, path, host string, fields ...string) string {
 func TestForeignRequests(t *testing.T) {
 	t.Parallel()
 	trace := []byte("TRACE BYTES")
-	s, ended := serving(t, trace, Options{Name: "app.pftrace", UI: perfetto, Patience: time.Hour})
+	s, ended := serving(t, trace, Options{Name: "app.pftrace", UI: perfettoUI, Patience: time.Hour})
 	page := "/" + s.token + "/"
 	own := fmt.Sprintf("127.0.0.1:%d", s.Port())
 	for name, c := range map[string]struct{ request, want string }{
@@ -109,7 +109,7 @@ func TestForeignRequests(t *testing.T) {
 // The UI alone may fetch the trace itself.
 func TestForeignRequestsDirect(t *testing.T) {
 	t.Parallel()
-	s, ended := serving(t, []byte("TRACE BYTES"), Options{Name: "my app.pftrace", UI: perfetto, Patience: time.Hour, Direct: true})
+	s, ended := serving(t, []byte("TRACE BYTES"), Options{Name: "my app.pftrace", UI: perfettoUI, Patience: time.Hour, Direct: true})
 	own := fmt.Sprintf("127.0.0.1:%d", s.Port())
 	path := "/" + s.token + "/my_app.pftrace"
 	from := "Origin: https://ui.perfetto.dev"
@@ -140,7 +140,7 @@ func TestForeignRequestsDirect(t *testing.T) {
 
 func TestNobody(t *testing.T) {
 	t.Parallel()
-	_, ended := serving(t, nil, Options{UI: perfetto, Patience: 1})
+	_, ended := serving(t, nil, Options{UI: perfettoUI, Patience: 1})
 	if err := next(t, ended); !errors.Is(err, ErrNobody) {
 		t.Errorf("nobody came: %v", err)
 	}
@@ -149,7 +149,7 @@ func TestNobody(t *testing.T) {
 // An interrupt closes connections on which nothing comes.
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
-	s, err := Listen(bytes.NewReader(nil), 0, Options{UI: perfetto, Patience: time.Hour})
+	s, err := Listen(bytes.NewReader(nil), 0, Options{UI: perfettoUI, Patience: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +179,7 @@ func TestInterrupt(t *testing.T) {
 // Connections that say nothing, or hold on to what they are refused, take no place from the browser, however long they may.
 func TestIdleConnections(t *testing.T) {
 	t.Parallel()
-	s, err := Listen(strings.NewReader("TRACE BYTES"), 11, Options{UI: perfetto, Patience: time.Hour})
+	s, err := Listen(strings.NewReader("TRACE BYTES"), 11, Options{UI: perfettoUI, Patience: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +223,7 @@ func TestIdleConnections(t *testing.T) {
 // A connection on which no request comes ends.
 func TestSlow(t *testing.T) {
 	t.Parallel()
-	s, err := Listen(strings.NewReader(""), 0, Options{UI: perfetto, Patience: time.Hour})
+	s, err := Listen(strings.NewReader(""), 0, Options{UI: perfettoUI, Patience: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,7 +244,7 @@ func TestRedirectFolders(t *testing.T) {
 		}
 	}
 	home := t.TempDir()
-	s := &Server{o: Options{UI: perfetto, Direct: true, Port: 9001, Name: "a"}, token: "TOKEN"}
+	s := &Server{o: Options{UI: perfettoUI, Direct: true, Port: 9001, Name: "a"}, token: "TOKEN"}
 	path, err := s.writeRedirect([]string{"/nowhere", home})
 	if err != nil || !strings.HasPrefix(path, home) {
 		t.Errorf("%s, %v", path, err)
@@ -263,7 +263,7 @@ func TestRedirectFolders(t *testing.T) {
 func TestHalf(t *testing.T) {
 	t.Parallel()
 	trace := make([]byte, 64<<20) // more than fits into the buffers of a connection
-	s, ended := serving(t, trace, Options{UI: perfetto, Patience: time.Hour})
+	s, ended := serving(t, trace, Options{UI: perfettoUI, Patience: time.Hour})
 	client := &http.Client{Timeout: 3 * time.Minute}
 	r, err := client.Get(s.Address() + "trace")
 	if err != nil {
@@ -298,7 +298,7 @@ func TestBroken(t *testing.T) {
 		"app cannot be read: it became shorter meanwhile": strings.NewReader("short"),
 		"app cannot be read: ":                            file,
 	} {
-		s, err := Listen(trace, 1000, Options{Name: "app", UI: perfetto, Patience: time.Hour})
+		s, err := Listen(trace, 1000, Options{Name: "app", UI: perfettoUI, Patience: time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -320,9 +320,9 @@ func TestBroken(t *testing.T) {
 func TestParseUI(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]UI{
-		"https://ui.perfetto.dev":          perfetto,
-		"https://ui.perfetto.dev/":         perfetto,
-		"HTTPS://UI.perfetto.dev:443":      perfetto,
+		"https://ui.perfetto.dev":          perfettoUI,
+		"https://ui.perfetto.dev/":         perfettoUI,
+		"HTTPS://UI.perfetto.dev:443":      perfettoUI,
 		"http://127.0.0.1:10000":           {"http://127.0.0.1:10000/", "http://127.0.0.1:10000"},
 		"http://[::1]:80/":                 {"http://[::1]/", "http://[::1]"},
 		"https://perf.example/ui/v53/":     {"https://perf.example/ui/v53/", "https://perf.example"},

@@ -1,4 +1,4 @@
-package firstwork
+package browser
 
 import (
 	"bytes"
@@ -47,7 +47,7 @@ func zipped(t testing.TB, b []byte) []byte {
 	return z.Bytes()
 }
 
-func TestFind(t *testing.T) {
+func TestFirstWork(t *testing.T) {
 	t.Parallel()
 	many := make([][2]uint64, 0, 2*pieces)
 	for i := range uint64(2 * pieces) {
@@ -70,34 +70,34 @@ func TestFind(t *testing.T) {
 		"something behind":    {append(work(t, many), "what is this"...), Span{5000, 5000 + 10*(pieces-1) + 4}},
 		"a duration too long": {work(t, [][2]uint64{{2000, ^uint64(0) - 5}}), Span{2000, ^uint64(0)}},
 	} {
-		got, ok, err := Find(bytes.NewReader(c.trace))
+		got, ok, err := FirstWork(bytes.NewReader(c.trace))
 		if !ok || err != nil || got != c.want {
 			t.Errorf("%s: %d, %t, %v, want %d", name, got, ok, err, c.want)
 		}
 	}
 }
 
-func TestFindNothing(t *testing.T) {
+func TestFirstWorkNothing(t *testing.T) {
 	t.Parallel()
 	for name, trace := range map[string]string{
 		"no work": string(work(t)), "nothing": "", "JSON": `{"traceEvents": []}`, "text": "hello", "an empty packet": "\x0a\x00",
 		"a length without end": "\x0a" + strings.Repeat("\xff", 20), "a packet longer than a trace can be": "\x0a\xff\xff\xff\xff\xff\xff\xff\xff\x7f",
 	} {
-		if s, ok, err := Find(strings.NewReader(trace)); ok || err != nil {
+		if s, ok, err := FirstWork(strings.NewReader(trace)); ok || err != nil {
 			t.Errorf("%s: %d, %t, %v", name, s, ok, err)
 		}
 	}
-	if _, ok, err := Find(strings.NewReader("\x1f\x8bno gzip at all")); ok || err == nil {
+	if _, ok, err := FirstWork(strings.NewReader("\x1f\x8bno gzip at all")); ok || err == nil {
 		t.Errorf("what only begins like gzip: %t, %v", ok, err)
 	}
 }
 
 // A trace may be anything: Find ends, and what it finds is a time from and to.
-func FuzzFind(f *testing.F) {
+func FuzzFirstWork(f *testing.F) {
 	f.Add(work(f, [][2]uint64{{2000, 7}}))
 	f.Add(zipped(f, work(f, [][2]uint64{{2000, 7}, {3000, 1}})))
 	f.Fuzz(func(t *testing.T, trace []byte) {
-		if s, ok, _ := Find(bytes.NewReader(trace)); ok && s.To < s.From {
+		if s, ok, _ := FirstWork(bytes.NewReader(trace)); ok && s.To < s.From {
 			t.Errorf("from %d to %d", s.From, s.To)
 		}
 	})

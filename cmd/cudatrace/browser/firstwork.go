@@ -1,14 +1,9 @@
-// Package firstwork finds the first GPU work of a trace, so that a viewer can begin there.
-//
-// Input: a Perfetto trace, with or without gzip. Output: the time that the first pieces of its GPU
-// work take. Traces of other programs are read, too, as far as they have GPU work in the same form.
-package firstwork
+package browser
 
 import (
 	"bufio"
 	"bytes"
 	"cmp"
-
 	"encoding/binary"
 	"errors"
 	"io"
@@ -47,9 +42,10 @@ const (
 // A Span is a time from and to, in ns of the trace's clock.
 type Span struct{ From, To uint64 }
 
-// Find returns the time from the beginning of the first piece of GPU work to the end of the fiftieth.
-// ok is false for a trace without GPU work, and for a file that is no such trace.
-func Find(r io.Reader) (s Span, ok bool, err error) {
+// FirstWork returns the time from the beginning of a trace's first piece of GPU work to the end of the fiftieth, so that a
+// viewer can begin there. The trace is one of Perfetto's, with or without gzip, also of another program. ok is false for a
+// trace without GPU work, and for a file that is no such trace.
+func FirstWork(r io.Reader) (s Span, ok bool, err error) {
 	in, err := uncompressed(r)
 	if err != nil {
 		return s, false, err
@@ -58,7 +54,7 @@ func Find(r io.Reader) (s Span, ok bool, err error) {
 	in = bufio.NewReaderSize(io.LimitReader(in, maxBytes), 1<<20)
 	var packet []byte
 	for {
-		if packet, err = next(in, packet); err != nil {
+		if packet, err = nextPacket(in, packet); err != nil {
 			break
 		}
 		f.packet(packet)
@@ -86,8 +82,8 @@ func uncompressed(r io.Reader) (*bufio.Reader, error) {
 // too.
 var errEnd = errors.New("end of the trace")
 
-// next reads the next packet, an empty one for a packet that is too large.
-func next(r *bufio.Reader, buffer []byte) ([]byte, error) {
+// nextPacket reads the next packet, an empty one for a packet that is too large.
+func nextPacket(r *bufio.Reader, buffer []byte) ([]byte, error) {
 	tag, err := varint(r)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,4 @@
-// Package chrometest reads the files of Chrome traces, and compares the Chrome trace of a log with its
-// Perfetto trace, both as the trace processor reads them.
-package chrometest
+package tptest
 
 import (
 	"compress/gzip"
@@ -9,8 +7,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/cudatrace/cudatrace/perfetto/tptest"
 )
 
 // unrecorded chooses kernels that had not ended, and of which only the launch was recorded. A Chrome trace shows
@@ -33,15 +29,15 @@ const launches = `select count(*) from flow where slice_in in (select id from gp
 // A sum is a number of slices and their time, ns.
 type sum struct{ Slices, Time int64 }
 
-// Same fails the test when the files of a Chrome trace do not have the slices and the launch arrows
+// SameChrome fails the test when the files of a Chrome trace do not have the slices and the launch arrows
 // of a Perfetto trace, with the same total times. In a Chrome trace no arrow leads back in time:
 // early is the number of pieces of work that start before their call.
-func Same(t testing.TB, perfetto *tptest.Trace, files []string, early uint64) {
+func SameChrome(t testing.TB, perfetto *Trace, files []string, early uint64) {
 	t.Helper()
 	got, arrows := make(map[string]sum), int64(0)
 	for _, path := range files {
-		tr := tptest.Open(t, path)
-		tptest.NoErrors(t, tr)
+		tr := Open(t, path)
+		NoErrors(t, tr)
 		sumRows(got, tr.Values(ofChrome))
 		arrows += tr.Int(`select count(*) from flow`)
 	}
@@ -64,8 +60,8 @@ func sumRows(sums map[string]sum, rows [][]any) {
 	}
 }
 
-// Open opens a compressed file.
-func Open(t testing.TB, path string) io.Reader {
+// Uncompressed opens a compressed file.
+func Uncompressed(t testing.TB, path string) io.Reader {
 	t.Helper()
 	f, err := os.Open(path)
 	if err != nil {
