@@ -62,7 +62,6 @@ var layers = []struct {
 	{"record/tracelog/schema", []string{module}},
 	{"record/tracelog/internal/blockfile", []string{module + "record/tracelog/internal/columns"}},
 	{"record/tracelog/internal/columns", []string{module + "record/tracelog/internal/blockfile"}},
-	{"record/tracelog/internal/logschema", []string{module + "record/tracelog/internal/blockfile"}},
 	{"record/cudaapi", []string{module, "golang.org/x/sys"}},
 	{"record/metric", []string{module}},
 	{"record/metriclog", []string{module + "record/internal/probe", module + "record/internal/cupti", module + "convert", module + "bpf", "github.com/cilium/ebpf"}},

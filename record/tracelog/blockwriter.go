@@ -7,7 +7,6 @@ import (
 
 	"github.com/cudatrace/cudatrace/record/tracelog/internal/blockfile"
 	"github.com/cudatrace/cudatrace/record/tracelog/internal/columns"
-	"github.com/cudatrace/cudatrace/record/tracelog/internal/logschema"
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
@@ -52,7 +51,7 @@ func (w *blockWriter) begin(out io.Writer) error {
 
 // schema writes the block that describes the records of this version.
 func (w *blockWriter) schema() {
-	w.out.Block(blockfile.Schema, logschema.Append(nil, w.enc, schema.Records()))
+	w.out.Block(blockfile.Schema, columns.AppendSchema(nil, w.enc, schema.Records()))
 }
 
 // A heldBlock is a block of records without a place in the log.

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/cudatrace/cudatrace/record/tracelog/internal/blockfile"
-	"github.com/cudatrace/cudatrace/record/tracelog/internal/logschema"
+	"github.com/cudatrace/cudatrace/record/tracelog/internal/columns"
 )
 
 // Contents are the blocks that a reader gave, and what is needed to read them again: the schema
@@ -13,7 +13,7 @@ import (
 type Contents struct {
 	blocks []givenBlock
 	kinds  [4]uint64 // a bit for each kind
-	schema *logschema.Schema
+	schema *columns.Schema
 	texts  *stringTable
 }
 

@@ -13,7 +13,6 @@ import (
 
 	"github.com/cudatrace/cudatrace/record/tracelog/internal/blockfile"
 	"github.com/cudatrace/cudatrace/record/tracelog/internal/columns"
-	"github.com/cudatrace/cudatrace/record/tracelog/internal/logschema"
 	"github.com/cudatrace/cudatrace/record/tracelog/internal/logtest"
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 	"github.com/klauspost/compress/zstd"
@@ -314,7 +313,7 @@ func schemaWithoutTexts(t testing.TB) []byte {
 	t.Helper()
 	list := schema.Records()
 	list[0].Fields = []schema.Field{{Name: "id", Type: schema.Uint, Meaning: "number"}, {Name: "words", Type: schema.Text, Meaning: "its bytes"}}
-	return logschema.Append(nil, newEncoder(t), list)
+	return columns.AppendSchema(nil, newEncoder(t), list)
 }
 
 func newEncoder(t testing.TB) *columns.Encoder {

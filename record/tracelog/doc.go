@@ -26,9 +26,8 @@
 //	schema              the kinds of record with their fields: the one description
 //	records_gen.go      the Go types that come from it, and recordmethods_gen.go their methods
 //	writer.go           Writer → openblocks.go → blockwriter.go, index.go → internal/blockfile/outbox.go → file
-//	internal/columns    rows ↔ the bytes of a table
+//	internal/columns    rows ↔ the bytes of a table; the log's own description of its kinds and fields
 //	internal/blockfile  file ↔ checksummed blocks: past damage, as the file grows, on a full disk
-//	internal/logschema  the log's own description of its kinds and fields
 //	reader.go           file → decoding.go → intake.go, strings.go → block.go
 //	selection.go        the blocks that a filter may want, by the index
 //	ledger.go           whether index and footer are those of the log

@@ -6,7 +6,6 @@ import (
 
 	"github.com/cudatrace/cudatrace/record/tracelog/internal/blockfile"
 	"github.com/cudatrace/cudatrace/record/tracelog/internal/columns"
-	"github.com/cudatrace/cudatrace/record/tracelog/internal/logschema"
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
@@ -21,7 +20,7 @@ type intake struct {
 	version   blockfile.Version
 	footed    bool // the footer has been read
 	described bool // blocks of records, or the schema, have been read
-	schema    *logschema.Schema
+	schema    *columns.Schema
 	strings   stringTable
 	block     Block
 	damage    Damage
@@ -29,7 +28,7 @@ type intake struct {
 	ended     bool
 }
 
-func newIntake() intake { return intake{schema: logschema.Builtin(), ledger: new(ledger)} }
+func newIntake() intake { return intake{schema: columns.BuiltinSchema(), ledger: new(ledger)} }
 
 // faults takes in what is wrong with the file in front of a block.
 func (in *intake) faults(b *blockfile.Block) {
@@ -90,7 +89,7 @@ var errLateSchema = errors.New("a schema has records or another schema in front 
 
 // takeSchema takes the schema block in. The blocks of records before it were read without it.
 func (in *intake) takeSchema(d *decoding) error {
-	s, err := logschema.Parse(d.dec, d.Payload)
+	s, err := columns.ParseSchema(d.dec, d.Payload)
 	switch {
 	case err != nil:
 		return err
@@ -104,7 +103,7 @@ func (in *intake) takeSchema(d *decoding) error {
 // records takes a table of records: strings into the string table, others into the block.
 func (in *intake) records(d *decoding, size int64) (given bool, err error) {
 	if d.table.Number >= uint64(schema.Kinds) {
-		return false, logschema.ErrSchema
+		return false, columns.ErrSchema
 	}
 	b := &in.block
 	*b = Block{Kind: Kind(d.table.Number), N: d.table.Rows, Offset: d.Offset, strings: &in.strings}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/cudatrace/cudatrace/record/tracelog/internal/blockfile"
 	"github.com/cudatrace/cudatrace/record/tracelog/internal/columns"
-	"github.com/cudatrace/cudatrace/record/tracelog/internal/logschema"
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
@@ -23,7 +22,7 @@ func customLog(t *testing.T, v blockfile.Version, list []schema.Table, blocks fu
 	t.Helper()
 	e := newEncoder(t)
 	log := blockfile.AppendFileHeader(nil, v)
-	log = withBlock(log, blockfile.Schema, 0, logschema.Append(nil, e, list))
+	log = withBlock(log, blockfile.Schema, 0, columns.AppendSchema(nil, e, list))
 	seq := uint32(1)
 	blocks(func(l *schema.Layout, rows []uint64, texts []string) {
 		log = withBlock(log, blockfile.Records, seq, e.AppendTable(nil, l, e.Transpose(l, rows), texts))

@@ -1,26 +1,21 @@
-// Package logschema has the schema of one log: the tables that its schema block describes.
-//
-// [Append] writes the schema block, [Parse] reads one. A reader finds the fields of this version in
-// the log's tables by name and type ([Schema.PlacesOf]), so that it reads logs of older and newer
-// versions. FORMAT.md specifies the block under "Schema".
-package logschema
+package columns
 
 import (
 	"errors"
 
-	"github.com/cudatrace/cudatrace/record/tracelog/internal/columns"
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
 // A Schema is the schema of one log: the tables of its own schema block, and the places
-// in them of the fields of this version. Its methods are not safe for concurrent use; a copy is.
+// in them of the fields of this version, which are found by name and type: so logs of older and newer versions can be read.
+// FORMAT.md specifies the block under "Schema". Its methods are not safe for concurrent use; a copy is.
 type Schema struct {
 	tables [256]*schema.Table
 	places [256][]int // see PlacesOf
 }
 
-// Builtin is the schema of this version, for a log that lost its own.
-func Builtin() *Schema {
+// BuiltinSchema is the schema of this version, for a log that lost its own.
+func BuiltinSchema() *Schema {
 	var s Schema
 	for _, t := range schema.Records() {
 		s.tables[t.Kind] = schema.LayoutOf(t.Kind).Table
@@ -28,8 +23,8 @@ func Builtin() *Schema {
 	return &s
 }
 
-// Append appends the payload of a schema block that describes tables.
-func Append(dst []byte, enc *columns.Encoder, tables []schema.Table) []byte {
+// AppendSchema appends the payload of a schema block that describes tables.
+func AppendSchema(dst []byte, enc *Encoder, tables []schema.Table) []byte {
 	var kinds, fields []uint64
 	var kindTexts, fieldTexts []string
 	for _, t := range tables {
@@ -49,10 +44,10 @@ func Append(dst []byte, enc *columns.Encoder, tables []schema.Table) []byte {
 // ErrSchema is the error of a schema, or a table of records, that no writer writes.
 var ErrSchema = errors.New("the schema makes no sense")
 
-// Parse reads the payload of a schema block.
-func Parse(dec *columns.Decoder, payload []byte) (*Schema, error) {
+// ParseSchema reads the payload of a schema block.
+func ParseSchema(dec *Decoder, payload []byte) (*Schema, error) {
 	s := new(Schema)
-	err := dec.EachTable(payload, func(t *columns.Table) error {
+	err := dec.EachTable(payload, func(t *Table) error {
 		switch schema.Kind(t.Number) {
 		case schema.Kinds:
 			return s.addKinds(t)
@@ -82,7 +77,7 @@ func (s *Schema) readsStrings() bool {
 	return true
 }
 
-func (s *Schema) addKinds(t *columns.Table) error {
+func (s *Schema) addKinds(t *Table) error {
 	kind, name, meaning := t.Find(0), t.Find(1), t.Find(2)
 	for i := range t.Rows {
 		k := kind.At(i)
@@ -94,7 +89,7 @@ func (s *Schema) addKinds(t *columns.Table) error {
 	return nil
 }
 
-func (s *Schema) addFields(t *columns.Table) error {
+func (s *Schema) addFields(t *Table) error {
 	kind, name, types, meaning := t.Find(0), t.Find(1), t.Find(2), t.Find(3)
 	for i := range t.Rows {
 		k := kind.At(i)

@@ -1,30 +1,29 @@
-package logschema
+package columns
 
 import (
 	"errors"
 	"testing"
 
-	"github.com/cudatrace/cudatrace/record/tracelog/internal/columns"
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
-// parsed is what Parse makes of the schema block of tables.
+// parsed is what ParseSchema makes of the schema block of tables.
 func parsed(t *testing.T, tables []schema.Table) (*Schema, error) {
 	t.Helper()
-	enc, err := columns.NewEncoder()
+	enc, err := NewEncoder()
 	if err != nil {
 		t.Fatal(err)
 	}
-	dec, err := columns.NewDecoder()
+	dec, err := NewDecoder()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Parse(dec, Append(nil, enc, tables))
+	return ParseSchema(dec, AppendSchema(nil, enc, tables))
 }
 
-// A schema that Append writes is the one that Parse reads, and the places of its fields are in
+// A schema that AppendSchema writes is the one that ParseSchema reads, and the places of its fields are in
 // order.
-func TestParse(t *testing.T) {
+func TestParseSchema(t *testing.T) {
 	t.Parallel()
 	s, err := parsed(t, schema.Records())
 	if err != nil {
@@ -43,7 +42,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestParseRefuses(t *testing.T) {
+func TestParseSchemaRefuses(t *testing.T) {
 	t.Parallel()
 	fields := make([]schema.Field, schema.MaxColumns+1)
 	for i := range fields {
