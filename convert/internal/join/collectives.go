@@ -1,7 +1,11 @@
 package join
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/cudatrace/cudatrace/convert/collective"
+	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -168,4 +172,246 @@ func (c *kernelReading) name(b *tracelog.Block, id uint64) collective.Name {
 		}
 	}
 	return n
+}
+
+// launchesSaid are the communicators of launches, as NCCL names them in the ranges of its calls: those of a process, by correlation ID.
+type launchesSaid map[uint32][]launchSaid
+
+type launchSaid struct {
+	correlation  uint32
+	communicator uint64
+}
+
+// of returns the hash of the communicator of a launch, 0 where NCCL does not tell it.
+func (s launchesSaid) of(pid, correlation uint32) uint64 {
+	list := s[pid]
+	i, found := slices.BinarySearchFunc(list, correlation, func(t launchSaid, c uint32) int { return cmp.Compare(t.correlation, c) })
+	if !found {
+		return 0
+	}
+	return list[i].communicator
+}
+
+const (
+	// mostNCCLCalls bounds the calls of NCCL that are kept of a log, mostLaunches the calls of CUDA in them. With more, NCCL is taken to
+	// tell nothing.
+	mostNCCLCalls    = 1 << 21
+	mostNCCLLaunches = 1 << 22
+
+	// reorderedEvents is the number of events of a thread that may come out of order.
+	reorderedEvents = 1 << 13
+)
+
+// A ncclReading collects what NCCL says.
+type ncclReading struct {
+	threads map[ncclThreadKey]*ncclCaller
+	calls   int
+	useless bool // there are too many calls, or events came in no order
+	said    launchesSaid
+}
+
+type ncclThreadKey struct{ pid, tid uint32 }
+
+// A ncclCaller has the calls of NCCL of one thread.
+type ncclCaller struct {
+	early []ncclEvent
+	last  uint64 // time of the latest event that was taken
+	nccl  ncclCalls
+	open  map[uint32]*openCall // by marker ID
+	calls []ncclInterval       // by time; none overlap
+}
+
+// An ncclEvent is a marker of NCCL, or what a call says before its marker.
+type ncclEvent struct {
+	tracelog.Marker
+	says *tracelog.NCCLCall // nil for a marker
+}
+
+// An openCall is a range of NCCL that has not ended.
+type openCall struct {
+	timeline.Range
+	start uint64
+}
+
+// A ncclInterval is a part of a thread's time in which it launches kernels of a communicator.
+type ncclInterval struct{ start, end, communicator uint64 }
+
+// readSaid reads what NCCL says about the launches of a log. CUPTI's times must be on the common clock.
+func readSaid(s *CollectiveSource) (launchesSaid, error) {
+	c := &ncclReading{threads: make(map[ncclThreadKey]*ncclCaller), said: make(launchesSaid)}
+	if err := readBlocks(s, []tracelog.Kind{tracelog.KindMarker, tracelog.KindNCCLCall}, c.events); err != nil {
+		return nil, err
+	}
+	for _, t := range c.threads {
+		c.flush(t, len(t.early))
+		t.finish()
+	}
+	if c.useless {
+		return nil, nil
+	}
+	if err := readBlocks(s, []tracelog.Kind{tracelog.KindAPI}, c.launches); err != nil {
+		return nil, err
+	}
+	if c.useless {
+		return nil, nil
+	}
+	for _, list := range c.said {
+		slices.SortStableFunc(list, func(a, b launchSaid) int { return cmp.Compare(a.correlation, b.correlation) })
+	}
+	return c.said, nil
+}
+
+func readBlocks(s *CollectiveSource, kinds []tracelog.Kind, take func(b *tracelog.Block)) error {
+	r, err := s.Open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if err := r.Select(tracelog.Filter{Kinds: kinds}); err != nil {
+		return err
+	}
+	r.Parallel(2)
+	for r.Next() {
+		if b := r.Block(); slices.Contains(kinds, b.Kind) {
+			take(b)
+		}
+	}
+	if err := r.Err(); err != nil && !tracelog.IsDamage(err) {
+		return err
+	}
+	return nil
+}
+
+// events takes markers and what calls say.
+func (c *ncclReading) events(b *tracelog.Block) {
+	pids, tids, domains := b.Column("pid"), b.Column("tid"), tracelog.Column{}
+	if b.Kind == tracelog.KindMarker {
+		domains = b.Column("domain")
+	}
+	ofNCCL := make(map[uint64]bool) // by the id of a domain
+	for i := range b.N {
+		var e ncclEvent
+		if b.Kind == tracelog.KindNCCLCall {
+			e.says = new(tracelog.NCCLCall)
+			e.says.Read(b, i)
+			e.Time = e.says.Time
+		} else {
+			id := domains.At(i)
+			is, known := ofNCCL[id]
+			if !known {
+				is = b.Text(id) == timeline.NCCLDomain
+				ofNCCL[id] = is
+			}
+			if !is {
+				continue
+			}
+			e.Marker.Read(b, i)
+		}
+		t := c.thread(ncclThreadKey{uint32(pids.At(i)), uint32(tids.At(i))})
+		if t.early = append(t.early, e); len(t.early) >= 2*reorderedEvents {
+			c.flush(t, reorderedEvents)
+		}
+	}
+}
+
+func (c *ncclReading) thread(k ncclThreadKey) *ncclCaller {
+	t := c.threads[k]
+	if t == nil {
+		t = &ncclCaller{nccl: make(ncclCalls), open: make(map[uint32]*openCall)}
+		c.threads[k] = t
+	}
+	return t
+}
+
+// flush takes the first events of a thread.
+func (c *ncclReading) flush(t *ncclCaller, n int) {
+	slices.SortStableFunc(t.early, func(a, b ncclEvent) int {
+		switch {
+		case markerBefore(&a.Marker, &b.Marker):
+			return -1
+		case markerBefore(&b.Marker, &a.Marker):
+			return 1
+		}
+		return 0
+	})
+	for i := range t.early[:n] {
+		c.useless = c.useless || t.early[i].Time < t.last
+		t.last = t.early[i].Time
+		c.applyEvent(t, &t.early[i])
+	}
+	t.early = append(t.early[:0], t.early[n:]...)
+}
+
+func (c *ncclReading) applyEvent(t *ncclCaller, e *ncclEvent) {
+	switch {
+	case c.useless:
+	case e.says != nil:
+		t.nccl.say(e.says)
+	case e.Flags&tracelog.MarkerStart != 0:
+		o := &openCall{timeline.Range{Name: e.Name, Domain: e.Domain}, e.Time}
+		t.nccl.Begin(e.TID, &o.Range)
+		t.open[e.ID] = o
+	case t.open[e.ID] != nil:
+		o := t.open[e.ID]
+		delete(t.open, e.ID)
+		if o.Group != nil && o.Group.Communicator() != 0 {
+			for n := len(t.calls); n > 0 && t.calls[n-1].start >= o.start; n-- { // calls inside this one
+				t.calls, c.calls = t.calls[:n-1], c.calls-1
+			}
+			t.calls, c.calls = append(t.calls, ncclInterval{o.start, e.Time, o.Group.Communicator()}), c.calls+1
+		}
+		t.nccl.End(e.TID, &o.Range, e.Time)
+	}
+	c.useless = c.useless || c.calls > mostNCCLCalls || len(t.open) > mostNCCLCalls
+}
+
+// finish adds the calls whose end was lost: they last up to the next one.
+func (t *ncclCaller) finish() {
+	for _, o := range t.open {
+		if o.Group == nil || o.Group.Communicator() == 0 {
+			continue
+		}
+		i, found := t.after(o.start)
+		x := ncclInterval{o.start, timeline.Never, o.Group.Communicator()}
+		if i < len(t.calls) {
+			x.end = t.calls[i].start
+		}
+		if !found && (i == 0 || t.calls[i-1].end <= o.start) {
+			t.calls = slices.Insert(t.calls, i, x)
+		}
+	}
+}
+
+// after returns the index of the first call that starts at a time or later, and whether one starts then.
+func (t *ncclCaller) after(time uint64) (i int, found bool) {
+	return slices.BinarySearchFunc(t.calls, time, func(c ncclInterval, at uint64) int { return cmp.Compare(c.start, at) })
+}
+
+// launches takes the calls of CUDA that were made in calls of NCCL. Of a call of the runtime's and that of the driver's in it, either
+// may count.
+func (c *ncclReading) launches(b *tracelog.Block) {
+	pids, correlations, tids, starts := b.Column("pid"), b.Column("correlation"), b.Column("tid"), b.Column("start")
+	for i := range b.N {
+		t := c.threads[ncclThreadKey{uint32(pids.At(i)), uint32(tids.At(i))}]
+		if t == nil {
+			continue
+		}
+		if in := t.at(starts.At(i)); in != 0 {
+			pid := uint32(pids.At(i))
+			c.said[pid] = append(c.said[pid], launchSaid{uint32(correlations.At(i)), in})
+			c.useless = c.useless || len(c.said[pid]) > mostNCCLLaunches
+		}
+	}
+}
+
+// at returns the communicator whose kernels the thread launches at a time, 0 for none.
+func (t *ncclCaller) at(time uint64) uint64 {
+	i, found := t.after(time)
+	if !found {
+		i--
+	}
+	if i < 0 || t.calls[i].end <= time {
+		return 0
+	}
+	return t.calls[i].communicator
 }

@@ -2,9 +2,85 @@ package join
 
 import (
 	"cmp"
+	"slices"
 
+	"github.com/cudatrace/cudatrace/convert/internal/read"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
+
+// A call is a slice that is not finished.
+type call struct {
+	timeline.Slice
+	stack  *stack // whose it is
+	state  state
+	stream read.StreamHandle // named by the call, or by the driver call inside it; 0 for none
+	fn     *read.Function
+	wait   *waitingCall // nil for a call that does not wait, or that lies within a waiting call
+	next   *call        // the next call of its correlationSlot
+
+	allocates *timeline.Call // where to describe it, for the memory that it allocates; nil for none
+}
+
+// A state has the sources of a call and its progress.
+type state uint16
+
+const (
+	fromPair state = 1 << iota
+	fromAPI
+	hasPartner // a runtime record that contains its driver call's pair
+	isPartner  // the driver call's pair in such a record
+	closed     // nothing more can lie within it or be merged with it
+	committed  // still open, but shown: nothing more is merged with it
+	awaiting   // GPU work with its correlation ID may still come
+	launching  // its function launches a kernel and does nothing else on the GPU
+	innerPair  // a runtime call's pair that includes the pair of its driver call
+	innerAPI   // a runtime call's pair that includes the API record of its driver call
+	preparing  // prepares the work of a runtime call; another driver call, which creates the work, stands for that call
+
+	source = fromPair | fromAPI | hasPartner | isPartner | innerAPI
+)
+
+// chunkCalls is the number of calls that are allocated together.
+const chunkCalls = 64
+
+type callChunk [chunkCalls]call
+
+// A callQueue holds calls that are not shown yet. A call in it never moves in memory.
+type callQueue struct {
+	chunks []*callChunk
+	last   *callChunk // last of chunks
+	head   int        // index of the first call, in the first chunk
+	n      int
+}
+
+func (q *callQueue) len() int { return q.n }
+
+// front returns the calls in the first chunk.
+func (q *callQueue) front() []call {
+	return q.chunks[0][q.head:min(q.head+q.n, chunkCalls)]
+}
+
+// push adds a call at the end and returns it. The call may have any content.
+func (q *callQueue) push(pool *pool[callChunk]) *call {
+	at := (q.head + q.n) % chunkCalls
+	if at == 0 { // a chunk whose calls have been shown is gone
+		q.last = pool.get()
+		q.chunks = append(q.chunks, q.last)
+	}
+	q.n++
+	return &q.last[at]
+}
+
+// pop removes n calls from the front.
+func (q *callQueue) pop(n int, pool *pool[callChunk]) {
+	q.n -= n
+	if q.head += n; q.head == chunkCalls || q.n == 0 { // an idle thread holds no chunk
+		pool.put(q.chunks[0])
+		n := copy(q.chunks, q.chunks[1:])
+		q.chunks[n] = nil
+		q.chunks, q.head = q.chunks[:n], 0
+	}
+}
 
 // A correlationTable matches the calls of a program with the GPU work that has their
 // correlation IDs. It holds the calls that are not shown yet, and the work whose call was not
@@ -304,4 +380,71 @@ func (t *correlationTable) release(c *call) {
 	if slot := t.find(c.Correlation); slot != nil && slot.remove(c) && slot.call == nil {
 		t.drop(slot)
 	}
+}
+
+// How much other work of its program may begin after a call before the call is taken to have no
+// work, by the kind of its function. A GPU accepts about a thousand launches per stream before
+// it runs them.
+const (
+	windowWork    = 1 << 17
+	windowUnknown = 1 << 15
+	windowOther   = 1 << 12
+)
+
+// window is the amount of other work for which a call waits for its own work.
+func window(c *call) uint64 {
+	switch {
+	case c.fn.MayWork && c.Ret == 0:
+		return windowWork
+	case !c.fn.Known && c.Ret == 0:
+		return windowUnknown
+	}
+	return windowOther
+}
+
+// workProgress says how far the work of a program has been read.
+type workProgress struct {
+	done     uint64 // pieces of work
+	marks    []progressMark
+	patience uint64 // Options.Patience
+}
+
+// A progressMark says that the first done pieces include all work that begins before low.
+type progressMark struct{ low, done uint64 }
+
+// mark notes that all work before low has been read.
+func (p *workProgress) mark(low uint64) {
+	if n := len(p.marks); n > 0 && p.marks[n-1].low >= low {
+		return
+	}
+	if n := len(p.marks); n > 0 && p.marks[n-1].done == p.done {
+		p.marks[n-1].low = low
+		return
+	}
+	i := 0
+	for i < len(p.marks) && p.done-p.marks[i].done > windowWork {
+		i++
+	}
+	if i > 1 { // the last of these marks is still needed
+		p.marks = p.marks[:copy(p.marks, p.marks[i-1:])]
+	}
+	p.marks = append(p.marks, progressMark{low, p.done})
+}
+
+// past reports whether so much work has begun after the end of a call that the call's own work
+// will not come.
+func (p *workProgress) past(c *call) bool {
+	i, _ := slices.BinarySearchFunc(p.marks, c.End, func(m progressMark, at uint64) int {
+		if m.low <= at {
+			return -1
+		}
+		return 1
+	})
+	if i == len(p.marks) {
+		return false
+	}
+	if last := p.marks[len(p.marks)-1].low; p.patience > 0 && last >= timeline.End(c.End, p.patience) {
+		return true
+	}
+	return p.marks[i].low == timeline.Never || p.done-p.marks[i].done >= window(c)
 }

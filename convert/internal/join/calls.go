@@ -1,6 +1,8 @@
 package join
 
 import (
+	"slices"
+
 	"github.com/cudatrace/cudatrace/convert/internal/pipeline"
 	"github.com/cudatrace/cudatrace/convert/internal/read"
 	"github.com/cudatrace/cudatrace/convert/selection"
@@ -8,6 +10,114 @@ import (
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
+
+// threadCalls are the calls of a thread that can't be stacked yet because later blocks may have
+// earlier calls, of all programs of a process.
+type threadCalls struct {
+	key     read.ThreadKey
+	process *read.Process
+	merger  *read.Merger[read.Call]
+	lows    read.Lows
+	stacks  byProgram[*stack]
+	active  bool
+}
+
+// threads are the threads of a log.
+type threads struct {
+	catalog  *read.Catalog
+	programs map[uint32][]*program
+	calls    *read.Calls
+	output   *stackOutput
+	lows     read.ThreadLows
+	byKey    map[read.ThreadKey]*threadCalls
+	all      []*threadCalls
+	active   []*threadCalls // those with calls to come, or to show; all of them at the end
+	latest   *threadCalls
+}
+
+func newThreads(c *read.Catalog, programs map[uint32][]*program, calls *read.Calls, o *stackOutput) *threads {
+	return &threads{catalog: c, programs: programs, calls: calls, output: o,
+		lows: c.Watermarks.Threads(&c.Names), byKey: make(map[read.ThreadKey]*threadCalls)}
+}
+
+// merger returns the merger of a thread by its host TID.
+func (l *threads) merger(pid, tid uint32) *read.Merger[read.Call] {
+	key := read.ThreadKey{PID: pid, TID: tid}
+	if t := l.latest; t != nil && t.key == key {
+		return t.merger
+	}
+	t := l.byKey[key]
+	if t == nil {
+		p := l.catalog.Processes.Get(pid)
+		t = &threadCalls{key: key, process: p, merger: l.calls.Thread(p), lows: l.lows.Of(key)}
+		l.byKey[key] = t
+		l.all = append(l.all, t)
+	}
+	if !t.active {
+		t.active = true
+		l.active = append(l.active, t)
+	}
+	l.latest = t
+	return t.merger
+}
+
+// rest takes the threads out of those that are active that have nothing left to show: a program may make a thread for
+// each request.
+func (l *threads) rest() {
+	l.active = slices.DeleteFunc(l.active, func(t *threadCalls) bool {
+		waits := func(s *stack) bool { return s.pending.len() > 0 || len(s.open) > 0 || s.entered }
+		t.active = t.lows.Low() != timeline.Never || t.merger.Held() > 0 || slices.ContainsFunc(t.stacks.values, waits)
+		if !t.active && l.latest == t {
+			l.latest = nil
+		}
+		return !t.active
+	})
+}
+
+// each calls f with every stack of the active threads.
+func (l *threads) each(f func(*stack)) {
+	for _, t := range l.active {
+		for _, s := range t.stacks.values {
+			f(s)
+		}
+	}
+}
+
+// advance stacks the calls of a thread that begin before low; with all, every call.
+func (l *threads) advance(t *threadCalls, low uint64, all bool) {
+	t.merger.Until(low, all)
+	for r := t.merger.Next(); r != nil; r = t.merger.Next() {
+		s := t.stacks.get(r.Program, func() *stack {
+			return newStack(l.output, l.programs[t.key.PID][r.Program], t.key.TID)
+		})
+		s.place(r)
+	}
+	for _, s := range t.stacks.values {
+		s.known = low
+		if !all {
+			s.settleEntry(low)
+			s.closeUntil(low)
+		}
+	}
+}
+
+// held is the number of records that all threads hold back for later blocks.
+func (l *threads) held() (n int) {
+	for _, t := range l.active {
+		n += t.merger.Held()
+	}
+	return n
+}
+
+// relieve stacks the older half of the records that are held back. A call that lasted for
+// hours, or a lost return, holds back everything that its thread did meanwhile.
+func (l *threads) relieve() {
+	for _, t := range l.active {
+		if x := t.merger.Extent(timeline.Never); x.Rows > 0 {
+			l.advance(t, x.From+(x.To-x.From)/2+1, false)
+		}
+	}
+}
 
 // A stack rebuilds the call stacks of one thread of a program from records of calls in the
 // order of nesting.
@@ -457,4 +567,77 @@ func (s *stack) countUnrun() {
 	default:
 		s.found.Calls.AtEnd += s.behind
 	}
+}
+
+// The caller record of a driver call may name the runtime's function that the program called. If
+// that function was recorded too, both records belong to one call of the program.
+//
+//	around the driver call                  what is shown
+//	nothing recorded                        one slice: the driver's interval, the runtime's name
+//	a uprobe pair of the runtime function   one slice: the runtime's interval and name, the arguments of both
+//	an API record of the runtime function   two slices with their own names, one inside the other
+
+// shown returns the function for the slice of a call of f. A driver call bears the name of the
+// runtime's function that the program called, unless a slice around it bears that name.
+func (s *stack) shown(f *read.Function, at *read.Caller, ret int32) *read.Function {
+	if at.Function == "" || s.around(at) != nil {
+		return f
+	}
+	return s.functions.Called(f, at, ret)
+}
+
+// around returns the open call of the runtime's function that the program called at a place, nil
+// if there is none.
+func (s *stack) around(at *read.Caller) *call {
+	for _, o := range s.open {
+		if o.fn.Around(at) {
+			return o
+		}
+	}
+	return nil
+}
+
+// inherit gives the slice of a runtime call the caller of its driver call.
+func (s *stack) inherit(r *read.Call) {
+	if r.Caller == nil || r.Caller.Function == "" {
+		return
+	}
+	if o := s.around(r.Caller); o != nil && o.Caller == nil {
+		o.Caller = r.Caller.Place
+	}
+}
+
+// isInner reports whether a driver's record is part of the probed runtime call c: the driver call
+// creates the work of c, or its failure made the runtime refuse c, or it carries out c.
+func (s *stack) isInner(c *call, r *read.Call, from state) bool {
+	switch {
+	case c.state&fromPair == 0 || from == fromPair && c.state&innerPair != 0 || from == fromAPI && c.state&innerAPI != 0:
+		return false
+	case c.state&(innerPair|innerAPI) != 0:
+		return c.state&fromAPI == 0 && c.fn.Holds(r.Function)
+	case (r.Function.Beside || from == fromAPI && !r.Function.MayWork) && c.fn.Runtime && s.functions.CarriesOut(r.Function, c.fn):
+		return true
+	case c.state&fromAPI != 0:
+		return false
+	case r.Caller == nil || !r.Function.Driver || !c.fn.Runtime || !c.fn.Around(r.Caller):
+		return false
+	}
+	return r.Function.MayWork || r.Caller.Refused(r.Function, r.Ret) && r.Ret == c.Ret
+}
+
+// addInner makes a driver's record part of the probed runtime call c.
+func (s *stack) addInner(c *call, r *read.Call, from state) {
+	if from == fromPair || !c.fn.Holds(r.Function) {
+		c.fn = s.functions.Joined(c.fn, r.Function)
+		c.Function = &c.fn.Function
+	}
+	if from == fromAPI {
+		c.Correlation = r.Correlation
+		c.state |= innerAPI
+		s.found.Calls.Joined++
+		return
+	}
+	c.Arguments = s.calls.NewArguments(c.fn.JoinedArguments(r.Arguments.Args, c.Arguments.Args))
+	c.stream = c.fn.StreamHandle(c.Arguments.Args)
+	c.state |= innerPair
 }
