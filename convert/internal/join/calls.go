@@ -8,6 +8,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/selection"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/livemem"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -123,15 +124,12 @@ func (l *threads) relieve() {
 // order of nesting.
 type stack struct {
 	*stackOutput
-	thread  *timeline.Thread
-	tid     uint32 // host TID
+	thread
 	program *program
-	open    []*call // outermost first
 	pending callQueue
 	entry   read.Call // the record of a call's entry, if entered
 	entered bool      // the record of the same call has not come
 	last    uint64    // latest start
-	known   uint64    // all calls that begin before this time are placed
 	begun   bool      // the sink knows the thread
 	launch  int32     // depth of the open launching call, deepest without one
 	unnamed bool      // that call is a part of CallStats.Unnamed
@@ -148,7 +146,7 @@ type stackOutput struct {
 	functions *read.Functions
 	calls     *read.Calls
 	work      *workJoiner
-	events    *events
+	memory    *memoryUsage
 	chunks    pool[callChunk]
 }
 
@@ -165,7 +163,7 @@ const maxNesting = 256
 func newStack(o *stackOutput, p *program, tid uint32) *stack {
 	p.callers++
 	t := p.thread(tid)
-	return &stack{stackOutput: o, program: p, thread: t, tid: tid, launch: deepest, joined: deepest, python: pythonSpans{thread: t}}
+	return &stack{stackOutput: o, thread: thread{Thread: t, tid: tid}, program: p, launch: deepest, joined: deepest, python: pythonSpans{thread: t}}
 }
 
 // place puts a record on the stack: into the slice of its call if the other source has made
@@ -175,13 +173,26 @@ func (s *stack) place(r *read.Call) {
 		s.join(r)
 		return
 	}
-	allocates := s.events.memoryCall(s.program, s.tid, r)
+	allocates := s.memoryCall(r)
 	s.join(r)
 	if c := s.open[len(s.open)-1]; allocates != nil && c.allocates == nil {
 		c.allocates = allocates
 	} else if allocates != nil { // the driver's call within a runtime's call
 		*allocates = c.asCause()
 	}
+}
+
+// memoryCall takes a call of a function that allocates, frees, or sets where memory is. It returns where to describe a call
+// that allocates, nil for any other one.
+func (s *stack) memoryCall(r *read.Call) *timeline.Call {
+	if r.Flags&(tracelog.CallUnfinished|tracelog.CallNoReturn) != 0 || !s.program.catalog.MemoryFromCalls() {
+		return nil
+	}
+	c, ok := r.Function.Memory.Read(r.Arguments.Args, r.Ret)
+	if !ok || !s.memory.counts(livemem.At(&c, r.Start, r.End)) {
+		return nil
+	}
+	return s.program.memoryIn(s.memory).addCall(s.tid, &c, r.Start, r.End)
 }
 
 // An entry waits this long for the API record of its call, which begins a few microseconds later, in ns: more, if the
@@ -261,7 +272,7 @@ func (s *stack) joinNext(r *read.Call) {
 		s.inherit(r)
 	}
 	if from == fromAPI && r.Function.MakesStream && s.program.probed {
-		s.program.madeUnseen(r.Correlation)
+		s.work.madeUnseen(s.program, r.Correlation)
 		return // recorded for the stream's sake
 	}
 	s.push(r, from)
@@ -290,7 +301,7 @@ func (s *stack) push(r *read.Call, from state) {
 	c.Forget()
 	c.allocates = nil
 	c.Depth, c.Correlation, c.Ret, c.Flags = int32(len(s.open)), r.Correlation, r.Ret, r.Flags
-	c.fn, c.stream, c.stack, c.state, c.wait, c.next = fn, fn.StreamHandle(r.Arguments.Args), s, from, nil, nil
+	c.fn, c.stream, c.thread, c.state, c.wait, c.next = fn, fn.StreamHandle(r.Arguments.Args), &s.thread, from, nil, nil
 	if fn.Waits != 0 && s.program.waits != nil && !s.withinWait() {
 		c.wait = &waitingCall{Slice: &c.Slice, Type: fn.Waits, TID: s.tid}
 	}
@@ -342,7 +353,7 @@ func (s *stack) close(c *call) {
 		*c.allocates = c.asCause()
 	}
 	if c.state&committed == 0 {
-		s.program.register(c, s.work)
+		s.work.register(s.program, c)
 		if c.wait != nil {
 			s.program.waits.closeWait(c.wait, c.stream)
 		}
@@ -354,7 +365,7 @@ func (s *stack) close(c *call) {
 func (s *stack) commit() {
 	for _, c := range s.open {
 		if c.state&committed == 0 {
-			s.program.register(c, s.work)
+			s.work.register(s.program, c)
 			c.state |= committed
 		}
 	}
@@ -365,16 +376,6 @@ func (s *stack) commit() {
 func (s *stack) unclosed() uint64 {
 	for _, c := range s.open {
 		if c.fn.Waits == 0 && c.state&committed == 0 {
-			return c.Start
-		}
-	}
-	return timeline.Never
-}
-
-// opened returns the start of the first open call with a correlation ID.
-func (s *stack) opened(correlation uint32) uint64 {
-	for _, c := range s.open {
-		if c.Correlation == correlation && c.state&committed == 0 {
 			return c.Start
 		}
 	}
@@ -461,7 +462,7 @@ func (s *stack) emit(force, all bool) {
 	}
 	if all && s.begun {
 		s.python.endFrom(0, s.out)
-		s.out.Emit(&timeline.ThreadEnd{Thread: s.thread})
+		s.out.Emit(&timeline.ThreadEnd{Thread: s.Thread})
 	}
 }
 
@@ -486,12 +487,12 @@ func (s *stack) settled(c *call, force, all bool) bool {
 func (s *stack) show(c *call) {
 	if !s.begun {
 		s.begun = true
-		s.out.Emit(s.thread)
+		s.out.Emit(s.Thread)
 	}
 	s.finish(c)
 	if s.selection.Slice(&c.Slice) {
 		s.python.see(&c.Slice, s.out)
-		s.out.Slice(s.thread, &c.Slice)
+		s.out.Slice(s.Thread, &c.Slice)
 	}
 	if c.state&closed == 0 { // the stack still needs the open call
 		open := *c
@@ -552,7 +553,45 @@ func (s *stack) finish(c *call) {
 		s.found.Calls.Unnamed--
 	}
 	s.found.Span.widen(c.Start, c.End)
-	s.found.Calls.count(c, s.program)
+	s.count(c)
+}
+
+// count counts a call that is about to be shown.
+func (s *stack) count(c *call) {
+	n, p := &s.found.Calls, s.program
+	// A call may fail before it reaches the probed function.
+	if c.state&source == fromAPI && c.Ret == 0 {
+		n.Unprobed++
+	}
+	if p.correlated && c.state&source == fromPair && c.fn.GPUWork && c.Ret == 0 && c.Flags == 0 {
+		switch {
+		case c.End <= p.handedOver:
+			n.Uncorrelated++
+		case p.Until != 0:
+			n.AtExec++
+		default:
+			n.AtEnd++
+		}
+	}
+	if c.Flags&timeline.Unfinished != 0 {
+		n.Unfinished++
+	}
+	if c.Depth > 0 || c.state&preparing != 0 {
+		return
+	}
+	n.Calls++
+	n.countFunction(c.Function)
+	if c.Caller != nil {
+		n.Located++
+	}
+	if !c.Failed() {
+		return
+	}
+	n.Failed++
+	if n.Errors == nil {
+		n.Errors = make(map[Failure]uint64)
+	}
+	n.Errors[Failure{c.Name, c.Library, c.Ret}]++
 }
 
 // countUnrun counts the kernels that had not run when a program handed over its last records, before it ended: their

@@ -81,7 +81,7 @@ type graphName struct {
 // captures find the captured calls of graph nodes. Nil finds none.
 type captures struct {
 	nodes    *read.GraphNodes
-	program  *program
+	program  *read.Program
 	waiting  []*capturedCall // calls whose order is not known yet
 	sorted   int             // length of waiting when it was sorted last
 	open     []*capture
@@ -95,7 +95,7 @@ type captures struct {
 	lack     timeline.Uncaptured // of graphs whose making is not known
 }
 
-func newCaptures(nodes *read.GraphNodes, p *program, lack timeline.Uncaptured) *captures {
+func newCaptures(nodes *read.GraphNodes, p *read.Program, lack timeline.Uncaptured) *captures {
 	return &captures{nodes: nodes, program: p, lack: lack, graphs: make(map[uint64]builtGraph), execs: make(map[uint64][]*instance),
 		execOf: make(map[uint32]uint64), names: make(map[uint32]*graphName)}
 }

@@ -11,7 +11,7 @@ import (
 // A call is a slice that is not finished.
 type call struct {
 	timeline.Slice
-	stack  *stack // whose it is
+	thread *thread
 	state  state
 	stream read.StreamHandle // named by the call, or by the driver call inside it; 0 for none
 	fn     *read.Function
@@ -19,6 +19,30 @@ type call struct {
 	next   *call        // the next call of its correlationSlot
 
 	allocates *timeline.Call // where to describe it, for the memory that it allocates; nil for none
+}
+
+// asCause returns the part of a call that its work carries.
+func (c *call) asCause() timeline.Call {
+	return timeline.Call{Function: c.Function, Thread: c.thread.Thread, Caller: c.Caller, Python: c.Python, Ranges: c.Ranges,
+		Start: c.Start, End: c.End}
+}
+
+// A thread is a thread of a program that makes calls.
+type thread struct {
+	*timeline.Thread
+	tid   uint32  // host TID
+	open  []*call // outermost first
+	known uint64  // all calls that begin before this time are placed
+}
+
+// opened returns the start of the first open call with a correlation ID.
+func (t *thread) opened(correlation uint32) uint64 {
+	for _, c := range t.open {
+		if c.Correlation == correlation && c.state&committed == 0 {
+			return c.Start
+		}
+	}
+	return timeline.Never
 }
 
 // A state has the sources of a call and its progress.
@@ -181,11 +205,18 @@ func (s *correlationSlot) holdsCause(c *call) bool {
 		return false
 	}
 	for o := s.call; o != nil; o = o.next {
-		if o.Depth > c.Depth && o.Start >= c.Start && o.End <= c.End && o.stack == c.stack && o.mayCause() {
+		if o.Depth > c.Depth && o.Start >= c.Start && o.End <= c.End && o.thread == c.thread && o.mayCause() {
 			return true
 		}
 	}
 	return false
+}
+
+// A stream is a stream of one program.
+type stream struct {
+	out     *timeline.Stream
+	waits   *waitStream // nil where no call waits
+	pending workQueue   // work whose call is not known, and the work after it
 }
 
 // An orphan is a piece of work whose call has not come.
@@ -447,4 +478,48 @@ func (p *workProgress) past(c *call) bool {
 		return true
 	}
 	return p.marks[i].low == timeline.Never || p.done-p.marks[i].done >= window(c)
+}
+
+// chunkWork is the number of pieces of work that are allocated together.
+const chunkWork = 64
+
+type workChunk [chunkWork]timeline.Work
+
+// A workQueue holds work. A piece of work in it never moves in memory.
+type workQueue struct {
+	pool   *pool[workChunk]
+	chunks []*workChunk
+	popped uint64 // number of pieces popped so far
+	pushed uint64
+}
+
+func (q *workQueue) empty() bool { return q.popped == q.pushed }
+
+func (q *workQueue) len() int { return int(q.pushed - q.popped) }
+
+// push adds a piece of work. It returns the piece's number, for at.
+func (q *workQueue) push(w *timeline.Work) (nth uint64) {
+	if q.pushed%chunkWork == 0 || q.empty() {
+		q.chunks = append(q.chunks, q.pool.get())
+	}
+	nth = q.pushed
+	q.pushed++
+	*q.at(nth) = *w
+	return nth
+}
+
+// has reports whether the piece of work with a number has not been popped.
+func (q *workQueue) has(nth uint64) bool { return nth >= q.popped && nth < q.pushed }
+
+func (q *workQueue) at(nth uint64) *timeline.Work {
+	return &q.chunks[nth/chunkWork-q.popped/chunkWork][nth%chunkWork]
+}
+
+func (q *workQueue) front() *timeline.Work { return &q.chunks[0][q.popped%chunkWork] }
+
+func (q *workQueue) pop() {
+	if q.popped++; q.popped%chunkWork == 0 || q.empty() { // an idle stream holds no chunk
+		q.pool.put(q.chunks[0])
+		q.chunks = q.chunks[:copy(q.chunks, q.chunks[1:])]
+	}
 }

@@ -2,10 +2,10 @@ package join
 
 import (
 	"github.com/cudatrace/cudatrace/convert/internal/ordered"
+	"github.com/cudatrace/cudatrace/convert/internal/pipeline"
 	"github.com/cudatrace/cudatrace/convert/internal/read"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
-	"github.com/cudatrace/cudatrace/record/livemem"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -18,9 +18,6 @@ type events struct {
 	found    *Found
 	spans    spanOutput
 	memory   *memoryUsage
-
-	memoryBefore uint64 // changes of memory from this time on are another joiner's; 0 for none
-	memoryFrom   uint64 // those before it
 
 	markers ordered.List[marker]
 	samples samples
@@ -40,27 +37,20 @@ type marker struct {
 	call *tracelog.NCCLCall // a call of NCCL in place of a marker; nil for a marker
 }
 
-func newEvents(j *Joiner) *events {
+func newEvents(c *read.Catalog, programs []*program, byPID map[uint32][]*program, wanted *read.Wanted, found *Found,
+	out *pipeline.Pipeline, spans spanOutput, memory *memoryUsage) *events {
 	e := &events{
-		catalog: j.catalog, wanted: &j.wanted, programs: j.programs, byPID: j.byPID, found: &j.Found,
-		spans:   spanOutput{emitter: j.out, selection: j.options.Selection, steps: j.options.Steps},
-		memory:  newMemoryUsage(j.out),
+		catalog: c, wanted: wanted, programs: programs, byPID: byPID, found: found, spans: spans, memory: memory,
 		markers: ordered.NewList(func(a, b *marker) bool { return markerBefore(&a.Marker, &b.Marker) }),
-	}
-	if e.memoryBefore = j.options.memoryBefore; e.memoryBefore > 0 {
-		e.memory.held = make(map[heldKey]*timeline.Allocation)
-	}
-	if f := j.options.Filter; f != nil {
-		e.spans.from, e.spans.to = f.From, f.To
 	}
 	for _, p := range e.programs {
 		if p.hasMarkers {
 			p.nvtx(&e.spans, e.found)
 		}
 	}
-	e.samples = newSamples(j.catalog, j.byPID, j.out)
-	e.times = newThreadTimes(j.catalog, e.program, j.out)
-	e.functions = newFunctions(j.catalog, e.program, &e.spans)
+	e.samples = newSamples(c, byPID, out)
+	e.times = newThreadTimes(c, e.program, out)
+	e.functions = newFunctions(c, e.program, &e.spans)
 	e.takers = map[tracelog.Kind]func(b *tracelog.Block, i int){
 		tracelog.KindOverhead:     e.overhead,
 		tracelog.KindMarker:       e.marker,
@@ -133,23 +123,7 @@ func (e *events) allocation(b *tracelog.Block, i int) {
 	var m tracelog.Memory
 	m.Read(b, i)
 	at := e.catalog.KnownTime(m.Time)
-	e.memoryOf(e.program(m.PID, at)).addRecord(&m, at)
-}
-
-// memoryCall takes a call of a function that allocates, frees, or says where. It returns where to describe a call that
-// allocates, nil for any other one.
-func (e *events) memoryCall(p *program, tid uint32, r *read.Call) *timeline.Call {
-	if r.Flags&(tracelog.CallUnfinished|tracelog.CallNoReturn) != 0 || !e.catalog.MemoryFromCalls() {
-		return nil
-	}
-	c, ok := r.Function.Memory.Read(r.Arguments.Args, r.Ret)
-	if !ok {
-		return nil
-	}
-	if at := livemem.At(&c, r.Start, r.End); at < e.memoryFrom || e.memoryBefore > 0 && at >= e.memoryBefore {
-		return nil
-	}
-	return e.memoryOf(p).addCall(tid, &c, r.Start, r.End)
+	e.program(m.PID, at).memoryIn(e.memory).addRecord(&m, at)
 }
 
 // memoryLow is a lower bound for the times of later events of memory.
@@ -163,16 +137,6 @@ func (e *events) memoryLow() uint64 {
 	return low
 }
 
-func (e *events) memoryOf(p *program) *processMemory {
-	if p.memory == nil {
-		p.memory = e.memory.process(p.out, func(device uint32) uint32 { return e.catalog.GPUs.IndexOrOwn(p.PID, device) })
-		if _, ended := e.catalog.Outcome.EndOf(p.Program); (ended || p.Until != 0) && e.memoryBefore == 0 {
-			p.endMemory()
-		}
-	}
-	return p.memory
-}
-
 func (e *events) pool(b *tracelog.Block, i int) {
 	var m tracelog.MemoryPool
 	m.Read(b, i)
@@ -182,7 +146,7 @@ func (e *events) pool(b *tracelog.Block, i int) {
 		p.pools = newOverlapLanes(&e.spans, timeline.Track{Process: p.out, Category: timeline.Memory})
 	}
 	gpu, _ := e.catalog.GPUs.Index(m.PID, m.Device)
-	e.memoryOf(p).addPool(&m, at, gpu)
+	p.memoryIn(e.memory).addPool(&m, at, gpu)
 	p.pools.addInstant(timeline.Span{
 		Name: "pool " + cudaapi.PoolOperationName(m.Operation), Start: at, End: at,
 		Args: []timeline.Detail{

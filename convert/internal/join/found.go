@@ -85,43 +85,6 @@ type Failure struct {
 	Ret               int32
 }
 
-// count counts a call of a program that is about to be shown.
-func (s *callStats) count(c *call, p *program) {
-	// A call may fail before it reaches the probed function.
-	if c.state&source == fromAPI && c.Ret == 0 {
-		s.Unprobed++
-	}
-	if p.correlated && c.state&source == fromPair && c.fn.GPUWork && c.Ret == 0 && c.Flags == 0 {
-		switch {
-		case c.End <= p.handedOver:
-			s.Uncorrelated++
-		case p.Until != 0:
-			s.AtExec++
-		default:
-			s.AtEnd++
-		}
-	}
-	if c.Flags&timeline.Unfinished != 0 {
-		s.Unfinished++
-	}
-	if c.Depth > 0 || c.state&preparing != 0 {
-		return
-	}
-	s.Calls++
-	s.countFunction(c.Function)
-	if c.Caller != nil {
-		s.Located++
-	}
-	if !c.Failed() {
-		return
-	}
-	s.Failed++
-	if s.Errors == nil {
-		s.Errors = make(map[Failure]uint64)
-	}
-	s.Errors[Failure{c.Name, c.Library, c.Ret}]++
-}
-
 // workStats count GPU work, and the work whose call was found.
 type workStats struct {
 	timeline.WorkCounts
@@ -130,4 +93,16 @@ type workStats struct {
 	Captured   uint64    // pieces of graphs whose captured call was found
 	Uncaptured [4]uint64 // pieces of graphs without one, by timeline.Uncaptured
 	Bodies     uint64    // pieces in the bodies of conditional graph nodes whose call was not found
+}
+
+// nvtxStats count a program's ranges and marks.
+type nvtxStats struct {
+	Ranges, Marks uint64
+	Unmatched     uint64 // starts without an end, and ends without a start
+}
+
+// waitStats count arrows and waits.
+type waitStats struct {
+	Arrows    uint64 // from work to a call that waited for it
+	Ambiguous uint64 // waits that fit several streams
 }

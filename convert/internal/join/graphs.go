@@ -134,7 +134,7 @@ func (l *graphs) graph(key graphKey) *graph {
 
 // settle joins the body work that begins before low with its calls. All work of the program that
 // begins before low has been taken.
-func (l *graphs) settle(low uint64, p *program, found *workJoiner) {
+func (l *graphs) settle(low uint64, join func(body *orphan, launch uint32)) {
 	l.low = max(l.low, low)
 	l.launches.advance(l.low)
 	known := 0 // number of works in top that have been noted
@@ -148,7 +148,7 @@ func (l *graphs) settle(low uint64, p *program, found *workJoiner) {
 				l.note(&l.top[known])
 			}
 			if launch := l.launch(b); launch != 0 {
-				found.launched(&b.orphan, launch, p)
+				join(&b.orphan, launch)
 			}
 		}
 		l.bodies = slices.Delete(l.bodies, 0, n)

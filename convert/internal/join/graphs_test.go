@@ -253,7 +253,7 @@ func TestBodyLimits(t *testing.T) {
 	if last.matchNode(top, o); !last.matchNode(body, o) {
 		t.Fatal("the last graph is not followed")
 	}
-	last.settle(timeline.Never, nil, nil)
+	last.settle(timeline.Never, nil)
 	if g := last.recent; !g.unsure || len(g.nodes) > 0 || len(last.bodies) > 0 {
 		t.Errorf("a node too many is followed: %+v", g)
 	}

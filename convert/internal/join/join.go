@@ -1,6 +1,7 @@
 package join
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/cudatrace/cudatrace/convert/internal/pipeline"
@@ -9,6 +10,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/pattern"
 	"github.com/cudatrace/cudatrace/record/tracelog"
+	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
 // Options are the options for joining a log.
@@ -47,6 +49,7 @@ type Joiner struct {
 	streams   *streams
 	work      *workJoiner
 	events    *events
+	memory    *memoryUsage
 	coming    map[uint32]*coming // by process
 	callMerge *read.Calls
 	workMerge *read.Works
@@ -69,14 +72,16 @@ func New(c *read.Catalog, out *pipeline.Pipeline, o Options) *Joiner {
 	}
 	j.callMerge, j.workMerge = read.NewCalls(c, &j.wanted, &j.Found.Calls.Counts), read.NewWorks(c, &j.wanted)
 	j.work = &workJoiner{out: out, selection: o.Selection, found: &j.Found, ids: o.IDs, ofCalls: o.OfCalls}
-	j.events = newEvents(j)
-	j.threads = newThreads(c, j.byPID, j.callMerge, &stackOutput{out: out, selection: o.Selection, found: &j.Found,
-		functions: &c.Functions, calls: j.callMerge, work: j.work, events: j.events})
-	j.streams = newStreams(c, j.byPID, j.workMerge, out)
-	for _, p := range j.programs {
-		p.log = j.streams
+	spans := spanOutput{emitter: out, selection: o.Selection, steps: o.Steps}
+	if f := o.Filter; f != nil {
+		spans.from, spans.to = f.From, f.To
 	}
-	j.work.spans = &j.events.spans
+	j.memory = newMemoryUsage(out, o.memoryBefore)
+	j.events = newEvents(c, j.programs, j.byPID, &j.wanted, &j.Found, out, spans, j.memory)
+	j.threads = newThreads(c, j.byPID, j.callMerge, &stackOutput{out: out, selection: o.Selection, found: &j.Found,
+		functions: &c.Functions, calls: j.callMerge, work: j.work, memory: j.memory})
+	j.streams = newStreams(c, j.byPID, j.workMerge, out)
+	j.work.streams, j.work.spans = j.streams, &j.events.spans
 	j.coming = make(map[uint32]*coming)
 	j.addComing(c.Processes.PIDs)
 	return j
@@ -97,7 +102,7 @@ func (j *Joiner) Update() {
 		of := c.Processes.Get(pid)
 		for i := len(j.byPID[pid]); i < len(of.Programs); i++ {
 			p := newProgram(c, of, of.Programs[i], j.options.Offset, &j.Found)
-			p.work.patience, p.log = j.options.Patience, j.streams
+			p.work.patience = j.options.Patience
 			j.byPID[pid], j.programs = append(j.byPID[pid], p), append(j.programs, p)
 			p.out.Clock = j.options.Clock
 			j.out.Emit(p.out)
@@ -311,7 +316,7 @@ func (j *Joiner) passRanges(before uint64) {
 func (j *Joiner) advance(s *streamWork, low uint64, all bool) {
 	s.merger.Until(low, all)
 	for w := s.merger.Next(); w != nil; w = s.merger.Next() {
-		j.work.joinWork(j.streams.stream(s, w.Device, w.Program), &w.Work)
+		j.work.joinWork(j.byPID[s.key.PID][w.Program], j.streams.stream(s, w.Device, w.Program), &w.Work)
 	}
 }
 
@@ -319,7 +324,7 @@ func (j *Joiner) advance(s *streamWork, low uint64, all bool) {
 // many calls and pieces of work wait for each other.
 func (j *Joiner) mark(before uint64, all bool) (force bool) {
 	pending := 0
-	j.streams.each(func(s *stream) { pending += s.pending.len() })
+	j.streams.each(func(_ *program, s *stream) { pending += s.pending.len() })
 	for _, p := range j.programs {
 		p.unclosed = timeline.Never
 	}
@@ -331,14 +336,16 @@ func (j *Joiner) mark(before uint64, all bool) (force bool) {
 		calls := j.callsLow(j.coming[p.PID].calls)
 		p.correlation.calls = min(before, calls)
 		low := min(before, j.coming[p.PID].work, j.workKnown(p.PID))
-		p.joinHeld(j.work, false)
+		j.work.joinHeld(p, false)
 		p.work.mark(low)
-		p.graphs.settle(min(low, p.correlation.calls, p.unclosed), p, j.work)
+		p.graphs.settle(min(low, p.correlation.calls, p.unclosed), func(o *orphan, launch uint32) {
+			j.work.launched(p, o, launch)
+		})
 	}
 	j.pending = pending
 	if force = j.options.Budget.holdCalls(&j.share, pending); force || all {
 		for _, p := range j.programs {
-			p.joinHeld(j.work, true)
+			j.work.joinHeld(p, true)
 		}
 	}
 	return force
@@ -352,7 +359,9 @@ func (j *Joiner) waitsLow(p *program, before uint64) uint64 {
 // emit shows the finished work and calls.
 func (j *Joiner) emit(force, all bool) {
 	j.work.showLate(force || all)
-	j.streams.each(func(s *stream) { j.work.emit(s, min(s.program.correlation.calls, s.program.unclosed), force || all) })
+	j.streams.each(func(p *program, s *stream) {
+		j.work.emit(p, s, min(p.correlation.calls, p.unclosed), force || all)
+	})
 	for _, t := range j.threads.active {
 		t.merger.Trim()
 	}
@@ -400,10 +409,73 @@ func (j *Joiner) Finish() {
 		j.out.Emit(e)
 	}
 	f := &j.Found
-	f.Taken, f.PeakDevice, f.Untracked = j.wanted.Taken, j.events.memory.Peak, j.events.memory.Room.Dropped
-	f.UntrackedPools, f.Metrics = j.events.memory.DroppedPools, j.events.samples.figures()
+	f.Taken, f.PeakDevice, f.Untracked = j.wanted.Taken, j.memory.Peak, j.memory.Room.Dropped
+	f.UntrackedPools, f.Metrics = j.memory.DroppedPools, j.events.samples.figures()
 	if s := j.options.Selection; s != nil {
 		f.LeftOut += s.LeftOut
+	}
+}
+
+// BeforeTime returns the filter of the records that tell what was live when the time of a filter began; nil where the
+// filter has no such time.
+func BeforeTime(f *tracelog.Filter) *tracelog.Filter {
+	if f == nil || f.From <= 1 {
+		return nil
+	}
+	before := *f
+	before.From, before.To, before.Anytime = 0, f.From-1, nil
+	before.Kinds = []tracelog.Kind{tracelog.KindCall, tracelog.KindAPI, tracelog.KindMemory}
+	for _, t := range schema.Records() {
+		if t.Role != schema.Event {
+			before.Kinds = append(before.Kinds, t.Kind)
+		}
+	}
+	return &before
+}
+
+// Inherit joins the calls before the time of the joiner's filter, and takes over the memory that they left live. The
+// catalog is that of the records that BeforeTime selects.
+func (j *Joiner) Inherit(before *read.Catalog, open read.Opener) error {
+	o := j.options
+	o.Filter, o.Selection, o.IDs, o.Budget, o.Offset = BeforeTime(o.Filter), nil, new(WorkIDs), DefaultBudget(), 0
+	o.memoryBefore = j.options.Filter.From
+	j.memory.from = o.memoryBefore
+	earlier := New(before, pipeline.New(nil), o)
+	if err := earlier.Run(open, func(float64) {}); err != nil {
+		return err
+	}
+	for _, p := range j.programs {
+		_, ended := j.catalog.Outcome.EndOf(p.Program)
+		if (ended || p.Until != 0) && p.horizon < o.memoryBefore {
+			continue
+		}
+		same := slices.IndexFunc(earlier.byPID[p.PID], func(q *program) bool { return q.Start == p.Start && q.Until == p.Until })
+		if same < 0 || earlier.byPID[p.PID][same].memory == nil {
+			continue
+		}
+		p.memoryIn(j.memory).inherit(earlier.byPID[p.PID][same].memory, o.memoryBefore, func(a *timeline.Allocation) {
+			j.adopt(p, a)
+		})
+	}
+	j.memory.Room.Dropped += earlier.memory.Room.Dropped
+	return nil
+}
+
+// adopt names a program's allocation by what this joiner's catalog has.
+func (j *Joiner) adopt(p *program, a *timeline.Allocation) {
+	a.Process = p.out
+	if c := &a.Call; c.Function != nil {
+		if c.Thread != nil {
+			c.Thread = p.thread(c.Thread.TID)
+		}
+		if c.Caller != nil {
+			if known := j.catalog.Callers.ByID(c.Caller.ID); known != nil {
+				c.Caller = known.Place
+			}
+		}
+		if c.Python != nil {
+			c.Python = cmp.Or(j.catalog.Pythons.ByID(c.Python.ID), c.Python)
+		}
 	}
 }
 

@@ -1,23 +1,15 @@
 package join
 
 import (
-	"cmp"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/cudatrace/cudatrace/convert/internal/ordered"
-	"github.com/cudatrace/cudatrace/convert/internal/pipeline"
-	"github.com/cudatrace/cudatrace/convert/internal/read"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/livemem"
 	"github.com/cudatrace/cudatrace/record/tracelog"
-	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
-
-// An emitter takes events.
-type emitter interface{ Emit(timeline.Event) }
 
 // MaxAllocations bounds the live allocations whose size is kept.
 const MaxAllocations = 1 << 20
@@ -35,6 +27,8 @@ type memoryUsage struct {
 
 	DroppedPools uint64 // states of pools beyond MaxPools
 
+	from, before uint64 // changes before from, and from before on, are another joiner's; 0 for none
+
 	out     emitter
 	device  map[uint32]uint64 // live bytes of device memory, by GPU
 	pools   int               // pools with memory
@@ -43,9 +37,17 @@ type memoryUsage struct {
 }
 
 // newMemoryUsage returns the usage of a log.
-func newMemoryUsage(out emitter) *memoryUsage {
-	return &memoryUsage{out: out, Room: livemem.Room{Most: MaxAllocations}, device: make(map[uint32]uint64), pending: ordered.NewList((*memoryEvent).before)}
+func newMemoryUsage(out emitter, before uint64) *memoryUsage {
+	u := &memoryUsage{out: out, Room: livemem.Room{Most: MaxAllocations}, before: before, device: make(map[uint32]uint64),
+		pending: ordered.NewList((*memoryEvent).before)}
+	if before > 0 {
+		u.held = make(map[heldKey]*timeline.Allocation)
+	}
+	return u
 }
+
+// counts reports whether a change of memory at a time is counted here.
+func (u *memoryUsage) counts(at uint64) bool { return at >= u.from && (u.before == 0 || at < u.before) }
 
 // A processMemory tracks the memory of one process.
 type processMemory struct {
@@ -345,67 +347,6 @@ type heldKey struct {
 	process *processMemory
 	address uint64
 	kind    uint32
-}
-
-// BeforeTime returns the filter of the records that tell what was live when the time of a filter began; nil where the
-// filter has no such time.
-func BeforeTime(f *tracelog.Filter) *tracelog.Filter {
-	if f == nil || f.From <= 1 {
-		return nil
-	}
-	before := *f
-	before.From, before.To, before.Anytime = 0, f.From-1, nil
-	before.Kinds = []tracelog.Kind{tracelog.KindCall, tracelog.KindAPI, tracelog.KindMemory}
-	for _, t := range schema.Records() {
-		if t.Role != schema.Event {
-			before.Kinds = append(before.Kinds, t.Kind)
-		}
-	}
-	return &before
-}
-
-// Inherit joins the calls before the time of the joiner's filter, and takes over the memory that they left live. The
-// catalog is that of the records that BeforeTime selects.
-func (j *Joiner) Inherit(before *read.Catalog, open read.Opener) error {
-	o := j.options
-	o.Filter, o.Selection, o.IDs, o.Budget, o.Offset = BeforeTime(o.Filter), nil, new(WorkIDs), DefaultBudget(), 0
-	o.memoryBefore = j.options.Filter.From
-	j.events.memoryFrom = o.memoryBefore
-	earlier := New(before, pipeline.New(nil), o)
-	if err := earlier.Run(open, func(float64) {}); err != nil {
-		return err
-	}
-	for _, p := range j.programs {
-		_, ended := j.catalog.Outcome.EndOf(p.Program)
-		if (ended || p.Until != 0) && p.horizon < o.memoryBefore {
-			continue
-		}
-		same := slices.IndexFunc(earlier.byPID[p.PID], func(q *program) bool { return q.Start == p.Start && q.Until == p.Until })
-		if same < 0 || earlier.byPID[p.PID][same].memory == nil {
-			continue
-		}
-		j.events.memoryOf(p).inherit(earlier.byPID[p.PID][same].memory, o.memoryBefore, func(a *timeline.Allocation) { j.adopt(p, a) })
-	}
-	j.events.memory.Room.Dropped += earlier.events.memory.Room.Dropped
-	return nil
-}
-
-// adopt names a program's allocation by what this joiner's catalog has.
-func (j *Joiner) adopt(p *program, a *timeline.Allocation) {
-	a.Process = p.out
-	if c := &a.Call; c.Function != nil {
-		if c.Thread != nil {
-			c.Thread = p.thread(c.Thread.TID)
-		}
-		if c.Caller != nil {
-			if known := j.catalog.Callers.ByID(c.Caller.ID); known != nil {
-				c.Caller = known.Place
-			}
-		}
-		if c.Python != nil {
-			c.Python = cmp.Or(j.catalog.Pythons.ByID(c.Python.ID), c.Python)
-		}
-	}
 }
 
 // inherit takes over what another tracker of the process had live at a time, and shows it as allocated at that time.

@@ -38,7 +38,7 @@ type memoryRun struct {
 
 func newMemoryRun() *memoryRun {
 	r := &memoryRun{processes: make(map[string]*processMemory), counters: make(map[string][]byte)}
-	r.memoryUsage = newMemoryUsage(r)
+	r.memoryUsage = newMemoryUsage(r, 0)
 	return r
 }
 

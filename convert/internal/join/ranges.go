@@ -11,12 +11,6 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// nvtxStats count a program's ranges and marks.
-type nvtxStats struct {
-	Ranges, Marks uint64
-	Unmatched     uint64 // starts without an end, and ends without a start
-}
-
 // nvtxRanges join the markers of a program into ranges. A range that ends on another thread, or
 // crosses the end of a range around it, is put on a track of the process.
 type nvtxRanges struct {
@@ -57,14 +51,8 @@ type openRange struct {
 	of *timeline.Range
 }
 
-const (
-	// maxHeldSpans is the number of spans that a program holds back because a span around
-	// them has not ended. When there are more, the outer span is shown as containing them.
-	maxHeldSpans = 1 << 16
-
-	// maxOpenRanges bounds the ranges that have begun but not ended.
-	maxOpenRanges = 1 << 18
-)
+// maxOpenRanges bounds the ranges that have begun but not ended.
+const maxOpenRanges = 1 << 18
 
 // newNVTXRanges returns the ranges of a process. Unended ranges end at the horizon. thread
 // finds a thread by its host TID.

@@ -14,6 +14,9 @@ import (
 // itself, events of memory pools. Spans of a track nest; those that overlap without nesting get several tracks of one
 // name.
 
+// An emitter takes events.
+type emitter interface{ Emit(timeline.Event) }
+
 // spanOutput is the emitter for spans, and the selection of the spans that are shown.
 type spanOutput struct {
 	emitter   emitter
@@ -32,6 +35,10 @@ func (o *spanOutput) shows(sp *span, t *timeline.Track) bool {
 	}
 	return o.selection.Span(&sp.Span)
 }
+
+// maxHeldSpans is the number of spans that a program holds back because a span around
+// them has not ended. When there are more, the outer span is shown as containing them.
+const maxHeldSpans = 1 << 16
 
 // A span is a span that is not shown yet.
 type span struct {

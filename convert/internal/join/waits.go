@@ -27,12 +27,6 @@ const (
 	maxPendingWaits = 1 << 17
 )
 
-// waitStats count arrows and waits.
-type waitStats struct {
-	Arrows    uint64 // from work to a call that waited for it
-	Ambiguous uint64 // waits that fit several streams
-}
-
 // A waitingCall is a waiting call of a thread, while its slice is not shown yet.
 type waitingCall struct {
 	*timeline.Slice

@@ -9,14 +9,6 @@ import (
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
-// A stream is a stream of one program.
-type stream struct {
-	out     *timeline.Stream
-	program *program
-	waits   *waitStream // nil where no call waits
-	pending workQueue   // work whose call is not known, and the work after it
-}
-
 // streamWork is the work of a stream that is not shown yet, of all programs of a process.
 type streamWork struct {
 	key     read.StreamKey
@@ -86,7 +78,7 @@ func (l *streams) stream(w *streamWork, device uint32, of uint16) *stream {
 func (l *streams) newStream(p *program, key read.StreamKey, device uint32) *stream {
 	out := l.announce(p, key, device)
 	p.streams++
-	s := &stream{out: out, program: p, pending: workQueue{pool: &l.chunks}}
+	s := &stream{out: out, pending: workQueue{pool: &l.chunks}}
 	if p.waits != nil {
 		s.waits = p.waits.stream(out)
 	}
@@ -118,6 +110,12 @@ func (l *streams) made(p *program, key read.StreamKey) *timeline.Stream {
 		return nil
 	}
 	return l.announce(p, key, c.Device)
+}
+
+// madeBy returns the stream that the call with a correlation ID made.
+func (l *streams) madeBy(p *program, correlation uint32) (key read.StreamKey, ok bool) {
+	key, ok = l.catalog.GPUs.Made[read.MadeKey{PID: p.PID, Correlation: correlation}]
+	return key, ok
 }
 
 // describe returns the timeline's description of the stream.
@@ -171,10 +169,10 @@ func (l *streams) rest() {
 }
 
 // each calls f with every active stream.
-func (l *streams) each(f func(*stream)) {
+func (l *streams) each(f func(*program, *stream)) {
 	for _, w := range l.active {
-		for _, s := range w.streams.values {
-			f(s)
+		for i, s := range w.streams.values {
+			f(l.programs[w.key.PID][w.streams.programs[i]], s)
 		}
 	}
 }
@@ -185,18 +183,19 @@ type workJoiner struct {
 	selection *selection.Selection
 	found     *Found
 	ids       *WorkIDs
+	streams   *streams
 	spans     *spanOutput
 	ofCalls   bool       // show only work that has a call
 	late      []lateWork // a few
 }
 
 // joinWork joins the next piece of work of a stream to its call.
-func (j *workJoiner) joinWork(s *stream, w *timeline.Work) {
-	s.program.work.done++
+func (j *workJoiner) joinWork(p *program, s *stream, w *timeline.Work) {
+	p.work.done++
 	if w.Start != 0 {
 		j.found.Span.widen(w.Start, w.Start+w.Dur)
 	}
-	w.ID = j.ids.next(s.program, w.Correlation)
+	w.ID = j.ids.next(p, w.Correlation)
 	w.Call, w.NCCL = timeline.Call{}, nil
 	if j.ofCalls {
 		j.found.LeftOut++ // counted as left out until its call is found
@@ -210,29 +209,100 @@ func (j *workJoiner) joinWork(s *stream, w *timeline.Work) {
 	if s.waits != nil && w.Start != 0 {
 		o.awaited = s.waits.addWork(w)
 	}
-	c := s.program.correlation.certain(w.Correlation)
+	c := p.correlation.certain(w.Correlation)
 	switch {
 	case w.Start == 0 || j.ofCalls:
 		held := *w
 		o.held, c = &held, nil
-	case c != nil && s.pending.empty() && !s.program.awaitsNCCL(w.Kind, c.Ranges, c.End) && !s.program.captures.awaits(w, c.Start):
+	case c != nil && s.pending.empty() && !p.awaitsNCCL(w.Kind, c.Ranges, c.End) && !p.captures.awaits(w, c.Start):
 		w.Call = c.asCause()
 	default:
 		o.nth, c = s.pending.push(w), nil
 	}
-	if w.Graph != 0 && s.program.graphs.matchNode(w, &o) {
+	if w.Graph != 0 && p.graphs.matchNode(w, &o) {
 		return
 	}
 	if c == nil {
-		s.program.adopt(w.Correlation, &o, j)
+		j.adopt(p, w.Correlation, &o)
 		return
 	}
-	j.attach(&o, c)
-	j.show(s, w)
+	j.attach(p, &o, c)
+	j.show(p, s, w)
+}
+
+// register joins a closed call with its work. If the work has not come, the call waits for it.
+func (j *workJoiner) register(p *program, c *call) {
+	p.graphs.called(c)
+	p.captures.called(c)
+	if c.Correlation == 0 || !p.hasWork {
+		return
+	}
+	if c.fn.MakesStream && c.stream != 0 && p.waits != nil {
+		j.made(p, c)
+	}
+	t := &p.correlation
+	slot := t.fresh(c.Correlation)
+	if slot != nil {
+		slot.call = c
+		c.state |= awaiting
+		return
+	}
+	if slot = t.slot(c.Correlation); slot == nil {
+		j.found.Forced++
+		return
+	}
+	if slot.holdsCause(c) {
+		return
+	}
+	c.state |= awaiting
+	slot.insertCall(c)
+	t.reverse(slot)
+	for slot.first != 0 {
+		w := t.popOrphan(slot)
+		j.adopt(p, c.Correlation, &w)
+	}
+}
+
+// adopt joins work with its call: now, when the call comes, or when it is certain which call it is.
+func (j *workJoiner) adopt(p *program, correlation uint32, w *orphan) {
+	if correlation == 0 {
+		return
+	}
+	t := &p.correlation
+	switch slot := t.slot(correlation); {
+	case slot == nil:
+		j.found.Forced++
+	case slot.call == nil:
+		t.keep(slot, *w)
+	case w.body || w.start == 0 || slot.certain() != nil:
+		j.attach(p, w, slot.cause(w.start))
+	default:
+		t.held = append(t.held, heldWork{*w, correlation})
+	}
+}
+
+// joinHeld joins the held work that begins before a time up to which all calls of its call's thread are known; with all,
+// all of it. Calls with one correlation ID have one thread.
+func (j *workJoiner) joinHeld(p *program, all bool) {
+	t := &p.correlation
+	rest := t.held[:0]
+	for i := range t.held {
+		w := &t.held[i]
+		switch slot := t.find(w.correlation); {
+		case slot == nil || slot.call == nil: // the call has been shown
+			j.adopt(p, w.correlation, &w.orphan)
+		case all || w.start < min(slot.call.thread.known, slot.call.thread.opened(w.correlation)):
+			j.attach(p, &w.orphan, slot.cause(w.start))
+		default:
+			rest = append(rest, *w)
+		}
+	}
+	clear(t.held[len(rest):])
+	t.held = rest
 }
 
 // launched joins body work of a graph with its call, now or when the call comes.
-func (j *workJoiner) launched(o *orphan, correlation uint32, p *program) {
+func (j *workJoiner) launched(p *program, o *orphan, correlation uint32) {
 	o.body = true
 	switch {
 	case o.held != nil:
@@ -240,22 +310,17 @@ func (j *workJoiner) launched(o *orphan, correlation uint32, p *program) {
 	case o.stream.pending.has(o.nth):
 		o.stream.pending.at(o.nth).Correlation = correlation
 	}
-	p.adopt(correlation, o, j)
-}
-
-// asCause returns the part of a call that its work carries.
-func (c *call) asCause() timeline.Call {
-	return timeline.Call{Function: c.Function, Thread: c.stack.thread, Caller: c.Caller, Python: c.Python, Ranges: c.Ranges, Start: c.Start, End: c.End}
+	j.adopt(p, correlation, o)
 }
 
 // attach links work and its call.
-func (j *workJoiner) attach(o *orphan, c *call) {
+func (j *workJoiner) attach(p *program, o *orphan, c *call) {
 	s := o.stream
 	if !c.HasWork() {
 		c.Launched = o.shape
-		s.program.captures.launched(o.graph, c)
+		p.captures.launched(o.graph, c)
 		if !o.body {
-			s.program.graphs.ran(c, o.start)
+			p.graphs.ran(c, o.start)
 		}
 	}
 	c.AddWork(o.id)
@@ -271,7 +336,7 @@ func (j *workJoiner) attach(o *orphan, c *call) {
 	}
 	switch {
 	case o.held != nil && chosen:
-		j.showHeld(o, c)
+		j.showHeld(p, o, c)
 	case s.pending.has(o.nth):
 		s.pending.at(o.nth).Call = c.asCause()
 	}
@@ -283,7 +348,7 @@ func (j *workJoiner) attach(o *orphan, c *call) {
 			s.waits.launched(o.awaited, c.Start)
 		}
 		if !o.body {
-			s.program.waits.learn(c.stream, c.stack.tid, c.fn.LaunchesGraph, s.waits)
+			p.waits.learn(c.stream, c.thread.tid, c.fn.LaunchesGraph, s.waits)
 		}
 	}
 	if c.state&launching != 0 {
@@ -293,7 +358,7 @@ func (j *workJoiner) attach(o *orphan, c *call) {
 
 // showHeld shows work that could not be placed without its call. Work without times from CUPTI
 // is placed at its call's return, with no length.
-func (j *workJoiner) showHeld(o *orphan, c *call) {
+func (j *workJoiner) showHeld(p *program, o *orphan, c *call) {
 	w := o.held
 	w.Call = c.asCause()
 	if w.Start == 0 {
@@ -303,23 +368,23 @@ func (j *workJoiner) showHeld(o *orphan, c *call) {
 		j.found.Work.Add(w.Kind)
 		j.found.LeftOut--
 	}
-	if o.stream.program.awaitsNCCL(w.Kind, w.Call.Ranges, w.Call.End) {
-		j.late = append(j.late, lateWork{o.stream, w})
+	if p.awaitsNCCL(w.Kind, w.Call.Ranges, w.Call.End) {
+		j.late = append(j.late, lateWork{p, o.stream, w})
 		return
 	}
-	j.show(o.stream, w)
+	j.show(p, o.stream, w)
 }
 
-func (j *workJoiner) show(s *stream, w *timeline.Work) {
-	s.program.nccl(w)
-	s.program.captures.name(w)
+func (j *workJoiner) show(p *program, s *stream, w *timeline.Work) {
+	p.nccl(w)
+	p.captures.name(w)
 	switch {
 	case w.Captured != nil:
 		j.found.Work.Captured++
 	case w.Uncaptured != timeline.Named:
 		j.found.Work.Uncaptured[w.Uncaptured]++
 	}
-	s.program.project(j.spans, s.out, w)
+	p.project(j.spans, s.out, w)
 	if j.selection.Work(w) {
 		j.out.Work(s.out, w)
 	}
@@ -331,59 +396,15 @@ const callSlack = 1e6
 
 // emit shows the work of a stream up to the first piece whose call may still come. All calls
 // that begin before known are known. With all it shows everything.
-func (j *workJoiner) emit(s *stream, known uint64, all bool) {
+func (j *workJoiner) emit(p *program, s *stream, known uint64, all bool) {
 	for !s.pending.empty() {
 		w := s.pending.front()
-		if !all && (s.program.awaitsNCCL(w.Kind, w.Call.Ranges, w.Call.End) || w.Call.Function == nil && w.Correlation != 0 && timeline.End(w.Start, callSlack) >= known ||
-			isBody(w) && s.program.graphs.awaits(w.Start) || w.Call.Function != nil && s.program.captures.awaits(w, w.Call.Start)) {
+		if !all && (p.awaitsNCCL(w.Kind, w.Call.Ranges, w.Call.End) || w.Call.Function == nil && w.Correlation != 0 && timeline.End(w.Start, callSlack) >= known ||
+			isBody(w) && p.graphs.awaits(w.Start) || w.Call.Function != nil && p.captures.awaits(w, w.Call.Start)) {
 			return
 		}
-		j.show(s, w)
+		j.show(p, s, w)
 		s.pending.pop()
-	}
-}
-
-// chunkWork is the number of pieces of work that are allocated together.
-const chunkWork = 64
-
-type workChunk [chunkWork]timeline.Work
-
-// A workQueue holds work. A piece of work in it never moves in memory.
-type workQueue struct {
-	pool   *pool[workChunk]
-	chunks []*workChunk
-	popped uint64 // number of pieces popped so far
-	pushed uint64
-}
-
-func (q *workQueue) empty() bool { return q.popped == q.pushed }
-
-func (q *workQueue) len() int { return int(q.pushed - q.popped) }
-
-// push adds a piece of work. It returns the piece's number, for at.
-func (q *workQueue) push(w *timeline.Work) (nth uint64) {
-	if q.pushed%chunkWork == 0 || q.empty() {
-		q.chunks = append(q.chunks, q.pool.get())
-	}
-	nth = q.pushed
-	q.pushed++
-	*q.at(nth) = *w
-	return nth
-}
-
-// has reports whether the piece of work with a number has not been popped.
-func (q *workQueue) has(nth uint64) bool { return nth >= q.popped && nth < q.pushed }
-
-func (q *workQueue) at(nth uint64) *timeline.Work {
-	return &q.chunks[nth/chunkWork-q.popped/chunkWork][nth%chunkWork]
-}
-
-func (q *workQueue) front() *timeline.Work { return &q.chunks[0][q.popped%chunkWork] }
-
-func (q *workQueue) pop() {
-	if q.popped++; q.popped%chunkWork == 0 || q.empty() { // an idle stream holds no chunk
-		q.pool.put(q.chunks[0])
-		q.chunks = q.chunks[:copy(q.chunks, q.chunks[1:])]
 	}
 }
 
@@ -407,18 +428,19 @@ func (p *program) nccl(w *timeline.Work) {
 
 // A lateWork is a piece of work that is shown apart from the order of its stream, when its group of NCCL's calls is known.
 type lateWork struct {
-	stream *stream
-	work   *timeline.Work
+	program *program
+	stream  *stream
+	work    *timeline.Work
 }
 
 // showLate shows the work whose group is known by now; with all, all of it.
 func (j *workJoiner) showLate(all bool) {
 	rest := j.late[:0]
 	for _, l := range j.late {
-		if w := l.work; !all && l.stream.program.awaitsNCCL(w.Kind, w.Call.Ranges, w.Call.End) {
+		if w := l.work; !all && l.program.awaitsNCCL(w.Kind, w.Call.Ranges, w.Call.End) {
 			rest = append(rest, l)
 		} else {
-			j.show(l.stream, w)
+			j.show(l.program, l.stream, w)
 		}
 	}
 	clear(j.late[len(rest):])
@@ -473,4 +495,21 @@ func (d *WorkIDs) claim(correlation uint32) bool {
 	free := *bits&bit == 0
 	*bits |= bit
 	return free
+}
+
+// made notes that a call made a stream, if it did.
+func (j *workJoiner) made(p *program, c *call) {
+	if key, ok := j.streams.madeBy(p, c.Correlation); ok {
+		p.waits.made(handleUser{c.stream, c.thread.tid}, waitStreamKey{key.Context, key.Stream})
+		c.Stream = j.streams.made(p, key)
+	}
+}
+
+// madeUnseen notes that a call made a stream whose handle is not known: no probe saw it.
+func (j *workJoiner) madeUnseen(p *program, correlation uint32) {
+	if key, ok := j.streams.madeBy(p, correlation); ok && p.waits != nil {
+		if h := &p.waits.handles; len(h.unseen) < maxUnseenStreams {
+			h.unseen = append(h.unseen, waitStreamKey{key.Context, key.Stream})
+		}
+	}
 }
