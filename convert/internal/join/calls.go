@@ -126,7 +126,7 @@ type stack struct {
 	*stackOutput
 	thread
 	program *program
-	pending callQueue
+	pending queue[call]
 	entry   read.Call // the record of a call's entry, if entered
 	entered bool      // the record of the same call has not come
 	last    uint64    // latest start
@@ -147,7 +147,7 @@ type stackOutput struct {
 	calls     *read.Calls
 	work      *workJoiner
 	memory    *memoryUsage
-	chunks    pool[callChunk]
+	chunks    pool[chunk[call]]
 }
 
 const deepest = 1<<31 - 1
@@ -163,7 +163,8 @@ const maxNesting = 256
 func newStack(o *stackOutput, p *program, tid uint32) *stack {
 	p.callers++
 	t := p.thread(tid)
-	return &stack{stackOutput: o, thread: thread{Thread: t, tid: tid}, program: p, launch: deepest, joined: deepest, python: pythonSpans{thread: t}}
+	return &stack{stackOutput: o, thread: thread{Thread: t, tid: tid}, program: p, launch: deepest, joined: deepest,
+		pending: queue[call]{pool: &o.chunks}, python: pythonSpans{thread: t}}
 }
 
 // place puts a record on the stack: into the slice of its call if the other source has made
@@ -279,7 +280,7 @@ func (s *stack) joinNext(r *read.Call) {
 }
 
 func (s *stack) push(r *read.Call, from state) {
-	c := s.pending.push(&s.chunks)
+	c, _ := s.pending.push()
 	fn := r.Function
 	c.Caller, c.Python = nil, r.Python
 	if r.Caller != nil {
@@ -303,7 +304,7 @@ func (s *stack) push(r *read.Call, from state) {
 	c.Depth, c.Correlation, c.Ret, c.Flags = int32(len(s.open)), r.Correlation, r.Ret, r.Flags
 	c.fn, c.stream, c.thread, c.state, c.wait, c.next = fn, fn.StreamHandle(r.Arguments.Args), &s.thread, from, nil, nil
 	if fn.Waits != 0 && s.program.waits != nil && !s.withinWait() {
-		c.wait = &waitingCall{Slice: &c.Slice, Type: fn.Waits, TID: s.tid}
+		c.wait = &wait{slice: &c.Slice, kind: fn.Waits, tid: s.tid}
 	}
 	s.open = append(s.open, c)
 	if s.pending.len() > maxOpenPending && s.pending.front()[0].state&(closed|committed) == 0 {
@@ -458,7 +459,7 @@ func (s *stack) emit(force, all bool) {
 		if n == 0 {
 			break
 		}
-		s.pending.pop(n, &s.chunks)
+		s.pending.pop(n)
 	}
 	if all && s.begun {
 		s.python.endFrom(0, s.out)
@@ -522,7 +523,7 @@ func (s *stack) finish(c *call) {
 		}
 	}
 	if c.wait != nil {
-		c.wait.shown = true
+		c.wait.slice = nil
 	}
 	if c.Depth <= s.joined {
 		s.joined = deepest

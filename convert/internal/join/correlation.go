@@ -15,8 +15,8 @@ type call struct {
 	state  state
 	stream read.StreamHandle // named by the call, or by the driver call inside it; 0 for none
 	fn     *read.Function
-	wait   *waitingCall // nil for a call that does not wait, or that lies within a waiting call
-	next   *call        // the next call of its correlationSlot
+	wait   *wait // nil for a call that does not wait, or that lies within a waiting call
+	next   *call // the next call of its correlationSlot
 
 	allocates *timeline.Call // where to describe it, for the memory that it allocates; nil for none
 }
@@ -63,48 +63,6 @@ const (
 
 	source = fromPair | fromAPI | hasPartner | isPartner | innerAPI
 )
-
-// chunkCalls is the number of calls that are allocated together.
-const chunkCalls = 64
-
-type callChunk [chunkCalls]call
-
-// A callQueue holds calls that are not shown yet. A call in it never moves in memory.
-type callQueue struct {
-	chunks []*callChunk
-	last   *callChunk // last of chunks
-	head   int        // index of the first call, in the first chunk
-	n      int
-}
-
-func (q *callQueue) len() int { return q.n }
-
-// front returns the calls in the first chunk.
-func (q *callQueue) front() []call {
-	return q.chunks[0][q.head:min(q.head+q.n, chunkCalls)]
-}
-
-// push adds a call at the end and returns it. The call may have any content.
-func (q *callQueue) push(pool *pool[callChunk]) *call {
-	at := (q.head + q.n) % chunkCalls
-	if at == 0 { // a chunk whose calls have been shown is gone
-		q.last = pool.get()
-		q.chunks = append(q.chunks, q.last)
-	}
-	q.n++
-	return &q.last[at]
-}
-
-// pop removes n calls from the front.
-func (q *callQueue) pop(n int, pool *pool[callChunk]) {
-	q.n -= n
-	if q.head += n; q.head == chunkCalls || q.n == 0 { // an idle thread holds no chunk
-		pool.put(q.chunks[0])
-		n := copy(q.chunks, q.chunks[1:])
-		q.chunks[n] = nil
-		q.chunks, q.head = q.chunks[:n], 0
-	}
-}
 
 // A correlationTable matches the calls of a program with the GPU work that has their
 // correlation IDs. It holds the calls that are not shown yet, and the work whose call was not
@@ -215,8 +173,8 @@ func (s *correlationSlot) holdsCause(c *call) bool {
 // A stream is a stream of one program.
 type stream struct {
 	out     *timeline.Stream
-	waits   *waitStream // nil where no call waits
-	pending workQueue   // work whose call is not known, and the work after it
+	waits   *waitStream          // nil where no call waits
+	pending queue[timeline.Work] // work whose call is not known, and the work after it
 }
 
 // An orphan is a piece of work whose call has not come.
@@ -478,48 +436,4 @@ func (p *workProgress) past(c *call) bool {
 		return true
 	}
 	return p.marks[i].low == timeline.Never || p.done-p.marks[i].done >= window(c)
-}
-
-// chunkWork is the number of pieces of work that are allocated together.
-const chunkWork = 64
-
-type workChunk [chunkWork]timeline.Work
-
-// A workQueue holds work. A piece of work in it never moves in memory.
-type workQueue struct {
-	pool   *pool[workChunk]
-	chunks []*workChunk
-	popped uint64 // number of pieces popped so far
-	pushed uint64
-}
-
-func (q *workQueue) empty() bool { return q.popped == q.pushed }
-
-func (q *workQueue) len() int { return int(q.pushed - q.popped) }
-
-// push adds a piece of work. It returns the piece's number, for at.
-func (q *workQueue) push(w *timeline.Work) (nth uint64) {
-	if q.pushed%chunkWork == 0 || q.empty() {
-		q.chunks = append(q.chunks, q.pool.get())
-	}
-	nth = q.pushed
-	q.pushed++
-	*q.at(nth) = *w
-	return nth
-}
-
-// has reports whether the piece of work with a number has not been popped.
-func (q *workQueue) has(nth uint64) bool { return nth >= q.popped && nth < q.pushed }
-
-func (q *workQueue) at(nth uint64) *timeline.Work {
-	return &q.chunks[nth/chunkWork-q.popped/chunkWork][nth%chunkWork]
-}
-
-func (q *workQueue) front() *timeline.Work { return &q.chunks[0][q.popped%chunkWork] }
-
-func (q *workQueue) pop() {
-	if q.popped++; q.popped%chunkWork == 0 || q.empty() { // an idle stream holds no chunk
-		q.pool.put(q.chunks[0])
-		q.chunks = q.chunks[:copy(q.chunks, q.chunks[1:])]
-	}
 }

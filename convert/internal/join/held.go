@@ -35,6 +35,54 @@ func (b *Budget) holdCalls(s *share, n int) (over bool) {
 	return b.calls > b.Calls
 }
 
+// A queue holds rows until they are shown, in chunks that are used again. A row in it never moves in memory.
+type queue[T any] struct {
+	pool           *pool[chunk[T]]
+	chunks         []*chunk[T]
+	pushed, popped uint64
+}
+
+// A chunk is the rows that are allocated together.
+type chunk[T any] [chunkRows]T
+
+const chunkRows = 64
+
+func (q *queue[T]) len() int { return int(q.pushed - q.popped) }
+
+// push adds a row at the end. It returns the row, which may have any content, and its number, for at.
+func (q *queue[T]) push() (row *T, nth uint64) {
+	if q.pushed%chunkRows == 0 || q.pushed == q.popped {
+		q.chunks = append(q.chunks, q.pool.get())
+	}
+	nth = q.pushed
+	q.pushed++
+	return &q.chunks[len(q.chunks)-1][nth%chunkRows], nth
+}
+
+// has reports whether the row with a number has not been popped.
+func (q *queue[T]) has(nth uint64) bool { return nth >= q.popped && nth < q.pushed }
+
+func (q *queue[T]) at(nth uint64) *T {
+	return &q.chunks[nth/chunkRows-q.popped/chunkRows][nth%chunkRows]
+}
+
+// front returns the rows in the first chunk.
+func (q *queue[T]) front() []T {
+	head := q.popped % chunkRows
+	return q.chunks[0][head:min(head+q.pushed-q.popped, chunkRows)]
+}
+
+// pop removes n rows from the front.
+func (q *queue[T]) pop(n int) {
+	q.popped += uint64(n)
+	if q.popped%chunkRows == 0 || q.popped == q.pushed { // an idle queue holds no chunk
+		q.pool.put(q.chunks[0])
+		n := copy(q.chunks, q.chunks[1:])
+		q.chunks[n] = nil
+		q.chunks = q.chunks[:n]
+	}
+}
+
 // A pool has unused values.
 type pool[T any] struct{ free []*T }
 

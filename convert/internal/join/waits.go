@@ -27,14 +27,13 @@ const (
 	maxPendingWaits = 1 << 17
 )
 
-// A waitingCall is a waiting call of a thread, while its slice is not shown yet.
-type waitingCall struct {
-	*timeline.Slice
-	Type   cudaapi.Wait // the kind of wait of its function
-	Stream read.StreamHandle
-	TID    uint32
-
-	shown bool
+// A wait is a call that waits.
+type wait struct {
+	slice      *timeline.Slice // nil once it is shown
+	start, end uint64          // of the slice, once it is final
+	kind       cudaapi.Wait    // of its function
+	stream     read.StreamHandle
+	tid        uint32
 }
 
 // A waitJoiner finds the GPU work for which the calls of a program waited: the last work of a call's stream that was
@@ -43,28 +42,27 @@ type waitJoiner struct {
 	stats     *waitStats
 	handles   waitHandles
 	streams   map[waitStreamKey]*waitStream
-	contexts  map[uint32][]*waitStream
-	order     []uint32 // contexts in the order of first sight
+	contexts  []waitContext // in the order of first sight: a few
 	tolerance uint64
-	pending   ordered.List[wait]
+	pending   ordered.List[*wait]
 	done      uint64 // all waits that begin before this time have been joined
 }
 
 type waitStreamKey struct{ context, stream uint32 }
 
-// A wait is a call whose slice is final. The slice itself may be gone once it is shown.
-type wait struct {
-	start, end uint64
-	call       *waitingCall
+// A waitContext has the streams of a context, by their numbers.
+type waitContext struct {
+	id      uint32
+	streams []*waitStream
 }
 
 // newWaitJoiner returns a joiner for a program. clockError is the largest error of a GPU time, ns.
 func newWaitJoiner(clockError uint64, stats *waitStats) *waitJoiner {
 	return &waitJoiner{
 		stats: stats, tolerance: waitTolerance + min(clockError, 1e9),
-		streams: make(map[waitStreamKey]*waitStream), contexts: make(map[uint32][]*waitStream),
-		pending: ordered.NewList(func(a, b *wait) bool {
-			return a.start < b.start || a.start == b.start && a.end < b.end
+		streams: make(map[waitStreamKey]*waitStream),
+		pending: ordered.NewList(func(a, b **wait) bool {
+			return cmp.Or(cmp.Compare((*a).start, (*b).start), cmp.Compare((*a).end, (*b).end)) < 0
 		}),
 	}
 }
@@ -80,15 +78,15 @@ func (j *waitJoiner) stream(out *timeline.Stream) *waitStream {
 		delete(j.handles.idle, u.handle)
 		j.made(u, key)
 	}
-	list, known := j.contexts[context]
-	if !known {
-		j.order = append(j.order, context)
+	at := slices.IndexFunc(j.contexts, func(c waitContext) bool { return c.id == context })
+	if at < 0 {
+		at, j.contexts = len(j.contexts), append(j.contexts, waitContext{id: context})
 	}
-	if len(list) < maxWaitStreams {
-		i, _ := slices.BinarySearchFunc(list, s, func(a, b *waitStream) int {
+	if c := &j.contexts[at]; len(c.streams) < maxWaitStreams {
+		i, _ := slices.BinarySearchFunc(c.streams, s, func(a, b *waitStream) int {
 			return cmp.Or(cmp.Compare(a.out.Context.Device, b.out.Context.Device), cmp.Compare(a.out.ID, b.out.ID))
 		})
-		j.contexts[context] = slices.Insert(list, i, s)
+		c.streams = slices.Insert(c.streams, i, s)
 	}
 	return s
 }
@@ -98,11 +96,11 @@ func (j *waitJoiner) learn(handle read.StreamHandle, tid uint32, graph bool, s *
 	j.handles.learn(handleUser{handle, tid}, graph, s)
 }
 
-// closeWait adds a call whose slice is final, with the stream that it names.
-func (j *waitJoiner) closeWait(c *waitingCall, stream read.StreamHandle) {
-	c.Stream = stream
-	if c.Ret == 0 && c.Flags == 0 {
-		j.pending.Add(wait{c.Start, c.End, c})
+// closeWait adds a wait whose slice is final, with the stream that it names.
+func (j *waitJoiner) closeWait(w *wait, stream read.StreamHandle) {
+	w.start, w.end, w.stream = w.slice.Start, w.slice.End, stream
+	if w.slice.Ret == 0 && w.slice.Flags == 0 {
+		j.pending.Add(w)
 	}
 }
 
@@ -110,11 +108,11 @@ func (j *waitJoiner) closeWait(c *waitingCall, stream read.StreamHandle) {
 // all every wait. Up to ready the program's threads and streams are known.
 func (j *waitJoiner) joinUntil(ready uint64, all bool) {
 	left := j.pending.Len()
-	j.pending.Drain(func(w *wait) bool {
-		known := timeline.End(w.end, 2*j.tolerance) < ready || all || left > maxPendingWaits
+	j.pending.Drain(func(w **wait) bool {
+		known := timeline.End((*w).end, 2*j.tolerance) < ready || all || left > maxPendingWaits
 		left--
 		return known
-	}, j.join)
+	}, func(w **wait) { j.join(*w) })
 	j.done = max(j.done, ready-min(ready, 2*j.tolerance))
 	if j.pending.Len() > 0 {
 		j.done = min(j.done, j.pending.Values()[0].start)
@@ -122,10 +120,10 @@ func (j *waitJoiner) joinUntil(ready uint64, all bool) {
 }
 
 // settled reports whether the search for a call's work is over.
-func (j *waitJoiner) settled(c *waitingCall) bool { return j.done > timeline.End(c.End, j.tolerance) }
+func (j *waitJoiner) settled(w *wait) bool { return j.done > timeline.End(w.slice.End, j.tolerance) }
 
 // waited adds work to the call that waited for it.
-func (j *waitJoiner) waited(call *waitingCall, list []lastWork) {
+func (j *waitJoiner) waited(call *timeline.Slice, list []lastWork) {
 	for _, w := range list {
 		w.awaited = true
 		call.AddWait(timeline.Awaited{Work: w.id, Stream: w.stream.out, Start: w.start, End: w.end()})
@@ -135,12 +133,12 @@ func (j *waitJoiner) waited(call *waitingCall, list []lastWork) {
 
 // join finds the work for which a call waited.
 func (j *waitJoiner) join(w *wait) {
-	if w.call.shown || w.call.HasWork() {
+	if w.slice == nil || w.slice.HasWork() {
 		return
 	}
 	var list []lastWork
 	var ambiguous bool
-	switch w.call.Type {
+	switch w.kind {
 	case cudaapi.ContextWait:
 		list, ambiguous = j.ofContext(w)
 	case cudaapi.StreamWait:
@@ -151,13 +149,13 @@ func (j *waitJoiner) join(w *wait) {
 	if ambiguous {
 		j.stats.Ambiguous++
 	}
-	j.waited(w.call, list)
+	j.waited(w.slice, list)
 }
 
 // all returns the program's streams, by context.
 func (j *waitJoiner) all() (streams []*waitStream) {
-	for _, context := range j.order {
-		streams = append(streams, j.contexts[context]...)
+	for _, c := range j.contexts {
+		streams = append(streams, c.streams...)
 	}
 	return streams
 }
@@ -165,15 +163,15 @@ func (j *waitJoiner) all() (streams []*waitStream) {
 // ofStream returns the work for which a call with a stream's handle waited: the stream's last
 // work. A handle may have stood for several streams, one after the other.
 func (j *waitJoiner) ofStream(w *wait) (list []lastWork, ambiguous bool) {
-	streams := j.handles.of(w.call)
+	streams := j.handles.of(w)
 	last := j.lastOf(w, streams)
 	if last.recentWork == nil {
 		last = j.unseen(w)
 	}
 	if len(streams) == 0 && last.recentWork == nil {
-		return j.onlyOne(w, j.handles.unnamed(j.all()))
+		return j.onlyOne(w, unnamed(j.all()))
 	}
-	if w.call.Stream <= read.ThreadStream && !oneContext(streams) {
+	if w.stream <= read.ThreadStream && !oneContext(streams) {
 		return j.onlyOne(w, streams)
 	}
 	if last.recentWork == nil || last.end() <= w.start && last.awaited {
@@ -194,13 +192,13 @@ func (j *waitJoiner) lastOf(w *wait, streams []*waitStream) (last lastWork) {
 
 // unseen returns the last work before a wait of the only stream that had some then and whose handle nobody saw.
 func (j *waitJoiner) unseen(w *wait) (last lastWork) {
-	if h := w.call.Stream; h <= read.ThreadStream || j.handles.idle[h] {
+	if h := w.stream; h <= read.ThreadStream || j.handles.idle[h] {
 		return lastWork{} // the default stream, or one that was made and has no work
 	}
 	if len(j.handles.unseen) == maxUnseenStreams {
 		return lastWork{}
 	}
-	for _, s := range j.handles.unnamed(j.all()) { // one that was made while nothing was recorded
+	for _, s := range unnamed(j.all()) { // one that was made while nothing was recorded
 		key := waitStreamKey{s.out.Context.ID, s.out.ID}
 		if !s.out.Default && !slices.Contains(j.handles.unseen, key) && j.last(s, w) != nil {
 			return lastWork{}
@@ -237,15 +235,15 @@ func (j *waitJoiner) onlyOne(w *wait, streams []*waitStream) (list []lastWork, a
 // naming it. The context is that of the thread, if its launches tell it, or else the only
 // context that had work and has none left at the end.
 func (j *waitJoiner) ofContext(w *wait) (list []lastWork, ambiguous bool) {
-	if len(j.order) == 1 {
-		return j.ends(w, j.order[0]), false
-	}
-	if own, known := j.handles.callers[w.call.TID]; known && !own.several {
-		return j.ends(w, own.context), false
-	}
+	own, tells := j.handles.callers[w.tid]
+	tells = tells && !own.several
 	fitting := 0
-	for _, context := range j.order {
-		if r := j.ends(w, context); len(r) > 0 && !j.contextBusy(w, context) {
+	for _, c := range j.contexts {
+		r := j.ends(w, c.streams)
+		if len(j.contexts) == 1 || tells && own.context == c.id {
+			return r, false
+		}
+		if len(r) > 0 && !slices.ContainsFunc(c.streams, func(s *waitStream) bool { return j.busy(s, w) }) {
 			list = r
 			fitting++
 		}
@@ -257,8 +255,8 @@ func (j *waitJoiner) ofContext(w *wait) (list []lastWork, ambiguous bool) {
 }
 
 // ends returns the last work before a wait, for each stream of a context.
-func (j *waitJoiner) ends(w *wait, context uint32) (list []lastWork) {
-	for _, s := range j.contexts[context] {
+func (j *waitJoiner) ends(w *wait, streams []*waitStream) (list []lastWork) {
+	for _, s := range streams {
 		if r := j.last(s, w); r != nil && (r.end() > w.start || !r.awaited) {
 			list = append(list, lastWork{r, s})
 		}
@@ -266,19 +264,11 @@ func (j *waitJoiner) ends(w *wait, context uint32) (list []lastWork) {
 	return list
 }
 
-func (j *waitJoiner) contextBusy(w *wait, context uint32) bool {
-	for _, s := range j.contexts[context] {
-		if j.busy(s, w) {
-			return true
-		}
-	}
-	return false
-}
-
 // A waitStream has the latest work of a stream, by start.
 type waitStream struct {
 	out    *timeline.Stream
 	joiner *waitJoiner
+	named  bool   // launches name it by a handle
 	added  uint64 // number of pieces of work so far
 	recent []recentWork
 }
@@ -381,7 +371,6 @@ type waitHandles struct {
 	recent   [recentUses]use // lets nearly all launches do without a map
 	launches map[handleUser][]*waitStream
 	graphs   map[handleUser][]*waitStream // for launches of graphs, whose work may run on other streams too
-	named    map[*waitStream]bool         // streams in launches
 	made     map[waitStreamKey]handleUser // streams without work so far, by the call that made them
 	idle     map[read.StreamHandle]bool   // their handles
 	unseen   []waitStreamKey              // streams that were made by calls without a handle
@@ -452,13 +441,13 @@ func (h *waitHandles) learn(u handleUser, graph bool, s *waitStream) {
 		return
 	}
 	note(h.launches, u.key(), s)
-	h.named[s] = true
+	s.named = true
 }
 
 func (h *waitHandles) begin() {
 	if h.launches == nil {
 		h.launches, h.graphs = make(map[handleUser][]*waitStream), make(map[handleUser][]*waitStream)
-		h.named, h.callers = make(map[*waitStream]bool), make(map[uint32]caller)
+		h.callers = make(map[uint32]caller)
 		h.made, h.idle = make(map[waitStreamKey]handleUser), make(map[read.StreamHandle]bool)
 	}
 }
@@ -469,7 +458,7 @@ func (j *waitJoiner) made(u handleUser, key waitStreamKey) {
 	h.begin()
 	if s := j.streams[key]; s != nil {
 		note(h.launches, u.key(), s)
-		h.named[s] = true
+		s.named = true
 	} else if len(h.made) < maxHandles {
 		h.made[key], h.idle[u.handle] = u, true
 	}
@@ -483,21 +472,21 @@ func note(known map[handleUser][]*waitStream, u handleUser, s *waitStream) {
 	known[u] = append(list, s)
 }
 
-// of returns the streams that a call names, none if no launch has named them. Each context has
+// of returns the streams that a wait names, none if no launch has named them. Each context has
 // a default stream: of several contexts the thread's context counts.
-func (h *waitHandles) of(c *waitingCall) []*waitStream {
-	if c.Stream == 0 {
+func (h *waitHandles) of(w *wait) []*waitStream {
+	if w.stream == 0 {
 		return nil
 	}
-	u := handleUser{c.Stream, c.TID}.key()
+	u := handleUser{w.stream, w.tid}.key()
 	list := h.launches[u]
 	if graphs := h.graphs[u]; len(list) == 0 && len(graphs) == 1 {
 		list = graphs
 	}
-	if c.Stream > read.ThreadStream {
+	if w.stream > read.ThreadStream {
 		return list
 	}
-	own, known := h.callers[c.TID]
+	own, known := h.callers[w.tid]
 	if !known || own.several {
 		return list
 	}
@@ -511,9 +500,9 @@ func (h *waitHandles) of(c *waitingCall) []*waitStream {
 }
 
 // unnamed returns the streams of a list that no handle is known for.
-func (h *waitHandles) unnamed(streams []*waitStream) (list []*waitStream) {
+func unnamed(streams []*waitStream) (list []*waitStream) {
 	for _, s := range streams {
-		if !h.named[s] {
+		if !s.named {
 			list = append(list, s)
 		}
 	}

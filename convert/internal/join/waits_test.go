@@ -28,7 +28,7 @@ func TestAdvance(t *testing.T) {
 	var got []string
 	for _, ready := range []int{0, 600, 620, 621, 920, 921, 922, 2000} {
 		s.run(fmt.Sprint("advance ", ready))
-		got = append(got, fmt.Sprintf("%d: %s, settled %t %t", ready, s.found(), s.j.settled(s.calls[0]), s.j.settled(s.calls[1])))
+		got = append(got, fmt.Sprintf("%d: %s, settled %t %t", ready, s.found(), s.j.settled(s.waits[0]), s.j.settled(s.waits[1])))
 	}
 	want := []string{
 		"0: , settled false false",
@@ -50,13 +50,13 @@ func TestSettledWithoutWork(t *testing.T) {
 	t.Parallel()
 	s := newScript(t, 0)
 	s.run("wait t1 stream 200-600\nadvance 629")
-	if s.j.settled(s.calls[0]) {
+	if s.j.settled(s.waits[0]) {
 		t.Error("the call is settled before all is known")
 	}
-	if s.run("advance 631"); !s.j.settled(s.calls[0]) {
+	if s.run("advance 631"); !s.j.settled(s.waits[0]) {
 		t.Error("the call is not settled")
 	}
-	if s.run("advance 100"); !s.j.settled(s.calls[0]) { // of a time that is known already
+	if s.run("advance 100"); !s.j.settled(s.waits[0]) { // of a time that is known already
 		t.Error("the call is not settled any more")
 	}
 }
@@ -141,7 +141,7 @@ func TestPendingBound(t *testing.T) {
 	const more = 5
 	s := newScript(t, 0)
 	for i := range uint64(maxPendingWaits + more) {
-		s.j.closeWait(&waitingCall{Slice: &timeline.Slice{Start: 1000 * i, End: 1000*i + 1}, Type: cudaapi.StreamWait}, 0)
+		s.j.closeWait(&wait{slice: &timeline.Slice{Start: 1000 * i, End: 1000*i + 1}, kind: cudaapi.StreamWait}, 0)
 	}
 	s.j.joinUntil(0, false)
 	if left := s.j.pending.Values(); len(left) != maxPendingWaits || left[0].start != 1000*more {
@@ -213,7 +213,7 @@ func TestHandlesBound(t *testing.T) {
 	for _, s := range streams {
 		h.learn(handleUser{5, 1}, false, s)
 	}
-	of := func(handle read.StreamHandle) int { return len(h.of(&waitingCall{Stream: handle, TID: 1})) }
+	of := func(handle read.StreamHandle) int { return len(h.of(&wait{stream: handle, tid: 1})) }
 	if n := of(5); n != maxStreamsOfHandle {
 		t.Errorf("the handle stands for %d streams", n)
 	}
@@ -242,7 +242,8 @@ type script struct {
 	stats   waitStats
 	names   map[uint64]string // of work
 	streams map[string]*waitStream
-	calls   []*waitingCall
+	waits   []*wait
+	calls   []*timeline.Slice // of waits
 }
 
 func newScript(t testing.TB, clockError uint64) *script {
@@ -349,21 +350,24 @@ func (s *script) wait(words []string) {
 			sl.AddWork(99)
 		}
 	}
-	c := &waitingCall{Slice: sl, Type: waitTypes[words[1]], TID: uint32(s.number(words[0])), shown: slices.Contains(words, "shown")}
-	s.calls = append(s.calls, c)
+	w := &wait{slice: sl, kind: waitTypes[words[1]], tid: uint32(s.number(words[0]))}
+	s.waits, s.calls = append(s.waits, w), append(s.calls, sl)
 	if !slices.Contains(words, "open") {
-		s.j.closeWait(c, handle)
+		s.j.closeWait(w, handle)
+	}
+	if slices.Contains(words, "shown") {
+		w.slice = nil
 	}
 }
 
 // found shows the calls with the work that they waited for, and what was counted.
 func (s *script) found() string {
 	var b strings.Builder
-	for _, c := range s.calls {
+	for i, c := range s.calls {
 		if len(c.Waits()) == 0 {
 			continue
 		}
-		fmt.Fprintf(&b, "t%d@%d:", c.TID, c.Start/1000)
+		fmt.Fprintf(&b, "t%d@%d:", s.waits[i].tid, c.Start/1000)
 		for _, w := range c.Waits() {
 			fmt.Fprintf(&b, " %s", s.names[w.Work])
 		}

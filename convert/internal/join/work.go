@@ -30,7 +30,7 @@ type streams struct {
 	active    []*streamWork // those with work to come, or to show
 	latest    *streamWork
 	announced map[streamKey]*timeline.Stream
-	chunks    pool[workChunk]
+	chunks    pool[chunk[timeline.Work]]
 }
 
 // A contextKey identifies a context. In a sound log a context has one device.
@@ -78,7 +78,7 @@ func (l *streams) stream(w *streamWork, device uint32, of uint16) *stream {
 func (l *streams) newStream(p *program, key read.StreamKey, device uint32) *stream {
 	out := l.announce(p, key, device)
 	p.streams++
-	s := &stream{out: out, pending: workQueue{pool: &l.chunks}}
+	s := &stream{out: out, pending: queue[timeline.Work]{pool: &l.chunks}}
 	if p.waits != nil {
 		s.waits = p.waits.stream(out)
 	}
@@ -214,10 +214,12 @@ func (j *workJoiner) joinWork(p *program, s *stream, w *timeline.Work) {
 	case w.Start == 0 || j.ofCalls:
 		held := *w
 		o.held, c = &held, nil
-	case c != nil && s.pending.empty() && !p.awaitsNCCL(w.Kind, c.Ranges, c.End) && !p.captures.awaits(w, c.Start):
+	case c != nil && s.pending.len() == 0 && !p.awaitsNCCL(w.Kind, c.Ranges, c.End) && !p.captures.awaits(w, c.Start):
 		w.Call = c.asCause()
 	default:
-		o.nth, c = s.pending.push(w), nil
+		var row *timeline.Work
+		row, o.nth = s.pending.push()
+		*row, c = *w, nil
 	}
 	if w.Graph != 0 && p.graphs.matchNode(w, &o) {
 		return
@@ -397,14 +399,14 @@ const callSlack = 1e6
 // emit shows the work of a stream up to the first piece whose call may still come. All calls
 // that begin before known are known. With all it shows everything.
 func (j *workJoiner) emit(p *program, s *stream, known uint64, all bool) {
-	for !s.pending.empty() {
-		w := s.pending.front()
+	for s.pending.len() > 0 {
+		w := &s.pending.front()[0]
 		if !all && (p.awaitsNCCL(w.Kind, w.Call.Ranges, w.Call.End) || w.Call.Function == nil && w.Correlation != 0 && timeline.End(w.Start, callSlack) >= known ||
 			isBody(w) && p.graphs.awaits(w.Start) || w.Call.Function != nil && p.captures.awaits(w, w.Call.Start)) {
 			return
 		}
 		j.show(p, s, w)
-		s.pending.pop()
+		s.pending.pop(1)
 	}
 }
 
