@@ -152,14 +152,6 @@ type stackOutput struct {
 
 const deepest = 1<<31 - 1
 
-// maxOpenPending is the number of calls that a thread holds back while a call around them is
-// open, for instance a call that takes hours.
-const maxOpenPending = 1 << 15
-
-// maxNesting bounds the calls that are open on a thread at one time. A program has a few; with more
-// the innermost call is cut off where the next one begins.
-const maxNesting = 256
-
 func newStack(o *stackOutput, p *program, tid uint32) *stack {
 	p.callers++
 	t := p.thread(tid)
@@ -234,13 +226,13 @@ func (s *stack) settleEntry(at uint64) {
 func (s *stack) joinNext(r *read.Call) {
 	if r.Start < s.last {
 		r.Start, r.End = s.last, max(r.End, s.last)
-		s.found.Calls.Late++
+		s.found.Late++
 	}
 	s.last = r.Start
 	s.closeUntil(r.Start)
-	if n := len(s.open); n == maxNesting {
+	if n := len(s.open); n == maxDepth {
 		s.open[n-1].End = r.Start
-		s.found.Calls.TooDeep++
+		s.found.TooDeep++
 		s.closeUntil(r.Start)
 	}
 	from := fromAPI
@@ -307,9 +299,6 @@ func (s *stack) push(r *read.Call, from state) {
 		c.wait = &wait{slice: &c.Slice, kind: fn.Waits, tid: s.tid}
 	}
 	s.open = append(s.open, c)
-	if s.pending.len() > maxOpenPending && s.pending.front()[0].state&(closed|committed) == 0 {
-		s.commit()
-	}
 }
 
 // withinLaunch reports whether the function of an open call launches a kernel.
@@ -449,6 +438,9 @@ func (s *stack) partner(r *read.Call, from state) (mark state) {
 
 // emit shows the settled calls, in pre-order; with force all closed calls, with all every call.
 func (s *stack) emit(force, all bool) {
+	if force && s.pending.len() > len(s.open) && s.pending.front()[0].state&(closed|committed) == 0 {
+		s.commit()
+	}
 	for s.pending.len() > 0 {
 		list := s.pending.front()
 		n := 0

@@ -22,7 +22,6 @@ import (
 // Bounds of the captures of a program. What lies beyond them is not named.
 const (
 	maxCaptured   = 1 << 19 // captured calls that are kept
-	maxCandidates = 1 << 17 // calls whose order is not known yet
 	maxFinished   = 1 << 9  // captures that may be child graphs or bodies
 	maxExecs      = 1 << 14 // executable graphs whose handle is kept
 	maxGraphNames = 1 << 12 // executable graphs whose nodes are kept
@@ -102,8 +101,7 @@ func newCaptures(nodes *read.GraphNodes, p *read.Program, lack timeline.Uncaptur
 
 // called takes a call that has ended.
 func (l *captures) called(c *call) {
-	if l == nil || c.fn.Role == cudaapi.NoRole && (!c.fn.GPUWork || c.fn.LaunchesGraph) || c.Flags&timeline.Unfinished != 0 ||
-		len(l.waiting) >= maxCandidates {
+	if l == nil || c.fn.Role == cudaapi.NoRole && (!c.fn.GPUWork || c.fn.LaunchesGraph) || c.Flags&timeline.Unfinished != 0 {
 		return
 	}
 	l.waiting = append(l.waiting, &capturedCall{Call: c.asCause(), fn: c.fn, args: c.Args, stream: c.stream, failed: c.Ret != 0})
@@ -124,8 +122,30 @@ func (l *captures) launched(graph uint32, c *call) {
 	l.execOf[graph] = exec
 }
 
+// waits returns the number of calls whose order is not known yet.
+func (l *captures) waits() int {
+	if l == nil {
+		return 0
+	}
+	return len(l.waiting)
+}
+
+// newest returns a time by which all waiting calls begin.
+func (l *captures) newest() (at uint64) {
+	if l == nil {
+		return 0
+	}
+	for _, c := range l.waiting {
+		at = max(at, c.Start+1)
+	}
+	return at
+}
+
 // settle puts the calls in order that begin before low: all of those are known.
 func (l *captures) settle(low uint64) {
+	if l == nil {
+		return
+	}
 	l.low = max(l.low, low)
 	if l.sorted != len(l.waiting) {
 		slices.SortStableFunc(l.waiting, func(a, b *capturedCall) int { return cmp.Compare(a.Start, b.Start) })

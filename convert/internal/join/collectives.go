@@ -216,7 +216,7 @@ type ncclThreadKey struct{ pid, tid uint32 }
 type ncclCaller struct {
 	early []ncclEvent
 	last  uint64 // time of the latest event that was taken
-	nccl  ncclCalls
+	nccl  ncclThread
 	open  map[uint32]*openCall // by marker ID
 	calls []ncclInterval       // by time; none overlap
 }
@@ -317,7 +317,7 @@ func (c *ncclReading) events(b *tracelog.Block) {
 func (c *ncclReading) thread(k ncclThreadKey) *ncclCaller {
 	t := c.threads[k]
 	if t == nil {
-		t = &ncclCaller{nccl: make(ncclCalls), open: make(map[uint32]*openCall)}
+		t = &ncclCaller{open: make(map[uint32]*openCall)}
 		c.threads[k] = t
 	}
 	return t
@@ -349,7 +349,7 @@ func (c *ncclReading) applyEvent(t *ncclCaller, e *ncclEvent) {
 		t.nccl.say(e.says)
 	case e.Flags&tracelog.MarkerStart != 0:
 		o := &openCall{timeline.Range{Name: e.Name, Domain: e.Domain}, e.Time}
-		t.nccl.Begin(e.TID, &o.Range)
+		t.nccl.begin(&o.Range)
 		t.open[e.ID] = o
 	case t.open[e.ID] != nil:
 		o := t.open[e.ID]
@@ -360,7 +360,7 @@ func (c *ncclReading) applyEvent(t *ncclCaller, e *ncclEvent) {
 			}
 			t.calls, c.calls = append(t.calls, ncclInterval{o.start, e.Time, o.Group.Communicator()}), c.calls+1
 		}
-		t.nccl.End(e.TID, &o.Range, e.Time)
+		t.nccl.end(&o.Range, e.Time)
 	}
 	c.useless = c.useless || c.calls > mostNCCLCalls || len(t.open) > mostNCCLCalls
 }

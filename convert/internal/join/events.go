@@ -1,7 +1,6 @@
 package join
 
 import (
-	"github.com/cudatrace/cudatrace/convert/internal/ordered"
 	"github.com/cudatrace/cudatrace/convert/internal/pipeline"
 	"github.com/cudatrace/cudatrace/convert/internal/read"
 	"github.com/cudatrace/cudatrace/convert/timeline"
@@ -19,16 +18,13 @@ type events struct {
 	spans    spanOutput
 	memory   *memoryUsage
 
-	markers ordered.List[marker]
+	markers inOrder[marker]
 	samples samples
 	times   threadTimes
 
 	functions functions
 	takers    map[tracelog.Kind]func(b *tracelog.Block, i int) // takers of a record, by kind
 }
-
-// maxHeldMarkers bounds the markers that wait for earlier ones.
-const maxHeldMarkers = 1 << 18
 
 // A marker is an NVTX marker of a program, or what a call of NCCL says before the marker at which its range begins.
 type marker struct {
@@ -41,15 +37,16 @@ func newEvents(c *read.Catalog, programs []*program, byPID map[uint32][]*program
 	out *pipeline.Pipeline, spans spanOutput, memory *memoryUsage) *events {
 	e := &events{
 		catalog: c, wanted: wanted, programs: programs, byPID: byPID, found: found, spans: spans, memory: memory,
-		markers: ordered.NewList(func(a, b *marker) bool { return markerBefore(&a.Marker, &b.Marker) }),
+		markers: newInOrder(&spans.budget.Records, &found.Late, func(m *marker) uint64 { return m.Time },
+			func(a, b *marker) bool { return markerBefore(&a.Marker, &b.Marker) }),
 	}
 	for _, p := range e.programs {
 		if p.hasMarkers {
-			p.nvtx(&e.spans, e.found)
+			p.nvtx(&e.spans)
 		}
 	}
-	e.samples = newSamples(c, byPID, out)
-	e.times = newThreadTimes(c, e.program, out)
+	e.samples = newSamples(c, byPID, out, &e.spans)
+	e.times = newThreadTimes(c, e.program, out, &e.spans)
 	e.functions = newFunctions(c, e.program, &e.spans)
 	e.takers = map[tracelog.Kind]func(b *tracelog.Block, i int){
 		tracelog.KindOverhead:     e.overhead,
@@ -90,7 +87,7 @@ func (e *events) overhead(b *tracelog.Block, i int) {
 	start := e.catalog.KnownTime(x.Start)
 	p := e.program(x.PID, start)
 	if p.overheads == nil {
-		p.overheads = newOverlapLanes(&e.spans, timeline.Track{Process: p.out, Category: timeline.CUPTI})
+		p.overheads = newOverlapLanes(&e.spans, &e.spans.budget.Records, timeline.Track{Process: p.out, Category: timeline.CUPTI})
 	}
 	sp := timeline.Span{Name: cudaapi.OverheadName(x.OverheadKind), Start: start, End: timeline.End(start, x.Dur)}
 	if x.TID != 0 {
@@ -105,7 +102,7 @@ func (e *events) marker(b *tracelog.Block, i int) {
 	m.Marker.Read(b, i)
 	m.Time, m.TID = e.catalog.KnownTime(m.Time), e.catalog.Names.HostTID(m.PID, m.TID)
 	m.program = e.program(m.PID, m.Time)
-	e.markers.Add(m)
+	e.markers.add(m)
 }
 
 // ncclCall takes what a call of NCCL says. On another clock than CUPTI's, nothing tells which range follows.
@@ -116,7 +113,7 @@ func (e *events) ncclCall(b *tracelog.Block, i int) {
 		return
 	}
 	call.TID = e.catalog.Names.HostTID(call.PID, call.TID)
-	e.markers.Add(marker{program: e.program(call.PID, call.Time), Marker: tracelog.Marker{Time: call.Time}, call: call})
+	e.markers.add(marker{program: e.program(call.PID, call.Time), Marker: tracelog.Marker{Time: call.Time}, call: call})
 }
 
 func (e *events) allocation(b *tracelog.Block, i int) {
@@ -143,7 +140,7 @@ func (e *events) pool(b *tracelog.Block, i int) {
 	at := e.catalog.KnownTime(m.Time)
 	p := e.program(m.PID, at)
 	if p.pools == nil {
-		p.pools = newOverlapLanes(&e.spans, timeline.Track{Process: p.out, Category: timeline.Memory})
+		p.pools = newOverlapLanes(&e.spans, &e.spans.budget.Records, timeline.Track{Process: p.out, Category: timeline.Memory})
 	}
 	gpu, _ := e.catalog.GPUs.Index(m.PID, m.Device)
 	p.memoryIn(e.memory).addPool(&m, at, gpu)
@@ -171,9 +168,8 @@ func (e *events) markersUntil() uint64 { return e.low(tracelog.KindMarker) }
 // time may be stacked afterwards.
 func (e *events) takeMarkers(all bool) {
 	low := e.markersUntil()
-	full := e.markers.Len() > maxHeldMarkers
-	e.markers.Drain(func(m *marker) bool { return m.Time < low || all || full }, func(m *marker) {
-		if r := m.program.nvtx(&e.spans, e.found); m.call != nil {
+	e.markers.drain(low, all, func(m *marker) {
+		if r := m.program.nvtx(&e.spans); m.call != nil {
 			r.ncclCall(m.call)
 		} else {
 			r.marker(&m.Marker)
@@ -184,7 +180,8 @@ func (e *events) takeMarkers(all bool) {
 	}
 	for _, p := range e.programs {
 		if p.ranges != nil {
-			p.ranges.known(low)
+			p.ranges.until = low
+			p.ranges.relieve()
 		}
 	}
 }
@@ -207,7 +204,7 @@ func (e *events) advanceProgram(p *program, memoryLow uint64, all bool) {
 	case all:
 		p.ranges.finish()
 	default:
-		p.ranges.emitUntilKnown()
+		p.ranges.advance(false)
 	}
 	if p.overheads != nil {
 		p.overheads.advance(e.low(tracelog.KindOverhead), all)

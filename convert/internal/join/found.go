@@ -14,14 +14,13 @@ type Found struct {
 	NVTX       nvtxStats
 	OverheadNS uint64 // time that CUPTI took for itself
 	Forced     uint64 // calls that were shown before everything that belongs to them was known
-	Unranged   uint64 // calls whose NVTX ranges were not known when the calls were stacked
+	Late       uint64 // calls and other records that came after later ones had been shown: their slices begin later
+	TooDeep    uint64 // calls, ranges and functions in more than maxDepth others
 	LeftOut    uint64 // slices and pieces of work that were read but not shown
 	Taken      uint64 // records that the filter selected, 0 without a filter
 	PeakDevice uint64 // largest number of live bytes of device memory on one GPU
-	Untracked  uint64 // allocations beyond MaxAllocations
-
-	UntrackedPools uint64 // states of memory pools beyond MaxMemoryPools
-	Span           Span   // from the first call to the last end of a call or of GPU work
+	Untracked  uint64 // allocations and states of memory pools beyond MaxAllocations
+	Span       Span   // from the first call to the last end of a call or of GPU work
 
 	Metrics []sampled.GPU // main figures of the sampled GPUs
 }
@@ -55,8 +54,6 @@ type callStats struct {
 	Failed       uint64 // outermost calls that returned an error
 	Unfinished   uint64 // calls that had not returned
 	Clipped      uint64 // slices that were cut at the end of the slice around them
-	TooDeep      uint64 // slices that were cut because more than maxNesting calls were open
-	Late         uint64 // slices that began before a slice that was already shown, and were moved to it
 	Launches     uint64 // calls that launched a kernel; of nested calls only the outermost counts
 	Unnamed      uint64 // those of Launches whose kernel is unknown, in programs without GPU work
 	Located      uint64 // those of Calls whose caller is known

@@ -7,7 +7,6 @@ import (
 
 	"github.com/ianlancetaylor/demangle"
 
-	"github.com/cudatrace/cudatrace/convert/internal/ordered"
 	"github.com/cudatrace/cudatrace/convert/internal/read"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -21,13 +20,12 @@ type functions struct {
 	byKey   map[read.ThreadKey]*functionThread
 	order   []*functionThread // in the order of first sight
 	names   map[*read.Function]string
-	held    int // events that wait for earlier ones
 }
 
 // A functionThread has the functions of a thread.
 type functionThread struct {
 	lows    read.Lows
-	events  ordered.List[tracelog.FunctionEvent]
+	events  inOrder[tracelog.FunctionEvent]
 	lane    *lane     // of the program that runs; nil before the first event
 	program *program  // that the lane is of
 	open    []*fnSpan // that have not returned, outermost first
@@ -41,13 +39,6 @@ type fnSpan struct {
 	id uint32
 }
 
-const (
-	maxHeldFunctions = 1 << 17
-	maxFunctionDepth = 256
-	// maxPendingFunctions is the number of functions of a thread that wait for the end of one around them.
-	maxPendingFunctions = 1 << 12
-)
-
 func newFunctions(c *read.Catalog, program func(uint32, uint64) *program, out *spanOutput) functions {
 	return functions{catalog: c, program: program, out: out, byKey: make(map[read.ThreadKey]*functionThread), names: make(map[*read.Function]string)}
 }
@@ -59,24 +50,17 @@ func (f *functions) readEvent(b *tracelog.Block, i int) {
 	key := read.ThreadKey{PID: r.PID, TID: r.TID}
 	t := f.byKey[key]
 	if t == nil {
-		if len(f.order) >= maxTimes {
-			return
-		}
 		t = &functionThread{lows: f.catalog.Watermarks.Functions(r.PID, r.TID),
-			events: ordered.NewList(func(a, b *tracelog.FunctionEvent) bool { return a.Time < b.Time })}
+			events: newInOrder(&f.out.budget.Records, &f.out.found.Late, func(r *tracelog.FunctionEvent) uint64 { return r.Time }, nil)}
 		f.byKey[key], f.order = t, append(f.order, t)
 	}
-	t.events.Add(r)
-	f.held++
+	t.events.add(r)
 }
 
 // advance shows what is known to be in order; with all, or where too much waits, everything.
 func (f *functions) advance(all bool) {
-	early := f.held > maxHeldFunctions
 	for _, t := range f.order {
-		low := t.lows.Low()
-		t.events.Drain(func(r *tracelog.FunctionEvent) bool { return r.Time < low || all || early }, func(r *tracelog.FunctionEvent) {
-			f.held--
+		t.events.drain(t.lows.Low(), all, func(r *tracelog.FunctionEvent) {
 			r.Time = max(r.Time, t.last)
 			t.last = r.Time
 			f.event(t, r)
@@ -84,7 +68,7 @@ func (f *functions) advance(all bool) {
 		if all {
 			f.finish(t)
 		}
-		t.show(all)
+		t.show(&f.out.budget.Spans, all)
 	}
 }
 
@@ -92,7 +76,7 @@ func (f *functions) advance(all bool) {
 func (f *functions) event(t *functionThread, r *tracelog.FunctionEvent) {
 	if p := f.program(r.PID, r.Time); p != t.program {
 		f.finish(t)
-		t.show(true)
+		t.show(&f.out.budget.Spans, true)
 		track := &timeline.Track{Process: p.out, Thread: p.thread(r.TID), Category: timeline.Functions}
 		track.Apart = f.catalog.Outcome.ClockError() != 0
 		t.program, t.lane = p, &lane{out: f.out, track: track}
@@ -105,7 +89,8 @@ func (f *functions) event(t *functionThread, r *tracelog.FunctionEvent) {
 }
 
 func (f *functions) enter(t *functionThread, r *tracelog.FunctionEvent) {
-	if len(t.open) == maxFunctionDepth {
+	if len(t.open) == maxDepth {
+		f.out.found.TooDeep++
 		return
 	}
 	fn := f.catalog.Functions.ByID(r.Func)
@@ -119,6 +104,7 @@ func (f *functions) enter(t *functionThread, r *tracelog.FunctionEvent) {
 		t.open = append(t.open, s)
 	}
 	t.pending = append(t.pending, s)
+	f.out.budget.Spans.held++
 }
 
 // leave takes a return. Functions within the one that returns have been left.
@@ -150,13 +136,14 @@ func (f *functions) finish(t *functionThread) {
 	t.open = nil
 }
 
-// show puts functions on the track: those whose end is known, and those around too many others.
-func (t *functionThread) show(all bool) {
+// show puts functions on the track: those whose end is known, and, where too many are held back, those around them.
+func (t *functionThread) show(spans *Bound, all bool) {
 	n := 0
-	for n < len(t.pending) && (all || !t.pending[n].Open || len(t.pending)-n > maxPendingFunctions) {
+	for n < len(t.pending) && (all || !t.pending[n].Open || spans.over()) {
 		s := &t.pending[n].span
 		t.lane.endUntil(s.Start)
 		t.lane.beginSpan(s)
+		spans.held--
 		n++
 	}
 	clear(t.pending[:n])

@@ -75,11 +75,8 @@ type graphs struct {
 	low      uint64 // body work before this time is no longer in bodies
 }
 
-// These limits hold for a program. Beyond them body work has no call.
-const (
-	maxGraphs = 1 << 18 // graphs and nodes
-	maxTop    = 1 << 19 // top-level work that waits for work of other streams
-)
+// maxGraphs bounds the graphs and nodes of a program. Body work of further ones has no call.
+const maxGraphs = 1 << 18
 
 // isBody reports whether work is body work.
 func isBody(w *timeline.Work) bool {
@@ -100,8 +97,6 @@ func (l *graphs) matchNode(w *timeline.Work, o *orphan) (waits bool) {
 	case w.Correlation == 0:
 		l.bodies = append(l.bodies, bodyWork{g, key, w.GraphNode, *o})
 		return true
-	case len(l.top) == maxTop:
-		l.off, l.top = true, nil
 	default:
 		l.top = append(l.top, nodeWork{g, key, w.GraphNode, w.Start, timeline.End(w.Start, w.Dur), w.Correlation})
 	}
@@ -110,6 +105,20 @@ func (l *graphs) matchNode(w *timeline.Work, o *orphan) (waits bool) {
 
 // awaits reports whether body work that begins at a time may still be joined with its call.
 func (l *graphs) awaits(start uint64) bool { return !l.off && start >= l.low }
+
+// waits returns the number of pieces of work that wait for earlier ones.
+func (l *graphs) waits() int { return len(l.top) + len(l.bodies) }
+
+// newest returns a time by which all work that waits begins.
+func (l *graphs) newest() (at uint64) {
+	for i := range l.top {
+		at = max(at, l.top[i].start+1)
+	}
+	for i := range l.bodies {
+		at = max(at, l.bodies[i].orphan.start+1)
+	}
+	return at
+}
 
 // graph finds or makes a graph. It is nil when there is no room.
 func (l *graphs) graph(key graphKey) *graph {

@@ -245,10 +245,6 @@ func TestBodyLimits(t *testing.T) {
 	if full.matchNode(top, o) || full.matchNode(body, o) || len(full.byKey) > 0 {
 		t.Error("a graph too many is followed")
 	}
-	late := graphs{top: make([]nodeWork, maxTop)}
-	if late.matchNode(top, o) || late.matchNode(body, o) || !late.off || late.top != nil {
-		t.Error("more top-level work waits than may")
-	}
 	last := graphs{size: maxGraphs - 1}
 	if last.matchNode(top, o); !last.matchNode(body, o) {
 		t.Fatal("the last graph is not followed")

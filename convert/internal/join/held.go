@@ -2,37 +2,83 @@ package join
 
 import (
 	"slices"
+
+	"github.com/cudatrace/cudatrace/convert/internal/ordered"
 )
 
-// A Budget bounds the calls and work that the logs of one timeline together hold back. Beyond
-// it events are shown before everything that belongs to them is known; the summaries count
-// these events.
+// A Budget bounds the rows that the logs of one timeline together hold back, by what they wait for. Beyond a bound rows
+// go on as they are, and none is dropped: Found counts the calls that were shown before all that belongs to them was
+// known (Forced), and the records that came after later ones had gone on (Late).
 type Budget struct {
-	Records int // calls and pieces of work that wait for later blocks
-	Calls   int // calls and pieces of work that wait for each other
-
-	records, calls int // held back now
+	Records Bound // wait for earlier records, which later blocks may have; beyond it the older half of a kind goes on
+	Calls   Bound // calls, GPU work and what leads from one to the other; beyond it all are joined as far as they can be
+	Spans   Bound // wait for the end of a span around them; beyond it that span begins without its end
 }
 
-// DefaultBudget suits any machine: at most about 200 MiB.
-func DefaultBudget() *Budget { return &Budget{Records: 1 << 21, Calls: 1 << 19} }
-
-// A share is one log's part of a budget.
-type share struct{ records, calls int }
-
-// holdRecords sets the number of records that a log holds. It reports whether all logs together
-// hold too many.
-func (b *Budget) holdRecords(s *share, n int) (over bool) {
-	b.records += n - s.records
-	s.records = n
-	return b.records > b.Records
+// A Bound is the largest number of rows that may be held back.
+type Bound struct {
+	Most int
+	held int
 }
 
-// holdCalls is holdRecords for calls.
-func (b *Budget) holdCalls(s *share, n int) (over bool) {
-	b.calls += n - s.calls
-	s.calls = n
-	return b.calls > b.Calls
+// DefaultBudget suits any machine: at most about 250 MiB.
+func DefaultBudget() *Budget {
+	return &Budget{Records: Bound{Most: 1 << 21}, Calls: Bound{Most: 1 << 19}, Spans: Bound{Most: 1 << 18}}
+}
+
+// set replaces the number of rows that one holder of several holds back.
+func (b *Bound) set(holds *int, n int) {
+	b.held += n - *holds
+	*holds = n
+}
+
+// over reports whether too many rows are held back.
+func (b *Bound) over() bool { return b.held > b.Most }
+
+// maxDepth bounds the calls, the ranges and the functions of a thread that are open at one time. A program has a few. With
+// more, the innermost call is cut off where the next one begins, a range is around no call, and a function is not shown.
+const maxDepth = 256
+
+// An inOrder holds records of one kind until no earlier ones come.
+type inOrder[T any] struct {
+	list  ordered.List[T]
+	time  func(*T) uint64
+	bound *Bound
+	late  *uint64 // records that came after later ones had been taken
+	taken uint64  // time of the latest record that was taken
+}
+
+// newInOrder returns an empty list. At one time, before is the order; nil for that of arrival.
+func newInOrder[T any](bound *Bound, late *uint64, time func(*T) uint64, before func(a, b *T) bool) inOrder[T] {
+	if before == nil {
+		before = func(a, b *T) bool { return time(a) < time(b) }
+	}
+	return inOrder[T]{list: ordered.NewList(before), time: time, bound: bound, late: late}
+}
+
+func (l *inOrder[T]) add(v T) {
+	l.list.Add(v)
+	l.bound.held++
+	if l.time(&v) < l.taken {
+		*l.late++
+	}
+}
+
+// drain takes the records before a time, in order; with all, every record; where too many are held back, half of them.
+func (l *inOrder[T]) drain(low uint64, all bool, take func(*T)) {
+	if l.list.Len() == 0 {
+		return
+	}
+	half := 0
+	if l.bound.over() {
+		half = (l.list.Len() + 1) / 2
+	}
+	ready := func(v *T) bool { half--; return l.time(v) < low || all || half >= 0 }
+	l.list.Drain(ready, func(v *T) {
+		l.bound.held--
+		l.taken = l.time(v)
+		take(v)
+	})
 }
 
 // A queue holds rows until they are shown, in chunks that are used again. A row in it never moves in memory.

@@ -42,8 +42,8 @@ type Joiner struct {
 	catalog   *read.Catalog
 	options   Options
 	out       *pipeline.Pipeline
-	share     share // of the budget
-	pending   int   // calls and pieces of work that wait for each other
+	unread    int // records in the mergers of threads
+	pending   int // calls and pieces of work that wait for each other
 	wanted    read.Wanted
 	threads   *threads
 	streams   *streams
@@ -72,11 +72,11 @@ func New(c *read.Catalog, out *pipeline.Pipeline, o Options) *Joiner {
 	}
 	j.callMerge, j.workMerge = read.NewCalls(c, &j.wanted, &j.Found.Calls.Counts), read.NewWorks(c, &j.wanted)
 	j.work = &workJoiner{out: out, selection: o.Selection, found: &j.Found, ids: o.IDs, ofCalls: o.OfCalls}
-	spans := spanOutput{emitter: out, selection: o.Selection, steps: o.Steps}
+	spans := spanOutput{emitter: out, selection: o.Selection, steps: o.Steps, budget: o.Budget, found: &j.Found}
 	if f := o.Filter; f != nil {
 		spans.from, spans.to = f.From, f.To
 	}
-	j.memory = newMemoryUsage(out, o.memoryBefore)
+	j.memory = newMemoryUsage(&spans, o.memoryBefore)
 	j.events = newEvents(c, j.programs, j.byPID, &j.wanted, &j.Found, out, spans, j.memory)
 	j.threads = newThreads(c, j.byPID, j.callMerge, &stackOutput{out: out, selection: o.Selection, found: &j.Found,
 		functions: &c.Functions, calls: j.callMerge, work: j.work, memory: j.memory})
@@ -243,7 +243,7 @@ func (j *Joiner) callsLow(calls uint64) uint64 {
 // and the calls of its process have been read nearly as far.
 func (j *Joiner) workLow(s *streamWork, held int) uint64 {
 	low := s.lows.Low()
-	if held > j.options.Budget.Records/2 {
+	if held > j.options.Budget.Records.Most/2 {
 		return low
 	}
 	return min(low, j.workKnown(s.key.PID))
@@ -253,7 +253,7 @@ func (j *Joiner) workLow(s *streamWork, held int) uint64 {
 // is read little ahead of them. But where the records of one thread come late, the calls of the other threads pile up:
 // then their work is read whatever that thread has done.
 func (j *Joiner) workKnown(pid uint32) uint64 {
-	if j.pending > j.options.Budget.Calls/4 {
+	if j.pending > j.options.Budget.Calls.Most/4 {
 		return j.coming[pid].work
 	}
 	return timeline.End(j.callsLow(j.coming[pid].calls), workAhead)
@@ -265,8 +265,10 @@ func (j *Joiner) step(before uint64, heldWork int) {
 	for _, t := range j.threads.active {
 		j.threads.advance(t, min(before, j.callsLow(t.lows.Low())), false)
 	}
-	if j.options.Budget.holdRecords(&j.share, j.threads.held()) {
+	records := &j.options.Budget.Records
+	if records.set(&j.unread, j.threads.held()); records.over() {
 		j.threads.relieve()
+		records.set(&j.unread, j.threads.held())
 	}
 	j.settleCaptures(before)
 	for _, s := range j.streams.active {
@@ -275,7 +277,7 @@ func (j *Joiner) step(before uint64, heldWork int) {
 	force := j.mark(before, false)
 	for _, p := range j.programs {
 		if p.waits != nil {
-			p.waits.joinUntil(j.waitsLow(p, before), false)
+			p.waits.joinUntil(j.waitsLow(p, before), force)
 		}
 	}
 	j.events.advance(false)
@@ -327,24 +329,26 @@ func (j *Joiner) mark(before uint64, all bool) (force bool) {
 	j.streams.each(func(_ *program, s *stream) { pending += s.pending.len() })
 	for _, p := range j.programs {
 		p.unclosed = timeline.Never
+		pending += p.captures.waits() + p.graphs.waits()
 	}
 	j.threads.each(func(s *stack) {
 		pending += s.pending.len()
 		s.program.unclosed = min(s.program.unclosed, s.unclosed())
 	})
+	calls := &j.options.Budget.Calls
+	calls.set(&j.pending, pending)
+	force = calls.over()
 	for _, p := range j.programs {
-		calls := j.callsLow(j.coming[p.PID].calls)
-		p.correlation.calls = min(before, calls)
+		p.correlation.calls = min(before, j.callsLow(j.coming[p.PID].calls))
 		low := min(before, j.coming[p.PID].work, j.workKnown(p.PID))
 		j.work.joinHeld(p, false)
 		p.work.mark(low)
-		p.graphs.settle(min(low, p.correlation.calls, p.unclosed), func(o *orphan, launch uint32) {
-			j.work.launched(p, o, launch)
-		})
-	}
-	j.pending = pending
-	if force = j.options.Budget.holdCalls(&j.share, pending); force || all {
-		for _, p := range j.programs {
+		if low = min(low, p.correlation.calls, p.unclosed); force {
+			low = max(low, p.graphs.newest())
+			p.captures.settle(p.captures.newest())
+		}
+		p.graphs.settle(low, func(o *orphan, launch uint32) { j.work.launched(p, o, launch) })
+		if force || all {
 			j.work.joinHeld(p, true)
 		}
 	}
@@ -401,8 +405,8 @@ func (j *Joiner) Finish() {
 	if j.options.Selection == nil {
 		j.threads.each((*stack).countUnrun)
 	}
-	j.options.Budget.holdRecords(&j.share, 0)
-	j.options.Budget.holdCalls(&j.share, 0)
+	j.options.Budget.Records.set(&j.unread, 0)
+	j.options.Budget.Calls.set(&j.pending, 0)
 	j.streams.announceIdle()
 	j.events.samples.finish(j.catalog.Last())
 	for _, e := range j.catalog.Remarks() {
@@ -410,7 +414,7 @@ func (j *Joiner) Finish() {
 	}
 	f := &j.Found
 	f.Taken, f.PeakDevice, f.Untracked = j.wanted.Taken, j.memory.Peak, j.memory.Room.Dropped
-	f.UntrackedPools, f.Metrics = j.memory.DroppedPools, j.events.samples.figures()
+	f.Metrics = j.events.samples.figures()
 	if s := j.options.Selection; s != nil {
 		f.LeftOut += s.LeftOut
 	}

@@ -4,18 +4,14 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/cudatrace/cudatrace/convert/internal/ordered"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/livemem"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// MaxAllocations bounds the live allocations whose size is kept.
+// MaxAllocations bounds the live allocations whose size is kept, and the pools whose state is.
 const MaxAllocations = 1 << 20
-
-// maxMemoryEvents bounds the events that wait for earlier ones.
-const maxMemoryEvents = 1 << 18
 
 // A memoryUsage counts the memory that the processes of a log allocate, from what calls do to memory, or from CUPTI's
 // records of allocations, releases and pools. It emits an event for each allocation and release, and counters: live
@@ -25,21 +21,19 @@ type memoryUsage struct {
 	Peak uint64       // largest number of live bytes of device memory on one GPU
 	Room livemem.Room // of all processes
 
-	DroppedPools uint64 // states of pools beyond MaxPools
-
 	from, before uint64 // changes before from, and from before on, are another joiner's; 0 for none
 
 	out     emitter
 	device  map[uint32]uint64 // live bytes of device memory, by GPU
 	pools   int               // pools with memory
-	pending ordered.List[memoryEvent]
+	pending inOrder[memoryEvent]
 	held    map[heldKey]*timeline.Allocation // what is live; nil where nobody asks for it later
 }
 
 // newMemoryUsage returns the usage of a log.
-func newMemoryUsage(out emitter, before uint64) *memoryUsage {
-	u := &memoryUsage{out: out, Room: livemem.Room{Most: MaxAllocations}, before: before, device: make(map[uint32]uint64),
-		pending: ordered.NewList((*memoryEvent).before)}
+func newMemoryUsage(out *spanOutput, before uint64) *memoryUsage {
+	u := &memoryUsage{out: out.emitter, Room: livemem.Room{Most: MaxAllocations}, before: before, device: make(map[uint32]uint64),
+		pending: newInOrder(&out.budget.Records, &out.found.Late, func(e *memoryEvent) uint64 { return e.at }, (*memoryEvent).before)}
 	if before > 0 {
 		u.held = make(map[heldKey]*timeline.Allocation)
 	}
@@ -121,7 +115,7 @@ func (u *memoryUsage) process(of *timeline.Process, gpu func(device uint32) uint
 
 // endsAt sets the end of the process.
 func (p *processMemory) endsAt(at uint64) {
-	p.usage.pending.Add(memoryEvent{process: p, at: at, what: ofEnd})
+	p.usage.pending.add(memoryEvent{process: p, at: at, what: ofEnd})
 }
 
 // addCall takes what a call of a thread does that has returned. It returns where to describe a call that allocates, nil for any
@@ -131,7 +125,7 @@ func (p *processMemory) addCall(tid uint32, c *cudaapi.MemoryCall, start, end ui
 	if c.Does == cudaapi.Allocates || c.Does == cudaapi.Creates {
 		e.by = new(timeline.Call)
 	}
-	p.usage.pending.Add(e)
+	p.usage.pending.add(e)
 	return e.by
 }
 
@@ -141,16 +135,13 @@ func (p *processMemory) addRecord(m *tracelog.Memory, at uint64) {
 	if m.PoolSize != 0 && m.Pool != 0 {
 		e.pool = &poolEvent{poolKey{p.gpu(m.Device), m.Pool}, poolState{m.PoolSize, m.PoolUsed}}
 	}
-	p.usage.pending.Add(e)
+	p.usage.pending.add(e)
 }
 
 // advance processes the events before low, or with all every event, over all processes in the
 // order of time.
 func (u *memoryUsage) advance(low uint64, all bool) {
-	full := u.pending.Len() > maxMemoryEvents
-	u.pending.Drain(func(e *memoryEvent) bool { return e.at < low || all || full }, func(e *memoryEvent) {
-		e.process.event(e)
-	})
+	u.pending.drain(low, all, func(e *memoryEvent) { e.process.event(e) })
 }
 
 func (p *processMemory) event(e *memoryEvent) {
@@ -282,9 +273,6 @@ func (p *processMemory) finish() {
 	}
 }
 
-// MaxMemoryPools bounds the memory pools whose state is kept.
-const MaxMemoryPools = 1 << 16
-
 // A poolKey names a memory pool of a process. An imported pool is its exporter's, and not counted.
 type poolKey struct {
 	gpu     uint32
@@ -309,14 +297,14 @@ func (p *processMemory) addPool(m *tracelog.MemoryPool, at uint64, gpu uint32) {
 	if m.Operation != cudaapi.PoolDestroyed {
 		e.pool.poolState = poolState{m.Size, m.Used}
 	}
-	p.usage.pending.Add(e)
+	p.usage.pending.add(e)
 }
 
 // setPool sets the state of a pool. A pool without memory is not kept.
 func (p *processMemory) setPool(k poolKey, at uint64, s poolState) {
 	before, known := p.pools[k]
-	if !known && p.usage.pools >= MaxMemoryPools {
-		p.usage.DroppedPools++
+	if !known && p.usage.pools >= p.usage.Room.Most {
+		p.usage.Room.Dropped++
 		return
 	}
 	s.reserved = p.sumPools("memory pools, reserved", k.gpu, at, before.reserved, s.reserved)

@@ -38,7 +38,7 @@ type memoryRun struct {
 
 func newMemoryRun() *memoryRun {
 	r := &memoryRun{processes: make(map[string]*processMemory), counters: make(map[string][]byte)}
-	r.memoryUsage = newMemoryUsage(r, 0)
+	r.memoryUsage = newMemoryUsage(newSpanOutput(r), 0)
 	return r
 }
 
@@ -368,16 +368,18 @@ func TestPoolsBounded(t *testing.T) {
 	t.Parallel()
 	r := newMemoryRun()
 	a := r.process("a")
-	for i := range uint64(MaxMemoryPools + 3) {
+	const bound = 1000
+	r.Room.Most = bound
+	for i := range uint64(bound + 3) {
 		a.addPool(poolRecord(1, 1+i, 1, 0), i, 0)
 	}
-	a.addPool(poolRecord(1, 1, math.MaxUint64, math.MaxUint64), MaxMemoryPools+9, 0)
-	a.endsAt(MaxMemoryPools + 10)
+	a.addPool(poolRecord(1, 1, math.MaxUint64, math.MaxUint64), bound+9, 0)
+	a.endsAt(bound + 10)
 	r.finish()
-	if r.DroppedPools != 3 || r.pools != 0 {
-		t.Errorf("%d pools dropped, %d stay; want 3 and 0", r.DroppedPools, r.pools)
+	if r.Room.Dropped != 3 || r.pools != 0 {
+		t.Errorf("%d pools dropped, %d stay; want 3 and 0", r.Room.Dropped, r.pools)
 	}
-	if got, want := r.values()["a memory pools, reserved (GPU 0)"], " 65535=65536 65545=9223372036854775807 65546=0"; !strings.HasSuffix(got, want) {
+	if got, want := r.values()["a memory pools, reserved (GPU 0)"], " 999=1000 1009=9223372036854775807 1010=0"; !strings.HasSuffix(got, want) {
 		t.Errorf("the sum ends with%s, want%s", got[max(0, len(got)-60):], want)
 	}
 }

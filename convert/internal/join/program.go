@@ -113,9 +113,9 @@ func (p *program) endMemory() {
 }
 
 // nvtx returns the program's NVTX ranges.
-func (p *program) nvtx(out *spanOutput, found *Found) *nvtxRanges {
+func (p *program) nvtx(out *spanOutput) *nvtxRanges {
 	if p.ranges == nil {
-		p.ranges = newNVTXRanges(out, &found.NVTX, p.out, p.horizon, p.thread)
+		p.ranges = newNVTXRanges(out, p.out, p.horizon, p.thread)
 	}
 	return p.ranges
 }
@@ -127,7 +127,7 @@ func (p *program) rangesAt(tid uint32, at uint64, found *Found) *timeline.RangeS
 	}
 	stack, known := p.ranges.at(tid, at)
 	if !known {
-		found.Unranged++
+		found.Forced++
 	}
 	return stack
 }

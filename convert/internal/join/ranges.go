@@ -14,8 +14,8 @@ import (
 // nvtxRanges join the markers of a program into ranges. A range that ends on another thread, or
 // crosses the end of a range around it, is put on a track of the process.
 type nvtxRanges struct {
+	rangeStacks
 	out     *spanOutput
-	stats   *nvtxStats
 	process *timeline.Process
 	thread  func(tid uint32) *timeline.Thread
 	horizon uint64
@@ -24,10 +24,7 @@ type nvtxRanges struct {
 	order   []*domainLane
 	crossed map[string]*overlapLanes // by domain
 	domains []string                 // keys of crossed, sorted
-	held    int                      // spans that wait to be put on a thread's track
-	stacks  rangeStacks
-	nccl    ncclCalls
-	counted int64 // steps whose names have no number
+	counted int64                    // steps whose names have no number
 }
 
 // A laneKey identifies a thread's track for a domain.
@@ -40,7 +37,6 @@ type laneKey struct {
 // start.
 type domainLane struct {
 	lane
-	domain  string
 	pending []*span
 }
 
@@ -56,9 +52,9 @@ const maxOpenRanges = 1 << 18
 
 // newNVTXRanges returns the ranges of a process. Unended ranges end at the horizon. thread
 // finds a thread by its host TID.
-func newNVTXRanges(out *spanOutput, stats *nvtxStats, p *timeline.Process, horizon uint64, thread func(tid uint32) *timeline.Thread) *nvtxRanges {
-	return &nvtxRanges{out: out, stats: stats, process: p, thread: thread, horizon: horizon,
-		open: make(map[uint32]*openRange), lanes: make(map[laneKey]*domainLane), crossed: make(map[string]*overlapLanes), nccl: make(ncclCalls)}
+func newNVTXRanges(out *spanOutput, p *timeline.Process, horizon uint64, thread func(tid uint32) *timeline.Thread) *nvtxRanges {
+	return &nvtxRanges{out: out, process: p, thread: thread, horizon: horizon, rangeStacks: rangeStacks{output: out},
+		open: make(map[uint32]*openRange), lanes: make(map[laneKey]*domainLane), crossed: make(map[string]*overlapLanes)}
 }
 
 // markerBefore is the order in which Marker takes markers: by time; at one time, beginnings
@@ -69,7 +65,7 @@ func markerBefore(a, b *tracelog.Marker) bool {
 }
 
 // ncclCall takes what a call of NCCL says, before the marker at which the call's range begins. Its TID is a host TID.
-func (r *nvtxRanges) ncclCall(c *tracelog.NCCLCall) { r.nccl.say(c) }
+func (r *nvtxRanges) ncclCall(c *tracelog.NCCLCall) { r.of(c.TID).nccl.say(c) }
 
 // marker takes the next marker. Its TID is a host TID.
 func (r *nvtxRanges) marker(m *tracelog.Marker) {
@@ -79,24 +75,24 @@ func (r *nvtxRanges) marker(m *tracelog.Marker) {
 	case m.Flags&tracelog.MarkerEnd != 0:
 		o, ok := r.open[m.ID]
 		if !ok { // the range began before recording did
-			r.stats.Unmatched++
+			r.out.found.NVTX.Unmatched++
 			return
 		}
 		delete(r.open, m.ID)
 		r.end(o, m)
 	default:
-		r.stats.Marks++
+		r.out.found.NVTX.Marks++
 		sp := r.begin(m)
-		sp.End, sp.instant, sp.Ranges = m.Time, true, r.stacks.newest(m.TID)
+		sp.End, sp.instant, sp.Ranges = m.Time, true, r.newest(m.TID)
 	}
 }
 
 func (r *nvtxRanges) start(m *tracelog.Marker) {
 	if earlier, ok := r.open[m.ID]; ok { // the end of the earlier range was lost
-		r.stacks.end(earlier.tid, earlier.of, m.Time)
+		r.leave(earlier.tid, earlier.of, m.Time)
 		r.unfinished(earlier)
 	} else if len(r.open) >= maxOpenRanges {
-		r.stats.Unmatched++
+		r.out.found.NVTX.Unmatched++
 		return
 	}
 	sp := r.begin(m)
@@ -104,10 +100,10 @@ func (r *nvtxRanges) start(m *tracelog.Marker) {
 	l := r.lanes[laneKey{m.TID, m.Domain}]
 	of := &timeline.Range{Thread: l.track.Thread, Name: sp.Name, Domain: m.Domain, Step: r.step(m)}
 	if m.Domain == timeline.NCCLDomain {
-		r.nccl.Begin(m.TID, of)
+		r.of(m.TID).nccl.begin(of)
 		sp.Args = of.NCCL.Details(sp.Args)
 	}
-	sp.Ranges = r.stacks.begin(m.TID, of, m.Time)
+	sp.Ranges = r.enter(m.TID, of, m.Time)
 	r.open[m.ID] = &openRange{sp, laneKey{m.TID, m.Domain}, of}
 }
 
@@ -129,7 +125,7 @@ func (r *nvtxRanges) begin(m *tracelog.Marker) *span {
 	sp := &span{Span: timeline.Span{Name: cmp.Or(m.Name, "(unnamed)"), Start: m.Time}}
 	l := r.lane(laneKey{m.TID, m.Domain})
 	l.pending = append(l.pending, sp)
-	r.held++
+	r.out.budget.Spans.held++
 	return sp
 }
 
@@ -140,7 +136,7 @@ func (r *nvtxRanges) lane(key laneKey) *domainLane {
 		if key.tid != 0 {
 			track.Thread = r.thread(key.tid)
 		}
-		l = &domainLane{lane: lane{out: r.out, track: track}, domain: key.domain}
+		l = &domainLane{lane: lane{out: r.out, track: track}}
 		r.lanes[key] = l
 		r.order = append(r.order, l)
 	}
@@ -148,12 +144,12 @@ func (r *nvtxRanges) lane(key laneKey) *domainLane {
 }
 
 func (r *nvtxRanges) end(o *openRange, m *tracelog.Marker) {
-	r.stats.Ranges++
+	r.out.found.NVTX.Ranges++
 	sp := o.span
 	o.of.Ended(m.Time - min(m.Time, sp.Start))
-	r.stacks.end(o.tid, o.of, m.Time)
+	r.leave(o.tid, o.of, m.Time)
 	if o.domain == timeline.NCCLDomain {
-		r.nccl.End(o.tid, o.of, m.Time)
+		r.of(o.tid).nccl.end(o.of, m.Time)
 	}
 	if !sp.Open { // the span was cut where the span around it ended
 		return
@@ -170,8 +166,8 @@ func (r *nvtxRanges) end(o *openRange, m *tracelog.Marker) {
 }
 
 func (r *nvtxRanges) unfinished(o *openRange) {
-	r.stats.Unmatched++
-	r.stats.Ranges++
+	r.out.found.NVTX.Unmatched++
+	r.out.found.NVTX.Ranges++
 	if !o.Open {
 		return
 	}
@@ -188,34 +184,12 @@ func (r *nvtxRanges) finish() {
 	for _, l := range r.order {
 		l.endAll()
 	}
+	r.hold(-r.waiting)
 }
 
-// known notes that all markers before a time have been taken.
-func (r *nvtxRanges) known(until uint64) { r.stacks.until = until }
-
-// at returns the ranges that were open on a thread, by its host TID, at a time. known is false if
-// there was no memory to wait for the markers before that time. The times of a thread rise.
-func (r *nvtxRanges) at(tid uint32, at uint64) (stack *timeline.RangeStack, known bool) {
-	return r.stacks.at(tid, at)
-}
-
-// passed says that At will be asked for no time before that which low returns for a thread.
-func (r *nvtxRanges) passed(low func(tid uint32) uint64) {
-	if r.stacks.held == 0 {
-		return
-	}
-	for tid, t := range r.stacks.threads {
-		if t.next < len(t.changes) {
-			r.stacks.passBefore(t, low(tid))
-		}
-	}
-}
-
-// emitUntilKnown puts the spans on their tracks whose place is known.
-func (r *nvtxRanges) emitUntilKnown() { r.advance(false) }
-
+// advance puts the spans on their tracks whose place is known; with all, those that overlap others, too.
 func (r *nvtxRanges) advance(all bool) {
-	force := r.held > maxHeldSpans
+	force := r.out.budget.Spans.over()
 	for _, l := range r.order {
 		for r.layNext(l, force) {
 		}
@@ -223,7 +197,7 @@ func (r *nvtxRanges) advance(all bool) {
 	for _, domain := range r.domains {
 		low := timeline.Never
 		for _, l := range r.order {
-			if l.domain == domain && len(l.pending) > 0 && !force {
+			if l.track.Domain == domain && len(l.pending) > 0 && !force {
 				low = min(low, l.pending[0].Start)
 			}
 		}
@@ -249,13 +223,13 @@ func (r *nvtxRanges) layNext(l *domainLane, force bool) bool {
 	slices.SortStableFunc(first, nesting)
 	for _, sp := range first {
 		if sp.moved || l.track.Thread == nil || !l.fits(sp) {
-			r.aside(l.domain).pending.Add(r.ended(sp))
+			r.aside(l.track.Domain).pending.add(r.ended(sp))
 			continue
 		}
 		l.beginSpan(sp)
 	}
 	l.pending = l.pending[n:]
-	r.held -= n
+	r.out.budget.Spans.held -= n
 	return true
 }
 
@@ -273,7 +247,7 @@ func (r *nvtxRanges) ended(sp *span) *span {
 func (r *nvtxRanges) aside(domain string) *overlapLanes {
 	l := r.crossed[domain]
 	if l == nil {
-		l = newOverlapLanes(r.out, timeline.Track{Process: r.process, Domain: domain, Category: timeline.NVTX})
+		l = newOverlapLanes(r.out, &r.out.budget.Spans, timeline.Track{Process: r.process, Domain: domain, Category: timeline.NVTX})
 		r.crossed[domain] = l
 		r.domains = append(r.domains, domain)
 		slices.Sort(r.domains)
@@ -281,21 +255,13 @@ func (r *nvtxRanges) aside(domain string) *overlapLanes {
 	return l
 }
 
-const (
-	// maxRangeDepth bounds the ranges of a thread that are known to be around each other. Deeper
-	// ranges have tracks, but no work.
-	maxRangeDepth = 256
-
-	// maxHeldChanges bounds the changes of a program's stacks that wait for calls.
-	maxHeldChanges = 1 << 18
-)
-
 // rangeStacks know which ranges of a program were open on each thread at which time. Markers come
 // ahead of the calls that are looked up.
 type rangeStacks struct {
 	threads map[uint32]*threadRanges // by host TID
 	until   uint64                   // all markers before this time are known
-	held    int                      // changes that wait for calls
+	waiting int                      // changes that wait for calls
+	output  *spanOutput
 }
 
 // threadRanges are the open ranges of a thread: latest is the stack after all markers, now the stack
@@ -306,6 +272,7 @@ type threadRanges struct {
 	now     stackChange
 	changes []stackChange
 	next    int // the first of changes that is after now
+	nccl    ncclThread
 }
 
 // A stackChange is the stack of a thread from a time on.
@@ -314,7 +281,8 @@ type stackChange struct {
 	stack *timeline.RangeStack
 }
 
-func (s *rangeStacks) thread(tid uint32) *threadRanges {
+// of returns the ranges of a thread.
+func (s *rangeStacks) of(tid uint32) *threadRanges {
 	t := s.threads[tid]
 	if t == nil {
 		if s.threads == nil {
@@ -326,22 +294,24 @@ func (s *rangeStacks) thread(tid uint32) *threadRanges {
 	return t
 }
 
-// begin puts a range onto its thread's stack and returns the stack.
-func (s *rangeStacks) begin(tid uint32, r *timeline.Range, at uint64) *timeline.RangeStack {
+// enter puts a range onto its thread's stack and returns the stack.
+func (s *rangeStacks) enter(tid uint32, r *timeline.Range, at uint64) *timeline.RangeStack {
 	if tid == 0 {
 		return &timeline.RangeStack{Range: r}
 	}
-	t := s.thread(tid)
+	t := s.of(tid)
 	stack := &timeline.RangeStack{Range: r, Outer: t.latest.stack}
-	if t.depth < maxRangeDepth {
-		t.depth++
-		s.change(t, at, stack)
+	if t.depth == maxDepth {
+		s.output.found.TooDeep++
+		return stack
 	}
+	t.depth++
+	s.change(t, at, stack)
 	return stack
 }
 
-// end takes a range from its thread's stack.
-func (s *rangeStacks) end(tid uint32, r *timeline.Range, at uint64) {
+// leave takes a range from its thread's stack.
+func (s *rangeStacks) leave(tid uint32, r *timeline.Range, at uint64) {
 	t := s.threads[tid]
 	if t == nil {
 		return
@@ -370,10 +340,20 @@ func without(s *timeline.RangeStack, r *timeline.Range) (rest *timeline.RangeSta
 func (s *rangeStacks) change(t *threadRanges, at uint64, stack *timeline.RangeStack) {
 	t.latest = stackChange{max(at, t.latest.at), stack}
 	t.changes = append(t.changes, t.latest)
-	if s.held++; s.held <= maxHeldChanges {
+	s.hold(1)
+}
+
+func (s *rangeStacks) hold(changes int) {
+	s.output.budget.Records.set(&s.waiting, s.waiting+changes)
+}
+
+// relieve passes the older half of the changes where too many records are held back: the ranges of calls before these
+// changes will not be known.
+func (s *rangeStacks) relieve() {
+	if !s.output.budget.Records.over() {
 		return
 	}
-	for _, t := range s.threads { // the ranges of calls before these changes will not be known
+	for _, t := range s.threads {
 		if rest := t.changes[t.next:]; len(rest) > 0 {
 			s.pass(t, rest[len(rest)/2].at)
 		}
@@ -388,10 +368,17 @@ func (s *rangeStacks) newest(tid uint32) *timeline.RangeStack {
 	return nil
 }
 
-// passBefore applies the changes of a thread before a time.
-func (s *rangeStacks) passBefore(t *threadRanges, at uint64) {
-	if at > 0 {
-		s.pass(t, at-1)
+// passed applies the changes before the time that low returns for a thread: at is asked for no earlier time.
+func (s *rangeStacks) passed(low func(tid uint32) uint64) {
+	if s.waiting == 0 {
+		return
+	}
+	for tid, t := range s.threads {
+		if t.next < len(t.changes) {
+			if at := low(tid); at > 0 {
+				s.pass(t, at-1)
+			}
+		}
 	}
 }
 
@@ -404,7 +391,7 @@ func (s *rangeStacks) pass(t *threadRanges, at uint64) {
 	if n == t.next {
 		return
 	}
-	s.held -= n - t.next
+	s.hold(t.next - n)
 	t.now, t.next = t.changes[n-1], n
 	if rest := len(t.changes) - n; n > rest {
 		copy(t.changes, t.changes[n:])
@@ -427,11 +414,9 @@ func (s *rangeStacks) at(tid uint32, at uint64) (stack *timeline.RangeStack, kno
 	return t.now.stack, true
 }
 
-// ncclCalls finds the calls of NCCL that launch their kernels together, on each thread. Such calls follow each other between
+// A ncclThread finds the calls of NCCL of a thread that launch their kernels together. Such calls follow each other between
 // ncclGroupStart and ncclGroupEnd. A group may be within another one, and then launches nothing. A call may make others:
-// what those say is part of what it says itself.
-type ncclCalls map[uint32]*ncclThread // by host TID
-
+// what those tell is part of what it tells itself.
 type ncclThread struct {
 	said  *tracelog.NCCLCall // by the call whose range has not begun
 	depth int                // groups that have begun
@@ -439,21 +424,11 @@ type ncclThread struct {
 	open  *timeline.Range // the outermost open call that is no beginning or end of a group
 }
 
-func (c ncclCalls) thread(tid uint32) *ncclThread {
-	t := c[tid]
-	if t == nil {
-		t = new(ncclThread)
-		c[tid] = t
-	}
-	return t
-}
-
 // say takes what a call says just before its range begins.
-func (c ncclCalls) say(call *tracelog.NCCLCall) { c.thread(call.TID).said = call }
+func (t *ncclThread) say(call *tracelog.NCCLCall) { t.said = call }
 
-// Begin takes a range of NCCL that begins on a thread.
-func (c ncclCalls) Begin(tid uint32, r *timeline.Range) {
-	t := c.thread(tid)
+// begin takes a range of NCCL that begins.
+func (t *ncclThread) begin(r *timeline.Range) {
 	said := t.said
 	if t.said = nil; said != nil && said.Name == r.Name {
 		r.NCCL = saidByNCCL(said)
@@ -524,9 +499,8 @@ func (t *ncclThread) call(r *timeline.Range) {
 	}
 }
 
-// End takes the end of a range of NCCL on the thread that it began on.
-func (c ncclCalls) End(tid uint32, r *timeline.Range, at uint64) {
-	t := c.thread(tid)
+// end takes the end of a range of NCCL that began on the thread.
+func (t *ncclThread) end(r *timeline.Range, at uint64) {
 	t.said = nil // of a range whose beginning was lost
 	switch {
 	case endsGroup(r.Name):

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/cudatrace/cudatrace/convert/internal/ordered"
 	"github.com/cudatrace/cudatrace/convert/internal/pipeline"
 	"github.com/cudatrace/cudatrace/convert/internal/read"
 	"github.com/cudatrace/cudatrace/convert/sampled"
@@ -23,8 +22,8 @@ type samples struct {
 	out      *pipeline.Pipeline
 	series   map[uint32]*series // by set
 	order    []*series          // in the order of first sight
-	held     int                // samples that wait for earlier ones
-	leftOut  uint64             // samples that were left out, see show
+	spans    *spanOutput
+	leftOut  uint64 // samples that were left out, see show
 }
 
 // A series is the samples of a set.
@@ -32,7 +31,7 @@ type series struct {
 	sets    []*timeline.MetricSet // one a program of the process; one for a GPU; none for a set that is left out
 	lows    read.Lows
 	work    timeline.Extent
-	waiting ordered.List[tracelog.Sample]
+	waiting inOrder[tracelog.Sample]
 	end     uint64 // of the latest sample
 	program int    // of the samples in list
 	list    []timeline.Sample
@@ -45,21 +44,16 @@ type series struct {
 // mainMetrics are the metrics of a GPU that a summary of a log has.
 var mainMetrics = []string{metric.NameSMActive, metric.NameGPMSMActive, metric.NameUtilization, metric.NamePower, metric.NameSMClock, metric.NameReasons}
 
-const (
-	// samplesPerEvent bounds the samples of an event.
-	samplesPerEvent = 512
-
-	// maxHeldSamples bounds the samples that wait for earlier ones.
-	maxHeldSamples = 1 << 16
-)
+// samplesPerEvent bounds the samples of an event.
+const samplesPerEvent = 512
 
 // sampleBefore is the order of samples: by start, the longer one first.
 func sampleBefore(a, b *tracelog.Sample) bool {
 	return a.Start < b.Start || a.Start == b.Start && a.Dur > b.Dur
 }
 
-func newSamples(c *read.Catalog, programs map[uint32][]*program, out *pipeline.Pipeline) samples {
-	return samples{catalog: c, programs: programs, out: out, series: make(map[uint32]*series)}
+func newSamples(c *read.Catalog, programs map[uint32][]*program, out *pipeline.Pipeline, spans *spanOutput) samples {
+	return samples{catalog: c, programs: programs, out: out, spans: spans, series: make(map[uint32]*series)}
 }
 
 // find returns the series of a set.
@@ -68,7 +62,8 @@ func (s *samples) find(id uint32) *series {
 	if k != nil {
 		return k
 	}
-	k = &series{waiting: ordered.NewList(sampleBefore)}
+	k = &series{waiting: newInOrder(&s.spans.budget.Records, &s.spans.found.Late,
+		func(r *tracelog.Sample) uint64 { return r.Start }, sampleBefore)}
 	set := s.catalog.Metrics.Find(id)
 	if set == nil || len(set.Metrics) == 0 {
 		return k
@@ -113,19 +108,13 @@ func (s *samples) readSample(b *tracelog.Block, i int) {
 	}
 	var r tracelog.Sample
 	r.Read(b, i)
-	k.waiting.Add(r)
-	s.held++
+	k.waiting.add(r)
 }
 
-// advance hands on the samples whose order is known; with all, or where too many wait, all of them.
+// advance hands on the samples whose order is known; with all, all of them.
 func (s *samples) advance(all bool) {
-	all = all || s.held > maxHeldSamples
 	for _, k := range s.order {
-		low := k.lows.Low()
-		k.waiting.Drain(func(r *tracelog.Sample) bool { return r.Start < low || all }, func(r *tracelog.Sample) {
-			s.held--
-			s.show(k, r)
-		})
+		k.waiting.drain(k.lows.Low(), all, func(r *tracelog.Sample) { s.show(k, r) })
 		s.pass(k)
 	}
 }
@@ -220,7 +209,7 @@ type threadTimes struct {
 	byKey   map[read.ThreadKey]*threadTime
 	order   []*threadTime // in the order of first sight
 	blocks  map[blockKey]*timeline.Block
-	held    int    // records that wait for earlier ones
+	spans   *spanOutput
 	period  uint64 // of samples, 0 if unknown
 }
 
@@ -228,8 +217,8 @@ type threadTimes struct {
 type threadTime struct {
 	key     read.ThreadKey
 	lows    read.Lows
-	states  ordered.List[tracelog.ThreadState]
-	samples ordered.List[tracelog.ThreadSample]
+	states  inOrder[tracelog.ThreadState]
+	samples inOrder[tracelog.ThreadSample]
 	end     uint64 // of the latest state
 }
 
@@ -240,28 +229,26 @@ type blockKey struct {
 	python   uint32
 }
 
-const (
-	maxHeldTimes = 1 << 17
-	maxBlocks    = 1 << 16
-	maxTimes     = 1 << 12 // threads
-)
+// maxBlocks bounds the reasons of states that are known. States for further reasons have none.
+const maxBlocks = 1 << 16
 
-func newThreadTimes(c *read.Catalog, program func(uint32, uint64) *program, out *pipeline.Pipeline) threadTimes {
-	t := threadTimes{catalog: c, program: program, out: out, byKey: make(map[read.ThreadKey]*threadTime), blocks: make(map[blockKey]*timeline.Block)}
+func newThreadTimes(c *read.Catalog, program func(uint32, uint64) *program, out *pipeline.Pipeline, spans *spanOutput) threadTimes {
+	t := threadTimes{catalog: c, program: program, out: out, spans: spans, byKey: make(map[read.ThreadKey]*threadTime), blocks: make(map[blockKey]*timeline.Block)}
 	if rate, err := strconv.ParseUint(c.Meta[tracelog.MetaSampleRate], 10, 32); err == nil && rate > 0 {
 		t.period = 1e9 / rate
 	}
 	return t
 }
 
-// find returns the times of a thread, nil if there are too many threads.
+// find returns the times of a thread.
 func (t *threadTimes) find(pid, tid uint32) *threadTime {
 	key := read.ThreadKey{PID: pid, TID: tid}
 	k := t.byKey[key]
-	if k == nil && len(t.order) < maxTimes {
+	if k == nil {
+		records, late := &t.spans.budget.Records, &t.spans.found.Late
 		k = &threadTime{key: key, lows: t.catalog.Watermarks.ThreadTimes(pid, tid),
-			states:  ordered.NewList(func(a, b *tracelog.ThreadState) bool { return a.Start < b.Start }),
-			samples: ordered.NewList(func(a, b *tracelog.ThreadSample) bool { return a.Time < b.Time })}
+			states:  newInOrder(records, late, func(r *tracelog.ThreadState) uint64 { return r.Start }, nil),
+			samples: newInOrder(records, late, func(r *tracelog.ThreadSample) uint64 { return r.Time }, nil)}
 		t.byKey[key], t.order = k, append(t.order, k)
 	}
 	return k
@@ -271,9 +258,8 @@ func (t *threadTimes) find(pid, tid uint32) *threadTime {
 func (t *threadTimes) readState(b *tracelog.Block, i int) {
 	var r tracelog.ThreadState
 	r.Read(b, i)
-	if k := t.find(r.PID, r.TID); k != nil && r.State >= tracelog.StateRunning && r.State <= tracelog.StateBlocked {
-		k.states.Add(r)
-		t.held++
+	if r.State >= tracelog.StateRunning && r.State <= tracelog.StateBlocked {
+		t.find(r.PID, r.TID).states.add(r)
 	}
 }
 
@@ -281,20 +267,15 @@ func (t *threadTimes) readState(b *tracelog.Block, i int) {
 func (t *threadTimes) readSample(b *tracelog.Block, i int) {
 	var r tracelog.ThreadSample
 	r.Read(b, i)
-	if k := t.find(r.PID, r.TID); k != nil {
-		k.samples.Add(r)
-		t.held++
-	}
+	t.find(r.PID, r.TID).samples.add(r)
 }
 
-// advance hands on what is known to be in order; with all, or where too much waits, everything.
+// advance hands on what is known to be in order; with all, everything.
 func (t *threadTimes) advance(all bool) {
-	all = all || t.held > maxHeldTimes
 	for _, k := range t.order {
 		low := k.lows.Low()
 		var states *timeline.States
-		k.states.Drain(func(r *tracelog.ThreadState) bool { return r.Start < low || all }, func(r *tracelog.ThreadState) {
-			t.held--
+		k.states.drain(low, all, func(r *tracelog.ThreadState) {
 			s, ok := t.state(k, r)
 			if !ok {
 				return
@@ -313,8 +294,7 @@ func (t *threadTimes) advance(all bool) {
 			t.out.Emit(states)
 		}
 		var samples *timeline.StackSamples
-		k.samples.Drain(func(r *tracelog.ThreadSample) bool { return r.Time < low || all }, func(r *tracelog.ThreadSample) {
-			t.held--
+		k.samples.drain(low, all, func(r *tracelog.ThreadSample) {
 			thread := t.program(r.PID, r.Time).thread(r.TID)
 			if samples != nil && samples.Thread != thread {
 				t.out.Emit(samples)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/cudatrace/cudatrace/convert/internal/ordered"
 	"github.com/cudatrace/cudatrace/convert/selection"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/pattern"
@@ -22,7 +21,9 @@ type spanOutput struct {
 	emitter   emitter
 	selection *selection.Selection
 	steps     pattern.Ranges // which NVTX ranges are steps
-	from, to  uint64         // spans that end before From, or begin after To, are not shown; To 0 is no limit
+	budget    *Budget
+	found     *Found
+	from, to  uint64 // spans that end before From, or begin after To, are not shown; To 0 is no limit
 }
 
 // shows reports whether a span of a track is shown. A span that has not ended ends late enough.
@@ -35,10 +36,6 @@ func (o *spanOutput) shows(sp *span, t *timeline.Track) bool {
 	}
 	return o.selection.Span(&sp.Span)
 }
-
-// maxHeldSpans is the number of spans that a program holds back because a span around
-// them has not ended. When there are more, the outer span is shown as containing them.
-const maxHeldSpans = 1 << 16
 
 // A span is a span that is not shown yet.
 type span struct {
@@ -155,12 +152,13 @@ type overlapLanes struct {
 	out     *spanOutput
 	track   timeline.Track
 	lanes   []*lane
-	pending ordered.List[*span]
+	pending inOrder[*span]
 }
 
-// newOverlapLanes returns lanes whose tracks are copies of one track.
-func newOverlapLanes(out *spanOutput, track timeline.Track) *overlapLanes {
-	return &overlapLanes{out: out, track: track, pending: ordered.NewList(nests)}
+// newOverlapLanes returns lanes whose tracks are copies of one track. A bound counts the spans that wait for earlier ones.
+func newOverlapLanes(out *spanOutput, bound *Bound, track timeline.Track) *overlapLanes {
+	start := func(sp **span) uint64 { return (*sp).Start }
+	return &overlapLanes{out: out, track: track, pending: newInOrder(bound, &out.found.Late, start, nests)}
 }
 
 // nests is the order of nesting: by start; at one start, longer spans first.
@@ -170,16 +168,15 @@ func nests(a, b **span) bool {
 }
 
 // addSpan adds a span.
-func (l *overlapLanes) addSpan(sp timeline.Span) { l.pending.Add(&span{Span: sp}) }
+func (l *overlapLanes) addSpan(sp timeline.Span) { l.pending.add(&span{Span: sp}) }
 
 // addInstant adds an instant.
-func (l *overlapLanes) addInstant(sp timeline.Span) { l.pending.Add(&span{Span: sp, instant: true}) }
+func (l *overlapLanes) addInstant(sp timeline.Span) { l.pending.add(&span{Span: sp, instant: true}) }
 
 // advance puts the spans that begin before low on tracks, where no later span begins before
-// low; or with all, every span, and ends them. It holds back maxHeldSpans at most.
+// low; or with all, every span, and ends them.
 func (l *overlapLanes) advance(low uint64, all bool) {
-	full := l.pending.Len() > maxHeldSpans
-	l.pending.Drain(func(sp **span) bool { return (*sp).Start < low || all || full }, func(sp **span) { l.lay(*sp) })
+	l.pending.drain(low, all, func(sp **span) { l.lay(*sp) })
 	if all {
 		for _, lane := range l.lanes {
 			lane.endAll()

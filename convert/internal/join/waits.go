@@ -21,10 +21,6 @@ const (
 
 	// maxWaitStreams bounds the streams of a context that a wait may be for.
 	maxWaitStreams = 1024
-
-	// maxPendingWaits bounds the waits that are held back until threads and streams are known up
-	// to the end of the wait.
-	maxPendingWaits = 1 << 17
 )
 
 // A wait is a call that waits.
@@ -107,12 +103,7 @@ func (j *waitJoiner) closeWait(w *wait, stream read.StreamHandle) {
 // joinUntil joins waits, in order, up to the first wait that does not end before ready, or with
 // all every wait. Up to ready the program's threads and streams are known.
 func (j *waitJoiner) joinUntil(ready uint64, all bool) {
-	left := j.pending.Len()
-	j.pending.Drain(func(w **wait) bool {
-		known := timeline.End((*w).end, 2*j.tolerance) < ready || all || left > maxPendingWaits
-		left--
-		return known
-	}, func(w **wait) { j.join(*w) })
+	j.pending.Drain(func(w **wait) bool { return timeline.End((*w).end, 2*j.tolerance) < ready || all }, func(w **wait) { j.join(*w) })
 	j.done = max(j.done, ready-min(ready, 2*j.tolerance))
 	if j.pending.Len() > 0 {
 		j.done = min(j.done, j.pending.Values()[0].start)

@@ -134,21 +134,6 @@ func TestLookBack(t *testing.T) {
 	}
 }
 
-// Too many waits are not held back, whatever is still to come: the first of them are joined
-// with what is known.
-func TestPendingBound(t *testing.T) {
-	t.Parallel()
-	const more = 5
-	s := newScript(t, 0)
-	for i := range uint64(maxPendingWaits + more) {
-		s.j.closeWait(&wait{slice: &timeline.Slice{Start: 1000 * i, End: 1000*i + 1}, kind: cudaapi.StreamWait}, 0)
-	}
-	s.j.joinUntil(0, false)
-	if left := s.j.pending.Values(); len(left) != maxPendingWaits || left[0].start != 1000*more {
-		t.Errorf("%d waits are held back, the first at %d", len(left), left[0].start)
-	}
-}
-
 // A stream forgets work from long before the waits to come, and still knows the launch of
 // the rest.
 func TestStreamForgets(t *testing.T) {

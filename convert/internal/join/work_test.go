@@ -191,14 +191,15 @@ func TestCallsBudget(t *testing.T) {
 	for name, most := range map[string]int{"enough": calls, "too small": 100} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			budget := &Budget{Records: 1 << 20, Calls: most}
+			budget := DefaultBudget()
+			budget.Calls.Most = most
 			j := newJoining(t, overdue(t, calls), Options{Budget: budget}).runInSteps()
 			f := &j.Found
 			if most == calls && (f.Forced != 0 || f.Work.Matched != calls) || most < calls && (f.Forced < 100 || f.Work.Matched != calls-f.Forced) {
 				t.Errorf("%d calls were shown early, %d pieces of work have found their calls", f.Forced, f.Work.Matched)
 			}
-			if f.Work.Kernels != calls || f.Calls.Calls != calls || budget.calls != 0 {
-				t.Errorf("found are %s; %d calls are held in the end", nonZero(*f), budget.calls)
+			if f.Work.Kernels != calls || f.Calls.Calls != calls || budget.Calls.held != 0 {
+				t.Errorf("found are %s; %d calls are held in the end", nonZero(*f), budget.Calls.held)
 			}
 			j.timeline()
 		})
@@ -211,14 +212,16 @@ func TestLateThread(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		launches int
-		budget   Budget
+		calls    int // that may be held back
 	}{
-		"small budget": {3000, Budget{Records: 1 << 20, Calls: 800}},
-		"much work":    {windowWork + 20_000, *DefaultBudget()},
+		"small budget": {3000, 800},
+		"much work":    {windowWork + 20_000, DefaultBudget().Calls.Most},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			j := newJoining(t, lateThread(t, test.launches), Options{Budget: &test.budget}).runInSteps()
+			budget := DefaultBudget()
+			budget.Calls.Most = test.calls
+			j := newJoining(t, lateThread(t, test.launches), Options{Budget: budget}).runInSteps()
 			if f := &j.Found; f.Forced != 0 || f.Work.Matched != uint64(test.launches)+2 {
 				t.Errorf("%d calls were shown early, %d of %d pieces of work have found their calls", f.Forced, f.Work.Matched, test.launches+2)
 			}
@@ -264,9 +267,9 @@ func lateThread(t testing.TB, launches int) logtest.Opener {
 func TestCorrelationTableHoldsTheBudget(t *testing.T) {
 	t.Parallel()
 	var table correlationTable
-	for i := range DefaultBudget().Calls {
+	for i := range DefaultBudget().Calls.Most {
 		if table.slot(uint32(3*i)) == nil {
-			t.Fatalf("no slot for ID %d, the %dth of %d", 3*i, i, DefaultBudget().Calls)
+			t.Fatalf("no slot for ID %d, the %dth of %d", 3*i, i, DefaultBudget().Calls.Most)
 		}
 	}
 }
