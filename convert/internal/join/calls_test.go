@@ -405,3 +405,58 @@ func TestBudgetOfSeveral(t *testing.T) {
 		}
 	}
 }
+
+// Records of every kind wait for earlier ones in later blocks. With a small budget they do not, and none is lost: those that
+// come too late then are counted.
+func TestRecordsOfAllKindsBudget(t *testing.T) {
+	t.Parallel()
+	const records = 40
+	kinds := map[string]string{ // a record at a time
+		"marker":   "marker pid=1 tid=1 flags=0x1 id=0 time=%d name=m",
+		"state":    "thread_state pid=1 tid=1 start=%d dur=5 state=1",
+		"sample":   "thread_sample pid=1 tid=1 time=%d",
+		"function": "function_event pid=1 tid=1 func=1 time=%d flags=0x5",
+		"overhead": "overhead pid=1 tid=1 overhead_kind=1 start=%d dur=5",
+		"pool":     "memory_pool pid=1 time=%d operation=1 pool_kind=1 address=0x1 size=8 used=4",
+	}
+	for kind, record := range kinds {
+		late := uint64(1)
+		if kind == "pool" { // the bytes of the pool, and the slice of what was done
+			late = 2
+		}
+		for name, c := range map[string]struct {
+			most int
+			late uint64
+		}{"enough": {1 << 20, 0}, "too few": {10, late}} {
+			t.Run(kind+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				g := logtest.NewGrowing(t)
+				g.Append("function id=1 name=f library=mine\nprocess pid=1 start=1")
+				for i := range records {
+					g.Append(fmt.Sprintf(record, 1000+10*i))
+				}
+				g.Append(fmt.Sprintf(record, 905))
+				g.Finish(tracelog.End{Time: 5000, Complete: 1})
+				budget := DefaultBudget()
+				budget.Records.Most = c.most
+				j := newJoining(t, logtest.InMemory(g.Bytes()), Options{Budget: budget}).runInSteps()
+				if j.Found.Late != c.late || *budget != (Budget{Bound{Most: c.most}, DefaultBudget().Calls, DefaultBudget().Spans}) {
+					t.Errorf("%d records are late, want %d; %+v is held in the end", j.Found.Late, c.late, *budget)
+				}
+				p, shown := j.timeline().Processes[0], 0
+				for _, th := range p.Threads {
+					shown += len(th.States) + len(th.Stacks)
+					for _, track := range th.Tracks {
+						shown += len(track.Spans)
+					}
+				}
+				for _, track := range p.Tracks {
+					shown += len(track.Spans)
+				}
+				if want := records + 1; shown != want && !(kind == "state" && c.late > 0 && shown == records) { // a thread has one state at a time
+					t.Errorf("%d records are shown, want %d", shown, want)
+				}
+			})
+		}
+	}
+}

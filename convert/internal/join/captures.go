@@ -21,10 +21,8 @@ import (
 
 // Bounds of the captures of a program. What lies beyond them is not named.
 const (
-	maxCaptured   = 1 << 19 // captured calls that are kept
-	maxFinished   = 1 << 9  // captures that may be child graphs or bodies
-	maxExecs      = 1 << 14 // executable graphs whose handle is kept
-	maxGraphNames = 1 << 12 // executable graphs whose nodes are kept
+	maxCaptured = 1 << 19 // captured calls and executable graphs that are kept
+	maxFinished = 1 << 9  // captures that may be child graphs or bodies
 )
 
 // A capturedCall is a call that may have made a node of a graph.
@@ -69,12 +67,8 @@ type instance struct {
 	update    bool
 	destroyed uint64                // when, 0 for not yet
 	origin    *timeline.GraphOrigin // nil until it is asked for
-}
-
-// A graphName is an executable graph with the calls that made its nodes.
-type graphName struct {
-	of    *instance
-	calls []*capturedCall // by number; nil for none
+	number    uint32                // of the executable graph that nodes is of
+	nodes     []*capturedCall       // calls that made the nodes, by number; nil for none
 }
 
 // captures find the captured calls of graph nodes. Nil finds none.
@@ -88,7 +82,6 @@ type captures struct {
 	graphs   map[uint64]builtGraph  // by handle
 	execs    map[uint64][]*instance // by handle, in the order of time
 	execOf   map[uint32]uint64      // handles of executable graphs, by their number
-	names    map[uint32]*graphName  // by number
 	kept     int
 	low      uint64              // calls that begin before this time are in order
 	lack     timeline.Uncaptured // of graphs whose making is not known
@@ -96,7 +89,7 @@ type captures struct {
 
 func newCaptures(nodes *read.GraphNodes, p *read.Program, lack timeline.Uncaptured) *captures {
 	return &captures{nodes: nodes, program: p, lack: lack, graphs: make(map[uint64]builtGraph), execs: make(map[uint64][]*instance),
-		execOf: make(map[uint32]uint64), names: make(map[uint32]*graphName)}
+		execOf: make(map[uint32]uint64)}
 }
 
 // called takes a call that has ended.
@@ -116,7 +109,7 @@ func (l *captures) launched(graph uint32, c *call) {
 	if l.execOf[graph] == exec || exec == 0 {
 		return
 	}
-	if len(l.execOf) >= maxExecs {
+	if len(l.execOf) >= maxCaptured {
 		clear(l.execOf)
 	}
 	l.execOf[graph] = exec
@@ -181,6 +174,9 @@ func (l *captures) take(c *capturedCall) {
 			x.destroyed = c.Start
 		}
 	case cudaapi.GraphAddNode:
+		if !l.keep(c.Start) {
+			return
+		}
 		l.learn(c)
 		g := l.graphs[graph]
 		l.graphs[graph] = builtGraph{append(g.calls, c), g.begin}
@@ -213,15 +209,23 @@ func (l *captures) captured(c *capturedCall) {
 	if of == nil {
 		return
 	}
-	if l.kept >= maxCaptured {
-		l.trim(c.Start)
-	}
-	if l.kept >= maxCaptured {
+	if !l.keep(c.Start) {
 		return
 	}
-	l.kept++
 	l.learn(c)
 	of.calls = append(of.calls, c)
+}
+
+// keep reports whether one more call or executable graph is kept.
+func (l *captures) keep(now uint64) bool {
+	if l.kept >= maxCaptured {
+		l.trim(now)
+	}
+	if l.kept >= maxCaptured {
+		return false
+	}
+	l.kept++
+	return true
 }
 
 // goneFor is the time, in ns, for which an executable graph has been destroyed when all of its work has been named.
@@ -230,7 +234,6 @@ const goneFor = 10e9
 // trim makes room: it forgets the graphs that were destroyed, and captures that may be parts of others.
 func (l *captures) trim(now uint64) {
 	l.finished = nil
-	clear(l.names)
 	l.kept = 0
 	for exec, list := range l.execs {
 		list = slices.DeleteFunc(list, func(x *instance) bool { return x.destroyed != 0 && x.destroyed+goneFor < now })
@@ -238,6 +241,7 @@ func (l *captures) trim(now uint64) {
 			delete(l.execs, exec)
 		}
 		for _, x := range list {
+			x.number, x.nodes = 0, nil
 			l.kept += 1 + len(x.calls)
 		}
 	}
@@ -292,17 +296,10 @@ func (l *captures) end(c *capturedCall, graph uint64) {
 
 // made notes what an executable graph was made from, or updated with. A handle may be used again.
 func (l *captures) made(exec uint64, x *instance) {
+	if !l.keep(x.from) {
+		return
+	}
 	list := l.execs[exec]
-	if len(list) == 0 && len(l.execs) >= maxExecs {
-		return
-	}
-	if l.kept++; l.kept >= maxCaptured {
-		l.trim(x.from)
-		list = l.execs[exec]
-	}
-	if l.kept >= maxCaptured {
-		return
-	}
 	if n := len(list); n > 0 && !x.update && list[n-1].destroyed == 0 { // unseen
 		list[n-1].destroyed = x.from
 	}
@@ -331,21 +328,16 @@ func (l *captures) name(w *timeline.Work) {
 		w.Uncaptured = l.lack
 		return
 	}
-	n := l.names[w.Graph]
-	if n == nil || n.of != x {
-		if len(l.names) >= maxGraphNames {
-			clear(l.names)
-		}
+	if x.number != w.Graph {
 		updated := slices.ContainsFunc(list, func(x *instance) bool { return x.update })
-		n = &graphName{x, l.prove(l.nodes.Of(l.program.PID, w.Graph), x, updated)}
-		l.names[w.Graph] = n
+		x.number, x.nodes = w.Graph, l.prove(l.nodes.Of(l.program.PID, w.Graph), x, updated)
 	}
 	i := int(read.NodeNumber(w.GraphNode))
-	if i >= len(n.calls) || n.calls[i] == nil || !n.calls[i].makes(read.ContentOf(w)) {
+	if i >= len(x.nodes) || x.nodes[i] == nil || !x.nodes[i].makes(read.ContentOf(w)) {
 		w.Uncaptured = timeline.CaptureUnsure
 		return
 	}
-	w.Captured = &n.calls[i].Call
+	w.Captured = &x.nodes[i].Call
 	w.Call.Python = w.Captured.Python
 }
 

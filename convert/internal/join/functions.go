@@ -30,7 +30,6 @@ type functionThread struct {
 	program *program  // that the lane is of
 	open    []*fnSpan // that have not returned, outermost first
 	pending []*fnSpan // not on the lane yet, in the order of their starts
-	last    uint64    // time of the latest event
 }
 
 // A fnSpan is a function that was entered.
@@ -61,8 +60,7 @@ func (f *functions) readEvent(b *tracelog.Block, i int) {
 func (f *functions) advance(all bool) {
 	for _, t := range f.order {
 		t.events.drain(t.lows.Low(), all, func(r *tracelog.FunctionEvent) {
-			r.Time = max(r.Time, t.last)
-			t.last = r.Time
+			r.Time = t.events.taken
 			f.event(t, r)
 		})
 		if all {
@@ -131,7 +129,7 @@ func (f *functions) leave(t *functionThread, r *tracelog.FunctionEvent) {
 // finish ends the functions that have not returned.
 func (f *functions) finish(t *functionThread) {
 	for _, s := range t.open {
-		s.Open, s.End, s.Flags = false, max(t.program.horizon, t.last), timeline.Unfinished
+		s.Open, s.End, s.Flags = false, max(t.program.horizon, t.events.taken), timeline.Unfinished
 	}
 	t.open = nil
 }

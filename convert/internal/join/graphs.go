@@ -40,13 +40,19 @@ type graph struct {
 	ended         uint64              // earliest end of top-level work of the latest launch
 	busy          uint64              // its latest end
 	unsure        bool
-	byGPU         bool // the GPU launched it
+	byGPU         bool   // the GPU launched it
+	exec          uint64 // its handle, 0 while it is unknown: one for all its life
+}
+
+// A graphKey identifies an executable graph in a program.
+type graphKey struct {
+	context *timeline.Context
+	id      uint32
 }
 
 // A nodeWork is work of a graph's top level.
 type nodeWork struct {
 	graph       *graph
-	key         graphKey
 	node        uint64
 	start, end  uint64
 	correlation uint32
@@ -55,7 +61,6 @@ type nodeWork struct {
 // A bodyWork is work in a body that waits for its launch.
 type bodyWork struct {
 	graph  *graph
-	key    graphKey
 	node   uint64
 	orphan orphan
 }
@@ -89,16 +94,15 @@ func (l *graphs) matchNode(w *timeline.Work, o *orphan) (waits bool) {
 	if l.off || w.Start == 0 {
 		return false
 	}
-	key := graphKey{Context: o.stream.out.Context, ID: w.Graph}
-	g := l.graph(key)
+	g := l.graph(graphKey{o.stream.out.Context, w.Graph})
 	switch {
 	case g == nil:
 		return false
 	case w.Correlation == 0:
-		l.bodies = append(l.bodies, bodyWork{g, key, w.GraphNode, *o})
+		l.bodies = append(l.bodies, bodyWork{g, w.GraphNode, *o})
 		return true
 	default:
-		l.top = append(l.top, nodeWork{g, key, w.GraphNode, w.Start, timeline.End(w.Start, w.Dur), w.Correlation})
+		l.top = append(l.top, nodeWork{g, w.GraphNode, w.Start, timeline.End(w.Start, w.Dur), w.Correlation})
 	}
 	return false
 }
@@ -182,7 +186,7 @@ func (l *graphs) note(w *nodeWork) {
 		g.ended, g.busy = min(g.ended, w.end), max(g.busy, w.end)
 	case w.start >= g.begun:
 		g.latest, g.ended, g.busy = w.correlation, w.end, w.end
-		l.launches.ran(w.correlation, w.key, w.start)
+		l.launches.ran(w.correlation, g, w.start)
 	}
 	g.begun = max(g.begun, w.start)
 	if g.first == 0 {
@@ -214,7 +218,7 @@ func (l *graphs) launch(b *bodyWork) uint32 {
 		return g.latest
 	}
 	if l.certain {
-		if certain := l.launches.onlyRunning(b.key, b.orphan.start); certain != 0 {
+		if certain := l.launches.onlyRunning(g, b.orphan.start); certain != 0 {
 			g.unsure = g.unsure || certain != g.latest
 			return certain
 		}
@@ -267,12 +271,6 @@ func (l *graphs) ordered(s read.StreamHandle) read.StreamHandle {
 	return 0
 }
 
-// A graphKey identifies an executable graph in a program.
-type graphKey struct {
-	Context *timeline.Context
-	ID      uint32
-}
-
 // A graphLaunch is a call that launched a graph.
 type graphLaunch struct {
 	Correlation uint32
@@ -291,8 +289,8 @@ type finishMark struct {
 // A graphRun is a graphLaunch that may be running.
 type graphRun struct {
 	graphLaunch
-	graph    graphKey // zero while it is unknown
-	finished uint64   // a time by which the launch had finished; Never while none is known
+	graph    *graph // nil while it is unknown
+	finished uint64 // a time by which the launch had finished; Never while none is known
 }
 
 // maxGraphRuns bounds the launches that may be running. A GPU accepts about as many before it runs them.
@@ -305,15 +303,11 @@ const maxGraphRuns = 1 << 10
 // This rests on two rules of CUDA: an executable graph never runs twice at once, and a stream runs its work in order.
 // The zero value is ready for use.
 type graphLaunches struct {
-	list     []graphRun          // in the order of Start
-	execs    map[graphKey]uint64 // handles of executable graphs, as far as they are known
-	marks    []finishMark        // for Advance
+	list     []graphRun   // in the order of Start
+	marks    []finishMark // for Advance
 	launched bool
 	unseen   bool // launches that are in no list may be running
 }
-
-// maxGraphExecs bounds the graphs whose handle is remembered.
-const maxGraphExecs = 1 << 16
 
 // missLaunch notes that a launch is missing: nothing is certain from now on.
 func (l *graphLaunches) missLaunch() { l.unseen, l.list, l.marks = true, nil, nil }
@@ -341,7 +335,7 @@ func (l *graphLaunches) addLaunch(x graphLaunch) {
 		l.missLaunch()
 		return
 	}
-	l.list = slices.Insert(l.list, at, graphRun{x, graphKey{}, timeline.Never})
+	l.list = slices.Insert(l.list, at, graphRun{x, nil, timeline.Never})
 }
 
 // same reports whether a launch is that of another record, and takes over what only that record has.
@@ -411,13 +405,13 @@ func (r graphRuns) applyTo(stream read.StreamHandle, m *finishMark) {
 }
 
 // ran notes that a launch is of a graph and was running at a time. The earlier launches of the graph had finished.
-func (l *graphLaunches) ran(correlation uint32, g graphKey, at uint64) {
+func (l *graphLaunches) ran(correlation uint32, g *graph, at uint64) {
 	i := slices.IndexFunc(l.list, func(x graphRun) bool { return x.Correlation == correlation })
 	if i < 0 {
 		return
 	}
 	l.list[i].graph = g
-	l.learn(g, l.list[i].Exec)
+	g.exec = cmp.Or(l.list[i].Exec, g.exec)
 	for j := range l.list[:i] {
 		if x := &l.list[j]; x.graph == g {
 			x.finished = min(x.finished, at)
@@ -425,19 +419,9 @@ func (l *graphLaunches) ran(correlation uint32, g graphKey, at uint64) {
 	}
 }
 
-func (l *graphLaunches) learn(g graphKey, exec uint64) {
-	if exec == 0 || len(l.execs) >= maxGraphExecs {
-		return
-	}
-	if l.execs == nil {
-		l.execs = make(map[graphKey]uint64)
-	}
-	l.execs[g] = exec
-}
-
 // onlyRunning returns the correlation ID of the only launch of a graph that can have been running at a time, 0 for none. Times
 // of one graph go up.
-func (l *graphLaunches) onlyRunning(g graphKey, at uint64) uint32 {
+func (l *graphLaunches) onlyRunning(g *graph, at uint64) uint32 {
 	if l.unseen {
 		return 0
 	}
@@ -447,7 +431,7 @@ func (l *graphLaunches) onlyRunning(g graphKey, at uint64) uint32 {
 		if x.Start > at {
 			break
 		}
-		if x.finished <= at || !l.may(x, g) {
+		if x.finished <= at || !x.may(g) {
 			continue
 		}
 		if found != nil {
@@ -462,13 +446,12 @@ func (l *graphLaunches) onlyRunning(g graphKey, at uint64) uint32 {
 	return found.Correlation
 }
 
-// may reports whether a launch may be of a graph. An executable graph has one handle for all its life.
-func (l *graphLaunches) may(x *graphRun, g graphKey) bool {
-	if x.graph != (graphKey{}) {
-		return x.graph == g
+// may reports whether a launch may be of a graph.
+func (o *graphRun) may(g *graph) bool {
+	if o.graph != nil {
+		return o.graph == g
 	}
-	exec := l.execs[g]
-	return exec == 0 || x.Exec == 0 || x.Exec == exec
+	return g.exec == 0 || o.Exec == 0 || o.Exec == g.exec
 }
 
 // passed forgets the launches that had finished by a time. Of is not asked for earlier times.

@@ -270,8 +270,6 @@ func bodyCalls(j *joining) string {
 	return strings.Join(words, " ")
 }
 
-var context = &timeline.Context{ID: 1}
-
 // A question is for the launch of a graph at a time; 0 for none.
 type question struct {
 	graph uint32
@@ -310,6 +308,7 @@ func TestOf(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			var l graphLaunches
+			ofNumber := map[uint32]*graph{5: new(graph), 9: new(graph)}
 			for _, x := range test.launches {
 				l.addLaunch(x)
 			}
@@ -318,7 +317,7 @@ func TestOf(t *testing.T) {
 			}
 			l.advance(1000)
 			for _, q := range test.questions {
-				if got := l.onlyRunning(graphKey{context, q.graph}, q.at); got != q.want {
+				if got := l.onlyRunning(ofNumber[q.graph], q.at); got != q.want {
 					t.Errorf("graph %d at %d is of launch %d, want %d", q.graph, q.at, got, q.want)
 				}
 			}
@@ -330,7 +329,7 @@ func TestOf(t *testing.T) {
 func TestRan(t *testing.T) {
 	t.Parallel()
 	var l graphLaunches
-	a, b := graphKey{context, 1}, graphKey{context, 2}
+	a, b := new(graph), new(graph)
 	for i := range uint32(4) {
 		l.addLaunch(graphLaunch{Correlation: i + 1, Start: uint64(i*10 + 10), End: uint64(i*10 + 15)})
 	}
@@ -357,12 +356,12 @@ func TestLimits(t *testing.T) {
 	for i := range uint32(maxGraphRuns) {
 		l.addLaunch(graphLaunch{Correlation: i + 1, Start: uint64(i)*10 + 10, End: uint64(i)*10 + 15})
 	}
-	if got := l.onlyRunning(graphKey{context, 1}, 12); got != 1 || len(l.list) != maxGraphRuns {
+	if got := l.onlyRunning(new(graph), 12); got != 1 || len(l.list) != maxGraphRuns {
 		t.Fatalf("the first of %d launches is %d", len(l.list), got)
 	}
 	l.addLaunch(graphLaunch{Correlation: 1 << 20, Start: 1 << 20, End: 1 << 20})
 	l.mark(finishMark{At: 1})
-	if got := l.onlyRunning(graphKey{context, 1}, 13); got != 0 || l.list != nil || l.marks != nil || !l.launched {
+	if got := l.onlyRunning(new(graph), 13); got != 0 || l.list != nil || l.marks != nil || !l.launched {
 		t.Errorf("beyond the limit it is launch %d", got)
 	}
 }

@@ -45,7 +45,7 @@ type inOrder[T any] struct {
 	time  func(*T) uint64
 	bound *Bound
 	late  *uint64 // records that came after later ones had been taken
-	taken uint64  // time of the latest record that was taken
+	taken uint64  // the latest time of a record that was taken: one that is late counts as of that time
 }
 
 // newInOrder returns an empty list. At one time, before is the order; nil for that of arrival.
@@ -76,7 +76,7 @@ func (l *inOrder[T]) drain(low uint64, all bool, take func(*T)) {
 	ready := func(v *T) bool { half--; return l.time(v) < low || all || half >= 0 }
 	l.list.Drain(ready, func(v *T) {
 		l.bound.held--
-		l.taken = l.time(v)
+		l.taken = max(l.taken, l.time(v))
 		take(v)
 	})
 }

@@ -141,7 +141,10 @@ func (p *processMemory) addRecord(m *tracelog.Memory, at uint64) {
 // advance processes the events before low, or with all every event, over all processes in the
 // order of time.
 func (u *memoryUsage) advance(low uint64, all bool) {
-	u.pending.drain(low, all, func(e *memoryEvent) { e.process.event(e) })
+	u.pending.drain(low, all, func(e *memoryEvent) {
+		e.at = u.pending.taken
+		e.process.event(e)
+	})
 }
 
 func (p *processMemory) event(e *memoryEvent) {

@@ -295,6 +295,7 @@ func (t *threadTimes) advance(all bool) {
 		}
 		var samples *timeline.StackSamples
 		k.samples.drain(low, all, func(r *tracelog.ThreadSample) {
+			r.Time = k.samples.taken
 			thread := t.program(r.PID, r.Time).thread(r.TID)
 			if samples != nil && samples.Thread != thread {
 				t.out.Emit(samples)
