@@ -1,8 +1,6 @@
 package join
 
 import (
-	"slices"
-
 	"github.com/cudatrace/cudatrace/convert/internal/pipeline"
 	"github.com/cudatrace/cudatrace/convert/internal/read"
 	"github.com/cudatrace/cudatrace/convert/selection"
@@ -12,73 +10,35 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// threadCalls are the calls of a thread that can't be stacked yet because later blocks may have
-// earlier calls, of all programs of a process.
-type threadCalls struct {
-	key     read.ThreadKey
-	process *read.Process
-	merger  *read.Merger[read.Call]
-	lows    read.Lows
-	stacks  byProgram[*stack]
-	active  bool
-}
-
-// threads are the threads of a log.
+// threads have the calls of the threads of a log.
 type threads struct {
-	catalog  *read.Catalog
+	owners[read.ThreadKey, read.Call, *stack]
 	programs map[uint32][]*program
-	calls    *read.Calls
 	output   *stackOutput
 	lows     read.ThreadLows
-	byKey    map[read.ThreadKey]*threadCalls
-	all      []*threadCalls
-	active   []*threadCalls // those with calls to come, or to show; all of them at the end
-	latest   *threadCalls
 }
 
-func newThreads(c *read.Catalog, programs map[uint32][]*program, calls *read.Calls, o *stackOutput) *threads {
-	return &threads{catalog: c, programs: programs, calls: calls, output: o,
-		lows: c.Watermarks.Threads(&c.Names), byKey: make(map[read.ThreadKey]*threadCalls)}
+type threadCalls = owner[read.ThreadKey, read.Call, *stack]
+
+func newThreads(c *read.Catalog, programs map[uint32][]*program, o *stackOutput) *threads {
+	l := &threads{programs: programs, output: o, lows: c.Watermarks.Threads(&c.Names)}
+	l.byKey = make(map[read.ThreadKey]*threadCalls)
+	l.open = func(key read.ThreadKey) (*read.Merger[read.Call], read.Lows) {
+		return o.calls.Thread(c.Processes.Get(key.PID)), l.lows.Of(key)
+	}
+	l.waits = func(s *stack) bool { return s.pending.len() > 0 || len(s.open) > 0 || s.entered }
+	return l
 }
 
 // merger returns the merger of a thread by its host TID.
 func (l *threads) merger(pid, tid uint32) *read.Merger[read.Call] {
-	key := read.ThreadKey{PID: pid, TID: tid}
-	if t := l.latest; t != nil && t.key == key {
-		return t.merger
-	}
-	t := l.byKey[key]
-	if t == nil {
-		p := l.catalog.Processes.Get(pid)
-		t = &threadCalls{key: key, process: p, merger: l.calls.Thread(p), lows: l.lows.Of(key)}
-		l.byKey[key] = t
-		l.all = append(l.all, t)
-	}
-	if !t.active {
-		t.active = true
-		l.active = append(l.active, t)
-	}
-	l.latest = t
-	return t.merger
-}
-
-// rest takes the threads out of those that are active that have nothing left to show: a program may make a thread for
-// each request.
-func (l *threads) rest() {
-	l.active = slices.DeleteFunc(l.active, func(t *threadCalls) bool {
-		waits := func(s *stack) bool { return s.pending.len() > 0 || len(s.open) > 0 || s.entered }
-		t.active = t.lows.Low() != timeline.Never || t.merger.Held() > 0 || slices.ContainsFunc(t.stacks.values, waits)
-		if !t.active && l.latest == t {
-			l.latest = nil
-		}
-		return !t.active
-	})
+	return l.get(read.ThreadKey{PID: pid, TID: tid}).merger
 }
 
 // each calls f with every stack of the active threads.
 func (l *threads) each(f func(*stack)) {
 	for _, t := range l.active {
-		for _, s := range t.stacks.values {
+		for _, s := range t.parts.values {
 			f(s)
 		}
 	}
@@ -88,12 +48,12 @@ func (l *threads) each(f func(*stack)) {
 func (l *threads) advance(t *threadCalls, low uint64, all bool) {
 	t.merger.Until(low, all)
 	for r := t.merger.Next(); r != nil; r = t.merger.Next() {
-		s := t.stacks.get(r.Program, func() *stack {
+		s := t.parts.get(r.Program, func() *stack {
 			return newStack(l.output, l.programs[t.key.PID][r.Program], t.key.TID)
 		})
 		s.place(r)
 	}
-	for _, s := range t.stacks.values {
+	for _, s := range t.parts.values {
 		s.known = low
 		if !all {
 			s.settleEntry(low)

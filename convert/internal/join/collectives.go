@@ -124,25 +124,8 @@ type kernelReading struct {
 // read gives the kernels of NCCL that a filter selects to take.
 func (s *CollectiveSource) read(f tracelog.Filter, take func(k ncclKernel)) error {
 	c := &kernelReading{source: s, names: make(map[uint64]collective.Name), take: take}
-	r, err := s.Open()
-	if err != nil {
-		return err
-	}
-	defer r.Close()
 	f.Kinds = []tracelog.Kind{tracelog.KindKernel}
-	if err := r.Select(f); err != nil {
-		return err
-	}
-	r.Parallel(2)
-	for r.Next() {
-		if b := r.Block(); b.Kind == tracelog.KindKernel {
-			c.block(b)
-		}
-	}
-	if err := r.Err(); err != nil && !tracelog.IsDamage(err) {
-		return err
-	}
-	return nil
+	return readBlocks(s, f, c.block)
 }
 
 // maxKernelNames bounds the names that are kept. Programs have a few thousand kernels.
@@ -239,7 +222,7 @@ type ncclInterval struct{ start, end, communicator uint64 }
 // readSaid reads what NCCL says about the launches of a log. CUPTI's times must be on the common clock.
 func readSaid(s *CollectiveSource) (launchesSaid, error) {
 	c := &ncclReading{threads: make(map[ncclThreadKey]*ncclCaller), said: make(launchesSaid)}
-	if err := readBlocks(s, []tracelog.Kind{tracelog.KindMarker, tracelog.KindNCCLCall}, c.events); err != nil {
+	if err := readBlocks(s, tracelog.Filter{Kinds: []tracelog.Kind{tracelog.KindMarker, tracelog.KindNCCLCall}}, c.events); err != nil {
 		return nil, err
 	}
 	for _, t := range c.threads {
@@ -249,7 +232,7 @@ func readSaid(s *CollectiveSource) (launchesSaid, error) {
 	if c.useless {
 		return nil, nil
 	}
-	if err := readBlocks(s, []tracelog.Kind{tracelog.KindAPI}, c.launches); err != nil {
+	if err := readBlocks(s, tracelog.Filter{Kinds: []tracelog.Kind{tracelog.KindAPI}}, c.launches); err != nil {
 		return nil, err
 	}
 	if c.useless {
@@ -261,18 +244,19 @@ func readSaid(s *CollectiveSource) (launchesSaid, error) {
 	return c.said, nil
 }
 
-func readBlocks(s *CollectiveSource, kinds []tracelog.Kind, take func(b *tracelog.Block)) error {
+// readBlocks gives the blocks of the kinds of a filter to take.
+func readBlocks(s *CollectiveSource, f tracelog.Filter, take func(b *tracelog.Block)) error {
 	r, err := s.Open()
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	if err := r.Select(tracelog.Filter{Kinds: kinds}); err != nil {
+	if err := r.Select(f); err != nil {
 		return err
 	}
 	r.Parallel(2)
 	for r.Next() {
-		if b := r.Block(); slices.Contains(kinds, b.Kind) {
+		if b := r.Block(); slices.Contains(f.Kinds, b.Kind) {
 			take(b)
 		}
 	}

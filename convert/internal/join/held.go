@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"github.com/cudatrace/cudatrace/convert/internal/ordered"
+	"github.com/cudatrace/cudatrace/convert/internal/read"
+	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
 // A Budget bounds the rows that the logs of one timeline together hold back, by what they wait for. Beyond a bound rows
@@ -57,9 +59,8 @@ func newInOrder[T any](bound *Bound, late *uint64, time func(*T) uint64, before 
 }
 
 func (l *inOrder[T]) add(v T) {
-	l.list.Add(v)
 	l.bound.held++
-	if l.time(&v) < l.taken {
+	if l.time(l.list.Add(v)) < l.taken {
 		*l.late++
 	}
 }
@@ -144,6 +145,57 @@ func (p *pool[T]) get() *T {
 }
 
 func (p *pool[T]) put(v *T) { p.free = append(p.free, v) }
+
+// An owner is a thread or a stream of a log, of all programs of a process: the records R that later blocks may have
+// earlier ones than, and what they are joined to, by program.
+type owner[K comparable, R, T any] struct {
+	key    K
+	merger *read.Merger[R]
+	lows   read.Lows
+	parts  byProgram[T]
+	active bool
+}
+
+// owners are the threads or the streams of a log. A program may make a thread or a stream for each request: those with
+// nothing to come or to show are not active.
+type owners[K comparable, R, T any] struct {
+	open   func(key K) (*read.Merger[R], read.Lows)
+	waits  func(part T) bool // something is to be shown
+	byKey  map[K]*owner[K, R, T]
+	all    []*owner[K, R, T] // in the order of first sight
+	active []*owner[K, R, T]
+	latest *owner[K, R, T]
+}
+
+// get returns an owner, which is active from now on.
+func (l *owners[K, R, T]) get(key K) *owner[K, R, T] {
+	if s := l.latest; s != nil && s.key == key {
+		return s
+	}
+	s := l.byKey[key]
+	if s == nil {
+		s = &owner[K, R, T]{key: key}
+		s.merger, s.lows = l.open(key)
+		l.byKey[key], l.all = s, append(l.all, s)
+	}
+	if !s.active {
+		s.active = true
+		l.active = append(l.active, s)
+	}
+	l.latest = s
+	return s
+}
+
+// rest takes those owners out of the active ones that have nothing left to show.
+func (l *owners[K, R, T]) rest() {
+	l.active = slices.DeleteFunc(l.active, func(s *owner[K, R, T]) bool {
+		s.active = s.lows.Low() != timeline.Never || s.merger.Held() > 0 || slices.ContainsFunc(s.parts.values, l.waits)
+		if !s.active && l.latest == s {
+			l.latest = nil
+		}
+		return !s.active
+	})
+}
 
 // byProgram has a value for some programs of a process, in the order of the programs: a process
 // may have run thousands, and a thread of it belongs to one.

@@ -78,7 +78,7 @@ func New(c *read.Catalog, out *pipeline.Pipeline, o Options) *Joiner {
 	}
 	j.memory = newMemoryUsage(&spans, o.memoryBefore)
 	j.events = newEvents(c, j.programs, j.byPID, &j.wanted, &j.Found, out, spans, j.memory)
-	j.threads = newThreads(c, j.byPID, j.callMerge, &stackOutput{out: out, selection: o.Selection, found: &j.Found,
+	j.threads = newThreads(c, j.byPID, &stackOutput{out: out, selection: o.Selection, found: &j.Found,
 		functions: &c.Functions, calls: j.callMerge, work: j.work, memory: j.memory})
 	j.streams = newStreams(c, j.byPID, j.workMerge, out)
 	j.work.streams, j.work.spans = j.streams, &j.events.spans

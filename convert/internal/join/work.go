@@ -1,34 +1,19 @@
 package join
 
 import (
-	"slices"
-
 	"github.com/cudatrace/cudatrace/convert/internal/pipeline"
 	"github.com/cudatrace/cudatrace/convert/internal/read"
 	"github.com/cudatrace/cudatrace/convert/selection"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
-// streamWork is the work of a stream that is not shown yet, of all programs of a process.
-type streamWork struct {
-	key     read.StreamKey
-	process *read.Process
-	merger  *read.Merger[read.Work]
-	lows    read.Lows
-	streams byProgram[*stream]
-	active  bool
-}
-
-// streams are the streams of a log.
+// streams have the work of the streams of a log.
 type streams struct {
+	owners[read.StreamKey, read.Work, *stream]
 	catalog   *read.Catalog
 	programs  map[uint32][]*program
-	works     *read.Works
 	out       *pipeline.Pipeline
 	contexts  map[contextKey]*timeline.Context
-	byKey     map[read.StreamKey]*streamWork
-	active    []*streamWork // those with work to come, or to show
-	latest    *streamWork
 	announced map[streamKey]*timeline.Stream
 	chunks    pool[chunk[timeline.Work]]
 }
@@ -39,30 +24,17 @@ type contextKey struct {
 	context, device uint32
 }
 
-func newStreams(c *read.Catalog, programs map[uint32][]*program, works *read.Works, out *pipeline.Pipeline) *streams {
-	return &streams{catalog: c, programs: programs, works: works, out: out,
-		contexts: make(map[contextKey]*timeline.Context), byKey: make(map[read.StreamKey]*streamWork),
-		announced: make(map[streamKey]*timeline.Stream)}
-}
+type streamWork = owner[read.StreamKey, read.Work, *stream]
 
-// get returns the work of a stream.
-func (l *streams) get(key read.StreamKey) *streamWork {
-	if w := l.latest; w != nil && w.key == key {
-		return w
+func newStreams(c *read.Catalog, programs map[uint32][]*program, works *read.Works, out *pipeline.Pipeline) *streams {
+	l := &streams{catalog: c, programs: programs, out: out,
+		contexts: make(map[contextKey]*timeline.Context), announced: make(map[streamKey]*timeline.Stream)}
+	l.byKey = make(map[read.StreamKey]*streamWork)
+	l.open = func(key read.StreamKey) (*read.Merger[read.Work], read.Lows) {
+		return works.Stream(c.Processes.Get(key.PID)), c.Watermarks.Stream(key.PID, key.Context, key.Stream)
 	}
-	w := l.byKey[key]
-	if w == nil {
-		p := l.catalog.Processes.Get(key.PID)
-		w = &streamWork{key: key, process: p, merger: l.works.Stream(p),
-			lows: l.catalog.Watermarks.Stream(key.PID, key.Context, key.Stream)}
-		l.byKey[key] = w
-	}
-	if !w.active {
-		w.active = true
-		l.active = append(l.active, w)
-	}
-	l.latest = w
-	return w
+	l.waits = func(s *stream) bool { return s.pending.len() > 0 }
+	return l
 }
 
 // merger returns the merger of a stream.
@@ -72,7 +44,7 @@ func (l *streams) merger(pid, context, id uint32) *read.Merger[read.Work] {
 
 // stream returns the stream that a piece of work ran on.
 func (l *streams) stream(w *streamWork, device uint32, of uint16) *stream {
-	return w.streams.get(of, func() *stream { return l.newStream(l.programs[w.key.PID][of], w.key, device) })
+	return w.parts.get(of, func() *stream { return l.newStream(l.programs[w.key.PID][of], w.key, device) })
 }
 
 func (l *streams) newStream(p *program, key read.StreamKey, device uint32) *stream {
@@ -155,24 +127,11 @@ func (l *streams) announceIdle() {
 	}
 }
 
-// rest takes the streams out of those that are active that have nothing left to show: a program may make a stream for
-// each request.
-func (l *streams) rest() {
-	l.active = slices.DeleteFunc(l.active, func(w *streamWork) bool {
-		waits := func(s *stream) bool { return s.pending.len() > 0 }
-		w.active = w.lows.Low() != timeline.Never || w.merger.Held() > 0 || slices.ContainsFunc(w.streams.values, waits)
-		if !w.active && l.latest == w {
-			l.latest = nil
-		}
-		return !w.active
-	})
-}
-
 // each calls f with every active stream.
 func (l *streams) each(f func(*program, *stream)) {
 	for _, w := range l.active {
-		for i, s := range w.streams.values {
-			f(l.programs[w.key.PID][w.streams.programs[i]], s)
+		for i, s := range w.parts.values {
+			f(l.programs[w.key.PID][w.parts.programs[i]], s)
 		}
 	}
 }
