@@ -135,8 +135,8 @@ func (s *stack) place(r *read.Call) {
 	}
 }
 
-// memoryCall takes a call of a function that allocates, frees, or sets where memory is. It returns where to describe a call
-// that allocates, nil for any other one.
+// memoryCall takes a call of a function that allocates, frees, or sets where memory is. It returns where to
+// describe a call that allocates, nil for any other one.
 func (s *stack) memoryCall(r *read.Call) *timeline.Call {
 	if r.Flags&(tracelog.CallUnfinished|tracelog.CallNoReturn) != 0 || !s.program.catalog.MemoryFromCalls() {
 		return nil
@@ -607,7 +607,8 @@ func (s *stack) isInner(c *call, r *read.Call, from state) bool {
 		return false
 	case c.state&(innerPair|innerAPI) != 0:
 		return c.state&fromAPI == 0 && c.fn.Holds(r.Function)
-	case (r.Function.Beside || from == fromAPI && !r.Function.MayWork) && c.fn.Runtime && s.functions.CarriesOut(r.Function, c.fn):
+	case (r.Function.Beside || from == fromAPI && !r.Function.MayWork) &&
+		c.fn.Runtime && s.functions.CarriesOut(r.Function, c.fn):
 		return true
 	case c.state&fromAPI != 0:
 		return false

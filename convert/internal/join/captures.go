@@ -9,15 +9,16 @@ import (
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 )
 
-// While a stream is captured, a launch makes a node of a graph in place of work. The work of that node, at each launch of the
-// graph, belongs to two calls: the launch of the graph, which its correlation ID leads to, and the captured launch, which
-// captures find.
+// While a stream is captured, a launch makes a node of a graph in place of work. The work of that node, at each
+// launch of the graph, belongs to two calls: the launch of the graph, which its correlation ID leads to, and the
+// captured launch, which captures find.
 //
-// The driver numbers the nodes of an executable graph in the order in which the calls added them. So the n-th captured call of a
-// capture is the n-th node. That holds for a graph only where it is proved: the calls that led to it (the capture's end, the
-// instantiation, the launch) name its handles, and each node has the kernel, the grid, the block and the shared memory of its
-// call. The nodes of child graphs and of conditional bodies follow those of the graph itself, in parts that are whole captures:
-// they are proved where only one series of captures gives these nodes. Everything else has no captured call, and is counted.
+// The driver numbers the nodes of an executable graph in the order in which the calls added them. So the n-th
+// captured call of a capture is the n-th node. That holds for a graph only where it is proved: the calls that led
+// to it (the capture's end, the instantiation, the launch) name its handles, and each node has the kernel, the
+// grid, the block and the shared memory of its call. The nodes of child graphs and of conditional bodies follow
+// those of the graph itself, in parts that are whole captures: they are proved where only one series of captures
+// gives these nodes. Everything else has no captured call, and is counted.
 
 // Bounds of the captures of a program. What lies beyond them is not named.
 const (
@@ -88,16 +89,18 @@ type captures struct {
 }
 
 func newCaptures(nodes *read.GraphNodes, p *read.Program, lack timeline.Uncaptured) *captures {
-	return &captures{nodes: nodes, program: p, lack: lack, graphs: make(map[uint64]builtGraph), execs: make(map[uint64][]*instance),
-		execOf: make(map[uint32]uint64)}
+	return &captures{nodes: nodes, program: p, lack: lack, graphs: make(map[uint64]builtGraph),
+		execs: make(map[uint64][]*instance), execOf: make(map[uint32]uint64)}
 }
 
 // called takes a call that has ended.
 func (l *captures) called(c *call) {
-	if l == nil || c.fn.Role == cudaapi.NoRole && (!c.fn.GPUWork || c.fn.LaunchesGraph) || c.Flags&timeline.Unfinished != 0 {
+	if l == nil || c.Flags&timeline.Unfinished != 0 ||
+		c.fn.Role == cudaapi.NoRole && (!c.fn.GPUWork || c.fn.LaunchesGraph) {
 		return
 	}
-	l.waiting = append(l.waiting, &capturedCall{Call: c.asCause(), fn: c.fn, args: c.Args, stream: c.stream, failed: c.Ret != 0})
+	made := &capturedCall{Call: c.asCause(), fn: c.fn, args: c.Args, stream: c.stream, failed: c.Ret != 0}
+	l.waiting = append(l.waiting, made)
 }
 
 // launched notes that a call launched an executable graph.
@@ -143,7 +146,10 @@ func (l *captures) settle(low uint64) {
 	if l.sorted != len(l.waiting) {
 		slices.SortStableFunc(l.waiting, func(a, b *capturedCall) int { return cmp.Compare(a.Start, b.Start) })
 	}
-	n, _ := slices.BinarySearchFunc(l.waiting, low, func(c *capturedCall, low uint64) int { return cmp.Compare(c.Start, low) })
+	n := 0
+	for n < len(l.waiting) && l.waiting[n].Start < low {
+		n++
+	}
 	for _, c := range l.waiting[:n] {
 		l.take(c)
 	}
@@ -163,7 +169,8 @@ func (l *captures) take(c *capturedCall) {
 	case cudaapi.CaptureEnd:
 		l.end(c, graph)
 	case cudaapi.GraphInstantiate, cudaapi.GraphUpdate:
-		l.made(c.fn.Argument("graphExec", c.args), &instance{builtGraph: l.graphs[graph], from: c.Start, update: c.fn.Role == cudaapi.GraphUpdate})
+		x := &instance{builtGraph: l.graphs[graph], from: c.Start, update: c.fn.Role == cudaapi.GraphUpdate}
+		l.made(c.fn.Argument("graphExec", c.args), x)
 	case cudaapi.GraphClone:
 		g := l.graphs[graph]
 		l.graphs[c.fn.Argument("clone", c.args)] = builtGraph{slices.Clone(g.calls), g.begin}
@@ -306,13 +313,14 @@ func (l *captures) made(exec uint64, x *instance) {
 	l.execs[exec] = append(list, x)
 }
 
-// awaits reports whether calls may still come that tell which captured call a piece of work is of. launch is the start of its own call.
+// awaits reports whether calls may still come that tell which captured call a piece of work is of. launch is the
+// start of its own call.
 func (l *captures) awaits(w *timeline.Work, launch uint64) bool {
 	return l != nil && w.Graph != 0 && launch >= l.low
 }
 
-// name finds the captured call of the node that a piece of work is of. The work has its call, whose Python frames become those
-// of the captured call.
+// name finds the captured call of the node that a piece of work is of. The work has its call, whose Python frames
+// become those of the captured call.
 func (l *captures) name(w *timeline.Work) {
 	w.Captured, w.Uncaptured = nil, timeline.Named
 	if l == nil || w.Graph == 0 {
@@ -370,8 +378,8 @@ func (l *captures) latest(list []*instance, launch uint64) *instance {
 	return nil
 }
 
-// prove returns the calls that made the nodes of an executable graph, by number; nil where that is not proved. The nodes of a graph that
-// is updated have the contents of any time.
+// prove returns the calls that made the nodes of an executable graph, by number; nil where that is not proved. The
+// nodes of a graph that is updated have the contents of any time.
 func (l *captures) prove(nodes []read.NodeContent, x *instance, updated bool) []*capturedCall {
 	calls := make([]*capturedCall, len(nodes))
 	var numbers []int // of the nodes with work
@@ -415,7 +423,8 @@ func (l *captures) prove(nodes []read.NodeContent, x *instance, updated bool) []
 	if own > 0 {
 		before = numbers[own-1]
 	}
-	if own == len(numbers) || numbers[own] == before+1 { // nothing is left, or no number for the node that holds what is left
+	// Nothing is left, or there is no number for the node that holds what is left.
+	if own == len(numbers) || numbers[own] == before+1 {
 		return nil
 	}
 	parts := l.parts(numbers, own, fits)
@@ -441,8 +450,9 @@ func sure(calls []*capturedCall) (list []*capturedCall) {
 // maxParts bounds the comparisons of nodes with captures.
 const maxParts = 1 << 16
 
-// parts divides nodes from one on into captures. The capture of each part is at the index of its first node. It is nil where there
-// is no such division, or more than one. The latest of captures that equal each other, with the same places of their calls, stands for them.
+// parts divides nodes from one on into captures. The capture of each part is at the index of its first node. It is
+// nil where there is no such division, or more than one. The latest of captures that equal each other, with the
+// same places of their calls, stands for them.
 func (l *captures) parts(numbers []int, from int, fits func(at int, made []*capturedCall) bool) [][]*capturedCall {
 	if n := len(numbers); n-from > maxParts/max(len(l.finished), 1) {
 		return nil

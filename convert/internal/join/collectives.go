@@ -28,11 +28,14 @@ type CollectiveSource struct {
 	Host   int  // logs of one host have one clock
 	Of     int  // number of logs
 	Midway bool // the log may lack the first collectives of its processes
-	Tells  bool // NCCL may tell the communicators of its kernels: its calls are in the log, and CUPTI's times on the common clock
 
-	said    launchesSaid
-	sorters map[uint32]*collective.Sorter // by PID
-	order   []*collective.Sorter
+	// NamesCommunicators reports that NCCL's calls are in the log, and CUPTI's times on the common clock: the calls
+	// name the communicators of kernels.
+	NamesCommunicators bool
+
+	communicators communicatorsOf
+	sorters       map[uint32]*collective.Sorter // by PID
+	order         []*collective.Sorter
 }
 
 // A sourceProcess identifies a process of a log.
@@ -41,11 +44,11 @@ type sourceProcess struct {
 	pid    uint32
 }
 
-// ReadCollectives returns the sequences of the kernels of NCCL of a log. Damage is for another reading to report: the order of what is
-// left says nothing, so that there are no sequences.
+// ReadCollectives returns the sequences of the kernels of NCCL of a log. Damage is for another reading to report:
+// the order of what is left means nothing, so that there are no sequences.
 func ReadCollectives(s *CollectiveSource) (list []*collective.Sequence, err error) {
-	if s.Tells {
-		if s.said, err = readSaid(s); err != nil {
+	if s.NamesCommunicators {
+		if s.communicators, err = readCommunicators(s); err != nil {
 			return nil, err
 		}
 	}
@@ -77,9 +80,11 @@ func ReadCollectives(s *CollectiveSource) (list []*collective.Sequence, err erro
 	return list, nil
 }
 
-// CollectiveParts reads a log again, which Read has read, and gives f all parts of some of its sequences, those of each by number, from 0. (A
-// Sequence keeps some of its parts only.) Parts of one number are parts of one collective if their sequences are members of one communicator.
-func CollectiveParts(s *CollectiveSource, of []*collective.Sequence, f func(of *collective.Sequence, number uint64, p collective.Part)) error {
+// CollectiveParts reads a log again, which Read has read, and gives f all parts of some of its sequences, those of
+// each by number, from 0. (A Sequence keeps some of its parts only.) Parts of one number are parts of one
+// collective if their sequences are members of one communicator.
+func CollectiveParts(s *CollectiveSource, of []*collective.Sequence,
+	f func(of *collective.Sequence, number uint64, p collective.Part)) error {
 	if len(of) == 0 {
 		return nil
 	}
@@ -110,7 +115,7 @@ type ncclKernel struct {
 	name         collective.Name
 	pid          uint32
 	at           collective.Place
-	communicator uint64 // 0 where NCCL does not tell it
+	communicator uint64 // 0 where NCCL does not name it
 	start, end   uint64
 }
 
@@ -132,8 +137,8 @@ func (s *CollectiveSource) read(f tracelog.Filter, take func(k ncclKernel)) erro
 const maxKernelNames = 1 << 16
 
 func (c *kernelReading) block(b *tracelog.Block) {
-	names, starts, durs := b.Column("name"), b.Column("start"), b.Column("dur")
-	pids, contexts, streams, correlations := b.Column("pid"), b.Column("context"), b.Column("stream"), b.Column("correlation")
+	names, starts, durs, correlations := b.Column("name"), b.Column("start"), b.Column("dur"), b.Column("correlation")
+	pids, contexts, streams := b.Column("pid"), b.Column("context"), b.Column("stream")
 	for i := range b.N {
 		n := c.name(b, names.At(i))
 		start := starts.At(i)
@@ -142,7 +147,7 @@ func (c *kernelReading) block(b *tracelog.Block) {
 		}
 		pid := uint32(pids.At(i))
 		c.take(ncclKernel{n, pid, collective.Place{Context: uint32(contexts.At(i)), Stream: uint32(streams.At(i))},
-			c.source.said.of(pid, uint32(correlations.At(i))), start, start + durs.At(i)})
+			c.source.communicators.of(pid, uint32(correlations.At(i))), start, start + durs.At(i)})
 	}
 }
 
@@ -157,18 +162,21 @@ func (c *kernelReading) name(b *tracelog.Block, id uint64) collective.Name {
 	return n
 }
 
-// launchesSaid are the communicators of launches, as NCCL names them in the ranges of its calls: those of a process, by correlation ID.
-type launchesSaid map[uint32][]launchSaid
+// communicatorsOf are the communicators of launches, as NCCL names them in the ranges of its calls: those of a
+// process, by correlation ID.
+type communicatorsOf map[uint32][]launchOfNCCL
 
-type launchSaid struct {
+type launchOfNCCL struct {
 	correlation  uint32
 	communicator uint64
 }
 
-// of returns the hash of the communicator of a launch, 0 where NCCL does not tell it.
-func (s launchesSaid) of(pid, correlation uint32) uint64 {
+// of returns the hash of the communicator of a launch, 0 where NCCL does not name it.
+func (s communicatorsOf) of(pid, correlation uint32) uint64 {
 	list := s[pid]
-	i, found := slices.BinarySearchFunc(list, correlation, func(t launchSaid, c uint32) int { return cmp.Compare(t.correlation, c) })
+	i, found := slices.BinarySearchFunc(list, correlation, func(l launchOfNCCL, c uint32) int {
+		return cmp.Compare(l.correlation, c)
+	})
 	if !found {
 		return 0
 	}
@@ -176,8 +184,8 @@ func (s launchesSaid) of(pid, correlation uint32) uint64 {
 }
 
 const (
-	// mostNCCLCalls bounds the calls of NCCL that are kept of a log, mostLaunches the calls of CUDA in them. With more, NCCL is taken to
-	// tell nothing.
+	// mostNCCLCalls bounds the calls of NCCL that are kept of a log, mostLaunches the calls of CUDA in them. With
+	// more, NCCL is taken to tell nothing.
 	mostNCCLCalls    = 1 << 21
 	mostNCCLLaunches = 1 << 22
 
@@ -185,12 +193,12 @@ const (
 	reorderedEvents = 1 << 13
 )
 
-// A ncclReading collects what NCCL says.
+// A ncclReading finds the communicators of launches.
 type ncclReading struct {
-	threads map[ncclThreadKey]*ncclCaller
-	calls   int
-	useless bool // there are too many calls, or events came in no order
-	said    launchesSaid
+	threads       map[ncclThreadKey]*ncclCaller
+	calls         int
+	useless       bool // there are too many calls, or events came in no order
+	communicators communicatorsOf
 }
 
 type ncclThreadKey struct{ pid, tid uint32 }
@@ -204,10 +212,10 @@ type ncclCaller struct {
 	calls []ncclInterval       // by time; none overlap
 }
 
-// An ncclEvent is a marker of NCCL, or what a call says before its marker.
+// An ncclEvent is a marker of NCCL, or the arguments of a call before its marker.
 type ncclEvent struct {
 	tracelog.Marker
-	says *tracelog.NCCLCall // nil for a marker
+	call *tracelog.NCCLCall // nil for a marker
 }
 
 // An openCall is a range of NCCL that has not ended.
@@ -219,10 +227,11 @@ type openCall struct {
 // A ncclInterval is a part of a thread's time in which it launches kernels of a communicator.
 type ncclInterval struct{ start, end, communicator uint64 }
 
-// readSaid reads what NCCL says about the launches of a log. CUPTI's times must be on the common clock.
-func readSaid(s *CollectiveSource) (launchesSaid, error) {
-	c := &ncclReading{threads: make(map[ncclThreadKey]*ncclCaller), said: make(launchesSaid)}
-	if err := readBlocks(s, tracelog.Filter{Kinds: []tracelog.Kind{tracelog.KindMarker, tracelog.KindNCCLCall}}, c.events); err != nil {
+// readCommunicators reads the communicators of the launches of a log. CUPTI's times must be on the common clock.
+func readCommunicators(s *CollectiveSource) (communicatorsOf, error) {
+	c := &ncclReading{threads: make(map[ncclThreadKey]*ncclCaller), communicators: make(communicatorsOf)}
+	ofNCCL := tracelog.Filter{Kinds: []tracelog.Kind{tracelog.KindMarker, tracelog.KindNCCLCall}}
+	if err := readBlocks(s, ofNCCL, c.events); err != nil {
 		return nil, err
 	}
 	for _, t := range c.threads {
@@ -238,10 +247,10 @@ func readSaid(s *CollectiveSource) (launchesSaid, error) {
 	if c.useless {
 		return nil, nil
 	}
-	for _, list := range c.said {
-		slices.SortStableFunc(list, func(a, b launchSaid) int { return cmp.Compare(a.correlation, b.correlation) })
+	for _, list := range c.communicators {
+		slices.SortStableFunc(list, func(a, b launchOfNCCL) int { return cmp.Compare(a.correlation, b.correlation) })
 	}
-	return c.said, nil
+	return c.communicators, nil
 }
 
 // readBlocks gives the blocks of the kinds of a filter to take.
@@ -266,7 +275,7 @@ func readBlocks(s *CollectiveSource, f tracelog.Filter, take func(b *tracelog.Bl
 	return nil
 }
 
-// events takes markers and what calls say.
+// events takes markers and the arguments of calls.
 func (c *ncclReading) events(b *tracelog.Block) {
 	pids, tids, domains := b.Column("pid"), b.Column("tid"), tracelog.Column{}
 	if b.Kind == tracelog.KindMarker {
@@ -276,9 +285,9 @@ func (c *ncclReading) events(b *tracelog.Block) {
 	for i := range b.N {
 		var e ncclEvent
 		if b.Kind == tracelog.KindNCCLCall {
-			e.says = new(tracelog.NCCLCall)
-			e.says.Read(b, i)
-			e.Time = e.says.Time
+			e.call = new(tracelog.NCCLCall)
+			e.call.Read(b, i)
+			e.Time = e.call.Time
 		} else {
 			id := domains.At(i)
 			is, known := ofNCCL[id]
@@ -329,8 +338,8 @@ func (c *ncclReading) flush(t *ncclCaller, n int) {
 func (c *ncclReading) applyEvent(t *ncclCaller, e *ncclEvent) {
 	switch {
 	case c.useless:
-	case e.says != nil:
-		t.nccl.say(e.says)
+	case e.call != nil:
+		t.nccl.call(e.call)
 	case e.Flags&tracelog.MarkerStart != 0:
 		o := &openCall{timeline.Range{Name: e.Name, Domain: e.Domain}, e.Time}
 		t.nccl.begin(&o.Range)
@@ -371,8 +380,8 @@ func (t *ncclCaller) after(time uint64) (i int, found bool) {
 	return slices.BinarySearchFunc(t.calls, time, func(c ncclInterval, at uint64) int { return cmp.Compare(c.start, at) })
 }
 
-// launches takes the calls of CUDA that were made in calls of NCCL. Of a call of the runtime's and that of the driver's in it, either
-// may count.
+// launches takes the calls of CUDA that were made in calls of NCCL. Of a call of the runtime's and that of the
+// driver's in it, either may count.
 func (c *ncclReading) launches(b *tracelog.Block) {
 	pids, correlations, tids, starts := b.Column("pid"), b.Column("correlation"), b.Column("tid"), b.Column("start")
 	for i := range b.N {
@@ -382,8 +391,8 @@ func (c *ncclReading) launches(b *tracelog.Block) {
 		}
 		if in := t.at(starts.At(i)); in != 0 {
 			pid := uint32(pids.At(i))
-			c.said[pid] = append(c.said[pid], launchSaid{uint32(correlations.At(i)), in})
-			c.useless = c.useless || len(c.said[pid]) > mostNCCLLaunches
+			c.communicators[pid] = append(c.communicators[pid], launchOfNCCL{uint32(correlations.At(i)), in})
+			c.useless = c.useless || len(c.communicators[pid]) > mostNCCLLaunches
 		}
 	}
 }

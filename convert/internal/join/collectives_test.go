@@ -86,7 +86,7 @@ func ncclRank(pid, communicator, n, grouped int) string {
 // pidsOf are the members of the communicators that a log has.
 func pidsOf(t *testing.T, log string) (text string) {
 	t.Helper()
-	sequences, err := ReadCollectives(&CollectiveSource{Open: logtest.Assemble(t, log), Of: 1, Tells: true})
+	sequences, err := ReadCollectives(&CollectiveSource{Open: logtest.Assemble(t, log), Of: 1, NamesCommunicators: true})
 	if err != nil {
 		t.Fatal(err)
 	}

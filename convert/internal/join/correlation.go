@@ -23,8 +23,8 @@ type call struct {
 
 // asCause returns the part of a call that its work carries.
 func (c *call) asCause() timeline.Call {
-	return timeline.Call{Function: c.Function, Thread: c.thread.Thread, Caller: c.Caller, Python: c.Python, Ranges: c.Ranges,
-		Start: c.Start, End: c.End}
+	return timeline.Call{Function: c.Function, Thread: c.thread.Thread, Start: c.Start, End: c.End,
+		Caller: c.Caller, Python: c.Python, Ranges: c.Ranges}
 }
 
 // A thread is a thread of a program that makes calls.
@@ -72,8 +72,8 @@ type correlationTable struct {
 	slots    []correlationSlot
 	used     int
 	more     map[uint32]*correlationSlot // slots whose place in the array is taken
-	orphans  []orphan
-	free     int32  // 1 + index of the first unused orphan; unused orphans form a list
+	waiting  []waitingWork
+	free     int32  // 1 + index of the first unused one in waiting; the unused ones form a list
 	searched uint64 // value of calls when more was full and was last searched for stale slots
 	calls    uint64 // all calls that begin before this time are known
 	held     []heldWork
@@ -87,14 +87,14 @@ type correlationTable struct {
 type correlationSlot struct {
 	correlation uint32
 	used        bool
-	first       int32 // 1 + index of the first orphan, 0 for none
+	first       int32 // 1 + index of the first waiting work, 0 for none
 	call        *call // the first call by start, which leads to the next one; nil for none
 }
 
 // A heldWork is work of which several calls may be the cause. The cause is certain when all calls of their thread are
 // known that begin before the work.
 type heldWork struct {
-	orphan
+	waitingWork
 	correlation uint32
 }
 
@@ -177,8 +177,8 @@ type stream struct {
 	pending queue[timeline.Work] // work whose call is not known, and the work after it
 }
 
-// An orphan is a piece of work whose call has not come.
-type orphan struct {
+// A waitingWork is a piece of work whose call has not come.
+type waitingWork struct {
 	stream  *stream
 	held    *timeline.Work // work that can't be placed without its call; nil for other work
 	id      uint64
@@ -256,7 +256,7 @@ const longBefore = 1e9
 
 // stale reports whether a slot has only work whose call will not come.
 func (t *correlationTable) stale(slot *correlationSlot) bool {
-	return slot.call == nil && slot.first != 0 && timeline.End(t.orphans[slot.first-1].start, longBefore) < t.calls
+	return slot.call == nil && slot.first != 0 && timeline.End(t.waiting[slot.first-1].start, longBefore) < t.calls
 }
 
 // collided makes a slot outside the array.
@@ -294,11 +294,11 @@ func (t *correlationTable) grow() {
 	}
 }
 
-// drop frees a slot. The slot's orphans stay without a call.
+// drop frees a slot. The slot's work stays without a call.
 func (t *correlationTable) drop(slot *correlationSlot) {
 	for at := slot.first; at != 0; {
-		next := t.orphans[at-1].next
-		t.orphans[at-1] = orphan{next: t.free}
+		next := t.waiting[at-1].next
+		t.waiting[at-1] = waitingWork{next: t.free}
 		t.free, at = at, next
 	}
 	if main := &t.slots[int(slot.correlation)&(len(t.slots)-1)]; main == slot {
@@ -310,36 +310,36 @@ func (t *correlationTable) drop(slot *correlationSlot) {
 }
 
 // keep adds work whose call has not come.
-func (t *correlationTable) keep(slot *correlationSlot, w orphan) {
+func (t *correlationTable) keep(slot *correlationSlot, w waitingWork) {
 	at := t.free
 	if at != 0 {
-		t.free = t.orphans[at-1].next
+		t.free = t.waiting[at-1].next
 	} else {
-		t.orphans = append(t.orphans, orphan{})
-		at = int32(len(t.orphans))
+		t.waiting = append(t.waiting, waitingWork{})
+		at = int32(len(t.waiting))
 	}
 	w.next = slot.first
-	t.orphans[at-1] = w
+	t.waiting[at-1] = w
 	slot.first = at
 }
 
-// reverse puts the orphans of a slot into the order in which they came.
+// reverse puts the waiting work of a slot into the order in which they came.
 func (t *correlationTable) reverse(slot *correlationSlot) {
 	var turned, next int32
 	for at := slot.first; at != 0; at = next {
-		next = t.orphans[at-1].next
-		t.orphans[at-1].next = turned
+		next = t.waiting[at-1].next
+		t.waiting[at-1].next = turned
 		turned = at
 	}
 	slot.first = turned
 }
 
-// popOrphan removes the first orphan of a slot.
-func (t *correlationTable) popOrphan(slot *correlationSlot) orphan {
+// popWork removes the first waiting work of a slot.
+func (t *correlationTable) popWork(slot *correlationSlot) waitingWork {
 	at := slot.first
-	w := t.orphans[at-1]
+	w := t.waiting[at-1]
 	slot.first = w.next
-	t.orphans[at-1] = orphan{next: t.free}
+	t.waiting[at-1] = waitingWork{next: t.free}
 	t.free = at
 	return w
 }

@@ -26,7 +26,8 @@ type events struct {
 	takers    map[tracelog.Kind]func(b *tracelog.Block, i int) // takers of a record, by kind
 }
 
-// A marker is an NVTX marker of a program, or what a call of NCCL says before the marker at which its range begins.
+// A marker is an NVTX marker of a program, or the arguments of a call of NCCL before the marker at which its range
+// begins.
 type marker struct {
 	program *program
 	tracelog.Marker
@@ -81,13 +82,18 @@ func (e *events) dispatch(b *tracelog.Block) {
 	}
 }
 
+// newLanes returns the tracks of a program for spans of a category that have no thread.
+func (e *events) newLanes(p *program, c timeline.Category) *overlapLanes {
+	return newOverlapLanes(&e.spans, &e.spans.budget.Records, timeline.Track{Process: p.out, Category: c})
+}
+
 func (e *events) overhead(b *tracelog.Block, i int) {
 	var x tracelog.Overhead
 	x.Read(b, i)
 	start := e.catalog.KnownTime(x.Start)
 	p := e.program(x.PID, start)
 	if p.overheads == nil {
-		p.overheads = newOverlapLanes(&e.spans, &e.spans.budget.Records, timeline.Track{Process: p.out, Category: timeline.CUPTI})
+		p.overheads = e.newLanes(p, timeline.CUPTI)
 	}
 	sp := timeline.Span{Name: cudaapi.OverheadName(x.OverheadKind), Start: start, End: timeline.End(start, x.Dur)}
 	if x.TID != 0 {
@@ -105,7 +111,7 @@ func (e *events) marker(b *tracelog.Block, i int) {
 	e.markers.add(m)
 }
 
-// ncclCall takes what a call of NCCL says. On another clock than CUPTI's, nothing tells which range follows.
+// ncclCall takes the arguments of a call of NCCL. On another clock than CUPTI's, the range that follows is not known.
 func (e *events) ncclCall(b *tracelog.Block, i int) {
 	call := new(tracelog.NCCLCall)
 	call.Read(b, i)
@@ -140,7 +146,7 @@ func (e *events) pool(b *tracelog.Block, i int) {
 	at := e.catalog.KnownTime(m.Time)
 	p := e.program(m.PID, at)
 	if p.pools == nil {
-		p.pools = newOverlapLanes(&e.spans, &e.spans.budget.Records, timeline.Track{Process: p.out, Category: timeline.Memory})
+		p.pools = e.newLanes(p, timeline.Memory)
 	}
 	gpu, _ := e.catalog.GPUs.Index(m.PID, m.Device)
 	p.memoryIn(e.memory).addPool(&m, at, gpu)

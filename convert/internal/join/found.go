@@ -48,8 +48,8 @@ type callStats struct {
 	Joined       uint64 // API records that were merged with the uprobe pair of their call
 	Unprobed     uint64 // API records of successful calls that no uprobe saw
 	Uncorrelated uint64 // successful calls that create GPU work but have no API record
-	AtEnd        uint64 // such calls that were made after their program had handed over its last records, before it ended, and those whose work had not run then
-	AtExec       uint64 // the same, before it ran another program by exec
+	AtEnd        uint64 // such calls, made between the last records and the end of their program, or without work by then
+	AtExec       uint64 // the same, before the program ran another one by exec
 	Calls        uint64 // outermost slices: the calls that the program made
 	Failed       uint64 // outermost calls that returned an error
 	Unfinished   uint64 // calls that had not returned

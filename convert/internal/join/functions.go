@@ -39,7 +39,8 @@ type fnSpan struct {
 }
 
 func newFunctions(c *read.Catalog, program func(uint32, uint64) *program, out *spanOutput) functions {
-	return functions{catalog: c, program: program, out: out, byKey: make(map[read.ThreadKey]*functionThread), names: make(map[*read.Function]string)}
+	return functions{catalog: c, program: program, out: out,
+		byKey: make(map[read.ThreadKey]*functionThread), names: make(map[*read.Function]string)}
 }
 
 // readEvent queues the entry or the return of a row.
@@ -49,8 +50,9 @@ func (f *functions) readEvent(b *tracelog.Block, i int) {
 	key := read.ThreadKey{PID: r.PID, TID: r.TID}
 	t := f.byKey[key]
 	if t == nil {
-		t = &functionThread{lows: f.catalog.Watermarks.Functions(r.PID, r.TID),
-			events: newInOrder(&f.out.budget.Records, &f.out.found.Late, func(r *tracelog.FunctionEvent) uint64 { return r.Time }, nil)}
+		t = &functionThread{lows: f.catalog.Watermarks.Functions(r.PID, r.TID)}
+		at := func(r *tracelog.FunctionEvent) uint64 { return r.Time }
+		t.events = newInOrder(&f.out.budget.Records, &f.out.found.Late, at, nil)
 		f.byKey[key], f.order = t, append(f.order, t)
 	}
 	t.events.add(r)
@@ -161,15 +163,16 @@ func (f *functions) name(fn *read.Function) string {
 	return name
 }
 
-// maxUnseen is the longest time between two calls, in ns, through which a Python function is shown if both have it on their stacks. After
-// a longer time nobody knows where the thread has been.
+// maxUnseen is the longest time between two calls, in ns, through which a Python function is shown if both have it
+// on their stacks. After a longer time nobody knows where the thread has been.
 const maxUnseen = 10_000_000
 
 // maxLines bounds the lines that are listed for a function.
 const maxLines = 16
 
-// pythonSpans show the Python functions of a thread: a function begins with the first call that has it on its stack, and ends with the last
-// one before a call that has not. A function that is left and called again from the same line between two calls is one span.
+// pythonSpans show the Python functions of a thread: a function begins with the first call that has it on its
+// stack, and ends with the last one before a call that has not. A function that is left and called again from the
+// same line between two calls is one span.
 type pythonSpans struct {
 	thread *timeline.Thread
 	track  *timeline.Track  // nil before the first span
@@ -178,7 +181,8 @@ type pythonSpans struct {
 	end    uint64           // of that call
 	calls  uint64           // with frames
 
-	before, from, until uint64 // end of the latest call but one that lies in no other call; start and end of the latest one
+	from, until uint64 // the latest call that lies in no other call
+	before      uint64 // end of the one before it
 }
 
 // A pythonSpan is a function that has not ended.
@@ -214,8 +218,8 @@ func (p *pythonSpans) see(c *timeline.Slice, out emitter) {
 	p.calls++
 }
 
-// begin ends the functions that are not on a stack, and begins those that are new: each a nanosecond before what it called, as far as the
-// call before has ended by then. So whoever reads the trace sees which is within which.
+// begin ends the functions that are not on a stack, and begins those that are new: each a nanosecond before what it
+// called, as far as the call before has ended by then. So whoever reads the trace sees which is within which.
 func (p *pythonSpans) begin(stack *timeline.Python, out emitter) {
 	frames := slices.Collect(stack.Frames())
 	slices.Reverse(frames)

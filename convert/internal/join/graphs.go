@@ -60,9 +60,9 @@ type nodeWork struct {
 
 // A bodyWork is work in a body that waits for its launch.
 type bodyWork struct {
-	graph  *graph
-	node   uint64
-	orphan orphan
+	graph *graph
+	node  uint64
+	work  waitingWork
 }
 
 // graphs find the launches of body work. The zero value is ready for use.
@@ -90,7 +90,7 @@ func isBody(w *timeline.Work) bool {
 
 // matchNode matches the next work of a stream, a node of a graph, with a launch. It reports whether it is body work
 // whose launch settle will look for.
-func (l *graphs) matchNode(w *timeline.Work, o *orphan) (waits bool) {
+func (l *graphs) matchNode(w *timeline.Work, o *waitingWork) (waits bool) {
 	if l.off || w.Start == 0 {
 		return false
 	}
@@ -119,7 +119,7 @@ func (l *graphs) newest() (at uint64) {
 		at = max(at, l.top[i].start+1)
 	}
 	for i := range l.bodies {
-		at = max(at, l.bodies[i].orphan.start+1)
+		at = max(at, l.bodies[i].work.start+1)
 	}
 	return at
 }
@@ -147,21 +147,21 @@ func (l *graphs) graph(key graphKey) *graph {
 
 // settle joins the body work that begins before low with its calls. All work of the program that
 // begins before low has been taken.
-func (l *graphs) settle(low uint64, join func(body *orphan, launch uint32)) {
+func (l *graphs) settle(low uint64, join func(body *waitingWork, launch uint32)) {
 	l.low = max(l.low, low)
 	l.launches.advance(l.low)
 	known := 0 // number of works in top that have been noted
 	if len(l.bodies) > 0 {
-		slices.SortStableFunc(l.bodies, func(a, b bodyWork) int { return cmp.Compare(a.orphan.start, b.orphan.start) })
+		slices.SortStableFunc(l.bodies, func(a, b bodyWork) int { return cmp.Compare(a.work.start, b.work.start) })
 		slices.SortStableFunc(l.top, func(a, b nodeWork) int { return cmp.Compare(a.start, b.start) })
 		n := 0
-		for ; n < len(l.bodies) && l.bodies[n].orphan.start < l.low; n++ {
+		for ; n < len(l.bodies) && l.bodies[n].work.start < l.low; n++ {
 			b := &l.bodies[n]
-			for ; known < len(l.top) && l.top[known].start <= b.orphan.start; known++ {
+			for ; known < len(l.top) && l.top[known].start <= b.work.start; known++ {
 				l.note(&l.top[known])
 			}
 			if launch := l.launch(b); launch != 0 {
-				join(&b.orphan, launch)
+				join(&b.work, launch)
 			}
 		}
 		l.bodies = slices.Delete(l.bodies, 0, n)
@@ -208,17 +208,17 @@ func (l *graphs) launch(b *bodyWork) uint32 {
 	if _, top := g.nodes[b.node]; top {
 		g.unsure, g.byGPU = true, true
 	}
-	if g.latest == 0 || b.orphan.start < g.ended {
+	if g.latest == 0 || b.work.start < g.ended {
 		g.unsure = true
 	}
 	if l.off || g.byGPU {
 		return 0
 	}
-	if b.orphan.start < g.busy {
+	if b.work.start < g.busy {
 		return g.latest
 	}
 	if l.certain {
-		if certain := l.launches.onlyRunning(g, b.orphan.start); certain != 0 {
+		if certain := l.launches.onlyRunning(g, b.work.start); certain != 0 {
 			g.unsure = g.unsure || certain != g.latest
 			return certain
 		}
@@ -318,7 +318,8 @@ func (l *graphLaunches) addLaunch(x graphLaunch) {
 	if l.unseen {
 		return
 	}
-	at, _ := slices.BinarySearchFunc(l.list, x.Start, func(o graphRun, start uint64) int { return cmp.Compare(o.Start, start) })
+	byStart := func(o graphRun, start uint64) int { return cmp.Compare(o.Start, start) }
+	at, _ := slices.BinarySearchFunc(l.list, x.Start, byStart)
 	for i := at - 1; i >= 0 && l.list[i].End >= x.Start; i-- {
 		if l.list[i].same(&x) {
 			return
@@ -419,8 +420,8 @@ func (l *graphLaunches) ran(correlation uint32, g *graph, at uint64) {
 	}
 }
 
-// onlyRunning returns the correlation ID of the only launch of a graph that can have been running at a time, 0 for none. Times
-// of one graph go up.
+// onlyRunning returns the correlation ID of the only launch of a graph that can have been running at a time, 0 for
+// none. Times of one graph go up.
 func (l *graphLaunches) onlyRunning(g *graph, at uint64) uint32 {
 	if l.unseen {
 		return 0

@@ -239,7 +239,7 @@ func bodiesOf(j *joining) (launches []int, without int) {
 // Beyond its limits a program's body work has no call.
 func TestBodyLimits(t *testing.T) {
 	t.Parallel()
-	o := &orphan{stream: &stream{out: &timeline.Stream{Context: &timeline.Context{ID: 1}}}}
+	o := &waitingWork{stream: &stream{out: &timeline.Stream{Context: &timeline.Context{ID: 1}}}}
 	top, body := &timeline.Work{Start: 100, Dur: 4, Graph: 9, Correlation: 3}, &timeline.Work{Start: 200, Dur: 5, Graph: 9}
 	full := graphs{size: maxGraphs}
 	if full.matchNode(top, o) || full.matchNode(body, o) || len(full.byKey) > 0 {

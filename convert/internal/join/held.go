@@ -37,8 +37,9 @@ func (b *Bound) set(holds *int, n int) {
 // over reports whether too many rows are held back.
 func (b *Bound) over() bool { return b.held > b.Most }
 
-// maxDepth bounds the calls, the ranges and the functions of a thread that are open at one time. A program has a few. With
-// more, the innermost call is cut off where the next one begins, a range is around no call, and a function is not shown.
+// maxDepth bounds the calls, the ranges and the functions of a thread that are open at one time. A program has a
+// few. With more, the innermost call is cut off where the next one begins, a range is around no call, and a
+// function is not shown.
 const maxDepth = 256
 
 // An inOrder holds records of one kind until no earlier ones come.

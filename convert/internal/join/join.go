@@ -140,7 +140,8 @@ func (j *Joiner) addComing(pids []uint32) {
 // Describe hands on the processes: those with a rank first, in the order of their ranks. Then come the
 // processes outside the recording that used its GPUs.
 func (j *Joiner) Describe() {
-	programs := slices.SortedStableFunc(slices.Values(j.programs), func(a, b *program) int { return a.Rank.Compare(b.Rank) })
+	byRank := func(a, b *program) int { return a.Rank.Compare(b.Rank) }
+	programs := slices.SortedStableFunc(slices.Values(j.programs), byRank)
 	for _, p := range programs {
 		p.out.Clock = j.options.Clock
 		j.out.Emit(p.out)
@@ -249,9 +250,9 @@ func (j *Joiner) workLow(s *streamWork, held int) uint64 {
 	return min(low, j.workKnown(s.key.PID))
 }
 
-// workKnown is the time up to which all work of a process is read, as far as the log has it. Work waits for calls, so it
-// is read little ahead of them. But where the records of one thread come late, the calls of the other threads pile up:
-// then their work is read whatever that thread has done.
+// workKnown is the time up to which all work of a process is read, as far as the log has it. Work waits for calls,
+// so it is read little ahead of them. But where the records of one thread come late, the calls of the other threads
+// pile up: then their work is read whatever that thread has done.
 func (j *Joiner) workKnown(pid uint32) uint64 {
 	if j.pending > j.options.Budget.Calls.Most/4 {
 		return j.coming[pid].work
@@ -347,7 +348,7 @@ func (j *Joiner) mark(before uint64, all bool) (force bool) {
 			low = max(low, p.graphs.newest())
 			p.captures.settle(p.captures.newest())
 		}
-		p.graphs.settle(low, func(o *orphan, launch uint32) { j.work.launched(p, o, launch) })
+		p.graphs.settle(low, func(o *waitingWork, launch uint32) { j.work.launched(p, o, launch) })
 		if force || all {
 			j.work.joinHeld(p, true)
 		}
@@ -453,20 +454,21 @@ func (j *Joiner) Inherit(before *read.Catalog, open read.Opener) error {
 		if (ended || p.Until != 0) && p.horizon < o.memoryBefore {
 			continue
 		}
-		same := slices.IndexFunc(earlier.byPID[p.PID], func(q *program) bool { return q.Start == p.Start && q.Until == p.Until })
-		if same < 0 || earlier.byPID[p.PID][same].memory == nil {
+		programs := earlier.byPID[p.PID]
+		same := slices.IndexFunc(programs, func(q *program) bool { return q.Start == p.Start && q.Until == p.Until })
+		if same < 0 || programs[same].memory == nil {
 			continue
 		}
-		p.memoryIn(j.memory).inherit(earlier.byPID[p.PID][same].memory, o.memoryBefore, func(a *timeline.Allocation) {
-			j.adopt(p, a)
+		p.memoryIn(j.memory).inherit(programs[same].memory, o.memoryBefore, func(a *timeline.Allocation) {
+			j.describe(p, a)
 		})
 	}
 	j.memory.Room.Dropped += earlier.memory.Room.Dropped
 	return nil
 }
 
-// adopt names a program's allocation by what this joiner's catalog has.
-func (j *Joiner) adopt(p *program, a *timeline.Allocation) {
+// describe describes a program's allocation by what this joiner's catalog has.
+func (j *Joiner) describe(p *program, a *timeline.Allocation) {
 	a.Process = p.out
 	if c := &a.Call; c.Function != nil {
 		if c.Thread != nil {

@@ -30,14 +30,14 @@ type values = map[string]string
 // A memoryRun follows the memory of some processes and notes what is emitted.
 type memoryRun struct {
 	*memoryUsage
-	processes map[string]*processMemory
-	order     []*processMemory
+	processes map[string]*programMemory
+	order     []*programMemory
 	counters  map[string][]byte // their values, as time=value
 	events    []string          // the allocations and releases
 }
 
 func newMemoryRun() *memoryRun {
-	r := &memoryRun{processes: make(map[string]*processMemory), counters: make(map[string][]byte)}
+	r := &memoryRun{processes: make(map[string]*programMemory), counters: make(map[string][]byte)}
 	r.memoryUsage = newMemoryUsage(newSpanOutput(r), 0)
 	return r
 }
@@ -67,7 +67,7 @@ func (r *memoryRun) values() values {
 	return all
 }
 
-func (r *memoryRun) process(name string) *processMemory {
+func (r *memoryRun) process(name string) *programMemory {
 	p := r.processes[name]
 	if p == nil {
 		p = r.memoryUsage.process(&timeline.Process{Name: name}, func(device uint32) uint32 { return device })

@@ -38,7 +38,7 @@ type program struct {
 	projections *projections
 	overheads   *overlapLanes
 	pools       *overlapLanes
-	memory      *processMemory
+	memory      *programMemory
 	memoryEnds  bool // the end of the process is among the events of memory
 }
 
@@ -58,10 +58,12 @@ func newProgram(c *read.Catalog, of *read.Process, g *read.Program, offset uint3
 	p := &program{
 		Program: g, catalog: c, offset: offset, threads: make(map[uint32]*timeline.Thread),
 		horizon: c.Horizon(g), correlated: c.Correlated(g), handedOver: c.HandedOver(g),
-		probed: of.Has(tracelog.KindCall), hasWork: of.HasWork() || c.Follows(), hasMarkers: of.Has(tracelog.KindMarker), python: c.Pythons.Any(),
+		probed: of.Has(tracelog.KindCall), hasWork: of.HasWork() || c.Follows(), hasMarkers: of.Has(tracelog.KindMarker),
+		python: c.Pythons.Any(),
 	}
 	host := c.Meta[tracelog.MetaHost]
-	p.out = &timeline.Process{PID: g.PID + offset, PPID: g.PPID, Name: g.Name, Args: g.Args, Host: host, Start: g.Start, Midway: c.Midway(of, g), Circumstances: g.Circumstances}
+	p.out = &timeline.Process{PID: g.PID + offset, PPID: g.PPID, Name: g.Name, Args: g.Args, Host: host, Start: g.Start,
+		Midway: c.Midway(of, g), Circumstances: g.Circumstances}
 	if g.Rank.Known {
 		p.out.Name = fmt.Sprintf("%v: %s", g.Rank, g.Name)
 	}
@@ -87,14 +89,15 @@ func newProgram(c *read.Catalog, of *read.Process, g *read.Program, offset uint3
 func (p *program) thread(tid uint32) *timeline.Thread {
 	t := p.threads[tid]
 	if t == nil {
-		t = &timeline.Thread{Process: p.out, TID: tid + p.offset, Name: p.catalog.Names.Thread(p.PID, tid), Main: tid == p.PID, Python: p.python}
+		t = &timeline.Thread{Process: p.out, TID: tid + p.offset, Name: p.catalog.Names.Thread(p.PID, tid),
+			Main: tid == p.PID, Python: p.python}
 		p.threads[tid] = t
 	}
 	return t
 }
 
 // memoryIn returns the program's part of the usage of memory.
-func (p *program) memoryIn(u *memoryUsage) *processMemory {
+func (p *program) memoryIn(u *memoryUsage) *programMemory {
 	if p.memory == nil {
 		p.memory = u.process(p.out, func(device uint32) uint32 { return p.catalog.GPUs.IndexOrOwn(p.PID, device) })
 		if _, ended := p.catalog.Outcome.EndOf(p.Program); (ended || p.Until != 0) && u.before == 0 {

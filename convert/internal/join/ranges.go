@@ -52,7 +52,8 @@ const maxOpenRanges = 1 << 18
 
 // newNVTXRanges returns the ranges of a process. Unended ranges end at the horizon. thread
 // finds a thread by its host TID.
-func newNVTXRanges(out *spanOutput, p *timeline.Process, horizon uint64, thread func(tid uint32) *timeline.Thread) *nvtxRanges {
+func newNVTXRanges(out *spanOutput, p *timeline.Process, horizon uint64,
+	thread func(tid uint32) *timeline.Thread) *nvtxRanges {
 	return &nvtxRanges{out: out, process: p, thread: thread, horizon: horizon, rangeStacks: rangeStacks{output: out},
 		open: make(map[uint32]*openRange), lanes: make(map[laneKey]*domainLane), crossed: make(map[string]*overlapLanes)}
 }
@@ -64,8 +65,9 @@ func markerBefore(a, b *tracelog.Marker) bool {
 		cmp.Compare(a.ID, b.ID)) < 0
 }
 
-// ncclCall takes what a call of NCCL says, before the marker at which the call's range begins. Its TID is a host TID.
-func (r *nvtxRanges) ncclCall(c *tracelog.NCCLCall) { r.of(c.TID).nccl.say(c) }
+// ncclCall takes the arguments of a call of NCCL, before the marker at which the call's range begins. Its TID is a
+// host TID.
+func (r *nvtxRanges) ncclCall(c *tracelog.NCCLCall) { r.of(c.TID).nccl.call(c) }
 
 // marker takes the next marker. Its TID is a host TID.
 func (r *nvtxRanges) marker(m *tracelog.Marker) {
@@ -160,7 +162,8 @@ func (r *nvtxRanges) end(o *openRange, m *tracelog.Marker) {
 		return
 	}
 	if m.TID != o.tid {
-		sp.Args = append(sp.Args, timeline.Detail{Name: "start_thread", Value: uint64(o.tid)}, timeline.Detail{Name: "end_thread", Value: uint64(m.TID)})
+		sp.Args = append(sp.Args, timeline.Detail{Name: "start_thread", Value: uint64(o.tid)},
+			timeline.Detail{Name: "end_thread", Value: uint64(m.TID)})
 		sp.moved = true
 	}
 }
@@ -247,7 +250,8 @@ func (r *nvtxRanges) ended(sp *span) *span {
 func (r *nvtxRanges) aside(domain string) *overlapLanes {
 	l := r.crossed[domain]
 	if l == nil {
-		l = newOverlapLanes(r.out, &r.out.budget.Spans, timeline.Track{Process: r.process, Domain: domain, Category: timeline.NVTX})
+		track := timeline.Track{Process: r.process, Domain: domain, Category: timeline.NVTX}
+		l = newOverlapLanes(r.out, &r.out.budget.Spans, track)
 		r.crossed[domain] = l
 		r.domains = append(r.domains, domain)
 		slices.Sort(r.domains)
@@ -414,24 +418,24 @@ func (s *rangeStacks) at(tid uint32, at uint64) (stack *timeline.RangeStack, kno
 	return t.now.stack, true
 }
 
-// A ncclThread finds the calls of NCCL of a thread that launch their kernels together. Such calls follow each other between
-// ncclGroupStart and ncclGroupEnd. A group may be within another one, and then launches nothing. A call may make others:
-// what those tell is part of what it tells itself.
+// A ncclThread finds the calls of NCCL of a thread that launch their kernels together. Such calls follow each other
+// between ncclGroupStart and ncclGroupEnd. A group may be within another one, and then launches nothing. A call may
+// make others: their arguments are part of its own.
 type ncclThread struct {
-	said  *tracelog.NCCLCall // by the call whose range has not begun
+	next  *tracelog.NCCLCall // whose range has not begun
 	depth int                // groups that have begun
 	group *timeline.NCCLGroup
 	open  *timeline.Range // the outermost open call that is no beginning or end of a group
 }
 
-// say takes what a call says just before its range begins.
-func (t *ncclThread) say(call *tracelog.NCCLCall) { t.said = call }
+// call takes the arguments of a call just before its range begins.
+func (t *ncclThread) call(c *tracelog.NCCLCall) { t.next = c }
 
 // begin takes a range of NCCL that begins.
 func (t *ncclThread) begin(r *timeline.Range) {
-	said := t.said
-	if t.said = nil; said != nil && said.Name == r.Name {
-		r.NCCL = saidByNCCL(said)
+	call := t.next
+	if t.next = nil; call != nil && call.Name == r.Name {
+		r.NCCL = describeNCCL(call)
 	}
 	switch {
 	case r.Name == "ncclGroupStart":
@@ -441,12 +445,12 @@ func (t *ncclThread) begin(r *timeline.Range) {
 			r.Group = t.group
 		}
 	case launchesNCCL(r.Name):
-		t.call(r)
+		t.callBegins(r)
 	}
 }
 
-// saidByNCCL are what a call says, nil for nothing.
-func saidByNCCL(call *tracelog.NCCLCall) *timeline.NCCL {
+// describeNCCL returns the communicator and the bytes of a call, nil where neither is known.
+func describeNCCL(call *tracelog.NCCLCall) *timeline.NCCL {
 	n := &timeline.NCCL{Call: call.Name}
 	if call.Known&tracelog.NCCLCommunicator != 0 {
 		n.Communicator = call.Communicator
@@ -462,7 +466,8 @@ func saidByNCCL(call *tracelog.NCCLCall) *timeline.NCCL {
 
 func endsGroup(name string) bool { return name == "ncclGroupEnd" || name == "ncclGroupSimulateEnd" }
 
-// launchesNCCL reports whether a function of NCCL may launch a kernel. Those for communicators and memory launch none with others.
+// launchesNCCL reports whether a function of NCCL may launch a kernel. Those for communicators and memory launch
+// none with others.
 func launchesNCCL(name string) bool {
 	for _, other := range []string{"ncclComm", "ncclGet", "ncclMem", "ncclRedOp"} {
 		if strings.HasPrefix(name, other) {
@@ -481,8 +486,8 @@ func (t *ncclThread) starts() {
 	}
 }
 
-// call takes the range of a call.
-func (t *ncclThread) call(r *timeline.Range) {
+// callBegins takes the range of a call.
+func (t *ncclThread) callBegins(r *timeline.Range) {
 	if t.open != nil && (!pointToPoint(r.Name) || pointToPoint(t.open.Name)) {
 		*t = ncclThread{} // recording was off at the end of the open call
 	}
@@ -501,7 +506,7 @@ func (t *ncclThread) call(r *timeline.Range) {
 
 // end takes the end of a range of NCCL that began on the thread.
 func (t *ncclThread) end(r *timeline.Range, at uint64) {
-	t.said = nil // of a range whose beginning was lost
+	t.next = nil // of a range whose beginning was lost
 	switch {
 	case endsGroup(r.Name):
 		t.depth = max(0, t.depth-1)

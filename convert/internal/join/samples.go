@@ -42,7 +42,8 @@ type series struct {
 }
 
 // mainMetrics are the metrics of a GPU that a summary of a log has.
-var mainMetrics = []string{metric.NameSMActive, metric.NameGPMSMActive, metric.NameUtilization, metric.NamePower, metric.NameSMClock, metric.NameReasons}
+var mainMetrics = []string{metric.NameSMActive, metric.NameGPMSMActive, metric.NameUtilization,
+	metric.NamePower, metric.NameSMClock, metric.NameReasons}
 
 // samplesPerEvent bounds the samples of an event.
 const samplesPerEvent = 512
@@ -153,7 +154,8 @@ func (k *series) appendSample(r *tracelog.Sample) {
 		}
 		k.values = append(k.values, v)
 	}
-	k.list = append(k.list, timeline.Sample{Start: r.Start, End: k.end, Values: k.values[from:len(k.values):len(k.values)]})
+	values := k.values[from:len(k.values):len(k.values)]
+	k.list = append(k.list, timeline.Sample{Start: r.Start, End: k.end, Values: values})
 	if k.main != nil {
 		k.count(&k.list[len(k.list)-1])
 	}
@@ -197,7 +199,8 @@ func (s *samples) pass(k *series) {
 func (s *samples) finish(at uint64) {
 	s.advance(true)
 	if s.leftOut > 0 {
-		s.out.Emit(&timeline.Note{Time: at, Text: figures.Count(s.leftOut, "sample of metrics", "samples of metrics") + " left out: they end before the one in front of them"})
+		text := figures.Count(s.leftOut, "sample of metrics", "samples of metrics")
+		s.out.Emit(&timeline.Note{Time: at, Text: text + " left out: they end before the one in front of them"})
 	}
 }
 
@@ -232,8 +235,10 @@ type blockKey struct {
 // maxBlocks bounds the reasons of states that are known. States for further reasons have none.
 const maxBlocks = 1 << 16
 
-func newThreadTimes(c *read.Catalog, program func(uint32, uint64) *program, out *pipeline.Pipeline, spans *spanOutput) threadTimes {
-	t := threadTimes{catalog: c, program: program, out: out, spans: spans, byKey: make(map[read.ThreadKey]*threadTime), blocks: make(map[blockKey]*timeline.Block)}
+func newThreadTimes(c *read.Catalog, program func(uint32, uint64) *program, out *pipeline.Pipeline,
+	spans *spanOutput) threadTimes {
+	t := threadTimes{catalog: c, program: program, out: out, spans: spans,
+		byKey: make(map[read.ThreadKey]*threadTime), blocks: make(map[blockKey]*timeline.Block)}
 	if rate, err := strconv.ParseUint(c.Meta[tracelog.MetaSampleRate], 10, 32); err == nil && rate > 0 {
 		t.period = 1e9 / rate
 	}
@@ -314,7 +319,8 @@ func (t *threadTimes) advance(all bool) {
 
 // state returns the state of a record, as far as it lies behind the one before it.
 func (t *threadTimes) state(k *threadTime, r *tracelog.ThreadState) (s timeline.State, ok bool) {
-	s = timeline.State{Start: max(r.Start, k.end), End: timeline.End(r.Start, r.Dur), ThreadState: timeline.ThreadState(r.State - tracelog.StateRunning), CPU: r.CPU}
+	s = timeline.State{Start: max(r.Start, k.end), End: timeline.End(r.Start, r.Dur),
+		ThreadState: timeline.ThreadState(r.State - tracelog.StateRunning), CPU: r.CPU}
 	if s.Start >= s.End {
 		return s, false
 	}
@@ -334,7 +340,8 @@ func (t *threadTimes) state(k *threadTime, r *tracelog.ThreadState) (s timeline.
 }
 
 func (t *threadTimes) sample(r *tracelog.ThreadSample) timeline.StackSample {
-	s := timeline.StackSample{Time: r.Time, Native: t.catalog.Natives.ByID(r.Native), Python: t.catalog.Pythons.ByID(r.Python), Unread: r.Flags&tracelog.SampleUnread != 0}
+	s := timeline.StackSample{Time: r.Time, Native: t.catalog.Natives.ByID(r.Native),
+		Python: t.catalog.Pythons.ByID(r.Python), Unread: r.Flags&tracelog.SampleUnread != 0}
 	switch {
 	case r.Flags&tracelog.SampleCall != 0:
 		s.SampleMode = timeline.InCall

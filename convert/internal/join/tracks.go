@@ -155,7 +155,8 @@ type overlapLanes struct {
 	pending inOrder[*span]
 }
 
-// newOverlapLanes returns lanes whose tracks are copies of one track. A bound counts the spans that wait for earlier ones.
+// newOverlapLanes returns lanes whose tracks are copies of one track. A bound counts the spans that wait for
+// earlier ones.
 func newOverlapLanes(out *spanOutput, bound *Bound, track timeline.Track) *overlapLanes {
 	start := func(sp **span) uint64 { return (*sp).Start }
 	return &overlapLanes{out: out, track: track, pending: newInOrder(bound, &out.found.Late, start, nests)}

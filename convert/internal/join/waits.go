@@ -103,7 +103,8 @@ func (j *waitJoiner) closeWait(w *wait, stream read.StreamHandle) {
 // joinUntil joins waits, in order, up to the first wait that does not end before ready, or with
 // all every wait. Up to ready the program's threads and streams are known.
 func (j *waitJoiner) joinUntil(ready uint64, all bool) {
-	j.pending.Drain(func(w **wait) bool { return timeline.End((*w).end, 2*j.tolerance) < ready || all }, func(w **wait) { j.join(*w) })
+	known := func(w **wait) bool { return timeline.End((*w).end, 2*j.tolerance) < ready || all }
+	j.pending.Drain(known, func(w **wait) { j.join(*w) })
 	j.done = max(j.done, ready-min(ready, 2*j.tolerance))
 	if j.pending.Len() > 0 {
 		j.done = min(j.done, j.pending.Values()[0].start)

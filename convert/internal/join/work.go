@@ -93,7 +93,8 @@ func (l *streams) madeBy(p *program, correlation uint32) (key read.StreamKey, ok
 // describe returns the timeline's description of the stream.
 func (l *streams) describe(p *program, key read.StreamKey, device uint32) *timeline.Stream {
 	out := &timeline.Stream{Context: l.context(p, key, device), ID: key.Stream,
-		Name: l.catalog.Names.Stream(key.PID, key.Context, key.Stream), Only: l.catalog.GPUs.Only(key), Priority: l.catalog.GPUs.Streams[key].Priority}
+		Name: l.catalog.Names.Stream(key.PID, key.Context, key.Stream), Only: l.catalog.GPUs.Only(key),
+		Priority: l.catalog.GPUs.Streams[key].Priority}
 	if known, ok := l.catalog.GPUs.Contexts[read.ContextKey{PID: key.PID, Context: key.Context}]; ok {
 		out.Default = known.NullStream == key.Stream
 	}
@@ -164,7 +165,8 @@ func (j *workJoiner) joinWork(p *program, s *stream, w *timeline.Work) {
 			j.found.Work.Bodies++
 		}
 	}
-	o := orphan{id: w.ID, shape: w.Shape, start: w.Start, graph: w.Graph, stream: s, awaited: timeline.Never, nth: timeline.Never}
+	o := waitingWork{id: w.ID, shape: w.Shape, start: w.Start, graph: w.Graph, stream: s,
+		awaited: timeline.Never, nth: timeline.Never}
 	if s.waits != nil && w.Start != 0 {
 		o.awaited = s.waits.addWork(w)
 	}
@@ -184,10 +186,10 @@ func (j *workJoiner) joinWork(p *program, s *stream, w *timeline.Work) {
 		return
 	}
 	if c == nil {
-		j.adopt(p, w.Correlation, &o)
+		j.match(p, w.Correlation, &o)
 		return
 	}
-	j.attach(p, &o, c)
+	j.link(p, &o, c)
 	j.show(p, s, w)
 }
 
@@ -219,13 +221,13 @@ func (j *workJoiner) register(p *program, c *call) {
 	slot.insertCall(c)
 	t.reverse(slot)
 	for slot.first != 0 {
-		w := t.popOrphan(slot)
-		j.adopt(p, c.Correlation, &w)
+		w := t.popWork(slot)
+		j.match(p, c.Correlation, &w)
 	}
 }
 
-// adopt joins work with its call: now, when the call comes, or when it is certain which call it is.
-func (j *workJoiner) adopt(p *program, correlation uint32, w *orphan) {
+// match joins work with its call: now, when the call comes, or when it is certain which call it is.
+func (j *workJoiner) match(p *program, correlation uint32, w *waitingWork) {
 	if correlation == 0 {
 		return
 	}
@@ -236,14 +238,14 @@ func (j *workJoiner) adopt(p *program, correlation uint32, w *orphan) {
 	case slot.call == nil:
 		t.keep(slot, *w)
 	case w.body || w.start == 0 || slot.certain() != nil:
-		j.attach(p, w, slot.cause(w.start))
+		j.link(p, w, slot.cause(w.start))
 	default:
 		t.held = append(t.held, heldWork{*w, correlation})
 	}
 }
 
-// joinHeld joins the held work that begins before a time up to which all calls of its call's thread are known; with all,
-// all of it. Calls with one correlation ID have one thread.
+// joinHeld joins the held work that begins before a time up to which all calls of its call's thread are known; with
+// all, all of it. Calls with one correlation ID have one thread.
 func (j *workJoiner) joinHeld(p *program, all bool) {
 	t := &p.correlation
 	rest := t.held[:0]
@@ -251,9 +253,9 @@ func (j *workJoiner) joinHeld(p *program, all bool) {
 		w := &t.held[i]
 		switch slot := t.find(w.correlation); {
 		case slot == nil || slot.call == nil: // the call has been shown
-			j.adopt(p, w.correlation, &w.orphan)
+			j.match(p, w.correlation, &w.waitingWork)
 		case all || w.start < min(slot.call.thread.known, slot.call.thread.opened(w.correlation)):
-			j.attach(p, &w.orphan, slot.cause(w.start))
+			j.link(p, &w.waitingWork, slot.cause(w.start))
 		default:
 			rest = append(rest, *w)
 		}
@@ -263,7 +265,7 @@ func (j *workJoiner) joinHeld(p *program, all bool) {
 }
 
 // launched joins body work of a graph with its call, now or when the call comes.
-func (j *workJoiner) launched(p *program, o *orphan, correlation uint32) {
+func (j *workJoiner) launched(p *program, o *waitingWork, correlation uint32) {
 	o.body = true
 	switch {
 	case o.held != nil:
@@ -271,11 +273,11 @@ func (j *workJoiner) launched(p *program, o *orphan, correlation uint32) {
 	case o.stream.pending.has(o.nth):
 		o.stream.pending.at(o.nth).Correlation = correlation
 	}
-	j.adopt(p, correlation, o)
+	j.match(p, correlation, o)
 }
 
-// attach links work and its call.
-func (j *workJoiner) attach(p *program, o *orphan, c *call) {
+// link links work and its call.
+func (j *workJoiner) link(p *program, o *waitingWork, c *call) {
 	s := o.stream
 	if !c.HasWork() {
 		c.Launched = o.shape
@@ -319,7 +321,7 @@ func (j *workJoiner) attach(p *program, o *orphan, c *call) {
 
 // showHeld shows work that could not be placed without its call. Work without times from CUPTI
 // is placed at its call's return, with no length.
-func (j *workJoiner) showHeld(p *program, o *orphan, c *call) {
+func (j *workJoiner) showHeld(p *program, o *waitingWork, c *call) {
 	w := o.held
 	w.Call = c.asCause()
 	if w.Start == 0 {
@@ -360,8 +362,10 @@ const callSlack = 1e6
 func (j *workJoiner) emit(p *program, s *stream, known uint64, all bool) {
 	for s.pending.len() > 0 {
 		w := &s.pending.front()[0]
-		if !all && (p.awaitsNCCL(w.Kind, w.Call.Ranges, w.Call.End) || w.Call.Function == nil && w.Correlation != 0 && timeline.End(w.Start, callSlack) >= known ||
-			isBody(w) && p.graphs.awaits(w.Start) || w.Call.Function != nil && p.captures.awaits(w, w.Call.Start)) {
+		called := w.Call.Function != nil
+		if !all && (p.awaitsNCCL(w.Kind, w.Call.Ranges, w.Call.End) ||
+			!called && w.Correlation != 0 && timeline.End(w.Start, callSlack) >= known ||
+			isBody(w) && p.graphs.awaits(w.Start) || called && p.captures.awaits(w, w.Call.Start)) {
 			return
 		}
 		j.show(p, s, w)
@@ -369,25 +373,27 @@ func (j *workJoiner) emit(p *program, s *stream, known uint64, all bool) {
 	}
 }
 
-// groupSlack is the time, in ns, after a launch for which its kernel waits for the end of a group of NCCL's calls. A group
-// that lasts longer has kernels without bytes.
+// groupSlack is the time, in ns, after a launch for which its kernel waits for the end of a group of NCCL's calls.
+// A group that lasts longer has kernels without bytes.
 const groupSlack = 100e6
 
 // awaitsNCCL reports whether a kernel waits until all launches of its group of NCCL's calls have been counted.
 func (p *program) awaitsNCCL(k timeline.WorkKind, ranges *timeline.RangeStack, callEnd uint64) bool {
 	g := ranges.Group()
-	return g != nil && k == timeline.KernelWork && !g.Settled(p.correlation.calls) && p.correlation.calls < timeline.End(callEnd, groupSlack)
+	known := p.correlation.calls
+	return g != nil && k == timeline.KernelWork && !g.Settled(known) && known < timeline.End(callEnd, groupSlack)
 }
 
-// nccl gives a kernel what the calls of NCCL that launched it say. Where records are missing, other calls may have launched it,
-// too.
+// nccl gives a kernel the communicator and the bytes of the calls of NCCL that launched it. Where records are
+// missing, other calls may have launched it, too.
 func (p *program) nccl(w *timeline.Work) {
 	if g := w.Call.Ranges.Group(); g != nil && !p.lacks && w.Kind == timeline.KernelWork {
 		w.NCCL = g.OfKernel(p.correlation.calls)
 	}
 }
 
-// A lateWork is a piece of work that is shown apart from the order of its stream, when its group of NCCL's calls is known.
+// A lateWork is a piece of work that is shown apart from the order of its stream, when its group of NCCL's calls is
+// known.
 type lateWork struct {
 	program *program
 	stream  *stream
