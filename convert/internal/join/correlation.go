@@ -236,20 +236,6 @@ func (t *correlationTable) slot(correlation uint32) *correlationSlot {
 	return t.collided(correlation)
 }
 
-// fresh makes the slot of an unknown correlation ID, if its place in the array is free.
-func (t *correlationTable) fresh(correlation uint32) *correlationSlot {
-	if len(t.slots) == 0 || len(t.more) > 0 {
-		return nil
-	}
-	slot := &t.slots[int(correlation)&(len(t.slots)-1)]
-	if slot.used {
-		return nil
-	}
-	t.used++
-	slot.correlation, slot.used, slot.first = correlation, true, 0
-	return slot
-}
-
 // longBefore is the largest time, in ns, by which a call may seem to begin after its work when
 // a clock is wrong.
 const longBefore = 1e9

@@ -271,6 +271,7 @@ func (j *Joiner) step(before uint64, heldWork int) {
 		j.threads.relieve()
 		records.set(&j.unread, j.threads.held())
 	}
+	j.noteOpen()
 	j.settleCaptures(before)
 	for _, s := range j.streams.active {
 		j.advance(s, min(before, j.workLow(s, heldWork)), false)
@@ -288,19 +289,18 @@ func (j *Joiner) step(before uint64, heldWork int) {
 	j.streams.rest()
 }
 
-// settleCaptures gives captured calls to their captures, as far as all calls of their program are known.
-func (j *Joiner) settleCaptures(before uint64) {
-	if !j.catalog.Nodes.Any() {
-		return
-	}
+// noteOpen notes up to which time the calls that may create work are closed, for each program.
+func (j *Joiner) noteOpen() {
 	for _, p := range j.programs {
 		p.unclosed = timeline.Never
 	}
 	j.threads.each(func(s *stack) { s.program.unclosed = min(s.program.unclosed, s.unclosed()) })
+}
+
+// settleCaptures gives captured calls to their captures, as far as all calls of their program are known.
+func (j *Joiner) settleCaptures(before uint64) {
 	for _, p := range j.programs {
-		if p.captures != nil {
-			p.captures.settle(min(before, j.callsLow(j.coming[p.PID].calls), p.unclosed))
-		}
+		p.captures.settle(min(before, j.callsLow(j.coming[p.PID].calls), p.unclosed))
 	}
 }
 
@@ -329,13 +329,9 @@ func (j *Joiner) mark(before uint64, all bool) (force bool) {
 	pending := 0
 	j.streams.each(func(_ *program, s *stream) { pending += s.pending.len() })
 	for _, p := range j.programs {
-		p.unclosed = timeline.Never
 		pending += p.captures.waits() + p.graphs.waits()
 	}
-	j.threads.each(func(s *stack) {
-		pending += s.pending.len()
-		s.program.unclosed = min(s.program.unclosed, s.unclosed())
-	})
+	j.threads.each(func(s *stack) { pending += s.pending.len() })
 	calls := &j.options.Budget.Calls
 	calls.set(&j.pending, pending)
 	force = calls.over()
@@ -389,11 +385,13 @@ func (j *Joiner) Finish() {
 	for _, t := range j.threads.active {
 		j.threads.advance(t, timeline.Never, true)
 	}
+	j.noteOpen()
 	j.settleCaptures(timeline.Never)
 	for _, s := range j.streams.active {
 		j.advance(s, timeline.Never, true)
 	}
 	j.threads.each((*stack).closeAll)
+	j.noteOpen()
 	j.settleCaptures(timeline.Never)
 	j.mark(timeline.Never, true)
 	for _, p := range j.programs {

@@ -204,17 +204,12 @@ func (j *workJoiner) register(p *program, c *call) {
 		j.made(p, c)
 	}
 	t := &p.correlation
-	slot := t.fresh(c.Correlation)
-	if slot != nil {
-		slot.call = c
-		c.state |= awaiting
-		return
-	}
-	if slot = t.slot(c.Correlation); slot == nil {
+	slot := t.slot(c.Correlation)
+	switch {
+	case slot == nil:
 		j.found.Forced++
 		return
-	}
-	if slot.holdsCause(c) {
+	case slot.holdsCause(c):
 		return
 	}
 	c.state |= awaiting
