@@ -184,10 +184,9 @@ func (s communicatorsOf) of(pid, correlation uint32) uint64 {
 }
 
 const (
-	// mostNCCLCalls bounds the calls of NCCL that are kept of a log, mostLaunches the calls of CUDA in them. With
-	// more, NCCL is taken to tell nothing.
-	mostNCCLCalls    = 1 << 21
-	mostNCCLLaunches = 1 << 22
+	// mostOfNCCL bounds the calls of NCCL that are kept of a log, and the calls of CUDA in them. With more, no
+	// communicator is known.
+	mostOfNCCL = 1 << 22
 
 	// reorderedEvents is the number of events of a thread that may come out of order.
 	reorderedEvents = 1 << 13
@@ -355,7 +354,7 @@ func (c *ncclReading) applyEvent(t *ncclCaller, e *ncclEvent) {
 		}
 		t.nccl.end(&o.Range, e.Time)
 	}
-	c.useless = c.useless || c.calls > mostNCCLCalls || len(t.open) > mostNCCLCalls
+	c.useless = c.useless || c.calls > mostOfNCCL || len(t.open) > mostOfNCCL
 }
 
 // finish adds the calls whose end was lost: they last up to the next one.
@@ -392,7 +391,7 @@ func (c *ncclReading) launches(b *tracelog.Block) {
 		if in := t.at(starts.At(i)); in != 0 {
 			pid := uint32(pids.At(i))
 			c.communicators[pid] = append(c.communicators[pid], launchOfNCCL{uint32(correlations.At(i)), in})
-			c.useless = c.useless || len(c.communicators[pid]) > mostNCCLLaunches
+			c.useless = c.useless || len(c.communicators[pid]) > mostOfNCCL
 		}
 	}
 }

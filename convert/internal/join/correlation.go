@@ -101,8 +101,8 @@ type heldWork struct {
 // mostCalls bounds the calls of a slot: each piece of work looks at all of them.
 const mostCalls = 64
 
-// insertCall inserts a call in the order of starts. Where there is no room, the first call goes.
-func (s *correlationSlot) insertCall(c *call) {
+// insertCall inserts a call in the order of starts. It reports whether the first call had to go.
+func (s *correlationSlot) insertCall(c *call) (full bool) {
 	n, at := 0, &s.call
 	for p := &s.call; *p != nil; p = &(*p).next {
 		n++
@@ -114,6 +114,7 @@ func (s *correlationSlot) insertCall(c *call) {
 	if n == mostCalls {
 		s.call = s.call.next
 	}
+	return n == mostCalls
 }
 
 // remove removes a call. It reports whether the call was there.

@@ -22,7 +22,7 @@
 //  1. NVTX markers become ranges, so that calls know the ranges around them (events.takeMarkers)
 //  2. the records of each thread become a stack of calls (threads.advance)
 //  3. calls that were captured into a graph are given to their capture (Joiner.settleCaptures)
-//  4. the work of each stream meets its call, or waits for it (Joiner.advance, Joiner.mark)
+//  4. the work of each stream meets its call, or waits for it (Joiner.readWork, Joiner.mark)
 //  5. calls that wait are joined with the work that they waited for (waitJoiner.joinUntil)
 //  6. memory, samples, functions and ranges are shown (events.advance)
 //  7. work and calls are shown, as far as nothing is missing (Joiner.emit)

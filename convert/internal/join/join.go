@@ -274,7 +274,7 @@ func (j *Joiner) step(before uint64, heldWork int) {
 	j.noteOpen()
 	j.settleCaptures(before)
 	for _, s := range j.streams.active {
-		j.advance(s, min(before, j.workLow(s, heldWork)), false)
+		j.readWork(s, min(before, j.workLow(s, heldWork)), false)
 	}
 	force := j.mark(before, false)
 	for _, p := range j.programs {
@@ -315,8 +315,8 @@ func (j *Joiner) passRanges(before uint64) {
 	}
 }
 
-// advance reads the work of a stream that begins before low; with all, all of it.
-func (j *Joiner) advance(s *streamWork, low uint64, all bool) {
+// readWork reads the work of a stream that begins before low; with all, all of it.
+func (j *Joiner) readWork(s *streamWork, low uint64, all bool) {
 	s.merger.Until(low, all)
 	for w := s.merger.Next(); w != nil; w = s.merger.Next() {
 		j.work.joinWork(j.byPID[s.key.PID][w.Program], j.streams.stream(s, w.Device, w.Program), &w.Work)
@@ -388,7 +388,7 @@ func (j *Joiner) Finish() {
 	j.noteOpen()
 	j.settleCaptures(timeline.Never)
 	for _, s := range j.streams.active {
-		j.advance(s, timeline.Never, true)
+		j.readWork(s, timeline.Never, true)
 	}
 	j.threads.each((*stack).closeAll)
 	j.noteOpen()

@@ -213,7 +213,9 @@ func (j *workJoiner) register(p *program, c *call) {
 		return
 	}
 	c.state |= awaiting
-	slot.insertCall(c)
+	if slot.insertCall(c) {
+		j.found.Forced++
+	}
 	t.reverse(slot)
 	for slot.first != 0 {
 		w := t.popWork(slot)
