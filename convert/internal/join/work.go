@@ -209,6 +209,10 @@ func (j *workJoiner) register(p *program, c *call) {
 	case slot == nil:
 		j.found.Forced++
 		return
+	case slot.call == nil && slot.first == 0: // nearly always, where the call comes before its work
+		slot.call = c
+		c.state |= awaiting
+		return
 	case slot.holdsCause(c):
 		return
 	}
