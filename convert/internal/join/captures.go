@@ -118,16 +118,16 @@ func (l *captures) launched(graph uint32, c *call) {
 	l.execOf[graph] = exec
 }
 
-// waits returns the number of calls whose order is not known yet.
-func (l *captures) waits() int {
+// unsettledCalls returns the number of calls whose order is not known yet.
+func (l *captures) unsettledCalls() int {
 	if l == nil {
 		return 0
 	}
 	return len(l.waiting)
 }
 
-// newest returns a time by which all waiting calls begin.
-func (l *captures) newest() (at uint64) {
+// newestCall returns a time by which all waiting calls begin.
+func (l *captures) newestCall() (at uint64) {
 	if l == nil {
 		return 0
 	}

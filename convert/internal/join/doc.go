@@ -31,9 +31,11 @@
 //
 //   - a record becomes a call, or part of one: stack.join
 //   - a kernel meets its call: workJoiner.joinWork where the call was first, workJoiner.register where the work was
-//   - work in the body of a graph meets its launch: graphs.launch; a node the call that it was captured from: captures.name
+//   - work in the body of a graph meets its launch: graphs.launch
+//   - the node of a graph meets the call that it was captured from: captures.name
 //   - a call meets what it waited for: waitJoiner.join
-//   - a call ends: stack.close; a range: nvtxRanges.end; a span on its track: lane.endUntil; Python: pythonSpans.endFrom
+//   - a call ends: stack.close; a range: nvtxRanges.end; any span on its track: lane.endUntil
+//   - a Python function ends: pythonSpans.endFrom
 //   - memory is counted: memoryUsage.advance, from stack.memoryCall and events.allocation
 //   - a row is shown early since too many wait: Bound.over
 //

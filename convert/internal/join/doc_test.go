@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// doc.go lists all files in the order of reading: a file names functions, types and constants of its own and of the files
-// below it, and its methods are those of such types.
+// doc.go lists all files in the order of reading: a file names functions, types and constants of its own and of the
+// files below it, and its methods are those of such types.
 func TestFilesInOrder(t *testing.T) {
 	t.Parallel()
 	doc, err := os.ReadFile("doc.go")

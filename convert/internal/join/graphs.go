@@ -110,11 +110,11 @@ func (l *graphs) matchNode(w *timeline.Work, o *waitingWork) (waits bool) {
 // awaits reports whether body work that begins at a time may still be joined with its call.
 func (l *graphs) awaits(start uint64) bool { return !l.off && start >= l.low }
 
-// waits returns the number of pieces of work that wait for earlier ones.
-func (l *graphs) waits() int { return len(l.top) + len(l.bodies) }
+// unsettledWork returns the number of pieces of work that wait for earlier ones.
+func (l *graphs) unsettledWork() int { return len(l.top) + len(l.bodies) }
 
-// newest returns a time by which all work that waits begins.
-func (l *graphs) newest() (at uint64) {
+// newestWork returns a time by which all work that waits begins.
+func (l *graphs) newestWork() (at uint64) {
 	for i := range l.top {
 		at = max(at, l.top[i].start+1)
 	}

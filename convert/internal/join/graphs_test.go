@@ -240,19 +240,20 @@ func bodiesOf(j *joining) (launches []int, without int) {
 func TestBodyLimits(t *testing.T) {
 	t.Parallel()
 	o := &waitingWork{start: 200, stream: &stream{out: &timeline.Stream{Context: &timeline.Context{ID: 1}}}}
-	top, body := &timeline.Work{Start: 100, Dur: 4, Graph: 9, Correlation: 3}, &timeline.Work{Start: 200, Dur: 5, Graph: 9, GraphNode: 1}
+	top := &timeline.Work{Start: 100, Dur: 4, Graph: 9, Correlation: 3}
+	body := &timeline.Work{Start: 200, Dur: 5, Graph: 9, GraphNode: 1}
 	full := graphs{size: maxGraphs}
 	if full.matchNode(top, o) || full.matchNode(body, o) || len(full.byKey) > 0 {
 		t.Error("a graph too many is followed")
 	}
 	var waiting graphs
-	if waiting.matchNode(top, o); !waiting.matchNode(body, o) || waiting.waits() != 2 {
-		t.Fatalf("%d pieces of work wait, want 2", waiting.waits())
+	if waiting.matchNode(top, o); !waiting.matchNode(body, o) || waiting.unsettledWork() != 2 {
+		t.Fatalf("%d pieces of work wait, want 2", waiting.unsettledWork())
 	}
 	launch := uint32(0)
-	waiting.settle(waiting.newest(), func(_ *waitingWork, of uint32) { launch = of })
-	if launch != top.Correlation || waiting.waits() != 0 {
-		t.Errorf("where too much waits, body work is of launch %d; %d pieces wait", launch, waiting.waits())
+	waiting.settle(waiting.newestWork(), func(_ *waitingWork, of uint32) { launch = of })
+	if launch != top.Correlation || waiting.unsettledWork() != 0 {
+		t.Errorf("where too much waits, body work is of launch %d; %d pieces wait", launch, waiting.unsettledWork())
 	}
 	last := graphs{size: maxGraphs - 1}
 	if last.matchNode(top, o); !last.matchNode(body, o) {

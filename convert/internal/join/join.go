@@ -329,7 +329,7 @@ func (j *Joiner) mark(before uint64, all bool) (force bool) {
 	pending := 0
 	j.streams.each(func(_ *program, s *stream) { pending += s.pending.len() })
 	for _, p := range j.programs {
-		pending += p.captures.waits() + p.graphs.waits()
+		pending += p.captures.unsettledCalls() + p.graphs.unsettledWork()
 	}
 	j.threads.each(func(s *stack) { pending += s.pending.len() })
 	calls := &j.options.Budget.Calls
@@ -341,8 +341,8 @@ func (j *Joiner) mark(before uint64, all bool) (force bool) {
 		j.work.joinHeld(p, false)
 		p.work.mark(low)
 		if low = min(low, p.correlation.calls, p.unclosed); force {
-			low = max(low, p.graphs.newest())
-			p.captures.settle(p.captures.newest())
+			low = max(low, p.graphs.newestWork())
+			p.captures.settle(p.captures.newestCall())
 		}
 		p.graphs.settle(low, func(o *waitingWork, launch uint32) { j.work.launched(p, o, launch) })
 		if force || all {

@@ -85,13 +85,13 @@ func (r *nvtxRanges) marker(m *tracelog.Marker) {
 	default:
 		r.out.found.NVTX.Marks++
 		sp := r.begin(m)
-		sp.End, sp.instant, sp.Ranges = m.Time, true, r.newest(m.TID)
+		sp.End, sp.instant, sp.Ranges = m.Time, true, r.innermost(m.TID)
 	}
 }
 
 func (r *nvtxRanges) start(m *tracelog.Marker) {
 	if earlier, ok := r.open[m.ID]; ok { // the end of the earlier range was lost
-		r.leave(earlier.tid, earlier.of, m.Time)
+		r.popRange(earlier.tid, earlier.of, m.Time)
 		r.unfinished(earlier)
 	} else if len(r.open) >= maxOpenRanges {
 		r.out.found.NVTX.Unmatched++
@@ -105,7 +105,7 @@ func (r *nvtxRanges) start(m *tracelog.Marker) {
 		r.of(m.TID).nccl.begin(of)
 		sp.Args = of.NCCL.Details(sp.Args)
 	}
-	sp.Ranges = r.enter(m.TID, of, m.Time)
+	sp.Ranges = r.pushRange(m.TID, of, m.Time)
 	r.open[m.ID] = &openRange{sp, laneKey{m.TID, m.Domain}, of}
 }
 
@@ -149,7 +149,7 @@ func (r *nvtxRanges) end(o *openRange, m *tracelog.Marker) {
 	r.out.found.NVTX.Ranges++
 	sp := o.span
 	o.of.Ended(m.Time - min(m.Time, sp.Start))
-	r.leave(o.tid, o.of, m.Time)
+	r.popRange(o.tid, o.of, m.Time)
 	if o.domain == timeline.NCCLDomain {
 		r.of(o.tid).nccl.end(o.of, m.Time)
 	}
@@ -298,8 +298,8 @@ func (s *rangeStacks) of(tid uint32) *threadRanges {
 	return t
 }
 
-// enter puts a range onto its thread's stack and returns the stack.
-func (s *rangeStacks) enter(tid uint32, r *timeline.Range, at uint64) *timeline.RangeStack {
+// pushRange puts a range onto its thread's stack and returns the stack.
+func (s *rangeStacks) pushRange(tid uint32, r *timeline.Range, at uint64) *timeline.RangeStack {
 	if tid == 0 {
 		return &timeline.RangeStack{Range: r}
 	}
@@ -314,8 +314,8 @@ func (s *rangeStacks) enter(tid uint32, r *timeline.Range, at uint64) *timeline.
 	return stack
 }
 
-// leave takes a range from its thread's stack.
-func (s *rangeStacks) leave(tid uint32, r *timeline.Range, at uint64) {
+// popRange takes a range from its thread's stack.
+func (s *rangeStacks) popRange(tid uint32, r *timeline.Range, at uint64) {
 	t := s.threads[tid]
 	if t == nil {
 		return
@@ -364,8 +364,8 @@ func (s *rangeStacks) relieve() {
 	}
 }
 
-// newest is the stack of a thread after the latest marker.
-func (s *rangeStacks) newest(tid uint32) *timeline.RangeStack {
+// innermost is the stack of a thread after the latest marker.
+func (s *rangeStacks) innermost(tid uint32) *timeline.RangeStack {
 	if t := s.threads[tid]; t != nil {
 		return t.latest.stack
 	}
