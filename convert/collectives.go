@@ -37,7 +37,7 @@ func communicate(hosts []*host, logs int) (*communication, error) {
 				continue
 			}
 			source := &join.CollectiveSource{Open: l.Open, Host: i, Of: logs, Midway: tracelog.BeginsMidway(l.catalog.Meta), // a filter may have left the calls out of the catalog
-				Tells: (l.filter != nil || l.catalog.Totals[tracelog.KindNCCLCall] > 0) && l.catalog.Outcome.ClockError() == 0}
+				NamesCommunicators: (l.filter != nil || l.catalog.Totals[tracelog.KindNCCLCall] > 0) && l.catalog.Outcome.ClockError() == 0}
 			list, err := join.ReadCollectives(source)
 			if err != nil {
 				return nil, err

@@ -323,22 +323,20 @@ func (c *conversion) leftOut(l *log, s *Summary) {
 // belong to them would have taken too much memory.
 func limitNotes(f *join.Found) (notes []string) {
 	if f.Forced > 0 {
-		notes = append(notes, figures.Count(f.Forced, "call was", "calls were")+" shown before everything that may belong to a call was read: arrows may be missing")
+		notes = append(notes, figures.Count(f.Forced, "call was", "calls were")+
+			" shown before everything that may belong to a call was read: arrows and NVTX ranges may be missing")
 	}
-	if f.Unranged > 0 {
-		notes = append(notes, figures.Count(f.Unranged, "call is", "calls are")+" shown without the NVTX ranges around: the ranges came too late in the log")
+	if f.Late > 0 {
+		notes = append(notes, figures.Count(f.Late, "call or other record", "calls and other records")+
+			" came too late in the log to be shown in order: slices may begin later")
 	}
-	if f.Calls.Late > 0 {
-		notes = append(notes, figures.Count(f.Calls.Late, "call", "calls")+" came too late in the log to be shown at the beginning of the call: the slice begins later")
-	}
-	if f.Calls.TooDeep > 0 {
-		notes = append(notes, fmt.Sprintf("%d calls were cut off: too many calls were open inside each other", f.Calls.TooDeep))
-	}
-	if f.UntrackedPools > 0 {
-		notes = append(notes, "memory pools are not all counted: there were more than "+figures.Group(join.MaxMemoryPools))
+	if f.TooDeep > 0 {
+		notes = append(notes, figures.Count(f.TooDeep, "call, range or function", "calls, ranges and functions")+
+			" inside too many others: cut off or left out")
 	}
 	if f.Untracked > 0 {
-		notes = append(notes, figures.Count(f.Untracked, "allocation is", "allocations are")+" not counted: more than "+figures.Group(join.MaxAllocations)+" were live")
+		notes = append(notes, figures.Count(f.Untracked, "allocation or memory pool is", "allocations and memory pools are")+
+			" not counted: there were more than "+figures.Group(join.MaxAllocations))
 	}
 	return notes
 }

@@ -91,3 +91,20 @@ sample set=5 start=1300000 dur=200000 nvalues=1 value0=2501
 		t.Errorf("figures (-want +got):\n%s", diff)
 	}
 }
+
+// What is shown early, late or not at all is counted in a note each.
+func TestLimitNotes(t *testing.T) {
+	t.Parallel()
+	if notes := limitNotes(new(join.Found)); notes != nil {
+		t.Errorf("notes of nothing: %q", notes)
+	}
+	want := []string{
+		"1 call was shown before everything that may belong to a call was read: arrows and NVTX ranges may be missing",
+		"2,000 calls and other records came too late in the log to be shown in order: slices may begin later",
+		"1 call, range or function inside too many others: cut off or left out",
+		"3 allocations and memory pools are not counted: there were more than 1,048,576",
+	}
+	if diff := cmp.Diff(want, limitNotes(&join.Found{Forced: 1, Late: 2000, TooDeep: 1, Untracked: 3})); diff != "" {
+		t.Errorf("notes (-want +got):\n%s", diff)
+	}
+}

@@ -17,7 +17,8 @@ import (
 func realRanks(t *testing.T, c *logtest.Capture, said bool) (ranks [][]*collective.Sequence) {
 	t.Helper()
 	for _, path := range c.Paths("../..") {
-		s := &join.CollectiveSource{Of: c.Ranks, Tells: said, Open: func() (*tracelog.Reader, error) { return tracelog.Open(path) }}
+		s := &join.CollectiveSource{Of: c.Ranks, NamesCommunicators: said,
+			Open: func() (*tracelog.Reader, error) { return tracelog.Open(path) }}
 		list, err := join.ReadCollectives(s)
 		if err != nil || len(list) != c.Streams {
 			t.Fatalf("%s: %d streams with collectives, want %d: %v", path, len(list), c.Streams, err)

@@ -9,23 +9,21 @@ import (
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 )
 
-// While a stream is captured, a launch makes a node of a graph in place of work. The work of that node, at each launch of the
-// graph, belongs to two calls: the launch of the graph, which its correlation ID leads to, and the captured launch, which
-// captures find.
+// While a stream is captured, a launch makes a node of a graph in place of work. The work of that node, at each
+// launch of the graph, belongs to two calls: the launch of the graph, which its correlation ID leads to, and the
+// captured launch, which captures find.
 //
-// The driver numbers the nodes of an executable graph in the order in which the calls added them. So the n-th captured call of a
-// capture is the n-th node. That holds for a graph only where it is proved: the calls that led to it (the capture's end, the
-// instantiation, the launch) name its handles, and each node has the kernel, the grid, the block and the shared memory of its
-// call. The nodes of child graphs and of conditional bodies follow those of the graph itself, in parts that are whole captures:
-// they are proved where only one series of captures gives these nodes. Everything else has no captured call, and is counted.
+// The driver numbers the nodes of an executable graph in the order in which the calls added them. So the n-th
+// captured call of a capture is the n-th node. That holds for a graph only where it is proved: the calls that led
+// to it (the capture's end, the instantiation, the launch) name its handles, and each node has the kernel, the
+// grid, the block and the shared memory of its call. The nodes of child graphs and of conditional bodies follow
+// those of the graph itself, in parts that are whole captures: they are proved where only one series of captures
+// gives these nodes. Everything else has no captured call, and is counted.
 
 // Bounds of the captures of a program. What lies beyond them is not named.
 const (
-	maxCaptured   = 1 << 19 // captured calls that are kept
-	maxCandidates = 1 << 17 // calls whose order is not known yet
-	maxFinished   = 1 << 9  // captures that may be child graphs or bodies
-	maxExecs      = 1 << 14 // executable graphs whose handle is kept
-	maxGraphNames = 1 << 12 // executable graphs whose nodes are kept
+	maxCaptured = 1 << 19 // captured calls and executable graphs that are kept
+	maxFinished = 1 << 9  // captures that may be child graphs or bodies
 )
 
 // A capturedCall is a call that may have made a node of a graph.
@@ -70,18 +68,14 @@ type instance struct {
 	update    bool
 	destroyed uint64                // when, 0 for not yet
 	origin    *timeline.GraphOrigin // nil until it is asked for
-}
-
-// A graphName is an executable graph with the calls that made its nodes.
-type graphName struct {
-	of    *instance
-	calls []*capturedCall // by number; nil for none
+	number    uint32                // of the executable graph that nodes is of
+	nodes     []*capturedCall       // calls that made the nodes, by number; nil for none
 }
 
 // captures find the captured calls of graph nodes. Nil finds none.
 type captures struct {
 	nodes    *read.GraphNodes
-	program  *program
+	program  *read.Program
 	waiting  []*capturedCall // calls whose order is not known yet
 	sorted   int             // length of waiting when it was sorted last
 	open     []*capture
@@ -89,24 +83,24 @@ type captures struct {
 	graphs   map[uint64]builtGraph  // by handle
 	execs    map[uint64][]*instance // by handle, in the order of time
 	execOf   map[uint32]uint64      // handles of executable graphs, by their number
-	names    map[uint32]*graphName  // by number
 	kept     int
 	low      uint64              // calls that begin before this time are in order
 	lack     timeline.Uncaptured // of graphs whose making is not known
 }
 
-func newCaptures(nodes *read.GraphNodes, p *program, lack timeline.Uncaptured) *captures {
-	return &captures{nodes: nodes, program: p, lack: lack, graphs: make(map[uint64]builtGraph), execs: make(map[uint64][]*instance),
-		execOf: make(map[uint32]uint64), names: make(map[uint32]*graphName)}
+func newCaptures(nodes *read.GraphNodes, p *read.Program, lack timeline.Uncaptured) *captures {
+	return &captures{nodes: nodes, program: p, lack: lack, graphs: make(map[uint64]builtGraph),
+		execs: make(map[uint64][]*instance), execOf: make(map[uint32]uint64)}
 }
 
 // called takes a call that has ended.
 func (l *captures) called(c *call) {
-	if l == nil || c.fn.Role == cudaapi.NoRole && (!c.fn.GPUWork || c.fn.LaunchesGraph) || c.Flags&timeline.Unfinished != 0 ||
-		len(l.waiting) >= maxCandidates {
+	if l == nil || c.Flags&timeline.Unfinished != 0 ||
+		c.fn.Role == cudaapi.NoRole && (!c.fn.GPUWork || c.fn.LaunchesGraph) {
 		return
 	}
-	l.waiting = append(l.waiting, &capturedCall{Call: c.asCause(), fn: c.fn, args: c.Args, stream: c.stream, failed: c.Ret != 0})
+	made := &capturedCall{Call: c.asCause(), fn: c.fn, args: c.Args, stream: c.stream, failed: c.Ret != 0}
+	l.waiting = append(l.waiting, made)
 }
 
 // launched notes that a call launched an executable graph.
@@ -118,19 +112,44 @@ func (l *captures) launched(graph uint32, c *call) {
 	if l.execOf[graph] == exec || exec == 0 {
 		return
 	}
-	if len(l.execOf) >= maxExecs {
+	if len(l.execOf) >= maxCaptured {
 		clear(l.execOf)
 	}
 	l.execOf[graph] = exec
 }
 
+// unsettledCalls returns the number of calls whose order is not known yet.
+func (l *captures) unsettledCalls() int {
+	if l == nil {
+		return 0
+	}
+	return len(l.waiting)
+}
+
+// newestCall returns a time by which all waiting calls begin.
+func (l *captures) newestCall() (at uint64) {
+	if l == nil {
+		return 0
+	}
+	for _, c := range l.waiting {
+		at = max(at, c.Start+1)
+	}
+	return at
+}
+
 // settle puts the calls in order that begin before low: all of those are known.
 func (l *captures) settle(low uint64) {
+	if l == nil {
+		return
+	}
 	l.low = max(l.low, low)
 	if l.sorted != len(l.waiting) {
 		slices.SortStableFunc(l.waiting, func(a, b *capturedCall) int { return cmp.Compare(a.Start, b.Start) })
 	}
-	n, _ := slices.BinarySearchFunc(l.waiting, low, func(c *capturedCall, low uint64) int { return cmp.Compare(c.Start, low) })
+	n := 0
+	for n < len(l.waiting) && l.waiting[n].Start < low {
+		n++
+	}
 	for _, c := range l.waiting[:n] {
 		l.take(c)
 	}
@@ -150,7 +169,8 @@ func (l *captures) take(c *capturedCall) {
 	case cudaapi.CaptureEnd:
 		l.end(c, graph)
 	case cudaapi.GraphInstantiate, cudaapi.GraphUpdate:
-		l.made(c.fn.Argument("graphExec", c.args), &instance{builtGraph: l.graphs[graph], from: c.Start, update: c.fn.Role == cudaapi.GraphUpdate})
+		x := &instance{builtGraph: l.graphs[graph], from: c.Start, update: c.fn.Role == cudaapi.GraphUpdate}
+		l.made(c.fn.Argument("graphExec", c.args), x)
 	case cudaapi.GraphClone:
 		g := l.graphs[graph]
 		l.graphs[c.fn.Argument("clone", c.args)] = builtGraph{slices.Clone(g.calls), g.begin}
@@ -161,6 +181,9 @@ func (l *captures) take(c *capturedCall) {
 			x.destroyed = c.Start
 		}
 	case cudaapi.GraphAddNode:
+		if !l.keep(c.Start) {
+			return
+		}
 		l.learn(c)
 		g := l.graphs[graph]
 		l.graphs[graph] = builtGraph{append(g.calls, c), g.begin}
@@ -193,15 +216,23 @@ func (l *captures) captured(c *capturedCall) {
 	if of == nil {
 		return
 	}
-	if l.kept >= maxCaptured {
-		l.trim(c.Start)
-	}
-	if l.kept >= maxCaptured {
+	if !l.keep(c.Start) {
 		return
 	}
-	l.kept++
 	l.learn(c)
 	of.calls = append(of.calls, c)
+}
+
+// keep reports whether one more call or executable graph is kept.
+func (l *captures) keep(now uint64) bool {
+	if l.kept >= maxCaptured {
+		l.trim(now)
+	}
+	if l.kept >= maxCaptured {
+		return false
+	}
+	l.kept++
+	return true
 }
 
 // goneFor is the time, in ns, for which an executable graph has been destroyed when all of its work has been named.
@@ -210,7 +241,6 @@ const goneFor = 10e9
 // trim makes room: it forgets the graphs that were destroyed, and captures that may be parts of others.
 func (l *captures) trim(now uint64) {
 	l.finished = nil
-	clear(l.names)
 	l.kept = 0
 	for exec, list := range l.execs {
 		list = slices.DeleteFunc(list, func(x *instance) bool { return x.destroyed != 0 && x.destroyed+goneFor < now })
@@ -218,6 +248,7 @@ func (l *captures) trim(now uint64) {
 			delete(l.execs, exec)
 		}
 		for _, x := range list {
+			x.number, x.nodes = 0, nil
 			l.kept += 1 + len(x.calls)
 		}
 	}
@@ -272,30 +303,24 @@ func (l *captures) end(c *capturedCall, graph uint64) {
 
 // made notes what an executable graph was made from, or updated with. A handle may be used again.
 func (l *captures) made(exec uint64, x *instance) {
+	if !l.keep(x.from) {
+		return
+	}
 	list := l.execs[exec]
-	if len(list) == 0 && len(l.execs) >= maxExecs {
-		return
-	}
-	if l.kept++; l.kept >= maxCaptured {
-		l.trim(x.from)
-		list = l.execs[exec]
-	}
-	if l.kept >= maxCaptured {
-		return
-	}
 	if n := len(list); n > 0 && !x.update && list[n-1].destroyed == 0 { // unseen
 		list[n-1].destroyed = x.from
 	}
 	l.execs[exec] = append(list, x)
 }
 
-// awaits reports whether calls may still come that tell which captured call a piece of work is of. launch is the start of its own call.
+// awaits reports whether calls may still come that tell which captured call a piece of work is of. launch is the
+// start of its own call.
 func (l *captures) awaits(w *timeline.Work, launch uint64) bool {
 	return l != nil && w.Graph != 0 && launch >= l.low
 }
 
-// name finds the captured call of the node that a piece of work is of. The work has its call, whose Python frames become those
-// of the captured call.
+// name finds the captured call of the node that a piece of work is of. The work has its call, whose Python frames
+// become those of the captured call.
 func (l *captures) name(w *timeline.Work) {
 	w.Captured, w.Uncaptured = nil, timeline.Named
 	if l == nil || w.Graph == 0 {
@@ -311,21 +336,16 @@ func (l *captures) name(w *timeline.Work) {
 		w.Uncaptured = l.lack
 		return
 	}
-	n := l.names[w.Graph]
-	if n == nil || n.of != x {
-		if len(l.names) >= maxGraphNames {
-			clear(l.names)
-		}
+	if x.number != w.Graph {
 		updated := slices.ContainsFunc(list, func(x *instance) bool { return x.update })
-		n = &graphName{x, l.prove(l.nodes.Of(l.program.PID, w.Graph), x, updated)}
-		l.names[w.Graph] = n
+		x.number, x.nodes = w.Graph, l.prove(l.nodes.Of(l.program.PID, w.Graph), x, updated)
 	}
 	i := int(read.NodeNumber(w.GraphNode))
-	if i >= len(n.calls) || n.calls[i] == nil || !n.calls[i].makes(read.ContentOf(w)) {
+	if i >= len(x.nodes) || x.nodes[i] == nil || !x.nodes[i].makes(read.ContentOf(w)) {
 		w.Uncaptured = timeline.CaptureUnsure
 		return
 	}
-	w.Captured = &n.calls[i].Call
+	w.Captured = &x.nodes[i].Call
 	w.Call.Python = w.Captured.Python
 }
 
@@ -358,8 +378,8 @@ func (l *captures) latest(list []*instance, launch uint64) *instance {
 	return nil
 }
 
-// prove returns the calls that made the nodes of an executable graph, by number; nil where that is not proved. The nodes of a graph that
-// is updated have the contents of any time.
+// prove returns the calls that made the nodes of an executable graph, by number; nil where that is not proved. The
+// nodes of a graph that is updated have the contents of any time.
 func (l *captures) prove(nodes []read.NodeContent, x *instance, updated bool) []*capturedCall {
 	calls := make([]*capturedCall, len(nodes))
 	var numbers []int // of the nodes with work
@@ -403,7 +423,8 @@ func (l *captures) prove(nodes []read.NodeContent, x *instance, updated bool) []
 	if own > 0 {
 		before = numbers[own-1]
 	}
-	if own == len(numbers) || numbers[own] == before+1 { // nothing is left, or no number for the node that holds what is left
+	// Nothing is left, or there is no number for the node that holds what is left.
+	if own == len(numbers) || numbers[own] == before+1 {
 		return nil
 	}
 	parts := l.parts(numbers, own, fits)
@@ -429,8 +450,9 @@ func sure(calls []*capturedCall) (list []*capturedCall) {
 // maxParts bounds the comparisons of nodes with captures.
 const maxParts = 1 << 16
 
-// parts divides nodes from one on into captures. The capture of each part is at the index of its first node. It is nil where there
-// is no such division, or more than one. The latest of captures that equal each other, with the same places of their calls, stands for them.
+// parts divides nodes from one on into captures. The capture of each part is at the index of its first node. It is
+// nil where there is no such division, or more than one. The latest of captures that equal each other, with the
+// same places of their calls, stands for them.
 func (l *captures) parts(numbers []int, from int, fits func(at int, made []*capturedCall) bool) [][]*capturedCall {
 	if n := len(numbers); n-from > maxParts/max(len(l.finished), 1) {
 		return nil

@@ -1,6 +1,8 @@
 package join
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/cudatrace/cudatrace/convert/collective"
@@ -52,5 +54,65 @@ func TestCollectiveParts(t *testing.T) {
 	}
 	if err := CollectiveParts(&CollectiveSource{}, nil, nil); err != nil {
 		t.Errorf("no stream is looked for, and the log is read: %v", err)
+	}
+}
+
+// ncclRank is the log of a process with one stream: n collectives of a communicator in calls alone, then some in groups. Each
+// takes as long as on any other rank.
+func ncclRank(pid, communicator, n, grouped int) string {
+	var b strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	line("process pid=%d start=1 exe=/app", pid)
+	for i := range n + grouped {
+		at := 10000 * (i + 1)
+		name, id := "ncclAllReduce", 10*i
+		line("nccl_call pid=%d tid=%d name=%s time=%d known=0x3 communicator=%d bytes=8", pid, pid, name, at, communicator)
+		line("marker pid=%d tid=%d flags=0x2 id=%d time=%d name=%s domain=NCCL", pid, pid, id, at+10, name)
+		if i >= n { // the kernel of another communicator might be launched at the end of the group
+			line("marker pid=%d tid=%d flags=0x4 id=%d time=%d domain=NCCL", pid, pid, id, at+20)
+			id++
+			line("marker pid=%d tid=%d flags=0x2 id=%d time=%d name=ncclGroupEnd domain=NCCL", pid, pid, id, at+30)
+		}
+		line("api pid=%d tid=%d domain=1 cbid=652 name=cuLaunchKernelEx start=%d dur=10 correlation=%d", pid, pid, at+100, i+1)
+		if i%7 != 6 || i >= n { // the end of a range may be lost
+			line("marker pid=%d tid=%d flags=0x4 id=%d time=%d domain=NCCL", pid, pid, id, at+200)
+		}
+		line("kernel pid=%d context=1 stream=20 correlation=%d start=%d dur=1000 name=ncclDevKernel_AllReduce grid_x=1", pid, i+1, at+300)
+		line("kernel pid=%d context=1 stream=7 correlation=%d start=%d dur=1000 name=gemm grid_x=1", pid, 100000+i, at+300)
+	}
+	return b.String()
+}
+
+// pidsOf are the members of the communicators that a log has.
+func pidsOf(t *testing.T, log string) (text string) {
+	t.Helper()
+	sequences, err := ReadCollectives(&CollectiveSource{Open: logtest.Assemble(t, log), Of: 1, NamesCommunicators: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range collective.Match(sequences) {
+		var pids []uint32
+		for _, m := range c.Members {
+			pids = append(pids, m.PID)
+		}
+		text += fmt.Sprint(pids)
+	}
+	return text
+}
+
+func TestNCCLSays(t *testing.T) {
+	t.Parallel()
+	const a, b = 0xa00000001, 0xb00000001
+	for _, c := range []struct{ name, log, want string }{
+		{"one communicator", ncclRank(1, a, 5, 0) + ncclRank(2, a, 5, 0), "[1 2]"},
+		{"one, more than are asked for", ncclRank(1, a, 300, 0) + ncclRank(2, a, 200, 0), "[1 2]"},
+		{"two", ncclRank(1, a, 40, 0) + ncclRank(2, b, 40, 0) + ncclRank(3, a, 40, 0), "[1 3]"},
+		{"mostly alone", ncclRank(1, a, 30, 10) + ncclRank(2, a, 40, 0), "[1 2]"},
+		{"mostly in groups", ncclRank(1, a, 10, 30) + ncclRank(2, a, 40, 0), ""},
+		{"none, and the times do not tell", ncclRank(1, 0, 40, 0) + ncclRank(2, 0, 40, 0), ""},
+	} {
+		if got := pidsOf(t, c.log); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
 	}
 }

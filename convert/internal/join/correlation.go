@@ -2,8 +2,66 @@ package join
 
 import (
 	"cmp"
+	"slices"
 
+	"github.com/cudatrace/cudatrace/convert/internal/read"
 	"github.com/cudatrace/cudatrace/convert/timeline"
+)
+
+// A call is a slice that is not finished.
+type call struct {
+	timeline.Slice
+	thread *thread
+	state  state
+	stream read.StreamHandle // named by the call, or by the driver call inside it; 0 for none
+	fn     *read.Function
+	wait   *wait // nil for a call that does not wait, or that lies within a waiting call
+	next   *call // the next call of its correlationSlot
+
+	allocates *timeline.Call // where to describe it, for the memory that it allocates; nil for none
+}
+
+// asCause returns the part of a call that its work carries.
+func (c *call) asCause() timeline.Call {
+	return timeline.Call{Function: c.Function, Thread: c.thread.Thread, Start: c.Start, End: c.End,
+		Caller: c.Caller, Python: c.Python, Ranges: c.Ranges}
+}
+
+// A thread is a thread of a program that makes calls.
+type thread struct {
+	*timeline.Thread
+	tid   uint32  // host TID
+	open  []*call // outermost first
+	known uint64  // all calls that begin before this time are placed
+}
+
+// opened returns the start of the first open call with a correlation ID.
+func (t *thread) opened(correlation uint32) uint64 {
+	for _, c := range t.open {
+		if c.Correlation == correlation && c.state&committed == 0 {
+			return c.Start
+		}
+	}
+	return timeline.Never
+}
+
+// A state has the sources of a call and its progress.
+type state uint16
+
+const (
+	fromPair state = 1 << iota
+	fromAPI
+	hasPartner // a runtime record that contains its driver call's pair
+	isPartner  // the driver call's pair in such a record
+	closed     // nothing more can lie within it or be merged with it
+	committed  // still open, but shown: nothing more is merged with it
+	awaiting   // GPU work with its correlation ID may still come
+	launching  // its function launches a kernel and does nothing else on the GPU
+	innerPair  // a runtime call's pair that includes the pair of its driver call
+	innerAPI   // a runtime call's pair that includes the API record of its driver call
+	preparing  // prepares the work of a runtime call; another driver call, which creates the work, stands for that call
+
+	source = fromPair | fromAPI | hasPartner | isPartner | innerAPI
 )
 
 // A correlationTable matches the calls of a program with the GPU work that has their
@@ -14,8 +72,8 @@ type correlationTable struct {
 	slots    []correlationSlot
 	used     int
 	more     map[uint32]*correlationSlot // slots whose place in the array is taken
-	orphans  []orphan
-	free     int32  // 1 + index of the first unused orphan; unused orphans form a list
+	waiting  []waitingWork
+	free     int32  // 1 + index of the first unused one in waiting; the unused ones form a list
 	searched uint64 // value of calls when more was full and was last searched for stale slots
 	calls    uint64 // all calls that begin before this time are known
 	held     []heldWork
@@ -29,22 +87,22 @@ type correlationTable struct {
 type correlationSlot struct {
 	correlation uint32
 	used        bool
-	first       int32 // 1 + index of the first orphan, 0 for none
+	first       int32 // 1 + index of the first waiting work, 0 for none
 	call        *call // the first call by start, which leads to the next one; nil for none
 }
 
 // A heldWork is work of which several calls may be the cause. The cause is certain when all calls of their thread are
 // known that begin before the work.
 type heldWork struct {
-	orphan
+	waitingWork
 	correlation uint32
 }
 
 // mostCalls bounds the calls of a slot: each piece of work looks at all of them.
 const mostCalls = 64
 
-// insertCall inserts a call in the order of starts. Where there is no room, the first call goes.
-func (s *correlationSlot) insertCall(c *call) {
+// insertCall inserts a call in the order of starts. It reports whether the first call had to go.
+func (s *correlationSlot) insertCall(c *call) (full bool) {
 	n, at := 0, &s.call
 	for p := &s.call; *p != nil; p = &(*p).next {
 		n++
@@ -56,6 +114,7 @@ func (s *correlationSlot) insertCall(c *call) {
 	if n == mostCalls {
 		s.call = s.call.next
 	}
+	return n == mostCalls
 }
 
 // remove removes a call. It reports whether the call was there.
@@ -105,15 +164,22 @@ func (s *correlationSlot) holdsCause(c *call) bool {
 		return false
 	}
 	for o := s.call; o != nil; o = o.next {
-		if o.Depth > c.Depth && o.Start >= c.Start && o.End <= c.End && o.stack == c.stack && o.mayCause() {
+		if o.Depth > c.Depth && o.Start >= c.Start && o.End <= c.End && o.thread == c.thread && o.mayCause() {
 			return true
 		}
 	}
 	return false
 }
 
-// An orphan is a piece of work whose call has not come.
-type orphan struct {
+// A stream is a stream of one program.
+type stream struct {
+	out     *timeline.Stream
+	waits   *waitStream          // nil where no call waits
+	pending queue[timeline.Work] // work whose call is not known, and the work after it
+}
+
+// A waitingWork is a piece of work whose call has not come.
+type waitingWork struct {
 	stream  *stream
 	held    *timeline.Work // work that can't be placed without its call; nil for other work
 	id      uint64
@@ -171,27 +237,13 @@ func (t *correlationTable) slot(correlation uint32) *correlationSlot {
 	return t.collided(correlation)
 }
 
-// fresh makes the slot of an unknown correlation ID, if its place in the array is free.
-func (t *correlationTable) fresh(correlation uint32) *correlationSlot {
-	if len(t.slots) == 0 || len(t.more) > 0 {
-		return nil
-	}
-	slot := &t.slots[int(correlation)&(len(t.slots)-1)]
-	if slot.used {
-		return nil
-	}
-	t.used++
-	slot.correlation, slot.used, slot.first = correlation, true, 0
-	return slot
-}
-
 // longBefore is the largest time, in ns, by which a call may seem to begin after its work when
 // a clock is wrong.
 const longBefore = 1e9
 
 // stale reports whether a slot has only work whose call will not come.
 func (t *correlationTable) stale(slot *correlationSlot) bool {
-	return slot.call == nil && slot.first != 0 && timeline.End(t.orphans[slot.first-1].start, longBefore) < t.calls
+	return slot.call == nil && slot.first != 0 && timeline.End(t.waiting[slot.first-1].start, longBefore) < t.calls
 }
 
 // collided makes a slot outside the array.
@@ -229,11 +281,11 @@ func (t *correlationTable) grow() {
 	}
 }
 
-// drop frees a slot. The slot's orphans stay without a call.
+// drop frees a slot. The slot's work stays without a call.
 func (t *correlationTable) drop(slot *correlationSlot) {
 	for at := slot.first; at != 0; {
-		next := t.orphans[at-1].next
-		t.orphans[at-1] = orphan{next: t.free}
+		next := t.waiting[at-1].next
+		t.waiting[at-1] = waitingWork{next: t.free}
 		t.free, at = at, next
 	}
 	if main := &t.slots[int(slot.correlation)&(len(t.slots)-1)]; main == slot {
@@ -245,36 +297,36 @@ func (t *correlationTable) drop(slot *correlationSlot) {
 }
 
 // keep adds work whose call has not come.
-func (t *correlationTable) keep(slot *correlationSlot, w orphan) {
+func (t *correlationTable) keep(slot *correlationSlot, w waitingWork) {
 	at := t.free
 	if at != 0 {
-		t.free = t.orphans[at-1].next
+		t.free = t.waiting[at-1].next
 	} else {
-		t.orphans = append(t.orphans, orphan{})
-		at = int32(len(t.orphans))
+		t.waiting = append(t.waiting, waitingWork{})
+		at = int32(len(t.waiting))
 	}
 	w.next = slot.first
-	t.orphans[at-1] = w
+	t.waiting[at-1] = w
 	slot.first = at
 }
 
-// reverse puts the orphans of a slot into the order in which they came.
+// reverse puts the waiting work of a slot into the order in which they came.
 func (t *correlationTable) reverse(slot *correlationSlot) {
 	var turned, next int32
 	for at := slot.first; at != 0; at = next {
-		next = t.orphans[at-1].next
-		t.orphans[at-1].next = turned
+		next = t.waiting[at-1].next
+		t.waiting[at-1].next = turned
 		turned = at
 	}
 	slot.first = turned
 }
 
-// popOrphan removes the first orphan of a slot.
-func (t *correlationTable) popOrphan(slot *correlationSlot) orphan {
+// popWork removes the first waiting work of a slot.
+func (t *correlationTable) popWork(slot *correlationSlot) waitingWork {
 	at := slot.first
-	w := t.orphans[at-1]
+	w := t.waiting[at-1]
 	slot.first = w.next
-	t.orphans[at-1] = orphan{next: t.free}
+	t.waiting[at-1] = waitingWork{next: t.free}
 	t.free = at
 	return w
 }
@@ -304,4 +356,71 @@ func (t *correlationTable) release(c *call) {
 	if slot := t.find(c.Correlation); slot != nil && slot.remove(c) && slot.call == nil {
 		t.drop(slot)
 	}
+}
+
+// How much other work of its program may begin after a call before the call is taken to have no
+// work, by the kind of its function. A GPU accepts about a thousand launches per stream before
+// it runs them.
+const (
+	windowWork    = 1 << 17
+	windowUnknown = 1 << 15
+	windowOther   = 1 << 12
+)
+
+// window is the amount of other work for which a call waits for its own work.
+func window(c *call) uint64 {
+	switch {
+	case c.fn.MayWork && c.Ret == 0:
+		return windowWork
+	case !c.fn.Known && c.Ret == 0:
+		return windowUnknown
+	}
+	return windowOther
+}
+
+// workProgress says how far the work of a program has been read.
+type workProgress struct {
+	done     uint64 // pieces of work
+	marks    []progressMark
+	patience uint64 // Options.Patience
+}
+
+// A progressMark says that the first done pieces include all work that begins before low.
+type progressMark struct{ low, done uint64 }
+
+// mark notes that all work before low has been read.
+func (p *workProgress) mark(low uint64) {
+	if n := len(p.marks); n > 0 && p.marks[n-1].low >= low {
+		return
+	}
+	if n := len(p.marks); n > 0 && p.marks[n-1].done == p.done {
+		p.marks[n-1].low = low
+		return
+	}
+	i := 0
+	for i < len(p.marks) && p.done-p.marks[i].done > windowWork {
+		i++
+	}
+	if i > 1 { // the last of these marks is still needed
+		p.marks = p.marks[:copy(p.marks, p.marks[i-1:])]
+	}
+	p.marks = append(p.marks, progressMark{low, p.done})
+}
+
+// past reports whether so much work has begun after the end of a call that the call's own work
+// will not come.
+func (p *workProgress) past(c *call) bool {
+	i, _ := slices.BinarySearchFunc(p.marks, c.End, func(m progressMark, at uint64) int {
+		if m.low <= at {
+			return -1
+		}
+		return 1
+	})
+	if i == len(p.marks) {
+		return false
+	}
+	if last := p.marks[len(p.marks)-1].low; p.patience > 0 && last >= timeline.End(c.End, p.patience) {
+		return true
+	}
+	return p.marks[i].low == timeline.Never || p.done-p.marks[i].done >= window(c)
 }

@@ -11,7 +11,7 @@ func TestFullCorrelationTable(t *testing.T) {
 	taken := 0
 	for i := range uint32(mostSlots + 3*mostMore) {
 		if slot := j.slot(i + 1); slot != nil {
-			j.keep(slot, orphan{id: uint64(i), start: 1})
+			j.keep(slot, waitingWork{id: uint64(i), start: 1})
 			taken++
 		}
 	}

@@ -1,11 +1,10 @@
 package join
 
 import (
-	"github.com/cudatrace/cudatrace/convert/internal/ordered"
+	"github.com/cudatrace/cudatrace/convert/internal/pipeline"
 	"github.com/cudatrace/cudatrace/convert/internal/read"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
-	"github.com/cudatrace/cudatrace/record/livemem"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -19,10 +18,7 @@ type events struct {
 	spans    spanOutput
 	memory   *memoryUsage
 
-	memoryBefore uint64 // changes of memory from this time on are another joiner's; 0 for none
-	memoryFrom   uint64 // those before it
-
-	markers ordered.List[marker]
+	markers inOrder[marker]
 	samples samples
 	times   threadTimes
 
@@ -30,37 +26,29 @@ type events struct {
 	takers    map[tracelog.Kind]func(b *tracelog.Block, i int) // takers of a record, by kind
 }
 
-// maxHeldMarkers bounds the markers that wait for earlier ones.
-const maxHeldMarkers = 1 << 18
-
-// A marker is an NVTX marker of a program, or what a call of NCCL says before the marker at which its range begins.
+// A marker is an NVTX marker of a program, or the arguments of a call of NCCL before the marker at which its range
+// begins.
 type marker struct {
 	program *program
 	tracelog.Marker
 	call *tracelog.NCCLCall // a call of NCCL in place of a marker; nil for a marker
 }
 
-func newEvents(j *Joiner) *events {
+func newEvents(c *read.Catalog, programs []*program, byPID map[uint32][]*program, wanted *read.Wanted, found *Found,
+	out *pipeline.Pipeline, spans spanOutput, memory *memoryUsage) *events {
 	e := &events{
-		catalog: j.catalog, wanted: &j.wanted, programs: j.programs, byPID: j.byPID, found: &j.Found,
-		spans:   spanOutput{emitter: j.out, selection: j.options.Selection, steps: j.options.Steps},
-		memory:  newMemoryUsage(j.out),
-		markers: ordered.NewList(func(a, b *marker) bool { return markerBefore(&a.Marker, &b.Marker) }),
-	}
-	if e.memoryBefore = j.options.memoryBefore; e.memoryBefore > 0 {
-		e.memory.held = make(map[heldKey]*timeline.Allocation)
-	}
-	if f := j.options.Filter; f != nil {
-		e.spans.from, e.spans.to = f.From, f.To
+		catalog: c, wanted: wanted, programs: programs, byPID: byPID, found: found, spans: spans, memory: memory,
+		markers: newInOrder(&spans.budget.Records, &found.Late, func(m *marker) uint64 { return m.Time },
+			func(a, b *marker) bool { return markerBefore(&a.Marker, &b.Marker) }),
 	}
 	for _, p := range e.programs {
 		if p.hasMarkers {
-			p.nvtx(&e.spans, e.found)
+			p.nvtx(&e.spans)
 		}
 	}
-	e.samples = newSamples(j.catalog, j.byPID, j.out)
-	e.times = newThreadTimes(j.catalog, e.program, j.out)
-	e.functions = newFunctions(j.catalog, e.program, &e.spans)
+	e.samples = newSamples(c, byPID, out, &e.spans)
+	e.times = newThreadTimes(c, e.program, out, &e.spans)
+	e.functions = newFunctions(c, e.program, &e.spans)
 	e.takers = map[tracelog.Kind]func(b *tracelog.Block, i int){
 		tracelog.KindOverhead:     e.overhead,
 		tracelog.KindMarker:       e.marker,
@@ -94,13 +82,18 @@ func (e *events) dispatch(b *tracelog.Block) {
 	}
 }
 
+// newLanes returns the tracks of a program for spans of a category that have no thread.
+func (e *events) newLanes(p *program, c timeline.Category) *overlapLanes {
+	return newOverlapLanes(&e.spans, &e.spans.budget.Records, timeline.Track{Process: p.out, Category: c})
+}
+
 func (e *events) overhead(b *tracelog.Block, i int) {
 	var x tracelog.Overhead
 	x.Read(b, i)
 	start := e.catalog.KnownTime(x.Start)
 	p := e.program(x.PID, start)
 	if p.overheads == nil {
-		p.overheads = newOverlapLanes(&e.spans, timeline.Track{Process: p.out, Category: timeline.CUPTI})
+		p.overheads = e.newLanes(p, timeline.CUPTI)
 	}
 	sp := timeline.Span{Name: cudaapi.OverheadName(x.OverheadKind), Start: start, End: timeline.End(start, x.Dur)}
 	if x.TID != 0 {
@@ -115,10 +108,10 @@ func (e *events) marker(b *tracelog.Block, i int) {
 	m.Marker.Read(b, i)
 	m.Time, m.TID = e.catalog.KnownTime(m.Time), e.catalog.Names.HostTID(m.PID, m.TID)
 	m.program = e.program(m.PID, m.Time)
-	e.markers.Add(m)
+	e.markers.add(m)
 }
 
-// ncclCall takes what a call of NCCL says. On another clock than CUPTI's, nothing tells which range follows.
+// ncclCall takes the arguments of a call of NCCL. On another clock than CUPTI's, the range that follows is not known.
 func (e *events) ncclCall(b *tracelog.Block, i int) {
 	call := new(tracelog.NCCLCall)
 	call.Read(b, i)
@@ -126,30 +119,14 @@ func (e *events) ncclCall(b *tracelog.Block, i int) {
 		return
 	}
 	call.TID = e.catalog.Names.HostTID(call.PID, call.TID)
-	e.markers.Add(marker{program: e.program(call.PID, call.Time), Marker: tracelog.Marker{Time: call.Time}, call: call})
+	e.markers.add(marker{program: e.program(call.PID, call.Time), Marker: tracelog.Marker{Time: call.Time}, call: call})
 }
 
 func (e *events) allocation(b *tracelog.Block, i int) {
 	var m tracelog.Memory
 	m.Read(b, i)
 	at := e.catalog.KnownTime(m.Time)
-	e.memoryOf(e.program(m.PID, at)).addRecord(&m, at)
-}
-
-// memoryCall takes a call of a function that allocates, frees, or says where. It returns where to describe a call that
-// allocates, nil for any other one.
-func (e *events) memoryCall(p *program, tid uint32, r *read.Call) *timeline.Call {
-	if r.Flags&(tracelog.CallUnfinished|tracelog.CallNoReturn) != 0 || !e.catalog.MemoryFromCalls() {
-		return nil
-	}
-	c, ok := r.Function.Memory.Read(r.Arguments.Args, r.Ret)
-	if !ok {
-		return nil
-	}
-	if at := livemem.At(&c, r.Start, r.End); at < e.memoryFrom || e.memoryBefore > 0 && at >= e.memoryBefore {
-		return nil
-	}
-	return e.memoryOf(p).addCall(tid, &c, r.Start, r.End)
+	e.program(m.PID, at).memoryIn(e.memory).addRecord(&m, at)
 }
 
 // memoryLow is a lower bound for the times of later events of memory.
@@ -163,26 +140,16 @@ func (e *events) memoryLow() uint64 {
 	return low
 }
 
-func (e *events) memoryOf(p *program) *processMemory {
-	if p.memory == nil {
-		p.memory = e.memory.process(p.out, func(device uint32) uint32 { return e.catalog.GPUs.IndexOrOwn(p.PID, device) })
-		if _, ended := e.catalog.Outcome.EndOf(p.Program); (ended || p.Until != 0) && e.memoryBefore == 0 {
-			p.endMemory()
-		}
-	}
-	return p.memory
-}
-
 func (e *events) pool(b *tracelog.Block, i int) {
 	var m tracelog.MemoryPool
 	m.Read(b, i)
 	at := e.catalog.KnownTime(m.Time)
 	p := e.program(m.PID, at)
 	if p.pools == nil {
-		p.pools = newOverlapLanes(&e.spans, timeline.Track{Process: p.out, Category: timeline.Memory})
+		p.pools = e.newLanes(p, timeline.Memory)
 	}
 	gpu, _ := e.catalog.GPUs.Index(m.PID, m.Device)
-	e.memoryOf(p).addPool(&m, at, gpu)
+	p.memoryIn(e.memory).addPool(&m, at, gpu)
 	p.pools.addInstant(timeline.Span{
 		Name: "pool " + cudaapi.PoolOperationName(m.Operation), Start: at, End: at,
 		Args: []timeline.Detail{
@@ -207,9 +174,8 @@ func (e *events) markersUntil() uint64 { return e.low(tracelog.KindMarker) }
 // time may be stacked afterwards.
 func (e *events) takeMarkers(all bool) {
 	low := e.markersUntil()
-	full := e.markers.Len() > maxHeldMarkers
-	e.markers.Drain(func(m *marker) bool { return m.Time < low || all || full }, func(m *marker) {
-		if r := m.program.nvtx(&e.spans, e.found); m.call != nil {
+	e.markers.drain(low, all, func(m *marker) {
+		if r := m.program.nvtx(&e.spans); m.call != nil {
 			r.ncclCall(m.call)
 		} else {
 			r.marker(&m.Marker)
@@ -220,7 +186,8 @@ func (e *events) takeMarkers(all bool) {
 	}
 	for _, p := range e.programs {
 		if p.ranges != nil {
-			p.ranges.known(low)
+			p.ranges.until = low
+			p.ranges.relieve()
 		}
 	}
 }
@@ -243,7 +210,7 @@ func (e *events) advanceProgram(p *program, memoryLow uint64, all bool) {
 	case all:
 		p.ranges.finish()
 	default:
-		p.ranges.emitUntilKnown()
+		p.ranges.advance(false)
 	}
 	if p.overheads != nil {
 		p.overheads.advance(e.low(tracelog.KindOverhead), all)

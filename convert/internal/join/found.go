@@ -14,14 +14,13 @@ type Found struct {
 	NVTX       nvtxStats
 	OverheadNS uint64 // time that CUPTI took for itself
 	Forced     uint64 // calls that were shown before everything that belongs to them was known
-	Unranged   uint64 // calls whose NVTX ranges were not known when the calls were stacked
+	Late       uint64 // calls and other records that came after later ones had been shown: their slices begin later
+	TooDeep    uint64 // calls, ranges and functions in more than maxDepth others
 	LeftOut    uint64 // slices and pieces of work that were read but not shown
 	Taken      uint64 // records that the filter selected, 0 without a filter
 	PeakDevice uint64 // largest number of live bytes of device memory on one GPU
-	Untracked  uint64 // allocations beyond MaxAllocations
-
-	UntrackedPools uint64 // states of memory pools beyond MaxMemoryPools
-	Span           Span   // from the first call to the last end of a call or of GPU work
+	Untracked  uint64 // allocations and states of memory pools beyond MaxAllocations
+	Span       Span   // from the first call to the last end of a call or of GPU work
 
 	Metrics []sampled.GPU // main figures of the sampled GPUs
 }
@@ -49,14 +48,12 @@ type callStats struct {
 	Joined       uint64 // API records that were merged with the uprobe pair of their call
 	Unprobed     uint64 // API records of successful calls that no uprobe saw
 	Uncorrelated uint64 // successful calls that create GPU work but have no API record
-	AtEnd        uint64 // such calls that were made after their program had handed over its last records, before it ended, and those whose work had not run then
-	AtExec       uint64 // the same, before it ran another program by exec
+	AtEnd        uint64 // such calls, made between the last records and the end of their program, or without work by then
+	AtExec       uint64 // the same, before the program ran another one by exec
 	Calls        uint64 // outermost slices: the calls that the program made
 	Failed       uint64 // outermost calls that returned an error
 	Unfinished   uint64 // calls that had not returned
 	Clipped      uint64 // slices that were cut at the end of the slice around them
-	TooDeep      uint64 // slices that were cut because more than maxNesting calls were open
-	Late         uint64 // slices that began before a slice that was already shown, and were moved to it
 	Launches     uint64 // calls that launched a kernel; of nested calls only the outermost counts
 	Unnamed      uint64 // those of Launches whose kernel is unknown, in programs without GPU work
 	Located      uint64 // those of Calls whose caller is known
@@ -85,43 +82,6 @@ type Failure struct {
 	Ret               int32
 }
 
-// count counts a call of a program that is about to be shown.
-func (s *callStats) count(c *call, p *program) {
-	// A call may fail before it reaches the probed function.
-	if c.state&source == fromAPI && c.Ret == 0 {
-		s.Unprobed++
-	}
-	if p.correlated && c.state&source == fromPair && c.fn.GPUWork && c.Ret == 0 && c.Flags == 0 {
-		switch {
-		case c.End <= p.handedOver:
-			s.Uncorrelated++
-		case p.Until != 0:
-			s.AtExec++
-		default:
-			s.AtEnd++
-		}
-	}
-	if c.Flags&timeline.Unfinished != 0 {
-		s.Unfinished++
-	}
-	if c.Depth > 0 || c.state&preparing != 0 {
-		return
-	}
-	s.Calls++
-	s.countFunction(c.Function)
-	if c.Caller != nil {
-		s.Located++
-	}
-	if !c.Failed() {
-		return
-	}
-	s.Failed++
-	if s.Errors == nil {
-		s.Errors = make(map[Failure]uint64)
-	}
-	s.Errors[Failure{c.Name, c.Library, c.Ret}]++
-}
-
 // workStats count GPU work, and the work whose call was found.
 type workStats struct {
 	timeline.WorkCounts
@@ -130,4 +90,16 @@ type workStats struct {
 	Captured   uint64    // pieces of graphs whose captured call was found
 	Uncaptured [4]uint64 // pieces of graphs without one, by timeline.Uncaptured
 	Bodies     uint64    // pieces in the bodies of conditional graph nodes whose call was not found
+}
+
+// nvtxStats count a program's ranges and marks.
+type nvtxStats struct {
+	Ranges, Marks uint64
+	Unmatched     uint64 // starts without an end, and ends without a start
+}
+
+// waitStats count arrows and waits.
+type waitStats struct {
+	Arrows    uint64 // from work to a call that waited for it
+	Ambiguous uint64 // waits that fit several streams
 }

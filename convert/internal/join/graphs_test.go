@@ -239,21 +239,27 @@ func bodiesOf(j *joining) (launches []int, without int) {
 // Beyond its limits a program's body work has no call.
 func TestBodyLimits(t *testing.T) {
 	t.Parallel()
-	o := &orphan{stream: &stream{out: &timeline.Stream{Context: &timeline.Context{ID: 1}}}}
-	top, body := &timeline.Work{Start: 100, Dur: 4, Graph: 9, Correlation: 3}, &timeline.Work{Start: 200, Dur: 5, Graph: 9}
+	o := &waitingWork{start: 200, stream: &stream{out: &timeline.Stream{Context: &timeline.Context{ID: 1}}}}
+	top := &timeline.Work{Start: 100, Dur: 4, Graph: 9, Correlation: 3}
+	body := &timeline.Work{Start: 200, Dur: 5, Graph: 9, GraphNode: 1}
 	full := graphs{size: maxGraphs}
 	if full.matchNode(top, o) || full.matchNode(body, o) || len(full.byKey) > 0 {
 		t.Error("a graph too many is followed")
 	}
-	late := graphs{top: make([]nodeWork, maxTop)}
-	if late.matchNode(top, o) || late.matchNode(body, o) || !late.off || late.top != nil {
-		t.Error("more top-level work waits than may")
+	var waiting graphs
+	if waiting.matchNode(top, o); !waiting.matchNode(body, o) || waiting.unsettledWork() != 2 {
+		t.Fatalf("%d pieces of work wait, want 2", waiting.unsettledWork())
+	}
+	launch := uint32(0)
+	waiting.settle(waiting.newestWork(), func(_ *waitingWork, of uint32) { launch = of })
+	if launch != top.Correlation || waiting.unsettledWork() != 0 {
+		t.Errorf("where too much waits, body work is of launch %d; %d pieces wait", launch, waiting.unsettledWork())
 	}
 	last := graphs{size: maxGraphs - 1}
 	if last.matchNode(top, o); !last.matchNode(body, o) {
 		t.Fatal("the last graph is not followed")
 	}
-	last.settle(timeline.Never, nil, nil)
+	last.settle(timeline.Never, nil)
 	if g := last.recent; !g.unsure || len(g.nodes) > 0 || len(last.bodies) > 0 {
 		t.Errorf("a node too many is followed: %+v", g)
 	}
@@ -272,4 +278,100 @@ func bodyCalls(j *joining) string {
 		}
 	}
 	return strings.Join(words, " ")
+}
+
+// A question is for the launch of a graph at a time; 0 for none.
+type question struct {
+	graph uint32
+	at    uint64
+	want  uint32
+}
+
+// Of finds the only launch that can have been running.
+func TestOf(t *testing.T) {
+	t.Parallel()
+	first, second := graphLaunch{Correlation: 1, Start: 100, End: 110, Stream: 7, Exec: 70}, graphLaunch{Correlation: 2, Start: 200, End: 210, Stream: 7, Exec: 70}
+	other := graphLaunch{Correlation: 3, Start: 150, End: 160, Stream: 8, Exec: 80}
+	tests := []struct {
+		name      string
+		launches  []graphLaunch
+		marks     []finishMark
+		questions []question
+	}{
+		{"the only one", []graphLaunch{first}, nil, []question{{9, 99, 0}, {9, 100, 1}, {9, 500, 1}}},
+		{"several", []graphLaunch{first, second}, nil, []question{{9, 199, 1}, {9, 200, 0}, {9, 900, 0}}},
+		{"in any order", []graphLaunch{second, first}, nil, []question{{9, 199, 1}, {9, 200, 0}}},
+		{"behind a wait for the stream", []graphLaunch{first, second}, []finishMark{{Stream: 7, After: 110, At: 190}}, []question{{9, 150, 1}, {9, 200, 2}}},
+		{"behind a wait for everything", []graphLaunch{first, second}, []finishMark{{After: 150, At: 190}}, []question{{9, 300, 2}}},
+		{"behind a wait for another stream", []graphLaunch{first, second}, []finishMark{{Stream: 8, After: 150, At: 190}}, []question{{9, 300, 0}}},
+		{"behind a wait that began before the launch returned", []graphLaunch{first, second}, []finishMark{{Stream: 7, After: 109, At: 190}}, []question{{9, 300, 0}}},
+		{"before the end of a wait", []graphLaunch{first, second}, []finishMark{{Stream: 7, After: 120, At: 250}}, []question{{9, 240, 0}, {9, 250, 2}}},
+		{"a wait that is not known yet", []graphLaunch{first, second}, []finishMark{{Stream: 7, After: 1000, At: 1001}}, []question{{9, 300, 0}}},
+		{"a wait for another stream of the same handle", []graphLaunch{first, second}, []finishMark{{Stream: 7, After: 190, At: 195}, {Stream: 7, After: 120, Destroyed: true}}, []question{{9, 300, 0}}},
+		{"a wait for everything, of a stream that was destroyed", []graphLaunch{first, second}, []finishMark{{After: 190, At: 195}, {Stream: 7, After: 120, Destroyed: true}}, []question{{9, 300, 2}}},
+		{"of two graphs", []graphLaunch{first, other}, nil, []question{{9, 120, 1}, {5, 170, 3}}},
+		{"of two graphs at once", []graphLaunch{first, other}, nil, []question{{9, 170, 0}, {5, 180, 0}}},
+		{"with the graph's handle", []graphLaunch{first, other, second}, []finishMark{{Stream: 7, After: 120, At: 195}}, []question{{9, 120, 1}, {9, 300, 2}}},
+		{"two records of one launch", []graphLaunch{{Correlation: 1, Start: 102, End: 108, Stream: 7}, {Correlation: 1, Start: 100, End: 110}, second}, []finishMark{{Stream: 7, After: 109, At: 190}}, []question{{9, 101, 1}, {9, 300, 0}}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			var l graphLaunches
+			ofNumber := map[uint32]*graph{5: new(graph), 9: new(graph)}
+			for _, x := range test.launches {
+				l.addLaunch(x)
+			}
+			for _, m := range test.marks {
+				l.mark(m)
+			}
+			l.advance(1000)
+			for _, q := range test.questions {
+				if got := l.onlyRunning(ofNumber[q.graph], q.at); got != q.want {
+					t.Errorf("graph %d at %d is of launch %d, want %d", q.graph, q.at, got, q.want)
+				}
+			}
+		})
+	}
+}
+
+// A launch that ran is of its graph, and the graph's earlier launches had finished.
+func TestRan(t *testing.T) {
+	t.Parallel()
+	var l graphLaunches
+	a, b := new(graph), new(graph)
+	for i := range uint32(4) {
+		l.addLaunch(graphLaunch{Correlation: i + 1, Start: uint64(i*10 + 10), End: uint64(i*10 + 15)})
+	}
+	l.ran(1, a, 50)
+	l.ran(2, b, 50)
+	l.ran(4, a, 60)
+	l.ran(9, a, 60)
+	l.passed(50)
+	if got := l.onlyRunning(a, 59); got != 0 {
+		t.Errorf("of launches 1, 3 and 4 it is %d", got)
+	}
+	if l.passed(60); len(l.list) != 3 {
+		t.Errorf("%d launches may be running, want 3", len(l.list))
+	}
+	if got := l.onlyRunning(b, 70); got != 0 {
+		t.Errorf("of launches 2 and 3 it is %d", got)
+	}
+}
+
+// Beyond its limits nothing is certain, and nothing is kept.
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	var l graphLaunches
+	for i := range uint32(maxGraphRuns) {
+		l.addLaunch(graphLaunch{Correlation: i + 1, Start: uint64(i)*10 + 10, End: uint64(i)*10 + 15})
+	}
+	if got := l.onlyRunning(new(graph), 12); got != 1 || len(l.list) != maxGraphRuns {
+		t.Fatalf("the first of %d launches is %d", len(l.list), got)
+	}
+	l.addLaunch(graphLaunch{Correlation: 1 << 20, Start: 1 << 20, End: 1 << 20})
+	l.mark(finishMark{At: 1})
+	if got := l.onlyRunning(new(graph), 13); got != 0 || l.list != nil || l.marks != nil || !l.launched {
+		t.Errorf("beyond the limit it is launch %d", got)
+	}
 }

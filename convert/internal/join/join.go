@@ -1,6 +1,7 @@
 package join
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/cudatrace/cudatrace/convert/internal/pipeline"
@@ -9,6 +10,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/pattern"
 	"github.com/cudatrace/cudatrace/record/tracelog"
+	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
 // Options are the options for joining a log.
@@ -40,13 +42,14 @@ type Joiner struct {
 	catalog   *read.Catalog
 	options   Options
 	out       *pipeline.Pipeline
-	share     share // of the budget
-	pending   int   // calls and pieces of work that wait for each other
+	unread    int // records in the mergers of threads
+	pending   int // calls and pieces of work that wait for each other
 	wanted    read.Wanted
 	threads   *threads
 	streams   *streams
 	work      *workJoiner
 	events    *events
+	memory    *memoryUsage
 	coming    map[uint32]*coming // by process
 	callMerge *read.Calls
 	workMerge *read.Works
@@ -69,14 +72,16 @@ func New(c *read.Catalog, out *pipeline.Pipeline, o Options) *Joiner {
 	}
 	j.callMerge, j.workMerge = read.NewCalls(c, &j.wanted, &j.Found.Calls.Counts), read.NewWorks(c, &j.wanted)
 	j.work = &workJoiner{out: out, selection: o.Selection, found: &j.Found, ids: o.IDs, ofCalls: o.OfCalls}
-	j.events = newEvents(j)
-	j.threads = newThreads(c, j.byPID, j.callMerge, &stackOutput{out: out, selection: o.Selection, found: &j.Found,
-		functions: &c.Functions, calls: j.callMerge, work: j.work, events: j.events})
-	j.streams = newStreams(c, j.byPID, j.workMerge, out)
-	for _, p := range j.programs {
-		p.log = j.streams
+	spans := spanOutput{emitter: out, selection: o.Selection, steps: o.Steps, budget: o.Budget, found: &j.Found}
+	if f := o.Filter; f != nil {
+		spans.from, spans.to = f.From, f.To
 	}
-	j.work.spans = &j.events.spans
+	j.memory = newMemoryUsage(&spans, o.memoryBefore)
+	j.events = newEvents(c, j.programs, j.byPID, &j.wanted, &j.Found, out, spans, j.memory)
+	j.threads = newThreads(c, j.byPID, &stackOutput{out: out, selection: o.Selection, found: &j.Found,
+		functions: &c.Functions, calls: j.callMerge, work: j.work, memory: j.memory})
+	j.streams = newStreams(c, j.byPID, j.workMerge, out)
+	j.work.streams, j.work.spans = j.streams, &j.events.spans
 	j.coming = make(map[uint32]*coming)
 	j.addComing(c.Processes.PIDs)
 	return j
@@ -97,7 +102,7 @@ func (j *Joiner) Update() {
 		of := c.Processes.Get(pid)
 		for i := len(j.byPID[pid]); i < len(of.Programs); i++ {
 			p := newProgram(c, of, of.Programs[i], j.options.Offset, &j.Found)
-			p.work.patience, p.log = j.options.Patience, j.streams
+			p.work.patience = j.options.Patience
 			j.byPID[pid], j.programs = append(j.byPID[pid], p), append(j.programs, p)
 			p.out.Clock = j.options.Clock
 			j.out.Emit(p.out)
@@ -135,7 +140,8 @@ func (j *Joiner) addComing(pids []uint32) {
 // Describe hands on the processes: those with a rank first, in the order of their ranks. Then come the
 // processes outside the recording that used its GPUs.
 func (j *Joiner) Describe() {
-	programs := slices.SortedStableFunc(slices.Values(j.programs), func(a, b *program) int { return a.Rank.Compare(b.Rank) })
+	byRank := func(a, b *program) int { return a.Rank.Compare(b.Rank) }
+	programs := slices.SortedStableFunc(slices.Values(j.programs), byRank)
 	for _, p := range programs {
 		p.out.Clock = j.options.Clock
 		j.out.Emit(p.out)
@@ -238,17 +244,17 @@ func (j *Joiner) callsLow(calls uint64) uint64 {
 // and the calls of its process have been read nearly as far.
 func (j *Joiner) workLow(s *streamWork, held int) uint64 {
 	low := s.lows.Low()
-	if held > j.options.Budget.Records/2 {
+	if held > j.options.Budget.Records.Most/2 {
 		return low
 	}
 	return min(low, j.workKnown(s.key.PID))
 }
 
-// workKnown is the time up to which all work of a process is read, as far as the log has it. Work waits for calls, so it
-// is read little ahead of them. But where the records of one thread come late, the calls of the other threads pile up:
-// then their work is read whatever that thread has done.
+// workKnown is the time up to which all work of a process is read, as far as the log has it. Work waits for calls,
+// so it is read little ahead of them. But where the records of one thread come late, the calls of the other threads
+// pile up: then their work is read whatever that thread has done.
 func (j *Joiner) workKnown(pid uint32) uint64 {
-	if j.pending > j.options.Budget.Calls/4 {
+	if j.pending > j.options.Budget.Calls.Most/4 {
 		return j.coming[pid].work
 	}
 	return timeline.End(j.callsLow(j.coming[pid].calls), workAhead)
@@ -260,17 +266,20 @@ func (j *Joiner) step(before uint64, heldWork int) {
 	for _, t := range j.threads.active {
 		j.threads.advance(t, min(before, j.callsLow(t.lows.Low())), false)
 	}
-	if j.options.Budget.holdRecords(&j.share, j.threads.held()) {
+	records := &j.options.Budget.Records
+	if records.set(&j.unread, j.threads.held()); records.over() {
 		j.threads.relieve()
+		records.set(&j.unread, j.threads.held())
 	}
+	j.noteOpen()
 	j.settleCaptures(before)
 	for _, s := range j.streams.active {
-		j.advance(s, min(before, j.workLow(s, heldWork)), false)
+		j.readWork(s, min(before, j.workLow(s, heldWork)), false)
 	}
 	force := j.mark(before, false)
 	for _, p := range j.programs {
 		if p.waits != nil {
-			p.waits.joinUntil(j.waitsLow(p, before), false)
+			p.waits.joinUntil(j.waitsLow(p, before), force)
 		}
 	}
 	j.events.advance(false)
@@ -280,19 +289,18 @@ func (j *Joiner) step(before uint64, heldWork int) {
 	j.streams.rest()
 }
 
-// settleCaptures gives captured calls to their captures, as far as all calls of their program are known.
-func (j *Joiner) settleCaptures(before uint64) {
-	if !j.catalog.Nodes.Any() {
-		return
-	}
+// noteOpen notes up to which time the calls that may create work are closed, for each program.
+func (j *Joiner) noteOpen() {
 	for _, p := range j.programs {
 		p.unclosed = timeline.Never
 	}
 	j.threads.each(func(s *stack) { s.program.unclosed = min(s.program.unclosed, s.unclosed()) })
+}
+
+// settleCaptures gives captured calls to their captures, as far as all calls of their program are known.
+func (j *Joiner) settleCaptures(before uint64) {
 	for _, p := range j.programs {
-		if p.captures != nil {
-			p.captures.settle(min(before, j.callsLow(j.coming[p.PID].calls), p.unclosed))
-		}
+		p.captures.settle(min(before, j.callsLow(j.coming[p.PID].calls), p.unclosed))
 	}
 }
 
@@ -307,11 +315,11 @@ func (j *Joiner) passRanges(before uint64) {
 	}
 }
 
-// advance reads the work of a stream that begins before low; with all, all of it.
-func (j *Joiner) advance(s *streamWork, low uint64, all bool) {
+// readWork reads the work of a stream that begins before low; with all, all of it.
+func (j *Joiner) readWork(s *streamWork, low uint64, all bool) {
 	s.merger.Until(low, all)
 	for w := s.merger.Next(); w != nil; w = s.merger.Next() {
-		j.work.joinWork(j.streams.stream(s, w.Device, w.Program), &w.Work)
+		j.work.joinWork(j.byPID[s.key.PID][w.Program], j.streams.stream(s, w.Device, w.Program), &w.Work)
 	}
 }
 
@@ -319,26 +327,26 @@ func (j *Joiner) advance(s *streamWork, low uint64, all bool) {
 // many calls and pieces of work wait for each other.
 func (j *Joiner) mark(before uint64, all bool) (force bool) {
 	pending := 0
-	j.streams.each(func(s *stream) { pending += s.pending.len() })
+	j.streams.each(func(_ *program, s *stream) { pending += s.pending.len() })
 	for _, p := range j.programs {
-		p.unclosed = timeline.Never
+		pending += p.captures.unsettledCalls() + p.graphs.unsettledWork()
 	}
-	j.threads.each(func(s *stack) {
-		pending += s.pending.len()
-		s.program.unclosed = min(s.program.unclosed, s.unclosed())
-	})
+	j.threads.each(func(s *stack) { pending += s.pending.len() })
+	calls := &j.options.Budget.Calls
+	calls.set(&j.pending, pending)
+	force = calls.over()
 	for _, p := range j.programs {
-		calls := j.callsLow(j.coming[p.PID].calls)
-		p.correlation.calls = min(before, calls)
+		p.correlation.calls = min(before, j.callsLow(j.coming[p.PID].calls))
 		low := min(before, j.coming[p.PID].work, j.workKnown(p.PID))
-		p.joinHeld(j.work, false)
+		j.work.joinHeld(p, false)
 		p.work.mark(low)
-		p.graphs.settle(min(low, p.correlation.calls, p.unclosed), p, j.work)
-	}
-	j.pending = pending
-	if force = j.options.Budget.holdCalls(&j.share, pending); force || all {
-		for _, p := range j.programs {
-			p.joinHeld(j.work, true)
+		if low = min(low, p.correlation.calls, p.unclosed); force {
+			low = max(low, p.graphs.newestWork())
+			p.captures.settle(p.captures.newestCall())
+		}
+		p.graphs.settle(low, func(o *waitingWork, launch uint32) { j.work.launched(p, o, launch) })
+		if force || all {
+			j.work.joinHeld(p, true)
 		}
 	}
 	return force
@@ -352,7 +360,9 @@ func (j *Joiner) waitsLow(p *program, before uint64) uint64 {
 // emit shows the finished work and calls.
 func (j *Joiner) emit(force, all bool) {
 	j.work.showLate(force || all)
-	j.streams.each(func(s *stream) { j.work.emit(s, min(s.program.correlation.calls, s.program.unclosed), force || all) })
+	j.streams.each(func(p *program, s *stream) {
+		j.work.emit(p, s, min(p.correlation.calls, p.unclosed), force || all)
+	})
 	for _, t := range j.threads.active {
 		t.merger.Trim()
 	}
@@ -375,11 +385,13 @@ func (j *Joiner) Finish() {
 	for _, t := range j.threads.active {
 		j.threads.advance(t, timeline.Never, true)
 	}
+	j.noteOpen()
 	j.settleCaptures(timeline.Never)
 	for _, s := range j.streams.active {
-		j.advance(s, timeline.Never, true)
+		j.readWork(s, timeline.Never, true)
 	}
 	j.threads.each((*stack).closeAll)
+	j.noteOpen()
 	j.settleCaptures(timeline.Never)
 	j.mark(timeline.Never, true)
 	for _, p := range j.programs {
@@ -392,18 +404,82 @@ func (j *Joiner) Finish() {
 	if j.options.Selection == nil {
 		j.threads.each((*stack).countUnrun)
 	}
-	j.options.Budget.holdRecords(&j.share, 0)
-	j.options.Budget.holdCalls(&j.share, 0)
+	j.options.Budget.Records.set(&j.unread, 0)
+	j.options.Budget.Calls.set(&j.pending, 0)
 	j.streams.announceIdle()
 	j.events.samples.finish(j.catalog.Last())
 	for _, e := range j.catalog.Remarks() {
 		j.out.Emit(e)
 	}
 	f := &j.Found
-	f.Taken, f.PeakDevice, f.Untracked = j.wanted.Taken, j.events.memory.Peak, j.events.memory.Room.Dropped
-	f.UntrackedPools, f.Metrics = j.events.memory.DroppedPools, j.events.samples.figures()
+	f.Taken, f.PeakDevice, f.Untracked = j.wanted.Taken, j.memory.Peak, j.memory.Room.Dropped
+	f.Metrics = j.events.samples.figures()
 	if s := j.options.Selection; s != nil {
 		f.LeftOut += s.LeftOut
+	}
+}
+
+// BeforeTime returns the filter of the records that tell what was live when the time of a filter began; nil where the
+// filter has no such time.
+func BeforeTime(f *tracelog.Filter) *tracelog.Filter {
+	if f == nil || f.From <= 1 {
+		return nil
+	}
+	before := *f
+	before.From, before.To, before.Anytime = 0, f.From-1, nil
+	before.Kinds = []tracelog.Kind{tracelog.KindCall, tracelog.KindAPI, tracelog.KindMemory}
+	for _, t := range schema.Records() {
+		if t.Role != schema.Event {
+			before.Kinds = append(before.Kinds, t.Kind)
+		}
+	}
+	return &before
+}
+
+// Inherit joins the calls before the time of the joiner's filter, and takes over the memory that they left live. The
+// catalog is that of the records that BeforeTime selects.
+func (j *Joiner) Inherit(before *read.Catalog, open read.Opener) error {
+	o := j.options
+	o.Filter, o.Selection, o.IDs, o.Budget, o.Offset = BeforeTime(o.Filter), nil, new(WorkIDs), DefaultBudget(), 0
+	o.memoryBefore = j.options.Filter.From
+	j.memory.from = o.memoryBefore
+	earlier := New(before, pipeline.New(nil), o)
+	if err := earlier.Run(open, func(float64) {}); err != nil {
+		return err
+	}
+	for _, p := range j.programs {
+		_, ended := j.catalog.Outcome.EndOf(p.Program)
+		if (ended || p.Until != 0) && p.horizon < o.memoryBefore {
+			continue
+		}
+		programs := earlier.byPID[p.PID]
+		same := slices.IndexFunc(programs, func(q *program) bool { return q.Start == p.Start && q.Until == p.Until })
+		if same < 0 || programs[same].memory == nil {
+			continue
+		}
+		p.memoryIn(j.memory).inherit(programs[same].memory, o.memoryBefore, func(a *timeline.Allocation) {
+			j.describe(p, a)
+		})
+	}
+	j.memory.Room.Dropped += earlier.memory.Room.Dropped
+	return nil
+}
+
+// describe describes a program's allocation by what this joiner's catalog has.
+func (j *Joiner) describe(p *program, a *timeline.Allocation) {
+	a.Process = p.out
+	if c := &a.Call; c.Function != nil {
+		if c.Thread != nil {
+			c.Thread = p.thread(c.Thread.TID)
+		}
+		if c.Caller != nil {
+			if known := j.catalog.Callers.ByID(c.Caller.ID); known != nil {
+				c.Caller = known.Place
+			}
+		}
+		if c.Python != nil {
+			c.Python = cmp.Or(j.catalog.Pythons.ByID(c.Python.ID), c.Python)
+		}
 	}
 }
 

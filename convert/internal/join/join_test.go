@@ -295,6 +295,49 @@ func sortedFunctions(f Found) Found {
 	return f
 }
 
+// With next to no budget nothing is lost, whatever the order of a log, and nothing is held in the end.
+func TestNoBudget(t *testing.T) {
+	t.Parallel()
+	for name, log := range sampleLogs(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := newJoining(t, logtest.Assemble(t, log), Options{}).run()
+			want := shown(j)
+			defs, others := definitions(log)
+			reversed := slices.Clone(others)
+			slices.Reverse(reversed)
+			for order, lines := range map[string][]string{"in order": others, "reversed": reversed} {
+				budget := new(Budget)
+				j := newJoining(t, numbered(t, defs, lines), Options{Budget: budget}).runInSteps()
+				if diff := cmp.Diff(want, shown(j)); diff != "" {
+					t.Errorf("%s: what is shown (-without a bound +with next to no budget):\n%s", order, diff)
+				}
+				if *budget != (Budget{}) {
+					t.Errorf("%s: %+v is held in the end", order, *budget)
+				}
+			}
+		})
+	}
+}
+
+// shown counts what is shown of a log.
+func shown(j *joining) map[string]int {
+	n := map[string]int{"records of calls": int(j.Found.Calls.Pairs + j.Found.Calls.APIs), "work": int(j.Found.Work.Total())}
+	for _, p := range j.timeline().Processes {
+		for _, s := range p.Streams {
+			for i := range s.Work {
+				if !s.Work[i].Untimed { // what has no time is placed at its call
+					n["work on streams"]++
+				}
+			}
+		}
+		for _, th := range p.Threads {
+			n["samples of threads"] += len(th.Stacks)
+		}
+	}
+	return n
+}
+
 // sortedText shows a timeline. The work of a call on several streams has the order in
 // which the log names the streams; here it is sorted.
 func sortedText(tl *timelinetest.Timeline) string {

@@ -15,7 +15,6 @@ type projections struct {
 	rows    map[rowKey]*projectedRow
 	order   []*projectedRow
 	latest  *projectedRow
-	held    int // projections that are not on a track yet
 }
 
 // A rowKey identifies the ranges of a thread on a stream.
@@ -62,7 +61,7 @@ func (p *projections) work(s *timeline.Stream, w *timeline.Work) {
 		return
 	}
 	if r.within != w.Call.Ranges {
-		p.held += r.enter(w.Call.Ranges, w.Start)
+		p.out.budget.Spans.held += r.enter(w.Call.Ranges, w.Start)
 	}
 	for _, x := range r.open {
 		x.project(w)
@@ -156,10 +155,10 @@ func (x *projection) close() {
 }
 
 // advance puts the ranges on their tracks whose place is known. A range that stays open holds back
-// the ranges in it, but no more than maxHeldSpans: then it is put on its track as containing
+// the ranges in it, until too many spans are held back: then it is put on its track as containing
 // everything until its end.
 func (p *projections) advance() {
-	force := p.held > maxHeldSpans
+	force := p.out.budget.Spans.over()
 	for _, r := range p.order {
 		p.lay(r, force)
 	}
@@ -189,7 +188,7 @@ func (p *projections) lay(r *projectedRow, force bool) {
 		}
 		laid += n
 	}
-	p.held -= laid
+	p.out.budget.Spans.held -= laid
 	rest := copy(r.pending, r.pending[laid:])
 	clear(r.pending[rest:])
 	r.pending = r.pending[:rest]

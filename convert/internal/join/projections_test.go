@@ -19,7 +19,7 @@ type projecting struct {
 
 func newProjecting(t *testing.T) *projecting {
 	e, p := newSpanEmitter(t)
-	x := &projecting{spanEmitter: e, projections: newProjections(&spanOutput{emitter: e}, p), stream: &timeline.Stream{ID: 7, Context: &timeline.Context{Process: p}}}
+	x := &projecting{spanEmitter: e, projections: newProjections(newSpanOutput(e), p), stream: &timeline.Stream{ID: 7, Context: &timeline.Context{Process: p}}}
 	for i := range x.threads {
 		x.threads[i] = &timeline.Thread{Process: p, TID: uint32(1 + i), Main: i == 0}
 	}
@@ -163,8 +163,8 @@ track of the thread on stream 7: nvtx_gpu "NVTX"
 			if got != c.want {
 				t.Errorf("%s\nwant%s", got, c.want)
 			}
-			if x.held != 0 {
-				t.Errorf("%d projections are held back", x.held)
+			if x.projections.out.budget.Spans.held != 0 {
+				t.Errorf("%d projections are held back", x.projections.out.budget.Spans.held)
 			}
 		})
 	}
@@ -176,20 +176,22 @@ func TestProjectionsAreBounded(t *testing.T) {
 	x := newProjecting(t)
 	run := ended(x.in(nil, "run"), 7)
 	most := 0
-	for i := range uint64(2 * maxHeldSpans) {
+	const bound = 1000
+	x.projections.out.budget.Spans.Most = bound
+	for i := range uint64(2 * bound) {
 		x.ran(100+10*i, 105+10*i, ended(x.in(run, "step"), 1))
 		x.advance()
-		most = max(most, x.held)
+		most = max(most, x.projections.out.budget.Spans.held)
 	}
-	if most > maxHeldSpans+1 {
+	if most > bound+1 {
 		t.Errorf("%d ranges were held back", most)
 	}
-	if n := len(x.events); n < maxHeldSpans {
+	if n := len(x.events); n < bound {
 		t.Errorf("only %d events came while the range was open", n)
 	}
 	x.finish()
 	first, last := x.events[0], x.events[len(x.events)-1]
-	want := fmt.Sprintf("end %d cpu_duration_ns=7 gpu_busy_ns=%d launches=%d gpu_operations=%d", 95+20*maxHeldSpans, 10*maxHeldSpans, 2*maxHeldSpans, 2*maxHeldSpans)
+	want := fmt.Sprintf("end %d cpu_duration_ns=7 gpu_busy_ns=%d launches=%d gpu_operations=%d", 95+20*bound, 10*bound, 2*bound, 2*bound)
 	if first != "begin run..." || last != want {
 		t.Errorf("%q ... %q, want %q", first, last, want)
 	}

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strconv"
 
-	"github.com/cudatrace/cudatrace/convert/internal/ordered"
 	"github.com/cudatrace/cudatrace/convert/internal/pipeline"
 	"github.com/cudatrace/cudatrace/convert/internal/read"
 	"github.com/cudatrace/cudatrace/convert/sampled"
@@ -22,8 +22,8 @@ type samples struct {
 	out      *pipeline.Pipeline
 	series   map[uint32]*series // by set
 	order    []*series          // in the order of first sight
-	held     int                // samples that wait for earlier ones
-	leftOut  uint64             // samples that were left out, see show
+	spans    *spanOutput
+	leftOut  uint64 // samples that were left out, see show
 }
 
 // A series is the samples of a set.
@@ -31,7 +31,7 @@ type series struct {
 	sets    []*timeline.MetricSet // one a program of the process; one for a GPU; none for a set that is left out
 	lows    read.Lows
 	work    timeline.Extent
-	waiting ordered.List[tracelog.Sample]
+	waiting inOrder[tracelog.Sample]
 	end     uint64 // of the latest sample
 	program int    // of the samples in list
 	list    []timeline.Sample
@@ -42,23 +42,19 @@ type series struct {
 }
 
 // mainMetrics are the metrics of a GPU that a summary of a log has.
-var mainMetrics = []string{metric.NameSMActive, metric.NameGPMSMActive, metric.NameUtilization, metric.NamePower, metric.NameSMClock, metric.NameReasons}
+var mainMetrics = []string{metric.NameSMActive, metric.NameGPMSMActive, metric.NameUtilization,
+	metric.NamePower, metric.NameSMClock, metric.NameReasons}
 
-const (
-	// samplesPerEvent bounds the samples of an event.
-	samplesPerEvent = 512
-
-	// maxHeldSamples bounds the samples that wait for earlier ones.
-	maxHeldSamples = 1 << 16
-)
+// samplesPerEvent bounds the samples of an event.
+const samplesPerEvent = 512
 
 // sampleBefore is the order of samples: by start, the longer one first.
 func sampleBefore(a, b *tracelog.Sample) bool {
 	return a.Start < b.Start || a.Start == b.Start && a.Dur > b.Dur
 }
 
-func newSamples(c *read.Catalog, programs map[uint32][]*program, out *pipeline.Pipeline) samples {
-	return samples{catalog: c, programs: programs, out: out, series: make(map[uint32]*series)}
+func newSamples(c *read.Catalog, programs map[uint32][]*program, out *pipeline.Pipeline, spans *spanOutput) samples {
+	return samples{catalog: c, programs: programs, out: out, spans: spans, series: make(map[uint32]*series)}
 }
 
 // find returns the series of a set.
@@ -67,7 +63,8 @@ func (s *samples) find(id uint32) *series {
 	if k != nil {
 		return k
 	}
-	k = &series{waiting: ordered.NewList(sampleBefore)}
+	k = &series{waiting: newInOrder(&s.spans.budget.Records, &s.spans.found.Late,
+		func(r *tracelog.Sample) uint64 { return r.Start }, sampleBefore)}
 	set := s.catalog.Metrics.Find(id)
 	if set == nil || len(set.Metrics) == 0 {
 		return k
@@ -112,19 +109,13 @@ func (s *samples) readSample(b *tracelog.Block, i int) {
 	}
 	var r tracelog.Sample
 	r.Read(b, i)
-	k.waiting.Add(r)
-	s.held++
+	k.waiting.add(r)
 }
 
-// advance hands on the samples whose order is known; with all, or where too many wait, all of them.
+// advance hands on the samples whose order is known; with all, all of them.
 func (s *samples) advance(all bool) {
-	all = all || s.held > maxHeldSamples
 	for _, k := range s.order {
-		low := k.lows.Low()
-		k.waiting.Drain(func(r *tracelog.Sample) bool { return r.Start < low || all }, func(r *tracelog.Sample) {
-			s.held--
-			s.show(k, r)
-		})
+		k.waiting.drain(k.lows.Low(), all, func(r *tracelog.Sample) { s.show(k, r) })
 		s.pass(k)
 	}
 }
@@ -163,7 +154,8 @@ func (k *series) appendSample(r *tracelog.Sample) {
 		}
 		k.values = append(k.values, v)
 	}
-	k.list = append(k.list, timeline.Sample{Start: r.Start, End: k.end, Values: k.values[from:len(k.values):len(k.values)]})
+	values := k.values[from:len(k.values):len(k.values)]
+	k.list = append(k.list, timeline.Sample{Start: r.Start, End: k.end, Values: values})
 	if k.main != nil {
 		k.count(&k.list[len(k.list)-1])
 	}
@@ -207,6 +199,156 @@ func (s *samples) pass(k *series) {
 func (s *samples) finish(at uint64) {
 	s.advance(true)
 	if s.leftOut > 0 {
-		s.out.Emit(&timeline.Note{Time: at, Text: figures.Count(s.leftOut, "sample of metrics", "samples of metrics") + " left out: they end before the one in front of them"})
+		text := figures.Count(s.leftOut, "sample of metrics", "samples of metrics")
+		s.out.Emit(&timeline.Note{Time: at, Text: text + " left out: they end before the one in front of them"})
 	}
+}
+
+// threadTimes hand on the states and the samples of threads, those of each thread in the order of time.
+type threadTimes struct {
+	catalog *read.Catalog
+	program func(pid uint32, at uint64) *program
+	out     *pipeline.Pipeline
+	byKey   map[read.ThreadKey]*threadTime
+	order   []*threadTime // in the order of first sight
+	blocks  map[blockKey]*timeline.Block
+	spans   *spanOutput
+	period  uint64 // of samples, 0 if unknown
+}
+
+// A threadTime is the states and samples of one thread.
+type threadTime struct {
+	key     read.ThreadKey
+	lows    read.Lows
+	states  inOrder[tracelog.ThreadState]
+	samples inOrder[tracelog.ThreadSample]
+	end     uint64 // of the latest state
+}
+
+// A blockKey is what makes a Block.
+type blockKey struct {
+	call, on string
+	holder   *timeline.Thread
+	python   uint32
+}
+
+// maxBlocks bounds the reasons of states that are known. States for further reasons have none.
+const maxBlocks = 1 << 16
+
+func newThreadTimes(c *read.Catalog, program func(uint32, uint64) *program, out *pipeline.Pipeline,
+	spans *spanOutput) threadTimes {
+	t := threadTimes{catalog: c, program: program, out: out, spans: spans,
+		byKey: make(map[read.ThreadKey]*threadTime), blocks: make(map[blockKey]*timeline.Block)}
+	if rate, err := strconv.ParseUint(c.Meta[tracelog.MetaSampleRate], 10, 32); err == nil && rate > 0 {
+		t.period = 1e9 / rate
+	}
+	return t
+}
+
+// find returns the times of a thread.
+func (t *threadTimes) find(pid, tid uint32) *threadTime {
+	key := read.ThreadKey{PID: pid, TID: tid}
+	k := t.byKey[key]
+	if k == nil {
+		records, late := &t.spans.budget.Records, &t.spans.found.Late
+		k = &threadTime{key: key, lows: t.catalog.Watermarks.ThreadTimes(pid, tid),
+			states:  newInOrder(records, late, func(r *tracelog.ThreadState) uint64 { return r.Start }, nil),
+			samples: newInOrder(records, late, func(r *tracelog.ThreadSample) uint64 { return r.Time }, nil)}
+		t.byKey[key], t.order = k, append(t.order, k)
+	}
+	return k
+}
+
+// readState queues the state of a row.
+func (t *threadTimes) readState(b *tracelog.Block, i int) {
+	var r tracelog.ThreadState
+	r.Read(b, i)
+	if r.State >= tracelog.StateRunning && r.State <= tracelog.StateBlocked {
+		t.find(r.PID, r.TID).states.add(r)
+	}
+}
+
+// readSample queues the sample of a row.
+func (t *threadTimes) readSample(b *tracelog.Block, i int) {
+	var r tracelog.ThreadSample
+	r.Read(b, i)
+	t.find(r.PID, r.TID).samples.add(r)
+}
+
+// advance hands on what is known to be in order; with all, everything.
+func (t *threadTimes) advance(all bool) {
+	for _, k := range t.order {
+		low := k.lows.Low()
+		var states *timeline.States
+		k.states.drain(low, all, func(r *tracelog.ThreadState) {
+			s, ok := t.state(k, r)
+			if !ok {
+				return
+			}
+			thread := t.program(r.PID, r.Start).thread(r.TID)
+			if states != nil && states.Thread != thread {
+				t.out.Emit(states)
+				states = nil
+			}
+			if states == nil {
+				states = &timeline.States{Thread: thread}
+			}
+			states.List = append(states.List, s)
+		})
+		if states != nil {
+			t.out.Emit(states)
+		}
+		var samples *timeline.StackSamples
+		k.samples.drain(low, all, func(r *tracelog.ThreadSample) {
+			r.Time = k.samples.taken
+			thread := t.program(r.PID, r.Time).thread(r.TID)
+			if samples != nil && samples.Thread != thread {
+				t.out.Emit(samples)
+				samples = nil
+			}
+			if samples == nil {
+				samples = &timeline.StackSamples{Thread: thread, Period: t.period}
+			}
+			samples.List = append(samples.List, t.sample(r))
+		})
+		if samples != nil {
+			t.out.Emit(samples)
+		}
+	}
+}
+
+// state returns the state of a record, as far as it lies behind the one before it.
+func (t *threadTimes) state(k *threadTime, r *tracelog.ThreadState) (s timeline.State, ok bool) {
+	s = timeline.State{Start: max(r.Start, k.end), End: timeline.End(r.Start, r.Dur),
+		ThreadState: timeline.ThreadState(r.State - tracelog.StateRunning), CPU: r.CPU}
+	if s.Start >= s.End {
+		return s, false
+	}
+	k.end = s.End
+	if r.Call == "" {
+		return s, true
+	}
+	key := blockKey{call: r.Call, on: r.On, python: r.Python}
+	if r.Holder != 0 {
+		key.holder = t.program(r.PID, r.Start).thread(r.Holder)
+	}
+	if s.Why = t.blocks[key]; s.Why == nil && len(t.blocks) < maxBlocks {
+		s.Why = &timeline.Block{Call: r.Call, On: r.On, Holder: key.holder, Python: t.catalog.Pythons.ByID(r.Python)}
+		t.blocks[key] = s.Why
+	}
+	return s, true
+}
+
+func (t *threadTimes) sample(r *tracelog.ThreadSample) timeline.StackSample {
+	s := timeline.StackSample{Time: r.Time, Native: t.catalog.Natives.ByID(r.Native),
+		Python: t.catalog.Pythons.ByID(r.Python), Unread: r.Flags&tracelog.SampleUnread != 0}
+	switch {
+	case r.Flags&tracelog.SampleCall != 0:
+		s.SampleMode = timeline.InCall
+	case r.Flags&tracelog.SampleFault != 0:
+		s.SampleMode = timeline.InFault
+	case r.Flags&tracelog.SampleKernel != 0:
+		s.SampleMode = timeline.InKernel
+	}
+	return s
 }

@@ -2,6 +2,7 @@ package join
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -190,14 +191,15 @@ func TestCallsBudget(t *testing.T) {
 	for name, most := range map[string]int{"enough": calls, "too small": 100} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			budget := &Budget{Records: 1 << 20, Calls: most}
+			budget := DefaultBudget()
+			budget.Calls.Most = most
 			j := newJoining(t, overdue(t, calls), Options{Budget: budget}).runInSteps()
 			f := &j.Found
 			if most == calls && (f.Forced != 0 || f.Work.Matched != calls) || most < calls && (f.Forced < 100 || f.Work.Matched != calls-f.Forced) {
 				t.Errorf("%d calls were shown early, %d pieces of work have found their calls", f.Forced, f.Work.Matched)
 			}
-			if f.Work.Kernels != calls || f.Calls.Calls != calls || budget.calls != 0 {
-				t.Errorf("found are %s; %d calls are held in the end", nonZero(*f), budget.calls)
+			if f.Work.Kernels != calls || f.Calls.Calls != calls || budget.Calls.held != 0 {
+				t.Errorf("found are %s; %d calls are held in the end", nonZero(*f), budget.Calls.held)
 			}
 			j.timeline()
 		})
@@ -210,14 +212,16 @@ func TestLateThread(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		launches int
-		budget   Budget
+		calls    int // that may be held back
 	}{
-		"small budget": {3000, Budget{Records: 1 << 20, Calls: 800}},
-		"much work":    {windowWork + 20_000, *DefaultBudget()},
+		"small budget": {3000, 800},
+		"much work":    {windowWork + 20_000, DefaultBudget().Calls.Most},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			j := newJoining(t, lateThread(t, test.launches), Options{Budget: &test.budget}).runInSteps()
+			budget := DefaultBudget()
+			budget.Calls.Most = test.calls
+			j := newJoining(t, lateThread(t, test.launches), Options{Budget: budget}).runInSteps()
 			if f := &j.Found; f.Forced != 0 || f.Work.Matched != uint64(test.launches)+2 {
 				t.Errorf("%d calls were shown early, %d of %d pieces of work have found their calls", f.Forced, f.Work.Matched, test.launches+2)
 			}
@@ -263,9 +267,9 @@ func lateThread(t testing.TB, launches int) logtest.Opener {
 func TestCorrelationTableHoldsTheBudget(t *testing.T) {
 	t.Parallel()
 	var table correlationTable
-	for i := range DefaultBudget().Calls {
+	for i := range DefaultBudget().Calls.Most {
 		if table.slot(uint32(3*i)) == nil {
-			t.Fatalf("no slot for ID %d, the %dth of %d", 3*i, i, DefaultBudget().Calls)
+			t.Fatalf("no slot for ID %d, the %dth of %d", 3*i, i, DefaultBudget().Calls.Most)
 		}
 	}
 }
@@ -349,4 +353,42 @@ func newFunction(t testing.TB, name string) *read.Function {
 	t.Helper()
 	c := catalogOf(t, logtest.Assemble(t, "function id=1 name="+name+" library=driver"))
 	return c.Functions.ByID(1)
+}
+
+// TestWorkIDs holds that no two pieces of work have the same number, whatever correlation
+// IDs a log claims, and that ordinary work has its correlation ID.
+func TestWorkIDs(t *testing.T) {
+	ids, seen := new(WorkIDs), make(map[uint64]bool)
+	first, second := new(program), new(program)
+	give := func(s *program, correlation uint32) uint64 {
+		id := ids.next(s, correlation)
+		if id == 0 || seen[id] {
+			t.Fatalf("correlation ID %d: work %d is there already", correlation, id)
+		}
+		seen[id] = true
+		return id
+	}
+	if id := give(second, 0); id <= countedIDs {
+		t.Errorf("work without a correlation ID is %d", id)
+	}
+	for n := uint32(2); n < 100_000; n++ {
+		if id := give(first, n^1); id != uint64(n^1) { // out of order
+			t.Fatalf("work of call %d is %d", n^1, id)
+		}
+		if id := give(second, n); id <= countedIDs {
+			t.Fatalf("work of another program is %d", id)
+		}
+	}
+	give(first, 500) // of a graph
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 1_000_000 {
+		n := r.Uint32()
+		if r.IntN(10) > 0 {
+			n = n % 4 << 30 >> r.IntN(31)
+		}
+		give(first, n+uint32(r.IntN(5000)))
+	}
+	give(first, 1<<32-1)
+	give(first, 1<<32-1)
+	give(first, 1)
 }

@@ -13,8 +13,11 @@ type List[T any] struct {
 // NewList returns an empty list in the order of before.
 func NewList[T any](before func(a, b *T) bool) List[T] { return List[T]{before: before} }
 
-// Add adds a value.
-func (l *List[T]) Add(v T) { l.values = append(l.values, v) }
+// Add adds a value. It returns where the value is until the next use of the list.
+func (l *List[T]) Add(v T) *T {
+	l.values = append(l.values, v)
+	return &l.values[len(l.values)-1]
+}
 
 // Len is the number of values.
 func (l *List[T]) Len() int { return len(l.values) - l.head }

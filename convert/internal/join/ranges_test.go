@@ -1,6 +1,7 @@
 package join
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -15,19 +16,22 @@ import (
 // horizon is the time at which the ranges of the tests are cut off.
 const horizon = 9000
 
+// heldSpans is the number of spans that the ranges of a test may hold back.
+const heldSpans = 1000
+
 // ranges are the NVTX ranges of a process, with all that they hand on.
 type ranges struct {
 	*nvtxRanges
 	spanEmitter
-	stats nvtxStats
-	out   spanOutput
+	out *spanOutput
 }
 
 func newRanges(t *testing.T) *ranges {
 	e, p := newSpanEmitter(t)
-	r := &ranges{spanEmitter: e, out: spanOutput{emitter: e}}
+	r := &ranges{spanEmitter: e, out: newSpanOutput(e)}
+	r.out.budget.Spans.Most = heldSpans
 	threads := make(map[uint32]*timeline.Thread)
-	r.nvtxRanges = newNVTXRanges(&r.out, &r.stats, p, horizon, func(tid uint32) *timeline.Thread {
+	r.nvtxRanges = newNVTXRanges(r.out, p, horizon, func(tid uint32) *timeline.Thread {
 		if threads[tid] == nil {
 			threads[tid] = &timeline.Thread{Process: p, TID: tid}
 		}
@@ -208,14 +212,14 @@ track of the thread: nvtx "NVTX"
 			r := newRanges(t)
 			for i := range c.markers {
 				r.take(c.markers[i])
-				r.emitUntilKnown()
+				r.advance(false)
 			}
 			r.finish()
 			if diff := cmp.Diff(c.want, r.text()); diff != "" {
 				t.Errorf("tracks (-want +got):\n%s", diff)
 			}
-			if r.stats != c.stats {
-				t.Errorf("counts %+v, want %+v", r.stats, c.stats)
+			if r.out.found.NVTX != c.stats {
+				t.Errorf("counts %+v, want %+v", r.out.found.NVTX, c.stats)
 			}
 		})
 	}
@@ -239,7 +243,7 @@ func TestNVTXRangesCrossedAdvance(t *testing.T) {
 	}
 	for i, s := range steps {
 		r.take(s.markers...)
-		r.emitUntilKnown()
+		r.advance(false)
 		if got := r.said(); got != s.events {
 			t.Errorf("step %d: %q, want %q", i, got, s.events)
 		}
@@ -277,21 +281,21 @@ func TestNVTXRangesHeld(t *testing.T) {
 	r := newRanges(t)
 	open := func(want bool) {
 		t.Helper()
-		r.emitUntilKnown()
+		r.advance(false)
 		if got := slices.Contains(r.events, "begin range..."); got != want {
 			t.Fatalf("the range is shown before its end: %t, want %t", got, want)
 		}
 		r.events, r.heard = nil, 0
 	}
 	r.fill(1, 100)
-	r.emitUntilKnown() // nothing is open, all is laid
+	r.advance(false) // nothing is open, all is laid
 	r.take(start(1, 1, 200, "range"))
 	open(false)
 	r.fill(1, 300)
 	r.take(end(1, 1, 300))
 	open(false)
 	r.take(start(1, 2, 400, "range"))
-	for range maxHeldSpans - 1 {
+	for range heldSpans - 1 {
 		r.take(mark(1, 500, "mark"))
 	}
 	open(false)
@@ -302,7 +306,7 @@ func TestNVTXRangesHeld(t *testing.T) {
 
 // fill adds as many marks as a program may hold back, so that one more forces them out.
 func (r *ranges) fill(tid uint32, at uint64) {
-	for range maxHeldSpans {
+	for range heldSpans {
 		r.take(mark(tid, at, "mark"))
 	}
 }
@@ -346,7 +350,7 @@ func TestNVTXRangesForced(t *testing.T) {
 			r := newRanges(t)
 			r.take(c.before...)
 			r.fill(1, 200)
-			r.emitUntilKnown()
+			r.advance(false)
 			r.take(c.after...)
 			r.finish()
 			var events []string
@@ -358,9 +362,9 @@ func TestNVTXRangesForced(t *testing.T) {
 			if got := strings.Join(events, ", "); got != c.want {
 				t.Errorf("%s\nwant %s", got, c.want)
 			}
-			c.stats.Marks = maxHeldSpans
-			if r.stats != c.stats {
-				t.Errorf("counts %+v, want %+v", r.stats, c.stats)
+			c.stats.Marks = heldSpans
+			if r.out.found.NVTX != c.stats {
+				t.Errorf("counts %+v, want %+v", r.out.found.NVTX, c.stats)
 			}
 			r.text() // what was begun has ended
 		})
@@ -375,12 +379,12 @@ func TestNVTXRangesOpenBound(t *testing.T) {
 		r.take(start(1, id, 100, "open"))
 	}
 	r.take(start(1, maxOpenRanges, 100, "beyond"), end(1, maxOpenRanges, 200))
-	if want := (nvtxStats{Unmatched: 2}); r.stats != want {
-		t.Errorf("counts %+v, want %+v", r.stats, want)
+	if want := (nvtxStats{Unmatched: 2}); r.out.found.NVTX != want {
+		t.Errorf("counts %+v, want %+v", r.out.found.NVTX, want)
 	}
 	r.take(end(1, 0, 200), start(1, maxOpenRanges, 200, "room again"), end(1, maxOpenRanges, 300))
-	if want := (nvtxStats{Unmatched: 2, Ranges: 2}); r.stats != want {
-		t.Errorf("with room again: counts %+v, want %+v", r.stats, want)
+	if want := (nvtxStats{Unmatched: 2, Ranges: 2}); r.out.found.NVTX != want {
+		t.Errorf("with room again: counts %+v, want %+v", r.out.found.NVTX, want)
 	}
 }
 
@@ -404,7 +408,7 @@ func TestNVTXRangesSelection(t *testing.T) {
 			r.out.selection = selection.New(selection.Options{Name: c.name, Shortest: c.shortest})
 			r.take(start(1, 1, 100, "long"), start(1, 2, 200, "short"))
 			r.fill(0, 205)
-			r.emitUntilKnown()
+			r.advance(false)
 			r.take(end(1, 2, 210), start(1, 3, 250, "brief"), end(1, 3, 260), end(1, 1, 900))
 			r.finish()
 			events := slices.DeleteFunc(r.events, func(e string) bool { return e == "instant mark" })
@@ -437,5 +441,138 @@ func TestMarkerBefore(t *testing.T) {
 		if got := markerBefore(&c.a, &c.b); got != c.want {
 			t.Errorf("%s: %t, want %t", name, got, c.want)
 		}
+	}
+}
+
+// names names the ranges of a stack, the outermost one first.
+func names(stack *timeline.RangeStack) string {
+	list := []string{}
+	for _, s := range stack.Path(nil) {
+		list = append(list, s.Name)
+	}
+	return fmt.Sprint(list)
+}
+
+func TestRangesAt(t *testing.T) {
+	t.Parallel()
+	r := newRanges(t)
+	r.take(start(1, 1, 100, "outer"), start(2, 2, 110, "other thread"), start(1, 3, 200, "inner"), mark(1, 250, "mark"))
+	r.take(inDomain("d", start(1, 4, 300, "crossing"))...)
+	r.take(end(1, 3, 400), end(2, 4, 500), end(1, 99, 510), start(0, 5, 520, "no thread"), start(1, 6, 530, "again"), end(1, 1, 600))
+	r.take(start(1, 6, 610, "number used twice"))
+	r.until = 700
+	for _, c := range []struct {
+		tid   uint32
+		at    uint64
+		want  string
+		known bool
+	}{
+		{1, 99, "[]", true},
+		{1, 100, "[outer]", true},
+		{1, 199, "[outer]", true},
+		{1, 200, "[outer inner]", true},
+		{1, 260, "[outer inner]", true},
+		{1, 350, "[outer inner crossing]", true},
+		{1, 400, "[outer crossing]", true},
+		{1, 500, "[outer]", true}, // ended on another thread
+		{2, 200, "[other thread]", true},
+		{3, 200, "[]", true},
+		{3, 700, "[]", false},
+		{1, 599, "[outer again]", true},
+		{1, 600, "[again]", true},
+		{1, 650, "[number used twice]", true},
+		{1, 600, "[]", false}, // passed
+		{1, 700, "[]", false}, // not known yet
+	} {
+		stack, known := r.at(c.tid, c.at)
+		if got := names(stack); got != c.want || known != c.known {
+			t.Errorf("thread %d at %d: %s, %t; want %s, %t", c.tid, c.at, got, known, c.want, c.known)
+		}
+	}
+}
+
+// A range knows its length once it has ended.
+func TestRangeDuration(t *testing.T) {
+	t.Parallel()
+	r := newRanges(t)
+	r.take(start(1, 1, 100, "range"), start(1, 2, 110, "empty"), end(1, 2, 110))
+	r.until = timeline.Never
+	stack, _ := r.at(1, 105)
+	if dur, known := stack.Duration(); known {
+		t.Errorf("a range without an end took %d ns", dur)
+	}
+	inner, _ := r.at(1, 110)
+	r.take(end(1, 1, 140))
+	if dur, known := stack.Duration(); dur != 40 || !known {
+		t.Errorf("it took %d ns, %t", dur, known)
+	}
+	if inner.Range != stack.Range {
+		t.Error("an empty range is open at its end")
+	}
+}
+
+// Changes that no call asks for are passed.
+func TestRangeChangesArePassed(t *testing.T) {
+	t.Parallel()
+	r := newRanges(t)
+	for i := range uint32(1000) {
+		at := uint64(10 * i)
+		r.take(start(1+i%2, i, at, "r"), end(1+i%2, i, at+5))
+		r.until = at
+		r.passed(func(uint32) uint64 { return at })
+		if r.waiting > 2 {
+			t.Fatalf("%d changes are held", r.waiting)
+		}
+	}
+	if kept := len(r.threads[1].changes); kept > 8 {
+		t.Errorf("%d changes are in memory", kept)
+	}
+}
+
+// Few changes are held back, even if calls lag far behind.
+func TestRangeChangesAreBounded(t *testing.T) {
+	t.Parallel()
+	r := newRanges(t)
+	const bound, last = 1000, 600
+	r.out.budget.Records.Most = bound
+	for i := range uint32(last) {
+		r.take(start(1+i%2, i, uint64(10*i), "r"), end(1+i%2, i, uint64(10*i+5)))
+		if r.relieve(); r.waiting > bound+1 {
+			t.Fatalf("%d changes are held", r.waiting)
+		}
+	}
+	r.until = timeline.Never
+	if _, known := r.at(1, 10); known {
+		t.Error("the ranges of a call of long ago are known")
+	}
+	if stack, known := r.at(1, 10*(last-2)+1); !known || names(stack) != "[r]" {
+		t.Errorf("the latest ranges are %s, %t", names(stack), known)
+	}
+}
+
+// Ranges that are nested too deeply have tracks, but no work.
+func TestRangeDepthIsBounded(t *testing.T) {
+	t.Parallel()
+	r := newRanges(t)
+	for i := range uint32(2 * maxDepth) {
+		r.take(start(1, i, uint64(i), "r"))
+	}
+	r.until = timeline.Never
+	depth := func(at uint64) int {
+		stack, _ := r.at(1, at)
+		return len(stack.Path(nil))
+	}
+	if d := depth(1000); d != maxDepth {
+		t.Errorf("%d ranges are around a call", d)
+	}
+	for i := range uint32(2*maxDepth - 1) {
+		r.take(end(1, 2*maxDepth-1-i, uint64(2000+i)))
+	}
+	if d := depth(5000); d != 1 {
+		t.Errorf("%d ranges are left", d)
+	}
+	r.take(tracelog.Marker{TID: 1, ID: 0, Time: 6000, Flags: tracelog.MarkerEnd})
+	if d := depth(7000); d != 0 {
+		t.Errorf("%d ranges are left at the end", d)
 	}
 }

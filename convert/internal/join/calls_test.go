@@ -343,12 +343,14 @@ func nested(t testing.TB, calls, perBlock int, outerFirst bool) logtest.Opener {
 // A call that is open for long does not hold back all calls within it.
 func TestLongCall(t *testing.T) {
 	t.Parallel()
-	const calls = maxOpenPending + 3000
-	j := newJoining(t, nested(t, calls, 1000, true), Options{})
+	const calls, bound = 30_000, 8000
+	budget := DefaultBudget()
+	budget.Calls.Most = bound
+	j := newJoining(t, nested(t, calls, 1000, true), Options{Budget: budget})
 	most := 0
 	j.eachBlock(func() { j.threads.each(func(s *stack) { most = max(most, s.pending.len()) }) })
-	if most > maxOpenPending || most < maxOpenPending/2 {
-		t.Errorf("%d calls were held back, of at most %d", most, maxOpenPending)
+	if most > bound || most < bound/2 {
+		t.Errorf("%d calls were held back, of at most %d", most, bound)
 	}
 	slices := j.timeline().Processes[0].Threads[0].Slices
 	if len(slices) != calls+1 || slices[0].Depth != 0 || slices[0].End != 110+10*calls {
@@ -370,15 +372,16 @@ func TestRecordsBudget(t *testing.T) {
 	}{"enough": {1 << 20, 0}, "too small": {100, 1}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			budget := &Budget{Records: c.budget, Calls: 1 << 19}
+			budget := DefaultBudget()
+			budget.Records.Most = c.budget
 			j := newJoining(t, nested(t, 1000, 10, false), Options{Budget: budget})
 			j.eachBlock(func() {
 				if held := j.threads.held(); held > c.budget {
 					t.Errorf("%d records are held back, of at most %d", held, c.budget)
 				}
 			})
-			if j.Found.Calls.Late != c.late || budget.records != 0 || budget.calls != 0 {
-				t.Errorf("%d calls are late, want %d; %+v is held in the end", j.Found.Calls.Late, c.late, budget)
+			if j.Found.Late != c.late || budget.Records.held != 0 || budget.Calls.held != 0 {
+				t.Errorf("%d calls are late, want %d; %+v is held in the end", j.Found.Late, c.late, budget)
 			}
 			if slices := j.timeline().Processes[0].Threads[0].Slices; len(slices) != 1001 {
 				t.Errorf("%d slices", len(slices))
@@ -390,22 +393,74 @@ func TestRecordsBudget(t *testing.T) {
 // Logs share a budget.
 func TestBudgetOfSeveral(t *testing.T) {
 	t.Parallel()
-	b := &Budget{Records: 100, Calls: 10}
-	var first, second share
-	for i, over := range []bool{
-		b.holdRecords(&first, 60),
-		b.holdCalls(&first, 10),
-		b.holdRecords(&second, 40),
-		!b.holdRecords(&second, 41),
-		!b.holdCalls(&second, 1),
-		b.holdRecords(&first, 59),
-		b.holdCalls(&first, 0),
-	} {
-		if over {
-			t.Errorf("step %d of what is held has the wrong answer", i)
+	b := Bound{Most: 100}
+	var first, second int
+	for i, step := range []struct {
+		of   *int
+		n    int
+		over bool
+	}{{&first, 60, false}, {&second, 40, false}, {&second, 41, true}, {&first, 59, false}} {
+		if b.set(step.of, step.n); b.over() != step.over {
+			t.Errorf("step %d: %d rows are too many: %t", i, b.held, b.over())
 		}
 	}
-	if b.records != 100 || b.calls != 1 {
-		t.Errorf("%d records and %d calls are held, want 100 and 1", b.records, b.calls)
+}
+
+// Records of every kind wait for earlier ones in later blocks. With a small budget they do not, and none is lost: those
+// that come too late then are counted.
+func TestRecordsOfAllKindsBudget(t *testing.T) {
+	t.Parallel()
+	const records = 40
+	kinds := map[string]string{ // a record at a time
+		"marker":   "marker pid=1 tid=1 flags=0x1 id=0 time=%d name=m",
+		"state":    "thread_state pid=1 tid=1 start=%d dur=5 state=1",
+		"sample":   "thread_sample pid=1 tid=1 time=%d",
+		"function": "function_event pid=1 tid=1 func=1 time=%d flags=0x5",
+		"overhead": "overhead pid=1 tid=1 overhead_kind=1 start=%d dur=5",
+		"pool":     "memory_pool pid=1 time=%d operation=1 pool_kind=1 address=0x1 size=8 used=4",
+	}
+	for kind, record := range kinds {
+		late := uint64(1)
+		if kind == "pool" { // the bytes of the pool, and the slice of what was done
+			late = 2
+		}
+		for name, c := range map[string]struct {
+			most int
+			late uint64
+		}{"enough": {1 << 20, 0}, "too few": {10, late}} {
+			t.Run(kind+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				g := logtest.NewGrowing(t)
+				g.Append("function id=1 name=f library=mine\nprocess pid=1 start=1")
+				for i := range records {
+					g.Append(fmt.Sprintf(record, 1000+10*i))
+				}
+				g.Append(fmt.Sprintf(record, 905))
+				g.Finish(tracelog.End{Time: 5000, Complete: 1})
+				budget := DefaultBudget()
+				budget.Records.Most = c.most
+				j := newJoining(t, logtest.InMemory(g.Bytes()), Options{Budget: budget}).runInSteps()
+				if j.Found.Late != c.late || budget.Records.held+budget.Calls.held+budget.Spans.held != 0 {
+					t.Errorf("%d records are late, want %d; %+v is held in the end", j.Found.Late, c.late, *budget)
+				}
+				p, shown := j.timeline().Processes[0], 0
+				for _, th := range p.Threads {
+					shown += len(th.States) + len(th.Stacks)
+					for _, track := range th.Tracks {
+						shown += len(track.Spans)
+					}
+				}
+				for _, track := range p.Tracks {
+					shown += len(track.Spans)
+				}
+				want := records + 1
+				if kind == "state" && c.late > 0 { // a thread has one state at a time
+					want--
+				}
+				if shown != want {
+					t.Errorf("%d records are shown, want %d", shown, want)
+				}
+			})
+		}
 	}
 }

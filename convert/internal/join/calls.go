@@ -6,22 +6,90 @@ import (
 	"github.com/cudatrace/cudatrace/convert/selection"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/livemem"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
+
+// threads have the calls of the threads of a log.
+type threads struct {
+	owners[read.ThreadKey, read.Call, *stack]
+	programs map[uint32][]*program
+	output   *stackOutput
+	lows     read.ThreadLows
+}
+
+type threadCalls = owner[read.ThreadKey, read.Call, *stack]
+
+func newThreads(c *read.Catalog, programs map[uint32][]*program, o *stackOutput) *threads {
+	l := &threads{programs: programs, output: o, lows: c.Watermarks.Threads(&c.Names)}
+	l.byKey = make(map[read.ThreadKey]*threadCalls)
+	l.open = func(key read.ThreadKey) (*read.Merger[read.Call], read.Lows) {
+		return o.calls.Thread(c.Processes.Get(key.PID)), l.lows.Of(key)
+	}
+	l.waits = func(s *stack) bool { return s.pending.len() > 0 || len(s.open) > 0 || s.entered }
+	return l
+}
+
+// merger returns the merger of a thread by its host TID.
+func (l *threads) merger(pid, tid uint32) *read.Merger[read.Call] {
+	return l.get(read.ThreadKey{PID: pid, TID: tid}).merger
+}
+
+// each calls f with every stack of the active threads.
+func (l *threads) each(f func(*stack)) {
+	for _, t := range l.active {
+		for _, s := range t.parts.values {
+			f(s)
+		}
+	}
+}
+
+// advance stacks the calls of a thread that begin before low; with all, every call.
+func (l *threads) advance(t *threadCalls, low uint64, all bool) {
+	t.merger.Until(low, all)
+	for r := t.merger.Next(); r != nil; r = t.merger.Next() {
+		s := t.parts.get(r.Program, func() *stack {
+			return newStack(l.output, l.programs[t.key.PID][r.Program], t.key.TID)
+		})
+		s.place(r)
+	}
+	for _, s := range t.parts.values {
+		s.known = low
+		if !all {
+			s.settleEntry(low)
+			s.closeUntil(low)
+		}
+	}
+}
+
+// held is the number of records that all threads hold back for later blocks.
+func (l *threads) held() (n int) {
+	for _, t := range l.active {
+		n += t.merger.Held()
+	}
+	return n
+}
+
+// relieve stacks the older half of the records that are held back. A call that lasted for
+// hours, or a lost return, holds back everything that its thread did meanwhile.
+func (l *threads) relieve() {
+	for _, t := range l.active {
+		if x := t.merger.Extent(timeline.Never); x.Rows > 0 {
+			l.advance(t, x.From+(x.To-x.From)/2+1, false)
+		}
+	}
+}
 
 // A stack rebuilds the call stacks of one thread of a program from records of calls in the
 // order of nesting.
 type stack struct {
 	*stackOutput
-	thread  *timeline.Thread
-	tid     uint32 // host TID
+	thread
 	program *program
-	open    []*call // outermost first
-	pending callQueue
+	pending queue[call]
 	entry   read.Call // the record of a call's entry, if entered
 	entered bool      // the record of the same call has not come
 	last    uint64    // latest start
-	known   uint64    // all calls that begin before this time are placed
 	begun   bool      // the sink knows the thread
 	launch  int32     // depth of the open launching call, deepest without one
 	unnamed bool      // that call is a part of CallStats.Unnamed
@@ -38,24 +106,17 @@ type stackOutput struct {
 	functions *read.Functions
 	calls     *read.Calls
 	work      *workJoiner
-	events    *events
-	chunks    pool[callChunk]
+	memory    *memoryUsage
+	chunks    pool[chunk[call]]
 }
 
 const deepest = 1<<31 - 1
 
-// maxOpenPending is the number of calls that a thread holds back while a call around them is
-// open, for instance a call that takes hours.
-const maxOpenPending = 1 << 15
-
-// maxNesting bounds the calls that are open on a thread at one time. A program has a few; with more
-// the innermost call is cut off where the next one begins.
-const maxNesting = 256
-
 func newStack(o *stackOutput, p *program, tid uint32) *stack {
 	p.callers++
 	t := p.thread(tid)
-	return &stack{stackOutput: o, program: p, thread: t, tid: tid, launch: deepest, joined: deepest, python: pythonSpans{thread: t}}
+	return &stack{stackOutput: o, thread: thread{Thread: t, tid: tid}, program: p, launch: deepest, joined: deepest,
+		pending: queue[call]{pool: &o.chunks}, python: pythonSpans{thread: t}}
 }
 
 // place puts a record on the stack: into the slice of its call if the other source has made
@@ -65,13 +126,26 @@ func (s *stack) place(r *read.Call) {
 		s.join(r)
 		return
 	}
-	allocates := s.events.memoryCall(s.program, s.tid, r)
+	allocates := s.memoryCall(r)
 	s.join(r)
 	if c := s.open[len(s.open)-1]; allocates != nil && c.allocates == nil {
 		c.allocates = allocates
 	} else if allocates != nil { // the driver's call within a runtime's call
 		*allocates = c.asCause()
 	}
+}
+
+// memoryCall takes a call of a function that allocates, frees, or sets where memory is. It returns where to
+// describe a call that allocates, nil for any other one.
+func (s *stack) memoryCall(r *read.Call) *timeline.Call {
+	if r.Flags&(tracelog.CallUnfinished|tracelog.CallNoReturn) != 0 || !s.program.catalog.MemoryFromCalls() {
+		return nil
+	}
+	c, ok := r.Function.Memory.Read(r.Arguments.Args, r.Ret)
+	if !ok || !s.memory.counts(livemem.At(&c, r.Start, r.End)) {
+		return nil
+	}
+	return s.program.memoryIn(s.memory).addCall(s.tid, &c, r.Start, r.End)
 }
 
 // An entry waits this long for the API record of its call, which begins a few microseconds later, in ns: more, if the
@@ -112,13 +186,13 @@ func (s *stack) settleEntry(at uint64) {
 func (s *stack) joinNext(r *read.Call) {
 	if r.Start < s.last {
 		r.Start, r.End = s.last, max(r.End, s.last)
-		s.found.Calls.Late++
+		s.found.Late++
 	}
 	s.last = r.Start
 	s.closeUntil(r.Start)
-	if n := len(s.open); n == maxNesting {
+	if n := len(s.open); n == maxDepth {
 		s.open[n-1].End = r.Start
-		s.found.Calls.TooDeep++
+		s.found.TooDeep++
 		s.closeUntil(r.Start)
 	}
 	from := fromAPI
@@ -151,14 +225,14 @@ func (s *stack) joinNext(r *read.Call) {
 		s.inherit(r)
 	}
 	if from == fromAPI && r.Function.MakesStream && s.program.probed {
-		s.program.madeUnseen(r.Correlation)
+		s.work.madeUnseen(s.program, r.Correlation)
 		return // recorded for the stream's sake
 	}
 	s.push(r, from)
 }
 
 func (s *stack) push(r *read.Call, from state) {
-	c := s.pending.push(&s.chunks)
+	c, _ := s.pending.push()
 	fn := r.Function
 	c.Caller, c.Python = nil, r.Python
 	if r.Caller != nil {
@@ -180,14 +254,11 @@ func (s *stack) push(r *read.Call, from state) {
 	c.Forget()
 	c.allocates = nil
 	c.Depth, c.Correlation, c.Ret, c.Flags = int32(len(s.open)), r.Correlation, r.Ret, r.Flags
-	c.fn, c.stream, c.stack, c.state, c.wait, c.next = fn, fn.StreamHandle(r.Arguments.Args), s, from, nil, nil
+	c.fn, c.stream, c.thread, c.state, c.wait, c.next = fn, fn.StreamHandle(r.Arguments.Args), &s.thread, from, nil, nil
 	if fn.Waits != 0 && s.program.waits != nil && !s.withinWait() {
-		c.wait = &waitingCall{Slice: &c.Slice, Type: fn.Waits, TID: s.tid}
+		c.wait = &wait{slice: &c.Slice, kind: fn.Waits, tid: s.tid}
 	}
 	s.open = append(s.open, c)
-	if s.pending.len() > maxOpenPending && s.pending.front()[0].state&(closed|committed) == 0 {
-		s.commit()
-	}
 }
 
 // withinLaunch reports whether the function of an open call launches a kernel.
@@ -232,7 +303,7 @@ func (s *stack) close(c *call) {
 		*c.allocates = c.asCause()
 	}
 	if c.state&committed == 0 {
-		s.program.register(c, s.work)
+		s.work.register(s.program, c)
 		if c.wait != nil {
 			s.program.waits.closeWait(c.wait, c.stream)
 		}
@@ -244,7 +315,7 @@ func (s *stack) close(c *call) {
 func (s *stack) commit() {
 	for _, c := range s.open {
 		if c.state&committed == 0 {
-			s.program.register(c, s.work)
+			s.work.register(s.program, c)
 			c.state |= committed
 		}
 	}
@@ -255,16 +326,6 @@ func (s *stack) commit() {
 func (s *stack) unclosed() uint64 {
 	for _, c := range s.open {
 		if c.fn.Waits == 0 && c.state&committed == 0 {
-			return c.Start
-		}
-	}
-	return timeline.Never
-}
-
-// opened returns the start of the first open call with a correlation ID.
-func (s *stack) opened(correlation uint32) uint64 {
-	for _, c := range s.open {
-		if c.Correlation == correlation && c.state&committed == 0 {
 			return c.Start
 		}
 	}
@@ -337,6 +398,9 @@ func (s *stack) partner(r *read.Call, from state) (mark state) {
 
 // emit shows the settled calls, in pre-order; with force all closed calls, with all every call.
 func (s *stack) emit(force, all bool) {
+	if force && s.pending.len() > len(s.open) && s.pending.front()[0].state&(closed|committed) == 0 {
+		s.commit()
+	}
 	for s.pending.len() > 0 {
 		list := s.pending.front()
 		n := 0
@@ -347,11 +411,11 @@ func (s *stack) emit(force, all bool) {
 		if n == 0 {
 			break
 		}
-		s.pending.pop(n, &s.chunks)
+		s.pending.pop(n)
 	}
 	if all && s.begun {
 		s.python.endFrom(0, s.out)
-		s.out.Emit(&timeline.ThreadEnd{Thread: s.thread})
+		s.out.Emit(&timeline.ThreadEnd{Thread: s.Thread})
 	}
 }
 
@@ -376,12 +440,12 @@ func (s *stack) settled(c *call, force, all bool) bool {
 func (s *stack) show(c *call) {
 	if !s.begun {
 		s.begun = true
-		s.out.Emit(s.thread)
+		s.out.Emit(s.Thread)
 	}
 	s.finish(c)
 	if s.selection.Slice(&c.Slice) {
 		s.python.see(&c.Slice, s.out)
-		s.out.Slice(s.thread, &c.Slice)
+		s.out.Slice(s.Thread, &c.Slice)
 	}
 	if c.state&closed == 0 { // the stack still needs the open call
 		open := *c
@@ -411,7 +475,7 @@ func (s *stack) finish(c *call) {
 		}
 	}
 	if c.wait != nil {
-		c.wait.shown = true
+		c.wait.slice = nil
 	}
 	if c.Depth <= s.joined {
 		s.joined = deepest
@@ -442,7 +506,45 @@ func (s *stack) finish(c *call) {
 		s.found.Calls.Unnamed--
 	}
 	s.found.Span.widen(c.Start, c.End)
-	s.found.Calls.count(c, s.program)
+	s.count(c)
+}
+
+// count counts a call that is about to be shown.
+func (s *stack) count(c *call) {
+	n, p := &s.found.Calls, s.program
+	// A call may fail before it reaches the probed function.
+	if c.state&source == fromAPI && c.Ret == 0 {
+		n.Unprobed++
+	}
+	if p.correlated && c.state&source == fromPair && c.fn.GPUWork && c.Ret == 0 && c.Flags == 0 {
+		switch {
+		case c.End <= p.handedOver:
+			n.Uncorrelated++
+		case p.Until != 0:
+			n.AtExec++
+		default:
+			n.AtEnd++
+		}
+	}
+	if c.Flags&timeline.Unfinished != 0 {
+		n.Unfinished++
+	}
+	if c.Depth > 0 || c.state&preparing != 0 {
+		return
+	}
+	n.Calls++
+	n.countFunction(c.Function)
+	if c.Caller != nil {
+		n.Located++
+	}
+	if !c.Failed() {
+		return
+	}
+	n.Failed++
+	if n.Errors == nil {
+		n.Errors = make(map[Failure]uint64)
+	}
+	n.Errors[Failure{c.Name, c.Library, c.Ret}]++
 }
 
 // countUnrun counts the kernels that had not run when a program handed over its last records, before it ended: their
@@ -457,4 +559,78 @@ func (s *stack) countUnrun() {
 	default:
 		s.found.Calls.AtEnd += s.behind
 	}
+}
+
+// The caller record of a driver call may name the runtime's function that the program called. If
+// that function was recorded too, both records belong to one call of the program.
+//
+//	around the driver call                  what is shown
+//	nothing recorded                        one slice: the driver's interval, the runtime's name
+//	a uprobe pair of the runtime function   one slice: the runtime's interval and name, the arguments of both
+//	an API record of the runtime function   two slices with their own names, one inside the other
+
+// shown returns the function for the slice of a call of f. A driver call bears the name of the
+// runtime's function that the program called, unless a slice around it bears that name.
+func (s *stack) shown(f *read.Function, at *read.Caller, ret int32) *read.Function {
+	if at.Function == "" || s.around(at) != nil {
+		return f
+	}
+	return s.functions.Called(f, at, ret)
+}
+
+// around returns the open call of the runtime's function that the program called at a place, nil
+// if there is none.
+func (s *stack) around(at *read.Caller) *call {
+	for _, o := range s.open {
+		if o.fn.Around(at) {
+			return o
+		}
+	}
+	return nil
+}
+
+// inherit gives the slice of a runtime call the caller of its driver call.
+func (s *stack) inherit(r *read.Call) {
+	if r.Caller == nil || r.Caller.Function == "" {
+		return
+	}
+	if o := s.around(r.Caller); o != nil && o.Caller == nil {
+		o.Caller = r.Caller.Place
+	}
+}
+
+// isInner reports whether a driver's record is part of the probed runtime call c: the driver call
+// creates the work of c, or its failure made the runtime refuse c, or it carries out c.
+func (s *stack) isInner(c *call, r *read.Call, from state) bool {
+	switch {
+	case c.state&fromPair == 0 || from == fromPair && c.state&innerPair != 0 || from == fromAPI && c.state&innerAPI != 0:
+		return false
+	case c.state&(innerPair|innerAPI) != 0:
+		return c.state&fromAPI == 0 && c.fn.Holds(r.Function)
+	case (r.Function.Beside || from == fromAPI && !r.Function.MayWork) &&
+		c.fn.Runtime && s.functions.CarriesOut(r.Function, c.fn):
+		return true
+	case c.state&fromAPI != 0:
+		return false
+	case r.Caller == nil || !r.Function.Driver || !c.fn.Runtime || !c.fn.Around(r.Caller):
+		return false
+	}
+	return r.Function.MayWork || r.Caller.Refused(r.Function, r.Ret) && r.Ret == c.Ret
+}
+
+// addInner makes a driver's record part of the probed runtime call c.
+func (s *stack) addInner(c *call, r *read.Call, from state) {
+	if from == fromPair || !c.fn.Holds(r.Function) {
+		c.fn = s.functions.Joined(c.fn, r.Function)
+		c.Function = &c.fn.Function
+	}
+	if from == fromAPI {
+		c.Correlation = r.Correlation
+		c.state |= innerAPI
+		s.found.Calls.Joined++
+		return
+	}
+	c.Arguments = s.calls.NewArguments(c.fn.JoinedArguments(r.Arguments.Args, c.Arguments.Args))
+	c.stream = c.fn.StreamHandle(c.Arguments.Args)
+	c.state |= innerPair
 }

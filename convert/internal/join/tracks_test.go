@@ -32,6 +32,11 @@ func newSpanEmitter(t *testing.T) (spanEmitter, *timeline.Process) {
 	return e, p
 }
 
+// newSpanOutput returns an output for spans, whose budget is its own.
+func newSpanOutput(e emitter) *spanOutput {
+	return &spanOutput{emitter: e, budget: DefaultBudget(), found: new(Found)}
+}
+
 func (e spanEmitter) Emit(event timeline.Event) {
 	switch event := event.(type) {
 	case *timeline.SpanBegin:
@@ -101,7 +106,7 @@ func TestOverlapLanes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e, p := newSpanEmitter(t)
-			l := newOverlapLanes(&spanOutput{emitter: e}, timeline.Track{Process: p, Category: timeline.CUPTI})
+			l := newOverlapLanes(newSpanOutput(e), &DefaultBudget().Records, timeline.Track{Process: p, Category: timeline.CUPTI})
 			for _, s := range c.spans {
 				if s[0] == s[1] {
 					l.addInstant(spanOf(s[0], s[1]))
@@ -144,7 +149,7 @@ func lanesOf(t *testing.T, e spanEmitter) string {
 func TestOverlapLanesAdvance(t *testing.T) {
 	t.Parallel()
 	e, p := newSpanEmitter(t)
-	l := newOverlapLanes(&spanOutput{emitter: e}, timeline.Track{Process: p})
+	l := newOverlapLanes(newSpanOutput(e), &DefaultBudget().Records, timeline.Track{Process: p})
 	step := func(low uint64, all bool, want string, add ...timeline.Span) {
 		t.Helper()
 		for _, sp := range add {
@@ -168,7 +173,9 @@ func TestOverlapLanesAdvance(t *testing.T) {
 func TestOverlapLanesSelection(t *testing.T) {
 	t.Parallel()
 	e, p := newSpanEmitter(t)
-	l := newOverlapLanes(&spanOutput{emitter: e, selection: selection.New(selection.Options{Shortest: 10})}, timeline.Track{Process: p})
+	out := newSpanOutput(e)
+	out.selection = selection.New(selection.Options{Shortest: 10})
+	l := newOverlapLanes(out, &out.budget.Records, timeline.Track{Process: p})
 	for _, sp := range []timeline.Span{spanOf(10, 40), spanOf(15, 20), spanOf(18, 30), spanOf(50, 59)} {
 		l.addSpan(sp)
 	}
@@ -192,7 +199,7 @@ func overlappingSpans(n int, from, to uint64) (list []timeline.Span) {
 // batch are laid before the next one comes, although they may be later.
 func lanesWith(t *testing.T, batches ...[]timeline.Span) []*timelinetest.Track {
 	e, p := newSpanEmitter(t)
-	l := newOverlapLanes(&spanOutput{emitter: e}, timeline.Track{Process: p})
+	l := newOverlapLanes(newSpanOutput(e), &DefaultBudget().Records, timeline.Track{Process: p})
 	for _, batch := range batches {
 		for _, sp := range batch {
 			l.addSpan(sp)
