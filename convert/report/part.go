@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/cudatrace/cudatrace/convert/internal/activity"
+	"github.com/cudatrace/cudatrace/convert/stats"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
@@ -55,8 +56,8 @@ type launched struct {
 	from uint64 // the start of its call
 }
 
-// Typical chooses the part of a timeline to draw: the step that took as long as most do, else a short time in the middle. It
-// returns nil where the timeline has no GPU work.
+// Typical chooses the part of a timeline to draw: the step that took as long as most do, else a short time in the middle.
+// It returns nil where the timeline has no GPU work.
 func (r *Report) Typical() *Part {
 	if p := r.typicalStep(); p != nil {
 		return p
@@ -75,36 +76,39 @@ func (r *Report) Typical() *Part {
 		return newPart("The GPU work", "No steps are known: this is all of it.", from, to)
 	}
 	middle := from + (to-from)/2
-	return newPart("A part in the middle", "No steps are known: this is a short time in the middle of the run.", middle-length/2, middle+length/2)
+	note := "No steps are known: this is a short time in the middle of the run."
+	return newPart("A part in the middle", note, middle-length/2, middle+length/2)
 }
 
-// alike is the part of the median within which times of steps count as the median: of these steps the one in the middle of the run is typical.
+// alike is the part of the median by which times of steps may differ from it and still count as the median: of these steps
+// the one in the middle of the run is typical.
 const alike = 100
 
 func (r *Report) typicalStep() *Part {
-	kinds, t := r.table("step_kinds"), r.table("steps")
-	if len(kinds.Rows) == 0 || len(t.Rows) == 0 {
+	_, kinds := table.Find[stats.StepKindCells](r.Tables)
+	_, rows := table.Find[stats.StepCells](r.Tables)
+	if len(kinds) == 0 || len(rows) == 0 {
 		return nil
 	}
-	kind := kinds.Rows[0]
-	median, starting := whole(kinds, kind, "median_ns"), whole(kinds, kind, "starting")
+	kind := kinds[0]
+	fromMiddle := func(i int) int { return max(i, len(rows)/2) - min(i, len(rows)/2) }
 	best, least := -1, uint64(0)
-	for i, row := range t.Rows {
-		if text(t, row, "name") != fmt.Sprintf("%s %d", text(kinds, kind, "name"), whole(t, row, "number")) || len(t.Rows) > int(starting)+1 && uint64(i) < starting {
+	for i, x := range rows {
+		starting := len(rows) > int(kind.Starting)+1 && uint64(i) < kind.Starting
+		if starting || x.Name != fmt.Sprintf("%s %d", kind.Name, x.Number) {
 			continue
 		}
-		n, middle := whole(t, row, "median_ns"), len(t.Rows)/2
-		apart := max(n, median) - min(n, median)
-		if apart = max(apart, median/alike); best < 0 || apart < least || apart == least && max(i, middle)-min(i, middle) < max(best, middle)-min(best, middle) {
+		apart := max(max(x.Median, kind.Median)-min(x.Median, kind.Median), kind.Median/alike)
+		if best < 0 || apart < least || apart == least && fromMiddle(i) < fromMiddle(best) {
 			best, least = i, apart
 		}
 	}
 	if best < 0 {
 		return nil
 	}
-	row := t.Rows[best]
-	from, length := whole(t, row, "at_ns"), whole(t, row, "max_ns")
-	return newPart("A typical step", fmt.Sprintf("%s, which took %s; the median is %s.", text(t, row, "name"), words(t, row, "median_ns"), duration(median)), from, from+length)
+	x := rows[best]
+	note := fmt.Sprintf("%s, which took %s; the median is %s.", x.Name, duration(x.Median), duration(kind.Median))
+	return newPart("A typical step", note, x.At, x.At+x.Max)
 }
 
 func newPart(title, note string, from, to uint64) *Part {
@@ -459,27 +463,34 @@ func (d *stepDrawing) used() (list []legend) {
 // mostPartRows is the number of the longest calls and pieces of work in the table of a part.
 const mostPartRows = 200
 
+// longCells is a row of the table of a part.
+type longCells struct {
+	Name  string `key:"name" title:"name"`
+	Where string `key:"where" title:"where"`
+	At    uint64 `key:"at_ns" title:"at" unit:"moment"`
+	Total uint64 `key:"total_ns" title:"time"`
+}
+
 // table has the longest calls and pieces of work.
 func (p *Part) table(threads []*threadLane, streams []*streamLane) *table.Table {
-	t := &table.Table{Name: "step", Title: "the longest calls and GPU work", Columns: []table.Column{{Key: "name", Title: "name"}, {Key: "where", Title: "where"}, {Key: "at_ns", Title: "at", Unit: table.Moment}, {Key: "total_ns", Title: "time", Unit: table.Duration}}}
-	add := func(list []mark, where string) {
-		for _, m := range list {
-			t.Add(m.name, where, m.start-min(m.start, p.start), m.end-m.start)
-		}
+	var rows []longCells
+	add := func(m mark, where string) {
+		rows = append(rows, longCells{m.name, where, m.start - min(m.start, p.start), m.end - m.start})
 	}
 	for _, l := range threads {
-		add(l.calls, processTitle(l.Process, cmp.Or(l.Title(), fmt.Sprintf("thread %d", l.TID)), false))
+		where := processTitle(l.Process, cmp.Or(l.Title(), fmt.Sprintf("thread %d", l.TID)), false)
+		for _, m := range l.calls {
+			add(m, where)
+		}
 	}
 	for _, l := range streams {
-		var list []mark
+		where := processTitle(l.Context.Process, fmt.Sprintf("stream %d", l.ID), false)
 		for _, w := range l.work {
-			list = append(list, w.mark)
+			add(w.mark, where)
 		}
-		add(list, processTitle(l.Context.Process, fmt.Sprintf("stream %d", l.ID), false))
 	}
-	slices.SortStableFunc(t.Rows, func(a, b table.Row) int { return cmp.Compare(b.Cells[3].(uint64), a.Cells[3].(uint64)) })
-	if t.LeftOut = max(len(t.Rows)-mostPartRows, 0); t.LeftOut > 0 {
-		t.Rows = t.Rows[:mostPartRows]
-	}
+	slices.SortStableFunc(rows, func(a, b longCells) int { return cmp.Compare(b.Total, a.Total) })
+	t := table.Of(rows[:min(len(rows), mostPartRows)])
+	t.Name, t.Title, t.LeftOut = "step", "the longest calls and GPU work", max(len(rows)-mostPartRows, 0)
 	return t
 }

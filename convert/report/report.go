@@ -2,7 +2,6 @@ package report
 
 import (
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/stats/table"
@@ -78,50 +77,9 @@ func (r *Report) Charts() (list []*Chart) {
 	return list
 }
 
-// table is a table of the report; without one of the name, it has no columns and no rows.
-func (r *Report) table(name string) *table.Table {
-	if i := slices.IndexFunc(r.Tables, func(t *table.Table) bool { return t.Name == name }); i >= 0 {
-		return r.Tables[i]
-	}
-	return &table.Table{Name: name}
-}
-
-// cell is the value of a column, nil where it is not known.
-func cell(t *table.Table, row table.Row, key string) any {
-	if i := t.Column(key); i >= 0 {
-		return row.Cells[i]
-	}
-	return nil
-}
-
-// whole is the value of a column of whole numbers, 0 where it is not known.
-func whole(t *table.Table, row table.Row, key string) uint64 {
-	n, _ := cell(t, row, key).(uint64)
-	return n
-}
-
-// fraction is the value of a column of fractions, 0 where it is not known.
-func fraction(t *table.Table, row table.Row, key string) float64 {
-	v, _ := cell(t, row, key).(float64)
-	return v
-}
-
-// text is the value of a column of texts, "" where it is not known.
-func text(t *table.Table, row table.Row, key string) string {
-	s, _ := cell(t, row, key).(string)
-	return s
-}
-
-// words writes the value of a column for people.
-func words(t *table.Table, row table.Row, key string) string {
-	i := t.Column(key)
-	if i < 0 {
-		return ""
-	}
-	return t.Words(row, i)
-}
-
 func duration(ns uint64) string { return table.Words(ns, table.Duration) }
+
+func share(v *float64) string { return table.WordsOf(v, table.Share) }
 
 // Bounds of the tables of the page.
 const (

@@ -209,8 +209,8 @@ var devicesReport = Report{
 	table: func(s *Sink, _ Facts) *table.Table { return s.busy.deviceTable() },
 }
 
-// deviceCells is a row of devices.
-type deviceCells struct {
+// DeviceCells is a row of devices.
+type DeviceCells struct {
 	Name string `key:"name" title:"GPU"`
 	GPU  uint32 `key:"gpu" unit:"id"`
 	busyColumns
@@ -239,10 +239,12 @@ func classesOf(d *activity.Device) classColumns {
 
 // deviceTable returns the report of devices.
 func (b *busy) deviceTable() *table.Table {
-	var rows []deviceCells
+	var rows []DeviceCells
 	late := uint64(0)
 	for _, d := range b.sorted() {
-		x := deviceCells{Name: b.title(d.index), GPU: d.index, busyColumns: b.columns(d.Busy(), d.First, d.Last, d.Late == 0), workColumns: d.columns()}
+		x := DeviceCells{
+			Name: b.title(d.index), GPU: d.index, busyColumns: b.columns(d.Busy(), d.First, d.Last, d.Late == 0), workColumns: d.columns(),
+		}
 		if d.Late == 0 {
 			x.classColumns = classesOf(d.Device)
 		}

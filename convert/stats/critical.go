@@ -26,8 +26,8 @@ var criticalPathReport = Report{
 	table: func(s *Sink, f Facts) *table.Table { return s.pathTable(f) },
 }
 
-// pathCells is a row of critical_path.
-type pathCells struct {
+// PathCells is a row of critical_path.
+type PathCells struct {
 	// the kernel or copy, the function, the line, or what a thread waited for
 	Name string `key:"name" title:"on the path"`
 	// `kernel`, `communication`, `copy`, `set`: work ran. `start of work`: from its launch, or the end of what it waited for,
@@ -284,7 +284,7 @@ func (g *pathGroup) add(p *path, x *critical.Segment) {
 
 // pathTable returns the report of critical paths.
 func (s *Sink) pathTable(f Facts) *table.Table {
-	var rows []pathCells
+	var rows []PathCells
 	var notes []string
 	if !f.Chosen && f.GPU == "" {
 		for _, g := range s.paths() {
@@ -303,19 +303,19 @@ func (s *Sink) pathTable(f Facts) *table.Table {
 	}
 	t := table.Of(rows)
 	t.Notes = notes
-	if slices.ContainsFunc(rows, func(r pathCells) bool { return r.Place != "" }) {
+	if slices.ContainsFunc(rows, func(r PathCells) bool { return r.Place != "" }) {
 		t.SetRank(0, "place") // it tells rows apart
 	}
-	if slices.ContainsFunc(rows, func(r pathCells) bool { return r.Rank != nil }) {
+	if slices.ContainsFunc(rows, func(r PathCells) bool { return r.Rank != nil }) {
 		t.SetRank(0, "rank")
 	}
 	t.Sort("total_ns")
 	return t
 }
 
-func (s *Sink) pathCells(g *pathGroup, r *pathRow) pathCells {
+func (s *Sink) pathCells(g *pathGroup, r *pathRow) PathCells {
 	c := s.path
-	x := pathCells{
+	x := PathCells{
 		Name: c.Text(r.name), Kind: r.kind.String(), Place: c.Text(r.place), Note: c.Text(r.also), Step: g.name,
 		Count: r.count, Total: r.total, Share: table.ShareOf(r.total, g.total), Mean: float64(r.total) / float64(len(g.list)),
 		Steps: r.steps, OfSteps: len(g.list), Slowest: r.slowest, Starting: len(g.starting), StartingTime: g.startingTime(),

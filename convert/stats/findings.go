@@ -16,8 +16,8 @@ var findingsReport = Report{
 	table: func(s *Sink, f Facts) *table.Table { return s.findingTable(f) },
 }
 
-// findingCells is a row of findings.
-type findingCells struct {
+// FindingCells is a row of findings.
+type FindingCells struct {
 	Name  string  `key:"name" title:"finding"` // kind (`gaps`, `pageable_copies`), and the finding as text
 	Title string  `key:"title"`                // =
 	PID   uint32  `key:"pid" unit:"id"`
@@ -104,23 +104,23 @@ func Confidence(certain bool) string {
 // findingTable returns the report of what costs time.
 func (s *Sink) findingTable(f Facts) *table.Table {
 	if f.Chosen {
-		return table.Of[findingCells](nil)
+		return table.Of[FindingCells](nil)
 	}
 	list, whole := s.Findings(f.Incomplete)
-	rows := make([]findingCells, 0, len(list))
+	rows := make([]FindingCells, 0, len(list))
 	for i := range list {
 		rows = append(rows, s.findingCells(&list[i]))
 	}
 	t := table.Of(rows)
-	t.Prose = func(row table.Row) table.Paragraph { return row.Of.(*findingCells).lines() }
+	t.Prose = func(row table.Row) table.Paragraph { return row.Of.(*FindingCells).lines() }
 	if !whole {
 		t.Notes = []string{"nothing is said about gaps between GPU work: records are missing, or came in another order than that of time"}
 	}
 	return t
 }
 
-func (s *Sink) findingCells(f *findings.Finding) findingCells {
-	x := findingCells{
+func (s *Sink) findingCells(f *findings.Finding) FindingCells {
+	x := FindingCells{
 		Name: f.Kind, Title: f.Title, PID: f.Process.PID, GPU: f.GPU, Count: f.Count, First: s.clock.since(f.First), Last: s.clock.since(f.Last),
 		At: []uint64{}, Evidence: f.Evidence, Try: f.Try, Rank: f.Process.Rank.Nullable(), Confidence: Confidence(f.Certain()), Query: s.Query(f),
 	}
@@ -137,7 +137,7 @@ func (s *Sink) findingCells(f *findings.Finding) findingCells {
 }
 
 // lines are the lines that people read of a finding.
-func (x *findingCells) lines() table.Paragraph {
+func (x *FindingCells) lines() table.Paragraph {
 	items, process := []table.Item{}, fmt.Sprintf("process %d", x.PID)
 	if x.Rank != nil {
 		process += fmt.Sprintf(" (rank %d)", *x.Rank)
@@ -158,7 +158,7 @@ func (x *findingCells) lines() table.Paragraph {
 }
 
 // moments are the moments to look at, without those that read alike, and the first and the last one where there are several.
-func (x *findingCells) moments() string {
+func (x *FindingCells) moments() string {
 	var at []string
 	for _, ns := range x.At {
 		if text := table.Words(ns, table.Moment); !slices.Contains(at, text) {

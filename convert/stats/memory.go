@@ -196,8 +196,8 @@ var memoryReport = Report{
 	table: func(s *Sink, _ Facts) *table.Table { return s.memory.uses() },
 }
 
-// memoryCells is a row of memory.
-type memoryCells struct {
+// MemoryCells is a row of memory.
+type MemoryCells struct {
 	Name   string  `key:"name" title:"memory"`                               // use: `device`, `managed`, `pinned` or `other`
 	PID    uint32  `key:"pid" title:"process" rank:"3" unit:"id"`            // process and GPU; pinned memory has no GPU
 	GPU    *uint32 `key:"gpu" title:"GPU" rank:"3" unit:"id"`                // =
@@ -218,14 +218,14 @@ type memoryCells struct {
 
 // uses returns the report of memory by use.
 func (m *memory) uses() *table.Table {
-	var rows []memoryCells
+	var rows []MemoryCells
 	held := uint64(0)
 	for _, r := range m.rows.list {
 		held = sketch.Sum(held, r.held)
 		if r.process == nil {
 			continue
 		}
-		rows = append(rows, memoryCells{
+		rows = append(rows, MemoryCells{
 			Name: r.use.String(), PID: r.process.PID, GPU: r.device(), Peak: r.peak, PeakAt: m.clock.since(r.peakAt), Current: r.current,
 			Allocations: r.allocations, Frees: r.frees, NotFreed: r.live, Allocated: r.allocated, Held: r.held, Unmatched: r.unmatched,
 			Replaced: r.replaced, Threads: len(r.threads),

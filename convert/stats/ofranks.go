@@ -55,8 +55,8 @@ var ranksReport = Report{
 	table: func(s *Sink, _ Facts) *table.Table { return s.busy.rankTable(s.ranks) },
 }
 
-// rankCells is a row of ranks.
-type rankCells struct {
+// RankCells is a row of ranks.
+type RankCells struct {
 	Name        string  `key:"name" title:"process"`
 	PID         uint32  `key:"pid" title:"number" rank:"6" unit:"id"`
 	Host        string  `key:"host" title:"host" rank:"7"`
@@ -76,7 +76,7 @@ type rankCells struct {
 
 // rankTable returns the report of what each process did on each GPU.
 func (b *busy) rankTable(c *ranks.Collector) *table.Table {
-	late, rows := uint64(0), []rankCells{}
+	late, rows := uint64(0), []RankCells{}
 	for _, d := range b.sorted() {
 		late += d.Late
 		for _, p := range d.Parts {
@@ -84,7 +84,7 @@ func (b *busy) rankTable(c *ranks.Collector) *table.Table {
 				continue
 			}
 			m := p.Times()
-			x := rankCells{
+			x := RankCells{
 				Name: p.Process.Name, PID: p.Process.PID, Host: p.Process.Host, GPU: d.index, Rank: p.Process.Rank.Nullable(), of: p.Process,
 				busyColumns: b.columns(m.Busy(), p.First, p.Last, d.Late == 0), waitedColumns: waitedOf(c.Waits(c.Process(p.Process))),
 			}
@@ -95,17 +95,17 @@ func (b *busy) rankTable(c *ranks.Collector) *table.Table {
 			rows = append(rows, x)
 		}
 	}
-	slices.SortStableFunc(rows, func(a, b rankCells) int {
+	slices.SortStableFunc(rows, func(a, b RankCells) int {
 		return cmp.Or(a.of.Rank.Compare(b.of.Rank), cmp.Compare(a.PID, b.PID))
 	})
 	t := table.Of(rows)
 	t.SetRank(5, "idle_ns")
 	t.SetRank(4, "busy_share")
 	t.SetRank(3, "busy_ns")
-	if slices.ContainsFunc(rows, func(r rankCells) bool { return r.Rank == nil }) {
+	if slices.ContainsFunc(rows, func(r RankCells) bool { return r.Rank == nil }) {
 		t.SetRank(1, "pid")
 	}
-	if !slices.ContainsFunc(rows, func(r rankCells) bool { return r.Waited != nil }) {
+	if !slices.ContainsFunc(rows, func(r RankCells) bool { return r.Waited != nil }) {
 		t.SetRank(8, "waited_ns", "awaited_ns", "waited_for_share")
 	}
 	t.Notes = note(late, "busy times")
@@ -134,6 +134,9 @@ var stepsReport = Report{
 	Name: "steps", Title: "steps, and what they are made of", Detail: true,
 	table: func(s *Sink, f Facts) *table.Table { return s.stepTable(!f.Chosen) },
 }
+
+// StepCells is a row of steps.
+type StepCells = ranks.StepCells
 
 // togetherOf adds to the reason why collectives of several ranks were not put together what the recording lacks.
 func (f Facts) togetherOf(t *table.Table) *table.Table {

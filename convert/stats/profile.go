@@ -59,8 +59,8 @@ var profileReport = Report{
 	table: func(s *Sink, f Facts) *table.Table { return s.profile(f) },
 }
 
-// profileCells is the row of profile.
-type profileCells struct {
+// ProfileCells is the row of profile.
+type ProfileCells struct {
 	Name          string   `key:"name" title:"GPUs"` // `all`, and the number of GPUs with work
 	GPUs          int      `key:"gpus"`              // =
 	BusyShare     *float64 `key:"busy_share"`        // as in `devices`
@@ -88,10 +88,12 @@ type profileCells struct {
 func (s *Sink) profile(f Facts) *table.Table {
 	devices := s.busy.sorted()
 	if len(devices) == 0 {
-		return table.Of[profileCells](nil)
+		return table.Of[ProfileCells](nil)
 	}
-	x := profileCells{Name: "all", GPUs: len(devices), Top: []string{}, TopShares: []float64{}, Occupancy: s.work.occupied.mean(),
-		Async: table.ShareOf(s.host.async, s.host.all), Pageable: table.ShareOf(s.host.pageable, s.host.all)}
+	x := ProfileCells{
+		Name: "all", GPUs: len(devices), Top: []string{}, TopShares: []float64{}, Occupancy: s.work.occupied.mean(),
+		Async: table.ShareOf(s.host.async, s.host.all), Pageable: table.ShareOf(s.host.pageable, s.host.all),
+	}
 	x.times(devices)
 	for gpu, g := range s.memory.gpus {
 		if x.Peak == nil || g.peak > *x.Peak || g.peak == *x.Peak && gpu < *x.PeakGPU {
@@ -104,13 +106,13 @@ func (s *Sink) profile(f Facts) *table.Table {
 			x.Top, x.TopShares = append(x.Top, k.name), append(x.TopShares, float64(k.ns)/float64(total))
 		}
 	}
-	t := table.Of([]profileCells{x})
-	t.Prose = func(row table.Row) table.Paragraph { return row.Of.(*profileCells).lines(f.Memory) }
+	t := table.Of([]ProfileCells{x})
+	t.Prose = func(row table.Row) table.Paragraph { return row.Of.(*ProfileCells).lines(f.Memory) }
 	return t
 }
 
 // times sets the times of all devices together. They are not known if those of one are not.
-func (x *profileCells) times(devices []*deviceRow) {
+func (x *ProfileCells) times(devices []*deviceRow) {
 	var busy, span, compute, copies, communication uint64
 	for _, d := range devices {
 		if d.Late > 0 || d.First == timeline.Never {
@@ -124,7 +126,7 @@ func (x *profileCells) times(devices []*deviceRow) {
 }
 
 // lines are the lines that people read of the profile. noMemory says why nothing is known of memory, "" if it is.
-func (x *profileCells) lines(noMemory string) table.Paragraph {
+func (x *ProfileCells) lines(noMemory string) table.Paragraph {
 	busy, parts := "not known", "not known"
 	if x.Busy != nil {
 		busy = fmt.Sprintf("%s: %s of %s", table.WordsOf(x.BusyShare, table.Share), table.Words(*x.Busy, table.Duration), table.Words(*x.Span, table.Duration))
@@ -162,7 +164,7 @@ func (x *profileCells) lines(noMemory string) table.Paragraph {
 // kernelWidth is the longest name of a kernel in the profile, in characters.
 const kernelWidth = 24
 
-func (x *profileCells) kernels() string {
+func (x *ProfileCells) kernels() string {
 	var words []string
 	for i, n := range x.Top {
 		words = append(words, strings.ReplaceAll(figures.Cut(n, kernelWidth)+" "+table.Words(x.TopShares[i], table.Share), " ", table.Glue))

@@ -165,8 +165,8 @@ var pythonReport = Report{
 	fold:  func(s *Sink) *table.Folded { return s.python.folded },
 }
 
-// pythonCells is a row of python.
-type pythonCells struct {
+// PythonCells is a row of python.
+type PythonCells struct {
 	// line: `/home/ann/train.py:40 main`. `(no Python frame)` is for threads without frames, `(no Python frame: autograd)`
 	// for PyTorch's backward passes
 	Name  string   `key:"name" title:"line"`
@@ -193,7 +193,7 @@ type pythonCells struct {
 // table returns the report. total is the time of all GPU work, which devices did.
 func (s *python) table(total uint64, devices []*deviceRow) *table.Table {
 	if !s.any() {
-		return table.Of[pythonCells](nil)
+		return table.Of[PythonCells](nil)
 	}
 	s.settle()
 	late := uint64(0)
@@ -206,9 +206,9 @@ func (s *python) table(total uint64, devices []*deviceRow) *table.Table {
 		}
 		return &u.idle
 	}
-	rows := make([]pythonCells, 0, len(s.rows.list))
+	rows := make([]PythonCells, 0, len(s.rows.list))
 	for _, r := range slices.SortedFunc(slices.Values(s.rows.list), (*pythonRow).compare) {
-		x := pythonCells{
+		x := PythonCells{
 			Name: (&timeline.PythonFrame{File: r.file, Function: r.function, Line: r.line}).Text(), File: r.file, Function: r.function,
 			Count: r.own.work, Total: r.own.gpu, Share: table.ShareOf(r.own.gpu, total),
 			Idle: idle(&r.own), Waits: r.own.waits, Waiting: r.own.waiting,
@@ -241,7 +241,7 @@ func shortLine(line string) string {
 }
 
 // notes says how much of the report is known, and which line has most GPU time if that is enough.
-func (s *python) notes(rows []pythonCells) (notes []string) {
+func (s *python) notes(rows []PythonCells) (notes []string) {
 	if s.of.waits > 0 {
 		notes = append(notes, havingFrames(s.framed.waits, s.of.waits, "wait", "waits"))
 	}

@@ -60,8 +60,8 @@ var stepKindsReport = Report{
 	table:    func(s *Sink, f Facts) *table.Table { return s.stepKinds(!f.Chosen) },
 }
 
-// stepKindCells is a row of step_kinds.
-type stepKindCells struct {
+// StepKindCells is a row of step_kinds.
+type StepKindCells struct {
 	// the [NVTX ranges](#what-is-a-step) and `NVTX`; `profiled` and `cudaProfilerStart`; or `step` and the stream whose
 	// launches repeat
 	Name       string `key:"name" title:"step"`
@@ -95,7 +95,7 @@ type stepKindCells struct {
 }
 
 func (s *Sink) stepKinds(whole bool) *table.Table {
-	var rows []stepKindCells
+	var rows []StepKindCells
 	var notes []string
 	for _, r := range s.stepRows() {
 		if r.covers < 1 || r.noLines {
@@ -105,7 +105,7 @@ func (s *Sink) stepKinds(whole bool) *table.Table {
 			notes = append(notes, fmt.Sprintf("%s of %s are left out: there are more than %s", figures.Count(r.more, "step", "steps"), r.name, figures.Group(steps.Most)))
 		}
 		d := &r.times
-		x := stepKindCells{
+		x := StepKindCells{
 			Name: r.name, Source: r.source, Confidence: Confidence(r.certain), Processes: r.processes, Count: d.Count, Starting: r.starting,
 			Total: d.Total, Min: d.Min, Median: d.Percentile(50), P5: d.Percentile(5), P95: d.Percentile(95), Max: d.Max, medianInterval: intervalOf(d),
 			Slowest: r.slowest.Number, SlowestAt: s.clock.since(r.slowest.Start), PID: r.of.PID, Rank: r.of.Rank.Nullable(),
@@ -119,7 +119,7 @@ func (s *Sink) stepKinds(whole bool) *table.Table {
 		rows = append(rows, x)
 	}
 	t := table.Of(rows)
-	t.Notes, t.Prose = notes, func(row table.Row) table.Paragraph { return row.Of.(*stepKindCells).lines() }
+	t.Notes, t.Prose = notes, func(row table.Row) table.Paragraph { return row.Of.(*StepKindCells).lines() }
 	if no := s.steps.Unclaimed(); len(no) > 0 {
 		t.Reason = strings.Join(no, "; ")
 	}
@@ -139,7 +139,7 @@ func (r *stepsRow) coverage() string {
 }
 
 // idle sets what threads did meanwhile.
-func (x *stepKindCells) idle(idle *activity.Idle) {
+func (x *StepKindCells) idle(idle *activity.Idle) {
 	var times []activity.Estimate
 	x.Meanwhile, times = idle.Longest(mostMeanwhile)
 	for _, e := range times {
@@ -271,7 +271,7 @@ func (s *Sink) stepTable(whole bool) *table.Table {
 }
 
 // lines are the lines that people read of a kind of step.
-func (x *stepKindCells) lines() table.Paragraph {
+func (x *StepKindCells) lines() table.Paragraph {
 	duration := func(ns uint64) string { return table.Words(ns, table.Duration) }
 	of, slow := fmt.Sprintf(" of process %d", x.PID), ""
 	if x.Rank != nil {
@@ -291,7 +291,7 @@ func (x *stepKindCells) lines() table.Paragraph {
 }
 
 // parts are the lines that say what the GPUs did.
-func (x *stepKindCells) parts() []table.Item {
+func (x *StepKindCells) parts() []table.Item {
 	all := *x.Compute + *x.Exposed + *x.Copy + *x.Idle
 	var words []string
 	for _, part := range []struct {
@@ -310,7 +310,7 @@ func (x *stepKindCells) parts() []table.Item {
 }
 
 // meanwhile is what threads did while GPUs were idle for a part of some time.
-func (x *stepKindCells) meanwhile(all uint64) string {
+func (x *StepKindCells) meanwhile(all uint64) string {
 	const most = 4
 	words, rest := []string(nil), *x.Idle
 	for i, ns := range x.MeanwhileTimes[:min(len(x.Meanwhile), most)] {

@@ -143,8 +143,8 @@ var processesReport = Report{
 	table:    func(s *Sink, _ Facts) *table.Table { return s.threads.processTable() },
 }
 
-// processCells is a row of processes.
-type processCells struct {
+// ProcessCells is a row of processes.
+type ProcessCells struct {
 	Name    string `key:"name" title:"process"`
 	PID     uint32 `key:"pid" title:"number" rank:"1" unit:"id"`
 	Host    string `key:"host" title:"host" rank:"6"`
@@ -175,13 +175,13 @@ func (s *threads) processTable() *table.Table {
 		sum.failed += r.failed
 		sum.in.Total = sketch.Sum(sum.in.Total, r.in.Total)
 	}
-	var rows []processCells
+	var rows []ProcessCells
 	for _, r := range s.processes {
 		sum := sums[r.Process]
 		if sum == nil {
 			sum = new(threadRow)
 		}
-		rows = append(rows, processCells{
+		rows = append(rows, ProcessCells{
 			Name: r.Name, PID: r.PID, Host: r.Host, Threads: threads[r.Process], Calls: sum.calls, Failed: sum.failed, InCalls: sum.in.Total,
 			Kernels: r.Kernels, Copies: r.Copies, Sets: r.Memsets, Work: r.time,
 		})

@@ -240,8 +240,8 @@ var kernelsReport = Report{
 	table: func(s *Sink, _ Facts) *table.Table { return s.work.kernelTable() },
 }
 
-// kernelCells is a row of kernels.
-type kernelCells struct {
+// KernelCells is a row of kernels.
+type KernelCells struct {
 	Name string `key:"name" title:"kernel"` // demangled name, without parameters
 	kernelTimes
 	LaunchMedian *uint64 `key:"launch_median_ns"` // `call_median_ns` and `queue_median_ns` of `launches`
@@ -275,9 +275,11 @@ func (s *work) factsOf(r *kernelRow) kernelFacts {
 
 // kernelTable returns the report of kernels by name.
 func (s *work) kernelTable() *table.Table {
-	var rows []kernelCells
+	var rows []KernelCells
 	for _, r := range s.kernels.list {
-		rows = append(rows, kernelCells{s.title(r.name), s.timesOf(r), median(&r.launch.call), median(&r.launch.queue), s.factsOf(r), r.occupied.mean()})
+		rows = append(rows, KernelCells{
+			s.title(r.name), s.timesOf(r), median(&r.launch.call), median(&r.launch.queue), s.factsOf(r), r.occupied.mean(),
+		})
 	}
 	t := table.Of(rows)
 	t.Sort("total_ns")

@@ -41,6 +41,18 @@ func Of[R any](rows []R) *Table {
 	return t
 }
 
+// Find returns the table that has rows of a struct, and the structs of its rows. It panics where no table has such rows.
+func Find[R any](tables []*Table) (t *Table, rows []*R) {
+	i := slices.IndexFunc(tables, func(t *Table) bool { return t.Type == reflect.TypeFor[R]() })
+	if i < 0 {
+		panic(fmt.Sprintf("no table has rows of %v", reflect.TypeFor[R]()))
+	}
+	for _, row := range tables[i].Rows {
+		rows = append(rows, row.Of.(*R))
+	}
+	return tables[i], rows
+}
+
 // A field is a column, and where its values are in a struct.
 type field struct {
 	Column

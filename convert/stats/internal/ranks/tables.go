@@ -249,8 +249,8 @@ const maxRows = 10_000
 // A Made returns what the GPUs of a process did between two times: they computed, communicated without computing, copied and did nothing else, or did nothing.
 type Made func(of *timeline.Process, from, to uint64) (ns [4]uint64, known bool)
 
-// stepCells is a row of steps.
-type stepCells struct {
+// StepCells is a row of steps.
+type StepCells struct {
 	Name   string `key:"name" title:"step"`                       // the step
 	Number int64  `key:"number" unit:"id"`                        // =
 	Count  int    `key:"count" title:"ranks" rank:"2"`            // ranks that have it
@@ -280,7 +280,7 @@ func (c *Collector) StepTable(made Made) *table.Table {
 		notes = append(notes, fmt.Sprintf("only the first %s steps are shown of %s", figures.Group(maxRows), figures.Group(len(list))))
 		list = list[:maxRows]
 	}
-	rows := make([]stepCells, 0, len(list))
+	rows := make([]StepCells, 0, len(list))
 	for _, x := range list {
 		rows = append(rows, c.stepCells(x, made))
 	}
@@ -292,10 +292,10 @@ func (c *Collector) StepTable(made Made) *table.Table {
 	return t
 }
 
-func (c *Collector) stepCells(x *step, made Made) stepCells {
+func (c *Collector) stepCells(x *step, made Made) StepCells {
 	lengths, sorted := x.lengths()
 	n, slowest := len(sorted), x.slowest()
-	r := stepCells{
+	r := StepCells{
 		Name: fmt.Sprintf("%s %d", x.name, x.number), Number: x.number, Count: n, Min: sorted[0], Median: sorted[(n-1)/2], Max: sorted[n-1],
 		Spread: sorted[n-1] - sorted[0], Slowest: slowest.of.Rank.Nullable(), Ranks: []uint64{}, Durations: lengths, PID: slowest.of.PID,
 	}
