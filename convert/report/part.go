@@ -56,8 +56,8 @@ type launched struct {
 	from uint64 // the start of its call
 }
 
-// Typical chooses the part of a timeline to draw: the step that took as long as most do, else a short time in the middle.
-// It returns nil where the timeline has no GPU work.
+// Typical chooses the part of a timeline to draw: the step that took as long as most do, else a short time in the
+// middle. It returns nil where the timeline has no GPU work.
 func (r *Report) Typical() *Part {
 	if p := r.typicalStep(); p != nil {
 		return p
@@ -80,8 +80,8 @@ func (r *Report) Typical() *Part {
 	return newPart("A part in the middle", note, middle-length/2, middle+length/2)
 }
 
-// alike is the part of the median by which times of steps may differ from it and still count as the median: of these steps
-// the one in the middle of the run is typical.
+// alike is the part of the median by which a step's time may differ from the median and count as the median. Of such
+// steps the one in the middle of the run is typical.
 const alike = 100
 
 func (r *Report) typicalStep() *Part {
@@ -193,7 +193,8 @@ const leastBlock = 0.02
 func (p *Part) states(e *timeline.States) {
 	for i := range e.List {
 		s := &e.List[i]
-		if s.ThreadState != timeline.Blocked || float64(s.End-s.Start) < leastBlock*float64(p.To-p.From) || !p.has(s.Start, s.End) {
+		short := float64(s.End-s.Start) < leastBlock*float64(p.To-p.From)
+		if s.ThreadState != timeline.Blocked || short || !p.has(s.Start, s.End) {
 			continue
 		}
 		m := mark{s.Start, s.End, "idle", "blocked"}
@@ -207,7 +208,8 @@ func (p *Part) states(e *timeline.States) {
 	}
 }
 
-// outside returns the times for which a thread was blocked outside of calls, if it is one of the program's own: those of libraries wait for work.
+// outside returns the times for which a thread of the program was blocked outside of calls; none for threads of
+// libraries, which wait for work.
 func (p *Part) outside(l *threadLane) []mark {
 	if !l.Main && len(l.ranges[0])+len(l.ranges[1]) == 0 {
 		return nil
@@ -215,6 +217,11 @@ func (p *Part) outside(l *threadLane) []mark {
 	return slices.DeleteFunc(slices.Clone(p.blocks[l.Thread]), func(b mark) bool {
 		return slices.ContainsFunc(l.calls, func(c mark) bool { return c.start < b.end && c.end > b.start })
 	})
+}
+
+// workClasses are the colours of the classes of GPU work.
+var workClasses = [...]string{
+	activity.Compute: "compute", activity.Communication: "comm", activity.Copy: "copy", activity.Set: "set",
 }
 
 func (p *Part) work(e *timeline.WorkList) {
@@ -226,8 +233,7 @@ func (p *Part) work(e *timeline.WorkList) {
 				l = &streamLane{Stream: e.Stream}
 				p.streams[e.Stream] = l
 			}
-			class := [...]string{activity.Compute: "compute", activity.Communication: "comm", activity.Copy: "copy", activity.Set: "set"}[activity.ClassOf(w)]
-			x := launched{mark: mark{w.Start, end, class, p.names.Title(w)}}
+			x := launched{mark: mark{w.Start, end, workClasses[activity.ClassOf(w)], p.names.Title(w)}}
 			if w.Call.Function != nil {
 				x.call, x.from = w.Call.Thread, w.Call.Start
 			}
@@ -283,7 +289,8 @@ func (r *Report) step() *Chart {
 	}
 	threads, moreThreads := busiest(sorted(p.threads, byTID), mostThreads, func(l *threadLane) uint64 { return l.time })
 	margin := (p.To - p.From) / 40
-	s := scale{from: p.start + p.From - min(margin, p.From), to: p.start + p.To + margin, x: labelWidth, width: chartWidth - labelWidth}
+	zero, end := p.start+p.From, p.start+p.To
+	s := scale{from: zero - min(margin, p.From), to: end + margin, x: labelWidth, width: chartWidth - labelWidth}
 	var processes []*timeline.Process
 	for _, l := range threads {
 		processes = append(processes, l.Process)
@@ -291,11 +298,14 @@ func (r *Report) step() *Chart {
 	for _, l := range streams {
 		processes = append(processes, l.Context.Process)
 	}
-	slices.SortStableFunc(processes, func(a, b *timeline.Process) int { return cmp.Or(a.Rank.Compare(b.Rank), cmp.Compare(a.PID, b.PID)) })
+	slices.SortStableFunc(processes, func(a, b *timeline.Process) int {
+		return cmp.Or(a.Rank.Compare(b.Rank), cmp.Compare(a.PID, b.PID))
+	})
 	processes = slices.Compact(processes)
-	d := &stepDrawing{drawing: new(drawing), part: p, scale: s, y: topHeight, rows: make(map[*timeline.Thread]float64)}
+	var d *stepDrawing
 	for least := 0.8; ; least *= 2 {
-		d = &stepDrawing{drawing: new(drawing), part: p, scale: s, y: topHeight, least: least, rows: make(map[*timeline.Thread]float64)}
+		d = &stepDrawing{drawing: new(drawing), part: p, scale: s, y: topHeight, least: least}
+		d.rows = make(map[*timeline.Thread]float64)
 		for _, of := range processes {
 			d.process(of, threads, streams, len(processes) > 1)
 		}
@@ -303,19 +313,21 @@ func (r *Report) step() *Chart {
 			break
 		}
 	}
-	for _, at := range []uint64{p.start + p.From, p.start + p.To} {
-		fmt.Fprintf(&d.under, `<line class="bounds" x1="%s" y1="%d" x2="%[1]s" y2="%[3]s"/>`+"\n", px(s.at(at)), topHeight-4, px(d.y))
+	for _, at := range []uint64{zero, end} {
+		fmt.Fprintf(&d.under, `<line class="bounds" x1="%s" y1="%d" x2="%[1]s" y2="%[3]s"/>`+"\n",
+			px(s.at(at)), topHeight-4, px(d.y))
 	}
 	d.legend(11, d.used())
-	zero := p.start + p.From
 	d.axis(s, topHeight, d.y, zero)
 	d.height = d.y + 22
-	c := &Chart{Title: p.Title, drawing: d.drawing, Note: p.Note + " Calls are on their threads, GPU work on its streams; lines lead from a call to the longest work that it launched."}
+	c := &Chart{Title: p.Title, drawing: d.drawing, Note: p.Note + " Calls are on their threads, " +
+		"GPU work on its streams; lines lead from a call to the longest work that it launched."}
 	if n := moreStreams + moreThreads; n > 0 {
 		c.Note += " " + figures.Count(n, "thread or stream is", "threads and streams are") + " not drawn."
 	}
 	if p.left > 0 {
-		c.Note += " " + figures.Count(p.left, "call or piece of work is", "calls and pieces of work are") + " not drawn: there are too many."
+		left := figures.Count(p.left, "call or piece of work is", "calls and pieces of work are")
+		c.Note += " " + left + " not drawn: there are too many."
 	}
 	c.Tables = []*table.Table{p.table(threads, streams)}
 	return c
@@ -446,13 +458,17 @@ func (d *stepDrawing) arrows(l *streamLane) {
 		}
 		x1, x2 := d.scale.at(w.from), d.scale.at(w.start)
 		middle := (from + d.y) / 2
-		d.path("arrow", fmt.Sprintf("M%s %sC%s %s %s %s %s %s", px(x1), px(from), px(x1), px(middle), px(x2), px(middle), px(x2), px(d.y)))
+		d.path("arrow", fmt.Sprintf("M%[1]s %[2]sC%[1]s %[3]s %[4]s %[3]s %[4]s %[5]s",
+			px(x1), px(from), px(middle), px(x2), px(d.y)))
 	}
 }
 
 // used are the classes that were drawn.
 func (d *stepDrawing) used() (list []legend) {
-	for _, l := range []legend{{"py", "Python lines"}, {"range", "NVTX ranges"}, {"call", "calls"}, {"wait", "calls that wait for the GPU"}, {"idle", "blocked"}, {"compute", "kernels"}, {"comm", "communication"}, {"copy", "copies"}, {"set", "memory sets"}} {
+	for _, l := range []legend{
+		{"py", "Python lines"}, {"range", "NVTX ranges"}, {"call", "calls"}, {"wait", "calls that wait for the GPU"},
+		{"idle", "blocked"}, {"compute", "kernels"}, {"comm", "communication"}, {"copy", "copies"}, {"set", "memory sets"},
+	} {
 		if d.seen[l.class] {
 			list = append(list, l)
 		}

@@ -150,7 +150,10 @@ func TestProcessTitle(t *testing.T) {
 		several bool
 		rank    ranks.Rank
 		want    string
-	}{{false, ranks.Rank{}, "GPU 0"}, {true, ranks.Rank{}, "GPU 0, process 7"}, {false, ranks.Rank{Known: true, Number: 3}, "rank 3, GPU 0"}} {
+	}{
+		{false, ranks.Rank{}, "GPU 0"}, {true, ranks.Rank{}, "GPU 0, process 7"},
+		{false, ranks.Rank{Known: true, Number: 3}, "rank 3, GPU 0"},
+	} {
 		p.Rank = of.rank
 		if got := processTitle(p, "GPU 0", of.several); got != of.want {
 			t.Errorf("%q, want %q", got, of.want)

@@ -193,7 +193,7 @@ func (r *Report) drawSteps(d *drawing, s scale, y float64) float64 {
 	return y + stepHeight + rowGap
 }
 
-// startup returns when the start-up ends, in ns from the start of the recording; 0 where it costs too little to be found.
+// startup returns when the start-up ends, ns from the start of the recording; 0 where it costs too little to be found.
 func (r *Report) startup() (end uint64) {
 	_, rows := table.Find[stats.FindingCells](r.Tables)
 	for _, x := range rows {

@@ -118,7 +118,9 @@ func (t *Table) Sort(key string) {
 	if i < 0 {
 		return
 	}
-	slices.SortStableFunc(t.Rows, func(a, b Row) int { return cmp.Or(compare(a.Cells[i], b.Cells[i]), t.CompareNames(a, b)) })
+	slices.SortStableFunc(t.Rows, func(a, b Row) int {
+		return cmp.Or(compare(a.Cells[i], b.Cells[i]), t.CompareNames(a, b))
+	})
 }
 
 // CompareNames compares what names two rows: their texts, and their numbers that are names.
