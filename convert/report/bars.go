@@ -67,7 +67,7 @@ func (r *Report) kernels() *Chart {
 			detail: share(x.Share) + ", " + figures.Group(x.Count) + " ×", length: float64(x.Total)})
 	}
 	return &Chart{Title: "Kernels", Note: "Time on the GPU by kernel, its share of all GPU work, and how often it ran.",
-		drawing: bars(list, nil), Tables: []*table.Table{shown(t, maxTableRows)}}
+		drawing: bars(list, nil), Tables: []*table.Table{shown(t)}}
 }
 
 // A pathKind is the colour of a kind of what is on a critical path.
@@ -129,7 +129,7 @@ func (r *Report) path() *Chart {
 		note += fmt.Sprintf(" Not counted: %s of the start-up, %s.", steps, duration(x.StartingTime))
 	}
 	return &Chart{Title: "The critical path of a step", Note: note,
-		drawing: bars(list, legends), Tables: []*table.Table{shown(t, maxTableRows)}}
+		drawing: bars(list, legends), Tables: []*table.Table{shown(t)}}
 }
 
 // python draws the Python lines with most GPU time.
@@ -145,7 +145,7 @@ func (r *Report) python() *Chart {
 	}
 	return &Chart{Title: "Python lines",
 		Note:    "GPU time of what each line launched; the light part is launched by the functions that the line calls.",
-		drawing: bars(list, nil), Tables: []*table.Table{shown(t, maxTableRows)}}
+		drawing: bars(list, nil), Tables: []*table.Table{shown(t)}}
 }
 
 // idle draws what GPUs waited for.
@@ -165,5 +165,5 @@ func (r *Report) idle() *Chart {
 			length: float64(x.Total)})
 	}
 	return &Chart{Title: "Idle GPUs", Note: "Time in which a GPU had nothing to do, by what its program did meanwhile.",
-		drawing: bars(list, nil), Tables: []*table.Table{shown(t, maxTableRows)}}
+		drawing: bars(list, nil), Tables: []*table.Table{shown(t)}}
 }

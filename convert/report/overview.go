@@ -145,7 +145,7 @@ func (o *Overview) lanes() (list []lane, more int) {
 }
 
 const (
-	mostLanes = 8
+	mostLanes = 8 // of one kind in a drawing: processes on GPUs, curves, threads, streams
 	fewLanes  = 2
 	mostBins  = 1000 // of a lane; a quarter where there are more than a few lanes
 )

@@ -257,19 +257,18 @@ func (p *Part) span(e *timeline.SpanEnd) {
 
 // Bounds of what is drawn of a part.
 const (
-	mostThreads   = 8
-	mostStreams   = 8
 	mostRangeRows = 2
 	mostArrows    = 60
 	mostBytes     = 400 << 10 // of the drawing
 )
 
 // busiest returns the busiest lanes in their order, and how many others there are.
-func busiest[L comparable](list []L, most int, time func(L) uint64) (kept []L, left int) {
-	if left = max(len(list)-most, 0); left == 0 {
+func busiest[L comparable](list []L, time func(L) uint64) (kept []L, left int) {
+	if left = max(len(list)-mostLanes, 0); left == 0 {
 		return list, 0
 	}
-	best := slices.SortedStableFunc(slices.Values(list), func(a, b L) int { return cmp.Compare(time(b), time(a)) })[:most]
+	longer := func(a, b L) int { return cmp.Compare(time(b), time(a)) }
+	best := slices.SortedStableFunc(slices.Values(list), longer)[:mostLanes]
 	return slices.DeleteFunc(list, func(l L) bool { return !slices.Contains(best, l) }), left
 }
 
@@ -283,11 +282,11 @@ func (r *Report) step() *Chart {
 		return cmp.Or(cmp.Compare(a.Context.ID, b.Context.ID), cmp.Compare(a.ID, b.ID),
 			cmp.Compare(a.Context.Process.PID, b.Context.Process.PID))
 	}
-	streams, moreStreams := busiest(sorted(p.streams, byID), mostStreams, func(l *streamLane) uint64 { return l.time })
+	streams, moreStreams := busiest(sorted(p.streams, byID), func(l *streamLane) uint64 { return l.time })
 	byTID := func(a, b *threadLane) int {
 		return cmp.Or(cmp.Compare(btoi(b.Main), btoi(a.Main)), cmp.Compare(a.TID, b.TID))
 	}
-	threads, moreThreads := busiest(sorted(p.threads, byTID), mostThreads, func(l *threadLane) uint64 { return l.time })
+	threads, moreThreads := busiest(sorted(p.threads, byTID), func(l *threadLane) uint64 { return l.time })
 	margin := (p.To - p.From) / 40
 	zero, end := p.start+p.From, p.start+p.To
 	s := scale{from: zero - min(margin, p.From), to: end + margin, x: labelWidth, width: chartWidth - labelWidth}
@@ -476,9 +475,6 @@ func (d *stepDrawing) used() (list []legend) {
 	return list
 }
 
-// mostPartRows is the number of the longest calls and pieces of work in the table of a part.
-const mostPartRows = 200
-
 // longCells is a row of the table of a part.
 type longCells struct {
 	Name  string `key:"name" title:"name"`
@@ -506,7 +502,7 @@ func (p *Part) table(threads []*threadLane, streams []*streamLane) *table.Table 
 		}
 	}
 	slices.SortStableFunc(rows, func(a, b longCells) int { return cmp.Compare(b.Total, a.Total) })
-	t := table.Of(rows[:min(len(rows), mostPartRows)])
-	t.Name, t.Title, t.LeftOut = "step", "the longest calls and GPU work", max(len(rows)-mostPartRows, 0)
+	t := table.Of(rows[:min(len(rows), mostOwnRows)])
+	t.Name, t.Title, t.LeftOut = "step", "the longest calls and GPU work", max(len(rows)-mostOwnRows, 0)
 	return t
 }

@@ -136,7 +136,7 @@ func (r *Report) ranks() *Chart {
 	d.height = bottom + 22
 	return &Chart{Title: "Steps and ranks", Note: "How long each step took on each rank. " +
 		"At the right: how long each rank waited for others in collectives; the rank that waits least makes the others wait.",
-		drawing: d, Tables: []*table.Table{h.table(), shown(t, maxTableRows)}}
+		drawing: d, Tables: []*table.Table{h.table(), shown(t)}}
 }
 
 // drawWaits draws how long ranks waited for others.

@@ -83,14 +83,15 @@ func share(v *float64) string { return table.WordsOf(v, table.Share) }
 
 // Bounds of the tables of the page.
 const (
-	maxTableRows = 60
+	maxTableRows = 60        // of a report
+	mostOwnRows  = 200       // of a lane, and of the calls and the work of a part
 	maxTableText = 300       // characters of a cell
 	maxProse     = 1000      // characters of a text of a finding
 	maxSheets    = 600 << 10 // bytes of all tables
 )
 
 // shown is a table as the page has it: the columns that people see, and its first rows.
-func shown(t *table.Table, most int) *table.Table {
+func shown(t *table.Table) *table.Table {
 	short := &table.Table{Name: t.Name, Title: t.Title, Notes: t.Notes, LeftOut: t.LeftOut, Reason: t.Reason}
 	var kept []int
 	for i, c := range t.Columns {
@@ -101,7 +102,7 @@ func shown(t *table.Table, most int) *table.Table {
 		}
 	}
 	for n, row := range t.Rows {
-		if n == most {
+		if n == maxTableRows {
 			short.LeftOut += len(t.Rows) - n
 			break
 		}

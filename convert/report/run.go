@@ -86,7 +86,7 @@ func (r *Report) run() *Chart {
 	steps, _ := table.Find[stats.StepCells](r.Tables)
 	c.Tables = []*table.Table{r.laneTable(lanes)}
 	for _, t := range []*table.Table{devices, memory, steps} {
-		c.Tables = append(c.Tables, shown(t, maxTableRows))
+		c.Tables = append(c.Tables, shown(t))
 	}
 	return c
 }
@@ -221,9 +221,6 @@ func (r *Report) shade(d *drawing, s scale, bottom float64) {
 	d.rect("shown", from, topHeight-2, max(to-from, 1.5), bottom-topHeight-rowGap+4, r.Part.Title)
 }
 
-// mostLaneRows is the number of rows of a lane in the table.
-const mostLaneRows = 200
-
 // laneTable has the numbers of the lanes. Neighbours stand together where there are too many.
 func (r *Report) laneTable(lanes []lane) *table.Table {
 	t := &table.Table{Name: "run", Title: "what GPUs did over time", Columns: []table.Column{
@@ -234,7 +231,7 @@ func (r *Report) laneTable(lanes []lane) *table.Table {
 		t.Columns = append(t.Columns, table.Column{Key: k.class, Title: k.text, Unit: table.Share})
 	}
 	for _, l := range lanes {
-		each := (len(l.bins) + mostLaneRows - 1) / mostLaneRows
+		each := (len(l.bins) + mostOwnRows - 1) / mostOwnRows
 		for some := range slices.Chunk(l.bins, each) {
 			b := some[0]
 			for _, more := range some[1:] {

@@ -496,7 +496,7 @@ func (s *Sink) pathFinding(g *pathGroup, k avoidable, rows []*pathRow) *findings
 		all += r.total
 		f.Count += r.count
 		steps = max(steps, r.steps)
-		if len(f.At) < 3 {
+		if len(f.At) < findings.MaxMoments {
 			f.At = append(f.At, r.longestAt)
 		}
 		if place := s.path.Text(r.place); place != "" && len(places) < 2 {

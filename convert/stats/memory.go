@@ -76,7 +76,7 @@ type block struct {
 
 // A holderKey is a use of memory, and the place that allocates.
 type holderKey struct {
-	use     *memoryUse // nil for all beyond maxRows
+	use     *memoryUse // nil for all beyond table.MaxRows
 	library string     // "" if it is not known
 	line    string     // Python's; "" if it is not known
 }

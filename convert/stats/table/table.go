@@ -56,6 +56,9 @@ type Column struct {
 	Words func(row Row) string
 }
 
+// MaxRows bounds the rows of a report.
+const MaxRows = 10_000
+
 // A Table is a list of rows.
 type Table struct {
 	Name    string // "kernels", its key in JSON

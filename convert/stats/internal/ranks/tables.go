@@ -243,9 +243,6 @@ func (c *Collector) Worst() *table.Table {
 	return table.Of(rows)
 }
 
-// maxRows bounds the rows of a table.
-const maxRows = 10_000
-
 // A Made returns what the GPUs of a process did between two times: they computed, communicated without computing, copied and did nothing else, or did nothing.
 type Made func(of *timeline.Process, from, to uint64) (ns [4]uint64, known bool)
 
@@ -276,9 +273,10 @@ type StepCells struct {
 func (c *Collector) StepTable(made Made) *table.Table {
 	var notes []string
 	list := c.steps.sorted()
-	if len(list) > maxRows {
-		notes = append(notes, fmt.Sprintf("only the first %s steps are shown of %s", figures.Group(maxRows), figures.Group(len(list))))
-		list = list[:maxRows]
+	if len(list) > table.MaxRows {
+		shown, all := figures.Group(table.MaxRows), figures.Group(len(list))
+		notes = append(notes, fmt.Sprintf("only the first %s steps are shown of %s", shown, all))
+		list = list[:table.MaxRows]
 	}
 	rows := make([]StepCells, 0, len(list))
 	for _, x := range list {
