@@ -46,7 +46,8 @@ func (r *IdleCells) exact() bool { return r.TotalLow == r.TotalHigh }
 
 // idleWords are how people read the columns of which some values are estimates.
 var idleWords = map[string]func(r *IdleCells) string{
-	"count": (*IdleCells).count, "total_ns": (*IdleCells).TotalWords, "share": (*IdleCells).ShareWords, "steady_ns": (*IdleCells).steady,
+	"count": (*IdleCells).count, "total_ns": (*IdleCells).TotalWords,
+	"share": (*IdleCells).ShareWords, "steady_ns": (*IdleCells).steady,
 }
 
 func (r *IdleCells) count() string {
@@ -130,7 +131,8 @@ func (s *Sink) idleTable() *table.Table {
 		for reason, r := range rows {
 			all := d.Idle.Rows[reason]
 			x := IdleCells{
-				Name: causes[reason.Cause], What: reason.What, GPU: d.index, Count: r.count, Total: r.total.Time, Share: table.ShareOf(r.total.Time, idle),
+				Name: causes[reason.Cause], What: reason.What, GPU: d.index,
+				Count: r.count, Total: r.total.Time, Share: table.ShareOf(r.total.Time, idle),
 				Max: all.Longest, MaxAt: s.clock.since(all.MaxAt), TotalLow: r.total.Low, TotalHigh: r.total.High,
 			}
 			if stages {

@@ -16,8 +16,9 @@ type waitedColumns struct {
 	Waited *uint64 `key:"waited_ns" title:"waited" rank:"1"`
 	// time that all others together waited in the collectives of its [steady state](findings.md#start-up-and-steady-state)
 	// in which it came last
-	Awaited *uint64  `key:"awaited_ns" title:"awaited" rank:"1"`
-	Share   *float64 `key:"waited_for_share" title:"of all" rank:"2"` // its part of the `awaited_ns` of all ranks of the run
+	Awaited *uint64 `key:"awaited_ns" title:"awaited" rank:"1"`
+	// its part of the `awaited_ns` of all ranks of the run
+	Share *float64 `key:"waited_for_share" title:"of all" rank:"2"`
 	// collectives that were compared, and those of its steady state in which it came last
 	Collectives *uint64 `key:"collectives"`
 	Last        *uint64 `key:"last"` // =
@@ -43,7 +44,10 @@ func (b *busy) loads(c *ranks.Collector, steady func(*timeline.Process) findings
 				continue
 			}
 			m := p.Times().Until(p.Last).Less(until)
-			all = append(all, ranks.Load{Process: c.Process(p.Process), GPU: d.index, Compute: m.Compute, Exposed: m.Exposed(), Span: during.To - during.From, From: during.From, First: p.First, Last: p.Last})
+			all = append(all, ranks.Load{
+				Process: c.Process(p.Process), GPU: d.index, Compute: m.Compute, Exposed: m.Exposed(),
+				Span: during.To - during.From, From: during.From, First: p.First, Last: p.Last,
+			})
 		}
 	}
 	return all
@@ -63,7 +67,8 @@ type RankCells struct {
 	GPU         uint32  `key:"gpu" title:"GPU" rank:"1" unit:"id"`
 	Rank        *uint32 `key:"rank" unit:"id"`
 	busyColumns         // as in `devices`
-	Compute     *uint64 `key:"compute_ns" title:"compute" rank:"1"`                    // time with kernels other than communication under way
+	// time with kernels other than communication under way
+	Compute     *uint64 `key:"compute_ns" title:"compute" rank:"1"`
 	Communicate *uint64 `key:"communication_ns" title:"communication" rank:"5"`        // as in `devices`
 	Overlap     *uint64 `key:"communication_overlap_ns" title:"with compute" rank:"6"` // as in `devices`
 	// `communication_ns` less `communication_overlap_ns`: the GPU communicates and computes nothing
@@ -85,8 +90,10 @@ func (b *busy) rankTable(c *ranks.Collector) *table.Table {
 			}
 			m := p.Times()
 			x := RankCells{
-				Name: p.Process.Name, PID: p.Process.PID, Host: p.Process.Host, GPU: d.index, Rank: p.Process.Rank.Nullable(), of: p.Process,
-				busyColumns: b.columns(m.Busy(), p.First, p.Last, d.Late == 0), waitedColumns: waitedOf(c.Waits(c.Process(p.Process))),
+				Name: p.Process.Name, PID: p.Process.PID, Host: p.Process.Host, GPU: d.index,
+				Rank: p.Process.Rank.Nullable(), of: p.Process,
+				busyColumns:   b.columns(m.Busy(), p.First, p.Last, d.Late == 0),
+				waitedColumns: waitedOf(c.Waits(c.Process(p.Process))),
 			}
 			if d.Late == 0 {
 				x.Compute, x.Communicate, x.Overlap = new(m.Compute()), new(m.Communication()), new(m.CommunicationOverlap())
@@ -113,8 +120,9 @@ func (b *busy) rankTable(c *ranks.Collector) *table.Table {
 }
 
 var collectivesReport = Report{
-	Name: "collectives", Title: "collectives of NCCL by communicator: who comes last, and how long the others wait", OfRanks: true,
-	needs: gpuWork, whyEmpty: "no collectives of NCCL that several ranks of the logs run together",
+	Name: "collectives", Title: "collectives of NCCL by communicator: who comes last, and how long the others wait",
+	OfRanks: true,
+	needs:   gpuWork, whyEmpty: "no collectives of NCCL that several ranks of the logs run together",
 	table: func(s *Sink, f Facts) *table.Table { return f.togetherOf(s.ranks.Collectives()) },
 }
 
@@ -125,8 +133,9 @@ var lateCollectivesReport = Report{
 }
 
 var messageSizesReport = Report{
-	Name: "message_sizes", Title: "collectives of NCCL by the size of their messages, with the bandwidths of nccl-tests", OfRanks: true,
-	needs: gpuWork, whyEmpty: "no collectives of NCCL",
+	Name: "message_sizes", Title: "collectives of NCCL by the size of their messages, with the bandwidths of nccl-tests",
+	OfRanks: true,
+	needs:   gpuWork, whyEmpty: "no collectives of NCCL",
 	table: func(s *Sink, _ Facts) *table.Table { return s.ranks.MessageSizes() },
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/cudatrace/cudatrace/record/figures"
 )
 
-// transfers is the time of copies and sets, the part of those that asynchronous calls or graphs launched, and that of copies of pageable memory, which
-// no function copies asynchronously.
+// transfers is the time of copies and sets: of all, of those that asynchronous calls or graphs launched, and of those
+// of pageable memory, which no function copies asynchronously.
 type transfers struct{ all, async, pageable uint64 }
 
 func (t *transfers) countTransfer(w *timeline.Work) {
@@ -101,7 +101,8 @@ func (s *Sink) profile(f Facts) *table.Table {
 		}
 	}
 	total := s.work.total
-	for _, k := range largestKernels(s.work.kernels.list, func(r *kernelRow) (string, uint64) { return s.work.title(r.name), r.time.Total }) {
+	timeOf := func(r *kernelRow) (string, uint64) { return s.work.title(r.name), r.time.Total }
+	for _, k := range largestKernels(s.work.kernels.list, timeOf) {
 		if total > 0 {
 			x.Top, x.TopShares = append(x.Top, k.name), append(x.TopShares, float64(k.ns)/float64(total))
 		}
@@ -119,7 +120,8 @@ func (x *ProfileCells) times(devices []*deviceRow) {
 			return
 		}
 		busy, span = sketch.Sum(busy, d.Busy()), sketch.Sum(span, d.Last-d.First)
-		compute, copies, communication = sketch.Sum(compute, d.Compute()), sketch.Sum(copies, d.Times.Copies()), sketch.Sum(communication, d.Communication())
+		compute, copies = sketch.Sum(compute, d.Compute()), sketch.Sum(copies, d.Times.Copies())
+		communication = sketch.Sum(communication, d.Communication())
 	}
 	x.BusyShare, x.Busy, x.Span = table.ShareOf(busy, span), &busy, &span
 	x.Compute, x.Copies, x.Communication = &compute, &copies, &communication
@@ -128,10 +130,11 @@ func (x *ProfileCells) times(devices []*deviceRow) {
 // lines are the lines that people read of the profile. noMemory says why nothing is known of memory, "" if it is.
 func (x *ProfileCells) lines(noMemory string) table.Paragraph {
 	busy, parts := "not known", "not known"
+	duration := func(ns *uint64) string { return table.WordsOf(ns, table.Duration) }
 	if x.Busy != nil {
-		busy = fmt.Sprintf("%s: %s of %s", table.WordsOf(x.BusyShare, table.Share), table.Words(*x.Busy, table.Duration), table.Words(*x.Span, table.Duration))
+		busy = fmt.Sprintf("%s: %s of %s", table.WordsOf(x.BusyShare, table.Share), duration(x.Busy), duration(x.Span))
 		parts = fmt.Sprintf("compute %s : copies %s : communication %s",
-			table.Words(*x.Compute, table.Duration), table.Words(*x.Copies, table.Duration), table.Words(*x.Communication, table.Duration))
+			duration(x.Compute), duration(x.Copies), duration(x.Communication))
 	}
 	if x.GPUs > 1 {
 		busy += " on " + figures.Count(x.GPUs, "GPU", "GPUs") + " together"
@@ -145,7 +148,8 @@ func (x *ProfileCells) lines(noMemory string) table.Paragraph {
 	}
 	peak := cmp.Or(noMemory, "no allocation recorded")
 	if x.Peak != nil {
-		peak = fmt.Sprintf("%s on GPU %d at %s", table.Words(*x.Peak, table.Bytes), *x.PeakGPU, table.Words(*x.PeakAt, table.Moment))
+		at := table.Words(*x.PeakAt, table.Moment)
+		peak = fmt.Sprintf("%s on GPU %d at %s", table.Words(*x.Peak, table.Bytes), *x.PeakGPU, at)
 	}
 	occupied := "not known"
 	if x.Occupancy != nil {
@@ -167,7 +171,8 @@ const kernelWidth = 24
 func (x *ProfileCells) kernels() string {
 	var words []string
 	for i, n := range x.Top {
-		words = append(words, strings.ReplaceAll(figures.Cut(n, kernelWidth)+" "+table.Words(x.TopShares[i], table.Share), " ", table.Glue))
+		text := figures.Cut(n, kernelWidth) + " " + table.Words(x.TopShares[i], table.Share)
+		words = append(words, strings.ReplaceAll(text, " ", table.Glue))
 	}
 	return strings.Join(words, ", ")
 }

@@ -42,7 +42,10 @@ type processRow struct {
 }
 
 func newThreads(f *findings.Collector, path *critical.Collector) threads {
-	return threads{findings: f, path: path, byThread: make(map[*timeline.Thread]*threadRow), byProcess: make(map[*timeline.Process]*processRow), room: activity.NewRoom()}
+	return threads{
+		findings: f, path: path, byThread: make(map[*timeline.Thread]*threadRow),
+		byProcess: make(map[*timeline.Process]*processRow), room: activity.NewRoom(),
+	}
 }
 
 func (s *threads) of(t *timeline.Thread) *threadRow {
@@ -126,7 +129,9 @@ func (s *threads) threadTable() *table.Table {
 	var rows []threadCells
 	for _, r := range s.threads {
 		if r.used() {
-			rows = append(rows, threadCells{r.title(), r.Process.PID, r.TID, r.calls, r.failed, r.in.Total, r.waiting.Total, r.work})
+			rows = append(rows, threadCells{
+				r.title(), r.Process.PID, r.TID, r.calls, r.failed, r.in.Total, r.waiting.Total, r.work,
+			})
 		}
 	}
 	t := table.Of(rows)
@@ -182,7 +187,8 @@ func (s *threads) processTable() *table.Table {
 			sum = new(threadRow)
 		}
 		rows = append(rows, ProcessCells{
-			Name: r.Name, PID: r.PID, Host: r.Host, Threads: threads[r.Process], Calls: sum.calls, Failed: sum.failed, InCalls: sum.in.Total,
+			Name: r.Name, PID: r.PID, Host: r.Host, Threads: threads[r.Process],
+			Calls: sum.calls, Failed: sum.failed, InCalls: sum.in.Total,
 			Kernels: r.Kernels, Copies: r.Copies, Sets: r.Memsets, Work: r.time,
 		})
 	}
