@@ -15,14 +15,14 @@ import (
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/stats"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
+	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/invoker"
 	"github.com/cudatrace/cudatrace/record/outfile"
 )
 
-// A recording is converted by a process of its own. There are two reasons: when that process is killed because memory runs out, the recorder still ends
-// with the program's exit code and says what to do; and under sudo what recorded processes have sent is
-// read with the user's rights. The process gets open files and makes none: the recorder gives the trace
-// its name.
+// A recording is converted by a process of its own, for two reasons. When memory runs out and that process is killed, the
+// recorder still ends with the program's exit code and says what to do. Under sudo, what recorded processes have sent is
+// read with the user's rights. The process gets open files and makes none: the recorder gives the trace its name.
 
 // conversionCommand is the command of that process. Nobody types it.
 const conversionCommand = "convert-recording"
@@ -55,28 +55,17 @@ type firstLook struct{ Busy, Finding, Try string }
 
 // firstOf takes it from the reports.
 func firstOf(tables []*table.Table) (f firstLook) {
-	for _, t := range tables {
-		if len(t.Rows) == 0 {
-			continue
+	if _, profile := table.Find[stats.ProfileCells](tables); len(profile) > 0 && profile[0].BusyShare != nil {
+		f.Busy = table.Words(*profile[0].BusyShare, table.Share)
+	}
+	if _, findings := table.Find[stats.FindingCells](tables); len(findings) > 0 {
+		x := findings[0]
+		f.Finding, f.Try = figures.Clean(x.Title), figures.Clean(x.Try)
+		if x.Cost != nil {
+			f.Finding += "; costs " + table.Words(*x.Cost, table.Duration)
 		}
-		row := t.Rows[0]
-		words := func(key string) string {
-			i := t.Column(key)
-			return table.Words(row.Cells[i], t.Columns[i].Unit)
-		}
-		switch t.Name {
-		case "profile":
-			if row.Cells[t.Column("busy_share")] != nil {
-				f.Busy = words("busy_share")
-			}
-		case "findings":
-			f.Finding, f.Try = words("title"), words("try")
-			if row.Cells[t.Column("cost_ns")] != nil {
-				f.Finding += "; costs " + words("cost_ns")
-			}
-			if row.Cells[t.Column("share")] != nil {
-				f.Finding += ", " + words("share") + " of the steady state"
-			}
+		if x.Share != nil {
+			f.Finding += ", " + table.Words(*x.Share, table.Share) + " of the steady state"
 		}
 	}
 	return f

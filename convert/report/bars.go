@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/cudatrace/cudatrace/convert/internal/activity"
+	"github.com/cudatrace/cudatrace/convert/stats"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/record/figures"
 )
@@ -52,20 +53,21 @@ func bars(list []bar, legends []legend) *drawing {
 
 // kernels draws the kernels with most time.
 func (r *Report) kernels() *Chart {
-	t := r.table("kernels")
-	if len(t.Rows) == 0 {
+	t, rows := table.Find[stats.KernelCells](r.Tables)
+	if len(rows) == 0 {
 		return nil
 	}
 	var list []bar
-	for _, row := range t.Rows[:min(len(t.Rows), mostBars)] {
+	for _, x := range rows[:min(len(rows), mostBars)] {
 		class := "compute"
-		if activity.KernelClass(text(t, row, "name")) == activity.Communication {
+		if activity.KernelClass(x.Name) == activity.Communication {
 			class = "comm"
 		}
-		list = append(list, bar{class: class, name: text(t, row, "name"), value: words(t, row, "total_ns"),
-			detail: words(t, row, "share") + ", " + words(t, row, "count") + " ×", length: float64(whole(t, row, "total_ns"))})
+		list = append(list, bar{class: class, name: x.Name, value: duration(x.Total),
+			detail: share(x.Share) + ", " + figures.Group(x.Count) + " ×", length: float64(x.Total)})
 	}
-	return &Chart{Title: "Kernels", Note: "Time on the GPU by kernel, its share of all GPU work, and how often it ran.", drawing: bars(list, nil), Tables: []*table.Table{shown(t, maxTableRows)}}
+	return &Chart{Title: "Kernels", Note: "Time on the GPU by kernel, its share of all GPU work, and how often it ran.",
+		drawing: bars(list, nil), Tables: []*table.Table{shown(t)}}
 }
 
 // A pathKind is the colour of a kind of what is on a critical path.
@@ -75,42 +77,44 @@ type pathKind struct {
 }
 
 var pathKinds = []pathKind{
-	{"kernel", legend{"compute", "kernels"}}, {"communication", legend{"comm", "communication"}}, {"copy", legend{"copy", "copies"}}, {"set", legend{"set", "memory sets"}},
-	{"call", legend{"call", "calls"}}, {"code", legend{"py", "code outside of calls"}}, {"blocked", legend{"wait", "blocked"}}, {"", legend{"idle", "other time"}},
+	{"kernel", legend{"compute", "kernels"}}, {"communication", legend{"comm", "communication"}},
+	{"copy", legend{"copy", "copies"}}, {"set", legend{"set", "memory sets"}},
+	{"call", legend{"call", "calls"}}, {"code", legend{"py", "code outside of calls"}},
+	{"blocked", legend{"wait", "blocked"}}, {"", legend{"idle", "other time"}},
 }
 
 // path draws what the critical path of a step is made of, of the kind of step with most time.
 func (r *Report) path() *Chart {
-	t := r.table("critical_path")
-	if len(t.Rows) == 0 {
+	t, rows := table.Find[stats.PathCells](r.Tables)
+	if len(rows) == 0 {
 		return nil
 	}
 	var list []bar
 	shows := make([]bool, len(pathKinds))
-	step := text(t, t.Rows[0], "step")
-	for _, row := range t.Rows {
+	for _, x := range rows {
 		if len(list) == mostBars {
 			break
 		}
-		if text(t, row, "step") != step {
+		if x.Step != rows[0].Step {
 			continue
 		}
-		kind := slices.IndexFunc(pathKinds, func(k pathKind) bool { return k.kind == "" || k.kind == text(t, row, "kind") })
+		kind := slices.IndexFunc(pathKinds, func(k pathKind) bool { return k.kind == "" || k.kind == x.Kind })
 		shows[kind] = true
-		name := text(t, row, "name")
-		for _, key := range []string{"place", "on"} {
-			if more := text(t, row, key); more != "" {
+		name := x.Name
+		for _, more := range []string{x.Place, x.On} {
+			if more != "" {
 				name += ", " + more
 			}
 		}
-		if cell(t, row, "rank") != nil {
-			name += ", rank " + words(t, row, "rank")
+		if x.Rank != nil {
+			name += fmt.Sprintf(", rank %d", *x.Rank)
 		}
-		detail := words(t, row, "share")
-		if n, all := whole(t, row, "steps"), whole(t, row, "of_steps"); n < all {
-			detail += ", in " + figures.Group(n) + " of " + figures.Group(all)
+		detail := share(x.Share)
+		if x.Steps < uint64(x.OfSteps) {
+			detail += ", in " + figures.Group(x.Steps) + " of " + figures.Group(x.OfSteps)
 		}
-		list = append(list, bar{class: pathKinds[kind].class, name: name, value: words(t, row, "mean_ns"), detail: detail, length: float64(whole(t, row, "total_ns"))})
+		list = append(list, bar{class: pathKinds[kind].class, name: name, value: table.Words(x.Mean, table.Duration),
+			detail: detail, length: float64(x.Total)})
 	}
 	var legends []legend
 	for i, k := range pathKinds {
@@ -118,47 +122,48 @@ func (r *Report) path() *Chart {
 			legends = append(legends, k.legend)
 		}
 	}
-	note := "The chain of work and waits that made steps as long as they were: the mean time in a step, its share of all steps, and in how many it is if not in all."
-	if n := whole(t, t.Rows[0], "starting"); n > 0 {
-		note += fmt.Sprintf(" Not counted: %s of the start-up, %s.", figures.Count(n, "step", "steps"), words(t, t.Rows[0], "starting_ns"))
+	note := "The chain of work and waits that made steps as long as they were: " +
+		"the mean time in a step, its share of all steps, and in how many it is if not in all."
+	if x := rows[0]; x.Starting > 0 {
+		steps := figures.Count(x.Starting, "step", "steps")
+		note += fmt.Sprintf(" Not counted: %s of the start-up, %s.", steps, duration(x.StartingTime))
 	}
 	return &Chart{Title: "The critical path of a step", Note: note,
-		drawing: bars(list, legends), Tables: []*table.Table{shown(t, maxTableRows)}}
+		drawing: bars(list, legends), Tables: []*table.Table{shown(t)}}
 }
 
 // python draws the Python lines with most GPU time.
 func (r *Report) python() *Chart {
-	t := r.table("python")
-	if len(t.Rows) == 0 {
+	t, rows := table.Find[stats.PythonCells](r.Tables)
+	if len(rows) == 0 {
 		return nil
 	}
 	var list []bar
-	for _, row := range t.Rows[:min(len(t.Rows), mostBars)] {
-		list = append(list, bar{class: "py", name: text(t, row, "name"), value: words(t, row, "total_ns"), detail: words(t, row, "share"),
-			length: float64(whole(t, row, "total_ns")), light: float64(whole(t, row, "inclusive_ns"))})
+	for _, x := range rows[:min(len(rows), mostBars)] {
+		list = append(list, bar{class: "py", name: x.Name, value: duration(x.Total), detail: share(x.Share),
+			length: float64(x.Total), light: float64(x.Inclusive)})
 	}
-	return &Chart{Title: "Python lines", Note: "GPU time of what each line launched; the light part is launched by the functions that the line calls.",
-		drawing: bars(list, nil), Tables: []*table.Table{shown(t, maxTableRows)}}
+	return &Chart{Title: "Python lines",
+		Note:    "GPU time of what each line launched; the light part is launched by the functions that the line calls.",
+		drawing: bars(list, nil), Tables: []*table.Table{shown(t)}}
 }
 
 // idle draws what GPUs waited for.
 func (r *Report) idle() *Chart {
-	t := r.table("idle")
-	if len(t.Rows) == 0 {
+	t, rows := table.Find[stats.IdleCells](r.Tables)
+	if len(rows) == 0 {
 		return nil
 	}
-	gpus := make(map[uint64]bool)
-	for _, row := range t.Rows {
-		gpus[whole(t, row, "gpu")] = true
-	}
+	several := slices.ContainsFunc(rows, func(x *stats.IdleCells) bool { return x.GPU != rows[0].GPU })
 	var list []bar
-	for _, row := range t.Rows[:min(len(t.Rows), mostBars)] {
-		name := text(t, row, "what")
-		if len(gpus) > 1 {
-			name += fmt.Sprintf(", GPU %d", whole(t, row, "gpu"))
+	for _, x := range rows[:min(len(rows), mostBars)] {
+		name := x.What
+		if several {
+			name += fmt.Sprintf(", GPU %d", x.GPU)
 		}
-		list = append(list, bar{class: "idle", name: name, value: words(t, row, "total_ns"), detail: words(t, row, "share") + ", " + text(t, row, "name"),
-			length: float64(whole(t, row, "total_ns"))})
+		list = append(list, bar{class: "idle", name: name, value: x.TotalWords(), detail: x.ShareWords() + ", " + x.Name,
+			length: float64(x.Total)})
 	}
-	return &Chart{Title: "Idle GPUs", Note: "Time in which a GPU had nothing to do, by what its program did meanwhile.", drawing: bars(list, nil), Tables: []*table.Table{shown(t, maxTableRows)}}
+	return &Chart{Title: "Idle GPUs", Note: "Time in which a GPU had nothing to do, by what its program did meanwhile.",
+		drawing: bars(list, nil), Tables: []*table.Table{shown(t)}}
 }

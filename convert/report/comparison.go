@@ -56,7 +56,8 @@ func (r *Report) comparison() *Chart {
 			class = map[bool]string{true: "worse", false: "better"}[c.Worse]
 		}
 		x := at(c.Change)
-		d.rect(class, min(x, center), y, max(math.Abs(x-center), 0.8), barHeight, fmt.Sprintf("%s: %s → %s", c.Name, c.Base, c.New))
+		hover := fmt.Sprintf("%s: %s → %s", c.Name, c.Base, c.New)
+		d.rect(class, min(x, center), y, max(math.Abs(x-center), 0.8), barHeight, hover)
 		if !math.IsNaN(c.Spread) {
 			d.line("whisker", at(c.Change-c.Spread), y+barHeight/2, at(c.Change+c.Spread), y+barHeight/2)
 			for _, end := range []float64{at(c.Change - c.Spread), at(c.Change + c.Spread)} {
@@ -74,6 +75,8 @@ func (r *Report) comparison() *Chart {
 	}
 	d.line("zero", center, 0, center, y-barGap+4)
 	d.height = y + 4
-	return &Chart{Title: "Comparison", Note: "How figures of a run changed, with the spread of the runs that varied more. A coloured bar is a proved difference; a grey one may be chance.",
+	return &Chart{Title: "Comparison",
+		Note: "How figures of a run changed, with the spread of the runs that varied more. " +
+			"A coloured bar is a proved difference; a grey one may be chance.",
 		drawing: d, Tables: r.Comparison.Tables}
 }

@@ -127,7 +127,8 @@ func (o *Overview) lanes() (list []lane, more int) {
 		}
 	}
 	slices.SortStableFunc(parts, func(a, b part) int {
-		return cmp.Or(a.Process.Rank.Compare(b.Process.Rank), cmp.Compare(a.gpu, b.gpu), cmp.Compare(a.Process.PID, b.Process.PID))
+		byRank, byPID := a.Process.Rank.Compare(b.Process.Rank), cmp.Compare(a.Process.PID, b.Process.PID)
+		return cmp.Or(byRank, cmp.Compare(a.gpu, b.gpu), byPID)
 	})
 	if more = len(parts) - mostLanes; more > 0 {
 		parts = parts[:mostLanes]
@@ -137,13 +138,14 @@ func (o *Overview) lanes() (list []lane, more int) {
 		bins /= 4
 	}
 	for _, p := range parts {
-		list = append(list, lane{processTitle(p.Process, fmt.Sprintf("GPU %d", p.gpu), len(parts) > 1), p.Process, p.gpu, p.Bins(bins)})
+		title := processTitle(p.Process, fmt.Sprintf("GPU %d", p.gpu), len(parts) > 1)
+		list = append(list, lane{title, p.Process, p.gpu, p.Bins(bins)})
 	}
 	return list, max(more, 0)
 }
 
 const (
-	mostLanes = 8
+	mostLanes = 8 // of one kind in a drawing: processes on GPUs, curves, threads, streams
 	fewLanes  = 2
 	mostBins  = 1000 // of a lane; a quarter where there are more than a few lanes
 )
@@ -180,7 +182,8 @@ func (o *Overview) memory() (list []curve) {
 		if !known {
 			i = len(list)
 			of[v.Counter] = i
-			list = append(list, curve{title: processTitle(v.Counter.Process, fmt.Sprintf("GPU %d", v.Counter.GPU), len(processes) > 1)})
+			title := processTitle(v.Counter.Process, fmt.Sprintf("GPU %d", v.Counter.GPU), len(processes) > 1)
+			list = append(list, curve{title: title})
 		}
 		list[i].list = append(list[i].list, reading{v.Time, float64(v.Value)})
 		list[i].most = max(list[i].most, float64(v.Value))

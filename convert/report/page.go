@@ -3,11 +3,13 @@ package report
 import (
 	"bytes"
 	_ "embed"
+	"fmt"
 	"html/template"
 	"io"
 	"slices"
 	"strings"
 
+	"github.com/cudatrace/cudatrace/convert/stats"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/record/figures"
 )
@@ -71,15 +73,17 @@ type head struct {
 
 // WriteHTML writes the page.
 func (r *Report) WriteHTML(w io.Writer) error {
-	v := &view{Report: r, Style: template.CSS(chartStyle + pageStyle), Figures: r.figures(), Heading: figures.Cut(r.Title, maxTableText), Names: r.Logs}
+	v := &view{
+		Report: r, Style: template.CSS(chartStyle + pageStyle), Figures: r.figures(),
+		Heading: figures.Cut(r.Title, maxTableText), Names: r.Logs,
+	}
 	if more := len(r.Logs) - maxLogs; more > 0 {
 		v.Names = append(slices.Clone(r.Logs[:maxLogs]), figures.Count(more, "other log", "other logs"))
 	}
-	v.Findings = r.findings()
+	v.Findings, v.Nothing = r.findings()
 	if n := len(v.Findings); n > maxFindings {
 		v.Findings, v.More = v.Findings[:maxFindings], v.Findings[maxFindings:min(n, maxFindings+maxMore)]
 	}
-	v.Nothing = r.table("findings").Reason
 	room := maxSheets
 	for _, c := range r.Charts() {
 		svg, err := c.SVG()
@@ -120,61 +124,60 @@ func (r *Report) figures() (list []figure) {
 			list = append(list, figure{value, name})
 		}
 	}
-	if t := r.table("profile"); len(t.Rows) > 0 {
-		row := t.Rows[0]
+	_, profile := table.Find[stats.ProfileCells](r.Tables)
+	if len(profile) > 0 {
 		name := "GPU busy"
 		if r.startup() > 0 {
 			name += ", start-up included"
 		}
-		add(words(t, row, "busy_share"), name)
+		add(share(profile[0].BusyShare), name)
 	}
-	if t := r.table("step_kinds"); len(t.Rows) > 0 {
-		row := t.Rows[0]
-		add(words(t, row, "median_ns"), "a step, the median of "+words(t, row, "count"))
+	if _, kinds := table.Find[stats.StepKindCells](r.Tables); len(kinds) > 0 {
+		add(duration(kinds[0].Median), "a step, the median of "+figures.Group(kinds[0].Count))
 	}
-	sum := func(name, column, one, many string) {
-		n, t := uint64(0), r.table(name)
-		for _, row := range t.Rows {
-			n += whole(t, row, column)
+	var kernels, calls uint64
+	_, processes := table.Find[stats.ProcessCells](r.Tables)
+	for _, x := range processes {
+		kernels, calls = kernels+x.Kernels, calls+x.Calls
+	}
+	count := func(n uint64, one, many string) {
+		if n == 1 {
+			many = one
 		}
 		if n > 0 {
-			word := many
-			if n == 1 {
-				word = one
-			}
-			add(figures.Group(n), word)
+			add(figures.Group(n), many)
 		}
 	}
-	sum("processes", "kernels", "kernel", "kernels")
-	sum("processes", "calls", "CUDA call", "CUDA calls")
-	if t := r.table("profile"); len(t.Rows) > 0 {
-		add(words(t, t.Rows[0], "peak_bytes"), "peak memory")
+	count(kernels, "kernel", "kernels")
+	count(calls, "CUDA call", "CUDA calls")
+	if len(profile) > 0 {
+		add(table.WordsOf(profile[0].Peak, table.Bytes), "peak memory")
 	}
 	return list
 }
 
-// findings are what costs time.
-func (r *Report) findings() (list []finding) {
-	t := r.table("findings")
-	prose := func(row table.Row, key string) string {
-		return figures.Cut(table.Words(text(t, row, key), table.Text), maxProse)
-	}
-	for _, row := range t.Rows {
-		f := finding{Title: prose(row, "title"), Evidence: prose(row, "evidence"), Try: prose(row, "try"), Show: prose(row, "query"), Confidence: prose(row, "confidence")}
-		if cell(t, row, "cost_ns") != nil {
-			f.Cost = words(t, row, "cost_ns")
+// findings are what costs time, and why there is nothing.
+func (r *Report) findings() (list []finding, nothing string) {
+	t, rows := table.Find[stats.FindingCells](r.Tables)
+	prose := func(text string) string { return figures.Cut(figures.Clean(text), maxProse) }
+	for _, x := range rows {
+		f := finding{
+			Title: prose(x.Title), Evidence: prose(x.Evidence), Try: prose(x.Try), Show: prose(x.Query),
+			Confidence: x.Confidence, Where: fmt.Sprintf("process %d", x.PID),
 		}
-		if part := fraction(t, row, "share"); part > 0 {
-			f.Cost += ", " + words(t, row, "share") + " of the steady state"
-			f.Width = px(100 * min(part, 1))
+		if x.Rank != nil {
+			f.Where = fmt.Sprintf("rank %d", *x.Rank)
 		}
-		f.Where = "process " + words(t, row, "pid")
-		if cell(t, row, "rank") != nil {
-			f.Where = "rank " + words(t, row, "rank")
+		if x.Cost != nil {
+			f.Cost = duration(*x.Cost)
+		}
+		if x.Share != nil {
+			f.Cost += ", " + share(x.Share) + " of the steady state"
+			f.Width = px(100 * min(*x.Share, 1))
 		}
 		list = append(list, f)
 	}
-	return list
+	return list, t.Reason
 }
 
 // sheetOf writes the cells of a table, as far as there is room in bytes for all tables.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/cudatrace/cudatrace/convert/internal/activity"
+	"github.com/cudatrace/cudatrace/convert/stats"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
@@ -55,8 +56,8 @@ type launched struct {
 	from uint64 // the start of its call
 }
 
-// Typical chooses the part of a timeline to draw: the step that took as long as most do, else a short time in the middle. It
-// returns nil where the timeline has no GPU work.
+// Typical chooses the part of a timeline to draw: the step that took as long as most do, else a short time in the
+// middle. It returns nil where the timeline has no GPU work.
 func (r *Report) Typical() *Part {
 	if p := r.typicalStep(); p != nil {
 		return p
@@ -75,36 +76,39 @@ func (r *Report) Typical() *Part {
 		return newPart("The GPU work", "No steps are known: this is all of it.", from, to)
 	}
 	middle := from + (to-from)/2
-	return newPart("A part in the middle", "No steps are known: this is a short time in the middle of the run.", middle-length/2, middle+length/2)
+	note := "No steps are known: this is a short time in the middle of the run."
+	return newPart("A part in the middle", note, middle-length/2, middle+length/2)
 }
 
-// alike is the part of the median within which times of steps count as the median: of these steps the one in the middle of the run is typical.
+// alike is the part of the median by which a step's time may differ from the median and count as the median. Of such
+// steps the one in the middle of the run is typical.
 const alike = 100
 
 func (r *Report) typicalStep() *Part {
-	kinds, t := r.table("step_kinds"), r.table("steps")
-	if len(kinds.Rows) == 0 || len(t.Rows) == 0 {
+	_, kinds := table.Find[stats.StepKindCells](r.Tables)
+	_, rows := table.Find[stats.StepCells](r.Tables)
+	if len(kinds) == 0 || len(rows) == 0 {
 		return nil
 	}
-	kind := kinds.Rows[0]
-	median, starting := whole(kinds, kind, "median_ns"), whole(kinds, kind, "starting")
+	kind := kinds[0]
+	fromMiddle := func(i int) int { return max(i, len(rows)/2) - min(i, len(rows)/2) }
 	best, least := -1, uint64(0)
-	for i, row := range t.Rows {
-		if text(t, row, "name") != fmt.Sprintf("%s %d", text(kinds, kind, "name"), whole(t, row, "number")) || len(t.Rows) > int(starting)+1 && uint64(i) < starting {
+	for i, x := range rows {
+		starting := len(rows) > int(kind.Starting)+1 && uint64(i) < kind.Starting
+		if starting || x.Name != fmt.Sprintf("%s %d", kind.Name, x.Number) {
 			continue
 		}
-		n, middle := whole(t, row, "median_ns"), len(t.Rows)/2
-		apart := max(n, median) - min(n, median)
-		if apart = max(apart, median/alike); best < 0 || apart < least || apart == least && max(i, middle)-min(i, middle) < max(best, middle)-min(best, middle) {
+		apart := max(max(x.Median, kind.Median)-min(x.Median, kind.Median), kind.Median/alike)
+		if best < 0 || apart < least || apart == least && fromMiddle(i) < fromMiddle(best) {
 			best, least = i, apart
 		}
 	}
 	if best < 0 {
 		return nil
 	}
-	row := t.Rows[best]
-	from, length := whole(t, row, "at_ns"), whole(t, row, "max_ns")
-	return newPart("A typical step", fmt.Sprintf("%s, which took %s; the median is %s.", text(t, row, "name"), words(t, row, "median_ns"), duration(median)), from, from+length)
+	x := rows[best]
+	note := fmt.Sprintf("%s, which took %s; the median is %s.", x.Name, duration(x.Median), duration(kind.Median))
+	return newPart("A typical step", note, x.At, x.At+x.Max)
 }
 
 func newPart(title, note string, from, to uint64) *Part {
@@ -189,7 +193,8 @@ const leastBlock = 0.02
 func (p *Part) states(e *timeline.States) {
 	for i := range e.List {
 		s := &e.List[i]
-		if s.ThreadState != timeline.Blocked || float64(s.End-s.Start) < leastBlock*float64(p.To-p.From) || !p.has(s.Start, s.End) {
+		short := float64(s.End-s.Start) < leastBlock*float64(p.To-p.From)
+		if s.ThreadState != timeline.Blocked || short || !p.has(s.Start, s.End) {
 			continue
 		}
 		m := mark{s.Start, s.End, "idle", "blocked"}
@@ -203,7 +208,8 @@ func (p *Part) states(e *timeline.States) {
 	}
 }
 
-// outside returns the times for which a thread was blocked outside of calls, if it is one of the program's own: those of libraries wait for work.
+// outside returns the times for which a thread of the program was blocked outside of calls; none for threads of
+// libraries, which wait for work.
 func (p *Part) outside(l *threadLane) []mark {
 	if !l.Main && len(l.ranges[0])+len(l.ranges[1]) == 0 {
 		return nil
@@ -211,6 +217,11 @@ func (p *Part) outside(l *threadLane) []mark {
 	return slices.DeleteFunc(slices.Clone(p.blocks[l.Thread]), func(b mark) bool {
 		return slices.ContainsFunc(l.calls, func(c mark) bool { return c.start < b.end && c.end > b.start })
 	})
+}
+
+// workClasses are the colours of the classes of GPU work.
+var workClasses = [...]string{
+	activity.Compute: "compute", activity.Communication: "comm", activity.Copy: "copy", activity.Set: "set",
 }
 
 func (p *Part) work(e *timeline.WorkList) {
@@ -222,8 +233,7 @@ func (p *Part) work(e *timeline.WorkList) {
 				l = &streamLane{Stream: e.Stream}
 				p.streams[e.Stream] = l
 			}
-			class := [...]string{activity.Compute: "compute", activity.Communication: "comm", activity.Copy: "copy", activity.Set: "set"}[activity.ClassOf(w)]
-			x := launched{mark: mark{w.Start, end, class, p.names.Title(w)}}
+			x := launched{mark: mark{w.Start, end, workClasses[activity.ClassOf(w)], p.names.Title(w)}}
 			if w.Call.Function != nil {
 				x.call, x.from = w.Call.Thread, w.Call.Start
 			}
@@ -247,19 +257,18 @@ func (p *Part) span(e *timeline.SpanEnd) {
 
 // Bounds of what is drawn of a part.
 const (
-	mostThreads   = 8
-	mostStreams   = 8
 	mostRangeRows = 2
 	mostArrows    = 60
 	mostBytes     = 400 << 10 // of the drawing
 )
 
 // busiest returns the busiest lanes in their order, and how many others there are.
-func busiest[L comparable](list []L, most int, time func(L) uint64) (kept []L, left int) {
-	if left = max(len(list)-most, 0); left == 0 {
+func busiest[L comparable](list []L, time func(L) uint64) (kept []L, left int) {
+	if left = max(len(list)-mostLanes, 0); left == 0 {
 		return list, 0
 	}
-	best := slices.SortedStableFunc(slices.Values(list), func(a, b L) int { return cmp.Compare(time(b), time(a)) })[:most]
+	longer := func(a, b L) int { return cmp.Compare(time(b), time(a)) }
+	best := slices.SortedStableFunc(slices.Values(list), longer)[:mostLanes]
 	return slices.DeleteFunc(list, func(l L) bool { return !slices.Contains(best, l) }), left
 }
 
@@ -273,13 +282,14 @@ func (r *Report) step() *Chart {
 		return cmp.Or(cmp.Compare(a.Context.ID, b.Context.ID), cmp.Compare(a.ID, b.ID),
 			cmp.Compare(a.Context.Process.PID, b.Context.Process.PID))
 	}
-	streams, moreStreams := busiest(sorted(p.streams, byID), mostStreams, func(l *streamLane) uint64 { return l.time })
+	streams, moreStreams := busiest(sorted(p.streams, byID), func(l *streamLane) uint64 { return l.time })
 	byTID := func(a, b *threadLane) int {
 		return cmp.Or(cmp.Compare(btoi(b.Main), btoi(a.Main)), cmp.Compare(a.TID, b.TID))
 	}
-	threads, moreThreads := busiest(sorted(p.threads, byTID), mostThreads, func(l *threadLane) uint64 { return l.time })
+	threads, moreThreads := busiest(sorted(p.threads, byTID), func(l *threadLane) uint64 { return l.time })
 	margin := (p.To - p.From) / 40
-	s := scale{from: p.start + p.From - min(margin, p.From), to: p.start + p.To + margin, x: labelWidth, width: chartWidth - labelWidth}
+	zero, end := p.start+p.From, p.start+p.To
+	s := scale{from: zero - min(margin, p.From), to: end + margin, x: labelWidth, width: chartWidth - labelWidth}
 	var processes []*timeline.Process
 	for _, l := range threads {
 		processes = append(processes, l.Process)
@@ -287,11 +297,14 @@ func (r *Report) step() *Chart {
 	for _, l := range streams {
 		processes = append(processes, l.Context.Process)
 	}
-	slices.SortStableFunc(processes, func(a, b *timeline.Process) int { return cmp.Or(a.Rank.Compare(b.Rank), cmp.Compare(a.PID, b.PID)) })
+	slices.SortStableFunc(processes, func(a, b *timeline.Process) int {
+		return cmp.Or(a.Rank.Compare(b.Rank), cmp.Compare(a.PID, b.PID))
+	})
 	processes = slices.Compact(processes)
-	d := &stepDrawing{drawing: new(drawing), part: p, scale: s, y: topHeight, rows: make(map[*timeline.Thread]float64)}
+	var d *stepDrawing
 	for least := 0.8; ; least *= 2 {
-		d = &stepDrawing{drawing: new(drawing), part: p, scale: s, y: topHeight, least: least, rows: make(map[*timeline.Thread]float64)}
+		d = &stepDrawing{drawing: new(drawing), part: p, scale: s, y: topHeight, least: least}
+		d.rows = make(map[*timeline.Thread]float64)
 		for _, of := range processes {
 			d.process(of, threads, streams, len(processes) > 1)
 		}
@@ -299,19 +312,21 @@ func (r *Report) step() *Chart {
 			break
 		}
 	}
-	for _, at := range []uint64{p.start + p.From, p.start + p.To} {
-		fmt.Fprintf(&d.under, `<line class="bounds" x1="%s" y1="%d" x2="%[1]s" y2="%[3]s"/>`+"\n", px(s.at(at)), topHeight-4, px(d.y))
+	for _, at := range []uint64{zero, end} {
+		fmt.Fprintf(&d.under, `<line class="bounds" x1="%s" y1="%d" x2="%[1]s" y2="%[3]s"/>`+"\n",
+			px(s.at(at)), topHeight-4, px(d.y))
 	}
 	d.legend(11, d.used())
-	zero := p.start + p.From
 	d.axis(s, topHeight, d.y, zero)
 	d.height = d.y + 22
-	c := &Chart{Title: p.Title, drawing: d.drawing, Note: p.Note + " Calls are on their threads, GPU work on its streams; lines lead from a call to the longest work that it launched."}
+	c := &Chart{Title: p.Title, drawing: d.drawing, Note: p.Note + " Calls are on their threads, " +
+		"GPU work on its streams; lines lead from a call to the longest work that it launched."}
 	if n := moreStreams + moreThreads; n > 0 {
 		c.Note += " " + figures.Count(n, "thread or stream is", "threads and streams are") + " not drawn."
 	}
 	if p.left > 0 {
-		c.Note += " " + figures.Count(p.left, "call or piece of work is", "calls and pieces of work are") + " not drawn: there are too many."
+		left := figures.Count(p.left, "call or piece of work is", "calls and pieces of work are")
+		c.Note += " " + left + " not drawn: there are too many."
 	}
 	c.Tables = []*table.Table{p.table(threads, streams)}
 	return c
@@ -442,13 +457,17 @@ func (d *stepDrawing) arrows(l *streamLane) {
 		}
 		x1, x2 := d.scale.at(w.from), d.scale.at(w.start)
 		middle := (from + d.y) / 2
-		d.path("arrow", fmt.Sprintf("M%s %sC%s %s %s %s %s %s", px(x1), px(from), px(x1), px(middle), px(x2), px(middle), px(x2), px(d.y)))
+		d.path("arrow", fmt.Sprintf("M%[1]s %[2]sC%[1]s %[3]s %[4]s %[3]s %[4]s %[5]s",
+			px(x1), px(from), px(middle), px(x2), px(d.y)))
 	}
 }
 
 // used are the classes that were drawn.
 func (d *stepDrawing) used() (list []legend) {
-	for _, l := range []legend{{"py", "Python lines"}, {"range", "NVTX ranges"}, {"call", "calls"}, {"wait", "calls that wait for the GPU"}, {"idle", "blocked"}, {"compute", "kernels"}, {"comm", "communication"}, {"copy", "copies"}, {"set", "memory sets"}} {
+	for _, l := range []legend{
+		{"py", "Python lines"}, {"range", "NVTX ranges"}, {"call", "calls"}, {"wait", "calls that wait for the GPU"},
+		{"idle", "blocked"}, {"compute", "kernels"}, {"comm", "communication"}, {"copy", "copies"}, {"set", "memory sets"},
+	} {
 		if d.seen[l.class] {
 			list = append(list, l)
 		}
@@ -456,30 +475,34 @@ func (d *stepDrawing) used() (list []legend) {
 	return list
 }
 
-// mostPartRows is the number of the longest calls and pieces of work in the table of a part.
-const mostPartRows = 200
+// longCells is a row of the table of a part.
+type longCells struct {
+	Name  string `key:"name" title:"name"`
+	Where string `key:"where" title:"where"`
+	At    uint64 `key:"at_ns" title:"at" unit:"moment"`
+	Total uint64 `key:"total_ns" title:"time"`
+}
 
 // table has the longest calls and pieces of work.
 func (p *Part) table(threads []*threadLane, streams []*streamLane) *table.Table {
-	t := &table.Table{Name: "step", Title: "the longest calls and GPU work", Columns: []table.Column{{Key: "name", Title: "name"}, {Key: "where", Title: "where"}, {Key: "at_ns", Title: "at", Unit: table.Moment}, {Key: "total_ns", Title: "time", Unit: table.Duration}}}
-	add := func(list []mark, where string) {
-		for _, m := range list {
-			t.Add(m.name, where, m.start-min(m.start, p.start), m.end-m.start)
-		}
+	var rows []longCells
+	add := func(m mark, where string) {
+		rows = append(rows, longCells{m.name, where, m.start - min(m.start, p.start), m.end - m.start})
 	}
 	for _, l := range threads {
-		add(l.calls, processTitle(l.Process, cmp.Or(l.Title(), fmt.Sprintf("thread %d", l.TID)), false))
+		where := processTitle(l.Process, cmp.Or(l.Title(), fmt.Sprintf("thread %d", l.TID)), false)
+		for _, m := range l.calls {
+			add(m, where)
+		}
 	}
 	for _, l := range streams {
-		var list []mark
+		where := processTitle(l.Context.Process, fmt.Sprintf("stream %d", l.ID), false)
 		for _, w := range l.work {
-			list = append(list, w.mark)
+			add(w.mark, where)
 		}
-		add(list, processTitle(l.Context.Process, fmt.Sprintf("stream %d", l.ID), false))
 	}
-	slices.SortStableFunc(t.Rows, func(a, b table.Row) int { return cmp.Compare(b.Cells[3].(uint64), a.Cells[3].(uint64)) })
-	if t.LeftOut = max(len(t.Rows)-mostPartRows, 0); t.LeftOut > 0 {
-		t.Rows = t.Rows[:mostPartRows]
-	}
+	slices.SortStableFunc(rows, func(a, b longCells) int { return cmp.Compare(b.Total, a.Total) })
+	t := table.Of(rows[:min(len(rows), mostOwnRows)])
+	t.Name, t.Title, t.LeftOut = "step", "the longest calls and GPU work", max(len(rows)-mostOwnRows, 0)
 	return t
 }

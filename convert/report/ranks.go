@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cudatrace/cudatrace/convert/stats"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/record/figures"
 )
@@ -28,10 +29,10 @@ type heat struct {
 
 // heat returns the times of the steps of one run, of several ranks; nil without them.
 func (r *Report) heat() *heat {
-	t := r.table("steps")
+	_, rows := table.Find[stats.StepCells](r.Tables)
 	known := make(map[uint64]bool)
-	for _, row := range t.Rows {
-		for _, n := range ranksOf(t, row) {
+	for _, x := range rows {
+		for _, n := range x.Ranks {
 			known[n] = true
 		}
 	}
@@ -45,26 +46,20 @@ func (r *Report) heat() *heat {
 		place[n] = i
 	}
 	columns := max(min(mostCells/len(h.ranks), chartWidth-labelWidth-waitWidth), 1)
-	each := (len(t.Rows) + columns - 1) / columns
-	for i, row := range t.Rows {
+	each := (len(rows) + columns - 1) / columns
+	for i, x := range rows {
 		if i%each == 0 {
-			h.titles = append(h.titles, text(t, row, "name"))
+			h.titles = append(h.titles, x.Name)
 			h.cells = append(h.cells, make([]uint64, len(h.ranks)))
 		}
-		lengths, _ := cell(t, row, "durations_ns").([]uint64)
 		column := h.cells[len(h.cells)-1]
-		for k, n := range ranksOf(t, row) {
-			if at, drawn := place[n]; drawn && k < len(lengths) {
-				column[at] = max(column[at], lengths[k])
+		for k, n := range x.Ranks {
+			if at, drawn := place[n]; drawn && k < len(x.Durations) {
+				column[at] = max(column[at], x.Durations[k])
 			}
 		}
 	}
 	return h
-}
-
-func ranksOf(t *table.Table, row table.Row) []uint64 {
-	list, _ := cell(t, row, "ranks").([]uint64)
-	return list
 }
 
 // bounds are the 5th and the 95th percentile of the times.
@@ -111,7 +106,8 @@ func (r *Report) ranks() *Chart {
 			}
 			x, y := labelWidth+float64(i)*width, topHeight+float64(k)*height
 			if hovers {
-				d.rect(fmt.Sprintf("h%d", level), x, y, width-gap, height-gap, fmt.Sprintf("%s on rank %d: %s", h.titles[i], h.ranks[k], duration(ns)))
+				hover := fmt.Sprintf("%s on rank %d: %s", h.titles[i], h.ranks[k], duration(ns))
+				d.rect(fmt.Sprintf("h%d", level), x, y, width-gap, height-gap, hover)
 			} else {
 				fmt.Fprintf(&paths[level], "M%s %sh%sv%sh-%sz", px(x), px(y), px(width-gap), px(height-gap), px(width-gap))
 			}
@@ -127,7 +123,8 @@ func (r *Report) ranks() *Chart {
 	for k := 0; k < len(h.ranks); k += each {
 		d.text("", 0, topHeight+float64(k)*height+min(height/2+4, 12), fmt.Sprintf("rank %d", h.ranks[k]))
 	}
-	d.drawWaits(r.table("ranks"), h.ranks, height, each)
+	t, rows := table.Find[stats.RankCells](r.Tables)
+	d.drawWaits(rows, h.ranks, height, each)
 	d.text("t2", labelWidth, bottom+15, h.titles[0])
 	d.text("t2 end", chartWidth-waitWidth-2, bottom+15, h.titles[len(h.titles)-1])
 	d.text("t2 end", chartWidth-waitWidth-levels*18-112, 11, duration(low)+" or less")
@@ -137,16 +134,18 @@ func (r *Report) ranks() *Chart {
 	d.text("t2", chartWidth-waitWidth-96, 11, duration(high)+" or more")
 	d.text("t2", chartWidth-waitWidth+10, 11, "waited for others")
 	d.height = bottom + 22
-	return &Chart{Title: "Steps and ranks", Note: "How long each step took on each rank. At the right: how long each rank waited for others in collectives; the rank that waits least makes the others wait.",
-		drawing: d, Tables: []*table.Table{h.table(), shown(r.table("ranks"), maxTableRows)}}
+	return &Chart{Title: "Steps and ranks", Note: "How long each step took on each rank. " +
+		"At the right: how long each rank waited for others in collectives; the rank that waits least makes the others wait.",
+		drawing: d, Tables: []*table.Table{h.table(), shown(t)}}
 }
 
 // drawWaits draws how long ranks waited for others.
-func (d *drawing) drawWaits(t *table.Table, list []uint64, height float64, each int) {
+func (d *drawing) drawWaits(rows []*stats.RankCells, list []uint64, height float64, each int) {
 	waited, most := make(map[uint64]uint64), uint64(0)
-	for _, row := range t.Rows {
-		if n, known := cell(t, row, "rank").(uint64); known {
-			waited[n] += whole(t, row, "waited_ns")
+	for _, x := range rows {
+		if x.Rank != nil && x.Waited != nil {
+			n := uint64(*x.Rank)
+			waited[n] += *x.Waited
 			most = max(most, waited[n])
 		}
 	}
@@ -170,7 +169,8 @@ const mostHeatCells = 6_000
 func (h *heat) table() *table.Table {
 	t := &table.Table{Name: "ranks", Title: "time of steps by rank", Columns: []table.Column{{Key: "name", Title: "step"}}}
 	for _, n := range h.ranks {
-		t.Columns = append(t.Columns, table.Column{Key: fmt.Sprint("rank_", n), Title: fmt.Sprintf("rank %d", n), Unit: table.Duration})
+		c := table.Column{Key: fmt.Sprint("rank_", n), Title: fmt.Sprintf("rank %d", n), Unit: table.Duration}
+		t.Columns = append(t.Columns, c)
 	}
 	most := max(mostHeatCells/len(h.ranks), 1)
 	for i, column := range h.cells {

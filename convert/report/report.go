@@ -2,7 +2,6 @@ package report
 
 import (
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/stats/table"
@@ -78,61 +77,21 @@ func (r *Report) Charts() (list []*Chart) {
 	return list
 }
 
-// table is a table of the report; without one of the name, it has no columns and no rows.
-func (r *Report) table(name string) *table.Table {
-	if i := slices.IndexFunc(r.Tables, func(t *table.Table) bool { return t.Name == name }); i >= 0 {
-		return r.Tables[i]
-	}
-	return &table.Table{Name: name}
-}
-
-// cell is the value of a column, nil where it is not known.
-func cell(t *table.Table, row table.Row, key string) any {
-	if i := t.Column(key); i >= 0 {
-		return row.Cells[i]
-	}
-	return nil
-}
-
-// whole is the value of a column of whole numbers, 0 where it is not known.
-func whole(t *table.Table, row table.Row, key string) uint64 {
-	n, _ := cell(t, row, key).(uint64)
-	return n
-}
-
-// fraction is the value of a column of fractions, 0 where it is not known.
-func fraction(t *table.Table, row table.Row, key string) float64 {
-	v, _ := cell(t, row, key).(float64)
-	return v
-}
-
-// text is the value of a column of texts, "" where it is not known.
-func text(t *table.Table, row table.Row, key string) string {
-	s, _ := cell(t, row, key).(string)
-	return s
-}
-
-// words writes the value of a column for people.
-func words(t *table.Table, row table.Row, key string) string {
-	i := t.Column(key)
-	if i < 0 {
-		return ""
-	}
-	return t.Words(row, i)
-}
-
 func duration(ns uint64) string { return table.Words(ns, table.Duration) }
+
+func share(v *float64) string { return table.WordsOf(v, table.Share) }
 
 // Bounds of the tables of the page.
 const (
-	maxTableRows = 60
+	maxTableRows = 60        // of a report
+	mostOwnRows  = 200       // of a lane, and of the calls and the work of a part
 	maxTableText = 300       // characters of a cell
 	maxProse     = 1000      // characters of a text of a finding
 	maxSheets    = 600 << 10 // bytes of all tables
 )
 
 // shown is a table as the page has it: the columns that people see, and its first rows.
-func shown(t *table.Table, most int) *table.Table {
+func shown(t *table.Table) *table.Table {
 	short := &table.Table{Name: t.Name, Title: t.Title, Notes: t.Notes, LeftOut: t.LeftOut, Reason: t.Reason}
 	var kept []int
 	for i, c := range t.Columns {
@@ -143,7 +102,7 @@ func shown(t *table.Table, most int) *table.Table {
 		}
 	}
 	for n, row := range t.Rows {
-		if n == most {
+		if n == maxTableRows {
 			short.LeftOut += len(t.Rows) - n
 			break
 		}

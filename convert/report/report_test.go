@@ -7,49 +7,70 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
+	"github.com/cudatrace/cudatrace/convert/stats"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/ranks"
 )
 
-// large returns a report of as much as a log can have of everything: kernels with long names, thousands of steps on hundreds of ranks,
-// a step of tens of thousands of calls.
-func large() *Report {
-	long := strings.Repeat(`<k&"`, 500)
-	r := &Report{Title: long, Overview: NewOverview()}
-	kernels := &table.Table{Name: "kernels", Columns: []table.Column{{Key: "name", Title: "kernel"}, {Key: "count", Title: "count", Unit: table.Number}, {Key: "total_ns", Title: "total", Unit: table.Duration}, {Key: "share", Title: "share", Unit: table.Share}}}
-	findings := &table.Table{Name: "findings", Columns: []table.Column{{Key: "name"}, {Key: "title"}, {Key: "evidence"}, {Key: "try"}, {Key: "query"}}}
-	steps := &table.Table{Name: "steps", Columns: []table.Column{{Key: "name", Title: "step"}, {Key: "number", Unit: table.ID}, {Key: "at_ns", Unit: table.Moment}, {Key: "max_ns", Title: "max", Unit: table.Duration}, {Key: "median_ns", Unit: table.Duration}, {Key: "ranks", Unit: table.ID}, {Key: "durations_ns", Unit: table.Duration}}}
-	for i := range uint64(1000) {
-		kernels.Add(long, i, 1e9-i, 0.5)
-		findings.Add("gaps", long, long, long, long)
-		var on, lengths []uint64
-		for rank := range uint64(300) {
-			on, lengths = append(on, rank), append(lengths, 1e6+(rank*i)%1000*1000)
-		}
-		steps.Add(fmt.Sprintf("%s %d", long, i), i, i*1e6, uint64(2e6), uint64(1e6), on, lengths)
+// reports returns all reports, with rows in some of them.
+func reports(filled ...*table.Table) []*table.Table {
+	all := stats.New().Tables(stats.Facts{})
+	for _, t := range filled {
+		i := slices.IndexFunc(all, func(o *table.Table) bool { return o.Type == t.Type })
+		all[i].Rows = t.Rows
 	}
-	r.Tables = []*table.Table{kernels, findings, steps}
+	return all
+}
+
+// large returns a report of as much as a log can have of everything, with a text for every name: thousands of steps on
+// hundreds of ranks, a step of tens of thousands of calls.
+func large(text string) *Report {
+	var kernels []stats.KernelCells
+	var findings []stats.FindingCells
+	var steps []stats.StepCells
+	for i := range uint64(1000) {
+		kernel := stats.KernelCells{Name: text}
+		kernel.Count, kernel.Total, kernel.Share = i, 1e9-i, new(0.5)
+		kernels = append(kernels, kernel)
+		findings = append(findings, stats.FindingCells{Name: "gaps", Title: text, Evidence: text, Try: text, Query: text})
+		step := stats.StepCells{Name: fmt.Sprintf("%s %d", text, i), Number: int64(i), At: i * 1e6, Max: 2e6, Median: 1e6}
+		for rank := range uint64(300) {
+			step.Ranks, step.Durations = append(step.Ranks, rank), append(step.Durations, 1e6+(rank*i)%1000*1000)
+		}
+		steps = append(steps, step)
+	}
+	r := &Report{Title: text, Overview: NewOverview()}
+	r.Tables = reports(table.Of(kernels), table.Of(findings), table.Of(steps))
 	r.Part = newPart("step", "", 1000, 1e9)
-	p := &timeline.Process{PID: 1, Name: long}
+	p := &timeline.Process{PID: 1, Name: text}
 	for i := range 20 {
-		thread := &timeline.Thread{Process: p, TID: uint32(i), Name: long}
-		stream := &timeline.Stream{Context: &timeline.Context{Process: p}, ID: uint32(i), Name: long}
+		thread := &timeline.Thread{Process: p, TID: uint32(i), Name: text}
+		stream := &timeline.Stream{Context: &timeline.Context{Process: p}, ID: uint32(i), Name: text}
 		var calls []timeline.Slice
 		var work []timeline.Work
 		for k := range uint64(2000) {
-			calls = append(calls, timeline.Slice{Function: &timeline.Function{Name: long}, Start: k * 5e5, End: k*5e5 + 2e5})
-			work = append(work, timeline.Work{Start: k * 5e5, Dur: 1e5, Shape: &timeline.Shape{Kernel: timeline.KernelShape{Name: long}}, Call: timeline.Call{Function: calls[k].Function, Thread: thread, Start: k * 5e5}})
+			calls = append(calls, timeline.Slice{Function: &timeline.Function{Name: text}, Start: k * 5e5, End: k*5e5 + 2e5})
+			work = append(work, timeline.Work{
+				Start: k * 5e5, Dur: 1e5, Shape: &timeline.Shape{Kernel: timeline.KernelShape{Name: text}},
+				Call: timeline.Call{Function: calls[k].Function, Thread: thread, Start: k * 5e5},
+			})
 		}
-		_ = r.Part.Take([]timeline.Event{&timeline.Slices{Thread: thread, List: calls}, &timeline.WorkList{Stream: stream, List: work}}) // it never fails
+		events := []timeline.Event{
+			&timeline.Slices{Thread: thread, List: calls}, &timeline.WorkList{Stream: stream, List: work},
+		}
+		_ = r.Part.Take(events) // it never fails
 	}
-	r.Comparison = &Comparison{Lines: []string{long}}
+	r.Comparison = &Comparison{Lines: []string{text}}
 	for range 500 {
-		r.Comparison.Changes = append(r.Comparison.Changes, Change{Name: long, Base: long, New: long, Change: math.Inf(1), Spread: math.NaN(), Verdict: "slower"})
+		r.Comparison.Changes = append(r.Comparison.Changes, Change{
+			Name: text, Base: text, New: text, Change: math.Inf(1), Spread: math.NaN(), Verdict: "slower",
+		})
 	}
 	return r
 }
@@ -57,7 +78,7 @@ func large() *Report {
 // The page of the largest log is less than 2 MB, and each chart of it XML.
 func TestLarge(t *testing.T) {
 	t.Parallel()
-	r := large()
+	r := large(strings.Repeat(`<k&"`, 500))
 	var page bytes.Buffer
 	if err := r.WriteHTML(&page); err != nil {
 		t.Fatal(err)
@@ -90,17 +111,16 @@ func TestLarge(t *testing.T) {
 // The typical step is the one that took as long as the median, and none of the start-up.
 func TestTypical(t *testing.T) {
 	t.Parallel()
-	r := &Report{Overview: NewOverview()}
+	r := &Report{Overview: NewOverview(), Tables: reports()}
 	if r.Typical() != nil {
 		t.Error("a log without GPU work has a typical part")
 	}
-	steps := &table.Table{Name: "steps", Columns: []table.Column{{Key: "name"}, {Key: "number", Unit: table.ID}, {Key: "at_ns", Unit: table.Moment}, {Key: "median_ns", Unit: table.Duration}, {Key: "max_ns", Unit: table.Duration}}}
+	var steps []stats.StepCells
 	for i, ns := range []uint64{70, 90, 50, 71, 60} {
-		steps.Add(fmt.Sprintf("step %d", i), uint64(i), uint64(1000*(i+1)), ns, ns)
+		name, at := fmt.Sprintf("step %d", i), uint64(1000*(i+1))
+		steps = append(steps, stats.StepCells{Name: name, Number: int64(i), At: at, Median: ns, Max: ns})
 	}
-	kinds := &table.Table{Name: "step_kinds", Columns: []table.Column{{Key: "name"}, {Key: "median_ns", Unit: table.Duration}, {Key: "starting", Unit: table.Number}}}
-	kinds.Add("step", uint64(70), uint64(1))
-	r.Tables = []*table.Table{steps, kinds}
+	r.Tables = reports(table.Of(steps), table.Of([]stats.StepKindCells{{Name: "step", Median: 70, Starting: 1}}))
 	if p := r.Typical(); p == nil || p.From != 4000 || p.To != 4071 {
 		t.Errorf("the typical step is %+v", p)
 	}
@@ -130,7 +150,10 @@ func TestProcessTitle(t *testing.T) {
 		several bool
 		rank    ranks.Rank
 		want    string
-	}{{false, ranks.Rank{}, "GPU 0"}, {true, ranks.Rank{}, "GPU 0, process 7"}, {false, ranks.Rank{Known: true, Number: 3}, "rank 3, GPU 0"}} {
+	}{
+		{false, ranks.Rank{}, "GPU 0"}, {true, ranks.Rank{}, "GPU 0, process 7"},
+		{false, ranks.Rank{Known: true, Number: 3}, "rank 3, GPU 0"},
+	} {
 		p.Rank = of.rank
 		if got := processTitle(p, "GPU 0", of.several); got != of.want {
 			t.Errorf("%q, want %q", got, of.want)
@@ -142,15 +165,10 @@ func TestProcessTitle(t *testing.T) {
 func TestCleanTexts(t *testing.T) {
 	t.Parallel()
 	const dirty = "a\xff\x1b[2J\u202eb"
-	r := large()
-	r.Title, r.Logs = dirty, []string{dirty}
-	r.Part.Title, r.Part.Note = dirty, dirty
-	r.Comparison.Lines = []string{dirty}
+	r := large(dirty)
+	r.Logs, r.Part.Title, r.Part.Note = []string{dirty}, dirty, dirty
 	for _, t := range r.Tables {
 		t.Title, t.Notes = dirty, []string{dirty}
-		for _, row := range t.Rows {
-			row.Cells[0] = dirty
-		}
 	}
 	var page bytes.Buffer
 	if err := r.WriteHTML(&page); err != nil {

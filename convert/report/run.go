@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/internal/activity"
+	"github.com/cudatrace/cudatrace/convert/stats"
+	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/figures"
@@ -68,7 +70,8 @@ func (r *Report) run() *Chart {
 	r.shade(d, s, y)
 	d.axis(s, topHeight, y, r.Overview.start)
 	d.height = y + 22
-	c := &Chart{Title: "The whole run", drawing: d, Note: "How much of the time each GPU was busy, and with what; a full lane is a GPU that is never idle. Times count from the start of the recording."}
+	c := &Chart{Title: "The whole run", drawing: d, Note: "How much of the time each GPU was busy, and with what; " +
+		"a full lane is a GPU that is never idle. Times count from the start of the recording."}
 	if s.before > 0 {
 		c.Note += " The start-up is drawn shorter than it took, and not part of the shares at the right."
 	}
@@ -78,11 +81,17 @@ func (r *Report) run() *Chart {
 	if more > 0 {
 		c.Note += fmt.Sprintf(" %s not drawn.", figures.Count(more, "more process on a GPU is", "more processes on GPUs are"))
 	}
-	c.Tables = []*table.Table{r.laneTable(lanes), shown(r.table("devices"), maxTableRows), shown(r.table("memory"), maxTableRows), shown(r.table("steps"), maxTableRows)}
+	devices, _ := table.Find[stats.DeviceCells](r.Tables)
+	memory, _ := table.Find[stats.MemoryCells](r.Tables)
+	steps, _ := table.Find[stats.StepCells](r.Tables)
+	c.Tables = []*table.Table{r.laneTable(lanes)}
+	for _, t := range []*table.Table{devices, memory, steps} {
+		c.Tables = append(c.Tables, shown(t))
+	}
 	return c
 }
 
-// drawLane draws the bins of a lane as areas on top of each other. The share at its right is that of the time behind the start-up.
+// drawLane draws the bins of a lane as areas on top of each other. The share at its right leaves out the start-up.
 func (d *drawing) drawLane(s scale, y float64, l *lane, started uint64, totals *[4]uint64) {
 	d.label("", 0, y+laneHeight/2, labelWidth-8, l.title)
 	d.track(s.x, y, s.width, laneHeight)
@@ -152,20 +161,20 @@ func (d *drawing) drawCurves(s scale, y float64, name string, list []curve, unit
 
 // drawSteps draws the steps, neighbours in turns, and marks the one that is drawn apart.
 func (r *Report) drawSteps(d *drawing, s scale, y float64) float64 {
-	t := r.table("steps")
-	if len(t.Rows) == 0 {
+	_, rows := table.Find[stats.StepCells](r.Tables)
+	if len(rows) == 0 {
 		return y
 	}
 	d.text("", 0, y+stepHeight-2, "steps")
 	d.track(s.x, y, s.width, stepHeight)
 	last, n := s.x, 0
-	for i, row := range t.Rows {
-		from := r.Overview.start + whole(t, row, "at_ns")
-		x, end := s.at(from), s.at(from+whole(t, row, "max_ns"))
-		if n++; end < last+1 && i < len(t.Rows)-1 {
+	for i, step := range rows {
+		from := r.Overview.start + step.At
+		x, end := s.at(from), s.at(from+step.Max)
+		if n++; end < last+1 && i < len(rows)-1 {
 			continue // too narrow to be seen: it is part of the next one
 		}
-		hover := text(t, row, "name") + ": " + words(t, row, "max_ns")
+		hover := step.Name + ": " + duration(step.Max)
 		if n > 1 {
 			hover = fmt.Sprintf("%d steps up to %s", n, hover)
 		}
@@ -180,16 +189,16 @@ func (r *Report) drawSteps(d *drawing, s scale, y float64) float64 {
 		d.rect(class, x, y, max(end-x, 0.8), stepHeight, hover)
 		last, n = end, 0
 	}
-	d.text("strong", s.x+s.width+8, y+stepHeight-2, figures.Group(len(t.Rows)))
+	d.text("strong", s.x+s.width+8, y+stepHeight-2, figures.Group(len(rows)))
 	return y + stepHeight + rowGap
 }
 
-// startup is the time at which the start-up ends, ns from the start of the recording; 0 where it costs too little to be found.
+// startup returns when the start-up ends, ns from the start of the recording; 0 where it costs too little to be found.
 func (r *Report) startup() (end uint64) {
-	t := r.table("findings")
-	for _, row := range t.Rows {
-		if text(t, row, "name") == "startup" {
-			end = max(end, whole(t, row, "last_ns"))
+	_, rows := table.Find[stats.FindingCells](r.Tables)
+	for _, x := range rows {
+		if x.Name == findings.Startup {
+			end = max(end, x.Last)
 		}
 	}
 	return end
@@ -199,7 +208,8 @@ func (r *Report) startup() (end uint64) {
 func (r *Report) shade(d *drawing, s scale, bottom float64) {
 	if end := r.startup(); end > 0 {
 		to := s.at(r.Overview.start + end)
-		fmt.Fprintf(&d.under, `<rect class="startup" x="%s" y="%d" width="%s" height="%s"/>`+"\n", px(s.x), topHeight, px(to-s.x), px(bottom-topHeight-rowGap))
+		fmt.Fprintf(&d.under, `<rect class="startup" x="%s" y="%d" width="%s" height="%s"/>`+"\n",
+			px(s.x), topHeight, px(to-s.x), px(bottom-topHeight-rowGap))
 		if to-s.x > 60 {
 			d.text("t2", s.x, 11, "start-up, to "+table.Words(end, table.Moment))
 		}
@@ -211,17 +221,17 @@ func (r *Report) shade(d *drawing, s scale, bottom float64) {
 	d.rect("shown", from, topHeight-2, max(to-from, 1.5), bottom-topHeight-rowGap+4, r.Part.Title)
 }
 
-// mostLaneRows is the number of rows of a lane in the table.
-const mostLaneRows = 200
-
 // laneTable has the numbers of the lanes. Neighbours stand together where there are too many.
 func (r *Report) laneTable(lanes []lane) *table.Table {
-	t := &table.Table{Name: "run", Title: "what GPUs did over time", Columns: []table.Column{{Key: "name", Title: "GPU"}, {Key: "at_ns", Title: "from", Unit: table.Moment}, {Key: "to_ns", Title: "to", Unit: table.Moment}, {Key: "busy", Title: "busy", Unit: table.Share}}}
+	t := &table.Table{Name: "run", Title: "what GPUs did over time", Columns: []table.Column{
+		{Key: "name", Title: "GPU"}, {Key: "at_ns", Title: "from", Unit: table.Moment},
+		{Key: "to_ns", Title: "to", Unit: table.Moment}, {Key: "busy", Title: "busy", Unit: table.Share},
+	}}
 	for _, k := range kinds {
 		t.Columns = append(t.Columns, table.Column{Key: k.class, Title: k.text, Unit: table.Share})
 	}
 	for _, l := range lanes {
-		each := (len(l.bins) + mostLaneRows - 1) / mostLaneRows
+		each := (len(l.bins) + mostOwnRows - 1) / mostOwnRows
 		for some := range slices.Chunk(l.bins, each) {
 			b := some[0]
 			for _, more := range some[1:] {

@@ -63,7 +63,8 @@ const maxHover = 120
 
 // text writes a text that begins at a place.
 func (d *drawing) text(class string, x, y float64, s string) {
-	fmt.Fprintf(&d.b, `<text class="%s" x="%s" y="%s">%s</text>`+"\n", class, px(x), px(y), escaped(figures.Cut(s, maxHover)))
+	s = escaped(figures.Cut(s, maxHover))
+	fmt.Fprintf(&d.b, `<text class="%s" x="%s" y="%s">%s</text>`+"\n", class, px(x), px(y), s)
 }
 
 // label writes a text that is cut to a width.
@@ -100,7 +101,8 @@ func (d *drawing) write(w io.Writer, title string, alone bool) error {
 	if alone {
 		style = "<style>" + chartStyle + "</style>\n"
 	}
-	_, err := fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox="0 0 %d %s" role="img" aria-label="%s">`+"\n%s%s%s</svg>\n",
+	const form = `<svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox="0 0 %d %s" role="img" aria-label="%s">`
+	_, err := fmt.Fprintf(w, form+"\n%s%s%s</svg>\n",
 		chartWidth, px(d.height), escaped(figures.Cut(title, maxHover)), style, d.under.String(), d.b.String())
 	return err
 }

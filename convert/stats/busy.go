@@ -89,7 +89,8 @@ func (b *busy) pinnedRate(gpu uint32) float64 {
 func (b *busy) device(index uint32) *deviceRow {
 	d := b.devices[index]
 	if d == nil {
-		d = &deviceRow{index: index, Device: b.all.NewDevice(nil), multiprocessors: b.gpus[index].Multiprocessors, rules: rulesOf(b.gpus[index])}
+		g := b.gpus[index]
+		d = &deviceRow{index: index, Device: b.all.NewDevice(nil), multiprocessors: g.Multiprocessors, rules: rulesOf(g)}
 		b.devices[index] = d
 	}
 	return d
@@ -119,7 +120,9 @@ func (r *streamRow) countWork(w *timeline.Work, c activity.Class, by *activity.H
 	r.device.count(w)
 	if !w.Untimed {
 		r.lane.Add(&activity.Piece{Start: w.Start, End: timeline.End(w.Start, w.Dur), Class: c, Launch: activity.Launch{
-			Thread: by, CallStart: w.Call.Start, CallEnd: w.Call.End, Shape: w.Shape, Python: w.Call.Python, Kind: w.Kind, InGraph: w.Graph != 0}})
+			Thread: by, CallStart: w.Call.Start, CallEnd: w.Call.End,
+			Shape: w.Shape, Python: w.Call.Python, Kind: w.Kind, InGraph: w.Graph != 0,
+		}})
 	}
 }
 
@@ -193,7 +196,10 @@ func (b *busy) streamTable() *table.Table {
 		}
 		l, c := r.lane, r.Context
 		late += l.Late
-		rows = append(rows, streamCells{r.title(), c.GPU, c.Process.PID, r.ID, c.ID, b.columns(l.Busy.Total, l.First, l.Last, l.Late == 0), r.columns()})
+		rows = append(rows, streamCells{
+			r.title(), c.GPU, c.Process.PID, r.ID, c.ID,
+			b.columns(l.Busy.Total, l.First, l.Last, l.Late == 0), r.columns(),
+		})
 	}
 	t := table.Of(rows)
 	t.Sort("busy_ns")
@@ -209,8 +215,8 @@ var devicesReport = Report{
 	table: func(s *Sink, _ Facts) *table.Table { return s.busy.deviceTable() },
 }
 
-// deviceCells is a row of devices.
-type deviceCells struct {
+// DeviceCells is a row of devices.
+type DeviceCells struct {
 	Name string `key:"name" title:"GPU"`
 	GPU  uint32 `key:"gpu" unit:"id"`
 	busyColumns
@@ -220,29 +226,36 @@ type deviceCells struct {
 
 // classColumns are the columns of what kinds of work a GPU did at the same time.
 type classColumns struct {
-	Compute              *uint64 `key:"compute_ns" title:"compute" rank:"3"` // time with kernels under way
-	Copy                 *uint64 `key:"copy_ns" title:"copying" rank:"3"`    // time with copies under way
-	Overlap              *uint64 `key:"overlap_ns" title:"both" rank:"3"`    // time with both under way
-	Communication        *uint64 `key:"communication_ns"`                    // time with kernels of NCCL or NVSHMEM under way, known by their names (`nccl*`, `nvshmem*`)
-	CommunicationOverlap *uint64 `key:"communication_overlap_ns"`            // time with these and other kernels under way
-	IdleLate             *uint64 `key:"idle_late_ns"`                        // `idle_ns` by its cause, as in `idle`
-	IdleDependency       *uint64 `key:"idle_dependency_ns"`                  // =
-	IdleOtherWork        *uint64 `key:"idle_other_work_ns"`                  // =
-	IdleOther            *uint64 `key:"idle_other_ns"`                       // =
+	Compute *uint64 `key:"compute_ns" title:"compute" rank:"3"` // time with kernels under way
+	Copy    *uint64 `key:"copy_ns" title:"copying" rank:"3"`    // time with copies under way
+	Overlap *uint64 `key:"overlap_ns" title:"both" rank:"3"`    // time with both under way
+	// time with kernels of NCCL or NVSHMEM under way, known by their names (`nccl*`, `nvshmem*`)
+	Communication        *uint64 `key:"communication_ns"`
+	CommunicationOverlap *uint64 `key:"communication_overlap_ns"` // time with these and other kernels under way
+	IdleLate             *uint64 `key:"idle_late_ns"`             // `idle_ns` by its cause, as in `idle`
+	IdleDependency       *uint64 `key:"idle_dependency_ns"`       // =
+	IdleOtherWork        *uint64 `key:"idle_other_work_ns"`       // =
+	IdleOther            *uint64 `key:"idle_other_ns"`            // =
 }
 
 func classesOf(d *activity.Device) classColumns {
 	i := &d.Idle.Time
-	return classColumns{new(d.Times.Kernels()), new(d.Times.Copies()), new(d.CopyOverlap()), new(d.Communication()), new(d.CommunicationOverlap()),
-		&i[activity.LaunchedLate], &i[activity.Dependency], &i[activity.OtherWork], &i[activity.OtherCause]}
+	return classColumns{
+		new(d.Times.Kernels()), new(d.Times.Copies()), new(d.CopyOverlap()),
+		new(d.Communication()), new(d.CommunicationOverlap()),
+		&i[activity.LaunchedLate], &i[activity.Dependency], &i[activity.OtherWork], &i[activity.OtherCause],
+	}
 }
 
 // deviceTable returns the report of devices.
 func (b *busy) deviceTable() *table.Table {
-	var rows []deviceCells
+	var rows []DeviceCells
 	late := uint64(0)
 	for _, d := range b.sorted() {
-		x := deviceCells{Name: b.title(d.index), GPU: d.index, busyColumns: b.columns(d.Busy(), d.First, d.Last, d.Late == 0), workColumns: d.columns()}
+		x := DeviceCells{
+			Name: b.title(d.index), GPU: d.index,
+			busyColumns: b.columns(d.Busy(), d.First, d.Last, d.Late == 0), workColumns: d.columns(),
+		}
 		if d.Late == 0 {
 			x.classColumns = classesOf(d.Device)
 		}

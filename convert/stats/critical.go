@@ -26,13 +26,13 @@ var criticalPathReport = Report{
 	table: func(s *Sink, f Facts) *table.Table { return s.pathTable(f) },
 }
 
-// pathCells is a row of critical_path.
-type pathCells struct {
+// PathCells is a row of critical_path.
+type PathCells struct {
 	// the kernel or copy, the function, the line, or what a thread waited for
 	Name string `key:"name" title:"on the path"`
-	// `kernel`, `communication`, `copy`, `set`: work ran. `start of work`: from its launch, or the end of what it waited for,
-	// to its start. `call`: in a call. `return`: from the end of the work that a call waited for to its return. `code`:
-	// outside of calls. `blocked`. `no processor`: ready to run. `unknown`
+	// `kernel`, `communication`, `copy`, `set`: work ran. `start of work`: from its launch, or the end of what it waited
+	// for, to its start. `call`: in a call. `return`: from the end of the work that a call waited for to its return.
+	// `code`: outside of calls. `blocked`. `no processor`: ready to run. `unknown`
 	Kind string `key:"kind" title:"kind" rank:"4"`
 	// line or code that launched the work or made the call; outside of calls that of the next call; `null` if unknown, and
 	// where `name` is a line
@@ -41,8 +41,8 @@ type pathCells struct {
 	Rank  *uint32 `key:"rank" title:"rank" rank:"5" unit:"id"`
 	// kind of step, as `name` of `step_kinds`; `(recording)` where there are none: from the first call to the last return
 	Step string `key:"step"`
-	// segments of paths and their time; these and the numbers below are [estimates](critical-path.md#what-is-seen-by-chance)
-	// for what is seen by chance
+	// segments of paths and their time; these and the numbers below are
+	// [estimates](critical-path.md#what-is-seen-by-chance) for what is seen by chance
 	Count   uint64   `key:"count"`
 	Total   uint64   `key:"total_ns" title:"total" rank:"4"`     // =
 	Share   *float64 `key:"share" title:"share" rank:"2"`        // part of the paths of the step
@@ -50,7 +50,8 @@ type pathCells struct {
 	Steps   uint64   `key:"steps" title:"in steps" rank:"3"`     // steps whose path has it, and all whose paths were found
 	OfSteps int      `key:"of_steps"`                            // =
 	Slowest uint64   `key:"slowest_ns" title:"slowest" rank:"3"` // time in the slowest step
-	Note    string   `key:"note" title:"note" rank:"6"`          // what else explains when it began, or which thread waits for it
+	// what else explains when it began, or which thread waits for it
+	Note string `key:"note" title:"note" rank:"6"`
 	// steps of the [start-up](findings.md#start-up-and-steady-state), whose paths do not count, and their time
 	Starting     int    `key:"starting"`
 	StartingTime uint64 `key:"starting_ns"` // =
@@ -75,7 +76,7 @@ type pathRow struct {
 	in                             *path  // the latest one of these that was looked at
 }
 
-// A poolKey is what time of threads outside of calls has in common, of which some is seen by chance and the rest is not.
+// A poolKey is what time of threads outside of calls has in common. Some of it is seen by chance, the rest is not.
 type poolKey struct {
 	kind   critical.Kind
 	thread *timeline.Thread
@@ -133,7 +134,10 @@ func (p *pool) divide() {
 
 // take takes a part of another row.
 func (r *pathRow) take(from *pathRow, part float64) {
-	for _, n := range [][2]*uint64{{&r.count, &from.count}, {&r.total, &from.total}, {&r.slowest, &from.slowest}, {&r.typical, &from.typical}, {&r.steps, &from.steps}} {
+	for _, n := range [][2]*uint64{
+		{&r.count, &from.count}, {&r.total, &from.total}, {&r.slowest, &from.slowest}, {&r.typical, &from.typical},
+		{&r.steps, &from.steps},
+	} {
 		taken := min(uint64(math.Round(part*float64(*n[1]))), *n[1])
 		*n[0] += taken
 		*n[1] -= taken
@@ -226,7 +230,8 @@ func (s *Sink) wholePaths() (all []*pathGroup) {
 	return all
 }
 
-// walk finds the path through all steps, and divides it among them. The path begins, seen from its end, where the last step ends.
+// walk finds the path through all steps, and divides it among them. The path is traced back from the end of the last
+// step.
 func (g *pathGroup) walk(c *critical.Collector) {
 	slices.SortStableFunc(g.list, func(a, b path) int { return cmp.Compare(a.Start, b.Start) })
 	sorted, spans := make([]*path, len(g.list)), make([]critical.Span, len(g.list))
@@ -242,7 +247,8 @@ func (g *pathGroup) walk(c *critical.Collector) {
 	g.slowest, g.typical = sorted[len(sorted)-1], sorted[(len(sorted)-1)/2]
 	g.rows = newGroups(pathKey{name: c.Other()}, func(k pathKey) *pathRow { return &pathRow{pathKey: k} })
 	g.pools = newGroups(poolKey{}, func(poolKey) *pool { return &pool{index: make(map[*pathRow]int)} })
-	c.Divided(spans, critical.End{Thread: last.On, Stream: last.kind.Stream}, func(i int, x *critical.Segment) { g.add(&g.list[i], x) })
+	end := critical.End{Thread: last.On, Stream: last.kind.Stream}
+	c.Divided(spans, end, func(i int, x *critical.Segment) { g.add(&g.list[i], x) })
 	for _, p := range g.pools.list {
 		p.divide()
 	}
@@ -284,7 +290,7 @@ func (g *pathGroup) add(p *path, x *critical.Segment) {
 
 // pathTable returns the report of critical paths.
 func (s *Sink) pathTable(f Facts) *table.Table {
-	var rows []pathCells
+	var rows []PathCells
 	var notes []string
 	if !f.Chosen && f.GPU == "" {
 		for _, g := range s.paths() {
@@ -294,28 +300,30 @@ func (s *Sink) pathTable(f Facts) *table.Table {
 			}
 			notes = append(notes, s.pathNotes(g)...)
 			if n := len(g.starting); n > 0 {
-				notes = append(notes, fmt.Sprintf("%s of the start-up not counted: %s", figures.Count(n, "step", "steps"), figures.Duration(g.startingTime())))
+				count, time := figures.Count(n, "step", "steps"), figures.Duration(g.startingTime())
+				notes = append(notes, fmt.Sprintf("%s of the start-up not counted: %s", count, time))
 			}
 			if g.unkept > 0 {
-				notes = append(notes, fmt.Sprintf("%s of %s are left out: there are too many calls and too much work before them", figures.Count(g.unkept, "step", "steps"), g.name))
+				notes = append(notes, figures.Count(g.unkept, "step", "steps")+" of "+g.name+
+					" are left out: there are too many calls and too much work before them")
 			}
 		}
 	}
 	t := table.Of(rows)
 	t.Notes = notes
-	if slices.ContainsFunc(rows, func(r pathCells) bool { return r.Place != "" }) {
+	if slices.ContainsFunc(rows, func(r PathCells) bool { return r.Place != "" }) {
 		t.SetRank(0, "place") // it tells rows apart
 	}
-	if slices.ContainsFunc(rows, func(r pathCells) bool { return r.Rank != nil }) {
+	if slices.ContainsFunc(rows, func(r PathCells) bool { return r.Rank != nil }) {
 		t.SetRank(0, "rank")
 	}
 	t.Sort("total_ns")
 	return t
 }
 
-func (s *Sink) pathCells(g *pathGroup, r *pathRow) pathCells {
+func (s *Sink) pathCells(g *pathGroup, r *pathRow) PathCells {
 	c := s.path
-	x := pathCells{
+	x := PathCells{
 		Name: c.Text(r.name), Kind: r.kind.String(), Place: c.Text(r.place), Note: c.Text(r.also), Step: g.name,
 		Count: r.count, Total: r.total, Share: table.ShareOf(r.total, g.total), Mean: float64(r.total) / float64(len(g.list)),
 		Steps: r.steps, OfSteps: len(g.list), Slowest: r.slowest, Starting: len(g.starting), StartingTime: g.startingTime(),
@@ -355,7 +363,8 @@ func (s *Sink) pathNotes(g *pathGroup) (notes []string) {
 	if len(g.list) == 1 {
 		return []string{s.pathWords(g, "", g.slowest, func(r *pathRow) uint64 { return r.slowest })}
 	}
-	notes = append(notes, s.pathWords(g, fmt.Sprintf(", the median of %s", figures.Group(uint64(len(g.list)))), g.typical, func(r *pathRow) uint64 { return r.typical }),
+	median := ", the median of " + figures.Group(len(g.list))
+	notes = append(notes, s.pathWords(g, median, g.typical, func(r *pathRow) uint64 { return r.typical }),
 		s.pathWords(g, ", the slowest", g.slowest, func(r *pathRow) uint64 { return r.slowest }))
 	var more []string
 	least := (g.slowest.Length() - g.typical.Length()) / 10
@@ -371,7 +380,8 @@ func (s *Sink) pathNotes(g *pathGroup) (notes []string) {
 }
 
 func (g *pathGroup) largest(of func(*pathRow) uint64) []*pathRow {
-	return slices.SortedStableFunc(slices.Values(g.rows.list), func(a, b *pathRow) int { return cmp.Compare(of(b), of(a)) })
+	larger := func(a, b *pathRow) int { return cmp.Compare(of(b), of(a)) }
+	return slices.SortedStableFunc(slices.Values(g.rows.list), larger)
 }
 
 // pathWords says what a step is made of.
@@ -402,7 +412,8 @@ func (s *Sink) pathWords(g *pathGroup, which string, p *path, of func(*pathRow) 
 // longestPathName is the length of the names in notes.
 const longestPathName = 60
 
-// pathName names time on the path of a step, with where it is if that is another thread than the step's, or another rank.
+// pathName names time on the path of a step, with its thread if that is not the step's, and its rank if that is
+// another.
 func (s *Sink) pathName(p *path, r *pathRow) string {
 	name := figures.Cut(s.path.Text(r.name), longestPathName)
 	if place := s.path.Text(r.place); place != "" {
@@ -427,8 +438,8 @@ type avoidable struct {
 	of   *timeline.Process // where it is: a rank at most
 }
 
-// pathFindings finds what has a large part in the paths of steps, and whose removal would save as much: waiting for a processor, for what blocks a
-// thread, for copies.
+// pathFindings finds what has a large part in the paths of steps, and whose removal would save as much: waiting for a
+// processor, for what blocks a thread, for copies.
 func (s *Sink) pathFindings() (list []findings.Finding) {
 	for _, g := range s.paths() {
 		if g.name == recordingName || len(g.list) < steps.Least {
@@ -479,24 +490,29 @@ func remedyOf(r *pathRow) string {
 	case critical.Blocked:
 		return findings.Remedy(activity.Waited, r.by)
 	case critical.Copy:
-		return "copy ahead, on a stream of its own and with pinned memory, so that kernels run meanwhile; or leave the data on the GPU"
+		return "copy ahead, on a stream of its own and with pinned memory, so that kernels run meanwhile; " +
+			"or leave the data on the GPU"
 	}
 	return ""
 }
 
 // pathFinding is the finding about one cause, nil where its removal would save little.
 func (s *Sink) pathFinding(g *pathGroup, k avoidable, rows []*pathRow) *findings.Finding {
-	f := &findings.Finding{Kind: findings.OnPath, Process: cmp.Or(k.of, g.slowest.kind.Process), First: g.list[0].Start, Last: g.list[0].End, Try: remedyOf(rows[0]), Without: g.without(k)}
+	f := &findings.Finding{
+		Kind: findings.OnPath, Process: cmp.Or(k.of, g.slowest.kind.Process), First: g.list[0].Start, Last: g.list[0].End,
+		Try: remedyOf(rows[0]), Without: g.without(k),
+	}
 	for _, p := range g.list {
 		f.First, f.Last = min(f.First, p.Start), max(f.Last, p.End)
 	}
 	var places []string
 	steps, all := uint64(0), uint64(0)
-	for _, r := range slices.SortedStableFunc(slices.Values(rows), func(a, b *pathRow) int { return cmp.Compare(b.longest, a.longest) }) {
+	longer := func(a, b *pathRow) int { return cmp.Compare(b.longest, a.longest) }
+	for _, r := range slices.SortedStableFunc(slices.Values(rows), longer) {
 		all += r.total
 		f.Count += r.count
 		steps = max(steps, r.steps)
-		if len(f.At) < 3 {
+		if len(f.At) < findings.MaxMoments {
 			f.At = append(f.At, r.longestAt)
 		}
 		if place := s.path.Text(r.place); place != "" && len(places) < 2 {
@@ -523,7 +539,8 @@ func (s *Sink) pathFinding(g *pathGroup, k avoidable, rows []*pathRow) *findings
 		}
 		f.Title += " on " + of.Rank.String()
 	}
-	f.Evidence = fmt.Sprintf("it has %s of the path of %s, %s", figures.Duration(all), figures.Count(len(g.list), "step", "steps"), figures.Duration(g.total))
+	count := figures.Count(len(g.list), "step", "steps")
+	f.Evidence = fmt.Sprintf("it has %s of the path of %s, %s", figures.Duration(all), count, figures.Duration(g.total))
 	if 2*steps < uint64(len(g.list)) {
 		atLeast := ""
 		if len(rows) > 1 {

@@ -3,5 +3,5 @@
 //
 // Input: the events of a timeline, through [Sink]. Output: a table for each report, through
 // [Sink.Tables]. Memory is bounded whatever the length of the timeline: a report has at most
-// maxRows rows, and percentiles come from sketches of a fixed size.
+// [table.MaxRows] rows, and percentiles come from sketches of a fixed size.
 package stats

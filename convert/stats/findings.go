@@ -16,8 +16,8 @@ var findingsReport = Report{
 	table: func(s *Sink, f Facts) *table.Table { return s.findingTable(f) },
 }
 
-// findingCells is a row of findings.
-type findingCells struct {
+// FindingCells is a row of findings.
+type FindingCells struct {
 	Name  string  `key:"name" title:"finding"` // kind (`gaps`, `pageable_copies`), and the finding as text
 	Title string  `key:"title"`                // =
 	PID   uint32  `key:"pid" unit:"id"`
@@ -40,7 +40,8 @@ type findingCells struct {
 // wholeWork returns what findings lack.
 func wholeWork(f *Facts) string {
 	if f.Chosen {
-		return "findings need all calls and all GPU work of a process: leave out the filter by thread, device, stream, name, caller, Python frame, NVTX range or duration"
+		return "findings need all calls and all GPU work of a process: leave out the filter by thread, device, stream, " +
+			"name, caller, Python frame, NVTX range or duration"
 	}
 	if f.Unread != "" {
 		return "none, since no call and no GPU work could be read of " + f.Unread + " (get the whole file)"
@@ -48,13 +49,15 @@ func wholeWork(f *Facts) string {
 	return f.GPU
 }
 
-// Findings are the findings, in the order in which people read them. Where records are missing, they are those that need no gaps: whole is false.
+// Findings are the findings, in the order in which people read them. Where records are missing, whole is false and they
+// are those that need no gaps.
 func (s *Sink) Findings(incomplete bool) (list []findings.Finding, whole bool) {
 	whole = !incomplete
 	for _, d := range s.busy.sorted() {
 		whole = whole && d.Late == 0
 	}
-	ofRanks := s.ranks.Findings(s.findings.Limits(), s.busy.loads(s.ranks, s.findings.Steady), s.work.launched(), s.findings.Idle, whole)
+	loads := s.busy.loads(s.ranks, s.findings.Steady)
+	ofRanks := s.ranks.Findings(s.findings.Limits(), loads, s.work.launched(), s.findings.Idle, whole)
 	own := s.findings.List(whole, s.idleSteady)
 	if whole {
 		own = append(own, s.pathFindings()...)
@@ -62,8 +65,8 @@ func (s *Sink) Findings(incomplete bool) (list []findings.Finding, whole bool) {
 	return s.ranks.Arrange(findings.WithoutTwice(s.saving(own, whole)), s.saving(ofRanks, whole)), whole
 }
 
-// saving gives findings their costs: what the replay of the process saves without the habit. Those that cost nothing worth a look are left out. Where that is not
-// known they say so, and keep the time that the habit takes.
+// saving gives findings their costs: what the replay of the process saves without the habit. Findings that cost too
+// little are left out. Where the cost is not known, a finding says so and keeps the time that the habit takes.
 func (s *Sink) saving(list []findings.Finding, whole bool) (worth []findings.Finding) {
 	for _, f := range list {
 		if f.Without == nil {
@@ -104,25 +107,27 @@ func Confidence(certain bool) string {
 // findingTable returns the report of what costs time.
 func (s *Sink) findingTable(f Facts) *table.Table {
 	if f.Chosen {
-		return table.Of[findingCells](nil)
+		return table.Of[FindingCells](nil)
 	}
 	list, whole := s.Findings(f.Incomplete)
-	rows := make([]findingCells, 0, len(list))
+	rows := make([]FindingCells, 0, len(list))
 	for i := range list {
 		rows = append(rows, s.findingCells(&list[i]))
 	}
 	t := table.Of(rows)
-	t.Prose = func(row table.Row) table.Paragraph { return row.Of.(*findingCells).lines() }
+	t.Prose = func(row table.Row) table.Paragraph { return row.Of.(*FindingCells).lines() }
 	if !whole {
-		t.Notes = []string{"nothing is said about gaps between GPU work: records are missing, or came in another order than that of time"}
+		t.Notes = []string{"nothing is said about gaps between GPU work: " +
+			"records are missing, or came in another order than that of time"}
 	}
 	return t
 }
 
-func (s *Sink) findingCells(f *findings.Finding) findingCells {
-	x := findingCells{
-		Name: f.Kind, Title: f.Title, PID: f.Process.PID, GPU: f.GPU, Count: f.Count, First: s.clock.since(f.First), Last: s.clock.since(f.Last),
-		At: []uint64{}, Evidence: f.Evidence, Try: f.Try, Rank: f.Process.Rank.Nullable(), Confidence: Confidence(f.Certain()), Query: s.Query(f),
+func (s *Sink) findingCells(f *findings.Finding) FindingCells {
+	x := FindingCells{
+		Name: f.Kind, Title: f.Title, PID: f.Process.PID, GPU: f.GPU, Rank: f.Process.Rank.Nullable(), Count: f.Count,
+		First: s.clock.since(f.First), Last: s.clock.since(f.Last), At: []uint64{},
+		Evidence: f.Evidence, Try: f.Try, Confidence: Confidence(f.Certain()), Query: s.Query(f),
 	}
 	if f.Cost > 0 {
 		x.Cost = &f.Cost
@@ -137,7 +142,7 @@ func (s *Sink) findingCells(f *findings.Finding) findingCells {
 }
 
 // lines are the lines that people read of a finding.
-func (x *findingCells) lines() table.Paragraph {
+func (x *FindingCells) lines() table.Paragraph {
 	items, process := []table.Item{}, fmt.Sprintf("process %d", x.PID)
 	if x.Rank != nil {
 		process += fmt.Sprintf(" (rank %d)", *x.Rank)
@@ -157,8 +162,9 @@ func (x *findingCells) lines() table.Paragraph {
 	return table.Paragraph{Head: fmt.Sprintf("%s (%s, %s)", figures.Clean(x.Title), x.Name, x.Confidence), Items: items}
 }
 
-// moments are the moments to look at, without those that read alike, and the first and the last one where there are several.
-func (x *findingCells) moments() string {
+// moments are the moments to look at, without those that read alike, and the first and the last one where there are
+// several.
+func (x *FindingCells) moments() string {
 	var at []string
 	for _, ns := range x.At {
 		if text := table.Words(ns, table.Moment); !slices.Contains(at, text) {

@@ -1,16 +1,15 @@
 package stats
 
-// maxRows bounds the rows of a report. What would need a further row is counted in a row of
-// the name "other".
-const maxRows = 10_000
+import "github.com/cudatrace/cudatrace/convert/stats/table"
 
+// other is the name of the row that counts what would need a row beyond [table.MaxRows].
 const other = "other"
 
 // groups are the rows of a report by their keys.
 type groups[K comparable, R any] struct {
 	list   []*R // in the order of first use
 	byKey  map[K]*R
-	others K // key of the row for everything beyond maxRows
+	others K // key of the row for everything beyond table.MaxRows
 	create func(K) *R
 }
 
@@ -24,7 +23,7 @@ func (g *groups[K, R]) of(key K) *R {
 	if r != nil {
 		return r
 	}
-	if len(g.list) >= maxRows {
+	if len(g.list) >= table.MaxRows {
 		key = g.others
 		if r = g.byKey[key]; r != nil {
 			return r

@@ -21,8 +21,8 @@ var idleReport = Report{
 	table: func(s *Sink, _ Facts) *table.Table { return s.idleTable() },
 }
 
-// idleCells is a row of idle.
-type idleCells struct {
+// IdleCells is a row of idle.
+type IdleCells struct {
 	Name  string   `key:"name" title:"cause"`     // the cause
 	What  string   `key:"what" title:"meanwhile"` // =
 	GPU   uint32   `key:"gpu" title:"GPU" rank:"5" unit:"id"`
@@ -42,35 +42,43 @@ type idleCells struct {
 }
 
 // exact reports whether the total is no estimate.
-func (r *idleCells) exact() bool { return r.TotalLow == r.TotalHigh }
+func (r *IdleCells) exact() bool { return r.TotalLow == r.TotalHigh }
 
 // idleWords are how people read the columns of which some values are estimates.
-var idleWords = map[string]func(r *idleCells) string{
-	"count": func(r *idleCells) string {
-		if r.exact() {
-			return table.Words(r.Count, table.Number)
-		}
-		return figures.About(r.Count)
-	},
-	"total_ns": func(r *idleCells) string {
-		if r.exact() {
-			return table.Words(r.Total, table.Duration)
-		}
-		return figures.Between(r.TotalLow, r.TotalHigh)
-	},
-	"share": func(r *idleCells) string {
-		if r.Share == nil || r.exact() {
-			return table.WordsOf(r.Share, table.Share)
-		}
-		part := *r.Share / float64(r.Total) // of 1 ns
-		return figures.SharesBetween(part*float64(r.TotalLow), min(1, part*float64(r.TotalHigh)))
-	},
-	"steady_ns": func(r *idleCells) string {
-		if r.Steady == nil || *r.SteadyLow == *r.SteadyHigh {
-			return table.WordsOf(r.Steady, table.Duration)
-		}
-		return figures.Between(*r.SteadyLow, *r.SteadyHigh)
-	},
+var idleWords = map[string]func(r *IdleCells) string{
+	"count": (*IdleCells).count, "total_ns": (*IdleCells).TotalWords,
+	"share": (*IdleCells).ShareWords, "steady_ns": (*IdleCells).steady,
+}
+
+func (r *IdleCells) count() string {
+	if r.exact() {
+		return table.Words(r.Count, table.Number)
+	}
+	return figures.About(r.Count)
+}
+
+// TotalWords writes the total for people: its bounds where it is an estimate.
+func (r *IdleCells) TotalWords() string {
+	if r.exact() {
+		return table.Words(r.Total, table.Duration)
+	}
+	return figures.Between(r.TotalLow, r.TotalHigh)
+}
+
+// ShareWords writes the share likewise.
+func (r *IdleCells) ShareWords() string {
+	if r.Share == nil || r.exact() {
+		return table.WordsOf(r.Share, table.Share)
+	}
+	part := *r.Share / float64(r.Total) // of 1 ns
+	return figures.SharesBetween(part*float64(r.TotalLow), min(1, part*float64(r.TotalHigh)))
+}
+
+func (r *IdleCells) steady() string {
+	if r.Steady == nil || *r.SteadyLow == *r.SteadyHigh {
+		return table.WordsOf(r.Steady, table.Duration)
+	}
+	return figures.Between(*r.SteadyLow, *r.SteadyHigh)
 }
 
 // An idleRow is the idle time of a reason on a device.
@@ -112,7 +120,7 @@ func (s *Sink) idleRows(d *deviceRow) (rows map[activity.Reason]*idleRow, stages
 
 // idleTable returns the report of idle time by cause.
 func (s *Sink) idleTable() *table.Table {
-	var list []idleCells
+	var list []IdleCells
 	late, gpus := uint64(0), s.busy.sorted()
 	for _, d := range gpus {
 		if late += d.Late; d.Late > 0 {
@@ -122,8 +130,9 @@ func (s *Sink) idleTable() *table.Table {
 		idle := d.Last - d.First - d.Busy()
 		for reason, r := range rows {
 			all := d.Idle.Rows[reason]
-			x := idleCells{
-				Name: causes[reason.Cause], What: reason.What, GPU: d.index, Count: r.count, Total: r.total.Time, Share: table.ShareOf(r.total.Time, idle),
+			x := IdleCells{
+				Name: causes[reason.Cause], What: reason.What, GPU: d.index,
+				Count: r.count, Total: r.total.Time, Share: table.ShareOf(r.total.Time, idle),
 				Max: all.Longest, MaxAt: s.clock.since(all.MaxAt), TotalLow: r.total.Low, TotalHigh: r.total.High,
 			}
 			if stages {
@@ -133,15 +142,15 @@ func (s *Sink) idleTable() *table.Table {
 		}
 	}
 	activity.SortEstimates(list,
-		func(r idleCells) activity.Estimate {
+		func(r IdleCells) activity.Estimate {
 			return activity.Estimate{Time: r.Total, Low: r.TotalLow, High: r.TotalHigh}
 		},
-		func(a, b idleCells) int {
+		func(a, b IdleCells) int {
 			return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.What, b.What), cmp.Compare(a.GPU, b.GPU))
 		})
 	t := table.Of(list)
 	for key, words := range idleWords {
-		t.Columns[t.Column(key)].Words = func(row table.Row) string { return words(row.Of.(*idleCells)) }
+		t.Columns[t.Column(key)].Words = func(row table.Row) string { return words(row.Of.(*IdleCells)) }
 	}
 	if len(gpus) > 1 {
 		t.SetRank(1, "gpu")

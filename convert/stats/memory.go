@@ -76,7 +76,7 @@ type block struct {
 
 // A holderKey is a use of memory, and the place that allocates.
 type holderKey struct {
-	use     *memoryUse // nil for all beyond maxRows
+	use     *memoryUse // nil for all beyond table.MaxRows
 	library string     // "" if it is not known
 	line    string     // Python's; "" if it is not known
 }
@@ -104,8 +104,13 @@ type allocation struct {
 }
 
 func newMemory(c *clock) memory {
-	return memory{clock: c, rows: newGroups(memoryKey{}, func(k memoryKey) *memoryUse { return &memoryUse{memoryKey: k, threads: make(map[uint32]bool)} }), live: make(map[block]allocation),
-		holders: newGroups(holderKey{}, func(k holderKey) *holder { return &holder{holderKey: k} }), gpus: make(map[uint32]*level)}
+	return memory{
+		clock: c, live: make(map[block]allocation), gpus: make(map[uint32]*level),
+		rows: newGroups(memoryKey{}, func(k memoryKey) *memoryUse {
+			return &memoryUse{memoryKey: k, threads: make(map[uint32]bool)}
+		}),
+		holders: newGroups(holderKey{}, func(k holderKey) *holder { return &holder{holderKey: k} }),
+	}
 }
 
 func (m *memory) countAllocation(e *timeline.Allocation) {
@@ -196,9 +201,10 @@ var memoryReport = Report{
 	table: func(s *Sink, _ Facts) *table.Table { return s.memory.uses() },
 }
 
-// memoryCells is a row of memory.
-type memoryCells struct {
-	Name   string  `key:"name" title:"memory"`                               // use: `device`, `managed`, `pinned` or `other`
+// MemoryCells is a row of memory.
+type MemoryCells struct {
+	// use: `device`, `managed`, `pinned` or `other`
+	Name   string  `key:"name" title:"memory"`
 	PID    uint32  `key:"pid" title:"process" rank:"3" unit:"id"`            // process and GPU; pinned memory has no GPU
 	GPU    *uint32 `key:"gpu" title:"GPU" rank:"3" unit:"id"`                // =
 	Peak   uint64  `key:"peak_bytes" title:"peak" rank:"1"`                  // most bytes allocated at one time, and when
@@ -218,16 +224,17 @@ type memoryCells struct {
 
 // uses returns the report of memory by use.
 func (m *memory) uses() *table.Table {
-	var rows []memoryCells
+	var rows []MemoryCells
 	held := uint64(0)
 	for _, r := range m.rows.list {
 		held = sketch.Sum(held, r.held)
 		if r.process == nil {
 			continue
 		}
-		rows = append(rows, memoryCells{
-			Name: r.use.String(), PID: r.process.PID, GPU: r.device(), Peak: r.peak, PeakAt: m.clock.since(r.peakAt), Current: r.current,
-			Allocations: r.allocations, Frees: r.frees, NotFreed: r.live, Allocated: r.allocated, Held: r.held, Unmatched: r.unmatched,
+		rows = append(rows, MemoryCells{
+			Name: r.use.String(), PID: r.process.PID, GPU: r.device(),
+			Peak: r.peak, PeakAt: m.clock.since(r.peakAt), Current: r.current, Allocated: r.allocated, Held: r.held,
+			Allocations: r.allocations, Frees: r.frees, NotFreed: r.live, Unmatched: r.unmatched,
 			Replaced: r.replaced, Threads: len(r.threads),
 		})
 	}
@@ -283,12 +290,14 @@ func (m *memory) held(python bool) *table.Table {
 		places = withoutLines(places)
 	}
 	sorted := slices.SortedFunc(slices.Values(places), func(a, b *holder) int {
-		return cmp.Or(cmp.Compare(b.atPeak, a.atPeak), cmp.Compare(b.current, a.current), cmp.Compare(b.allocated, a.allocated),
-			cmp.Compare(a.library, b.library), cmp.Compare(a.line, b.line))
+		return cmp.Or(cmp.Compare(b.atPeak, a.atPeak), cmp.Compare(b.current, a.current),
+			cmp.Compare(b.allocated, a.allocated), cmp.Compare(a.library, b.library), cmp.Compare(a.line, b.line))
 	})
 	rows := make([]holderCells, 0, len(sorted))
 	for _, h := range sorted {
-		x := holderCells{Name: other, Current: h.current, NotFreed: h.live, Allocations: h.allocations, Allocated: h.allocated}
+		x := holderCells{
+			Name: other, Current: h.current, NotFreed: h.live, Allocations: h.allocations, Allocated: h.allocated,
+		}
 		if h.use != nil && h.use.process != nil {
 			x.Name, x.PID, x.GPU, x.Library, x.Python = h.use.use.String(), &h.use.process.PID, h.use.device(), h.library, h.line
 			x.AtPeak, x.Share = &h.atPeak, table.ShareOf(h.atPeak, h.use.peak)
@@ -331,10 +340,11 @@ var unfreedReport = Report{
 
 // unfreedCells is a row of unfreed.
 type unfreedCells struct {
-	Name    string  `key:"name" title:"memory"`                             // as in `memory`
-	PID     uint32  `key:"pid" title:"process" rank:"1" unit:"id"`          // as in `memory`
-	GPU     *uint32 `key:"gpu" title:"GPU" rank:"1" unit:"id"`              // as in `memory`
-	Bytes   uint64  `key:"bytes" title:"bytes"`                             // size, moment and address; with `--clip` earlier allocations have no moment
+	Name string  `key:"name" title:"memory"`                    // as in `memory`
+	PID  uint32  `key:"pid" title:"process" rank:"1" unit:"id"` // as in `memory`
+	GPU  *uint32 `key:"gpu" title:"GPU" rank:"1" unit:"id"`     // as in `memory`
+	// size, moment and address; with `--clip` earlier allocations have no moment
+	Bytes   uint64  `key:"bytes" title:"bytes"`
 	At      *uint64 `key:"at_ns" title:"allocated at" unit:"moment"`        // =
 	Address uint64  `key:"address" title:"address" rank:"3" unit:"address"` // =
 	Library string  `key:"library" title:"library" rank:"2"`                // as in `memory_holders`
@@ -352,11 +362,15 @@ func (m *memory) unfreed(python bool) *table.Table {
 		all = append(all, entry{b, a})
 	}
 	slices.SortFunc(all, func(a, b entry) int {
-		return cmp.Or(cmp.Compare(b.bytes, a.bytes), cmp.Compare(a.at, b.at), cmp.Compare(a.process.PID, b.process.PID), cmp.Compare(a.address, b.address))
+		return cmp.Or(cmp.Compare(b.bytes, a.bytes), cmp.Compare(a.at, b.at),
+			cmp.Compare(a.process.PID, b.process.PID), cmp.Compare(a.address, b.address))
 	})
 	var rows []unfreedCells
 	for _, e := range all[:min(len(all), maxUnfreed)] {
-		x := unfreedCells{Name: e.use.use.String(), PID: e.process.PID, GPU: e.use.device(), Bytes: e.bytes, Address: e.address, Library: e.holder.library}
+		x := unfreedCells{
+			Name: e.use.use.String(), PID: e.process.PID, GPU: e.use.device(),
+			Bytes: e.bytes, Address: e.address, Library: e.holder.library,
+		}
 		if python {
 			x.Python = e.holder.line
 		}

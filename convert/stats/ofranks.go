@@ -16,8 +16,9 @@ type waitedColumns struct {
 	Waited *uint64 `key:"waited_ns" title:"waited" rank:"1"`
 	// time that all others together waited in the collectives of its [steady state](findings.md#start-up-and-steady-state)
 	// in which it came last
-	Awaited *uint64  `key:"awaited_ns" title:"awaited" rank:"1"`
-	Share   *float64 `key:"waited_for_share" title:"of all" rank:"2"` // its part of the `awaited_ns` of all ranks of the run
+	Awaited *uint64 `key:"awaited_ns" title:"awaited" rank:"1"`
+	// its part of the `awaited_ns` of all ranks of the run
+	Share *float64 `key:"waited_for_share" title:"of all" rank:"2"`
 	// collectives that were compared, and those of its steady state in which it came last
 	Collectives *uint64 `key:"collectives"`
 	Last        *uint64 `key:"last"` // =
@@ -43,7 +44,10 @@ func (b *busy) loads(c *ranks.Collector, steady func(*timeline.Process) findings
 				continue
 			}
 			m := p.Times().Until(p.Last).Less(until)
-			all = append(all, ranks.Load{Process: c.Process(p.Process), GPU: d.index, Compute: m.Compute, Exposed: m.Exposed(), Span: during.To - during.From, From: during.From, First: p.First, Last: p.Last})
+			all = append(all, ranks.Load{
+				Process: c.Process(p.Process), GPU: d.index, Compute: m.Compute, Exposed: m.Exposed(),
+				Span: during.To - during.From, From: during.From, First: p.First, Last: p.Last,
+			})
 		}
 	}
 	return all
@@ -55,15 +59,16 @@ var ranksReport = Report{
 	table: func(s *Sink, _ Facts) *table.Table { return s.busy.rankTable(s.ranks) },
 }
 
-// rankCells is a row of ranks.
-type rankCells struct {
+// RankCells is a row of ranks.
+type RankCells struct {
 	Name        string  `key:"name" title:"process"`
 	PID         uint32  `key:"pid" title:"number" rank:"6" unit:"id"`
 	Host        string  `key:"host" title:"host" rank:"7"`
 	GPU         uint32  `key:"gpu" title:"GPU" rank:"1" unit:"id"`
 	Rank        *uint32 `key:"rank" unit:"id"`
 	busyColumns         // as in `devices`
-	Compute     *uint64 `key:"compute_ns" title:"compute" rank:"1"`                    // time with kernels other than communication under way
+	// time with kernels other than communication under way
+	Compute     *uint64 `key:"compute_ns" title:"compute" rank:"1"`
 	Communicate *uint64 `key:"communication_ns" title:"communication" rank:"5"`        // as in `devices`
 	Overlap     *uint64 `key:"communication_overlap_ns" title:"with compute" rank:"6"` // as in `devices`
 	// `communication_ns` less `communication_overlap_ns`: the GPU communicates and computes nothing
@@ -76,7 +81,7 @@ type rankCells struct {
 
 // rankTable returns the report of what each process did on each GPU.
 func (b *busy) rankTable(c *ranks.Collector) *table.Table {
-	late, rows := uint64(0), []rankCells{}
+	late, rows := uint64(0), []RankCells{}
 	for _, d := range b.sorted() {
 		late += d.Late
 		for _, p := range d.Parts {
@@ -84,9 +89,11 @@ func (b *busy) rankTable(c *ranks.Collector) *table.Table {
 				continue
 			}
 			m := p.Times()
-			x := rankCells{
-				Name: p.Process.Name, PID: p.Process.PID, Host: p.Process.Host, GPU: d.index, Rank: p.Process.Rank.Nullable(), of: p.Process,
-				busyColumns: b.columns(m.Busy(), p.First, p.Last, d.Late == 0), waitedColumns: waitedOf(c.Waits(c.Process(p.Process))),
+			x := RankCells{
+				Name: p.Process.Name, PID: p.Process.PID, Host: p.Process.Host, GPU: d.index,
+				Rank: p.Process.Rank.Nullable(), of: p.Process,
+				busyColumns:   b.columns(m.Busy(), p.First, p.Last, d.Late == 0),
+				waitedColumns: waitedOf(c.Waits(c.Process(p.Process))),
 			}
 			if d.Late == 0 {
 				x.Compute, x.Communicate, x.Overlap = new(m.Compute()), new(m.Communication()), new(m.CommunicationOverlap())
@@ -95,17 +102,17 @@ func (b *busy) rankTable(c *ranks.Collector) *table.Table {
 			rows = append(rows, x)
 		}
 	}
-	slices.SortStableFunc(rows, func(a, b rankCells) int {
+	slices.SortStableFunc(rows, func(a, b RankCells) int {
 		return cmp.Or(a.of.Rank.Compare(b.of.Rank), cmp.Compare(a.PID, b.PID))
 	})
 	t := table.Of(rows)
 	t.SetRank(5, "idle_ns")
 	t.SetRank(4, "busy_share")
 	t.SetRank(3, "busy_ns")
-	if slices.ContainsFunc(rows, func(r rankCells) bool { return r.Rank == nil }) {
+	if slices.ContainsFunc(rows, func(r RankCells) bool { return r.Rank == nil }) {
 		t.SetRank(1, "pid")
 	}
-	if !slices.ContainsFunc(rows, func(r rankCells) bool { return r.Waited != nil }) {
+	if !slices.ContainsFunc(rows, func(r RankCells) bool { return r.Waited != nil }) {
 		t.SetRank(8, "waited_ns", "awaited_ns", "waited_for_share")
 	}
 	t.Notes = note(late, "busy times")
@@ -113,8 +120,9 @@ func (b *busy) rankTable(c *ranks.Collector) *table.Table {
 }
 
 var collectivesReport = Report{
-	Name: "collectives", Title: "collectives of NCCL by communicator: who comes last, and how long the others wait", OfRanks: true,
-	needs: gpuWork, whyEmpty: "no collectives of NCCL that several ranks of the logs run together",
+	Name: "collectives", Title: "collectives of NCCL by communicator: who comes last, and how long the others wait",
+	OfRanks: true,
+	needs:   gpuWork, whyEmpty: "no collectives of NCCL that several ranks of the logs run together",
 	table: func(s *Sink, f Facts) *table.Table { return f.togetherOf(s.ranks.Collectives()) },
 }
 
@@ -125,8 +133,9 @@ var lateCollectivesReport = Report{
 }
 
 var messageSizesReport = Report{
-	Name: "message_sizes", Title: "collectives of NCCL by the size of their messages, with the bandwidths of nccl-tests", OfRanks: true,
-	needs: gpuWork, whyEmpty: "no collectives of NCCL",
+	Name: "message_sizes", Title: "collectives of NCCL by the size of their messages, with the bandwidths of nccl-tests",
+	OfRanks: true,
+	needs:   gpuWork, whyEmpty: "no collectives of NCCL",
 	table: func(s *Sink, _ Facts) *table.Table { return s.ranks.MessageSizes() },
 }
 
@@ -134,6 +143,9 @@ var stepsReport = Report{
 	Name: "steps", Title: "steps, and what they are made of", Detail: true,
 	table: func(s *Sink, f Facts) *table.Table { return s.stepTable(!f.Chosen) },
 }
+
+// StepCells is a row of steps.
+type StepCells = ranks.StepCells
 
 // togetherOf adds to the reason why collectives of several ranks were not put together what the recording lacks.
 func (f Facts) togetherOf(t *table.Table) *table.Table {

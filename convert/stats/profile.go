@@ -12,8 +12,8 @@ import (
 	"github.com/cudatrace/cudatrace/record/figures"
 )
 
-// transfers is the time of copies and sets, the part of those that asynchronous calls or graphs launched, and that of copies of pageable memory, which
-// no function copies asynchronously.
+// transfers is the time of copies and sets: of all, of those that asynchronous calls or graphs launched, and of those
+// of pageable memory, which no function copies asynchronously.
 type transfers struct{ all, async, pageable uint64 }
 
 func (t *transfers) countTransfer(w *timeline.Work) {
@@ -59,8 +59,8 @@ var profileReport = Report{
 	table: func(s *Sink, f Facts) *table.Table { return s.profile(f) },
 }
 
-// profileCells is the row of profile.
-type profileCells struct {
+// ProfileCells is the row of profile.
+type ProfileCells struct {
 	Name          string   `key:"name" title:"GPUs"` // `all`, and the number of GPUs with work
 	GPUs          int      `key:"gpus"`              // =
 	BusyShare     *float64 `key:"busy_share"`        // as in `devices`
@@ -88,10 +88,12 @@ type profileCells struct {
 func (s *Sink) profile(f Facts) *table.Table {
 	devices := s.busy.sorted()
 	if len(devices) == 0 {
-		return table.Of[profileCells](nil)
+		return table.Of[ProfileCells](nil)
 	}
-	x := profileCells{Name: "all", GPUs: len(devices), Top: []string{}, TopShares: []float64{}, Occupancy: s.work.occupied.mean(),
-		Async: table.ShareOf(s.host.async, s.host.all), Pageable: table.ShareOf(s.host.pageable, s.host.all)}
+	x := ProfileCells{
+		Name: "all", GPUs: len(devices), Top: []string{}, TopShares: []float64{}, Occupancy: s.work.occupied.mean(),
+		Async: table.ShareOf(s.host.async, s.host.all), Pageable: table.ShareOf(s.host.pageable, s.host.all),
+	}
 	x.times(devices)
 	for gpu, g := range s.memory.gpus {
 		if x.Peak == nil || g.peak > *x.Peak || g.peak == *x.Peak && gpu < *x.PeakGPU {
@@ -99,37 +101,40 @@ func (s *Sink) profile(f Facts) *table.Table {
 		}
 	}
 	total := s.work.total
-	for _, k := range largestKernels(s.work.kernels.list, func(r *kernelRow) (string, uint64) { return s.work.title(r.name), r.time.Total }) {
+	timeOf := func(r *kernelRow) (string, uint64) { return s.work.title(r.name), r.time.Total }
+	for _, k := range largestKernels(s.work.kernels.list, timeOf) {
 		if total > 0 {
 			x.Top, x.TopShares = append(x.Top, k.name), append(x.TopShares, float64(k.ns)/float64(total))
 		}
 	}
-	t := table.Of([]profileCells{x})
-	t.Prose = func(row table.Row) table.Paragraph { return row.Of.(*profileCells).lines(f.Memory) }
+	t := table.Of([]ProfileCells{x})
+	t.Prose = func(row table.Row) table.Paragraph { return row.Of.(*ProfileCells).lines(f.Memory) }
 	return t
 }
 
 // times sets the times of all devices together. They are not known if those of one are not.
-func (x *profileCells) times(devices []*deviceRow) {
+func (x *ProfileCells) times(devices []*deviceRow) {
 	var busy, span, compute, copies, communication uint64
 	for _, d := range devices {
 		if d.Late > 0 || d.First == timeline.Never {
 			return
 		}
 		busy, span = sketch.Sum(busy, d.Busy()), sketch.Sum(span, d.Last-d.First)
-		compute, copies, communication = sketch.Sum(compute, d.Compute()), sketch.Sum(copies, d.Times.Copies()), sketch.Sum(communication, d.Communication())
+		compute, copies = sketch.Sum(compute, d.Compute()), sketch.Sum(copies, d.Times.Copies())
+		communication = sketch.Sum(communication, d.Communication())
 	}
 	x.BusyShare, x.Busy, x.Span = table.ShareOf(busy, span), &busy, &span
 	x.Compute, x.Copies, x.Communication = &compute, &copies, &communication
 }
 
 // lines are the lines that people read of the profile. noMemory says why nothing is known of memory, "" if it is.
-func (x *profileCells) lines(noMemory string) table.Paragraph {
+func (x *ProfileCells) lines(noMemory string) table.Paragraph {
 	busy, parts := "not known", "not known"
+	duration := func(ns *uint64) string { return table.WordsOf(ns, table.Duration) }
 	if x.Busy != nil {
-		busy = fmt.Sprintf("%s: %s of %s", table.WordsOf(x.BusyShare, table.Share), table.Words(*x.Busy, table.Duration), table.Words(*x.Span, table.Duration))
+		busy = fmt.Sprintf("%s: %s of %s", table.WordsOf(x.BusyShare, table.Share), duration(x.Busy), duration(x.Span))
 		parts = fmt.Sprintf("compute %s : copies %s : communication %s",
-			table.Words(*x.Compute, table.Duration), table.Words(*x.Copies, table.Duration), table.Words(*x.Communication, table.Duration))
+			duration(x.Compute), duration(x.Copies), duration(x.Communication))
 	}
 	if x.GPUs > 1 {
 		busy += " on " + figures.Count(x.GPUs, "GPU", "GPUs") + " together"
@@ -143,7 +148,8 @@ func (x *profileCells) lines(noMemory string) table.Paragraph {
 	}
 	peak := cmp.Or(noMemory, "no allocation recorded")
 	if x.Peak != nil {
-		peak = fmt.Sprintf("%s on GPU %d at %s", table.Words(*x.Peak, table.Bytes), *x.PeakGPU, table.Words(*x.PeakAt, table.Moment))
+		at := table.Words(*x.PeakAt, table.Moment)
+		peak = fmt.Sprintf("%s on GPU %d at %s", table.Words(*x.Peak, table.Bytes), *x.PeakGPU, at)
 	}
 	occupied := "not known"
 	if x.Occupancy != nil {
@@ -162,10 +168,11 @@ func (x *profileCells) lines(noMemory string) table.Paragraph {
 // kernelWidth is the longest name of a kernel in the profile, in characters.
 const kernelWidth = 24
 
-func (x *profileCells) kernels() string {
+func (x *ProfileCells) kernels() string {
 	var words []string
 	for i, n := range x.Top {
-		words = append(words, strings.ReplaceAll(figures.Cut(n, kernelWidth)+" "+table.Words(x.TopShares[i], table.Share), " ", table.Glue))
+		text := figures.Cut(n, kernelWidth) + " " + table.Words(x.TopShares[i], table.Share)
+		words = append(words, strings.ReplaceAll(text, " ", table.Glue))
 	}
 	return strings.Join(words, ", ")
 }

@@ -34,7 +34,8 @@ type pythonLine struct {
 	line           uint32
 }
 
-// A pythonUse has GPU work that was launched from somewhere, calls that waited there, and the idle time of GPUs that waited for these launches.
+// A pythonUse has GPU work that was launched from somewhere, calls that waited there, and the idle time of GPUs that
+// waited for these launches.
 type pythonUse struct {
 	work, gpu      uint64 // pieces, and ns on the GPU
 	waits, waiting uint64 // calls that waited, and ns in them
@@ -48,8 +49,11 @@ type pythonRow struct {
 }
 
 func newPython() python {
-	return python{stacks: make(map[*timeline.Python]*pythonUse), without: make(map[string]*pythonUse), byFrame: make(map[*timeline.PythonFrame]*pythonRow),
-		rows: newGroups(pythonLine{function: other}, func(k pythonLine) *pythonRow { return &pythonRow{pythonLine: k} })}
+	return python{
+		stacks: make(map[*timeline.Python]*pythonUse), without: make(map[string]*pythonUse),
+		byFrame: make(map[*timeline.PythonFrame]*pythonRow),
+		rows:    newGroups(pythonLine{function: other}, func(k pythonLine) *pythonRow { return &pythonRow{pythonLine: k} }),
+	}
 }
 
 // Fold has the sink keep the Python stacks for the folded form of the report.
@@ -165,8 +169,8 @@ var pythonReport = Report{
 	fold:  func(s *Sink) *table.Folded { return s.python.folded },
 }
 
-// pythonCells is a row of python.
-type pythonCells struct {
+// PythonCells is a row of python.
+type PythonCells struct {
 	// line: `/home/ann/train.py:40 main`. `(no Python frame)` is for threads without frames, `(no Python frame: autograd)`
 	// for PyTorch's backward passes
 	Name  string   `key:"name" title:"line"`
@@ -178,9 +182,10 @@ type pythonCells struct {
 	Inclusive      uint64   `key:"inclusive_ns" title:"inclusive" rank:"1"` // =
 	InclusiveShare *float64 `key:"inclusive_share" title:"share" rank:"3"`  // =
 	// `launched late` time (in `idle`) that ended with a launch from the line; `null` where busy times are
-	Idle    *uint64 `key:"idle_ns" title:"GPU idle" rank:"3"`
-	Waits   uint64  `key:"waits" title:"waits" rank:"4"`     // calls made from the line that waited for GPU work, and their time
-	Waiting uint64  `key:"wait_ns" title:"waiting" rank:"3"` // =
+	Idle *uint64 `key:"idle_ns" title:"GPU idle" rank:"3"`
+	// calls made from the line that waited for GPU work, and their time
+	Waits   uint64 `key:"waits" title:"waits" rank:"4"`
+	Waiting uint64 `key:"wait_ns" title:"waiting" rank:"3"` // =
 	// the same, with the functions that the line calls
 	InclusiveIdle    *uint64 `key:"inclusive_idle_ns"`
 	InclusiveWaits   uint64  `key:"inclusive_waits"`   // =
@@ -193,7 +198,7 @@ type pythonCells struct {
 // table returns the report. total is the time of all GPU work, which devices did.
 func (s *python) table(total uint64, devices []*deviceRow) *table.Table {
 	if !s.any() {
-		return table.Of[pythonCells](nil)
+		return table.Of[PythonCells](nil)
 	}
 	s.settle()
 	late := uint64(0)
@@ -206,10 +211,11 @@ func (s *python) table(total uint64, devices []*deviceRow) *table.Table {
 		}
 		return &u.idle
 	}
-	rows := make([]pythonCells, 0, len(s.rows.list))
+	rows := make([]PythonCells, 0, len(s.rows.list))
 	for _, r := range slices.SortedFunc(slices.Values(s.rows.list), (*pythonRow).compare) {
-		x := pythonCells{
-			Name: (&timeline.PythonFrame{File: r.file, Function: r.function, Line: r.line}).Text(), File: r.file, Function: r.function,
+		x := PythonCells{
+			Name: (&timeline.PythonFrame{File: r.file, Function: r.function, Line: r.line}).Text(),
+			File: r.file, Function: r.function,
 			Count: r.own.work, Total: r.own.gpu, Share: table.ShareOf(r.own.gpu, total),
 			Idle: idle(&r.own), Waits: r.own.waits, Waiting: r.own.waiting,
 			InclusiveCount: r.inclusive.work, Inclusive: r.inclusive.gpu, InclusiveShare: table.ShareOf(r.inclusive.gpu, total),
@@ -228,7 +234,8 @@ func (s *python) table(total uint64, devices []*deviceRow) *table.Table {
 
 // compare compares two rows: by GPU time, by waiting, by name.
 func (r *pythonRow) compare(o *pythonRow) int {
-	return cmp.Or(cmp.Compare(o.own.gpu, r.own.gpu), cmp.Compare(o.inclusive.gpu, r.inclusive.gpu), cmp.Compare(o.own.waiting, r.own.waiting),
+	return cmp.Or(cmp.Compare(o.own.gpu, r.own.gpu), cmp.Compare(o.inclusive.gpu, r.inclusive.gpu),
+		cmp.Compare(o.own.waiting, r.own.waiting),
 		cmp.Compare(r.file, o.file), cmp.Compare(r.line, o.line), cmp.Compare(r.function, o.function))
 }
 
@@ -241,7 +248,7 @@ func shortLine(line string) string {
 }
 
 // notes says how much of the report is known, and which line has most GPU time if that is enough.
-func (s *python) notes(rows []pythonCells) (notes []string) {
+func (s *python) notes(rows []PythonCells) (notes []string) {
 	if s.of.waits > 0 {
 		notes = append(notes, havingFrames(s.framed.waits, s.of.waits, "wait", "waits"))
 	}
@@ -267,5 +274,6 @@ func havingFrames(some, all uint64, one, many string) string {
 	if all == 1 {
 		have = "has"
 	}
-	return fmt.Sprintf("%s of %s %s a Python frame", table.Words(float64(some)/float64(max(all, 1)), table.Share), figures.Count(all, one, many), have)
+	share := table.Words(float64(some)/float64(max(all, 1)), table.Share)
+	return fmt.Sprintf("%s of %s %s a Python frame", share, figures.Count(all, one, many), have)
 }

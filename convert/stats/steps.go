@@ -18,7 +18,8 @@ import (
 // mostMeanwhile is the number of things that threads did while GPUs were idle.
 const mostMeanwhile = 10
 
-// madeOf returns what the GPUs of a process did from one mark to another: compute, exposed communication, copies and sets alone, and nothing.
+// madeOf returns what the GPUs of a process did from one mark to another: compute, exposed communication, copies and
+// sets alone, and nothing.
 func (b *busy) madeOf(of *timeline.Process, from, to uint64) (made [4]uint64, known bool) {
 	for _, d := range b.sorted() {
 		for _, p := range d.Parts {
@@ -60,8 +61,8 @@ var stepKindsReport = Report{
 	table:    func(s *Sink, f Facts) *table.Table { return s.stepKinds(!f.Chosen) },
 }
 
-// stepKindCells is a row of step_kinds.
-type stepKindCells struct {
+// StepKindCells is a row of step_kinds.
+type StepKindCells struct {
 	// the [NVTX ranges](#what-is-a-step) and `NVTX`; `profiled` and `cudaProfilerStart`; or `step` and the stream whose
 	// launches repeat
 	Name       string `key:"name" title:"step"`
@@ -95,19 +96,22 @@ type stepKindCells struct {
 }
 
 func (s *Sink) stepKinds(whole bool) *table.Table {
-	var rows []stepKindCells
+	var rows []StepKindCells
 	var notes []string
 	for _, r := range s.stepRows() {
 		if r.covers < 1 || r.noLines {
 			notes = append(notes, r.coverage())
 		}
 		if r.more > 0 {
-			notes = append(notes, fmt.Sprintf("%s of %s are left out: there are more than %s", figures.Count(r.more, "step", "steps"), r.name, figures.Group(steps.Most)))
+			left := figures.Count(r.more, "step", "steps")
+			more := figures.Group(steps.Most)
+			notes = append(notes, fmt.Sprintf("%s of %s are left out: there are more than %s", left, r.name, more))
 		}
 		d := &r.times
-		x := stepKindCells{
-			Name: r.name, Source: r.source, Confidence: Confidence(r.certain), Processes: r.processes, Count: d.Count, Starting: r.starting,
-			Total: d.Total, Min: d.Min, Median: d.Percentile(50), P5: d.Percentile(5), P95: d.Percentile(95), Max: d.Max, medianInterval: intervalOf(d),
+		x := StepKindCells{
+			Name: r.name, Source: r.source, Confidence: Confidence(r.certain), Processes: r.processes,
+			Count: d.Count, Starting: r.starting, Total: d.Total, Min: d.Min, Max: d.Max,
+			Median: d.Percentile(50), P5: d.Percentile(5), P95: d.Percentile(95), medianInterval: intervalOf(d),
 			Slowest: r.slowest.Number, SlowestAt: s.clock.since(r.slowest.Start), PID: r.of.PID, Rank: r.of.Rank.Nullable(),
 		}
 		if whole && !r.unknown {
@@ -119,7 +123,7 @@ func (s *Sink) stepKinds(whole bool) *table.Table {
 		rows = append(rows, x)
 	}
 	t := table.Of(rows)
-	t.Notes, t.Prose = notes, func(row table.Row) table.Paragraph { return row.Of.(*stepKindCells).lines() }
+	t.Notes, t.Prose = notes, func(row table.Row) table.Paragraph { return row.Of.(*StepKindCells).lines() }
 	if no := s.steps.Unclaimed(); len(no) > 0 {
 		t.Reason = strings.Join(no, "; ")
 	}
@@ -135,11 +139,12 @@ func (r *stepsRow) coverage() string {
 	if r.noLines {
 		outside += "; that they are no parts of one call, such as layers of a forward pass, is not known"
 	}
-	return fmt.Sprintf("steps: %s, %s of the GPU work%s", figures.Group(r.times.Count+r.starting), table.Words(r.covers, table.Share), outside)
+	count, covers := figures.Group(r.times.Count+r.starting), table.Words(r.covers, table.Share)
+	return fmt.Sprintf("steps: %s, %s of the GPU work%s", count, covers, outside)
 }
 
 // idle sets what threads did meanwhile.
-func (x *stepKindCells) idle(idle *activity.Idle) {
+func (x *StepKindCells) idle(idle *activity.Idle) {
 	var times []activity.Estimate
 	x.Meanwhile, times = idle.Longest(mostMeanwhile)
 	for _, e := range times {
@@ -220,18 +225,23 @@ type Step struct {
 	Certain      bool
 	Number       int64
 	Start, End   uint64
-	Starting     bool      // it began in the start-up of the process, and later ones did not
-	Made         [4]uint64 // what the GPUs of the process did in it: compute, exposed communication, copies and sets alone, nothing
-	Known        bool      // Made is known
+	Starting     bool // it began in the start-up of the process, and later ones did not
+	// what the GPUs of the process did in it: compute, exposed communication, copies and sets alone, nothing
+	Made  [4]uint64
+	Known bool // Made is known
 }
 
-// Steps are the steps of all kinds, as far as they are kept. With gaps the timeline has some streams, threads, callers or names alone.
+// Steps are the steps of all kinds, as far as they are kept. With gaps the timeline has some streams, threads, callers
+// or names alone.
 func (s *Sink) Steps(gaps bool) iter.Seq[Step] {
 	return func(yield func(Step) bool) {
 		for _, k := range s.steps.Found() {
 			starting := s.starting(k)
 			for i, p := range k.Parts {
-				x := Step{Process: k.Process, Name: k.Name, Source: k.Source, Certain: k.Certain(), Number: p.Number, Start: p.Start, End: p.End, Starting: i < starting}
+				x := Step{
+					Process: k.Process, Name: k.Name, Source: k.Source, Certain: k.Certain(), Number: p.Number,
+					Start: p.Start, End: p.End, Starting: i < starting,
+				}
 				if !gaps {
 					x.Made, x.Known = s.busy.madeOf(k.Process, p.Start, p.End)
 				}
@@ -243,7 +253,8 @@ func (s *Sink) Steps(gaps bool) iter.Seq[Step] {
 	}
 }
 
-// starting returns the number of steps that begin in the start-up of the process, or before it is known, 0 if there are no others.
+// starting returns the number of steps that begin in the start-up of the process, or before it is known; 0 if there are
+// no others.
 func (s *Sink) starting(k *steps.Kind) int {
 	begin := s.findings.Steady(k.Process).From
 	if k.Process.Midway > 0 {
@@ -271,13 +282,14 @@ func (s *Sink) stepTable(whole bool) *table.Table {
 }
 
 // lines are the lines that people read of a kind of step.
-func (x *stepKindCells) lines() table.Paragraph {
+func (x *StepKindCells) lines() table.Paragraph {
 	duration := func(ns uint64) string { return table.Words(ns, table.Duration) }
 	of, slow := fmt.Sprintf(" of process %d", x.PID), ""
 	if x.Rank != nil {
 		of, slow = " on "+figures.Count(x.Processes, "rank", "ranks"), fmt.Sprintf(" on rank %d", *x.Rank)
 	}
-	time := fmt.Sprintf("median %s, %s to %s from the 5th to the 95th percentile", duration(x.Median), duration(x.P5), duration(x.P95))
+	time := fmt.Sprintf("median %s, %s to %s from the 5th to the 95th percentile",
+		duration(x.Median), duration(x.P5), duration(x.P95))
 	if x.Starting > 0 {
 		time += "; " + figures.Count(x.Starting, "step", "steps") + " of the start-up not counted"
 	}
@@ -291,7 +303,7 @@ func (x *stepKindCells) lines() table.Paragraph {
 }
 
 // parts are the lines that say what the GPUs did.
-func (x *stepKindCells) parts() []table.Item {
+func (x *StepKindCells) parts() []table.Item {
 	all := *x.Compute + *x.Exposed + *x.Copy + *x.Idle
 	var words []string
 	for _, part := range []struct {
@@ -310,7 +322,7 @@ func (x *stepKindCells) parts() []table.Item {
 }
 
 // meanwhile is what threads did while GPUs were idle for a part of some time.
-func (x *stepKindCells) meanwhile(all uint64) string {
+func (x *StepKindCells) meanwhile(all uint64) string {
 	const most = 4
 	words, rest := []string(nil), *x.Idle
 	for i, ns := range x.MeanwhileTimes[:min(len(x.Meanwhile), most)] {

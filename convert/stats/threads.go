@@ -42,7 +42,10 @@ type processRow struct {
 }
 
 func newThreads(f *findings.Collector, path *critical.Collector) threads {
-	return threads{findings: f, path: path, byThread: make(map[*timeline.Thread]*threadRow), byProcess: make(map[*timeline.Process]*processRow), room: activity.NewRoom()}
+	return threads{
+		findings: f, path: path, byThread: make(map[*timeline.Thread]*threadRow),
+		byProcess: make(map[*timeline.Process]*processRow), room: activity.NewRoom(),
+	}
 }
 
 func (s *threads) of(t *timeline.Thread) *threadRow {
@@ -126,7 +129,9 @@ func (s *threads) threadTable() *table.Table {
 	var rows []threadCells
 	for _, r := range s.threads {
 		if r.used() {
-			rows = append(rows, threadCells{r.title(), r.Process.PID, r.TID, r.calls, r.failed, r.in.Total, r.waiting.Total, r.work})
+			rows = append(rows, threadCells{
+				r.title(), r.Process.PID, r.TID, r.calls, r.failed, r.in.Total, r.waiting.Total, r.work,
+			})
 		}
 	}
 	t := table.Of(rows)
@@ -143,8 +148,8 @@ var processesReport = Report{
 	table:    func(s *Sink, _ Facts) *table.Table { return s.threads.processTable() },
 }
 
-// processCells is a row of processes.
-type processCells struct {
+// ProcessCells is a row of processes.
+type ProcessCells struct {
 	Name    string `key:"name" title:"process"`
 	PID     uint32 `key:"pid" title:"number" rank:"1" unit:"id"`
 	Host    string `key:"host" title:"host" rank:"6"`
@@ -175,14 +180,15 @@ func (s *threads) processTable() *table.Table {
 		sum.failed += r.failed
 		sum.in.Total = sketch.Sum(sum.in.Total, r.in.Total)
 	}
-	var rows []processCells
+	var rows []ProcessCells
 	for _, r := range s.processes {
 		sum := sums[r.Process]
 		if sum == nil {
 			sum = new(threadRow)
 		}
-		rows = append(rows, processCells{
-			Name: r.Name, PID: r.PID, Host: r.Host, Threads: threads[r.Process], Calls: sum.calls, Failed: sum.failed, InCalls: sum.in.Total,
+		rows = append(rows, ProcessCells{
+			Name: r.Name, PID: r.PID, Host: r.Host, Threads: threads[r.Process],
+			Calls: sum.calls, Failed: sum.failed, InCalls: sum.in.Total,
 			Kernels: r.Kernels, Copies: r.Copies, Sets: r.Memsets, Work: r.time,
 		})
 	}

@@ -99,7 +99,9 @@ func newWork(names timeline.KernelNames) work {
 		sets:   newGroups(copyKey{direction: other}, ofMemory),
 		cache:  make(map[*timeline.Shape]*kernelRows),
 
-		functions:   newGroups(pythonKey{name: other}, func(k pythonKey) *kernelRow { return &kernelRow{shapeKey: shapeKey{name: k.name}, python: k} }),
+		functions: newGroups(pythonKey{name: other}, func(k pythonKey) *kernelRow {
+			return &kernelRow{shapeKey: shapeKey{name: k.name}, python: k}
+		}),
 		byFunctions: make(map[shapeFunction]*kernelRow),
 	}
 }
@@ -114,8 +116,9 @@ func (s *work) countWork(on *streamRow, w *timeline.Work) activity.Class {
 		return s.kernel(on, w)
 	case timeline.MemcpyWork:
 		m := &w.Shape.Memcpy
-		s.copies.of(copyKey{cudaapi.MemcpyKindName(m.CopyKind), cudaapi.MemoryKindName(m.SrcKind), cudaapi.MemoryKindName(m.DstKind),
-			m.SrcDevice != m.DstDevice}).countTransfer(w, m.Bytes)
+		direction, peer := cudaapi.MemcpyKindName(m.CopyKind), m.SrcDevice != m.DstDevice
+		from, to := cudaapi.MemoryKindName(m.SrcKind), cudaapi.MemoryKindName(m.DstKind)
+		s.copies.of(copyKey{direction, from, to, peer}).countTransfer(w, m.Bytes)
 	case timeline.MemsetWork:
 		s.sets.of(copyKey{}).countTransfer(w, w.Shape.Memset.Bytes)
 	}
@@ -147,7 +150,9 @@ func (s *work) kernel(on *streamRow, w *timeline.Work) activity.Class {
 func (s *work) rows(shape *timeline.Shape) *kernelRows {
 	return cached(s.cache, shape, func() *kernelRows {
 		k := &shape.Kernel
-		return &kernelRows{s.kernels.of(k.Name), s.shapes.of(shapeKey{k.Name, k.Grid, k.Block}), activity.KernelClass(k.Name), activity.Blocks(k.Grid), shapeOccupancy{}}
+		byShape := s.shapes.of(shapeKey{k.Name, k.Grid, k.Block})
+		class, blocks := activity.KernelClass(k.Name), activity.Blocks(k.Grid)
+		return &kernelRows{s.kernels.of(k.Name), byShape, class, blocks, shapeOccupancy{}}
 	})
 }
 
@@ -240,8 +245,8 @@ var kernelsReport = Report{
 	table: func(s *Sink, _ Facts) *table.Table { return s.work.kernelTable() },
 }
 
-// kernelCells is a row of kernels.
-type kernelCells struct {
+// KernelCells is a row of kernels.
+type KernelCells struct {
 	Name string `key:"name" title:"kernel"` // demangled name, without parameters
 	kernelTimes
 	LaunchMedian *uint64 `key:"launch_median_ns"` // `call_median_ns` and `queue_median_ns` of `launches`
@@ -266,7 +271,8 @@ type kernelFacts struct {
 }
 
 func (s *work) timesOf(r *kernelRow) kernelTimes {
-	return kernelTimes{totals{r.time.Count + r.untimed, r.time.Total}, table.ShareOf(r.time.Total, s.total), spreadOf(&r.time)}
+	sums := totals{r.time.Count + r.untimed, r.time.Total}
+	return kernelTimes{sums, table.ShareOf(r.time.Total, s.total), spreadOf(&r.time)}
 }
 
 func (s *work) factsOf(r *kernelRow) kernelFacts {
@@ -275,9 +281,11 @@ func (s *work) factsOf(r *kernelRow) kernelFacts {
 
 // kernelTable returns the report of kernels by name.
 func (s *work) kernelTable() *table.Table {
-	var rows []kernelCells
+	var rows []KernelCells
 	for _, r := range s.kernels.list {
-		rows = append(rows, kernelCells{s.title(r.name), s.timesOf(r), median(&r.launch.call), median(&r.launch.queue), s.factsOf(r), r.occupied.mean()})
+		rows = append(rows, KernelCells{
+			s.title(r.name), s.timesOf(r), median(&r.launch.call), median(&r.launch.queue), s.factsOf(r), r.occupied.mean(),
+		})
 	}
 	t := table.Of(rows)
 	t.Sort("total_ns")
@@ -305,7 +313,9 @@ type shapeCells struct {
 func (s *work) shapeTable() *table.Table {
 	var rows []shapeCells
 	for _, r := range s.shapes.list {
-		rows = append(rows, shapeCells{s.title(r.name), dimensions(r.grid), dimensions(r.block), s.timesOf(r), s.factsOf(r), r.occupied.mean()})
+		rows = append(rows, shapeCells{
+			s.title(r.name), dimensions(r.grid), dimensions(r.block), s.timesOf(r), s.factsOf(r), r.occupied.mean(),
+		})
 	}
 	t := table.Of(rows)
 	t.Sort("total_ns")
@@ -376,9 +386,11 @@ type launchCells struct {
 	QueueMax     uint64  `key:"queue_max_ns" title:"queue max" rank:"4"`  // as `queue_median_ns`
 	KernelMax    uint64  `key:"kernel_max_ns"`                            // as `kernel_median_ns`
 
-	Short       uint64  `key:"short" title:"short" rank:"5"`                   // calls that took longer than the kernel
-	Underfilled *uint64 `key:"underfilled" title:"few blocks" rank:"5"`        // launches with fewer blocks than the GPU has multiprocessors
-	OnDefault   uint64  `key:"default_stream" title:"default stream" rank:"6"` // launches on the default stream of their context
+	Short uint64 `key:"short" title:"short" rank:"5"` // calls that took longer than the kernel
+	// launches with fewer blocks than the GPU has multiprocessors
+	Underfilled *uint64 `key:"underfilled" title:"few blocks" rank:"5"`
+	// launches on the default stream of their context
+	OnDefault uint64 `key:"default_stream" title:"default stream" rank:"6"`
 }
 
 // launchTable returns the report of launches: the time of the call, in the queue, and of the
@@ -415,10 +427,11 @@ func (r *launchRow) fewBlocks() *uint64 {
 
 // transferCells are the columns of copies and sets behind their names.
 type transferCells struct {
-	totals               // as in `kernels`
-	Share       *float64 `key:"share" title:"share" rank:"2"`           // as in `kernels`
-	Bytes       uint64   `key:"bytes" title:"bytes" rank:"2"`           // bytes copied
-	Rate        *float64 `key:"gbps" title:"GB/s" rank:"2" unit:"rate"` // GB (10<sup>9</sup> bytes) a second, of the copies with times
+	totals          // as in `kernels`
+	Share  *float64 `key:"share" title:"share" rank:"2"` // as in `kernels`
+	Bytes  uint64   `key:"bytes" title:"bytes" rank:"2"` // bytes copied
+	// GB (10<sup>9</sup> bytes) a second, of the copies with times
+	Rate        *float64 `key:"gbps" title:"GB/s" rank:"2" unit:"rate"`
 	spread               // as in `kernels`
 	MinBytes    uint64   `key:"min_bytes"`                          // sizes of the copies
 	MedianBytes uint64   `key:"median_bytes" title:"size" rank:"8"` // =
@@ -487,7 +500,9 @@ func (s *work) setTable() *table.Table {
 func (s *work) launched() (all []ranks.Kernel) {
 	for _, r := range s.kernels.list {
 		if r.name != other && activity.KernelClass(r.name) != activity.Communication {
-			all = append(all, ranks.Kernel{Title: s.title(r.name), On: &r.on, Count: r.time.Count, Time: r.time.Total, First: r.first})
+			all = append(all, ranks.Kernel{
+				Title: s.title(r.name), On: &r.on, Count: r.time.Count, Time: r.time.Total, First: r.first,
+			})
 		}
 	}
 	return all

@@ -23,8 +23,8 @@ type evidence struct {
 // A moment is a time to jump to.
 type moment struct{ at, cost uint64 }
 
-// maxMoments is the number of moments that a finding names.
-const maxMoments = 3
+// MaxMoments is the number of moments that a finding names.
+const MaxMoments = 3
 
 func (e *evidence) add(at, cost uint64) {
 	if e.count == 0 || at < e.first {
@@ -34,12 +34,12 @@ func (e *evidence) add(at, cost uint64) {
 	e.count++
 	e.cost = sum(e.cost, cost)
 	m := moment{at, cost}
-	if len(e.longest) == maxMoments && m.compare(e.longest[maxMoments-1]) >= 0 {
+	if len(e.longest) == MaxMoments && m.compare(e.longest[MaxMoments-1]) >= 0 {
 		return
 	}
 	i, _ := slices.BinarySearchFunc(e.longest, m, moment.compare)
 	e.longest = slices.Insert(e.longest, i, m)
-	e.longest = e.longest[:min(len(e.longest), maxMoments)]
+	e.longest = e.longest[:min(len(e.longest), MaxMoments)]
 }
 
 // compare puts the longer one first, of equal ones the earlier.

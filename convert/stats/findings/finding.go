@@ -307,7 +307,7 @@ func (r *report) failing() {
 	slices.SortStableFunc(keys, func(a, b failure) int { return cmp.Compare(t[a].first, t[b].first) })
 	var words []string
 	for i, k := range keys {
-		if i == maxMoments {
+		if i == MaxMoments {
 			words = append(words, figures.Count(len(keys)-i, "other failure", "other failures"))
 			break
 		}
@@ -315,7 +315,7 @@ func (r *report) failing() {
 	}
 	e := total(t)
 	var at []uint64
-	for _, k := range keys[:min(len(keys), maxMoments)] {
+	for _, k := range keys[:min(len(keys), MaxMoments)] {
 		at = append(at, t[k].first)
 	}
 	r.add("failing_calls", e, Finding{Title: figures.Count(e.count, "call fails", "calls fail"), Evidence: strings.Join(words, ", "),

@@ -14,8 +14,8 @@ type Row struct {
 	Of    any // a pointer to the struct
 }
 
-// Of makes a table of structs: a row for each, a column for each field that has a key. An embedded struct stands for its
-// fields. The tags of a field say what the column is:
+// Of makes a table of structs: a row for each, a column for each field that has a key. An embedded struct stands for
+// its fields. The tags of a field say what the column is:
 //
 //	key   its name in JSON and CSV
 //	title what people read above it; without one only JSON and CSV have it
@@ -39,6 +39,18 @@ func Of[R any](rows []R) *Table {
 		t.Rows = append(t.Rows, Row{Cells: cells, Of: &rows[i]})
 	}
 	return t
+}
+
+// Find returns the table whose rows are of a struct, and the structs of its rows. It panics if there is no such table.
+func Find[R any](tables []*Table) (t *Table, rows []*R) {
+	i := slices.IndexFunc(tables, func(t *Table) bool { return t.Type == reflect.TypeFor[R]() })
+	if i < 0 {
+		panic(fmt.Sprintf("no table has rows of %v", reflect.TypeFor[R]()))
+	}
+	for _, row := range tables[i].Rows {
+		rows = append(rows, row.Of.(*R))
+	}
+	return tables[i], rows
 }
 
 // A field is a column, and where its values are in a struct.
@@ -65,7 +77,8 @@ func Fields(of reflect.Type) (list []reflect.StructField) {
 // units are the units' names in tags.
 var units = map[string]Unit{
 	"text": Text, "number": Number, "duration": Duration, "moment": Moment, "bytes": Bytes, "share": Share, "rate": Rate,
-	"address": Address, "flag": Flag, "id": ID, "percent": Percent, "difference": Difference, "figures": Figures, "plain": Plain,
+	"address": Address, "flag": Flag, "id": ID, "percent": Percent, "difference": Difference, "figures": Figures,
+	"plain": Plain,
 }
 
 // fieldsOf returns the columns of a struct. It panics where a tag is wrong.
@@ -78,7 +91,8 @@ func fieldsOf(of reflect.Type) (list []field) {
 				panic(fmt.Sprintf("%v: the rank of %s is %q", of, key, tag))
 			}
 		}
-		list = append(list, field{Column{Key: key, Title: f.Tag.Get("title"), Unit: unitOf(of, key, &f), Rank: rank}, f.Index})
+		c := Column{Key: key, Title: f.Tag.Get("title"), Unit: unitOf(of, key, &f), Rank: rank}
+		list = append(list, field{c, f.Index})
 	}
 	return list
 }

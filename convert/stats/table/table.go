@@ -56,6 +56,9 @@ type Column struct {
 	Words func(row Row) string
 }
 
+// MaxRows bounds the rows of a report.
+const MaxRows = 10_000
+
 // A Table is a list of rows.
 type Table struct {
 	Name    string // "kernels", its key in JSON
@@ -118,7 +121,9 @@ func (t *Table) Sort(key string) {
 	if i < 0 {
 		return
 	}
-	slices.SortStableFunc(t.Rows, func(a, b Row) int { return cmp.Or(compare(a.Cells[i], b.Cells[i]), t.CompareNames(a, b)) })
+	slices.SortStableFunc(t.Rows, func(a, b Row) int {
+		return cmp.Or(compare(a.Cells[i], b.Cells[i]), t.CompareNames(a, b))
+	})
 }
 
 // CompareNames compares what names two rows: their texts, and their numbers that are names.

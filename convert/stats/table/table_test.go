@@ -363,3 +363,32 @@ func TestColumnsWithoutRoom(t *testing.T) {
 		}
 	}
 }
+
+// Find returns the structs of a table in the order of its rows, and none of rows that Top leaves out.
+func TestFind(t *testing.T) {
+	t.Parallel()
+	type small struct {
+		Name string `key:"name"`
+		Time uint64 `key:"time_ns"`
+	}
+	type none struct {
+		Name string `key:"name"`
+	}
+	made := Of([]small{{"a", 1}, {"b", 3}, {"c", 2}})
+	made.Sort("time_ns")
+	made.Top(2)
+	tables := []*Table{prose(), Of[none](nil), made}
+	found, rows := Find[small](tables)
+	if found != made || len(rows) != 2 || *rows[0] != (small{"b", 3}) || *rows[1] != (small{"c", 2}) {
+		t.Errorf("%v, %d rows", found, len(rows))
+	}
+	if found, rows := Find[none](tables); found != tables[1] || rows != nil {
+		t.Errorf("%v, %d rows", found, len(rows))
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("a struct that no table has is found")
+		}
+	}()
+	Find[small](tables[:2])
+}

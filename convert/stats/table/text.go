@@ -65,7 +65,8 @@ func (l *layout) addColumn(t *Table, i int, c Column) {
 	l.columns, l.cells, l.widths = append(l.columns, c), append(l.cells, cells), append(l.widths, wide)
 }
 
-// shorten shortens the texts of a column below its title, but for those that would read alike. It returns the width of the longest one.
+// shorten shortens the texts of a column below its title, unless two would read alike. It returns the width of the
+// longest one.
 func shorten(texts []string, short func(string) string) (wide int) {
 	of := make(map[string]map[string]bool) // the texts of a short one
 	for _, s := range texts[1:] {
@@ -105,7 +106,8 @@ func (l *layout) leastOf(i int, c Column) int {
 	return min(l.widths[i], leastText)
 }
 
-// drop leaves out the column with the highest rank, the last one of several. Columns of rank 0 stay: they tell rows apart.
+// drop leaves out the column with the highest rank, the last one of several. Columns of rank 0 stay: they tell rows
+// apart.
 func (l *layout) drop() bool {
 	worst := 0
 	for i, c := range l.columns {
@@ -182,7 +184,8 @@ func cutAt(s []rune, at, width int) string {
 	head := width / 3
 	from := max(at-(width-head)/4, head)
 	rest := s[min(from, len(s)):]
-	return figures.Cut(string(s[:min(head, len(s))])+"…"+string(rest[:min(len(rest), max(width-head-2, 0))])+more(len(rest) > width-head-2), width)
+	room := max(width-head-2, 0)
+	return figures.Cut(string(s[:min(head, len(s))])+"…"+string(rest[:min(len(rest), room)])+more(len(rest) > room), width)
 }
 
 func more(is bool) string {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/collective"
 	"github.com/cudatrace/cudatrace/convert/internal/sketch"
+	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/ranks"
 )
@@ -72,9 +73,6 @@ type blame struct {
 
 type moment struct{ at, cost uint64 }
 
-// maxMoments is the number of moments that a finding names.
-const maxMoments = 3
-
 func (b *blame) charge(at, awaited, late, took uint64) {
 	if len(b.late) == 0 {
 		b.first = at
@@ -83,8 +81,8 @@ func (b *blame) charge(at, awaited, late, took uint64) {
 	b.cost, b.awaited = sketch.Sum(b.cost, late), sketch.Sum(b.awaited, awaited)
 	b.late, b.took = append(b.late, late), append(b.took, took)
 	i, _ := slices.BinarySearchFunc(b.at, late, func(m moment, cost uint64) int { return cmp.Compare(cost, m.cost) })
-	if b.at = slices.Insert(b.at, i, moment{at, late}); len(b.at) > maxMoments {
-		b.at = b.at[:maxMoments]
+	if b.at = slices.Insert(b.at, i, moment{at, late}); len(b.at) > findings.MaxMoments {
+		b.at = b.at[:findings.MaxMoments]
 	}
 }
 

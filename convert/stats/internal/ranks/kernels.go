@@ -173,7 +173,7 @@ func oddKernels(limits *findings.Thresholds, loads []Load, kernels []Kernel) (al
 		return nil
 	}
 	slices.SortStableFunc(odds, func(a, b odd) int { return cmp.Compare(b.Time, a.Time) })
-	for _, o := range odds[:min(len(odds), maxMoments)] {
+	for _, o := range odds[:min(len(odds), findings.MaxMoments)] {
 		if !limits.Worth(o.Time, o.on.Span) {
 			continue
 		}

@@ -40,7 +40,7 @@ func (c *Collector) MessageSizes() *table.Table {
 	}
 	t := table.Of(rows)
 	t.Sort("bytes")
-	t.Top(maxRows)
+	t.Top(table.MaxRows)
 	t.Notes = r.sizeNotes(c)
 	return t
 }
