@@ -147,7 +147,8 @@ func TestStuckRank(t *testing.T) {
 			pid = rankOf(b.cmd.Process.Pid, r)
 			return pid != 0
 		})
-		said := stuckSays(t, `(?s)"communicator": "0xfe0b4ef3716d7af0".*"call": "openat"|"call": "openat".*"communicator": "0xfe0b4ef3716d7af0"`, "--format", "json", "-p", fmt.Sprint(pid))
+		last := fmt.Sprintf(`"communicator": "0xfe0b4ef3716d7af0",\s*"name": "ncclAllReduce",\s*"count": %d\b`, map[bool]int{true: 9, false: 10}[r == 3])
+		said := stuckSays(t, `(?s)`+last+`.*"call": "openat"|"call": "openat".*`+last, "--format", "json", "-p", fmt.Sprint(pid))
 		files[r] = filepath.Join(dir, fmt.Sprintf("rank%d.json", r))
 		if err := os.WriteFile(files[r], []byte(said), 0o600); err != nil {
 			t.Fatal(err)
