@@ -69,7 +69,7 @@ demo: build sim ## record a sample program and print the summary
 
 test: build sim tools ## run every test (needs root, for real uprobes)
 	$(MAKE) -s -C testdata/sim check
-	$(GO) test -vet=off -ldflags="-s -w" -p $$(($$(nproc) + 2)) -pgo=off -timeout 30m $(PKGS) # more at a time than processors: many tests wait
+	$(GO) test -vet=off -ldflags="-s -w" -p $$(($$(nproc) + 2)) -parallel $$(($$(nproc) * 3)) -pgo=off -timeout 30m $(PKGS) # more at a time than processors: many tests wait
 	@if command -v python3 >/dev/null; then PYTHONDONTWRITEBYTECODE=1 python3 -m unittest discover -q -s bench -p '*_test.py'; \
 	else echo "no python3 here: the tests of bench are left out"; fi
 

@@ -412,7 +412,10 @@ func TestTwoProcesses(t *testing.T) {
 	attach(t, p, b)
 	a.run("launches", 100)
 	b.run("launches", 50)
-	if err := p.Detach(a.pid); err != nil {
+	starting.RLock()
+	err := p.Detach(a.pid)
+	starting.RUnlock()
+	if err != nil {
 		t.Fatal(err)
 	}
 	a.run("launches", 100)

@@ -104,6 +104,10 @@ type target struct {
 // pauseCall is the number of the system call that pause(3) makes.
 var pauseCall = map[string]int{"amd64": 34, "arm64": 73}[runtime.GOARCH]
 
+// starting is locked while a program starts, and read-locked while probes are removed that must be gone at once: a child that
+// is between fork and exec has the probes open, too.
+var starting sync.RWMutex
+
 // startTarget starts a program with additional environment variables, and waits until
 // it is ready.
 func startTarget(tb testing.TB, program string, env ...string) *target {
@@ -122,6 +126,8 @@ func startTargetIn(tb testing.TB, program string, namespaces uintptr, env ...str
 	// A real driver's folder may come first in the environment.
 	t.cmd.Env = append(append(os.Environ(), "LD_LIBRARY_PATH="+dir), env...)
 	t.cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: namespaces}
+	starting.Lock()
+	defer starting.Unlock()
 	stdin, stdout := pipetest.Start(tb, t.cmd)
 	t.stdin, t.stdout = stdin, bufio.NewScanner(stdout)
 	tb.Cleanup(func() { t.cmd.Process.Kill(); t.cmd.Wait() })
@@ -271,6 +277,8 @@ func unwrapAll(err error) error {
 // attach probes the target.
 func attach(tb testing.TB, p *Prober, t *target) Attachment {
 	tb.Helper()
+	starting.RLock()
+	defer starting.RUnlock()
 	a, err := p.Attach(t.pid)
 	if err != nil {
 		tb.Fatal(err)
