@@ -67,9 +67,12 @@ generate: generate-tools ## rebuild the BPF objects, the injected library, the s
 demo: build sim ## record a sample program and print the summary
 	@testdata/demo.sh
 
+# Packages whose tests take long begin first. More tests run at a time than there are processors: many wait.
+LONGEST = ./cmd/... ./record/internal/... ./convert ./convert/stats ./record/tracelog ./record/...
+
 test: build sim tools ## run every test (needs root, for real uprobes)
 	$(MAKE) -s -C testdata/sim check
-	$(GO) test -vet=off -ldflags="-s -w" -p $$(($$(nproc) + 2)) -parallel $$(($$(nproc) * 3)) -pgo=off -timeout 30m $(PKGS) # more at a time than processors: many tests wait
+	$(GO) test -vet=off -ldflags="-s -w" -p $$(($$(nproc) + 2)) -parallel $$(($$(nproc) * 3)) -pgo=off -timeout 30m $(LONGEST) $(PKGS)
 	@if command -v python3 >/dev/null; then PYTHONDONTWRITEBYTECODE=1 python3 -m unittest discover -q -s bench -p '*_test.py'; \
 	else echo "no python3 here: the tests of bench are left out"; fi
 
