@@ -23,7 +23,7 @@ func TestRowsDuckDB(t *testing.T) {
 	e := sqltest.Open(t, sqltest.DuckDB)
 	root := filepath.Join("..", "..", "..", "testdata")
 	rows := int64(0)
-	for _, name := range []string{"gpu/logs/ranks/straggler-rank0.cudatrace", "gpu/logs/graphs/python.cudatrace", "gpu/logs/nvtx.cudatrace"} {
+	for _, name := range []string{"gpu/logs/ranks/straggler-rank0.cudatrace", "gpu/logs/graphs/python.cudatrace"} {
 		path := filepath.Join(root, name)
 		log := convert.Log{Name: path, Open: func() (*tracelog.Reader, error) { return tracelog.Open(path) }}
 		out := t.TempDir()
