@@ -45,11 +45,14 @@ func recordProgram(t *testing.T, args ...string) recording {
 	return r
 }
 
+// smallBuffer is for programs that make few calls: the kernel clears the buffer for each recording.
+const smallBuffer = "--call-buffer=8M"
+
 // recordAt records a program, and does so again where the recorder says that the machine was too busy to probe it in time.
 func recordAt(base string, args []string) (recording, error) {
 	r := recording{base: base}
 	for range 3 {
-		cmd := exec.Command("cudatrace", append([]string{"record", "-o", r.base}, args...)...)
+		cmd := exec.Command("cudatrace", append([]string{"record", smallBuffer, "-o", r.base}, args...)...)
 		var stdout, stderr bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &stdout, &stderr
 		err := cmd.Run()

@@ -54,7 +54,7 @@ var endings = []ending{
 func recordExit(t *testing.T, code int, args ...string) recording {
 	t.Helper()
 	r := recording{base: filepath.Join(t.TempDir(), "run")}
-	cmd := exec.Command("cudatrace", append([]string{"record", "--no-convert", "-o", r.base}, args...)...)
+	cmd := exec.Command("cudatrace", append([]string{"record", smallBuffer, "--no-convert", "-o", r.base}, args...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -304,7 +304,7 @@ func prepareInBackground(t *testing.T, args ...string) *background {
 		t.Fatal(err1, err2)
 	}
 	t.Cleanup(func() { out.Close(); errs.Close() })
-	b.cmd = exec.Command("cudatrace", append([]string{"record", "--no-convert", "-o", b.base}, args...)...)
+	b.cmd = exec.Command("cudatrace", append([]string{"record", smallBuffer, "--no-convert", "-o", b.base}, args...)...)
 	b.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	b.cmd.Stdout, b.cmd.Stderr = out, errs
 	t.Cleanup(func() {
