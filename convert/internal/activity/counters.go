@@ -33,10 +33,10 @@ type Counters struct {
 	devices   *Devices
 	classes   bool // of work are told apart
 	gpus      []*gpu
-	processes []*process
+	processes []*processLaunches
 	streams   []*stream
 	byStream  map[*timeline.Stream]*stream
-	byProcess map[*timeline.Process]*process
+	byProcess map[*timeline.Process]*processLaunches
 	losses    []Sample
 }
 
@@ -47,7 +47,7 @@ type gpu struct {
 	device         *Device
 }
 
-type process struct {
+type processLaunches struct {
 	*timeline.Process
 	launches series
 }
@@ -68,14 +68,14 @@ const window = 1 << 15
 // NewCounters returns counters without events. If classes of work are told apart, the devices have slices of the processes.
 func NewCounters(classes bool) *Counters {
 	return &Counters{devices: New(Options{Window: window, Slices: classes}), classes: classes,
-		byStream: make(map[*timeline.Stream]*stream), byProcess: make(map[*timeline.Process]*process)}
+		byStream: make(map[*timeline.Stream]*stream), byProcess: make(map[*timeline.Process]*processLaunches)}
 }
 
 // Calls takes calls of a thread.
 func (c *Counters) Calls(l *timeline.Slices) {
 	p := c.byProcess[l.Thread.Process]
 	if p == nil {
-		p = &process{Process: l.Thread.Process}
+		p = &processLaunches{Process: l.Thread.Process}
 		c.processes, c.byProcess[p.Process] = append(c.processes, p), p
 	}
 	for i := range l.List {

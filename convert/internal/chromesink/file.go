@@ -57,7 +57,7 @@ func length(start, end uint64) int64 {
 	return int64(end - min(start, end))
 }
 
-func newFile(out io.Writer, c clock, p *process) *file {
+func newFile(out io.Writer, c clock, p *processFile) *file {
 	f := &file{clock: c, process: p.Process, out: out, taken: make(map[uint32]numbers), known: make(map[uint32]bool)}
 	f.header(p.log)
 	f.processRow(p.PID, programName(p.Process), "CPU", uint64(p.PID))

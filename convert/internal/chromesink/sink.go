@@ -24,8 +24,8 @@ type Sink struct {
 	clock     clock
 	gpus      []*gpu
 	names     texts
-	processes map[*timeline.Process]*process
-	order     []*process
+	processes map[*timeline.Process]*processFile
+	order     []*processFile
 	rows      map[any]*row                 // by *timeline.Thread, *timeline.Stream or *timeline.Track
 	python    map[*timeline.Track][]uint64 // numbers of open Python functions, by depth
 	remarks   []timeline.Event
@@ -36,8 +36,8 @@ type Sink struct {
 	err       error
 }
 
-// A process is a process of the timeline.
-type process struct {
+// A processFile is a process of the timeline.
+type processFile struct {
 	*timeline.Process
 	file    *file              // nil before the first event
 	log     *timeline.Metadata // nil where it is not known
@@ -48,7 +48,7 @@ type process struct {
 func New(o Options) *Sink {
 	return &Sink{
 		options: o, names: newTexts(),
-		processes: make(map[*timeline.Process]*process),
+		processes: make(map[*timeline.Process]*processFile),
 		rows:      make(map[any]*row),
 		python:    make(map[*timeline.Track][]uint64),
 	}
@@ -125,10 +125,10 @@ func (s *Sink) event(e timeline.Event) {
 	}
 }
 
-func (s *Sink) process(t *timeline.Process) *process {
+func (s *Sink) process(t *timeline.Process) *processFile {
 	p := s.processes[t]
 	if p == nil {
-		p = &process{Process: t, log: s.metadata, devices: make(map[uint32]*gpu)}
+		p = &processFile{Process: t, log: s.metadata, devices: make(map[uint32]*gpu)}
 		s.processes[t] = p
 		s.order = append(s.order, p)
 	}

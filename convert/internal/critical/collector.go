@@ -31,7 +31,7 @@ type Collector struct {
 	lines     map[*timeline.Python]uint32 // their texts, a cache
 	callers   map[*timeline.Caller]uint32 // likewise
 	shapes    map[*timeline.Shape]shape   // likewise
-	processes map[*timeline.Process]*process
+	processes map[*timeline.Process]*keptProcess
 	threads   []*Thread
 	streams   []*Stream
 	byThread  map[*timeline.Thread]*Thread
@@ -44,8 +44,8 @@ type Collector struct {
 	settled   bool
 }
 
-// A process has the bounds of what is kept of a process.
-type process struct {
+// A keptProcess has the bounds of what is kept of a process.
+type keptProcess struct {
 	of      *timeline.Process
 	room    int
 	until   uint64 // everything before it is kept
@@ -65,7 +65,7 @@ func New(names timeline.KernelNames) *Collector {
 		texts: []string{"", "other"}, byText: make(map[string]uint32), lines: make(map[*timeline.Python]uint32),
 		callers: make(map[*timeline.Caller]uint32), shapes: make(map[*timeline.Shape]shape),
 		functions: make(map[*timeline.Function]*function), roles: make(map[uint32]activity.Role),
-		processes: make(map[*timeline.Process]*process), byThread: make(map[*timeline.Thread]*Thread),
+		processes: make(map[*timeline.Process]*keptProcess), byThread: make(map[*timeline.Thread]*Thread),
 		byStream: make(map[*timeline.Stream]*Stream), lasts: make(map[collective]place)}
 }
 
@@ -77,17 +77,17 @@ func (c *Collector) Recording(e *timeline.Recording) {
 	c.most = max(c.records/max(e.Processes, 1), leastRecords)
 }
 
-func (c *Collector) process(of *timeline.Process) *process {
+func (c *Collector) process(of *timeline.Process) *keptProcess {
 	p := c.processes[of]
 	if p == nil {
-		p = &process{of: of, room: c.most, until: timeline.Never}
+		p = &keptProcess{of: of, room: c.most, until: timeline.Never}
 		c.processes[of] = p
 	}
 	return p
 }
 
 // keep reports whether there is room for a record that begins at a time.
-func (p *process) keep(at uint64) bool {
+func (p *keptProcess) keep(at uint64) bool {
 	if p.room <= 0 {
 		p.until = min(p.until, at)
 		return false
@@ -100,7 +100,7 @@ func (p *process) keep(at uint64) bool {
 func (c *Collector) Until(of *timeline.Process) uint64 { return c.process(of).until }
 
 // leave notes that nothing of a process is kept from a time on.
-func (p *process) leave(at uint64) { p.room, p.until = 0, min(p.until, at) }
+func (p *keptProcess) leave(at uint64) { p.room, p.until = 0, min(p.until, at) }
 
 // Numbers of texts.
 const (
@@ -177,7 +177,7 @@ func (c *Collector) shape(w *timeline.Work) shape {
 type Thread struct {
 	*timeline.Thread
 	History *activity.History // its states and samples
-	process *process
+	process *keptProcess
 	index   uint32
 	calls   list[call] // that lie in no other call
 	waits   []awaited  // of the calls, by number
@@ -278,7 +278,7 @@ func (t *Thread) wait(x *call, a awaited) {
 // A Stream has the work of a stream.
 type Stream struct {
 	*timeline.Stream
-	process *process
+	process *keptProcess
 	index   uint32
 	work    list[piece]
 	after   []order // events that it waited for

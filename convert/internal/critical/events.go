@@ -152,7 +152,7 @@ func (t *Thread) order(sl *timeline.Slice, f *function, c *Collector) {
 }
 
 // learn notes that work of a call with a handle ran on a stream.
-func (p *process) learn(h handle, at uint64, s *Stream) {
+func (p *keptProcess) learn(h handle, at uint64, s *Stream) {
 	if s.handle == h {
 		return
 	}
@@ -170,7 +170,7 @@ func (p *process) learn(h handle, at uint64, s *Stream) {
 }
 
 // stream returns the stream that a handle stood for at a time, nil if that is not known.
-func (p *process) stream(h handle, at uint64) *Stream {
+func (p *keptProcess) stream(h handle, at uint64) *Stream {
 	list := p.handles[h]
 	if len(list) == 0 && h.stream > threadStream {
 		return p.unnamed
@@ -184,7 +184,7 @@ func (p *process) stream(h handle, at uint64) *Stream {
 
 // onlyUnnamed returns the only stream with work for which no handle is known, nil for none, or several: a process makes it before it
 // is recorded.
-func (p *process) onlyUnnamed() (only *Stream) {
+func (p *keptProcess) onlyUnnamed() (only *Stream) {
 	named := make(map[*Stream]bool)
 	for _, list := range p.handles {
 		for _, u := range list {
@@ -211,7 +211,7 @@ type order struct {
 }
 
 // settle finds out which work streams and threads waited for by events.
-func (p *process) settle() {
+func (p *keptProcess) settle() {
 	p.unnamed = p.onlyUnnamed()
 	for _, s := range p.streams {
 		s.after = s.after[:0]
@@ -256,7 +256,7 @@ func (p *process) settle() {
 }
 
 // recorded returns the work that an event stands for: the last work of its stream, and what the stream was told to wait for since.
-func (p *process) recorded(r *event) (work []order) {
+func (p *keptProcess) recorded(r *event) (work []order) {
 	s := p.stream(r.stream, r.at)
 	if s == nil {
 		return []order{{}}

@@ -375,7 +375,7 @@ type node struct {
 }
 
 // nodes returns the pieces of the launch of a piece that were the last to end before a time: the last one, and the one before it.
-func (p *process) nodes(of *piece, before uint64) (last [2]node) {
+func (p *keptProcess) nodes(of *piece, before uint64) (last [2]node) {
 	if of.thread == 0 {
 		return last
 	}

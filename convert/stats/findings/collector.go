@@ -24,14 +24,14 @@ type Collector struct {
 	KernelName func(*timeline.Shape) string
 
 	limits    Thresholds
-	processes map[*timeline.Process]*process
-	list      []*process
+	processes map[*timeline.Process]*processHabits
+	list      []*processHabits
 	kept      int             // long gaps of a process on a GPU that are kept
 	gpus      map[uint32]*gpu // by timeline.GPU.Index
 }
 
-// A process has the habits of a process.
-type process struct {
+// A processHabits has the habits of a process.
+type processHabits struct {
 	*timeline.Process
 	stages      stages
 	first, last uint64            // of its calls and work
@@ -106,13 +106,13 @@ type gaps struct {
 
 // New returns a collector.
 func New(t Thresholds) *Collector {
-	return &Collector{limits: t, kept: mostKept, processes: make(map[*timeline.Process]*process)}
+	return &Collector{limits: t, kept: mostKept, processes: make(map[*timeline.Process]*processHabits)}
 }
 
-func (c *Collector) process(p *timeline.Process) *process {
+func (c *Collector) process(p *timeline.Process) *processHabits {
 	r := c.processes[p]
 	if r == nil {
-		r = &process{Process: p, first: timeline.Never, worked: make(map[uint32]extent), gaps: make(map[uint32]*gaps), idle: make(map[uint32]*timed), tiny: make(map[uint32]*tiny),
+		r = &processHabits{Process: p, first: timeline.Never, worked: make(map[uint32]extent), gaps: make(map[uint32]*gaps), idle: make(map[uint32]*timed), tiny: make(map[uint32]*tiny),
 			kernels: make(map[*timeline.Shape]bool), names: make(map[string]bool), graphs: make(map[uint32]bool)}
 		r.stages.none = p.Midway > 0
 		r.failures.stages, r.serial.stages = &r.stages, &r.stages
@@ -128,20 +128,20 @@ func (c *Collector) process(p *timeline.Process) *process {
 	return r
 }
 
-func (p *process) during(start, end uint64) {
+func (p *processHabits) during(start, end uint64) {
 	p.first, p.last = min(p.first, start), max(p.last, end)
 }
 
 // A Thread takes the calls of a thread.
 type Thread struct {
-	*process
+	*processHabits
 	started  uint64                        // end of the last call that belongs to a start-up
 	launches uint64                        // calls so far that put work on a GPU
 	at       map[*activity.Function]uint64 // launches when an allocating function was last called
 }
 
 // Thread returns a thread without calls.
-func (c *Collector) Thread(t *timeline.Thread) *Thread { return &Thread{process: c.process(t.Process)} }
+func (c *Collector) Thread(t *timeline.Thread) *Thread { return &Thread{processHabits: c.process(t.Process)} }
 
 // Call takes a call that lies in no other one.
 func (t *Thread) Call(sl *timeline.Slice, f *activity.Function, failed bool) {
@@ -212,7 +212,7 @@ func probes(sl *timeline.Slice) bool {
 
 // A Stream takes the work of a stream.
 type Stream struct {
-	*process
+	*processHabits
 	on     uint32 // timeline.GPU.Index
 	limits *Thresholds
 	run    run
@@ -234,7 +234,7 @@ const leastRun = 4
 
 // Stream returns a stream without work.
 func (c *Collector) Stream(s *timeline.Stream) *Stream {
-	return &Stream{process: c.process(s.Context.Process), on: s.Context.GPU, limits: &c.limits, gpu: c.gpu(s.Context.GPU)}
+	return &Stream{processHabits: c.process(s.Context.Process), on: s.Context.GPU, limits: &c.limits, gpu: c.gpu(s.Context.GPU)}
 }
 
 // Work takes a piece of work. Work comes mostly by start.
@@ -287,7 +287,7 @@ func (s *Stream) Stage() uint64 {
 }
 
 // launchedGraph reports whether a graph is launched for the first time.
-func (p *process) launchedGraph(id uint32) bool {
+func (p *processHabits) launchedGraph(id uint32) bool {
 	if p.graphs[id] || len(p.graphs) >= maxKernels {
 		return false
 	}
@@ -296,7 +296,7 @@ func (p *process) launchedGraph(id uint32) bool {
 }
 
 // launched reports whether a kernel is launched for the first time.
-func (p *process) launched(shape *timeline.Shape) bool {
+func (p *processHabits) launched(shape *timeline.Shape) bool {
 	if p.kernels[shape] {
 		return false
 	}

@@ -200,7 +200,7 @@ func rank(f *Finding) int {
 type report struct {
 	collector *Collector
 	limits    *Thresholds
-	process   *process
+	process   *processHabits
 	steady    Interval
 	list      []Finding
 }

@@ -151,7 +151,7 @@ func (c *Collector) loaded(function string, next *activity.Piece) string {
 const longestName = 60
 
 // gap takes a long gap, of which the thread loaded code for a part.
-func (c *Collector) gap(p *process, gpu uint32, g *activity.Gap, loading uint64) {
+func (c *Collector) gap(p *processHabits, gpu uint32, g *activity.Gap, loading uint64) {
 	all := p.gaps[gpu]
 	if all == nil {
 		all = &gaps{timed: timed{stages: &p.stages}, did: record[doing]{stages: &p.stages}, ends: record[*timeline.PythonFrame]{stages: &p.stages}, most: c.kept}

@@ -25,7 +25,7 @@ type SteadyIdle struct {
 type SteadyIdles func(*timeline.Process) []SteadyIdle
 
 // on returns the idle time on a GPU, nil if it is not known.
-func (f SteadyIdles) on(p *process, gpu uint32) *SteadyIdle {
+func (f SteadyIdles) on(p *processHabits, gpu uint32) *SteadyIdle {
 	all := f(p.Process)
 	if i := slices.IndexFunc(all, func(g SteadyIdle) bool { return g.GPU == gpu }); i >= 0 {
 		return &all[i]
