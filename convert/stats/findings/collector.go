@@ -141,7 +141,9 @@ type Thread struct {
 }
 
 // Thread returns a thread without calls.
-func (c *Collector) Thread(t *timeline.Thread) *Thread { return &Thread{processHabits: c.process(t.Process)} }
+func (c *Collector) Thread(t *timeline.Thread) *Thread {
+	return &Thread{processHabits: c.process(t.Process)}
+}
 
 // Call takes a call that lies in no other one.
 func (t *Thread) Call(sl *timeline.Slice, f *activity.Function, failed bool) {
