@@ -62,3 +62,17 @@ func TestIndexOfDroppedBlock(t *testing.T) {
 		t.Errorf("%d blocks were dropped", dropped)
 	}
 }
+
+// No recorder notes the entry alone of a call that allocates. In a log that was made so, it allocates nothing.
+func TestEntryOfAllocation(t *testing.T) {
+	t.Parallel()
+	got, all := joinedTimelines(t, Options{}, `meta key=memory value=calls
+process pid=50 start=1 exe=/bin/app args=app
+device pid=50 id=0 name=GPU memory=1000000
+function id=1 name=cuMemAlloc_v2 library=driver args="devPtr:ptr bytes:size"
+call pid=50 tid=50 func=cuMemAlloc_v2 enter=1010 dur=0 flags=4 ret=0 args: devPtr=4096 bytes=1000
+`)
+	if all[0].Pairs != 1 || len(got.Processes[0].Allocations) != 0 {
+		t.Errorf("%d pairs, allocations %+v", all[0].Pairs, got.Processes[0].Allocations)
+	}
+}

@@ -110,7 +110,7 @@ func (s *unended) awaited(c *read.Catalog, call *hangingCall) (*awaited, *timeli
 // only one of the process. Without one it returns the stream.
 func (s *unended) launchBefore(c *hangingCall) (on streamHandle, l *launch) {
 	if of := s.launched[c.on]; c.on.known && of != nil && (of.stream != nil || len(of.without) > 0) {
-		return c.on, first(s.waiting(c.on))
+		return c.on, s.firstWaiting(c.on)
 	}
 	on = c.on
 	var all any // the stream of those whose stream, or its handle, is known
@@ -118,7 +118,7 @@ func (s *unended) launchBefore(c *hangingCall) (on streamHandle, l *launch) {
 		if h.process != c.thread.Process {
 			continue
 		}
-		p := first(s.waiting(h))
+		p := s.firstWaiting(h)
 		if p == nil {
 			continue
 		}

@@ -56,6 +56,10 @@ kernel pid=1 context=1 stream=8 start=1300000 dur=1000 name=_Z5otherPi correlati
 			[]string{"kernel spin has run for 9s and has not ended: thread 1 (main) of process 1 has been in cuStreamSynchronize for 9s"}},
 		{"a launch at a new place", alone + elsewhere + waits + end,
 			[]string{"a kernel has run for 9s and has not ended: thread 1 (main) of process 1 has been in cuStreamSynchronize for 9s"}},
+		{"a launch at a new place, beside the only stream that has worked, which goes on", strings.ReplaceAll(alone, "stream=7", "stream=8") + elsewhere +
+			"api pid=1 tid=1 domain=1 name=cuLaunchKernel start=2151000 dur=3000 correlation=4 caller=2\n" +
+			"kernel pid=1 context=1 stream=8 start=2160000 dur=1000 name=_Z5otherPi correlation=4\n" + waits + end,
+			[]string{"a kernel has run for 9s on stream 8 and has not ended: thread 1 (main) of process 1 has been in cuStreamSynchronize for 9s"}},
 		{"none", begin + end, nil},
 		{"a launch without its kernel", begin + launched + waits + end,
 			[]string{"kernel spin has run for 9s on stream 7 and has not ended: thread 1 (main) of process 1 has been in cuStreamSynchronize for 9s"}},

@@ -23,7 +23,8 @@ type unended struct {
 	latest   map[read.ThreadKey]uint64 // start of the latest call of a thread
 	launched map[streamHandle]*launches
 	worked   map[*timeline.Stream]*streamWork
-	places   map[place]placed // of launches that CUPTI alone recorded, which do not name their stream and kernel
+	firsts   map[streamHandle]*launch // that wait, once all has been read
+	places   map[place]placed         // of launches that CUPTI alone recorded, which do not name their stream and kernel
 }
 
 // A ranKernel is a kernel that has run in a process.
@@ -106,7 +107,7 @@ const (
 
 func newUnended(contexts func(pid uint32) int) *unended {
 	return &unended{contexts: contexts, names: timeline.KernelNames{}, ran: map[ranKernel]bool{}, latest: map[read.ThreadKey]uint64{},
-		launched: map[streamHandle]*launches{}, worked: map[*timeline.Stream]*streamWork{}, places: map[place]placed{}}
+		launched: map[streamHandle]*launches{}, worked: map[*timeline.Stream]*streamWork{}, places: map[place]placed{}, firsts: map[streamHandle]*launch{}}
 }
 
 func (s *unended) Take(events []timeline.Event) error {
@@ -300,7 +301,7 @@ func (s *unended) waiting(on streamHandle) (list []launch) {
 			waited = max(waited, all.waited)
 		}
 	}
-	worked := s.worked[s.streamOf(on)]
+	worked := s.worked[of.stream]
 	for _, l := range of.without {
 		if l.start >= of.worked && l.end > waited && (worked == nil || !worked.last.isOf(&l)) {
 			list = append(list, l)
@@ -327,6 +328,16 @@ func (s *unended) streamOf(on streamHandle) (only *timeline.Stream) {
 		}
 	}
 	return only
+}
+
+// firstWaiting returns the launch on a stream that waits first, nil for none. All has been read.
+func (s *unended) firstWaiting(on streamHandle) *launch {
+	l, known := s.firsts[on]
+	if !known {
+		l = first(s.waiting(on))
+		s.firsts[on] = l
+	}
+	return l
 }
 
 // first returns the launch that began first, nil of none.

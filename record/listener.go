@@ -29,8 +29,8 @@ type listener struct {
 
 // Hello waits for the answer to a process's hello.
 func (s *session) Hello(p cupti.Peer) (cupti.GoConfig, cupti.Listener) {
-	f := &listener{session: s, peer: p, at: host.Monotonic()}
-	f.sites.epoch = func(begins bool) uint64 { // it is known by then whether calls are probed
+	l := &listener{session: s, peer: p, at: host.Monotonic()}
+	l.sites.epoch = func(begins bool) uint64 { // it is known by then whether calls are probed
 		switch {
 		case s.calls.probed:
 			return s.calls.prober.Callers().Epoch(int(p.PID))
@@ -44,12 +44,12 @@ func (s *session) Hello(p cupti.Peer) (cupti.GoConfig, cupti.Listener) {
 	}
 	start, _ := procfs.Started(int(p.PID)) // 0 if it has just ended
 	reply := make(chan cupti.GoConfig, 1)
-	s.post(hello{f, start, reply})
+	s.post(hello{l, start, reply})
 	select {
 	case c := <-reply:
-		return c, f
+		return c, l
 	case <-s.over:
-		return cupti.GoConfig{NoCUPTI: true}, f
+		return cupti.GoConfig{NoCUPTI: true}, l
 	}
 }
 
@@ -57,25 +57,25 @@ func (s *session) Hello(p cupti.Peer) (cupti.GoConfig, cupti.Listener) {
 func (s *session) Warn(pid uint32, text string) { s.report.miss(pid, text) }
 
 // locate finds libcupti for a process that waits for the answer to its hello, and tells of the process what is known.
-func (f *listener) locate() []cupti.Candidate {
-	pid := f.peer.PID
+func (l *listener) locate() []cupti.Candidate {
+	pid := l.peer.PID
 	mapped := mappedBy(pid)
 	found := cupti.LocateCUPTI(int(pid), mapped)
-	if f.armed {
+	if l.armed {
 		return found
 	}
-	f.describe(pid, mapped, f.at)
-	f.metrics.offer(pid, found)
-	f.metrics.begin()
-	if f.wantsCallers() {
-		f.sites.renew()
+	l.describe(pid, mapped, l.at)
+	l.metrics.offer(pid, found)
+	l.metrics.begin()
+	if l.wantsCallers() {
+		l.sites.renew()
 	}
-	f.calls.renew(pid)
+	l.calls.renew(pid)
 	return found
 }
 
 // patience is how long a process can wait for the answer to its hello until it is probed.
-func (f *listener) patience() time.Duration { return f.peer.Patience() - answerTime }
+func (l *listener) patience() time.Duration { return l.peer.Patience() - answerTime }
 
 // answerTime is left of the time for which a process waits when its turn to be probed comes at last.
 const answerTime = time.Second
@@ -114,63 +114,63 @@ func (s *session) nameThreads(pid uint32) {
 
 // Status probes libcupti, if calls are probed, which the library has loaded by now: whoever registers from now on is another
 // client. It also probes what CUPTI has no records of.
-func (f *listener) Status(c tracelog.CUPTI) {
-	f.calls.attach(f.peer.PID, f.late)
+func (l *listener) Status(c tracelog.CUPTI) {
+	l.calls.attach(l.peer.PID, l.late)
 	if c.Status != "on" { // or no longer: another client has the records
-		f.calls.complete(f.peer.PID)
+		l.calls.complete(l.peer.PID)
 	}
-	f.post(status{f.process, c})
+	l.post(status{l.process, c})
 }
 
 // WatchExit makes a process hand over its last GPU records before an end that it cannot see
 // itself.
-func (f *listener) WatchExit(signal uint32, handler, over uint64) {
-	if !f.late || !f.calls.intrudes() {
-		f.calls.watchExit(f.peer.PID, signal, handler, over)
+func (l *listener) WatchExit(signal uint32, handler, over uint64) {
+	if !l.late || !l.calls.intrudes() {
+		l.calls.watchExit(l.peer.PID, signal, handler, over)
 	}
 }
 
 // Note is called with a line from the library.
-func (f *listener) Note(severity uint32, text string) {
+func (l *listener) Note(severity uint32, text string) {
 	if strings.HasPrefix(text, noCallers) || strings.HasPrefix(text, noRecords) {
-		f.calls.complete(f.peer.PID)
+		l.calls.complete(l.peer.PID)
 	}
-	switch isOther := func() bool { return f.process.otherClient }; {
+	switch isOther := func() bool { return l.process.otherClient }; {
 	case severity == cupti.NoteRemark:
-		f.report.remark(f.peer.PID, text)
-	case severity < tracelog.NoteWarning || ask(f.session, isOther):
-		f.report.note(f.peer.PID, severity, text)
+		l.report.remark(l.peer.PID, text)
+	case severity < tracelog.NoteWarning || ask(l.session, isOther):
+		l.report.note(l.peer.PID, severity, text)
 	case strings.HasPrefix(text, pythonLines): // all calls and all GPU work are there
-		f.report.note(f.peer.PID, severity, text)
-		f.report.sayOnce(text, text)
+		l.report.note(l.peer.PID, severity, text)
+		l.report.sayOnce(text, text)
 	default:
-		f.report.miss(f.peer.PID, text)
+		l.report.miss(l.peer.PID, text)
 	}
 }
 
 // End is called at the end of the process.
-func (f *listener) End(e cupti.End) {
-	seen, _ := f.calls.exit(f.peer.PID) // now: after an exec, the next program's end would hide it
-	f.nameThreads(f.peer.PID)
+func (l *listener) End(e cupti.End) {
+	seen, _ := l.calls.exit(l.peer.PID) // now: after an exec, the next program's end would hide it
+	l.nameThreads(l.peer.PID)
 	if e.Cut || e.Absent != "" { // it may go on, unrecorded by CUPTI
-		f.calls.complete(f.peer.PID)
+		l.calls.complete(l.peer.PID)
 	}
-	f.post(ended{f.process, e, seen})
+	l.post(ended{l.process, e, seen})
 }
 
 // FindCaller gives a chain of return addresses the ID of its caller record, which follows.
-func (f *listener) FindCaller(c cupti.Chain, need func(depth int)) (caller uint32) {
-	epoch, ok := f.sites.epochOf(c.Epoch)
+func (l *listener) FindCaller(c cupti.Chain, need func(depth int)) (caller uint32) {
+	epoch, ok := l.sites.epochOf(c.Epoch)
 	if !ok {
 		return 0
 	}
-	return f.calls.callers.Add(callers.Chain{PID: f.peer.PID, Epoch: epoch, Addresses: c.Addresses, Need: need})
+	return l.calls.callers.Add(callers.Chain{PID: l.peer.PID, Epoch: epoch, Addresses: c.Addresses, Need: need})
 }
 
 // FindFunction finds out which function of the driver a thread is in.
-func (f *listener) FindFunction(c cupti.OpenCall) string {
-	name := f.calls.callers.DriverFunction(f.peer.PID, f.sites.now(), c.Inner)
-	if f.calls.probed && !f.calls.spares(name) {
+func (l *listener) FindFunction(c cupti.OpenCall) string {
+	name := l.calls.callers.DriverFunction(l.peer.PID, l.sites.now(), c.Inner)
+	if l.calls.probed && !l.calls.spares(name) {
 		return "" // its probe tells
 	}
 	return name

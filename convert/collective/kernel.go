@@ -40,7 +40,7 @@ func kindOf(mangled string) Kind {
 	switch operation, _ := timeline.NCCLKernel(mangled); {
 	case operation == "", operation == SendRecv:
 		return Other
-	case slices.Contains(waiting, operation):
+	case slices.ContainsFunc(waiting, func(w string) bool { return strings.HasPrefix(operation, w) }):
 		return Waits
 	}
 	return Counts

@@ -39,13 +39,14 @@ func NCCLKernel(mangled string) (operation, variant string) {
 	return operation, variant
 }
 
-// identifier is a mangled name from its first identifier on, whose length stands in front of it; a name of C is itself.
+// identifier is a mangled name from its first identifier on, whose length stands in front of it; a name of C, or one that is
+// demangled, is itself.
 func identifier(mangled string) (name, length string) {
 	rest, is := strings.CutPrefix(mangled, "_Z")
 	if !is {
-		return mangled, ""
+		return strings.TrimPrefix(mangled, "void "), ""
 	}
-	rest = strings.TrimPrefix(rest, "N")
+	rest = strings.TrimPrefix(strings.TrimPrefix(rest, "N"), "L") // in a namespace, static
 	name = strings.TrimLeft(rest, "0123456789")
 	return name, rest[:len(rest)-len(name)]
 }

@@ -11,6 +11,8 @@ func TestNamesOfLibraries(t *testing.T) {
 		{"ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", NCCLLibrary, "SendRecv", ""},
 		{"_Z9ncclOtherv", NCCLLibrary, "", ""},
 		{"_ZN8nvshmemi7barrierEv", NVSHMEMLibrary, "", ""},
+		{"_ZL24nvshmem_barrier_kernel_xi", NVSHMEMLibrary, "", ""},
+		{"void nvshmem_barrier<int>(int)", NVSHMEMLibrary, "", ""},
 		{"nvshmem_quiet", NVSHMEMLibrary, "", ""},
 		{"_Z4gemmPfS_S_i", "", "", ""},
 		{"_Z99nccl", NCCLLibrary, "", ""}, // shorter than it says

@@ -128,9 +128,12 @@ func (s *stack) place(r *read.Call) {
 	}
 	allocates := s.memoryCall(r)
 	s.join(r)
-	if c := s.open[len(s.open)-1]; allocates != nil && c.allocates == nil {
+	if allocates == nil {
+		return
+	}
+	if c := s.open[len(s.open)-1]; c.allocates == nil {
 		c.allocates = allocates
-	} else if allocates != nil { // the driver's call within a runtime's call
+	} else { // the driver's call within a runtime's call
 		*allocates = c.asCause()
 	}
 }
@@ -138,7 +141,7 @@ func (s *stack) place(r *read.Call) {
 // memoryCall takes a call of a function that allocates, frees, or sets where memory is. It returns where to
 // describe a call that allocates, nil for any other one.
 func (s *stack) memoryCall(r *read.Call) *timeline.Call {
-	if r.Flags&(tracelog.CallUnfinished|tracelog.CallNoReturn) != 0 || !s.program.catalog.MemoryFromCalls() {
+	if r.Flags&(tracelog.CallUnfinished|tracelog.CallNoReturn|tracelog.CallEntry) != 0 || !s.program.catalog.MemoryFromCalls() {
 		return nil
 	}
 	c, ok := r.Function.Memory.Read(r.Arguments.Args, r.Ret)

@@ -24,6 +24,7 @@ import (
 const (
 	maxCaptured = 1 << 19 // captured calls and executable graphs that are kept
 	maxFinished = 1 << 9  // captures that may be child graphs or bodies
+	maxNamed    = 1 << 21 // nodes whose calls are remembered; those of others are looked for again
 )
 
 // A capturedCall is a call that may have made a node of a graph.
@@ -84,6 +85,9 @@ type captures struct {
 	execs    map[uint64][]*instance // by handle, in the order of time
 	execOf   map[uint32]uint64      // handles of executable graphs, by their number
 	kept     int
+	refused  int                 // calls and executable graphs that have not been kept since one was
+	named    []*instance         // whose nodes are known
+	nodesOf  int                 // how many nodes these have
 	low      uint64              // calls that begin before this time are in order
 	lack     timeline.Uncaptured // of graphs whose making is not known
 }
@@ -173,7 +177,10 @@ func (l *captures) take(c *capturedCall) {
 		l.made(c.fn.Argument("graphExec", c.args), x)
 	case cudaapi.GraphClone:
 		g := l.graphs[graph]
-		l.graphs[c.fn.Argument("clone", c.args)] = builtGraph{slices.Clone(g.calls), g.begin}
+		if l.keep(c.Start) {
+			g.calls = slices.Clip(g.calls) // what is added to one is not added to the other
+			l.graphs[graph], l.graphs[c.fn.Argument("clone", c.args)] = g, g
+		}
 	case cudaapi.GraphDestroy:
 		delete(l.graphs, graph)
 	case cudaapi.ExecDestroy:
@@ -226,11 +233,15 @@ func (l *captures) captured(c *capturedCall) {
 // keep reports whether one more call or executable graph is kept.
 func (l *captures) keep(now uint64) bool {
 	if l.kept >= maxCaptured {
+		if l.refused++; l.refused%(maxCaptured/16) != 1 {
+			return false // to look for room each time would take long
+		}
 		l.trim(now)
+		if l.kept >= maxCaptured {
+			return false
+		}
 	}
-	if l.kept >= maxCaptured {
-		return false
-	}
+	l.refused = 0
 	l.kept++
 	return true
 }
@@ -238,18 +249,23 @@ func (l *captures) keep(now uint64) bool {
 // goneFor is the time, in ns, for which an executable graph has been destroyed when all of its work has been named.
 const goneFor = 10e9
 
-// trim makes room: it forgets the graphs that were destroyed, and captures that may be parts of others.
+// trim makes room: it forgets the graphs that were destroyed or updated, and captures that may be parts of others.
 func (l *captures) trim(now uint64) {
 	l.finished = nil
 	l.kept = 0
+	l.forgetNodes()
 	for exec, list := range l.execs {
-		list = slices.DeleteFunc(list, func(x *instance) bool { return x.destroyed != 0 && x.destroyed+goneFor < now })
-		if l.execs[exec] = list; len(list) == 0 {
-			delete(l.execs, exec)
+		staying := list[:0]
+		for i, x := range list {
+			destroyed := x.destroyed != 0 && x.destroyed+goneFor < now
+			if updated := i+1 < len(list) && list[i+1].from+goneFor < now; !destroyed && !updated {
+				staying = append(staying, x)
+				l.kept += 1 + len(x.calls)
+			}
 		}
-		for _, x := range list {
-			x.number, x.nodes = 0, nil
-			l.kept += 1 + len(x.calls)
+		clear(list[len(staying):])
+		if l.execs[exec] = staying; len(staying) == 0 {
+			delete(l.execs, exec)
 		}
 	}
 	for _, g := range l.graphs {
@@ -338,7 +354,7 @@ func (l *captures) name(w *timeline.Work) {
 	}
 	if x.number != w.Graph {
 		updated := slices.ContainsFunc(list, func(x *instance) bool { return x.update })
-		x.number, x.nodes = w.Graph, l.prove(l.nodes.Of(l.program.PID, w.Graph), x, updated)
+		l.know(x, w.Graph, l.prove(l.nodes.Of(l.program.PID, w.Graph), x, updated))
 	}
 	i := int(read.NodeNumber(w.GraphNode))
 	if i >= len(x.nodes) || x.nodes[i] == nil || !x.nodes[i].makes(read.ContentOf(w)) {
@@ -347,6 +363,23 @@ func (l *captures) name(w *timeline.Work) {
 	}
 	w.Captured = &x.nodes[i].Call
 	w.Call.Python = w.Captured.Python
+}
+
+// know remembers the calls that made the nodes of an executable graph.
+func (l *captures) know(x *instance, number uint32, nodes []*capturedCall) {
+	if l.nodesOf+len(nodes) > maxNamed {
+		l.forgetNodes()
+	}
+	x.number, x.nodes = number, nodes
+	l.named, l.nodesOf = append(l.named, x), l.nodesOf+len(nodes)
+}
+
+// forgetNodes forgets the calls that made nodes.
+func (l *captures) forgetNodes() {
+	for _, x := range l.named {
+		x.number, x.nodes = 0, nil
+	}
+	l.named, l.nodesOf = nil, 0
 }
 
 // origin returns from where the graph comes that a call launched, nil where that is not known.

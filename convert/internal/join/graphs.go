@@ -304,7 +304,7 @@ const maxGraphRuns = 1 << 10
 // The zero value is ready for use.
 type graphLaunches struct {
 	list     []graphRun   // in the order of Start
-	marks    []finishMark // for Advance
+	marks    []finishMark // for advance
 	launched bool
 	unseen   bool // launches that are in no list may be running
 }
@@ -349,7 +349,7 @@ func (o *graphRun) same(x *graphLaunch) bool {
 	return true
 }
 
-// mark adds a mark. It counts from the next Advance on.
+// mark adds a mark. It counts from the next advance on.
 func (l *graphLaunches) mark(m finishMark) {
 	if !l.unseen {
 		l.marks = append(l.marks, m)
@@ -455,7 +455,7 @@ func (o *graphRun) may(g *graph) bool {
 	return g.exec == 0 || o.Exec == 0 || o.Exec == g.exec
 }
 
-// passed forgets the launches that had finished by a time. Of is not asked for earlier times.
+// passed forgets the launches that had finished by a time. onlyRunning is not asked for earlier times.
 func (l *graphLaunches) passed(at uint64) {
 	l.list = slices.DeleteFunc(l.list, func(x graphRun) bool { return x.finished <= at })
 }

@@ -375,3 +375,22 @@ func TestLimits(t *testing.T) {
 		t.Errorf("beyond the limit it is launch %d", got)
 	}
 }
+
+// A program may make one graph executable again and again: what is known of the nodes is bounded for all of them together.
+func TestNamedNodesAreBounded(t *testing.T) {
+	t.Parallel()
+	l := newCaptures(nil, nil, timeline.CaptureUnseen)
+	var all []*instance
+	for i := range uint32(1000) {
+		x := new(instance)
+		l.know(x, i+1, make([]*capturedCall, maxNamed/128))
+		all = append(all, x)
+	}
+	nodes := 0
+	for _, x := range all {
+		nodes += len(x.nodes)
+	}
+	if nodes != l.nodesOf || nodes > maxNamed || nodes == 0 || len(all[999].nodes) == 0 {
+		t.Errorf("%d nodes are known, %d are counted; of the last graph %d", nodes, l.nodesOf, len(all[999].nodes))
+	}
+}

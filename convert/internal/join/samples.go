@@ -210,7 +210,7 @@ type threadTimes struct {
 	program func(pid uint32, at uint64) *program
 	out     *pipeline.Pipeline
 	byKey   map[read.ThreadKey]*threadTime
-	order   []*threadTime // in the order of first sight
+	active  []*threadTime // those with something to come or to show
 	blocks  map[blockKey]*timeline.Block
 	spans   *spanOutput
 	period  uint64 // of samples, 0 if unknown
@@ -223,6 +223,7 @@ type threadTime struct {
 	states  inOrder[tracelog.ThreadState]
 	samples inOrder[tracelog.ThreadSample]
 	end     uint64 // of the latest state
+	rests   bool   // it is not active
 }
 
 // A blockKey is what makes a Block.
@@ -254,7 +255,10 @@ func (t *threadTimes) find(pid, tid uint32) *threadTime {
 		k = &threadTime{key: key, lows: t.catalog.Watermarks.ThreadTimes(pid, tid),
 			states:  newInOrder(records, late, func(r *tracelog.ThreadState) uint64 { return r.Start }, nil),
 			samples: newInOrder(records, late, func(r *tracelog.ThreadSample) uint64 { return r.Time }, nil)}
-		t.byKey[key], t.order = k, append(t.order, k)
+		t.byKey[key], k.rests = k, true
+	}
+	if k.rests {
+		k.rests, t.active = false, append(t.active, k)
 	}
 	return k
 }
@@ -277,7 +281,7 @@ func (t *threadTimes) readSample(b *tracelog.Block, i int) {
 
 // advance hands on what is known to be in order; with all, everything.
 func (t *threadTimes) advance(all bool) {
-	for _, k := range t.order {
+	for _, k := range t.active {
 		low := k.lows.Low()
 		var states *timeline.States
 		k.states.drain(low, all, func(r *tracelog.ThreadState) {
@@ -315,6 +319,10 @@ func (t *threadTimes) advance(all bool) {
 			t.out.Emit(samples)
 		}
 	}
+	t.active = slices.DeleteFunc(t.active, func(k *threadTime) bool {
+		k.rests = k.states.list.Len() == 0 && k.samples.list.Len() == 0 && k.lows.Low() == timeline.Never
+		return k.rests
+	})
 }
 
 // state returns the state of a record, as far as it lies behind the one before it.

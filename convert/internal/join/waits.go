@@ -38,7 +38,8 @@ type waitJoiner struct {
 	stats     *waitStats
 	handles   waitHandles
 	streams   map[waitStreamKey]*waitStream
-	contexts  []waitContext // in the order of first sight: a few
+	contexts  []waitContext  // in the order of first sight
+	numbers   map[uint32]int // places of contexts there
 	tolerance uint64
 	pending   ordered.List[*wait]
 	done      uint64 // all waits that begin before this time have been joined
@@ -56,7 +57,7 @@ type waitContext struct {
 func newWaitJoiner(clockError uint64, stats *waitStats) *waitJoiner {
 	return &waitJoiner{
 		stats: stats, tolerance: waitTolerance + min(clockError, 1e9),
-		streams: make(map[waitStreamKey]*waitStream),
+		streams: make(map[waitStreamKey]*waitStream), numbers: make(map[uint32]int),
 		pending: ordered.NewList(func(a, b **wait) bool {
 			return cmp.Or(cmp.Compare((*a).start, (*b).start), cmp.Compare((*a).end, (*b).end)) < 0
 		}),
@@ -74,9 +75,10 @@ func (j *waitJoiner) stream(out *timeline.Stream) *waitStream {
 		delete(j.handles.idle, u.handle)
 		j.made(u, key)
 	}
-	at := slices.IndexFunc(j.contexts, func(c waitContext) bool { return c.id == context })
-	if at < 0 {
+	at, known := j.numbers[context]
+	if !known {
 		at, j.contexts = len(j.contexts), append(j.contexts, waitContext{id: context})
+		j.numbers[context] = at
 	}
 	if c := &j.contexts[at]; len(c.streams) < maxWaitStreams {
 		i, _ := slices.BinarySearchFunc(c.streams, s, func(a, b *waitStream) int {
@@ -283,7 +285,7 @@ type lastWork struct {
 
 func (w *recentWork) end() uint64 { return timeline.End(w.start, w.dur) }
 
-// addWork adds a piece of work. It returns the work's number, for Launched.
+// addWork adds a piece of work. It returns the work's number, for launched.
 func (s *waitStream) addWork(w *timeline.Work) (nth uint64) {
 	if len(s.recent) == cap(s.recent) || len(s.recent) > 2*maxRecent {
 		s.forget(s.joiner.done)

@@ -20,7 +20,7 @@ import (
 // The slices are written at the end, because the last rank may come after the others.
 type collectives struct {
 	sink    *Sink
-	drawn   []drawn // by Collective.ID
+	drawn   []drawing // by Collective.ID
 	streams map[*timeline.Stream]*[]wait
 	order   []*timeline.Stream
 
@@ -32,8 +32,8 @@ type collectives struct {
 	templates            map[sliceName]*perfetto.TrackEventTemplate
 }
 
-// A drawn is what is drawn of a collective.
-type drawn struct {
+// A drawing is what is drawn of a collective.
+type drawing struct {
 	*timeline.Collective                  // nil before the first wait
 	waits                uint64           // ranks that waited
 	last                 *timeline.Stream // of the rank that entered last, nil where that is not shown
@@ -65,7 +65,7 @@ func (c *collectives) showPart(of *timeline.Stream, w *timeline.Work) {
 		return
 	}
 	for uint32(len(c.drawn)) <= p.ID {
-		c.drawn = append(c.drawn, drawn{})
+		c.drawn = append(c.drawn, drawing{})
 	}
 	m := &c.drawn[p.ID]
 	if p.IsLast {
@@ -190,7 +190,7 @@ func (c *collectives) track(of *timeline.Stream) *perfetto.Track {
 	})
 }
 
-func (c *collectives) numbers(m *drawn) perfetto.UintArgs {
+func (c *collectives) numbers(m *drawing) perfetto.UintArgs {
 	return perfetto.UintArgs{c.communicator.Value(uint64(m.Communicator)), c.number.Value(m.Number)}
 }
 

@@ -30,7 +30,7 @@ type Collector struct {
 	gpus      map[uint32]*gpu // by timeline.GPU.Index
 }
 
-// A processHabits has the habits of a process.
+// processHabits are the habits of a process.
 type processHabits struct {
 	*timeline.Process
 	stages      stages

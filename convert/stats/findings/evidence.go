@@ -117,7 +117,7 @@ func largest[K comparable](t tally[K], name func(K) string) (keys []K) {
 }
 
 // pool divides what was done unseen among what was seen, as the report of idle time does: see [activity.Divide].
-func pool(of tally[doing], unseen cause, seen ...cause) {
+func pool(of tally[doing], unseen doingKind, seen ...doingKind) {
 	var rest *evidence
 	var keys []doing
 	var known []activity.Seen

@@ -116,7 +116,7 @@ const Startup = "startup"
 const OnPath = "critical_path"
 
 // Remedy is what to try about what a thread did outside of calls; by is what blocked it.
-func Remedy(d activity.OwnerKind, by timeline.Blocker) string { return remedies[causeOf(d, by)] }
+func Remedy(d activity.OwnerKind, by timeline.Blocker) string { return remedies[kindOutside(d, by)] }
 
 // List returns the findings: failing calls first, then those that cost most. With whole false
 // records are missing, and nothing is said about gaps between work.
@@ -368,7 +368,7 @@ func (r *report) allocations() {
 }
 
 // A remedy is what to try about gaps in which the launching threads mostly did one thing.
-var remedies = map[cause]string{
+var remedies = map[doingKind]string{
 	outside:   "launch ahead: see what the CPU does at these times, and move it to another thread or out of the loop",
 	captures:  "capture and instantiate graphs before the loop; cudaGraphExecUpdate changes an instantiated graph",
 	allocates: "allocate before the loop, or use cudaMallocAsync and cudaFreeAsync, which take memory from a pool",
@@ -413,8 +413,8 @@ func (r *report) gaps(idle SteadyIdles) {
 }
 
 // without takes away what the launching threads did in the gaps, of one kind.
-func (g *gaps) without(kind cause) func(*critical.Without) {
-	roles := map[cause][]activity.Role{captures: {activity.Capturing}, allocates: {activity.Allocating}, waits: {activity.Waits, activity.WaitsAll}, launches: {activity.Launching},
+func (g *gaps) without(kind doingKind) func(*critical.Without) {
+	roles := map[doingKind][]activity.Role{captures: {activity.Capturing}, allocates: {activity.Allocating}, waits: {activity.Waits, activity.WaitsAll}, launches: {activity.Launching},
 		callsElse: {activity.OtherRole, activity.Ordering, activity.Initialising, activity.Loading}}[kind]
 	switch {
 	case kind == queued:
@@ -425,13 +425,13 @@ func (g *gaps) without(kind cause) func(*critical.Without) {
 	return func(x *critical.Without) { x.Outside(g.kept) }
 }
 
-// blocks are the causes of threads that were blocked by a known thing.
-var blocks = []cause{blocked, sleeps, locked}
+// blocks are the kinds of threads that were blocked by a known thing.
+var blocks = []doingKind{blocked, sleeps, locked}
 
 // meanwhile returns what threads did, by kind. All that they did outside of calls is of one kind: the one of most of
 // it, if nine tenths of it are known. What blocked threads counts as one there, and gives its longest part the name.
-func meanwhile(of tally[doing]) (kinds map[cause]uint64) {
-	kinds = make(map[cause]uint64)
+func meanwhile(of tally[doing]) (kinds map[doingKind]uint64) {
+	kinds = make(map[doingKind]uint64)
 	pool(of, computesUnseen, computes)
 	pool(of, blockedUnseen, blocks...)
 	for d, x := range of {
@@ -446,12 +446,12 @@ func meanwhile(of tally[doing]) (kinds map[cause]uint64) {
 		}
 	}
 	all, most := unknown+kinds[computes]+ofBlocks+kinds[ready], outside
-	for kind, ns := range map[cause]uint64{computes: kinds[computes], longest: ofBlocks, ready: kinds[ready]} {
+	for kind, ns := range map[doingKind]uint64{computes: kinds[computes], longest: ofBlocks, ready: kinds[ready]} {
 		if unknown <= all/10 && ns > all/2 {
 			most = kind
 		}
 	}
-	for _, kind := range append([]cause{outside, computes, computesUnseen, blockedUnseen, ready}, blocks...) {
+	for _, kind := range append([]doingKind{outside, computes, computesUnseen, blockedUnseen, ready}, blocks...) {
 		delete(kinds, kind)
 	}
 	kinds[most] = all

@@ -10,18 +10,18 @@ import (
 
 // A doing is what a launching thread did while a GPU was idle.
 type doing struct {
-	kind cause
+	kind doingKind
 	name string // of the function, or a text
 }
 
-// A cause is a kind of doing. Each has a remedy of its own.
-type cause uint8
+// A doingKind is a kind of doing. Each has a remedy of its own.
+type doingKind uint8
 
 const (
-	nothingKnown cause = iota
-	outside            // of CUDA calls
-	loads              // code, or launches a kernel for the first time and takes long for it
-	captures           // or instantiates graphs
+	nothingKnown doingKind = iota
+	outside                // of CUDA calls
+	loads                  // code, or launches a kernel for the first time and takes long for it
+	captures               // or instantiates graphs
 	allocates
 	waits
 	launches
@@ -38,14 +38,14 @@ const (
 	ready          // to run, and had no processor
 )
 
-// owned is the cause of what a thread did outside of calls, but for activity.Waited.
-var owned = [...]cause{activity.RanCode: computes, activity.Ran: computesUnseen, activity.WasBlocked: blockedUnseen, activity.WaitedForCPU: ready, activity.RanUnread: computesUnseen}
+// owned is the kind of what a thread did outside of calls, but for activity.Waited.
+var owned = [...]doingKind{activity.RanCode: computes, activity.Ran: computesUnseen, activity.WasBlocked: blockedUnseen, activity.WaitedForCPU: ready, activity.RanUnread: computesUnseen}
 
-// blockedBy is the cause of a thread that was blocked by a known thing.
-var blockedBy = [...]cause{timeline.OtherBlocker: blocked, timeline.OwnSleep: sleeps, timeline.SomeLock: locked}
+// blockedBy is the kind of a thread that was blocked by a known thing.
+var blockedBy = [...]doingKind{timeline.OtherBlocker: blocked, timeline.OwnSleep: sleeps, timeline.SomeLock: locked}
 
-// causeOf returns the cause of what a thread did outside of calls.
-func causeOf(d activity.OwnerKind, by timeline.Blocker) cause {
+// kindOutside returns the kind of what a thread did outside of calls.
+func kindOutside(d activity.OwnerKind, by timeline.Blocker) doingKind {
 	if d == activity.Waited {
 		return blockedBy[by]
 	}
@@ -59,7 +59,7 @@ func (c *Collector) does(s *activity.Spent, next *activity.Piece) doing {
 	case s.Unknown:
 		return doing{nothingKnown, activity.NotKnown}
 	case s.Owner != nil:
-		return doing{causeOf(s.Owner.OwnerKind, s.Owner.By), s.Owner.Text}
+		return doing{kindOutside(s.Owner.OwnerKind, s.Owner.By), s.Owner.Text}
 	case f == nil:
 		return doing{outside, activity.OutsideCalls}
 	case f.Loads() || f.Role == activity.Launching && s.Time >= c.limits.Gap && c.isFirst(s, next):
@@ -68,8 +68,8 @@ func (c *Collector) does(s *activity.Spent, next *activity.Piece) doing {
 	return doing{kindOf(f), f.Title()}
 }
 
-// kindOf returns the cause of a call.
-func kindOf(f *activity.Function) cause {
+// kindOf returns the kind of a call.
+func kindOf(f *activity.Function) doingKind {
 	switch f.Role {
 	case activity.Loading:
 		return loads

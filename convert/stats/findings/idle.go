@@ -77,7 +77,7 @@ func (g *SteadyIdle) words(steady Interval) string {
 func doingOf(r *activity.Row) doing {
 	switch {
 	case r.Owner != nil:
-		return doing{causeOf(r.Owner.OwnerKind, r.Owner.By), r.What}
+		return doing{kindOutside(r.Owner.OwnerKind, r.Owner.By), r.What}
 	case r.Function != nil:
 		return doing{kindOf(r.Function), r.What}
 	case r.Cause == activity.Dependency || r.Cause == activity.OtherWork:

@@ -6,7 +6,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/internal/activity"
 )
 
-// A processHabits starts up until it has launched its kernels and graphs once: before a first launch it loads code, captures, allocates, searches for
+// A process starts up until it has launched its kernels and graphs once: before a first launch it loads code, captures, allocates, searches for
 // algorithms. What it does after that is its steady state. What comes for the first time much later, such as the kernels of an evaluation
 // after many steps, is part of the steady state. A process that is known from its middle on has no start-up.
 //

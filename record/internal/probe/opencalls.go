@@ -46,6 +46,9 @@ func (e *events) deliverOpen(t callingThread, frames *ebpf.Map, sink Sink) error
 	if !e.store.claim(t) {
 		return nil // the thread ended meanwhile: its calls are among the events
 	}
+	if err := e.store.mapChunkOf(t); err != nil {
+		return err
+	}
 	defer e.store.release(t)
 	err := e.deliverFrames(t, frames, sink)
 	renamed(t, e.store.claimed(t), sink)

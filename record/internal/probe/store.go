@@ -120,6 +120,14 @@ func (s *eventStore) mapChunks(number uint32) error {
 	return nil
 }
 
+// mapChunkOf maps the chunk of a claimed thread, which may have got it since the last drain.
+func (s *eventStore) mapChunkOf(t callingThread) error {
+	if number := uint32(s.slots[t.Slot].Position >> 32); number != noChunk {
+		return s.mapChunks(number)
+	}
+	return nil
+}
+
 // mapArray maps a BPF array into memory. Its values are of type T, whose size is a multiple of
 // 8.
 func mapArray[T any](s *eventStore, m *ebpf.Map, n uint32) ([]T, error) {

@@ -210,3 +210,23 @@ func TestLayout(t *testing.T) {
 		}
 	}
 }
+
+// A thread that was claimed may have a chunk that no drain has seen: it is mapped before the thread's end is noted there.
+func TestChunkOfClaimedThread(t *testing.T) {
+	t.Parallel()
+	const chunks, filled = chunksAtOnce + 1, 96
+	s := open(t, Options{OnlyOfFiles: true, BufferBytes: chunks * int(chunkBytes)}).events.store
+	thread := callingThread{PID: 1, TID: 1}
+	s.slots[0].Position = uint64(chunksAtOnce)<<32 | filled
+	if err := s.mapChunkOf(thread); err != nil {
+		t.Fatal(err)
+	}
+	s.release(thread)
+	var chunk bpf.ProbesChunk
+	if err := s.maps.chunks.Lookup(uint32(chunksAtOnce), &chunk); err != nil || chunk.Final != filled {
+		t.Errorf("the chunk ends at %d (%v), want %d", chunk.Final, err, filled)
+	}
+	if err := s.mapChunkOf(thread); err != nil { // it has none now
+		t.Error(err)
+	}
+}
