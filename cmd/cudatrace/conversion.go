@@ -77,6 +77,7 @@ func convertFiles(log, trace *os.File) (r conversionResult) {
 	defer runtime.KeepAlive(log) // else it is closed when nothing refers to it
 	var err error
 	path := fmt.Sprintf("/proc/self/fd/%d", log.Fd())
+	limitMemory(reportMemory)
 	reports, logs := stats.New(), []convert.Log{convert.Path(path)}
 	var all []convert.Summary
 	if trace == nil {

@@ -29,6 +29,9 @@ const (
 // A conversion holds at most about 140 MiB; without this limit it could take twice that.
 const softMemory = 200 << 20
 
+// reportMemory is the same where reports are made: of 20 million launches they hold 190 MiB, and the collector worked all the time.
+const reportMemory = 280 << 20
+
 func main() {
 	limitMemory(softMemory)
 	collectLate()

@@ -63,6 +63,7 @@ func runReport(c *cli.Context, con *console.Console) error {
 	if err != nil {
 		return err
 	}
+	limitMemory(reportMemory)
 	r, all, err := readReport(con, logs)
 	if err != nil {
 		return err

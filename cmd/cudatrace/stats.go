@@ -63,8 +63,8 @@ type statsOptions struct {
 	limits  findings.Thresholds
 }
 
-// pathLimit is the soft limit of the heap, in bytes, where the report of critical paths is named: it keeps more than others.
-const pathLimit = 280 << 20
+// pathMemory is softMemory where the report of critical paths is named: it keeps more than others.
+const pathMemory = reportMemory + 80<<20
 
 func runStats(c *cli.Context, con *console.Console) error {
 	names, err := logsIn(con, statsName, c.Args().Slice())
@@ -92,6 +92,7 @@ func runStats(c *cli.Context, con *console.Console) error {
 		}
 		logs = append(logs, l)
 	}
+	limitMemory(reportMemory)
 	bar := con.Progress()
 	sink := stats.NewWith(o.limits)
 	if !o.filter.Steps.None() {
@@ -102,7 +103,7 @@ func runStats(c *cli.Context, con *console.Console) error {
 	}
 	if o.named && o.shows("critical_path") {
 		sink.LongPaths()
-		limitMemory(pathLimit)
+		limitMemory(pathMemory)
 	}
 	all, err := convert.SomeTimeline(logs, convert.Options{Filter: o.filter, Clip: o.clip, Collectives: o.shows("critical_path") || o.shows("findings"), Progress: bar.Show}, sink)
 	bar.Done()
