@@ -11,7 +11,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// A GrowingLog passes the timeline of a log that is being written to a sink. It holds what
+// A GrowingLog is a log that a recorder is still writing. It passes its timeline to a sink, and holds what
 // a conversion holds, and no more the longer the log is.
 //
 // Two readers follow the log. The first gives blocks to the catalog, the second, a step behind,

@@ -106,8 +106,12 @@ const (
 )
 
 func newUnended(contexts func(pid uint32) int) *unended {
-	return &unended{contexts: contexts, names: timeline.KernelNames{}, ran: map[ranKernel]bool{}, latest: map[read.ThreadKey]uint64{},
-		launched: map[streamHandle]*launches{}, worked: map[*timeline.Stream]*streamWork{}, places: map[place]placed{}, firsts: map[streamHandle]*launch{}}
+	return &unended{
+		contexts: contexts, names: timeline.KernelNames{},
+		ran: map[ranKernel]bool{}, latest: map[read.ThreadKey]uint64{},
+		launched: map[streamHandle]*launches{}, firsts: map[streamHandle]*launch{},
+		worked: map[*timeline.Stream]*streamWork{}, places: map[place]placed{},
+	}
 }
 
 func (s *unended) Take(events []timeline.Event) error {

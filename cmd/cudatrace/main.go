@@ -29,7 +29,8 @@ const (
 // A conversion holds at most about 140 MiB; without this limit it could take twice that.
 const softMemory = 200 << 20
 
-// reportMemory is the same where reports are made: of 20 million launches they hold 190 MiB, and the collector worked all the time.
+// reportMemory is softMemory where reports are made. Those of 20 million launches hold 190 MiB, so that with softMemory the
+// collector would work all the time.
 const reportMemory = 280 << 20
 
 func main() {

@@ -92,7 +92,7 @@ func TestFirstWorkNothing(t *testing.T) {
 	}
 }
 
-// A trace may be anything: Find ends, and what it finds is a time from and to.
+// A trace may be anything: FirstWork ends, and what it finds is a time from and to.
 func FuzzFirstWork(f *testing.F) {
 	f.Add(work(f, [][2]uint64{{2000, 7}}))
 	f.Add(zipped(f, work(f, [][2]uint64{{2000, 7}, {3000, 1}})))

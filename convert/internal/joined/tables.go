@@ -1,5 +1,8 @@
-// Package joined describes the tables of a joined run: each is a struct, each of its columns a field. The Parquet tables
-// and docs/parquet.md are made from it.
+// Package joined has the tables of a joined run: each is a struct, each of its columns a field. The Parquet tables, the
+// lines of JSON and docs/parquet.md are made from it.
+//
+// Input: the events of a timeline. Output: the rows of the tables, to a [Writer]. The rows of steps and findings are those
+// of a sink of package stats that takes the same events.
 //
 // The tags of a field are its name (key) and when it has no value (null; without the tag it always has one). Its comment
 // says what it means; "=" repeats the comment before. Times are ns, since 1970 where the name says so. No value is
