@@ -4,7 +4,7 @@ GO ?= go
 export CGO_ENABLED = 0
 PKGS = ./...
 
-.PHONY: all help build install uninstall release image package-test sim sim-arm64 tools generate generate-tools demo test test-plain test-gpu test-long bench profile lint deadcode clean
+.PHONY: all help build install uninstall release image package-test sim sim-arm64 tools generate generate-tools demo test test-go test-sim test-bench test-plain test-gpu test-long bench profile lint deadcode clean
 
 all: build sim
 
@@ -71,8 +71,15 @@ demo: build sim ## record a sample program and print the summary
 LONGEST = ./cmd/... ./record/internal/... ./convert ./convert/stats ./record/tracelog ./record/...
 
 test: build sim tools ## run every test (needs root, for real uprobes)
-	$(MAKE) -s -C testdata/sim check
-	$(GO) test -vet=off -ldflags="-s -w" -p $$(($$(nproc) + 2)) -parallel $$(($$(nproc) * 3)) -pgo=off -timeout 30m $(LONGEST) $(PKGS)
+	@MAKEFLAGS= $(MAKE) -s -j3 test-go test-sim test-bench
+
+test-go:
+	MAKEFLAGS= $(GO) test -vet=off -ldflags="-s -w" -p $$(($$(nproc) + 2)) -parallel $$(($$(nproc) * 3)) -pgo=off -timeout 30m $(LONGEST) $(PKGS)
+
+test-sim:
+	@$(MAKE) -s -C testdata/sim check
+
+test-bench:
 	@if command -v python3 >/dev/null; then PYTHONDONTWRITEBYTECODE=1 python3 -m unittest discover -q -s bench -p '*_test.py'; \
 	else echo "no python3 here: the tests of bench are left out"; fi
 

@@ -21,6 +21,8 @@ func TestExec(t *testing.T) {
 	looks := map[string]func(t *testing.T, p *Prober, target *target, late bool){
 		"attach": func(t *testing.T, p *Prober, target *target, _ bool) { attach(t, p, target) },
 		"rescan": func(t *testing.T, p *Prober, target *target, bare bool) {
+			starting.RLock()
+			defer starting.RUnlock()
 			if e, err := p.Renew(target.pid); err != nil || e.Bare != bare || e.Time == 0 {
 				t.Errorf("seen: %+v, %v; want bare: %v", e, err, bare)
 			}

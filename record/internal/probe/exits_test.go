@@ -32,6 +32,8 @@ func startEnding(tb testing.TB, mode string) *ending {
 		tb.Fatal(err)
 	}
 	e := &ending{tb: tb, cmd: exec.Command(filepath.Join(dir, "ends"), mode)}
+	starting.Lock()
+	defer starting.Unlock()
 	e.stdin, e.stdout = pipetest.Start(tb, e.cmd)
 	tb.Cleanup(func() { e.cmd.Process.Kill(); e.cmd.Wait() })
 	if _, err := fmt.Fscanf(e.stdout, "%v\n", &e.handler); err != nil {

@@ -104,8 +104,8 @@ type target struct {
 // pauseCall is the number of the system call that pause(3) makes.
 var pauseCall = map[string]int{"amd64": 34, "arm64": 73}[runtime.GOARCH]
 
-// starting is locked while a program starts, and read-locked while probes are removed that must be gone at once: a child that
-// is between fork and exec has the probes open, too.
+// starting is locked while a program starts, and read-locked while probes are removed that must be gone at once: a child
+// has the probes open, too, until it has run its program, a moment longer than syscall.ForkLock is locked.
 var starting sync.RWMutex
 
 // startTarget starts a program with additional environment variables, and waits until
