@@ -272,8 +272,11 @@ func (o *statsOptions) print(con *console.Console, sink *stats.Sink, logs []conv
 	facts := statsFacts(logs, all)
 	facts.Chosen = o.filter.Gappy()
 	tables := o.choose(sink.Tables(facts))
+	var more []string // reports that are not shown
 	if !o.named && o.forPeople() {
-		tables = slices.DeleteFunc(tables, func(t *table.Table) bool { return !stats.ByName(t.Name).Unasked(sink) })
+		first := sink.First(facts)
+		tables = slices.DeleteFunc(tables, func(t *table.Table) bool { return !slices.Contains(first, t.Name) })
+		more = slices.DeleteFunc(stats.Names(), func(name string) bool { return slices.Contains(first, name) })
 	}
 	if o.format == "folded" {
 		return o.printFolded(con, sink, tables[0])
@@ -298,7 +301,11 @@ func (o *statsOptions) print(con *console.Console, sink *stats.Sink, logs []conv
 	if o.wide {
 		width = table.Wide
 	}
-	return table.WriteText(w, tables, width)
+	if err := table.WriteText(w, tables, width); err != nil || len(more) == 0 {
+		return err
+	}
+	others := "more with --report NAME,... (all for all; --wide for all columns): " + strings.Join(more, ", ")
+	return table.WriteParagraph(w, others, width)
 }
 
 // printFolded prints the stacks of a report, and says what its table notes.

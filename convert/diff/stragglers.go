@@ -36,7 +36,8 @@ func stragglersOf(runs []*Run) (keys []string) {
 			continue
 		}
 		for key := range r.reports[findings].rows {
-			if strings.HasPrefix(key, "straggling_") && !slices.Contains(keys, key) {
+			of := strings.HasPrefix(key, "straggling_") || strings.HasPrefix(key, "compute_imbalance")
+			if of && !slices.Contains(keys, key) {
 				keys = append(keys, key)
 			}
 		}

@@ -532,13 +532,12 @@ func (s *Sink) pathFinding(g *pathGroup, k avoidable, rows []*pathRow) *findings
 	if f.Share < onPath {
 		return nil
 	}
-	f.Title = fmt.Sprintf("on the critical path of %s: %s", g.name, strings.Trim(s.path.Text(rows[0].name), "()"))
+	f.Cause = strings.Trim(s.path.Text(rows[0].name), "()")
+	f.Title, f.Effect = f.Cause, "on the critical path of "+g.name
 	if of := rows[0].of; of != nil && of.Rank.Known {
-		if strings.Contains(f.Title, ", ") {
-			f.Title += ","
-		}
-		f.Title += " on " + of.Rank.String()
+		f.Title += ", on " + of.Rank.String()
 	}
+	f.Title += ": " + f.Effect
 	count := figures.Count(len(g.list), "step", "steps")
 	f.Evidence = fmt.Sprintf("it has %s of the path of %s, %s", figures.Duration(all), count, figures.Duration(g.total))
 	if 2*steps < uint64(len(g.list)) {

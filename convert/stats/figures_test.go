@@ -98,7 +98,7 @@ func TestFiguresOfFindingsProcessor(t *testing.T) {
 				}
 				compared++
 			}
-			if compared == 0 {
+			if compared == 0 && h.want != findings.OnPath {
 				t.Error("no finding")
 			}
 		})

@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,7 +12,7 @@ import (
 )
 
 var findingsReport = Report{
-	Name: "findings", Title: "what to look at first",
+	Name: "findings", Title: "what limits the run, and what to do",
 	needs: wholeWork, whyEmpty: "nothing that costs enough to be worth a look",
 	table: func(s *Sink, f Facts) *table.Table { return s.findingTable(f) },
 }
@@ -35,6 +36,8 @@ type FindingCells struct {
 	Rank       *uint32  `key:"rank" unit:"id"`
 	Confidence string   `key:"confidence"` // `certain` or `likely`
 	Query      string   `key:"query"`      // command that shows it, with `LOG` for the logs
+	Cause      string   `key:"cause"`      // what a thread did for most of the time, as in `idle`; "" where it is not known
+	Also       []string `key:"also"`       // list of what else has this cause, as text, with the kinds
 }
 
 // wholeWork returns what findings lack.
@@ -56,13 +59,13 @@ func (s *Sink) Findings(incomplete bool) (list []findings.Finding, whole bool) {
 	for _, d := range s.busy.sorted() {
 		whole = whole && d.Late == 0
 	}
-	loads := s.busy.loads(s.ranks, s.findings.Steady)
-	ofRanks := s.ranks.Findings(s.findings.Limits(), loads, s.work.launched(), s.findings.Idle, whole)
+	ofRanks := s.ranks.Findings(s.findings.Limits(), s.loads(), s.work.launched(), s.findings.Idle, whole)
 	own := s.findings.List(whole, s.idleSteady)
 	if whole {
 		own = append(own, s.pathFindings()...)
 	}
-	return s.ranks.Arrange(findings.WithoutTwice(s.saving(own, whole)), s.saving(ofRanks, whole)), whole
+	all := s.ranks.Arrange(findings.WithoutTwice(s.saving(own, whole)), s.saving(ofRanks, whole))
+	return findings.Folded(all), whole
 }
 
 // saving gives findings their costs: what the replay of the process saves without the habit. Findings that cost too
@@ -128,6 +131,10 @@ func (s *Sink) findingCells(f *findings.Finding) FindingCells {
 		Name: f.Kind, Title: f.Title, PID: f.Process.PID, GPU: f.GPU, Rank: f.Process.Rank.Nullable(), Count: f.Count,
 		First: s.clock.since(f.First), Last: s.clock.since(f.Last), At: []uint64{},
 		Evidence: f.Evidence, Try: f.Try, Confidence: Confidence(f.Certain()), Query: s.Query(f),
+		Cause: f.Cause, Also: []string{},
+	}
+	for _, e := range f.Effects {
+		x.Also = append(x.Also, cmp.Or(e.Effect, e.Title)+" ("+e.Kind+")")
 	}
 	if f.Cost > 0 {
 		x.Cost = &f.Cost
@@ -156,8 +163,12 @@ func (x *FindingCells) lines() table.Paragraph {
 	} else {
 		items = append(items, table.Item{Label: "where", Text: process})
 	}
-	items = append(items, table.Item{Label: "see", Text: x.moments()},
-		table.Item{Label: "evidence", Text: figures.Clean(x.Evidence)}, table.Item{Label: "try", Text: figures.Clean(x.Try)},
+	items = append(items, table.Item{Label: "look at", Text: x.moments()},
+		table.Item{Label: "try", Text: figures.Clean(x.Try)})
+	if len(x.Also) > 0 {
+		items = append(items, table.Item{Label: "also", Text: figures.Clean(strings.Join(x.Also, "; "))})
+	}
+	items = append(items, table.Item{Label: "evidence", Text: figures.Clean(x.Evidence)},
 		table.Item{Label: "show", Text: figures.Clean(x.Query)})
 	return table.Paragraph{Head: fmt.Sprintf("%s (%s, %s)", figures.Clean(x.Title), x.Name, x.Confidence), Items: items}
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/convert/stats/internal/ranks"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/convert/timeline"
@@ -32,21 +31,25 @@ func waitedOf(w ranks.Waits) waitedColumns {
 }
 
 // loads are what each process did on each GPU in its steady state.
-func (b *busy) loads(c *ranks.Collector, steady func(*timeline.Process) findings.Interval) (all []ranks.Load) {
-	for _, d := range b.sorted() {
+func (s *Sink) loads() (all []ranks.Load) {
+	counts := make(map[*timeline.Process]uint64) // of steps of the steady state
+	for _, k := range s.steps.Main() {
+		counts[k.Process] = uint64(len(k.Parts) - s.starting(k))
+	}
+	for _, d := range s.busy.sorted() {
 		if d.Late > 0 {
 			continue
 		}
 		for _, p := range d.Parts {
-			during := steady(p.Process)
+			during := s.findings.Steady(p.Process)
 			until, known := p.Until(during.From)
 			if p.First >= p.Last || !known {
 				continue
 			}
 			m := p.Times().Until(p.Last).Less(until)
 			all = append(all, ranks.Load{
-				Process: c.Process(p.Process), GPU: d.index, Compute: m.Compute, Exposed: m.Exposed(),
-				Span: during.To - during.From, From: during.From, First: p.First, Last: p.Last,
+				Process: s.ranks.Process(p.Process), GPU: d.index, Compute: m.Compute, Exposed: m.Exposed(),
+				Span: during.To - during.From, From: during.From, First: p.First, Last: p.Last, Steps: counts[p.Process],
 			})
 		}
 	}

@@ -3,7 +3,9 @@ package stats
 import (
 	"cmp"
 	"slices"
+	"strings"
 
+	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 )
 
@@ -22,6 +24,7 @@ type Report struct {
 
 // Reports are all reports, in the order in which people read them.
 var Reports = []*Report{
+	&findingsReport,
 	&stepKindsReport,
 	&criticalPathReport,
 	&profileReport,
@@ -54,7 +57,6 @@ var Reports = []*Report{
 	&nvtxMetricsReport,
 	&threadsReport,
 	&processesReport,
-	&findingsReport,
 }
 
 // What reports need.
@@ -114,6 +116,31 @@ func Names() []string { return names(func(*Report) bool { return true }) }
 // Unasked reports whether people see the report without naming it.
 func (r *Report) Unasked(s *Sink) bool {
 	return (!r.OfRanks || s.Ranks() >= 2) && (r.unasked == nil || r.unasked(s))
+}
+
+// always are the reports that people see without naming them, whatever the findings are.
+var always = []*Report{&findingsReport, &stepKindsReport, &profileReport, &kernelsReport}
+
+// First returns the names of the reports that people see without naming them: what limits the run, and the tables that
+// show it.
+func (s *Sink) First(f Facts) (list []string) {
+	support := make(map[string]bool)
+	if !f.Chosen {
+		found, _ := s.Findings(f.Incomplete)
+		for i := range found {
+			if k := findings.KindOf(found[i].Kind); k.Name != findings.Startup {
+				for name := range strings.SplitSeq(k.Reports, ",") {
+					support[name] = true
+				}
+			}
+		}
+	}
+	for _, r := range Reports {
+		if r.Unasked(s) && (slices.Contains(always, r) || support[r.Name] && !r.Detail) {
+			list = append(list, r.Name)
+		}
+	}
+	return list
 }
 
 // Folded returns the stacks of the report, nil if it has none.

@@ -31,7 +31,13 @@ type Finding struct {
 	Without func(*critical.Without)
 	Guess   bool // Cost is the time that the habit takes: what its removal would save is not known
 
-	Explains []Explained // other findings of which this one is the cause
+	Explains []Explained // idle time of GPUs of which this one is the cause
+
+	// Cause is what a thread did for most of the time, as the rows of idle and of critical_path say it; "" where it is
+	// not known.
+	Cause   string
+	Effect  string    // Title without the cause
+	Effects []Finding // findings that show the same cause elsewhere: see [Folded]
 
 	elsewhere bool // see WithoutTwice
 }
@@ -42,6 +48,17 @@ type Explained struct {
 	GPU     uint32
 	Time    uint64 // ns
 	About   bool   // an estimate
+}
+
+// Explanation is what a finding explains of another one, nil for nothing.
+func (f *Finding) Explanation(of *Finding) *Explained {
+	i := slices.IndexFunc(f.Explains, func(x Explained) bool {
+		return (of.Kind == "gaps" || of.Kind == IdleGPU) && of.Process == x.Process && *of.GPU == x.GPU
+	})
+	if i < 0 {
+		return nil
+	}
+	return &f.Explains[i]
 }
 
 // A Kind is a kind of finding.
@@ -175,11 +192,11 @@ func Sorted(all []Finding) []Finding {
 	return all
 }
 
-// weight is the cost by which findings are sorted. That a GPU is idle is no cause: findings that cost a fifth of it say
+// weight is the cost by which findings are sorted. That a GPU is idle is no cause: findings that cost a tenth of it say
 // more.
 func (f *Finding) weight() uint64 {
 	if f.Kind == IdleGPU {
-		return f.Cost / 5
+		return f.Cost / 10
 	}
 	return f.Cost
 }
@@ -391,25 +408,33 @@ func (r *report) gaps(idle SteadyIdles) {
 		if !r.worth(e, 1) {
 			continue
 		}
-		mostly, all := "", idle.on(r.process, gpu)
+		all, cause := idle.on(r.process, gpu), g.mostly(r.steady.From)
 		text := all.words(r.steady)
 		if all != nil && r.idles(all) && !all.explains(e.cost) {
 			text = "all idle time of the GPU is in " + IdleGPU
 		}
-		if m := g.mostly(r.steady.From); m != "" {
-			mostly = "in these gaps mostly " + m + "; "
-		}
 		for kind, ns := range meanwhile(g.did.since(r.steady.From)) {
 			if try := remedies[kind]; try != "" && ns > e.cost/2 {
-				title := fmt.Sprintf("%s is idle in a gap of %s", r.collector.gpuName(gpu), figures.Duration(e.cost))
+				title := fmt.Sprintf("%s is idle for %s", r.collector.gpuName(gpu), figures.Duration(e.cost))
 				if e.count > 1 {
-					title = fmt.Sprintf("%s is idle in %s gaps, the longest %s", r.collector.gpuName(gpu), figures.Group(e.count), figures.Duration(e.longest[0].cost))
+					title = fmt.Sprintf("%s is idle %s times, for up to %s", r.collector.gpuName(gpu),
+						figures.Group(e.count), figures.Duration(e.longest[0].cost))
 				}
-				r.add("gaps", e, Finding{Title: title, Without: g.without(kind),
-					GPU: &gpu, Evidence: mostly + text + r.atLines(&g.ends, "; the gaps end with launches at ", e.count), Try: try})
+				r.add("gaps", e, Finding{
+					Title: causedBy(cause, title), Cause: cause, Effect: title, Without: g.without(kind), GPU: &gpu,
+					Evidence: text + r.atLines(&g.ends, "; the gaps end with launches at ", e.count), Try: try,
+				})
 			}
 		}
 	}
+}
+
+// causedBy is a title with the cause in front.
+func causedBy(cause, effect string) string {
+	if cause == "" {
+		return effect
+	}
+	return cause + ": " + effect
 }
 
 // without takes away what the launching threads did in the gaps, of one kind.

@@ -125,9 +125,60 @@ func (r *report) idle(all SteadyIdles) {
 		gpu := g.GPU
 		share := 100 * float64(ns) / float64(r.steady.length())
 		title := fmt.Sprintf("%s is idle for %.1f %% of the steady state", r.collector.gpuName(gpu), share)
-		r.add(IdleGPU, e, Finding{Title: title, GPU: &gpu, Evidence: g.words(r.steady), Try: try, elsewhere: explained})
+		cause := g.mostly()
+		r.add(IdleGPU, e, Finding{
+			Title: causedBy(cause, title), Cause: cause, Effect: title, GPU: &gpu, Evidence: g.words(r.steady), Try: try,
+			elsewhere: explained,
+		})
 	}
 }
+
+// mostly names what the launching threads did for more than half of the idle time, "" for something that is not known.
+func (g *SteadyIdle) mostly() string {
+	for _, r := range g.Rows {
+		if d := doingOf(r); r.Time > g.time()/2 && isKnown(d.kind) {
+			return d.name
+		}
+	}
+	return ""
+}
+
+// Folded folds findings into the first one that has the same cause in the same process, or explains most of their idle
+// time. That a rank comes late since it computes longer is an effect of that.
+func Folded(list []Finding) (causes []Finding) {
+	for _, f := range list {
+		i := slices.IndexFunc(causes, func(c Finding) bool { return c.includes(&f) || f.includes(&c) })
+		switch {
+		case i < 0:
+			causes = append(causes, f)
+		case causes[i].includes(&f):
+			c := &causes[i]
+			if c.Effects = append(c.Effects, f); KindOf(c.Kind).Ranks && c.Cause != "" && c.Cause == f.Cause {
+				c.Try = f.Try // that of the cause
+			}
+		default:
+			f.Effects = append(f.Effects, causes[i])
+			causes[i] = f
+		}
+	}
+	return causes
+}
+
+// includes reports whether a finding has the cause of a later one, or is it.
+func (f *Finding) includes(of *Finding) bool {
+	x := f.Explanation(of)
+	switch {
+	case f.Cause != "" && f.Cause == of.Cause && f.Process == of.Process:
+		return true
+	case x != nil:
+		return x.Time > of.Cost/2
+	}
+	return f.Kind == imbalance && of.Kind == "straggling_rank" && of.Cause == "" && f.Process == of.Process &&
+		f.Cost > of.Cost/2
+}
+
+// imbalance is the kind of a rank that computes longer than the others.
+const imbalance = "compute_imbalance"
 
 // WithoutTwice leaves out findings about idle GPUs of which another finding of the list has the idle time in its evidence.
 func WithoutTwice(list []Finding) []Finding {

@@ -66,6 +66,11 @@ func (g *gaps) keep(x critical.Lost) {
 	g.kept = append(g.kept, x)
 }
 
+// isKnown reports whether a kind of doing says what a thread did.
+func isKnown(kind doingKind) bool {
+	return !slices.Contains([]doingKind{nothingKnown, outside, queued, computesUnseen, blockedUnseen}, kind)
+}
+
 // mostly names what the launching threads did for more than half of the time of gaps, "" for nothing or something that is not known.
 func (g *gaps) mostly(since uint64) string {
 	t := g.did.since(since)
@@ -73,11 +78,7 @@ func (g *gaps) mostly(since uint64) string {
 		return ""
 	}
 	d := largest(t, func(d doing) string { return d.name })[0]
-	switch d.kind {
-	case nothingKnown, outside, queued, computesUnseen, blockedUnseen:
-		return ""
-	}
-	if t[d].cost <= g.since(since).cost/2 {
+	if !isKnown(d.kind) || t[d].cost <= g.since(since).cost/2 {
 		return ""
 	}
 	return d.name

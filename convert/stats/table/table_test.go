@@ -346,24 +346,6 @@ func TestShort(t *testing.T) {
 	}
 }
 
-func TestColumnsWithoutRoom(t *testing.T) {
-	t.Parallel()
-	one := &Table{Name: "one", Columns: []Column{{Key: "name", Title: "name"}}, Rows: rowsOf([][]any{make([]any, 9)})}
-	one.Rows[0].Cells[0] = "a"
-	for range 8 {
-		one.Columns = append(one.Columns, Column{Key: "x", Title: "a long title", Unit: Number, Rank: 1})
-	}
-	for width, want := range map[int]string{60: "columns without room: one 5; ", Wide: ""} {
-		var b strings.Builder
-		if err := WriteText(&b, []*Table{one}, width); err != nil {
-			t.Fatal(err)
-		}
-		if got := b.String(); strings.Contains(got, "columns without room") != (want != "") || !strings.Contains(got, want) {
-			t.Errorf("in %d characters:\n%s", width, got)
-		}
-	}
-}
-
 // Find returns the structs of a table in the order of its rows, and none of rows that Top leaves out.
 func TestFind(t *testing.T) {
 	t.Parallel()

@@ -25,7 +25,6 @@ type layout struct {
 	columns []Column
 	cells   [][]string // of each column, the title first
 	widths  []int
-	dropped int // columns that have no room
 }
 
 // newLayout chooses the columns of a table that fit a width.
@@ -118,7 +117,6 @@ func (l *layout) drop() bool {
 	if l.columns[worst].Rank == 0 {
 		return false
 	}
-	l.dropped++
 	l.columns = slices.Delete(l.columns, worst, worst+1)
 	l.cells = slices.Delete(l.cells, worst, worst+1)
 	l.widths = slices.Delete(l.widths, worst, worst+1)
@@ -219,7 +217,6 @@ func (l *layout) line(row int) string {
 func WriteText(w io.Writer, tables []*Table, width int) error {
 	var b titled
 	var empty strings.Builder
-	var narrow []string // tables without room for all columns
 	for _, t := range tables {
 		if len(t.Rows) == 0 {
 			fmt.Fprintf(&empty, "%s: %s\n", t.Name, figures.Clean(t.Reason))
@@ -233,9 +230,6 @@ func WriteText(w io.Writer, tables []*Table, width int) error {
 			continue
 		}
 		l := newLayout(t, width-between)
-		if l.dropped > 0 {
-			narrow = append(narrow, t.Name+" "+figures.Group(uint64(l.dropped)))
-		}
 		b.faint("  " + l.line(0))
 		for row := range len(t.Rows) {
 			b.WriteString("  " + l.line(row+1) + "\n")
@@ -243,12 +237,16 @@ func WriteText(w io.Writer, tables []*Table, width int) error {
 		remarks(&b.Builder, t, "  ", width)
 		b.WriteString("\n")
 	}
-	if len(narrow) > 0 {
-		line := "columns without room: " + strings.Join(narrow, ", ") + "; --wide, a wider line and JSON have them"
-		wrapped(&empty, "", "  ", line, width)
-	}
 	b.WriteString(empty.String())
 	return b.flush(w)
+}
+
+// WriteParagraph writes a text in lines of a width.
+func WriteParagraph(w io.Writer, text string, width int) error {
+	var b strings.Builder
+	wrapped(&b, "", "  ", text, width)
+	_, err := io.WriteString(w, b.String())
+	return err
 }
 
 // A titled text is one with lines that stand out, where it is written to a [Styler].

@@ -75,8 +75,11 @@ func (m *communicator) explained(f *findings.Finding, found []uint64, gaps []*fi
 	did := ""
 	if gaps[most].Mostly != "" {
 		did = ": mostly " + gaps[most].Mostly
+		if 2*total > f.Cost {
+			f.Cause, f.Title = gaps[most].Mostly, f.Title+": "+gaps[most].Mostly
+		}
 	}
-	f.Evidence += fmt.Sprintf(", %s%s of that because %s idle%s (see gaps)", about(some), figures.Duration(total), owners, did)
+	f.Evidence += fmt.Sprintf(", %s%s of that because %s idle%s", about(some), figures.Duration(total), owners, did)
 }
 
 // before is the part that came last but one, with hosts set of those on other hosts; -1 if there is none.
@@ -111,7 +114,7 @@ func (c *Collector) Arrange(own, among []findings.Finding) []findings.Finding {
 	}
 	all := findings.Sorted(slices.Concat(own, among))
 	for i, f := range all {
-		first := slices.IndexFunc(all[:i], func(g findings.Finding) bool { return explains(&f, &g) != nil })
+		first := slices.IndexFunc(all[:i], func(g findings.Finding) bool { return f.Explanation(&g) != nil })
 		if first >= 0 {
 			all = slices.Insert(slices.Delete(all, i, i+1), first, f)
 		}
@@ -119,21 +122,10 @@ func (c *Collector) Arrange(own, among []findings.Finding) []findings.Finding {
 	return append(all, again...)
 }
 
-// explains is what a finding explains of another one, nil for nothing.
-func explains(f, g *findings.Finding) *findings.Explained {
-	i := slices.IndexFunc(f.Explains, func(x findings.Explained) bool {
-		return (g.Kind == "gaps" || g.Kind == findings.IdleGPU) && g.Process == x.Process && *g.GPU == x.GPU
-	})
-	if i < 0 {
-		return nil
-	}
-	return &f.Explains[i]
-}
-
 // tell has the findings that another one explains say so.
 func tell(f *findings.Finding, all []findings.Finding) {
 	for i := range all {
-		if x := explains(f, &all[i]); x != nil {
+		if x := f.Explanation(&all[i]); x != nil {
 			all[i].Evidence += fmt.Sprintf("; other ranks waited for %s%s of it (%s)", about(x.About), figures.Duration(x.Time), f.Kind)
 		}
 	}

@@ -30,6 +30,7 @@ type Load struct {
 	Compute, Exposed, Span uint64 // ns; in the steady state
 	From                   uint64 // beginning of the steady state
 	First, Last            uint64 // of all its work there
+	Steps                  uint64 // of the steady state; 0 where none are known
 }
 
 // Findings returns what is odd among the ranks. Loads are exact; kernels are all of the timeline; idle has the gaps of processes. With whole false
@@ -39,7 +40,7 @@ func (c *Collector) Findings(limits *findings.Thresholds, loads []Load, kernels 
 	if !whole {
 		idle = func(*timeline.Process) []findings.Idle { return nil }
 	}
-	all = r.stragglers(limits, idle)
+	all = r.stragglers(limits, idle, loads)
 	for i := range all {
 		f := &all[i]
 		span := c.Process(f.Process).steady
@@ -101,10 +102,17 @@ func wholeOf(loads []Load) (whole []Load) {
 
 // stragglers are the ranks that come last in clearly more collectives than their share, and cost the others time; or the hosts, where
 // several ranks of one do.
-func (r *Result) stragglers(limits *findings.Thresholds, idle idleOf) (all []findings.Finding) {
+func (r *Result) stragglers(limits *findings.Thresholds, idle idleOf, loads []Load) (all []findings.Finding) {
 	found := make(map[*Process]straggler)
 	others := make(map[*Process]uint64) // ns that all others could be earlier
 	var order []*Process
+	stepsOf := func(p *Process) uint64 {
+		i := slices.IndexFunc(loads, func(l Load) bool { return l.Process == p })
+		if i < 0 {
+			return 0
+		}
+		return loads[i].Steps
+	}
 	note := func(p *Process, m *communicator, f findings.Finding, who []int, hosts bool) {
 		cost := f.Cost * uint64(len(m.members)-1)
 		if _, again := found[p]; !again {
@@ -118,7 +126,7 @@ func (r *Result) stragglers(limits *findings.Thresholds, idle idleOf) (all []fin
 		lags := lagsOf(m.blame, leastLate(m.blame))
 		for i, p := range m.members {
 			if m.behind(limits, &lags[i], len(m.members), m.size()) {
-				note(p, m, m.straggler(p, &lags[i]), []int{i}, false)
+				note(p, m, m.straggler(p, &lags[i], stepsOf(p)), []int{i}, false)
 			}
 		}
 	}
@@ -130,7 +138,7 @@ func (r *Result) stragglers(limits *findings.Thresholds, idle idleOf) (all []fin
 				continue
 			}
 			if m.behind(limits, &lags[i], hosts, hosts) {
-				note(p, m, m.slowHost(p, len(onHost), &lags[i]), onHost, true)
+				note(p, m, m.slowHost(p, len(onHost), &lags[i], stepsOf(p)), onHost, true)
 			}
 		}
 	}
@@ -237,18 +245,27 @@ func byChance(count, n int, p float64) (sum float64) {
 	return sum
 }
 
-// finding makes a finding of a lag.
-func (m *communicator) finding(kind string, p *Process, l *lag, beside string) findings.Finding {
-	f := findings.Finding{Kind: kind, Process: p.Process, Cost: l.blame.cost * m.Step(), Count: uint64(len(l.late)), First: l.first, Last: l.end}
+// finding makes a finding of a lag, of a rank that makes so many steps in its steady state.
+func (m *communicator) finding(kind, who string, p *Process, l *lag, steps uint64, beside string) findings.Finding {
+	f := findings.Finding{
+		Kind: kind, Process: p.Process, Cost: l.blame.cost * m.Step(), Count: uint64(len(l.late)), First: l.first, Last: l.end,
+	}
 	for _, x := range l.at {
 		f.At = append(f.At, x.at)
 	}
+	often := ", " + figures.Count(f.Count, "time", "times")
+	if f.Count == steps {
+		often = " every step"
+	}
+	f.Title = who + " " + figures.Duration(middle(l.late)) + " late" + often
 	most := ""
 	if m.lack() != "" {
 		most = "up to " // an absent rank may have come shortly before
 	}
-	f.Evidence = fmt.Sprintf("communicator %s: last in %s of the %s in which all others wait %s or more (%s), by %s in the median; each other rank could be %s%s earlier", m.name(),
-		figures.Group(f.Count), figures.Count(l.of, "collective", "collectives"), figures.Duration(l.least), beside, figures.Duration(middle(l.late)), most, figures.Duration(f.Cost))
+	f.Evidence = fmt.Sprintf("communicator %s: last in %s of the %s in which all others wait %s or more (%s), "+
+		"with %.1f %% of all waiting; every other rank would save %s%s", m.name(), figures.Group(f.Count),
+		figures.Count(l.of, "collective", "collectives"), figures.Duration(l.least), beside, 100*l.share, most,
+		figures.Duration(f.Cost))
 	if m.Step() > 1 {
 		f.Evidence += ", estimated from one of " + figures.Group(m.Step()) + " collectives"
 	}
@@ -270,17 +287,17 @@ func (m *communicator) doubt(f *findings.Finding) {
 	}
 }
 
-func (m *communicator) straggler(p *Process, l *lag) findings.Finding {
-	f := m.finding("straggling_rank", p, l, fmt.Sprintf("an equal share would be %.0f %%", 100/float64(len(m.members))))
-	f.Title = fmt.Sprintf("%s makes the others wait: %.1f %% of the waiting in collectives of %s is for it", p.name(), 100*l.share, m.compared())
+func (m *communicator) straggler(p *Process, l *lag, steps uint64) findings.Finding {
+	even := fmt.Sprintf("of %s; an equal share would be %.0f %%", m.compared(), 100/float64(len(m.members)))
+	f := m.finding("straggling_rank", p.name()+" is", p, l, steps, even)
 	f.Try = "compare this rank with the others: --report ranks,kernels with --ranks, its clocks (--report metrics), " +
 		"its data loader and the other processes of its host"
 	return f
 }
 
-func (m *communicator) slowHost(p *Process, on int, l *lag) findings.Finding {
-	f := m.finding("straggling_host", p, l, fmt.Sprintf("its %d ranks take turns", on))
-	f.Title = fmt.Sprintf("the ranks of host %s make the others wait: %.1f %% of the waiting in collectives of %d hosts is for them", p.Host, 100*l.share, m.hostCount())
+func (m *communicator) slowHost(p *Process, on int, l *lag, steps uint64) findings.Finding {
+	turns := fmt.Sprintf("of %d hosts; its %d ranks take turns", m.hostCount(), on)
+	f := m.finding("straggling_host", "the ranks of host "+p.Host+" are", p, l, steps, turns)
 	f.Try = "look at what the ranks of the host share: CPUs, memory bandwidth, cooling, the network adapter, other jobs"
 	return f
 }
@@ -382,7 +399,11 @@ func imbalance(limits *findings.Thresholds, loads []Load, kernels []Kernel) *fin
 		against, than = figures.Duration(usual)+" of "+least.name(), least.name()
 	}
 	f.Title = fmt.Sprintf("%s computes %.0f %% longer than %s", most.name(), 100*float64(more)/float64(max(usual, 1)), than)
-	f.Evidence = fmt.Sprintf("%s against %s%s", figures.Duration(most.Compute), against, difference(most, loads, kernels, more))
+	cause, kernel := difference(most, loads, kernels, more)
+	f.Evidence = fmt.Sprintf("%s against %s%s", figures.Duration(most.Compute), against, kernel)
+	if cause != "" {
+		f.Title += ": " + cause
+	}
 	part := float64(more) / float64(most.Compute)
 	f.Without = func(x *critical.Without) { x.Kernels("", part) }
 	f.Try = "give the ranks equal parts of the work: lengths of sequences, experts, layers of a pipeline's stage"

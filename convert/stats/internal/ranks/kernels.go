@@ -95,8 +95,9 @@ func (u *Users) by(p *Process) kernelUse {
 	return u.uses[p.Index]
 }
 
-// difference names the kernel that makes a rank compute longer than the others, "" if none makes half of it.
-func difference(most *Load, loads []Load, kernels []Kernel, more uint64) string {
+// difference names the kernel that makes a rank compute longer than the others, and says how much; "" if none makes half
+// of it.
+func difference(most *Load, loads []Load, kernels []Kernel, more uint64) (cause, text string) {
 	var kernel *Kernel
 	var here kernelUse
 	found, there := more/2, uint64(0)
@@ -108,7 +109,7 @@ func difference(most *Load, loads []Load, kernels []Kernel, more uint64) string 
 			}
 		}
 		if len(list) == 0 {
-			return ""
+			return "", ""
 		}
 		x, usual := kernels[i].On.by(most.Process), middle(list)
 		if d := x.time - min(x.time, usual); d > found && d <= 2*more { // more than all: it is of the start-up
@@ -116,9 +117,10 @@ func difference(most *Load, loads []Load, kernels []Kernel, more uint64) string 
 		}
 	}
 	if kernel == nil {
-		return ""
+		return "", ""
 	}
-	text := fmt.Sprintf("; mostly the kernel %s: %s", figures.Cut(kernel.Title, 40), figures.Duration(here.time))
+	cause = "the kernel " + figures.Cut(kernel.Title, 40)
+	text = "; mostly " + cause + ": " + figures.Duration(here.time)
 	switch {
 	case kernel.only(most, loads):
 		text += ", on this rank alone"
@@ -128,9 +130,10 @@ func difference(most *Load, loads []Load, kernels []Kernel, more uint64) string 
 		text += " against " + figures.Duration(there) + " in the median of the others"
 	}
 	if here.python != nil {
-		text += "; its longest launch is at " + here.python.Own().Short()
+		line := here.python.Own().Short()
+		cause, text = cause+" of "+line, text+"; its longest launch is at "+line
 	}
-	return text
+	return cause, text
 }
 
 // only reports whether one of the ranks alone runs the kernel.
