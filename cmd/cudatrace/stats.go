@@ -42,6 +42,10 @@ func statsCommand(con *console.Console) *cli.Command {
 			&cli.StringFlag{Category: outputGroup, Name: "top", Usage: "only the first `N` rows of each report, 0 for all (default: 10, in json and csv all)"},
 			&cli.StringFlag{Category: outputGroup, Name: "headers", Value: "cudatrace", Usage: "`cudatrace|nsys`: names of the columns in csv; nsys writes the reports that Nsight Systems has too, as it writes them"},
 		}, slices.Concat(findingFlags(), filterFlags(), []cli.Flag{
+			&cli.BoolFlag{
+				Category: partGroup, Name: "with-startup",
+				Usage: "count the start-up, too, where tables are of the steady state (docs/findings.md)",
+			},
 			&cli.BoolFlag{Category: partGroup, Name: "clip", Usage: "with --from, --to or --steps: of what crosses a limit count only the part within it (default: all of it)"},
 		})...),
 		Action: func(c *cli.Context) error { return runStats(c, con) },
@@ -60,6 +64,7 @@ type statsOptions struct {
 	top     int
 	filter  convert.Filter
 	clip    bool
+	startup bool
 	limits  findings.Thresholds
 }
 
@@ -165,6 +170,7 @@ func readStatsOptions(c *cli.Context) (o statsOptions, err error) {
 	if o.filter, err = filterOptions(c); err != nil {
 		return o, err
 	}
+	o.startup = c.Bool("with-startup")
 	f := &o.filter
 	if o.clip = c.Bool("clip"); o.clip && f.From == 0 && f.To == 0 && f.Last == 0 && !f.Steps.Chosen {
 		return o, usagef(statsName, "stats: --clip needs --from, --to or --steps")
@@ -270,7 +276,7 @@ func (o *statsOptions) print(con *console.Console, sink *stats.Sink, logs []conv
 		return o.writeSheets(con, o.nsysSheets(sink))
 	}
 	facts := statsFacts(logs, all)
-	facts.Chosen = o.filter.Gappy()
+	facts.Chosen, facts.Startup = o.filter.Gappy(), o.startup
 	tables := o.choose(sink.Tables(facts))
 	var more []string // reports that are not shown
 	if !o.named && o.forPeople() {

@@ -33,8 +33,8 @@ var overalls = withSteps([]overall{
 	sumOf("set_count", table.Number, "sets", "count"),
 	sumOf("busy_time", table.Duration, "devices", "busy_ns"),
 	sumOf("idle_time", table.Duration, "devices", "idle_ns"),
-	{name: "gpu_busy", unit: table.Share, up: "higher", down: "lower", reports: []string{"devices"}, of: func(r *Run) float64 {
-		return r.total("devices", "busy_ns") / r.total("devices", "span_ns")
+	{name: "gpu_busy", unit: table.Share, up: "higher", down: "lower", reports: []string{"profile"}, of: func(r *Run) float64 {
+		return r.total("profile", "busy_ns") / r.total("profile", "span_ns")
 	}},
 	sumOf("call_time", table.Duration, "processes", "in_calls_ns"),
 	sumOf("call_count", table.Number, "processes", "calls"),
@@ -55,6 +55,12 @@ const stepTime = "step_time"
 // stepKinds is the report of the kinds of step.
 const stepKinds = "step_kinds"
 
+// ownTimes are the figures a step that the steps have themselves: their columns of step_kinds, of the steady state.
+var ownTimes = map[string][]string{
+	"step_busy_time": {"compute_ns", "exposed_ns", "copy_ns"},
+	"step_idle_time": {"idle_ns"},
+}
+
 // withSteps adds each sum over a run as a figure a step.
 func withSteps(all []overall) []overall {
 	for _, o := range all {
@@ -64,6 +70,15 @@ func withSteps(all []overall) []overall {
 		of := o.of
 		o.name, o.reports, o.ofStep = "step_"+o.name, append([]string{stepKinds}, o.reports...), true
 		o.of = func(r *Run) float64 { return of(r) / r.stepCount() }
+		if own := ownTimes[o.name]; own != nil {
+			o.reports = []string{stepKinds}
+			o.of = func(r *Run) (mean float64) {
+				for _, column := range own {
+					mean += r.ofSteps(column) / r.ofSteps("count")
+				}
+				return mean
+			}
+		}
 		all = append(all, o)
 	}
 	return all

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/cudatrace/cudatrace/convert/internal/activity"
+	"github.com/cudatrace/cudatrace/convert/internal/sketch"
 	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/convert/timeline"
@@ -18,27 +19,26 @@ var causes = [activity.Causes]string{"launched late", "dependency", "other work"
 var idleReport = Report{
 	Name: "idle", Title: "idle time of GPUs by its cause",
 	needs: gpuWork, whyEmpty: "no idle time between GPU work",
-	table: func(s *Sink, _ Facts) *table.Table { return s.idleTable() },
+	table: func(s *Sink, f Facts) *table.Table { return s.idleTable(f.Startup) },
 }
 
 // IdleCells is a row of idle.
 type IdleCells struct {
-	Name  string   `key:"name" title:"cause"`     // the cause
-	What  string   `key:"what" title:"meanwhile"` // =
-	GPU   uint32   `key:"gpu" title:"GPU" rank:"5" unit:"id"`
-	Count uint64   `key:"count" title:"gaps" rank:"3"`     // gaps with such time, and the time
+	Name string `key:"name" title:"cause"`     // the cause
+	What string `key:"what" title:"meanwhile"` // =
+	GPU  uint32 `key:"gpu" title:"GPU" rank:"5" unit:"id"`
+	// gaps with such time, and the time, in the [steady state](findings.md#start-up-and-steady-state) of the process whose
+	// work ends the gaps; of the whole run with `--with-startup`, and where the steady state is not known
+	Count uint64   `key:"count" title:"gaps" rank:"3"`
 	Total uint64   `key:"total_ns" title:"total" rank:"1"` // =
-	Share *float64 `key:"share" title:"share" rank:"4"`    // part of the idle time of the GPU
-	// the time in the [steady state](findings.md#start-up-and-steady-state) of the process whose work ends the gaps
-	Steady *uint64 `key:"steady_ns" title:"steady state" rank:"2"`
-	// the longest such time in one gap, and when it begins (for "launched late": when the gap begins)
-	Max   uint64 `key:"max_ns" title:"longest" rank:"6"`
-	MaxAt uint64 `key:"max_at_ns" title:"at" rank:"7" unit:"moment"` // =
+	Share *float64 `key:"share" title:"share" rank:"2"`    // part of the idle time of the GPU
+	// the longest such time in one gap, and when it begins (for "launched late": when the gap begins); `null` where it
+	// was in the start-up
+	Max   *uint64 `key:"max_ns" title:"longest" rank:"6"`
+	MaxAt *uint64 `key:"max_at_ns" title:"at" rank:"7" unit:"moment"` // =
 	// `total_ns` lies between these in 19 of 20 cases; equal where it is [no estimate](threads.md#owners-of-idle-time)
-	TotalLow   uint64  `key:"total_low_ns"`
-	TotalHigh  uint64  `key:"total_high_ns"`  // =
-	SteadyLow  *uint64 `key:"steady_low_ns"`  // likewise of `steady_ns`
-	SteadyHigh *uint64 `key:"steady_high_ns"` // =
+	TotalLow  uint64 `key:"total_low_ns"`
+	TotalHigh uint64 `key:"total_high_ns"` // =
 }
 
 // exact reports whether the total is no estimate.
@@ -46,8 +46,7 @@ func (r *IdleCells) exact() bool { return r.TotalLow == r.TotalHigh }
 
 // idleWords are how people read the columns of which some values are estimates.
 var idleWords = map[string]func(r *IdleCells) string{
-	"count": (*IdleCells).count, "total_ns": (*IdleCells).TotalWords,
-	"share": (*IdleCells).ShareWords, "steady_ns": (*IdleCells).steady,
+	"count": (*IdleCells).count, "total_ns": (*IdleCells).TotalWords, "share": (*IdleCells).ShareWords,
 }
 
 func (r *IdleCells) count() string {
@@ -74,69 +73,96 @@ func (r *IdleCells) ShareWords() string {
 	return figures.SharesBetween(part*float64(r.TotalLow), min(1, part*float64(r.TotalHigh)))
 }
 
-func (r *IdleCells) steady() string {
-	if r.Steady == nil || *r.SteadyLow == *r.SteadyHigh {
-		return table.WordsOf(r.Steady, table.Duration)
-	}
-	return figures.Between(*r.SteadyLow, *r.SteadyHigh)
-}
-
 // An idleRow is the idle time of a reason on a device.
 type idleRow struct {
-	count         uint64
-	total, steady activity.Estimate
+	count uint64
+	total activity.Estimate
 }
 
-// idleRows returns the idle time of a device by reason. What is not known is divided before and in the steady state of
-// each process by itself, so that the time of a steady state is the same wherever it is shown.
-func (s *Sink) idleRows(d *deviceRow) (rows map[activity.Reason]*idleRow, stages bool) {
-	rows = make(map[activity.Reason]*idleRow)
-	add := func(idle *activity.Idle, steady bool) {
-		idle.Pool()
-		for reason, r := range idle.Rows {
-			row := rows[reason]
-			if row == nil {
-				row = new(idleRow)
-				rows[reason] = row
-			}
-			row.count += r.Count
-			if row.total.Add(r.Estimate()); steady {
-				row.steady.Add(r.Estimate())
-			}
-		}
+// idleTimes are the idle time of a device by reason.
+type idleTimes map[activity.Reason]*idleRow
+
+func (t idleTimes) add(idle *activity.Idle) {
+	idle.Pool()
+	for reason, r := range idle.Rows {
+		t.count(reason, r.Count, r.Estimate())
 	}
+}
+
+func (t idleTimes) join(more idleTimes) {
+	for reason, r := range more {
+		t.count(reason, r.count, r.total)
+	}
+}
+
+func (t idleTimes) count(reason activity.Reason, gaps uint64, ns activity.Estimate) {
+	row := t[reason]
+	if row == nil {
+		row = new(idleRow)
+		t[reason] = row
+	}
+	row.count += gaps
+	row.total.Add(ns)
+}
+
+// time is the time of all reasons, in ns.
+func (t idleTimes) time() (ns uint64) {
+	for _, r := range t {
+		ns = sketch.Sum(ns, r.total.Time)
+	}
+	return ns
+}
+
+// idleTimes returns the idle time of a device, of the start-up and of the steady state: what is not known is divided in
+// each of them by itself, so that the time of a steady state is the same wherever it is shown. Where the two can't be
+// told apart all is steady.
+func (s *Sink) idleTimes(d *deviceRow) (starting, steady idleTimes) {
+	starting, steady = make(idleTimes), make(idleTimes)
 	for _, p := range d.Parts {
-		var before, steady activity.Idle
-		if !p.Stages(s.findings.Steady(p.Process).From, &before, &steady) {
-			clear(rows)
-			add(&d.Idle, false)
-			return rows, false
+		var before, after activity.Idle
+		if !p.Stages(s.findings.Steady(p.Process).From, &before, &after) {
+			clear(starting)
+			clear(steady)
+			steady.add(&d.Idle)
+			return starting, steady
 		}
-		add(&before, false)
-		add(&steady, true)
+		starting.add(&before)
+		steady.add(&after)
 	}
-	return rows, true
+	return starting, steady
+}
+
+// steadyFrom is when the first steady state of the processes of a device begins.
+func (s *Sink) steadyFrom(d *deviceRow) (at uint64) {
+	at = timeline.Never
+	for _, p := range d.Parts {
+		at = min(at, s.findings.Steady(p.Process).From)
+	}
+	return at
 }
 
 // idleTable returns the report of idle time by cause.
-func (s *Sink) idleTable() *table.Table {
+func (s *Sink) idleTable(startup bool) *table.Table {
 	var list []IdleCells
-	late, gpus := uint64(0), s.busy.sorted()
+	late, left, gpus := uint64(0), uint64(0), s.busy.sorted()
 	for _, d := range gpus {
 		if late += d.Late; d.Late > 0 {
 			continue
 		}
-		rows, stages := s.idleRows(d)
-		idle := d.Last - d.First - d.Busy()
-		for reason, r := range rows {
-			all := d.Idle.Rows[reason]
+		starting, times := s.idleTimes(d)
+		if startup || len(times) == 0 { // a program that has but started up
+			times.join(starting)
+		} else {
+			left = sketch.Sum(left, starting.time())
+		}
+		idle, from := times.time(), s.steadyFrom(d)
+		for reason, r := range times {
 			x := IdleCells{
-				Name: causes[reason.Cause], What: reason.What, GPU: d.index,
-				Count: r.count, Total: r.total.Time, Share: table.ShareOf(r.total.Time, idle),
-				Max: all.Longest, MaxAt: s.clock.since(all.MaxAt), TotalLow: r.total.Low, TotalHigh: r.total.High,
+				Name: causes[reason.Cause], What: reason.What, GPU: d.index, Count: r.count, Total: r.total.Time,
+				Share: table.ShareOf(r.total.Time, idle), TotalLow: r.total.Low, TotalHigh: r.total.High,
 			}
-			if stages {
-				x.Steady, x.SteadyLow, x.SteadyHigh = &r.steady.Time, &r.steady.Low, &r.steady.High
+			if all := d.Idle.Rows[reason]; all.MaxAt >= from || startup || from >= d.Last {
+				x.Max, x.MaxAt = &all.Longest, new(s.clock.since(all.MaxAt))
 			}
 			list = append(list, x)
 		}
@@ -156,6 +182,9 @@ func (s *Sink) idleTable() *table.Table {
 		t.SetRank(1, "gpu")
 	}
 	t.Notes = note(late, "idle times")
+	if left > 0 {
+		t.Notes = append(t.Notes, "idle for "+figures.Duration(left)+" more in the start-up (--with-startup counts it)")
+	}
 	return t
 }
 

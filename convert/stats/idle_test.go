@@ -45,8 +45,8 @@ func TestIdleGPU(t *testing.T) {
 			if cell(idle, row, "gpu") != uint64(0) {
 				continue
 			}
-			steady += cell(idle, row, "steady_ns").(uint64)
-			owners[cell(idle, row, "what").(string)] = idle.Words(row, idle.Column("steady_ns"))
+			steady += cell(idle, row, "total_ns").(uint64)
+			owners[cell(idle, row, "what").(string)] = idle.Words(row, idle.Column("total_ns"))
 		}
 		row, at, words := idleOf(found, 0)
 		if row.Cells == nil {
@@ -96,12 +96,12 @@ func TestSleepsAreCountedOnce(t *testing.T) {
 		t.Fatal(idle.Rows)
 	}
 	row := idle.Rows[i]
-	low, high := cell(idle, row, "steady_low_ns").(uint64), cell(idle, row, "steady_high_ns").(uint64)
+	low, high := cell(idle, row, "total_low_ns").(uint64), cell(idle, row, "total_high_ns").(uint64)
 	if truth := 999 * 2 * ms; low > truth || high < truth || high-low > truth/10 {
 		t.Errorf("slept for %d to %d ns", low, high)
 	}
 	_, _, words := idleOf(all["findings"], 0)
-	want := sleeps + " " + idle.Words(row, idle.Column("steady_ns"))
+	want := sleeps + " " + idle.Words(row, idle.Column("total_ns"))
 	if words == nil || !strings.HasPrefix(words[2], want) {
 		t.Errorf("findings %q, want %q", all["findings"].Rows, want)
 	}

@@ -177,7 +177,7 @@ func TestSumsProcessor(t *testing.T) {
 				t.Fatal(err)
 			}
 			tr, tables := tptest.Open(t, out), make(map[string]*table.Table)
-			for _, r := range sinkOf(t, o, path).Tables(stats.Facts{}) {
+			for _, r := range sinkOf(t, o, path).Tables(stats.Facts{Startup: true}) {
 				tables[r.Name] = r
 			}
 			tptest.NoErrors(t, tr)

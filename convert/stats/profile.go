@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cudatrace/cudatrace/convert/internal/activity"
 	"github.com/cudatrace/cudatrace/convert/internal/sketch"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/convert/timeline"
@@ -61,14 +62,17 @@ var profileReport = Report{
 
 // ProfileCells is the row of profile.
 type ProfileCells struct {
-	Name          string   `key:"name" title:"GPUs"` // `all`, and the number of GPUs with work
-	GPUs          int      `key:"gpus"`              // =
-	BusyShare     *float64 `key:"busy_share"`        // as in `devices`
-	Busy          *uint64  `key:"busy_ns"`           // as in `devices`
-	Span          *uint64  `key:"span_ns"`           // as in `devices`
-	Compute       *uint64  `key:"compute_ns"`        // as in `ranks`
-	Copies        *uint64  `key:"copy_ns"`           // as in `ranks`
-	Communication *uint64  `key:"communication_ns"`  // as in `ranks`
+	Name string `key:"name" title:"GPUs"` // `all`, and the number of GPUs with work
+	GPUs int    `key:"gpus"`              // =
+	// as in `devices`, but in the [steady state](findings.md#start-up-and-steady-state); on a GPU of several processes,
+	// and with `--with-startup`, from the first work to the last
+	BusyShare     *float64 `key:"busy_share"`
+	Busy          *uint64  `key:"busy_ns"`          // =
+	Span          *uint64  `key:"span_ns"`          // =
+	Startup       *uint64  `key:"startup_ns"`       // time from the first work on that is left out
+	Compute       *uint64  `key:"compute_ns"`       // as in `ranks`
+	Copies        *uint64  `key:"copy_ns"`          // as in `ranks`
+	Communication *uint64  `key:"communication_ns"` // as in `ranks`
 	// parts of the time of copies and sets: those that `Async` functions or graphs launched, without pageable memory; and
 	// those of pageable memory, which is never copied asynchronously; `null` without any
 	Async *float64 `key:"async_share"`
@@ -94,7 +98,7 @@ func (s *Sink) profile(f Facts) *table.Table {
 		Name: "all", GPUs: len(devices), Top: []string{}, TopShares: []float64{}, Occupancy: s.work.occupied.mean(),
 		Async: table.ShareOf(s.host.async, s.host.all), Pageable: table.ShareOf(s.host.pageable, s.host.all),
 	}
-	x.times(devices)
+	s.profileTimes(&x, devices, f.Startup)
 	for gpu, g := range s.memory.gpus {
 		if x.Peak == nil || g.peak > *x.Peak || g.peak == *x.Peak && gpu < *x.PeakGPU {
 			x.Peak, x.PeakGPU, x.PeakAt = &g.peak, &gpu, new(s.memory.clock.since(g.peakAt))
@@ -112,19 +116,38 @@ func (s *Sink) profile(f Facts) *table.Table {
 	return t
 }
 
-// times sets the times of all devices together. They are not known if those of one are not.
-func (x *ProfileCells) times(devices []*deviceRow) {
-	var busy, span, compute, copies, communication uint64
+// profileTimes sets the times of all devices together. They are not known if those of one are not.
+func (s *Sink) profileTimes(x *ProfileCells, devices []*deviceRow, startup bool) {
+	var all activity.Sum
+	var span, left uint64
 	for _, d := range devices {
 		if d.Late > 0 || d.First == timeline.Never {
 			return
 		}
-		busy, span = sketch.Sum(busy, d.Busy()), sketch.Sum(span, d.Last-d.First)
-		compute, copies = sketch.Sum(compute, d.Compute()), sketch.Sum(copies, d.Times.Copies())
-		communication = sketch.Sum(communication, d.Communication())
+		during, from := d.Until(d.Last), d.First
+		if !startup {
+			during, from = s.steadyTimes(d)
+		}
+		all, span, left = all.Plus(during), sketch.Sum(span, d.Last-from), sketch.Sum(left, from-d.First)
 	}
-	x.BusyShare, x.Busy, x.Span = table.ShareOf(busy, span), &busy, &span
-	x.Compute, x.Copies, x.Communication = &compute, &copies, &communication
+	x.BusyShare, x.Busy, x.Span, x.Startup = table.ShareOf(all.Busy, span), &all.Busy, &span, &left
+	x.Compute, x.Copies, x.Communication = &all.Compute, &all.Copies, &all.Communication
+}
+
+// steadyTimes are the times of a device in the steady state, and its beginning: of one with work of several processes,
+// those from its first work on.
+func (s *Sink) steadyTimes(d *deviceRow) (during activity.Sum, from uint64) {
+	all := d.Until(d.Last)
+	if len(d.Parts) != 1 {
+		return all, d.First
+	}
+	p := d.Parts[0]
+	from = min(max(s.findings.Steady(p.Process).From, d.First), d.Last)
+	before, known := p.Until(from)
+	if !known || from == d.Last {
+		return all, d.First
+	}
+	return all.Less(before), from
 }
 
 // lines are the lines that people read of the profile. noMemory says why nothing is known of memory, "" if it is.
@@ -133,11 +156,14 @@ func (x *ProfileCells) lines(noMemory string) table.Paragraph {
 	duration := func(ns *uint64) string { return table.WordsOf(ns, table.Duration) }
 	if x.Busy != nil {
 		busy = fmt.Sprintf("%s: %s of %s", table.WordsOf(x.BusyShare, table.Share), duration(x.Busy), duration(x.Span))
+		if *x.Startup > 0 {
+			busy += ", behind a start-up of " + duration(x.Startup)
+		}
 		parts = fmt.Sprintf("compute %s : copies %s : communication %s",
 			duration(x.Compute), duration(x.Copies), duration(x.Communication))
 	}
 	if x.GPUs > 1 {
-		busy += " on " + figures.Count(x.GPUs, "GPU", "GPUs") + " together"
+		busy += ", on " + figures.Count(x.GPUs, "GPU", "GPUs") + " together"
 	}
 	async := "no copies or sets"
 	if x.Async != nil {

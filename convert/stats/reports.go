@@ -72,6 +72,8 @@ type Facts struct {
 	Python  string // why no call has Python frames, "" if they were recorded
 	Memory  string // why nothing is known of allocated memory, "" if it is
 	Unread  string // which logs are so damaged that no call and no work could be read, and why; "" if none are
+	// Startup says that the start-up counts, too.
+	Startup bool
 	// Filtered says that a filter selected a part of the logs.
 	Filtered bool
 	// Chosen says that the part has gaps: it has some streams, threads, callers or names alone.

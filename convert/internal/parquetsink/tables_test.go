@@ -384,7 +384,7 @@ func TestStepsOfRanksDuckDB(t *testing.T) {
 	_, err := convert.Timeline(logs, convert.Options{Filter: convert.Filter{Steps: convert.Steps{Ranges: pattern.Ranges{Name: "step", Domain: "*"}}}}, sink)
 	must(t, err)
 	all := make(map[string]*table.Table)
-	for _, r := range sink.Tables(stats.Facts{}) {
+	for _, r := range sink.Tables(stats.Facts{Startup: true}) {
 		all[r.Name] = r
 	}
 	for _, c := range []struct {
