@@ -271,7 +271,7 @@ func TestDiffOfRanks(t *testing.T) {
 		return stdout.String()
 	}
 	text := print(base, filepath.Join(now, "c-*"), "--significance", "none")
-	for _, want := range []string{"BASE: 2 runs in 16 logs (", "NEW: 1 run in 8 logs (", "warning: NEW has a straggler that BASE has not: rank 5 is "} {
+	for _, want := range []string{"BASE: 2 runs in 16 logs (", "NEW: 1 run in 8 logs (", "warning: NEW has a straggler that BASE has not: rank 5 computes "} {
 		if !strings.Contains(text, want) {
 			t.Errorf("lacks %q:\n%s", want, text)
 		}
@@ -291,7 +291,7 @@ func TestDiffOfRanks(t *testing.T) {
 	if was, is := first["base_awaited_ns"].(float64), first["new_awaited_ns"].(float64); first["name"] != "rank 5" || is < was+7*80*8e6*0.9 || !strings.Contains(first["verdict"].(string), "awaited longer") {
 		t.Errorf("%v", first)
 	}
-	if back := print(now, base); !strings.Contains(back, "warning: BASE has a straggler that NEW has not: rank 5 is ") {
+	if back := print(now, base); !strings.Contains(back, "warning: BASE has a straggler that NEW has not: rank 5 computes ") {
 		t.Errorf("exchanged:\n%s", back)
 	}
 	if one := print(base, filepath.Join(now, "c-rank3.cudatrace")); strings.Contains(one, "straggler") {

@@ -425,7 +425,7 @@ func TestStatsFolded(t *testing.T) {
 	if said := printedStats(t, gpuLog, "--report", "python"); said != "python: the log has no Python frames: docs/calls.md says when there are none\n" {
 		t.Errorf("of a log without frames it says %s", said)
 	}
-	if said := printedStats(t, gpuLog); strings.Contains(said, "ython") {
+	if said := printedStats(t, gpuLog); strings.Contains(said, "python:") {
 		t.Errorf("unasked it says of a log without frames\n%s", said)
 	}
 }

@@ -280,9 +280,15 @@ func (o *statsOptions) print(con *console.Console, sink *stats.Sink, logs []conv
 	tables := o.choose(sink.Tables(facts))
 	var more []string // reports that are not shown
 	if !o.named && o.forPeople() {
-		first := sink.First(facts)
-		tables = slices.DeleteFunc(tables, func(t *table.Table) bool { return !slices.Contains(first, t.Name) })
-		more = slices.DeleteFunc(stats.Names(), func(name string) bool { return slices.Contains(first, name) })
+		first, shown := sink.First(facts), []*table.Table(nil)
+		for _, t := range tables {
+			if slices.Contains(first, t.Name) {
+				shown = append(shown, t)
+			} else if len(t.Rows) > 0 {
+				more = append(more, t.Name)
+			}
+		}
+		tables = shown
 	}
 	if o.format == "folded" {
 		return o.printFolded(con, sink, tables[0])

@@ -130,9 +130,11 @@ func (s *Sink) First(f Facts) (list []string) {
 	if !f.Chosen {
 		found, _ := s.Findings(f.Incomplete)
 		for i := range found {
-			if k := findings.KindOf(found[i].Kind); k.Name != findings.Startup {
-				for name := range strings.SplitSeq(k.Reports, ",") {
-					support[name] = true
+			for _, of := range append(found[i].Effects, found[i]) {
+				if k := findings.KindOf(of.Kind); k.Name != findings.Startup {
+					for name := range strings.SplitSeq(k.Reports, ",") {
+						support[name] = true
+					}
 				}
 			}
 		}

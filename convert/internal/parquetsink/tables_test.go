@@ -77,7 +77,7 @@ func reports(t testing.TB, logs ...convert.Log) map[string]*table.Table {
 	sink := stats.New()
 	sums, err := convert.Timeline(logs, convert.Options{}, sink)
 	must(t, err)
-	var f stats.Facts
+	f := stats.Facts{Startup: true}
 	for i := range sums {
 		f.Incomplete = f.Incomplete || sums[i].Damaged || sums[i].LostTotal() > 0
 	}

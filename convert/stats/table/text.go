@@ -217,9 +217,13 @@ func (l *layout) line(row int) string {
 func WriteText(w io.Writer, tables []*Table, width int) error {
 	var b titled
 	var empty strings.Builder
-	for _, t := range tables {
-		if len(t.Rows) == 0 {
-			fmt.Fprintf(&empty, "%s: %s\n", t.Name, figures.Clean(t.Reason))
+	for i, t := range tables {
+		if reason := fmt.Sprintf("%s: %s\n", t.Name, figures.Clean(t.Reason)); len(t.Rows) == 0 {
+			if i == 0 && len(tables) > 1 {
+				b.WriteString(reason + "\n")
+			} else {
+				empty.WriteString(reason)
+			}
 			continue
 		}
 		b.bold(fmt.Sprintf("%s: %s", t.Name, t.Title))
