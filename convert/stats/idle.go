@@ -144,8 +144,8 @@ func (s *Sink) steadyFrom(d *deviceRow) (at uint64) {
 // idleTable returns the report of idle time by cause.
 func (s *Sink) idleTable(startup bool) *table.Table {
 	var list []IdleCells
-	late, left, gpus := uint64(0), uint64(0), s.busy.sorted()
-	for _, d := range gpus {
+	late, left := uint64(0), uint64(0)
+	for _, d := range s.busy.sorted() {
 		if late += d.Late; d.Late > 0 {
 			continue
 		}
@@ -177,9 +177,6 @@ func (s *Sink) idleTable(startup bool) *table.Table {
 	t := table.Of(list)
 	for key, words := range idleWords {
 		t.Columns[t.Column(key)].Words = func(row table.Row) string { return words(row.Of.(*IdleCells)) }
-	}
-	if len(gpus) > 1 {
-		t.SetRank(1, "gpu")
 	}
 	t.Notes = note(late, "idle times")
 	if left > 0 {

@@ -106,3 +106,33 @@ func TestSleepsAreCountedOnce(t *testing.T) {
 		t.Errorf("findings %q, want %q", all["findings"].Rows, want)
 	}
 }
+
+// The gaps are the idle time of each GPU, the longest one first; a few of many are the longest ones.
+func TestGaps(t *testing.T) {
+	t.Parallel()
+	const logs = "../../testdata/gpu/logs/"
+	for name, whole := range map[string]bool{"streams": true, "train": false} {
+		s := sinkOf(t, convert.Options{}, logs+name+".cudatrace")
+		all := make(map[string]*table.Table)
+		for _, r := range s.Tables(stats.Facts{Startup: true}) {
+			all[r.Name] = r
+		}
+		g, idle := all["gaps"], all["idle"]
+		sum, last, longest := uint64(0), uint64(1)<<62, uint64(0)
+		for _, row := range g.Rows {
+			ns := cell(g, row, "length_ns").(uint64)
+			if ns > last {
+				t.Errorf("%s: a gap of %d ns behind one of %d", name, ns, last)
+			}
+			sum, last = sum+ns, ns
+		}
+		total := uint64(0)
+		for _, row := range idle.Rows {
+			total += cell(idle, row, "total_ns").(uint64)
+			longest = max(longest, cell(idle, row, "max_ns").(uint64))
+		}
+		if first := cell(g, g.Rows[0], "length_ns").(uint64); first < longest || whole && sum != total || !whole && len(g.Rows) != 1000 {
+			t.Errorf("%s: %d gaps of %d ns, the longest %d; idle for %d ns, at a time for up to %d", name, len(g.Rows), sum, first, total, longest)
+		}
+	}
+}

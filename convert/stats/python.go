@@ -79,15 +79,17 @@ func (s *python) waited(t *timeline.Thread, sl *timeline.Slice) {
 	s.countUse(sl.Python, t, &u)
 }
 
-// An idleWatcher counts the idle time of devices for the findings and by Python line.
+// An idleWatcher counts the idle time of devices for the findings, by Python line, and gap by gap.
 type idleWatcher struct {
 	*findings.Collector
 	python *python
+	gaps   *gapList
 }
 
 // Gap takes a gap of a device.
 func (w idleWatcher) Gap(g *activity.Gap) {
 	w.Collector.Gap(g)
+	w.gaps.add(g)
 	if g.Next.Thread != nil && g.Ready > g.From {
 		w.python.countUse(g.Next.Python, g.Next.Thread.Thread, &pythonUse{idle: g.Ready - g.From})
 	}

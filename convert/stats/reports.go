@@ -42,6 +42,7 @@ var Reports = []*Report{
 	&launchRateReport,
 	&devicesReport,
 	&idleReport,
+	&gapsReport,
 	&streamsReport,
 	&ranksReport,
 	&collectivesReport,

@@ -18,6 +18,7 @@ type Sink struct {
 	waits     waits
 	work      work
 	busy      busy
+	gaps      gapList
 	memory    memory
 	ranges    ranges
 	functions functions
@@ -62,7 +63,7 @@ func NewWith(t findings.Thresholds) *Sink {
 	s.waits = newWaits()
 	s.work = newWork(s.names)
 	s.python = newPython()
-	s.busy = newBusy(&s.clock, idleWatcher{s.findings, &s.python})
+	s.busy = newBusy(&s.clock, idleWatcher{s.findings, &s.python, &s.gaps})
 	s.findings.FirstUse, s.findings.Multiprocessors = s.work.firstUse, s.busy.multiprocessors
 	s.findings.PinnedRate, s.path.SmallCopy = s.busy.pinnedRate, t.SmallCopy
 	s.findings.KernelName = func(k *timeline.Shape) string { return s.names.Of(k.Kernel.Name).Short }

@@ -23,6 +23,7 @@ type Gap struct {
 	From, To uint64
 	Ready    uint64 // when the call that launches Next returned; not before From, nor after To
 	Queued   Cause  // of the time from Ready on
+	What     string // likewise: see [Reason]
 	Next     *Piece // the work that ends it
 	Lane     *Lane  // of Next
 	Last     *Piece // the work that was the last to end before
@@ -136,6 +137,7 @@ func (d *Idle) gap(watch Watcher, last, next *behind) {
 	default:
 		g.Queued, what = OtherWork, AnotherOne
 	}
+	g.What = what
 	if g.Ready > g.From {
 		d.spent = p.Thread.during(g.From, g.Ready, d.spent[:0])
 		g.Spent = d.spent
@@ -152,6 +154,19 @@ func (d *Idle) gap(watch Watcher, last, next *behind) {
 		l.Part.queued(r, &g)
 	}
 	watch.Gap(&g)
+}
+
+// What names what the thread did, as the rows of idle time do.
+func (s *Spent) What() string {
+	switch {
+	case s.Unknown:
+		return NotKnown
+	case s.Owner != nil:
+		return s.Owner.Text
+	case s.Function == nil:
+		return OutsideCalls
+	}
+	return s.Function.Name
 }
 
 // lateRow returns the row of LaunchedLate for what a thread did.

@@ -72,8 +72,8 @@ type Kind struct {
 // Kinds are the kinds of finding.
 var Kinds = []Kind{
 	{Name: "failing_calls", Reports: "errors"},
-	{Name: "gaps", Reports: "idle"},
-	{Name: IdleGPU, Reports: "idle"},
+	{Name: "gaps", Reports: "gaps,idle"},
+	{Name: IdleGPU, Reports: "gaps,idle"},
 	{Name: "device_waits", Reports: "waits,idle"},
 	{Name: "tiny_kernels", Reports: "launches,launch_rate,idle"},
 	{Name: "pageable_copies", Reports: "copies,callers"},

@@ -64,7 +64,7 @@ func TestWidth(t *testing.T) {
 	long := sample()
 	long.Rows[0].Cells[0] = strings.Repeat("ab", 40) + "END"
 	long.Notes, long.LeftOut = nil, 0
-	for width := 45; width < 200; width++ {
+	for width := 49; width < 200; width++ {
 		var out strings.Builder
 		if err := WriteText(&out, []*Table{long}, width); err != nil {
 			t.Fatal(err)

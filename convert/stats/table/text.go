@@ -61,8 +61,27 @@ func (l *layout) addColumn(t *Table, i int, c Column) {
 		cells = append(cells, s)
 		wide = max(wide, utf8.RuneCountInString(s))
 	}
+	if c.Unit == ID && c.Rank > 0 {
+		c.Rank = rankOfID(c.Rank, cells[1:], t.LeftOut > 0)
+	}
 	l.columns, l.cells, l.widths = append(l.columns, c), append(l.cells, cells), append(l.widths, wide)
 }
+
+// rankOfID is the rank of a column of numbers that name something: one that tells rows apart is the last to go, one that
+// does not is the first, unless there are more rows.
+func rankOfID(rank int, texts []string, more bool) int {
+	for _, s := range texts {
+		if s != texts[0] {
+			return 1
+		}
+	}
+	if more {
+		return rank
+	}
+	return sameID
+}
+
+const sameID = 1 << 10
 
 // shorten shortens the texts of a column below its title, unless two would read alike. It returns the width of the
 // longest one.
@@ -105,12 +124,13 @@ func (l *layout) leastOf(i int, c Column) int {
 	return min(l.widths[i], leastText)
 }
 
-// drop leaves out the column with the highest rank, the last one of several. Columns of rank 0 stay: they tell rows
-// apart.
+// drop leaves out the column with the highest rank, of several one that names nothing, the last of these. Columns of rank
+// 0 stay: they tell rows apart.
 func (l *layout) drop() bool {
 	worst := 0
 	for i, c := range l.columns {
-		if c.Rank >= l.columns[worst].Rank {
+		w := l.columns[worst]
+		if c.Rank > w.Rank || c.Rank == w.Rank && (c.Unit != ID || w.Unit == ID) {
 			worst = i
 		}
 	}
