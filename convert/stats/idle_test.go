@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/convert"
+	"github.com/cudatrace/cudatrace/convert/stats"
 	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 )
