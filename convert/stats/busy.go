@@ -212,7 +212,7 @@ func (r *streamRow) title() string { return fmt.Sprintf("stream %d%s", r.ID, r.Q
 var devicesReport = Report{
 	Name: "devices", Title: "GPUs with work",
 	needs: gpuWork, whyEmpty: "no GPU work",
-	table: func(s *Sink, _ Facts) *table.Table { return s.busy.deviceTable() },
+	table: func(s *Sink, f Facts) *table.Table { return s.deviceTable(f.Startup) },
 }
 
 // DeviceCells is a row of devices.
@@ -238,26 +238,49 @@ type classColumns struct {
 	IdleOther            *uint64 `key:"idle_other_ns"`            // =
 }
 
-func classesOf(d *activity.Device) classColumns {
-	i := &d.Idle.Time
+func classesOf(during *activity.Sum, idle *[activity.Causes]uint64) classColumns {
 	return classColumns{
-		new(d.Times.Kernels()), new(d.Times.Copies()), new(d.CopyOverlap()),
-		new(d.Communication()), new(d.CommunicationOverlap()),
-		&i[activity.LaunchedLate], &i[activity.Dependency], &i[activity.OtherWork], &i[activity.OtherCause],
+		new(during.Kernels()), &during.Copies, &during.CopyOverlap, &during.Communication, &during.CommunicationOverlap,
+		&idle[activity.LaunchedLate], &idle[activity.Dependency], &idle[activity.OtherWork], &idle[activity.OtherCause],
 	}
 }
 
+// during are the times of the work of processes on a device, and its beginning: of one process those of its steady state,
+// where that is known, else from the first work on.
+func (s *Sink) during(d *deviceRow, parts []*activity.Part, startup bool) (times activity.Sum, from uint64) {
+	all, first, last := d.Until(d.Last), d.First, d.Last
+	if len(parts) == 1 {
+		p := parts[0]
+		all, first, last = p.Times().Until(p.Last), p.First, p.Last
+	}
+	if startup || len(parts) != 1 || first == timeline.Never {
+		return all, first
+	}
+	from = min(max(s.findings.Steady(parts[0].Process).From, first), last)
+	before, known := parts[0].Until(from)
+	if !known || from == last {
+		return all, first
+	}
+	return all.Less(before), from
+}
+
 // deviceTable returns the report of devices.
-func (b *busy) deviceTable() *table.Table {
+func (s *Sink) deviceTable(startup bool) *table.Table {
 	var rows []DeviceCells
 	late := uint64(0)
-	for _, d := range b.sorted() {
+	for _, d := range s.busy.sorted() {
+		times, from := s.during(d, d.Parts, startup)
 		x := DeviceCells{
-			Name: b.title(d.index), GPU: d.index,
-			busyColumns: b.columns(d.Busy(), d.First, d.Last, d.Late == 0), workColumns: d.columns(),
+			Name: s.busy.title(d.index), GPU: d.index,
+			busyColumns: s.busy.columns(times.Busy, from, d.Last, d.Late == 0), workColumns: d.columns(),
 		}
 		if d.Late == 0 {
-			x.classColumns = classesOf(d.Device)
+			idle := d.Idle.Time
+			if from > d.First {
+				_, steady := s.idleTimes(d)
+				idle = steady.byCause()
+			}
+			x.classColumns = classesOf(&times, &idle)
 		}
 		late += d.Late
 		rows = append(rows, x)

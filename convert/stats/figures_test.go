@@ -78,7 +78,7 @@ func TestFiguresOfFindingsProcessor(t *testing.T) {
 			if _, err := convert.Timeline([]convert.Log{log}, convert.Options{}, s); err != nil {
 				t.Fatal(err)
 			}
-			for _, r := range s.Tables(stats.Facts{}) {
+			for _, r := range s.Tables(stats.Facts{Startup: true}) {
 				all[r.Name] = r
 			}
 			devices, found, compared := all["devices"], all["findings"], 0

@@ -113,6 +113,14 @@ func (t idleTimes) time() (ns uint64) {
 	return ns
 }
 
+// byCause is the time by cause.
+func (t idleTimes) byCause() (ns [activity.Causes]uint64) {
+	for reason, r := range t {
+		ns[reason.Cause] = sketch.Sum(ns[reason.Cause], r.total.Time)
+	}
+	return ns
+}
+
 // idleTimes returns the idle time of a device, of the start-up and of the steady state: what is not known is divided in
 // each of them by itself, so that the time of a steady state is the same wherever it is shown. Where the two can't be
 // told apart all is steady.

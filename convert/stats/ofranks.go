@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/cudatrace/cudatrace/convert/internal/activity"
 	"github.com/cudatrace/cudatrace/convert/stats/internal/ranks"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/convert/timeline"
@@ -59,7 +60,7 @@ func (s *Sink) loads() (all []ranks.Load) {
 var ranksReport = Report{
 	Name: "ranks", Title: "processes on their GPUs: compute, communication and copies", OfRanks: true,
 	needs: gpuWork, whyEmpty: "no GPU work",
-	table: func(s *Sink, _ Facts) *table.Table { return s.busy.rankTable(s.ranks) },
+	table: func(s *Sink, f Facts) *table.Table { return s.rankTable(f.Startup) },
 }
 
 // RankCells is a row of ranks.
@@ -83,24 +84,24 @@ type RankCells struct {
 }
 
 // rankTable returns the report of what each process did on each GPU.
-func (b *busy) rankTable(c *ranks.Collector) *table.Table {
+func (s *Sink) rankTable(startup bool) *table.Table {
 	late, rows := uint64(0), []RankCells{}
-	for _, d := range b.sorted() {
+	for _, d := range s.busy.sorted() {
 		late += d.Late
 		for _, p := range d.Parts {
 			if p.First > p.Last {
 				continue
 			}
-			m := p.Times()
+			m, from := s.during(d, []*activity.Part{p}, startup)
 			x := RankCells{
 				Name: p.Process.Name, PID: p.Process.PID, Host: p.Process.Host, GPU: d.index,
 				Rank: p.Process.Rank.Nullable(), of: p.Process,
-				busyColumns:   b.columns(m.Busy(), p.First, p.Last, d.Late == 0),
-				waitedColumns: waitedOf(c.Waits(c.Process(p.Process))),
+				busyColumns:   s.busy.columns(m.Busy, from, p.Last, d.Late == 0),
+				waitedColumns: waitedOf(s.ranks.Waits(s.ranks.Process(p.Process))),
 			}
 			if d.Late == 0 {
-				x.Compute, x.Communicate, x.Overlap = new(m.Compute()), new(m.Communication()), new(m.CommunicationOverlap())
-				x.Exposed, x.Copies = new(m.Communication()-m.CommunicationOverlap()), new(m.Copies())
+				x.Compute, x.Communicate, x.Overlap = &m.Compute, &m.Communication, &m.CommunicationOverlap
+				x.Exposed, x.Copies = new(m.Exposed()), &m.Copies
 			}
 			rows = append(rows, x)
 		}

@@ -124,30 +124,11 @@ func (s *Sink) profileTimes(x *ProfileCells, devices []*deviceRow, startup bool)
 		if d.Late > 0 || d.First == timeline.Never {
 			return
 		}
-		during, from := d.Until(d.Last), d.First
-		if !startup {
-			during, from = s.steadyTimes(d)
-		}
+		during, from := s.during(d, d.Parts, startup)
 		all, span, left = all.Plus(during), sketch.Sum(span, d.Last-from), sketch.Sum(left, from-d.First)
 	}
 	x.BusyShare, x.Busy, x.Span, x.Startup = table.ShareOf(all.Busy, span), &all.Busy, &span, &left
 	x.Compute, x.Copies, x.Communication = &all.Compute, &all.Copies, &all.Communication
-}
-
-// steadyTimes are the times of a device in the steady state, and its beginning: of one with work of several processes,
-// those from its first work on.
-func (s *Sink) steadyTimes(d *deviceRow) (during activity.Sum, from uint64) {
-	all := d.Until(d.Last)
-	if len(d.Parts) != 1 {
-		return all, d.First
-	}
-	p := d.Parts[0]
-	from = min(max(s.findings.Steady(p.Process).From, d.First), d.Last)
-	before, known := p.Until(from)
-	if !known || from == d.Last {
-		return all, d.First
-	}
-	return all.Less(before), from
 }
 
 // lines are the lines that people read of the profile. noMemory says why nothing is known of memory, "" if it is.

@@ -72,7 +72,7 @@ func TestPythonGolden(t *testing.T) {
 func TestPartsAddUp(t *testing.T) {
 	t.Parallel()
 	all := maps.Clone(everyTable(t))
-	all["python of stats"] = tablesOf(t, pythonLog(t))
+	all["python of stats"] = tablesOf(t, pythonLog(t)) // without a start-up
 	for name, tables := range all {
 		holders, memory := tables["memory_holders"], tables["memory"]
 		sums, want := make(map[string][]uint64), make(map[string][]uint64)

@@ -245,7 +245,7 @@ func TestBusy(t *testing.T) {
 		isCompute := func(k timeline.WorkKind) bool { return k == timeline.KernelWork }
 		either := exactCover(all, func(k timeline.WorkKind) bool { return k != timeline.MemsetWork })
 		copies, compute := exactCover(all, isCopy), exactCover(all, isCompute)
-		for _, r := range s.Tables(stats.Facts{}) {
+		for _, r := range s.Tables(stats.Facts{Startup: true}) {
 			if r.Name != "devices" {
 				continue
 			}
@@ -274,7 +274,7 @@ func TestBusyUnknown(t *testing.T) {
 		add(1000 + 2*i)
 	}
 	tell := func() (busy any, notes int) {
-		for _, r := range s.Tables(stats.Facts{}) {
+		for _, r := range s.Tables(stats.Facts{Startup: true}) {
 			if r.Name == "devices" {
 				return r.Rows[0].Cells[r.Column("busy_ns")], len(r.Notes)
 			}

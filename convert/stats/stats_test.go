@@ -156,7 +156,10 @@ func everyTable(t *testing.T) map[string]map[string]*table.Table {
 	t.Helper()
 	onceRead.Do(func() {
 		for name, path := range logs(t) {
-			tablesRead[name] = tablesOf(t, path)
+			tablesRead[name] = make(map[string]*table.Table)
+			for _, r := range sinkOf(t, convert.Options{Collectives: true}, path).Tables(stats.Facts{Startup: true}) {
+				tablesRead[name][r.Name] = r
+			}
 		}
 	})
 	if len(tablesRead) == 0 {

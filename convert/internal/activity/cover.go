@@ -93,25 +93,37 @@ func (t *Times) CommunicationOverlap() uint64 { return both(&t.compute, &t.commu
 func both(a, b, either *Cover) uint64 { return a.Total - (either.Total - b.Total) }
 
 // A Sum has some of the times up to a moment, by the names of their methods.
-type Sum struct{ Busy, Compute, Communication, CommunicationOverlap, Copies uint64 }
+type Sum struct{ Busy, Compute, Communication, CommunicationOverlap, Copies, CopyOverlap uint64 }
 
 // Until returns the times up to a moment. All work that starts before it has been added, and no other.
 func (t *Times) Until(at uint64) Sum {
-	s := Sum{Busy: t.any.until(at), Compute: t.compute.until(at), Communication: t.communication.until(at), Copies: t.copies.until(at)}
-	s.CommunicationOverlap = s.Compute + s.Communication - t.kernels.until(at)
+	s := Sum{
+		Busy: t.any.until(at), Compute: t.compute.until(at), Communication: t.communication.until(at), Copies: t.copies.until(at),
+	}
+	kernels := t.kernels.until(at)
+	s.CommunicationOverlap = s.Compute + s.Communication - kernels
+	s.CopyOverlap = kernels + s.Copies - t.either.until(at)
 	return s
 }
 
 // Less returns the times from an earlier moment to that of the sum.
 func (s Sum) Less(earlier Sum) Sum {
-	return Sum{s.Busy - earlier.Busy, s.Compute - earlier.Compute, s.Communication - earlier.Communication,
-		s.CommunicationOverlap - earlier.CommunicationOverlap, s.Copies - earlier.Copies}
+	return Sum{
+		s.Busy - earlier.Busy, s.Compute - earlier.Compute, s.Communication - earlier.Communication,
+		s.CommunicationOverlap - earlier.CommunicationOverlap, s.Copies - earlier.Copies, s.CopyOverlap - earlier.CopyOverlap,
+	}
 }
 
 // Plus returns the times of both.
 func (s Sum) Plus(o Sum) Sum {
-	return Sum{s.Busy + o.Busy, s.Compute + o.Compute, s.Communication + o.Communication, s.CommunicationOverlap + o.CommunicationOverlap, s.Copies + o.Copies}
+	return Sum{
+		s.Busy + o.Busy, s.Compute + o.Compute, s.Communication + o.Communication,
+		s.CommunicationOverlap + o.CommunicationOverlap, s.Copies + o.Copies, s.CopyOverlap + o.CopyOverlap,
+	}
 }
+
+// Kernels is the time with kernels, communication included.
+func (s *Sum) Kernels() uint64 { return s.Compute + s.Communication - s.CommunicationOverlap }
 
 // Exposed is the time with communication and without other kernels.
 func (s *Sum) Exposed() uint64 { return s.Communication - s.CommunicationOverlap }

@@ -94,7 +94,7 @@ func TestSums(t *testing.T) {
 			sum, next = sum.Plus(s.Sum), s.End
 		}
 		want := Sum{Busy: device.Busy(), Compute: device.Compute(), Communication: device.Communication(),
-			CommunicationOverlap: device.CommunicationOverlap(), Copies: device.Copies()}
+			CommunicationOverlap: device.CommunicationOverlap(), Copies: device.Copies(), CopyOverlap: device.CopyOverlap()}
 		if next != device.Last && device.Last > device.First || sum != want {
 			t.Errorf("seed %d: up to %d of %d, %+v, want %+v", seed, next, device.Last, sum, want)
 		}
