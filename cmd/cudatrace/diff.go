@@ -63,6 +63,7 @@ func diffCommand(con *console.Console) *cli.Command {
 			&cli.BoolFlag{Category: allowGroup, Name: "allow-incomplete", Usage: "incomplete logs"},
 			&cli.BoolFlag{Category: allowGroup, Name: "allow-gpu", Usage: "runs on different GPUs"},
 			&cli.BoolFlag{Category: allowGroup, Name: "allow-driver", Usage: "runs with different drivers"},
+			&cli.BoolFlag{Category: allowGroup, Name: "allow-program", Usage: "programs that have no kernel in common"},
 			&cli.BoolFlag{Category: allowGroup, Name: "allow-mode", Usage: "runs that were recorded with different options"},
 			&cli.StringFlag{Category: outputGroup, Name: "format", Value: "text", Usage: "`text|markdown|junit|json`: form of the output; junit has a test case for each condition"},
 			&cli.StringFlag{Category: outputGroup, Name: "top", Value: "10", Usage: "only the first `N` rows of each table in text and markdown, 0 for all"},
@@ -113,6 +114,9 @@ func runDiff(c *cli.Context, con *console.Console) error {
 		return fmt.Errorf("nothing in any of the runs matches %s", o.filters)
 	}
 	d := diff.Compare(base, now, o.rule)
+	if text := d.OtherPrograms(); text != "" && !c.Bool("allow-program") {
+		return fmt.Errorf("%s; nothing to compare (--allow-program compares them nevertheless)", text)
+	}
 	page := diff.Page{Diff: d, Base: strings.Join(baseWords(c), " "), New: strings.Join(newWords(c), " "), Outcomes: d.Gate(o.conditions, c.Bool("allow-missing")), Top: o.top}
 	page.Refused = slices.DeleteFunc(slices.Clone(d.Problems), func(p diff.Problem) bool { return p.Remark() || c.Bool("allow-"+p.Kind) })
 	if err := o.print(con, &page); err != nil {

@@ -2,11 +2,14 @@ package diff
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/cudatrace/cudatrace/convert/stats/table"
+	"github.com/cudatrace/cudatrace/record/figures"
 )
 
 // A Diff has what differs between the runs of BASE and those of NEW.
@@ -83,6 +86,28 @@ func Compare(base, new []*Run, rule Rule) *Diff {
 		s.judge(d)
 	}
 	return d
+}
+
+// OtherPrograms says that the sides have no kernel in common, whatever its name: their figures are not about one program.
+// It is "" where they have one, or one of them has no kernels.
+func (d *Diff) OtherPrograms() string {
+	var inBase, inNew bool
+	for _, r := range d.Sections[0].Rows {
+		if !r.pair.baseless && !r.pair.newless {
+			return ""
+		}
+		inBase, inNew = inBase || !r.pair.baseless, inNew || !r.pair.newless
+	}
+	if !inBase || !inNew {
+		return ""
+	}
+	text := fmt.Sprintf("%s and %s are different programs: they have no kernel in common", d.Base[0].Name, d.New[0].Name)
+	if a, b := d.Base[0].start(), d.New[0].start(); !a.IsZero() && !b.IsZero() {
+		if apart := b.Sub(a).Abs(); apart >= 24*time.Hour {
+			text += ", and were recorded " + figures.Count(int(apart.Hours()/24), "day", "days") + " apart"
+		}
+	}
+	return text
 }
 
 func each(runs []*Run, of func(*Run) float64) (values []float64) {
