@@ -19,12 +19,12 @@ import (
 func TestREADMESample(t *testing.T) {
 	t.Parallel()
 	text := readRepository(t, "README.md")
-	_, sample, _ := strings.Cut(text, "$ sudo $(command -v cudatrace) record -o demo build/sim/bin/threads\n")
+	_, sample, _ := strings.Cut(text, "$ sudo $(command -v cudatrace) record -o demo build/sim/bin/demo\n")
 	sample, _, ok := strings.Cut(sample, "```")
 	if !ok {
 		t.Fatal("README.md has no sample output")
 	}
-	cmd := exec.Command("cudatrace", "record", "-o", "demo", sim("threads"))
+	cmd := exec.Command("cudatrace", "record", "-o", "demo", sim("demo"))
 	cmd.Dir = t.TempDir()
 	got, err := cmd.CombinedOutput()
 	if err != nil {
