@@ -49,15 +49,17 @@ type WorkList struct {
 	List   []Work
 }
 
-// A SpanBegin begins a span. Spans of a track are nested; a SpanEnd ends the innermost open
-// span of the track.
+// A SpanBegin is the beginning of a span. A span comes as its SpanEnd; its beginning is for those who cannot wait
+// for its end, and nobody else reads it: files whose events stand in the order of their beginnings (pfsink, chromesink),
+// which would hold everything within a range that lasts as long as the program; and the steps, for which the times of a
+// GPU are kept at a range's beginning before the work in it passes. Who clips a timeline clips it for them.
 type SpanBegin struct {
 	Track *Track
 	Span
 }
 
-// A SpanEnd ends a span, and has all that is known of it: who needs no beginnings takes these alone.
-// A span comes after those within it.
+// A SpanEnd is a span that has ended, with all that is known of it. Spans of a track are nested: a span comes after
+// those within it.
 type SpanEnd struct {
 	Track *Track
 	Span

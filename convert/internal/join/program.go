@@ -24,8 +24,9 @@ type program struct {
 	hasWork    bool
 	probed     bool // calls come from probes
 	hasMarkers bool
-	python     bool // the log has Python stacks
-	lacks      bool // records may be missing
+	python     bool   // the log has Python stacks
+	pythons    uint64 // Python functions that were shown
+	lacks      bool   // records may be missing
 
 	correlation correlationTable
 	work        workProgress

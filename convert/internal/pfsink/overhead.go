@@ -21,7 +21,7 @@ const maxOverheads = 1 << 12
 const negligible = 0.01
 
 // overhead keeps a span until it is known whether there is activity around it, and whether CUPTI took enough time to be shown.
-func (s *Sink) overhead(e *timeline.SpanBegin) {
+func (s *Sink) overhead(e *timeline.SpanEnd) {
 	o := overhead{track: e.Track, name: e.Name, start: e.Start, end: max(e.Start, e.End)}
 	m := &s.marks
 	o.args = append(o.args, s.details(e.Facts())...)
