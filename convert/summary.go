@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -394,20 +393,11 @@ func most(counts map[string]uint64, limit int) map[string]uint64 {
 }
 
 func (l *log) describeCost(s *Summary) {
-	s.CallCostNS = l.metaNumber(tracelog.MetaCallCost)
-	s.RecorderNS = l.metaNumber(tracelog.MetaRecorderCPU)
+	s.CallCostNS = l.catalog.Number(tracelog.MetaCallCost)
+	s.RecorderNS = l.catalog.Number(tracelog.MetaRecorderCPU)
 	if s.Pairs > 0 && s.CallCostNS < math.MaxUint64/s.Pairs { // a hostile log may hold any value
 		s.ProbesNS = s.CallCostNS * s.Pairs
 	}
-}
-
-// metaNumber returns a number from the facts of the recording, 0 when it is not there.
-func (l *log) metaNumber(key string) uint64 {
-	n, err := strconv.ParseUint(l.catalog.Meta[key], 10, 64)
-	if err != nil {
-		return 0
-	}
-	return n
 }
 
 func (c *conversion) describeRun(l *log, s *Summary) {
@@ -440,10 +430,7 @@ func (l *log) describeLast(s *Summary) {
 	if meta[tracelog.MetaLast] == "" {
 		return
 	}
-	number := func(key string) uint64 {
-		n, _ := strconv.ParseUint(meta[key], 10, 64) // 0 where it is not known
-		return n
-	}
+	number := l.catalog.Number
 	s.Last = &Last{AskedNS: number(tracelog.MetaLast), HeldNS: number(tracelog.MetaLastHeld), Short: meta[tracelog.MetaLastShort], Why: meta[tracelog.MetaLastWhy],
 		Earlier: min(number(tracelog.MetaLastEarlier), s.Unmatched)}
 	s.Unmatched -= s.Last.Earlier
@@ -472,8 +459,8 @@ func (l *log) describeProcesses(s *Summary) {
 			s.Ended = p.Exit
 		}
 	}
-	if ended := meta[tracelog.MetaEnded]; ended != "" {
-		s.Ended, s.ExitStatus = ended, exitStatus(ended)
+	if ended, status := l.catalog.Ended(); ended != "" {
+		s.Ended, s.ExitStatus = ended, status
 	}
 }
 
@@ -481,18 +468,6 @@ func (l *log) describeProcesses(s *Summary) {
 func (l *log) isMain(pid uint32) bool {
 	meta := l.catalog.Meta
 	return meta[tracelog.MetaPID] == fmt.Sprint(pid) || meta[tracelog.MetaPID] == "" && meta[tracelog.MetaEnded] != ""
-}
-
-// exitStatus is the exit status of a program that ended in this way; -1 when not known.
-func exitStatus(ended string) int {
-	var n uint8
-	if _, err := fmt.Sscanf(ended, "exit code %d", &n); err == nil {
-		return int(n)
-	}
-	if _, err := fmt.Sscanf(ended, "signal %d", &n); err == nil && n < 128 {
-		return 128 + int(n)
-	}
-	return -1
 }
 
 // LostWords lists causes of loss with their counts, largest first.

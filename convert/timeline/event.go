@@ -29,8 +29,8 @@ type Metadata struct {
 	Values    map[string]string
 	Args      []string          // of the program, which comes first
 	Variables map[string]string // of the recorder's environment, those that are recorded
-	Driver    string            // CUDA version that the driver supports, "13.0"
-	CUPTI     string            // version of libcupti
+	Driver    CUDAVersion       // that the driver supports, 0 when not known
+	CUPTI     CUPTIVersion      // version of libcupti, 0 when not known
 }
 
 // Slices are calls of a thread in pre-order: a call precedes those that it made.

@@ -39,10 +39,10 @@ func (c *Collector) function(of *timeline.Function) *function {
 	}
 	f = &function{name: c.text(of.Name), stream: -1, event: -1, own: of.PerThread}
 	for i, p := range of.Params {
-		switch p.Name {
-		case "stream":
+		switch p.Of {
+		case timeline.StreamHandle:
 			f.stream = i
-		case "event":
+		case timeline.EventHandle:
 			f.event = i
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"strconv"
 
 	"github.com/cudatrace/cudatrace/convert/internal/pipeline"
 	"github.com/cudatrace/cudatrace/convert/internal/read"
@@ -240,7 +239,7 @@ func newThreadTimes(c *read.Catalog, program func(uint32, uint64) *program, out 
 	spans *spanOutput) threadTimes {
 	t := threadTimes{catalog: c, program: program, out: out, spans: spans,
 		byKey: make(map[read.ThreadKey]*threadTime), blocks: make(map[blockKey]*timeline.Block)}
-	if rate, err := strconv.ParseUint(c.Meta[tracelog.MetaSampleRate], 10, 32); err == nil && rate > 0 {
+	if rate := c.Number(tracelog.MetaSampleRate); rate > 0 {
 		t.period = 1e9 / rate
 	}
 	return t
