@@ -41,6 +41,7 @@ func communicate(hosts []*host, logs int) (*communication, error) {
 			if err != nil {
 				return nil, err
 			}
+			l.collectives = source.Beyond
 			sequences = append(sequences, list...)
 			c.logs = append(c.logs, communicating{l, source, list})
 		}

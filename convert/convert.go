@@ -231,6 +231,7 @@ func (c *conversion) joining(l *log) join.Options {
 	return join.Options{
 		Selection: l.chosen, OfCalls: len(c.Filter.TIDs) > 0 || l.chosen.OfCalls(), Filter: l.filter, Threads: l.threads,
 		Steps: c.Filter.Steps.Ranges, Offset: l.offset, IDs: &c.ids, Budget: c.held, Damaged: l.damage.Count > 0, Clock: l.clock,
+		Collectives: l.collectives,
 	}
 }
 

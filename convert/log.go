@@ -39,6 +39,8 @@ type log struct {
 	threads   read.Threads // that the filter wants
 	offset    uint32       // added to its PIDs and TIDs
 	hangs     []string     // what its unfinished calls waited for
+
+	collectives join.CollectiveBounds // what was beyond them
 }
 
 // read does the first reading of one log.

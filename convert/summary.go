@@ -282,7 +282,7 @@ func (c *conversion) summary(l *log) Summary {
 			s.Notes = append(s.Notes, n.Text)
 		}
 	}
-	s.Notes = append(s.Notes, limitNotes(found)...)
+	s.Notes = append(s.Notes, found.Notes()...)
 	if n := l.catalog.Communicators.Further; n > 0 {
 		s.Notes = append(s.Notes, figures.Count(n, "call", "calls")+" of NCCL do not count in a communicator: there were too many communicators")
 	}
@@ -316,28 +316,6 @@ func (c *conversion) leftOut(l *log, s *Summary) {
 	if l.filter != nil && l.all > 0 {
 		s.LeftOut.Records = l.all - min(l.all, l.found.Taken)
 	}
-}
-
-// limitNotes describes events that are shown incompletely, because waiting for the events that
-// belong to them would have taken too much memory.
-func limitNotes(f *join.Found) (notes []string) {
-	if f.Forced > 0 {
-		notes = append(notes, figures.Count(f.Forced, "call was", "calls were")+
-			" shown before everything that may belong to a call was read: arrows and NVTX ranges may be missing")
-	}
-	if f.Late > 0 {
-		notes = append(notes, figures.Count(f.Late, "call or other record", "calls and other records")+
-			" came too late in the log to be shown in order: slices may begin later")
-	}
-	if f.TooDeep > 0 {
-		notes = append(notes, figures.Count(f.TooDeep, "call, range or function", "calls, ranges and functions")+
-			" inside too many others: cut off or left out")
-	}
-	if f.Untracked > 0 {
-		notes = append(notes, figures.Count(f.Untracked, "allocation or memory pool is", "allocations and memory pools are")+
-			" not counted: there were more than "+figures.Group(join.MaxAllocations))
-	}
-	return notes
 }
 
 // maxErrors and maxFunctions bound the kinds of failed call and the functions in a Summary; the

@@ -166,6 +166,9 @@ func (s *Sink) End(err error) error {
 	for v := range s.gauges.Values {
 		s.counter(v)
 	}
+	if note := s.gauges.Note(); note != nil {
+		s.remarks = append(s.remarks, note)
+	}
 	s.metrics.finish(s)
 	opened := 0
 	for _, p := range s.order {

@@ -232,7 +232,7 @@ type blockKey struct {
 	python   uint32
 }
 
-// maxBlocks bounds the reasons of states that are known. States for further reasons have none.
+// maxBlocks bounds the reasons that states share. States for further reasons have each their own.
 const maxBlocks = 1 << 16
 
 func newThreadTimes(c *read.Catalog, program func(uint32, uint64) *program, out *pipeline.Pipeline,
@@ -339,9 +339,11 @@ func (t *threadTimes) state(k *threadTime, r *tracelog.ThreadState) (s timeline.
 	if r.Holder != 0 {
 		key.holder = t.program(r.PID, r.Start).thread(r.Holder)
 	}
-	if s.Why = t.blocks[key]; s.Why == nil && len(t.blocks) < maxBlocks {
+	if s.Why = t.blocks[key]; s.Why == nil {
 		s.Why = &timeline.Block{Call: r.Call, On: r.On, Holder: key.holder, Python: t.catalog.Pythons.ByID(r.Python)}
-		t.blocks[key] = s.Why
+		if len(t.blocks) < maxBlocks {
+			t.blocks[key] = s.Why
+		}
 	}
 	return s, true
 }

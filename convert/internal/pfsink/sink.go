@@ -160,6 +160,9 @@ func (s *Sink) finish() {
 	s.writeCounters()
 	s.metrics.close()
 	s.noteCrowd()
+	if note := s.gauges.Note(); note != nil {
+		s.marks.note(note)
+	}
 	s.writeMarks()
 }
 
