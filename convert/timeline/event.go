@@ -50,9 +50,9 @@ type WorkList struct {
 }
 
 // A SpanBegin is the beginning of a span. A span comes as its SpanEnd; its beginning is for those who cannot wait
-// for its end, and nobody else reads it: files whose events stand in the order of their beginnings (pfsink, chromesink),
-// which would hold everything within a range that lasts as long as the program; and the steps, for which the times of a
-// GPU are kept at a range's beginning before the work in it passes. Who clips a timeline clips it for them.
+// for its end, and nobody else reads it. Files whose events stand in the order of their beginnings (pfsink, chromesink)
+// would have to hold everything within a range that lasts as long as the program. The times of a GPU are kept for the
+// steps at a range's beginning, before the work in it passes. Who clips a timeline clips beginnings for these.
 type SpanBegin struct {
 	Track *Track
 	Span

@@ -124,8 +124,8 @@ type Span struct {
 	Flags uint16 // Unfinished, NoReturn, CutBefore, CutAfter
 	Args  []Detail
 
-	// Number is that of a Python function among those of its process, from 1 on, in the order of their beginnings; Outer that
-	// of the function around it, 0 for none. Both are 0 for other spans.
+	// Number is that of a Python function among those of its process, from 1 on, in the order of their beginnings;
+	// Outer that of the function around it, 0 for none. Both are 0 for other spans.
 	Number, Outer uint64
 
 	// Ranges are, for an NVTX range, the range and the ranges around it; for an NVTX mark, the

@@ -120,7 +120,8 @@ func IsAttached(meta map[string]string) bool { return meta[MetaPID] == "" && met
 // BeginsMidway reports whether a recording begins in the middle of its program, by the values of Meta records: it was attached to, or options left out
 // what came first.
 func BeginsMidway(meta map[string]string) bool {
-	return IsAttached(meta) || meta[MetaLast] != "" || strings.Contains(meta[MetaSchedule], ScheduleDelay+" ") || CapturesRanges(meta)
+	delayed := strings.Contains(meta[MetaSchedule], ScheduleDelay+" ")
+	return IsAttached(meta) || meta[MetaLast] != "" || delayed || CapturesRanges(meta)
 }
 
 // CapturesRanges reports whether the parts were recorded that the program marks, by the values of Meta records.

@@ -41,7 +41,11 @@ func (f *file) versions(log *timeline.Metadata) {
 	for _, v := range []struct {
 		name   string
 		number uint32
-	}{{"cupti_version", uint32(log.CUPTI)}, {"cuda_runtime_version", uint32(f.process.CUDA)}, {"cuda_driver_version", uint32(log.Driver)}} {
+	}{
+		{"cupti_version", uint32(log.CUPTI)},
+		{"cuda_runtime_version", uint32(f.process.CUDA)},
+		{"cuda_driver_version", uint32(log.Driver)},
+	} {
 		if v.number != 0 {
 			f.member(v.name, strconv.AppendUint(nil, uint64(v.number), 10))
 		}

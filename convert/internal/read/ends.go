@@ -113,7 +113,7 @@ func (c *Catalog) Ending(p *Program) (at uint64, how string) {
 	return e.Time, fmt.Sprintf("exit code %d", e.Status)
 }
 
-// Ended returns how the program ended that the recorder started, "" when not known, and its exit status, -1 when not known.
+// Ended returns how the program ended that the recorder started, and its exit status; "" and -1 when not known.
 func (c *Catalog) Ended() (how string, status int) {
 	var n uint8
 	how = c.Meta[tracelog.MetaEnded]

@@ -49,7 +49,8 @@ func SplitVariables(environment string) map[string]string {
 // circumstances returns those that a record states.
 func (l *Processes) circumstances(r *tracelog.Process) timeline.Circumstances {
 	e := l.environment(r.Environment)
-	return timeline.Circumstances{Folder: r.Cwd, Runtime: r.Cudart, CUDA: cudaVersion(r.Cudart), NCCL: r.NCCL, Variables: e.variables, Rank: e.rank}
+	return timeline.Circumstances{Folder: r.Cwd, Runtime: r.Cudart, CUDA: cudaVersion(r.Cudart), NCCL: r.NCCL,
+		Variables: e.variables, Rank: e.rank}
 }
 
 // cudaVersion is the version of a library whose name ends in a major and a minor part, 0 for any other text.

@@ -81,7 +81,8 @@ type profiled struct {
 
 // New returns a finder without events. It calls mark at the borders of what may be a step of a process.
 func New(mark func(*timeline.Process, uint64)) *Finder {
-	return &Finder{mark: mark, kinds: make(map[key]*Kind), within: make(map[level][]*Kind), on: make(map[*timeline.Process]*profiled), room: allSearched}
+	return &Finder{mark: mark, kinds: make(map[key]*Kind), within: make(map[level][]*Kind),
+		on: make(map[*timeline.Process]*profiled), room: allSearched}
 }
 
 // Name notes that a person has said which NVTX ranges are steps: those that the timeline calls steps, and no others.
