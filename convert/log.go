@@ -25,7 +25,7 @@ type log struct {
 	catalog   *read.Catalog
 	joiner    *join.Joiner // until the log is joined
 	found     join.Found
-	joined    []join.Process
+	joined    []join.ProcessCounts
 	damage    *tracelog.Damage
 	filter    *tracelog.Filter
 	processes *read.Processes // all of them, where the filter leaves some out; nil before they are looked for

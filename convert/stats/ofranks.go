@@ -45,7 +45,7 @@ func (b *busy) loads(c *ranks.Collector, steady func(*timeline.Process) findings
 			}
 			m := p.Times().Until(p.Last).Less(until)
 			all = append(all, ranks.Load{
-				Process: c.Process(p.Process), GPU: d.index, Compute: m.Compute, Exposed: m.Exposed(),
+				RankProcess: c.Process(p.Process), GPU: d.index, Compute: m.Compute, Exposed: m.Exposed(),
 				Span: during.To - during.From, From: during.From, First: p.First, Last: p.Last,
 			})
 		}

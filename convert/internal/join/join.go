@@ -496,8 +496,8 @@ func (j *Joiner) describe(p *program, a *timeline.Allocation) {
 	}
 }
 
-// A Process has the counts of a process.
-type Process struct {
+// ProcessCounts are the counts of a process.
+type ProcessCounts struct {
 	PID     uint32 // as in the log
 	Name    string // of the program
 	Args    []string
@@ -508,10 +508,11 @@ type Process struct {
 }
 
 // Processes returns the counts of each process, in the order of first sight.
-func (j *Joiner) Processes() []Process {
-	list := make([]Process, 0, len(j.programs))
+func (j *Joiner) Processes() []ProcessCounts {
+	list := make([]ProcessCounts, 0, len(j.programs))
 	for _, p := range j.programs {
-		list = append(list, Process{p.PID, p.Name, slices.Clone(p.Args), p.callers, p.streams, p.out.Exit, p.Circumstances})
+		args := slices.Clone(p.Args)
+		list = append(list, ProcessCounts{p.PID, p.Name, args, p.callers, p.streams, p.out.Exit, p.Circumstances})
 	}
 	return list
 }

@@ -445,7 +445,7 @@ call pid=5 tid=6 func=#1 enter=200 dur=5
 call pid=5 tid=5 func=#1 enter=600 dur=5
 kernel pid=5 context=1 stream=7 start=700 dur=5
 kernel pid=5 context=1 stream=8 start=700 dur=5`), Options{Offset: 1000}).run()
-	want := []Process{
+	want := []ProcessCounts{
 		{PID: 5, Name: "one", Args: []string{"one", "-v"}, Threads: 2, Exit: "exec"},
 		{PID: 5, Name: "two", Args: []string{"two"}, Threads: 1, Streams: 2},
 		{PID: 4, Name: "idle", Args: []string{"idle"}},

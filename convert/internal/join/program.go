@@ -55,7 +55,7 @@ func newPrograms(c *read.Catalog, offset uint32, found *Found) map[uint32][]*pro
 	return all
 }
 
-func newProgram(c *read.Catalog, of *read.Process, g *read.Program, offset uint32, found *Found) *program {
+func newProgram(c *read.Catalog, of *read.ProcessRecords, g *read.Program, offset uint32, found *Found) *program {
 	p := &program{
 		Program: g, catalog: c, offset: offset, threads: make(map[uint32]*timeline.Thread),
 		horizon: c.Horizon(g), correlated: c.Correlated(g), handedOver: c.HandedOver(g),

@@ -80,7 +80,7 @@ func (c *Catalog) HandedOver(p *Program) uint64 {
 
 // Midway returns from when on a program of a process is known if it may have used GPUs before, else 0: the recorder attached to it, the recording
 // begins with a delay, is of chosen parts or of the latest time, or the filter begins later than the log's GPU work.
-func (c *Catalog) Midway(of *Process, p *Program) uint64 {
+func (c *Catalog) Midway(of *ProcessRecords, p *Program) uint64 {
 	held := c.Number(tracelog.MetaLastHeld)
 	switch {
 	case c.filter != nil && c.filter.From > max(p.Start, c.Began):

@@ -68,7 +68,7 @@ func cudaVersion(text string) timeline.CUDAVersion {
 }
 
 // rank is the rank of a process's first program.
-func (l *Processes) rank(p *Process) timeline.Rank {
+func (l *Processes) rank(p *ProcessRecords) timeline.Rank {
 	if len(p.records) == 0 {
 		return timeline.Rank{}
 	}

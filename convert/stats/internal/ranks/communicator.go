@@ -25,9 +25,9 @@ type Result struct {
 type communicator struct {
 	*collective.Communicator
 	number   int
-	hash     uint64     // as NCCL names it, 0 where it does not
-	members  []*Process // sorted by rank
-	gpus     []uint32   // of members
+	hash     uint64         // as NCCL names it, 0 where it does not
+	members  []*RankProcess // sorted by rank
+	gpus     []uint32       // of members
 	index    map[*collective.Sequence]int
 	clocks   []*timeline.Clock // of members
 	kinds    []*kind
@@ -176,8 +176,8 @@ func (c *Collector) Result() *Result {
 }
 
 // sorted returns the processes by rank.
-func (c *Collector) sorted() []*Process {
-	return slices.SortedStableFunc(slices.Values(c.list), func(a, b *Process) int {
+func (c *Collector) sorted() []*RankProcess {
+	return slices.SortedStableFunc(slices.Values(c.list), func(a, b *RankProcess) int {
 		return cmp.Or(a.Rank.Compare(b.Rank), cmp.Compare(a.PID, b.PID))
 	})
 }
@@ -369,7 +369,7 @@ func (m *communicator) ranksText() string {
 }
 
 // name is what people call a process.
-func (p *Process) name() string {
+func (p *RankProcess) name() string {
 	if p.Rank.Known {
 		return p.Rank.String()
 	}
