@@ -240,9 +240,7 @@ func byChance(count, n int, p float64) (sum float64) {
 // finding makes a finding of a lag.
 func (m *communicator) finding(kind string, p *RankProcess, l *lag, beside string) findings.Finding {
 	f := findings.Finding{Kind: kind, Process: p.Process, Cost: l.blame.cost * m.Step(), Count: uint64(len(l.late)), First: l.first, Last: l.end}
-	for _, x := range l.at {
-		f.At = append(f.At, x.at)
-	}
+	f.At = l.at.At()
 	most := ""
 	if m.lack() != "" {
 		most = "up to " // an absent rank may have come shortly before
