@@ -156,6 +156,10 @@ func (c *conversion) run(sink timeline.Sink) ([]Summary, error) {
 			all[len(all)-1].Collectives = &c.meetings.Shown
 		}
 	}
+	if c.meetings != nil && c.meetings.Note() != "" {
+		last := &all[len(all)-1]
+		last.Notes = append(last.Notes, c.meetings.Note())
+	}
 	return all, nil
 }
 

@@ -110,7 +110,7 @@ type event struct {
 	call   uint64 // its end
 }
 
-// Bounds of what is known of handles.
+// Bounds of what is known of handles. Beyond them a path may lack the order that calls with a handle gave to streams.
 const (
 	mostHandles = 1 << 16
 	mostUses    = 64

@@ -14,7 +14,8 @@ type overhead struct {
 	args       []perfetto.Arg
 }
 
-// maxOverheads bounds the spans that wait for activity around them.
+// maxOverheads bounds the spans that wait for activity around them. Of more, those are left out that have none by then,
+// as at the end: info has the time of all.
 const maxOverheads = 1 << 12
 
 // negligible is the share of CUDA's time below which the time that CUPTI took is not shown: 'cudatrace info' has it.
