@@ -19,8 +19,8 @@ const (
 // Limits of the steps.
 const (
 	mostKinds = 1 << 8 // names of ranges that may be steps, those that come first: a program has its steps from the start
-	stepDepth = 3   // ranges within more others are no steps
-	covering  = 0.5 // part of the time that ranges without a number cover, if they are steps
+	stepDepth = 3      // ranges within more others are no steps
+	covering  = 0.5    // part of the time that ranges without a number cover, if they are steps
 )
 
 // A Finder finds the steps of a timeline.
