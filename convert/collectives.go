@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/cudatrace/cudatrace/convert/collective"
@@ -42,6 +41,7 @@ func communicate(hosts []*host, logs int) (*communication, error) {
 			if err != nil {
 				return nil, err
 			}
+			l.collectives = source.Beyond
 			sequences = append(sequences, list...)
 			c.logs = append(c.logs, communicating{l, source, list})
 		}
@@ -154,7 +154,7 @@ func (l *communicating) member(s *collective.Sequence) (*collective.Member, erro
 // from the first one on. Where all logs are of one host, times tell how many of the first ones it lacks.
 func (l *log) hasCollectives(oneHost bool) bool {
 	meta := l.catalog.Meta
-	return (!tracelog.BeginsMidway(meta) || oneHost && !strings.Contains(meta[tracelog.MetaSchedule], tracelog.ScheduleCaptureRange)) &&
+	return (!tracelog.BeginsMidway(meta) || oneHost && !tracelog.CapturesRanges(meta)) &&
 		l.damage.Count == 0 && !l.catalog.Outcome.LacksWork()
 }
 

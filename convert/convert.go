@@ -156,6 +156,10 @@ func (c *conversion) run(sink timeline.Sink) ([]Summary, error) {
 			all[len(all)-1].Collectives = &c.meetings.Shown
 		}
 	}
+	if c.meetings != nil && c.meetings.Note() != "" {
+		last := &all[len(all)-1]
+		last.Notes = append(last.Notes, c.meetings.Note())
+	}
 	return all, nil
 }
 
@@ -231,6 +235,7 @@ func (c *conversion) joining(l *log) join.Options {
 	return join.Options{
 		Selection: l.chosen, OfCalls: len(c.Filter.TIDs) > 0 || l.chosen.OfCalls(), Filter: l.filter, Threads: l.threads,
 		Steps: c.Filter.Steps.Ranges, Offset: l.offset, IDs: &c.ids, Budget: c.held, Damaged: l.damage.Count > 0, Clock: l.clock,
+		Collectives: l.collectives,
 	}
 }
 

@@ -25,7 +25,7 @@ type log struct {
 	catalog   *read.Catalog
 	joiner    *join.Joiner // until the log is joined
 	found     join.Found
-	joined    []join.Process
+	joined    []join.ProcessCounts
 	damage    *tracelog.Damage
 	filter    *tracelog.Filter
 	processes *read.Processes // all of them, where the filter leaves some out; nil before they are looked for
@@ -39,6 +39,8 @@ type log struct {
 	threads   read.Threads // that the filter wants
 	offset    uint32       // added to its PIDs and TIDs
 	hangs     []string     // what its unfinished calls waited for
+
+	collectives join.CollectiveBounds // what was beyond them
 }
 
 // read does the first reading of one log.

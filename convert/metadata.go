@@ -2,7 +2,6 @@ package convert
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"github.com/cudatrace/cudatrace/convert/internal/read"
@@ -11,16 +10,12 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// versions returns the CUDA version that the driver supports, and the version of libcupti; "" for
+// versions returns the CUDA version that the driver supports, and the version of libcupti; 0 for
 // those that are not known.
-func (l *log) versions() (driver, cupti string) {
+func (l *log) versions() (driver timeline.CUDAVersion, cupti timeline.CUPTIVersion) {
 	for _, x := range l.catalog.Outcome.CUPTI {
-		if x.Version != 0 {
-			cupti = fmt.Sprint(x.Version)
-		}
-		if v := x.DriverVersion; v != 0 {
-			driver = fmt.Sprintf("%d.%d", v/1000, v%1000/10)
-		}
+		cupti = cmp.Or(timeline.CUPTIVersion(x.Version), cupti)
+		driver = cmp.Or(timeline.CUDAVersion(x.DriverVersion), driver)
 	}
 	return driver, cupti
 }
@@ -60,7 +55,7 @@ func (l *log) run(variables map[string]string) string {
 // describeMetadata adds the facts of a log to its summary.
 func (l *log) describeMetadata(s *Summary) {
 	m := l.metadata()
-	s.Driver, s.CUPTI = m.Driver, m.CUPTI
+	s.Driver, s.CUPTI = m.Driver.String(), m.CUPTI.String()
 	s.DriverRelease, s.Folder, s.Options = m.Values[tracelog.MetaDriver], m.Values[tracelog.MetaCwd], m.Values[tracelog.MetaOptions]
 	s.Git = Git{m.Values[tracelog.MetaRevision], m.Values[tracelog.MetaBranch], m.Values[tracelog.MetaRemote]}
 	s.Run, s.Variables = m.Values[tracelog.MetaRun], known(m.Variables)

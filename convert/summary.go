@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -283,7 +282,7 @@ func (c *conversion) summary(l *log) Summary {
 			s.Notes = append(s.Notes, n.Text)
 		}
 	}
-	s.Notes = append(s.Notes, limitNotes(found)...)
+	s.Notes = append(s.Notes, found.Notes()...)
 	if n := l.catalog.Communicators.Further; n > 0 {
 		s.Notes = append(s.Notes, figures.Count(n, "call", "calls")+" of NCCL do not count in a communicator: there were too many communicators")
 	}
@@ -317,28 +316,6 @@ func (c *conversion) leftOut(l *log, s *Summary) {
 	if l.filter != nil && l.all > 0 {
 		s.LeftOut.Records = l.all - min(l.all, l.found.Taken)
 	}
-}
-
-// limitNotes describes events that are shown incompletely, because waiting for the events that
-// belong to them would have taken too much memory.
-func limitNotes(f *join.Found) (notes []string) {
-	if f.Forced > 0 {
-		notes = append(notes, figures.Count(f.Forced, "call was", "calls were")+
-			" shown before everything that may belong to a call was read: arrows and NVTX ranges may be missing")
-	}
-	if f.Late > 0 {
-		notes = append(notes, figures.Count(f.Late, "call or other record", "calls and other records")+
-			" came too late in the log to be shown in order: slices may begin later")
-	}
-	if f.TooDeep > 0 {
-		notes = append(notes, figures.Count(f.TooDeep, "call, range or function", "calls, ranges and functions")+
-			" inside too many others: cut off or left out")
-	}
-	if f.Untracked > 0 {
-		notes = append(notes, figures.Count(f.Untracked, "allocation or memory pool is", "allocations and memory pools are")+
-			" not counted: there were more than "+figures.Group(join.MaxAllocations))
-	}
-	return notes
 }
 
 // maxErrors and maxFunctions bound the kinds of failed call and the functions in a Summary; the
@@ -394,20 +371,11 @@ func most(counts map[string]uint64, limit int) map[string]uint64 {
 }
 
 func (l *log) describeCost(s *Summary) {
-	s.CallCostNS = l.metaNumber(tracelog.MetaCallCost)
-	s.RecorderNS = l.metaNumber(tracelog.MetaRecorderCPU)
+	s.CallCostNS = l.catalog.Number(tracelog.MetaCallCost)
+	s.RecorderNS = l.catalog.Number(tracelog.MetaRecorderCPU)
 	if s.Pairs > 0 && s.CallCostNS < math.MaxUint64/s.Pairs { // a hostile log may hold any value
 		s.ProbesNS = s.CallCostNS * s.Pairs
 	}
-}
-
-// metaNumber returns a number from the facts of the recording, 0 when it is not there.
-func (l *log) metaNumber(key string) uint64 {
-	n, err := strconv.ParseUint(l.catalog.Meta[key], 10, 64)
-	if err != nil {
-		return 0
-	}
-	return n
 }
 
 func (c *conversion) describeRun(l *log, s *Summary) {
@@ -440,10 +408,7 @@ func (l *log) describeLast(s *Summary) {
 	if meta[tracelog.MetaLast] == "" {
 		return
 	}
-	number := func(key string) uint64 {
-		n, _ := strconv.ParseUint(meta[key], 10, 64) // 0 where it is not known
-		return n
-	}
+	number := l.catalog.Number
 	s.Last = &Last{AskedNS: number(tracelog.MetaLast), HeldNS: number(tracelog.MetaLastHeld), Short: meta[tracelog.MetaLastShort], Why: meta[tracelog.MetaLastWhy],
 		Earlier: min(number(tracelog.MetaLastEarlier), s.Unmatched)}
 	s.Unmatched -= s.Last.Earlier
@@ -472,8 +437,8 @@ func (l *log) describeProcesses(s *Summary) {
 			s.Ended = p.Exit
 		}
 	}
-	if ended := meta[tracelog.MetaEnded]; ended != "" {
-		s.Ended, s.ExitStatus = ended, exitStatus(ended)
+	if ended, status := l.catalog.Ended(); ended != "" {
+		s.Ended, s.ExitStatus = ended, status
 	}
 }
 
@@ -481,18 +446,6 @@ func (l *log) describeProcesses(s *Summary) {
 func (l *log) isMain(pid uint32) bool {
 	meta := l.catalog.Meta
 	return meta[tracelog.MetaPID] == fmt.Sprint(pid) || meta[tracelog.MetaPID] == "" && meta[tracelog.MetaEnded] != ""
-}
-
-// exitStatus is the exit status of a program that ended in this way; -1 when not known.
-func exitStatus(ended string) int {
-	var n uint8
-	if _, err := fmt.Sscanf(ended, "exit code %d", &n); err == nil {
-		return int(n)
-	}
-	if _, err := fmt.Sscanf(ended, "signal %d", &n); err == nil && n < 128 {
-		return 128 + int(n)
-	}
-	return -1
 }
 
 // LostWords lists causes of loss with their counts, largest first.

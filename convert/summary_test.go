@@ -95,7 +95,7 @@ sample set=5 start=1300000 dur=200000 nvalues=1 value0=2501
 // What is shown early, late or not at all is counted in a note each.
 func TestLimitNotes(t *testing.T) {
 	t.Parallel()
-	if notes := limitNotes(new(join.Found)); notes != nil {
+	if notes := new(join.Found).Notes(); notes != nil {
 		t.Errorf("notes of nothing: %q", notes)
 	}
 	want := []string{
@@ -104,7 +104,7 @@ func TestLimitNotes(t *testing.T) {
 		"1 call, range or function inside too many others: cut off or left out",
 		"3 allocations and memory pools are not counted: there were more than 1,048,576",
 	}
-	if diff := cmp.Diff(want, limitNotes(&join.Found{Forced: 1, Late: 2000, TooDeep: 1, Untracked: 3})); diff != "" {
+	if diff := cmp.Diff(want, (&join.Found{Forced: 1, Late: 2000, TooDeep: 1, Untracked: 3}).Notes()); diff != "" {
 		t.Errorf("notes (-want +got):\n%s", diff)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/internal/read"
 	"github.com/cudatrace/cudatrace/convert/timeline"
@@ -215,11 +214,7 @@ func (s *unended) wait(on streamHandle, sl *timeline.Slice) {
 // handleOf finds the stream among a call's arguments.
 func handleOf(t *timeline.Thread, sl *timeline.Slice) streamHandle {
 	on := streamHandle{process: t.Process}
-	for i, p := range sl.Params {
-		if i < len(sl.Args) && strings.HasSuffix(strings.ToLower(p.Name), "stream") {
-			on.handle, on.known = sl.Args[i], true
-		}
-	}
+	on.handle, on.known = sl.Handle(timeline.StreamHandle)
 	return on
 }
 

@@ -32,7 +32,7 @@ func (w *watched) Take(events []timeline.Event) error {
 			w.seen = len(e.List) > 0
 		case *timeline.WorkList:
 			w.seen = len(e.List) > 0
-		case *timeline.SpanBegin:
+		case *timeline.SpanEnd:
 			w.seen = e.Track.Category == timeline.NVTX
 		case *timeline.Instant:
 			w.seen = e.Track.Category == timeline.NVTX

@@ -104,7 +104,7 @@ func (s *session) attachAll(armed bool) error {
 			return fmt.Errorf("process %d is a kernel thread or has just ended", pid)
 		}
 		start, _ := procfs.Started(pid) // 0 if it has just ended
-		p := ask(s, func() *process {
+		p := ask(s, func() *recordedProcess {
 			p := s.begin(uint32(pid), start, host.Monotonic())
 			p.step(stepAttach)
 			return p

@@ -143,7 +143,7 @@ func (s *session) closeServer() {
 
 // config is the answer to a process's hello.
 // Calls of a process for which there was no time to probe it come from CUPTI, too.
-func (s *session) config(p *process) cupti.GoConfig {
+func (s *session) config(p *recordedProcess) cupti.GoConfig {
 	c := cupti.GoConfig{
 		Candidates: p.found, Records: cupti.DefaultRecords,
 		CaptureRange: s.opts.CaptureRange, Paused: s.paused,

@@ -22,7 +22,7 @@ type listener struct {
 	sites sites
 
 	// The loop sets what follows before it answers the hello.
-	process *process
+	process *recordedProcess
 	armed   bool // it was attached to by PID, and armed
 	late    bool // there was no time to probe its libraries
 }

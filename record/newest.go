@@ -173,7 +173,7 @@ func (s *session) sayOfFile(why, what string) {
 
 // behind lists the processes whose records up to a time are not all in the log; 0 stands for the calls.
 func (s *session) behind(at uint64) []uint32 {
-	owing := s.which(func(p *process) bool { return p.owes() && !p.end.Cut })
+	owing := s.which(func(p *recordedProcess) bool { return p.owes() && !p.end.Cut })
 	if s.calls.probed {
 		owing = append(owing, 0)
 	}

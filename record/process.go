@@ -58,10 +58,11 @@ var transitions = [...][6]state{
 	isEnded:      {isEnded, isEnded, isEnded, isEnded, isEnded, isEnded},
 }
 
-// A process is one program in one process: all that is known of it. It belongs to the goroutine of the session.
-type process struct {
+// A recordedProcess is one program in one process: all that is known of it. It belongs to the goroutine of the
+// session.
+type recordedProcess struct {
 	identity
-	before, next *process // which had the PID before, and have it next; nil: none
+	before, next *recordedProcess // which had the PID before, and have it next; nil: none
 	state        state
 	began        uint64 // ns, CLOCK_MONOTONIC: what happens in the process from then on, until the next one begins, is the program's
 
@@ -86,24 +87,26 @@ type process struct {
 	seen        probe.Exit // how the kernel saw its process end, or about to end, when its end came
 }
 
-func (p *process) step(s step) { p.state = transitions[p.state][s] }
+func (p *recordedProcess) step(s step) { p.state = transitions[p.state][s] }
 
 // runs reports whether the program may still run, as far as is known.
-func (p *process) runs() bool {
+func (p *recordedProcess) runs() bool {
 	return p.state == isMet || p.state == isAttaching || p.state == isRecorded
 }
 
 // owns reports whether what happens in the process at a time is the program's.
-func (p *process) owns(at uint64) bool { return p.began <= at && (p.next == nil || at < p.next.began) }
+func (p *recordedProcess) owns(at uint64) bool {
+	return p.began <= at && (p.next == nil || at < p.next.began)
+}
 
 // ranExec reports whether the process runs the next program by exec.
-func (p *process) ranExec() bool { return p.next != nil && p.next.start == p.start }
+func (p *recordedProcess) ranExec() bool { return p.next != nil && p.next.start == p.start }
 
 // owes reports whether the program will still hand over records of CUPTI's.
-func (p *process) owes() bool { return p.recorded && p.state != isEnded && !p.otherClient }
+func (p *recordedProcess) owes() bool { return p.recorded && p.state != isEnded && !p.otherClient }
 
 // finish notes the end of a program, the first time. seen is how the kernel saw its process end, or about to end, last.
-func (p *process) finish(e cupti.End, seen probe.Exit) {
+func (p *recordedProcess) finish(e cupti.End, seen probe.Exit) {
 	if p.state == isEnded {
 		return
 	}
@@ -112,7 +115,7 @@ func (p *process) finish(e cupti.End, seen probe.Exit) {
 }
 
 // reason says how a program ended, as far as is known by now: the hello of the one that follows may come after its end.
-func (p *process) reason() string {
+func (p *recordedProcess) reason() string {
 	switch {
 	case p.ranExec():
 		return "exec"
@@ -127,7 +130,7 @@ func (p *process) reason() string {
 }
 
 // depart notes that a program no longer runs. One whose library does not talk to us has no other end.
-func (p *process) depart(s step, at uint64) {
+func (p *recordedProcess) depart(s step, at uint64) {
 	p.step(s)
 	if p.listener == nil && p.state == isEnding {
 		p.finish(cupti.End{ProcessEnd: tracelog.ProcessEnd{PID: p.pid, Time: at, Complete: 1, Status: -1}}, probe.Exit{})
@@ -136,13 +139,13 @@ func (p *process) depart(s step, at uint64) {
 
 // processes are the programs of a recording.
 type processes struct {
-	all    []*process          // in the order in which they were met
-	latest map[uint32]*process // the one that a PID has run last
+	all    []*recordedProcess          // in the order in which they were met
+	latest map[uint32]*recordedProcess // the one that a PID has run last
 }
 
 // begin adds a program that a process runs from a time on.
-func (ps *processes) begin(pid uint32, start procfs.StartTime, at uint64) *process {
-	p := &process{identity: identity{pid, start, 1}, before: ps.latest[pid], began: at}
+func (ps *processes) begin(pid uint32, start procfs.StartTime, at uint64) *recordedProcess {
+	p := &recordedProcess{identity: identity{pid, start, 1}, before: ps.latest[pid], began: at}
 	for q := p.before; q != nil; q = q.before {
 		if q.start == start {
 			p.generation = q.generation + 1
@@ -154,14 +157,14 @@ func (ps *processes) begin(pid uint32, start procfs.StartTime, at uint64) *proce
 		p.before.depart(stepReplace, at)
 	}
 	if ps.latest == nil {
-		ps.latest = map[uint32]*process{}
+		ps.latest = map[uint32]*recordedProcess{}
 	}
 	ps.all, ps.latest[pid] = append(ps.all, p), p
 	return p
 }
 
 // hello is called when a process has said hello. A process that was attached to by PID and was armed says it late.
-func (ps *processes) hello(f *listener, start procfs.StartTime) *process {
+func (ps *processes) hello(f *listener, start procfs.StartTime) *recordedProcess {
 	p := ps.latest[f.peer.PID]
 	f.armed = p != nil && p.listener == nil && p.state == isRecorded && p.start == start
 	if !f.armed {
@@ -182,7 +185,7 @@ func (ps *processes) leave(pid uint32, start procfs.StartTime, at uint64, rank r
 }
 
 // owner returns the program that a PID ran at a time, nil for none.
-func (ps *processes) owner(pid uint32, at uint64) *process {
+func (ps *processes) owner(pid uint32, at uint64) *recordedProcess {
 	p := ps.latest[pid]
 	for p != nil && !p.owns(at) {
 		p = p.before
@@ -191,12 +194,12 @@ func (ps *processes) owner(pid uint32, at uint64) *process {
 }
 
 // chosen lists the programs without those of other ranks, in the order in which they were met.
-func (ps *processes) chosen() []*process {
-	return slices.DeleteFunc(slices.Clone(ps.all), func(p *process) bool { return p.left != nil })
+func (ps *processes) chosen() []*recordedProcess {
+	return slices.DeleteFunc(slices.Clone(ps.all), func(p *recordedProcess) bool { return p.left != nil })
 }
 
 // which lists the PIDs of the programs for which a condition holds.
-func (ps *processes) which(holds func(*process) bool) (pids []uint32) {
+func (ps *processes) which(holds func(*recordedProcess) bool) (pids []uint32) {
 	for _, p := range ps.all {
 		if holds(p) {
 			pids = append(pids, p.pid)
@@ -215,7 +218,7 @@ func (ps *processes) epochOf(pid uint32) uint64 {
 
 // worked reports whether any program sent GPU work.
 func (ps *processes) worked() bool {
-	return len(ps.which(func(p *process) bool { return p.end.Kernels+p.end.Copies+p.end.Sets > 0 })) > 0
+	return len(ps.which(func(p *recordedProcess) bool { return p.end.Kernels+p.end.Copies+p.end.Sets > 0 })) > 0
 }
 
 // others says which ranks used CUDA and are not recorded: "rank 1 is not among --ranks 0"; "" for none.
@@ -238,7 +241,8 @@ func (ps *processes) others(chosen *ranks.List) string {
 }
 
 // lastWord is the end of a program, as it was reported, and as the kernel saw the end of its process.
-func (ps *processes) lastWord(p *process, seen func(pid uint32) (probe.Exit, bool), now uint64) tracelog.ProcessEnd {
+func (ps *processes) lastWord(p *recordedProcess, seen func(pid uint32) (probe.Exit, bool),
+	now uint64) tracelog.ProcessEnd {
 	e := p.end.ProcessEnd
 	x, known := seen(p.pid)
 	if known {
@@ -307,7 +311,7 @@ func absentText(pids []uint32, why string) string {
 
 // cutText says that the last records of a program are missing, and how it ended. remedy says what would have had it hand them
 // over, "" if nothing would, or if a tracer was in the way.
-func (p *process) cutText(e *tracelog.ProcessEnd) (text, remedy string) {
+func (p *recordedProcess) cutText(e *tracelog.ProcessEnd) (text, remedy string) {
 	text = fmt.Sprintf("process %d ended before its last records were handed over", e.PID)
 	switch {
 	case strings.HasPrefix(e.Reason, "status "): // no exit handler has run

@@ -17,7 +17,7 @@ import (
 )
 
 // says is the hello of a process at a time.
-func (ps *processes) says(pid uint32, start procfs.StartTime, at, request uint64) *process {
+func (ps *processes) says(pid uint32, start procfs.StartTime, at, request uint64) *recordedProcess {
 	return ps.hello(&listener{peer: cupti.Peer{PID: pid, BufferRequest: request}, at: at}, start)
 }
 
@@ -88,13 +88,13 @@ func TestRandomLives(t *testing.T) {
 func randomLives(t *testing.T, seed uint64) bool {
 	random := rand.New(rand.NewPCG(seed, 0))
 	var ps processes
-	var all []*process
-	model := map[*process]*modelled{}
+	var all []*recordedProcess
+	model := map[*recordedProcess]*modelled{}
 	current := map[uint32]*modelled{}
 	starts := map[uint32]procfs.StartTime{}
-	last := map[uint32]*process{}
+	last := map[uint32]*recordedProcess{}
 	now := uint64(0)
-	follow := func(p *process, left bool) {
+	follow := func(p *recordedProcess, left bool) {
 		if p == last[p.pid] {
 			return // it was attached to by PID, and armed; or its rank is known
 		}
@@ -157,7 +157,7 @@ func randomLives(t *testing.T, seed uint64) bool {
 	}
 	for at := range now + 2 {
 		for pid := range starts {
-			var owner *process
+			var owner *recordedProcess
 			for p, m := range model {
 				if m.pid == pid && m.from <= at && (m.until == 0 || at < m.until) {
 					owner = p
@@ -236,7 +236,7 @@ func TestLastRecords(t *testing.T) {
 		return x, ok
 	}
 	var ps processes
-	var all []*process
+	var all []*recordedProcess
 	for pid := range uint32(8) {
 		if pid == 5 {
 			p := ps.begin(pid, 1, 1)
@@ -251,7 +251,7 @@ func TestLastRecords(t *testing.T) {
 	all[1].finish(endOfProcess(tracelog.ProcessEnd{PID: 1, Complete: 1, Kernels: 3}), probe.Exit{})
 	all[2].finish(endOfProcess(tracelog.ProcessEnd{PID: 2, Time: 5e9, Until: 3e9, Reason: "_exit"}), probe.Exit{})
 	all[4].finish(endOfProcess(tracelog.ProcessEnd{PID: 4, Reason: "exec"}), probe.Exit{})
-	if live := ps.which((*process).runs); len(live) != 5 || slices.Contains(live, 1) || !ps.worked() {
+	if live := ps.which((*recordedProcess).runs); len(live) != 5 || slices.Contains(live, 1) || !ps.worked() {
 		t.Errorf("live %v, worked %v", live, ps.worked())
 	}
 	want := []string{

@@ -5,7 +5,7 @@ import "time"
 // A queue decides which process is probed next: one after the other. In a crowd a process waits only as long as it
 // can. It belongs to the goroutine of the session.
 type queue struct {
-	waiting []*process
+	waiting []*recordedProcess
 	busy    bool          // one is being probed
 	took    time.Duration // the mean of a turn, in which later turns count more; 0 before the first
 }
@@ -21,7 +21,7 @@ const (
 )
 
 // add has a process wait for its turn. In a crowd it returns false if that comes after the process's patience.
-func (q *queue) add(p *process, patience time.Duration) bool {
+func (q *queue) add(p *recordedProcess, patience time.Duration) bool {
 	if n := len(q.waiting); n >= crowd && time.Duration(n)*max(q.took, leastTurn) > patience {
 		return false
 	}
@@ -30,7 +30,7 @@ func (q *queue) add(p *process, patience time.Duration) bool {
 }
 
 // next returns the process whose turn begins, nil for none. One that waits no longer has none.
-func (q *queue) next() *process {
+func (q *queue) next() *recordedProcess {
 	for !q.busy && len(q.waiting) > 0 {
 		p := q.waiting[0]
 		q.waiting = q.waiting[1:]

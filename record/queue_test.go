@@ -8,7 +8,7 @@ import (
 )
 
 // waits is a process that waits for the answer to its hello.
-func waits() *process { return &process{reply: make(chan cupti.GoConfig, 1)} }
+func waits() *recordedProcess { return &recordedProcess{reply: make(chan cupti.GoConfig, 1)} }
 
 // Few processes wait for their turns, however long it takes. In a crowd a process that cannot be
 // probed in time does not wait.

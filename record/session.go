@@ -216,7 +216,7 @@ func (e hello) take(s *session) {
 }
 
 // attach has a process probed that waits for the answer to its hello.
-func (s *session) attach(p *process) {
+func (s *session) attach(p *recordedProcess) {
 	p.step(stepAttach)
 	f := p.listener
 	p.overdue = time.AfterFunc(f.patience(), func() { s.post(overdue{p}) })
@@ -229,14 +229,14 @@ func (s *session) attach(p *process) {
 
 // located is the event that it is known where libcupti is for a process, which can be probed now.
 type located struct {
-	*process
+	*recordedProcess
 	found      []cupti.Candidate
 	python     *python
 	translator string // see procfs.Translator
 }
 
 func (e located) take(s *session) {
-	p := e.process
+	p := e.recordedProcess
 	p.found, p.python, p.translator = e.found, e.python, e.translator
 	switch {
 	case p.translator != "" && s.calls.intrudes():
@@ -263,14 +263,14 @@ func (s *session) probeNext() {
 
 // attached is the event that a process has been probed.
 type attached struct {
-	*process
+	*recordedProcess
 	looked uint64        // epoch in which its code was read
 	turn   time.Duration // that it took; 0: there was no queue
 }
 
 func (e attached) take(s *session) {
-	e.process.looked = e.looked
-	s.answer(e.process, false)
+	e.recordedProcess.looked = e.looked
+	s.answer(e.recordedProcess, false)
 	if e.turn > 0 {
 		s.queue.done(e.turn)
 		s.probeNext()
@@ -278,12 +278,12 @@ func (e attached) take(s *session) {
 }
 
 // overdue is the event that a process can wait no longer until it is probed.
-type overdue struct{ *process }
+type overdue struct{ *recordedProcess }
 
-func (e overdue) take(s *session) { s.answer(e.process, true) }
+func (e overdue) take(s *session) { s.answer(e.recordedProcess, true) }
 
 // answer has a process go on that waits for the answer to its hello.
-func (s *session) answer(p *process, late bool) {
+func (s *session) answer(p *recordedProcess, late bool) {
 	p.step(stepAnswer)
 	p.asked = s.calls.probed && !late
 	if p.reply == nil {
@@ -311,7 +311,7 @@ func (s *session) answer(p *process, late bool) {
 const callsOfCUPTI = "--calls auto has CUPTI record them"
 
 // translated says that a process is not probed, since the translator of its code would run into the probes.
-func (s *session) translated(p *process) {
+func (s *session) translated(p *recordedProcess) {
 	text := fmt.Sprintf("process %d is not probed: %s translates its code, and would end it at a probe", p.pid, p.translator)
 	switch s.calls.source {
 	case CallsAuto:
@@ -348,12 +348,12 @@ func (s *session) notInTime(pid uint32) {
 // status is the event that the library has loaded libcupti into a process and registered with it, or could not, or lost
 // its records to another client.
 type status struct {
-	*process
+	*recordedProcess
 	cupti tracelog.CUPTI
 }
 
 func (e status) take(s *session) {
-	p := e.process
+	p := e.recordedProcess
 	p.answered = true
 	switch {
 	case e.cupti.Status == "on":
@@ -387,7 +387,7 @@ func (e registered) take(s *session) {
 
 // taken notes that another client has CUPTI's records of a process: the probe on CUPTI's registration
 // or the injected library says so, or both.
-func (s *session) taken(p *process) {
+func (s *session) taken(p *recordedProcess) {
 	what := fromCUPTI(s.calls.source, s.opts.GPU)
 	if p.otherClient || what == "" {
 		p.otherClient = true
@@ -405,7 +405,7 @@ func (s *session) taken(p *process) {
 }
 
 // withoutCUPTI says why CUPTI does not record a process, and what to do.
-func (s *session) withoutCUPTI(p *process, c tracelog.CUPTI) {
+func (s *session) withoutCUPTI(p *recordedProcess, c tracelog.CUPTI) {
 	what := fromCUPTI(s.calls.source, s.opts.GPU)
 	if what == "" {
 		return
@@ -450,7 +450,7 @@ func (s *session) rescan() {
 	var all []look
 	for _, p := range s.all {
 		if p.state == isRecorded && !p.late {
-			all = append(all, look{process: p, looked: p.looked})
+			all = append(all, look{recordedProcess: p, looked: p.looked})
 		}
 	}
 	s.looking = true
@@ -464,10 +464,10 @@ func (s *session) rescan() {
 
 // A look is a look at a process, for libraries that it has opened.
 type look struct {
-	*process        // of which a look reads only what never changes
-	looked   uint64 // epoch in which its code was read last
-	exec     uint64 // ns: since when it runs another program by exec, 0 if it does not
-	gone     bool   // the process has ended
+	*recordedProcess        // of which a look reads only what never changes
+	looked           uint64 // epoch in which its code was read last
+	exec             uint64 // ns: since when it runs another program by exec, 0 if it does not
+	gone             bool   // the process has ended
 }
 
 // look looks at a process. Under -p it has its next program probed; others say hello then, and wait.
@@ -492,7 +492,7 @@ type looked []look
 func (e looked) take(s *session) {
 	s.looking = false
 	for _, l := range e {
-		p := l.process
+		p := l.recordedProcess
 		p.looked = l.looked
 		switch {
 		case l.gone:
@@ -508,13 +508,13 @@ func (e looked) take(s *session) {
 
 // ended is the event that the last record of a process has reached the log. seen is how the kernel saw it end, if it did.
 type ended struct {
-	*process
+	*recordedProcess
 	end  cupti.End
 	seen probe.Exit
 }
 
 func (e ended) take(s *session) {
-	p := e.process
+	p := e.recordedProcess
 	p.finish(e.end, e.seen)
 	if reason := p.reason(); isCrash(reason) {
 		s.want(wish{why: crashText(p.pid, reason)}, true)
@@ -523,13 +523,13 @@ func (e ended) take(s *session) {
 
 // live lists the processes that are recorded and may still run.
 func (s *session) live() []uint32 {
-	return ask(s, func() []uint32 { return s.which((*process).runs) })
+	return ask(s, func() []uint32 { return s.which((*recordedProcess).runs) })
 }
 
 // knows reports whether a process is recorded, or has been.
 func (s *session) knows(pid uint32) bool {
 	return ask(s, func() bool {
-		return slices.Contains(s.which(func(p *process) bool { return p.left == nil }), pid)
+		return slices.Contains(s.which(func(p *recordedProcess) bool { return p.left == nil }), pid)
 	})
 }
 

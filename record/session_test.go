@@ -79,7 +79,7 @@ func TestHelloOfReplaced(t *testing.T) {
 	}()
 	pid := uint32(os.Getpid())
 	met := func(n int) {
-		for len(ask(s, func() []*process { return s.all })) < n {
+		for len(ask(s, func() []*recordedProcess { return s.all })) < n {
 			runtime.Gosched()
 		}
 	}

@@ -134,7 +134,7 @@ func (s *session) isEnding(since time.Time) bool {
 		if !s.opened {
 			return nil
 		}
-		return s.which(func(*process) bool { return true })
+		return s.which(func(*recordedProcess) bool { return true })
 	})
 	from := host.Monotonic() - uint64(time.Since(since))
 	return slices.ContainsFunc(pids, func(pid uint32) bool {

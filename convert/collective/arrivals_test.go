@@ -1,6 +1,7 @@
 package collective
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -149,5 +150,43 @@ func TestOthers(t *testing.T) {
 	})
 	if got := strings.Join(s.lines, " "); got != "none none none none none 0/0 of 2" {
 		t.Errorf("told: %s", got)
+	}
+}
+
+// A noted is a sink that keeps the notes.
+type noted struct{ notes []timeline.Note }
+
+func (s *noted) Take(events []timeline.Event) error {
+	for _, e := range events {
+		if n, ok := e.(*timeline.Note); ok {
+			s.notes = append(s.notes, *n)
+		}
+	}
+	return nil
+}
+
+func (*noted) End(err error) error { return err }
+
+// Kernels that send and receive beyond the bound have no part, and are counted in a note.
+func TestSendsBound(t *testing.T) {
+	t.Parallel()
+	table := NewArrivals(nil)
+	table.Sends = mostSends - 1
+	shape := &timeline.Shape{Kernel: timeline.KernelShape{Name: "ncclDevKernel_SendRecv"}}
+	var to noted
+	s := table.Sink(&to)
+	of := &timeline.Stream{Context: &timeline.Context{Process: new(timeline.Process)}}
+	w := timeline.Work{Kind: timeline.KernelWork, Shape: shape, Start: 10}
+	list := []timeline.Work{w, w}
+	list[1].Start = 20
+	if err := errors.Join(s.Take([]timeline.Event{&timeline.WorkList{Stream: of, List: list}}), s.End(nil)); err != nil {
+		t.Fatal(err)
+	}
+	if list[0].Part == nil || list[1].Part != nil {
+		t.Errorf("parts %v and %v, want one", list[0].Part, list[1].Part)
+	}
+	text := "1 kernel that sends and receives is not shown as such: there were more than 1,048,576"
+	if diff := cmp.Diff([]timeline.Note{{Time: 20, Text: text}}, to.notes); diff != "" {
+		t.Errorf("notes (-want +got):\n%s", diff)
 	}
 }

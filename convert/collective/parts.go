@@ -1,9 +1,11 @@
 package collective
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/figures"
 )
 
 // A partSink gives each kernel of NCCL its [timeline.Part]: which collective it is part of, and how long its rank waited
@@ -13,11 +15,12 @@ type partSink struct {
 	timeline.Sink
 	table   *Arrivals
 	streams map[*timeline.Stream][]*Member // those that a kernel of the stream may be of
+	beyond  uint64                         // start of the first kernel beyond mostSends
 }
 
 // Sink returns a sink before another one.
 func (t *Arrivals) Sink(next timeline.Sink) *partSink {
-	return &partSink{next, t, make(map[*timeline.Stream][]*Member)}
+	return &partSink{Sink: next, table: t, streams: make(map[*timeline.Stream][]*Member)}
 }
 
 // Take tells of work and passes events on.
@@ -53,12 +56,30 @@ func (s *partSink) work(l *timeline.WorkList) {
 	}
 }
 
+// End notes what is not shown, and ends the timeline.
+func (s *partSink) End(err error) error {
+	if text := s.table.Note(); text != "" && err == nil {
+		err = s.Sink.Take([]timeline.Event{&timeline.Note{Time: s.beyond, Text: text}})
+	}
+	return cmp.Or(s.Sink.End(err), err)
+}
+
 // mostSends bounds the kernels that send and receive of which is told: a sink may keep each.
 const mostSends = 1 << 20
+
+// Note says for people what is beyond a bound, "" for nothing.
+func (s *Shown) Note() string {
+	if s.Sends <= mostSends {
+		return ""
+	}
+	return figures.Count(s.Sends-mostSends, "kernel that sends and receives is", "kernels that send and receive are") +
+		" not shown as such: there were more than " + figures.Group(mostSends)
+}
 
 // send returns the part that a kernel is which sends and receives, nil for one beyond the bound.
 func (s *partSink) send(w *timeline.Work) *timeline.Part {
 	if s.table.Sends++; s.table.Sends > mostSends {
+		s.beyond = cmp.Or(s.beyond, w.Start)
 		return nil
 	}
 	call := ""

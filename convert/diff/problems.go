@@ -84,8 +84,8 @@ var conditionsOfRuns = []struct {
 
 // revision is the commit of the program's folder, "" if it is not known or not one.
 func (r *Run) revision() string {
-	if all := r.said(func(l *stats.Log) string { return l.Revision }); !strings.Contains(all, ",") {
-		return all
+	if all := r.words(func(l *stats.Log) []string { return []string{l.Revision} }); len(all) == 1 {
+		return all[0]
 	}
 	return ""
 }
@@ -95,13 +95,14 @@ func (r *Run) said(of func(*stats.Log) string) string {
 	return r.listed(func(l *stats.Log) []string { return []string{of(l)} })
 }
 
-func (r *Run) listed(of func(*stats.Log) []string) string {
-	var words []string
+func (r *Run) listed(of func(*stats.Log) []string) string { return strings.Join(r.words(of), ", ") }
+
+func (r *Run) words(of func(*stats.Log) []string) (words []string) {
 	for i := range r.Logs {
 		words = append(words, of(&r.Logs[i])...)
 	}
 	slices.Sort(words)
-	return strings.Join(slices.DeleteFunc(slices.Compact(words), func(w string) bool { return w == "" }), ", ")
+	return slices.DeleteFunc(slices.Compact(words), func(w string) bool { return w == "" })
 }
 
 // differing names the first two runs that differ, "" if none do.

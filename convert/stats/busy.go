@@ -45,11 +45,11 @@ type streamRow struct {
 	*timeline.Stream
 	device *deviceRow
 	lane   *activity.Lane
-	habits *findings.Stream // nil in a profile
-	stage  uint64           // that was marked last
-	rank   *ranks.Process   // nil without work
-	path   *critical.Stream // likewise
-	steps  *steps.Stream    // likewise
+	habits *findings.Stream   // nil in a profile
+	stage  uint64             // that was marked last
+	rank   *ranks.RankProcess // nil without work
+	path   *critical.Stream   // likewise
+	steps  *steps.Stream      // likewise
 }
 
 func newBusy(c *clock, watch activity.Watcher) busy {

@@ -49,7 +49,7 @@ func (s *Sink) loads() (all []ranks.Load) {
 			}
 			m := p.Times().Until(p.Last).Less(until)
 			all = append(all, ranks.Load{
-				Process: s.ranks.Process(p.Process), GPU: d.index, Compute: m.Compute, Exposed: m.Exposed(),
+				RankProcess: s.ranks.Process(p.Process), GPU: d.index, Compute: m.Compute, Exposed: m.Exposed(),
 				Span: during.To - during.From, From: during.From, First: p.First, Last: p.Last, Steps: counts[p.Process],
 			})
 		}

@@ -36,7 +36,18 @@ func NewFunction(name, library string, id uint32) Function {
 type Param struct {
 	Name string
 	Type string // the type word of tracelog.Function.Args: "ptr", "handle", "u32"
+	Of   Handle
 }
+
+// A Handle is what an argument is the handle of.
+type Handle uint8
+
+// The handles that are told apart.
+const (
+	OtherArgument Handle = iota // the handle of something else, or none
+	StreamHandle
+	EventHandle
+)
 
 // Arguments are the arguments of a call. Programs repeat their calls, so equal lists are nearly
 // always one value.
@@ -212,6 +223,16 @@ func (s *Slice) more() *links {
 		s.links = new(links)
 	}
 	return s.links
+}
+
+// Handle returns the argument of a call that is the handle of a stream or an event.
+func (s *Slice) Handle(of Handle) (value uint64, known bool) {
+	for i, v := range s.Args {
+		if i < len(s.Params) && s.Params[i].Of == of {
+			return v, true
+		}
+	}
+	return 0, false
 }
 
 // ErrorMeaning says what the call's error means, "" for a call that succeeded and for a rare error.

@@ -29,8 +29,8 @@ type Metadata struct {
 	Values    map[string]string
 	Args      []string          // of the program, which comes first
 	Variables map[string]string // of the recorder's environment, those that are recorded
-	Driver    string            // CUDA version that the driver supports, "13.0"
-	CUPTI     string            // version of libcupti
+	Driver    CUDAVersion       // that the driver supports, 0 when not known
+	CUPTI     CUPTIVersion      // version of libcupti, 0 when not known
 }
 
 // Slices are calls of a thread in pre-order: a call precedes those that it made.
@@ -49,15 +49,17 @@ type WorkList struct {
 	List   []Work
 }
 
-// A SpanBegin begins a span. Spans of a track are nested; a SpanEnd ends the innermost open
-// span of the track.
+// A SpanBegin is the beginning of a span. A span comes as its SpanEnd; its beginning is for those who cannot wait
+// for its end, and nobody else reads it. Files whose events stand in the order of their beginnings (pfsink, chromesink)
+// would have to hold everything within a range that lasts as long as the program. The times of a GPU are kept for the
+// steps at a range's beginning, before the work in it passes. Who clips a timeline clips beginnings for these.
 type SpanBegin struct {
 	Track *Track
 	Span
 }
 
-// A SpanEnd ends a span, and has all that is known of it: who needs no beginnings takes these alone.
-// A span comes after those within it.
+// A SpanEnd is a span that has ended, with all that is known of it. Spans of a track are nested: a span comes after
+// those within it.
 type SpanEnd struct {
 	Track *Track
 	Span

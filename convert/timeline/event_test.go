@@ -56,6 +56,7 @@ var (
 	timeFields  = []string{"Start", "End", "Time", "LaunchStart", "Until", "Midway", "Allocated"}
 	otherFields = []string{"Dur", "Value", "ID", "GraphNode", "Address", "Bytes", "Communicator", "Count", "Args", "Memory", "Bandwidth",
 		"Interval", "Scale", "Period", "Ret",
+		"Outer",                                // of a Span: the number of the one around it
 		"Number", "Entered", "Waited", "Doubt", // of a Part, whose times are the timeline's
 		"From", "To", // of a Loss: ns into the recording
 		"Monotonic", "Realtime", "Boottime", "LastStart"} // of the Recording, whose clock the timeline has

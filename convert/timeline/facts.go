@@ -13,8 +13,8 @@ func (m *Metadata) Facts() (facts []Detail) {
 		facts = appendFact(facts, key, m.Values[key])
 	}
 	facts = appendFact(facts, "args", strings.Join(m.Args, " "))
-	facts = appendFact(facts, "cuda_driver_version", m.Driver)
-	facts = appendFact(facts, "cupti_version", m.CUPTI)
+	facts = appendFact(facts, "cuda_driver_version", m.Driver.String())
+	facts = appendFact(facts, "cupti_version", m.CUPTI.String())
 	return appendVariables(facts, m.Variables)
 }
 

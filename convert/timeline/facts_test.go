@@ -18,8 +18,8 @@ func factsText(facts []Detail) string {
 
 func TestFacts(t *testing.T) {
 	t.Parallel()
-	log := Metadata{Values: map[string]string{"host": "node", "cwd": "/x", "kernel": ""}, Args: []string{"a", "b"}, Driver: "13.0",
-		Variables: map[string]string{"RANK": "1", "CI": "true"}}
+	log := Metadata{Values: map[string]string{"host": "node", "cwd": "/x", "kernel": ""}, Args: []string{"a", "b"},
+		Driver: 13000, Variables: map[string]string{"RANK": "1", "CI": "true"}}
 	process := Process{Args: []string{"p"}, Circumstances: Circumstances{Rank: Rank{Number: 0, Of: 2, Known: true}, Folder: "/y", NCCL: "2",
 		Variables: map[string]string{"RANK": "0"}}}
 	gpu := GPU{Multiprocessors: 132, Limits: Limits{MaxBlocks: 32}, Link: Link{Address: "0000:18:00.0", Generation: 1, MaxGeneration: 5, Width: 16}}

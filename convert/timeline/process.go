@@ -1,6 +1,9 @@
 package timeline
 
-import "cmp"
+import (
+	"cmp"
+	"fmt"
+)
 
 // ExitExec is how a program ended that ran another one in its place.
 const ExitExec = "exec"
@@ -29,8 +32,31 @@ type Circumstances struct {
 	Rank      Rank
 	Folder    string            // that it worked in
 	Runtime   string            // version of the CUDA runtime, as far as the name of the library tells it: 13 or 13.0.96
+	CUDA      CUDAVersion       // the same as a number, 0 where the name does not tell its minor part
 	NCCL      string            // version of NCCL, likewise
 	Variables map[string]string // of its environment, those that are recorded; docs/metadata.md lists them
+}
+
+// A CUDAVersion is a version of CUDA as CUDA has it: 13000 for 13.0.
+type CUDAVersion uint32
+
+// String is the version as people write it, "" for 0.
+func (v CUDAVersion) String() string {
+	if v == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d.%d", v/1000, v%1000/10)
+}
+
+// A CUPTIVersion is the version of CUPTI's interface, 130000.
+type CUPTIVersion uint32
+
+// String is the version, "" for 0.
+func (v CUPTIVersion) String() string {
+	if v == 0 {
+		return ""
+	}
+	return fmt.Sprint(uint32(v))
 }
 
 // A Thread is a thread that made calls or NVTX ranges.
@@ -97,6 +123,10 @@ type Span struct {
 	Open  bool   // End was not known when the span began: only its SpanEnd has it
 	Flags uint16 // Unfinished, NoReturn, CutBefore, CutAfter
 	Args  []Detail
+
+	// Number is that of a Python function among those of its process, from 1 on, in the order of their beginnings;
+	// Outer that of the function around it, 0 for none. Both are 0 for other spans.
+	Number, Outer uint64
 
 	// Ranges are, for an NVTX range, the range and the ranges around it; for an NVTX mark, the
 	// ranges around it. Nil for other spans.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/ianlancetaylor/demangle"
@@ -157,6 +158,12 @@ func (b *Block) By() Blocker {
 		return OwnSleep
 	}
 	return OtherBlocker
+}
+
+// ByOthers reports whether a thread waits for what somebody else puts into a pipe, a socket or an eventfd.
+func (b *Block) ByOthers() bool {
+	in := func(kind string) bool { return strings.Contains(b.On, kind) }
+	return slices.ContainsFunc([]string{"pipe", "socket", "eventfd"}, in)
 }
 
 // Text says what a thread waits for, for people: "blocked in poll on a pipe", "waits for a lock of thread 12 (loader)".

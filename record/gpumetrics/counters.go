@@ -39,12 +39,12 @@ const instead = "the log has the values of GPM and NVML instead, every 200 ms,"
 
 // counters is PM sampling in a recording. It runs in a process of its own.
 type counters struct {
-	process *process // nil before the start
-	tried   []string // libraries
-	offered []string // libraries of the recorded processes, not tried yet
-	failure string   // the last process's, until it is told
-	off     bool     // there is no NVML to name the GPUs
-	told    bool     // a line says why there is no PM sampling, or no more
+	process *samplerProcess // nil before the start
+	tried   []string        // libraries
+	offered []string        // libraries of the recorded processes, not tried yet
+	failure string          // the last process's, until it is told
+	off     bool            // there is no NVML to name the GPUs
+	told    bool            // a line says why there is no PM sampling, or no more
 }
 
 // tellCounters gives the process an order.

@@ -407,13 +407,13 @@ func TestBothKilled(t *testing.T) {
 		s := Start(r.counting(PM{}))
 		begin(s, 7, 0)
 		waitCounted(t, s, uuidOf(0), 0)
-		order := []*process{s.counters.process, s.board}
+		order := []*samplerProcess{s.counters.process, s.board}
 		lines := []string{
 			"PM sampling has failed (it has ended): the log has the values of GPM and NVML instead, every 200 ms, from here on",
 			"GPU metrics has failed (it has ended): the log has no GPU metrics from here on",
 		}
 		if firstIsBoard {
-			order = []*process{s.board, s.counters.process}
+			order = []*samplerProcess{s.board, s.counters.process}
 			lines = []string{
 				"GPU metrics has failed (it has ended): the log has no values of NVML and GPM from here on",
 				"PM sampling has failed (it has ended): the log has no GPU metrics from here on",

@@ -15,8 +15,8 @@ import (
 	"github.com/cudatrace/cudatrace/record/errno"
 )
 
-// A process runs the sampler's program. The Sampler's lock guards the fields after the channels.
-type process struct {
+// A samplerProcess runs the sampler's program. The Sampler's lock guards the fields after the channels.
+type samplerProcess struct {
 	args     []string
 	environ  []string      // beside the environment of every sampler
 	launched chan struct{} // closed when there is a process, or there will be none
@@ -31,14 +31,14 @@ type process struct {
 	ended bool // its end is expected
 }
 
-func newProcess(args ...string) *process {
-	return &process{args: args, launched: make(chan struct{}), up: make(chan struct{}), over: make(chan struct{}), exited: make(chan struct{})}
+func newProcess(args ...string) *samplerProcess {
+	return &samplerProcess{args: args, launched: make(chan struct{}), up: make(chan struct{}), over: make(chan struct{}), exited: make(chan struct{})}
 }
 
-func (p *process) setUp() { p.isUp.Do(func() { close(p.up) }) }
+func (p *samplerProcess) setUp() { p.isUp.Do(func() { close(p.up) }) }
 
 // launch starts the process.
-func (p *process) launch(o Options) (*net.UnixConn, *exec.Cmd, error) {
+func (p *samplerProcess) launch(o Options) (*net.UnixConn, *exec.Cmd, error) {
 	file, err := programFile(o.program)
 	if err != nil {
 		return nil, nil, err
@@ -63,7 +63,7 @@ func (p *process) launch(o Options) (*net.UnixConn, *exec.Cmd, error) {
 }
 
 // command is the sampler's: without our input, output and terminal, and with the rights of the user.
-func (p *process) command(o Options, socket, file *os.File) *exec.Cmd {
+func (p *samplerProcess) command(o Options, socket, file *os.File) *exec.Cmd {
 	cmd := exec.Command("/proc/self/fd/4") // file, in the new process
 	cmd.Args = append([]string{"cudatrace-gpu"}, p.args...)
 	cmd.ExtraFiles = []*os.File{socket, file}
@@ -80,7 +80,7 @@ func (p *process) command(o Options, socket, file *os.File) *exec.Cmd {
 
 // start starts a command on a thread that lives as long as the command: the kernel takes the end of
 // that thread for our end.
-func (p *process) start(cmd *exec.Cmd) error {
+func (p *samplerProcess) start(cmd *exec.Cmd) error {
 	started := make(chan error)
 	go func() {
 		runtime.LockOSThread()
@@ -97,7 +97,7 @@ func (p *process) start(cmd *exec.Cmd) error {
 
 // receive gives the messages that come to a function, until the sampler ends. The error says that it
 // should not have.
-func (p *process) receive(conn *net.UnixConn, take func(message any) (last bool, err error)) error {
+func (p *samplerProcess) receive(conn *net.UnixConn, take func(message any) (last bool, err error)) error {
 	buf := make([]byte, messageMax+1)
 	for {
 		n, err := conn.Read(buf)
@@ -115,7 +115,7 @@ func (p *process) receive(conn *net.UnixConn, take func(message any) (last bool,
 }
 
 // tell gives the process an order. A process that takes no orders ends.
-func (p *process) tell(kind, index uint32) {
+func (p *samplerProcess) tell(kind, index uint32) {
 	if p.conn == nil || p.ended || p.deaf {
 		return
 	}
@@ -126,7 +126,7 @@ func (p *process) tell(kind, index uint32) {
 }
 
 // send does not wait: a socket without room is that of a process that does not read.
-func (p *process) send(message []byte) error {
+func (p *samplerProcess) send(message []byte) error {
 	raw, err := p.conn.SyscallConn()
 	if err != nil {
 		return err
@@ -139,13 +139,13 @@ func (p *process) send(message []byte) error {
 	return errors.Join(err, failure)
 }
 
-func (p *process) kill() {
+func (p *samplerProcess) kill() {
 	_ = p.cmd.Process.Kill() // it may have ended
 }
 
 // remove ends a process for good, and returns the processor time that it took. A process that is in a call of the
 // driver ends only with the call: it is not waited for.
-func (p *process) remove() time.Duration {
+func (p *samplerProcess) remove() time.Duration {
 	if p.conn == nil {
 		return 0
 	}

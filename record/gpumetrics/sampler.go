@@ -71,7 +71,7 @@ func same(a, b string) bool {
 // there is no sampler: then they do nothing.
 type Sampler struct {
 	options Options
-	board   *process
+	board   *samplerProcess
 
 	mu       sync.Mutex
 	counters counters // PM sampling
@@ -97,7 +97,7 @@ func Start(o Options) *Sampler {
 }
 
 // run starts a process and takes in what it sends, until it ends.
-func (s *Sampler) run(p *process) {
+func (s *Sampler) run(p *samplerProcess) {
 	defer close(p.over)
 	defer p.setUp()
 	conn, cmd, err := p.launch(s.options)
@@ -123,7 +123,7 @@ func (s *Sampler) run(p *process) {
 }
 
 // takeMessage takes a message in. The last message is the sampler's farewell.
-func (s *Sampler) takeMessage(p *process, message any) (last bool, err error) {
+func (s *Sampler) takeMessage(p *samplerProcess, message any) (last bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -159,7 +159,7 @@ func (s *Sampler) takeMessage(p *process, message any) (last bool, err error) {
 }
 
 // fail is called when a process does not work from the start.
-func (s *Sampler) fail(p *process, m failure) {
+func (s *Sampler) fail(p *samplerProcess, m failure) {
 	text := strings.ToValidUTF8(m.text, "?")
 	switch {
 	case p != s.board:
@@ -173,7 +173,7 @@ func (s *Sampler) fail(p *process, m failure) {
 }
 
 // abandon ends a process that does not work any more. The caller holds mu.
-func (s *Sampler) abandon(p *process, why error) {
+func (s *Sampler) abandon(p *samplerProcess, why error) {
 	p.ended = true
 	p.kill()
 	s.gpus.cut(p != s.board)
@@ -251,7 +251,7 @@ func (s *Sampler) End() {
 		host.end()
 	}
 	list := s.processes()
-	var asked []*process
+	var asked []*samplerProcess
 	for _, p := range list {
 		<-p.launched
 		if s.farewell(p) {
@@ -259,7 +259,7 @@ func (s *Sampler) End() {
 		}
 	}
 	deadline := time.Now().Add(patience)
-	late := map[*process]bool{}
+	late := map[*samplerProcess]bool{}
 	for _, p := range asked {
 		late[p] = !within(p.over, time.Until(deadline))
 	}
@@ -284,17 +284,17 @@ func (s *Sampler) End() {
 }
 
 // processes returns the processes that there are.
-func (s *Sampler) processes() []*process {
+func (s *Sampler) processes() []*samplerProcess {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.counters.process == nil {
-		return []*process{s.board}
+		return []*samplerProcess{s.board}
 	}
-	return []*process{s.board, s.counters.process}
+	return []*samplerProcess{s.board, s.counters.process}
 }
 
 // farewell asks a process that samples for its last values; false if there is none.
-func (s *Sampler) farewell(p *process) bool {
+func (s *Sampler) farewell(p *samplerProcess) bool {
 	s.mu.Lock()
 	begun := s.gpus.begun && !p.ended
 	s.mu.Unlock()

@@ -55,8 +55,8 @@ const maxKept = 1 << 16
 // maxStack bounds the contexts that a thread has pushed.
 const maxStack = 1 << 8
 
-// A Process follows the memory of one process.
-type Process struct {
+// A ProcessMemory follows the memory of one process.
+type ProcessMemory struct {
 	room    *Room
 	changed func(*Change)
 	change  Change // reused, so that following allocates nothing
@@ -106,14 +106,14 @@ type current struct {
 }
 
 // New returns a process without memory, whose changes go to a function.
-func New(room *Room, changed func(*Change)) *Process {
-	return &Process{room: room, changed: changed, blocks: [...]map[uint64]Block{{}, {}, {}, {}}, physical: make(map[uint64]references), mapped: make(map[uint64]mapping),
+func New(room *Room, changed func(*Change)) *ProcessMemory {
+	return &ProcessMemory{room: room, changed: changed, blocks: [...]map[uint64]Block{{}, {}, {}, {}}, physical: make(map[uint64]references), mapped: make(map[uint64]mapping),
 		pools: make(map[uint64]pool), captures: make(map[stream]bool), nodes: make(map[uint64]bool), contexts: make(map[uint64]uint32),
 		primary: make(map[uint32]uint64), threads: make(map[uint32][]current)}
 }
 
 // Clone returns a process with the same memory, in a room of its own.
-func (p *Process) Clone(room *Room, changed func(*Change)) *Process {
+func (p *ProcessMemory) Clone(room *Room, changed func(*Change)) *ProcessMemory {
 	c := *p
 	c.room, c.changed = room, changed
 	c.physical, c.mapped = maps.Clone(p.physical), maps.Clone(p.mapped)
@@ -155,7 +155,7 @@ func OfRecord(m *tracelog.Memory) cudaapi.MemoryCall {
 }
 
 // Record takes what a record says. It knows more than a call: nothing is to be found out, and all numbers are of one kind.
-func (p *Process) Record(c *cudaapi.MemoryCall, at uint64) {
+func (p *ProcessMemory) Record(c *cudaapi.MemoryCall, at uint64) {
 	k := key{addresses, c.Address}
 	b := Block{Address: c.Address, Bytes: c.Bytes, Kind: c.Kind, Device: c.Device, Pool: c.Pool, Ordered: c.Ordered}
 	switch c.Does {
@@ -167,7 +167,7 @@ func (p *Process) Record(c *cudaapi.MemoryCall, at uint64) {
 }
 
 // Call takes what a call of a thread does at a time.
-func (p *Process) Call(tid uint32, c *cudaapi.MemoryCall, at uint64) {
+func (p *ProcessMemory) Call(tid uint32, c *cudaapi.MemoryCall, at uint64) {
 	switch c.Does {
 	case cudaapi.Allocates, cudaapi.Creates:
 		p.allocates(tid, c, at)
@@ -244,7 +244,7 @@ func streamOf(tid uint32, c *cudaapi.MemoryCall) stream {
 	return stream{handle: c.Stream}
 }
 
-func (p *Process) allocates(tid uint32, c *cudaapi.MemoryCall, at uint64) {
+func (p *ProcessMemory) allocates(tid uint32, c *cudaapi.MemoryCall, at uint64) {
 	k := keyOf(c)
 	if c.Ordered && p.captures[streamOf(tid, c)] {
 		keep(p.nodes, c.Address, true, maxKept)
@@ -267,7 +267,7 @@ func (p *Process) allocates(tid uint32, c *cudaapi.MemoryCall, at uint64) {
 }
 
 // allocate takes an allocation. It reports whether there is room for it.
-func (p *Process) allocate(k key, b Block, at uint64) bool {
+func (p *ProcessMemory) allocate(k key, b Block, at uint64) bool {
 	c := &p.change
 	*c = Change{Block: b, Time: at}
 	c.Replaced, c.Replaces = p.remove(k)
@@ -282,7 +282,7 @@ func (p *Process) allocate(k key, b Block, at uint64) bool {
 }
 
 // release takes a release, of a block that may be known.
-func (p *Process) release(k key, b Block, at uint64) {
+func (p *ProcessMemory) release(k key, b Block, at uint64) {
 	c := &p.change
 	*c = Change{Block: b, Time: at, Released: true}
 	if c.Replaced, c.Replaces = p.remove(k); c.Replaces {
@@ -291,7 +291,7 @@ func (p *Process) release(k key, b Block, at uint64) {
 	p.changed(c)
 }
 
-func (p *Process) remove(k key) (b Block, known bool) {
+func (p *ProcessMemory) remove(k key) (b Block, known bool) {
 	if b, known = p.blocks[k.space][k.id]; known {
 		delete(p.blocks[k.space], k.id)
 		p.room.give(b.Bytes)
@@ -316,7 +316,7 @@ func (r *Room) give(bytes uint64) {
 }
 
 // refer changes the references to physical memory. That of another process is not known.
-func (p *Process) refer(handle uint64, by references, at uint64) {
+func (p *ProcessMemory) refer(handle uint64, by references, at uint64) {
 	of, known := p.physical[handle]
 	if !known {
 		return
@@ -329,7 +329,7 @@ func (p *Process) refer(handle uint64, by references, at uint64) {
 }
 
 // unmap removes the mapping that begins at an address, and returns its bytes.
-func (p *Process) unmap(address uint64, at uint64) uint64 {
+func (p *ProcessMemory) unmap(address uint64, at uint64) uint64 {
 	m, known := p.mapped[address]
 	if known {
 		delete(p.mapped, address)
@@ -339,7 +339,7 @@ func (p *Process) unmap(address uint64, at uint64) uint64 {
 }
 
 // selects takes a call that makes, selects or destroys contexts.
-func (p *Process) selects(tid uint32, c *cudaapi.MemoryCall, at uint64) {
+func (p *ProcessMemory) selects(tid uint32, c *cudaapi.MemoryCall, at uint64) {
 	switch c.Does {
 	case cudaapi.MakesContext:
 		keep(p.contexts, c.Address, c.Device, maxKept)
@@ -373,13 +373,13 @@ func (p *Process) selects(tid uint32, c *cudaapi.MemoryCall, at uint64) {
 	}
 }
 
-func (p *Process) push(tid uint32, c current) {
+func (p *ProcessMemory) push(tid uint32, c current) {
 	if stack := p.threads[tid]; len(stack) < maxStack {
 		keep(p.threads, tid, append(stack, c), maxKept)
 	}
 }
 
-func (p *Process) pop(tid uint32) {
+func (p *ProcessMemory) pop(tid uint32) {
 	if stack := p.threads[tid]; len(stack) > 1 {
 		p.threads[tid] = stack[:len(stack)-1]
 	} else {
@@ -389,7 +389,7 @@ func (p *Process) pop(tid uint32) {
 
 // currentOf returns the context in which a thread allocates. Of a thread that has selected none during the recording it
 // is the only one that there is, else that of device 0, with which threads begin.
-func (p *Process) currentOf(tid uint32) current {
+func (p *ProcessMemory) currentOf(tid uint32) current {
 	if stack := p.threads[tid]; len(stack) > 0 {
 		return stack[len(stack)-1]
 	}
@@ -402,14 +402,14 @@ func (p *Process) currentOf(tid uint32) current {
 }
 
 // releaseAll releases blocks, in order.
-func (p *Process) releaseAll(at uint64, which func(key, *Block) bool) {
+func (p *ProcessMemory) releaseAll(at uint64, which func(key, *Block) bool) {
 	for _, k := range p.keys(which) {
 		p.release(k, Block{}, at)
 	}
 }
 
 // keys returns the keys of blocks, in order.
-func (p *Process) keys(which func(key, *Block) bool) (list []key) {
+func (p *ProcessMemory) keys(which func(key, *Block) bool) (list []key) {
 	for i, blocks := range p.blocks {
 		for id, b := range blocks {
 			if k := (key{space(i), id}); which(k, &b) {
@@ -422,7 +422,7 @@ func (p *Process) keys(which func(key, *Block) bool) (list []key) {
 }
 
 // Alive returns the blocks that are alive, in order.
-func (p *Process) Alive() []Block {
+func (p *ProcessMemory) Alive() []Block {
 	var list []Block
 	for _, k := range p.keys(func(key, *Block) bool { return true }) {
 		list = append(list, p.blocks[k.space][k.id])
@@ -431,7 +431,7 @@ func (p *Process) Alive() []Block {
 }
 
 // End forgets the process, without a change for each block: its end frees all.
-func (p *Process) End() {
+func (p *ProcessMemory) End() {
 	for _, blocks := range p.blocks {
 		for _, b := range blocks {
 			p.room.give(b.Bytes)

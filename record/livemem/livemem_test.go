@@ -22,7 +22,7 @@ type step struct {
 func call(function string, args ...uint64) step { return step{function, args} }
 
 // follow follows steps, and returns the changes in words.
-func follow(t *testing.T, p *Process, steps []step) {
+func follow(t *testing.T, p *ProcessMemory, steps []step) {
 	t.Helper()
 	for n, s := range steps {
 		name, tid, _ := strings.Cut(s.function, "/")
@@ -150,7 +150,7 @@ func TestChanges(t *testing.T) {
 }
 
 // check holds what a process knows against itself.
-func check(t *testing.T, p *Process) {
+func check(t *testing.T, p *ProcessMemory) {
 	t.Helper()
 	used, bytes := 0, uint64(0)
 	for in, blocks := range p.blocks {
@@ -196,7 +196,7 @@ func FuzzCalls(f *testing.F) {
 			}
 		}
 		p := New(&Room{Most: 8}, counting(&alive))
-		var clone *Process
+		var clone *ProcessMemory
 		for at := uint64(0); len(data) >= 8; data, at = data[8:], at+1 {
 			args := make([]uint64, 8)
 			for i := range args {

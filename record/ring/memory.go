@@ -17,7 +17,7 @@ import (
 type memory struct {
 	calls     bool // calls tell what is allocated: the recording says so
 	readers   map[uint32]*cudaapi.MemoryReader
-	processes map[uint32]*livemem.Process
+	processes map[uint32]*livemem.ProcessMemory
 	started   map[uint32]uint64 // when the program of a process did
 	room      livemem.Room
 	pending   []memoryEvent // of the latest segment: an earlier one may follow in the next segment
@@ -43,7 +43,7 @@ type memoryEvent struct {
 }
 
 func newMemory() *memory {
-	return &memory{readers: map[uint32]*cudaapi.MemoryReader{}, processes: map[uint32]*livemem.Process{}, started: map[uint32]uint64{},
+	return &memory{readers: map[uint32]*cudaapi.MemoryReader{}, processes: map[uint32]*livemem.ProcessMemory{}, started: map[uint32]uint64{},
 		room: livemem.Room{Most: maxOpen}}
 }
 

@@ -34,9 +34,9 @@ type view struct {
 
 // A look is a process that is looked at.
 type look struct {
-	Process
+	ProcessReport
 	all     *group
-	blocked *blocked.Process
+	blocked *blocked.WatchedProcess
 	python  map[uint32]bool // threads with a Python state
 	cut     bool            // there may be more of them
 	first   map[uint32]view
@@ -57,7 +57,7 @@ func (g *group) begin(pid int) (*look, error) {
 	g.tried[pid] = true
 	described := procfs.Describe(pid)
 	program := strings.ReplaceAll(described.Args, "\x00", " ")
-	l := &look{all: g, Process: Process{PID: pid, Program: cmp.Or(program, filepath.Base(described.Executable))}, blocked: blocked.NewProcess(uint32(pid))}
+	l := &look{all: g, ProcessReport: ProcessReport{PID: pid, Program: cmp.Or(program, filepath.Base(described.Executable))}, blocked: blocked.NewProcess(uint32(pid))}
 	if environ, err := procfs.Environment(pid); err == nil || len(environ) > 0 { // else it has no rank
 		if rank := ranks.Place(ranks.Variables(environ)); rank.Known {
 			l.Rank, l.World = &rank.Number, rank.Of

@@ -50,7 +50,7 @@ type Member struct {
 	Rank  uint32
 	Host  string
 	taken uint64
-	*Process
+	*ProcessReport
 }
 
 // A Program is a distributed program, as reports of its processes have it.

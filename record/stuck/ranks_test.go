@@ -8,12 +8,12 @@ import (
 
 // rankReport is a report of a rank whose main thread is at a line, after some collectives; it was taken at a time in s.
 func rankReport(rank, world uint32, taken float64, line int, outcome Outcome, collectives ...Collective) *Report {
-	p := Process{PID: int(1000 + rank), Rank: &rank, World: world, Verdict: Verdict{Outcome: outcome, Text: "the main thread does something"},
+	p := ProcessReport{PID: int(1000 + rank), Rank: &rank, World: world, Verdict: Verdict{Outcome: outcome, Text: "the main thread does something"},
 		Threads: []Thread{{TID: 1000 + rank, Python: []Frame{{"/src/train.py", line, "step"}}}}}
 	if collectives != nil {
 		p.Recorded = &Recorded{Collectives: collectives}
 	}
-	return &Report{Version: version, Host: "host", Taken: uint64(taken * 1e9), Processes: []Process{p}}
+	return &Report{Version: version, Host: "host", Taken: uint64(taken * 1e9), Processes: []ProcessReport{p}}
 }
 
 func reduces(count uint64, since float64) Collective {

@@ -100,8 +100,8 @@ type Collective struct {
 	TID          uint32  `json:"tid"`
 }
 
-// A Process is what was seen of a process.
-type Process struct {
+// A ProcessReport is what was seen of a process.
+type ProcessReport struct {
 	PID      int       `json:"pid"`
 	Program  string    `json:"program"`         // with its arguments
 	Rank     *uint32   `json:"rank,omitempty"`  // in a distributed program, as its environment has it
@@ -118,12 +118,12 @@ type Process struct {
 
 // A Report is what was seen of some processes.
 type Report struct {
-	Version   int       `json:"stuck"`
-	Host      string    `json:"host"`
-	Taken     uint64    `json:"taken_unix_ns"` // the second look
-	Apart     uint64    `json:"apart_ns"`      // time between the looks
-	Processes []Process `json:"processes"`
-	Notes     []string  `json:"notes,omitempty"` // which recordings could not be read
+	Version   int             `json:"stuck"`
+	Host      string          `json:"host"`
+	Taken     uint64          `json:"taken_unix_ns"` // the second look
+	Apart     uint64          `json:"apart_ns"`      // time between the looks
+	Processes []ProcessReport `json:"processes"`
+	Notes     []string        `json:"notes,omitempty"` // which recordings could not be read
 }
 
 // Bounds of a report.
@@ -184,10 +184,10 @@ func Look(pids []int, recorded func(pids []int) (map[int]*Recorded, []string)) (
 	r.Notes = a.notes
 	g.judge()
 	for _, pid := range pids {
-		r.Processes = append(r.Processes, g.looks[pid].Process)
+		r.Processes = append(r.Processes, g.looks[pid].ProcessReport)
 	}
 	rank := map[Outcome]int{Stuck: 0, Unknown: 1, Waiting: 2, Moving: 3}
-	slices.SortStableFunc(r.Processes, func(a, b Process) int { return cmp.Compare(rank[a.Verdict.Outcome], rank[b.Verdict.Outcome]) })
+	slices.SortStableFunc(r.Processes, func(a, b ProcessReport) int { return cmp.Compare(rank[a.Verdict.Outcome], rank[b.Verdict.Outcome]) })
 	return r, nil
 }
 

@@ -11,7 +11,7 @@ import (
 // The main thread comes first, also where others have smaller numbers: the kernel begins anew when it has used all.
 func TestThreadNumbers(t *testing.T) {
 	t.Parallel()
-	l := &look{Process: Process{PID: 900}}
+	l := &look{ProcessReport: ProcessReport{PID: 900}}
 	for _, tid := range []uint32{900, 7, 8, 950} {
 		l.Threads = append(l.Threads, Thread{TID: tid})
 	}
@@ -55,7 +55,7 @@ func TestOpenCall(t *testing.T) {
 		"sleeps in a load": {&Call{"cuModuleLoadData", 41, false}, "", Waiting, "the main thread has been in cuModuleLoadData for 41 s"},
 	} {
 		g := newGroup()
-		l := &look{all: g, Process: Process{PID: 900, Threads: []Thread{{TID: 900, Moved: c.moved, seen: view{blocked: c.moved == ""}}}}}
+		l := &look{all: g, ProcessReport: ProcessReport{PID: 900, Threads: []Thread{{TID: 900, Moved: c.moved, seen: view{blocked: c.moved == ""}}}}}
 		l.know(&Recorded{Calls: map[uint32]*Call{900: c.call}})
 		if v := g.verdict(l); v.Outcome != c.outcome || v.Text != c.text {
 			t.Errorf("%s: %+v", name, v)
@@ -84,7 +84,7 @@ func TestOpenCallAtGPU(t *testing.T) {
 		"works while it does": {Call{"cuModuleLoadData", 4, false}, true, 5, "ran", Moving, "the main thread moves"},
 	} {
 		g := newGroup()
-		l := &look{all: g, Process: Process{PID: 900, Threads: []Thread{{TID: 900, Moved: c.moved, seen: view{blocked: c.moved == ""}}}}}
+		l := &look{all: g, ProcessReport: ProcessReport{PID: 900, Threads: []Thread{{TID: 900, Moved: c.moved, seen: view{blocked: c.moved == ""}}}}}
 		l.know(&Recorded{GPU: c.gpu, Streams: []Stream{{Name: "stream 7", Work: "k", Ended: true, Since: c.ended}}, Calls: map[uint32]*Call{900: &c.call}})
 		if v := g.verdict(l); v.Outcome != c.outcome || v.Text != c.text {
 			t.Errorf("%s: %+v", name, v)
@@ -129,7 +129,7 @@ func TestStarved(t *testing.T) {
 		"it is handed over": {[2]view{waits(0, 0, 5), ready(0, 0)}, [2]view{waits(time.Second, 0, 6), ready(time.Second, 9e8)}, Moving, "thread 901 () moves"},
 	} {
 		g := newGroup()
-		l := &look{all: g, Process: Process{PID: 900}}
+		l := &look{all: g, ProcessReport: ProcessReport{PID: 900}}
 		l.take(map[uint32]view{900: c.before[0], 901: c.before[1]}, map[uint32]view{900: c.now[0], 901: c.now[1]})
 		if v := g.verdict(l); v.Outcome != c.outcome || v.Text != c.text {
 			t.Errorf("%s: %+v", name, v)
@@ -144,7 +144,7 @@ func TestOtherUsersEnd(t *testing.T) {
 		for _, call := range []string{"read", "write"} {
 			g := newGroup()
 			g.pipes.ends = map[string][]end{}
-			l := &look{all: g, Process: Process{PID: 900, Threads: []Thread{{TID: 900, seen: view{blocked: true, pipe: to, why: blocked.Cause{Call: call, On: "pipe"}}}}}}
+			l := &look{all: g, ProcessReport: ProcessReport{PID: 900, Threads: []Thread{{TID: 900, seen: view{blocked: true, pipe: to, why: blocked.Cause{Call: call, On: "pipe"}}}}}}
 			l.know(nil)
 			if v := g.verdict(l); v.Outcome != Waiting {
 				t.Errorf("%s of %s: %+v", call, to, v)

@@ -120,8 +120,13 @@ func IsAttached(meta map[string]string) bool { return meta[MetaPID] == "" && met
 // BeginsMidway reports whether a recording begins in the middle of its program, by the values of Meta records: it was attached to, or options left out
 // what came first.
 func BeginsMidway(meta map[string]string) bool {
-	schedule := meta[MetaSchedule]
-	return IsAttached(meta) || meta[MetaLast] != "" || strings.Contains(schedule, ScheduleDelay+" ") || strings.Contains(schedule, ScheduleCaptureRange+" ")
+	delayed := strings.Contains(meta[MetaSchedule], ScheduleDelay+" ")
+	return IsAttached(meta) || meta[MetaLast] != "" || delayed || CapturesRanges(meta)
+}
+
+// CapturesRanges reports whether the parts were recorded that the program marks, by the values of Meta records.
+func CapturesRanges(meta map[string]string) bool {
+	return strings.Contains(meta[MetaSchedule], ScheduleCaptureRange+" ")
 }
 
 // Keys of Meta records.

@@ -1,14 +1,19 @@
 package activity
 
-import "github.com/cudatrace/cudatrace/convert/timeline"
+import (
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/figures"
+)
 
 // Gauges sample the counters of a timeline that may have too many values.
 type Gauges struct {
 	order []*gauge
 	of    map[*timeline.Counter]*gauge
+	left  uint64 // values of counters beyond maxGauges
+	first uint64 // time of the first of these
 }
 
-// maxGauges bounds the counters; there are two for each process and GPU.
+// maxGauges bounds the counters; there are two for each process and GPU. Values of others are counted.
 const maxGauges = 1 << 12
 
 // A gauge samples one counter, in intervals of one length. An interval has the largest of its values, so
@@ -34,7 +39,21 @@ func (s *Gauges) Set(v *timeline.CounterValue) {
 	}
 	if g != nil {
 		g.set(v.Time, v.Value)
+		return
 	}
+	if s.left++; s.left == 1 {
+		s.first = v.Time
+	}
+}
+
+// Note says for people which values are left out, nil for none.
+func (s *Gauges) Note() *timeline.Note {
+	if s.left == 0 {
+		return nil
+	}
+	text := figures.Count(s.left, "value of a counter is", "values of counters are") +
+		" not shown: there were more than " + figures.Group(maxGauges) + " counters"
+	return &timeline.Note{Time: s.first, Text: text}
 }
 
 // Values yields the samples of all counters.

@@ -85,3 +85,22 @@ func checkSamples(t *testing.T, seed uint64, set, got []point) {
 		}
 	}
 }
+
+// Values of counters beyond the bound are counted in a note.
+func TestGaugesBound(t *testing.T) {
+	t.Parallel()
+	var g Gauges
+	for i := range uint64(maxGauges) {
+		g.Set(&timeline.CounterValue{Counter: new(timeline.Counter), Time: i})
+	}
+	if note := g.Note(); note != nil {
+		t.Errorf("with as many counters as there is room for: %q", note.Text)
+	}
+	beyond := new(timeline.Counter)
+	g.Set(&timeline.CounterValue{Counter: beyond, Time: 7000})
+	g.Set(&timeline.CounterValue{Counter: beyond, Time: 8000})
+	want := timeline.Note{Time: 7000, Text: "2 values of counters are not shown: there were more than 4,096 counters"}
+	if note := g.Note(); note == nil || *note != want {
+		t.Errorf("note %v, want %v", note, want)
+	}
+}

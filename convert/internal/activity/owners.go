@@ -9,10 +9,11 @@ import (
 // An Owner is what a thread did outside of calls.
 type Owner struct {
 	OwnerKind
-	Text   string
-	By     timeline.Blocker // what blocked the thread, of Waited
-	On     string           // the kind of files or lock that it waited for, as in timeline.Block
-	Holder *timeline.Thread // that has what a blocked thread waited for; nil if unknown
+	Text     string
+	By       timeline.Blocker // what blocked the thread, of Waited
+	ByOthers bool             // it waited for what somebody else puts into a pipe, a socket or an eventfd
+	On       string           // the kind of files or lock that it waited for, as in timeline.Block
+	Holder   *timeline.Thread // that has what a blocked thread waited for; nil if unknown
 }
 
 // An OwnerKind is a kind of owner.
@@ -86,7 +87,7 @@ func (o *owners) of(key ownerKey) *Owner {
 	}
 	if key.call != "" {
 		b := timeline.Block{Call: key.call, On: key.on, Holder: key.holder}
-		x.OwnerKind, x.By, x.On, x.Holder = Waited, b.By(), key.on, key.holder
+		x.OwnerKind, x.By, x.ByOthers, x.On, x.Holder = Waited, b.By(), b.ByOthers(), key.on, key.holder
 		if x.Text = b.Text(); where != "" {
 			x.Text = where + ", " + x.Text
 		}

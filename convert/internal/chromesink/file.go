@@ -23,7 +23,6 @@ type file struct {
 	taken   map[uint32]numbers // by process number
 	known   map[uint32]bool    // GPUs that have been described, by the process's number
 
-	functions uint64 // Python functions that have begun
 }
 
 // A clock converts times to those of the trace: time since a base that all traces of some months

@@ -3,7 +3,6 @@ package chromesink
 import (
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/figures"
@@ -37,30 +36,20 @@ func (f *file) member(name string, json []byte) {
 	f.b = fmt.Appendf(f.b, "%q: %s,\n", name, json)
 }
 
-// versions writes CUDA's versions as numbers: 13000 for 13.0.
+// versions writes the versions that are known.
 func (f *file) versions(log *timeline.Metadata) {
-	if v, err := strconv.ParseUint(log.CUPTI, 10, 32); err == nil {
-		f.member("cupti_version", strconv.AppendUint(nil, v, 10))
-	}
-	for _, v := range []struct{ name, text string }{{"cuda_runtime_version", f.process.Runtime}, {"cuda_driver_version", log.Driver}} {
-		if number := cudaVersion(v.text); number != 0 {
-			f.member(v.name, strconv.AppendUint(nil, number, 10))
+	for _, v := range []struct {
+		name   string
+		number uint32
+	}{
+		{"cupti_version", uint32(log.CUPTI)},
+		{"cuda_runtime_version", uint32(f.process.CUDA)},
+		{"cuda_driver_version", uint32(log.Driver)},
+	} {
+		if v.number != 0 {
+			f.member(v.name, strconv.AppendUint(nil, uint64(v.number), 10))
 		}
 	}
-}
-
-// cudaVersion is the number of a version with a major and a minor part, 0 for any other text.
-func cudaVersion(text string) uint64 {
-	parts := strings.Split(text, ".")
-	if len(parts) < 2 {
-		return 0
-	}
-	major, err := strconv.ParseUint(parts[0], 10, 16)
-	minor, err2 := strconv.ParseUint(parts[1], 10, 16)
-	if err != nil || err2 != nil {
-		return 0
-	}
-	return major*1000 + minor*10
 }
 
 // distributedInfo names the place of a process in a distributed program, as far as it is known. NCCL is

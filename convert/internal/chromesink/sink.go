@@ -26,8 +26,7 @@ type Sink struct {
 	names     texts
 	processes map[*timeline.Process]*processFile
 	order     []*processFile
-	rows      map[any]*row                 // by *timeline.Thread, *timeline.Stream or *timeline.Track
-	python    map[*timeline.Track][]uint64 // numbers of open Python functions, by depth
+	rows      map[any]*row // by *timeline.Thread, *timeline.Stream or *timeline.Track
 	remarks   []timeline.Event
 	metrics   metrics
 	gauges    activity.Gauges
@@ -50,7 +49,6 @@ func New(o Options) *Sink {
 		options: o, names: newTexts(),
 		processes: make(map[*timeline.Process]*processFile),
 		rows:      make(map[any]*row),
-		python:    make(map[*timeline.Track][]uint64),
 	}
 }
 
@@ -167,6 +165,9 @@ func (s *Sink) End(err error) error {
 	}
 	for v := range s.gauges.Values {
 		s.counter(v)
+	}
+	if note := s.gauges.Note(); note != nil {
+		s.remarks = append(s.remarks, note)
 	}
 	s.metrics.finish(s)
 	opened := 0

@@ -57,17 +57,9 @@ func (s *Sink) trackRow(t *timeline.Track) *row {
 	return r
 }
 
-// spanBegin writes a span if its end is known. Python functions are numbered in the order in which they begin.
+// spanBegin writes a span if its end is known.
 func (s *Sink) spanBegin(e *timeline.SpanBegin) {
-	r := s.trackRow(e.Track)
-	if r == nil {
-		return
-	}
-	if e.Track.Category == timeline.PythonFunctions {
-		r.file.functions++
-		s.python[e.Track] = append(s.python[e.Track][:e.Depth], r.file.functions)
-	}
-	if !e.Open {
+	if r := s.trackRow(e.Track); r != nil && !e.Open {
 		s.span(r, e.Track, &e.Span, nil)
 	}
 }
@@ -95,10 +87,9 @@ func (s *Sink) span(r *row, t *timeline.Track, sp *timeline.Span, late []timelin
 		o.string("range", sp.Name)
 	}
 	if t.Category == timeline.PythonFunctions {
-		numbers := s.python[t]
-		o.uint("Python id", numbers[sp.Depth])
-		if sp.Depth > 0 {
-			o.uint("Python parent id", numbers[sp.Depth-1])
+		o.uint("Python id", sp.Number)
+		if sp.Outer != 0 {
+			o.uint("Python parent id", sp.Outer)
 		} else {
 			o.raw("Python parent id", []byte("null"))
 		}

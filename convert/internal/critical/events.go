@@ -39,10 +39,10 @@ func (c *Collector) function(of *timeline.Function) *function {
 	}
 	f = &function{name: c.text(of.Name), stream: -1, event: -1, own: of.PerThread}
 	for i, p := range of.Params {
-		switch p.Name {
-		case "stream":
+		switch p.Of {
+		case timeline.StreamHandle:
 			f.stream = i
-		case "event":
+		case timeline.EventHandle:
 			f.event = i
 		}
 	}
@@ -110,7 +110,7 @@ type event struct {
 	call   uint64 // its end
 }
 
-// Bounds of what is known of handles.
+// Bounds of what is known of handles. Beyond them a path may lack the order that calls with a handle gave to streams.
 const (
 	mostHandles = 1 << 16
 	mostUses    = 64

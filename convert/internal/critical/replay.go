@@ -2,7 +2,6 @@ package critical
 
 import (
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/internal/activity"
@@ -359,7 +358,7 @@ func isElastic(o *activity.Owner) bool {
 	case o.By == timeline.SomeLock:
 		return o.On != timeline.BlockGIL
 	}
-	return slices.ContainsFunc([]string{"pipe", "socket", "eventfd"}, func(kind string) bool { return strings.Contains(o.On, kind) })
+	return o.ByOthers
 }
 
 // call adds the edges of the end of a call: it does its own part, and waits for work.

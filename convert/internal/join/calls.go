@@ -116,7 +116,7 @@ func newStack(o *stackOutput, p *program, tid uint32) *stack {
 	p.callers++
 	t := p.thread(tid)
 	return &stack{stackOutput: o, thread: thread{Thread: t, tid: tid}, program: p, launch: deepest, joined: deepest,
-		pending: queue[call]{pool: &o.chunks}, python: pythonSpans{thread: t}}
+		pending: queue[call]{pool: &o.chunks}, python: pythonSpans{thread: t, begun: &p.pythons}}
 }
 
 // place puts a record on the stack: into the slice of its call if the other source has made

@@ -20,10 +20,11 @@ import (
 // those of the graph itself, in parts that are whole captures: they are proved where only one series of captures
 // gives these nodes. Everything else has no captured call, and is counted.
 
-// Bounds of the captures of a program. What lies beyond them is not named.
+// Bounds of the captures of a program. What lies beyond them is not named: the work of its graphs counts as work
+// without a captured call.
 const (
-	maxCaptured = 1 << 19 // captured calls and executable graphs that are kept
-	maxFinished = 1 << 9  // captures that may be child graphs or bodies
+	maxCaptured = 1 << 19 // captured calls and executable graphs that are kept; others are counted
+	maxFinished = 1 << 9  // captures that may be child graphs or bodies: of more, the latest
 	maxNamed    = 1 << 21 // nodes whose calls are remembered; those of others are looked for again
 )
 
@@ -86,6 +87,7 @@ type captures struct {
 	execOf   map[uint32]uint64      // handles of executable graphs, by their number
 	kept     int
 	refused  int                 // calls and executable graphs that have not been kept since one was
+	beyond   uint64              // all that have not been kept
 	named    []*instance         // whose nodes are known
 	nodesOf  int                 // how many nodes these have
 	low      uint64              // calls that begin before this time are in order
@@ -233,11 +235,11 @@ func (l *captures) captured(c *capturedCall) {
 // keep reports whether one more call or executable graph is kept.
 func (l *captures) keep(now uint64) bool {
 	if l.kept >= maxCaptured {
-		if l.refused++; l.refused%(maxCaptured/16) != 1 {
-			return false // to look for room each time would take long
+		if l.refused++; l.refused%(maxCaptured/16) == 1 { // to look for room each time would take long
+			l.trim(now)
 		}
-		l.trim(now)
 		if l.kept >= maxCaptured {
+			l.beyond++
 			return false
 		}
 	}
@@ -480,7 +482,7 @@ func sure(calls []*capturedCall) (list []*capturedCall) {
 	return list
 }
 
-// maxParts bounds the comparisons of nodes with captures.
+// maxParts bounds the comparisons of nodes with captures. Beyond it nothing is proved, and the work counts as unsure.
 const maxParts = 1 << 16
 
 // parts divides nodes from one on into captures. The capture of each part is at the index of its first node. It is

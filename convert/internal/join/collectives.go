@@ -9,7 +9,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// Bounds of a log. A rank has a stream for each communicator: a few.
+// Bounds of a log. A rank has a stream for each communicator: a few. Kernels beyond them are counted.
 const (
 	maxSourceProcesses = 32
 	maxSequences       = 16 // of a process: streams, and communicators
@@ -32,6 +32,8 @@ type CollectiveSource struct {
 	// NamesCommunicators reports that NCCL's calls are in the log, and CUPTI's times on the common clock: the calls
 	// name the communicators of kernels.
 	NamesCommunicators bool
+
+	Beyond CollectiveBounds // of ReadCollectives
 
 	communicators communicatorsOf
 	sorters       map[uint32]*collective.Sorter // by PID
@@ -63,8 +65,8 @@ func ReadCollectives(s *CollectiveSource) (list []*collective.Sequence, err erro
 			of = collective.NewSorter(k.pid, sourceProcess{s, k.pid}, most, maxSequences)
 			s.sorters[k.pid], s.order = of, append(s.order, of)
 		}
-		if of != nil {
-			of.Add(k.name, k.at, k.communicator, k.start, k.end, 0)
+		if of == nil || !of.Add(k.name, k.at, k.communicator, k.start, k.end, 0) {
+			s.Beyond.LeftOut++
 		}
 	})
 	if err != nil {
@@ -198,6 +200,7 @@ type ncclReading struct {
 	calls         int
 	useless       bool // there are too many calls, or events came in no order
 	communicators communicatorsOf
+	beyond        uint64 // calls, where there are too many
 }
 
 type ncclThreadKey struct{ pid, tid uint32 }
@@ -237,6 +240,7 @@ func readCommunicators(s *CollectiveSource) (communicatorsOf, error) {
 		c.flush(t, len(t.early))
 		t.finish()
 	}
+	defer func() { s.Beyond.Unnamed = c.beyond }()
 	if c.useless {
 		return nil, nil
 	}
@@ -354,7 +358,14 @@ func (c *ncclReading) applyEvent(t *ncclCaller, e *ncclEvent) {
 		}
 		t.nccl.end(&o.Range, e.Time)
 	}
-	c.useless = c.useless || c.calls > mostOfNCCL || len(t.open) > mostOfNCCL
+	c.bound(max(c.calls, len(t.open)))
+}
+
+// bound notes how many calls of a kind there are.
+func (c *ncclReading) bound(n int) {
+	if n > mostOfNCCL {
+		c.useless, c.beyond = true, max(c.beyond, uint64(n))
+	}
 }
 
 // finish adds the calls whose end was lost: they last up to the next one.
@@ -391,7 +402,7 @@ func (c *ncclReading) launches(b *tracelog.Block) {
 		if in := t.at(starts.At(i)); in != 0 {
 			pid := uint32(pids.At(i))
 			c.communicators[pid] = append(c.communicators[pid], launchOfNCCL{uint32(correlations.At(i)), in})
-			c.useless = c.useless || len(c.communicators[pid]) > mostOfNCCL
+			c.bound(len(c.communicators[pid]))
 		}
 	}
 }

@@ -116,3 +116,31 @@ func TestNCCLSays(t *testing.T) {
 		}
 	}
 }
+
+// Kernels of further processes and of further streams of a process are in no sequence, and are counted; so are calls of
+// NCCL that are too many to be kept.
+func TestCollectivesBeyondBounds(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	kernel := func(pid, stream int) {
+		const line = "kernel pid=%d context=1 stream=%d start=%d dur=10 name=ncclDevKernel_AllReduce grid_x=1\n"
+		fmt.Fprintf(&b, line, pid, stream, 100*pid+20*stream)
+	}
+	for pid := range maxSourceProcesses + 3 {
+		kernel(pid+1, 1)
+	}
+	for stream := range maxSequences + 2 {
+		kernel(1, stream+2)
+	}
+	s := &CollectiveSource{Open: logtest.Assemble(t, b.String()), Of: 1}
+	if _, err := ReadCollectives(s); err != nil || s.Beyond != (CollectiveBounds{LeftOut: 3 + 3}) {
+		t.Errorf("beyond the bounds are %+v, want 3 kernels of processes and 3 of streams: %v", s.Beyond, err)
+	}
+	var c ncclReading
+	if c.bound(mostOfNCCL); c.useless || c.beyond != 0 {
+		t.Errorf("with as many calls as are kept: %+v", c)
+	}
+	if c.bound(mostOfNCCL + 1); !c.useless || c.beyond != mostOfNCCL+1 {
+		t.Errorf("with one call more: %+v", c)
+	}
+}

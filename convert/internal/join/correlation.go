@@ -98,7 +98,8 @@ type heldWork struct {
 	correlation uint32
 }
 
-// mostCalls bounds the calls of a slot: each piece of work looks at all of them.
+// mostCalls bounds the calls of a slot: each piece of work looks at all of them. A call beyond it is shown without its
+// work, and counts as forced.
 const mostCalls = 64
 
 // insertCall inserts a call in the order of starts. It reports whether the first call had to go.
@@ -192,7 +193,7 @@ type waitingWork struct {
 	body    bool   // see graphs
 }
 
-// The table has room for all calls and work that a Budget lets wait for each other.
+// The table has room for all calls and work that a Budget lets wait for each other. Others count as forced.
 const (
 	firstSlots = 1 << 10
 	mostSlots  = 1 << 18

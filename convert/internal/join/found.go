@@ -20,9 +20,18 @@ type Found struct {
 	Taken      uint64 // records that the filter selected, 0 without a filter
 	PeakDevice uint64 // largest number of live bytes of device memory on one GPU
 	Untracked  uint64 // allocations and states of memory pools beyond MaxAllocations
+	Unopened   uint64 // NVTX ranges beyond maxOpenRanges
+	Uncaptured uint64 // captured calls and executable graphs beyond maxCaptured
 	Span       Span   // from the first call to the last end of a call or of GPU work
 
-	Metrics []sampled.GPU // main figures of the sampled GPUs
+	Collectives CollectiveBounds
+	Metrics     []sampled.GPU // main figures of the sampled GPUs
+}
+
+// CollectiveBounds count what is beyond the bounds of a log's collectives.
+type CollectiveBounds struct {
+	LeftOut uint64 // kernels
+	Unnamed uint64 // calls of NCCL, and of CUDA in them, that are too many to name communicators
 }
 
 // A Span is a part of time.
@@ -102,4 +111,5 @@ type nvtxStats struct {
 type waitStats struct {
 	Arrows    uint64 // from work to a call that waited for it
 	Ambiguous uint64 // waits that fit several streams
+	Partial   uint64 // waits whose search met a bound
 }

@@ -180,6 +180,7 @@ type pythonSpans struct {
 	stack  *timeline.Python // of the latest call with frames
 	end    uint64           // of that call
 	calls  uint64           // with frames
+	begun  *uint64          // functions of all threads of the program
 
 	from, until uint64 // the latest call that lies in no other call
 	before      uint64 // end of the one before it
@@ -239,6 +240,10 @@ func (p *pythonSpans) begin(stack *timeline.Python, out emitter) {
 		}
 		ahead := min(uint64(len(frames)-n-i), p.from-p.before)
 		span := timeline.Span{Name: f.Title(), Start: p.from - ahead, Open: true, Depth: int32(n + i)}
+		*p.begun++
+		if span.Number = *p.begun; len(p.open) > 0 {
+			span.Outer = p.open[len(p.open)-1].Number
+		}
 		if f.File != "" {
 			span.Args = []timeline.Detail{{Name: "file", Text: f.File}}
 		}

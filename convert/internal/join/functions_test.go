@@ -15,7 +15,7 @@ import (
 func spansOf(t *testing.T, calls ...string) string {
 	t.Helper()
 	var events heard
-	p := pythonSpans{thread: &timeline.Thread{Name: "pt_autograd_0", Python: true}}
+	p := pythonSpans{thread: &timeline.Thread{Name: "pt_autograd_0", Python: true}, begun: new(uint64)}
 	stacks := make(map[string]*timeline.Python)
 	for _, text := range calls {
 		var c timeline.Slice

@@ -80,7 +80,7 @@ type graphs struct {
 	low      uint64 // body work before this time is no longer in bodies
 }
 
-// maxGraphs bounds the graphs and nodes of a program. Body work of further ones has no call.
+// maxGraphs bounds the graphs and nodes of a program. Body work of further ones has no call, and counts as such.
 const maxGraphs = 1 << 18
 
 // isBody reports whether work is body work.
@@ -293,7 +293,8 @@ type graphRun struct {
 	finished uint64 // a time by which the launch had finished; Never while none is known
 }
 
-// maxGraphRuns bounds the launches that may be running. A GPU accepts about as many before it runs them.
+// maxGraphRuns bounds the launches that may be running. A GPU accepts about as many before it runs
+// them. With more, body work has no call, and counts as such.
 const maxGraphRuns = 1 << 10
 
 // graphLaunches find the launch of a graph that was running at a time, from the calls alone: the only launch that can

@@ -2,12 +2,14 @@ package join
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/cudatrace/cudatrace/convert/internal/pipeline"
 	"github.com/cudatrace/cudatrace/convert/internal/read"
 	"github.com/cudatrace/cudatrace/convert/selection"
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/pattern"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
@@ -25,6 +27,8 @@ type Options struct {
 	Budget    *Budget              // shared by all logs of the timeline
 	Damaged   bool                 // parts of the log are missing
 	Clock     *timeline.Clock      // that will convert the times of the log
+
+	Collectives CollectiveBounds // what was beyond them, for Found
 
 	// Patience is the time, in ns, after which a call is shown without its work where the work has not
 	// come; 0 to wait as long as memory allows. A view of a log that is followed has a patience.
@@ -412,10 +416,19 @@ func (j *Joiner) Finish() {
 		j.out.Emit(e)
 	}
 	f := &j.Found
+	for _, p := range j.programs {
+		if p.captures != nil {
+			f.Uncaptured += p.captures.beyond
+		}
+	}
+	f.Collectives = j.options.Collectives
 	f.Taken, f.PeakDevice, f.Untracked = j.wanted.Taken, j.memory.Peak, j.memory.Room.Dropped
 	f.Metrics = j.events.samples.figures()
 	if s := j.options.Selection; s != nil {
 		f.LeftOut += s.LeftOut
+	}
+	for _, text := range f.Notes() {
+		j.out.Emit(&timeline.Note{Time: j.catalog.Last(), Text: text})
 	}
 }
 
@@ -483,8 +496,8 @@ func (j *Joiner) describe(p *program, a *timeline.Allocation) {
 	}
 }
 
-// A Process has the counts of a process.
-type Process struct {
+// ProcessCounts are the counts of a process.
+type ProcessCounts struct {
 	PID     uint32 // as in the log
 	Name    string // of the program
 	Args    []string
@@ -495,10 +508,43 @@ type Process struct {
 }
 
 // Processes returns the counts of each process, in the order of first sight.
-func (j *Joiner) Processes() []Process {
-	list := make([]Process, 0, len(j.programs))
+func (j *Joiner) Processes() []ProcessCounts {
+	list := make([]ProcessCounts, 0, len(j.programs))
 	for _, p := range j.programs {
-		list = append(list, Process{p.PID, p.Name, slices.Clone(p.Args), p.callers, p.streams, p.out.Exit, p.Circumstances})
+		args := slices.Clone(p.Args)
+		list = append(list, ProcessCounts{p.PID, p.Name, args, p.callers, p.streams, p.out.Exit, p.Circumstances})
 	}
 	return list
+}
+
+// Notes says for people what is not shown, or not as it was, because a bound was met: one line for each bound.
+func (f *Found) Notes() (notes []string) {
+	for _, of := range []struct {
+		n               uint64
+		one, many, what string
+	}{
+		{f.Forced, "call was", "calls were",
+			"shown before everything that may belong to a call was read: arrows and NVTX ranges may be missing"},
+		{f.Late, "call or other record", "calls and other records",
+			"came too late in the log to be shown in order: slices may begin later"},
+		{f.TooDeep, "call, range or function", "calls, ranges and functions", "inside too many others: cut off or left out"},
+		{f.Untracked, "allocation or memory pool is", "allocations and memory pools are",
+			"not counted: there were more than " + figures.Group(MaxAllocations)},
+		{f.Waits.Partial, "wait was", "waits were",
+			"looked at with a part of the streams, their handles or their work: there were too many, and arrows may be missing"},
+		{f.Unopened, "NVTX range is", "NVTX ranges are",
+			"not shown: more than " + figures.Group(maxOpenRanges) + " were open"},
+		{f.Uncaptured, "captured call or graph was", "captured calls and graphs were",
+			"not kept: there were more than " + figures.Group(maxCaptured) + ", and work of their graphs has no captured call"},
+		{f.Collectives.LeftOut, "kernel of NCCL is", "kernels of NCCL are",
+			fmt.Sprintf("in no collective: of a log %d processes count, of each %d streams and communicators",
+				maxSourceProcesses, maxSequences)},
+		{f.Collectives.Unnamed, "call of NCCL and of CUDA in it does", "calls of NCCL and of CUDA in them do",
+			"not name the communicators of kernels: there were more than " + figures.Group(mostOfNCCL)},
+	} {
+		if of.n > 0 {
+			notes = append(notes, figures.Count(of.n, of.one, of.many)+" "+of.what)
+		}
+	}
+	return notes
 }

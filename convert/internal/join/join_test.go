@@ -445,7 +445,7 @@ call pid=5 tid=6 func=#1 enter=200 dur=5
 call pid=5 tid=5 func=#1 enter=600 dur=5
 kernel pid=5 context=1 stream=7 start=700 dur=5
 kernel pid=5 context=1 stream=8 start=700 dur=5`), Options{Offset: 1000}).run()
-	want := []Process{
+	want := []ProcessCounts{
 		{PID: 5, Name: "one", Args: []string{"one", "-v"}, Threads: 2, Exit: "exec"},
 		{PID: 5, Name: "two", Args: []string{"two"}, Threads: 1, Streams: 2},
 		{PID: 4, Name: "idle", Args: []string{"idle"}},
@@ -501,5 +501,61 @@ func TestCrowdRests(t *testing.T) {
 	}
 	if looks < 3 || threads > crowd/2 || streams > crowd/2 {
 		t.Errorf("at one of %d looks %d threads and %d streams of %d are active", looks, threads, streams, crowd)
+	}
+}
+
+// What is beyond a bound is in the summary and in the trace, with its cause.
+func TestNotesOfBounds(t *testing.T) {
+	t.Parallel()
+	beyond := CollectiveBounds{LeftOut: 3, Unnamed: 1}
+	j := newJoining(t, logtest.Assemble(t, sampleLogs(t)["nvtx"]), Options{Collectives: beyond}).run()
+	var remarks []string
+	for _, r := range j.timeline().Remarks {
+		remarks = append(remarks, r.Text)
+	}
+	for _, note := range j.Found.Notes() {
+		if !slices.Contains(remarks, note) {
+			t.Errorf("the trace lacks %q", note)
+		}
+	}
+	if n := len(j.Found.Notes()); n != 2 {
+		t.Errorf("%d notes: %q", n, j.Found.Notes())
+	}
+}
+
+// Of graphs that stay, so many captured calls are kept; what is beyond is counted.
+func TestCapturesBound(t *testing.T) {
+	t.Parallel()
+	l := newCaptures(nil, nil, timeline.CapturedBefore)
+	l.graphs[1], l.kept = builtGraph{calls: make([]*capturedCall, maxCaptured-1)}, maxCaptured-1
+	for i, want := range []bool{true, false, false} {
+		if got := l.keep(0); got != want {
+			t.Errorf("call %d beyond %d is kept: %t", i, maxCaptured-1, got)
+		}
+	}
+	if l.beyond != 2 {
+		t.Errorf("%d are counted, want 2", l.beyond)
+	}
+	l.graphs[1] = builtGraph{}
+	l.trim(0)
+	if !l.keep(0) {
+		t.Error("nothing is kept where there is room again")
+	}
+}
+
+// Every state says what its thread waited for, however many reasons there are.
+func TestReasonsBound(t *testing.T) {
+	t.Parallel()
+	times := threadTimes{catalog: new(read.Catalog), blocks: make(map[blockKey]*timeline.Block)}
+	k := new(threadTime)
+	for i := range uint64(maxBlocks + 2) {
+		on := fmt.Sprint("file ", i)
+		r := tracelog.ThreadState{Start: 10 * i, Dur: 5, State: tracelog.StateBlocked, Call: "read", On: on}
+		if s, ok := times.state(k, &r); !ok || s.Why == nil || s.Why.On != on {
+			t.Fatalf("state %d: %+v", i, s)
+		}
+	}
+	if len(times.blocks) != maxBlocks {
+		t.Errorf("%d reasons are shared", len(times.blocks))
 	}
 }

@@ -53,7 +53,7 @@ type programMemory struct {
 	order    []*memoryCounter
 	latest   *memoryCounter             // that was asked for
 	gpu      func(device uint32) uint32 // the GPU of the timeline
-	live     *livemem.Process
+	live     *livemem.ProcessMemory
 	corr     uint32         // correlation ID of the event under way
 	tid      uint32         // its thread
 	by       *timeline.Call // its call, nil if it is not known

@@ -24,8 +24,9 @@ type program struct {
 	hasWork    bool
 	probed     bool // calls come from probes
 	hasMarkers bool
-	python     bool // the log has Python stacks
-	lacks      bool // records may be missing
+	python     bool   // the log has Python stacks
+	pythons    uint64 // Python functions that were shown
+	lacks      bool   // records may be missing
 
 	correlation correlationTable
 	work        workProgress
@@ -54,7 +55,7 @@ func newPrograms(c *read.Catalog, offset uint32, found *Found) map[uint32][]*pro
 	return all
 }
 
-func newProgram(c *read.Catalog, of *read.Process, g *read.Program, offset uint32, found *Found) *program {
+func newProgram(c *read.Catalog, of *read.ProcessRecords, g *read.Program, offset uint32, found *Found) *program {
 	p := &program{
 		Program: g, catalog: c, offset: offset, threads: make(map[uint32]*timeline.Thread),
 		horizon: c.Horizon(g), correlated: c.Correlated(g), handedOver: c.HandedOver(g),

@@ -47,7 +47,7 @@ type openRange struct {
 	of *timeline.Range
 }
 
-// maxOpenRanges bounds the ranges that have begun but not ended.
+// maxOpenRanges bounds the ranges that have begun but not ended. Further ones are not shown.
 const maxOpenRanges = 1 << 18
 
 // newNVTXRanges returns the ranges of a process. Unended ranges end at the horizon. thread
@@ -95,6 +95,7 @@ func (r *nvtxRanges) start(m *tracelog.Marker) {
 		r.unfinished(earlier)
 	} else if len(r.open) >= maxOpenRanges {
 		r.out.found.NVTX.Unmatched++
+		r.out.found.Unopened++
 		return
 	}
 	sp := r.begin(m)

@@ -382,6 +382,9 @@ func TestNVTXRangesOpenBound(t *testing.T) {
 	if want := (nvtxStats{Unmatched: 2}); r.out.found.NVTX != want {
 		t.Errorf("counts %+v, want %+v", r.out.found.NVTX, want)
 	}
+	if r.out.found.Unopened != 1 {
+		t.Errorf("%d ranges are not shown", r.out.found.Unopened)
+	}
 	r.take(end(1, 0, 200), start(1, maxOpenRanges, 200, "room again"), end(1, maxOpenRanges, 300))
 	if want := (nvtxStats{Unmatched: 2, Ranges: 2}); r.out.found.NVTX != want {
 		t.Errorf("with room again: counts %+v, want %+v", r.out.found.NVTX, want)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"strconv"
 
 	"github.com/cudatrace/cudatrace/convert/internal/pipeline"
 	"github.com/cudatrace/cudatrace/convert/internal/read"
@@ -233,14 +232,14 @@ type blockKey struct {
 	python   uint32
 }
 
-// maxBlocks bounds the reasons of states that are known. States for further reasons have none.
+// maxBlocks bounds the reasons that states share. States for further reasons have each their own.
 const maxBlocks = 1 << 16
 
 func newThreadTimes(c *read.Catalog, program func(uint32, uint64) *program, out *pipeline.Pipeline,
 	spans *spanOutput) threadTimes {
 	t := threadTimes{catalog: c, program: program, out: out, spans: spans,
 		byKey: make(map[read.ThreadKey]*threadTime), blocks: make(map[blockKey]*timeline.Block)}
-	if rate, err := strconv.ParseUint(c.Meta[tracelog.MetaSampleRate], 10, 32); err == nil && rate > 0 {
+	if rate := c.Number(tracelog.MetaSampleRate); rate > 0 {
 		t.period = 1e9 / rate
 	}
 	return t
@@ -340,9 +339,11 @@ func (t *threadTimes) state(k *threadTime, r *tracelog.ThreadState) (s timeline.
 	if r.Holder != 0 {
 		key.holder = t.program(r.PID, r.Start).thread(r.Holder)
 	}
-	if s.Why = t.blocks[key]; s.Why == nil && len(t.blocks) < maxBlocks {
+	if s.Why = t.blocks[key]; s.Why == nil {
 		s.Why = &timeline.Block{Call: r.Call, On: r.On, Holder: key.holder, Python: t.catalog.Pythons.ByID(r.Python)}
-		t.blocks[key] = s.Why
+		if len(t.blocks) < maxBlocks {
+			t.blocks[key] = s.Why
+		}
 	}
 	return s, true
 }

@@ -143,7 +143,7 @@ func (l *lane) cut(sp *span) {
 }
 
 // maxLanes bounds the tracks for overlapping spans. A span for which no track is left is cut at
-// the end of the span around it.
+// the end of the span around it, and says how long it was.
 const maxLanes = 256
 
 // overlapLanes put spans on as many tracks of one name as their overlaps need, each span on the

@@ -16,10 +16,11 @@ const (
 	waitTolerance = 10_000
 
 	// waitLookBack bounds the search from the end of a wait back to its work, past work that
-	// another thread launched meanwhile.
+	// another thread launched meanwhile. A wait beyond it is counted as partial.
 	waitLookBack = 1024
 
-	// maxWaitStreams bounds the streams of a context that a wait may be for.
+	// maxWaitStreams bounds the streams of a context that a wait may be for. With more, all waits for
+	// the context, and those that name no stream that is known, are partial.
 	maxWaitStreams = 1024
 )
 
@@ -42,6 +43,7 @@ type waitJoiner struct {
 	numbers   map[uint32]int // places of contexts there
 	tolerance uint64
 	pending   ordered.List[*wait]
+	partial   bool   // the search for the wait that is looked at met a bound
 	done      uint64 // all waits that begin before this time have been joined
 }
 
@@ -51,6 +53,7 @@ type waitStreamKey struct{ context, stream uint32 }
 type waitContext struct {
 	id      uint32
 	streams []*waitStream
+	more    bool // there are streams beyond maxWaitStreams
 }
 
 // newWaitJoiner returns a joiner for a program. clockError is the largest error of a GPU time, ns.
@@ -85,6 +88,8 @@ func (j *waitJoiner) stream(out *timeline.Stream) *waitStream {
 			return cmp.Or(cmp.Compare(a.out.Context.Device, b.out.Context.Device), cmp.Compare(a.out.ID, b.out.ID))
 		})
 		c.streams = slices.Insert(c.streams, i, s)
+	} else {
+		c.more = true
 	}
 	return s
 }
@@ -132,6 +137,7 @@ func (j *waitJoiner) join(w *wait) {
 	}
 	var list []lastWork
 	var ambiguous bool
+	j.partial = false
 	switch w.kind {
 	case cudaapi.ContextWait:
 		list, ambiguous = j.ofContext(w)
@@ -143,6 +149,9 @@ func (j *waitJoiner) join(w *wait) {
 	if ambiguous {
 		j.stats.Ambiguous++
 	}
+	if j.partial {
+		j.stats.Partial++
+	}
 	j.waited(w.slice, list)
 }
 
@@ -150,6 +159,7 @@ func (j *waitJoiner) join(w *wait) {
 func (j *waitJoiner) all() (streams []*waitStream) {
 	for _, c := range j.contexts {
 		streams = append(streams, c.streams...)
+		j.partial = j.partial || c.more
 	}
 	return streams
 }
@@ -158,6 +168,7 @@ func (j *waitJoiner) all() (streams []*waitStream) {
 // work. A handle may have stood for several streams, one after the other.
 func (j *waitJoiner) ofStream(w *wait) (list []lastWork, ambiguous bool) {
 	streams := j.handles.of(w)
+	j.partial = j.partial || j.handles.full(w, streams)
 	last := j.lastOf(w, streams)
 	if last.recentWork == nil {
 		last = j.unseen(w)
@@ -190,6 +201,7 @@ func (j *waitJoiner) unseen(w *wait) (last lastWork) {
 		return lastWork{} // the default stream, or one that was made and has no work
 	}
 	if len(j.handles.unseen) == maxUnseenStreams {
+		j.partial = true
 		return lastWork{}
 	}
 	for _, s := range unnamed(j.all()) { // one that was made while nothing was recorded
@@ -233,6 +245,7 @@ func (j *waitJoiner) ofContext(w *wait) (list []lastWork, ambiguous bool) {
 	tells = tells && !own.several
 	fitting := 0
 	for _, c := range j.contexts {
+		j.partial = j.partial || c.more
 		r := j.ends(w, c.streams)
 		if len(j.contexts) == 1 || tells && own.context == c.id {
 			return r, false
@@ -264,6 +277,7 @@ type waitStream struct {
 	joiner *waitJoiner
 	named  bool   // launches name it by a handle
 	added  uint64 // number of pieces of work so far
+	lacks  bool   // it had to drop work for which waits may look
 	recent []recentWork
 }
 
@@ -308,8 +322,10 @@ const maxRecent = 1 << 18
 // forget drops work that began long before a time up to which all waits have been joined.
 func (s *waitStream) forget(done uint64) {
 	i, _ := slices.BinarySearchFunc(s.recent, done, func(w recentWork, at uint64) int { return cmp.Compare(w.start, at) })
-	i = max(i-waitLookBack, len(s.recent)-maxRecent)
+	looked := i - waitLookBack
+	i = max(looked, len(s.recent)-maxRecent)
 	if i > len(s.recent)/2 {
+		s.lacks = i > looked
 		s.recent = s.recent[:copy(s.recent, s.recent[i:])]
 	}
 }
@@ -324,7 +340,8 @@ func (j *waitJoiner) last(s *waitStream, w *wait) (last *recentWork) {
 		}
 		return 1
 	})
-	for steps := 0; i > 0 && steps < waitLookBack; steps++ {
+	steps := 0
+	for ; i > 0 && steps < waitLookBack; steps++ {
 		i--
 		r := &s.recent[i]
 		switch {
@@ -335,6 +352,7 @@ func (j *waitJoiner) last(s *waitStream, w *wait) (last *recentWork) {
 			last = r
 		}
 	}
+	j.partial = j.partial || last == nil && (steps == waitLookBack || i == 0 && s.lacks)
 	return last
 }
 
@@ -384,6 +402,12 @@ const (
 	// maxHandles bounds the handles, for a program that keeps making streams.
 	maxHandles = 1 << 16
 )
+
+// full reports whether a wait may be for streams of its handle beyond the bounds.
+func (h *waitHandles) full(w *wait, streams []*waitStream) bool {
+	return len(streams) >= maxStreamsOfHandle ||
+		len(streams) == 0 && w.stream > read.ThreadStream && (len(h.launches) >= maxHandles || len(h.made) >= maxHandles)
+}
 
 // A handleUser is a handle on a thread.
 type handleUser struct {

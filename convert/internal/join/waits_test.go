@@ -98,6 +98,9 @@ func TestStreamsBound(t *testing.T) {
 	if got := s.names[s.calls[1].Waits()[0].Work]; got != fmt.Sprint("w", maxWaitStreams+1) {
 		t.Errorf("the stream's wait was for %s", got)
 	}
+	if s.stats.Partial != 1 {
+		t.Errorf("%d waits are partial, want that for the context", s.stats.Partial)
+	}
 }
 
 // The work that a wait was for is looked for behind some work that other threads launched
@@ -167,6 +170,12 @@ func TestStreamBound(t *testing.T) {
 	if n := len(s.recent); n < maxRecent || n > 2*maxRecent+1 || s.recent[n-1].id != 3*maxRecent-1 {
 		t.Errorf("%d pieces of work are kept, from %d on", len(s.recent), s.recent[0].id)
 	}
+	for at, partial := range map[uint64]bool{3 * maxRecent: false, 10: true} { // a wait until 10 is for work that is gone
+		s.joiner.partial = false
+		if s.joiner.last(s, &wait{end: at}); s.joiner.partial != partial {
+			t.Errorf("a wait until %d is partial: %t", at, !partial)
+		}
+	}
 }
 
 // Streams that were learned stay so, however many handles there are meanwhile; of a handle
@@ -192,6 +201,39 @@ func TestHandlesBound(t *testing.T) {
 	got := []int{len(h.launches), of(5), of(10), of(11), of(10 + maxHandles)}
 	if diff := cmp.Diff([]int{maxHandles, maxStreamsOfHandle, 2, 1, 0}, got); diff != "" {
 		t.Errorf("handles, and the streams of four of them (-want +got):\n%s", diff)
+	}
+	met := map[read.StreamHandle]bool{5: true, 10: false, 10 + maxHandles: true, read.LegacyStream: false}
+	for handle, full := range met {
+		w := &wait{stream: handle, tid: 1}
+		if got := h.full(w, h.of(w)); got != full {
+			t.Errorf("a wait for the handle %d met a bound: %t", handle, got)
+		}
+	}
+}
+
+// A wait for a stream whose handle nobody saw is partial where there are many such streams, and one for other work that
+// was launched meanwhile, where there is much of that.
+func TestPartialWaits(t *testing.T) {
+	t.Parallel()
+	s := newScript(t, 0)
+	for i := range maxUnseenStreams {
+		s.run(fmt.Sprintf("unseen %d", i+1))
+		s.run(fmt.Sprintf("work w%d %d 100-200 by 50", i, i+1))
+	}
+	s.run("wait t1 stream 0x5 150-250")
+	s.j.joinUntil(timeline.Never, true)
+	if s.stats.Partial != 1 {
+		t.Errorf("unseen streams: %d waits are partial", s.stats.Partial)
+	}
+	s = newScript(t, 0)
+	s.run("learn 0x5 t1 7\nwork own 7 100-200 by 50")
+	for i := range waitLookBack {
+		s.run(fmt.Sprintf("work w%d 7 %d-%d by %d", i, 201+i, 202+i, 160+i))
+	}
+	s.run(fmt.Sprintf("wait t1 stream 0x5 150-%d", 300+waitLookBack))
+	s.j.joinUntil(timeline.Never, true)
+	if s.stats.Partial != 1 || s.stats.Arrows != 0 {
+		t.Errorf("work launched meanwhile: %+v", s.stats)
 	}
 }
 

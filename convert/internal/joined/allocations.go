@@ -17,7 +17,8 @@ type liveKey struct {
 	address uint64
 }
 
-// maxLive bounds the allocations that wait for their release. Of further ones nothing is known of it.
+// maxLive bounds the allocations that wait for their release. The rows of further
+// ones say that it is not known.
 const maxLive = 1 << 20
 
 // allocation takes an allocation, or a release: an allocation has its row when it is freed, or at the end.

@@ -117,7 +117,8 @@ func (p *part) run() {
 		Start: s.unix(o.First), Dur: bounded(o.Last - min(o.First, o.Last)), Began: Moment(s.unix(o.First) / 1000), SchemaVersion: Version,
 		LogName: path.Base(l.Log), Program: value["program"], Args: strings.Join(l.Args, " "), Hostname: value["host"],
 		GitRevision: value["git_revision"], GitBranch: value["git_branch"], GitRemote: value["git_remote"],
-		NvidiaDriver: value["nvidia_driver"], DriverVersion: l.Driver, CUPTIVersion: l.CUPTI, Kernel: value["kernel"],
+		NvidiaDriver: value["nvidia_driver"], DriverVersion: l.Driver.String(), CUPTIVersion: l.CUPTI.String(),
+		Kernel:    value["kernel"],
 		Cudatrace: value["cudatrace"], Options: value["options"], Environment: jsonOf(l.Variables),
 		ExitStatus: int64(o.ExitStatus), Complete: o.Complete, Reasons: strings.Join(o.Reasons, " | "), Lost: bounded(o.Lost),
 	}

@@ -3,7 +3,6 @@ package pfsink
 import (
 	"fmt"
 	"math"
-	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/perfetto"
@@ -101,9 +100,9 @@ func awaitedName(sl *timeline.Slice) string {
 	}
 	switch {
 	case sl.Wait == cudaapi.EventWait && stream != nil:
-		return "event" + handleOf(sl, "event") + " on " + streamName(stream)
+		return "event" + handleOf(sl, timeline.EventHandle) + " on " + streamName(stream)
 	case sl.Wait == cudaapi.EventWait:
-		return "event" + handleOf(sl, "event")
+		return "event" + handleOf(sl, timeline.EventHandle)
 	case sl.Wait == cudaapi.ContextWait && stream != nil:
 		return fmt.Sprintf("device %d", stream.Context.Device)
 	case sl.Wait == cudaapi.ContextWait:
@@ -111,15 +110,13 @@ func awaitedName(sl *timeline.Slice) string {
 	case stream != nil:
 		return streamName(stream)
 	}
-	return "stream" + handleOf(sl, "stream")
+	return "stream" + handleOf(sl, timeline.StreamHandle)
 }
 
 // handleOf returns a call's argument that is a handle, " 0x12", or "" without that argument.
-func handleOf(sl *timeline.Slice, name string) string {
-	for i, v := range sl.Args {
-		if i < len(sl.Params) && strings.EqualFold(sl.Params[i].Name, name) {
-			return fmt.Sprintf(" %#x", v)
-		}
+func handleOf(sl *timeline.Slice, of timeline.Handle) string {
+	if v, known := sl.Handle(of); known {
+		return fmt.Sprintf(" %#x", v)
 	}
 	return ""
 }

@@ -194,7 +194,8 @@ func (c *collectives) numbers(m *drawing) perfetto.UintArgs {
 	return perfetto.UintArgs{c.communicator.Value(uint64(m.Communicator)), c.number.Value(m.Number)}
 }
 
-// mostNames is the number of names of slices from which on new ones have no communicator.
+// mostNames is the number of names of slices from which on new ones have no communicator. The work
+// itself has its number.
 const mostNames = 1 << 12
 
 // A sliceName is the name of a slice with its communicator.

@@ -14,14 +14,15 @@ type overhead struct {
 	args       []perfetto.Arg
 }
 
-// maxOverheads bounds the spans that wait for activity around them.
+// maxOverheads bounds the spans that wait for activity around them. Of more, those are left out that have none by then,
+// as at the end: info has the time of all.
 const maxOverheads = 1 << 12
 
 // negligible is the share of CUDA's time below which the time that CUPTI took is not shown: 'cudatrace info' has it.
 const negligible = 0.01
 
 // overhead keeps a span until it is known whether there is activity around it, and whether CUPTI took enough time to be shown.
-func (s *Sink) overhead(e *timeline.SpanBegin) {
+func (s *Sink) overhead(e *timeline.SpanEnd) {
 	o := overhead{track: e.Track, name: e.Name, start: e.Start, end: max(e.Start, e.End)}
 	m := &s.marks
 	o.args = append(o.args, s.details(e.Facts())...)

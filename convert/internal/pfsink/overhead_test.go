@@ -22,7 +22,8 @@ func TestNegligible(t *testing.T) {
 			&timeline.Slices{Thread: thread, List: []timeline.Slice{{Function: launch, Arguments: &timeline.Arguments{Args: []uint64{0, 1}}, Start: 1000, End: 1_001_000}}}}
 		for i := range of.spans {
 			start := 2000 + uint64(i)*of.length
-			events = append(events, &timeline.SpanBegin{Track: track, Span: timeline.Span{Name: "flush", Start: start, End: start + of.length}})
+			flush := timeline.Span{Name: "flush", Start: start, End: start + of.length}
+			events = append(events, &timeline.SpanEnd{Track: track, Span: flush})
 		}
 		var out bytes.Buffer
 		s := New(&out, Options{})

@@ -160,6 +160,9 @@ func (s *Sink) finish() {
 	s.writeCounters()
 	s.metrics.close()
 	s.noteCrowd()
+	if note := s.gauges.Note(); note != nil {
+		s.marks.note(note)
+	}
 	s.writeMarks()
 }
 
@@ -218,8 +221,7 @@ func (s *Sink) writeWork(l *timeline.WorkList) {
 
 func (s *Sink) spanBegin(e *timeline.SpanBegin) {
 	if e.Track.Category == timeline.CUPTI {
-		s.overhead(e)
-		return
+		return // written when it is known whether it is shown
 	}
 	if s.paths != nil {
 		s.paths.steps.Begin(e)
@@ -235,7 +237,8 @@ func (s *Sink) spanBegin(e *timeline.SpanBegin) {
 // spanEnd ends a span, with the facts that were not known at its beginning.
 func (s *Sink) spanEnd(e *timeline.SpanEnd) {
 	if e.Track.Category == timeline.CUPTI {
-		return // written with its beginning
+		s.overhead(e)
+		return
 	}
 	if s.paths != nil {
 		s.paths.steps.End(e)

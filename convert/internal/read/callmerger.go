@@ -70,7 +70,7 @@ func NewCalls(c *Catalog, w *Wanted, counts *Counts) *Calls {
 }
 
 // Thread returns the merger of a thread of a process.
-func (l *Calls) Thread(p *Process) *Merger[Call] { return l.kind.merger(p) }
+func (l *Calls) Thread(p *ProcessRecords) *Merger[Call] { return l.kind.merger(p) }
 
 // Add passes the block that a reader has read to the mergers of its threads, by host TID.
 func (l *Calls) Add(r *tracelog.Reader, thread func(pid, tid uint32) *Merger[Call]) {
@@ -115,7 +115,7 @@ func (l *Calls) hostTID(b *tracelog.Block, pid, tid uint64) uint32 {
 type callDecoder struct {
 	calls     *Calls
 	block     *tracelog.Block
-	process   *Process
+	process   *ProcessRecords
 	pair      bool // the block has uprobe pairs, not API records
 	function  tracelog.Column
 	start     tracelog.Column
@@ -133,7 +133,7 @@ type callDecoder struct {
 	runtime bool
 }
 
-func (d *callDecoder) open(b *tracelog.Block, p *Process) {
+func (d *callDecoder) open(b *tracelog.Block, p *ProcessRecords) {
 	d.block, d.process, d.fn, d.pair = b, p, nil, b.Kind == tracelog.KindCall
 	d.dur, d.ret, d.caller, d.flags = b.Column("dur"), b.Column("ret"), b.Column("caller"), b.Column("flags")
 	id, same := d.caller.Const()

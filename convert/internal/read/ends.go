@@ -80,8 +80,8 @@ func (c *Catalog) HandedOver(p *Program) uint64 {
 
 // Midway returns from when on a program of a process is known if it may have used GPUs before, else 0: the recorder attached to it, the recording
 // begins with a delay, is of chosen parts or of the latest time, or the filter begins later than the log's GPU work.
-func (c *Catalog) Midway(of *Process, p *Program) uint64 {
-	held, _ := strconv.ParseUint(c.Meta[tracelog.MetaLastHeld], 10, 64)
+func (c *Catalog) Midway(of *ProcessRecords, p *Program) uint64 {
+	held := c.Number(tracelog.MetaLastHeld)
 	switch {
 	case c.filter != nil && c.filter.From > max(p.Start, c.Began):
 		return c.filter.From
@@ -111,6 +111,28 @@ func (c *Catalog) Ending(p *Program) (at uint64, how string) {
 		return e.Time, ""
 	}
 	return e.Time, fmt.Sprintf("exit code %d", e.Status)
+}
+
+// Ended returns how the program ended that the recorder started, and its exit status; "" and -1 when not known.
+func (c *Catalog) Ended() (how string, status int) {
+	var n uint8
+	how = c.Meta[tracelog.MetaEnded]
+	if _, err := fmt.Sscanf(how, "exit code %d", &n); err == nil {
+		return how, int(n)
+	}
+	if _, err := fmt.Sscanf(how, "signal %d", &n); err == nil && n < 128 {
+		return how, 128 + int(n)
+	}
+	return how, -1
+}
+
+// Number returns a number from the facts of the recording, 0 when it is not there.
+func (c *Catalog) Number(key string) uint64 {
+	n, err := strconv.ParseUint(c.Meta[key], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
 }
 
 // ranExec reports whether a program was replaced by exec. Otherwise it ended, and the next program only has the same PID.

@@ -2,6 +2,7 @@ package read
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/timeline"
@@ -48,11 +49,26 @@ func SplitVariables(environment string) map[string]string {
 // circumstances returns those that a record states.
 func (l *Processes) circumstances(r *tracelog.Process) timeline.Circumstances {
 	e := l.environment(r.Environment)
-	return timeline.Circumstances{Folder: r.Cwd, Runtime: r.Cudart, NCCL: r.NCCL, Variables: e.variables, Rank: e.rank}
+	return timeline.Circumstances{Folder: r.Cwd, Runtime: r.Cudart, CUDA: cudaVersion(r.Cudart), NCCL: r.NCCL,
+		Variables: e.variables, Rank: e.rank}
+}
+
+// cudaVersion is the version of a library whose name ends in a major and a minor part, 0 for any other text.
+func cudaVersion(text string) timeline.CUDAVersion {
+	parts := strings.Split(text, ".")
+	if len(parts) < 2 {
+		return 0
+	}
+	major, err := strconv.ParseUint(parts[0], 10, 16)
+	minor, err2 := strconv.ParseUint(parts[1], 10, 16)
+	if err != nil || err2 != nil {
+		return 0
+	}
+	return timeline.CUDAVersion(major*1000 + minor*10)
 }
 
 // rank is the rank of a process's first program.
-func (l *Processes) rank(p *Process) timeline.Rank {
+func (l *Processes) rank(p *ProcessRecords) timeline.Rank {
 	if len(p.records) == 0 {
 		return timeline.Rank{}
 	}

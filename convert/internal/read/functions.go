@@ -143,6 +143,9 @@ func (l *Functions) make(name, library, args string) *Function {
 // kernelParams are the names of the parameters for the kernel of launching functions.
 var kernelParams = map[string]bool{"function": true, "func": true, "f": true, "hfunc": true, "kernel": true}
 
+// handles are the arguments that are handles of streams and events.
+var handles = map[string]timeline.Handle{"stream:handle": timeline.StreamHandle, "event:handle": timeline.EventHandle}
+
 // params parses the recorded arguments, tracelog.Function.Args.
 func (f *Function) params(args string) {
 	for word := range strings.FieldsSeq(args) {
@@ -153,10 +156,11 @@ func (f *Function) params(args string) {
 		if (f.Launches || f.Role == cudaapi.GraphAddNode) && f.kernel < 0 && kernelParams[name] {
 			f.kernel = len(f.Params)
 		}
-		if f.stream < 0 && name == "stream" && typ == "handle" {
+		p := timeline.Param{Name: name, Type: typ, Of: handles[word]}
+		if f.stream < 0 && p.Of == timeline.StreamHandle {
 			f.stream = len(f.Params)
 		}
-		f.Params = append(f.Params, timeline.Param{Name: name, Type: typ})
+		f.Params = append(f.Params, p)
 	}
 }
 

@@ -28,9 +28,9 @@ function id=5 name=cudaStreamSynchronize library=runtime args="stream:handle"`))
 			f.Library, f.Name, f.Params, f.Launches, f.GPUWork, f.Waits, f.Known, f.Driver, f.Runtime)
 	}
 	for id, want := range map[uint32]string{
-		5:  "runtime cudaStreamSynchronize [{stream handle}] launches=false work=false waits=2 known=true driver=false runtime=true", // its later record
-		9:  "runtime cudaMemcpy [{dst ptr}] launches=false work=false waits=0 known=true driver=false runtime=true",
-		10: "driver inHouse [{count }] launches=false work=false waits=0 known=false driver=true runtime=false",
+		5:  "runtime cudaStreamSynchronize [{stream handle 1}] launches=false work=false waits=2 known=true driver=false runtime=true", // its later record
+		9:  "runtime cudaMemcpy [{dst ptr 0}] launches=false work=false waits=0 known=true driver=false runtime=true",
+		10: "driver inHouse [{count  0}] launches=false work=false waits=0 known=false driver=true runtime=false",
 		11: " function 11 [] launches=false work=false waits=0 known=false driver=false runtime=false", // the log does not have it
 	} {
 		if got(id) != want {

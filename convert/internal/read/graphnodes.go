@@ -7,7 +7,8 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// Bounds of GraphNodes. The nodes beyond them have no content.
+// Bounds of GraphNodes. The nodes beyond them have no content: their work counts as work whose captured call is not
+// sure.
 const (
 	maxGraphNodes = 1 << 22 // of all graphs
 	maxNodeNumber = 1 << 20 // in a graph

@@ -10,7 +10,7 @@ import (
 // the thread or stream may overlap in any way.
 type Merger[T any] struct {
 	kind    *mergedKind[T]
-	process *Process
+	process *ProcessRecords
 	queue   blockQueue
 	loose   ordered.List[T] // records that are in no source
 	active  []*source[T]    // blocks in progress; the last has the next record
@@ -42,7 +42,7 @@ type mergedKind[T any] struct {
 // A decoder decodes the rows of a block into records.
 type decoder[T any] interface {
 	// open starts a block of a process.
-	open(b *tracelog.Block, p *Process)
+	open(b *tracelog.Block, p *ProcessRecords)
 	// before is the order of the block's rows.
 	before(a, b *uint32) bool
 	// rows decodes selected rows and their starts, as many as there is room for. It returns
@@ -60,7 +60,7 @@ type source[T any] struct {
 	decoder decoder[T]
 }
 
-func (k *mergedKind[T]) merger(p *Process) *Merger[T] {
+func (k *mergedKind[T]) merger(p *ProcessRecords) *Merger[T] {
 	k.none.n, k.none.starts[0] = 1, timeline.Never
 	return &Merger[T]{kind: k, process: p, first: &k.none, second: &k.none, loose: ordered.NewList(k.before)}
 }

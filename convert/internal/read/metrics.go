@@ -9,7 +9,8 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// maxGPUUsers bounds the processes outside the recording that are kept.
+// maxGPUUsers bounds the processes outside the recording that are kept. They are a hint beside the
+// samples: with so many, the first ones say as much.
 const maxGPUUsers = 1 << 10
 
 // Metrics are the sets of sampled metrics of a log, and the processes outside the recording that

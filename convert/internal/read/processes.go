@@ -12,18 +12,18 @@ import (
 // Processes are the processes of a log.
 type Processes struct {
 	PIDs  []uint32 // in the order of first sight
-	byPID map[uint32]*Process
+	byPID map[uint32]*ProcessRecords
 	texts int // bytes of the names, arguments and environments of programs
 
 	environments map[string]*environment // by their text in the log
 }
 
 func newProcesses() Processes {
-	return Processes{byPID: make(map[uint32]*Process), environments: make(map[string]*environment)}
+	return Processes{byPID: make(map[uint32]*ProcessRecords), environments: make(map[string]*environment)}
 }
 
-// A Process has the facts about one PID.
-type Process struct {
+// ProcessRecords are what a log records of one PID.
+type ProcessRecords struct {
 	PID      uint32
 	Programs Programs // set by Resolve
 	kinds    uint64   // kinds of event that the process has, see kindBit
@@ -66,12 +66,12 @@ func (p Programs) At(t uint64) int {
 }
 
 // Get returns the process with a PID, nil for a PID that is not in the log.
-func (l *Processes) Get(pid uint32) *Process { return l.byPID[pid] }
+func (l *Processes) Get(pid uint32) *ProcessRecords { return l.byPID[pid] }
 
-func (l *Processes) get(pid uint32) *Process {
+func (l *Processes) get(pid uint32) *ProcessRecords {
 	p := l.byPID[pid]
 	if p == nil {
-		p = &Process{PID: pid}
+		p = &ProcessRecords{PID: pid}
 		l.byPID[pid] = p
 		l.PIDs = append(l.PIDs, pid)
 	}
@@ -110,7 +110,7 @@ func (l *Processes) seen(k tracelog.Kind, pids *tracelog.Column) {
 func kindBit(k tracelog.Kind) uint64 { return 1 << (k % 64) }
 
 // Has reports whether the process has events of any of these kinds.
-func (p *Process) Has(kinds ...tracelog.Kind) bool {
+func (p *ProcessRecords) Has(kinds ...tracelog.Kind) bool {
 	for _, k := range kinds {
 		if p.kinds&kindBit(k) != 0 {
 			return true
@@ -130,7 +130,7 @@ func (l *Processes) Have(k tracelog.Kind) bool {
 }
 
 // HasWork reports whether the process has GPU work.
-func (p *Process) HasWork() bool { return p.Has(kindsOfWork...) }
+func (p *ProcessRecords) HasWork() bool { return p.Has(kindsOfWork...) }
 
 // Count is the number of programs of all processes.
 func (l *Processes) Count() (n int) {
@@ -163,7 +163,7 @@ const maxArgs = 1 << 14
 func SplitArgs(args string) []string { return strings.SplitN(args, "\x00", maxArgs) }
 
 // split finds the programs of a process.
-func (l *Processes) split(p *Process) {
+func (l *Processes) split(p *ProcessRecords) {
 	slices.SortStableFunc(p.records, func(a, b tracelog.Process) int { return cmp.Compare(a.Start, b.Start) })
 	p.records = slices.CompactFunc(p.records, func(a, b tracelog.Process) bool { return a.Start == b.Start })
 	p.Programs = Programs{{PID: p.PID}}
@@ -202,7 +202,7 @@ func (l *Processes) Update() {
 }
 
 // name adds the latest symbols of a process to its programs.
-func (p *Process) name() {
+func (p *ProcessRecords) name() {
 	for _, x := range p.symbols[p.named:] {
 		g := p.Programs[p.Programs.At(x.Time)]
 		if g.Handles == nil {
@@ -214,7 +214,7 @@ func (p *Process) name() {
 }
 
 // extend adds the programs of the latest records of a process.
-func (l *Processes) extend(p *Process) {
+func (l *Processes) extend(p *ProcessRecords) {
 	for i := p.resolved; i < len(p.records); i++ {
 		r := &p.records[i]
 		last := p.Programs[len(p.Programs)-1]

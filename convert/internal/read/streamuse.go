@@ -12,7 +12,8 @@ type streamUse struct {
 	kernels bool // other kernels, and graphs
 }
 
-// maxStreamUses bounds the streams whose kinds of work are kept. Programs have a few hundred.
+// maxStreamUses bounds the streams whose kinds of work are kept. Programs have a few hundred. A
+// stream beyond it lacks the words behind its number, such as "copies".
 const maxStreamUses = 1 << 16
 
 // ran notes the kinds of work of a block.

@@ -33,7 +33,7 @@ func NewWorks(c *Catalog, w *Wanted) *Works {
 }
 
 // Stream returns the merger of a stream of a process.
-func (l *Works) Stream(p *Process) *Merger[Work] { return l.kind.merger(p) }
+func (l *Works) Stream(p *ProcessRecords) *Merger[Work] { return l.kind.merger(p) }
 
 // Add passes the block that a reader has read to the mergers of its streams.
 func (l *Works) Add(r *tracelog.Reader, stream func(pid, context, stream uint32) *Merger[Work]) {
@@ -83,7 +83,7 @@ var workKinds = map[tracelog.Kind]timeline.WorkKind{
 	tracelog.KindMemset: timeline.MemsetWork,
 }
 
-func (d *workDecoder) open(b *tracelog.Block, _ *Process) {
+func (d *workDecoder) open(b *tracelog.Block, _ *ProcessRecords) {
 	d.block = b
 	d.device, d.corr, d.graph = b.Column("device"), b.Column("correlation"), b.Column("graph")
 	d.node, d.start, d.dur = b.Column("graph_node"), b.Column("start"), b.Column("dur")

@@ -18,9 +18,9 @@ const (
 
 // Limits of the steps.
 const (
-	mostKinds = 1 << 8
-	stepDepth = 3   // ranges within more others are no steps
-	covering  = 0.5 // part of the time that ranges without a number cover, if they are steps
+	mostKinds = 1 << 8 // names of ranges that may be steps, those that come first: a program has its steps from the start
+	stepDepth = 3      // ranges within more others are no steps
+	covering  = 0.5    // part of the time that ranges without a number cover, if they are steps
 )
 
 // A Finder finds the steps of a timeline.
@@ -29,7 +29,7 @@ type Finder struct {
 	mark   func(*timeline.Process, uint64)
 	kinds  map[key]*Kind
 	list   []*Kind
-	open   map[*timeline.Track][]numbered // what open ranges are, by depth
+	within map[level][]*Kind // whose first range lies in the next one that ends on a level
 	on     map[*timeline.Process]*profiled
 	room   int // pieces of work that may still be searched for periods
 	worked []*Stream
@@ -38,6 +38,12 @@ type Finder struct {
 type key struct {
 	Process      *timeline.Process
 	Name, domain string
+}
+
+// A level is the ranges of a track that lie in equally many others.
+type level struct {
+	track *timeline.Track
+	depth int32
 }
 
 // A Kind is steps of one kind of a process.
@@ -73,15 +79,10 @@ type profiled struct {
 	since uint64 // the return of the call that started them; 0 while they are off
 }
 
-// numbered is the kind and the number of a range; kind is nil for one that cannot be a step.
-type numbered struct {
-	kind   *Kind
-	number int64
-}
-
 // New returns a finder without events. It calls mark at the borders of what may be a step of a process.
 func New(mark func(*timeline.Process, uint64)) *Finder {
-	return &Finder{mark: mark, kinds: make(map[key]*Kind), open: make(map[*timeline.Track][]numbered), on: make(map[*timeline.Process]*profiled), room: allSearched}
+	return &Finder{mark: mark, kinds: make(map[key]*Kind), within: make(map[level][]*Kind),
+		on: make(map[*timeline.Process]*profiled), room: allSearched}
 }
 
 // Name notes that a person has said which NVTX ranges are steps: those that the timeline calls steps, and no others.
@@ -92,57 +93,55 @@ func (s *Finder) Named() bool { return s.named }
 
 // Begin takes the beginning of a range. It is marked now: when the range ends, the work of its beginning has passed.
 func (s *Finder) Begin(e *timeline.SpanBegin) {
-	if e.Track.Category == timeline.NVTX {
-		around := s.open[e.Track][:e.Depth]
-		s.open[e.Track] = append(around, s.find(e, around))
+	if k, _ := s.find(e.Track, &e.Span); k != nil && len(k.Parts) < Most {
+		s.mark(k.Process, e.Start)
 	}
 }
 
-func (s *Finder) find(e *timeline.SpanBegin, around []numbered) (none numbered) {
-	name, number := pattern.Stem(e.Name)
-	bears := number != pattern.Counted
+// End takes a range.
+func (s *Finder) End(e *timeline.SpanEnd) {
+	k, number := s.find(e.Track, &e.Span)
+	at := level{e.Track, e.Depth}
+	for _, o := range s.within[at] {
+		o.within = k
+	}
+	delete(s.within, at)
 	switch {
+	case k == nil || e.End <= e.Start:
+	case len(k.Parts) >= Most:
+		k.More++
+	default:
+		k.Parts = append(k.Parts, Step{number, e.Start, e.End, e.Ranges.Thread})
+		s.mark(k.Process, e.End)
+	}
+}
+
+// find returns the kind and the number of a range; the kind is nil for one that cannot be a step.
+func (s *Finder) find(t *timeline.Track, sp *timeline.Span) (k *Kind, number int64) {
+	if t.Category != timeline.NVTX || sp.Flags&timeline.Unfinished != 0 {
+		return nil, 0
+	}
+	name, number := pattern.Stem(sp.Name)
+	bears := number != pattern.Counted
+	switch domain := sp.Ranges.Domain; {
 	case s.named:
-		if e.Ranges.Step == nil {
-			return none
+		if sp.Ranges.Step == nil {
+			return nil, 0
 		}
-		number, bears = e.Ranges.Step.Number, true
-	case len(around) >= stepDepth || e.Ranges.Domain == timeline.NCCLDomain || !bears && e.Ranges.Domain != "":
-		return none
+		number, bears = sp.Ranges.Step.Number, true
+	case sp.Depth >= stepDepth || domain == timeline.NCCLDomain || !bears && domain != "":
+		return nil, 0
 	}
-	if e.Flags&timeline.Unfinished != 0 {
-		return none
-	}
-	key := key{e.Track.Process, name, e.Ranges.Domain}
-	k := s.kinds[key]
-	if k == nil {
-		if len(s.list) >= mostKinds {
-			return none
-		}
+	key := key{t.Process, name, sp.Ranges.Domain}
+	if k = s.kinds[key]; k == nil && len(s.list) < mostKinds {
 		k = &Kind{key: key, Source: "NVTX", sure: 1, numbered: bears}
-		if len(around) > 0 {
-			k.within = around[len(around)-1].kind
-		}
 		s.kinds[key] = k
+		if outer := (level{t, sp.Depth - 1}); sp.Depth > 0 {
+			s.within[outer] = append(s.within[outer], k)
+		}
 		s.list = append(s.list, k)
 	}
-	if len(k.Parts) >= Most {
-		k.More++
-		return none
-	}
-	s.mark(key.Process, e.Start)
-	return numbered{k, number}
-}
-
-// End takes the end of a range.
-func (s *Finder) End(e *timeline.SpanEnd) {
-	if e.Track.Category != timeline.NVTX {
-		return
-	}
-	if o := s.open[e.Track][e.Depth]; o.kind != nil && e.End > e.Start && len(o.kind.Parts) < Most {
-		o.kind.Parts = append(o.kind.Parts, Step{o.number, e.Start, e.End, e.Ranges.Thread})
-		s.mark(o.kind.Process, e.End)
-	}
+	return k, number
 }
 
 // Call takes a call that lies in no other one, which may start or stop profilers.

@@ -15,7 +15,7 @@ type Timeline struct {
 	Recording *timeline.Recording
 	GPUs      []timeline.GPU
 	Metadata  []*timeline.Metadata
-	Processes []*Process
+	Processes []*ProcessTracks
 	Samples   []*Series
 	Users     []timeline.GPUUser
 	Losses    []timeline.Loss
@@ -23,8 +23,8 @@ type Timeline struct {
 	Remarks   []Remark // losses and notes in the order of arrival
 }
 
-// A Process has the tracks of a process.
-type Process struct {
+// ProcessTracks are the tracks of a process.
+type ProcessTracks struct {
 	*timeline.Process
 	Threads     []*Thread // main thread first, then by number
 	Tracks      []*Track
@@ -88,7 +88,7 @@ type Remark struct {
 type Collector struct {
 	t         testing.TB
 	tl        Timeline
-	processes map[*timeline.Process]*Process
+	processes map[*timeline.Process]*ProcessTracks
 	threads   map[*timeline.Thread]*Thread
 	tracks    map[*timeline.Track]*Track
 	counters  map[*timeline.Counter]*Counter
@@ -105,8 +105,8 @@ type nesting struct {
 
 // NewCollector returns a collector.
 func NewCollector(t testing.TB) *Collector {
-	return &Collector{t: t, processes: make(map[*timeline.Process]*Process), threads: make(map[*timeline.Thread]*Thread),
-		tracks: make(map[*timeline.Track]*Track), counters: make(map[*timeline.Counter]*Counter),
+	return &Collector{t: t, processes: make(map[*timeline.Process]*ProcessTracks),
+		threads: make(map[*timeline.Thread]*Thread), tracks: make(map[*timeline.Track]*Track), counters: make(map[*timeline.Counter]*Counter),
 		streams: make(map[*timeline.Stream]*Stream), open: make(map[any]*nesting)}
 }
 
@@ -136,7 +136,7 @@ func (c *Collector) event(e timeline.Event) {
 	case *timeline.Metadata:
 		c.tl.Metadata = append(c.tl.Metadata, e)
 	case *timeline.Process:
-		c.processes[e] = &Process{Process: e}
+		c.processes[e] = &ProcessTracks{Process: e}
 		c.tl.Processes = append(c.tl.Processes, c.processes[e])
 	case *timeline.Context:
 		p := c.process(e.Process)
@@ -230,7 +230,7 @@ func (c *Collector) samples(e *timeline.Samples) {
 	}
 }
 
-func (c *Collector) process(p *timeline.Process) *Process {
+func (c *Collector) process(p *timeline.Process) *ProcessTracks {
 	of := c.processes[p]
 	if of == nil {
 		c.t.Fatalf("an event of a process that has not come: %+v", p)
@@ -391,7 +391,7 @@ func renumber(sl *timeline.Slice, ids map[uint64]uint64) {
 	}
 }
 
-func (p *Process) sort() {
+func (p *ProcessTracks) sort() {
 	slices.SortFunc(p.Threads, func(a, b *Thread) int {
 		if a.Main != b.Main {
 			if a.Main {

@@ -62,7 +62,7 @@ func (s *text) samples(set *Series) {
 	}
 }
 
-func (s *text) process(p *Process) {
+func (s *text) process(p *ProcessTracks) {
 	s.names = make(timeline.KernelNames)
 	for _, th := range p.Threads {
 		s.thread(th)

@@ -12,7 +12,7 @@ type evidence struct {
 	count       uint64
 	cost        uint64 // ns
 	first, last uint64 // moments of the first and of the last time
-	longest     []moment
+	longest     Moments
 	bytes       uint64  // copied
 	async       uint64  // of count, by functions with Async in their name
 	runs        uint64  // of small copies
@@ -26,6 +26,28 @@ type moment struct{ at, cost uint64 }
 // MaxMoments is the number of moments that a finding names.
 const MaxMoments = 3
 
+// Moments are the times to jump to: those that cost most, the longest first, of equal ones the earlier.
+type Moments []moment
+
+// Add adds a moment, if it is among those that cost most.
+func (l *Moments) Add(at, cost uint64) {
+	m := moment{at, cost}
+	if len(*l) == MaxMoments && m.compare((*l)[MaxMoments-1]) >= 0 {
+		return
+	}
+	i, _ := slices.BinarySearchFunc(*l, m, moment.compare)
+	*l = slices.Insert(*l, i, m)
+	*l = (*l)[:min(len(*l), MaxMoments)]
+}
+
+// At are the times.
+func (l Moments) At() (at []uint64) {
+	for _, m := range l {
+		at = append(at, m.at)
+	}
+	return at
+}
+
 func (e *evidence) add(at, cost uint64) {
 	if e.count == 0 || at < e.first {
 		e.first = at
@@ -33,13 +55,7 @@ func (e *evidence) add(at, cost uint64) {
 	e.last = max(e.last, at)
 	e.count++
 	e.cost = sum(e.cost, cost)
-	m := moment{at, cost}
-	if len(e.longest) == MaxMoments && m.compare(e.longest[MaxMoments-1]) >= 0 {
-		return
-	}
-	i, _ := slices.BinarySearchFunc(e.longest, m, moment.compare)
-	e.longest = slices.Insert(e.longest, i, m)
-	e.longest = e.longest[:min(len(e.longest), MaxMoments)]
+	e.longest.Add(at, cost)
 }
 
 // compare puts the longer one first, of equal ones the earlier.
@@ -84,14 +100,6 @@ func sum(a, b uint64) uint64 {
 		return s
 	}
 	return ^uint64(0)
-}
-
-// moments are the times to jump to, the longest first.
-func (e *evidence) moments() (at []uint64) {
-	for _, m := range e.longest {
-		at = append(at, m.at)
-	}
-	return at
 }
 
 // A tally has evidence by key.

@@ -244,7 +244,7 @@ func (c *Collector) gpuName(gpu uint32) string {
 // add adds a finding. No habit costs more than the whole steady state, though several threads may have it at once.
 func (r *report) add(kind string, e *evidence, f Finding) {
 	cost := min(e.cost, r.steady.length())
-	f.Kind, f.Process, f.Cost, f.Count, f.First, f.Last, f.At = kind, r.process.Process, cost, e.count, e.first, e.last, e.moments()
+	f.Kind, f.Process, f.Cost, f.Count, f.First, f.Last, f.At = kind, r.process.Process, cost, e.count, e.first, e.last, e.longest.At()
 	if cost > 0 {
 		f.Share = float64(cost) / float64(r.steady.length())
 	}
@@ -570,7 +570,7 @@ func (r *report) startup() *Finding {
 		}
 	}
 	return &Finding{Kind: Startup, Process: p.Process, Title: "start-up of " + figures.Duration(e.cost), Evidence: text + "other things " + figures.Duration(rest),
-		Cost: e.cost, Count: 1, First: e.first, Last: e.last, At: e.moments(), Try: slowStarts[most]}
+		Cost: e.cost, Count: 1, First: e.first, Last: e.last, At: e.longest.At(), Try: slowStarts[most]}
 }
 
 // once tells of several processes that start up the one that takes longest.

@@ -111,8 +111,8 @@ func Read(pid, tid uint32) (s State, ok bool, err error) {
 	return s, true, nil
 }
 
-// A Process is a process with threads that may be blocked. It is for one goroutine.
-type Process struct {
+// A WatchedProcess is a process with threads that may be blocked. It is for one goroutine.
+type WatchedProcess struct {
 	PID    uint32
 	Memory procfs.Memory
 	Walker *pyframes.Walker // nil: nothing is known of a GIL
@@ -123,15 +123,15 @@ type Process struct {
 }
 
 // NewProcess returns a process without a walker.
-func NewProcess(pid uint32) *Process {
-	return &Process{PID: pid, Memory: procfs.Memory{PID: int(pid)}, local: procfs.NamespaceTID(pid, pid) != 0}
+func NewProcess(pid uint32) *WatchedProcess {
+	return &WatchedProcess{PID: pid, Memory: procfs.Memory{PID: int(pid)}, local: procfs.NamespaceTID(pid, pid) != 0}
 }
 
 // futexPrivate is FUTEX_PRIVATE_FLAG, of an operation on a word that no other process has.
 const futexPrivate = 128
 
 // Explain returns why a thread of the process is blocked.
-func (p *Process) Explain(s *State) (c Cause) {
+func (p *WatchedProcess) Explain(s *State) (c Cause) {
 	if s.Call < 0 {
 		return Cause{Call: PageFault}
 	}
@@ -169,7 +169,7 @@ func (p *Process) Explain(s *State) (c Cause) {
 }
 
 // kind names what kind of file a descriptor is of, "" if that is not known.
-func (p *Process) kind(fd int) string {
+func (p *WatchedProcess) kind(fd int) string {
 	path := fmt.Sprintf("/proc/%d/fd/%d", p.PID, fd)
 	to, err := os.Readlink(path)
 	if err != nil {
@@ -199,7 +199,7 @@ func (p *Process) kind(fd int) string {
 const maxFiles = 16
 
 // kinds names the kinds of several descriptors: "eventfd and pipe".
-func (p *Process) kinds(fds []int) string {
+func (p *WatchedProcess) kinds(fds []int) string {
 	var names []string
 	for _, fd := range fds {
 		if name := p.kind(fd); name != "" && !slices.Contains(names, name) {
@@ -211,7 +211,7 @@ func (p *Process) kinds(fds []int) string {
 }
 
 // polled are the descriptors in a list of struct pollfd.
-func (p *Process) polled(at, n uint64) (fds []int) {
+func (p *WatchedProcess) polled(at, n uint64) (fds []int) {
 	b := make([]byte, 8*min(n, maxFiles))
 	if p.Memory.Read(at, b) != nil {
 		return nil
@@ -225,7 +225,7 @@ func (p *Process) polled(at, n uint64) (fds []int) {
 }
 
 // selected are the descriptors in sets, of which each may be null.
-func (p *Process) selected(n uint64, sets []uint64) (fds []int) {
+func (p *WatchedProcess) selected(n uint64, sets []uint64) (fds []int) {
 	const most = 1024
 	for _, at := range sets {
 		b := make([]byte, (min(n, most)+63)/64*8)
@@ -242,7 +242,7 @@ func (p *Process) selected(n uint64, sets []uint64) (fds []int) {
 }
 
 // watched are the descriptors that an epoll descriptor stands for.
-func (p *Process) watched(epoll int) (fds []int) {
+func (p *WatchedProcess) watched(epoll int) (fds []int) {
 	text, err := procfs.Read(fmt.Sprintf("/proc/%d/fdinfo/%d", p.PID, epoll), procfs.MaxFacts)
 	if err != nil && len(text) == 0 {
 		return nil
@@ -259,7 +259,7 @@ func (p *Process) watched(epoll int) (fds []int) {
 }
 
 // futex says what a thread waits for at a word, whose value was expected to be one, and which thread has it.
-func (p *Process) futex(at, expected uint64) (on string, holder uint32) {
+func (p *WatchedProcess) futex(at, expected uint64) (on string, holder uint32) {
 	var b [12]byte
 	if p.Memory.Read(at, b[:]) != nil {
 		return OnLock, 0
@@ -282,7 +282,7 @@ func (p *Process) futex(at, expected uint64) (on string, holder uint32) {
 const hostsAgain = time.Second
 
 // Host returns a thread's ID by that in the process's own PID namespace, 0 if the process has no such thread.
-func (p *Process) Host(local uint32) uint32 {
+func (p *WatchedProcess) Host(local uint32) uint32 {
 	if local == 0 {
 		return 0
 	}

@@ -27,14 +27,14 @@ type resolver struct {
 
 	mu        sync.Mutex
 	modules   moduleCache
-	processes map[int]*process
+	processes map[int]*mappedProcess
 	uses      uint64 // of processes
 	budget    budget
 	told      bool // Crowded was called
 }
 
 func newResolver(o Options) *resolver {
-	return &resolver{Options: o, processes: map[int]*process{}, budget: budget{most: DefaultBudget}}
+	return &resolver{Options: o, processes: map[int]*mappedProcess{}, budget: budget{most: DefaultBudget}}
 }
 
 // addMappings keeps what code a process has mapped. find reads the mappings by itself when it meets an unknown
@@ -66,10 +66,10 @@ func (r *resolver) close() {
 	r.modules.close()
 }
 
-func (r *resolver) process(pid int) *process {
+func (r *resolver) process(pid int) *mappedProcess {
 	p := r.processes[pid]
 	if p == nil {
-		p = &process{nameless: map[*module]bool{}}
+		p = &mappedProcess{nameless: map[*module]bool{}}
 		r.processes[pid] = p
 	}
 	r.uses++
@@ -81,7 +81,7 @@ func (r *resolver) process(pid int) *process {
 // the given one. A process that lives is read again when there is need.
 func (r *resolver) makeRoom(pid int) bool {
 	oldest := 0
-	var p *process
+	var p *mappedProcess
 	for other, q := range r.processes {
 		if other != pid && (p == nil || q.used < p.used) {
 			oldest, p = other, q

@@ -13,8 +13,8 @@ const (
 	maxLooks     = 3 // attempts to read the mappings while the epoch stands still
 )
 
-// A process holds what code a process had mapped, at some epochs.
-type process struct {
+// A mappedProcess is the code that a process had mapped, at some epochs.
+type mappedProcess struct {
 	snapshots []snapshot // ascending by epoch
 	program   uint64     // first epoch of the program that began last
 	used      uint64     // number of the last use
@@ -86,7 +86,7 @@ func (r *resolver) keepSnapshot(m mappings) {
 }
 
 // open finds the modules of mappings.
-func (p *process) open(read mappings, modules *moduleCache) snapshot {
+func (p *mappedProcess) open(read mappings, modules *moduleCache) snapshot {
 	earlier := p.at(read.epoch)
 	opened := map[procfs.FileID]*module{}
 	var mappings []mapping
@@ -111,7 +111,7 @@ func (p *process) open(read mappings, modules *moduleCache) snapshot {
 
 // addSnapshot keeps a snapshot, in the place of an earlier one of the same epoch: within an epoch mappings
 // are only added. It returns those that it does not keep any more.
-func (p *process) addSnapshot(s snapshot) (gone []snapshot) {
+func (p *mappedProcess) addSnapshot(s snapshot) (gone []snapshot) {
 	i, found := slices.BinarySearchFunc(p.snapshots, s.epoch, byEpoch)
 	if found {
 		gone = []snapshot{p.snapshots[i]}
@@ -129,7 +129,7 @@ func (p *process) addSnapshot(s snapshot) (gone []snapshot) {
 }
 
 // replace notes in which epoch another program began.
-func (p *process) replace(epoch uint64) {
+func (p *mappedProcess) replace(epoch uint64) {
 	p.program = epoch
 	clear(p.nameless)
 	if i, _ := slices.BinarySearchFunc(p.snapshots, epoch, byEpoch); i < len(p.snapshots) {
@@ -140,7 +140,7 @@ func (p *process) replace(epoch uint64) {
 func byEpoch(s snapshot, epoch uint64) int { return cmp.Compare(s.epoch, epoch) }
 
 // at returns the snapshot of an epoch, nil if there is none.
-func (p *process) at(epoch uint64) *snapshot {
+func (p *mappedProcess) at(epoch uint64) *snapshot {
 	if i, found := slices.BinarySearchFunc(p.snapshots, epoch, byEpoch); found {
 		return &p.snapshots[i]
 	}
@@ -148,7 +148,7 @@ func (p *process) at(epoch uint64) *snapshot {
 }
 
 // upTo returns the last snapshot of the epochs up to the given one, nil if there is none.
-func (p *process) upTo(epoch uint64) *snapshot {
+func (p *mappedProcess) upTo(epoch uint64) *snapshot {
 	after, _ := slices.BinarySearchFunc(p.snapshots, epoch+1, byEpoch)
 	if after == 0 {
 		return nil
@@ -190,7 +190,7 @@ func (s *snapshot) place(address uint64) (at place, mapped, ok bool) {
 type view struct {
 	pid      int
 	epoch    uint64
-	process  *process
+	process  *mappedProcess
 	resolver *resolver
 	looked   bool
 }

@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A process is the other side of a sharedMemory, as inject/link.c has it.
-type process struct {
+// A memoryPeer is the other side of a sharedMemory, as inject/link.c has it.
+type memoryPeer struct {
 	memory, recorder []byte
 }
 
@@ -43,7 +43,7 @@ func mapAll(t testing.TB, fd, size int) []byte {
 	return b
 }
 
-func newProcess(t testing.TB, h *hub) (*sharedMemory, *process) {
+func newProcess(t testing.TB, h *hub) (*sharedMemory, *memoryPeer) {
 	t.Helper()
 	m, err := h.newMemory()
 	if err != nil {
@@ -51,17 +51,19 @@ func newProcess(t testing.TB, h *hub) (*sharedMemory, *process) {
 	}
 	t.Cleanup(m.close)
 	fds := m.descriptors()
-	return m, &process{mapAll(t, fds[0], sharedSize), mapAll(t, fds[1], recorderSize)}
+	return m, &memoryPeer{mapAll(t, fds[0], sharedSize), mapAll(t, fds[1], recorderSize)}
 }
 
-func (p *process) word(at int) *atomic.Uint32 { return (*atomic.Uint32)(unsafe.Pointer(&p.memory[at])) }
+func (p *memoryPeer) word(at int) *atomic.Uint32 {
+	return (*atomic.Uint32)(unsafe.Pointer(&p.memory[at]))
+}
 
-func (p *process) position(at int) *atomic.Uint64 {
+func (p *memoryPeer) position(at int) *atomic.Uint64 {
 	return (*atomic.Uint64)(unsafe.Pointer(&p.memory[at]))
 }
 
 // write writes some of b and returns how much.
-func (p *process) write(b []byte) int {
+func (p *memoryPeer) write(b []byte) int {
 	written := p.position(sharedOutAt).Load()
 	n := min(len(b), outSize-int(written-p.position(sharedOutAt+ringReadAt).Load()))
 	ring := p.memory[sharedOutDataAt:]
@@ -79,7 +81,7 @@ func (p *process) write(b []byte) int {
 }
 
 // writeAll waits for room.
-func (p *process) writeAll(b []byte) {
+func (p *memoryPeer) writeAll(b []byte) {
 	for {
 		b = b[p.write(b):]
 		if len(b) == 0 {
@@ -93,7 +95,7 @@ func (p *process) writeAll(b []byte) {
 	}
 }
 
-func (p *process) end() {
+func (p *memoryPeer) end() {
 	p.word(sharedClosedAt).Store(1)
 }
 
@@ -127,10 +129,10 @@ func TestStream(t *testing.T) {
 func TestEnds(t *testing.T) {
 	t.Parallel()
 	h := testHub(t)
-	for name, end := range map[string]func(*sharedMemory, *process){
-		"closed":      func(_ *sharedMemory, p *process) { p.end() },
-		"sender-died": func(_ *sharedMemory, p *process) { p.word(sharedSenderAt).Store(died | 7) },
-		"hung-up":     func(m *sharedMemory, _ *process) { m.end() },
+	for name, end := range map[string]func(*sharedMemory, *memoryPeer){
+		"closed":      func(_ *sharedMemory, p *memoryPeer) { p.end() },
+		"sender-died": func(_ *sharedMemory, p *memoryPeer) { p.word(sharedSenderAt).Store(died | 7) },
+		"hung-up":     func(m *sharedMemory, _ *memoryPeer) { m.end() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

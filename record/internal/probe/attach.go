@@ -14,7 +14,7 @@ import (
 )
 
 // attachLibrary probes a library of the runtime or the driver, unless it is probed already.
-func (p *Prober) attachLibrary(pid int, proc *process, l *libraryFile, hasRuntime, launched bool) error {
+func (p *Prober) attachLibrary(pid int, proc *probedProcess, l *libraryFile, hasRuntime, launched bool) error {
 	if l.functions == nil || proc.files[l.id] != nil {
 		return nil
 	}
@@ -168,7 +168,7 @@ func (p *Prober) attachSites(l *libraryFile, sites []probeSite, pid int) (io.Clo
 
 // attachLinker probes the function of the dynamic linker that tells of changes to its list of libraries, if the file
 // has it and it is not probed already.
-func (p *Prober) attachLinker(pid int, proc *process, l *libraryFile) error {
+func (p *Prober) attachLinker(pid int, proc *probedProcess, l *libraryFile) error {
 	if l.listChanges == 0 || proc.linkers[l.id] != nil {
 		return nil
 	}
@@ -183,7 +183,7 @@ func (p *Prober) attachLinker(pid int, proc *process, l *libraryFile) error {
 
 // attachClients probes the function by which clients register with CUPTI, if the file has it
 // and it is not probed already.
-func (p *Prober) attachClients(pid int, proc *process, l *libraryFile) error {
+func (p *Prober) attachClients(pid int, proc *probedProcess, l *libraryFile) error {
 	if l.registration == 0 || p.options.OnCUPTIClient == nil || proc.clients[l.id] != nil {
 		return nil
 	}
@@ -197,7 +197,7 @@ func (p *Prober) attachClients(pid int, proc *process, l *libraryFile) error {
 
 // attachRanges probes the functions by which the injected library begins and ends recording, if the
 // file has them and they are not probed already.
-func (p *Prober) attachRanges(pid int, proc *process, l *libraryFile) error {
+func (p *Prober) attachRanges(pid int, proc *probedProcess, l *libraryFile) error {
 	if l.rangeBegins == 0 || l.rangeEnds == 0 || !p.options.CaptureNVTX || proc.ranges[l.id] != nil {
 		return nil
 	}

@@ -49,7 +49,7 @@ func (p *Prober) await(done <-chan struct{}) {
 }
 
 // removeBare closes what is left of the probes that the kernel removed from a process. It gives up the lock meanwhile.
-func (p *Prober) removeBare(pid int, proc *process) (Exec, error) {
+func (p *Prober) removeBare(pid int, proc *probedProcess) (Exec, error) {
 	var t bpf.ProbesTarget
 	if err := p.program.maps.targets.Lookup(uint32(pid), &t); err != nil {
 		return Exec{}, fmt.Errorf("the probes of process %d are not known: %w", pid, err)

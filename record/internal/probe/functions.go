@@ -89,7 +89,7 @@ func (p *Prober) Unmatched() (none []pattern.Functions) {
 }
 
 // attachFunctionsOf probes the selected functions of a file, if it has any.
-func (p *Prober) attachFunctionsOf(pid int, proc *process, m procfs.Mapping) {
+func (p *Prober) attachFunctionsOf(pid int, proc *probedProcess, m procfs.Mapping) {
 	f := p.functions
 	if proc.functions[m.File] != nil || !slices.ContainsFunc(f.of, func(of pattern.Functions) bool { return of.In(m.Path) }) {
 		return

@@ -103,7 +103,7 @@ func (p *Prober) hasLaunched(pid int) (launched bool, open uint32, err error) {
 
 // retryLaunches probes the launches of the runtimes, and of the driver where they are spared, that a process's program before had
 // mapped, too, and whose launches are not probed any more.
-func (p *Prober) retryLaunches(pid int, proc *process, mappings []procfs.Mapping) error {
+func (p *Prober) retryLaunches(pid int, proc *probedProcess, mappings []procfs.Mapping) error {
 	launched, _, err := p.hasLaunched(pid)
 	if err != nil || launched {
 		return err
@@ -153,7 +153,7 @@ func (p *Prober) releaseLaunches() (awaited bool) {
 }
 
 // launchProbes lists the probes of a process that wait for its first launch.
-func (proc *process) launchProbes() (probes []io.Closer) {
+func (proc *probedProcess) launchProbes() (probes []io.Closer) {
 	for _, file := range proc.files {
 		for _, probe := range []io.Closer{file.launches, file.signs} {
 			if probe != nil {

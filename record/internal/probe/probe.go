@@ -45,8 +45,8 @@ type Prober struct {
 	callers   *Callers
 
 	mu         sync.Mutex
-	byPID      map[int]*process // the probed processes
-	replaced   []uint32         // see takeReplaced
+	byPID      map[int]*probedProcess // the probed processes
+	replaced   []uint32               // see takeReplaced
 	background backgroundCloser
 
 	threadEnds   link.Link // nil if the tracepoint cannot be used
@@ -65,7 +65,7 @@ func Open(o Options) (*Prober, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Prober{options: o, table: table, functions: newFunctions(&o), layout: newStoreLayout(o.BufferBytes, o.maxThreads), byPID: map[int]*process{}}
+	p := &Prober{options: o, table: table, functions: newFunctions(&o), layout: newStoreLayout(o.BufferBytes, o.maxThreads), byPID: map[int]*probedProcess{}}
 	p.finder.probes = table.probes
 	if err := p.load(); err != nil {
 		return nil, err

@@ -11,8 +11,8 @@ import (
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
-// A process is a process that is being probed.
-type process struct {
+// A probedProcess is a process that is being probed.
+type probedProcess struct {
 	files   map[procfs.FileID]*probedFile
 	order   []procfs.FileID
 	clients map[procfs.FileID]io.Closer // probes on the function by which clients register with CUPTI
@@ -40,12 +40,12 @@ type probedFile struct {
 	spared   io.Closer // on Options.Spared; nil: none
 }
 
-func newProcess() *process {
-	return &process{files: map[procfs.FileID]*probedFile{}, clients: map[procfs.FileID]io.Closer{},
+func newProcess() *probedProcess {
+	return &probedProcess{files: map[procfs.FileID]*probedFile{}, clients: map[procfs.FileID]io.Closer{},
 		ranges: map[procfs.FileID]io.Closer{}, linkers: map[procfs.FileID]io.Closer{}, functions: map[procfs.FileID]io.Closer{}}
 }
 
-func (proc *process) hasRuntime() bool {
+func (proc *probedProcess) hasRuntime() bool {
 	for _, file := range proc.files {
 		if file.library.Side == cudaapi.Runtime {
 			return true
@@ -55,7 +55,7 @@ func (proc *process) hasRuntime() bool {
 }
 
 // probes lists all probes of the process.
-func (proc *process) probes() []io.Closer {
+func (proc *probedProcess) probes() []io.Closer {
 	var probes []io.Closer
 	for _, file := range proc.files {
 		probes = append(probes, file.all()...)
@@ -67,7 +67,7 @@ func (proc *process) probes() []io.Closer {
 }
 
 // takeProbes lists all probes of the process, and leaves it with none.
-func (proc *process) takeProbes() []io.Closer {
+func (proc *probedProcess) takeProbes() []io.Closer {
 	probes, fresh := proc.probes(), newProcess()
 	fresh.execs = proc.execs
 	*proc = *fresh
@@ -94,7 +94,7 @@ func (file *probedFile) dropFallback() error {
 
 // newFiles returns the files that were not mapped at the last look, and remembers all that are
 // mapped.
-func (proc *process) newFiles(mappings []procfs.Mapping) []procfs.Mapping {
+func (proc *probedProcess) newFiles(mappings []procfs.Mapping) []procfs.Mapping {
 	var found []procfs.Mapping
 	looked := make(map[procfs.FileID]bool, len(mappings))
 	for _, m := range mappings {
@@ -109,7 +109,7 @@ func (proc *process) newFiles(mappings []procfs.Mapping) []procfs.Mapping {
 }
 
 // forgetFailures makes the next look try again the files that could not be examined.
-func (proc *process) forgetFailures() {
+func (proc *probedProcess) forgetFailures() {
 	for id, examined := range proc.looked {
 		if !examined {
 			delete(proc.looked, id)
@@ -133,7 +133,7 @@ type Library struct {
 }
 
 // attachment lists the probed libraries of the process.
-func (proc *process) attachment(pid int) Attachment {
+func (proc *probedProcess) attachment(pid int) Attachment {
 	a := Attachment{PID: pid}
 	for _, id := range proc.order {
 		l := proc.files[id].library

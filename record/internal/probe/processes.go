@@ -56,7 +56,7 @@ func (p *Prober) attach(pid int, sparing bool) (Attachment, error) {
 }
 
 // target makes the eBPF program record a process.
-func (p *Prober) target(pid int) (*process, error) {
+func (p *Prober) target(pid int) (*probedProcess, error) {
 	if proc := p.byPID[pid]; proc != nil {
 		return proc, nil
 	}
@@ -76,7 +76,7 @@ func (p *Prober) target(pid int) (*process, error) {
 }
 
 // probe probes the CUDA libraries among newly mapped files.
-func (p *Prober) probe(pid int, proc *process, files []procfs.Mapping) error {
+func (p *Prober) probe(pid int, proc *probedProcess, files []procfs.Mapping) error {
 	var libraries []*libraryFile
 	launched, _, err := p.hasLaunched(pid)
 	errs := []error{err}

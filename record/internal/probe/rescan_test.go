@@ -89,7 +89,7 @@ func TestRescanEnded(t *testing.T) {
 
 func TestNewFiles(t *testing.T) {
 	file := func(n uint64) procfs.Mapping { return procfs.Mapping{File: procfs.FileID{Device: "fd:01", Inode: n}} }
-	proc := &process{}
+	proc := &probedProcess{}
 	for _, step := range []struct {
 		mapped, fresh []uint64
 	}{

@@ -10,7 +10,7 @@ import (
 const placesMost = 1 << 14
 
 // entered says how a thread came into the kernel that goes on at an address when it returns: flags of a sample, 0 if unknown.
-func (p *process) entered(address uint64) uint32 {
+func (p *sampledProcess) entered(address uint64) uint32 {
 	how, known := p.entries[address]
 	if known {
 		return how

@@ -25,7 +25,7 @@ const (
 
 // A thread is a thread that is recorded.
 type thread struct {
-	process  *process
+	process  *sampledProcess
 	tid      uint32
 	local    uint32 // in the process's own PID namespace
 	event    *perfEvent
@@ -78,7 +78,7 @@ func (l *lost) add(n, from, to uint64) {
 	l.count, l.to = l.count+n, max(l.to, to)
 }
 
-func newThread(p *process, tid uint32, e *perfEvent, opened uint64) *thread {
+func newThread(p *sampledProcess, tid uint32, e *perfEvent, opened uint64) *thread {
 	t := &thread{process: p, tid: tid, local: tid, event: e, link: -1, slot: -1, opened: opened, refill: opened, room: statesAtOnce, counted: opened}
 	before, _ := procfs.ThreadSchedule(p.PID, tid) // 0 where the kernel does not count
 	t.waited = before.Waited

@@ -78,7 +78,7 @@ type Recorder struct {
 	ended   bool
 
 	// What follows belongs to the goroutine.
-	processes map[uint32]*process
+	processes map[uint32]*sampledProcess
 	threads   map[threadKey]*thread
 	byEvent   map[int32]*thread
 	most      int
@@ -105,19 +105,19 @@ type Recorder struct {
 
 type threadKey struct{ pid, tid uint32 }
 
-// A process is a process with threads.
-type process struct {
-	*blocked.Process                   // without a walker no Python frames are read
-	looked           time.Time         // for an interpreter
-	code             uint64            // KiB of code at that look
-	entries          map[uint64]uint32 // flags of samples, by the address at which the thread goes on
-	space            *space
+// A sampledProcess is a process whose threads are sampled.
+type sampledProcess struct {
+	*blocked.WatchedProcess                   // without a walker no Python frames are read
+	looked                  time.Time         // for an interpreter
+	code                    uint64            // KiB of code at that look
+	entries                 map[uint64]uint32 // flags of samples, by the address at which the thread goes on
+	space                   *space
 }
 
 // Start returns a recorder without threads. It records nothing where the kernel lacks what that needs.
 func Start(o Options) *Recorder {
 	r := &Recorder{Options: o, natives: newNatives(o.Log), done: make(chan struct{}), asked: map[threadKey]bool{},
-		processes: map[uint32]*process{}, threads: map[threadKey]*thread{}, byEvent: map[int32]*thread{}, without: map[string]int{}, access: access{kernel: true}, mayUseKernel: true, switchRate: switchesASecond}
+		processes: map[uint32]*sampledProcess{}, threads: map[threadKey]*thread{}, byEvent: map[int32]*thread{}, without: map[string]int{}, access: access{kernel: true}, mayUseKernel: true, switchRate: switchesASecond}
 	r.most = min(samplesMost/o.Rate, threadsMost)
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil {
@@ -151,7 +151,7 @@ func (r *Recorder) Pause(paused bool) { r.paused.Store(paused) }
 
 // Begin begins to record the first thread of a process that uses CUDA. in is its Python interpreter; nil if it is not known.
 func (r *Recorder) Begin(pid uint32, in *pyframes.Interpreter) {
-	p := &process{Process: blocked.NewProcess(pid), looked: time.Now(), space: newSpace(pid)}
+	p := &sampledProcess{WatchedProcess: blocked.NewProcess(pid), looked: time.Now(), space: newSpace(pid)}
 	p.code, _ = procfs.CodeSize(int(pid)) // 0 of a process that has just ended
 	if in == nil && r.Python && pyframes.Machine() {
 		in, _ = pyframes.Find(int(pid)) // without one there are no Python frames
@@ -349,7 +349,7 @@ func (r *Recorder) add(key threadKey) {
 	}
 	p := r.processes[key.pid]
 	if p == nil {
-		p = &process{Process: blocked.NewProcess(key.pid), space: newSpace(key.pid)}
+		p = &sampledProcess{WatchedProcess: blocked.NewProcess(key.pid), space: newSpace(key.pid)}
 		r.processes[key.pid] = p
 	}
 	if len(r.threads) >= r.most {

@@ -356,7 +356,7 @@ func TestSums(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := &Recorder{Options: Options{Log: w}}
-	th := &thread{process: &process{Process: blocked.NewProcess(1)}, tid: 1, opened: 100, room: 3}
+	th := &thread{process: &sampledProcess{WatchedProcess: blocked.NewProcess(1)}, tid: 1, opened: 100, room: 3}
 	for at := uint64(200); at < 2200; at += 200 {
 		th.switched(stamp{time: at - 50}, true, at%400 == 0)
 		th.switched(stamp{time: at}, false, false)
@@ -427,7 +427,7 @@ func FuzzRing(f *testing.F) {
 		}
 		e.page.Data_tail, e.page.Data_head = uint64(from), uint64(from)+uint64(len(b))
 		r := &Recorder{Options: Options{Log: w}, natives: newNatives(w)}
-		th := &thread{process: &process{Process: blocked.NewProcess(1 << 30), space: newSpace(1 << 30)}, event: e, opened: 40, room: statesAtOnce}
+		th := &thread{process: &sampledProcess{WatchedProcess: blocked.NewProcess(1 << 30), space: newSpace(1 << 30)}, event: e, opened: 40, room: statesAtOnce}
 		r.drain(th)
 		if e.page.Data_tail != e.page.Data_head {
 			t.Errorf("%d of %d bytes are read", e.page.Data_tail-uint64(from), len(b))
@@ -439,7 +439,7 @@ func FuzzRing(f *testing.F) {
 // TestLost follows a thread through lost records: what it did meanwhile is not known.
 func TestLost(t *testing.T) {
 	t.Parallel()
-	th := &thread{process: &process{Process: blocked.NewProcess(1)}, opened: 40}
+	th := &thread{process: &sampledProcess{WatchedProcess: blocked.NewProcess(1)}, opened: 40}
 	at := func(at uint64, out bool) { th.switched(stamp{time: at}, out, false) }
 	at(50, true)
 	th.missed(append(make([]byte, 16), switchBody(60)...))

@@ -11,8 +11,8 @@ type Collector struct {
 	names     timeline.KernelNames
 	clock     func(at uint64) uint64 // ns since the start of the recording
 	steady    func(*timeline.Process) findings.Interval
-	processes map[*timeline.Process]*Process
-	list      []*Process
+	processes map[*timeline.Process]*RankProcess
+	list      []*RankProcess
 	run       string // of the log whose processes come
 	most      int    // parts of collectives that a stream keeps
 
@@ -22,8 +22,8 @@ type Collector struct {
 	result *Result
 }
 
-// A Process is a rank.
-type Process struct {
+// A RankProcess is the process of a rank.
+type RankProcess struct {
 	*timeline.Process
 	Run   string // identity of the run, "" if unknown
 	Index int    // in the order of their first events
@@ -39,7 +39,7 @@ type Process struct {
 // A Lane has the collectives of a communicator; where NCCL does not tell the communicator, those of a stream.
 type Lane struct {
 	*collective.Sequence
-	of  *Process
+	of  *RankProcess
 	gpu uint32
 }
 
@@ -56,7 +56,7 @@ const (
 
 // New returns a collector. The steady states of processes are wanted when all events are there.
 func New(names timeline.KernelNames, since func(at uint64) uint64, steady func(*timeline.Process) findings.Interval) *Collector {
-	return &Collector{names: names, clock: since, steady: steady, processes: make(map[*timeline.Process]*Process), most: mostParts, sent: make(sends),
+	return &Collector{names: names, clock: since, steady: steady, processes: make(map[*timeline.Process]*RankProcess), most: mostParts, sent: make(sends),
 		labels: labels{kernels: make(map[kernelName]uint32), numbers: make(map[label]uint32)}}
 }
 
@@ -69,10 +69,10 @@ func (c *Collector) Recording(e *timeline.Recording) {
 func (c *Collector) Log(e *timeline.Metadata) { c.run = e.Values["run"] }
 
 // Process returns the process of a timeline's one.
-func (c *Collector) Process(of *timeline.Process) *Process {
+func (c *Collector) Process(of *timeline.Process) *RankProcess {
 	p := c.processes[of]
 	if p == nil {
-		p = &Process{Process: of, Run: c.run, Index: len(c.list), gpus: make(map[collective.Place]uint32)}
+		p = &RankProcess{Process: of, Run: c.run, Index: len(c.list), gpus: make(map[collective.Place]uint32)}
 		c.processes[of] = p
 		c.list = append(c.list, p)
 	}
@@ -80,7 +80,7 @@ func (c *Collector) Process(of *timeline.Process) *Process {
 }
 
 // User returns the process that has a stream.
-func (c *Collector) User(of *timeline.Stream) *Process {
+func (c *Collector) User(of *timeline.Stream) *RankProcess {
 	p := c.Process(of.Context.Process)
 	p.used = true
 	return p
@@ -111,10 +111,10 @@ func (c *Collector) Collective(s *timeline.Stream, w *timeline.Work) {
 }
 
 // tooMany reports whether the process has more lanes than are compared.
-func (p *Process) tooMany() bool { return p.sorter != nil && p.sorter.More }
+func (p *RankProcess) tooMany() bool { return p.sorter != nil && p.sorter.More }
 
 // finish makes the lanes.
-func (p *Process) finish(host int) {
+func (p *RankProcess) finish(host int) {
 	if p.sorter == nil {
 		return
 	}
@@ -133,7 +133,7 @@ func communicatorOf(said *timeline.NCCL) uint64 {
 }
 
 // short reports whether the process has too few collectives to be put together with others.
-func (p *Process) short() bool {
+func (p *RankProcess) short() bool {
 	for _, l := range p.order {
 		if l.Count() < collective.Least {
 			return true

@@ -25,9 +25,9 @@ type Result struct {
 type communicator struct {
 	*collective.Communicator
 	number   int
-	hash     uint64     // as NCCL names it, 0 where it does not
-	members  []*Process // sorted by rank
-	gpus     []uint32   // of members
+	hash     uint64         // as NCCL names it, 0 where it does not
+	members  []*RankProcess // sorted by rank
+	gpus     []uint32       // of members
 	index    map[*collective.Sequence]int
 	clocks   []*timeline.Clock // of members
 	kinds    []*kind
@@ -62,16 +62,14 @@ type kind struct {
 
 // A blame is what one rank, or the ranks of one host, cost the others by coming last.
 type blame struct {
-	late    []uint64 // ns by which it came last in each collective, without the error of the clocks
-	took    []uint64 // ns of its part in each: no absent rank came later by more
-	cost    uint64   // sum of late
-	awaited uint64   // ns that all others together waited for it
-	at      []moment // that cost most
+	late    []uint64         // ns by which it came last in each collective, without the error of the clocks
+	took    []uint64         // ns of its part in each: no absent rank came later by more
+	cost    uint64           // sum of late
+	awaited uint64           // ns that all others together waited for it
+	at      findings.Moments // that cost most
 	first   uint64
 	end     uint64
 }
-
-type moment struct{ at, cost uint64 }
 
 func (b *blame) charge(at, awaited, late, took uint64) {
 	if len(b.late) == 0 {
@@ -80,10 +78,7 @@ func (b *blame) charge(at, awaited, late, took uint64) {
 	b.first, b.end = min(b.first, at), max(b.end, at)
 	b.cost, b.awaited = sketch.Sum(b.cost, late), sketch.Sum(b.awaited, awaited)
 	b.late, b.took = append(b.late, late), append(b.took, took)
-	i, _ := slices.BinarySearchFunc(b.at, late, func(m moment, cost uint64) int { return cmp.Compare(cost, m.cost) })
-	if b.at = slices.Insert(b.at, i, moment{at, late}); len(b.at) > findings.MaxMoments {
-		b.at = b.at[:findings.MaxMoments]
-	}
+	b.at.Add(at, late)
 }
 
 // leastLate is the time by which the last rank of a collective comes after all others if the collective is no tie: half of the mean. Of the many
@@ -176,8 +171,8 @@ func (c *Collector) Result() *Result {
 }
 
 // sorted returns the processes by rank.
-func (c *Collector) sorted() []*Process {
-	return slices.SortedStableFunc(slices.Values(c.list), func(a, b *Process) int {
+func (c *Collector) sorted() []*RankProcess {
+	return slices.SortedStableFunc(slices.Values(c.list), func(a, b *RankProcess) int {
 		return cmp.Or(a.Rank.Compare(b.Rank), cmp.Compare(a.PID, b.PID))
 	})
 }
@@ -369,7 +364,7 @@ func (m *communicator) ranksText() string {
 }
 
 // name is what people call a process.
-func (p *Process) name() string {
+func (p *RankProcess) name() string {
 	if p.Rank.Known {
 		return p.Rank.String()
 	}

@@ -14,7 +14,7 @@ import (
 // idleOf returns the gaps of a process on a GPU, nil for none.
 type idleOf func(*timeline.Process) []findings.Idle
 
-func (f idleOf) on(p *Process, gpu uint32) *findings.Idle {
+func (f idleOf) on(p *RankProcess, gpu uint32) *findings.Idle {
 	list := f(p.Process)
 	i := slices.IndexFunc(list, func(g findings.Idle) bool { return g.GPU == gpu })
 	if i < 0 {

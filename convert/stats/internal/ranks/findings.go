@@ -25,7 +25,7 @@ const (
 
 // A Load is what a rank did on a GPU in its steady state.
 type Load struct {
-	*Process
+	*RankProcess
 	GPU                    uint32
 	Compute, Exposed, Span uint64 // ns; in the steady state
 	From                   uint64 // beginning of the steady state
@@ -103,17 +103,17 @@ func wholeOf(loads []Load) (whole []Load) {
 // stragglers are the ranks that come last in clearly more collectives than their share, and cost the others time; or the hosts, where
 // several ranks of one do.
 func (r *Result) stragglers(limits *findings.Thresholds, idle idleOf, loads []Load) (all []findings.Finding) {
-	found := make(map[*Process]straggler)
-	others := make(map[*Process]uint64) // ns that all others could be earlier
-	var order []*Process
-	stepsOf := func(p *Process) uint64 {
-		i := slices.IndexFunc(loads, func(l Load) bool { return l.Process == p })
+	found := make(map[*RankProcess]straggler)
+	others := make(map[*RankProcess]uint64) // ns that all others could be earlier
+	var order []*RankProcess
+	stepsOf := func(p *RankProcess) uint64 {
+		i := slices.IndexFunc(loads, func(l Load) bool { return l.RankProcess == p })
 		if i < 0 {
 			return 0
 		}
 		return loads[i].Steps
 	}
-	note := func(p *Process, m *communicator, f findings.Finding, who []int, hosts bool) {
+	note := func(p *RankProcess, m *communicator, f findings.Finding, who []int, hosts bool) {
 		cost := f.Cost * uint64(len(m.members)-1)
 		if _, again := found[p]; !again {
 			order = append(order, p)
@@ -246,13 +246,11 @@ func byChance(count, n int, p float64) (sum float64) {
 }
 
 // finding makes a finding of a lag, of a rank that makes so many steps in its steady state.
-func (m *communicator) finding(kind, who string, p *Process, l *lag, steps uint64, beside string) findings.Finding {
+func (m *communicator) finding(kind, who string, p *RankProcess, l *lag, steps uint64, beside string) findings.Finding {
 	f := findings.Finding{
 		Kind: kind, Process: p.Process, Cost: l.blame.cost * m.Step(), Count: uint64(len(l.late)), First: l.first, Last: l.end,
 	}
-	for _, x := range l.at {
-		f.At = append(f.At, x.at)
-	}
+	f.At = l.at.At()
 	often := ", " + figures.Count(f.Count, "time", "times")
 	if f.Count == steps {
 		often = " every step"
@@ -287,7 +285,7 @@ func (m *communicator) doubt(f *findings.Finding) {
 	}
 }
 
-func (m *communicator) straggler(p *Process, l *lag, steps uint64) findings.Finding {
+func (m *communicator) straggler(p *RankProcess, l *lag, steps uint64) findings.Finding {
 	even := fmt.Sprintf("of %s; an equal share would be %.0f %%", m.compared(), 100/float64(len(m.members)))
 	f := m.finding("straggling_rank", p.name()+" is", p, l, steps, even)
 	f.Try = "compare this rank with the others: --report ranks,kernels with --ranks, its clocks (--report metrics), " +
@@ -295,7 +293,7 @@ func (m *communicator) straggler(p *Process, l *lag, steps uint64) findings.Find
 	return f
 }
 
-func (m *communicator) slowHost(p *Process, on int, l *lag, steps uint64) findings.Finding {
+func (m *communicator) slowHost(p *RankProcess, on int, l *lag, steps uint64) findings.Finding {
 	turns := fmt.Sprintf("of %d hosts; its %d ranks take turns", m.hostCount(), on)
 	f := m.finding("straggling_host", "the ranks of host "+p.Host+" are", p, l, steps, turns)
 	f.Try = "look at what the ranks of the host share: CPUs, memory bandwidth, cooling, the network adapter, other jobs"
@@ -314,7 +312,7 @@ func (m *communicator) compared() string {
 func ofLoad(kind string, l *Load, cost uint64) *findings.Finding {
 	gpu := l.GPU
 	cost = min(cost, l.Span)
-	return &findings.Finding{Kind: kind, Process: l.Process.Process, GPU: &gpu, Cost: cost, Share: float64(cost) / float64(max(l.Span, 1)), Count: 1, First: l.From, Last: l.Last, At: []uint64{l.From}}
+	return &findings.Finding{Kind: kind, Process: l.RankProcess.Process, GPU: &gpu, Cost: cost, Share: float64(cost) / float64(max(l.Span, 1)), Count: 1, First: l.From, Last: l.Last, At: []uint64{l.From}}
 }
 
 // own is the time in which a rank communicated and computed nothing, less what it waited for other ranks.
@@ -395,7 +393,7 @@ func imbalance(limits *findings.Thresholds, loads []Load, kernels []Kernel) *fin
 	f := ofLoad("compute_imbalance", most, more)
 	against := fmt.Sprintf("%s, the median of %d ranks; %s has least, %s", figures.Duration(usual), len(loads), least.name(), figures.Duration(least.Compute))
 	than := "the median of the ranks"
-	if len(loads) == 2 && most.Process != least.Process {
+	if len(loads) == 2 && most.RankProcess != least.RankProcess {
 		against, than = figures.Duration(usual)+" of "+least.name(), least.name()
 	}
 	f.Title = fmt.Sprintf("%s computes %.0f %% longer than %s", most.name(), 100*float64(more)/float64(max(usual, 1)), than)

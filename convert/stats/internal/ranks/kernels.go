@@ -23,12 +23,12 @@ type Kernel struct {
 
 // A Set is a set of processes.
 type Set struct {
-	last *Process // that was added last
+	last *RankProcess // that was added last
 	bits []uint64
 }
 
 // Add adds a process.
-func (s *Set) Add(p *Process) {
+func (s *Set) Add(p *RankProcess) {
 	if s.last == p {
 		return
 	}
@@ -51,7 +51,7 @@ func (s *Set) join(o *Set) {
 }
 
 // Has reports whether a process is in the set.
-func (s *Set) Has(p *Process) bool {
+func (s *Set) Has(p *RankProcess) bool {
 	return p.Index/64 < len(s.bits) && s.bits[p.Index/64]&(1<<(p.Index%64)) != 0
 }
 
@@ -72,7 +72,7 @@ type kernelUse struct {
 const mostUses = 256
 
 // AddKernel adds a launch of the kernel.
-func (u *Users) AddKernel(p *Process, w *timeline.Work) {
+func (u *Users) AddKernel(p *RankProcess, w *timeline.Work) {
 	u.Add(p)
 	if w.Untimed || p.Index >= mostUses {
 		return
@@ -88,7 +88,7 @@ func (u *Users) AddKernel(p *Process, w *timeline.Work) {
 }
 
 // by is what a process does with the kernel.
-func (u *Users) by(p *Process) kernelUse {
+func (u *Users) by(p *RankProcess) kernelUse {
 	if p.Index >= len(u.uses) {
 		return kernelUse{}
 	}
@@ -104,14 +104,14 @@ func difference(most *Load, loads []Load, kernels []Kernel, more uint64) (cause,
 	for i := range kernels {
 		var list []uint64
 		for j := range loads {
-			if p := loads[j].Process; p != most.Process && p.Index < mostUses {
+			if p := loads[j].RankProcess; p != most.RankProcess && p.Index < mostUses {
 				list = append(list, kernels[i].On.by(p).time)
 			}
 		}
 		if len(list) == 0 {
 			return "", ""
 		}
-		x, usual := kernels[i].On.by(most.Process), middle(list)
+		x, usual := kernels[i].On.by(most.RankProcess), middle(list)
 		if d := x.time - min(x.time, usual); d > found && d <= 2*more { // more than all: it is of the start-up
 			kernel, here, found, there = &kernels[i], x, d, usual
 		}
@@ -138,7 +138,8 @@ func difference(most *Load, loads []Load, kernels []Kernel, more uint64) (cause,
 
 // only reports whether one of the ranks alone runs the kernel.
 func (k *Kernel) only(on *Load, loads []Load) bool {
-	return !slices.ContainsFunc(loads, func(l Load) bool { return l.Process != on.Process && k.On.Has(l.Process) })
+	elsewhere := func(l Load) bool { return l.RankProcess != on.RankProcess && k.On.Has(l.RankProcess) }
+	return !slices.ContainsFunc(loads, elsewhere)
 }
 
 // leastRanks is the least number of ranks of which one can be odd.
@@ -158,7 +159,7 @@ func oddKernels(limits *findings.Thresholds, loads []Load, kernels []Kernel) (al
 	for i := range kernels {
 		k, n, on := &kernels[i], 0, (*Load)(nil)
 		for j := range loads {
-			if k.On.Has(loads[j].Process) {
+			if k.On.Has(loads[j].RankProcess) {
 				n, on = n+1, &loads[j]
 			}
 		}

@@ -450,7 +450,7 @@ func TestAbsentRanks(t *testing.T) {
 			j.runSaid(reduce, at+late+c.took, said(7, 4, 4), at, at+late)
 		}
 		for _, s := range j.streams {
-			loads = append(loads, Load{Process: j.User(s), Exposed: 9e8, Compute: 1e9, Span: 2e9, Last: 2e9})
+			loads = append(loads, Load{RankProcess: j.User(s), Exposed: 9e8, Compute: 1e9, Span: 2e9, Last: 2e9})
 		}
 		among := j.Findings(&findings.Defaults, loads, nil, noGaps, true)
 		kinds := ""
@@ -496,12 +496,12 @@ func TestOddKernels(t *testing.T) {
 	j := newJob(4, clock, clock, clock, clock)
 	var loads []Load
 	for _, s := range j.streams {
-		loads = append(loads, Load{Process: j.User(s), Compute: 1e9, Span: 1e9, First: 0, Last: 1e9})
+		loads = append(loads, Load{RankProcess: j.User(s), Compute: 1e9, Span: 1e9, First: 0, Last: 1e9})
 	}
 	kernel := func(title string, time uint64, on ...int) Kernel {
 		k := Kernel{Title: title, On: new(Users), Count: 1, Time: time}
 		for _, i := range on {
-			k.On.Add(loads[i].Process)
+			k.On.Add(loads[i].RankProcess)
 		}
 		return k
 	}

@@ -55,7 +55,7 @@ type sender struct {
 }
 
 // rows are rows of the kernels that send and receive, for the table of collectives. What is compared there is nil.
-func (s sends) rows(names *labels, sorted []*Process) (rows []collectiveCells) {
+func (s sends) rows(names *labels, sorted []*RankProcess) (rows []collectiveCells) {
 	all := make(map[sender]*sent)
 	for key, x := range s {
 		k := sender{key.run, names.all[key.label].use()}

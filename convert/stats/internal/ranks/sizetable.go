@@ -101,7 +101,7 @@ func (r *Result) sizeNotes(c *Collector) (notes []string) {
 		switch {
 		case m.partial != "":
 			notes = append(notes, fmt.Sprintf("communicator %s has no bandwidths: %s", m.name(), m.partial))
-		case m.told == 0 && !slices.ContainsFunc(m.members, func(p *Process) bool { return p.Rank.Known }):
+		case m.told == 0 && !slices.ContainsFunc(m.members, func(p *RankProcess) bool { return p.Rank.Known }):
 			notes = append(notes, fmt.Sprintf("communicator %s is taken to have %s, those of the logs", m.name(), figures.Count(len(m.members), "rank", "ranks")))
 		}
 	}

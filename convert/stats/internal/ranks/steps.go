@@ -19,7 +19,7 @@ const maxStepParts = 1 << 19
 
 type stepKey struct {
 	run    string
-	alone  *Process // of a process without a rank; nil for ranks
+	alone  *RankProcess // of a process without a rank; nil for ranks
 	number int64
 }
 
@@ -32,7 +32,7 @@ type step struct {
 }
 
 type stepPart struct {
-	of         *Process
+	of         *RankProcess
 	start, end uint64
 }
 
@@ -78,7 +78,7 @@ func (s *steps) sorted() (list []*step) {
 }
 
 // aloneIndex puts the steps of processes without a rank behind each other.
-func (p *Process) aloneIndex(x *step) int {
+func (p *RankProcess) aloneIndex(x *step) int {
 	if x.alone == nil {
 		return -1
 	}

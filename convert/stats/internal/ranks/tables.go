@@ -140,7 +140,7 @@ func (m *communicator) notes() (notes []string) {
 			figures.Count(uncertain, "collective", "collectives"))
 	}
 	most := slices.Max(m.counts)
-	short := []*Process{}
+	short := []*RankProcess{}
 	for i, n := range m.counts {
 		if n < most {
 			short = append(short, m.members[i])
@@ -178,7 +178,7 @@ func (r *Result) absent() string {
 
 // apart says why no collectives of different ranks were put together, "" where no rank has any.
 func (c *Collector) apart() string {
-	var with []*Process
+	var with []*RankProcess
 	runs := make(map[string]int)
 	for _, p := range c.sorted() {
 		if len(p.order) > 0 {
@@ -344,7 +344,7 @@ func (c *Collector) Ranks() (n int) {
 }
 
 // Waits are the waits of a process.
-func (c *Collector) Waits(p *Process) Waits {
+func (c *Collector) Waits(p *RankProcess) Waits {
 	c.Result()
 	return p.Waits
 }
