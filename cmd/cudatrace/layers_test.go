@@ -112,6 +112,7 @@ func TestLayers(t *testing.T) {
 // itself. A package imports only packages that stand above it: data goes down this table.
 var dataPath = []struct{ name, imports string }{
 	{"timeline", ""},
+	{"kernelnames", "timeline"},
 	{"occupancy", "timeline"},
 	{"ordered", ""},
 	{"read", "ordered timeline"},
