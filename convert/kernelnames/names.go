@@ -57,13 +57,14 @@ func New(kernels []timeline.KernelName) *Names {
 	return n
 }
 
-// Of returns the name for people of a name with or without parameters. Several kernels may have one name without
-// parameters.
+// Known returns the name for people of a kernel that [New] was given, by its name with or without parameters; "" of
+// another one, and of several that have one name without parameters.
+func (n *Names) Known(name string) string { return n.short[name] }
+
+// Of returns the name for people of any kernel. That of a kernel that is not known may be another one's, too.
 func (n *Names) Of(name string) string {
-	if n != nil {
-		if short, known := n.short[name]; known {
-			return short
-		}
+	if n != nil && n.short[name] != "" {
+		return n.short[name]
 	}
 	return figures.Cut(shorten(name), Width)
 }

@@ -398,7 +398,7 @@ func TestRealRanksNotGiven(t *testing.T) {
 			"; the cost includes waiting for other ranks, whose logs are not given", "give the logs of all ranks, "},
 		{"straggler", []int{0, 3}, "straggling_rank", "rank 3 makes the others wait: 100.0 % of the waiting in collectives of 2 of 4 ranks is for it", "certain", nobody, "compare this rank"},
 		{"kernel", []int{0, 3}, "compute_imbalance", "rank 3 computes 300 % longer than rank 0", "likely",
-			"56.2 ms against 14.0 ms of rank 0; mostly the kernel sm80_xmma_gemm_f32f3…e_kernel__5x_cublas: 42.6 ms, on this rank alone; its longest launch is at ranks.py:80 train_step", "give the ranks equal parts"},
+			"56.2 ms against 14.0 ms of rank 0; mostly the kernel gemm f32 256x128 (cublas): 42.6 ms, on this rank alone; its longest launch is at ranks.py:80 train_step", "give the ranks equal parts"},
 	} {
 		var paths []string
 		for _, rank := range c.ranks {

@@ -1,6 +1,7 @@
 package table
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -39,7 +40,7 @@ func newLayout(t *Table, width int) *layout {
 			all.addColumn(t, i, c)
 		}
 		if n := len(all.cells) - 1; c.Title != "" && c.Short != nil && width < Wide-between {
-			all.widths[n] = shorten(all.cells[n], c.Short)
+			all.widths[n] = shorten(all.cells[n], t.Rows, c.Short)
 		}
 	}
 	for all.least() > width && all.drop() {
@@ -67,18 +68,20 @@ func (l *layout) addColumn(t *Table, i int, c Column) {
 
 // shorten shortens the texts of a column below its title, unless two would read alike. It returns the width of the
 // longest one.
-func shorten(texts []string, short func(string) string) (wide int) {
+func shorten(texts []string, rows []Row, short func(Row) string) (wide int) {
 	of := make(map[string]map[string]bool) // the texts of a short one
-	for _, s := range texts[1:] {
-		k := short(s)
+	shorts := []string{texts[0]}
+	for i, row := range rows {
+		s := texts[i+1]
+		k := cmp.Or(figures.Clean(short(row)), s)
 		if of[k] == nil {
 			of[k] = make(map[string]bool)
 		}
-		of[k][s] = true
+		of[k][s], shorts = true, append(shorts, k)
 	}
-	for i, s := range texts {
-		if k := short(s); i > 0 && len(of[k]) == 1 {
-			texts[i] = k
+	for i := range texts {
+		if len(of[shorts[i]]) == 1 {
+			texts[i] = shorts[i]
 		}
 		wide = max(wide, utf8.RuneCountInString(texts[i]))
 	}
