@@ -135,7 +135,7 @@ var dataPath = []struct{ name, imports string }{
 	{"joined", "occupancy stats timeline"},
 	{"parquetsink", "joined parquet"},
 	{"ndjsonsink", "joined"},
-	{"diff", "stats stats/table"},
+	{"diff", "kernelnames stats stats/table timeline"},
 	{"report", "activity stats stats/findings stats/table timeline"},
 	{"output", ""},
 	{"", "chromesink collective join joined ndjsonsink output parquetsink pfsink pipeline read sampled selection timeline"}, // convert itself
