@@ -136,7 +136,7 @@ var dataPath = []struct{ name, imports string }{
 	{"parquetsink", "joined parquet"},
 	{"ndjsonsink", "joined"},
 	{"diff", "kernelnames stats stats/table timeline"},
-	{"report", "activity stats stats/findings stats/table timeline"},
+	{"report", "activity kernelnames stats stats/findings stats/table timeline"},
 	{"output", ""},
 	{"", "chromesink collective join joined ndjsonsink output parquetsink pfsink pipeline read sampled selection timeline"}, // convert itself
 }
