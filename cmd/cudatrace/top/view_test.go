@@ -102,7 +102,7 @@ func TestKeys(t *testing.T) {
 		{"", "gemm ADDmul add"}, {"s", "add ADDmul gemm"}, {"ss", "gemm ADDmul add"}, {"sss", "gemm ADDmul add"},
 		{"a", "add gemm ADDmul"}, {"as", "ADDmul add gemm"}, {"fadd\n", "ADDmul add"}, {"/addx<\n", "ADDmul add"}, {"fadd\n^", "gemm ADDmul add"},
 		{"fadd^", "gemm ADDmul add"}, {"fq\n", ""}, {"f<<a\r", "ADDmul add"}, {"zx", "gemm ADDmul add"},
-		{"fmatrix\n", "gemm"}, {"fgem\n", "gemm"},
+		{"f::\n", "gemm"}, {"fgem\n", "gemm"},
 	} {
 		v := view{report: first, latest: first}
 		for _, key := range test.keys {
@@ -111,7 +111,7 @@ func TestKeys(t *testing.T) {
 			}
 		}
 		var names []string
-		for _, r := range v.chosen(rows, strings.NewReplacer("gemm", "matrix product").Replace) {
+		for _, r := range v.chosen(rows, strings.NewReplacer("gemm", "mm :: gemm").Replace) {
 			names = append(names, r.Name)
 		}
 		if got := strings.Join(names, " "); got != test.want {
