@@ -125,9 +125,9 @@ func tellApart(group []*kernel) {
 	for range mostWords {
 		var next [][]*kernel
 		for _, g := range groups {
-			words := make(map[*kernel][]string, len(g))
+			words, room := make(map[*kernel][]string, len(g)), mostCompared/len(g)
 			for _, k := range g {
-				words[k] = tokens(k.full)
+				words[k] = tokens(k.full[:min(len(k.full), room)])
 			}
 			place := firstDifference(g, words)
 			next = append(next, split([][]*kernel{g}, func(k *kernel) string { return number(at(words[k], place)) })...)
@@ -144,8 +144,11 @@ func at(words []string, i int) string {
 	return ""
 }
 
-// mostWords is the number of words of a full name that tell a kernel apart.
-const mostWords = 3
+// Bounds of what is compared of full names.
+const (
+	mostWords    = 3       // that tell a kernel apart
+	mostCompared = 1 << 24 // bytes of all names that are to be told apart
+)
 
 // split divides groups by a word, and adds the word where it differs. Groups of one kernel are done.
 func split(groups [][]*kernel, word func(*kernel) string) (rest [][]*kernel) {
