@@ -16,7 +16,9 @@ func (d *Diff) nameKernels() {
 			continue
 		}
 		for _, r := range s.Rows {
-			all = append(all, kernelOf(r.pair.inNew), kernelOf(r.pair.inBase))
+			if all = append(all, kernelOf(r.pair.inNew)); r.Was != "" {
+				all = append(all, kernelOf(r.pair.inBase))
+			}
 		}
 	}
 	names := kernelnames.New(all)
