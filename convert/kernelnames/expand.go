@@ -52,7 +52,7 @@ func apart(plain string) (list []string) {
 		return nil
 	}
 	n := parse(plain)
-	if inner := n.inner(); inner != nil {
+	for inner := n.inner(); inner != nil; inner = n.inner() {
 		n = inner
 	}
 	r, groups := ruleOf(n)

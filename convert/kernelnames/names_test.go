@@ -189,3 +189,22 @@ func BenchmarkNames(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(all)), "ns/name")
 }
+
+// Each rule names a kernel of the golden file.
+func TestRules(t *testing.T) {
+	t.Parallel()
+	used := make(map[*rule]bool)
+	for _, s := range sections(t) {
+		for _, full := range s.full {
+			for n := parse(full); n != nil; n = n.inner() {
+				r, _ := ruleOf(n)
+				used[r] = true
+			}
+		}
+	}
+	for i := range rules {
+		if !used[&rules[i]] {
+			t.Errorf("no name in %s is of %s", golden, rules[i].pattern)
+		}
+	}
+}

@@ -30,7 +30,6 @@ var rules = []rule{
 		[]string{"{has TensorAssign assign}"}},
 	{`at::native::(unrolled|vectorized_templated|index)_elementwise_kernel\w*`,
 		"elementwise {op}<{type}>", []string{"$1", "{has LoadWithCast cast}"}},
-	{`at::native::(unrolled)_elementwise_kernel_for_multi_outputs`, "elementwise {op}<{type}>", []string{"multi"}},
 	{`at::native::distribution_elementwise_grid_stride_kernel`, "random {op}<{type}>", []string{"vec{1}"}},
 	{`(?:at::native::)?elementwise_kernel_with_index`, "elementwise {op}<{type}>", []string{"index"}},
 	{`at::native::reduce_kernel`, "reduce<{op}, {type}>", []string{"{0}x{1}"}},
@@ -47,7 +46,7 @@ var rules = []rule{
 		"$1 {code $2}<{type}>", []string{"$3", "$4"}},
 	{`at::native::batch_norm_(collect_statistics|transform_input|backward_reduce|backward_elemt)(_` +
 		`channels_last|)_kernel`,
-		"batch_norm {words $1}<{type}>", []string{"{words $2}"}},
+		"batch_norm {code $1}<{type}>", []string{"{words $2}"}},
 	{`at::native::tensor_kernel_scan_(innermost|outer)_dim(\w*)`,
 		"scan {op}<{type}>", []string{"$1", "{words $2}"}},
 	{`at::native::(?:sbtopk|mbtopk)::(\w+)`, "topk $1<{type}>", nil},

@@ -41,6 +41,8 @@ fp8: e4m3e4m3, qqtst, qqhsh
 int8: i, i8i8, i16832, i8816
 c64: c
 c128: z
+stats: collect_statistics
+apply: transform_input
 fwd: Forward, forward, fprop, F, Fwd
 bwd: Backward, backward, bprop, B, Bwd
 `)
@@ -61,7 +63,7 @@ pow scalar: pow_tensor_scalar
 // meanings reads lines of a word and the others that mean the same.
 func meanings(text string) map[string]string {
 	of := make(map[string]string)
-	for line := range strings.Lines(text) {
+	for line := range strings.Lines(strings.TrimSpace(text)) {
 		word, others, _ := strings.Cut(strings.TrimSpace(line), ": ")
 		for _, other := range strings.Split(others, ", ") {
 			of[other] = word
@@ -84,7 +86,7 @@ var notOperations = regexp.MustCompile(`^(?:std::array|at::detail::Array|(?:at::
 var (
 	operationStarts = regexp.MustCompile(`^(?:CUDAFunctor_|CUDAFunctorOnSelf_|CUDAFunctorOnOther_|launch_|_?cuda_)`)
 	operationEnds   = regexp.MustCompile(`(?:_?(?:kernel|cuda|impl|functor|template|nocast|gpu|ops?|out|internal|math)` +
-		`|Kernel|CUDA|Cuda|Impl|Functor|Ops|Op|Gpu|GPU)$`)
+		`|Kernel|CUDA|Cuda|Impl|Functor|Math|Ops|Op|Gpu|GPU)$`)
 	capital = regexp.MustCompile(`([a-z0-9])([A-Z])|([A-Z])([A-Z][a-z])`)
 )
 
