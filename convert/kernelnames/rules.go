@@ -44,8 +44,8 @@ var rules = []rule{
 	{`at::native::(vectorized_|)layer_norm_kernel`, "layer_norm<{type}>", []string{"$1"}},
 	{`at::native::(LayerNorm|GroupNorm|RMSNorm)(Forward|Backward)(\w*?)(?:CUDA)?Kernel(\w*)`,
 		"$1 {code $2}<{type}>", []string{"$3", "$4"}},
-	{`at::native::batch_norm_(collect_statistics|transform_input|backward_reduce|backward_elemt)(_` +
-		`channels_last|)_kernel`,
+	{`at::native::batch_norm_(collect_statistics|transform_input|backward_reduce|backward_elemt)` +
+		`(_channels_last|)_kernel`,
 		"batch_norm {code $1}<{type}>", []string{"{words $2}"}},
 	{`at::native::tensor_kernel_scan_(innermost|outer)_dim(\w*)`,
 		"scan {op}<{type}>", []string{"$1", "{words $2}"}},
@@ -65,21 +65,21 @@ var rules = []rule{
 		"attention {code $1} $2 $3 (cudnn)", nil},
 
 	// cuBLAS, cuBLASLt, cuDNN
-	{`sm\d+_xmma_gemm_([a-z0-9]+)_([a-z0-9]+)_[a-z0-9]+_([nt][nt])_n_tilesize(\d+x\d+)x(\d+)\w*?kernel_` +
-		`*(?:5x|51)?_?(\w*)`,
+	{`sm\d+_xmma_gemm_([a-z0-9]+)_([a-z0-9]+)_[a-z0-9]+_([nt][nt])_n_tilesize(\d+x\d+)x(\d+)` +
+		`\w*?kernel_*(?:5x|51)?_?(\w*)`,
 		"gemm {code $1 $2} $4 ($6)", []string{"$3", "k$5", "{has split_k split-k}"}},
-	{`sm\d+_xmma_(fprop|dgrad|wgrad)_\w*?gemm_(?:indexed_)?([a-z0-9]+)_([a-z0-9]+)_[a-z0-9]+_\w+?_` +
-		`tilesize(\d+x\d+x\d+)\w*?kernel_*(?:5x|51)?_?(\w*)`,
+	{`sm\d+_xmma_(fprop|dgrad|wgrad)_\w*?gemm_(?:indexed_)?([a-z0-9]+)_([a-z0-9]+)_[a-z0-9]+` +
+		`_\w+?_tilesize(\d+x\d+x\d+)\w*?kernel_*(?:5x|51)?_?(\w*)`,
 		"conv $1 {code $2 $3} $4 ($5)", []string{"{has split_k split-k}"}},
 	{`nvjet_(?:sm\d+_)?([a-z]+)_(\d+x\d+)_(\d+x\d+)_(\d+x\d+)_\w+_([NT]+)`,
 		"gemm {code $1} $2 (nvjet)", []string{"$5", "{has _bias_ bias}{has _splitK_ split-k}", "$3", "$4"}},
 	{`(?:maxwell|volta|turing|ampere|hopper)_([a-z])gemm_(?:[a-z0-9]+_)?(\d+x\d+)\w*_([nt][nt])\w*`,
 		"gemm {code $1} $2 (cublas)", []string{"$3"}},
-	{`(?:maxwell|volta|turing|ampere|hopper)_(?:([a-z0-9]+)_)?([a-z]\d+)gemm_(?:([a-z0-9]+)_` +
-		`)?(\d+x\d+)\w*_([nt][nt])\w*`,
+	{`(?:maxwell|volta|turing|ampere|hopper)_(?:([a-z0-9]+)_)?([a-z]\d+)gemm_` +
+		`(?:([a-z0-9]+)_)?(\d+x\d+)\w*_([nt][nt])\w*`,
 		"gemm {code $2 $3 $1} $4 (cublas)", []string{"$5", "{has _relu_ relu}"}},
-	{`gemm(SN|k1|2)_(\w*?)_?kernel`, "gemm small {type} (cublas)", []string{"$2", "{5}"}},
-	{`gemv(\w*?)_kernel\w*|internal::gemvx::kernel`, "gemv {2} (cublas)", []string{"$1"}},
+	{`gemm(SN|k1)_(\w*?)_?kernel`, "gemm small {type} (cublas)", []string{"$2", "{5}"}},
+	{`gemv(2T|2N|NSP)_kernel\w*|internal::gemvx::kernel`, "gemv {2} (cublas)", []string{"$1"}},
 	{`sgemm_largek_lds64`, "gemm f32 large k (cublas)", nil},
 	{`cublasLt::epilogue::impl::globalKernel`, "gemm epilogue {type} (cublas)", nil},
 	{`cublasLt::splitKreduce_kernel`, "gemm split-k reduce {3} (cublas)", nil},
@@ -91,8 +91,8 @@ var rules = []rule{
 	{`cutlass::(?:Kernel2?|device_kernel)`, "{inner 0}", nil},
 	{`cutlass_\d+_simt_([a-z])gemm_(\d+x\d+)_(\d+x\d+)_([nt][nt])_align(\d+)`,
 		"gemm {code $1} $2 (cutlass)", []string{"$4", "$3", "align$5"}},
-	{`cutlass_\d+_(?:wmma_)?tensorop_(?:([a-z]+\d+)_)?([a-z]\d+)([a-z0-9]*?)gemm_(?:(?:relu_` +
-		`)?([a-z]\w*?)_)?(\d+x\d+)_(?:(\d+x\d+)_)?([nt][nt])_align(\d+)`,
+	{`cutlass_\d+_(?:wmma_)?tensorop_(?:([a-z]+\d+)_)?([a-z]\d+)([a-z0-9]*?)gemm_` +
+		`(?:(?:relu_)?([a-z]\w*?)_)?(\d+x\d+)_(?:(\d+x\d+)_)?([nt][nt])_align(\d+)`,
 		"gemm {code $2 $1 $3 $4} $5 (cutlass)", []string{"$7", "$6", "align$8", "{has _relu_ relu}"}},
 	{`cutlass_\d+_(?:wmma_)?tensorop_(?:([a-z]+\d+)_)?([a-z]\d+)(fprop|dgrad|wgrad)_\w*?(\d+x\d+)_\w+`,
 		"conv $3 {code $2 $1} $4 (cutlass)", nil},
@@ -102,13 +102,12 @@ var rules = []rule{
 	{`cutlass::(gemm|conv)::kernel::\w+`, "$1 {type} (cutlass)", nil},
 
 	// NCCL
-	{`nccl(?:Symk)?(?:Dev)?Kernel_(AllReduce|AllGather|ReduceScatter|Broadcast|Reduce|SendRecv|AllToAll|` +
-		`Generic)(\w*)`,
+	{`nccl(?:Symk)?(?:Dev)?Kernel_(AllReduce|AllGather|ReduceScatter|Broadcast|Reduce|SendRecv|AllToAll` +
+		`|Generic)\w*`,
 		"nccl$1", nil},
 
-	// compilers
+	// compilers: names of XLA's fusions are short as they are
 	{`triton_[a-z]+_fused_(\w*[a-z]\w*)`, "triton $1", nil},
-	{`(?:[\w.]+_)?fusion(?:[_.][\w.]+)?|wrapped_[\w.]+`, "{name} (xla)", nil},
 	{`stream_executor::gpu::(\w+)`, "$1 (xla)", nil},
 
 	// thrust, cub
