@@ -131,7 +131,8 @@ var dataPath = []struct{ name, imports string }{
 	{"stats/table", ""},
 	{"stats/findings", "activity critical sketch timeline"},
 	{"stats/ranks", "collective critical sketch stats/findings stats/table timeline"},
-	{"stats", "activity critical kernelnames occupancy sampled sketch stats/findings stats/ranks stats/table steps timeline"},
+	{"stats", "activity critical kernelnames occupancy sampled sketch stats/findings stats/ranks stats/table " +
+		"steps timeline"},
 	{"joined", "occupancy stats timeline"},
 	{"parquetsink", "joined parquet"},
 	{"ndjsonsink", "joined"},

@@ -91,8 +91,9 @@ var (
 )
 
 // forTokens leaves out namespaces, and writes types of data as dtypes does.
-var forTokens = strings.NewReplacer("at::native::", "", "(anonymous namespace)::", "", "at_cuda_detail::", "", "cub::", "",
-	"thrust::", "", "detail::", "", "std::", "", "c10::", "", "cutlass::", "", "at::", "",
+var forTokens = strings.NewReplacer(
+	"at::native::", "", "(anonymous namespace)::", "", "at_cuda_detail::", "", "cub::", "", "thrust::", "",
+	"detail::", "", "std::", "", "c10::", "", "cutlass::", "", "at::", "",
 	"BFloat16", "bf16", "__nv_bfloat16", "bf16", "bfloat16_t", "bf16", "Half", "half", "__half", "half", "half_t", "half",
 	"unsigned ", "u", "signed char", "int8", "long long", "long",
 	"CUDAFunctorOnSelf_", "self ", "CUDAFunctorOnOther_", "other ", "AUnaryFunctor", "left", "BUnaryFunctor", "right")

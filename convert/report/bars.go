@@ -130,8 +130,8 @@ func (r *Report) path() *Chart {
 		if x.Steps < uint64(x.OfSteps) {
 			detail += ", in " + figures.Group(x.Steps) + " of " + figures.Group(x.OfSteps)
 		}
-		list = append(list, bar{class: pathKinds[kind].class, name: name, full: full, value: table.Words(x.Mean, table.Duration),
-			detail: detail, length: float64(x.Total)})
+		list = append(list, bar{class: pathKinds[kind].class, name: name, full: full,
+			value: table.Words(x.Mean, table.Duration), detail: detail, length: float64(x.Total)})
 	}
 	var legends []legend
 	for i, k := range pathKinds {

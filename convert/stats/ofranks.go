@@ -120,15 +120,17 @@ func (b *busy) rankTable(c *ranks.Collector) *table.Table {
 }
 
 var collectivesReport = Report{
-	Name: "collectives", Title: "collectives of NCCL by communicator: who comes last, and how long the others wait", kernels: true,
+	Name: "collectives", Title: "collectives of NCCL by communicator: who comes last, and how long the others wait",
+	kernels: true,
 	OfRanks: true,
 	needs:   gpuWork, whyEmpty: "no collectives of NCCL that several ranks of the logs run together",
 	table: func(s *Sink, f Facts) *table.Table { return f.togetherOf(s.ranks.Collectives()) },
 }
 
 var lateCollectivesReport = Report{
-	Name: "late_collectives", Title: "the collectives in which ranks waited longest", Detail: true, OfRanks: true, kernels: true,
-	needs: gpuWork, whyEmpty: "no rank is known to have waited in a collective",
+	Name: "late_collectives", Title: "the collectives in which ranks waited longest", Detail: true, OfRanks: true,
+	kernels: true,
+	needs:   gpuWork, whyEmpty: "no rank is known to have waited in a collective",
 	table: func(s *Sink, _ Facts) *table.Table { return s.ranks.Worst() },
 }
 

@@ -507,7 +507,8 @@ func (s *work) launched() (all []ranks.Kernel) {
 	for _, r := range s.kernels.list {
 		if r.name != other && activity.KernelClass(r.name) != activity.Communication {
 			all = append(all, ranks.Kernel{
-				Title: s.title(r.name), Short: s.shortTitle(r.name), On: &r.on, Count: r.time.Count, Time: r.time.Total, First: r.first,
+				Title: s.title(r.name), Short: s.shortTitle(r.name), On: &r.on,
+				Count: r.time.Count, Time: r.time.Total, First: r.first,
 			})
 		}
 	}
