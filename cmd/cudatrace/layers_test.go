@@ -112,6 +112,7 @@ func TestLayers(t *testing.T) {
 // itself. A package imports only packages that stand above it: data goes down this table.
 var dataPath = []struct{ name, imports string }{
 	{"timeline", ""},
+	{"kernelnames", "timeline"},
 	{"occupancy", "timeline"},
 	{"ordered", ""},
 	{"read", "ordered timeline"},
@@ -130,12 +131,13 @@ var dataPath = []struct{ name, imports string }{
 	{"stats/table", ""},
 	{"stats/findings", "activity critical sketch timeline"},
 	{"stats/ranks", "collective critical sketch stats/findings stats/table timeline"},
-	{"stats", "activity critical occupancy sampled sketch stats/findings stats/ranks stats/table steps timeline"},
+	{"stats", "activity critical kernelnames occupancy sampled sketch stats/findings stats/ranks stats/table " +
+		"steps timeline"},
 	{"joined", "occupancy stats timeline"},
 	{"parquetsink", "joined parquet"},
 	{"ndjsonsink", "joined"},
-	{"diff", "stats stats/table"},
-	{"report", "activity stats stats/findings stats/table timeline"},
+	{"diff", "kernelnames stats stats/table timeline"},
+	{"report", "activity kernelnames stats stats/findings stats/table timeline"},
 	{"output", ""},
 	{"", "chromesink collective join joined ndjsonsink output parquetsink pfsink pipeline read sampled selection timeline"}, // convert itself
 }

@@ -153,6 +153,27 @@ func TestReportStepOfBlockedRank(t *testing.T) {
 	}
 }
 
+// The page shows short names of kernels, and the full ones where the mouse is: in the drawings and in the tables.
+func TestReportKernelNames(t *testing.T) {
+	t.Parallel()
+	content, err := os.ReadFile(reportOf(t, "r.html", gpuLogs([]string{"train"})...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const full = "cutlass::Kernel2&lt;cutlass_80_simt_sgemm_64x64_8x5_nn_align1&gt;"
+	for _, want := range []string{
+		`>gemm f32 64x64 (cutlass)<title>` + full + `</title></text>`, `<title>` + full + `: `,
+		`<td title="` + full + `">gemm f32 64x64 (cutlass)</td>`,
+	} {
+		if !strings.Contains(string(content), want) {
+			t.Errorf("the page lacks %s", want)
+		}
+	}
+	if strings.Contains(string(content), "<td>"+full) {
+		t.Error("a table of the page shows the full name")
+	}
+}
+
 // Every log has a page, whatever it lacks.
 func TestReportOfEveryLog(t *testing.T) {
 	t.Parallel()

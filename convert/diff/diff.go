@@ -53,6 +53,8 @@ type Row struct {
 	Large    bool    // that changed much, but too few runs tell whether it differs
 	Added    float64 // what the row adds to the total
 	pair     *pair
+
+	short, shortWas string // Name and Was for people, of kernels
 }
 
 // Compare compares runs.
@@ -75,6 +77,7 @@ func Compare(base, new []*Run, rule Rule) *Diff {
 			rows = append(rows, r.Figures...)
 		}
 	}
+	d.nameKernels()
 	d.drift = driftOf(rows, d.order)
 	all = append(all, rows...)
 	straighten(all, d.order, d.drift)

@@ -1,6 +1,7 @@
 package diff
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -113,6 +114,41 @@ func TestRenamed(t *testing.T) {
 		}
 		if n := len(words(d)); (n == 0) != (c.want != nil) {
 			t.Errorf("%v, %v: %v", c.base, c.new, words(d))
+		}
+	}
+}
+
+// People read short names of the kernels of both sides, which tell all of them apart.
+func TestShortNames(t *testing.T) {
+	t.Parallel()
+	const (
+		nn = "ampere_sgemm_128x64_nn"
+		tn = "ampere_sgemm_128x64_tn"
+		dp = "ampere_dgemm_128x64_tn"
+	)
+	base := runsOf(t, 1, logtest.Steps{Seed: 1, Kernels: []string{nn, dp}})
+	d := Compare(base, runsOf(t, 1, logtest.Steps{Seed: 2, Kernels: []string{tn, dp}}), rule)
+	got := make(map[string]string)
+	for _, r := range d.Sections[0].Rows {
+		if strings.HasPrefix(r.Name, "ampere") {
+			got[r.Name] = r.shown()
+		}
+	}
+	want := map[string]string{
+		nn: "gemm f32 128x64 (cublas) nn", tn: "gemm f32 128x64 (cublas) tn", dp: "gemm f64 128x64 (cublas)",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	var text, data strings.Builder
+	page := &Page{Diff: d}
+	if err := errors.Join(page.WriteText(&text, 200), page.WriteJSON(&data)); err != nil {
+		t.Fatal(err)
+	}
+	for full, short := range map[string]string{nn: want[nn], tn: want[tn]} {
+		shown, whole := strings.Contains(text.String(), short), strings.Contains(text.String(), full)
+		if !shown || whole || !strings.Contains(data.String(), full) {
+			t.Errorf("%s is not %s in text, or not itself in JSON:\n%s\n%s", full, short, &text, &data)
 		}
 	}
 }

@@ -161,7 +161,8 @@ func (p *Page) headlines(quoted func(string) string) (lines []string) {
 	}
 	section, row := p.First()
 	if section != nil {
-		lines = append(lines, fmt.Sprintf("%s; first: %s %s: %s%s", figures.Count(p.differences(), "difference", "differences"), rowWords[section.Report], quoted(row.Name),
+		count := figures.Count(p.differences(), "difference", "differences")
+		lines = append(lines, fmt.Sprintf("%s; first: %s %s: %s%s", count, rowWords[section.Report], quoted(row.shown()),
 			strings.Join(row.Verdicts, ", "), how(section, row)))
 	}
 	switch {
@@ -210,7 +211,7 @@ func (p *Page) largestLines(quoted func(string) string) (lines []string) {
 		if i == maxLargest {
 			return append(lines, fmt.Sprintf("and %s more", figures.Group(len(all)-i)))
 		}
-		lines = append(lines, rowWords[l.Report]+" "+quoted(l.Name)+": "+l.words())
+		lines = append(lines, rowWords[l.Report]+" "+quoted(l.shown())+": "+l.words())
 	}
 	return lines
 }
@@ -321,7 +322,9 @@ func (p *Page) section(s *Section) *table.Table {
 	default:
 		t.Reason = "no difference in " + figures.Count(len(s.Rows), "row", "rows")
 	}
-	t.Columns = []table.Column{{Key: "name", Title: s.Title}, {Key: "verdict", Title: "differs", Unit: table.Figures, Rank: 1}}
+	t.Columns = []table.Column{
+		{Key: "name", Title: s.Title, Short: shortNames}, {Key: "verdict", Title: "differs", Unit: table.Figures, Rank: 1},
+	}
 	if s.addsTime() {
 		t.Columns = append(t.Columns, table.Column{Key: "added_ns", Title: "adds", Unit: table.Difference, Rank: 2})
 	}
@@ -343,7 +346,7 @@ func (p *Page) section(s *Section) *table.Table {
 		for i, c := range s.columns() {
 			row = append(row, pairWords(r.Figures[i], c.Unit))
 		}
-		t.Add(row...)
+		addRow(t, r, row...)
 	}
 	t.LeftOut = s.Differ + s.Large - len(t.Rows)
 	return t
@@ -371,16 +374,20 @@ func (r *Row) spread() any {
 // summary is the table of the first rows of all reports.
 func (p *Page) summary() *table.Table {
 	t := &table.Table{Name: "differences", Title: figures.Count(p.differences(), "row differs", "rows differ"), Columns: []table.Column{
-		{Key: "report", Title: "", Unit: table.Plain}, {Key: "name", Title: "name"}, {Key: "verdict", Title: "differs", Unit: table.Figures}, {Key: "figure", Title: "figure", Unit: table.Figures}, {Key: "spread", Title: "spread", Unit: table.Figures}}}
+		{Key: "report", Title: "", Unit: table.Plain}, {Key: "name", Title: "name", Short: shortNames},
+		{Key: "verdict", Title: "differs", Unit: table.Figures}, {Key: "figure", Title: "figure", Unit: table.Figures},
+		{Key: "spread", Title: "spread", Unit: table.Figures}}}
 	t.Columns[0].Title = "report"
 	for _, s := range p.Sections {
 		for _, r := range s.Rows[:s.Differ] {
-			t.Add(s.Report, r.Name, r.verdict(), strings.Trim(how(s, r), " ()"), r.spread())
+			addRow(t, r, s.Report, r.Name, r.verdict(), strings.Trim(how(s, r), " ()"), r.spread())
 		}
 	}
 	for _, l := range p.largest() {
 		c, column := l.Figures[l.Main], l.columns()[l.Main]
-		t.Add(l.Report, l.Name, l.verdict(), fmt.Sprintf("%s %s (%s)", columnWords(column.Key), pairWords(c, column.Unit), table.Words(c.change(), table.Percent)), l.spread())
+		change := table.Words(c.change(), table.Percent)
+		figure := fmt.Sprintf("%s %s (%s)", columnWords(column.Key), pairWords(c, column.Unit), change)
+		addRow(t, l.Row, l.Report, l.Name, l.verdict(), figure, l.spread())
 	}
 	return t
 }
@@ -401,9 +408,10 @@ func (p *Page) renamed(quoted func(string) string) (lines []string) {
 			}
 			was := "the kernel of the same name"
 			if r.Was != "" {
-				was = quoted(r.Was)
+				was = quoted(r.shortWas)
 			}
-			lines = append(lines, fmt.Sprintf("%s in NEW is %s in BASE: only %s changed", quoted(r.Name), was, changed[r.Match]))
+			lines = append(lines,
+				fmt.Sprintf("%s in NEW is %s in BASE: only %s changed", quoted(r.shown()), was, changed[r.Match]))
 		}
 	}
 	if n > maxRenamed {

@@ -1,18 +1,22 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
 	"github.com/cudatrace/cudatrace/convert/internal/activity"
+	"github.com/cudatrace/cudatrace/convert/kernelnames"
 	"github.com/cudatrace/cudatrace/convert/stats"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
+	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/figures"
 )
 
 // A bar is a row of a bar chart.
 type bar struct {
 	class, name, value, detail string
+	full                       string  // name in full, "" if name is
 	length, light              float64 // light is drawn behind length, in a lighter colour
 }
 
@@ -37,12 +41,12 @@ func bars(list []bar, legends []legend) *drawing {
 		most = max(most, b.length, b.light)
 	}
 	for _, b := range list {
-		d.text("end", nameWidth-10, y+12, figures.Cut(b.name, nameWidth/7))
+		d.hover("end", nameWidth-10, y+12, figures.Cut(b.name, nameWidth/7), b.full)
 		d.track(nameWidth, y, barsWidth, barHeight)
 		if b.light > b.length {
 			d.rect(b.class+" light", nameWidth, y, b.light/most*barsWidth, barHeight, "")
 		}
-		d.rect(b.class, nameWidth, y, max(b.length/most*barsWidth, 0.8), barHeight, b.name+": "+b.value)
+		d.rect(b.class, nameWidth, y, max(b.length/most*barsWidth, 0.8), barHeight, cmp.Or(b.full, b.name)+": "+b.value)
 		d.text("strong", nameWidth+barsWidth+10, y+12, b.value)
 		d.text("t2 end", chartWidth, y+12, b.detail)
 		y += barHeight + barGap
@@ -58,16 +62,27 @@ func (r *Report) kernels() *Chart {
 		return nil
 	}
 	var list []bar
-	for _, x := range rows[:min(len(rows), mostBars)] {
+	names := t.Texts(t.Column("name"))
+	for i, x := range rows[:min(len(rows), mostBars)] {
 		class := "compute"
 		if activity.KernelClass(x.Name) == activity.Communication {
 			class = "comm"
 		}
-		list = append(list, bar{class: class, name: x.Name, value: duration(x.Total),
+		list = append(list, bar{class: class, name: names[i], full: x.Name, value: duration(x.Total),
 			detail: share(x.Share) + ", " + figures.Group(x.Count) + " ×", length: float64(x.Total)})
 	}
 	return &Chart{Title: "Kernels", Note: "Time on the GPU by kernel, its share of all GPU work, and how often it ran.",
 		drawing: bars(list, nil), Tables: []*table.Table{shown(t)}}
+}
+
+// shortNames are the names of the kernels of the report for people.
+func (r *Report) shortNames() *kernelnames.Names {
+	_, rows := table.Find[stats.KernelCells](r.Tables)
+	var all []timeline.KernelName
+	for _, x := range rows {
+		all = append(all, timeline.KernelName{Short: x.Name, Full: x.Signature})
+	}
+	return kernelnames.New(all)
 }
 
 // A pathKind is the colour of a kind of what is on a critical path.
@@ -91,7 +106,8 @@ func (r *Report) path() *Chart {
 	}
 	var list []bar
 	shows := make([]bool, len(pathKinds))
-	for _, x := range rows {
+	names := t.Texts(t.Column("name"))
+	for i, x := range rows {
 		if len(list) == mostBars {
 			break
 		}
@@ -100,21 +116,22 @@ func (r *Report) path() *Chart {
 		}
 		kind := slices.IndexFunc(pathKinds, func(k pathKind) bool { return k.kind == "" || k.kind == x.Kind })
 		shows[kind] = true
-		name := x.Name
+		name, full := names[i], x.Name
 		for _, more := range []string{x.Place, x.On} {
 			if more != "" {
-				name += ", " + more
+				name, full = name+", "+more, full+", "+more
 			}
 		}
 		if x.Rank != nil {
-			name += fmt.Sprintf(", rank %d", *x.Rank)
+			rank := fmt.Sprintf(", rank %d", *x.Rank)
+			name, full = name+rank, full+rank
 		}
 		detail := share(x.Share)
 		if x.Steps < uint64(x.OfSteps) {
 			detail += ", in " + figures.Group(x.Steps) + " of " + figures.Group(x.OfSteps)
 		}
-		list = append(list, bar{class: pathKinds[kind].class, name: name, value: table.Words(x.Mean, table.Duration),
-			detail: detail, length: float64(x.Total)})
+		list = append(list, bar{class: pathKinds[kind].class, name: name, full: full,
+			value: table.Words(x.Mean, table.Duration), detail: detail, length: float64(x.Total)})
 	}
 	var legends []legend
 	for i, k := range pathKinds {

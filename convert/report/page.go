@@ -62,8 +62,11 @@ type section struct {
 type sheet struct {
 	Title, Notes string
 	Heads        []head
-	Rows         [][]string
+	Rows         [][]cell
 }
+
+// A cell has a text, and the whole of it where the text is short.
+type cell struct{ Text, Full string }
 
 // A head is the head of a column.
 type head struct {
@@ -189,16 +192,24 @@ func sheetOf(t *table.Table, room *int) sheet {
 	for _, c := range t.Columns {
 		s.Heads = append(s.Heads, head{c.Title, c.Unit != table.Text && c.Unit != table.Plain})
 	}
+	texts := make([][]string, len(t.Columns))
+	for i := range t.Columns {
+		texts[i] = t.Texts(i)
+	}
 	left := t.LeftOut
 	for n, row := range t.Rows {
 		if *room <= 0 {
 			left += len(t.Rows) - n
 			break
 		}
-		var cells []string
-		for i, v := range row.Cells {
-			cells = append(cells, figures.Cut(table.Words(v, t.Columns[i].Unit), maxTableText))
-			*room -= len(template.HTMLEscapeString(cells[i])) + len("<td class=n></td>")
+		var cells []cell
+		for i := range row.Cells {
+			c := cell{Text: figures.Cut(texts[i][n], maxTableText)}
+			if full := t.Words(row, i); full != texts[i][n] {
+				c.Full = figures.Cut(full, figures.LongText)
+			}
+			cells = append(cells, c)
+			*room -= len(template.HTMLEscapeString(c.Text+c.Full)) + len("<td class=n></td>")
 		}
 		s.Rows = append(s.Rows, cells)
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/cudatrace/cudatrace/convert/internal/activity"
+	"github.com/cudatrace/cudatrace/convert/kernelnames"
 	"github.com/cudatrace/cudatrace/convert/stats"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/convert/timeline"
@@ -301,9 +302,10 @@ func (r *Report) step() *Chart {
 		return cmp.Or(a.Rank.Compare(b.Rank), cmp.Compare(a.PID, b.PID))
 	})
 	processes = slices.Compact(processes)
+	names := r.shortNames()
 	var d *stepDrawing
 	for least := 0.8; ; least *= 2 {
-		d = &stepDrawing{drawing: new(drawing), part: p, scale: s, y: topHeight, least: least}
+		d = &stepDrawing{drawing: new(drawing), part: p, scale: s, y: topHeight, least: least, names: names}
 		d.rows = make(map[*timeline.Thread]float64)
 		for _, of := range processes {
 			d.process(of, threads, streams, len(processes) > 1)
@@ -328,7 +330,7 @@ func (r *Report) step() *Chart {
 		left := figures.Count(p.left, "call or piece of work is", "calls and pieces of work are")
 		c.Note += " " + left + " not drawn: there are too many."
 	}
-	c.Tables = []*table.Table{p.table(threads, streams)}
+	c.Tables = []*table.Table{p.table(threads, streams, names)}
 	return c
 }
 
@@ -356,6 +358,7 @@ type stepDrawing struct {
 	least float64                      // width of a mark that is drawn by itself
 	rows  map[*timeline.Thread]float64 // bottoms of the rows of calls
 	seen  map[string]bool              // classes
+	names *kernelnames.Names
 }
 
 // Heights of the rows of a part.
@@ -439,7 +442,8 @@ func (d *stepDrawing) row(title, class string, list []mark, height float64) {
 			case "idle":
 				in = ""
 			}
-			d.text(in, x+3, d.y+height/2+4, figures.Cut(m.name, room))
+			name := cmp.Or(d.names.Known(m.name), m.name)
+			d.text(in, x+3, d.y+height/2+4, figures.Cut(name, room))
 		}
 		i += n
 	}
@@ -484,7 +488,7 @@ type longCells struct {
 }
 
 // table has the longest calls and pieces of work.
-func (p *Part) table(threads []*threadLane, streams []*streamLane) *table.Table {
+func (p *Part) table(threads []*threadLane, streams []*streamLane, names *kernelnames.Names) *table.Table {
 	var rows []longCells
 	add := func(m mark, where string) {
 		rows = append(rows, longCells{m.name, where, m.start - min(m.start, p.start), m.end - m.start})
@@ -503,6 +507,7 @@ func (p *Part) table(threads []*threadLane, streams []*streamLane) *table.Table 
 	}
 	slices.SortStableFunc(rows, func(a, b longCells) int { return cmp.Compare(b.Total, a.Total) })
 	t := table.Of(rows[:min(len(rows), mostOwnRows)])
+	t.Columns[t.Column("name")].Short = func(row table.Row) string { return names.Known(row.Of.(*longCells).Name) }
 	t.Name, t.Title, t.LeftOut = "step", "the longest calls and GPU work", max(len(rows)-mostOwnRows, 0)
 	return t
 }

@@ -98,6 +98,9 @@ func shown(t *table.Table) *table.Table {
 		if c.Title != "" {
 			kept = append(kept, i)
 			c.Words = nil // it reads a whole row
+			if of := c.Short; of != nil {
+				c.Short = func(row table.Row) string { return of(row.Of.(table.Row)) }
+			}
 			short.Columns = append(short.Columns, c)
 		}
 	}
@@ -114,7 +117,7 @@ func shown(t *table.Table) *table.Table {
 			}
 			cells = append(cells, cell)
 		}
-		short.Add(cells...)
+		short.Rows = append(short.Rows, table.Row{Cells: cells, Of: row})
 	}
 	return short
 }

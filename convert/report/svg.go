@@ -55,16 +55,26 @@ func (d *drawing) rect(class string, x, y, w, h float64, hover string) {
 		d.b.WriteString("/>\n")
 		return
 	}
-	fmt.Fprintf(&d.b, "><title>%s</title></rect>\n", escaped(figures.Cut(hover, maxHover)))
+	fmt.Fprintf(&d.b, "><title>%s</title></rect>\n", escaped(figures.Cut(hover, maxTableText)))
 }
 
-// maxHover is the number of characters of a text in a drawing, and of one that appears where the mouse is.
+// maxHover is the number of characters of a text in a drawing.
 const maxHover = 120
 
 // text writes a text that begins at a place.
 func (d *drawing) text(class string, x, y float64, s string) {
 	s = escaped(figures.Cut(s, maxHover))
 	fmt.Fprintf(&d.b, `<text class="%s" x="%s" y="%s">%s</text>`+"\n", class, px(x), px(y), s)
+}
+
+// hover writes a text, and another one that appears where the mouse is; "" for none.
+func (d *drawing) hover(class string, x, y float64, s, hover string) {
+	if hover == "" || hover == s {
+		d.text(class, x, y, s)
+		return
+	}
+	fmt.Fprintf(&d.b, `<text class="%s" x="%s" y="%s">%s<title>%s</title></text>`+"\n",
+		class, px(x), px(y), escaped(s), escaped(figures.Cut(hover, figures.LongText)))
 }
 
 // label writes a text that is cut to a width.

@@ -20,7 +20,7 @@ import (
 const recordingName = "(recording)"
 
 var criticalPathReport = Report{
-	Name: "critical_path", Title: "what the critical path of a step is made of",
+	Name: "critical_path", kernels: true, Title: "what the critical path of a step is made of",
 	unasked: func(s *Sink) bool { return len(s.steps.Main()) > 0 },
 	needs:   wholeWork, whyEmpty: "no calls and no GPU work",
 	table: func(s *Sink, f Facts) *table.Table { return s.pathTable(f) },
@@ -415,7 +415,8 @@ const longestPathName = 60
 // pathName names time on the path of a step, with its thread if that is not the step's, and its rank if that is
 // another.
 func (s *Sink) pathName(p *path, r *pathRow) string {
-	name := figures.Cut(s.path.Text(r.name), longestPathName)
+	name := s.path.Text(r.name)
+	name = figures.Cut(cmp.Or(s.work.shortNames().Known(name), name), longestPathName)
 	if place := s.path.Text(r.place); place != "" {
 		name += " (" + figures.Cut(place, longestPathName) + ")"
 	}

@@ -125,6 +125,7 @@ func (s *Sink) rankTable(startup bool) *table.Table {
 
 var collectivesReport = Report{
 	Name: "collectives", Title: "collectives of NCCL by communicator: who comes last, and how long the others wait",
+	kernels: true,
 	OfRanks: true,
 	needs:   gpuWork, whyEmpty: "no collectives of NCCL that several ranks of the logs run together",
 	table: func(s *Sink, f Facts) *table.Table { return f.togetherOf(s.ranks.Collectives()) },
@@ -132,7 +133,8 @@ var collectivesReport = Report{
 
 var lateCollectivesReport = Report{
 	Name: "late_collectives", Title: "the collectives in which ranks waited longest", Detail: true, OfRanks: true,
-	needs: gpuWork, whyEmpty: "no rank is known to have waited in a collective",
+	kernels: true,
+	needs:   gpuWork, whyEmpty: "no rank is known to have waited in a collective",
 	table: func(s *Sink, _ Facts) *table.Table { return s.ranks.Worst() },
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/internal/activity"
 	"github.com/cudatrace/cudatrace/convert/internal/sketch"
+	"github.com/cudatrace/cudatrace/convert/kernelnames"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/figures"
@@ -112,7 +113,9 @@ func (s *Sink) profile(f Facts) *table.Table {
 		}
 	}
 	t := table.Of([]ProfileCells{x})
-	t.Prose = func(row table.Row) table.Paragraph { return row.Of.(*ProfileCells).lines(f.Memory) }
+	t.Prose = func(row table.Row) table.Paragraph {
+		return row.Of.(*ProfileCells).lines(f.Memory, s.work.shortNames())
+	}
 	return t
 }
 
@@ -132,7 +135,7 @@ func (s *Sink) profileTimes(x *ProfileCells, devices []*deviceRow, startup bool)
 }
 
 // lines are the lines that people read of the profile. noMemory says why nothing is known of memory, "" if it is.
-func (x *ProfileCells) lines(noMemory string) table.Paragraph {
+func (x *ProfileCells) lines(noMemory string, names *kernelnames.Names) table.Paragraph {
 	busy, parts := "not known", "not known"
 	duration := func(ns *uint64) string { return table.WordsOf(ns, table.Duration) }
 	if x.Busy != nil {
@@ -168,17 +171,14 @@ func (x *ProfileCells) lines(noMemory string) table.Paragraph {
 		{Label: "asynchronous", Text: async},
 		{Label: "peak memory", Text: peak},
 		{Label: "occupancy", Text: occupied},
-		{Label: "largest kernels", Text: cmp.Or(x.kernels(), "no kernels")},
+		{Label: "largest kernels", Text: cmp.Or(x.kernels(names), "no kernels")},
 	}}
 }
 
-// kernelWidth is the longest name of a kernel in the profile, in characters.
-const kernelWidth = 24
-
-func (x *ProfileCells) kernels() string {
+func (x *ProfileCells) kernels(names *kernelnames.Names) string {
 	var words []string
 	for i, n := range x.Top {
-		text := figures.Cut(n, kernelWidth) + " " + table.Words(x.TopShares[i], table.Share)
+		text := cmp.Or(names.Known(n), n) + " " + table.Words(x.TopShares[i], table.Share)
 		words = append(words, strings.ReplaceAll(text, " ", table.Glue))
 	}
 	return strings.Join(words, ", ")

@@ -229,7 +229,7 @@ func (s *python) table(total uint64, devices []*deviceRow) *table.Table {
 		rows = append(rows, x)
 	}
 	t := table.Of(rows)
-	t.Columns[t.Column("name")].Short = shortLine
+	t.Columns[t.Column("name")].Short = func(row table.Row) string { return shortLine(row.Of.(*PythonCells).Name) }
 	t.Notes = append(s.notes(rows), note(late, "idle times")...)
 	return t
 }

@@ -15,6 +15,7 @@ type Report struct {
 	Detail      bool // another report sums it up: people see it where they name it
 	OfRanks     bool // it has nothing to say without several ranks
 
+	kernels  bool                      // its rows have names of kernels, which people read short
 	unasked  func(*Sink) bool          // reports whether people see it without naming it; nil for always
 	fold     func(*Sink) *table.Folded // its stacks, after Fold; nil for a report without any
 	needs    func(*Facts) string       // returns what the recording lacks for the report, "" for nothing; nil if it needs nothing
@@ -90,6 +91,9 @@ func (s *Sink) Tables(f Facts) (all []*table.Table) {
 	for _, r := range Reports {
 		t := r.table(s, f)
 		t.Name, t.Title = r.Name, r.Title
+		if r.kernels {
+			s.work.shorten(t)
+		}
 		if len(t.Rows) > 0 {
 			t.Reason = ""
 		} else {

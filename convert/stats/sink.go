@@ -66,7 +66,7 @@ func NewWith(t findings.Thresholds) *Sink {
 	s.busy = newBusy(&s.clock, idleWatcher{s.findings, &s.python, &s.gaps})
 	s.findings.FirstUse, s.findings.Multiprocessors = s.work.firstUse, s.busy.multiprocessors
 	s.findings.PinnedRate, s.path.SmallCopy = s.busy.pinnedRate, t.SmallCopy
-	s.findings.KernelName = func(k *timeline.Shape) string { return s.names.Of(k.Kernel.Name).Short }
+	s.findings.KernelName = func(mangled string) string { return s.work.shortTitle(mangled) }
 	s.steps = steps.New(func(of *timeline.Process, at uint64) { s.busy.mark(of, at, false) })
 	s.memory = newMemory(&s.clock)
 	s.ranges = newRanges()

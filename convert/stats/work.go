@@ -6,6 +6,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/internal/activity"
 	"github.com/cudatrace/cudatrace/convert/internal/sketch"
+	"github.com/cudatrace/cudatrace/convert/kernelnames"
 	"github.com/cudatrace/cudatrace/convert/stats/internal/ranks"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/convert/timeline"
@@ -15,6 +16,8 @@ import (
 // work is the reports of GPU work.
 type work struct {
 	names   timeline.KernelNames
+	short   *kernelnames.Names          // of the first kernels
+	shortOf int                         // how many they are
 	kernels groups[string, kernelRow]   // by mangled name
 	shapes  groups[shapeKey, kernelRow] // by mangled name, grid and block
 	copies  groups[copyKey, memoryRow]
@@ -240,7 +243,7 @@ func (s *work) title(mangled string) string {
 }
 
 var kernelsReport = Report{
-	Name: "kernels", Title: "kernels by name",
+	Name: "kernels", Title: "kernels by name", kernels: true,
 	needs: gpuWork, whyEmpty: "no kernels",
 	table: func(s *Sink, _ Facts) *table.Table { return s.work.kernelTable() },
 }
@@ -293,7 +296,7 @@ func (s *work) kernelTable() *table.Table {
 }
 
 var kernelShapesReport = Report{
-	Name: "kernel_shapes", Title: "kernels by name, grid and block", Detail: true,
+	Name: "kernel_shapes", Title: "kernels by name, grid and block", Detail: true, kernels: true,
 	needs: gpuWork, whyEmpty: "no kernels",
 	table: func(s *Sink, _ Facts) *table.Table { return s.work.shapeTable() },
 }
@@ -323,7 +326,7 @@ func (s *work) shapeTable() *table.Table {
 }
 
 var kernelPythonReport = Report{
-	Name: "kernel_python", Title: "kernels by name and Python function", Detail: true,
+	Name: "kernel_python", Title: "kernels by name and Python function", Detail: true, kernels: true,
 	needs: gpuWork, whyEmpty: "no launch has Python frames",
 	table: func(s *Sink, _ Facts) *table.Table { return s.work.functionTable() },
 }
@@ -358,7 +361,7 @@ func dimensions(d [3]uint32) string {
 }
 
 var launchesReport = Report{
-	Name: "launches", Title: "time of a launch in its call, in the queue, and of the kernel",
+	Name: "launches", Title: "time of a launch in its call, in the queue, and of the kernel", kernels: true,
 	needs: gpuWork, whyEmpty: "no kernels whose call is known",
 	table: func(s *Sink, _ Facts) *table.Table { return s.work.launchTable() },
 }
@@ -391,6 +394,8 @@ type launchCells struct {
 	Underfilled *uint64 `key:"underfilled" title:"few blocks" rank:"5"`
 	// launches on the default stream of their context
 	OnDefault uint64 `key:"default_stream" title:"default stream" rank:"6"`
+
+	signature string
 }
 
 // launchTable returns the report of launches: the time of the call, in the queue, and of the
@@ -409,6 +414,7 @@ func (s *work) launchTable() *table.Table {
 			QueueMedian: median(q), QueueTotal: q.Total, QueueMean: q.Mean(), QueueP95: q.Percentile(95), QueueMax: q.Max,
 			KernelMedian: median(k), KernelTotal: k.Total, KernelMean: k.Mean(), KernelP95: k.Percentile(95), KernelMax: k.Max,
 			Short: l.short, Underfilled: l.fewBlocks(), OnDefault: l.onDefault,
+			signature: cmp.Or(s.names.Of(r.name).Full, s.title(r.name)),
 		})
 	}
 	t := table.Of(rows)
@@ -501,7 +507,8 @@ func (s *work) launched() (all []ranks.Kernel) {
 	for _, r := range s.kernels.list {
 		if r.name != other && activity.KernelClass(r.name) != activity.Communication {
 			all = append(all, ranks.Kernel{
-				Title: s.title(r.name), On: &r.on, Count: r.time.Count, Time: r.time.Total, First: r.first,
+				Title: s.title(r.name), Short: s.shortTitle(r.name), On: &r.on,
+				Count: r.time.Count, Time: r.time.Total, First: r.first,
 			})
 		}
 	}

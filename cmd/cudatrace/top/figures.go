@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cudatrace/cudatrace/convert/kernelnames"
 	"github.com/cudatrace/cudatrace/convert/live"
 	"github.com/cudatrace/cudatrace/record/figures"
 )
@@ -92,8 +93,8 @@ func sensorTexts(g *live.GPU) (texts []string) {
 	return texts
 }
 
-// plainText is a report in a line.
-func plainText(r *live.Report) string {
+// plainText is a report in a line, with short names of kernels.
+func plainText(r *live.Report, names *kernelnames.Names) string {
 	parts := []string{rate(r.Now.Launches, r) + " launches", rate(r.Now.Calls, r) + " calls"}
 	for _, g := range r.GPUs {
 		text := fmt.Sprintf("GPU %d %s busy, queue %.1f", g.Index, percent(g.Busy, r.Length()), g.Queue)
@@ -107,7 +108,7 @@ func plainText(r *live.Report) string {
 	}
 	parts = append(parts, copyTexts(r, false)...)
 	if k := busiest(r.Kernels); k != nil {
-		parts = append(parts, fmt.Sprintf("kernel %s %s", figures.Cut(k.Name, 40), percent(k.Now.Time, timeOf(r.Kernels, now))))
+		parts = append(parts, fmt.Sprintf("kernel %s %s", names.Of(k.Name), percent(k.Now.Time, timeOf(r.Kernels, now))))
 	}
 	if l := busiest(r.Lines); l != nil {
 		parts = append(parts, fmt.Sprintf("line %s %s", figures.Cut(lineText(l.Name), 40), percent(l.Now.Time, timeOf(r.Lines, now))))

@@ -8,7 +8,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
+	"github.com/cudatrace/cudatrace/convert/kernelnames"
 	"github.com/cudatrace/cudatrace/convert/live"
+	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/figures"
 )
 
@@ -26,6 +28,9 @@ type view struct {
 	typing  bool   // the filter is being typed
 	tables  int    // index of sets
 	stopped bool   // the report on the screen stays
+
+	short   *kernelnames.Names // of the kernels
+	shortOf int                // how many they are
 	help    bool
 }
 
@@ -217,12 +222,15 @@ func (v *view) table(name tableName, rows []live.Row, width, room int) []console
 	if room < 3 {
 		return nil
 	}
-	rows = v.chosen(rows)
 	wide := max(width-figuresWidth, 10)
 	title, shown := string(name)+"s", func(name string) string { return name }
-	if name == lineTable {
+	switch name {
+	case kernelTable:
+		shown = v.shortNames(rows).Of
+	case lineTable:
 		title, shown = "lines (of "+framedShare(v.report)+" of work)", lineText
 	}
+	rows = v.chosen(rows, shown)
 	head := fmt.Sprintf("%s%9s%9s%9s%9s%9s%9s", fit(title, wide), "share", "a second", "mean", "all", "count", "mean")
 	lines := []console.Line{{}, {Text: head, Style: console.Bold}}
 	ofNow, ofAll := timeOf(rows, now), timeOf(rows, all)
@@ -235,12 +243,27 @@ func (v *view) table(name tableName, rows []live.Row, width, room int) []console
 	return lines
 }
 
-// chosen are the rows that the filter leaves, in the order that the person wants.
-func (v *view) chosen(rows []live.Row) []live.Row {
+// shortNames are the names of all kernels so far for people.
+func (v *view) shortNames(rows []live.Row) *kernelnames.Names {
+	if v.short == nil || v.shortOf != len(rows) {
+		all := make([]timeline.KernelName, 0, len(rows))
+		for i := range rows {
+			all = append(all, timeline.KernelName{Short: rows[i].Name})
+		}
+		v.short, v.shortOf = kernelnames.New(all), len(rows)
+	}
+	return v.short
+}
+
+// chosen are the rows that the filter leaves, by their names or by what is shown of them, in the order that the person
+// wants.
+func (v *view) chosen(rows []live.Row, shown func(string) string) []live.Row {
 	rows = slices.Clone(rows)
 	if v.filter != "" {
 		text := strings.ToLower(v.filter)
-		rows = slices.DeleteFunc(rows, func(r live.Row) bool { return !strings.Contains(strings.ToLower(r.Name), text) })
+		rows = slices.DeleteFunc(rows, func(r live.Row) bool {
+			return !strings.Contains(strings.ToLower(r.Name), text) && !strings.Contains(strings.ToLower(shown(r.Name)), text)
+		})
 	}
 	first, second := now, all
 	if v.total {

@@ -236,9 +236,9 @@ func (w *watch) show() {
 	for _, r := range w.fresh {
 		switch w.form {
 		case formLines:
-			w.con.Print("%s", plainText(r))
+			w.con.Print("%s", plainText(r, w.view.shortNames(r.Kernels)))
 		case formSaid:
-			w.con.Say(plainText(r))
+			w.con.Say(plainText(r, w.view.shortNames(r.Kernels)))
 		case formNDJSON:
 			_ = writeJSON(w.con.Text(), r) // the console keeps the error
 		}

@@ -20,8 +20,8 @@ type Collector struct {
 	// PinnedRate is what copies of pinned memory between the host and a device reach, in bytes a second; 0 if unknown.
 	PinnedRate func(gpu uint32) float64
 
-	// KernelName is the name of a kernel for people.
-	KernelName func(*timeline.Shape) string
+	// KernelName is the name of a kernel for people, by its mangled name. It is asked for once all kernels are known.
+	KernelName func(mangled string) string
 
 	limits    Thresholds
 	processes map[*timeline.Process]*processHabits
@@ -46,7 +46,7 @@ type processHabits struct {
 	sets     record[string]
 	waits    record[string]
 	allocs   record[string]
-	loads    record[string]
+	loads    record[load]
 	loading  []critical.Lost   // times in loads, the first ones
 	lines    lines             // of pageable, small, sets and allocs
 	gaps     map[uint32]*gaps  // by GPU
@@ -115,8 +115,8 @@ func (c *Collector) process(p *timeline.Process) *processHabits {
 		r = &processHabits{Process: p, first: timeline.Never, worked: make(map[uint32]extent), gaps: make(map[uint32]*gaps), idle: make(map[uint32]*timed), tiny: make(map[uint32]*tiny),
 			kernels: make(map[*timeline.Shape]bool), names: make(map[string]bool), graphs: make(map[uint32]bool)}
 		r.stages.none = p.Midway > 0
-		r.failures.stages, r.serial.stages = &r.stages, &r.stages
-		for _, of := range []*record[string]{&r.starts, &r.pageable, &r.small, &r.sets, &r.waits, &r.allocs, &r.loads} {
+		r.failures.stages, r.serial.stages, r.loads.stages = &r.stages, &r.stages, &r.stages
+		for _, of := range []*record[string]{&r.starts, &r.pageable, &r.small, &r.sets, &r.waits, &r.allocs} {
 			of.stages = &r.stages
 		}
 		for _, of := range []*record[*timeline.PythonFrame]{&r.lines.pageable, &r.lines.small, &r.lines.sets, &r.lines.allocs} {

@@ -5,7 +5,6 @@ import (
 	"github.com/cudatrace/cudatrace/convert/internal/critical"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
-	"github.com/cudatrace/cudatrace/record/figures"
 )
 
 // A doing is what a launching thread did while a GPU was idle.
@@ -102,7 +101,7 @@ func (c *Collector) Gap(g *activity.Gap) {
 	for i := range g.Spent {
 		s := &g.Spent[i]
 		if d := c.does(s, g.Next); d.kind == loads {
-			p.loads.of(c.loaded(d.name, g.Next)).add(max(s.Start, g.From), s.Time)
+			p.loads.of(loadOf(d.name, g.Next)).add(max(s.Start, g.From), s.Time)
 			loading += s.Time
 			if from := max(s.Start, g.From); len(p.loading) < mostKept {
 				p.loading = append(p.loading, lost(g, from, from+s.Time))
@@ -139,16 +138,30 @@ func lost(g *activity.Gap, from, ready uint64) critical.Lost {
 	return x
 }
 
-// loaded names what loaded code, and the kernel that was launched next.
-func (c *Collector) loaded(function string, next *activity.Piece) string {
-	if next.Kind != timeline.KernelWork {
-		return function
-	}
-	return function + " for " + figures.Cut(c.KernelName(next.Shape), longestName)
+// A load is a function that loaded code, and the mangled name of the kernel that was launched next.
+type load struct {
+	function, kernel string
+	hasKernel        bool
 }
 
-// longestName is the length of the names of kernels in evidence.
-const longestName = 60
+func loadOf(function string, next *activity.Piece) load {
+	if next.Kind != timeline.KernelWork {
+		return load{function: function}
+	}
+	return load{function, next.Shape.Kernel.Name, true}
+}
+
+// named joins what was loaded by its names for people.
+func (c *Collector) named(loads tally[load]) tally[string] {
+	named := make(tally[string])
+	for l, e := range loads {
+		if l.hasKernel {
+			l.function += " for " + c.KernelName(l.kernel)
+		}
+		named.of(l.function).join(e)
+	}
+	return named
+}
 
 // gap takes a long gap, of which the thread loaded code for a part.
 func (c *Collector) gap(p *processHabits, gpu uint32, g *activity.Gap, loading uint64) {

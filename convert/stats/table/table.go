@@ -50,8 +50,9 @@ type Column struct {
 	Title string // name in text and Markdown, "" for a column that only JSON and CSV have
 	Unit  Unit
 	Rank  int // the columns with the highest rank are left out first where there is no room
-	// Short shortens a text where lines have a width, unless two then read alike. nil: texts are not shortened.
-	Short func(string) string
+	// Short is the short text of a row where lines have a width, unless two texts then read alike; "" for the whole text.
+	// nil: texts are not shortened.
+	Short func(row Row) string
 	// Words writes the value of a row for people. nil: [Words] does.
 	Words func(row Row) string
 }

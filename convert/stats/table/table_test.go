@@ -332,7 +332,10 @@ func TestCutApart(t *testing.T) {
 // People read how many columns have no room.
 func TestShort(t *testing.T) {
 	t.Parallel()
-	base := func(s string) string { return s[strings.LastIndexByte(s, '/')+1:] }
+	base := func(row Row) string {
+		s := row.Cells[0].(string)
+		return s[strings.LastIndexByte(s, '/')+1:]
+	}
 	made := &Table{Name: "lines", Title: "lines", Columns: []Column{{Key: "name", Title: "line", Short: base}},
 		Rows: rowsOf([][]any{{"/a/x.py:1 f"}, {"/a/y.py:1 f"}, {"/b/y.py:1 f"}, {"/a/x.py:1 f"}})}
 	for width, want := range map[int]string{

@@ -1,6 +1,7 @@
 package table
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -35,10 +36,7 @@ func newLayout(t *Table, width int) *layout {
 	}
 	for i, c := range t.Columns {
 		if c.Title != "" {
-			all.addColumn(t, i, c)
-		}
-		if n := len(all.cells) - 1; c.Title != "" && c.Short != nil && width < Wide-between {
-			all.widths[n] = shorten(all.cells[n], c.Short)
+			all.addColumn(t, i, c, width < Wide-between)
 		}
 	}
 	for all.least() > width && all.drop() {
@@ -52,13 +50,18 @@ func newLayout(t *Table, width int) *layout {
 	return &all
 }
 
-// addColumn adds a column of a table.
-func (l *layout) addColumn(t *Table, i int, c Column) {
+// addColumn adds a column of a table, perhaps with short texts.
+func (l *layout) addColumn(t *Table, i int, c Column, short bool) {
 	cells := []string{c.Title}
-	wide := utf8.RuneCountInString(c.Title)
-	for _, row := range t.Rows {
-		s := t.Words(row, i)
-		cells = append(cells, s)
+	if short && c.Short != nil {
+		cells = append(cells, t.Texts(i)...)
+	} else {
+		for _, row := range t.Rows {
+			cells = append(cells, t.Words(row, i))
+		}
+	}
+	wide := 0
+	for _, s := range cells {
 		wide = max(wide, utf8.RuneCountInString(s))
 	}
 	if c.Unit == ID && c.Rank > 0 {
@@ -83,24 +86,28 @@ func rankOfID(rank int, texts []string, more bool) int {
 
 const sameID = 1 << 10
 
-// shorten shortens the texts of a column below its title, unless two would read alike. It returns the width of the
-// longest one.
-func shorten(texts []string, short func(string) string) (wide int) {
+// Texts returns what people read in a column: the short text of a row, if it has one and no other text reads like it.
+func (t *Table) Texts(column int) []string {
+	short := t.Columns[column].Short
 	of := make(map[string]map[string]bool) // the texts of a short one
-	for _, s := range texts[1:] {
-		k := short(s)
-		if of[k] == nil {
-			of[k] = make(map[string]bool)
+	texts, shorts := make([]string, len(t.Rows)), make([]string, len(t.Rows))
+	for i, row := range t.Rows {
+		texts[i] = t.Words(row, column)
+		shorts[i] = texts[i]
+		if short != nil {
+			shorts[i] = cmp.Or(figures.Clean(short(row)), texts[i])
 		}
-		of[k][s] = true
-	}
-	for i, s := range texts {
-		if k := short(s); i > 0 && len(of[k]) == 1 {
-			texts[i] = k
+		if of[shorts[i]] == nil {
+			of[shorts[i]] = make(map[string]bool)
 		}
-		wide = max(wide, utf8.RuneCountInString(texts[i]))
+		of[shorts[i]][texts[i]] = true
 	}
-	return wide
+	for i := range texts {
+		if len(of[shorts[i]]) == 1 {
+			texts[i] = shorts[i]
+		}
+	}
+	return texts
 }
 
 // least returns the smallest width of all columns together.

@@ -15,6 +15,7 @@ import (
 // A Kernel is a kernel with the processes that ran it.
 type Kernel struct {
 	Title string
+	Short string // for people
 	On    *Users
 	Count uint64
 	Time  uint64 // ns
@@ -119,7 +120,7 @@ func difference(most *Load, loads []Load, kernels []Kernel, more uint64) (cause,
 	if kernel == nil {
 		return "", ""
 	}
-	cause = "the kernel " + figures.Cut(kernel.Title, 40)
+	cause = "the kernel " + kernel.Short
 	text = "; mostly " + cause + ": " + figures.Duration(here.time)
 	switch {
 	case kernel.only(most, loads):
@@ -185,7 +186,7 @@ func oddKernels(limits *findings.Thresholds, loads []Load, kernels []Kernel) (al
 		title := o.Title
 		f.Without = func(x *critical.Without) { x.Kernels(title, 1) }
 		f.Count, f.First, f.At = o.Count, o.Kernel.First, []uint64{o.Kernel.First}
-		f.Title = fmt.Sprintf("only %s runs the kernel %s", o.on.name(), figures.Cut(o.Title, 40))
+		f.Title = fmt.Sprintf("only %s runs the kernel %s", o.on.name(), o.Short)
 		f.Evidence = fmt.Sprintf("%s, %s; %d of the kernels of %d ranks run on all of them", figures.Count(o.Count, "launch", "launches"), figures.Duration(o.Time), common, len(loads))
 		f.Try = "if the rank does something of its own (saving, logging, evaluation), do it beside the step or on all ranks; else look for a library that chose another algorithm there"
 		all = append(all, *f)

@@ -499,7 +499,7 @@ func TestOddKernels(t *testing.T) {
 		loads = append(loads, Load{RankProcess: j.User(s), Compute: 1e9, Span: 1e9, First: 0, Last: 1e9})
 	}
 	kernel := func(title string, time uint64, on ...int) Kernel {
-		k := Kernel{Title: title, On: new(Users), Count: 1, Time: time}
+		k := Kernel{Title: title, Short: "the " + title, On: new(Users), Count: 1, Time: time}
 		for _, i := range on {
 			k.On.Add(loads[i].RankProcess)
 		}
@@ -511,7 +511,7 @@ func TestOddKernels(t *testing.T) {
 		kernels []Kernel
 		want    string
 	}{
-		"one has a kernel of its own":     {append(slices.Clone(common), kernel("save", 5e7, 2)), "rank 2"},
+		"one has a kernel of its own":     {append(slices.Clone(common), kernel("save", 5e7, 2)), "rank 2 runs the kernel the save"},
 		"that takes no time":              {append(slices.Clone(common), kernel("save", 5e6, 2)), ""},
 		"two have it":                     {append(slices.Clone(common), kernel("save", 5e7, 2, 3)), ""},
 		"ranks that do different things":  {append(slices.Clone(stages), kernel("save", 5e7, 2)), ""},
