@@ -17,7 +17,6 @@ func TestArguments(t *testing.T) {
 	t.Parallel()
 	for typed, want := range map[string]string{
 		"":                                     "",
-		"./app":                                "./app",
 		"record -d5s -oNAME ./app -x":          "record --duration=5s --output=NAME -- ./app -x",
 		"record -d 5 --output=a=b -- -app -h":  "record --duration=5 --output=a=b -- -app -h",
 		"record -qd5 -o - ./app --help":        "record --quiet --duration=5 --output=- -- ./app --help",
@@ -52,18 +51,19 @@ func TestArguments(t *testing.T) {
 func TestWrongArguments(t *testing.T) {
 	t.Parallel()
 	for typed, want := range map[string]string{
-		"recrod ./app":                   `unknown command "recrod" (did you mean 'record'?); see 'cudatrace help'`,
-		"conv a":                         `unknown command "conv" (did you mean 'convert'?); see 'cudatrace help'`,
-		"./app":                          `unknown command "./app"; to record a program, write 'cudatrace record ./app'; see 'cudatrace help'`,
-		"sh -c true":                     `unknown command "sh"; to record a program, write 'cudatrace record sh'; see 'cudatrace help'`,
-		"app.cudatrace":                  `unknown command "app.cudatrace"; to read a log, write 'cudatrace stats app.cudatrace'; see 'cudatrace help'`,
-		"app.pftrace":                    `unknown command "app.pftrace"; to look at a trace, write 'cudatrace open app.pftrace'; see 'cudatrace help'`,
-		"train.py -n 1":                  `unknown command "train.py"; to record a program, write 'cudatrace record python3 train.py'; see 'cudatrace help'`,
-		"critical_path app.cudatrace":    `unknown command "critical_path"; it is a report: write 'cudatrace stats LOG --report critical_path'; see 'cudatrace help'`,
-		"findings":                       `unknown command "findings"; it is a report: write 'cudatrace stats LOG --report findings'; see 'cudatrace help'`,
+		"recrod ./app":                   `unknown command "recrod"; write: cudatrace record ./app`,
+		"conv a":                         `unknown command "conv"; write: cudatrace convert a`,
+		"conv":                           `unknown command "conv" (did you mean 'convert'?); see 'cudatrace help convert'`,
+		"./app -o x":                     `unknown command "./app"; write: cudatrace record ./app -o x`,
+		"sh -c true":                     `unknown command "sh"; write: cudatrace record sh -c true`,
+		"app.cudatrace --top 3":          `unknown command "app.cudatrace"; write: cudatrace stats app.cudatrace --top 3`,
+		"app.pftrace":                    `unknown command "app.pftrace"; write: cudatrace open app.pftrace`,
+		"train.py -n 1":                  `unknown command "train.py"; write: cudatrace record python3 train.py -n 1`,
+		"critical_path app.cudatrace":    `unknown command "critical_path"; write: cudatrace stats app.cudatrace --report critical_path`,
+		"findings":                       `unknown command "findings"; write: cudatrace stats LOG --report findings`,
 		"zzz":                            `unknown command "zzz"; see 'cudatrace help'`,
-		"help convrt":                    `unknown command "convrt" (did you mean 'convert'?); see 'cudatrace help'`,
-		"-o x ./app":                     `-o is an option of record: write 'cudatrace record -o ...'; see 'cudatrace help'`,
+		"help convrt":                    `unknown command "convrt"; write: cudatrace help convert`,
+		"-o x ./app":                     `-o is an option of record; write: cudatrace record -o x ./app`,
 		"--wrong":                        `unknown option --wrong; see 'cudatrace help'`,
 		"-- ./app":                       `no command given; see 'cudatrace help'`,
 		"record --outptu x ./app":        `record: unknown option --outptu (did you mean --output?); see 'cudatrace help record'`,

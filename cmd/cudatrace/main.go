@@ -127,13 +127,7 @@ func newApp(con *console.Console) *cli.App {
 			completionCommand(con), manCommand(con), versionCommand(con), helpCommand(con),
 		},
 		ExitErrHandler: func(*cli.Context, error) {}, // run decides
-		Action: func(c *cli.Context) error {
-			if name := c.Args().First(); name != "" {
-				return noCommand(c.App, name)
-			}
-			return printHelp(con, appHelp(c.App))
-		},
-		CommandNotFound: nil,
+		Action:         func(c *cli.Context) error { return printHelp(con, appHelp(c.App)) },
 	}
 	for _, c := range app.Commands {
 		name := c.Name

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -69,9 +68,9 @@ func printSummary(con *console.Console, s convert.Summary, first firstLook, file
 	}
 	var rows, next [][]string
 	for _, f := range files {
-		size, command := fileSize(f.path), []string{"cudatrace stats " + shellWord(f.path), "tables, and all findings"}
+		size, command := fileSize(f.path), []string{figures.Shell("cudatrace", statsName, f.path), "tables, and all findings"}
 		if strings.HasSuffix(f.path, record.TraceSuffix) {
-			size, command = traceSize(f.path, s.Slices), []string{"cudatrace open " + shellWord(f.path), "every call and every kernel, in the browser"}
+			size, command = traceSize(f.path, s.Slices), []string{figures.Shell("cudatrace", openName, f.path), "every call and every kernel, in the browser"}
 		}
 		if f.replaced {
 			size += "; replaces the file that was there"
@@ -80,17 +79,6 @@ func printSummary(con *console.Console, s convert.Summary, first firstLook, file
 	}
 	con.Details(rows)
 	con.Details(next)
-}
-
-// plainWord matches what a shell takes as it is.
-var plainWord = regexp.MustCompile(`^[\w%+,./:=@][\w%+,./:=@-]*$`)
-
-// shellWord writes a text as one word for a shell.
-func shellWord(s string) string {
-	if plainWord.MatchString(s) {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // endWords says how a program ended, with a text behind it: "ended by SIGSEGV, core dumped", "exited with 3"; "" if all is well or
