@@ -179,11 +179,7 @@ func made(con *console.Console, logs []convert.Log, done outfile.Done, slices ui
 		return
 	}
 	con.Sayf("%s: %s", done.Path, traceSize(done.Path, slices))
-	var names []string
-	for _, l := range logs {
-		names = append(names, l.Name)
-	}
-	if words := tooLarge(slices, strings.Join(names, " ")); words != "" {
+	if words := tooLarge(slices, logArgs(logs)...); words != "" {
 		con.Say(words)
 	}
 }

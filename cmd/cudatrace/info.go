@@ -21,9 +21,11 @@ import (
 	"github.com/cudatrace/cudatrace/record/ranks"
 )
 
+const infoName = "info"
+
 func infoCommand(con *console.Console) *cli.Command {
 	return &cli.Command{
-		Name:      "info",
+		Name:      infoName,
 		Usage:     "summarize logs",
 		ArgsUsage: "LOG...",
 		UsageText: "cudatrace info LOG... [--format text|json]\n\nExample: cudatrace info app.cudatrace --format json | jq .kernels\nExample: cudatrace info rank*.cudatrace",
@@ -39,16 +41,16 @@ func infoCommand(con *console.Console) *cli.Command {
 func runInfo(c *cli.Context, con *console.Console) error {
 	names := c.Args().Slice()
 	if len(names) == 0 {
-		return usagef("info", "info: no log given")
+		return usagef(infoName, "info: no log given")
 	}
 	if twice := sameLog(names); twice != "" {
-		return usagef("info", "info: %s is given twice", twice)
+		return usagef(infoName, "info: %s is given twice", twice)
 	}
 	format := c.String("format")
 	if format != "text" && format != "json" {
-		return usagef("info", "info: --format must be text or json, not %q", format)
+		return usagef(infoName, "info: --format must be text or json, not %q", format)
 	}
-	logs, err := namedLogs("info", names)
+	logs, err := namedLogs(infoName, names)
 	if err != nil {
 		return err
 	}

@@ -103,7 +103,7 @@ type exitCode int
 func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
 
 // coloured are the commands whose output has bold and colour on a terminal.
-var coloured = []string{recordName, statsName, diffName, "info", "doctor"}
+var coloured = []string{recordName, statsName, diffName, infoName, "doctor"}
 
 func newApp(con *console.Console) *cli.App {
 	app := &cli.App{

@@ -146,7 +146,7 @@ func topCommand(con *console.Console) *cli.Command {
 		}
 	}
 	return top.Command(con, top.Host{
-		Usage: commandUsage(top.Name),
+		Usage: commandUsage(top.Name), Write: writef,
 		Exit:  func(code int) error { return exitCode(code) },
 		Flags: flags, Nothing: sayNothing,
 		Options: func(c *cli.Context) (record.Options, error) {
@@ -238,7 +238,7 @@ func recordOptions(c *cli.Context) (record.Options, error) {
 	case len(o.PIDs) == 0 && o.Program == "":
 		return o, usagef(recordName, "record: no program and no -p PID given")
 	case c.String("output") == stdio:
-		return o, usagef(recordName, "record: -o must name files, not standard output: that is the program's; convert the log with 'cudatrace convert LOG -o -'")
+		return o, usagef(recordName, "record: -o must name files, not standard output: that is the program's")
 	case len(o.Run) > maxRun, c.IsSet(runFlag) && o.Run == "":
 		return o, usagef(recordName, "record: the name of --run must have 1 to %d bytes", maxRun)
 	case len(o.PIDs) > 0 && o.Program != "":
@@ -522,7 +522,7 @@ func notOpened(con *console.Console, trace string, err error) {
 	if code := exitCode(0); errors.As(err, &code) {
 		return // a person ended it
 	}
-	con.Sayf("%v; the trace is whole: 'cudatrace open %s' opens it", err, trace)
+	con.Sayf("%v; the trace is whole; to open it: %s", err, figures.Shell("cudatrace", openName, trace))
 }
 
 // conclude makes the trace, returns its path, "" without one, and prints the summary. A failure here
@@ -547,14 +547,16 @@ func conclude(con *console.Console, c *cli.Context, o record.Options, res record
 	summaryOnly := c.Bool("no-convert")
 	made, trace, err := finishTrace(res, summaryOnly, signals)
 	if failure := conversionFailure(""); errors.As(err, &failure) && !summaryOnly { // on a full disk there is a summary all the same
-		o.Say(fmt.Sprintf("%v; 'cudatrace convert %s -o FOLDER/NAME%s' makes it where there is room", err, res.Log, record.TraceSuffix))
+		base := filepath.Base(strings.TrimSuffix(res.Log, record.LogSuffix))
+		o.Say(fmt.Sprintf("%v; to make it where there is room: %s", err,
+			figures.Shell("cudatrace", convertName, res.Log, "-o", "FOLDER/"+base+record.TraceSuffix)))
 		summaryOnly = true
 		made, trace, err = finishTrace(res, summaryOnly, signals)
 	}
 	if err != nil {
-		remedy := fmt.Sprintf("'cudatrace convert %s' makes the trace", res.Log)
+		remedy := "to make the trace: " + figures.Shell("cudatrace", convertName, res.Log)
 		if summaryOnly {
-			remedy = fmt.Sprintf("'cudatrace info %s' summarizes it", res.Log)
+			remedy = "to summarize it: " + figures.Shell("cudatrace", infoName, res.Log)
 		}
 		o.Say(fmt.Sprintf("%v; %s: %s; %s", err, wholeness(&res), res.Log, remedy))
 		return ""

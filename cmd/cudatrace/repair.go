@@ -14,9 +14,11 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
+const repairName = "repair"
+
 func repairCommand(con *console.Console) *cli.Command {
 	return &cli.Command{
-		Name:      "repair",
+		Name:      repairName,
 		Usage:     "recover the intact records of a damaged log",
 		ArgsUsage: "LOG",
 		UsageText: "cudatrace repair LOG [-o OUT]\n\nExample: cudatrace repair app.cudatrace.partial-4711 -o app.cudatrace",
@@ -27,7 +29,7 @@ func repairCommand(con *console.Console) *cli.Command {
 		},
 		Action: func(c *cli.Context) error {
 			if c.Args().First() == stdio {
-				return usagef("repair", "repair: LOG must be a file, not standard input")
+				return usagef(repairName, "repair: LOG must be a file, not standard input")
 			}
 			input, err := oneLog(c)
 			if err != nil {
@@ -36,7 +38,7 @@ func repairCommand(con *console.Console) *cli.Command {
 			log, out := input.Name, c.String("output")
 			switch {
 			case out == stdio:
-				return usagef("repair", "repair: -o must name a file, not standard output")
+				return usagef(repairName, "repair: -o must name a file, not standard output")
 			case out == "":
 				out = strings.TrimSuffix(log, record.LogSuffix) + ".repaired" + record.LogSuffix
 			}

@@ -334,7 +334,9 @@ func statsHead(logs []convert.Log, all []convert.Summary) []table.Member {
 
 // statsFacts says what no log has.
 func statsFacts(logs []convert.Log, all []convert.Summary) stats.Facts {
-	f := stats.Facts{Callers: "callers were not recorded", Python: "the log has no Python frames: docs/calls.md says when there are none", Memory: all[0].NoMemory, Broken: broken(logs, all)}
+	f := stats.Facts{Logs: figures.Shell(logArgs(logs)...), Callers: "callers were not recorded",
+		Python: "the log has no Python frames: docs/calls.md says when there are none", Memory: all[0].NoMemory,
+		Broken: broken(logs, all)}
 	recorded := false // GPU work of a process
 	for i := range all {
 		f.Filtered = f.Filtered || all[i].LeftOut != nil

@@ -292,12 +292,12 @@ func traceSize(path string, slices uint64) string {
 }
 
 // tooLarge says what to do where Perfetto's UI does not load a trace of some logs; "" if it does.
-func tooLarge(slices uint64, logs string) string {
+func tooLarge(slices uint64, logs ...string) string {
 	if slices <= convert.UISlices {
 		return ""
 	}
-	return fmt.Sprintf("%s slices are more than Perfetto's UI takes, about %s: 'cudatrace convert %s --max-slices 4M' keeps the newest",
-		figures.Group(slices), figures.Group(convert.UISlices), logs)
+	return fmt.Sprintf("%s slices are more than Perfetto's UI takes, about %s; to keep the newest: "+
+		"cudatrace convert %s --max-slices 4M", figures.Group(slices), figures.Group(convert.UISlices), figures.Shell(logs...))
 }
 
 func fileSize(path string) string {

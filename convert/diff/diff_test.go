@@ -122,7 +122,7 @@ func TestProblems(t *testing.T) {
 	t.Parallel()
 	json := strings.Replace(document(t, logtest.Steps{Seed: 1}), `"nvidia_driver":""`, `"nvidia_driver":"580.1"`, 1)
 	for _, c := range []struct{ old, new, kind, text string }{
-		{`"complete":true`, `"complete":false`, Incomplete, "log is not complete ('cudatrace info' says why)"},
+		{`"complete":true`, `"complete":false`, Incomplete, "log is not complete ('cudatrace info log' says why)"},
 		{"NVIDIA H200", "NVIDIA A100", OtherGPU, "GPUs: base has NVIDIA H200, new has NVIDIA A100"},
 		{`"driver_version":"13.0"`, `"driver_version":"12.8"`, OtherDriver, "CUDA version of the driver: base has 13.0, new has 12.8"},
 		{`"nvidia_driver":"580.1"`, `"nvidia_driver":"570.2"`, OtherDriver, "release of the driver: base has 580.1, new has 570.2"},

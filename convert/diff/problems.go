@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/stats"
+	"github.com/cudatrace/cudatrace/record/figures"
 )
 
 // Kinds of problems. diff --allow-KIND compares runs in spite of those that are no remarks.
@@ -38,7 +39,8 @@ func problems(base, new []*Run) (all []Problem) {
 	for _, r := range runs {
 		for i := range r.Logs {
 			if l := &r.Logs[i]; !l.Complete {
-				all = append(all, Problem{Incomplete, fmt.Sprintf("%s is not complete ('cudatrace info' says why)", l.Name)})
+				why := figures.Shell("cudatrace", "info", l.Name)
+				all = append(all, Problem{Incomplete, fmt.Sprintf("%s is not complete ('%s' says why)", l.Name, why)})
 			}
 		}
 	}

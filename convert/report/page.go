@@ -162,7 +162,7 @@ func (r *Report) findings() (list []finding, nothing string) {
 	prose := func(text string) string { return figures.Cut(figures.Clean(text), maxProse) }
 	for _, x := range rows {
 		f := finding{
-			Title: prose(x.Title), Evidence: prose(x.Evidence), Try: prose(x.Try), Show: prose(x.Query),
+			Title: prose(x.Title), Evidence: prose(x.Evidence), Try: prose(x.Try), Show: figures.Clean(x.Query),
 			Confidence: x.Confidence, Where: fmt.Sprintf("process %d", x.PID),
 		}
 		if x.Rank != nil {

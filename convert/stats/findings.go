@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -34,7 +35,7 @@ type FindingCells struct {
 	Try        string   `key:"try"`                 // =
 	Rank       *uint32  `key:"rank" unit:"id"`
 	Confidence string   `key:"confidence"` // `certain` or `likely`
-	Query      string   `key:"query"`      // command that shows it, with `LOG` for the logs
+	Query      string   `key:"query"`      // command that shows it, for a shell
 }
 
 // wholeWork returns what findings lack.
@@ -93,8 +94,10 @@ func (s *Sink) saving(list []findings.Finding, whole bool) (worth []findings.Fin
 	return worth
 }
 
-// Query is the command that shows a finding, with LOG for the logs.
-func (s *Sink) Query(f *findings.Finding) string { return f.Query(s.logs) }
+// Query is the command that shows a finding. The names of the logs are words for a shell, "" for LOG.
+func (s *Sink) Query(f *findings.Finding, logs string) string {
+	return f.Query(s.logs, cmp.Or(logs, "LOG"))
+}
 
 // Confidence is how sure something is, in words.
 func Confidence(certain bool) string {
@@ -112,7 +115,7 @@ func (s *Sink) findingTable(f Facts) *table.Table {
 	list, whole := s.Findings(f.Incomplete)
 	rows := make([]FindingCells, 0, len(list))
 	for i := range list {
-		rows = append(rows, s.findingCells(&list[i]))
+		rows = append(rows, s.findingCells(&list[i], f.Logs))
 	}
 	t := table.Of(rows)
 	t.Prose = func(row table.Row) table.Paragraph { return row.Of.(*FindingCells).lines() }
@@ -123,11 +126,11 @@ func (s *Sink) findingTable(f Facts) *table.Table {
 	return t
 }
 
-func (s *Sink) findingCells(f *findings.Finding) FindingCells {
+func (s *Sink) findingCells(f *findings.Finding, logs string) FindingCells {
 	x := FindingCells{
 		Name: f.Kind, Title: f.Title, PID: f.Process.PID, GPU: f.GPU, Rank: f.Process.Rank.Nullable(), Count: f.Count,
 		First: s.clock.since(f.First), Last: s.clock.since(f.Last), At: []uint64{},
-		Evidence: f.Evidence, Try: f.Try, Confidence: Confidence(f.Certain()), Query: s.Query(f),
+		Evidence: f.Evidence, Try: f.Try, Confidence: Confidence(f.Certain()), Query: s.Query(f, logs),
 	}
 	if f.Cost > 0 {
 		x.Cost = &f.Cost

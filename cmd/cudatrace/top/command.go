@@ -14,6 +14,7 @@ import (
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 	"github.com/cudatrace/cudatrace/record"
 	"github.com/cudatrace/cudatrace/record/errno"
+	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/invoker"
 	"github.com/cudatrace/cudatrace/record/outfile"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -28,6 +29,7 @@ const ProgramFlag = "program"
 // A Host is what the command takes from the commands beside it.
 type Host struct {
 	Usage   func(format string, args ...any) error                      // a wrong command line
+	Write   func(line []string, format string, args ...any) error       // one in whose place a line is right
 	Exit    func(code int) error                                        // an exit code with nothing more to say
 	Flags   []cli.Flag                                                  // of a recording
 	Options func(c *cli.Context) (record.Options, error)                // of a recording, from these flags
@@ -74,7 +76,7 @@ func (h *Host) run(c *cli.Context, con *console.Console) error {
 	case len(args) == 0:
 		return h.Usage("top: no log, no -p PID and no -- PROGRAM given")
 	case len(args) > 1:
-		return h.Usage("top: takes one log; for a program, write 'cudatrace top -- %s ...'", args[0])
+		return h.Write(append([]string{Name, "--"}, args...), "top: takes one log; for a program")
 	case args[0] == "-":
 		return h.Usage("top: a log that grows is a file, not standard input")
 	}
@@ -116,7 +118,8 @@ func (h *Host) follow(con *console.Console, name string, ndjson bool) error {
 	case w.view.latest == nil:
 		con.Sayf("%s has ended without a CUDA call", path)
 	default:
-		con.Sayf("%s has ended: %s; 'cudatrace stats' shows more", path, totalText(w.view.latest))
+		more := figures.Shell("cudatrace", "stats", path)
+		con.Sayf("%s has ended: %s; to see more: %s", path, totalText(w.view.latest), more)
 	}
 	return nil
 }
@@ -142,7 +145,7 @@ func findLog(name string) (string, error) {
 		return path, r.Close()
 	}
 	if errors.Is(err, tracelog.ErrNotLog) && unix.Access(path, unix.X_OK) == nil {
-		return "", fmt.Errorf("%w; to run a program, write 'cudatrace top -- %s'", err, name)
+		return "", fmt.Errorf("%w; to run a program, write: %s", err, figures.Shell("cudatrace", "top", "--", name))
 	}
 	return "", err
 }
@@ -248,7 +251,7 @@ func (h *Host) close(con *console.Console, o record.Options, res record.Result, 
 	case res.Log == "":
 		h.Nothing(con.Say, o, res)
 	case kept:
-		con.Sayf("the log is %s; 'cudatrace convert' makes a trace of it", res.Log)
+		con.Sayf("the log is %s; to make a trace of it: %s", res.Log, figures.Shell("cudatrace", "convert", res.Log))
 	}
 	return nil
 }

@@ -273,7 +273,7 @@ func (m *communicator) doubt(f *findings.Finding) {
 func (m *communicator) straggler(p *Process, l *lag) findings.Finding {
 	f := m.finding("straggling_rank", p, l, fmt.Sprintf("an equal share would be %.0f %%", 100/float64(len(m.members))))
 	f.Title = fmt.Sprintf("%s makes the others wait: %.1f %% of the waiting in collectives of %s is for it", p.name(), 100*l.share, m.compared())
-	f.Try = "compare this rank with the others: --report ranks,kernels with --ranks, its clocks (--report metrics), " +
+	f.Try = "compare this rank with the others (reports ranks, kernels), its clocks (report metrics), " +
 		"its data loader and the other processes of its host"
 	return f
 }
