@@ -80,7 +80,8 @@ func runReport(c *cli.Context, con *console.Console) error {
 	if err := writeReport(con, out, c.IsSet("output"), content); err != nil {
 		return err
 	}
-	return verdicts(con, logs, all, convert.Formats[0])
+	aboutLogs(con, logs, all, convert.Formats[0])
+	return verdicts(con, logs, all)
 }
 
 // readReport reads the logs: once for everything, and once for the part that is drawn by itself.

@@ -116,10 +116,12 @@ func runStats(c *cli.Context, con *console.Console) error {
 	if err != nil {
 		return err
 	}
+	damage := verdicts(con, logs, all) // first: it is why figures are missing
 	if err := o.print(con, sink, logs, all); err != nil {
 		return err
 	}
-	return verdicts(con, logs, all, convert.Formats[0])
+	aboutLogs(con, logs, all, convert.Formats[0])
+	return damage
 }
 
 // readStatsOptions reads the options.

@@ -66,11 +66,15 @@ func printSummary(con *console.Console, s convert.Summary, first firstLook, file
 		con.Item("look first", first.Finding)
 		con.Item("try", first.Try)
 	}
+	tables, slices := "tables, and all findings", "every call and every kernel, in the browser"
+	if s.Kernels+s.Copies+s.Memsets == 0 { // GPU work was not recorded
+		tables, slices = "tables of calls", "every call, in the browser"
+	}
 	var rows, next [][]string
 	for _, f := range files {
-		size, command := fileSize(f.path), []string{figures.Shell("cudatrace", statsName, f.path), "tables, and all findings"}
+		size, command := fileSize(f.path), []string{figures.Shell("cudatrace", statsName, f.path), tables}
 		if strings.HasSuffix(f.path, record.TraceSuffix) {
-			size, command = traceSize(f.path, s.Slices), []string{figures.Shell("cudatrace", openName, f.path), "every call and every kernel, in the browser"}
+			size, command = traceSize(f.path, s.Slices), []string{figures.Shell("cudatrace", openName, f.path), slices}
 		}
 		if f.replaced {
 			size += "; replaces the file that was there"

@@ -120,8 +120,11 @@ func (s *Sink) findingTable(f Facts) *table.Table {
 	t := table.Of(rows)
 	t.Prose = func(row table.Row) table.Paragraph { return row.Of.(*FindingCells).lines() }
 	if !whole {
-		t.Notes = []string{"nothing is said about gaps between GPU work: " +
-			"records are missing, or came in another order than that of time"}
+		why := "records came in another order than that of time"
+		if f.Incomplete {
+			why = cmp.Or(f.Broken, "records are missing")
+		}
+		t.Notes = []string{"nothing is said about gaps between GPU work: " + why}
 	}
 	return t
 }

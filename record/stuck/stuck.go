@@ -197,7 +197,7 @@ func explainAccess(pid int, err error) error {
 	case !running:
 		return fmt.Errorf("there is no process %d", pid)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("process %d belongs to another user, or this user may not look into it (run with sudo)", pid)
+		return errors.New(procfs.Forbidden(pid))
 	}
 	return fmt.Errorf("process %d: %w", pid, err)
 }
