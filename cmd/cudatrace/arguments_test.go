@@ -205,10 +205,10 @@ func TestWrongValues(t *testing.T) {
 				"a shorter --flush-interval has CUPTI hold fewer records; see "},
 		{"top", "^cudatrace: top: no log, no -p PID and no -- PROGRAM given; see .cudatrace help top.$"},
 		{"top --", "no program given behind --"},
-		{"top a b", "takes one log; for a program, write .cudatrace top -- a"},
+		{"top a b", "takes one log, and a program behind --; write: cudatrace top -- a b$"},
 		{"top -p 1 a", "give one of LOG, -p PID and -- PROGRAM"},
 		{"top -p 1 -p 2", "--pid names one process"},
-		{"top --format xml a", `--format must be text or ndjson, not "xml"`},
+		{"top --format xml a", `--format must be text, json or ndjson, not "xml"`},
 		{"top --calls both -- true", "top: --calls must be auto, uprobe, cupti or none"},
 		{"top -", "not standard input"},
 		{"open", "^cudatrace: open: no trace and no log given; see 'cudatrace help open'$"},
@@ -218,7 +218,7 @@ func TestWrongValues(t *testing.T) {
 		{"open a --ui ui.perfetto.dev", "open: --ui ui.perfetto.dev: it must begin with https:// or http://"},
 		{"open a --timeout 0", "open: --timeout must be longer than 0"},
 		{"record --open --no-convert true", "record: --no-convert makes no trace: --open does not apply"},
-		{"doctor --format xml", "^cudatrace: doctor: --format must be text or json; see"},
+		{"doctor --format xml", "^cudatrace: doctor: --format must be text or json, not .xml.; see"},
 		{"doctor -p x", "is not the number of a process"},
 	} {
 		var stdout, stderr bytes.Buffer

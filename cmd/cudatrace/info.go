@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
@@ -32,7 +31,7 @@ func infoCommand(con *console.Console) *cli.Command {
 		Description: "Prints the program, host, GPUs, versions, duration, counts and losses. Of several logs it also says how " +
 			"their clocks are aligned in one trace. A LOG of - is standard input. docs/info.md documents the JSON, of which each log has an object.",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "format", Value: "text", Usage: "`text|json`: form of the output"},
+			formatFlag(""),
 		},
 		Action: func(c *cli.Context) error { return runInfo(c, con) },
 	}
@@ -46,9 +45,9 @@ func runInfo(c *cli.Context, con *console.Console) error {
 	if twice := sameLog(names); twice != "" {
 		return usagef(infoName, "info: %s is given twice", twice)
 	}
-	format := c.String("format")
-	if format != "text" && format != "json" {
-		return usagef(infoName, "info: --format must be text or json, not %q", format)
+	asJSON, err := wantsObject(c, infoName)
+	if err != nil {
+		return err
 	}
 	logs, err := namedLogs(infoName, names)
 	if err != nil {
@@ -60,7 +59,7 @@ func runInfo(c *cli.Context, con *console.Console) error {
 	}
 	var failed error
 	for i, sum := range all {
-		if err := printInfo(con, format, logs[i].Name, sum, len(logs) > 1); err != nil {
+		if err := printInfo(con, asJSON, logs[i].Name, sum, len(logs) > 1); err != nil {
 			return err
 		}
 		if err := verdict(con, logs[i].Name, sum); err != nil {
@@ -72,11 +71,9 @@ func runInfo(c *cli.Context, con *console.Console) error {
 }
 
 // printInfo prints the summary of a log, of several with its name.
-func printInfo(con *console.Console, format, name string, sum convert.Summary, several bool) error {
-	if format == "json" {
-		e := json.NewEncoder(con.Text())
-		e.SetIndent("", "  ")
-		return e.Encode(sum)
+func printInfo(con *console.Console, asJSON bool, name string, sum convert.Summary, several bool) error {
+	if asJSON {
+		return printJSON(con, sum)
 	}
 	var rows [][]string
 	if several {

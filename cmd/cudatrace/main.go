@@ -4,7 +4,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -73,16 +72,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return 0
 	}
-	var code exitCode
-	if errors.As(err, &code) {
-		return int(code)
-	}
-	con.Error(err)
-	var usage usageError
-	if errors.As(err, &usage) {
-		return exitUsage
-	}
-	return exitFailure
+	return fail(con, err, wantsJSON(app, args))
 }
 
 func runCommand(con *console.Console, app *cli.App, args []string) error {

@@ -96,6 +96,7 @@ func recordFlags() []cli.Flag {
 		&cli.StringFlag{Category: limitGroup, Name: "memory-limit", Value: "64M", Usage: "take at most `BYTES` of memory in each process, 1M or more"},
 		&cli.StringFlag{Category: limitGroup, Name: callBufferFlag, Value: "64M", Usage: "hold at most `BYTES` of unwritten calls in kernel memory, 64K to 1G"},
 		&cli.BoolFlag{Category: outputGroup, Name: "quiet", Aliases: []string{"q"}, Usage: "print problems only, no summary"},
+		formatFlag(outputGroup),
 		&cli.BoolFlag{Category: outputGroup, Name: "no-convert", Usage: "write only the log, no trace"},
 		&cli.BoolFlag{Category: outputGroup, Name: liveFlag, Usage: "show meanwhile what 'cudatrace top' shows"},
 		&cli.BoolFlag{Category: outputGroup, Name: "open", Usage: "then open the trace in Perfetto's UI, as 'cudatrace open' does"},
@@ -152,7 +153,8 @@ func topCommand(con *console.Console) *cli.Command {
 		Options: func(c *cli.Context) (record.Options, error) {
 			o, err := recordOptions(c)
 			if wrong := (usageError{}); errors.As(err, &wrong) {
-				err = usageError{strings.NewReplacer("record: ", "top: ", "help record", "help top").Replace(wrong.msg)}
+				wrong.msg = strings.NewReplacer("record: ", "top: ", "help record", "help top").Replace(wrong.msg)
+				err = wrong
 			}
 			return o, err
 		},
@@ -162,6 +164,9 @@ func topCommand(con *console.Console) *cli.Command {
 func runRecord(c *cli.Context, con *console.Console) error {
 	o, err := recordOptions(c)
 	if err != nil {
+		return err
+	}
+	if _, err := wantsObject(c, recordName); err != nil {
 		return err
 	}
 	o.Say = con.Say
@@ -178,13 +183,8 @@ func runRecord(c *cli.Context, con *console.Console) error {
 		res, err = record.Run(o)
 	}
 	finish()
-	var start *record.StartError
-	switch {
-	case errors.As(err, &start):
-		o.Say(start.Error())
-		return exitCode(start.Code)
-	case err != nil:
-		return err
+	if err != nil {
+		return asProgram(err)
 	}
 	if res.Runs() && !c.Bool("quiet") {
 		con.Sayf("the recording has ended; %s runs on", filepath.Base(o.Program))
@@ -301,7 +301,7 @@ func recordRange(c *cli.Context, o *record.Options) (err error) {
 }
 
 // aboutOutput are the options that say nothing of what is recorded.
-var aboutOutput = []string{"output", "quiet", "no-convert", liveFlag}
+var aboutOutput = []string{"output", "quiet", "format", "no-convert", liveFlag}
 
 // givenOptions are the options of the command line that say what is recorded, with their long names.
 func givenOptions(c *cli.Context) string {
@@ -531,8 +531,12 @@ func conclude(con *console.Console, c *cli.Context, o record.Options, res record
 	if res.Lost {
 		return "" // it was said
 	}
+	asJSON := c.String("format") == formatJSON
 	if res.Log == "" {
-		if res.Unseen != "" || !c.Bool("quiet") {
+		switch said := res.Unseen != "" || !c.Bool("quiet"); {
+		case said && asJSON:
+			sayNothing(func(why string) { sayRecorded(con, o, res, recordedJSON{Nothing: why}) }, o, res)
+		case said:
 			sayNothing(o.Say, o, res)
 		}
 		return ""
@@ -567,9 +571,12 @@ func conclude(con *console.Console, c *cli.Context, o record.Options, res record
 	if trace.path != "" {
 		files = append([]madeFile{trace}, files...)
 	}
-	if !c.Bool("quiet") {
+	switch {
+	case !c.Bool("quiet") && asJSON:
+		sayRecorded(con, o, res, recordedObject(made, res.Log, trace.path))
+	case !c.Bool("quiet"):
 		printSummary(con, made.Summary, made.First, files)
-	} else if !made.Summary.Complete {
+	case !made.Summary.Complete:
 		for _, why := range made.Summary.Reasons {
 			o.Say("not complete: " + why)
 		}

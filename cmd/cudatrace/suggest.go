@@ -195,7 +195,7 @@ func noHelp(app *cli.App, word string) error {
 // writef is the error of a command line in whose place a person can paste another.
 func writef(line []string, format string, args ...any) error {
 	paste := figures.Shell(append([]string{"cudatrace"}, line...)...)
-	return usageError{fmt.Sprintf(format, args...) + "; write: " + paste}
+	return usageError{fmt.Sprintf(format, args...) + "; write: " + paste, paste}
 }
 
 // nearest returns the name that a person most likely meant by a word, "" where no name is alike. It measures as the

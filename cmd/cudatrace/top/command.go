@@ -42,7 +42,7 @@ func Command(con *console.Console, h Host) *cli.Command {
 		Name:      Name,
 		Usage:     "show what a program does, every second, while it is recorded",
 		ArgsUsage: "LOG",
-		UsageText: "cudatrace top LOG [--format text|ndjson]\n" +
+		UsageText: "cudatrace top LOG [--format text|json]\n" +
 			"cudatrace top [OPTION...] -p PID\n" +
 			"cudatrace top [OPTION...] -- PROGRAM [ARG...]\n\n" +
 			"Example: cudatrace top run1.cudatrace\n" +
@@ -52,7 +52,8 @@ func Command(con *console.Console, h Host) *cli.Command {
 			"functions and Python lines, GPUs, copies, errors and lost records. On a terminal it is a screen with keys (h lists them); " +
 			"PROGRAM then prints to NAME.out. Else it is a line every second. The exit code is that of PROGRAM. docs/top.md explains the figures.",
 		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "format", Value: "text", Usage: "`text|ndjson`: a screen or lines for people, or a line of JSON every second"},
+			&cli.StringFlag{Name: "format", Value: "text", Usage: "`text|json|ndjson`: a screen or lines " +
+				"for people, or, for json and ndjson, an object of JSON every second, a line each"},
 			&cli.BoolFlag{Name: ProgramFlag, Hidden: true},
 		}, h.Flags...),
 		Action: func(c *cli.Context) error { return h.run(c, con) },
@@ -61,10 +62,10 @@ func Command(con *console.Console, h Host) *cli.Command {
 
 func (h *Host) run(c *cli.Context, con *console.Console) error {
 	format, pids, args := c.String("format"), c.StringSlice("pid"), c.Args().Slice()
-	program := c.Bool(ProgramFlag)
+	program, lines := c.Bool(ProgramFlag), format == "json" || format == "ndjson"
 	switch {
-	case format != "text" && format != "ndjson":
-		return h.Usage("top: --format must be text or ndjson, not %q", format)
+	case format != "text" && !lines:
+		return h.Usage("top: --format must be text, json or ndjson, not %q", format)
 	case program && len(args) == 0:
 		return h.Usage("top: no program given behind --")
 	case len(pids) > 0 && len(args) > 0:
@@ -72,18 +73,18 @@ func (h *Host) run(c *cli.Context, con *console.Console) error {
 	case len(pids) > 1:
 		return h.Usage("top: --pid names one process")
 	case program || len(pids) > 0:
-		return h.record(c, con, format == "ndjson")
+		return h.record(c, con, lines)
 	case len(args) == 0:
 		return h.Usage("top: no log, no -p PID and no -- PROGRAM given")
 	case len(args) > 1:
-		return h.Write(append([]string{Name, "--"}, args...), "top: takes one log; for a program")
+		return h.Write(append([]string{Name, "--"}, args...), "top: takes one log, and a program behind --")
 	case args[0] == "-":
 		return h.Usage("top: a log that grows is a file, not standard input")
 	}
 	if i := slices.IndexFunc(h.Flags, func(f cli.Flag) bool { return c.IsSet(f.Names()[0]) }); i >= 0 {
 		return h.Usage("top: --%s is for a recording, and LOG is recorded already", h.Flags[i].Names()[0])
 	}
-	return h.follow(con, args[0], format == "ndjson")
+	return h.follow(con, args[0], lines)
 }
 
 // follow shows a log.
