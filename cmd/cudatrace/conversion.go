@@ -69,7 +69,7 @@ func firstOf(tables []*table.Table) (f firstLook) {
 			f.Finding += "; costs " + table.Words(*x.Cost, table.Duration)
 		}
 		if x.Share != nil {
-			f.Finding += ", " + table.Words(*x.Share, table.Share) + " of the steady state"
+			f.Finding += ", " + table.Words(*x.Share, table.Share) + " of the time after start-up"
 		}
 	}
 	return f

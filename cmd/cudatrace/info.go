@@ -377,7 +377,9 @@ func graphNodes(g *convert.GraphNodes) string {
 	if g == nil {
 		return ""
 	}
-	words := fmt.Sprintf("%s of %s pieces of work have their captured call", figures.Group(g.Named), figures.Group(g.Named+g.Before+g.Unseen+g.Unsure))
+	all := g.Named + g.Before + g.Unseen + g.Unsure
+	words := fmt.Sprintf("%s of %s GPU operations in graphs have the call that captured them",
+		figures.Group(g.Named), figures.Group(all))
 	for _, lack := range []struct {
 		n   uint64
 		why timeline.Uncaptured

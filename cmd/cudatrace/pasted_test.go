@@ -56,7 +56,7 @@ func summaryOf(t *testing.T, log string) string {
 }
 
 // What is printed about the committed logs names files where a command to type needs them, and each command stands in one
-// line and is a right command line.
+// line and is a right command line. It has no word of ours that the screen does not explain.
 func TestPrintedCommandsCanBePasted(t *testing.T) {
 	t.Setenv("COLUMNS", "60")
 	logs := committedLogs(t)
@@ -69,10 +69,15 @@ func TestPrintedCommandsCanBePasted(t *testing.T) {
 			texts = append(texts, bothOutputs("diff", "--format", format, logs[i-1], logs[i]))
 		}
 	}
-	placeholder := regexp.MustCompile(`\b(LOG|FILE|PID|NAME|TRACE|PROGRAM|FOLDER)\b`)
+	placeholder := regexp.MustCompile(`\b(LOG|FILE|NAME|TRACE|PROGRAM|FOLDER)\b|-p PID`)
 	command := regexp.MustCompile("(?m)cudatrace (?:stats|open|info|convert) [^;`'\n]+")
+	private := regexp.MustCompile(`steady state|not to be trusted|not judged|, certain\)|, likely\)|\bawaited\b|` +
+		`pieces? of work|not sampled|not known by what|\brefused\b|\barmed\b[^-]|\bowners?\b`)
 	commands := 0
 	for _, text := range texts {
+		if at := private.FindStringIndex(text); at != nil {
+			t.Errorf("a word that nothing explains: %s", text[max(at[0]-100, 0):min(at[1]+100, len(text))])
+		}
 		if at := placeholder.FindStringIndex(text); at != nil {
 			t.Errorf("a placeholder: %s", text[max(at[0]-200, 0):min(at[1]+200, len(text))])
 		}

@@ -248,7 +248,7 @@ func recordOptions(c *cli.Context) (record.Options, error) {
 	case len(o.PIDs) > 0 && c.IsSet(ranksFlag):
 		return o, usagef(recordName, "record: -p records the processes that it names: --ranks does not apply")
 	case len(o.PIDs) > 0 && isSet(c, "gpu", "memory-limit", "wait"):
-		return o, usagef(recordName, "record: -p records calls, and GPU work of armed processes as it is by default: --gpu, --memory-limit and --wait do not apply")
+		return o, usagef(recordName, "record: -p records calls, and GPU work of what 'cudatrace run --armed' started: --gpu, --memory-limit and --wait do not apply")
 	case c.Bool("from-start") && !isSet(c, "duration", "delay"):
 		return o, usagef(recordName, "record: --from-start says from when -d and --delay count: give one of them")
 	case c.Bool("from-start") && len(o.PIDs) > 0:

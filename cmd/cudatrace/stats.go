@@ -448,7 +448,7 @@ const findingGroup = "What is worth a finding"
 // findingFlags are the flags of the thresholds of findings.
 func findingFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Category: findingGroup, Name: "min-cost", Value: "1%", Usage: "least cost, as a `SHARE` of the steady state of the process"},
+		&cli.StringFlag{Category: findingGroup, Name: "min-cost", Value: "1%", Usage: "least cost, as a `SHARE` of the time after the start-up of the process"},
 		&cli.StringFlag{Category: findingGroup, Name: "min-gap", Value: "1ms", Usage: "a GPU that is idle for a shorter `TIME` is no gap"},
 		&cli.StringFlag{Category: findingGroup, Name: "min-repeats", Value: "20", Usage: "least `NUMBER` of times for what a loop does"},
 		&cli.StringFlag{Category: findingGroup, Name: "min-kernels", Value: "1000", Usage: "least `NUMBER` of kernels for a CUDA graph"},

@@ -248,7 +248,7 @@ func TestStatsOfRanks(t *testing.T) {
 	if code != exitFailure { // the log of rank 3 is cut off
 		t.Errorf("exit code %d", code)
 	}
-	for _, want := range []string{"\ncollectives: ", "\nranks: ", "steps on 3 ranks (NVTX, certain)", "rank 1 makes the others wait: 100.0 % of the waiting in collectives of "} {
+	for _, want := range []string{"\ncollectives: ", "\nranks: ", "steps on 3 ranks (from NVTX)", "rank 1 makes the others wait: 100.0 % of the waiting in collectives of "} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}

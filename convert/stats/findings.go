@@ -156,16 +156,20 @@ func (x *FindingCells) lines() table.Paragraph {
 	if x.Cost != nil {
 		text := table.Words(*x.Cost, table.Duration)
 		if x.Share != nil {
-			text += ", " + table.Words(*x.Share, table.Share) + " of the steady state"
+			text += ", " + table.Words(*x.Share, table.Share) + " of the time after start-up"
 		}
 		items = append(items, table.Item{Label: "costs", Text: text + " of " + process})
 	} else {
 		items = append(items, table.Item{Label: "where", Text: process})
 	}
-	items = append(items, table.Item{Label: "see", Text: x.moments()},
+	items = append(items, table.Item{Label: "look at", Text: x.moments()},
 		table.Item{Label: "evidence", Text: figures.Clean(x.Evidence)}, table.Item{Label: "try", Text: figures.Clean(x.Try)},
 		table.Item{Label: "show", Text: figures.Clean(x.Query)})
-	return table.Paragraph{Head: fmt.Sprintf("%s (%s, %s)", figures.Clean(x.Title), x.Name, x.Confidence), Items: items}
+	name := x.Name
+	if x.Confidence == Confidence(false) {
+		name += ", likely cause"
+	}
+	return table.Paragraph{Head: fmt.Sprintf("%s (%s)", figures.Clean(x.Title), name), Items: items}
 }
 
 // moments are the moments to look at, without those that read alike, and the first and the last one where there are

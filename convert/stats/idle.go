@@ -13,7 +13,7 @@ import (
 )
 
 // causes are the names of the causes of idle time.
-var causes = [activity.Causes]string{"launched late", "dependency", "other work", "other"}
+var causes = [activity.Causes]string{"CPU launched late", "dependency", "other work", "other"}
 
 var idleReport = Report{
 	Name: "idle", Title: "idle time of GPUs by its cause",
@@ -30,8 +30,8 @@ type IdleCells struct {
 	Total uint64   `key:"total_ns" title:"total" rank:"1"` // =
 	Share *float64 `key:"share" title:"share" rank:"4"`    // part of the idle time of the GPU
 	// the time in the [steady state](findings.md#start-up-and-steady-state) of the process whose work ends the gaps
-	Steady *uint64 `key:"steady_ns" title:"steady state" rank:"2"`
-	// the longest such time in one gap, and when it begins (for "launched late": when the gap begins)
+	Steady *uint64 `key:"steady_ns" title:"after start-up" rank:"2"`
+	// the longest such time in one gap, and when it begins (for "CPU launched late": when the gap begins)
 	Max   uint64 `key:"max_ns" title:"longest" rank:"6"`
 	MaxAt uint64 `key:"max_at_ns" title:"at" rank:"7" unit:"moment"` // =
 	// `total_ns` lies between these in 19 of 20 cases; equal where it is [no estimate](threads.md#owners-of-idle-time)

@@ -247,7 +247,7 @@ func (m *communicator) finding(kind string, p *Process, l *lag, beside string) f
 	if m.lack() != "" {
 		most = "up to " // an absent rank may have come shortly before
 	}
-	f.Evidence = fmt.Sprintf("communicator %s: last in %s of the %s in which all others wait %s or more (%s), by %s in the median; each other rank could be %s%s earlier", m.name(),
+	f.Evidence = fmt.Sprintf("communicator %s: last in %s of the %s in which all others wait %s or more (%s), by %s in the median; every other rank would save %s%s", m.name(),
 		figures.Group(f.Count), figures.Count(l.of, "collective", "collectives"), figures.Duration(l.least), beside, figures.Duration(middle(l.late)), most, figures.Duration(f.Cost))
 	if m.Step() > 1 {
 		f.Evidence += ", estimated from one of " + figures.Group(m.Step()) + " collectives"
