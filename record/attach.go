@@ -65,7 +65,7 @@ func Attach(o Options) (Result, error) {
 // attachTo attaches to the processes that a person has named, and says what is recorded of them.
 func (s *session) attachTo() error {
 	found := lookForArmed(s.opts.PIDs)
-	if err := s.attachAll(len(found) > 0); err != nil {
+	if err := s.attachAll(found); err != nil {
 		return err
 	}
 	s.openArmed(found)
@@ -87,12 +87,14 @@ func (s *session) offerLibraries(pids []int) {
 
 // attachAll probes every process, until recording is to end. A person named the processes, so it is an error if
 // one cannot be probed.
-func (s *session) attachAll(armed bool) error {
+func (s *session) attachAll(found []cupti.ArmedProcess) error {
+	armed := len(found) > 0
 	s.calls.open(s, armed)
 	s.tell(opened{})
 	if !s.calls.probed {
 		return errors.New("a running process can be recorded with probes only")
 	}
+	s.sayMissing(found)
 	if armed {
 		s.calls.pause(true) // until CUPTI is on, so that no recorded call lacks its work
 	}
@@ -167,9 +169,21 @@ func (s *session) sayAttached(with, without []int) {
 		s.opts.Say(fmt.Sprintf("recording the calls and GPU work of %s; Ctrl-C stops", processList(with)))
 	}
 	if len(without) > 0 {
-		s.opts.Say("recording the calls of " + processList(without) + "; Ctrl-C stops (to record GPU work, " +
-			"start the program with 'cudatrace record PROGRAM', or with 'cudatrace run --armed PROGRAM')")
+		s.opts.Say("recording the calls of " + processList(without) + "; Ctrl-C stops")
 	}
+}
+
+// sayMissing says what a recording will lack of processes that are not armed, and what would record it.
+func (s *session) sayMissing(found []cupti.ArmedProcess) {
+	unarmed := slices.DeleteFunc(slices.Clone(s.opts.PIDs), func(pid int) bool {
+		return slices.ContainsFunc(found, func(p cupti.ArmedProcess) bool { return p.PID == pid })
+	})
+	if len(unarmed) == 0 {
+		return
+	}
+	s.opts.Say("only calls are recorded of " + processList(unarmed) + ", which 'cudatrace run --armed' did not start: " +
+		"no kernels and copies on the GPU, and no names of kernels that the program has looked up before; " +
+		"to record these, start it anew: cudatrace run --armed " + procfs.CommandLine(unarmed[0]))
 }
 
 // openArmed opens sockets for armed processes, as far as they can be called.

@@ -79,7 +79,11 @@ func (u *unseen) follow() (err error) {
 		return errors.New("under Windows CUDA has no device of its own")
 	}
 	if !hearsPIDs() {
-		return fmt.Errorf("without CAP_SYS_ADMIN the kernel does not tell who opens %s (run with sudo)", driverDevice)
+		remedy := "run with sudo"
+		if os.Geteuid() == 0 {
+			remedy = "start the container with --cap-add SYS_ADMIN"
+		}
+		return fmt.Errorf("without CAP_SYS_ADMIN the kernel does not tell who opens %s (%s)", driverDevice, remedy)
 	}
 	u.opens, err = watchOpens(u.device)
 	if err != nil && !errors.Is(err, unix.ENOENT) {

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"os/exec"
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,7 +9,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/top"
-	"github.com/cudatrace/cudatrace/convert/stats"
 	"github.com/cudatrace/cudatrace/record"
 )
 
@@ -25,7 +24,7 @@ func arguments(app *cli.App, args []string) ([]string, error) {
 	}
 	cmd := app.Command(args[1])
 	if cmd == nil {
-		return args, nil // the library asks noCommand
+		return nil, noCommand(app, args[1:])
 	}
 	l := commandLine{cmd: cmd}
 	l.read(args[2:])
@@ -51,8 +50,11 @@ func withoutCommand(app *cli.App, args []string) ([]string, error) {
 		return nil, usagef("", "no command given")
 	default:
 		l := commandLine{cmd: app.Command(recordName)}
-		if l.read([]string{word, "VALUE"}); l.err == nil {
-			return nil, usagef("", "%s is an option of record: write 'cudatrace record %s ...'", word, word)
+		switch l.read(args[1:]); {
+		case l.foreign != "":
+			return nil, l.err
+		case l.err == nil:
+			return nil, writef(append([]string{recordName}, l.typed...), "%s is an option of record", word)
 		}
 		return nil, usagef("", "unknown option %s", word)
 	}
@@ -68,32 +70,60 @@ type commandLine struct {
 	dashes        bool     // "--" stands in it
 	waiting       cli.Flag // the option whose value is missing at the end
 	err           error    // the first
+	typed         []string // the words, with ours in place of another profiler's
+	foreign       string   // why the first of those was replaced
 }
 
 // read takes the words apart.
 func (l *commandLine) read(words []string) {
 	for len(words) > 0 && !l.help {
-		word := words[0]
-		words = words[1:]
-		switch {
-		case word == "--":
-			l.dashes = true
-			if f := l.flag(top.ProgramFlag); f != nil && len(l.rest) == 0 {
-				l.pass(f, "", false)
-			}
-			l.rest = append(l.rest, words...)
-			return
-		case isHelp(word):
-			l.help = true
-		case len(word) > 1 && word[0] == '-':
-			words = l.option(word, words)
-		case l.takesProgram():
-			l.rest = append([]string{word}, words...)
-			return
-		default:
-			l.rest = append(l.rest, word)
+		if h, instead, n := habitOf(l.cmd.Name, words); h != nil {
+			l.foreign = cmp.Or(l.foreign, l.whyNot(words[0], h.why))
+			l.typed, words = append(l.typed, instead...), words[n:]
+			continue
 		}
+		rest := l.word(words[0], words[1:])
+		l.typed = append(l.typed, words[:len(words)-len(rest)]...)
+		words = rest
 	}
+	if l.foreign != "" && l.err == nil {
+		l.err = writef(append([]string{l.cmd.Name}, l.typed...), "%s: %s", l.cmd.Name, l.foreign)
+	}
+}
+
+// whyNot says what is wrong with an option that another profiler has.
+func (l *commandLine) whyNot(word, why string) string {
+	switch name, _, _ := strings.Cut(word, "="); {
+	case l.flag(strings.TrimLeft(name, "-")) != nil:
+		return why
+	case why != "":
+		return "unknown option " + name + " (" + why + ")"
+	default:
+		return "unknown option " + name
+	}
+}
+
+// word reads a word, and its value from the words behind it. It returns the other words.
+func (l *commandLine) word(word string, next []string) []string {
+	switch {
+	case word == "--":
+		l.dashes = true
+		if f := l.flag(top.ProgramFlag); f != nil && len(l.rest) == 0 {
+			l.pass(f, "", false)
+		}
+		l.rest = append(l.rest, next...)
+		return nil
+	case isHelp(word):
+		l.help = true
+	case len(word) > 1 && word[0] == '-':
+		return l.option(word, next)
+	case l.takesProgram():
+		l.rest = append([]string{word}, next...)
+		return nil
+	default:
+		l.rest = append(l.rest, word)
+	}
+	return next
 }
 
 // takesProgram reports whether the first argument begins the command line of a program.
@@ -223,29 +253,4 @@ func (l *commandLine) similar(name string) string {
 		return " (did you mean --" + near + "?)"
 	}
 	return ""
-}
-
-// noCommand says what is wrong with a word that is no command.
-func noCommand(app *cli.App, word string) error {
-	var names []string
-	for _, c := range app.Commands {
-		names = append(names, c.Name)
-	}
-	if slices.Contains(stats.Names(), word) {
-		return usagef("", "unknown command %q; it is a report: write 'cudatrace stats LOG --report %s'", word, word)
-	}
-	if near := nearest(word, names); near != "" {
-		return usagef("", "unknown command %q (did you mean '%s'?)", word, near)
-	}
-	switch _, err := exec.LookPath(word); {
-	case strings.HasSuffix(word, record.LogSuffix):
-		return usagef("", "unknown command %q; to read a log, write 'cudatrace stats %s'", word, word)
-	case strings.HasSuffix(word, record.TraceSuffix):
-		return usagef("", "unknown command %q; to look at a trace, write 'cudatrace open %s'", word, word)
-	case strings.HasSuffix(word, ".py"):
-		return usagef("", "unknown command %q; to record a program, write 'cudatrace record python3 %s'", word, word)
-	case err == nil || strings.Contains(word, "/"):
-		return usagef("", "unknown command %q; to record a program, write 'cudatrace record %s'", word, word)
-	}
-	return usagef("", "unknown command %q", word)
 }

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"errors"
-
 	"github.com/urfave/cli/v2"
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
@@ -31,16 +29,11 @@ func armedCommand(con *console.Console) *cli.Command {
 
 func runArmed(c *cli.Context, con *console.Console) error {
 	switch {
-	case !c.Bool("armed"):
-		return usagef(armedName, "run: give --armed, which has PROGRAM wait for 'cudatrace record -p'; 'cudatrace record PROGRAM' records it from its start")
 	case !c.Args().Present():
 		return usagef(armedName, "run: no program given")
+	case !c.Bool("armed"):
+		return writef(append([]string{recordName}, c.Args().Slice()...),
+			"run: --armed is missing, which has the program wait for 'cudatrace record -p'; to record it from its start")
 	}
-	err := record.RunArmed(c.Args().First(), c.Args().Tail(), con.Say)
-	var start *record.StartError
-	if errors.As(err, &start) {
-		con.Say(start.Error())
-		return exitCode(start.Code)
-	}
-	return err
+	return asProgram(record.RunArmed(c.Args().First(), c.Args().Tail(), con.Say))
 }

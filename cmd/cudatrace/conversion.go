@@ -51,12 +51,16 @@ func runConversion(args []string, stdout io.Writer) error {
 }
 
 // A firstLook is what the reports of a recording say first; "" for nothing.
-type firstLook struct{ Busy, Finding, Try string }
+type firstLook struct {
+	Busy, Finding, Try string
+	Share              *float64 // Busy
+}
 
 // firstOf takes it from the reports.
 func firstOf(tables []*table.Table) (f firstLook) {
 	if _, profile := table.Find[stats.ProfileCells](tables); len(profile) > 0 && profile[0].BusyShare != nil {
-		f.Busy = table.Words(*profile[0].BusyShare, table.Share)
+		f.Share = profile[0].BusyShare
+		f.Busy = table.Words(*f.Share, table.Share)
 	}
 	if _, findings := table.Find[stats.FindingCells](tables); len(findings) > 0 {
 		x := findings[0]
@@ -65,7 +69,7 @@ func firstOf(tables []*table.Table) (f firstLook) {
 			f.Finding += "; costs " + table.Words(*x.Cost, table.Duration)
 		}
 		if x.Share != nil {
-			f.Finding += ", " + table.Words(*x.Share, table.Share) + " of the steady state"
+			f.Finding += ", " + table.Words(*x.Share, table.Share) + " of the time after start-up"
 		}
 	}
 	return f

@@ -152,9 +152,9 @@ func endConversion(t *testing.T, signal syscall.Signal, toRecorder, summaryOnly 
 	if got := cmd.ProcessState.ExitCode(); got != 7 {
 		t.Errorf("exit code %d\n%s", got, &cmd.stderr)
 	}
-	remedy := "'cudatrace convert run.cudatrace' makes the trace"
+	remedy := "to make the trace: cudatrace convert run.cudatrace"
 	if summaryOnly {
-		remedy = "'cudatrace info run.cudatrace' summarizes it"
+		remedy = "to summarize it: cudatrace info run.cudatrace"
 	}
 	if want := "cudatrace: " + why + "; the log is whole: run.cudatrace; " + remedy + "\n"; cmd.stderr.String() != want {
 		t.Errorf("said %q, want %q", &cmd.stderr, want)

@@ -93,7 +93,8 @@ func runConvert(c *cli.Context, con *console.Console) error {
 	if err != nil {
 		return err
 	}
-	return verdicts(con, logs, all, o.Format)
+	aboutLogs(con, logs, all, o.Format)
+	return verdicts(con, logs, all)
 }
 
 // outputName is where what a command makes of logs goes.
@@ -179,11 +180,7 @@ func made(con *console.Console, logs []convert.Log, done outfile.Done, slices ui
 		return
 	}
 	con.Sayf("%s: %s", done.Path, traceSize(done.Path, slices))
-	var names []string
-	for _, l := range logs {
-		names = append(names, l.Name)
-	}
-	if words := tooLarge(slices, strings.Join(names, " ")); words != "" {
+	if words := tooLarge(slices, logArgs(logs)...); words != "" {
 		con.Say(words)
 	}
 }
@@ -345,9 +342,8 @@ func sameLog(logs []string) string {
 	return ""
 }
 
-// verdicts says of each log what was left out of the trace and what the log lacks.
-func verdicts(con *console.Console, logs []convert.Log, all []convert.Summary, f *convert.Format) error {
-	var failed error
+// aboutLogs says what was left out of the logs, how their clocks are aligned, and which ranks are not among them.
+func aboutLogs(con *console.Console, logs []convert.Log, all []convert.Summary, f *convert.Format) {
 	if words := collectives(all[0].Collectives, all[0].LeftOut != nil); words != "" {
 		con.Say(words)
 	}
@@ -358,12 +354,16 @@ func verdicts(con *console.Console, logs []convert.Log, all []convert.Summary, f
 	}
 	aligned.say(con, "")
 	left.say(con, " each")
+	sayRoster(con, logs, all)
+}
+
+// verdicts says what the logs lack, and whether one is damaged.
+func verdicts(con *console.Console, logs []convert.Log, all []convert.Summary) (failed error) {
 	for i, sum := range all {
 		if err := verdict(con, logs[i].Name, sum); err != nil {
 			failed = err
 		}
 	}
-	sayRoster(con, logs, all)
 	return failed
 }
 

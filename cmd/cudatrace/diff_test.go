@@ -288,7 +288,7 @@ func TestDiffOfRanks(t *testing.T) {
 		t.Fatalf("%+v", all)
 	}
 	first := all.Ranks[0]
-	if was, is := first["base_awaited_ns"].(float64), first["new_awaited_ns"].(float64); first["name"] != "rank 5" || is < was+7*80*8e6*0.9 || !strings.Contains(first["verdict"].(string), "awaited longer") {
+	if was, is := first["base_awaited_ns"].(float64), first["new_awaited_ns"].(float64); first["name"] != "rank 5" || is < was+7*80*8e6*0.9 || !strings.Contains(first["verdict"].(string), "others wait longer") {
 		t.Errorf("%v", first)
 	}
 	if back := print(now, base); !strings.Contains(back, "warning: BASE has a straggler that NEW has not: rank 5 computes ") {
@@ -303,7 +303,7 @@ func TestDiffOfRanks(t *testing.T) {
 func TestDiffStepTimeFirst(t *testing.T) {
 	t.Parallel()
 	logs := gpuLogs([]string{"ranks/straggler-rank3", "ranks/loader-rank3"})
-	for significance, how := range map[string]string{"1%": "not judged", "none": "slower"} {
+	for significance, how := range map[string]string{"1%": "significance unknown", "none": "slower"} {
 		var stdout, stderr bytes.Buffer
 		if code := run(append([]string{"cudatrace", "diff", "--significance", significance}, logs...), &stdout, &stderr); code != 0 {
 			t.Fatalf("exit code %d: %s", code, &stderr)
@@ -327,7 +327,7 @@ func TestDiffNoisyRanges(t *testing.T) {
 	if code := run(append([]string{"cudatrace", "diff"}, logs...), &stdout, &stderr); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
-	if text := stdout.String(); strings.Contains(text, "beyond") || !strings.Contains(text, "one run a side: the noise from run to run is not known") {
+	if text := stdout.String(); strings.Contains(text, "beyond") || !strings.Contains(text, "one run a side: significance of times unknown") {
 		t.Error(text)
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"os"
 
@@ -26,9 +25,13 @@ func doctorCommand(con *console.Console) *cli.Command {
 			"3 if it gets part, 1 if it gets nothing, 2 for a wrong command line.",
 		Flags: []cli.Flag{
 			&cli.StringSliceFlag{Name: "pid", Aliases: []string{"p"}, Usage: "look at the running process `PID`"},
-			&cli.StringFlag{Name: "format", Value: "text", Usage: "`text|json`"},
+			formatFlag(""),
 		},
 		Action: func(c *cli.Context) error {
+			asJSON, err := wantsObject(c, "doctor")
+			if err != nil {
+				return err
+			}
 			o, err := doctorOptions(c)
 			if err != nil {
 				return usagef("doctor", "doctor: %v", err)
@@ -37,7 +40,7 @@ func doctorCommand(con *console.Console) *cli.Command {
 			if err != nil {
 				return err
 			}
-			return printReport(con, report, c.String("format"))
+			return printReport(con, report, asJSON)
 		},
 	}
 }
@@ -45,15 +48,13 @@ func doctorCommand(con *console.Console) *cli.Command {
 func doctorOptions(c *cli.Context) (doctor.Options, error) {
 	o := doctor.Options{Program: c.Args().First(), Env: os.Environ(), Folder: "."}
 	list, err := pids(c)
-	switch format := c.String("format"); {
+	switch {
 	case err != nil:
 		return o, err
 	case len(list) > 1:
 		return o, errors.New("--pid names one process")
 	case len(list) > 0 && c.Args().Present():
 		return o, errors.New("a program and --pid exclude each other")
-	case format != "text" && format != "json":
-		return o, errors.New("--format must be text or json")
 	case len(list) > 0:
 		o.PID = list[0]
 	}
@@ -61,11 +62,9 @@ func doctorOptions(c *cli.Context) (doctor.Options, error) {
 }
 
 // printReport prints a report and returns its exit code.
-func printReport(con *console.Console, r *doctor.Report, format string) error {
-	if format == "json" {
-		enc := json.NewEncoder(con.Text())
-		enc.SetIndent("", "  ")
-		if err := enc.Encode(r); err != nil {
+func printReport(con *console.Console, r *doctor.Report, asJSON bool) error {
+	if asJSON {
+		if err := printJSON(con, r); err != nil {
 			return err
 		}
 	} else {

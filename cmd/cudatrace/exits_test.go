@@ -204,6 +204,13 @@ func TestAttachedDeath(t *testing.T) {
 	if got != 0 || !strings.Contains(b.recording.stderr, "cudatrace: ended by SIGKILL; ") || b.Ended != "signal 9 (SIGKILL)" {
 		t.Errorf("exit code %d, ended by %q\n%s", got, b.Ended, b.recording.stderr)
 	}
+	lacks := fmt.Sprintf("only calls are recorded of longrun (%d), which 'cudatrace run --armed' did not start", program.Process.Pid)
+	before, _, _ := strings.Cut(b.recording.stderr, "Ctrl-C stops")
+	again := "start it anew: cudatrace run --armed " + program.Path + " " + long + "\n"
+	if !strings.Contains(before, lacks) || !strings.Contains(before, again) ||
+		strings.Contains(b.recording.stderr, "every kernel") || strings.Contains(b.recording.stderr, "findings") {
+		t.Errorf("what it lacks is not said before, or offered afterwards:\n%s", b.recording.stderr)
+	}
 }
 
 // TestExitsWithoutProbes ends programs where calls come from CUPTI. The ways that the injected library sees by itself

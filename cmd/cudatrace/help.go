@@ -26,7 +26,7 @@ func helpCommand(con *console.Console) *cli.Command {
 			case name == "":
 				return printHelp(con, appHelp(c.App))
 			case c.App.Command(name) == nil:
-				return noCommand(c.App, name)
+				return noHelp(c.App, name)
 			}
 			return printHelp(con, commandHelp(c.App.Command(name)))
 		},

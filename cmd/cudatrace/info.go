@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
@@ -21,16 +20,18 @@ import (
 	"github.com/cudatrace/cudatrace/record/ranks"
 )
 
+const infoName = "info"
+
 func infoCommand(con *console.Console) *cli.Command {
 	return &cli.Command{
-		Name:      "info",
+		Name:      infoName,
 		Usage:     "summarize logs",
 		ArgsUsage: "LOG...",
 		UsageText: "cudatrace info LOG... [--format text|json]\n\nExample: cudatrace info app.cudatrace --format json | jq .kernels\nExample: cudatrace info rank*.cudatrace",
 		Description: "Prints the program, host, GPUs, versions, duration, counts and losses. Of several logs it also says how " +
 			"their clocks are aligned in one trace. A LOG of - is standard input. docs/info.md documents the JSON, of which each log has an object.",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "format", Value: "text", Usage: "`text|json`: form of the output"},
+			formatFlag(""),
 		},
 		Action: func(c *cli.Context) error { return runInfo(c, con) },
 	}
@@ -39,16 +40,16 @@ func infoCommand(con *console.Console) *cli.Command {
 func runInfo(c *cli.Context, con *console.Console) error {
 	names := c.Args().Slice()
 	if len(names) == 0 {
-		return usagef("info", "info: no log given")
+		return usagef(infoName, "info: no log given")
 	}
 	if twice := sameLog(names); twice != "" {
-		return usagef("info", "info: %s is given twice", twice)
+		return usagef(infoName, "info: %s is given twice", twice)
 	}
-	format := c.String("format")
-	if format != "text" && format != "json" {
-		return usagef("info", "info: --format must be text or json, not %q", format)
+	asJSON, err := wantsObject(c, infoName)
+	if err != nil {
+		return err
 	}
-	logs, err := namedLogs("info", names)
+	logs, err := namedLogs(infoName, names)
 	if err != nil {
 		return err
 	}
@@ -58,7 +59,7 @@ func runInfo(c *cli.Context, con *console.Console) error {
 	}
 	var failed error
 	for i, sum := range all {
-		if err := printInfo(con, format, logs[i].Name, sum, len(logs) > 1); err != nil {
+		if err := printInfo(con, asJSON, logs[i].Name, sum, len(logs) > 1); err != nil {
 			return err
 		}
 		if err := verdict(con, logs[i].Name, sum); err != nil {
@@ -70,11 +71,9 @@ func runInfo(c *cli.Context, con *console.Console) error {
 }
 
 // printInfo prints the summary of a log, of several with its name.
-func printInfo(con *console.Console, format, name string, sum convert.Summary, several bool) error {
-	if format == "json" {
-		e := json.NewEncoder(con.Text())
-		e.SetIndent("", "  ")
-		return e.Encode(sum)
+func printInfo(con *console.Console, asJSON bool, name string, sum convert.Summary, several bool) error {
+	if asJSON {
+		return printJSON(con, sum)
 	}
 	var rows [][]string
 	if several {
@@ -378,7 +377,9 @@ func graphNodes(g *convert.GraphNodes) string {
 	if g == nil {
 		return ""
 	}
-	words := fmt.Sprintf("%s of %s pieces of work have their captured call", figures.Group(g.Named), figures.Group(g.Named+g.Before+g.Unseen+g.Unsure))
+	all := g.Named + g.Before + g.Unseen + g.Unsure
+	words := fmt.Sprintf("%s of %s GPU operations in graphs have the call that captured them",
+		figures.Group(g.Named), figures.Group(all))
 	for _, lack := range []struct {
 		n   uint64
 		why timeline.Uncaptured

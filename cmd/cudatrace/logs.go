@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -17,6 +18,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/output"
 	"github.com/cudatrace/cudatrace/record"
 	"github.com/cudatrace/cudatrace/record/errno"
+	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/invoker"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -64,6 +66,27 @@ func logsIn(con *console.Console, command string, names []string) (logs []string
 	return logs, nil
 }
 
+// logArgs are the arguments by which a command line names logs: the folder of many, if it has no others.
+func logArgs(logs []convert.Log) (names []string) {
+	const many = 4
+	var paths []string
+	for _, l := range logs {
+		if l.Name == inputName {
+			l.Name = stdio
+		}
+		names, paths = append(names, l.Name), append(paths, filepath.Clean(l.Name))
+	}
+	if len(logs) <= many {
+		return names
+	}
+	folder := filepath.Dir(names[0])
+	all, _, err := filesIn(folder, []string{record.LogSuffix})
+	if err != nil || !slices.Equal(all, slices.Sorted(slices.Values(paths))) {
+		return names
+	}
+	return []string{folder}
+}
+
 // namedLog is the log that an argument names.
 func namedLog(command, name string) (convert.Log, error) {
 	if name != stdio {
@@ -84,7 +107,8 @@ func notLog(name string, err error) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%w%s", err, cmp.Or(offer(name, record.LogSuffix), unfinished(name), unfinished(name+record.LogSuffix)))
 	case errors.Is(err, tracelog.ErrNotLog) && strings.HasSuffix(name, record.TraceSuffix):
-		return fmt.Errorf("%w but a trace: 'cudatrace open' shows it; its log is %s", err, strings.TrimSuffix(name, record.TraceSuffix)+record.LogSuffix)
+		log, see := strings.TrimSuffix(name, record.TraceSuffix)+record.LogSuffix, figures.Shell("cudatrace", openName, name)
+		return fmt.Errorf("%w but a trace, and its log is %s; to see it: %s", err, log, see)
 	}
 	return err
 }
@@ -107,20 +131,23 @@ func unfinished(log string) string {
 	for _, f := range files {
 		if strings.HasPrefix(f.Name(), begin) && f.Type().IsRegular() {
 			name := folder + f.Name()
-			return fmt.Sprintf("; its recorder was killed, or still runs, and left %s: name that file, or make a log of it with 'cudatrace repair %s -o %s'", name, name, log)
+			return fmt.Sprintf("; its recorder was killed, or still runs, and left %s: name that file, or make a log of it: %s",
+				name, figures.Shell("cudatrace", repairName, name, "-o", log))
 		}
 	}
 	return ""
 }
+
+// inputName is what messages call the log on standard input.
+const inputName = "standard input"
 
 // standardInput is where a log named - comes from.
 var standardInput = os.Stdin
 
 // inputLog is the log on an open file.
 func inputLog(f *os.File) (convert.Log, error) {
-	const name = "standard input"
-	f, size, err := seekable(f, name)
-	return openLog(f, size, name), err
+	f, size, err := seekable(f, inputName)
+	return openLog(f, size, inputName), err
 }
 
 // openLog is the log that is the first size bytes of an open file.

@@ -4,7 +4,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -73,16 +72,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return 0
 	}
-	var code exitCode
-	if errors.As(err, &code) {
-		return int(code)
-	}
-	con.Error(err)
-	var usage usageError
-	if errors.As(err, &usage) {
-		return exitUsage
-	}
-	return exitFailure
+	return fail(con, err, wantsJSON(app, args))
 }
 
 func runCommand(con *console.Console, app *cli.App, args []string) error {
@@ -103,7 +93,7 @@ type exitCode int
 func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
 
 // coloured are the commands whose output has bold and colour on a terminal.
-var coloured = []string{recordName, statsName, diffName, "info", "doctor"}
+var coloured = []string{recordName, statsName, diffName, infoName, "doctor"}
 
 func newApp(con *console.Console) *cli.App {
 	app := &cli.App{
@@ -127,13 +117,7 @@ func newApp(con *console.Console) *cli.App {
 			completionCommand(con), manCommand(con), versionCommand(con), helpCommand(con),
 		},
 		ExitErrHandler: func(*cli.Context, error) {}, // run decides
-		Action: func(c *cli.Context) error {
-			if name := c.Args().First(); name != "" {
-				return noCommand(c.App, name)
-			}
-			return printHelp(con, appHelp(c.App))
-		},
-		CommandNotFound: nil,
+		Action:         func(c *cli.Context) error { return printHelp(con, appHelp(c.App)) },
 	}
 	for _, c := range app.Commands {
 		name := c.Name

@@ -281,7 +281,8 @@ func convertToOpen(stop *stopped, con *console.Console, log convert.Log, o conve
 		if words := tooLarge(all[0].Slices, log.Name); words != "" {
 			con.Say(words)
 		}
-		t.verdict = verdicts(con, []convert.Log{log}, all, convert.Formats[0])
+		aboutLogs(con, []convert.Log{log}, all, convert.Formats[0])
+		t.verdict = verdicts(con, []convert.Log{log}, all)
 	}
 	return t, err
 }

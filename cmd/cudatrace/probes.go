@@ -17,15 +17,19 @@ import (
 
 func probesCommand(con *console.Console) *cli.Command {
 	return &cli.Command{
-		Name:      "probes",
-		Usage:     "list the functions that can be recorded and mark those that would be",
-		UsageText: "cudatrace probes [--api minimal|default|all] [--probe GLOB] [--no-probe GLOB]\ncudatrace probes --gpu-metrics\n\nExample: cudatrace probes --api minimal --probe 'cudaMalloc*'",
+		Name:  "probes",
+		Usage: "list the functions that can be recorded and mark those that would be",
+		UsageText: "cudatrace probes [--api minimal|default|all] [--probe GLOB] [--no-probe GLOB]\n" +
+			"cudatrace probes --gpu-metrics\n\n" +
+			"Example: cudatrace probes --api minimal --probe 'cudaMalloc*'",
 		Description: "A + marks the functions that 'record' with the same options would record. Functions that " +
 			"create GPU work are probed in the driver; all others in the runtime, and those marked " +
 			"(no runtime) in the driver of a program that has no runtime.\n" +
 			"With --gpu-metrics it lists the metrics that PM sampling finds on this machine's GPUs, and how many passes each " +
 			"needs alone. Metrics that need one pass can be sampled; a + marks the default set of 'record --gpu-metrics'.",
-		Flags: append([]cli.Flag{apiFlag(""), &cli.BoolFlag{Name: gpuMetricsFlag, Usage: "list metrics of GPUs instead"}}, globFlags("")...),
+		Flags: append([]cli.Flag{
+			apiFlag(""), &cli.BoolFlag{Name: gpuMetricsFlag, Usage: "list metrics of GPUs instead"}, formatFlag(""),
+		}, globFlags("")...),
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
 				return usagef("probes", "probes takes no arguments")
@@ -33,8 +37,12 @@ func probesCommand(con *console.Console) *cli.Command {
 			if c.Bool(gpuMetricsFlag) && isSet(c, "api", "probe", "no-probe") {
 				return usagef("probes", "probes: --gpu-metrics lists no functions: --api, --probe and --no-probe do not apply")
 			}
+			asJSON, err := wantsObject(c, "probes")
+			if err != nil {
+				return err
+			}
 			if c.Bool(gpuMetricsFlag) {
-				return listGPUMetrics(con)
+				return listGPUMetrics(con, asJSON)
 			}
 			if text := slices.Concat(c.StringSlice("probe"), c.StringSlice("no-probe")); slices.ContainsFunc(text, pattern.IsFunctions) {
 				return usagef("probes", "probes: it lists functions of CUDA: FILE:GLOB is for 'cudatrace record', which looks at the files that the program loads")
@@ -42,6 +50,9 @@ func probesCommand(con *console.Console) *cli.Command {
 			chosen, err := chosenFunctions(c)
 			if err != nil {
 				return usagef("probes", "probes: %v", err)
+			}
+			if asJSON {
+				return printJSON(con, probesJSON{jsonVersion, functionObjects(chosen), []gpuJSON{}})
 			}
 			printProbes(con, chosen)
 			return nil
@@ -100,6 +111,15 @@ func chosenFunctions(c *cli.Context) ([]*cudaapi.Function, error) {
 	return chosen, err
 }
 
+// functionObjects are the functions that can be recorded.
+func functionObjects(chosen []*cudaapi.Function) (list []functionJSON) {
+	for _, f := range cudaapi.Functions(cudaapi.All) {
+		is := slices.ContainsFunc(chosen, func(c *cudaapi.Function) bool { return c.ID == f.ID })
+		list = append(list, functionJSON{f.Name, f.Library.String(), f.Fallback, string(f.Category), cudaapi.ArgSpec(f), is})
+	}
+	return list
+}
+
 func printProbes(con *console.Console, chosen []*cudaapi.Function) {
 	is := make(map[cudaapi.ID]bool, len(chosen))
 	for _, f := range chosen {
@@ -120,10 +140,13 @@ func printProbes(con *console.Console, chosen []*cudaapi.Function) {
 }
 
 // listGPUMetrics prints the metrics that GPUs have.
-func listGPUMetrics(con *console.Console) error {
+func listGPUMetrics(con *console.Console, asJSON bool) error {
 	lists, err := record.ListGPUMetrics()
 	if err != nil {
 		return fmt.Errorf("metrics cannot be listed: %w", err)
+	}
+	if asJSON {
+		return printJSON(con, probesJSON{jsonVersion, []functionJSON{}, gpuObjects(lists)})
 	}
 	for i, list := range lists {
 		if i > 0 {
@@ -133,6 +156,19 @@ func listGPUMetrics(con *console.Console) error {
 		con.Table(metricRows(list.Metrics))
 	}
 	return nil
+}
+
+// gpuObjects are the metrics that GPUs have.
+func gpuObjects(lists []gpumetrics.GPUList) (list []gpuJSON) {
+	for _, of := range lists {
+		g := gpuJSON{figures.UUID(of.UUID), []metricJSON{}}
+		for _, m := range of.Metrics {
+			name, isDefault := gpumetrics.Default(m.Name)
+			g.Metrics = append(g.Metrics, metricJSON{name, m.Passes, isDefault})
+		}
+		list = append(list, g)
+	}
+	return list
 }
 
 // metricRows are the lines of metrics: those of the default set first, then those that can be sampled.

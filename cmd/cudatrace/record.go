@@ -96,6 +96,7 @@ func recordFlags() []cli.Flag {
 		&cli.StringFlag{Category: limitGroup, Name: "memory-limit", Value: "64M", Usage: "take at most `BYTES` of memory in each process, 1M or more"},
 		&cli.StringFlag{Category: limitGroup, Name: callBufferFlag, Value: "64M", Usage: "hold at most `BYTES` of unwritten calls in kernel memory, 64K to 1G"},
 		&cli.BoolFlag{Category: outputGroup, Name: "quiet", Aliases: []string{"q"}, Usage: "print problems only, no summary"},
+		formatFlag(outputGroup),
 		&cli.BoolFlag{Category: outputGroup, Name: "no-convert", Usage: "write only the log, no trace"},
 		&cli.BoolFlag{Category: outputGroup, Name: liveFlag, Usage: "show meanwhile what 'cudatrace top' shows"},
 		&cli.BoolFlag{Category: outputGroup, Name: "open", Usage: "then open the trace in Perfetto's UI, as 'cudatrace open' does"},
@@ -146,13 +147,14 @@ func topCommand(con *console.Console) *cli.Command {
 		}
 	}
 	return top.Command(con, top.Host{
-		Usage: commandUsage(top.Name),
+		Usage: commandUsage(top.Name), Write: writef,
 		Exit:  func(code int) error { return exitCode(code) },
 		Flags: flags, Nothing: sayNothing,
 		Options: func(c *cli.Context) (record.Options, error) {
 			o, err := recordOptions(c)
 			if wrong := (usageError{}); errors.As(err, &wrong) {
-				err = usageError{strings.NewReplacer("record: ", "top: ", "help record", "help top").Replace(wrong.msg)}
+				wrong.msg = strings.NewReplacer("record: ", "top: ", "help record", "help top").Replace(wrong.msg)
+				err = wrong
 			}
 			return o, err
 		},
@@ -162,6 +164,9 @@ func topCommand(con *console.Console) *cli.Command {
 func runRecord(c *cli.Context, con *console.Console) error {
 	o, err := recordOptions(c)
 	if err != nil {
+		return err
+	}
+	if _, err := wantsObject(c, recordName); err != nil {
 		return err
 	}
 	o.Say = con.Say
@@ -178,13 +183,8 @@ func runRecord(c *cli.Context, con *console.Console) error {
 		res, err = record.Run(o)
 	}
 	finish()
-	var start *record.StartError
-	switch {
-	case errors.As(err, &start):
-		o.Say(start.Error())
-		return exitCode(start.Code)
-	case err != nil:
-		return err
+	if err != nil {
+		return asProgram(err)
 	}
 	if res.Runs() && !c.Bool("quiet") {
 		con.Sayf("the recording has ended; %s runs on", filepath.Base(o.Program))
@@ -238,7 +238,7 @@ func recordOptions(c *cli.Context) (record.Options, error) {
 	case len(o.PIDs) == 0 && o.Program == "":
 		return o, usagef(recordName, "record: no program and no -p PID given")
 	case c.String("output") == stdio:
-		return o, usagef(recordName, "record: -o must name files, not standard output: that is the program's; convert the log with 'cudatrace convert LOG -o -'")
+		return o, usagef(recordName, "record: -o must name files, not standard output: that is the program's")
 	case len(o.Run) > maxRun, c.IsSet(runFlag) && o.Run == "":
 		return o, usagef(recordName, "record: the name of --run must have 1 to %d bytes", maxRun)
 	case len(o.PIDs) > 0 && o.Program != "":
@@ -248,7 +248,7 @@ func recordOptions(c *cli.Context) (record.Options, error) {
 	case len(o.PIDs) > 0 && c.IsSet(ranksFlag):
 		return o, usagef(recordName, "record: -p records the processes that it names: --ranks does not apply")
 	case len(o.PIDs) > 0 && isSet(c, "gpu", "memory-limit", "wait"):
-		return o, usagef(recordName, "record: -p records calls, and GPU work of armed processes as it is by default: --gpu, --memory-limit and --wait do not apply")
+		return o, usagef(recordName, "record: -p records calls, and GPU work of what 'cudatrace run --armed' started: --gpu, --memory-limit and --wait do not apply")
 	case c.Bool("from-start") && !isSet(c, "duration", "delay"):
 		return o, usagef(recordName, "record: --from-start says from when -d and --delay count: give one of them")
 	case c.Bool("from-start") && len(o.PIDs) > 0:
@@ -301,7 +301,7 @@ func recordRange(c *cli.Context, o *record.Options) (err error) {
 }
 
 // aboutOutput are the options that say nothing of what is recorded.
-var aboutOutput = []string{"output", "quiet", "no-convert", liveFlag}
+var aboutOutput = []string{"output", "quiet", "format", "no-convert", liveFlag}
 
 // givenOptions are the options of the command line that say what is recorded, with their long names.
 func givenOptions(c *cli.Context) string {
@@ -522,7 +522,7 @@ func notOpened(con *console.Console, trace string, err error) {
 	if code := exitCode(0); errors.As(err, &code) {
 		return // a person ended it
 	}
-	con.Sayf("%v; the trace is whole: 'cudatrace open %s' opens it", err, trace)
+	con.Sayf("%v; the trace is whole; to open it: %s", err, figures.Shell("cudatrace", openName, trace))
 }
 
 // conclude makes the trace, returns its path, "" without one, and prints the summary. A failure here
@@ -531,8 +531,12 @@ func conclude(con *console.Console, c *cli.Context, o record.Options, res record
 	if res.Lost {
 		return "" // it was said
 	}
+	asJSON := c.String("format") == formatJSON
 	if res.Log == "" {
-		if res.Unseen != "" || !c.Bool("quiet") {
+		switch said := res.Unseen != "" || !c.Bool("quiet"); {
+		case said && asJSON:
+			sayNothing(func(why string) { sayRecorded(con, o, res, recordedJSON{Nothing: why}) }, o, res)
+		case said:
 			sayNothing(o.Say, o, res)
 		}
 		return ""
@@ -547,14 +551,16 @@ func conclude(con *console.Console, c *cli.Context, o record.Options, res record
 	summaryOnly := c.Bool("no-convert")
 	made, trace, err := finishTrace(res, summaryOnly, signals)
 	if failure := conversionFailure(""); errors.As(err, &failure) && !summaryOnly { // on a full disk there is a summary all the same
-		o.Say(fmt.Sprintf("%v; 'cudatrace convert %s -o FOLDER/NAME%s' makes it where there is room", err, res.Log, record.TraceSuffix))
+		base := filepath.Base(strings.TrimSuffix(res.Log, record.LogSuffix))
+		o.Say(fmt.Sprintf("%v; to make it where there is room: %s", err,
+			figures.Shell("cudatrace", convertName, res.Log, "-o", "FOLDER/"+base+record.TraceSuffix)))
 		summaryOnly = true
 		made, trace, err = finishTrace(res, summaryOnly, signals)
 	}
 	if err != nil {
-		remedy := fmt.Sprintf("'cudatrace convert %s' makes the trace", res.Log)
+		remedy := "to make the trace: " + figures.Shell("cudatrace", convertName, res.Log)
 		if summaryOnly {
-			remedy = fmt.Sprintf("'cudatrace info %s' summarizes it", res.Log)
+			remedy = "to summarize it: " + figures.Shell("cudatrace", infoName, res.Log)
 		}
 		o.Say(fmt.Sprintf("%v; %s: %s; %s", err, wholeness(&res), res.Log, remedy))
 		return ""
@@ -565,9 +571,12 @@ func conclude(con *console.Console, c *cli.Context, o record.Options, res record
 	if trace.path != "" {
 		files = append([]madeFile{trace}, files...)
 	}
-	if !c.Bool("quiet") {
+	switch {
+	case !c.Bool("quiet") && asJSON:
+		sayRecorded(con, o, res, recordedObject(made, res.Log, trace.path))
+	case !c.Bool("quiet"):
 		printSummary(con, made.Summary, made.First, files)
-	} else if !made.Summary.Complete {
+	case !made.Summary.Complete:
 		for _, why := range made.Summary.Reasons {
 			o.Say("not complete: " + why)
 		}

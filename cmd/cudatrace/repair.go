@@ -14,20 +14,28 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
+const repairName = "repair"
+
 func repairCommand(con *console.Console) *cli.Command {
 	return &cli.Command{
-		Name:      "repair",
+		Name:      repairName,
 		Usage:     "recover the intact records of a damaged log",
 		ArgsUsage: "LOG",
-		UsageText: "cudatrace repair LOG [-o OUT]\n\nExample: cudatrace repair app.cudatrace.partial-4711 -o app.cudatrace",
+		UsageText: "cudatrace repair LOG [-o OUT] [--format text|json]\n\n" +
+			"Example: cudatrace repair app.cudatrace.partial-4711 -o app.cudatrace",
 		Description: "Copies every intact block of a log that was cut off, damaged, or left behind by a recorder that " +
 			"was killed. OUT says that it was repaired. LOG itself is not changed.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the repaired log to `OUT` (default: the log's name with .repaired" + record.LogSuffix + ", with a number if it is taken)"},
+			formatFlag(""),
 		},
 		Action: func(c *cli.Context) error {
+			asJSON, err := wantsObject(c, repairName)
+			if err != nil {
+				return err
+			}
 			if c.Args().First() == stdio {
-				return usagef("repair", "repair: LOG must be a file, not standard input")
+				return usagef(repairName, "repair: LOG must be a file, not standard input")
 			}
 			input, err := oneLog(c)
 			if err != nil {
@@ -36,13 +44,16 @@ func repairCommand(con *console.Console) *cli.Command {
 			log, out := input.Name, c.String("output")
 			switch {
 			case out == stdio:
-				return usagef("repair", "repair: -o must name a file, not standard output")
+				return usagef(repairName, "repair: -o must name a file, not standard output")
 			case out == "":
 				out = strings.TrimSuffix(log, record.LogSuffix) + ".repaired" + record.LogSuffix
 			}
 			done, path, err := repairFile(log, out, c.IsSet("output"))
 			if err != nil {
 				return err
+			}
+			if asJSON {
+				return printJSON(con, repairedObject(log, path, done))
 			}
 			repaired(con, log, path, done)
 			return nil
@@ -82,6 +93,18 @@ func repairFile(log, out string, named bool) (done *tracelog.Repair, path string
 		return nil, "", errors.Join(err, f.Discard())
 	}
 	return done, where.Path, nil
+}
+
+// repairedObject is the JSON of a repair.
+func repairedObject(log, out string, done *tracelog.Repair) repairedJSON {
+	r := repairedJSON{
+		Version: jsonVersion, Log: log, Output: out, Faults: done.Damage.Count, Damage: []string{},
+		Records: done.Records, Blocks: done.Blocks, Dropped: done.Dropped, Missing: done.Missing,
+	}
+	for _, err := range done.Damage.Errors {
+		r.Damage = append(r.Damage, err.Error())
+	}
+	return r
 }
 
 // repaired says how much was kept and how much was dropped.

@@ -80,7 +80,8 @@ func runReport(c *cli.Context, con *console.Console) error {
 	if err := writeReport(con, out, c.IsSet("output"), content); err != nil {
 		return err
 	}
-	return verdicts(con, logs, all, convert.Formats[0])
+	aboutLogs(con, logs, all, convert.Formats[0])
+	return verdicts(con, logs, all)
 }
 
 // readReport reads the logs: once for everything, and once for the part that is drawn by itself.
@@ -93,7 +94,17 @@ func readReport(con *console.Console, logs []convert.Log) (*report.Report, []con
 		return nil, nil, err
 	}
 	describeReport(r, logs, all)
-	r.Tables = r.Overview.Stats.Tables(statsFacts(logs, all))
+	facts := statsFacts(logs, all)
+	var args []string // without their folders, which are nobody's business
+	for _, name := range logArgs(logs) {
+		args = append(args, filepath.Base(name))
+	}
+	facts.Logs = figures.Shell(args...)
+	r.Stats = "cudatrace stats " + facts.Logs
+	if r.Open = "cudatrace open " + facts.Logs; len(logs) > 1 {
+		r.Open = "cudatrace convert " + facts.Logs + " -o all.pftrace"
+	}
+	r.Tables = r.Overview.Stats.Tables(facts)
 	if r.Part = r.Typical(); r.Part == nil {
 		return r, all, nil
 	}

@@ -44,7 +44,7 @@ func statsCommand(con *console.Console) *cli.Command {
 		}, slices.Concat(findingFlags(), filterFlags(), []cli.Flag{
 			&cli.BoolFlag{
 				Category: partGroup, Name: "with-startup",
-				Usage: "count the start-up, too, where tables are of the steady state (docs/findings.md)",
+				Usage: "count the start-up, too, where tables are of the time after it (docs/findings.md)",
 			},
 			&cli.BoolFlag{Category: partGroup, Name: "clip", Usage: "with --from, --to or --steps: of what crosses a limit count only the part within it (default: all of it)"},
 		})...),
@@ -121,10 +121,12 @@ func runStats(c *cli.Context, con *console.Console) error {
 	if err != nil {
 		return err
 	}
+	damage := verdicts(con, logs, all) // first: it is why figures are missing
 	if err := o.print(con, sink, logs, all); err != nil {
 		return err
 	}
-	return verdicts(con, logs, all, convert.Formats[0])
+	aboutLogs(con, logs, all, convert.Formats[0])
+	return damage
 }
 
 // readStatsOptions reads the options.
@@ -353,7 +355,9 @@ func statsHead(logs []convert.Log, all []convert.Summary) []table.Member {
 
 // statsFacts says what no log has.
 func statsFacts(logs []convert.Log, all []convert.Summary) stats.Facts {
-	f := stats.Facts{Callers: "callers were not recorded", Python: "the log has no Python frames: docs/calls.md says when there are none", Memory: all[0].NoMemory, Broken: broken(logs, all)}
+	f := stats.Facts{Logs: figures.Shell(logArgs(logs)...), Callers: "callers were not recorded",
+		Python: "the log has no Python frames: docs/calls.md says when there are none", Memory: all[0].NoMemory,
+		Broken: broken(logs, all)}
 	recorded := false // GPU work of a process
 	for i := range all {
 		f.Filtered = f.Filtered || all[i].LeftOut != nil
@@ -463,7 +467,7 @@ const findingGroup = "What is worth a finding"
 // findingFlags are the flags of the thresholds of findings.
 func findingFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Category: findingGroup, Name: "min-cost", Value: "1%", Usage: "least cost, as a `SHARE` of the steady state of the process"},
+		&cli.StringFlag{Category: findingGroup, Name: "min-cost", Value: "1%", Usage: "least cost, as a `SHARE` of the time after the start-up of the process"},
 		&cli.StringFlag{Category: findingGroup, Name: "min-gap", Value: "1ms", Usage: "a GPU that is idle for a shorter `TIME` is no gap"},
 		&cli.StringFlag{Category: findingGroup, Name: "min-repeats", Value: "20", Usage: "least `NUMBER` of times for what a loop does"},
 		&cli.StringFlag{Category: findingGroup, Name: "min-kernels", Value: "1000", Usage: "least `NUMBER` of kernels for a CUDA graph"},

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -26,7 +25,7 @@ func stuckCommand(con *console.Console) *cli.Command {
 		Name:      stuckName,
 		Usage:     "say what a process that does not go on waits for",
 		ArgsUsage: "[-p PID...] | FILE...",
-		UsageText: "cudatrace stuck [--format text|json] [-p PID...]\ncudatrace stuck FILE...\n\n" +
+		UsageText: "cudatrace stuck [--format text|json] [-p PID...]\ncudatrace stuck [--format text|json] FILE...\n\n" +
 			"Example: cudatrace stuck\n" +
 			"Example: cudatrace stuck -p $(pgrep -f train.py)\n" +
 			"Example: cudatrace stuck --format json -p PID >rank3.json\n" +
@@ -37,18 +36,19 @@ func stuckCommand(con *console.Console) *cli.Command {
 			"3 if one is, 1 if one cannot be looked at, 2 for a wrong command line. docs/stuck.md explains the verdicts.",
 		Flags: []cli.Flag{
 			&cli.StringSliceFlag{Name: "pid", Aliases: []string{"p"}, Usage: "look at the running process `PID`; further ones may follow"},
-			&cli.StringFlag{Name: "format", Value: "text", Usage: "`text|json`"},
+			formatFlag(""),
 		},
 		Action: func(c *cli.Context) error { return lookForStuck(c, con) },
 	}
 }
 
 func lookForStuck(c *cli.Context, con *console.Console) error {
+	asJSON, err := wantsObject(c, stuckName)
+	if err != nil {
+		return err
+	}
 	if len(c.StringSlice("pid")) == 0 && c.Args().Present() {
-		if c.IsSet("format") {
-			return usagef(stuckName, "stuck: --format is for processes; FILE was printed already")
-		}
-		return joinStuck(con, c.Args().Slice())
+		return joinStuck(con, c.Args().Slice(), asJSON)
 	}
 	list, err := stuckPIDs(c)
 	if err != nil {
@@ -58,10 +58,8 @@ func lookForStuck(c *cli.Context, con *console.Console) error {
 	if err != nil {
 		return err
 	}
-	if c.String("format") == "json" {
-		enc := json.NewEncoder(con.Text())
-		enc.SetIndent("", "  ")
-		if err := enc.Encode(report); err != nil {
+	if asJSON {
+		if err := printJSON(con, report); err != nil {
 			return err
 		}
 	} else {
@@ -100,7 +98,7 @@ func lookAt(list []int) (report *stuck.Report, err error) {
 }
 
 // joinStuck joins reports of ranks.
-func joinStuck(con *console.Console, files []string) error {
+func joinStuck(con *console.Console, files []string, asJSON bool) error {
 	var reports []*stuck.Report
 	for _, path := range files {
 		r, err := stuck.ReadFile(path)
@@ -113,6 +111,19 @@ func joinStuck(con *console.Console, files []string) error {
 	if err != nil {
 		return err
 	}
+	if asJSON {
+		err = printJSON(con, p)
+	} else {
+		printProgram(con, p)
+	}
+	if err == nil && p.Verdict.Outcome == stuck.Stuck {
+		err = exitCode(exitStuck)
+	}
+	return err
+}
+
+// printProgram prints what the ranks of a program wait for.
+func printProgram(con *console.Console, p *stuck.Program) {
 	con.Print("%s: %s", outcomeText(p.Verdict.Outcome), p.Verdict.Text)
 	con.Print("")
 	rows := [][]string{{"  rank", "host", "process", "outcome", "main thread", "where", "collective"}}
@@ -130,10 +141,6 @@ func joinStuck(con *console.Console, files []string) error {
 	for _, note := range p.Notes {
 		con.Print("  %s", note)
 	}
-	if p.Verdict.Outcome == stuck.Stuck {
-		return exitCode(exitStuck)
-	}
-	return nil
 }
 
 // collectiveText is the collective that a process entered last.
@@ -156,11 +163,8 @@ func collectiveText(r *stuck.Recorded) string {
 // stuckPIDs reads the processes to look at: those of --pid, and the numbers behind it, as pgrep prints them.
 func stuckPIDs(c *cli.Context) ([]int, error) {
 	list, err := pids(c)
-	switch format := c.String("format"); {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case format != "text" && format != "json":
-		return nil, errors.New("--format must be text or json")
 	}
 	for _, word := range c.Args().Slice() {
 		n, err := strconv.ParseInt(word, 10, 32)

@@ -228,7 +228,7 @@ func TestStuckFiles(t *testing.T) {
 	if said, code := outputOf(exec.Command("cudatrace", "stuck", filepath.Join(dir, "none"))); code != exitFailure || !strings.Contains(said, "none cannot be opened: ") {
 		t.Error(said)
 	}
-	for _, args := range [][]string{{"-p", "x"}, {"-p", "1", "two"}, {"--format", "xml", "-p", "1"}, {"--format", "json", "file"}} {
+	for _, args := range [][]string{{"-p", "x"}, {"-p", "1", "two"}, {"--format", "xml", "-p", "1"}, {"--format", "xml", "file"}} {
 		if said, code := outputOf(exec.Command("cudatrace", append([]string{"stuck"}, args...)...)); code != exitUsage {
 			t.Errorf("%q: exit code %d, %s", args, code, said)
 		}

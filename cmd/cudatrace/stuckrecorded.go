@@ -99,7 +99,7 @@ func findRecorders() (list []recorder, notes []string) {
 		case err == nil && isRecord:
 			notes = append(notes, fmt.Sprintf("what process %d (cudatrace) records was not looked at: it is in another PID namespace (run stuck in its container)", pid))
 		case errors.Is(err, fs.ErrPermission) && isRecord:
-			notes = append(notes, fmt.Sprintf("what process %d (cudatrace) records was not looked at: it belongs to another user (run with sudo)", pid))
+			notes = append(notes, "what a recorder records was not looked at: "+procfs.Forbidden(pid))
 		}
 	}
 	return list, notes

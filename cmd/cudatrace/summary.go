@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -67,11 +66,15 @@ func printSummary(con *console.Console, s convert.Summary, first firstLook, file
 		con.Item("look first", first.Finding)
 		con.Item("try", first.Try)
 	}
+	tables, slices := "tables, and all findings", "every call and every kernel, in the browser"
+	if s.Kernels+s.Copies+s.Memsets == 0 { // GPU work was not recorded
+		tables, slices = "tables of calls", "every call, in the browser"
+	}
 	var rows, next [][]string
 	for _, f := range files {
-		size, command := fileSize(f.path), []string{"cudatrace stats " + shellWord(f.path), "tables, and all findings"}
+		size, command := fileSize(f.path), []string{figures.Shell("cudatrace", statsName, f.path), tables}
 		if strings.HasSuffix(f.path, record.TraceSuffix) {
-			size, command = traceSize(f.path, s.Slices), []string{"cudatrace open " + shellWord(f.path), "every call and every kernel, in the browser"}
+			size, command = traceSize(f.path, s.Slices), []string{figures.Shell("cudatrace", openName, f.path), slices}
 		}
 		if f.replaced {
 			size += "; replaces the file that was there"
@@ -80,17 +83,6 @@ func printSummary(con *console.Console, s convert.Summary, first firstLook, file
 	}
 	con.Details(rows)
 	con.Details(next)
-}
-
-// plainWord matches what a shell takes as it is.
-var plainWord = regexp.MustCompile(`^[\w%+,./:=@][\w%+,./:=@-]*$`)
-
-// shellWord writes a text as one word for a shell.
-func shellWord(s string) string {
-	if plainWord.MatchString(s) {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // endWords says how a program ended, with a text behind it: "ended by SIGSEGV, core dumped", "exited with 3"; "" if all is well or
@@ -304,12 +296,12 @@ func traceSize(path string, slices uint64) string {
 }
 
 // tooLarge says what to do where Perfetto's UI does not load a trace of some logs; "" if it does.
-func tooLarge(slices uint64, logs string) string {
+func tooLarge(slices uint64, logs ...string) string {
 	if slices <= convert.UISlices {
 		return ""
 	}
-	return fmt.Sprintf("%s slices are more than Perfetto's UI takes, about %s: 'cudatrace convert %s --max-slices 4M' keeps the newest",
-		figures.Group(slices), figures.Group(convert.UISlices), logs)
+	return fmt.Sprintf("%s slices are more than Perfetto's UI takes, about %s; to keep the newest: "+
+		"cudatrace convert %s --max-slices 4M", figures.Group(slices), figures.Group(convert.UISlices), figures.Shell(logs...))
 }
 
 func fileSize(path string) string {

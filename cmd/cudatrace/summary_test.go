@@ -60,7 +60,7 @@ func TestTooLarge(t *testing.T) {
 	if got := tooLarge(convert.UISlices, "a.cudatrace"); got != "" {
 		t.Errorf("what the UI takes: %s", got)
 	}
-	const want = "4,000,001 slices are more than Perfetto's UI takes, about 4,000,000: 'cudatrace convert a.cudatrace --max-slices 4M' keeps the newest"
+	const want = "4,000,001 slices are more than Perfetto's UI takes, about 4,000,000; to keep the newest: cudatrace convert a.cudatrace --max-slices 4M"
 	if got := tooLarge(convert.UISlices+1, "a.cudatrace"); got != want {
 		t.Errorf("one more: %s", got)
 	}

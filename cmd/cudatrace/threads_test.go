@@ -85,8 +85,8 @@ func TestOwners(t *testing.T) {
 	} {
 		t.Run(c.cause, func(t *testing.T) {
 			shares := owners(t, python, c.cause, c.rounds)
-			unknown := share(shares, "(blocked, not known by what)") + share(shares, "(running, not sampled)") +
-				share(shares, "(running Python, line not seen)")
+			unknown := share(shares, "(blocked, reason unknown)") + share(shares, "(on CPU, code unknown)") +
+				share(shares, "(on CPU, Python line unknown)")
 			rest := 1 - share(shares, readyToRun) - unknown
 			if unknown > rest {
 				t.Errorf("more is unknown than known: %v", shares)

@@ -125,7 +125,7 @@ func TestNothingWatched(t *testing.T) {
 	if got := record("", "sleep", "0.1"); got != "" {
 		t.Errorf("it is said: %s", got)
 	}
-	const why = "without CAP_SYS_ADMIN the kernel does not tell who opens /dev/nvidia-uvm (run with sudo)"
+	const why = "without CAP_SYS_ADMIN the kernel does not tell who opens /dev/nvidia-uvm (start the container with --cap-add SYS_ADMIN)"
 	const bounded = "setpriv --bounding-set=-sys_admin --inh-caps=-sys_admin"
 	out, err := exec.Command("setpriv", append(strings.Fields(bounded)[1:], "cudatrace", "record", "-o", filepath.Join(dir, "run"), "sleep", "0.1")...).CombinedOutput()
 	const want = "cudatrace: sleep was not seen to use CUDA; nothing was recorded; whether a process did unrecorded is not known: " + why + "\n"

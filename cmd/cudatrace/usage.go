@@ -15,13 +15,16 @@ const (
 )
 
 // usageError is a wrong command line.
-type usageError struct{ msg string }
+type usageError struct {
+	msg   string
+	write string // the command line to use instead, "" where none is known
+}
 
 func (e usageError) Error() string { return e.msg }
 
 func usagef(command, format string, args ...any) error {
 	help := strings.TrimSpace("cudatrace help " + command)
-	return usageError{fmt.Sprintf(format, args...) + fmt.Sprintf("; see '%s'", help)}
+	return usageError{msg: fmt.Sprintf(format, args...) + fmt.Sprintf("; see '%s'", help)}
 }
 
 // commandUsage makes the errors for wrong command lines of a command.

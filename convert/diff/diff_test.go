@@ -158,17 +158,17 @@ func TestProblems(t *testing.T) {
 	t.Parallel()
 	json := strings.Replace(document(t, logtest.Steps{Seed: 1}), `"nvidia_driver":""`, `"nvidia_driver":"580.1"`, 1)
 	for _, c := range []struct{ old, new, kind, text string }{
-		{`"complete":true`, `"complete":false`, Incomplete, "log is not complete ('cudatrace info' says why)"},
-		{"NVIDIA H200", "NVIDIA A100", OtherGPU, "GPUs: base has NVIDIA H200, new has NVIDIA A100"},
-		{`"driver_version":"13.0"`, `"driver_version":"12.8"`, OtherDriver, "CUDA version of the driver: base has 13.0, new has 12.8"},
-		{`"nvidia_driver":"580.1"`, `"nvidia_driver":"570.2"`, OtherDriver, "release of the driver: base has 580.1, new has 570.2"},
+		{`"complete":true`, `"complete":false`, Incomplete, "log is not complete ('cudatrace info log' says why)"},
+		{"NVIDIA H200", "NVIDIA A100", OtherGPU, "different GPUs: base has NVIDIA H200, new has NVIDIA A100"},
+		{`"driver_version":"13.0"`, `"driver_version":"12.8"`, OtherDriver, "different CUDA versions of the driver: base has 13.0, new has 12.8"},
+		{`"nvidia_driver":"580.1"`, `"nvidia_driver":"570.2"`, OtherDriver, "different releases of the driver: base has 580.1, new has 570.2"},
 		{`"git_revision":""`, `"git_revision":"abc"`, "", ""},
-		{`"call_source":"uprobes"`, `"call_source":"cupti"`, OtherMode, "source of the calls: base has uprobes, new has cupti"},
-		{`"gpu_source":"cupti"`, `"gpu_source":"none"`, OtherMode, "source of the GPU work: base has cupti, new has none"},
-		{`"schedule":""`, `"schedule":"--delay 5s"`, OtherMode, "recorded part: base has all, new has --delay 5s"},
-		{`"filtered":false`, `"filtered":true`, OtherMode, "filter: base has all of the log, new has a part of the log"},
+		{`"call_source":"uprobes"`, `"call_source":"cupti"`, OtherMode, "different sources of the calls: base has uprobes, new has cupti"},
+		{`"gpu_source":"cupti"`, `"gpu_source":"none"`, OtherMode, "different sources of the GPU work: base has cupti, new has none"},
+		{`"schedule":""`, `"schedule":"--delay 5s"`, OtherMode, "different recorded parts: base has all, new has --delay 5s"},
+		{`"filtered":false`, `"filtered":true`, OtherMode, "different filters: base has all of the log, new has a part of the log"},
 		{`"in_graphs": 0`, `"in_graphs": 3`, "", ""}, // there are graphs now
-		{`,"cudaMalloc"`, ``, OtherMode, "probed functions: new lacks cudaMalloc"},
+		{`,"cudaMalloc"`, ``, OtherMode, "different probed functions: new lacks cudaMalloc"},
 	} {
 		changed := strings.ReplaceAll(json, c.old, c.new)
 		if changed == json {

@@ -94,7 +94,7 @@ func (p *Page) WriteMarkdown(w io.Writer) error {
 func (p *Page) lines(quoted func(string) string) []string {
 	lines := []string{fmt.Sprintf("BASE: %s (%s). NEW: %s (%s).", runsWords(p.Diff.Base, quoted), quoted(p.Base), runsWords(p.Diff.New, quoted), quoted(p.New))}
 	for _, x := range p.Refused {
-		lines = append(lines, "not to be trusted: "+quoted(x.Refusal()))
+		lines = append(lines, "warning: "+quoted(x.Refusal()))
 	}
 	return append(lines, p.headlines(quoted)...)
 }
@@ -149,7 +149,7 @@ func (p *Page) stepLine() string {
 	case o.Differs:
 		return words + o.Verdict
 	case p.tooFew() && math.Abs(o.change()) >= p.rule.MinChange:
-		return words + "not judged"
+		return words + "significance unknown"
 	}
 	return ""
 }
@@ -194,11 +194,13 @@ func (p *Page) tooFewWords() string {
 	base, now := len(p.Diff.Base), len(p.Diff.New)
 	switch {
 	case base != now:
-		return fmt.Sprintf("BASE has %s and NEW %s: too few to judge times", figures.Count(base, "run", "runs"), figures.Group(now))
+		return fmt.Sprintf("BASE has %s and NEW %s: significance of times unknown, record %d+ each",
+			figures.Count(base, "run", "runs"), figures.Group(now), LeastRuns)
 	case base == 1:
-		return "one run a side: the noise from run to run is not known, so times are not judged"
+		return fmt.Sprintf("one run a side: significance of times unknown, record %d+", LeastRuns)
 	}
-	return figures.Count(base, "run", "runs") + " a side: too few to judge times"
+	runs := figures.Count(base, "run", "runs")
+	return fmt.Sprintf("%s a side: significance of times unknown, record %d+", runs, LeastRuns)
 }
 
 // maxLargest is the number of rows that are named first.
@@ -260,6 +262,12 @@ func how(s *Section, r *Row) string {
 
 // columnWords is the name of a column for people.
 func columnWords(key string) string {
+	switch key { // as in the report ranks
+	case "waited_ns":
+		return "waited for others"
+	case "awaited_ns":
+		return "others waited"
+	}
 	return strings.ReplaceAll(strings.TrimSuffix(strings.TrimSuffix(key, "_ns"), "_bytes"), "_", " ")
 }
 

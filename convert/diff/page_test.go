@@ -35,7 +35,7 @@ func TestGolden(t *testing.T) {
 		r.Logs[0].Revision = "0123456789abcdef0123"
 	}
 	p.Diff.Base[0].Logs[0].Revision = "another one"
-	p.Problems = []Problem{{Kind: OtherGPU, Text: "GPUs: a has X, b has Y"}, {Kind: OtherTimes, Text: "one side was later"}}
+	p.Problems = []Problem{{Kind: OtherGPU, Text: "different GPUs: a has X, b has Y"}, {Kind: OtherTimes, Text: "one side was later"}}
 	p.Refused = p.Problems[:1]
 	for name, write := range map[string]func(io.Writer) error{
 		"text.txt":    func(w io.Writer) error { return p.WriteText(w, 80) },

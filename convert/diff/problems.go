@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/stats"
+	"github.com/cudatrace/cudatrace/record/figures"
 )
 
 // Kinds of problems. diff --allow-KIND compares runs in spite of those that are no remarks.
@@ -38,7 +39,8 @@ func problems(base, new []*Run) (all []Problem) {
 	for _, r := range runs {
 		for i := range r.Logs {
 			if l := &r.Logs[i]; !l.Complete {
-				all = append(all, Problem{Incomplete, fmt.Sprintf("%s is not complete ('cudatrace info' says why)", l.Name)})
+				why := figures.Shell("cudatrace", "info", l.Name)
+				all = append(all, Problem{Incomplete, fmt.Sprintf("%s is not complete ('%s' says why)", l.Name, why)})
 			}
 		}
 	}
@@ -59,12 +61,12 @@ var conditionsOfRuns = []struct {
 	of         func(*Run) string
 }{
 	{OtherGPU, "GPUs", func(r *Run) string { return r.listed(func(l *stats.Log) []string { return l.GPUs }) }},
-	{OtherDriver, "CUDA version of the driver", func(r *Run) string { return r.said(func(l *stats.Log) string { return l.Driver }) }},
-	{OtherDriver, "release of the driver", func(r *Run) string { return r.said(func(l *stats.Log) string { return l.Release }) }},
-	{OtherMode, "source of the calls", func(r *Run) string { return r.said(func(l *stats.Log) string { return l.Calls }) }},
-	{OtherMode, "source of the GPU work", func(r *Run) string { return r.said(func(l *stats.Log) string { return l.GPU }) }},
-	{OtherMode, "source of the allocations", func(r *Run) string { return r.said(func(l *stats.Log) string { return l.Memory }) }},
-	{OtherMode, "recorded part", func(r *Run) string {
+	{OtherDriver, "CUDA versions of the driver", func(r *Run) string { return r.said(func(l *stats.Log) string { return l.Driver }) }},
+	{OtherDriver, "releases of the driver", func(r *Run) string { return r.said(func(l *stats.Log) string { return l.Release }) }},
+	{OtherMode, "sources of the calls", func(r *Run) string { return r.said(func(l *stats.Log) string { return l.Calls }) }},
+	{OtherMode, "sources of the GPU work", func(r *Run) string { return r.said(func(l *stats.Log) string { return l.GPU }) }},
+	{OtherMode, "sources of the allocations", func(r *Run) string { return r.said(func(l *stats.Log) string { return l.Memory }) }},
+	{OtherMode, "recorded parts", func(r *Run) string {
 		return r.said(func(l *stats.Log) string {
 			if l.Schedule == "" {
 				return "all"
@@ -72,7 +74,7 @@ var conditionsOfRuns = []struct {
 			return l.Schedule
 		})
 	}},
-	{OtherMode, "filter", func(r *Run) string {
+	{OtherMode, "filters", func(r *Run) string {
 		return r.said(func(l *stats.Log) string {
 			if l.Filtered {
 				return "a part of the log"
@@ -114,7 +116,7 @@ func differing(runs []*Run, what string, of func(*Run) string) string {
 		case first == nil:
 			first = r
 		case of(r) != of(first):
-			return fmt.Sprintf("%s: %s has %s, %s has %s", what, first.Name, of(first), r.Name, of(r))
+			return fmt.Sprintf("different %s: %s has %s, %s has %s", what, first.Name, of(first), r.Name, of(r))
 		}
 	}
 	return ""
@@ -133,7 +135,7 @@ func otherFunctions(runs []*Run) string {
 			if missing == "" {
 				missing, of = difference(first.Functions, r.Functions), r
 			}
-			return fmt.Sprintf("probed functions: %s lacks %s", of.Name, missing)
+			return fmt.Sprintf("different probed functions: %s lacks %s", of.Name, missing)
 		}
 	}
 	return ""

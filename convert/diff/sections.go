@@ -32,7 +32,7 @@ var sections = []section{
 	{"memory", "allocated memory", []figure{{"peak_bytes", true, "larger peak", "smaller peak"},
 		{"allocations", true, "more allocations", "fewer allocations"}, {"not_freed", true, "more not freed", "fewer not freed"}}, "peak_bytes"},
 	{"ranks", "ranks", []figure{{"compute_ns", false, "computes longer", "computes less"}, {"exposed_ns", false, "more exposed", "less exposed"},
-		{"waited_ns", false, "waits longer", "waits less"}, {"awaited_ns", false, "awaited longer", "awaited less"}}, "awaited_ns"},
+		{"waited_ns", false, "waits longer", "waits less"}, {"awaited_ns", false, "others wait longer", "others wait less"}}, "awaited_ns"},
 	{"devices", "GPUs", []figure{{"busy_ns", false, "busier", "less busy"}, {"idle_ns", false, "more idle", "less idle"}}, "busy_ns"},
 }
 

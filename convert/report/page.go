@@ -165,8 +165,11 @@ func (r *Report) findings() (list []finding, nothing string) {
 	prose := func(text string) string { return figures.Cut(figures.Clean(text), maxProse) }
 	for _, x := range rows {
 		f := finding{
-			Title: prose(x.Title), Evidence: prose(x.Evidence), Try: prose(x.Try), Show: prose(x.Query),
-			Confidence: x.Confidence, Where: fmt.Sprintf("process %d", x.PID),
+			Title: prose(x.Title), Evidence: prose(x.Evidence), Try: prose(x.Try), Show: figures.Clean(x.Query),
+			Where: fmt.Sprintf("process %d", x.PID),
+		}
+		if x.Confidence == stats.Confidence(false) {
+			f.Confidence = "likely cause"
 		}
 		if x.Rank != nil {
 			f.Where = fmt.Sprintf("rank %d", *x.Rank)
@@ -175,7 +178,7 @@ func (r *Report) findings() (list []finding, nothing string) {
 			f.Cost = duration(*x.Cost)
 		}
 		if x.Share != nil {
-			f.Cost += ", " + share(x.Share) + " of the steady state"
+			f.Cost += ", " + share(x.Share) + " of the time after start-up"
 			f.Width = px(100 * min(*x.Share, 1))
 		}
 		list = append(list, f)

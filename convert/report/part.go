@@ -327,7 +327,7 @@ func (r *Report) step() *Chart {
 		c.Note += " " + figures.Count(n, "thread or stream is", "threads and streams are") + " not drawn."
 	}
 	if p.left > 0 {
-		left := figures.Count(p.left, "call or piece of work is", "calls and pieces of work are")
+		left := figures.Count(p.left, "call or GPU operation is", "calls and GPU operations are")
 		c.Note += " " + left + " not drawn: there are too many."
 	}
 	c.Tables = []*table.Table{p.table(threads, streams, names)}

@@ -16,6 +16,8 @@ type Report struct {
 	About    [][2]string // facts of the recording: a name and a value
 	Recorder string      // the version that made the page
 	Logs     []string    // their names
+	Stats    string      // the command that prints all tables
+	Open     string      // the command that shows each call
 
 	Overview   *Overview
 	Tables     []*table.Table // all reports of the overview

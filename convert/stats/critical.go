@@ -46,8 +46,8 @@ type PathCells struct {
 	Count   uint64   `key:"count"`
 	Total   uint64   `key:"total_ns" title:"total" rank:"4"`     // =
 	Share   *float64 `key:"share" title:"share" rank:"2"`        // part of the paths of the step
-	Mean    float64  `key:"mean_ns" title:"a step"`              // mean time a step, over `of_steps`
-	Steps   uint64   `key:"steps" title:"in steps" rank:"3"`     // steps whose path has it, and all whose paths were found
+	Mean    float64  `key:"mean_ns" title:"per step"`            // mean time a step, over `of_steps`
+	Steps   uint64   `key:"steps" title:"# steps" rank:"3"`      // steps whose path has it, and all whose paths were found
 	OfSteps int      `key:"of_steps"`                            // =
 	Slowest uint64   `key:"slowest_ns" title:"slowest" rank:"3"` // time in the slowest step
 	// what else explains when it began, or which thread waits for it

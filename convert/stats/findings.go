@@ -35,7 +35,7 @@ type FindingCells struct {
 	Try        string   `key:"try"`                 // =
 	Rank       *uint32  `key:"rank" unit:"id"`
 	Confidence string   `key:"confidence"` // `certain` or `likely`
-	Query      string   `key:"query"`      // command that shows it, with `LOG` for the logs
+	Query      string   `key:"query"`      // command that shows it, for a shell
 	Cause      string   `key:"cause"`      // what a thread did for most of the time, as in `idle`; "" where it is not known
 	Also       []string `key:"also"`       // list of what else has this cause, as text, with the kinds
 }
@@ -96,8 +96,10 @@ func (s *Sink) saving(list []findings.Finding, whole bool) (worth []findings.Fin
 	return worth
 }
 
-// Query is the command that shows a finding, with LOG for the logs.
-func (s *Sink) Query(f *findings.Finding) string { return f.Query(s.logs) }
+// Query is the command that shows a finding. The names of the logs are words for a shell, "" for LOG.
+func (s *Sink) Query(f *findings.Finding, logs string) string {
+	return f.Query(s.logs, cmp.Or(logs, "LOG"))
+}
 
 // Confidence is how sure something is, in words.
 func Confidence(certain bool) string {
@@ -115,22 +117,25 @@ func (s *Sink) findingTable(f Facts) *table.Table {
 	list, whole := s.Findings(f.Incomplete)
 	rows := make([]FindingCells, 0, len(list))
 	for i := range list {
-		rows = append(rows, s.findingCells(&list[i]))
+		rows = append(rows, s.findingCells(&list[i], f.Logs))
 	}
 	t := table.Of(rows)
 	t.Prose = func(row table.Row) table.Paragraph { return row.Of.(*FindingCells).lines() }
 	if !whole {
-		t.Notes = []string{"nothing is said about gaps between GPU work: " +
-			"records are missing, or came in another order than that of time"}
+		why := "records came in another order than that of time"
+		if f.Incomplete {
+			why = cmp.Or(f.Broken, "records are missing")
+		}
+		t.Notes = []string{"nothing is said about gaps between GPU work: " + why}
 	}
 	return t
 }
 
-func (s *Sink) findingCells(f *findings.Finding) FindingCells {
+func (s *Sink) findingCells(f *findings.Finding, logs string) FindingCells {
 	x := FindingCells{
 		Name: f.Kind, Title: f.Title, PID: f.Process.PID, GPU: f.GPU, Rank: f.Process.Rank.Nullable(), Count: f.Count,
 		First: s.clock.since(f.First), Last: s.clock.since(f.Last), At: []uint64{},
-		Evidence: f.Evidence, Try: f.Try, Confidence: Confidence(f.Certain()), Query: s.Query(f),
+		Evidence: f.Evidence, Try: f.Try, Confidence: Confidence(f.Certain()), Query: s.Query(f, logs),
 		Cause: f.Cause, Also: []string{},
 	}
 	for _, e := range f.Effects {
@@ -157,7 +162,7 @@ func (x *FindingCells) lines() table.Paragraph {
 	if x.Cost != nil {
 		text := table.Words(*x.Cost, table.Duration)
 		if x.Share != nil {
-			text += ", " + table.Words(*x.Share, table.Share) + " of the steady state"
+			text += ", " + table.Words(*x.Share, table.Share) + " of the time after start-up"
 		}
 		items = append(items, table.Item{Label: "costs", Text: text + " of " + process})
 	} else {
@@ -170,7 +175,11 @@ func (x *FindingCells) lines() table.Paragraph {
 	}
 	items = append(items, table.Item{Label: "evidence", Text: figures.Clean(x.Evidence)},
 		table.Item{Label: "show", Text: figures.Clean(x.Query)})
-	return table.Paragraph{Head: fmt.Sprintf("%s (%s, %s)", figures.Clean(x.Title), x.Name, x.Confidence), Items: items}
+	name := x.Name
+	if x.Confidence == Confidence(false) {
+		name += ", likely cause"
+	}
+	return table.Paragraph{Head: fmt.Sprintf("%s (%s)", figures.Clean(x.Title), name), Items: items}
 }
 
 // moments are the moments to look at, without those that read alike, and the first and the last one where there are

@@ -482,8 +482,8 @@ func TestFindingsOfRecordings(t *testing.T) {
 		return paths
 	}
 	want := map[string][]string{
-		"train":                  {"launch-bound: 32,090 kernels are shorter than their launch", "GPU 0 is idle for 84.3 % of the steady state", "start-up of 2.9 s"},
-		"nvtx":                   {"launch-bound: 7,252 kernels are shorter than their launch", "GPU 0 is idle for 89.0 % of the steady state", "start-up of 4.6 s"},
+		"train":                  {"launch-bound: 32,090 kernels are shorter than their launch", "GPU 0 is idle for 84.3 % of the time after start-up", "start-up of 2.9 s"},
+		"nvtx":                   {"launch-bound: 7,252 kernels are shorter than their launch", "GPU 0 is idle for 89.0 % of the time after start-up", "start-up of 4.6 s"},
 		"streams":                nil, // well-made: asynchronous copies of pinned memory, rare waits
 		"nccl":                   {"GPU 1 (rank 1) is idle 19 times, for up to 3.4 ms", "start-up of 5.6 s", "GPU 0 (rank 0) is idle 17 times, for up to 3.4 ms"},
 		"nccl-rank0":             {"GPU 0 (rank 0) is idle 17 times, for up to 3.4 ms", "rank 0 communicates without computing in 29.6 % of the time", "start-up of 5.6 s"},
@@ -734,7 +734,7 @@ func TestFindingPlaces(t *testing.T) {
 				p.call("cudaStreamSynchronize", 30*ms)
 				p.from("/bin/app", "train", 1)
 			})
-		}, "the GPU is idle for 100.0 ms, 80.0 % of the steady state; "},
+		}, "the GPU is idle for 100.0 ms, 80.0 % of the time after start-up; "},
 		"code of two kernels": {func(p *program) {
 			times(40, func(int) { p.kernel(7, 100*us, 200); p.cpu(110 * us) })
 			p.loadingLaunch("late", 600*us)
@@ -782,7 +782,7 @@ func TestFindingEvidence(t *testing.T) {
 	if len(at) != 3 || get("first_ns") != at[0]-5*ms-ms-12*us || get("last_ns").(uint64) <= at[1] {
 		t.Errorf("at %v, first %v, last %v", at, get("first_ns"), get("last_ns"))
 	}
-	const want = "the GPU is idle for 67.1 ms, 91.8 % of the steady state; what the launching threads did meanwhile: (outside of CUDA calls) 67.0 ms, cudaLaunchKernel 25.0 µs, " +
+	const want = "the GPU is idle for 67.1 ms, 91.8 % of the time after start-up; what the launching threads did meanwhile: (outside of CUDA calls) 67.0 ms, cudaLaunchKernel 25.0 µs, " +
 		"cudaStreamSynchronize 25.0 µs, (start of work on an idle GPU) 10.0 µs"
 	if got := get("evidence"); got != want {
 		t.Errorf("evidence %q, want %q", got, want)

@@ -14,7 +14,7 @@ import (
 )
 
 // causes are the names of the causes of idle time.
-var causes = [activity.Causes]string{"launched late", "dependency", "other work", "other"}
+var causes = [activity.Causes]string{"CPU launched late", "dependency", "other work", "other"}
 
 var idleReport = Report{
 	Name: "idle", Title: "idle time of GPUs by its cause",
@@ -32,7 +32,7 @@ type IdleCells struct {
 	Count uint64   `key:"count" title:"gaps" rank:"3"`
 	Total uint64   `key:"total_ns" title:"total" rank:"1"` // =
 	Share *float64 `key:"share" title:"share" rank:"2"`    // part of the idle time of the GPU
-	// the longest such time in one gap, and when it begins (for "launched late": when the gap begins); `null` where it
+	// the longest such time in one gap, and when it begins (for "CPU launched late": when the gap begins); `null` where it
 	// was in the start-up
 	Max   *uint64 `key:"max_ns" title:"longest" rank:"6"`
 	MaxAt *uint64 `key:"max_at_ns" title:"at" rank:"7" unit:"moment"` // =

@@ -15,7 +15,7 @@ import (
 )
 
 // meanwhile is the part of a finding's evidence that says for how long its GPU is idle, and what threads did meanwhile.
-var meanwhile = regexp.MustCompile(`the GPU is idle for \S+ \S+, (\S+) % of the steady state; ` +
+var meanwhile = regexp.MustCompile(`the GPU is idle for \S+ \S+, (\S+) % of the time after start-up; ` +
 	`what the launching threads did meanwhile: ([^;]*)`)
 
 // idleOf returns the finding that says how long a GPU is idle, its number, and its match of meanwhile; nil for none.

@@ -142,7 +142,7 @@ func (m *metrics) rangeTable() *table.Table {
 	}
 	t := metricTable(rows)
 	if t.Notes = m.notes(); m.ranges.Late > 0 {
-		t.Notes = append(t.Notes, figures.Count(m.ranges.Late, "sample or piece of work", "samples and pieces of work")+" came too late in the log to be counted")
+		t.Notes = append(t.Notes, figures.Count(m.ranges.Late, "sample or GPU operation", "samples and GPU operations")+" came too late in the log to be counted")
 	}
 	return t
 }

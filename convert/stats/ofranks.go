@@ -13,10 +13,10 @@ import (
 // waitedColumns are the columns of what a rank waited for others in collectives, and others for it.
 type waitedColumns struct {
 	// time that this process waited for others in `collectives`; `null` where none of its collectives is there
-	Waited *uint64 `key:"waited_ns" title:"waited" rank:"1"`
+	Waited *uint64 `key:"waited_ns" title:"waited for others" rank:"1"`
 	// time that all others together waited in the collectives of its [steady state](findings.md#start-up-and-steady-state)
 	// in which it came last
-	Awaited *uint64 `key:"awaited_ns" title:"awaited" rank:"1"`
+	Awaited *uint64 `key:"awaited_ns" title:"others waited" rank:"1"`
 	// its part of the `awaited_ns` of all ranks of the run
 	Share *float64 `key:"waited_for_share" title:"of all" rank:"2"`
 	// collectives that were compared, and those of its steady state in which it came last
@@ -66,7 +66,7 @@ var ranksReport = Report{
 // RankCells is a row of ranks.
 type RankCells struct {
 	Name        string  `key:"name" title:"process"`
-	PID         uint32  `key:"pid" title:"number" rank:"6" unit:"id"`
+	PID         uint32  `key:"pid" title:"PID" rank:"6" unit:"id"`
 	Host        string  `key:"host" title:"host" rank:"7"`
 	GPU         uint32  `key:"gpu" title:"GPU" rank:"1" unit:"id"`
 	Rank        *uint32 `key:"rank" unit:"id"`

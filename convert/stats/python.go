@@ -183,7 +183,7 @@ type PythonCells struct {
 	InclusiveCount uint64   `key:"inclusive_count"`
 	Inclusive      uint64   `key:"inclusive_ns" title:"inclusive" rank:"1"` // =
 	InclusiveShare *float64 `key:"inclusive_share" title:"share" rank:"3"`  // =
-	// `launched late` time (in `idle`) that ended with a launch from the line; `null` where busy times are
+	// `CPU launched late` time (in `idle`) that ended with a launch from the line; `null` where busy times are
 	Idle *uint64 `key:"idle_ns" title:"GPU idle" rank:"3"`
 	// calls made from the line that waited for GPU work, and their time
 	Waits   uint64 `key:"waits" title:"waits" rank:"4"`

@@ -69,6 +69,7 @@ func framesRecorded(f *Facts) string  { return f.Python }
 
 // Facts say what the recording of the logs lacks: why a report has no rows.
 type Facts struct {
+	Logs    string // their names, as words for a shell; "" if they have none
 	GPU     string // why there is no GPU work, "" if it was recorded
 	Callers string // why no call has a caller, "" if callers were recorded
 	Python  string // why no call has Python frames, "" if they were recorded

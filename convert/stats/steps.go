@@ -298,7 +298,11 @@ func (x *StepKindCells) lines() table.Paragraph {
 	if x.Compute != nil {
 		items = append(items, x.parts()...)
 	}
-	head := fmt.Sprintf("%s steps%s (%s, %s)", figures.Group(x.Count), of, figures.Clean(x.Source), x.Confidence)
+	from := "from "
+	if x.Confidence == Confidence(false) {
+		from = "guessed from "
+	}
+	head := fmt.Sprintf("%s steps%s (%s%s)", figures.Group(x.Count), of, from, figures.Clean(x.Source))
 	return table.Paragraph{Head: head, Items: items}
 }
 

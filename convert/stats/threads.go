@@ -116,7 +116,7 @@ var threadsReport = Report{
 type threadCells struct {
 	Name    string `key:"name" title:"thread"`
 	PID     uint32 `key:"pid" title:"process" rank:"3" unit:"id"`
-	TID     uint32 `key:"tid" title:"number" rank:"1" unit:"id"`
+	TID     uint32 `key:"tid" title:"TID" rank:"1" unit:"id"`
 	Calls   uint64 `key:"calls" title:"calls" rank:"1"`          // outermost calls, and those that failed
 	Failed  uint64 `key:"failed" title:"failed" rank:"5"`        // =
 	InCalls uint64 `key:"in_calls_ns" title:"in calls" rank:"1"` // time in CUDA calls; nested calls count once
@@ -151,7 +151,7 @@ var processesReport = Report{
 // ProcessCells is a row of processes.
 type ProcessCells struct {
 	Name    string `key:"name" title:"process"`
-	PID     uint32 `key:"pid" title:"number" rank:"1" unit:"id"`
+	PID     uint32 `key:"pid" title:"PID" rank:"1" unit:"id"`
 	Host    string `key:"host" title:"host" rank:"6"`
 	Threads uint64 `key:"threads" title:"threads" rank:"3"`      // threads that made calls, and the sums over them
 	Calls   uint64 `key:"calls" title:"calls" rank:"1"`          // =

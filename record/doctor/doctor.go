@@ -33,9 +33,9 @@ const (
 // A Check is one thing that was looked at.
 type Check struct {
 	Name   string `json:"check"`
-	Status Status `json:"status"`
+	Status Status `json:"status"` // `ok`; `note`, worth knowing; `less` or `nothing`, which a recording then gets
 	Found  string `json:"found"`
-	Remedy string `json:"remedy,omitempty"` // "" where there is nothing to do
+	Remedy string `json:"remedy,omitempty"` // absent where there is nothing to do
 }
 
 // An Outcome says how much a recording would get.
@@ -57,9 +57,10 @@ const (
 
 // A Report says what a recording would get, and why.
 type Report struct {
-	Outcome Outcome `json:"outcome"`
+	Version int     `json:"version"`
+	Outcome Outcome `json:"outcome"`  // `everything`, `part` or `nothing`
 	Text    string  `json:"text"`     // the outcome in words
-	Calls   string  `json:"calls"`    // "probes": with arguments and callers; "cupti": without arguments; or "none"
+	Calls   string  `json:"calls"`    // `probes`: with arguments and callers; `cupti`: without arguments; or `none`
 	GPUWork bool    `json:"gpu_work"` // kernels, copies and sets
 	Checks  []Check `json:"checks"`
 }
@@ -134,7 +135,7 @@ var workChecks = []string{checkCUPTI, checkInjection, checkFolder, checkProcess}
 
 // report sums the checks up.
 func (x *examination) report() *Report {
-	r := &Report{Checks: x.checks, Calls: FromNone, Outcome: None}
+	r := &Report{Version: 1, Checks: x.checks, Calls: FromNone, Outcome: None}
 	for _, c := range x.checks {
 		if c.Status == Nothing {
 			r.Text = "a recording gets nothing: " + c.Found

@@ -24,7 +24,7 @@ func lookAtPID(pid int) (*target, error) {
 // lookAtProcess looks at a process that runs already.
 func (x *examination) lookAtProcess(t *target) {
 	name := fmt.Sprintf("%s (PID %d)", procfs.Name(t.process), t.process)
-	x.addCheck(processCheck(name, cupti.LookForArmed(t.process).State))
+	x.addCheck(processCheck(name, procfs.CommandLine(t.process), cupti.LookForArmed(t.process).State))
 	if path := withPrefix(t.mapped, "libcuda.so"); path != "" {
 		x.addCheck(Check{Name: checkCUDA, Status: OK, Found: path})
 	} else {
@@ -39,10 +39,10 @@ func (x *examination) lookAtProcess(t *target) {
 	}
 }
 
-// processCheck says what a recording gets of a process, which may wait for a recorder.
-func processCheck(name string, s cupti.ArmedState) Check {
+// processCheck says what a recording gets of a process, which may wait for a recorder. line is its command line.
+func processCheck(name, line string, s cupti.ArmedState) Check {
 	c := Check{Name: checkProcess, Status: Less, Found: name + " runs already: its calls can be recorded, its GPU work cannot",
-		Remedy: "start it with 'cudatrace record PROGRAM', or with 'cudatrace run --armed PROGRAM'"}
+		Remedy: "to have it wait for a recorder, start it so: cudatrace run --armed " + line}
 	switch s {
 	case cupti.ArmedWaiting, cupti.ArmedFresh:
 		return Check{Name: checkProcess, Status: OK, Found: name + " is armed: it waits for a recorder, and hands over its GPU work, too"}

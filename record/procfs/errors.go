@@ -19,15 +19,21 @@ type unreadable struct {
 func (e *unreadable) Error() string { return e.sentence }
 func (e *unreadable) Unwrap() error { return e.cause }
 
+// Forbidden says why a process may not be read.
+func Forbidden(pid int) string {
+	if os.Geteuid() == 0 {
+		return fmt.Sprintf("process %d cannot be read, even by root: the kernel or a container protects it", pid)
+	}
+	return fmt.Sprintf("process %d belongs to another user (run with sudo)", pid)
+}
+
 // explain says why a process cannot be read.
 func explain(pid int, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ESRCH):
 		return &unreadable{fmt.Sprintf("process %d has ended", pid), fs.ErrNotExist}
-	case errors.Is(err, fs.ErrPermission) && os.Geteuid() == 0:
-		return &unreadable{fmt.Sprintf("process %d cannot be read, even by root: the kernel or a container protects it", pid), err}
 	case errors.Is(err, fs.ErrPermission):
-		return &unreadable{fmt.Sprintf("process %d belongs to another user (run with sudo)", pid), err}
+		return &unreadable{Forbidden(pid), err}
 	}
 	return fmt.Errorf("reading the memory map of process %d: %w", pid, err)
 }

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/record/figures"
 )
 
 // A Process says which program a process runs. A member is empty if it cannot be read, for
@@ -42,6 +44,16 @@ func arguments(dir string) string {
 		return string(text[:bytes.LastIndexByte(text, 0)+1]) + cutArguments
 	}
 	return strings.TrimSuffix(string(text), "\x00")
+}
+
+// CommandLine returns the command line of a process for a shell; PROGRAM where it is not known, or too long to paste.
+func CommandLine(pid int) string {
+	const most = 500 // bytes
+	line := figures.Shell(strings.Split(arguments(folder(pid)), "\x00")...)
+	if line == "''" || len(line) > most {
+		return "PROGRAM"
+	}
+	return line
 }
 
 // WorksIn reports whether a path leads to the working folder of a process. In a container it leads elsewhere,

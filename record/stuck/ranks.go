@@ -37,34 +37,35 @@ func ReadFile(path string) (*Report, error) {
 		return nil, fmt.Errorf("%s is longer than %s: it is no report of stuck", path, figures.Bytes(uint64(fileMost)))
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return nil, fmt.Errorf("%s is empty or cut off: print it again", path)
-	case err != nil || r.Version == 0:
+	case err != nil || r.Stuck == 0:
 		return nil, fmt.Errorf("%s is no report of stuck in JSON", path)
-	case r.Version != version:
-		return nil, fmt.Errorf("%s is a report of version %d, and only version %d is known: use the cudatrace that printed it", path, r.Version, version)
+	case r.Stuck != version:
+		return nil, fmt.Errorf("%s is a report of version %d, and only version %d is known: use the cudatrace that printed it", path, r.Stuck, version)
 	}
 	return &r, nil
 }
 
 // A Member is a process of a distributed program.
 type Member struct {
-	Rank  uint32
-	Host  string
+	Rank  uint32 `json:"rank"`
+	Host  string `json:"host"`
 	taken uint64
 	*ProcessReport
 }
 
 // A Program is a distributed program, as reports of its processes have it.
 type Program struct {
-	Verdict Verdict
-	Members []Member // by rank
-	Of      uint32   // ranks in all, 0 if unknown
-	Missing []uint32 // ranks without a report
-	Notes   []string
+	Version int      `json:"version"`
+	Verdict Verdict  `json:"verdict"`
+	Members []Member `json:"ranks"`             // by rank; each also has the members of a process of `stuck -p`
+	Of      uint32   `json:"world"`             // ranks in all, 0 if unknown
+	Missing []uint32 `json:"missing,omitempty"` // ranks without a report
+	Notes   []string `json:"notes,omitempty"`
 }
 
 // Join joins the reports of the ranks of a program.
 func Join(reports []*Report) (*Program, error) {
-	p := &Program{}
+	p := &Program{Version: version}
 	newest := map[uint32]uint64{}
 	without := 0
 	for _, r := range reports {

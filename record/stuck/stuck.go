@@ -25,7 +25,7 @@ const (
 
 // A Verdict says what a process waits for.
 type Verdict struct {
-	Outcome Outcome `json:"outcome"`
+	Outcome Outcome `json:"outcome"` // `stuck`, `moving`, `waiting` or `unknown`
 	Text    string  `json:"text"`
 	TID     uint32  `json:"tid,omitempty"` // thread that it begins with
 }
@@ -118,7 +118,8 @@ type ProcessReport struct {
 
 // A Report is what was seen of some processes.
 type Report struct {
-	Version   int             `json:"stuck"`
+	Version   int             `json:"version"`
+	Stuck     int             `json:"stuck"` // the same number, by which `stuck FILE` knows its files
 	Host      string          `json:"host"`
 	Taken     uint64          `json:"taken_unix_ns"` // the second look
 	Apart     uint64          `json:"apart_ns"`      // time between the looks
@@ -175,7 +176,7 @@ func Look(pids []int, recorded func(pids []int) (map[int]*Recorded, []string)) (
 	for _, l := range g.looks {
 		l.again()
 	}
-	r := &Report{Version: version, Taken: uint64(time.Now().UnixNano()), Apart: uint64(time.Since(began))}
+	r := &Report{Version: version, Stuck: version, Taken: uint64(time.Now().UnixNano()), Apart: uint64(time.Since(began))}
 	r.Host, _ = os.Hostname() // every Linux has one
 	a := <-read
 	for _, l := range g.looks {
@@ -197,7 +198,7 @@ func explainAccess(pid int, err error) error {
 	case !running:
 		return fmt.Errorf("there is no process %d", pid)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("process %d belongs to another user, or this user may not look into it (run with sudo)", pid)
+		return errors.New(procfs.Forbidden(pid))
 	}
 	return fmt.Errorf("process %d: %w", pid, err)
 }

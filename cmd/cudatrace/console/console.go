@@ -5,6 +5,7 @@
 package console
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -37,6 +38,19 @@ func (c *Console) Sayf(format string, args ...any) { c.Say(fmt.Sprintf(format, a
 // Error says what failed. The texts of joined errors stand in one line.
 func (c *Console) Error(err error) {
 	c.errorLine(c.err.styled(Bad, "cudatrace:"), " "+strings.ReplaceAll(err.Error(), "\n", "; "), "")
+}
+
+// SayJSON writes an object as one line of JSON to standard error.
+func (c *Console) SayJSON(object any) error {
+	text, err := json.Marshal(object)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.clear()
+	c.err.text(Escape(string(text)) + "\n")
+	return nil
 }
 
 // Conclude says what came of something: a text, and behind it the verdict.

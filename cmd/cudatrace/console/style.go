@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/record/figures"
 )
 
 // styled returns a safe text in a style, where the output shows styles.
@@ -61,7 +63,7 @@ func broken(text string, width int) (lines []string) {
 		return []string{text}
 	}
 	used := 0
-	for i, word := range strings.Split(text, " ") {
+	for i, word := range figures.Breakable(text) {
 		n := utf8.RuneCountInString(word)
 		switch {
 		case i == 0 || used+1+n > width:
@@ -119,7 +121,7 @@ func (o *output) lines(begin, text string, style Style, more, indent string) {
 		used -= len(o.styled(Bold, "x")) - 1
 	}
 	put := func(words string) {
-		for i, word := range strings.Split(words, " ") {
+		for i, word := range figures.Breakable(words) {
 			n := utf8.RuneCountInString(word)
 			switch {
 			case i == 0:

@@ -14,6 +14,7 @@ import (
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 	"github.com/cudatrace/cudatrace/record"
 	"github.com/cudatrace/cudatrace/record/errno"
+	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/invoker"
 	"github.com/cudatrace/cudatrace/record/outfile"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -28,6 +29,7 @@ const ProgramFlag = "program"
 // A Host is what the command takes from the commands beside it.
 type Host struct {
 	Usage   func(format string, args ...any) error                      // a wrong command line
+	Write   func(line []string, format string, args ...any) error       // one in whose place a line is right
 	Exit    func(code int) error                                        // an exit code with nothing more to say
 	Flags   []cli.Flag                                                  // of a recording
 	Options func(c *cli.Context) (record.Options, error)                // of a recording, from these flags
@@ -40,7 +42,7 @@ func Command(con *console.Console, h Host) *cli.Command {
 		Name:      Name,
 		Usage:     "show what a program does, every second, while it is recorded",
 		ArgsUsage: "LOG",
-		UsageText: "cudatrace top LOG [--format text|ndjson]\n" +
+		UsageText: "cudatrace top LOG [--format text|json]\n" +
 			"cudatrace top [OPTION...] -p PID\n" +
 			"cudatrace top [OPTION...] -- PROGRAM [ARG...]\n\n" +
 			"Example: cudatrace top run1.cudatrace\n" +
@@ -50,7 +52,8 @@ func Command(con *console.Console, h Host) *cli.Command {
 			"functions and Python lines, GPUs, copies, errors and lost records. On a terminal it is a screen with keys (h lists them); " +
 			"PROGRAM then prints to NAME.out. Else it is a line every second. The exit code is that of PROGRAM. docs/top.md explains the figures.",
 		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "format", Value: "text", Usage: "`text|ndjson`: a screen or lines for people, or a line of JSON every second"},
+			&cli.StringFlag{Name: "format", Value: "text", Usage: "`text|json|ndjson`: a screen or lines " +
+				"for people, or, for json and ndjson, an object of JSON every second, a line each"},
 			&cli.BoolFlag{Name: ProgramFlag, Hidden: true},
 		}, h.Flags...),
 		Action: func(c *cli.Context) error { return h.run(c, con) },
@@ -59,10 +62,10 @@ func Command(con *console.Console, h Host) *cli.Command {
 
 func (h *Host) run(c *cli.Context, con *console.Console) error {
 	format, pids, args := c.String("format"), c.StringSlice("pid"), c.Args().Slice()
-	program := c.Bool(ProgramFlag)
+	program, lines := c.Bool(ProgramFlag), format == "json" || format == "ndjson"
 	switch {
-	case format != "text" && format != "ndjson":
-		return h.Usage("top: --format must be text or ndjson, not %q", format)
+	case format != "text" && !lines:
+		return h.Usage("top: --format must be text, json or ndjson, not %q", format)
 	case program && len(args) == 0:
 		return h.Usage("top: no program given behind --")
 	case len(pids) > 0 && len(args) > 0:
@@ -70,18 +73,18 @@ func (h *Host) run(c *cli.Context, con *console.Console) error {
 	case len(pids) > 1:
 		return h.Usage("top: --pid names one process")
 	case program || len(pids) > 0:
-		return h.record(c, con, format == "ndjson")
+		return h.record(c, con, lines)
 	case len(args) == 0:
 		return h.Usage("top: no log, no -p PID and no -- PROGRAM given")
 	case len(args) > 1:
-		return h.Usage("top: takes one log; for a program, write 'cudatrace top -- %s ...'", args[0])
+		return h.Write(append([]string{Name, "--"}, args...), "top: takes one log, and a program behind --")
 	case args[0] == "-":
 		return h.Usage("top: a log that grows is a file, not standard input")
 	}
 	if i := slices.IndexFunc(h.Flags, func(f cli.Flag) bool { return c.IsSet(f.Names()[0]) }); i >= 0 {
 		return h.Usage("top: --%s is for a recording, and LOG is recorded already", h.Flags[i].Names()[0])
 	}
-	return h.follow(con, args[0], format == "ndjson")
+	return h.follow(con, args[0], lines)
 }
 
 // follow shows a log.
@@ -116,7 +119,8 @@ func (h *Host) follow(con *console.Console, name string, ndjson bool) error {
 	case w.view.latest == nil:
 		con.Sayf("%s has ended without a CUDA call", path)
 	default:
-		con.Sayf("%s has ended: %s; 'cudatrace stats' shows more", path, totalText(w.view.latest))
+		more := figures.Shell("cudatrace", "stats", path)
+		con.Sayf("%s has ended: %s; to see more: %s", path, totalText(w.view.latest), more)
 	}
 	return nil
 }
@@ -142,7 +146,7 @@ func findLog(name string) (string, error) {
 		return path, r.Close()
 	}
 	if errors.Is(err, tracelog.ErrNotLog) && unix.Access(path, unix.X_OK) == nil {
-		return "", fmt.Errorf("%w; to run a program, write 'cudatrace top -- %s'", err, name)
+		return "", fmt.Errorf("%w; to run a program, write: %s", err, figures.Shell("cudatrace", "top", "--", name))
 	}
 	return "", err
 }
@@ -248,7 +252,7 @@ func (h *Host) close(con *console.Console, o record.Options, res record.Result, 
 	case res.Log == "":
 		h.Nothing(con.Say, o, res)
 	case kept:
-		con.Sayf("the log is %s; 'cudatrace convert' makes a trace of it", res.Log)
+		con.Sayf("the log is %s; to make a trace of it: %s", res.Log, figures.Shell("cudatrace", "convert", res.Log))
 	}
 	return nil
 }

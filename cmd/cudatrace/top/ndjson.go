@@ -11,6 +11,7 @@ import (
 // The JSON of a report: docs/top.md documents it. A member of a later version that a reader does not
 // know does not matter to it.
 type jsonReport struct {
+	Version   int         `json:"version"`
 	Time      string      `json:"time"` // RFC 3339, UTC; "" where the log has no clock
 	From      uint64      `json:"from_ns"`
 	To        uint64      `json:"to_ns"`
@@ -69,7 +70,8 @@ const maxJSONRows = 20
 
 // writeJSON writes a report as a line of JSON.
 func writeJSON(w io.Writer, r *live.Report) error {
-	j := jsonReport{From: r.From, To: r.To, Now: jsonFigures(r.Now), All: jsonFigures(r.All), GPUs: []jsonGPU{}, Pinned: r.Host.Live,
+	j := jsonReport{Version: 1, From: r.From, To: r.To,
+		Now: jsonFigures(r.Now), All: jsonFigures(r.All), GPUs: []jsonGPU{}, Pinned: r.Host.Live,
 		Copies: jsonRows(r.Copies), Kernels: jsonRows(r.Kernels), Functions: jsonRows(r.Functions), Lines: jsonRows(r.Lines), Errors: jsonRows(r.Errors), Losses: jsonRows(r.Losses)}
 	if !r.Time.IsZero() {
 		j.Time = r.Time.UTC().Format(time.RFC3339Nano)

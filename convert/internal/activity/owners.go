@@ -31,10 +31,10 @@ const (
 
 // Texts of owners without a place.
 const (
-	NotSampled = "(running, not sampled)"
-	NotRead    = "(running Python, line not seen)"
-	NoReason   = "(blocked, not known by what)"
-	ReadyToRun = "(ready to run, without a processor)"
+	NotSampled = "(on CPU, code unknown)"
+	NotRead    = "(on CPU, Python line unknown)"
+	NoReason   = "(blocked, reason unknown)"
+	ReadyToRun = "(ready to run, no CPU free)"
 )
 
 // lookPeriod is the time between two looks of a recorder at blocked threads. Shorter blocks are seen by chance.

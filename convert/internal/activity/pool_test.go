@@ -52,7 +52,7 @@ func TestRowOfGaps(t *testing.T) {
 func TestPoolWithoutTime(t *testing.T) {
 	t.Parallel()
 	d := Idle{Rows: make(map[Reason]*Row)}
-	seen, unseen := d.ownedRow(&Owner{OwnerKind: RanCode, Text: "f.py:1 f"}), d.ownedRow(&Owner{OwnerKind: Ran, Text: "(running, not sampled)"})
+	seen, unseen := d.ownedRow(&Owner{OwnerKind: RanCode, Text: "f.py:1 f"}), d.ownedRow(&Owner{OwnerKind: Ran, Text: "(on CPU, code unknown)"})
 	for at := range uint64(6) {
 		seen.countIdle(at, &Spent{Time: 10, Weight: 1}, new(lastSeen))
 	}

@@ -36,7 +36,8 @@ func (s *Sink) findings() {
 		r := Finding{
 			Start: s.unix(x.First), Last: s.unix(x.Last), Place: int64(i + 1), Name: x.Kind, Title: x.Title,
 			Confidence: stats.Confidence(x.Certain()), PID: s.options.HostPID(x.Process.PID), GPU: None,
-			Cost: knownWide(x.Cost), Share: x.Share, Count: bounded(x.Count), Evidence: x.Evidence, Try: x.Try, Query: s.reports.Query(x),
+			Cost: knownWide(x.Cost), Share: x.Share, Count: bounded(x.Count),
+			Evidence: x.Evidence, Try: x.Try, Query: s.reports.Query(x, ""),
 		}
 		if x.GPU != nil {
 			r.GPU = *x.GPU

@@ -132,7 +132,7 @@ func number(v any) int64 {
 
 // idle splits the idle time of GPUs by its cause, as docs/fleet.md does.
 const idle = `select cause, gpu, sum(ns)::bigint from (
-	select gpu, unnest(['launched late', coalesce(queued, 'x')]) cause, unnest([late, gap - late]) ns from (
+	select gpu, unnest(['CPU launched late', coalesce(queued, 'x')]) cause, unnest([late, gap - late]) ns from (
 		select *, case when call is null then 0 else greatest(least(start_unix_ns - queue_ns - free, gap), 0) end late,
 			case when call is null or start_unix_ns - queue_ns > free then 'other' when last_stream = (pid, context, stream) then 'dependency' else 'other work' end queued
 		from (select *, start_unix_ns - free gap from (

@@ -108,12 +108,13 @@ type Span struct {
 	Logs        int
 }
 
-// Query returns the command that shows the finding, for LOG in place of the logs. Filters take the processes and times of each log: of several logs
-// the command has no process, and a time that includes that of the finding in each log; none where the logs have several clocks.
-func (f *Finding) Query(begin Span) string {
+// Query returns the command that shows the finding of some logs, whose names are words for a shell. Filters take the
+// processes and times of each log: of several logs the command has no process, and a time that includes that of the
+// finding in each log; none where the logs have several clocks.
+func (f *Finding) Query(begin Span, logs string) string {
 	k := KindOf(f.Kind)
 	since := func(t, start uint64) string { return fmt.Sprintf("%.6fs", float64(t-min(t, start))/1e9) }
-	query := "cudatrace stats LOG --report " + k.Reports
+	query := "cudatrace stats " + logs + " --report " + k.Reports
 	if !k.Ranks && begin.Logs < 2 {
 		query += fmt.Sprintf(" --process %d", f.Process.PID)
 	}
@@ -336,7 +337,7 @@ func (r *report) failing() {
 		at = append(at, t[k].first)
 	}
 	r.add("failing_calls", e, Finding{Title: figures.Count(e.count, "call fails", "calls fail"), Evidence: strings.Join(words, ", "),
-		Try: "look at the first one: later failures often follow from it; cudatrace stats --report errors has the callers"})
+		Try: "look at the first one: later failures often follow from it; the report errors has the callers"})
 	r.list[len(r.list)-1].At = at
 }
 

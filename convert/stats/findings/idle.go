@@ -58,7 +58,7 @@ func (g *SteadyIdle) words(steady Interval) string {
 	if g == nil {
 		return "how long the GPU is idle in all, and for what, is not known: there is no room for so many idle times"
 	}
-	text := fmt.Sprintf("the GPU is idle for %s, %.1f %% of the steady state; "+
+	text := fmt.Sprintf("the GPU is idle for %s, %.1f %% of the time after start-up; "+
 		"what the launching threads did meanwhile: ", figures.Duration(g.time()), 100*float64(g.time())/float64(max(steady.length(), 1)))
 	activity.SortRows(g.Rows)
 	for i, r := range g.Rows {
@@ -124,7 +124,7 @@ func (r *report) idle(all SteadyIdles) {
 		}
 		gpu := g.GPU
 		share := 100 * float64(ns) / float64(r.steady.length())
-		title := fmt.Sprintf("%s is idle for %.1f %% of the steady state", r.collector.gpuName(gpu), share)
+		title := fmt.Sprintf("%s is idle for %.1f %% of the time after start-up", r.collector.gpuName(gpu), share)
 		cause := g.mostly()
 		r.add(IdleGPU, e, Finding{
 			Title: causedBy(cause, title), Cause: cause, Effect: title, GPU: &gpu, Evidence: g.words(r.steady), Try: try,

@@ -240,7 +240,7 @@ func (r *report) fewSMs(g *gpu, at *uint32) {
 		r.sampled("idle_sms", e, Finding{GPU: at, Title: "kernels run on few SMs",
 			Evidence: fmt.Sprintf("a kernel runs at least %d %% of the time and on average %.0f %% of the SMs are active, for %s", kernelRuns, g.few.value.mean(), figures.Duration(e.cost)),
 			Try: "give the kernels more blocks, run independent kernels on several streams, or process more data at once; " +
-				"cudatrace stats --report kernel_shapes has the grids"})
+				"the report kernel_shapes has the grids"})
 	}
 }
 

@@ -38,14 +38,17 @@ const Glue = "\u00a0"
 // unitGap is the space between a number and its unit.
 var unitGap = regexp.MustCompile(`([0-9]) (%|[nµm]?s\b|[KMGT]?i?B\b)`)
 
-// wrapped writes a text in lines of a width, with a prefix before the first one and another before
-// the others. A word that is longer than a line is cut in its middle.
+// wrapped writes a text in lines of a width, with a prefix before the first one and another before the others. A word
+// that is longer than a line is cut in its middle. A command stays whole, so that it can be pasted.
 func wrapped(b *strings.Builder, first, others, text string, width int) {
 	room := max(width-utf8.RuneCountInString(first), 1)
 	line := ""
 	prefix := first
-	for word := range strings.SplitSeq(unitGap.ReplaceAllString(text, "$1"+Glue+"$2"), " ") {
-		word = figures.Cut(strings.ReplaceAll(word, Glue, " "), room)
+	for _, word := range figures.Breakable(unitGap.ReplaceAllString(text, "$1"+Glue+"$2")) {
+		command := strings.Contains(word, " ")
+		if word = strings.ReplaceAll(word, Glue, " "); !command {
+			word = figures.Cut(word, room)
+		}
 		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > room {
 			b.WriteString(prefix + line + "\n")
 			line, prefix = "", others
@@ -68,7 +71,11 @@ func proseMarkdown(b *strings.Builder, t *Table) {
 			indent = "   "
 		}
 		for _, i := range p.Items {
-			fmt.Fprintf(b, "%s- %s: %s\n", indent, i.Label, markdownText(i.Text))
+			text := markdownText(i.Text)
+			if strings.HasPrefix(i.Text, "cudatrace ") {
+				text = MarkdownName(i.Text)
+			}
+			fmt.Fprintf(b, "%s- %s: %s\n", indent, i.Label, text)
 		}
 	}
 	b.WriteString("\n")

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/cudatrace/cudatrace/record/errno"
+	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
@@ -58,7 +59,12 @@ func (e *PermissionError) remedy() string {
 	case r.nosuid:
 		return "run with sudo; setcap has no effect on the cudatrace binary, whose file system is mounted nosuid"
 	}
-	return fmt.Sprintf("run with sudo, or once: sudo setcap %s+ep on the cudatrace binary", strings.ToLower(strings.Join(e.Missing, ",")))
+	binary, err := os.Executable()
+	if err != nil {
+		binary = "cudatrace"
+	}
+	missing := strings.ToLower(strings.Join(e.Missing, ","))
+	return "run with sudo, or once: " + figures.Shell("sudo", "setcap", missing+"+ep", binary)
 }
 
 // The capabilities that probes need. CAP_SYS_ADMIN stands for the other two.

@@ -30,7 +30,7 @@ func TestErrors(t *testing.T) {
 		}
 	}
 	admin := &PermissionError{Missing: []string{capSysAdmin}, rights: rights{user: 1000, bounding: 1<<41 - 1}, cause: unix.EACCES}
-	if got := loadError(modeAuto, fmt.Errorf("loading: %w", admin)).Error(); !strings.Contains(got, "CAP_SYS_ADMIN missing (run with sudo, or once: sudo setcap cap_sys_admin+ep on") {
+	if got := loadError(modeAuto, fmt.Errorf("loading: %w", admin)).Error(); !strings.Contains(got, "CAP_SYS_ADMIN missing (run with sudo, or once: sudo setcap cap_sys_admin+ep /") {
 		t.Error(got)
 	}
 	if !isPermission(loadError(modeAuto, unix.EPERM)) || isFatal(unix.EBUSY) || !isFatal(unix.ESRCH) {
@@ -89,8 +89,8 @@ func TestRemedies(t *testing.T) {
 		rights rights
 		want   string
 	}{
-		{none + all, rights{user: 1000}, "CAP_BPF and CAP_PERFMON missing (run with sudo, or once: sudo setcap cap_bpf,cap_perfmon+ep on the cudatrace binary)"},
-		{"Name:\tcudatrace\nCapEff:\t0000008000000000" + all, rights{user: 1000}, "CAP_PERFMON missing (run with sudo, or once: sudo setcap cap_perfmon+ep on"},
+		{none + all, rights{user: 1000}, "CAP_BPF and CAP_PERFMON missing (run with sudo, or once: sudo setcap cap_bpf,cap_perfmon+ep /"},
+		{"Name:\tcudatrace\nCapEff:\t0000008000000000" + all, rights{user: 1000}, "CAP_PERFMON missing (run with sudo, or once: sudo setcap cap_perfmon+ep /"},
 		{none + all, rights{user: 0}, "(start the container with --cap-add BPF --cap-add PERFMON)"},
 		{none + "\nCapBnd:\t00000000a80425fb", rights{user: 1000}, "(start the container with --cap-add BPF --cap-add PERFMON)"},
 		{none + all + "\nNoNewPrivs:\t1\nSeccomp:\t2", rights{user: 1000}, "without --security-opt no-new-privileges"},

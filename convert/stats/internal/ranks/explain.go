@@ -79,7 +79,7 @@ func (m *communicator) explained(f *findings.Finding, found []uint64, gaps []*fi
 			f.Cause, f.Title = gaps[most].Mostly, f.Title+": "+gaps[most].Mostly
 		}
 	}
-	f.Evidence += fmt.Sprintf(", %s%s of that because %s idle%s", about(some), figures.Duration(total), owners, did)
+	f.Evidence += fmt.Sprintf(", of which %s%s because %s idle%s", about(some), figures.Duration(total), owners, did)
 }
 
 // before is the part that came last but one, with hosts set of those on other hosts; -1 if there is none.

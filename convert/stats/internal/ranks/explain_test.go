@@ -86,7 +86,7 @@ func TestExplain(t *testing.T) {
 			continue
 		}
 		want := findings.Explained{Process: j.streams[2].Context.Process, Time: 40 * c.want}
-		if !slices.Equal(f.Explains, []findings.Explained{want}) || !strings.HasSuffix(f.Evidence, "ms of that because rank 2's GPU was idle: mostly line 5 of p2") {
+		if !slices.Equal(f.Explains, []findings.Explained{want}) || !strings.HasSuffix(f.Evidence, "ms because rank 2's GPU was idle: mostly line 5 of p2") {
 			t.Errorf("%v: %+v, %q, want %d ns", c.who, f.Explains, f.Evidence, want.Time)
 		}
 	}

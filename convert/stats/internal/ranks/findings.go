@@ -288,7 +288,7 @@ func (m *communicator) doubt(f *findings.Finding) {
 func (m *communicator) straggler(p *RankProcess, l *lag, steps uint64) findings.Finding {
 	even := fmt.Sprintf("of %s; an equal share would be %.0f %%", m.compared(), 100/float64(len(m.members)))
 	f := m.finding("straggling_rank", p.name()+" is", p, l, steps, even)
-	f.Try = "compare this rank with the others: --report ranks,kernels with --ranks, its clocks (--report metrics), " +
+	f.Try = "compare this rank with the others (reports ranks, kernels), its clocks (report metrics), " +
 		"its data loader and the other processes of its host"
 	return f
 }

@@ -37,12 +37,12 @@ type comparedColumns struct {
 	WaitMax    *uint64  `key:"wait_max_ns"`                                 // =
 	// the rank for which the others waited longest, and its part of the waiting, of collectives whose last rank is known
 	// and in its steady state: the figures of [`straggling_rank`](findings.md#straggling_rank-straggling_host)
-	LastRank  *uint32  `key:"last_rank" title:"last" rank:"1" unit:"id"`
+	LastRank  *uint32  `key:"last_rank" title:"last rank" rank:"1" unit:"id"`
 	WaitedFor *float64 `key:"waited_for_share" title:"for it" rank:"1"` // =
 	// its part of those that are no ties; the median of how much it came after all others in these, as far as no error of
 	// the clocks explains it
 	LastShare *float64 `key:"last_share" title:"how often" rank:"3"`
-	Late      *uint64  `key:"late_median_ns" title:"by" rank:"2"` // =
+	Late      *uint64  `key:"late_median_ns" title:"late by" rank:"2"` // =
 	// collectives that were compared; of very many a sample, as a note says: waits are then estimates for all
 	Compared  *uint64 `key:"compared"`
 	Uncertain *uint64 `key:"uncertain"` // collectives whose last rank is not known
@@ -236,8 +236,8 @@ type lateCells struct {
 	Wait    uint64 `key:"wait_ns" title:"waiting" rank:"1"`
 	Longest uint64 `key:"wait_max_ns" title:"longest" rank:"2"` // =
 	// the last rank, and by how much after all others
-	LastRank *uint32 `key:"last_rank" title:"last" rank:"1" unit:"id"`
-	Late     *uint64 `key:"late_ns" title:"by" rank:"1"` // =
+	LastRank *uint32 `key:"last_rank" title:"last rank" rank:"1" unit:"id"`
+	Late     *uint64 `key:"late_ns" title:"late by" rank:"1"` // =
 }
 
 // Worst returns the table of the collectives in which ranks waited longest.
@@ -273,8 +273,8 @@ type StepCells struct {
 	Spread  uint64  `key:"spread_ns" title:"spread" rank:"1"`               // =
 	Slowest *uint32 `key:"slowest_rank" title:"slowest" rank:"1" unit:"id"` // the rank with `max_ns`
 	// the last rank, and by how much after all others
-	LastRank *uint32 `key:"last_rank" title:"last" rank:"2" unit:"id"`
-	Late     *uint64 `key:"late_ns" title:"by" rank:"2"` // =
+	LastRank *uint32 `key:"last_rank" title:"last rank" rank:"2" unit:"id"`
+	Late     *uint64 `key:"late_ns" title:"late by" rank:"2"` // =
 	// lists: the ranks, and the step's duration on each
 	Ranks     []uint64 `key:"ranks" unit:"id"`
 	Durations []uint64 `key:"durations_ns"` // =
