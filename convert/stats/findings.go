@@ -57,7 +57,7 @@ func (s *Sink) Findings(incomplete bool) (list []findings.Finding, whole bool) {
 		whole = whole && d.Late == 0
 	}
 	loads := s.busy.loads(s.ranks, s.findings.Steady)
-	ofRanks := s.ranks.Findings(s.findings.Limits(), loads, s.work.launched(), s.findings.Idle, whole)
+	ofRanks := s.ranks.Findings(s.findings.Limits(), loads, s.launchedKernels(), s.findings.Idle, whole)
 	own := s.findings.List(whole, s.idleSteady)
 	if whole {
 		own = append(own, s.pathFindings()...)

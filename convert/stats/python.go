@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/internal/activity"
+	"github.com/cudatrace/cudatrace/convert/internal/query"
 	"github.com/cudatrace/cudatrace/convert/internal/sketch"
 	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
@@ -14,15 +15,18 @@ import (
 	"github.com/cudatrace/cudatrace/record/figures"
 )
 
+// mostStacks bounds the stacks whose use the rows do not have yet, so that the cache forgets none.
+const mostStacks = 1 << 15
+
 // enoughFrames is the least share of launches with a frame of which a verdict is given.
 const enoughFrames = 0.9
 
 // python is the report of GPU work and waits by Python line.
 type python struct {
-	stacks  map[*timeline.Python]*pythonUse // what the rows do not have yet
-	without map[string]*pythonUse           // the same without a frame, by what stands for it
-	rows    groups[pythonLine, pythonRow]
-	byFrame map[*timeline.PythonFrame]*pythonRow
+	stacks  query.Cache[*timeline.Python, *pythonUse] // what the rows do not have yet
+	without query.Cache[string, *pythonUse]           // the same without a frame, by what stands for it
+	rows    *query.Rows[pythonLine, pythonRow]
+	byFrame query.Cache[*timeline.PythonFrame, *pythonRow]
 	folded  *table.Folded // nil unless it is wanted
 	of      pythonUse     // all
 	framed  pythonUse     // with a frame
@@ -42,6 +46,8 @@ type pythonUse struct {
 	idle           uint64 // ns
 }
 
+func newUse() *pythonUse { return new(pythonUse) }
+
 // A pythonRow is a line, with what it does itself and what is done below it.
 type pythonRow struct {
 	pythonLine
@@ -50,9 +56,9 @@ type pythonRow struct {
 
 func newPython() python {
 	return python{
-		stacks: make(map[*timeline.Python]*pythonUse), without: make(map[string]*pythonUse),
-		byFrame: make(map[*timeline.PythonFrame]*pythonRow),
-		rows:    newGroups(pythonLine{function: other}, func(k pythonLine) *pythonRow { return &pythonRow{pythonLine: k} }),
+		stacks: make(query.Cache[*timeline.Python, *pythonUse]), without: make(query.Cache[string, *pythonUse]),
+		byFrame: make(query.Cache[*timeline.PythonFrame, *pythonRow]),
+		rows:    query.NewRows(table.MaxRows, pythonLine{function: other}, func(k pythonLine) pythonRow { return pythonRow{pythonLine: k} }),
 	}
 }
 
@@ -97,13 +103,13 @@ func (w idleWatcher) Gap(g *activity.Gap) {
 func (s *python) countUse(at *timeline.Python, t *timeline.Thread, u *pythonUse) {
 	if at == nil {
 		s.of.addUse(u)
-		cached(s.without, t.NoPython(), func() *pythonUse { return new(pythonUse) }).addUse(u)
+		s.without.Of(t.NoPython(), newUse).addUse(u)
 		return
 	}
-	if len(s.stacks) >= maxCached && s.stacks[at] == nil {
+	if len(s.stacks) >= mostStacks {
 		s.settle()
 	}
-	cached(s.stacks, at, func() *pythonUse { return new(pythonUse) }).addUse(u)
+	s.stacks.Of(at, newUse).addUse(u)
 }
 
 // settle moves what was counted to the rows.
@@ -118,7 +124,7 @@ func (s *python) settle() {
 	}
 	clear(s.stacks)
 	for name, u := range s.without {
-		r := s.rows.of(pythonLine{function: name})
+		r := s.rows.Of(pythonLine{function: name})
 		r.own.addUse(u)
 		r.inclusive.addUse(u)
 		if s.folded != nil && u.gpu > 0 {
@@ -147,7 +153,7 @@ func (s *python) lines(at *timeline.Python, u *pythonUse) {
 }
 
 func (s *python) row(f *timeline.PythonFrame) *pythonRow {
-	return cached(s.byFrame, f, func() *pythonRow { return s.rows.of(pythonLine{f.File, f.Function, f.Line}) })
+	return s.byFrame.Of(f, func() *pythonRow { return s.rows.Of(pythonLine{f.File, f.Function, f.Line}) })
 }
 
 // pythonStack is the texts of the frames of a stack, the outermost one first.
@@ -165,7 +171,15 @@ func (s *python) any() bool { return len(s.stacks) > 0 || s.framed != (pythonUse
 var pythonReport = Report{
 	Name: "python", Title: "GPU work and waits by Python line", unasked: func(s *Sink) bool { return s.python.any() },
 	needs: framesRecorded, whyEmpty: "no GPU work and no waits of calls with a Python frame",
-	table: func(s *Sink, _ Facts) *table.Table { return s.python.table(s.work.total, s.busy.sorted()) },
+	open: func(s *Sink) {
+		s.eachPiece(func(w *piece) { s.python.launched(w.Work) })
+		s.calls.Each(func(c *call) {
+			if len(c.Waits()) > 0 {
+				s.python.waited(c.thread, c.Slice)
+			}
+		})
+	},
+	table: func(s *Sink, _ Facts) *table.Table { return s.python.table(s.threads.onGPU(), s.busy.sorted()) },
 	fold:  func(s *Sink) *table.Folded { return s.python.folded },
 }
 
@@ -211,8 +225,8 @@ func (s *python) table(total uint64, devices []*deviceRow) *table.Table {
 		}
 		return &u.idle
 	}
-	rows := make([]PythonCells, 0, len(s.rows.list))
-	for _, r := range slices.SortedFunc(slices.Values(s.rows.list), (*pythonRow).compare) {
+	rows := make([]PythonCells, 0, len(s.rows.List))
+	for _, r := range slices.SortedFunc(slices.Values(s.rows.List), (*pythonRow).compare) {
 		x := PythonCells{
 			Name: (&timeline.PythonFrame{File: r.file, Function: r.function, Line: r.line}).Text(),
 			File: r.file, Function: r.function,

@@ -13,6 +13,7 @@ type Report struct {
 	Detail      bool // another report sums it up: people see it where they name it
 	OfRanks     bool // it has nothing to say without several ranks
 
+	open     func(*Sink)               // has the report read the events of a sink; nil where the sink has what it needs
 	unasked  func(*Sink) bool          // reports whether people see it without naming it; nil for always
 	fold     func(*Sink) *table.Folded // its stacks, after Fold; nil for a report without any
 	needs    func(*Facts) string       // returns what the recording lacks for the report, "" for nothing; nil if it needs nothing
@@ -25,17 +26,17 @@ var Reports = []*Report{
 	&stepKindsReport,
 	&criticalPathReport,
 	&profileReport,
-	&kernelsReport,
-	&kernelShapesReport,
-	&kernelPythonReport,
-	&callsReport,
-	&callersReport,
-	&functionsReport,
+	&kernelsReport.Report,
+	&kernelShapesReport.Report,
+	&kernelPythonReport.Report,
+	&callsReport.Report,
+	&callersReport.Report,
+	&functionsReport.Report,
 	&pythonReport,
-	&copiesReport,
-	&setsReport,
-	&waitsReport,
-	&launchesReport,
+	&copiesReport.Report,
+	&setsReport.Report,
+	&waitsReport.Report,
+	&launchesReport.Report,
 	&launchRateReport,
 	&devicesReport,
 	&idleReport,
@@ -49,8 +50,8 @@ var Reports = []*Report{
 	&memoryReport,
 	&holdersReport,
 	&unfreedReport,
-	&errorsReport,
-	&nvtxReport,
+	&errorsReport.Report,
+	&nvtxReport.Report,
 	&nvtxMetricsReport,
 	&threadsReport,
 	&processesReport,
