@@ -126,7 +126,7 @@ var dataPath = []struct{ name, imports string }{
 	{"activity", "ordered timeline"},
 	{"steps", "activity timeline"},
 	{"critical", "activity timeline"},
-	{"live", "activity timeline"},
+	{"live", "activity query timeline"},
 	{"pfsink", "activity critical occupancy perfetto steps timeline"},
 	{"chromesink", "activity occupancy timeline"},
 	{"stats/table", ""},

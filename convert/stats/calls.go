@@ -73,7 +73,8 @@ var callsReport = declare(grouped[functionKey, callCells]{
 			inner += r.Inner
 		}
 		if inner > 0 {
-			t.Notes = []string{figures.Count(inner, "call lies", "calls lie") + " within another one: shares add up to more than 100 %", "info does not count such calls"}
+			lie := figures.Count(inner, "call lies", "calls lie")
+			t.Notes = []string{lie + " within another one: shares add up to more than 100 %", "info does not count such calls"}
 		}
 	},
 })

@@ -88,11 +88,15 @@ var launchesReport = declare(grouped[string, launchCells]{
 	fill: func(s *Sink, r *launchCells, _ uint64) {
 		c, q, k := &r.call, &r.queue, &r.kernel
 		r.Name, r.Count, r.Total = s.kernelTitle(r.mangled), c.Count, sketch.Sum(sketch.Sum(c.Total, q.Total), k.Total)
-		r.CallMedian, r.CallTotal, r.CallMean, r.CallP95, r.CallMax = median(c), c.Total, c.Mean(), c.Percentile(95), c.Max
-		r.QueueMedian, r.QueueTotal, r.QueueMean, r.QueueP95, r.QueueMax = median(q), q.Total, q.Mean(), q.Percentile(95), q.Max
-		r.KernelMedian, r.KernelTotal, r.KernelMean, r.KernelP95, r.KernelMax = median(k), k.Total, k.Mean(), k.Percentile(95), k.Max
+		r.CallMedian, r.CallTotal, r.CallMean, r.CallP95, r.CallMax = summary(c)
+		r.QueueMedian, r.QueueTotal, r.QueueMean, r.QueueP95, r.QueueMax = summary(q)
+		r.KernelMedian, r.KernelTotal, r.KernelMean, r.KernelP95, r.KernelMax = summary(k)
 		if r.few+r.enough > 0 {
 			r.Underfilled = &r.few
 		}
 	},
 })
+
+func summary(d *sketch.Distribution) (median *uint64, total uint64, mean float64, p95, most uint64) {
+	return new(d.Percentile(50)), d.Total, d.Mean(), d.Percentile(95), d.Max
+}

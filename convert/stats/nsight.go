@@ -25,7 +25,8 @@ var NsightReports = map[string][]string{
 func (s *Sink) Nsight() []Sheet {
 	var kernels, calls, times, sizes []nsightRow
 	for _, r := range kernelsReport.in(s).List {
-		kernels = append(kernels, nsightRow{&r.time.Distribution, cmp.Or(s.names.Of(r.mangled).Full, s.kernelTitle(r.mangled))})
+		name := cmp.Or(s.names.Of(r.mangled).Full, s.kernelTitle(r.mangled))
+		kernels = append(kernels, nsightRow{&r.time.Distribution, name})
 	}
 	for _, r := range callsReport.in(s).List {
 		calls = append(calls, nsightRow{&r.time.Distribution, r.Name})

@@ -58,7 +58,9 @@ func newPython() python {
 	return python{
 		stacks: make(query.Cache[*timeline.Python, *pythonUse]), without: make(query.Cache[string, *pythonUse]),
 		byFrame: make(query.Cache[*timeline.PythonFrame, *pythonRow]),
-		rows:    query.NewRows(table.MaxRows, pythonLine{function: other}, func(k pythonLine) pythonRow { return pythonRow{pythonLine: k} }),
+		rows: query.NewRows(table.MaxRows, pythonLine{function: other}, func(k pythonLine) pythonRow {
+			return pythonRow{pythonLine: k}
+		}),
 	}
 }
 
