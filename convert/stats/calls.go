@@ -127,11 +127,9 @@ var callersReport = declare(grouped[callerKey, callerCells]{
 				}
 			}
 		})
-		captured := make(query.Cache[from, *callerCells])
-		s.eachPiece(func(w *piece) {
-			if w.Captured != nil {
-				f := from{w.Captured.Function, w.Captured.Caller}
-				r := captured.Of(f, func() *callerCells { return rows.Of(f.callerKey()) })
+		s.captured.By(func(f from) func(*piece) {
+			r := rows.Of(f.callerKey())
+			return func(w *piece) {
 				r.Replays++
 				r.Replayed += w.Dur
 			}

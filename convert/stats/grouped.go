@@ -73,16 +73,12 @@ func (g *grouped[K, R]) tableOf(s *Sink) *table.Table {
 // sources are the events that reports read.
 type sources struct {
 	calls    query.Source[call, from]
-	work     [3]query.Source[piece, *timeline.Shape] // by kind
+	waits    query.Source[call, *timeline.Thread]      // calls that waited for GPU work
+	work     [3]query.Source[piece, *timeline.Shape]   // by kind
+	ranged   query.Source[piece, *timeline.RangeStack] // work whose call was made in NVTX ranges
+	captured query.Source[piece, from]                 // work of graphs, by the call that was captured
 	spans    query.Source[timeline.SpanEnd, *timeline.Track]
 	instants query.Source[timeline.Instant, *timeline.Track]
-}
-
-// eachPiece adds a query that looks at all work.
-func (s *sources) eachPiece(take func(*piece)) {
-	for kind := range s.work {
-		s.work[kind].Each(take)
-	}
 }
 
 // A call is a call of a thread.

@@ -174,12 +174,10 @@ var pythonReport = Report{
 	Name: "python", Title: "GPU work and waits by Python line", unasked: func(s *Sink) bool { return s.python.any() },
 	needs: framesRecorded, whyEmpty: "no GPU work and no waits of calls with a Python frame",
 	open: func(s *Sink) {
-		s.eachPiece(func(w *piece) { s.python.launched(w.Work) })
-		s.calls.Each(func(c *call) {
-			if len(c.Waits()) > 0 {
-				s.python.waited(c.thread, c.Slice)
-			}
-		})
+		for kind := range s.work {
+			s.work[kind].Each(func(w *piece) { s.python.launched(w.Work) })
+		}
+		s.waits.Each(func(c *call) { s.python.waited(c.thread, c.Slice) })
 	},
 	table: func(s *Sink, _ Facts) *table.Table { return s.python.table(s.threads.onGPU(), s.busy.sorted()) },
 	fold:  func(s *Sink) *table.Folded { return s.python.folded },

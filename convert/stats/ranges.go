@@ -50,22 +50,19 @@ var nvtxReport = declare(grouped[rangeKey, rangeCells]{
 				rows.Of(rangeKey{e.Name, e.Track.Domain, "mark"}).marks++
 			}
 		})
-		open := make(query.Cache[*timeline.RangeStack, []*rangeCells]) // the rows of a stack, each once
-		s.eachPiece(func(w *piece) {
-			if w.Call.Ranges == nil {
-				return
-			}
-			for _, r := range open.Of(w.Call.Ranges, func() (list []*rangeCells) {
-				for stack := w.Call.Ranges; stack != nil; stack = stack.Outer {
-					if r := rows.Of(rangeKey{stack.Name, stack.Domain, "range"}); !slices.Contains(list, r) {
-						list = append(list, r)
-					}
+		s.ranged.By(func(stack *timeline.RangeStack) func(*piece) {
+			var list []*rangeCells // each once
+			for ; stack != nil; stack = stack.Outer {
+				if r := rows.Of(rangeKey{stack.Name, stack.Domain, "range"}); !slices.Contains(list, r) {
+					list = append(list, r)
 				}
-				return list
-			}) {
-				r.Work++
-				if !w.Untimed {
-					r.GPU = sketch.Sum(r.GPU, w.Dur)
+			}
+			return func(w *piece) {
+				for _, r := range list {
+					r.Work++
+					if !w.Untimed {
+						r.GPU = sketch.Sum(r.GPU, w.Dur)
+					}
 				}
 			}
 		})

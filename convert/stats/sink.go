@@ -181,6 +181,9 @@ func (s *Sink) slices(l *timeline.Slices) {
 		inner := thread.call(sl)
 		c.Slice, c.inner = sl, inner
 		s.calls.Take(from{sl.Function, sl.Caller}, c)
+		if len(sl.Waits()) > 0 {
+			s.waits.Take(l.Thread, c)
+		}
 		f := c.function
 		s.path.AddCall(thread.path, sl, inner)
 		switch {
@@ -221,6 +224,12 @@ func (s *Sink) workList(l *timeline.WorkList) {
 		}
 		p.Work = w
 		s.work[w.Kind].Take(w.Shape, p)
+		if w.Call.Ranges != nil {
+			s.ranged.Take(w.Call.Ranges, p)
+		}
+		if w.Captured != nil {
+			s.captured.Take(from{w.Captured.Function, w.Captured.Caller}, p)
+		}
 		if p.class == activity.Communication {
 			s.ranks.Collective(l.Stream, w)
 		}

@@ -45,10 +45,7 @@ var waitsReport = declare(grouped[waitKey, waitCells]{
 		return r
 	},
 	from: func(s *Sink, rows *query.Rows[waitKey, waitCells]) {
-		s.calls.Each(func(c *call) {
-			if len(c.Waits()) == 0 {
-				return
-			}
+		s.waits.Each(func(c *call) {
 			last := timeline.Awaited{}
 			for _, a := range c.Waits() {
 				if last.Stream == nil || a.End > last.End {

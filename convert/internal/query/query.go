@@ -63,8 +63,6 @@ func (c Cache[K, V]) Of(key K, find func() V) V {
 type Source[E any, S comparable] struct {
 	queries []func(S) func(*E)
 	takers  Cache[S, []func(*E)]
-	last    S          // of the event that was taken last
-	taking  []func(*E) // such events
 }
 
 // By adds a query: a function that returns what takes the events of a shape, nil where none of them counts. It comes
@@ -76,19 +74,12 @@ func (s *Source[E, S]) Each(take func(*E)) { s.By(func(S) func(*E) { return take
 
 // Take takes an event.
 func (s *Source[E, S]) Take(shape S, e *E) {
-	if shape != s.last || s.taking == nil {
-		s.last, s.taking = shape, s.takersOf(shape)
-	}
-	for _, take := range s.taking {
-		take(e)
-	}
-}
-
-func (s *Source[E, S]) takersOf(shape S) []func(*E) {
 	if s.takers == nil {
 		s.takers = make(Cache[S, []func(*E)])
 	}
-	return s.takers.Of(shape, func() []func(*E) { return s.bind(shape) })
+	for _, take := range s.takers.Of(shape, func() []func(*E) { return s.bind(shape) }) {
+		take(e)
+	}
 }
 
 func (s *Source[E, S]) bind(shape S) (takers []func(*E)) {
