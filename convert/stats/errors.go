@@ -28,10 +28,7 @@ var errorsReport = declare(grouped[errorKey, errorCells]{
 	others: errorKey{functionKey{name: other}, other},
 	row:    func(k errorKey) errorCells { return errorCells{Name: k.name, Error: k.error, Library: k.library} },
 	from: func(s *Sink, rows *query.Rows[errorKey, errorCells]) {
-		s.calls.Each(func(c *call) {
-			if !c.Failed() {
-				return
-			}
+		s.failed.Each(func(c *call) {
 			r := rows.Of(errorKey{functionKey{c.Name, c.Library}, c.ErrorName()})
 			if r.Count == 0 || c.Start < r.first {
 				r.first, r.PID, r.TID, r.Caller = c.Start, c.thread.Process.PID, c.thread.TID, callerText(c.Caller)

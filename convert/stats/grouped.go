@@ -73,6 +73,7 @@ func (g *grouped[K, R]) tableOf(s *Sink) *table.Table {
 // sources are the events that reports read.
 type sources struct {
 	calls    query.Source[call, from]
+	failed   query.Source[call, from]
 	waits    query.Source[call, *timeline.Thread]      // calls that waited for GPU work
 	work     [3]query.Source[piece, *timeline.Shape]   // by kind
 	ranged   query.Source[piece, *timeline.RangeStack] // work whose call was made in NVTX ranges

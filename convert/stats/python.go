@@ -104,7 +104,6 @@ func (w idleWatcher) Gap(g *activity.Gap) {
 // countUse counts what a thread did at a frame, nil for none.
 func (s *python) countUse(at *timeline.Python, t *timeline.Thread, u *pythonUse) {
 	if at == nil {
-		s.of.addUse(u)
 		s.without.Of(t.NoPython(), newUse).addUse(u)
 		return
 	}
@@ -126,6 +125,7 @@ func (s *python) settle() {
 	}
 	clear(s.stacks)
 	for name, u := range s.without {
+		s.of.addUse(u)
 		r := s.rows.Of(pythonLine{function: name})
 		r.own.addUse(u)
 		r.inclusive.addUse(u)

@@ -181,6 +181,9 @@ func (s *Sink) slices(l *timeline.Slices) {
 		inner := thread.call(sl)
 		c.Slice, c.inner = sl, inner
 		s.calls.Take(from{sl.Function, sl.Caller}, c)
+		if sl.Failed() {
+			s.failed.Take(from{sl.Function, sl.Caller}, c)
+		}
 		if len(sl.Waits()) > 0 {
 			s.waits.Take(l.Thread, c)
 		}
