@@ -59,20 +59,7 @@ func New() *Sink { return NewWith(findings.Defaults) }
 // NewWith returns a sink without events.
 func NewWith(t findings.Thresholds) *Sink {
 	s := &Sink{names: make(timeline.KernelNames), rows: make(map[*Report]any)}
-	var known activity.Functions
-	functions := query.NewRows(table.MaxRows, functionKey{name: other}, func(k functionKey) *activity.Function {
-		return known.Add(k.name, k.library)
-	})
-	s.calls.By(func(f from) func(*call) {
-		function := *functions.Of(f.functionKey())
-		return func(c *call) { c.function = function }
-	})
-	for kind := range s.work {
-		s.work[kind].By(func(shape *timeline.Shape) func(*piece) {
-			class := activity.ClassOf(&timeline.Work{Kind: timeline.WorkKind(kind), Shape: shape})
-			return func(p *piece) { p.class = class }
-		})
-	}
+	s.describe()
 	s.findings = findings.New(t)
 	s.path = critical.New(s.names)
 	s.threads = newThreads(s.findings, s.path)
@@ -167,6 +154,24 @@ func placed(f *activity.Function, sl *timeline.Slice) *activity.Function {
 	return f
 }
 
+// describe has calls and work tell what depends on their shape alone.
+func (s *sources) describe() {
+	var all activity.Functions
+	functions := query.NewRows(table.MaxRows, functionKey{name: other}, func(k functionKey) *activity.Function {
+		return all.Add(k.name, k.library)
+	})
+	s.calls.By(func(f from) func(*call) {
+		function := *functions.Of(f.functionKey())
+		return func(c *call) { c.function = function }
+	})
+	for kind := range s.work {
+		s.work[kind].By(func(shape *timeline.Shape) func(*piece) {
+			class := activity.ClassOf(&timeline.Work{Kind: timeline.WorkKind(kind), Shape: shape})
+			return func(p *piece) { p.class = class }
+		})
+	}
+}
+
 // firstUse returns the start of the first launch of a kernel.
 func (s *Sink) firstUse(shape *timeline.Shape) uint64 {
 	return kernelsReport.in(s).Of(shape.Kernel.Name).first
@@ -209,6 +214,7 @@ func (s *Sink) workList(l *timeline.WorkList) {
 		stream.habits, stream.rank, stream.path, stream.steps = s.findings.Stream(l.Stream), s.ranks.User(l.Stream), s.path.Stream(l.Stream), s.steps.Stream(l.Stream)
 	}
 	process := s.threads.process(l.Stream.Context.Process)
+	var thread *threadRow // that launched the latest work
 	p := &s.piece
 	p.on = stream
 	for i := range l.List {
@@ -220,8 +226,10 @@ func (s *Sink) workList(l *timeline.WorkList) {
 		}
 		var by *activity.History
 		var launcher *critical.Thread
-		if w.Call.Thread != nil {
-			thread := s.threads.of(w.Call.Thread)
+		if t := w.Call.Thread; t != nil {
+			if thread == nil || thread.Thread != t {
+				thread = s.threads.of(t)
+			}
 			thread.work++
 			by, launcher = thread.history, thread.path
 		}
