@@ -5,7 +5,6 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/internal/activity"
 	"github.com/cudatrace/cudatrace/convert/internal/query"
-	"github.com/cudatrace/cudatrace/convert/internal/sketch"
 	"github.com/cudatrace/cudatrace/convert/stats/internal/ranks"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
@@ -20,10 +19,9 @@ type KernelCells struct {
 	// theoretical occupancy, weighted with time
 	Occupancy *float64 `key:"occupancy" title:"occupancy" rank:"6" unit:"share"`
 
-	first       uint64 // start of the first launch
-	occupied    meanOccupancy
-	call, queue sketch.Distribution // of launches
-	on          ranks.Users
+	first    uint64 // start of the first launch
+	occupied meanOccupancy
+	on       ranks.Users
 }
 
 // kernelTimes are columns that all reports of kernels have.
