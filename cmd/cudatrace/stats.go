@@ -318,7 +318,7 @@ func (o *statsOptions) print(con *console.Console, sink *stats.Sink, logs []conv
 	if err := table.WriteText(w, tables, width); err != nil || len(more) == 0 {
 		return err
 	}
-	others := "more with --report NAME,... (all for all; --wide for all columns): " + strings.Join(more, ", ")
+	others := "other reports: " + strings.Join(more, ", ") + "; --report all has them, --wide all columns"
 	return table.WriteParagraph(w, others, width)
 }
 

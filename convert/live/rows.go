@@ -3,6 +3,9 @@ package live
 import (
 	"cmp"
 	"slices"
+
+	"github.com/cudatrace/cudatrace/convert/internal/query"
+	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
 const (
@@ -11,10 +14,7 @@ const (
 )
 
 // rows are the rows of a table by their keys.
-type rows struct {
-	byKey map[string]*row
-	list  []*row // in the order of first use
-}
+type rows struct{ *query.Rows[string, row] }
 
 // A row is a Row without the figures of an interval.
 type row struct {
@@ -22,33 +22,26 @@ type row struct {
 	all  Count
 }
 
-func newRows() rows { return rows{byKey: make(map[string]*row)} }
-
-// of returns the row of a key; name makes the name of a new one. What is beyond maxRows has one row.
-func (t *rows) of(key string, name func(string) string) *row {
-	r := t.byKey[key]
-	if r != nil {
-		return r
-	}
-	if len(t.list) >= maxRows {
-		if r = t.byKey[others]; r != nil {
-			return r
-		}
-		key, name = others, same
-	}
-	r = &row{name: name(key)}
-	t.byKey[key] = r
-	t.list = append(t.list, r)
-	return r
+// newRows returns rows without any; name makes the name of one from its key. What is beyond maxRows has one row.
+func newRows(name func(string) string) rows {
+	return rows{query.NewRows(maxRows, others, func(key string) row { return row{name: name(key)} })}
 }
 
 func same(key string) string { return key }
 
+// kernelName is the name of a kernel for people.
+func kernelName(mangled string) string {
+	if mangled == others {
+		return others
+	}
+	return timeline.KernelNames{}.Of(mangled).Short
+}
+
 // close ends an interval: it adds the figures of the interval and returns all rows, those with the most
 // time, bytes and number in the interval first.
 func (t *rows) close(now map[*row]*Count) []Row {
-	list := make([]Row, 0, len(t.list))
-	for _, r := range t.list {
+	list := make([]Row, 0, len(t.List))
+	for _, r := range t.List {
 		line := Row{Name: r.name}
 		if n := now[r]; n != nil {
 			r.all.add(*n)

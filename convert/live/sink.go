@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/cudatrace/cudatrace/convert/internal/activity"
+	"github.com/cudatrace/cudatrace/convert/internal/query"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 )
@@ -29,9 +30,9 @@ type Sink struct {
 	kernels, functions, copies, errors, losses, lines rows
 	framed                                            bool // a call has a Python frame
 
-	ofShape    map[*timeline.Shape]*row
-	ofFunction map[*timeline.Function]*function
-	ofPython   map[*timeline.Python]*row
+	ofShape    query.Cache[*timeline.Shape, *row]
+	ofFunction query.Cache[*timeline.Function, *function]
+	ofPython   query.Cache[*timeline.Python, *row]
 	launching  map[*timeline.Thread]int32 // depth of the open launching call
 	devices    *activity.Devices
 	gpus       []*gpu
@@ -55,8 +56,9 @@ func New(o Options) *Sink {
 	return &Sink{
 		devices: activity.New(activity.Options{Window: window}),
 		report:  o.Report, intervals: intervals{length: length},
-		kernels: newRows(), functions: newRows(), copies: newRows(), errors: newRows(), losses: newRows(), lines: newRows(),
-		ofShape: make(map[*timeline.Shape]*row), ofFunction: make(map[*timeline.Function]*function), ofPython: make(map[*timeline.Python]*row),
+		kernels: newRows(kernelName), functions: newRows(same), copies: newRows(same), errors: newRows(same),
+		losses: newRows(same), lines: newRows(same), ofShape: make(query.Cache[*timeline.Shape, *row]),
+		ofFunction: make(query.Cache[*timeline.Function, *function]), ofPython: make(query.Cache[*timeline.Python, *row]),
 		launching: make(map[*timeline.Thread]int32), memory: make(map[*timeline.Counter]uint64), sensed: make(map[uint32]*sensors),
 	}
 }
@@ -76,7 +78,7 @@ func (s *Sink) Take(events []timeline.Event) error {
 		case *timeline.Loss:
 			i := s.intervals.at(e.Time)
 			i.Lost = sum(i.Lost, e.Count)
-			i.count(s.losses.of(e.Cause, same), Count{N: e.Count})
+			i.count(s.losses.Of(e.Cause), Count{N: e.Count})
 		case *timeline.GPUs:
 			for _, g := range e.List {
 				s.gpu(g.Index).name = g.Name
@@ -159,7 +161,7 @@ func (s *Sink) calls(e *timeline.Slices) {
 		if s.launches(e.Thread, sl, f) {
 			interval.Launches++
 			if !sl.HasWork() && sl.Kernel != nil { // GPU work is not recorded
-				interval.count(s.kernel(sl.Kernel.Name), Count{N: 1})
+				interval.count(s.kernels.Of(sl.Kernel.Name), Count{N: 1})
 			}
 		}
 		if sl.Depth > 0 {
@@ -171,7 +173,7 @@ func (s *Sink) calls(e *timeline.Slices) {
 		interval.count(f.row, Count{N: 1, Time: took})
 		if sl.Failed() {
 			interval.Failed++
-			interval.count(s.errors.of(sl.Name+": "+sl.ErrorName(), same), Count{N: 1})
+			interval.count(s.errors.Of(sl.Name+": "+sl.ErrorName()), Count{N: 1})
 		}
 	}
 }
@@ -190,29 +192,10 @@ func (s *Sink) launches(t *timeline.Thread, sl *timeline.Slice, f *function) boo
 	return f.launches
 }
 
-// maxCached bounds a cache. A full cache is emptied.
-const maxCached = 1 << 16
-
 func (s *Sink) function(of *timeline.Function) *function {
-	f := s.ofFunction[of]
-	if f == nil {
-		if len(s.ofFunction) >= maxCached {
-			clear(s.ofFunction)
-		}
+	return s.ofFunction.Of(of, func() *function {
 		t := cudaapi.TraitsOf(of.Name)
-		f = &function{s.functions.of(of.Name, same), t.Launches || t.LaunchesGraph}
-		s.ofFunction[of] = f
-	}
-	return f
-}
-
-// kernel returns the row of a kernel by its mangled name.
-func (s *Sink) kernel(mangled string) *row {
-	return s.kernels.of(mangled, func(name string) string {
-		if name == others {
-			return name
-		}
-		return timeline.KernelNames{}.Of(name).Short
+		return &function{s.functions.Of(of.Name), t.Launches || t.LaunchesGraph}
 	})
 }
 
@@ -228,12 +211,12 @@ func (s *Sink) work(e *timeline.WorkList) {
 		case timeline.MemcpyWork:
 			interval.Copies++
 			m := &w.Shape.Memcpy
-			interval.count(s.copies.of(cudaapi.MemcpyKindName(m.CopyKind), same), Count{1, w.Dur, m.Bytes})
+			interval.count(s.copies.Of(cudaapi.MemcpyKindName(m.CopyKind)), Count{1, w.Dur, m.Bytes})
 		case timeline.MemsetWork:
 			interval.Memsets++
 		default:
 			interval.Kernels++
-			interval.count(s.kernelOf(w), Count{N: 1, Time: w.Dur})
+			interval.count(s.ofShape.Of(w.Shape, func() *row { return s.kernels.Of(w.Shape.Kernel.Name) }), Count{N: 1, Time: w.Dur})
 		}
 		if !w.Untimed {
 			g.countWork(&s.intervals, w)
@@ -244,31 +227,10 @@ func (s *Sink) work(e *timeline.WorkList) {
 // line returns the row of the Python line of a call, or of what stands for it.
 func (s *Sink) line(c *timeline.Call) *row {
 	if c.Python == nil {
-		return s.lines.of(c.Thread.NoPython(), same)
+		return s.lines.Of(c.Thread.NoPython())
 	}
 	s.framed = true
-	r := s.ofPython[c.Python]
-	if r == nil {
-		if len(s.ofPython) >= maxCached {
-			clear(s.ofPython)
-		}
-		r = s.lines.of(c.Python.Own().Text(), same)
-		s.ofPython[c.Python] = r
-	}
-	return r
-}
-
-// kernelOf returns the row of a kernel.
-func (s *Sink) kernelOf(w *timeline.Work) *row {
-	r := s.ofShape[w.Shape]
-	if r == nil {
-		if len(s.ofShape) >= maxCached {
-			clear(s.ofShape)
-		}
-		r = s.kernel(w.Shape.Kernel.Name)
-		s.ofShape[w.Shape] = r
-	}
-	return r
+	return s.ofPython.Of(c.Python, func() *row { return s.lines.Of(c.Python.Own().Text()) })
 }
 
 // maxGPUs bounds the GPUs. The first one has what is of others.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/internal/activity"
 	"github.com/cudatrace/cudatrace/convert/internal/critical"
+	"github.com/cudatrace/cudatrace/convert/internal/query"
 	"github.com/cudatrace/cudatrace/convert/internal/steps"
 	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
@@ -156,8 +157,8 @@ type pathGroup struct {
 	list             []path
 	unkept           int              // steps of which not everything was kept
 	starting         map[int64]uint64 // times of steps of the start-up of any rank, by number: they are left out
-	rows             groups[pathKey, pathRow]
-	pools            groups[poolKey, pool]
+	rows             *query.Rows[pathKey, pathRow]
+	pools            *query.Rows[poolKey, pool]
 	total            uint64
 	slowest, typical *path
 }
@@ -245,15 +246,15 @@ func (g *pathGroup) walk(c *critical.Collector) {
 	}
 	slices.SortStableFunc(sorted, func(a, b *path) int { return cmp.Compare(a.Length(), b.Length()) })
 	g.slowest, g.typical = sorted[len(sorted)-1], sorted[(len(sorted)-1)/2]
-	g.rows = newGroups(pathKey{name: c.Other()}, func(k pathKey) *pathRow { return &pathRow{pathKey: k} })
-	g.pools = newGroups(poolKey{}, func(poolKey) *pool { return &pool{index: make(map[*pathRow]int)} })
+	g.rows = query.NewRows(table.MaxRows, pathKey{name: c.Other()}, func(k pathKey) pathRow { return pathRow{pathKey: k} })
+	g.pools = query.NewRows(table.MaxRows, poolKey{}, func(poolKey) pool { return pool{index: make(map[*pathRow]int)} })
 	end := critical.End{Thread: last.On, Stream: last.kind.Stream}
 	c.Divided(spans, end, func(i int, x *critical.Segment) { g.add(&g.list[i], x) })
-	for _, p := range g.pools.list {
+	for _, p := range g.pools.List {
 		p.divide()
 	}
-	g.rows.list = slices.DeleteFunc(g.rows.list, func(r *pathRow) bool { return r.total == 0 })
-	for _, r := range g.rows.list {
+	g.rows.List = slices.DeleteFunc(g.rows.List, func(r *pathRow) bool { return r.total == 0 })
+	for _, r := range g.rows.List {
 		r.count, r.steps = max(r.count, 1), min(max(r.steps, 1), uint64(len(g.list)))
 	}
 }
@@ -267,13 +268,13 @@ func (g *pathGroup) add(p *path, x *critical.Segment) {
 	case x.Thread != nil:
 		k.of = x.Thread.Process
 	}
-	r, ns := g.rows.of(k), x.To-x.From
+	r, ns := g.rows.Of(k), x.To-x.From
 	if r.in != p {
 		r.in = p
 		r.steps++
 	}
 	if r.pathKey == k && (x.Unseen || x.Weight > 0) { // what stands in the row of others is of many places
-		g.pools.of(poolKey{x.Kind, x.Thread, x.Next}).add(r, x)
+		g.pools.Of(poolKey{x.Kind, x.Thread, x.Next}).add(r, x)
 	}
 	r.count++
 	r.total += ns
@@ -295,7 +296,7 @@ func (s *Sink) pathTable(f Facts) *table.Table {
 	if !f.Chosen && f.GPU == "" {
 		for _, g := range s.paths() {
 			g.walk(s.path)
-			for _, r := range g.rows.list {
+			for _, r := range g.rows.List {
 				rows = append(rows, s.pathCells(g, r))
 			}
 			notes = append(notes, s.pathNotes(g)...)
@@ -381,7 +382,7 @@ func (s *Sink) pathNotes(g *pathGroup) (notes []string) {
 
 func (g *pathGroup) largest(of func(*pathRow) uint64) []*pathRow {
 	larger := func(a, b *pathRow) int { return cmp.Compare(of(b), of(a)) }
-	return slices.SortedStableFunc(slices.Values(g.rows.list), larger)
+	return slices.SortedStableFunc(slices.Values(g.rows.List), larger)
 }
 
 // pathWords says what a step is made of.
@@ -416,7 +417,7 @@ const longestPathName = 60
 // another.
 func (s *Sink) pathName(p *path, r *pathRow) string {
 	name := s.path.Text(r.name)
-	name = figures.Cut(cmp.Or(s.work.shortNames().Known(name), name), longestPathName)
+	name = figures.Cut(cmp.Or(s.shortNames().Known(name), name), longestPathName)
 	if place := s.path.Text(r.place); place != "" {
 		name += " (" + figures.Cut(place, longestPathName) + ")"
 	}
@@ -475,7 +476,7 @@ func (g *pathGroup) without(k avoidable) func(*critical.Without) {
 	}
 	return func(x *critical.Without) {
 		x.Spent(k.kind, k.name, func(t *timeline.Thread, next uint32) float64 {
-			if p := g.pools.byKey[poolKey{k.kind, t, next}]; p != nil {
+			if p := g.pools.Find(poolKey{k.kind, t, next}); p != nil {
 				return p.given[k.name]
 			}
 			return 0

@@ -59,7 +59,7 @@ func (s *Sink) Findings(incomplete bool) (list []findings.Finding, whole bool) {
 	for _, d := range s.busy.sorted() {
 		whole = whole && d.Late == 0
 	}
-	ofRanks := s.ranks.Findings(s.findings.Limits(), s.loads(), s.work.launched(), s.findings.Idle, whole)
+	ofRanks := s.ranks.Findings(s.findings.Limits(), s.loads(), s.launchedKernels(), s.findings.Idle, whole)
 	own := s.findings.List(whole, s.idleSteady)
 	if whole {
 		own = append(own, s.pathFindings()...)

@@ -1,58 +1,9 @@
 package stats
 
 import (
-	"github.com/cudatrace/cudatrace/convert/internal/sketch"
-	"github.com/cudatrace/cudatrace/convert/stats/table"
+	"github.com/cudatrace/cudatrace/convert/internal/query"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
-
-// functions is the report of functions of any library.
-type functions struct {
-	rows groups[libraryKey, libraryRow]
-}
-
-type libraryKey struct{ name, library string }
-
-// A libraryRow has the calls of a function.
-type libraryRow struct {
-	libraryKey
-	time       sketch.Ordered // of those that returned
-	left       uint64
-	unfinished uint64
-	entries    uint64 // of which the return was not recorded
-}
-
-func newFunctions() functions {
-	row := func(k libraryKey) *libraryRow { return &libraryRow{libraryKey: k} }
-	return functions{newGroups(libraryKey{name: other}, row)}
-}
-
-func (f *functions) countFunction(e *timeline.SpanEnd) {
-	if e.Function == nil {
-		return
-	}
-	switch r := f.rows.of(libraryKey{e.Name, e.Function.Library}); {
-	case e.Flags&timeline.Unfinished != 0:
-		r.unfinished++
-	case e.Flags&timeline.NoReturn != 0:
-		r.left++
-	default:
-		r.time.Add(e.End - min(e.End, e.Start))
-	}
-}
-
-// countEntry counts a call of which the return was not recorded.
-func (f *functions) countEntry(e *timeline.Instant) {
-	if e.Function != nil {
-		f.rows.of(libraryKey{e.Name, e.Function.Library}).entries++
-	}
-}
-
-var functionsReport = Report{
-	Name: "library_functions", Title: "Functions of libraries and programs, without CUDA's",
-	unasked: func(s *Sink) bool { return len(s.functions.rows.list) > 0 }, whyEmpty: "no functions of libraries were recorded",
-	table: func(s *Sink, _ Facts) *table.Table { return s.functions.table() },
-}
 
 // functionCells is a row of library_functions.
 type functionCells struct {
@@ -65,18 +16,41 @@ type functionCells struct {
 	Entries    uint64 `key:"entries" rank:"2"` // calls whose return was not recorded
 	Left       uint64 `key:"left"`             // calls left without returning, and calls that had not returned
 	Unfinished uint64 `key:"unfinished"`       // =
+
+	timed // calls that returned
 }
 
-func (f *functions) table() *table.Table {
-	total := totalOf(f.rows.list, func(r *libraryRow) *sketch.Distribution { return &r.time.Distribution })
-	var rows []functionCells
-	for _, r := range f.rows.list {
-		rows = append(rows, functionCells{
-			Name: r.name, Library: r.library, totals: totals{r.time.Count + r.left + r.unfinished + r.entries, r.time.Total},
-			Share: table.ShareOf(r.time.Total, total), spread: spreadOf(&r.time), Entries: r.entries, Left: r.left, Unfinished: r.unfinished,
+type libraryKey struct{ name, library string }
+
+var functionsReport = declare(grouped[libraryKey, functionCells]{
+	Report: Report{
+		Name: "library_functions", Title: "Functions of libraries and programs, without CUDA's",
+		whyEmpty: "no functions of libraries were recorded",
+	},
+	ifAny:  true,
+	others: libraryKey{name: other},
+	row:    func(k libraryKey) functionCells { return functionCells{Name: k.name, Library: k.library} },
+	from: func(s *Sink, rows *query.Rows[libraryKey, functionCells]) {
+		s.spans.Each(func(e *timeline.SpanEnd) {
+			if e.Function == nil {
+				return
+			}
+			switch r := rows.Of(libraryKey{e.Name, e.Function.Library}); {
+			case e.Flags&timeline.Unfinished != 0:
+				r.Unfinished++
+			case e.Flags&timeline.NoReturn != 0:
+				r.Left++
+			default:
+				r.time.Add(e.End - min(e.End, e.Start))
+			}
 		})
-	}
-	t := table.Of(rows)
-	t.Sort("total_ns")
-	return t
-}
+		s.instants.Each(func(e *timeline.Instant) {
+			if e.Function != nil {
+				rows.Of(libraryKey{e.Name, e.Function.Library}).Entries++
+			}
+		})
+	},
+	fill: func(_ *Sink, r *functionCells, total uint64) {
+		r.totals, r.Share, r.spread = r.columns(total, r.Entries+r.Left+r.Unfinished)
+	},
+})

@@ -109,7 +109,7 @@ func (s *Sink) gapTable(startup bool) *table.Table {
 		rows[i].OfCause = sums[rows[i].Name]
 	}
 	t := table.Of(rows)
-	names := s.work.shortNames()
+	names := s.shortNames()
 	t.Columns[t.Column("before")].Short = func(row table.Row) string { return names.Known(row.Of.(*gapCells).Before) }
 	t.Columns[t.Column("after")].Short = func(row table.Row) string { return names.Known(row.Of.(*gapCells).After) }
 	if s.gaps.all > mostGaps {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/cudatrace/cudatrace/convert/internal/query"
 	"github.com/cudatrace/cudatrace/convert/internal/sketch"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/convert/timeline"
@@ -20,8 +21,8 @@ const maxUnfreed = 10
 // memory is the reports of allocations.
 type memory struct {
 	clock   *clock
-	rows    groups[memoryKey, memoryUse]
-	holders groups[holderKey, holder]
+	rows    *query.Rows[memoryKey, memoryUse]
+	holders *query.Rows[holderKey, holder]
 	lines   uint64 // allocations with a Python line
 	live    map[block]allocation
 	dropped uint64 // allocations beyond maxLive
@@ -106,10 +107,10 @@ type allocation struct {
 func newMemory(c *clock) memory {
 	return memory{
 		clock: c, live: make(map[block]allocation), gpus: make(map[uint32]*level),
-		rows: newGroups(memoryKey{}, func(k memoryKey) *memoryUse {
-			return &memoryUse{memoryKey: k, threads: make(map[uint32]bool)}
+		rows: query.NewRows(table.MaxRows, memoryKey{}, func(k memoryKey) memoryUse {
+			return memoryUse{memoryKey: k, threads: make(map[uint32]bool)}
 		}),
-		holders: newGroups(holderKey{}, func(k holderKey) *holder { return &holder{holderKey: k} }),
+		holders: query.NewRows(table.MaxRows, holderKey{}, func(k holderKey) holder { return holder{holderKey: k} }),
 	}
 }
 
@@ -118,7 +119,7 @@ func (m *memory) countAllocation(e *timeline.Allocation) {
 	if key.use == cudaapi.PinnedMemory {
 		key.gpu = 0
 	}
-	r := m.rows.of(key)
+	r := m.rows.Of(key)
 	if e.Allocated == 0 {
 		r.threads[e.TID] = true
 	}
@@ -192,7 +193,7 @@ func (m *memory) holder(r *memoryUse, c *timeline.Call) *holder {
 	} else if c.Thread != nil {
 		k.line = c.Thread.NoPython()
 	}
-	return m.holders.of(k)
+	return m.holders.Of(k)
 }
 
 var memoryReport = Report{
@@ -226,7 +227,7 @@ type MemoryCells struct {
 func (m *memory) uses() *table.Table {
 	var rows []MemoryCells
 	held := uint64(0)
-	for _, r := range m.rows.list {
+	for _, r := range m.rows.List {
 		held = sketch.Sum(held, r.held)
 		if r.process == nil {
 			continue
@@ -281,7 +282,7 @@ type holderCells struct {
 
 // held returns the report of who holds memory. python says that calls have Python frames.
 func (m *memory) held(python bool) *table.Table {
-	all, places := uint64(0), m.holders.list
+	all, places := uint64(0), m.holders.List
 	for _, h := range places {
 		all += h.allocations
 		h.catchUp()

@@ -117,6 +117,9 @@ func metricTable[R any](rows []R) *table.Table {
 var nvtxMetricsReport = Report{
 	Name: "nvtx_metrics", Title: "sampled metrics of GPUs while work of NVTX ranges ran", Detail: true,
 	needs: gpuWork, whyEmpty: "no metrics were sampled while work of NVTX ranges ran",
+	open: func(s *Sink) {
+		s.ranged.Each(func(w *piece) { s.metrics.ranges.Work(w.on.Context.GPU, w.Work) })
+	},
 	table: func(s *Sink, _ Facts) *table.Table { return s.metrics.rangeTable() },
 }
 

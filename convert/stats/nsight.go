@@ -24,16 +24,17 @@ var NsightReports = map[string][]string{
 // Nsight returns the reports that Nsight Systems has too, with its headers and units.
 func (s *Sink) Nsight() []Sheet {
 	var kernels, calls, times, sizes []nsightRow
-	for _, r := range s.work.kernels.list {
-		kernels = append(kernels, nsightRow{&r.time.Distribution, cmp.Or(s.names.Of(r.name).Full, s.work.title(r.name))})
+	for _, r := range kernelsReport.in(s).List {
+		name := cmp.Or(s.names.Of(r.mangled).Full, s.kernelTitle(r.mangled))
+		kernels = append(kernels, nsightRow{&r.time.Distribution, name})
 	}
-	for _, r := range s.calls.byName.list {
-		calls = append(calls, nsightRow{&r.time.Distribution, r.name})
+	for _, r := range callsReport.in(s).List {
+		calls = append(calls, nsightRow{&r.time.Distribution, r.Name})
 	}
-	for _, r := range s.work.copies.list {
+	for _, r := range copiesReport.in(s).List {
 		times, sizes = append(times, nsightRow{&r.time.Distribution, r.operation()}), append(sizes, nsightRow{&r.bytes, r.operation()})
 	}
-	for _, r := range s.work.sets.list {
+	for _, r := range setsReport.in(s).List {
 		times, sizes = append(times, nsightRow{&r.time.Distribution, "[CUDA memset]"}), append(sizes, nsightRow{&r.bytes, "[CUDA memset]"})
 	}
 	return []Sheet{
@@ -54,8 +55,8 @@ var nsightDirections = map[string]string{
 	"HtoA": "Host-to-Array", "AtoH": "Array-to-Host", "AtoA": "Array-to-Array", "AtoD": "Array-to-Device", "DtoA": "Device-to-Array",
 }
 
-func (k *copyKey) operation() string {
-	return "[CUDA memcpy " + cmp.Or(nsightDirections[k.direction], k.direction) + "]"
+func (r *copyCells) operation() string {
+	return "[CUDA memcpy " + cmp.Or(nsightDirections[r.Name], r.Name) + "]"
 }
 
 // merged joins the rows of one name: our rows of copies have the kinds of memory too. It sorts
@@ -80,7 +81,10 @@ func merged(rows []nsightRow) []nsightRow {
 func timeSheet(name, count, title string, rows []nsightRow) Sheet {
 	s := Sheet{name, [][]string{{"Time (%)", "Total Time (ns)", count, "Avg (ns)", "Med (ns)", "Min (ns)", "Max (ns)", "StdDev (ns)", title}}}
 	rows = merged(rows)
-	total := totalOf(rows, func(r nsightRow) *sketch.Distribution { return r.of })
+	total := uint64(0)
+	for _, r := range rows {
+		total = sketch.Sum(total, r.of.Total)
+	}
 	for _, r := range rows {
 		d := r.of
 		s.Rows = append(s.Rows, []string{

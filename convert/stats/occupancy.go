@@ -7,23 +7,29 @@ import (
 
 // A shapeOccupancy is the theoretical occupancy of a kernel's shape on a device.
 type shapeOccupancy struct {
+	shape *timeline.KernelShape
 	on    *deviceRow
 	share float64
 	known bool
 }
 
-// of returns the occupancy of launches of a shape on a device. It computes it where the device is
-// another one than that of the launch before.
-func (o *shapeOccupancy) of(on *deviceRow, k *timeline.KernelShape) (share float64, known bool) {
-	if o.on != on {
-		o.on, o.known = on, false
-		if on.rules != nil {
+func occupancyOf(s *timeline.Shape) *shapeOccupancy { return &shapeOccupancy{shape: &s.Kernel} }
+
+// weigh adds the occupancy of a launch of the shape to a mean. It is computed where the device is another one than that
+// of the launch before.
+func (o *shapeOccupancy) weigh(m *meanOccupancy, w *piece) {
+	if o.on != w.on.device {
+		o.on, o.known = w.on.device, false
+		if o.on.rules != nil {
 			var x occupancy.Occupancy
-			x, o.known = on.rules.Of(k)
+			x, o.known = o.on.rules.Of(o.shape)
 			o.share = x.Share
 		}
 	}
-	return o.share, o.known
+	if o.known && !w.Untimed {
+		m.sum += o.share * float64(w.Dur)
+		m.time += float64(w.Dur)
+	}
 }
 
 // rulesOf returns the rules of a GPU, nil if they are not known.
@@ -36,11 +42,6 @@ func rulesOf(g timeline.GPU) *occupancy.Device {
 
 // A meanOccupancy is the mean of occupancies, weighted with the time of the kernels.
 type meanOccupancy struct{ sum, time float64 }
-
-func (m *meanOccupancy) weigh(share float64, ns uint64) {
-	m.sum += share * float64(ns)
-	m.time += float64(ns)
-}
 
 // mean is the mean, null if none is known.
 func (m *meanOccupancy) mean() *float64 {

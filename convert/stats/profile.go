@@ -18,8 +18,8 @@ import (
 // of pageable memory, which no function copies asynchronously.
 type transfers struct{ all, async, pageable uint64 }
 
-func (t *transfers) countTransfer(w *timeline.Work) {
-	if w.Untimed || w.Kind != timeline.MemcpyWork && w.Kind != timeline.MemsetWork {
+func (t *transfers) countTransfer(w *piece) {
+	if w.Untimed {
 		return
 	}
 	t.all = sketch.Sum(t.all, w.Dur)
@@ -58,6 +58,10 @@ func largestKernels[R any](rows []R, of func(R) (name string, ns uint64)) (top [
 var profileReport = Report{
 	Name: "profile", Title: "all GPUs together",
 	needs: gpuWork, whyEmpty: "no GPU work",
+	open: func(s *Sink) {
+		s.work[timeline.MemcpyWork].Each(s.host.countTransfer)
+		s.work[timeline.MemsetWork].Each(s.host.countTransfer)
+	},
 	table: func(s *Sink, f Facts) *table.Table { return s.profile(f) },
 }
 
@@ -95,8 +99,12 @@ func (s *Sink) profile(f Facts) *table.Table {
 	if len(devices) == 0 {
 		return table.Of[ProfileCells](nil)
 	}
+	var occupied meanOccupancy
+	for _, r := range kernelsReport.in(s).List {
+		occupied.sum, occupied.time = occupied.sum+r.occupied.sum, occupied.time+r.occupied.time
+	}
 	x := ProfileCells{
-		Name: "all", GPUs: len(devices), Top: []string{}, TopShares: []float64{}, Occupancy: s.work.occupied.mean(),
+		Name: "all", GPUs: len(devices), Top: []string{}, TopShares: []float64{}, Occupancy: occupied.mean(),
 		Async: table.ShareOf(s.host.async, s.host.all), Pageable: table.ShareOf(s.host.pageable, s.host.all),
 	}
 	s.profileTimes(&x, devices, f.Startup)
@@ -105,16 +113,16 @@ func (s *Sink) profile(f Facts) *table.Table {
 			x.Peak, x.PeakGPU, x.PeakAt = &g.peak, &gpu, new(s.memory.clock.since(g.peakAt))
 		}
 	}
-	total := s.work.total
-	timeOf := func(r *kernelRow) (string, uint64) { return s.work.title(r.name), r.time.Total }
-	for _, k := range largestKernels(s.work.kernels.list, timeOf) {
+	total := s.threads.onGPU()
+	timeOf := func(r *KernelCells) (string, uint64) { return s.kernelTitle(r.mangled), r.time.Total }
+	for _, k := range largestKernels(kernelsReport.in(s).List, timeOf) {
 		if total > 0 {
 			x.Top, x.TopShares = append(x.Top, k.name), append(x.TopShares, float64(k.ns)/float64(total))
 		}
 	}
 	t := table.Of([]ProfileCells{x})
 	t.Prose = func(row table.Row) table.Paragraph {
-		return row.Of.(*ProfileCells).lines(f.Memory, s.work.shortNames())
+		return row.Of.(*ProfileCells).lines(f.Memory, s.shortNames())
 	}
 	return t
 }

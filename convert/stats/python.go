@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/internal/activity"
+	"github.com/cudatrace/cudatrace/convert/internal/query"
 	"github.com/cudatrace/cudatrace/convert/internal/sketch"
 	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
@@ -14,15 +15,20 @@ import (
 	"github.com/cudatrace/cudatrace/record/figures"
 )
 
+// mostStacks bounds the stacks whose use the rows do not have yet, so that the cache forgets none.
+const mostStacks = 1 << 15
+
 // enoughFrames is the least share of launches with a frame of which a verdict is given.
 const enoughFrames = 0.9
 
 // python is the report of GPU work and waits by Python line.
 type python struct {
-	stacks  map[*timeline.Python]*pythonUse // what the rows do not have yet
-	without map[string]*pythonUse           // the same without a frame, by what stands for it
-	rows    groups[pythonLine, pythonRow]
-	byFrame map[*timeline.PythonFrame]*pythonRow
+	stacks  query.Cache[*timeline.Python, *pythonUse] // what the rows do not have yet
+	without query.Cache[string, *pythonUse]           // the same without a frame, by what stands for it
+	name    string                                    // of the latest one without a frame
+	latest  *pythonUse                                // nil for none
+	rows    *query.Rows[pythonLine, pythonRow]
+	byFrame query.Cache[*timeline.PythonFrame, *pythonRow]
 	folded  *table.Folded // nil unless it is wanted
 	of      pythonUse     // all
 	framed  pythonUse     // with a frame
@@ -42,6 +48,8 @@ type pythonUse struct {
 	idle           uint64 // ns
 }
 
+func newUse() *pythonUse { return new(pythonUse) }
+
 // A pythonRow is a line, with what it does itself and what is done below it.
 type pythonRow struct {
 	pythonLine
@@ -50,9 +58,11 @@ type pythonRow struct {
 
 func newPython() python {
 	return python{
-		stacks: make(map[*timeline.Python]*pythonUse), without: make(map[string]*pythonUse),
-		byFrame: make(map[*timeline.PythonFrame]*pythonRow),
-		rows:    newGroups(pythonLine{function: other}, func(k pythonLine) *pythonRow { return &pythonRow{pythonLine: k} }),
+		stacks: make(query.Cache[*timeline.Python, *pythonUse]), without: make(query.Cache[string, *pythonUse]),
+		byFrame: make(query.Cache[*timeline.PythonFrame, *pythonRow]),
+		rows: query.NewRows(table.MaxRows, pythonLine{function: other}, func(k pythonLine) pythonRow {
+			return pythonRow{pythonLine: k}
+		}),
 	}
 }
 
@@ -98,14 +108,16 @@ func (w idleWatcher) Gap(g *activity.Gap) {
 // countUse counts what a thread did at a frame, nil for none.
 func (s *python) countUse(at *timeline.Python, t *timeline.Thread, u *pythonUse) {
 	if at == nil {
-		s.of.addUse(u)
-		cached(s.without, t.NoPython(), func() *pythonUse { return new(pythonUse) }).addUse(u)
+		if name := t.NoPython(); s.latest == nil || name != s.name {
+			s.name, s.latest = name, s.without.Of(name, newUse)
+		}
+		s.latest.addUse(u)
 		return
 	}
-	if len(s.stacks) >= maxCached && s.stacks[at] == nil {
+	if len(s.stacks) >= mostStacks {
 		s.settle()
 	}
-	cached(s.stacks, at, func() *pythonUse { return new(pythonUse) }).addUse(u)
+	s.stacks.Of(at, newUse).addUse(u)
 }
 
 // settle moves what was counted to the rows.
@@ -120,7 +132,8 @@ func (s *python) settle() {
 	}
 	clear(s.stacks)
 	for name, u := range s.without {
-		r := s.rows.of(pythonLine{function: name})
+		s.of.addUse(u)
+		r := s.rows.Of(pythonLine{function: name})
 		r.own.addUse(u)
 		r.inclusive.addUse(u)
 		if s.folded != nil && u.gpu > 0 {
@@ -128,6 +141,7 @@ func (s *python) settle() {
 		}
 	}
 	clear(s.without)
+	s.latest = nil
 }
 
 // lines adds what was done at a stack to the program's own lines in it, to each once: a line may call itself.
@@ -149,7 +163,7 @@ func (s *python) lines(at *timeline.Python, u *pythonUse) {
 }
 
 func (s *python) row(f *timeline.PythonFrame) *pythonRow {
-	return cached(s.byFrame, f, func() *pythonRow { return s.rows.of(pythonLine{f.File, f.Function, f.Line}) })
+	return s.byFrame.Of(f, func() *pythonRow { return s.rows.Of(pythonLine{f.File, f.Function, f.Line}) })
 }
 
 // pythonStack is the texts of the frames of a stack, the outermost one first.
@@ -167,7 +181,13 @@ func (s *python) any() bool { return len(s.stacks) > 0 || s.framed != (pythonUse
 var pythonReport = Report{
 	Name: "python", Title: "GPU work and waits by Python line", unasked: func(s *Sink) bool { return s.python.any() },
 	needs: framesRecorded, whyEmpty: "no GPU work and no waits of calls with a Python frame",
-	table: func(s *Sink, _ Facts) *table.Table { return s.python.table(s.work.total, s.busy.sorted()) },
+	open: func(s *Sink) {
+		for kind := range s.work {
+			s.work[kind].Each(func(w *piece) { s.python.launched(w.Work) })
+		}
+		s.waits.Each(func(c *call) { s.python.waited(c.thread, c.Slice) })
+	},
+	table: func(s *Sink, _ Facts) *table.Table { return s.python.table(s.threads.onGPU(), s.busy.sorted()) },
 	fold:  func(s *Sink) *table.Folded { return s.python.folded },
 }
 
@@ -213,8 +233,8 @@ func (s *python) table(total uint64, devices []*deviceRow) *table.Table {
 		}
 		return &u.idle
 	}
-	rows := make([]PythonCells, 0, len(s.rows.list))
-	for _, r := range slices.SortedFunc(slices.Values(s.rows.list), (*pythonRow).compare) {
+	rows := make([]PythonCells, 0, len(s.rows.List))
+	for _, r := range slices.SortedFunc(slices.Values(s.rows.List), (*pythonRow).compare) {
 		x := PythonCells{
 			Name: (&timeline.PythonFrame{File: r.file, Function: r.function, Line: r.line}).Text(),
 			File: r.file, Function: r.function,

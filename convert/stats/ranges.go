@@ -3,86 +3,10 @@ package stats
 import (
 	"slices"
 
+	"github.com/cudatrace/cudatrace/convert/internal/query"
 	"github.com/cudatrace/cudatrace/convert/internal/sketch"
-	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
-
-// ranges is the report of NVTX ranges and marks.
-type ranges struct {
-	rows groups[rangeKey, rangeRow]
-	held map[*timeline.RangeStack]*heldBy
-}
-
-// heldBy are the rows of a stack of ranges, each once.
-type heldBy struct{ rows []*rangeRow }
-
-type rangeKey struct {
-	name, domain string
-	mark         bool
-}
-
-// A rangeRow has the ranges, or the marks, of one name.
-type rangeRow struct {
-	rangeKey
-	time       sketch.Ordered // of the ranges that ended
-	unfinished uint64
-	marks      uint64
-	work       uint64 // pieces of GPU work that calls in the ranges caused
-	gpuTime    uint64 // ns of that work
-}
-
-func newRanges() ranges {
-	return ranges{held: make(map[*timeline.RangeStack]*heldBy),
-		rows: newGroups(rangeKey{name: other}, func(k rangeKey) *rangeRow { return &rangeRow{rangeKey: k} })}
-}
-
-func (s *ranges) countRange(e *timeline.SpanEnd) {
-	if e.Track.Category != timeline.NVTX {
-		return
-	}
-	r := s.rows.of(rangeKey{name: e.Name, domain: e.Track.Domain})
-	if e.Flags&timeline.Unfinished != 0 {
-		r.unfinished++ // the end is a guess
-		return
-	}
-	r.time.Add(e.End - min(e.End, e.Start))
-}
-
-// gpu takes a piece of work for the ranges that were open when its call began.
-func (s *ranges) gpu(w *timeline.Work) {
-	if w.Call.Ranges == nil {
-		return
-	}
-	for _, r := range cached(s.held, w.Call.Ranges, func() *heldBy { return s.rowsOf(w.Call.Ranges) }).rows {
-		r.work++
-		if !w.Untimed {
-			r.gpuTime = sketch.Sum(r.gpuTime, w.Dur)
-		}
-	}
-}
-
-func (s *ranges) rowsOf(stack *timeline.RangeStack) *heldBy {
-	h := new(heldBy)
-	for ; stack != nil; stack = stack.Outer {
-		if r := s.rows.of(rangeKey{name: stack.Name, domain: stack.Domain}); !slices.Contains(h.rows, r) {
-			h.rows = append(h.rows, r)
-		}
-	}
-	return h
-}
-
-func (s *ranges) countMark(e *timeline.Instant) {
-	if e.Track.Category == timeline.NVTX {
-		s.rows.of(rangeKey{name: e.Name, domain: e.Track.Domain, mark: true}).marks++
-	}
-}
-
-var nvtxReport = Report{
-	Name: "nvtx", Title: "NVTX ranges and marks",
-	needs: gpuWork, whyEmpty: "no NVTX ranges or marks",
-	table: func(s *Sink, _ Facts) *table.Table { return s.ranges.table() },
-}
 
 // rangeCells is a row of nvtx.
 type rangeCells struct {
@@ -98,22 +22,52 @@ type rangeCells struct {
 	// each
 	GPU  uint64 `key:"gpu_ns" title:"on the GPU" rank:"2"`
 	Work uint64 `key:"gpu_work"` // =
+
+	timed // ranges that ended
+	marks uint64
 }
 
-func (s *ranges) table() *table.Table {
-	total := totalOf(s.rows.list, func(r *rangeRow) *sketch.Distribution { return &r.time.Distribution })
-	var rows []rangeCells
-	for _, r := range s.rows.list {
-		kind := "range"
-		if r.mark {
-			kind = "mark"
-		}
-		rows = append(rows, rangeCells{
-			Name: r.name, Domain: r.domain, Kind: kind, totals: totals{r.time.Count + r.unfinished + r.marks, r.time.Total},
-			Share: table.ShareOf(r.time.Total, total), spread: spreadOf(&r.time), Unfinished: r.unfinished, GPU: r.gpuTime, Work: r.work,
+type rangeKey struct{ name, domain, kind string }
+
+var nvtxReport = declare(grouped[rangeKey, rangeCells]{
+	Report: Report{Name: "nvtx", Title: "NVTX ranges and marks", needs: gpuWork, whyEmpty: "no NVTX ranges or marks"},
+	others: rangeKey{other, "", "range"},
+	row:    func(k rangeKey) rangeCells { return rangeCells{Name: k.name, Domain: k.domain, Kind: k.kind} },
+	from: func(s *Sink, rows *query.Rows[rangeKey, rangeCells]) {
+		s.spans.Each(func(e *timeline.SpanEnd) {
+			if e.Track.Category != timeline.NVTX {
+				return
+			}
+			r := rows.Of(rangeKey{e.Name, e.Track.Domain, "range"})
+			if e.Flags&timeline.Unfinished != 0 {
+				r.Unfinished++ // the end is a guess
+				return
+			}
+			r.time.Add(e.End - min(e.End, e.Start))
 		})
-	}
-	t := table.Of(rows)
-	t.Sort("total_ns")
-	return t
-}
+		s.instants.Each(func(e *timeline.Instant) {
+			if e.Track.Category == timeline.NVTX {
+				rows.Of(rangeKey{e.Name, e.Track.Domain, "mark"}).marks++
+			}
+		})
+		s.ranged.By(func(stack *timeline.RangeStack) func(*piece) {
+			var list []*rangeCells // each once
+			for ; stack != nil; stack = stack.Outer {
+				if r := rows.Of(rangeKey{stack.Name, stack.Domain, "range"}); !slices.Contains(list, r) {
+					list = append(list, r)
+				}
+			}
+			return func(w *piece) {
+				for _, r := range list {
+					r.Work++
+					if !w.Untimed {
+						r.GPU = sketch.Sum(r.GPU, w.Dur)
+					}
+				}
+			}
+		})
+	},
+	fill: func(_ *Sink, r *rangeCells, total uint64) {
+		r.totals, r.Share, r.spread = r.columns(total, r.Unfinished+r.marks)
+	},
+})

@@ -56,6 +56,14 @@ func (r *rate) double() {
 var launchRateReport = Report{
 	Name: "launch_rate", Title: "launches over time", Detail: true,
 	needs: gpuWork, whyEmpty: "no kernels whose call is known",
+	open: func(s *Sink) {
+		s.rate = newRate(&s.clock)
+		s.work[timeline.KernelWork].Each(func(w *piece) {
+			if isLaunch(w.Work) {
+				s.rate.countLaunch(w.Work)
+			}
+		})
+	},
 	table: func(s *Sink, _ Facts) *table.Table { return s.rate.table() },
 }
 

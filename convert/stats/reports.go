@@ -16,6 +16,7 @@ type Report struct {
 	OfRanks     bool // it has nothing to say without several ranks
 
 	kernels  bool                      // its rows have names of kernels, which people read short
+	open     func(*Sink)               // has the report read the events of a sink; nil where the sink has what it needs
 	unasked  func(*Sink) bool          // reports whether people see it without naming it; nil for always
 	fold     func(*Sink) *table.Folded // its stacks, after Fold; nil for a report without any
 	needs    func(*Facts) string       // returns what the recording lacks for the report, "" for nothing; nil if it needs nothing
@@ -29,17 +30,17 @@ var Reports = []*Report{
 	&stepKindsReport,
 	&criticalPathReport,
 	&profileReport,
-	&kernelsReport,
-	&kernelShapesReport,
-	&kernelPythonReport,
-	&callsReport,
-	&callersReport,
-	&functionsReport,
+	&kernelsReport.Report,
+	&kernelShapesReport.Report,
+	&kernelPythonReport.Report,
+	&callsReport.Report,
+	&callersReport.Report,
+	&functionsReport.Report,
 	&pythonReport,
-	&copiesReport,
-	&setsReport,
-	&waitsReport,
-	&launchesReport,
+	&copiesReport.Report,
+	&setsReport.Report,
+	&waitsReport.Report,
+	&launchesReport.Report,
 	&launchRateReport,
 	&devicesReport,
 	&idleReport,
@@ -54,8 +55,8 @@ var Reports = []*Report{
 	&memoryReport,
 	&holdersReport,
 	&unfreedReport,
-	&errorsReport,
-	&nvtxReport,
+	&errorsReport.Report,
+	&nvtxReport.Report,
 	&nvtxMetricsReport,
 	&threadsReport,
 	&processesReport,
@@ -93,7 +94,7 @@ func (s *Sink) Tables(f Facts) (all []*table.Table) {
 		t := r.table(s, f)
 		t.Name, t.Title = r.Name, r.Title
 		if r.kernels {
-			s.work.shorten(t)
+			s.shorten(t)
 		}
 		if len(t.Rows) > 0 {
 			t.Reason = ""
@@ -127,7 +128,7 @@ func (r *Report) Unasked(s *Sink) bool {
 }
 
 // always are the reports that people see without naming them, whatever the findings are.
-var always = []*Report{&findingsReport, &stepKindsReport, &profileReport, &kernelsReport}
+var always = []*Report{&findingsReport, &stepKindsReport, &profileReport, &kernelsReport.Report}
 
 // First returns the names of the reports that people see without naming them: what limits the run, and the tables that
 // show it.

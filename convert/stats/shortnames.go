@@ -9,32 +9,38 @@ import (
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
+// shortNames are the names of the first kernels for people.
+type shortNames struct {
+	names *kernelnames.Names
+	of    int // kernels
+}
+
 // shortNames are the names of the kernels for people.
-func (s *work) shortNames() *kernelnames.Names {
-	if s.short == nil || s.shortOf != len(s.kernels.list) {
-		all := make([]timeline.KernelName, 0, len(s.kernels.list))
-		for _, r := range s.kernels.list {
-			if r.name != other {
-				all = append(all, s.names.Of(r.name))
+func (s *Sink) shortNames() *kernelnames.Names {
+	if list := kernelsReport.in(s).List; s.short.names == nil || s.short.of != len(list) {
+		all := make([]timeline.KernelName, 0, len(list))
+		for _, r := range list {
+			if r.mangled != other {
+				all = append(all, s.names.Of(r.mangled))
 			}
 		}
-		s.short, s.shortOf = kernelnames.New(all), len(s.kernels.list)
+		s.short = shortNames{kernelnames.New(all), len(list)}
 	}
-	return s.short
+	return s.short.names
 }
 
 // shortTitle is the name of a kernel for people, by its mangled name.
-func (s *work) shortTitle(mangled string) string {
+func (s *Sink) shortTitle(mangled string) string {
 	name := s.names.Of(mangled)
 	return s.shortNames().Of(cmp.Or(name.Full, name.Short))
 }
 
 // shorten has people see short names of the kernels of a report.
-func (s *work) shorten(t *table.Table) {
+func (s *Sink) shorten(t *table.Table) {
 	names, name, signature := s.shortNames(), t.Column("name"), t.Column("signature")
 	t.Columns[name].Short = func(row table.Row) string {
 		if l, is := row.Of.(*launchCells); is {
-			return names.Known(l.signature)
+			return s.shortTitle(l.mangled)
 		}
 		if signature >= 0 {
 			if full, is := row.Cells[signature].(string); is {

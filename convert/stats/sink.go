@@ -1,33 +1,38 @@
 package stats
 
 import (
+	"slices"
+
 	"github.com/cudatrace/cudatrace/convert/internal/activity"
 	"github.com/cudatrace/cudatrace/convert/internal/critical"
+	"github.com/cudatrace/cudatrace/convert/internal/query"
 	"github.com/cudatrace/cudatrace/convert/internal/steps"
 	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/convert/stats/internal/ranks"
+	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
 // A Sink collects the reports of a timeline.
 type Sink struct {
-	clock     clock
-	names     timeline.KernelNames
-	calls     *calls
-	threads   threads
-	waits     waits
-	work      work
-	busy      busy
-	gaps      gapList
-	memory    memory
-	ranges    ranges
-	functions functions
-	host      transfers
-	rate      rate
-	python    python
-	metrics   metrics
-	ranks     *ranks.Collector
-	path      *critical.Collector
+	sources
+	rows  map[*Report]any // of grouped reports
+	call  call            // that is taken
+	piece piece           // likewise
+
+	clock   clock
+	names   timeline.KernelNames
+	short   shortNames
+	threads threads
+	busy    busy
+	gaps    gapList
+	memory  memory
+	host    transfers
+	rate    rate
+	python  python
+	metrics metrics
+	ranks   *ranks.Collector
+	path    *critical.Collector
 
 	findings *findings.Collector
 	steps    *steps.Finder
@@ -55,25 +60,25 @@ func New() *Sink { return NewWith(findings.Defaults) }
 
 // NewWith returns a sink without events.
 func NewWith(t findings.Thresholds) *Sink {
-	s := &Sink{names: make(timeline.KernelNames)}
-	s.calls = newCalls(&s.clock)
+	s := &Sink{names: make(timeline.KernelNames), rows: make(map[*Report]any)}
+	s.describe()
 	s.findings = findings.New(t)
 	s.path = critical.New(s.names)
 	s.threads = newThreads(s.findings, s.path)
-	s.waits = newWaits()
-	s.work = newWork(s.names)
 	s.python = newPython()
 	s.busy = newBusy(&s.clock, idleWatcher{s.findings, &s.python, &s.gaps})
-	s.findings.FirstUse, s.findings.Multiprocessors = s.work.firstUse, s.busy.multiprocessors
+	s.findings.FirstUse, s.findings.Multiprocessors = s.firstUse, s.busy.multiprocessors
 	s.findings.PinnedRate, s.path.SmallCopy = s.busy.pinnedRate, t.SmallCopy
-	s.findings.KernelName = func(mangled string) string { return s.work.shortTitle(mangled) }
+	s.findings.KernelName = func(mangled string) string { return s.shortTitle(mangled) }
 	s.steps = steps.New(func(of *timeline.Process, at uint64) { s.busy.mark(of, at, false) })
 	s.memory = newMemory(&s.clock)
-	s.ranges = newRanges()
-	s.functions = newFunctions()
 	s.metrics = newMetrics(&s.clock, s.busy.title)
-	s.rate = newRate(&s.clock)
 	s.ranks = ranks.New(s.names, s.clock.since, s.findings.Steady)
+	for _, r := range slices.Backward(Reports) { // a detail takes an event before the report that sums it up
+		if r.open != nil {
+			r.open(s)
+		}
+	}
 	return s
 }
 
@@ -104,12 +109,10 @@ func (s *Sink) event(e timeline.Event) {
 	case *timeline.SpanBegin:
 		s.steps.Begin(e)
 	case *timeline.SpanEnd:
-		s.ranges.countRange(e)
-		s.functions.countFunction(e)
+		s.spans.Take(e.Track, e)
 		s.steps.End(e)
 	case *timeline.Instant:
-		s.ranges.countMark(e)
-		s.functions.countEntry(e)
+		s.instants.Take(e.Track, e)
 	case *timeline.Allocation:
 		s.memory.countAllocation(e)
 	case *timeline.Samples:
@@ -153,12 +156,45 @@ func placed(f *activity.Function, sl *timeline.Slice) *activity.Function {
 	return f
 }
 
+// describe has calls and work tell what depends on their shape alone.
+func (s *sources) describe() {
+	var all activity.Functions
+	functions := query.NewRows(table.MaxRows, functionKey{name: other}, func(k functionKey) *activity.Function {
+		return all.Add(k.name, k.library)
+	})
+	s.calls.By(func(f from) func(*call) {
+		function := *functions.Of(f.functionKey())
+		return func(c *call) { c.function = function }
+	})
+	for kind := range s.work {
+		s.work[kind].By(func(shape *timeline.Shape) func(*piece) {
+			class := activity.ClassOf(&timeline.Work{Kind: timeline.WorkKind(kind), Shape: shape})
+			return func(p *piece) { p.class = class }
+		})
+	}
+}
+
+// firstUse returns the start of the first launch of a kernel.
+func (s *Sink) firstUse(shape *timeline.Shape) uint64 {
+	return kernelsReport.in(s).Of(shape.Kernel.Name).first
+}
+
 func (s *Sink) slices(l *timeline.Slices) {
 	thread := s.threads.of(l.Thread)
+	c := &s.call
+	c.thread = l.Thread
 	for i := range l.List {
 		sl := &l.List[i]
 		inner := thread.call(sl)
-		f := s.calls.countCall(l.Thread, sl, inner)
+		c.Slice, c.inner = sl, inner
+		s.calls.Take(from{sl.Function, sl.Caller}, c)
+		if sl.Failed() {
+			s.failed.Take(from{sl.Function, sl.Caller}, c)
+		}
+		if len(sl.Waits()) > 0 {
+			s.waits.Take(l.Thread, c)
+		}
+		f := c.function
 		s.path.AddCall(thread.path, sl, inner)
 		switch {
 		case !inner:
@@ -171,10 +207,6 @@ func (s *Sink) slices(l *timeline.Slices) {
 				thread.history.Loaded()
 			}
 		}
-		if len(sl.Waits()) > 0 {
-			s.waits.countWait(l.Thread, sl)
-			s.python.waited(l.Thread, sl)
-		}
 	}
 }
 
@@ -184,33 +216,37 @@ func (s *Sink) workList(l *timeline.WorkList) {
 		stream.habits, stream.rank, stream.path, stream.steps = s.findings.Stream(l.Stream), s.ranks.User(l.Stream), s.path.Stream(l.Stream), s.steps.Stream(l.Stream)
 	}
 	process := s.threads.process(l.Stream.Context.Process)
+	var thread *threadRow // that launched the latest work
+	p := &s.piece
+	p.on = stream
 	for i := range l.List {
 		w := &l.List[i]
 		process.count(w)
-		s.host.countTransfer(w)
-		s.python.launched(w)
-		s.ranges.gpu(w)
-		s.metrics.ranges.Work(l.Stream.Context.GPU, w)
-		if isLaunch(w) {
-			s.rate.countLaunch(w)
-		}
 		if stream.habits.Work(w); stream.habits.Stage() != stream.stage {
 			stream.stage = stream.habits.Stage()
 			s.busy.mark(l.Stream.Context.Process, stream.stage, true)
 		}
 		var by *activity.History
 		var launcher *critical.Thread
-		if w.Call.Thread != nil {
-			thread := s.threads.of(w.Call.Thread)
+		if t := w.Call.Thread; t != nil {
+			if thread == nil || thread.Thread != t {
+				thread = s.threads.of(t)
+			}
 			thread.work++
 			by, launcher = thread.history, thread.path
 		}
-		s.calls.replay(w)
-		class := s.work.countWork(stream, w)
-		if class == activity.Communication {
+		p.Work = w
+		s.work[w.Kind].Take(w.Shape, p)
+		if w.Call.Ranges != nil {
+			s.ranged.Take(w.Call.Ranges, p)
+		}
+		if w.Captured != nil {
+			s.captured.Take(from{w.Captured.Function, w.Captured.Caller}, p)
+		}
+		if p.class == activity.Communication {
 			s.ranks.Collective(l.Stream, w)
 		}
-		stream.countWork(w, class, by)
+		stream.countWork(w, p.class, by)
 		s.path.AddWork(stream.path, w, launcher)
 		stream.steps.Work(w)
 	}

@@ -98,6 +98,14 @@ func (s *threads) inCalls() (ns uint64) {
 	return ns
 }
 
+// onGPU is the time of all GPU work.
+func (s *threads) onGPU() (ns uint64) {
+	for _, r := range s.processes {
+		ns = sketch.Sum(ns, r.time)
+	}
+	return ns
+}
+
 // title is the name of a thread for people.
 func (r *threadRow) title() string {
 	if r.Main {
@@ -165,32 +173,19 @@ type ProcessCells struct {
 
 // processTable returns the report of processes.
 func (s *threads) processTable() *table.Table {
-	sums, threads := make(map[*timeline.Process]*threadRow), make(map[*timeline.Process]uint64)
-	for _, r := range s.threads {
-		if !r.used() {
-			continue
+	rows, of := make([]ProcessCells, len(s.processes)), make(map[*timeline.Process]*ProcessCells)
+	for i, p := range s.processes {
+		rows[i] = ProcessCells{
+			Name: p.Name, PID: p.PID, Host: p.Host, Kernels: p.Kernels, Copies: p.Copies, Sets: p.Memsets, Work: p.time,
 		}
-		sum := sums[r.Process]
-		if sum == nil {
-			sum = new(threadRow)
-			sums[r.Process] = sum
-		}
-		threads[r.Process]++
-		sum.calls += r.calls
-		sum.failed += r.failed
-		sum.in.Total = sketch.Sum(sum.in.Total, r.in.Total)
+		of[p.Process] = &rows[i]
 	}
-	var rows []ProcessCells
-	for _, r := range s.processes {
-		sum := sums[r.Process]
-		if sum == nil {
-			sum = new(threadRow)
+	for _, r := range s.threads {
+		if r.used() {
+			x := of[r.Process]
+			x.Threads++
+			x.Calls, x.Failed, x.InCalls = x.Calls+r.calls, x.Failed+r.failed, sketch.Sum(x.InCalls, r.in.Total)
 		}
-		rows = append(rows, ProcessCells{
-			Name: r.Name, PID: r.PID, Host: r.Host, Threads: threads[r.Process],
-			Calls: sum.calls, Failed: sum.failed, InCalls: sum.in.Total,
-			Kernels: r.Kernels, Copies: r.Copies, Sets: r.Memsets, Work: r.time,
-		})
 	}
 	t := table.Of(rows)
 	t.Sort("gpu_work_ns")

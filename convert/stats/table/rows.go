@@ -25,18 +25,27 @@ type Row struct {
 // A comment says what the column means: docs/stats.md is made of these. A nil pointer, a nil list and an empty text are
 // null.
 func Of[R any](rows []R) *Table {
+	list := make([]*R, 0, len(rows))
+	for i := range rows {
+		list = append(list, &rows[i])
+	}
+	return OfRows(list)
+}
+
+// OfRows makes a table of pointers to structs likewise.
+func OfRows[R any](rows []*R) *Table {
 	t := &Table{Type: reflect.TypeFor[R]()}
 	fields := fieldsOf(t.Type)
 	for i := range fields {
 		t.Columns = append(t.Columns, fields[i].Column)
 	}
-	for i := range rows {
-		v := reflect.ValueOf(&rows[i]).Elem()
+	for _, row := range rows {
+		v := reflect.ValueOf(row).Elem()
 		cells := make([]any, len(fields))
 		for k := range fields {
 			cells[k] = cellOf(v.FieldByIndex(fields[k].index))
 		}
-		t.Rows = append(t.Rows, Row{Cells: cells, Of: &rows[i]})
+		t.Rows = append(t.Rows, Row{Cells: cells, Of: row})
 	}
 	return t
 }
