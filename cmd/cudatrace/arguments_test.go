@@ -117,7 +117,7 @@ func TestWrongValues(t *testing.T) {
 		{"stats x --format xml", `stats: --format must be text, json, csv, markdown or folded, not "xml"`},
 		{"stats x --report kernel", `stats: no report "kernel" \(did you mean kernels\?\); see`},
 		{"stats x --report flops",
-			`stats: no report "flops"; the reports are step_kinds, critical_path, profile, kernels, ` +
+			`stats: no report "flops"; the reports are findings, step_kinds, critical_path, profile, kernels, ` +
 				"kernel_shapes, kernel_python, calls,"},
 		{"stats x --sort duration", `stats: --sort "duration" is no column of the reports`},
 		{"stats x --report kernels --sort first_ns", `stats: --sort "first_ns" is no column of the reports`},

@@ -45,8 +45,8 @@ func TestPathByEvents(t *testing.T) {
 // A finding about paths is the same whether the report of paths is shown beside it or not: the paths go through other ranks.
 func TestPathFindingAlone(t *testing.T) {
 	t.Parallel()
-	logs := gpuLogs([]string{"ranks/loader-rank0", "ranks/loader-rank3"})
-	title := regexp.MustCompile(`"title":\s*"(on the critical path of step: ranks.py:40 next_batch, blocked in read on a pipe, on rank 3)"`)
+	logs := gpuLogs([]string{"ranks/starved-rank0", "ranks/starved-rank3"})
+	title := regexp.MustCompile(`"title":\s*"(ready to run, no CPU free, on rank 3: on the critical path of step)"`)
 	var titles []string
 	for _, reports := range []string{"findings", "findings,critical_path"} {
 		var stdout, stderr bytes.Buffer

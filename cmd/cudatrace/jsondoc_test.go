@@ -29,7 +29,7 @@ type jsonOutput struct {
 // jsonOutputs are all of them. docs/json.md is made of this table, and each row is held against what the command prints.
 var jsonOutputs = []jsonOutput{
 	{command: "stats LOG --report kernels", version: 1, page: "stats.md#the-json"},
-	{command: "diff LOG OTHER", version: 2, page: "diff.md#the-json"},
+	{command: "diff LOG OTHER --allow-program", version: 2, page: "diff.md#the-json"},
 	{command: "info LOG", version: 1, page: "info.md"},
 	{command: "top LOG", version: 1, page: "top.md"},
 	{command: "record -o DIR/run SIM/vectoradd", version: 1, of: reflect.TypeFor[recordedJSON](), folder: ".", stderr: true},
