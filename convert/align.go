@@ -90,12 +90,14 @@ func (h *host) byWallClocks(r *host) (a Alignment, text string) {
 	a = Alignment{To: r.logs[0].Name, By: ByWallClocks, ShiftNS: h.clocks.Ahead - r.clocks.Ahead}
 	own, known := h.clocks.Error()
 	other, both := r.clocks.Error()
-	text = fmt.Sprintf("moved by %s against %s through the wall clocks of %s and %s", time.Duration(a.ShiftNS), a.To, h.name, r.name)
+	text = fmt.Sprintf("moved by %s against %s through the wall clocks of %s and %s", time.Duration(a.ShiftNS), a.To,
+		h.name, r.name)
 	if a.Known = known && both; a.Known {
 		a.ErrorNS = own + other
 		return a, text + ", right to " + figures.Duration(a.ErrorNS) + " as the kernels of both say"
 	}
-	return a, text + fmt.Sprintf(": right to what these differ by (about a millisecond with NTP%s), and they moved by up to %s while recording",
+	return a, text + fmt.Sprintf(": right to what these differ by (about a millisecond with NTP%s), and they moved by "+
+		"up to %s while recording",
 		unsynchronized(h, known, r, both), duration(h.clocks.Moved()+r.clocks.Moved()))
 }
 

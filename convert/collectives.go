@@ -35,8 +35,10 @@ func communicate(hosts []*host, logs int) (*communication, error) {
 			if !l.hasCollectives(len(hosts) == 1) {
 				continue
 			}
-			source := &join.CollectiveSource{Open: l.Open, Host: i, Of: logs, Midway: tracelog.BeginsMidway(l.catalog.Meta), // a filter may have left the calls out of the catalog
-				NamesCommunicators: (l.filter != nil || l.catalog.Totals[tracelog.KindNCCLCall] > 0) && l.catalog.Outcome.ClockError() == 0}
+			// a filter may have left the calls out of the catalog
+			source := &join.CollectiveSource{Open: l.Open, Host: i, Of: logs, Midway: tracelog.BeginsMidway(l.catalog.Meta),
+				NamesCommunicators: (l.filter != nil || l.catalog.Totals[tracelog.KindNCCLCall] > 0) &&
+					l.catalog.Outcome.ClockError() == 0}
 			list, err := join.ReadCollectives(source)
 			if err != nil {
 				return nil, err
@@ -61,8 +63,9 @@ func communicate(hosts []*host, logs int) (*communication, error) {
 	return c, nil
 }
 
-// meeting returns a sink before the next one that tells it which kernels are parts of one collective; the next one itself where the logs
-// have one process, or nothing wants collectives. Ranks that a filter leaves out count: others may have waited for them.
+// meeting returns a sink before the next one that tells it which kernels are parts of one collective; the next one
+// itself where the logs have one process, or nothing wants collectives. Ranks that a filter leaves out count: others
+// may have waited for them.
 func (c *conversion) meeting(next timeline.Sink) (timeline.Sink, error) {
 	if !c.draws && !c.Collectives || !slices.ContainsFunc(c.logs, func(l *log) bool { return l.catalog.NCCL }) {
 		return next, nil
@@ -150,8 +153,9 @@ func (l *communicating) member(s *collective.Sequence) (*collective.Member, erro
 	return m, nil
 }
 
-// hasCollectives reports whether the order of a log's collectives says which of different ranks belong together: it has them without gaps, and
-// from the first one on. Where all logs are of one host, times tell how many of the first ones it lacks.
+// hasCollectives reports whether the order of a log's collectives says which of different ranks belong together: it has
+// them without gaps, and from the first one on. Where all logs are of one host, times tell how many of the first ones
+// it lacks.
 func (l *log) hasCollectives(oneHost bool) bool {
 	meta := l.catalog.Meta
 	return (!tracelog.BeginsMidway(meta) || oneHost && !tracelog.CapturesRanges(meta)) &&
@@ -212,10 +216,15 @@ func (h *host) byFit(f *collective.ClockFit, wall Alignment, words string) (a Al
 		return wall, words, false
 	}
 	if apart := magnitude(f.Shift - wall.ShiftNS); wall.Known && apart > wall.ErrorNS+f.Error {
-		return wall, words + fmt.Sprintf("; the collectives contradict that by %s, and were not used: is one of the wall clocks wrong?", figures.Duration(apart)), false
+		return wall, words + fmt.Sprintf("; the collectives contradict that by %s, and were not used: is one of the wall "+
+			"clocks wrong?", figures.Duration(apart)), false
 	}
-	a = Alignment{To: wall.To, By: ByCollectives, ShiftNS: f.Shift, Known: true, ErrorNS: f.Error, Drift: f.Drift, Collectives: f.Collectives, AmongNS: f.Among}
-	text = fmt.Sprintf("moved by %s and %+.3f ppm against %s through %s: right to %s", time.Duration(f.Shift), f.Drift, a.To,
+	a = Alignment{
+		To: wall.To, By: ByCollectives, ShiftNS: f.Shift, Known: true, ErrorNS: f.Error, Drift: f.Drift,
+		Collectives: f.Collectives, AmongNS: f.Among,
+	}
+	text = fmt.Sprintf("moved by %s and %+.3f ppm against %s through %s: right to %s", time.Duration(f.Shift), f.Drift,
+		a.To,
 		figures.Count(f.Collectives, "collective", "collectives"), figures.Duration(f.Among))
 	if f.Error > f.Among {
 		text += fmt.Sprintf(" among these, to %s in the whole log", figures.Duration(f.Error))

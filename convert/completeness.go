@@ -15,11 +15,16 @@ import (
 
 // besideCUDA are the losses without which calls and GPU work are whole.
 var besideCUDA = []struct{ cause, one, many, why string }{
-	{tracelog.LostPython, "call has no Python lines", "calls have no Python lines", ": the program ran more code than is kept, or two threads ran new code at once"},
-	{tracelog.LostThreadStates, "state or sample of threads was lost", "states and samples of threads were lost", ": what the threads did then is not known"},
-	{tracelog.LostFunctionRate, "call of a function of a library was not recorded", "calls of functions of libraries were not recorded", ": they came faster than is recorded"},
-	{tracelog.LostFunctionNesting, "call of a function of a library was not recorded", "calls of functions of libraries were not recorded", ": they were nested too deeply"},
-	{tracelog.LostFunctionBuffer, "entry or return of a function of a library was lost", "entries and returns of functions of libraries were lost", ": the call buffers were full"},
+	{tracelog.LostPython, "call has no Python lines", "calls have no Python lines",
+		": the program ran more code than is kept, or two threads ran new code at once"},
+	{tracelog.LostThreadStates, "state or sample of threads was lost", "states and samples of threads were lost",
+		": what the threads did then is not known"},
+	{tracelog.LostFunctionRate, "call of a function of a library was not recorded",
+		"calls of functions of libraries were not recorded", ": they came faster than is recorded"},
+	{tracelog.LostFunctionNesting, "call of a function of a library was not recorded",
+		"calls of functions of libraries were not recorded", ": they were nested too deeply"},
+	{tracelog.LostFunctionBuffer, "entry or return of a function of a library was lost",
+		"entries and returns of functions of libraries were lost", ": the call buffers were full"},
 }
 
 // judge reports whether the log is complete, and the reasons if it is not.
@@ -59,15 +64,18 @@ func (l *log) judge(s *Summary) {
 		s.Reasons = append(s.Reasons, "records were lost: "+words)
 	}
 	if o.LeftOut > 0 {
-		s.Notes = append(s.Notes, figures.Count(o.LeftOut, "more loss or note is", "more losses and notes are")+" not shown one by one")
+		s.Notes = append(s.Notes, figures.Count(o.LeftOut, "more loss or note is", "more losses and notes are")+
+			" not shown one by one")
 	}
 	if unknown := l.catalog.Unknown; len(unknown) > 0 {
 		n := uint64(0)
 		for _, records := range unknown {
 			n += records
 		}
-		s.Notes = append(s.Notes, fmt.Sprintf("%s of kinds that this version of cudatrace does not know: %s; convert the log with a newer version",
-			figures.Count(n, "record is left out,", "records are left out,"), strings.Join(slices.Sorted(maps.Keys(unknown)), ", ")))
+		s.Notes = append(s.Notes,
+			fmt.Sprintf("%s of kinds that this version of cudatrace does not know: %s; convert the log with a newer version",
+				figures.Count(n, "record is left out,", "records are left out,"), strings.Join(slices.Sorted(maps.Keys(unknown)),
+					", ")))
 	}
 	s.Complete = len(s.Reasons) == 0
 	if s.Unknown = l.catalog.Meta[tracelog.MetaUnknown]; s.Unknown != "" {
@@ -93,17 +101,20 @@ func withoutRecord(s *Summary) string {
 	if s.Damaged {
 		why = "it may be in the part that the log lacks"
 	}
-	for _, cause := range []string{tracelog.LostCUPTIQueue, tracelog.LostCUPTIDropped, tracelog.LostCUPTIBuffer, tracelog.LostCUPTIUnreadable, tracelog.LostLogWrite, tracelog.LostTime} {
+	for _, cause := range []string{tracelog.LostCUPTIQueue, tracelog.LostCUPTIDropped, tracelog.LostCUPTIBuffer,
+		tracelog.LostCUPTIUnreadable, tracelog.LostLogWrite, tracelog.LostTime} {
 		if s.Lost[cause] > 0 {
 			why = "it is among the records that were lost"
 		}
 	}
-	return figures.Count(s.Uncorrelated, "call that creates GPU work has", "calls that create GPU work have") + " no record from CUPTI: " + why
+	return figures.Count(s.Uncorrelated, "call that creates GPU work has", "calls that create GPU work have") +
+		" no record from CUPTI: " + why
 }
 
 // lateCalls begins to say what happened to a program while it still made calls.
 func lateCalls(n uint64) string {
-	return "the GPU work of " + figures.Count(n, "call", "calls") + " is missing: their program had handed over its last records before, and "
+	return "the GPU work of " + figures.Count(n, "call", "calls") +
+		" is missing: their program had handed over its last records before, and "
 }
 
 // shortfall compares the log with the counts that the injected libraries reported. Records that were
@@ -125,9 +136,11 @@ func shortfall(c *read.Catalog, s *Summary) (reasons []string) {
 	for _, x := range []struct {
 		one, many string
 		said, got uint64
-	}{{"kernel", "kernels", said.Kernels, s.Kernels}, {"copy", "copies", said.Copies, s.Copies}, {"memset", "memsets", said.Sets, s.Memsets}} {
+	}{{"kernel", "kernels", said.Kernels, s.Kernels}, {"copy", "copies", said.Copies, s.Copies},
+		{"memset", "memsets", said.Sets, s.Memsets}} {
 		if x.said > x.got && x.said-x.got > lost {
-			reasons = append(reasons, fmt.Sprintf("CUPTI delivered %s, the log holds %s", figures.Count(x.said, x.one, x.many), figures.Group(x.got)))
+			reasons = append(reasons, fmt.Sprintf("CUPTI delivered %s, the log holds %s", figures.Count(x.said, x.one, x.many),
+				figures.Group(x.got)))
 		}
 	}
 	return reasons
@@ -169,13 +182,15 @@ func unfinishedReasons(c *read.Catalog, s *Summary) (reasons []string) {
 		return nil
 	}
 	if s.CompleteUntil > 0 {
-		reasons = append(reasons, fmt.Sprintf("its recording did not finish: it is complete up to %s", duration(s.CompleteUntil).Round(time.Millisecond)))
+		reasons = append(reasons, fmt.Sprintf("its recording did not finish: it is complete up to %s",
+			duration(s.CompleteUntil).Round(time.Millisecond)))
 	} else {
 		reasons = append(reasons, "its recording did not finish: what came last may be missing")
 	}
 	for _, pid := range slices.Sorted(slices.Values(c.Processes.PIDs)) {
 		if e, ok := o.LastEnd(pid); ok && e.Complete == 0 && e.Reason != "" && o.Recorded(pid) {
-			reasons = append(reasons, fmt.Sprintf("process %d ended by %s before its last records were handed over", pid, e.Reason))
+			reasons = append(reasons, fmt.Sprintf("process %d ended by %s before its last records were handed over", pid,
+				e.Reason))
 		}
 	}
 	return reasons

@@ -18,7 +18,8 @@ type Options struct {
 	Filter Filter
 	// Clip cuts what crosses a limit of the filter's time, of a single log. Otherwise it is there as a whole.
 	Clip bool
-	// Collectives gives kernels of NCCL their parts in collectives ([timeline.Part]), where logs have several processes: the logs are read once more.
+	// Collectives gives kernels of NCCL their parts in collectives ([timeline.Part]), where logs have several processes:
+	// the logs are read once more.
 	Collectives bool
 	// Progress is called now and then with the finished share of the conversion, 0 to 1,
 	// and the number of slices so far.
@@ -168,7 +169,10 @@ func (c *conversion) give(p *pipeline.Pipeline, start *timeline.Recording) error
 	p.Emit(start)
 	p.Emit(&timeline.GPUs{List: c.gpus.List})
 	if c.kept != "" {
-		p.Emit(&timeline.Note{Time: start.Start, Text: "a part of the recording: " + c.kept + ", so that the trace has the size that was asked for"})
+		p.Emit(&timeline.Note{
+			Time: start.Start, Text: "a part of the recording: " + c.kept +
+				", so that the trace has the size that was asked for",
+		})
 	}
 	for _, l := range c.byRank() {
 		p.Convert(l.clock)
@@ -224,7 +228,10 @@ func (c *conversion) byRank() []*log {
 
 // joining returns the options for joining a log.
 func (c *conversion) joining(l *log) join.Options {
-	o := selection.Options{Name: c.Filter.Name, Caller: c.Filter.Caller, Python: c.Filter.Python, NVTX: c.Filter.NVTX, Shortest: uint64(c.Filter.MinDuration)}
+	o := selection.Options{
+		Name: c.Filter.Name, Caller: c.Filter.Caller, Python: c.Filter.Python, NVTX: c.Filter.NVTX,
+		Shortest: uint64(c.Filter.MinDuration),
+	}
 	if c.border.To > 0 {
 		o.Border = &c.border
 	}
@@ -234,7 +241,8 @@ func (c *conversion) joining(l *log) join.Options {
 	l.chosen = selection.New(o)
 	return join.Options{
 		Selection: l.chosen, OfCalls: len(c.Filter.TIDs) > 0 || l.chosen.OfCalls(), Filter: l.filter, Threads: l.threads,
-		Steps: c.Filter.Steps.Ranges, Offset: l.offset, IDs: &c.ids, Budget: c.held, Damaged: l.damage.Count > 0, Clock: l.clock,
+		Steps: c.Filter.Steps.Ranges, Offset: l.offset, IDs: &c.ids, Budget: c.held, Damaged: l.damage.Count > 0,
+		Clock:       l.clock,
 		Collectives: l.collectives,
 	}
 }

@@ -99,10 +99,10 @@ func (b *both) Take(events []timeline.Event) error {
 
 func (b *both) End(err error) error { return errors.Join(b.counting.End(err), b.beside.End(err)) }
 
-// bound returns a function that makes bounded writers. They share the largest number of bytes of a
-// trace before its compression, which grows by each byte of the logs. A launch takes 8 bytes in a log, 230 in a Perfetto
-// trace and 1000 in Chrome JSON, which has the names of kernels again with each launch. A log that was made for it
-// could fill any disk.
+// bound returns a function that makes bounded writers. They share the largest number of bytes of a trace before its
+// compression, which grows by each byte of the logs. A launch takes 8 bytes in a log, 230 in a Perfetto trace and 1000
+// in Chrome JSON, which has the names of kernels again with each launch. A log that was made for it could fill any
+// disk.
 func (c *conversion) bound(each int64) func(io.Writer) io.Writer {
 	left := int64(64 << 20)
 	for _, l := range c.logs {
@@ -117,7 +117,8 @@ type bounded struct {
 	left *int64
 }
 
-var errHuge = errors.New("it would be larger than the trace of a log of this size can be (no recorder writes such a log)")
+var errHuge = errors.New("it would be larger than the trace of a log of this size can be (no recorder writes " +
+	"such a log)")
 
 func (b *bounded) Write(p []byte) (int, error) {
 	if *b.left -= int64(len(p)); *b.left < 0 {
@@ -131,7 +132,10 @@ func (c *conversion) outcome(name string) (o joined.Outcome) {
 	for _, l := range c.logs {
 		if l.Name == name {
 			s := c.summary(l)
-			o = joined.Outcome{First: l.clock.At(l.catalog.First()), ExitStatus: s.ExitStatus, Complete: s.Complete, Lacks: s.Damaged || s.LostTotal() > 0, Reasons: s.Reasons}
+			o = joined.Outcome{
+				First: l.clock.At(l.catalog.First()), ExitStatus: s.ExitStatus, Complete: s.Complete, Lacks: s.Damaged ||
+					s.LostTotal() > 0, Reasons: s.Reasons,
+			}
 			o.Last = o.First + s.DurationNS
 			for _, n := range s.Lost {
 				o.Lost += n

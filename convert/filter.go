@@ -21,16 +21,18 @@ type Filter struct {
 	// is no limit. Events under way at a limit are selected.
 	From, To, Last time.Duration
 	PIDs           []uint32
-	Ranks          ranks.List     // selects the processes of a distributed program that have these ranks
-	TIDs           []uint32       // selects their calls and ranges, and the work that these calls caused
-	Devices        []uint32       // as the process numbers them; limits GPU work
-	Streams        []uint32       // limits GPU work
-	Name           string         // a glob for the names of calls, kernels and ranges
-	Caller         string         // a glob for the callers of calls (selection.MatchCaller); limits calls, and the work that they caused
-	Python         string         // a glob for the Python frames above calls (selection.MatchPython); limits calls, and the work that they caused
-	NVTX           pattern.Ranges // only calls and work in these NVTX ranges, and the ranges
-	MinDuration    time.Duration
-	Steps          Steps // limits time, if some are chosen
+	Ranks          ranks.List // selects the processes of a distributed program that have these ranks
+	TIDs           []uint32   // selects their calls and ranges, and the work that these calls caused
+	Devices        []uint32   // as the process numbers them; limits GPU work
+	Streams        []uint32   // limits GPU work
+	Name           string     // a glob for the names of calls, kernels and ranges
+	// a glob for the callers of calls (selection.MatchCaller); limits calls, and the work that they caused
+	Caller string
+	// a glob for the Python frames above calls (selection.MatchPython); limits calls, and the work that they caused
+	Python      string
+	NVTX        pattern.Ranges // only calls and work in these NVTX ranges, and the ranges
+	MinDuration time.Duration
+	Steps       Steps // limits time, if some are chosen
 }
 
 // limits reports whether the filter may leave anything out.
@@ -38,15 +40,17 @@ func (f *Filter) limits() bool {
 	return f.limitsRecords() || f.Name != "" || f.Caller != "" || f.Python != "" || !f.NVTX.None() || f.MinDuration > 0
 }
 
-// Gappy reports whether the filter leaves out work between other work, or calls between other calls, so that gaps and repetitions are not those of
-// the program.
+// Gappy reports whether the filter leaves out work between other work, or calls between other calls, so that gaps and
+// repetitions are not those of the program.
 func (f *Filter) Gappy() bool {
-	return len(f.TIDs)+len(f.Devices)+len(f.Streams) > 0 || f.Name != "" || f.Caller != "" || f.Python != "" || !f.NVTX.None() || f.MinDuration > 0
+	return len(f.TIDs)+len(f.Devices)+len(f.Streams) > 0 || f.Name != "" || f.Caller != "" || f.Python != "" ||
+		!f.NVTX.None() || f.MinDuration > 0
 }
 
 // limitsRecords reports whether the filter limits the records that are read.
 func (f *Filter) limitsRecords() bool {
-	return f.From > 0 || f.To > 0 || f.Last > 0 || len(f.PIDs)+len(f.TIDs)+len(f.Devices)+len(f.Streams) > 0 || !f.Ranks.Empty() || f.Steps.Chosen
+	return f.From > 0 || f.To > 0 || f.Last > 0 || len(f.PIDs)+len(f.TIDs)+len(f.Devices)+len(f.Streams) > 0 ||
+		!f.Ranks.Empty() || f.Steps.Chosen
 }
 
 // resolve converts the filter to the log's own times and numbers; nil for a filter that selects
@@ -56,7 +60,11 @@ func (f *Filter) resolve(l *log, none *NoStepError) (*tracelog.Filter, error) {
 		return nil, nil
 	}
 	// NVTX ranges and functions that are under way at From began before it, and hold calls of later times.
-	t := &tracelog.Filter{PIDs: f.PIDs, Devices: f.Devices, Streams: f.Streams, Anytime: []tracelog.Kind{tracelog.KindMarker, tracelog.KindNCCLCall, tracelog.KindFunctionEvent}}
+	t := &tracelog.Filter{
+		PIDs: f.PIDs, Devices: f.Devices, Streams: f.Streams, Anytime: []tracelog.Kind{
+			tracelog.KindMarker, tracelog.KindNCCLCall, tracelog.KindFunctionEvent,
+		},
+	}
 	begin, last, err := l.extent(f.Last > 0)
 	if err != nil {
 		return nil, err

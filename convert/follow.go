@@ -49,7 +49,9 @@ func Follow(open func() (*tracelog.Reader, error), sink timeline.Sink) (*Growing
 		return nil, err
 	}
 	f.pipe = pipeline.New(sink)
-	f.joiner = join.New(f.catalog, f.pipe, join.Options{IDs: new(join.WorkIDs), Budget: join.DefaultBudget(), Patience: followPatience})
+	f.joiner = join.New(f.catalog, f.pipe, join.Options{
+		IDs: new(join.WorkIDs), Budget: join.DefaultBudget(), Patience: followPatience,
+	})
 	return f, nil
 }
 
@@ -143,7 +145,10 @@ func (f *GrowingLog) begin() {
 	}
 	f.begun = true
 	at := f.catalog.Clocks.First
-	f.pipe.Emit(&timeline.Recording{Monotonic: at.Monotonic, Realtime: at.Realtime, Boottime: at.Boottime, Start: f.catalog.First(), LastStart: f.catalog.First()})
+	f.pipe.Emit(&timeline.Recording{
+		Monotonic: at.Monotonic, Realtime: at.Realtime, Boottime: at.Boottime, Start: f.catalog.First(),
+		LastStart: f.catalog.First(),
+	})
 }
 
 func (f *GrowingLog) flush() error { return f.pipeError(f.pipe.Flush()) }

@@ -90,8 +90,11 @@ var Formats = []*Format{
 		About: "JSON as PyTorch's profiler writes it, for the tools that read that",
 		Files: "Chrome JSON has one file a process, NAME.pt.trace.json.gz; several are in a folder, NAME.pt.trace.",
 		// Tools recognise a trace of PyTorch's profiler by the first two.
-		Suffixes: []Suffix{{".pt.trace.json.gz", output.Gzip}, {".pt.trace.json", output.None}, {".json.gz", output.Gzip}, {".json", output.None}},
-		Written:  "trace was written", Unit: "slice", Units: "slices",
+		Suffixes: []Suffix{
+			{".pt.trace.json.gz", output.Gzip}, {".pt.trace.json", output.None}, {".json.gz", output.Gzip},
+			{".json", output.None},
+		},
+		Written: "trace was written", Unit: "slice", Units: "slices",
 		Text: true, Sized: true, Steps: true,
 		each: 8192, most: 256, per: "one for each process: choose processes", group: chromeFolder,
 		new: newChrome,
@@ -103,10 +106,12 @@ var Formats = []*Format{
 		Suffixes: []Suffix{{Text: ".parquet"}},
 		Written:  "tables were written", Unit: "event", Units: "events", // an event may be several rows
 		Folder: true, Steps: true,
-		Run:    func(name string) bool { return name != "" && name == joined.Plain(name) }, // engines read it in a folder's name
-		Memory: parquetsink.Budget + 56<<20,                                                // rows that wait, and columns that are being encoded
-		each:   2048, most: 8192, per: "up to seventeen for each process with a rank: convert fewer logs at a time", manifest: parquetsink.Manifest,
-		new: newParquet,
+		// engines read it in a folder's name
+		Run:    func(name string) bool { return name != "" && name == joined.Plain(name) },
+		Memory: parquetsink.Budget + 56<<20, // rows that wait, and columns that are being encoded
+		each:   2048, most: 8192, per: "up to seventeen for each process with a rank: convert fewer logs at a time",
+		manifest: parquetsink.Manifest,
+		new:      newParquet,
 	},
 	{
 		Name:     "ndjson",
@@ -252,7 +257,8 @@ func newChrome(_ *conversion, o *TraceOptions, create output.Creator) (counting,
 	chrome := chromesink.Options{Open: func(p *timeline.Process) (io.Writer, error) {
 		return create(chromeName(p) + o.Format.Suffix(o.Compress))
 	}}
-	if s := selection.New(selection.Options{Name: o.Filter.Name, Shortest: max(uint64(o.Filter.MinDuration), o.border.To)}); s != nil {
+	if s := selection.New(selection.Options{Name: o.Filter.Name, Shortest: max(uint64(o.Filter.MinDuration),
+		o.border.To)}); s != nil {
 		chrome.Shown = func(c *timeline.Call) bool {
 			return s.Slice(&timeline.Slice{Function: c.Function, Start: c.Start, End: c.End})
 		}
@@ -268,8 +274,8 @@ func chromeFolder(name string) string {
 	return name
 }
 
-// chromeName is the name of a process's file beside those of other processes, in Kineto's form:
-// HOST_PID, with the rank in front where there is one. It has no character that means something to a shell, a folder or a URL.
+// chromeName is the name of a process's file beside those of other processes, in Kineto's form: HOST_PID, with the rank
+// in front where there is one. It has no character that means something to a shell, a folder or a URL.
 func chromeName(p *timeline.Process) string {
 	host := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' {

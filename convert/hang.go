@@ -16,8 +16,8 @@ type hang struct {
 	kernel *timeline.Hang // the kernel that it waits for; nil if it is not known, or was recorded with a length
 }
 
-// found returns a hang for each call: what it waited for is the first work of its stream that had not ended, or else the first
-// launch without GPU work.
+// found returns a hang for each call: what it waited for is the first work of its stream that had not ended, or else
+// the first launch without GPU work.
 func (s *unended) found(c *read.Catalog) (list []hang) {
 	for i := range s.calls {
 		call := &s.calls[i]
@@ -25,7 +25,8 @@ func (s *unended) found(c *read.Catalog) (list []hang) {
 		if call.thread.Name != "" {
 			thread += " (" + call.thread.Name + ")"
 		}
-		waits := fmt.Sprintf("%s of process %d has been in %s for %s", thread, call.thread.Process.PID, call.name, age(call.start, call.end))
+		waits := fmt.Sprintf("%s of process %d has been in %s for %s", thread, call.thread.Process.PID, call.name,
+			age(call.start, call.end))
 		if call.caller != "" {
 			waits += ", called from " + call.caller
 		}
@@ -72,7 +73,8 @@ func (w *awaited) text(on *timeline.Stream, now uint64) string {
 	return fmt.Sprintf("%s has run for %s%s and has not ended", what, age(w.start, now), where)
 }
 
-// atEnd is how long before the end of a call work that it waited for may have ended: a program's end ends its work, too.
+// atEnd is how long before the end of a call work that it waited for may have ended: a program's end ends its work,
+// too.
 const atEnd = 1e9
 
 // awaited returns the work that a call waits for, nil if it is not known, and its stream, nil if that

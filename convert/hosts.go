@@ -46,7 +46,8 @@ func (h *host) has(l *log) bool {
 		return boot == h.boot
 	}
 	k := &l.catalog.Clocks
-	return h.clocks.Known && k.Known && h.name == l.catalog.Meta[tracelog.MetaHost] && within(h.clocks.Booted, k.Booted, sameBoot)
+	return h.clocks.Known && k.Known && h.name == l.catalog.Meta[tracelog.MetaHost] &&
+		within(h.clocks.Booted, k.Booted, sameBoot)
 }
 
 // firstStarted is the host that started first, of those whose logs tell.

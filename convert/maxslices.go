@@ -56,7 +56,8 @@ func fit(logs []Log, out *outfile.Target, o TraceOptions) ([]Summary, outfile.Do
 		}
 	}
 	if best == 0 {
-		return nil, outfile.Done{}, fmt.Errorf("%s: no part of it fits into %s", logs[0].Name, figures.Count(o.MaxSlices, "slice", "slices"))
+		return nil, outfile.Done{}, fmt.Errorf("%s: no part of it fits into %s", logs[0].Name,
+			figures.Count(o.MaxSlices, "slice", "slices"))
 	}
 	limited, kept := s.keep(o, best)
 	return writeFitting(logs, out, limited, kept)
@@ -146,7 +147,8 @@ func (s *surveyed) keep(o TraceOptions, n uint64) (TraceOptions, string) {
 	if s.ends != nil {
 		from := duration(s.ends.since(n))
 		o.Filter.From = max(o.Filter.From, from)
-		return o, fmt.Sprintf("kept the newest %s", (duration(s.ends.end) - min(from, duration(s.ends.end))).Round(time.Microsecond))
+		return o, fmt.Sprintf("kept the newest %s",
+			(duration(s.ends.end) - min(from, duration(s.ends.end))).Round(time.Microsecond))
 	}
 	b := s.lengths.Longest(n)
 	o.border, o.withoutThreads = b, true

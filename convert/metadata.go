@@ -56,7 +56,8 @@ func (l *log) run(variables map[string]string) string {
 func (l *log) describeMetadata(s *Summary) {
 	m := l.metadata()
 	s.Driver, s.CUPTI = m.Driver.String(), m.CUPTI.String()
-	s.DriverRelease, s.Folder, s.Options = m.Values[tracelog.MetaDriver], m.Values[tracelog.MetaCwd], m.Values[tracelog.MetaOptions]
+	s.DriverRelease, s.Folder, s.Options = m.Values[tracelog.MetaDriver], m.Values[tracelog.MetaCwd],
+		m.Values[tracelog.MetaOptions]
 	s.Git = Git{m.Values[tracelog.MetaRevision], m.Values[tracelog.MetaBranch], m.Values[tracelog.MetaRemote]}
 	s.Run, s.Variables = m.Values[tracelog.MetaRun], known(m.Variables)
 }
@@ -89,7 +90,10 @@ func (s *Summary) addRank(r timeline.Rank) {
 
 // Identify reads of which run a log is. Damage is for another reading to report.
 func Identify(of Log) (i Identity, err error) {
-	l := &log{Log: of, filter: &tracelog.Filter{Kinds: []tracelog.Kind{tracelog.KindMeta, tracelog.KindProcess, tracelog.KindClock, tracelog.KindEnd}}}
+	l := &log{
+		Log: of, filter: &tracelog.Filter{Kinds: []tracelog.Kind{tracelog.KindMeta, tracelog.KindProcess, tracelog.KindClock,
+			tracelog.KindEnd}},
+	}
 	if err := l.read(func(float64) {}); err != nil {
 		return i, err
 	}
@@ -97,7 +101,10 @@ func Identify(of Log) (i Identity, err error) {
 	for _, pid := range l.catalog.Processes.PIDs {
 		s.addRank(l.catalog.Processes.Place(pid))
 	}
-	i = Identity{Name: of.Name, Run: l.run(read.SplitVariables(l.catalog.Meta[tracelog.MetaEnvironment])), Ranks: s.Ranks, World: s.WorldSize}
+	i = Identity{
+		Name: of.Name, Run: l.run(read.SplitVariables(l.catalog.Meta[tracelog.MetaEnvironment])), Ranks: s.Ranks,
+		World: s.WorldSize,
+	}
 	if k := &l.catalog.Clocks; k.Known {
 		i.Aligned, i.Begin, i.End = true, l.catalog.First()+uint64(k.Ahead), l.catalog.Last()+uint64(k.Ahead)
 	}

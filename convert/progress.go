@@ -51,15 +51,15 @@ type EnteredCollective struct {
 // errLate says that a log was not read in time.
 var errLate = errors.New("it is too long to be read in time")
 
-// ReadProgress looks for calls and GPU work in the last progressNewest bytes of a log at least, about 70,000 launches, and then in a
-// part progressMore times as long, if there is time.
+// ReadProgress looks for calls and GPU work in the last progressNewest bytes of a log at least, about 70,000 launches,
+// and then in a part progressMore times as long, if there is time.
 const (
 	progressNewest = 512 << 10
 	progressMore   = 4
 )
 
-// ReadProgress reads how far the GPU work of processes has come from the newest part of a log that a recording is writing. A launch
-// counts as without work a second after it. The log must be read by a time.
+// ReadProgress reads how far the GPU work of processes has come from the newest part of a log that a recording is
+// writing. A launch counts as without work a second after it. The log must be read by a time.
 func ReadProgress(open read.Opener, by time.Time) (all map[uint32]*Progress, err error) {
 	r, err := open()
 	if err != nil {
@@ -117,7 +117,8 @@ func readProgress(open read.Opener, from int64, by time.Time) (map[uint32]*Progr
 	all := map[uint32]*Progress{}
 	for _, pid := range f.catalog.Processes.PIDs {
 		all[pid] = &Progress{}
-		if f.catalog.Outcome.Recorded(pid) && f.catalog.Meta[tracelog.MetaWork] != tracelog.WorkUnwanted { // else its launches have no work
+		// else its launches have no work
+		if f.catalog.Outcome.Recorded(pid) && f.catalog.Meta[tracelog.MetaWork] != tracelog.WorkUnwanted {
 			all[pid].GPU = true
 			all[pid].Streams = s.streams(pid)
 			if kernel, at := s.unrun(f.catalog, pid, math.MaxUint64); at > s.from {
@@ -160,14 +161,16 @@ func openCalls(c *read.Catalog, all map[uint32]*Progress) {
 	}
 }
 
-// ReadRunning lists the processes of a log that a recording is writing, but for those that have ended. The log must be read by a time.
+// ReadRunning lists the processes of a log that a recording is writing, but for those that have ended. The log must be
+// read by a time.
 func ReadRunning(open read.Opener, by time.Time) (pids []uint32, err error) {
 	r, err := follow(open)
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
-	if err := r.Select(tracelog.Filter{Kinds: []tracelog.Kind{tracelog.KindProcess, tracelog.KindProcessEnd}}); err != nil {
+	if err := r.Select(tracelog.Filter{Kinds: []tracelog.Kind{tracelog.KindProcess,
+		tracelog.KindProcessEnd}}); err != nil {
 		return nil, err
 	}
 	started, ended := map[uint32]uint64{}, map[uint32]uint64{}
@@ -199,7 +202,10 @@ func ReadRunning(open read.Opener, by time.Time) (pids []uint32, err error) {
 }
 
 // collectives are the functions of NCCL that all ranks of a communicator call in one order.
-var collectives = []string{"ncclAllReduce", "ncclAllGather", "ncclReduceScatter", "ncclBroadcast", "ncclReduce", "ncclAlltoAll", "ncclGather", "ncclScatter"}
+var collectives = []string{
+	"ncclAllReduce", "ncclAllGather", "ncclReduceScatter", "ncclBroadcast", "ncclReduce", "ncclAlltoAll", "ncclGather",
+	"ncclScatter",
+}
 
 // readCollectives reads what calls of NCCL say.
 func readCollectives(open read.Opener, all map[uint32]*Progress, inTime func() error) error {
@@ -248,7 +254,9 @@ func readCollectives(open read.Opener, all map[uint32]*Progress, inTime func() e
 		all[k.pid].Collectives = append(all[k.pid].Collectives, *e)
 	}
 	for _, s := range all {
-		slices.SortFunc(s.Collectives, func(a, b EnteredCollective) int { return cmp.Compare(a.Communicator, b.Communicator) })
+		slices.SortFunc(s.Collectives, func(a, b EnteredCollective) int {
+			return cmp.Compare(a.Communicator, b.Communicator)
+		})
 	}
 	return failed(r)
 }
@@ -265,7 +273,8 @@ func (s *unended) streams(pid uint32) (list []StreamProgress) {
 			continue
 		}
 		p := first(launches)
-		on := StreamProgress{Name: "a stream", Work: "the work of " + p.call, Time: p.start, Queued: len(launches) - 1} // the call has no arguments
+		// the call has no arguments
+		on := StreamProgress{Name: "a stream", Work: "the work of " + p.call, Time: p.start, Queued: len(launches) - 1}
 		if p.kernel != "" {
 			on.Work = "kernel " + s.names.Of(p.kernel).Short
 		}

@@ -97,7 +97,8 @@ func ranksTwice(logs []Identity) (lines []string) {
 	}
 	slices.Sort(numbers)
 	for _, r := range numbers {
-		lines = append(lines, fmt.Sprintf("rank %d is in several logs, %s: are they of one run?", r, strings.Join(in[r], " and ")))
+		lines = append(lines, fmt.Sprintf("rank %d is in several logs, %s: are they of one run?", r,
+			strings.Join(in[r], " and ")))
 	}
 	return lines
 }
@@ -148,7 +149,8 @@ func endEarly(logs []Identity) (lines []string) {
 		if !l.Aligned || !last.Aligned || gap <= least+l.Error+last.Error {
 			continue
 		}
-		lines = append(lines, fmt.Sprintf("%s ends %s before the others: %s", l.Name, figures.Duration(gap), ranks.Named(l.Ranks)))
+		lines = append(lines, fmt.Sprintf("%s ends %s before the others: %s", l.Name, figures.Duration(gap),
+			ranks.Named(l.Ranks)))
 	}
 	return lines
 }

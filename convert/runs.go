@@ -5,10 +5,12 @@ import (
 	"slices"
 )
 
-// RunsOf puts the logs of the ranks of one run together: it returns the indexes of the logs of each run, in the order of the first log of each.
+// RunsOf puts the logs of the ranks of one run together: it returns the indexes of the logs of each run, in the order
+// of the first log of each.
 //
-// Logs of several ranks are of one run if they name the same run, and the same number of ranks, and no rank is twice among them. Where a rank is in several logs of a name,
-// as one job may run a program several times, or where no run is named, only logs that were recorded at the same time are of one run.
+// Logs of several ranks are of one run if they name the same run, and the same number of ranks, and no rank is twice
+// among them. Where a rank is in several logs of a name, as one job may run a program several times, or where no run is
+// named, only logs that were recorded at the same time are of one run.
 func RunsOf(logs []Identity) (runs [][]int) {
 	order := make([]int, len(logs))
 	for i := range order {

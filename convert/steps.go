@@ -22,11 +22,12 @@ type Steps struct {
 // A NoStepError is the error of logs that have no ranges that are steps, or none of the chosen steps.
 type NoStepError struct {
 	Steps
-	Found     int      // steps that the logs have
-	Low, High int64    // their numbers
-	Names     []string // of the ranges that there are without the numbers at their ends, sorted, each once, those of NCCL last; if Found is 0
-	nccl      []string // of these
-	matched   bool     // there are steps; some are chosen
+	Found     int   // steps that the logs have
+	Low, High int64 // their numbers
+	// of the ranges that there are without the numbers at their ends, sorted, each once, those of NCCL last; if Found is 0
+	Names   []string
+	nccl    []string // of these
+	matched bool     // there are steps; some are chosen
 }
 
 func (e *NoStepError) Error() string {
@@ -42,7 +43,8 @@ var errFound = errors.New("found")
 // mostNames bounds NoStepError.Names.
 const mostNames = 1000
 
-// look looks for a range that is a step in a log: in all of it, unless some steps are chosen. Without one it notes the names of the others.
+// look looks for a range that is a step in a log: in all of it, unless some steps are chosen. Without one it notes the
+// names of the others.
 func (s *Steps) look(l *log, none *NoStepError) error {
 	var f tracelog.Filter
 	if l.filter != nil && s.Chosen {
@@ -99,8 +101,8 @@ type stepRange struct {
 // A stepKey identifies a range in a log while it is open.
 type stepKey struct{ pid, id uint32 }
 
-// limit limits a log's filter to the time of the chosen steps, from the beginning of the first one in any process to the end of the last one. Of a
-// log without such steps it leaves nothing. none gathers the steps that there are.
+// limit limits a log's filter to the time of the chosen steps, from the beginning of the first one in any process to
+// the end of the last one. Of a log without such steps it leaves nothing. none gathers the steps that there are.
 func (s *Steps) limit(l *log, f *tracelog.Filter, none *NoStepError) error {
 	all, err := s.ranges(l, *f)
 	if err != nil {
@@ -140,7 +142,8 @@ func (s *Steps) limit(l *log, f *tracelog.Filter, none *NoStepError) error {
 	return err
 }
 
-// ranges returns the ranges of a log that are steps, by process and number, those of one number in the order in which they begin.
+// ranges returns the ranges of a log that are steps, by process and number, those of one number in the order in which
+// they begin.
 func (s *Steps) ranges(l *log, f tracelog.Filter) (all []stepRange, err error) {
 	err = l.markers(f, func(m *tracelog.Marker) error {
 		switch {
@@ -166,7 +169,9 @@ func (s *Steps) ranges(l *log, f tracelog.Filter) (all []stepRange, err error) {
 			counted++
 		}
 	}
-	slices.SortStableFunc(all, func(a, b stepRange) int { return cmp.Or(cmp.Compare(a.pid, b.pid), cmp.Compare(a.number, b.number)) })
+	slices.SortStableFunc(all, func(a, b stepRange) int {
+		return cmp.Or(cmp.Compare(a.pid, b.pid), cmp.Compare(a.number, b.number))
+	})
 	return all, err
 }
 

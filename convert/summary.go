@@ -47,18 +47,20 @@ type Summary struct {
 	DriverRelease string            `json:"nvidia_driver"`  // of NVIDIA's kernel driver
 	CUPTI         string            `json:"cupti_version"`
 	ExitStatus    int               `json:"exit_status"` // of the program; -1 when not known
-	Ended         string            `json:"ended"`       // how the program ended, "exit code 3" or "signal 11 (SIGSEGV), core dumped"; "" when not known
+	// how the program ended, "exit code 3" or "signal 11 (SIGSEGV), core dumped"; "" when not known
+	Ended string `json:"ended"`
 
 	ProcessCount int           `json:"processes"`
 	ThreadCount  int           `json:"threads"`
 	StreamCount  int           `json:"streams"`
 	ProcessList  []ProcessInfo `json:"process_list"`
 
-	Kernels    uint64   `json:"kernels"`
-	Copies     uint64   `json:"copies"`
-	Memsets    uint64   `json:"sets"`
-	Launches   uint64   `json:"launches"`         // calls that launched kernels
-	Unnamed    uint64   `json:"launches_unnamed"` // those of Launches whose kernel is unknown, in processes without GPU records
+	Kernels  uint64 `json:"kernels"`
+	Copies   uint64 `json:"copies"`
+	Memsets  uint64 `json:"sets"`
+	Launches uint64 `json:"launches"` // calls that launched kernels
+	// those of Launches whose kernel is unknown, in processes without GPU records
+	Unnamed    uint64   `json:"launches_unnamed"`
 	Calls      uint64   `json:"calls"`
 	Failed     uint64   `json:"failed_calls"`
 	Unfinished uint64   `json:"unfinished_calls"`
@@ -91,7 +93,8 @@ type Summary struct {
 
 	Metrics []sampled.GPU `json:"gpu_metrics"` // main figures of the sampled GPUs
 
-	CallCostNS uint64 `json:"call_cost_ns"`    // cost of a probed call to the program, measured when recording began; 0 when not known
+	// cost of a probed call to the program, measured when recording began; 0 when not known
+	CallCostNS uint64 `json:"call_cost_ns"`
 	ProbesNS   uint64 `json:"probes_cost_ns"`  // CallCostNS times Pairs
 	RecorderNS uint64 `json:"recorder_cpu_ns"` // processor time of the recorder; 0 when not known
 
@@ -100,14 +103,17 @@ type Summary struct {
 	APIJoined    uint64 `json:"api_records_joined"`
 	Unprobed     uint64 `json:"unprobed"`     // API records of successful calls that no uprobe saw
 	Uncorrelated uint64 `json:"uncorrelated"` // successful calls that create GPU work but have no API record
-	AtEnd        uint64 `json:"at_end"`       // such calls that were made after their program had handed over its last records, before it ended, and those whose work had not run then
-	AtExec       uint64 `json:"at_exec"`      // the same, before it ran another program by exec
+	// such calls that were made after their program had handed over its last records, before it ended, and those whose
+	// work had not run then
+	AtEnd  uint64 `json:"at_end"`
+	AtExec uint64 `json:"at_exec"` // the same, before it ran another program by exec
 
 	Lost     map[string]uint64 `json:"lost"`
 	Complete bool              `json:"complete"`
-	Reasons  []string          `json:"reasons"`        // why it is not complete
-	Unknown  string            `json:"others_unknown"` // why processes may have used CUDA unrecorded and unnoticed; "" if none can have
-	Notes    []string          `json:"notes"`
+	Reasons  []string          `json:"reasons"` // why it is not complete
+	// why processes may have used CUDA unrecorded and unnoticed; "" if none can have
+	Unknown string   `json:"others_unknown"`
+	Notes   []string `json:"notes"`
 
 	// CompleteUntil is the time up to which nothing is missing, ns from the start of the
 	// recording, where the recording or a process ended without its last message; 0 when it
@@ -258,15 +264,19 @@ func (c *conversion) summary(l *log) Summary {
 		Args: read.SplitArgs(meta[tracelog.MetaArgs]),
 		Host: meta[tracelog.MetaHost], Kernel: meta[tracelog.MetaKernel],
 		Recorder: meta[tracelog.MetaVersion], ExitStatus: -1,
-		GPUs: []string{}, GPUList: []GPUInfo{}, Ranks: []uint32{}, ProcessList: []ProcessInfo{}, Notes: []string{}, Reasons: []string{}, Communicators: communicatorInfos(&l.catalog.Communicators),
+		GPUs: []string{}, GPUList: []GPUInfo{}, Ranks: []uint32{}, ProcessList: []ProcessInfo{}, Notes: []string{},
+		Reasons: []string{}, Communicators: communicatorInfos(&l.catalog.Communicators),
 		Kernels: w.Kernels, Copies: w.Copies, Memsets: w.Memsets, Launches: st.Launches, Unnamed: st.Unnamed,
 		Matched: w.Matched, Unmatched: w.Total() - w.Matched, UnmatchedBodies: w.Bodies, Early: w.Early,
 		Calls: st.Calls, Failed: st.Failed, Unfinished: st.Unfinished,
-		Pairs: st.Pairs, APIRecords: st.APIs, APIJoined: st.Joined, Unprobed: st.Unprobed, Uncorrelated: st.Uncorrelated, AtEnd: st.AtEnd, AtExec: st.AtExec,
+		Pairs: st.Pairs, APIRecords: st.APIs, APIJoined: st.Joined, Unprobed: st.Unprobed, Uncorrelated: st.Uncorrelated,
+		AtEnd: st.AtEnd, AtExec: st.AtExec,
 		Waits: found.Waits.Arrows, WaitsAmbiguous: found.Waits.Ambiguous,
 		Ranges: found.NVTX.Ranges, RangeMarks: found.NVTX.Marks, RangesUnmatched: found.NVTX.Unmatched,
-		CUDANS: found.Span.Duration(), OverheadNS: found.OverheadNS, PeakDevice: found.PeakDevice, NoMemory: l.catalog.WithoutMemory(),
-		Functions: functionCounts(st.Functions), Errors: errorCounts(st.Errors), Lost: l.catalog.Outcome.Lost(), Aligned: l.aligned,
+		CUDANS: found.Span.Duration(), OverheadNS: found.OverheadNS, PeakDevice: found.PeakDevice,
+		NoMemory:  l.catalog.WithoutMemory(),
+		Functions: functionCounts(st.Functions), Errors: errorCounts(st.Errors), Lost: l.catalog.Outcome.Lost(),
+		Aligned: l.aligned,
 		Metrics: found.Metrics, GraphNodes: graphNodes(found),
 	}
 	if st.CallerIDs > 0 || l.catalog.Callers.Any() {
@@ -284,7 +294,8 @@ func (c *conversion) summary(l *log) Summary {
 	}
 	s.Notes = append(s.Notes, found.Notes()...)
 	if n := l.catalog.Communicators.Further; n > 0 {
-		s.Notes = append(s.Notes, figures.Count(n, "call", "calls")+" of NCCL do not count in a communicator: there were too many communicators")
+		s.Notes = append(s.Notes, figures.Count(n, "call", "calls")+
+			" of NCCL do not count in a communicator: there were too many communicators")
 	}
 	s.Recorded = l.recorded(&s)
 	l.judge(&s)
@@ -299,7 +310,9 @@ func communicatorInfos(c *read.Communicators) []CommunicatorInfo {
 		if x.Hash != 0 {
 			hash = fmt.Sprintf("%#x", x.Hash)
 		}
-		list = append(list, CommunicatorInfo{PID: x.PID, Hash: hash, Ranks: x.Ranks, Rank: x.Rank, Calls: x.Calls, Bytes: x.Bytes})
+		list = append(list, CommunicatorInfo{
+			PID: x.PID, Hash: hash, Ranks: x.Ranks, Rank: x.Rank, Calls: x.Calls, Bytes: x.Bytes,
+		})
 	}
 	return list
 }
@@ -409,7 +422,8 @@ func (l *log) describeLast(s *Summary) {
 		return
 	}
 	number := l.catalog.Number
-	s.Last = &Last{AskedNS: number(tracelog.MetaLast), HeldNS: number(tracelog.MetaLastHeld), Short: meta[tracelog.MetaLastShort], Why: meta[tracelog.MetaLastWhy],
+	s.Last = &Last{AskedNS: number(tracelog.MetaLast), HeldNS: number(tracelog.MetaLastHeld),
+		Short: meta[tracelog.MetaLastShort], Why: meta[tracelog.MetaLastWhy],
 		Earlier: min(number(tracelog.MetaLastEarlier), s.Unmatched)}
 	s.Unmatched -= s.Last.Earlier
 }
@@ -430,7 +444,8 @@ func (l *log) describeProcesses(s *Summary) {
 			Rank: rankInfo(p.Rank), Folder: p.Folder, Runtime: p.Runtime, NCCL: p.NCCL, Variables: known(p.Variables),
 		})
 		s.addRank(p.Rank)
-		if e, ok := l.catalog.Outcome.LastEnd(p.PID); ok && (s.ExitStatus < 0 || meta[tracelog.MetaPID] == fmt.Sprint(p.PID)) {
+		if e, ok := l.catalog.Outcome.LastEnd(p.PID); ok &&
+			(s.ExitStatus < 0 || meta[tracelog.MetaPID] == fmt.Sprint(p.PID)) {
 			s.ExitStatus = int(e.Status)
 		}
 		if meta[tracelog.MetaPID] == fmt.Sprint(p.PID) { // a log that was cut off has no MetaEnded
@@ -442,7 +457,8 @@ func (l *log) describeProcesses(s *Summary) {
 	}
 }
 
-// isMain reports whether a process is the program, or the only one that was attached to: of that one the log has no PID.
+// isMain reports whether a process is the program, or the only one that was attached to: of that one the log has no
+// PID.
 func (l *log) isMain(pid uint32) bool {
 	meta := l.catalog.Meta
 	return meta[tracelog.MetaPID] == fmt.Sprint(pid) || meta[tracelog.MetaPID] == "" && meta[tracelog.MetaEnded] != ""

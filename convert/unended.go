@@ -59,7 +59,8 @@ type launches struct {
 	stream  *timeline.Stream // nil if not known
 	without []launch         // that had no work when they were read
 	worked  uint64           // start of the latest call with work
-	waited  uint64           // start of the latest wait that has returned: for the stream, or, without a handle, for the context
+	// start of the latest wait that has returned: for the stream, or, without a handle, for the context
+	waited uint64
 }
 
 // A launch is a launch without GPU work.
@@ -188,7 +189,9 @@ func (s *unended) learn(at place, sl *timeline.Slice) {
 }
 
 func (s *unended) launch(on *launches, t *timeline.Thread, sl *timeline.Slice, at place) {
-	l := launch{call: sl.Name, kernel: s.places[at].kernel, tid: t.TID, correlation: sl.Correlation, start: sl.Start, end: sl.End}
+	l := launch{
+		call: sl.Name, kernel: s.places[at].kernel, tid: t.TID, correlation: sl.Correlation, start: sl.Start, end: sl.End,
+	}
 	if sl.Kernel != nil {
 		l.kernel = sl.Kernel.Name
 	}
@@ -201,7 +204,8 @@ func (s *unended) launch(on *launches, t *timeline.Thread, sl *timeline.Slice, a
 // perThreadStream is CU_STREAM_PER_THREAD.
 const perThreadStream = 2
 
-// wait notes a call that has returned: if it waited for a stream or a context, the work that was launched before has ended.
+// wait notes a call that has returned: if it waited for a stream or a context, the work that was launched before has
+// ended.
 func (s *unended) wait(on streamHandle, sl *timeline.Slice) {
 	switch {
 	case sl.Ret != 0, sl.PerThread, on.handle == perThreadStream: // the same handle is a stream in each thread
@@ -246,7 +250,9 @@ func (of *streamWork) begin(w work) {
 	if w.correlation < of.newest {
 		return
 	}
-	at, _ := slices.BinarySearchFunc(of.open, w, func(a, b work) int { return cmp.Or(cmp.Compare(a.correlation, b.correlation), -1) })
+	at, _ := slices.BinarySearchFunc(of.open, w, func(a, b work) int {
+		return cmp.Or(cmp.Compare(a.correlation, b.correlation), -1)
+	})
 	if at < mostUnended {
 		of.open = slices.Insert(of.open[:min(len(of.open), mostUnended-1)], at, w)
 	}
@@ -277,7 +283,8 @@ func (of *streamWork) running() work {
 	return w
 }
 
-// isOf reports whether the work is that of a launch, or of a later one on its stream. It may begin long after its launch.
+// isOf reports whether the work is that of a launch, or of a later one on its stream. It may begin long after its
+// launch.
 func (w *work) isOf(l *launch) bool {
 	switch {
 	case l.correlation != 0 && w.correlation != 0:
@@ -309,7 +316,8 @@ func (s *unended) waiting(on streamHandle) (list []launch) {
 	return list
 }
 
-// streamOf is the stream of a handle, nil if it is not known. Without a handle it is the only one of the process that has worked.
+// streamOf is the stream of a handle, nil if it is not known. Without a handle it is the only one of the process that
+// has worked.
 func (s *unended) streamOf(on streamHandle) (only *timeline.Stream) {
 	if of := s.launched[on]; of != nil && of.stream != nil {
 		return of.stream

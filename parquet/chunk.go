@@ -63,7 +63,8 @@ type owned struct {
 }
 
 func newEncoder(worker int) *encoder {
-	z, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(1<<20), zstd.WithLowerEncoderMem(true))
+	z, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
+		zstd.WithWindowSize(1<<20), zstd.WithLowerEncoderMem(true))
 	if err != nil {
 		panic(err) // the options are wrong
 	}
@@ -99,8 +100,8 @@ func repeat[V any](v []V, repeated int) []V {
 	return v
 }
 
-// withoutNulls returns the values that are not null, and notes which they are. Of a repeated value it returns one. NaN is
-// always null.
+// withoutNulls returns the values that are not null, and notes which they are. Of a repeated value it returns one. NaN
+// is always null.
 func withoutNulls[V comparable](e *encoder, v []V, repeated int, null V, own *[]V) []V {
 	e.chunk.rows = max(len(v), repeated)
 	if !e.levels {
@@ -268,7 +269,8 @@ func prefix(s string) string {
 	return s[:n]
 }
 
-// cutAbove returns the text, or a short one that comes after all texts with the beginning of a long one. It is false where there is none.
+// cutAbove returns the text, or a short one that comes after all texts with the beginning of a long one. It is false
+// where there is none.
 func cutAbove(s string) (above string, ok bool) {
 	if len(s) <= longestBound {
 		return s, true

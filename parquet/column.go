@@ -62,7 +62,9 @@ const (
 )
 
 // physical are the types in which values are stored.
-var physical = [...]int32{Int: physicalInt, Float: physicalDouble, Text: physicalBytes, Bool: physicalBool, Time: physicalInt}
+var physical = [...]int32{
+	Int: physicalInt, Float: physicalDouble, Text: physicalBytes, Bool: physicalBool, Time: physicalInt,
+}
 
 // describe adds the column to the schema.
 func (c *Column) describe(t *thrift) {

@@ -113,7 +113,8 @@ func appendRuns(b []byte, v []uint32, width int) []byte {
 	from := 0 // of the values that wait to be packed
 	for i := 0; i+8 <= len(v); {
 		n := 0
-		if x, g := v[i], v[i:i+8:i+8]; g[1] == x && g[2] == x && g[3] == x && g[4] == x && g[5] == x && g[6] == x && g[7] == x {
+		if x, g := v[i], v[i:i+8:i+8]; g[1] == x && g[2] == x && g[3] == x && g[4] == x && g[5] == x && g[6] == x &&
+			g[7] == x {
 			for n = 8; i+n < len(v) && v[i+n] == x; n++ {
 			}
 		}

@@ -67,8 +67,8 @@ func (w *Writer) Kernel(k Kernel) KernelID {
 	return KernelID(len(w.kernels))
 }
 
-// KernelWith registers a kernel again, with further arguments. Work in the trace then has the arguments of a launch from its
-// kernel, which takes less of each launch.
+// KernelWith registers a kernel again, with further arguments. Work in the trace then has the arguments of a launch
+// from its kernel, which takes less of each launch.
 func (w *Writer) KernelWith(id KernelID, args []Arg) KernelID {
 	k := w.kernels[id-1]
 	k.Args = slices.Concat(k.Args, args)

@@ -45,7 +45,9 @@ const firstGPUGroup = 100
 // GPUCounters adds counters.
 func (w *Writer) GPUCounters(info GPUCounterInfo) *GPUCounters {
 	w.gpuGroups++
-	return &GPUCounters{bufferedSequence: w.newBufferedSequence(0, packetGPUCounter), info: &info, group: firstGPUGroup + w.gpuGroups - 1}
+	return &GPUCounters{
+		bufferedSequence: w.newBufferedSequence(0, packetGPUCounter), info: &info, group: firstGPUGroup + w.gpuGroups - 1,
+	}
 }
 
 // Values writes values of the counters, in their order, which hold from the previous packet of the

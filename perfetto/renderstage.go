@@ -43,7 +43,8 @@ type RenderStageTemplate struct {
 // Encode replaces the content of the template.
 func (t *RenderStageTemplate) Encode(w *Writer, e *RenderStageEvent) {
 	if e.Stage < 0 || e.Stage >= stages || int(e.Kernel) > len(w.kernels) {
-		w.output.fail(fmt.Errorf("perfetto: GPU work of stage %d with kernel %d: one of them is out of range", e.Stage, e.Kernel))
+		w.output.fail(fmt.Errorf("perfetto: GPU work of stage %d with kernel %d: one of them is out of range", e.Stage,
+			e.Kernel))
 		e = &RenderStageEvent{}
 	}
 	b := t.reset(w)
@@ -106,7 +107,8 @@ func (q *Queue) renderStageEvent(t *RenderStageTemplate, id, start, dur uint64, 
 		v = nil
 	}
 	launch := q.launchSize(t, a)
-	size := len(q.fields) + len(t.fields) + len(launchTag) + sizeVarint(uint64(launch)) + launch + 2 + sizeVarint(id) + sizeVarint(dur)
+	size := len(q.fields) + len(t.fields) + len(launchTag) + sizeVarint(uint64(launch)) + launch + 2 + sizeVarint(id) +
+		sizeVarint(dur)
 	b, i := s.openPacket(start, size)
 	i += copy(b[i:], q.fields)
 	i += copy(b[i:], t.fields)
@@ -135,7 +137,8 @@ func (q *Queue) launchSize(t *RenderStageTemplate, a *eventArgs) int {
 
 // putLaunch stores the field with the ComputeKernelLaunch of an event, of a known size, at
 // b[i:] and returns the offset behind it, and those behind the event's last arguments.
-func (q *Queue) putLaunch(b []byte, i, size int, t *RenderStageTemplate, a *eventArgs) (end int, argEnds [len(UintArgs{})]int) {
+func (q *Queue) putLaunch(b []byte, i, size int, t *RenderStageTemplate, a *eventArgs) (end int,
+	argEnds [len(UintArgs{})]int) {
 	i += copy(b[i:], launchTag)
 	i = putVarint(b, i, uint64(size))
 	i += copy(b[i:], t.launch)

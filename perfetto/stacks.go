@@ -29,7 +29,9 @@ const (
 
 // StackSamples adds samples of what a counter counts: one for each period of it.
 func (w *Writer) StackSamples(counter string, period uint64) *StackSamples {
-	s := &StackSamples{mappings: make(map[string]uint64), frames: make(map[StackFrame]uint64), stacks: make(map[string]uint64)}
+	s := &StackSamples{
+		mappings: make(map[string]uint64), frames: make(map[StackFrame]uint64), stacks: make(map[string]uint64),
+	}
 	s.sequence = w.newSequenceWith(func(defaults *buffer) {
 		samples := defaults.open(defaultsPerfSample)
 		timebase := defaults.open(samplesTimebase)

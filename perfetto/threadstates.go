@@ -12,7 +12,8 @@ const (
 	ThreadStopped  ThreadState = 6
 )
 
-// ThreadStates are the states of a thread. The UI draws them above its slices, and what a processor ran in a row of the processor.
+// ThreadStates are the states of a thread. The UI draws them above its slices, and what a processor ran in a row of the
+// processor.
 type ThreadStates struct {
 	sequence sequence
 	tid      uint32
@@ -33,9 +34,9 @@ const prioNormal = 120
 // MaxCPUs bounds the numbers of processors. The trace processor does not load a trace that has a larger one.
 const MaxCPUs = 4096
 
-// State writes that the thread is in a state from time ts on. The trace processor refuses two states of one time: the later one begins
-// a nanosecond later. It ends a thread's slice on a processor only by a state that names that processor, so the state after running does,
-// even if the thread had been moved.
+// State writes that the thread is in a state from time ts on. The trace processor refuses two states of one time: the
+// later one begins a nanosecond later. It ends a thread's slice on a processor only by a state that names that
+// processor, so the state after running does, even if the thread had been moved.
 func (s *ThreadStates) State(ts uint64, state ThreadState, cpu uint32) {
 	if state == s.last {
 		return

@@ -27,7 +27,8 @@ type Track struct {
 
 func (w *Writer) newTrack() *Track { return &Track{w: w, uuid: w.newUUID()} }
 
-// Beside returns another writer of the track's slices, for some that nest with the others, but come in an order of their own.
+// Beside returns another writer of the track's slices, for some that nest with the others, but come in an order of
+// their own.
 func (t *Track) Beside() *Track { return &Track{w: t.w, uuid: t.uuid} }
 
 // Begin opens a slice. submitted is the id of the GPU work that the slice submitted, 0 for
@@ -50,11 +51,12 @@ func (t *Track) Begin(ts uint64, e *TrackEventTemplate, submitted uint64, last U
 func (t *Track) BeginWith(ts uint64, e *TrackEventTemplate, submitted []uint64, last UintArgs, args ...Arg) {
 	s := t.sequenceAt(ts, t.beginSequence())
 	t.depth++
-	s.trackEvent(ts, typeSliceBegin, e, &gpuCorrelation{submitted: submitted}, &eventArgs{encoded: s.encodeArgs(debugAnnotation, args), last: last}, nil)
+	s.trackEvent(ts, typeSliceBegin, e, &gpuCorrelation{submitted: submitted},
+		&eventArgs{encoded: s.encodeArgs(debugAnnotation, args), last: last}, nil)
 }
 
-// BeginFlow opens a slice that arrows lead from or to: from a slice with an id to the next slice with the same id. Of slices of one
-// time the next one is the one that is written later: see [Track.Flush].
+// BeginFlow opens a slice that arrows lead from or to: from a slice with an id to the next slice with the same id. Of
+// slices of one time the next one is the one that is written later: see [Track.Flush].
 func (t *Track) BeginFlow(ts uint64, e *TrackEventTemplate, ids []uint64, last UintArgs) {
 	s := t.sequenceAt(ts, t.beginSequence())
 	t.depth++
@@ -90,7 +92,8 @@ func (t *Track) End(ts uint64) {
 func (t *Track) EndWith(ts uint64, waitedFor []uint64, args ...Arg) {
 	t.depth = max(t.depth-1, 0)
 	s := t.sequenceAt(ts, sliceEnds)
-	s.trackEvent(ts, typeSliceEnd, &TrackEventTemplate{}, &gpuCorrelation{waitedFor: waitedFor}, &eventArgs{encoded: s.encodeArgs(debugAnnotation, args)}, nil)
+	s.trackEvent(ts, typeSliceEnd, &TrackEventTemplate{}, &gpuCorrelation{waitedFor: waitedFor},
+		&eventArgs{encoded: s.encodeArgs(debugAnnotation, args)}, nil)
 }
 
 // beginSequence is the sequence of an event that begins now.

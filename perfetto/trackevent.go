@@ -68,7 +68,8 @@ func (c *gpuCorrelation) put(b []byte, i, size int) int {
 var correlationTag = protowire.AppendTag(nil, protowire.Number(eventGPUCorrelation), protowire.BytesType)
 
 // encodeBegin encodes the beginning of a slice. v has the values that a patch overwrites.
-func (s *bufferedSequence) encodeBegin(ts uint64, e *TrackEventTemplate, submitted uint64, last UintArgs, v *patchValues) {
+func (s *bufferedSequence) encodeBegin(ts uint64, e *TrackEventTemplate, submitted uint64, last UintArgs,
+	v *patchValues) {
 	var c gpuCorrelation
 	if submitted != 0 {
 		c.submitted = []uint64{submitted}
@@ -78,7 +79,8 @@ func (s *bufferedSequence) encodeBegin(ts uint64, e *TrackEventTemplate, submitt
 
 // trackEvent encodes a TrackEvent of the type given. The fields that differ from event to
 // event stand last, which compresses best. The packet is saved for patching unless v is nil.
-func (s *bufferedSequence) trackEvent(ts, typ uint64, e *TrackEventTemplate, c *gpuCorrelation, a *eventArgs, v *patchValues) {
+func (s *bufferedSequence) trackEvent(ts, typ uint64, e *TrackEventTemplate, c *gpuCorrelation, a *eventArgs,
+	v *patchValues) {
 	a.internLast(&s.sequence, debugAnnotation)
 	s.internTemplate(e.id, e.refs)
 	if s.internsData() {

@@ -201,7 +201,8 @@ func (s *session) openArmed(found []cupti.ArmedProcess) {
 	calls, more := cupti.CallArmed(callable)
 	maps.Copy(refused, more)
 	for _, pid := range slices.Sorted(maps.Keys(refused)) {
-		s.report.remark(uint32(pid), fmt.Sprintf("process %d: only its calls are recorded, although it was armed: %s", pid, errno.Words(refused[pid])))
+		s.report.remark(uint32(pid), fmt.Sprintf("process %d: only its calls are recorded, although it was armed: %s", pid,
+			errno.Words(refused[pid])))
 	}
 	if len(calls) > 0 {
 		s.join(calls)
@@ -243,12 +244,14 @@ func (s *session) answers(pid int, late time.Time) bool {
 		p := cupti.LookForArmed(pid)
 		switch {
 		case p.State == cupti.ArmedFresh:
-			s.report.remark(uint32(pid), fmt.Sprintf("process %d has not started CUDA yet; its GPU work is recorded when it does", pid))
+			s.report.remark(uint32(pid),
+				fmt.Sprintf("process %d has not started CUDA yet; its GPU work is recorded when it does", pid))
 			return true
 		case p.State == cupti.NotArmed: // it has ended
 			return false
 		case time.Now().After(late):
-			s.report.miss(uint32(pid), fmt.Sprintf("process %d: only its calls are recorded, although it was armed: it did not answer", pid))
+			s.report.miss(uint32(pid),
+				fmt.Sprintf("process %d: only its calls are recorded, although it was armed: it did not answer", pid))
 			return false
 		}
 		time.Sleep(2 * time.Millisecond)

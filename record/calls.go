@@ -115,8 +115,9 @@ func openProber(o probe.Options) (*probe.Prober, error) {
 // watcherBytes is the buffer size of a prober without functions, which has few events.
 const watcherBytes = 64 << 10
 
-// openWatcher loads a prober that sees the ends of processes, and puts no breakpoint into them but on functions of libraries that
-// a person has named. Where the rights or the kernel do not allow it, the injected library sees most ends by itself.
+// openWatcher loads a prober that sees the ends of processes, and puts no breakpoint into them but on functions of
+// libraries that a person has named. Where the rights or the kernel do not allow it, the injected library sees most
+// ends by itself.
 func (c *calls) openWatcher(ctx context.Context) {
 	o := probe.Options{
 		BufferBytes: watcherBytes, OnlyOfFiles: true, WatchExits: true,
@@ -168,7 +169,8 @@ func (c *calls) findSites(s *session, epoch func(pid int) uint64) {
 		Last:     last,
 		Nameless: func(pid int, path string) { s.post(nameless{uint32(pid), path}) },
 		Crowded: func() {
-			s.report.miss(0, fmt.Sprintf("callers are missing: the lists of code that all processes together have mapped need more than the %s that recording allows them",
+			s.report.miss(0, fmt.Sprintf("callers are missing: the lists of code that all processes together have mapped need "+
+				"more than the %s that recording allows them",
 				figures.Bytes(callers.DefaultBudget)))
 		},
 	})
@@ -218,13 +220,16 @@ func (c *calls) describeFile(f probe.Functions) {
 	}
 	pid, base := uint32(f.PID), filepath.Base(f.Path)
 	if n := len(f.Once); n > 0 {
-		c.report.remark(pid, fmt.Sprintf("%s of %s without returns, since where their code ends is not certain: %s", figures.Count(n, "function", "functions"), base, someOf(f.Once)))
+		c.report.remark(pid, fmt.Sprintf("%s of %s without returns, since where their code ends is not certain: %s",
+			figures.Count(n, "function", "functions"), base, someOf(f.Once)))
 	}
 	if f.Beyond > 0 {
-		c.report.miss(pid, fmt.Sprintf("functions of %s are not recorded: %s selected, and at most %d are probed in all", base, figures.Count(f.Beyond, "is", "are"), f.Most))
+		c.report.miss(pid, fmt.Sprintf("functions of %s are not recorded: %s selected, and at most %d are probed in all",
+			base, figures.Count(f.Beyond, "is", "are"), f.Most))
 	}
 	if n := len(f.Refused); n > 0 {
-		c.report.miss(pid, fmt.Sprintf("%s of %s cannot be probed: %s", figures.Count(n, "function", "functions"), base, someOf(f.Refused)))
+		c.report.miss(pid, fmt.Sprintf("%s of %s cannot be probed: %s", figures.Count(n, "function", "functions"), base,
+			someOf(f.Refused)))
 	}
 	if f.Err != nil && !errors.Is(f.Err, fs.ErrNotExist) {
 		c.report.miss(pid, fmt.Sprintf("functions of %s are not recorded: %v", base, f.Err))
@@ -254,7 +259,8 @@ func (c *calls) describeMemory() {
 	case 1:
 		c.withoutMemory(left[0] + " is not probed")
 	default:
-		c.withoutMemory(fmt.Sprintf("%s and %s that allocate or free are not probed", left[0], figures.Count(len(left)-1, "other function", "other functions")))
+		c.withoutMemory(fmt.Sprintf("%s and %s that allocate or free are not probed", left[0],
+			figures.Count(len(left)-1, "other function", "other functions")))
 	}
 }
 
@@ -292,8 +298,8 @@ func (c *calls) renew(pid uint32) {
 	}
 }
 
-// begin probes a process that runs a new program, under a PID that may be known from another one. It returns the epoch in which
-// the process's code was read.
+// begin probes a process that runs a new program, under a PID that may be known from another one. It returns the epoch
+// in which the process's code was read.
 func (c *calls) begin(pid uint32) (looked uint64) {
 	if c.prober != nil {
 		c.probe(pid, c.prober.AttachSparing)
@@ -322,7 +328,8 @@ func (c *calls) probe(pid uint32, attach func(pid int) (probe.Attachment, error)
 	for _, l := range a.Libraries {
 		if l.New && len(l.Refused) > 0 {
 			c.report.miss(pid, fmt.Sprintf("%s of %s cannot be probed: %s",
-				figures.Count(len(l.Refused), "function", "functions"), filepath.Base(l.Path), strings.Join(l.Refused[:min(3, len(l.Refused))], ", ")))
+				figures.Count(len(l.Refused), "function", "functions"), filepath.Base(l.Path),
+				strings.Join(l.Refused[:min(3, len(l.Refused))], ", ")))
 		}
 	}
 }
@@ -339,8 +346,8 @@ func (c *calls) spares(name string) bool {
 	return slices.ContainsFunc(c.spared, func(f *cudaapi.Function) bool { return f.Name == name })
 }
 
-// rescan probes the CUDA libraries that a process has opened since the last look. Under -p, exec is the time since which
-// the process runs another program, 0 if there is none. looked is the epoch in which its code was read last.
+// rescan probes the CUDA libraries that a process has opened since the last look. Under -p, exec is the time since
+// which the process runs another program, 0 if there is none. looked is the epoch in which its code was read last.
 func (c *calls) rescan(pid uint32, looked uint64) (now, exec uint64) {
 	if c.callers != nil {
 		looked = c.callers.LookAgain(pid, looked)
@@ -427,8 +434,8 @@ func (c *calls) noteProgress() {
 	}
 }
 
-// openAfter is the time for which a call has to be open so that the log has it before it returns, and openPause that between two
-// looks.
+// openAfter is the time for which a call has to be open so that the log has it before it returns, and openPause that
+// between two looks.
 const (
 	openAfter = time.Second
 	openPause = openAfter / 2
@@ -442,7 +449,9 @@ func (c *calls) noteOpenCalls() {
 	}
 	c.looked = now
 	c.prober.OpenCalls(now-min(uint64(openAfter), now), func(o *tracelog.Call) {
-		c.log.Add(&tracelog.OpenCall{PID: o.PID, TID: o.TID, Func: o.Func, Enter: o.Enter, Dur: now - o.Enter, Caller: o.Caller, Args: o.Args})
+		c.log.Add(&tracelog.OpenCall{
+			PID: o.PID, TID: o.TID, Func: o.Func, Enter: o.Enter, Dur: now - o.Enter, Caller: o.Caller, Args: o.Args,
+		})
 	})
 }
 
@@ -490,7 +499,8 @@ func (c *calls) missCallers() {
 		{u.Undefined, "call has", "calls have", "the call buffers were full when the return addresses above came " +
 			"(raise --call-buffer: 256M)"},
 		{u.More, "call has", "calls have", "the program calls CUDA in more places than are kept"},
-		{c.callers.Left(), "place of calls has", "places of calls have", "new ones came faster than the program's files could be read"},
+		{c.callers.Left(), "place of calls has", "places of calls have",
+			"new ones came faster than the program's files could be read"},
 	} {
 		if x.n > 0 {
 			c.report.miss(0, fmt.Sprintf("%s no caller: %s", figures.Count(x.n, x.one, x.many), x.why))

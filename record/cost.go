@@ -31,7 +31,8 @@ func costText(calls uint64, perCall time.Duration) string {
 	text := "cost of recording: " + figures.DurationBeside(own, largest) + " of processor time in the recorder"
 	if program > 0 {
 		text += fmt.Sprintf("; about %s in the program for %s (%s each, measured at the start)",
-			figures.DurationBeside(program, largest), figures.Count(calls, "probed call", "probed calls"), figures.Duration(uint64(perCall)))
+			figures.DurationBeside(program, largest), figures.Count(calls, "probed call", "probed calls"),
+			figures.Duration(uint64(perCall)))
 	}
 	return text
 }

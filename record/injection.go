@@ -18,7 +18,8 @@ import (
 // listen opens the socket of the injected library. Without it nothing is recorded.
 func (s *session) listen(owner *invoker.Invoker) {
 	if other := cupti.Conflict(os.Environ()); other != "" {
-		s.unable(other + " is set: another tool (nsys, ncu, compute-sanitizer, another cudatrace) is recording already; run without it, or unset the variable")
+		s.unable(other + " is set: another tool (nsys, ncu, compute-sanitizer, another cudatrace) is recording already; " +
+			"run without it, or unset the variable")
 		return
 	}
 	o := cupti.Options{Sink: s.records(), Within: s.opts.CaptureNVTX, Python: s.pythons,

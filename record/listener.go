@@ -112,8 +112,8 @@ func (s *session) nameThreads(pid uint32) {
 	}
 }
 
-// Status probes libcupti, if calls are probed, which the library has loaded by now: whoever registers from now on is another
-// client. It also probes what CUPTI has no records of.
+// Status probes libcupti, if calls are probed, which the library has loaded by now: whoever registers from now on is
+// another client. It also probes what CUPTI has no records of.
 func (l *listener) Status(c tracelog.CUPTI) {
 	l.calls.attach(l.peer.PID, l.late)
 	if c.Status != "on" { // or no longer: another client has the records
@@ -176,8 +176,8 @@ func (l *listener) FindFunction(c cupti.OpenCall) string {
 	return name
 }
 
-// noCallers begins the library's note that CUPTI's callback does not tell who calls, noRecords that its records cannot be switched
-// on again.
+// noCallers begins the library's note that CUPTI's callback does not tell who calls, noRecords that its records cannot
+// be switched on again.
 const (
 	noCallers = "calls have no callers"
 	noRecords = "GPU work from here on is missing"
@@ -198,7 +198,8 @@ const firstEpoch = 1
 // renew begins the first epoch.
 func (s *sites) renew() { s.epochOf(firstEpoch) }
 
-// now returns the number of the epoch. Where calls are probed that is the prober's, whether a chain of a call has come or not.
+// now returns the number of the epoch. Where calls are probed that is the prober's, whether a chain of a call has come
+// or not.
 func (s *sites) now() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

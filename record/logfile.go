@@ -194,14 +194,17 @@ func (l *logFile) describeIfKnown(key, value string) {
 
 func readClocks() *tracelog.Clock {
 	c := host.ReadClocks()
-	return &tracelog.Clock{Monotonic: c.Monotonic, Realtime: c.Realtime, Boottime: c.Boottime, Spread: c.Spread, MaxError: c.MaxError}
+	return &tracelog.Clock{
+		Monotonic: c.Monotonic, Realtime: c.Realtime, Boottime: c.Boottime, Spread: c.Spread, MaxError: c.MaxError,
+	}
 }
 
 // save writes the records so far to disk. It reports the first of several failures in a row.
 func (l *logFile) save() {
 	err := l.Flush()
 	if err != nil && !l.unwritten {
-		l.say(fmt.Sprintf("%v; recording goes on, and records that cannot be written are counted as lost", errno.Writing(l.path, err)))
+		l.say(fmt.Sprintf("%v; recording goes on, and records that cannot be written are counted as lost",
+			errno.Writing(l.path, err)))
 	}
 	l.unwritten = err != nil
 }
@@ -245,7 +248,8 @@ func (l *logFile) join(window *ring.Snapshot, why string, end tracelog.End, res 
 		end = endOf(end.Time, append(words(end.Reason), "a part of the log could not be read: "+err.Error()))
 	}
 	if window.Dropped > 0 {
-		end = endOf(end.Time, append(words(end.Reason), figures.Group(window.Dropped)+" definitions, open ranges and live allocations of earlier parts were too many to be kept"))
+		end = endOf(end.Time, append(words(end.Reason), figures.Group(window.Dropped)+
+			" definitions, open ranges and live allocations of earlier parts were too many to be kept"))
 	}
 	l.end(end, res)
 }

@@ -28,7 +28,8 @@ func (m *metrics) start(s *session, as *invoker.Invoker) {
 	m.paused.Store(o.Delay > 0)
 	m.live = s.live
 	m.gpus = gpumetrics.Start(gpumetrics.Options{
-		As: as, All: o.MetricDevices == DevicesAll, PM: pmSampling(o.GPUMetrics), Log: r.log, NextSet: m.nextSet, Known: s.knows, Live: m.live,
+		As: as, All: o.MetricDevices == DevicesAll, PM: pmSampling(o.GPUMetrics), Log: r.log, NextSet: m.nextSet,
+		Known: s.knows, Live: m.live,
 		Note:   func(text string) { r.note(0, tracelog.NoteInfo, text) },
 		Remark: func(text string) { r.remark(0, text) },
 		Miss:   func(text string) { r.miss(0, text) },

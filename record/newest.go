@@ -28,8 +28,8 @@ type Newest struct {
 	Written func(Options, Result)
 }
 
-// A newest writes files of the newest part of a recording that goes on. It belongs to the loop. Looks at what has been recorded,
-// and files, are the work of other goroutines: one look and one file at a time. The zero newest writes none.
+// A newest writes files of the newest part of a recording that goes on. It belongs to the loop. Looks at what has been
+// recorded, and files, are the work of other goroutines: one look and one file at a time. The zero newest writes none.
 type newest struct {
 	ring    *ring.Ring  // nil: everything is kept
 	watch   *ring.Watch // belongs to the look that is under way
@@ -241,8 +241,9 @@ func lateText(pid uint32) string {
 	return fmt.Sprintf("process %d had not handed over its last GPU records when this file was written", pid)
 }
 
-// endNewest waits until a file that is being written is whole, and holds the last records against the conditions. The log has all
-// records by then. It returns why the file at the end is written: for a wish that is left, or because the program has crashed.
+// endNewest waits until a file that is being written is whole, and holds the last records against the conditions. The
+// log has all records by then. It returns why the file at the end is written: for a wish that is left, or because the
+// program has crashed.
 func (s *session) endNewest() (why string) {
 	n := &s.newest
 	if n.ring == nil {
@@ -261,7 +262,8 @@ func (s *session) endNewest() (why string) {
 		switch {
 		case n.wish != nil:
 			why, _ := n.wish.words(n.watch)
-			s.sayOfFile(why, fmt.Sprintf("the recording ended before a file of its own was written; %s%s has it", s.output, LogSuffix))
+			s.sayOfFile(why, fmt.Sprintf("the recording ended before a file of its own was written; %s%s has it", s.output,
+				LogSuffix))
 			return why
 		case p != nil && isCrash(p.reason()):
 			return crashText(p.pid, p.reason())
@@ -280,5 +282,6 @@ func crashText(pid uint32, reason string) string {
 // isCrash reports whether the reason of a process's end is a signal by which nobody ends a process on purpose.
 func isCrash(reason string) bool {
 	_, name, _ := strings.Cut(strings.TrimSuffix(reason, ")"), "(")
-	return strings.HasPrefix(reason, "signal ") && !slices.Contains([]string{"SIGINT", "SIGTERM", "SIGHUP", "SIGPIPE", "SIGUSR1", "SIGUSR2", "SIGALRM"}, name)
+	return strings.HasPrefix(reason, "signal ") &&
+		!slices.Contains([]string{"SIGINT", "SIGTERM", "SIGHUP", "SIGPIPE", "SIGUSR1", "SIGUSR2", "SIGALRM"}, name)
 }

@@ -57,10 +57,11 @@ type Options struct {
 	CaptureRange bool           // record between cudaProfilerStart and cudaProfilerStop only
 	CaptureNVTX  pattern.Ranges // record within these NVTX ranges only
 
-	FlushInterval   time.Duration // a record is on disk within this time; 0 means DefaultFlushInterval
-	MemoryLimit     uint64        // largest memory that recording takes inside a process, bytes; 0 means the default of package cupti
-	CallBufferBytes int           // kernel memory for probed calls; 0 means the default of package probe
-	Wait            WaitFor       // when recording ends; "" means WaitCUDA
+	FlushInterval time.Duration // a record is on disk within this time; 0 means DefaultFlushInterval
+	// largest memory that recording takes inside a process, bytes; 0 means the default of package cupti
+	MemoryLimit     uint64
+	CallBufferBytes int     // kernel memory for probed calls; 0 means the default of package probe
+	Wait            WaitFor // when recording ends; "" means WaitCUDA
 
 	// Opened, unless it is nil, is called once with the log, open for reading and writing, before the
 	// program starts. The log grows until Run or Attach returns; then it has its end.
@@ -142,10 +143,11 @@ func (o *Options) complete() {
 
 // Result says how a recording went.
 type Result struct {
-	Output    string          // path that the files were to have, without suffix
-	Log       string          // path of the log; "" when nothing used CUDA
-	Unseen    string          // why nothing was recorded of a program that may have used CUDA
-	Unknown   string          // why processes of a program that was not seen to use CUDA may have used it; "" if none can have
+	Output string // path that the files were to have, without suffix
+	Log    string // path of the log; "" when nothing used CUDA
+	Unseen string // why nothing was recorded of a program that may have used CUDA
+	// why processes of a program that was not seen to use CUDA may have used it; "" if none can have
+	Unknown   string
 	Others    string          // which ranks used CUDA and are not recorded; "" for none
 	Partial   bool            // the log has a partial name, since it could not be finished
 	Replaced  bool            // another log stood there

@@ -37,7 +37,8 @@ func (w *orphans) wait(connected func(time.Duration) int, say func(string)) {
 		}
 		if waited > orphanHint && !told {
 			told = true
-			say(fmt.Sprintf("%s has ended, but processes that it started still run%s; recording goes on until those that use CUDA end (Ctrl-C or SIGTERM stops it)",
+			say(fmt.Sprintf("%s has ended, but processes that it started still run%s; recording goes on until those that use "+
+				"CUDA end (Ctrl-C or SIGTERM stops it)",
 				w.program, w.names()))
 		}
 	}
@@ -64,7 +65,8 @@ type orphan struct {
 }
 
 // newOrphans returns the orphans of a program that a user has started at a time.
-func newOrphans(program string, owner uint32, since procfs.StartTime, setting string, leaves func(pid uint32) bool) *orphans {
+func newOrphans(program string, owner uint32, since procfs.StartTime, setting string,
+	leaves func(pid uint32) bool) *orphans {
 	return &orphans{program: program, leaves: leaves, setting: setting, owner: owner, since: since}
 }
 
@@ -83,9 +85,9 @@ func (w *orphans) over(graceIsOver bool) bool {
 	return false
 }
 
-// look finds the processes whose environment has the setting. It reads no environment of another user's process, nor of one
-// that was there before the program: what is in it is theirs to decide. A process whose environment is too long is none, as far as
-// is known; it is waited for if it is connected.
+// look finds the processes whose environment has the setting. It reads no environment of another user's process, nor of
+// one that was there before the program: what is in it is theirs to decide. A process whose environment is too long is
+// none, as far as is known; it is waited for if it is connected.
 func (w *orphans) look() {
 	w.forget()
 	w.looked = time.Now()

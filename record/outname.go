@@ -29,7 +29,8 @@ type nameValues struct {
 }
 
 // namePatterns lists the patterns, for people.
-const namePatterns = "%h (host), %p (PID), %r (rank), %j (job), %n (name of the program), %t (time), %q{VARIABLE} and %% (a percent sign)"
+const namePatterns = "%h (host), %p (PID), %r (rank), %j (job), %n (name of the program), %t (time), %q{VARIABLE} " +
+	"and %% (a percent sign)"
 
 // laterPID stands for a PID that is not known yet. No path has a zero byte.
 const laterPID = "\x00"
@@ -67,11 +68,13 @@ func (v *nameValues) value(text string) (value string, n int, err error) {
 		value = v.pidText()
 	case 'r':
 		if !v.rank.Known {
-			return "", 0, errors.New("%r has no value: no launcher has set a rank (RANK, OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID of an srun, ...)")
+			return "", 0, errors.New("%r has no value: no launcher has set a rank (RANK, OMPI_COMM_WORLD_RANK, PMI_RANK, " +
+				"SLURM_PROCID of an srun, ...)")
 		}
 		value = strconv.FormatUint(uint64(v.rank.Number), 10)
 	case 'j':
-		value, err = needed(v.job, "%j has no value: no scheduler has set a job ID (SLURM_JOB_ID, PBS_JOBID, LSB_JOBID, FLUX_JOB_ID)")
+		value, err = needed(v.job, "%j has no value: no scheduler has set a job ID (SLURM_JOB_ID, PBS_JOBID, LSB_JOBID, "+
+			"FLUX_JOB_ID)")
 	case 'n':
 		value = inName(v.name)
 	case 't':
@@ -79,7 +82,8 @@ func (v *nameValues) value(text string) (value string, n int, err error) {
 	case 'q':
 		return v.variable(text)
 	default:
-		return "", 0, fmt.Errorf("%%%s is no pattern; patterns are %s", strings.ToValidUTF8(string([]rune(text)[:1]), "?"), namePatterns)
+		return "", 0, fmt.Errorf("%%%s is no pattern; patterns are %s", strings.ToValidUTF8(string([]rune(text)[:1]), "?"),
+			namePatterns)
 	}
 	return value, 1, err
 }
@@ -185,7 +189,8 @@ func (v *nameValues) defaultName() string {
 	return v.name
 }
 
-// maxName is the most bytes of a name that a person did not choose: a file's name has at most 255, with suffixes and a PID.
+// maxName is the most bytes of a name that a person did not choose: a file's name has at most 255, with suffixes and a
+// PID.
 const maxName = 160
 
 // programName is the name of what a command line runs: "train" for "python3 train.py".

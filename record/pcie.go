@@ -65,7 +65,9 @@ func uuidIn(information string) string {
 }
 
 // pcieGenerations are the PCIe generations by their rate, as /sys writes it: "32.0 GT/s PCIe".
-var pcieGenerations = map[string]uint32{"2.5": 1, "5": 2, "5.0": 2, "8": 3, "8.0": 3, "16.0": 4, "32.0": 5, "64.0": 6, "128.0": 7}
+var pcieGenerations = map[string]uint32{
+	"2.5": 1, "5": 2, "5.0": 2, "8": 3, "8.0": 3, "16.0": 4, "32.0": 5, "64.0": 6, "128.0": 7,
+}
 
 func pcieGeneration(device, file string) uint32 {
 	rate, _, _ := strings.Cut(linkText(device, file), " ")

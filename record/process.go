@@ -64,7 +64,8 @@ type recordedProcess struct {
 	identity
 	before, next *recordedProcess // which had the PID before, and have it next; nil: none
 	state        state
-	began        uint64 // ns, CLOCK_MONOTONIC: what happens in the process from then on, until the next one begins, is the program's
+	// ns, CLOCK_MONOTONIC: what happens in the process from then on, until the next one begins, is the program's
+	began uint64
 
 	// listener hears what the injected library in it says. A process that was attached to by PID has none, unless
 	// it was armed.
@@ -269,7 +270,8 @@ func (ps *processes) lastWord(p *recordedProcess, seen func(pid uint32) (probe.E
 
 // lastWords lists the end of every program; seen says how a process ended, by PID. missing are lines about programs
 // whose last records are missing, one for each.
-func (ps *processes) lastWords(seen func(pid uint32) (probe.Exit, bool), now uint64) (ends []tracelog.ProcessEnd, missing []string) {
+func (ps *processes) lastWords(seen func(pid uint32) (probe.Exit, bool), now uint64) (ends []tracelog.ProcessEnd,
+	missing []string) {
 	absent, remedy := map[string][]uint32{}, ""
 	for _, p := range ps.chosen() {
 		e := ps.lastWord(p, seen, now)
@@ -309,8 +311,8 @@ func absentText(pids []uint32, why string) string {
 	return text + "): " + why
 }
 
-// cutText says that the last records of a program are missing, and how it ended. remedy says what would have had it hand them
-// over, "" if nothing would, or if a tracer was in the way.
+// cutText says that the last records of a program are missing, and how it ended. remedy says what would have had it
+// hand them over, "" if nothing would, or if a tracer was in the way.
 func (p *recordedProcess) cutText(e *tracelog.ProcessEnd) (text, remedy string) {
 	text = fmt.Sprintf("process %d ended before its last records were handed over", e.PID)
 	switch {

@@ -90,8 +90,9 @@ func startError(path string, err error) error {
 	return &StartError{ExitNotExecutable, fmt.Sprintf("%s: cannot be started: %s", path, errno.Words(err))}
 }
 
-// RunArmed runs a program in our place. The program and what it starts wait for [Attach], which then records their
-// GPU work. Under sudo it runs as the user who called sudo. RunArmed returns only if the program cannot be started: a *StartError.
+// RunArmed runs a program in our place. The program and what it starts wait for [Attach], which then records their GPU
+// work. Under sudo it runs as the user who called sudo. RunArmed returns only if the program cannot be started: a
+// *StartError.
 func RunArmed(program string, args []string, say func(string)) error {
 	path, err := LookProgram(program)
 	if err != nil {
@@ -99,14 +100,17 @@ func RunArmed(program string, args []string, say func(string)) error {
 	}
 	env, err := invoker.Find().Become(os.Environ())
 	if err != nil {
-		return &StartError{ExitNotExecutable, fmt.Sprintf("%s: cannot be started as the user who called sudo: %s", path, errno.Words(err))}
+		return &StartError{
+			ExitNotExecutable, fmt.Sprintf("%s: cannot be started as the user who called sudo: %s", path, errno.Words(err)),
+		}
 	}
 	setting, err := arm(path, env)
 	switch {
 	case err != nil:
 		say(fmt.Sprintf("%s runs unarmed: %v", filepath.Base(program), err))
 	case setting != "":
-		env = append(slices.DeleteFunc(env, func(e string) bool { return strings.HasPrefix(e, cupti.InjectionVar+"=") }), setting)
+		env = append(slices.DeleteFunc(env, func(e string) bool { return strings.HasPrefix(e, cupti.InjectionVar+"=") }),
+			setting)
 	}
 	err = startError(program, syscall.Exec(path, append([]string{program}, args...), env))
 	if setting != "" {
@@ -119,7 +123,8 @@ func RunArmed(program string, args []string, say func(string)) error {
 // setting.
 func arm(path string, env []string) (setting string, err error) {
 	if other := cupti.Conflict(env); other != "" {
-		return "", errors.New(other + " is set: another tool (nsys, ncu, compute-sanitizer), or 'cudatrace record', is recording already")
+		return "", errors.New(other + " is set: another tool (nsys, ncu, compute-sanitizer), or 'cudatrace record', is " +
+			"recording already")
 	}
 	if cupti.IsArmed(env) {
 		return "", nil
@@ -129,7 +134,8 @@ func arm(path string, env []string) (setting string, err error) {
 		return "", err
 	}
 	s, ok := info.Sys().(*syscall.Stat_t)
-	if ok && (info.Mode()&os.ModeSetuid != 0 && int(s.Uid) != os.Geteuid() || info.Mode()&os.ModeSetgid != 0 && int(s.Gid) != os.Getegid()) {
+	if ok && (info.Mode()&os.ModeSetuid != 0 && int(s.Uid) != os.Geteuid() || info.Mode()&os.ModeSetgid != 0 &&
+		int(s.Gid) != os.Getegid()) {
 		return "", errors.New("it runs with raised rights (setuid or setgid), where CUDA loads no library of ours")
 	}
 	own := uint32(os.Getpid())

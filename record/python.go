@@ -62,7 +62,8 @@ func (s *session) remarkPython() {
 	}
 }
 
-// findPython finds the interpreter of a process that waits for the answer to its hello. It returns nil where no frames are read.
+// findPython finds the interpreter of a process that waits for the answer to its hello. It returns nil where no frames
+// are read.
 func (s *session) findPython(pid uint32) *python {
 	if !s.readsPython() {
 		return nil
@@ -77,8 +78,8 @@ func (s *session) findPython(pid uint32) *python {
 	return p
 }
 
-// refusePython says why the frames of a process are not read: once for all processes with the same reason, unless somebody has
-// asked for frames.
+// refusePython says why the frames of a process are not read: once for all processes with the same reason, unless
+// somebody has asked for frames.
 func (s *session) refusePython(pid uint32, p *python, why string) {
 	p.refused = true
 	text := fmt.Sprintf(pythonLines+"of process %d are not recorded: %s", pid, why)

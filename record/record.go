@@ -123,7 +123,8 @@ func newSession(o Options) (*session, error) {
 		return nil, err
 	}
 	s := &session{opts: o, log: log, report: &report{log: log.Writer, say: o.Say}, output: o.Output,
-		events: make(chan event), decided: make(chan struct{}), ending: make(chan struct{}), over: make(chan struct{}), paused: o.Delay > 0}
+		events: make(chan event), decided: make(chan struct{}), ending: make(chan struct{}), over: make(chan struct{}),
+		paused: o.Delay > 0}
 	s.calls = newCalls(o, log.Writer, s.report)
 	s.pythons = &cupti.PythonLog{BareFiles: o.NoMetadata}
 	if log.ring != nil {
@@ -177,7 +178,8 @@ func (s *session) idle() <-chan struct{} {
 		case s.opts.Wait == WaitProgram:
 			s.server.Wait(stopGrace) // the program's last records may be on their way
 		default:
-			newOrphans(s.opts.Program, s.program.owner, s.program.since, s.server.Environ(nil)[0], s.isLeft).wait(s.server.Wait, s.opts.Say)
+			newOrphans(s.opts.Program, s.program.owner, s.program.since, s.server.Environ(nil)[0], s.isLeft).wait(s.server.Wait,
+				s.opts.Say)
 		}
 	}()
 	return idle
@@ -220,8 +222,8 @@ func (s *session) programPID() uint32 {
 	return uint32(s.program.pid())
 }
 
-// stop closes the sources: the injected libraries flush, the buffers of calls are emptied. The loop takes their last events
-// meanwhile.
+// stop closes the sources: the injected libraries flush, the buffers of calls are emptied. The loop takes their last
+// events meanwhile.
 func (s *session) stop() {
 	s.preparing.Wait()
 	close(s.ending)
@@ -305,9 +307,11 @@ func (s *session) remarkEmpty() {
 	case s.opts.Delay > 0 && !s.resumed:
 		s.report.remark(0, fmt.Sprintf("nothing was recorded: the recording ended before --delay %s was over", s.opts.Delay))
 	case s.opts.CaptureRange && !s.worked():
-		s.report.remark(0, "no GPU work was recorded: the program did none between cudaProfilerStart and cudaProfilerStop, or called neither")
+		s.report.remark(0, "no GPU work was recorded: the program did none between cudaProfilerStart and cudaProfilerStop, "+
+			"or called neither")
 	case !s.opts.CaptureNVTX.None() && !s.worked():
-		s.report.remark(0, fmt.Sprintf("no GPU work was recorded: the program did none in an NVTX range that %s matches, or had no such range", s.opts.CaptureNVTX))
+		s.report.remark(0, fmt.Sprintf("no GPU work was recorded: the program did none in an NVTX range that %s matches, "+
+			"or had no such range", s.opts.CaptureNVTX))
 	}
 }
 

@@ -32,8 +32,8 @@ func (s *session) startThreads() {
 	s.calls.threads = s.threads
 }
 
-// beginThreads records what the first thread of a process does, and each that makes a call. python is what is known of its
-// interpreter, nil for nothing.
+// beginThreads records what the first thread of a process does, and each that makes a call. python is what is known of
+// its interpreter, nil for nothing.
 func (s *session) beginThreads(pid uint32, python *python) {
 	if s.threads == nil {
 		return

@@ -21,8 +21,8 @@ import (
 
 // A session is one run of the recorder. One goroutine, that of loop, owns its processes and all that decides what
 // happens to them. It hears of processes by events and never waits: whatever may take its time (files, the kernel's
-// probes, a terminal, messages to processes) is done on other goroutines, which tell of it by further events. Records go
-// straight from their sources to the log.
+// probes, a terminal, messages to processes) is done on other goroutines, which tell of it by further events. Records
+// go straight from their sources to the log.
 type session struct {
 	opts    Options
 	log     *logFile
@@ -207,7 +207,8 @@ func (e hello) take(s *session) {
 	p.reply = e.reply
 	if e.armed {
 		s.later.Do(func() {
-			s.report.note(p.pid, tracelog.NoteInfo, fmt.Sprintf("process %d was armed: its GPU work is recorded from here on", p.pid))
+			s.report.note(p.pid, tracelog.NoteInfo, fmt.Sprintf("process %d was armed: its GPU work is recorded from here on",
+				p.pid))
 		})
 	}
 	if s.opened {
@@ -312,7 +313,8 @@ const callsOfCUPTI = "--calls auto has CUPTI record them"
 
 // translated says that a process is not probed, since the translator of its code would run into the probes.
 func (s *session) translated(p *recordedProcess) {
-	text := fmt.Sprintf("process %d is not probed: %s translates its code, and would end it at a probe", p.pid, p.translator)
+	text := fmt.Sprintf("process %d is not probed: %s translates its code, and would end it at a probe", p.pid,
+		p.translator)
 	switch s.calls.source {
 	case CallsAuto:
 		text += "; its calls come from CUPTI instead, without arguments and callers"
@@ -394,7 +396,8 @@ func (s *session) taken(p *recordedProcess) {
 		return
 	}
 	p.otherClient = true
-	text := fmt.Sprintf("process %d: another CUPTI client (PyTorch's profiler, for instance) has taken over CUPTI's records: from here to its end the log lacks its %s", p.pid, what)
+	text := fmt.Sprintf("process %d: another CUPTI client (PyTorch's profiler, for instance) has taken over CUPTI's "+
+		"records: from here to its end the log lacks its %s", p.pid, what)
 	if s.calls.probed {
 		text += "; calls are still recorded"
 		if len(s.calls.spared) > 0 {
@@ -422,7 +425,8 @@ func (s *session) withoutCUPTI(p *recordedProcess, c tracelog.CUPTI) {
 	case c.Path == "" && p.late:
 		text += "there was no time to look for libcupti: the machine is too busy"
 	case c.Path == "":
-		text += why + ". Looked beside the CUDA libraries that it has mapped, in its Python packages, in CUDA_HOME, /usr/local/cuda*, /opt/cuda* and" +
+		text += why + ". Looked beside the CUDA libraries that it has mapped, in its Python packages, in CUDA_HOME, " +
+			"/usr/local/cuda*, /opt/cuda* and" +
 			" the linker's path. Install the toolkit's cuda-cupti package, or for Python: pip install nvidia-cuda-cupti"
 	default:
 		text += fmt.Sprintf("%s: %s", c.Path, why)
@@ -506,7 +510,8 @@ func (e looked) take(s *session) {
 	}
 }
 
-// ended is the event that the last record of a process has reached the log. seen is how the kernel saw it end, if it did.
+// ended is the event that the last record of a process has reached the log. seen is how the kernel saw it end, if it
+// did.
 type ended struct {
 	*recordedProcess
 	end  cupti.End

@@ -63,7 +63,8 @@ const (
 // stops recording unless everything ends by itself soon, or begins to. After the recording it is the program's, if it
 // reached us alone: the program gets it unless the program ends soon.
 //
-// Something may keep the recorder from its end: another process can have us wait for a file. So signals count to the last.
+// Something may keep the recorder from its end: another process can have us wait for a file. So signals count to the
+// last.
 func (s *session) heed(signals <-chan os.Signal, over <-chan struct{}) {
 	p, interrupted := s.program, false
 	last := lastWish{signals: signals, finished: s.ctx.Done(), say: s.opts.Say, exit: os.Exit}
@@ -99,11 +100,13 @@ func (s *session) heed(signals <-chan os.Signal, over <-chan struct{}) {
 // endsBy reports whether everything ends by itself after a signal.
 func (s *session) endsBy(over <-chan struct{}, signals <-chan os.Signal) bool {
 	since := time.Now().Add(-stopGrace) // the program may have got the signal before us
-	return awaitEnd(over, signals, time.After(stopGrace), time.After(stopGrace+endGrace), func() bool { return !s.isPast() && s.isEnding(since) })
+	return awaitEnd(over, signals, time.After(stopGrace), time.After(stopGrace+endGrace), func() bool {
+		return !s.isPast() && s.isEnding(since)
+	})
 }
 
-// awaitEnd waits for the end of everything. It returns false if by the first time nothing has begun to end, by the second it has
-// not ended, or between them there is a further signal.
+// awaitEnd waits for the end of everything. It returns false if by the first time nothing has begun to end, by the
+// second it has not ended, or between them there is a further signal.
 func awaitEnd(over <-chan struct{}, signals <-chan os.Signal, first, second <-chan time.Time, begun func() bool) bool {
 	select {
 	case <-over:
@@ -125,7 +128,8 @@ func awaitEnd(over <-chan struct{}, signals <-chan os.Signal, first, second <-ch
 	return false
 }
 
-// isEnding reports whether the program, or a process that is recorded, has ended or shown a sign of its end since a time.
+// isEnding reports whether the program, or a process that is recorded, has ended or shown a sign of its end since a
+// time.
 func (s *session) isEnding(since time.Time) bool {
 	if isClosed(s.program.ended) && s.program.until.After(since) {
 		return true
@@ -155,8 +159,8 @@ type lastWish struct {
 	exit     func(code int)
 }
 
-// await waits for the recorder's end. If late fires before that, which begins with a signal unless it is given, the next signal
-// ends the process.
+// await waits for the recorder's end. If late fires before that, which begins with a signal unless it is given, the
+// next signal ends the process.
 func (w *lastWish) await(late <-chan time.Time) {
 	waited := false
 	for {

@@ -22,8 +22,8 @@ import (
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
-// An unseen knows which processes of the program's tree use CUDA and never say hello to the recorder: they run unrecorded.
-// The kernel tells of each opening of the driver's device, and which processes are of the tree.
+// An unseen knows which processes of the program's tree use CUDA and never say hello to the recorder: they run
+// unrecorded. The kernel tells of each opening of the driver's device, and which processes are of the tree.
 type unseen struct {
 	setting           string     // of the environment, by which the driver loads the injected library
 	variable, library string     // name of the setting, and path of the injected library
@@ -117,8 +117,10 @@ func (u *unseen) start(start func()) {
 const (
 	unseenPatience = 3 * time.Second // in which a process that has loaded the library says hello, at the latest
 	lookInterval   = 200 * time.Millisecond
-	closeInterval  = 10 * time.Millisecond // while a process that has opened the device has said no hello: by what it maps CUDA is told from NVML
-	loadPatience   = 20 * time.Second      // in which the driver loads the library, at the latest: it initialises all GPUs meanwhile
+	// while a process that has opened the device has said no hello: by what it maps CUDA is told from NVML
+	closeInterval = 10 * time.Millisecond
+	// in which the driver loads the library, at the latest: it initialises all GPUs meanwhile
+	loadPatience = 20 * time.Second
 )
 
 // hear takes in what has been opened. It is called while a process waits for the answer to its hello, too, so that what
@@ -167,8 +169,9 @@ func (u *unseen) await(suspects bool) {
 	_, _ = unix.Poll(watched, int(wait.Milliseconds())) // after a signal there is another look
 }
 
-// look finds the processes that have opened the device and run unrecorded. hellos are the times of all hellos that a process has
-// said, in ns of CLOCK_MONOTONIC; last says that no look follows. suspects reports whether a process runs that may be one.
+// look finds the processes that have opened the device and run unrecorded. hellos are the times of all hellos that a
+// process has said, in ns of CLOCK_MONOTONIC; last says that no look follows. suspects reports whether a process runs
+// that may be one.
 func (u *unseen) look(last bool, hellos func(pid uint32) []uint64, miss func(pid uint32, text string)) (suspects bool) {
 	began := host.Monotonic()
 	u.hear()
@@ -218,8 +221,8 @@ func (u *unseen) runs(p member) bool {
 	return ok && !m.Ended && m.Began == p.began
 }
 
-// obstacle says of a process that has opened the device what kept it from saying hello, "" if nothing did that is known. judged
-// says that nothing else will be known.
+// obstacle says of a process that has opened the device what kept it from saying hello, "" if nothing did that is
+// known. judged says that nothing else will be known.
 func (u *unseen) obstacle(p member, o *opener) (why string, judged bool) {
 	const not = "is not recorded: "
 	age, pid := time.Duration(host.Monotonic()-o.device), int(p.pid)
@@ -245,31 +248,37 @@ func (u *unseen) obstacle(p member, o *opener) (why string, judged bool) {
 	case o.library:
 		return not + noWay, true
 	case o.mapped && o.ours:
-		return not + "it ended before the driver loaded the injected library, or removed " + u.variable + " from its environment", true
+		return not + "it ended before the driver loaded the injected library, or removed " + u.variable +
+			" from its environment", true
 	case o.mapped:
 		return not + started + ", or with another tool's", true
 	case o.ours:
 		return "", true // it used NVML
 	}
-	return "may have used CUDA unrecorded: it opened the GPU driver's device, as NVML does, too, and never loaded the injected library: perhaps " + started, true
+	return "may have used CUDA unrecorded: it opened the GPU driver's device, as NVML does, too, and never loaded the " +
+		"injected library: perhaps " + started, true
 }
 
-// barrier says what keeps the driver from loading the library into a process that opened the device a time ago, "" if nothing
-// does that is known.
+// barrier says what keeps the driver from loading the library into a process that opened the device a time ago, "" if
+// nothing does that is known.
 func (u *unseen) barrier(pid int, age time.Duration) string {
 	if user, ok := procfs.User(pid); ok && user != u.owner && user != 0 {
-		return fmt.Sprintf("it runs as user %d, who cannot load the injected library of user %d (start cudatrace as user %d; of a program that changes its user itself 'cudatrace record -p %d' records the calls)", user, u.owner, user, pid)
+		return fmt.Sprintf("it runs as user %d, who cannot load the injected library of user %d (start cudatrace as user "+
+			"%d; of a program that changes its user itself 'cudatrace record -p %d' records the calls)", user, u.owner, user,
+			pid)
 	}
 	name := u.variable
 	environ, err := procfs.Environment(pid)
 	switch {
 	case err != nil && !errors.Is(err, procfs.ErrCut):
 		return "" // it has just ended
-	case slices.Contains(environ, u.setting), slices.ContainsFunc(environ, isNoSetting): // the latter: overwritten by a title
+	// the latter: overwritten by a title
+	case slices.Contains(environ, u.setting), slices.ContainsFunc(environ, isNoSetting):
 		if age < loadPatience {
 			return ""
 		}
-		return fmt.Sprintf("the driver has not loaded the injected library into it: the program removed %s from its environment, or may not read that file", name)
+		return fmt.Sprintf("the driver has not loaded the injected library into it: the program removed %s from its "+
+			"environment, or may not read that file", name)
 	}
 	for _, e := range environ {
 		if value, ok := strings.CutPrefix(e, name+"="); ok {
@@ -277,7 +286,8 @@ func (u *unseen) barrier(pid int, age time.Duration) string {
 		}
 	}
 	if err != nil {
-		return fmt.Sprintf("the driver has not loaded the injected library into it, and its environment is too long to look for %s there", name)
+		return fmt.Sprintf("the driver has not loaded the injected library into it, and its environment is too long to "+
+			"look for %s there", name)
 	}
 	return startedWithout(name)
 }
@@ -326,9 +336,11 @@ func (u *unseen) reason(program string) string {
 	case u.first != "":
 		return u.first
 	case u.raised(program) && u.loaded:
-		return fmt.Sprintf("%s runs with raised rights (setuid): the library that is injected leaves such programs alone", filepath.Base(program))
+		return fmt.Sprintf("%s runs with raised rights (setuid): the library that is injected leaves such programs alone",
+			filepath.Base(program))
 	case u.raised(program):
-		return fmt.Sprintf("%s runs with raised rights (setuid): if it used CUDA, that was not recorded, since the library that is injected leaves such programs alone", filepath.Base(program))
+		return fmt.Sprintf("%s runs with raised rights (setuid): if it used CUDA, that was not recorded, since the library "+
+			"that is injected leaves such programs alone", filepath.Base(program))
 	case u.loaded:
 		return "a process used CUDA: " + noWay
 	}

@@ -18,10 +18,13 @@ func armedCommand(con *console.Console) *cli.Command {
 			"Example: cudatrace run --armed python3 serve.py\n" +
 			"Example: cudatrace record -p $(pidof -s python3) -d 10s",
 		Description: "Starts PROGRAM in place of cudatrace, with the same PID. PROGRAM and what it starts run as fast as " +
-			"without, and load no CUPTI, until 'cudatrace record -p PID' records one of these processes: that gets GPU work, too, as often as you like. " +
+			"without, and load no CUPTI, until 'cudatrace record -p PID' records one of these processes: that gets GPU work, " +
+			"too, as often as you like. " +
 			"Needs no rights. docs/on-demand.md says what is different from a recording from the start.",
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "armed", Usage: "have PROGRAM wait for a recorder; without it there is nothing to run a program for"},
+			&cli.BoolFlag{
+				Name: "armed", Usage: "have PROGRAM wait for a recorder; without it there is nothing to run a program for",
+			},
 		},
 		Action: func(c *cli.Context) error { return runArmed(c, con) },
 	}

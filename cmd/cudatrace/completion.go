@@ -14,9 +14,9 @@ import (
 
 const completionName = "completion"
 
-// wordsCommand completes a command line for the scripts: its words follow, without the program's name. The library's own
-// completion runs a command line that has "--", so that Tab would start the program that is to be recorded; its script for
-// bash evaluates what was typed; and it knows no values, no files and no option behind an argument.
+// wordsCommand completes a command line for the scripts: its words follow, without the program's name. The library's
+// own completion runs a command line that has "--", so that Tab would start the program that is to be recorded; its
+// script for bash evaluates what was typed; and it knows no values, no files and no option behind an argument.
 const wordsCommand = "complete-words"
 
 var shells = []string{"bash", "zsh", "fish"}
@@ -41,7 +41,8 @@ func completionCommand(con *console.Console) *cli.Command {
 			}
 			script, err := completionScripts.ReadFile("completion/cudatrace." + c.Args().First())
 			if err != nil {
-				return usagef(completionName, "completion: no shell %q; the shells are %s", c.Args().First(), strings.Join(shells, ", "))
+				return usagef(completionName, "completion: no shell %q; the shells are %s", c.Args().First(),
+					strings.Join(shells, ", "))
 			}
 			_, err = con.Text().Write(script)
 			return err

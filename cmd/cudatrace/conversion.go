@@ -20,9 +20,10 @@ import (
 	"github.com/cudatrace/cudatrace/record/outfile"
 )
 
-// A recording is converted by a process of its own, for two reasons. When memory runs out and that process is killed, the
-// recorder still ends with the program's exit code and says what to do. Under sudo, what recorded processes have sent is
-// read with the user's rights. The process gets open files and makes none: the recorder gives the trace its name.
+// A recording is converted by a process of its own, for two reasons. When memory runs out and that process is killed,
+// the recorder still ends with the program's exit code and says what to do. Under sudo, what recorded processes have
+// sent is read with the user's rights. The process gets open files and makes none: the recorder gives the trace its
+// name.
 
 // conversionCommand is the command of that process. Nobody types it.
 const conversionCommand = "convert-recording"
@@ -160,7 +161,8 @@ func conversionProcess(log, trace *os.File) *exec.Cmd {
 }
 
 // awaitConversion waits for the process, or ends it when a signal comes.
-func awaitConversion(cmd *exec.Cmd, said, complaint fmt.Stringer, signals <-chan os.Signal) (r conversionResult, err error) {
+func awaitConversion(cmd *exec.Cmd, said, complaint fmt.Stringer, signals <-chan os.Signal) (r conversionResult,
+	err error) {
 	// When memory runs out, this process is the one to go. That it cannot be said does no harm.
 	_ = os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", cmd.Process.Pid), []byte("1000"), 0)
 	ended := make(chan error, 1)

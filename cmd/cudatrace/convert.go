@@ -44,10 +44,21 @@ func convertCommand(con *console.Console) *cli.Command {
 			"separated by commas: 7,13.\n" +
 			formatFiles(),
 		Flags: append([]cli.Flag{
-			&cli.StringFlag{Category: outputGroup, Name: "output", Aliases: []string{"o"}, Usage: "write the trace to `OUT`, - for standard output (default: the log's name with " + either(suffixes(false)) + ", with a number if it is taken)"},
+			&cli.StringFlag{
+				Category: outputGroup, Name: "output", Aliases: []string{"o"},
+				Usage: "write the trace to `OUT`, - for standard output (default: the log's name with " + either(suffixes(false)) +
+					", with a number if it is taken)",
+			},
 			&cli.StringFlag{Category: outputGroup, Name: "format", Value: convert.Formats[0].Name, Usage: formatUsage()},
-			&cli.StringFlag{Category: outputGroup, Name: "run", Usage: "with --format parquet or ndjson, the `NAME` of the run that the logs belong to (default: the run of the recording, which 'cudatrace info' shows, else the log's name)"},
-			&cli.StringFlag{Category: outputGroup, Name: "compress", Value: string(output.Gzip), Usage: "`gzip|none`: compression of the trace; https://ui.perfetto.dev opens both (default: none for an OUT of *.json, else gzip)"},
+			&cli.StringFlag{
+				Category: outputGroup, Name: "run", Usage: "with --format parquet or ndjson, the `NAME` of the run that the logs " +
+					"belong to (default: the run of the recording, which 'cudatrace info' shows, else the log's name)",
+			},
+			&cli.StringFlag{
+				Category: outputGroup, Name: "compress", Value: string(output.Gzip),
+				Usage: "`gzip|none`: compression of the trace; https://ui.perfetto.dev opens both (default: none for an OUT of " +
+					"*.json, else gzip)",
+			},
 		}, append(filterFlags(), sizeFlags()...)...),
 		Action: func(c *cli.Context) error { return runConvert(c, con) },
 	}
@@ -85,7 +96,8 @@ func runConvert(c *cli.Context, con *console.Console) error {
 	all, err := writeTrace(con, logs, out, c.IsSet("output"), o)
 	bar.Done()
 	if errors.Is(err, convert.ErrNothing) {
-		return fmt.Errorf("nothing in %s matches %s; no %s", strings.Join(names, ", "), chosen(c, append(filterFlags(), sizeFlags()...)), o.Format.Written)
+		return fmt.Errorf("nothing in %s matches %s; no %s", strings.Join(names, ", "),
+			chosen(c, append(filterFlags(), sizeFlags()...)), o.Format.Written)
 	}
 	if none := unmatched(names, err); none != nil {
 		return fmt.Errorf("%w; no %s", none, o.Format.Written)
@@ -117,11 +129,13 @@ func outputName(command, out string, logs []string, suffix string) (string, erro
 }
 
 // writeTrace writes the trace of logs to a file or to standard output, but to no terminal.
-func writeTrace(con *console.Console, logs []convert.Log, out string, named bool, o convert.TraceOptions) ([]convert.Summary, error) {
+func writeTrace(con *console.Console, logs []convert.Log, out string, named bool,
+	o convert.TraceOptions) ([]convert.Summary, error) {
 	stdout, ok := con.Binary()
 	switch {
 	case out == stdio && !ok:
-		return nil, usagef(convertName, "convert: the trace is %s and standard output is a terminal: name a file with -o, or use a pipe", written(o))
+		return nil, usagef(convertName, "convert: the trace is %s and standard output is a terminal: name a file with -o, "+
+			"or use a pipe", written(o))
 	case out == stdio:
 		return convert.FilesTo(logs, stdout, o)
 	case isTerminalAt(out):
@@ -149,7 +163,8 @@ func written(o convert.TraceOptions) string {
 
 // convertToFile converts logs into a trace at a path. A path that nobody named gets a number if it is
 // taken.
-func convertToFile(con *console.Console, logs []convert.Log, out string, named bool, o convert.TraceOptions) ([]convert.Summary, error) {
+func convertToFile(con *console.Console, logs []convert.Log, out string, named bool,
+	o convert.TraceOptions) ([]convert.Summary, error) {
 	target, err := o.Target(out, named)
 	if err != nil {
 		return nil, err
@@ -161,7 +176,8 @@ func convertToFile(con *console.Console, logs []convert.Log, out string, named b
 	switch {
 	case err != nil:
 	case o.Format.Folder:
-		con.Sayf("%s: %s in %s", done.Path, figures.Count(all[0].Slices, "row", "rows"), figures.Count(uint64(max(done.Files, 1)-1), "file", "files"))
+		con.Sayf("%s: %s in %s", done.Path, figures.Count(all[0].Slices, "row", "rows"),
+			figures.Count(uint64(max(done.Files, 1)-1), "file", "files"))
 		return all, nil
 	case done.Files > 1:
 		con.Sayf("%d processes: a file for each is in %s", done.Files, done.Path)
@@ -269,7 +285,8 @@ var formatFlags = []struct {
 	{"max-slices", func(f *convert.Format) bool { return f.Sized }},
 }
 
-// formatOptions are the options of the trace's form. The format is that of --format, else that of the name of the trace.
+// formatOptions are the options of the trace's form. The format is that of --format, else that of the name of the
+// trace.
 func formatOptions(c *cli.Context) (o convert.TraceOptions, err error) {
 	out := strings.TrimRight(c.String("output"), "/")
 	named, compress := convert.FormatOf(out)
@@ -282,11 +299,13 @@ func formatOptions(c *cli.Context) (o convert.TraceOptions, err error) {
 	}
 	switch {
 	case o.Format == nil:
-		return o, usagef(convertName, "convert: --format must be %s, not %q", either(formatNames(convert.Formats)), c.String("format"))
+		return o, usagef(convertName, "convert: --format must be %s, not %q", either(formatNames(convert.Formats)),
+			c.String("format"))
 	case o.Compress != output.Gzip && o.Compress != output.None:
 		return o, usagef(convertName, "convert: --compress must be gzip or none, not %q", o.Compress)
 	case named == nil && !c.IsSet("format") && hasSuffix(out):
-		return o, usagef(convertName, "convert: no format has names like %s: end it with %s, or choose a --format", out, either(suffixes(true)))
+		return o, usagef(convertName, "convert: no format has names like %s: end it with %s, or choose a --format", out,
+			either(suffixes(true)))
 	}
 	for _, flag := range formatFlags {
 		if c.IsSet(flag.name) && !flag.in(o.Format) {
@@ -308,7 +327,8 @@ func wrongFormat(flag string, in func(*convert.Format) bool) error {
 	return usagef(convertName, "convert: --%s needs --format %s", flag, either(formatNames(fits)))
 }
 
-// hasSuffix reports whether the name of a file seems to end with that of a form: .csv, but not .5, .config or /dev/fd/63.
+// hasSuffix reports whether the name of a file seems to end with that of a form: .csv, but not .5, .config or
+// /dev/fd/63.
 func hasSuffix(path string) bool {
 	name := filepath.Base(path)
 	suffix := filepath.Ext(name)
@@ -401,7 +421,8 @@ func (r *remarks) say(con *console.Console, behind string) {
 	}
 }
 
-// sayRoster says which ranks are not among the logs, or not all of the time. A filter leaves ranks and time out on purpose.
+// sayRoster says which ranks are not among the logs, or not all of the time. A filter leaves ranks and time out on
+// purpose.
 func sayRoster(con *console.Console, logs []convert.Log, all []convert.Summary) {
 	var list []convert.Identity
 	for i := range all {
@@ -409,7 +430,10 @@ func sayRoster(con *console.Console, logs []convert.Log, all []convert.Summary) 
 		if s.LeftOut != nil {
 			return
 		}
-		l := convert.Identity{Name: logs[i].Name, Run: s.Run, Ranks: s.Ranks, World: s.WorldSize, Chosen: strings.Contains(s.Options, "--ranks"), Begin: s.Begin, End: s.End}
+		l := convert.Identity{
+			Name: logs[i].Name, Run: s.Run, Ranks: s.Ranks, World: s.WorldSize, Chosen: strings.Contains(s.Options, "--ranks"),
+			Begin: s.Begin, End: s.End,
+		}
 		if a := s.Alignment; a != nil {
 			l.Aligned, l.Error = a.Known, a.ErrorNS
 		}
@@ -420,7 +444,8 @@ func sayRoster(con *console.Console, logs []convert.Log, all []convert.Summary) 
 	}
 }
 
-// collectives says what a trace shows of the collectives of NCCL, "" of a trace that shows none. With some, a filter selects a part of the logs.
+// collectives says what a trace shows of the collectives of NCCL, "" of a trace that shows none. With some, a filter
+// selects a part of the logs.
 func collectives(f *collective.Shown, some bool) string {
 	if f == nil {
 		return ""
@@ -431,18 +456,22 @@ func collectives(f *collective.Shown, some bool) string {
 		if some {
 			who = "in the part that is shown ranks"
 		}
-		words := fmt.Sprintf("%s of NCCL in %s: %s waited for the last one %s", figures.Count(f.Collectives, "collective", "collectives"),
+		words := fmt.Sprintf("%s of NCCL in %s: %s waited for the last one %s", figures.Count(f.Collectives, "collective",
+			"collectives"),
 			figures.Count(f.Communicators, "communicator", "communicators"), who, figures.Count(f.Waits, "time", "times"))
 		if f.Doubtful > 0 {
-			words += fmt.Sprintf(", of which %s no arrow: the clocks of their hosts may be wrong by more than the wait", figures.Count(f.Doubtful, "has", "have"))
+			words += fmt.Sprintf(", of which %s no arrow: the clocks of their hosts may be wrong by more than the wait",
+				figures.Count(f.Doubtful, "has", "have"))
 		}
 		parts = append(parts, words)
 	}
 	if f.Untold > 0 {
-		parts = append(parts, "the oldest "+figures.Count(f.Untold, "collective is", "collectives are")+" without arrows: they are too many")
+		parts = append(parts, "the oldest "+figures.Count(f.Untold, "collective is", "collectives are")+
+			" without arrows: they are too many")
 	}
 	if f.Sends > 0 {
-		parts = append(parts, figures.Count(f.Sends, "kernel sends and receives, and has", "kernels send and receive, and have")+" no arrows: nothing tells which belong together")
+		parts = append(parts, figures.Count(f.Sends, "kernel sends and receives, and has",
+			"kernels send and receive, and have")+" no arrows: nothing tells which belong together")
 	}
 	return strings.Join(parts, "; ")
 }

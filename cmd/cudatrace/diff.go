@@ -49,24 +49,49 @@ func diffCommand(con *console.Console) *cli.Command {
 			"Example: cudatrace diff 'base/*' 'new/*' --fail-on 'kernel_time > +5%'\n" +
 			"Example: cudatrace diff base/ new/ --budget gpu.budget --format markdown\n" +
 			"Example: cudatrace diff 'a/rank*' 'b/rank*'",
-		Description: fmt.Sprintf("Says what is new, gone, slower and faster. BASE and NEW are each a log, the JSON of 'cudatrace stats', "+
-			"a folder of either, or a pattern between quotes. Each file is one run; but the logs of the ranks of one run are one together. Times are judged from %d runs a side on, counts always.\n"+
-			"The exit code is 0, 3 when a condition holds, 1 for a failure, 2 for a wrong command line. docs/diff.md explains conditions, and documents the JSON.", diff.LeastRuns),
+		Description: fmt.Sprintf("Says what is new, gone, slower and faster. BASE and NEW are each a log, the JSON of "+
+			"'cudatrace stats', "+
+			"a folder of either, or a pattern between quotes. Each file is one run; but the logs of the ranks of one run are "+
+			"one together. Times are judged from %d runs a side on, counts always.\n"+
+			"The exit code is 0, 3 when a condition holds, 1 for a failure, 2 for a wrong command line. docs/diff.md explains "+
+			"conditions, and documents the JSON.", diff.LeastRuns),
 		Flags: slices.Concat([]cli.Flag{
-			&cli.GenericFlag{Category: sideGroup, Name: "base", Value: new(texts), Usage: "`BASE`; all arguments are NEW then; may be repeated"},
+			&cli.GenericFlag{
+				Category: sideGroup, Name: "base", Value: new(texts), Usage: "`BASE`; all arguments are NEW then; may be repeated",
+			},
 			&cli.BoolFlag{Name: oldRevisionFlag, Hidden: true},
-			&cli.GenericFlag{Category: gateGroup, Name: "fail-on", Value: new(texts), Usage: "end with 3 when `CONDITION` holds, such as 'kernel_time > +5%', 'calls:cudaMalloc > 0', 'peak_memory > 2GiB', 'kernel:gemm*:median > +10%'; may be repeated"},
-			&cli.GenericFlag{Category: gateGroup, Name: "budget", Value: new(texts), Usage: "end with 3 when a condition in `FILE` holds: one a line, # begins a comment; may be repeated"},
-			&cli.StringFlag{Category: gateGroup, Name: "significance", Value: "1%", Usage: "rate of false discoveries, `PERCENT|none` (conditions: 2%); none does not test: the size of a change decides"},
-			&cli.StringFlag{Category: gateGroup, Name: "min-change", Value: "5%", Usage: "smallest change of a time that differs, in `PERCENT`; conditions have their own"},
+			&cli.GenericFlag{
+				Category: gateGroup, Name: "fail-on", Value: new(texts),
+				Usage: "end with 3 when `CONDITION` holds, such as 'kernel_time > +5%', 'calls:cudaMalloc > 0', 'peak_memory > " +
+					"2GiB', 'kernel:gemm*:median > +10%'; may be repeated",
+			},
+			&cli.GenericFlag{
+				Category: gateGroup, Name: "budget", Value: new(texts),
+				Usage: "end with 3 when a condition in `FILE` holds: one a line, # begins a comment; may be repeated",
+			},
+			&cli.StringFlag{
+				Category: gateGroup, Name: "significance", Value: "1%",
+				Usage: "rate of false discoveries, `PERCENT|none` (conditions: 2%); none does not test: the size of a " +
+					"change decides",
+			},
+			&cli.StringFlag{
+				Category: gateGroup, Name: "min-change", Value: "5%",
+				Usage: "smallest change of a time that differs, in `PERCENT`; conditions have their own",
+			},
 			&cli.BoolFlag{Category: allowGroup, Name: "allow-missing", Usage: "names in conditions that match nothing"},
 			&cli.BoolFlag{Category: allowGroup, Name: "allow-incomplete", Usage: "incomplete logs"},
 			&cli.BoolFlag{Category: allowGroup, Name: "allow-gpu", Usage: "runs on different GPUs"},
 			&cli.BoolFlag{Category: allowGroup, Name: "allow-driver", Usage: "runs with different drivers"},
 			&cli.BoolFlag{Category: allowGroup, Name: "allow-program", Usage: "programs that have no kernel in common"},
 			&cli.BoolFlag{Category: allowGroup, Name: "allow-mode", Usage: "runs that were recorded with different options"},
-			&cli.StringFlag{Category: outputGroup, Name: "format", Value: "text", Usage: "`text|markdown|junit|json`: form of the output; junit has a test case for each condition"},
-			&cli.StringFlag{Category: outputGroup, Name: "top", Value: "10", Usage: "only the first `N` rows of each table in text and markdown, 0 for all"},
+			&cli.StringFlag{
+				Category: outputGroup, Name: "format", Value: "text",
+				Usage: "`text|markdown|junit|json`: form of the output; junit has a test case for each condition",
+			},
+			&cli.StringFlag{
+				Category: outputGroup, Name: "top", Value: "10",
+				Usage: "only the first `N` rows of each table in text and markdown, 0 for all",
+			},
 		}, filterFlags()),
 		Action: func(c *cli.Context) error { return runDiff(c, con) },
 	}
@@ -117,8 +142,13 @@ func runDiff(c *cli.Context, con *console.Console) error {
 	if text := d.OtherPrograms(); text != "" && !c.Bool("allow-program") {
 		return fmt.Errorf("%s; nothing to compare (--allow-program compares them nevertheless)", text)
 	}
-	page := diff.Page{Diff: d, Base: strings.Join(baseWords(c), " "), New: strings.Join(newWords(c), " "), Outcomes: d.Gate(o.conditions, c.Bool("allow-missing")), Top: o.top}
-	page.Refused = slices.DeleteFunc(slices.Clone(d.Problems), func(p diff.Problem) bool { return p.Remark() || c.Bool("allow-"+p.Kind) })
+	page := diff.Page{
+		Diff: d, Base: strings.Join(baseWords(c), " "), New: strings.Join(newWords(c), " "),
+		Outcomes: d.Gate(o.conditions, c.Bool("allow-missing")), Top: o.top,
+	}
+	page.Refused = slices.DeleteFunc(slices.Clone(d.Problems), func(p diff.Problem) bool {
+		return p.Remark() || c.Bool("allow-"+p.Kind)
+	})
 	if err := o.print(con, &page); err != nil {
 		return err
 	}
@@ -201,7 +231,8 @@ func readRule(c *cli.Context) (r diff.Rule, err error) {
 		r.Untested = true
 		return r, nil
 	case "within":
-		return r, usagef(diffName, "diff: --significance within is gone: record %d runs a side, or let the size alone decide, by --significance none", diff.LeastRuns)
+		return r, usagef(diffName, "diff: --significance within is gone: record %d runs a side, or let the size alone "+
+			"decide, by --significance none", diff.LeastRuns)
 	}
 	if r.Rate, err = percentOption(c, "significance"); err == nil && (r.Rate <= 0 || r.Rate >= 1) {
 		err = usagef(diffName, "diff: --significance %s must be above 0%% and below 100%%", c.String("significance"))
@@ -287,9 +318,11 @@ func (o *diffOptions) readSides(c *cli.Context, con *console.Console) error {
 	args := c.Args().Slice()
 	switch {
 	case c.IsSet(oldRevisionFlag):
-		return usagef(diffName, "diff: --by-revision is gone: name the runs of two commits as BASE and NEW, as git bisect chooses them")
+		return usagef(diffName, "diff: --by-revision is gone: name the runs of two commits as BASE and NEW, as git bisect "+
+			"chooses them")
 	case !c.IsSet("base") && len(args) > 2:
-		return usagef(diffName, "diff: takes BASE and NEW; for several files a side, write a pattern between quotes, or --base")
+		return usagef(diffName, "diff: takes BASE and NEW; for several files a side, write a pattern between "+
+			"quotes, or --base")
 	case !c.IsSet("base") && len(args) < 2:
 		return usagef(diffName, "diff: BASE and NEW are needed")
 	case len(args) == 0:
@@ -320,7 +353,8 @@ func newWords(c *cli.Context) []string {
 }
 
 // runs reads the runs of a side. The logs of the ranks of one run are one.
-func (o *diffOptions) runs(con *console.Console, reader *diff.Reader, word string, files []string) (all []*diff.Run, err error) {
+func (o *diffOptions) runs(con *console.Console, reader *diff.Reader, word string, files []string) (all []*diff.Run,
+	err error) {
 	groups, err := groupsOf(files)
 	switch {
 	case err != nil:
@@ -386,8 +420,8 @@ func isJSON(in *bufio.Reader) bool {
 	return err == nil && first[0] == '{'
 }
 
-// openFile opens a file to read it. It waits for the other end of a pipe, which Ctrl-C ends, but for no process with a lease on
-// the file.
+// openFile opens a file to read it. It waits for the other end of a pipe, which Ctrl-C ends, but for no process with a
+// lease on the file.
 func openFile(path string) (*os.File, error) {
 	flags := os.O_RDONLY
 	if info, err := os.Stat(path); err != nil || info.Mode().IsRegular() {
@@ -454,7 +488,9 @@ func (o *diffOptions) statistics(con *console.Console, logs []convert.Log) (io.R
 	}
 	o.matched = o.matched || err == nil
 	wanted := diff.Reports(o.conditions)
-	tables := slices.DeleteFunc(sink.Tables(statsFacts(logs, all)), func(t *table.Table) bool { return !slices.Contains(wanted, t.Name) })
+	tables := slices.DeleteFunc(sink.Tables(statsFacts(logs, all)), func(t *table.Table) bool {
+		return !slices.Contains(wanted, t.Name)
+	})
 	var document bytes.Buffer
 	err = table.WriteJSON(&document, statsHead(logs, all), tables)
 	return &document, err

@@ -89,7 +89,9 @@ var statusStyles = map[doctor.Status]console.Style{
 func reportRows(r *doctor.Report) []console.Row {
 	var rows []console.Row
 	for _, c := range r.Checks {
-		rows = append(rows, console.Row{Cells: []string{"  " + string(c.Status), c.Name, c.Found}, First: statusStyles[c.Status]})
+		rows = append(rows, console.Row{
+			Cells: []string{"  " + string(c.Status), c.Name, c.Found}, First: statusStyles[c.Status],
+		})
 		if c.Remedy != "" {
 			rows = append(rows, console.Row{Cells: []string{"", "", "→ " + c.Remedy}, Last: console.Bold})
 		}

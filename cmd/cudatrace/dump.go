@@ -40,9 +40,18 @@ func dumpCommand(con *console.Console) *cli.Command {
 
 func dumpFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Category: outputGroup, Name: "format", Value: "text", Usage: "`text|ndjson`: ndjson is one JSON object per line, with raw values and all definitions"},
-		&cli.BoolFlag{Category: outputGroup, Name: "all", Usage: "also show functions, threads, streams and so on to which no shown record belongs"},
-		&cli.BoolFlag{Category: outputGroup, Name: "raw", Usage: "show values as the log has them: times in ns of CLOCK_MONOTONIC, mangled names, numbers"},
+		&cli.StringFlag{
+			Category: outputGroup, Name: "format", Value: "text",
+			Usage: "`text|ndjson`: ndjson is one JSON object per line, with raw values and all definitions",
+		},
+		&cli.BoolFlag{
+			Category: outputGroup, Name: "all", Usage: "also show functions, threads, streams and so on to which no shown " +
+				"record belongs",
+		},
+		&cli.BoolFlag{
+			Category: outputGroup, Name: "raw", Usage: "show values as the log has them: times in ns of CLOCK_MONOTONIC, " +
+				"mangled names, numbers",
+		},
 	}
 }
 
@@ -54,7 +63,8 @@ func dumpFilters() []cli.Flag {
 		&cli.StringFlag{Category: partGroup, Name: "device", Usage: "only GPU work on these `DEVICES`, and their samples"},
 		&cli.StringFlag{Category: partGroup, Name: "stream", Usage: "only GPU work on these `STREAMS`"},
 		callerFlag("and the GPU work that they caused; records of other kinds stay"),
-		pythonFlag("only API records of calls made below a Python frame whose file, function or line matches `GLOB`, and the GPU work that they caused; uprobes' records have no frames"),
+		pythonFlag("only API records of calls made below a Python frame whose file, function or line matches `GLOB`, and " +
+			"the GPU work that they caused; uprobes' records have no frames"),
 		&cli.StringFlag{Category: partGroup, Name: "from", Usage: "only events that end after `TIME`"},
 		&cli.StringFlag{Category: partGroup, Name: "to", Usage: "only events that begin before `TIME`"},
 	}
@@ -85,7 +95,8 @@ func runDump(c *cli.Context, con *console.Console) error {
 		return exitCode(exitFailure)
 	}
 	if n := r.Refused(); n > 0 {
-		con.Sayf("%s is not shown whole: %s left out, with times that cannot be", log.Name, figures.Count(n, "record was", "records were"))
+		con.Sayf("%s is not shown whole: %s left out, with times that cannot be", log.Name,
+			figures.Count(n, "record was", "records were"))
 		return exitCode(exitFailure)
 	}
 	if !matched {
@@ -94,8 +105,8 @@ func runDump(c *cli.Context, con *console.Console) error {
 	return nil
 }
 
-// noting notes whether a record is shown that a person asked for: one of the named kinds, else an
-// event, with --caller or --python a call or its work, with --tid a call or a range, with --device and --stream GPU work.
+// noting notes whether a record is shown that a person asked for: one of the named kinds, else an event, with --caller
+// or --python a call or its work, with --tid a call or a range, with --device and --stream GPU work.
 func noting(matched *bool, o logtext.Options, byCall bool) func(*tracelog.Block, int) bool {
 	wants := o.Wants
 	return func(b *tracelog.Block, i int) bool {
@@ -118,7 +129,8 @@ func chosenBy(f *tracelog.Filter, k tracelog.Kind) bool {
 		return true
 	}
 	threads := k == tracelog.KindCall || k == tracelog.KindAPI || k == tracelog.KindMarker || k == tracelog.KindNCCLCall
-	return (len(f.TIDs) == 0 || threads) && (len(f.Devices) == 0 || l.Device >= 0 || k == tracelog.KindSample) && (len(f.Streams) == 0 || l.Stream >= 0)
+	return (len(f.TIDs) == 0 || threads) && (len(f.Devices) == 0 || l.Device >= 0 || k == tracelog.KindSample) &&
+		(len(f.Streams) == 0 || l.Stream >= 0)
 }
 
 // dumpOptions reads the command line.
@@ -193,13 +205,15 @@ func dumpFilter(c *cli.Context, begin uint64, raw bool) (f tracelog.Filter, err 
 			return f, usagef(dumpName, "dump: --%s needs a value", name)
 		}
 	}
-	if err := cmp.Or(checkGlob(dumpName, "caller", c.String("caller")), checkGlob(dumpName, "python", c.String("python"))); err != nil {
+	if err := cmp.Or(checkGlob(dumpName, "caller", c.String("caller")),
+		checkGlob(dumpName, "python", c.String("python"))); err != nil {
 		return f, err
 	}
 	if f.Kinds, err = kindList(c.String("kind")); err != nil {
 		return f, usagef(dumpName, "dump: %v", err)
 	}
-	for name, to := range map[string]*[]uint32{"pid": &f.PIDs, "tid": &f.TIDs, "device": &f.Devices, "stream": &f.Streams} {
+	for name, to := range map[string]*[]uint32{"pid": &f.PIDs, "tid": &f.TIDs, "device": &f.Devices,
+		"stream": &f.Streams} {
 		if *to, err = numbers(dumpName, name, c.String(name)); err != nil {
 			return f, err
 		}

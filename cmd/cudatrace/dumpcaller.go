@@ -10,21 +10,26 @@ import (
 // calledFrom selects the records of calls with certain callers or Python frames, and of the GPU work that these
 // calls caused.
 type calledFrom struct {
-	callers      map[uint64]bool              // IDs
-	python       bool                         // Python frames are chosen: those of a call are known from its correlation ID alone
+	callers map[uint64]bool // IDs
+	// Python frames are chosen: those of a call are known from its correlation ID alone
+	python       bool
 	correlations map[uint32]map[uint32]uint64 // a bit for each correlation ID, 64 to a word, by PID
 }
 
-// newCalledFrom selects the calls of a log whose callers match a glob, and whose Python frames match another one; "" is no glob.
+// newCalledFrom selects the calls of a log whose callers match a glob, and whose Python frames match another one; "" is
+// no glob.
 func newCalledFrom(log convert.Log, caller, python string) (*calledFrom, error) {
-	f := &calledFrom{callers: make(map[uint64]bool), python: python != "", correlations: make(map[uint32]map[uint32]uint64)}
+	f := &calledFrom{
+		callers: make(map[uint64]bool), python: python != "", correlations: make(map[uint32]map[uint32]uint64),
+	}
 	if caller != "" {
 		if err := f.readCallers(log, caller); err != nil || len(f.callers) == 0 {
 			return f, err
 		}
 	}
 	// Only a conversion knows the API record and the work of a probed call.
-	_, err := convert.Timeline([]convert.Log{log}, convert.Options{Filter: convert.Filter{Caller: caller, Python: python}}, f)
+	_, err := convert.Timeline([]convert.Log{log},
+		convert.Options{Filter: convert.Filter{Caller: caller, Python: python}}, f)
 	return f, err
 }
 

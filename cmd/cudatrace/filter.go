@@ -28,19 +28,47 @@ const rangesHelp = "NAME or NAME@DOMAIN, globs both, without the number behind t
 // filterFlags are the flags that select a part of the logs.
 func filterFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Category: partGroup, Name: "from", Usage: "only events that end after `TIME`: 1.5s into the recording, or 'last 5s'"},
-		&cli.StringFlag{Category: partGroup, Name: "to", Usage: "only events that begin before `TIME`: 1.5s into the recording"},
-		&cli.StringFlag{Category: partGroup, Name: "process", Aliases: []string{"pid"}, Usage: "only processes with these `PIDS`"},
-		&cli.StringFlag{Category: partGroup, Name: "ranks", Usage: "only processes of a distributed program that have these `RANKS`: 0,8-15,last"},
-		&cli.StringFlag{Category: partGroup, Name: "thread", Aliases: []string{"tid"}, Usage: "only calls of threads with these `TIDS`, and the GPU work that they caused"},
-		&cli.StringFlag{Category: partGroup, Name: "device", Usage: "only GPU work on these `DEVICES`, as the process numbers them, and their metrics"},
+		&cli.StringFlag{
+			Category: partGroup, Name: "from", Usage: "only events that end after `TIME`: 1.5s into the recording, or 'last 5s'",
+		},
+		&cli.StringFlag{
+			Category: partGroup, Name: "to", Usage: "only events that begin before `TIME`: 1.5s into the recording",
+		},
+		&cli.StringFlag{
+			Category: partGroup, Name: "process", Aliases: []string{"pid"}, Usage: "only processes with these `PIDS`",
+		},
+		&cli.StringFlag{
+			Category: partGroup, Name: "ranks", Usage: "only processes of a distributed program that have these `RANKS`: " +
+				"0,8-15,last",
+		},
+		&cli.StringFlag{
+			Category: partGroup, Name: "thread", Aliases: []string{"tid"},
+			Usage: "only calls of threads with these `TIDS`, and the GPU work that they caused",
+		},
+		&cli.StringFlag{
+			Category: partGroup, Name: "device", Usage: "only GPU work on these `DEVICES`, as the process numbers them, and " +
+				"their metrics",
+		},
 		&cli.StringFlag{Category: partGroup, Name: "stream", Usage: "only GPU work on these `STREAMS`"},
-		&cli.StringFlag{Category: partGroup, Name: "name", Usage: "only calls, kernels and ranges whose name matches `GLOB`: '*gemm*'"},
+		&cli.StringFlag{
+			Category: partGroup, Name: "name", Usage: "only calls, kernels and ranges whose name matches `GLOB`: '*gemm*'",
+		},
 		callerFlag("and the GPU work that they caused"),
-		pythonFlag("only calls made below a Python frame whose file, function or line matches `GLOB`, and the GPU work that they caused"),
-		&cli.StringFlag{Category: partGroup, Name: "nvtx", Usage: "only calls made in NVTX `RANGES`, the GPU work that they caused, and these ranges: " + rangesHelp},
-		&cli.StringFlag{Category: partGroup, Name: "step", Usage: "NVTX `RANGES` that are the steps of --steps, of the report and table steps, and ProfilerStep#N with --format chrome: " + rangesHelp},
-		&cli.StringFlag{Category: partGroup, Name: "steps", Usage: "with --step, only the time of the steps `FIRST-LAST`: from the beginning of the one to the end of the other, by the number behind the name (step 7), or counted from 0"},
+		pythonFlag("only calls made below a Python frame whose file, function or line matches `GLOB`, and the GPU work " +
+			"that they caused"),
+		&cli.StringFlag{
+			Category: partGroup, Name: "nvtx", Usage: "only calls made in NVTX `RANGES`, the GPU work that they caused, and " +
+				"these ranges: " + rangesHelp,
+		},
+		&cli.StringFlag{
+			Category: partGroup, Name: "step", Usage: "NVTX `RANGES` that are the steps of --steps, of the report and table " +
+				"steps, and ProfilerStep#N with --format chrome: " + rangesHelp,
+		},
+		&cli.StringFlag{
+			Category: partGroup, Name: "steps",
+			Usage: "with --step, only the time of the steps `FIRST-LAST`: from the beginning of the one to the end of the " +
+				"other, by the number behind the name (step 7), or counted from 0",
+		},
 		&cli.StringFlag{Category: partGroup, Name: "min-duration", Usage: "only events that last at least `TIME`: 10us"},
 	}
 }
@@ -48,8 +76,13 @@ func filterFlags() []cli.Flag {
 // sizeFlags are the flags that bound the size of a trace.
 func sizeFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Category: sizeGroup, Name: "max-slices", Usage: "keep only as much as makes a trace of `N` slices: 4M is about what Perfetto's UI loads"},
-		&cli.StringFlag{Category: sizeGroup, Name: "keep", Value: "newest", Usage: "`newest|longest`: part that --max-slices keeps"},
+		&cli.StringFlag{
+			Category: sizeGroup, Name: "max-slices",
+			Usage: "keep only as much as makes a trace of `N` slices: 4M is about what Perfetto's UI loads",
+		},
+		&cli.StringFlag{
+			Category: sizeGroup, Name: "keep", Value: "newest", Usage: "`newest|longest`: part that --max-slices keeps",
+		},
 		&cli.StringFlag{Name: "max-size", Hidden: true}, // removed: an error says what to use
 		&cli.StringFlag{Name: "split", Hidden: true},
 	}
@@ -63,17 +96,20 @@ func filterOptions(c *cli.Context) (convert.Filter, error) {
 			return f, usagef(c.Command.Name, "%s: --%s needs a value", c.Command.Name, name)
 		}
 	}
-	err := cmp.Or(checkGlob(c.Command.Name, "name", f.Name), checkGlob(c.Command.Name, "caller", f.Caller), checkGlob(c.Command.Name, "python", f.Python))
+	err := cmp.Or(checkGlob(c.Command.Name, "name", f.Name), checkGlob(c.Command.Name, "caller", f.Caller),
+		checkGlob(c.Command.Name, "python", f.Python))
 	if err != nil {
 		return f, err
 	}
 	if f.NVTX, err = rangesOption(c, "nvtx"); err != nil {
 		return f, usagef(c.Command.Name, "%s: %v", c.Command.Name, err)
 	}
-	if f.MinDuration, err = filterTime(c.Command.Name, "min-duration", "10us, 1.5ms or 2 (seconds)", c.String("min-duration")); err != nil {
+	if f.MinDuration, err = filterTime(c.Command.Name, "min-duration", "10us, 1.5ms or 2 (seconds)",
+		c.String("min-duration")); err != nil {
 		return f, err
 	}
-	for flag, list := range map[string]*[]uint32{"process": &f.PIDs, "thread": &f.TIDs, "device": &f.Devices, "stream": &f.Streams} {
+	for flag, list := range map[string]*[]uint32{"process": &f.PIDs, "thread": &f.TIDs, "device": &f.Devices,
+		"stream": &f.Streams} {
 		if *list, err = numbers(c.Command.Name, flag, c.String(flag)); err != nil {
 			return f, err
 		}
@@ -122,7 +158,10 @@ func chosenSteps(c *cli.Context) (s convert.Steps, err error) {
 // callerFlag is the flag that selects calls by their callers. belongs names the other records that
 // it selects.
 func callerFlag(belongs string) cli.Flag {
-	return &cli.StringFlag{Category: partGroup, Name: "caller", Usage: "only calls made in a library or function that matches `GLOB`, " + belongs + ": 'libcublas*', 'at::native::*'"}
+	return &cli.StringFlag{
+		Category: partGroup, Name: "caller", Usage: "only calls made in a library or function that matches `GLOB`, " +
+			belongs + ": 'libcublas*', 'at::native::*'",
+	}
 }
 
 // pythonFlag is the flag that selects calls by the Python frames above them.
@@ -232,7 +271,8 @@ func leftOut(l *convert.LeftOut, f *convert.Format) string {
 		parts = append(parts, "left out the records that the filter rules out; the log has no index that counts them")
 	}
 	if l.Slices > 0 {
-		parts = append(parts, "left out "+figures.Count(l.Slices, f.Unit, f.Units)+" by name, duration, thread, caller, Python frame or NVTX range")
+		parts = append(parts, "left out "+figures.Count(l.Slices, f.Unit, f.Units)+
+			" by name, duration, thread, caller, Python frame or NVTX range")
 	}
 	if len(parts) == 0 {
 		return "the filter left nothing out"
@@ -258,7 +298,8 @@ func noStep(logs []string, e *convert.NoStepError) error {
 	if e.Found == 0 {
 		return unlike(logs, "step", e.Ranges, e.Names)
 	}
-	return fmt.Errorf("--steps %d-%d: the steps of %s are %d to %d", e.First, e.Last, strings.Join(logs, ", "), e.Low, e.High)
+	return fmt.Errorf("--steps %d-%d: the steps of %s are %d to %d", e.First, e.Last, strings.Join(logs, ", "), e.Low,
+		e.High)
 }
 
 // unlike says that no NVTX range of logs matches the pattern of an option, and which ranges there are.

@@ -27,9 +27,12 @@ func infoCommand(con *console.Console) *cli.Command {
 		Name:      infoName,
 		Usage:     "summarize logs",
 		ArgsUsage: "LOG...",
-		UsageText: "cudatrace info LOG... [--format text|json]\n\nExample: cudatrace info app.cudatrace --format json | jq .kernels\nExample: cudatrace info rank*.cudatrace",
-		Description: "Prints the program, host, GPUs, versions, duration, counts and losses. Of several logs it also says how " +
-			"their clocks are aligned in one trace. A LOG of - is standard input. docs/info.md documents the JSON, of which each log has an object.",
+		UsageText: "cudatrace info LOG... [--format text|json]\n\nExample: cudatrace info app.cudatrace --format json | jq " +
+			".kernels\nExample: cudatrace info rank*.cudatrace",
+		Description: "Prints the program, host, GPUs, versions, duration, counts and losses. Of several logs it " +
+			"also says how " +
+			"their clocks are aligned in one trace. A LOG of - is standard input. docs/info.md documents the JSON, of which " +
+			"each log has an object.",
 		Flags: []cli.Flag{
 			formatFlag(""),
 		},
@@ -113,7 +116,8 @@ const maxCountRows = 10
 // failedRow is the label of rows of errors.
 const failedRow = "failed"
 
-// countRows list the most frequent names. They are values, since a long name in the first column would leave no room for the others.
+// countRows list the most frequent names. They are values, since a long name in the first column would leave no room
+// for the others.
 func countRows(row func(name, value string), label string, counts map[string]uint64) {
 	names, width := convert.ByCount(counts), 0
 	for _, name := range names[:min(len(names), maxCountRows)] {
@@ -140,7 +144,8 @@ func infoRows(s convert.Summary) (rows [][]string) {
 	row("kernels", figures.Group(s.Kernels))
 	row("copies", figures.Group(s.Copies))
 	row("memsets", figures.Group(s.Memsets))
-	row("calls", fmt.Sprintf("%s (%s failed, %s unfinished)", figures.Group(s.Calls), figures.Group(s.Failed), figures.Group(s.Unfinished)))
+	row("calls", fmt.Sprintf("%s (%s failed, %s unfinished)", figures.Group(s.Calls), figures.Group(s.Failed),
+		figures.Group(s.Unfinished)))
 	countRows(row, "", s.Functions)
 	countRows(row, failedRow, s.Errors)
 	for _, hang := range s.Hangs[:min(len(s.Hangs), maxHangs)] {
@@ -150,7 +155,8 @@ func infoRows(s convert.Summary) (rows [][]string) {
 	row("callers", callers(s))
 	row("graph nodes", graphNodes(s.GraphNodes))
 	row("waits", figures.Count(s.Waits, "arrow", "arrows")+" from GPU work to the call that waited for it")
-	row("matched", fmt.Sprintf("%s of %s GPU records have their call", figures.Group(s.Matched), figures.Group(s.Matched+s.Unmatched))+uncertainBodies(s))
+	row("matched", fmt.Sprintf("%s of %s GPU records have their call", figures.Group(s.Matched),
+		figures.Group(s.Matched+s.Unmatched))+uncertainBodies(s))
 	if n := s.Ranges + s.RangeMarks; n > 0 {
 		row("NVTX", figures.Count(s.Ranges, "range", "ranges")+", "+figures.Count(s.RangeMarks, "mark", "marks"))
 	}
@@ -253,10 +259,12 @@ func sampledRows(row func(name, value string), g *sampled.GPU) {
 	gpu := fmt.Sprintf("GPU %d ", g.Index)
 	for _, f := range g.Figures {
 		words := func(v float64) string { return table.Words(stats.MetricCell(v, f.Unit), table.Number) }
-		row(gpu+f.Label, fmt.Sprintf("mean %s, median %s, p95 %s (%s)", words(f.Mean), words(f.Median), words(f.P95), f.Source))
+		row(gpu+f.Label, fmt.Sprintf("mean %s, median %s, p95 %s (%s)", words(f.Mean), words(f.Median), words(f.P95),
+			f.Source))
 	}
 	for _, l := range g.Lowered {
-		row(gpu+"clocks lowered", fmt.Sprintf("%s for %s of %s", l.Reason, figures.Duration(l.Time), figures.Duration(g.Known)))
+		row(gpu+"clocks lowered", fmt.Sprintf("%s for %s of %s", l.Reason, figures.Duration(l.Time),
+			figures.Duration(g.Known)))
 	}
 	for _, o := range g.Others {
 		row(gpu+"used by", stats.OtherProcess(o.PID, o.Name)+", too: the values are those of the whole GPU")
@@ -278,7 +286,8 @@ func runRows(row func(name, value string), s convert.Summary) {
 	row("kernel", s.Kernel)
 	row("GPUs", strings.Join(s.GPUs, ", "))
 	for _, g := range s.GPUList {
-		row(fmt.Sprintf("  GPU %d", g.Index), strings.Join(slices.DeleteFunc([]string{g.UUID, g.PCI}, func(s string) bool { return s == "" }), ", "))
+		row(fmt.Sprintf("  GPU %d", g.Index),
+			strings.Join(slices.DeleteFunc([]string{g.UUID, g.PCI}, func(s string) bool { return s == "" }), ", "))
 	}
 	row("CUDA driver", driverRow(s))
 	row("CUPTI", s.CUPTI)

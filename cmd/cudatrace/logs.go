@@ -105,7 +105,8 @@ func namedLog(command, name string) (convert.Log, error) {
 func notLog(name string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%w%s", err, cmp.Or(offer(name, record.LogSuffix), unfinished(name), unfinished(name+record.LogSuffix)))
+		return fmt.Errorf("%w%s", err, cmp.Or(offer(name, record.LogSuffix), unfinished(name),
+			unfinished(name+record.LogSuffix)))
 	case errors.Is(err, tracelog.ErrNotLog) && strings.HasSuffix(name, record.TraceSuffix):
 		log, see := strings.TrimSuffix(name, record.TraceSuffix)+record.LogSuffix, figures.Shell("cudatrace", openName, name)
 		return fmt.Errorf("%w but a trace, and its log is %s; to see it: %s", err, log, see)
@@ -121,7 +122,8 @@ func offer(name, suffix string) string {
 	return "; did you mean " + name + suffix + "?"
 }
 
-// unfinished names the file that the recorder of a log left, or still writes, and what to do with it; "" where there is none.
+// unfinished names the file that the recorder of a log left, or still writes, and what to do with it; "" where there is
+// none.
 func unfinished(log string) string {
 	if !strings.HasSuffix(log, record.LogSuffix) {
 		return ""
@@ -155,8 +157,8 @@ func openLog(f *os.File, size int64, name string) convert.Log {
 	return convert.Log{Name: name, Open: func() (*tracelog.Reader, error) { return tracelog.NewReader(f, size, name) }}
 }
 
-// seekable is a file that can be read at any place, with its size. A log is read several times and from its end, so that a pipe
-// is copied to a file without a name.
+// seekable is a file that can be read at any place, with its size. A log is read several times and from its end, so
+// that a pipe is copied to a file without a name.
 func seekable(f *os.File, name string) (*os.File, int64, error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -189,7 +191,8 @@ func kept(from *os.File) (*os.File, error) {
 	case errors.As(err, &failed):
 		return nil, fmt.Errorf("cannot be read: %s", errno.Words(failed.err))
 	case err != nil:
-		return nil, fmt.Errorf("cannot be kept in %s: %s; set TMPDIR to a folder with room, or save the log to a file", os.TempDir(), errno.Words(err))
+		return nil, fmt.Errorf("cannot be kept in %s: %s; set TMPDIR to a folder with room, or save the log to a file",
+			os.TempDir(), errno.Words(err))
 	}
 	return to, nil
 }

@@ -28,8 +28,8 @@ const (
 // A conversion holds at most about 140 MiB; without this limit it could take twice that.
 const softMemory = 200 << 20
 
-// reportMemory is softMemory where reports are made. Those of 20 million launches hold 190 MiB, so that with softMemory the
-// collector would work all the time.
+// reportMemory is softMemory where reports are made. Those of 20 million launches hold 190 MiB, so that with softMemory
+// the collector would work all the time.
 const reportMemory = 280 << 20
 
 func main() {
@@ -104,14 +104,16 @@ func newApp(con *console.Console) *cli.App {
 			"Example: cudatrace stats app.cudatrace    # tables, and what to look at first\n" +
 			"Example: cudatrace open app.pftrace       # calls and kernels, in the browser\n" +
 			"Example: cudatrace doctor ./app           # what a recording would lack here",
-		Description: "Records the calls that a program makes to CUDA, and its kernels and copies, without a change to the program.",
+		Description: "Records the calls that a program makes to CUDA, and its kernels and copies, without a change to " +
+			"the program.",
 		Version:     version(),
 		HideHelp:    true, // arguments makes the help command of each request
 		HideVersion: true,
 		Writer:      con.Text(),
 		ErrWriter:   io.Discard, // run says what is wrong
 		Commands: []*cli.Command{
-			recordCommand(con), armedCommand(con), topCommand(con), stuckCommand(con), openCommand(con), convertCommand(con), statsCommand(con), reportCommand(con), diffCommand(con),
+			recordCommand(con), armedCommand(con), topCommand(con), stuckCommand(con), openCommand(con), convertCommand(con),
+			statsCommand(con), reportCommand(con), diffCommand(con),
 			infoCommand(con),
 			dumpCommand(con), repairCommand(con), probesCommand(con), doctorCommand(con),
 			completionCommand(con), manCommand(con), versionCommand(con), helpCommand(con),
@@ -122,7 +124,10 @@ func newApp(con *console.Console) *cli.App {
 	for _, c := range app.Commands {
 		name := c.Name
 		if slices.Contains(coloured, name) {
-			c.Flags = append(c.Flags, &cli.StringFlag{Name: "color", Value: "auto", Usage: "`auto|always|never`: bold and colour (default: on a terminal, unless NO_COLOR is set)"})
+			c.Flags = append(c.Flags, &cli.StringFlag{
+				Name: "color", Value: "auto", Usage: "`auto|always|never`: bold and colour (default: on a terminal, unless " +
+					"NO_COLOR is set)",
+			})
 			c.Before = func(c *cli.Context) error {
 				if err := con.Color(c.String("color")); err != nil {
 					return usagef(name, "%s: %v", name, err)

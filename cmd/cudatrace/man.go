@@ -26,7 +26,9 @@ func manCommand(con *console.Console) *cli.Command {
 			"Example: cudatrace man -o ~/.local/share/man/man1",
 		Description: "The pages say what 'cudatrace help' says. 'make install' and the packages install them.",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write cudatrace.1 and a page for each command to `FOLDER`"},
+			&cli.StringFlag{
+				Name: "output", Aliases: []string{"o"}, Usage: "write cudatrace.1 and a page for each command to `FOLDER`",
+			},
 		},
 		Action: func(c *cli.Context) error {
 			switch name := c.Args().First(); {
@@ -92,7 +94,8 @@ func manualPage(app *cli.App, c *cli.Command) (string, error) {
 		Name: pageName(app, c), Usage: usage, UsageText: synopsis, Version: app.Name + " " + app.Version,
 		Description: strings.ReplaceAll(description, "\n", "\n\n"),
 		Metadata: map[string]any{
-			"title": strings.ToUpper(pageName(app, c)), "program": app.Name, "commands": commands, "options": options, "plain": plainMarkdown.Replace,
+			"title": strings.ToUpper(pageName(app, c)), "program": app.Name, "commands": commands, "options": options,
+			"plain":    plainMarkdown.Replace,
 			"examples": strings.ReplaceAll(strings.TrimPrefix(examples, "Example: "), "\nExample: ", "\n"),
 		},
 	}
@@ -101,7 +104,8 @@ func manualPage(app *cli.App, c *cli.Command) (string, error) {
 }
 
 // plainMarkdown keeps Markdown from taking characters of a text for its own.
-var plainMarkdown = strings.NewReplacer(`\`, `\\`, "`", "\\`", `*`, `\*`, `_`, `\_`, `[`, `\[`, `]`, `\]`, `<`, `\<`, `>`, `\>`,
+var plainMarkdown = strings.NewReplacer(`\`, `\\`, "`", "\\`", `*`, `\*`, `_`, `\_`, `[`, `\[`, `]`, `\]`, `<`, `\<`,
+	`>`, `\>`,
 	`&`, `\&`, `#`, `\#`, `~`, `\~`, `|`, `\|`, `-`, `\-`)
 
 // pageTemplate is the Markdown of a manual page.

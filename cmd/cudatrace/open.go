@@ -38,7 +38,10 @@ func openCommand(con *console.Console) *cli.Command {
 			"converted first, into a file without a name. Without a display here, the ssh line that is printed " +
 			"lets the browser of another machine open the address.",
 		Flags: append([]cli.Flag{
-			&cli.BoolFlag{Name: "direct", Usage: "no page in between: the UI fetches the trace itself, which it may from port 9001 only; some browsers ask for permission"},
+			&cli.BoolFlag{
+				Name: "direct", Usage: "no page in between: the UI fetches the trace itself, which it may from port 9001 only; " +
+					"some browsers ask for permission",
+			},
 			&cli.StringFlag{Name: "ui", Value: browser.DefaultUI, Usage: "open the trace in the copy of the UI at `URL`"},
 			&cli.IntFlag{Name: "port", Usage: "serve on port `N` (default: any that is free)"},
 			&cli.StringFlag{Name: "timeout", Value: "10m", Usage: "end when nobody has come for the trace for `TIME`"},
@@ -86,9 +89,10 @@ func runOpen(c *cli.Context, con *console.Console) error {
 	return t.verdict
 }
 
-// handOver serves a trace until a browser has it. Its address is printed, and opened in a browser with an environment, unless that
-// is nil.
-func handOver(stop *stopped, con *console.Console, t openedTrace, o browser.Options, tell func(string, ...any), env []string) (err error) {
+// handOver serves a trace until a browser has it. Its address is printed, and opened in a browser with an environment,
+// unless that is nil.
+func handOver(stop *stopped, con *console.Console, t openedTrace, o browser.Options, tell func(string, ...any),
+	env []string) (err error) {
 	o.Name = t.name
 	if o.View, err = firstView(t); err != nil {
 		return err
@@ -194,7 +198,8 @@ func (s *stopped) code() exitCode { return exitCode(128 + int(s.by)) }
 func portError(o browser.Options, err error) error {
 	switch {
 	case errors.Is(err, unix.EADDRINUSE) && o.Direct:
-		return fmt.Errorf("port %d is in use, and the UI fetches traces from no other: end the program that uses it (a trace processor, another 'cudatrace open --direct'), or leave out --direct", browser.DirectPort)
+		return fmt.Errorf("port %d is in use, and the UI fetches traces from no other: end the program that uses it (a "+
+			"trace processor, another 'cudatrace open --direct'), or leave out --direct", browser.DirectPort)
 	case errors.Is(err, unix.EADDRINUSE):
 		return fmt.Errorf("port %d is in use: choose another with --port, or leave it out", o.Port)
 	}
@@ -231,7 +236,8 @@ func openTrace(path string) (t openedTrace, isLog bool, err error) {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		return t, false, fmt.Errorf("%s cannot be opened: %s%s", path, errno.Words(err), cmp.Or(offer(path, record.TraceSuffix), unfinished(path)))
+		return t, false, fmt.Errorf("%s cannot be opened: %s%s", path, errno.Words(err),
+			cmp.Or(offer(path, record.TraceSuffix), unfinished(path)))
 	case info.IsDir():
 		return t, false, fmt.Errorf("%s is a folder: name one of the traces in it", path)
 	case !info.Mode().IsRegular():
@@ -263,10 +269,12 @@ func openTrace(path string) (t openedTrace, isLog bool, err error) {
 }
 
 // convertToOpen makes a trace without a name. A signal ends the program, and the trace is gone.
-func convertToOpen(stop *stopped, con *console.Console, log convert.Log, o convert.TraceOptions) (t openedTrace, err error) {
+func convertToOpen(stop *stopped, con *console.Console, log convert.Log, o convert.TraceOptions) (t openedTrace,
+	err error) {
 	t.name = strings.TrimSuffix(filepath.Base(log.Name), ".cudatrace") + ".pftrace"
 	if t.file, err = nameless(); err != nil {
-		return t, fmt.Errorf("the trace cannot be kept in %s: %s; set TMPDIR to another folder", os.TempDir(), errno.Words(err))
+		return t, fmt.Errorf("the trace cannot be kept in %s: %s; set TMPDIR to another folder", os.TempDir(),
+			errno.Words(err))
 	}
 	bar := con.Progress()
 	o.Progress = bar.Show

@@ -33,7 +33,8 @@ func optionOf(f cli.Flag) option {
 			o.Text = strings.TrimPrefix(o.Text, value+": ")
 		}
 	}
-	if s, ok := f.(*cli.StringFlag); ok && s.Value != "" && s.Value != "none" && s.Value != "default" && !strings.Contains(o.Text, "(default") {
+	if s, ok := f.(*cli.StringFlag); ok && s.Value != "" && s.Value != "none" && s.Value != "default" &&
+		!strings.Contains(o.Text, "(default") {
 		o.Text += " (default: " + s.Value + ")"
 	}
 	return o

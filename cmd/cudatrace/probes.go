@@ -44,8 +44,10 @@ func probesCommand(con *console.Console) *cli.Command {
 			if c.Bool(gpuMetricsFlag) {
 				return listGPUMetrics(con, asJSON)
 			}
-			if text := slices.Concat(c.StringSlice("probe"), c.StringSlice("no-probe")); slices.ContainsFunc(text, pattern.IsFunctions) {
-				return usagef("probes", "probes: it lists functions of CUDA: FILE:GLOB is for 'cudatrace record', which looks at the files that the program loads")
+			if text := slices.Concat(c.StringSlice("probe"), c.StringSlice("no-probe")); slices.ContainsFunc(text,
+				pattern.IsFunctions) {
+				return usagef("probes", "probes: it lists functions of CUDA: FILE:GLOB is for 'cudatrace record', which looks at "+
+					"the files that the program loads")
 			}
 			chosen, err := chosenFunctions(c)
 			if err != nil {
@@ -62,14 +64,23 @@ func probesCommand(con *console.Console) *cli.Command {
 
 // apiFlag is the option that chooses a set of functions; group is its place in the help.
 func apiFlag(group string) cli.Flag {
-	return &cli.StringFlag{Category: group, Name: "api", Value: "default", Usage: "`minimal|default|all`: functions to record; minimal: launches; default: also copies, memory and waits; all: every function"}
+	return &cli.StringFlag{
+		Category: group, Name: "api", Value: "default",
+		Usage: "`minimal|default|all`: functions to record; minimal: launches; default: also copies, memory and waits; " +
+			"all: every function",
+	}
 }
 
 // globFlags are the options that add functions to a set, and remove them.
 func globFlags(group string) []cli.Flag {
 	return []cli.Flag{
-		&cli.StringSliceFlag{Category: group, Name: "probe", Usage: "also record the functions that match `GLOB`; those of any library or program: FILE:GLOB, with /N for N arguments, /entry for entries alone (repeatable)"},
-		&cli.StringSliceFlag{Category: group, Name: "no-probe", Usage: "leave out the functions that match `GLOB` (repeatable)"},
+		&cli.StringSliceFlag{
+			Category: group, Name: "probe", Usage: "also record the functions that match `GLOB`; those of any library or " +
+				"program: FILE:GLOB, with /N for N arguments, /entry for entries alone (repeatable)",
+		},
+		&cli.StringSliceFlag{
+			Category: group, Name: "no-probe", Usage: "leave out the functions that match `GLOB` (repeatable)",
+		},
 	}
 }
 

@@ -68,39 +68,123 @@ const (
 
 func recordFlags() []cli.Flag {
 	return slices.Concat([]cli.Flag{
-		&cli.StringFlag{Category: commonGroup, Name: "output", Aliases: []string{"o"}, Usage: "write `NAME`.cudatrace and NAME.pftrace; %h, %p, %r, %j, %n, %t, %q{VARIABLE} stand for host, PID, rank, job, program, time, a variable (default: the name of the program or its script, and its rank, in the current folder, with a number if it is taken)"},
-		&cli.StringFlag{Category: commonGroup, Name: "duration", Aliases: []string{"d"}, Usage: "stop recording `TIME` after the first CUDA call or, with --delay, after the delay; the program runs on"},
-		&cli.StringSliceFlag{Category: commonGroup, Name: "pid", Aliases: []string{"p"}, Usage: "attach to the running process `PID` and record its calls, and its GPU work if 'cudatrace run --armed' started it (repeatable)"},
+		&cli.StringFlag{
+			Category: commonGroup, Name: "output", Aliases: []string{"o"},
+			Usage: "write `NAME`.cudatrace and NAME.pftrace; %h, %p, %r, %j, %n, %t, %q{VARIABLE} stand for host, PID, rank, " +
+				"job, program, time, a variable (default: the name of the program or its script, and its rank, in the current " +
+				"folder, with a number if it is taken)",
+		},
+		&cli.StringFlag{
+			Category: commonGroup, Name: "duration", Aliases: []string{"d"},
+			Usage: "stop recording `TIME` after the first CUDA call or, with --delay, after the delay; the program runs on",
+		},
+		&cli.StringSliceFlag{
+			Category: commonGroup, Name: "pid", Aliases: []string{"p"},
+			Usage: "attach to the running process `PID` and record its calls, and its GPU work if 'cudatrace run --armed' " +
+				"started it (repeatable)",
+		},
 		apiFlag(commonGroup),
 	}, globFlags(whatGroup), []cli.Flag{
-		&cli.StringFlag{Category: whatGroup, Name: ranksFlag, Usage: "record only these ranks of a distributed program, a `LIST` such as 0,8-15,last, and processes without a rank"},
-		&cli.StringFlag{Category: whatGroup, Name: "calls", Value: string(record.CallsAuto), Usage: "`auto|uprobe|cupti|none`: source of calls; auto is uprobe where rights allow it, else cupti; none keeps only the calls that create GPU work"},
-		&cli.StringFlag{Category: whatGroup, Name: "gpu", Value: string(record.GPUCUPTI), Usage: "`cupti|none`: source of GPU work; none records calls alone"},
-		&cli.StringFlag{Category: whatGroup, Name: "python", Value: string(record.PythonAuto), Usage: "`auto|off`: record the Python lines that led to each call that creates GPU work, allocates, frees or waits, and to each sample; auto: where the interpreter is CPython 3.9 to 3.13 (docs/calls.md)"},
-		&cli.StringFlag{Category: whatGroup, Name: sampleFlag, Value: strconv.Itoa(record.SampleRate), Usage: "`HZ|off`: record when threads that make calls run and are blocked, and HZ times a second what they run or wait for (docs/threads.md)"},
-		&cli.StringFlag{Category: whatGroup, Name: gpuMetricsFlag, Value: "on", Usage: "`on|off|HZ`: sample clocks, power, memory and the use of the units of GPUs (docs/gpu-metrics.md); HZ, 100 to 10000, or 1000 for no value: also the GPU's counters, so many times a second, by CUPTI's PM sampling"},
-		&cli.StringFlag{Category: whatGroup, Name: gpuMetricsFlag + "-set", Usage: "PM sampling of the metrics `NAME,...` instead of the default set; 'cudatrace probes --gpu-metrics' lists names"},
-		&cli.StringFlag{Category: whatGroup, Name: "gpu-metrics-devices", Value: string(record.DevicesUsed), Usage: "`used|all`: sample the GPUs that recorded processes use, or all"},
-		&cli.StringFlag{Category: whatGroup, Name: runFlag, Usage: "`NAME` of the run, for the log: it tells the logs of one run from those of others (default: TORCHELASTIC_RUN_ID, or the ID of the Slurm, PBS, LSF or Flux job)"},
-		&cli.BoolFlag{Category: whatGroup, Name: noMetadataFlag, Usage: "record no arguments, folders, environment variables and git revision; docs/metadata.md lists what is recorded otherwise"},
+		&cli.StringFlag{
+			Category: whatGroup, Name: ranksFlag, Usage: "record only these ranks of a distributed program, a `LIST` such as " +
+				"0,8-15,last, and processes without a rank",
+		},
+		&cli.StringFlag{
+			Category: whatGroup, Name: "calls", Value: string(record.CallsAuto),
+			Usage: "`auto|uprobe|cupti|none`: source of calls; auto is uprobe where rights allow it, else cupti; none keeps " +
+				"only the calls that create GPU work",
+		},
+		&cli.StringFlag{
+			Category: whatGroup, Name: "gpu", Value: string(record.GPUCUPTI),
+			Usage: "`cupti|none`: source of GPU work; none records calls alone",
+		},
+		&cli.StringFlag{
+			Category: whatGroup, Name: "python", Value: string(record.PythonAuto),
+			Usage: "`auto|off`: record the Python lines that led to each call that creates GPU work, allocates, frees or " +
+				"waits, and to each sample; auto: where the interpreter is CPython 3.9 to 3.13 (docs/calls.md)",
+		},
+		&cli.StringFlag{
+			Category: whatGroup, Name: sampleFlag, Value: strconv.Itoa(record.SampleRate),
+			Usage: "`HZ|off`: record when threads that make calls run and are blocked, and HZ times a second what they run or " +
+				"wait for (docs/threads.md)",
+		},
+		&cli.StringFlag{
+			Category: whatGroup, Name: gpuMetricsFlag, Value: "on",
+			Usage: "`on|off|HZ`: sample clocks, power, memory and the use of the units of GPUs (docs/gpu-metrics.md); HZ, 100 " +
+				"to 10000, or 1000 for no value: also the GPU's counters, so many times a second, by CUPTI's PM sampling",
+		},
+		&cli.StringFlag{
+			Category: whatGroup, Name: gpuMetricsFlag + "-set",
+			Usage: "PM sampling of the metrics `NAME,...` instead of the default set; 'cudatrace probes --gpu-metrics' " +
+				"lists names",
+		},
+		&cli.StringFlag{
+			Category: whatGroup, Name: "gpu-metrics-devices", Value: string(record.DevicesUsed),
+			Usage: "`used|all`: sample the GPUs that recorded processes use, or all",
+		},
+		&cli.StringFlag{
+			Category: whatGroup, Name: runFlag, Usage: "`NAME` of the run, for the log: it tells the logs of one run from " +
+				"those of others (default: TORCHELASTIC_RUN_ID, or the ID of the Slurm, PBS, LSF or Flux job)",
+		},
+		&cli.BoolFlag{
+			Category: whatGroup, Name: noMetadataFlag,
+			Usage: "record no arguments, folders, environment variables and git revision; docs/metadata.md lists what is " +
+				"recorded otherwise",
+		},
 		&cli.StringFlag{Category: whenGroup, Name: "delay", Usage: "start recording `TIME` after the first CUDA call"},
 		&cli.BoolFlag{Category: whenGroup, Name: "from-start", Usage: "count -d and --delay from the program's start"},
-		&cli.StringFlag{Category: whenGroup, Name: "last", Usage: "keep only the last `TIME` of the recording, 1s to 24h: a file is written at the end, on SIGUSR2, when a process crashes, and on --trigger"},
-		&cli.StringSliceFlag{Category: whenGroup, Name: "trigger", Usage: "with --last, write a file when `CONDITION` holds: call-failed, 'call>TIME', 'kernel>TIME' or 'step>FACTOR' (repeatable)"},
-		&cli.StringFlag{Category: whenGroup, Name: "step", Usage: "NVTX `RANGES` that are the steps of 'step>FACTOR', one that takes more than FACTOR times the median: " + rangesHelp},
-		&cli.StringFlag{Category: whenGroup, Name: "cool-down", Usage: "with --trigger, write no second file within `TIME` (default: that of --last)"},
-		&cli.StringFlag{Category: whenGroup, Name: "capture-range", Value: "none", Usage: "`cudaProfilerApi|nvtx:RANGES|none`: record only between cudaProfilerStart and cudaProfilerStop, or in NVTX ranges (RANGES is " + rangesHelp + "), or everything"},
-		&cli.StringFlag{Category: whenGroup, Name: "wait", Value: string(record.WaitCUDA), Usage: "`cuda|program`: record until every process that uses CUDA has ended, or until PROGRAM has"},
-		&cli.IntFlag{Category: limitGroup, Name: "max-files", Value: 10, Usage: "with --last, write at most `N` files before the end"},
-		&cli.StringFlag{Category: limitGroup, Name: "disk-limit", Value: "1G", Usage: "with --last, hold at most `BYTES` on disk, 32M or more"},
-		&cli.StringFlag{Category: limitGroup, Name: "memory-limit", Value: "64M", Usage: "take at most `BYTES` of memory in each process, 1M or more"},
-		&cli.StringFlag{Category: limitGroup, Name: callBufferFlag, Value: "64M", Usage: "hold at most `BYTES` of unwritten calls in kernel memory, 64K to 1G"},
+		&cli.StringFlag{
+			Category: whenGroup, Name: "last", Usage: "keep only the last `TIME` of the recording, 1s to 24h: a file is " +
+				"written at the end, on SIGUSR2, when a process crashes, and on --trigger",
+		},
+		&cli.StringSliceFlag{
+			Category: whenGroup, Name: "trigger",
+			Usage: "with --last, write a file when `CONDITION` holds: call-failed, 'call>TIME', 'kernel>TIME' or " +
+				"'step>FACTOR' (repeatable)",
+		},
+		&cli.StringFlag{
+			Category: whenGroup, Name: "step", Usage: "NVTX `RANGES` that are the steps of 'step>FACTOR', one that takes more " +
+				"than FACTOR times the median: " + rangesHelp,
+		},
+		&cli.StringFlag{
+			Category: whenGroup, Name: "cool-down",
+			Usage: "with --trigger, write no second file within `TIME` (default: that of --last)",
+		},
+		&cli.StringFlag{
+			Category: whenGroup, Name: "capture-range", Value: "none",
+			Usage: "`cudaProfilerApi|nvtx:RANGES|none`: record only between cudaProfilerStart and cudaProfilerStop, or in " +
+				"NVTX ranges (RANGES is " + rangesHelp + "), or everything",
+		},
+		&cli.StringFlag{
+			Category: whenGroup, Name: "wait", Value: string(record.WaitCUDA),
+			Usage: "`cuda|program`: record until every process that uses CUDA has ended, or until PROGRAM has",
+		},
+		&cli.IntFlag{
+			Category: limitGroup, Name: "max-files", Value: 10, Usage: "with --last, write at most `N` files before the end",
+		},
+		&cli.StringFlag{
+			Category: limitGroup, Name: "disk-limit", Value: "1G",
+			Usage: "with --last, hold at most `BYTES` on disk, 32M or more",
+		},
+		&cli.StringFlag{
+			Category: limitGroup, Name: "memory-limit", Value: "64M",
+			Usage: "take at most `BYTES` of memory in each process, 1M or more",
+		},
+		&cli.StringFlag{
+			Category: limitGroup, Name: callBufferFlag, Value: "64M",
+			Usage: "hold at most `BYTES` of unwritten calls in kernel memory, 64K to 1G",
+		},
 		&cli.BoolFlag{Category: outputGroup, Name: "quiet", Aliases: []string{"q"}, Usage: "print problems only, no summary"},
 		formatFlag(outputGroup),
 		&cli.BoolFlag{Category: outputGroup, Name: "no-convert", Usage: "write only the log, no trace"},
 		&cli.BoolFlag{Category: outputGroup, Name: liveFlag, Usage: "show meanwhile what 'cudatrace top' shows"},
-		&cli.BoolFlag{Category: outputGroup, Name: "open", Usage: "then open the trace in Perfetto's UI, as 'cudatrace open' does"},
-		&cli.StringFlag{Category: outputGroup, Name: "flush-interval", Value: "1s", Usage: "write each record to disk within `TIME`, 10ms to 1m"},
+		&cli.BoolFlag{
+			Category: outputGroup, Name: "open", Usage: "then open the trace in Perfetto's UI, as 'cudatrace open' does",
+		},
+		&cli.StringFlag{
+			Category: outputGroup, Name: "flush-interval", Value: "1s",
+			Usage: "write each record to disk within `TIME`, 10ms to 1m",
+		},
 		&cli.StringFlag{Name: "graphs", Hidden: true}, // removed: an error says what to use
 		&cli.BoolFlag{Name: "runtime-calls", Hidden: true},
 		&cli.StringFlag{Name: "waits", Hidden: true},
@@ -129,7 +213,8 @@ func gone(c *cli.Context, command string, options ...string) error {
 }
 
 // topFlags are the options of record that top takes.
-var topFlags = []string{"output", "pid", "api", "probe", "no-probe", "calls", "gpu", "graphs", "waits", "python", sampleFlag, "runtime-calls", gpuMetricsFlag, gpuMetricsFlag + "-set", "gpu-metrics-devices", runFlag, noMetadataFlag,
+var topFlags = []string{"output", "pid", "api", "probe", "no-probe", "calls", "gpu", "graphs", "waits", "python",
+	sampleFlag, "runtime-calls", gpuMetricsFlag, gpuMetricsFlag + "-set", "gpu-metrics-devices", runFlag, noMetadataFlag,
 	"capture-range", "memory-limit", callBufferFlag, "flush-interval", "wait"}
 
 func topCommand(con *console.Console) *cli.Command {
@@ -248,15 +333,19 @@ func recordOptions(c *cli.Context) (record.Options, error) {
 	case len(o.PIDs) > 0 && c.IsSet(ranksFlag):
 		return o, usagef(recordName, "record: -p records the processes that it names: --ranks does not apply")
 	case len(o.PIDs) > 0 && isSet(c, "gpu", "memory-limit", "wait"):
-		return o, usagef(recordName, "record: -p records calls, and GPU work of what 'cudatrace run --armed' started: --gpu, --memory-limit and --wait do not apply")
+		return o, usagef(recordName, "record: -p records calls, and GPU work of what 'cudatrace run --armed' started: "+
+			"--gpu, --memory-limit and --wait do not apply")
 	case c.Bool("from-start") && !isSet(c, "duration", "delay"):
 		return o, usagef(recordName, "record: --from-start says from when -d and --delay count: give one of them")
 	case c.Bool("from-start") && len(o.PIDs) > 0:
-		return o, usagef(recordName, "record: with -p, -d and --delay count from when recording is ready: --from-start does not apply")
+		return o, usagef(recordName, "record: with -p, -d and --delay count from when recording is ready: --from-start "+
+			"does not apply")
 	case c.Bool("open") && c.Bool("no-convert"):
 		return o, usagef(recordName, "record: --no-convert makes no trace: --open does not apply")
-	case c.String("calls") == string(record.CallsNone) && (c.IsSet("api") || len(globsOf(c, "probe"))+len(globsOf(c, "no-probe")) > 0):
-		return o, usagef(recordName, "record: --calls none records no calls to choose from: --api, --probe and --no-probe do not apply")
+	case c.String("calls") == string(record.CallsNone) &&
+		(c.IsSet("api") || len(globsOf(c, "probe"))+len(globsOf(c, "no-probe")) > 0):
+		return o, usagef(recordName, "record: --calls none records no calls to choose from: --api, --probe and --no-probe "+
+			"do not apply")
 	}
 	if len(o.PIDs) > 0 {
 		o.Program = record.AttachName(o.PIDs[0])
@@ -327,7 +416,8 @@ func givenOptions(c *cli.Context) string {
 
 // recordTimes reads when to record, and how long a record may take to the disk.
 func recordTimes(c *cli.Context, o *record.Options) (err error) {
-	for option, to := range map[string]*time.Duration{"delay": &o.Delay, "duration": &o.Duration, "flush-interval": &o.FlushInterval} {
+	for option, to := range map[string]*time.Duration{"delay": &o.Delay, "duration": &o.Duration,
+		"flush-interval": &o.FlushInterval} {
 		if *to, err = optionTime(c, option, timeExamples); err != nil {
 			return err
 		}
@@ -443,7 +533,8 @@ func recordSources(c *cli.Context, o *record.Options) error {
 		return usagef(recordName, "record: %v", err)
 	}
 	if len(o.WithoutOfFiles) > 0 && len(o.OfFiles) == 0 {
-		return usagef(recordName, "record: --no-probe %s leaves out functions that no --probe FILE:GLOB names", o.WithoutOfFiles[0])
+		return usagef(recordName, "record: --no-probe %s leaves out functions that no --probe FILE:GLOB names",
+			o.WithoutOfFiles[0])
 	}
 	return nil
 }
@@ -491,7 +582,8 @@ func gpuMetrics(c *cli.Context) (g record.GPUMetrics, err error) {
 // triggerCondition reads a condition of --trigger: call-failed, call>TIME, kernel>TIME or step>FACTOR.
 func triggerCondition(text string) (c ring.Condition, err error) {
 	name, limit, limited := strings.Cut(text, ">")
-	on, known := map[string]ring.Subject{"call-failed": ring.FailedCalls, "call": ring.LongCalls, "kernel": ring.LongKernels, "step": ring.SlowSteps}[name]
+	on, known := map[string]ring.Subject{"call-failed": ring.FailedCalls, "call": ring.LongCalls,
+		"kernel": ring.LongKernels, "step": ring.SlowSteps}[name]
 	c.On = on
 	switch {
 	case !known:
@@ -527,7 +619,8 @@ func notOpened(con *console.Console, trace string, err error) {
 
 // conclude makes the trace, returns its path, "" without one, and prints the summary. A failure here
 // does not change the exit code, which is the program's.
-func conclude(con *console.Console, c *cli.Context, o record.Options, res record.Result, signals <-chan os.Signal) (path string) {
+func conclude(con *console.Console, c *cli.Context, o record.Options, res record.Result,
+	signals <-chan os.Signal) (path string) {
 	if res.Lost {
 		return "" // it was said
 	}
@@ -546,11 +639,13 @@ func conclude(con *console.Console, c *cli.Context, o record.Options, res record
 	}
 	files := []madeFile{{res.Log, res.Replaced}}
 	if res.Unwritten > 0 && res.Partial {
-		o.Say(fmt.Sprintf("the log is cut: it ends without %s that could not be written; %s", figures.Count(res.Unwritten, "record", "records"), remedyOf[tracelog.LostLogWrite]))
+		o.Say(fmt.Sprintf("the log is cut: it ends without %s that could not be written; %s",
+			figures.Count(res.Unwritten, "record", "records"), remedyOf[tracelog.LostLogWrite]))
 	}
 	summaryOnly := c.Bool("no-convert")
 	made, trace, err := finishTrace(res, summaryOnly, signals)
-	if failure := conversionFailure(""); errors.As(err, &failure) && !summaryOnly { // on a full disk there is a summary all the same
+	// on a full disk there is a summary all the same
+	if failure := conversionFailure(""); errors.As(err, &failure) && !summaryOnly {
 		base := filepath.Base(strings.TrimSuffix(res.Log, record.LogSuffix))
 		o.Say(fmt.Sprintf("%v; to make it where there is room: %s", err,
 			figures.Shell("cudatrace", convertName, res.Log, "-o", "FOLDER/"+base+record.TraceSuffix)))
@@ -613,7 +708,8 @@ func sayNothing(say func(string), o record.Options, res record.Result) {
 }
 
 // finishTrace makes the trace of a recording, or its summary alone.
-func finishTrace(res record.Result, summaryOnly bool, signals <-chan os.Signal) (made conversionResult, trace madeFile, err error) {
+func finishTrace(res record.Result, summaryOnly bool, signals <-chan os.Signal) (made conversionResult, trace madeFile,
+	err error) {
 	if summaryOnly {
 		made, err = convertRecording(res.File, nil, signals)
 		return made, trace, err

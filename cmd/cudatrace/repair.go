@@ -26,7 +26,11 @@ func repairCommand(con *console.Console) *cli.Command {
 		Description: "Copies every intact block of a log that was cut off, damaged, or left behind by a recorder that " +
 			"was killed. OUT says that it was repaired. LOG itself is not changed.",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the repaired log to `OUT` (default: the log's name with .repaired" + record.LogSuffix + ", with a number if it is taken)"},
+			&cli.StringFlag{
+				Name: "output", Aliases: []string{"o"},
+				Usage: "write the repaired log to `OUT` (default: the log's name with .repaired" + record.LogSuffix +
+					", with a number if it is taken)",
+			},
 			formatFlag(""),
 		},
 		Action: func(c *cli.Context) error {

@@ -32,11 +32,19 @@ func reportCommand(con *console.Console) *cli.Command {
 			"Example: cudatrace report rank*.cudatrace -o report.html\n" +
 			"Example: cudatrace report new.cudatrace --against 'base/*' -o report.html\n" +
 			"Example: cudatrace report app.cudatrace --svg run -o run.svg",
-		Description: "The page says what ran, what to look at first, and draws the run, a typical step, kernels, Python lines, idle time, and steps by rank. " +
-			"It is one file that loads nothing and runs no script, for a pull request, a ticket or a chat. docs/report.md explains it.",
+		Description: "The page says what ran, what to look at first, and draws the run, a typical step, kernels, Python " +
+			"lines, idle time, and steps by rank. " +
+			"It is one file that loads nothing and runs no script, for a pull request, a ticket or a chat. docs/report.md " +
+			"explains it.",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write to `OUT`, - for standard output (default: the log's name with .html, with a number if it is taken)"},
-			&cli.GenericFlag{Name: "against", Value: new(texts), Usage: "compare with `BASE`: a log, the JSON of 'cudatrace stats', a folder of either, or a pattern between quotes; may be repeated"},
+			&cli.StringFlag{
+				Name: "output", Aliases: []string{"o"},
+				Usage: "write to `OUT`, - for standard output (default: the log's name with .html, with a number if it is taken)",
+			},
+			&cli.GenericFlag{
+				Name: "against", Value: new(texts), Usage: "compare with `BASE`: a log, the JSON of 'cudatrace stats', a folder " +
+					"of either, or a pattern between quotes; may be repeated",
+			},
 			&cli.StringFlag{Name: "svg", Usage: "write one `CHART` alone, as SVG: " + strings.Join(report.Names(), ", ")},
 		},
 		Action: func(c *cli.Context) error { return runReport(c, con) },
@@ -109,7 +117,8 @@ func readReport(con *console.Console, logs []convert.Log) (*report.Report, []con
 		return r, all, nil
 	}
 	part := convert.Filter{From: time.Duration(r.Part.From), To: time.Duration(r.Part.To)}
-	if _, err := convert.SomeTimeline(logs, convert.Options{Filter: part}, r.Part); err != nil && !errors.Is(err, convert.ErrNothing) {
+	if _, err := convert.SomeTimeline(logs, convert.Options{Filter: part}, r.Part); err != nil &&
+		!errors.Is(err, convert.ErrNothing) {
 		return nil, nil, err
 	}
 	return r, all, nil
@@ -181,13 +190,18 @@ func compared(con *console.Console, base, names []string) (*report.Comparison, e
 			return nil, err
 		}
 	}
-	page := diff.Page{Diff: diff.Compare(sides[0], sides[1], o.rule), Base: strings.Join(base, " "), New: strings.Join(names, " "), Top: rowsForPeople}
+	page := diff.Page{
+		Diff: diff.Compare(sides[0], sides[1], o.rule), Base: strings.Join(base, " "), New: strings.Join(names, " "),
+		Top: rowsForPeople,
+	}
 	for _, x := range page.Problems {
 		con.Sayf("warning: %s", x.Text)
 	}
 	c := &report.Comparison{Lines: page.Lines(), Tables: page.Tables()}
 	for _, x := range page.Changes() {
-		c.Changes = append(c.Changes, report.Change{Name: x.Name, Base: x.Base, New: x.New, Change: x.Part, Spread: x.Spread, Verdict: x.Verdict, Worse: x.Worse})
+		c.Changes = append(c.Changes, report.Change{
+			Name: x.Name, Base: x.Base, New: x.New, Change: x.Part, Spread: x.Spread, Verdict: x.Verdict, Worse: x.Worse,
+		})
 	}
 	return c, nil
 }
@@ -202,7 +216,8 @@ func reportContent(r *report.Report, chart string) ([]byte, error) {
 	charts := r.Charts()
 	i := slices.IndexFunc(charts, func(c *report.Chart) bool { return c.Name == chart })
 	if i < 0 {
-		return nil, fmt.Errorf("there is nothing to draw for --svg %s: 'cudatrace help report' says what each chart needs", chart)
+		return nil, fmt.Errorf("there is nothing to draw for --svg %s: 'cudatrace help report' says what each chart needs",
+			chart)
 	}
 	err := charts[i].WriteSVG(&b)
 	return b.Bytes(), err

@@ -13,10 +13,9 @@ import (
 	"github.com/cudatrace/cudatrace/record/errno"
 )
 
-// runFiles returns the files that words name. Of a folder these are the files with the first suffix
-// that any file has: one run may be there in several forms. What a folder or a pattern finds besides files and folders is
-// skipped: a pipe there could have us wait for ever. The error for a wrong pattern is
-// filepath.ErrBadPattern.
+// runFiles returns the files that words name. Of a folder these are the files with the first suffix that any file has:
+// one run may be there in several forms. What a folder or a pattern finds besides files and folders is skipped: a pipe
+// there could have us wait for ever. The error for a wrong pattern is filepath.ErrBadPattern.
 func runFiles(words []string, suffixes ...string) (files, skipped []string, err error) {
 	for _, word := range words {
 		found, others, err := filesNamed(word, suffixes)
@@ -93,7 +92,8 @@ func filesOf(con *console.Console, command string, words []string) ([]string, er
 	}
 	switch {
 	case errors.Is(err, filepath.ErrBadPattern):
-		return nil, usagef(command, `%s: %s: no pattern: a [ lacks its ], or nothing follows a \`, command, strings.Join(words, " "))
+		return nil, usagef(command, `%s: %s: no pattern: a [ lacks its ], or nothing follows a \`, command,
+			strings.Join(words, " "))
 	case err != nil:
 		return nil, err
 	case sameLog(files) != "":

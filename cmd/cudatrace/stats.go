@@ -30,23 +30,50 @@ func statsCommand(con *console.Console) *cli.Command {
 			"Example: cudatrace stats app.cudatrace\n" +
 			"Example: cudatrace stats app.cudatrace --report kernels,callers --top 20\n" +
 			"Example: cudatrace stats rank*.cudatrace --format json | jq .kernels",
-		Description: "Counts and measures what the logs have. Several logs, and those of a folder, become one set of tables.\n" +
+		Description: "Counts and measures what the logs have. Several logs, and those of a folder, become one set " +
+			"of tables.\n" +
 			"Reports: " + strings.Join(stats.Names(), ", ") + ".\n" +
 			"docs/stats.md explains each report and documents the JSON.",
 		Flags: append([]cli.Flag{
-			&cli.StringFlag{Category: outputGroup, Name: "output", Aliases: []string{"o"}, Usage: "with --format csv, write a file for each report to `FOLDER`"},
-			&cli.BoolFlag{Category: outputGroup, Name: "wide", Usage: "show all columns and whole names, whatever the width of the terminal"},
-			&cli.StringFlag{Category: outputGroup, Name: "format", Value: "text", Usage: "`text|json|csv|markdown|folded`: form of the output; in csv and json times are ns; folded has the stacks of the report " + strings.Join(stats.Folds(), " or ") + ", for flame graphs"},
-			&cli.StringFlag{Category: outputGroup, Name: "report", Usage: "only these `REPORTS`: kernels,calls; 'all' shows the details too: " + strings.Join(stats.Details(), ", ") + " (default: all in json and csv, else all but the details)"},
-			&cli.StringFlag{Category: outputGroup, Name: "sort", Usage: "sort by the column with this `KEY` of the JSON: count, median_ns (default: the time, bytes or count that matters most)"},
-			&cli.StringFlag{Category: outputGroup, Name: "top", Usage: "only the first `N` rows of each report, 0 for all (default: 10, in json and csv all)"},
-			&cli.StringFlag{Category: outputGroup, Name: "headers", Value: "cudatrace", Usage: "`cudatrace|nsys`: names of the columns in csv; nsys writes the reports that Nsight Systems has too, as it writes them"},
+			&cli.StringFlag{
+				Category: outputGroup, Name: "output", Aliases: []string{"o"},
+				Usage: "with --format csv, write a file for each report to `FOLDER`",
+			},
+			&cli.BoolFlag{
+				Category: outputGroup, Name: "wide", Usage: "show all columns and whole names, whatever the width of the terminal",
+			},
+			&cli.StringFlag{
+				Category: outputGroup, Name: "format", Value: "text",
+				Usage: "`text|json|csv|markdown|folded`: form of the output; in csv and json times are ns; folded has the stacks " +
+					"of the report " + strings.Join(stats.Folds(), " or ") + ", for flame graphs",
+			},
+			&cli.StringFlag{
+				Category: outputGroup, Name: "report",
+				Usage: "only these `REPORTS`: kernels,calls; 'all' shows the details too: " + strings.Join(stats.Details(), ", ") +
+					" (default: all in json and csv, else all but the details)",
+			},
+			&cli.StringFlag{
+				Category: outputGroup, Name: "sort", Usage: "sort by the column with this `KEY` of the JSON: count, median_ns " +
+					"(default: the time, bytes or count that matters most)",
+			},
+			&cli.StringFlag{
+				Category: outputGroup, Name: "top", Usage: "only the first `N` rows of each report, 0 for all (default: 10, in " +
+					"json and csv all)",
+			},
+			&cli.StringFlag{
+				Category: outputGroup, Name: "headers", Value: "cudatrace",
+				Usage: "`cudatrace|nsys`: names of the columns in csv; nsys writes the reports that Nsight Systems has too, as " +
+					"it writes them",
+			},
 		}, slices.Concat(findingFlags(), filterFlags(), []cli.Flag{
 			&cli.BoolFlag{
 				Category: partGroup, Name: "with-startup",
 				Usage: "count the start-up, too, where tables are of the time after it (docs/findings.md)",
 			},
-			&cli.BoolFlag{Category: partGroup, Name: "clip", Usage: "with --from, --to or --steps: of what crosses a limit count only the part within it (default: all of it)"},
+			&cli.BoolFlag{
+				Category: partGroup, Name: "clip", Usage: "with --from, --to or --steps: of what crosses a limit count only the " +
+					"part within it (default: all of it)",
+			},
 		})...),
 		Action: func(c *cli.Context) error { return runStats(c, con) },
 	}
@@ -110,7 +137,8 @@ func runStats(c *cli.Context, con *console.Console) error {
 		sink.LongPaths()
 		limitMemory(pathMemory)
 	}
-	all, err := convert.SomeTimeline(logs, convert.Options{Filter: o.filter, Clip: o.clip, Collectives: o.shows("critical_path") || o.shows("findings"), Progress: bar.Show}, sink)
+	all, err := convert.SomeTimeline(logs, convert.Options{Filter: o.filter, Clip: o.clip,
+		Collectives: o.shows("critical_path") || o.shows("findings"), Progress: bar.Show}, sink)
 	bar.Done()
 	if none := unmatched(names, err); none != nil {
 		return none
@@ -155,7 +183,8 @@ func readStatsOptions(c *cli.Context) (o statsOptions, err error) {
 	case o.folder != "" && o.format != "csv":
 		return o, usagef(statsName, "stats: --output needs --format csv")
 	case o.format == "csv" && o.folder == "" && o.sheets() > 1:
-		return o, usagef(statsName, "stats: --format csv prints one report: name it (--report kernels), or have a file for each of %d (--output FOLDER)", o.sheets())
+		return o, usagef(statsName, "stats: --format csv prints one report: name it (--report kernels), or have a file for "+
+			"each of %d (--output FOLDER)", o.sheets())
 	}
 	if o.top, err = o.readTop(c); err != nil {
 		return o, err
@@ -238,7 +267,8 @@ func (o *statsOptions) readReports(c *cli.Context) error {
 	}
 	o.named = len(named) > 0
 	for _, name := range known {
-		if slices.Contains(named, name) || slices.Contains(named, "all") || !o.named && !(o.forPeople() && stats.ByName(name).Detail) {
+		if slices.Contains(named, name) || slices.Contains(named, "all") || !o.named &&
+			!(o.forPeople() && stats.ByName(name).Detail) {
 			o.reports = append(o.reports, name)
 		}
 	}
@@ -264,7 +294,9 @@ func (o *statsOptions) sheets() (n int) {
 
 // hasColumn reports whether any chosen report has a column.
 func (o *statsOptions) hasColumn(key string) bool {
-	return slices.ContainsFunc(o.choose(stats.New().Tables(stats.Facts{})), func(t *table.Table) bool { return t.Column(key) >= 0 })
+	return slices.ContainsFunc(o.choose(stats.New().Tables(stats.Facts{})), func(t *table.Table) bool {
+		return t.Column(key) >= 0
+	})
 }
 
 // choose returns the tables of the chosen reports.
@@ -342,7 +374,8 @@ func statsHead(logs []convert.Log, all []convert.Summary) []table.Member {
 	for i := range all {
 		s := &all[i]
 		r := &s.Recorded
-		infos = append(infos, stats.Log{Name: logs[i].Name, Complete: s.Complete, GPUs: s.GPUs, Driver: s.Driver, Release: s.DriverRelease,
+		infos = append(infos, stats.Log{Name: logs[i].Name, Complete: s.Complete, GPUs: s.GPUs, Driver: s.Driver,
+			Release:  s.DriverRelease,
 			Revision: s.Git.Revision, Start: s.Start, Calls: r.Calls, GPU: r.GPU,
 			Schedule: r.Schedule, Filtered: s.LeftOut != nil, Memory: r.Memory, CUDANS: s.CUDANS, PeakDevice: s.PeakDevice})
 		if i == 0 {
@@ -350,7 +383,9 @@ func statsHead(logs []convert.Log, all []convert.Summary) []table.Member {
 		}
 		functions = slices.DeleteFunc(functions, func(name string) bool { return !slices.Contains(r.Functions, name) })
 	}
-	return []table.Member{{Name: "version", Value: statsVersion}, {Name: "logs", Value: infos}, {Name: "functions", Value: functions}}
+	return []table.Member{
+		{Name: "version", Value: statsVersion}, {Name: "logs", Value: infos}, {Name: "functions", Value: functions},
+	}
 }
 
 // statsFacts says what no log has.
@@ -405,7 +440,8 @@ func broken(logs []convert.Log, all []convert.Summary) string {
 		}
 	}
 	if more := len(words) - maxBroken; more > 0 {
-		words = append(words[:maxBroken], figures.Count(more, "further log is damaged or lacks records", "further logs are damaged or lack records"))
+		words = append(words[:maxBroken], figures.Count(more, "further log is damaged or lacks records",
+			"further logs are damaged or lack records"))
 	}
 	return strings.Join(words, "; ")
 }
@@ -416,7 +452,9 @@ const maxBroken = 3
 // nsysSheets are the reports of Nsight Systems that belong to the chosen ones.
 func (o *statsOptions) nsysSheets(sink *stats.Sink) (sheets []sheet) {
 	for _, x := range sink.Nsight() {
-		if !slices.ContainsFunc(o.reports, func(name string) bool { return slices.Contains(stats.NsightReports[name], x.Name) }) {
+		if !slices.ContainsFunc(o.reports, func(name string) bool {
+			return slices.Contains(stats.NsightReports[name], x.Name)
+		}) {
 			continue
 		}
 		if o.top > 0 && len(x.Rows) > o.top+1 {
@@ -467,11 +505,22 @@ const findingGroup = "What is worth a finding"
 // findingFlags are the flags of the thresholds of findings.
 func findingFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Category: findingGroup, Name: "min-cost", Value: "1%", Usage: "least cost, as a `SHARE` of the time after the start-up of the process"},
-		&cli.StringFlag{Category: findingGroup, Name: "min-gap", Value: "1ms", Usage: "a GPU that is idle for a shorter `TIME` is no gap"},
-		&cli.StringFlag{Category: findingGroup, Name: "min-repeats", Value: "20", Usage: "least `NUMBER` of times for what a loop does"},
-		&cli.StringFlag{Category: findingGroup, Name: "min-kernels", Value: "1000", Usage: "least `NUMBER` of kernels for a CUDA graph"},
-		&cli.StringFlag{Category: findingGroup, Name: "small-copy", Value: "64K", Usage: "a copy of more `BYTES` is not small"},
+		&cli.StringFlag{
+			Category: findingGroup, Name: "min-cost", Value: "1%",
+			Usage: "least cost, as a `SHARE` of the time after the start-up of the process",
+		},
+		&cli.StringFlag{
+			Category: findingGroup, Name: "min-gap", Value: "1ms", Usage: "a GPU that is idle for a shorter `TIME` is no gap",
+		},
+		&cli.StringFlag{
+			Category: findingGroup, Name: "min-repeats", Value: "20", Usage: "least `NUMBER` of times for what a loop does",
+		},
+		&cli.StringFlag{
+			Category: findingGroup, Name: "min-kernels", Value: "1000", Usage: "least `NUMBER` of kernels for a CUDA graph",
+		},
+		&cli.StringFlag{
+			Category: findingGroup, Name: "small-copy", Value: "64K", Usage: "a copy of more `BYTES` is not small",
+		},
 	}
 }
 

@@ -30,12 +30,16 @@ func stuckCommand(con *console.Console) *cli.Command {
 			"Example: cudatrace stuck -p $(pgrep -f train.py)\n" +
 			"Example: cudatrace stuck --format json -p PID >rank3.json\n" +
 			"Example: cudatrace stuck rank*.json",
-		Description: "Looks at the threads of processes from outside, twice, a second apart. It writes nothing into them and stops " +
-			"nobody. The first line of each process is the verdict: who waits for what, down to a cause. Without -p it looks at the processes that recordings record. FILE is what --format json " +
+		Description: "Looks at the threads of processes from outside, twice, a second apart. It writes nothing into " +
+			"them and stops " +
+			"nobody. The first line of each process is the verdict: who waits for what, down to a cause. Without -p it looks " +
+			"at the processes that recordings record. FILE is what --format json " +
 			"printed: files of all ranks of a program tell which rank the others wait for. Exit code: 0 if none is stuck, " +
 			"3 if one is, 1 if one cannot be looked at, 2 for a wrong command line. docs/stuck.md explains the verdicts.",
 		Flags: []cli.Flag{
-			&cli.StringSliceFlag{Name: "pid", Aliases: []string{"p"}, Usage: "look at the running process `PID`; further ones may follow"},
+			&cli.StringSliceFlag{
+				Name: "pid", Aliases: []string{"p"}, Usage: "look at the running process `PID`; further ones may follow",
+			},
 			formatFlag(""),
 		},
 		Action: func(c *cli.Context) error { return lookForStuck(c, con) },
@@ -87,7 +91,8 @@ func lookAt(list []int) (report *stuck.Report, err error) {
 	for range lookTries {
 		found, notes := recordedPIDs()
 		if len(found) == 0 {
-			return nil, errors.New(strings.Join(append(notes, "no process is being recorded that has called CUDA: give -p PID"), "; "))
+			return nil, errors.New(strings.Join(append(notes, "no process is being recorded that has called CUDA: give -p PID"),
+				"; "))
 		}
 		if report, err = stuck.Look(found, readRecorded); err == nil {
 			report.Notes = append(notes, report.Notes...)
@@ -128,7 +133,10 @@ func printProgram(con *console.Console, p *stuck.Program) {
 	con.Print("")
 	rows := [][]string{{"  rank", "host", "process", "outcome", "main thread", "where", "collective"}}
 	for _, m := range p.Members {
-		row := []string{fmt.Sprintf("  %d", m.Rank), m.Host, fmt.Sprint(m.PID), string(m.Verdict.Outcome), "", "", collectiveText(m.Recorded)}
+		row := []string{
+			fmt.Sprintf("  %d", m.Rank), m.Host, fmt.Sprint(m.PID), string(m.Verdict.Outcome), "", "",
+			collectiveText(m.Recorded),
+		}
 		if len(m.Threads) > 0 {
 			row[4], row[5] = waitsText(&m.Threads[0]), placeText(&m.Threads[0])
 		}
@@ -180,12 +188,14 @@ func stuckPIDs(c *cli.Context) ([]int, error) {
 func printStuck(con *console.Console, r *stuck.Report) {
 	for i := range r.Processes {
 		p := &r.Processes[i]
-		con.Print("%s: process %d (%s): %s", outcomeText(p.Verdict.Outcome), p.PID, figures.Cut(p.Program, 60), p.Verdict.Text)
+		con.Print("%s: process %d (%s): %s", outcomeText(p.Verdict.Outcome), p.PID, figures.Cut(p.Program, 60),
+			p.Verdict.Text)
 	}
 	for i := range r.Processes {
 		p := &r.Processes[i]
 		con.Print("")
-		con.Print("process %d (%s), %s:", p.PID, figures.Cut(p.Program, 60), figures.Count(len(p.Threads)+p.LeftOut, "thread", "threads"))
+		con.Print("process %d (%s), %s:", p.PID, figures.Cut(p.Program, 60),
+			figures.Count(len(p.Threads)+p.LeftOut, "thread", "threads"))
 		con.Table(threadRows(p.Threads))
 		printRecorded(con, p.Recorded)
 		for _, g := range p.Gone {
@@ -216,11 +226,13 @@ func printRecorded(con *console.Console, r *stuck.Recorded) {
 		if s.Ended {
 			con.Print("  %s: %s ended %.1f s ago", s.Name, s.Work, s.Since)
 		} else {
-			con.Print("  %s: %s was launched %.1f s ago and has not ended; %s behind it", s.Name, s.Work, s.Since, figures.Count(s.Queued, "launch", "launches"))
+			con.Print("  %s: %s was launched %.1f s ago and has not ended; %s behind it", s.Name, s.Work, s.Since,
+				figures.Count(s.Queued, "launch", "launches"))
 		}
 	}
 	for _, c := range r.Collectives {
-		con.Print("  communicator %s: entered %s %s %.1f s ago, on thread %d", c.Communicator, c.Name, figures.Group(c.Count), c.Since, c.TID)
+		con.Print("  communicator %s: entered %s %s %.1f s ago, on thread %d", c.Communicator, c.Name,
+			figures.Group(c.Count), c.Since, c.TID)
 	}
 }
 

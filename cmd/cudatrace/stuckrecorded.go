@@ -49,7 +49,8 @@ func readRecorded(pids []int) (known map[int]*stuck.Recorded, notes []string) {
 	return known, notes
 }
 
-// recordedPIDs lists the processes that recordings of this machine record, and says which recordings could not be looked at.
+// recordedPIDs lists the processes that recordings of this machine record, and says which recordings could not be
+// looked at.
 func recordedPIDs() (pids []int, notes []string) {
 	by := time.Now().Add(recordedWait)
 	recorders, notes := findRecorders()
@@ -76,8 +77,9 @@ type recorder struct {
 	user uint32
 }
 
-// findRecorders finds the processes of cudatrace whose files this user may open, and names the recorders among the others. Names
-// prove nothing: see hasRights. PIDs in the log of a recorder in another PID namespace are those of other processes here.
+// findRecorders finds the processes of cudatrace whose files this user may open, and names the recorders among the
+// others. Names prove nothing: see hasRights. PIDs in the log of a recorder in another PID namespace are those of other
+// processes here.
 func findRecorders() (list []recorder, notes []string) {
 	pids, err := procfs.PIDs()
 	if err != nil {
@@ -97,7 +99,8 @@ func findRecorders() (list []recorder, notes []string) {
 		case err == nil && namespace == own:
 			list = append(list, recorder{pid, user})
 		case err == nil && isRecord:
-			notes = append(notes, fmt.Sprintf("what process %d (cudatrace) records was not looked at: it is in another PID namespace (run stuck in its container)", pid))
+			notes = append(notes, fmt.Sprintf("what process %d (cudatrace) records was not looked at: it is in another PID "+
+				"namespace (run stuck in its container)", pid))
 		case errors.Is(err, fs.ErrPermission) && isRecord:
 			notes = append(notes, "what a recorder records was not looked at: "+procfs.Forbidden(pid))
 		}
@@ -105,8 +108,8 @@ func findRecorders() (list []recorder, notes []string) {
 	return list, notes
 }
 
-// hasRights reports whether a recorder has the rights to record a process. A log says nothing of processes of other users than its
-// recorder's: anybody may call a process cudatrace, and write what they like.
+// hasRights reports whether a recorder has the rights to record a process. A log says nothing of processes of other
+// users than its recorder's: anybody may call a process cudatrace, and write what they like.
 func (r *recorder) hasRights(pid int) bool {
 	owner, running := procfs.Owner(pid)
 	return running && (r.user == 0 || r.user == owner)
@@ -137,7 +140,8 @@ func (r *recorder) logs() (logs []*recordingLog) {
 	for _, e := range entries {
 		path := dir + "/" + e.Name()
 		to, err := os.Readlink(path)
-		if err != nil || seen[to] || !strings.Contains(to, ".cudatrace.partial-") || strings.HasSuffix(to, " (deleted)") || !isWritten(r.pid, e.Name()) {
+		if err != nil || seen[to] || !strings.Contains(to, ".cudatrace.partial-") || strings.HasSuffix(to, " (deleted)") ||
+			!isWritten(r.pid, e.Name()) {
 			continue
 		}
 		if file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0); err == nil {
@@ -160,14 +164,16 @@ func isWritten(pid int, fd string) bool {
 	return err == nil && n&unix.O_ACCMODE != unix.O_RDONLY
 }
 
-// mayRecord reports whether a recorder may record a process: it has started the process, or one that has, or was given PIDs. One whose
-// parent has ended may be recorded by any.
+// mayRecord reports whether a recorder may record a process: it has started the process, or one that has, or was given
+// PIDs. One whose parent has ended may be recorded by any.
 func (r *recorder) mayRecord(pid int) bool {
 	if !r.hasRights(pid) {
 		return false
 	}
 	arguments := strings.Split(procfs.Describe(r.pid).Args, "\x00")
-	if slices.ContainsFunc(arguments, func(a string) bool { return strings.HasPrefix(a, "-p") || strings.HasPrefix(a, "--pid") }) {
+	if slices.ContainsFunc(arguments, func(a string) bool {
+		return strings.HasPrefix(a, "-p") || strings.HasPrefix(a, "--pid")
+	}) {
 		return true
 	}
 	for n := range ancestorsMost {
@@ -193,10 +199,14 @@ func recordedOf(s *convert.Progress, log string) *stuck.Recorded {
 	since := func(at uint64) float64 { return float64(now-min(at, now)) / 1e9 }
 	r := &stuck.Recorded{Log: log, GPU: s.GPU, Unrun: s.Unrun, Calls: map[uint32]*stuck.Call{}}
 	for _, x := range s.Streams {
-		r.Streams = append(r.Streams, stuck.Stream{Name: x.Name, Work: x.Work, Ended: x.Ended, Since: since(x.Time), Queued: x.Queued})
+		r.Streams = append(r.Streams, stuck.Stream{
+			Name: x.Name, Work: x.Work, Ended: x.Ended, Since: since(x.Time), Queued: x.Queued,
+		})
 	}
 	for _, c := range s.Collectives {
-		r.Collectives = append(r.Collectives, stuck.Collective{Communicator: fmt.Sprintf("%#x", c.Communicator), Name: c.Name, Count: c.Count, Since: since(c.Time), TID: c.TID})
+		r.Collectives = append(r.Collectives, stuck.Collective{
+			Communicator: fmt.Sprintf("%#x", c.Communicator), Name: c.Name, Count: c.Count, Since: since(c.Time), TID: c.TID,
+		})
 	}
 	for _, c := range s.Calls {
 		r.Calls[c.TID] = &stuck.Call{Name: c.Name, Since: since(c.Time), Waits: c.Waits}

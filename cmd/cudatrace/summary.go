@@ -20,8 +20,8 @@ type madeFile struct {
 	replaced bool // another file stood there
 }
 
-// printSummary prints what a person sees when a recording ends: how it ended, what is in it and what is missing, where to look
-// first, and what to do next. The rest is for info.
+// printSummary prints what a person sees when a recording ends: how it ended, what is in it and what is missing, where
+// to look first, and what to do next. The rest is for info.
 func printSummary(con *console.Console, s convert.Summary, first firstLook, files []madeFile) {
 	con.Conclude(endWords(s.Ended, "; ")+headline(s)+"; ", outcome(s), s.Complete && s.LostTotal() == 0)
 	for _, died := range diedBySignal(s) {
@@ -85,8 +85,8 @@ func printSummary(con *console.Console, s convert.Summary, first firstLook, file
 	con.Details(next)
 }
 
-// endWords says how a program ended, with a text behind it: "ended by SIGSEGV, core dumped", "exited with 3"; "" if all is well or
-// nothing is known.
+// endWords says how a program ended, with a text behind it: "ended by SIGSEGV, core dumped", "exited with 3"; "" if all
+// is well or nothing is known.
 func endWords(ended, behind string) string {
 	if code, ok := strings.CutPrefix(ended, "exit code "); ok && code != "0" {
 		return "exited with " + code + behind
@@ -175,7 +175,8 @@ func uncertainBodies(s convert.Summary) string {
 	if s.UnmatchedBodies == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" (%s in conditional graph nodes: nothing tells which launch they belong to)", figures.Group(s.UnmatchedBodies))
+	return fmt.Sprintf(" (%s in conditional graph nodes: nothing tells which launch they belong to)",
+		figures.Group(s.UnmatchedBodies))
 }
 
 // unnamed says how many launches have no kernel name, and why; "" if all have one.
@@ -187,7 +188,8 @@ func unnamed(s convert.Summary) string {
 	if s.Unnamed == 1 {
 		verb = "has"
 	}
-	return fmt.Sprintf("%s of %s %s no kernel name: the program looked the kernels up before recording began, or unseen, and their callers don't name them",
+	return fmt.Sprintf("%s of %s %s no kernel name: the program looked the kernels up before recording began, or "+
+		"unseen, and their callers don't name them",
 		figures.Group(s.Unnamed), figures.Count(s.Launches, "launch", "launches"), verb)
 }
 
@@ -199,7 +201,8 @@ func isPart(s convert.Summary) bool {
 // remedyOf names, by cause of loss, the option that avoids it. No option avoids the other
 // causes.
 var remedyOf = map[string]string{
-	tracelog.LostCallBuffer:   "calls came faster than the recorder took them: raise --call-buffer (256M), or record fewer (--api minimal)",
+	tracelog.LostCallBuffer: "calls came faster than the recorder took them: raise --call-buffer (256M), or record " +
+		"fewer (--api minimal)",
 	tracelog.LostThreadTable:  "the probes have no room for so many threads: use --calls cupti",
 	tracelog.LostNesting:      "the probes have no room for calls nested so deeply: use --calls cupti",
 	tracelog.LostCUPTIQueue:   "GPU records came faster than the recorder took them: raise --memory-limit (256M)",
@@ -207,7 +210,8 @@ var remedyOf = map[string]string{
 	tracelog.LostCUPTIDropped: "CUPTI dropped records: raise --memory-limit (256M) or shorten --flush-interval (100ms)",
 	tracelog.LostCUPTITime:    "CUPTI ran short of device buffers: shorten --flush-interval (100ms)",
 	tracelog.LostCUPTIName:    "the library had no memory left for names: raise --memory-limit (256M)",
-	tracelog.LostLogWrite:     "the log could not be written: free space in its folder, choose another with -o, or raise the limit of the size of files (ulimit -f unlimited)",
+	tracelog.LostLogWrite: "the log could not be written: free space in its folder, choose another with -o, or " +
+		"raise the limit of the size of files (ulimit -f unlimited)",
 }
 
 // remedies lists the remedies of the losses that there were.
@@ -221,7 +225,8 @@ func remedies(s convert.Summary) []string {
 	return list
 }
 
-// withValues names, in place of the value that is right for the default of an option, four times the one that the recording had.
+// withValues names, in place of the value that is right for the default of an option, four times the one that the
+// recording had.
 func withValues(remedy, options string) string {
 	given := strings.Fields(options)
 	for option, most := range map[string]uint64{"memory-limit": 1 << 40, callBufferFlag: 1 << 30} {
@@ -265,7 +270,8 @@ func headline(s convert.Summary) string {
 	if s.ProcessCount > 1 {
 		line += " of " + figures.Count(s.ProcessCount, "process", "processes")
 	}
-	return line + " in " + figures.DurationBeside(s.CUDANS, s.DurationNS) + " of CUDA, " + figures.Duration(s.DurationNS) + " in all"
+	return line + " in " + figures.DurationBeside(s.CUDANS, s.DurationNS) + " of CUDA, " +
+		figures.Duration(s.DurationNS) + " in all"
 }
 
 // outcome reports whether anything is missing.
@@ -301,7 +307,8 @@ func tooLarge(slices uint64, logs ...string) string {
 		return ""
 	}
 	return fmt.Sprintf("%s slices are more than Perfetto's UI takes, about %s; to keep the newest: "+
-		"cudatrace convert %s --max-slices 4M", figures.Group(slices), figures.Group(convert.UISlices), figures.Shell(logs...))
+		"cudatrace convert %s --max-slices 4M", figures.Group(slices), figures.Group(convert.UISlices),
+		figures.Shell(logs...))
 }
 
 func fileSize(path string) string {

@@ -62,7 +62,8 @@ type Shown struct {
 // maxParts bounds the parts of a table. A part takes 8 bytes, a collective 24.
 const maxParts = 1 << 22
 
-// NewArrivals returns the arrivals at the collectives of communicators. [Arrivals.AddPart] and [Arrivals.Settle] fill them.
+// NewArrivals returns the arrivals at the collectives of communicators. [Arrivals.AddPart] and [Arrivals.Settle] fill
+// them.
 func NewArrivals(communicators [][]*Member) *Arrivals { return newArrivals(communicators, maxParts) }
 
 func newArrivals(communicators [][]*Member, room uint64) *Arrivals {
@@ -102,7 +103,8 @@ func countOf(members []*Member) (n uint64) {
 	return n
 }
 
-// AddPart adds the next part of a member: its number and its start. waits says that a rank of the collective waits for all others.
+// AddPart adds the next part of a member: its number and its start. waits says that a rank of the collective waits for
+// all others.
 func (t *Arrivals) AddPart(m *Member, number, start uint64, waits bool) {
 	c := m.of
 	if number < c.first || number-c.first >= uint64(len(c.lasts)) || number-c.first != uint64(len(m.starts)) {

@@ -110,9 +110,9 @@ func (p *pass) has(l line) bool {
 	return true
 }
 
-// A fit is an estimate for a time, with the lines between which the clock is: at the beginning of the time, at the first and the last
-// collective in it, and at its end. The lines are farthest apart at both ends, and between two of these times they are as far apart as
-// on the way from one to the other.
+// A fit is an estimate for a time, with the lines between which the clock is: at the beginning of the time, at the
+// first and the last collective in it, and at its end. The lines are farthest apart at both ends, and between two of
+// these times they are as far apart as on the way from one to the other.
 type fit struct {
 	line
 	from, to float64 // the time, in seconds

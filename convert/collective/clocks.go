@@ -37,19 +37,20 @@ const mostPieces = 64
 // gpuTime is how far the times that CUPTI gives to GPU work are wrong, in ns, beyond what a log says of it.
 const gpuTime = 1000
 
-// AlignClocks fits the clocks of hosts to that of one of them, by collectives: these end on no host before the last host
-// has entered them. spans are the times of the hosts' logs. The result has nil for a host whose clock the collectives do
-// not tell.
+// AlignClocks fits the clocks of hosts to that of one of them, by collectives: these end on no host before the last
+// host has entered them. spans are the times of the hosts' logs. The result has nil for a host whose clock the
+// collectives do not tell.
 //
-// Let C be the conversion of a host's times to those of the reference, a line: offset and drift. Each collective of the two says
+// Let C be the conversion of a host's times to those of the reference, a line: offset and drift. Each collective of the
+// two says
 //
 //	C(left) >= entered by the reference    C(entered) <= left by the reference
 //
-// All of them together leave a convex set of lines (clockline.go). Where each host is now and then the last one, the set is as
-// narrow as the shortest collective. The estimate is the line along which the ends agree, if that line is in the set, or the
-// set's middle. Its error is the distance to the farthest line of the set. A clock that no line fits, because its drift changes,
-// gets several lines, each for a part of the time. At last the lines are moved until no collective of any two hosts contradicts
-// them (clocksettle.go).
+// All of them together leave a convex set of lines (clockline.go). Where each host is now and then the last one, the
+// set is as narrow as the shortest collective. The estimate is the line along which the ends agree, if that line is in
+// the set, or the set's middle. Its error is the distance to the farthest line of the set. A clock that no line fits,
+// because its drift changes, gets several lines, each for a part of the time. At last the lines are moved until no
+// collective of any two hosts contradicts them (clocksettle.go).
 func AlignClocks(spans []timeline.Extent, reference int, collectives []HostParts) []*ClockFit {
 	s := &solver{spans: spans, reference: reference, hosts: make([]*host, len(spans)), collectives: collectives}
 	s.hosts[reference] = &host{}
@@ -226,7 +227,8 @@ func (p *pass) within(from, to float64, last bool) *pass {
 	part := new(pass)
 	for i, e := range p.ends {
 		if e.x >= from && (e.x < to || last) {
-			part.above, part.below, part.ends = append(part.above, p.above[i]), append(part.below, p.below[i]), append(part.ends, e)
+			part.above, part.below, part.ends = append(part.above, p.above[i]), append(part.below, p.below[i]),
+				append(part.ends, e)
 		}
 	}
 	slices.SortFunc(part.ends, func(a, b point) int { return cmp.Compare(a.x, b.x) })
@@ -241,14 +243,19 @@ func (h *host) result(span timeline.Extent) *ClockFit {
 	for i := range h.pieces {
 		p := &h.pieces[i]
 		from := h.origin + uint64(int64(p.from*1e9))
-		lines = append(lines, timeline.ClockLine{From: from, To: from + h.base + uint64(int64(math.Round(p.at(h.seconds(from))))), Rate: p.b / 1e9})
+		lines = append(lines, timeline.ClockLine{
+			From: from, To: from + h.base + uint64(int64(math.Round(p.at(h.seconds(from))))), Rate: p.b / 1e9,
+		})
 		f.Drift += p.b / 1e3 / float64(len(h.pieces))
 	}
 	f.Clock = timeline.Lines(lines...)
 	for i := range h.pieces {
 		p := &h.pieces[i]
 		for k := range p.between {
-			b := timeline.ClockBound{At: f.Clock.At(h.origin + uint64(int64(p.between[k].x*1e9))), Error: uint64(math.Ceil(p.off(&p.between[k]))) + gpuTime}
+			b := timeline.ClockBound{
+				At: f.Clock.At(h.origin + uint64(int64(p.between[k].x*1e9))), Error: uint64(math.Ceil(p.off(&p.between[k]))) +
+					gpuTime,
+			}
 			if k == 0 && i > 0 { // where the line before ends
 				before := &bounds[len(bounds)-1]
 				before.Error = max(before.Error, b.Error)

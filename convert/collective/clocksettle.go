@@ -6,8 +6,9 @@ const sweeps = 2000
 // margin is how far a collective is to be from a contradiction, in ns: more than what rounding takes.
 const margin = 3
 
-// settle moves the lines of all hosts as little as needed until no collective contradicts them: each step moves two clocks to
-// the nearest ones that a collective allows. The true clocks are allowed by all, so that no step leads away from them.
+// settle moves the lines of all hosts as little as needed until no collective contradicts them: each step moves two
+// clocks to the nearest ones that a collective allows. The true clocks are allowed by all, so that no step leads away
+// from them.
 func (s *solver) settle() {
 	for range sweeps {
 		moved := false

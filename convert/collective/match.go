@@ -16,7 +16,9 @@ func Match(sequences []*Sequence) (found []*Communicator) {
 		place[s] = i
 	}
 	// The members on one host tell how long a collective takes before another host's are looked at.
-	for _, s := range slices.SortedStableFunc(slices.Values(sequences), func(a, b *Sequence) int { return cmp.Compare(a.Host, b.Host) }) {
+	for _, s := range slices.SortedStableFunc(slices.Values(sequences), func(a, b *Sequence) int {
+		return cmp.Compare(a.Host, b.Host)
+	}) {
 		i := slices.IndexFunc(found, func(c *Communicator) bool { return c.takes(s) })
 		if i < 0 {
 			found = append(found, &Communicator{})
@@ -30,7 +32,8 @@ func Match(sequences []*Sequence) (found []*Communicator) {
 	return slices.DeleteFunc(found, func(c *Communicator) bool { return len(c.Members) < 2 })
 }
 
-// takes reports whether a sequence belongs to the communicator, perhaps without its first collectives, or without those of all others.
+// takes reports whether a sequence belongs to the communicator, perhaps without its first collectives, or without those
+// of all others.
 func (c *Communicator) takes(s *Sequence) bool {
 	for _, m := range c.Members {
 		if m.Process == s.Process || m.Communicator != 0 && s.Communicator != 0 && m.Communicator != s.Communicator {
@@ -41,7 +44,9 @@ func (c *Communicator) takes(s *Sequence) bool {
 	if on := c.on(s.Host); len(on) > 0 {
 		later = lead(on[0], s)
 	}
-	if later > 0 && slices.ContainsFunc(c.Members, func(m *Sequence) bool { return m.level != 0 || uint64(later) >= m.shared() }) {
+	if later > 0 && slices.ContainsFunc(c.Members, func(m *Sequence) bool {
+		return m.level != 0 || uint64(later) >= m.shared()
+	}) {
 		return false // it has nothing in common with a member, or nothing that is known
 	}
 	c.move(s, later)
@@ -52,7 +57,8 @@ func (c *Communicator) takes(s *Sequence) bool {
 	return false
 }
 
-// move has a sequence begin some collectives later than before against the members; of those that begin later nothing is skipped.
+// move has a sequence begin some collectives later than before against the members; of those that begin later nothing
+// is skipped.
 func (c *Communicator) move(s *Sequence, later int64) {
 	least := int64(s.skip) - later
 	for _, m := range c.Members {
@@ -64,20 +70,23 @@ func (c *Communicator) move(s *Sequence, later int64) {
 	}
 }
 
-// lead is the number of collectives by which a sequence begins later than another one on one host: the recording of one of them began in the middle of
-// the program. 0 where that is not known, or fits.
+// lead is the number of collectives by which a sequence begins later than another one on one host: the recording of one
+// of them began in the middle of the program. 0 where that is not known, or fits.
 func lead(a, b *Sequence) int64 {
 	x, ok := a.part(0, a.level)
 	y, also := b.part(0, b.level)
 	if !ok || !also || a.level|b.level != 0 || !a.Midway && !b.Midway || coincide(a, b, 0) {
 		return 0
 	}
-	// All ranks leave a collective at one time. So the first one of the sequence that begins later ends in the others after its own middle, and those before it do not.
+	// All ranks leave a collective at one time. So the first one of the sequence that begins later ends in the others
+	// after its own middle, and those before it do not.
 	sign, early, first := int64(1), a, y
 	if x.End > y.End {
 		sign, early, first = -1, b, x
 	}
-	n, _ := slices.BinarySearchFunc(early.parts[early.skip:], first.Start+first.length()/2, func(p Part, t uint64) int { return cmp.Compare(p.End, t) })
+	n, _ := slices.BinarySearchFunc(early.parts[early.skip:], first.Start+first.length()/2, func(p Part, t uint64) int {
+		return cmp.Compare(p.End, t)
+	})
 	for _, by := range []int64{int64(n), int64(n) - 1, int64(n) + 1} {
 		if by > 0 && coincide(a, b, sign*by) {
 			return sign * by
@@ -86,8 +95,8 @@ func lead(a, b *Sequence) int64 {
 	return 0
 }
 
-// coincide reports whether all parts of two sequences on one host, no samples, may be of one collective each, if the second one begins some
-// collectives later.
+// coincide reports whether all parts of two sequences on one host, no samples, may be of one collective each, if the
+// second one begins some collectives later.
 func coincide(a, b *Sequence, later int64) bool {
 	x, y := *a, *b
 	x.skip, y.skip = a.skip+uint64(max(later, 0)), b.skip+uint64(max(-later, 0))
@@ -106,8 +115,8 @@ func coincide(a, b *Sequence, later int64) bool {
 // isApart reports whether one part ends before the other one has started, on one clock.
 func isApart(a, b Part) bool { return int64(a.End-b.Start) < -unsure || int64(b.End-a.Start) < -unsure }
 
-// fits reports whether a sequence, as far as it is not skipped, matches the first member on each host; one whose recording began in the middle all that
-// are compared.
+// fits reports whether a sequence, as far as it is not skipped, matches the first member on each host; one whose
+// recording began in the middle all that are compared.
 func (c *Communicator) fits(s *Sequence) bool {
 	seen := make(map[int]int)
 	for _, m := range c.Members {
@@ -177,7 +186,8 @@ func together(a, b *Sequence, beside []*Sequence) bool {
 	} else {
 		offset, rate = theilSen(p.at, p.ends)
 	}
-	starts, ends, least := p.spread(p.starts, offset, rate), p.spread(p.ends, offset, rate), max(median(p.shortest)/within, leastWithin)
+	starts, ends, least := p.spread(p.starts, offset, rate), p.spread(p.ends, offset, rate),
+		max(median(p.shortest)/within, leastWithin)
 	at := []int{len(ends) / 2}
 	if a.Midway || b.Midway {
 		at = append(at, len(ends)*9/10) // of many collectives in a row all ranks enter each but the first at one time

@@ -8,9 +8,9 @@ import (
 	"github.com/cudatrace/cudatrace/record/figures"
 )
 
-// A partSink gives each kernel of NCCL its [timeline.Part]: which collective it is part of, and how long its rank waited
-// for the others. Kernels that send and receive have one of their own: nothing tells which belong together. All events
-// are passed on.
+// A partSink gives each kernel of NCCL its [timeline.Part]: which collective it is part of, and how long its rank
+// waited for the others. Kernels that send and receive have one of their own: nothing tells which belong together. All
+// events are passed on.
 type partSink struct {
 	timeline.Sink
 	table   *Arrivals
@@ -118,7 +118,8 @@ func (s *partSink) part(members []*Member, w *timeline.Work) *timeline.Part {
 	c := m.of
 	l := &c.lasts[i]
 	operation, _ := timeline.NCCLKernel(w.Shape.Kernel.Name)
-	p := &timeline.Part{Collective: timeline.Collective{ID: c.id + uint32(i), Communicator: c.number, Number: c.first + uint64(i), Ranks: int(l.ranks),
+	p := &timeline.Part{Collective: timeline.Collective{ID: c.id + uint32(i), Communicator: c.number, Number: c.first +
+		uint64(i), Ranks: int(l.ranks),
 		Operation: operation}}
 	if l.member < 0 || l.ranks < 2 {
 		return p

@@ -1,7 +1,8 @@
 package collective
 
-// agree reports whether NCCL tells that two sequences are of one communicator, or of two. Those of one belong together only if they
-// ran the same kernels from their first ones on, and at the same time: else the parts of a collective are not known.
+// agree reports whether NCCL tells that two sequences are of one communicator, or of two. Those of one belong together
+// only if they ran the same kernels from their first ones on, and at the same time: else the parts of a collective are
+// not known.
 func agree(a, b *Sequence) (same, known bool) {
 	if a.Communicator == 0 || b.Communicator == 0 {
 		return false, false

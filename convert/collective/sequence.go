@@ -18,16 +18,19 @@ type Key struct {
 // A Place is a stream of a process.
 type Place struct{ Context, Stream uint32 }
 
-// A Sequence has the collectives that a rank runs in one order, by start: those of a communicator, whatever streams they are on; where NCCL
-// does not tell the communicator, those of a stream. Of many it keeps a sample, the same numbers on all ranks: at each level one part of two
-// that follow each other at the level below, chosen by their numbers alone, so that a program whose steps have an even number of collectives does not show the same ones again and again.
+// A Sequence has the collectives that a rank runs in one order, by start: those of a communicator, whatever streams
+// they are on; where NCCL does not tell the communicator, those of a stream. Of many it keeps a sample, the same
+// numbers on all ranks: at each level one part of two that follow each other at the level below, chosen by their
+// numbers alone, so that a program whose steps have an even number of collectives does not show the same ones again and
+// again.
 type Sequence struct {
 	Key
-	First   Place          // a stream that has some of them
-	Process any            // sequences of one process are in different communicators
-	Host    int            // sequences of one host have one clock
-	Midway  bool           // it may lack the first collectives of its communicator: its recording began in the middle of the program
-	Sums    map[uint32]Sum // by label
+	First   Place // a stream that has some of them
+	Process any   // sequences of one process are in different communicators
+	Host    int   // sequences of one host have one clock
+	// it may lack the first collectives of its communicator: its recording began in the middle of the program
+	Midway bool
+	Sums   map[uint32]Sum // by label
 
 	count  uint64 // collectives so far
 	skip   uint64 // of them: the first ones, which other members of the communicator do not have; none of a sample
@@ -51,7 +54,8 @@ type Part struct {
 	Before     uint64 // end of the part before it; Start for the first one
 	Label      uint32 // the caller's
 	Waits      bool   // see [Match]
-	name       uint64 // hash of the kernel's name, and in Sequence.parts of those of all kernels up to this one, a polynomial of base
+	// hash of the kernel's name, and in Sequence.parts of those of all kernels up to this one, a polynomial of base
+	name uint64
 }
 
 func (p Part) length() uint64 { return p.End - p.Start }

@@ -2,9 +2,10 @@ package collective
 
 // A Sorter puts the kernels of NCCL of a process into sequences: those of each communicator, where NCCL names it.
 //
-// A program mostly has a stream for each communicator. So a stream of whose kernels NCCL names one communicator, which has kernels on
-// no other stream, is one sequence, with the kernels of which NCCL tells nothing; where these are the most, NCCL does not tell its
-// communicator. Of other streams, the kernels of which NCCL tells nothing are a sequence for each stream.
+// A program mostly has a stream for each communicator. So a stream of whose kernels NCCL names one communicator, which
+// has kernels on no other stream, is one sequence, with the kernels of which NCCL tells nothing; where these are the
+// most, NCCL does not tell its communicator. Of other streams, the kernels of which NCCL tells nothing are a sequence
+// for each stream.
 type Sorter struct {
 	More bool // kernels are left out: there are too many streams or communicators
 
@@ -38,11 +39,13 @@ type told struct {
 
 // NewSorter returns the sorter of a process. Each sequence keeps a number of parts, an even one.
 func NewSorter(pid uint32, process any, most, limit int) *Sorter {
-	return &Sorter{pid: pid, process: process, most: most, limit: limit, streams: make(map[Place]*stream), told: make(map[uint64]*told)}
+	return &Sorter{
+		pid: pid, process: process, most: most, limit: limit, streams: make(map[Place]*stream), told: make(map[uint64]*told),
+	}
 }
 
-// Add adds a kernel, which may lie before those that were added last. communicator is the hash of its communicator, 0 where NCCL does not tell it. The
-// label is the caller's. It reports false for a kernel that is left out.
+// Add adds a kernel, which may lie before those that were added last. communicator is the hash of its communicator, 0
+// where NCCL does not tell it. The label is the caller's. It reports false for a kernel that is left out.
 func (s *Sorter) Add(n Name, at Place, communicator, start, end uint64, label uint32) bool {
 	of, t := s.stream(at), s.communicator(communicator, at)
 	if of == nil || t == nil && communicator != 0 {

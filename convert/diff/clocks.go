@@ -23,7 +23,8 @@ func otherClocks(base, new []*Run) (all []Problem) {
 		if math.Abs(a-b) <= otherClock*max(a, b) || math.IsNaN(a) || math.IsNaN(b) {
 			continue
 		}
-		text := fmt.Sprintf("SM clock of GPU %s: %.0f MHz in BASE%s, %.0f MHz in NEW%s", key.gpu, a/1e6, lowered(base, key.gpu), b/1e6, lowered(new, key.gpu))
+		text := fmt.Sprintf("SM clock of GPU %s: %.0f MHz in BASE%s, %.0f MHz in NEW%s", key.gpu, a/1e6,
+			lowered(base, key.gpu), b/1e6, lowered(new, key.gpu))
 		all = append(all, Problem{OtherClocks, text})
 	}
 	return all

@@ -34,11 +34,12 @@ type Overall struct {
 // A Section compares the rows of a report.
 type Section struct {
 	Report, Title string
-	Rows          []*Row // those that differ first; of these what adds most to the total, then what saves most; then those that are large
-	Differ        int    // rows that differ
-	Large         int    // rows that do not differ as far as is known, but whose time changed much
-	Reason        string // why the report is not compared, "" if it is
-	section       *section
+	// those that differ first; of these what adds most to the total, then what saves most; then those that are large
+	Rows    []*Row
+	Differ  int    // rows that differ
+	Large   int    // rows that do not differ as far as is known, but whose time changed much
+	Reason  string // why the report is not compared, "" if it is
+	section *section
 }
 
 // A Row is a row of a report in BASE and in NEW.
@@ -91,8 +92,8 @@ func Compare(base, new []*Run, rule Rule) *Diff {
 	return d
 }
 
-// OtherPrograms says that the sides have no kernel in common, whatever its name: their figures are not about one program.
-// It is "" where they have one, or one of them has no kernels.
+// OtherPrograms says that the sides have no kernel in common, whatever its name: their figures are not about one
+// program. It is "" where they have one, or one of them has no kernels.
 func (d *Diff) OtherPrograms() string {
 	var inBase, inNew bool
 	for _, r := range d.Sections[0].Rows {
@@ -135,7 +136,9 @@ func (d *Diff) lacks(report string) string {
 
 // has reports whether each run has rows of a report.
 func (d *Diff) has(report string) bool {
-	return !slices.ContainsFunc(d.runs(), func(r *Run) bool { return r.reports[report] == nil || len(r.reports[report].rows) == 0 })
+	return !slices.ContainsFunc(d.runs(), func(r *Run) bool {
+		return r.reports[report] == nil || len(r.reports[report].rows) == 0
+	})
 }
 
 // section compares the rows of a report.
@@ -171,7 +174,9 @@ func (d *Diff) ofRow(p *pair, column string, exact bool) *compared {
 
 // ofOverall compares an overall figure.
 func (d *Diff) ofOverall(o *overall) *compared {
-	return compare(runValues{base: each(d.Base, o.of), new: each(d.New, o.of), exact: d.exact(o.name, o.isExact()), times: o.isTime()})
+	return compare(runValues{
+		base: each(d.Base, o.of), new: each(d.New, o.of), exact: d.exact(o.name, o.isExact()), times: o.isTime(),
+	})
 }
 
 // figure is a figure of a row, which the section need not judge.

@@ -24,11 +24,13 @@ const (
 // An Outcome is the result of a condition.
 type Outcome struct {
 	*Condition
-	State  State
-	Why    string    // of a Broken or an Absent one
-	Cases  []checked // the figures that the condition is about
-	Holds  int       // those of Cases for which the condition holds, which come first
-	Unseen *checked  // of a condition that does not hold, the figure of which most can change unseen; nil if the condition's own change would be seen
+	State State
+	Why   string    // of a Broken or an Absent one
+	Cases []checked // the figures that the condition is about
+	Holds int       // those of Cases for which the condition holds, which come first
+	// of a condition that does not hold, the figure of which most can change unseen; nil if the condition's own change
+	// would be seen
+	Unseen *checked
 }
 
 // A checked is a figure that a condition is about.
@@ -168,7 +170,8 @@ func (d *Diff) decide(o *Outcome, rate float64) {
 		case o.Change && x.Few && !d.rule.Untested:
 			few = true
 		default:
-			x.Holds = o.Condition.holds(x.Value) && (!o.Change || d.rule.significant(x.compared, d.rule.GateRate) && (d.rule.Untested || x.Exact || o.Condition.holds(o.part(x, x.rest))))
+			x.Holds = o.Condition.holds(x.Value) && (!o.Change || d.rule.significant(x.compared, d.rule.GateRate) &&
+				(d.rule.Untested || x.Exact || o.Condition.holds(o.part(x, x.rest))))
 		}
 		if x.Holds {
 			o.Holds++
@@ -193,7 +196,8 @@ func (d *Diff) decide(o *Outcome, rate float64) {
 func (o *Outcome) unseen() {
 	for i := range o.Cases {
 		x := &o.Cases[i]
-		if o.Holds == 0 && o.part(x, x.Smallest*math.Abs(x.Base)) > math.Abs(o.Value) && (o.Unseen == nil || x.Smallest > o.Unseen.Smallest) {
+		if o.Holds == 0 && o.part(x, x.Smallest*math.Abs(x.Base)) > math.Abs(o.Value) &&
+			(o.Unseen == nil || x.Smallest > o.Unseen.Smallest) {
 			o.Unseen = x
 		}
 	}
@@ -201,7 +205,8 @@ func (o *Outcome) unseen() {
 
 // needs says what a change of a figure that varies needs.
 func (d *Diff) needs() string {
-	return fmt.Sprintf("a change of a figure that varies needs %d runs on each side (BASE has %s, NEW has %s)", LeastRuns, figures.Group(uint64(len(d.Base))), figures.Group(uint64(len(d.New))))
+	return fmt.Sprintf("a change of a figure that varies needs %d runs on each side (BASE has %s, NEW has %s)", LeastRuns,
+		figures.Group(uint64(len(d.Base))), figures.Group(uint64(len(d.New))))
 }
 
 // value is what a condition compares of a figure.

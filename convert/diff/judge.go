@@ -163,7 +163,8 @@ func (r *Rule) settle(all []*compared) {
 	for _, c := range all {
 		if !c.Exact && !c.Spared {
 			least := r.MinChange * math.Abs(c.Base)
-			c.Differs = r.significant(c, r.Rate) && math.Abs(c.New-c.Base) >= least && (r.Untested || math.Abs(c.rest) >= least && c.rest*(c.New-c.Base) > 0)
+			c.Differs = r.significant(c, r.Rate) && math.Abs(c.New-c.Base) >= least &&
+				(r.Untested || math.Abs(c.rest) >= least && c.rest*(c.New-c.Base) > 0)
 		}
 	}
 }
@@ -189,12 +190,14 @@ func adjust(all []*compared) {
 // surely is the probability at which the smallest change that can be seen is seen.
 const surely = 0.9
 
-// smallest returns the smallest change of a figure, a part of BASE's, that its test at a rate would see beside the drift.
+// smallest returns the smallest change of a figure, a part of BASE's, that its test at a rate would see beside the
+// drift.
 func (c *compared) smallest(rate float64) float64 {
 	a, b := describe(known(c.values.base), c.least), describe(known(c.values.new), c.least)
 	student, freedom := pooled(a, b)
 	welch, fewer := apart(a, b)
-	seen := max(student*(quantile(rate, freedom)+quantile(1-surely, freedom)), welch*(quantile(rate, fewer)+quantile(1-surely, fewer)))
+	seen := max(student*(quantile(rate, freedom)+quantile(1-surely, freedom)),
+		welch*(quantile(rate, fewer)+quantile(1-surely, fewer)))
 	return (seen + math.Abs(c.New-c.Base-c.rest)) / math.Abs(c.Base)
 }
 

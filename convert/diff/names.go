@@ -57,7 +57,8 @@ func isLetterOrDigit(c byte) bool {
 }
 
 func isHash(word string) bool {
-	return len(word) >= leastHash && strings.Trim(word, "0123456789abcdef") == "" && strings.ContainsAny(word, "0123456789")
+	return len(word) >= leastHash && strings.Trim(word, "0123456789abcdef") == "" &&
+		strings.ContainsAny(word, "0123456789")
 }
 
 // withoutTemplates leaves template arguments out. It returns "" for a name without any, and for

@@ -28,10 +28,13 @@ const leastOrdered = 2
 // An order has the places in time of the runs of BASE and of NEW, where one side was recorded after the other.
 type order struct{ places [2][]float64 }
 
-// orderOf returns the order of runs, nil where sides were recorded by turns, a time is not known, or there are few runs.
+// orderOf returns the order of runs, nil where sides were recorded by turns, a time is not known, or there are few
+// runs.
 func orderOf(base, now []*Run) *order {
 	all := slices.Concat(base, now)
-	if min(len(base), len(now)) < leastOrdered || slices.ContainsFunc(all, func(r *Run) bool { return r.start().IsZero() }) {
+	if min(len(base), len(now)) < leastOrdered || slices.ContainsFunc(all, func(r *Run) bool {
+		return r.start().IsZero()
+	}) {
 		return nil
 	}
 	sorted := slices.SortedStableFunc(slices.Values(all), byStart)
@@ -64,6 +67,8 @@ func otherTimes(base, new []*Run) []Problem {
 		first, second, before, after = "NEW", "BASE", new, base
 	}
 	gap := slices.MinFunc(after, byStart).start().Sub(slices.MaxFunc(before, byStart).start())
-	return []Problem{{OtherTimes, fmt.Sprintf("all runs of %s were recorded before those of %s, which began %s later: a machine that drifts looks like a difference; recorded by turns they would be safe from that",
-		first, second, figures.Duration(uint64(gap)))}}
+	return []Problem{{OtherTimes,
+		fmt.Sprintf("all runs of %s were recorded before those of %s, which began %s later: a machine that drifts looks "+
+			"like a difference; recorded by turns they would be safe from that",
+			first, second, figures.Duration(uint64(gap)))}}
 }

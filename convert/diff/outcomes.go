@@ -11,7 +11,8 @@ import (
 // conditions is the table of conditions: those that hold first, then those that could not be checked.
 func (p *Page) conditions() *table.Table {
 	t := &table.Table{Name: "conditions", Title: conditionsVerdict(p.Outcomes), Whole: true, Columns: []table.Column{
-		{Key: "state", Title: "result", Unit: table.Plain}, {Key: "name", Title: "condition"}, {Key: "figure", Title: "figure"}}}
+		{Key: "state", Title: "result", Unit: table.Plain}, {Key: "name", Title: "condition"},
+		{Key: "figure", Title: "figure"}}}
 	for _, state := range []State{Failed, Broken, Absent, Passed} {
 		for _, o := range p.Outcomes {
 			if o.State == state {
@@ -40,7 +41,8 @@ func conditionsVerdict(outcomes []*Outcome) string {
 	return words
 }
 
-// Verdict says what a condition found: the figure that is worst, or why it could not be checked and what that takes. All forms of the output have it.
+// Verdict says what a condition found: the figure that is worst, or why it could not be checked and what that takes.
+// All forms of the output have it.
 func (o *Outcome) Verdict() string {
 	if o.Why != "" {
 		return o.Why

@@ -23,7 +23,9 @@ type overall struct {
 
 // overalls are the overall figures. A test holds docs/diff.md against them.
 var overalls = withSteps([]overall{
-	{name: "cuda_time", unit: table.Duration, up: "slower", down: "faster", of: func(r *Run) float64 { return r.largest(func(l *stats.Log) uint64 { return l.CUDANS }) }},
+	{name: "cuda_time", unit: table.Duration, up: "slower", down: "faster", of: func(r *Run) float64 {
+		return r.largest(func(l *stats.Log) uint64 { return l.CUDANS })
+	}},
 	sumOf("kernel_time", table.Duration, "kernels", "total_ns"),
 	sumOf("kernel_count", table.Number, "kernels", "count"),
 	sumOf("copy_time", table.Duration, "copies", "total_ns"),
@@ -33,20 +35,25 @@ var overalls = withSteps([]overall{
 	sumOf("set_count", table.Number, "sets", "count"),
 	sumOf("busy_time", table.Duration, "devices", "busy_ns"),
 	sumOf("idle_time", table.Duration, "devices", "idle_ns"),
-	{name: "gpu_busy", unit: table.Share, up: "higher", down: "lower", reports: []string{"profile"}, of: func(r *Run) float64 {
-		return r.total("profile", "busy_ns") / r.total("profile", "span_ns")
-	}},
+	{name: "gpu_busy", unit: table.Share, up: "higher", down: "lower", reports: []string{"profile"},
+		of: func(r *Run) float64 {
+			return r.total("profile", "busy_ns") / r.total("profile", "span_ns")
+		}},
 	sumOf("call_time", table.Duration, "processes", "in_calls_ns"),
 	sumOf("call_count", table.Number, "processes", "calls"),
 	sumOf("failed_calls", table.Number, "processes", "failed"),
 	sumOf("wait_time", table.Duration, "threads", "waiting_ns"),
-	{name: "peak_memory", unit: table.Bytes, up: "more", down: "less", reports: []string{"memory"}, of: func(r *Run) float64 {
-		if r.withoutMemory() {
-			return math.NaN()
-		}
-		return r.largest(func(l *stats.Log) uint64 { return l.PeakDevice })
-	}},
-	{name: stepTime, unit: table.Duration, up: "slower", down: "faster", reports: []string{stepKinds}, of: func(r *Run) float64 { return r.ofSteps(median.column) }},
+	{name: "peak_memory", unit: table.Bytes, up: "more", down: "less", reports: []string{"memory"},
+		of: func(r *Run) float64 {
+			if r.withoutMemory() {
+				return math.NaN()
+			}
+			return r.largest(func(l *stats.Log) uint64 { return l.PeakDevice })
+		}},
+	{name: stepTime, unit: table.Duration, up: "slower", down: "faster", reports: []string{stepKinds},
+		of: func(r *Run) float64 {
+			return r.ofSteps(median.column)
+		}},
 })
 
 // stepTime is the figure of the time of a step.
@@ -84,7 +91,8 @@ func withSteps(all []overall) []overall {
 	return all
 }
 
-// stepCount returns the number of steps of a run, those of its start-up too: of each rank, if it has ranks. It is NaN if no steps are known.
+// stepCount returns the number of steps of a run, those of its start-up too: of each rank, if it has ranks. It is NaN
+// if no steps are known.
 func (r *Run) stepCount() float64 {
 	return (r.ofSteps("count") + r.ofSteps("starting")) / r.ofSteps("processes")
 }
@@ -112,7 +120,8 @@ func (r *Run) mainSteps() (main string) {
 	return main
 }
 
-// sameSteps reports whether all runs have one number of steps: figures a step then tell nothing that those of the run do not.
+// sameSteps reports whether all runs have one number of steps: figures a step then tell nothing that those of the run
+// do not.
 func (d *Diff) sameSteps() bool {
 	counts := known(each(d.runs(), (*Run).stepCount))
 	return len(counts) == 0 || constant(counts)
@@ -127,7 +136,10 @@ func sumOf(name string, unit table.Unit, report, column string) overall {
 	case unit == table.Number:
 		down = "fewer"
 	}
-	return overall{name: name, unit: unit, sum: true, up: up, down: down, reports: []string{report}, of: func(r *Run) float64 { return r.total(report, column) }}
+	return overall{name: name, unit: unit, sum: true, up: up, down: down, reports: []string{report},
+		of: func(r *Run) float64 {
+			return r.total(report, column)
+		}}
 }
 
 func (o *overall) isTime() bool { return o.unit == table.Duration }
@@ -137,8 +149,8 @@ func (o *overall) isExact() bool {
 	return !o.ofStep && (o.unit == table.Number || o.unit == table.Bytes)
 }
 
-// exact reports whether any difference of a figure is one. The peak of memory that several threads allocate depends on their
-// order, and is judged like a time.
+// exact reports whether any difference of a figure is one. The peak of memory that several threads allocate depends on
+// their order, and is judged like a time.
 func (d *Diff) exact(figure string, exact bool) bool {
 	peak := figure == "peak_memory" || figure == "peak_bytes"
 	return exact && !(peak && slices.ContainsFunc(d.runs(), func(r *Run) bool { return r.threads }))

@@ -20,7 +20,8 @@ type Page struct {
 	Top       int       // rows of a table for people, 0 for all
 }
 
-// WriteText writes the page for a terminal of a width in characters. Lines in front of the tables, and conditions, are whole, however long.
+// WriteText writes the page for a terminal of a width in characters. Lines in front of the tables, and conditions, are
+// whole, however long.
 func (p *Page) WriteText(w io.Writer, width int) error {
 	plain := func(name string) string { return table.Words(name, table.Text) }
 	lines := p.lines(plain)
@@ -46,7 +47,8 @@ const (
 	maxUnfolded = 10
 )
 
-// WriteMarkdown writes the page for a pull request or a job summary: its lines and ten rows at most, of conditions first, and all else folded.
+// WriteMarkdown writes the page for a pull request or a job summary: its lines and ten rows at most, of conditions
+// first, and all else folded.
 func (p *Page) WriteMarkdown(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString("## cudatrace diff\n\n")
@@ -81,7 +83,8 @@ func (p *Page) WriteMarkdown(w io.Writer) error {
 		}
 		b.WriteString(open + body.String())
 		if n < len(tables) {
-			b.WriteString("\n" + figures.Count(len(tables)-n, "more table is", "more tables are") + " not shown: the page would be too long for a comment\n")
+			b.WriteString("\n" + figures.Count(len(tables)-n, "more table is", "more tables are") +
+				" not shown: the page would be too long for a comment\n")
 		}
 		b.WriteString(close)
 		break
@@ -92,7 +95,8 @@ func (p *Page) WriteMarkdown(w io.Writer) error {
 
 // lines are what a person should know first. quoted writes a name.
 func (p *Page) lines(quoted func(string) string) []string {
-	lines := []string{fmt.Sprintf("BASE: %s (%s). NEW: %s (%s).", runsWords(p.Diff.Base, quoted), quoted(p.Base), runsWords(p.Diff.New, quoted), quoted(p.New))}
+	lines := []string{fmt.Sprintf("BASE: %s (%s). NEW: %s (%s).", runsWords(p.Diff.Base, quoted), quoted(p.Base),
+		runsWords(p.Diff.New, quoted), quoted(p.New))}
 	for _, x := range p.Refused {
 		lines = append(lines, "warning: "+quoted(x.Refusal()))
 	}
@@ -144,7 +148,8 @@ func (p *Page) stepLine() string {
 		return ""
 	}
 	o := p.Overall[i]
-	words := fmt.Sprintf("step time: %s (%s), ", pairWords(o.compared, o.overall.unit), table.Words(o.change(), table.Percent))
+	words := fmt.Sprintf("step time: %s (%s), ", pairWords(o.compared, o.overall.unit),
+		table.Words(o.change(), table.Percent))
 	switch {
 	case o.Differs:
 		return words + o.Verdict
@@ -221,7 +226,8 @@ func (p *Page) largestLines(quoted func(string) string) (lines []string) {
 // words says how the time of a row changed, and how much it varies.
 func (l *largest) words() string {
 	c, column := l.Figures[l.Main], l.columns()[l.Main]
-	return fmt.Sprintf("%s %s → %s (%s)", columnWords(column.Key), withSpread(table.Words(c.Base, column.Unit), c.Spread[0]), withSpread(table.Words(c.New, column.Unit), c.Spread[1]),
+	return fmt.Sprintf("%s %s → %s (%s)", columnWords(column.Key), withSpread(table.Words(c.Base, column.Unit),
+		c.Spread[0]), withSpread(table.Words(c.New, column.Unit), c.Spread[1]),
 		table.Words(c.change(), table.Percent))
 }
 
@@ -294,8 +300,10 @@ func pairWords(c *compared, unit table.Unit) string {
 
 func (p *Page) overall() *table.Table {
 	t := &table.Table{Name: "overall", Title: "figures of a run", Reason: "no figure is known", Columns: []table.Column{
-		{Key: "name", Title: "figure"}, {Key: "base", Title: "BASE", Unit: table.Number}, {Key: "new", Title: "NEW", Unit: table.Number},
-		{Key: "change", Title: "change", Unit: table.Percent}, {Key: "spread", Title: "spread", Unit: table.Figures}, {Key: "verdict", Title: "differs", Unit: table.Figures}}}
+		{Key: "name", Title: "figure"}, {Key: "base", Title: "BASE", Unit: table.Number},
+		{Key: "new", Title: "NEW", Unit: table.Number},
+		{Key: "change", Title: "change", Unit: table.Percent}, {Key: "spread", Title: "spread", Unit: table.Figures},
+		{Key: "verdict", Title: "differs", Unit: table.Figures}}}
 	for _, o := range p.Overall {
 		if math.IsNaN(o.Base) && math.IsNaN(o.New) || o.Base == 0 && o.New == 0 || o.overall.ofStep && o.Spared {
 			continue
@@ -316,7 +324,10 @@ func orNothing(s string) any {
 
 // section is the table of the rows that differ, and of those that are large. Its figures stand side by side.
 func (p *Page) section(s *Section) *table.Table {
-	t := &table.Table{Name: s.Report, Title: fmt.Sprintf("%s of %s", figures.Group(s.Differ), figures.Count(len(s.Rows), "row differs", "rows differ")), Reason: s.Reason}
+	t := &table.Table{
+		Name: s.Report, Title: fmt.Sprintf("%s of %s", figures.Group(s.Differ), figures.Count(len(s.Rows), "row differs",
+			"rows differ")), Reason: s.Reason,
+	}
 	if s.Large > 0 {
 		t.Title += fmt.Sprintf("; of %s the time changed by %s or more", figures.Group(s.Large), share(p.rule.MinChange))
 	}
@@ -326,7 +337,8 @@ func (p *Page) section(s *Section) *table.Table {
 	case len(s.Rows) == 0:
 		t.Reason = "no rows on either side"
 	case p.tooFew():
-		t.Reason = fmt.Sprintf("no difference in the counts of %s, and no time changed by %s or more", figures.Count(len(s.Rows), "row", "rows"), share(p.rule.MinChange))
+		t.Reason = fmt.Sprintf("no difference in the counts of %s, and no time changed by %s or more",
+			figures.Count(len(s.Rows), "row", "rows"), share(p.rule.MinChange))
 	default:
 		t.Reason = "no difference in " + figures.Count(len(s.Rows), "row", "rows")
 	}
@@ -341,7 +353,9 @@ func (p *Page) section(s *Section) *table.Table {
 		t.Columns = append(t.Columns, table.Column{Key: "spread", Title: "spread", Unit: table.Figures, Rank: 2})
 	}
 	for i, c := range s.columns() {
-		t.Columns = append(t.Columns, table.Column{Key: c.Key, Title: columnWords(c.Key), Unit: table.Figures, Rank: rank(c.Key, i)})
+		t.Columns = append(t.Columns, table.Column{
+			Key: c.Key, Title: columnWords(c.Key), Unit: table.Figures, Rank: rank(c.Key, i),
+		})
 	}
 	for _, r := range p.shown(s) {
 		row := []any{r.Name, r.verdict()}
@@ -381,10 +395,11 @@ func (r *Row) spread() any {
 
 // summary is the table of the first rows of all reports.
 func (p *Page) summary() *table.Table {
-	t := &table.Table{Name: "differences", Title: figures.Count(p.differences(), "row differs", "rows differ"), Columns: []table.Column{
-		{Key: "report", Title: "", Unit: table.Plain}, {Key: "name", Title: "name", Short: shortNames},
-		{Key: "verdict", Title: "differs", Unit: table.Figures}, {Key: "figure", Title: "figure", Unit: table.Figures},
-		{Key: "spread", Title: "spread", Unit: table.Figures}}}
+	t := &table.Table{Name: "differences", Title: figures.Count(p.differences(), "row differs", "rows differ"),
+		Columns: []table.Column{
+			{Key: "report", Title: "", Unit: table.Plain}, {Key: "name", Title: "name", Short: shortNames},
+			{Key: "verdict", Title: "differs", Unit: table.Figures}, {Key: "figure", Title: "figure", Unit: table.Figures},
+			{Key: "spread", Title: "spread", Unit: table.Figures}}}
 	t.Columns[0].Title = "report"
 	for _, s := range p.Sections {
 		for _, r := range s.Rows[:s.Differ] {
@@ -423,13 +438,17 @@ func (p *Page) renamed(quoted func(string) string) (lines []string) {
 		}
 	}
 	if n > maxRenamed {
-		lines = append(lines, fmt.Sprintf("and %s", figures.Count(n-maxRenamed, "more kernel under another name", "more kernels under other names")))
+		lines = append(lines, fmt.Sprintf("and %s", figures.Count(n-maxRenamed, "more kernel under another name",
+			"more kernels under other names")))
 	}
 	return lines
 }
 
 // changed is what differs in the names of a kernel.
-var changed = map[string]string{"parameters": "its parameters", "hash": "a hash in its name", "template": "its template arguments", "python": "the Python function that launches it"}
+var changed = map[string]string{
+	"parameters": "its parameters", "hash": "a hash in its name", "template": "its template arguments",
+	"python": "the Python function that launches it",
+}
 
 // shown are the rows that differ or are large, as many as people want to see: those that add, or save, most.
 func (p *Page) shown(s *Section) []*Row {
@@ -473,7 +492,10 @@ func (p *Page) Changes() (list []Change) {
 		if math.IsNaN(part) || math.IsInf(part, 0) || part == 0 || o.overall.ofStep && o.Spared {
 			continue
 		}
-		c := Change{o.Name, table.Words(o.Base, o.overall.unit), table.Words(o.New, o.overall.unit), part, most(o.Spread[0], o.Spread[1]), o.Verdict, part > 0}
+		c := Change{
+			o.Name, table.Words(o.Base, o.overall.unit), table.Words(o.New, o.overall.unit), part,
+			most(o.Spread[0], o.Spread[1]), o.Verdict, part > 0,
+		}
 		if o.Exact {
 			c.Spread = math.NaN()
 		}

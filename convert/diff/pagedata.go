@@ -31,7 +31,8 @@ func (p *Page) WriteJSON(w io.Writer) error {
 	for _, x := range p.Problems {
 		problems = append(problems, problem(x))
 	}
-	head := []table.Member{{Name: "version", Value: pageVersion}, {Name: "base", Value: names(p.Diff.Base)}, {Name: "new", Value: names(p.Diff.New)},
+	head := []table.Member{{Name: "version", Value: pageVersion}, {Name: "base", Value: names(p.Diff.Base)},
+		{Name: "new", Value: names(p.Diff.New)},
 		{Name: "times_judged", Value: !p.tooFew()}, {Name: "differences", Value: p.differences()},
 		{Name: "problems", Value: problems}}
 	return table.WriteJSON(w, head, p.dataTables())
@@ -80,8 +81,10 @@ func (p *Page) conditionData() *table.Table {
 }
 
 func (p *Page) overallData() *table.Table {
-	t := &table.Table{Name: "overall", Columns: []table.Column{{Key: "name"}, {Key: "verdict"}, {Key: "base", Unit: table.Rate}, {Key: "new", Unit: table.Rate},
-		{Key: "change", Unit: table.Rate}, {Key: "q", Unit: table.Rate}, {Key: "base_spread", Unit: table.Rate}, {Key: "new_spread", Unit: table.Rate}}}
+	t := &table.Table{Name: "overall", Columns: []table.Column{{Key: "name"}, {Key: "verdict"},
+		{Key: "base", Unit: table.Rate}, {Key: "new", Unit: table.Rate},
+		{Key: "change", Unit: table.Rate}, {Key: "q", Unit: table.Rate}, {Key: "base_spread", Unit: table.Rate},
+		{Key: "new_spread", Unit: table.Rate}}}
 	for _, o := range p.Overall {
 		t.Add(o.Name, orNothing(o.Verdict), o.Base, o.New, o.change(), o.Q, o.Spread[0], o.Spread[1])
 	}
@@ -90,16 +93,20 @@ func (p *Page) overallData() *table.Table {
 
 // sectionData has all rows of a section.
 func sectionData(s *Section) *table.Table {
-	t := &table.Table{Name: s.Report, Reason: s.Reason, Columns: []table.Column{{Key: "name"}, {Key: "base_name"}, {Key: "matched_by"}, {Key: "verdict"}, {Key: "added", Unit: table.Rate},
+	t := &table.Table{Name: s.Report, Reason: s.Reason, Columns: []table.Column{{Key: "name"}, {Key: "base_name"},
+		{Key: "matched_by"}, {Key: "verdict"}, {Key: "added", Unit: table.Rate},
 		{Key: "base_spread", Unit: table.Rate}, {Key: "new_spread", Unit: table.Rate}}}
 	if t.Reason == "" && len(s.Rows) == 0 {
 		t.Reason = "no rows on either side"
 	}
 	for _, c := range s.columns() {
-		t.Columns = append(t.Columns, table.Column{Key: "base_" + c.Key, Unit: c.Unit}, table.Column{Key: "new_" + c.Key, Unit: c.Unit}, table.Column{Key: "q_" + c.Key, Unit: table.Rate})
+		t.Columns = append(t.Columns, table.Column{Key: "base_" + c.Key, Unit: c.Unit},
+			table.Column{Key: "new_" + c.Key, Unit: c.Unit}, table.Column{Key: "q_" + c.Key, Unit: table.Rate})
 	}
 	for _, r := range s.Rows {
-		row := []any{r.Name, orNothing(r.Was), orNothing(r.Match), orNothing(strings.Join(r.Verdicts, ", ")), r.Added, nil, nil}
+		row := []any{
+			r.Name, orNothing(r.Was), orNothing(r.Match), orNothing(strings.Join(r.Verdicts, ", ")), r.Added, nil, nil,
+		}
 		if r.Main >= 0 {
 			c := r.Figures[r.Main]
 			row[5], row[6] = c.Spread[0], c.Spread[1]

@@ -77,7 +77,8 @@ func renamed(pairs []*pair) []*pair {
 			}
 		}
 		for name, was := range old {
-			if is := now[name]; len(was) == 1 && len(is) == 1 && was[0].newless && is[0].baseless && (p.match != byTemplate || sameCount(was[0], is[0])) {
+			if is := now[name]; len(was) == 1 && len(is) == 1 && was[0].newless && is[0].baseless &&
+				(p.match != byTemplate || sameCount(was[0], is[0])) {
 				is[0].join(was[0], p.match)
 			}
 		}

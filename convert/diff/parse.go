@@ -151,7 +151,8 @@ func (p *parser) needColumn() (string, error) {
 	if column := p.take(isWord); column != "" {
 		return column, nil
 	}
-	return "", p.fail(from, 0, "a column is missing behind the colon; a name with a colon, a space, < or > stands between quotes")
+	return "", p.fail(from, 0, "a column is missing behind the colon; a name with a colon, a space, < or > stands "+
+		"between quotes")
 }
 
 // column finds the column that a word means, count if there is none: median means median_ns.
@@ -168,7 +169,8 @@ func (p *parser) column(word string) error {
 		}
 	}
 	if from == p.at {
-		return p.fail(from, 0, "%s have no count: name a column, such as %s", p.c.Report, strings.Join(sortedKeys(columns), ", "))
+		return p.fail(from, 0, "%s have no count: name a column, such as %s", p.c.Report,
+			strings.Join(sortedKeys(columns), ", "))
 	}
 	return p.unknown(from, word, "column", sortedKeys(columns))
 }

@@ -61,11 +61,21 @@ var conditionsOfRuns = []struct {
 	of         func(*Run) string
 }{
 	{OtherGPU, "GPUs", func(r *Run) string { return r.listed(func(l *stats.Log) []string { return l.GPUs }) }},
-	{OtherDriver, "CUDA versions of the driver", func(r *Run) string { return r.said(func(l *stats.Log) string { return l.Driver }) }},
-	{OtherDriver, "releases of the driver", func(r *Run) string { return r.said(func(l *stats.Log) string { return l.Release }) }},
-	{OtherMode, "sources of the calls", func(r *Run) string { return r.said(func(l *stats.Log) string { return l.Calls }) }},
-	{OtherMode, "sources of the GPU work", func(r *Run) string { return r.said(func(l *stats.Log) string { return l.GPU }) }},
-	{OtherMode, "sources of the allocations", func(r *Run) string { return r.said(func(l *stats.Log) string { return l.Memory }) }},
+	{OtherDriver, "CUDA versions of the driver", func(r *Run) string {
+		return r.said(func(l *stats.Log) string { return l.Driver })
+	}},
+	{OtherDriver, "releases of the driver", func(r *Run) string {
+		return r.said(func(l *stats.Log) string { return l.Release })
+	}},
+	{OtherMode, "sources of the calls", func(r *Run) string {
+		return r.said(func(l *stats.Log) string { return l.Calls })
+	}},
+	{OtherMode, "sources of the GPU work", func(r *Run) string {
+		return r.said(func(l *stats.Log) string { return l.GPU })
+	}},
+	{OtherMode, "sources of the allocations", func(r *Run) string {
+		return r.said(func(l *stats.Log) string { return l.Memory })
+	}},
 	{OtherMode, "recorded parts", func(r *Run) string {
 		return r.said(func(l *stats.Log) string {
 			if l.Schedule == "" {

@@ -241,10 +241,14 @@ func text(cell any) string {
 // keys are the columns that tell the rows of a report apart and are the same in each run; PIDs
 // are not. A report that is not here has its names for keys.
 var keys = map[string][]string{
-	"kernels": {"name", "signature"}, "kernel_shapes": {"name", "signature", "grid", "block"}, kernelPython: {"name", "signature", "file", "function"}, "python": {"file", "function"}, "memory_holders": {"name", "gpu", "library"}, "calls": {"name", "library"},
+	"kernels": {"name", "signature"}, "kernel_shapes": {"name", "signature", "grid", "block"},
+	kernelPython: {"name", "signature", "file", "function"}, "python": {"file", "function"},
+	"memory_holders": {"name", "gpu", "library"}, "calls": {"name", "library"},
 	"callers": {"name", "library", "caller"}, "copies": {"name", "from", "to", "peer"}, "waits": {"name", "waited_for"},
 	"devices": {"gpu"}, "streams": {"name", "gpu"}, "memory": {"name", "gpu"}, "errors": {"name", "error", "library"},
-	"nvtx": {"name", "domain", "kind"}, "idle": {"name", "what", "gpu"}, "findings": {"name", "gpu", "rank"}, "ranks": {"rank"}, stepKinds: {"name", "source"}, "collectives": {"name", "ranks"}, "metrics": {"metric", "name", "source", "gpu"},
+	"nvtx": {"name", "domain", "kind"}, "idle": {"name", "what", "gpu"}, "findings": {"name", "gpu", "rank"},
+	"ranks": {"rank"}, stepKinds: {"name", "source"}, "collectives": {"name", "ranks"},
+	"metrics":      {"metric", "name", "source", "gpu"},
 	"nvtx_metrics": {"name", "domain", "metric", "label", "source", "gpu"},
 }
 
@@ -357,7 +361,8 @@ func isAdded(column string) bool {
 	if strings.Contains(column, "median_") || strings.Contains(column, "mean_") {
 		return false
 	}
-	return !hasPrefix(column, "inclusive_", "min_", "max_", "first_", "last_", "p95_", "p99_") && !strings.HasSuffix(column, "_p95_ns") && !strings.HasSuffix(column, "_max_ns")
+	return !hasPrefix(column, "inclusive_", "min_", "max_", "first_", "last_", "p95_", "p99_") &&
+		!strings.HasSuffix(column, "_p95_ns") && !strings.HasSuffix(column, "_max_ns")
 }
 
 // isTime reports whether a column has times.

@@ -29,8 +29,8 @@ func chance(a, b []float64, least float64) float64 {
 	return p
 }
 
-// separated returns the probability, two-sided, that all values of one sample are above all of another one: of the ways to
-// deal them out, two are like that.
+// separated returns the probability, two-sided, that all values of one sample are above all of another one: of the ways
+// to deal them out, two are like that.
 func separated(n, m int) float64 {
 	ways := 1.0
 	for i := 1; i <= n; i++ {

@@ -11,19 +11,27 @@ import (
 // findings is the report of findings.
 const findings = "findings"
 
-// otherStragglers names the straggling ranks and hosts that runs of one side have, and none of the other. Each run must have several ranks: one alone
-// waits for nobody.
+// otherStragglers names the straggling ranks and hosts that runs of one side have, and none of the other. Each run must
+// have several ranks: one alone waits for nobody.
 func otherStragglers(base, new []*Run) (all []Problem) {
-	if slices.ContainsFunc(slices.Concat(base, new), func(r *Run) bool { return r.reports["ranks"] == nil || len(r.reports["ranks"].rows) < 2 }) {
+	if slices.ContainsFunc(slices.Concat(base, new), func(r *Run) bool {
+		return r.reports["ranks"] == nil || len(r.reports["ranks"].rows) < 2
+	}) {
 		return nil
 	}
 	for _, key := range stragglersOf(slices.Concat(base, new)) {
 		a, b := runsWith(base, key), runsWith(new, key)
 		switch {
 		case len(a) > 0 && len(b) == 0:
-			all = append(all, Problem{straggling, "BASE has a straggler that NEW has not" + inRuns(a, base) + ": " + a[0].reports[findings].rows[key].label})
+			all = append(all, Problem{
+				straggling, "BASE has a straggler that NEW has not" + inRuns(a, base) + ": " +
+					a[0].reports[findings].rows[key].label,
+			})
 		case len(b) > 0 && len(a) == 0:
-			all = append(all, Problem{straggling, "NEW has a straggler that BASE has not" + inRuns(b, new) + ": " + b[0].reports[findings].rows[key].label})
+			all = append(all, Problem{
+				straggling, "NEW has a straggler that BASE has not" + inRuns(b, new) + ": " +
+					b[0].reports[findings].rows[key].label,
+			})
 		}
 	}
 	return all

@@ -20,7 +20,8 @@ var valueUnits = map[table.Unit]map[string]float64{
 
 // unitExamples are values of each unit.
 var unitExamples = map[table.Unit]string{
-	table.Number: "a number: write 100", table.Duration: "a time: write 500us, 5ms or 1.5s", table.Bytes: "a size: write 500K, 64M or 2GiB",
+	table.Number: "a number: write 100", table.Duration: "a time: write 500us, 5ms or 1.5s",
+	table.Bytes: "a size: write 500K, 64M or 2GiB",
 	table.Share: "a share: write 80%", table.Rate: "a rate in GB/s: write 12.5",
 }
 
@@ -45,7 +46,8 @@ func (p *parser) value() error {
 		if p.c.Report != "" {
 			hint = "; a name with a space, < or > stands between quotes"
 		}
-		return p.fail(from, p.at-from, "the value is missing: the figure is %s, or as a change +5%% or -5%%%s", unitExamples[p.c.Unit], hint)
+		return p.fail(from, p.at-from, "the value is missing: the figure is %s, or as a change +5%% or -5%%%s",
+			unitExamples[p.c.Unit], hint)
 	}
 	at := p.at
 	unit := p.take(notSpace)

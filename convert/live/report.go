@@ -41,7 +41,8 @@ func (f *Figures) add(o *Figures) {
 	for _, x := range []struct {
 		to   *uint64
 		more uint64
-	}{{&f.Calls, o.Calls}, {&f.CallTime, o.CallTime}, {&f.Launches, o.Launches}, {&f.Failed, o.Failed}, {&f.Kernels, o.Kernels},
+	}{{&f.Calls, o.Calls}, {&f.CallTime, o.CallTime}, {&f.Launches, o.Launches}, {&f.Failed, o.Failed},
+		{&f.Kernels, o.Kernels},
 		{&f.Copies, o.Copies}, {&f.Memsets, o.Memsets}, {&f.GPUTime, o.GPUTime}, {&f.Lost, o.Lost}} {
 		*x.to = sum(*x.to, x.more)
 	}

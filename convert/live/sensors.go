@@ -7,7 +7,8 @@ import (
 	"github.com/cudatrace/cudatrace/record/metric"
 )
 
-// Sensors are sampled metrics of a GPU: means over an interval, or the latest value where an interval has none; nil where nothing is known.
+// Sensors are sampled metrics of a GPU: means over an interval, or the latest value where an interval has none; nil
+// where nothing is known.
 type Sensors struct {
 	Power    *float64 // W
 	SMClock  *float64 // Hz

@@ -59,7 +59,8 @@ func New(o Options) *Sink {
 		kernels: newRows(kernelName), functions: newRows(same), copies: newRows(same), errors: newRows(same),
 		losses: newRows(same), lines: newRows(same), ofShape: make(query.Cache[*timeline.Shape, *row]),
 		ofFunction: make(query.Cache[*timeline.Function, *function]), ofPython: make(query.Cache[*timeline.Python, *row]),
-		launching: make(map[*timeline.Thread]int32), memory: make(map[*timeline.Counter]uint64), sensed: make(map[uint32]*sensors),
+		launching: make(map[*timeline.Thread]int32), memory: make(map[*timeline.Counter]uint64),
+		sensed: make(map[uint32]*sensors),
 	}
 }
 
@@ -216,7 +217,8 @@ func (s *Sink) work(e *timeline.WorkList) {
 			interval.Memsets++
 		default:
 			interval.Kernels++
-			interval.count(s.ofShape.Of(w.Shape, func() *row { return s.kernels.Of(w.Shape.Kernel.Name) }), Count{N: 1, Time: w.Dur})
+			interval.count(s.ofShape.Of(w.Shape, func() *row { return s.kernels.Of(w.Shape.Kernel.Name) }),
+				Count{N: 1, Time: w.Dur})
 		}
 		if !w.Untimed {
 			g.countWork(&s.intervals, w)

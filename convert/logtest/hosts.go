@@ -11,14 +11,16 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
-// A Capture is the logs of the ranks of a program, recorded on real GPUs of one host: what their times say of each other is true.
+// A Capture is the logs of the ranks of a program, recorded on real GPUs of one host: what their times say of each
+// other is true.
 type Capture struct {
 	pattern       string // in testdata/gpu/logs
 	Ranks         int
 	Streams       int // of each rank, with collectives
 	Communicators int
-	Bound         uint64 // ns by which clocks of hosts may be wrong: the shorter the collectives' part of the log, the more
-	Off           int64  // ns by which they are at most
+	// ns by which clocks of hosts may be wrong: the shorter the collectives' part of the log, the more
+	Bound uint64
+	Off   int64 // ns by which they are at most
 }
 
 // Captures are all captures.
@@ -42,7 +44,8 @@ type HostClock struct {
 	Drift float64
 }
 
-// HostClocks returns a clock for each rank of a capture. That of rank 0 is right, and that of the last one drifts by drift.
+// HostClocks returns a clock for each rank of a capture. That of rank 0 is right, and that of the last one drifts by
+// drift.
 func HostClocks(ranks int, from uint64, shift int64, drift float64) (clocks []HostClock) {
 	for i := range ranks {
 		clocks = append(clocks, HostClock{from, int64(i) * shift, drift * float64(i) / float64(ranks-1)})

@@ -29,7 +29,9 @@ type workload struct {
 func newWorkload(w *tracelog.Writer, called bool) *workload {
 	l := &workload{rnd: rand.New(rand.NewPCG(1, 2)), w: w, called: called}
 	for i := range 64 {
-		l.names = append(l.names, fmt.Sprintf("_ZN2at6native29vectorized_elementwise_kernelILi%dENS0_15CUDAFunctor_addIfEESt5arrayIPcLm3EEEEviT0_T1_", i))
+		l.names = append(l.names,
+			fmt.Sprintf("_ZN2at6native29vectorized_elementwise_kernelILi%dENS0_15CUDAFunctor_addIfEESt5arrayIPcLm3EEEEviT0_T1_",
+				i))
 	}
 	const start = 1_000_000_000_000
 	for i := range l.now {
@@ -44,7 +46,8 @@ func newWorkload(w *tracelog.Writer, called bool) *workload {
 	w.Add(&tracelog.CUPTI{PID: 10, Status: "on"})
 	if called {
 		w.Add(&tracelog.Caller{ID: 1, Function: "cudaLaunchKernel", Module: "/usr/lib/libtorch_cuda.so",
-			BuildID: "0123456789abcdef0123456789abcdef01234567", Address: 0x1234545, Symbol: "_ZN2at6native3addEPKfi", SymbolOffset: 69})
+			BuildID: "0123456789abcdef0123456789abcdef01234567", Address: 0x1234545, Symbol: "_ZN2at6native3addEPKfi",
+			SymbolOffset: 69})
 	}
 	return l
 }
@@ -83,13 +86,15 @@ func (l *workload) launch() {
 			Start: start, Dur: l.now[tid] - start, Correlation: l.next})
 	}
 	l.w.Add(&tracelog.Call{PID: 10, TID: id, Func: 1, Enter: enter, Dur: leave - enter, Caller: caller, NArgs: 9,
-		Args: [tracelog.MaxArgs]uint64{0x7fe662b00000 + uint64(which)*0x150, uint64(which%4) + 1, 1, 1, 32, 1, 1, 0, handle(stream)}})
+		Args: [tracelog.MaxArgs]uint64{0x7fe662b00000 + uint64(which)*0x150, uint64(which%4) + 1, 1, 1, 32, 1, 1, 0,
+			handle(stream)}})
 	at := max(l.streams[stream], leave) + l.about(1000)
 	dur := l.about(2000)
 	l.streams[stream] = at + dur
 	l.w.Add(&tracelog.Kernel{
 		GPU:  tracelog.GPU{PID: 10, Context: 1, Stream: uint32(7 + stream), Correlation: l.next, Start: at, Dur: dur},
-		Name: l.names[which], Grid: [3]uint32{uint32(which%4) + 1, 1, 1}, Block: [3]uint32{32, 1, 1}, Registers: uint32(16 + which%40),
+		Name: l.names[which], Grid: [3]uint32{uint32(which%4) + 1, 1, 1}, Block: [3]uint32{32, 1, 1},
+		Registers: uint32(16 + which%40),
 	})
 	l.records += 3
 	if l.next%100 == 0 {
@@ -104,8 +109,13 @@ func (l *workload) more(tid uint32, stream int, start uint64) {
 	at := l.now[tid-10]
 	l.w.Add(&tracelog.Marker{PID: 10, TID: tid, Flags: tracelog.MarkerStart, ID: l.next, Time: start, Name: "step"})
 	l.w.Add(&tracelog.Marker{PID: 10, TID: tid, Flags: tracelog.MarkerEnd, ID: l.next, Time: at + 3000})
-	l.w.Add(&tracelog.Memory{PID: 10, TID: tid, Operation: 1 + l.next/100%2, MemoryKind: 3, Time: start, Address: uint64(l.next / 200), Bytes: 4096})
-	l.w.Add(&tracelog.Call{PID: 10, TID: tid, Func: 2, Enter: at + 500, Dur: 2000, NArgs: 1, Args: [tracelog.MaxArgs]uint64{handle(stream)}})
+	l.w.Add(&tracelog.Memory{
+		PID: 10, TID: tid, Operation: 1 + l.next/100%2, MemoryKind: 3, Time: start, Address: uint64(l.next / 200),
+		Bytes: 4096,
+	})
+	l.w.Add(&tracelog.Call{
+		PID: 10, TID: tid, Func: 2, Enter: at + 500, Dur: 2000, NArgs: 1, Args: [tracelog.MaxArgs]uint64{handle(stream)},
+	})
 	l.now[tid-10] = at + 3000
 	l.records += 4
 }
@@ -165,9 +175,15 @@ func WriteCrowd(tb testing.TB, out io.Writer, threads, streams int) {
 	for i := range max(threads, streams) {
 		at += each
 		tid, stream, id := uint32(10+i%threads), uint32(7+i%streams), uint32(i+1)
-		w.Add(&tracelog.API{PID: 10, TID: tid, Domain: tracelog.DomainRuntime, CBID: 211, Name: "cudaLaunchKernel", Start: at, Dur: 5000, Correlation: id})
+		w.Add(&tracelog.API{
+			PID: 10, TID: tid, Domain: tracelog.DomainRuntime, CBID: 211, Name: "cudaLaunchKernel", Start: at, Dur: 5000,
+			Correlation: id,
+		})
 		w.Add(&tracelog.Call{PID: 10, TID: tid, Func: 1, Enter: at + begun, Dur: 2000, NArgs: 1})
-		w.Add(&tracelog.Kernel{GPU: tracelog.GPU{PID: 10, Context: 1, Stream: stream, Correlation: id, Start: at + each, Dur: 3000}, Name: l.names[0]})
+		w.Add(&tracelog.Kernel{
+			GPU:  tracelog.GPU{PID: 10, Context: 1, Stream: stream, Correlation: id, Start: at + each, Dur: 3000},
+			Name: l.names[0],
+		})
 		if at-l.now[0] > flushed {
 			l.now[0] = at
 			if err := w.Flush(); err != nil {

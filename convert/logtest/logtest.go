@@ -58,7 +58,9 @@ func Texts(t testing.TB, folder string) (all []Text) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, Text{strings.TrimSuffix(filepath.Base(path), suffix), string(text), strings.TrimSuffix(path, suffix)})
+		all = append(all, Text{
+			strings.TrimSuffix(filepath.Base(path), suffix), string(text), strings.TrimSuffix(path, suffix),
+		})
 	}
 	return all
 }

@@ -44,7 +44,8 @@ type RankLog struct {
 	offset     uint64
 	drift      float64
 
-	// In collectives: how long the rank waited for others, in ns, how long all others waited for it, and how often it came last.
+	// In collectives: how long the rank waited for others, in ns, how long all others waited for it, and how often it came
+	// last.
 	Waited, Awaited float64
 	Last            int
 }
@@ -106,7 +107,8 @@ func WriteRanks(tb testing.TB, o Ranks) (logs []*RankLog) {
 		}
 		compute()
 		for host := range o.Hosts {
-			collect(rnd, writers[host*o.PerHost:(host+1)*o.PerHost], at[host*o.PerHost:(host+1)*o.PerHost], Local, 20, o.Transfer)
+			collect(rnd, writers[host*o.PerHost:(host+1)*o.PerHost], at[host*o.PerHost:(host+1)*o.PerHost], Local, 20,
+				o.Transfer)
 		}
 		compute()
 		if !o.Apart {
@@ -156,8 +158,13 @@ func (w *rankWriter) collective(name string, stream uint32, from, to float64) {
 		}
 		w.tell(communicator, size)
 	}
-	w.w.Add(&tracelog.NCCLCall{PID: pid, TID: pid, Name: function, Time: start - 9500, Known: tracelog.NCCLCommunicator | tracelog.NCCLBytes, Communicator: communicator, Bytes: w.o.Bytes})
-	w.w.Add(&tracelog.Marker{PID: pid, TID: pid, Flags: tracelog.MarkerStart, ID: id, Time: start - 9400, Name: function, Domain: "NCCL"})
+	w.w.Add(&tracelog.NCCLCall{
+		PID: pid, TID: pid, Name: function, Time: start - 9500, Known: tracelog.NCCLCommunicator | tracelog.NCCLBytes,
+		Communicator: communicator, Bytes: w.o.Bytes,
+	})
+	w.w.Add(&tracelog.Marker{
+		PID: pid, TID: pid, Flags: tracelog.MarkerStart, ID: id, Time: start - 9400, Name: function, Domain: "NCCL",
+	})
 	w.kernel(name, stream, from, to)
 	w.w.Add(&tracelog.Marker{PID: pid, TID: pid, Flags: tracelog.MarkerEnd, ID: id, Time: start - 4500, Domain: "NCCL"})
 }
@@ -192,7 +199,8 @@ func newRankWriter(tb testing.TB, o Ranks, l *RankLog, wall uint64) *rankWriter 
 	}
 	w.clock(0)
 	pid := uint32(1000 + l.Rank%o.PerHost)
-	for key, value := range map[string]string{tracelog.MetaHost: fmt.Sprintf("node-%d", l.Host), tracelog.MetaBoot: fmt.Sprintf("boot-%d-%d", o.Seed, l.Host)} {
+	for key, value := range map[string]string{tracelog.MetaHost: fmt.Sprintf("node-%d", l.Host),
+		tracelog.MetaBoot: fmt.Sprintf("boot-%d-%d", o.Seed, l.Host)} {
 		w.w.Add(&tracelog.Meta{Key: key, Value: value})
 	}
 	if o.Run != "" {
@@ -211,7 +219,9 @@ func newRankWriter(tb testing.TB, o Ranks, l *RankLog, wall uint64) *rankWriter 
 
 func (w *rankWriter) clock(t float64) {
 	m := w.log.At(t)
-	w.w.Add(&tracelog.Clock{Monotonic: m, Realtime: w.wall + m - w.log.offset, Boottime: m, Spread: 100, MaxError: w.o.WallError})
+	w.w.Add(&tracelog.Clock{
+		Monotonic: m, Realtime: w.wall + m - w.log.offset, Boottime: m, Spread: 100, MaxError: w.o.WallError,
+	})
 }
 
 // compute runs the kernels of a step. The rank whose turn it is to be the last one takes longer.
@@ -239,7 +249,10 @@ func (w *rankWriter) compute(rnd *rand.Rand, at *float64, o Ranks, rank int, las
 func (w *rankWriter) begin(step int, at float64) {
 	if w.o.NVTX && !w.over {
 		pid := uint32(1000 + w.log.Rank%w.o.PerHost)
-		w.w.Add(&tracelog.Marker{PID: pid, TID: pid, Flags: tracelog.MarkerStart, ID: uint32(step + 1), Time: w.log.At(at), Name: fmt.Sprintf("step %d", step)})
+		w.w.Add(&tracelog.Marker{
+			PID: pid, TID: pid, Flags: tracelog.MarkerStart, ID: uint32(step + 1), Time: w.log.At(at),
+			Name: fmt.Sprintf("step %d", step),
+		})
 	}
 }
 
@@ -256,7 +269,8 @@ func (w *rankWriter) endStep(step int, at float64) {
 
 // clocks are the metrics of a GPU that are sampled.
 var clocks = []metric.Metric{
-	{Name: metric.NameReasons, Unit: metric.BitsOfReason, Kind: metric.Bits}, {Name: metric.NameSMClock, Unit: metric.Hertz, Kind: metric.Level},
+	{Name: metric.NameReasons, Unit: metric.BitsOfReason, Kind: metric.Bits},
+	{Name: metric.NameSMClock, Unit: metric.Hertz, Kind: metric.Level},
 }
 
 // sample logs the clock of the GPU in the last 5 ms.
@@ -274,7 +288,9 @@ func (w *rankWriter) sample(at float64) {
 func (w *rankWriter) describeSamples(uuid string) {
 	w.w.Add(&tracelog.MetricSet{ID: 1, Source: uint32(metric.NVML), UUID: uuid, Interval: 5e6})
 	for i, m := range clocks {
-		w.w.Add(&tracelog.Metric{Set: 1, Index: uint32(i), Name: m.Name, Label: m.Name, Unit: uint32(m.Unit), ValueKind: uint32(m.Kind), Scale: 1})
+		w.w.Add(&tracelog.Metric{
+			Set: 1, Index: uint32(i), Name: m.Name, Label: m.Name, Unit: uint32(m.Unit), ValueKind: uint32(m.Kind), Scale: 1,
+		})
 	}
 }
 
@@ -287,8 +303,13 @@ func (w *rankWriter) kernel(name string, stream uint32, from, to float64) {
 	pid := uint32(1000 + w.log.Rank%w.o.PerHost)
 	start := w.log.At(from)
 	w.w.Add(&tracelog.Call{PID: pid, TID: pid, Func: 1, Enter: start - 9000, Dur: 4000, NArgs: 1})
-	w.w.Add(&tracelog.API{PID: pid, TID: pid, Domain: tracelog.DomainDriver, CBID: 307, Name: "cuLaunchKernel", Start: start - 8500, Dur: 3000, Correlation: w.next})
-	w.w.Add(&tracelog.Kernel{GPU: tracelog.GPU{PID: pid, Context: 1, Stream: stream, Correlation: w.next, Start: start, Dur: w.log.At(to) - start},
+	w.w.Add(&tracelog.API{
+		PID: pid, TID: pid, Domain: tracelog.DomainDriver, CBID: 307, Name: "cuLaunchKernel", Start: start - 8500, Dur: 3000,
+		Correlation: w.next,
+	})
+	w.w.Add(&tracelog.Kernel{GPU: tracelog.GPU{
+		PID: pid, Context: 1, Stream: stream, Correlation: w.next, Start: start, Dur: w.log.At(to) - start,
+	},
 		Name: name, Grid: [3]uint32{24, 1, 1}, Block: [3]uint32{512, 1, 1}})
 }
 
@@ -307,7 +328,10 @@ func (w *rankWriter) end(t float64) {
 	w.clock(t)
 	for communicator, size := range w.sizes {
 		pid := uint32(1000 + w.log.Rank%w.o.PerHost)
-		w.w.Add(&tracelog.NCCLCall{PID: pid, TID: pid, Name: "ncclCommDestroy", Time: w.log.At(t), Known: tracelog.NCCLCommunicator | tracelog.NCCLRanks, Communicator: communicator, Ranks: size})
+		w.w.Add(&tracelog.NCCLCall{
+			PID: pid, TID: pid, Name: "ncclCommDestroy", Time: w.log.At(t),
+			Known: tracelog.NCCLCommunicator | tracelog.NCCLRanks, Communicator: communicator, Ranks: size,
+		})
 	}
 	if err := w.w.Close(tracelog.End{Time: w.log.At(t), Complete: 1}); err != nil {
 		w.tb.Fatal(err)

@@ -33,9 +33,12 @@ type stepper struct {
 
 // stepFunctions are the functions that the program calls, by ID.
 var stepFunctions = []tracelog.Function{
-	{ID: 1, Name: "cuLaunchKernel", Library: "driver", Args: "function:handle"}, {ID: 2, Name: "cudaDeviceSynchronize", Library: "runtime"},
-	{ID: 3, Name: "cudaMalloc", Library: "runtime", Args: "devPtr:ptr size:size"}, {ID: 4, Name: "cudaFree", Library: "runtime", Args: "devPtr:ptr"},
-	{ID: 5, Name: "cudaStreamSynchronize", Library: "runtime", Args: "stream:handle"}, {ID: 6, Name: "cuMemcpyHtoDAsync_v2", Library: "driver", Args: "dst:ptr src:ptr bytes:size"},
+	{ID: 1, Name: "cuLaunchKernel", Library: "driver", Args: "function:handle"},
+	{ID: 2, Name: "cudaDeviceSynchronize", Library: "runtime"},
+	{ID: 3, Name: "cudaMalloc", Library: "runtime", Args: "devPtr:ptr size:size"},
+	{ID: 4, Name: "cudaFree", Library: "runtime", Args: "devPtr:ptr"},
+	{ID: 5, Name: "cudaStreamSynchronize", Library: "runtime", Args: "stream:handle"},
+	{ID: 6, Name: "cuMemcpyHtoDAsync_v2", Library: "driver", Args: "dst:ptr src:ptr bytes:size"},
 }
 
 // WriteSteps returns the log of a run.
@@ -47,7 +50,9 @@ func WriteSteps(tb testing.TB, steps Steps) []byte {
 		tb.Fatal(err)
 	}
 	const start = 1_000_000_000_000
-	s := &stepper{Steps: steps, rnd: rand.New(rand.NewPCG(steps.Seed, 0)), w: w, scale: make(map[string]float64), now: start}
+	s := &stepper{
+		Steps: steps, rnd: rand.New(rand.NewPCG(steps.Seed, 0)), w: w, scale: make(map[string]float64), now: start,
+	}
 	s.describe()
 	for step := range 40 {
 		s.step(step)
@@ -103,13 +108,17 @@ func (s *stepper) launch(id uint32, name string, d float64) tracelog.GPU {
 	enter, leave := s.call(id, 2000)
 	s.w.Add(&tracelog.API{PID: s.pid(), TID: s.pid(), Domain: tracelog.DomainDriver, Name: stepFunctions[id-1].Name,
 		Start: enter + 100, Dur: max(leave-enter, 300) - 200, Correlation: s.next})
-	g := tracelog.GPU{PID: s.pid(), Context: 1, Stream: 7, Correlation: s.next, Start: max(s.gpu, leave) + 500, Dur: s.about(name, d)}
+	g := tracelog.GPU{
+		PID: s.pid(), Context: 1, Stream: 7, Correlation: s.next, Start: max(s.gpu, leave) + 500, Dur: s.about(name, d),
+	}
 	s.gpu = g.Start + g.Dur
 	return g
 }
 
 func (s *stepper) memory(operation uint32, address uint64) {
-	s.w.Add(&tracelog.Memory{PID: s.pid(), TID: s.pid(), Operation: operation, MemoryKind: 3, Time: s.now, Address: address << 20, Bytes: 1 << 20})
+	s.w.Add(&tracelog.Memory{
+		PID: s.pid(), TID: s.pid(), Operation: operation, MemoryKind: 3, Time: s.now, Address: address << 20, Bytes: 1 << 20,
+	})
 }
 
 func (s *stepper) step(n int) {
@@ -127,7 +136,9 @@ func (s *stepper) step(n int) {
 		if i == 2 {
 			d *= 1 + s.Longer
 		}
-		s.w.Add(&tracelog.Kernel{GPU: s.launch(1, fmt.Sprint(i), d), Name: name, Grid: [3]uint32{64, 1, 1}, Block: [3]uint32{128, 1, 1}})
+		s.w.Add(&tracelog.Kernel{
+			GPU: s.launch(1, fmt.Sprint(i), d), Name: name, Grid: [3]uint32{64, 1, 1}, Block: [3]uint32{128, 1, 1},
+		})
 	}
 	if s.Malloc {
 		s.call(4, 15e3)
@@ -139,6 +150,8 @@ func (s *stepper) step(n int) {
 	if n%10 == 9 {
 		s.wait(2)
 	}
-	s.w.Add(&tracelog.Marker{PID: s.pid(), TID: s.pid(), Flags: tracelog.MarkerStart, ID: uint32(n + 1), Time: at, Name: "step"})
+	s.w.Add(&tracelog.Marker{
+		PID: s.pid(), TID: s.pid(), Flags: tracelog.MarkerStart, ID: uint32(n + 1), Time: at, Name: "step",
+	})
 	s.w.Add(&tracelog.Marker{PID: s.pid(), TID: s.pid(), Flags: tracelog.MarkerEnd, ID: uint32(n + 1), Time: s.now})
 }

@@ -43,7 +43,8 @@ func File(t *outfile.Target, write func(io.Writer) error) (outfile.Done, error) 
 type Creator func(name string) (io.Writer, error)
 
 // ErrSeveral is the error of a second file for an output that can only be one.
-var ErrSeveral = errors.New("it would be several files, one for each process: name a file or a folder, or choose a process")
+var ErrSeveral = errors.New("it would be several files, one for each process: name a file or a folder, or " +
+	"choose a process")
 
 // Only returns a creator of a single file, whose content goes to w.
 func Only(w io.Writer) Creator {

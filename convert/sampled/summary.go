@@ -70,7 +70,10 @@ func (s *Set) figures() (list []Figure) {
 	for i := range s.Rows {
 		r, m := &s.Rows[i], &s.Metrics[i]
 		if r.Time > 0 {
-			list = append(list, Figure{cmp.Or(m.Label, m.Name), m.Name, s.Title(), m.Unit, m.Unit.String(), r.Time, r.Mean(), r.Percentile(50), r.Percentile(95), r.Max})
+			list = append(list, Figure{
+				cmp.Or(m.Label, m.Name), m.Name, s.Title(), m.Unit, m.Unit.String(), r.Time, r.Mean(), r.Percentile(50),
+				r.Percentile(95), r.Max,
+			})
 		}
 	}
 	return list

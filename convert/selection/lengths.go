@@ -56,7 +56,8 @@ func (l *Lengths) Longest(n uint64) Border {
 	}
 }
 
-// A Border selects a number of the longest slices: those that last at least To, and some that last at least From, the first ones.
+// A Border selects a number of the longest slices: those that last at least To, and some that last at least From, the
+// first ones.
 type Border struct {
 	From, To uint64 // ns; 0 for no border
 	Some, Of uint64

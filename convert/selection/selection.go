@@ -40,7 +40,10 @@ func New(o Options) *Selection {
 	if o == (Options{}) {
 		return nil
 	}
-	return &Selection{Options: o, Ranges: newRanges(o.NVTX), names: make(timeline.KernelNames), callers: make(map[*timeline.Caller]bool), pythons: make(map[*timeline.Python]bool)}
+	return &Selection{
+		Options: o, Ranges: newRanges(o.NVTX), names: make(timeline.KernelNames), callers: make(map[*timeline.Caller]bool),
+		pythons: make(map[*timeline.Python]bool),
+	}
 }
 
 // OfCalls reports whether work is selected by its call: work without a call is not selected.
@@ -71,8 +74,8 @@ func (s *Selection) below(p *timeline.Python) bool {
 	return chosen
 }
 
-// MatchPython reports whether a glob matches a Python frame, or one that called it: its file with or without folders, with or without
-// the line, its function, or its whole text.
+// MatchPython reports whether a glob matches a Python frame, or one that called it: its file with or without folders,
+// with or without the line, its function, or its whole text.
 func MatchPython(glob string, p *timeline.Python) bool {
 	for f := range p.Frames() {
 		names := []string{f.File, path.Base(f.File), f.Function, f.Text()}

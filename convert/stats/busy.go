@@ -245,8 +245,8 @@ func classesOf(during *activity.Sum, idle *[activity.Causes]uint64) classColumns
 	}
 }
 
-// during are the times of the work of processes on a device, and its beginning: of one process those of its steady state,
-// where that is known, else from the first work on.
+// during are the times of the work of processes on a device, and its beginning: of one process those of its steady
+// state, where that is known, else from the first work on.
 func (s *Sink) during(d *deviceRow, parts []*activity.Part, startup bool) (times activity.Sum, from uint64) {
 	all, first, last := d.Until(d.Last), d.First, d.Last
 	if len(parts) == 1 {

@@ -22,9 +22,10 @@ type callTimes struct {
 	// part of the time that all threads spent in CUDA calls; nested calls count twice
 	Share *float64 `key:"share" title:"share" rank:"2"`
 	spread
-	Failed     uint64 `key:"failed" title:"failed" rank:"9"` // calls that returned an error, without "not ready" and "deinitialized"
-	Inner      uint64 `key:"inner"`                          // calls within another call
-	Unfinished uint64 `key:"unfinished"`                     // calls that had not returned
+	// calls that returned an error, without "not ready" and "deinitialized"
+	Failed     uint64 `key:"failed" title:"failed" rank:"9"`
+	Inner      uint64 `key:"inner"`      // calls within another call
+	Unfinished uint64 `key:"unfinished"` // calls that had not returned
 	Library    string `key:"library"`
 
 	timed // calls that returned

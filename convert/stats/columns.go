@@ -31,7 +31,10 @@ type medianInterval struct {
 // spreadOf is the spread of durations, null of none.
 func spreadOf(d *sketch.Ordered) (s spread) {
 	if d.Count > 0 {
-		s = spread{new(d.Min), new(d.Percentile(50)), new(d.Mean()), new(d.Percentile(95)), new(d.Percentile(99)), new(d.Max), new(d.StdDev()), intervalOf(d)}
+		s = spread{
+			new(d.Min), new(d.Percentile(50)), new(d.Mean()), new(d.Percentile(95)), new(d.Percentile(99)), new(d.Max),
+			new(d.StdDev()), intervalOf(d),
+		}
 	}
 	return s
 }

@@ -36,8 +36,9 @@ type FindingCells struct {
 	Rank       *uint32  `key:"rank" unit:"id"`
 	Confidence string   `key:"confidence"` // `certain` or `likely`
 	Query      string   `key:"query"`      // command that shows it, for a shell
-	Cause      string   `key:"cause"`      // what a thread did for most of the time, as in `idle`; "" where it is not known
-	Also       []string `key:"also"`       // list of what else has this cause, as text, with the kinds
+	// what a thread did for most of the time, as in `idle`; "" where it is not known
+	Cause string   `key:"cause"`
+	Also  []string `key:"also"` // list of what else has this cause, as text, with the kinds
 }
 
 // wholeWork returns what findings lack.

@@ -36,7 +36,9 @@ func (l *gapList) add(g *activity.Gap) {
 	if len(l.list) >= mostGaps && length <= l.list[mostGaps-1].length {
 		return // of the first mostGaps the shortest one is the last, if there are more
 	}
-	x := gapRow{from: g.From, length: length, next: g.Lane.Stream, what: g.What, before: g.Last.Launch, after: g.Next.Launch}
+	x := gapRow{
+		from: g.From, length: length, next: g.Lane.Stream, what: g.What, before: g.Last.Launch, after: g.Next.Launch,
+	}
 	longest := g.To - g.Ready
 	for i := range g.Spent {
 		if s := &g.Spent[i]; s.Time > longest {
@@ -69,9 +71,10 @@ type gapCells struct {
 	GPU    uint32  `key:"gpu" title:"GPU" rank:"1" unit:"id"`
 	Rank   *uint32 `key:"rank" title:"rank" rank:"1" unit:"id"`
 	PID    uint32  `key:"pid" unit:"id"`
-	Before string  `key:"before" title:"kernel before" rank:"4"` // work that ended last before it, and the work that ends it
-	After  string  `key:"after" title:"kernel after" rank:"3"`   // =
-	Line   string  `key:"line" title:"launched at" rank:"2"`     // Python line that launched the work that ends it
+	// work that ended last before it, and the work that ends it
+	Before string `key:"before" title:"kernel before" rank:"4"`
+	After  string `key:"after" title:"kernel after" rank:"3"` // =
+	Line   string `key:"line" title:"launched at" rank:"2"`   // Python line that launched the work that ends it
 	// sum of the rows with this `name`
 	OfCause uint64 `key:"of_name_ns" title:"all of these" rank:"5"`
 }

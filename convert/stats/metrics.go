@@ -67,7 +67,8 @@ var metricsReport = Report{
 
 // metricCells is a row of metrics.
 type metricCells struct {
-	Name string `key:"name" title:"metric"` // metric; `clocks lowered: REASON` for the time in which the driver lowered the clocks
+	// metric; `clocks lowered: REASON` for the time in which the driver lowered the clocks
+	Name string `key:"name" title:"metric"`
 	metricPlace
 	PID *uint32 `key:"pid" title:"process" rank:"2" unit:"id"` // as `gpu`
 	metricValues
@@ -145,7 +146,8 @@ func (m *metrics) rangeTable() *table.Table {
 	}
 	t := metricTable(rows)
 	if t.Notes = m.notes(); m.ranges.Late > 0 {
-		t.Notes = append(t.Notes, figures.Count(m.ranges.Late, "sample or GPU operation", "samples and GPU operations")+" came too late in the log to be counted")
+		t.Notes = append(t.Notes, figures.Count(m.ranges.Late, "sample or GPU operation", "samples and GPU operations")+
+			" came too late in the log to be counted")
 	}
 	return t
 }
@@ -194,7 +196,8 @@ func MetricCell(v float64, u metric.Unit) table.Cell { return table.Cell{Value: 
 // notes say which other processes used the GPUs.
 func (m *metrics) notes() (notes []string) {
 	for _, u := range m.users {
-		notes = append(notes, fmt.Sprintf("%s was used by %s, too: the values are those of the whole GPU", m.title(u.GPU), OtherProcess(u.PID, u.Name)))
+		notes = append(notes, fmt.Sprintf("%s was used by %s, too: the values are those of the whole GPU", m.title(u.GPU),
+			OtherProcess(u.PID, u.Name)))
 	}
 	return notes
 }

@@ -18,7 +18,8 @@ type Sheet struct {
 // that they belong to.
 var NsightReports = map[string][]string{
 	"kernels": {"cuda_gpu_kern_sum"}, "calls": {"cuda_api_sum"},
-	"copies": {"cuda_gpu_mem_time_sum", "cuda_gpu_mem_size_sum"}, "sets": {"cuda_gpu_mem_time_sum", "cuda_gpu_mem_size_sum"},
+	"copies": {"cuda_gpu_mem_time_sum", "cuda_gpu_mem_size_sum"},
+	"sets":   {"cuda_gpu_mem_time_sum", "cuda_gpu_mem_size_sum"},
 }
 
 // Nsight returns the reports that Nsight Systems has too, with its headers and units.
@@ -32,10 +33,12 @@ func (s *Sink) Nsight() []Sheet {
 		calls = append(calls, nsightRow{&r.time.Distribution, r.Name})
 	}
 	for _, r := range copiesReport.in(s).List {
-		times, sizes = append(times, nsightRow{&r.time.Distribution, r.operation()}), append(sizes, nsightRow{&r.bytes, r.operation()})
+		times, sizes = append(times, nsightRow{&r.time.Distribution, r.operation()}),
+			append(sizes, nsightRow{&r.bytes, r.operation()})
 	}
 	for _, r := range setsReport.in(s).List {
-		times, sizes = append(times, nsightRow{&r.time.Distribution, "[CUDA memset]"}), append(sizes, nsightRow{&r.bytes, "[CUDA memset]"})
+		times, sizes = append(times, nsightRow{&r.time.Distribution, "[CUDA memset]"}),
+			append(sizes, nsightRow{&r.bytes, "[CUDA memset]"})
 	}
 	return []Sheet{
 		timeSheet("cuda_gpu_kern_sum", "Instances", "Name", kernels), timeSheet("cuda_api_sum", "Num Calls", "Name", calls),
@@ -51,8 +54,10 @@ type nsightRow struct {
 
 // nsightDirections are Nsight Systems' words for the directions of copies.
 var nsightDirections = map[string]string{
-	"HtoD": "Host-to-Device", "DtoH": "Device-to-Host", "DtoD": "Device-to-Device", "HtoH": "Host-to-Host", "PtoP": "Peer-to-Peer",
-	"HtoA": "Host-to-Array", "AtoH": "Array-to-Host", "AtoA": "Array-to-Array", "AtoD": "Array-to-Device", "DtoA": "Device-to-Array",
+	"HtoD": "Host-to-Device", "DtoH": "Device-to-Host", "DtoD": "Device-to-Device", "HtoH": "Host-to-Host",
+	"PtoP": "Peer-to-Peer",
+	"HtoA": "Host-to-Array", "AtoH": "Array-to-Host", "AtoA": "Array-to-Array", "AtoD": "Array-to-Device",
+	"DtoA": "Device-to-Array",
 }
 
 func (r *copyCells) operation() string {
@@ -79,7 +84,10 @@ func merged(rows []nsightRow) []nsightRow {
 }
 
 func timeSheet(name, count, title string, rows []nsightRow) Sheet {
-	s := Sheet{name, [][]string{{"Time (%)", "Total Time (ns)", count, "Avg (ns)", "Med (ns)", "Min (ns)", "Max (ns)", "StdDev (ns)", title}}}
+	s := Sheet{
+		name, [][]string{{"Time (%)", "Total Time (ns)", count, "Avg (ns)", "Med (ns)", "Min (ns)", "Max (ns)",
+			"StdDev (ns)", title}},
+	}
 	rows = merged(rows)
 	total := uint64(0)
 	for _, r := range rows {
@@ -88,8 +96,10 @@ func timeSheet(name, count, title string, rows []nsightRow) Sheet {
 	for _, r := range rows {
 		d := r.of
 		s.Rows = append(s.Rows, []string{
-			fmt.Sprintf("%.1f", 100*float64(d.Total)/float64(max(total, 1))), fmt.Sprint(d.Total), fmt.Sprint(d.Count), fmt.Sprintf("%.1f", d.Mean()),
-			fmt.Sprintf("%.1f", float64(d.Percentile(50))), fmt.Sprint(d.Min), fmt.Sprint(d.Max), fmt.Sprintf("%.1f", d.StdDev()), r.name,
+			fmt.Sprintf("%.1f", 100*float64(d.Total)/float64(max(total, 1))), fmt.Sprint(d.Total), fmt.Sprint(d.Count),
+			fmt.Sprintf("%.1f", d.Mean()),
+			fmt.Sprintf("%.1f", float64(d.Percentile(50))), fmt.Sprint(d.Min), fmt.Sprint(d.Max),
+			fmt.Sprintf("%.1f", d.StdDev()), r.name,
 		})
 	}
 	return s
@@ -97,12 +107,16 @@ func timeSheet(name, count, title string, rows []nsightRow) Sheet {
 
 // sizeSheet has sizes in MB of a million bytes.
 func sizeSheet(rows []nsightRow) Sheet {
-	s := Sheet{"cuda_gpu_mem_size_sum", [][]string{{"Total (MB)", "Count", "Avg (MB)", "Med (MB)", "Min (MB)", "Max (MB)", "StdDev (MB)", "Operation"}}}
+	s := Sheet{
+		"cuda_gpu_mem_size_sum", [][]string{{"Total (MB)", "Count", "Avg (MB)", "Med (MB)", "Min (MB)", "Max (MB)",
+			"StdDev (MB)", "Operation"}},
+	}
 	mb := func(bytes float64) string { return fmt.Sprintf("%.3f", bytes/1e6) }
 	for _, r := range merged(rows) {
 		d := r.of
 		s.Rows = append(s.Rows, []string{
-			mb(float64(d.Total)), fmt.Sprint(d.Count), mb(d.Mean()), mb(float64(d.Percentile(50))), mb(float64(d.Min)), mb(float64(d.Max)), mb(d.StdDev()), r.name,
+			mb(float64(d.Total)), fmt.Sprint(d.Count), mb(d.Mean()), mb(float64(d.Percentile(50))), mb(float64(d.Min)),
+			mb(float64(d.Max)), mb(d.StdDev()), r.name,
 		})
 	}
 	return s

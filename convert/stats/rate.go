@@ -46,7 +46,9 @@ func (r *rate) double() {
 		var sum interval
 		if 2*k < rateIntervals {
 			a, b := &r.intervals[2*k], &r.intervals[2*k+1]
-			sum = interval{a.launches + b.launches, a.short + b.short, sketch.Sum(a.call, b.call), sketch.Sum(a.kernel, b.kernel)}
+			sum = interval{
+				a.launches + b.launches, a.short + b.short, sketch.Sum(a.call, b.call), sketch.Sum(a.kernel, b.kernel),
+			}
 		}
 		r.intervals[k] = sum
 	}

@@ -15,12 +15,13 @@ type Report struct {
 	Detail      bool // another report sums it up: people see it where they name it
 	OfRanks     bool // it has nothing to say without several ranks
 
-	kernels  bool                      // its rows have names of kernels, which people read short
-	open     func(*Sink)               // has the report read the events of a sink; nil where the sink has what it needs
-	unasked  func(*Sink) bool          // reports whether people see it without naming it; nil for always
-	fold     func(*Sink) *table.Folded // its stacks, after Fold; nil for a report without any
-	needs    func(*Facts) string       // returns what the recording lacks for the report, "" for nothing; nil if it needs nothing
-	whyEmpty string                    // why it has no rows although the recording has all that it needs
+	kernels bool                      // its rows have names of kernels, which people read short
+	open    func(*Sink)               // has the report read the events of a sink; nil where the sink has what it needs
+	unasked func(*Sink) bool          // reports whether people see it without naming it; nil for always
+	fold    func(*Sink) *table.Folded // its stacks, after Fold; nil for a report without any
+	// returns what the recording lacks for the report, "" for nothing; nil if it needs nothing
+	needs    func(*Facts) string
+	whyEmpty string // why it has no rows although the recording has all that it needs
 	table    func(*Sink, Facts) *table.Table
 }
 

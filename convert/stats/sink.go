@@ -46,7 +46,8 @@ type clock struct{ start uint64 }
 // since returns a time in ns from the start of the recording.
 func (c *clock) since(at uint64) uint64 { return at - min(at, c.start) }
 
-// NameSteps notes that a person has said which NVTX ranges are steps: those that the timeline calls steps, and no others.
+// NameSteps notes that a person has said which NVTX ranges are steps: those that the timeline calls steps, and no
+// others.
 func (s *Sink) NameSteps() { s.steps.Name() }
 
 // LongPaths has the sink keep the calls and the work of critical paths of longer recordings.
@@ -213,7 +214,8 @@ func (s *Sink) slices(l *timeline.Slices) {
 func (s *Sink) workList(l *timeline.WorkList) {
 	stream := s.busy.stream(l.Stream)
 	if stream.habits == nil {
-		stream.habits, stream.rank, stream.path, stream.steps = s.findings.Stream(l.Stream), s.ranks.User(l.Stream), s.path.Stream(l.Stream), s.steps.Stream(l.Stream)
+		stream.habits, stream.rank, stream.path, stream.steps = s.findings.Stream(l.Stream), s.ranks.User(l.Stream),
+			s.path.Stream(l.Stream), s.steps.Stream(l.Stream)
 	}
 	process := s.threads.process(l.Stream.Context.Process)
 	var thread *threadRow // that launched the latest work

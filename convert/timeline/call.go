@@ -258,5 +258,6 @@ func (s *Slice) Ending() (kind, text string) {
 // Failed reports whether the call returned an error that is worth a look: "not ready" answers a
 // query, "deinitialized" every cleanup after CUDA has shut down.
 func (s *Slice) Failed() bool {
-	return s.Ret != 0 && s.Ret != cudaapi.ErrorNotReady && s.Ret != cudaapi.ErrorDeinitialized && s.Flags&(Unfinished|NoReturn) == 0
+	return s.Ret != 0 && s.Ret != cudaapi.ErrorNotReady && s.Ret != cudaapi.ErrorDeinitialized &&
+		s.Flags&(Unfinished|NoReturn) == 0
 }

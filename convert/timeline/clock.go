@@ -14,14 +14,15 @@ type Clock struct {
 	bounds []ClockBound // sorted; none where the error is not known
 }
 
-// A ClockBound says by how much converted times are wrong at most at a time, against those of the host whose clock the timeline has.
+// A ClockBound says by how much converted times are wrong at most at a time, against those of the host whose clock the
+// timeline has.
 type ClockBound struct {
 	At    uint64 // of the timeline
 	Error uint64 // ns
 }
 
-// Bound says by how many ns converted times are wrong at most; a clock of which that is not known has no bound. Between two times the
-// error lies on the line between them.
+// Bound says by how many ns converted times are wrong at most; a clock of which that is not known has no bound. Between
+// two times the error lies on the line between them.
 func (c *Clock) Bound(bounds ...ClockBound) { c.bounds = bounds }
 
 // error is by how much times about a time of the timeline are wrong at most.
@@ -38,7 +39,8 @@ func (c *Clock) error(at uint64) uint64 {
 	return max(min(a.Error, b.Error), uint64(math.Ceil(float64(a.Error)*(1-part)+float64(b.Error)*part)))
 }
 
-// Apart says by how much times of two clocks about a time of the timeline may be wrong against each other, at most. Those of one clock are not.
+// Apart says by how much times of two clocks about a time of the timeline may be wrong against each other, at most.
+// Those of one clock are not.
 func (c *Clock) Apart(o *Clock, at uint64) (ns uint64, known bool) {
 	switch {
 	case c == o:

@@ -7,13 +7,15 @@ type Collective struct {
 	Number       uint64 // in the communicator, from 0
 	Ranks        int    // that have a part of it in the logs
 	Operation    string // "AllReduce"
-	Alone        bool   // a send or a receive: nothing tells which kernels of other ranks belong to it, and ID to Ranks mean nothing
+	// a send or a receive: nothing tells which kernels of other ranks belong to it, and ID to Ranks mean nothing
+	Alone bool
 
-	// Last is the rank that entered last, "rank 3", and Entered is when. Both are zero for a collective in which a rank need not
-	// wait for all others: a broadcast, a reduction.
+	// Last is the rank that entered last, "rank 3", and Entered is when. Both are zero for a collective in which a rank
+	// need not wait for all others: a broadcast, a reduction.
 	Last    string
 	Entered uint64
-	Doubt   uint64 // ns by which the clocks of hosts may be wrong, where that leaves open which rank was the last; Never if not known
+	// ns by which the clocks of hosts may be wrong, where that leaves open which rank was the last; Never if not known
+	Doubt uint64
 }
 
 // A Part is the part of a rank in a collective.

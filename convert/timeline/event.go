@@ -80,9 +80,10 @@ type CounterValue struct {
 
 // An Allocation is an allocation or a release of memory.
 type Allocation struct {
-	Process     *Process
-	Time        uint64
-	Allocated   uint64 // of what was live when the time of a filter began, which is Time: when it was allocated; 0 for others
+	Process *Process
+	Time    uint64
+	// of what was live when the time of a filter began, which is Time: when it was allocated; 0 for others
+	Allocated   uint64
 	Address     uint64
 	Bytes       uint64
 	GPU         uint32 // GPU.Index

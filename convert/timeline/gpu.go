@@ -35,7 +35,10 @@ type Link struct {
 
 // laneRates are the bytes a second that a lane carries in one direction, by PCIe generation: without
 // the line code (8b/10b, 128b/130b, flits of 242 in 256 bytes), with the headers of packets.
-var laneRates = [...]float64{1: 250e6, 2: 500e6, 3: 8e9 * 128 / 130 / 8, 4: 16e9 * 128 / 130 / 8, 5: 32e9 * 128 / 130 / 8, 6: 64e9 * 242 / 256 / 8, 7: 128e9 * 242 / 256 / 8}
+var laneRates = [...]float64{
+	1: 250e6, 2: 500e6, 3: 8e9 * 128 / 130 / 8, 4: 16e9 * 128 / 130 / 8, 5: 32e9 * 128 / 130 / 8, 6: 64e9 * 242 / 256 / 8,
+	7: 128e9 * 242 / 256 / 8,
+}
 
 // Rate is what the link carries in one direction, in bytes a second, headers of packets included; 0
 // where the link is not known. A copy between host and device reaches 80 to 90 % of it. (Not every

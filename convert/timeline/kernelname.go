@@ -39,8 +39,8 @@ func NCCLKernel(mangled string) (operation, variant string) {
 	return operation, variant
 }
 
-// identifier is a mangled name from its first identifier on, whose length stands in front of it; a name of C, or one that is
-// demangled, is itself.
+// identifier is a mangled name from its first identifier on, whose length stands in front of it; a name of C, or one
+// that is demangled, is itself.
 func identifier(mangled string) (name, length string) {
 	rest, is := strings.CutPrefix(mangled, "_Z")
 	if !is {

@@ -25,8 +25,8 @@ func (n *NCCL) Details(list []Detail) []Detail {
 	return list
 }
 
-// An NCCLGroup is the calls of NCCL that launch their kernels together: a call alone, or those between ncclGroupStart and
-// ncclGroupEnd.
+// An NCCLGroup is the calls of NCCL that launch their kernels together: a call alone, or those between ncclGroupStart
+// and ncclGroupEnd.
 type NCCLGroup struct {
 	all      NCCL
 	calls    int
@@ -68,8 +68,8 @@ func (g *NCCLGroup) Communicator() uint64 {
 	return g.all.Communicator
 }
 
-// OfKernel is what the calls say about a kernel that they launched: their communicator, if it is one, and their bytes, if they
-// launched no other kernel. until is as for Settled. Nil where nothing is certain.
+// OfKernel is what the calls say about a kernel that they launched: their communicator, if it is one, and their bytes,
+// if they launched no other kernel. until is as for Settled. Nil where nothing is certain.
 func (g *NCCLGroup) OfKernel(until uint64) *NCCL {
 	if g.mixed || g.calls == 0 {
 		return nil

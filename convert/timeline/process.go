@@ -21,7 +21,8 @@ type Process struct {
 	End       uint64 // when it ended, 0 when not known
 	Exit      string // how it ended, "exit code 0", "signal 11 (SIGSEGV)", ExitExec; "" when not known
 	Clock     *Clock // that converted the times of its log: processes of one host have the same one
-	Midway    uint64 // from when on it is known, where it may have used GPUs before: it was attached to, or a filter begins later; else 0
+	// from when on it is known, where it may have used GPUs before: it was attached to, or a filter begins later; else 0
+	Midway uint64
 	Circumstances
 
 	Communicators map[uint64]uint32 // of NCCL, by hash: how many ranks each has, where NCCL tells it

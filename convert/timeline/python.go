@@ -85,7 +85,8 @@ func (p *Python) Common(o *Python) *Python {
 // byAutograd is the stack of the launches of a backward pass that have no frames.
 var byAutograd = &Python{PythonFrame: &PythonFrame{Function: (&Thread{Name: autograd}).NoPython()}, ID: math.MaxInt32}
 
-// Launching is the stack of a launch of the thread: its own, or where it has none, a frame that says so for PyTorch's backward pass; else nil.
+// Launching is the stack of a launch of the thread: its own, or where it has none, a frame that says so for PyTorch's
+// backward pass; else nil.
 func (t *Thread) Launching(own *Python) *Python {
 	if own == nil && t != nil && t.Python && t.Autograd() {
 		return byAutograd
@@ -131,8 +132,8 @@ func (p *PythonFrame) SameFunction(o *PythonFrame) bool {
 // maxStackText bounds the text of a stack, but for its last frame: a program has tens of thousands of stacks.
 const maxStackText = 1 << 12
 
-// Stack is the text of the frame and of those that called it: "/home/ann/train.py:7 step <- /home/ann/train.py:40 main".
-// It says how many frames further out have no room.
+// Stack is the text of the frame and of those that called it: "/home/ann/train.py:7 step <- /home/ann/train.py:40
+// main". It says how many frames further out have no room.
 func (p *Python) Stack() string {
 	text, more := "", 0
 	for f := range p.Frames() {

@@ -7,10 +7,11 @@ import "sync/atomic"
 type Range struct {
 	Thread *Thread
 	Name   string
-	Domain string     // "" for NVTX's default domain
-	Step   *Step      // the step of the program that the range is; nil for none
-	NCCL   *NCCL      // what a call of NCCL says in the payload of its range; nil for none
-	Group  *NCCLGroup // the calls of NCCL whose kernels are launched in the range, for who joins calls and work; nil for none
+	Domain string // "" for NVTX's default domain
+	Step   *Step  // the step of the program that the range is; nil for none
+	NCCL   *NCCL  // what a call of NCCL says in the payload of its range; nil for none
+	// the calls of NCCL whose kernels are launched in the range, for who joins calls and work; nil for none
+	Group  *NCCLGroup
 	length atomic.Uint64
 }
 

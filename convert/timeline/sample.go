@@ -24,7 +24,9 @@ type Device struct {
 }
 
 // sourceNames are the names of sources for people.
-var sourceNames = map[metric.Source]string{metric.NVML: "NVML", metric.GPM: "GPM", metric.PM: "PM sampling", metric.Host: "host"}
+var sourceNames = map[metric.Source]string{
+	metric.NVML: "NVML", metric.GPM: "GPM", metric.PM: "PM sampling", metric.Host: "host",
+}
 
 // Title is the name of the set's source for people.
 func (s *MetricSet) Title() string { return sourceNames[s.Source] }

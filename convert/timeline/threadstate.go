@@ -75,7 +75,9 @@ const (
 	InFault              // in the kernel, because of a page fault or another exception
 )
 
-var sampleModes = [...]string{InProgram: "program", InKernel: "kernel", InCall: "system call", InFault: "page fault or interrupt"}
+var sampleModes = [...]string{
+	InProgram: "program", InKernel: "kernel", InCall: "system call", InFault: "page fault or interrupt",
+}
 
 func (m SampleMode) String() string { return sampleModes[m] }
 
@@ -154,7 +156,8 @@ func (b *Block) By() Blocker {
 		return SomeLock
 	case b.On == BlockThread:
 		return OtherBlocker
-	case strings.HasSuffix(b.Call, "nanosleep"), b.On == "" && (strings.HasSuffix(b.Call, "poll") || strings.Contains(b.Call, "select")):
+	case strings.HasSuffix(b.Call, "nanosleep"), b.On == "" &&
+		(strings.HasSuffix(b.Call, "poll") || strings.Contains(b.Call, "select")):
 		return OwnSleep
 	}
 	return OtherBlocker

@@ -90,9 +90,10 @@ type Work struct {
 	Untimed     bool       // CUPTI gave no times: Start is the return of its call
 	Unfinished  bool       // it had not ended when recording ended, which its Dur leads to
 	Call        Call
-	Captured    *Call // the call that was captured into the graph and made the node that this is the work of; nil where that is not proved
-	Part        *Part // of a collective; nil for work that is none, or where nothing has looked for it
-	NCCL        *NCCL // of the calls of NCCL that launched the kernel; nil where nothing is certain
+	// the call that was captured into the graph and made the node that this is the work of; nil where that is not proved
+	Captured *Call
+	Part     *Part // of a collective; nil for work that is none, or where nothing has looked for it
+	NCCL     *NCCL // of the calls of NCCL that launched the kernel; nil where nothing is certain
 }
 
 // An Uncaptured says why the work of a graph's node has no captured call.
@@ -124,9 +125,10 @@ const UntimedReason = "CUPTI gave no times; shown where its call returned"
 // A Call describes the call that caused a piece of GPU work, or allocated memory. The zero Call is no call.
 type Call struct {
 	*Function
-	Thread     *Thread
-	Caller     *Caller     // where the call was made, nil if unknown
-	Python     *Python     // the innermost Python frame that made the call, or the captured call of a graph's node; nil if unknown
+	Thread *Thread
+	Caller *Caller // where the call was made, nil if unknown
+	// the innermost Python frame that made the call, or the captured call of a graph's node; nil if unknown
+	Python     *Python
 	Ranges     *RangeStack // the NVTX ranges that were open on the thread when the call began
 	Start, End uint64
 }

@@ -35,8 +35,8 @@ type Engine struct {
 	stderr  *bytes.Buffer
 }
 
-// Open starts an engine. Where it is not installed, a test of DuckDB fails, and one of ClickHouse is skipped: its archive
-// is large. Both are skipped on machines for which no archive is pinned.
+// Open starts an engine. Where it is not installed, a test of DuckDB fails, and one of ClickHouse is skipped: its
+// archive is large. Both are skipped on machines for which no archive is pinned.
 func Open(t testing.TB, name string) *Engine {
 	t.Helper()
 	script := find(t)

@@ -67,7 +67,8 @@ func (x *text) read() {
 	for _, r := range x.Query(`select arg_set_id, key, display_value from args where display_value is not null order by id`) {
 		key := r["key"].(string)
 		if !slices.ContainsFunc(ofGraphics, func(prefix string) bool { return strings.HasPrefix(key, prefix) }) {
-			x.args[r["arg_set_id"]] = append(x.args[r["arg_set_id"]], fmt.Sprintf("%s=%v", strings.TrimPrefix(key, "debug."), r["display_value"]))
+			x.args[r["arg_set_id"]] = append(x.args[r["arg_set_id"]], fmt.Sprintf("%s=%v", strings.TrimPrefix(key, "debug."),
+				r["display_value"]))
 		}
 	}
 	for _, r := range x.Query(`select o.id as a, i.id as b, o.name as oname, o.ts as ots, i.name as iname, i.ts as its
@@ -79,7 +80,9 @@ func (x *text) read() {
 
 // ofGraphics are the beginnings of arguments that the trace processor adds to all GPU work, and of the
 // IDs behind arrows.
-var ofGraphics = []string{"render_", "command_buffer", "submission_id", "hw_queue_id", "upid", "context_id", "description", "gpu_correlation"}
+var ofGraphics = []string{
+	"render_", "command_buffer", "submission_id", "hw_queue_id", "upid", "context_id", "description", "gpu_correlation",
+}
 
 func (x *text) process(p Row) {
 	line := fmt.Sprintf("process %v %q", p["pid"], fmt.Sprint(p["name"]))
@@ -166,7 +169,8 @@ func (x *text) queues() {
 	for _, g := range x.Query(`select gpu, name, arg_set_id from gpu order by gpu`) {
 		x.line(0, "GPU %v %q %s", g["gpu"], fmt.Sprint(g["name"]), strings.Join(x.args[g["arg_set_id"]], " "))
 		for _, q := range x.Query(fmt.Sprintf(`select id, name, extract_arg(source_arg_set_id, 'description') as description from gpu_track
-			where type = 'gpu_render_stage' and extract_arg(dimension_arg_set_id, 'gpu') = %v order by lower(name), id`, g["gpu"])) {
+			where type = 'gpu_render_stage' and extract_arg(dimension_arg_set_id, 'gpu') = %v order by lower(name), id`,
+			g["gpu"])) {
 			x.line(1, "queue %q: %v", fmt.Sprint(q["name"]), q["description"])
 			x.sliceList(2, x.slices[q["id"]])
 		}

@@ -18,11 +18,12 @@ import (
 	"github.com/cudatrace/cudatrace/record/pipetest"
 )
 
-// bloatVariable says as which user this process is to run, and how long its environment and its arguments are to be, in bytes.
+// bloatVariable says as which user this process is to run, and how long its environment and its arguments are to be, in
+// bytes.
 const bloatVariable = "CUDATRACE_BLOAT"
 
-// A Bloated is a process whose environment and arguments seem to have many bytes: memory that is never touched, behind a first
-// variable or argument. No rights are needed for that.
+// A Bloated is a process whose environment and arguments seem to have many bytes: memory that is never touched, behind
+// a first variable or argument. No rights are needed for that.
 type Bloated struct {
 	User  int // as whom root starts it; who is not root starts it as oneself
 	Bytes uint64
@@ -93,7 +94,8 @@ func bloat(size int, first string) error {
 		}
 		return v
 	}
-	memory, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
+	memory, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
 	if err != nil {
 		return err
 	}
@@ -102,8 +104,9 @@ func bloat(size int, first string) error {
 	to := from + uint64(size)
 	end, _, _ := unix.Syscall(unix.SYS_BRK, 0, 0, 0)
 	m := memoryMap{
-		startCode: field(26), endCode: field(27), startStack: field(28), startData: field(45), endData: field(46), startBreak: field(47),
-		endBreak: uint64(end), startArgs: from, endArgs: to, startEnv: from, endEnv: to,
+		startCode: field(26), endCode: field(27), startStack: field(28), startData: field(45), endData: field(46),
+		startBreak: field(47),
+		endBreak:   uint64(end), startArgs: from, endArgs: to, startEnv: from, endEnv: to,
 		executable: ^uint32(0),
 	}
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// ELFBomb makes a sparse file that takes no room, says that it is a program of this machine, and has 2^24 sections: their headers
-// alone are 1 GiB.
+// ELFBomb makes a sparse file that takes no room, says that it is a program of this machine, and has 2^24 sections:
+// their headers alone are 1 GiB.
 func ELFBomb(t *testing.T, path string) {
 	t.Helper()
 	const sections, head = 1 << 24, 64
@@ -25,7 +25,8 @@ func ELFBomb(t *testing.T, path string) {
 		Shstrndx: 1, // and Shnum is in the first section
 	}
 	var b bytes.Buffer
-	for _, part := range []any{h, elf.Prog64{Type: uint32(elf.PT_LOAD), Flags: uint32(elf.PF_X | elf.PF_R), Filesz: 1 << 40}, [8]byte{}, elf.Section64{Size: sections}} {
+	for _, part := range []any{h, elf.Prog64{Type: uint32(elf.PT_LOAD), Flags: uint32(elf.PF_X | elf.PF_R),
+		Filesz: 1 << 40}, [8]byte{}, elf.Section64{Size: sections}} {
 		if err := binary.Write(&b, binary.LittleEndian, part); err != nil {
 			t.Fatal(err)
 		}

@@ -58,7 +58,8 @@ func (r row) expand(table []Function, lib Library) []Function {
 	}
 	f := Function{
 		ID: ID(len(table)), Name: r.name, Library: lib, Category: r.category, Sets: r.sets(), Args: args, Structs: structs,
-		GPUWork: r.has(work), Fallback: r.has(instead), Beside: r.has(beside), Within: r.has(within), Naming: r.naming(), Range: r.profiled(),
+		GPUWork: r.has(work), Fallback: r.has(instead), Beside: r.has(beside), Within: r.has(within), Naming: r.naming(),
+		Range: r.profiled(),
 	}
 	table = append(table, f)
 	suffix := r.suffix()

@@ -3,16 +3,20 @@ package cudaapi
 // Recorded fields of the copy structs (cuda.h: CUDA_MEMCPY2D, CUDA_MEMCPY3D and
 // CUDA_MEMCPY3D_PEER, whose fields lie where those of CUDA_MEMCPY3D do).
 const (
-	copy2D = "{srcType@16:enum srcHost@24:ptr srcDevice@32:ptr dstType@72:enum dstHost@80:ptr dstDevice@88:ptr width@112:size height@120:size}"
-	copy3D = "{srcType@32:enum srcHost@40:ptr srcDevice@48:ptr dstType@120:enum dstHost@128:ptr dstDevice@136:ptr width@176:size height@184:size depth@192:size}"
+	copy2D = "{srcType@16:enum srcHost@24:ptr srcDevice@32:ptr dstType@72:enum dstHost@80:ptr dstDevice@88:ptr " +
+		"width@112:size height@120:size}"
+	copy3D = "{srcType@32:enum srcHost@40:ptr srcDevice@48:ptr dstType@120:enum dstHost@128:ptr dstDevice@136:ptr " +
+		"width@176:size height@184:size depth@192:size}"
 )
 
 // CUlaunchConfig of cuLaunchKernelEx, and the first CUDA_LAUNCH_PARAMS of a
 // cooperative launch on several devices.
 const (
-	launchConfig = "{gridX@0:u32 gridY@4:u32 gridZ@8:u32 blockX@12:u32 blockY@16:u32 blockZ@20:u32 shared@24:u32 stream@32:handle}"
-	launchParams = "{function@0:handle gridX@8:u32 gridY@12:u32 gridZ@16:u32 blockX@20:u32 blockY@24:u32 blockZ@28:u32 shared@32:u32 stream@40:handle}"
-	shape        = "gridX:u32 gridY:u32 gridZ:u32 blockX:u32 blockY:u32 blockZ:u32 shared:u32 stream:handle"
+	launchConfig = "{gridX@0:u32 gridY@4:u32 gridZ@8:u32 blockX@12:u32 blockY@16:u32 blockZ@20:u32 shared@24:u32 " +
+		"stream@32:handle}"
+	launchParams = "{function@0:handle gridX@8:u32 gridY@12:u32 gridZ@16:u32 blockX@20:u32 blockY@24:u32 blockZ@28:u32 " +
+		"shared@32:u32 stream@40:handle}"
+	shape = "gridX:u32 gridY:u32 gridZ:u32 blockX:u32 blockY:u32 blockZ:u32 shared:u32 stream:handle"
 )
 
 var driverWork = []row{
@@ -28,7 +32,8 @@ var driverWork = []row{
 	{"cuMemcpy", "copy", work | ptds, "dst:ptr src:ptr bytes:size"},
 	{"cuMemcpyAsync", "copy", work | ptsz, "dst:ptr src:ptr bytes:size stream:handle"},
 	{"cuMemcpyPeer", "copy", work | ptds, "dst:ptr dstContext:handle src:ptr srcContext:handle bytes:size"},
-	{"cuMemcpyPeerAsync", "copy", work | ptsz, "dst:ptr dstContext:handle src:ptr srcContext:handle bytes:size stream:handle"},
+	{"cuMemcpyPeerAsync", "copy", work | ptsz,
+		"dst:ptr dstContext:handle src:ptr srcContext:handle bytes:size stream:handle"},
 	{"cuMemcpyHtoD_v2", "copy", work | ptds, "dst:ptr src:ptr bytes:size"},
 	{"cuMemcpyHtoDAsync_v2", "copy", work | ptsz, "dst:ptr src:ptr bytes:size stream:handle"},
 	{"cuMemcpyDtoH_v2", "copy", work | ptds, "dst:ptr src:ptr bytes:size"},

@@ -4,8 +4,9 @@ import (
 	"strconv"
 )
 
-// ErrorName returns the name of a returned code in CUDA 11 to 13: of the runtime a cudaError_t, "cudaErrorMemoryAllocation", of any
-// other library a CUresult, "CUDA_ERROR_OUT_OF_MEMORY". An unknown code is "CUresult 1234".
+// ErrorName returns the name of a returned code in CUDA 11 to 13: of the runtime a cudaError_t,
+// "cudaErrorMemoryAllocation", of any other library a CUresult, "CUDA_ERROR_OUT_OF_MEMORY". An unknown code is
+// "CUresult 1234".
 func ErrorName(library string, code int32) string {
 	names, kind := driverErrors, "CUresult "
 	if library == "runtime" {
@@ -27,8 +28,9 @@ func FailureName(library string, code int32) string {
 
 // Codes of both libraries that are not a failure, or one that nobody can repair.
 const (
-	ErrorNotReady      = 600 // cudaErrorNotReady, CUDA_ERROR_NOT_READY: a query found unfinished work
-	ErrorDeinitialized = 4   // cudaErrorCudartUnloading, CUDA_ERROR_DEINITIALIZED: a destructor ran after CUDA had shut down
+	ErrorNotReady = 600 // cudaErrorNotReady, CUDA_ERROR_NOT_READY: a query found unfinished work
+	// cudaErrorCudartUnloading, CUDA_ERROR_DEINITIALIZED: a destructor ran after CUDA had shut down
+	ErrorDeinitialized = 4
 
 	ErrorPeerAccessAlreadyEnabled    = 704
 	ErrorHostMemoryAlreadyRegistered = 712

@@ -118,7 +118,9 @@ const (
 	F32
 )
 
-var typeNames = [...]string{Ptr: "ptr", Handle: "handle", Size: "size", U32: "u32", I32: "i32", U64: "u64", Enum: "enum", F32: "f32"}
+var typeNames = [...]string{
+	Ptr: "ptr", Handle: "handle", Size: "size", U32: "u32", I32: "i32", U64: "u64", Enum: "enum", F32: "f32",
+}
 
 func (t ArgType) String() string {
 	if int(t) < len(typeNames) {

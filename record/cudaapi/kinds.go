@@ -12,8 +12,8 @@ func MemcpyKindName(kind uint32) string { return nameAt(copyKinds[:], kind) }
 // memoryKinds is CUpti_ActivityMemoryKind.
 var memoryKinds = [...]string{1: "Pageable", "Pinned", "Device", "Array", "Managed", "DeviceStatic", "ManagedStatic"}
 
-// MemoryKindName names a kind of memory by CUPTI's number or by one of those beside it, "Pinned"; "unknown" for 0 and for a
-// kind that has no name here.
+// MemoryKindName names a kind of memory by CUPTI's number or by one of those beside it, "Pinned"; "unknown" for 0 and
+// for a kind that has no name here.
 func MemoryKindName(kind uint32) string {
 	switch kind {
 	case RegisteredKind:
@@ -63,7 +63,9 @@ const (
 	OtherMemory
 )
 
-var memoryUses = [...]string{DeviceMemory: "device", ManagedMemory: "managed", PinnedMemory: "pinned", OtherMemory: "other"}
+var memoryUses = [...]string{
+	DeviceMemory: "device", ManagedMemory: "managed", PinnedMemory: "pinned", OtherMemory: "other",
+}
 
 func (u MemoryUse) String() string { return memoryUses[u] }
 

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// A MemoryOp is what a call of the driver's does to the memory of its process, or to what says where and whose memory is.
+// A MemoryOp is what a call of the driver's does to the memory of its process, or to what says where and whose memory
+// is.
 type MemoryOp uint8
 
 // The operations.
@@ -32,8 +33,8 @@ const (
 	lastAllocating  = Unmaps            // a recording without the functions of these operations has no figures of memory
 )
 
-// A memoryRow says what a function does to memory. at is the argument that has the address or the handle. bytes is
-// the size: an argument, a product of two, or "array" for that of an array, whose shape is in arguments. Other arguments
+// A memoryRow says what a function does to memory. at is the argument that has the address or the handle. bytes is the
+// size: an argument, a product of two, or "array" for that of an array, whose shape is in arguments. Other arguments
 // have the same name in all functions: pool, stream, device, context, and type, location and locationType of what is
 // allocated.
 type memoryRow struct {
@@ -149,8 +150,8 @@ type MemoryReader struct {
 	isArray                         bool
 }
 
-// ReadMemory returns a reader for the calls of a function whose recorded arguments are listed as ArgSpec does. It is nil
-// for a function that does nothing to memory, and for one whose arguments lack what has to be known.
+// ReadMemory returns a reader for the calls of a function whose recorded arguments are listed as ArgSpec does. It is
+// nil for a function that does nothing to memory, and for one whose arguments lack what has to be known.
 func ReadMemory(name, spec string) *MemoryReader {
 	f := Function{Name: name}
 	row := memoryOf[f.Base()]
@@ -172,8 +173,10 @@ func ReadMemory(name, spec string) *MemoryReader {
 		return i
 	}
 	r := &MemoryReader{row: row, at: find(row.at, row.at != ""), of: -1, pool: -1,
-		stream: find("stream", row.does == BeginsCapture || row.does == EndsCapture), device: find("device", row.does == SelectsDevice),
-		kind: find("type", false), place: find("locationType", false), placed: find("location", false), isArray: row.bytes == "array"}
+		stream: find("stream", row.does == BeginsCapture || row.does == EndsCapture),
+		device: find("device", row.does == SelectsDevice),
+		kind:   find("type", false), place: find("locationType", false), placed: find("location", false),
+		isArray: row.bytes == "array"}
 	switch row.does {
 	case Maps:
 		r.of = find("allocation", true)
@@ -181,7 +184,8 @@ func ReadMemory(name, spec string) *MemoryReader {
 		r.pool = find("pool", false)
 	}
 	if r.isArray {
-		r.width, r.height, r.format, r.channels = find("width", true), find("height", true), find("format", true), find("channels", true)
+		r.width, r.height, r.format, r.channels = find("width", true), find("height", true), find("format", true),
+			find("channels", true)
 		r.depth, r.levels, r.flags = find("depth", false), find("levels", false), find("flags", false)
 	} else if row.bytes != "" {
 		for _, factor := range strings.Split(row.bytes, "*") {
@@ -202,7 +206,8 @@ func (r *MemoryReader) Locates() bool {
 // captureOfOtherThread is the result of a call that ends the capture of another thread: the capture goes on.
 const captureOfOtherThread = 908
 
-// Read returns what a call does that has returned. ok is false for a call that does nothing: it failed, or has no address.
+// Read returns what a call does that has returned. ok is false for a call that does nothing: it failed, or has no
+// address.
 func (r *MemoryReader) Read(args []uint64, ret int32) (c MemoryCall, ok bool) {
 	value := func(i int) uint64 {
 		if i < 0 || i >= len(args) {
@@ -210,7 +215,8 @@ func (r *MemoryReader) Read(args []uint64, ret int32) (c MemoryCall, ok bool) {
 		}
 		return args[i]
 	}
-	c = MemoryCall{Does: r.row.does, Kind: r.row.kind, Address: value(r.at), Of: value(r.of), Pool: value(r.pool), Stream: value(r.stream),
+	c = MemoryCall{Does: r.row.does, Kind: r.row.kind, Address: value(r.at), Of: value(r.of), Pool: value(r.pool),
+		Stream:  value(r.stream),
 		Ordered: r.stream >= 0, Device: NoDevice}
 	if r.device >= 0 {
 		c.Device = uint32(value(r.device))
@@ -288,13 +294,14 @@ func (r *MemoryReader) arrayBytes(value func(int) uint64) (n uint64, ok bool) {
 	return n, true
 }
 
-// formatBytes is the number of bytes of a channel of a CUarray_format; 0 for formats whose channels have no bytes of their
-// own.
+// formatBytes is the number of bytes of a channel of a CUarray_format; 0 for formats whose channels have no bytes of
+// their own.
 func formatBytes(format uint64) uint64 {
 	switch {
 	case format == 0x01, format == 0x08, 0xc0 <= format && format <= 0xc2, 0xc6 <= format && format <= 0xc8:
 		return 1
-	case format == 0x02, format == 0x09, format == 0x10, 0xc3 <= format && format <= 0xc5, 0xc9 <= format && format <= 0xcb:
+	case format == 0x02, format == 0x09, format == 0x10, 0xc3 <= format && format <= 0xc5, 0xc9 <= format &&
+		format <= 0xcb:
 		return 2
 	case format == 0x03, format == 0x0a, format == 0x20:
 		return 4

@@ -28,18 +28,20 @@ const (
 	ptds                      // also exported for them as NAME_ptds: a function without a stream argument
 	instead                   // carries out a function of the runtime, and is recorded only in a process without a runtime
 	beside                    // carries out a function of the runtime, and is recorded beside it
-	within                    // a function of the runtime; the driver's within it is recorded in its place. Not in the default set
-	named                     // names a kernel's handle by text
-	derived                   // names a kernel's handle by another handle
-	start                     // starts a profiler
-	stop                      // stops a profiler
+	// a function of the runtime; the driver's within it is recorded in its place. Not in the default set
+	within
+	named   // names a kernel's handle by text
+	derived // names a kernel's handle by another handle
+	start   // starts a profiler
+	stop    // stops a profiler
 )
 
-// Functions are extra if they are called often and cost less than a probe, or tell nothing
-// about where time goes: queries, getters, the recording of events, the nodes of a graph that
-// is built by hand. cudaSetDevice is not: it says on which GPU a thread allocates, and its first call makes the context. The runtime's functions for GPU work, and those that allocate and free in the order of a stream, are
-// extra because the driver's are always probed. Those that copy a number of bytes to or from an array, and those that set a box, are not: one of
-// them may make several calls of the driver's, for parts of rows and for planes, and is one call all the same.
+// Functions are extra if they are called often and cost less than a probe, or tell nothing about where time goes:
+// queries, getters, the recording of events, the nodes of a graph that is built by hand. cudaSetDevice is not: it says
+// on which GPU a thread allocates, and its first call makes the context. The runtime's functions for GPU work, and
+// those that allocate and free in the order of a stream, are extra because the driver's are always probed. Those that
+// copy a number of bytes to or from an array, and those that set a box, are not: one of them may make several calls of
+// the driver's, for parts of rows and for planes, and is one call all the same.
 
 // The groups of rows, in table order.
 var (

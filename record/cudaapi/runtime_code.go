@@ -17,9 +17,12 @@ var runtimeCode = []row{
 	{"cudaGetDriverEntryPoint", "module", extra | ptsz, "- *function:ptr flags:u64"},
 	{"cudaGetDriverEntryPointByVersion", "module", extra | ptsz, "- *function:ptr version:u32 flags:u64"},
 
-	{"cudaOccupancyMaxActiveBlocksPerMultiprocessor", "occupancy", extra, "*blocks:i32 function:ptr blockSize:i32 shared:size"},
-	{"cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", "occupancy", extra, "*blocks:i32 function:ptr blockSize:i32 shared:size flags:u32"},
-	{"cudaOccupancyAvailableDynamicSMemPerBlock", "occupancy", extra, "*shared:size function:ptr blocks:i32 blockSize:i32"},
+	{"cudaOccupancyMaxActiveBlocksPerMultiprocessor", "occupancy", extra,
+		"*blocks:i32 function:ptr blockSize:i32 shared:size"},
+	{"cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", "occupancy", extra,
+		"*blocks:i32 function:ptr blockSize:i32 shared:size flags:u32"},
+	{"cudaOccupancyAvailableDynamicSMemPerBlock", "occupancy", extra,
+		"*shared:size function:ptr blocks:i32 blockSize:i32"},
 	{"cudaOccupancyMaxPotentialClusterSize", "occupancy", extra, "*clusterSize:i32 function:ptr " + configC},
 	{"cudaOccupancyMaxActiveClusters", "occupancy", extra, "*clusters:i32 function:ptr " + configC},
 

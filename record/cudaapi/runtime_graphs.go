@@ -2,7 +2,8 @@ package cudaapi
 
 // Recorded fields of cudaKernelNodeParams and cudaMemsetParams.
 const (
-	kernelNodeC = "{function@0:ptr gridX@8:u32 gridY@12:u32 gridZ@16:u32 blockX@20:u32 blockY@24:u32 blockZ@28:u32 shared@32:u32}"
+	kernelNodeC = "{function@0:ptr gridX@8:u32 gridY@12:u32 gridZ@16:u32 blockX@20:u32 blockY@24:u32 blockZ@28:u32 " +
+		"shared@32:u32}"
 	memsetNodeC = "{dst@0:ptr pitch@8:size value@16:u32 elementBytes@20:u32 width@24:size height@32:size}"
 )
 
@@ -21,7 +22,8 @@ var runtimeGraphs = []row{
 	{"cudaGraphDestroy", "graph", 0, "graph:handle"},
 	{"cudaGraphInstantiate", "graph", 0, "*graphExec:handle graph:handle"},
 	{"cudaGraphInstantiateWithFlags", "graph", 0, "*graphExec:handle graph:handle flags:u64"},
-	{"cudaGraphInstantiateWithParams", "graph", ptsz, "*graphExec:handle graph:handle {flags@0:u64 uploadStream@8:handle}"},
+	{"cudaGraphInstantiateWithParams", "graph", ptsz,
+		"*graphExec:handle graph:handle {flags@0:u64 uploadStream@8:handle}"},
 	{"cudaGraphExecUpdate", "graph", 0, "graphExec:handle graph:handle"},
 	{"cudaGraphUpload", "graph", ptsz, "graphExec:handle stream:handle"},
 	{"cudaGraphExecDestroy", "graph", 0, "graphExec:handle"},
@@ -43,7 +45,8 @@ var runtimeGraphs = []row{
 	{"cudaGraphKernelNodeSetParams", "graph", extra, "node:handle " + kernelNodeC},
 	{"cudaGraphExecKernelNodeSetParams", "graph", extra, "graphExec:handle node:handle " + kernelNodeC},
 	{"cudaGraphExecMemcpyNodeSetParams", "graph", extra, "graphExec:handle node:handle " + copy3DC},
-	{"cudaGraphExecMemcpyNodeSetParams1D", "graph", extra, "graphExec:handle node:handle dst:ptr src:ptr bytes:size kind:enum"},
+	{"cudaGraphExecMemcpyNodeSetParams1D", "graph", extra,
+		"graphExec:handle node:handle dst:ptr src:ptr bytes:size kind:enum"},
 	{"cudaGraphExecMemsetNodeSetParams", "graph", extra, "graphExec:handle node:handle " + memsetNodeC},
 	{"cudaGraphExecHostNodeSetParams", "graph", extra, "graphExec:handle node:handle {callback@0:ptr userData@8:ptr}"},
 	{"cudaGraphExecChildGraphNodeSetParams", "graph", extra, "graphExec:handle node:handle childGraph:handle"},

@@ -72,8 +72,9 @@ var kernelLaunchers = map[string]bool{
 	"cuLaunchCooperativeKernel": true, "cuLaunchCooperativeKernelMultiDevice": true,
 }
 
-var streamMakers = map[string]bool{"cudaStreamCreate": true, "cudaStreamCreateWithFlags": true, "cudaStreamCreateWithPriority": true,
-	"cuStreamCreate": true, "cuStreamCreateWithPriority": true, "cuGreenCtxStreamCreate": true}
+var streamMakers = map[string]bool{"cudaStreamCreate": true, "cudaStreamCreateWithFlags": true,
+	"cudaStreamCreateWithPriority": true,
+	"cuStreamCreate":               true, "cuStreamCreateWithPriority": true, "cuGreenCtxStreamCreate": true}
 
 var streamDestroyers = map[string]bool{"cudaStreamDestroy": true, "cuStreamDestroy": true}
 

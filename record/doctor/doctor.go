@@ -176,7 +176,8 @@ func (r *Report) outcome() (Outcome, string) {
 	case len(gets) == 0:
 		return None, "a recording gets nothing: neither calls nor GPU work"
 	case len(lacks) > 0:
-		return Part, fmt.Sprintf("a recording gets part of it: %s; not %s", strings.Join(gets, ", "), strings.Join(lacks, ", "))
+		return Part, fmt.Sprintf("a recording gets part of it: %s; not %s", strings.Join(gets, ", "),
+			strings.Join(lacks, ", "))
 	}
 	return Everything, "a recording gets everything: " + strings.Join(gets, ", ")
 }

@@ -71,7 +71,10 @@ func (x *examination) lookAtGPUs() {
 	files, _ := filepath.Glob(x.root + driverFolder + "/gpus/*/information")
 	if len(files) == 0 {
 		if !x.has(checkModule, Note) {
-			x.addCheck(Check{Name: checkGPUs, Status: Nothing, Found: "the driver has no GPU", Remedy: "see nvidia-smi, and the kernel's log (dmesg)"})
+			x.addCheck(Check{
+				Name: checkGPUs, Status: Nothing, Found: "the driver has no GPU",
+				Remedy: "see nvidia-smi, and the kernel's log (dmesg)",
+			})
 		}
 		return
 	}
@@ -122,10 +125,14 @@ func openDevice(path string) error {
 
 // unusable says why no GPU can be used.
 func unusable(gpus int, why error) Check {
-	c := Check{Name: checkGPUs, Status: Nothing, Found: fmt.Sprintf("the driver has %s, and none can be used: %s", figures.Count(gpus, "GPU", "GPUs"), why)}
+	c := Check{
+		Name: checkGPUs, Status: Nothing, Found: fmt.Sprintf("the driver has %s, and none can be used: %s",
+			figures.Count(gpus, "GPU", "GPUs"), why),
+	}
 	var path *fs.PathError
 	if errors.As(why, &path) {
-		c.Found = fmt.Sprintf("the driver has %s, and %s cannot be opened: %s", figures.Count(gpus, "GPU", "GPUs"), path.Path, errno.Words(why))
+		c.Found = fmt.Sprintf("the driver has %s, and %s cannot be opened: %s", figures.Count(gpus, "GPU", "GPUs"),
+			path.Path, errno.Words(why))
 	}
 	c.Remedy = "give this user the right to the device files, or the container the devices (--gpus all)"
 	return c

@@ -49,7 +49,8 @@ func (x *examination) lookAtCUDA(t *target) {
 	}
 	if path == "" {
 		x.addCheck(Check{Name: checkCUDA, Status: Nothing, Found: "programs find no libcuda.so.1",
-			Remedy: "install the NVIDIA driver, or start the container with --gpus all; elsewhere, name its folder in LD_LIBRARY_PATH"})
+			Remedy: "install the NVIDIA driver, or start the container with --gpus all; elsewhere, name its folder in " +
+				"LD_LIBRARY_PATH"})
 		return
 	}
 	c := Check{Name: checkCUDA, Status: OK, Found: path}
@@ -83,7 +84,9 @@ func (x *examination) lookAtRuntime(t *target) {
 			return
 		}
 	}
-	x.addCheck(Check{Name: checkRuntime, Status: OK, Found: "none at the program's start; one that it opens later is found then"})
+	x.addCheck(Check{
+		Name: checkRuntime, Status: OK, Found: "none at the program's start; one that it opens later is found then",
+	})
 }
 
 // hasRuntime reports whether functions of the runtime are linked into a file.
@@ -124,13 +127,15 @@ func (x *examination) lookAtCUPTI(t *target) {
 // noCUPTI says that there is no libcupti for a program.
 func noCUPTI(t *target, tooNew, driver string) Check {
 	c := Check{Name: checkCUPTI, Status: Less, Found: "no libcupti is found: GPU work is not recorded",
-		Remedy: "install the CUDA toolkit's CUPTI (package cuda-cupti, or pip install nvidia-cuda-cupti), or set CUDA_HOME to the toolkit"}
+		Remedy: "install the CUDA toolkit's CUPTI (package cuda-cupti, or pip install nvidia-cuda-cupti), or set CUDA_HOME " +
+			"to the toolkit"}
 	switch {
 	case tooNew != "":
 		c.Found = fmt.Sprintf("%s is newer than the driver %s: GPU work is not recorded", tooNew, driver)
 		c.Remedy = fmt.Sprintf("install CUPTI of CUDA %d", cudaMajor(driver))
 	case t.path == "":
-		c.Found = "no libcupti is in the usual places: GPU work is recorded only of programs that bring one, as PyTorch does ('cudatrace doctor PROGRAM' looks beside its libraries)"
+		c.Found = "no libcupti is in the usual places: GPU work is recorded only of programs that bring one, as PyTorch " +
+			"does ('cudatrace doctor PROGRAM' looks beside its libraries)"
 	}
 	return c
 }

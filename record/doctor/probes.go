@@ -66,10 +66,16 @@ func (x *examination) lookAtProbes() {
 	x.addCheck(Check{Name: checkRights, Status: OK, Found: probe.Rights()})
 	x.probed = err == nil
 	if err == nil {
-		x.addCheck(Check{Name: checkProbes, Status: OK, Found: fmt.Sprintf("uprobes work (mode %s); a probed call takes %s longer", mode, cost)})
+		x.addCheck(Check{
+			Name: checkProbes, Status: OK, Found: fmt.Sprintf("uprobes work (mode %s); a probed call takes %s longer", mode,
+				cost),
+		})
 		return
 	}
-	c := Check{Name: checkProbes, Status: Less, Found: err.Error(), Remedy: "without probes calls come from CUPTI, without arguments"}
+	c := Check{
+		Name: checkProbes, Status: Less, Found: err.Error(),
+		Remedy: "without probes calls come from CUPTI, without arguments",
+	}
 	if x.opts.PID != 0 {
 		c.Status, c.Remedy = Nothing, "a running process can be recorded with probes only"
 	}

@@ -32,22 +32,31 @@ func (x *examination) lookAtProcess(t *target) {
 	}
 	x.lookAtRuntime(t)
 	if path := withPrefix(t.mapped, "libcupti.so"); path != "" {
-		x.addCheck(Check{Name: checkCUPTI, Status: Note, Found: path + " is loaded: a profiler, or PyTorch, may record the process"})
+		x.addCheck(Check{
+			Name: checkCUPTI, Status: Note, Found: path + " is loaded: a profiler, or PyTorch, may record the process",
+		})
 	}
 	if slices.ContainsFunc(t.mapped, isInjected) && cupti.LookForArmed(t.process).State == cupti.NotArmed {
-		x.addCheck(Check{Name: checkInjection, Status: Note, Found: "cudatrace has been loaded into the process: it is being recorded, or was"})
+		x.addCheck(Check{
+			Name: checkInjection, Status: Note,
+			Found: "cudatrace has been loaded into the process: it is being recorded, or was",
+		})
 	}
 }
 
 // processCheck says what a recording gets of a process, which may wait for a recorder. line is its command line.
 func processCheck(name, line string, s cupti.ArmedState) Check {
-	c := Check{Name: checkProcess, Status: Less, Found: name + " runs already: its calls can be recorded, its GPU work cannot",
+	c := Check{Name: checkProcess, Status: Less, Found: name +
+		" runs already: its calls can be recorded, its GPU work cannot",
 		Remedy: "to have it wait for a recorder, start it so: cudatrace run --armed " + line}
 	switch s {
 	case cupti.ArmedWaiting, cupti.ArmedFresh:
-		return Check{Name: checkProcess, Status: OK, Found: name + " is armed: it waits for a recorder, and hands over its GPU work, too"}
+		return Check{
+			Name: checkProcess, Status: OK, Found: name + " is armed: it waits for a recorder, and hands over its GPU work, too",
+		}
 	case cupti.ArmedRecorded:
-		c.Found = name + " is armed and being recorded: its calls can be recorded a second time meanwhile, its GPU work cannot"
+		c.Found = name + " is armed and being recorded: its calls can be recorded a second time meanwhile, its GPU " +
+			"work cannot"
 	}
 	return c
 }

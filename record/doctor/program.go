@@ -85,7 +85,8 @@ func interpreterOf(path string) string {
 func obstacle(path string) (s Status, why, remedy string) {
 	info, err := os.Stat(path)
 	if err == nil && info.Mode()&(os.ModeSetuid|os.ModeSetgid) != 0 {
-		return Nothing, "runs with raised rights (setuid), and the dynamic linker keeps other libraries out of it", "record it as its owner, without the setuid bit"
+		return Nothing, "runs with raised rights (setuid), and the dynamic linker keeps other libraries out of it",
+			"record it as its owner, without the setuid bit"
 	}
 	const unknown = "cannot be examined: it is no ELF file that may be read"
 	f, err := elfsym.OpenFile(path)
@@ -115,7 +116,8 @@ func pythonPackages(interpreter string) []string {
 	}
 	prefix := filepath.Dir(filepath.Dir(interpreter))
 	var files []string
-	for _, pattern := range []string{"lib*/python3*/site-packages", "local/lib/python3*/dist-packages", "lib/python3*/dist-packages"} {
+	for _, pattern := range []string{"lib*/python3*/site-packages", "local/lib/python3*/dist-packages",
+		"lib/python3*/dist-packages"} {
 		folders, _ := filepath.Glob(filepath.Join(prefix, pattern))
 		for _, folder := range folders {
 			files = append(files, folder+"/x")

@@ -26,7 +26,8 @@ const (
 // lookAtInjection looks for another tool whose library the driver would load.
 func (x *examination) lookAtInjection() {
 	if other := cupti.Conflict(x.opts.Env); other != "" {
-		x.addCheck(Check{Name: checkInjection, Status: Less, Found: other + " is set: the driver would load another tool's library (nsys, ncu, compute-sanitizer)",
+		x.addCheck(Check{Name: checkInjection, Status: Less, Found: other +
+			" is set: the driver would load another tool's library (nsys, ncu, compute-sanitizer)",
 			Remedy: "record without that tool, or unset the variable"})
 		return
 	}
@@ -46,7 +47,10 @@ func (x *examination) lookAtFolder() {
 		return
 	}
 	_, library, _ := strings.Cut(s.Environ(nil)[0], "=")
-	c := Check{Name: checkFolder, Status: OK, Found: filepath.Dir(filepath.Dir(library)) + " takes the injected library and its socket"}
+	c := Check{
+		Name: checkFolder, Status: OK, Found: filepath.Dir(filepath.Dir(library)) +
+			" takes the injected library and its socket",
+	}
 	if err := s.Close(); err != nil {
 		c.Status, c.Found = Note, "the private folder cannot be removed: "+errno.Words(err)
 	}

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Comments returns the comments of the types in a folder of Go files, by "type", and of their fields, by "type.field", each
-// in one line. The comment "=" repeats that of the field before. A reference is made of them, so that what a field means is
-// said where it stands.
+// Comments returns the comments of the types in a folder of Go files, by "type", and of their fields, by "type.field",
+// each in one line. The comment "=" repeats that of the field before. A reference is made of them, so that what a field
+// means is said where it stands.
 func Comments(dir string) map[string]string {
 	all := make(map[string]string)
 	files, _ := filepath.Glob(filepath.Join(dir, "*.go")) // the pattern is right

@@ -27,8 +27,8 @@ func (p *PM) metrics() []string {
 	return p.Metrics
 }
 
-// samplesMax is the number of samples a second that one process decodes, with the default set: a sample takes 60 to 80 us on
-// an H200. Of 20,000 a second a third was lost.
+// samplesMax is the number of samples a second that one process decodes, with the default set: a sample takes 60 to 80
+// us on an H200. Of 20,000 a second a third was lost.
 const samplesMax = 12000
 
 // countersSets is the first number of a set of PM sampling.
@@ -65,7 +65,8 @@ func (o *Options) libraries() []string {
 // usableLibraries leaves out what the sampler must not load, or cannot be told of.
 func usableLibraries(list []string, root bool) (usable []string) {
 	for _, path := range list {
-		if folder, file := filepath.Split(path); filepath.IsAbs(path) && !strings.Contains(path, ":") && (!root || ofRoot(folder, file)) {
+		if folder, file := filepath.Split(path); filepath.IsAbs(path) && !strings.Contains(path, ":") &&
+			(!root || ofRoot(folder, file)) {
 			usable = append(usable, path)
 		}
 	}
@@ -123,7 +124,8 @@ func (s *Sampler) countersFailed(why uint32, text string) {
 	if s.counters.off {
 		return
 	}
-	s.counters.failure = fmt.Sprintf("PM sampling does not start: %s; %s", s.options.remedy(why, text), strings.TrimSuffix(instead, ","))
+	s.counters.failure = fmt.Sprintf("PM sampling does not start: %s; %s", s.options.remedy(why, text),
+		strings.TrimSuffix(instead, ","))
 	s.tryOffered()
 }
 
@@ -144,17 +146,20 @@ func (o *Options) remedy(why uint32, text string) string {
 		if o.asRoot() {
 			place = ", in a folder that only root can change"
 		}
-		return "no libcupti of CUDA 12.6 or later is found (" + text + "); install it (CUDA's toolkit, or the Python package nvidia-cuda-cupti)" + place + ", and set CUDA_HOME"
+		return "no libcupti of CUDA 12.6 or later is found (" + text +
+			"); install it (CUDA's toolkit, or the Python package nvidia-cuda-cupti)" + place + ", and set CUDA_HOME"
 	case noCUDA:
 		return "CUDA does not start in the sampler (" + text + ")"
 	case busy:
-		return "another process uses the GPU's counters (a profiler, another recording, DCGM on GPUs before Hopper): end it and record again (" + text + ")"
+		return "another process uses the GPU's counters (a profiler, another recording, DCGM on GPUs before Hopper): end " +
+			"it and record again (" + text + ")"
 	case noRights:
 		as := "record as root"
 		if o.As != nil {
 			as = "record in a shell of root, since the sampler has the rights of the user of sudo"
 		}
-		return "the driver keeps the GPU's counters for administrators (RmProfilingAdminOnly): load the module nvidia with NVreg_RestrictProfilingToAdminUsers=0, or " + as + " (" + text + ")"
+		return "the driver keeps the GPU's counters for administrators (RmProfilingAdminOnly): load the module nvidia with " +
+			"NVreg_RestrictProfilingToAdminUsers=0, or " + as + " (" + text + ")"
 	case oldGPU:
 		return "the GPU cannot be sampled; GPUs of compute capability 8.6 or later can (" + text + ")"
 	case noMetric:
@@ -187,7 +192,8 @@ func (g *gpus) startCounters(n *gpu) {
 	}
 	if rate > samplesMax {
 		n.counted = countedRefused
-		g.options.Remark(fmt.Sprintf("PM sampling leaves out %s: the sampler decodes %d samples a second, of all GPUs together; "+
+		g.options.Remark(fmt.Sprintf("PM sampling leaves out %s: the sampler decodes %d samples a second, of all "+
+			"GPUs together; "+
 			"--gpu-metrics=HZ sets the rate; %s",
 			figures.UUID(n.uuid), samplesMax, strings.TrimSuffix(instead, ",")))
 		return
@@ -208,7 +214,8 @@ func (g *gpus) stopCounters(n *gpu) {
 func (g *gpus) uncounted() {
 	for _, n := range g.all {
 		if g.begun && n.used && !n.mig && (n.counted == countedNot || n.counted == countedStarted) {
-			g.options.Remark(fmt.Sprintf("PM sampling of %s had not begun when recording ended: its start takes about a second, and longer while another process uses the GPU's counters; %s",
+			g.options.Remark(fmt.Sprintf("PM sampling of %s had not begun when recording ended: its start takes about a "+
+				"second, and longer while another process uses the GPU's counters; %s",
 				figures.UUID(n.uuid), strings.TrimSuffix(instead, ",")))
 		}
 	}
@@ -238,7 +245,8 @@ func (g *gpus) counts(n *gpu, s *series) {
 	var out []string
 	for _, name := range g.options.PM.metrics() {
 		has := slices.ContainsFunc(s.set.Metrics, func(m metric.Metric) bool { return m.Name == name })
-		if nvlink := g.options.PM.Metrics == nil && (name == metric.NameNVLinkRx || name == metric.NameNVLinkTx); !has && !nvlink {
+		if nvlink := g.options.PM.Metrics == nil && (name == metric.NameNVLinkRx || name == metric.NameNVLinkTx); !has &&
+			!nvlink {
 			out = append(out, name)
 		}
 	}
@@ -262,7 +270,8 @@ func (g *gpus) first(s *series, start uint64) {
 		if n.uuid == s.set.UUID && n.counted == countedStarted {
 			n.counted = countedBegun
 			if n.since > 0 && start > n.since {
-				g.options.Note(fmt.Sprintf("PM sampling of %s begins %s after its first use", figures.UUID(n.uuid), time.Duration(start-n.since).Round(time.Millisecond)))
+				g.options.Note(fmt.Sprintf("PM sampling of %s begins %s after its first use", figures.UUID(n.uuid),
+					time.Duration(start-n.since).Round(time.Millisecond)))
 			}
 		}
 	}

@@ -87,7 +87,10 @@ type gpus struct {
 }
 
 func newGPUs(o Options, tell, count func(order, device uint32)) *gpus {
-	return &gpus{options: o, tell: tell, count: count, all: map[uint32]*gpu{}, early: map[string]uint32{}, ordinals: map[string]uint32{}}
+	return &gpus{
+		options: o, tell: tell, count: count, all: map[uint32]*gpu{}, early: map[string]uint32{},
+		ordinals: map[string]uint32{},
+	}
 }
 
 // found takes in a GPU, as NVML numbers it, or PM sampling.
@@ -140,7 +143,8 @@ func (g *gpus) try(n *gpu) {
 	}
 	n.sampled = true
 	if n.mig {
-		g.options.Note(fmt.Sprintf("%s is divided into MIG instances: its metrics are not sampled, since they are those of the whole GPU", figures.UUID(n.uuid)))
+		g.options.Note(fmt.Sprintf("%s is divided into MIG instances: its metrics are not sampled, since they are those of "+
+			"the whole GPU", figures.UUID(n.uuid)))
 		return
 	}
 	g.tell(orderStart, n.index)
@@ -188,10 +192,14 @@ func (g *gpus) log(n *gpu, s *series) {
 // set begins a series.
 func (g *gpus) set(m set, counters bool) error {
 	n := g.of(m.device, counters)
-	if n == nil || !n.sampled || len(n.series) >= 2*maxSets || counters && m.number != countersSets+m.device || !counters && m.number >= countersSets {
+	if n == nil || !n.sampled || len(n.series) >= 2*maxSets || counters && m.number != countersSets+m.device ||
+		!counters && m.number >= countersSets {
 		return fmt.Errorf("it begins a set of GPU %d, which is not sampled", m.device)
 	}
-	s := &series{most: n.held(counters, g.options.PM), set: metriclog.Set{MetricSet: tracelog.MetricSet{Source: m.source, UUID: n.uuid, Interval: uint64(m.interval)}}}
+	s := &series{
+		most: n.held(counters, g.options.PM),
+		set:  metriclog.Set{MetricSet: tracelog.MetricSet{Source: m.source, UUID: n.uuid, Interval: uint64(m.interval)}},
+	}
 	for _, name := range m.names {
 		found, ok := known[name]
 		if counters {
@@ -202,7 +210,8 @@ func (g *gpus) set(m set, counters bool) error {
 		}
 		s.set.Metrics = append(s.set.Metrics, found)
 	}
-	if err := s.set.Check(); err != nil || metric.Source(m.source).String() == "" || counters != (metric.Source(m.source) == metric.PM) {
+	if err := s.set.Check(); err != nil || metric.Source(m.source).String() == "" ||
+		counters != (metric.Source(m.source) == metric.PM) {
 		return errors.Join(fmt.Errorf("it has a set of source %d", m.source), err)
 	}
 	again := n.series[m.number] != nil
@@ -216,8 +225,8 @@ func (g *gpus) set(m set, counters bool) error {
 	return nil
 }
 
-// held is the most rows of a set that are held. Those of PM sampling come at the rate that was asked for, and samplesMax
-// of them a second in all: of 11 metrics at 10,000 a second, a trial and a half is 23 MB.
+// held is the most rows of a set that are held. Those of PM sampling come at the rate that was asked for, and
+// samplesMax of them a second in all: of 11 metrics at 10,000 a second, a trial and a half is 23 MB.
 func (n *gpu) held(counters bool, pm *PM) int {
 	if !counters || n.counted != countedStarted && n.counted != countedBegun {
 		return heldMax

@@ -111,7 +111,8 @@ func (s *hostSampler) beginSeries(p *hostProcess) bool {
 	var err error
 	p.series, err = metriclog.Begin(s.options.Log, metriclog.Set{
 		MetricSet: tracelog.MetricSet{
-			ID: s.options.NextSet(), Source: uint32(metric.Host), PID: p.pid, Device: tracelog.MetricNoDevice, Interval: uint64(hostInterval),
+			ID: s.options.NextSet(), Source: uint32(metric.Host), PID: p.pid, Device: tracelog.MetricNoDevice,
+			Interval: uint64(hostInterval),
 		},
 		Metrics: hostMetrics,
 	})
@@ -192,7 +193,9 @@ func (p *hostProcess) choose() {
 		}
 	}
 	p.ran = ran
-	slices.SortFunc(all, func(a, b threadCandidate) int { return cmp.Or(cmp.Compare(b.ran, a.ran), cmp.Compare(a.tid, b.tid)) })
+	slices.SortFunc(all, func(a, b threadCandidate) int {
+		return cmp.Or(cmp.Compare(b.ran, a.ran), cmp.Compare(a.tid, b.tid))
+	})
 	p.threads = nil
 	for _, c := range all[:min(len(all), threadsMax)] {
 		p.threads = append(p.threads, &c.hostThread)

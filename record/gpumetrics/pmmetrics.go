@@ -21,7 +21,8 @@ func CheckRate(rate int) error {
 	case rate < RateMin:
 		return fmt.Errorf("must be %d Hz or more: the GPU's timer counts to 10 ms", RateMin)
 	case rate > RateMax:
-		return fmt.Errorf("must be %d Hz or less: CUPTI takes up to 60 µs of processor time for a sample, so that more could not be decoded", RateMax)
+		return fmt.Errorf("must be %d Hz or less: CUPTI takes up to 60 µs of processor time for a sample, so that more "+
+			"could not be decoded", RateMax)
 	}
 	return nil
 }
@@ -110,7 +111,8 @@ func pmMetric(name string) (metric.Metric, bool) {
 			m.Unit = metric.BytesPerSec
 		case bytes && m.Unit == metric.Count && m.Kind == metric.Rate:
 			m.Unit = metric.Bytes
-		case m.Unit == metric.CountPerSec && strings.HasSuffix(baseOf(name), "__cycles_elapsed") && !strings.Contains(name, ".sum."):
+		case m.Unit == metric.CountPerSec && strings.HasSuffix(baseOf(name), "__cycles_elapsed") &&
+			!strings.Contains(name, ".sum."):
 			m.Unit = metric.Hertz
 		}
 		if m.Kind == metric.Level {
@@ -130,7 +132,8 @@ func CheckMetrics(names []string) error {
 	for _, name := range names {
 		_, ok := pmMetric(name)
 		switch {
-		case strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.") != "" || len(name) >= nameSize || name == "":
+		case strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.") != "" ||
+			len(name) >= nameSize || name == "":
 			return fmt.Errorf("%q is no name of a metric", name)
 		case !ok:
 			return fmt.Errorf("%q does not say what is asked of the metric: add an ending like "+

@@ -32,7 +32,10 @@ type samplerProcess struct {
 }
 
 func newProcess(args ...string) *samplerProcess {
-	return &samplerProcess{args: args, launched: make(chan struct{}), up: make(chan struct{}), over: make(chan struct{}), exited: make(chan struct{})}
+	return &samplerProcess{
+		args: args, launched: make(chan struct{}), up: make(chan struct{}), over: make(chan struct{}),
+		exited: make(chan struct{}),
+	}
 }
 
 func (p *samplerProcess) setUp() { p.isUp.Do(func() { close(p.up) }) }

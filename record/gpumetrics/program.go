@@ -43,7 +43,9 @@ var driverFolders = []string{"/usr/local/nvidia/lib64", "/usr/lib/wsl/lib"}
 const libraryName = "libnvidia-ml.so.1"
 
 // libraries are the files that the sampler loads by their names, or that these load.
-var libraries = []string{libraryName, "libcuda.so.1", "libcupti.so.13", "libcupti.so.12", "libnvperf_host.so", "libnvperf_target.so"}
+var libraries = []string{
+	libraryName, "libcuda.so.1", "libcupti.so.13", "libcupti.so.12", "libnvperf_host.so", "libnvperf_target.so",
+}
 
 // environment is what the sampler gets of our environment: where libraries are. With root's own rights it
 // loads libraries only from folders that nobody but root can change.
@@ -86,7 +88,8 @@ func ofRoot(folder string, further ...string) bool {
 // linksMost is the most links on a path, as for the kernel.
 const linksMost = 40
 
-// rootAlone reports whether only root can change what a path leads to, now and later: each folder and each link on the way.
+// rootAlone reports whether only root can change what a path leads to, now and later: each folder and each link on the
+// way.
 func rootAlone(path string) bool {
 	at, rest := "/", steps(path)
 	if !rootsOwn(at, false) {

@@ -58,7 +58,8 @@ func (o *Options) trusts(pid uint32) bool {
 		uid = o.As.UID
 	}
 	folder := fmt.Sprintf("/proc/%d", pid)
-	return unix.Stat(folder, &s) == nil && s.Uid == uid && same(folder+"/root", "/proc/self/root") && same(folder+"/ns/mnt", "/proc/self/ns/mnt")
+	return unix.Stat(folder, &s) == nil && s.Uid == uid && same(folder+"/root", "/proc/self/root") &&
+		same(folder+"/ns/mnt", "/proc/self/ns/mnt")
 }
 
 func same(a, b string) bool {

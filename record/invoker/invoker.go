@@ -119,9 +119,9 @@ func sets(changed []string, setting string) bool {
 	return false
 }
 
-// Do calls a function with the invoker's rights to files: the kernel checks each access, and each new
-// file belongs to the invoker. What the function opens stays open. The function starts no program and no goroutine: these
-// would have our own rights. Without an invoker the rights are our own.
+// Do calls a function with the invoker's rights to files: the kernel checks each access, and each new file belongs to
+// the invoker. What the function opens stays open. The function starts no program and no goroutine: these would have
+// our own rights. Without an invoker the rights are our own.
 func (in *Invoker) Do(f func() error) error {
 	if in == nil {
 		return f()

@@ -107,9 +107,11 @@ type current struct {
 
 // New returns a process without memory, whose changes go to a function.
 func New(room *Room, changed func(*Change)) *ProcessMemory {
-	return &ProcessMemory{room: room, changed: changed, blocks: [...]map[uint64]Block{{}, {}, {}, {}}, physical: make(map[uint64]references), mapped: make(map[uint64]mapping),
-		pools: make(map[uint64]pool), captures: make(map[stream]bool), nodes: make(map[uint64]bool), contexts: make(map[uint64]uint32),
-		primary: make(map[uint32]uint64), threads: make(map[uint32][]current)}
+	return &ProcessMemory{room: room, changed: changed, blocks: [...]map[uint64]Block{{}, {}, {}, {}},
+		physical: make(map[uint64]references), mapped: make(map[uint64]mapping),
+		pools: make(map[uint64]pool), captures: make(map[stream]bool), nodes: make(map[uint64]bool),
+		contexts: make(map[uint64]uint32),
+		primary:  make(map[uint32]uint64), threads: make(map[uint32][]current)}
 }
 
 // Clone returns a process with the same memory, in a room of its own.
@@ -142,9 +144,12 @@ func At(c *cudaapi.MemoryCall, start, end uint64) uint64 {
 	return end
 }
 
-// OfRecord returns what a record says that was written in place of calls: by CUPTI, or for the last part of a recording.
+// OfRecord returns what a record says that was written in place of calls: by CUPTI, or for the last part of a
+// recording.
 func OfRecord(m *tracelog.Memory) cudaapi.MemoryCall {
-	c := cudaapi.MemoryCall{Kind: m.MemoryKind, Address: m.Address, Bytes: m.Bytes, Pool: m.Pool, Device: m.Device, Ordered: m.Async != 0}
+	c := cudaapi.MemoryCall{
+		Kind: m.MemoryKind, Address: m.Address, Bytes: m.Bytes, Pool: m.Pool, Device: m.Device, Ordered: m.Async != 0,
+	}
 	switch m.Operation {
 	case cudaapi.MemoryAllocated:
 		c.Does = cudaapi.Allocates
@@ -154,7 +159,8 @@ func OfRecord(m *tracelog.Memory) cudaapi.MemoryCall {
 	return c
 }
 
-// Record takes what a record says. It knows more than a call: nothing is to be found out, and all numbers are of one kind.
+// Record takes what a record says. It knows more than a call: nothing is to be found out, and all numbers are of one
+// kind.
 func (p *ProcessMemory) Record(c *cudaapi.MemoryCall, at uint64) {
 	k := key{addresses, c.Address}
 	b := Block{Address: c.Address, Bytes: c.Bytes, Kind: c.Kind, Device: c.Device, Pool: c.Pool, Ordered: c.Ordered}
@@ -251,7 +257,10 @@ func (p *ProcessMemory) allocates(tid uint32, c *cudaapi.MemoryCall, at uint64) 
 		return
 	}
 	in := p.currentOf(tid)
-	b := Block{Address: c.Address, Bytes: c.Bytes, Kind: c.Kind, Device: in.device, Pool: c.Pool, Ordered: c.Ordered, context: in.context}
+	b := Block{
+		Address: c.Address, Bytes: c.Bytes, Kind: c.Kind, Device: in.device, Pool: c.Pool, Ordered: c.Ordered,
+		context: in.context,
+	}
 	if of, known := p.pools[c.Pool]; known && c.Pool != 0 {
 		b.Kind, b.Device = of.kind, of.device
 	}

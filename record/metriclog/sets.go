@@ -58,7 +58,9 @@ func (s *Sets) metric(r *tracelog.Metric) {
 	if missing := int(r.Index) + 1 - len(set.Metrics); missing > 0 {
 		set.Metrics = append(set.Metrics, make([]metric.Metric, missing)...)
 	}
-	set.Metrics[r.Index] = metric.Metric{Name: r.Name, Label: r.Label, Unit: metric.Unit(r.Unit), Kind: metric.Kind(r.ValueKind), Scale: r.Scale}
+	set.Metrics[r.Index] = metric.Metric{
+		Name: r.Name, Label: r.Label, Unit: metric.Unit(r.Unit), Kind: metric.Kind(r.ValueKind), Scale: r.Scale,
+	}
 }
 
 // Find returns the set with an ID, nil without one.

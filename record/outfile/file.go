@@ -79,7 +79,8 @@ func (t *Target) partial(mode uint32) (*File, error) {
 	tail := fmt.Sprint(os.Getpid())
 	for range 10 {
 		name := tracelog.PartialName(t.place.name, tail)
-		fd, err := unix.Openat(int(t.place.dir.Fd()), name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, mode)
+		fd, err := unix.Openat(int(t.place.dir.Fd()), name,
+			unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, mode)
 		if err == nil {
 			return &File{File: os.NewFile(uintptr(fd), t.shown(name)), target: t, name: name}, nil
 		}

@@ -144,7 +144,9 @@ func (f *newFolder) commit() (Done, error) {
 	t := f.target
 	for n := t.first; n < mostNumbers; n++ {
 		name := numbered(t.folder.name, n)
-		done := Done{Path: t.shown(name), Replaced: n == 1 && t.opts.Named && t.folder.found != nil, Taken: n > 1, Files: len(f.names)}
+		done := Done{
+			Path: t.shown(name), Replaced: n == 1 && t.opts.Named && t.folder.found != nil, Taken: n > 1, Files: len(f.names),
+		}
 		err := error(unix.ENOENT)
 		if done.Replaced {
 			err = f.replace(name)

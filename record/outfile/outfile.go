@@ -36,8 +36,8 @@ type Options struct {
 	// a single file only. Then a path that ends in a slash is the folder, also of a single file.
 	Folder func(name string) string
 
-	// Manifest is the name of the file that lists the files of a tree; "" for what is no tree. The path is then the folder,
-	// also of a single file, and the names of files have slashes.
+	// Manifest is the name of the file that lists the files of a tree; "" for what is no tree. The path is then the
+	// folder, also of a single file, and the names of files have slashes.
 	Manifest string
 }
 
@@ -183,7 +183,9 @@ func (e *permissionError) Error() string        { return e.msg }
 func (e *permissionError) Is(target error) bool { return target == fs.ErrPermission }
 
 // suffixes are those in front of which a number stands.
-var suffixes = []string{".repaired.cudatrace", ".cudatrace", ".pftrace", ".pt.trace.json.gz", ".pt.trace.json", ".pt.trace"}
+var suffixes = []string{
+	".repaired.cudatrace", ".cudatrace", ".pftrace", ".pt.trace.json.gz", ".pt.trace.json", ".pt.trace",
+}
 
 // numbered is the Nth name: "a.pftrace", "a-2.pftrace", ...
 func numbered(name string, n int) string {

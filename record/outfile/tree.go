@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A tree is a set whose files lie in folders below that of the set. A manifest beside these folders lists them, a path a
-// line. A folder that is there is replaced only if its manifest lists each file in it: not one to which somebody has
+// A tree is a set whose files lie in folders below that of the set. A manifest beside these folders lists them, a path
+// a line. A folder that is there is replaced only if its manifest lists each file in it: not one to which somebody has
 // added files, also those of another set.
 
 // Bounds of what is read of a folder that is there.
@@ -74,8 +74,8 @@ func readManifest(dir *os.File, manifest string) (map[string]bool, error) {
 	return listed, nil
 }
 
-// walk calls a function for each file below a folder, by its path there, and for each folder after what is in it. A link
-// is a file. The folder that is given to the function holds the file.
+// walk calls a function for each file below a folder, by its path there, and for each folder after what is in it. A
+// link is a file. The folder that is given to the function holds the file.
 func walk(dir *os.File, prefix string, deep int, do func(in *os.File, at string, isFolder bool) error) error {
 	names, err := dir.Readdirnames(-1)
 	if err != nil {

@@ -1,5 +1,6 @@
-// Package pattern has the patterns that people write for names: of calls, kernels and callers, and of NVTX ranges with their domains and numbers. The injected
-// library matches NVTX ranges by the same rules (record/internal/cupti/inject/range.c).
+// Package pattern has the patterns that people write for names: of calls, kernels and callers, and of NVTX ranges with
+// their domains and numbers. The injected library matches NVTX ranges by the same rules
+// (record/internal/cupti/inject/range.c).
 package pattern
 
 import (
@@ -9,14 +10,15 @@ import (
 	"strings"
 )
 
-// Ranges selects NVTX ranges by name and domain: for a filter, for a recording, as the steps of a program. Both parts are globs, as of [Match]. The zero
-// Ranges selects none.
+// Ranges selects NVTX ranges by name and domain: for a filter, for a recording, as the steps of a program. Both parts
+// are globs, as of [Match]. The zero Ranges selects none.
 type Ranges struct {
 	Name   string // of the range, with or without its number and what follows a comma
 	Domain string // the default domain has the empty name
 }
 
-// ParseRanges reads NAME or NAME@DOMAIN. Without a domain any domain is meant. The last @ counts, as a name may have one itself.
+// ParseRanges reads NAME or NAME@DOMAIN. Without a domain any domain is meant. The last @ counts, as a name may have
+// one itself.
 func ParseRanges(text string) (g Ranges, err error) {
 	g = Ranges{Name: text, Domain: "*"}
 	if i := strings.LastIndexByte(text, '@'); i >= 0 {
@@ -62,8 +64,8 @@ const Counted = -1
 // mostDigits is the length of the longest number that numbers a range.
 const mostDigits = 10
 
-// Stem splits the name of a range: "step 7", "step_7" and "step#7, loss" are range 7 of the stem "step". PyTorch adds further facts behind a comma. A name
-// without a number at its end has the number Counted.
+// Stem splits the name of a range: "step 7", "step_7" and "step#7, loss" are range 7 of the stem "step". PyTorch adds
+// further facts behind a comma. A name without a number at its end has the number Counted.
 func Stem(name string) (stem string, number int64) {
 	bare, _, _ := strings.Cut(name, ",")
 	stem = strings.TrimRight(bare, "0123456789")
@@ -80,8 +82,8 @@ func Stem(name string) (stem string, number int64) {
 // noSlash makes the * of a glob match slashes too, since a name is not a path.
 var noSlash = strings.NewReplacer("/", "\x00")
 
-// Match reports whether a glob matches a whole name: * is any text, ? a character, [a-z] one of some characters, [^a-z] one of the others, and \ takes the next
-// character as it is.
+// Match reports whether a glob matches a whole name: * is any text, ? a character, [a-z] one of some characters, [^a-z]
+// one of the others, and \ takes the next character as it is.
 func Match(glob, name string) bool {
 	ok, err := path.Match(noSlash.Replace(glob), noSlash.Replace(name))
 	return ok && err == nil

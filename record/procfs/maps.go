@@ -151,7 +151,8 @@ func readMappings(pid int, wanted func(line []byte) bool, parse parser) iter.Seq
 }
 
 // parseMappings reads the wanted ones of lines like those of /proc/PID/maps.
-func parseMappings(text iter.Seq2[[]byte, error], wanted func(line []byte) bool, parse parser) iter.Seq2[Mapping, error] {
+func parseMappings(text iter.Seq2[[]byte, error], wanted func(line []byte) bool, parse parser) iter.Seq2[Mapping,
+	error] {
 	return func(yield func(Mapping, error) bool) {
 		for line, err := range text {
 			if err != nil {
@@ -234,8 +235,8 @@ func (m Mapping) openAt(path string) (*os.File, error) {
 	return m.open(OpenFile(at))
 }
 
-// open opens the mapped file. The process may have a lease on it: then the kernel would have us wait for 45 seconds, or as long as
-// /proc/sys/fs/lease-break-time says.
+// open opens the mapped file. The process may have a lease on it: then the kernel would have us wait for 45 seconds, or
+// as long as /proc/sys/fs/lease-break-time says.
 func (m Mapping) open(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if errors.Is(err, unix.EAGAIN) {

@@ -36,8 +36,8 @@ func Describe(pid int) Process {
 // cutArguments stands for the arguments that are too long to be read.
 var cutArguments = fmt.Sprintf("[arguments of more than %d KiB]", maxArguments>>10)
 
-// arguments are those of a process, as far as they can be read. One that is cut is left out: its beginning may be that of a
-// secret whose end would show that it is one.
+// arguments are those of a process, as far as they can be read. One that is cut is left out: its beginning may be that
+// of a secret whose end would show that it is one.
 func arguments(dir string) string {
 	text, err := Read(dir+"/cmdline", maxArguments)
 	if errors.Is(err, ErrCut) {
@@ -64,9 +64,9 @@ func WorksIn(pid int, path string) bool {
 	return err == nil && err2 == nil && SameFile(&cwd, &there)
 }
 
-// Environment reads the environment variables that a process was started with, NAME=VALUE. What the
-// process changed since is not there. Of an environment that is too long it returns the first variables, with an error for
-// which errors.Is finds [ErrCut].
+// Environment reads the environment variables that a process was started with, NAME=VALUE. What the process changed
+// since is not there. Of an environment that is too long it returns the first variables, with an error for which
+// errors.Is finds [ErrCut].
 func Environment(pid int) ([]string, error) {
 	text, err := Read(folder(pid)+"/environ", maxEnvironment)
 	cut := errors.Is(err, ErrCut)
@@ -78,14 +78,16 @@ func Environment(pid int) ([]string, error) {
 	}
 	var environ []string // empty also while the process begins a program
 	for variable := range strings.SplitSeq(strings.TrimSuffix(string(text), "\x00"), "\x00") {
-		if n := len(environ); variable != "" || n > 0 && environ[n-1] != "" { // of empty ones, as a title leaves them behind, one
+		// of empty ones, as a title leaves them behind, one
+		if n := len(environ); variable != "" || n > 0 && environ[n-1] != "" {
 			environ = append(environ, variable)
 		}
 	}
 	return environ, err
 }
 
-// EnvironmentHas reports whether a process was started with a setting, NAME=VALUE. An error says that this is not known.
+// EnvironmentHas reports whether a process was started with a setting, NAME=VALUE. An error says that this is not
+// known.
 func EnvironmentHas(pid int, setting string) (bool, error) {
 	environ, err := Environment(pid)
 	if slices.Contains(environ, setting) {
@@ -179,7 +181,8 @@ func StatOf(pid int) (s Stat, ok bool) {
 	flags, err2 := strconv.ParseUint(fields[6], 10, 64)
 	faults, err3 := strconv.ParseUint(fields[8], 10, 64)
 	start, err4 := strconv.ParseUint(fields[19], 10, 64)
-	return Stat{parent, StartTime(start), fields[0] == "Z", flags&forkNoExec != 0, faults}, errors.Join(err1, err2, err3, err4) == nil
+	return Stat{parent, StartTime(start), fields[0] == "Z", flags&forkNoExec != 0, faults},
+		errors.Join(err1, err2, err3, err4) == nil
 }
 
 // Children lists the processes that a process has started and not waited for.
@@ -195,8 +198,8 @@ func Children(pid int) (children []int) {
 	return children
 }
 
-// Status is how a process ended that its parent has not waited for, as wait(2) tells it. ok is false if it has not ended, or if
-// this user may not know.
+// Status is how a process ended that its parent has not waited for, as wait(2) tells it. ok is false if it has not
+// ended, or if this user may not know.
 func Status(pid int) (status unix.WaitStatus, ok bool) {
 	const exitCode = 49 // of the fields behind the command
 	fields := statFields(folder(pid))
@@ -210,8 +213,8 @@ func Status(pid int) (status unix.WaitStatus, ok bool) {
 // User is the effective user of a process; ok is false if the process has ended.
 func User(pid int) (uid uint32, ok bool) { return user(pid, 1) }
 
-// Owner is the user who started a process, also if it runs with the rights of another one; ok is false if the process has
-// ended.
+// Owner is the user who started a process, also if it runs with the rights of another one; ok is false if the process
+// has ended.
 func Owner(pid int) (uid uint32, ok bool) { return user(pid, 0) }
 
 func user(pid, field int) (uid uint32, ok bool) {
@@ -299,8 +302,8 @@ var translators = []struct {
 	{regexp.MustCompile(`/libdynamorio\.so[0-9.]*$`), "DynamoRIO"},
 }
 
-// Translator returns the program that translates a process's code as it runs, "" for none that is known. A breakpoint in such code
-// ends the process.
+// Translator returns the program that translates a process's code as it runs, "" for none that is known. A breakpoint
+// in such code ends the process.
 func Translator(pid int) string {
 	files, _ := Files(pid) // none of a process that has ended
 	for _, file := range append(files, executable(pid)) {

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bounds of what is read of one file below /proc, in bytes. A process decides how long most texts about it are, and can make
-// them as long as its address space.
+// Bounds of what is read of one file below /proc, in bytes. A process decides how long most texts about it are, and can
+// make them as long as its address space.
 const (
 	// MaxFacts bounds a text of the kernel or of a driver, and what a process cannot make longer.
 	MaxFacts = 64 << 10
@@ -35,8 +35,8 @@ const (
 // ErrCut says that a file below /proc is longer than its bound: what is behind is not known.
 var ErrCut = errors.New("it is too long to be read")
 
-// Read reads a file below /proc up to a bound. If the file is longer, it returns what it has read, and an error for which
-// errors.Is finds [ErrCut].
+// Read reads a file below /proc up to a bound. If the file is longer, it returns what it has read, and an error for
+// which errors.Is finds [ErrCut].
 func Read(path string, bound int) ([]byte, error) {
 	text, err := readAll(path, bound+1)
 	if err == nil && len(text) > bound {
@@ -45,8 +45,8 @@ func Read(path string, bound int) ([]byte, error) {
 	return text, err
 }
 
-// readAll reads a file up to a bound. The recorder reads many of them again and again: an [os.File] would offer each to the runtime's poller, which
-// takes four more system calls and wakes a thread.
+// readAll reads a file up to a bound. The recorder reads many of them again and again: an [os.File] would offer each to
+// the runtime's poller, which takes four more system calls and wakes a thread.
 func readAll(path string, bound int) ([]byte, error) {
 	fd, err := again(func() (int, error) { return unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
 	if err != nil {

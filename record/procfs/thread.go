@@ -108,8 +108,9 @@ func Filters(pid, tid uint32) uint32 {
 
 // A ThreadStat is what the kernel says of a thread at a moment.
 type ThreadStat struct {
-	Name     string
-	State    byte   // R running, S and I sleeping, D sleeping without interruption, T stopped, t stopped by a tracer, Z and X ended
+	Name string
+	// R running, S and I sleeping, D sleeping without interruption, T stopped, t stopped by a tracer, Z and X ended
+	State    byte
 	Channel  string // function of the kernel in which it sleeps, "" if unknown
 	Switches uint64 // how often it has given up a processor, or lost it
 }

@@ -37,7 +37,9 @@ func All(t testing.TB) []Interpreter {
 			continue
 		}
 		path := found[len(found)-1]
-		all = append(all, Interpreter{Name: "3." + strconv.Itoa(minor), Minor: minor, Path: path, Prefix: filepath.Dir(filepath.Dir(path))})
+		all = append(all, Interpreter{
+			Name: "3." + strconv.Itoa(minor), Minor: minor, Path: path, Prefix: filepath.Dir(filepath.Dir(path)),
+		})
 	}
 	const system = "/usr/bin/python3"
 	if said, err := exec.Command(system, "-c", "import sys; print(sys.version_info[1])").Output(); err == nil {
@@ -52,8 +54,8 @@ func All(t testing.TB) []Interpreter {
 // Each runs a test with each interpreter, in parallel. It skips the test where there is none.
 func Each(t *testing.T, f func(*testing.T, Interpreter)) { with(t, All(t), f) }
 
-// OldestAndNewest runs a test with the interpreters of the oldest and of the newest version, in parallel. It skips the test
-// where there is none.
+// OldestAndNewest runs a test with the interpreters of the oldest and of the newest version, in parallel. It skips the
+// test where there is none.
 func OldestAndNewest(t *testing.T, f func(*testing.T, Interpreter)) {
 	all := All(t)
 	byVersion := func(a, b Interpreter) int { return a.Minor - b.Minor }

@@ -30,7 +30,8 @@ func ParseList(text string) (List, error) {
 	for part := range strings.SplitSeq(text, ",") {
 		s, err := parseSpan(strings.TrimSpace(part))
 		if err != nil {
-			return List{}, fmt.Errorf("%q is no list of ranks: %w: write ranks, ranges and \"last\", separated by commas, as in 0,8-15,last", text, err)
+			return List{}, fmt.Errorf("%q is no list of ranks: %w: write ranks, ranges and \"last\", separated by commas, as "+
+				"in 0,8-15,last", text, err)
 		}
 		l.spans = append(l.spans, s)
 	}

@@ -22,8 +22,10 @@ func Run(variables map[string]string) string {
 
 var (
 	launcherNames = regexp.MustCompile(`^(torchrun|torchx|accelerate|deepspeed|mpirun|mpiexec(\.[a-z]+)?|orterun|prterun|prun|srun|jsrun|aprun|flux|horovodrun|ray)$`)
-	shellNames    = regexp.MustCompile(`(^|\.)(ba|da|z|k|c|tc|fi)?sh$`)                                                                         // and their scripts
-	launcherUnits = regexp.MustCompile(`^(torch\.distributed\.(run|launch|launcher(\..*)?)|accelerate\.commands\..*|deepspeed\.launcher\..*)$`) // Python modules
+	// and their scripts
+	shellNames = regexp.MustCompile(`(^|\.)(ba|da|z|k|c|tc|fi)?sh$`)
+	// Python modules
+	launcherUnits = regexp.MustCompile(`^(torch\.distributed\.(run|launch|launcher(\..*)?)|accelerate\.commands\..*|deepspeed\.launcher\..*)$`)
 	scriptNames   = regexp.MustCompile(`\.(py|sh|bash|pl|rb|js|mjs|jl|lua|R|r)$`)
 )
 

@@ -12,7 +12,10 @@ type earlier struct {
 
 // calls notes the calls of a segment that are in a window.
 func (e *earlier) calls(of *segment, f *tracelog.Filter) error {
-	return of.each(tracelog.Filter{Kinds: []tracelog.Kind{tracelog.KindAPI}, From: f.From, To: f.To}, func(b *tracelog.Block) { e.block(b, f) })
+	return of.each(tracelog.Filter{Kinds: []tracelog.Kind{tracelog.KindAPI}, From: f.From, To: f.To},
+		func(b *tracelog.Block) {
+			e.block(b, f)
+		})
 }
 
 func (e *earlier) block(b *tracelog.Block, f *tracelog.Filter) {

@@ -11,9 +11,9 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// memory is the memory of all processes that is alive after the calls of some segments. A snapshot has a record for each
-// block that is alive when the window begins, and, so that a reader need not know what calls of the window refer to, one
-// for each later change.
+// memory is the memory of all processes that is alive after the calls of some segments. A snapshot has a record for
+// each block that is alive when the window begins, and, so that a reader need not know what calls of the window refer
+// to, one for each later change.
 type memory struct {
 	calls     bool // calls tell what is allocated: the recording says so
 	readers   map[uint32]*cudaapi.MemoryReader
@@ -43,13 +43,15 @@ type memoryEvent struct {
 }
 
 func newMemory() *memory {
-	return &memory{readers: map[uint32]*cudaapi.MemoryReader{}, processes: map[uint32]*livemem.ProcessMemory{}, started: map[uint32]uint64{},
-		room: livemem.Room{Most: maxOpen}}
+	return &memory{readers: map[uint32]*cudaapi.MemoryReader{}, processes: map[uint32]*livemem.ProcessMemory{},
+		started: map[uint32]uint64{},
+		room:    livemem.Room{Most: maxOpen}}
 }
 
 func (m *memory) clone() *memory {
 	c := newMemory()
-	c.calls, c.readers, c.started, c.pending = m.calls, maps.Clone(m.readers), maps.Clone(m.started), slices.Clone(m.pending)
+	c.calls, c.readers, c.started, c.pending = m.calls, maps.Clone(m.readers), maps.Clone(m.started),
+		slices.Clone(m.pending)
 	for pid, p := range m.processes {
 		c.processes[pid] = p.Clone(&c.room, c.changed(pid))
 	}
@@ -60,7 +62,8 @@ func (m *memory) clone() *memory {
 // fold takes the calls of the next segment.
 func (m *memory) fold(of *segment) error {
 	// Blocks come in any order, and calls refer to functions.
-	err := of.each(tracelog.Filter{Kinds: []tracelog.Kind{tracelog.KindMeta, tracelog.KindFunction, tracelog.KindProcess, tracelog.KindProcessEnd}}, func(b *tracelog.Block) {
+	err := of.each(tracelog.Filter{Kinds: []tracelog.Kind{tracelog.KindMeta, tracelog.KindFunction, tracelog.KindProcess,
+		tracelog.KindProcessEnd}}, func(b *tracelog.Block) {
 		x := tracelog.NewRecord(b.Kind)
 		for i := range b.N {
 			x.Read(b, i)
@@ -118,7 +121,9 @@ func (m *memory) block(b *tracelog.Block) {
 }
 
 func (m *memory) sort() {
-	slices.SortStableFunc(m.pending, func(a, b memoryEvent) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.start, b.start)) })
+	slices.SortStableFunc(m.pending, func(a, b memoryEvent) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.start, b.start))
+	})
 }
 
 // apply makes the changes before a time.
@@ -173,7 +178,10 @@ func (m *memory) changed(pid uint32) func(*livemem.Change) {
 }
 
 func (x *memoryWindow) addBlock(pid uint32, b *livemem.Block, operation uint32, at uint64) {
-	r := tracelog.Memory{PID: pid, Operation: operation, MemoryKind: b.Kind, Device: b.Device, Time: at, Address: b.Address, Bytes: b.Bytes, Pool: b.Pool}
+	r := tracelog.Memory{
+		PID: pid, Operation: operation, MemoryKind: b.Kind, Device: b.Device, Time: at, Address: b.Address, Bytes: b.Bytes,
+		Pool: b.Pool,
+	}
 	if b.Ordered {
 		r.Async = 1
 	}

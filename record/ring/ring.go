@@ -104,7 +104,9 @@ func (r *Ring) Now() uint64 { return r.o.now().Monotonic }
 
 func readClocks() tracelog.Clock {
 	c := host.ReadClocks()
-	return tracelog.Clock{Monotonic: c.Monotonic, Realtime: c.Realtime, Boottime: c.Boottime, Spread: c.Spread, MaxError: c.MaxError}
+	return tracelog.Clock{
+		Monotonic: c.Monotonic, Realtime: c.Realtime, Boottime: c.Boottime, Spread: c.Spread, MaxError: c.MaxError,
+	}
 }
 
 // Tick begins a new segment when it is time, and removes the segments that no window needs that ends at

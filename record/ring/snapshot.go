@@ -93,7 +93,8 @@ func (s *Snapshot) foldBefore(of *segment) error {
 func (s *Snapshot) writeState(w *tracelog.Writer) {
 	from := s.Held.From
 	begin := s.begin
-	begin.Monotonic, begin.Realtime, begin.Boottime = from, begin.Realtime+from-begin.Monotonic, begin.Boottime+from-begin.Monotonic
+	begin.Monotonic, begin.Realtime, begin.Boottime = from, begin.Realtime+from-begin.Monotonic, begin.Boottime+
+		from-begin.Monotonic
 	w.Add(&begin)
 	for _, x := range s.state.definitions {
 		s.define(w, x)

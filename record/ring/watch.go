@@ -57,7 +57,8 @@ type Reason struct {
 // NewWatch returns a watch over the records from now on. calls is the kind of the records of calls.
 func NewWatch(r *Ring, list []Condition, steps pattern.Ranges, calls tracelog.Kind) *Watch {
 	return &Watch{ring: r, conditions: list, steps: steps, calls: calls,
-		functions: map[uint32]tracelog.Function{}, callers: map[uint32]string{}, flushed: map[uint32]uint64{}, pace: newPace()}
+		functions: map[uint32]tracelog.Function{}, callers: map[uint32]string{}, flushed: map[uint32]uint64{},
+		pace: newPace()}
 }
 
 // Look reads what has been written since the last look. It returns which condition held first, nil for none.
@@ -79,8 +80,8 @@ func (w *Watch) Look() (held *Reason, err error) {
 	}
 }
 
-// Words says in words which condition held. certain is false while no look has read the record of a call's caller, which may
-// name another function: that record comes after the call's own, or never.
+// Words says in words which condition held. certain is false while no look has read the record of a call's caller,
+// which may name another function: that record comes after the call's own, or never.
 func (w *Watch) Words(held *Reason) (why string, certain bool) {
 	c := held.call
 	function, known := w.callers[c.caller]
@@ -214,7 +215,8 @@ func (w *Watch) holds(c Condition, b *tracelog.Block) *Reason {
 			}
 			if x := w.call(b, i); x.failed() {
 				return &Reason{x, func(x call) string {
-					return fmt.Sprintf("%s failed with %s in process %d, thread %d", x.name, cudaapi.ErrorName(x.library, x.ret), x.pid, x.tid)
+					return fmt.Sprintf("%s failed with %s in process %d, thread %d", x.name, cudaapi.ErrorName(x.library, x.ret),
+						x.pid, x.tid)
 				}}
 			}
 		}
@@ -262,7 +264,9 @@ func (w *Watch) call(b *tracelog.Block, i int) call {
 	var c tracelog.Call
 	c.Read(b, i)
 	f := w.functions[c.Func]
-	return call{c.PID, c.TID, c.Caller, f.Name, f.Library, c.Dur, c.Ret, c.Flags&(tracelog.CallUnfinished|tracelog.CallNoReturn) == 0}
+	return call{
+		c.PID, c.TID, c.Caller, f.Name, f.Library, c.Dur, c.Ret, c.Flags&(tracelog.CallUnfinished|tracelog.CallNoReturn) == 0,
+	}
 }
 
 // markers follows the NVTX ranges that are steps.
@@ -316,7 +320,8 @@ func (p *pace) marker(m *tracelog.Marker, steps pattern.Ranges, factor float64) 
 	if len(p.times) >= leastSteps {
 		sorted := slices.Sorted(slices.Values(p.times))
 		if median := sorted[(len(sorted)-1)/2]; float64(took) > factor*float64(median) {
-			why = fmt.Sprintf("step %s took %s, %.1f times the median", steps.Name, figures.Duration(took), float64(took)/float64(max(median, 1)))
+			why = fmt.Sprintf("step %s took %s, %.1f times the median", steps.Name, figures.Duration(took),
+				float64(took)/float64(max(median, 1)))
 		}
 	}
 	p.times = append(p.times, took)

@@ -17,7 +17,8 @@ import (
 // descriptorsMost bounds the descriptors of all processes that are looked at.
 const descriptorsMost = 1 << 20
 
-// pipes know which processes have open the ends of pipes and of sockets. All processes are looked at once, when somebody asks.
+// pipes know which processes have open the ends of pipes and of sockets. All processes are looked at once, when
+// somebody asks.
 type pipes struct {
 	ends map[string][]end // by what a descriptor leads to, "pipe:[123]" or "socket:[123]"
 }
@@ -39,7 +40,8 @@ func leadsTo(pid, fd int) string {
 	return to
 }
 
-// otherEnd names the pipe of a descriptor, or the socket at the other end of its UNIX socket; "" if it is neither, or has none.
+// otherEnd names the pipe of a descriptor, or the socket at the other end of its UNIX socket; "" if it is neither, or
+// has none.
 func otherEnd(pid, fd int) string {
 	to := leadsTo(pid, fd)
 	number, isSocket := strings.CutPrefix(to, socketPrefix)
@@ -57,8 +59,8 @@ func otherEnd(pid, fd int) string {
 	return fmt.Sprintf("%s%d]", socketPrefix, peer)
 }
 
-// peerOf asks the kernel which UNIX socket is at the other end of one, by their inodes. 0: it is none, or belongs to another network
-// namespace, or the kernel does not tell. Linux: linux/unix_diag.h.
+// peerOf asks the kernel which UNIX socket is at the other end of one, by their inodes. 0: it is none, or belongs to
+// another network namespace, or the kernel does not tell. Linux: linux/unix_diag.h.
 func peerOf(inode uint32) (peer uint32) {
 	const (
 		byFamily, showPeer, peerAttribute = 20, 4, 2
@@ -84,8 +86,11 @@ func peerOf(inode uint32) (peer uint32) {
 		return 0
 	}
 	answer := make([]byte, 4096)
-	n, _, err := unix.Recvfrom(fd, answer, unix.MSG_DONTWAIT)                                                                // the kernel has answered in Sendto
-	if err != nil || n < headSize+answerSize || ne.Uint16(answer[4:]) != byFamily || answer[headSize+1] == unix.SOCK_DGRAM { // anybody may send to that
+	// the kernel has answered in Sendto
+	n, _, err := unix.Recvfrom(fd, answer, unix.MSG_DONTWAIT)
+	// anybody may send to that
+	if err != nil || n < headSize+answerSize || ne.Uint16(answer[4:]) != byFamily ||
+		answer[headSize+1] == unix.SOCK_DGRAM {
 		return 0
 	}
 	for b := answer[headSize+answerSize : n]; len(b) >= 8; {
@@ -109,7 +114,8 @@ func (p *pipes) has(pipe string, pid int, writing bool) bool {
 	return false
 }
 
-// others lists the processes beside one that have the writing end of a pipe, or the reading one, or a socket, as far as this user may know.
+// others lists the processes beside one that have the writing end of a pipe, or the reading one, or a socket, as far as
+// this user may know.
 func (p *pipes) others(pipe string, pid int, writing bool) (list []int) {
 	if p.ends == nil {
 		p.look()

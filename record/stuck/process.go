@@ -57,7 +57,10 @@ func (g *group) begin(pid int) (*look, error) {
 	g.tried[pid] = true
 	described := procfs.Describe(pid)
 	program := strings.ReplaceAll(described.Args, "\x00", " ")
-	l := &look{all: g, ProcessReport: ProcessReport{PID: pid, Program: cmp.Or(program, filepath.Base(described.Executable))}, blocked: blocked.NewProcess(uint32(pid))}
+	l := &look{
+		all: g, ProcessReport: ProcessReport{PID: pid, Program: cmp.Or(program, filepath.Base(described.Executable))},
+		blocked: blocked.NewProcess(uint32(pid)),
+	}
 	if environ, err := procfs.Environment(pid); err == nil || len(environ) > 0 { // else it has no rank
 		if rank := ranks.Place(ranks.Variables(environ)); rank.Known {
 			l.Rank, l.World = &rank.Number, rank.Of
@@ -83,7 +86,8 @@ func (g *group) begin(pid int) (*look, error) {
 	case err != nil:
 		return nil, explainAccess(pid, err)
 	case in == nil && looksLikePython(described.Executable):
-		l.Notes = append(l.Notes, "its Python frames are not read: its interpreter has no symbols (stripped), or is none that is known")
+		l.Notes = append(l.Notes, "its Python frames are not read: its interpreter has no symbols (stripped), or is none "+
+			"that is known")
 	case in != nil:
 		l.blocked.Walker = pyframes.NewWalker(pid, in)
 	}
@@ -241,7 +245,8 @@ func (l *look) again() {
 	l.Gone = l.gone()
 	l.take(l.first, now)
 	if l.cut {
-		l.Notes = append(l.Notes, fmt.Sprintf("Python frames were read of %s only", figures.Count(len(l.python), "thread", "threads")))
+		l.Notes = append(l.Notes, fmt.Sprintf("Python frames were read of %s only",
+			figures.Count(len(l.python), "thread", "threads")))
 	}
 	if len(now) == 0 {
 		l.Notes = append(l.Notes, "it ended between the two looks")
@@ -252,7 +257,9 @@ func (l *look) again() {
 func (l *look) take(before, now map[uint32]view) {
 	code := &codeMap{pid: l.PID}
 	for tid, v := range now {
-		t := Thread{TID: tid, Name: v.stat.Name, State: stateName(v.stat.State), Channel: v.stat.Channel, Python: v.python, seen: v}
+		t := Thread{
+			TID: tid, Name: v.stat.Name, State: stateName(v.stat.State), Channel: v.stat.Channel, Python: v.python, seen: v,
+		}
 		if v.blocked {
 			t.Call, t.On, t.Holder = v.why.Call, v.why.On, v.why.Holder
 			t.Library = code.at(v.state.Instruction)
@@ -275,7 +282,9 @@ func oneUnless(first bool) int {
 	return 1
 }
 
-var stateNames = map[byte]string{'R': "running", 'S': "sleeping", 'I': "sleeping", 'D': "uninterruptible", 'T': "stopped", 't': "traced"}
+var stateNames = map[byte]string{
+	'R': "running", 'S': "sleeping", 'I': "sleeping", 'D': "uninterruptible", 'T': "stopped", 't': "traced",
+}
 
 func stateName(state byte) string {
 	return cmp.Or(stateNames[state], "state "+string(rune(state)))
@@ -312,7 +321,8 @@ func moved(t *Thread, old, now *view, known bool) string {
 	return ""
 }
 
-// know takes what a recording knows. A thread that waits in a call of CUDA may run all the while: it has not gone on by that.
+// know takes what a recording knows. A thread that waits in a call of CUDA may run all the while: it has not gone on by
+// that.
 func (l *look) know(r *Recorded) {
 	if l.Recorded = r; r == nil {
 		return

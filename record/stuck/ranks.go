@@ -91,14 +91,16 @@ func Join(reports []*Report) (*Program, error) {
 		}
 	}
 	if len(p.Members) == 0 {
-		return nil, errors.New("no process of these reports has a rank: launchers set it by RANK and WORLD_SIZE, or as MPI and Slurm do")
+		return nil, errors.New("no process of these reports has a rank: launchers set it by RANK and WORLD_SIZE, or as MPI " +
+			"and Slurm do")
 	}
 	if without > 0 {
 		p.Notes = append(p.Notes, figures.Count(without, "process", "processes")+" without a rank left out")
 	}
 	slices.SortFunc(p.Members, func(a, b Member) int { return cmp.Compare(a.Rank, b.Rank) })
 	for rank := range min(p.Of, ranksMost) {
-		if _, there := slices.BinarySearchFunc(p.Members, rank, func(m Member, r uint32) int { return cmp.Compare(m.Rank, r) }); !there {
+		if _, there := slices.BinarySearchFunc(p.Members, rank,
+			func(m Member, r uint32) int { return cmp.Compare(m.Rank, r) }); !there {
 			p.Missing = append(p.Missing, rank)
 		}
 	}
@@ -180,8 +182,10 @@ func (p *Program) atCollectives() (v Verdict, ok bool) {
 		if len(behind) == 0 || since < 1 || ok && since <= longest {
 			continue
 		}
-		text := fmt.Sprintf("%s never entered %s %s of communicator %s; %s %s in it for %.0f s", ranks.Named(behind), first.last.Name,
-			figures.Group(first.last.Count), communicator, ranks.Named(ahead), plural(len(ahead), "has been", "have been"), since)
+		text := fmt.Sprintf("%s never entered %s %s of communicator %s; %s %s in it for %.0f s", ranks.Named(behind),
+			first.last.Name,
+			figures.Group(first.last.Count), communicator, ranks.Named(ahead), plural(len(ahead), "has been", "have been"),
+			since)
 		if len(late.Threads) > 0 {
 			text += fmt.Sprintf("; rank %d: %s", late.Rank, late.Verdict.Text)
 		}
@@ -201,7 +205,8 @@ func plural(n int, one, many string) string {
 func (p *Program) elsewhere() (v Verdict, ok bool) {
 	at := map[string][]uint32{}
 	for _, m := range p.Members {
-		if len(m.Threads) == 0 || m.Verdict.Outcome == Moving && len(m.Threads[0].Python) > 0 && m.Threads[0].Moved == "Python line" {
+		if len(m.Threads) == 0 || m.Verdict.Outcome == Moving && len(m.Threads[0].Python) > 0 &&
+			m.Threads[0].Moved == "Python line" {
 			return v, false // it goes on
 		}
 		at[stackText(m.Threads[0].Python)] = append(at[stackText(m.Threads[0].Python)], m.Rank)
@@ -223,7 +228,8 @@ func (p *Program) elsewhere() (v Verdict, ok bool) {
 	}
 	slices.Sort(others)
 	majority, odd := p.find(at[most][0]), p.find(others[0])
-	text := fmt.Sprintf("%s not where the others are: rank %d: %s; %s: %s", ranks.Named(others)+plural(len(others), " is", " are"), odd.Rank, odd.Verdict.Text,
+	text := fmt.Sprintf("%s not where the others are: rank %d: %s; %s: %s", ranks.Named(others)+
+		plural(len(others), " is", " are"), odd.Rank, odd.Verdict.Text,
 		ranks.Named(at[most]), majority.Verdict.Text)
 	return Verdict{Outcome: Stuck, Text: text}, true
 }

@@ -82,7 +82,8 @@ type Recorded struct {
 	Calls map[uint32]*Call `json:"-"` // by thread, which shows it
 }
 
-// A Stream is a stream, and the work on it that was launched first of what has not ended; without such work, what ended last.
+// A Stream is a stream, and the work on it that was launched first of what has not ended; without such work, what ended
+// last.
 type Stream struct {
 	Name   string  `json:"name"`
 	Work   string  `json:"work"`
@@ -134,8 +135,9 @@ const (
 	threadsMost = 1 << 14
 )
 
-// Look looks at processes. recorded returns what recordings that run know of them, and what it could not read; it is called
-// meanwhile, and nil knows nothing. An error is a sentence for a person, and says that a process cannot be looked at.
+// Look looks at processes. recorded returns what recordings that run know of them, and what it could not read; it is
+// called meanwhile, and nil knows nothing. An error is a sentence for a person, and says that a process cannot be
+// looked at.
 func Look(pids []int, recorded func(pids []int) (map[int]*Recorded, []string)) (*Report, error) {
 	slices.Sort(pids)
 	pids = slices.Compact(pids)
@@ -188,7 +190,9 @@ func Look(pids []int, recorded func(pids []int) (map[int]*Recorded, []string)) (
 		r.Processes = append(r.Processes, g.looks[pid].ProcessReport)
 	}
 	rank := map[Outcome]int{Stuck: 0, Unknown: 1, Waiting: 2, Moving: 3}
-	slices.SortStableFunc(r.Processes, func(a, b ProcessReport) int { return cmp.Compare(rank[a.Verdict.Outcome], rank[b.Verdict.Outcome]) })
+	slices.SortStableFunc(r.Processes, func(a, b ProcessReport) int {
+		return cmp.Compare(rank[a.Verdict.Outcome], rank[b.Verdict.Outcome])
+	})
 	return r, nil
 }
 

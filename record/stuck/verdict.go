@@ -36,8 +36,8 @@ type node struct {
 	tid uint32
 }
 
-// verdict returns the verdict on a process: of the chains of its threads that end in a cause that one of which most threads wait
-// for it, that of the main thread if it is one of these.
+// verdict returns the verdict on a process: of the chains of its threads that end in a cause that one of which most
+// threads wait for it, that of the main thread if it is one of these.
 func (g *group) verdict(l *look) Verdict {
 	if len(l.Threads) == 0 {
 		return Verdict{Outcome: Unknown, Text: "it ended while it was looked at"}
@@ -285,7 +285,10 @@ func (g *group) held(l *look, t, holder *Thread, path []node) chain {
 		}
 	}
 	if slices.Contains(path, node{l.PID, holder.TID}) {
-		return chain{text: fmt.Sprintf("%s waits for %s%s that %s has: each waits for the other (deadlock)", who, it, atPlace(t), l.name(holder)), outcome: Stuck}
+		return chain{
+			text: fmt.Sprintf("%s waits for %s%s that %s has: each waits for the other (deadlock)", who, it, atPlace(t),
+				l.name(holder)), outcome: Stuck,
+		}
 	}
 	head := fmt.Sprintf("%s waits for %s%s that %s has", who, it, atPlace(t), l.name(holder))
 	if t.On == blocked.OnGIL && isReady(&t.before) {
@@ -298,7 +301,11 @@ func (g *group) held(l *look, t, holder *Thread, path []node) chain {
 		return chain{text: head, outcome: Moving} // it had no processor, or too little of one to give the GIL up
 	}
 	if t.On == blocked.OnGIL && holder.Moved != "" {
-		return chain{text: fmt.Sprintf("%s; %s runs code of C with it%s and does not give it up", head, l.name(holder), atPlace(holder)), outcome: Stuck, length: 1}
+		return chain{
+			text: fmt.Sprintf("%s; %s runs code of C with it%s and does not give it up", head, l.name(holder),
+				atPlace(holder)),
+			outcome: Stuck, length: 1,
+		}
 	}
 	c := g.follow(l, holder, path)
 	if c.outcome == Waiting && !c.starved { // nobody waits for input with a lock that others need
@@ -317,12 +324,15 @@ func (g *group) atPipe(l *look, t *Thread, path []node) chain {
 	if strings.HasPrefix(v.pipe, socketPrefix) {
 		kind = "socket"
 	}
-	what, other := fmt.Sprintf("%s waits in %s%s for data from a %s", l.name(t), v.why.Call, atPlace(t), kind), "into which %s can write"
+	what, other := fmt.Sprintf("%s waits in %s%s for data from a %s", l.name(t), v.why.Call, atPlace(t), kind),
+		"into which %s can write"
 	if writes {
-		what, other = fmt.Sprintf("%s waits in %s%s: the %s is full", l.name(t), v.why.Call, atPlace(t), kind), "%s can read from it"
+		what, other = fmt.Sprintf("%s waits in %s%s: the %s is full", l.name(t), v.why.Call, atPlace(t), kind),
+			"%s can read from it"
 	}
 	switch {
-	case len(others) == 0 && !g.pipes.has(v.pipe, l.PID, !writes): // another user's process has it, else the call would return
+	// another user's process has it, else the call would return
+	case len(others) == 0 && !g.pipes.has(v.pipe, l.PID, !writes):
 		return chain{text: fmt.Sprintf("%s %s", l.name(t), does(t)), outcome: Waiting}
 	case len(others) == 0 && writes, len(others) == 0 && len(l.Threads) == 1:
 		return chain{text: what + ", " + fmt.Sprintf(other, "no other process"), outcome: Stuck}
@@ -393,8 +403,9 @@ func (g *group) processChain(l *look, path []node) chain {
 	return c
 }
 
-// peerChain is the chain of a process that has the other end of a pipe: if its main thread is stuck, another one may write or read. Those
-// that wait for locks wait for its other threads, and where the main thread runs Python, those without are of libraries.
+// peerChain is the chain of a process that has the other end of a pipe: if its main thread is stuck, another one may
+// write or read. Those that wait for locks wait for its other threads, and where the main thread runs Python, those
+// without are of libraries.
 func (g *group) peerChain(l *look, path []node) chain {
 	c := g.processChain(l, path)
 	if c.outcome != Stuck {
@@ -431,17 +442,19 @@ func (g *group) atChildren(l *look, t *Thread, path []node) chain {
 	return c
 }
 
-// allAtLocks is the verdict on a process all of whose threads wait for locks of its own, without a timeout: nobody is left who
-// could release one.
+// allAtLocks is the verdict on a process all of whose threads wait for locks of its own, without a timeout: nobody is
+// left who could release one.
 func (g *group) allAtLocks(l *look) (v Verdict, ok bool) {
 	if l.LeftOut > 0 || !l.isEach(func(t *Thread) bool {
 		w := &t.seen.why
-		return t.seen.blocked && t.CUDA == nil && t.Moved == "" && t.Woken == 0 && w.Call == "futex" && !w.Timed && !w.Shared && w.On != blocked.OnGIL
+		return t.seen.blocked && t.CUDA == nil && t.Moved == "" && t.Woken == 0 && w.Call == "futex" && !w.Timed &&
+			!w.Shared && w.On != blocked.OnGIL
 	}) {
 		return v, false
 	}
 	if len(l.Threads) == 1 {
-		return Verdict{Stuck, fmt.Sprintf("its only thread %s, and nobody is left to release it", does(&l.Threads[0])), l.Threads[0].TID}, true
+		return Verdict{Stuck, fmt.Sprintf("its only thread %s, and nobody is left to release it", does(&l.Threads[0])),
+			l.Threads[0].TID}, true
 	}
 	var words []string
 	for i := range l.Threads {
@@ -449,15 +462,16 @@ func (g *group) allAtLocks(l *look) (v Verdict, ok bool) {
 			words = append(words, l.name(t)+" "+does(t))
 		}
 	}
-	text := fmt.Sprintf("all of its %d threads wait for each other (deadlock): %s", len(l.Threads), strings.Join(words, "; "))
+	text := fmt.Sprintf("all of its %d threads wait for each other (deadlock): %s", len(l.Threads),
+		strings.Join(words, "; "))
 	return Verdict{Stuck, text, l.Threads[0].TID}, true
 }
 
 // gpuWait is the time, in s, after which work that has not ended is one that does not end.
 const gpuWait = 2
 
-// atGPU is the verdict on a process whose GPU work does not end: nothing has ended on any stream meanwhile, and its main thread has
-// not gone on.
+// atGPU is the verdict on a process whose GPU work does not end: nothing has ended on any stream meanwhile, and its
+// main thread has not gone on.
 func (l *look) atGPU() (v Verdict, ok bool) {
 	if l.Recorded == nil || !l.Recorded.GPU {
 		return v, false
@@ -476,7 +490,8 @@ func (l *look) atGPU() (v Verdict, ok bool) {
 	switch {
 	case t.Moved == "Python line" || t.Moved == "system call":
 		return v, false
-	case open == nil && t.CUDA != nil && t.CUDA.Waits && t.CUDA.Since >= gpuWait: // CUPTI hands over launches with their work, where nothing else tells of them
+	// CUPTI hands over launches with their work, where nothing else tells of them
+	case open == nil && t.CUDA != nil && t.CUDA.Waits && t.CUDA.Since >= gpuWait:
 		text := fmt.Sprintf("%s %s, for GPU work that has not ended and is not in the log yet", l.name(t), does(t))
 		if l.Recorded.Unrun != "" {
 			text += fmt.Sprintf(", perhaps %s: it was looked up last, and has not run", l.Recorded.Unrun)
@@ -492,14 +507,19 @@ func (l *look) atGPU() (v Verdict, ok bool) {
 	return Verdict{Stuck, fmt.Sprintf("%s; %s %s", text, l.name(t), does(t)), t.TID}, true
 }
 
-// waitingModules are modules of Python whose functions wait for a word of another thread rather than for a lock that it has.
-var waitingModules = []string{"threading.py", "queue.py", "_base.py", "thread.py", "synchronize.py", "connection.py", "queues.py", "selectors.py", "base_events.py"}
+// waitingModules are modules of Python whose functions wait for a word of another thread rather than for a lock that it
+// has.
+var waitingModules = []string{
+	"threading.py", "queue.py", "_base.py", "thread.py", "synchronize.py", "connection.py", "queues.py", "selectors.py",
+	"base_events.py",
+}
 
-// atPythonLock is the verdict on a process whose main thread waits for a lock of Python, which names no owner: one of the other
-// threads of Python has it, and none of them goes on.
+// atPythonLock is the verdict on a process whose main thread waits for a lock of Python, which names no owner: one of
+// the other threads of Python has it, and none of them goes on.
 func (g *group) atPythonLock(l *look) (v Verdict, ok bool) {
 	isAtLock := func(t *Thread) bool {
-		return len(t.Python) > 0 && t.Moved == "" && t.Woken == 0 && t.On == blocked.OnLock && t.Holder == 0 && !t.seen.why.Timed && !t.seen.why.Shared &&
+		return len(t.Python) > 0 && t.Moved == "" && t.Woken == 0 && t.On == blocked.OnLock && t.Holder == 0 &&
+			!t.seen.why.Timed && !t.seen.why.Shared &&
 			!slices.Contains(waitingModules, filepath.Base(t.Python[0].File))
 	}
 	for i := range l.Threads {
@@ -523,9 +543,11 @@ func (g *group) atPythonLock(l *look) (v Verdict, ok bool) {
 		case len(words) == 0:
 			text += "; no other thread of Python is left to release it"
 		case len(words) > 3:
-			text += fmt.Sprintf("; one of %d threads has it, and none of them goes on: %s; and others", len(words), strings.Join(words[:3], "; "))
+			text += fmt.Sprintf("; one of %d threads has it, and none of them goes on: %s; and others", len(words),
+				strings.Join(words[:3], "; "))
 		case len(words) > 1:
-			text += fmt.Sprintf("; one of %d threads has it, and none of them goes on: %s", len(words), strings.Join(words, "; "))
+			text += fmt.Sprintf("; one of %d threads has it, and none of them goes on: %s", len(words),
+				strings.Join(words, "; "))
 		default:
 			text += "; the only other thread of Python does not go on: " + words[0]
 		}

@@ -78,8 +78,8 @@ func (b *Block) Time() (from, to uint64) {
 	return s.from, s.to
 }
 
-// described returns the layout of the block's kind and the columns of its fields: as this version describes the kind, or
-// else as the log does. Without a description, or in a kept block of an unknown kind, both are nil.
+// described returns the layout of the block's kind and the columns of its fields: as this version describes the kind,
+// or else as the log does. Without a description, or in a kept block of an unknown kind, both are nil.
 func (b *Block) described() (*schema.Layout, []columns.Column) {
 	switch l := schema.LayoutOf(b.Kind); {
 	case l != nil:
@@ -95,7 +95,8 @@ func (b *Block) entry() IndexEntry {
 	e := IndexEntry{Offset: b.Offset, Kind: b.Kind, Rows: uint64(b.N), Device: -1, Context: -1, Stream: -1}
 	if l, list := b.described(); l != nil {
 		e.PID, e.TID = uint32(b.common(list, l.PID, 0)), uint32(b.common(list, l.TID, 0))
-		e.Device, e.Context, e.Stream = b.common(list, l.Device, -1), b.common(list, l.Context, -1), b.common(list, l.Stream, -1)
+		e.Device, e.Context, e.Stream = b.common(list, l.Device, -1), b.common(list, l.Context, -1),
+			b.common(list, l.Stream, -1)
 	}
 	return e
 }

@@ -109,8 +109,8 @@ func (w *blockWriter) release() {
 	w.held = slices.Delete(w.held, 0, done)
 }
 
-// releaseLast gives held blocks a place in the space that is reserved for the end of the log, events where the other blocks
-// behind them leave room for them. It drops the rest.
+// releaseLast gives held blocks a place in the space that is reserved for the end of the log, events where the other
+// blocks behind them leave room for them. It drops the rest.
 func (w *blockWriter) releaseLast() {
 	others := 0
 	for i := range w.held {

@@ -37,7 +37,8 @@ func (e *CorruptError) Error() string {
 	if e.Skipped == 0 {
 		return fmt.Sprintf("the log is damaged at byte %d: %s", e.Offset, e.Reason)
 	}
-	return fmt.Sprintf("the log is damaged at byte %d: %s; %s left out", e.Offset, e.Reason, count(e.Skipped, "byte was", "bytes were"))
+	return fmt.Sprintf("the log is damaged at byte %d: %s; %s left out", e.Offset, e.Reason,
+		count(e.Skipped, "byte was", "bytes were"))
 }
 
 // count writes a number of things.

@@ -99,7 +99,8 @@ func (f *Filter) Match(b *Block, i int) bool {
 	if !passes(f.PIDs, number(l.PID, 1), 1) || !passes(f.TIDs, number(l.TID, 1), 1) {
 		return false
 	}
-	return l.Role != schema.Event || passes(f.Devices, number(l.Device, 0), 0) && passes(f.Streams, number(l.Stream, 0), 0) &&
+	return l.Role != schema.Event || passes(f.Devices, number(l.Device, 0), 0) &&
+		passes(f.Streams, number(l.Stream, 0), 0) &&
 		(!f.limitsTime(b.Kind) || f.time(b, l, i))
 }
 

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// OpenCalls are the calls of a log that had not returned for a while and have no record of a call yet. A log that grows, or whose
-// recorder was killed, has some.
+// OpenCalls are the calls of a log that had not returned for a while and have no record of a call yet. A log that
+// grows, or whose recorder was killed, has some.
 type OpenCalls struct {
 	byThread map[callingThread][]OpenCall
 	count    int
@@ -43,8 +43,8 @@ func (o *OpenCalls) Learn(b *Block, i int) (at uint64) {
 	return c.Enter + c.Dur
 }
 
-// isOver reports whether a Call of a function, or an API record of a domain, with that start says that a call is open no longer. A thread
-// that has a later API record has gone on.
+// isOver reports whether a Call of a function, or an API record of a domain, with that start says that a call is open
+// no longer. A thread that has a later API record has gone on.
 func (c *OpenCall) isOver(k Kind, of, start uint64) bool {
 	if k == KindAPI {
 		return c.Name != "" && of == DomainDriver && start >= c.Enter
@@ -84,9 +84,10 @@ func (o *OpenCalls) Take(b *Block) {
 	}
 }
 
-// Settle removes the calls whose records are in a part of the log that was not read. latest returns the latest start of a call of an
-// open call's thread in the part that was read: an open call before that has returned, or is around others. Of the calls of a thread the
-// innermost stays, with those that were seen in the same look: they are around it. inTime may end it.
+// Settle removes the calls whose records are in a part of the log that was not read. latest returns the latest start of
+// a call of an open call's thread in the part that was read: an open call before that has returned, or is around
+// others. Of the calls of a thread the innermost stays, with those that were seen in the same look: they are around it.
+// inTime may end it.
 func (o *OpenCalls) Settle(open func() (*Reader, error), latest func(OpenCall) uint64, inTime func() error) error {
 	wanted := Filter{Kinds: []Kind{KindCall, KindAPI}, From: math.MaxUint64}
 	o.count = 0
@@ -131,7 +132,8 @@ func (o *OpenCalls) All() (list []OpenCall) {
 		list = append(list, calls...)
 	}
 	slices.SortFunc(list, func(a, b OpenCall) int {
-		return cmp.Or(cmp.Compare(a.Enter, b.Enter), cmp.Compare(a.PID, b.PID), cmp.Compare(a.TID, b.TID), cmp.Compare(a.Func, b.Func), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(a.Enter, b.Enter), cmp.Compare(a.PID, b.PID), cmp.Compare(a.TID, b.TID),
+			cmp.Compare(a.Func, b.Func), cmp.Compare(a.Name, b.Name))
 	})
 	return list
 }

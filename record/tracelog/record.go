@@ -114,11 +114,12 @@ const (
 	ScheduleCaptureRange = "capture range" // the parts are recorded that the program marks, with gaps between
 )
 
-// IsAttached reports whether the recorder attached to running processes, by the values of Meta records: options name them.
+// IsAttached reports whether the recorder attached to running processes, by the values of Meta records: options name
+// them.
 func IsAttached(meta map[string]string) bool { return meta[MetaPID] == "" && meta[MetaOptions] != "" }
 
-// BeginsMidway reports whether a recording begins in the middle of its program, by the values of Meta records: it was attached to, or options left out
-// what came first.
+// BeginsMidway reports whether a recording begins in the middle of its program, by the values of Meta records: it was
+// attached to, or options left out what came first.
 func BeginsMidway(meta map[string]string) bool {
 	delayed := strings.Contains(meta[MetaSchedule], ScheduleDelay+" ")
 	return IsAttached(meta) || meta[MetaLast] != "" || delayed || CapturesRanges(meta)
@@ -131,25 +132,29 @@ func CapturesRanges(meta map[string]string) bool {
 
 // Keys of Meta records.
 const (
-	MetaProgram  = "program"   // as the user named it
-	MetaArgs     = "args"      // argument list joined by NUL, the program first
-	MetaCwd      = "cwd"       // working directory
-	MetaHost     = "host"      // host name
-	MetaBoot     = "boot_id"   // of the host's kernel: logs of one boot have one CLOCK_MONOTONIC
-	MetaKernel   = "kernel"    // Linux release
-	MetaVersion  = "cudatrace" // version of the recorder
-	MetaPID      = "pid"       // of the program; absent where the recorder attached to running processes
-	MetaEnded    = "ended"     // how the program ended, "exit code 3" or "signal 11 (SIGSEGV), core dumped"; absent where that is not known
-	MetaSchedule = "schedule"  // options that left parts of the program out; absent otherwise
-	MetaOptions  = "options"   // of the recording, as a command line has them; absent without any
-	MetaWork     = "gpu_work"  // WorkUnwanted; absent otherwise
-	MetaMemory   = "memory"    // MemoryOfCalls, or why the log knows nothing of allocated memory; absent where CUPTI recorded it
+	MetaProgram = "program"   // as the user named it
+	MetaArgs    = "args"      // argument list joined by NUL, the program first
+	MetaCwd     = "cwd"       // working directory
+	MetaHost    = "host"      // host name
+	MetaBoot    = "boot_id"   // of the host's kernel: logs of one boot have one CLOCK_MONOTONIC
+	MetaKernel  = "kernel"    // Linux release
+	MetaVersion = "cudatrace" // version of the recorder
+	MetaPID     = "pid"       // of the program; absent where the recorder attached to running processes
+	// how the program ended, "exit code 3" or "signal 11 (SIGSEGV), core dumped"; absent where that is not known
+	MetaEnded    = "ended"
+	MetaSchedule = "schedule" // options that left parts of the program out; absent otherwise
+	MetaOptions  = "options"  // of the recording, as a command line has them; absent without any
+	MetaWork     = "gpu_work" // WorkUnwanted; absent otherwise
+	// MemoryOfCalls, or why the log knows nothing of allocated memory; absent where CUPTI recorded it
+	MetaMemory = "memory"
 
-	MetaUnknown     = "others_unknown" // why processes of the program may have used CUDA unrecorded and unnoticed; absent if none can have
-	MetaSampleRate  = "sample_hz"      // rate of samples of threads; absent without
-	MetaRun         = "run"            // name that a person gave the run; absent without one
-	MetaDriver      = "nvidia_driver"  // release of the kernel driver; this and the others are absent where they are not known
-	MetaRevision    = "git_revision"   // commit that the working folder was made from
+	// why processes of the program may have used CUDA unrecorded and unnoticed; absent if none can have
+	MetaUnknown    = "others_unknown"
+	MetaSampleRate = "sample_hz" // rate of samples of threads; absent without
+	MetaRun        = "run"       // name that a person gave the run; absent without one
+	// release of the kernel driver; this and the others are absent where they are not known
+	MetaDriver      = "nvidia_driver"
+	MetaRevision    = "git_revision" // commit that the working folder was made from
 	MetaBranch      = "git_branch"
 	MetaRemote      = "git_remote"  // URL of "origin", without credentials
 	MetaEnvironment = "environment" // chosen variables, NAME=VALUE joined by NUL
@@ -161,7 +166,8 @@ const (
 	MetaLastWhy     = "last_why"          // what asked for the log
 	MetaLastEarlier = "last_earlier_work" // pieces of GPU work whose call returned before that time
 
-	MetaCallCost    = "call_cost_ns"    // what a probed call costs its program, measured at the start; absent without probes
+	// what a probed call costs its program, measured at the start; absent without probes
+	MetaCallCost    = "call_cost_ns"
 	MetaRecorderCPU = "recorder_cpu_ns" // processor time that the recorder took until the log's end
 )
 
@@ -173,10 +179,11 @@ const MemoryOfCalls = "calls"
 
 // Causes of loss: the Cause of a Lost record.
 const (
-	LostCallBuffer      = "ring_buffer"      // calls: the call buffers were full
-	LostThreadTable     = "thread_table"     // calls: more threads than the eBPF program has room for
-	LostNesting         = "nesting"          // calls: nested deeper than the eBPF program has room for
-	LostCUPTIQueue      = "cupti_queue"      // activity records: the recorder read too slowly, the library reached its memory limit
+	LostCallBuffer  = "ring_buffer"  // calls: the call buffers were full
+	LostThreadTable = "thread_table" // calls: more threads than the eBPF program has room for
+	LostNesting     = "nesting"      // calls: nested deeper than the eBPF program has room for
+	// activity records: the recorder read too slowly, the library reached its memory limit
+	LostCUPTIQueue      = "cupti_queue"
 	LostCUPTIDropped    = "cupti_dropped"    // activity records: CUPTI dropped them (cuptiActivityGetNumDroppedRecords)
 	LostCUPTIBuffer     = "cupti_buffer"     // activity records: no buffer was left for CUPTI; the count is a lower bound
 	LostCUPTITime       = "cupti_time"       // times: CUPTI gave none; the record is there
@@ -184,15 +191,19 @@ const (
 	LostCUPTIName       = "cupti_name"       // names: the library's table was full; the record is there
 	LostCUPTIUnreadable = "cupti_unreadable" // activity records: CUPTI could not read the rest of its own buffer
 	LostCUPTIUnfinished = "cupti_unfinished" // ends: work was still running at the last flush; the record is there
-	LostPython          = "python_stacks"    // Python stacks: the library's tables were full, or just being written; the call is there
-	LostThreadStates    = "thread_states"    // states and samples of threads: the buffer of the kernel's was full; the time is not known
+	// Python stacks: the library's tables were full, or just being written; the call is there
+	LostPython = "python_stacks"
+	// states and samples of threads: the buffer of the kernel's was full; the time is not known
+	LostThreadStates    = "thread_states"
 	LostFunctionRate    = "function_rate"    // functions of any library: they were called more often than is recorded
 	LostFunctionNesting = "function_nesting" // functions of any library: nested too deeply
 	LostFunctionBuffer  = "function_buffer"  // entries and returns of such functions: the call buffers were full
-	LostGPUMetrics      = "gpu_metrics"      // samples of a GPU's metrics: a buffer of the sampler or of the GPU was full; the count follows from the time
-	LostLogWrite        = "log_write"        // any record: the log could not be written
-	LostStrings         = "strings"          // texts: the string table was full, or the text too long for it or for the injected library
-	LostTime            = "impossible_time"  // any record: a reader refused it, its time is beyond 2^63 ns
+	// samples of a GPU's metrics: a buffer of the sampler or of the GPU was full; the count follows from the time
+	LostGPUMetrics = "gpu_metrics"
+	LostLogWrite   = "log_write" // any record: the log could not be written
+	// texts: the string table was full, or the text too long for it or for the injected library
+	LostStrings = "strings"
+	LostTime    = "impossible_time" // any record: a reader refused it, its time is beyond 2^63 ns
 )
 
 // LostCauses lists every cause, in the order in which a summary names them.
@@ -200,5 +211,6 @@ var LostCauses = []string{
 	LostCallBuffer, LostThreadTable, LostNesting,
 	LostCUPTIQueue, LostCUPTIDropped, LostCUPTIBuffer, LostCUPTITime, LostCUPTIClock,
 	LostCUPTIName, LostCUPTIUnreadable, LostCUPTIUnfinished, LostPython,
-	LostThreadStates, LostFunctionRate, LostFunctionNesting, LostFunctionBuffer, LostGPUMetrics, LostLogWrite, LostStrings, LostTime,
+	LostThreadStates, LostFunctionRate, LostFunctionNesting, LostFunctionBuffer, LostGPUMetrics, LostLogWrite,
+	LostStrings, LostTime,
 }

@@ -165,12 +165,17 @@ func (m *mender) endOpenCalls() {
 	for _, o := range all {
 		var row columns.Row
 		if o.Name != "" {
-			a := API{PID: o.PID, TID: o.TID, Domain: DomainDriver, Name: o.Name, Start: o.Enter, Caller: o.Caller, Flags: CallUnfinished}
+			a := API{
+				PID: o.PID, TID: o.TID, Domain: DomainDriver, Name: o.Name, Start: o.Enter, Caller: o.Caller, Flags: CallUnfinished,
+			}
 			a.fill(&row, &m.w.strings)
 			m.put(KindAPI, &row)
 			continue
 		}
-		c := Call{PID: o.PID, TID: o.TID, Func: o.Func, Flags: CallUnfinished, Enter: o.Enter, Caller: o.Caller, NArgs: MaxArgs, Args: o.Args}
+		c := Call{
+			PID: o.PID, TID: o.TID, Func: o.Func, Flags: CallUnfinished, Enter: o.Enter, Caller: o.Caller, NArgs: MaxArgs,
+			Args: o.Args,
+		}
 		for c.NArgs > 0 && c.Args[c.NArgs-1] == 0 {
 			c.NArgs--
 		}

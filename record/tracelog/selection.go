@@ -15,8 +15,8 @@ import (
 // one. Select must come before the first Next.
 func (r *Reader) Select(f Filter) error { return r.selectBlocks(f, 0) }
 
-// SelectNewest is Select for the newest part of a log: Next leaves out the events and watermarks that the index knows in front of
-// an offset. It gives all else. until is the latest time of the calls and the GPU work that it leaves out.
+// SelectNewest is Select for the newest part of a log: Next leaves out the events and watermarks that the index knows
+// in front of an offset. It gives all else. until is the latest time of the calls and the GPU work that it leaves out.
 func (r *Reader) SelectNewest(offset int64) (until uint64, err error) {
 	if err := r.selectBlocks(Filter{}, offset); err != nil {
 		return 0, err

@@ -41,7 +41,9 @@ const (
 
 func newInterner(maxCount, maxBytes int) interner {
 	reserved := lastTexts + 1 + len(LostCauses)
-	return interner{ids: make(map[string]uint64), maxCount: max(maxCount-reserved, 0), maxBytes: max(maxBytes-reserveBytes, 0)}
+	return interner{
+		ids: make(map[string]uint64), maxCount: max(maxCount-reserved, 0), maxBytes: max(maxBytes-reserveBytes, 0),
+	}
 }
 
 // useReserve makes room for the last texts.
@@ -160,7 +162,8 @@ func (t *stringTable) addTexts(b *Block, most int) error {
 // differs reports whether an id has another text already. A number stands for one text, but for
 // those that a repair may need.
 func (t *stringTable) differs(id uint64, text string) bool {
-	return id <= schema.MaxStrings-repairStrings && id <= uint64(len(t.texts)) && t.texts[id-1] != text && t.texts[id-1] != lostText
+	return id <= schema.MaxStrings-repairStrings && id <= uint64(len(t.texts)) && t.texts[id-1] != text &&
+		t.texts[id-1] != lostText
 }
 
 // set notes the text of an id.

@@ -5,8 +5,9 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
-// Times are ns of CLOCK_MONOTONIC. One from 2^63 on, or a record that ends there, is 292 years after the host's boot: no
-// clock shows it, and a trace, which has signed times, cannot hold it. A reader refuses such records and counts them.
+// Times are ns of CLOCK_MONOTONIC. One from 2^63 on, or a record that ends there, is 292 years after the host's boot:
+// no clock shows it, and a trace, which has signed times, cannot hold it. A reader refuses such records and counts
+// them.
 
 // refuse takes the rows with such times out of a block, and returns their number.
 func (in *intake) refuse(b *Block, d *decoding) (refused int) {

@@ -42,9 +42,9 @@ const (
 // A Span is a time from and to, in ns of the trace's clock.
 type Span struct{ From, To uint64 }
 
-// FirstWork returns the time from the beginning of a trace's first piece of GPU work to the end of the fiftieth, so that a
-// viewer can begin there. The trace is one of Perfetto's, with or without gzip, also of another program. ok is false for a
-// trace without GPU work, and for a file that is no such trace.
+// FirstWork returns the time from the beginning of a trace's first piece of GPU work to the end of the fiftieth, so
+// that a viewer can begin there. The trace is one of Perfetto's, with or without gzip, also of another program. ok is
+// false for a trace without GPU work, and for a file that is no such trace.
 func FirstWork(r io.Reader) (s Span, ok bool, err error) {
 	in, err := uncompressed(r)
 	if err != nil {

@@ -16,9 +16,9 @@ import (
 // launchers are the programs that open an address in the browser that the user prefers.
 var launchers = []string{"xdg-open", "wslview", "x-www-browser"}
 
-// Launch opens the address in the browser of this machine. ok is false if there is no display, or no program that knows the
-// browser. Everybody on the machine can read with what a program was started. So the program gets no address, but a file that
-// leads there, and that nobody else can read; Run removes it.
+// Launch opens the address in the browser of this machine. ok is false if there is no display, or no program that knows
+// the browser. Everybody on the machine can read with what a program was started. So the program gets no address, but a
+// file that leads there, and that nobody else can read; Run removes it.
 func (s *Server) Launch(env []string) (ok bool, err error) {
 	if os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "" {
 		return false, nil
@@ -47,7 +47,8 @@ const redirectPage = `<!doctype html>
 <title>cudatrace</title>
 `
 
-// writeRedirect writes the page that leads to the address, in a new folder of the first of some folders where that is possible.
+// writeRedirect writes the page that leads to the address, in a new folder of the first of some folders where that is
+// possible.
 func (s *Server) writeRedirect(folders []string) (path string, err error) {
 	for _, in := range folders {
 		if s.redirect, err = os.MkdirTemp(in, "cudatrace-open-"); err == nil {
@@ -58,8 +59,8 @@ func (s *Server) writeRedirect(folders []string) (path string, err error) {
 	return "", err
 }
 
-// redirectFolders lists where the browser may see a file, best first. One that snap installed has its own /tmp, and sees the
-// user's folder.
+// redirectFolders lists where the browser may see a file, best first. One that snap installed has its own /tmp, and
+// sees the user's folder.
 func redirectFolders(snaps string, env []string) (folders []string) {
 	if _, err := os.Stat(snaps); err == nil {
 		for _, e := range env {

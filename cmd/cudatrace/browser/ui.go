@@ -50,8 +50,9 @@ func ParseUI(text string) (UI, error) {
 // off.
 const plugins = "dev.perfetto.GpuByProcess,com.meta.GpuCompute"
 
-// folding makes the first screen the story: what each rank did, and the threads and streams of the first rank, or of the processes where there are no
-// ranks. The UI begins with a row for each processor, and folds everything else. A UI that does not know startup commands does nothing.
+// folding makes the first screen the story: what each rank did, and the threads and streams of the first rank, or of
+// the processes where there are no ranks. The UI begins with a row for each processor, and folds everything else. A UI
+// that does not know startup commands does nothing.
 const folding = `[{"id":"dev.perfetto.CollapseTracksByRegex","args":["^CPU Scheduling$"]},` +
 	`{"id":"dev.perfetto.ExpandTracksByRegex","args":["^(All ranks|GPU|CUDA|rank 0: .*|(?!rank |GPU ).* [0-9]+)$"]}]`
 
@@ -68,7 +69,8 @@ func (u UI) address(view View, trace string) string {
 	if view.To > view.From {
 		arguments = append(arguments, fmt.Sprintf("visStart=%d&visEnd=%d", view.From, view.To))
 	}
-	return u.Address + "#!/?" + strings.Join(append(arguments, "enablePlugins="+plugins, "startupCommands="+escaped(folding)), "&")
+	return u.Address + "#!/?" +
+		strings.Join(append(arguments, "enablePlugins="+plugins, "startupCommands="+escaped(folding)), "&")
 }
 
 // escaped is a text as JavaScript's encodeURIComponent writes it, which the UI undoes: it takes a + for itself.

@@ -75,8 +75,8 @@ func (c *Console) Detail(format string, args ...any) {
 	c.errorLine("  ", fmt.Sprintf(format, args...), "    ")
 }
 
-// errorLine writes a line: a beginning that is safe, and a text. On a terminal it becomes several where it is too long, which
-// begin with an indent.
+// errorLine writes a line: a beginning that is safe, and a text. On a terminal it becomes several where it is too long,
+// which begin with an indent.
 func (c *Console) errorLine(begin, text, indent string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -119,8 +119,8 @@ func IsTerminal(w any) bool {
 	return err == nil
 }
 
-// Width is the number of characters in a line: COLUMNS in the environment, else that of the terminal that standard output is, 80 without
-// one.
+// Width is the number of characters in a line: COLUMNS in the environment, else that of the terminal that standard
+// output is, 80 without one.
 func (c *Console) Width() int {
 	const usual, least = 80, 40
 	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 {

@@ -20,8 +20,8 @@ func (o *output) styled(s Style, text string) string {
 	return string(s) + text + noStyle
 }
 
-// styledTable formats a table. Styles come after columns have their widths, to which they would count. Last cells that are too long for a
-// line of width characters go on below their beginning; 0 is no limit.
+// styledTable formats a table. Styles come after columns have their widths, to which they would count. Last cells that
+// are too long for a line of width characters go on below their beginning; 0 is no limit.
 func (o *output) styledTable(rows []Row, width int) string {
 	cells := make([][]string, len(rows))
 	for i, r := range rows {
@@ -106,8 +106,8 @@ func (o *output) columns() int {
 	return int(size.Col)
 }
 
-// lines writes a safe text, and one in a style behind it. On a terminal, lines end between words where there is no more room, and further
-// ones begin with an indent.
+// lines writes a safe text, and one in a style behind it. On a terminal, lines end between words where there is no more
+// room, and further ones begin with an indent.
 func (o *output) lines(begin, text string, style Style, more, indent string) {
 	width := o.columns()
 	if width < leastWidth {

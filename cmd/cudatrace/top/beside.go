@@ -52,7 +52,9 @@ func Watch(con *console.Console, args []string) int {
 		defer close(over)
 		_, _ = os.NewFile(overFile, "over").Read(make([]byte, 1)) // until the recorder closes it, or is gone
 	}()
-	w := &watch{con: con, form: a.Form, name: a.Name, keys: a.Keys, discard: a.Discard, over: over, log: os.NewFile(logFile, "log")}
+	w := &watch{
+		con: con, form: a.Form, name: a.Name, keys: a.Keys, discard: a.Discard, over: over, log: os.NewFile(logFile, "log"),
+	}
 	if a.Form == formScreen {
 		w.tty = os.NewFile(ttyFile, "terminal")
 	}
@@ -93,7 +95,10 @@ type Beside struct {
 // its lines go to standard error, since standard output is the program's. It takes the whole terminal where the program
 // writes elsewhere, or can be made to.
 func NewBeside(con *console.Console, name string, pid int, ndjson, discard, movable bool) *Beside {
-	b := &Beside{con: con, assignment: Assignment{Form: formSaid, Name: name, Discard: discard}, ofProgram: pid == 0, Stop: make(chan struct{})}
+	b := &Beside{
+		con: con, assignment: Assignment{Form: formSaid, Name: name, Discard: discard}, ofProgram: pid == 0,
+		Stop: make(chan struct{}),
+	}
 	switch {
 	case ndjson:
 		b.assignment.Form = formNDJSON

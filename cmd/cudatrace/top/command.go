@@ -47,10 +47,13 @@ func Command(con *console.Console, h Host) *cli.Command {
 			"cudatrace top [OPTION...] -- PROGRAM [ARG...]\n\n" +
 			"Example: cudatrace top run1.cudatrace\n" +
 			"Example: cudatrace top -- python3 train.py",
-		Description: "Follows LOG, which a recording is writing now (NAME.cudatrace also finds the log of a recording that has " +
+		Description: "Follows LOG, which a recording is writing now (NAME.cudatrace also finds the log of a " +
+			"recording that has " +
 			"not ended), or records PID or PROGRAM into a temporary log. Shows launches, calls, the busiest kernels, " +
-			"functions and Python lines, GPUs, copies, errors and lost records. On a terminal it is a screen with keys (h lists them); " +
-			"PROGRAM then prints to NAME.out. Else it is a line every second. The exit code is that of PROGRAM. docs/top.md explains the figures.",
+			"functions and Python lines, GPUs, copies, errors and lost records. On a terminal it is a screen with keys (h " +
+			"lists them); " +
+			"PROGRAM then prints to NAME.out. Else it is a line every second. The exit code is that of PROGRAM. docs/top.md " +
+			"explains the figures.",
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "format", Value: "text", Usage: "`text|json|ndjson`: a screen or lines " +
 				"for people, or, for json and ndjson, an object of JSON every second, a line each"},
@@ -207,8 +210,8 @@ func (h *Host) record(c *cli.Context, con *console.Console, ndjson bool) error {
 	return h.await(con, o, &res, folder)
 }
 
-// programFile makes the file that a program prints to while the view has its terminal, in the working folder: NAME.out, with a number if that
-// is taken.
+// programFile makes the file that a program prints to while the view has its terminal, in the working folder: NAME.out,
+// with a number if that is taken.
 func programFile(name string) (*os.File, string, error) {
 	target, err := outfile.At(name+".out", outfile.Options{})
 	if err != nil {
@@ -264,7 +267,8 @@ func temporary() (folder string, err error) {
 		return err
 	})
 	if err != nil {
-		return "", fmt.Errorf("the temporary log cannot be made in %s: %s; set TMPDIR, or name a log with -o", os.TempDir(), errno.Words(err))
+		return "", fmt.Errorf("the temporary log cannot be made in %s: %s; set TMPDIR, or name a log with -o", os.TempDir(),
+			errno.Words(err))
 	}
 	return folder, nil
 }

@@ -111,7 +111,8 @@ func plainText(r *live.Report, names *kernelnames.Names) string {
 		parts = append(parts, fmt.Sprintf("kernel %s %s", names.Of(k.Name), percent(k.Now.Time, timeOf(r.Kernels, now))))
 	}
 	if l := busiest(r.Lines); l != nil {
-		parts = append(parts, fmt.Sprintf("line %s %s", figures.Cut(lineText(l.Name), 40), percent(l.Now.Time, timeOf(r.Lines, now))))
+		parts = append(parts, fmt.Sprintf("line %s %s", figures.Cut(lineText(l.Name), 40),
+			percent(l.Now.Time, timeOf(r.Lines, now))))
 	}
 	if f := busiest(r.Functions); f != nil {
 		parts = append(parts, fmt.Sprintf("call %s %s", f.Name, percent(f.Now.Time, r.Now.CallTime)))

@@ -72,12 +72,15 @@ const maxJSONRows = 20
 func writeJSON(w io.Writer, r *live.Report) error {
 	j := jsonReport{Version: 1, From: r.From, To: r.To,
 		Now: jsonFigures(r.Now), All: jsonFigures(r.All), GPUs: []jsonGPU{}, Pinned: r.Host.Live,
-		Copies: jsonRows(r.Copies), Kernels: jsonRows(r.Kernels), Functions: jsonRows(r.Functions), Lines: jsonRows(r.Lines), Errors: jsonRows(r.Errors), Losses: jsonRows(r.Losses)}
+		Copies: jsonRows(r.Copies), Kernels: jsonRows(r.Kernels), Functions: jsonRows(r.Functions), Lines: jsonRows(r.Lines),
+		Errors: jsonRows(r.Errors), Losses: jsonRows(r.Losses)}
 	if !r.Time.IsZero() {
 		j.Time = r.Time.UTC().Format(time.RFC3339Nano)
 	}
 	for _, g := range r.GPUs {
-		j.GPUs = append(j.GPUs, jsonGPU{g.Index, g.Name, g.Busy, g.All, g.Queue, g.Memory.Live, g.Memory.Peak, g.Power, g.SMClock, g.SMActive})
+		j.GPUs = append(j.GPUs, jsonGPU{
+			g.Index, g.Name, g.Busy, g.All, g.Queue, g.Memory.Live, g.Memory.Peak, g.Power, g.SMClock, g.SMActive,
+		})
 	}
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false) // names of kernels have < and >

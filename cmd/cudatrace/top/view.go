@@ -134,8 +134,10 @@ func (v *view) lines(width, height int) []console.Line {
 
 var helpLines = []console.Line{
 	{}, {Text: "  s      sort rows by time, count or mean"}, {Text: "  a      sort by all so far, or by the last second"},
-	{Text: "  t      other tables: Python lines if there are any, kernels, functions"}, {Text: "  f, /   show rows whose name has a text; ESC shows all again"},
-	{Text: "  p      pause the screen; what comes meanwhile is counted"}, {Text: "  h, ?   this help, and back"}, {Text: "  q      quit"},
+	{Text: "  t      other tables: Python lines if there are any, kernels, functions"},
+	{Text: "  f, /   show rows whose name has a text; ESC shows all again"},
+	{Text: "  p      pause the screen; what comes meanwhile is counted"}, {Text: "  h, ?   this help, and back"},
+	{Text: "  q      quit"},
 }
 
 // when says which interval is shown.
@@ -208,7 +210,8 @@ func (v *view) body(width, room int) (lines []console.Line) {
 	sets := v.sets()
 	names := sets[min(v.tables, len(sets)-1)]
 	for i, name := range names {
-		rows := map[tableName][]live.Row{kernelTable: v.report.Kernels, functionTable: v.report.Functions, lineTable: v.report.Lines}[name]
+		rows := map[tableName][]live.Row{kernelTable: v.report.Kernels, functionTable: v.report.Functions,
+			lineTable: v.report.Lines}[name]
 		lines = append(lines, v.table(name, rows, width, (room-len(lines))/(len(names)-i))...)
 	}
 	return lines
@@ -237,7 +240,8 @@ func (v *view) table(name tableName, rows []live.Row, width, room int) []console
 	for i := range rows[:min(len(rows), room-2)] {
 		r := &rows[i]
 		lines = append(lines, console.Line{Text: fmt.Sprintf("%s%9s%9s%9s%9s%9s%9s", fit(shown(r.Name), wide),
-			percent(r.Now.Time, ofNow), short(uint64(float64(r.Now.N)*1e9/float64(max(v.report.Length(), 1))+0.5)), brief(r.Now.Mean()),
+			percent(r.Now.Time, ofNow), short(uint64(float64(r.Now.N)*1e9/float64(max(v.report.Length(), 1))+0.5)),
+			brief(r.Now.Mean()),
 			percent(r.All.Time, ofAll), short(r.All.N), brief(r.All.Mean()))})
 	}
 	return lines

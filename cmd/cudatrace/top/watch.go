@@ -150,7 +150,8 @@ func (w *watch) follow(f *convert.GrowingLog, signals <-chan os.Signal) error {
 func (w *watch) between(at int64, signals <-chan os.Signal) error {
 	w.free(at)
 	if w.discard && at-w.freed > mostKept {
-		w.con.Sayf("recording ends: its temporary log has %s, and the file system cannot free what was read; name a log with -o, or another folder with TMPDIR", figures.Bytes(at-w.freed))
+		w.con.Sayf("recording ends: its temporary log has %s, and the file system cannot free what was read; name a log "+
+			"with -o, or another folder with TMPDIR", figures.Bytes(at-w.freed))
 		return errQuit
 	}
 	if !w.caught && w.screen != nil && time.Since(w.drawn) > pollInterval {

@@ -22,8 +22,8 @@ type Counter struct {
 	Samples []Sample
 }
 
-// Counters sample what GPUs, streams and processes do over a timeline, from its calls, GPU work and losses: for each GPU
-// the share of busy time, kernels in flight and the throughput of copies by direction; for each process launches a
+// Counters sample what GPUs, streams and processes do over a timeline, from its calls, GPU work and losses: for each
+// GPU the share of busy time, kernels in flight and the throughput of copies by direction; for each process launches a
 // second; for each stream the work that is launched and has not begun; and the records that were lost. A value is the
 // mean over the time up to the next one.
 //
@@ -65,7 +65,8 @@ const maxStreams = 256
 // window is the number of pieces of work of a GPU that wait for earlier work of other streams.
 const window = 1 << 15
 
-// NewCounters returns counters without events. If classes of work are told apart, the devices have slices of the processes.
+// NewCounters returns counters without events. If classes of work are told apart, the devices have slices of the
+// processes.
 func NewCounters(classes bool) *Counters {
 	return &Counters{devices: New(Options{Window: window, Slices: classes}), classes: classes,
 		byStream: make(map[*timeline.Stream]*stream), byProcess: make(map[*timeline.Process]*processLaunches)}
@@ -188,7 +189,8 @@ func (c *Counters) All(first, last uint64) (all []Counter) {
 	}
 	for _, s := range c.streams {
 		if s.queued != nil {
-			add(Counter{Name: "launch queue", Unit: "launches", Process: s.Context.Process, Stream: s.Stream, GPU: s.Context.GPU, OnGPU: true}, s.queued, 1)
+			add(Counter{Name: "launch queue", Unit: "launches", Process: s.Context.Process, Stream: s.Stream,
+				GPU: s.Context.GPU, OnGPU: true}, s.queued, 1)
 		}
 	}
 	return append(all, c.lost(first, last)...)

@@ -98,7 +98,8 @@ type Sum struct{ Busy, Compute, Communication, CommunicationOverlap, Copies, Cop
 // Until returns the times up to a moment. All work that starts before it has been added, and no other.
 func (t *Times) Until(at uint64) Sum {
 	s := Sum{
-		Busy: t.any.until(at), Compute: t.compute.until(at), Communication: t.communication.until(at), Copies: t.copies.until(at),
+		Busy: t.any.until(at), Compute: t.compute.until(at), Communication: t.communication.until(at),
+		Copies: t.copies.until(at),
 	}
 	kernels := t.kernels.until(at)
 	s.CommunicationOverlap = s.Compute + s.Communication - kernels

@@ -8,8 +8,8 @@ import (
 
 // Options are the options of the devices of a timeline.
 type Options struct {
-	// Window is the number of pieces of a device that wait for earlier ones of other streams, at most; 0 for as many as exact
-	// figures may need. Those of all devices together are bounded, too.
+	// Window is the number of pieces of a device that wait for earlier ones of other streams, at most; 0 for as many as
+	// exact figures may need. Those of all devices together are bounded, too.
 	Window int
 	Watch  Watcher // nil: idle time is not explained
 	Slices bool    // parts have slices
@@ -18,8 +18,8 @@ type Options struct {
 const (
 	exactWindow = 1 << 17
 
-	// windows of pieces wait in all devices together, at most: when a log has been read, no event says that no more work of its
-	// devices comes.
+	// windows of pieces wait in all devices together, at most: when a log has been read, no event says that no more work
+	// of its devices comes.
 	windows = 8
 )
 
@@ -50,9 +50,10 @@ type Device struct {
 	of    *Devices
 	busy  func(from, to uint64)
 	order order
-	used  uint64    // number of the piece of Devices that was added last
-	begun bool      // a piece was taken
-	last  *behind   // where the idle time is watched, the piece that was the last to end, of those that were taken; nil for none
+	used  uint64 // number of the piece of Devices that was added last
+	begun bool   // a piece was taken
+	// where the idle time is watched, the piece that was the last to end, of those that were taken; nil for none
+	last  *behind
 	two   [2]behind // last, and the piece that comes next
 	only  *Part     // the part of all pieces that were taken, nil if there are several
 	marks []mark    // that were not reached, by time
@@ -76,8 +77,8 @@ type Part struct {
 	idle        [scales]division
 }
 
-// NewDevice returns a device without work. busy is called with each time in which the device was busy: the times come in order and
-// do not overlap. It may be nil.
+// NewDevice returns a device without work. busy is called with each time in which the device was busy: the times come
+// in order and do not overlap. It may be nil.
 func (s *Devices) NewDevice(busy func(from, to uint64)) *Device {
 	d := &Device{First: timeline.Never, of: s, busy: busy, order: order{window: s.Window}}
 	s.list = append(s.list, d)
@@ -157,8 +158,8 @@ func (d *Device) Finish() {
 	d.reach(timeline.Never)
 }
 
-// added counts a piece of a device. If too many wait, a device to which none was added for a long time has to take most of its
-// pieces.
+// added counts a piece of a device. If too many wait, a device to which none was added for a long time has to take most
+// of its pieces.
 func (s *Devices) added(d *Device) {
 	s.count++
 	s.waiting++

@@ -47,7 +47,8 @@ func RoleOf(name string) Role {
 	}
 	f := cudaapi.ByName(name)
 	switch {
-	case f != nil && f.Category == "graph" && containsAny(base, "BeginCapture", "EndCapture", "Instantiate", "GraphAdd", "GraphCreate", "GraphClone"):
+	case f != nil && f.Category == "graph" && containsAny(base, "BeginCapture", "EndCapture", "Instantiate", "GraphAdd",
+		"GraphCreate", "GraphClone"):
 		return Capturing
 	case t.MayWork:
 		return Launching
@@ -66,7 +67,8 @@ func RoleOf(name string) Role {
 }
 
 func allocates(base string) bool {
-	return containsAny(base, "Malloc", "Alloc", "Free", "ArrayCreate", "Array3DCreate", "ArrayDestroy", "Register", "Unregister")
+	return containsAny(base, "Malloc", "Alloc", "Free", "ArrayCreate", "Array3DCreate", "ArrayDestroy", "Register",
+		"Unregister")
 }
 
 func containsAny(name string, words ...string) bool {
@@ -94,7 +96,8 @@ func (f *Functions) Add(name, library string) *Function {
 // mostPlaces bounds the places of a function.
 const mostPlaces = 16
 
-// From returns the function as called in a place, which has a key and a text. Beyond mostPlaces places it is the function itself.
+// From returns the function as called in a place, which has a key and a text. Beyond mostPlaces places it is the
+// function itself.
 func (f *Function) From(key any, text func() string) *Function {
 	at := f.places[key]
 	switch {

@@ -200,7 +200,8 @@ func (d *Idle) ownedRow(o *Owner) *Row {
 	return r
 }
 
-// Pool divides the time of which it is not known what code ran, or what blocked the thread, among what was seen: see Divide.
+// Pool divides the time of which it is not known what code ran, or what blocked the thread, among what was seen: see
+// Divide.
 func (d *Idle) Pool() {
 	if d.pooled {
 		return

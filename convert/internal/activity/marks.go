@@ -40,7 +40,8 @@ func (d *Device) reach(at uint64) {
 	d.marks = slices.Delete(d.marks, 0, n)
 }
 
-// Until returns the times of the part up to a moment that was marked in time, or lies outside of the part's work. The device is finished.
+// Until returns the times of the part up to a moment that was marked in time, or lies outside of the part's work. The
+// device is finished.
 func (p *Part) Until(at uint64) (s Sum, known bool) {
 	switch {
 	case at <= p.First:
@@ -168,8 +169,8 @@ func (p *Part) queued(r *Row, g *Gap) {
 	p.keep(byStage, r, p.stageOf(g), g.Ready, &Spent{Time: g.To - g.Ready})
 }
 
-// Idle adds the idle time of the device between two moments, as far as work of the part ended it. Each moment was marked in time, or lies
-// outside of the part's work. The device is finished.
+// Idle adds the idle time of the device between two moments, as far as work of the part ended it. Each moment was
+// marked in time, or lies outside of the part's work. The device is finished.
 func (p *Part) Idle(from, to uint64, all *Idle) (known bool) {
 	first, begins := p.marked(byMark, from)
 	last, ends := p.marked(byMark, to)

@@ -24,7 +24,8 @@ type Launch struct {
 	InGraph            bool
 }
 
-// A span is a piece that waits. Most devices need no more than this of a piece, which has no pointers and little memory.
+// A span is a piece that waits. Most devices need no more than this of a piece, which has no pointers and little
+// memory.
 type span struct {
 	start, end uint64
 	launch     uint32 // index in the launches of the lane
@@ -72,8 +73,8 @@ func (o *order) push(l *Lane, p span) (full bool) {
 	return o.pending >= o.window
 }
 
-// popUntil passes pieces to next, in the order of time: at most n, which start before a time. Of pieces that start at one
-// time, those of the lane with the lowest stream number come first. It returns how many it passed.
+// popUntil passes pieces to next, in the order of time: at most n, which start before a time. Of pieces that start at
+// one time, those of the lane with the lowest stream number come first. It returns how many it passed.
 func (o *order) popUntil(n int, before uint64, next func(*Lane, *span)) (taken int) {
 	o.heap = o.heap[:0]
 	for _, l := range o.lanes {

@@ -62,9 +62,12 @@ const maxOwners = 1 << 14
 func newOwners() *owners {
 	return &owners{
 		byKey: make(map[ownerKey]*Owner),
-		ran:   &Owner{OwnerKind: Ran, Text: NotSampled}, blocked: &Owner{OwnerKind: WasBlocked, Text: NoReason}, cpu: &Owner{OwnerKind: WaitedForCPU, Text: ReadyToRun},
+		ran:   &Owner{OwnerKind: Ran, Text: NotSampled}, blocked: &Owner{OwnerKind: WasBlocked, Text: NoReason},
+		cpu:    &Owner{OwnerKind: WaitedForCPU, Text: ReadyToRun},
 		unread: &Owner{OwnerKind: RanUnread, Text: NotRead},
-		other:  [2]*Owner{{OwnerKind: RanCode, Text: "(running other code)"}, {OwnerKind: Waited, Text: "(blocked elsewhere)"}},
+		other: [2]*Owner{
+			{OwnerKind: RanCode, Text: "(running other code)"}, {OwnerKind: Waited, Text: "(blocked elsewhere)"},
+		},
 	}
 }
 
@@ -166,7 +169,8 @@ func (s *timeState) weight(part uint64) float64 {
 	return max(lookPeriod-all, 0) * float64(part) / all
 }
 
-// weight is that of a sample of a time for which the thread ran, 0 if that time always has one or its line is not known: see Spent.
+// weight is that of a sample of a time for which the thread ran, 0 if that time always has one or its line is not
+// known: see Spent.
 func (t *times) weight(running uint64, o *Owner) float64 {
 	if o.OwnerKind == RanUnread {
 		return 0
@@ -186,7 +190,8 @@ func (h *History) States(list []timeline.State) {
 		if s.ThreadState == timeline.Blocked {
 			t.owner = o.ofBlock(s.Why)
 		}
-		if n := len(h.times.states); n > 0 && h.times.states[n-1].end == t.start && h.times.states[n-1].kind == t.kind && h.times.states[n-1].owner == t.owner {
+		if n := len(h.times.states); n > 0 && h.times.states[n-1].end == t.start && h.times.states[n-1].kind == t.kind &&
+			h.times.states[n-1].owner == t.owner {
 			h.times.states[n-1].end = t.end
 			h.room.states++
 			continue
@@ -290,7 +295,10 @@ func (h *History) ran(from, to, running uint64, add func(Spent)) {
 		if t.samples[k].owner != nil {
 			part := left / n
 			left, n = left-part, n-1
-			add(Spent{Owner: t.samples[k].owner, Time: part, Start: t.samples[k].at, End: to, Weight: t.weight(running, t.samples[k].owner), Looks: 1})
+			add(Spent{
+				Owner: t.samples[k].owner, Time: part, Start: t.samples[k].at, End: to,
+				Weight: t.weight(running, t.samples[k].owner), Looks: 1,
+			})
 		}
 	}
 }
@@ -302,8 +310,9 @@ type Stretch struct {
 	Weight     float64 // see Spent
 }
 
-// Stretches appends what the thread did from one time to another by its states and samples, in calls as outside, in the order of time.
-// A sample stands for the time since the one before it; the last one of a running thread for the rest, too.
+// Stretches appends what the thread did from one time to another by its states and samples, in calls as outside, in the
+// order of time. A sample stands for the time since the one before it; the last one of a running thread for the rest,
+// too.
 func (h *History) Stretches(from, to uint64, list []Stretch) []Stretch {
 	t := &h.times
 	i := t.state(from)

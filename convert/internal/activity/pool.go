@@ -67,12 +67,14 @@ func (s *Seen) join(o *Seen) {
 	s.Turns += o.Turns
 }
 
-// leastSeen is how often something must have been seen by chance to get a part of what was not: how much of it there is is then known to about a half.
+// leastSeen is how often something must have been seen by chance to get a part of what was not: how much of it there is
+// is then known to about a half.
 const leastSeen = 4
 
-// Divide divides times of which it is not known what a thread did among what was seen: short times are seen by chance, the oftener the longer they are.
-// It returns the part of each, Count and Time. What was seen by chance less than four times gets nothing, and what its part would be stays undivided. So does all beyond twice
-// the time for which all that was seen stands, and what would make times longer than the longest that was seen.
+// Divide divides times of which it is not known what a thread did among what was seen: short times are seen by chance,
+// the oftener the longer they are. It returns the part of each, Count and Time. What was seen by chance less than four
+// times gets nothing, and what its part would be stays undivided. So does all beyond twice the time for which all that
+// was seen stands, and what would make times longer than the longest that was seen.
 func Divide(unknown Seen, seen []Seen) []Seen {
 	parts, weight, all := make([]Seen, len(seen)), 0.0, 0.0
 	for _, s := range seen {

@@ -8,8 +8,8 @@ const (
 	firstShift   = 8  // no bin is shorter than 256 ns
 )
 
-// bins have the times up to the ends of bins of one width, which doubles when there would be too many. The state of a bin is the one
-// that took most of it.
+// bins have the times up to the ends of bins of one width, which doubles when there would be too many. The state of a
+// bin is the one that took most of it.
 type bins struct {
 	shift uint // the width is 1<<shift ns
 	base  uint64
@@ -69,7 +69,8 @@ func (s *Slice) Idle() uint64 { return s.End - s.Start - s.Busy }
 func stateOf(s *Slice) (state State) {
 	kernels := s.Compute + s.Communication - s.CommunicationOverlap
 	longest := uint64(0)
-	for i, ns := range [...]uint64{Exposed: s.Exposed(), Hidden: s.CommunicationOverlap, Computes: s.Compute - s.CommunicationOverlap, Copies: s.Busy - kernels, Idles: s.Idle()} {
+	for i, ns := range [...]uint64{Exposed: s.Exposed(), Hidden: s.CommunicationOverlap,
+		Computes: s.Compute - s.CommunicationOverlap, Copies: s.Busy - kernels, Idles: s.Idle()} {
 		if ns > longest {
 			state, longest = State(i), ns
 		}
@@ -77,9 +78,9 @@ func stateOf(s *Slice) (state State) {
 	return state
 }
 
-// Slices returns what the process did on the device over time: few slices, enough to look at 64 ranks at once. There are at most
-// 1,024, and at most one for 16 pieces of work of a part that has more than 64 slices. Their times are exact, and add up to those of the
-// part. The device is finished.
+// Slices returns what the process did on the device over time: few slices, enough to look at 64 ranks at once. There
+// are at most 1,024, and at most one for 16 pieces of work of a part that has more than 64 slices. Their times are
+// exact, and add up to those of the part. The device is finished.
 func (p *Part) Slices() []Slice {
 	return p.cut(max(leastBins, p.Pieces/piecesPerBin), true)
 }

@@ -61,7 +61,8 @@ func (s *Sink) call(t *timeline.Thread, r *row, sl *timeline.Slice) {
 	}
 	s.names.callArgs(&o, t, sl)
 	f.endArgs(&o)
-	if sl.HasWork() && (sl.Correlation == 0 || sl.Correlation != r.begun && !l.begunAround(sl.Correlation)) { // an arrow has one beginning
+	// an arrow has one beginning
+	if sl.HasWork() && (sl.Correlation == 0 || sl.Correlation != r.begun && !l.begunAround(sl.Correlation)) {
 		f.flow("s", flowID(sl.Correlation, sl.Work()[0]), r.pid, l.tid, sl.Start)
 		l.open[len(l.open)-1].begun, r.begun = true, sl.Correlation
 	}
@@ -148,7 +149,9 @@ type texts struct {
 }
 
 func newTexts() texts {
-	return texts{names: make(timeline.KernelNames), kernels: make(map[string][]byte), callers: make(map[*timeline.Caller][]byte)}
+	return texts{
+		names: make(timeline.KernelNames), kernels: make(map[string][]byte), callers: make(map[*timeline.Caller][]byte),
+	}
 }
 
 // kernel returns the demangled name of a kernel.

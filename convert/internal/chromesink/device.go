@@ -77,7 +77,8 @@ func (g *gpu) fill(o *object, s *timeline.Shape) {
 var factorNames = []struct {
 	factor occupancy.Factor
 	name   string
-}{{occupancy.Warps, "WARPS"}, {occupancy.Registers, "REGS"}, {occupancy.SharedMemory, "SMEM"}, {occupancy.Blocks, "BLOCKS"}}
+}{{occupancy.Warps, "WARPS"}, {occupancy.Registers, "REGS"}, {occupancy.SharedMemory, "SMEM"},
+	{occupancy.Blocks, "BLOCKS"}}
 
 func (g *gpu) appendFill(b []byte, k *timeline.KernelShape) []byte {
 	occ, ok := g.device.Of(k)

@@ -10,7 +10,8 @@ import (
 
 // spanCategories are Kineto's, where it has one.
 var spanCategories = map[timeline.Category]string{
-	timeline.NVTX: "user_annotation", timeline.GPURanges: "gpu_user_annotation", timeline.CUPTI: "overhead", timeline.Memory: "memory_pool",
+	timeline.NVTX: "user_annotation", timeline.GPURanges: "gpu_user_annotation", timeline.CUPTI: "overhead",
+	timeline.Memory:          "memory_pool",
 	timeline.PythonFunctions: "python_function",
 }
 
@@ -48,7 +49,8 @@ func (s *Sink) trackRow(t *timeline.Track) *row {
 		case t.Stream != nil:
 			device := t.Stream.Context.Device
 			f.gpu(device)
-			r.pid, r.base, r.name = device, t.Stream.ID, strings.TrimSpace(streamName(t.Stream))+" "+t.Title()+" of "+threadName(t.Thread)
+			r.pid, r.base, r.name = device, t.Stream.ID, strings.TrimSpace(streamName(t.Stream))+" "+t.Title()+" of "+
+				threadName(t.Thread)
 		case t.Thread != nil:
 			r.base, r.name = t.Thread.TID, threadName(t.Thread)+" "+cmp.Or(t.Title(), "functions")
 		}

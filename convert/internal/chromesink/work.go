@@ -63,7 +63,9 @@ func streamName(t *timeline.Stream) string {
 }
 
 // workCategories are Kineto's.
-var workCategories = [...]string{timeline.KernelWork: "kernel", timeline.MemcpyWork: "gpu_memcpy", timeline.MemsetWork: "gpu_memset"}
+var workCategories = [...]string{
+	timeline.KernelWork: "kernel", timeline.MemcpyWork: "gpu_memcpy", timeline.MemsetWork: "gpu_memset",
+}
 
 // work writes a piece of GPU work, and the end of the arrow from its call.
 func (s *Sink) work(r *row, t *timeline.Stream, w *timeline.Work) {
@@ -113,7 +115,9 @@ func (s *Sink) title(w *timeline.Work) []byte {
 }
 
 // memoryNames are Kineto's names, where they differ from CUPTI's.
-var memoryNames = map[string]string{"DeviceStatic": "Device Static", "ManagedStatic": "Managed Static", "unknown": "Unknown"}
+var memoryNames = map[string]string{
+	"DeviceStatic": "Device Static", "ManagedStatic": "Managed Static", "unknown": "Unknown",
+}
 
 func memoryName(kind uint32) string {
 	name := cudaapi.MemoryKindName(kind)

@@ -16,7 +16,8 @@ type Without struct {
 	unknown  bool
 }
 
-// outside shortens the time before a call of a thread, outside of calls. With also set the thread waits for nothing else there.
+// outside shortens the time before a call of a thread, outside of calls. With also set the thread waits for nothing
+// else there.
 func (x *Without) outside(t *Thread, i int, ns float64, also bool) {
 	m := t.base + 2*int32(i)
 	if i == 0 {
@@ -44,19 +45,22 @@ func (x *Without) calls(each func(t *Thread, i int, c *call)) {
 		if t.Process != x.of {
 			continue
 		}
-		for i := t.calls.search(func(c *call) bool { return c.start >= x.from }); i < t.kept && t.calls.at(i).start < x.to; i++ {
+		for i := t.calls.search(func(c *call) bool { return c.start >= x.from }); i < t.kept &&
+			t.calls.at(i).start < x.to; i++ {
 			each(t, i, t.calls.at(i))
 		}
 	}
 }
 
-// work is that of the processes in the time: of the process alone, or with all set of those that have collectives with it.
+// work is that of the processes in the time: of the process alone, or with all set of those that have collectives with
+// it.
 func (x *Without) work(all bool, each func(s *Stream, i int, p *piece)) {
 	for _, s := range x.r.streams {
 		if !all && s.Context.Process != x.of {
 			continue
 		}
-		for i := s.work.search(func(p *piece) bool { return p.start >= x.from }); i < s.kept && s.work.at(i).start < x.to; i++ {
+		for i := s.work.search(func(p *piece) bool { return p.start >= x.from }); i < s.kept &&
+			s.work.at(i).start < x.to; i++ {
 			each(s, i, s.work.at(i))
 		}
 	}
@@ -68,7 +72,8 @@ func (p *piece) launchOf(c *Collector) (t *Thread, i int) {
 		return nil, 0
 	}
 	t = c.threads[p.thread-1]
-	if i = t.calls.search(func(x *call) bool { return x.start > p.callStart }) - 1; i < 0 || i >= t.kept || t.calls.at(i).end < p.callStart {
+	if i = t.calls.search(func(x *call) bool { return x.start > p.callStart }) - 1; i < 0 || i >= t.kept ||
+		t.calls.at(i).end < p.callStart {
 		return nil, 0
 	}
 	return t, i
@@ -82,8 +87,9 @@ func (x *Without) shorten(s *Stream, i int, ns uint64) {
 	}
 }
 
-// Spent takes away the times outside of calls in which threads of the process were blocked by one thing, or had no processor. part is the part of a
-// block of which nothing was seen that was by it, too, on a thread before a call at a place.
+// Spent takes away the times outside of calls in which threads of the process were blocked by one thing, or had no
+// processor. part is the part of a block of which nothing was seen that was by it, too, on a thread before a call at a
+// place.
 func (x *Without) Spent(kind Kind, name uint32, part func(t *timeline.Thread, next uint32) float64) {
 	c := x.r.c
 	for _, t := range x.r.threads {
@@ -103,7 +109,8 @@ func (x *Without) Spent(kind Kind, name uint32, part func(t *timeline.Thread, ne
 					}
 				}
 				at = max(at, call.start)
-				if end := min(b.End, call.end); at < end && kind == NoCPU && b.Owner.OwnerKind == activity.WaitedForCPU && c.Text(name) == b.Owner.Text {
+				if end := min(b.End, call.end); at < end && kind == NoCPU && b.Owner.OwnerKind == activity.WaitedForCPU &&
+					c.Text(name) == b.Owner.Text {
 					m := t.base + 2*int32(k) + 1
 					x.r.cut[x.r.first[m]] -= min(int64(end-at), max(x.r.cut[x.r.first[m]], 0))
 				}
@@ -114,12 +121,14 @@ func (x *Without) Spent(kind Kind, name uint32, part func(t *timeline.Thread, ne
 }
 
 // share is the part of a block that is by one thing.
-func (x *Without) share(t *Thread, next int, o *activity.Owner, kind Kind, name uint32, part func(*timeline.Thread, uint32) float64) float64 {
+func (x *Without) share(t *Thread, next int, o *activity.Owner, kind Kind, name uint32,
+	part func(*timeline.Thread, uint32) float64) float64 {
 	switch {
 	case o == nil:
 	case o.OwnerKind == activity.WasBlocked && kind == Blocked:
 		return part(t.Thread, t.comesTo(next))
-	case (o.OwnerKind == activity.Waited && kind == Blocked || o.OwnerKind == activity.WaitedForCPU && kind == NoCPU) && x.r.c.texts[name] == o.Text:
+	case (o.OwnerKind == activity.Waited && kind == Blocked || o.OwnerKind == activity.WaitedForCPU && kind == NoCPU) &&
+		x.r.c.texts[name] == o.Text:
 		return 1
 	}
 	return 0
@@ -142,8 +151,8 @@ func (x *Without) release(p *piece) {
 	}
 }
 
-// Pageable has the larger copies from or to pageable memory go at a rate of pinned memory, in bytes a second, 0 if unknown. A call that copies to the GPU does not
-// wait; the result of one that copies to the host is waited for.
+// Pageable has the larger copies from or to pageable memory go at a rate of pinned memory, in bytes a second, 0 if
+// unknown. A call that copies to the GPU does not wait; the result of one that copies to the host is waited for.
 func (x *Without) Pageable(rate func(gpu uint32) float64) {
 	x.work(false, func(s *Stream, i int, p *piece) {
 		if p.habit != pageable && p.habit != pageableToGPU {
@@ -295,8 +304,8 @@ func (x *Without) Queued(list []Lost) {
 // mostBetween is the longest time between two launches, in ns, that belongs to what a launch costs a program.
 const mostBetween = 20e3
 
-// Launches takes away the launches of kernels that are shorter than their launch and that an idle GPU waits for, with what the thread needs from one
-// to the next.
+// Launches takes away the launches of kernels that are shorter than their launch and that an idle GPU waits for, with
+// what the thread needs from one to the next.
 func (x *Without) Launches() {
 	x.work(false, func(s *Stream, i int, p *piece) {
 		if p.kind != Kernel || p.graph != 0 || p.end-p.start >= p.callEnd-p.callStart || p.start > p.callEnd+starting {

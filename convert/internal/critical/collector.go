@@ -69,7 +69,8 @@ func New(names timeline.KernelNames) *Collector {
 		byStream: make(map[*timeline.Stream]*Stream), lasts: make(map[collective]place)}
 }
 
-// KeepMore has the collector keep the calls and the work of a million launches, in place of a quarter of that. It comes before all events.
+// KeepMore has the collector keep the calls and the work of a million launches, in place of a quarter of that. It comes
+// before all events.
 func (c *Collector) KeepMore() { c.records, c.most = mostRecords, mostRecords }
 
 // Recording takes the first event.
@@ -242,7 +243,10 @@ func (c *Collector) AddCall(t *Thread, sl *timeline.Slice, inner bool) {
 		if n := t.calls.n; n > 0 && t.calls.at(n-1).start > sl.Start {
 			t.unsort = true
 		}
-		*t.calls.more() = call{start: sl.Start, end: max(sl.Start, sl.End), name: f.name, place: c.place(sl.Python, sl.Caller), line: sl.Python != nil}
+		*t.calls.more() = call{
+			start: sl.Start, end: max(sl.Start, sl.End), name: f.name, place: c.place(sl.Python, sl.Caller),
+			line: sl.Python != nil,
+		}
 	}
 	if len(sl.Waits()) == 0 || t.calls.n == 0 {
 		return
@@ -374,7 +378,9 @@ func (c *Collector) Stream(of *timeline.Stream) *Stream {
 }
 
 // kinds are those of the classes of work.
-var kinds = [...]Kind{activity.Compute: Kernel, activity.Communication: Communication, activity.Copy: Copy, activity.Set: Set}
+var kinds = [...]Kind{
+	activity.Compute: Kernel, activity.Communication: Communication, activity.Copy: Copy, activity.Set: Set,
+}
 
 // AddWork adds a piece of work, with the thread that launched it; nil if that is not known.
 func (c *Collector) AddWork(s *Stream, w *timeline.Work, by *Thread) {
@@ -396,7 +402,9 @@ func (c *Collector) AddWork(s *Stream, w *timeline.Work, by *Thread) {
 		if x.IsLast {
 			c.lasts[of] = place{s.index, p.start}
 		}
-		c.parts = append(c.parts, part{of, x.Entered, c.text(x.Last), x.Awaits, !x.IsLast && x.Entered > p.start+together && x.Entered < p.end})
+		c.parts = append(c.parts, part{
+			of, x.Entered, c.text(x.Last), x.Awaits, !x.IsLast && x.Entered > p.start+together && x.Entered < p.end,
+		})
 		p.part, s.parts = uint32(len(c.parts)), true
 	}
 	if by != nil {
@@ -432,7 +440,9 @@ func (c *Collector) settle() {
 		if t.unsort {
 			sort.Stable(&sorted[call]{&t.calls, func(a, b *call) bool { return a.start < b.start }})
 		}
-		slices.SortFunc(t.copies, func(a, b ownCopy) int { return cmp.Or(cmp.Compare(a.call, b.call), cmp.Compare(a.end, b.end)) })
+		slices.SortFunc(t.copies, func(a, b ownCopy) int {
+			return cmp.Or(cmp.Compare(a.call, b.call), cmp.Compare(a.end, b.end))
+		})
 	}
 	for _, p := range c.processes {
 		p.settle()

@@ -61,7 +61,8 @@ func (c *Collector) function(of *timeline.Function) *function {
 	case f.stream >= 0 && !strings.Contains(base, "Graph"):
 		f.role = puts
 	}
-	if f.event < 0 && (f.role == records || f.role == orders || f.role == syncs) || f.stream < 0 && (f.role == records || f.role == orders) {
+	if f.event < 0 && (f.role == records || f.role == orders || f.role == syncs) || f.stream < 0 &&
+		(f.role == records || f.role == orders) {
 		f.role = nothing
 	}
 	c.functions[of], c.roles[f.name] = f, activity.RoleOf(of.Name)
@@ -182,8 +183,8 @@ func (p *keptProcess) stream(h handle, at uint64) *Stream {
 	return list[max(i, 1)-1].stream
 }
 
-// onlyUnnamed returns the only stream with work for which no handle is known, nil for none, or several: a process makes it before it
-// is recorded.
+// onlyUnnamed returns the only stream with work for which no handle is known, nil for none, or several: a process makes
+// it before it is recorded.
 func (p *keptProcess) onlyUnnamed() (only *Stream) {
 	named := make(map[*Stream]bool)
 	for _, list := range p.handles {
@@ -255,7 +256,8 @@ func (p *keptProcess) settle() {
 	}
 }
 
-// recorded returns the work that an event stands for: the last work of its stream, and what the stream was told to wait for since.
+// recorded returns the work that an event stands for: the last work of its stream, and what the stream was told to wait
+// for since.
 func (p *keptProcess) recorded(r *event) (work []order) {
 	s := p.stream(r.stream, r.at)
 	if s == nil {
@@ -278,7 +280,9 @@ func (p *keptProcess) recorded(r *event) (work []order) {
 // synchronized notes what a call waited for by an event. The calls of the thread are in order.
 func (t *Thread) synchronized(e *event, work []order) {
 	x := t.lastCall(e.at + 1)
-	if x == nil || x.end < e.call || len(work) == 0 || slices.ContainsFunc(work, func(o order) bool { return o.stream == nil }) {
+	if x == nil || x.end < e.call || len(work) == 0 || slices.ContainsFunc(work, func(o order) bool {
+		return o.stream == nil
+	}) {
 		return
 	}
 	x.wait = 0 // what it waited for by the stream of the event's record is less exact
@@ -288,8 +292,9 @@ func (t *Thread) synchronized(e *event, work []order) {
 	}
 }
 
-// launchedBefore returns the number of the last piece of a stream whose launch had begun before a time; -1 for none. It is not known where the
-// order of the launches is not that of the work, nor where another thread was just launching work.
+// launchedBefore returns the number of the last piece of a stream whose launch had begun before a time; -1 for none. It
+// is not known where the order of the launches is not that of the work, nor where another thread was just launching
+// work.
 func (s *Stream) launchedBefore(at uint64) (i int, known bool) {
 	if s.mixed {
 		return -1, false
@@ -307,8 +312,8 @@ func (s *Stream) launchedBefore(at uint64) (i int, known bool) {
 	return best, true
 }
 
-// awaitedBy returns the work of other streams that a piece waited for by events: the piece that was the last to end. known is false where
-// a stream waited for an event whose record is not known.
+// awaitedBy returns the work of other streams that a piece waited for by events: the piece that was the last to end.
+// known is false where a stream waited for an event whose record is not known.
 func (s *Stream) awaitedBy(i int) (best *order, known bool) {
 	p := s.work.at(i)
 	if len(s.after) == 0 || p.thread == 0 || i > 0 && s.work.at(i-1).sameLaunch(p) {
@@ -329,15 +334,16 @@ func (s *Stream) awaitedBy(i int) (best *order, known bool) {
 			known = false
 			continue
 		}
-		if q := o.stream.work.at(o.piece); q.end <= p.start+together && (best == nil || q.end > best.stream.work.at(best.piece).end) {
+		if q := o.stream.work.at(o.piece); q.end <= p.start+together &&
+			(best == nil || q.end > best.stream.work.at(best.piece).end) {
 			best = o
 		}
 	}
 	return best, known
 }
 
-// onlyOne returns the work of the only other stream of the process whose work ended between a time and the start of a piece, shortly
-// before that; nil for none, or several.
+// onlyOne returns the work of the only other stream of the process whose work ended between a time and the start of a
+// piece, shortly before that; nil for none, or several.
 func (w *walk) onlyOne(s *Stream, p *piece, since uint64) (best *Stream, at int) {
 	for n, of := range s.process.streams {
 		if n >= mostStreams {

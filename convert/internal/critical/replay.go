@@ -21,13 +21,14 @@ const (
 	unlinked  = 0.05 // part of the time that such communication may have: more decides what is saved
 )
 
-// A Replay is a part of a timeline as a graph: the moments at which calls and work began and ended, and by how much each came after the ones
-// that it had to wait for. A moment comes when the last of those is there, so the replay of what happened is what happened. [Replay.Saved]
-// replays the program without a cause of lost time: then other things may come last. Times of processes that have collectives together are in
-// one replay.
+// A Replay is a part of a timeline as a graph: the moments at which calls and work began and ended, and by how much
+// each came after the ones that it had to wait for. A moment comes when the last of those is there, so the replay of
+// what happened is what happened. [Replay.Saved] replays the program without a cause of lost time: then other things
+// may come last. Times of processes that have collectives together are in one replay.
 //
-// What the log does not tell goes on as it was: time outside of calls passes, GPU work that was queued behind an unknown thing is queued as long, and a
-// thread that was blocked by another process, or by a queue or lock of unknown owner, goes on no earlier than it did.
+// What the log does not tell goes on as it was: time outside of calls passes, GPU work that was queued behind an
+// unknown thing is queued as long, and a thread that was blocked by another process, or by a queue or lock of unknown
+// owner, goes on no earlier than it did.
 type Replay struct {
 	c       *Collector
 	threads []*Thread
@@ -303,8 +304,8 @@ func (r *Replay) before(t *Thread, at uint64) (last *Thread, number int) {
 	return last, number
 }
 
-// outside adds the edges of the beginning of a call: the thread did things outside of calls since the end of the one before, or waited there for
-// another thread.
+// outside adds the edges of the beginning of a call: the thread did things outside of calls since the end of the one
+// before, or waited there for another thread.
 func (r *Replay) outside(w *walk, t *Thread, i int, end uint64, blocks []activity.Stretch) {
 	x := t.calls.at(i)
 	own := r.moments() - 1
@@ -330,7 +331,8 @@ func (r *Replay) outside(w *walk, t *Thread, i int, end uint64, blocks []activit
 			continue
 		}
 		if h := r.c.byThread[b.Owner.Holder]; h != nil && h != t && r.of[h.Process] {
-			if k := h.calls.search(func(o *call) bool { return o.end > to }) - 1; k >= 0 && k < h.kept && h.calls.at(k).end > from {
+			if k := h.calls.search(func(o *call) bool { return o.end > to }) - 1; k >= 0 && k < h.kept &&
+				h.calls.at(k).end > from {
 				r.lag[e] -= int64(to - from)
 				r.edge(h.base+2*int32(k)+1, int64(x.start-h.calls.at(k).end))
 			}
@@ -349,8 +351,8 @@ func (r *Replay) outside(w *walk, t *Thread, i int, end uint64, blocks []activit
 	}
 }
 
-// isElastic reports whether what blocked a thread may go on by itself meanwhile: another process, or a thread that is not known. A file or a device does
-// not.
+// isElastic reports whether what blocked a thread may go on by itself meanwhile: another process, or a thread that is
+// not known. A file or a device does not.
 func isElastic(o *activity.Owner) bool {
 	switch {
 	case o.OwnerKind != activity.Waited || o.Holder != nil || o.By == timeline.OwnSleep:
@@ -408,8 +410,9 @@ func (t *Thread) following(a *awaited) *awaited {
 	return &t.waits[a.next-1]
 }
 
-// jam returns the work for whose end a call waited of which that is not recorded: a launch that takes long, for room in the queue of a stream; a call that frees
-// memory, for all work; one that waits, for work that ended shortly before it returned.
+// jam returns the work for whose end a call waited of which that is not recorded: a launch that takes long, for room in
+// the queue of a stream; a call that frees memory, for all work; one that waits, for work that ended shortly before it
+// returned.
 func (r *Replay) jam(t *Thread, x *call) (last *Stream, at int) {
 	role := r.c.roles[x.name]
 	waits, launches := role == activity.Waits || role == activity.WaitsAll, role == activity.Launching
@@ -470,7 +473,8 @@ func (r *Replay) piece(w *walk, s *Stream, i int, index map[collective]int32) {
 	r.close()
 	r.moment()
 	if p.part != 0 {
-		if j, known := index[r.c.parts[p.part-1].collective]; known && (r.c.parts[p.part-1].sure || !r.c.parts[p.part-1].waits) && r.joins[j].at <= p.end {
+		if j, known := index[r.c.parts[p.part-1].collective]; known &&
+			(r.c.parts[p.part-1].sure || !r.c.parts[p.part-1].waits) && r.joins[j].at <= p.end {
 			r.edge(r.joined(j), int64(p.end-r.joins[j].at))
 			return
 		}
@@ -512,8 +516,8 @@ func (r *Replay) launch(t *Thread, p *piece) {
 	}
 }
 
-// sort puts the moments in an order in which each comes after all that it waits for. Where clocks are wrong, things may seem to wait for each
-// other: the edge that closes the circle is left out.
+// sort puts the moments in an order in which each comes after all that it waits for. Where clocks are wrong, things may
+// seem to wait for each other: the edge that closes the circle is left out.
 func (r *Replay) sort() {
 	const (
 		fresh = iota
@@ -561,8 +565,9 @@ const (
 	Apart    = "how long its collectives wait for other ranks is not known"
 )
 
-// Saved is by how much the part of a process from one time to another, in ns of the timeline, is shorter without a cause: cut takes it away. lack says why that is
-// not known, "" where it is. Of a part of which more than half is kept, it is an estimate.
+// Saved is by how much the part of a process from one time to another, in ns of the timeline, is shorter without a
+// cause: cut takes it away. lack says why that is not known, "" where it is. Of a part of which more than half is kept,
+// it is an estimate.
 func (r *Replay) Saved(of *timeline.Process, from, to uint64, cut func(*Without)) (ns uint64, lack string) {
 	kept := func() bool { return from < to && r.until >= from+(to-from)/2 }
 	if kept() && r.first == nil {
@@ -619,8 +624,8 @@ func (r *Replay) Saved(of *timeline.Process, from, to uint64, cut func(*Without)
 	return saved, ""
 }
 
-// last is the latest end of work of processes before a time, and when the latest one came in the replay; of processes without work, of calls.
-// Other threads, such as those that look after a communicator once a second, go on as they did.
+// last is the latest end of work of processes before a time, and when the latest one came in the replay; of processes
+// without work, of calls. Other threads, such as those that look after a communicator once a second, go on as they did.
 func (r *Replay) last(of map[*timeline.Process]bool, to uint64) (last, now int64) {
 	look := func(base int32, n int) {
 		for m := base; m < base+2*int32(n); m++ {

@@ -29,7 +29,10 @@ const (
 	Kinds                     // number of kinds
 )
 
-var kindNames = [Kinds]string{"unknown", "kernel", "communication", "copy", "set", "start of work", "return", "call", "code", "blocked", "no processor"}
+var kindNames = [Kinds]string{
+	"unknown", "kernel", "communication", "copy", "set", "start of work", "return", "call", "code", "blocked",
+	"no processor",
+}
 
 func (k Kind) String() string { return kindNames[k] }
 
@@ -47,7 +50,8 @@ const (
 	Held                   // a thread had what another one waited for
 	Event                  // the work came behind work of another stream, by an event
 	Collective             // the collective needed the rank that entered it last
-	Backward               // PyTorch's backward pass came behind the thread that began it, or that thread behind the backward pass
+	// PyTorch's backward pass came behind the thread that began it, or that thread behind the backward pass
+	Backward
 )
 
 // A Segment is a part of a path.
@@ -96,8 +100,8 @@ type End struct {
 	Stream *timeline.Stream // else: the path is that of the start of the stream's work
 }
 
-// Path gives the path from one time to a later one, the latest segment first. The segments' times add up to that from one to the other. A
-// segment is valid during the call of give. Path returns the number of steps back.
+// Path gives the path from one time to a later one, the latest segment first. The segments' times add up to that from
+// one to the other. A segment is valid during the call of give. Path returns the number of steps back.
 func (c *Collector) Path(from, to uint64, end End, give func(*Segment)) (hops int) {
 	c.settle()
 	w := walk{c: c, from: from, at: max(from, to), give: give}
@@ -121,8 +125,9 @@ type Span struct{ From, To uint64 }
 // mostBeside bounds the spans that are looked at of those that overlap.
 const mostBeside = 64
 
-// Divided gives the path from the beginning of the first of some spans, which are sorted by their beginnings, to the end of the one that ends last. It gives what of each segment
-// lies in each span, with the number of the span. A segment is valid during the call of give.
+// Divided gives the path from the beginning of the first of some spans, which are sorted by their beginnings, to the
+// end of the one that ends last. It gives what of each segment lies in each span, with the number of the span. A
+// segment is valid during the call of give.
 func (c *Collector) Divided(spans []Span, last End, give func(i int, s *Segment)) {
 	to, overlap := uint64(0), false
 	for _, s := range spans {
@@ -285,7 +290,9 @@ func (w *walk) reasons(s *Stream, i int, all []reason) []reason {
 	}
 	event, known := s.awaitedBy(i)
 	if event != nil {
-		all = append(all, reason{at: min(event.stream.work.at(event.piece).end, p.start), edge: Event, stream: event.stream, piece: event.piece})
+		all = append(all, reason{
+			at: min(event.stream.work.at(event.piece).end, p.start), edge: Event, stream: event.stream, piece: event.piece,
+		})
 	}
 	if !known {
 		since := uint64(0)
@@ -330,8 +337,8 @@ func (w *walk) describe(r *reason) string {
 	return fmt.Sprintf("%s on stream %d", name, r.stream.ID)
 }
 
-// before returns the number of the last piece of a stream that ended before another one of the stream, or runs on beside it; -1 for none.
-// Pieces of the same launch of a graph are in no order.
+// before returns the number of the last piece of a stream that ended before another one of the stream, or runs on
+// beside it; -1 for none. Pieces of the same launch of a graph are in no order.
 func (s *Stream) before(i int) int {
 	p := s.work.at(i)
 	best := -1
@@ -358,8 +365,8 @@ func (p *piece) sameLaunch(o *piece) bool {
 	return p.graph == o.graph && p.thread == o.thread && p.callStart == o.callStart && p.thread != 0
 }
 
-// lastOfGraph returns the piece of the launch of a graph that was the last to end before a time, whatever its stream: what is behind a graph
-// waits for all of it. A piece of the launch is given, which may be under way.
+// lastOfGraph returns the piece of the launch of a graph that was the last to end before a time, whatever its stream:
+// what is behind a graph waits for all of it. A piece of the launch is given, which may be under way.
 func (w *walk) lastOfGraph(s *Stream, i int, before uint64) (*Stream, int) {
 	if last := s.process.nodes(s.work.at(i), before)[0]; last.stream != nil && last.end > s.work.at(i).end {
 		return last.stream, last.piece
@@ -374,7 +381,8 @@ type node struct {
 	end    uint64
 }
 
-// nodes returns the pieces of the launch of a piece that were the last to end before a time: the last one, and the one before it.
+// nodes returns the pieces of the launch of a piece that were the last to end before a time: the last one, and the one
+// before it.
 func (p *keptProcess) nodes(of *piece, before uint64) (last [2]node) {
 	if of.thread == 0 {
 		return last
@@ -439,8 +447,8 @@ func (w *walk) work() {
 	r.apply(w)
 }
 
-// collective gives the part of a collective behind the moment at which the last rank entered it, and goes on there. It reports false where the
-// clocks do not tell who was the last one, and where the walk is before that moment.
+// collective gives the part of a collective behind the moment at which the last rank entered it, and goes on there. It
+// reports false where the clocks do not tell who was the last one, and where the walk is before that moment.
 func (w *walk) collective(s *Stream, p *piece, x *part) bool {
 	if w.at <= x.entered {
 		return false
@@ -456,13 +464,16 @@ func (w *walk) collective(s *Stream, p *piece, x *part) bool {
 	w.emit(x.entered, seg)
 	if at, known := w.c.lasts[x.collective]; known {
 		last := w.c.streams[at.stream]
-		if i := last.work.search(func(q *piece) bool { return q.start >= at.start }); i < last.work.n && w.at <= last.process.until {
+		if i := last.work.search(func(q *piece) bool { return q.start >= at.start }); i < last.work.n &&
+			w.at <= last.process.until {
 			w.reason(last, i).apply(w)
 			return true
 		}
 	}
 	r := w.reason(s, w.piece)
-	w.emit(p.start, Segment{Name: w.c.text("(waiting for " + w.c.texts[x.last] + ", of which nothing is known)"), Stream: s.Stream, Edge: r.edge})
+	w.emit(p.start, Segment{
+		Name: w.c.text("(waiting for " + w.c.texts[x.last] + ", of which nothing is known)"), Stream: s.Stream, Edge: r.edge,
+	})
 	r.apply(w)
 	return true
 }
@@ -477,7 +488,9 @@ func (w *walk) onThread() {
 			from = max(from, t.calls.at(i).end)
 		}
 		next := t.comesTo(i + 1)
-		x := Segment{Kind: Unknown, Name: w.c.text(activity.OutsideCalls), Place: next, Next: next, Thread: t.Thread, Edge: Program}
+		x := Segment{
+			Kind: Unknown, Name: w.c.text(activity.OutsideCalls), Place: next, Next: next, Thread: t.Thread, Edge: Program,
+		}
 		other, at := w.passed(t, from)
 		switch {
 		case other == nil:
@@ -508,7 +521,8 @@ func (w *walk) onThread() {
 	w.did(x.start, Segment{Kind: Call, Name: x.name, Place: x.place, Thread: t.Thread, Edge: Program})
 }
 
-// comesTo returns the place of a call that comes next. Calls that make no work have no line of the program: it is that of the next one that has.
+// comesTo returns the place of a call that comes next. Calls that make no work have no line of the program: it is that
+// of the next one that has.
 func (t *Thread) comesTo(next int) uint32 {
 	if next >= t.calls.n {
 		return none
@@ -521,8 +535,9 @@ func (t *Thread) comesTo(next int) uint32 {
 	return t.calls.at(next).place
 }
 
-// passed returns the thread on which PyTorch goes on while another one is outside of calls: a backward pass runs on threads of its own
-// while the thread that began it waits, and these threads do nothing else. It also returns the end of that thread's last call; nil for none.
+// passed returns the thread on which PyTorch goes on while another one is outside of calls: a backward pass runs on
+// threads of its own while the thread that began it waits, and these threads do nothing else. It also returns the end
+// of that thread's last call; nil for none.
 func (w *walk) passed(t *Thread, from uint64) (best *Thread, at uint64) {
 	if !t.process.autograd || !t.Autograd() && !w.begins(t) {
 		return nil, 0
@@ -538,8 +553,8 @@ func (w *walk) passed(t *Thread, from uint64) (best *Thread, at uint64) {
 	return best, at
 }
 
-// begins reports whether a thread is one that begins backward passes: the main thread, or the one whose step it is. Others, such as those that
-// load data, make calls at the same time.
+// begins reports whether a thread is one that begins backward passes: the main thread, or the one whose step it is.
+// Others, such as those that load data, make calls at the same time.
 func (w *walk) begins(t *Thread) bool { return t.Main || t == w.first }
 
 // meanwhile names the thread that made calls while another one was outside of calls for long.
@@ -582,7 +597,8 @@ func (t *Thread) awaited(x *call) *awaited {
 
 // find returns the number of a piece of work.
 func (s *Stream) find(a *awaited) (i int, found bool) {
-	for i = s.work.search(func(p *piece) bool { return p.start >= a.start }); i < s.work.n && s.work.at(i).start == a.start; i++ {
+	for i = s.work.search(func(p *piece) bool { return p.start >= a.start }); i < s.work.n &&
+		s.work.at(i).start == a.start; i++ {
 		if s.work.at(i).end == a.end {
 			return i, true
 		}
@@ -590,8 +606,8 @@ func (s *Stream) find(a *awaited) (i int, found bool) {
 	return 0, false
 }
 
-// did gives what the thread did from a time to where the walk is. as is what is known without its states. The walk stops early where
-// the thread waited for another one.
+// did gives what the thread did from a time to where the walk is. as is what is known without its states. The walk
+// stops early where the thread waited for another one.
 func (w *walk) did(from uint64, as Segment) {
 	from = max(from, w.from)
 	if n := len(w.holding); n > 0 {
@@ -642,7 +658,9 @@ func (w *walk) hold(x *activity.Stretch) bool {
 	if slices.ContainsFunc(w.holding, func(h holding) bool { return h.waiter == holder }) {
 		return false
 	}
-	w.holding = append(w.holding, holding{w.thread, x.Start, w.c.text("meanwhile " + title(w.thread.Thread) + ": " + x.Owner.Text)})
+	w.holding = append(w.holding, holding{
+		w.thread, x.Start, w.c.text("meanwhile " + title(w.thread.Thread) + ": " + x.Owner.Text),
+	})
 	w.thread = holder
 	return true
 }

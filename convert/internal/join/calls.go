@@ -141,7 +141,8 @@ func (s *stack) place(r *read.Call) {
 // memoryCall takes a call of a function that allocates, frees, or sets where memory is. It returns where to
 // describe a call that allocates, nil for any other one.
 func (s *stack) memoryCall(r *read.Call) *timeline.Call {
-	if r.Flags&(tracelog.CallUnfinished|tracelog.CallNoReturn|tracelog.CallEntry) != 0 || !s.program.catalog.MemoryFromCalls() {
+	if r.Flags&(tracelog.CallUnfinished|tracelog.CallNoReturn|tracelog.CallEntry) != 0 ||
+		!s.program.catalog.MemoryFromCalls() {
 		return nil
 	}
 	c, ok := r.Function.Memory.Read(r.Arguments.Args, r.Ret)

@@ -47,7 +47,8 @@ func when(a *timeline.Allocation) uint64 { return cmp.Or(a.Allocated, a.Time) }
 // unfreed adds the allocations that were not freed.
 func (s *Sink) unfreed() {
 	all := slices.SortedFunc(maps.Values(s.live), func(a, b *timeline.Allocation) int {
-		return cmp.Or(cmp.Compare(when(a), when(b)), cmp.Compare(a.Process.PID, b.Process.PID), cmp.Compare(a.Address, b.Address))
+		return cmp.Or(cmp.Compare(when(a), when(b)), cmp.Compare(a.Process.PID, b.Process.PID),
+			cmp.Compare(a.Address, b.Address))
 	})
 	for _, a := range all {
 		s.allocationRow(a, NoNumber, true)

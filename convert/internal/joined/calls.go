@@ -16,10 +16,14 @@ func (s *Sink) slices(l *timeline.Slices) {
 		p.calls++
 		p.call(&s.calls[i], l.Thread, sl)
 		for _, id := range sl.Work() {
-			arrows = append(arrows, Arrow{Kind: "launch", Start: s.unix(sl.Start), CallID: p.calls, WorkID: bounded(id), PID: pid, TID: tid})
+			arrows = append(arrows, Arrow{
+				Kind: "launch", Start: s.unix(sl.Start), CallID: p.calls, WorkID: bounded(id), PID: pid, TID: tid,
+			})
 		}
 		for _, w := range sl.Waits() {
-			arrows = append(arrows, Arrow{Kind: "wait", Start: s.unix(w.End), CallID: p.calls, WorkID: bounded(w.Work), PID: pid, TID: tid})
+			arrows = append(arrows, Arrow{
+				Kind: "wait", Start: s.unix(w.End), CallID: p.calls, WorkID: bounded(w.Work), PID: pid, TID: tid,
+			})
 		}
 	}
 	rows(p, s.calls)
@@ -35,8 +39,9 @@ func (p *part) call(c *Call, t *timeline.Thread, sl *timeline.Slice) {
 	}
 	*c = Call{
 		Start: s.unix(sl.Start), Dur: NoNumber, CallID: p.calls, Name: sl.Name, Library: sl.Library,
-		PID: s.options.HostPID(t.Process.PID), TID: s.options.HostPID(t.TID), Depth: uint32(max(sl.Depth, 0)), Correlation: known(sl.Correlation),
-		Stream: None, Result: int64(sl.Ret), Failed: sl.Failed(),
+		PID: s.options.HostPID(t.Process.PID), TID: s.options.HostPID(t.TID), Depth: uint32(max(sl.Depth, 0)),
+		Correlation: known(sl.Correlation),
+		Stream:      None, Result: int64(sl.Ret), Failed: sl.Failed(),
 		Caller: p.caller(sl.Caller), NVTX: p.ranges(sl.Ranges), StackID: p.stack(python),
 	}
 	if sl.Flags&timeline.Unfinished == 0 {

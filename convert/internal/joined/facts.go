@@ -89,7 +89,8 @@ func (p *part) deviceRow(gpu, pid, device uint32) {
 	p.gpus[key] = true
 	g := &s.gpus[gpu]
 	r := Device{GPU: gpu, PID: pid, Device: device, UUID: g.UUID, Name: g.Name, Multiprocessors: known(g.Multiprocessors),
-		MemoryBytes: knownWide(g.Memory), MemoryBandwidth: knownWide(g.Bandwidth), Clock: knownWide(uint64(g.Clock)), PCI: g.Link.Address}
+		MemoryBytes: knownWide(g.Memory), MemoryBandwidth: knownWide(g.Bandwidth), Clock: knownWide(uint64(g.Clock)),
+		PCI: g.Link.Address}
 	if g.Major != 0 {
 		r.ComputeCapability = fmt.Sprintf("%d.%d", g.Major, g.Minor)
 	}
@@ -114,8 +115,9 @@ func (p *part) run() {
 	s, l := p.sink, p.log
 	o, value := s.options.Outcome(l.Log), l.Values
 	r := Run{
-		Start: s.unix(o.First), Dur: bounded(o.Last - min(o.First, o.Last)), Began: Moment(s.unix(o.First) / 1000), SchemaVersion: Version,
-		LogName: path.Base(l.Log), Program: value["program"], Args: strings.Join(l.Args, " "), Hostname: value["host"],
+		Start: s.unix(o.First), Dur: bounded(o.Last - min(o.First, o.Last)), Began: Moment(s.unix(o.First) / 1000),
+		SchemaVersion: Version,
+		LogName:       path.Base(l.Log), Program: value["program"], Args: strings.Join(l.Args, " "), Hostname: value["host"],
 		GitRevision: value["git_revision"], GitBranch: value["git_branch"], GitRemote: value["git_remote"],
 		NvidiaDriver: value["nvidia_driver"], DriverVersion: l.Driver.String(), CUPTIVersion: l.CUPTI.String(),
 		Kernel:    value["kernel"],

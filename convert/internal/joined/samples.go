@@ -41,8 +41,10 @@ func (s *Sink) samples(e *timeline.Samples) {
 			if math.IsNaN(v) {
 				continue
 			}
-			list = append(list, Counter{Start: s.unix(from), Dur: bounded(sample.End - min(from, sample.End)), Name: set.Label(k),
-				Metric: set.Metrics[k].Name, Source: set.Source.String(), Unit: set.Metrics[k].Unit.String(), GPU: gpu, PID: pid, Value: v})
+			list = append(list, Counter{Start: s.unix(from), Dur: bounded(sample.End - min(from, sample.End)),
+				Name:   set.Label(k),
+				Metric: set.Metrics[k].Name, Source: set.Source.String(), Unit: set.Metrics[k].Unit.String(), GPU: gpu, PID: pid,
+				Value: v})
 		}
 	}
 	rows(p, list)

@@ -108,7 +108,8 @@ type Sink struct {
 // New returns a sink whose rows a writer takes.
 func New(o Options, to Writer) *Sink {
 	s := &Sink{
-		options: o, to: to, names: make(timeline.KernelNames), parts: make(map[partKey]*part), of: make(map[*timeline.Process]*part),
+		options: o, to: to, names: make(timeline.KernelNames), parts: make(map[partKey]*part),
+		of:       make(map[*timeline.Process]*part),
 		coverage: make(map[*timeline.MetricSet]*timeline.Coverage), devices: make(map[uint32]*occupancy.Device),
 		live: make(map[liveKey]*timeline.Allocation), shapes: make(map[shapeKey]*shape),
 		blocks: make(map[*timeline.Block]string), reports: stats.New(),
@@ -196,7 +197,9 @@ func (s *Sink) End(err error) error {
 // rows gives rows to the writer.
 func rows[R any](p *part, list []R) {
 	if len(list) > 0 {
-		p.sink.to.Take(&p.Partition, Batch{tableOf(reflect.TypeFor[R]()), len(list), unsafe.Pointer(&list[0]), unsafe.Sizeof(list[0])})
+		p.sink.to.Take(&p.Partition, Batch{
+			tableOf(reflect.TypeFor[R]()), len(list), unsafe.Pointer(&list[0]), unsafe.Sizeof(list[0]),
+		})
 		p.sink.rows += uint64(len(list))
 	}
 }

@@ -31,7 +31,8 @@ func (s *Sink) nvtx(t *timeline.Track, sp *timeline.Span, kind string) {
 func (s *Sink) function(t *timeline.Track, sp *timeline.Span) {
 	f := sp.Function
 	r := Function{Start: s.unix(sp.Start), Dur: NoNumber, Name: sp.Name, Library: f.Library,
-		PID: s.options.HostPID(t.Process.PID), TID: s.options.HostPID(t.Thread.TID), Depth: uint32(sp.Depth), Returns: NoNumber}
+		PID: s.options.HostPID(t.Process.PID), TID: s.options.HostPID(t.Thread.TID), Depth: uint32(sp.Depth),
+		Returns: NoNumber}
 	for i, arg := range []*int64{&r.Arg0, &r.Arg1, &r.Arg2, &r.Arg3, &r.Arg4, &r.Arg5} {
 		if *arg = NoNumber; i < len(f.Args) {
 			*arg = int64(f.Args[i])

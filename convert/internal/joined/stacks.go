@@ -58,7 +58,10 @@ func (p *part) native(of *timeline.Native) uint32 {
 		if f.Parent != nil {
 			parent = &f.Parent.ID
 		}
-		row(p, NativeStack{NativeID: f.ID, ParentID: idOf(parent, depth), Depth: depth, Module: f.Module, Function: f.Function(), Frame: f.Text()})
+		row(p, NativeStack{
+			NativeID: f.ID, ParentID: idOf(parent, depth), Depth: depth, Module: f.Module, Function: f.Function(),
+			Frame: f.Text(),
+		})
 	})
 	return of.ID
 }

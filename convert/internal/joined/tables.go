@@ -1,12 +1,12 @@
 // Package joined has the tables of a joined run: each is a struct, each of its columns a field. The Parquet tables, the
 // lines of JSON and docs/parquet.md are made from it.
 //
-// Input: the events of a timeline. Output: the rows of the tables, to a [Writer]. The rows of steps and findings are those
-// of a sink of package stats that takes the same events.
+// Input: the events of a timeline. Output: the rows of the tables, to a [Writer]. The rows of steps and findings are
+// those of a sink of package stats that takes the same events.
 //
-// The tags of a field are its name (key) and when it has no value (null; without the tag it always has one). Its comment
-// says what it means; "=" repeats the comment before. Times are ns, since 1970 where the name says so. No value is
-// [NoNumber], [None], a NaN and an empty text.
+// The tags of a field are its name (key) and when it has no value (null; without the tag it always has one). Its
+// comment says what it means; "=" repeats the comment before. Times are ns, since 1970 where the name says so. No value
+// is [NoNumber], [None], a NaN and an empty text.
 package joined
 
 import (
@@ -70,7 +70,8 @@ type Work struct {
 	Stream      uint32 `key:"stream"`                  // stream
 	Correlation uint32 `key:"correlation" null:"none"` // CUPTI's correlation ID
 	Graph       uint32 `key:"graph" null:"none"`       // CUDA graph that launched it
-	// function whose call caused it; without it `tid`, `caller`, `nvtx`, `stack_id` and the times of the call are null, too
+	// function whose call caused it; without it `tid`, `caller`, `nvtx`, `stack_id` and the times of the call are null,
+	// too
 	Call     string `key:"call" null:"not known"`
 	TID      uint32 `key:"tid" null:"not known"`     // thread of the call
 	CallTime int64  `key:"call_ns" null:"not known"` // duration of the call
@@ -114,8 +115,9 @@ type Call struct {
 	Stream      uint32 `key:"stream" null:"no recorded work"`    // stream of the GPU work that it caused
 	Result      int64  `key:"result" null:"it did not return"`   // CUresult or cudaError_t
 	Error       string `key:"error" null:"it succeeded"`         // CUDA's name of the error
-	Failed      bool   `key:"failed"`                            // it returned an error other than `not ready` and `deinitialized`
-	Caller      string `key:"caller" null:"not known"`           // what made the call: library, function and offset
+	// it returned an error other than `not ready` and `deinitialized`
+	Failed bool   `key:"failed"`
+	Caller string `key:"caller" null:"not known"` // what made the call: library, function and offset
 	// NVTX ranges open at the call, the outermost first, separated by ` | `
 	NVTX string `key:"nvtx" null:"no range was open"`
 	// [Python stack](calls.md#python-lines) of the call: see `stacks`
@@ -173,14 +175,15 @@ type Collective struct {
 type Counter struct {
 	Start int64 `key:"start_unix_ns"` // start
 	// time that the value stands for
-	Dur    int64   `key:"dur_ns" null:"a memory counter: it holds until the next value"`
-	Name   string  `key:"name"`                           // metric, as in `stats`, or memory counter
-	Metric string  `key:"metric" null:"a memory counter"` // the source's name for it
-	Source string  `key:"source" null:"a memory counter"` // `nvml`, `gpm`, `pm` or `host`
-	Unit   string  `key:"unit"`                           // `%`, `B`, `B/s`, `Hz`, `W`, `°C`, `count`, `/s`, `ns` or `bits`
-	GPU    uint32  `key:"gpu" null:"not of a GPU"`        // GPU
-	PID    uint32  `key:"pid" null:"of the whole GPU"`    // process
-	Value  float64 `key:"value"`                          // value
+	Dur    int64  `key:"dur_ns" null:"a memory counter: it holds until the next value"`
+	Name   string `key:"name"`                           // metric, as in `stats`, or memory counter
+	Metric string `key:"metric" null:"a memory counter"` // the source's name for it
+	Source string `key:"source" null:"a memory counter"` // `nvml`, `gpm`, `pm` or `host`
+	// `%`, `B`, `B/s`, `Hz`, `W`, `°C`, `count`, `/s`, `ns` or `bits`
+	Unit  string  `key:"unit"`
+	GPU   uint32  `key:"gpu" null:"not of a GPU"`     // GPU
+	PID   uint32  `key:"pid" null:"of the whole GPU"` // process
+	Value float64 `key:"value"`                       // value
 }
 
 // Process is a row of processes: each program that used CUDA.
@@ -203,8 +206,9 @@ type Process struct {
 
 // Device is a row of devices: each GPU that a process used, or whose metrics were sampled.
 type Device struct {
-	GPU               uint32 `key:"gpu"`                                    // GPU: see `devices`
-	PID               uint32 `key:"pid"`                                    // process that used it; 0 of a GPU that was only sampled
+	GPU uint32 `key:"gpu"` // GPU: see `devices`
+	// process that used it; 0 of a GPU that was only sampled
+	PID               uint32 `key:"pid"`
 	Device            uint32 `key:"device" null:"only sampled"`             // the process's number of the GPU
 	UUID              string `key:"uuid" null:"not known"`                  // 32 hexadecimal digits
 	Name              string `key:"name" null:"not known"`                  // product
@@ -244,7 +248,8 @@ type Run struct {
 	Lost        int64  `key:"lost"`                          // records that were lost
 }
 
-// Stack is a row of stacks: each Python stack of calls, samples and blocked threads: its innermost frame, with the stack that called it.
+// Stack is a row of stacks: each Python stack of calls, samples and blocked threads: its innermost frame, with the
+// stack that called it.
 type Stack struct {
 	StackID  uint32 `key:"stack_id"`                             // key of the stack in other tables
 	ParentID uint32 `key:"parent_id" null:"the outermost frame"` // stack without the frame
@@ -360,13 +365,14 @@ type Finding struct {
 
 // Function is a row of library_functions: each call of a [function of any library](probes.md), CUDA's left out.
 type Function struct {
-	Start   int64  `key:"start_unix_ns"`                                                  // start
-	Dur     int64  `key:"dur_ns" null:"it did not return, or only its entry is recorded"` // duration
-	Name    string `key:"name"`                                                           // function, demangled, without parameters
-	Library string `key:"library"`                                                        // file that has it
-	PID     uint32 `key:"pid"`                                                            // process
-	TID     uint32 `key:"tid"`                                                            // thread
-	Depth   uint32 `key:"depth"`                                                          // such functions around it
+	Start int64 `key:"start_unix_ns"`                                                  // start
+	Dur   int64 `key:"dur_ns" null:"it did not return, or only its entry is recorded"` // duration
+	// function, demangled, without parameters
+	Name    string `key:"name"`
+	Library string `key:"library"` // file that has it
+	PID     uint32 `key:"pid"`     // process
+	TID     uint32 `key:"tid"`     // thread
+	Depth   uint32 `key:"depth"`   // such functions around it
 	// first to sixth argument: whole registers, of which a smaller type has but a part
 	Arg0 int64 `key:"arg0" null:"not recorded"`
 	Arg1 int64 `key:"arg1" null:"not recorded"` // =

@@ -42,8 +42,9 @@ func (s *Sink) stackSamples(e *timeline.StackSamples) {
 	list := make([]Sample, 0, len(e.List))
 	for i := range e.List {
 		x := &e.List[i]
-		list = append(list, Sample{Start: s.unix(x.Time), Period: knownWide(e.Period), PID: pid, TID: tid, Thread: e.Thread.Title(),
-			Place: x.SampleMode.String(), NativeID: p.native(x.Native), StackID: p.stack(x.Python), Unread: x.Unread})
+		list = append(list, Sample{Start: s.unix(x.Time), Period: knownWide(e.Period), PID: pid, TID: tid,
+			Thread: e.Thread.Title(),
+			Place:  x.SampleMode.String(), NativeID: p.native(x.Native), StackID: p.stack(x.Python), Unread: x.Unread})
 	}
 	rows(p, list)
 }

@@ -1,5 +1,5 @@
-// Package ndjsonsink writes the rows of a joined run as lines of JSON: an object a row, with its table, its partition and
-// the fields that have a value. The tables are those of package joined.
+// Package ndjsonsink writes the rows of a joined run as lines of JSON: an object a row, with its table, its partition
+// and the fields that have a value. The tables are those of package joined.
 package ndjsonsink
 
 import (
@@ -44,7 +44,10 @@ func New(out io.Writer) *Writer {
 		var fields []field
 		for f := range t.Row.Fields() {
 			_, null := f.Tag.Lookup("null")
-			fields = append(fields, field{append(figures.AppendJSON([]byte{','}, f.Tag.Get("key")), ':'), f.Type.Kind(), f.Offset, null, f.Type == reflect.TypeFor[joined.Moment]()})
+			fields = append(fields, field{
+				append(figures.AppendJSON([]byte{','}, f.Tag.Get("key")), ':'), f.Type.Kind(), f.Offset, null,
+				f.Type == reflect.TypeFor[joined.Moment](),
+			})
 		}
 		w.tables = append(w.tables, fields)
 	}

@@ -30,7 +30,9 @@ const (
 )
 
 // common are the limits that nearly all GPUs have.
-var common = timeline.Limits{WarpSize: 32, BlockThreads: 1024, MaxRegisters: 64 * kib, BlockRegisters: 64 * kib, BlockSharedMemory: 48 * kib}
+var common = timeline.Limits{
+	WarpSize: 32, BlockThreads: 1024, MaxRegisters: 64 * kib, BlockRegisters: 64 * kib, BlockSharedMemory: 48 * kib,
+}
 
 // A capability is a compute capability.
 type capability struct{ major, minor uint32 }

@@ -107,7 +107,8 @@ func (d *Device) bySharedMemory(bytes uint64) (blocks, allocated uint32) {
 }
 
 func (o *Occupancy) limits() (f Factor) {
-	for factor, blocks := range map[Factor]uint32{Warps: o.ByWarps, Registers: o.ByRegisters, SharedMemory: o.BySharedMemory, Blocks: o.ByBlocks} {
+	for factor, blocks := range map[Factor]uint32{Warps: o.ByWarps, Registers: o.ByRegisters,
+		SharedMemory: o.BySharedMemory, Blocks: o.ByBlocks} {
 		if blocks == o.Blocks {
 			f |= factor
 		}

@@ -11,8 +11,8 @@ const (
 	fewRows   = 64
 )
 
-// A list holds the values of a column in blocks, so that none is copied as the list grows. All blocks but the first have
-// blockRows values. Successive blocks that have one and the same value are one block in memory.
+// A list holds the values of a column in blocks, so that none is copied as the list grows. All blocks but the first
+// have blockRows values. Successive blocks that have one and the same value are one block in memory.
 type list[V comparable] struct {
 	blocks  [][]V
 	held    int  // values that the blocks have room for

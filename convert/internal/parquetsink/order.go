@@ -21,7 +21,8 @@ func (b *buffer) sort(s *scratch) {
 }
 
 // sortedBy returns the indexes of numbers in the order of the numbers, equal ones in their own order. Rows come in long
-// runs that rise, each of a thread or a stream for a while, so it merges the runs. It uses the memory of the order and of spare.
+// runs that rise, each of a thread or a stream for a while, so it merges the runs. It uses the memory of the order and
+// of spare.
 func sortedBy(v []int64, order []uint32, spare *[]uint32) []uint32 {
 	order = slices.Grow(order[:0], len(v))[:len(v)]
 	var ends []int // of runs
@@ -93,7 +94,8 @@ func (b *buffer) values(i int, s *scratch) parquet.Values {
 	return v
 }
 
-// gather makes a list of the values of a column in an order; or of one value, and returns of how many rows it is the value.
+// gather makes a list of the values of a column in an order; or of one value, and returns of how many rows it is the
+// value.
 func gather[V comparable](l *list[V], rows int, order []uint32, to *[]V) (repeated int) {
 	if same(l, rows) {
 		*to = append((*to)[:0], l.blocks[0][0])

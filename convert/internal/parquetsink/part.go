@@ -70,7 +70,11 @@ func (p *part) writer(table int) (*parquet.Writer, error) {
 }
 
 func newWriter(out io.Writer, t *Table) *parquet.Writer {
-	o := parquet.Options{CreatedBy: "cudatrace", Facts: []parquet.Fact{{Key: "cudatrace.table", Value: t.Name}, {Key: "cudatrace.schema_version", Value: strconv.Itoa(joined.Version)}}}
+	o := parquet.Options{
+		CreatedBy: "cudatrace", Facts: []parquet.Fact{
+			{Key: "cudatrace.table", Value: t.Name}, {Key: "cudatrace.schema_version", Value: strconv.Itoa(joined.Version)},
+		},
+	}
 	for i := range t.Columns {
 		c := &t.Columns[i]
 		o.Columns = append(o.Columns, c.Column)

@@ -34,9 +34,13 @@ func schema() (all []Table) {
 		table := Table{Name: t.Name}
 		for f := range t.Row.Fields() {
 			_, null := f.Tag.Lookup("null")
-			table.Columns = append(table.Columns, Column{parquet.Column{Name: f.Tag.Get("key"), Type: typeOf(f.Type), Nullable: null}, f.Type.Kind(), f.Offset})
+			table.Columns = append(table.Columns, Column{
+				parquet.Column{Name: f.Tag.Get("key"), Type: typeOf(f.Type), Nullable: null}, f.Type.Kind(), f.Offset,
+			})
 		}
-		table.Columns = append(table.Columns, Column{Column: parquet.Column{Name: logID, Type: parquet.Text}, kind: reflect.String})
+		table.Columns = append(table.Columns, Column{
+			Column: parquet.Column{Name: logID, Type: parquet.Text}, kind: reflect.String,
+		})
 		all = append(all, table)
 	}
 	return all

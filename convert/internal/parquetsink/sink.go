@@ -15,9 +15,9 @@ const (
 	// groupRows is the number of rows at which a row group is full.
 	groupRows = 1_000_000
 
-	// Budget bounds the rows that wait in all tables together, and those that are being encoded, in bytes. When three quarters
-	// wait, the largest buffer becomes a row group that is smaller than others. How fast rows are encoded decides nothing: the
-	// files of a log are always the same.
+	// Budget bounds the rows that wait in all tables together, and those that are being encoded, in bytes. When three
+	// quarters wait, the largest buffer becomes a row group that is smaller than others. How fast rows are encoded decides
+	// nothing: the files of a log are always the same.
 	Budget = 128 << 20
 )
 
@@ -31,8 +31,8 @@ type Writer struct {
 	parts    []*part // by the number of their partition
 }
 
-// New returns a writer of files that create creates, by their path with slashes. The rows that wait and those that are being encoded
-// take at most budget bytes, mostly [Budget].
+// New returns a writer of files that create creates, by their path with slashes. The rows that wait and those that are
+// being encoded take at most budget bytes, mostly [Budget].
 func New(budget int, create func(path string) (io.Writer, error)) *Writer {
 	e := parquet.NewEncoders()
 	w := &Writer{create: create, budget: budget, encoders: e, scratch: make([]scratch, e.Workers())}
@@ -43,13 +43,15 @@ func New(budget int, create func(path string) (io.Writer, error)) *Writer {
 // Take takes rows.
 func (w *Writer) Take(of *joined.Partition, rows joined.Batch) {
 	if of.Number == len(w.parts) {
-		w.parts = append(w.parts, &part{Partition: of, to: w, buffers: make([]*buffer, len(Tables)), writers: make([]*parquet.Writer, len(Tables))})
+		w.parts = append(w.parts, &part{
+			Partition: of, to: w, buffers: make([]*buffer, len(Tables)), writers: make([]*parquet.Writer, len(Tables)),
+		})
 	}
 	w.parts[of.Number].buffer(rows.Table).add(rows)
 }
 
-// Check hands over the row groups that are full, and the largest ones while too many rows wait. Then it waits until those that
-// are being encoded leave room.
+// Check hands over the row groups that are full, and the largest ones while too many rows wait. Then it waits until
+// those that are being encoded leave room.
 func (w *Writer) Check() error {
 	for {
 		largest, table, bytes, err := waiting(w.parts)

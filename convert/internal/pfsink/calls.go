@@ -42,7 +42,8 @@ type callKey struct {
 	flags     uint16
 }
 
-func newCalls(w *perfetto.Writer, correlation *perfetto.ArgName, names timeline.KernelNames, callers callerTexts) calls {
+func newCalls(w *perfetto.Writer, correlation *perfetto.ArgName, names timeline.KernelNames,
+	callers callerTexts) calls {
 	return calls{w: w, correlation: correlation, names: names, callers: callers,
 		byArguments: make([]callTemplate, 2*templates), byFunction: make([]callTemplate, templates)}
 }
@@ -56,7 +57,8 @@ func (c *calls) begin(track *perfetto.Track, sl *timeline.Slice) {
 	if sl.Correlation != 0 && (len(work) != 1 || work[0] != uint64(sl.Correlation)) {
 		correlation[0] = c.correlation.Value(uint64(sl.Correlation))
 	}
-	if len(work) <= 1 && len(waits) == 0 && sl.Wait == 0 && sl.Graph() == nil && sl.Flags&timeline.Unfinished == 0 { // nearly all calls
+	// nearly all calls
+	if len(work) <= 1 && len(waits) == 0 && sl.Wait == 0 && sl.Graph() == nil && sl.Flags&timeline.Unfinished == 0 {
 		id := uint64(0)
 		if len(work) > 0 {
 			id = work[0]
@@ -155,7 +157,9 @@ func (c *calls) template(sl *timeline.Slice) *perfetto.TrackEventTemplate {
 		t = &c.byFunction[h*spread>>32%templates]
 	}
 	if !t.key.is(sl) {
-		t.key = callKey{sl.Function, sl.Kernel, sl.Launched, sl.Stream, sl.Caller, sl.Python, sl.Arguments.ID, sl.Ret, sl.Flags}
+		t.key = callKey{
+			sl.Function, sl.Kernel, sl.Launched, sl.Stream, sl.Caller, sl.Python, sl.Arguments.ID, sl.Ret, sl.Flags,
+		}
 		c.arguments(sl)
 		category := sl.Library
 		if sl.Failed() {
@@ -168,7 +172,8 @@ func (c *calls) template(sl *timeline.Slice) *perfetto.TrackEventTemplate {
 
 // is reports whether a call has the key.
 func (k *callKey) is(sl *timeline.Slice) bool {
-	return k.fn == sl.Function && k.arguments == sl.Arguments.ID && k.stream == sl.Stream && k.launched == sl.Launched && k.kernel == sl.Kernel &&
+	return k.fn == sl.Function && k.arguments == sl.Arguments.ID && k.stream == sl.Stream && k.launched == sl.Launched &&
+		k.kernel == sl.Kernel &&
 		k.caller == sl.Caller && k.python == sl.Python && k.ret == sl.Ret && k.flags == sl.Flags
 }
 
@@ -177,7 +182,9 @@ func (c *calls) arguments(sl *timeline.Slice) {
 	c.args = c.args[:0]
 	for i := 0; i < len(sl.Args); i++ {
 		if name := dimensional(sl.Params, i); name != "" && i+2 < len(sl.Args) {
-			c.args = append(c.args, perfetto.String(name, dimensions([3]uint32{uint32(sl.Args[i]), uint32(sl.Args[i+1]), uint32(sl.Args[i+2])})))
+			c.args = append(c.args, perfetto.String(name, dimensions([3]uint32{
+				uint32(sl.Args[i]), uint32(sl.Args[i+1]), uint32(sl.Args[i+2]),
+			})))
 			i += 2
 			continue
 		}
@@ -225,7 +232,8 @@ func (c *calls) launched(sl *timeline.Slice) {
 			c.args = append(c.args, perfetto.String("grid", dimensions(k.Grid)), perfetto.String("block", dimensions(k.Block)))
 		}
 	case m.CopyKind != 0 && len(sl.Args) == 0:
-		c.args = append(c.args, perfetto.Uint("bytes", m.Bytes), perfetto.String("direction", cudaapi.MemcpyKindName(m.CopyKind)))
+		c.args = append(c.args, perfetto.Uint("bytes", m.Bytes),
+			perfetto.String("direction", cudaapi.MemcpyKindName(m.CopyKind)))
 	}
 }
 

@@ -8,14 +8,14 @@ import (
 	"github.com/cudatrace/cudatrace/perfetto"
 )
 
-// collectives draw how ranks waited for the one that entered a collective last, on a track beside the threads of each rank: where the
-// rank waited, a slice up to the moment in which the last one entered, and a slice from there to the end of its kernel; on the
-// track of the last rank a slice of its kernel, with an arrow to the second slice of each rank that waited. Kernels that send and receive have a slice without
-// arrows: nothing tells which belong together.
+// collectives draw how ranks waited for the one that entered a collective last, on a track beside the threads of each
+// rank: where the rank waited, a slice up to the moment in which the last one entered, and a slice from there to the
+// end of its kernel; on the track of the last rank a slice of its kernel, with an arrow to the second slice of each
+// rank that waited. Kernels that send and receive have a slice without arrows: nothing tells which belong together.
 //
-// The UI draws an arrow to the start of a slice, from the end of a slice that started earlier, or from the start of one that did not.
-// The kernels of a collective start in any order and end together, so that an arrow between two of them would lead back in
-// time. These slices start at one moment, and so does the arrow.
+// The UI draws an arrow to the start of a slice, from the end of a slice that started earlier, or from the start of one
+// that did not. The kernels of a collective start in any order and end together, so that an arrow between two of them
+// would lead back in time. These slices start at one moment, and so does the arrow.
 //
 // The slices are written at the end, because the last rank may come after the others.
 type collectives struct {
@@ -61,7 +61,8 @@ func (c *collectives) showPart(of *timeline.Stream, w *timeline.Work) {
 		c.sink.shown++
 		return
 	}
-	if !p.IsLast && !p.Awaits || w.Start > p.Entered || end < p.Entered { // of a part of a timeline, that moment may be in another one
+	// of a part of a timeline, that moment may be in another one
+	if !p.IsLast && !p.Awaits || w.Start > p.Entered || end < p.Entered {
 		return
 	}
 	for uint32(len(c.drawn)) <= p.ID {
@@ -136,8 +137,8 @@ func (c *collectives) write() {
 	}
 }
 
-// writeLasts writes the slices of the ranks that entered last, which stand in the trace before those that their arrows lead to. The
-// collectives of a stream come in order. Tracks of one name are one track in the UI.
+// writeLasts writes the slices of the ranks that entered last, which stand in the trace before those that their arrows
+// lead to. The collectives of a stream come in order. Tracks of one name are one track in the UI.
 func (c *collectives) writeLasts() {
 	tracks := make(map[*timeline.Stream]*perfetto.Track)
 	var order []*perfetto.Track
@@ -186,7 +187,8 @@ func (c *collectives) drawWait(track *perfetto.Track, x *wait) {
 
 func (c *collectives) track(of *timeline.Stream) *perfetto.Track {
 	return c.sink.w.Track(perfetto.TrackInfo{
-		Name: "collectives on " + streamOfGPU(of), Group: c.sink.tracks.group(of.Context.Process, onStreams), Rank: streamPlace(of, 1),
+		Name: "collectives on " + streamOfGPU(of), Group: c.sink.tracks.group(of.Context.Process, onStreams),
+		Rank: streamPlace(of, 1),
 	})
 }
 

@@ -24,8 +24,12 @@ func (h *hangs) appendHang(of *timeline.Hang) {
 // launched gives the launch of a kernel that has no record the kernel's work.
 func (h hangs) launched(t *timeline.Thread, sl *timeline.Slice) *timeline.Slice {
 	for _, k := range h {
-		if k.LaunchStart == sl.Start && k.LaunchTID == t.TID && k.PID == t.Process.PID && k.call.Function == nil && !sl.HasWork() {
-			k.call = timeline.Call{Function: sl.Function, Thread: t, Caller: sl.Caller, Python: sl.Python, Ranges: sl.Ranges, Start: sl.Start, End: sl.End}
+		if k.LaunchStart == sl.Start && k.LaunchTID == t.TID && k.PID == t.Process.PID && k.call.Function == nil &&
+			!sl.HasWork() {
+			k.call = timeline.Call{
+				Function: sl.Function, Thread: t, Caller: sl.Caller, Python: sl.Python, Ranges: sl.Ranges, Start: sl.Start,
+				End: sl.End,
+			}
 			with := *sl
 			with.AddWork(k.id)
 			return &with
@@ -87,7 +91,9 @@ func (s *Sink) hang(k *hang, on *timeline.Stream, w timeline.Work) {
 func (s *Sink) drawHangs() {
 	for _, k := range s.hangs {
 		if on := s.tracks.stream(&k.Hang); on != nil && !k.drawn { // a filter may have left the stream out
-			s.hang(k, on, timeline.Work{ID: k.id, Call: k.call, Shape: &timeline.Shape{Kernel: timeline.KernelShape{Name: k.Kernel}}})
+			s.hang(k, on, timeline.Work{
+				ID: k.id, Call: k.call, Shape: &timeline.Shape{Kernel: timeline.KernelShape{Name: k.Kernel}},
+			})
 		}
 	}
 }

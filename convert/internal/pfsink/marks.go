@@ -62,7 +62,9 @@ func (m *marks) failure(t *timeline.Thread, sl *timeline.Slice) {
 	if f, known := m.failures[pid]; known && f.at <= sl.End {
 		return
 	}
-	f := failure{process: t.Process, name: sl.Name, error: sl.ErrorName(), meaning: sl.ErrorMeaning(), at: sl.End, tid: t.TID}
+	f := failure{
+		process: t.Process, name: sl.Name, error: sl.ErrorName(), meaning: sl.ErrorMeaning(), at: sl.End, tid: t.TID,
+	}
 	if sl.Caller != nil {
 		f.from = sl.Caller.Text()
 	}
@@ -115,7 +117,8 @@ func (s *Sink) writeMarks() {
 	}
 	for _, p := range m.processes {
 		if m.near(p.Start) {
-			mark(p, p.Start, "program starts", perfetto.String("command", command(p)), perfetto.Uint("parent_pid", uint64(p.PPID)))
+			mark(p, p.Start, "program starts", perfetto.String("command", command(p)),
+				perfetto.Uint("parent_pid", uint64(p.PPID)))
 		}
 		if f, failed := m.failures[p.PID]; failed && f.process == p {
 			mark(p, f.at, fmt.Sprintf("first failure: %s: %s", f.name, f.error), f.args()...)

@@ -71,14 +71,19 @@ type gpuSeries struct {
 }
 
 func (m *metrics) newGPUSeries(set *timeline.MetricSet) series {
-	k := &gpuSeries{set: set, coverage: timeline.Coverage{Least: m.start}, known: make([]uint64, len(set.Metrics)), lowered: make([]*throttle, len(set.Metrics))}
+	k := &gpuSeries{
+		set: set, coverage: timeline.Coverage{Least: m.start}, known: make([]uint64, len(set.Metrics)),
+		lowered: make([]*throttle, len(set.Metrics)),
+	}
 	info := perfetto.GPUCounterInfo{GPU: set.GPU, Group: set.Title(), Interval: set.Interval}
 	for i, x := range set.Metrics {
 		if x.Unit == metric.BitsOfReason {
 			k.lowered[i] = &throttle{sink: m.sink, gpu: set.GPU}
 			continue
 		}
-		info.Counters = append(info.Counters, perfetto.GPUCounter{Name: set.Label(i), Description: x.Name, Unit: gpuUnits[x.Unit]})
+		info.Counters = append(info.Counters, perfetto.GPUCounter{
+			Name: set.Label(i), Description: x.Name, Unit: gpuUnits[x.Unit],
+		})
 	}
 	k.counters = m.sink.w.GPUCounters(info)
 	return k
@@ -167,7 +172,9 @@ func (t *throttle) change(at uint64, reasons metric.Reason) {
 		return
 	}
 	if t.track == nil {
-		t.track = t.sink.w.Track(perfetto.TrackInfo{Name: "clocks lowered", Group: t.sink.tracks.group(nil, int64(t.gpu)), Rank: placeLowered})
+		t.track = t.sink.w.Track(perfetto.TrackInfo{
+			Name: "clocks lowered", Group: t.sink.tracks.group(nil, int64(t.gpu)), Rank: placeLowered,
+		})
 	}
 	var names []string
 	for _, r := range reasons.List() {

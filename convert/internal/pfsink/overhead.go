@@ -21,7 +21,8 @@ const maxOverheads = 1 << 12
 // negligible is the share of CUDA's time below which the time that CUPTI took is not shown: 'cudatrace info' has it.
 const negligible = 0.01
 
-// overhead keeps a span until it is known whether there is activity around it, and whether CUPTI took enough time to be shown.
+// overhead keeps a span until it is known whether there is activity around it, and whether CUPTI took enough time to be
+// shown.
 func (s *Sink) overhead(e *timeline.SpanEnd) {
 	o := overhead{track: e.Track, name: e.Name, start: e.Start, end: max(e.Start, e.End)}
 	m := &s.marks
@@ -35,8 +36,8 @@ func (s *Sink) overhead(e *timeline.SpanEnd) {
 // covers reports whether a span lies within the bounds of CUDA's activity.
 func (m *marks) covers(o *overhead) bool { return o.start >= m.first && o.end <= m.last }
 
-// writeOverheads writes the spans that lie within the bounds, and drops the others; at the end, also those that are negligible
-// together. Without activity there are no bounds.
+// writeOverheads writes the spans that lie within the bounds, and drops the others; at the end, also those that are
+// negligible together. Without activity there are no bounds.
 func (s *Sink) writeOverheads(some bool) {
 	total := uint64(0)
 	for i := range s.marks.overheads {

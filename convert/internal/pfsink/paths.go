@@ -12,9 +12,9 @@ import (
 	"github.com/cudatrace/cudatrace/perfetto"
 )
 
-// paths draw the critical paths of steps, on a track of each process that has steps: the segments of a path lie end to end, and arrows lead to
-// them from the work that they name. A call has no arrow: the trace processor takes none for a slice that was written before. Its segment
-// is beside it, at the same time.
+// paths draw the critical paths of steps, on a track of each process that has steps: the segments of a path lie end to
+// end, and arrows lead to them from the work that they name. A call has no arrow: the trace processor takes none for a
+// slice that was written before. Its segment is beside it, at the same time.
 type paths struct {
 	sink      *Sink
 	steps     *steps.Finder
@@ -152,8 +152,8 @@ func (p *paths) write() {
 	}
 }
 
-// writeKind writes the track of a process: the slowest steps and the one of median length, then others at even distances, as many as there is room
-// for.
+// writeKind writes the track of a process: the slowest steps and the one of median length, then others at even
+// distances, as many as there is room for.
 func (p *paths) writeKind(k *steps.Kind, room int) {
 	var all []*steps.Step
 	until := p.collector.Until(k.Process)

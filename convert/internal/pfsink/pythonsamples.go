@@ -15,9 +15,9 @@ const maxSamples = 1 << 13
 // maxGPUTime bounds the GPU time that is sampled, in ns. A hostile log may hold any.
 const maxGPUTime = 1 << 62
 
-// pythonSamples sample the GPU: each time that a thread's work has run for a period, whichever streams it ran on, the Python stack that
-// launched what runs then. They are written at the end, when the period is known that needs maxSamples at most: it doubles when there are
-// more.
+// pythonSamples sample the GPU: each time that a thread's work has run for a period, whichever streams it ran on, the
+// Python stack that launched what runs then. They are written at the end, when the period is known that needs
+// maxSamples at most: it doubles when there are more.
 type pythonSamples struct {
 	every  uint64 // ns of GPU time
 	total  uint64 // GPU time so far, of all threads
@@ -49,7 +49,9 @@ func (p *pythonSamples) sample(w *timeline.Work, names timeline.KernelNames) {
 	from := p.total
 	p.total += w.Dur
 	for p.next <= p.total {
-		p.list = append(p.list, gpuSample{at: timeline.End(w.Start, p.next-from), thread: t, python: w.Call.Python, work: names.Title(w)})
+		p.list = append(p.list, gpuSample{
+			at: timeline.End(w.Start, p.next-from), thread: t, python: w.Call.Python, work: names.Title(w),
+		})
 		if len(p.list) == maxSamples {
 			p.halve()
 		}
@@ -101,5 +103,7 @@ func stackFrame(f *timeline.PythonFrame) perfetto.StackFrame {
 	if f.File == "" {
 		return perfetto.StackFrame{Name: f.Function, Of: "Python"}
 	}
-	return perfetto.StackFrame{Name: fmt.Sprintf("%s %s:%d", f.Function, f.ShortFile(), f.Line), Of: f.ShortFile(), File: f.File, Line: f.Line}
+	return perfetto.StackFrame{
+		Name: fmt.Sprintf("%s %s:%d", f.Function, f.ShortFile(), f.Line), Of: f.ShortFile(), File: f.File, Line: f.Line,
+	}
 }

@@ -25,7 +25,8 @@ func (s *Sink) rankRows() (rows []rankRow) {
 		}
 	}
 	slices.SortFunc(rows, func(a, b rankRow) int {
-		return cmp.Or(a.Process.Rank.Compare(b.Process.Rank), cmp.Compare(a.Process.PID, b.Process.PID), cmp.Compare(a.gpu, b.gpu))
+		return cmp.Or(a.Process.Rank.Compare(b.Process.Rank), cmp.Compare(a.Process.PID, b.Process.PID),
+			cmp.Compare(a.gpu, b.gpu))
 	})
 	if !slices.ContainsFunc(rows, func(r rankRow) bool { return r.Process.Rank != rows[0].Process.Rank }) {
 		return nil
@@ -33,8 +34,8 @@ func (s *Sink) rankRows() (rows []rankRow) {
 	return rows
 }
 
-// writeOverview writes what each rank did over time, one track for each in a group of their own. Slices of states are one row of colours a
-// rank, where counters would be one graph a state.
+// writeOverview writes what each rank did over time, one track for each in a group of their own. Slices of states are
+// one row of colours a rank, where counters would be one graph a state.
 func (s *Sink) writeOverview() {
 	rows := s.rankRows()
 	if len(rows) == 0 {
@@ -74,7 +75,8 @@ func sliceArgs(x *activity.Slice) (args []perfetto.Arg) {
 		name string
 		ns   uint64
 	}{
-		{"compute_ns", x.Compute}, {"communication_ns", x.Communication}, {"communication_overlap_ns", x.CommunicationOverlap},
+		{"compute_ns", x.Compute}, {"communication_ns", x.Communication},
+		{"communication_overlap_ns", x.CommunicationOverlap},
 		{"exposed_ns", x.Exposed()}, {"copy_ns", x.Copies}, {"idle_ns", x.Idle()},
 	} {
 		if a.ns > 0 {

@@ -26,8 +26,8 @@ type processor struct {
 	number uint32
 }
 
-// ownNumbers bounds the numbers of the first host's processors that traces show as they are. Processors of other hosts have the numbers from
-// there on, in the order of first sight: for a trace, all processors are those of one machine.
+// ownNumbers bounds the numbers of the first host's processors that traces show as they are. Processors of other hosts
+// have the numbers from there on, in the order of first sight: for a trace, all processors are those of one machine.
 const ownNumbers = perfetto.MaxCPUs / 4
 
 // number returns the number of a processor in the trace. ok is false if there are too many.
@@ -88,12 +88,15 @@ func (s *Sink) writeStates(e *timeline.States) {
 // noteCrowd says how many states are missing, and why.
 func (s *Sink) noteCrowd() {
 	if n := s.times.crowded; n > 0 {
-		s.marks.note(&timeline.Note{Time: s.metrics.start, Text: fmt.Sprintf("%s in which they ran are drawn as the ones before: a trace has at most %d processors", figures.Count(n, "state of threads", "states of threads"), perfetto.MaxCPUs)})
+		s.marks.note(&timeline.Note{
+			Time: s.metrics.start, Text: fmt.Sprintf("%s in which they ran are drawn as the ones before: a trace has at most "+
+				"%d processors", figures.Count(n, "state of threads", "states of threads"), perfetto.MaxCPUs),
+		})
 	}
 }
 
-// writeStacks writes samples of a thread: its Python frames and, above them, the innermost native one, or all native frames where it
-// has no Python frames.
+// writeStacks writes samples of a thread: its Python frames and, above them, the innermost native one, or all native
+// frames where it has no Python frames.
 func (s *Sink) writeStacks(e *timeline.StackSamples) {
 	t := &s.times
 	if len(e.List) == 0 {

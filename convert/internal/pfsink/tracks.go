@@ -8,13 +8,14 @@ import (
 	"github.com/cudatrace/cudatrace/perfetto"
 )
 
-// tracks are the tracks of a trace. The UI shows the group of all ranks, the groups of the GPUs, and the processes. A process has its
-// main thread, its other threads, its marks, and groups, which the UI folds: its counters, those of each GPU, and what is on its streams.
-// The queues of streams stand under the GPUs, by process, context and number.
+// tracks are the tracks of a trace. The UI shows the group of all ranks, the groups of the GPUs, and the processes. A
+// process has its main thread, its other threads, its marks, and groups, which the UI folds: its counters, those of
+// each GPU, and what is on its streams. The queues of streams stand under the GPUs, by process, context and number.
 //
-// The UI orders what stands outside of groups by name, in one order for all processes and threads, and draws whatever comes behind the 50th
-// track of that order below the processes (track_event.sql, and the plugins TrackEvent and ProcessThreadGroups). So the first group
-// has a name that comes first, and the more tracks stand in groups, the better.
+// The UI orders what stands outside of groups by name, in one order for all processes and threads, and draws whatever
+// comes behind the 50th track of that order below the processes (track_event.sql, and the plugins TrackEvent and
+// ProcessThreadGroups). So the first group has a name that comes first, and the more tracks stand in groups, the
+// better.
 type tracks struct {
 	w        *perfetto.Writer
 	start    uint64 // Recording.Start
@@ -251,8 +252,8 @@ func (t *tracks) queueName(of *timeline.Stream) string {
 	return name + streamName(of)
 }
 
-// processName names a process beside its stream: by its rank, for which the column of names has room, or by its name and PID, if it has no rank or is not
-// the first process of the rank that uses a GPU.
+// processName names a process beside its stream: by its rank, for which the column of names has room, or by its name
+// and PID, if it has no rank or is not the first process of the rank that uses a GPU.
 func (t *tracks) processName(p *timeline.Process) string {
 	if p.Rank.Known {
 		first, taken := t.ranks[p.Rank.Number]

@@ -45,8 +45,10 @@ type workKey struct {
 	lack   timeline.Uncaptured
 }
 
-func newWorks(w *perfetto.Writer, correlation *perfetto.ArgName, names timeline.KernelNames, callers callerTexts) works {
-	return works{w: w, correlation: correlation, queueDelay: w.ArgName("queue_delay_ns"), names: names, callers: callers, gpus: make(map[uint32]*gpu),
+func newWorks(w *perfetto.Writer, correlation *perfetto.ArgName, names timeline.KernelNames,
+	callers callerTexts) works {
+	return works{w: w, correlation: correlation, queueDelay: w.ArgName("queue_delay_ns"), names: names, callers: callers,
+		gpus:    make(map[uint32]*gpu),
 		kernels: make(map[kernelKey]perfetto.KernelID), shapes: make(map[string]int),
 		whole: make(map[workKey]perfetto.KernelID), templates: make([]workTemplate, templates)}
 }
@@ -58,7 +60,9 @@ func (s *works) write(q *queue, w *timeline.Work) {
 		// The exact value would take a byte more of each launch. Two times in the trace have it.
 		last[1] = s.queueDelay.Value(twoDigits(w.Start - min(w.Start, w.Call.End)))
 	}
-	if w.Kind == timeline.KernelWork && w.Graph == 0 && !w.Untimed && !w.Unfinished && w.Cut == 0 && w.Part == nil && w.NCCL == nil { // nearly all work
+	// nearly all work
+	if w.Kind == timeline.KernelWork && w.Graph == 0 && !w.Untimed && !w.Unfinished && w.Cut == 0 && w.Part == nil &&
+		w.NCCL == nil {
 		q.Event(t, w.ID, w.Start, w.Dur, last)
 		return
 	}
@@ -116,8 +120,9 @@ func (s *works) throughput(index uint32, w *timeline.Work) {
 	}
 }
 
-// share adds the share of a copy's rate, in bytes a second, in what its way gives: the PCIe link between host and device,
-// the memory of a device, where each byte is read and written. The log does not tell the way between two devices.
+// share adds the share of a copy's rate, in bytes a second, in what its way gives: the PCIe link between host and
+// device, the memory of a device, where each byte is read and written. The log does not tell the way between two
+// devices.
 func (s *works) share(g *gpu, m *timeline.MemcpyShape, rate float64) {
 	switch m.CopyKind {
 	case cudaapi.MemcpyHtoD, cudaapi.MemcpyDtoH, cudaapi.MemcpyHtoA, cudaapi.MemcpyAtoH:
@@ -148,9 +153,12 @@ func (s *works) template(q *queue, w *timeline.Work) *perfetto.RenderStageTempla
 		h = (h ^ uint64(w.Graph)) * spread >> 32
 	}
 	t := &s.templates[h%templates]
-	if k := &t.key; k.shape != w.Shape || k.stream != q.stream || k.caller != w.Call.Caller || k.python != w.Call.Python || k.call != w.Call.Function ||
-		k.graph != w.Graph || k.kind != w.Kind || k.made != made.Function || k.maker != made.Caller || k.lack != w.Uncaptured {
-		t.key, t.uses = workKey{w.Shape, q.stream, w.Call.Function, w.Call.Caller, w.Call.Python, made.Function, made.Caller, w.Graph, w.Kind, w.Uncaptured}, 0
+	if k := &t.key; k.shape != w.Shape || k.stream != q.stream || k.caller != w.Call.Caller ||
+		k.python != w.Call.Python || k.call != w.Call.Function ||
+		k.graph != w.Graph || k.kind != w.Kind || k.made != made.Function || k.maker != made.Caller ||
+		k.lack != w.Uncaptured {
+		t.key, t.uses = workKey{w.Shape, q.stream, w.Call.Function, w.Call.Caller, w.Call.Python, made.Function, made.Caller,
+			w.Graph, w.Kind, w.Uncaptured}, 0
 		t.Encode(s.w, s.event(q.stream, w))
 	}
 	if t.uses++; t.uses == wholeUses {
@@ -161,8 +169,9 @@ func (s *works) template(q *queue, w *timeline.Work) *perfetto.RenderStageTempla
 	return &t.RenderStageTemplate
 }
 
-// Launches that are alike, from the wholeUses-th on, have their arguments from an interned kernel of their own. That takes
-// half of each launch's bytes; the interned kernel takes those of some launches. maxWhole bounds the interned kernels.
+// Launches that are alike, from the wholeUses-th on, have their arguments from an interned kernel of their own. That
+// takes half of each launch's bytes; the interned kernel takes those of some launches. maxWhole bounds the interned
+// kernels.
 const (
 	wholeUses = 16
 	maxWhole  = 1 << 12
@@ -228,7 +237,9 @@ func (s *works) event(t *timeline.Stream, w *timeline.Work) *perfetto.RenderStag
 }
 
 // categories are the categories of GPU work. The trace processor has no column for them.
-var categories = [...]string{timeline.KernelWork: "kernel", timeline.MemcpyWork: "memcpy", timeline.MemsetWork: "memset"}
+var categories = [...]string{
+	timeline.KernelWork: "kernel", timeline.MemcpyWork: "memcpy", timeline.MemsetWork: "memset",
+}
 
 // A kernelKey identifies an interned kernel: the first shapes of a kernel on a GPU, or without grid,
 // block, cluster and dynamic shared memory all others.
@@ -246,7 +257,8 @@ func (s *works) kernel(e *perfetto.RenderStageEvent, index uint32, k *timeline.K
 	id, fill := kernelKey{*k, index}, s.occupancy(index, k)
 	kernel, known := s.kernels[id]
 	if !known && s.shapes[k.Name] >= internedShapes {
-		id = kernelKey{KernelShape: timeline.KernelShape{Name: k.Name, StaticShared: k.StaticShared, Registers: k.Registers, LocalPerThread: k.LocalPerThread}}
+		id = kernelKey{KernelShape: timeline.KernelShape{Name: k.Name, StaticShared: k.StaticShared, Registers: k.Registers,
+			LocalPerThread: k.LocalPerThread}}
 		kernel, known = s.kernels[id]
 		s.args, fill = append(s.args, fill...), nil
 	}

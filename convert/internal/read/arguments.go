@@ -33,7 +33,9 @@ type argumentColumns struct {
 	cache   dictCache[timeline.Arguments]
 }
 
-var argFields = [tracelog.MaxArgs]string{"arg0", "arg1", "arg2", "arg3", "arg4", "arg5", "arg6", "arg7", "arg8", "arg9", "arg10", "arg11"}
+var argFields = [tracelog.MaxArgs]string{
+	"arg0", "arg1", "arg2", "arg3", "arg4", "arg5", "arg6", "arg7", "arg8", "arg9", "arg10", "arg11",
+}
 
 // open starts a block.
 func (c *argumentColumns) open(b *tracelog.Block) {

@@ -36,8 +36,8 @@ func (l *Functions) Called(f *Function, c *Caller, ret int32) *Function {
 	return c.called
 }
 
-// CarriesOut reports whether a call of a driver's function inside a call of a runtime's function does what the program called
-// that one for.
+// CarriesOut reports whether a call of a driver's function inside a call of a runtime's function does what the program
+// called that one for.
 func (l *Functions) CarriesOut(driver, runtime *Function) bool {
 	key := joinedKey{driver.recorded, runtime.recorded}
 	carries, known := l.carries[key]

@@ -142,7 +142,8 @@ func (d *callDecoder) open(b *tracelog.Block, p *ProcessRecords) {
 		d.function, d.start = b.Column("func"), b.Column("enter")
 		d.arguments.open(b)
 	} else {
-		d.function, d.start, d.domain, d.corr, d.python = b.Column("name"), b.Column("start"), b.Column("domain"), b.Column("correlation"), b.Column("python")
+		d.function, d.start, d.domain, d.corr, d.python = b.Column("name"), b.Column("start"), b.Column("domain"),
+			b.Column("correlation"), b.Column("python")
 	}
 }
 

@@ -24,12 +24,13 @@ type Catalog struct {
 	OpenCalls     tracelog.OpenCalls
 	Outcome       Outcome
 	Watermarks    Watermarks
-	Totals        [256]uint64        // records by kind
-	Unknown       map[string]uint64  // records of kinds that this version does not know, by the name of the kind; they are left out
-	Contents      *tracelog.Contents // the blocks that were read, for the second reading
-	Unfinished    bool               // there are calls that had not returned when recording ended
-	NCCL          bool               // there may be kernels of NCCL
-	Began         uint64             // the first GPU work of the log, which a filter may leave out; 0 when not known
+	Totals        [256]uint64 // records by kind
+	// records of kinds that this version does not know, by the name of the kind; they are left out
+	Unknown    map[string]uint64
+	Contents   *tracelog.Contents // the blocks that were read, for the second reading
+	Unfinished bool               // there are calls that had not returned when recording ended
+	NCCL       bool               // there may be kernels of NCCL
+	Began      uint64             // the first GPU work of the log, which a filter may leave out; 0 when not known
 
 	first, last uint64 // earliest and latest time in the log
 	filter      *tracelog.Filter

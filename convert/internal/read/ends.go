@@ -11,8 +11,8 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// maxUnordered bounds the ends of one process among which an end may be that comes too late in the file. The recorder writes
-// those of a process in the order of time.
+// maxUnordered bounds the ends of one process among which an end may be that comes too late in the file. The recorder
+// writes those of a process in the order of time.
 const maxUnordered = 1 << 6
 
 // addEnd takes the end of a program.
@@ -78,8 +78,9 @@ func (c *Catalog) HandedOver(p *Program) uint64 {
 	return cmp.Or(e.Until, timeline.Never)
 }
 
-// Midway returns from when on a program of a process is known if it may have used GPUs before, else 0: the recorder attached to it, the recording
-// begins with a delay, is of chosen parts or of the latest time, or the filter begins later than the log's GPU work.
+// Midway returns from when on a program of a process is known if it may have used GPUs before, else 0: the recorder
+// attached to it, the recording begins with a delay, is of chosen parts or of the latest time, or the filter begins
+// later than the log's GPU work.
 func (c *Catalog) Midway(of *ProcessRecords, p *Program) uint64 {
 	held := c.Number(tracelog.MetaLastHeld)
 	switch {
@@ -88,7 +89,8 @@ func (c *Catalog) Midway(of *ProcessRecords, p *Program) uint64 {
 	case held > 0 && c.last > p.Start+held:
 		return c.last - held
 	case tracelog.IsAttached(c.Meta):
-		if p == of.Programs[0] && slices.Contains(strings.Fields(c.Meta[tracelog.MetaOptions]), fmt.Sprint(p.PID)) { // not one that began later
+		// not one that began later
+		if p == of.Programs[0] && slices.Contains(strings.Fields(c.Meta[tracelog.MetaOptions]), fmt.Sprint(p.PID)) {
 			return max(p.Start, 1)
 		}
 	case c.Meta[tracelog.MetaLast] == "" && tracelog.BeginsMidway(c.Meta):
@@ -135,7 +137,8 @@ func (c *Catalog) Number(key string) uint64 {
 	return n
 }
 
-// ranExec reports whether a program was replaced by exec. Otherwise it ended, and the next program only has the same PID.
+// ranExec reports whether a program was replaced by exec. Otherwise it ended, and the next program only has the same
+// PID.
 func (c *Catalog) ranExec(p *Program) bool {
 	e, known := c.Outcome.EndOf(p)
 	return p.Until != 0 && (!known || e.Reason == timeline.ExitExec)

@@ -14,8 +14,9 @@ import (
 type Function struct {
 	timeline.Function
 	cudaapi.Traits
-	GPUWork bool                  // a driver function that puts work on a GPU
-	Beside  bool                  // a driver function that is recorded beside the function of the runtime that it carries out
+	GPUWork bool // a driver function that puts work on a GPU
+	// a driver function that is recorded beside the function of the runtime that it carries out
+	Beside  bool
 	Known   bool                  // it is in cudaapi's table
 	Driver  bool                  // it was recorded at the driver
 	Runtime bool                  // it was recorded at the runtime
@@ -52,8 +53,9 @@ type callback struct {
 }
 
 func newFunctions() Functions {
-	return Functions{byID: make(map[uint32]*Function), byCallback: make(map[callback]*Function), ofDriver: make(map[string]*Function),
-		called: make(map[calledKey]*Function), joined: make(map[joinedKey]*Function), carries: make(map[joinedKey]bool)}
+	return Functions{byID: make(map[uint32]*Function), byCallback: make(map[callback]*Function),
+		ofDriver: make(map[string]*Function),
+		called:   make(map[calledKey]*Function), joined: make(map[joinedKey]*Function), carries: make(map[joinedKey]bool)}
 }
 
 func (l *Functions) learn(b *tracelog.Block, i int) {

@@ -223,7 +223,8 @@ func (v *Inventory) index(d *tracelog.Device, name string) uint32 {
 		Multiprocessors: d.Multiprocessors, Memory: d.Memory, Bandwidth: d.Bandwidth,
 		L2Cache: d.L2Cache, Clock: d.Clock, CopyEngines: d.CopyEngines, ECC: d.ECC != 0,
 		Limits: timeline.Limits{
-			WarpSize: d.WarpSize, MaxWarps: d.MaxWarps, MaxBlocks: d.MaxBlocks, MaxSharedMemory: d.MaxShared, MaxRegisters: d.MaxRegisters,
+			WarpSize: d.WarpSize, MaxWarps: d.MaxWarps, MaxBlocks: d.MaxBlocks, MaxSharedMemory: d.MaxShared,
+			MaxRegisters: d.MaxRegisters,
 			BlockThreads: d.BlockThreads, BlockRegisters: d.BlockRegisters, BlockSharedMemory: d.BlockShared,
 		},
 		Link: timeline.Link{

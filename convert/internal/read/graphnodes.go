@@ -14,8 +14,8 @@ const (
 	maxNodeNumber = 1 << 20 // in a graph
 )
 
-// A NodeContent is what the work of a graph's node and a captured call must have in common, to be of one node: the kernel's
-// name, grid, block and dynamic shared memory; that it is a copy, or a memset. 0 is no content.
+// A NodeContent is what the work of a graph's node and a captured call must have in common, to be of one node: the
+// kernel's name, grid, block and dynamic shared memory; that it is a copy, or a memset. 0 is no content.
 type NodeContent uint64
 
 // The contents of nodes that are no kernels.
@@ -49,8 +49,8 @@ func ContentOf(w *timeline.Work) NodeContent {
 	return 0
 }
 
-// NodeNumber is the number of a node in its executable graph, the low half of CUPTI's graphNodeId. The driver numbers nodes in the
-// order in which they were added, then those of child graphs and of conditional bodies.
+// NodeNumber is the number of a node in its executable graph, the low half of CUPTI's graphNodeId. The driver numbers
+// nodes in the order in which they were added, then those of child graphs and of conditional bodies.
 func NodeNumber(node uint64) uint32 { return uint32(node) }
 
 // A graphKey is an executable graph of a process. A PID's later programs count anew: their graphs are taken for one,

@@ -56,8 +56,8 @@ func (h *KernelHandles) Kernel(handle, at uint64) *timeline.Kernel {
 	return nil
 }
 
-// LookedUp returns the name of the kernel that the program looked up last by a time, and when; "" for none. It looks a kernel up
-// when it launches it for the first time, or soon before.
+// LookedUp returns the name of the kernel that the program looked up last by a time, and when; "" for none. It looks a
+// kernel up when it launches it for the first time, or soon before.
 func (h *KernelHandles) LookedUp(by uint64) (name string, at uint64) {
 	if h == nil {
 		return "", 0

@@ -87,7 +87,8 @@ func (c *Catalog) wantsGPU(index uint32, known bool, device uint32) bool {
 		keys = c.GPUs.Keys(index)
 	}
 	for _, key := range keys {
-		if (len(f.PIDs) == 0 || slices.Contains(f.PIDs, key.PID)) && (len(f.Devices) == 0 || slices.Contains(f.Devices, key.Device)) {
+		if (len(f.PIDs) == 0 || slices.Contains(f.PIDs, key.PID)) &&
+			(len(f.Devices) == 0 || slices.Contains(f.Devices, key.Device)) {
 			return true
 		}
 	}
@@ -100,7 +101,9 @@ func (c *Catalog) Users() (users []timeline.GPUUser) {
 		for _, set := range c.Metrics.All() {
 			index, ok := c.Metrics.GPU(set.ID)
 			if ok && strings.EqualFold(set.UUID, u.UUID) {
-				users = append(users, timeline.GPUUser{GPU: index, PID: u.User, Name: u.Name, Start: u.From, End: u.To, Bytes: u.Bytes})
+				users = append(users, timeline.GPUUser{
+					GPU: index, PID: u.User, Name: u.Name, Start: u.From, End: u.To, Bytes: u.Bytes,
+				})
 				break
 			}
 		}

@@ -6,8 +6,8 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// endOpenCalls makes the calls that were open when a recorder was killed calls that have not returned. In a log with an end each
-// has a record, or is counted as lost.
+// endOpenCalls makes the calls that were open when a recorder was killed calls that have not returned. In a log with an
+// end each has a record, or is counted as lost.
 func (c *Catalog) endOpenCalls() {
 	if c.Outcome.End != nil {
 		c.OpenCalls = tracelog.OpenCalls{}
@@ -38,7 +38,9 @@ func (l *Calls) AddOpen(thread func(pid, tid uint32) *Merger[Call]) {
 		}
 		tid, f := l.catalog.OpenCall(&o)
 		m := thread(o.PID, tid)
-		c := Call{Start: o.Enter, End: o.Enter, Function: f, Arguments: noArguments, Flags: tracelog.CallUnfinished, Rank: DriverAPI}
+		c := Call{
+			Start: o.Enter, End: o.Enter, Function: f, Arguments: noArguments, Flags: tracelog.CallUnfinished, Rank: DriverAPI,
+		}
 		counted := &l.counts.APIs
 		if o.Name == "" {
 			c.Arguments, c.Rank, counted = l.NewArguments(slices.Clone(o.Args[:len(f.Params)])), Pair, &l.counts.Pairs

@@ -168,7 +168,9 @@ func (c *Catalog) Remarks() []timeline.Event {
 		}
 		x := &losses[0]
 		at := cmp.Or(x.To, c.last)
-		list = append(list, remark{at, &timeline.Loss{Time: at, PID: x.PID, Cause: x.Cause, Count: x.Count, From: c.into(x.From), To: c.into(x.To)}})
+		list = append(list, remark{
+			at, &timeline.Loss{Time: at, PID: x.PID, Cause: x.Cause, Count: x.Count, From: c.into(x.From), To: c.into(x.To)},
+		})
 		losses = losses[1:]
 	}
 	slices.SortStableFunc(list, func(a, b remark) int { return cmp.Compare(a.at, b.at) })

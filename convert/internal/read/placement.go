@@ -7,8 +7,8 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
-// A Placement names the fields of a kind of event that give its time and its place. An event is a record with a time, of
-// which there are many.
+// A Placement names the fields of a kind of event that give its time and its place. An event is a record with a time,
+// of which there are many.
 type Placement struct {
 	Start, Dur  string // Dur is "" for an event without a duration
 	context, id string // fields of the thread or stream, "" for none
@@ -31,7 +31,10 @@ var placementOf = func() (all [256]*Placement) {
 			}
 			return t.Fields[field].Name
 		}
-		p := &Placement{Start: name(l.Times[0]), Dur: name(l.Dur), id: t.Owner, own: t.Owner != "", device: name(l.Device), as: t.Kind, zero: true}
+		p := &Placement{
+			Start: name(l.Times[0]), Dur: name(l.Dur), id: t.Owner, own: t.Owner != "", device: name(l.Device), as: t.Kind,
+			zero: true,
+		}
 		switch {
 		case t.Kind.IsWork():
 			p.as, p.zero, p.context = tracelog.KindKernel, false, name(l.Context)

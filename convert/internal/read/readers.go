@@ -36,7 +36,8 @@ func OpenReaders(open Opener, contents *tracelog.Contents, filter *tracelog.Filt
 	return rs, nil
 }
 
-func (rs *Readers) openLog(open Opener, contents *tracelog.Contents, kinds []tracelog.Kind, filter *tracelog.Filter) error {
+func (rs *Readers) openLog(open Opener, contents *tracelog.Contents, kinds []tracelog.Kind,
+	filter *tracelog.Filter) error {
 	r, err := open()
 	if err != nil {
 		return err

@@ -31,7 +31,8 @@ func newShapeTable() *shapeTable {
 }
 
 // shapeOf returns the shape of a key; fill fills in a new shape.
-func shapeOf[K comparable](t *shapeTable, known map[K]*timeline.Shape, key *K, fill func(*timeline.Shape)) *timeline.Shape {
+func shapeOf[K comparable](t *shapeTable, known map[K]*timeline.Shape, key *K,
+	fill func(*timeline.Shape)) *timeline.Shape {
 	shape := known[*key]
 	if shape != nil {
 		return shape
@@ -111,7 +112,9 @@ func (t *shapeTable) find(c *shapeColumns, b *tracelog.Block, i int) *timeline.S
 	case timeline.KernelWork:
 		return t.kernel(c, b, i)
 	case timeline.MemcpyWork:
-		m := timeline.MemcpyShape{Bytes: c.columns[0].At(i), CopyKind: v(1), SrcKind: v(2), DstKind: v(3), SrcDevice: v(4), DstDevice: v(5)}
+		m := timeline.MemcpyShape{
+			Bytes: c.columns[0].At(i), CopyKind: v(1), SrcKind: v(2), DstKind: v(3), SrcDevice: v(4), DstDevice: v(5),
+		}
 		return shapeOf(t, t.copies, &m, func(shape *timeline.Shape) { shape.Memcpy = m })
 	}
 	m := timeline.MemsetShape{Bytes: c.columns[0].At(i), Value: v(1)}

@@ -54,7 +54,8 @@ func (c *Catalog) takeFrames(b *tracelog.Block, i int) {
 	case tracelog.KindPythonFrame:
 		var r tracelog.PythonFrame
 		r.Read(b, i)
-		c.Pythons.takeFrame(r.ID, timeline.PythonFrame{File: r.File, Function: r.Function, First: r.FirstLine, Line: r.Line}, len(r.File)+len(r.Function))
+		c.Pythons.takeFrame(r.ID, timeline.PythonFrame{File: r.File, Function: r.Function, First: r.FirstLine, Line: r.Line},
+			len(r.File)+len(r.Function))
 	case tracelog.KindPythonStack:
 		var r tracelog.PythonStack
 		r.Read(b, i)

@@ -42,7 +42,8 @@ func (w *Wanted) matchOpen(c *tracelog.OpenCall) bool {
 		return true
 	}
 	f := w.Filter
-	if c.Enter < f.From || f.To > 0 && c.Enter > f.To || len(w.Threads.Host) > 0 && !w.Threads.has(c.PID, c.TID, c.Name != "") {
+	if c.Enter < f.From || f.To > 0 && c.Enter > f.To || len(w.Threads.Host) > 0 &&
+		!w.Threads.has(c.PID, c.TID, c.Name != "") {
 		return false
 	}
 	w.Taken++

@@ -147,17 +147,20 @@ func (w *Watermarks) Stream(pid, context, stream uint32) Lows {
 
 // Set returns the watermarks of the samples of a set of metrics.
 func (w *Watermarks) Set(pid, set uint32) Lows {
-	return append(w.of(owner{kind: tracelog.KindSample, pid: pid, id: set}), w.of(owner{kind: tracelog.KindSample, mixed: true})...)
+	return append(w.of(owner{kind: tracelog.KindSample, pid: pid, id: set}),
+		w.of(owner{kind: tracelog.KindSample, mixed: true})...)
 }
 
 // Functions returns the watermarks of the functions of any library on a thread.
 func (w *Watermarks) Functions(pid, tid uint32) Lows {
-	return append(w.of(owner{kind: tracelog.KindFunctionEvent, pid: pid, id: tid}), w.of(owner{kind: tracelog.KindFunctionEvent, mixed: true})...)
+	return append(w.of(owner{kind: tracelog.KindFunctionEvent, pid: pid, id: tid}),
+		w.of(owner{kind: tracelog.KindFunctionEvent, mixed: true})...)
 }
 
 // ThreadTimes returns the watermarks of the states and samples of a thread.
 func (w *Watermarks) ThreadTimes(pid, tid uint32) Lows {
-	return append(w.of(owner{kind: tracelog.KindThreadState, pid: pid, id: tid}), w.of(owner{kind: tracelog.KindThreadState, mixed: true})...)
+	return append(w.of(owner{kind: tracelog.KindThreadState, pid: pid, id: tid}),
+		w.of(owner{kind: tracelog.KindThreadState, mixed: true})...)
 }
 
 func (w *Watermarks) of(o owner) Lows {
@@ -191,7 +194,8 @@ func (w *Watermarks) Threads(names *Names) ThreadLows {
 		return ThreadLows{followed: w}
 	}
 	t := ThreadLows{own: make(map[ThreadKey]Lows)}
-	t.mixed = append(w.of(owner{kind: tracelog.KindCall, mixed: true}), w.of(owner{kind: tracelog.KindAPI, mixed: true})...)
+	t.mixed = append(w.of(owner{kind: tracelog.KindCall, mixed: true}),
+		w.of(owner{kind: tracelog.KindAPI, mixed: true})...)
 	for o, m := range w.all {
 		if o.mixed || o.kind != tracelog.KindCall && o.kind != tracelog.KindAPI {
 			continue

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// An Ordered is a distribution of numbers that come in an order, such as the times of launches one after the other. It keeps mostKept of them, in
-// their order, and so knows how sure their median is. The zero Ordered has none.
+// An Ordered is a distribution of numbers that come in an order, such as the times of launches one after the other. It
+// keeps mostKept of them, in their order, and so knows how sure their median is. The zero Ordered has none.
 type Ordered struct {
 	Distribution
 	kept  []uint64 // one of each window of numbers; the last window may go on
@@ -41,8 +41,8 @@ func (o *Ordered) Add(v uint64) {
 	o.Distribution.Add(v)
 }
 
-// halve makes windows twice as long, and keeps one of the two numbers of each. It draws which: programs repeat themselves, and every second number may
-// be of one kind.
+// halve makes windows twice as long, and keeps one of the two numbers of each. It draws which: programs repeat
+// themselves, and every second number may be of one kind.
 func (o *Ordered) halve() {
 	o.every *= 2
 	for i := range mostKept / 2 {
@@ -68,8 +68,9 @@ func (o *Ordered) Merge(other *Ordered) {
 	o.Distribution.Merge(&other.Distribution)
 }
 
-// MedianInterval returns the interval that has the median of such numbers in 95 of 100 runs, as far as one run tells: the 2.5th and the 97.5th percentile
-// of the medians of resamples of the numbers, made of blocks of neighbours, since neighbours depend on each other. The median lies in it. known is false of fewer than 8 numbers.
+// MedianInterval returns the interval that has the median of such numbers in 95 of 100 runs, as far as one run tells:
+// the 2.5th and the 97.5th percentile of the medians of resamples of the numbers, made of blocks of neighbours, since
+// neighbours depend on each other. The median lies in it. known is false of fewer than 8 numbers.
 func (o *Ordered) MedianInterval() (low, high uint64, known bool) {
 	n := len(o.kept)
 	if n < leastKept {

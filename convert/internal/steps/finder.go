@@ -152,7 +152,8 @@ func (s *Finder) Call(on *timeline.Thread, sl *timeline.Slice) {
 	of := on.Process
 	p := s.on[of]
 	if p == nil {
-		p = &profiled{Kind: Kind{key: key{Process: of, Name: "profiled"}, Source: "cudaProfilerStart", sure: 1, numbered: true}}
+		p = &profiled{Kind: Kind{key: key{Process: of, Name: "profiled"}, Source: "cudaProfilerStart", sure: 1,
+			numbered: true}}
 		s.on[of] = p
 	}
 	switch {
@@ -260,7 +261,8 @@ func (s *Finder) repeating(ranged map[*timeline.Process]bool) (list []*Stream) {
 	return list
 }
 
-// doubt returns the part of the GPU work of the process that began in the periods, and why these are not its steps; "" if they are.
+// doubt returns the part of the GPU work of the process that began in the periods, and why these are not its steps; ""
+// if they are.
 func (r *Stream) doubt() (covers float64, why string) {
 	b := r.period.bounds
 	var in, all uint64
@@ -290,13 +292,15 @@ func (s *Finder) Unclaimed() (texts []string) {
 	}
 	for _, r := range s.repeating(found) {
 		if _, why := r.doubt(); why != "" {
-			texts = append(texts, fmt.Sprintf("%d repetitions of the launches on stream %d%s of process %d are no steps: %s", len(r.period.bounds)-1, r.ID, r.Qualifier(), r.Context.Process.PID, why))
+			texts = append(texts, fmt.Sprintf("%d repetitions of the launches on stream %d%s of process %d are no steps: %s",
+				len(r.period.bounds)-1, r.ID, r.Qualifier(), r.Context.Process.PID, why))
 		}
 	}
 	return texts
 }
 
-// steps reports whether ranges are steps: there are some, they do not lie within others that are, and they bear numbers or come one after the other.
+// steps reports whether ranges are steps: there are some, they do not lie within others that are, and they bear numbers
+// or come one after the other.
 func (k *Kind) steps(named bool) bool {
 	if named {
 		return len(k.Parts) > 0

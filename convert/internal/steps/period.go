@@ -12,8 +12,9 @@ const (
 	allSearched  = 1 << 20 // pieces of all streams together
 )
 
-// A period finds the steps of a program that does not name them: the launches on a stream repeat, and one kernel or copy comes once in each
-// repetition, always after as many others. It gives up where nothing is as regular, or where a step has too many pieces.
+// A period finds the steps of a program that does not name them: the launches on a stream repeat, and one kernel or
+// copy comes once in each repetition, always after as many others. It gives up where nothing is as regular, or where a
+// step has too many pieces.
 type period struct {
 	ids    map[*timeline.Shape]uint32
 	shapes []*timeline.Shape
@@ -142,15 +143,17 @@ func (p *period) find(found func(at uint64)) bool {
 	return true
 }
 
-// periodic reports whether nearly all of the pieces between the first and the last time of a shape lie in periods of one length.
+// periodic reports whether nearly all of the pieces between the first and the last time of a shape lie in periods of
+// one length.
 func (b *beat) periodic(of int) bool {
-	return b.gap >= leastPeriod && b.equal >= leastPeriods && float64(b.equal) >= regular*float64(b.count-1) && b.regularity() >= regular && 2*(b.last-b.first) >= of
+	return b.gap >= leastPeriod && b.equal >= leastPeriods && float64(b.equal) >= regular*float64(b.count-1) &&
+		b.regularity() >= regular && 2*(b.last-b.first) >= of
 }
 
 func (b *beat) regularity() float64 { return float64(b.equal*b.gap) / float64(b.last-b.first) }
 
-// better reports whether a shape marks steps better: what repeats within a step is less regular than the step. Of those of a period a step begins with the one before
-// which most time passes.
+// better reports whether a shape marks steps better: what repeats within a step is less regular than the step. Of those
+// of a period a step begins with the one before which most time passes.
 func (b *beat) better(o *beat) bool {
 	const grade = 20
 	if x, y := int(grade*b.regularity()), int(grade*o.regularity()); x != y {

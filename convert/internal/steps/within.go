@@ -42,9 +42,9 @@ func (o *origins) bound(first bool) {
 	clear(o.since)
 }
 
-// within returns the function or the line of Python that ran once and has all periods in it, where this is no loop of the
-// program's own: a function of a package or a forward pass, which launched other work from other lines, or a line that
-// launched other work. It returns nil for any other function, and where the lines do not tell.
+// within returns the function or the line of Python that ran once and has all periods in it, where this is no loop of
+// the program's own: a function of a package or a forward pass, which launched other work from other lines, or a line
+// that launched other work. It returns nil for any other function, and where the lines do not tell.
 func (o *origins) within() *timeline.PythonFrame {
 	var chains [][]*timeline.Python
 	shapes := make(map[*timeline.Shape]bool)
@@ -83,7 +83,8 @@ func (o *origins) within() *timeline.PythonFrame {
 				switch {
 				case one && d == len(common)-1 && x.python == common[d] && !shapes[x.shape]:
 					return common[d].PythonFrame
-				case len(c) <= d || d > 0 && c[d-1] != common[d-1] || !sameFunction(c[d], common[d]) || c[d] == common[d] || lines[c[d]]:
+				case len(c) <= d || d > 0 && c[d-1] != common[d-1] || !sameFunction(c[d], common[d]) || c[d] == common[d] ||
+					lines[c[d]]:
 				case common[d].IsOwn() && !forward(common[d].Function):
 					return nil
 				default:

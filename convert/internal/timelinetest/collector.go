@@ -106,8 +106,9 @@ type nesting struct {
 // NewCollector returns a collector.
 func NewCollector(t testing.TB) *Collector {
 	return &Collector{t: t, processes: make(map[*timeline.Process]*ProcessTracks),
-		threads: make(map[*timeline.Thread]*Thread), tracks: make(map[*timeline.Track]*Track), counters: make(map[*timeline.Counter]*Counter),
-		streams: make(map[*timeline.Stream]*Stream), open: make(map[any]*nesting)}
+		threads: make(map[*timeline.Thread]*Thread), tracks: make(map[*timeline.Track]*Track),
+		counters: make(map[*timeline.Counter]*Counter),
+		streams:  make(map[*timeline.Stream]*Stream), open: make(map[any]*nesting)}
 }
 
 // Take takes events.
@@ -406,7 +407,8 @@ func (p *ProcessTracks) sort() {
 	}
 	sortTracks(p.Tracks)
 	slices.SortFunc(p.Streams, func(a, b *Stream) int {
-		return cmp.Or(cmp.Compare(a.Context.Device, b.Context.Device), cmp.Compare(a.Context.ID, b.Context.ID), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(cmp.Compare(a.Context.Device, b.Context.Device), cmp.Compare(a.Context.ID, b.Context.ID),
+			cmp.Compare(a.ID, b.ID))
 	})
 	for _, s := range p.Streams {
 		slices.SortStableFunc(s.Work, func(a, b timeline.Work) int { return cmp.Compare(a.Start, b.Start) })

@@ -50,7 +50,8 @@ func (s *text) samples(set *Series) {
 	for _, u := range set.Users {
 		of += fmt.Sprintf(", device %d of process %d", u.Number, u.Process.PID)
 	}
-	s.line("samples of %s: %s every %d, with work from %d to %d", of, set.Title(), set.Interval, set.Work.Start, set.Work.End)
+	s.line("samples of %s: %s every %d, with work from %d to %d", of, set.Title(), set.Interval, set.Work.Start,
+		set.Work.End)
 	for _, x := range set.List {
 		line := fmt.Sprintf("  %d to %d:", x.Start, x.End)
 		for i, v := range x.Values {
@@ -109,7 +110,8 @@ func (s *text) thread(t *Thread) {
 
 func (s *text) states(t *Thread) {
 	for _, x := range t.States {
-		line := fmt.Sprintf("  %d +%d %s cpu=%d", x.Start, x.End-x.Start, [...]string{"running", "runnable", "blocked"}[x.ThreadState], x.CPU)
+		line := fmt.Sprintf("  %d +%d %s cpu=%d", x.Start, x.End-x.Start,
+			[...]string{"running", "runnable", "blocked"}[x.ThreadState], x.CPU)
 		if x.Why != nil {
 			line += " " + x.Why.Text()
 			if x.Why.Python != nil {
@@ -225,7 +227,8 @@ func (s *text) stream(q *Stream) {
 	s.depth = 1
 	for i := range q.Work {
 		w := &q.Work[i]
-		s.line("%d +%d #%d %s untimed=%t%s%s", w.Start, w.Dur, w.ID, s.work(w), w.Untimed, words(w.NCCL.Details(nil)), cause(w))
+		s.line("%d +%d #%d %s untimed=%t%s%s", w.Start, w.Dur, w.ID, s.work(w), w.Untimed, words(w.NCCL.Details(nil)),
+			cause(w))
 	}
 	s.depth = 0
 }
@@ -246,7 +249,8 @@ func cause(w *timeline.Work) string {
 	if w.Call.Function == nil {
 		return ""
 	}
-	return fmt.Sprintf(" by %s at %d of thread %d", w.Call.Name, w.Call.Start, w.Call.Thread.TID) + python(w.Call.Python) + within(w.Call.Ranges) + captured(w)
+	return fmt.Sprintf(" by %s at %d of thread %d", w.Call.Name, w.Call.Start, w.Call.Thread.TID) +
+		python(w.Call.Python) + within(w.Call.Ranges) + captured(w)
 }
 
 // captured names the call that was captured into a graph, or says why none is known.

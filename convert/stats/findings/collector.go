@@ -112,14 +112,16 @@ func New(t Thresholds) *Collector {
 func (c *Collector) process(p *timeline.Process) *processHabits {
 	r := c.processes[p]
 	if r == nil {
-		r = &processHabits{Process: p, first: timeline.Never, worked: make(map[uint32]extent), gaps: make(map[uint32]*gaps), idle: make(map[uint32]*timed), tiny: make(map[uint32]*tiny),
+		r = &processHabits{Process: p, first: timeline.Never, worked: make(map[uint32]extent), gaps: make(map[uint32]*gaps),
+			idle: make(map[uint32]*timed), tiny: make(map[uint32]*tiny),
 			kernels: make(map[*timeline.Shape]bool), names: make(map[string]bool), graphs: make(map[uint32]bool)}
 		r.stages.none = p.Midway > 0
 		r.failures.stages, r.serial.stages, r.loads.stages = &r.stages, &r.stages, &r.stages
 		for _, of := range []*record[string]{&r.starts, &r.pageable, &r.small, &r.sets, &r.waits, &r.allocs} {
 			of.stages = &r.stages
 		}
-		for _, of := range []*record[*timeline.PythonFrame]{&r.lines.pageable, &r.lines.small, &r.lines.sets, &r.lines.allocs} {
+		for _, of := range []*record[*timeline.PythonFrame]{&r.lines.pageable, &r.lines.small, &r.lines.sets,
+			&r.lines.allocs} {
 			of.stages = &r.stages
 		}
 		c.processes[p] = r
@@ -198,8 +200,10 @@ func (t *Thread) allocate(f *activity.Function, start, end uint64, line *timelin
 func harmless(sl *timeline.Slice) bool {
 	switch cudaapi.Unversioned(sl.Name) {
 	case "cudaGetLastError", "cudaPeekAtLastError", // the error of an earlier call
-		"cudaPointerGetAttributes", "cuPointerGetAttribute", "cuPointerGetAttributes", "cuGetProcAddress", "cudaGetDriverEntryPoint",
-		"cudaStreamIsCapturing", "cuStreamIsCapturing", "cudaStreamGetCaptureInfo", "cuStreamGetCaptureInfo", "cudaFuncGetAttributes",
+		"cudaPointerGetAttributes", "cuPointerGetAttribute", "cuPointerGetAttributes", "cuGetProcAddress",
+		"cudaGetDriverEntryPoint",
+		"cudaStreamIsCapturing", "cuStreamIsCapturing", "cudaStreamGetCaptureInfo", "cuStreamGetCaptureInfo",
+		"cudaFuncGetAttributes",
 		"cuDeviceGetAttribute", "cudaDeviceGetAttribute":
 		return true
 	}
@@ -236,7 +240,9 @@ const leastRun = 4
 
 // Stream returns a stream without work.
 func (c *Collector) Stream(s *timeline.Stream) *Stream {
-	return &Stream{processHabits: c.process(s.Context.Process), on: s.Context.GPU, limits: &c.limits, gpu: c.gpu(s.Context.GPU)}
+	return &Stream{
+		processHabits: c.process(s.Context.Process), on: s.Context.GPU, limits: &c.limits, gpu: c.gpu(s.Context.GPU),
+	}
 }
 
 // Work takes a piece of work. Work comes mostly by start.
@@ -263,7 +269,8 @@ func (s *Stream) Work(w *timeline.Work) {
 	s.endRun()
 }
 
-// work notes when the process worked. The first work on a GPU and the first launch of a kernel or of a graph belong to the start-up.
+// work notes when the process worked. The first work on a GPU and the first launch of a kernel or of a graph belong to
+// the start-up.
 func (s *Stream) work(w *timeline.Work) {
 	end, at := timeline.End(w.Start, w.Dur), w.Start
 	s.during(w.Start, end)
@@ -275,7 +282,8 @@ func (s *Stream) work(w *timeline.Work) {
 	if w.Call.Function != nil {
 		at = min(at, w.Call.End)
 	}
-	if news := w.Kind == timeline.KernelWork && s.launched(w.Shape); news || !known || w.Graph != 0 && s.launchedGraph(w.Graph) {
+	if news := w.Kind == timeline.KernelWork && s.launched(w.Shape); news || !known || w.Graph != 0 &&
+		s.launchedGraph(w.Graph) {
 		s.stages.first(at)
 	}
 }

@@ -119,7 +119,8 @@ func largest[K comparable](t tally[K], name func(K) string) (keys []K) {
 		keys = append(keys, k)
 	}
 	slices.SortFunc(keys, func(a, b K) int {
-		return cmp.Or(cmp.Compare(t[b].cost, t[a].cost), cmp.Compare(t[b].count, t[a].count), cmp.Compare(t[a].first, t[b].first), cmp.Compare(name(a), name(b)))
+		return cmp.Or(cmp.Compare(t[b].cost, t[a].cost), cmp.Compare(t[b].count, t[a].count),
+			cmp.Compare(t[a].first, t[b].first), cmp.Compare(name(a), name(b)))
 	})
 	return keys
 }

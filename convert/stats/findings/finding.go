@@ -164,8 +164,8 @@ func (c *Collector) List(whole bool, idle SteadyIdles) []Finding {
 	return Sorted(slices.Concat(all, c.lowClocks(), once(startups)))
 }
 
-// Steady returns the steady state of a process: the time from the end of its start-up to the end of its GPU work, of one without GPU work to
-// that of its calls.
+// Steady returns the steady state of a process: the time from the end of its start-up to the end of its GPU work, of
+// one without GPU work to that of its calls.
 func (c *Collector) Steady(of *timeline.Process) (steady Interval) {
 	p := c.processes[of]
 	if p == nil || p.first > p.last {
@@ -223,7 +223,8 @@ type report struct {
 	list      []Finding
 }
 
-// gpuName names a GPU, with its rank if the processes that worked there are of one rank: the number of a GPU depends on the logs.
+// gpuName names a GPU, with its rank if the processes that worked there are of one rank: the number of a GPU depends on
+// the logs.
 func (c *Collector) gpuName(gpu uint32) string {
 	name := fmt.Sprintf("GPU %d", gpu)
 	rank := timeline.Rank{}
@@ -245,7 +246,8 @@ func (c *Collector) gpuName(gpu uint32) string {
 // add adds a finding. No habit costs more than the whole steady state, though several threads may have it at once.
 func (r *report) add(kind string, e *evidence, f Finding) {
 	cost := min(e.cost, r.steady.length())
-	f.Kind, f.Process, f.Cost, f.Count, f.First, f.Last, f.At = kind, r.process.Process, cost, e.count, e.first, e.last, e.longest.At()
+	f.Kind, f.Process, f.Cost, f.Count, f.First, f.Last, f.At = kind, r.process.Process, cost, e.count, e.first, e.last,
+		e.longest.At()
 	if cost > 0 {
 		f.Share = float64(cost) / float64(r.steady.length())
 	}
@@ -329,15 +331,17 @@ func (r *report) failing() {
 			words = append(words, figures.Count(len(keys)-i, "other failure", "other failures"))
 			break
 		}
-		words = append(words, fmt.Sprintf("%s returned %s (%s)", cmp.Or(k.function, "other functions"), cmp.Or(k.error, "errors"), figures.Count(t[k].count, "time", "times")))
+		words = append(words, fmt.Sprintf("%s returned %s (%s)", cmp.Or(k.function, "other functions"),
+			cmp.Or(k.error, "errors"), figures.Count(t[k].count, "time", "times")))
 	}
 	e := total(t)
 	var at []uint64
 	for _, k := range keys[:min(len(keys), MaxMoments)] {
 		at = append(at, t[k].first)
 	}
-	r.add("failing_calls", e, Finding{Title: figures.Count(e.count, "call fails", "calls fail"), Evidence: strings.Join(words, ", "),
-		Try: "look at the first one: later failures often follow from it; the report errors has the callers"})
+	r.add("failing_calls", e, Finding{Title: figures.Count(e.count, "call fails", "calls fail"),
+		Evidence: strings.Join(words, ", "),
+		Try:      "look at the first one: later failures often follow from it; the report errors has the callers"})
 	r.list[len(r.list)-1].At = at
 }
 
@@ -349,11 +353,14 @@ func (r *report) pageable() {
 	}
 	text := fmt.Sprintf("the calls take %s for %s: %s", figures.Duration(e.cost), figures.Bytes(e.bytes), parts(t, 3))
 	if e.async > 0 {
-		text += "; " + figures.Count(e.async, "copy was", "copies were") + " made by Async functions, which cannot be asynchronous with pageable memory"
+		text += "; " + figures.Count(e.async, "copy was", "copies were") +
+			" made by Async functions, which cannot be asynchronous with pageable memory"
 	}
 	text += r.atLines(&r.process.lines.pageable, "; made at ", e.count)
-	r.add("pageable_copies", e, Finding{Without: func(x *critical.Without) { x.Pageable(r.collector.PinnedRate) }, Title: figures.Count(e.count, "large copy", "large copies") + " of pageable memory", Evidence: text,
-		Try: "allocate the host memory with cudaMallocHost and copy with cudaMemcpyAsync (PyTorch: pin_memory=True, non_blocking=True)"})
+	r.add("pageable_copies", e, Finding{Without: func(x *critical.Without) { x.Pageable(r.collector.PinnedRate) },
+		Title: figures.Count(e.count, "large copy", "large copies") + " of pageable memory", Evidence: text,
+		Try: "allocate the host memory with cudaMallocHost and copy with cudaMemcpyAsync (PyTorch: pin_memory=True, " +
+			"non_blocking=True)"})
 }
 
 func (r *report) smallCopies() {
@@ -362,26 +369,33 @@ func (r *report) smallCopies() {
 	if e.count < r.limits.Repeats {
 		return
 	}
-	r.add("small_copies", e, Finding{Without: (*critical.Without).SmallCopies, Title: figures.Count(e.count, "small copy", "small copies") + " that could be part of another",
-		Evidence: fmt.Sprintf("%s copies of at most %s follow each other %s, with %s in all; the calls of all but the first copy: %s",
-			figures.Group(e.count+e.runs), figures.Bytes(r.limits.SmallCopy), figures.Count(e.runs, "time", "times"), figures.Bytes(e.bytes), parts(t, 3)) + r.atLines(&r.process.lines.small, "; made at ", e.count),
+	r.add("small_copies", e, Finding{Without: (*critical.Without).SmallCopies, Title: figures.Count(e.count, "small copy",
+		"small copies") + " that could be part of another",
+		Evidence: fmt.Sprintf("%s copies of at most %s follow each other %s, with %s in all; the calls of all but the "+
+			"first copy: %s",
+			figures.Group(e.count+e.runs), figures.Bytes(r.limits.SmallCopy), figures.Count(e.runs, "time", "times"),
+			figures.Bytes(e.bytes), parts(t, 3)) + r.atLines(&r.process.lines.small, "; made at ", e.count),
 		Try: "put the data into one buffer and copy it at once, or use cudaMemcpyBatchAsync"})
 }
 
 func (r *report) sets() {
 	t := r.process.sets.since(r.steady.From)
 	if e := total(t); r.worth(e, r.limits.Repeats) {
-		r.add("synchronous_sets", e, Finding{Without: (*critical.Without).Sets, Title: figures.Count(e.count, "synchronous memory set", "synchronous memory sets"),
-			Evidence: "the calls: " + parts(t, 3) + r.atLines(&r.process.lines.sets, "; made at ", e.count), Try: "use the Async function (cudaMemsetAsync) on the stream whose work follows"})
+		r.add("synchronous_sets", e, Finding{Without: (*critical.Without).Sets,
+			Title:    figures.Count(e.count, "synchronous memory set", "synchronous memory sets"),
+			Evidence: "the calls: " + parts(t, 3) + r.atLines(&r.process.lines.sets, "; made at ", e.count),
+			Try:      "use the Async function (cudaMemsetAsync) on the stream whose work follows"})
 	}
 }
 
 func (r *report) allocations() {
 	t := r.process.allocs.since(r.steady.From)
 	if e := total(t); r.worth(e, r.limits.Repeats) {
-		r.add("allocation_in_loop", e, Finding{Without: (*critical.Without).Allocations, Title: figures.Count(e.count, "allocation or free", "allocations and frees") + " between launches",
-			Evidence: "the calls: " + parts(t, 3) + "; a call counts if its thread has launched GPU work since it last called that function" + r.atLines(&r.process.lines.allocs, "; made at ", e.count),
-			Try:      "allocate once before the loop, or use cudaMallocAsync and cudaFreeAsync, which take memory from a pool"})
+		r.add("allocation_in_loop", e, Finding{Without: (*critical.Without).Allocations,
+			Title: figures.Count(e.count, "allocation or free", "allocations and frees") + " between launches",
+			Evidence: "the calls: " + parts(t, 3) + "; a call counts if its thread has launched GPU work since it last called " +
+				"that function" + r.atLines(&r.process.lines.allocs, "; made at ", e.count),
+			Try: "allocate once before the loop, or use cudaMallocAsync and cudaFreeAsync, which take memory from a pool"})
 	}
 }
 
@@ -391,14 +405,19 @@ var remedies = map[doingKind]string{
 	captures:  "capture and instantiate graphs before the loop; cudaGraphExecUpdate changes an instantiated graph",
 	allocates: "allocate before the loop, or use cudaMallocAsync and cudaFreeAsync, which take memory from a pool",
 	waits:     "launch what can run next before these waits, and wait for the stream or event whose result the CPU needs",
-	launches:  "look at the launching calls (report calls): one that takes long waits for a full queue, for a lock, or for memory that it allocates",
+	launches: "look at the launching calls (report calls): one that takes long waits for a full queue, for a lock, or " +
+		"for memory that it allocates",
 	callsElse: "move these calls out of the loop, or to another thread",
 	computes:  "launch ahead: make this code faster, or move it to another thread or out of the loop",
-	blocked:   "have ready what the thread waits for: read and prepare data ahead in other threads or processes (PyTorch: num_workers, prefetch_factor)",
-	sleeps:    "the program sleeps there by itself: look at that line; where it waits for something, it could wait for that in place of a time",
-	locked:    "look at who has the lock, and hold it for less time; where a thread waits for a queue that another one fills, fill it ahead",
-	ready:     "give the program more processors: it has more threads that run than it may use (taskset, cgroup, Slurm's --cpus-per-task), or others use them",
-	queued:    "look at what the queued work waits for: an event, another stream, another GPU (report idle)",
+	blocked: "have ready what the thread waits for: read and prepare data ahead in other threads or processes " +
+		"(PyTorch: num_workers, prefetch_factor)",
+	sleeps: "the program sleeps there by itself: look at that line; where it waits for something, it could wait for " +
+		"that in place of a time",
+	locked: "look at who has the lock, and hold it for less time; where a thread waits for a queue that another one " +
+		"fills, fill it ahead",
+	ready: "give the program more processors: it has more threads that run than it may use (taskset, cgroup, Slurm's " +
+		"--cpus-per-task), or others use them",
+	queued: "look at what the queued work waits for: an event, another stream, another GPU (report idle)",
 }
 
 // gaps finds long gaps. At least half of their time must be of one kind: the remedy follows from it.
@@ -440,7 +459,8 @@ func causedBy(cause, effect string) string {
 
 // without takes away what the launching threads did in the gaps, of one kind.
 func (g *gaps) without(kind doingKind) func(*critical.Without) {
-	roles := map[doingKind][]activity.Role{captures: {activity.Capturing}, allocates: {activity.Allocating}, waits: {activity.Waits, activity.WaitsAll}, launches: {activity.Launching},
+	roles := map[doingKind][]activity.Role{captures: {activity.Capturing}, allocates: {activity.Allocating},
+		waits: {activity.Waits, activity.WaitsAll}, launches: {activity.Launching},
 		callsElse: {activity.OtherRole, activity.Ordering, activity.Initialising, activity.Loading}}[kind]
 	switch {
 	case kind == queued:
@@ -487,9 +507,11 @@ func meanwhile(of tally[doing]) (kinds map[doingKind]uint64) {
 func (r *report) waits() {
 	t := r.process.waits.since(r.steady.From)
 	if e := total(t); r.worth(e, r.limits.Repeats) {
-		r.add("device_waits", e, Finding{Without: (*critical.Without).DeviceWaits, Title: figures.Count(e.count, "wait", "waits") + " for the whole device, with an idle GPU behind each",
+		r.add("device_waits", e, Finding{Without: (*critical.Without).DeviceWaits,
+			Title:    figures.Count(e.count, "wait", "waits") + " for the whole device, with an idle GPU behind each",
 			Evidence: "idle until the next launch after " + parts(t, 2),
-			Try:      "wait only where the CPU needs a result, and for its stream or event: work of one stream runs in order without waits"})
+			Try: "wait only where the CPU needs a result, and for its stream or event: work of one stream runs in order " +
+				"without waits"})
 	}
 }
 
@@ -501,10 +523,14 @@ func (r *report) tinyKernels() {
 			continue
 		}
 		rate := float64(e.count) / (float64(r.steady.length()) / 1e9)
-		r.add("tiny_kernels", e, Finding{Without: (*critical.Without).Launches, Title: fmt.Sprintf("launch-bound: %s shorter than their launch", figures.Count(e.count, "kernel is", "kernels are")), GPU: &gpu,
-			Evidence: fmt.Sprintf("%s waits for each of these launches, %s a second; the median kernel takes %s, the call that launches it %s", r.collector.gpuName(gpu), figures.Group(uint64(rate)),
+		r.add("tiny_kernels", e, Finding{Without: (*critical.Without).Launches,
+			Title: fmt.Sprintf("launch-bound: %s shorter than their launch",
+				figures.Count(e.count, "kernel is", "kernels are")), GPU: &gpu,
+			Evidence: fmt.Sprintf("%s waits for each of these launches, %s a second; the median kernel takes %s, the call "+
+				"that launches it %s", r.collector.gpuName(gpu), figures.Group(uint64(rate)),
 				figures.Duration(t.kernels.Percentile(50)), figures.Duration(t.launches.Percentile(50))),
-			Try: "launch the part that repeats as a CUDA graph (PyTorch: torch.cuda.graph, torch.compile), or make fewer, larger kernels"})
+			Try: "launch the part that repeats as a CUDA graph (PyTorch: torch.cuda.graph, torch.compile), or make fewer, " +
+				"larger kernels"})
 	}
 }
 
@@ -529,10 +555,14 @@ func (r *report) serialStreams() {
 	if !r.worth(all, r.limits.Repeats) {
 		return
 	}
-	f := Finding{Without: (*critical.Without).TakingTurns, Title: "streams take turns though their work fits on the GPU together", Evidence: "work that was ready and waited: " + parts(t, 3) +
-		"; no call makes a stream wait for another", Try: "look for a hidden order between the streams, such as too few hardware queues (CUDA_DEVICE_MAX_CONNECTIONS)"}
+	f := Finding{Without: (*critical.Without).TakingTurns,
+		Title: "streams take turns though their work fits on the GPU together",
+		Evidence: "work that was ready and waited: " + parts(t, 3) +
+			"; no call makes a stream wait for another", Try: "look for a hidden order between the streams, such as too few " +
+			"hardware queues (CUDA_DEVICE_MAX_CONNECTIONS)"}
 	if byDefault {
-		f.Try = "if the work is independent, create the streams with cudaStreamNonBlocking: work of the default stream and of other streams waits for each other"
+		f.Try = "if the work is independent, create the streams with cudaStreamNonBlocking: work of the default stream and " +
+			"of other streams waits for each other"
 	}
 	r.add("serial_streams", all, f)
 }
@@ -540,24 +570,32 @@ func (r *report) serialStreams() {
 func (r *report) firstUse() {
 	t := r.collector.named(r.process.loads.since(r.steady.From))
 	if e := total(t); r.worth(e, 1) {
-		r.add("first_use", e, Finding{Without: func(x *critical.Without) { x.In(r.process.loading) }, Title: "the GPU waits while code is loaded at its first use", Evidence: "time in calls that load code, while the GPU is idle: " + parts(t, 3),
-			Try: "launch these kernels once before the part that matters, or load all code at the start (CUDA_MODULE_LOADING=EAGER)"})
+		r.add("first_use", e, Finding{Without: func(x *critical.Without) { x.In(r.process.loading) },
+			Title:    "the GPU waits while code is loaded at its first use",
+			Evidence: "time in calls that load code, while the GPU is idle: " + parts(t, 3),
+			Try: "launch these kernels once before the part that matters, or load all code at the start " +
+				"(CUDA_MODULE_LOADING=EAGER)"})
 	}
 }
 
 // slowStarts are what to try about a start-up, by what takes most of it.
 var slowStarts = map[string]string{
-	loadingCode:  "load only the code that is used (CUDA_MODULE_LOADING=LAZY), and keep compiled code in a cache (CUDA_CACHE_PATH)",
+	loadingCode: "load only the code that is used (CUDA_MODULE_LOADING=LAZY), and keep compiled code in a cache " +
+		"(CUDA_CACHE_PATH)",
 	capturing:    "capture a graph once for each shape that is used",
 	allocating:   "allocate memory once, in few large pieces",
 	initialising: "make one context a process, and let it see only the GPUs that it uses (CUDA_VISIBLE_DEVICES)",
-	"":           "look at what the program does outside of these calls: importing, reading data, compiling, searching for algorithms",
+	"": "look at what the program does outside of these calls: importing, reading data, compiling, searching " +
+		"for algorithms",
 }
 
 // startup sums up what comes before the steady state, nil if that is short.
 func (r *report) startup() *Finding {
 	p := r.process
-	e := evidence{first: p.first, last: r.steady.From, count: 1, cost: r.steady.From - min(p.first, r.steady.From), longest: []moment{{at: p.first}}}
+	e := evidence{
+		first: p.first, last: r.steady.From, count: 1, cost: r.steady.From - min(p.first, r.steady.From),
+		longest: []moment{{at: p.first}},
+	}
 	if len(p.worked) == 0 || !r.limits.Worth(e.cost, p.last-p.first) {
 		return nil
 	}
@@ -570,7 +608,8 @@ func (r *report) startup() *Finding {
 			most = name
 		}
 	}
-	return &Finding{Kind: Startup, Process: p.Process, Title: "start-up of " + figures.Duration(e.cost), Evidence: text + "other things " + figures.Duration(rest),
+	return &Finding{Kind: Startup, Process: p.Process, Title: "start-up of " + figures.Duration(e.cost), Evidence: text +
+		"other things " + figures.Duration(rest),
 		Cost: e.cost, Count: 1, First: e.first, Last: e.last, At: e.longest.At(), Try: slowStarts[most]}
 }
 
@@ -584,7 +623,8 @@ func once(startups []Finding) []Finding {
 		all = sum(all, startups[i].Cost)
 	}
 	f := Sorted(startups)[0]
-	f.Evidence += fmt.Sprintf("; %s, %s together", figures.Count(len(startups), "process starts up", "processes start up"), figures.Duration(all))
+	f.Evidence += fmt.Sprintf("; %s, %s together", figures.Count(len(startups), "process starts up",
+		"processes start up"), figures.Duration(all))
 	f.Count = uint64(len(startups))
 	return []Finding{f}
 }

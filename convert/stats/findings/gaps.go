@@ -38,7 +38,10 @@ const (
 )
 
 // owned is the kind of what a thread did outside of calls, but for activity.Waited.
-var owned = [...]doingKind{activity.RanCode: computes, activity.Ran: computesUnseen, activity.WasBlocked: blockedUnseen, activity.WaitedForCPU: ready, activity.RanUnread: computesUnseen}
+var owned = [...]doingKind{
+	activity.RanCode: computes, activity.Ran: computesUnseen, activity.WasBlocked: blockedUnseen,
+	activity.WaitedForCPU: ready, activity.RanUnread: computesUnseen,
+}
 
 // blockedBy is the kind of a thread that was blocked by a known thing.
 var blockedBy = [...]doingKind{timeline.OtherBlocker: blocked, timeline.OwnSleep: sleeps, timeline.SomeLock: locked}
@@ -167,7 +170,10 @@ func (c *Collector) named(loads tally[load]) tally[string] {
 func (c *Collector) gap(p *processHabits, gpu uint32, g *activity.Gap, loading uint64) {
 	all := p.gaps[gpu]
 	if all == nil {
-		all = &gaps{timed: timed{stages: &p.stages}, did: record[doing]{stages: &p.stages}, ends: record[*timeline.PythonFrame]{stages: &p.stages}, most: c.kept}
+		all = &gaps{
+			timed: timed{stages: &p.stages}, did: record[doing]{stages: &p.stages},
+			ends: record[*timeline.PythonFrame]{stages: &p.stages}, most: c.kept,
+		}
 		p.gaps[gpu] = all
 	}
 	all.add(g.From, g.To-g.From-loading)
@@ -191,14 +197,17 @@ func (c *Collector) isFirst(s *activity.Spent, next *activity.Piece) bool {
 	return s.Start == next.CallStart && next.Kind == timeline.KernelWork && c.FirstUse(next.Shape) == next.Start
 }
 
-// mostBetween is the longest time between two launches, in ns, that belongs to what a launch costs a program: beyond, the program does something else.
+// mostBetween is the longest time between two launches, in ns, that belongs to what a launch costs a program: beyond,
+// the program does something else.
 const mostBetween = 20e3
 
-// tiny returns the time that a CUDA graph would save at a gap: that of launching calls, and what the thread needs from one to the next, between
-// pieces of work of which the later one is a kernel shorter than its launch. It is 0 where the thread did anything else in CUDA.
+// tiny returns the time that a CUDA graph would save at a gap: that of launching calls, and what the thread needs from
+// one to the next, between pieces of work of which the later one is a kernel shorter than its launch. It is 0 where the
+// thread did anything else in CUDA.
 func (c *Collector) tiny(g *activity.Gap) (ns uint64) {
 	n := g.Next
-	if n.Kind != timeline.KernelWork || n.InGraph || g.To-g.From >= c.limits.Gap || n.End-n.Start >= n.CallEnd-min(n.CallStart, n.CallEnd) {
+	if n.Kind != timeline.KernelWork || n.InGraph || g.To-g.From >= c.limits.Gap ||
+		n.End-n.Start >= n.CallEnd-min(n.CallStart, n.CallEnd) {
 		return 0
 	}
 	between := uint64(0)

@@ -59,7 +59,8 @@ func (g *SteadyIdle) words(steady Interval) string {
 		return "how long the GPU is idle in all, and for what, is not known: there is no room for so many idle times"
 	}
 	text := fmt.Sprintf("the GPU is idle for %s, %.1f %% of the time after start-up; "+
-		"what the launching threads did meanwhile: ", figures.Duration(g.time()), 100*float64(g.time())/float64(max(steady.length(), 1)))
+		"what the launching threads did meanwhile: ", figures.Duration(g.time()),
+		100*float64(g.time())/float64(max(steady.length(), 1)))
 	activity.SortRows(g.Rows)
 	for i, r := range g.Rows {
 		if i == mostOwners {
@@ -180,7 +181,8 @@ func (f *Finding) includes(of *Finding) bool {
 // imbalance is the kind of a rank that computes longer than the others.
 const imbalance = "compute_imbalance"
 
-// WithoutTwice leaves out findings about idle GPUs of which another finding of the list has the idle time in its evidence.
+// WithoutTwice leaves out findings about idle GPUs of which another finding of the list has the idle time in its
+// evidence.
 func WithoutTwice(list []Finding) []Finding {
 	return slices.DeleteFunc(list, func(f Finding) bool {
 		return f.elsewhere && slices.ContainsFunc(list, func(o Finding) bool {

@@ -27,10 +27,11 @@ func (c *Collector) Recording(e *timeline.Recording) {
 
 // An Idle is the long gaps of a process on a GPU.
 type Idle struct {
-	GPU    uint32
-	Gaps   []critical.Lost // the earliest one first
-	Some   bool            // there are too many: these are the longest ones
-	Mostly string          // what the launching threads did meanwhile for more than half of their time, "" where nothing is known
+	GPU  uint32
+	Gaps []critical.Lost // the earliest one first
+	Some bool            // there are too many: these are the longest ones
+	// what the launching threads did meanwhile for more than half of their time, "" where nothing is known
+	Mostly string
 }
 
 // Within is the time of the gaps between two moments.
@@ -71,7 +72,8 @@ func isKnown(kind doingKind) bool {
 	return !slices.Contains([]doingKind{nothingKnown, outside, queued, computesUnseen, blockedUnseen}, kind)
 }
 
-// mostly names what the launching threads did for more than half of the time of gaps, "" for nothing or something that is not known.
+// mostly names what the launching threads did for more than half of the time of gaps, "" for nothing or something that
+// is not known.
 func (g *gaps) mostly(since uint64) string {
 	t := g.did.since(since)
 	if meanwhile(t); len(t) == 0 {

@@ -93,7 +93,8 @@ func (c *Collector) gpu(index uint32) *gpu {
 	g := c.gpus[index]
 	if g == nil {
 		g = &gpu{lowered: make(map[metric.Reason]*evidence), reasons: make(map[*timeline.MetricSet]*timeline.Coverage),
-			half: make(map[*timeline.Process]*evidence), kernels: make(map[*timeline.Process]uint64), product: make(map[*timeline.Shape]bool)}
+			half: make(map[*timeline.Process]*evidence), kernels: make(map[*timeline.Process]uint64),
+			product: make(map[*timeline.Shape]bool)}
 		if c.gpus == nil {
 			c.gpus = make(map[uint32]*gpu)
 		}
@@ -139,7 +140,8 @@ func valueOf(set *timeline.MetricSet, s *timeline.Sample, name string) float64 {
 func (g *gpu) sample(set *timeline.MetricSet, s *timeline.Sample, from, to uint64) {
 	switch set.Source {
 	case metric.PM:
-		compute, sm, tensor := valueOf(set, s, metric.NameComputeActive), valueOf(set, s, metric.NameSMActive), valueOf(set, s, metric.NameTensor)
+		compute, sm, tensor := valueOf(set, s, metric.NameComputeActive), valueOf(set, s, metric.NameSMActive),
+			valueOf(set, s, metric.NameTensor)
 		g.few.sample(from, to, compute >= kernelRuns && sm <= fewSMs, sm)
 		g.tensor.sample(from, to, sm > fewSMs && tensor <= noTensor, tensor)
 		dram := valueOf(set, s, metric.NameDRAMRead) + valueOf(set, s, metric.NameDRAMWrite)
@@ -246,7 +248,8 @@ func (r *report) fewSMs(g *gpu, at *uint32) {
 
 func (r *report) tensors(g *gpu, at *uint32) {
 	half := g.half[r.process.Process]
-	if half == nil || !g.enough(&g.tensor.evidence, leastPhases) || float64(half.cost) < leastPhases*float64(g.kernels[r.process.Process]) {
+	if half == nil || !g.enough(&g.tensor.evidence, leastPhases) ||
+		float64(half.cost) < leastPhases*float64(g.kernels[r.process.Process]) {
 		return
 	}
 	// Phases of other kernels do not count: at least half of the time of the products must lie in the phases.
@@ -254,21 +257,27 @@ func (r *report) tensors(g *gpu, at *uint32) {
 	if g.tensor.cost < others+half.cost/2 {
 		return
 	}
-	r.sampled("unused_tensor_cores", half, Finding{GPU: at, Title: "matrix products of half precision without tensor cores",
-		Evidence: fmt.Sprintf("%s take %s, while the tensor cores are active for at most %d %% during %s", figures.Count(half.count, "such kernel", "such kernels"), figures.Duration(half.cost), noTensor, figures.Duration(g.tensor.cost)),
-		Try:      "make the sizes of the matrices multiples of 8, and look at the math mode of the library (cublasSetMathMode, torch.backends.cuda)"})
+	r.sampled("unused_tensor_cores", half,
+		Finding{GPU: at, Title: "matrix products of half precision without tensor cores",
+			Evidence: fmt.Sprintf("%s take %s, while the tensor cores are active for at most %d %% during %s",
+				figures.Count(half.count, "such kernel", "such kernels"), figures.Duration(half.cost), noTensor,
+				figures.Duration(g.tensor.cost)),
+			Try: "make the sizes of the matrices multiples of 8, and look at the math mode of the library (cublasSetMathMode, " +
+				"torch.backends.cuda)"})
 }
 
 func (r *report) bounds(g *gpu, at *uint32) {
 	if e := &g.dram.evidence; g.enough(e, leastPhases) {
 		r.sampled("dram_bound", e, Finding{GPU: at, Title: "the GPU's memory is the limit",
-			Evidence: fmt.Sprintf("reads and writes of DRAM have %s/s on average, of %s/s that the memory can do, for %s", figures.Bytes(uint64(g.dram.value.mean())), figures.Bytes(1000*g.Bandwidth), figures.Duration(e.cost)),
-			Try:      "fuse kernels that pass data on through memory, use smaller types, or reuse data in caches and shared memory"})
+			Evidence: fmt.Sprintf("reads and writes of DRAM have %s/s on average, of %s/s that the memory can do, for %s",
+				figures.Bytes(uint64(g.dram.value.mean())), figures.Bytes(1000*g.Bandwidth), figures.Duration(e.cost)),
+			Try: "fuse kernels that pass data on through memory, use smaller types, or reuse data in caches and shared memory"})
 	}
 	if e := &g.pcie.evidence; g.enough(e, leastPhases) {
 		r.sampled("pcie_bound", e, Finding{GPU: at, Title: "the PCIe link is the limit",
-			Evidence: fmt.Sprintf("one direction of the link has %s/s on average, of %s/s that it can do, for %s", figures.Bytes(uint64(g.pcie.value.mean())), figures.Bytes(uint64(g.Link.Rate())), figures.Duration(e.cost)),
-			Try:      "copy less, or copy while kernels run; keep data on the GPU between steps"})
+			Evidence: fmt.Sprintf("one direction of the link has %s/s on average, of %s/s that it can do, for %s",
+				figures.Bytes(uint64(g.pcie.value.mean())), figures.Bytes(uint64(g.Link.Rate())), figures.Duration(e.cost)),
+			Try: "copy less, or copy while kernels run; keep data on the GPU between steps"})
 	}
 }
 
@@ -332,10 +341,13 @@ func (c *Collector) lowClocks() (all []Finding) {
 			continue
 		}
 		at := g.Index
-		all = append(all, Finding{Kind: "low_clocks", Title: c.gpuName(at) + " runs with lower clocks than its peers", Process: g.users[0].Process, GPU: &at, Count: 1,
+		all = append(all, Finding{Kind: "low_clocks", Title: c.gpuName(at) + " runs with lower clocks than its peers",
+			Process: g.users[0].Process, GPU: &at, Count: 1,
 			First: g.work.Start, Last: g.work.End, At: []uint64{g.work.Start},
-			Evidence: fmt.Sprintf("the SM clock is %.0f MHz on average during GPU work, %.0f MHz in the median of %d such GPUs", clock/1e6, usual/1e6, len(list)),
-			Try:      "look at its temperature, power limit and application clocks (nvidia-smi -q -d CLOCK,POWER,PERFORMANCE), and at its place in the rack"})
+			Evidence: fmt.Sprintf("the SM clock is %.0f MHz on average during GPU work, %.0f MHz in the median of %d such GPUs",
+				clock/1e6, usual/1e6, len(list)),
+			Try: "look at its temperature, power limit and application clocks (nvidia-smi -q -d CLOCK,POWER,PERFORMANCE), and " +
+				"at its place in the rack"})
 	}
 	return all
 }

@@ -6,13 +6,16 @@ import (
 	"github.com/cudatrace/cudatrace/convert/internal/activity"
 )
 
-// A process starts up until it has launched its kernels and graphs once: before a first launch it loads code, captures, allocates, searches for
-// algorithms. What it does after that is its steady state. What comes for the first time much later, such as the kernels of an evaluation
-// after many steps, is part of the steady state. A process that is known from its middle on has no start-up.
+// A process starts up until it has launched its kernels and graphs once: before a first launch it loads code, captures,
+// allocates, searches for algorithms. What it does after that is its steady state. What comes for the first time much
+// later, such as the kernels of an evaluation after many steps, is part of the steady state. A process that is known
+// from its middle on has no start-up.
 //
-// Launches come in order, and before the calls that lie between them: what is known of the start-up when a call or a gap comes is final.
+// Launches come in order, and before the calls that lie between them: what is known of the start-up when a call or a
+// gap comes is final.
 const (
-	mostEarly = 4     // start-up has one of so many pieces of GPU work, or of kernels, at most: libraries set and copy much when they start
+	// start-up has one of so many pieces of GPU work, or of kernels, at most: libraries set and copy much when they start
+	mostEarly = 4
 	fewPieces = 1_024 // of GPU work between two first times of one start-up, or
 	manyTimes = 8     // times as many as came before the earlier one
 	oneStage  = 16    // pieces

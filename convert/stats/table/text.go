@@ -70,8 +70,8 @@ func (l *layout) addColumn(t *Table, i int, c Column, short bool) {
 	l.columns, l.cells, l.widths = append(l.columns, c), append(l.cells, cells), append(l.widths, wide)
 }
 
-// rankOfID is the rank of a column of numbers that name something: one that tells rows apart is the last to go, one that
-// does not is the first, unless there are more rows.
+// rankOfID is the rank of a column of numbers that name something: one that tells rows apart is the last to go, one
+// that does not is the first, unless there are more rows.
 func rankOfID(rank int, texts []string, more bool) int {
 	for _, s := range texts {
 		if s != texts[0] {
@@ -131,8 +131,8 @@ func (l *layout) leastOf(i int, c Column) int {
 	return min(l.widths[i], leastText)
 }
 
-// drop leaves out the column with the highest rank, of several one that names nothing, the last of these. Columns of rank
-// 0 stay: they tell rows apart.
+// drop leaves out the column with the highest rank, of several one that names nothing, the last of these. Columns of
+// rank 0 stay: they tell rows apart.
 func (l *layout) drop() bool {
 	worst := 0
 	for i, c := range l.columns {

@@ -1,6 +1,6 @@
-// Package blocked finds out why threads are blocked, from outside and while they run: it stops nobody and writes nothing. Input: a
-// process, and what /proc and its memory tell. Output: a [Cause]: the system call, what that waits for, and the thread that has
-// that.
+// Package blocked finds out why threads are blocked, from outside and while they run: it stops nobody and writes
+// nothing. Input: a process, and what /proc and its memory tell. Output: a [Cause]: the system call, what that waits
+// for, and the thread that has that.
 package blocked
 
 import (
@@ -39,20 +39,30 @@ type systemCall struct {
 
 // systemCalls are the system calls that may block for long, by number. Others have no name.
 var systemCalls = map[int64]systemCall{
-	unix.SYS_READ: {"read", onFile}, unix.SYS_READV: {"readv", onFile}, unix.SYS_PREAD64: {"pread64", onFile}, unix.SYS_PREADV: {"preadv", onFile},
-	unix.SYS_WRITE: {"write", onFile}, unix.SYS_WRITEV: {"writev", onFile}, unix.SYS_PWRITE64: {"pwrite64", onFile},
-	unix.SYS_FSYNC: {"fsync", onFile}, unix.SYS_FDATASYNC: {"fdatasync", onFile}, unix.SYS_IOCTL: {"ioctl", onFile}, unix.SYS_FLOCK: {"flock", onFile},
+	unix.SYS_READ: {"read", onFile}, unix.SYS_READV: {"readv", onFile}, unix.SYS_PREAD64: {"pread64", onFile},
+	unix.SYS_PREADV: {"preadv", onFile},
+	unix.SYS_WRITE:  {"write", onFile}, unix.SYS_WRITEV: {"writev", onFile}, unix.SYS_PWRITE64: {"pwrite64", onFile},
+	unix.SYS_FSYNC: {"fsync", onFile}, unix.SYS_FDATASYNC: {"fdatasync", onFile}, unix.SYS_IOCTL: {"ioctl", onFile},
+	unix.SYS_FLOCK: {"flock", onFile},
 	unix.SYS_FCNTL: {"fcntl", onFile}, unix.SYS_SENDFILE: {"sendfile", onFile}, unix.SYS_SPLICE: {"splice", onFile},
-	unix.SYS_RECVFROM: {"recvfrom", onFile}, unix.SYS_RECVMSG: {"recvmsg", onFile}, unix.SYS_RECVMMSG: {"recvmmsg", onFile},
-	unix.SYS_SENDTO: {"sendto", onFile}, unix.SYS_SENDMSG: {"sendmsg", onFile}, unix.SYS_CONNECT: {"connect", onFile},
-	unix.SYS_ACCEPT: {"accept", onFile}, unix.SYS_ACCEPT4: {"accept4", onFile}, unix.SYS_IO_URING_ENTER: {"io_uring_enter", onFile},
-	unix.SYS_PPOLL: {"ppoll", onPoll}, unix.SYS_PSELECT6: {"pselect6", onSelect}, unix.SYS_EPOLL_PWAIT: {"epoll_pwait", onEpoll}, unix.SYS_EPOLL_PWAIT2: {"epoll_pwait2", onEpoll},
-	unix.SYS_FUTEX: {"futex", onFutex}, unix.SYS_NANOSLEEP: {"nanosleep", onNothing}, unix.SYS_CLOCK_NANOSLEEP: {"clock_nanosleep", onNothing},
-	unix.SYS_WAIT4: {"wait4", onNothing}, unix.SYS_WAITID: {"waitid", onNothing}, unix.SYS_OPENAT: {"openat", onNothing},
+	unix.SYS_RECVFROM: {"recvfrom", onFile}, unix.SYS_RECVMSG: {"recvmsg", onFile},
+	unix.SYS_RECVMMSG: {"recvmmsg", onFile},
+	unix.SYS_SENDTO:   {"sendto", onFile}, unix.SYS_SENDMSG: {"sendmsg", onFile}, unix.SYS_CONNECT: {"connect", onFile},
+	unix.SYS_ACCEPT: {"accept", onFile}, unix.SYS_ACCEPT4: {"accept4", onFile},
+	unix.SYS_IO_URING_ENTER: {"io_uring_enter", onFile},
+	unix.SYS_PPOLL:          {"ppoll", onPoll}, unix.SYS_PSELECT6: {"pselect6", onSelect},
+	unix.SYS_EPOLL_PWAIT: {"epoll_pwait", onEpoll}, unix.SYS_EPOLL_PWAIT2: {"epoll_pwait2", onEpoll},
+	unix.SYS_FUTEX: {"futex", onFutex}, unix.SYS_NANOSLEEP: {"nanosleep", onNothing},
+	unix.SYS_CLOCK_NANOSLEEP: {"clock_nanosleep", onNothing},
+	unix.SYS_WAIT4:           {"wait4", onNothing}, unix.SYS_WAITID: {"waitid", onNothing},
+	unix.SYS_OPENAT:       {"openat", onNothing},
 	unix.SYS_IO_GETEVENTS: {"io_getevents", onNothing}, unix.SYS_RT_SIGTIMEDWAIT: {"rt_sigtimedwait", onNothing},
-	unix.SYS_RT_SIGSUSPEND: {"rt_sigsuspend", onNothing}, unix.SYS_MSGRCV: {"msgrcv", onNothing}, unix.SYS_SEMOP: {"semop", onNothing},
-	unix.SYS_SEMTIMEDOP: {"semtimedop", onNothing}, unix.SYS_MMAP: {"mmap", onNothing}, unix.SYS_MUNMAP: {"munmap", onNothing},
-	unix.SYS_MPROTECT: {"mprotect", onNothing}, unix.SYS_MADVISE: {"madvise", onNothing}, unix.SYS_CLOSE: {"close", onNothing},
+	unix.SYS_RT_SIGSUSPEND: {"rt_sigsuspend", onNothing}, unix.SYS_MSGRCV: {"msgrcv", onNothing},
+	unix.SYS_SEMOP:      {"semop", onNothing},
+	unix.SYS_SEMTIMEDOP: {"semtimedop", onNothing}, unix.SYS_MMAP: {"mmap", onNothing},
+	unix.SYS_MUNMAP:   {"munmap", onNothing},
+	unix.SYS_MPROTECT: {"mprotect", onNothing}, unix.SYS_MADVISE: {"madvise", onNothing},
+	unix.SYS_CLOSE:           {"close", onNothing},
 	unix.SYS_RESTART_SYSCALL: {"restart_syscall", onNothing}, unix.SYS_SCHED_YIELD: {"sched_yield", onNothing},
 }
 
@@ -176,7 +186,8 @@ func (p *WatchedProcess) kind(fd int) string {
 		return ""
 	}
 	for _, k := range []struct{ prefix, name string }{
-		{"pipe:", "pipe"}, {"socket:", "socket"}, {"/dev/nvidia", "GPU"}, {"/dev/pts/", "terminal"}, {"/dev/tty", "terminal"}, {"/dev/null", "null device"}, {"/dev/", "device"},
+		{"pipe:", "pipe"}, {"socket:", "socket"}, {"/dev/nvidia", "GPU"}, {"/dev/pts/", "terminal"},
+		{"/dev/tty", "terminal"}, {"/dev/null", "null device"}, {"/dev/", "device"},
 	} {
 		if strings.HasPrefix(to, k.prefix) {
 			return k.name
@@ -267,7 +278,8 @@ func (p *WatchedProcess) futex(at, expected uint64) (on string, holder uint32) {
 	const tidMask, contended = 0x3fffffff, 2
 	word, owner := binary.LittleEndian.Uint32(b[:]), binary.LittleEndian.Uint32(b[8:])
 	switch {
-	case word&tidMask > contended && p.Host(word&tidMask) != 0: // its value is a thread: one that has a lock of its priority, or one that is to end
+	// its value is a thread: one that has a lock of its priority, or one that is to end
+	case word&tidMask > contended && p.Host(word&tidMask) != 0:
 		if uint32(expected) == word {
 			return OnThread, p.Host(word)
 		}

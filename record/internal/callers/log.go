@@ -106,8 +106,8 @@ func (l *Log) Add(c Chain) (id uint32) {
 	return c.ID
 }
 
-// After has a function called when the chains that were added before have their records. It returns false if too many wait.
-// The function must not call the Log.
+// After has a function called when the chains that were added before have their records. It returns false if too many
+// wait. The function must not call the Log.
 func (l *Log) After(do func()) bool { return l.enqueue(do) }
 
 // Left returns the number of chains that have no record because too many waited for theirs.

@@ -161,7 +161,9 @@ func (s *snapshot) around(address uint64) *mapping {
 	if s == nil {
 		return nil
 	}
-	i, found := slices.BinarySearchFunc(s.code, address, func(m mapping, address uint64) int { return cmp.Compare(m.from, address) })
+	i, found := slices.BinarySearchFunc(s.code, address, func(m mapping, address uint64) int {
+		return cmp.Compare(m.from, address)
+	})
 	if !found {
 		i--
 	}

@@ -121,7 +121,8 @@ func (m *module) exportedName(f *frame) (name string, found bool) {
 		return "", false
 	}
 	for _, s := range f.symbols {
-		if s.Name == name || !cudaapi.IsRuntimeName(s.Name) && !(m.kind == runtimeShared && s.Exported && beginsLikeRuntime(s.Name)) {
+		if s.Name == name || !cudaapi.IsRuntimeName(s.Name) && !(m.kind == runtimeShared && s.Exported &&
+			beginsLikeRuntime(s.Name)) {
 			continue
 		}
 		if found { // several names: the code knows which
@@ -306,7 +307,8 @@ func tests(code []byte, distance uint32) bool {
 		if base == 4 {
 			rest = rest[1:]
 		}
-		if mode == 2 && bytes.HasPrefix(rest, wide) || mode == 1 && distance < 0x80 && len(rest) > 0 && rest[0] == byte(distance) {
+		if mode == 2 && bytes.HasPrefix(rest, wide) || mode == 1 && distance < 0x80 && len(rest) > 0 &&
+			rest[0] == byte(distance) {
 			return true
 		}
 	}

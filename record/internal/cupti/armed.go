@@ -125,7 +125,8 @@ type ArmedCall struct {
 // errBusy says that another recorder has called processes of the same folder.
 var errBusy = errors.New("another recorder records processes that were armed with it")
 
-// CallArmed opens a socket for processes, by the folders that they are of. A refusal says why a process cannot be called.
+// CallArmed opens a socket for processes, by the folders that they are of. A refusal says why a process cannot be
+// called.
 func CallArmed(processes []ArmedProcess) (calls []*ArmedCall, refused map[int]error) {
 	refused = map[int]error{}
 	for _, p := range processes {
@@ -172,8 +173,8 @@ func (c *ArmedCall) open(pid int) error {
 	if err := unix.Fstat(c.dir, &s); err != nil {
 		return err
 	}
-	// The folder is named by the process's environment, which whoever started the process decided. Else root would remove a
-	// socket from a folder of root's.
+	// The folder is named by the process's environment, which whoever started the process decided. Else root would remove
+	// a socket from a folder of root's.
 	user, ok1 := procfs.User(pid)
 	starter, ok2 := procfs.Owner(pid)
 	if !ok1 || !ok2 || s.Mode&0o077 != 0 || s.Uid != user || s.Uid != starter {
@@ -235,7 +236,8 @@ func (c *ArmedCall) Close() error {
 		if failed := c.Entrance.Listener.Close(); !errors.Is(failed, net.ErrClosed) {
 			err = failed
 		}
-		if gone := c.as.Do(func() error { return unix.Unlinkat(c.dir, privatefolder.SocketName, 0) }); !errors.Is(gone, unix.ENOENT) {
+		if gone := c.as.Do(func() error { return unix.Unlinkat(c.dir, privatefolder.SocketName, 0) }); !errors.Is(gone,
+			unix.ENOENT) {
 			err = errors.Join(err, gone)
 		}
 		err = errors.Join(err, privatefolder.Want(c.page, nil))

@@ -85,7 +85,8 @@ func (d *decoder) record(kind int, b []byte) error {
 	return nil
 }
 
-// definition decodes a name, a chain, or a code object or a stack of Python, to which later records refer. It skips a kind of a later version.
+// definition decodes a name, a chain, or a code object or a stack of Python, to which later records refer. It skips a
+// kind of a later version.
 func (d *decoder) definition(kind tracelog.Kind, b []byte) error {
 	switch kind {
 	case tracelog.KindString:
@@ -405,5 +406,7 @@ func decodeChain(d *decoder, b []byte) error {
 	for i := range addresses {
 		addresses[i] = le.Uint64(b[chainSize+8*i:])
 	}
-	return d.callers.define(d.shared, le.Uint32(b[chainIdAt:]), Chain{Epoch: le.Uint64(b[chainEpochAt:]), Addresses: addresses})
+	return d.callers.define(d.shared, le.Uint32(b[chainIdAt:]), Chain{
+		Epoch: le.Uint64(b[chainEpochAt:]), Addresses: addresses,
+	})
 }

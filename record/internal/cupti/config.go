@@ -186,7 +186,8 @@ func appendCalls(b []byte, calls []string, limit int) ([]byte, uint32) {
 func callBase(name string) string {
 	for {
 		short := strings.TrimSuffix(strings.TrimSuffix(name, "_ptds"), "_ptsz")
-		if stem, ok := strings.CutSuffix(strings.TrimRight(short, "0123456789"), "_v"); ok && !strings.HasSuffix(short, "_v") {
+		if stem, ok := strings.CutSuffix(strings.TrimRight(short, "0123456789"), "_v"); ok &&
+			!strings.HasSuffix(short, "_v") {
 			short = stem
 		}
 		if short == name {

@@ -22,8 +22,8 @@
 // NVTX_INJECTION64_PATH, and the library passes NVTX's functions on to libcupti.
 //
 // A process that 'cudatrace run --armed' started sleeps on a page beside the library instead. It says its hello when a
-// recorder rings there; [Join] serves it. It has long started CUDA by then: [GoConfig].Late. When the recording has ended, it sleeps
-// again, until the next recorder.
+// recorder rings there; [Join] serves it. It has long started CUDA by then: [GoConfig].Late. When the recording has
+// ended, it sleeps again, until the next recorder.
 //
 // Another CUPTI client in a process takes over the process's records. Either
 // [Server.OtherClient] or the library itself notices it, and the library leaves CUPTI to the other client.
@@ -39,9 +39,9 @@
 // then, which are what costs a program most. Where CUPTI does not tell who calls, they have records
 // as usual; where that shows later only, calls keep the names of the driver's functions.
 //
-// A call makes its record when it returns. The call in which a process was killed, or hangs, has none. So
-// each thread notes the call that it is in, in the shared memory. The server looks there: a call that has not returned
-// for a second is logged as a tracelog.OpenCall, and at the end those that have not returned, with tracelog.CallUnfinished.
+// A call makes its record when it returns. The call in which a process was killed, or hangs, has none. So each thread
+// notes the call that it is in, in the shared memory. The server looks there: a call that has not returned for a second
+// is logged as a tracelog.OpenCall, and at the end those that have not returned, with tracelog.CallUnfinished.
 //
 // # Where things are
 //

@@ -36,11 +36,10 @@ type Listener interface {
 	// to be handled.
 	Status(c tracelog.CUPTI)
 	// WatchExit is called when recording has begun in the process. It notices threads that enter _exit, exec or the
-	// program's own handler of a signal, which the process itself cannot notice. A thread that gets the signal,
-	// unless signal is 0, waits in its handler until everything is handed over. The signal may
-	// be sent only while its handler in the process is the function at address handler and the word (32 bits) at address over
-	// is 0, only to threads that do not block it, and not to a process that shares the memory but has another
-	// PID.
+	// program's own handler of a signal, which the process itself cannot notice. A thread that gets the signal, unless
+	// signal is 0, waits in its handler until everything is handed over. The signal may be sent only while its handler in
+	// the process is the function at address handler and the word (32 bits) at address over is 0, only to threads that do
+	// not block it, and not to a process that shares the memory but has another PID.
 	WatchExit(signal uint32, handler, over uint64)
 	// FindCaller is called with each new chain of a process with GoConfig.Callers. It returns the ID of the caller
 	// record that calls with that chain get, 0 for none. It should not wait: the process's records wait

@@ -57,8 +57,8 @@ func (l *link) answer(pid uint32, config func() GoConfig) {
 }
 
 // keep tells the process that the recorder is at work on its answer, every now and then until stop is called, which
-// returns the time at which the process no longer waits, in ns of CLOCK_MONOTONIC: the deadline at first, and in the end
-// the last one.
+// returns the time at which the process no longer waits, in ns of CLOCK_MONOTONIC: the deadline at first, and in the
+// end the last one.
 func (l *link) keep(deadline, last uint64) (stop func() uint64) {
 	const signs = helloPatience / 4
 	answered, kept := make(chan struct{}), make(chan uint64)

@@ -169,7 +169,8 @@ const (
 	maxFiles   = 256     // files that are opened
 )
 
-// globInRoot lists the paths inside a root that match a pattern of package path, as a process with that root would see them.
+// globInRoot lists the paths inside a root that match a pattern of package path, as a process with that root would see
+// them.
 func globInRoot(root, pattern string) []string {
 	found := []string{""}
 	for part := range strings.SplitSeq(strings.TrimPrefix(path.Clean(pattern), "/"), "/") {
@@ -202,7 +203,8 @@ func namesIn(root, dir string) []string {
 	return names
 }
 
-// SonameMajor is the release of CUDA that a soname tells, 0 if it tells none: 13 for libcupti.so.13 and 11 for libcupti.so.11.8.
+// SonameMajor is the release of CUDA that a soname tells, 0 if it tells none: 13 for libcupti.so.13 and 11 for
+// libcupti.so.11.8.
 func SonameMajor(soname string) uint32 {
 	major, _, _ := strings.Cut(strings.TrimPrefix(soname, "libcupti.so."), ".")
 	n, err := strconv.ParseUint(major, 10, 16)
@@ -230,8 +232,8 @@ func readSoname(root, p string) (soname string, ok bool) {
 	return lib.Soname(), true
 }
 
-// openInRoot opens a file of a kind as a process with that root would: it follows links inside the root. It looks at the file
-// before it opens it, since a device could act on being opened.
+// openInRoot opens a file of a kind as a process with that root would: it follows links inside the root. It looks at
+// the file before it opens it, since a device could act on being opened.
 func openInRoot(root, p string, kind uint32) (*os.File, error) {
 	dir, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -158,7 +158,8 @@ func (p *peer) noteOpenCalls() {
 			continue
 		}
 		p.decoder.sink.Add(&tracelog.OpenCall{
-			PID: p.PID, TID: c.TID, Name: c.name, Enter: c.Start, Dur: host.Monotonic() - c.Start, Caller: p.decoder.callers.of(c.Chain),
+			PID: p.PID, TID: c.TID, Name: c.name, Enter: c.Start, Dur: host.Monotonic() - c.Start,
+			Caller: p.decoder.callers.of(c.Chain),
 		})
 	}
 	p.noted = noted

@@ -303,7 +303,8 @@ func (p *peer) takenOver(why string) {
 	p.addSeenCalls() // until now: later ones are probed
 	p.taken = true
 	p.listener.Note(tracelog.NoteWarning, fmt.Sprintf(
-		"process %d: from here to its end the log lacks its calls and GPU work that CUPTI records: %s (run it without its own profiler)", p.PID, why))
+		"process %d: from here to its end the log lacks its calls and GPU work that CUPTI records: %s (run it without its "+
+			"own profiler)", p.PID, why))
 }
 
 func (p *peer) clock(payload []byte) error {
@@ -365,7 +366,9 @@ func (p *peer) lost(payload []byte) error {
 	if err != nil {
 		return err
 	}
-	p.decoder.sink.Add(&tracelog.Lost{PID: p.PID, Cause: l.cause, Count: l.count, From: p.shift.host(l.from), To: p.shift.host(l.to)})
+	p.decoder.sink.Add(&tracelog.Lost{
+		PID: p.PID, Cause: l.cause, Count: l.count, From: p.shift.host(l.from), To: p.shift.host(l.to),
+	})
 	return nil
 }
 
@@ -379,7 +382,8 @@ func (p *peer) complain(err error) {
 		return
 	}
 	p.broken = true
-	text := fmt.Sprintf("process %d: its GPU work from here on is missing: it sent a malformed message (%s)", p.PID, nonsense)
+	text := fmt.Sprintf("process %d: its GPU work from here on is missing: it sent a malformed message (%s)", p.PID,
+		nonsense)
 	if p.listener == nil {
 		p.handler.Warn(p.PID, text)
 		return

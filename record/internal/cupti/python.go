@@ -10,8 +10,8 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// The Go side of Python frames. inject/python.c sends code objects and stacks, each once, with numbers of the process; here they
-// become records of the log.
+// The Go side of Python frames. inject/python.c sends code objects and stacks, each once, with numbers of the process;
+// here they become records of the log.
 
 // leftOut are the frames that stand for frames that are left out, by the reason.
 var leftOut = map[uint32]tracelog.PythonFrame{
@@ -35,8 +35,9 @@ func putPython(b []byte, i *pyframes.Interpreter) {
 		pythonMinorAt: l.Minor, pythonFinalizingAt: l.Runtime.Finalizing, pythonInterpretersAt: l.Runtime.Interpreters,
 		pythonThreadInterpreterAt: l.Thread.Interpreter, pythonThreadIdAt: l.Thread.ID, pythonThreadFrameAt: l.Thread.Frame,
 		pythonThreadCframeAt: l.Thread.CFrame, pythonThreadChunkAt: l.Thread.Chunk,
-		pythonFrameCodeAt: l.Frame.Code, pythonFramePreviousAt: l.Frame.Previous, pythonFrameInstructionAt: l.Frame.Instruction,
-		pythonInstructionUnitAt: l.Frame.InstructionUnit, pythonFrameOwnerAt: l.Frame.Owner,
+		pythonFrameCodeAt: l.Frame.Code, pythonFramePreviousAt: l.Frame.Previous,
+		pythonFrameInstructionAt: l.Frame.Instruction,
+		pythonInstructionUnitAt:  l.Frame.InstructionUnit, pythonFrameOwnerAt: l.Frame.Owner,
 		pythonCodeFirstAt: l.Code.First, pythonCodeFirstLineAt: l.Code.FirstLine, pythonCodeFileAt: l.Code.File,
 		pythonCodeNameAt: l.Code.Name, pythonCodeLineTableAt: l.Code.LineTable, pythonCodeVersionAt: version,
 		pythonTextAsciiAt: l.Text.ASCII, pythonTextCompactAt: l.Text.Compact,
@@ -80,12 +81,14 @@ func (t *pythonTable) addCode(m *peerMemory, b []byte) error {
 	if len(b) < codeSize {
 		return malformed("a code object in %d bytes", len(b))
 	}
-	id, name, file, table := le.Uint32(b[codeIdAt:]), le.Uint32(b[codeNameSizeAt:]), le.Uint32(b[codeFileSizeAt:]), le.Uint32(b[codeTableSizeAt:])
+	id, name, file, table := le.Uint32(b[codeIdAt:]), le.Uint32(b[codeNameSizeAt:]), le.Uint32(b[codeFileSizeAt:]),
+		le.Uint32(b[codeTableSizeAt:])
 	nameWidth, fileWidth := int(b[codeNameWidthAt]), int(b[codeFileWidthAt])
 	if t.layout.Load() == nil || id == 0 || id >= codesMax || t.has(id) {
 		return malformed("code object number %d, out of range or sent before", id)
 	}
-	if !isWidth(nameWidth) || !isWidth(fileWidth) || name > pythonNameMax*4 || file > pythonFileMax*4 || table > pythonTableMax ||
+	if !isWidth(nameWidth) || !isWidth(fileWidth) || name > pythonNameMax*4 || file > pythonFileMax*4 ||
+		table > pythonTableMax ||
 		int(name+file+table) > len(b)-codeSize {
 		return malformed("a code object with texts of %d, %d and %d bytes in %d", name, file, table, len(b))
 	}
@@ -115,7 +118,8 @@ func (t *pythonTable) addStack(m *peerMemory, sink Sink, b []byte) error {
 	if len(b) < stackSize {
 		return malformed("a Python stack in %d bytes", len(b))
 	}
-	id, parent, number, offset := le.Uint32(b[stackIdAt:]), le.Uint32(b[stackParentAt:]), le.Uint32(b[stackCodeAt:]), le.Uint32(b[stackOffsetAt:])
+	id, parent, number, offset := le.Uint32(b[stackIdAt:]), le.Uint32(b[stackParentAt:]), le.Uint32(b[stackCodeAt:]),
+		le.Uint32(b[stackOffsetAt:])
 	if _, again := t.stacks[id]; t.layout.Load() == nil || id == 0 || id >= stacksMax || again {
 		return malformed("Python stack number %d, out of range or sent before", id)
 	}
@@ -196,10 +200,12 @@ func (l *PythonLog) Stack(sink Sink, parent uint32, f tracelog.PythonFrame) (id 
 	return id, id != noRoom
 }
 
-// pythonStacksMost is the most stacks of a log, and of frames: conversion takes 1<<20 definitions in all. Calls with others have none.
+// pythonStacksMost is the most stacks of a log, and of frames: conversion takes 1<<20 definitions in all. Calls with
+// others have none.
 const pythonStacksMost = 1 << 18
 
-// stack returns the ID of a frame with its callers, noRoom without room. Records with it have been added when it returns.
+// stack returns the ID of a frame with its callers, noRoom without room. Records with it have been added when it
+// returns.
 func (l *PythonLog) stack(sink Sink, parent uint32, f tracelog.PythonFrame) uint32 {
 	if l.BareFiles && f.File != "" {
 		f.File = path.Base(f.File)

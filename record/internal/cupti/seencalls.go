@@ -47,8 +47,8 @@ func seenCalls(rings [][]uint64, places uint16, now uint64) (calls []seenCall) {
 	return calls
 }
 
-// addSeenCalls logs the calls that have returned and whose records CUPTI will not hand over: the process has ended, or another
-// client gets them. When they returned is not known, nor what they did.
+// addSeenCalls logs the calls that have returned and whose records CUPTI will not hand over: the process has ended, or
+// another client gets them. When they returned is not known, nor what they did.
 func (p *peer) addSeenCalls() {
 	if !p.callers || p.broken || p.clockMoved {
 		return

@@ -110,7 +110,8 @@ func Listen(o Options) (*Server, error) {
 		return nil, err
 	}
 	entrances := []Entrance{{f.Listener, owner}}
-	return newServer(&Server{dir: f.Path, folder: f, sink: o.Sink, entrances: entrances, within: o.Within, openCalls: o.OpenCalls, peers: newPeerSet(), python: o.Python}, o.private)
+	return newServer(&Server{dir: f.Path, folder: f, sink: o.Sink, entrances: entrances, within: o.Within,
+		openCalls: o.OpenCalls, peers: newPeerSet(), python: o.Python}, o.private)
 }
 
 func newServer(s *Server, private bool) (*Server, error) {
@@ -202,8 +203,8 @@ func (s *Server) OtherClient(pid uint32) {
 	s.peers.each(func(p *peer) { p.tellIf(pid, msgOtherClient) })
 }
 
-// SetPython names the interpreter of a process with GoConfig.Python that had none at its hello. nil says that there is more
-// than one: frames are recorded no longer.
+// SetPython names the interpreter of a process with GoConfig.Python that had none at its hello. nil says that there is
+// more than one: frames are recorded no longer.
 func (s *Server) SetPython(pid uint32, i *pyframes.Interpreter) {
 	s.peers.each(func(p *peer) {
 		if p.known.Load() == pid {

@@ -65,7 +65,8 @@ func makeMemory(size, behind int) (file *os.File, page []byte, err error) {
 	}
 	file = os.NewFile(uintptr(fd), memoryName)
 	err = unix.Fallocate(fd, 0, 0, int64(size))
-	if err == nil && behind > 0 && !overcommits() { // a page that is missing might not be had: all of them or none, without chains then
+	// a page that is missing might not be had: all of them or none, without chains then
+	if err == nil && behind > 0 && !overcommits() {
 		_ = unix.Fallocate(fd, 0, int64(size), int64(behind))
 	} else if err == nil && behind > 0 {
 		_ = unix.Ftruncate(fd, int64(size+behind)) // refused where it is more than a file may have
@@ -180,7 +181,8 @@ func (m *sharedMemory) tryRead(p []byte) (int, error) {
 	m.received += uint64(n)
 	m.position(sharedOutAt + ringReadAt).Store(m.received)
 	// The process waits when the ring is full: it is woken when there is room for much.
-	if waits := m.word(sharedOutAt + ringWaitsAt); there-uint64(n) <= outSize/2 && waits.Load() != 0 && waits.Swap(0) != 0 {
+	if waits := m.word(sharedOutAt + ringWaitsAt); there-uint64(n) <= outSize/2 && waits.Load() != 0 &&
+		waits.Swap(0) != 0 {
 		futexWake(waits)
 	}
 	return n, nil
@@ -282,8 +284,8 @@ func (m *sharedMemory) contents() []byte {
 	return b
 }
 
-// seen returns the rings of calls of CUPTI's callback, for each of them its last words, oldest first, and the chains that they
-// number. There are none if they cannot be read.
+// seen returns the rings of calls of CUPTI's callback, for each of them its last words, oldest first, and the chains
+// that they number. There are none if they cannot be read.
 func (m *sharedMemory) seen() (rings [][]uint64, chains []byte) {
 	heads := make([]byte, seenMemoryWordsAt)
 	if n, err := m.file.ReadAt(heads, sharedSize); err != nil || n != len(heads) {
@@ -292,7 +294,8 @@ func (m *sharedMemory) seen() (rings [][]uint64, chains []byte) {
 	left := uint64(seenWords) // rings do not overlap, whatever the process has written
 	for i := range seenRings {
 		head := heads[i*seenRingSize:]
-		written, size, at := le.Uint32(head[seenRingWrittenAt:]), le.Uint32(head[seenRingSizeAt:]), le.Uint32(head[seenRingAtAt:])
+		written, size, at := le.Uint32(head[seenRingWrittenAt:]), le.Uint32(head[seenRingSizeAt:]),
+			le.Uint32(head[seenRingAtAt:])
 		if written == 0 || size&(size-1) != 0 || uint64(at)+uint64(size) > seenWords || uint64(size) > left {
 			continue // nobody has used it, or nonsense
 		}
@@ -406,7 +409,8 @@ func (h *hub) run(held chan<- error) {
 	robust.release()
 }
 
-// look wakes the readers of memories where something has changed, and reports whether there are any. Every openPause it wakes all.
+// look wakes the readers of memories where something has changed, and reports whether there are any. Every openPause it
+// wakes all.
 func (h *hub) look() (found bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -436,7 +440,8 @@ const (
 // futexWait waits while the word has a value. It returns false if nobody has woken it in the time.
 func futexWait(word *atomic.Uint32, value uint32, timeout time.Duration) (woken bool) {
 	t := unix.NsecToTimespec(int64(timeout))
-	_, _, errno := unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), opWait, uintptr(value), uintptr(unsafe.Pointer(&t)), 0, 0)
+	_, _, errno := unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), opWait, uintptr(value),
+		uintptr(unsafe.Pointer(&t)), 0, 0)
 	return !errors.Is(errno, unix.ETIMEDOUT)
 }
 
@@ -469,7 +474,8 @@ func holdRobust(word *atomic.Uint32) (*robust, error) {
 	list.entry = uintptr(unsafe.Pointer(list))
 	list.offset = int(uintptr(unsafe.Pointer(word)) - list.first)
 	word.Store(uint32(unix.Gettid()))
-	if _, _, errno := unix.Syscall(unix.SYS_SET_ROBUST_LIST, uintptr(unsafe.Pointer(list)), unsafe.Offsetof(list.entry), 0); errno != 0 {
+	if _, _, errno := unix.Syscall(unix.SYS_SET_ROBUST_LIST, uintptr(unsafe.Pointer(list)), unsafe.Offsetof(list.entry),
+		0); errno != 0 {
 		_ = unix.Munmap(page)
 		return nil, fmt.Errorf("set_robust_list: %w", errno)
 	}

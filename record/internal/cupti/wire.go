@@ -81,7 +81,8 @@ func (m *messageReader) grow(length int) error {
 	}
 	if more := length - messageUsual - m.taken; more > 0 {
 		if !m.memory.reserve(more) {
-			return malformed("a message of %d bytes, for which there is no memory: all processes together have taken %d bytes", length, peerBytesMax)
+			return malformed("a message of %d bytes, for which there is no memory: all processes together have taken %d bytes",
+				length, peerBytesMax)
 		}
 		m.taken += more
 	}

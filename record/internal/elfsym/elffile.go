@@ -22,8 +22,8 @@ const (
 	maxTable    = 1 << 30 // bytes of a symbol table, a string table, all code or all constants
 )
 
-// OpenFile opens a regular file for the functions of this package. It waits for nobody: not for the other end of a pipe, nor for
-// a process that has a lease on the file, which could make us wait for 45 seconds.
+// OpenFile opens a regular file for the functions of this package. It waits for nobody: not for the other end of a
+// pipe, nor for a process that has a lease on the file, which could make us wait for 45 seconds.
 func OpenFile(path string) (*os.File, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -125,7 +125,8 @@ func (f *file) tables(s elf.Section64) (symbols, texts *io.SectionReader, err er
 	if s.Size > maxTable || t.Size > maxTable || s.Off > math.MaxInt64-maxTable || t.Off > math.MaxInt64-maxTable {
 		return nil, nil, errors.New("the symbol table is too large")
 	}
-	return io.NewSectionReader(f.r, int64(s.Off), int64(s.Size)), io.NewSectionReader(f.r, int64(t.Off), int64(t.Size)), nil
+	return io.NewSectionReader(f.r, int64(s.Off), int64(s.Size)), io.NewSectionReader(f.r, int64(t.Off), int64(t.Size)),
+		nil
 }
 
 // eachEntry calls a function for each entry of a symbol table that has one of the names at the given places of its

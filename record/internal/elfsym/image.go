@@ -220,8 +220,8 @@ func (im *Image) Exports(names ...string) (map[string]Span, error) {
 	return found, nil
 }
 
-// Bias is how far addresses in a process lie above those of the file's headers, where the process maps the file's code from
-// an offset of the file on. ok is false if the file has no code there.
+// Bias is how far addresses in a process lie above those of the file's headers, where the process maps the file's code
+// from an offset of the file on. ok is false if the file has no code there.
 func (im *Image) Bias(from, offset uint64) (bias uint64, ok bool) {
 	const largestPage = 64 << 10 // whole pages are mapped
 	for _, s := range im.segments {
@@ -278,13 +278,14 @@ func undefined(symbols *io.SectionReader, names map[uint32]string) bool {
 	return false
 }
 
-// Interpreted reports whether the file names the program that starts it: the dynamic linker. A static program names none.
+// Interpreted reports whether the file names the program that starts it: the dynamic linker. A static program names
+// none.
 func (im *Image) Interpreted() bool {
 	return slices.ContainsFunc(im.programs, func(p elf.Prog64) bool { return elf.ProgType(p.Type) == elf.PT_INTERP })
 }
 
-// Code reads the code of the file, up to 1 GiB of it, piece by piece: each begins with the last overlap bytes of the one
-// before. The bytes are valid until the next piece.
+// Code reads the code of the file, up to 1 GiB of it, piece by piece: each begins with the last overlap bytes of the
+// one before. The bytes are valid until the next piece.
 func (im *Image) Code(overlap int) iter.Seq2[uint64, []byte] {
 	return func(yield func(uint64, []byte) bool) {
 		left := uint64(maxTable)

@@ -148,7 +148,8 @@ func decodeX86(b []byte) instruction {
 	case x86asm.JMP:
 		relative(jumped)
 	case x86asm.JA, x86asm.JAE, x86asm.JB, x86asm.JBE, x86asm.JCXZ, x86asm.JE, x86asm.JECXZ, x86asm.JG,
-		x86asm.JGE, x86asm.JL, x86asm.JLE, x86asm.JNE, x86asm.JNO, x86asm.JNP, x86asm.JNS, x86asm.JO, x86asm.JP, x86asm.JRCXZ, x86asm.JS,
+		x86asm.JGE, x86asm.JL, x86asm.JLE, x86asm.JNE, x86asm.JNO, x86asm.JNP, x86asm.JNS, x86asm.JO, x86asm.JP,
+		x86asm.JRCXZ, x86asm.JS,
 		x86asm.LOOP, x86asm.LOOPE, x86asm.LOOPNE:
 		relative(branched)
 	case x86asm.UD0, x86asm.UD1, x86asm.UD2, x86asm.HLT:

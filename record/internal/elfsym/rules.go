@@ -90,7 +90,8 @@ func (e *unwindEntry) linked(address uint64) bool {
 func (e *unwindEntry) called() bool {
 	machine := machineRegisters()
 	m := unwindMachine{common: &e.common, rules: rules{saved: map[uint64]int64{}}, location: e.span.From}
-	if e.common.signal || e.common.returnAddress != machine.returnAddress || !m.run(e.common.instructions, math.MaxUint64) {
+	if e.common.signal || e.common.returnAddress != machine.returnAddress ||
+		!m.run(e.common.instructions, math.MaxUint64) {
 		return false
 	}
 	m.initial, m.location = m.rules.clone(), e.span.From

@@ -61,7 +61,8 @@ func scanNames(buf []byte, limit, base int, wanted func(string) bool, found map[
 		}
 		// One place can hold both __cudaX and cudaX.
 		for _, from := range []int{at, at - len(internal)} {
-			if from < 0 || from >= limit || from < at && !bytes.HasPrefix(buf[from:], internal) || !wanted(string(buf[from:at+end])) {
+			if from < 0 || from >= limit || from < at && !bytes.HasPrefix(buf[from:], internal) ||
+				!wanted(string(buf[from:at+end])) {
 				continue
 			}
 			if len(found) >= maxHits {
@@ -77,7 +78,8 @@ func scanNames(buf []byte, limit, base int, wanted func(string) bool, found map[
 // Most places of "cu" are inside other words.
 func plausible(text []byte) bool {
 	for _, prefix := range []string{"cu", "cuda", "cupti"} {
-		if len(text) > len(prefix) && string(text[:len(prefix)]) == prefix && text[len(prefix)] >= 'A' && text[len(prefix)] <= 'Z' {
+		if len(text) > len(prefix) && string(text[:len(prefix)]) == prefix && text[len(prefix)] >= 'A' &&
+			text[len(prefix)] <= 'Z' {
 			return true
 		}
 	}

@@ -91,7 +91,8 @@ func (im *Image) function(entry []byte) (symbolEntry, bool) {
 	kind := elf.ST_TYPE(entry[4])
 	name, size := binary.LittleEndian.Uint32(entry), binary.LittleEndian.Uint64(entry[16:])
 	from := binary.LittleEndian.Uint64(entry[8:])
-	ok := (kind == elf.STT_FUNC || kind == elf.STT_GNU_IFUNC) && elf.SectionIndex(binary.LittleEndian.Uint16(entry[6:])) != elf.SHN_UNDEF &&
+	ok := (kind == elf.STT_FUNC || kind == elf.STT_GNU_IFUNC) &&
+		elf.SectionIndex(binary.LittleEndian.Uint16(entry[6:])) != elf.SHN_UNDEF &&
 		name < fullTable && size > 0 && size <= math.MaxUint32 && from <= math.MaxUint64-size && im.Executable(from)
 	return symbolEntry{from: from, size: uint32(size), name: name}, ok
 }
@@ -144,8 +145,8 @@ func (s *Symbols) name(e symbolEntry) string {
 // maxNames is the largest string table that Defined reads, in bytes.
 const maxNames = 256 << 20
 
-// Defined returns the functions that the file's symbol tables name and of which a caller wants the name: first the exported
-// ones.
+// Defined returns the functions that the file's symbol tables name and of which a caller wants the name: first the
+// exported ones.
 func (im *Image) Defined(wanted func(name []byte) bool) (found []Symbol, err error) {
 	for _, kind := range []elf.SectionType{elf.SHT_DYNSYM, elf.SHT_SYMTAB} {
 		s, ok := im.section(kind)

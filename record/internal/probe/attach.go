@@ -112,7 +112,8 @@ func inTableOrder(defined map[string]uint64, bySymbol map[string]*cudaapi.Functi
 // attachFunctions probes functions of a library, all at once. If the kernel refuses that, it
 // probes them one by one, to find those that cannot be probed. It returns nil if there are no
 // functions.
-func (p *Prober) attachFunctions(l *libraryFile, functions []*cudaapi.Function, pid int, file *probedFile) (io.Closer, error) {
+func (p *Prober) attachFunctions(l *libraryFile, functions []*cudaapi.Function, pid int, file *probedFile) (io.Closer,
+	error) {
 	if len(functions) == 0 {
 		return nil, nil
 	}
@@ -141,7 +142,8 @@ func (p *Prober) site(l *libraryFile, function uint32, offset uint64) probeSite 
 	return probeSite{cookie: p.table.cookie(function), offset: offset, returns: l.returns[offset]}
 }
 
-func (p *Prober) attachSingly(l *libraryFile, functions []*cudaapi.Function, sites []probeSite, pid int, file *probedFile) (io.Closer, error) {
+func (p *Prober) attachSingly(l *libraryFile, functions []*cudaapi.Function, sites []probeSite, pid int,
+	file *probedFile) (io.Closer, error) {
 	var probes closeInOrder
 	var lastErr error
 	for i, f := range functions {

@@ -10,7 +10,8 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// A Sink takes calls, names of threads, names of kernels, and chains of return addresses. The pointers are valid during the call only.
+// A Sink takes calls, names of threads, names of kernels, and chains of return addresses. The pointers are valid during
+// the call only.
 type Sink interface {
 	Call(*tracelog.Call)
 	Thread(*tracelog.Thread)

@@ -109,7 +109,8 @@ func (p *Prober) DrainedUntil() uint64 { return p.events.drained.Load() }
 const (
 	minPause = 500 * time.Microsecond
 	maxPause = 50 * time.Millisecond
-	tryPause = 4 * time.Millisecond // longest while a first launch is waited for: each one until it is seen runs into probes of the runtime, too
+	// longest while a first launch is waited for: each one until it is seen runs into probes of the runtime, too
+	tryPause = 4 * time.Millisecond
 )
 
 // Run delivers calls until ctx is done. The probed threads do not wake it: it looks at the

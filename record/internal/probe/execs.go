@@ -79,7 +79,8 @@ func (p *Prober) removeBare(pid int, proc *probedProcess) (Exec, error) {
 	return e, err
 }
 
-// takeReplaced lists the processes in which a thread other than the first has run a program by exec since the last call.
+// takeReplaced lists the processes in which a thread other than the first has run a program by exec since the last
+// call.
 func (p *Prober) takeReplaced() []uint32 {
 	p.mu.Lock()
 	defer p.mu.Unlock()

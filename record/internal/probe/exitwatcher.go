@@ -21,10 +21,10 @@ import (
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
-// An exitWatcher sees how processes end, whether they are children or not, and makes the kernel send
-// a process a signal just before it ends. It does so with eBPF programs: a hook on the delivery of signals and, unless no
-// breakpoint may be put into the processes, probes on each process's libc. The programs are loaded by prepare, or when the first process is
-// watched.
+// An exitWatcher sees how processes end, whether they are children or not, and makes the kernel send a process a signal
+// just before it ends. It does so with eBPF programs: a hook on the delivery of signals and, unless no breakpoint may
+// be put into the processes, probes on each process's libc. The programs are loaded by prepare, or when the first
+// process is watched.
 type exitWatcher struct {
 	mode          attachMode
 	probesLibc    bool
@@ -39,8 +39,8 @@ type exitWatcher struct {
 	early     bool                // prepareLibc is enabled
 }
 
-// newExitWatcher returns a watcher that probes libc in a mode, unless onlySignals. The eBPF program that sees threads end writes
-// to the map ends. Both maps stay the caller's.
+// newExitWatcher returns a watcher that probes libc in a mode, unless onlySignals. The eBPF program that sees threads
+// end writes to the map ends. Both maps stay the caller's.
 func newExitWatcher(m attachMode, onlySignals bool, ends, watches *ebpf.Map) *exitWatcher {
 	return &exitWatcher{mode: m, probesLibc: !onlySignals, ends: ends, watches: watches, libc: map[int]*libcProbes{}}
 }
@@ -186,7 +186,9 @@ func (w *exitWatcher) open() error {
 	if err != nil {
 		return fmt.Errorf("%sthe kernel (%s) refuses the eBPF programs for it: %w", needs, host.KernelRelease(), err)
 	}
-	signals, err := link.AttachRawTracepoint(link.RawTracepointOptions{Name: "signal_deliver", Program: c.Programs[bpf.ProbesProgSignalDeliver]})
+	signals, err := link.AttachRawTracepoint(link.RawTracepointOptions{
+		Name: "signal_deliver", Program: c.Programs[bpf.ProbesProgSignalDeliver],
+	})
 	if err != nil {
 		c.Close()
 		return fmt.Errorf("%sthe tracepoint signal_deliver can't be used: %w", needs, err)

@@ -68,7 +68,10 @@ type anyFunction struct {
 }
 
 func newFunctions(o *Options) *functions {
-	f := &functions{of: o.OfFiles, without: o.WithoutOfFiles, report: o.OnFunctions, matched: make([]bool, len(o.OfFiles)), files: map[procfs.Content]*functionFile{}}
+	f := &functions{
+		of: o.OfFiles, without: o.WithoutOfFiles, report: o.OnFunctions, matched: make([]bool, len(o.OfFiles)),
+		files: map[procfs.Content]*functionFile{},
+	}
 	if f.report == nil {
 		f.report = func(Functions) {}
 	}
@@ -91,7 +94,9 @@ func (p *Prober) Unmatched() (none []pattern.Functions) {
 // attachFunctionsOf probes the selected functions of a file, if it has any.
 func (p *Prober) attachFunctionsOf(pid int, proc *probedProcess, m procfs.Mapping) {
 	f := p.functions
-	if proc.functions[m.File] != nil || !slices.ContainsFunc(f.of, func(of pattern.Functions) bool { return of.In(m.Path) }) {
+	if proc.functions[m.File] != nil || !slices.ContainsFunc(f.of, func(of pattern.Functions) bool {
+		return of.In(m.Path)
+	}) {
 		return
 	}
 	of := Functions{PID: pid, Path: m.Path, Most: f.most}
@@ -222,7 +227,9 @@ func (f *functions) choose(content procfs.Content, r io.ReaderAt, name string) (
 			a.returns = returnsAt(im, s.From)
 			a.once, a.unknown = len(a.returns) == 0, len(a.returns) == 0
 		}
-		a.Function = tracelog.Function{ID: uint32(bpf.MaxFunctions + f.count), Name: s.Name, Library: path.Base(name), Args: argNames(of.Args)}
+		a.Function = tracelog.Function{
+			ID: uint32(bpf.MaxFunctions + f.count), Name: s.Name, Library: path.Base(name), Args: argNames(of.Args),
+		}
 		f.count++
 		file.list = append(file.list, a)
 	}
@@ -235,10 +242,11 @@ func argNames(n int) string {
 	return strings.Join(names[:n], " ")
 }
 
-var _, _ = [1]int{}[bpf.MaxFunctionWords-tracelog.MaxFunctionArgs], [1]int{}[pattern.MaxArgs-tracelog.MaxFunctionArgs] // they are equal
+// they are equal
+var _, _ = [1]int{}[bpf.MaxFunctionWords-tracelog.MaxFunctionArgs], [1]int{}[pattern.MaxArgs-tracelog.MaxFunctionArgs]
 
-// find returns the selected functions of a file in the order of their addresses, one for each address, with what selects
-// them. The functions of CUDA are not among them: these are calls.
+// find returns the selected functions of a file in the order of their addresses, one for each address, with what
+// selects them. The functions of CUDA are not among them: these are calls.
 func (f *functions) find(im *elfsym.Image, file string) (found []elfsym.Symbol, chosen []pattern.Functions, err error) {
 	var of []int // indexes of patterns
 	for i := range f.of {
@@ -264,7 +272,8 @@ func (f *functions) find(im *elfsym.Image, file string) (found []elfsym.Symbol, 
 	}
 	// Of several names of one function the one with the fewest underscores in front counts.
 	slices.SortFunc(all, func(a, b elfsym.Symbol) int {
-		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(underscores(a.Name), underscores(b.Name)), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(underscores(a.Name), underscores(b.Name)),
+			cmp.Compare(a.Name, b.Name))
 	})
 	for _, s := range all {
 		if n := len(found); n > 0 && found[n-1].From == s.From {
@@ -277,19 +286,24 @@ func (f *functions) find(im *elfsym.Image, file string) (found []elfsym.Symbol, 
 	return found, chosen, nil
 }
 
-// isPart reports whether a symbol is the rarely used part of a function, which a compiler puts elsewhere: it is jumped to, not called.
+// isPart reports whether a symbol is the rarely used part of a function, which a compiler puts elsewhere: it is jumped
+// to, not called.
 func isPart(symbol string) bool {
 	return strings.HasSuffix(symbol, ".cold") || strings.Contains(symbol, ".cold.")
 }
 
 func underscores(name string) int { return len(name) - len(strings.TrimLeft(name, "_")) }
 
-// names reports whether a pattern selects a symbol: by its name, or by the demangled one, without parameters, where the pattern has ::.
+// names reports whether a pattern selects a symbol: by its name, or by the demangled one, without parameters, where the
+// pattern has ::.
 func names(of pattern.Functions, symbol string) bool {
-	return pattern.Match(of.Name, symbol) || strings.Contains(of.Name, "::") && isMangled(symbol) && pattern.Match(of.Name, demangle.Filter(symbol, demangle.NoParams))
+	return pattern.Match(of.Name, symbol) || strings.Contains(of.Name, "::") && isMangled(symbol) &&
+		pattern.Match(of.Name, demangle.Filter(symbol, demangle.NoParams))
 }
 
 // isMangled reports whether a symbol is one of C++, Rust, D or Swift.
 func isMangled(symbol string) bool {
-	return slices.ContainsFunc([]string{"_Z", "_R", "_D", "$s"}, func(prefix string) bool { return strings.HasPrefix(symbol, prefix) })
+	return slices.ContainsFunc([]string{"_Z", "_R", "_D", "$s"}, func(prefix string) bool {
+		return strings.HasPrefix(symbol, prefix)
+	})
 }

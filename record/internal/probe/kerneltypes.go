@@ -71,7 +71,8 @@ func numberCalls(spec *ebpf.CollectionSpec, number uint32) {
 	if p := spec.Programs[bpf.ProbesProgCallSession]; p != nil {
 		for i, ins := range p.Instructions {
 			if ins.IsKfuncCall() {
-				p.Instructions[i] = asm.Instruction{OpCode: ins.OpCode, Src: asm.PseudoKfuncCall, Constant: int64(number)}.WithSource(ins.Source())
+				p.Instructions[i] = asm.Instruction{OpCode: ins.OpCode, Src: asm.PseudoKfuncCall,
+					Constant: int64(number)}.WithSource(ins.Source())
 			}
 		}
 	}
@@ -99,7 +100,8 @@ const (
 // each of its count.
 var btfExtra = [...]struct{ fixed, each int }{
 	kindInt: {4, 0}, kindArray: {12, 0}, kindStruct: {0, 12}, kindUnion: {0, 12}, 6: {0, 8}, // enum
-	13: {0, 8}, 14: {4, 0}, 15: {0, 12}, 17: {4, 0}, kindTypeTag: {0, 0}, 19: {0, 12}, // prototype, variable, section, tag, enum64
+	// prototype, variable, section, tag, enum64
+	13: {0, 8}, 14: {4, 0}, 15: {0, 12}, 17: {4, 0}, kindTypeTag: {0, 0}, 19: {0, 12},
 }
 
 var errBadBTF = errors.New("it is malformed")

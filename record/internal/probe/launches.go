@@ -16,19 +16,22 @@ import (
 // the driver. The eBPF program decides: it records a refused launch that began before that moment, and no later one.
 // The probes go soon afterwards.
 
-// attachLaunches probes the launches of a runtime. Return probes would hide who calls from CUPTI's callback, so that functions
-// whose return instructions are not known are left out where others are: __cudaLaunchKernel jumps to one of these.
+// attachLaunches probes the launches of a runtime. Return probes would hide who calls from CUPTI's callback, so that
+// functions whose return instructions are not known are left out where others are: __cudaLaunchKernel jumps to one of
+// these.
 func (p *Prober) attachLaunches(l *libraryFile, pid int) (io.Closer, error) {
 	launches := inTableOrder(l.functions, p.table.launches)
-	known := slices.DeleteFunc(slices.Clone(launches), func(f *cudaapi.Function) bool { return len(l.returns[l.functions[f.Name]]) == 0 })
+	known := slices.DeleteFunc(slices.Clone(launches), func(f *cudaapi.Function) bool {
+		return len(l.returns[l.functions[f.Name]]) == 0
+	})
 	if len(known) > 0 {
 		launches = known
 	}
 	return p.attachFunctions(l, launches, pid, &probedFile{})
 }
 
-// attachSigns probes the launches of the driver where their calls are not recorded. It probes their return instructions, since at
-// their entries the return probes of others, for other processes, would hide who calls.
+// attachSigns probes the launches of the driver where their calls are not recorded. It probes their return
+// instructions, since at their entries the return probes of others, for other processes, would hide who calls.
 func (p *Prober) attachSigns(l *libraryFile, pid int) (io.Closer, error) {
 	var sites []probeSite
 	for _, f := range inTableOrder(l.functions, p.table.names) {
@@ -101,8 +104,8 @@ func (p *Prober) hasLaunched(pid int) (launched bool, open uint32, err error) {
 	return t.Launched != 0, t.Trying, nil
 }
 
-// retryLaunches probes the launches of the runtimes, and of the driver where they are spared, that a process's program before had
-// mapped, too, and whose launches are not probed any more.
+// retryLaunches probes the launches of the runtimes, and of the driver where they are spared, that a process's program
+// before had mapped, too, and whose launches are not probed any more.
 func (p *Prober) retryLaunches(pid int, proc *probedProcess, mappings []procfs.Mapping) error {
 	launched, _, err := p.hasLaunched(pid)
 	if err != nil || launched {

@@ -23,8 +23,8 @@ const (
 	rangeEndsSymbol   = "cudaTraceRangeEnds"
 )
 
-// listChangesSymbol is the function that glibc's dynamic linker calls, for debuggers, before and after it changes its list
-// of libraries; listSymbol is the variable that describes the list. (musl's linker never unloads a library.)
+// listChangesSymbol is the function that glibc's dynamic linker calls, for debuggers, before and after it changes its
+// list of libraries; listSymbol is the variable that describes the list. (musl's linker never unloads a library.)
 const (
 	listChangesSymbol = "_dl_debug_state"
 	listSymbol        = "_r_debug"
@@ -89,7 +89,8 @@ func isLinker(path string) bool { return strings.HasPrefix(filepath.Base(path), 
 // relevantError drops the error of a file that does not have the name of a CUDA library.
 func relevantError(path string, err error) error {
 	base := filepath.Base(path)
-	if !strings.HasPrefix(base, "libcuda.so") && !strings.HasPrefix(base, "libcudart") && !strings.HasPrefix(base, "libcupti") {
+	if !strings.HasPrefix(base, "libcuda.so") && !strings.HasPrefix(base, "libcudart") &&
+		!strings.HasPrefix(base, "libcupti") {
 		return nil
 	}
 	return fmt.Errorf("no probes on %s: %w", path, err)
@@ -124,8 +125,8 @@ func (fd *libraryFinder) examine(f *os.File, linker bool) (librarySymbols, error
 // otherSymbols are the functions that findCUDA finds beside CUDA's.
 var otherSymbols = map[string]bool{registrationSymbol: true, rangeBeginsSymbol: true, rangeEndsSymbol: true}
 
-// findCUDA finds functions of CUDA, and the return instructions of those that may be probed: these are found by decoding
-// all of a function's code.
+// findCUDA finds functions of CUDA, and the return instructions of those that may be probed: these are found by
+// decoding all of a function's code.
 func (fd *libraryFinder) findCUDA(f io.ReaderAt) (librarySymbols, error) {
 	found, err := elfsym.Find(f, func(name string) bool { return otherSymbols[name] || cudaapi.ByName(name) != nil })
 	s := divideSymbols(found)

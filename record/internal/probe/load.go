@@ -130,8 +130,9 @@ func loadMode(m attachMode, o Options, l storeLayout, store *eventStore) (*loade
 // configure sets the sizes of maps and the program's constants.
 func configure(spec *ebpf.CollectionSpec, o Options, l storeLayout) error {
 	for name, entries := range map[string]uint32{
-		bpf.ProbesMapChunks: l.Chunks, bpf.ProbesMapQueue: l.Queue, bpf.ProbesMapSlots: l.Slots, bpf.ProbesMapThreads: l.Slots,
-		bpf.ProbesMapNames: uint32(symbolBytes(o.BufferBytes)),
+		bpf.ProbesMapChunks: l.Chunks, bpf.ProbesMapQueue: l.Queue, bpf.ProbesMapSlots: l.Slots,
+		bpf.ProbesMapThreads: l.Slots,
+		bpf.ProbesMapNames:   uint32(symbolBytes(o.BufferBytes)),
 	} {
 		spec.Maps[name].MaxEntries = entries
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// deliverOpenCalls delivers and forgets the calls that are open in some threads. It also delivers the names of those that were
-// renamed after their first call. frames is the eBPF program's map of open calls, by slot.
+// deliverOpenCalls delivers and forgets the calls that are open in some threads. It also delivers the names of those
+// that were renamed after their first call. frames is the eBPF program's map of open calls, by slot.
 func (e *events) deliverOpenCalls(of func(callingThread) bool, frames *ebpf.Map, sink Sink) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -85,8 +85,8 @@ type openKey struct {
 	enter              uint64
 }
 
-// lookAtOpenCalls gives the calls that were entered before a time and have not returned to take, each one once. Threads write
-// while they are looked at, so that a call is one only if the look before has seen the same.
+// lookAtOpenCalls gives the calls that were entered before a time and have not returned to take, each one once. Threads
+// write while they are looked at, so that a call is one only if the look before has seen the same.
 func (e *events) lookAtOpenCalls(frames *ebpf.Map, before uint64, take func(*tracelog.Call)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// openFunctions pair the entries of functions of any library with their returns, so that those of each thread are nested: a function
-// that was left without returning has a return that says so.
+// openFunctions pair the entries of functions of any library with their returns, so that those of each thread are
+// nested: a function that was left without returning has a return that says so.
 type openFunctions struct {
 	of    map[callingThreadID][]openFunction // outermost first
 	event tracelog.FunctionEvent
@@ -50,7 +50,8 @@ func (o *openFunctions) decode(b []byte, sink Sink) {
 }
 
 // enter takes an entry. What lies below it on the stack has been left: stacks grow down.
-func (o *openFunctions) enter(t callingThreadID, f openFunction, at uint64, once bool, e *tracelog.FunctionEvent, sink Sink) {
+func (o *openFunctions) enter(t callingThreadID, f openFunction, at uint64, once bool, e *tracelog.FunctionEvent,
+	sink Sink) {
 	list := o.of[t]
 	n := len(list)
 	for n > 0 && (list[n-1].stack < f.stack || list[n-1] == f || n >= maxOpenFunctions) {

@@ -21,8 +21,8 @@ const (
 // Options are the options of Open.
 type Options struct {
 	Functions []*cudaapi.Function // functions to probe
-	// OfFiles are functions of files that are none of CUDA's libraries, but for WithoutOfFiles. OnFunctions, if not nil, is called for
-	// each file in which some are found, before the first of their events is delivered.
+	// OfFiles are functions of files that are none of CUDA's libraries, but for WithoutOfFiles. OnFunctions, if not nil,
+	// is called for each file in which some are found, before the first of their events is delivered.
 	OfFiles, WithoutOfFiles []pattern.Functions
 	OnFunctions             func(Functions)
 
@@ -46,8 +46,8 @@ type Options struct {
 	CaptureRange bool
 	// CaptureNVTX records a process only while the injected library says that it is in an NVTX range.
 	CaptureNVTX bool
-	// OnlyOfFiles probes no functions but those of OfFiles. No other breakpoint is put into a process: _exit and exec are not
-	// noticed in time, nor is a client of CUPTI.
+	// OnlyOfFiles probes no functions but those of OfFiles. No other breakpoint is put into a process: _exit and exec are
+	// not noticed in time, nor is a client of CUPTI.
 	OnlyOfFiles bool
 	// WatchExits announces that WatchExit will be called for attached processes. Open and
 	// Attach then prepare it in the background, so that it takes less than a millisecond.
@@ -59,8 +59,8 @@ type Options struct {
 }
 
 // candidates lists the modes to try, best first. A call costs the same with and without a session, but the kernel takes
-// 10 ms more to check the programs of one. A session pays where recording is paused or has ranges: calls that begin outside
-// of what is recorded get no return probe then.
+// 10 ms more to check the programs of one. A session pays where recording is paused or has ranges: calls that begin
+// outside of what is recorded get no return probe then.
 func (o *Options) candidates() []attachMode {
 	switch {
 	case o.mode != modeAuto:

@@ -65,7 +65,10 @@ func Open(o Options) (*Prober, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Prober{options: o, table: table, functions: newFunctions(&o), layout: newStoreLayout(o.BufferBytes, o.maxThreads), byPID: map[int]*probedProcess{}}
+	p := &Prober{
+		options: o, table: table, functions: newFunctions(&o), layout: newStoreLayout(o.BufferBytes, o.maxThreads),
+		byPID: map[int]*probedProcess{},
+	}
 	p.finder.probes = table.probes
 	if err := p.load(); err != nil {
 		return nil, err
@@ -115,8 +118,12 @@ func (p *Prober) prepare() error {
 			return err
 		}
 	}
-	p.threadEnds, p.noThreadEnds = link.AttachRawTracepoint(link.RawTracepointOptions{Name: "sched_process_exit", Program: p.program.threadExit})
-	p.execs, p.noExecs = link.AttachRawTracepoint(link.RawTracepointOptions{Name: "sched_process_exec", Program: p.program.exec})
+	p.threadEnds, p.noThreadEnds = link.AttachRawTracepoint(link.RawTracepointOptions{
+		Name: "sched_process_exit", Program: p.program.threadExit,
+	})
+	p.execs, p.noExecs = link.AttachRawTracepoint(link.RawTracepointOptions{
+		Name: "sched_process_exec", Program: p.program.exec,
+	})
 	p.callers.hearOfExecs(p.noExecs == nil)
 	if p.options.WatchExits {
 		p.exits.prepare()
@@ -133,9 +140,12 @@ func (p *Prober) Degraded() error {
 		if p.noExecs == nil {
 			return nil
 		}
-		return fmt.Errorf("programs that run by exec are not seen, because the tracepoint sched_process_exec cannot be used: calls are missing of those that another thread than the first ran: %w", p.noExecs)
+		return fmt.Errorf("programs that run by exec are not seen, because the tracepoint sched_process_exec cannot be "+
+			"used: calls are missing of those that another thread than the first ran: %w", p.noExecs)
 	}
-	return fmt.Errorf("the end of threads is not seen, because the tracepoint sched_process_exit cannot be used: open calls of a thread that ends are delivered at the end, and of more than %d threads the later ones are not recorded: %w",
+	return fmt.Errorf("the end of threads is not seen, because the tracepoint sched_process_exit cannot be used: open "+
+		"calls of a thread that ends are delivered at the end, and of more than %d threads the later ones are not "+
+		"recorded: %w",
 		p.layout.Slots, p.noThreadEnds)
 }
 
@@ -152,8 +162,8 @@ func (p *Prober) setPaused(value uint32) error {
 	return nil
 }
 
-// OpenCalls gives the calls that were entered before a time, in ns of CLOCK_MONOTONIC, and have not returned to take. A call is
-// given once, at the second look that sees it, and delivered when it returns or at Finish, as any other, later.
+// OpenCalls gives the calls that were entered before a time, in ns of CLOCK_MONOTONIC, and have not returned to take. A
+// call is given once, at the second look that sees it, and delivered when it returns or at Finish, as any other, later.
 func (p *Prober) OpenCalls(before uint64, take func(*tracelog.Call)) {
 	p.events.lookAtOpenCalls(p.program.maps.threads, before, take)
 }

@@ -42,7 +42,8 @@ type probedFile struct {
 
 func newProcess() *probedProcess {
 	return &probedProcess{files: map[procfs.FileID]*probedFile{}, clients: map[procfs.FileID]io.Closer{},
-		ranges: map[procfs.FileID]io.Closer{}, linkers: map[procfs.FileID]io.Closer{}, functions: map[procfs.FileID]io.Closer{}}
+		ranges: map[procfs.FileID]io.Closer{}, linkers: map[procfs.FileID]io.Closer{},
+		functions: map[procfs.FileID]io.Closer{}}
 }
 
 func (proc *probedProcess) hasRuntime() bool {
@@ -88,7 +89,9 @@ func (file *probedFile) dropFallback() error {
 	err := file.fallback.Close()
 	file.fallback = nil
 	file.library.New = true
-	file.library.Functions = slices.DeleteFunc(file.library.Functions, func(f *cudaapi.Function) bool { return f.Fallback })
+	file.library.Functions = slices.DeleteFunc(file.library.Functions, func(f *cudaapi.Function) bool {
+		return f.Fallback
+	})
 	return err
 }
 

@@ -50,7 +50,10 @@ type recipeTable struct {
 
 // newRecipeTable compiles the recipes of the functions that o names or needs.
 func newRecipeTable(o *Options) (*recipeTable, error) {
-	t := &recipeTable{names: map[string]*cudaapi.Function{}, launches: map[string]*cudaapi.Function{}, recipes: map[uint32]*bpf.ProbesRecipe{}}
+	t := &recipeTable{
+		names: map[string]*cudaapi.Function{}, launches: map[string]*cudaapi.Function{},
+		recipes: map[uint32]*bpf.ProbesRecipe{},
+	}
 	chosen := map[string]bool{}
 	for _, f := range o.Functions {
 		if int(f.ID) >= bpf.MaxFunctions || len(f.Args) > bpf.MaxArgs {

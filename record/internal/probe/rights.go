@@ -42,7 +42,8 @@ func (e *PermissionError) Error() string {
 			"(of a rootless container, for instance): record on the host, or in a container of root's without user namespaces"
 	}
 	if len(e.Missing) == 0 {
-		return fmt.Sprintf("the kernel refused eBPF probes although no capability is missing: %s; %v", e.rights.forbids(), e.cause)
+		return fmt.Sprintf("the kernel refused eBPF probes although no capability is missing: %s; %v", e.rights.forbids(),
+			e.cause)
 	}
 	return fmt.Sprintf("no rights for eBPF probes: %s missing (%s)", strings.Join(e.Missing, " and "), e.remedy())
 }
@@ -55,7 +56,8 @@ func (e *PermissionError) remedy() string {
 	case r.user == 0 || slices.ContainsFunc(e.Missing, func(c string) bool { return !grants(r.bounding, c) }):
 		return "start the container with --cap-add " + strings.ReplaceAll(strings.Join(e.Missing, " --cap-add "), "CAP_", "")
 	case r.noNewPrivileges:
-		return "no_new_privs keeps this process from gaining them: start the container without --security-opt no-new-privileges"
+		return "no_new_privs keeps this process from gaining them: start the container without --security-opt " +
+			"no-new-privileges"
 	case r.nosuid:
 		return "run with sudo; setcap has no effect on the cudatrace binary, whose file system is mounted nosuid"
 	}
@@ -122,7 +124,8 @@ func (r *rights) restrictions() []string {
 		text string
 	}{
 		{r.foreign, "in a user namespace"}, {r.noNewPrivileges, "no_new_privs is set"}, {r.seccomp, "a seccomp filter is on"},
-		{r.nosuid, "the file system of this binary is mounted nosuid"}, {r.lockdown, "the kernel is locked down for confidentiality"},
+		{r.nosuid, "the file system of this binary is mounted nosuid"},
+		{r.lockdown, "the kernel is locked down for confidentiality"},
 	} {
 		if w.is {
 			words = append(words, w.text)
@@ -167,7 +170,8 @@ func (r *rights) forbids() string {
 	case r.lockdown:
 		return "it is locked down for confidentiality (boot it with lockdown=integrity)"
 	case r.seccomp:
-		return "a seccomp filter forbids them (run on the host, or start the container with --security-opt seccomp=unconfined)"
+		return "a seccomp filter forbids them (run on the host, or start the container with --security-opt " +
+			"seccomp=unconfined)"
 	}
 	return "a security module forbids them (run on the host, or start the container with --privileged)"
 }
@@ -186,7 +190,8 @@ var oldestKernel = map[string]string{"amd64": "Linux 5.15", "arm64": "Linux 5.18
 
 func (e *unsupportedError) Error() string {
 	needs := map[attachMode]string{modeSession: "Linux 6.13", modeMulti: "Linux 6.10"}[e.Mode]
-	return fmt.Sprintf("this kernel (%s) cannot run the eBPF probes: they need %s or newer with CONFIG_BPF_SYSCALL, CONFIG_UPROBES, CONFIG_BPF_EVENTS and CONFIG_DEBUG_INFO_BTF",
+	return fmt.Sprintf("this kernel (%s) cannot run the eBPF probes: they need %s or newer with CONFIG_BPF_SYSCALL, "+
+		"CONFIG_UPROBES, CONFIG_BPF_EVENTS and CONFIG_DEBUG_INFO_BTF",
 		e.Release, cmp.Or(needs, oldestKernel))
 }
 
@@ -227,5 +232,6 @@ func isPermission(err error) bool { return errors.Is(err, fs.ErrPermission) }
 // isFatal reports whether an error concerns the process or what the recorder may do, so that no other
 // function can be probed either.
 func isFatal(err error) bool {
-	return isPermission(err) || noFiles(err) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) || errors.Is(err, unix.ENOMEM)
+	return isPermission(err) || noFiles(err) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) ||
+		errors.Is(err, unix.ENOMEM)
 }

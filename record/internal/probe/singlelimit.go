@@ -17,7 +17,8 @@ func withinLimit(chosen []*cudaapi.Function, l *Library) []*cudaapi.Function {
 	kept, leftOut := mostImportant(chosen, max(singleLimits[l.Side]-len(l.Functions), 0))
 	if leftOut > 0 {
 		l.Refused = append(l.Refused,
-			figures.Count(leftOut, "more function", "more functions")+" (this kernel takes long to remove probes; Linux 6.10 or newer does not)")
+			figures.Count(leftOut, "more function", "more functions")+
+				" (this kernel takes long to remove probes; Linux 6.10 or newer does not)")
 	}
 	return kept
 }

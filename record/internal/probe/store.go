@@ -53,7 +53,9 @@ func openEventStore(l storeLayout) (*eventStore, error) {
 		{&s.maps.stock, unsafe.Sizeof(bpf.ProbesSupply{}), 1},
 		{&s.maps.callers, unsafe.Sizeof(bpf.ProbesCallerTable{}), 1},
 	} {
-		made, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: uint32(m.size), MaxEntries: m.entries, Flags: unix.BPF_F_MMAPABLE})
+		made, err := ebpf.NewMap(&ebpf.MapSpec{
+			Type: ebpf.Array, KeySize: 4, ValueSize: uint32(m.size), MaxEntries: m.entries, Flags: unix.BPF_F_MMAPABLE,
+		})
 		if err != nil {
 			return nil, errors.Join(err, s.close())
 		}
@@ -158,7 +160,8 @@ func (s *eventStore) close() error {
 		errs = append(errs, unix.Munmap(b))
 	}
 	s.mapped, s.chunks, s.slots, s.queue, s.supply = nil, nil, nil, nil, nil
-	return errors.Join(append(errs, s.maps.chunks.Close(), s.maps.slots.Close(), s.maps.queue.Close(), s.maps.stock.Close(), s.maps.callers.Close())...)
+	return errors.Join(append(errs, s.maps.chunks.Close(), s.maps.slots.Close(), s.maps.queue.Close(),
+		s.maps.stock.Close(), s.maps.callers.Close())...)
 }
 
 // A storeLayout is the number of entries of each map of a store. All but Chunks are powers of two.

@@ -14,8 +14,8 @@ import (
 	"github.com/cudatrace/cudatrace/record/errno"
 )
 
-// A Tree knows the processes that [Tree.Start] starts, and all that descend from them. It puts nothing into a process: it
-// hooks the kernel's tracepoints of fork, exec and exit.
+// A Tree knows the processes that [Tree.Start] starts, and all that descend from them. It puts nothing into a process:
+// it hooks the kernel's tracepoints of fork, exec and exit.
 type Tree struct {
 	programs *ebpf.Collection
 	hooks    []link.Link
@@ -48,7 +48,8 @@ func FollowTree() (*Tree, error) {
 
 func (t *Tree) hook() (err error) {
 	programs := map[string]string{
-		bpf.ProbesProgTreeFork: "sched_process_fork", bpf.ProbesProgTreeExec: "sched_process_exec", bpf.ProbesProgTreeExit: "sched_process_exit",
+		bpf.ProbesProgTreeFork: "sched_process_fork", bpf.ProbesProgTreeExec: "sched_process_exec",
+		bpf.ProbesProgTreeExit: "sched_process_exit",
 	}
 	part := objectPart{maps: treeMaps}
 	for program := range programs {
@@ -67,8 +68,8 @@ func (t *Tree) hook() (err error) {
 	return nil
 }
 
-// Start calls start, which starts a process as a child of ours: it and its descendants are the tree's, unless an error says
-// that they cannot be.
+// Start calls start, which starts a process as a child of ours: it and its descendants are the tree's, unless an error
+// says that they cannot be.
 func (t *Tree) Start(start func()) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -91,8 +92,8 @@ func (t *Tree) Find(pid uint32) (m Member, ok bool) {
 	return Member{Began: found.Began, Ended: found.Ended != 0, Name: string(name)}, true
 }
 
-// Forget makes room: Find knows processes no longer that ended before a time, in ns of CLOCK_MONOTONIC. lost reports whether
-// there was no room for some process until now.
+// Forget makes room: Find knows processes no longer that ended before a time, in ns of CLOCK_MONOTONIC. lost reports
+// whether there was no room for some process until now.
 func (t *Tree) Forget(before uint64) (lost bool, err error) {
 	var pid uint32
 	var m bpf.ProbesMember
@@ -104,7 +105,8 @@ func (t *Tree) Forget(before uint64) (lost bool, err error) {
 			ended = append(ended, pid)
 		}
 	}
-	if err := all.Err(); err != nil && !errors.Is(err, ebpf.ErrIterationAborted) { // aborted: too many changes meanwhile; the next call goes on
+	// aborted: too many changes meanwhile; the next call goes on
+	if err := all.Err(); err != nil && !errors.Is(err, ebpf.ErrIterationAborted) {
 		return false, err
 	}
 	for _, pid := range ended {

@@ -25,8 +25,9 @@ type attachMode uint8
 const (
 	modeAuto    attachMode = iota // the best that the kernel has
 	modeSession                   // uprobe session links for return probes, else as modeMulti, Linux 6.13
-	modeMulti                     // a uprobe_multi link for entries and one for ends, Linux 6.6 with the fix of the PID filter in 6.10
-	modeSingle                    // a perf event for each entry and each end, Linux 5.15
+	// a uprobe_multi link for entries and one for ends, Linux 6.6 with the fix of the PID filter in 6.10
+	modeMulti
+	modeSingle // a perf event for each entry and each end, Linux 5.15
 )
 
 var modeNames = [...]string{"auto", "session", "multi", "single"}
@@ -52,9 +53,9 @@ type siteProgram struct {
 	mode attachMode // modeSession if the program is one for sessions
 }
 
-// callPrograms run at sites of CUDA's functions. At a session's site the kernel sets a return probe in every process that
-// has a breakpoint there, whichever recording put it: the link's PID is looked at too late to prevent that. So sites
-// without a return probe have a program of their own.
+// callPrograms run at sites of CUDA's functions. At a session's site the kernel sets a return probe in every process
+// that has a breakpoint there, whichever recording put it: the link's PID is looked at too late to prevent that. So
+// sites without a return probe have a program of their own.
 type callPrograms struct {
 	alone siteProgram // at entries and return instructions
 	pairs siteProgram // at entries with a return probe, and behind returns; that of alone outside of sessions
@@ -260,7 +261,8 @@ func createLink(attr unsafe.Pointer, size uintptr) (bpfLink, error) {
 	return bpfLink(fd), nil
 }
 
-func attachMulti(program *ebpf.Program, attachType, flags uint32, path string, sites []probeSite, pid int) (io.Closer, error) {
+func attachMulti(program *ebpf.Program, attachType, flags uint32, path string, sites []probeSite, pid int) (io.Closer,
+	error) {
 	offsets, cookies := make([]uint64, len(sites)), make([]uint64, len(sites))
 	for i, s := range sites {
 		offsets[i], cookies[i] = s.offset, s.cookie
@@ -271,7 +273,8 @@ func attachMulti(program *ebpf.Program, attachType, flags uint32, path string, s
 	}
 	attr := linkCreateAttr{
 		program: uint32(program.FD()), attachType: attachType, multiFlags: flags, pid: uint32(pid), count: uint32(len(sites)),
-		path: unsafe.Pointer(name), offsets: unsafe.Pointer(unsafe.SliceData(offsets)), cookies: unsafe.Pointer(unsafe.SliceData(cookies)),
+		path: unsafe.Pointer(name), offsets: unsafe.Pointer(unsafe.SliceData(offsets)),
+		cookies: unsafe.Pointer(unsafe.SliceData(cookies)),
 	}
 	l, err := createLink(unsafe.Pointer(&attr), unsafe.Sizeof(attr))
 	runtime.KeepAlive(program)
@@ -352,7 +355,9 @@ func openEvent(path string, offset uint64, atReturn bool, pid int) (fd int, err 
 	if err != nil {
 		return 0, err
 	}
-	attr := unix.PerfEventAttr{Type: u.number, Size: unix.PERF_ATTR_SIZE_VER1, Ext1: uint64(uintptr(unsafe.Pointer(name))), Ext2: offset}
+	attr := unix.PerfEventAttr{
+		Type: u.number, Size: unix.PERF_ATTR_SIZE_VER1, Ext1: uint64(uintptr(unsafe.Pointer(name))), Ext2: offset,
+	}
 	if atReturn {
 		attr.Config = 1 << u.returnBit
 	}
@@ -376,7 +381,8 @@ type perfUnit struct {
 // readPerfUnit reads the numbers once.
 var readPerfUnit = sync.OnceValues(func() (u perfUnit, err error) {
 	const folder = "/sys/bus/event_source/devices/uprobe/"
-	return u, errors.Join(scanFile(folder+"type", "%d", &u.number), scanFile(folder+"format/retprobe", "config:%d", &u.returnBit))
+	return u, errors.Join(scanFile(folder+"type", "%d", &u.number), scanFile(folder+"format/retprobe", "config:%d",
+		&u.returnBit))
 })
 
 // scanFile reads a number from a file.

@@ -23,11 +23,12 @@ type Interpreter struct {
 	RuntimeSize uint64 // bytes of it; 0 if unknown
 	GILState    uint64 // PyGILState_GetThisThreadState
 	CodeType    uint64 // PyCode_Type
-	Embedded    bool   // in another program than Python's own, which may end it and start it anew: versions of code objects come again
+	// in another program than Python's own, which may end it and start it anew: versions of code objects come again
+	Embedded bool
 }
 
-// An Unusable error says why the frames of an interpreter cannot be read. It continues "Python lines of process N are not
-// recorded: ".
+// An Unusable error says why the frames of an interpreter cannot be read. It continues "Python lines of process N are
+// not recorded: ".
 type Unusable string
 
 func (u Unusable) Error() string { return string(u) }
@@ -84,8 +85,8 @@ var unusual = []struct{ symbol, name string }{
 	{"_Py_MergeZeroLocalRefcount", "a free-threaded build"},
 }
 
-// examine looks for an interpreter in a mapped file. A file that cannot be read has none: the process has just ended, or
-// its memory may not be read.
+// examine looks for an interpreter in a mapped file. A file that cannot be read has none: the process has just ended,
+// or its memory may not be read.
 func examine(pid int, m procfs.Mapping) (*Interpreter, error) {
 	f, err := m.Open(pid)
 	if err != nil {
@@ -116,8 +117,10 @@ func examine(pid int, m procfs.Mapping) (*Interpreter, error) {
 	if !ok || !known {
 		return nil, Unusable(fmt.Sprintf("%s is mapped in an unusual way", m.Path))
 	}
-	return &Interpreter{Path: m.Path, Version: fmt.Sprintf("3.%d", layout.Minor), Layout: layout, Runtime: bias + symbols[symRuntime].From,
-		RuntimeSize: symbols[symRuntime].To - symbols[symRuntime].From, GILState: bias + symbols[symGILState].From, CodeType: bias + symbols[symCodeType].From}, nil
+	return &Interpreter{Path: m.Path, Version: fmt.Sprintf("3.%d", layout.Minor), Layout: layout, Runtime: bias +
+		symbols[symRuntime].From,
+		RuntimeSize: symbols[symRuntime].To - symbols[symRuntime].From, GILState: bias + symbols[symGILState].From,
+		CodeType: bias + symbols[symCodeType].From}, nil
 }
 
 // Machine says whether the layouts were proved on this kind of processor.
@@ -147,7 +150,8 @@ func identify(path string, image *elfsym.Image, symbols map[string]elfsym.Span) 
 }
 
 // versionOf reads the version that a file has in it. Before 3.11 only its functions and its name tell.
-func versionOf(path string, image *elfsym.Image, symbols map[string]elfsym.Span) (version string, minor int, err error) {
+func versionOf(path string, image *elfsym.Image, symbols map[string]elfsym.Span) (version string, minor int,
+	err error) {
 	if at := symbols[symVersion].From; at != 0 {
 		b := image.Bytes(at, 4)
 		if len(b) < 4 {
@@ -173,7 +177,8 @@ func versionOf(path string, image *elfsym.Image, symbols map[string]elfsym.Span)
 		}
 		version = fmt.Sprintf("3.%d", minor)
 	}
-	if name := image.Soname(); strings.HasPrefix(name, "libpython") && !strings.Contains(name, fmt.Sprintf("3.%d.", minor)) {
+	if name := image.Soname(); strings.HasPrefix(name, "libpython") &&
+		!strings.Contains(name, fmt.Sprintf("3.%d.", minor)) {
 		return "", 0, Unusable(fmt.Sprintf("%s seems to be CPython %s, but is called %s", path, version, name))
 	}
 	return version, minor, nil

@@ -44,8 +44,8 @@ type FrameLayout struct {
 	Code        int
 	Previous    int
 	Instruction int
-	// InstructionUnit is the bytes of an instruction in the 32-bit number at Instruction. 0: a pointer is there, to an instruction in
-	// the code object.
+	// InstructionUnit is the bytes of an instruction in the 32-bit number at Instruction. 0: a pointer is there, to an
+	// instruction in the code object.
 	InstructionUnit int
 	Owner           int // a byte; OwnerC marks a frame of the interpreter's own
 }

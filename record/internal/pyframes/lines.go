@@ -58,8 +58,8 @@ func lineByRanges(table []byte, line, offset int) int {
 	return 0
 }
 
-// lineByLocations reads entries. The first byte of an entry has its highest bit set; then come 4 bits of the kind, and 3
-// bits of the length in instructions of 2 bytes, less 1.
+// lineByLocations reads entries. The first byte of an entry has its highest bit set; then come 4 bits of the kind, and
+// 3 bits of the length in instructions of 2 bytes, less 1.
 func lineByLocations(table []byte, line, offset int) int {
 	end := 0
 	for len(table) > 0 {
@@ -100,8 +100,8 @@ func lineChange(kind byte, rest []byte) int {
 	return 0
 }
 
-// signedVarint reads a number in groups of 6 bits, the lowest first; bit 6 says that another one follows, and the number's
-// lowest bit is its sign. No line needs more bits than are read.
+// signedVarint reads a number in groups of 6 bits, the lowest first; bit 6 says that another one follows, and the
+// number's lowest bit is its sign. No line needs more bits than are read.
 func signedVarint(b []byte) int {
 	value := uint64(0)
 	for i := 0; i < len(b) && i < 6; i++ {

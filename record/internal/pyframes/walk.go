@@ -42,7 +42,8 @@ type codeKey struct{ at, identity uint64 }
 
 // NewWalker returns a walker for an interpreter of a process.
 func NewWalker(pid int, in *Interpreter) *Walker {
-	return &Walker{memory: procfs.Memory{PID: pid}, in: in, states: map[uint32]uint64{}, latest: map[uint64]*Code{}, codes: map[codeKey]*Code{},
+	return &Walker{memory: procfs.Memory{PID: pid}, in: in, states: map[uint32]uint64{}, latest: map[uint64]*Code{},
+		codes:  map[codeKey]*Code{},
 		header: make([]byte, in.Layout.Code.Size())}
 }
 
@@ -136,7 +137,8 @@ func (w *Walker) Stack(tid uint32, list []Frame) (frames []Frame, cut bool, err 
 // common returns the frames of the second reading from the innermost one on from which both readings are the same.
 func common(first, second []rawFrame) []rawFrame {
 	i, j := len(first), len(second)
-	for i > 0 && j > 0 && first[i-1].at == second[j-1].at && first[i-1].code == second[j-1].code && first[i-1].previous == second[j-1].previous {
+	for i > 0 && j > 0 && first[i-1].at == second[j-1].at && first[i-1].code == second[j-1].code &&
+		first[i-1].previous == second[j-1].previous {
 		i, j = i-1, j-1
 	}
 	return second[j:]
@@ -193,9 +195,9 @@ func (w *Walker) Owns(address uint64) bool {
 	return w.in.RuntimeSize > 0 && address >= w.in.Runtime && address-w.in.Runtime < w.in.RuntimeSize
 }
 
-// Holder returns the thread that had the GIL last whose lock or condition is at an address, 0 if unknown, and how often the GIL
-// has been handed over: a pointer to that thread's state is just before the lock, and the number behind that. The ID is that of
-// the process's own PID namespace.
+// Holder returns the thread that had the GIL last whose lock or condition is at an address, 0 if unknown, and how often
+// the GIL has been handed over: a pointer to that thread's state is just before the lock, and the number behind that.
+// The ID is that of the process's own PID namespace.
 func (w *Walker) Holder(address uint64) (tid uint32, handovers uint64) {
 	const before, number = 128, 16
 	var b [before]byte
@@ -284,8 +286,8 @@ func (w *Walker) code(at uint64) (*Code, error) {
 	return c, nil
 }
 
-// Frame returns the frame that was in the code object with an identity at an address, at an offset of its instructions. It returns
-// [ErrChanged] if that code object is there no more, and its names are not known.
+// Frame returns the frame that was in the code object with an identity at an address, at an offset of its instructions.
+// It returns [ErrChanged] if that code object is there no more, and its names are not known.
 func (w *Walker) Frame(at, identity, offset uint64) (Frame, error) {
 	f := Frame{w.codes[codeKey{at, identity}], int(min(offset, 1<<30))}
 	if f.Code != nil {
@@ -303,7 +305,9 @@ func (w *Walker) Frame(at, identity, offset uint64) (Frame, error) {
 func (w *Walker) parts() (p codeParts, isCode bool) {
 	l := &w.in.Layout.Code
 	word := func(at int) uint64 { return binary.LittleEndian.Uint64(w.header[at:]) }
-	p = codeParts{file: word(l.File), name: word(l.Name), table: word(l.LineTable), numbers: word(l.FirstLine) & 0xffffffff}
+	p = codeParts{
+		file: word(l.File), name: word(l.Name), table: word(l.LineTable), numbers: word(l.FirstLine) & 0xffffffff,
+	}
 	if l.Version != None {
 		p.numbers |= word(l.Version) << 32
 	}
@@ -313,9 +317,9 @@ func (w *Walker) parts() (p codeParts, isCode bool) {
 // tableEnd is the bytes of a line table that count for its code object's identity, at each end.
 const tableEnd = 32
 
-// identity returns a number that tells the code object at an address from others, also from one that later lies there: from its
-// parts, and the lengths, hashes and ends of what these are. It returns [ErrChanged] if the object has other parts than the given
-// ones. The eBPF program computes the same number at a sample (bpf/python.bpf.c).
+// identity returns a number that tells the code object at an address from others, also from one that later lies there:
+// from its parts, and the lengths, hashes and ends of what these are. It returns [ErrChanged] if the object has other
+// parts than the given ones. The eBPF program computes the same number at a sample (bpf/python.bpf.c).
 func (w *Walker) identity(at uint64, p *codeParts) (uint64, error) {
 	head, tail := min(p.tableSize, tableEnd), uint64(0)
 	if p.tableSize > tableEnd {
@@ -405,7 +409,8 @@ func Characters(b []byte, width int) string {
 	return s.String()
 }
 
-// Threads returns the threads with a Python state, by the IDs that the process knows. cut reports that there may be more.
+// Threads returns the threads with a Python state, by the IDs that the process knows. cut reports that there may be
+// more.
 func (w *Walker) Threads() (list map[uint32]bool, cut bool, err error) {
 	_, err = w.state(0)
 	list = make(map[uint32]bool, len(w.states))

@@ -9,7 +9,8 @@ import (
 // placesMost bounds the places in code of which it is remembered how the kernel was entered there.
 const placesMost = 1 << 14
 
-// entered says how a thread came into the kernel that goes on at an address when it returns: flags of a sample, 0 if unknown.
+// entered says how a thread came into the kernel that goes on at an address when it returns: flags of a sample, 0 if
+// unknown.
 func (p *sampledProcess) entered(address uint64) uint32 {
 	how, known := p.entries[address]
 	if known {

@@ -18,8 +18,8 @@ import (
 	"github.com/cudatrace/cudatrace/record/internal/pyframes"
 )
 
-// A kernelReader reads Python frames in the kernel, at the samples themselves: an eBPF program runs when the perf event of a thread
-// fires. It needs CAP_BPF and CAP_PERFMON, and Linux 5.15.
+// A kernelReader reads Python frames in the kernel, at the samples themselves: an eBPF program runs when the perf event
+// of a thread fires. It needs CAP_BPF and CAP_PERFMON, and Linux 5.15.
 type kernelReader struct {
 	objects bpf.PythonObjects
 	ring    *ringbuf.Reader
@@ -54,7 +54,8 @@ func (k *kernelReader) close() {
 	_ = k.objects.Close()
 }
 
-// attach has the program read the frames of a thread, or forget its interpreter. A thread keeps its slot until it is released.
+// attach has the program read the frames of a thread, or forget its interpreter. A thread keeps its slot until it is
+// released.
 func (k *kernelReader) attach(t *thread) error {
 	if t.slot < 0 {
 		for i, of := range k.slots {
@@ -80,7 +81,8 @@ func (k *kernelReader) attach(t *thread) error {
 	attr := struct { // the part of union bpf_attr that links a program to a perf event
 		program, target, attachType, flags uint32
 		cookie                             uint64
-	}{program: uint32(k.objects.ReadPython.FD()), target: uint32(t.event.fd), attachType: bpfPerfEvent, cookie: uint64(t.slot)}
+	}{program: uint32(k.objects.ReadPython.FD()), target: uint32(t.event.fd), attachType: bpfPerfEvent,
+		cookie: uint64(t.slot)}
 	fd, _, code := unix.Syscall(unix.SYS_BPF, unix.BPF_LINK_CREATE, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr))
 	runtime.KeepAlive(k)
 	if code != 0 {
@@ -99,8 +101,10 @@ func threadConfig(in *pyframes.Interpreter, tid uint32) bpf.PythonPythonThread {
 	return bpf.PythonPythonThread{
 		Runtime: in.Runtime, CodeType: in.CodeType, Tid: tid,
 		Finalizing: place(l.Runtime.Finalizing), Interpreters: place(l.Runtime.Interpreters), Threads: place(l.Threads),
-		Next: place(l.Thread.Next), Id: place(l.Thread.ID), NativeId: place(l.Thread.NativeID), Frame: place(l.Thread.Frame), Cframe: place(l.Thread.CFrame),
-		Code: place(l.Frame.Code), Previous: place(l.Frame.Previous), Instruction: place(l.Frame.Instruction), Unit: uint32(l.Frame.InstructionUnit),
+		Next: place(l.Thread.Next), Id: place(l.Thread.ID), NativeId: place(l.Thread.NativeID), Frame: place(l.Thread.Frame),
+		Cframe: place(l.Thread.CFrame),
+		Code:   place(l.Frame.Code), Previous: place(l.Frame.Previous), Instruction: place(l.Frame.Instruction),
+		Unit:  uint32(l.Frame.InstructionUnit),
 		Owner: place(l.Frame.Owner), FrameSize: uint32(l.Frame.Size()),
 		First: place(l.Code.First), File: place(l.Code.File), Name: place(l.Code.Name), LineTable: place(l.Code.LineTable),
 		FirstLine: place(l.Code.FirstLine), Version: place(l.Code.Version), CodeSize: uint32(l.Code.Size()),
@@ -153,7 +157,8 @@ func (r *Recorder) readKernel() {
 			k.frames = k.frames[:0]
 			for b = b[bpf.PythonHead:]; count > 0 && err == nil; count-- {
 				var f pyframes.Frame
-				f, err = w.Frame(binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b[16:]))
+				f, err = w.Frame(binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:]),
+					binary.LittleEndian.Uint64(b[16:]))
 				k.frames = append(k.frames, f)
 				b = b[bpf.PythonFrameSize:]
 			}

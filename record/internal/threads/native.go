@@ -22,8 +22,8 @@ const (
 	mappingsAgain = time.Second // between two readings of a process's mappings
 )
 
-// natives give native frames and stacks their IDs. Another goroutine finds out what the addresses are: files and symbols take
-// their time.
+// natives give native frames and stacks their IDs. Another goroutine finds out what the addresses are: files and
+// symbols take their time.
 type natives struct {
 	log     *tracelog.Writer
 	frames  map[nativeFrame]uint32
@@ -47,11 +47,13 @@ type place struct {
 }
 
 func newNatives(log *tracelog.Writer) *natives {
-	return &natives{log: log, frames: map[nativeFrame]uint32{}, stacks: map[tracelog.NativeStack]uint32{}, images: map[imageKey]*image{}}
+	return &natives{
+		log: log, frames: map[nativeFrame]uint32{}, stacks: map[tracelog.NativeStack]uint32{}, images: map[imageKey]*image{},
+	}
 }
 
-// stack returns the ID of a stack, 0 if there is none or no room for it. Addresses come from the innermost one on; all but
-// the first are return addresses.
+// stack returns the ID of a stack, 0 if there is none or no room for it. Addresses come from the innermost one on; all
+// but the first are return addresses.
 func (n *natives) stack(in *space, addresses []uint64) (id uint32) {
 	for i := len(addresses) - 1; i >= 0; i-- {
 		address := addresses[i]

@@ -9,15 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ringPages is the size of a thread's ring, in pages: room for 1,024 records of switches, which are read every tick. Beyond 100,000 a
-// second some are lost. Users have little memory that may be locked: 516 KiB for each processor, by default.
+// ringPages is the size of a thread's ring, in pages: room for 1,024 records of switches, which are read every tick.
+// Beyond 100,000 a second some are lost. Users have little memory that may be locked: 516 KiB for each processor, by
+// default.
 const ringPages = 8
 
 // maxStack is the most native frames of a sample.
 const maxStack = 32
 
-// A perfEvent is a perf event of one thread: a sample of a clock that runs while the thread runs, and a record of each time that it
-// gets and loses the processor.
+// A perfEvent is a perf event of one thread: a sample of a clock that runs while the thread runs, and a record of each
+// time that it gets and loses the processor.
 type perfEvent struct {
 	fd     int
 	mapped []byte
@@ -52,7 +53,8 @@ func openEvent(tid int, period uint64, a access, samples bool) (*perfEvent, erro
 		return nil, err
 	}
 	page := os.Getpagesize()
-	if e.mapped, err = unix.Mmap(e.fd, 0, (1+ringPages)*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
+	if e.mapped, err = unix.Mmap(e.fd, 0, (1+ringPages)*page, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_SHARED); err != nil {
 		unix.Close(e.fd)
 		return nil, err
 	}
@@ -73,7 +75,8 @@ func (e *perfEvent) drain(take func(kind uint32, misc uint16, body []byte)) {
 	size := uint64(len(e.data))
 	for head-tail >= recordHeader && head-tail <= size {
 		h := e.at(tail, recordHeader)
-		kind, misc, length := binary.LittleEndian.Uint32(h), binary.LittleEndian.Uint16(h[4:]), uint64(binary.LittleEndian.Uint16(h[6:]))
+		kind, misc, length := binary.LittleEndian.Uint32(h), binary.LittleEndian.Uint16(h[4:]),
+			uint64(binary.LittleEndian.Uint16(h[6:]))
 		if length < recordHeader || length > head-tail {
 			break
 		}

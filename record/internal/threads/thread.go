@@ -18,8 +18,8 @@ const (
 	statesASecond = 4096 // on average
 	statesAtOnce  = 2 * statesASecond
 
-	// Each switch costs the thread about a microsecond, so that there is a limit to their number. Beyond it the thread rests: nothing of
-	// it is recorded for a while.
+	// Each switch costs the thread about a microsecond, so that there is a limit to their number. Beyond it the thread
+	// rests: nothing of it is recorded for a while.
 	switchesASecond = 10_000
 )
 
@@ -79,7 +79,10 @@ func (l *lost) add(n, from, to uint64) {
 }
 
 func newThread(p *sampledProcess, tid uint32, e *perfEvent, opened uint64) *thread {
-	t := &thread{process: p, tid: tid, local: tid, event: e, link: -1, slot: -1, opened: opened, refill: opened, room: statesAtOnce, counted: opened}
+	t := &thread{
+		process: p, tid: tid, local: tid, event: e, link: -1, slot: -1, opened: opened, refill: opened, room: statesAtOnce,
+		counted: opened,
+	}
 	before, _ := procfs.ThreadSchedule(p.PID, tid) // 0 where the kernel does not count
 	t.waited = before.Waited
 	return t
@@ -126,7 +129,8 @@ func (t *thread) switched(at stamp, out, preempted bool) {
 		return
 	}
 	t.state(at.time)
-	t.off, t.preempted, t.since, t.cpu, t.seen, t.why, t.python = out, preempted, at.time, at.cpu, false, blocked.Cause{}, 0
+	t.off, t.preempted, t.since, t.cpu, t.seen, t.why, t.python = out, preempted, at.time, at.cpu, false, blocked.Cause{},
+		0
 }
 
 // state adds the state from its beginning up to a time.
@@ -134,7 +138,11 @@ func (t *thread) state(to uint64) {
 	if to <= t.since {
 		return
 	}
-	c := change{isState: true, ThreadState: tracelog.ThreadState{PID: t.process.PID, TID: t.tid, State: tracelog.StateRunning, Start: t.since, Dur: to - t.since, CPU: t.cpu}}
+	c := change{
+		isState: true, ThreadState: tracelog.ThreadState{
+			PID: t.process.PID, TID: t.tid, State: tracelog.StateRunning, Start: t.since, Dur: to - t.since, CPU: t.cpu,
+		},
+	}
 	switch {
 	case t.off && t.preempted:
 		c.State = tracelog.StateRunnable
@@ -171,8 +179,8 @@ func (r *Recorder) sampled(t *thread, s *perfSample) {
 // maxAge is the longest time between a sample and its Python frames. Later ones are of another moment.
 const maxAge = 200 * time.Microsecond
 
-// readPython finds the Python frames of the samples that wait. Where the kernel does not read them they are read now, of the newest
-// sample. A sample whose frames are not of its own moment has none.
+// readPython finds the Python frames of the samples that wait. Where the kernel does not read them they are read now,
+// of the newest sample. A sample whose frames are not of its own moment has none.
 func (r *Recorder) readPython(t *thread) {
 	if t.newest < 0 {
 		return
@@ -216,8 +224,9 @@ func (t *thread) missed(b []byte) {
 	t.known, t.opened, t.seen = false, 0, false
 }
 
-// settle divides the times without a processor that ended by now into those in which the thread was blocked and those in which it
-// was ready to run. The kernel tells the sum of the latter: each time has an equal part of it, or is a whole one.
+// settle divides the times without a processor that ended by now into those in which the thread was blocked and those
+// in which it was ready to run. The kernel tells the sum of the latter: each time has an equal part of it, or is a
+// whole one.
 func (t *thread) settle() {
 	var woken []*change
 	preempted := uint64(0)
@@ -255,7 +264,8 @@ func (t *thread) settle() {
 		part := parts[k]
 		k++
 		rest := c
-		rest.State, rest.Start, rest.Dur, rest.Call, rest.On, rest.Holder, rest.Python = tracelog.StateRunnable, c.Start+c.Dur-part, part, "", "", 0, 0
+		rest.State, rest.Start, rest.Dur, rest.Call, rest.On, rest.Holder, rest.Python = tracelog.StateRunnable, c.Start+
+			c.Dur-part, part, "", "", 0, 0
 		if c.Dur -= part; c.Dur > 0 {
 			split = append(split, c)
 		}
@@ -367,8 +377,8 @@ func summed(list []change) (sums []change) {
 // stopped is what blocks a thread that a signal or a debugger has stopped.
 const stopped = "stopped"
 
-// restOrResume closes the event of a thread that is switched too often, and opens one again later: even one that is disabled has its cost at
-// each switch. The event was drained after the time.
+// restOrResume closes the event of a thread that is switched too often, and opens one again later: even one that is
+// disabled has its cost at each switch. The event was drained after the time.
 func (r *Recorder) restOrResume(t *thread, now uint64) {
 	switch {
 	case t.resting != 0 && now >= t.resume:
@@ -459,7 +469,9 @@ func (r *Recorder) end(t *thread, now uint64) {
 // report logs what was lost since the last time.
 func (t *thread) report(log *tracelog.Writer) {
 	if t.lost.count > 0 {
-		log.Add(&tracelog.Lost{PID: t.process.PID, Cause: tracelog.LostThreadStates, Count: t.lost.count, From: t.lost.from, To: t.lost.to})
+		log.Add(&tracelog.Lost{
+			PID: t.process.PID, Cause: tracelog.LostThreadStates, Count: t.lost.count, From: t.lost.from, To: t.lost.to,
+		})
 		t.lost = lost{}
 	}
 }

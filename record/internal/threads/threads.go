@@ -117,7 +117,8 @@ type sampledProcess struct {
 // Start returns a recorder without threads. It records nothing where the kernel lacks what that needs.
 func Start(o Options) *Recorder {
 	r := &Recorder{Options: o, natives: newNatives(o.Log), done: make(chan struct{}), asked: map[threadKey]bool{},
-		processes: map[uint32]*sampledProcess{}, threads: map[threadKey]*thread{}, byEvent: map[int32]*thread{}, without: map[string]int{}, access: access{kernel: true}, mayUseKernel: true, switchRate: switchesASecond}
+		processes: map[uint32]*sampledProcess{}, threads: map[threadKey]*thread{}, byEvent: map[int32]*thread{},
+		without: map[string]int{}, access: access{kernel: true}, mayUseKernel: true, switchRate: switchesASecond}
 	r.most = min(samplesMost/o.Rate, threadsMost)
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil {
@@ -149,7 +150,8 @@ const notRecorded = "what threads do outside of CUDA calls is not recorded: "
 // Pause stops writing records, or goes on.
 func (r *Recorder) Pause(paused bool) { r.paused.Store(paused) }
 
-// Begin begins to record the first thread of a process that uses CUDA. in is its Python interpreter; nil if it is not known.
+// Begin begins to record the first thread of a process that uses CUDA. in is its Python interpreter; nil if it is not
+// known.
 func (r *Recorder) Begin(pid uint32, in *pyframes.Interpreter) {
 	p := &sampledProcess{WatchedProcess: blocked.NewProcess(pid), looked: time.Now(), space: newSpace(pid)}
 	p.code, _ = procfs.CodeSize(int(pid)) // 0 of a process that has just ended
@@ -237,8 +239,8 @@ func (r *Recorder) close() {
 	}
 }
 
-// wait waits for events, until a time unless it is zero. No events are no error. It waits in the kernel itself: the runtime's
-// poller would poll the epoll, and that takes a perf event's sign away before anybody has seen it.
+// wait waits for events, until a time unless it is zero. No events are no error. It waits in the kernel itself: the
+// runtime's poller would poll the epoll, and that takes a perf event's sign away before anybody has seen it.
 func (r *Recorder) wait(events []unix.EpollEvent, until time.Time) (n int, err error) {
 	timeout := -1
 	if !until.IsZero() {
@@ -251,7 +253,8 @@ func (r *Recorder) wait(events []unix.EpollEvent, until time.Time) (n int, err e
 }
 
 func (r *Recorder) watch(fd int) {
-	_ = unix.EpollCtl(r.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}) // without it the tick looks at the event
+	// without it the tick looks at the event
+	_ = unix.EpollCtl(r.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)})
 }
 
 // run is the goroutine.
@@ -398,8 +401,10 @@ func (r *Recorder) refuse(err error) {
 	r.refused = true
 	r.mu.Unlock()
 	why := "the kernel refuses perf events: " + errno.Words(err)
-	if paranoid, failed := procfs.Read("/proc/sys/kernel/perf_event_paranoid", procfs.MaxFacts); failed == nil && (errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM)) {
-		why += fmt.Sprintf(" (kernel.perf_event_paranoid is %s; 2 allows them for one's own processes, CAP_PERFMON for all)", strings.TrimSpace(string(paranoid)))
+	if paranoid, failed := procfs.Read("/proc/sys/kernel/perf_event_paranoid", procfs.MaxFacts); failed == nil &&
+		(errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM)) {
+		why += fmt.Sprintf(" (kernel.perf_event_paranoid is %s; 2 allows them for one's own processes, CAP_PERFMON for all)",
+			strings.TrimSpace(string(paranoid)))
 	}
 	r.Remark(notRecorded + why)
 }
@@ -409,7 +414,8 @@ func (r *Recorder) sayUnread() {
 	if r.unread == 0 {
 		return
 	}
-	text := fmt.Sprintf("line not seen: %s of %s of Python programs (%.1f %%) had no Python frames that could be read at their moment",
+	text := fmt.Sprintf("line not seen: %s of %s of Python programs (%.1f %%) had no Python frames that could be read "+
+		"at their moment",
 		figures.Group(r.unread), figures.Count(int(r.samples), "sample", "samples"), 100*float64(r.unread)/float64(r.samples))
 	if r.kernel == nil {
 		text += "; with CAP_BPF and CAP_PERFMON, or as root, the kernel reads them there"
@@ -457,14 +463,18 @@ func (r *Recorder) finish() {
 	}
 	r.sayUnread()
 	for why, n := range r.without {
-		r.Remark(fmt.Sprintf("what %s did outside of CUDA calls is not recorded: %s", figures.Count(n, "thread", "threads"), why))
+		r.Remark(fmt.Sprintf("what %s did outside of CUDA calls is not recorded: %s", figures.Count(n, "thread", "threads"),
+			why))
 	}
 	if r.resters > 0 {
-		r.Remark(fmt.Sprintf("%s switched more often than %s times a second: what %s did is not recorded for %s, which keeps the cost low",
-			figures.Count(r.resters, "thread was", "threads were"), figures.Group(uint64(r.switchRate)), map[bool]string{true: "it", false: "they"}[r.resters == 1], figures.Duration(uint64(r.rested))))
+		r.Remark(fmt.Sprintf("%s switched more often than %s times a second: what %s did is not recorded for %s, which "+
+			"keeps the cost low",
+			figures.Count(r.resters, "thread was", "threads were"), figures.Group(uint64(r.switchRate)),
+			map[bool]string{true: "it", false: "they"}[r.resters == 1], figures.Duration(uint64(r.rested))))
 	}
 	if n := r.natives.without; n > 0 {
-		r.Remark(fmt.Sprintf("%s no native frames: the programs ran more code than is kept", figures.Count(n, "sample of threads has", "samples of threads have")))
+		r.Remark(fmt.Sprintf("%s no native frames: the programs ran more code than is kept",
+			figures.Count(n, "sample of threads has", "samples of threads have")))
 	}
 }
 
@@ -525,7 +535,9 @@ func (r *Recorder) stackID(frames []pyframes.Frame, cut bool) (id uint32, err er
 	for i := len(frames) - 1; i >= 0 && ok; i-- {
 		line := frames[i].Line()
 		if c := frames[i].Code; line > 0 {
-			id, ok = r.Stack(id, tracelog.PythonFrame{File: c.File, Function: c.Function, FirstLine: uint32(max(c.FirstLine, 0)), Line: uint32(line)})
+			id, ok = r.Stack(id, tracelog.PythonFrame{
+				File: c.File, Function: c.Function, FirstLine: uint32(max(c.FirstLine, 0)), Line: uint32(line),
+			})
 		}
 	}
 	if !ok {
@@ -540,6 +552,7 @@ var errNoRoom = errors.New("the log has no room for more Python stacks")
 func (r *Recorder) mayNotRead(err error) {
 	if !r.unreason && errors.Is(err, fs.ErrPermission) {
 		r.unreason = true
-		r.Remark("why threads are blocked is not recorded: /proc does not show the system calls of the program's threads to user " + fmt.Sprint(os.Geteuid()))
+		r.Remark("why threads are blocked is not recorded: /proc does not show the system calls of the program's " +
+			"threads to user " + fmt.Sprint(os.Geteuid()))
 	}
 }

@@ -41,7 +41,10 @@ func (o *Options) shows(b *tracelog.Block, i int) bool {
 // damaged or missing Dump writes a remark and goes on. The error is that of writing, of reading
 // the file, or of a log with more text than its size allows; what is damaged is in r.Damage.
 func Dump(w io.Writer, r *tracelog.Reader, o Options) error {
-	d := dumper{w: w, r: r, left: freeBytes + bytesPerByte*r.Size(), functions: newFunctions(), options: &o, view: o.View, form: form{json: o.JSON}}
+	d := dumper{
+		w: w, r: r, left: freeBytes + bytesPerByte*r.Size(), functions: newFunctions(), options: &o, view: o.View,
+		form: form{json: o.JSON},
+	}
 	if !o.prepare() {
 		if err := r.Select(withNames(o.Filter)); err != nil {
 			return err
@@ -105,7 +108,8 @@ const (
 
 func (d *dumper) write() {
 	if d.left -= int64(len(d.buf)); d.left < 0 && d.err == nil {
-		d.err = fmt.Errorf("%s has more text than a log of its %d bytes can have: no recorder writes such a log; choose a part of it", d.r.Name(), d.r.Size())
+		d.err = fmt.Errorf("%s has more text than a log of its %d bytes can have: no recorder writes such a log; choose "+
+			"a part of it", d.r.Name(), d.r.Size())
 	}
 	if d.err == nil && len(d.buf) > 0 {
 		_, d.err = d.w.Write(d.buf)
@@ -255,7 +259,8 @@ func (d *dumper) call(i int) {
 		switch {
 		case f == callFunc:
 			d.reference(field.Name, &d.functions, v)
-		case f == callRet && d.viewedResult(field, d.functions.byID[d.columns[callFunc].At(i)].library, int32(d.columns[f].Int(i))):
+		case f == callRet && d.viewedResult(field, d.functions.byID[d.columns[callFunc].At(i)].library,
+			int32(d.columns[f].Int(i))):
 		case v == 0 && !d.json && field.Optional:
 		case !d.viewed(f, field, v):
 			d.number(field.Name, field.Type, v)

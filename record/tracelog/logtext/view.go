@@ -11,9 +11,10 @@ import (
 // A View shows values as people want them: times from the beginning of the recording, durations
 // with a unit, names for numbers. Assemble does not read this form. A View serves one Dump.
 type View struct {
-	Begin    uint64                                       // times count from here
-	Names    func(kind, field string) func(uint64) string // the names of an enumeration or of flags, nil without; a value without a name has ""
-	Result   func(library string, code int32) string      // the name of a failure, "" for success
+	Begin uint64 // times count from here
+	// the names of an enumeration or of flags, nil without; a value without a name has ""
+	Names    func(kind, field string) func(uint64) string
+	Result   func(library string, code int32) string // the name of a failure, "" for success
 	Demangle func(string) string
 	Text     func(string) string // a text as it is shown; not for JSON
 	Samples  SampleValues        // nil shows stored numbers
@@ -22,7 +23,9 @@ type View struct {
 }
 
 // mangled are the fields that hold mangled names.
-var mangled = map[tracelog.Kind]string{tracelog.KindKernel: "name", tracelog.KindSymbol: "name", tracelog.KindCaller: "symbol"}
+var mangled = map[tracelog.Kind]string{
+	tracelog.KindKernel: "name", tracelog.KindSymbol: "name", tracelog.KindCaller: "symbol",
+}
 
 // isMangled reports whether a field holds mangled names.
 func isMangled(k tracelog.Kind, field string) bool { return mangled[k] == field }

@@ -7,12 +7,13 @@ var frames = []Table{
 		field("name", Text, "name"),
 		field("meaning", Text, "meaning"),
 	}},
-	{Kind: Fields, Name: "fields", Meaning: "the fields of all kinds in the order of their numbers, in the schema block", Fields: []Field{
-		field("kind", Uint, "kind that the field belongs to"),
-		field("name", Text, "name"),
-		field("type", Uint, "type"),
-		field("meaning", Text, "meaning"),
-	}},
+	{Kind: Fields, Name: "fields", Meaning: "the fields of all kinds in the order of their numbers, in the schema block",
+		Fields: []Field{
+			field("kind", Uint, "kind that the field belongs to"),
+			field("name", Text, "name"),
+			field("type", Uint, "type"),
+			field("meaning", Text, "meaning"),
+		}},
 	{Kind: Index, Name: "index", Meaning: "one row a record block, in index blocks", Fields: []Field{
 		field("offset", Uint, "byte of the log at which the block begins"),
 		field("kind", Uint, "kind of its records"),

@@ -230,7 +230,8 @@ func (f *Field) GoName() string {
 // initialisms are the words that Go writes in capitals.
 var initialisms = map[string]string{
 	"pid": "PID", "ppid": "PPID", "tid": "TID", "id": "ID", "cbid": "CBID", "uuid": "UUID",
-	"api": "API", "apis": "APIs", "cupti": "CUPTI", "ecc": "ECC", "pci": "PCI", "pcie": "PCIe", "nccl": "NCCL", "gpu": "GPU", "cpu": "CPU",
+	"api": "API", "apis": "APIs", "cupti": "CUPTI", "ecc": "ECC", "pci": "PCI", "pcie": "PCIe", "nccl": "NCCL",
+	"gpu": "GPU", "cpu": "CPU",
 }
 
 // goName is the Go form of a name: MemoryPool for memory_pool.

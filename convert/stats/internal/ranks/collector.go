@@ -55,8 +55,10 @@ const (
 )
 
 // New returns a collector. The steady states of processes are wanted when all events are there.
-func New(names timeline.KernelNames, since func(at uint64) uint64, steady func(*timeline.Process) findings.Interval) *Collector {
-	return &Collector{names: names, clock: since, steady: steady, processes: make(map[*timeline.Process]*RankProcess), most: mostParts, sent: make(sends),
+func New(names timeline.KernelNames, since func(at uint64) uint64,
+	steady func(*timeline.Process) findings.Interval) *Collector {
+	return &Collector{names: names, clock: since, steady: steady, processes: make(map[*timeline.Process]*RankProcess),
+		most: mostParts, sent: make(sends),
 		labels: labels{kernels: make(map[kernelName]uint32), numbers: make(map[label]uint32)}}
 }
 
@@ -105,7 +107,8 @@ func (c *Collector) Collective(s *timeline.Stream, w *timeline.Work) {
 		p.sorter = collective.NewSorter(p.PID, p, c.most, maxLanes)
 	}
 	at := collective.Place{Context: s.Context.ID, Stream: s.ID}
-	if p.sorter.Add(n, at, communicatorOf(w.NCCL), w.Start, timeline.End(w.Start, w.Dur), c.labels.of(mangled, w.NCCL, 0, c.names)) {
+	if p.sorter.Add(n, at, communicatorOf(w.NCCL), w.Start, timeline.End(w.Start, w.Dur),
+		c.labels.of(mangled, w.NCCL, 0, c.names)) {
 		p.gpus[at] = s.Context.GPU
 	}
 }

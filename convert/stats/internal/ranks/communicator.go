@@ -81,8 +81,9 @@ func (b *blame) charge(at, awaited, late, took uint64) {
 	b.at.Add(at, late)
 }
 
-// leastLate is the time by which the last rank of a collective comes after all others if the collective is no tie: half of the mean. Of the many
-// collectives of a step, the first one waits for a straggler, and chance decides who is last in the others.
+// leastLate is the time by which the last rank of a collective comes after all others if the collective is no tie: half
+// of the mean. Of the many collectives of a step, the first one waits for a straggler, and chance decides who is last
+// in the others.
 func leastLate(all []blame) uint64 {
 	count, cost := uint64(0), uint64(0)
 	for i := range all {
@@ -242,7 +243,8 @@ func (m *communicator) lack() string {
 // size is the number of its ranks: as NCCL tells it, else that of the members.
 func (m *communicator) size() int { return max(m.told, len(m.members)) }
 
-// name is what people call the communicator in each view: its hash. The number, where NCCL tells no hash, is of this view alone.
+// name is what people call the communicator in each view: its hash. The number, where NCCL tells no hash, is of this
+// view alone.
 func (m *communicator) name() string {
 	if m.hash != 0 {
 		return hashText(m.hash)
@@ -346,7 +348,9 @@ func (r *Result) keep(l late) {
 	if l.waited == 0 || len(r.worst) == maxWorst && l.waited <= r.worst[maxWorst-1].waited {
 		return
 	}
-	i, _ := slices.BinarySearchFunc(r.worst, l, func(a, b late) int { return cmp.Or(cmp.Compare(b.waited, a.waited), cmp.Compare(a.at, b.at)) })
+	i, _ := slices.BinarySearchFunc(r.worst, l, func(a, b late) int {
+		return cmp.Or(cmp.Compare(b.waited, a.waited), cmp.Compare(a.at, b.at))
+	})
 	if r.worst = slices.Insert(r.worst, i, l); len(r.worst) > maxWorst {
 		r.worst = r.worst[:maxWorst]
 	}

@@ -23,8 +23,9 @@ func (f idleOf) on(p *RankProcess, gpu uint32) *findings.Idle {
 	return &list[i]
 }
 
-// explain notes how much of the time by which some members came last their GPUs were idle. All members leave a collective together, so what makes
-// one of them come later to the next one than the last but one is that its GPU computed longer, or was idle for longer.
+// explain notes how much of the time by which some members came last their GPUs were idle. All members leave a
+// collective together, so what makes one of them come later to the next one than the last but one is that its GPU
+// computed longer, or was idle for longer.
 func (m *communicator) explain(f *findings.Finding, who []int, hosts bool, idle idleOf) {
 	gaps := make([]*findings.Idle, len(m.members))
 	for i, p := range m.members {
@@ -67,7 +68,9 @@ func (m *communicator) explained(f *findings.Finding, found []uint64, gaps []*fi
 		} else {
 			owners = "the GPUs of its ranks were"
 		}
-		f.Explains = append(f.Explains, findings.Explained{Process: m.members[i].Process, GPU: m.gpus[i], Time: ns, About: m.Step() > 1 || gaps[i].Some})
+		f.Explains = append(f.Explains, findings.Explained{
+			Process: m.members[i].Process, GPU: m.gpus[i], Time: ns, About: m.Step() > 1 || gaps[i].Some,
+		})
 	}
 	if total == 0 {
 		return
@@ -103,9 +106,9 @@ func about(is bool) string {
 	return ""
 }
 
-// Arrange sorts the findings of processes together with those among ranks, as [findings.Sorted] does. But of the findings of one kind on several
-// ranks of a run, the one that costs most names the other ranks, and theirs come behind all. And a straggling rank comes
-// before the gaps that it explains, which say how much of their time that is.
+// Arrange sorts the findings of processes together with those among ranks, as [findings.Sorted] does. But of the
+// findings of one kind on several ranks of a run, the one that costs most names the other ranks, and theirs come behind
+// all. And a straggling rank comes before the gaps that it explains, which say how much of their time that is.
 func (c *Collector) Arrange(own, among []findings.Finding) []findings.Finding {
 	own, again := c.repeated(findings.Sorted(own))
 	for i := range among {
@@ -126,7 +129,8 @@ func (c *Collector) Arrange(own, among []findings.Finding) []findings.Finding {
 func tell(f *findings.Finding, all []findings.Finding) {
 	for i := range all {
 		if x := f.Explanation(&all[i]); x != nil {
-			all[i].Evidence += fmt.Sprintf("; other ranks waited for %s%s of it (%s)", about(x.About), figures.Duration(x.Time), f.Kind)
+			all[i].Evidence += fmt.Sprintf("; other ranks waited for %s%s of it (%s)", about(x.About), figures.Duration(x.Time),
+				f.Kind)
 		}
 	}
 }

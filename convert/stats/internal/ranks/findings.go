@@ -33,9 +33,11 @@ type Load struct {
 	Steps                  uint64 // of the steady state; 0 where none are known
 }
 
-// Findings returns what is odd among the ranks. Loads are exact; kernels are all of the timeline; idle has the gaps of processes. With whole false
-// records are missing, and nothing is said about communication without computing, nor about gaps.
-func (c *Collector) Findings(limits *findings.Thresholds, loads []Load, kernels []Kernel, idle func(*timeline.Process) []findings.Idle, whole bool) (all []findings.Finding) {
+// Findings returns what is odd among the ranks. Loads are exact; kernels are all of the timeline; idle has the gaps of
+// processes. With whole false records are missing, and nothing is said about communication without computing, nor about
+// gaps.
+func (c *Collector) Findings(limits *findings.Thresholds, loads []Load, kernels []Kernel,
+	idle func(*timeline.Process) []findings.Idle, whole bool) (all []findings.Finding) {
 	r := c.Result()
 	if !whole {
 		idle = func(*timeline.Process) []findings.Idle { return nil }
@@ -100,8 +102,8 @@ func wholeOf(loads []Load) (whole []Load) {
 	return whole
 }
 
-// stragglers are the ranks that come last in clearly more collectives than their share, and cost the others time; or the hosts, where
-// several ranks of one do.
+// stragglers are the ranks that come last in clearly more collectives than their share, and cost the others time; or
+// the hosts, where several ranks of one do.
 func (r *Result) stragglers(limits *findings.Thresholds, idle idleOf, loads []Load) (all []findings.Finding) {
 	found := make(map[*RankProcess]straggler)
 	others := make(map[*RankProcess]uint64) // ns that all others could be earlier
@@ -134,7 +136,10 @@ func (r *Result) stragglers(limits *findings.Thresholds, idle idleOf, loads []Lo
 		hosts, lags := m.hostCount(), lagsOf(m.hosts, leastLate(m.hosts))
 		for i, p := range m.members {
 			onHost := m.onHost(i)
-			if len(onHost) < 2 || hosts < 2 || slices.ContainsFunc(onHost, func(k int) bool { _, known := found[m.members[k]]; return known }) {
+			if len(onHost) < 2 || hosts < 2 || slices.ContainsFunc(onHost, func(k int) bool {
+				_, known := found[m.members[k]]
+				return known
+			}) {
 				continue
 			}
 			if m.behind(limits, &lags[i], hosts, hosts) {
@@ -221,14 +226,16 @@ func (b *blame) alone(least uint64) bool {
 	return took <= shortPart*late
 }
 
-// behind reports whether one of n comes last clearly more often than the others, and costs them enough. all are n with those that are not given.
+// behind reports whether one of n comes last clearly more often than the others, and costs them enough. all are n with
+// those that are not given.
 func (m *communicator) behind(limits *findings.Thresholds, l *lag, n, all int) bool {
 	if !l.alone {
 		all = n
 	}
 	count, even := len(l.late), 1/float64(n)
 	often := min(oftenLast*even, mostlyLast)
-	return 2*uint64(count)*m.Step() >= limits.Repeats && float64(count) >= often*float64(l.of) && l.cost >= often && l.blame.cost > 0 && byChance(count, l.of, 1/float64(all)) < rare
+	return 2*uint64(count)*m.Step() >= limits.Repeats && float64(count) >= often*float64(l.of) && l.cost >= often &&
+		l.blame.cost > 0 && byChance(count, l.of, 1/float64(all)) < rare
 }
 
 // byChance is the probability that something of probability p happens at least count times of n.
@@ -248,7 +255,8 @@ func byChance(count, n int, p float64) (sum float64) {
 // finding makes a finding of a lag, of a rank that makes so many steps in its steady state.
 func (m *communicator) finding(kind, who string, p *RankProcess, l *lag, steps uint64, beside string) findings.Finding {
 	f := findings.Finding{
-		Kind: kind, Process: p.Process, Cost: l.blame.cost * m.Step(), Count: uint64(len(l.late)), First: l.first, Last: l.end,
+		Kind: kind, Process: p.Process, Cost: l.blame.cost * m.Step(), Count: uint64(len(l.late)), First: l.first,
+		Last: l.end,
 	}
 	f.At = l.at.At()
 	often := ", " + figures.Count(f.Count, "time", "times")
@@ -312,7 +320,10 @@ func (m *communicator) compared() string {
 func ofLoad(kind string, l *Load, cost uint64) *findings.Finding {
 	gpu := l.GPU
 	cost = min(cost, l.Span)
-	return &findings.Finding{Kind: kind, Process: l.RankProcess.Process, GPU: &gpu, Cost: cost, Share: float64(cost) / float64(max(l.Span, 1)), Count: 1, First: l.From, Last: l.Last, At: []uint64{l.From}}
+	return &findings.Finding{
+		Kind: kind, Process: l.RankProcess.Process, GPU: &gpu, Cost: cost, Share: float64(cost) / float64(max(l.Span, 1)),
+		Count: 1, First: l.From, Last: l.Last, At: []uint64{l.From},
+	}
 }
 
 // own is the time in which a rank communicated and computed nothing, less what it waited for other ranks.
@@ -323,7 +334,8 @@ func (l *Load) own() uint64 {
 	return l.Exposed - min(l.Exposed, l.Waits.steady)
 }
 
-// exposed finds communication during which the GPU computes nothing. What a rank waited for others in collectives is no cost of communication.
+// exposed finds communication during which the GPU computes nothing. What a rank waited for others in collectives is no
+// cost of communication.
 func exposed(limits *findings.Thresholds, loads []Load) *findings.Finding {
 	worst, n, own, all := &loads[0], 0, uint64(0), uint64(0)
 	for i := range loads {
@@ -343,13 +355,16 @@ func exposed(limits *findings.Thresholds, loads []Load) *findings.Finding {
 	f.Title = fmt.Sprintf("%s communicates without computing in %.1f %% of the time", worst.name(), 100*f.Share)
 	f.Evidence = fmt.Sprintf("%s of %s", figures.Duration(f.Cost), figures.Duration(worst.Span))
 	if worst.Exposed > worst.own() {
-		f.Evidence += fmt.Sprintf(", without %s more that it waited for other ranks", figures.Duration(worst.Exposed-worst.own()))
+		f.Evidence += fmt.Sprintf(", without %s more that it waited for other ranks",
+			figures.Duration(worst.Exposed-worst.own()))
 	}
 	if len(loads) > 1 {
-		f.Evidence += fmt.Sprintf("; %d of %d ranks in at least %.0f %%, all together in %.1f %%", n, len(loads), 100*exposedShare, 100*float64(own)/float64(all))
+		f.Evidence += fmt.Sprintf("; %d of %d ranks in at least %.0f %%, all together in %.1f %%", n, len(loads),
+			100*exposedShare, 100*float64(own)/float64(all))
 	}
 	f.Without = (*critical.Without).Communication
-	f.Try = "overlap communication with computation (buckets of gradients, prefetching of parameters), send less, or let fewer ranks share a parameter"
+	f.Try = "overlap communication with computation (buckets of gradients, prefetching of parameters), send less, or " +
+		"let fewer ranks share a parameter"
 	lack := worst.Waits.lack
 	switch {
 	case worst.Waits.Known:
@@ -376,7 +391,8 @@ func imbalance(limits *findings.Thresholds, loads []Load, kernels []Kernel) *fin
 	most, least := &loads[0], &loads[0]
 	for i := range loads {
 		l := &loads[i]
-		l.Compute = uint64(float64(l.Compute) * float64(loads[0].Span) / float64(l.Span)) // steady states may differ by a step
+		// steady states may differ by a step
+		l.Compute = uint64(float64(l.Compute) * float64(loads[0].Span) / float64(l.Span))
 		list = append(list, l.Compute)
 		if l.Compute > most.Compute {
 			most = l
@@ -391,12 +407,14 @@ func imbalance(limits *findings.Thresholds, loads []Load, kernels []Kernel) *fin
 		return nil
 	}
 	f := ofLoad("compute_imbalance", most, more)
-	against := fmt.Sprintf("%s, the median of %d ranks; %s has least, %s", figures.Duration(usual), len(loads), least.name(), figures.Duration(least.Compute))
+	against := fmt.Sprintf("%s, the median of %d ranks; %s has least, %s", figures.Duration(usual), len(loads),
+		least.name(), figures.Duration(least.Compute))
 	than := "the median of the ranks"
 	if len(loads) == 2 && most.RankProcess != least.RankProcess {
 		against, than = figures.Duration(usual)+" of "+least.name(), least.name()
 	}
-	f.Title = fmt.Sprintf("%s computes %.0f %% longer than %s", most.name(), 100*float64(more)/float64(max(usual, 1)), than)
+	f.Title = fmt.Sprintf("%s computes %.0f %% longer than %s", most.name(), 100*float64(more)/float64(max(usual, 1)),
+		than)
 	cause, kernel := difference(most, loads, kernels, more)
 	f.Evidence = fmt.Sprintf("%s against %s%s", figures.Duration(most.Compute), against, kernel)
 	if cause != "" {

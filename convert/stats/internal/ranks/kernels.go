@@ -96,8 +96,8 @@ func (u *Users) by(p *RankProcess) kernelUse {
 	return u.uses[p.Index]
 }
 
-// difference names the kernel that makes a rank compute longer than the others, and says how much; "" if none makes half
-// of it.
+// difference names the kernel that makes a rank compute longer than the others, and says how much; "" if none makes
+// half of it.
 func difference(most *Load, loads []Load, kernels []Kernel, more uint64) (cause, text string) {
 	var kernel *Kernel
 	var here kernelUse
@@ -187,8 +187,10 @@ func oddKernels(limits *findings.Thresholds, loads []Load, kernels []Kernel) (al
 		f.Without = func(x *critical.Without) { x.Kernels(title, 1) }
 		f.Count, f.First, f.At = o.Count, o.Kernel.First, []uint64{o.Kernel.First}
 		f.Title = fmt.Sprintf("only %s runs the kernel %s", o.on.name(), o.Short)
-		f.Evidence = fmt.Sprintf("%s, %s; %d of the kernels of %d ranks run on all of them", figures.Count(o.Count, "launch", "launches"), figures.Duration(o.Time), common, len(loads))
-		f.Try = "if the rank does something of its own (saving, logging, evaluation), do it beside the step or on all ranks; else look for a library that chose another algorithm there"
+		f.Evidence = fmt.Sprintf("%s, %s; %d of the kernels of %d ranks run on all of them",
+			figures.Count(o.Count, "launch", "launches"), figures.Duration(o.Time), common, len(loads))
+		f.Try = "if the rank does something of its own (saving, logging, evaluation), do it beside the step or on all " +
+			"ranks; else look for a library that chose another algorithm there"
 		all = append(all, *f)
 	}
 	return all

@@ -31,7 +31,8 @@ func operationOf(mangled string, said *timeline.NCCL) string {
 // A label is what the parts of a collective have in common.
 type label struct {
 	message
-	communicator uint64 // its hash, of kernels that send and receive; 0 where NCCL does not tell, and of others, whose lane has it
+	// its hash, of kernels that send and receive; 0 where NCCL does not tell, and of others, whose lane has it
+	communicator uint64
 }
 
 // A message is a kernel with the bytes of its message, as NCCL's call has them.
@@ -55,7 +56,8 @@ const (
 	maxLabels  = 1 << 13 // the last maxKernels of them are kernels alone
 )
 
-// of returns the number of a kernel's label. Sizes beyond maxSizes are not kept, and of very many labels communicators neither.
+// of returns the number of a kernel's label. Sizes beyond maxSizes are not kept, and of very many labels communicators
+// neither.
 func (l *labels) of(mangled string, said *timeline.NCCL, communicator uint64, names timeline.KernelNames) uint32 {
 	x := label{communicator: communicator}
 	x.kernel = l.kernel(kernelName{mangled, operationOf(mangled, said)}, names)

@@ -11,7 +11,8 @@ import (
 	"github.com/cudatrace/cudatrace/record/ranks"
 )
 
-// A sent is the kernels of a run that send and receive messages of one label. Which of them belong together, nothing tells: they count, and are not compared.
+// A sent is the kernels of a run that send and receive messages of one label. Which of them belong together, nothing
+// tells: they count, and are not compared.
 type sent struct {
 	sum
 	on Set
@@ -99,5 +100,6 @@ func (s sends) note() string {
 	if n == 0 {
 		return ""
 	}
-	return figures.Count(n, "kernel that sends and receives is", "kernels that send and receive are") + " counted on each rank, and not compared: nothing tells which belong together"
+	return figures.Count(n, "kernel that sends and receives is", "kernels that send and receive are") +
+		" counted on each rank, and not compared: nothing tells which belong together"
 }

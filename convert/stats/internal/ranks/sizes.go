@@ -106,8 +106,8 @@ func most[K comparable](all, of map[K]uint64) {
 	}
 }
 
-// measure takes the time of one collective. The last rank waits for nobody, so its part is the collective itself; where the last rank
-// is not known, the shortest part is.
+// measure takes the time of one collective. The last rank waits for nobody, so its part is the collective itself; where
+// the last rank is not known, the shortest part is.
 func (s sizes) measure(names *labels, m *communicator, x *comparison, parts []collective.Part) {
 	of, known := names.agreed(parts)
 	if !known || m.partial != "" || len(parts) < len(m.members) {
@@ -145,8 +145,8 @@ func (l *labels) agreed(parts []collective.Part) (of message, known bool) {
 	return of, known
 }
 
-// bandwidth says how nccl-tests calculates bandwidths of n ranks: the size of the whole array in messages, 0 for an operation
-// whose ranks need not wait for each other, and busbw over algbw.
+// bandwidth says how nccl-tests calculates bandwidths of n ranks: the size of the whole array in messages, 0 for an
+// operation whose ranks need not wait for each other, and busbw over algbw.
 func bandwidth(operation string, n uint64) (array uint64, bus float64) {
 	apart := float64(n-1) / float64(n)
 	switch operation {

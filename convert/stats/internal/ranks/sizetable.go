@@ -46,7 +46,8 @@ func (c *Collector) MessageSizes() *table.Table {
 }
 
 func (k sizeKey) compare(o sizeKey) int {
-	return cmp.Or(cmp.Compare(k.operation, o.operation), cmp.Compare(k.members, o.members), cmp.Compare(k.class, o.class), compareBool(k.sends, o.sends))
+	return cmp.Or(cmp.Compare(k.operation, o.operation), cmp.Compare(k.members, o.members), cmp.Compare(k.class, o.class),
+		compareBool(k.sends, o.sends))
 }
 
 func compareBool(a, b bool) int {
@@ -89,20 +90,23 @@ func (r *Result) sizeNotes(c *Collector) (notes []string) {
 		}
 	}
 	if silent > 0 {
-		notes = append(notes, "the size of "+figures.Count(silent, "collective", "collectives")+" is not known (docs/nvtx.md has what NCCL tells)")
+		notes = append(notes, "the size of "+figures.Count(silent, "collective", "collectives")+
+			" is not known (docs/nvtx.md has what NCCL tells)")
 	}
 	if c.labels.full() {
 		notes = append(notes, fmt.Sprintf("only the first %s sizes are told apart", figures.Group(maxSizes)))
 	}
 	if single > 0 {
-		notes = append(notes, figures.Count(single, "collective", "collectives")+" of one rank alone: without the kernels of the other ranks its wait for them is not known, and so no bandwidth is")
+		notes = append(notes, figures.Count(single, "collective", "collectives")+
+			" of one rank alone: without the kernels of the other ranks its wait for them is not known, and so no bandwidth is")
 	}
 	for _, m := range r.communicators {
 		switch {
 		case m.partial != "":
 			notes = append(notes, fmt.Sprintf("communicator %s has no bandwidths: %s", m.name(), m.partial))
 		case m.told == 0 && !slices.ContainsFunc(m.members, func(p *RankProcess) bool { return p.Rank.Known }):
-			notes = append(notes, fmt.Sprintf("communicator %s is taken to have %s, those of the logs", m.name(), figures.Count(len(m.members), "rank", "ranks")))
+			notes = append(notes, fmt.Sprintf("communicator %s is taken to have %s, those of the logs", m.name(),
+				figures.Count(len(m.members), "rank", "ranks")))
 		}
 	}
 	return notes
@@ -111,8 +115,8 @@ func (r *Result) sizeNotes(c *Collector) (notes []string) {
 // full reports whether sizes were not kept.
 func (l *labels) full() bool { return len(l.all) >= maxSizes }
 
-// partial says why a communicator may have members that were not found, "" if it has none, and how many of them are of ranks whose logs are not given,
-// at most. alone are the lanes that are of no communicator.
+// partial says why a communicator may have members that were not found, "" if it has none, and how many of them are of
+// ranks whose logs are not given, at most. alone are the lanes that are of no communicator.
 func (c *Collector) partial(m *communicator, alone map[*Lane]bool) (why string, gone int) {
 	first := m.members[0]
 	if m.told > 0 && m.told <= len(m.members) {
@@ -146,8 +150,8 @@ func absent(n int, of string) string {
 	return figures.Count(n, "of "+of+" is not there", "of "+of+" are not there")
 }
 
-// mayLack reports whether a lane may be of the communicator, although it is not among its members. By NCCL's own words it is, or it is
-// not; without them a lane may be that is of no other communicator.
+// mayLack reports whether a lane may be of the communicator, although it is not among its members. By NCCL's own words
+// it is, or it is not; without them a lane may be that is of no other communicator.
 func (m *communicator) mayLack(l *Lane, alone bool) bool {
 	said, other := m.hash, l.Key.Communicator
 	if said == 0 || other == 0 {

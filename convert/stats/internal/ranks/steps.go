@@ -72,7 +72,8 @@ func (s *steps) sorted() (list []*step) {
 		list = append(list, x)
 	}
 	slices.SortFunc(list, func(a, b *step) int {
-		return cmp.Or(cmp.Compare(a.run, b.run), cmp.Compare(a.parts[0].of.aloneIndex(a), b.parts[0].of.aloneIndex(b)), cmp.Compare(a.number, b.number))
+		return cmp.Or(cmp.Compare(a.run, b.run), cmp.Compare(a.parts[0].of.aloneIndex(a), b.parts[0].of.aloneIndex(b)),
+			cmp.Compare(a.number, b.number))
 	})
 	return list
 }

@@ -41,12 +41,13 @@ func (c *comparison) apart(a, b *timeline.Clock, at uint64) (ns uint64, known bo
 // unsure is the error of a GPU's times, in ns.
 const unsure = 2000
 
-// compare compares the parts of a collective. It says false for parts that cannot belong together: one ended before another one
-// had started.
+// compare compares the parts of a collective. It says false for parts that cannot belong together: one ended before
+// another one had started.
 //
-// Where the clocks of the hosts are known well enough, a rank waited from its start to that of the last rank. Where they are
-// not, the rank whose part is the shortest came last, and a part waited for as long as it took longer. What the shortest part took
-// may be its transfer, and another part may end that much later: twice the shortest part is no evidence.
+// Where the clocks of the hosts are known well enough, a rank waited from its start to that of the last rank. Where
+// they are not, the rank whose part is the shortest came last, and a part waited for as long as it took longer. What
+// the shortest part took may be its transfer, and another part may end that much later: twice the shortest part is no
+// evidence.
 func (c *comparison) compare(clocks []*timeline.Clock, parts []collective.Part) bool {
 	c.waits = append(c.waits[:0], make([]uint64, len(parts))...)
 	latest, shortest := 0, 0

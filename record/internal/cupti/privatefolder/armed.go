@@ -24,8 +24,9 @@ import (
 // ArmedName is the name of the page: record/internal/cupti/inject/wire.h, struct ct_armed.
 const ArmedName = "armed"
 
-// MakeArmed makes a folder for programs of our own user that wait for a recorder, and start under a number of filters of system calls. It returns the path of the
-// library. The folder stays until a later cudatrace finds that no process uses it.
+// MakeArmed makes a folder for programs of our own user that wait for a recorder, and start under a number of filters
+// of system calls. It returns the path of the library. The folder stays until a later cudatrace finds that no process
+// uses it.
 func MakeArmed(bases []string, library []byte, filters uint32) (path string, err error) {
 	o := Owner{UID: os.Geteuid(), GID: os.Getegid()}
 	f, err := makeWith(bases, o, func(f *Folder) error {
@@ -68,8 +69,8 @@ func isArmed(dir int) bool {
 	return unix.Fstatat(dir, ArmedName, &s, unix.AT_SYMLINK_NOFOLLOW) == nil
 }
 
-// removeArmed empties the folder of armed programs of a user if no process uses it, and reports whether it did. A folder that
-// was made a moment ago may belong to a program that is just being started.
+// removeArmed empties the folder of armed programs of a user if no process uses it, and reports whether it did. A
+// folder that was made a moment ago may belong to a program that is just being started.
 func removeArmed(dir int, path string, owner uint32, made time.Time) bool {
 	if time.Since(made) < staleAge || !ownNamespace(dir) {
 		return false
@@ -83,7 +84,8 @@ func removeArmed(dir int, path string, owner uint32, made time.Time) bool {
 	return emptyFolder(dir) == nil
 }
 
-// copyPrefix begins the names of copies of the library, which are files for a moment: record/internal/cupti/inject/meet.c.
+// copyPrefix begins the names of copies of the library, which are files for a moment:
+// record/internal/cupti/inject/meet.c.
 const copyPrefix = "recording-"
 
 // removeCopies removes what processes that were killed in that moment have left. A folder with others stays.
@@ -115,8 +117,8 @@ func ownNamespace(dir int) bool {
 	return err == nil && space == pidNamespace()
 }
 
-// inUse reports whether a process of the user has mapped the library, or was started with the setting by which CUDA loads it.
-// A process that we may not read does not count: its user's recorder could not record it either.
+// inUse reports whether a process of the user has mapped the library, or was started with the setting by which CUDA
+// loads it. A process that we may not read does not count: its user's recorder could not record it either.
 func inUse(library string, owner uint32) bool {
 	pids, err := procfs.PIDs()
 	if err != nil {
@@ -136,8 +138,8 @@ func inUse(library string, owner uint32) bool {
 	return false
 }
 
-// The page on which armed programs wait for a recorder is struct ct_armed of record/internal/cupti/inject/wire.h. It belongs to
-// the programs' user, who may write anything.
+// The page on which armed programs wait for a recorder is struct ct_armed of record/internal/cupti/inject/wire.h. It
+// belongs to the programs' user, who may write anything.
 const (
 	PageSize    = 4096
 	PageMaxPIDs = 1018 // processes that a recorder can want at a time
@@ -222,7 +224,8 @@ func wake(page *os.File) error {
 	if err != nil {
 		return err
 	}
-	_, _, no := unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(unsafe.SliceData(mapped))), opWake, math.MaxInt32, 0, 0, 0)
+	_, _, no := unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(unsafe.SliceData(mapped))), opWake, math.MaxInt32, 0,
+		0, 0)
 	if err := unix.Munmap(mapped); err != nil {
 		return err
 	}

@@ -94,7 +94,8 @@ func removeContents(base int, path, name string, owners []int) bool {
 		return false
 	}
 	defer unix.Close(lock)
-	if unix.Fstat(lock, &s) != nil || s.Mode&unix.S_IFMT != unix.S_IFREG || unix.Flock(lock, unix.LOCK_EX|unix.LOCK_NB) != nil {
+	if unix.Fstat(lock, &s) != nil || s.Mode&unix.S_IFMT != unix.S_IFREG ||
+		unix.Flock(lock, unix.LOCK_EX|unix.LOCK_NB) != nil {
 		return false
 	}
 	return emptyFolder(dir) == nil

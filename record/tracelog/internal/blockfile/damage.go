@@ -65,14 +65,21 @@ func (w *Walker) finish(b *Block, left int64) {
 	size := w.Size()
 	switch {
 	case left > 0 && w.footed:
-		b.note(Fault{Offset: w.off, Cut: true, Reason: fmt.Sprintf("the log ends in the middle of its trailer at byte %d; no record is missing", size)})
+		b.note(Fault{
+			Offset: w.off, Cut: true,
+			Reason: fmt.Sprintf("the log ends in the middle of its trailer at byte %d; no record is missing", size),
+		})
 	case left > 0:
 		w.midBlock(b)
 	case w.footed:
-		b.note(Fault{Offset: w.off, Cut: true, Reason: fmt.Sprintf("the log ends before its trailer at byte %d; no record is missing", size)})
+		b.note(Fault{
+			Offset: w.off, Cut: true, Reason: fmt.Sprintf("the log ends before its trailer at byte %d; no record is missing",
+				size),
+		})
 	default:
 		b.last(Fault{Offset: w.off,
-			Reason:   fmt.Sprintf("the log ends at byte %d without an end record; it was cut or its recording did not finish", size),
+			Reason: fmt.Sprintf("the log ends at byte %d without an end record; it was cut or its recording did not finish",
+				size),
 			Finished: fmt.Sprintf("the log ends before its footer at byte %d; no record is missing", size)})
 	}
 }
@@ -148,5 +155,8 @@ func (w *Walker) lost(b *Block, reason string) {
 		return
 	}
 	w.corrupt(b, w.off, size-w.off, reason)
-	b.last(Fault{Offset: size, Reason: "the log has no end record: it was damaged there or its recording did not finish", Harmless: true})
+	b.last(Fault{
+		Offset: size, Reason: "the log has no end record: it was damaged there or its recording did not finish",
+		Harmless: true,
+	})
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
-// An Outbox writes blocks to a file. Before a block gets its place in the file, Room says whether there is space for it.
-// While the file cannot be written, the outbox keeps the blocks that have a place.
+// An Outbox writes blocks to a file. Before a block gets its place in the file, Room says whether there is space for
+// it. While the file cannot be written, the outbox keeps the blocks that have a place.
 type Outbox struct {
 	out     io.Writer
 	name    string   // of the file, for messages
@@ -41,9 +41,9 @@ func (o *Outbox) Reserve(f *os.File) { o.reserve = newReserve(f) }
 // UseReserve says that the file is about to end: its last blocks may go to the reserved space.
 func (o *Outbox) UseReserve() { o.ending = true }
 
-// Room reports whether n bytes of blocks with records of a role may get a place in the file. Events leave some of the reserve to
-// definitions, to which other records refer, and both leave the rest to the end of the file. While there is no
-// room, each Send looks for room again.
+// Room reports whether n bytes of blocks with records of a role may get a place in the file. Events leave some of the
+// reserve to definitions, to which other records refer, and both leave the rest to the end of the file. While there is
+// no room, each Send looks for room again.
 func (o *Outbox) Room(r schema.Role, n int) bool {
 	switch {
 	case o.err != nil:

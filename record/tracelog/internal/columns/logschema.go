@@ -6,9 +6,9 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
-// A Schema is the schema of one log: the tables of its own schema block, and the places
-// in them of the fields of this version, which are found by name and type: so logs of older and newer versions can be read.
-// FORMAT.md specifies the block under "Schema". Its methods are not safe for concurrent use; a copy is.
+// A Schema is the schema of one log: the tables of its own schema block, and the places in them of the fields of this
+// version, which are found by name and type: so logs of older and newer versions can be read. FORMAT.md specifies the
+// block under "Schema". Its methods are not safe for concurrent use; a copy is.
 type Schema struct {
 	tables [256]*schema.Table
 	places [256][]int // see PlacesOf
@@ -100,7 +100,9 @@ func (s *Schema) addFields(t *Table) error {
 		if len(file.Fields) == schema.MaxColumns || !schema.IsName(name.Text(i)) {
 			return ErrSchema
 		}
-		file.Fields = append(file.Fields, schema.Field{Name: name.Text(i), Type: schema.Type(types.At(i)), Meaning: meaning.Text(i)})
+		file.Fields = append(file.Fields, schema.Field{
+			Name: name.Text(i), Type: schema.Type(types.At(i)), Meaning: meaning.Text(i),
+		})
 	}
 	return nil
 }

@@ -115,9 +115,14 @@ func Hostile(rnd *rand.Rand) (number func() uint64, text func() string) {
 // times are the members of records that are times and durations.
 var times = []string{"Start", "Dur", "Enter", "Time", "From", "To", "Until", "Monotonic"}
 
-var boundaries = []uint64{0, 1, 7, 8, 9, 127, 128, math.MaxInt32, math.MaxUint32, math.MaxInt64, math.MaxInt64 + 1, math.MaxUint64 - 1, math.MaxUint64}
+var boundaries = []uint64{
+	0, 1, 7, 8, 9, 127, 128, math.MaxInt32, math.MaxUint32, math.MaxInt64, math.MaxInt64 + 1, math.MaxUint64 - 1,
+	math.MaxUint64,
+}
 
-var texts = []string{"", " ", "a b", `"`, `\`, "\x00", "a\nb", "\xff\xfe", "=", "#", "x=y", "é", "(lost)", "_Z6kernelPfi", "args:"}
+var texts = []string{
+	"", " ", "a b", `"`, `\`, "\x00", "a\nb", "\xff\xfe", "=", "#", "x=y", "é", "(lost)", "_Z6kernelPfi", "args:",
+}
 
 // ErrFull is the error of a disk without room.
 var ErrFull = errors.New("no space left on device")

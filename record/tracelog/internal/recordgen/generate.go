@@ -35,7 +35,8 @@ func generate(tables []schema.Table) (map[string][]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("decoder of the wire: %w", err)
 	}
-	files["../internal/cupti/records_gen.go"], files["../internal/cupti/inject/wire_records.h"] = source, wireHeader(tables, wire)
+	files["../internal/cupti/records_gen.go"], files["../internal/cupti/inject/wire_records.h"] = source,
+		wireHeader(tables, wire)
 	return files, nil
 }
 
@@ -144,7 +145,9 @@ func members(fields []schema.Field, first int) (all []member) {
 			last.fields = append(last.fields, first+i)
 			continue
 		}
-		m := member{name: name, typ: goType(&f), comment: memberComment(&f), fields: []int{first + i}, of: f.Type, counts: f.Counts}
+		m := member{
+			name: name, typ: goType(&f), comment: memberComment(&f), fields: []int{first + i}, of: f.Type, counts: f.Counts,
+		}
 		if isArray {
 			m.typ = fmt.Sprintf("[%d]%s", elements(fields[i:], name), m.typ)
 		}
@@ -352,7 +355,8 @@ func fromNumber(m *member, field int) string {
 // newRecord writes the function that makes a record of a kind.
 func (g *generator) newRecord(tables []schema.Table) {
 	g.line("")
-	g.comment("NewRecord returns an empty record of a kind. It returns nil for a kind that this version does not know, and for strings and the End record, which only the writer adds.")
+	g.comment("NewRecord returns an empty record of a kind. It returns nil for a kind that this version does not know, " +
+		"and for strings and the End record, which only the writer adds.")
 	g.line("func NewRecord(k Kind) Record {")
 	g.line("if int(k) < len(newRecords) && newRecords[k] != nil {")
 	g.line("return newRecords[k]()")
