@@ -75,8 +75,7 @@ func (c *conversion) file(out *outfile.Target, o TraceOptions) (all []Summary, d
 	return all, done, err
 }
 
-// verdict is the error of a trace that has been written with an error, or without. It keeps an error
-// that is no failure to write.
+// verdict returns the trace's final error. An error that is no failure to write is kept.
 func (c *conversion) verdict(err error) error {
 	if err == nil && c.empty() {
 		err = ErrNothing

@@ -95,7 +95,7 @@ func (f *Filter) resolve(l *log, none *NoStepError) (*tracelog.Filter, error) {
 // noProcess is a PID that no process has.
 const noProcess = math.MaxUint32
 
-// ranked are the PIDs of the log's processes that have one of the ranks, of those that the filter's PIDs leave.
+// ranked returns the PIDs whose rank matches, among the filter's PIDs.
 func (f *Filter) ranked(l *log) ([]uint32, error) {
 	all, err := l.everybody()
 	if err != nil {

@@ -22,8 +22,8 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// calls records calls with uprobes, if a person wants that and the kernel allows it. Its prober
-// also sees how processes end and which clients register with CUPTI.
+// calls owns the uprobes of a recording: loading, attaching, draining. Its prober also sees how processes end and which
+// clients register with CUPTI.
 type calls struct {
 	opts   Options
 	log    *tracelog.Writer

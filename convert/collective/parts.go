@@ -76,7 +76,7 @@ func (s *Shown) Note() string {
 		" not shown as such: there were more than " + figures.Group(mostSends)
 }
 
-// send returns the part that a kernel is which sends and receives, nil for one beyond the bound.
+// send returns the Part for a send/receive kernel, nil beyond the bound.
 func (s *partSink) send(w *timeline.Work) *timeline.Part {
 	if s.table.Sends++; s.table.Sends > mostSends {
 		s.beyond = cmp.Or(s.beyond, w.Start)

@@ -88,7 +88,7 @@ type Work struct {
 	Kind        WorkKind
 	Uncaptured  Uncaptured // why a graph's work has no Captured
 	Untimed     bool       // CUPTI gave no times: Start is the return of its call
-	Unfinished  bool       // it had not ended when recording ended, which its Dur leads to
+	Unfinished  bool       // still running at the end of recording; Dur is cut there
 	Call        Call
 	// the call that was captured into the graph and made the node that this is the work of; nil where that is not proved
 	Captured *Call

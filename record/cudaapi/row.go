@@ -39,9 +39,8 @@ const (
 // Functions are extra if they are called often and cost less than a probe, or tell nothing about where time goes:
 // queries, getters, the recording of events, the nodes of a graph that is built by hand. cudaSetDevice is not: it says
 // on which GPU a thread allocates, and its first call makes the context. The runtime's functions for GPU work, and
-// those that allocate and free in the order of a stream, are extra because the driver's are always probed. Those that
-// copy a number of bytes to or from an array, and those that set a box, are not: one of them may make several calls of
-// the driver's, for parts of rows and for planes, and is one call all the same.
+// those that allocate and free in the order of a stream, are extra because the driver's are always probed. Array copies
+// and 3D memsets stay: one call can become several driver calls.
 
 // The groups of rows, in table order.
 var (

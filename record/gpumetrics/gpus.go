@@ -344,7 +344,7 @@ func (g *gpus) cut(counters bool) {
 	}
 }
 
-// end ends all series. Those that should have gone on have lost the time since.
+// end ends all series. Interrupted series count the remaining time as lost.
 func (g *gpus) end() {
 	g.guess(time.Now().Add(trial))
 	if g.begun && len(g.all) > 1 && !g.anyUsed() {

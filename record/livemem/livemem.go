@@ -396,8 +396,7 @@ func (p *ProcessMemory) pop(tid uint32) {
 	}
 }
 
-// currentOf returns the context in which a thread allocates. Of a thread that has selected none during the recording it
-// is the only one that there is, else that of device 0, with which threads begin.
+// currentOf returns the context in which a thread allocates. It defaults to the only context, else device 0's.
 func (p *ProcessMemory) currentOf(tid uint32) current {
 	if stack := p.threads[tid]; len(stack) > 0 {
 		return stack[len(stack)-1]

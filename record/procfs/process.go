@@ -36,8 +36,8 @@ func Describe(pid int) Process {
 // cutArguments stands for the arguments that are too long to be read.
 var cutArguments = fmt.Sprintf("[arguments of more than %d KiB]", maxArguments>>10)
 
-// arguments are those of a process, as far as they can be read. One that is cut is left out: its beginning may be that
-// of a secret whose end would show that it is one.
+// arguments returns a process's arguments, as far as they can be read. Truncated arguments are dropped: redaction needs
+// the whole value.
 func arguments(dir string) string {
 	text, err := Read(dir+"/cmdline", maxArguments)
 	if errors.Is(err, ErrCut) {

@@ -474,8 +474,8 @@ func (g *gaps) without(kind doingKind) func(*critical.Without) {
 // blocks are the kinds of threads that were blocked by a known thing.
 var blocks = []doingKind{blocked, sleeps, locked}
 
-// meanwhile returns what threads did, by kind. All that they did outside of calls is of one kind: the one of most of
-// it, if nine tenths of it are known. What blocked threads counts as one there, and gives its longest part the name.
+// meanwhile returns what threads did, by kind. Time outside of calls counts as its dominant kind if 90 % of it is
+// attributed. All that blocked threads counts together, under the name of its longest part.
 func meanwhile(of tally[doing]) (kinds map[doingKind]uint64) {
 	kinds = make(map[doingKind]uint64)
 	pool(of, computesUnseen, computes)

@@ -52,8 +52,8 @@ func TestArrange(t *testing.T) {
 	}
 }
 
-// What makes a rank late is how much longer than the last but one its GPU was idle since they left a collective together. A host is measured against
-// the ranks of other hosts.
+// A rank arrives last because its GPU computed longer or sat idle longer than that of the rank before it. A host is
+// measured against the ranks of other hosts.
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	here, there := new(timeline.Clock), timeline.Shifted(0)

@@ -330,9 +330,9 @@ static bool begin(void)
 }
 
 /*
- * Likewise on a thread of an armed process, long after CUDA's start; once answered, the process is recorded, or
- * not by this library. The recorder has looked whether the process has entered a sandbox since: nothing can be rehearsed here, as
- * a child would be a copy of all of its memory.
+ * Meets a recorder from a thread of an armed process, long after CUDA's start. Once answered, this library records the
+ * process, or never does. The recorder has checked for a sandbox: nothing can be rehearsed here, since a child would copy
+ * all of the process's memory.
  */
 static bool begin_late(const struct ct_pool_before *before)
 {

@@ -293,8 +293,8 @@ static bool all_readable(uintptr_t at, uint64_t size)
 #define TABLE_WORDS 8u /* of a line table that are looked at */
 
 /*
- * A hash of what tells a code object without a version from one that had its place before: its name, and its line
- * table, of a longer one its ends and length. The factors differ, so that the processor multiplies all words at once.
+ * Hashes a code object without a version: its name and line table (of a long one the ends and the length). Equal
+ * contents mean the same code object. The factors differ so that the processor multiplies all words at once.
  */
 HOT uint64_t contents(const struct identity *is, uint32_t *bad)
 {
