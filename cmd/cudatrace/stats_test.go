@@ -297,3 +297,27 @@ func TestStatsBrokenRanks(t *testing.T) {
 		t.Errorf("%s\nlacks %q", got, want)
 	}
 }
+
+// Logs of programs that have nothing to do with each other are shown one after the other, and their clocks are not compared.
+func TestStatsOfUnrelatedLogs(t *testing.T) {
+	t.Parallel()
+	other := filepath.Join(root, "testdata", "gpu", "logs", "train.cudatrace")
+	var stdout, stderr bytes.Buffer
+	if code := run([]string{"cudatrace", "stats", gpuLog, other, "--report", "kernels"}, &stdout, &stderr); code != 0 {
+		t.Fatalf("exit code %d: %s", code, &stderr)
+	}
+	alone := func(log string) string {
+		var text bytes.Buffer
+		if code := run([]string{"cudatrace", "stats", log, "--report", "kernels"}, &text, io.Discard); code != 0 {
+			t.Fatalf("exit code %d", code)
+		}
+		return log + "\n" + text.String()
+	}
+	if want := alone(gpuLog) + alone(other); stdout.String() != want {
+		t.Errorf("(-want +got):\n%s", cmp.Diff(want, stdout.String()))
+	}
+	const each = "cudatrace: the programs of these logs have no kernel in common, and did not run at the same time: each for itself\n"
+	if stderr.String() != each {
+		t.Errorf("standard error: %s", &stderr)
+	}
+}

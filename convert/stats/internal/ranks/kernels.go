@@ -3,6 +3,7 @@ package ranks
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 
 	"github.com/cudatrace/cudatrace/convert/internal/critical"
@@ -54,6 +55,17 @@ func (s *Set) join(o *Set) {
 // Has reports whether a process is in the set.
 func (s *Set) Has(p *RankProcess) bool {
 	return p.Index/64 < len(s.bits) && s.bits[p.Index/64]&(1<<(p.Index%64)) != 0
+}
+
+// Indices are those of the processes in the set.
+func (s *Set) Indices() iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for i := range 64 * len(s.bits) {
+			if s.bits[i/64]&(1<<(i%64)) != 0 && !yield(i) {
+				return
+			}
+		}
+	}
 }
 
 // Users are the processes that run a kernel, each with its time.
