@@ -30,7 +30,7 @@ RELEASE ?= build/release
 VERSION ?= $(shell packaging/version.sh)
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
 
-release: ## make archives, .deb and .rpm packages, lists of modules (SBOM) and checksums in build/release, for amd64 and arm64
+release: ## make archives, .deb and .rpm packages, Python wheels, lists of modules (SBOM) and checksums in build/release, for amd64 and arm64
 	VERSION="$(VERSION)" SOURCE_DATE_EPOCH="$(SOURCE_DATE_EPOCH)" packaging/release.sh "$(RELEASE)"
 
 image: release ## build a container image with cudatrace, by podman, buildah or docker

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Makes a release in a folder: for each architecture an archive, a .deb, a .rpm and a list of the modules in the program
+# Makes a release in a folder: for each architecture an archive, a .deb, a .rpm, a wheel and a list of the modules in the program
 # (SBOM), and the checksums of all. The same sources, version and tools give the same bytes.
 # usage: VERSION=1.2.3 SOURCE_DATE_EPOCH=SECONDS release.sh FOLDER
 set -euo pipefail
@@ -102,6 +102,7 @@ packages() { # ARCH
 	archive "$1"
 	deb "$1"
 	rpm "$1"
+	"$work/wheel" "$(program "$1")" "$1" "$VERSION" "$out"
 }
 
 rm -rf "$out"
@@ -110,6 +111,7 @@ out=$(cd "$out" && pwd)
 build amd64
 build arm64
 $go build -trimpath -modfile=packaging/sbom.mod -o "$work/cyclonedx-gomod" github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
+$go build -trimpath -o "$work/wheel" ./packaging/wheel
 here=$(program "$($go env GOHOSTARCH)")
 packages amd64 &
 amd64=$!

@@ -272,6 +272,46 @@ func results(t *testing.T, command []string, args string) string {
 	return all
 }
 
+// usesModule reads a log by the Python module, in words that a test compares.
+const usesModule = `
+import cudatrace, sys, warnings
+run = cudatrace.load(sys.argv[1])
+print(len(run["work"]["dur_ns"]), len({len(c) for c in run["work"].values()}))
+print("</html>" in cudatrace.report(sys.argv[1])._repr_html_().replace("&lt;", "<").replace("&gt;", ">"))
+try:
+    cudatrace.load("/missing")
+except cudatrace.Error as e:
+    print(e)
+`
+
+// TestWheel installs the wheel in an environment without a network, uses it, and removes it.
+func TestWheel(t *testing.T) {
+	t.Parallel()
+	folder, _ := release(t)
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("there is no python3")
+	}
+	theFile(t, filepath.Join(folder, "*_aarch64.whl"))
+	environment := filepath.Join(t.TempDir(), "environment")
+	output(t, "python3", "-m", "venv", environment)
+	python := filepath.Join(environment, "bin", "python")
+	output(t, python, "-m", "pip", "install", "-q", "--no-index", theFile(t, filepath.Join(folder, "*_x86_64.whl")))
+	version := output(t, filepath.Join(environment, "bin", "cudatrace"), "--version")
+	if again := output(t, python, "-m", "cudatrace", "--version"); again != version || !strings.HasPrefix(version, "cudatrace ") {
+		t.Errorf("the program says %q, the module %q", version, again)
+	}
+	const want = "423 1\nTrue\ncudatrace: /missing cannot be opened: no such file or directory\n"
+	log := filepath.Join("..", "testdata", "gpu", "logs", "streams.cudatrace")
+	if got := output(t, python, "-c", usesModule, log); got != want {
+		t.Errorf("the module says %q, want %q", got, want)
+	}
+	output(t, python, "-m", "pip", "uninstall", "-q", "-y", "cudatrace")
+	left, err := filepath.Glob(filepath.Join(environment, "*", "cudatrace*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("%q is left, %v", left, err)
+	}
+}
+
 // TestChecksums: SHA256SUMS has each file of the release.
 func TestChecksums(t *testing.T) {
 	t.Parallel()
@@ -287,7 +327,7 @@ func TestChecksums(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 	files, err := os.ReadDir(folder)
-	if n := strings.Count(string(text), "\n"); err != nil || n != len(files)-1 || n != 8 {
+	if n := strings.Count(string(text), "\n"); err != nil || n != len(files)-1 || n != 10 {
 		t.Errorf("%v: %d checksums of %d files", err, n, len(files)-1)
 	}
 }
