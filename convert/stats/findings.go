@@ -53,9 +53,19 @@ func wholeWork(f *Facts) string {
 	return f.GPU
 }
 
+// found are the findings of a timeline that has ended.
+type found struct {
+	incomplete bool
+	list       []findings.Finding
+	whole      bool
+}
+
 // Findings are the findings, in the order in which people read them. Where records are missing, whole is false and they
 // are those that need no gaps.
 func (s *Sink) Findings(incomplete bool) (list []findings.Finding, whole bool) {
+	if f := s.found; f != nil && f.incomplete == incomplete {
+		return f.list, f.whole
+	}
 	whole = !incomplete
 	for _, d := range s.busy.sorted() {
 		whole = whole && d.Late == 0
@@ -66,7 +76,8 @@ func (s *Sink) Findings(incomplete bool) (list []findings.Finding, whole bool) {
 		own = append(own, s.pathFindings()...)
 	}
 	all := s.ranks.Arrange(findings.WithoutTwice(s.saving(own, whole)), s.saving(ofRanks, whole))
-	return findings.Folded(all), whole
+	s.found = &found{incomplete, findings.Folded(all), whole}
+	return s.found.list, whole
 }
 
 // saving gives findings their costs: what the replay of the process saves without the habit. Findings that cost too

@@ -35,6 +35,7 @@ type Sink struct {
 	path    *critical.Collector
 
 	findings *findings.Collector
+	found    *found // nil before they are asked for
 	steps    *steps.Finder
 	told     bool // the ranks have the steps
 	logs     findings.Span
@@ -85,6 +86,7 @@ func NewWith(t findings.Thresholds) *Sink {
 
 // Take takes events.
 func (s *Sink) Take(events []timeline.Event) error {
+	s.found = nil
 	for _, e := range events {
 		s.event(e)
 	}
