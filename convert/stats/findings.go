@@ -39,6 +39,8 @@ type FindingCells struct {
 	// what a thread did for most of the time, as in `idle`; "" where it is not known
 	Cause string   `key:"cause"`
 	Also  []string `key:"also"` // list of what else has this cause, as text, with the kinds
+
+	replayed bool // the cost is what a replay saves
 }
 
 // wholeWork returns what findings lack.
@@ -137,7 +139,7 @@ func (s *Sink) findingCells(f *findings.Finding, logs string) FindingCells {
 		Name: f.Kind, Title: f.Title, PID: f.Process.PID, GPU: f.GPU, Rank: f.Process.Rank.Nullable(), Count: f.Count,
 		First: s.clock.since(f.First), Last: s.clock.since(f.Last), At: []uint64{},
 		Evidence: f.Evidence, Try: f.Try, Confidence: Confidence(f.Certain()), Query: s.Query(f, logs),
-		Cause: f.Cause, Also: []string{},
+		Cause: f.Cause, Also: []string{}, replayed: f.Without != nil && !f.Guess,
 	}
 	for _, e := range f.Effects {
 		x.Also = append(x.Also, cmp.Or(e.Effect, e.Title)+" ("+e.Kind+")")
@@ -165,7 +167,11 @@ func (x *FindingCells) lines() table.Paragraph {
 		if x.Share != nil {
 			text += ", " + table.Words(*x.Share, table.Share) + " of the time after start-up"
 		}
-		items = append(items, table.Item{Label: "costs", Text: text + " of " + process})
+		label := "costs"
+		if x.replayed {
+			label = "saves" // the time of the habit itself, which the evidence has, may be more or less
+		}
+		items = append(items, table.Item{Label: label, Text: text + " of " + process})
 	} else {
 		items = append(items, table.Item{Label: "where", Text: process})
 	}
@@ -193,8 +199,11 @@ func (x *FindingCells) moments() string {
 		}
 	}
 	text, first, last := strings.Join(at, ", "), table.Words(x.First, table.Moment), table.Words(x.Last, table.Moment)
-	if first == last {
+	switch {
+	case first == last:
 		return text
+	case text == first:
+		return first + " to " + last
 	}
 	return text + " (first " + first + ", last " + last + ")"
 }
