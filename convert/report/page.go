@@ -175,7 +175,7 @@ func (r *Report) findings() (list []finding, nothing string) {
 			f.Where = fmt.Sprintf("rank %d", *x.Rank)
 		}
 		if x.Cost != nil {
-			f.Cost = duration(*x.Cost)
+			f.Cost = strings.ToUpper(x.Costs()[:1]) + x.Costs()[1:] + " " + figures.Duration(*x.Cost)
 		}
 		if x.Share != nil {
 			f.Cost += ", " + share(x.Share) + " of the time after start-up"

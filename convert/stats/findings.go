@@ -163,15 +163,11 @@ func (x *FindingCells) lines() table.Paragraph {
 		process += fmt.Sprintf(" (rank %d)", *x.Rank)
 	}
 	if x.Cost != nil {
-		text := table.Words(*x.Cost, table.Duration)
+		text := figures.Duration(*x.Cost) // as in the title and the evidence
 		if x.Share != nil {
 			text += ", " + table.Words(*x.Share, table.Share) + " of the time after start-up"
 		}
-		label := "costs"
-		if x.replayed {
-			label = "saves" // the time of the habit itself, which the evidence has, may be more or less
-		}
-		items = append(items, table.Item{Label: label, Text: text + " of " + process})
+		items = append(items, table.Item{Label: x.Costs(), Text: text + " of " + process})
 	} else {
 		items = append(items, table.Item{Label: "where", Text: process})
 	}
@@ -187,6 +183,14 @@ func (x *FindingCells) lines() table.Paragraph {
 		name += ", likely cause"
 	}
 	return table.Paragraph{Head: fmt.Sprintf("%s (%s)", figures.Clean(x.Title), name), Items: items}
+}
+
+// Costs is the word before the cost: what a replay saves may differ from the time of the habit, which the evidence has.
+func (x *FindingCells) Costs() string {
+	if x.replayed {
+		return "saves"
+	}
+	return "costs"
 }
 
 // moments are the moments to look at, without those that read alike, and the first and the last one where there are
