@@ -130,8 +130,8 @@ func (r *Report) figures() (list []figure) {
 	_, profile := table.Find[stats.ProfileCells](r.Tables)
 	if len(profile) > 0 {
 		name := "GPU busy"
-		if r.startup() > 0 {
-			name += ", start-up included"
+		if left := profile[0].Startup; left != nil && *left > 0 {
+			name += " after the start-up"
 		}
 		add(share(profile[0].BusyShare), name)
 	}
