@@ -67,7 +67,7 @@ func firstOf(tables []*table.Table) (f firstLook) {
 		x := findings[0]
 		f.Finding, f.Try = figures.Clean(x.Title), figures.Clean(x.Try)
 		if x.Cost != nil {
-			f.Finding += "; costs " + table.Words(*x.Cost, table.Duration)
+			f.Finding += "; " + x.Costs() + " " + figures.Duration(*x.Cost)
 		}
 		if x.Share != nil {
 			f.Finding += ", " + table.Words(*x.Share, table.Share) + " of the time after start-up"

@@ -178,6 +178,10 @@ func convertToFile(con *console.Console, logs []convert.Log, out string, named b
 	case o.Format.Folder:
 		con.Sayf("%s: %s in %s", done.Path, figures.Count(all[0].Slices, "row", "rows"),
 			figures.Count(uint64(max(done.Files, 1)-1), "file", "files"))
+		if figures.Shell(done.Path) == done.Path {
+			con.Details([][]string{{fmt.Sprintf(`duckdb -c "select name, sum(dur_ns) from '%s/work/**/*.parquet' group by 1"`,
+				done.Path), "kernels and copies"}})
+		}
 		return all, nil
 	case done.Files > 1:
 		con.Sayf("%d processes: a file for each is in %s", done.Files, done.Path)

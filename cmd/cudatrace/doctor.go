@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"os"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 
@@ -21,7 +22,7 @@ func doctorCommand(con *console.Console) *cli.Command {
 		UsageText: "cudatrace doctor [--format text|json] [PROGRAM | -p PID]\n\nExample: cudatrace doctor ./app",
 		Description: "Looks at the kernel, this user's rights, the driver, the GPUs, the libraries that PROGRAM would load, " +
 			"and the folders that a recording needs. It does not start PROGRAM. The first line is the result; " +
-			"each further line is one thing that was looked at. Exit code: 0 if a recording gets everything, " +
+			"each further line is one thing that was looked at, what a recording lacks first. Exit code: 0 if a recording gets everything, " +
 			"3 if it gets part, 1 if it gets nothing, 2 for a wrong command line.",
 		Flags: []cli.Flag{
 			&cli.StringSliceFlag{Name: "pid", Aliases: []string{"p"}, Usage: "look at the running process `PID`"},
@@ -85,10 +86,14 @@ var statusStyles = map[doctor.Status]console.Style{
 	doctor.OK: console.Good, doctor.Note: console.Bold, doctor.Less: console.Bad, doctor.Nothing: console.Bad,
 }
 
-// reportRows has a row for each check, and one more for a remedy.
+// reportRows has a row for each check, and one more for a remedy. What the recording lacks comes first.
 func reportRows(r *doctor.Report) []console.Row {
+	order := []doctor.Status{doctor.Nothing, doctor.Less, doctor.Note, doctor.OK}
+	checks := slices.SortedStableFunc(slices.Values(r.Checks), func(a, b doctor.Check) int {
+		return slices.Index(order, a.Status) - slices.Index(order, b.Status)
+	})
 	var rows []console.Row
-	for _, c := range r.Checks {
+	for _, c := range checks {
 		rows = append(rows, console.Row{
 			Cells: []string{"  " + string(c.Status), c.Name, c.Found}, First: statusStyles[c.Status],
 		})

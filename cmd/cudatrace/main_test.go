@@ -6,9 +6,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -99,10 +102,24 @@ func TestScript(t *testing.T) {
 			e.Setenv("CUDATRACE_TEST_DEVICE", os.Getenv("CUDATRACE_TEST_DEVICE"))
 			e.Setenv("SIM", filepath.Join(simStack, "bin"))
 			e.Setenv("GPU", filepath.Join(root, "testdata/gpu"))
+			e.Setenv("SAVINGS", filepath.Join(root, "testdata/savings"))
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "cut": cut},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "cut": cut, "first": first},
 	})
+}
+
+// first looks for a line among the first three below the title that the last command printed: first PATTERN.
+func first(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: first PATTERN")
+	}
+	lines := strings.SplitN(ts.ReadFile("stdout"), "\n", 5)
+	pattern, err := regexp.Compile(args[0])
+	ts.Check(err)
+	if top := lines[:min(len(lines), 4)]; !slices.ContainsFunc(top, pattern.MatchString) {
+		ts.Fatalf("no %s in\n%s", args[0], strings.Join(top, "\n"))
+	}
 }
 
 // cut copies the beginning of a file: cut BYTES FROM TO.

@@ -249,7 +249,13 @@ func readStatsOptions(c *cli.Context) (o statsOptions, err error) {
 	if err := o.readFolded(c); err != nil {
 		return o, err
 	}
-	if o.sort = c.String("sort"); o.sort != "" && !o.hasColumn(o.sort) {
+	o.sort = c.String("sort")
+	units := []string{"", "_ns", "_bytes"} // the titles of columns have none
+	switch i := slices.IndexFunc(units, func(unit string) bool { return o.hasColumn(o.sort + unit) }); {
+	case o.sort == "":
+	case i >= 0:
+		o.sort += units[i]
+	default:
 		return o, usagef(statsName, "stats: --sort %q is no column of the reports; docs/stats.md lists them", o.sort)
 	}
 	if o.limits, err = findingOptions(c); err != nil {

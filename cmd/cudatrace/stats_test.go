@@ -146,6 +146,7 @@ func TestStatsOptions(t *testing.T) {
 		"":                         {"reduce::blockSum", "axpy<float>", "addOne"},
 		"--top 1":                  {"reduce::blockSum"},
 		"--sort name":              {"addOne", "axpy<float>", "reduce::blockSum"},
+		"--sort queue_median":      {"axpy<float>", "addOne", "reduce::blockSum"},
 		"--sort queue_median_ns":   {"axpy<float>", "addOne", "reduce::blockSum"},
 		"--name *axpy*":            {"axpy<float>"},
 		"--min-duration 1500ns":    {"reduce::blockSum"},

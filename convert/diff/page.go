@@ -159,10 +159,34 @@ func (p *Page) stepLine() string {
 	return ""
 }
 
+// stepPart says which part of a step changed by most of the change of its time, "" if none did.
+func (p *Page) stepPart() string {
+	by := make(map[string]*compared)
+	for _, o := range p.Overall {
+		by[o.Name] = o.compared
+	}
+	change := func(name string) float64 {
+		if by[name] == nil {
+			return 0
+		}
+		return by[name].New - by[name].Base
+	}
+	all := change(stepTime)
+	for _, part := range []struct{ name, words string }{{"step_idle_time", "idle"}, {"step_busy_time", "busy"}} {
+		if c := by[part.name]; change(part.name)/all > 0.5 {
+			return fmt.Sprintf("mostly %s GPU: %s a step", part.words, pairWords(c, table.Duration))
+		}
+	}
+	return ""
+}
+
 // headlines say how much differs, and what to look at first.
 func (p *Page) headlines(quoted func(string) string) (lines []string) {
 	if step := p.stepLine(); step != "" {
 		lines = append(lines, step)
+		if part := p.stepPart(); part != "" {
+			lines = append(lines, part)
+		}
 	}
 	section, row := p.First()
 	if section != nil {

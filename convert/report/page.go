@@ -130,8 +130,8 @@ func (r *Report) figures() (list []figure) {
 	_, profile := table.Find[stats.ProfileCells](r.Tables)
 	if len(profile) > 0 {
 		name := "GPU busy"
-		if r.startup() > 0 {
-			name += ", start-up included"
+		if left := profile[0].Startup; left != nil && *left > 0 {
+			name += " after the start-up"
 		}
 		add(share(profile[0].BusyShare), name)
 	}
@@ -175,7 +175,7 @@ func (r *Report) findings() (list []finding, nothing string) {
 			f.Where = fmt.Sprintf("rank %d", *x.Rank)
 		}
 		if x.Cost != nil {
-			f.Cost = duration(*x.Cost)
+			f.Cost = strings.ToUpper(x.Costs()[:1]) + x.Costs()[1:] + " " + figures.Duration(*x.Cost)
 		}
 		if x.Share != nil {
 			f.Cost += ", " + share(x.Share) + " of the time after start-up"

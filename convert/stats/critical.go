@@ -502,7 +502,7 @@ func remedyOf(r *pathRow) string {
 func (s *Sink) pathFinding(g *pathGroup, k avoidable, rows []*pathRow) *findings.Finding {
 	f := &findings.Finding{
 		Kind: findings.OnPath, Process: cmp.Or(k.of, g.slowest.kind.Process), First: g.list[0].Start, Last: g.list[0].End,
-		Try: remedyOf(rows[0]), Without: g.without(k),
+		Try: remedyOf(rows[0]), Without: g.without(k), Copying: k.kind == critical.Copy,
 	}
 	for _, p := range g.list {
 		f.First, f.Last = min(f.First, p.Start), max(f.Last, p.End)
@@ -517,7 +517,7 @@ func (s *Sink) pathFinding(g *pathGroup, k avoidable, rows []*pathRow) *findings
 		if len(f.At) < findings.MaxMoments {
 			f.At = append(f.At, r.longestAt)
 		}
-		if place := s.path.Text(r.place); place != "" && len(places) < 2 {
+		if place := s.path.Text(r.place); place != "" && len(places) < 2 && !slices.Contains(places, place) {
 			places = append(places, place)
 		}
 	}

@@ -39,6 +39,8 @@ type FindingCells struct {
 	// what a thread did for most of the time, as in `idle`; "" where it is not known
 	Cause string   `key:"cause"`
 	Also  []string `key:"also"` // list of what else has this cause, as text, with the kinds
+
+	replayed bool // the cost is what a replay saves
 }
 
 // wholeWork returns what findings lack.
@@ -148,7 +150,7 @@ func (s *Sink) findingCells(f *findings.Finding, logs string) FindingCells {
 		Name: f.Kind, Title: f.Title, PID: f.Process.PID, GPU: f.GPU, Rank: f.Process.Rank.Nullable(), Count: f.Count,
 		First: s.clock.since(f.First), Last: s.clock.since(f.Last), At: []uint64{},
 		Evidence: f.Evidence, Try: f.Try, Confidence: Confidence(f.Certain()), Query: s.Query(f, logs),
-		Cause: f.Cause, Also: []string{},
+		Cause: f.Cause, Also: []string{}, replayed: f.Without != nil && !f.Guess,
 	}
 	for _, e := range f.Effects {
 		x.Also = append(x.Also, cmp.Or(e.Effect, e.Title)+" ("+e.Kind+")")
@@ -172,11 +174,11 @@ func (x *FindingCells) lines() table.Paragraph {
 		process += fmt.Sprintf(" (rank %d)", *x.Rank)
 	}
 	if x.Cost != nil {
-		text := table.Words(*x.Cost, table.Duration)
+		text := figures.Duration(*x.Cost) // as in the title and the evidence
 		if x.Share != nil {
 			text += ", " + table.Words(*x.Share, table.Share) + " of the time after start-up"
 		}
-		items = append(items, table.Item{Label: "costs", Text: text + " of " + process})
+		items = append(items, table.Item{Label: x.Costs(), Text: text + " of " + process})
 	} else {
 		items = append(items, table.Item{Label: "where", Text: process})
 	}
@@ -194,6 +196,14 @@ func (x *FindingCells) lines() table.Paragraph {
 	return table.Paragraph{Head: fmt.Sprintf("%s (%s)", figures.Clean(x.Title), name), Items: items}
 }
 
+// Costs is the word before the cost: what a replay saves may differ from the time of the habit, which the evidence has.
+func (x *FindingCells) Costs() string {
+	if x.replayed {
+		return "saves"
+	}
+	return "costs"
+}
+
 // moments are the moments to look at, without those that read alike, and the first and the last one where there are
 // several.
 func (x *FindingCells) moments() string {
@@ -204,8 +214,11 @@ func (x *FindingCells) moments() string {
 		}
 	}
 	text, first, last := strings.Join(at, ", "), table.Words(x.First, table.Moment), table.Words(x.Last, table.Moment)
-	if first == last {
+	switch {
+	case first == last:
 		return text
+	case text == first:
+		return first + " to " + last
 	}
 	return text + " (first " + first + ", last " + last + ")"
 }

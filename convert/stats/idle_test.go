@@ -14,14 +14,15 @@ import (
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 )
 
-// meanwhile is the part of a finding's evidence that says for how long its GPU is idle, and what threads did meanwhile.
-var meanwhile = regexp.MustCompile(`the GPU is idle for \S+ \S+, (\S+) % of the time after start-up; ` +
+// meanwhile is the part of a finding's title or evidence that says for how long its GPU is idle, and what threads did
+// meanwhile.
+var meanwhile = regexp.MustCompile(`GPU .*is idle for .*?(\S+) % of the time after start-up; ` +
 	`what the launching threads did meanwhile: ([^;]*)`)
 
 // idleOf returns the finding that says how long a GPU is idle, its number, and its match of meanwhile; nil for none.
 func idleOf(f *table.Table, gpu uint64) (row table.Row, at int, words []string) {
 	for i, row := range f.Rows {
-		words := meanwhile.FindStringSubmatch(cell(f, row, "evidence").(string))
+		words := meanwhile.FindStringSubmatch(cell(f, row, "title").(string) + "; " + cell(f, row, "evidence").(string))
 		if words != nil && cell(f, row, "gpu") == gpu {
 			return row, i, words
 		}

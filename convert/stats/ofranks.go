@@ -124,7 +124,7 @@ func (s *Sink) rankTable(startup bool) *table.Table {
 }
 
 var collectivesReport = Report{
-	Name: "collectives", Title: "collectives of NCCL by communicator: who comes last, and how long the others wait",
+	Name: "collectives", Title: "NCCL by communicator: who comes last, and how long the others wait",
 	kernels: true,
 	OfRanks: true,
 	needs:   gpuWork, whyEmpty: "no collectives of NCCL that several ranks of the logs run together",
@@ -139,7 +139,7 @@ var lateCollectivesReport = Report{
 }
 
 var messageSizesReport = Report{
-	Name: "message_sizes", Title: "collectives of NCCL by the size of their messages, with the bandwidths of nccl-tests",
+	Name: "message_sizes", Title: "NCCL's collectives by size, with the bandwidths of nccl-tests",
 	OfRanks: true,
 	needs:   gpuWork, whyEmpty: "no collectives of NCCL",
 	table: func(s *Sink, _ Facts) *table.Table { return s.ranks.MessageSizes() },

@@ -149,7 +149,7 @@ func (x *ProfileCells) lines(noMemory string, names *kernelnames.Names) table.Pa
 	if x.Busy != nil {
 		busy = fmt.Sprintf("%s: %s of %s", table.WordsOf(x.BusyShare, table.Share), duration(x.Busy), duration(x.Span))
 		if *x.Startup > 0 {
-			busy += ", behind a start-up of " + duration(x.Startup)
+			busy += " after the start-up"
 		}
 		parts = fmt.Sprintf("compute %s : copies %s : communication %s",
 			duration(x.Compute), duration(x.Copies), duration(x.Communication))

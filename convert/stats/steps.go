@@ -293,8 +293,8 @@ func (x *StepKindCells) lines() table.Paragraph {
 	if x.Starting > 0 {
 		time += "; " + figures.Count(x.Starting, "step", "steps") + " of the start-up not counted"
 	}
-	items := []table.Item{{Label: "time", Text: time}, {Label: "slowest", Text: fmt.Sprintf("%s %d%s at %s: %s",
-		figures.Clean(x.Name), x.Slowest, slow, table.Words(x.SlowestAt, table.Moment), duration(x.Max))}}
+	items := []table.Item{{Label: "slowest", Text: fmt.Sprintf("%s %d%s at %s: %s", figures.Clean(x.Name), x.Slowest, slow,
+		table.Words(x.SlowestAt, table.Moment), duration(x.Max))}, {Label: "time", Text: time}}
 	if x.Compute != nil {
 		items = append(items, x.parts()...)
 	}

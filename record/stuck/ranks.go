@@ -38,7 +38,7 @@ func ReadFile(path string) (*Report, error) {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return nil, fmt.Errorf("%s is empty or cut off: print it again", path)
 	case err != nil || r.Stuck == 0:
-		return nil, fmt.Errorf("%s is no report of stuck in JSON", path)
+		return nil, fmt.Errorf("%s is no report of stuck in JSON: cudatrace stuck --format json -p PID prints one", path)
 	case r.Stuck != version:
 		return nil, fmt.Errorf("%s is a report of version %d, and only version %d is known: use the cudatrace that printed it", path, r.Stuck, version)
 	}

@@ -3,6 +3,7 @@ package findings
 import (
 	"cmp"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -32,14 +33,17 @@ type Finding struct {
 	Guess   bool // Cost is the time that the habit takes: what its removal would save is not known
 
 	Explains []Explained // idle time of GPUs of which this one is the cause
+	Copying  bool        // a copy is what costs the time
+
+	most       string // of what the launching threads are known to do while a GPU is idle
+	allocating bool   // they allocate in the gaps
+	elsewhere  bool   // see WithoutTwice
 
 	// Cause is what a thread did for most of the time, as the rows of idle and of critical_path say it; "" where it is
 	// not known.
 	Cause   string
 	Effect  string    // Title without the cause
 	Effects []Finding // findings that show the same cause elsewhere: see [Folded]
-
-	elsewhere bool // see WithoutTwice
 }
 
 // An Explained is the part of the gaps of a process on a GPU that another finding explains.
@@ -155,6 +159,7 @@ func (c *Collector) List(whole bool, idle SteadyIdles) []Finding {
 			r.serialStreams()
 			r.firstUse()
 			r.idle(idle)
+			r.explain(idle)
 		}
 		all = append(all, r.list...)
 		if f := r.startup(); f != nil {
@@ -401,14 +406,14 @@ func (r *report) allocations() {
 
 // A remedy is what to try about gaps in which the launching threads mostly did one thing.
 var remedies = map[doingKind]string{
-	outside:   "launch ahead: see what the CPU does at these times, and move it to another thread or out of the loop",
+	outside:   "launch ahead: see what the CPU does %s, and move it to another thread or out of the loop",
 	captures:  "capture and instantiate graphs before the loop; cudaGraphExecUpdate changes an instantiated graph",
 	allocates: "allocate before the loop, or use cudaMallocAsync and cudaFreeAsync, which take memory from a pool",
 	waits:     "launch what can run next before these waits, and wait for the stream or event whose result the CPU needs",
 	launches: "look at the launching calls (report calls): one that takes long waits for a full queue, for a lock, or " +
 		"for memory that it allocates",
 	callsElse: "move these calls out of the loop, or to another thread",
-	computes:  "launch ahead: make this code faster, or move it to another thread or out of the loop",
+	computes:  "launch ahead: make %s faster, or move it to another thread or out of the loop",
 	blocked: "have ready what the thread waits for: read and prepare data ahead in other threads or processes " +
 		"(PyTorch: num_workers, prefetch_factor)",
 	sleeps: "the program sleeps there by itself: look at that line; where it waits for something, it could wait for " +
@@ -428,25 +433,100 @@ func (r *report) gaps(idle SteadyIdles) {
 		if !r.worth(e, 1) {
 			continue
 		}
-		all, cause := idle.on(r.process, gpu), g.mostly(r.steady.From)
-		text := all.words(r.steady)
-		if all != nil && r.idles(all) && !all.explains(e.cost) {
-			text = "all idle time of the GPU is in " + IdleGPU
-		}
-		for kind, ns := range meanwhile(g.did.since(r.steady.From)) {
-			if try := remedies[kind]; try != "" && ns > e.cost/2 {
+		cause, did := g.mostly(r.steady.From), g.did.since(r.steady.From)
+		text := idle.on(r.process, gpu).inAll(r.steady)
+		for kind, ns := range meanwhile(did) {
+			if remedies[kind] != "" && ns > e.cost/2 {
 				title := fmt.Sprintf("%s is idle for %s", r.collector.gpuName(gpu), figures.Duration(e.cost))
 				if e.count > 1 {
 					title = fmt.Sprintf("%s is idle %s times, for up to %s", r.collector.gpuName(gpu),
 						figures.Group(e.count), figures.Duration(e.longest[0].cost))
 				}
 				r.add("gaps", e, Finding{
-					Title: causedBy(cause, title), Cause: cause, Effect: title, Without: g.without(kind), GPU: &gpu,
-					Evidence: text + r.atLines(&g.ends, "; the gaps end with launches at ", e.count), Try: try,
+					Title: causedBy(titleOf(cause, did), title), Cause: cause, Effect: title, Without: g.without(kind), GPU: &gpu,
+					Evidence: text + r.atLines(&g.ends, "; the gaps end with launches at ", e.count), Try: tryFor(kind, did, g.ends.since(r.steady.From)),
+					most: mostOf(did), allocating: kind == allocates,
 				})
 			}
 		}
 	}
+}
+
+// mostOf names the largest part of what threads did that is known, "" for nothing.
+func mostOf(did tally[doing]) string {
+	for _, d := range largest(did, func(d doing) string { return d.name }) {
+		if isKnown(d.kind) {
+			return d.name
+		}
+	}
+	return ""
+}
+
+// leastNamed is the least part of some time that a line or code has which a remedy names.
+const leastNamed = 0.25
+
+// tryFor returns the remedy of a kind, with the line or code that takes most of the time, or the line that launches
+// next.
+func tryFor(kind doingKind, did tally[doing], next tally[*timeline.PythonFrame]) string {
+	try, all := remedies[kind], float64(total(did).cost)
+	code, most := "", uint64(leastNamed*all)
+	for _, d := range largest(did, func(d doing) string { return d.name }) {
+		named := isKnown(d.kind) && d.kind >= computes && !strings.HasPrefix(d.name, "[") // not [vdso]
+		if named && did[d].cost > most && (kind == outside || d.kind == kind) {
+			code, most = d.name, did[d].cost
+		}
+	}
+	switch kind {
+	case computes:
+		return fmt.Sprintf(try, cmp.Or(code, "this code"))
+	case outside:
+		if float64(kindsOf(did)[outside]) > all/2 {
+			try = strings.Replace(try, "see", "record (--sample)", 1)
+		}
+		at := "at these times"
+		for line, e := range next {
+			if line != nil && e.cost > total(next).cost/2 {
+				at = "before " + path.Base(line.Text())
+			}
+		}
+		if code != "" {
+			at = "at these times (most: " + code + ")"
+		}
+		return fmt.Sprintf(try, at)
+	}
+	return try
+}
+
+// titleOf returns what begins the title of a finding about an idle GPU: the cause, or where the launching threads were.
+func titleOf(cause string, did tally[doing]) string {
+	if cause == "" || strings.HasPrefix(cause, "[") { // [vdso] says less
+		return placeOf(did)
+	}
+	return cause
+}
+
+// placeOf returns where the launching threads were for more than half of the time, "" if nowhere.
+func placeOf(did tally[doing]) string {
+	kinds, all := kindsOf(did), total(did).cost
+	onCPU, blocked := kinds[computes]+kinds[computesUnseen], kinds[blocked]+kinds[sleeps]+kinds[locked]+kinds[blockedUnseen]
+	switch {
+	case onCPU > all/2:
+		return "on CPU outside of CUDA calls"
+	case blocked > all/2:
+		return "blocked outside of CUDA calls"
+	case onCPU+blocked+kinds[ready]+kinds[outside] > all/2:
+		return "outside of CUDA calls"
+	}
+	return ""
+}
+
+// kindsOf joins what threads did by kind.
+func kindsOf(did tally[doing]) map[doingKind]uint64 {
+	kinds := make(map[doingKind]uint64)
+	for d, e := range did {
+		kinds[d.kind] = sum(kinds[d.kind], e.cost)
+	}
+	return kinds
 }
 
 // causedBy is a title with the cause in front.
@@ -476,13 +556,10 @@ var blocks = []doingKind{blocked, sleeps, locked}
 
 // meanwhile returns what threads did, by kind. Time outside of calls counts as its dominant kind if 90 % of it is
 // attributed. All that blocked threads counts together, under the name of its longest part.
-func meanwhile(of tally[doing]) (kinds map[doingKind]uint64) {
-	kinds = make(map[doingKind]uint64)
+func meanwhile(of tally[doing]) map[doingKind]uint64 {
 	pool(of, computesUnseen, computes)
 	pool(of, blockedUnseen, blocks...)
-	for d, x := range of {
-		kinds[d.kind] = sum(kinds[d.kind], x.cost)
-	}
+	kinds := kindsOf(of)
 	unknown := kinds[outside] + kinds[computesUnseen] + kinds[blockedUnseen]
 	longest, ofBlocks := blocked, uint64(0)
 	for _, kind := range blocks {

@@ -50,17 +50,19 @@ func (r *report) idles(g *SteadyIdle) bool {
 	return float64(ns) > idleShare*float64(r.steady.length()) && r.limits.Worth(ns, r.steady.length())
 }
 
-// explains reports whether a cost is most of the idle time of a GPU: its finding then has all of it in its evidence.
-func (g *SteadyIdle) explains(cost uint64) bool { return cost >= g.time()/2 }
-
-// words says how long the GPU is idle, and what the launching threads did meanwhile.
-func (g *SteadyIdle) words(steady Interval) string {
+// inAll says how long the GPU is idle, and what the launching threads did meanwhile.
+func (g *SteadyIdle) inAll(steady Interval) string {
 	if g == nil {
 		return "how long the GPU is idle in all, and for what, is not known: there is no room for so many idle times"
 	}
-	text := fmt.Sprintf("the GPU is idle for %s, %.1f %% of the time after start-up; "+
-		"what the launching threads did meanwhile: ", figures.Duration(g.time()),
-		100*float64(g.time())/float64(max(steady.length(), 1)))
+	share := 100 * float64(g.time()) / float64(max(steady.length(), 1))
+	return fmt.Sprintf("the GPU is idle for %s, %.1f %% of the time after start-up; %s", figures.Duration(g.time()), share,
+		g.meanwhile())
+}
+
+// meanwhile says what the launching threads did while the GPU was idle.
+func (g *SteadyIdle) meanwhile() string {
+	text := "what the launching threads did meanwhile: "
 	activity.SortRows(g.Rows)
 	for i, r := range g.Rows {
 		if i == mostOwners {
@@ -89,27 +91,12 @@ func doingOf(r *activity.Row) doing {
 	return doing{nothingKnown, r.What}
 }
 
-// explaining are the kinds of the findings that say why a GPU is idle.
-var explaining = []string{"gaps", "tiny_kernels", "device_waits", "first_use"}
-
-// idle finds GPUs that are idle for more than a fifth of the steady state. Where another finding explains most of that,
-// it has it in its evidence, and this one is for the case that the other one is left out: see [WithoutTwice].
+// idle finds GPUs that are idle for more than a fifth of the steady state.
 func (r *report) idle(all SteadyIdles) {
 	for _, g := range all(r.process.Process) {
 		ns, p := g.time(), r.process.idle[g.GPU]
 		if p == nil || !r.idles(&g) {
 			continue
-		}
-		explained := false
-		for i := range r.list {
-			f := &r.list[i]
-			here := f.GPU == nil || *f.GPU == g.GPU
-			if explained || !here || !slices.Contains(explaining, f.Kind) || !g.explains(f.Cost) {
-				continue
-			}
-			if explained = true; f.Kind != "gaps" { // they have it already
-				f.Evidence += "; " + g.words(r.steady)
-			}
 		}
 		e := p.since(r.steady.From)
 		e.cost = ns
@@ -120,18 +107,63 @@ func (r *report) idle(all SteadyIdles) {
 		try := "make what takes most of that time faster, or move it to another thread or out of the loop"
 		for kind, of := range meanwhile(did) {
 			if remedies[kind] != "" && of > ns/2 {
-				try = remedies[kind]
+				try = tryFor(kind, did, nil)
 			}
 		}
 		gpu := g.GPU
 		share := 100 * float64(ns) / float64(r.steady.length())
 		title := fmt.Sprintf("%s is idle for %.1f %% of the time after start-up", r.collector.gpuName(gpu), share)
-		cause := g.mostly()
 		r.add(IdleGPU, e, Finding{
-			Title: causedBy(cause, title), Cause: cause, Effect: title, GPU: &gpu, Evidence: g.words(r.steady), Try: try,
-			elsewhere: explained,
+			Title: causedBy(titleOf(g.mostly(), did), title), Cause: g.mostly(), Effect: title, GPU: &gpu,
+			Evidence: g.meanwhile(), Try: try, most: mostOf(did),
 		})
 	}
+}
+
+// explain notes of which idle time another finding of the process is the cause. That has all of it in its evidence, and
+// [WithoutTwice] leaves out [IdleGPU]; gaps are folded into it, see [Folded].
+func (r *report) explain(all SteadyIdles) {
+	for i := range r.list {
+		idle := &r.list[i]
+		for j := range r.list {
+			f := &r.list[j]
+			switch {
+			case !f.causes(idle):
+			case idle.Kind == "gaps":
+				f.Explains = append(f.Explains, Explained{Process: f.Process, GPU: *idle.GPU, Time: f.Cost})
+			case f.Kind == "device_waits" || !idle.elsewhere && f.Kind != "gaps": // gaps have it already
+				f.Evidence += "; " + all.on(r.process, *idle.GPU).inAll(r.steady)
+				fallthrough
+			default:
+				idle.elsewhere = true
+			}
+		}
+	}
+}
+
+// causes reports whether a finding is the cause of another one of its process, about an idle GPU.
+func (f *Finding) causes(idle *Finding) bool {
+	if idle.GPU == nil || f.GPU != nil && *f.GPU != *idle.GPU || !isCauseOf(f.Cost, idle) && f.Kind != IdleGPU {
+		return false
+	}
+	switch f.Kind {
+	case "allocation_in_loop":
+		return idle.Kind == "gaps" && idle.allocating
+	case "device_waits":
+		return idle.Kind == "gaps" || idle.Kind == IdleGPU
+	case IdleGPU: // the gaps are a small part of it
+		return idle.Kind == "gaps" && !isCauseOf(idle.Cost, f) && (idle.Cause == "" || idle.Cause == f.Cause)
+	}
+	return idle.Kind == IdleGPU && slices.Contains(explaining, f.Kind)
+}
+
+// explaining are the kinds of the findings that say why a GPU is idle.
+var explaining = []string{"gaps", "tiny_kernels", "device_waits", "first_use"}
+
+// isCauseOf reports whether a time is enough of that of a finding to be its cause. What an idle GPU waits for is many
+// things, if it has no name.
+func isCauseOf(ns uint64, of *Finding) bool {
+	return ns > of.Cost/2 || of.Kind == IdleGPU && of.Cause == "" && ns > of.Cost/4
 }
 
 // mostly names what the launching threads did for more than half of the idle time, "" for something that is not known.
@@ -145,7 +177,7 @@ func (g *SteadyIdle) mostly() string {
 }
 
 // Folded folds findings into the first one that has the same cause in the same process, or explains most of their idle
-// time. That a rank comes late since it computes longer is an effect of that.
+// time. That a rank comes late since it computes longer, or waits, is an effect of that.
 func Folded(list []Finding) (causes []Finding) {
 	for _, f := range list {
 		i := slices.IndexFunc(causes, func(c Finding) bool { return c.includes(&f) || f.includes(&c) })
@@ -153,33 +185,14 @@ func Folded(list []Finding) (causes []Finding) {
 		case i < 0:
 			causes = append(causes, f)
 		case causes[i].includes(&f):
-			c := &causes[i]
-			if c.Effects = append(c.Effects, f); KindOf(c.Kind).Ranks && c.Cause != "" && c.Cause == f.Cause {
-				c.Try = f.Try // that of the cause
-			}
+			causes[i].fold(f)
 		default:
-			f.Effects = append(f.Effects, causes[i])
+			f.fold(causes[i])
 			causes[i] = f
 		}
 	}
 	return causes
 }
-
-// includes reports whether a finding has the cause of a later one, or is it.
-func (f *Finding) includes(of *Finding) bool {
-	x := f.Explanation(of)
-	switch {
-	case f.Cause != "" && f.Cause == of.Cause && f.Process == of.Process:
-		return true
-	case x != nil:
-		return x.Time > of.Cost/2
-	}
-	return f.Kind == imbalance && of.Kind == "straggling_rank" && of.Cause == "" && f.Process == of.Process &&
-		f.Cost > of.Cost/2
-}
-
-// imbalance is the kind of a rank that computes longer than the others.
-const imbalance = "compute_imbalance"
 
 // WithoutTwice leaves out findings about idle GPUs of which another finding of the list has the idle time in its
 // evidence.
@@ -190,3 +203,42 @@ func WithoutTwice(list []Finding) []Finding {
 		})
 	})
 }
+
+// fold takes an effect. A finding among ranks has the remedy of the cause, which it is named for.
+func (f *Finding) fold(effect Finding) {
+	if KindOf(f.Kind).Ranks && f.Cause == "" && effect.Kind == OnPath {
+		f.Cause, f.Title = effect.Cause, f.Title+": "+effect.Cause
+	}
+	another := func(e Finding) bool { return e.Cause == f.Cause }
+	if KindOf(f.Kind).Ranks && f.Cause != "" && f.Cause == effect.Cause && !slices.ContainsFunc(f.Effects, another) {
+		f.Try = effect.Try
+	}
+	f.Effects = append(f.Effects, effect)
+}
+
+// includes reports whether a finding has the cause of another one, or is it.
+func (f *Finding) includes(of *Finding) bool {
+	switch x := f.Explanation(of); {
+	case f.Process != of.Process && x == nil:
+		return false
+	case f.Cause != "" && f.Cause == of.Cause:
+		return true
+	case x != nil:
+		return isCauseOf(x.Time, of)
+	case f.Kind == OnPath && (of.Kind == "gaps" || of.Kind == IdleGPU):
+		return of.Cause == "" && of.most == f.Cause && f.Cost > of.Cost/2
+	case f.Kind == "pageable_copies" || f.Kind == "small_copies":
+		return of.Copying && f.Cost > of.Cost/2
+	case f.Kind == imbalance:
+		return of.Kind == lateRank && of.Cause == "" && f.Cost > of.Cost/2
+	case f.Kind == lateRank:
+		return of.Kind == OnPath && f.Cause == "" && of.Cost > f.Cost/2
+	}
+	return false
+}
+
+// Kinds of ranks that compute longer than the others, and that come late.
+const (
+	imbalance = "compute_imbalance"
+	lateRank  = "straggling_rank"
+)

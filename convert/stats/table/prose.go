@@ -51,7 +51,7 @@ func wrapped(b *strings.Builder, first, others, text string, width int) {
 		}
 		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > room {
 			b.WriteString(prefix + line + "\n")
-			line, prefix = "", others
+			line, prefix, room = "", others, max(width-utf8.RuneCountInString(others), 1)
 		}
 		if line != "" {
 			line += " "

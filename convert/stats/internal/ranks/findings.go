@@ -417,11 +417,12 @@ func imbalance(limits *findings.Thresholds, loads []Load, kernels []Kernel) *fin
 		than)
 	cause, kernel := difference(most, loads, kernels, more)
 	f.Evidence = fmt.Sprintf("%s against %s%s", figures.Duration(most.Compute), against, kernel)
+	f.Try = "give the ranks equal parts of the work: lengths of sequences, experts, layers of a pipeline's stage"
 	if cause != "" {
 		f.Title += ": " + cause
+		f.Try = "see why " + cause + " takes longer here; else " + f.Try
 	}
 	part := float64(more) / float64(most.Compute)
 	f.Without = func(x *critical.Without) { x.Kernels("", part) }
-	f.Try = "give the ranks equal parts of the work: lengths of sequences, experts, layers of a pipeline's stage"
 	return f
 }

@@ -37,7 +37,7 @@ type comparedColumns struct {
 	WaitMax    *uint64  `key:"wait_max_ns"`                                 // =
 	// the rank for which the others waited longest, and its part of the waiting, of collectives whose last rank is known
 	// and in its steady state: the figures of [`straggling_rank`](findings.md#straggling_rank-straggling_host)
-	LastRank  *uint32  `key:"last_rank" title:"last rank" rank:"1" unit:"id"`
+	LastRank  *uint32  `key:"last_rank" title:"last rank" unit:"id"`
 	WaitedFor *float64 `key:"waited_for_share" title:"for it" rank:"1"` // =
 	// its part of those that are no ties; the median of how much it came after all others in these, as far as no error of
 	// the clocks explains it
@@ -236,7 +236,7 @@ type lateCells struct {
 	Wait    uint64 `key:"wait_ns" title:"waiting" rank:"1"`
 	Longest uint64 `key:"wait_max_ns" title:"longest" rank:"2"` // =
 	// the last rank, and by how much after all others
-	LastRank *uint32 `key:"last_rank" title:"last rank" rank:"1" unit:"id"`
+	LastRank *uint32 `key:"last_rank" title:"last rank" unit:"id"`
 	Late     *uint64 `key:"late_ns" title:"late by" rank:"1"` // =
 }
 
