@@ -89,7 +89,7 @@ func TestMaxSlicesLongestProcessor(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		whole := all[0].Slices - uint64(tptest.Open(t, path).Int("select count(*) from slice where category = 'critical_path'"))
+		whole := all[0].Slices - uint64(tptest.Open(t, path).Int("select count(*) from slice where category in ('critical_path', 'step')"))
 		for _, most := range []uint64{whole - 1, whole/3 + 1} {
 			out := filepath.Join(t.TempDir(), "x")
 			all, err := Files(given, out, TraceOptions{MaxSlices: most, Longest: true})

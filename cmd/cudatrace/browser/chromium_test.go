@@ -135,6 +135,16 @@ func shows(text string) string {
 })`
 }
 
+// startup is what the address has of a view's commands.
+func startup(t *testing.T, v *View) string {
+	t.Helper()
+	text, err := json.Marshal(v.commands())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return escaped(string(text))
+}
+
 // TestChromium: at one click, the whole trace is in the UI, with its name and the first view, and the
 // server has ended by itself. Other names for this machine, and other origins, get nothing.
 func TestChromium(t *testing.T) {
@@ -146,7 +156,7 @@ func TestChromium(t *testing.T) {
 		t.Fatal(err)
 	}
 	trace := someTrace()
-	options := Options{Name: "a <b> & “c”.pftrace", UI: ui, View: View{From: 1_000_000_000_000_000_001, To: 1_000_000_000_000_500_000}, Patience: time.Hour}
+	options := Options{Name: "a <b> & “c”.pftrace", UI: ui, View: View{From: 1_000_000_000_000_000_001, To: 1_000_000_000_000_500_000, Pins: []string{"^100 %·$"}}, Patience: time.Hour}
 
 	t.Run("click", func(t *testing.T) {
 		s, ended := serving(t, trace, options)
@@ -161,7 +171,7 @@ func TestChromium(t *testing.T) {
 		page.Eval(enabled)
 		page.Eval("document.getElementById('open').click()")
 		want := received{Title: options.Name, FileName: options.Name, SHA256: sum(trace), Bytes: len(trace),
-			Hash:   "#!/?visStart=1000000000000000001&visEnd=1000000000000500000&enablePlugins=dev.perfetto.GpuByProcess,com.meta.GpuCompute&startupCommands=" + escaped(folding),
+			Hash:   "#!/?visStart=1000000000000000001&visEnd=1000000000000500000&startupCommands=" + startup(t, &options.View),
 			Origin: strings.TrimSuffix(s.Address(), "/"+s.token+"/")}
 		if r := next(t, got); r != want {
 			t.Errorf("the UI got %+v, want %+v", r, want)
@@ -171,10 +181,10 @@ func TestChromium(t *testing.T) {
 	t.Run("folding", func(t *testing.T) {
 		page := b.Open("about:blank")
 		for name, want := range map[string]string{
-			"CPU Scheduling": "Collapse", "All ranks": "Expand", "rank 0: python3.12 1242": "Expand", "rank 1: python3.12 1251": "", "rank 10: a 7": "", "python3 1242": "Expand",
-			"GPU": "Expand", "CUDA": "Expand", "Stream 7": "Expand", "GPU 0": "", "GPU 0: NVIDIA GeForce RTX 4090": "", "Counters": "", "Ranges on streams": "", "Hardware Queues": "",
+			"CPU Scheduling": "Collapse", "All ranks": "Expand", "rank 0: python3.12 1242": "Expand", "Critical path": "Expand", "rank 1: python3.12 1251": "", "rank 10: a 7": "", "python3 1242": "Expand",
+			"GPU": "Expand", "Stream 7 (default)": "", "GPU 0": "", "GPU 0: NVIDIA GeForce RTX 4090": "", "Counters": "", "Ranges on streams": "", "Hardware Queues": "Expand",
 		} {
-			script := fmt.Sprintf(`JSON.parse(decodeURIComponent(%q)).filter((c) => new RegExp(c.args[0]).test(%q)).map((c) => c.id).join()`, escaped(folding), name)
+			script := fmt.Sprintf(`JSON.parse(decodeURIComponent(%q)).filter((c) => new RegExp(c.args[0]).test(%q)).map((c) => c.id).join()`, startup(t, new(View)), name)
 			if want != "" {
 				want = "dev.perfetto." + want + "TracksByRegex"
 			}

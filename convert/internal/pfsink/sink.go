@@ -25,8 +25,9 @@ type Sink struct {
 	together collectives
 	samples  pythonSamples
 	times    threadTimes
-	paths    *paths // nil without Options.Paths
-	shown    uint64 // see Slices
+	paths    *paths              // nil without Options.Paths
+	busy     [][]activity.Sample // share of time in which each GPU was busy
+	shown    uint64              // see Slices
 	args     []perfetto.Arg
 	once     perfetto.TrackEventTemplate // the template of the event that is being written
 }
@@ -164,6 +165,7 @@ func (s *Sink) finish() {
 		s.marks.note(note)
 	}
 	s.writeMarks()
+	s.writeView()
 }
 
 func (s *Sink) slices(l *timeline.Slices) {
@@ -216,6 +218,7 @@ func (s *Sink) writeWork(l *timeline.WorkList) {
 			s.together.showPart(l.Stream, w)
 		}
 		s.marks.see(w.Start, timeline.End(w.Start, w.Dur))
+		q.busy += w.Dur
 	}
 }
 
