@@ -49,11 +49,12 @@ func ParseUI(text string) (UI, error) {
 	return UI{Address: origin + path, Origin: origin}, nil
 }
 
-// folding makes the first screen the story: what each rank did, the streams, and the threads of the first rank, or of the
-// processes where there are no ranks. The UI begins with a row for each processor, and folds everything else.
+// folding makes the first screen the story: what each rank did, the streams, and the threads of the first rank, or of
+// the processes where there are no ranks. The UI begins with a row for each processor, and folds everything else.
 var folding = []command{
 	{"CollapseTracksByRegex", []string{"^CPU Scheduling$"}},
-	{"ExpandTracksByRegex", []string{"^(All ranks|GPU|Hardware Queues|Critical path|rank 0: .*|(?!rank |GPU ).* [0-9]+)$"}},
+	{"ExpandTracksByRegex", []string{"^(All ranks|GPU|Hardware Queues|Critical path|rank 0: .*|" +
+		"(?!rank |GPU ).* [0-9]+)$"}},
 }
 
 // A command is a command of the UI, without the name of the plugin that has it.

@@ -149,7 +149,8 @@ func (t *tracks) span(of *timeline.Track, first uint64) *perfetto.Track {
 		}
 		switch {
 		case of.Stream != nil:
-			info.Name, info.Group, info.Rank = t.own(of.Process)+rangesName(of), t.group(of.Process, onStreams), streamPlace(of.Stream, 0)
+			info.Name = t.own(of.Process) + rangesName(of)
+			info.Group, info.Rank = t.group(of.Process, onStreams), streamPlace(of.Stream, 0)
 		case of.Thread != nil:
 			info.Thread = t.thread(of.Thread, first).Track
 		}
@@ -262,7 +263,8 @@ func (t *tracks) queueName(of *timeline.Stream) string {
 	return name + streamName(of)
 }
 
-// own is what the names of a process's tracks begin with where they may stand beside those of others, as pinned ones do.
+// own is what the names of a process's tracks begin with where they may stand beside those of others, as pinned ones
+// do.
 func (t *tracks) own(p *timeline.Process) string {
 	if t.several {
 		return t.processName(p) + " · "

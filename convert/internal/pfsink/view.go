@@ -139,7 +139,9 @@ func (s *Sink) pins(of *timeline.Process) (pins []string) {
 			queues = append(queues, q)
 		}
 	}
-	slices.SortFunc(queues, func(a, b *queue) int { return cmp.Or(cmp.Compare(b.busy, a.busy), cmp.Compare(a.nth, b.nth)) })
+	slices.SortFunc(queues, func(a, b *queue) int {
+		return cmp.Or(cmp.Compare(b.busy, a.busy), cmp.Compare(a.nth, b.nth))
+	})
 	for _, q := range queues[:min(len(queues), pinnedQueues)] {
 		name(q.name)
 	}
