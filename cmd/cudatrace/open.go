@@ -108,7 +108,14 @@ func runOpen(c *cli.Context, con *console.Console) error {
 // unless that is nil.
 func handOver(stop *stopped, con *console.Console, t openedTrace, o browser.Options, tell func(string, ...any),
 	env []string) (err error) {
-	o.Name = t.name
+	o.Name, o.Answer = t.name, uiAnswers
+	log := "LOG"
+	if t.log != nil && t.log.Name != inputName {
+		log = figures.Shell(t.log.Name)
+	}
+	o.Offline = "Without a network: 'cudatrace report " + log + "' makes a page that needs none, --ui URL of 'cudatrace " +
+		"open' takes a copy of the UI that you serve."
+	o.Unreached = func() { con.Sayf("the browser does not reach %s. %s", o.UI.Origin, o.Offline) }
 	s, err := browser.Listen(t.file, t.size, o)
 	if err != nil {
 		return portError(o, err)
@@ -160,6 +167,9 @@ func openRecorded(con *console.Console, path string) error {
 	o := browser.Options{UI: ui, View: view, Patience: openPatience}
 	return handOver(watchStop(), con, t, o, con.Detail, env)
 }
+
+// uiAnswers is the time in which the UI answers where there is a network.
+const uiAnswers = 10 * time.Second
 
 // openPatience is the time for which a trace waits for a browser.
 const openPatience = 10 * time.Minute

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -135,6 +136,55 @@ func shows(text string) string {
 })`
 }
 
+// unanswered is a page that never answers.
+const unanswered = "<!doctype html><title>another page</title>"
+
+// The page says in its tab, and tells the program, that the browser does not reach the UI; the tab says so, too, where another page
+// answers in the place of the UI. The trace is there even so.
+func TestChromiumOffline(t *testing.T) {
+	t.Parallel()
+	b := chromiumtest.Start(t, nil)
+	nobody := httptest.NewServer(nil)
+	nobody.Close()
+	another := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		if _, err := io.WriteString(w, unanswered); err != nil {
+			t.Error(err)
+		}
+	}))
+	defer another.Close()
+	for address, want := range map[string]string{nobody.URL: "This browser does not reach ", another.URL: ""} {
+		ui, err := ParseUI(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		told := make(chan struct{}, 1)
+		s, ended := serving(t, someTrace(), Options{Name: "app.pftrace", UI: ui, Patience: time.Hour, Answer: 2 * time.Second,
+			Offline: "Do <this>.", Unreached: func() { told <- struct{}{} }})
+		page := b.Open(s.Address())
+		page.Eval(enabled)
+		if err := next(t, ended); err != nil {
+			t.Errorf("%s: the server: %v", address, err)
+		}
+		if want != "" {
+			next(t, told)
+		} else if len(told) > 0 {
+			t.Error("a page that answers is not reached")
+		}
+		const warning = "document.getElementById('offline').textContent"
+		if got := page.Eval(warning); want != "" && got != want+address+". Do <this>." || want == "" && got != "" {
+			t.Errorf("%s: the page says %q", address, got)
+		}
+		if want == "" {
+			page.Eval("document.getElementById('open').click()")
+			page.Eval(`new Promise((done) => setInterval(() => ` + warning + ` && done(true), 10))`)
+			if got := page.Eval(warning); got != address+" has not answered for 2 s. Do <this>." {
+				t.Errorf("%s: the page says %q", address, got)
+			}
+		}
+	}
+}
+
 // startup is what the address has of a view's commands.
 func startup(t *testing.T, v *View) string {
 	t.Helper()
@@ -156,7 +206,7 @@ func TestChromium(t *testing.T) {
 		t.Fatal(err)
 	}
 	trace := someTrace()
-	options := Options{Name: "a <b> & “c”.pftrace", UI: ui, View: View{From: 1_000_000_000_000_000_001, To: 1_000_000_000_000_500_000, Pins: []string{"^100 %·$"}}, Patience: time.Hour}
+	options := Options{Name: "a <b> & “c”.pftrace", UI: ui, View: View{From: 1_000_000_000_000_000_001, To: 1_000_000_000_000_500_000, Pins: []string{"^100 %·$"}}, Patience: time.Hour, Answer: time.Minute}
 
 	t.Run("click", func(t *testing.T) {
 		s, ended := serving(t, trace, options)
@@ -224,7 +274,7 @@ func TestChromiumForeignPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, ended := serving(t, someTrace(), Options{Name: "app.pftrace", UI: ui, Patience: time.Hour})
+	s, ended := serving(t, someTrace(), Options{Name: "app.pftrace", UI: ui, Patience: time.Hour, Answer: time.Minute})
 	page := b.Open(s.Address())
 	page.Eval(enabled)
 	if err := next(t, ended); err != nil {
