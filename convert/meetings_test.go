@@ -117,7 +117,7 @@ func checkTrackOrder(t *testing.T, tr *tptest.Trace) {
 		return names
 	}
 	for of, want := range map[string][]string{
-		`is null`: {"All ranks", "Counters", "Critical path", "GPU 0: NVIDIA H200", "GPU 1: NVIDIA H200", "NVTX", "NVTX: NCCL", "Program", "Ranges on streams", "cudatrace"},
+		`is null`: {"All ranks", "Critical path", "GPU 0 · H200", "GPU 1 · H200", "NVTX", "NVTX: NCCL", "Process counters", "Process counters, GPU 0", "Process counters, GPU 1", "Program", "Ranges on streams", "cudatrace"},
 		`in (select id from track where name = 'All ranks')`: {"rank 0", "rank 1"},
 		`= (select min(id) from track where name = 'Ranges on streams')`: {
 			"rank 0 · NVTX on Stream 7 (default)", "rank 0 · collectives on Stream 7 (default)", "rank 0 · NVTX on Stream 14 (copies)", "rank 0 · NVTX on Stream 15 (copies)", "rank 0 · NVTX on Stream 17 (NCCL)",

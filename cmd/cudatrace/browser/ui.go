@@ -54,7 +54,7 @@ func ParseUI(text string) (UI, error) {
 var folding = []command{
 	{"CollapseTracksByRegex", []string{"^CPU Scheduling$"}},
 	{"ExpandTracksByRegex", []string{"^(All ranks|GPU|Hardware Queues|Critical path|rank 0: .*|" +
-		"(?!rank |GPU ).* [0-9]+)$"}},
+		"(?!rank |GPU |Process counters).* [0-9]+)$"}},
 }
 
 // A command is a command of the UI, without the name of the plugin that has it.

@@ -3,6 +3,7 @@ package pfsink
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/perfetto"
@@ -45,8 +46,9 @@ const (
 	ofSteps               // its steps and their critical path
 )
 
-// groupNames are the names of such groups.
-var groupNames = map[int64]string{noGPU: "Counters", onStreams: "Ranges on streams", ofSteps: "Critical path"}
+// groupNames are the names of such groups. The UI has them in the order of their names, with "NVTX" and "Program": what
+// tells the story comes before counters.
+var groupNames = map[int64]string{noGPU: "Process counters", onStreams: "Ranges on streams", ofSteps: "Critical path"}
 
 type contextKey struct {
 	process *timeline.Process
@@ -199,7 +201,10 @@ func (t *tracks) group(p *timeline.Process, gpu int64) *perfetto.Group {
 	group := t.groups[key]
 	if group == nil {
 		name := groupNames[gpu]
-		if gpu >= 0 {
+		switch {
+		case gpu >= 0 && p != nil:
+			name = fmt.Sprintf("%s, GPU %d", groupNames[noGPU], gpu)
+		case gpu >= 0:
 			name = t.gpuName(uint32(gpu))
 		}
 		group = t.w.Group(perfetto.TrackInfo{Name: name, PID: key.pid})
@@ -208,10 +213,10 @@ func (t *tracks) group(p *timeline.Process, gpu int64) *perfetto.Group {
 	return group
 }
 
-// gpuName is the name of a GPU's tracks.
+// gpuName is the name of a GPU's tracks: "GPU 0 · H200".
 func (t *tracks) gpuName(index uint32) string {
 	if int(index) < len(t.gpus) && t.gpus[index].Name != "" {
-		return fmt.Sprintf("GPU %d: %s", index, t.gpus[index].Name)
+		return fmt.Sprintf("GPU %d · %s", index, strings.TrimPrefix(t.gpus[index].Name, "NVIDIA "))
 	}
 	return fmt.Sprintf("GPU %d", index)
 }
