@@ -117,11 +117,12 @@ func checkTrackOrder(t *testing.T, tr *tptest.Trace) {
 		return names
 	}
 	for of, want := range map[string][]string{
-		`is null`: {"All ranks", "Counters", "GPU 0: NVIDIA H200", "GPU 1: NVIDIA H200", "NVTX", "NVTX: NCCL", "Program", "Ranges on streams", "critical path", "cudatrace"},
+		`is null`: {"All ranks", "Critical path", "GPU 0 · H200", "GPU 1 · H200", "NVTX", "NVTX: NCCL", "Process counters", "Process counters, GPU 0", "Process counters, GPU 1", "Program", "Ranges on streams", "cudatrace"},
 		`in (select id from track where name = 'All ranks')`: {"rank 0", "rank 1"},
 		`= (select min(id) from track where name = 'Ranges on streams')`: {
-			"NVTX on Stream 7 (default)", "collectives on Stream 7 (default)", "NVTX on Stream 14 (copies)", "NVTX on Stream 15 (copies)", "NVTX on Stream 17 (NCCL)",
-			"NVTX on Stream 17 (NCCL) · pt_autograd_0 1311", "collectives on Stream 17 (NCCL)", "NVTX on Stream 145 (copies)", "NVTX on Stream 146 (copies)"},
+			"rank 0 · NVTX on Stream 7 (default)", "rank 0 · collectives on Stream 7 (default)", "rank 0 · NVTX on Stream 14 (copies)", "rank 0 · NVTX on Stream 15 (copies)", "rank 0 · NVTX on Stream 17 (NCCL)",
+			"rank 0 · NVTX on Stream 17 (NCCL) · pt_autograd_0 1311", "rank 0 · collectives on Stream 17 (NCCL)", "rank 0 · NVTX on Stream 145 (copies)", "rank 0 · NVTX on Stream 146 (copies)"},
+		`= (select min(id) from track where name = 'Critical path')`: {"rank 1 · steps", "rank 1 · critical path"},
 	} {
 		if got := children(of); !slices.Equal(got, want) {
 			t.Errorf("tracks whose parent %s: %q, want %q", of, got, want)
@@ -162,7 +163,7 @@ func TestRealCollectivesProcessor(t *testing.T) {
 	const sent = `select s.name, format('%#x', extract_arg(s.arg_set_id, 'debug.communicator')), t.name from slice s join process_track t on s.track_id = t.id
 		where s.category = 'collective' and s.name = 'AlltoAll' and s.id not in (select slice_in from flow) and s.id not in (select slice_out from flow)
 		and exists (select 1 from gpu_slice g where g.ts = s.ts and g.dur = s.dur and g.name glob 'ncclDevKernel_SendRecv*')`
-	if got := lines(tr, sent); len(got) != 12 || f.Sends != 12 || !strings.HasPrefix(got[0], "AlltoAll0x57483416b1ee33dccollectives on Stream 7 ") {
+	if got := lines(tr, sent); len(got) != 12 || f.Sends != 12 || !strings.HasPrefix(got[0], "AlltoAll0x57483416b1ee33dcrank 0 · collectives on Stream 7 ") {
 		t.Errorf("%d kernels that send and receive, slices %q", f.Sends, got)
 	}
 	const said = `select count(*) from gpu_slice where name glob 'ncclDevKernel_AllReduce*' and extract_arg(arg_set_id, 'bytes') > 0`

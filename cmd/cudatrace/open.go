@@ -18,6 +18,8 @@ import (
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/browser"
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 	"github.com/cudatrace/cudatrace/convert"
+	"github.com/cudatrace/cudatrace/convert/stats"
+	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/record"
 	"github.com/cudatrace/cudatrace/record/errno"
 	"github.com/cudatrace/cudatrace/record/figures"
@@ -32,12 +34,15 @@ func openCommand(con *console.Console) *cli.Command {
 		ArgsUsage: "TRACE|LOG",
 		UsageText: "cudatrace open TRACE|LOG [OPTION...]\n\n" +
 			"Example: cudatrace open app.pftrace\n" +
+			"Example: cudatrace open app.cudatrace --finding 2\n" +
 			"Example: cudatrace open app.cudatrace --from 'last 5s'",
 		Description: "Serves that one file on 127.0.0.1, to a browser that knows the address, until the browser has " +
-			"the trace. The trace stays in the browser. The UI begins with the first GPU work. A log is " +
-			"converted first, into a file without a name. Without a display here, the ssh line that is printed " +
-			"lets the browser of another machine open the address.",
+			"the trace. The trace stays in the browser. The UI begins at the median step, or at the busiest " +
+			"second, with the tracks that tell the story on top. A log is converted first, into a file without a name. " +
+			"Without a display here, the ssh line that is printed lets the browser of another machine open the address.",
 		Flags: append([]cli.Flag{
+			&cli.IntFlag{Name: "finding", Usage: "begin at finding `N` of the log, as 'cudatrace stats' numbers them"},
+			&cli.StringFlag{Name: "at", Usage: "begin at `TIME` in the recording: 1.5s"},
 			&cli.BoolFlag{
 				Name: "direct", Usage: "no page in between: the UI fetches the trace itself, which it may from port 9001 only; " +
 					"some browsers ask for permission",
@@ -55,12 +60,19 @@ func openCommand(con *console.Console) *cli.Command {
 type openedTrace struct {
 	file    *os.File
 	size    int64
-	name    string // for people
-	verdict error  // of the log that was converted
+	name    string       // for people
+	log     *convert.Log // that was converted as a whole, nil for none
+	verdict error        // of the log that was converted
+}
+
+// A beginning is where the UI is to begin.
+type beginning struct {
+	finding int            // its number, 0 for none
+	moment  *time.Duration // since the start of the recording, nil for none
 }
 
 func runOpen(c *cli.Context, con *console.Console) error {
-	o, filter, err := openOptions(c)
+	o, filter, at, err := openOptions(c)
 	if err != nil {
 		return err
 	}
@@ -83,6 +95,9 @@ func runOpen(c *cli.Context, con *console.Console) error {
 	if c.Bool("no-browser") {
 		env = nil
 	}
+	if o.View, err = t.firstView(con, at); err != nil {
+		return err
+	}
 	if err := handOver(stop, con, t, o, con.Print, env); err != nil {
 		return err
 	}
@@ -93,10 +108,14 @@ func runOpen(c *cli.Context, con *console.Console) error {
 // unless that is nil.
 func handOver(stop *stopped, con *console.Console, t openedTrace, o browser.Options, tell func(string, ...any),
 	env []string) (err error) {
-	o.Name = t.name
-	if o.View, err = firstView(t); err != nil {
-		return err
+	o.Name, o.Answer = t.name, uiAnswers
+	log := "LOG"
+	if t.log != nil && t.log.Name != inputName {
+		log = figures.Shell(t.log.Name)
 	}
+	o.Offline = "Without a network: 'cudatrace report " + log + "' makes a page that needs none, --ui URL of 'cudatrace " +
+		"open' takes a copy of the UI that you serve."
+	o.Unreached = func() { con.Sayf("the browser does not reach %s. %s", o.UI.Origin, o.Offline) }
 	s, err := browser.Listen(t.file, t.size, o)
 	if err != nil {
 		return portError(o, err)
@@ -141,38 +160,61 @@ func openRecorded(con *console.Console, path string) error {
 		return err
 	}
 	defer t.file.Close()
-	return handOver(watchStop(), con, t, browser.Options{UI: ui, Patience: openPatience}, con.Detail, env)
+	view, err := t.firstView(con, beginning{})
+	if err != nil {
+		return err
+	}
+	o := browser.Options{UI: ui, View: view, Patience: openPatience}
+	return handOver(watchStop(), con, t, o, con.Detail, env)
 }
+
+// uiAnswers is the time in which the UI answers where there is a network.
+const uiAnswers = 10 * time.Second
 
 // openPatience is the time for which a trace waits for a browser.
 const openPatience = 10 * time.Minute
 
 // openOptions reads the command line.
-func openOptions(c *cli.Context) (o browser.Options, filter convert.Filter, err error) {
+func openOptions(c *cli.Context) (o browser.Options, filter convert.Filter, at beginning, err error) {
 	switch {
 	case c.NArg() == 0:
-		return o, filter, usagef(openName, "open: no trace and no log given")
+		return o, filter, at, usagef(openName, "open: no trace and no log given")
 	case c.NArg() > 1:
-		return o, filter, usagef(openName, "open: takes one trace or log")
+		return o, filter, at, usagef(openName, "open: takes one trace or log")
 	case c.Bool("direct") && c.IsSet("port"):
-		return o, filter, usagef(openName, "open: --direct needs port %d: --port does not apply", browser.DirectPort)
+		return o, filter, at, usagef(openName, "open: --direct needs port %d: --port does not apply", browser.DirectPort)
 	case c.Int("port") < 0 || c.Int("port") > 65535 || c.IsSet("port") && c.Int("port") == 0:
-		return o, filter, usagef(openName, "open: --port must be between 1 and 65535")
+		return o, filter, at, usagef(openName, "open: --port must be between 1 and 65535")
+	case c.IsSet("finding") && c.IsSet("at"):
+		return o, filter, at, usagef(openName, "open: give --finding or --at, not both")
+	case c.IsSet("finding") && c.Int("finding") < 1:
+		return o, filter, at, usagef(openName, "open: --finding must be 1 or larger, a number that 'cudatrace stats' prints")
+	}
+	if at.finding = c.Int("finding"); at.finding > 0 && chosen(c, filterFlags()) != "" {
+		return o, filter, at, usagef(openName, "open: findings are those of a whole log: --finding and %s do not go together",
+			chosen(c, filterFlags()))
+	}
+	if c.IsSet("at") {
+		moment, err := optionTime(c, "at", timeExamples)
+		if err != nil {
+			return o, filter, at, usagef(openName, "open: %v", err)
+		}
+		at.moment = &moment
 	}
 	if o.Direct, o.Port = c.Bool("direct"), c.Int("port"); o.Direct {
 		o.Port = browser.DirectPort
 	}
 	if o.UI, err = browser.ParseUI(c.String("ui")); err != nil {
-		return o, filter, usagef(openName, "open: --ui %s: %v", c.String("ui"), err)
+		return o, filter, at, usagef(openName, "open: --ui %s: %v", c.String("ui"), err)
 	}
 	if o.Patience, err = optionTime(c, "timeout", timeExamples); err != nil {
-		return o, filter, usagef(openName, "open: %v", err)
+		return o, filter, at, usagef(openName, "open: %v", err)
 	}
 	if o.Patience == 0 {
-		return o, filter, usagef(openName, "open: --timeout must be longer than 0")
+		return o, filter, at, usagef(openName, "open: --timeout must be longer than 0")
 	}
 	filter, err = filterOptions(c)
-	return o, filter, err
+	return o, filter, at, err
 }
 
 // A stopped is a context that ends when a signal is to end the program.
@@ -217,6 +259,9 @@ func traceToOpen(stop *stopped, c *cli.Context, con *console.Console, filter con
 		case !isLog && chosen(c, filterFlags()) != "":
 			t.file.Close()
 			return t, usagef(openName, "open: %s is a trace, and %s selects a part of a log", name, chosen(c, filterFlags()))
+		case !isLog && c.IsSet("finding"):
+			t.file.Close()
+			return t, usagef(openName, "open: %s is a trace, and --finding needs the log", name)
 		case !isLog:
 			return t, nil
 		}
@@ -225,7 +270,11 @@ func traceToOpen(stop *stopped, c *cli.Context, con *console.Console, filter con
 	if err != nil {
 		return openedTrace{}, err
 	}
-	return convertToOpen(stop, con, log, convert.TraceOptions{Options: convert.Options{Filter: filter}})
+	t, err := convertToOpen(stop, con, log, convert.TraceOptions{Options: convert.Options{Filter: filter}})
+	if chosen(c, filterFlags()) == "" {
+		t.log = &log // findings are those of a whole log
+	}
+	return t, err
 }
 
 // traceBeginnings are the first bytes of traces that the UI reads: gzip, Perfetto's own form, JSON.
@@ -295,15 +344,51 @@ func convertToOpen(stop *stopped, con *console.Console, log convert.Log, o conve
 	return t, err
 }
 
-// firstView is the time of the first GPU work, with some room around it.
-func firstView(t openedTrace) (browser.View, error) {
-	s, ok, err := browser.FirstWork(io.NewSectionReader(t.file, 0, t.size))
+// firstView is where the UI begins: at the finding or the moment that was asked for, else where the trace says.
+func (t *openedTrace) firstView(con *console.Console, at beginning) (v browser.View, err error) {
+	v, err = browser.FirstView(io.NewSectionReader(t.file, 0, t.size))
 	if err != nil {
-		return browser.View{}, fmt.Errorf("%s cannot be read: %s", t.name, errno.Words(err))
+		return v, fmt.Errorf("%s cannot be read: %s", t.name, errno.Words(err))
 	}
-	if !ok {
-		return browser.View{}, nil
+	if at.moment != nil {
+		if v.Start == 0 {
+			return v, fmt.Errorf("%s does not have the start of its recording, from which --at counts", t.name)
+		}
+		v = v.Around(v.Start+uint64(*at.moment), "--at "+at.moment.String())
 	}
-	room := max((s.To-s.From)/20, uint64(time.Microsecond))
-	return browser.View{From: s.From - min(s.From, room), To: s.To + min(room, ^s.To)}, nil
+	if t.log == nil {
+		return v, nil
+	}
+	list, err := t.findings(con)
+	if err != nil || at.finding == 0 && len(list) == 0 {
+		return v, err
+	}
+	if at.finding > len(list) {
+		return v, fmt.Errorf("%s has %s: there is no finding %d", t.log.Name, figures.Count(len(list), "finding", "findings"),
+			at.finding)
+	}
+	n := max(at.finding, 1)
+	f := &list[n-1]
+	when, note := f.First, fmt.Sprintf("finding %d: %s", n, f.Title)
+	if len(f.At) > 0 {
+		when = f.At[0]
+	}
+	if at.finding > 0 {
+		return v.Around(when, note), nil
+	}
+	v.Notes = append(v.Notes, browser.Note{At: when, Text: note})
+	return v, nil
+}
+
+// findings are the findings of the log, in the order in which stats prints them.
+func (t *openedTrace) findings(con *console.Console) ([]findings.Finding, error) {
+	bar := con.Progress()
+	defer bar.Done()
+	sink, logs := stats.New(), []convert.Log{*t.log}
+	all, err := convert.SomeTimeline(logs, convert.Options{Collectives: true, Progress: bar.Show}, sink)
+	if err != nil {
+		return nil, err
+	}
+	list, _ := sink.Findings(statsFacts(logs, all).Incomplete)
+	return list, nil
 }

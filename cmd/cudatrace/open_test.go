@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -100,8 +101,7 @@ func (o *opening) end(t *testing.T, code int) string {
 	return string(said)
 }
 
-// A log is converted as convert does it, the UI begins with its first GPU work, and the program ends
-// by itself.
+// A log is converted as convert does it, the UI begins at its median step, and the program ends by itself.
 func TestOpen(t *testing.T) {
 	t.Parallel()
 	dir, log := t.TempDir(), filepath.Join(root, "testdata/gpu/logs/streams.cudatrace")
@@ -114,8 +114,8 @@ func TestOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	tr := tptest.Open(t, trace)
-	first := tr.Int("select min(ts) from gpu_slice")
-	last := tr.Int("select max(ts + dur) from (select ts, dur from gpu_slice order by ts limit 50)")
+	step := tr.Values("select ts, dur from slice where category = 'step' order by dur desc limit 1 offset 9")[0]
+	at, length := step[0].(int64), step[1].(int64)
 	for _, name := range []string{log, trace} {
 		o := open(t, dir, "open", name, "--ui", "http://127.0.0.1:10000/ui/")
 		var about struct {
@@ -129,10 +129,8 @@ func TestOpen(t *testing.T) {
 		if about.Title != title || about.Size != len(want) || about.Origin != "http://127.0.0.1:10000" {
 			t.Errorf("%s: the page is told %+v", name, about)
 		}
-		var from, to int64
-		_, err := fmt.Sscanf(about.UI, "http://127.0.0.1:10000/ui/#!/?visStart=%d&visEnd=%d&enablePlugins=dev.perfetto.GpuByProcess,com.meta.GpuCompute", &from, &to)
-		if room := (last - first) / 20; err != nil || from != first-room || to != last+room {
-			t.Errorf("%s: the UI is at %s: %v; the first GPU work is from %d to %d", name, about.UI, err, first, last)
+		if from, to := viewed(t, about.UI); from != at-length || to != at+2*length {
+			t.Errorf("%s: the UI is at %s; the median step is at %d", name, about.UI, at)
 		}
 		if !bytes.Equal(o.get(t, "trace"), want) {
 			t.Errorf("%s: another trace is served than convert makes", name)
@@ -141,6 +139,51 @@ func TestOpen(t *testing.T) {
 		if !regexp.MustCompile(`(?m)^  for the browser of another machine, there: ssh -p 2222 -N -L \d+:127\.0\.0\.1:\d+ \w+@10\.0\.0\.2\n`).MatchString(said) || !strings.HasSuffix(said, "cudatrace: the browser has the trace\n") {
 			t.Errorf("%s: it says\n%s", name, said)
 		}
+	}
+}
+
+// viewed is the time at which the UI begins.
+func viewed(t *testing.T, ui string) (from, to int64) {
+	t.Helper()
+	if _, err := fmt.Sscanf(ui[strings.Index(ui, "#"):], "#!/?visStart=%d&visEnd=%d&startupCommands=", &from, &to); err != nil {
+		t.Errorf("the UI is at %s: %v", ui, err)
+	}
+	return from, to
+}
+
+// The UI begins where a person wants, and has a note at the finding that they want, or at the first one.
+func TestOpenAt(t *testing.T) {
+	t.Parallel()
+	log := filepath.Join(root, "testdata/gpu/logs/train.cudatrace")
+	out, err := exec.Command("cudatrace", "stats", log, "--report", "findings", "--format", "json").Output()
+	var stats struct {
+		Findings []struct {
+			At []int64 `json:"at_ns"`
+		}
+	}
+	if err := errors.Join(err, json.Unmarshal(out, &stats)); err != nil || len(stats.Findings) < 2 {
+		t.Fatalf("%v: %s", err, out)
+	}
+	middle := func(args ...string) int64 {
+		o := open(t, t.TempDir(), append([]string{"open", log}, args...)...)
+		var about struct{ UI string }
+		if err := json.Unmarshal(o.get(t, "about.json"), &about); err != nil {
+			t.Fatal(err)
+		}
+		o.get(t, "trace")
+		o.end(t, 0)
+		from, to := viewed(t, about.UI)
+		if note := url.QueryEscape("finding " + map[bool]string{true: "2", false: "1"}[args[0] == "--finding"] + ": "); !strings.Contains(about.UI, strings.ReplaceAll(note, "+", "%20")) {
+			t.Errorf("%q: the UI has no note at a finding: %s", args, about.UI)
+		}
+		return from + (to-from)/2
+	}
+	start := middle("--at", "0s")
+	if got := middle("--at", "5300ms") - start; got != 5_300_000_000 {
+		t.Errorf("--at 5300ms is %d ns after the start", got)
+	}
+	if got := middle("--finding", "2") - start; got != stats.Findings[1].At[0] {
+		t.Errorf("finding 2 is %d ns after the start, want %d", got, stats.Findings[1].At[0])
 	}
 }
 

@@ -30,12 +30,15 @@ const DirectPort = 9001
 
 // Options say what is handed over.
 type Options struct {
-	Name     string // of the trace, for people
-	UI       UI
-	View     View
-	Direct   bool          // the UI fetches the trace itself
-	Port     int           // 0: any that is free
-	Patience time.Duration // the longest time without a request
+	Name      string // of the trace, for people
+	UI        UI
+	View      View
+	Direct    bool          // the UI fetches the trace itself
+	Port      int           // 0: any that is free
+	Patience  time.Duration // the longest time without a request
+	Answer    time.Duration // the time in which the UI should answer the page
+	Offline   string        // what a person can do without the UI
+	Unreached func()        // is called when the page has found out that its browser does not reach the UI; may be nil
 }
 
 // ErrNobody says that nobody came for the trace.
@@ -53,6 +56,7 @@ type Server struct {
 
 	delivered chan struct{} // gets a value when somebody has the trace
 	seen      chan struct{} // gets a value while somebody is served
+	unreached chan struct{} // gets a value when the page does not reach the UI
 	failed    chan error    // gets the error that ends the server
 	slots     chan struct{} // has a value for each connection that has shown the token
 	redirect  string        // a folder with a file that leads to the address, "" without
@@ -75,7 +79,7 @@ func Listen(trace io.ReaderAt, size int64, o Options) (*Server, error) {
 	}
 	s := &Server{o: o, token: rand.Text(), trace: trace, size: size, door: door{Listener: l, wait: headTime},
 		slots: make(chan struct{}, connections), delivered: make(chan struct{}, 1),
-		seen: make(chan struct{}, 1), failed: make(chan error, 1)}
+		seen: make(chan struct{}, 1), unreached: make(chan struct{}, 1), failed: make(chan error, 1)}
 	s.http = http.Server{Handler: http.HandlerFunc(s.serve), DisableGeneralOptionsHandler: true, ConnContext: withConn,
 		MaxHeaderBytes: headBytes, ReadTimeout: headTime, WriteTimeout: pieceTime, ErrorLog: log.New(io.Discard, "", 0)}
 	s.http.SetKeepAlivesEnabled(false)
@@ -88,7 +92,8 @@ func Listen(trace io.ReaderAt, size int64, o Options) (*Server, error) {
 // fillPage makes the files of the page.
 func (s *Server) fillPage() error {
 	about, err := json.Marshal(map[string]any{
-		"title": s.o.Name, "size": s.size, "ui": s.o.UI.address(s.o.View, ""), "origin": s.o.UI.Origin})
+		"title": s.o.Name, "size": s.size, "ui": s.o.UI.address(s.o.View, ""), "origin": s.o.UI.Origin,
+		"answer": s.o.Answer.Milliseconds(), "offline": s.o.Offline})
 	s.files = map[string]file{"about.json": {"application/json", about}}
 	for name, of := range map[string]struct{ file, kind string }{
 		"":         {"index.html", "text/html; charset=utf-8"},
@@ -142,6 +147,10 @@ func (s *Server) Run(ctx context.Context) error {
 			return ctx.Err()
 		case err := <-s.failed:
 			return err
+		case <-s.unreached:
+			if s.o.Unreached != nil {
+				s.o.Unreached()
+			}
 		case <-s.seen:
 			patience.Reset(s.o.Patience)
 		case <-patience.C:

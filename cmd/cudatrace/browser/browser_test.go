@@ -3,11 +3,13 @@ package browser
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -337,6 +339,39 @@ func TestParseUI(t *testing.T) {
 		"https://host/?x", "https://host/#!/x", "https://höst/", "https://host:port/", "https://host\r\nX: y/", "ftp://host/"} {
 		if got, err := ParseUI(text); err == nil {
 			t.Errorf("%q: %q", text, got)
+		}
+	}
+}
+
+// allowed are commands that Perfetto's UI does at its start: ui/src/core/startup_command_allowlist.ts of google/perfetto at
+// v55.3 and v58.2, those that both have. It leaves out others, and says so in the browser's console only.
+var allowed = []string{"dev.perfetto.PinTracksByRegex", "dev.perfetto.ExpandTracksByRegex", "dev.perfetto.CollapseTracksByRegex",
+	"dev.perfetto.AddNoteAtTimestamp", "dev.perfetto.CreateWorkspace", "dev.perfetto.CopyTracksToWorkspaceByRegex"}
+
+// The UI gets commands that it takes, in the order of the tracks; a path is matched as such, and a time is a text.
+func TestStartupCommands(t *testing.T) {
+	t.Parallel()
+	v := View{From: 1, To: 2, Pins: []string{"^steps$", "a > b"}, Notes: []Note{{1 << 62, "here & \"there\""}}}
+	_, text, _ := strings.Cut(perfettoUI.address(v, ""), "startupCommands=")
+	text, err := url.QueryUnescape(text)
+	var got []struct {
+		ID   string
+		Args []string
+	}
+	if err := errors.Join(err, json.Unmarshal([]byte(text), &got)); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	want := [][]string{{"PinTracksByRegex", "^steps$"}, {"PinTracksByRegex", "a > b", "path"},
+		{"AddNoteAtTimestamp", "4611686018427387904", "here & \"there\""}}
+	if len(got) != len(folding)+len(want) {
+		t.Fatalf("%d commands: %s", len(got), text)
+	}
+	for i, c := range got {
+		if !slices.Contains(allowed, c.ID) {
+			t.Errorf("the UI does not take %s at its start", c.ID)
+		}
+		if k := i - len(folding); k >= 0 && !slices.Equal(append([]string{strings.TrimPrefix(c.ID, "dev.perfetto.")}, c.Args...), want[k]) {
+			t.Errorf("command %d is %+v, want %q", i, c, want[k])
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -135,6 +136,65 @@ func shows(text string) string {
 })`
 }
 
+// unanswered is a page that never answers.
+const unanswered = "<!doctype html><title>another page</title>"
+
+// The page says in its tab, and tells the program, that the browser does not reach the UI; the tab says so, too, where another page
+// answers in the place of the UI. The trace is there even so.
+func TestChromiumOffline(t *testing.T) {
+	t.Parallel()
+	b := chromiumtest.Start(t, nil)
+	nobody := httptest.NewServer(nil)
+	nobody.Close()
+	another := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		if _, err := io.WriteString(w, unanswered); err != nil {
+			t.Error(err)
+		}
+	}))
+	defer another.Close()
+	for address, want := range map[string]string{nobody.URL: "This browser does not reach ", another.URL: ""} {
+		ui, err := ParseUI(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		told := make(chan struct{}, 1)
+		s, ended := serving(t, someTrace(), Options{Name: "app.pftrace", UI: ui, Patience: time.Hour, Answer: 2 * time.Second,
+			Offline: "Do <this>.", Unreached: func() { told <- struct{}{} }})
+		page := b.Open(s.Address())
+		page.Eval(enabled)
+		if err := next(t, ended); err != nil {
+			t.Errorf("%s: the server: %v", address, err)
+		}
+		if want != "" {
+			next(t, told)
+		} else if len(told) > 0 {
+			t.Error("a page that answers is not reached")
+		}
+		const warning = "document.getElementById('offline').textContent"
+		if got := page.Eval(warning); want != "" && got != want+address+". Do <this>." || want == "" && got != "" {
+			t.Errorf("%s: the page says %q", address, got)
+		}
+		if want == "" {
+			page.Eval("document.getElementById('open').click()")
+			page.Eval(`new Promise((done) => setInterval(() => ` + warning + ` && done(true), 10))`)
+			if got := page.Eval(warning); got != address+" has not answered for 2 s. Do <this>." {
+				t.Errorf("%s: the page says %q", address, got)
+			}
+		}
+	}
+}
+
+// startup is what the address has of a view's commands.
+func startup(t *testing.T, v *View) string {
+	t.Helper()
+	text, err := json.Marshal(v.commands())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return escaped(string(text))
+}
+
 // TestChromium: at one click, the whole trace is in the UI, with its name and the first view, and the
 // server has ended by itself. Other names for this machine, and other origins, get nothing.
 func TestChromium(t *testing.T) {
@@ -146,7 +206,7 @@ func TestChromium(t *testing.T) {
 		t.Fatal(err)
 	}
 	trace := someTrace()
-	options := Options{Name: "a <b> & “c”.pftrace", UI: ui, View: View{From: 1_000_000_000_000_000_001, To: 1_000_000_000_000_500_000}, Patience: time.Hour}
+	options := Options{Name: "a <b> & “c”.pftrace", UI: ui, View: View{From: 1_000_000_000_000_000_001, To: 1_000_000_000_000_500_000, Pins: []string{"^100 %·$"}}, Patience: time.Hour, Answer: time.Minute}
 
 	t.Run("click", func(t *testing.T) {
 		s, ended := serving(t, trace, options)
@@ -161,7 +221,7 @@ func TestChromium(t *testing.T) {
 		page.Eval(enabled)
 		page.Eval("document.getElementById('open').click()")
 		want := received{Title: options.Name, FileName: options.Name, SHA256: sum(trace), Bytes: len(trace),
-			Hash:   "#!/?visStart=1000000000000000001&visEnd=1000000000000500000&enablePlugins=dev.perfetto.GpuByProcess,com.meta.GpuCompute&startupCommands=" + escaped(folding),
+			Hash:   "#!/?visStart=1000000000000000001&visEnd=1000000000000500000&startupCommands=" + startup(t, &options.View),
 			Origin: strings.TrimSuffix(s.Address(), "/"+s.token+"/")}
 		if r := next(t, got); r != want {
 			t.Errorf("the UI got %+v, want %+v", r, want)
@@ -171,10 +231,10 @@ func TestChromium(t *testing.T) {
 	t.Run("folding", func(t *testing.T) {
 		page := b.Open("about:blank")
 		for name, want := range map[string]string{
-			"CPU Scheduling": "Collapse", "All ranks": "Expand", "rank 0: python3.12 1242": "Expand", "rank 1: python3.12 1251": "", "rank 10: a 7": "", "python3 1242": "Expand",
-			"GPU": "Expand", "CUDA": "Expand", "Stream 7": "Expand", "GPU 0": "", "GPU 0: NVIDIA GeForce RTX 4090": "", "Counters": "", "Ranges on streams": "", "Hardware Queues": "",
+			"CPU Scheduling": "Collapse", "All ranks": "Expand", "rank 0: python3.12 1242": "Expand", "Critical path": "Expand", "rank 1: python3.12 1251": "", "rank 10: a 7": "", "python3 1242": "Expand",
+			"GPU": "Expand", "Stream 7 (default)": "", "GPU 0": "", "GPU 0 · GeForce RTX 4090": "", "Process counters": "", "Process counters, GPU 0": "", "Ranges on streams": "", "Hardware Queues": "Expand",
 		} {
-			script := fmt.Sprintf(`JSON.parse(decodeURIComponent(%q)).filter((c) => new RegExp(c.args[0]).test(%q)).map((c) => c.id).join()`, escaped(folding), name)
+			script := fmt.Sprintf(`JSON.parse(decodeURIComponent(%q)).filter((c) => new RegExp(c.args[0]).test(%q)).map((c) => c.id).join()`, startup(t, new(View)), name)
 			if want != "" {
 				want = "dev.perfetto." + want + "TracksByRegex"
 			}
@@ -214,7 +274,7 @@ func TestChromiumForeignPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, ended := serving(t, someTrace(), Options{Name: "app.pftrace", UI: ui, Patience: time.Hour})
+	s, ended := serving(t, someTrace(), Options{Name: "app.pftrace", UI: ui, Patience: time.Hour, Answer: time.Minute})
 	page := b.Open(s.Address())
 	page.Eval(enabled)
 	if err := next(t, ended); err != nil {

@@ -110,22 +110,27 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, name string) err
 	if r.Method != http.MethodGet {
 		return refuse(http.StatusMethodNotAllowed, "only GET is answered")
 	}
-	if name == s.traceName() {
+	switch name {
+	case s.traceName():
 		return s.deliver(w, r)
+	case "unreached":
+		report(s.unreached, struct{}{})
+		w.WriteHeader(http.StatusNoContent)
+		return nil
 	}
 	f, ok := s.files[name]
 	if !ok {
 		return refuse(http.StatusNotFound, "there is no such file")
 	}
-	w.Header().Set("Content-Security-Policy", policy)
+	w.Header().Set("Content-Security-Policy", fmt.Sprintf(policy, s.o.UI.Origin))
 	w.Header().Set("Content-Type", f.kind)
 	_, err := w.Write(f.content)
 	return err
 }
 
-// policy lets the page load and fetch its own files, and nothing else. No other page can show it in a
-// frame.
-const policy = "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self'; base-uri 'none'; " +
+// policy lets the page load and fetch its own files, and look whether the UI can be reached. No other page can show it
+// in a frame.
+const policy = "default-src 'none'; script-src 'self'; connect-src 'self' %s; style-src 'self'; base-uri 'none'; " +
 	"form-action 'none'; frame-ancestors 'none'"
 
 // direct answers the UI. A browser asks first whether a page of the network may talk to this machine.

@@ -1,10 +1,13 @@
 package browser
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -46,18 +49,41 @@ func ParseUI(text string) (UI, error) {
 	return UI{Address: origin + path, Origin: origin}, nil
 }
 
-// plugins show the GPU work of each process, and what a kernel computes with. The UI has them, switched
-// off.
-const plugins = "dev.perfetto.GpuByProcess,com.meta.GpuCompute"
+// folding makes the first screen the story: what each rank did, the streams, and the threads of the first rank, or of
+// the processes where there are no ranks. The UI begins with a row for each processor, and folds everything else.
+var folding = []command{
+	{"CollapseTracksByRegex", []string{"^CPU Scheduling$"}},
+	{"ExpandTracksByRegex", []string{"^(All ranks|GPU|Hardware Queues|Critical path|rank 0: .*|" +
+		"(?!rank |GPU |Process counters).* [0-9]+)$"}},
+}
 
-// folding makes the first screen the story: what each rank did, and the threads and streams of the first rank, or of
-// the processes where there are no ranks. The UI begins with a row for each processor, and folds everything else. A UI
-// that does not know startup commands does nothing.
-const folding = `[{"id":"dev.perfetto.CollapseTracksByRegex","args":["^CPU Scheduling$"]},` +
-	`{"id":"dev.perfetto.ExpandTracksByRegex","args":["^(All ranks|GPU|CUDA|rank 0: .*|(?!rank |GPU ).* [0-9]+)$"]}]`
+// A command is a command of the UI, without the name of the plugin that has it.
+type command struct {
+	name string
+	args []string
+}
 
-// A View is the time that the UI shows first, in ns of the trace's clock.
-type View struct{ From, To uint64 }
+// MarshalJSON writes a command as the UI takes it at its start. A UI that does not know a command leaves it out.
+func (c command) MarshalJSON() ([]byte, error) {
+	return json.Marshal(map[string]any{"id": "dev.perfetto." + c.name, "args": c.args})
+}
+
+// commands are what the UI does once it has the trace: it folds what is no part of the story, pins the tracks that tell
+// it, in their order, and notes where to look.
+func (v *View) commands() []command {
+	list := slices.Clone(folding)
+	for _, pin := range v.Pins {
+		args := []string{pin}
+		if strings.Contains(pin, " > ") {
+			args = append(args, "path") // of the names of the groups that a track lies in
+		}
+		list = append(list, command{"PinTracksByRegex", args})
+	}
+	for _, n := range v.Notes {
+		list = append(list, command{"AddNoteAtTimestamp", []string{strconv.FormatUint(n.At, 10), n.Text}})
+	}
+	return list
+}
 
 // address is the address at which the UI shows a view; trace is the address of a trace that the UI is
 // to fetch itself, "" if it gets the trace in another way.
@@ -69,8 +95,11 @@ func (u UI) address(view View, trace string) string {
 	if view.To > view.From {
 		arguments = append(arguments, fmt.Sprintf("visStart=%d&visEnd=%d", view.From, view.To))
 	}
-	return u.Address + "#!/?" +
-		strings.Join(append(arguments, "enablePlugins="+plugins, "startupCommands="+escaped(folding)), "&")
+	commands, err := json.Marshal(view.commands())
+	if err != nil {
+		panic(err) // texts have a form in JSON
+	}
+	return u.Address + "#!/?" + strings.Join(append(arguments, "startupCommands="+escaped(string(commands))), "&")
 }
 
 // escaped is a text as JavaScript's encodeURIComponent writes it, which the UI undoes: it takes a + for itself.

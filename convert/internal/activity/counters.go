@@ -62,6 +62,9 @@ type stream struct {
 // maxStreams bounds the streams with a counter.
 const maxStreams = 256
 
+// Busy is the name of the counter of a GPU's busy share.
+const Busy = "busy"
+
 // window is the number of pieces of work of a GPU that wait for earlier work of other streams.
 const window = 1 << 15
 
@@ -178,7 +181,7 @@ func (c *Counters) All(first, last uint64) (all []Counter) {
 	for _, g := range c.gpus {
 		g.device.Finish()
 		of := func(name, unit string) Counter { return Counter{Name: name, Unit: unit, GPU: g.index, OnGPU: true} }
-		add(of("busy", "%"), &g.busy, 100)
+		add(of(Busy, "%"), &g.busy, 100)
 		add(of("kernels in flight", "kernels"), &g.inFlight, 1)
 		for _, kind := range slices.Sorted(maps.Keys(g.copies)) {
 			add(of("copies "+cudaapi.MemcpyKindName(kind), "GB/s"), g.copies[kind], 1)

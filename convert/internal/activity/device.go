@@ -73,6 +73,7 @@ type Part struct {
 	times       Times // where pieces of several parts were taken
 	device      *Device
 	bins        bins
+	stretches   stretches
 	sums        []Sum // at the marks that were reached, by time
 	idle        [scales]division
 }
@@ -206,6 +207,7 @@ func (d *Device) next(l *Lane, p *span) {
 	}
 	if d.of.Slices {
 		l.Part.bins.reach(p.start, l.Part.Times())
+		l.Part.stretches.reach(p.start, l.Part.Times())
 	}
 	if d.of.Watch != nil {
 		d.idle(l, p)

@@ -4,7 +4,7 @@ const (
 	mostBins  = 1 << 10
 	leastBins = 64
 
-	piecesPerBin = 16 // of a row with more than leastBins bins
+	piecesPerBin = 16 // of a row with more than leastBins slices
 	firstShift   = 8  // no bin is shorter than 256 ns
 )
 
@@ -37,6 +37,58 @@ func (b *bins) halve() {
 		kept = append(kept, b.ends[i])
 	}
 	b.ends, b.base, b.shift = kept, b.base>>1, b.shift+1
+}
+
+// stretches have the times of stretches of work, of pieces that lie close together. A stretch is about one width long,
+// unless one piece is longer, and no gap within it is longer than half of the width, which doubles when there would be
+// too many stretches. So a start-up with pauses of seconds takes few stretches, and steps of milliseconds many.
+type stretches struct {
+	width uint64
+	list  []stretch
+}
+
+// A stretch is a time that begins and ends with work, or at the beginning or the end of a neighbour.
+type stretch struct {
+	start, end uint64
+	until      Sum // the times up to the end; between stretches there is no work
+}
+
+// reach takes the start of a piece. The work that starts before that time is in the times, and no other.
+func (r *stretches) reach(at uint64, t *Times) {
+	n := len(r.list)
+	if n == 0 {
+		r.width, r.list = 1<<firstShift, append(r.list, stretch{start: at})
+		return
+	}
+	last := &r.list[n-1]
+	switch busy := max(last.start, t.any.End); {
+	case at > busy && at-busy > r.width/2:
+		last.end, last.until = busy, t.Until(busy)
+	case at-last.start >= r.width:
+		last.end, last.until = at, t.Until(at)
+	default:
+		return
+	}
+	if n == mostBins {
+		r.widen()
+	}
+	r.list = append(r.list, stretch{start: at})
+}
+
+// widen doubles the width until there are fewer stretches.
+func (r *stretches) widen() {
+	for n := len(r.list); len(r.list) == n; {
+		r.width *= 2
+		kept := r.list[:1]
+		for _, x := range r.list[1:] {
+			if last := &kept[len(kept)-1]; x.start-last.end <= r.width/2 && x.end-last.start <= r.width {
+				last.end, last.until = x.end, x.until
+			} else {
+				kept = append(kept, x)
+			}
+		}
+		r.list = kept
+	}
 }
 
 // A State is what a rank did most in a time.
@@ -80,16 +132,33 @@ func stateOf(s *Slice) (state State) {
 
 // Slices returns what the process did on the device over time: few slices, enough to look at 64 ranks at once. There
 // are at most 1,024, and at most one for 16 pieces of work of a part that has more than 64 slices. Their times are
-// exact, and add up to those of the part. The device is finished.
-func (p *Part) Slices() []Slice {
-	return p.cut(max(leastBins, p.Pieces/piecesPerBin), true)
+// exact, and add up to those of the part. Between slices there is no work. The device is finished.
+func (p *Part) Slices() (list []Slice) {
+	p.device.Finish()
+	r := &p.stretches
+	n := len(r.list)
+	if n == 0 {
+		return nil
+	}
+	r.list[n-1].end, r.list[n-1].until = p.Last, p.Times().Until(p.Last)
+	for uint64(len(r.list)) > max(leastBins, p.Pieces/piecesPerBin) {
+		r.widen()
+	}
+	earlier := Sum{}
+	for _, x := range r.list {
+		s := Slice{Start: x.start, End: x.end, Sum: x.until.Less(earlier)}
+		s.State, earlier = stateOf(&s), x.until
+		if n := len(list); n > 0 && list[n-1].State == s.State && list[n-1].End == s.Start {
+			list[n-1].End, list[n-1].Sum = s.End, list[n-1].Plus(s.Sum)
+		} else if s.End > s.Start {
+			list = append(list, s)
+		}
+	}
+	return list
 }
 
 // Bins returns what the process did on the device in times of one length, of which there are fewer than a number.
-func (p *Part) Bins(most uint64) []Slice { return p.cut(most, false) }
-
-// cut returns the bins, fewer than a number. merged puts neighbours of one state together.
-func (p *Part) cut(most uint64, merged bool) (list []Slice) {
+func (p *Part) Bins(most uint64) (list []Slice) {
 	p.device.Finish()
 	if !p.bins.begun {
 		return nil
@@ -102,11 +171,7 @@ func (p *Part) cut(most uint64, merged bool) (list []Slice) {
 	earlier, start := Sum{}, p.First
 	add := func(end uint64, until Sum) {
 		s := Slice{Start: start, End: end, Sum: until.Less(earlier)}
-		s.State = stateOf(&s)
-		if n := len(list); merged && n > 0 && list[n-1].State == s.State {
-			last := &list[n-1]
-			last.End, last.Sum = end, last.Plus(s.Sum)
-		} else if end > start {
+		if s.State = stateOf(&s); end > start {
 			list = append(list, s)
 		}
 		earlier, start = until, end

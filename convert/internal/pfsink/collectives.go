@@ -187,9 +187,13 @@ func (c *collectives) drawWait(track *perfetto.Track, x *wait) {
 
 func (c *collectives) track(of *timeline.Stream) *perfetto.Track {
 	return c.sink.w.Track(perfetto.TrackInfo{
-		Name: "collectives on " + streamOfGPU(of), Group: c.sink.tracks.group(of.Context.Process, onStreams),
+		Name: c.trackName(of), Group: c.sink.tracks.group(of.Context.Process, onStreams),
 		Rank: streamPlace(of, 1),
 	})
+}
+
+func (c *collectives) trackName(of *timeline.Stream) string {
+	return c.sink.tracks.own(of.Context.Process) + "collectives on " + streamOfGPU(of)
 }
 
 func (c *collectives) numbers(m *drawing) perfetto.UintArgs {

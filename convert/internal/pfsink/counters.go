@@ -3,6 +3,7 @@ package pfsink
 import (
 	"math"
 
+	"github.com/cudatrace/cudatrace/convert/internal/activity"
 	"github.com/cudatrace/cudatrace/perfetto"
 )
 
@@ -22,6 +23,9 @@ func (s *Sink) writeCounters() {
 			info.Name += ", " + streamName(c.Stream)
 			info.Group, info.Rank = s.tracks.group(c.Process, int64(c.GPU)), placeSampled+streamPlace(c.Stream, 0)
 		case c.OnGPU:
+			if c.Name == activity.Busy {
+				s.busy = append(s.busy, c.Samples)
+			}
 			info.Group = s.tracks.group(nil, int64(c.GPU))
 		case c.Process != nil:
 			info.Group = s.tracks.group(c.Process, noGPU)

@@ -26,6 +26,8 @@ type paths struct {
 	left      map[*timeline.Process]*bool
 	number    *perfetto.ArgName
 	templates map[pathKey]*perfetto.TrackEventTemplate
+	medians   []shown                    // the median step of each process
+	drawn     map[*timeline.Process]bool // that have a critical path
 }
 
 type pathThread struct {
@@ -52,7 +54,7 @@ func newPaths(s *Sink, r *timeline.Recording) *paths {
 	p := &paths{sink: s, steps: steps.New(func(*timeline.Process, uint64) {}),
 		collector: critical.New(make(timeline.KernelNames)), room: activity.NewRoom(),
 		threads: make(map[*timeline.Thread]*pathThread), streams: make(map[*timeline.Stream]*pathStream),
-		left: make(map[*timeline.Process]*bool)}
+		left: make(map[*timeline.Process]*bool), drawn: make(map[*timeline.Process]bool)}
 	p.collector.Recording(r)
 	return p
 }
@@ -148,7 +150,36 @@ func (p *paths) write() {
 	p.steps.Finish()
 	kinds := p.steps.Main()
 	for _, k := range kinds {
+		p.writeSteps(k)
 		p.writeKind(k, max(mostSegments/len(kinds), leastSegments))
+	}
+}
+
+// The names of the tracks of steps.
+const (
+	stepTrack = "steps"
+	pathTrack = "critical path"
+)
+
+// stepName names a step: "train_step 12".
+func stepName(k *steps.Kind, x *steps.Step) string { return fmt.Sprintf("%s %d", k.Name, x.Number) }
+
+// writeSteps writes the steps themselves on a track of the process. Of steps that overlap the first one is drawn.
+func (p *paths) writeSteps(k *steps.Kind) {
+	s := p.sink
+	track, last := s.tracks.ofSteps(k.Process, stepTrack, placeSteps), uint64(0)
+	parts := slices.Clone(k.Parts)
+	slices.SortStableFunc(parts, func(a, b steps.Step) int { return cmp.Compare(a.Start, b.Start) })
+	for i := range parts {
+		x := &parts[i]
+		if x.Start < last {
+			continue
+		}
+		last = x.End
+		s.once.Encode(s.w, stepName(k, x), "step", nil)
+		track.Begin(x.Start, &s.once, 0, perfetto.UintArgs{})
+		track.End(x.End)
+		s.shown++
 	}
 }
 
@@ -178,6 +209,7 @@ func (p *paths) writeKind(k *steps.Kind, room int) {
 	}
 	slices.SortStableFunc(bySlowness, func(a, b int) int { return cmp.Compare(all[b].Length(), all[a].Length()) })
 	usual := bySlowness[len(all)/2]
+	p.medians, p.drawn[k.Process] = append(p.medians, shown{k.Process, k, all[usual]}), true
 	take(usual)
 	for _, i := range bySlowness[:min(slowSteps, len(all))] {
 		take(i)
@@ -213,7 +245,7 @@ func (p *paths) draw(k *steps.Kind, list []*pathStep) {
 	if p.number == nil {
 		p.number, p.templates = s.w.ArgName("step"), make(map[pathKey]*perfetto.TrackEventTemplate)
 	}
-	track, last := s.w.Track(perfetto.TrackInfo{Name: "critical path", PID: k.Process.PID}), uint64(0)
+	track, last := s.tracks.ofSteps(k.Process, pathTrack, placePath), uint64(0)
 	for _, x := range list {
 		if x == nil || x.Start < last {
 			continue

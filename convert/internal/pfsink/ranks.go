@@ -35,7 +35,8 @@ func (s *Sink) rankRows() (rows []rankRow) {
 }
 
 // writeOverview writes what each rank did over time, one track for each in a group of their own. Slices of states are
-// one row of colours a rank, where counters would be one graph a state.
+// one row of colours a rank, where counters would be one graph a state. Time that was mostly idle has none: the UI has
+// its loudest colour for slices named idle.
 func (s *Sink) writeOverview() {
 	rows := s.rankRows()
 	if len(rows) == 0 {
@@ -43,7 +44,7 @@ func (s *Sink) writeOverview() {
 	}
 	group := s.w.Group(perfetto.TrackInfo{Name: "All ranks"})
 	for i, r := range rows {
-		list := r.Slices()
+		list := slices.DeleteFunc(r.Slices(), func(x activity.Slice) bool { return x.State == activity.Idles })
 		track := s.w.Track(perfetto.TrackInfo{Name: rowName(rows, i), Group: group, Rank: i})
 		for k := range list {
 			x := &list[k]

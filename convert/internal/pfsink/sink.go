@@ -2,6 +2,8 @@ package pfsink
 
 import (
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/internal/activity"
 	"github.com/cudatrace/cudatrace/convert/timeline"
@@ -25,10 +27,20 @@ type Sink struct {
 	together collectives
 	samples  pythonSamples
 	times    threadTimes
-	paths    *paths // nil without Options.Paths
-	shown    uint64 // see Slices
+	paths    *paths                                  // nil without Options.Paths
+	busy     [][]activity.Sample                     // share of time in which each GPU was busy
+	open     map[*timeline.Track]*timeline.SpanBegin // the endless range that is the latest one of a track
+	ended    map[spanKey]bool                        // endless ranges that were ended
+	shown    uint64                                  // see Slices
 	args     []perfetto.Arg
 	once     perfetto.TrackEventTemplate // the template of the event that is being written
+}
+
+// A spanKey identifies a span on its track.
+type spanKey struct {
+	of    *timeline.Track
+	start uint64
+	name  string
 }
 
 // Options are the options of a trace.
@@ -134,6 +146,7 @@ func (s *Sink) begin(r *timeline.Recording) {
 	})
 	s.tracks = newTracks(s.w, r)
 	s.marks = newMarks()
+	s.open, s.ended = make(map[*timeline.Track]*timeline.SpanBegin), make(map[spanKey]bool)
 	s.metrics = metrics{sink: s, start: r.Start, series: make(map[*timeline.MetricSet]series)}
 	names, callers := make(timeline.KernelNames), make(callerTexts)
 	correlation := s.w.ArgName("correlation")
@@ -164,6 +177,7 @@ func (s *Sink) finish() {
 		s.marks.note(note)
 	}
 	s.writeMarks()
+	s.writeView()
 }
 
 func (s *Sink) slices(l *timeline.Slices) {
@@ -216,6 +230,7 @@ func (s *Sink) writeWork(l *timeline.WorkList) {
 			s.together.showPart(l.Stream, w)
 		}
 		s.marks.see(w.Start, timeline.End(w.Start, w.Dur))
+		q.busy += w.Dur
 	}
 }
 
@@ -226,12 +241,41 @@ func (s *Sink) spanBegin(e *timeline.SpanBegin) {
 	if s.paths != nil {
 		s.paths.steps.Begin(e)
 	}
+	s.endEndless(e.Track, e.Start)
 	s.shown++
 	if e.Track.Category != timeline.PythonFunctions { // they begin a few ns before their calls
 		s.marks.see(e.Start, e.Start)
 	}
+	if endless(e) {
+		kept := *e
+		s.open[e.Track] = &kept
+		return
+	}
+	s.beginSpan(e)
+}
+
+func (s *Sink) beginSpan(e *timeline.SpanBegin) {
 	s.once.Encode(s.w, e.Name, string(e.Track.Category), s.details(e.Facts()))
 	s.tracks.span(e.Track, e.Start).Begin(e.Start, &s.once, 0, perfetto.UintArgs{})
+}
+
+// endless reports whether a range is one of those of NCCL that have no end in the log although the function has one:
+// those of functions that make and end communicators, such as ncclCommInitRankConfig.
+func endless(e *timeline.SpanBegin) bool {
+	return strings.HasPrefix(e.Name, "ncclComm") && slices.ContainsFunc(e.Facts(), func(d timeline.Detail) bool {
+		return d.Name == "unfinished"
+	})
+}
+
+// endEndless ends the endless range of a track where the next range begins or ends: the communicator is at work. Else the
+// range would cover the rest of the recording, and push down what follows. One that nothing follows may be a hang.
+func (s *Sink) endEndless(t *timeline.Track, at uint64) {
+	if e := s.open[t]; e != nil {
+		delete(s.open, t)
+		s.beginSpan(e)
+		s.tracks.span(t, at).End(at)
+		s.ended[spanKey{t, e.Start, e.Name}] = true
+	}
 }
 
 // spanEnd ends a span, with the facts that were not known at its beginning.
@@ -244,6 +288,16 @@ func (s *Sink) spanEnd(e *timeline.SpanEnd) {
 		s.paths.steps.End(e)
 	}
 	s.marks.see(e.End, e.End)
+	if key := (spanKey{e.Track, e.Start, e.Name}); s.ended[key] {
+		delete(s.ended, key)
+		return
+	}
+	if began := s.open[e.Track]; began != nil && began.Start == e.Start && began.Name == e.Name {
+		delete(s.open, e.Track)
+		s.beginSpan(began)
+	} else {
+		s.endEndless(e.Track, e.End)
+	}
 	track, late := s.tracks.span(e.Track, e.End), e.LateFacts()
 	if len(late) == 0 {
 		track.End(e.End)

@@ -3,6 +3,7 @@ package pfsink
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/perfetto"
@@ -35,17 +36,19 @@ type tracks struct {
 // A groupKey identifies a group of tracks.
 type groupKey struct {
 	pid uint32 // 0 for the group of a GPU
-	gpu int64  // GPU.Index, or noGPU or onStreams
+	gpu int64  // GPU.Index, or noGPU, onStreams or ofSteps
 }
 
 // What a group of a process has in place of a GPU.
 const (
 	noGPU     = -1 - iota // its counters
 	onStreams             // what is shown beside its streams
+	ofSteps               // its steps and their critical path
 )
 
-// groupNames are the names of such groups.
-var groupNames = map[int64]string{noGPU: "Counters", onStreams: "Ranges on streams"}
+// groupNames are the names of such groups. The UI has them in the order of their names, with "NVTX" and "Program": what
+// tells the story comes before counters.
+var groupNames = map[int64]string{noGPU: "Process counters", onStreams: "Ranges on streams", ofSteps: "Critical path"}
 
 type contextKey struct {
 	process *timeline.Process
@@ -126,6 +129,9 @@ const (
 	placeSampled // the first of the sampled counters
 
 	placeLowered = placeOverhead // in the group of a GPU
+
+	placeSteps = 0 // in the group of steps
+	placePath  = 1
 )
 
 // span returns a track for spans, the first of which begins at a time.
@@ -145,7 +151,8 @@ func (t *tracks) span(of *timeline.Track, first uint64) *perfetto.Track {
 		}
 		switch {
 		case of.Stream != nil:
-			info.Name, info.Group, info.Rank = rangesName(of), t.group(of.Process, onStreams), streamPlace(of.Stream, 0)
+			info.Name = t.own(of.Process) + rangesName(of)
+			info.Group, info.Rank = t.group(of.Process, onStreams), streamPlace(of.Stream, 0)
 		case of.Thread != nil:
 			info.Thread = t.thread(of.Thread, first).Track
 		}
@@ -174,6 +181,11 @@ func (t *tracks) counterValue(v *timeline.CounterValue) {
 	t.counter(v.Counter).Value(v.Time, int64(min(v.Value, math.MaxInt64)))
 }
 
+// ofSteps returns a track of the steps of a process.
+func (t *tracks) ofSteps(p *timeline.Process, name string, place int) *perfetto.Track {
+	return t.w.Track(perfetto.TrackInfo{Name: t.own(p) + name, PID: p.PID, Group: t.group(p, ofSteps), Rank: place})
+}
+
 // streamPlace is the place of a track of a stream in the group of a process: by stream, and by kind of the track.
 func streamPlace(of *timeline.Stream, kind int) int {
 	return 2*int(min(of.ID, math.MaxInt32/2-1)) + kind
@@ -189,7 +201,10 @@ func (t *tracks) group(p *timeline.Process, gpu int64) *perfetto.Group {
 	group := t.groups[key]
 	if group == nil {
 		name := groupNames[gpu]
-		if gpu >= 0 {
+		switch {
+		case gpu >= 0 && p != nil:
+			name = fmt.Sprintf("%s, GPU %d", groupNames[noGPU], gpu)
+		case gpu >= 0:
 			name = t.gpuName(uint32(gpu))
 		}
 		group = t.w.Group(perfetto.TrackInfo{Name: name, PID: key.pid})
@@ -198,10 +213,10 @@ func (t *tracks) group(p *timeline.Process, gpu int64) *perfetto.Group {
 	return group
 }
 
-// gpuName is the name of a GPU's tracks.
+// gpuName is the name of a GPU's tracks: "GPU 0 · H200".
 func (t *tracks) gpuName(index uint32) string {
 	if int(index) < len(t.gpus) && t.gpus[index].Name != "" {
-		return fmt.Sprintf("GPU %d: %s", index, t.gpus[index].Name)
+		return fmt.Sprintf("GPU %d · %s", index, strings.TrimPrefix(t.gpus[index].Name, "NVIDIA "))
 	}
 	return fmt.Sprintf("GPU %d", index)
 }
@@ -210,15 +225,18 @@ func (t *tracks) gpuName(index uint32) string {
 type queue struct {
 	*perfetto.Queue
 	stream *timeline.Stream
+	name   string
 	nth    uint64 // number in the order of first use
+	busy   uint64 // time of its work, ns
 }
 
 func (t *tracks) queue(of *timeline.Stream) *queue {
 	q := t.queues[of]
 	if q == nil {
 		c := of.Context
-		q = &queue{stream: of, nth: uint64(len(t.queues)), Queue: t.w.Queue(perfetto.QueueInfo{
-			PID: c.Process.PID, GPU: c.GPU, Context: c.ID, Stream: of.ID, Name: t.queueName(of),
+		name := t.queueName(of)
+		q = &queue{stream: of, name: name, nth: uint64(len(t.queues)), Queue: t.w.Queue(perfetto.QueueInfo{
+			PID: c.Process.PID, GPU: c.GPU, Context: c.ID, Stream: of.ID, Name: name,
 			Description: queueDescription(of),
 		})}
 		t.queues[of] = q
@@ -239,10 +257,8 @@ func (t *tracks) stream(h *timeline.Hang) *timeline.Stream {
 // queueName returns the name of a stream's queue. The UI orders the queues of a GPU by name, so
 // the process and the context, where there are several, stand in front.
 func (t *tracks) queueName(of *timeline.Stream) string {
-	c, name := of.Context, ""
-	if t.several {
-		name = t.processName(c.Process) + " · "
-	}
+	c := of.Context
+	name := t.own(c.Process)
 	key := contextKey{c.Process, c.GPU}
 	if first, known := t.contexts[key]; !known {
 		t.contexts[key] = c.ID
@@ -250,6 +266,15 @@ func (t *tracks) queueName(of *timeline.Stream) string {
 		name += fmt.Sprintf("context %d · ", c.ID)
 	}
 	return name + streamName(of)
+}
+
+// own is what the names of a process's tracks begin with where they may stand beside those of others, as pinned ones
+// do.
+func (t *tracks) own(p *timeline.Process) string {
+	if t.several {
+		return t.processName(p) + " · "
+	}
+	return ""
 }
 
 // processName names a process beside its stream: by its rank, for which the column of names has room, or by its name

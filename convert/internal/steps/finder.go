@@ -345,14 +345,15 @@ func (s *Finder) Main() (list []*Kind) {
 	main := make(map[*timeline.Process]*Kind)
 	kinds := s.Found()
 	for _, k := range kinds {
-		if o := main[k.Process]; o == nil || k.time() > o.time() {
+		if o := main[k.Process]; o == nil || k.Time() > o.Time() {
 			main[k.Process] = k
 		}
 	}
 	return slices.DeleteFunc(kinds, func(k *Kind) bool { return main[k.Process] != k })
 }
 
-func (k *Kind) time() (ns uint64) {
+// Time is the time in steps, ns.
+func (k *Kind) Time() (ns uint64) {
 	for _, p := range k.Parts {
 		ns += p.End - p.Start
 	}

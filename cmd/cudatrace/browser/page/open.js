@@ -6,6 +6,23 @@ const button = document.getElementById('open');
 const say = (text) => { document.getElementById('state').textContent = text; };
 const megabytes = (bytes) => `${(bytes / 2 ** 20).toFixed(1)} MiB`;
 
+// reaches resolves to whether this browser reaches the UI: without a network, its tab would show the browser's own error
+// page, of which this page learns nothing. A redirection to another origin is blocked here, and is an answer.
+function reaches(about) {
+  return new Promise((done) => {
+    document.addEventListener('securitypolicyviolation', () => done(true));
+    const later = () => setTimeout(done, 100, false); // behind the event
+    fetch(about.origin, {mode: 'no-cors', credentials: 'omit', cache: 'no-store', signal: AbortSignal.timeout(about.answer)})
+      .then(() => done(true), later);
+  });
+}
+
+function warn(text) {
+  const warning = document.getElementById('offline');
+  warning.textContent = text;
+  warning.hidden = text === '';
+}
+
 async function load(about) {
   const response = await fetch('trace');
   if (!response.ok) throw new Error(`the server answers ${response.status}`);
@@ -38,14 +55,19 @@ function handOver(about, buffer) {
     }
     else ui.postMessage('PING', about.origin);
   }, 100);
+  const silent = setTimeout(() => {
+    warn(`${about.origin} has not answered for ${about.answer / 1000} s. ${about.offline}`);
+  }, about.answer);
   const stop = (text) => {
     clearInterval(ping);
+    clearTimeout(silent);
     window.removeEventListener('message', pong);
     say(text);
   };
   const pong = (event) => {
     if (event.source !== ui || event.origin !== about.origin || event.data !== 'PONG') return;
     stop('Perfetto has the trace. You can close this tab.');
+    warn('');
     ui.postMessage({perfetto: {buffer, title: about.title, fileName: about.title}}, about.origin, [buffer]);
   };
   window.addEventListener('message', pong);
@@ -54,6 +76,10 @@ function handOver(about, buffer) {
 async function main() {
   const about = await (await fetch('about.json')).json();
   document.getElementById('title').textContent = document.title = about.title;
+  if (!await reaches(about)) {
+    warn(`This browser does not reach ${about.origin}. ${about.offline}`);
+    await fetch('unreached');
+  }
   const buffer = await load(about);
   say(`${megabytes(about.size)}, in this tab. It goes nowhere but to ${about.origin} in this browser.`);
   button.addEventListener('click', () => handOver(about, buffer));

@@ -5,10 +5,12 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"io"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/klauspost/compress/gzip"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -25,6 +27,7 @@ const (
 const (
 	tracePacket = 1
 
+	packetChromeEvents  = 5
 	packetClockSnapshot = 6
 	packetTimestamp     = 8
 	packetSequenceID    = 10
@@ -37,18 +40,44 @@ const (
 	clockSequence      = 64 // the first clock that a sequence may define
 
 	renderStageDuration = 2
+
+	bundleMetadata = 2
+	metadataName   = 1
+	metadataText   = 2
 )
 
-// A Span is a time from and to, in ns of the trace's clock.
-type Span struct{ From, To uint64 }
+// A View is what the UI shows first. Times are those of the trace's clock, in ns.
+type View struct {
+	Start    uint64   `json:"start"` // of the recording; 0 where the trace does not have it
+	From, To uint64   // nothing in particular, unless To is larger
+	Pins     []string `json:"pins"` // regular expressions of the tracks on top: of paths, with " > " in it, or of names
+	Notes    []Note   `json:"notes"`
+}
 
-// FirstWork returns the time from the beginning of a trace's first piece of GPU work to the end of the fiftieth, so
-// that a viewer can begin there. The trace is one of Perfetto's, with or without gzip, also of another program. ok is
-// false for a trace without GPU work, and for a file that is no such trace.
-func FirstWork(r io.Reader) (s Span, ok bool, err error) {
+// A Note is a mark on the time axis.
+type Note struct {
+	At   uint64 `json:"at"`
+	Text string `json:"text"`
+}
+
+// viewFact is the name of the metadata that has the view: see perfetto.View.
+const viewFact = "view"
+
+// Around returns the view with as much time as it shows, but around a moment, and a note there.
+func (v View) Around(at uint64, note string) View {
+	half := max(v.To-v.From, uint64(time.Microsecond)) / 2
+	v.From, v.To = at-min(at, half), at+min(half, ^at)
+	v.Notes = append(slices.Clone(v.Notes), Note{at, note})
+	return v
+}
+
+// FirstView returns where a viewer begins: at the view that the trace itself has, else at the first pieces of GPU work,
+// with some room. The trace is one of Perfetto's, with or without gzip, also of another program. The view is zero for a
+// trace without GPU work, and for a file that is no such trace.
+func FirstView(r io.Reader) (v View, err error) {
 	in, err := uncompressed(r)
 	if err != nil {
-		return s, false, err
+		return v, err
 	}
 	f := finder{clocks: make(map[uint64]uint64)}
 	in = bufio.NewReaderSize(io.LimitReader(in, maxBytes), 1<<20)
@@ -60,9 +89,12 @@ func FirstWork(r io.Reader) (s Span, ok bool, err error) {
 		f.packet(packet)
 	}
 	if !errors.Is(err, errEnd) {
-		return s, false, err
+		return v, err
 	}
-	return f.span()
+	if f.view.To > f.view.From {
+		return f.view, nil
+	}
+	return f.work(), nil
 }
 
 // uncompressed removes gzip, if there is any.
@@ -127,8 +159,12 @@ func ended(err error) error {
 // A finder goes through the packets of a trace.
 type finder struct {
 	clocks map[uint64]uint64 // of each sequence with a clock of its own: the time of its latest packet
-	first  []Span            // the first pieces of work, by their beginning
+	first  []span            // the first pieces of work, by their beginning
+	view   View              // of the trace's metadata
 }
+
+// A span is a time from and to.
+type span struct{ from, to uint64 }
 
 // A packet is what counts of a TracePacket.
 type packet struct {
@@ -137,6 +173,7 @@ type packet struct {
 	timed     bool
 	clocks    []byte // a ClockSnapshot
 	work      []byte // a GpuRenderStageEvent
+	facts     []byte // a ChromeEventBundle
 }
 
 func (f *finder) packet(b []byte) {
@@ -151,8 +188,13 @@ func (f *finder) packet(b []byte) {
 			p.clocks = bytes
 		case packetRenderStage:
 			p.work = bytes
+		case packetChromeEvents:
+			p.facts = bytes
 		}
 	})
+	if p.facts != nil {
+		f.facts(p.facts)
+	}
 	if start, ok := sequenceClock(p.clocks); ok && len(f.clocks) < maxSequences {
 		f.clocks[p.sequence] = start
 	}
@@ -194,31 +236,56 @@ func sequenceClock(snapshot []byte) (start uint64, ok bool) {
 	return start, ok
 }
 
-// offer keeps a piece of work if it is among the first.
-func (f *finder) offer(at uint64, work []byte) {
-	if len(f.first) == pieces && at >= f.first[pieces-1].From {
-		return
-	}
-	s := Span{From: at, To: at}
-	eachField(work, func(n protowire.Number, v uint64, _ []byte) {
-		if n == renderStageDuration {
-			s.To = at + min(v, math.MaxUint64-at)
+// facts looks for the view among facts. Text that is no view is that of another program.
+func (f *finder) facts(bundle []byte) {
+	eachField(bundle, func(n protowire.Number, _ uint64, fact []byte) {
+		if n != bundleMetadata {
+			return
+		}
+		var name, text []byte
+		eachField(fact, func(n protowire.Number, _ uint64, bytes []byte) {
+			switch n {
+			case metadataName:
+				name = bytes
+			case metadataText:
+				text = bytes
+			}
+		})
+		var v View
+		if string(name) == viewFact && json.Unmarshal(text, &v) == nil {
+			f.view = v
 		}
 	})
-	i, _ := slices.BinarySearchFunc(f.first, at, func(s Span, at uint64) int { return cmp.Compare(s.From, at) })
+}
+
+// offer keeps a piece of work if it is among the first.
+func (f *finder) offer(at uint64, work []byte) {
+	if len(f.first) == pieces && at >= f.first[pieces-1].from {
+		return
+	}
+	s := span{at, at}
+	eachField(work, func(n protowire.Number, v uint64, _ []byte) {
+		if n == renderStageDuration {
+			s.to = at + min(v, math.MaxUint64-at)
+		}
+	})
+	i, _ := slices.BinarySearchFunc(f.first, at, func(s span, at uint64) int { return cmp.Compare(s.from, at) })
 	f.first = slices.Insert(f.first, i, s)
 	f.first = f.first[:min(len(f.first), pieces)]
 }
 
-func (f *finder) span() (s Span, ok bool, err error) {
+// work is the time from the beginning of the first piece of work to the end of the fiftieth, with some room around it.
+func (f *finder) work() (v View) {
 	if len(f.first) == 0 {
-		return s, false, nil
+		return v
 	}
-	s = f.first[0]
+	v.From = f.first[0].from
 	for _, w := range f.first {
-		s.To = max(s.To, w.To)
+		v.To = max(v.To, w.to)
 	}
-	return s, true, nil
+	room := max((v.To-v.From)/20, uint64(time.Microsecond))
+	v.From, v.To = v.From-min(v.From, room), v.To+min(room, ^v.To)
+	return v
 }
 
 // eachField calls a function with the number and the value of each field of a message, up to a field

@@ -1,0 +1,99 @@
+package convert
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/cudatrace/cudatrace/perfetto"
+	"github.com/cudatrace/cudatrace/perfetto/tptest"
+)
+
+// viewOf is the view that a trace has.
+func viewOf(t *testing.T, tr *tptest.Trace) (v perfetto.View) {
+	t.Helper()
+	rows := tr.Values(`select str_value from metadata where name glob 'cr-*' || '` + perfetto.ViewFact + `'`)
+	if len(rows) != 1 {
+		t.Fatalf("%d views", len(rows))
+	}
+	if err := json.Unmarshal([]byte(rows[0][0].(string)), &v); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// paths are the paths of tracks as Perfetto's UI has them: a row of a thread lies in the group of the thread, in that of the process.
+const paths = `select iif(t.utid is null, '', p.name || ' ' || p.pid || ' > ' || t.tname || ' ' || t.tid || ' > ') ||
+		ifnull(t.name || iif(t.utid is null, '', ' (' || t.tid || ')'), t.tname || ' ' || t.tid) from
+	(select k.id, k.name, utid, thread.name as tname, tid, upid from track k left join thread on thread.utid = extract_arg(k.dimension_arg_set_id, 'utid')
+		where k.id in (select track_id from slice)) t left join process p using (upid) order by t.id`
+
+// A viewer begins at the median step of the first rank, with its length on each side, and has the tracks that tell the story on
+// top: each regular expression means one of them.
+func TestViewProcessor(t *testing.T) {
+	t.Parallel()
+	const logs = "../testdata/gpu/logs/"
+	for _, c := range []struct {
+		names []string
+		own   string // what the names of the first rank's tracks begin with
+		want  []string
+	}{
+		{[]string{"nvtx"}, "", []string{"steps", "critical path", "python3.12 6773 > python3 6773 > python3 6773", "Stream 7 (default)"}},
+		{[]string{"ranks/straggler-rank3", "ranks/straggler-rank0"}, "rank 0 · ", []string{"rank 0 · steps", "rank 0 · critical path",
+			"rank 0: python3.12 2119 > python3 2119 > python3 2119", "rank 0: python3.12 2119 > python3 2119 > Python, as seen at launches (2119)",
+			"rank 0 · Stream 7 (default)", "rank 0 · Stream 23 (copies)", "rank 0 · collectives on Stream 7 (default)", "rank 3 · collectives on Stream 7 (default) of GPU 1"}},
+	} {
+		t.Run(strings.Join(c.names, " "), func(t *testing.T) {
+			t.Parallel()
+			var list []Log
+			for _, name := range c.names {
+				list = append(list, Path(logs+name+".cudatrace"))
+			}
+			tr := traceOfLogs(t, TraceOptions{}, list...)
+			v := viewOf(t, tr)
+			steps := ` from slice s join track k on s.track_id = k.id where s.category = 'step' and k.name = '` + c.own + `steps' `
+			half := tr.Int(`select count(*) / 2` + steps)
+			step := tr.Values(fmt.Sprintf(`select ts, dur, s.name %s order by dur desc, ts limit 1 offset %d`, steps, half))[0]
+			at, length := uint64(step[0].(int64)), uint64(step[1].(int64))
+			if v.From != at-length || v.To != at+2*length || len(v.Notes) != 1 || v.Notes[0].At != at || !strings.HasPrefix(v.Notes[0].Text, step[2].(string)+": the median of ") {
+				t.Errorf("the view is %+v; the median step is %v", v, step)
+			}
+			var all []string
+			for _, row := range tr.Values(paths) {
+				all = append(all, row[0].(string))
+			}
+			if len(v.Pins) != len(c.want) {
+				t.Fatalf("pins %q, want %q", v.Pins, c.want)
+			}
+			for i, pin := range v.Pins {
+				var got []string
+				for _, path := range all {
+					name := path[strings.LastIndex(path, "> ")+1:]
+					if strings.Contains(pin, " > ") {
+						name = path
+					}
+					if regexp.MustCompile(pin).MatchString(strings.TrimPrefix(name, " ")) {
+						got = append(got, path)
+					}
+				}
+				if len(got) != 1 || got[0] != c.want[i] {
+					t.Errorf("pin %d, %s, means %q, want %s", i, pin, got, c.want[i])
+				}
+			}
+		})
+	}
+}
+
+// Of a part of a program, which has no steps, a viewer begins in the busiest second.
+func TestViewWithoutStepsProcessor(t *testing.T) {
+	t.Parallel()
+	tr := traceOfLogs(t, TraceOptions{Options: Options{Filter: Filter{Name: "cudaLaunch*"}}}, Path("../testdata/gpu/logs/train.cudatrace"))
+	v := viewOf(t, tr)
+	const second = 1_000_000_000
+	last := uint64(tr.Int(`select max(ts + dur) from slice`))
+	if v.To-v.From != second || v.To > last || len(v.Notes) != 0 {
+		t.Errorf("the view is %+v of a trace that ends at %d", v, last)
+	}
+}
