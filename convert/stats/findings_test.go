@@ -488,8 +488,8 @@ func TestFindingsOfRecordings(t *testing.T) {
 		"nccl":                   {"outside of CUDA calls: GPU 1 (rank 1) is idle 19 times, for up to 3.4 ms", "start-up of 5.6 s", "outside of CUDA calls: GPU 0 (rank 0) is idle 17 times, for up to 3.4 ms"},
 		"nccl-rank0":             {"outside of CUDA calls: GPU 0 (rank 0) is idle 17 times, for up to 3.4 ms", "rank 0 communicates without computing in 29.6 % of the time", "start-up of 5.6 s"},
 		"nccl-rank1":             {"outside of CUDA calls: GPU 1 (rank 1) is idle 19 times, for up to 3.4 ms", "start-up of 5.1 s"}, // 15 %
-		"conditional/if":         {"start-up of 112.1 ms"},                                                   // a program that ends as soon as it has begun
-		"conditional/*":          {"start-up of 116.3 ms"},                                                   // one after the other: the GPU is idle between them
+		"conditional/if":         {"start-up of 112.1 ms"},                                                                          // a program that ends as soon as it has begun
+		"conditional/*":          {"start-up of 116.3 ms"},                                                                          // one after the other: the GPU is idle between them
 		"conditional/cupti-bare": {"start-up of 5.1 ms"},
 	}
 	logs := map[string][]string{"nccl": gpu("nccl-rank0", "nccl-rank1")}
