@@ -458,7 +458,7 @@ func (r *report) gaps(idle SteadyIdles) {
 				r.add("gaps", e, Finding{
 					Title: causedBy(titleOf(cause, did), title), Cause: cause, Effect: title, Without: g.without(kind), GPU: &gpu,
 					Evidence: text + r.atLines(&g.ends, "; the gaps end with launches at ", e.count),
-					Try: tryFor(kind, did, g.ends.since(r.steady.From)), most: mostOf(did), allocating: kind == allocates,
+					Try:      tryFor(kind, did, g.ends.since(r.steady.From)), most: mostOf(did), allocating: kind == allocates,
 				})
 			}
 		}
