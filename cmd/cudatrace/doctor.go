@@ -22,8 +22,8 @@ func doctorCommand(con *console.Console) *cli.Command {
 		UsageText: "cudatrace doctor [--format text|json] [PROGRAM | -p PID]\n\nExample: cudatrace doctor ./app",
 		Description: "Looks at the kernel, this user's rights, the driver, the GPUs, the libraries that PROGRAM would load, " +
 			"and the folders that a recording needs. It does not start PROGRAM. The first line is the result; " +
-			"each further line is one thing that was looked at, what a recording lacks first. Exit code: 0 if a recording gets everything, " +
-			"3 if it gets part, 1 if it gets nothing, 2 for a wrong command line.",
+			"each further line is one thing that was looked at, what a recording lacks first. Exit code: 0 if a recording " +
+			"gets everything, 3 if it gets part, 1 if it gets nothing, 2 for a wrong command line.",
 		Flags: []cli.Flag{
 			&cli.StringSliceFlag{Name: "pid", Aliases: []string{"p"}, Usage: "look at the running process `PID`"},
 			formatFlag(""),

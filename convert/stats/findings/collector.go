@@ -44,7 +44,7 @@ type processHabits struct {
 	pageable record[string] // by direction
 	small    record[string] // by direction
 	sets     record[string]
-	waits    record[string]
+	waits    record[*activity.Function]
 	allocs   record[string]
 	loads    record[load]
 	loading  []critical.Lost   // times in loads, the first ones
@@ -116,8 +116,8 @@ func (c *Collector) process(p *timeline.Process) *processHabits {
 			idle: make(map[uint32]*timed), tiny: make(map[uint32]*tiny),
 			kernels: make(map[*timeline.Shape]bool), names: make(map[string]bool), graphs: make(map[uint32]bool)}
 		r.stages.none = p.Midway > 0
-		r.failures.stages, r.serial.stages, r.loads.stages = &r.stages, &r.stages, &r.stages
-		for _, of := range []*record[string]{&r.starts, &r.pageable, &r.small, &r.sets, &r.waits, &r.allocs} {
+		r.failures.stages, r.serial.stages, r.loads.stages, r.waits.stages = &r.stages, &r.stages, &r.stages, &r.stages
+		for _, of := range []*record[string]{&r.starts, &r.pageable, &r.small, &r.sets, &r.allocs} {
 			of.stages = &r.stages
 		}
 		for _, of := range []*record[*timeline.PythonFrame]{&r.lines.pageable, &r.lines.small, &r.lines.sets,

@@ -322,6 +322,16 @@ func (r *report) atLines(lines *record[*timeline.PythonFrame], intro string, cou
 	return intro + parts(t, 2)
 }
 
+// atLine names the Python line that has most of a habit's time, "" for none.
+func (r *report) atLine(lines *record[*timeline.PythonFrame], all *evidence) string {
+	for line, e := range lines.since(r.steady.From) {
+		if line != nil && e.cost > all.cost/2 {
+			return " at " + path.Base(line.Text())
+		}
+	}
+	return ""
+}
+
 func (r *report) failing() {
 	t := r.process.failures.tally((*timed).all)
 	if len(t) == 0 {
@@ -363,7 +373,8 @@ func (r *report) pageable() {
 	}
 	text += r.atLines(&r.process.lines.pageable, "; made at ", e.count)
 	r.add("pageable_copies", e, Finding{Without: func(x *critical.Without) { x.Pageable(r.collector.PinnedRate) },
-		Title: figures.Count(e.count, "large copy", "large copies") + " of pageable memory", Evidence: text,
+		Title: figures.Count(e.count, "large copy", "large copies") + " of pageable memory" +
+			r.atLine(&r.process.lines.pageable, e), Evidence: text,
 		Try: "allocate the host memory with cudaMallocHost and copy with cudaMemcpyAsync (PyTorch: pin_memory=True, " +
 			"non_blocking=True)"})
 }
@@ -375,7 +386,7 @@ func (r *report) smallCopies() {
 		return
 	}
 	r.add("small_copies", e, Finding{Without: (*critical.Without).SmallCopies, Title: figures.Count(e.count, "small copy",
-		"small copies") + " that could be part of another",
+		"small copies") + " that could be part of another" + r.atLine(&r.process.lines.small, e),
 		Evidence: fmt.Sprintf("%s copies of at most %s follow each other %s, with %s in all; the calls of all but the "+
 			"first copy: %s",
 			figures.Group(e.count+e.runs), figures.Bytes(r.limits.SmallCopy), figures.Count(e.runs, "time", "times"),
@@ -387,7 +398,8 @@ func (r *report) sets() {
 	t := r.process.sets.since(r.steady.From)
 	if e := total(t); r.worth(e, r.limits.Repeats) {
 		r.add("synchronous_sets", e, Finding{Without: (*critical.Without).Sets,
-			Title:    figures.Count(e.count, "synchronous memory set", "synchronous memory sets"),
+			Title: figures.Count(e.count, "synchronous memory set", "synchronous memory sets") +
+				r.atLine(&r.process.lines.sets, e),
 			Evidence: "the calls: " + parts(t, 3) + r.atLines(&r.process.lines.sets, "; made at ", e.count),
 			Try:      "use the Async function (cudaMemsetAsync) on the stream whose work follows"})
 	}
@@ -397,7 +409,8 @@ func (r *report) allocations() {
 	t := r.process.allocs.since(r.steady.From)
 	if e := total(t); r.worth(e, r.limits.Repeats) {
 		r.add("allocation_in_loop", e, Finding{Without: (*critical.Without).Allocations,
-			Title: figures.Count(e.count, "allocation or free", "allocations and frees") + " between launches",
+			Title: figures.Count(e.count, "allocation or free", "allocations and frees") + " between launches" +
+				r.atLine(&r.process.lines.allocs, e),
 			Evidence: "the calls: " + parts(t, 3) + "; a call counts if its thread has launched GPU work since it last called " +
 				"that function" + r.atLines(&r.process.lines.allocs, "; made at ", e.count),
 			Try: "allocate once before the loop, or use cudaMallocAsync and cudaFreeAsync, which take memory from a pool"})
@@ -444,8 +457,8 @@ func (r *report) gaps(idle SteadyIdles) {
 				}
 				r.add("gaps", e, Finding{
 					Title: causedBy(titleOf(cause, did), title), Cause: cause, Effect: title, Without: g.without(kind), GPU: &gpu,
-					Evidence: text + r.atLines(&g.ends, "; the gaps end with launches at ", e.count), Try: tryFor(kind, did, g.ends.since(r.steady.From)),
-					most: mostOf(did), allocating: kind == allocates,
+					Evidence: text + r.atLines(&g.ends, "; the gaps end with launches at ", e.count),
+					Try:      tryFor(kind, did, g.ends.since(r.steady.From)), most: mostOf(did), allocating: kind == allocates,
 				})
 			}
 		}
@@ -508,7 +521,8 @@ func titleOf(cause string, did tally[doing]) string {
 // placeOf returns where the launching threads were for more than half of the time, "" if nowhere.
 func placeOf(did tally[doing]) string {
 	kinds, all := kindsOf(did), total(did).cost
-	onCPU, blocked := kinds[computes]+kinds[computesUnseen], kinds[blocked]+kinds[sleeps]+kinds[locked]+kinds[blockedUnseen]
+	onCPU := kinds[computes] + kinds[computesUnseen]
+	blocked := kinds[blocked] + kinds[sleeps] + kinds[locked] + kinds[blockedUnseen]
 	switch {
 	case onCPU > all/2:
 		return "on CPU outside of CUDA calls"
@@ -582,11 +596,21 @@ func meanwhile(of tally[doing]) map[doingKind]uint64 {
 }
 
 func (r *report) waits() {
-	t := r.process.waits.since(r.steady.From)
-	if e := total(t); r.worth(e, r.limits.Repeats) {
+	calls := r.process.waits.since(r.steady.From)
+	if e := total(calls); r.worth(e, r.limits.Repeats) {
+		place, named := "", make(tally[string])
+		for f, of := range calls { // nil for those without room
+			if f != nil {
+				named.of(f.Title()).join(of)
+			}
+			if f != nil && f.Place != "" && of.cost > e.cost/2 {
+				place = " at " + path.Base(f.Place)
+			}
+		}
 		r.add("device_waits", e, Finding{Without: (*critical.Without).DeviceWaits,
-			Title:    figures.Count(e.count, "wait", "waits") + " for the whole device, with an idle GPU behind each",
-			Evidence: "idle until the next launch after " + parts(t, 2),
+			Title: figures.Count(e.count, "wait", "waits") + " for the whole device" + place + ", with an idle GPU behind " +
+				"each",
+			Evidence: "idle until the next launch after " + parts(named, 2),
 			Try: "wait only where the CPU needs a result, and for its stream or event: work of one stream runs in order " +
 				"without waits"})
 	}

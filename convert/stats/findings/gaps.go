@@ -118,7 +118,7 @@ func (c *Collector) Gap(g *activity.Gap) {
 		return
 	}
 	if f := g.Spent[0].Function; f != nil && f.Role == activity.WaitsAll { // it was under way when the gap began
-		p.waits.of(f.Title()).add(g.From, g.Ready-g.From)
+		p.waits.of(f).add(g.From, g.Ready-g.From)
 	}
 	if ns := c.tiny(g); ns > 0 {
 		t := p.tiny[gpu]
