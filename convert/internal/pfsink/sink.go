@@ -267,8 +267,8 @@ func endless(e *timeline.SpanBegin) bool {
 	})
 }
 
-// endEndless ends the endless range of a track where the next range begins or ends: the communicator is at work. Else the
-// range would cover the rest of the recording, and push down what follows. One that nothing follows may be a hang.
+// endEndless ends the endless range of a track where the next range begins or ends: the communicator is at work. Else
+// the range would cover the rest of the recording, and push down what follows. One that nothing follows may be a hang.
 func (s *Sink) endEndless(t *timeline.Track, at uint64) {
 	if e := s.open[t]; e != nil {
 		delete(s.open, t)

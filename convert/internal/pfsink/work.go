@@ -194,9 +194,10 @@ func (s *works) intern(key *workKey, e *perfetto.RenderStageEvent) bool {
 	return true
 }
 
-// event returns the common part of the work of one template.
+// event returns the common part of the work of one template, its arguments in the order in which people use them: the
+// kernel and what its speed follows from, the stream, the line of the program, and then the rest.
 func (s *works) event(t *timeline.Stream, w *timeline.Work) *perfetto.RenderStageEvent {
-	s.args = append(s.args[:0], perfetto.String("category", categories[w.Kind]))
+	s.args = s.args[:0]
 	e := &perfetto.RenderStageEvent{Name: s.names.Title(w)}
 	switch w.Kind {
 	case timeline.KernelWork:
@@ -215,23 +216,27 @@ func (s *works) event(t *timeline.Stream, w *timeline.Work) *perfetto.RenderStag
 		e.Stage = perfetto.StageMemset
 		s.args = append(s.args, perfetto.Uint("bytes", m.Bytes), perfetto.Uint("value", uint64(m.Value)))
 	}
-	s.args = append(s.args,
-		perfetto.Uint("device", uint64(t.Context.Device)),
-		perfetto.Uint("context", uint64(t.Context.ID)),
-		perfetto.Uint("stream", uint64(t.ID)))
-	if w.Graph != 0 {
-		s.args = append(s.args, perfetto.Uint("graph", uint64(w.Graph)))
-	}
-	if w.Call.Function != nil {
-		s.args = append(s.args, perfetto.String("call", w.Call.Name))
-	}
+	s.args = append(s.args, perfetto.Uint("stream", uint64(t.ID)))
+	s.args = appendPython(s.args, w.Call.Python)
 	if w.Call.Caller != nil {
 		s.args = append(s.args, perfetto.Repeated("caller", s.callers.of(w.Call.Caller)))
 	}
 	if by := w.CapturedBy(); by != "" {
 		s.args = append(s.args, perfetto.Repeated("captured_by", by))
 	}
-	s.args = appendPython(s.args, w.Call.Python)
+	if w.Call.Function != nil {
+		s.args = append(s.args, perfetto.String("call", w.Call.Name))
+	}
+	if w.Graph != 0 {
+		s.args = append(s.args, perfetto.Uint("graph", uint64(w.Graph)))
+	}
+	if w.Kind == timeline.KernelWork && w.ID <= firstHang {
+		s.size(&w.Shape.Kernel)
+	}
+	s.args = append(s.args,
+		perfetto.Uint("device", uint64(t.Context.Device)),
+		perfetto.Uint("context", uint64(t.Context.ID)),
+		perfetto.String("category", categories[w.Kind]))
 	e.Args = s.args
 	return e
 }
@@ -256,25 +261,28 @@ func (s *works) kernel(e *perfetto.RenderStageEvent, index uint32, k *timeline.K
 	e.Stage, e.Grid, e.Block = perfetto.StageKernel, k.Grid, k.Block
 	id, fill := kernelKey{*k, index}, s.occupancy(index, k)
 	kernel, known := s.kernels[id]
+	shape := []perfetto.Arg{perfetto.String("grid", dimensions(k.Grid)), perfetto.String("block", dimensions(k.Block))}
+	fill = append([]perfetto.Arg{perfetto.Uint("shared_mem_dynamic", uint64(k.DynamicShared))}, fill...)
 	if !known && s.shapes[k.Name] >= internedShapes {
 		id = kernelKey{KernelShape: timeline.KernelShape{Name: k.Name, StaticShared: k.StaticShared, Registers: k.Registers,
 			LocalPerThread: k.LocalPerThread}}
 		kernel, known = s.kernels[id]
-		s.args, fill = append(s.args, fill...), nil
+		s.args, shape, fill = append(append(s.args, shape...), fill...), nil, nil
 	}
 	if !known {
 		s.shapes[k.Name]++
-		kernel = s.w.Kernel(perfetto.Kernel{Name: k.Name, Demangled: s.names.Of(k.Name).Full, Args: append([]perfetto.Arg{
-			perfetto.Uint("registers_per_thread", uint64(k.Registers)),
-			perfetto.Uint("shared_mem_static", uint64(k.StaticShared)),
-			perfetto.Uint("local_mem_per_thread", uint64(k.LocalPerThread)),
-		}, fill...)})
+		all := append(shape, perfetto.Uint("registers_per_thread", uint64(k.Registers)),
+			perfetto.Uint("shared_mem_static", uint64(k.StaticShared)))
+		kernel = s.w.Kernel(perfetto.Kernel{Name: k.Name, Demangled: s.names.Of(k.Name).Full,
+			Args: append(append(all, fill...), perfetto.Uint("local_mem_per_thread", uint64(k.LocalPerThread)))})
 		s.kernels[id] = kernel
 	}
 	e.Kernel = kernel
-	s.args = append(s.args,
-		perfetto.Uint("shared_mem_dynamic", uint64(k.DynamicShared)),
-		perfetto.Uint("thread_count", volume(k.Grid)*volume(k.Block)))
+}
+
+// size adds what the size of a launch is besides its grid and block.
+func (s *works) size(k *timeline.KernelShape) {
+	s.args = append(s.args, perfetto.Uint("thread_count", volume(k.Grid)*volume(k.Block)))
 	if k.Cluster[0] != 0 {
 		s.args = append(s.args, perfetto.String("cluster_size", dimensions(k.Cluster)))
 	}
