@@ -1,0 +1,14 @@
+package stats
+
+import "github.com/cudatrace/cudatrace/convert/stats/table"
+
+// Views returns the tables of reports whose rows are of sections: of the start-up, the steady state, and both.
+func (s *Sink) Views() map[string][3]*table.Table {
+	all, v := make(map[string][3]*table.Table), s.view()
+	for _, r := range Reports {
+		if r.in != nil {
+			all[r.Name] = [...]*table.Table{r.in(v.starting), r.in(v.steady), r.in(v.whole)}
+		}
+	}
+	return all
+}

@@ -1,0 +1,67 @@
+package stats_test
+
+import (
+	"fmt"
+	"maps"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cudatrace/cudatrace/convert"
+	"github.com/cudatrace/cudatrace/convert/stats/table"
+)
+
+// added are the columns whose values a row of the start-up and one of the steady state have together.
+var added = []string{
+	"count", "calls", "failed", "inner", "unfinished", "untimed", "in_graphs", "replays", "bytes", "entries", "left",
+	"gpu_work", "short", "default_stream", "waits", "inclusive_count", "inclusive_waits", "kernels", "copies", "sets",
+	"total_ns", "blocked_ns", "gpu_ns", "replayed_ns", "call_total_ns", "queue_total_ns", "kernel_total_ns",
+	"inclusive_ns", "idle_ns", "wait_ns", "inclusive_wait_ns", "inclusive_idle_ns", "in_calls_ns", "waiting_ns",
+	"gpu_work_ns", "work_ns",
+}
+
+// sumsByRow adds up these columns of a table by row.
+func sumsByRow(t *table.Table) map[string]uint64 {
+	sums := make(map[string]uint64)
+	for _, row := range t.Rows {
+		key := ""
+		for _, name := range []string{"name", "signature", "caller", "library", "grid", "block", "file", "function", "from", "to",
+			"peer", "waited_for", "domain", "kind", "gpu", "pid", "tid", "stream", "context", "line", "host"} {
+			if i := t.Column(name); i >= 0 {
+				key += fmt.Sprint(table.Words(row.Cells[i], t.Columns[i].Unit), "|")
+			}
+		}
+		for _, name := range added {
+			if i := t.Column(name); i >= 0 {
+				if n, is := row.Cells[i].(uint64); is && n > 0 {
+					sums[key+name] += n
+				}
+			}
+		}
+	}
+	return sums
+}
+
+// What a report counts with the start-up is what it counts without, and that of the start-up.
+func TestStartupAddsUp(t *testing.T) {
+	t.Parallel()
+	counts := make(map[string][2]int) // sums that are not 0
+	for name, path := range logs(t) {
+		for report, views := range sinkOf(t, convert.Options{}, path).Views() {
+			before, after, whole := sumsByRow(views[0]), sumsByRow(views[1]), sumsByRow(views[2])
+			counts[report] = [2]int{counts[report][0] + len(before), counts[report][1] + len(after)}
+			sums := maps.Clone(before)
+			for key, n := range after {
+				sums[key] += n
+			}
+			if diff := cmp.Diff(whole, sums); diff != "" {
+				t.Errorf("%s: %s (-whole +start-up and steady state):\n%s", name, report, diff)
+			}
+		}
+	}
+	for report, n := range counts {
+		if report != "library_functions" && n[0] == 0 || n[1] == 0 { // no log has functions of a start-up
+			t.Errorf("%s: %d sums in start-ups, %d in steady states", report, n[0], n[1])
+		}
+	}
+}
