@@ -1,6 +1,9 @@
 package stats
 
-import "github.com/cudatrace/cudatrace/convert/stats/table"
+import (
+	"github.com/cudatrace/cudatrace/convert/stats/table"
+	"github.com/cudatrace/cudatrace/convert/timeline"
+)
 
 // Views returns the tables of reports whose rows are of sections: of the start-up, the steady state, and both.
 func (s *Sink) Views() map[string][3]*table.Table {
@@ -12,3 +15,6 @@ func (s *Sink) Views() map[string][3]*table.Table {
 	}
 	return all
 }
+
+// StartsUp returns the moment from which on the stages of a process are of its steady state.
+func (s *Sink) StartsUp(of *timeline.Process) uint64 { return s.threads.process(of).stages.Steady() }

@@ -16,7 +16,9 @@ import (
 //
 // A call, an NVTX range or a function belongs to the stage in which it began. GPU work, and the time that a GPU waited
 // for it, belongs to the stage in which it was launched (see [findings.Launched]); the first launch of a kernel, which
-// ends a stage, is the last of that stage.
+// ends a stage, is the last of that stage. Work that comes before work that was launched earlier, as work without times
+// and work of another stream may, counts in the stage that is known when it comes: if that has ended before, in the
+// start-up.
 type section struct {
 	*Sink
 	sources
