@@ -137,7 +137,8 @@ func (w idleWatcher) Gap(g *activity.Gap) {
 	w.sink.views = nil
 	if g.Next.Thread != nil && g.Ready > g.From { // the call that launches Next returned when Ready is
 		p := w.sink.threads.process(g.Lane.Stream.Context.Process)
-		w.sink.section(&p.staged, g.Ready-1).python.countUse(g.Next.Python, g.Next.Thread.Thread, &pythonUse{idle: g.Ready - g.From})
+		sec := w.sink.section(&p.staged, g.Ready-1)
+		sec.python.countUse(g.Next.Python, g.Next.Thread.Thread, &pythonUse{idle: g.Ready - g.From})
 	}
 }
 

@@ -15,9 +15,10 @@ type Report struct {
 	Detail      bool // another report sums it up: people see it where they name it
 	OfRanks     bool // it has nothing to say without several ranks
 
-	kernels bool                             // its rows have names of kernels, which people read short
-	open    func(*section)                   // has the report read the events of a section; nil where the sink has what it needs
-	join    func(into, later *section)       // adds the rows of a section to those of another; nil where sections have none
+	kernels bool // its rows have names of kernels, which people read short
+	// has the report read the events of a section; nil where the sink has what it needs
+	open    func(*section)
+	join    func(into, later *section)       // adds the rows of a section to those of another; nil for none
 	in      func(*view) *table.Table         // its table of a view; nil where sections have no rows
 	unasked func(*Sink) bool                 // reports whether people see it without naming it; nil for always
 	fold    func(*Sink, Facts) *table.Folded // its stacks, after Fold; nil for a report without any

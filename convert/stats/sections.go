@@ -16,9 +16,9 @@ import (
 //
 // A call, an NVTX range or a function belongs to the stage in which it began. GPU work, and the time that a GPU waited
 // for it, belongs to the stage in which it was launched (see [findings.Launched]); the first launch of a kernel, which
-// ends a stage, is the last of that stage. Work that comes before work that was launched earlier, as work without times
-// and work of another stream may, counts in the stage that is known when it comes: if that has ended before, in the
-// start-up.
+// ends a stage, is the last of that stage. Work without times, and work of another stream, may come before work that
+// was launched earlier. It counts in the latest stage that is known when it comes, so it may count in the start-up
+// although it was launched later.
 type section struct {
 	*Sink
 	sources
@@ -97,7 +97,7 @@ func (s *Sink) find(p *staged, at uint64) {
 		return
 	}
 	from := p.stages.Begun(at)
-	i, found := slices.BinarySearchFunc(p.parts, from, func(x stagePart, from uint64) int { return cmp.Compare(x.from, from) })
+	i, found := slices.BinarySearchFunc(p.parts, from, func(x stagePart, at uint64) int { return cmp.Compare(x.from, at) })
 	if !found {
 		p.parts = slices.Insert(p.parts, i, stagePart{from, s.newSection()})
 	}

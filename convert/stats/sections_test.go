@@ -24,13 +24,18 @@ var added = []string{
 	"gpu_work_ns", "work_ns",
 }
 
+// keyed are the columns that tell rows apart.
+var keyed = []string{
+	"name", "signature", "caller", "library", "grid", "block", "file", "function", "from", "to", "peer", "waited_for",
+	"domain", "kind", "gpu", "pid", "tid", "stream", "context", "line", "host",
+}
+
 // sumsByRow adds up these columns of a table by row.
 func sumsByRow(t *table.Table) map[string]uint64 {
 	sums := make(map[string]uint64)
 	for _, row := range t.Rows {
 		key := ""
-		for _, name := range []string{"name", "signature", "caller", "library", "grid", "block", "file", "function", "from", "to",
-			"peer", "waited_for", "domain", "kind", "gpu", "pid", "tid", "stream", "context", "line", "host"} {
+		for _, name := range keyed {
 			if i := t.Column(name); i >= 0 {
 				key += fmt.Sprint(table.Words(row.Cells[i], t.Columns[i].Unit), "|")
 			}
