@@ -41,7 +41,7 @@ func TestFunctionsOfLibraries(t *testing.T) {
 	if n := tr.Int(`select count(*) from slice s join thread_track k on s.track_id = k.id join thread t using (utid) where not t.is_main_thread and s.name = 'check_gradient'`); n != 3 {
 		t.Errorf("the thread has %d functions", n)
 	}
-	csv := run("stats", "--format", "csv", "--report", "library_functions", base+".cudatrace")
+	csv := run("stats", "--with-startup", "--format", "csv", "--report", "library_functions", base+".cudatrace")
 	counts := map[string]string{}
 	for line := range strings.Lines(csv) {
 		words := strings.Split(line, ",")

@@ -394,7 +394,7 @@ func TestPythonDefault(t *testing.T) {
 func printedStats(t *testing.T, log string, args ...string) string {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	if code := run(append([]string{"cudatrace", "stats", log}, args...), &stdout, &stderr); code != 0 {
+	if code := run(append([]string{"cudatrace", "stats", "--with-startup", log}, args...), &stdout, &stderr); code != 0 {
 		t.Fatalf("stats %v: exit code %d\n%s", args, code, &stderr)
 	}
 	return stdout.String()
@@ -405,7 +405,7 @@ func TestStatsFolded(t *testing.T) {
 	t.Parallel()
 	log := textLog(t, "python")
 	var stdout, stderr bytes.Buffer
-	if code := run([]string{"cudatrace", "stats", log, "--format", "folded"}, &stdout, &stderr); code != 0 ||
+	if code := run([]string{"cudatrace", "stats", log, "--format", "folded", "--with-startup"}, &stdout, &stderr); code != 0 ||
 		!strings.Contains(stdout.String(), "/home/ann/train.py:40 main;/home/ann/train.py:7 step;/venv/lib/python3.12/site-packages/torch/nn/functional.py:2317 linear 300\n") ||
 		!strings.Contains(stderr.String(), "python: 75.0 % of 4 launches have a Python frame: too few to say") {
 		t.Errorf("exit code %d\n%s%s", code, &stdout, &stderr)

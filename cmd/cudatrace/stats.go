@@ -388,7 +388,7 @@ func (o *statsOptions) print(con *console.Console, sink *stats.Sink, logs []conv
 		tables = shown
 	}
 	if o.format == "folded" {
-		return o.printFolded(con, sink, tables[0])
+		return printFolded(con, stats.ByName(tables[0].Name).Folded(sink, facts), tables[0])
 	}
 	for _, t := range tables {
 		t.Sort(o.sort)
@@ -418,14 +418,14 @@ func (o *statsOptions) print(con *console.Console, sink *stats.Sink, logs []conv
 }
 
 // printFolded prints the stacks of a report, and says what its table notes.
-func (o *statsOptions) printFolded(con *console.Console, sink *stats.Sink, t *table.Table) error {
+func printFolded(con *console.Console, folded *table.Folded, t *table.Table) error {
 	if len(t.Rows) == 0 {
 		return errors.New(t.Name + ": " + t.Reason)
 	}
 	for _, n := range t.Notes {
 		con.Say(t.Name + ": " + n)
 	}
-	return stats.ByName(t.Name).Folded(sink).Write(con.Text())
+	return folded.Write(con.Text())
 }
 
 // statsVersion is the version of the JSON.

@@ -91,11 +91,9 @@ func withSteps(all []overall) []overall {
 	return all
 }
 
-// stepCount returns the number of steps of a run, those of its start-up too: of each rank, if it has ranks. It is NaN
-// if no steps are known.
-func (r *Run) stepCount() float64 {
-	return (r.ofSteps("count") + r.ofSteps("starting")) / r.ofSteps("processes")
-}
+// stepCount returns the number of steps of a run, without those of its start-up, which its figures leave out, too: of
+// each rank, if it has ranks. It is NaN if no steps are known.
+func (r *Run) stepCount() float64 { return r.ofSteps("count") / r.ofSteps("processes") }
 
 // ofSteps returns the value of a column of the steps with most time, NaN if no steps are known.
 func (r *Run) ofSteps(column string) float64 {

@@ -114,6 +114,11 @@ func (c *workCount) count(w *timeline.Work) {
 	}
 }
 
+func (c *workCount) join(later *workCount) {
+	c.Kernels, c.Copies, c.Memsets = c.Kernels+later.Kernels, c.Copies+later.Copies, c.Memsets+later.Memsets
+	c.time = sketch.Sum(c.time, later.time)
+}
+
 // countWork counts a piece of work. by is the thread that launched it, nil if that is not known.
 func (r *streamRow) countWork(w *timeline.Work, c activity.Class, by *activity.History) {
 	r.count(w)

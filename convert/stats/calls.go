@@ -49,6 +49,11 @@ func (r *callTimes) countCall(c *call) {
 	r.time.Add(length(c.Slice))
 }
 
+func (r *callTimes) merge(later *callTimes) {
+	r.timed.merge(&later.timed)
+	r.Failed, r.Inner, r.Unfinished = r.Failed+later.Failed, r.Inner+later.Inner, r.Unfinished+later.Unfinished
+}
+
 func (r *callTimes) fillCall(total uint64) {
 	r.totals, r.Share, r.spread = r.columns(total, r.Unfinished)
 }
@@ -57,17 +62,19 @@ func (r *callTimes) fillCall(total uint64) {
 func length(sl *timeline.Slice) uint64 { return sl.End - min(sl.Start, sl.End) }
 
 // inCalls is the time that all threads spent in calls.
-func inCalls(s *Sink) uint64 { return s.threads.inCalls() }
+func inCalls(v *view) uint64 { return v.inCalls }
 
 var callsReport = declare(grouped[functionKey, callCells]{
 	Report: Report{Name: "calls", Title: "CUDA calls by function", whyEmpty: "no calls"},
+	things: calls,
 	others: functionKey{name: other},
 	row:    func(k functionKey) callCells { return callCells{k.name, callTimes{Library: k.library}} },
-	from: func(s *Sink, rows *query.Rows[functionKey, callCells]) {
+	from: func(s *section, rows *query.Rows[functionKey, callCells]) {
 		s.calls.By(func(f from) func(*call) { return rows.Of(f.functionKey()).countCall })
 	},
-	of:   inCalls,
-	fill: func(_ *Sink, r *callCells, total uint64) { r.fillCall(total) },
+	merge: func(r, later *callCells) { r.merge(&later.callTimes) },
+	of:    inCalls,
+	fill:  func(_ *view, r *callCells, total uint64) { r.fillCall(total) },
 	finish: func(t *table.Table, rows []*callCells) {
 		inner := uint64(0)
 		for _, r := range rows {
@@ -113,11 +120,12 @@ var callersReport = declare(grouped[callerKey, callerCells]{
 		Name: "callers", Title: "CUDA calls by function and caller", Detail: true,
 		needs: callersRecorded, whyEmpty: "no calls with a caller",
 	},
+	things: calls,
 	others: callerKey{functionKey{name: other}, other},
 	row: func(k callerKey) callerCells {
 		return callerCells{Name: k.name, Caller: k.caller, callTimes: callTimes{Library: k.library}}
 	},
-	from: func(s *Sink, rows *query.Rows[callerKey, callerCells]) {
+	from: func(s *section, rows *query.Rows[callerKey, callerCells]) {
 		s.calls.By(func(f from) func(*call) {
 			r := rows.Of(f.callerKey())
 			r.from = f.caller
@@ -136,8 +144,13 @@ var callersReport = declare(grouped[callerKey, callerCells]{
 			}
 		})
 	},
+	merge: func(r, later *callerCells) {
+		r.merge(&later.callTimes)
+		r.Replays, r.Replayed, r.outer = r.Replays+later.Replays, r.Replayed+later.Replayed, sketch.Sum(r.outer, later.outer)
+		r.from = later.from
+	},
 	of:   inCalls,
-	fill: func(_ *Sink, r *callerCells, total uint64) { r.fillCall(total) },
+	fill: func(_ *view, r *callerCells, total uint64) { r.fillCall(total) },
 	finish: func(t *table.Table, rows []*callerCells) {
 		if !slices.ContainsFunc(rows, func(r *callerCells) bool { return r.from != nil }) {
 			t.Rows = nil

@@ -36,6 +36,12 @@ func (r *transferCells) countTransfer(w *timeline.Work, bytes uint64) {
 	r.timedBytes = sketch.Sum(r.timedBytes, bytes)
 }
 
+func (r *transferCells) merge(later *transferCells) {
+	r.timed.merge(&later.timed)
+	r.bytes.Merge(&later.bytes)
+	r.Untimed, r.timedBytes = r.Untimed+later.Untimed, sketch.Sum(r.timedBytes, later.timedBytes)
+}
+
 func (r *transferCells) fillTransfer(total uint64) {
 	r.totals, r.Share, r.spread = r.columns(total, r.Untimed)
 	if r.time.Total > 0 {
@@ -65,11 +71,12 @@ var copiesReport = declare(grouped[copyKey, copyCells]{
 	Report: Report{
 		Name: "copies", Title: "copies by direction and kind of memory", needs: gpuWork, whyEmpty: "no copies",
 	},
+	things: [2]string{"copy", "copies"},
 	others: copyKey{direction: other},
 	row: func(k copyKey) copyCells {
 		return copyCells{Name: k.direction, From: k.source, To: k.destination, Peer: k.peer}
 	},
-	from: func(s *Sink, rows *query.Rows[copyKey, copyCells]) {
+	from: func(s *section, rows *query.Rows[copyKey, copyCells]) {
 		s.work[timeline.MemcpyWork].By(func(shape *timeline.Shape) func(*piece) {
 			m := &shape.Memcpy
 			from, to := cudaapi.MemoryKindName(m.SrcKind), cudaapi.MemoryKindName(m.DstKind)
@@ -77,8 +84,9 @@ var copiesReport = declare(grouped[copyKey, copyCells]{
 			return func(w *piece) { r.countTransfer(w.Work, m.Bytes) }
 		})
 	},
-	of:   onGPU,
-	fill: func(_ *Sink, r *copyCells, total uint64) { r.fillTransfer(total) },
+	merge: func(r, later *copyCells) { r.merge(&later.transferCells) },
+	of:    onGPU,
+	fill:  func(_ *view, r *copyCells, total uint64) { r.fillTransfer(total) },
 })
 
 // setCells is a row of sets.
@@ -89,14 +97,16 @@ type setCells struct {
 
 var setsReport = declare(grouped[string, setCells]{
 	Report: Report{Name: "sets", Title: "memory sets", needs: gpuWork, whyEmpty: "no memory sets"},
+	things: [2]string{"set", "sets"},
 	others: other,
 	row:    func(name string) setCells { return setCells{Name: name} },
-	from: func(s *Sink, rows *query.Rows[string, setCells]) {
+	from: func(s *section, rows *query.Rows[string, setCells]) {
 		s.work[timeline.MemsetWork].By(func(shape *timeline.Shape) func(*piece) {
 			r := rows.Of("Memset")
 			return func(w *piece) { r.countTransfer(w.Work, shape.Memset.Bytes) }
 		})
 	},
-	of:   onGPU,
-	fill: func(_ *Sink, r *setCells, total uint64) { r.fillTransfer(total) },
+	merge: func(r, later *setCells) { r.merge(&later.transferCells) },
+	of:    onGPU,
+	fill:  func(_ *view, r *setCells, total uint64) { r.fillTransfer(total) },
 })

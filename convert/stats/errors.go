@@ -25,9 +25,10 @@ type errorKey struct {
 var errorsReport = declare(grouped[errorKey, errorCells]{
 	Report: Report{Name: "errors", Title: "failed calls", whyEmpty: "no failed calls"},
 	order:  "count",
+	whole:  true,
 	others: errorKey{functionKey{name: other}, other},
 	row:    func(k errorKey) errorCells { return errorCells{Name: k.name, Error: k.error, Library: k.library} },
-	from: func(s *Sink, rows *query.Rows[errorKey, errorCells]) {
+	from: func(s *section, rows *query.Rows[errorKey, errorCells]) {
 		s.failed.Each(func(c *call) {
 			r := rows.Of(errorKey{functionKey{c.Name, c.Library}, c.ErrorName()})
 			if r.Count == 0 || c.Start < r.first {
@@ -37,7 +38,13 @@ var errorsReport = declare(grouped[errorKey, errorCells]{
 			r.last = max(r.last, c.Start)
 		})
 	},
-	fill: func(s *Sink, r *errorCells, _ uint64) {
+	merge: func(r, later *errorCells) {
+		if r.Count == 0 || later.first < r.first {
+			r.first, r.PID, r.TID, r.Caller = later.first, later.PID, later.TID, later.Caller
+		}
+		r.Count, r.last = r.Count+later.Count, max(r.last, later.last)
+	},
+	fill: func(s *view, r *errorCells, _ uint64) {
 		r.First, r.Last = s.clock.since(r.first), s.clock.since(r.last)
 	},
 })

@@ -28,9 +28,10 @@ var functionsReport = declare(grouped[libraryKey, functionCells]{
 		whyEmpty: "no functions of libraries were recorded",
 	},
 	ifAny:  true,
+	things: calls,
 	others: libraryKey{name: other},
 	row:    func(k libraryKey) functionCells { return functionCells{Name: k.name, Library: k.library} },
-	from: func(s *Sink, rows *query.Rows[libraryKey, functionCells]) {
+	from: func(s *section, rows *query.Rows[libraryKey, functionCells]) {
 		s.spans.Each(func(e *timeline.SpanEnd) {
 			if e.Function == nil {
 				return
@@ -50,7 +51,11 @@ var functionsReport = declare(grouped[libraryKey, functionCells]{
 			}
 		})
 	},
-	fill: func(_ *Sink, r *functionCells, total uint64) {
+	merge: func(r, later *functionCells) {
+		r.timed.merge(&later.timed)
+		r.Entries, r.Left, r.Unfinished = r.Entries+later.Entries, r.Left+later.Left, r.Unfinished+later.Unfinished
+	},
+	fill: func(_ *view, r *functionCells, total uint64) {
 		r.totals, r.Share, r.spread = r.columns(total, r.Entries+r.Left+r.Unfinished)
 	},
 })

@@ -54,6 +54,12 @@ func countKernel(times *kernelTimes, facts *kernelFacts, w *timeline.Work) {
 	times.time.Add(w.Dur)
 }
 
+// mergeKernel adds what another row of the same kernel counted.
+func mergeKernel(times, later *kernelTimes, facts, more *kernelFacts) {
+	times.merge(&later.timed)
+	facts.InGraphs, facts.Untimed = facts.InGraphs+more.InGraphs, facts.Untimed+more.Untimed
+}
+
 // fillKernel sets the columns of a row and returns its name.
 func (s *Sink) fillKernel(times *kernelTimes, facts *kernelFacts, total uint64) (name string) {
 	times.totals, times.Share, times.spread = times.columns(total, facts.Untimed)
@@ -70,15 +76,16 @@ func (s *Sink) kernelTitle(mangled string) string {
 }
 
 // onGPU is the time of all GPU work.
-func onGPU(s *Sink) uint64 { return s.threads.onGPU() }
+func onGPU(v *view) uint64 { return v.onGPU }
 
 var kernelsReport = declare(grouped[string, KernelCells]{
 	Report: Report{Name: "kernels", Title: "kernels by name", kernels: true, needs: gpuWork, whyEmpty: "no kernels"},
+	things: kernels,
 	others: other,
 	row: func(mangled string) KernelCells {
 		return KernelCells{kernelFacts: kernelFacts{mangled: mangled}, first: timeline.Never}
 	},
-	from: func(s *Sink, rows *query.Rows[string, KernelCells]) {
+	from: func(s *section, rows *query.Rows[string, KernelCells]) {
 		s.work[timeline.KernelWork].By(func(shape *timeline.Shape) func(*piece) {
 			r, occupancy := rows.Of(shape.Kernel.Name), occupancyOf(shape)
 			return func(w *piece) {
@@ -89,10 +96,16 @@ var kernelsReport = declare(grouped[string, KernelCells]{
 			}
 		})
 	},
+	merge: func(r, later *KernelCells) {
+		mergeKernel(&r.kernelTimes, &later.kernelTimes, &r.kernelFacts, &later.kernelFacts)
+		r.first = min(r.first, later.first)
+		r.on.Join(&later.on)
+		r.occupied.join(&later.occupied)
+	},
 	of: onGPU,
-	fill: func(s *Sink, r *KernelCells, total uint64) {
+	fill: func(s *view, r *KernelCells, total uint64) {
 		r.Name, r.Occupancy = s.fillKernel(&r.kernelTimes, &r.kernelFacts, total), r.occupied.mean()
-		if l := launchesReport.in(s).Find(r.mangled); l != nil {
+		if l := launchesReport.rowsOf(s).Find(r.mangled); l != nil {
 			r.LaunchMedian, r.QueueMedian = median(&l.call), median(&l.queue)
 		}
 	},
@@ -100,7 +113,7 @@ var kernelsReport = declare(grouped[string, KernelCells]{
 
 // launchedKernels are the kernels with the processes that ran them, communication apart.
 func (s *Sink) launchedKernels() (all []ranks.Kernel) {
-	for _, r := range kernelsReport.in(s).List {
+	for _, r := range kernelsReport.rowsOf(s.view().whole).List {
 		if r.mangled != other && activity.KernelClass(r.mangled) != activity.Communication {
 			all = append(all, ranks.Kernel{
 				Title: s.kernelTitle(r.mangled), Short: s.shortTitle(r.mangled), On: &r.on,
@@ -134,11 +147,12 @@ var kernelShapesReport = declare(grouped[shapeKey, shapeCells]{
 		Name: "kernel_shapes", Title: "kernels by name, grid and block", Detail: true, kernels: true,
 		needs: gpuWork, whyEmpty: "no kernels",
 	},
+	things: kernels,
 	others: shapeKey{mangled: other},
 	row: func(k shapeKey) shapeCells {
 		return shapeCells{Grid: dimensions(k.grid), Block: dimensions(k.block), kernelFacts: kernelFacts{mangled: k.mangled}}
 	},
-	from: func(s *Sink, rows *query.Rows[shapeKey, shapeCells]) {
+	from: func(s *section, rows *query.Rows[shapeKey, shapeCells]) {
 		s.work[timeline.KernelWork].By(func(shape *timeline.Shape) func(*piece) {
 			k, occupancy := &shape.Kernel, occupancyOf(shape)
 			r := rows.Of(shapeKey{k.Name, k.Grid, k.Block})
@@ -148,8 +162,12 @@ var kernelShapesReport = declare(grouped[shapeKey, shapeCells]{
 			}
 		})
 	},
+	merge: func(r, later *shapeCells) {
+		mergeKernel(&r.kernelTimes, &later.kernelTimes, &r.kernelFacts, &later.kernelFacts)
+		r.occupied.join(&later.occupied)
+	},
 	of: onGPU,
-	fill: func(s *Sink, r *shapeCells, total uint64) {
+	fill: func(s *view, r *shapeCells, total uint64) {
 		r.Name, r.Occupancy = s.fillKernel(&r.kernelTimes, &r.kernelFacts, total), r.occupied.mean()
 	},
 })
@@ -179,24 +197,25 @@ var kernelPythonReport = declare(grouped[kernelPythonKey, kernelPythonCells]{
 		Name: "kernel_python", Title: "kernels by name and Python function", Detail: true, kernels: true,
 		needs: gpuWork, whyEmpty: "no launch has Python frames",
 	},
+	things: kernels,
 	others: kernelPythonKey{mangled: other},
 	row: func(k kernelPythonKey) kernelPythonCells {
 		return kernelPythonCells{File: k.file, Function: k.function, kernelFacts: kernelFacts{mangled: k.mangled}}
 	},
-	from: func(s *Sink, rows *query.Rows[kernelPythonKey, kernelPythonCells]) {
+	from: func(s *section, rows *query.Rows[kernelPythonKey, kernelPythonCells]) {
 		type launch struct {
 			shape  *timeline.Shape
 			python *timeline.Python
 		}
-		byLaunch, framed := make(query.Cache[launch, *kernelPythonCells]), false
+		byLaunch := make(query.Cache[launch, *kernelPythonCells])
 		s.work[timeline.KernelWork].By(func(shape *timeline.Shape) func(*piece) {
 			return func(w *piece) {
 				at := w.Call.Python
-				if at == nil && !framed {
+				if at == nil && !s.framed {
 					return
 				}
-				if !framed {
-					framed = true
+				if !s.framed {
+					s.Sink.framed = true
 					startFrames(s, rows)
 				}
 				r := byLaunch.Of(launch{shape, at}, func() *kernelPythonCells {
@@ -211,14 +230,23 @@ var kernelPythonReport = declare(grouped[kernelPythonKey, kernelPythonCells]{
 			}
 		})
 	},
-	of: onGPU,
-	fill: func(s *Sink, r *kernelPythonCells, total uint64) {
+	merge: func(r, later *kernelPythonCells) {
+		mergeKernel(&r.kernelTimes, &later.kernelTimes, &r.kernelFacts, &later.kernelFacts)
+	},
+	ready: startFrames,
+	of:    onGPU,
+	fill: func(s *view, r *kernelPythonCells, total uint64) {
 		r.Name = s.fillKernel(&r.kernelTimes, &r.kernelFacts, total)
 	},
 })
 
-// startFrames gives kernels their rows without a frame: no launch so far, which kernels has counted, had one.
-func startFrames(s *Sink, rows *query.Rows[kernelPythonKey, kernelPythonCells]) {
+// startFrames gives kernels their rows without a frame once a launch in any section has one: no launch of this section
+// so far, which kernels has counted, had one.
+func startFrames(s *section, rows *query.Rows[kernelPythonKey, kernelPythonCells]) {
+	if s.framed || !s.Sink.framed {
+		return
+	}
+	s.framed = true
 	for _, k := range kernelsReport.in(s).List {
 		r := rows.Of(kernelPythonKey{mangled: k.mangled})
 		r.time.Merge(&k.time)

@@ -52,9 +52,10 @@ var launchesReport = declare(grouped[string, launchCells]{
 		Name: "launches", Title: "time of a launch in its call, in the queue, and of the kernel", kernels: true,
 		needs: gpuWork, whyEmpty: "no kernels whose call is known",
 	},
+	things: [2]string{"launch", "launches"},
 	others: other,
 	row:    func(mangled string) launchCells { return launchCells{mangled: mangled} },
-	from: func(s *Sink, rows *query.Rows[string, launchCells]) {
+	from: func(s *section, rows *query.Rows[string, launchCells]) {
 		s.work[timeline.KernelWork].By(func(shape *timeline.Shape) func(*piece) {
 			var r *launchCells
 			blocks := activity.Blocks(shape.Kernel.Grid)
@@ -85,7 +86,14 @@ var launchesReport = declare(grouped[string, launchCells]{
 			}
 		})
 	},
-	fill: func(s *Sink, r *launchCells, _ uint64) {
+	merge: func(r, later *launchCells) {
+		r.call.Merge(&later.call)
+		r.queue.Merge(&later.queue)
+		r.kernel.Merge(&later.kernel)
+		r.Short, r.OnDefault = r.Short+later.Short, r.OnDefault+later.OnDefault
+		r.few, r.enough = r.few+later.few, r.enough+later.enough
+	},
+	fill: func(s *view, r *launchCells, _ uint64) {
 		c, q, k := &r.call, &r.queue, &r.kernel
 		r.Name, r.Count, r.Total = s.kernelTitle(r.mangled), c.Count, sketch.Sum(sketch.Sum(c.Total, q.Total), k.Total)
 		r.CallMedian, r.CallTotal, r.CallMean, r.CallP95, r.CallMax = summary(c)

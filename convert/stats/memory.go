@@ -261,7 +261,7 @@ func (k *memoryKey) device() *uint32 {
 var holdersReport = Report{
 	Name: "memory_holders", Title: "who holds allocated memory, by library and Python line", Detail: true,
 	needs: allocations, whyEmpty: "no allocations were recorded",
-	table: func(s *Sink, _ Facts) *table.Table { return s.memory.held(s.python.any()) },
+	table: func(s *Sink, _ Facts) *table.Table { return s.memory.held(s.anyPython()) },
 }
 
 // holderCells is a row of memory_holders.
@@ -336,7 +336,7 @@ func withoutLines(list []*holder) (joined []*holder) {
 var unfreedReport = Report{
 	Name: "unfreed", Title: "largest allocations that were not freed", Detail: true,
 	needs: allocations, whyEmpty: "no allocations that were not freed",
-	table: func(s *Sink, _ Facts) *table.Table { return s.memory.unfreed(s.python.any()) },
+	table: func(s *Sink, _ Facts) *table.Table { return s.memory.unfreed(s.anyPython()) },
 }
 
 // unfreedCells is a row of unfreed.

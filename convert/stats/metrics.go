@@ -118,7 +118,7 @@ func metricTable[R any](rows []R) *table.Table {
 var nvtxMetricsReport = Report{
 	Name: "nvtx_metrics", Title: "sampled metrics of GPUs while work of NVTX ranges ran", Detail: true,
 	needs: gpuWork, whyEmpty: "no metrics were sampled while work of NVTX ranges ran",
-	open: func(s *Sink) {
+	open: func(s *section) {
 		s.ranged.Each(func(w *piece) { s.metrics.ranges.Work(w.on.Context.GPU, w.Work) })
 	},
 	table: func(s *Sink, _ Facts) *table.Table { return s.metrics.rangeTable() },

@@ -22,21 +22,22 @@ var NsightReports = map[string][]string{
 	"sets":   {"cuda_gpu_mem_time_sum", "cuda_gpu_mem_size_sum"},
 }
 
-// Nsight returns the reports that Nsight Systems has too, with its headers and units.
+// Nsight returns the reports that Nsight Systems has too, with its headers and units. The start-up counts, as there.
 func (s *Sink) Nsight() []Sheet {
 	var kernels, calls, times, sizes []nsightRow
-	for _, r := range kernelsReport.in(s).List {
+	v := s.view().whole
+	for _, r := range kernelsReport.rowsOf(v).List {
 		name := cmp.Or(s.names.Of(r.mangled).Full, s.kernelTitle(r.mangled))
 		kernels = append(kernels, nsightRow{&r.time.Distribution, name})
 	}
-	for _, r := range callsReport.in(s).List {
+	for _, r := range callsReport.rowsOf(v).List {
 		calls = append(calls, nsightRow{&r.time.Distribution, r.Name})
 	}
-	for _, r := range copiesReport.in(s).List {
+	for _, r := range copiesReport.rowsOf(v).List {
 		times, sizes = append(times, nsightRow{&r.time.Distribution, r.operation()}),
 			append(sizes, nsightRow{&r.bytes, r.operation()})
 	}
-	for _, r := range setsReport.in(s).List {
+	for _, r := range setsReport.rowsOf(v).List {
 		times, sizes = append(times, nsightRow{&r.time.Distribution, "[CUDA memset]"}),
 			append(sizes, nsightRow{&r.bytes, "[CUDA memset]"})
 	}

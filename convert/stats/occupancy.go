@@ -43,6 +43,10 @@ func rulesOf(g timeline.GPU) *occupancy.Device {
 // A meanOccupancy is the mean of occupancies, weighted with the time of the kernels.
 type meanOccupancy struct{ sum, time float64 }
 
+func (m *meanOccupancy) join(later *meanOccupancy) {
+	m.sum, m.time = m.sum+later.sum, m.time+later.time
+}
+
 // mean is the mean, null if none is known.
 func (m *meanOccupancy) mean() *float64 {
 	if m.time == 0 {

@@ -58,7 +58,7 @@ func largestKernels[R any](rows []R, of func(R) (name string, ns uint64)) (top [
 var profileReport = Report{
 	Name: "profile", Title: "all GPUs together",
 	needs: gpuWork, whyEmpty: "no GPU work",
-	open: func(s *Sink) {
+	open: func(s *section) {
 		s.work[timeline.MemcpyWork].Each(s.host.countTransfer)
 		s.work[timeline.MemsetWork].Each(s.host.countTransfer)
 	},
@@ -99,9 +99,10 @@ func (s *Sink) profile(f Facts) *table.Table {
 	if len(devices) == 0 {
 		return table.Of[ProfileCells](nil)
 	}
+	counted := s.counts(f.Startup)
 	var occupied meanOccupancy
-	for _, r := range kernelsReport.in(s).List {
-		occupied.sum, occupied.time = occupied.sum+r.occupied.sum, occupied.time+r.occupied.time
+	for _, r := range kernelsReport.rowsOf(counted).List {
+		occupied.join(&r.occupied)
 	}
 	x := ProfileCells{
 		Name: "all", GPUs: len(devices), Top: []string{}, TopShares: []float64{}, Occupancy: occupied.mean(),
@@ -113,9 +114,9 @@ func (s *Sink) profile(f Facts) *table.Table {
 			x.Peak, x.PeakGPU, x.PeakAt = &g.peak, &gpu, new(s.memory.clock.since(g.peakAt))
 		}
 	}
-	total := s.threads.onGPU()
+	total := counted.onGPU
 	timeOf := func(r *KernelCells) (string, uint64) { return s.kernelTitle(r.mangled), r.time.Total }
-	for _, k := range largestKernels(kernelsReport.in(s).List, timeOf) {
+	for _, k := range largestKernels(kernelsReport.rowsOf(counted).List, timeOf) {
 		if total > 0 {
 			x.Top, x.TopShares = append(x.Top, k.name), append(x.TopShares, float64(k.ns)/float64(total))
 		}

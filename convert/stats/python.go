@@ -56,18 +56,53 @@ type pythonRow struct {
 	own, inclusive pythonUse
 }
 
-func newPython() python {
-	return python{
+func newPython(folds bool) *python {
+	s := &python{
 		stacks: make(query.Cache[*timeline.Python, *pythonUse]), without: make(query.Cache[string, *pythonUse]),
 		byFrame: make(query.Cache[*timeline.PythonFrame, *pythonRow]),
 		rows: query.NewRows(table.MaxRows, pythonLine{function: other}, func(k pythonLine) pythonRow {
 			return pythonRow{pythonLine: k}
 		}),
 	}
+	if folds {
+		s.folded = new(table.Folded)
+	}
+	return s
+}
+
+// join adds what another one has.
+func (s *python) join(o *python) {
+	o.settle()
+	for line, r := range o.rows.All() {
+		x := s.rows.Of(line)
+		x.own.addUse(&r.own)
+		x.inclusive.addUse(&r.inclusive)
+	}
+	s.of.addUse(&o.of)
+	s.framed.addUse(&o.framed)
+	if s.folded != nil {
+		s.folded.Join(o.folded)
+	}
+}
+
+// pythonOf returns the Python lines of a view.
+func (v *view) pythonOf() *python {
+	if v.python == nil {
+		v.python = newPython(v.folds)
+		for _, s := range v.of {
+			v.python.join(s.python)
+		}
+	}
+	return v.python
 }
 
 // Fold has the sink keep the Python stacks for the folded form of the report.
-func (s *Sink) Fold() { s.python.folded = new(table.Folded) }
+func (s *Sink) Fold() {
+	s.folds = true
+	for sec := range s.sections() {
+		sec.python.folded = new(table.Folded)
+	}
+}
 
 func (u *pythonUse) addUse(o *pythonUse) {
 	u.work, u.gpu = sketch.Sum(u.work, o.work), sketch.Sum(u.gpu, o.gpu)
@@ -92,16 +127,18 @@ func (s *python) waited(t *timeline.Thread, sl *timeline.Slice) {
 // An idleWatcher counts the idle time of devices for the findings, by Python line, and gap by gap.
 type idleWatcher struct {
 	*findings.Collector
-	python *python
-	gaps   *gapList
+	sink *Sink
 }
 
 // Gap takes a gap of a device.
 func (w idleWatcher) Gap(g *activity.Gap) {
 	w.Collector.Gap(g)
-	w.gaps.add(g)
-	if g.Next.Thread != nil && g.Ready > g.From {
-		w.python.countUse(g.Next.Python, g.Next.Thread.Thread, &pythonUse{idle: g.Ready - g.From})
+	w.sink.gaps.add(g)
+	w.sink.views = nil
+	if g.Next.Thread != nil && g.Ready > g.From { // the call that launches Next returned when Ready is
+		p := w.sink.threads.process(g.Lane.Stream.Context.Process)
+		sec := w.sink.section(&p.staged, g.Ready-1)
+		sec.python.countUse(g.Next.Python, g.Next.Thread.Thread, &pythonUse{idle: g.Ready - g.From})
 	}
 }
 
@@ -178,17 +215,28 @@ func pythonStack(at *timeline.Python) (frames []string) {
 // any reports whether a call has frames.
 func (s *python) any() bool { return len(s.stacks) > 0 || s.framed != (pythonUse{}) }
 
+// anyPython reports whether a call of any section has frames.
+func (s *Sink) anyPython() bool {
+	for sec := range s.sections() {
+		if sec.python.any() {
+			return true
+		}
+	}
+	return false
+}
+
 var pythonReport = Report{
-	Name: "python", Title: "GPU work and waits by Python line", unasked: func(s *Sink) bool { return s.python.any() },
+	Name: "python", Title: "GPU work and waits by Python line", unasked: (*Sink).anyPython,
 	needs: framesRecorded, whyEmpty: "no GPU work and no waits of calls with a Python frame",
-	open: func(s *Sink) {
+	open: func(s *section) {
 		for kind := range s.work {
 			s.work[kind].Each(func(w *piece) { s.python.launched(w.Work) })
 		}
 		s.waits.Each(func(c *call) { s.python.waited(c.thread, c.Slice) })
 	},
-	table: func(s *Sink, _ Facts) *table.Table { return s.python.table(s.threads.onGPU(), s.busy.sorted()) },
-	fold:  func(s *Sink) *table.Folded { return s.python.folded },
+	join:  func(into, later *section) { into.python.join(later.python) },
+	table: func(s *Sink, f Facts) *table.Table { return s.pythonTable(f.Startup) },
+	fold:  func(s *Sink, f Facts) *table.Folded { return s.counts(f.Startup).pythonOf().folded },
 }
 
 // PythonCells is a row of python.
@@ -217,12 +265,26 @@ type PythonCells struct {
 	Line             *uint32 `key:"line" unit:"id"`    // =
 }
 
-// table returns the report. total is the time of all GPU work, which devices did.
-func (s *python) table(total uint64, devices []*deviceRow) *table.Table {
-	if !s.any() {
+// pythonTable returns the report, of the steady states alone unless the start-up counts.
+func (s *Sink) pythonTable(startup bool) *table.Table {
+	if !s.anyPython() {
 		return table.Of[PythonCells](nil)
 	}
-	s.settle()
+	devices, v := s.busy.sorted(), s.counts(startup) // which finds the last gaps
+	t := v.pythonOf().table(v.onGPU, devices)
+	if left := s.view().starting.pythonOf().of; !startup {
+		if left.work > 0 {
+			t.Notes = append(t.Notes, startupNote(left.work, [...]string{"launch", "launches"}, left.gpu))
+		}
+		if left.waits > 0 {
+			t.Notes = append(t.Notes, startupNote(left.waits, [...]string{"wait", "waits"}, left.waiting))
+		}
+	}
+	return t
+}
+
+// table returns the report. total is the time of all GPU work, which devices did.
+func (s *python) table(total uint64, devices []*deviceRow) *table.Table {
 	late := uint64(0)
 	for _, d := range devices {
 		late += d.Late

@@ -60,7 +60,7 @@ func TestPythonGolden(t *testing.T) {
 	}
 	for _, name := range stats.Folds() {
 		fmt.Fprintf(&out, "folded %s\n", name)
-		if err := stats.ByName(name).Folded(s).Write(&out); err != nil {
+		if err := stats.ByName(name).Folded(s, stats.Facts{Startup: true}).Write(&out); err != nil {
 			t.Fatal(err)
 		}
 		fmt.Fprintln(&out)

@@ -149,7 +149,7 @@ func write(t testing.TB, s *stats.Sink) {
 	}
 	checkJSON(t, tables)
 	for _, name := range stats.Folds() {
-		if f := stats.ByName(name).Folded(s); f != nil {
+		if f := stats.ByName(name).Folded(s, stats.Facts{Startup: true}); f != nil {
 			if err := f.Write(io.Discard); err != nil {
 				t.Fatal(err)
 			}
@@ -187,7 +187,7 @@ func TestLaunchRate(t *testing.T) {
 	p := newProgram()
 	times(300, func(int) { p.kernel(7, us, 1); p.cpu(ms) }) // the intervals double three times
 	list := maps.Clone(everyTable(t))
-	list["program"] = p.reports(t, false)
+	list["program"] = p.counted(t, false, stats.Facts{Startup: true})
 	for name, all := range list {
 		r, launches := all["launch_rate"], all["launches"]
 		for _, key := range []string{"count", "short", "call_total_ns", "kernel_total_ns"} {

@@ -31,9 +31,10 @@ type rangeKey struct{ name, domain, kind string }
 
 var nvtxReport = declare(grouped[rangeKey, rangeCells]{
 	Report: Report{Name: "nvtx", Title: "NVTX ranges and marks", needs: gpuWork, whyEmpty: "no NVTX ranges or marks"},
+	things: [2]string{"range or mark", "ranges and marks"},
 	others: rangeKey{other, "", "range"},
 	row:    func(k rangeKey) rangeCells { return rangeCells{Name: k.name, Domain: k.domain, Kind: k.kind} },
-	from: func(s *Sink, rows *query.Rows[rangeKey, rangeCells]) {
+	from: func(s *section, rows *query.Rows[rangeKey, rangeCells]) {
 		s.spans.Each(func(e *timeline.SpanEnd) {
 			if e.Track.Category != timeline.NVTX {
 				return
@@ -67,7 +68,12 @@ var nvtxReport = declare(grouped[rangeKey, rangeCells]{
 			}
 		})
 	},
-	fill: func(_ *Sink, r *rangeCells, total uint64) {
+	merge: func(r, later *rangeCells) {
+		r.timed.merge(&later.timed)
+		r.Unfinished, r.marks, r.Work = r.Unfinished+later.Unfinished, r.marks+later.marks, r.Work+later.Work
+		r.GPU = sketch.Sum(r.GPU, later.GPU)
+	},
+	fill: func(_ *view, r *rangeCells, total uint64) {
 		r.totals, r.Share, r.spread = r.columns(total, r.Unfinished+r.marks)
 	},
 })

@@ -58,8 +58,7 @@ func (r *rate) double() {
 var launchRateReport = Report{
 	Name: "launch_rate", Title: "launches over time", Detail: true,
 	needs: gpuWork, whyEmpty: "no kernels whose call is known",
-	open: func(s *Sink) {
-		s.rate = newRate(&s.clock)
+	open: func(s *section) {
 		s.work[timeline.KernelWork].Each(func(w *piece) {
 			if isLaunch(w.Work) {
 				s.rate.countLaunch(w.Work)

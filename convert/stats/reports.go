@@ -15,10 +15,13 @@ type Report struct {
 	Detail      bool // another report sums it up: people see it where they name it
 	OfRanks     bool // it has nothing to say without several ranks
 
-	kernels bool                      // its rows have names of kernels, which people read short
-	open    func(*Sink)               // has the report read the events of a sink; nil where the sink has what it needs
-	unasked func(*Sink) bool          // reports whether people see it without naming it; nil for always
-	fold    func(*Sink) *table.Folded // its stacks, after Fold; nil for a report without any
+	kernels bool // its rows have names of kernels, which people read short
+	// has the report read the events of a section; nil where the sink has what it needs
+	open    func(*section)
+	join    func(into, later *section)       // adds the rows of a section to those of another; nil for none
+	in      func(*view) *table.Table         // its table of a view; nil where sections have no rows
+	unasked func(*Sink) bool                 // reports whether people see it without naming it; nil for always
+	fold    func(*Sink, Facts) *table.Folded // its stacks, after Fold; nil for a report without any
 	// returns what the recording lacks for the report, "" for nothing; nil if it needs nothing
 	needs    func(*Facts) string
 	whyEmpty string // why it has no rows although the recording has all that it needs
@@ -59,8 +62,8 @@ var Reports = []*Report{
 	&errorsReport.Report,
 	&nvtxReport.Report,
 	&nvtxMetricsReport,
-	&threadsReport,
-	&processesReport,
+	&threadsReport.Report,
+	&processesReport.Report,
 }
 
 // What reports need.
@@ -156,11 +159,11 @@ func (s *Sink) First(f Facts) (list []string) {
 }
 
 // Folded returns the stacks of the report, nil if it has none.
-func (r *Report) Folded(s *Sink) *table.Folded {
+func (r *Report) Folded(s *Sink, f Facts) *table.Folded {
 	if r.fold == nil {
 		return nil
 	}
-	return r.fold(s)
+	return r.fold(s, f)
 }
 
 // Folds returns the names of the reports that have stacks.

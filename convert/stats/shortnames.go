@@ -17,7 +17,7 @@ type shortNames struct {
 
 // shortNames are the names of the kernels for people.
 func (s *Sink) shortNames() *kernelnames.Names {
-	if list := kernelsReport.in(s).List; s.short.names == nil || s.short.of != len(list) {
+	if list := kernelsReport.rowsOf(s.view().whole).List; s.short.names == nil || s.short.of != len(list) {
 		all := make([]timeline.KernelName, 0, len(list))
 		for _, r := range list {
 			if r.mangled != other {

@@ -1,8 +1,6 @@
 package stats
 
 import (
-	"slices"
-
 	"github.com/cudatrace/cudatrace/convert/internal/activity"
 	"github.com/cudatrace/cudatrace/convert/internal/critical"
 	"github.com/cudatrace/cudatrace/convert/internal/query"
@@ -15,10 +13,14 @@ import (
 
 // A Sink collects the reports of a timeline.
 type Sink struct {
-	sources
-	rows  map[*Report]any // of grouped reports
-	call  call            // that is taken
-	piece piece           // likewise
+	reports         []*Report // [Reports]
+	startup, steady *section  // of processes that are settled
+	views           *views    // of what was taken so far; nil if more came since
+	functions       *query.Rows[functionKey, *activity.Function]
+	folds           bool  // Python stacks are kept for the folded form
+	framed          bool  // a launch has a Python frame
+	call            call  // that is taken
+	piece           piece // likewise
 
 	clock   clock
 	names   timeline.KernelNames
@@ -29,7 +31,6 @@ type Sink struct {
 	memory  memory
 	host    transfers
 	rate    rate
-	python  python
 	metrics metrics
 	ranks   *ranks.Collector
 	path    *critical.Collector
@@ -62,13 +63,11 @@ func New() *Sink { return NewWith(findings.Defaults) }
 
 // NewWith returns a sink without events.
 func NewWith(t findings.Thresholds) *Sink {
-	s := &Sink{names: make(timeline.KernelNames), rows: make(map[*Report]any)}
-	s.describe()
+	s := &Sink{names: make(timeline.KernelNames), functions: newFunctions(), reports: Reports}
 	s.findings = findings.New(t)
 	s.path = critical.New(s.names)
 	s.threads = newThreads(s.findings, s.path)
-	s.python = newPython()
-	s.busy = newBusy(&s.clock, idleWatcher{s.findings, &s.python, &s.gaps})
+	s.busy = newBusy(&s.clock, idleWatcher{s.findings, s})
 	s.findings.FirstUse, s.findings.Multiprocessors = s.firstUse, s.busy.multiprocessors
 	s.findings.PinnedRate, s.path.SmallCopy = s.busy.pinnedRate, t.SmallCopy
 	s.findings.KernelName = func(mangled string) string { return s.shortTitle(mangled) }
@@ -76,17 +75,15 @@ func NewWith(t findings.Thresholds) *Sink {
 	s.memory = newMemory(&s.clock)
 	s.metrics = newMetrics(&s.clock, s.busy.title)
 	s.ranks = ranks.New(s.names, s.clock.since, s.findings.Steady)
-	for _, r := range slices.Backward(Reports) { // a detail takes an event before the report that sums it up
-		if r.open != nil {
-			r.open(s)
-		}
-	}
+	s.rate = newRate(&s.clock)
+	s.startup, s.steady = s.newSection(), s.newSection()
 	return s
 }
 
 // Take takes events.
 func (s *Sink) Take(events []timeline.Event) error {
 	s.found = nil
+	s.views = nil
 	for _, e := range events {
 		s.event(e)
 	}
@@ -112,10 +109,10 @@ func (s *Sink) event(e timeline.Event) {
 	case *timeline.SpanBegin:
 		s.steps.Begin(e)
 	case *timeline.SpanEnd:
-		s.spans.Take(e.Track, e)
+		s.span(span{*e, false})
 		s.steps.End(e)
 	case *timeline.Instant:
-		s.instants.Take(e.Track, e)
+		s.span(span{timeline.SpanEnd{Track: e.Track, Span: e.Span}, true})
 	case *timeline.Allocation:
 		s.memory.countAllocation(e)
 	case *timeline.Samples:
@@ -159,12 +156,15 @@ func placed(f *activity.Function, sl *timeline.Slice) *activity.Function {
 	return f
 }
 
-// describe has calls and work tell what depends on their shape alone.
-func (s *sources) describe() {
+func newFunctions() *query.Rows[functionKey, *activity.Function] {
 	var all activity.Functions
-	functions := query.NewRows(table.MaxRows, functionKey{name: other}, func(k functionKey) *activity.Function {
+	return query.NewRows(table.MaxRows, functionKey{name: other}, func(k functionKey) *activity.Function {
 		return all.Add(k.name, k.library)
 	})
+}
+
+// describe has calls and work tell what depends on their shape alone.
+func (s *sources) describe(functions *query.Rows[functionKey, *activity.Function]) {
 	s.calls.By(func(f from) func(*call) {
 		function := *functions.Of(f.functionKey())
 		return func(c *call) { c.function = function }
@@ -179,7 +179,13 @@ func (s *sources) describe() {
 
 // firstUse returns the start of the first launch of a kernel.
 func (s *Sink) firstUse(shape *timeline.Shape) uint64 {
-	return kernelsReport.in(s).Of(shape.Kernel.Name).first
+	first := uint64(timeline.Never)
+	for sec := range s.sections() {
+		if r := kernelsReport.in(sec).Find(shape.Kernel.Name); r != nil {
+			first = min(first, r.first)
+		}
+	}
+	return first
 }
 
 func (s *Sink) slices(l *timeline.Slices) {
@@ -188,14 +194,16 @@ func (s *Sink) slices(l *timeline.Slices) {
 	c.thread = l.Thread
 	for i := range l.List {
 		sl := &l.List[i]
+		section, in, waiting := s.section(&thread.process.staged, sl.Start), thread.in.Total, thread.waiting.Total
 		inner := thread.call(sl)
-		c.Slice, c.inner = sl, inner
-		s.calls.Take(from{sl.Function, sl.Caller}, c)
+		c.Slice, c.inner, c.took, c.waited = sl, inner, thread.in.Total-in, thread.waiting.Total-waiting
+		section.inCalls += c.took
+		section.calls.Take(from{sl.Function, sl.Caller}, c)
 		if sl.Failed() {
-			s.failed.Take(from{sl.Function, sl.Caller}, c)
+			section.failed.Take(from{sl.Function, sl.Caller}, c)
 		}
 		if len(sl.Waits()) > 0 {
-			s.waits.Take(l.Thread, c)
+			section.waits.Take(l.Thread, c)
 		}
 		f := c.function
 		s.path.AddCall(thread.path, sl, inner)
@@ -222,13 +230,14 @@ func (s *Sink) workList(l *timeline.WorkList) {
 	process := s.threads.process(l.Stream.Context.Process)
 	var thread *threadRow // that launched the latest work
 	p := &s.piece
+	s.settle(&process.staged)
 	p.on = stream
 	for i := range l.List {
 		w := &l.List[i]
-		process.count(w)
 		if stream.habits.Work(w); stream.habits.Stage() != stream.stage {
 			stream.stage = stream.habits.Stage()
 			s.busy.mark(l.Stream.Context.Process, stream.stage, true)
+			process.moved()
 		}
 		var by *activity.History
 		var launcher *critical.Thread
@@ -236,16 +245,16 @@ func (s *Sink) workList(l *timeline.WorkList) {
 			if thread == nil || thread.Thread != t {
 				thread = s.threads.of(t)
 			}
-			thread.work++
 			by, launcher = thread.history, thread.path
 		}
 		p.Work = w
-		s.work[w.Kind].Take(w.Shape, p)
+		section := s.launched(&process.staged, w)
+		section.work[w.Kind].Take(w.Shape, p)
 		if w.Call.Ranges != nil {
-			s.ranged.Take(w.Call.Ranges, p)
+			section.ranged.Take(w.Call.Ranges, p)
 		}
 		if w.Captured != nil {
-			s.captured.Take(from{w.Captured.Function, w.Captured.Caller}, p)
+			section.captured.Take(from{w.Captured.Function, w.Captured.Caller}, p)
 		}
 		if p.class == activity.Communication {
 			s.ranks.Collective(l.Stream, w)

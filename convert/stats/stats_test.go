@@ -280,7 +280,7 @@ func TestFirstFrames(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	for _, r := range s.Tables(stats.Facts{}) {
+	for _, r := range s.Tables(stats.Facts{Startup: true}) {
 		if r.Name != "kernel_python" {
 			continue
 		}

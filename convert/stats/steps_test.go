@@ -15,6 +15,11 @@ import (
 // reports returns the reports of a program.
 func (p *program) reports(t testing.TB, named bool) map[string]*table.Table {
 	t.Helper()
+	return p.counted(t, named, stats.Facts{})
+}
+
+func (p *program) counted(t testing.TB, named bool, f stats.Facts) map[string]*table.Table {
+	t.Helper()
 	s := stats.New()
 	if named {
 		s.NameSteps()
@@ -23,7 +28,7 @@ func (p *program) reports(t testing.TB, named bool) map[string]*table.Table {
 		t.Fatal(err)
 	}
 	all := make(map[string]*table.Table)
-	for _, r := range s.Tables(stats.Facts{}) {
+	for _, r := range s.Tables(f) {
 		all[r.Name] = r
 	}
 	return all

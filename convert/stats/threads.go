@@ -5,9 +5,9 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/internal/activity"
 	"github.com/cudatrace/cudatrace/convert/internal/critical"
+	"github.com/cudatrace/cudatrace/convert/internal/query"
 	"github.com/cudatrace/cudatrace/convert/internal/sketch"
 	"github.com/cudatrace/cudatrace/convert/stats/findings"
-	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
@@ -25,20 +25,19 @@ type threads struct {
 // A threadRow has the calls of a thread.
 type threadRow struct {
 	*timeline.Thread
-	calls, failed uint64 // that lie in no other call
-	work          uint64
-	open          uint64         // end of the last call that lies in no other one
-	in            activity.Cover // time in calls
-	waiting       activity.Cover // time in calls that waited for GPU work
-	history       *activity.History
-	habits        *findings.Thread
-	path          *critical.Thread
+	process *processRow
+	open    uint64         // end of the last call that lies in no other one
+	in      activity.Cover // time in calls
+	waiting activity.Cover // time in calls that waited for GPU work
+	history *activity.History
+	habits  *findings.Thread
+	path    *critical.Thread
 }
 
 // A processRow has what a process did.
 type processRow struct {
 	*timeline.Process
-	workCount
+	staged
 }
 
 func newThreads(f *findings.Collector, path *critical.Collector) threads {
@@ -55,7 +54,7 @@ func (s *threads) of(t *timeline.Thread) *threadRow {
 		r.path = s.path.Thread(t, r.history)
 		s.byThread[t] = r
 		s.threads = append(s.threads, r)
-		s.process(t.Process)
+		r.process = s.process(t.Process)
 	}
 	return r
 }
@@ -63,7 +62,7 @@ func (s *threads) of(t *timeline.Thread) *threadRow {
 func (s *threads) process(p *timeline.Process) *processRow {
 	r := s.byProcess[p]
 	if r == nil {
-		r = &processRow{Process: p}
+		r = &processRow{Process: p, staged: staged{stages: s.findings.Stages(p)}}
 		s.byProcess[p] = r
 		s.processes = append(s.processes, r)
 	}
@@ -74,12 +73,6 @@ func (s *threads) process(p *timeline.Process) *processRow {
 func (r *threadRow) call(sl *timeline.Slice) (inner bool) {
 	inner = sl.Start < r.open
 	r.open = max(r.open, sl.End)
-	if !inner {
-		r.calls++
-		if sl.Failed() {
-			r.failed++
-		}
-	}
 	if sl.Flags&timeline.Unfinished != 0 {
 		return inner
 	}
@@ -90,34 +83,12 @@ func (r *threadRow) call(sl *timeline.Slice) (inner bool) {
 	return inner
 }
 
-// inCalls is the time that all threads spent in calls.
-func (s *threads) inCalls() (ns uint64) {
-	for _, r := range s.threads {
-		ns = sketch.Sum(ns, r.in.Total)
-	}
-	return ns
-}
-
-// onGPU is the time of all GPU work.
-func (s *threads) onGPU() (ns uint64) {
-	for _, r := range s.processes {
-		ns = sketch.Sum(ns, r.time)
-	}
-	return ns
-}
-
-// title is the name of a thread for people.
-func (r *threadRow) title() string {
+// titleOf is the name of a thread for people.
+func titleOf(r *timeline.Thread) string {
 	if r.Main {
 		return r.Title()
 	}
 	return cmp.Or(r.Title(), "(unnamed)")
-}
-
-var threadsReport = Report{
-	Name: "threads", Title: "threads that made calls",
-	whyEmpty: "no calls",
-	table:    func(s *Sink, _ Facts) *table.Table { return s.threads.threadTable() },
 }
 
 // threadCells is a row of threads.
@@ -130,31 +101,54 @@ type threadCells struct {
 	InCalls uint64 `key:"in_calls_ns" title:"in calls" rank:"1"` // time in CUDA calls; nested calls count once
 	Waiting uint64 `key:"waiting_ns" title:"waiting" rank:"2"`   // time in calls that waited for GPU work
 	Work    uint64 `key:"gpu_work" title:"GPU work" rank:"4"`    // pieces of GPU work that the thread's calls caused
+
+	thread *timeline.Thread // nil for those beyond table.MaxRows
 }
 
-// threadTable returns the report of threads.
-func (s *threads) threadTable() *table.Table {
-	var rows []threadCells
-	for _, r := range s.threads {
-		if r.used() {
-			rows = append(rows, threadCells{
-				r.title(), r.Process.PID, r.TID, r.calls, r.failed, r.in.Total, r.waiting.Total, r.work,
+var threadsReport = declare(grouped[*timeline.Thread, threadCells]{
+	Report: Report{Name: "threads", Title: "threads that made calls", whyEmpty: "no calls"},
+	order:  "in_calls_ns",
+	things: calls,
+	sums:   [2]string{"calls", "in_calls_ns"},
+	row:    func(t *timeline.Thread) threadCells { return threadCells{thread: t} },
+	from: func(s *section, rows *query.Rows[*timeline.Thread, threadCells]) {
+		var latest *threadCells
+		of := func(t *timeline.Thread) *threadCells {
+			if latest == nil || latest.thread != t {
+				latest = rows.Of(t)
+			}
+			return latest
+		}
+		s.calls.Each(func(c *call) {
+			r := of(c.thread)
+			if !c.inner {
+				r.Calls++
+				if c.Failed() {
+					r.Failed++
+				}
+			}
+			r.InCalls, r.Waiting = sketch.Sum(r.InCalls, c.took), sketch.Sum(r.Waiting, c.waited)
+		})
+		for kind := range s.work {
+			s.work[kind].Each(func(w *piece) {
+				if t := w.Call.Thread; t != nil {
+					of(t).Work++
+				}
 			})
 		}
-	}
-	t := table.Of(rows)
-	t.Sort("in_calls_ns")
-	return t
-}
-
-// used reports whether the thread made calls or launched work. Others made NVTX ranges alone.
-func (r *threadRow) used() bool { return r.calls > 0 || r.work > 0 }
-
-var processesReport = Report{
-	Name: "processes", Title: "processes",
-	whyEmpty: "no processes",
-	table:    func(s *Sink, _ Facts) *table.Table { return s.threads.processTable() },
-}
+	},
+	merge: func(r, later *threadCells) {
+		r.Calls, r.Failed, r.Work = r.Calls+later.Calls, r.Failed+later.Failed, r.Work+later.Work
+		r.InCalls, r.Waiting = sketch.Sum(r.InCalls, later.InCalls), sketch.Sum(r.Waiting, later.Waiting)
+	},
+	fill: func(_ *view, r *threadCells, _ uint64) {
+		if r.thread == nil {
+			r.Name = other
+			return
+		}
+		r.Name, r.PID, r.TID = titleOf(r.thread), r.thread.Process.PID, r.thread.TID
+	},
+})
 
 // ProcessCells is a row of processes.
 type ProcessCells struct {
@@ -169,25 +163,46 @@ type ProcessCells struct {
 	Copies  uint64 `key:"copies" title:"copies" rank:"4"`        // =
 	Sets    uint64 `key:"sets" title:"sets" rank:"4"`            // =
 	Work    uint64 `key:"gpu_work_ns" title:"GPU work" rank:"2"` // sum of the times of all GPU work
+
+	process *timeline.Process // nil for those beyond table.MaxRows
+	work    workCount
 }
 
-// processTable returns the report of processes.
-func (s *threads) processTable() *table.Table {
-	rows, of := make([]ProcessCells, len(s.processes)), make(map[*timeline.Process]*ProcessCells)
-	for i, p := range s.processes {
-		rows[i] = ProcessCells{
-			Name: p.Name, PID: p.PID, Host: p.Host, Kernels: p.Kernels, Copies: p.Copies, Sets: p.Memsets, Work: p.time,
+var processesReport = declare(grouped[*timeline.Process, ProcessCells]{
+	Report: Report{Name: "processes", Title: "processes", whyEmpty: "no processes"},
+	order:  "gpu_work_ns",
+	things: calls,
+	sums:   [2]string{"calls", "in_calls_ns"},
+	row:    func(p *timeline.Process) ProcessCells { return ProcessCells{process: p} },
+	from: func(s *section, rows *query.Rows[*timeline.Process, ProcessCells]) {
+		var latest *ProcessCells
+		for kind := range s.work {
+			s.work[kind].Each(func(w *piece) {
+				if p := w.on.Context.Process; latest == nil || latest.process != p {
+					latest = rows.Of(p)
+				}
+				latest.work.count(w.Work)
+			})
 		}
-		of[p.Process] = &rows[i]
-	}
-	for _, r := range s.threads {
-		if r.used() {
-			x := of[r.Process]
-			x.Threads++
-			x.Calls, x.Failed, x.InCalls = x.Calls+r.calls, x.Failed+r.failed, sketch.Sum(x.InCalls, r.in.Total)
+	},
+	ready: func(s *section, rows *query.Rows[*timeline.Process, ProcessCells]) {
+		for _, p := range s.threads.processes { // those without work, too
+			rows.Of(p.Process)
 		}
-	}
-	t := table.Of(rows)
-	t.Sort("gpu_work_ns")
-	return t
-}
+	},
+	merge: func(r, later *ProcessCells) { r.work.join(&later.work) },
+	fill: func(v *view, r *ProcessCells, _ uint64) {
+		w := &r.work
+		r.Name, r.Kernels, r.Copies, r.Sets, r.Work = other, w.Kernels, w.Copies, w.Memsets, w.time
+		if r.process != nil {
+			r.Name, r.PID, r.Host = r.process.Name, r.process.PID, r.process.Host
+		}
+		r.Threads, r.Calls, r.Failed, r.InCalls = 0, 0, 0, 0
+		for _, t := range threadsReport.rowsOf(v).List {
+			if t.thread != nil && t.thread.Process == r.process {
+				r.Threads++
+				r.Calls, r.Failed, r.InCalls = r.Calls+t.Calls, r.Failed+t.Failed, sketch.Sum(r.InCalls, t.InCalls)
+			}
+		}
+	},
+})

@@ -14,7 +14,7 @@ func (s *Sink) Unrelated() bool {
 		return i
 	}
 	groups := 0
-	for _, k := range kernelsReport.in(s).List {
+	for _, k := range kernelsReport.rowsOf(s.view().whole).List {
 		first := -1
 		for i := range k.on.Indices() {
 			if _, known := group[i]; !known {

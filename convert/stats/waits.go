@@ -36,6 +36,7 @@ var waitsReport = declare(grouped[waitKey, waitCells]{
 		Name: "waits", Title: "calls that waited for GPU work",
 		needs: gpuWork, whyEmpty: "no calls that waited for GPU work",
 	},
+	things: [2]string{"wait", "waits"},
 	others: waitKey{name: other},
 	row: func(k waitKey) waitCells {
 		r := waitCells{Name: k.name, stream: k.stream}
@@ -44,7 +45,7 @@ var waitsReport = declare(grouped[waitKey, waitCells]{
 		}
 		return r
 	},
-	from: func(s *Sink, rows *query.Rows[waitKey, waitCells]) {
+	from: func(s *section, rows *query.Rows[waitKey, waitCells]) {
 		s.waits.Each(func(c *call) {
 			last := timeline.Awaited{}
 			for _, a := range c.Waits() {
@@ -59,7 +60,11 @@ var waitsReport = declare(grouped[waitKey, waitCells]{
 			r.Blocked = sketch.Sum(r.Blocked, max(min(last.End, c.End), c.Start)-c.Start)
 		})
 	},
-	fill: func(_ *Sink, r *waitCells, total uint64) {
+	merge: func(r, later *waitCells) {
+		r.timed.merge(&later.timed)
+		r.Blocked = sketch.Sum(r.Blocked, later.Blocked)
+	},
+	fill: func(_ *view, r *waitCells, total uint64) {
 		r.WaitedFor = streamTitle(r.stream)
 		r.totals, r.Share, r.spread = r.columns(total, 0)
 	},

@@ -4,9 +4,12 @@
 // The memory of both is bounded.
 package query
 
+import "iter"
+
 // Rows are rows by their keys.
 type Rows[K comparable, R any] struct {
 	List   []*R // in the order of first use
+	keys   []K  // of List
 	byKey  map[K]*R
 	most   int
 	others K // key of the row for everything beyond most
@@ -32,8 +35,19 @@ func (r *Rows[K, R]) Of(key K) *R {
 	}
 	row = new(r.create(key))
 	r.byKey[key] = row
-	r.List = append(r.List, row)
+	r.List, r.keys = append(r.List, row), append(r.keys, key)
 	return row
+}
+
+// All are all rows with their keys, in the order of first use.
+func (r *Rows[K, R]) All() iter.Seq2[K, *R] {
+	return func(yield func(K, *R) bool) {
+		for i, row := range r.List {
+			if !yield(r.keys[i], row) {
+				return
+			}
+		}
+	}
 }
 
 // Find returns the row of a key, nil if there is none.

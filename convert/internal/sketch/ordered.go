@@ -45,10 +45,14 @@ func (o *Ordered) Add(v uint64) {
 // themselves, and every second number may be of one kind.
 func (o *Ordered) halve() {
 	o.every *= 2
-	for i := range mostKept / 2 {
+	n := len(o.kept)
+	for i := range n / 2 {
 		o.kept[i] = o.kept[2*i+int(drawn(uint64(i), 2*o.every)&1)]
 	}
-	o.kept = o.kept[:mostKept/2]
+	if n%2 > 0 {
+		o.kept[n/2] = o.kept[n-1]
+	}
+	o.kept = o.kept[:(n+1)/2]
 }
 
 // drawn returns a number below a power of two that depends on a window and the power alone.
@@ -58,14 +62,31 @@ func drawn(window, below uint64) uint64 {
 	return (x ^ x>>32) % below
 }
 
-// Merge adds the numbers of another distribution. They have an order only where this one has no numbers.
-func (o *Ordered) Merge(other *Ordered) {
-	if o.Count == 0 {
-		o.kept, o.every = slices.Clone(other.kept), other.every
-	} else if other.Count > 0 {
-		o.kept = nil
+// Merge adds the numbers of another distribution, which come behind these.
+func (o *Ordered) Merge(later *Ordered) {
+	if later.Count == 0 {
+		return
 	}
-	o.Distribution.Merge(&other.Distribution)
+	more := Ordered{kept: slices.Clone(later.kept), every: later.every}
+	if o.Count == 0 {
+		o.kept, o.every = more.kept, more.every
+	} else {
+		for o.every < more.every {
+			o.halve()
+		}
+		for more.every < o.every {
+			more.halve()
+		}
+		windows := (o.Count + later.Count + o.every - 1) / o.every
+		if uint64(len(o.kept)+len(more.kept)) > windows { // the last window of o had room
+			o.kept = o.kept[:len(o.kept)-1]
+		}
+		o.kept = append(o.kept, more.kept...)
+		for len(o.kept) > mostKept {
+			o.halve()
+		}
+	}
+	o.Distribution.Merge(&later.Distribution)
 }
 
 // MedianInterval returns the interval that has the median of such numbers in 95 of 100 runs, as far as one run tells:

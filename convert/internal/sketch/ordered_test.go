@@ -75,7 +75,7 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// Few numbers have no interval, equal ones have one without width, and numbers that are merged have the order of the first ones alone.
+// Few numbers have no interval, equal ones have one without width, and numbers that are merged come behind the others.
 func TestFewOrdered(t *testing.T) {
 	t.Parallel()
 	var o, other, all Ordered
@@ -95,7 +95,35 @@ func TestFewOrdered(t *testing.T) {
 		t.Errorf("%v of %d", all.kept, all.Count)
 	}
 	all.Merge(&other)
-	if _, _, known := all.MedianInterval(); known || all.Count != o.Count+1 || all.Max != 7 {
+	if low, high, known := all.MedianInterval(); low != 5 || high > 7 || !known || all.Count != o.Count+1 || all.Max != 7 {
 		t.Errorf("%+v", all.Distribution)
+	}
+}
+
+// Merged numbers are kept in their order, one of each window, and more may follow.
+func TestMergeOrdered(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 2_000 {
+		var all Ordered
+		next := uint64(0)
+		for range 1 + r.IntN(5) {
+			var more Ordered
+			for range r.Uint64N(1 << r.IntN(14)) {
+				next++
+				more.Add(next)
+			}
+			all.Merge(&more)
+			for range r.IntN(300) {
+				next++
+				all.Add(next)
+			}
+		}
+		if all.Count != next || next > 0 && uint64(len(all.kept)) != (next+all.every-1)/all.every {
+			t.Fatalf("%d of %d numbers are kept, one of %d", len(all.kept), all.Count, all.every)
+		}
+		if len(all.kept) > mostKept || !slices.IsSorted(all.kept) || next > 2*mostKept && len(all.kept) < mostKept/2 {
+			t.Fatalf("%d of %d numbers are kept: %v", len(all.kept), next, all.kept)
+		}
 	}
 }

@@ -33,7 +33,7 @@ type Collector struct {
 // processHabits are the habits of a process.
 type processHabits struct {
 	*timeline.Process
-	stages      stages
+	stages      Stages
 	first, last uint64            // of its calls and work
 	worked      map[uint32]extent // its work, by GPU
 	orders      bool              // it makes streams wait for each other
@@ -272,21 +272,30 @@ func (s *Stream) Work(w *timeline.Work) {
 // work notes when the process worked. The first work on a GPU and the first launch of a kernel or of a graph belong to
 // the start-up.
 func (s *Stream) work(w *timeline.Work) {
-	end, at := timeline.End(w.Start, w.Dur), w.Start
+	end := timeline.End(w.Start, w.Dur)
 	s.during(w.Start, end)
 	e, known := s.worked[s.on]
 	if !known {
 		e.first = w.Start
 	}
 	s.worked[s.on] = extent{min(e.first, w.Start), max(e.last, end)}
-	if w.Call.Function != nil {
-		at = min(at, w.Call.End)
-	}
 	if news := w.Kind == timeline.KernelWork && s.launched(w.Shape); news || !known || w.Graph != 0 &&
 		s.launchedGraph(w.Graph) {
-		s.stages.first(at)
+		s.stages.first(Launched(w))
 	}
 }
+
+// Launched is the moment that decides to which stage of a process a piece of work belongs: when its call returned, or
+// when the work started if that was earlier, or if the call is not known.
+func Launched(w *timeline.Work) uint64 {
+	if w.Call.Function != nil {
+		return min(w.Start, w.Call.End)
+	}
+	return w.Start
+}
+
+// Stages returns the stages of a process.
+func (c *Collector) Stages(of *timeline.Process) *Stages { return &c.process(of).stages }
 
 // Stage returns when the process last did something for the first time, as far as its steady state may begin there.
 func (s *Stream) Stage() uint64 {

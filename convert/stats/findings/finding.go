@@ -182,7 +182,7 @@ func (c *Collector) Steady(of *timeline.Process) (steady Interval) {
 	if steady.To == 0 {
 		steady.To = p.last
 	}
-	steady.From = max(p.stages.steady(), p.first)
+	steady.From = max(p.stages.Steady(), p.first)
 	steady.To = max(steady.To, steady.From)
 	return steady
 }

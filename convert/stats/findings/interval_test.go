@@ -55,7 +55,7 @@ func TestMostly(t *testing.T) {
 		"it is not known":       {map[doing]uint64{{nothingKnown, "(not known)"}: 90, {blocked, "read"}: 10}, ""},
 		"no processor was free": {map[doing]uint64{{ready, "(ready)"}: 90, {blocked, "read"}: 10}, "(ready)"},
 	} {
-		g := &gaps{timed: timed{stages: new(stages)}, did: record[doing]{stages: new(stages)}}
+		g := &gaps{timed: timed{stages: new(Stages)}, did: record[doing]{stages: new(Stages)}}
 		for d, ns := range c.did {
 			g.add(1, ns)
 			for range 4 { // by chance, but for the last time

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/cudatrace/cudatrace/convert/internal/activity"
+	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
 // A process starts up until it has launched its kernels and graphs once: before a first launch it loads code, captures,
@@ -21,8 +22,8 @@ const (
 	oneStage  = 16    // pieces
 )
 
-// stages are the moments at which the start-up of a process may have ended.
-type stages struct {
+// Stages are the moments at which the start-up of a process may have ended.
+type Stages struct {
 	none            bool // the process had started up before: it has no stages
 	list            []stage
 	pieces, kernels uint64 // of GPU work so far
@@ -32,7 +33,7 @@ type stages struct {
 type stage struct{ from, before, kernels uint64 } // pieces of work until then
 
 // first notes that something was done for the first time, up to a moment.
-func (p *stages) first(at uint64) {
+func (p *Stages) first(at uint64) {
 	if p.none {
 		return
 	}
@@ -49,8 +50,8 @@ func (p *stages) first(at uint64) {
 	p.list = append(p.list, stage{at, p.pieces, p.kernels})
 }
 
-// steady returns when the steady state begins, 0 if nothing was done for the first time.
-func (p *stages) steady() uint64 {
+// Steady returns when the steady state begins, 0 if nothing was done for the first time.
+func (p *Stages) Steady() uint64 {
 	if len(p.list) == 0 {
 		return 0
 	}
@@ -64,13 +65,41 @@ func (p *stages) steady() uint64 {
 	return found.from
 }
 
+// Settled reports whether nothing that may still come changes when the steady state begins.
+func (p *Stages) Settled() bool {
+	if p.none {
+		return true
+	}
+	steady, before := p.Steady(), p.pieces // of a new stage
+	for i, found := range p.list {
+		if found.from != steady {
+			continue
+		}
+		if i+1 < len(p.list) {
+			before = p.list[i+1].before
+		}
+		return before > manyTimes*found.before+fewPieces
+	}
+	return false
+}
+
+// Next returns when the stage behind that of a moment begins, as far as is known; timeline.Never for the last one.
+func (p *Stages) Next(at uint64) uint64 {
+	for i := range p.list {
+		if at < p.list[i].from {
+			return p.list[i].from
+		}
+	}
+	return timeline.Never
+}
+
 // early reports whether a small part of the work came before a stage.
-func (p *stages) early(s stage) bool {
+func (p *Stages) early(s stage) bool {
 	return s.before*mostEarly <= p.pieces || p.kernels > 0 && s.kernels*mostEarly <= p.kernels
 }
 
-// begun returns when the stage of a moment began, as far as is known, 0 for the first one.
-func (p *stages) begun(at uint64) uint64 {
+// Begun returns when the stage of a moment began, as far as is known, 0 for the first one.
+func (p *Stages) Begun(at uint64) uint64 {
 	for i := len(p.list) - 1; i >= 0; i-- {
 		if at >= p.list[i].from {
 			return p.list[i].from
@@ -81,7 +110,7 @@ func (p *stages) begun(at uint64) uint64 {
 
 // A timed is evidence by stage.
 type timed struct {
-	stages *stages
+	stages *Stages
 	parts  []part // the earliest first
 }
 
@@ -92,7 +121,7 @@ type part struct {
 
 // at returns the evidence of the stage of a moment.
 func (t *timed) at(at uint64) *evidence {
-	from := t.stages.begun(at)
+	from := t.stages.Begun(at)
 	i := len(t.parts)
 	for i > 0 && t.parts[i-1].from > from {
 		i--
@@ -113,7 +142,7 @@ func (t *timed) compact() {
 	kept := t.parts[:1]
 	for i := range t.parts[1:] {
 		p := t.parts[i+1]
-		if last := &kept[len(kept)-1]; t.stages.begun(p.from) == t.stages.begun(last.from) {
+		if last := &kept[len(kept)-1]; t.stages.Begun(p.from) == t.stages.Begun(last.from) {
 			last.join(&p.evidence)
 			continue
 		}
@@ -151,7 +180,7 @@ func (t *timed) before(from uint64) *evidence {
 
 // A record is evidence by key and stage. Beyond maxKeys keys, the rest is counted together under the zero key.
 type record[K comparable] struct {
-	stages *stages
+	stages *Stages
 	by     map[K]*timed
 }
 

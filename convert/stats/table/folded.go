@@ -48,6 +48,18 @@ func (f *Folded) Add(frames []string, weight uint64) {
 	}
 }
 
+// Join adds the stacks of another one.
+func (f *Folded) Join(o *Folded) { f.join(nil, &o.root) }
+
+func (f *Folded) join(frames []string, at *fold) {
+	if at.weight > 0 {
+		f.Add(frames, at.weight)
+	}
+	for _, name := range slices.Sorted(maps.Keys(at.inner)) {
+		f.join(append(frames, name), at.inner[name])
+	}
+}
+
 // foldedText keeps what separates frames and lines out of a frame.
 var foldedText = strings.NewReplacer(";", ",", "\n", " ", "\r", " ")
 

@@ -100,6 +100,21 @@ func (u *Users) AddKernel(p *RankProcess, w *timeline.Work) {
 	}
 }
 
+// Join adds the launches of other users, which came later.
+func (u *Users) Join(later *Users) {
+	u.join(&later.Set)
+	for i := range later.uses {
+		if i == len(u.uses) {
+			u.uses = append(u.uses, kernelUse{})
+		}
+		x, more := &u.uses[i], &later.uses[i]
+		x.time = sketch.Sum(x.time, more.time)
+		if more.longest > x.longest {
+			x.longest, x.python = more.longest, more.python
+		}
+	}
+}
+
 // by is what a process does with the kernel.
 func (u *Users) by(p *RankProcess) kernelUse {
 	if p.Index >= len(u.uses) {

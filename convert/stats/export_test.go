@@ -1,0 +1,20 @@
+package stats
+
+import (
+	"github.com/cudatrace/cudatrace/convert/stats/table"
+	"github.com/cudatrace/cudatrace/convert/timeline"
+)
+
+// Views returns the tables of reports whose rows are of sections: of the start-up, the steady state, and both.
+func (s *Sink) Views() map[string][3]*table.Table {
+	all, v := make(map[string][3]*table.Table), s.view()
+	for _, r := range Reports {
+		if r.in != nil {
+			all[r.Name] = [...]*table.Table{r.in(v.starting), r.in(v.steady), r.in(v.whole)}
+		}
+	}
+	return all
+}
+
+// StartsUp returns the moment from which on the stages of a process are of its steady state.
+func (s *Sink) StartsUp(of *timeline.Process) uint64 { return s.threads.process(of).stages.Steady() }
