@@ -137,7 +137,8 @@ var helpLines = []console.Line{
 	{Text: "  t      other tables: Python lines if there are any, kernels, functions"},
 	{Text: "  f, /   show rows whose name has a text; ESC shows all again"},
 	{Text: "  p      pause the screen; what comes meanwhile is counted"}, {Text: "  h, ?   this help, and back"},
-	{Text: "  q      quit"},
+	{Text: "  q      quit; a program that is recorded runs on"},
+	{Text: "  Ctrl-C quit, and end the program that is recorded"},
 }
 
 // when says which interval is shown.
