@@ -295,7 +295,8 @@ func TestTopLeavesNothing(t *testing.T) {
 		t.Run(end, func(t *testing.T) {
 			t.Parallel()
 			folder := t.TempDir()
-			r := onTerminal(t, folder, nil, "top", "--", "sh", "-c", "echo first; exec "+sim("longrun")+" "+test.seconds+" -i 100")
+			program := "echo first; exec " + sim("longrun") + " " + test.seconds + " -i 100"
+			r := onTerminal(t, folder, nil, "top", "--", "sh", "-c", program)
 			r.shows("tick")
 			r.shows("Ctrl-C ends the program and this view")
 			r.press(test.press)

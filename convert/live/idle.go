@@ -209,6 +209,8 @@ func (s *Sink) idle(g *gpu, from, to uint64) (list []Idle) {
 	for what, n := range counts {
 		list = append(list, Idle{what, float64(n) / float64(all)})
 	}
-	slices.SortFunc(list, func(a, b Idle) int { return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(a.What, b.What)) })
+	slices.SortFunc(list, func(a, b Idle) int {
+		return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(a.What, b.What))
+	})
 	return list[:min(len(list), mostIdle)]
 }

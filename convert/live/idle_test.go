@@ -53,12 +53,13 @@ func TestIdle(t *testing.T) {
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
+	const pipe = "data.py:40 next, blocked in read on a pipe"
 	if len(reports) < 2 {
 		t.Fatalf("%d reports", len(reports))
 	}
 	for i, want := range [][]live.Idle{
-		{{What: "data.py:40 next, blocked in read on a pipe", Share: 497. / 900}, {What: "data.py:44 decode", Share: 200. / 900}, {What: "cudaMalloc", Share: 100. / 900}},
-		{{What: "data.py:40 next, blocked in read on a pipe", Share: .9}, {What: "cudaMalloc", Share: .1}},
+		{{What: pipe, Share: 497. / 900}, {What: "data.py:44 decode", Share: 200. / 900}, {Share: 100. / 900}},
+		{{What: pipe, Share: .9}, {What: "cudaMalloc", Share: .1}},
 	} {
 		gpu := reports[i].GPUs[0]
 		if gpu.Thread == nil || !gpu.Thread.Main || len(gpu.Idle) != len(want) {

@@ -55,8 +55,8 @@ func Command(con *console.Console, h Host) *cli.Command {
 			"not ended), or records PID or PROGRAM into a temporary log. Shows launches, calls, the busiest kernels, " +
 			"functions and Python lines, GPUs, copies, errors and lost records. On a terminal it is a screen with keys (h " +
 			"lists them); " +
-			"what PROGRAM prints comes after it, or is in NAME.out with -o NAME. Else it is a line every second. The exit code is that of PROGRAM. docs/top.md " +
-			"explains the figures.",
+			"what PROGRAM prints comes after it, or is in NAME.out with -o NAME. Else it is a line every second. The exit code " +
+			"is that of PROGRAM. docs/top.md explains the figures.",
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "format", Value: "text", Usage: "`text|json|ndjson`: a screen or lines " +
 				"for people, or, for json and ndjson, an object of JSON every second, a line each"},
@@ -283,8 +283,8 @@ func programFile(name string) (*os.File, string, error) {
 	return f.File, done.Path, nil
 }
 
-// await waits for the end of a program that runs on without being recorded, and shows what it prints. The temporary folder, if there is one,
-// goes before.
+// await waits for the end of a program that runs on without being recorded, and shows what it prints. The temporary
+// folder, if there is one, goes before.
 func (h *Host) await(con *console.Console, o record.Options, res *record.Result, folder string, p *replay) error {
 	if res.Runs() {
 		con.Sayf("the recording has ended; %s runs on", filepath.Base(o.Program))

@@ -12,7 +12,8 @@ import (
 	"github.com/cudatrace/cudatrace/record/pattern"
 )
 
-// TestRangesOfLibrary has the injected library select and number NVTX ranges as the recorder and the filters of logs do, by patterns and names made at random.
+// TestRangesOfLibrary has the injected library select and number NVTX ranges as the recorder and the filters of logs do,
+// by patterns and names made at random.
 func TestRangesOfLibrary(t *testing.T) {
 	t.Parallel()
 	program := filepath.Join(t.TempDir(), "ranges")

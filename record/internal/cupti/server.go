@@ -28,7 +28,8 @@ type Options struct {
 
 	// Within limits recording to these NVTX ranges. Programs may begin one before they start CUDA.
 	Within pattern.Ranges
-	// Steps are the numbers of these ranges, at most MostSteps. A process says NoteStep when one with another number begins.
+	// Steps are the numbers of these ranges, at most MostSteps. A process sends NoteStep when a range with another number
+	// begins.
 	Steps pattern.Numbers
 
 	// Python gives Python frames and stacks their IDs. Nil: nobody else adds any to the log.
