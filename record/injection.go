@@ -22,7 +22,7 @@ func (s *session) listen(owner *invoker.Invoker) {
 			"run without it, or unset the variable")
 		return
 	}
-	o := cupti.Options{Sink: s.records(), Within: s.opts.CaptureNVTX, Python: s.pythons,
+	o := cupti.Options{Sink: s.records(), Within: s.opts.CaptureNVTX, Steps: s.opts.CaptureSteps, Python: s.pythons,
 		OpenCalls: s.opts.Last == 0} // a log of the newest part is not read while it grows
 	if owner != nil {
 		o.Owner = &cupti.Owner{UID: int(owner.UID), GID: int(owner.GID)}

@@ -136,6 +136,8 @@ func (l *listener) Note(severity uint32, text string) {
 		l.calls.complete(l.peer.PID)
 	}
 	switch isOther := func() bool { return l.process.otherClient }; {
+	case severity == cupti.NoteStep:
+		l.otherSteps.Store(true)
 	case severity == cupti.NoteRemark:
 		l.report.remark(l.peer.PID, text)
 	case severity < tracelog.NoteWarning || ask(l.session, isOther):

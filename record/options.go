@@ -50,12 +50,13 @@ type Options struct {
 	GPUMetrics    GPUMetrics    // the zero value means GPUMetricsOn
 	MetricDevices MetricDevices // "" means DevicesUsed
 
-	Delay        time.Duration  // before recording begins
-	Duration     time.Duration  // of the recording; 0: until the program ends
-	FromStart    bool           // Delay counts from the program's start, not from the first CUDA call
-	Newest                      // the newest part is recorded, if Last is not 0
-	CaptureRange bool           // record between cudaProfilerStart and cudaProfilerStop only
-	CaptureNVTX  pattern.Ranges // record within these NVTX ranges only
+	Delay        time.Duration   // before recording begins
+	Duration     time.Duration   // of the recording; 0: until the program ends
+	FromStart    bool            // Delay counts from the program's start, not from the first CUDA call
+	Newest                       // the newest part is recorded, if Last is not 0
+	CaptureRange bool            // record between cudaProfilerStart and cudaProfilerStop only
+	CaptureNVTX  pattern.Ranges  // record within these NVTX ranges only
+	CaptureSteps pattern.Numbers // of these ranges; the zero value for all
 
 	FlushInterval time.Duration // a record is on disk within this time; 0 means DefaultFlushInterval
 	// largest memory that recording takes inside a process, bytes; 0 means the default of package cupti
@@ -72,6 +73,9 @@ type Options struct {
 	// Say shows a person one line while the recording runs. Several goroutines call it.
 	Say func(line string)
 }
+
+// MostSteps bounds Options.CaptureSteps.
+const MostSteps = cupti.MostSteps
 
 // CheckCapture returns why recording cannot be limited to NVTX ranges.
 func CheckCapture(r pattern.Ranges) error { return cupti.CheckRanges(r) }
@@ -196,6 +200,9 @@ func (o *Options) schedule() string {
 	}
 	if !o.CaptureNVTX.None() {
 		words = append(words, tracelog.ScheduleCaptureRange+" nvtx:"+o.CaptureNVTX.String())
+	}
+	if o.CaptureSteps.Count > 0 {
+		words = append(words, "steps "+o.CaptureSteps.String())
 	}
 	return strings.Join(words, ", ")
 }

@@ -67,6 +67,8 @@ type session struct {
 	resumed bool             // the delay is over
 	looking bool             // a look for new libraries is under way
 	crowded bool             // it was said that there was no time to probe a process
+
+	otherSteps atomic.Bool // an NVTX range of a step that is not recorded was seen
 }
 
 // An event is what the loop is told. take must not wait.

@@ -142,17 +142,25 @@ func chosenSteps(c *cli.Context) (s convert.Steps, err error) {
 	if s.Chosen = c.IsSet("steps"); !s.Chosen {
 		return s, nil
 	}
+	if s.First, s.Last, err = stepNumbers(c); err != nil {
+		return s, usagef(name, "%s: %v", name, err)
+	}
+	return s, nil
+}
+
+// stepNumbers reads the steps of --steps.
+func stepNumbers(c *cli.Context) (from, to int64, err error) {
 	first, last, isRange := strings.Cut(strings.TrimSpace(c.String("steps")), "-")
 	if !isRange {
 		last = first
 	}
 	var errs [2]error
-	s.First, errs[0] = strconv.ParseInt(first, 10, 64)
-	s.Last, errs[1] = strconv.ParseInt(last, 10, 64)
-	if cmp.Or(errs[:]...) != nil || s.First < 0 || s.Last < s.First {
-		return s, usagef(name, "%s: --steps %q are no steps: write 100-110 or 100", name, c.String("steps"))
+	from, errs[0] = strconv.ParseInt(first, 10, 64)
+	to, errs[1] = strconv.ParseInt(last, 10, 64)
+	if cmp.Or(errs[:]...) != nil || from < 0 || to < from {
+		return 0, 0, fmt.Errorf("--steps %q are no steps: write 100-110 or 100", c.String("steps"))
 	}
-	return s, nil
+	return from, to, nil
 }
 
 // callerFlag is the flag that selects calls by their callers. belongs names the other records that

@@ -143,8 +143,12 @@ func recordFlags() []cli.Flag {
 				"'step>FACTOR' (repeatable)",
 		},
 		&cli.StringFlag{
-			Category: whenGroup, Name: "step", Usage: "NVTX `RANGES` that are the steps of 'step>FACTOR', one that takes more " +
-				"than FACTOR times the median: " + rangesHelp,
+			Category: whenGroup, Name: "steps", Usage: "record only the steps `FIRST-LAST`: NVTX ranges by the number at the " +
+				"end of their name, or counted from 0",
+		},
+		&cli.StringFlag{
+			Category: whenGroup, Name: "step", Usage: "NVTX `RANGES` that are the steps of --steps (default: step), and of " +
+				"'step>FACTOR', one that takes more than FACTOR times the median: " + rangesHelp,
 		},
 		&cli.StringFlag{
 			Category: whenGroup, Name: "cool-down",
@@ -353,7 +357,7 @@ func recordOptions(c *cli.Context) (record.Options, error) {
 	if err := o.SetOutput(c.String("output")); err != nil {
 		return o, usagef(recordName, "record: %v", err)
 	}
-	if err := recordRange(c, &o); err != nil {
+	if err := cmp.Or(recordRange(c, &o), recordSteps(c, &o)); err != nil {
 		return o, err
 	}
 	if err := recordLimits(c, &o); err != nil {
@@ -386,6 +390,42 @@ func recordRange(c *cli.Context, o *record.Options) (err error) {
 	case value != "none":
 		return usagef(recordName, "record: --capture-range must be cudaProfilerApi, nvtx:RANGES or none, not %q", value)
 	}
+	return nil
+}
+
+// stepName is the name of the NVTX ranges that are steps, where none is given.
+const stepName = "step"
+
+// recordSteps reads which steps are recorded: numbers of the ranges of --step or --capture-range.
+func recordSteps(c *cli.Context, o *record.Options) (err error) {
+	if !c.IsSet("steps") {
+		return nil
+	}
+	first, last, err := stepNumbers(c)
+	switch named := !o.CaptureNVTX.None(); {
+	case err != nil:
+	case len(o.PIDs) > 0:
+		err = errors.New("-p does not see NVTX ranges: --steps needs a program to run")
+	case c.String("gpu") == string(record.GPUNone):
+		err = errors.New("--steps needs CUPTI, which --gpu none leaves out")
+	case c.IsSet("last"):
+		err = errors.New("--steps records some steps, --last the newest time: give one of them")
+	case o.CaptureRange, named && c.IsSet("step"):
+		err = errors.New("--steps are NVTX ranges: name them with --step RANGES or --capture-range nvtx:RANGES, not both")
+	case last-first >= record.MostSteps:
+		err = fmt.Errorf("--steps %d-%d: at most %s steps are recorded", first, last, figures.Group(record.MostSteps))
+	case c.IsSet("step"):
+		o.CaptureNVTX, err = rangesOption(c, "step")
+	case !named:
+		o.CaptureNVTX, err = pattern.ParseRanges(stepName)
+	}
+	if err == nil {
+		err = record.CheckCapture(o.CaptureNVTX)
+	}
+	if err != nil {
+		return usagef(recordName, "record: %v", err)
+	}
+	o.CaptureSteps = pattern.Numbers{First: uint64(first), Count: uint32(last - first + 1)}
 	return nil
 }
 
@@ -437,8 +477,8 @@ func recordNewest(c *cli.Context, o *record.Options) (err error) {
 		switch {
 		case isSet(c, ofLast...):
 			return errors.New("--trigger, --cool-down, --max-files and --disk-limit need --last TIME")
-		case c.IsSet("step"):
-			return errors.New("--step names the steps of --trigger 'step>FACTOR', which needs --last TIME")
+		case c.IsSet("step") && !c.IsSet("steps"):
+			return errors.New("--step names the steps of --steps, or of --trigger 'step>FACTOR', which needs --last TIME")
 		}
 		return nil
 	}

@@ -282,14 +282,46 @@ func TestTopProgramKilled(t *testing.T) {
 	}
 }
 
-// A program as a person types it: the view has the terminal, what the program prints is in a file of its own, and the totals stay.
+// A program as a person types it leaves nothing behind, also when Ctrl-C ends it. What it printed comes when the view has
+// ended.
+func TestTopLeavesNothing(t *testing.T) {
+	t.Parallel()
+	for end, test := range map[string]struct {
+		seconds, press, said string
+	}{
+		"its own": {"3", "", "counts kernels="},
+		"Ctrl-C":  {"600", "\x03", "counts kernels="}, // longrun ends in order
+	} {
+		t.Run(end, func(t *testing.T) {
+			t.Parallel()
+			folder := t.TempDir()
+			program := "echo first; exec " + sim("longrun") + " " + test.seconds + " -i 100"
+			r := onTerminal(t, folder, nil, "top", "--", "sh", "-c", program)
+			r.shows("tick")
+			r.shows("Ctrl-C ends the program and this view")
+			r.press(test.press)
+			r.restored(0)
+			all := r.all()
+			for _, want := range []string{" launches, ", "nothing was kept: -o NAME keeps the log", "first", test.said} {
+				if !strings.Contains(all, want) {
+					t.Errorf("%q was not said: %q", want, all[max(len(all)-900, 0):])
+				}
+			}
+			if left, err := os.ReadDir(folder); err != nil || len(left) > 0 {
+				t.Errorf("%v is left, %v", left, err)
+			}
+		})
+	}
+}
+
+// With -o, what the program prints is in a file of its own beside the log, and the totals stay.
 func TestTopProgram(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	if err := os.WriteFile(filepath.Join(folder, "longrun.out"), []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r := onTerminal(t, folder, nil, "top", "--", sim("longrun"), "3", "-i", "100")
+	r := onTerminal(t, folder, nil, "top", "-o", "longrun", "--", sim("longrun"), "3", "-i", "100")
 	r.shows("tick")
 	r.restored(0)
 	all := r.all()

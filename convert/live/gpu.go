@@ -15,6 +15,8 @@ type gpu struct {
 	queue  series // launches times ns
 	all    uint64 // ns with work in closed intervals
 	memory Memory
+	busyAt [instants]uint64 // numbers of the latest instants with work
+	thread *timeline.Thread // that launches the work, nil if unknown
 }
 
 // window is the number of pieces of work of a GPU that wait for earlier ones of other streams.
@@ -24,6 +26,7 @@ func (s *Sink) newGPU(index uint32) *gpu {
 	g := &gpu{index: index}
 	g.device = s.devices.NewDevice(func(from, to uint64) {
 		s.intervals.spread(from, to, func(number, ns uint64) { g.countBusy(&s.intervals, number, ns) })
+		g.busyFrom(from, to)
 	})
 	g.work = g.device.Lane(nil)
 	return g
@@ -34,6 +37,7 @@ func (g *gpu) countWork(l *intervals, w *timeline.Work) {
 	end := timeline.End(w.Start, w.Dur)
 	if settled := g.device.Settled(); w.Start < settled {
 		g.late(l, w.Start, min(end, settled))
+		g.busyFrom(w.Start, min(end, settled))
 	}
 	g.work.Add(&activity.Piece{Start: w.Start, End: end})
 	if w.Call.Function != nil && w.Call.End < w.Start {
@@ -63,6 +67,13 @@ func (g *gpu) countBusy(l *intervals, number, ns uint64) {
 	*v += ns
 	if number < l.closed {
 		g.all += ns
+	}
+}
+
+// busyFrom notes the instants of a time with work.
+func (g *gpu) busyFrom(from, to uint64) {
+	if !noInstant(from, to) {
+		eachInstant(from, to, func(number uint64) { g.busyAt[number%instants] = number })
 	}
 }
 

@@ -1,6 +1,10 @@
 package live
 
-import "time"
+import (
+	"time"
+
+	"github.com/cudatrace/cudatrace/convert/timeline"
+)
 
 // A Report has the figures of an interval (Now) and of all intervals up to its end (All).
 type Report struct {
@@ -72,10 +76,12 @@ func (c *Count) add(o Count) {
 type GPU struct {
 	Index  uint32
 	Name   string
-	Busy   uint64  // ns of the interval with work
-	All    uint64  // ns with work so far
-	Queue  float64 // launches whose work had not begun, the mean over the interval
-	Memory Memory  // of the device
+	Busy   uint64           // ns of the interval with work
+	All    uint64           // ns with work so far
+	Queue  float64          // launches whose work had not begun, the mean over the interval
+	Memory Memory           // of the device
+	Idle   []Idle           // what Thread did while the GPU was idle, the largest part first; none if unknown
+	Thread *timeline.Thread // the main thread, if it launches work of the GPU, else another one that does; nil if unknown
 	Sensors
 }
 

@@ -39,6 +39,8 @@ type Sink struct {
 	memory     map[*timeline.Counter]uint64
 	host       Memory
 	sensed     map[uint32]*sensors // by GPU
+	doings     map[*timeline.Thread]*doing
+	owners     activity.Owners
 }
 
 // A function is what is known of a function.
@@ -60,7 +62,7 @@ func New(o Options) *Sink {
 		losses: newRows(same), lines: newRows(same), ofShape: make(query.Cache[*timeline.Shape, *row]),
 		ofFunction: make(query.Cache[*timeline.Function, *function]), ofPython: make(query.Cache[*timeline.Python, *row]),
 		launching: make(map[*timeline.Thread]int32), memory: make(map[*timeline.Counter]uint64),
-		sensed: make(map[uint32]*sensors),
+		sensed: make(map[uint32]*sensors), doings: make(map[*timeline.Thread]*doing), owners: activity.NewOwners(),
 	}
 }
 
@@ -72,6 +74,10 @@ func (s *Sink) Take(events []timeline.Event) error {
 			s.calls(e)
 		case *timeline.WorkList:
 			s.work(e)
+		case *timeline.States:
+			s.states(e)
+		case *timeline.StackSamples:
+			s.ran(e)
 		case *timeline.CounterValue:
 			s.counter(e)
 		case *timeline.Samples:
@@ -146,6 +152,7 @@ func (s *Sink) close() {
 	for _, g := range s.gpus {
 		of := g.close(l, number)
 		of.Sensors = s.sensed[g.index].close(l.start + l.end(number))
+		of.Thread, of.Idle = g.thread, s.idle(g, l.start+l.begin(number), l.start+l.end(number))
 		r.GPUs = append(r.GPUs, of)
 	}
 	if s.report != nil {
@@ -155,6 +162,7 @@ func (s *Sink) close() {
 
 // calls takes calls of a thread.
 func (s *Sink) calls(e *timeline.Slices) {
+	d := s.doing(e.Thread)
 	for i := range e.List {
 		sl := &e.List[i]
 		f := s.function(sl.Function)
@@ -167,6 +175,10 @@ func (s *Sink) calls(e *timeline.Slices) {
 		}
 		if sl.Depth > 0 {
 			continue
+		}
+		d.until = max(d.until, sl.End)
+		if !noInstant(sl.Start, sl.End) {
+			d.set(sl.Start, sl.End, func(m *moment) { m.call = f })
 		}
 		took := sl.End - min(sl.Start, sl.End)
 		interval.Calls++
@@ -220,6 +232,7 @@ func (s *Sink) work(e *timeline.WorkList) {
 			interval.count(s.ofShape.Of(w.Shape, func() *row { return s.kernels.Of(w.Shape.Kernel.Name) }),
 				Count{N: 1, Time: w.Dur})
 		}
+		g.launchedBy(w.Call.Thread)
 		if !w.Untimed {
 			g.countWork(&s.intervals, w)
 		}

@@ -5,6 +5,7 @@ package pattern
 
 import (
 	"errors"
+	"fmt"
 	"path"
 	"strconv"
 	"strings"
@@ -56,6 +57,19 @@ func (g Ranges) Match(name, domain string) bool {
 	bare, _, _ := strings.Cut(name, ",")
 	stem, _ := Stem(name)
 	return bare != name && Match(g.Name, bare) || stem != bare && Match(g.Name, stem)
+}
+
+// Numbers selects ranges by their numbers: Count of them, from First on. The zero Numbers selects all ranges.
+type Numbers struct {
+	First uint64
+	Count uint32
+}
+
+func (n Numbers) String() string {
+	if n.Count == 1 {
+		return strconv.FormatUint(n.First, 10)
+	}
+	return fmt.Sprintf("%d-%d", n.First, n.First+uint64(n.Count)-1)
 }
 
 // Counted is the number of a range whose name has none: steps without numbers are counted from 0 in each process.

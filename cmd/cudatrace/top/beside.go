@@ -59,6 +59,9 @@ func Watch(con *console.Console, args []string) int {
 		w.tty = os.NewFile(ttyFile, "terminal")
 	}
 	err := w.run()
+	if r := w.view.latest; r != nil && (err == nil || errors.Is(err, errQuit)) {
+		con.Say(a.Name + ": " + totalText(r))
+	}
 	var ended exitError
 	switch {
 	case errors.Is(err, errQuit):
@@ -68,9 +71,6 @@ func Watch(con *console.Console, args []string) int {
 	case err != nil:
 		con.Sayf("the live view ends: %v", err)
 		return 1
-	}
-	if r := w.view.latest; r != nil {
-		con.Say(a.Name + ": " + totalText(r))
 	}
 	return 0
 }

@@ -3,10 +3,13 @@ package top
 import (
 	"errors"
 	"fmt"
+	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
@@ -52,8 +55,8 @@ func Command(con *console.Console, h Host) *cli.Command {
 			"not ended), or records PID or PROGRAM into a temporary log. Shows launches, calls, the busiest kernels, " +
 			"functions and Python lines, GPUs, copies, errors and lost records. On a terminal it is a screen with keys (h " +
 			"lists them); " +
-			"PROGRAM then prints to NAME.out. Else it is a line every second. The exit code is that of PROGRAM. docs/top.md " +
-			"explains the figures.",
+			"what PROGRAM prints comes after it, or is in NAME.out with -o NAME. Else it is a line every second. The exit code " +
+			"is that of PROGRAM. docs/top.md explains the figures.",
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "format", Value: "text", Usage: "`text|json|ndjson`: a screen or lines " +
 				"for people, or, for json and ndjson, an object of JSON every second, a line each"},
@@ -110,6 +113,9 @@ func (h *Host) follow(con *console.Console, name string, ndjson bool) error {
 	}
 	err = w.run()
 	var ended exitError
+	if quit := errors.Is(err, errQuit) || errors.As(err, &ended); quit && w.view.latest != nil {
+		con.Sayf("%s so far: %s; its recording goes on", path, totalText(w.view.latest))
+	}
 	switch {
 	case errors.Is(err, errQuit):
 		return nil
@@ -180,7 +186,12 @@ func (h *Host) record(c *cli.Context, con *console.Console, ndjson bool) error {
 	beside := NewBeside(con, filepath.Base(o.Program), pid, ndjson, !kept, true)
 	prints := ""
 	if pid == 0 && beside.Screen() && con.OnTerminal() {
-		if o.Prints, prints, err = programFile(name); err != nil {
+		if kept {
+			o.Prints, prints, err = programFile(name)
+		} else {
+			o.Prints, err = os.CreateTemp(folder, "printed-")
+		}
+		if err != nil {
 			return err
 		}
 		defer o.Prints.Close()
@@ -193,8 +204,13 @@ func (h *Host) record(c *cli.Context, con *console.Console, ndjson bool) error {
 		res, err = record.Run(o)
 	}
 	beside.Finish()
-	if prints != "" {
+	var printed *replay
+	switch {
+	case prints != "":
 		con.Sayf("what %s printed is in %s", filepath.Base(o.Program), prints)
+	case o.Prints != nil:
+		printed = &replay{from: o.Prints, con: con}
+		printed.show()
 	}
 	if err == nil {
 		err = h.close(con, o, res, kept)
@@ -207,7 +223,45 @@ func (h *Host) record(c *cli.Context, con *console.Console, ndjson bool) error {
 	case err != nil:
 		return err
 	}
-	return h.await(con, o, &res, folder)
+	return h.await(con, o, &res, folder, printed)
+}
+
+// A replay shows what a program prints while a view has its terminal, when that is over.
+type replay struct {
+	from *os.File
+	con  *console.Console
+	at   int64 // bytes that were shown
+	err  error
+}
+
+// show shows what is new. That it cannot is said once.
+func (p *replay) show() {
+	if p == nil || p.err != nil {
+		return
+	}
+	out, other := p.con.Outputs()
+	if !console.IsTerminal(out) {
+		out = other
+	}
+	n, err := io.Copy(out, io.NewSectionReader(p.from, p.at, math.MaxInt64-p.at))
+	if p.at, p.err = p.at+n, err; err != nil {
+		p.con.Sayf("what the program printed cannot be shown: %v", err)
+	}
+}
+
+// until shows what is printed until something is over.
+func (p *replay) until(over <-chan struct{}) {
+	tick := time.NewTicker(pollInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			p.show()
+		case <-over:
+			p.show()
+			return
+		}
+	}
 }
 
 // programFile makes the file that a program prints to while the view has its terminal, in the working folder: NAME.out,
@@ -229,16 +283,21 @@ func programFile(name string) (*os.File, string, error) {
 	return f.File, done.Path, nil
 }
 
-// await waits for the end of a program that runs on without being recorded. The temporary folder, if there is one,
-// goes before.
-func (h *Host) await(con *console.Console, o record.Options, res *record.Result, folder string) error {
+// await waits for the end of a program that runs on without being recorded, and shows what it prints. The temporary
+// folder, if there is one, goes before.
+func (h *Host) await(con *console.Console, o record.Options, res *record.Result, folder string, p *replay) error {
 	if res.Runs() {
 		con.Sayf("the recording has ended; %s runs on", filepath.Base(o.Program))
 		if folder != "" {
 			removeTemporary(folder)
 		}
 	}
-	res.Wait()
+	over := make(chan struct{})
+	go func() {
+		res.Wait()
+		close(over)
+	}()
+	p.until(over)
 	if res.ExitCode != 0 {
 		return h.Exit(res.ExitCode)
 	}
@@ -256,6 +315,8 @@ func (h *Host) close(con *console.Console, o record.Options, res record.Result, 
 		h.Nothing(con.Say, o, res)
 	case kept:
 		con.Sayf("the log is %s; to make a trace of it: %s", res.Log, figures.Shell("cudatrace", "convert", res.Log))
+	default:
+		con.Say("nothing was kept: -o NAME keeps the log")
 	}
 	return nil
 }

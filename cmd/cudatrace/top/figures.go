@@ -8,6 +8,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/kernelnames"
 	"github.com/cudatrace/cudatrace/convert/live"
+	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/figures"
 )
 
@@ -93,6 +94,38 @@ func sensorTexts(g *live.GPU) (texts []string) {
 	return texts
 }
 
+// idleText says what the thread that launches a GPU's work did while the GPU was idle, "" if that is not known or the
+// GPU was hardly idle. Most is the number of parts that are named.
+func idleText(g *live.GPU, r *live.Report, most int) string {
+	idle := r.Length() - min(g.Busy, r.Length())
+	if len(g.Idle) == 0 || float64(idle) < leastIdle*float64(r.Length()) {
+		return ""
+	}
+	var parts []string
+	for i, part := range g.Idle[:min(len(g.Idle), most)] {
+		text := part.What
+		if i == 0 && !strings.HasPrefix(text, "(") {
+			text = "in " + text
+		}
+		if most > 1 {
+			text += fmt.Sprintf(" %.0f %%", 100*part.Share)
+		}
+		parts = append(parts, text)
+	}
+	return fmt.Sprintf("idle %.0f %%: %s %s", 100*float64(idle)/float64(r.Length()), threadText(g.Thread),
+		strings.Join(parts, "; "))
+}
+
+// leastIdle is the least part of an interval for which a GPU was idle of which the cause is shown.
+const leastIdle = 0.05
+
+func threadText(t *timeline.Thread) string {
+	if t.Main {
+		return "main thread"
+	}
+	return "thread " + cmp.Or(t.Name, fmt.Sprint(t.TID))
+}
+
 // plainText is a report in a line, with short names of kernels.
 func plainText(r *live.Report, names *kernelnames.Names) string {
 	parts := []string{rate(r.Now.Launches, r) + " launches", rate(r.Now.Calls, r) + " calls"}
@@ -103,6 +136,9 @@ func plainText(r *live.Report, names *kernelnames.Names) string {
 		}
 		if sensed := sensorTexts(&g); len(sensed) > 0 {
 			text += ", " + strings.Join(sensed, ", ")
+		}
+		if idle := idleText(&g, r, 1); idle != "" {
+			text += ", " + idle
 		}
 		parts = append(parts, text)
 	}

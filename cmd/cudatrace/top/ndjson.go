@@ -3,6 +3,7 @@ package top
 import (
 	"encoding/json"
 	"io"
+	"math"
 	"time"
 
 	"github.com/cudatrace/cudatrace/convert/live"
@@ -51,6 +52,14 @@ type jsonGPU struct {
 	Power    *float64 `json:"power_w"` // null where it is not known
 	SMClock  *float64 `json:"sm_clock_hz"`
 	SMActive *float64 `json:"sm_active_percent"`
+
+	Thread string     `json:"idle_thread"` // "" if it is not known
+	IdleBy []jsonIdle `json:"idle_by"`
+}
+
+type jsonIdle struct {
+	Text  string  `json:"text"`
+	Share float64 `json:"share"`
 }
 
 type jsonRow struct {
@@ -78,8 +87,15 @@ func writeJSON(w io.Writer, r *live.Report) error {
 		j.Time = r.Time.UTC().Format(time.RFC3339Nano)
 	}
 	for _, g := range r.GPUs {
+		by, thread := []jsonIdle{}, ""
+		for _, part := range g.Idle {
+			by = append(by, jsonIdle{part.What, math.Round(1000*part.Share) / 1000})
+		}
+		if g.Thread != nil {
+			thread = threadText(g.Thread)
+		}
 		j.GPUs = append(j.GPUs, jsonGPU{
-			g.Index, g.Name, g.Busy, g.All, g.Queue, g.Memory.Live, g.Memory.Peak, g.Power, g.SMClock, g.SMActive,
+			g.Index, g.Name, g.Busy, g.All, g.Queue, g.Memory.Live, g.Memory.Peak, g.Power, g.SMClock, g.SMActive, thread, by,
 		})
 	}
 	enc := json.NewEncoder(w)

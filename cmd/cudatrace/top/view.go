@@ -137,7 +137,8 @@ var helpLines = []console.Line{
 	{Text: "  t      other tables: Python lines if there are any, kernels, functions"},
 	{Text: "  f, /   show rows whose name has a text; ESC shows all again"},
 	{Text: "  p      pause the screen; what comes meanwhile is counted"}, {Text: "  h, ?   this help, and back"},
-	{Text: "  q      quit"},
+	{Text: "  q      quit; a program that is recorded runs on"},
+	{Text: "  Ctrl-C quit, and end the program that is recorded"},
 }
 
 // when says which interval is shown.
@@ -164,8 +165,11 @@ func (v *view) head(width int) []console.Line {
 		busy := percent(g.Busy, r.Length())
 		lines = append(lines, console.Line{Text: fmt.Sprintf("GPU %-2d busy %7s %s  queue %-7.1f %s", g.Index, busy,
 			bar(g.Busy, r.Length(), max(width/4-10, 10)), g.Queue, memory)})
+		if idle := idleLine(&g, r, width-len(underGPU)); idle != "" {
+			lines = append(lines, console.Line{Text: underGPU + idle})
+		}
 		if sensed := sensorTexts(&g); len(sensed) > 0 {
-			lines = append(lines, console.Line{Text: "       " + strings.Join(sensed, "   ")})
+			lines = append(lines, console.Line{Text: underGPU + strings.Join(sensed, "   ")})
 		}
 	}
 	if more := len(r.GPUs) - maxGPULines; more > 0 {
@@ -175,6 +179,19 @@ func (v *view) head(width int) []console.Line {
 		lines = append(lines, console.Line{Text: "copies " + strings.Join(copies, "   ")})
 	}
 	return append(lines, problemLines(r)...)
+}
+
+// underGPU stands before what belongs to the GPU of the line above.
+const underGPU = "       "
+
+// idleLine has as many parts of a GPU's idle time as fit, at least one.
+func idleLine(g *live.GPU, r *live.Report, width int) string {
+	most := len(g.Idle)
+	text := idleText(g, r, most)
+	for ; most > 1 && utf8.RuneCountInString(console.Escape(text)) > width; most-- {
+		text = idleText(g, r, most-1)
+	}
+	return figures.Cut(console.Escape(text), max(width, 1))
 }
 
 // maxGPULines is the most GPUs that have a line of their own.
@@ -282,7 +299,7 @@ func (v *view) chosen(rows []live.Row, shown func(string) string) []live.Row {
 
 // foot are the lines at the bottom.
 func (v *view) foot(width int) []console.Line {
-	keys := "Ctrl-C ends; for keys, start with </dev/null"
+	keys := "Ctrl-C ends the program and this view; for keys, start with </dev/null"
 	if v.keys {
 		by := "last second"
 		if v.total {

@@ -141,6 +141,26 @@ func (o *owners) ofSample(s *timeline.StackSample) *Owner {
 	return o.of(key)
 }
 
+// Owners name what threads do, for those who need no history.
+type Owners struct{ list *owners }
+
+// NewOwners returns owners, none so far.
+func NewOwners() Owners { return Owners{newOwners()} }
+
+// OfState returns the owner of a state, nil for a thread that runs.
+func (o Owners) OfState(s *timeline.State) *Owner {
+	switch s.ThreadState {
+	case timeline.Running:
+		return nil
+	case timeline.Runnable:
+		return o.list.cpu
+	}
+	return o.list.ofBlock(s.Why)
+}
+
+// OfSample returns the owner of what a sample shows, nil if that is not known.
+func (o Owners) OfSample(s *timeline.StackSample) *Owner { return o.list.ofSample(s) }
+
 // times are the states and samples of a thread.
 type times struct {
 	states  []timeState

@@ -60,6 +60,7 @@ type GoConfig struct {
 	Late bool
 
 	within pattern.Ranges // see Options
+	steps  pattern.Numbers
 }
 
 // appendRanges encodes the pattern of NVTX ranges, nothing for none.
@@ -125,6 +126,8 @@ func appendGo(b []byte, c GoConfig) []byte {
 	le.PutUint32(p[goCallsAt:], named)
 	le.PutUint32(p[goRecordsAt:], uint32(c.Records)>>1)
 	le.PutUint32(p[goRangeLenAt:], uint32(len(within)))
+	le.PutUint64(p[goFirstStepAt:], c.steps.First)
+	le.PutUint32(p[goStepsAt:], c.steps.Count)
 	return appendFrame(b, msgGo, slices.Concat(p, paths, calls, within))
 }
 

@@ -30,6 +30,12 @@ type Handler interface {
 // NoteRemark is the severity of a note that is said at once, and leaves the log complete.
 const NoteRemark = 2
 
+// NoteStep is the severity of a note without text: see Options.Steps.
+const NoteStep = 3
+
+// MostSteps bounds Options.Steps.
+const MostSteps = stepsMax
+
 // A Listener is told of one process, from one goroutine at a time.
 type Listener interface {
 	// Status is called when the sink has got a CUPTI record of the process, which waits for the first
@@ -50,7 +56,7 @@ type Listener interface {
 	// FindFunction returns the name of the driver's function that was called, "" if it is not certain.
 	// It is called at the end of a process with GoConfig.Callers, and while a call does not return.
 	FindFunction(c OpenCall) string
-	// Note is called with a line for a person; severity is one of tracelog's, or NoteRemark.
+	// Note is called with a line for a person; severity is one of tracelog's, NoteRemark or NoteStep.
 	Note(severity uint32, text string)
 	// End is called when the last record of the process has reached the sink.
 	End(e End)

@@ -147,7 +147,7 @@ func (p *peer) greet(m *messageReader) (stays bool, err error) {
 	p.deadline = stop()
 	p.listener, p.callers = f, config.Callers
 	config = config.withDefaults()
-	config.within = p.server.within
+	config.within, config.steps = p.server.within, p.server.steps
 	if p.callers {
 		p.decoder.callers.find, p.decoder.callers.tell = f.FindCaller, p.tellDepth
 	}
@@ -184,7 +184,9 @@ func (p *peer) locate() {
 	if err != nil {
 		mapped = nil // the process has just ended or belongs to another user: look in the usual places only
 	}
-	p.send(appendGo(nil, GoConfig{Candidates: LocateCUPTI(int(p.PID), mapped), within: p.server.within}))
+	p.send(appendGo(nil, GoConfig{
+		Candidates: LocateCUPTI(int(p.PID), mapped), within: p.server.within, steps: p.server.steps,
+	}))
 }
 
 // tellIf sends a message without payload if the process has that PID and was sent GO. Before GO

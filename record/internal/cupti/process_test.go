@@ -519,7 +519,7 @@ func TestForeignRequests(t *testing.T) {
 	t.Parallel()
 	for name, sent := range map[string][]byte{
 		"no-hello":      appendFrame(nil, msgBatch, nil),
-		"wrong-version": appendFrame(nil, msgHello, helloPayload(9)),
+		"wrong-version": appendFrame(nil, msgHello, helloPayload(wireVersion+1)),
 		"bad-batch":     stream(appendFrame(nil, msgBatch, []byte{1})),
 	} {
 		t.Run(name, func(t *testing.T) {

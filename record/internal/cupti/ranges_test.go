@@ -12,7 +12,8 @@ import (
 	"github.com/cudatrace/cudatrace/record/pattern"
 )
 
-// TestRangesOfLibrary has the injected library select NVTX ranges as the recorder and the filters of logs do, by patterns and names made at random.
+// TestRangesOfLibrary has the injected library select and number NVTX ranges as the recorder and the filters of logs do,
+// by patterns and names made at random.
 func TestRangesOfLibrary(t *testing.T) {
 	t.Parallel()
 	program := filepath.Join(t.TempDir(), "ranges")
@@ -29,8 +30,9 @@ func TestRangesOfLibrary(t *testing.T) {
 	}
 	names := []string{"step", "s", "t", "e", "p", " ", "_", "#", "7", "42", ",", ", loss", "/", "größe", "é", "水", "🙂", "-", "]", "12345678901"}
 	globs := append(names[:len(names):len(names)], "*", "*", "?", "?", "[a-z]", "[^0-9]", "[é水]", "[^s]", `\*`, `\[`, `[\]-]`)
+	endings := []string{" 7", "#0042", ":9999999999, loss"}
 	var in, want strings.Builder
-	said := 0
+	said, numbered := 0, 0
 	var cases []string
 	for len(cases) < 50_000 {
 		r := pattern.Ranges{Name: text(globs, 3), Domain: text(globs, 2)}
@@ -38,17 +40,23 @@ func TestRangesOfLibrary(t *testing.T) {
 			r.Domain = "*"
 		}
 		name, domain := text(names, 3), text(names, 1)
+		if rnd.IntN(2) == 0 {
+			name += endings[rnd.IntN(len(endings))]
+		}
 		if pattern.Check(r.Name) != nil || pattern.Check(r.Domain) != nil {
 			continue
 		}
 		fmt.Fprintf(&in, "%x %x %x %x\n", r.Name, r.Domain, name, domain)
 		cases = append(cases, fmt.Sprintf("%q: name %q of domain %q", r, name, domain))
-		digit := "00\n"
+		number := int64(-2)
 		if r.Match(name, domain) {
-			digit = "11\n"
+			_, number = pattern.Stem(name)
 			said++
+			if number >= 0 {
+				numbered++
+			}
 		}
-		want.WriteString(digit)
+		fmt.Fprintf(&want, "%d %d\n", number, number)
 	}
 	cmd := exec.Command(program)
 	cmd.Stdin, cmd.Stderr = strings.NewReader(in.String()), os.Stderr
@@ -57,8 +65,8 @@ func TestRangesOfLibrary(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, wanted := strings.Split(string(out), "\n"), strings.Split(want.String(), "\n")
-	if len(got) != len(wanted) || said < 1_000 {
-		t.Fatalf("%d answers to %d questions, %d ranges selected", len(got), len(wanted), said)
+	if len(got) != len(wanted) || said < 1_000 || numbered < 100 {
+		t.Fatalf("%d answers to %d questions, %d ranges selected, %d with numbers", len(got), len(wanted), said, numbered)
 	}
 	for i, c := range cases {
 		if got[i] != wanted[i] {

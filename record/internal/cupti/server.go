@@ -28,6 +28,9 @@ type Options struct {
 
 	// Within limits recording to these NVTX ranges. Programs may begin one before they start CUDA.
 	Within pattern.Ranges
+	// Steps are the numbers of these ranges, at most MostSteps. A process sends NoteStep when a range with another number
+	// begins.
+	Steps pattern.Numbers
 
 	// Python gives Python frames and stacks their IDs. Nil: nobody else adds any to the log.
 	Python *PythonLog
@@ -46,9 +49,10 @@ type Server struct {
 	folder    *privatefolder.Folder // nil without one
 	entrances []Entrance
 	sink      Sink
-	within    pattern.Ranges // as of Options
-	openCalls bool           // likewise
-	hub       *hub           // nil: share no memory with processes
+	within    pattern.Ranges  // as of Options
+	openCalls bool            // likewise
+	steps     pattern.Numbers // likewise
+	hub       *hub            // nil: share no memory with processes
 
 	peers     *peerSet
 	memory    peerMemory
@@ -110,7 +114,7 @@ func Listen(o Options) (*Server, error) {
 		return nil, err
 	}
 	entrances := []Entrance{{f.Listener, owner}}
-	return newServer(&Server{dir: f.Path, folder: f, sink: o.Sink, entrances: entrances, within: o.Within,
+	return newServer(&Server{dir: f.Path, folder: f, sink: o.Sink, entrances: entrances, within: o.Within, steps: o.Steps,
 		openCalls: o.OpenCalls, peers: newPeerSet(), python: o.Python}, o.private)
 }
 

@@ -3,7 +3,7 @@
 package cupti
 
 const (
-	wireVersion                           = 8
+	wireVersion                           = 9
 	messageMax                            = 1048576
 	nameMax                               = 32768
 	namesMax                              = 65536
@@ -17,6 +17,7 @@ const (
 	goMax                                 = 262144
 	candidatesMax                         = 64
 	rangeMax                              = 1024
+	stepsMax                              = 65536
 	goWaitMs                              = 2000
 	goMostMs                              = 10000
 	msgHello                  messageType = 1
@@ -124,7 +125,7 @@ const (
 	pythonCodeVersionAt                   = 96
 	pythonTextAsciiAt                     = 100
 	pythonTextCompactAt                   = 104
-	goSize                                = 152
+	goSize                                = 168
 	goBufferSizeAt                        = 0
 	goFlushMsAt                           = 4
 	goMemoryLimitAt                       = 8
@@ -134,7 +135,9 @@ const (
 	goCallsAt                             = 28
 	goRecordsAt                           = 32
 	goRangeLenAt                          = 36
-	goPythonAt                            = 40
+	goFirstStepAt                         = 40
+	goStepsAt                             = 48
+	goPythonAt                            = 56
 	armedSize                             = 4096
 	armedWordAt                           = 0
 	armedCountAt                          = 4

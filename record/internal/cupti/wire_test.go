@@ -245,14 +245,14 @@ func TestGo(t *testing.T) {
 		Candidates: []Candidate{{Path: "/lib/libcupti.so.13", Major: 13}}, Records: RecordWork | RecordNVTX,
 		Calls:  []string{"cuMemcpyHtoD_v2", "cuMemcpyHtoD_v2_ptds", "cudaMalloc"},
 		Paused: true, CaptureRange: true, OwnClock: true, NoCUPTI: true, WatchClients: true,
-		within: pattern.Ranges{Name: "step", Domain: "*"},
+		within: pattern.Ranges{Name: "step", Domain: "*"}, steps: pattern.Numbers{First: 1 << 32, Count: 11},
 	}.withDefaults()
 	b := appendGo(nil, c)[frameSize:]
 	var got []uint32
 	for i := goFlagsAt; i < goPythonAt; i += 4 {
 		got = append(got, le.Uint32(b[i:]))
 	}
-	if diff := cmp.Diff([]uint32{31, 1, 2, 1 | 2, 6}, got); diff != "" {
+	if diff := cmp.Diff([]uint32{31, 1, 2, 1 | 2, 6, 0, 1, 11, 0}, got); diff != "" {
 		t.Error(diff)
 	}
 	const want = "\r\x00\x00\x00\x13\x00\x00\x00/lib/libcupti.so.13\f\x00\x00\x00cuMemcpyHtoD\n\x00\x00\x00cudaMallocstep\x00*"

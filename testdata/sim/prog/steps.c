@@ -83,6 +83,7 @@ int main(int argc, char **argv)
 {
 	enum form form = (enum form)option_number(argc, argv, "-f", NUMBER, 0);
 	long n = option_number(argc, argv, "-n", 20, 1);
+	long epoch = option_number(argc, argv, "-e", n, 1); /* steps after which the numbers begin again */
 	long domains = option_number(argc, argv, "-d", 1, 1); /* of one name, of which the last is used */
 	struct work w;
 	work_begin(&w);
@@ -90,7 +91,7 @@ int main(int argc, char **argv)
 		domain = nvtxDomainCreateA("model");
 	for (long i = 0; i < n; i++) {
 		work_launch(&w, 1);
-		step(&w, form, i);
+		step(&w, form, i % epoch);
 		nvtxRangePushA("stepping"); /* another name */
 		nvtxRangePop();
 	}

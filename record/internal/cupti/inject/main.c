@@ -251,7 +251,7 @@ static bool record(struct ct_go *go, uint32_t length, bool *nvtx)
 		return false;
 	note_memory(go);
 	note_clock();
-	ct_range_choose(ct_go_range(go, length), go->range_len);
+	ct_range_choose(ct_go_range(go, length), go->range_len, go->first_step, go->steps);
 	bool on = start_cupti(go, (unsigned char *)(go + 1), length - (uint32_t)sizeof *go, &words);
 	struct ct_recording r = {
 		.flush_ms = go->flush_ms < 10 ? 10 : go->flush_ms,

@@ -154,7 +154,7 @@ static init_fn locate(enum which which, bool *asked)
 		ct_send_wait(fd, &request, sizeof request, deadline) ? ct_go_receive(fd, &length, NULL, 0, &deadline) : NULL;
 	close(fd);
 	if (go) {
-		ct_range_choose(ct_go_range(go, length), go->range_len);
+		ct_range_choose(ct_go_range(go, length), go->range_len, go->first_step, go->steps);
 		unsigned char *at = (unsigned char *)(go + 1);
 		uint32_t left = length - (uint32_t)sizeof *go;
 		unsigned count = ct_go_candidates(&at, &left, go->candidates, list);

@@ -7,6 +7,10 @@
  * A pushed range is ended by the pop that leaves the domain's stack of its thread as it was. So a pushed range of that
  * name has a count of the ranges that its thread has pushed since. A selected range that begins when OPEN others are open
  * already switches nothing.
+ *
+ * Recording may be limited further, to ranges with some numbers, steps: the number at the end of the name or, without
+ * one, the count of such ranges that have begun before. As in the filters of logs, the first range of a number is the
+ * step.
  */
 #include "range.h"
 
@@ -28,6 +32,12 @@ static const char *domain_name = name;
 static atomic_bool chosen;
 static void (*_Atomic changed)(void);
 
+enum { UNSELECTED = -2, COUNTED = -1 }; /* what a range may have in place of a number */
+static uint64_t first_step;
+static uint32_t step_count;		     /* 0: all ranges */
+static atomic_uint begun[CT_STEPS_MAX / 32]; /* a bit for each step that has begun, from the first one on */
+static atomic_uint_least64_t counted;	     /* ranges without a number */
+
 static struct ct_lock lock;
 static struct open {
 	void *domain;
@@ -40,6 +50,7 @@ static atomic_uint now_open; /* is changed under the lock */
 
 /* Handles are added only. */
 static void *_Atomic strings[STRINGS], *_Atomic domains[DOMAINS];
+static _Atomic int64_t numbers[STRINGS]; /* of the strings; each is set before the program has the handle */
 
 #define INDEX(module, number, function, result, params, args, none) I_##function,
 enum { NVTX_RANGE_FUNCTIONS(INDEX) FUNCTIONS };
@@ -50,12 +61,13 @@ _Static_assert(FUNCTIONS == CT_RANGE_FUNCTIONS, "functions");
 static nvtx_fn _Atomic next[FUNCTIONS];
 
 /* What a person is told, once. */
-enum remark { DOMAINS_FULL, STRINGS_FULL, OPEN_FULL, REMARKS };
+enum remark { DOMAINS_FULL, STRINGS_FULL, OPEN_FULL, OTHER_STEP, REMARKS };
 #define MISSING "NVTX ranges that bound the recording may have been missed: "
 static const char *const remarks[] = {
 	[DOMAINS_FULL] = MISSING "more than 64 domains match the pattern",
 	[STRINGS_FULL] = MISSING "more than 4,096 registered strings match the pattern",
 	[OPEN_FULL] = MISSING "more than 256 of them were open at one time",
+	[OTHER_STEP] = "",
 };
 _Static_assert(sizeof remarks / sizeof remarks[0] == REMARKS && DOMAINS == 64 && STRINGS == 4096 && OPEN == 256, "remarks");
 static atomic_uint made, unsaid; /* a bit for each remark */
@@ -67,7 +79,7 @@ static void say_remarks(void)
 		return;
 	for (unsigned i = 0; i < REMARKS; i++)
 		if (atomic_fetch_and(&unsaid, ~(1u << i)) >> i & 1)
-			ct_queue_note(1, remarks[i]);
+			ct_queue_note(i == OTHER_STEP ? CT_NOTE_STEP : CT_NOTE_WARNING, remarks[i]);
 }
 
 /* Notes a remark, which say_remarks says. */
@@ -87,10 +99,13 @@ __attribute__((visibility("default"), noinline)) void cudaTraceRangeEnds(void)
 	__asm__ volatile("" ::: "memory");
 }
 
-/* Text is the glob of a name, NUL, that of a domain; NULL for none. The first choice holds. */
-void ct_range_choose(const char *text, uint32_t length)
+/*
+ * Text is the glob of a name, NUL, that of a domain; NULL for none. Of these ranges, count numbers from first on are
+ * chosen; 0: all ranges. The first choice holds.
+ */
+void ct_range_choose(const char *text, uint32_t length, uint64_t first, uint32_t count)
 {
-	if (!text || length == 0 || length > CT_RANGE_MAX || atomic_load(&chosen))
+	if (!text || length == 0 || length > CT_RANGE_MAX || count > CT_STEPS_MAX || atomic_load(&chosen))
 		return;
 	ct_lock(&lock);
 	if (!atomic_load(&chosen)) {
@@ -98,6 +113,8 @@ void ct_range_choose(const char *text, uint32_t length)
 		domain_name = name + strnlen(name, length);
 		if (domain_name < name + length)
 			domain_name++;
+		first_step = first;
+		step_count = count;
 		atomic_store(&chosen, true);
 	}
 	ct_unlock(&lock);
@@ -235,27 +252,50 @@ static bool is_in(const struct text *t, size_t at, const char *set)
 	return *set != 0;
 }
 
-/* Whether a name is selected: "step" selects "step", "step 7" and "step 7, loss". */
-static bool selected(struct text t)
+/*
+ * The number of a range with a name, COUNTED if the name has none, UNSELECTED if another range was chosen: "step" selects
+ * "step", "step 7" and "step 7, loss".
+ */
+static int64_t selected(struct text t)
 {
 	size_t digits, stem;
 	if ((!t.narrow && !t.wide) || name[0] == 0)
-		return false;
-	if (matches(name, &t))
-		return true;
+		return UNSELECTED;
+	bool is = matches(name, &t);
 	size_t whole = t.length;
 	for (t.length = 0; t.length < whole && !is_in(&t, t.length, ",");)
 		t.length++;
-	if (t.length < whole && matches(name, &t))
-		return true;
+	is = is || (t.length < whole && matches(name, &t));
 	for (digits = t.length; digits > 0 && is_in(&t, digits - 1, "0123456789");)
 		digits--;
 	for (stem = digits; stem > 0 && is_in(&t, stem - 1, " _-#:=./");)
 		stem--;
 	if (digits == t.length || t.length - digits > 10 || stem == 0)
-		return false;
+		return is ? COUNTED : UNSELECTED;
+	int64_t number = 0;
+	for (size_t i = digits; i < t.length; i++)
+		number = 10 * number + (t.wide ? (int64_t)t.wide[i] : (int64_t)t.narrow[i]) - '0';
 	t.length = stem;
-	return matches(name, &t);
+	return is || matches(name, &t) ? number : UNSELECTED;
+}
+
+/* The place of a number among the chosen steps; step_count or more for another. */
+static uint64_t step_of(int64_t number)
+{
+	return (uint64_t)number - first_step;
+}
+
+/* Whether a selected range that begins is recorded: if steps are chosen, the first range of each one. */
+static bool begins_step(int64_t number)
+{
+	if (step_count == 0)
+		return true;
+	uint64_t step = step_of(number == COUNTED ? (int64_t)atomic_fetch_add(&counted, 1) : number);
+	if (step < step_count)
+		return (atomic_fetch_or(&begun[step / 32], 1u << step % 32) >> step % 32 & 1) == 0;
+	remark(OTHER_STEP);
+	say_remarks();
+	return false;
 }
 
 static bool selects_domain(struct text t)
@@ -269,50 +309,73 @@ static size_t place(const void *handle, size_t places)
 	return (size_t)((uint64_t)(uintptr_t)handle * 0x9e3779b97f4a7c15u >> 32) & (places - 1);
 }
 
-static void remember(void *_Atomic *list, size_t places, void *handle, enum remark full)
+/* Both return the handle's place, and places if it has none. */
+static size_t remember(void *_Atomic *list, size_t places, void *handle, enum remark full)
 {
 	for (size_t i = 0; handle && i < places; i++) {
-		void *none = NULL, *_Atomic *at = &list[(place(handle, places) + i) & (places - 1)];
-		if (atomic_load(at) == handle || atomic_compare_exchange_strong(at, &none, handle))
-			return;
+		size_t at = (place(handle, places) + i) & (places - 1);
+		void *none = NULL;
+		if (atomic_load(&list[at]) == handle || atomic_compare_exchange_strong(&list[at], &none, handle))
+			return at;
 	}
 	if (handle)
 		remark(full);
 	say_remarks();
+	return places;
 }
 
-static bool known(void *_Atomic *list, size_t places, const void *handle)
+static size_t find(void *_Atomic *list, size_t places, const void *handle)
 {
 	for (size_t i = 0; handle && i < places; i++) {
-		const void *at = atomic_load(&list[(place(handle, places) + i) & (places - 1)]);
-		if (at == handle || !at)
-			return at == handle;
+		size_t at = (place(handle, places) + i) & (places - 1);
+		const void *is = atomic_load(&list[at]);
+		if (is == handle || !is)
+			return is ? at : places;
 	}
-	return false;
+	return places;
 }
 
-/* Whether the attributes of a range select it. */
-static bool selected_message(const void *attributes)
+/* A string has been registered. Those of other steps are not remembered: there may be one for each step. */
+static void *registered(void *handle, int64_t number)
+{
+	if (number == UNSELECTED)
+		return handle;
+	if (step_count > 0 && number != COUNTED && step_of(number) >= step_count) {
+		begins_step(number); /* for its remark */
+		return handle;
+	}
+	size_t at = remember(strings, STRINGS, handle, STRINGS_FULL);
+	if (at < STRINGS)
+		atomic_store(&numbers[at], number);
+	return handle;
+}
+
+/* The number of a range with these attributes, as selected returns it. */
+static int64_t selected_message(const void *attributes)
 {
 	uint16_t size;
 	int32_t type;
 	const void *message;
 	if (!attributes)
-		return false;
+		return UNSELECTED;
 	memcpy(&size, (const char *)attributes + NVTX_SIZE_OF, sizeof size);
 	if (size < NVTX_ATTRIBUTES_MIN)
-		return false;
+		return UNSELECTED;
 	memcpy(&type, (const char *)attributes + NVTX_MESSAGE_TYPE, sizeof type);
 	memcpy(&message, (const char *)attributes + NVTX_MESSAGE, sizeof message);
-	return (type == NVTX_ASCII && selected(narrow(message))) || (type == NVTX_UNICODE && selected(wide(message))) ||
-	       (type == NVTX_REGISTERED && known(strings, STRINGS, message));
+	if (type == NVTX_ASCII)
+		return selected(narrow(message));
+	if (type == NVTX_UNICODE)
+		return selected(wide(message));
+	size_t at = type == NVTX_REGISTERED ? find(strings, STRINGS, message) : STRINGS;
+	return at < STRINGS ? atomic_load(&numbers[at]) : UNSELECTED;
 }
 
 static bool in_domain(const void *domain)
 {
 	if (domain_name[0] == '*' && domain_name[1] == 0)
 		return true;
-	return domain ? known(domains, DOMAINS, domain) : selects_domain(narrow(""));
+	return domain ? find(domains, DOMAINS, domain) < DOMAINS : selects_domain(narrow(""));
 }
 
 static uint64_t this_thread(void)
@@ -372,11 +435,19 @@ static struct open *pushed(const void *domain)
 	return NULL;
 }
 
-/* A range is pushed. */
-static void push(void *domain, bool named)
+/* Whether a range that begins in a domain is recorded, by the number that selected returned. */
+static bool recorded(const void *domain, int64_t number)
 {
-	bool change = false, follow = named && in_domain(domain);
-	if (ct_forked() || (!follow && !ct_range_open()))
+	return number != UNSELECTED && in_domain(domain) && begins_step(number);
+}
+
+/* A range is pushed. */
+static void push(void *domain, int64_t number)
+{
+	if (ct_forked())
+		return;
+	bool change = false, follow = recorded(domain, number);
+	if (!follow && !ct_range_open())
 		return;
 	ct_lock(&lock);
 	struct open *o = pushed(domain);
@@ -417,9 +488,9 @@ static void pop(const void *domain)
 }
 
 /* A range is about to be started; its number is known only then. */
-static bool start(const void *domain, bool named)
+static bool start(const void *domain, int64_t number)
 {
-	if (ct_forked() || !named || !in_domain(domain))
+	if (ct_forked() || !recorded(domain, number))
 		return false;
 	ct_lock(&lock);
 	bool change = opened();
@@ -548,18 +619,12 @@ static int on_DomainRangePop(void *d)
 
 static void *on_DomainRegisterStringA(void *d, const char *text)
 {
-	void *handle = pass_DomainRegisterStringA(d, text);
-	if (selected(narrow(text)))
-		remember(strings, STRINGS, handle, STRINGS_FULL);
-	return handle;
+	return registered(pass_DomainRegisterStringA(d, text), selected(narrow(text)));
 }
 
 static void *on_DomainRegisterStringW(void *d, const wchar_t *text)
 {
-	void *handle = pass_DomainRegisterStringW(d, text);
-	if (selected(wide(text)))
-		remember(strings, STRINGS, handle, STRINGS_FULL);
-	return handle;
+	return registered(pass_DomainRegisterStringW(d, text), selected(wide(text)));
 }
 
 static void *on_DomainCreateA(const char *text)

@@ -9,7 +9,7 @@
 #define CT_RANGE_FUNCTIONS 16
 extern const struct ct_nvtx_hook ct_range_hooks[CT_RANGE_FUNCTIONS];
 
-void ct_range_choose(const char *text, uint32_t length);
+void ct_range_choose(const char *text, uint32_t length, uint64_t first, uint32_t count);
 void ct_range_tell(void (*changed)(void));
 bool ct_range_wanted(void);
 bool ct_range_open(void);

@@ -63,7 +63,7 @@
 
 #include "wire_records.h"
 
-#define CT_WIRE_VERSION 8u
+#define CT_WIRE_VERSION 9u
 #define CT_MESSAGE_MAX (1u << 20)
 #define CT_NAME_MAX 32768u /* longer texts are cut: CT_LOST_CUT */
 #define CT_NAMES_MAX 65536u /* ids run from 1 to this */
@@ -77,6 +77,7 @@
 #define CT_GO_MAX (256u << 10) /* bytes of a GO */
 #define CT_CANDIDATES_MAX 64u /* of a GO */
 #define CT_RANGE_MAX 1024u /* bytes of the globs in a GO */
+#define CT_STEPS_MAX 65536u /* numbers of ranges in a GO */
 #define CT_GO_WAIT_MS 2000u /* wait for a sign of the recorder: GO, or WAIT, which starts the time anew */
 #define CT_GO_MOST_MS 10000u /* wait for GO, whatever the recorder says */
 
@@ -148,6 +149,9 @@ struct ct_go {
 	uint32_t calls;   /* whose API records to make; 0: those that create GPU work */
 	uint32_t records; /* CT_RECORDS_* */
 	uint32_t range_len; /* of the NVTX ranges to which recording is limited; 0: none */
+	uint64_t first_step; /* the number of the first of these ranges that is recorded */
+	uint32_t steps;      /* how many numbers from there on are recorded, at most CT_STEPS_MAX; 0: all ranges */
+	uint32_t pad;
 	struct ct_python python;
 };
 #define CT_GO_NO_CUPTI 1u      /* stay connected, record nothing */
@@ -345,7 +349,8 @@ enum ct_lost_cause {
 	CT_LOST_CAUSES
 };
 
-enum { CT_NOTE_INFO = 0, CT_NOTE_WARNING = 1, CT_NOTE_REMARK = 2 }; /* the last is said at once; nothing is missing */
+/* REMARK is said at once; nothing is missing. STEP, without a text: an NVTX range has begun that is of no recorded step */
+enum { CT_NOTE_INFO = 0, CT_NOTE_WARNING = 1, CT_NOTE_REMARK = 2, CT_NOTE_STEP = 3 };
 
 /* NOTE, then its text: a line that a person should see. */
 struct ct_note {
@@ -427,7 +432,7 @@ struct ct_stack {
 _Static_assert(sizeof(struct ct_frame) == 8, "frame");
 _Static_assert(sizeof(struct ct_hello) == 24, "hello");
 _Static_assert(sizeof(struct ct_python) == 112, "python");
-_Static_assert(sizeof(struct ct_go) == 152, "go");
+_Static_assert(sizeof(struct ct_go) == 168, "go");
 _Static_assert(sizeof(struct ct_depth) == 16, "depth");
 _Static_assert(sizeof(struct ct_open) == 256, "open");
 _Static_assert(sizeof(struct ct_ring) == 64, "ring");

@@ -1,7 +1,7 @@
 /*
  * The rules by which the injected library selects NVTX ranges, for a test that compares them with the recorder's: reads
- * lines of four texts in hexadecimal (a glob of names, one of domains, a name, a domain), and writes a line of two digits for each:
- * whether the range is selected, by narrow and by wide characters.
+ * lines of four texts in hexadecimal (a glob of names, one of domains, a name, a domain), and writes a line of two numbers for each:
+ * the number of the range, -1 for one without a number and -2 for one that is not selected, by narrow and by wide characters.
  */
 #include <locale.h>
 #include <stdio.h>
@@ -24,9 +24,9 @@ static void decode(char *to, const char *hex)
 	to[n] = 0;
 }
 
-static bool selects(struct text range, struct text of)
+static long selects(struct text range, struct text of)
 {
-	return selected(range) && selects_domain(of);
+	return selects_domain(of) ? (long)selected(range) : UNSELECTED;
 }
 
 int main(void)
@@ -42,10 +42,10 @@ int main(void)
 		memset(name, 0, sizeof name);
 		memcpy(name, text[GLOB], strlen(text[GLOB]));
 		domain_name = text[DOMAIN_GLOB];
-		printf("%d", selects(narrow(text[NAME]), narrow(text[DOMAIN])));
+		printf("%ld ", selects(narrow(text[NAME]), narrow(text[DOMAIN])));
 		if (mbstowcs(long_name, text[NAME], MOST) == (size_t)-1 || mbstowcs(long_domain, text[DOMAIN], MOST) == (size_t)-1)
 			return 1;
-		printf("%d\n", selects(wide(long_name), wide(long_domain)));
+		printf("%ld\n", selects(wide(long_name), wide(long_domain)));
 	}
 	return 0;
 }
