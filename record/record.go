@@ -310,7 +310,8 @@ func (s *session) remarkEmpty() {
 		s.report.remark(0, "no GPU work was recorded: the program did none between cudaProfilerStart and cudaProfilerStop, "+
 			"or called neither")
 	case s.opts.CaptureSteps.Count > 0 && !s.worked() && s.otherSteps.Load():
-		s.report.remark(0, fmt.Sprintf("no GPU work was recorded: there are NVTX ranges named %s, but the program did none in "+
+		s.report.remark(0, fmt.Sprintf("no GPU work was recorded: there are NVTX ranges named %s, but the program "+
+			"did none in "+
 			"step %s: name steps that it reaches", s.opts.CaptureNVTX, s.opts.CaptureSteps))
 	case s.opts.CaptureSteps.Count > 0 && !s.worked():
 		s.report.remark(0, fmt.Sprintf("no GPU work was recorded: no NVTX range named %s was seen; mark the loop with "+

@@ -52,8 +52,8 @@ const SendRecv = "SendRecv"
 // bySends are the calls that NCCL carries out by sends and receives: what they do is their name.
 var bySends = []string{"AlltoAll", "Gather", "Scatter"}
 
-// OperationOf returns the NCCL operation of a kernel, by its mangled name; for SendRecv, that of the call ("ncclAlltoAll"
-// and so on). It is "" for other kernels, and where the call is not known.
+// OperationOf returns the NCCL operation of a kernel, by its mangled name; for SendRecv, that of the call
+// ("ncclAlltoAll" and so on). It is "" for other kernels, and where the call is not known.
 func OperationOf(mangled, call string) string {
 	operation, _ := timeline.NCCLKernel(mangled)
 	if name := strings.TrimPrefix(call, "nccl"); operation == SendRecv && slices.Contains(bySends, name) {

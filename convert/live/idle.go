@@ -17,8 +17,8 @@ const grain = 20
 // instants is the number of the latest instants of which it is kept what was going on: 8.6 s.
 const instants = 1 << 13
 
-// offsets are the places of instants in their grains. They differ, so that what a program does every millisecond is seen
-// with its share. The numbers are always the same.
+// offsets are the places of instants in their grains. They differ, so that what a program does every millisecond is
+// seen with its share. The numbers are always the same.
 var offsets = func() (list [1 << 10]uint64) {
 	x := uint64(1)
 	for i := range list {
@@ -136,8 +136,8 @@ func (s *Sink) doing(t *timeline.Thread) *doing {
 	return d
 }
 
-// watched returns what a thread does that has states or samples, nil for one that is no main thread and has made no call:
-// it launches nothing.
+// watched returns what a thread does that has states or samples, nil for one that is no main thread and has made no
+// call: it launches nothing.
 func (s *Sink) watched(t *timeline.Thread) *doing {
 	if t.Main {
 		return s.doing(t)

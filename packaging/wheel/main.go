@@ -1,7 +1,8 @@
-// Wheel makes a Python wheel of the program: the static binary as a script, the Python module beside it. The same inputs
-// give the same bytes.
+// Wheel makes a Python wheel of the program: the static binary as a script, the Python module beside it. The same
+// inputs give the same bytes.
 //
-// Usage: wheel PROGRAM ARCH VERSION FOLDER, from the root of the repository; SOURCE_DATE_EPOCH is the time of the files.
+// Usage: wheel PROGRAM ARCH VERSION FOLDER, from the root of the repository; SOURCE_DATE_EPOCH is the time of the
+// files.
 package main
 
 import (
@@ -101,7 +102,8 @@ func makeWheel(program, platform, version, folder string) error {
 	}
 	name, info := "cudatrace-"+version, "cudatrace-"+version+".dist-info/"
 	metadata := "Metadata-Version: 2.1\nName: cudatrace\nVersion: " + version +
-		"\nSummary: trace recorder for CUDA programs\nHome-page: https://github.com/cudatrace/cudatrace\nLicense: Apache-2.0\n" +
+		"\nSummary: trace recorder for CUDA programs\nHome-page: https://github.com/cudatrace/cudatrace\nLicense: " +
+		"Apache-2.0\n" +
 		"Requires-Python: >=3.9\nDescription-Content-Type: text/markdown\n\n" + string(readme)
 	var tags strings.Builder
 	for p := range strings.SplitSeq(platform, ".") {

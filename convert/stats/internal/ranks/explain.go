@@ -23,8 +23,8 @@ func (f idleOf) on(p *RankProcess, gpu uint32) *findings.Idle {
 	return &list[i]
 }
 
-// explain notes how much of the lateness of some members their idle GPUs caused. Members leave a collective together, so
-// the last to arrive at the next one computed longer, or sat idle longer.
+// explain notes how much of the lateness of some members their idle GPUs caused. Members leave a collective together,
+// so the last to arrive at the next one computed longer, or sat idle longer.
 func (m *communicator) explain(f *findings.Finding, who []int, hosts bool, idle idleOf) {
 	gaps := make([]*findings.Idle, len(m.members))
 	for i, p := range m.members {
