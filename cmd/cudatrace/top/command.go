@@ -189,7 +189,10 @@ func (h *Host) record(c *cli.Context, con *console.Console, ndjson bool) error {
 		if kept {
 			o.Prints, prints, err = programFile(name)
 		} else {
-			o.Prints, err = os.CreateTemp(folder, "printed-")
+			err = invoker.Find().Do(func() (err error) {
+				o.Prints, err = os.CreateTemp(folder, "printed-")
+				return err
+			})
 		}
 		if err != nil {
 			return err
