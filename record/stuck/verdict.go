@@ -430,10 +430,10 @@ func (g *group) atChildren(l *look, t *Thread, path []node) chain {
 	if t.seen.argument == 0 {
 		pids = l.running()
 	}
-	what := fmt.Sprintf("%s waits%s for the end of %s", l.name(t), atPlace(t), processes(pids))
-	if len(pids) == 0 {
+	if len(pids) == 0 { // they ended just now
 		return chain{text: fmt.Sprintf("%s %s", l.name(t), does(t)), outcome: Waiting}
 	}
+	what := fmt.Sprintf("%s waits%s for the end of %s", l.name(t), atPlace(t), processes(pids))
 	c := g.across(pids, path, g.processChain, Stuck, Moving, Waiting)
 	if c.text != "" {
 		what += "; " + c.text

@@ -152,3 +152,14 @@ func TestOtherUsersEnd(t *testing.T) {
 		}
 	}
 }
+
+// A process that waits for any child, and has none that runs: they ended while it was looked at.
+func TestChildrenGone(t *testing.T) {
+	t.Parallel()
+	g := newGroup()
+	waits := view{blocked: true, why: blocked.Cause{Call: "wait4"}}
+	l := &look{all: g, ProcessReport: ProcessReport{PID: 900, Threads: []Thread{{TID: 900, Call: "wait4", seen: waits}}}}
+	if v := g.verdict(l); v.Outcome != Waiting || v.Text != "the main thread is blocked in wait4" {
+		t.Errorf("%+v", v)
+	}
+}
