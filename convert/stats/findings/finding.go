@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cudatrace/cudatrace/convert/internal/activity"
 	"github.com/cudatrace/cudatrace/convert/internal/critical"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/figures"
@@ -71,23 +70,26 @@ type Kind struct {
 	Likely  bool   // the log shows the habit, but not that the habit is what costs the time
 	Ranks   bool   // it compares processes
 	Reports string // that show it
+
+	find  func(*report) // looks for it in a process; nil for one that is found elsewhere, or beside another
+	whole bool          // only where no records are missing
 }
 
-// Kinds are the kinds of finding.
+// Kinds are the kinds of finding, in the order in which they are looked for: an idle GPU last, since what explains it has
+// it in its evidence.
 var Kinds = []Kind{
-	{Name: "failing_calls", Reports: "errors"},
-	{Name: "gaps", Reports: "gaps,idle"},
-	{Name: IdleGPU, Reports: "gaps,idle"},
-	{Name: "device_waits", Reports: "waits,idle"},
-	{Name: "tiny_kernels", Reports: "launches,launch_rate,idle"},
-	{Name: "pageable_copies", Reports: "copies,callers"},
-	{Name: "small_copies", Reports: "copies,callers"},
-	{Name: "synchronous_sets", Reports: "sets,callers"},
-	{Name: "serial_streams", Likely: true, Reports: "streams,idle"},
+	{Name: "failing_calls", Reports: "errors", find: (*report).failing},
+	{Name: "gaps", Reports: "gaps,idle", find: (*report).gaps, whole: true},
+	{Name: "device_waits", Reports: "waits,idle", find: (*report).waits, whole: true},
+	{Name: "tiny_kernels", Reports: "launches,launch_rate,idle", find: (*report).tinyKernels, whole: true},
+	{Name: "pageable_copies", Reports: "copies,callers", find: (*report).pageable},
+	{Name: "small_copies", Reports: "copies,callers", find: (*report).smallCopies},
+	{Name: "synchronous_sets", Reports: "sets,callers", find: (*report).sets},
+	{Name: "serial_streams", Likely: true, Reports: "streams,idle", find: (*report).serialStreams, whole: true},
 	{Name: OnPath, Likely: true, Reports: "critical_path"},
-	{Name: "first_use", Reports: "calls,idle"},
-	{Name: "allocation_in_loop", Reports: "calls,callers,memory"},
-	{Name: "idle_sms", Reports: "metrics,kernel_shapes"},
+	{Name: "first_use", Reports: "calls,idle", find: (*report).firstUse, whole: true},
+	{Name: "allocation_in_loop", Reports: "calls,callers,memory", find: (*report).allocations},
+	{Name: "idle_sms", Reports: "metrics,kernel_shapes", find: (*report).metrics}, // and the next four,
 	{Name: "unused_tensor_cores", Likely: true, Reports: "metrics,kernels"},
 	{Name: "dram_bound", Reports: "metrics,kernels"},
 	{Name: "pcie_bound", Reports: "metrics,copies"},
@@ -98,6 +100,7 @@ var Kinds = []Kind{
 	{Name: "exposed_communication", Ranks: true, Likely: true, Reports: "ranks,collectives"},
 	{Name: "compute_imbalance", Ranks: true, Likely: true, Reports: "ranks,kernels"},
 	{Name: "odd_kernel", Ranks: true, Likely: true, Reports: "kernels"},
+	{Name: IdleGPU, Reports: "gaps,idle", find: (*report).idle, whole: true},
 	{Name: Startup, Likely: true, Reports: "calls,threads"},
 }
 
@@ -137,29 +140,16 @@ const Startup = "startup"
 // OnPath is the kind of a finding about critical paths.
 const OnPath = "critical_path"
 
-// Remedy is what to try about what a thread did outside of calls; by is what blocked it.
-func Remedy(d activity.OwnerKind, by timeline.Blocker) string { return remedies[kindOutside(d, by)] }
-
 // List returns the findings: failing calls first, then those that cost most. With whole false
 // records are missing, and nothing is said about gaps between work.
 func (c *Collector) List(whole bool, idle SteadyIdles) []Finding {
 	var all, startups []Finding
 	for _, p := range c.list {
-		r := report{collector: c, limits: &c.limits, process: p, steady: c.Steady(p.Process)}
-		r.failing()
-		r.pageable()
-		r.smallCopies()
-		r.sets()
-		r.allocations()
-		r.metrics(c.gpus)
-		if whole {
-			r.gaps(idle)
-			r.waits()
-			r.tinyKernels()
-			r.serialStreams()
-			r.firstUse()
-			r.idle(idle)
-			r.explain(idle)
+		r := report{collector: c, limits: &c.limits, process: p, steady: c.Steady(p.Process), idleTime: idle}
+		for _, k := range Kinds {
+			if k.find != nil && (whole || !k.whole) {
+				k.find(&r)
+			}
 		}
 		all = append(all, r.list...)
 		if f := r.startup(); f != nil {
@@ -225,6 +215,7 @@ type report struct {
 	limits    *Thresholds
 	process   *processHabits
 	steady    Interval
+	idleTime  SteadyIdles
 	list      []Finding
 }
 
@@ -330,404 +321,6 @@ func (r *report) atLine(lines *record[*timeline.PythonFrame], all *evidence) str
 		}
 	}
 	return ""
-}
-
-func (r *report) failing() {
-	t := r.process.failures.tally((*timed).all)
-	if len(t) == 0 {
-		return
-	}
-	name := func(f failure) string { return f.function + f.error }
-	keys := largest(t, name)
-	slices.SortStableFunc(keys, func(a, b failure) int { return cmp.Compare(t[a].first, t[b].first) })
-	var words []string
-	for i, k := range keys {
-		if i == MaxMoments {
-			words = append(words, figures.Count(len(keys)-i, "other failure", "other failures"))
-			break
-		}
-		words = append(words, fmt.Sprintf("%s returned %s (%s)", cmp.Or(k.function, "other functions"),
-			cmp.Or(k.error, "errors"), figures.Count(t[k].count, "time", "times")))
-	}
-	e := total(t)
-	var at []uint64
-	for _, k := range keys[:min(len(keys), MaxMoments)] {
-		at = append(at, t[k].first)
-	}
-	r.add("failing_calls", e, Finding{Title: figures.Count(e.count, "call fails", "calls fail"),
-		Evidence: strings.Join(words, ", "),
-		Try:      "look at the first one: later failures often follow from it; the report errors has the callers"})
-	r.list[len(r.list)-1].At = at
-}
-
-func (r *report) pageable() {
-	t := r.process.pageable.since(r.steady.From)
-	e := total(t)
-	if !r.worth(e, 1) {
-		return
-	}
-	text := fmt.Sprintf("the calls take %s for %s: %s", figures.Duration(e.cost), figures.Bytes(e.bytes), parts(t, 3))
-	if e.async > 0 {
-		text += "; " + figures.Count(e.async, "copy was", "copies were") +
-			" made by Async functions, which cannot be asynchronous with pageable memory"
-	}
-	text += r.atLines(&r.process.lines.pageable, "; made at ", e.count)
-	r.add("pageable_copies", e, Finding{Without: func(x *critical.Without) { x.Pageable(r.collector.PinnedRate) },
-		Title: figures.Count(e.count, "large copy", "large copies") + " of pageable memory" +
-			r.atLine(&r.process.lines.pageable, e), Evidence: text,
-		Try: "allocate the host memory with cudaMallocHost and copy with cudaMemcpyAsync (PyTorch: pin_memory=True, " +
-			"non_blocking=True)"})
-}
-
-func (r *report) smallCopies() {
-	t := r.process.small.since(r.steady.From)
-	e := total(t)
-	if e.count < r.limits.Repeats {
-		return
-	}
-	r.add("small_copies", e, Finding{Without: (*critical.Without).SmallCopies, Title: figures.Count(e.count, "small copy",
-		"small copies") + " that could be part of another" + r.atLine(&r.process.lines.small, e),
-		Evidence: fmt.Sprintf("%s copies of at most %s follow each other %s, with %s in all; the calls of all but the "+
-			"first copy: %s",
-			figures.Group(e.count+e.runs), figures.Bytes(r.limits.SmallCopy), figures.Count(e.runs, "time", "times"),
-			figures.Bytes(e.bytes), parts(t, 3)) + r.atLines(&r.process.lines.small, "; made at ", e.count),
-		Try: "put the data into one buffer and copy it at once, or use cudaMemcpyBatchAsync"})
-}
-
-func (r *report) sets() {
-	t := r.process.sets.since(r.steady.From)
-	if e := total(t); r.worth(e, r.limits.Repeats) {
-		r.add("synchronous_sets", e, Finding{Without: (*critical.Without).Sets,
-			Title: figures.Count(e.count, "synchronous memory set", "synchronous memory sets") +
-				r.atLine(&r.process.lines.sets, e),
-			Evidence: "the calls: " + parts(t, 3) + r.atLines(&r.process.lines.sets, "; made at ", e.count),
-			Try:      "use the Async function (cudaMemsetAsync) on the stream whose work follows"})
-	}
-}
-
-func (r *report) allocations() {
-	t := r.process.allocs.since(r.steady.From)
-	if e := total(t); r.worth(e, r.limits.Repeats) {
-		r.add("allocation_in_loop", e, Finding{Without: (*critical.Without).Allocations,
-			Title: figures.Count(e.count, "allocation or free", "allocations and frees") + " between launches" +
-				r.atLine(&r.process.lines.allocs, e),
-			Evidence: "the calls: " + parts(t, 3) + "; a call counts if its thread has launched GPU work since it last called " +
-				"that function" + r.atLines(&r.process.lines.allocs, "; made at ", e.count),
-			Try: "allocate once before the loop, or use cudaMallocAsync and cudaFreeAsync, which take memory from a pool"})
-	}
-}
-
-// A remedy is what to try about gaps in which the launching threads mostly did one thing.
-var remedies = map[doingKind]string{
-	outside:   "launch ahead: see what the CPU does %s, and move it to another thread or out of the loop",
-	captures:  "capture and instantiate graphs before the loop; cudaGraphExecUpdate changes an instantiated graph",
-	allocates: "allocate before the loop, or use cudaMallocAsync and cudaFreeAsync, which take memory from a pool",
-	waits:     "launch what can run next before these waits, and wait for the stream or event whose result the CPU needs",
-	launches: "look at the launching calls (report calls): one that takes long waits for a full queue, for a lock, or " +
-		"for memory that it allocates",
-	callsElse: "move these calls out of the loop, or to another thread",
-	computes:  "launch ahead: make %s faster, or move it to another thread or out of the loop",
-	blocked: "have ready what the thread waits for: read and prepare data ahead in other threads or processes " +
-		"(PyTorch: num_workers, prefetch_factor)",
-	sleeps: "the program sleeps there by itself: look at that line; where it waits for something, it could wait for " +
-		"that in place of a time",
-	locked: "look at who has the lock, and hold it for less time; where a thread waits for a queue that another one " +
-		"fills, fill it ahead",
-	ready: "give the program more processors: it has more threads that run than it may use (taskset, cgroup, Slurm's " +
-		"--cpus-per-task), or others use them",
-	queued: "look at what the queued work waits for: an event, another stream, another GPU (report idle)",
-}
-
-// gaps finds long gaps. At least half of their time must be of one kind: the remedy follows from it.
-func (r *report) gaps(idle SteadyIdles) {
-	for _, gpu := range sortedKeys(r.process.gaps) {
-		g := r.process.gaps[gpu]
-		e := g.since(r.steady.From)
-		if !r.worth(e, 1) {
-			continue
-		}
-		cause, did := g.mostly(r.steady.From), g.did.since(r.steady.From)
-		text := idle.on(r.process, gpu).inAll(r.steady)
-		for kind, ns := range meanwhile(did) {
-			if remedies[kind] != "" && ns > e.cost/2 {
-				title := fmt.Sprintf("%s is idle for %s", r.collector.gpuName(gpu), figures.Duration(e.cost))
-				if e.count > 1 {
-					title = fmt.Sprintf("%s is idle %s times, for up to %s", r.collector.gpuName(gpu),
-						figures.Group(e.count), figures.Duration(e.longest[0].cost))
-				}
-				r.add("gaps", e, Finding{
-					Title: causedBy(titleOf(cause, did), title), Cause: cause, Effect: title, Without: g.without(kind), GPU: &gpu,
-					Evidence: text + r.atLines(&g.ends, "; the gaps end with launches at ", e.count),
-					Try:      tryFor(kind, did, g.ends.since(r.steady.From)), most: mostOf(did), allocating: kind == allocates,
-				})
-			}
-		}
-	}
-}
-
-// mostOf names the largest part of what threads did that is known, "" for nothing.
-func mostOf(did tally[doing]) string {
-	for _, d := range largest(did, func(d doing) string { return d.name }) {
-		if isKnown(d.kind) {
-			return d.name
-		}
-	}
-	return ""
-}
-
-// leastNamed is the least part of some time that a line or code has which a remedy names.
-const leastNamed = 0.25
-
-// tryFor returns the remedy of a kind, with the line or code that takes most of the time, or the line that launches
-// next.
-func tryFor(kind doingKind, did tally[doing], next tally[*timeline.PythonFrame]) string {
-	try, all := remedies[kind], float64(total(did).cost)
-	code, most := "", uint64(leastNamed*all)
-	for _, d := range largest(did, func(d doing) string { return d.name }) {
-		named := isKnown(d.kind) && d.kind >= computes && !strings.HasPrefix(d.name, "[") // not [vdso]
-		if named && did[d].cost > most && (kind == outside || d.kind == kind) {
-			code, most = d.name, did[d].cost
-		}
-	}
-	switch kind {
-	case computes:
-		return fmt.Sprintf(try, cmp.Or(code, "this code"))
-	case outside:
-		if float64(kindsOf(did)[outside]) > all/2 {
-			try = strings.Replace(try, "see", "record (--sample)", 1)
-		}
-		at := "at these times"
-		for line, e := range next {
-			if line != nil && e.cost > total(next).cost/2 {
-				at = "before " + path.Base(line.Text())
-			}
-		}
-		if code != "" {
-			at = "at these times (most: " + code + ")"
-		}
-		return fmt.Sprintf(try, at)
-	}
-	return try
-}
-
-// titleOf returns what begins the title of a finding about an idle GPU: the cause, or where the launching threads were.
-func titleOf(cause string, did tally[doing]) string {
-	if cause == "" || strings.HasPrefix(cause, "[") { // [vdso] says less
-		return placeOf(did)
-	}
-	return cause
-}
-
-// placeOf returns where the launching threads were for more than half of the time, "" if nowhere.
-func placeOf(did tally[doing]) string {
-	kinds, all := kindsOf(did), total(did).cost
-	onCPU := kinds[computes] + kinds[computesUnseen]
-	blocked := kinds[blocked] + kinds[sleeps] + kinds[locked] + kinds[blockedUnseen]
-	switch {
-	case onCPU > all/2:
-		return "on CPU outside of CUDA calls"
-	case blocked > all/2:
-		return "blocked outside of CUDA calls"
-	case onCPU+blocked+kinds[ready]+kinds[outside] > all/2:
-		return "outside of CUDA calls"
-	}
-	return ""
-}
-
-// kindsOf joins what threads did by kind.
-func kindsOf(did tally[doing]) map[doingKind]uint64 {
-	kinds := make(map[doingKind]uint64)
-	for d, e := range did {
-		kinds[d.kind] = sum(kinds[d.kind], e.cost)
-	}
-	return kinds
-}
-
-// causedBy is a title with the cause in front.
-func causedBy(cause, effect string) string {
-	if cause == "" {
-		return effect
-	}
-	return cause + ": " + effect
-}
-
-// without takes away what the launching threads did in the gaps, of one kind.
-func (g *gaps) without(kind doingKind) func(*critical.Without) {
-	roles := map[doingKind][]activity.Role{captures: {activity.Capturing}, allocates: {activity.Allocating},
-		waits: {activity.Waits, activity.WaitsAll}, launches: {activity.Launching},
-		callsElse: {activity.OtherRole, activity.Ordering, activity.Initialising, activity.Loading}}[kind]
-	switch {
-	case kind == queued:
-		return func(x *critical.Without) { x.Queued(g.kept) }
-	case roles != nil:
-		return func(x *critical.Without) { x.In(g.kept, roles...) }
-	}
-	return func(x *critical.Without) { x.Outside(g.kept) }
-}
-
-// blocks are the kinds of threads that were blocked by a known thing.
-var blocks = []doingKind{blocked, sleeps, locked}
-
-// meanwhile returns what threads did, by kind. Time outside of calls counts as its dominant kind if 90 % of it is
-// attributed. All that blocked threads counts together, under the name of its longest part.
-func meanwhile(of tally[doing]) map[doingKind]uint64 {
-	pool(of, computesUnseen, computes)
-	pool(of, blockedUnseen, blocks...)
-	kinds := kindsOf(of)
-	unknown := kinds[outside] + kinds[computesUnseen] + kinds[blockedUnseen]
-	longest, ofBlocks := blocked, uint64(0)
-	for _, kind := range blocks {
-		ofBlocks += kinds[kind]
-		if kinds[kind] > kinds[longest] {
-			longest = kind
-		}
-	}
-	all, most := unknown+kinds[computes]+ofBlocks+kinds[ready], outside
-	for kind, ns := range map[doingKind]uint64{computes: kinds[computes], longest: ofBlocks, ready: kinds[ready]} {
-		if unknown <= all/10 && ns > all/2 {
-			most = kind
-		}
-	}
-	for _, kind := range append([]doingKind{outside, computes, computesUnseen, blockedUnseen, ready}, blocks...) {
-		delete(kinds, kind)
-	}
-	kinds[most] = all
-	return kinds
-}
-
-func (r *report) waits() {
-	calls := r.process.waits.since(r.steady.From)
-	if e := total(calls); r.worth(e, r.limits.Repeats) {
-		place, named := "", make(tally[string])
-		for f, of := range calls { // nil for those without room
-			if f != nil {
-				named.of(f.Title()).join(of)
-			}
-			if f != nil && f.Place != "" && of.cost > e.cost/2 {
-				place = " at " + path.Base(f.Place)
-			}
-		}
-		r.add("device_waits", e, Finding{Without: (*critical.Without).DeviceWaits,
-			Title: figures.Count(e.count, "wait", "waits") + " for the whole device" + place + ", with an idle GPU behind " +
-				"each",
-			Evidence: "idle until the next launch after " + parts(named, 2),
-			Try: "wait only where the CPU needs a result, and for its stream or event: work of one stream runs in order " +
-				"without waits"})
-	}
-}
-
-func (r *report) tinyKernels() {
-	for _, gpu := range sortedKeys(r.process.tiny) {
-		t := r.process.tiny[gpu]
-		e := t.since(r.steady.From)
-		if !r.worth(e, r.limits.Kernels) {
-			continue
-		}
-		rate := float64(e.count) / (float64(r.steady.length()) / 1e9)
-		r.add("tiny_kernels", e, Finding{Without: (*critical.Without).Launches,
-			Title: fmt.Sprintf("launch-bound: %s shorter than their launch",
-				figures.Count(e.count, "kernel is", "kernels are")), GPU: &gpu,
-			Evidence: fmt.Sprintf("%s waits for each of these launches, %s a second; the median kernel takes %s, the call "+
-				"that launches it %s", r.collector.gpuName(gpu), figures.Group(uint64(rate)),
-				figures.Duration(t.kernels.Percentile(50)), figures.Duration(t.launches.Percentile(50))),
-			Try: "launch the part that repeats as a CUDA graph (PyTorch: torch.cuda.graph, torch.compile), or make fewer, " +
-				"larger kernels"})
-	}
-}
-
-func (r *report) serialStreams() {
-	if r.process.orders || !r.process.told {
-		return // the program makes streams wait for each other, or the log does not tell
-	}
-	t := make(tally[string])
-	all, byDefault := new(evidence), false
-	for k, e := range r.process.serial.since(r.steady.From) {
-		if k == (pair{}) {
-			return // too many streams to tell
-		}
-		all.join(e)
-		byDefault = byDefault || k.earlier.Default || k.later.Default
-		name := fmt.Sprintf("stream %d behind stream %d", k.later.ID, k.earlier.ID)
-		if t[name] == nil {
-			t[name] = new(evidence)
-		}
-		t[name].join(e)
-	}
-	if !r.worth(all, r.limits.Repeats) {
-		return
-	}
-	f := Finding{Without: (*critical.Without).TakingTurns,
-		Title: "streams take turns though their work fits on the GPU together",
-		Evidence: "work that was ready and waited: " + parts(t, 3) +
-			"; no call makes a stream wait for another", Try: "look for a hidden order between the streams, such as too few " +
-			"hardware queues (CUDA_DEVICE_MAX_CONNECTIONS)"}
-	if byDefault {
-		f.Try = "if the work is independent, create the streams with cudaStreamNonBlocking: work of the default stream and " +
-			"of other streams waits for each other"
-	}
-	r.add("serial_streams", all, f)
-}
-
-func (r *report) firstUse() {
-	t := r.collector.named(r.process.loads.since(r.steady.From))
-	if e := total(t); r.worth(e, 1) {
-		r.add("first_use", e, Finding{Without: func(x *critical.Without) { x.In(r.process.loading) },
-			Title:    "the GPU waits while code is loaded at its first use",
-			Evidence: "time in calls that load code, while the GPU is idle: " + parts(t, 3),
-			Try: "launch these kernels once before the part that matters, or load all code at the start " +
-				"(CUDA_MODULE_LOADING=EAGER)"})
-	}
-}
-
-// slowStarts are what to try about a start-up, by what takes most of it.
-var slowStarts = map[string]string{
-	loadingCode: "load only the code that is used (CUDA_MODULE_LOADING=LAZY), and keep compiled code in a cache " +
-		"(CUDA_CACHE_PATH)",
-	capturing:    "capture a graph once for each shape that is used",
-	allocating:   "allocate memory once, in few large pieces",
-	initialising: "make one context a process, and let it see only the GPUs that it uses (CUDA_VISIBLE_DEVICES)",
-	"": "look at what the program does outside of these calls: importing, reading data, compiling, searching " +
-		"for algorithms",
-}
-
-// startup sums up what comes before the steady state, nil if that is short.
-func (r *report) startup() *Finding {
-	p := r.process
-	e := evidence{
-		first: p.first, last: r.steady.From, count: 1, cost: r.steady.From - min(p.first, r.steady.From),
-		longest: []moment{{at: p.first}},
-	}
-	if len(p.worked) == 0 || !r.limits.Worth(e.cost, p.last-p.first) {
-		return nil
-	}
-	t := p.starts.tally(func(x *timed) *evidence { return x.before(r.steady.From) })
-	rest := e.cost - min(e.cost, total(t).cost)
-	text, most := "from the first call to the end of what is done for the first time: ", ""
-	if len(t) > 0 {
-		text += times(t, len(t)) + ", "
-		if name := largest(t, self)[0]; t[name].cost > rest {
-			most = name
-		}
-	}
-	return &Finding{Kind: Startup, Process: p.Process, Title: "start-up of " + figures.Duration(e.cost), Evidence: text +
-		"other things " + figures.Duration(rest),
-		Cost: e.cost, Count: 1, First: e.first, Last: e.last, At: e.longest.At(), Try: slowStarts[most]}
-}
-
-// once tells of several processes that start up the one that takes longest.
-func once(startups []Finding) []Finding {
-	if len(startups) < 2 {
-		return startups
-	}
-	all := uint64(0)
-	for i := range startups {
-		all = sum(all, startups[i].Cost)
-	}
-	f := Sorted(startups)[0]
-	f.Evidence += fmt.Sprintf("; %s, %s together", figures.Count(len(startups), "process starts up",
-		"processes start up"), figures.Duration(all))
-	f.Count = uint64(len(startups))
-	return []Finding{f}
 }
 
 // sortedKeys returns the GPUs of a map.

@@ -1,10 +1,13 @@
 package findings
 
 import (
+	"fmt"
+
 	"github.com/cudatrace/cudatrace/convert/internal/activity"
 	"github.com/cudatrace/cudatrace/convert/internal/critical"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/figures"
 )
 
 // A doing is what a launching thread did while a GPU was idle.
@@ -280,4 +283,45 @@ func engineOf(p *activity.Piece) engine {
 		}
 	}
 	return noEngine
+}
+
+// gaps finds long gaps. At least half of their time must be of one kind: the remedy follows from it.
+func (r *report) gaps() {
+	for _, gpu := range sortedKeys(r.process.gaps) {
+		g := r.process.gaps[gpu]
+		e := g.since(r.steady.From)
+		if !r.worth(e, 1) {
+			continue
+		}
+		cause, did := g.mostly(r.steady.From), g.did.since(r.steady.From)
+		text := r.idleTime.on(r.process, gpu).inAll(r.steady)
+		for kind, ns := range meanwhile(did) {
+			if remedies[kind] != "" && ns > e.cost/2 {
+				title := fmt.Sprintf("%s is idle for %s", r.collector.gpuName(gpu), figures.Duration(e.cost))
+				if e.count > 1 {
+					title = fmt.Sprintf("%s is idle %s times, for up to %s", r.collector.gpuName(gpu),
+						figures.Group(e.count), figures.Duration(e.longest[0].cost))
+				}
+				r.add("gaps", e, Finding{
+					Title: causedBy(titleOf(cause, did), title), Cause: cause, Effect: title, Without: g.without(kind), GPU: &gpu,
+					Evidence: text + r.atLines(&g.ends, "; the gaps end with launches at ", e.count),
+					Try:      tryFor(kind, did, g.ends.since(r.steady.From)), most: mostOf(did), allocating: kind == allocates,
+				})
+			}
+		}
+	}
+}
+
+// without takes away what the launching threads did in the gaps, of one kind.
+func (g *gaps) without(kind doingKind) func(*critical.Without) {
+	roles := map[doingKind][]activity.Role{captures: {activity.Capturing}, allocates: {activity.Allocating},
+		waits: {activity.Waits, activity.WaitsAll}, launches: {activity.Launching},
+		callsElse: {activity.OtherRole, activity.Ordering, activity.Initialising, activity.Loading}}[kind]
+	switch {
+	case kind == queued:
+		return func(x *critical.Without) { x.Queued(g.kept) }
+	case roles != nil:
+		return func(x *critical.Without) { x.In(g.kept, roles...) }
+	}
+	return func(x *critical.Without) { x.Outside(g.kept) }
 }

@@ -92,8 +92,8 @@ func doingOf(r *activity.Row) doing {
 }
 
 // idle finds GPUs that are idle for more than a fifth of the steady state.
-func (r *report) idle(all SteadyIdles) {
-	for _, g := range all(r.process.Process) {
+func (r *report) idle() {
+	for _, g := range r.idleTime(r.process.Process) {
 		ns, p := g.time(), r.process.idle[g.GPU]
 		if p == nil || !r.idles(&g) {
 			continue
@@ -118,11 +118,12 @@ func (r *report) idle(all SteadyIdles) {
 			Evidence: g.meanwhile(), Try: try, most: mostOf(did),
 		})
 	}
+	r.explain()
 }
 
 // explain notes of which idle time another finding of the process is the cause. That has all of it in its evidence, and
 // [WithoutTwice] leaves out [IdleGPU]; gaps are folded into it, see [Folded].
-func (r *report) explain(all SteadyIdles) {
+func (r *report) explain() {
 	for i := range r.list {
 		idle := &r.list[i]
 		for j := range r.list {
@@ -132,7 +133,7 @@ func (r *report) explain(all SteadyIdles) {
 			case idle.Kind == "gaps":
 				f.Explains = append(f.Explains, Explained{Process: f.Process, GPU: *idle.GPU, Time: f.Cost})
 			case f.Kind == "device_waits" || !idle.elsewhere && f.Kind != "gaps": // gaps have it already
-				f.Evidence += "; " + all.on(r.process, *idle.GPU).inAll(r.steady)
+				f.Evidence += "; " + r.idleTime.on(r.process, *idle.GPU).inAll(r.steady)
 				fallthrough
 			default:
 				idle.elsewhere = true

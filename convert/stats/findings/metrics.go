@@ -208,9 +208,9 @@ func isHalfProduct(name string) bool {
 
 // metrics adds the findings of samples of the GPUs of a process. A GPU that other processes used has
 // none; that of several processes of the recording is the first one's.
-func (r *report) metrics(gpus map[uint32]*gpu) {
-	for _, index := range sortedKeys(gpus) {
-		g := gpus[index]
+func (r *report) metrics() {
+	for _, index := range sortedKeys(r.collector.gpus) {
+		g := r.collector.gpus[index]
 		if g.shared || len(g.users) == 0 || g.users[0].Process != r.process.Process || g.work.End <= g.work.Start {
 			continue
 		}

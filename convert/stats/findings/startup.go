@@ -1,10 +1,12 @@
 package findings
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/cudatrace/cudatrace/convert/internal/activity"
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/figures"
 )
 
 // A process starts up until it has launched its kernels and graphs once: before a first launch it loads code, captures,
@@ -243,4 +245,55 @@ func startsUp(f *activity.Function) string {
 		return capturing
 	}
 	return ""
+}
+
+// slowStarts are what to try about a start-up, by what takes most of it.
+var slowStarts = map[string]string{
+	loadingCode: "load only the code that is used (CUDA_MODULE_LOADING=LAZY), and keep compiled code in a cache " +
+		"(CUDA_CACHE_PATH)",
+	capturing:    "capture a graph once for each shape that is used",
+	allocating:   "allocate memory once, in few large pieces",
+	initialising: "make one context a process, and let it see only the GPUs that it uses (CUDA_VISIBLE_DEVICES)",
+	"": "look at what the program does outside of these calls: importing, reading data, compiling, searching " +
+		"for algorithms",
+}
+
+// startup sums up what comes before the steady state, nil if that is short.
+func (r *report) startup() *Finding {
+	p := r.process
+	e := evidence{
+		first: p.first, last: r.steady.From, count: 1, cost: r.steady.From - min(p.first, r.steady.From),
+		longest: []moment{{at: p.first}},
+	}
+	if len(p.worked) == 0 || !r.limits.Worth(e.cost, p.last-p.first) {
+		return nil
+	}
+	t := p.starts.tally(func(x *timed) *evidence { return x.before(r.steady.From) })
+	rest := e.cost - min(e.cost, total(t).cost)
+	text, most := "from the first call to the end of what is done for the first time: ", ""
+	if len(t) > 0 {
+		text += times(t, len(t)) + ", "
+		if name := largest(t, self)[0]; t[name].cost > rest {
+			most = name
+		}
+	}
+	return &Finding{Kind: Startup, Process: p.Process, Title: "start-up of " + figures.Duration(e.cost), Evidence: text +
+		"other things " + figures.Duration(rest),
+		Cost: e.cost, Count: 1, First: e.first, Last: e.last, At: e.longest.At(), Try: slowStarts[most]}
+}
+
+// once tells of several processes that start up the one that takes longest.
+func once(startups []Finding) []Finding {
+	if len(startups) < 2 {
+		return startups
+	}
+	all := uint64(0)
+	for i := range startups {
+		all = sum(all, startups[i].Cost)
+	}
+	f := Sorted(startups)[0]
+	f.Evidence += fmt.Sprintf("; %s, %s together", figures.Count(len(startups), "process starts up",
+		"processes start up"), figures.Duration(all))
+	f.Count = uint64(len(startups))
+	return []Finding{f}
 }
