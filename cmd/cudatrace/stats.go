@@ -199,8 +199,9 @@ func (o *statsOptions) eachAlone(c *cli.Context, con *console.Console, logs []co
 	for i := range logs {
 		log := logs[i : i+1]
 		sink, all, err := o.read(c, con, log)
-		if err != nil {
-			return err
+		if err != nil { // that the filter matches something in one of them is known
+			con.Say(err.Error())
+			continue
 		}
 		con.Headline(log[0].Name, console.Bold)
 		if err := verdicts(con, log, all); err != nil {

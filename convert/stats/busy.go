@@ -261,12 +261,21 @@ func (s *Sink) during(d *deviceRow, parts []*activity.Part, startup bool) (times
 	if startup || len(parts) != 1 || first == timeline.Never {
 		return all, first
 	}
-	from = min(max(s.findings.Steady(parts[0].Process).From, first), last)
+	from = min(max(s.beginning(parts[0].Process), first), last)
 	before, known := parts[0].Until(from)
 	if !known || from == last {
 		return all, first
 	}
 	return all.Less(before), from
+}
+
+// beginning is when the part of a process begins that reports count unless the start-up counts, too: its steady state, or
+// all of a process that has no start-up.
+func (s *Sink) beginning(p *timeline.Process) uint64 {
+	if !s.threads.process(p).staged.startsUp() {
+		return 0
+	}
+	return s.findings.Steady(p).From
 }
 
 // deviceTable returns the report of devices.

@@ -18,3 +18,13 @@ func (s *Sink) Views() map[string][3]*table.Table {
 
 // StartsUp returns the moment from which on the stages of a process are of its steady state.
 func (s *Sink) StartsUp(of *timeline.Process) uint64 { return s.threads.process(of).stages.Steady() }
+
+// Unsettled is the number of processes with sections of their own.
+func (s *Sink) Unsettled() (n int) {
+	for _, p := range s.threads.processes {
+		if len(p.parts) > 0 {
+			n++
+		}
+	}
+	return n
+}

@@ -94,7 +94,7 @@ func (s *Sink) gapTable(startup bool) *table.Table {
 	for i := range s.gaps.list[:min(len(s.gaps.list), mostGaps)] {
 		g := &s.gaps.list[i]
 		p := g.next.Context.Process
-		if steady := s.findings.Steady(p); !startup && steady.From < steady.To && g.from < steady.From {
+		if !startup && g.from < s.beginning(p) {
 			left++
 			continue
 		}

@@ -128,7 +128,7 @@ func (s *Sink) idleTimes(d *deviceRow) (starting, steady idleTimes) {
 	starting, steady = make(idleTimes), make(idleTimes)
 	for _, p := range d.Parts {
 		var before, after activity.Idle
-		if !p.Stages(s.findings.Steady(p.Process).From, &before, &after) {
+		if !p.Stages(s.beginning(p.Process), &before, &after) {
 			clear(starting)
 			clear(steady)
 			steady.add(&d.Idle)
@@ -144,7 +144,7 @@ func (s *Sink) idleTimes(d *deviceRow) (starting, steady idleTimes) {
 func (s *Sink) steadyFrom(d *deviceRow) (at uint64) {
 	at = timeline.Never
 	for _, p := range d.Parts {
-		at = min(at, s.findings.Steady(p.Process).From)
+		at = min(at, s.beginning(p.Process))
 	}
 	return at
 }

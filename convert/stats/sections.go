@@ -26,6 +26,7 @@ type section struct {
 	python  *python
 	framed  bool   // kernel_python has rows
 	pieces  uint64 // of work
+	kernels uint64 // of these
 	onGPU   uint64 // ns of all GPU work
 	inCalls uint64 // ns that threads spent in calls
 }
@@ -48,7 +49,7 @@ func (s *section) join(later *section) {
 			r.join(s, later)
 		}
 	}
-	s.pieces += later.pieces
+	s.pieces, s.kernels = s.pieces+later.pieces, s.kernels+later.kernels
 	s.onGPU, s.inCalls = sketch.Sum(s.onGPU, later.onGPU), sketch.Sum(s.inCalls, later.inCalls)
 }
 
@@ -58,6 +59,7 @@ type staged struct {
 	parts  []stagePart // the earliest first
 	spans  []span      // whose stage may not be known yet
 	done   bool        // it is settled
+	whole  bool        // and was found to have no start-up
 
 	now      *section // of the moments from from on, before to
 	from, to uint64
@@ -81,6 +83,9 @@ func (s *Sink) launched(p *staged, w *timeline.Work) *section {
 	at := findings.Launched(w)
 	sec := s.section(p, at-min(at, 1))
 	sec.pieces++
+	if w.Kind == timeline.KernelWork {
+		sec.kernels++
+	}
 	if !w.Untimed {
 		sec.onGPU = sketch.Sum(sec.onGPU, w.Dur)
 	}
@@ -89,7 +94,9 @@ func (s *Sink) launched(p *staged, w *timeline.Work) *section {
 
 func (s *Sink) find(p *staged, at uint64) {
 	if p.done {
-		if steady := p.stages.Steady(); at < steady {
+		if steady := p.stages.Steady(); p.whole {
+			p.now, p.from, p.to = s.steady, 0, timeline.Never
+		} else if at < steady {
 			p.now, p.from, p.to = s.startup, 0, steady
 		} else {
 			p.now, p.from, p.to = s.steady, steady, timeline.Never
@@ -99,6 +106,13 @@ func (s *Sink) find(p *staged, at uint64) {
 	from := p.stages.Begun(at)
 	i, found := slices.BinarySearchFunc(p.parts, from, func(x stagePart, at uint64) int { return cmp.Compare(x.from, at) })
 	if !found {
+		if len(p.parts) == 0 {
+			s.wait(p)
+			if p.done {
+				s.find(p, at)
+				return
+			}
+		}
 		p.parts = slices.Insert(p.parts, i, stagePart{from, s.newSection()})
 	}
 	p.now, p.from, p.to = p.parts[i].section, from, p.stages.Next(at)
@@ -120,21 +134,54 @@ func (p *staged) moved() {
 	p.parts = kept
 }
 
+// mostUnsettled bounds the processes that have sections of their own. Beyond, the one that has had them for longest is
+// settled by what is known then.
+const mostUnsettled = 32
+
+// wait notes that a process has sections of its own from now on.
+func (s *Sink) wait(p *staged) {
+	s.unsettled = slices.DeleteFunc(append(s.unsettled, p), func(p *staged) bool { return p.done })
+	if len(s.unsettled) > mostUnsettled {
+		s.finish(s.unsettled[0])
+	}
+}
+
 // settle moves the sections of a process to those of the sink once it is settled which stages are its start-up.
 func (s *Sink) settle(p *staged) {
-	if p.done || !p.stages.Settled() {
-		return
+	if !p.done && p.stages.Settled() {
+		s.finish(p)
 	}
+}
+
+// finish moves the sections of a process to those of the sink.
+func (s *Sink) finish(p *staged) {
 	s.takeSpans(p)
-	steady := p.stages.Steady()
+	steady, starts := p.stages.Steady(), p.startsUp()
 	for _, x := range p.parts {
-		if x.from < steady {
+		if starts && x.from < steady {
 			s.startup.join(x.section)
 		} else {
 			s.steady.join(x.section)
 		}
 	}
-	*p = staged{stages: p.stages, done: true}
+	*p = staged{stages: p.stages, done: true, whole: !starts}
+}
+
+// startsUp reports whether a process has a start-up: kernels come after it, or, of a process without any, other work.
+func (p *staged) startsUp() bool {
+	if p.done {
+		return !p.whole
+	}
+	steady := p.stages.Steady()
+	var kernels, pieces [2]uint64 // of the start-up, and after it
+	for _, x := range p.parts {
+		i := 0
+		if x.from >= steady {
+			i = 1
+		}
+		kernels[i], pieces[i] = kernels[i]+x.kernels, pieces[i]+x.pieces
+	}
+	return kernels[1] > 0 || kernels[0] == 0 && pieces[1] > 0
 }
 
 // sections are all sections.
@@ -201,7 +248,7 @@ func (v *view) add(s *section) {
 // views are the start-ups, the steady states, and both.
 type views struct{ starting, steady, whole *view }
 
-// view returns the views of what was taken so far. A process that did no work in its steady state, such as a short
+// view returns the views of what was taken so far. A process that ran no kernel in its steady state, such as a short
 // program, has no start-up.
 func (s *Sink) view() *views {
 	if s.views != nil {
@@ -215,14 +262,9 @@ func (s *Sink) view() *views {
 	all.steady.add(s.steady)
 	for _, p := range s.threads.processes {
 		s.takeSpans(&p.staged)
-		steady, work := p.stages.Steady(), uint64(0)
+		steady, starts := p.stages.Steady(), p.startsUp()
 		for _, x := range p.parts {
-			if x.from >= steady {
-				work += x.pieces
-			}
-		}
-		for _, x := range p.parts {
-			if x.from < steady && work > 0 {
+			if starts && x.from < steady {
 				all.starting.add(x.section)
 			} else {
 				all.steady.add(x.section)

@@ -135,7 +135,11 @@ func TestStartupMoments(t *testing.T) {
 		want := make(map[string]int)
 		for p, by := range m.of {
 			steady := m.StartsUp(p)
-			if !slices.ContainsFunc(by["work"], func(at uint64) bool { return at >= steady }) {
+			sort := "work" // of which some must come after the start-up
+			if len(by["kernels"]) > 0 {
+				sort = "kernels"
+			}
+			if !slices.ContainsFunc(by[sort], func(at uint64) bool { return at >= steady }) {
 				continue
 			}
 			for report, list := range by {
@@ -156,5 +160,52 @@ func TestStartupMoments(t *testing.T) {
 				t.Errorf("%s: %d of %s in the start-up, want %d", name, got, report, want[report])
 			}
 		}
+	}
+}
+
+// A program that ran its only kernel when it started has no start-up, though a copy came behind it.
+func TestShortProgram(t *testing.T) {
+	t.Parallel()
+	p := newProgram()
+	p.copy("cudaMemcpyAsync", 7, 1<<20, fromPinned)
+	p.kernel(7, 5*us, 10)
+	p.copy("cudaMemcpyAsync", 7, 1<<20, fromPinned)
+	all := p.reports(t, false)
+	for report, want := range map[string]uint64{"kernels": 1, "copies": 2} {
+		r, n := all[report], uint64(0)
+		for _, row := range r.Rows {
+			n += cell(r, row, "count").(uint64)
+		}
+		if n != want {
+			t.Errorf("%s: %d, want %d", report, n, want)
+		}
+	}
+}
+
+// Processes beyond a bound are settled early: each row of many short ones is there, and memory is bounded.
+func TestManyUnsettled(t *testing.T) {
+	t.Parallel()
+	s := stats.New()
+	const processes, launches = 300, 20
+	shape := &timeline.Shape{Kernel: timeline.KernelShape{Name: "k"}}
+	for pid := range uint32(processes) {
+		process := &timeline.Process{PID: pid + 1}
+		stream := &timeline.Stream{Context: &timeline.Context{Process: process, GPU: pid}, ID: 7}
+		list := make([]timeline.Work, launches)
+		for i := range list {
+			at := uint64(pid)*1e6 + uint64(i)*1e3 + 1e3
+			list[i] = timeline.Work{Start: at, Dur: 100, Kind: timeline.KernelWork, Shape: shape}
+		}
+		if err := s.Take([]timeline.Event{process, &timeline.WorkList{Stream: stream, List: list}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, r := range s.Tables(stats.Facts{Startup: true}) {
+		if r.Name == "kernels" && (len(r.Rows) != 1 || cell(r, r.Rows[0], "count") != uint64(processes*launches)) {
+			t.Errorf("%v", r.Rows)
+		}
+	}
+	if n := s.Unsettled(); n > 33 {
+		t.Errorf("%d processes have sections of their own", n)
 	}
 }

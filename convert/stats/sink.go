@@ -37,9 +37,11 @@ type Sink struct {
 
 	findings *findings.Collector
 	found    *found // nil before they are asked for
-	steps    *steps.Finder
-	told     bool // the ranks have the steps
-	logs     findings.Span
+
+	unsettled []*staged // the oldest first, among settled ones
+	steps     *steps.Finder
+	told      bool // the ranks have the steps
+	logs      findings.Span
 }
 
 // A clock converts the times of a timeline.

@@ -60,6 +60,9 @@ type Note struct {
 	Text string `json:"text"`
 }
 
+// maxView bounds the view of a trace, in bytes: it becomes part of an address, and the trace may be anybody's.
+const maxView = 32 << 10
+
 // viewFact is the name of the metadata that has the view: see perfetto.View.
 const viewFact = "view"
 
@@ -252,7 +255,7 @@ func (f *finder) facts(bundle []byte) {
 			}
 		})
 		var v View
-		if string(name) == viewFact && json.Unmarshal(text, &v) == nil {
+		if string(name) == viewFact && len(text) <= maxView && json.Unmarshal(text, &v) == nil {
 			f.view = v
 		}
 	})

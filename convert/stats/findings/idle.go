@@ -214,7 +214,9 @@ func (f *Finding) fold(effect Finding) {
 	if KindOf(f.Kind).Ranks && f.Cause != "" && f.Cause == effect.Cause && !slices.ContainsFunc(f.Effects, another) {
 		f.Try = effect.Try
 	}
-	f.Effects = append(f.Effects, effect)
+	nested := effect.Effects
+	effect.Effects = nil
+	f.Effects = slices.Concat(f.Effects, []Finding{effect}, nested)
 }
 
 // includes reports whether a finding has the cause of another one, or is it.
