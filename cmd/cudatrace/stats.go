@@ -141,6 +141,9 @@ func runStats(c *cli.Context, con *console.Console) error {
 	return damage
 }
 
+// noMatch is the error of logs of which a filter leaves nothing.
+type noMatch struct{ error }
+
 // read reads logs.
 func (o *statsOptions) read(c *cli.Context, con *console.Console, logs []convert.Log) (
 	sink *stats.Sink, all []convert.Summary, err error,
@@ -165,10 +168,11 @@ func (o *statsOptions) read(c *cli.Context, con *console.Console, logs []convert
 		names = append(names, l.Name)
 	}
 	if none := unmatched(names, err); none != nil {
-		return nil, nil, none
+		return nil, nil, noMatch{none}
 	}
 	if errors.Is(err, convert.ErrNothing) {
-		return nil, nil, fmt.Errorf("nothing in %s matches %s", strings.Join(names, ", "), chosen(c, filterFlags()))
+		none := fmt.Errorf("nothing in %s matches %s", strings.Join(names, ", "), chosen(c, filterFlags()))
+		return nil, nil, noMatch{none}
 	}
 	return sink, all, err
 }
@@ -199,9 +203,12 @@ func (o *statsOptions) eachAlone(c *cli.Context, con *console.Console, logs []co
 	for i := range logs {
 		log := logs[i : i+1]
 		sink, all, err := o.read(c, con, log)
-		if err != nil { // that the filter matches something in one of them is known
-			con.Say(err.Error())
+		if none := (noMatch{}); errors.As(err, &none) { // it leaves something of another one
+			con.Say(none.Error())
 			continue
+		}
+		if err != nil {
+			return err
 		}
 		con.Headline(log[0].Name, console.Bold)
 		if err := verdicts(con, log, all); err != nil {

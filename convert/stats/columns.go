@@ -70,7 +70,7 @@ type busyColumns struct {
 	Busy  *uint64  `key:"busy_ns" title:"busy" rank:"1"`     // time with work under way
 	Idle  *uint64  `key:"idle_ns" title:"idle" rank:"2"`     // `span_ns` less `busy_ns`
 	Share *float64 `key:"busy_share" title:"share" rank:"2"` // `busy_ns` over `span_ns`
-	// from the first work to the last, and both moments
+	// from the first work, or the beginning of the steady state where it is behind that, to the last work; both moments
 	Span  *uint64 `key:"span_ns"`
 	First *uint64 `key:"first_ns" unit:"moment"` // =
 	Last  *uint64 `key:"last_ns" unit:"moment"`  // =

@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"github.com/cudatrace/cudatrace/convert/internal/activity"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
@@ -27,4 +28,19 @@ func (s *Sink) Unsettled() (n int) {
 		}
 	}
 	return n
+}
+
+// KeptGaps are the lengths of the gaps that are kept of some, the longest one first.
+func KeptGaps(lengths []uint64) (kept []uint64) {
+	var l gapList
+	lane := &activity.Lane{Stream: new(timeline.Stream)}
+	for i, ns := range lengths {
+		at := uint64(i) << 32
+		l.add(&activity.Gap{From: at, To: at + ns, Ready: at + ns, Next: new(activity.Piece), Lane: lane, Last: new(activity.Piece)})
+	}
+	l.sort()
+	for i := range l.list[:min(len(l.list), mostGaps)] {
+		kept = append(kept, l.list[i].length)
+	}
+	return kept
 }

@@ -13,8 +13,9 @@ import (
 
 // gapList is the report of single gaps: it keeps the longest ones.
 type gapList struct {
-	list []gapRow
-	all  uint64 // gaps
+	list  []gapRow
+	least uint64 // a gap that is not longer is not among the longest; 0 as long as all are kept
+	all   uint64 // gaps
 }
 
 const (
@@ -33,8 +34,8 @@ type gapRow struct {
 func (l *gapList) add(g *activity.Gap) {
 	l.all++
 	length := g.To - g.From
-	if len(l.list) >= mostGaps && length <= l.list[mostGaps-1].length {
-		return // of the first mostGaps the shortest one is the last, if there are more
+	if l.least > 0 && length <= l.least {
+		return
 	}
 	x := gapRow{
 		from: g.From, length: length, next: g.Lane.Stream, what: g.What, before: g.Last.Launch, after: g.Next.Launch,
@@ -48,6 +49,7 @@ func (l *gapList) add(g *activity.Gap) {
 	if l.list = append(l.list, x); len(l.list) == gapsRoom {
 		l.sort()
 		l.list = l.list[:mostGaps]
+		l.least = l.list[mostGaps-1].length
 	}
 }
 

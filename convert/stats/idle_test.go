@@ -1,6 +1,8 @@
 package stats_test
 
 import (
+	"cmp"
+	"math/rand/v2"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -136,6 +138,35 @@ func TestGaps(t *testing.T) {
 		}
 		if first := cell(g, g.Rows[0], "length_ns").(uint64); first < longest || whole && sum != total || !whole && len(g.Rows) != 1000 {
 			t.Errorf("%s: %d gaps of %d ns, the longest %d; idle for %d ns, at a time for up to %d", name, len(g.Rows), sum, first, total, longest)
+		}
+	}
+}
+
+// The longest gaps are kept, in whatever order they come.
+func TestLongestGaps(t *testing.T) {
+	t.Parallel()
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for _, n := range []int{10, 1000, 1500, 2000, 2001, 7000} {
+		for name, length := range map[string]func(i int) uint64{
+			"at random": func(int) uint64 { return 1 + rnd.Uint64N(1e6) },
+			"shorter":   func(i int) uint64 { return uint64(n - i) },
+			"longer":    func(i int) uint64 { return uint64(i + 1) },
+			"a long one among them": func(i int) uint64 {
+				if i == 999 {
+					return 1e9
+				}
+				return 1 + rnd.Uint64N(1e6)
+			},
+		} {
+			var all []uint64
+			for i := range n {
+				all = append(all, length(i))
+			}
+			got := stats.KeptGaps(all)
+			slices.SortFunc(all, func(a, b uint64) int { return cmp.Compare(b, a) })
+			if want := all[:min(n, 1000)]; !slices.Equal(got, want) {
+				t.Errorf("%d gaps, %s: %d are kept, not the longest", n, name, len(got))
+			}
 		}
 	}
 }

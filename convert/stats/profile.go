@@ -67,17 +67,15 @@ var profileReport = Report{
 
 // ProfileCells is the row of profile.
 type ProfileCells struct {
-	Name string `key:"name" title:"GPUs"` // `all`, and the number of GPUs with work
-	GPUs int    `key:"gpus"`              // =
-	// as in `devices`, but in the [steady state](findings.md#start-up-and-steady-state); on a GPU of several processes,
-	// and with `--with-startup`, from the first work to the last
-	BusyShare     *float64 `key:"busy_share"`
-	Busy          *uint64  `key:"busy_ns"`          // =
-	Span          *uint64  `key:"span_ns"`          // =
-	Startup       *uint64  `key:"startup_ns"`       // time from the first work on that is left out
-	Compute       *uint64  `key:"compute_ns"`       // as in `ranks`
-	Copies        *uint64  `key:"copy_ns"`          // as in `ranks`
-	Communication *uint64  `key:"communication_ns"` // as in `ranks`
+	Name          string   `key:"name" title:"GPUs"` // `all`, and the number of GPUs with work
+	GPUs          int      `key:"gpus"`              // =
+	BusyShare     *float64 `key:"busy_share"`        // as in `devices`
+	Busy          *uint64  `key:"busy_ns"`           // as in `devices`
+	Span          *uint64  `key:"span_ns"`           // as in `devices`
+	Startup       *uint64  `key:"startup_ns"`        // time from the first work on that is left out
+	Compute       *uint64  `key:"compute_ns"`        // as in `ranks`
+	Copies        *uint64  `key:"copy_ns"`           // as in `ranks`
+	Communication *uint64  `key:"communication_ns"`  // as in `ranks`
 	// parts of the time of copies and sets: those that `Async` functions or graphs launched, without pageable memory; and
 	// those of pageable memory, which is never copied asynchronously; `null` without any
 	Async *float64 `key:"async_share"`

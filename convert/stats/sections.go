@@ -108,10 +108,6 @@ func (s *Sink) find(p *staged, at uint64) {
 	if !found {
 		if len(p.parts) == 0 {
 			s.wait(p)
-			if p.done {
-				s.find(p, at)
-				return
-			}
 		}
 		p.parts = slices.Insert(p.parts, i, stagePart{from, s.newSection()})
 	}
@@ -156,15 +152,23 @@ func (s *Sink) settle(p *staged) {
 // finish moves the sections of a process to those of the sink.
 func (s *Sink) finish(p *staged) {
 	s.takeSpans(p)
-	steady, starts := p.stages.Steady(), p.startsUp()
-	for _, x := range p.parts {
-		if starts && x.from < steady {
-			s.startup.join(x.section)
-		} else {
-			s.steady.join(x.section)
-		}
+	starting, steady := p.divided()
+	for _, x := range starting {
+		s.startup.join(x.section)
 	}
-	*p = staged{stages: p.stages, done: true, whole: !starts}
+	for _, x := range steady {
+		s.steady.join(x.section)
+	}
+	*p = staged{stages: p.stages, done: true, whole: !p.startsUp()}
+}
+
+// divided are the parts of the start-up and of the steady state of a process that is not settled, by what is known.
+func (p *staged) divided() (starting, steady []stagePart) {
+	if !p.startsUp() {
+		return nil, p.parts
+	}
+	i, _ := slices.BinarySearchFunc(p.parts, p.stages.Steady(), func(x stagePart, at uint64) int { return cmp.Compare(x.from, at) })
+	return p.parts[:i], p.parts[i:]
 }
 
 // startsUp reports whether a process has a start-up: kernels come after it, or, of a process without any, other work.
@@ -258,17 +262,18 @@ func (s *Sink) view() *views {
 	for _, v := range []**view{&all.starting, &all.steady, &all.whole} {
 		*v = &view{Sink: s, rows: make(map[*Report]any)}
 	}
+	for _, p := range s.threads.processes { // first, since this may settle others
+		s.takeSpans(&p.staged)
+	}
 	all.starting.add(s.startup)
 	all.steady.add(s.steady)
 	for _, p := range s.threads.processes {
-		s.takeSpans(&p.staged)
-		steady, starts := p.stages.Steady(), p.startsUp()
-		for _, x := range p.parts {
-			if starts && x.from < steady {
-				all.starting.add(x.section)
-			} else {
-				all.steady.add(x.section)
-			}
+		starting, steady := p.divided()
+		for _, x := range starting {
+			all.starting.add(x.section)
+		}
+		for _, x := range steady {
+			all.steady.add(x.section)
 		}
 	}
 	for _, v := range []*view{all.starting, all.steady} {

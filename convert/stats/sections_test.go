@@ -200,7 +200,19 @@ func TestManyUnsettled(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	const ranged = 100 // processes with NVTX ranges alone, which take their sections when the reports are made
+	for i := range uint32(ranged) {
+		process := &timeline.Process{PID: processes + i + 1}
+		track := &timeline.Track{Process: process, Category: timeline.NVTX}
+		span := timeline.Span{Name: "r", Start: 1e3, End: 2e3, Ranges: &timeline.RangeStack{Range: new(timeline.Range)}}
+		if err := s.Take([]timeline.Event{process, &timeline.SpanEnd{Track: track, Span: span}}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, r := range s.Tables(stats.Facts{Startup: true}) {
+		if r.Name == "nvtx" && (len(r.Rows) != 1 || cell(r, r.Rows[0], "count") != uint64(ranged)) {
+			t.Errorf("%v", r.Rows)
+		}
 		if r.Name == "kernels" && (len(r.Rows) != 1 || cell(r, r.Rows[0], "count") != uint64(processes*launches)) {
 			t.Errorf("%v", r.Rows)
 		}
