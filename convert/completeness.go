@@ -15,6 +15,8 @@ import (
 
 // besideCUDA are the losses without which calls and GPU work are whole.
 var besideCUDA = []struct{ cause, one, many, why string }{
+	{tracelog.LostOperators, "call has no PyTorch operators", "calls have no PyTorch operators",
+		": the program has more stacks of operators than are kept"},
 	{tracelog.LostPython, "call has no Python lines", "calls have no Python lines",
 		": the program ran more code than is kept, or two threads ran new code at once"},
 	{tracelog.LostThreadStates, "state or sample of threads was lost", "states and samples of threads were lost",

@@ -176,6 +176,7 @@ func (s *session) config(p *recordedProcess) cupti.GoConfig {
 	}
 	if !p.late {
 		p.python.configure(&c)
+		c.Torch = s.readsOperators() && !c.NoCUPTI
 	}
 	if c.Interpreter != nil && s.calls.source == CallsAuto {
 		c.Calls = append(c.Calls, cudaapi.RecordedFor(cudaapi.ForPython)...)

@@ -37,9 +37,10 @@ type Options struct {
 	// OfFiles are functions of any library or program whose entries and returns are recorded, but for WithoutOfFiles.
 	OfFiles, WithoutOfFiles []pattern.Functions
 
-	Calls  CallSource
-	GPU    GPUSource
-	Python PythonSource // of calls and samples; "" means PythonOff
+	Calls   CallSource
+	GPU     GPUSource
+	Python  PythonSource  // of calls and samples; "" means PythonOff
+	PyTorch PyTorchSource // "" means PyTorchOff
 
 	// PythonAsked has a line say why calls have no Python frames, whatever the reason. Otherwise there is one only of an
 	// interpreter that is not known.

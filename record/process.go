@@ -78,6 +78,7 @@ type recordedProcess struct {
 	translator string
 	looked     uint64  // epoch in which its code was read last
 	python     *python // nil: no frames are read in it
+	torch      torch
 
 	asked       bool        // a probe notices its _exit and exec, and asks for its last records then
 	answered    bool        // CUPTI is on in it, or cannot be

@@ -450,7 +450,7 @@ func (e nameless) take(s *session) {
 
 // rescan looks for libraries that processes have opened since the last look, unless that look is under way.
 func (s *session) rescan() {
-	if !s.opened || s.calls.prober == nil && !s.readsPython() || s.looking {
+	if !s.opened || s.calls.prober == nil && !s.readsPython() && !s.readsOperators() || s.looking {
 		return
 	}
 	var all []look
@@ -479,6 +479,7 @@ type look struct {
 // look looks at a process. Under -p it has its next program probed; others say hello then, and wait.
 func (s *session) look(l *look) {
 	s.findPythonAgain(l.pid, l.python)
+	s.lookAtTorch(l.pid, &l.torch)
 	if s.calls.prober == nil {
 		return
 	}

@@ -104,6 +104,11 @@ func recordFlags() []cli.Flag {
 				"waits, and to each sample; auto: where the interpreter is CPython 3.9 to 3.13 (docs/calls.md)",
 		},
 		&cli.StringFlag{
+			Category: whatGroup, Name: "pytorch", Value: string(record.PyTorchAuto),
+			Usage: "`auto|on|off`: record the PyTorch operators in which calls are made; auto: for the first 5 s and a second " +
+				"of every 10, since an operator costs 0.4 µs while it is recorded (docs/pytorch.md)",
+		},
+		&cli.StringFlag{
 			Category: whatGroup, Name: sampleFlag, Value: strconv.Itoa(record.SampleRate),
 			Usage: "`HZ|off`: record when threads that make calls run and are blocked, and HZ times a second what they run or " +
 				"wait for (docs/threads.md)",
@@ -558,7 +563,7 @@ func recordLimits(c *cli.Context, o *record.Options) error {
 
 // recordSources reads where calls and GPU work come from.
 func recordSources(c *cli.Context, o *record.Options) error {
-	var errs [9]error
+	var errs [10]error
 	o.Calls, errs[0] = oneOf(c, "calls", record.CallsAuto, record.CallsUprobe, record.CallsCUPTI, record.CallsNone)
 	o.GPU, errs[1] = oneOf(c, "gpu", record.GPUCUPTI, record.GPUNone)
 	o.Functions, errs[2] = chosenFunctions(c)
@@ -569,6 +574,7 @@ func recordSources(c *cli.Context, o *record.Options) error {
 	o.OfFiles, errs[7] = fileFunctions(c, "probe")
 	o.WithoutOfFiles, errs[8] = fileFunctions(c, "no-probe")
 	o.PythonAsked = c.IsSet("python")
+	o.PyTorch, errs[9] = oneOf(c, "pytorch", record.PyTorchAuto, record.PyTorchOn, record.PyTorchOff)
 	if err := cmp.Or(errs[:]...); err != nil {
 		return usagef(recordName, "record: %v", err)
 	}

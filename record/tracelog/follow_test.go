@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/tracelog/internal/blockfile"
 )
 
 // A growingLog has as many bytes as have been written to it.
@@ -93,10 +95,11 @@ func TestFollow(t *testing.T) {
 func TestFollowAnywhere(t *testing.T) {
 	t.Parallel()
 	log := eventLog(t, true)
+	first, _ := blockfile.ParseHeader(log[blockfile.FileHeaderSize:]) // of the schema
 	for _, name := range []string{"all", "kinds, time", "processes", "stream"} {
 		f := filters[name]
 		want := wanted(t, openBytes(t, log), f, false)
-		for _, step := range []int{501, 4999, len(log) / 3} {
+		for _, step := range []int{501, 4999, len(log) / 3, 2 * int(first.Size())} {
 			for _, workers := range []int{0, 3} {
 				var g growingLog
 				g.Write(log[:100+step/2])

@@ -193,6 +193,8 @@ const (
 	LostCUPTIUnfinished = "cupti_unfinished" // ends: work was still running at the last flush; the record is there
 	// Python stacks: the library's tables were full, or just being written; the call is there
 	LostPython = "python_stacks"
+	// LostOperators is the cause of stacks of PyTorch operators that found no room.
+	LostOperators = "operator_stacks"
 	// states and samples of threads: the buffer of the kernel's was full; the time is not known
 	LostThreadStates    = "thread_states"
 	LostFunctionRate    = "function_rate"    // functions of any library: they were called more often than is recorded
@@ -210,7 +212,7 @@ const (
 var LostCauses = []string{
 	LostCallBuffer, LostThreadTable, LostNesting,
 	LostCUPTIQueue, LostCUPTIDropped, LostCUPTIBuffer, LostCUPTITime, LostCUPTIClock,
-	LostCUPTIName, LostCUPTIUnreadable, LostCUPTIUnfinished, LostPython,
+	LostCUPTIName, LostCUPTIUnreadable, LostCUPTIUnfinished, LostPython, LostOperators,
 	LostThreadStates, LostFunctionRate, LostFunctionNesting, LostFunctionBuffer, LostGPUMetrics, LostLogWrite,
 	LostStrings, LostTime,
 }

@@ -198,12 +198,13 @@ func (x *API) fill(r *columns.Row, in *interner) {
 	r[9] = uint64(x.Caller)
 	r[10] = uint64(x.Flags)
 	r[11] = uint64(x.Python)
+	r[12] = uint64(x.Operators)
 }
 
 // Read fills the record from row i of a block of its kind.
 func (x *API) Read(b *Block, i int) {
 	c := b.columns(KindAPI)
-	_ = c[11]
+	_ = c[12]
 	x.PID = uint32(c[0].At(i))
 	x.TID = uint32(c[1].At(i))
 	x.Domain = uint32(c[2].At(i))
@@ -216,6 +217,7 @@ func (x *API) Read(b *Block, i int) {
 	x.Caller = uint32(c[9].At(i))
 	x.Flags = uint32(c[10].At(i))
 	x.Python = uint32(c[11].At(i))
+	x.Operators = uint32(c[12].At(i))
 }
 
 func (x *GPU) fill(r *columns.Row, in *interner) {
@@ -1432,6 +1434,37 @@ func (x *OpenCall) Read(b *Block, i int) {
 	x.Name = b.Text(c[18].At(i))
 }
 
+// Kind returns KindOperatorStack.
+func (*OperatorStack) Kind() Kind { return KindOperatorStack }
+
+// AddTo adds the record to a log.
+func (x *OperatorStack) AddTo(w *Writer) {
+	if w.begin(KindOperatorStack) {
+		x.fill(&w.row, &w.blocks.strings)
+		w.open.addRow(KindOperatorStack, &w.row)
+	}
+	w.mu.Unlock()
+}
+
+func (x *OperatorStack) fill(r *columns.Row, in *interner) {
+	r[0] = uint64(x.ID)
+	r[1] = uint64(x.Parent)
+	r[2] = in.id(x.Name)
+	r[3] = uint64(x.Scope)
+	r[4] = uint64(x.Forward)
+}
+
+// Read fills the record from row i of a block of its kind.
+func (x *OperatorStack) Read(b *Block, i int) {
+	c := b.columns(KindOperatorStack)
+	_ = c[4]
+	x.ID = uint32(c[0].At(i))
+	x.Parent = uint32(c[1].At(i))
+	x.Name = b.Text(c[2].At(i))
+	x.Scope = uint32(c[3].At(i))
+	x.Forward = uint32(c[4].At(i))
+}
+
 // NewRecord returns an empty record of a kind. It returns nil for a kind that this version
 // does not know, and for strings and the End record, which only the writer adds.
 func NewRecord(k Kind) Record {
@@ -1480,4 +1513,5 @@ var newRecords = [...]func() Record{
 	KindNativeStack:   func() Record { return new(NativeStack) },
 	KindFunctionEvent: func() Record { return new(FunctionEvent) },
 	KindOpenCall:      func() Record { return new(OpenCall) },
+	KindOperatorStack: func() Record { return new(OperatorStack) },
 }

@@ -44,6 +44,7 @@ const (
 	KindNativeStack   Kind = 40
 	KindFunctionEvent Kind = 41
 	KindOpenCall      Kind = 42
+	KindOperatorStack Kind = 44
 )
 
 // Meta is a fact of the recording.
@@ -110,6 +111,7 @@ type API struct {
 	Caller      uint32 // Caller.ID, 0 when not known
 	Flags       uint32 // CallUnfinished
 	Python      uint32 // PythonStack.ID, 0 when not known
+	Operators   uint32 // OperatorStack.ID, 0 when not known
 }
 
 // GPU says where and when a piece of GPU work ran. The records of GPU work begin with it.
@@ -509,4 +511,15 @@ type OpenCall struct {
 	Caller uint32     // Caller.ID, 0 when not known
 	Args   [12]uint64 // recorded arguments
 	Name   string     // of a call that CUPTI records, as API.Name; Func is 0 then
+}
+
+// OperatorStack is an operator of PyTorch, or a range of the program's that PyTorch tells
+// of, and those that called it. An API names it by ID, which is unique in the log and has
+// no meaning outside it.
+type OperatorStack struct {
+	ID      uint32 // number by which calls name it, from 1
+	Parent  uint32 // id of the stack of its caller, 0 without one
+	Name    string // name, as PyTorch has it
+	Scope   uint32 // at::RecordScope: 0 function, 1 backward function, 7 range of the program's
+	Forward uint32 // id of the stack of the forward operator that made this backward one, 0 without one
 }

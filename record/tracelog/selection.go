@@ -62,6 +62,7 @@ type selection struct {
 	entries []IndexEntry
 	from    int64             // where the blocks of the next index block begin
 	schema  bool              // the schema block has been read
+	behind  int64             // where it ends, if it is intact
 	rest    *blockfile.Walker // reads the blocks that are in no index; nil until then
 }
 
@@ -127,7 +128,7 @@ func (s *selection) step(b *blockfile.Block) bool {
 		}
 	}
 	if len(s.indexes) == 0 || !s.load(s.indexes[0]) {
-		s.rest = blockfile.NewRestWalker(s.src, s.from)
+		s.rest = blockfile.NewRestWalker(s.src, max(s.from, s.behind))
 		return false
 	}
 	s.indexes = s.indexes[1:]
@@ -165,6 +166,9 @@ func (s *selection) readSchema(b *blockfile.Block) bool {
 	if s.src.Growing() && (!ok || h.Size() > s.src.Size()-blockfile.FileHeaderSize) {
 		s.rest = blockfile.NewWalker(s.src)
 		return false
+	}
+	if ok {
+		s.behind = blockfile.FileHeaderSize + h.Size()
 	}
 	return s.readBlock(b, h, ok, blockfile.FileHeaderSize)
 }

@@ -2,6 +2,7 @@ package cupti
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -11,18 +12,20 @@ const recordHeader = 8
 
 // A decoder turns the batches of one process into records for the sink.
 type decoder struct {
-	pid     uint32
-	sink    Sink
-	shared  *peerMemory
-	names   nameTable
-	callers callerTable
-	python  pythonTable
-	called  callLog
-	texts   textCache // texts of markers
+	pid       uint32
+	sink      Sink
+	shared    *peerMemory
+	names     nameTable
+	callers   callerTable
+	python    pythonTable
+	operators operatorTable
+	called    callLog
+	texts     textCache // texts of markers
 
 	counts    counts // records that arrived
 	unnamed   int    // names that found no room
 	overheads uint64 // of these, records of CUPTI's own overhead, which every flush adds
+	calls     atomic.Uint64 // counts.apis, for others
 
 	shift clockShift // of the times of all records
 	decoded
@@ -33,6 +36,7 @@ func (d *decoder) release() {
 	d.names.release(d.shared)
 	d.callers.release(d.shared)
 	d.python.release(d.shared)
+	d.operators.release(d.shared)
 }
 
 // recorded is the number of records of the program's own activity.
@@ -44,6 +48,7 @@ func (d *decoder) recorded() uint64 {
 // batch decodes the records of a BATCH. When it returns an error, the records before the
 // malformed one have reached the sink.
 func (d *decoder) batch(b []byte) error {
+	defer func() { d.calls.Store(d.counts.apis) }()
 	for len(b) > 0 {
 		if len(b) < recordHeader {
 			return malformed("%d bytes behind the last record", len(b))
@@ -85,7 +90,7 @@ func (d *decoder) record(kind int, b []byte) error {
 	return nil
 }
 
-// definition decodes a name, a chain, or a code object or a stack of Python, to which later records refer. It skips a
+// definition decodes a name, a chain, a code object or a stack of Python, or a stack of operators, to which later records refer. It skips a
 // kind of a later version.
 func (d *decoder) definition(kind tracelog.Kind, b []byte) error {
 	switch kind {
@@ -97,6 +102,8 @@ func (d *decoder) definition(kind tracelog.Kind, b []byte) error {
 		return d.python.addCode(d.shared, b)
 	case tracelog.KindPythonStack:
 		return d.python.addStack(d.shared, d.sink, b)
+	case tracelog.KindOperatorStack:
+		return d.operators.add(d.shared, d.sink, b)
 	}
 	return nil
 }

@@ -55,6 +55,8 @@ type GoConfig struct {
 	// interpreter, or with one that [Server.SetPython] names later. Late processes have none.
 	Python      bool
 	Interpreter *pyframes.Interpreter // nil: none is known
+	// Torch gives them the operators of PyTorch, too, in a process whose functions [Server.SetTorch] names.
+	Torch bool
 	// Late says that CUDA has started long before. CUPTI then makes records of all calls, of which the library keeps
 	// those of Calls, and none of devices and contexts. A CUPTI client that is there already stays alone.
 	Late bool
@@ -145,6 +147,7 @@ func (c GoConfig) flags() uint32 {
 		{c.Callers, goCallers},
 		{c.Late, goLate},
 		{c.Python, goPython},
+		{c.Torch, goTorch},
 	} {
 		if f.set {
 			flags |= f.flag

@@ -186,18 +186,21 @@ func (l *link) tellDepth(address uint64, depth int) {
 	payload := make([]byte, depthSize)
 	le.PutUint64(payload[depthAddressAt:], address)
 	le.PutUint32(payload[depthDepthAt:], uint32(depth))
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.write(appendFrame(nil, msgDepth, payload))
+	l.tellMore(msgDepth, payload)
 }
 
 // tellPython names the interpreter of the process, or says that there is more than one.
 func (l *link) tellPython(i *pyframes.Interpreter) {
 	payload := make([]byte, pythonSize)
 	putPython(payload, i)
+	l.tellMore(msgPython, payload)
+}
+
+// tellMore sends a message with a payload to a process that was sent GO.
+func (l *link) tellMore(t messageType, payload []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.write(appendFrame(nil, msgPython, payload))
+	l.write(appendFrame(nil, t, payload))
 }
 
 // write sends a message to a process that was sent GO. It ignores a failure: reading the connection shows it.

@@ -155,6 +155,9 @@ func (p *peer) greet(m *messageReader) (stays bool, err error) {
 		p.decoder.python.log = p.server.python
 		p.decoder.python.use(config.Interpreter)
 	}
+	if config.Torch {
+		p.decoder.operators.log = &p.server.operators
+	}
 	p.answer(p.PID, func() GoConfig { return p.server.newcomers.config(config) })
 	return true, nil
 }

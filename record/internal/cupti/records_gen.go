@@ -61,6 +61,9 @@ func decodeAPI(d *decoder, b []byte) error {
 	if x.Python, err = d.python.stack(le.Uint32(b[48:])); err != nil {
 		return err
 	}
+	if x.Operators, err = d.operators.stack(le.Uint32(b[52:])); err != nil {
+		return err
+	}
 	x.Flags = 0
 	d.counts.apis++
 	d.sink.Add(x)

@@ -57,6 +57,7 @@ type Server struct {
 	peers     *peerSet
 	memory    peerMemory
 	python    *PythonLog
+	operators OperatorLog
 	newcomers newcomers
 	seen      sync.Mutex // held while the rings of a process are read
 	closing   sync.Once

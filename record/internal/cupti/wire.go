@@ -26,6 +26,7 @@ var lostNames = [lostCauses]string{
 	lostUnfinished: tracelog.LostCUPTIUnfinished,
 	lostCut:        tracelog.LostStrings,
 	lostPython:     tracelog.LostPython,
+	lostOperator:   tracelog.LostOperators,
 }
 
 var le = binary.LittleEndian

@@ -3,7 +3,7 @@
 package cupti
 
 const (
-	wireVersion                           = 9
+	wireVersion                           = 10
 	messageMax                            = 1048576
 	nameMax                               = 32768
 	namesMax                              = 65536
@@ -14,6 +14,9 @@ const (
 	pythonNameMax                         = 256
 	pythonFileMax                         = 1024
 	pythonTableMax                        = 32768
+	operatorsMax                          = 16384
+	operatorStacksMax                     = 65536
+	operatorNameMax                       = 256
 	goMax                                 = 262144
 	candidatesMax                         = 64
 	rangeMax                              = 1024
@@ -41,6 +44,7 @@ const (
 	msgDepth                  messageType = 39
 	msgWait                   messageType = 42
 	msgPython                 messageType = 43
+	msgTorch                  messageType = 44
 	goNoCupti                             = 1
 	goPaused                              = 2
 	goCaptureRange                        = 4
@@ -49,6 +53,7 @@ const (
 	goCallers                             = 32
 	goLate                                = 64
 	goPython                              = 128
+	goTorch                               = 256
 	armedPids                             = 1018
 	openCalls                             = 512
 	openPlaces                            = 15
@@ -80,7 +85,8 @@ const (
 	lostUnfinished                        = 8
 	lostCut                               = 9
 	lostPython                            = 10
-	lostCauses                            = 11
+	lostOperator                          = 11
+	lostCauses                            = 12
 	byeExit                               = 1
 	byeStop                               = 2
 	byeSignal                             = 3
@@ -125,6 +131,14 @@ const (
 	pythonCodeVersionAt                   = 96
 	pythonTextAsciiAt                     = 100
 	pythonTextCompactAt                   = 104
+	torchSize                             = 56
+	torchAddAt                            = 0
+	torchDisableAt                        = 8
+	torchReenableAt                       = 16
+	torchNameAt                           = 24
+	torchThreadAt                         = 32
+	torchPeekAt                           = 40
+	torchOnAt                             = 48
 	goSize                                = 168
 	goBufferSizeAt                        = 0
 	goFlushMsAt                           = 4
@@ -247,4 +261,11 @@ const (
 	stackParentAt                         = 8
 	stackCodeAt                           = 12
 	stackOffsetAt                         = 16
+	operatorSize                          = 24
+	operatorHeadAt                        = 0
+	operatorIdAt                          = 4
+	operatorParentAt                      = 8
+	operatorForwardAt                     = 12
+	operatorScopeAt                       = 16
+	operatorLengthAt                      = 18
 )

@@ -23,6 +23,8 @@ func chain(f *Field)   { f.Wire = Chain }
 
 func pythonFrames(f *Field) { f.Wire = PythonFrames }
 
+func operatorStack(f *Field) { f.Wire = OperatorStack }
+
 func member(name string) func(*Field)  { return func(f *Field) { f.Member = name } }
 func comment(text string) func(*Field) { return func(f *Field) { f.Comment = text } }
 
@@ -166,6 +168,8 @@ var records = []Table{
 				unsent),
 			field("python", Uint, "id of the python_stack record, 0 when not known", optional,
 				comment("PythonStack.ID, 0 when not known"), pythonFrames),
+			field("operators", Uint, "id of the operator_stack record, 0 when not known", optional,
+				comment("OperatorStack.ID, 0 when not known"), operatorStack),
 		}},
 	{Kind: 8, Name: "kernel", Owner: "stream", Sent: "kernels", Meaning: "a kernel's execution", Part: &gpu,
 		Fields: gpu.and(
@@ -509,6 +513,16 @@ var records = []Table{
 			"nothing any more. Where Name is set, it means nothing once there is an API record of the driver from Enter or " +
 			"later, with the same PID and TID. In a log without an End, an OpenCall without these had not returned.",
 		Fields: openCallFields()},
+	{Kind: 44, Name: "operator_stack", Role: Definition, Meaning: "an operator of PyTorch and those that called it",
+		Doc: "is an operator of PyTorch, or a range of the program's that PyTorch tells of, and those that called it. An API " +
+			"names it by ID, which is unique in the log and has no meaning outside it.", Fields: []Field{
+			field("id", Uint, "number by which calls name it, from 1"),
+			field("parent", Uint, "id of the stack of its caller, 0 without one"),
+			field("name", String, "name, as PyTorch has it"),
+			field("scope", Uint, "at::RecordScope: 0 function, 1 backward function, 7 range of the program's"),
+			field("forward", Uint, "id of the stack of the forward operator that made this backward one, 0 without one",
+				optional),
+		}},
 }
 
 // functionEventFields ends with one field for each argument of a function.

@@ -198,6 +198,7 @@ const (
 	Bytes                    // 16 bytes, which the log has in hexadecimal
 	Chain                    // the number of the chain of return addresses in place of the caller's id
 	PythonFrames             // the process's number of the Python stack in place of the log's
+	OperatorStack            // likewise, of the operators
 )
 
 // A Part is a struct at the beginning of the Go types of several kinds.

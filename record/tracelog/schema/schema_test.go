@@ -79,7 +79,7 @@ func checkWire(t *testing.T, table Table) {
 		switch {
 		case f.Wire != Plain && table.Sent == "":
 			t.Errorf("%s.%s: the kind is not sent", table.Name, f.Name)
-		case (f.Wire == Behind || f.Wire == Bytes) && f.Type != String, (f.Wire == Chain || f.Wire == PythonFrames) && f.Type != Uint:
+		case (f.Wire == Behind || f.Wire == Bytes) && f.Type != String, (f.Wire == Chain || f.Wire == PythonFrames || f.Wire == OperatorStack) && f.Type != Uint:
 			t.Errorf("%s.%s: a value of its type has no such form on the wire", table.Name, f.Name)
 		case f.Wire == Behind:
 			texts++

@@ -20,6 +20,7 @@
 #include "queue.h"
 #include "client.h"
 #include "signals.h"
+#include "torch.h"
 #include "translate.h"
 #include "walk.h"
 #include "wire.h"
@@ -168,6 +169,15 @@ static void take_python(const unsigned char *p, uint32_t size)
 		ct_walk_begin();
 }
 
+static void take_torch(const unsigned char *p, uint32_t size)
+{
+	struct ct_torch torch;
+	if (size != sizeof torch)
+		return;
+	memcpy(&torch, p, sizeof torch);
+	ct_torch_use(&torch);
+}
+
 /* Takes the messages of the recorder that are there. */
 static enum how receive(void)
 {
@@ -183,6 +193,8 @@ static enum how receive(void)
 			take_depths(payload, f.length);
 		if (f.type == CT_MSG_PYTHON)
 			take_python(payload, f.length);
+		if (f.type == CT_MSG_TORCH)
+			take_torch(payload, f.length);
 		if (!obey(f.type))
 			return STOPPED;
 	}

@@ -19,6 +19,7 @@
 #include "nccl.h"
 #include "pool.h"
 #include "python.h"
+#include "torch.h"
 #include "queue.h"
 #include "range.h"
 #include "seen.h"
@@ -127,6 +128,7 @@ static bool enable_work(const struct ct_cupti *api)
 	ct_want_work();
 	if ((!chains && !enable_calls(api, DOMAIN_RUNTIME)) || !enable_calls(api, DOMAIN_DRIVER) || !enable_kinds(api, false))
 		return false;
+	ct_torch_work(true);
 	if (ct_wanted_calls() == 0)
 		ct_complain("no API record could be switched on", "");
 	if (chains)
@@ -146,6 +148,8 @@ static ct_timestamp_fn timestamp(const struct ct_cupti *api, const struct ct_wis
 	python = (wish->flags & CT_GO_PYTHON) && api->enable_driver_api && ct_python_start(wish->memory_for_python);
 	if ((chains || python) && !ct_walk_start(api, wish->memory_for_chains, chains))
 		chains = python = false;
+	if ((wish->flags & CT_GO_TORCH) && !((chains || python) && ct_torch_start(wish->memory_for_torch)))
+		ct_queue_note(1, "PyTorch's operators are not recorded: CUPTI does not tell who calls, or --memory-limit is too low");
 	return chains || python ? ct_walk_timestamp : ct_calibration_timestamp;
 }
 
@@ -225,6 +229,7 @@ static void disable_kinds(const struct ct_cupti *api, bool that_stay)
 static void disable_work(const struct ct_cupti *api, bool linger)
 {
 	ct_open_doubt();
+	ct_torch_work(false);
 	disable_kinds(api, false);
 	ct_unwant_work();
 	if (linger)

@@ -12,7 +12,7 @@
 struct ct_wish {
 	uint32_t records; /* CT_RECORDS_* */
 	uint32_t flags;   /* CT_GO_* */
-	size_t memory_for_chains, memory_for_python;
+	size_t memory_for_chains, memory_for_python, memory_for_torch;
 	struct ct_python python;
 	struct ct_calls calls;
 };

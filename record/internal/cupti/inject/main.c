@@ -136,13 +136,19 @@ static size_t memory_for_python(const struct ct_go *go)
 	return go->flags & CT_GO_PYTHON ? memory_limit / 16 : 0;
 }
 
+/* The memory for PyTorch's operators: likewise. */
+static size_t memory_for_torch(const struct ct_go *go)
+{
+	return go->flags & CT_GO_TORCH ? memory_limit / 16 : 0;
+}
+
 /*
  * The memory for records: of the rest, three eighths each for CUPTI's buffers and the queue, an
  * eighth for names, and as much again for names that wait in the queue.
  */
 static size_t memory_for_records(const struct ct_go *go)
 {
-	return memory_limit - memory_for_chains(go) - memory_for_python(go);
+	return memory_limit - memory_for_chains(go) - memory_for_python(go) - memory_for_torch(go);
 }
 
 static bool start_memory(const struct ct_go *go)
@@ -187,6 +193,7 @@ static bool start_cupti(const struct ct_go *go, unsigned char *rest, uint32_t le
 		.flags = go->flags,
 		.memory_for_chains = memory_for_chains(go),
 		.memory_for_python = memory_for_python(go),
+		.memory_for_torch = memory_for_torch(go),
 		.python = go->python,
 		.calls = {.list = rest, .size = left, .count = go->calls},
 	};

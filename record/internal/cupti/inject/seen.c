@@ -271,7 +271,7 @@ _Static_assert(CT_CHAINS_MAX <= 1u << CT_SEEN_CHAIN_BITS, "a chain's number fits
 #define LARGE 32768u
 #define LARGE_RINGS 8u
 #define MOST_RINGS (CT_SEEN_WORDS / SMALL - LARGE_RINGS * (LARGE / SMALL) + LARGE_RINGS)
-#define BYTES(words) (sizeof(struct ring) + (words) * (sizeof(uint64_t) + sizeof(uint32_t)))
+#define BYTES(words) (sizeof(struct ring) + (words) * (2 * sizeof(uint64_t)))
 
 _Static_assert(LARGE_RINGS * LARGE + (MOST_RINGS - LARGE_RINGS) * SMALL <= sizeof((struct ct_seen_memory *)NULL)->words / 8, "rings");
 
@@ -281,7 +281,7 @@ struct ring {
 	uint32_t next, limit; /* the owner's: where it writes, and how far it may */
 	uint32_t size;        /* words, a power of two */
 	_Atomic uint64_t *words;
-	_Atomic uint32_t *python; /* Python stacks, one a word */
+	_Atomic uint64_t *above; /* of each word, the Python stack and, in the upper half, the operators */
 	struct ct_seen_ring *head; /* how much is written */
 	_Alignas(64) _Atomic uint32_t taken;
 	uint32_t taken_tid; /* of the words that are taken next */
@@ -323,17 +323,17 @@ bool ct_seen_start(size_t memory)
 	size_t large, all, count = divide(memory, &large, &all);
 	if (count == 0 || pthread_key_create(&key, thread_ends) != 0)
 		return false;
-	rings = shared && has_seen ? ct_alloc(count * sizeof *rings + all * sizeof *rings->python) : NULL;
+	rings = shared && has_seen ? ct_alloc(count * sizeof *rings + all * sizeof *rings->above) : NULL;
 	if (!rings)
 		return false;
 	struct ct_seen_memory *m = seen_memory();
-	_Atomic uint32_t *python = (_Atomic uint32_t *)&rings[count];
+	_Atomic uint64_t *above = (_Atomic uint64_t *)&rings[count];
 	uint32_t at = 0;
 	for (size_t i = 0; i < count; i++) {
 		struct ring *r = &rings[i];
 		r->size = i < large ? LARGE : SMALL;
 		r->words = m->words + at;
-		r->python = python + at;
+		r->above = above + at;
 		r->head = &m->rings[i];
 		r->head->at = at;
 		r->head->size = r->size;
@@ -371,7 +371,7 @@ static bool has_room(struct ring *r)
 static void put(struct ring *r, struct ct_seen call)
 {
 	atomic_store_explicit(&r->words[r->next & (r->size - 1)], call.word, memory_order_relaxed);
-	atomic_store_explicit(&r->python[r->next & (r->size - 1)], call.python, memory_order_relaxed);
+	atomic_store_explicit(&r->above[r->next & (r->size - 1)], (uint64_t)call.operators << 32 | call.python, memory_order_relaxed);
 	r->next++;
 	atomic_store_explicit(&r->head->written, r->next, memory_order_release);
 }
@@ -439,7 +439,8 @@ static struct ct_seen find_in(struct ring *r, uint32_t tid, uint64_t time, ct_se
 	struct ct_seen found = {0};
 	for (; at != end && found.word == 0; at++) {
 		uint64_t word = atomic_load_explicit(&r->words[at & (r->size - 1)], memory_order_relaxed);
-		struct ct_seen call = {word, atomic_load_explicit(&r->python[at & (r->size - 1)], memory_order_relaxed)};
+		uint64_t above = atomic_load_explicit(&r->above[at & (r->size - 1)], memory_order_relaxed);
+		struct ct_seen call = {word, (uint32_t)above, (uint32_t)(above >> 32)};
 		if (ct_seen_chain(word) == 0 && ct_seen_site(word) == CT_SITE_NONE)
 			r->taken_tid = (uint32_t)ct_seen_time(word);
 		else if (r->taken_tid != tid || ct_seen_time(word) < time)

@@ -83,6 +83,7 @@ static inline uint64_t ct_seen_cut(uint64_t time)
 struct ct_seen {
 	uint64_t word;   /* 0: none */
 	uint32_t python; /* the Python stack, as ct_python_number has it */
+	uint32_t operators; /* PyTorch's, as ct_torch_number has them */
 };
 
 /* What the callback keeps for a thread. */

@@ -20,6 +20,7 @@
 #include "link.h"
 #include "pool.h"
 #include "python.h"
+#include "torch.h"
 #include "queue.h"
 #include "walk.h"
 
@@ -270,10 +271,15 @@ static void put_above(struct batch *b, struct ct_api *a, struct ct_above above)
 {
 	a->chain = above.chain;
 	a->python = above.python;
-	if (above.python != CT_PYTHON_LOST)
-		return;
-	a->python = 0;
-	batch_lost(b, CT_LOST_PYTHON, a->start);
+	a->operators = above.operators;
+	if (above.python == CT_PYTHON_LOST) {
+		a->python = 0;
+		batch_lost(b, CT_LOST_PYTHON, a->start);
+	}
+	if (above.operators == CT_TORCH_LOST) {
+		a->operators = 0;
+		batch_lost(b, CT_LOST_OPERATOR, a->start);
+	}
 }
 
 static void put_api(struct batch *b, const unsigned char *r)

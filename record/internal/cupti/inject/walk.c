@@ -16,6 +16,7 @@
 #include "load.h"
 #include "seen.h"
 #include "stack.h"
+#include "torch.h"
 #include "wire.h"
 
 /*
@@ -279,6 +280,11 @@ static uint32_t python_of(uint32_t python)
 	return python == CT_PYTHON_LOST || ct_python_send(python) ? python : CT_PYTHON_LOST;
 }
 
+static uint32_t operators_of(uint32_t operators)
+{
+	return operators == CT_TORCH_LOST || ct_torch_send(operators) ? operators : CT_TORCH_LOST;
+}
+
 static struct ct_above above(uint32_t tid, uint64_t start, uint64_t end)
 {
 	struct ct_seen seen = take_from_any(tid, start);
@@ -289,7 +295,8 @@ static struct ct_above above(uint32_t tid, uint64_t start, uint64_t end)
 	}
 	missed = 0;
 	judge(tid, seen.word, end);
-	return (struct ct_above){.chain = chain_of(seen.word, start), .python = python_of(seen.python)};
+	return (struct ct_above){.chain = chain_of(seen.word, start), .python = python_of(seen.python),
+				 .operators = operators_of(seen.operators)};
 }
 
 /* What was above a call, by its record. */
@@ -489,7 +496,8 @@ static void hasten(void)
 }
 
 /* count is 0 where chains are not wanted. */
-static void add(struct ct_thread *t, uint64_t now, uint32_t site, uint64_t inner, const uint64_t *chain, uint32_t count, uint32_t python)
+static void add(struct ct_thread *t, uint64_t now, uint32_t site, uint64_t inner, const uint64_t *chain, uint32_t count,
+		uint32_t python, uint32_t operators)
 {
 	bool fresh = false;
 	uint32_t number = count > 0 ? ct_chain_number(inner, chain, count, &fresh) : 0;
@@ -498,7 +506,7 @@ static void add(struct ct_thread *t, uint64_t now, uint32_t site, uint64_t inner
 		return;
 	}
 	int before = errno;
-	bool wake = ct_seen_add(t, (struct ct_seen){.word = ct_seen_word(now, site, number), .python = python});
+	bool wake = ct_seen_add(t, (struct ct_seen){ct_seen_word(now, site, number), python, operators});
 	if (fresh && site_starts(site)) {
 		ct_chain_due(number);
 		wake = wake || ct_chain_depth(chain[0]) == 0; /* the recorder says it when it knows the chain */
@@ -559,7 +567,7 @@ static void look(struct ct_thread *t, uint64_t now, uintptr_t frame)
 	struct ct_view v;
 	uintptr_t address = 0, inner = 0;
 	uint64_t chain[CT_CHAIN_MAX];
-	uint32_t site, count, python;
+	uint32_t site, count, python, operators;
 	uintptr_t ours = frame;
 	ct_view_begin(&v, &t->home, frame);
 	if (!find_site(&v, &frame, &address, &site) || site_ends(site) ||
@@ -568,11 +576,12 @@ static void look(struct ct_thread *t, uint64_t now, uintptr_t frame)
 		return;
 	}
 	python = ct_python_number(&t->python, &t->home, ours);
+	operators = ct_torch_number(&python);
 	chain[0] = address;
 	count = chains ? collect(&v, frame, chain) : 0;
 	if (chains)
 		ct_open_enter(t->open, site, now, inner, chain, count, ct_chain_epoch());
-	add(t, now, site, inner, chain, count, python);
+	add(t, now, site, inner, chain, count, python, operators);
 	if (range_called)
 		tell_range(inner);
 }

@@ -17,7 +17,7 @@ bool ct_walk_watch(void (*called)(bool start));
 
 /* What was above a call when it began: numbers, 0 when not known. */
 struct ct_above {
-	uint32_t chain, python; /* CT_PYTHON_LOST: there are Python frames without a number */
+	uint32_t chain, python, operators; /* CT_PYTHON_LOST, CT_TORCH_LOST: there are some, without a number */
 };
 
 /* Chains of records. */

@@ -25,7 +25,7 @@
  *      | BATCH, CLOCK, LOST, NOTE -----> |
  *      | FLUSHED, HANDOVER ------------> |
  *      | <--------- FLUSH, PAUSE, RESUME |
- *      | <--- DEPTH, PYTHON, OTHER_CLIENT, STOP |
+ *      | <-- DEPTH, PYTHON, TORCH, OTHER_CLIENT, STOP |
  *      | BYE --------------------------> |
  *
  * Both streams are rings of bytes (struct ct_ring). The library's stream ends with a BYE, when
@@ -63,7 +63,7 @@
 
 #include "wire_records.h"
 
-#define CT_WIRE_VERSION 9u
+#define CT_WIRE_VERSION 10u
 #define CT_MESSAGE_MAX (1u << 20)
 #define CT_NAME_MAX 32768u /* longer texts are cut: CT_LOST_CUT */
 #define CT_NAMES_MAX 65536u /* ids run from 1 to this */
@@ -74,6 +74,9 @@
 #define CT_PYTHON_NAME_MAX 256u  /* characters of a function's name; a longer one is cut */
 #define CT_PYTHON_FILE_MAX 1024u /* characters of a file's name; of a longer one the end is kept */
 #define CT_PYTHON_TABLE_MAX 32768u /* bytes of a line table; a longer one is left out */
+#define CT_OPERATORS_MAX 16384u /* names of PyTorch's operators; ids run from 1 to below this */
+#define CT_OPERATOR_STACKS_MAX 65536u /* stacks of operators, likewise */
+#define CT_OPERATOR_NAME_MAX 256u /* bytes; a longer name is cut */
 #define CT_GO_MAX (256u << 10) /* bytes of a GO */
 #define CT_CANDIDATES_MAX 64u /* of a GO */
 #define CT_RANGE_MAX 1024u /* bytes of the globs in a GO */
@@ -103,6 +106,7 @@ enum ct_message_type {
 	CT_MSG_DEPTH = 39,   /* ct_depth, any number of them */
 	CT_MSG_WAIT = 42,    /* no payload; the recorder is at work on GO, for which the process waits on */
 	CT_MSG_PYTHON = 43,  /* ct_python, of an interpreter that was found after GO; minor 0 ends the reading of frames */
+	CT_MSG_TORCH = 44,   /* ct_torch; again to switch operators on or off */
 };
 
 struct ct_frame {
@@ -130,6 +134,15 @@ struct ct_python {
 	int32_t frame_code, frame_previous, frame_instruction, instruction_unit, frame_owner;
 	int32_t code_first, code_first_line, code_file, code_name, code_line_table, code_version;
 	int32_t text_ascii, text_compact;
+	uint32_t pad;
+};
+
+/* PyTorch in a process: addresses of its functions, and whether operators are recorded from now on. */
+struct ct_torch {
+	uint64_t add, disable, reenable; /* at::addGlobalCallback, disableCallback, reenableCallback */
+	uint64_t name, thread;           /* at::RecordFunction::name, currentThreadId (or 0) */
+	uint64_t peek;                   /* at::sequence_number::peek */
+	uint32_t on;
 	uint32_t pad;
 };
 
@@ -171,6 +184,7 @@ struct ct_go {
  */
 #define CT_GO_LATE 64u
 #define CT_GO_PYTHON 128u /* give API records of the driver's functions the Python frames above the call */
+#define CT_GO_TORCH 256u /* a TORCH may follow: the operators of PyTorch above the call, too */
 
 /*
  * The page beside the library of a process that waits for a recorder (armed.c). The recorder writes
@@ -346,6 +360,7 @@ enum ct_lost_cause {
 	CT_LOST_UNFINISHED = 8, /* ends: work still running at the last flush; end 0 */
 	CT_LOST_CUT = 9,        /* rests of texts longer than CT_NAME_MAX */
 	CT_LOST_PYTHON = 10,    /* Python stacks: a table was full, or just being written; sent with python 0 */
+	CT_LOST_OPERATOR = 11,  /* stacks of operators, likewise; sent with operators 0 */
 	CT_LOST_CAUSES
 };
 
@@ -424,6 +439,17 @@ struct ct_stack {
 #define CT_LEFT_OUT_DEEP 1
 #define CT_LEFT_OUT_CUT 2
 
+/* OPERATOR_STACK, an operator of PyTorch and those that called it; then its name, and zeros up to a multiple of 8. */
+struct ct_operator {
+	struct ct_head head;
+	uint32_t id;
+	uint32_t parent;  /* the stack of its caller, 0 without one */
+	uint32_t forward; /* of a backward operator: the stack of the forward one that made it, 0 when not known */
+	uint16_t scope;   /* at::RecordScope: 0 function, 1 backward function, 7 the program's own range */
+	uint16_t length;  /* bytes of the name */
+	uint32_t pad;
+};
+
 /* What is known of a CT_REC_NCCL_CALL. */
 #define CT_NCCL_COMMUNICATOR 1u
 #define CT_NCCL_BYTES 2u
@@ -432,6 +458,8 @@ struct ct_stack {
 _Static_assert(sizeof(struct ct_frame) == 8, "frame");
 _Static_assert(sizeof(struct ct_hello) == 24, "hello");
 _Static_assert(sizeof(struct ct_python) == 112, "python");
+_Static_assert(sizeof(struct ct_torch) == 56, "torch");
+_Static_assert(sizeof(struct ct_operator) == 24, "operator");
 _Static_assert(sizeof(struct ct_go) == 168, "go");
 _Static_assert(sizeof(struct ct_depth) == 16, "depth");
 _Static_assert(sizeof(struct ct_open) == 256, "open");

@@ -53,6 +53,7 @@ enum ct_record_kind {
 	CT_REC_NATIVE_STACK = 40,
 	CT_REC_FUNCTION_EVENT = 41,
 	CT_REC_OPEN_CALL = 42,
+	CT_REC_OPERATOR_STACK = 44,
 };
 
 /* A CUPTI API record: a call with its correlation ID. */
@@ -68,7 +69,7 @@ struct ct_api {
 	uint32_t ret; /* return value */
 	uint32_t chain; /* number of the CHAIN above the call, 0 when not known */
 	uint32_t python; /* number of the STACK of Python frames, 0 when not known */
-	uint32_t pad;
+	uint32_t operators; /* number of the OPERATOR_STACK, 0 when not known */
 };
 _Static_assert(sizeof(struct ct_api) == 56, "api");
 _Static_assert(offsetof(struct ct_api, tid) == 4, "api.tid");
@@ -81,6 +82,7 @@ _Static_assert(offsetof(struct ct_api, correlation) == 36, "api.correlation");
 _Static_assert(offsetof(struct ct_api, ret) == 40, "api.ret");
 _Static_assert(offsetof(struct ct_api, chain) == 44, "api.chain");
 _Static_assert(offsetof(struct ct_api, python) == 48, "api.python");
+_Static_assert(offsetof(struct ct_api, operators) == 52, "api.operators");
 
 /* The beginning of each record of GPU work. */
 struct ct_gpu {

@@ -187,6 +187,8 @@ func (m *cMember) cComment() string {
 		words = "number of the CHAIN above the call, 0 when not known"
 	case m.field.Wire == schema.PythonFrames:
 		words = "number of the STACK of Python frames, 0 when not known"
+	case m.field.Wire == schema.OperatorStack:
+		words = "number of the OPERATOR_STACK, 0 when not known"
 	case m.field.Type == schema.Dur:
 		words = "0 without an end"
 	case m.field.Type == schema.String && m.field.Wire == schema.Plain:
@@ -264,6 +266,8 @@ func (g *generator) decode(s *cStruct) {
 			g.mayFail(member, &fails, "d.callers.caller(%s)", number)
 		case f.Wire == schema.PythonFrames:
 			g.mayFail(member, &fails, "d.python.stack(%s)", number)
+		case f.Wire == schema.OperatorStack:
+			g.mayFail(member, &fails, "d.operators.stack(%s)", number)
 		case f.Type == schema.String:
 			g.mayFail(member, &fails, "d.names.name(%s)", number)
 		case f.Type == schema.Time:

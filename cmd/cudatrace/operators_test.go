@@ -1,0 +1,156 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cudatrace/cudatrace/record/pythontest"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// An operatorLaunch is a launch of testdata/python/operators.py.
+type operatorLaunch struct {
+	operators []string // innermost first
+	line      uint32   // of the innermost frame whose function has not the name "<lambda>"
+	forward   string   // the forward operator's name, of the outermost backward operator
+}
+
+// operatorLaunches reads the launches of a log with their operators, in order of time.
+func operatorLaunches(t *testing.T, path string) (all []operatorLaunch) {
+	t.Helper()
+	r, err := tracelog.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	frames, stacks, operators := map[uint32]uint32{}, map[uint32]uint32{}, map[uint32]tracelog.OperatorStack{}
+	var calls []tracelog.API
+	for r.Next() {
+		b := r.Block()
+		for i := range b.N {
+			switch b.Kind {
+			case tracelog.KindPythonFrame:
+				var f tracelog.PythonFrame
+				f.Read(b, i)
+				frames[f.ID] = f.Line
+			case tracelog.KindPythonStack:
+				var s tracelog.PythonStack
+				s.Read(b, i)
+				stacks[s.ID] = frames[s.Frame]
+			case tracelog.KindOperatorStack:
+				var o tracelog.OperatorStack
+				o.Read(b, i)
+				operators[o.ID] = o
+			case tracelog.KindAPI:
+				var a tracelog.API
+				if a.Read(b, i); a.CBID == cuMemsetD8 {
+					calls = append(calls, a)
+				}
+			case tracelog.KindLost:
+				var l tracelog.Lost
+				l.Read(b, i)
+				t.Errorf("lost: %+v", l)
+			}
+		}
+	}
+	if err := r.Err(); err != nil {
+		t.Fatal(err)
+	}
+	slices.SortStableFunc(calls, func(a, b tracelog.API) int { return int(int64(a.Start - b.Start)) })
+	for _, a := range calls {
+		l := operatorLaunch{line: stacks[a.Python]}
+		for o := operators[a.Operators]; o.ID != 0; o = operators[o.Parent] {
+			l.operators = append(l.operators, o.Name)
+			l.forward = operators[o.Forward].Name
+		}
+		all = append(all, l)
+	}
+	return all
+}
+
+// operatorTruth reads what testdata/python/operators.py says of its launches, without forward operators.
+func operatorTruth(t *testing.T, path string) (observed int, all []operatorLaunch) {
+	t.Helper()
+	var said struct {
+		Observed int
+		Launches [][2]json.RawMessage
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, &said); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range said.Launches {
+		var l operatorLaunch
+		if err := json.Unmarshal(s[0], &l.operators); err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(s[1], &l.line); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, l)
+	}
+	return said.Observed, all
+}
+
+// TestOperators compares the operators of each launch with those that the simulated PyTorch runs, and the lines of backward
+// ones with those of their forward ones.
+func TestOperators(t *testing.T) {
+	t.Parallel()
+	pythons := pythontest.All(t)
+	if len(pythons) == 0 {
+		t.Skip("no Python here")
+	}
+	python := pythons[len(pythons)-1].Path
+	for _, c := range []struct {
+		name, option, sequence string
+		observers              int
+		linked                 bool // backward operators have their forward ones, once the place of their number is known
+	}{
+		{"on", "on", "200", 3, true},
+		{"auto", "auto", "176", 3, true},
+		{"elsewhere", "on", "232", 3, true},
+		{"nowhere", "on", "0", 3, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			const steps, launches, learnt = 60, 5, 40
+			dir := t.TempDir()
+			base, truth := filepath.Join(dir, "run"), filepath.Join(dir, "truth.json")
+			cmd := pythonCommand("cudatrace", "record", "--pytorch", c.option, "--calls", "cupti", "--no-convert", "-o", base,
+				python, "testdata/python/operators.py", fmt.Sprint(steps), truth)
+			cmd.Env = append(cmd.Env, "SIM_TORCH_SEQUENCE="+c.sequence)
+			if said, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, said)
+			}
+			observed, want := operatorTruth(t, truth)
+			got := operatorLaunches(t, base+".cudatrace")
+			if observed != c.observers || len(want) != steps*launches || len(got) != len(want) {
+				t.Fatalf("%d observers; %d launches, %d recorded", observed, len(want), len(got))
+			}
+			for i := range want {
+				w, g := want[i], got[i]
+				if diff := cmp.Diff(w.operators, g.operators); diff != "" {
+					t.Fatalf("launch %d: operators (-want +got):\n%s", i, diff)
+				}
+				backward := w.operators[0] == "aten::mm"
+				if backward && i >= learnt*launches && c.linked {
+					if w.line != g.line || "autograd::engine::evaluate_function: "+g.forward+"Backward0" != w.operators[1] {
+						t.Fatalf("launch %d of %v has line %d and forward operator %q, not line %d", i, w.operators, g.line, g.forward, w.line)
+					}
+				}
+				if backward && !c.linked && (g.line != 0 || g.forward != "") {
+					t.Fatalf("launch %d has line %d and forward operator %q, which nobody can know", i, g.line, g.forward)
+				}
+			}
+		})
+	}
+}

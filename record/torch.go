@@ -1,0 +1,123 @@
+package record
+
+import (
+	"path/filepath"
+	"regexp"
+	"time"
+
+	"github.com/cudatrace/cudatrace/record/internal/cupti"
+	"github.com/cudatrace/cudatrace/record/internal/elfsym"
+	"github.com/cudatrace/cudatrace/record/procfs"
+)
+
+// A PyTorchSource says when the operators of PyTorch are recorded that calls are made in.
+type PyTorchSource string
+
+// The values of a PyTorchSource. An operator costs the program about 0.4 µs while it is recorded, mostly PyTorch's own
+// work for whoever observes it.
+const (
+	PyTorchAuto PyTorchSource = "auto" // for torchFirst, then for torchPart of each torchEvery
+	PyTorchOn   PyTorchSource = "on"
+	PyTorchOff  PyTorchSource = "off"
+)
+
+// The times in which PyTorchAuto records operators, of those in which the process makes calls.
+const (
+	torchFirst = 5 * time.Second
+	torchPart  = time.Second
+	torchEvery = 10 * time.Second
+)
+
+// A torch is what is known of PyTorch in a process. Whoever looks at the process owns it.
+type torch struct {
+	found    *cupti.Torch
+	on       bool
+	calls    uint64        // that had come by the last look
+	active   time.Duration // between looks between which calls have come
+	last     time.Time     // when the last look was
+	codeSize uint64        // as in python
+	searched time.Time     // when that was
+}
+
+// readsOperators reports whether operators are recorded in processes with PyTorch.
+func (s *session) readsOperators() bool {
+	return (s.opts.PyTorch == PyTorchAuto || s.opts.PyTorch == PyTorchOn) && s.opts.withoutPython() == ""
+}
+
+var torchLibrary = regexp.MustCompile(`^libtorch_cpu[-.].*so[.0-9]*$|^libtorch_cpu\.so$`)
+
+// findTorch finds PyTorch's functions in a process, nil if it has none that are known.
+func findTorch(pid uint32) *cupti.Torch {
+	mapped, err := procfs.CodeFiles(int(pid))
+	if err != nil {
+		return nil // it has ended
+	}
+	for _, m := range mapped {
+		if !torchLibrary.MatchString(filepath.Base(m.Path)) {
+			continue
+		}
+		if t := examineTorch(pid, m); t != nil {
+			return t
+		}
+	}
+	return nil
+}
+
+// examineTorch looks PyTorch's functions up in a file that a process has mapped. One that cannot be read has none.
+func examineTorch(pid uint32, m procfs.Mapping) *cupti.Torch {
+	f, err := m.Open(int(pid))
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	image, err := elfsym.Open(f)
+	if err != nil {
+		return nil
+	}
+	symbols, err := image.Exports(cupti.TorchNames()...)
+	from, _, ok := m.Addresses()
+	bias, known := image.Bias(from, m.Offset)
+	if err != nil || !ok || !known {
+		return nil
+	}
+	return cupti.TorchAt(func(name string) uint64 {
+		if at := symbols[name].From; at != 0 {
+			return bias + at
+		}
+		return 0
+	})
+}
+
+// lookAtTorch looks at a process that may have opened PyTorch since the last look, and switches its operators on and off.
+func (s *session) lookAtTorch(pid uint32, t *torch) {
+	if !s.readsOperators() {
+		return
+	}
+	now := time.Now()
+	if t.found == nil && now.Sub(t.searched) >= pythonLook {
+		t.searched = now
+		size, err := procfs.CodeSize(int(pid))
+		if err != nil || size == t.codeSize {
+			return
+		}
+		t.codeSize = size
+		t.found, t.last = findTorch(pid), now
+	}
+	if t.found == nil {
+		return
+	}
+	if calls := s.server.Calls(pid); calls != t.calls {
+		t.active += now.Sub(t.last)
+		t.calls = calls
+	}
+	t.last = now
+	if on := s.opts.PyTorch == PyTorchOn || inTorchPart(t.active); on != t.on {
+		t.on = on
+		s.server.SetTorch(pid, t.found, on)
+	}
+}
+
+// inTorchPart reports whether PyTorchAuto records operators in a process that has been active for so long.
+func inTorchPart(active time.Duration) bool {
+	return active < torchFirst || active%torchEvery < torchPart
+}
