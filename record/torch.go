@@ -33,7 +33,8 @@ type torch struct {
 	found    *cupti.Torch
 	on       bool
 	calls    uint64        // that had come by the last look
-	active   time.Duration // between looks between which calls have come
+	active   time.Duration // in which calls have come
+	came     time.Time     // when some had come last
 	last     time.Time     // when the last look was
 	codeSize uint64        // as in python
 	searched time.Time     // when that was
@@ -107,8 +108,10 @@ func (s *session) lookAtTorch(pid uint32, t *torch) {
 		return
 	}
 	if calls := s.server.Calls(pid); calls != t.calls {
+		t.calls, t.came = calls, now
+	}
+	if now.Sub(t.came) < 2*maxHandover { // for which the process keeps records
 		t.active += now.Sub(t.last)
-		t.calls = calls
 	}
 	t.last = now
 	if on := s.opts.PyTorch == PyTorchOn || inTorchPart(t.active); on != t.on {

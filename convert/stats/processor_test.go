@@ -83,7 +83,7 @@ var sums = []sum{
 			count(*), sum(dur) from gpu_slice where ` + isKernel + ` group by name, grid, block`},
 	{"kernel_python", []string{"name", "function"}, []string{"count", "total_ns"},
 		`select name, case when python glob '(*' then python else substr(python, instr(python, ' ') + 1) end as function, count(*), sum(dur) from (
-			select name, dur, extract_arg(arg_set_id, 'python') as python from gpu_slice where ` + isKernel + `)
+			select name, dur, nullif(extract_arg(arg_set_id, 'python'), '(no Python frame: autograd)') as python from gpu_slice where ` + isKernel + `)
 			where (select count(extract_arg(arg_set_id, 'python')) from gpu_slice) > 0 group by name, function`},
 	{"copies", []string{"name", "from", "to"}, []string{"count", "total_ns", "bytes"},
 		`select substr(name, 8), extract_arg(arg_set_id, 'src_memory') as s, extract_arg(arg_set_id, 'dst_memory') as d,
@@ -99,6 +99,8 @@ var sums = []sum{
 	{"python", []string{"name"}, []string{"count", "total_ns"},
 		`select coalesce(extract_arg(arg_set_id, 'python'), '(no Python frame)') as line, count(*), sum(dur) from gpu_slice
 			where (select count(*) from gpu_slice where extract_arg(arg_set_id, 'python') is not null) > 0 group by line`},
+	{"operators", []string{"name"}, []string{"count", "total_ns"},
+		`select extract_arg(arg_set_id, 'operator') as operator, count(*), sum(dur) from gpu_slice where operator is not null group by operator`},
 	{"waits", []string{"name"}, []string{"blocked_ns"},
 		`select name, sum(max(0, min(until, ts + dur) - ts)) from (select s.name, s.ts, s.dur, max(g.ts + g.dur) as until
 			from flow join slice s on slice_in = s.id join gpu_slice g on slice_out = g.id where s.id not in (select id from gpu_slice) and s.category != 'critical_path' group by s.id) group by name`},
@@ -149,7 +151,7 @@ func of(table, condition string) string {
 
 // summedLogs are logs that together have every form of slice and row, beside those of real GPUs.
 var summedLogs = []string{
-	"callers", "captured", "functions", "h200-streams", "h200-train", "hang", "memory", "memorycalls", "metrics", "nccl", "nvtx", "odd",
+	"callers", "captured", "functions", "h200-operators", "h200-streams", "h200-train", "hang", "memory", "memorycalls", "metrics", "nccl", "nvtx", "odd",
 	"python", "ranks", "shared", "threads", "unreturned", "waitcalls",
 }
 

@@ -41,6 +41,7 @@ var Reports = []*Report{
 	&callersReport.Report,
 	&functionsReport.Report,
 	&pythonReport,
+	&operatorsReport.Report,
 	&copiesReport.Report,
 	&setsReport.Report,
 	&waitsReport.Report,

@@ -64,7 +64,7 @@ func logs(t testing.TB) map[string]string {
 			t.Fatal(err)
 		}
 	}
-	for _, name := range []string{"streams", "train"} {
+	for _, name := range []string{"streams", "train", "operators"} {
 		all["h200-"+name] = filepath.Join("..", "..", "testdata", "gpu", "logs", name+".cudatrace")
 	}
 	return all

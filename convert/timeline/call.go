@@ -101,12 +101,13 @@ func CutText(flags uint16) string {
 type Slice struct {
 	*Function
 	*Arguments
-	End    uint64
-	Kernel *Kernel     // the kernel that the call launched, where no GPU work names it
-	Caller *Caller     // where the call was made, nil if unknown
-	Python *Python     // the innermost Python frame that made the call, nil if unknown
-	Ranges *RangeStack // the NVTX ranges that were open on the thread when the call began
-	links  *links      // nil for nearly all slices
+	End      uint64
+	Kernel   *Kernel     // the kernel that the call launched, where no GPU work names it
+	Caller   *Caller     // where the call was made, nil if unknown
+	Python   *Python     // the innermost Python frame that made the call, of a backward operator that made its forward one; nil if unknown
+	Operator *Operator   // PyTorch's innermost operator that the call was made in, nil if unknown
+	Ranges   *RangeStack // the NVTX ranges that were open on the thread when the call began
+	links    *links      // nil for nearly all slices
 	// The following fields are read again when the call's work arrives. They lie together,
 	// because work arrives in another order than slices have in memory.
 	Start       uint64

@@ -129,6 +129,7 @@ type Call struct {
 	Caller *Caller // where the call was made, nil if unknown
 	// the innermost Python frame that made the call, or the captured call of a graph's node; nil if unknown
 	Python     *Python
+	Operator   *Operator   // likewise PyTorch's innermost operator
 	Ranges     *RangeStack // the NVTX ranges that were open on the thread when the call began
 	Start, End uint64
 }

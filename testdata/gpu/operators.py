@@ -1,6 +1,6 @@
 """Training and decoding in PyTorch, for PyTorch's operators (`record --pytorch`). Prints a line for each step: when it
-began and how long it took, ns of CLOCK_MONOTONIC. With --profile, torch.profiler runs around the last 3 steps and writes
-what it saw of them: for each kernel its name, operators, and sequence number.
+began and how long it took, ns of CLOCK_MONOTONIC. With --profile, torch.profiler runs around 3 more steps and writes its
+trace: not in a recorded process, since it takes CUPTI's records over.
 
 usage: operators.py train|decode SECONDS [--profile FILE]
 """
@@ -81,7 +81,7 @@ def run(step, seconds):
 def profile(step, path):
     from torch.profiler import ProfilerActivity
 
-    with torch.profiler.profile(activities=[ProfilerActivity.CPU]) as p:
+    with torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as p:
         for _ in range(3):
             step()
         torch.cuda.synchronize()

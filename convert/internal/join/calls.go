@@ -1,6 +1,7 @@
 package join
 
 import (
+	"cmp"
 	"github.com/cudatrace/cudatrace/convert/internal/pipeline"
 	"github.com/cudatrace/cudatrace/convert/internal/read"
 	"github.com/cudatrace/cudatrace/convert/selection"
@@ -203,11 +204,9 @@ func (s *stack) joinNext(r *read.Call) {
 	if r.Rank == read.Pair {
 		from = fromPair
 	}
-	if r.Python != nil { // the calls around it have the same frames
+	if r.Python != nil || r.Operator != nil { // the calls around it have the same frames
 		for _, o := range s.open {
-			if o.Python == nil {
-				o.Python = r.Python
-			}
+			o.Python, o.Operator = cmp.Or(o.Python, r.Python), cmp.Or(o.Operator, r.Operator)
 		}
 	}
 	if len(s.open) > 0 {
@@ -238,7 +237,7 @@ func (s *stack) joinNext(r *read.Call) {
 func (s *stack) push(r *read.Call, from state) {
 	c, _ := s.pending.push()
 	fn := r.Function
-	c.Caller, c.Python = nil, r.Python
+	c.Caller, c.Python, c.Operator = nil, r.Python, r.Operator
 	if r.Caller != nil {
 		fn, c.Caller = s.shown(fn, r.Caller, r.Ret), r.Caller.Place
 		if len(s.open) == 0 && fn == r.Function && r.Caller.Prepares(fn, r.Ret) {

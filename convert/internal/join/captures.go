@@ -364,7 +364,7 @@ func (l *captures) name(w *timeline.Work) {
 		return
 	}
 	w.Captured = &x.nodes[i].Call
-	w.Call.Python = w.Captured.Python
+	w.Call.Python, w.Call.Operator = w.Captured.Python, w.Captured.Operator
 }
 
 // know remembers the calls that made the nodes of an executable graph.
@@ -514,6 +514,6 @@ func (l *captures) parts(numbers []int, from int, fits func(at int, made []*capt
 // samePlaces reports whether the calls of two captures were made at the same places.
 func samePlaces(a, b []*capturedCall) bool {
 	return slices.EqualFunc(a, b, func(a, b *capturedCall) bool {
-		return a.content == b.content && a.unseen == b.unseen && a.Caller == b.Caller && a.Python == b.Python
+		return a.content == b.content && a.unseen == b.unseen && a.Caller == b.Caller && a.Python == b.Python && a.Operator == b.Operator
 	})
 }

@@ -24,7 +24,7 @@ type call struct {
 // asCause returns the part of a call that its work carries.
 func (c *call) asCause() timeline.Call {
 	return timeline.Call{Function: c.Function, Thread: c.thread.Thread, Start: c.Start, End: c.End,
-		Caller: c.Caller, Python: c.Python, Ranges: c.Ranges}
+		Caller: c.Caller, Python: c.Python, Operator: c.Operator, Ranges: c.Ranges}
 }
 
 // A thread is a thread of a program that makes calls.

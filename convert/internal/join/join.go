@@ -493,6 +493,9 @@ func (j *Joiner) describe(p *program, a *timeline.Allocation) {
 		if c.Python != nil {
 			c.Python = cmp.Or(j.catalog.Pythons.ByID(c.Python.ID), c.Python)
 		}
+		if c.Operator != nil {
+			c.Operator = cmp.Or(j.catalog.Operators.ByID(c.Operator.ID), c.Operator)
+		}
 	}
 }
 

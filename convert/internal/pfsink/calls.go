@@ -37,6 +37,7 @@ type callKey struct {
 	stream    *timeline.Stream
 	caller    *timeline.Caller
 	python    *timeline.Python
+	operator  *timeline.Operator
 	arguments uint64 // their ID
 	ret       int32
 	flags     uint16
@@ -144,6 +145,7 @@ func (c *calls) template(sl *timeline.Slice) *perfetto.TrackEventTemplate {
 	if sl.Python != nil {
 		from += pythonSpread * uint64(sl.Python.ID)
 	}
+	from += operatorNumber(sl.Operator)
 	if id := sl.Arguments.ID; id != 0 { // arguments nearly always belong to one function and stream
 		t = &c.byArguments[(id+from*spread)%uint64(len(c.byArguments))]
 	} else {
@@ -158,7 +160,7 @@ func (c *calls) template(sl *timeline.Slice) *perfetto.TrackEventTemplate {
 	}
 	if !t.key.is(sl) {
 		t.key = callKey{
-			sl.Function, sl.Kernel, sl.Launched, sl.Stream, sl.Caller, sl.Python, sl.Arguments.ID, sl.Ret, sl.Flags,
+			sl.Function, sl.Kernel, sl.Launched, sl.Stream, sl.Caller, sl.Python, sl.Operator, sl.Arguments.ID, sl.Ret, sl.Flags,
 		}
 		c.arguments(sl)
 		category := sl.Library
@@ -174,7 +176,7 @@ func (c *calls) template(sl *timeline.Slice) *perfetto.TrackEventTemplate {
 func (k *callKey) is(sl *timeline.Slice) bool {
 	return k.fn == sl.Function && k.arguments == sl.Arguments.ID && k.stream == sl.Stream && k.launched == sl.Launched &&
 		k.kernel == sl.Kernel &&
-		k.caller == sl.Caller && k.python == sl.Python && k.ret == sl.Ret && k.flags == sl.Flags
+		k.caller == sl.Caller && k.python == sl.Python && k.operator == sl.Operator && k.ret == sl.Ret && k.flags == sl.Flags
 }
 
 // arguments returns the arguments that the calls of one template share.
@@ -216,7 +218,7 @@ func (c *calls) arguments(sl *timeline.Slice) {
 	if sl.Caller != nil {
 		c.args = append(c.args, perfetto.Repeated("caller", c.callers.of(sl.Caller)))
 	}
-	c.args = appendPython(c.args, sl.Python)
+	c.args = appendOperator(appendPython(c.args, sl.Python), sl.Operator)
 }
 
 // launched adds the kernel or the copy that a call launched. Its size is there once: a call whose
@@ -274,6 +276,30 @@ func appendPython(args []perfetto.Arg, p *timeline.Python) []perfetto.Arg {
 		return args
 	}
 	return append(args, perfetto.Repeated("python", p.Own().Text()), perfetto.Repeated("python_stack", p.Stack()))
+}
+
+// operatorNumber is a number that differs between stacks of operators in the bits that those of Python stacks leave.
+func operatorNumber(o *timeline.Operator) uint64 {
+	if o == nil {
+		return 0
+	}
+	return 31 * uint64(o.ID)
+}
+
+// appendOperator appends PyTorch's operator that a call was made in, those around it, and the forward one of a backward
+// one.
+func appendOperator(args []perfetto.Arg, o *timeline.Operator) []perfetto.Arg {
+	if o == nil {
+		return args
+	}
+	args = append(args, perfetto.Repeated("operator", o.Title()))
+	if o.Parent != nil {
+		args = append(args, perfetto.Repeated("operator_stack", o.Stack()))
+	}
+	if made := o.Made(); made != nil {
+		args = append(args, perfetto.Repeated("forward_operator", made.Stack()))
+	}
+	return args
 }
 
 // argument formats a recorded argument by the type of its parameter.

@@ -27,7 +27,7 @@ func (h hangs) launched(t *timeline.Thread, sl *timeline.Slice) *timeline.Slice 
 		if k.LaunchStart == sl.Start && k.LaunchTID == t.TID && k.PID == t.Process.PID && k.call.Function == nil &&
 			!sl.HasWork() {
 			k.call = timeline.Call{
-				Function: sl.Function, Thread: t, Caller: sl.Caller, Python: sl.Python, Ranges: sl.Ranges, Start: sl.Start,
+				Function: sl.Function, Thread: t, Caller: sl.Caller, Python: sl.Python, Operator: sl.Operator, Ranges: sl.Ranges, Start: sl.Start,
 				End: sl.End,
 			}
 			with := *sl

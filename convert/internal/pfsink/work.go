@@ -33,16 +33,17 @@ type workTemplate struct {
 }
 
 type workKey struct {
-	shape  *timeline.Shape
-	stream *timeline.Stream
-	call   *timeline.Function
-	caller *timeline.Caller
-	python *timeline.Python
-	made   *timeline.Function // of the captured call, or of the call
-	maker  *timeline.Caller   // the same's
-	graph  uint32
-	kind   timeline.WorkKind
-	lack   timeline.Uncaptured
+	shape    *timeline.Shape
+	stream   *timeline.Stream
+	call     *timeline.Function
+	caller   *timeline.Caller
+	python   *timeline.Python
+	operator *timeline.Operator
+	made     *timeline.Function // of the captured call, or of the call
+	maker    *timeline.Caller   // the same's
+	graph    uint32
+	kind     timeline.WorkKind
+	lack     timeline.Uncaptured
 }
 
 func newWorks(w *perfetto.Writer, correlation *perfetto.ArgName, names timeline.KernelNames,
@@ -145,6 +146,7 @@ func (s *works) template(q *queue, w *timeline.Work) *perfetto.RenderStageTempla
 	if w.Call.Python != nil {
 		h += pythonSpread * uint64(w.Call.Python.ID)
 	}
+	h += operatorNumber(w.Call.Operator)
 	made := cmp.Or(w.Captured, &w.Call)
 	if w.Captured != nil && made.Caller != nil {
 		h += uint64(made.Caller.ID) << 13
@@ -154,10 +156,10 @@ func (s *works) template(q *queue, w *timeline.Work) *perfetto.RenderStageTempla
 	}
 	t := &s.templates[h%templates]
 	if k := &t.key; k.shape != w.Shape || k.stream != q.stream || k.caller != w.Call.Caller ||
-		k.python != w.Call.Python || k.call != w.Call.Function ||
+		k.python != w.Call.Python || k.operator != w.Call.Operator || k.call != w.Call.Function ||
 		k.graph != w.Graph || k.kind != w.Kind || k.made != made.Function || k.maker != made.Caller ||
 		k.lack != w.Uncaptured {
-		t.key, t.uses = workKey{w.Shape, q.stream, w.Call.Function, w.Call.Caller, w.Call.Python, made.Function, made.Caller,
+		t.key, t.uses = workKey{w.Shape, q.stream, w.Call.Function, w.Call.Caller, w.Call.Python, w.Call.Operator, made.Function, made.Caller,
 			w.Graph, w.Kind, w.Uncaptured}, 0
 		t.Encode(s.w, s.event(q.stream, w))
 	}
@@ -217,7 +219,7 @@ func (s *works) event(t *timeline.Stream, w *timeline.Work) *perfetto.RenderStag
 		s.args = append(s.args, perfetto.Uint("bytes", m.Bytes), perfetto.Uint("value", uint64(m.Value)))
 	}
 	s.args = append(s.args, perfetto.Uint("stream", uint64(t.ID)))
-	s.args = appendPython(s.args, w.Call.Python)
+	s.args = appendOperator(appendPython(s.args, w.Call.Python), w.Call.Operator)
 	if w.Call.Caller != nil {
 		s.args = append(s.args, perfetto.Repeated("caller", s.callers.of(w.Call.Caller)))
 	}

@@ -10,9 +10,10 @@ type Call struct {
 	Start, End  uint64
 	Function    *Function
 	Arguments   *timeline.Arguments
-	Caller      *Caller          // nil if unknown
-	Python      *timeline.Python // nil if unknown
-	Correlation uint32           // 0 for a pair
+	Caller      *Caller            // nil if unknown
+	Python      *timeline.Python   // nil if unknown
+	Operator    *timeline.Operator // nil if unknown
+	Correlation uint32             // 0 for a pair
 	Ret         int32
 	Flags       uint16 // tracelog.CallUnfinished, tracelog.CallNoReturn, tracelog.CallEntry
 	Program     uint16 // index of the program in the process
@@ -126,6 +127,7 @@ type callDecoder struct {
 	caller    tracelog.Column
 	callers   bool            // rows may have a caller
 	python    tracelog.Column // of API records
+	operators tracelog.Column // likewise
 	arguments argumentColumns
 
 	fn      *Function // function of the latest row
@@ -142,8 +144,8 @@ func (d *callDecoder) open(b *tracelog.Block, p *ProcessRecords) {
 		d.function, d.start = b.Column("func"), b.Column("enter")
 		d.arguments.open(b)
 	} else {
-		d.function, d.start, d.domain, d.corr, d.python = b.Column("name"), b.Column("start"), b.Column("domain"),
-			b.Column("correlation"), b.Column("python")
+		d.function, d.start, d.domain, d.corr, d.python, d.operators = b.Column("name"), b.Column("start"), b.Column("domain"),
+			b.Column("correlation"), b.Column("python"), b.Column("operators")
 	}
 }
 
@@ -211,7 +213,7 @@ func (d *callDecoder) pairRow(i int, c *Call) {
 	c.Start = d.start.At(i)
 	c.End = timeline.End(c.Start, d.dur.At(i))
 	c.Function, c.Arguments, c.Correlation = d.fn, l.arguments.row(&d.arguments, i), 0
-	c.Ret, c.Flags, c.Rank, c.Python = int32(d.ret.Int(i)), uint16(d.flags.At(i)), Pair, nil
+	c.Ret, c.Flags, c.Rank, c.Python, c.Operator = int32(d.ret.Int(i)), uint16(d.flags.At(i)), Pair, nil, nil
 	d.finish(c)
 	l.counts.Pairs++
 }
@@ -233,9 +235,12 @@ func (d *callDecoder) apiRow(i int, c *Call) {
 	c.Start = d.start.At(i)
 	c.End = timeline.End(c.Start, d.dur.At(i))
 	c.Function, c.Arguments, c.Correlation = d.fn, noArguments, uint32(d.corr.At(i))
-	c.Ret, c.Flags, c.Rank, c.Python = int32(d.ret.At(i)), uint16(d.flags.At(i)), r, nil
+	c.Ret, c.Flags, c.Rank, c.Python, c.Operator = int32(d.ret.At(i)), uint16(d.flags.At(i)), r, nil, nil
 	if id := uint32(d.python.At(i)); id != 0 {
 		c.Python = l.catalog.Pythons.ByID(id)
+	}
+	if id := uint32(d.operators.At(i)); id != 0 {
+		c.Operator = l.catalog.Operators.ByID(id)
 	}
 	d.finish(c)
 	l.counts.APIs++

@@ -14,6 +14,7 @@ type Catalog struct {
 	Functions     Functions
 	Callers       Callers
 	Pythons       Pythons
+	Operators     Operators
 	Natives       Natives
 	Processes     Processes
 	Names         Names
@@ -45,6 +46,7 @@ func NewCatalog(filter *tracelog.Filter) *Catalog {
 		Callers:    Callers{distinct: make(map[tracelog.Caller]*Caller)},
 		Pythons:    newStacks[timeline.PythonFrame, timeline.Python, pythonKind](),
 		Natives:    newStacks[timeline.NativeFrame, timeline.Native, nativeKind](),
+		Operators:  Operators{stacks: make(map[uint32]*timeline.Operator)},
 		Processes:  newProcesses(),
 		Names:      newNames(),
 		GPUs:       newGPUs(),
@@ -164,6 +166,8 @@ func (c *Catalog) record(b *tracelog.Block, i int) {
 		c.Callers.learn(b, i)
 	case tracelog.KindPythonFrame, tracelog.KindPythonStack, tracelog.KindNativeFrame, tracelog.KindNativeStack:
 		c.takeFrames(b, i)
+	case tracelog.KindOperatorStack:
+		c.Operators.take(b, i)
 	case tracelog.KindProcess, tracelog.KindSymbol:
 		c.see(c.Processes.learn(b, i))
 	case tracelog.KindThread, tracelog.KindName:

@@ -28,7 +28,7 @@ func (c *Catalog) excess() error {
 	if len(c.Processes.PIDs) > maxPrograms || c.Totals[tracelog.KindProcess] > maxPrograms {
 		return fmt.Errorf("has more than %d processes: cudatrace converts no log with so many", maxPrograms)
 	}
-	if c.Processes.texts+c.Callers.texts+c.Pythons.texts+c.Natives.texts+c.Names.texts+c.GPUs.texts+
+	if c.Processes.texts+c.Callers.texts+c.Pythons.texts+c.Operators.texts+c.Natives.texts+c.Names.texts+c.GPUs.texts+
 		c.Metrics.texts > maxTexts {
 		return fmt.Errorf("has more than %d bytes of names of programs, threads, streams, callers and functions: cudatrace "+
 			"converts no log with so many", maxTexts)

@@ -118,3 +118,43 @@ func (l *Stacks[F, S, K]) ByID(id uint32) *S { return l.stacks[id] }
 
 // Any reports whether the log has a stack.
 func (l *Stacks[F, S, K]) Any() bool { return len(l.stacks) > 0 }
+
+// Operators are the stacks of PyTorch's operators that a log has, by ID.
+type Operators struct {
+	stacks map[uint32]*timeline.Operator
+	texts  int // bytes of their names
+}
+
+// take takes a record of a stack. Only stacks with lower IDs can call it, or have made it.
+func (l *Operators) take(b *tracelog.Block, i int) {
+	var r tracelog.OperatorStack
+	r.Read(b, i)
+	if r.ID == 0 || r.ID >= maxStackIDs {
+		return
+	}
+	o := l.stack(r.ID)
+	*o = timeline.Operator{Name: r.Name, Scope: timeline.OperatorScope(r.Scope), ID: r.ID}
+	if r.Parent != 0 && r.Parent < r.ID {
+		o.Parent = l.stack(r.Parent)
+	}
+	if r.Forward != 0 && r.Forward < r.ID {
+		o.Forward = l.stack(r.Forward)
+	}
+	l.texts += len(r.Name)
+}
+
+// stack returns the stack with an ID, an unknown one until its record is taken.
+func (l *Operators) stack(id uint32) *timeline.Operator {
+	o := l.stacks[id]
+	if o == nil {
+		o = &timeline.Operator{Name: "(unknown)", ID: id}
+		l.stacks[id] = o
+	}
+	return o
+}
+
+// ByID returns the stack with an ID, nil if the log has no record of it.
+func (l *Operators) ByID(id uint32) *timeline.Operator { return l.stacks[id] }
+
+// Any reports whether the log has a stack.
+func (l *Operators) Any() bool { return len(l.stacks) > 0 }

@@ -144,7 +144,7 @@ func (s *text) slice(sl *timeline.Slice) string {
 	if sl.Caller != nil {
 		line += fmt.Sprintf(" caller=%q", sl.Caller.Text())
 	}
-	line += python(sl.Python)
+	line += python(sl.Python) + operator(sl.Operator)
 	if sl.Correlation != 0 {
 		line += fmt.Sprintf(" correlation=%d", sl.Correlation)
 	}
@@ -179,6 +179,17 @@ func python(p *timeline.Python) string {
 		return ""
 	}
 	return fmt.Sprintf(" python=%q of %q", p.Own().Text(), p.Stack())
+}
+
+func operator(o *timeline.Operator) string {
+	if o == nil {
+		return ""
+	}
+	text := fmt.Sprintf(" operator=%q", o.Stack())
+	if made := o.Made(); made != nil {
+		text += fmt.Sprintf(" made by %q", made.Stack())
+	}
+	return text
 }
 
 func (s *text) track(t *Track, of string) {
@@ -250,7 +261,7 @@ func cause(w *timeline.Work) string {
 		return ""
 	}
 	return fmt.Sprintf(" by %s at %d of thread %d", w.Call.Name, w.Call.Start, w.Call.Thread.TID) +
-		python(w.Call.Python) + within(w.Call.Ranges) + captured(w)
+		python(w.Call.Python) + operator(w.Call.Operator) + within(w.Call.Ranges) + captured(w)
 }
 
 // captured names the call that was captured into a graph, or says why none is known.

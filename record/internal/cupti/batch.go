@@ -22,9 +22,9 @@ type decoder struct {
 	called    callLog
 	texts     textCache // texts of markers
 
-	counts    counts // records that arrived
-	unnamed   int    // names that found no room
-	overheads uint64 // of these, records of CUPTI's own overhead, which every flush adds
+	counts    counts        // records that arrived
+	unnamed   int           // names that found no room
+	overheads uint64        // of these, records of CUPTI's own overhead, which every flush adds
 	calls     atomic.Uint64 // counts.apis, for others
 
 	shift clockShift // of the times of all records

@@ -192,13 +192,13 @@ type Wire uint8
 
 // The forms.
 const (
-	Plain        Wire = iota // the number; the end in place of a duration; the number of a name in place of a String
-	Unsent                   // not at all: the member is 0 or ""
-	Behind                   // the bytes of the text follow the record
-	Bytes                    // 16 bytes, which the log has in hexadecimal
-	Chain                    // the number of the chain of return addresses in place of the caller's id
-	PythonFrames             // the process's number of the Python stack in place of the log's
-	OperatorStack            // likewise, of the operators
+	Plain         Wire = iota // the number; the end in place of a duration; the number of a name in place of a String
+	Unsent                    // not at all: the member is 0 or ""
+	Behind                    // the bytes of the text follow the record
+	Bytes                     // 16 bytes, which the log has in hexadecimal
+	Chain                     // the number of the chain of return addresses in place of the caller's id
+	PythonFrames              // the process's number of the Python stack in place of the log's
+	OperatorStack             // likewise, of the operators
 )
 
 // A Part is a struct at the beginning of the Go types of several kinds.

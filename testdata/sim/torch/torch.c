@@ -183,20 +183,34 @@ static void inner(void *arg)
 	sim_torch_operate("aten::mm", false, b->run, b->arg);
 }
 
+struct evaluation {
+	struct node *node;
+	const struct body *body;
+};
+
+static void evaluate(void *arg)
+{
+	struct evaluation *e = arg;
+	struct record r;
+	prepare(&r, e->node->name, (int64_t)e->node->number, e->node->thread);
+	operate(BACKWARD, &r, inner, (void *)e->body);
+	sim_torch_operate("aten::sum", false, e->body->run, e->body->arg);
+}
+
 static void *run_backward(void *arg)
 {
 	while (node_count > 0) {
-		struct node *n = &nodes[--node_count % NODES];
+		struct evaluation e = {&nodes[--node_count % NODES], arg};
 		char name[64];
 		struct record r;
-		snprintf(name, sizeof name, "autograd::engine::evaluate_function: %.25s", n->name);
-		prepare(&r, name, (int64_t)n->number, n->thread);
-		operate(BACKWARD, &r, inner, arg);
+		snprintf(name, sizeof name, "autograd::engine::evaluate_function: %.25s", e.node->name);
+		prepare(&r, name, -1, 0);
+		operate(FUNCTION, &r, evaluate, &e);
 	}
 	return NULL;
 }
 
-/* Each backward operator runs a function inside an operator of its own. */
+/* Each backward operator runs a function inside an operator of its own, and autograd another time behind it. */
 API void sim_torch_backward(void (*run)(void *), void *arg);
 API void sim_torch_backward(void (*run)(void *), void *arg)
 {

@@ -40,7 +40,9 @@ def forward(name):
 def backward():
     while nodes:
         name, line = nodes.pop()
-        truth.append([["aten::mm", "autograd::engine::evaluate_function: " + name + "Backward0"], line])
+        evaluation = "autograd::engine::evaluate_function: " + name + "Backward0"
+        truth.append([["aten::mm", name + "Backward0", evaluation], line])
+        truth.append([["aten::sum", evaluation], line])
     torch.sim_torch_backward(torch.sim_torch_fill, ctypes.byref(fill))
 
 

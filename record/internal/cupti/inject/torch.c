@@ -405,6 +405,19 @@ static void begun(uint32_t scope, const void *record)
 		link_operators(t, o, record);
 }
 
+/*
+ * A backward operator has ended inside autograd's evaluation of it, which bears no number itself: what is launched there from now
+ * on, sums of gradients, is of the same forward operator.
+ */
+static void pass_on(struct open *around, const struct open *o)
+{
+	if (o->scope != BACKWARD || around->forward != 0 || (o->forward == 0 && o->python == CT_PYTHON_NONE))
+		return;
+	around->forward = o->forward;
+	around->python = o->python;
+	around->stack = CT_TORCH_NONE;
+}
+
 /* It may end elsewhere than it began, or be one that found no room. */
 static void ended(const void *record, void *context)
 {
@@ -414,6 +427,8 @@ static void ended(const void *record, void *context)
 		if (t->open[i - 1].record != (uintptr_t)record)
 			continue;
 		t->depth = i - 1;
+		if (i > 1)
+			pass_on(&t->open[i - 2], &t->open[i - 1]);
 		return;
 	}
 }

@@ -1,0 +1,100 @@
+package stats
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/cudatrace/cudatrace/convert/internal/query"
+	"github.com/cudatrace/cudatrace/convert/internal/sketch"
+	"github.com/cudatrace/cudatrace/convert/stats/table"
+	"github.com/cudatrace/cudatrace/convert/timeline"
+)
+
+// operatorCells is a row of operators.
+type operatorCells struct {
+	Name   string   `key:"name" title:"operator"` // `aten::addmm`; of a backward operator that of its node, `AddmmBackward0`
+	Kind   string   `key:"kind" rank:"6"`         // `operator`, `backward`, or `range` of the program's
+	totals          // GPU work that was launched in the operator, and in no operator that it calls
+	Share  *float64 `key:"share" title:"share" rank:"2"` // part of the time of the GPU work whose operator is known
+	// the same, with the operators that it calls; these overlap
+	InclusiveCount uint64   `key:"inclusive_count" rank:"5"`
+	Inclusive      uint64   `key:"inclusive_ns" title:"with calls" rank:"2"` // =
+	InclusiveShare *float64 `key:"inclusive_share" title:"share" rank:"4"`   // =
+	// GPU work of the backward operators that it made
+	BackwardCount uint64 `key:"backward_count" rank:"5"`
+	Backward      uint64 `key:"backward_ns" title:"backward" rank:"3"` // =
+
+	all uint64 // ns of all GPU work of the view
+}
+
+func (r *operatorCells) spent() uint64 { return r.Total }
+
+type operatorKey struct{ name, kind string }
+
+func keyOfOperator(o *timeline.Operator) operatorKey {
+	switch {
+	case o.Scope == timeline.RangeScope:
+		return operatorKey{o.Title(), "range"}
+	case o.IsBackward():
+		return operatorKey{o.Title(), "backward"}
+	}
+	return operatorKey{o.Title(), "operator"}
+}
+
+var operatorsReport = declare(grouped[operatorKey, operatorCells]{
+	Report: Report{
+		Name: "operators", Title: "GPU work by operator of PyTorch",
+		needs: gpuWork, whyEmpty: "no GPU work whose operator is known (record --pytorch on)",
+	},
+	things: [2]string{"launch", "launches"},
+	others: operatorKey{other, "operator"},
+	ifAny:  true,
+	row:    func(k operatorKey) operatorCells { return operatorCells{Name: k.name, Kind: k.kind} },
+	from: func(s *section, rows *query.Rows[operatorKey, operatorCells]) {
+		s.operated.By(func(o *timeline.Operator) func(*piece) {
+			own := rows.Of(keyOfOperator(o))
+			around, made := operatorRows(rows, o), operatorRows(rows, o.Made())
+			return func(w *piece) {
+				ns := w.Dur
+				if w.Untimed {
+					ns = 0
+				}
+				own.Count, own.Total = own.Count+1, sketch.Sum(own.Total, ns)
+				for _, r := range around {
+					r.InclusiveCount, r.Inclusive = r.InclusiveCount+1, sketch.Sum(r.Inclusive, ns)
+				}
+				for _, r := range made {
+					r.BackwardCount, r.Backward = r.BackwardCount+1, sketch.Sum(r.Backward, ns)
+				}
+			}
+		})
+	},
+	merge: func(r, later *operatorCells) {
+		r.Count, r.Total = r.Count+later.Count, sketch.Sum(r.Total, later.Total)
+		r.InclusiveCount, r.Inclusive = r.InclusiveCount+later.InclusiveCount, sketch.Sum(r.Inclusive, later.Inclusive)
+		r.BackwardCount, r.Backward = r.BackwardCount+later.BackwardCount, sketch.Sum(r.Backward, later.Backward)
+	},
+	fill: func(v *view, r *operatorCells, total uint64) {
+		r.Share, r.InclusiveShare, r.all = table.ShareOf(r.Total, total), table.ShareOf(r.Inclusive, total), v.onGPU
+	},
+	finish: func(t *table.Table, rows []*operatorCells) {
+		known, all := uint64(0), uint64(0)
+		for _, r := range rows {
+			known, all = sketch.Sum(known, r.Total), r.all
+		}
+		if len(rows) > 0 && known < all {
+			t.Notes = append(t.Notes, fmt.Sprintf("the operator is known of %s of the time of GPU work: record --pytorch on for all, "+
+				"auto records it for a part of the time", table.Words(float64(known)/float64(all), table.Share)))
+		}
+	},
+})
+
+// operatorRows are the rows of an operator, nil for none, and of those around it, each once.
+func operatorRows(rows *query.Rows[operatorKey, operatorCells], o *timeline.Operator) (list []*operatorCells) {
+	for f := range o.Operators() {
+		if r := rows.Of(keyOfOperator(f)); !slices.Contains(list, r) {
+			list = append(list, r)
+		}
+	}
+	return list
+}
