@@ -106,7 +106,7 @@ func recordFlags() []cli.Flag {
 		&cli.StringFlag{
 			Category: whatGroup, Name: "pytorch", Value: string(record.PyTorchAuto),
 			Usage: "`auto|on|off`: record the PyTorch operators in which calls are made; auto: for the first 5 s and a second " +
-				"of every 10, since an operator costs 0.4 µs while it is recorded (docs/pytorch.md)",
+				"of every 10, since it slows a program by 5 to 8 % meanwhile (docs/calls.md)",
 		},
 		&cli.StringFlag{
 			Category: whatGroup, Name: sampleFlag, Value: strconv.Itoa(record.SampleRate),

@@ -14,6 +14,7 @@ import (
 // Torch is PyTorch in a process: the addresses of the functions by which its operators are seen.
 type Torch struct {
 	Add, Disable, Reenable, Name, Thread, Peek uint64
+	steps                                      uint64 // is there since observers are plain functions (1.13)
 }
 
 // torchSymbols are the names under which libtorch exports these functions.
@@ -24,6 +25,7 @@ var torchSymbols = map[string]func(*Torch) *uint64{
 	"_ZNK2at14RecordFunction4nameEv":                         func(t *Torch) *uint64 { return &t.Name },
 	"_ZN2at14RecordFunction15currentThreadIdEv":              func(t *Torch) *uint64 { return &t.Thread },
 	"_ZN2at15sequence_number4peekEv":                         func(t *Torch) *uint64 { return &t.Peek },
+	"_ZN2at28getStepCallbacksUnlessEmptyENS_11RecordScopeE":  func(t *Torch) *uint64 { return &t.steps },
 }
 
 // TorchNames lists the names of the functions that [TorchAt] looks for.
@@ -36,7 +38,7 @@ func TorchAt(address func(name string) uint64) *Torch {
 	for name, member := range torchSymbols {
 		*member(t) = address(name)
 	}
-	if t.Add == 0 || t.Disable == 0 || t.Reenable == 0 || t.Name == 0 || t.Peek == 0 {
+	if t.Add == 0 || t.Disable == 0 || t.Reenable == 0 || t.Name == 0 || t.Peek == 0 || t.steps == 0 {
 		return nil
 	}
 	return t

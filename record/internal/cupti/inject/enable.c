@@ -480,6 +480,7 @@ void ct_switch_leave(void)
 	left = true;
 	ct_unlock(&lock);
 	atomic_store(&over, true);
+	ct_torch_work(false);
 }
 
 /* Needs frames, and records of single calls. Older releases are not known to stand a change meanwhile. */

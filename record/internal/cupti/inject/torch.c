@@ -107,7 +107,7 @@ static atomic_bool on;
 
 /* Where in a record the number of a forward operator is, bytes: learnt from those that begin. */
 #define SEQUENCE_FROM 64u
-#define SEQUENCE_TO 384u
+#define SEQUENCE_TO 256u /* in front of the end of a record: what follows may hold copies */
 #define SEQUENCE_PLACES ((SEQUENCE_TO - SEQUENCE_FROM) / 8)
 #define SEQUENCE_SURE 20u  /* different numbers */
 #define SEQUENCE_DOUBT 4u  /* of another place */
