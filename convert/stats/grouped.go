@@ -154,6 +154,7 @@ type sources struct {
 	waits    query.Source[call, *timeline.Thread]      // calls that waited for GPU work
 	work     [3]query.Source[piece, *timeline.Shape]   // by kind
 	ranged   query.Source[piece, *timeline.RangeStack] // work whose call was made in NVTX ranges
+	lined    query.Source[piece, *timeline.Python]     // work whose call has Python frames
 	operated query.Source[piece, *timeline.Operator]   // work whose call was made in an operator
 	captured query.Source[piece, from]                 // work of graphs, by the call that was captured
 	spans    query.Source[timeline.SpanEnd, *timeline.Track]

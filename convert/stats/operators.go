@@ -3,6 +3,7 @@ package stats
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/internal/query"
 	"github.com/cudatrace/cudatrace/convert/internal/sketch"
@@ -86,6 +87,85 @@ var operatorsReport = declare(grouped[operatorKey, operatorCells]{
 			t.Notes = append(t.Notes, fmt.Sprintf("the operator is known of %s of the time of GPU work: record --pytorch on for all, "+
 				"auto records it for a part of the time", table.Words(float64(known)/float64(all), table.Share)))
 		}
+	},
+})
+
+// moduleCells is a row of modules.
+type moduleCells struct {
+	// module: the function `forward` of a class, `LlamaMLP.forward`; `(no module)` for lines outside of any
+	Name   string   `key:"name" title:"module"`
+	File   string   `key:"file" title:"file" rank:"6"` // where that function is
+	totals          // GPU work that was launched in the module, and in no module that it calls
+	Share  *float64 `key:"share" title:"share" rank:"2"` // part of the time of the GPU work with Python lines
+	// the same, with the modules that it calls; these overlap
+	InclusiveCount uint64   `key:"inclusive_count" rank:"5"`
+	Inclusive      uint64   `key:"inclusive_ns" title:"with calls" rank:"2"` // =
+	InclusiveShare *float64 `key:"inclusive_share" title:"share" rank:"4"`   // =
+	// the part of `inclusive_ns` that backward operators launched, which the module's forward ones made
+	Backward uint64 `key:"backward_ns" title:"backward" rank:"3"`
+}
+
+func (r *moduleCells) spent() uint64 { return r.Total }
+
+type moduleKey struct{ name, file string }
+
+const forwardFunction = ".forward"
+
+var noModule = moduleKey{name: "(no module)"}
+
+// modulesOf are the modules of a stack, the innermost first, each once.
+func modulesOf(p *timeline.Python) (list []moduleKey) {
+	for f := range p.Frames() {
+		if !strings.HasSuffix(f.Function, forwardFunction) {
+			continue
+		}
+		if k := (moduleKey{f.Function, f.ShortFile()}); !slices.Contains(list, k) {
+			list = append(list, k)
+		}
+	}
+	return list
+}
+
+var modulesReport = declare(grouped[moduleKey, moduleCells]{
+	Report: Report{
+		Name: "modules", Title: "GPU work by module of PyTorch: functions forward above the launch", Detail: true,
+		needs: framesRecorded, whyEmpty: "no GPU work with a function forward above its launch (from CPython 3.11 on)",
+	},
+	things: [2]string{"launch", "launches"},
+	others: moduleKey{name: other},
+	row:    func(k moduleKey) moduleCells { return moduleCells{Name: k.name, File: k.file} },
+	from: func(s *section, rows *query.Rows[moduleKey, moduleCells]) {
+		s.lined.By(func(at *timeline.Python) func(*piece) {
+			var around []*moduleCells
+			for _, k := range modulesOf(at) {
+				around = append(around, rows.Of(k))
+			}
+			if len(around) == 0 {
+				around = append(around, rows.Of(noModule))
+			}
+			return func(w *piece) {
+				ns := w.Dur
+				if w.Untimed {
+					ns = 0
+				}
+				back := w.Call.Operator.Made() != nil
+				around[0].Count, around[0].Total = around[0].Count+1, sketch.Sum(around[0].Total, ns)
+				for _, r := range around {
+					r.InclusiveCount, r.Inclusive = r.InclusiveCount+1, sketch.Sum(r.Inclusive, ns)
+					if back {
+						r.Backward = sketch.Sum(r.Backward, ns)
+					}
+				}
+			}
+		})
+	},
+	merge: func(r, later *moduleCells) {
+		r.Count, r.Total = r.Count+later.Count, sketch.Sum(r.Total, later.Total)
+		r.InclusiveCount, r.Inclusive = r.InclusiveCount+later.InclusiveCount, sketch.Sum(r.Inclusive, later.Inclusive)
+		r.Backward = sketch.Sum(r.Backward, later.Backward)
+	},
+	fill: func(_ *view, r *moduleCells, total uint64) {
+		r.Share, r.InclusiveShare = table.ShareOf(r.Total, total), table.ShareOf(r.Inclusive, total)
 	},
 })
 

@@ -42,6 +42,7 @@ var Reports = []*Report{
 	&functionsReport.Report,
 	&pythonReport,
 	&operatorsReport.Report,
+	&modulesReport.Report,
 	&copiesReport.Report,
 	&setsReport.Report,
 	&waitsReport.Report,

@@ -255,6 +255,9 @@ func (s *Sink) workList(l *timeline.WorkList) {
 		if w.Call.Ranges != nil {
 			section.ranged.Take(w.Call.Ranges, p)
 		}
+		if w.Call.Python != nil {
+			section.lined.Take(w.Call.Python, p)
+		}
 		if w.Call.Operator != nil {
 			section.operated.Take(w.Call.Operator, p)
 		}

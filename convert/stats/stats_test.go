@@ -212,7 +212,7 @@ func TestReasons(t *testing.T) {
 			want = ""
 		case "callers":
 			want = f.Callers
-		case "python":
+		case "python", "modules":
 			want = f.Python
 		case "memory", "memory_holders", "unfreed":
 			want = f.Memory
