@@ -109,8 +109,9 @@ static void pause_work(bool paused)
  * Ends recording while the program lives on: CUPTI goes off. flushed says whether anyone wants the rest.
  *
  * Never cuptiFinalize: with eight threads launching the program died in it by SIGSEGV, called from a thread of ours and
- * in the callback of a call's end alike (H200, CUPTI 13.0.1, 4 of 4 trials of 80 rounds). Without it launches stay
- * slower; docs/on-demand.md has the figures.
+ * in the callback of a call's end alike (H200, CUPTI 13.0.1, 4 of 4 trials of 80 rounds), or it never returned. It is safe
+ * while no thread is inside CUDA (testdata/gpu/finalize.cu), which we cannot know. Without it launches stay slower;
+ * docs/on-demand.md has the figures.
  */
 static void detach(bool flushed)
 {
