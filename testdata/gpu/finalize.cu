@@ -14,6 +14,7 @@
  * threads that go on launching, the thread that switches on or finalizes waits for ever for a lock of libcuda's, which the
  * launches take from each other, while they run at full speed; with 2 threads it gets the lock.
  */
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
