@@ -275,6 +275,9 @@ func results(t *testing.T, command []string, args string) string {
 // usesModule reads a log by the Python module, in words that a test compares.
 const usesModule = `
 import cudatrace, sys, warnings
+cudatrace.step()
+with cudatrace.range("not recorded"):
+    pass
 run = cudatrace.load(sys.argv[1])
 print(len(run["work"]["dur_ns"]), len({len(c) for c in run["work"].values()}))
 print("</html>" in cudatrace.report(sys.argv[1])._repr_html_().replace("&lt;", "<").replace("&gt;", ">"))
