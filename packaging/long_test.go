@@ -64,6 +64,10 @@ func TestContainer(t *testing.T) {
 		t.Helper()
 		return buildah(append(append([]string{"build", "--quiet", "--isolation", "chroot", "-f", "Containerfile"}, args...), folder)...)
 	}
+	binary := buildah("from", build("--target", "binary", "--platform", "linux/amd64"))
+	if got := output(t, filepath.Join(buildah("mount", binary), "cudatrace"), "--version"); !strings.Contains(got, " "+version+" ") {
+		t.Errorf("the stage binary has %s", got)
+	}
 	for _, arch := range []string{"amd64", "arm64"} {
 		container := buildah("from", "--platform", "linux/"+arch, build("--platform", "linux/"+arch))
 		program := filepath.Join(buildah("mount", container), "usr/local/bin/cudatrace")

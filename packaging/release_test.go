@@ -315,6 +315,40 @@ func TestWheel(t *testing.T) {
 	}
 }
 
+// TestContainerfile: the release has what Containerfile adds and copies, for both architectures. TestContainer builds the
+// images where there is a builder.
+func TestContainerfile(t *testing.T) {
+	t.Parallel()
+	folder, version := release(t)
+	text, err := os.ReadFile("Containerfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	added := regexp.MustCompile(`(?m)^ADD (\S+) /$`).FindStringSubmatch(string(text))
+	copied := regexp.MustCompile(`(?m)^COPY --from=archive (\S+) (\S+)$`).FindAllStringSubmatch(string(text), -1)
+	if added == nil || len(copied) != 2 {
+		t.Fatalf("Containerfile adds %q and copies %q", added, copied)
+	}
+	for _, arch := range []string{"amd64", "arm64"} {
+		archive := theFile(t, filepath.Join(folder, strings.ReplaceAll(added[1], "${TARGETARCH}", arch)))
+		stage, image := t.TempDir(), t.TempDir()
+		output(t, "tar", "-xf", archive, "-C", stage)
+		for _, c := range copied {
+			from, to := theFile(t, filepath.Join(stage, c[1])), filepath.Join(image, c[2])
+			if err := os.MkdirAll(to, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			output(t, "cp", "-r", from+"/.", to)
+		}
+		for _, program := range []string{"cudatrace", "usr/local/bin/cudatrace"} {
+			got := output(t, append(emulator(arch), filepath.Join(image, program), "--version")...)
+			if !strings.HasPrefix(got, "cudatrace "+version+" ") || !strings.Contains(got, "linux/"+arch) {
+				t.Errorf("%s of the image for %s is %s", program, arch, got)
+			}
+		}
+	}
+}
+
 // TestChecksums: SHA256SUMS has each file of the release.
 func TestChecksums(t *testing.T) {
 	t.Parallel()

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestOtherContainer looks at a program of another container, whose files are in a file system that this process does not
+// see, with the capabilities that docs/containers.md names.
+func TestOtherContainer(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("setpriv"); err != nil {
+		t.Skip("there is no setpriv")
+	}
+	program := exec.Command("sh", "-c", `mount -t tmpfs none /mnt && cp -r "$1" /mnt/sim || exit 1
+		LD_LIBRARY_PATH=/mnt/sim/lib exec /mnt/sim/bin/longrun 100000`, "sh", simStack)
+	program.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+	stdout, err := program.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := program.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		program.Process.Kill()
+		program.Wait()
+	})
+	if _, err := stdout.Read(make([]byte, 1)); err != nil { // it has launched
+		t.Fatal(err)
+	}
+	pid, log := strconv.Itoa(program.Process.Pid), filepath.Join(t.TempDir(), "run")
+	for _, c := range []struct{ capabilities, command, want string }{
+		{"+sys_ptrace", "stuck -p " + pid, "healthy (waiting): process " + pid + " (/mnt/sim/bin/longrun 100000)"},
+		{"+bpf,+perfmon", "stuck -p " + pid, "CAP_SYS_PTRACE is missing (start the container with --cap-add SYS_PTRACE)"},
+		{"+bpf,+perfmon,+sys_ptrace,+sys_admin", "record --no-convert -p " + pid + " -d 200ms -o " + log, "; nothing lost\n"},
+	} {
+		args := append([]string{"--inh-caps=-all", "--bounding-set=-all," + c.capabilities, "cudatrace"}, strings.Fields(c.command)...)
+		out, err := exec.Command("setpriv", args...).CombinedOutput()
+		if !strings.Contains(string(out), c.want) {
+			t.Errorf("%s with %s: %v\n%s", c.command, c.capabilities, err, out)
+		}
+	}
+}
