@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/pythontest"
 )
 
 // TestREADMESample records the program of README's sample output, and compares what is said, but
@@ -32,6 +33,57 @@ func TestREADMESample(t *testing.T) {
 	}
 	if diff := cmp.Diff(withoutFigures(sample), withoutFigures(string(got))); diff != "" {
 		t.Errorf("README.md's sample differs (-README +got):\n%s", diff)
+	}
+}
+
+// TestREADMEStart runs the first commands of README with a program of that name; TestWheel runs pip.
+func TestREADMEStart(t *testing.T) {
+	t.Parallel()
+	interpreters := pythontest.All(t)
+	if len(interpreters) == 0 {
+		t.Skip("no Python here")
+	}
+	lines := strings.Split(codeBlocks(readRepository(t, "README.md"))[0], "\n")
+	if len(lines) != 5 || !strings.HasPrefix(lines[0], "pip install ./cudatrace-*_x86_64.whl ") {
+		t.Fatalf("README.md begins with %q", lines)
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "train.py"), []byte(contents(t, "testdata/python/holds.py")), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"cudatrace stats train.cudatrace", "findings: ", ""} {
+		command := strings.Replace(lines[1+i], "python3", interpreters[0].Path, 1)
+		if i == 2 {
+			command = strings.Replace(command, "cudatrace open", "test -s", 1)
+		}
+		cmd := pythonCommand("sh", "-c", command)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), want) {
+			t.Errorf("%s: %v\n%s", lines[1+i], err, out)
+		}
+	}
+}
+
+// TestTutorial: each command of docs/tutorial.md prints what stands there.
+func TestTutorial(t *testing.T) {
+	t.Parallel()
+	commands := 0
+	for _, block := range codeBlocks(readRepository(t, "docs/tutorial.md")) {
+		line, want, _ := strings.Cut(block, "\n")
+		command, ok := strings.CutPrefix(line, "$ ")
+		if !ok {
+			continue
+		}
+		commands++
+		cmd := exec.Command("sh", "-c", command)
+		cmd.Dir = root
+		got, err := cmd.Output()
+		if diff := cmp.Diff(want, string(got)); err != nil || diff != "" {
+			t.Errorf("%s: %v (-tutorial.md +got):\n%s", command, err, diff)
+		}
+	}
+	if commands != 3 {
+		t.Errorf("docs/tutorial.md has %d commands", commands)
 	}
 }
 
