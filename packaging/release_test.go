@@ -275,7 +275,8 @@ func results(t *testing.T, command []string, args string) string {
 
 // usesModule reads a log by the Python module, in words that a test compares.
 const usesModule = `
-import cudatrace, sys, warnings
+import cudatrace, os, sys, warnings
+print(open(os.path.join(os.path.dirname(cudatrace.__file__), "docs", "json.md")).readline(), end="")
 cudatrace.step()
 with cudatrace.range("not recorded"):
     pass
@@ -304,7 +305,7 @@ func TestWheel(t *testing.T) {
 	if again := output(t, python, "-m", "cudatrace", "--version"); again != version || !strings.HasPrefix(version, "cudatrace ") {
 		t.Errorf("the program says %q, the module %q", version, again)
 	}
-	const want = "423 1\nTrue\ncudatrace: /missing cannot be opened: no such file or directory\n"
+	const want = "# JSON\n423 1\nTrue\ncudatrace: /missing cannot be opened: no such file or directory\n"
 	log := filepath.Join("..", "testdata", "gpu", "logs", "streams.cudatrace")
 	if got := output(t, python, "-c", usesModule, log); got != want {
 		t.Errorf("the module says %q, want %q", got, want)
