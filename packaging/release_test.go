@@ -421,6 +421,9 @@ func TestSBOM(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if len(content) > 36<<20 {
+			t.Errorf("%s: the program has %d bytes", arch, len(content))
+		}
 		if sum := fmt.Sprintf("%x", sha256.Sum256(content)); !strings.Contains(string(text), sum) {
 			t.Errorf("%s: the list lacks the checksum %s of the program", arch, sum)
 		}
