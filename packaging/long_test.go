@@ -51,6 +51,17 @@ func TestReproducible(t *testing.T) {
 	}
 }
 
+// TestNewUser goes from nothing to the first finding in a Debian with Python alone.
+func TestNewUser(t *testing.T) {
+	folder, _ := longRelease(t)
+	got := output(t, "./newuser.sh", folder, filepath.Join("..", "build", "sim"), filepath.Join(t.TempDir(), "root"))
+	for _, want := range []string{"trained 40 steps\n", "findings: what limits the run, and what to do\n  1. ", "prepare_batch", "120 pieces of GPU work\n"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("it prints %q, without %q", got, want)
+		}
+	}
+}
+
 // TestContainer builds images by the recipe, and runs their programs.
 func TestContainer(t *testing.T) {
 	folder, version := longRelease(t)

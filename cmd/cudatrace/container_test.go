@@ -46,3 +46,16 @@ func TestOtherContainer(t *testing.T) {
 		}
 	}
 }
+
+// TestNoSys records where /sys is missing, as in a chroot: the line about probes names it, not the kernel.
+func TestNoSys(t *testing.T) {
+	t.Parallel()
+	cmd := exec.Command("sh", "-c", `mount -t tmpfs none /sys && exec cudatrace record --no-convert -o "$1" "$2"`, "sh",
+		filepath.Join(t.TempDir(), "run"), sim("vectoradd"))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "calls are not probed: the eBPF probes need /sys, ") ||
+		!strings.Contains(string(out), "they come from CUPTI instead") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
