@@ -55,7 +55,10 @@ func TestReproducible(t *testing.T) {
 func TestNewUser(t *testing.T) {
 	folder, _ := longRelease(t)
 	got := output(t, "./newuser.sh", folder, filepath.Join("..", "build", "sim"), filepath.Join(t.TempDir(), "root"))
-	for _, want := range []string{"trained 40 steps\n", "findings: what limits the run, and what to do\n  1. ", "prepare_batch", "120 pieces of GPU work\n"} {
+	for _, want := range []string{
+		"trained 40 steps\n", "findings: what limits the run, and what to do\n  1. ", "prepare_batch",
+		"120 pieces of GPU work\n",
+	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("it prints %q, without %q", got, want)
 		}
@@ -76,7 +79,8 @@ func TestContainer(t *testing.T) {
 		return buildah(append(append([]string{"build", "--quiet", "--isolation", "chroot", "-f", "Containerfile"}, args...), folder)...)
 	}
 	binary := buildah("from", build("--target", "binary", "--platform", "linux/amd64"))
-	if got := output(t, filepath.Join(buildah("mount", binary), "cudatrace"), "--version"); !strings.Contains(got, " "+version+" ") {
+	got := output(t, filepath.Join(buildah("mount", binary), "cudatrace"), "--version")
+	if !strings.Contains(got, " "+version+" ") {
 		t.Errorf("the stage binary has %s", got)
 	}
 	for _, arch := range []string{"amd64", "arm64"} {

@@ -317,8 +317,8 @@ func TestWheel(t *testing.T) {
 	}
 }
 
-// TestContainerfile: the release has what Containerfile adds and copies, for both architectures. TestContainer builds the
-// images where there is a builder.
+// TestContainerfile: the release has what Containerfile adds and copies, for both architectures. TestContainer builds
+// the images where there is a builder.
 func TestContainerfile(t *testing.T) {
 	t.Parallel()
 	folder, version := release(t)

@@ -61,13 +61,14 @@ esac`,
 	"curl": standIns["curl"],
 }
 
-// TestAction runs the steps of action.yml, and the script of gitlab.yml: on the main branch, for a change that is no worse,
-// for one that is.
+// TestAction runs the steps of action.yml, and the script of gitlab.yml: on the main branch, for a change that is no
+// worse, for one that is.
 func TestAction(t *testing.T) {
 	t.Parallel()
 	text := readRepository(t, "action.yml")
 	inputs := map[string]string{"runs": "1", "token": "x", "options": "--calls cupti"}
-	for _, m := range regexp.MustCompile(`(?m)^  (\w+):\n    description: .*\n    (?:default: "?([^"\n]*)|required)`).FindAllStringSubmatch(text, -1) {
+	input := regexp.MustCompile(`(?m)^  (\w+):\n    description: .*\n    (?:default: "?([^"\n]*)|required)`)
+	for _, m := range input.FindAllStringSubmatch(text, -1) {
 		if _, ok := inputs[m[1]]; !ok {
 			inputs[m[1]] = m[2]
 		}
@@ -87,8 +88,10 @@ func TestAction(t *testing.T) {
 		t.Fatal(err)
 	}
 	environment := slices.Clip(append(os.Environ(), "STORE="+r.store, "PATH="+bin+":"+os.Getenv("PATH")))
-	github := slices.Clip(append(environment, "GITHUB_ACTIONS=true", "GITHUB_ACTION_PATH="+path, "GITHUB_REPOSITORY=o/r", "GITHUB_WORKFLOW=gpu"))
-	gitlab := append(environment, "CI_JOB_TOKEN=x", "CUDATRACE_BASELINE=https://gitlab.example/stats.tar", "CUDATRACE_RUNS=1")
+	github := slices.Clip(append(environment, "GITHUB_ACTIONS=true", "GITHUB_ACTION_PATH="+path,
+		"GITHUB_REPOSITORY=o/r", "GITHUB_WORKFLOW=gpu"))
+	gitlab := append(environment, "CI_JOB_TOKEN=x", "CUDATRACE_RUNS=1",
+		"CUDATRACE_BASELINE=https://gitlab.example/stats.tar")
 	steps := githubSteps(t, strings.ReplaceAll(text, "\n", "\n  "))
 	expression := regexp.MustCompile(`\$\{\{ (\S+) \}\}`)
 	expand := func(text string) string {
@@ -136,8 +139,10 @@ func TestAction(t *testing.T) {
 		t.Errorf("no worse: exit code %d, summary %s", code, r.read("summary.md"))
 	}
 	inputs["command"] = sim("vectoradd") + " && " + sim("many")
-	if code := action("main"); code != exitHolds || !strings.Contains(contents(t, filepath.Join(r.store, "comment")), "1 of 1 condition failed") {
-		t.Errorf("worse: exit code %d, comment %s", code, contents(t, filepath.Join(r.store, "comment")))
+	code := action("main")
+	comment := contents(t, filepath.Join(r.store, "comment"))
+	if code != exitHolds || !strings.Contains(comment, "1 of 1 condition failed") {
+		t.Errorf("worse: exit code %d, comment %s", code, comment)
 	}
 	const calls = "api --silent repos/o/r/issues/12/comments --field body=@cudatrace-ci/diff.md\n" +
 		"api --silent --method PATCH repos/o/r/issues/comments/99 --field body=@cudatrace-ci/diff.md\n"
@@ -146,7 +151,8 @@ func TestAction(t *testing.T) {
 	}
 
 	r.newFolder()
-	out, code := r.run(`logs=$GITHUB_ACTION_PATH/testdata/gpu/logs/ranks && mkdir -p cudatrace-ci/base cudatrace-ci/stats
+	out, code := r.run(`logs=$GITHUB_ACTION_PATH/testdata/gpu/logs/ranks
+		mkdir -p cudatrace-ci/base cudatrace-ci/stats
 		cudatrace stats $logs/loader-rank3.cudatrace --format json >cudatrace-ci/base/run1.json
 		cudatrace stats $logs/kernel-rank3.cudatrace --format json >cudatrace-ci/stats/run1.json
 		bash "$GITHUB_ACTION_PATH/packaging/ci.sh" compare`)
@@ -165,8 +171,9 @@ func TestAction(t *testing.T) {
 		r.newFolder()
 		r.env = append(gitlab, "CI_MERGE_REQUEST_TARGET_BRANCH_NAME="+c.target, "CUDATRACE_COMMAND="+c.command)
 		out, code := r.run(script)
-		if junit := r.read("cudatrace-ci/junit.xml"); code != c.code || (c.target != "") != strings.Contains(junit, "<testsuite") {
-			t.Errorf("GitLab, %q: exit code %d, want %d\n%s%s", c, code, c.code, out, junit)
+		junit := r.read("cudatrace-ci/junit.xml")
+		if code != c.code || (c.target != "") != strings.Contains(junit, "<testsuite") {
+			t.Errorf("GitLab, %+v: exit code %d, want %d\n%s%s", c, code, c.code, out, junit)
 		}
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestOtherContainer looks at a program of another container, whose files are in a file system that this process does not
-// see, with the capabilities that docs/containers.md names.
+// TestOtherContainer looks at a program of another container, whose files are in a file system that this process does
+// not see, with the capabilities that docs/containers.md names.
 func TestOtherContainer(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("setpriv"); err != nil {
@@ -36,11 +36,12 @@ func TestOtherContainer(t *testing.T) {
 	pid, log := strconv.Itoa(program.Process.Pid), filepath.Join(t.TempDir(), "run")
 	for _, c := range []struct{ capabilities, command, want string }{
 		{"+sys_ptrace", "stuck -p " + pid, "healthy (waiting): process " + pid + " (/mnt/sim/bin/longrun 100000)"},
-		{"+bpf,+perfmon", "stuck -p " + pid, "CAP_SYS_PTRACE is missing (start the container with --cap-add SYS_PTRACE)"},
-		{"+bpf,+perfmon,+sys_ptrace,+sys_admin", "record --no-convert -p " + pid + " -d 200ms -o " + log, "; nothing lost\n"},
+		{"+bpf,+perfmon", "stuck -p " + pid, "CAP_SYS_PTRACE is missing (start the container with --cap-add "},
+		{"+bpf,+perfmon,+sys_ptrace,+sys_admin", "record --no-convert -d 200ms -o " + log + " -p " + pid,
+			"; nothing lost\n"},
 	} {
-		args := append([]string{"--inh-caps=-all", "--bounding-set=-all," + c.capabilities, "cudatrace"}, strings.Fields(c.command)...)
-		out, err := exec.Command("setpriv", args...).CombinedOutput()
+		args := []string{"--inh-caps=-all", "--bounding-set=-all," + c.capabilities, "cudatrace"}
+		out, err := exec.Command("setpriv", append(args, strings.Fields(c.command)...)...).CombinedOutput()
 		if !strings.Contains(string(out), c.want) {
 			t.Errorf("%s with %s: %v\n%s", c.command, c.capabilities, err, out)
 		}

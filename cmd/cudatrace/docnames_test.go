@@ -94,8 +94,11 @@ func TestDocsHaveNames(t *testing.T) {
 	for _, page := range pages(t) {
 		text.WriteString(readRepository(t, page))
 	}
-	for _, name := range []string{"ERR_NVGPUCTRPERM", "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES", "docker run --gpus all", "phemeral container",
-		"idecar", "Slurm", "vLLM", "SGLang", "DataLoader", "CAP_SYS_ADMIN", "SYS_PTRACE", "seccomp", "kubectl debug"} {
+	for _, name := range []string{
+		"ERR_NVGPUCTRPERM", "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES", "docker run --gpus all",
+		"phemeral container", "idecar",
+		"Slurm", "vLLM", "SGLang", "DataLoader", "CAP_SYS_ADMIN", "SYS_PTRACE", "seccomp", "kubectl debug",
+	} {
 		if !strings.Contains(text.String(), name) {
 			t.Errorf("docs does not name %s", name)
 		}

@@ -25,9 +25,11 @@ func TestPythonMarks(t *testing.T) {
 			options, ranges []string
 			sets            int
 		}{
-			{nil, []string{"forward größe 13", "outer 24", "raises 12", "step 0 1", "step 10 1", "step 11 1", "step 12 1", "step 13 1",
-				"step 14 1", "step 15 1", "step 16 1", "step 17 1", "step 18 1", "step 19 1", "step 20 1"}, 25},
-			{[]string{"--steps", "12-14"}, []string{"forward größe 3", "outer 6", "raises 3", "step 12 1", "step 13 1", "step 14 1"}, 6},
+			{nil, []string{"forward größe 13", "outer 24", "raises 12",
+				"step 0 1", "step 10 1", "step 11 1", "step 12 1", "step 13 1", "step 14 1",
+				"step 15 1", "step 16 1", "step 17 1", "step 18 1", "step 19 1", "step 20 1"}, 25},
+			{[]string{"--steps", "12-14"},
+				[]string{"forward größe 3", "outer 6", "raises 3", "step 12 1", "step 13 1", "step 14 1"}, 6},
 		} {
 			log := filepath.Join(t.TempDir(), "run")
 			args := append([]string{"record", "-q", "--no-convert", "-o", log}, c.options...)

@@ -48,7 +48,8 @@ func TestREADMEStart(t *testing.T) {
 		t.Fatalf("README.md begins with %q", lines)
 	}
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "train.py"), []byte(contents(t, "testdata/python/holds.py")), 0o644); err != nil {
+	program := []byte(contents(t, "testdata/python/holds.py"))
+	if err := os.WriteFile(filepath.Join(dir, "train.py"), program, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	for i, want := range []string{"cudatrace stats train.cudatrace", "findings: ", ""} {

@@ -439,8 +439,8 @@ func printFolded(con *console.Console, folded *table.Folded, t *table.Table) err
 // statsVersion is the version of the JSON.
 const statsVersion = 1
 
-// statsHead are the members of the JSON before the reports. The functions, hundreds, say which calls the report calls would
-// have.
+// statsHead are the members of the JSON before the reports. The functions, hundreds, say which calls the report calls
+// would have.
 func statsHead(logs []convert.Log, all []convert.Summary, tables []*table.Table) []table.Member {
 	infos, functions := []stats.Log{}, []string{}
 	for i := range all {
