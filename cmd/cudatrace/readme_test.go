@@ -94,9 +94,16 @@ func TestREADMERecipes(t *testing.T) {
 	_, recipes, _ := strings.Cut(readRepository(t, "README.md"), "\n## Recipes\n")
 	recipes, _, _ = strings.Cut(recipes, "\n## ")
 	blocks := regexp.MustCompile("(?s)```\n(.*?)```").FindAllStringSubmatch(recipes, -1)
-	if len(blocks) != 6 {
+	if len(blocks) != 7 {
 		t.Fatalf("README.md has %d recipes", len(blocks))
 	}
+	command, want, _ := strings.Cut(strings.TrimPrefix(blocks[0][1], "$ "), "\n")
+	stuck := exec.Command("sh", "-c", command)
+	stuck.Dir = root
+	if got, err := stuck.Output(); err != nil || string(got) != want {
+		t.Errorf("%s: %v\n%s", command, err, got)
+	}
+	blocks = blocks[1:]
 	dir := t.TempDir()
 	shell := func(command string, env ...string) {
 		t.Helper()
