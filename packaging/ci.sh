@@ -80,16 +80,15 @@ publish() {
 	curl --fail --silent --show-error --header "JOB-TOKEN: $CI_JOB_TOKEN" --upload-file "$folder/stats.tar" "$CUDATRACE_BASELINE"
 }
 
-# One comment of the pull request, which the next run replaces.
+# One comment of the pull request, which the next run replaces. In a pull request of a fork the token may only read.
 comment() {
 	[ -n "$change" ] && [ -e "$folder/diff.md" ] || return 0
-	local comments=repos/$GITHUB_REPOSITORY/issues id
+	local comments=repos/$GITHUB_REPOSITORY/issues id to
 	id=$(gh api --paginate "$comments/$CUDATRACE_PULL_REQUEST/comments" --jq ".[] | select(.body | startswith(\"$marker\")) | .id" | head -n 1)
-	if [ -n "$id" ]; then
-		gh api --silent --method PATCH "$comments/comments/$id" --field "body=@$folder/diff.md"
-	else
-		gh api --silent "$comments/$CUDATRACE_PULL_REQUEST/comments" --field "body=@$folder/diff.md"
-	fi
+	to=("$comments/$CUDATRACE_PULL_REQUEST/comments")
+	[ -z "$id" ] || to=(--method PATCH "$comments/comments/$id")
+	gh api --silent "${to[@]}" --field "body=@$folder/diff.md" ||
+		echo "::warning::the comparison is in the job's summary alone: the token may not write comments (pull-requests: write)"
 }
 
 gate() {

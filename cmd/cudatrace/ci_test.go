@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -55,7 +54,9 @@ var actionStandIns = map[string]string{
 "run list") test ! -d "$STORE/cudatrace-stats" || echo 7 ;;
 "run download") test "$3 $6 $8" = "7 --name --dir" && cp -r "$STORE/$7" "$9" ;;
 "api --paginate") test "$3" = repos/o/r/issues/12/comments && if [ -e "$STORE/comment" ]; then echo 99; fi ;;
-"api --silent") for last; do :; done; echo "$@" >>"$STORE/calls"; cp "${last#body=@}" "$STORE/comment" ;;
+"api --silent")
+	test ! -e "$STORE/readonly" || exit 1
+	for last; do :; done; echo "$@" >>"$STORE/calls"; cp "${last#body=@}" "$STORE/comment" ;;
 *) exit 9 ;;
 esac`,
 	"curl": standIns["curl"],
@@ -113,8 +114,10 @@ func TestAction(t *testing.T) {
 			if strings.HasPrefix(s["uses"], "actions/upload-artifact@") {
 				from := os.DirFS(filepath.Join(r.folder, expand(s["path"])))
 				to := filepath.Join(r.store, expand(s["name"]))
-				if err := errors.Join(os.RemoveAll(to), os.CopyFS(to, from)); change == "" && err != nil {
-					t.Fatal(err)
+				if change == "" { // the base takes the artifacts of the main branch
+					if err := os.CopyFS(to, from); err != nil {
+						t.Fatal(err)
+					}
 				}
 				continue
 			}
@@ -148,6 +151,12 @@ func TestAction(t *testing.T) {
 		"api --silent --method PATCH repos/o/r/issues/comments/99 --field body=@cudatrace-ci/diff.md\n"
 	if got := contents(t, filepath.Join(r.store, "calls")); got != calls {
 		t.Errorf("gh is called as %s", got)
+	}
+	if err := os.WriteFile(filepath.Join(r.store, "readonly"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if code := action("main"); code != exitHolds {
+		t.Errorf("worse, and the token may not write: exit code %d", code)
 	}
 
 	r.newFolder()
