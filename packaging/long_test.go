@@ -51,6 +51,20 @@ func TestReproducible(t *testing.T) {
 	}
 }
 
+// TestNewUser goes from nothing to the first finding in a Debian with Python alone.
+func TestNewUser(t *testing.T) {
+	folder, _ := longRelease(t)
+	got := output(t, "./newuser.sh", folder, filepath.Join("..", "build", "sim"), filepath.Join(t.TempDir(), "root"))
+	for _, want := range []string{
+		"trained 40 steps\n", "findings: what limits the run, and what to do\n  1. ", "prepare_batch",
+		"120 pieces of GPU work\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("it prints %q, without %q", got, want)
+		}
+	}
+}
+
 // TestContainer builds images by the recipe, and runs their programs.
 func TestContainer(t *testing.T) {
 	folder, version := longRelease(t)
@@ -63,6 +77,11 @@ func TestContainer(t *testing.T) {
 	build := func(args ...string) string {
 		t.Helper()
 		return buildah(append(append([]string{"build", "--quiet", "--isolation", "chroot", "-f", "Containerfile"}, args...), folder)...)
+	}
+	binary := buildah("from", build("--target", "binary", "--platform", "linux/amd64"))
+	got := output(t, filepath.Join(buildah("mount", binary), "cudatrace"), "--version")
+	if !strings.Contains(got, " "+version+" ") {
+		t.Errorf("the stage binary has %s", got)
 	}
 	for _, arch := range []string{"amd64", "arm64"} {
 		container := buildah("from", "--platform", "linux/"+arch, build("--platform", "linux/"+arch))

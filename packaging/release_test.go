@@ -63,6 +63,7 @@ var installed = map[string]string{
 	"usr/share/doc/cudatrace/{copyright,LICENSE}":                  "Apache License",
 	"usr/share/doc/cudatrace/{copyright,THIRD-PARTY-LICENSES}":     "github.com/cilium/ebpf v",
 	"usr/share/doc/cudatrace/docs/architecture.md":                 "# ",
+	"usr/share/doc/cudatrace/ci.sh":                                "gate()",
 }
 
 // wantInstalled checks the files below a root, and the program's version.
@@ -274,7 +275,11 @@ func results(t *testing.T, command []string, args string) string {
 
 // usesModule reads a log by the Python module, in words that a test compares.
 const usesModule = `
-import cudatrace, sys, warnings
+import cudatrace, os, sys, warnings
+print(open(os.path.join(os.path.dirname(cudatrace.__file__), "docs", "json.md")).readline(), end="")
+cudatrace.step()
+with cudatrace.range("not recorded"):
+    pass
 run = cudatrace.load(sys.argv[1])
 print(len(run["work"]["dur_ns"]), len({len(c) for c in run["work"].values()}))
 print("</html>" in cudatrace.report(sys.argv[1])._repr_html_().replace("&lt;", "<").replace("&gt;", ">"))
@@ -300,7 +305,7 @@ func TestWheel(t *testing.T) {
 	if again := output(t, python, "-m", "cudatrace", "--version"); again != version || !strings.HasPrefix(version, "cudatrace ") {
 		t.Errorf("the program says %q, the module %q", version, again)
 	}
-	const want = "423 1\nTrue\ncudatrace: /missing cannot be opened: no such file or directory\n"
+	const want = "# JSON\n423 1\nTrue\ncudatrace: /missing cannot be opened: no such file or directory\n"
 	log := filepath.Join("..", "testdata", "gpu", "logs", "streams.cudatrace")
 	if got := output(t, python, "-c", usesModule, log); got != want {
 		t.Errorf("the module says %q, want %q", got, want)
@@ -309,6 +314,40 @@ func TestWheel(t *testing.T) {
 	left, err := filepath.Glob(filepath.Join(environment, "*", "cudatrace*"))
 	if err != nil || len(left) > 0 {
 		t.Errorf("%q is left, %v", left, err)
+	}
+}
+
+// TestContainerfile: the release has what Containerfile adds and copies, for both architectures. TestContainer builds
+// the images where there is a builder.
+func TestContainerfile(t *testing.T) {
+	t.Parallel()
+	folder, version := release(t)
+	text, err := os.ReadFile("Containerfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	added := regexp.MustCompile(`(?m)^ADD (\S+) /$`).FindStringSubmatch(string(text))
+	copied := regexp.MustCompile(`(?m)^COPY --from=archive (\S+) (\S+)$`).FindAllStringSubmatch(string(text), -1)
+	if added == nil || len(copied) != 2 {
+		t.Fatalf("Containerfile adds %q and copies %q", added, copied)
+	}
+	for _, arch := range []string{"amd64", "arm64"} {
+		archive := theFile(t, filepath.Join(folder, strings.ReplaceAll(added[1], "${TARGETARCH}", arch)))
+		stage, image := t.TempDir(), t.TempDir()
+		output(t, "tar", "-xf", archive, "-C", stage)
+		for _, c := range copied {
+			from, to := theFile(t, filepath.Join(stage, c[1])), filepath.Join(image, c[2])
+			if err := os.MkdirAll(to, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			output(t, "cp", "-r", from+"/.", to)
+		}
+		for _, program := range []string{"cudatrace", "usr/local/bin/cudatrace"} {
+			got := output(t, append(emulator(arch), filepath.Join(image, program), "--version")...)
+			if !strings.HasPrefix(got, "cudatrace "+version+" ") || !strings.Contains(got, "linux/"+arch) {
+				t.Errorf("%s of the image for %s is %s", program, arch, got)
+			}
+		}
 	}
 }
 
@@ -381,6 +420,9 @@ func TestSBOM(t *testing.T) {
 		content, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if len(content) > 36<<20 {
+			t.Errorf("%s: the program has %d bytes", arch, len(content))
 		}
 		if sum := fmt.Sprintf("%x", sha256.Sum256(content)); !strings.Contains(string(text), sum) {
 			t.Errorf("%s: the list lacks the checksum %s of the program", arch, sum)

@@ -315,7 +315,8 @@ func (s *session) remarkEmpty() {
 			"step %s: name steps that it reaches", s.opts.CaptureNVTX, s.opts.CaptureSteps))
 	case s.opts.CaptureSteps.Count > 0 && !s.worked():
 		s.report.remark(0, fmt.Sprintf("no GPU work was recorded: no NVTX range named %s was seen; mark the loop with "+
-			"torch.cuda.nvtx.range(f'step {i}'), or name the ranges that it has with --step", s.opts.CaptureNVTX))
+			"torch.cuda.nvtx.range(f'step {i}') or cudatrace.step(), or name the ranges that it has with --step",
+			s.opts.CaptureNVTX))
 	case !s.opts.CaptureNVTX.None() && !s.worked():
 		s.report.remark(0, fmt.Sprintf("no GPU work was recorded: the program did none in an NVTX range that %s matches, "+
 			"or had no such range", s.opts.CaptureNVTX))

@@ -78,7 +78,7 @@ func (u *unseen) follow() (err error) {
 	if _, err := os.Stat("/dev/dxg"); err == nil {
 		return errors.New("under Windows CUDA has no device of its own")
 	}
-	if !hearsPIDs() {
+	if !procfs.Capable(unix.CAP_SYS_ADMIN) { // it does not tell others which process opens a file
 		remedy := "run with sudo"
 		if os.Geteuid() == 0 {
 			remedy = "start the container with --cap-add SYS_ADMIN"
@@ -385,13 +385,6 @@ func watchOpens(path string) (*openWatch, error) {
 		return nil, err
 	}
 	return &openWatch{fd: fd}, nil
-}
-
-// hearsPIDs reports whether the kernel tells us which process opens a file.
-func hearsPIDs() bool {
-	var own [2]unix.CapUserData
-	err := unix.Capget(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &own[0])
-	return err == nil && own[0].Effective&(1<<unix.CAP_SYS_ADMIN) != 0
 }
 
 // read lists the processes that have opened the file since the last call, 0 for one that the kernel does not name.

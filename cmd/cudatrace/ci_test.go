@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -15,6 +16,7 @@ func TestCI(t *testing.T) {
 	t.Parallel()
 	text := readRepository(t, "docs/ci.md")
 	blocks := codeBlocks(text)
+	blocks = slices.Delete(blocks, 2, 3) // TestAction runs the action
 	r := newRunner(t, blocks[0])
 	if out, code := r.run(blocks[1]); code != 0 || !strings.Contains(out, "nothing differs") {
 		t.Errorf("both versions in one job: exit code %d\n%s", code, out)
@@ -43,6 +45,145 @@ func TestCI(t *testing.T) {
 	}
 	if len(blocks) != 6 {
 		t.Errorf("docs/ci.md has %d blocks of code", len(blocks))
+	}
+}
+
+// actionStandIns are the commands that the action's steps call: gh keeps one comment and the artifacts of one run.
+var actionStandIns = map[string]string{
+	"gh": `case "$1 $2" in
+"run list") test ! -d "$STORE/cudatrace-stats" || echo 7 ;;
+"run download") test "$3 $6 $8" = "7 --name --dir" && cp -r "$STORE/$7" "$9" ;;
+"api --paginate") test "$3" = repos/o/r/issues/12/comments && if [ -e "$STORE/comment" ]; then echo 99; fi ;;
+"api --silent")
+	test ! -e "$STORE/readonly" || exit 1
+	for last; do :; done; echo "$@" >>"$STORE/calls"; cp "${last#body=@}" "$STORE/comment" ;;
+*) exit 9 ;;
+esac`,
+	"curl": standIns["curl"],
+}
+
+// TestAction runs the steps of action.yml, and the script of gitlab.yml: on the main branch, for a change that is no
+// worse, for one that is.
+func TestAction(t *testing.T) {
+	t.Parallel()
+	text := readRepository(t, "action.yml")
+	inputs := map[string]string{"runs": "1", "token": "x", "options": "--calls cupti"}
+	input := regexp.MustCompile(`(?m)^  (\w+):\n    description: .*\n    (?:default: "?([^"\n]*)|required)`)
+	for _, m := range input.FindAllStringSubmatch(text, -1) {
+		if _, ok := inputs[m[1]]; !ok {
+			inputs[m[1]] = m[2]
+		}
+	}
+	if len(inputs) != 7 {
+		t.Fatalf("action.yml has the inputs %q", inputs)
+	}
+	r := &runner{T: t, store: t.TempDir(), budget: "call_count > +5%\n"}
+	bin := t.TempDir()
+	for name, script := range actionStandIns {
+		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	environment := slices.Clip(append(os.Environ(), "STORE="+r.store, "PATH="+bin+":"+os.Getenv("PATH")))
+	github := slices.Clip(append(environment, "GITHUB_ACTIONS=true", "GITHUB_ACTION_PATH="+path,
+		"GITHUB_REPOSITORY=o/r", "GITHUB_WORKFLOW=gpu"))
+	gitlab := append(environment, "CI_JOB_TOKEN=x", "CUDATRACE_RUNS=1",
+		"CUDATRACE_BASELINE=https://gitlab.example/stats.tar")
+	steps := githubSteps(t, strings.ReplaceAll(text, "\n", "\n  "))
+	expression := regexp.MustCompile(`\$\{\{ (\S+) \}\}`)
+	expand := func(text string) string {
+		return expression.ReplaceAllStringFunc(text, func(e string) string {
+			name := expression.FindStringSubmatch(e)[1]
+			if name == "github.event.pull_request.number" {
+				return "12"
+			}
+			value, ok := inputs[strings.TrimPrefix(name, "inputs.")]
+			if !ok {
+				t.Errorf("there is no %s", name)
+			}
+			return value
+		})
+	}
+	action := func(change string) (code int) {
+		r.newFolder()
+		for _, s := range steps {
+			if strings.HasPrefix(s["uses"], "actions/upload-artifact@") {
+				from := os.DirFS(filepath.Join(r.folder, expand(s["path"])))
+				to := filepath.Join(r.store, expand(s["name"]))
+				if change == "" { // the base takes the artifacts of the main branch
+					if err := os.CopyFS(to, from); err != nil {
+						t.Fatal(err)
+					}
+				}
+				continue
+			}
+			r.env = append(github, "GITHUB_BASE_REF="+change)
+			for name, value := range s {
+				if name == strings.ToUpper(name) {
+					r.env = append(r.env, name+"="+expand(value))
+				}
+			}
+			var out string
+			if out, code = r.run(s["run"]); code != 0 && s["name"] != "Gate" {
+				t.Fatalf("%s: exit code %d\n%s", s["name"], code, out)
+			}
+		}
+		return code
+	}
+	inputs["command"] = sim("vectoradd")
+	if code := action(""); code != 0 || r.read("summary.md") != "" {
+		t.Errorf("main branch: exit code %d, summary %s", code, r.read("summary.md"))
+	}
+	if code := action("main"); code != 0 || !strings.Contains(r.read("summary.md"), "0 of 1 condition failed") {
+		t.Errorf("no worse: exit code %d, summary %s", code, r.read("summary.md"))
+	}
+	inputs["command"] = sim("vectoradd") + " && " + sim("many")
+	code := action("main")
+	comment := contents(t, filepath.Join(r.store, "comment"))
+	if code != exitHolds || !strings.Contains(comment, "1 of 1 condition failed") {
+		t.Errorf("worse: exit code %d, comment %s", code, comment)
+	}
+	const calls = "api --silent repos/o/r/issues/12/comments --field body=@cudatrace-ci/diff.md\n" +
+		"api --silent --method PATCH repos/o/r/issues/comments/99 --field body=@cudatrace-ci/diff.md\n"
+	if got := contents(t, filepath.Join(r.store, "calls")); got != calls {
+		t.Errorf("gh is called as %s", got)
+	}
+	if err := os.WriteFile(filepath.Join(r.store, "readonly"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if code := action("main"); code != exitHolds {
+		t.Errorf("worse, and the token may not write: exit code %d", code)
+	}
+
+	r.newFolder()
+	out, code := r.run(`logs=$GITHUB_ACTION_PATH/testdata/gpu/logs/ranks
+		mkdir -p cudatrace-ci/base cudatrace-ci/stats
+		cudatrace stats $logs/loader-rank3.cudatrace --format json >cudatrace-ci/base/run1.json
+		cudatrace stats $logs/kernel-rank3.cudatrace --format json >cudatrace-ci/stats/run1.json
+		bash "$GITHUB_ACTION_PATH/packaging/ci.sh" compare`)
+	if diff := r.read("cudatrace-ci/diff.md"); !strings.Contains(diff, "\nstep time: 11.2 ms → 4.49 ms (-59.9 %)") {
+		t.Errorf("committed logs: exit code %d\n%s%s", code, out, diff)
+	}
+
+	_, script, _ := strings.Cut(readRepository(t, "packaging/gitlab.yml"), "  script:\n    - ci=")
+	script, _, _ = strings.Cut(script, "\n  artifacts:")
+	_, script, _ = strings.Cut(script, "\n")
+	script = "ci=" + path + "/packaging/ci.sh\n" + strings.ReplaceAll("\n"+script, "\n    - ", "\n")
+	for _, c := range []struct {
+		target, command string
+		code            int
+	}{{"", sim("vectoradd"), 0}, {"main", sim("vectoradd"), 0}, {"main", inputs["command"], exitHolds}} {
+		r.newFolder()
+		r.env = append(gitlab, "CI_MERGE_REQUEST_TARGET_BRANCH_NAME="+c.target, "CUDATRACE_COMMAND="+c.command)
+		out, code := r.run(script)
+		junit := r.read("cudatrace-ci/junit.xml")
+		if code != c.code || (c.target != "") != strings.Contains(junit, "<testsuite") {
+			t.Errorf("GitLab, %+v: exit code %d, want %d\n%s%s", c, code, c.code, out, junit)
+		}
 	}
 }
 
@@ -102,12 +243,17 @@ func (r *runner) program(path string, real int) {
 	r.job()
 }
 
-// job begins a job: an empty folder with the budget and both programs.
-func (r *runner) job() {
+// newFolder begins a job in an empty folder with the budget.
+func (r *runner) newFolder() {
 	r.folder = r.TempDir()
 	if err := os.WriteFile(filepath.Join(r.folder, "gpu.budget"), []byte(r.budget), 0o644); err != nil {
 		r.Fatal(err)
 	}
+}
+
+// job begins a job: with the budget and both programs.
+func (r *runner) job() {
+	r.newFolder()
 	if out, code := r.run("make app; cp app app-of-main"); code != 0 {
 		r.Fatal(out)
 	}

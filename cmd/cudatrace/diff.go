@@ -492,6 +492,6 @@ func (o *diffOptions) statistics(con *console.Console, logs []convert.Log) (io.R
 		return !slices.Contains(wanted, t.Name)
 	})
 	var document bytes.Buffer
-	err = table.WriteJSON(&document, statsHead(logs, all), tables)
+	err = table.WriteJSON(&document, statsHead(logs, all, tables), tables)
 	return &document, err
 }

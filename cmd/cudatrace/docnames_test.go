@@ -87,6 +87,24 @@ func pages(t *testing.T) (list []string) {
 	return list
 }
 
+// TestDocsHaveNames: what a person searches for is in docs, under the name that others gave it.
+func TestDocsHaveNames(t *testing.T) {
+	t.Parallel()
+	var text strings.Builder
+	for _, page := range pages(t) {
+		text.WriteString(readRepository(t, page))
+	}
+	for _, name := range []string{
+		"ERR_NVGPUCTRPERM", "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES", "docker run --gpus all",
+		"phemeral container", "idecar",
+		"Slurm", "vLLM", "SGLang", "DataLoader", "CAP_SYS_ADMIN", "SYS_PTRACE", "seccomp", "kubectl debug",
+	} {
+		if !strings.Contains(text.String(), name) {
+			t.Errorf("docs does not name %s", name)
+		}
+	}
+}
+
 // shownBy is a test in SECURITY.md.
 var shownBy = regexp.MustCompile("^`([\\w/]+_test\\.go):((?:Test|Fuzz)\\w+)`$")
 

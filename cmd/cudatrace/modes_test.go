@@ -508,7 +508,7 @@ func TestCaptureSteps(t *testing.T) {
 		{"--steps 500-510",
 			"there are NVTX ranges named step, but the program did none in step 500-510: name steps that it reaches"},
 		{"--step iteration --steps 5", "no NVTX range named iteration was seen; mark the loop with " +
-			"torch.cuda.nvtx.range(f'step {i}'), or name the ranges that it has with --step"},
+			"torch.cuda.nvtx.range(f'step {i}') or cudatrace.step(), or name the ranges that it has with --step"},
 	} {
 		r := recordProgram(t, append(strings.Fields("--no-convert "+c.options), sim("steps"))...)
 		if r.Kernels != 0 || !strings.Contains(r.stderr, "no GPU work was recorded: "+c.want+"\n") {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/pythontest"
 )
 
 // TestREADMESample records the program of README's sample output, and compares what is said, but
@@ -35,15 +36,74 @@ func TestREADMESample(t *testing.T) {
 	}
 }
 
+// TestREADMEStart runs the first commands of README with a program of that name; TestWheel runs pip.
+func TestREADMEStart(t *testing.T) {
+	t.Parallel()
+	interpreters := pythontest.All(t)
+	if len(interpreters) == 0 {
+		t.Skip("no Python here")
+	}
+	lines := strings.Split(codeBlocks(readRepository(t, "README.md"))[0], "\n")
+	if len(lines) != 5 || !strings.HasPrefix(lines[0], "pip install ./cudatrace-*_x86_64.whl ") {
+		t.Fatalf("README.md begins with %q", lines)
+	}
+	dir := t.TempDir()
+	program := []byte(contents(t, "testdata/python/holds.py"))
+	if err := os.WriteFile(filepath.Join(dir, "train.py"), program, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"cudatrace stats train.cudatrace", "findings: ", ""} {
+		command := strings.Replace(lines[1+i], "python3", interpreters[0].Path, 1)
+		if i == 2 {
+			command = strings.Replace(command, "cudatrace open", "test -s", 1)
+		}
+		cmd := pythonCommand("sh", "-c", command)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), want) {
+			t.Errorf("%s: %v\n%s", lines[1+i], err, out)
+		}
+	}
+}
+
+// TestTutorial: each command of docs/tutorial.md prints what stands there.
+func TestTutorial(t *testing.T) {
+	t.Parallel()
+	commands := 0
+	for _, block := range codeBlocks(readRepository(t, "docs/tutorial.md")) {
+		line, want, _ := strings.Cut(block, "\n")
+		command, ok := strings.CutPrefix(line, "$ ")
+		if !ok {
+			continue
+		}
+		commands++
+		cmd := exec.Command("sh", "-c", command)
+		cmd.Dir = root
+		got, err := cmd.Output()
+		if diff := cmp.Diff(want, string(got)); err != nil || diff != "" {
+			t.Errorf("%s: %v (-tutorial.md +got):\n%s", command, err, diff)
+		}
+	}
+	if commands != 3 {
+		t.Errorf("docs/tutorial.md has %d commands", commands)
+	}
+}
+
 // TestREADMERecipes runs the commands of README's recipes in their order: with a simulated program in the place of Python's, and as two ranks what torchrun starts.
 func TestREADMERecipes(t *testing.T) {
 	t.Parallel()
 	_, recipes, _ := strings.Cut(readRepository(t, "README.md"), "\n## Recipes\n")
 	recipes, _, _ = strings.Cut(recipes, "\n## ")
 	blocks := regexp.MustCompile("(?s)```\n(.*?)```").FindAllStringSubmatch(recipes, -1)
-	if len(blocks) != 6 {
+	if len(blocks) != 7 {
 		t.Fatalf("README.md has %d recipes", len(blocks))
 	}
+	command, want, _ := strings.Cut(strings.TrimPrefix(blocks[0][1], "$ "), "\n")
+	stuck := exec.Command("sh", "-c", command)
+	stuck.Dir = root
+	if got, err := stuck.Output(); err != nil || string(got) != want {
+		t.Errorf("%s: %v\n%s", command, err, got)
+	}
+	blocks = blocks[1:]
 	dir := t.TempDir()
 	shell := func(command string, env ...string) {
 		t.Helper()

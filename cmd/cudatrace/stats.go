@@ -404,7 +404,7 @@ func (o *statsOptions) print(con *console.Console, sink *stats.Sink, logs []conv
 	}
 	switch o.format {
 	case "json":
-		return table.WriteJSON(w, statsHead(logs, all), tables)
+		return table.WriteJSON(w, statsHead(logs, all, tables), tables)
 	case "csv":
 		var sheets []sheet
 		for _, t := range tables {
@@ -439,8 +439,9 @@ func printFolded(con *console.Console, folded *table.Folded, t *table.Table) err
 // statsVersion is the version of the JSON.
 const statsVersion = 1
 
-// statsHead are the members of the JSON before the reports.
-func statsHead(logs []convert.Log, all []convert.Summary) []table.Member {
+// statsHead are the members of the JSON before the reports. The functions, hundreds, say which calls the report calls
+// would have.
+func statsHead(logs []convert.Log, all []convert.Summary, tables []*table.Table) []table.Member {
 	infos, functions := []stats.Log{}, []string{}
 	for i := range all {
 		s := &all[i]
@@ -454,9 +455,11 @@ func statsHead(logs []convert.Log, all []convert.Summary) []table.Member {
 		}
 		functions = slices.DeleteFunc(functions, func(name string) bool { return !slices.Contains(r.Functions, name) })
 	}
-	return []table.Member{
-		{Name: "version", Value: statsVersion}, {Name: "logs", Value: infos}, {Name: "functions", Value: functions},
+	head := []table.Member{{Name: "version", Value: statsVersion}, {Name: "logs", Value: infos}}
+	if slices.ContainsFunc(tables, func(t *table.Table) bool { return t.Name == "calls" }) {
+		head = append(head, table.Member{Name: "functions", Value: functions})
 	}
+	return head
 }
 
 // statsFacts says what no log has.

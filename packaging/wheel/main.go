@@ -84,20 +84,22 @@ func makeWheel(program, platform, version, folder string) error {
 	}
 	var out bytes.Buffer
 	w := &wheelFile{zip: zip.NewWriter(&out), time: time.Unix(epoch, 0).UTC()}
-	sources, err := filepath.Glob("packaging/python/cudatrace/*")
-	if err != nil {
-		return err
-	}
-	for _, s := range sources {
-		if path.Ext(s) != ".py" && path.Base(s) != "py.typed" {
-			continue
-		}
-		data, err := os.ReadFile(s)
+	for _, of := range []struct{ pattern, folder string }{
+		{"packaging/python/cudatrace/*.py", "cudatrace/"}, {"packaging/python/cudatrace/py.typed", "cudatrace/"},
+		{"docs/*.md", "cudatrace/docs/"},
+	} {
+		sources, err := filepath.Glob(of.pattern)
 		if err != nil {
 			return err
 		}
-		if err := w.add("cudatrace/"+path.Base(s), 0o644, data); err != nil {
-			return err
+		for _, s := range sources {
+			data, err := os.ReadFile(s)
+			if err != nil {
+				return err
+			}
+			if err := w.add(of.folder+path.Base(s), 0o644, data); err != nil {
+				return err
+			}
 		}
 	}
 	name, info := "cudatrace-"+version, "cudatrace-"+version+".dist-info/"

@@ -21,10 +21,21 @@ func (e *unreadable) Unwrap() error { return e.cause }
 
 // Forbidden says why a process may not be read.
 func Forbidden(pid int) string {
-	if os.Geteuid() == 0 {
+	switch {
+	case os.Geteuid() == 0 && !Capable(unix.CAP_SYS_PTRACE):
+		return fmt.Sprintf("process %d has rights that this one lacks: CAP_SYS_PTRACE is missing "+
+			"(start the container with --cap-add SYS_PTRACE)", pid)
+	case os.Geteuid() == 0:
 		return fmt.Sprintf("process %d cannot be read, even by root: the kernel or a container protects it", pid)
 	}
 	return fmt.Sprintf("process %d belongs to another user (run with sudo)", pid)
+}
+
+// Capable reports whether this process has a capability, of the first 32.
+func Capable(capability int) bool {
+	var own [2]unix.CapUserData
+	err := unix.Capget(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &own[0])
+	return err == nil && own[0].Effective&(1<<capability) != 0
 }
 
 // explain says why a process cannot be read.

@@ -33,6 +33,8 @@ lines = re.findall(r"^counts (.*)", printed, re.M)
 if lines and name != "script" and work:
     for what in ("kernels", "copies", "sets"):
         expect(what, info[what], sum(int(n) for line in lines for n in re.findall(what + r"=(\d+)", line)))
+if name == "train-marks":
+    expect("ranges", info["nvtx_ranges"], 2041)
 if not work and not (name.endswith("-probes") and info["launches"]):
     faults.append("no GPU work")
 print(f"{name:16} kernels {info['kernels']:7} copies {info['copies']:6} memsets {info['sets']:6} "

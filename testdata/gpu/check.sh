@@ -50,6 +50,7 @@ check train python3 train.py 100
 check train-graph python3 train.py 100 graph
 check train-compile python3 train.py 30 compile
 check train-nvtx python3 train.py 20 nvtx
+PYTHONPATH=$here/../../packaging/python check train-marks python3 train.py 20 marks
 check train-loader python3 train.py 100 loader
 check cupy python3 arrays.py cupy
 check jax python3 arrays.py jax

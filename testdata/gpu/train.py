@@ -1,8 +1,8 @@
 """A small PyTorch training loop: many short kernels, as real training has.
 
-Usage: train.py [STEPS] [eager|graph|compile|nvtx|profiler|loader|windows]. Prints the loss and the steps. With
-loader the data comes from workers that were forked after CUDA's start; windows prints a line at the
-start, and at the end the time of each step.
+Usage: train.py [STEPS] [eager|graph|compile|nvtx|marks|profiler|loader|windows]. Prints the loss and the steps.
+With loader the data comes from workers that were forked after CUDA's start; marks has steps of the module cudatrace and
+prints what a range costs; windows prints a line at the start, and at the end the time of each step.
 """
 import sys
 import time
@@ -59,6 +59,22 @@ def loader_loop():
     return loss
 
 
+def marks_loop():
+    import cudatrace
+    for _ in range(steps):
+        cudatrace.step()
+        with cudatrace.range("inner"):
+            loss = step()
+    cudatrace.step()
+    torch.cuda.synchronize()
+    begun = time.perf_counter_ns()
+    for _ in range(2000):
+        with cudatrace.range("empty"):
+            pass
+    print("a range takes", (time.perf_counter_ns() - begun) // 2000, "ns")
+    return loss
+
+
 def plain_loop():
     for i in range(steps):
         if mode == "nvtx":
@@ -75,6 +91,8 @@ if mode == "graph":
     loss = graph_loop()
 elif mode == "loader":
     loss = loader_loop()
+elif mode == "marks":
+    loss = marks_loop()
 elif mode == "windows":
     step()
     torch.cuda.synchronize()

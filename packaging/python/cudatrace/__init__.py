@@ -1,13 +1,15 @@
-"""Reads what cudatrace recorded of a CUDA program: tables of a log, and the page of its report.
+"""Reads what cudatrace recorded of a CUDA program, and marks steps and ranges in a program that it records.
 
     import cudatrace
 
     run = cudatrace.load("train.cudatrace")
-    run["kernels"]["dur_ns"]          # a column is a list
-    pandas.DataFrame(run["kernels"])  # a table is a dict of columns
+    run["work"]["dur_ns"]          # a column is a list
+    pandas.DataFrame(run["work"])  # a table is a dict of columns
 
-In a notebook, cudatrace.report("train.cudatrace") shows the report. The program does all work: this module needs
-nothing but Python 3.9.
+In a notebook, cudatrace.report("train.cudatrace") shows the report. In a training loop, cudatrace.step() begins a
+step, and `with cudatrace.range("forward"):` is an NVTX range; both do nothing where nothing records.
+
+The module needs nothing but Python 3.9 and the program cudatrace.
 """
 import html
 import json
@@ -20,7 +22,10 @@ import tempfile
 import warnings
 from typing import Any, Dict, List, Union
 
-__all__ = ["Error", "load", "program", "report"]
+from ._marks import range, step
+
+# Without range, which would hide Python's own after "from cudatrace import *".
+__all__ = ["Error", "load", "program", "report", "step"]
 
 Path = Union[str, "os.PathLike[str]"]
 Table = Dict[str, List[Any]]

@@ -189,6 +189,10 @@ type unsupportedError struct {
 var oldestKernel = map[string]string{"amd64": "Linux 5.15", "arm64": "Linux 5.18"}[runtime.GOARCH]
 
 func (e *unsupportedError) Error() string {
+	if _, err := os.Stat("/sys/kernel"); errors.Is(err, fs.ErrNotExist) {
+		return "the eBPF probes need /sys, where the kernel describes its types, and it is not mounted here " +
+			"(mount -t sysfs sysfs /sys; a container has it by default)"
+	}
 	needs := map[attachMode]string{modeSession: "Linux 6.13", modeMulti: "Linux 6.10"}[e.Mode]
 	return fmt.Sprintf("this kernel (%s) cannot run the eBPF probes: they need %s or newer with CONFIG_BPF_SYSCALL, "+
 		"CONFIG_UPROBES, CONFIG_BPF_EVENTS and CONFIG_DEBUG_INFO_BTF",

@@ -36,7 +36,6 @@ enum which { NVTX3, NVTX2 };
 static const char *const init_names[] = {[NVTX3] = "InitializeInjectionNvtx2", [NVTX2] = "InitializeInjectionNvtx"};
 
 /* What NVTX calls at first use. 1 is success; after 0 NVTX switches itself off. */
-__attribute__((visibility("default"))) int InitializeInjectionNvtx2(void *get_export_table);
 __attribute__((visibility("default"))) int InitializeInjectionNvtx(void *get_export_table);
 
 static struct ct_lock lock;
@@ -199,6 +198,15 @@ int InitializeInjectionNvtx2(void *get_export_table)
 int InitializeInjectionNvtx(void *get_export_table)
 {
 	return initialize(NVTX2, get_export_table);
+}
+
+/* Whether CUDA has started, and NVTX goes to the libcupti in use. */
+bool ct_nvtx_on(void)
+{
+	ct_lock(&lock);
+	bool on = stage == ON;
+	ct_unlock(&lock);
+	return on;
 }
 
 /* CUDA is starting. */

@@ -11,16 +11,26 @@
 
 typedef void (*nvtx_fn)(void);
 
-enum { NVTX_TABLE_CALLBACKS = 1 };
+enum { NVTX_TABLE_CALLBACKS = 1, NVTX_TABLE_VERSION = 3 };
 
-/* The table of that number: a function that tells where a module keeps the pointers to its functions. */
+/* The first of these tables: a function that tells where a module keeps the pointers to its functions. */
 struct nvtx_callbacks {
 	size_t size;
 	int (*get_module_table)(uint32_t module, nvtx_fn ***table, uint32_t *count);
 };
 typedef const void *(*nvtx_export_fn)(uint32_t table);
 
+/* The other one. */
+struct nvtx_version {
+	size_t size;
+	uint32_t version, reserved;
+	void (*set_injection_version)(uint32_t version);
+};
+
 enum { NVTX_CORE = 1, NVTX_CORE2 = 5 };
+
+/* How many functions each module has, with the number 0, which is none: CORE, CUDA, OPENCL, CUDART, CORE2, SYNC. */
+#define NVTX_SIZES {0, 16, 9, 15, 7, 16, 7}
 
 /* nvtxEventAttributes_t */
 #define NVTX_VERSION_OF 0 /* u16 */

@@ -1,0 +1,83 @@
+"""Steps and ranges of a program for its recording."""
+import ctypes
+import functools
+import os
+from types import TracebackType
+from typing import Any, Callable, List, Optional, Type, TypeVar
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+# The library that CUDA loads when a recorder has started this program. 'run --armed' sets the other variable only:
+# its recordings have no ranges.
+_path = os.environ.get("NVTX_INJECTION64_PATH", "")
+_wanted = os.path.basename(_path) == "libcudatrace.so"
+_start: Optional[Callable[[bytes], int]] = None
+_end: Callable[[int], None]
+
+_next_step = 0
+_open_step = 0
+
+
+def _found() -> bool:
+    """Reports whether the library is loaded, as it is once CUDA has started. Loads nothing."""
+    global _start, _end
+    if _start is None and _wanted:
+        try:
+            # Holds the GIL: to give it up would let another thread in for milliseconds.
+            library = ctypes.PyDLL(_path, mode=os.RTLD_NOLOAD | os.RTLD_NOW)
+        except OSError:
+            return False
+        start, _end = library.cudatrace_range_start, library.cudatrace_range_end
+        start.argtypes, start.restype = [ctypes.c_char_p], ctypes.c_uint64
+        _end.argtypes, _end.restype = [ctypes.c_uint64], None
+        _start = start
+    return _start is not None
+
+
+def step(n: Optional[int] = None) -> None:
+    """Begins step n of the program's loop, and ends the one before: call it first in each turn, on one thread.
+
+    Without n steps are counted, from 0 or on from the last n. A step is an NVTX range "step 7". The one that is open at
+    the end of the program is no step: call it once more behind the loop. Does nothing in a program that is not recorded, and before CUDA has started.
+    """
+    global _next_step, _open_step
+    if not _wanted:
+        return
+    number = _next_step if n is None else n
+    _next_step = number + 1
+    if _start is not None or _found():
+        if _open_step:
+            _end(_open_step)
+        _open_step = _start(b"step %d" % number)  # type: ignore[misc]
+
+
+class range:
+    """An NVTX range: `with range("forward"):`, or `@range("forward")` before a function, one that is no coroutine.
+
+    Does nothing in a program that is not recorded, and before CUDA has started.
+    """
+
+    __slots__ = ("name", "_ids")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._ids: List[int] = []
+
+    def __enter__(self) -> "range":
+        if _wanted:
+            self._ids.append(_start(self.name.encode(errors="replace")) if _found() else 0)  # type: ignore[misc]
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
+                 trace: Optional[TracebackType]) -> None:
+        if self._ids:
+            number = self._ids.pop()
+            if number:
+                _end(number)
+
+    def __call__(self, function: _Function) -> _Function:
+        @functools.wraps(function)
+        def ranged(*args: Any, **named: Any) -> Any:
+            with range(self.name):
+                return function(*args, **named)
+        return ranged  # type: ignore[return-value]
