@@ -369,7 +369,7 @@ func (t *openedTrace) firstView(con *console.Console, at beginning) (v browser.V
 	}
 	n := max(at.finding, 1)
 	f := &list[n-1]
-	when, note := f.First, fmt.Sprintf("finding %d: %s", n, f.Title)
+	when, note := f.First, fmt.Sprintf("finding %d\n%s", n, f.Title)
 	if len(f.At) > 0 {
 		when = f.At[0]
 	}

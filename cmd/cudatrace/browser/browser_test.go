@@ -348,10 +348,10 @@ func TestParseUI(t *testing.T) {
 var allowed = []string{"dev.perfetto.PinTracksByRegex", "dev.perfetto.ExpandTracksByRegex", "dev.perfetto.CollapseTracksByRegex",
 	"dev.perfetto.AddNoteAtTimestamp", "dev.perfetto.CreateWorkspace", "dev.perfetto.CopyTracksToWorkspaceByRegex"}
 
-// The UI gets commands that it takes, in the order of the tracks; a path is matched as such, and a time is a text.
+// The UI gets commands that it takes, in the order of the tracks, and asks nothing; a time is a text.
 func TestStartupCommands(t *testing.T) {
 	t.Parallel()
-	v := View{From: 1, To: 2, Pins: []string{"^steps$", "a > b"}, Notes: []Note{{1 << 62, "here & \"there\""}}}
+	v := View{From: 1, To: 2, Pins: []string{"^steps$", "^a > b$"}, Notes: []Note{{1 << 62, "here & \"there\""}}}
 	_, text, _ := strings.Cut(perfettoUI.address(v, ""), "startupCommands=")
 	text, err := url.QueryUnescape(text)
 	var got []struct {
@@ -361,7 +361,7 @@ func TestStartupCommands(t *testing.T) {
 	if err := errors.Join(err, json.Unmarshal([]byte(text), &got)); err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}
-	want := [][]string{{"PinTracksByRegex", "^steps$"}, {"PinTracksByRegex", "a > b", "path"},
+	want := [][]string{{"PinTracksByRegex", "^steps$", "name"}, {"PinTracksByRegex", "^a > b$", "name"},
 		{"AddNoteAtTimestamp", "4611686018427387904", "here & \"there\""}}
 	if len(got) != len(folding)+len(want) {
 		t.Fatalf("%d commands: %s", len(got), text)

@@ -49,12 +49,16 @@ func ParseUI(text string) (UI, error) {
 	return UI{Address: origin + path, Origin: origin}, nil
 }
 
-// folding makes the first screen the story: what each rank did, the streams, and the threads of the first rank, or of
-// the processes where there are no ranks. The UI begins with a row for each processor, and folds everything else.
+// byName makes a regular expression one of names of tracks. A UI from v55 on asks a person where it is left out.
+const byName = "name"
+
+// folding makes the first screen the story: what each rank did, the streams of the first GPU and how busy it was, and the
+// threads of the first rank, or of the processes where there are no ranks. The UI begins with a row for each processor,
+// and folds everything else.
 var folding = []command{
-	{"CollapseTracksByRegex", []string{"^CPU Scheduling$"}},
-	{"ExpandTracksByRegex", []string{"^(All ranks|GPU|Hardware Queues|Critical path|rank 0: .*|" +
-		"(?!rank |GPU |Process counters).* [0-9]+)$"}},
+	{"CollapseTracksByRegex", []string{"^CPU Scheduling$", byName}},
+	{"ExpandTracksByRegex", []string{"^(All ranks|GPU|GPU 0|GPU 0 · .*|Hardware Queues|Critical path|rank 0: .*|" +
+		"(?!rank |GPU |Process counters).* [0-9]+)$", byName}},
 }
 
 // A command is a command of the UI, without the name of the plugin that has it.
@@ -73,11 +77,7 @@ func (c command) MarshalJSON() ([]byte, error) {
 func (v *View) commands() []command {
 	list := slices.Clone(folding)
 	for _, pin := range v.Pins {
-		args := []string{pin}
-		if strings.Contains(pin, " > ") {
-			args = append(args, "path") // of the names of the groups that a track lies in
-		}
-		list = append(list, command{"PinTracksByRegex", args})
+		list = append(list, command{"PinTracksByRegex", []string{pin, byName}})
 	}
 	for _, n := range v.Notes {
 		list = append(list, command{"AddNoteAtTimestamp", []string{strconv.FormatUint(n.At, 10), n.Text}})
