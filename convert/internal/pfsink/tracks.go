@@ -294,7 +294,9 @@ func (t *tracks) ofRank(p *timeline.Process) string {
 
 // mainRow is the name of the row of a main thread's calls, which is pinned. It is not the thread's own name: the UI's
 // command that pins a track by that would pin the group of the thread, which draws nothing.
-func (t *tracks) mainRow(of *timeline.Thread) string { return t.ofRank(of.Process) + cmp.Or(of.Title(), "thread") }
+func (t *tracks) mainRow(of *timeline.Thread) string {
+	return t.ofRank(of.Process) + cmp.Or(of.Title(), "thread")
+}
 
 // processName names a process beside its stream: by its rank, for which the column of names has room, or by its name
 // and PID, if it has no rank or is not the first process of the rank that uses a GPU.
