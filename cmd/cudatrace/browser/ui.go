@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -14,11 +16,26 @@ import (
 // DefaultUI is the address of Perfetto's own UI.
 const DefaultUI = "https://ui.perfetto.dev"
 
-// A UI is Perfetto's UI at an address: the public one, or a copy.
+// A UI is Perfetto's UI at an address: the public one, or a copy; or a copy in a folder, which the server serves.
 type UI struct {
 	Address string // of its page, without a fragment
 	Origin  string // as a browser writes it
+	Folder  string // with its index.html; "" for a UI at an address
 }
+
+// FindUI reads the address of a UI, or the name of a folder that has one.
+func FindUI(text string) (UI, error) {
+	if info, err := os.Stat(text); err != nil || !info.IsDir() {
+		return ParseUI(text)
+	}
+	if _, err := os.Stat(filepath.Join(text, uiPage)); err != nil {
+		return UI{}, errors.New("the folder has no " + uiPage)
+	}
+	return UI{Folder: text}, nil
+}
+
+// uiPage is the page of a UI in its folder.
+const uiPage = "index.html"
 
 // hostAndPort is a name or an address in lower case, and perhaps a port.
 var hostAndPort = regexp.MustCompile(`^([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?$`)
