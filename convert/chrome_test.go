@@ -202,8 +202,8 @@ func TestChromeWaitsProcessor(t *testing.T) {
 			t.Errorf("%s: %d arrows join two calls, or two pieces of work", name, mixed)
 		}
 		n := tr.Int(`select count(*) from flow where extract_arg(arg_set_id, 'cat') = 'wait'`)
-		all := traceOfLogs(t, TraceOptions{}, log).Int(`select count(*) from flow join gpu_slice g on g.id = slice_out join slice b on b.id = slice_in
-			where b.category in ('runtime', 'driver')`)
+		all := traceOfLogs(t, TraceOptions{}, log).Int(`select count(*) from flow
+			join gpu_slice g on g.id = slice_out join slice b on b.id = slice_in where b.category in ('runtime', 'driver')`)
 		if n != all || n == 0 {
 			t.Errorf("%s: %d arrows to calls that waited, want %d", name, n, all)
 		}

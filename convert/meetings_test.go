@@ -65,7 +65,8 @@ func lines(tr *tptest.Trace, sql string) (list []string) {
 	return list
 }
 
-// collectiveArrows are the arrows of collectives from the slice of the last rank to those of the others, which start at one moment.
+// collectiveArrows are the arrows of collectives from the slice of the last rank to those of the others, which start at
+// one moment.
 const collectiveArrows = `select extract_arg(a.arg_set_id, 'debug.communicator_number'), extract_arg(a.arg_set_id, 'debug.collective'), o.pid, p.pid, a.ts, b.ts, b.name
 	from flow f join slice a on a.id = f.slice_out join slice b on b.id = f.slice_in
 	join process_track j on a.track_id = j.id join process o on j.upid = o.upid join process_track k on b.track_id = k.id join process p on k.upid = p.upid
@@ -132,9 +133,11 @@ func checkTrackOrder(t *testing.T, tr *tptest.Trace) {
 	if most := tr.Int(`select max(order_id) from _track_event_tracks_ordered_groups where parent_id is null`); most >= 50 {
 		t.Errorf("%d tracks are in no group", most)
 	}
-	if got := lines(tr, `select distinct name from gpu_track where type = 'gpu_render_stage' and name glob 'rank 0 *' order by lower(name)`); !slices.Equal(got, []string{
-		"rank 0 · Stream   7 (default)", "rank 0 · Stream  14 (copies)", "rank 0 · Stream  15 (copies)", "rank 0 · Stream  17 (NCCL)", "rank 0 · Stream 145 (copies)", "rank 0 · Stream 146 (copies)"}) {
-		t.Errorf("queues %q, want them by number", got)
+	got := lines(tr, `select distinct name from gpu_track where type = 'gpu_render_stage' and name glob 'rank 0 *'
+		order by lower(name)`)
+	if want := []string{"rank 0 · Stream   7 (default)", "rank 0 · Stream  14 (copies)", "rank 0 · Stream  15 (copies)",
+		"rank 0 · Stream  17 (NCCL)", "rank 0 · Stream 145 (copies)", "rank 0 · Stream 146 (copies)"}; !slices.Equal(got, want) {
+		t.Errorf("queues %q, want %q", got, want)
 	}
 	if folded := tr.Int(`select count(*) from track where name = 'process' or name = 'events' or name glob 'Stream 0*'`); folded != 0 {
 		t.Errorf("%d tracks have names that say nothing", folded)
@@ -191,9 +194,10 @@ func TestSendsProcessor(t *testing.T) {
 	}
 }
 
-// backwards counts the arrows of collectives that lead back in time, or from a kernel to a slice of a later moment. Those of waits lead from their ends.
-const backwards = `select count(*) from flow f join slice a on a.id = f.slice_out join slice b on b.id = f.slice_in where b.category = 'collective' and
-	a.ts + iif(a.name glob 'waits for *', a.dur, 0) != b.ts`
+// backwards counts the arrows of collectives that lead back in time, or from a kernel to a slice of a later moment.
+// Those of waits lead from their ends.
+const backwards = `select count(*) from flow f join slice a on a.id = f.slice_out join slice b on b.id = f.slice_in
+	where b.category = 'collective' and a.ts + iif(a.name glob 'waits for *', a.dur, 0) != b.ts`
 
 // Between hosts an arrow is there where the clocks are right enough, and none leads back in time.
 func TestCollectiveArrowsOfHostsProcessor(t *testing.T) {
@@ -358,7 +362,8 @@ func filesOf(t *testing.T, ranks []*logtest.RankLog, o TraceOptions) (sum madeTr
 	return sum, tr
 }
 
-// A wait for the last rank says what that one did meanwhile for most of the time, and where, and has an arrow to its slice.
+// A wait for the last rank says what that one did meanwhile for most of the time, and where, and has an arrow to its
+// slice.
 func TestMeanwhileProcessor(t *testing.T) {
 	t.Parallel()
 	const logs = "../testdata/gpu/logs/ranks/"
@@ -373,7 +378,8 @@ func TestMeanwhileProcessor(t *testing.T) {
 		join process_track k on s.track_id = k.id where s.ts = x.ts + x.dur and k.name glob 'rank 3 *'`); n != 10 {
 		t.Errorf("%d of 10 waits have an arrow to rank 3", n)
 	}
-	if n := tr.Int(`select count(*) from slice where name glob 'waits for *' and extract_arg(arg_set_id, 'debug.line') = 'ranks.py:56 average_gradients'`); n < 30 {
+	if n := tr.Int(`select count(*) from slice where name glob 'waits for *' and
+		extract_arg(arg_set_id, 'debug.line') = 'ranks.py:56 average_gradients'`); n < 30 {
 		t.Errorf("%d waits name the line of the call", n)
 	}
 }

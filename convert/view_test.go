@@ -24,8 +24,9 @@ func viewOf(t *testing.T, tr *tptest.Trace) (v perfetto.View) {
 	return v
 }
 
-// rows are the names of what the UI's commands find: a row of a thread's track has the TID behind its name, and the group of a thread, which
-// draws nothing and would be pinned in place of the rows in it, has the thread's name before the TID.
+// rows are the names of what the UI's commands find: a row of a thread's track has the TID behind its name, and the
+// group of a thread, which draws nothing and would be pinned in place of the rows in it, has the thread's name before
+// the TID.
 const rows = `select ifnull(k.name, 'none') || iif(utid is null, '', ' (' || tid || ')')
 	from track k left join thread on thread.utid = extract_arg(k.dimension_arg_set_id, 'utid') where k.id in (select track_id from slice)
 	union all select ifnull(thread.name, 'Thread') || ' ' || tid from thread`

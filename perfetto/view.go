@@ -12,7 +12,8 @@ type View struct {
 	Notes []Note   `json:"notes,omitempty"`
 }
 
-// A Note is a mark on the time axis. The UI draws 16 characters of the first line of its text, and all of it on a click.
+// A Note is a mark on the time axis. The UI draws 16 characters of the first line of its text, and all of it on a
+// click.
 type Note struct {
 	At   uint64 `json:"at"`
 	Text string `json:"text"`

@@ -48,8 +48,8 @@ func openCommand(con *console.Console) *cli.Command {
 					"some browsers ask for permission",
 			},
 			&cli.StringFlag{
-				Name: "ui", Value: browser.DefaultUI, Usage: "open the trace in the copy of the UI at `URL`, or in a folder, which " +
-					"is served too",
+				Name: "ui", Value: browser.DefaultUI, Usage: "open the trace in the copy of the UI at `URL`, or in a " +
+					"folder, which is served too",
 			},
 			&cli.IntFlag{Name: "port", Usage: "serve on port `N` (default: any that is free)"},
 			&cli.StringFlag{Name: "timeout", Value: "10m", Usage: "end when nobody has come for the trace for `TIME`"},
@@ -216,7 +216,7 @@ func openOptions(c *cli.Context) (o browser.Options, filter convert.Filter, at b
 		return o, filter, at, usagef(openName, "open: --ui %s: %v", c.String("ui"), err)
 	}
 	if o.UI.Folder != "" && o.Direct {
-		return o, filter, at, usagef(openName, "open: --direct is for a UI at a URL: a copy in a folder fetches the trace anyway")
+		return o, filter, at, usagef(openName, "open: --direct is for a UI at a URL: one in a folder fetches anyway")
 	}
 	if o.Patience, err = optionTime(c, "timeout", timeExamples); err != nil {
 		return o, filter, at, usagef(openName, "open: %v", err)

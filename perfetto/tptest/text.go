@@ -95,7 +95,8 @@ func (x *text) process(p Row) {
 	}
 	x.line(0, "%s", line)
 	for _, th := range x.Query(fmt.Sprintf(`select utid, tid, thread.name, k.id, min(s.ts) as first from thread_track k join thread using (utid)
-		left join slice s on s.track_id = k.id where upid = %v and k.type in ('thread_execution', 'thread_track_event') group by utid order by first, tid`, p["upid"])) {
+		left join slice s on s.track_id = k.id where upid = %v and
+		k.type in ('thread_execution', 'thread_track_event') group by utid order by first, tid`, p["upid"])) {
 		x.line(1, "thread %v %q", th["tid"], fmt.Sprint(th["name"]))
 		x.sliceList(2, x.slices[th["id"]])
 		x.tracks(2, fmt.Sprint("utid ", th["utid"]))

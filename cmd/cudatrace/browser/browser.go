@@ -39,7 +39,7 @@ type Options struct {
 	Answer    time.Duration // the time in which the UI should answer the page
 	Offline   string        // what a person can do without the UI
 	Unreached func()        // is called when the page has found out that its browser does not reach the UI; may be nil
-	Delivered func()        // is called when a browser has the trace and the files of UI.Folder are served on; may be nil
+	Delivered func()        // is called when a browser has the trace, while UI.Folder is served on; may be nil
 }
 
 // ErrNobody says that nobody came for the trace.
@@ -146,8 +146,8 @@ func (s *Server) traceName() string {
 }
 
 // Run serves until the browser has the trace. It returns ErrNobody if nobody came for it, and the
-// context's error when that ends. The files of a UI are served on until nobody has asked for one for Options.Patience, or
-// the context ends.
+// context's error when that ends. The files of a UI are served on until nobody has asked for one for
+// Options.Patience, or the context ends.
 func (s *Server) Run(ctx context.Context) error {
 	go func() { report(s.failed, s.http.Serve(&s.door)) }()
 	patience, arrived := time.NewTimer(s.o.Patience), false

@@ -343,14 +343,17 @@ func TestParseUI(t *testing.T) {
 	}
 }
 
-// A UI in a folder is served beside the trace, which it fetches, to whoever has the token. Files outside of the folder are not. Once the browser has
-// the trace, the UI is served on.
+// A UI in a folder is served beside the trace, which it fetches, to whoever has the token. Files outside of the folder
+// are not. Once the browser has the trace, the UI is served on.
 func TestFolderUI(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	outside := filepath.Join(t.TempDir(), "secret")
-	for name, text := range map[string]string{filepath.Join(dir, "index.html"): "<p>UI", filepath.Join(dir, "v1", "engine.wasm"): "\x00asm", outside: "SECRET"} {
-		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o600)); err != nil {
+	for name, text := range map[string]string{
+		filepath.Join(dir, "index.html"): "<p>UI", filepath.Join(dir, "v1", "engine.wasm"): "\x00asm", outside: "SECRET",
+	} {
+		err := os.MkdirAll(filepath.Dir(name), 0o755)
+		if err := errors.Join(err, os.WriteFile(name, []byte(text), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -366,14 +369,17 @@ func TestFolderUI(t *testing.T) {
 	}
 	delivered := make(chan bool, 1)
 	ctx, stop := context.WithCancel(t.Context())
-	s, err := Listen(strings.NewReader("TRACE"), 5, Options{Name: "my app.pftrace", UI: ui, View: View{From: 1, To: 2}, Patience: time.Hour, Delivered: func() { delivered <- true }})
+	o := Options{Name: "my app.pftrace", UI: ui, View: View{From: 1, To: 2}, Patience: time.Hour}
+	o.Delivered = func() { delivered <- true }
+	s, err := Listen(strings.NewReader("TRACE"), 5, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
-	page, own := "/"+s.token+"/", fmt.Sprintf("127.0.0.1:%d", s.Port())
-	if want := "http://" + own + page + "#!/?url=http%3A%2F%2F" + url.QueryEscape(own+page) + "trace%2Fmy_app.pftrace&visStart=1&visEnd=2&"; !strings.HasPrefix(s.Address(), want) {
+	page, own, secret := "/"+s.token+"/", fmt.Sprintf("127.0.0.1:%d", s.Port()), filepath.Base(filepath.Dir(outside))
+	want := "http://" + own + page + "#!/?url=http%3A%2F%2F" + url.QueryEscape(own+page)
+	if want += "trace%2Fmy_app.pftrace&visStart=1&visEnd=2&"; !strings.HasPrefix(s.Address(), want) {
 		t.Errorf("the address is %s, want %s", s.Address(), want)
 	}
 	get := func(path string, head ...string) string { return ask(t, s, requestText("GET", path, own, head...)) }
@@ -383,14 +389,15 @@ func TestFolderUI(t *testing.T) {
 		"no file":                 {get(page + "v2/engine.wasm"), "404 Not Found", ""},
 		"a folder":                {get(page + "v1"), "404 Not Found", ""},
 		"outside":                 {get(page + "link"), "404 Not Found", ""},
-		"outside, by its path":    {get(page + "../" + filepath.Base(filepath.Dir(outside)) + "/secret"), "404 Not Found", ""},
+		"outside, by its path":    {get(page + "../" + secret + "/secret"), "404 Not Found", ""},
 		"without the token":       {get("/v1/engine.wasm"), "404 Not Found", ""},
 		"for a page of another":   {get(page+"v1/engine.wasm", "Origin: https://foreign.test"), "403 Forbidden", ""},
 		"the trace, for another":  {get(page+"trace/my_app.pftrace", "Origin: https://foreign.test"), "403 Forbidden", ""},
 		"the trace, for its page": {get(page + "trace/my_app.pftrace"), "200 OK", "\r\n\r\nTRACE"},
 		"written":                 {ask(t, s, requestText("PUT", page+"index.html", own)), "405 Method Not Allowed", ""},
 	} {
-		if !strings.HasPrefix(c.answer, "HTTP/1.1 "+c.status+"\r\n") || !strings.Contains(c.answer, c.has) || strings.Contains(c.answer, "SECRET") {
+		if !strings.HasPrefix(c.answer, "HTTP/1.1 "+c.status+"\r\n") || !strings.Contains(c.answer, c.has) ||
+			strings.Contains(c.answer, "SECRET") {
 			t.Errorf("%s: %q", name, c.answer)
 		}
 	}

@@ -69,9 +69,9 @@ func ParseUI(text string) (UI, error) {
 // byName makes a regular expression one of names of tracks. A UI from v55 on asks a person where it is left out.
 const byName = "name"
 
-// folding makes the first screen the story: what each rank did, the streams of the first GPU and how busy it was, and the
-// threads of the first rank, or of the processes where there are no ranks. The UI begins with a row for each processor,
-// and folds everything else.
+// folding makes the first screen the story: what each rank did, the streams of the first GPU and how busy it was, and
+// the threads of the first rank, or of the processes where there are no ranks. The UI begins with a row for each
+// processor, and folds everything else.
 var folding = []command{
 	{"CollapseTracksByRegex", []string{"^CPU Scheduling$", byName}},
 	{"ExpandTracksByRegex", []string{"^(All ranks|GPU|GPU 0|GPU 0 · .*|Hardware Queues|Critical path|rank 0: .*|" +

@@ -10,10 +10,10 @@ import (
 )
 
 // collectives draw how ranks waited for the one that entered a collective last, on a track beside the threads of each
-// rank: where the rank waited, a slice up to the moment in which the last one entered, with what that one did meanwhile,
-// and a slice from there to the end of its kernel; on the track of the last rank a slice of its kernel, with an arrow
-// from the first slice of each rank that waited, and one to its second slice. Kernels that send and receive have a slice
-// without arrows: nothing tells which belong together.
+// rank: where the rank waited, a slice up to the moment in which the last one entered, with what that one did
+// meanwhile, and a slice from there to the end of its kernel; on the track of the last rank a slice of its kernel, with
+// an arrow from the first slice of each rank that waited, and one to its second slice. Kernels that send and receive
+// have a slice without arrows: nothing tells which belong together.
 //
 // The UI draws an arrow to the start of a slice, from the end of a slice that started earlier, or from the start of one
 // that did not. The kernels of a collective start in any order and end together, so that an arrow between two of them
@@ -177,7 +177,8 @@ func (c *collectives) writeLasts() {
 		for m.flow = next; next < m.flow+m.waits; next++ {
 			ids = append(ids, next)
 		}
-		track.BeginFlow(m.Entered, c.template(sliceName{text: m.Operation, communicator: m.communicator}), ids, c.numbers(m))
+		name := sliceName{text: m.Operation, communicator: m.communicator}
+		track.BeginFlow(m.Entered, c.template(name), ids, c.numbers(m))
 		track.End(m.end)
 	}
 	for _, track := range order {

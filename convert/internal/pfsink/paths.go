@@ -233,7 +233,7 @@ func (p *paths) writeKind(k *steps.Kind, room int) {
 func (p *paths) shorter(at, length uint64) string {
 	at -= min(at, p.sink.tracks.start)
 	seconds := func(ns uint64) float64 { return float64(ns/1e6) / 1e3 }
-	return fmt.Sprintf("the trace of a shorter part has the paths of more of its steps: convert --from %.3fs --to %.3fs",
+	return fmt.Sprintf("a trace of a shorter part has the paths of more of its steps: convert --from %.3fs --to %.3fs",
 		seconds(at-min(at, 4*length)), seconds(at+16*length))
 }
 

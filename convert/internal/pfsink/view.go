@@ -38,7 +38,8 @@ func (s *Sink) writeView() {
 	if x := main.step; x != nil {
 		v.From, v.To = x.Start-min(x.Start, x.Length()), timeline.End(x.End, x.Length())
 		v.Notes = []perfetto.Note{{At: x.Start, Text: fmt.Sprintf("median step\n%s: the median of %s, %s",
-			stepName(main.kind, x), figures.Count(len(main.kind.Parts), "step", "steps"), figures.Duration(x.Length()))}}
+			stepName(main.kind, x), figures.Count(len(main.kind.Parts), "step", "steps"),
+			figures.Duration(x.Length()))}}
 	} else {
 		v.From, v.To = busiest(s.busy, s.marks.first, s.marks.last)
 	}
