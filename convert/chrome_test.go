@@ -183,11 +183,38 @@ func holdChrome(t *testing.T, name string, open logtest.Opener, o TraceOptions) 
 	goldentest.Hold(t, golden, got.String())
 }
 
-// An arrow ends at work only if its call is shown.
+// Arrows join calls that waited and the work that they waited for, as in the Perfetto trace. (The
+// trace processor turns an arrow that leads to a slice which began earlier.)
+func TestChromeWaitsProcessor(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"streams", "nvtx", "nccl-rank0"} {
+		log := Path("../testdata/gpu/logs/" + name + ".cudatrace")
+		files, _ := chromeFilesOf(t, log.Open, TraceOptions{})
+		path := filepath.Join(t.TempDir(), "chrome.json")
+		if err := os.WriteFile(path, files[0].Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		tr := tptest.Open(t, path)
+		tptest.NoErrors(t, tr)
+		mixed := tr.Int(`select count(*) from flow join slice a on a.id = slice_out join slice b on b.id = slice_in
+			where extract_arg(flow.arg_set_id, 'cat') = 'wait' and (a.category glob 'cuda*') = (b.category glob 'cuda*')`)
+		if mixed != 0 {
+			t.Errorf("%s: %d arrows join two calls, or two pieces of work", name, mixed)
+		}
+		n := tr.Int(`select count(*) from flow where extract_arg(arg_set_id, 'cat') = 'wait'`)
+		all := traceOfLogs(t, TraceOptions{}, log).Int(`select count(*) from flow
+			join gpu_slice g on g.id = slice_out join slice b on b.id = slice_in where b.category in ('runtime', 'driver')`)
+		if n != all || n == 0 {
+			t.Errorf("%s: %d arrows to calls that waited, want %d", name, n, all)
+		}
+	}
+}
+
+// An arrow ends at work only if its call is shown. (Work in its file has an arrow to a call that waited for it.)
 func TestChromeFilter(t *testing.T) {
 	t.Parallel()
 	log := Path("../testdata/gpu/logs/streams.cudatrace")
-	for name, want := range map[string]int{"*axpy*": 0, "*": 423} {
+	for name, want := range map[string]int{"*axpy*": 0, "*": 423 + 22} {
 		files, _ := chromeFilesOf(t, log.Open, TraceOptions{Options: Options{Filter: Filter{Name: name}}})
 		ends := make(map[string]int)
 		for _, e := range files[0].parse(t).TraceEvents {

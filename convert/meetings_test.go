@@ -65,11 +65,12 @@ func lines(tr *tptest.Trace, sql string) (list []string) {
 	return list
 }
 
-// collectiveArrows are the arrows of collectives: from the slice of the last rank to those of the others, which start at one moment.
+// collectiveArrows are the arrows of collectives from the slice of the last rank to those of the others, which start at
+// one moment.
 const collectiveArrows = `select extract_arg(a.arg_set_id, 'debug.communicator_number'), extract_arg(a.arg_set_id, 'debug.collective'), o.pid, p.pid, a.ts, b.ts, b.name
 	from flow f join slice a on a.id = f.slice_out join slice b on b.id = f.slice_in
 	join process_track j on a.track_id = j.id join process o on j.upid = o.upid join process_track k on b.track_id = k.id join process p on k.upid = p.upid
-	where a.category = 'collective' and b.category = 'collective'`
+	where a.category = 'collective' and b.category = 'collective' and a.name not glob 'waits for *'`
 
 // Each rank that waited has a slice up to the moment in which the last one entered, and an arrow then.
 func TestCollectiveArrowsProcessor(t *testing.T) {
@@ -117,7 +118,8 @@ func checkTrackOrder(t *testing.T, tr *tptest.Trace) {
 		return names
 	}
 	for of, want := range map[string][]string{
-		`is null`: {"All ranks", "Critical path", "GPU 0 · H200", "GPU 1 · H200", "NVTX", "NVTX: NCCL", "Process counters", "Process counters, GPU 0", "Process counters, GPU 1", "Program", "Ranges on streams", "cudatrace"},
+		`is null`: {"All ranks", "Critical path", "GPU 0 · H200", "GPU 1 · H200", "Process counters", "Process counters, GPU 0", "Process counters, GPU 1", "Program", "Ranges on streams", "cudatrace",
+			"rank 0 · NVTX", "rank 0 · NVTX: NCCL", "rank 0 · python3", "rank 1 · NVTX", "rank 1 · NVTX: NCCL", "rank 1 · python3"},
 		`in (select id from track where name = 'All ranks')`: {"rank 0", "rank 1"},
 		`= (select min(id) from track where name = 'Ranges on streams')`: {
 			"rank 0 · NVTX on Stream 7 (default)", "rank 0 · collectives on Stream 7 (default)", "rank 0 · NVTX on Stream 14 (copies)", "rank 0 · NVTX on Stream 15 (copies)", "rank 0 · NVTX on Stream 17 (NCCL)",
@@ -131,8 +133,11 @@ func checkTrackOrder(t *testing.T, tr *tptest.Trace) {
 	if most := tr.Int(`select max(order_id) from _track_event_tracks_ordered_groups where parent_id is null`); most >= 50 {
 		t.Errorf("%d tracks are in no group", most)
 	}
-	if got := lines(tr, `select distinct name from gpu_track where type = 'gpu_render_stage' and name glob '*Stream 7 *'`); !slices.Equal(got, []string{"rank 0 · Stream 7 (default)", "rank 1 · Stream 7 (default)"}) {
-		t.Errorf("queues %q", got)
+	got := lines(tr, `select distinct name from gpu_track where type = 'gpu_render_stage' and name glob 'rank 0 *'
+		order by lower(name)`)
+	if want := []string{"rank 0 · Stream   7 (default)", "rank 0 · Stream  14 (copies)", "rank 0 · Stream  15 (copies)",
+		"rank 0 · Stream  17 (NCCL)", "rank 0 · Stream 145 (copies)", "rank 0 · Stream 146 (copies)"}; !slices.Equal(got, want) {
+		t.Errorf("queues %q, want %q", got, want)
 	}
 	if folded := tr.Int(`select count(*) from track where name = 'process' or name = 'events' or name glob 'Stream 0*'`); folded != 0 {
 		t.Errorf("%d tracks have names that say nothing", folded)
@@ -190,7 +195,9 @@ func TestSendsProcessor(t *testing.T) {
 }
 
 // backwards counts the arrows of collectives that lead back in time, or from a kernel to a slice of a later moment.
-const backwards = `select count(*) from flow f join slice a on a.id = f.slice_out join slice b on b.id = f.slice_in where b.category = 'collective' and a.ts != b.ts`
+// Those of waits lead from their ends.
+const backwards = `select count(*) from flow f join slice a on a.id = f.slice_out join slice b on b.id = f.slice_in
+	where b.category = 'collective' and a.ts + iif(a.name glob 'waits for *', a.dur, 0) != b.ts`
 
 // Between hosts an arrow is there where the clocks are right enough, and none leads back in time.
 func TestCollectiveArrowsOfHostsProcessor(t *testing.T) {
@@ -353,4 +360,26 @@ func filesOf(t *testing.T, ranks []*logtest.RankLog, o TraceOptions) (sum madeTr
 		t.Errorf("%d slices, the summary has %d", n, sum.slices)
 	}
 	return sum, tr
+}
+
+// A wait for the last rank says what that one did meanwhile for most of the time, and where, and has an arrow to its
+// slice.
+func TestMeanwhileProcessor(t *testing.T) {
+	t.Parallel()
+	const logs = "../testdata/gpu/logs/ranks/"
+	tr := traceOfLogs(t, TraceOptions{}, Path(logs+"loader-rank0.cudatrace"), Path(logs+"loader-rank3.cudatrace"))
+	const longest = `(select * from slice where name = 'waits for rank 3' order by dur desc limit 10)`
+	got := lines(tr, `select extract_arg(arg_set_id, 'debug.meanwhile'), ', ', extract_arg(arg_set_id, 'debug.state')
+		from `+longest+` group by 1 order by count(*) desc limit 1`)
+	if want := []string{"ranks.py:40 next_batch, blocked in read on a pipe, blocked"}; !slices.Equal(got, want) {
+		t.Errorf("rank 3 mostly did %q, want %q", got, want)
+	}
+	if n := tr.Int(`select count(*) from ` + longest + ` x join flow on slice_out = x.id join slice s on s.id = slice_in
+		join process_track k on s.track_id = k.id where s.ts = x.ts + x.dur and k.name glob 'rank 3 *'`); n != 10 {
+		t.Errorf("%d of 10 waits have an arrow to rank 3", n)
+	}
+	if n := tr.Int(`select count(*) from slice where name glob 'waits for *' and
+		extract_arg(arg_set_id, 'debug.line') = 'ranks.py:56 average_gradients'`); n < 30 {
+		t.Errorf("%d waits name the line of the call", n)
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/output"
@@ -75,6 +76,35 @@ func TestProcessorPaths(t *testing.T) {
 				t.Errorf("%d slices name work, %d have an arrow from it; there are %d arrows", work, right, all)
 			}
 		})
+	}
+}
+
+// Where the steps of a long run have no path, their track says so, from the first of them to the last, and how to see
+// it.
+func TestUndrawnPathsProcessor(t *testing.T) {
+	t.Parallel()
+	train := Path("../testdata/gpu/logs/train.cudatrace")
+	tr := traceOfLogs(t, TraceOptions{}, train)
+	const onTrack = ` from slice s join process_track k on s.track_id = k.id
+		where k.name = 'critical path' and s.category `
+	drawn := tr.Int(`select count(distinct extract_arg(s.arg_set_id, 'debug.step'))` + onTrack + `= 'critical_path'`)
+	undrawn := tr.Int(`select sum(substr(s.name, 2, instr(s.name, ' ') - 2))` + onTrack + `= 'note'`)
+	if all := tr.Int(`select count(*) from slice where category = 'step'`); drawn+undrawn != all || undrawn == 0 {
+		t.Errorf("%d steps have a path, and %d none: want %d", drawn, undrawn, all)
+	}
+	if n := tr.Int(`select max(s.depth) + (select count(*) from slice x where x.category = 'step' and not exists (
+		select 1` + onTrack + `is not null and s.ts <= x.ts and s.ts + s.dur > x.ts))` + onTrack + `is not null`); n != 0 {
+		t.Errorf("%d steps have nothing on the track, or slices overlap", n)
+	}
+	notes := tr.Values(`select extract_arg(s.arg_set_id, 'debug.note')` + onTrack + `= 'note' order by s.ts limit 1`)
+	text := notes[0][0].(string)
+	var from, to float64
+	if _, err := fmt.Sscanf(text[strings.Index(text, "--from"):], "--from %fs --to %fs", &from, &to); err != nil {
+		t.Fatalf("%q: %v", text, err)
+	}
+	part := Options{Filter: Filter{From: time.Duration(from * 1e9), To: time.Duration(to * 1e9)}}
+	if n := traceOfLogs(t, TraceOptions{Options: part}, train).Int(`select count(*)` + onTrack + `= 'note'`); n != 0 {
+		t.Errorf("%s: %d runs of steps have no path in the shorter part", text, n)
 	}
 }
 

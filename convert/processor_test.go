@@ -138,7 +138,7 @@ func compare(t *testing.T, tl *timelinetest.Timeline, s *Summary, tr *tptest.Tra
 	}
 	want := countsOf(tl)
 	for sql, want := range map[string]map[string]int{
-		`select s.name, s.ts, s.dur, case s.category when 'nvtx_gpu' then 'NVTX' else k.name end from slice s join track k on s.track_id = k.id
+		`select s.name, s.ts, s.dur, case when s.category = 'nvtx_gpu' then 'NVTX' when k.type != 'thread_track_event' then k.name end from slice s join track k on s.track_id = k.id
 			where s.id not in (select id from gpu_slice) and (k.name is null or k.name not in ('cudatrace', 'Program', 'CUPTI overhead', 'clocks lowered'))`: want.slices,
 		`select k.name, ts, cast(value as int), 0 from counter c join counter_track k on c.track_id = k.id where k.name glob '*memory*'`: want.values,
 	} {

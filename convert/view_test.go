@@ -24,11 +24,12 @@ func viewOf(t *testing.T, tr *tptest.Trace) (v perfetto.View) {
 	return v
 }
 
-// paths are the paths of tracks as Perfetto's UI has them: a row of a thread lies in the group of the thread, in that of the process.
-const paths = `select iif(t.utid is null, '', p.name || ' ' || p.pid || ' > ' || t.tname || ' ' || t.tid || ' > ') ||
-		ifnull(t.name || iif(t.utid is null, '', ' (' || t.tid || ')'), t.tname || ' ' || t.tid) from
-	(select k.id, k.name, utid, thread.name as tname, tid, upid from track k left join thread on thread.utid = extract_arg(k.dimension_arg_set_id, 'utid')
-		where k.id in (select track_id from slice)) t left join process p using (upid) order by t.id`
+// rows are the names of what the UI's commands find: a row of a thread's track has the TID behind its name, and the
+// group of a thread, which draws nothing and would be pinned in place of the rows in it, has the thread's name before
+// the TID.
+const rows = `select ifnull(k.name, 'none') || iif(utid is null, '', ' (' || tid || ')')
+	from track k left join thread on thread.utid = extract_arg(k.dimension_arg_set_id, 'utid') where k.id in (select track_id from slice)
+	union all select ifnull(thread.name, 'Thread') || ' ' || tid from thread`
 
 // A viewer begins at the median step of the first rank, with its length on each side, and has the tracks that tell the story on
 // top: each regular expression means one of them.
@@ -40,10 +41,10 @@ func TestViewProcessor(t *testing.T) {
 		own   string // what the names of the first rank's tracks begin with
 		want  []string
 	}{
-		{[]string{"nvtx"}, "", []string{"steps", "critical path", "python3.12 6773 > python3 6773 > python3 6773", "Stream 7 (default)"}},
+		{[]string{"nvtx"}, "", []string{"steps", "critical path", "Stream 7 (default)", "python3 (6773)"}},
 		{[]string{"ranks/straggler-rank3", "ranks/straggler-rank0"}, "rank 0 · ", []string{"rank 0 · steps", "rank 0 · critical path",
-			"rank 0: python3.12 2119 > python3 2119 > python3 2119", "rank 0: python3.12 2119 > python3 2119 > Python, as seen at launches (2119)",
-			"rank 0 · Stream 7 (default)", "rank 0 · Stream 23 (copies)", "rank 0 · collectives on Stream 7 (default)", "rank 3 · collectives on Stream 7 (default) of GPU 1"}},
+			"rank 0 · collectives on Stream 7 (default)", "rank 3 · collectives on Stream 7 (default) of GPU 1", "rank 0 · Stream  7 (default)", "rank 0 · Stream 23 (copies)",
+			"rank 0 · python3 (2119)", "rank 0 · Python, as seen at launches (2119)"}},
 	} {
 		t.Run(strings.Join(c.names, " "), func(t *testing.T) {
 			t.Parallel()
@@ -57,11 +58,11 @@ func TestViewProcessor(t *testing.T) {
 			half := tr.Int(`select count(*) / 2` + steps)
 			step := tr.Values(fmt.Sprintf(`select ts, dur, s.name %s order by dur desc, ts limit 1 offset %d`, steps, half))[0]
 			at, length := uint64(step[0].(int64)), uint64(step[1].(int64))
-			if v.From != at-length || v.To != at+2*length || len(v.Notes) != 1 || v.Notes[0].At != at || !strings.HasPrefix(v.Notes[0].Text, step[2].(string)+": the median of ") {
+			if v.From != at-length || v.To != at+2*length || len(v.Notes) != 1 || v.Notes[0].At != at || !strings.HasPrefix(v.Notes[0].Text, "median step\n"+step[2].(string)+": the median of ") {
 				t.Errorf("the view is %+v; the median step is %v", v, step)
 			}
 			var all []string
-			for _, row := range tr.Values(paths) {
+			for _, row := range tr.Values(rows) {
 				all = append(all, row[0].(string))
 			}
 			if len(v.Pins) != len(c.want) {
@@ -69,13 +70,9 @@ func TestViewProcessor(t *testing.T) {
 			}
 			for i, pin := range v.Pins {
 				var got []string
-				for _, path := range all {
-					name := path[strings.LastIndex(path, "> ")+1:]
-					if strings.Contains(pin, " > ") {
-						name = path
-					}
-					if regexp.MustCompile(pin).MatchString(strings.TrimPrefix(name, " ")) {
-						got = append(got, path)
+				for _, name := range all {
+					if regexp.MustCompile(pin).MatchString(name) {
+						got = append(got, name)
 					}
 				}
 				if len(got) != 1 || got[0] != c.want[i] {

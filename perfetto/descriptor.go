@@ -69,7 +69,8 @@ func (w *Writer) processUUID(pid uint32) uint64 {
 type Thread struct {
 	PID, TID uint32
 	Name     string
-	Rank     int // place among the threads of the process: a hint that the UI may ignore
+	Row      string // name of the row of its calls, to which the UI adds the TID; "" for Name
+	Rank     int    // place among the threads of the process: a hint that the UI may ignore
 }
 
 type threadKey struct{ pid, tid uint32 }
@@ -90,6 +91,10 @@ func (w *Writer) Thread(t Thread) *Track {
 		b.uint(threadSortIndex, uint64(t.Rank))
 		b.optional(threadName, t.Name)
 		b.close(thread)
+		if t.Row != "" {
+			b.text(descriptorName, t.Row)
+			b.uint(descriptorApart, 1)
+		}
 	})
 	return track
 }

@@ -77,7 +77,7 @@ func Example() {
 	// }
 	// packet {
 	//   trusted_packet_sequence_id: 2
-	//   interned_data { compute_arg_names { iid: 3 name: "correlation" } event_names { iid: 2 name: "axpy" } gpu_specifications { iid: 1 name: "Kernel" category: 2 } compute_kernels { iid: 1 name: "_Z4axpyfPfS_" demangled_name: "axpy(float, float*, float*)" } }
+	//   interned_data { compute_arg_names { iid: 3 name: "correlation" } event_names { iid: 2 name: "axpy" } gpu_specifications { iid: 1 name: "Kernel" description: "kernel" category: 2 } compute_kernels { iid: 1 name: "_Z4axpyfPfS_" demangled_name: "axpy(float, float*, float*)" } }
 	//   gpu_render_stage_event { context: 1 gpu_id: 0 hw_queue_iid: 16 stage_iid: 1 name_iid: 2 kernel_iid: 1 launch { grid_size { x: 132 y: 1 z: 1 } workgroup_size { x: 256 y: 1 z: 1 } args { name_iid: 1 uint_value: 0 } args { name_iid: 2 uint_value: 7 } args { name_iid: 3 uint_value: 5 } } event_id: 1 duration: 250 }
 	//   timestamp: 400
 	// }

@@ -67,6 +67,7 @@ const (
 	descriptorThread        field = 4  // TrackDescriptor.thread
 	descriptorParentUUID    field = 5  // TrackDescriptor.parent_uuid
 	descriptorCounter       field = 8  // TrackDescriptor.counter
+	descriptorApart         field = 9  // TrackDescriptor.disallow_merging_with_system_tracks
 	descriptorChildOrdering field = 11 // TrackDescriptor.child_ordering
 	descriptorOrderRank     field = 12 // TrackDescriptor.sibling_order_rank
 

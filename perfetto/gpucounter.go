@@ -42,12 +42,14 @@ type GPUCounters struct {
 // group for compute counters the UI joins every kernel with every value.)
 const firstGPUGroup = 100
 
-// GPUCounters adds counters.
+// GPUCounters adds counters. Groups of one name are one: the UI has a row for each number of a group.
 func (w *Writer) GPUCounters(info GPUCounterInfo) *GPUCounters {
-	w.gpuGroups++
-	return &GPUCounters{
-		bufferedSequence: w.newBufferedSequence(0, packetGPUCounter), info: &info, group: firstGPUGroup + w.gpuGroups - 1,
+	group, known := w.gpuGroups[info.Group]
+	if !known {
+		group = firstGPUGroup + uint64(len(w.gpuGroups))
+		w.gpuGroups[info.Group] = group
 	}
+	return &GPUCounters{bufferedSequence: w.newBufferedSequence(0, packetGPUCounter), info: &info, group: group}
 }
 
 // Values writes values of the counters, in their order, which hold from the previous packet of the

@@ -119,7 +119,7 @@ func (q *Queue) internStage(s Stage) {
 	if s == StageKernel {
 		category = categoryCompute
 	}
-	q.sequence.w.interner.specification(firstStageID+uint64(s), stageNames[s], "", category)
+	q.sequence.w.interner.specification(firstStageID+uint64(s), stageNames[s], stageDescriptions[s], category)
 }
 
 // internKernel interns a kernel, unless id is 0, in the queue's sequence.

@@ -19,6 +19,9 @@ const (
 
 var stageNames = [stages]string{"Kernel", "Memcpy", "Memset"}
 
+// stageDescriptions stand in the arguments of all work; without one the UI shows "null".
+var stageDescriptions = [stages]string{"kernel", "copy", "memory set"}
+
 // A RenderStageEvent describes GPU work: the fields of a GpuRenderStageEvent that many
 // events share.
 type RenderStageEvent struct {

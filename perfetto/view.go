@@ -8,11 +8,12 @@ type View struct {
 	Start uint64   `json:"start"` // of the recording: times that people write count from here
 	From  uint64   `json:"from"`
 	To    uint64   `json:"to"`
-	Pins  []string `json:"pins,omitempty"` // JavaScript regular expressions of names of tracks; of paths, with " > " in it
+	Pins  []string `json:"pins,omitempty"` // JavaScript regular expressions of names of tracks
 	Notes []Note   `json:"notes,omitempty"`
 }
 
-// A Note is a mark on the time axis.
+// A Note is a mark on the time axis. The UI draws 16 characters of the first line of its text, and all of it on a
+// click.
 type Note struct {
 	At   uint64 `json:"at"`
 	Text string `json:"text"`

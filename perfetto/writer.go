@@ -38,8 +38,8 @@ type Writer struct {
 	sequences uint64 // number of them, as are the next three
 	uuids     uint64
 	queues    uint64
-	gpuGroups uint64 // groups of GPU counters
-	templates uint32 // contents of templates
+	gpuGroups map[string]uint64 // numbers of the groups of GPU counters, by name
+	templates uint32            // contents of templates
 
 	args       buffer // encoded arguments of one event
 	argRefs    []stringRef
@@ -57,6 +57,7 @@ func NewWriter(w io.Writer, o Options) *Writer {
 		processes: make(map[uint32]uint64),
 		threads:   make(map[threadKey]*Track),
 		contexts:  make(map[contextKey]uint64),
+		gpuGroups: make(map[string]uint64),
 	}
 	t.output.packets.b = make([]byte, 0, reservedBytes)
 	t.common = t.newBareSequence()

@@ -1,6 +1,8 @@
 #!/bin/sh
-# Draws the pictures of the documents anew, from logs of real GPUs that are in the repository: screenshots of what `cudatrace report` makes, by
+# Draws report.png anew, from logs of real GPUs that are in the repository: a screenshot of what `cudatrace report` makes, by
 # chromium, with fewer colours by pngquant (Debian's packages of these names). Look at them before they are committed: a page that has grown is cut.
+# trace.png is taken by hand, of 1104 columns: the trace of testdata/gpu/logs/ranks/straggler-rank*.cudatrace as `cudatrace open` shows it, with a
+# "waits for rank 3" of rank 0 selected.
 set -eu
 cd "$(dirname "$0")/../docs"
 for tool in cudatrace chromium pngquant; do
@@ -12,26 +14,14 @@ done
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-picture() { # FILE SCALE WIDTH HEIGHT PAGE
-	chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --force-device-scale-factor="$2" \
-		--user-data-dir="$work/chromium" --window-size="$3,$4" --screenshot="$work/$1" "file://$work/$5" 2>"$work/log" || {
-		cat "$work/log" >&2
-		exit 1
-	}
-	pngquant --force --strip --output "$1" 64 "$work/$1"
-}
-
 ranks='../testdata/gpu/logs/ranks/loader-rank0.cudatrace ../testdata/gpu/logs/ranks/loader-rank3.cudatrace'
 # shellcheck disable=SC2086 # two logs
 cudatrace report $ranks -o "$work/report.html" 2>/dev/null
 # The footer has the version.
 sed -i 's|</head>|<style>footer { display: none }</style></head>|' "$work/report.html"
-picture report.png 0.7 1104 4225 report.html
-
-sed 's|</head>|<style>header, .figures, details, section:not(#run, #ranks, #step) { display: none } body { padding-top: 16px } section { margin-bottom: 16px }</style></head>|' "$work/report.html" >"$work/step.html"
-picture step.png 1 1104 1095 step.html
-
-# shellcheck disable=SC2086
-cudatrace report $ranks --svg step -o "$work/step.svg" 2>/dev/null
-echo '<!doctype html><body style="margin: 12px 20px; background: #fff"><img src="step.svg" width="1064">' >"$work/trace.html"
-picture trace.png 1 1104 458 trace.html
+chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --force-device-scale-factor=0.7 \
+	--user-data-dir="$work/chromium" --window-size=1104,4225 --screenshot="$work/report.png" "file://$work/report.html" 2>"$work/log" || {
+	cat "$work/log" >&2
+	exit 1
+}
+pngquant --force --strip --output report.png 64 "$work/report.png"

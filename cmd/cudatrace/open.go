@@ -47,7 +47,10 @@ func openCommand(con *console.Console) *cli.Command {
 				Name: "direct", Usage: "no page in between: the UI fetches the trace itself, which it may from port 9001 only; " +
 					"some browsers ask for permission",
 			},
-			&cli.StringFlag{Name: "ui", Value: browser.DefaultUI, Usage: "open the trace in the copy of the UI at `URL`"},
+			&cli.StringFlag{
+				Name: "ui", Value: browser.DefaultUI, Usage: "open the trace in the copy of the UI at `URL`, or in a " +
+					"folder, which is served too",
+			},
 			&cli.IntFlag{Name: "port", Usage: "serve on port `N` (default: any that is free)"},
 			&cli.StringFlag{Name: "timeout", Value: "10m", Usage: "end when nobody has come for the trace for `TIME`"},
 			&cli.BoolFlag{Name: "no-browser", Usage: "start no browser, only print the address"},
@@ -114,7 +117,10 @@ func handOver(stop *stopped, con *console.Console, t openedTrace, o browser.Opti
 		log = figures.Shell(t.log.Name)
 	}
 	o.Offline = "Without a network: 'cudatrace report " + log + "' makes a page that needs none, --ui URL of 'cudatrace " +
-		"open' takes a copy of the UI that you serve."
+		"open' takes a copy of the UI, in a folder or at an address."
+	o.Delivered = func() {
+		con.Sayf("the browser has the trace; the UI is served until Ctrl-C, or unused for %v", o.Patience)
+	}
 	o.Unreached = func() { con.Sayf("the browser does not reach %s. %s", o.UI.Origin, o.Offline) }
 	s, err := browser.Listen(t.file, t.size, o)
 	if err != nil {
@@ -133,7 +139,9 @@ func handOver(stop *stopped, con *console.Console, t openedTrace, o browser.Opti
 	}
 	switch err := s.Run(stop); {
 	case err == nil:
-		con.Say("the browser has the trace")
+		if o.UI.Folder == "" {
+			con.Say("the browser has the trace")
+		}
 		return nil
 	case errors.Is(err, browser.ErrNobody):
 		return fmt.Errorf("%w for %v", err, o.Patience)
@@ -204,8 +212,11 @@ func openOptions(c *cli.Context) (o browser.Options, filter convert.Filter, at b
 	if o.Direct, o.Port = c.Bool("direct"), c.Int("port"); o.Direct {
 		o.Port = browser.DirectPort
 	}
-	if o.UI, err = browser.ParseUI(c.String("ui")); err != nil {
+	if o.UI, err = browser.FindUI(c.String("ui")); err != nil {
 		return o, filter, at, usagef(openName, "open: --ui %s: %v", c.String("ui"), err)
+	}
+	if o.UI.Folder != "" && o.Direct {
+		return o, filter, at, usagef(openName, "open: --direct is for a UI at a URL: one in a folder fetches anyway")
 	}
 	if o.Patience, err = optionTime(c, "timeout", timeExamples); err != nil {
 		return o, filter, at, usagef(openName, "open: %v", err)
@@ -369,7 +380,7 @@ func (t *openedTrace) firstView(con *console.Console, at beginning) (v browser.V
 	}
 	n := max(at.finding, 1)
 	f := &list[n-1]
-	when, note := f.First, fmt.Sprintf("finding %d: %s", n, f.Title)
+	when, note := f.First, fmt.Sprintf("finding %d\n%s", n, f.Title)
 	if len(f.At) > 0 {
 		when = f.At[0]
 	}

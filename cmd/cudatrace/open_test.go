@@ -173,7 +173,7 @@ func TestOpenAt(t *testing.T) {
 		o.get(t, "trace")
 		o.end(t, 0)
 		from, to := viewed(t, about.UI)
-		if note := url.QueryEscape("finding " + map[bool]string{true: "2", false: "1"}[args[0] == "--finding"] + ": "); !strings.Contains(about.UI, strings.ReplaceAll(note, "+", "%20")) {
+		if note := url.QueryEscape("finding " + map[bool]string{true: "2", false: "1"}[args[0] == "--finding"] + "\\n"); !strings.Contains(about.UI, strings.ReplaceAll(note, "+", "%20")) {
 			t.Errorf("%q: the UI has no note at a finding: %s", args, about.UI)
 		}
 		return from + (to-from)/2

@@ -25,6 +25,7 @@ type Stream struct {
 	Default  bool   // the context's default stream
 	Name     string // given by the program
 	Only     string // what ran on it, where nothing else did: OnlyCopies or OnlyNCCL
+	Largest  uint32 // the largest number of the process's streams
 	Priority int32
 }
 

@@ -20,7 +20,9 @@ const ofPerfetto = `select case
 		when s.name glob 'Memcpy*' then 'gpu_memcpy' when s.name glob 'Memset*' then 'gpu_memset' else 'kernel' end as cat,
 	count(*), sum(iif(extract_arg(s.arg_set_id, 'unfinished') is null, max(s.dur, 0), 0)) from slice s left join gpu_slice g using (id)
 	where s.category is null and not ` + unrecorded +
-	` or s.category not in ('cudatrace', 'program', 'cupti', 'gpu', 'rank', 'collective', 'critical_path', 'step') group by 1`
+	` or s.category not in
+	('cudatrace', 'program', 'cupti', 'gpu', 'rank', 'collective', 'critical_path', 'note', 'step')
+	group by 1`
 
 const ofChrome = `select category, count(*), sum(max(dur, 0)) from slice where category not in ('cudatrace', 'overhead') group by 1`
 
@@ -40,7 +42,7 @@ func SameChrome(t testing.TB, perfetto *Trace, files []string, early uint64) {
 		tr := Open(t, path)
 		NoErrors(t, tr)
 		sumRows(got, tr.Values(ofChrome))
-		arrows += tr.Int(`select count(*) from flow`)
+		arrows += tr.Int(`select count(*) from flow where extract_arg(arg_set_id, 'cat') = 'ac2g'`)
 	}
 	want := make(map[string]sum)
 	sumRows(want, perfetto.Values(ofPerfetto))

@@ -47,7 +47,8 @@ func (x *text) line(indent int, format string, args ...any) {
 // read reads the trace's tables.
 func (x *text) read() {
 	for _, r := range x.Query(`include perfetto module viz.summary.track_event;
-		select * from _track_event_tracks_ordered_groups where has_data or has_children order by order_id`) {
+		select * from _track_event_tracks_ordered_groups where (has_data or has_children) and
+		min_track_id not in (select id from track where type = 'thread_track_event') order by order_id`) {
 		key := r["parent_id"]
 		switch {
 		case key != nil:
@@ -94,7 +95,8 @@ func (x *text) process(p Row) {
 	}
 	x.line(0, "%s", line)
 	for _, th := range x.Query(fmt.Sprintf(`select utid, tid, thread.name, k.id, min(s.ts) as first from thread_track k join thread using (utid)
-		left join slice s on s.track_id = k.id where upid = %v and k.type = 'thread_execution' group by utid order by first, tid`, p["upid"])) {
+		left join slice s on s.track_id = k.id where upid = %v and
+		k.type in ('thread_execution', 'thread_track_event') group by utid order by first, tid`, p["upid"])) {
 		x.line(1, "thread %v %q", th["tid"], fmt.Sprint(th["name"]))
 		x.sliceList(2, x.slices[th["id"]])
 		x.tracks(2, fmt.Sprint("utid ", th["utid"]))

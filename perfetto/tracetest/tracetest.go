@@ -38,7 +38,7 @@ var Schema = map[string]map[protowire.Number]string{
 	"TrackEventDefaults": {11: "track_uuid"},
 	"TrackDescriptor": {
 		1: "uuid", 2: "name", 3: "process ProcessDescriptor", 4: "thread ThreadDescriptor", 5: "parent_uuid",
-		8:  "counter CounterDescriptor",
+		8: "counter CounterDescriptor", 9: "disallow_merging_with_system_tracks",
 		11: "child_ordering", 12: "sibling_order_rank int",
 	},
 	"CounterDescriptor": {3: "unit", 6: "unit_name"},

@@ -4,9 +4,9 @@
 // address that cannot be guessed, to one origin, to requests for this machine. Output: the trace in the
 // browser's memory.
 //
-// There are two ways. By default the server has a small page, which fetches the trace, opens the UI at
+// There are three ways. By default the server has a small page, which fetches the trace, opens the UI at
 // a click and posts the trace to it. Or the UI fetches the trace itself, which its own rules allow
-// from port 9001 only.
+// from port 9001 only. Or the server has the files of a copy of the UI, which fetches the trace from where it came.
 package browser
 
 import (
@@ -39,6 +39,7 @@ type Options struct {
 	Answer    time.Duration // the time in which the UI should answer the page
 	Offline   string        // what a person can do without the UI
 	Unreached func()        // is called when the page has found out that its browser does not reach the UI; may be nil
+	Delivered func()        // is called when a browser has the trace, while UI.Folder is served on; may be nil
 }
 
 // ErrNobody says that nobody came for the trace.
@@ -52,6 +53,7 @@ type Server struct {
 	size  int64
 	door  door
 	files map[string]file // of the page, by name
+	ui    *os.Root        // Options.UI.Folder, nil without
 	http  http.Server
 
 	delivered chan struct{} // gets a value when somebody has the trace
@@ -83,7 +85,10 @@ func Listen(trace io.ReaderAt, size int64, o Options) (*Server, error) {
 	s.http = http.Server{Handler: http.HandlerFunc(s.serve), DisableGeneralOptionsHandler: true, ConnContext: withConn,
 		MaxHeaderBytes: headBytes, ReadTimeout: headTime, WriteTimeout: pieceTime, ErrorLog: log.New(io.Discard, "", 0)}
 	s.http.SetKeepAlivesEnabled(false)
-	if s.o.Port = l.Addr().(*net.TCPAddr).Port; !o.Direct {
+	switch s.o.Port = l.Addr().(*net.TCPAddr).Port; {
+	case o.UI.Folder != "":
+		s.ui, err = os.OpenRoot(o.UI.Folder)
+	case !o.Direct:
 		err = s.fillPage()
 	}
 	return s, err
@@ -113,19 +118,26 @@ func (s *Server) Port() int { return s.o.Port }
 // Address is what a browser has to open.
 func (s *Server) Address() string {
 	here := fmt.Sprintf("http://127.0.0.1:%d/%s/", s.o.Port, s.token)
-	if s.o.Direct {
+	switch {
+	case s.ui != nil:
+		return UI{Address: here}.address(s.o.View, here+s.traceName())
+	case s.o.Direct:
 		return s.o.UI.address(s.o.View, here+s.traceName())
 	}
 	return here
 }
 
-// traceName is the name under which the trace is served. The UI shows it, if it fetches the trace
+// traceName is the name under which the trace is served. The UI shows its last part, if it fetches the trace
 // itself.
 func (s *Server) traceName() string {
-	if !s.o.Direct {
+	if !s.o.Direct && s.ui == nil {
 		return "trace"
 	}
-	return strings.Map(func(r rune) rune {
+	folder := ""
+	if s.ui != nil {
+		folder = "trace/" // beside the files of the UI
+	}
+	return folder + strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.' {
 			return r
 		}
@@ -134,16 +146,25 @@ func (s *Server) traceName() string {
 }
 
 // Run serves until the browser has the trace. It returns ErrNobody if nobody came for it, and the
-// context's error when that ends.
+// context's error when that ends. The files of a UI are served on until nobody has asked for one for
+// Options.Patience, or the context ends.
 func (s *Server) Run(ctx context.Context) error {
 	go func() { report(s.failed, s.http.Serve(&s.door)) }()
-	patience := time.NewTimer(s.o.Patience)
+	patience, arrived := time.NewTimer(s.o.Patience), false
 	defer s.stop()
 	for {
 		select {
 		case <-s.delivered:
-			return nil
+			if s.ui == nil {
+				return nil
+			}
+			if arrived = true; s.o.Delivered != nil {
+				s.o.Delivered()
+			}
 		case <-ctx.Done():
+			if arrived {
+				return nil
+			}
 			return ctx.Err()
 		case err := <-s.failed:
 			return err
@@ -154,6 +175,9 @@ func (s *Server) Run(ctx context.Context) error {
 		case <-s.seen:
 			patience.Reset(s.o.Patience)
 		case <-patience.C:
+			if arrived {
+				return nil
+			}
 			return ErrNobody
 		}
 	}
@@ -163,6 +187,9 @@ func (s *Server) Run(ctx context.Context) error {
 func (s *Server) stop() {
 	s.door.shut.Store(true)
 	_ = s.http.Close() // an answer that is cut off has no other remedy
+	if s.ui != nil {
+		_ = s.ui.Close() // it was read from
+	}
 	if s.redirect != "" {
 		_ = os.RemoveAll(s.redirect) // a file that stays leads nowhere
 	}

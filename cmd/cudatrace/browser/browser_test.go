@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-var perfettoUI = UI{"https://ui.perfetto.dev/", "https://ui.perfetto.dev"}
+var perfettoUI = UI{Address: "https://ui.perfetto.dev/", Origin: "https://ui.perfetto.dev"}
 
 // ask sends a request as it is, and returns the answer.
 func ask(t *testing.T, s *Server, text string) string {
@@ -325,11 +325,11 @@ func TestParseUI(t *testing.T) {
 		"https://ui.perfetto.dev":          perfettoUI,
 		"https://ui.perfetto.dev/":         perfettoUI,
 		"HTTPS://UI.perfetto.dev:443":      perfettoUI,
-		"http://127.0.0.1:10000":           {"http://127.0.0.1:10000/", "http://127.0.0.1:10000"},
-		"http://[::1]:80/":                 {"http://[::1]/", "http://[::1]"},
-		"https://perf.example/ui/v53/":     {"https://perf.example/ui/v53/", "https://perf.example"},
-		"https://perf.example:8443/a b":    {"https://perf.example:8443/a%20b", "https://perf.example:8443"},
-		"https://perf.example:8443/x.html": {"https://perf.example:8443/x.html", "https://perf.example:8443"},
+		"http://127.0.0.1:10000":           {Address: "http://127.0.0.1:10000/", Origin: "http://127.0.0.1:10000"},
+		"http://[::1]:80/":                 {Address: "http://[::1]/", Origin: "http://[::1]"},
+		"https://perf.example/ui/v53/":     {Address: "https://perf.example/ui/v53/", Origin: "https://perf.example"},
+		"https://perf.example:8443/a b":    {Address: "https://perf.example:8443/a%20b", Origin: "https://perf.example:8443"},
+		"https://perf.example:8443/x.html": {Address: "https://perf.example:8443/x.html", Origin: "https://perf.example:8443"},
 	} {
 		if got, err := ParseUI(text); err != nil || got != want {
 			t.Errorf("%s: %q, %v, want %q", text, got, err, want)
@@ -343,15 +343,83 @@ func TestParseUI(t *testing.T) {
 	}
 }
 
+// A UI in a folder is served beside the trace, which it fetches, to whoever has the token. Files outside of the folder
+// are not. Once the browser has the trace, the UI is served on.
+func TestFolderUI(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	outside := filepath.Join(t.TempDir(), "secret")
+	for name, text := range map[string]string{
+		filepath.Join(dir, "index.html"): "<p>UI", filepath.Join(dir, "v1", "engine.wasm"): "\x00asm", outside: "SECRET",
+	} {
+		err := os.MkdirAll(filepath.Dir(name), 0o755)
+		if err := errors.Join(err, os.WriteFile(name, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(outside, filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	ui, err := FindUI(dir)
+	if err != nil || ui != (UI{Folder: dir}) {
+		t.Fatalf("%+v, %v", ui, err)
+	}
+	if other, err := FindUI(filepath.Join(dir, "v1")); err == nil || !strings.Contains(err.Error(), "index.html") {
+		t.Errorf("a folder without a UI: %+v, %v", other, err)
+	}
+	delivered := make(chan bool, 1)
+	ctx, stop := context.WithCancel(t.Context())
+	o := Options{Name: "my app.pftrace", UI: ui, View: View{From: 1, To: 2}, Patience: time.Hour}
+	o.Delivered = func() { delivered <- true }
+	s, err := Listen(strings.NewReader("TRACE"), 5, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	page, own, secret := "/"+s.token+"/", fmt.Sprintf("127.0.0.1:%d", s.Port()), filepath.Base(filepath.Dir(outside))
+	want := "http://" + own + page + "#!/?url=http%3A%2F%2F" + url.QueryEscape(own+page)
+	if want += "trace%2Fmy_app.pftrace&visStart=1&visEnd=2&"; !strings.HasPrefix(s.Address(), want) {
+		t.Errorf("the address is %s, want %s", s.Address(), want)
+	}
+	get := func(path string, head ...string) string { return ask(t, s, requestText("GET", path, own, head...)) }
+	for name, c := range map[string]struct{ answer, status, has string }{
+		"its page":                {get(page), "200 OK", "text/html"},
+		"a file":                  {get(page + "v1/engine.wasm"), "200 OK", "application/wasm"},
+		"no file":                 {get(page + "v2/engine.wasm"), "404 Not Found", ""},
+		"a folder":                {get(page + "v1"), "404 Not Found", ""},
+		"outside":                 {get(page + "link"), "404 Not Found", ""},
+		"outside, by its path":    {get(page + "../" + secret + "/secret"), "404 Not Found", ""},
+		"without the token":       {get("/v1/engine.wasm"), "404 Not Found", ""},
+		"for a page of another":   {get(page+"v1/engine.wasm", "Origin: https://foreign.test"), "403 Forbidden", ""},
+		"the trace, for another":  {get(page+"trace/my_app.pftrace", "Origin: https://foreign.test"), "403 Forbidden", ""},
+		"the trace, for its page": {get(page + "trace/my_app.pftrace"), "200 OK", "\r\n\r\nTRACE"},
+		"written":                 {ask(t, s, requestText("PUT", page+"index.html", own)), "405 Method Not Allowed", ""},
+	} {
+		if !strings.HasPrefix(c.answer, "HTTP/1.1 "+c.status+"\r\n") || !strings.Contains(c.answer, c.has) ||
+			strings.Contains(c.answer, "SECRET") {
+			t.Errorf("%s: %q", name, c.answer)
+		}
+	}
+	next(t, delivered)
+	if got := get(page); !strings.HasSuffix(got, "<p>UI") {
+		t.Errorf("after the trace: %q", got)
+	}
+	stop()
+	if err := next(t, ended); err != nil {
+		t.Errorf("ended by a signal after the trace: %v", err)
+	}
+}
+
 // allowed are commands that Perfetto's UI does at its start: ui/src/core/startup_command_allowlist.ts of google/perfetto at
 // v55.3 and v58.2, those that both have. It leaves out others, and says so in the browser's console only.
 var allowed = []string{"dev.perfetto.PinTracksByRegex", "dev.perfetto.ExpandTracksByRegex", "dev.perfetto.CollapseTracksByRegex",
 	"dev.perfetto.AddNoteAtTimestamp", "dev.perfetto.CreateWorkspace", "dev.perfetto.CopyTracksToWorkspaceByRegex"}
 
-// The UI gets commands that it takes, in the order of the tracks; a path is matched as such, and a time is a text.
+// The UI gets commands that it takes, in the order of the tracks, and asks nothing; a time is a text.
 func TestStartupCommands(t *testing.T) {
 	t.Parallel()
-	v := View{From: 1, To: 2, Pins: []string{"^steps$", "a > b"}, Notes: []Note{{1 << 62, "here & \"there\""}}}
+	v := View{From: 1, To: 2, Pins: []string{"^steps$", "^a > b$"}, Notes: []Note{{1 << 62, "here & \"there\""}}}
 	_, text, _ := strings.Cut(perfettoUI.address(v, ""), "startupCommands=")
 	text, err := url.QueryUnescape(text)
 	var got []struct {
@@ -361,7 +429,7 @@ func TestStartupCommands(t *testing.T) {
 	if err := errors.Join(err, json.Unmarshal([]byte(text), &got)); err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}
-	want := [][]string{{"PinTracksByRegex", "^steps$"}, {"PinTracksByRegex", "a > b", "path"},
+	want := [][]string{{"PinTracksByRegex", "^steps$", "name"}, {"PinTracksByRegex", "^a > b$", "name"},
 		{"AddNoteAtTimestamp", "4611686018427387904", "here & \"there\""}}
 	if len(got) != len(folding)+len(want) {
 		t.Fatalf("%d commands: %s", len(got), text)

@@ -232,7 +232,7 @@ func TestChromium(t *testing.T) {
 		page := b.Open("about:blank")
 		for name, want := range map[string]string{
 			"CPU Scheduling": "Collapse", "All ranks": "Expand", "rank 0: python3.12 1242": "Expand", "Critical path": "Expand", "rank 1: python3.12 1251": "", "rank 10: a 7": "", "python3 1242": "Expand",
-			"GPU": "Expand", "Stream 7 (default)": "", "GPU 0": "", "GPU 0 · GeForce RTX 4090": "", "Process counters": "", "Process counters, GPU 0": "", "Ranges on streams": "", "Hardware Queues": "Expand",
+			"GPU": "Expand", "Stream 7 (default)": "", "GPU 0": "Expand", "GPU 0 · GeForce RTX 4090": "Expand", "GPU 1 · GeForce RTX 4090": "", "GPU 0 · H200 Hardware Queues": "Expand", "GPU 1 · H200 Hardware Queues": "", "Process counters": "", "Process counters, GPU 0": "", "Ranges on streams": "", "Hardware Queues": "Expand",
 		} {
 			script := fmt.Sprintf(`JSON.parse(decodeURIComponent(%q)).filter((c) => new RegExp(c.args[0]).test(%q)).map((c) => c.id).join()`, startup(t, new(View)), name)
 			if want != "" {

@@ -50,7 +50,7 @@ const (
 type View struct {
 	Start    uint64   `json:"start"` // of the recording; 0 where the trace does not have it
 	From, To uint64   // nothing in particular, unless To is larger
-	Pins     []string `json:"pins"` // regular expressions of the tracks on top: of paths, with " > " in it, or of names
+	Pins     []string `json:"pins"` // regular expressions of the names of the tracks on top
 	Notes    []Note   `json:"notes"`
 }
 

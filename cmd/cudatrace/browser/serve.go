@@ -45,9 +45,12 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		s.slots <- struct{}{}
 		defer func() { <-s.slots }()
 		report(s.seen, struct{}{})
-		if s.o.Direct {
+		switch {
+		case s.ui != nil:
+			err = s.answerUI(w, r, name)
+		case s.o.Direct:
 			err = s.direct(w, r, name)
-		} else {
+		default:
 			err = s.answer(w, r, name)
 		}
 	}
@@ -126,6 +129,33 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, name string) err
 	w.Header().Set("Content-Type", f.kind)
 	_, err := w.Write(f.content)
 	return err
+}
+
+// answerUI answers a request of a UI that is served here. It has a policy of its own.
+func (s *Server) answerUI(w http.ResponseWriter, r *http.Request, name string) error {
+	if err := checkOrigin(r, "http://"+r.Host); err != nil {
+		return err
+	}
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		return refuse(http.StatusMethodNotAllowed, "only GET is answered")
+	}
+	if name == s.traceName() {
+		return s.deliver(w, r)
+	}
+	if name == "" {
+		name = uiPage
+	}
+	f, err := s.ui.Open(name)
+	if err != nil {
+		return refuse(http.StatusNotFound, "the folder of the UI has no such file")
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return refuse(http.StatusNotFound, "the folder of the UI has no such file")
+	}
+	http.ServeContent(w, r, name, info.ModTime(), f)
+	return nil
 }
 
 // policy lets the page load and fetch its own files, and look whether the UI can be reached. No other page can show it

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -14,11 +16,26 @@ import (
 // DefaultUI is the address of Perfetto's own UI.
 const DefaultUI = "https://ui.perfetto.dev"
 
-// A UI is Perfetto's UI at an address: the public one, or a copy.
+// A UI is Perfetto's UI at an address: the public one, or a copy; or a copy in a folder, which the server serves.
 type UI struct {
 	Address string // of its page, without a fragment
 	Origin  string // as a browser writes it
+	Folder  string // with its index.html; "" for a UI at an address
 }
+
+// FindUI reads the address of a UI, or the name of a folder that has one.
+func FindUI(text string) (UI, error) {
+	if info, err := os.Stat(text); err != nil || !info.IsDir() {
+		return ParseUI(text)
+	}
+	if _, err := os.Stat(filepath.Join(text, uiPage)); err != nil {
+		return UI{}, errors.New("the folder has no " + uiPage)
+	}
+	return UI{Folder: text}, nil
+}
+
+// uiPage is the page of a UI in its folder.
+const uiPage = "index.html"
 
 // hostAndPort is a name or an address in lower case, and perhaps a port.
 var hostAndPort = regexp.MustCompile(`^([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?$`)
@@ -49,12 +66,16 @@ func ParseUI(text string) (UI, error) {
 	return UI{Address: origin + path, Origin: origin}, nil
 }
 
-// folding makes the first screen the story: what each rank did, the streams, and the threads of the first rank, or of
-// the processes where there are no ranks. The UI begins with a row for each processor, and folds everything else.
+// byName makes a regular expression one of names of tracks. A UI from v55 on asks a person where it is left out.
+const byName = "name"
+
+// folding makes the first screen the story: what each rank did, the streams of the first GPU and how busy it was, and
+// the threads of the first rank, or of the processes where there are no ranks. The UI begins with a row for each
+// processor, and folds everything else.
 var folding = []command{
-	{"CollapseTracksByRegex", []string{"^CPU Scheduling$"}},
-	{"ExpandTracksByRegex", []string{"^(All ranks|GPU|Hardware Queues|Critical path|rank 0: .*|" +
-		"(?!rank |GPU |Process counters).* [0-9]+)$"}},
+	{"CollapseTracksByRegex", []string{"^CPU Scheduling$", byName}},
+	{"ExpandTracksByRegex", []string{"^(All ranks|GPU|GPU 0|GPU 0 · .*|Hardware Queues|Critical path|rank 0: .*|" +
+		"(?!rank |GPU |Process counters).* [0-9]+)$", byName}},
 }
 
 // A command is a command of the UI, without the name of the plugin that has it.
@@ -73,11 +94,7 @@ func (c command) MarshalJSON() ([]byte, error) {
 func (v *View) commands() []command {
 	list := slices.Clone(folding)
 	for _, pin := range v.Pins {
-		args := []string{pin}
-		if strings.Contains(pin, " > ") {
-			args = append(args, "path") // of the names of the groups that a track lies in
-		}
-		list = append(list, command{"PinTracksByRegex", args})
+		list = append(list, command{"PinTracksByRegex", []string{pin, byName}})
 	}
 	for _, n := range v.Notes {
 		list = append(list, command{"AddNoteAtTimestamp", []string{strconv.FormatUint(n.At, 10), n.Text}})

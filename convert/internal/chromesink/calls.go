@@ -63,10 +63,31 @@ func (s *Sink) call(t *timeline.Thread, r *row, sl *timeline.Slice) {
 	f.endArgs(&o)
 	// an arrow has one beginning
 	if sl.HasWork() && (sl.Correlation == 0 || sl.Correlation != r.begun && !l.begunAround(sl.Correlation)) {
-		f.flow("s", flowID(sl.Correlation, sl.Work()[0]), r.pid, l.tid, sl.Start)
+		f.flow(launchArrow, "s", flowID(sl.Correlation, sl.Work()[0]), r.pid, l.tid, sl.Start)
 		l.open[len(l.open)-1].begun, r.begun = true, sl.Correlation
 	}
+	s.waits(r, l, sl)
 }
+
+// waits writes arrows to a call from the work that it waited for, if that is in the file already. They end within the
+// call, as readers take a slice for the end of an arrow that is open then; work that began with the call's return has
+// none. On streams with work that overlaps it is not kept which thread number a piece of work has.
+func (s *Sink) waits(r *row, l *lane, sl *timeline.Slice) {
+	for i := range sl.Waits() {
+		a := &sl.Waits()[i]
+		from := s.rows[a.Stream]
+		if from == nil || from.file != r.file || len(from.lanes) != 1 || a.Start > from.lanes[0].last ||
+			a.Start >= a.End || sl.End <= max(a.Start, sl.Start)+1 {
+			continue
+		}
+		id := waitFlow | a.Work
+		r.file.flow(waitArrow, "s", id, from.pid, from.lanes[0].tid, a.Start)
+		r.file.flow(waitArrow, "f", id, r.pid, l.tid, sl.End-1)
+	}
+}
+
+// waitFlow makes the numbers of arrows to waiting calls other than those of flowID.
+const waitFlow = 1 << 48
 
 // flowID is the number of the arrow from a call to its work: the correlation ID, as in Kineto's
 // traces. Work without one has a number beyond all correlation IDs.

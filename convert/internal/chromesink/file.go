@@ -131,9 +131,15 @@ func (f *file) endArgs(o *object) {
 	f.end(o)
 }
 
-// flow writes one end of an arrow. It belongs to the slice before it in the file.
-func (f *file) flow(ph string, id uint64, pid, tid uint32, at uint64) {
-	o := f.begin(ph, "ac2g", "ac2g", pid, tid, at)
+// Categories of arrows.
+const (
+	launchArrow = "ac2g" // from a call to the work that it launched, as in Kineto's traces
+	waitArrow   = "wait" // from work to a call that waited for it
+)
+
+// flow writes one end of an arrow.
+func (f *file) flow(category, ph string, id uint64, pid, tid uint32, at uint64) {
+	o := f.begin(ph, category, category, pid, tid, at)
 	o.uint("id", id)
 	if ph == "f" {
 		o.string("bp", "e")

@@ -95,7 +95,7 @@ func (s *Sink) work(r *row, t *timeline.Stream, w *timeline.Work) {
 	}
 	f.endArgs(&o)
 	if w.Call.Function != nil && (s.options.Shown == nil || s.options.Shown(&w.Call)) {
-		f.flow("f", flowID(w.Correlation, w.ID), r.pid, l.tid, w.Start)
+		f.flow(launchArrow, "f", flowID(w.Correlation, w.ID), r.pid, l.tid, w.Start)
 	}
 }
 

@@ -94,6 +94,7 @@ func (l *streams) madeBy(p *program, correlation uint32) (key read.StreamKey, ok
 func (l *streams) describe(p *program, key read.StreamKey, device uint32) *timeline.Stream {
 	out := &timeline.Stream{Context: l.context(p, key, device), ID: key.Stream,
 		Name: l.catalog.Names.Stream(key.PID, key.Context, key.Stream), Only: l.catalog.GPUs.Only(key),
+		Largest:  max(l.catalog.GPUs.LargestStream(key.PID), key.Stream),
 		Priority: l.catalog.GPUs.Streams[key].Priority}
 	if known, ok := l.catalog.GPUs.Contexts[read.ContextKey{PID: key.PID, Context: key.Context}]; ok {
 		out.Default = known.NullStream == key.Stream

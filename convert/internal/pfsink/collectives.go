@@ -4,14 +4,16 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/cudatrace/cudatrace/convert/internal/critical"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/perfetto"
 )
 
 // collectives draw how ranks waited for the one that entered a collective last, on a track beside the threads of each
-// rank: where the rank waited, a slice up to the moment in which the last one entered, and a slice from there to the
-// end of its kernel; on the track of the last rank a slice of its kernel, with an arrow to the second slice of each
-// rank that waited. Kernels that send and receive have a slice without arrows: nothing tells which belong together.
+// rank: where the rank waited, a slice up to the moment in which the last one entered, with what that one did
+// meanwhile, and a slice from there to the end of its kernel; on the track of the last rank a slice of its kernel, with
+// an arrow from the first slice of each rank that waited, and one to its second slice. Kernels that send and receive
+// have a slice without arrows: nothing tells which belong together.
 //
 // The UI draws an arrow to the start of a slice, from the end of a slice that started earlier, or from the start of one
 // that did not. The kernels of a collective start in any order and end together, so that an arrow between two of them
@@ -30,6 +32,9 @@ type collectives struct {
 	// The following are nil where there is nothing to draw.
 	communicator, number *perfetto.ArgName
 	templates            map[sliceName]*perfetto.TrackEventTemplate
+
+	hops int                  // see mostHops
+	did  map[meanwhile]uint64 // times of one rank
 }
 
 // A drawing is what is drawn of a collective.
@@ -40,7 +45,18 @@ type drawing struct {
 	end                  uint64           // of its kernel
 	flow                 uint64           // id of the next arrow
 	communicator         uint64           // its hash, 0 where NCCL does not tell
+	since                uint64           // start of the longest wait
+	meanwhile            *meanwhile       // of the last rank, nil before it was looked for
 }
+
+// A meanwhile is what a rank did for most of a time; zero where that is not known.
+type meanwhile struct {
+	kind        critical.Kind
+	name, place uint32 // texts of critical.Collector
+}
+
+// mostHops bounds the steps back along the paths of ranks that came last, of all collectives together.
+const mostHops = 1 << 20
 
 // A wait is the kernel of a rank that waited, or one that sends and receives.
 type wait struct {
@@ -57,7 +73,7 @@ func (c *collectives) showPart(of *timeline.Stream, w *timeline.Work) {
 	p := w.Part
 	end := timeline.End(w.Start, w.Dur)
 	if p.Alone {
-		c.queueWait(of, wait{c.sending(sliceName{p.Operation, communicatorOf(w)}), w.Start, end})
+		c.queueWait(of, wait{c.sending(sliceName{text: p.Operation, communicator: communicatorOf(w)}), w.Start, end})
 		c.sink.shown++
 		return
 	}
@@ -80,6 +96,9 @@ func (c *collectives) showPart(of *timeline.Stream, w *timeline.Work) {
 		if m.last != nil {
 			c.sink.shown++
 		}
+	}
+	if m.waits == 0 || w.Start < m.since {
+		m.since = w.Start
 	}
 	m.waits++
 	c.queueWait(of, wait{p.ID, w.Start, end})
@@ -125,7 +144,7 @@ func (c *collectives) write() {
 		return
 	}
 	c.communicator, c.number = c.sink.w.ArgName("communicator_number"), c.sink.w.ArgName("collective")
-	c.templates = make(map[sliceName]*perfetto.TrackEventTemplate)
+	c.templates, c.did = make(map[sliceName]*perfetto.TrackEventTemplate), make(map[meanwhile]uint64)
 	c.writeLasts()
 	for _, of := range c.order {
 		track := c.track(of)
@@ -158,7 +177,8 @@ func (c *collectives) writeLasts() {
 		for m.flow = next; next < m.flow+m.waits; next++ {
 			ids = append(ids, next)
 		}
-		track.BeginFlow(m.Entered, c.template(m.Operation, m.communicator), ids, c.numbers(m))
+		name := sliceName{text: m.Operation, communicator: m.communicator}
+		track.BeginFlow(m.Entered, c.template(name), ids, c.numbers(m))
 		track.End(m.end)
 	}
 	for _, track := range order {
@@ -168,21 +188,47 @@ func (c *collectives) writeLasts() {
 
 func (c *collectives) drawWait(track *perfetto.Track, x *wait) {
 	if x.collective&sends != 0 {
-		name := c.sent[x.collective&^sends]
-		track.Begin(x.start, c.template(name.text, name.communicator), 0, perfetto.UintArgs{})
+		track.Begin(x.start, c.template(c.sent[x.collective&^sends]), 0, perfetto.UintArgs{})
 		track.End(x.end)
 		return
 	}
 	m := &c.drawn[x.collective]
-	track.Begin(x.start, c.template("waits for "+m.Last, m.communicator), 0, c.numbers(m))
-	track.End(m.Entered)
+	waits := c.template(sliceName{"waits for " + m.Last, m.communicator, c.meanwhile(m)})
+	then := c.template(sliceName{text: m.Operation, communicator: m.communicator})
 	if m.last == nil {
-		track.Begin(m.Entered, c.template(m.Operation, m.communicator), 0, c.numbers(m))
+		track.Begin(x.start, waits, 0, c.numbers(m))
+		track.End(m.Entered)
+		track.Begin(m.Entered, then, 0, c.numbers(m))
 	} else {
-		track.BeginFlow(m.Entered, c.template(m.Operation, m.communicator), []uint64{m.flow}, c.numbers(m))
+		ids := []uint64{m.flow}
+		track.BeginFlow(x.start, waits, ids, c.numbers(m))
+		track.End(m.Entered)
+		track.BeginFlow(m.Entered, then, ids, c.numbers(m))
 		m.flow++
 	}
 	track.End(x.end)
+}
+
+// meanwhile returns what the rank that entered last did while another one waited: the largest part of the path to its
+// kernel.
+func (c *collectives) meanwhile(m *drawing) meanwhile {
+	if m.meanwhile != nil {
+		return *m.meanwhile
+	}
+	m.meanwhile = new(meanwhile)
+	if c.sink.paths == nil || m.last == nil || c.hops >= mostHops {
+		return meanwhile{}
+	}
+	clear(c.did)
+	most := uint64(0)
+	c.hops += c.sink.paths.collector.Path(m.since, m.Entered, critical.End{Stream: m.last}, func(x *critical.Segment) {
+		key := meanwhile{x.Kind, x.Name, x.Place}
+		c.did[key] += x.To - x.From
+		if ns := c.did[key]; ns > most && x.Kind != critical.Unknown {
+			most, *m.meanwhile = ns, key
+		}
+	})
+	return *m.meanwhile
 }
 
 func (c *collectives) track(of *timeline.Stream) *perfetto.Track {
@@ -204,27 +250,39 @@ func (c *collectives) numbers(m *drawing) perfetto.UintArgs {
 // itself has its number.
 const mostNames = 1 << 12
 
-// A sliceName is the name of a slice with its communicator.
+// A sliceName is the name of a slice with its communicator, and what the rank that it waits for did.
 type sliceName struct {
 	text         string
 	communicator uint64
+	meanwhile    meanwhile
 }
 
-func (c *collectives) template(name string, communicator uint64) *perfetto.TrackEventTemplate {
+func (c *collectives) template(of sliceName) *perfetto.TrackEventTemplate {
 	if len(c.templates) >= mostNames {
-		communicator = 0
+		of.communicator = 0
 	}
-	key := sliceName{name, communicator}
-	t := c.templates[key]
-	if t == nil {
-		t = new(perfetto.TrackEventTemplate)
-		var args []perfetto.Arg
-		if communicator != 0 {
-			args = append(args, perfetto.Pointer("communicator", communicator))
+	t := c.templates[of]
+	if t != nil {
+		return t
+	}
+	if len(c.templates) >= 2*mostNames {
+		clear(c.templates)
+	}
+	var args []perfetto.Arg
+	if did := of.meanwhile; did.kind != critical.Unknown {
+		texts := c.sink.paths.collector
+		args = append(args, perfetto.String("meanwhile", texts.Text(did.name)))
+		if line := texts.Text(did.place); line != "" {
+			args = append(args, perfetto.String("line", line))
 		}
-		t.Encode(c.sink.w, name, "collective", args)
-		c.templates[key] = t
+		args = append(args, perfetto.String("state", did.kind.String()))
 	}
+	if of.communicator != 0 {
+		args = append(args, perfetto.Pointer("communicator", of.communicator))
+	}
+	t = new(perfetto.TrackEventTemplate)
+	t.Encode(c.sink.w, of.text, "collective", args)
+	c.templates[of] = t
 	return t
 }
 

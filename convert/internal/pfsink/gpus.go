@@ -28,7 +28,7 @@ func (s *Sink) gpus(gpus []timeline.GPU) {
 			uuid = nil // UUID not known: leave the field out
 		}
 		list = append(list, perfetto.GPU{
-			ID: g.Index, Name: g.Name, Vendor: "NVIDIA", Model: g.Name, UUID: uuid,
+			ID: g.Index, Name: s.tracks.gpuName(g.Index), Vendor: "NVIDIA", Model: g.Name, UUID: uuid,
 			Architecture: fmt.Sprintf("sm_%d%d", g.Major, g.Minor),
 			Extra:        gpuFacts(&g),
 		})

@@ -10,6 +10,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/internal/steps"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/perfetto"
+	"github.com/cudatrace/cudatrace/record/figures"
 )
 
 // paths draw the critical paths of steps, on a track of each process that has steps: the segments of a path lie end to
@@ -224,6 +225,49 @@ func (p *paths) writeKind(k *steps.Kind, room int) {
 		}
 	})
 	p.draw(k, taken)
+	p.noteUndrawn(k, taken)
+}
+
+// shorter says how to see the paths of steps of a length around a time: of few steps all are drawn, but where there are
+// no ranges, too few are no steps.
+func (p *paths) shorter(at, length uint64) string {
+	at -= min(at, p.sink.tracks.start)
+	seconds := func(ns uint64) float64 { return float64(ns/1e6) / 1e3 }
+	return fmt.Sprintf("a trace of a shorter part has the paths of more of its steps: convert --from %.3fs --to %.3fs",
+		seconds(at-min(at, 4*length)), seconds(at+16*length))
+}
+
+// noteUndrawn writes a slice over each run of steps whose path is not drawn, with how to see it.
+func (p *paths) noteUndrawn(k *steps.Kind, taken []*pathStep) {
+	drawn := make(map[*steps.Step]bool, len(taken))
+	for _, x := range taken {
+		if x != nil {
+			drawn[x.Step] = true
+		}
+	}
+	parts := make([]*steps.Step, len(k.Parts))
+	for i := range parts {
+		parts[i] = &k.Parts[i]
+	}
+	slices.SortStableFunc(parts, func(a, b *steps.Step) int { return cmp.Compare(a.Start, b.Start) })
+	s, last := p.sink, uint64(0)
+	track := s.tracks.ofSteps(k.Process, pathTrack, placePath)
+	for i := 0; i < len(parts); i++ {
+		from, n := max(parts[i].Start, last), 0
+		for ; i < len(parts) && !drawn[parts[i]]; i++ {
+			last, n = max(last, parts[i].End), n+1
+		}
+		if n > 0 && from < last {
+			s.once.Encode(s.w, fmt.Sprintf("(%s without a path)", figures.Count(n, "step", "steps")), "note",
+				[]perfetto.Arg{perfetto.String("note", p.shorter(from, (last-from)/uint64(n)))})
+			track.Begin(from, &s.once, 0, perfetto.UintArgs{})
+			track.End(last)
+			s.shown++
+		}
+		if i < len(parts) {
+			last = max(last, parts[i].End)
+		}
+	}
 }
 
 // divide finds the path through all steps, which are sorted by start. It gives what of the path lies in each, with the

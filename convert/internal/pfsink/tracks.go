@@ -1,8 +1,10 @@
 package pfsink
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/timeline"
@@ -107,11 +109,13 @@ func (t *thread) closeTo(start uint64, depth int32) {
 func (t *tracks) thread(of *timeline.Thread, first uint64) *thread {
 	track := t.threads[of]
 	if track == nil {
-		rank := 0 // the main thread is the story
-		if !of.Main {
-			rank = rankOf(first - min(first, t.start))
+		info := perfetto.Thread{PID: of.Process.PID, TID: of.TID, Name: of.Title()}
+		if of.Main { // it is the story
+			info.Row = t.mainRow(of)
+		} else {
+			info.Rank = rankOf(first - min(first, t.start))
 		}
-		track = &thread{Track: t.w.Thread(perfetto.Thread{PID: of.Process.PID, TID: of.TID, Name: of.Title(), Rank: rank})}
+		track = &thread{Track: t.w.Thread(info)}
 		t.threads[of] = track
 	}
 	return track
@@ -154,6 +158,7 @@ func (t *tracks) span(of *timeline.Track, first uint64) *perfetto.Track {
 			info.Name = t.own(of.Process) + rangesName(of)
 			info.Group, info.Rank = t.group(of.Process, onStreams), streamPlace(of.Stream, 0)
 		case of.Thread != nil:
+			info.Name = t.ofRank(of.Process) + info.Name
 			info.Thread = t.thread(of.Thread, first).Track
 		}
 		track = t.w.Track(info)
@@ -255,7 +260,8 @@ func (t *tracks) stream(h *timeline.Hang) *timeline.Stream {
 }
 
 // queueName returns the name of a stream's queue. The UI orders the queues of a GPU by name, so
-// the process and the context, where there are several, stand in front.
+// the process and the context, where there are several, stand in front, and the number is as wide as the largest one.
+// The UI draws several spaces as one.
 func (t *tracks) queueName(of *timeline.Stream) string {
 	c := of.Context
 	name := t.own(c.Process)
@@ -265,7 +271,8 @@ func (t *tracks) queueName(of *timeline.Stream) string {
 	} else if first != c.ID {
 		name += fmt.Sprintf("context %d · ", c.ID)
 	}
-	return name + streamName(of)
+	width := len(strconv.FormatUint(uint64(of.Largest), 10))
+	return name + fmt.Sprintf("Stream %*d%s", width, of.ID, of.Qualifier(of.Only))
 }
 
 // own is what the names of a process's tracks begin with where they may stand beside those of others, as pinned ones
@@ -275,6 +282,20 @@ func (t *tracks) own(p *timeline.Process) string {
 		return t.processName(p) + " · "
 	}
 	return ""
+}
+
+// ofRank is what the names of a thread's tracks begin with. They end in the TID: only ranks are worth more words.
+func (t *tracks) ofRank(p *timeline.Process) string {
+	if t.several && p.Rank.Known {
+		return p.Rank.String() + " · "
+	}
+	return ""
+}
+
+// mainRow is the name of the row of a main thread's calls, which is pinned. It is not the thread's own name: the UI's
+// command that pins a track by that would pin the group of the thread, which draws nothing.
+func (t *tracks) mainRow(of *timeline.Thread) string {
+	return t.ofRank(of.Process) + cmp.Or(of.Title(), "thread")
 }
 
 // processName names a process beside its stream: by its rank, for which the column of names has room, or by its name

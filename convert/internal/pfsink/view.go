@@ -37,8 +37,9 @@ func (s *Sink) writeView() {
 	main := s.main()
 	if x := main.step; x != nil {
 		v.From, v.To = x.Start-min(x.Start, x.Length()), timeline.End(x.End, x.Length())
-		v.Notes = []perfetto.Note{{At: x.Start, Text: fmt.Sprintf("%s: the median of %s, %s", stepName(main.kind, x),
-			figures.Count(len(main.kind.Parts), "step", "steps"), figures.Duration(x.Length()))}}
+		v.Notes = []perfetto.Note{{At: x.Start, Text: fmt.Sprintf("median step\n%s: the median of %s, %s",
+			stepName(main.kind, x), figures.Count(len(main.kind.Parts), "step", "steps"),
+			figures.Duration(x.Length()))}}
 	} else {
 		v.From, v.To = busiest(s.busy, s.marks.first, s.marks.last)
 	}
@@ -103,35 +104,26 @@ func busiest(gpus [][]activity.Sample, first, last uint64) (from, to uint64) {
 	return from, min(from+viewed, last)
 }
 
-// pins are the tracks that tell the story of a process, the first on top: its steps, the critical path, the main
-// thread and its Python functions, the busiest streams, and the collectives of each rank.
+// pins are the tracks that tell the story of a process, the first on top: its steps, the critical path, the collectives
+// of each rank, the busiest streams, the main thread and its Python functions. The UI gives pins at most two fifths of
+// the page, so that the rows of one line come before those of many.
 func (s *Sink) pins(of *timeline.Process) (pins []string) {
-	path := func(names ...string) {
-		p := "(^|> )"
-		for i, name := range names {
-			if i > 0 {
-				p += "( \\(\\d+\\))? > "
-			}
-			p += name
-		}
-		if p += "( \\(\\d+\\))?$"; !slices.Contains(pins, p) { // a program that another one replaced has the same names
+	name := func(name string) {
+		// a program that another one replaced has the same names
+		if p := "^" + regexp.QuoteMeta(name) + "$"; !slices.Contains(pins, p) {
 			pins = append(pins, p)
 		}
 	}
-	name := func(name string) { pins = append(pins, "^"+regexp.QuoteMeta(name)+"$") }
 	if s.paths != nil && s.paths.drawn[of] {
 		name(s.tracks.own(of) + stepTrack)
 		name(s.tracks.own(of) + pathTrack)
 	}
-	for t := range s.tracks.threads {
-		if t.Main && t.Process == of { // a thread's row lies in the group of the thread, in that of the process
-			path(fmt.Sprintf("[^>]* %d", of.PID), fmt.Sprintf("[^>]* %d", t.TID), fmt.Sprintf("[^>]* %d", t.TID))
-		}
-	}
-	for t := range s.tracks.spans {
-		if t.Category == timeline.PythonFunctions && t.Thread != nil && t.Thread.Main && t.Process == of {
-			path(fmt.Sprintf("[^>]* %d", t.Thread.TID), regexp.QuoteMeta(t.Title()))
-		}
+	ranked := slices.Clone(s.together.order)
+	slices.SortStableFunc(ranked, func(a, b *timeline.Stream) int {
+		return a.Context.Process.Rank.Compare(b.Context.Process.Rank)
+	})
+	for _, stream := range ranked[:min(len(ranked), pinnedRanks)] {
+		name(s.together.trackName(stream))
 	}
 	var queues []*queue
 	for _, q := range s.tracks.queues {
@@ -145,12 +137,16 @@ func (s *Sink) pins(of *timeline.Process) (pins []string) {
 	for _, q := range queues[:min(len(queues), pinnedQueues)] {
 		name(q.name)
 	}
-	ranked := slices.Clone(s.together.order)
-	slices.SortStableFunc(ranked, func(a, b *timeline.Stream) int {
-		return a.Context.Process.Rank.Compare(b.Context.Process.Rank)
-	})
-	for _, stream := range ranked[:min(len(ranked), pinnedRanks)] {
-		name(s.together.trackName(stream))
+	row := func(of *timeline.Thread, title string) { name(fmt.Sprintf("%s (%d)", title, of.TID)) }
+	for t := range s.tracks.threads {
+		if t.Main && t.Process == of {
+			row(t, s.tracks.mainRow(t))
+		}
+	}
+	for t := range s.tracks.spans {
+		if t.Category == timeline.PythonFunctions && t.Thread != nil && t.Thread.Main && t.Process == of {
+			row(t.Thread, s.tracks.ofRank(of)+t.Title())
+		}
 	}
 	return pins
 }

@@ -33,6 +33,7 @@ type GPUs struct {
 	order    []DeviceKey
 	numbered int // those of order that have their number
 	uses     map[StreamKey]*streamUse
+	largest  map[uint32]uint32             // number of a stream in uses, by PID
 	extents  map[DeviceKey]timeline.Extent // of the work
 	texts    int                           // bytes of the names of devices
 }
@@ -45,8 +46,8 @@ func newGPUs() GPUs {
 		devices:  make(map[DeviceKey]tracelog.Device),
 		number:   make(map[DeviceKey]uint32),
 		indexes:  make(map[uint32]bool),
-		uses:     make(map[StreamKey]*streamUse),
-		extents:  make(map[DeviceKey]timeline.Extent),
+		uses:     make(map[StreamKey]*streamUse), largest: make(map[uint32]uint32),
+		extents: make(map[DeviceKey]timeline.Extent),
 	}
 }
 

@@ -51,9 +51,13 @@ func (g *GPUs) useOf(key StreamKey) *streamUse {
 	if u == nil {
 		u = new(streamUse)
 		g.uses[key] = u
+		g.largest[key.PID] = max(g.largest[key.PID], key.Stream)
 	}
 	return u
 }
+
+// LargestStream returns the largest number of a process's streams that had work.
+func (g *GPUs) LargestStream(pid uint32) uint32 { return g.largest[pid] }
 
 // noteWork notes a row of a block.
 func (u *streamUse) noteWork(b *tracelog.Block, names *tracelog.Column, i int) {
