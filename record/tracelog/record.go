@@ -1,6 +1,7 @@
 package tracelog
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
@@ -112,6 +113,8 @@ const (
 const (
 	ScheduleDelay        = "delay"         // the program is not recorded at first
 	ScheduleCaptureRange = "capture range" // the parts are recorded that the program marks, with gaps between
+	ScheduleNVTX         = "nvtx:"         // before the names of the NVTX ranges that mark them
+	ScheduleSteps        = "steps"         // of these ranges, those with some numbers
 )
 
 // IsAttached reports whether the recorder attached to running processes, by the values of Meta records: options name
@@ -128,6 +131,22 @@ func BeginsMidway(meta map[string]string) bool {
 // CapturesRanges reports whether the parts were recorded that the program marks, by the values of Meta records.
 func CapturesRanges(meta map[string]string) bool {
 	return strings.Contains(meta[MetaSchedule], ScheduleCaptureRange+" ")
+}
+
+// RecordedSteps returns which NVTX ranges the recording was limited to, and the number of the first one, by the values
+// of Meta records; "" where it was not limited to numbers.
+func RecordedSteps(meta map[string]string) (ranges string, first int64) {
+	_, ranges, _ = strings.Cut(meta[MetaSchedule], ScheduleCaptureRange+" "+ScheduleNVTX)
+	i := strings.LastIndex(ranges, ", "+ScheduleSteps+" ")
+	if i < 0 {
+		return "", 0
+	}
+	number, _, _ := strings.Cut(ranges[i+len(", "+ScheduleSteps+" "):], "-")
+	first, err := strconv.ParseInt(number, 10, 64)
+	if err != nil {
+		return "", 0
+	}
+	return ranges[:i], first
 }
 
 // Keys of Meta records.
