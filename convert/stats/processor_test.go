@@ -185,6 +185,9 @@ func TestSumsProcessor(t *testing.T) {
 				if s.report == "streams" && s.values[0] == "busy_ns" && len(tables["processes"].Rows) > 1 {
 					continue // streams of several processes have the same numbers
 				}
+				if s.report == "threads" && name == "callers" {
+					continue // one of its driver calls loads code for the launch behind it
+				}
 				if s.report == "ranks" && len(tables["processes"].Rows) == 1 {
 					continue // the report of devices has the same numbers
 				}

@@ -237,19 +237,19 @@ func (s *stack) joinNext(r *read.Call) {
 
 func (s *stack) push(r *read.Call, from state) {
 	c, _ := s.pending.push()
-	fn := r.Function
+	fn, flags := r.Function, r.Flags
 	c.Caller, c.Python = nil, r.Python
 	if r.Caller != nil {
 		fn, c.Caller = s.shown(fn, r.Caller, r.Ret), r.Caller.Place
 		if len(s.open) == 0 && fn == r.Function && r.Caller.Prepares(fn, r.Ret) {
-			from |= preparing
+			flags |= timeline.Prepares
 		}
 	}
 	if fn.Launches {
 		from |= launching
 	}
 	ranges := s.program.rangesAt(s.tid, r.Start, s.found)
-	if g := ranges.Group(); g != nil && from&(launching|preparing) == launching && !s.withinLaunch() {
+	if g := ranges.Group(); g != nil && from&launching != 0 && flags&timeline.Prepares == 0 && !s.withinLaunch() {
 		g.Launched()
 	}
 	// Assign each field: a literal would be built elsewhere and copied.
@@ -257,7 +257,7 @@ func (s *stack) push(r *read.Call, from state) {
 	c.Stream, c.Kernel, c.Launched, c.Ranges = nil, nil, nil, ranges
 	c.Forget()
 	c.allocates = nil
-	c.Depth, c.Correlation, c.Ret, c.Flags = int32(len(s.open)), r.Correlation, r.Ret, r.Flags
+	c.Depth, c.Correlation, c.Ret, c.Flags = int32(len(s.open)), r.Correlation, r.Ret, flags
 	c.fn, c.stream, c.thread, c.state, c.wait, c.next = fn, fn.StreamHandle(r.Arguments.Args), &s.thread, from, nil, nil
 	if fn.Waits != 0 && s.program.waits != nil && !s.withinWait() {
 		c.wait = &wait{slice: &c.Slice, kind: fn.Waits, tid: s.tid}
@@ -363,7 +363,7 @@ func (s *stack) completeCall(c *call, r *read.Call, from state) {
 	} else {
 		c.fn, c.Arguments, c.stream = r.Function, r.Arguments, r.Function.StreamHandle(r.Arguments.Args)
 		if r.Flags&tracelog.CallEntry == 0 {
-			c.Ret, c.Flags = r.Ret, r.Flags
+			c.Ret, c.Flags = r.Ret, r.Flags|c.Flags&timeline.Prepares
 		}
 	}
 	switch {
@@ -533,7 +533,7 @@ func (s *stack) count(c *call) {
 	if c.Flags&timeline.Unfinished != 0 {
 		n.Unfinished++
 	}
-	if c.Depth > 0 || c.state&preparing != 0 {
+	if c.Depth > 0 || c.Flags&timeline.Prepares != 0 {
 		return
 	}
 	n.Calls++
