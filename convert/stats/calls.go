@@ -24,7 +24,7 @@ type callTimes struct {
 	spread
 	// calls that returned an error, without "not ready" and "deinitialized"
 	Failed     uint64 `key:"failed" title:"failed" rank:"9"`
-	Inner      uint64 `key:"inner"`      // calls within another call, also where that one is shown behind it
+	Inner      uint64 `key:"inner"`      // calls within another call
 	Unfinished uint64 `key:"unfinished"` // calls that had not returned
 	Library    string `key:"library"`
 
@@ -36,7 +36,7 @@ type functionKey struct{ name, library string }
 func (f from) functionKey() functionKey { return functionKey{f.function.Name, f.function.Library} }
 
 func (r *callTimes) countCall(c *call) {
-	if c.inner || c.Flags&timeline.Prepares != 0 {
+	if c.inner {
 		r.Inner++
 	}
 	if c.Failed() {
@@ -82,7 +82,7 @@ var callsReport = declare(grouped[functionKey, callCells]{
 		}
 		if inner > 0 {
 			lie := figures.Count(inner, "call lies", "calls lie")
-			t.Notes = []string{lie + " within another one: shares may add up to more than 100 %", "info does not count such calls"}
+			t.Notes = []string{lie + " within another one: shares add up to more than 100 %", "info does not count such calls"}
 		}
 	},
 })

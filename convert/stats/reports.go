@@ -79,7 +79,9 @@ type Facts struct {
 	Callers string // why no call has a caller, "" if callers were recorded
 	Python  string // why no call has Python frames, "" if they were recorded
 	Memory  string // why nothing is known of allocated memory, "" if it is
-	Unread  string // which logs are so damaged that no call and no work could be read, and why; "" if none are
+	// what is known of allocated memory lacks, "" for nothing
+	MemoryLacks string
+	Unread      string // which logs are so damaged that no call and no work could be read, and why; "" if none are
 	// Startup says that the start-up counts, too.
 	Startup bool
 	// Filtered says that a filter selected a part of the logs.

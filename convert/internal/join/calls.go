@@ -122,7 +122,13 @@ func newStack(o *stackOutput, p *program, tid uint32) *stack {
 // place puts a record on the stack: into the slice of its call if the other source has made
 // that slice, else as a new slice.
 func (s *stack) place(r *read.Call) {
-	if r.Function.Memory == nil {
+	switch {
+	case r.Function.Allocates != 0 && r.Ret == 0 && s.program.catalog.MemoryWithoutCalls():
+		s.join(r)
+		by := s.open[len(s.open)-1].asCause()
+		s.program.memoryIn(s.memory).addAllocating(allocating{by, s.tid, cudaapi.MemoryUseOf(r.Function.Allocates)})
+		return
+	case r.Function.Memory == nil:
 		s.join(r)
 		return
 	}

@@ -3,6 +3,7 @@ package join
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
@@ -24,6 +25,7 @@ type memoryUsage struct {
 	from, before uint64 // changes before from, and from before on, are another joiner's; 0 for none
 
 	out     emitter
+	budget  *Bound
 	device  map[uint32]uint64 // live bytes of device memory, by GPU
 	pools   int               // pools with memory
 	pending inOrder[memoryEvent]
@@ -32,7 +34,7 @@ type memoryUsage struct {
 
 // newMemoryUsage returns the usage of a log.
 func newMemoryUsage(out *spanOutput, before uint64) *memoryUsage {
-	u := &memoryUsage{out: out.emitter, before: before, device: make(map[uint32]uint64)}
+	u := &memoryUsage{out: out.emitter, budget: &out.budget.Records, before: before, device: make(map[uint32]uint64)}
 	u.Room.Most = MaxAllocations
 	at := func(e *memoryEvent) uint64 { return e.at }
 	u.pending = newInOrder(&out.budget.Records, &out.found.Late, at, (*memoryEvent).before)
@@ -58,6 +60,15 @@ type programMemory struct {
 	tid      uint32         // its thread
 	by       *timeline.Call // its call, nil if it is not known
 	pools    map[poolKey]poolState
+	coming   inOrder[allocating] // calls that may be those of later records
+	begun    []allocating        // those of them that have begun
+}
+
+// An allocating is a call that allocates memory of a use, of a thread. CUPTI's records of memory do not name theirs.
+type allocating struct {
+	timeline.Call
+	tid uint32
+	use cudaapi.MemoryUse
 }
 
 // A memoryCounter counts the live bytes of one use of memory by a process on one GPU.
@@ -114,7 +125,35 @@ func (u *memoryUsage) process(of *timeline.Process, gpu func(device uint32) uint
 	p := &programMemory{out: of, usage: u, gpu: gpu,
 		counters: make(map[memoryCounterKey]*memoryCounter), pools: make(map[poolKey]poolState)}
 	p.live = livemem.New(&u.Room, p.changed)
+	at := func(a *allocating) uint64 { return a.Start }
+	p.coming = newInOrder(u.budget, new(uint64), at, nil)
 	return p
+}
+
+// addAllocating takes a call that allocates, of a log in which CUPTI records what it allocates.
+func (p *programMemory) addAllocating(a allocating) {
+	if p.coming.list.Len() < MaxAllocations {
+		p.coming.add(a)
+	}
+}
+
+// allocator returns the call that made an allocation of a use at a time: the one around it that allocates memory of that
+// use. Calls of several threads may be around it. Of these it is known what they have in common: where all were made.
+func (p *programMemory) allocator(use cudaapi.MemoryUse, at uint64) (found allocating) {
+	p.coming.drain(at+1, false, func(a *allocating) { p.begun = append(p.begun, *a) })
+	p.begun = slices.DeleteFunc(p.begun, func(a allocating) bool { return a.End < at })
+	for _, a := range p.begun {
+		switch {
+		case a.Start > at || a.use != use:
+		case found.Function == nil:
+			found = a
+		case found.Caller != a.Caller || found.Python != a.Python:
+			return allocating{}
+		case found.tid != a.tid:
+			found.tid, found.Thread = 0, nil
+		}
+	}
+	return found
 }
 
 // endsAt sets the end of the process.
@@ -160,6 +199,11 @@ func (p *programMemory) event(e *memoryEvent) {
 	case byCall:
 		p.live.Call(e.tid, &e.call, e.at)
 	case byRecord:
+		if e.call.Does == cudaapi.Allocates {
+			if a := p.allocator(cudaapi.MemoryUseOf(e.call.Kind), e.at); a.Function != nil {
+				p.tid, p.by = a.tid, &a.Call
+			}
+		}
 		p.live.Record(&e.call, e.at)
 	case ofEnd:
 		p.end(e.at)
