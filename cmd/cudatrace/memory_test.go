@@ -117,6 +117,11 @@ func TestAllocationsOfBothSources(t *testing.T) {
 				if n := strings.Count(holders, ",allocations,,"); n != 3 || strings.Count(holders, "\n") != 4 {
 					t.Errorf("holders of other libraries, or of none:\n%s", holders)
 				}
+				room := printedStats(t, r.base+".cudatrace", "--report", "out_of_memory", "--format", "csv")
+				asked := map[string]string{"uprobe": ",false,", "cupti": ",,"}[calls]
+				if !strings.Contains(room, ",allocations,,3145728,1,") || !strings.Contains(room, asked) || strings.Count(room, "\n") != 2 {
+					t.Errorf("held when there was no memory:\n%s", room)
+				}
 				left := printedStats(t, r.base+".cudatrace", "--report", "unfreed", "--format", "csv")
 				if !strings.Contains(left, ",3145728,") || !strings.Contains(left, ",131072,") || strings.Count(left, "\n") != 3 {
 					t.Errorf("not freed:\n%s", left)

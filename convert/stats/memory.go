@@ -27,6 +27,7 @@ type memory struct {
 	live    map[block]allocation
 	dropped uint64 // allocations beyond maxLive
 	gpus    map[uint32]*level
+	failed  []*outOfMemory
 }
 
 // A level is the device memory of a GPU in use, over all processes.
@@ -87,6 +88,7 @@ type holder struct {
 	holderKey
 	allocations, allocated uint64 // the latter bytes
 	live, current          uint64 // allocations, and bytes
+	since                  uint64 // when it began to hold what it never let go of whole
 	atPeak                 uint64 // bytes at the peak of the use with the number known
 	known                  uint64
 }
@@ -170,6 +172,9 @@ func (m *memory) allocate(r *memoryUse, at block, e *timeline.Allocation) {
 		}
 	}
 	h.catchUp()
+	if h.live == 0 {
+		h.since = cmp.Or(e.Allocated, e.Time)
+	}
 	h.live++
 	h.current += bytes
 	m.live[at] = allocation{r, h, bytes, cmp.Or(e.Allocated, e.Time)}

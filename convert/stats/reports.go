@@ -59,6 +59,7 @@ var Reports = []*Report{
 	&memoryReport,
 	&holdersReport,
 	&unfreedReport,
+	&outOfMemoryReport,
 	&errorsReport.Report,
 	&nvtxReport.Report,
 	&nvtxMetricsReport,
@@ -134,7 +135,9 @@ func (r *Report) Unasked(s *Sink) bool {
 }
 
 // always are the reports that people see without naming them, whatever the findings are.
-var always = []*Report{&findingsReport, &stepKindsReport, &profileReport, &kernelsReport.Report}
+var always = []*Report{
+	&findingsReport, &stepKindsReport, &profileReport, &kernelsReport.Report, &outOfMemoryReport,
+}
 
 // First returns the names of the reports that people see without naming them: what limits the run, and the tables that
 // show it.

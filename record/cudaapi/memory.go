@@ -256,18 +256,39 @@ func (r *MemoryReader) Read(args []uint64, ret int32) (c MemoryCall, ok bool) {
 		return c, false
 	}
 	r.locate(&c, value)
+	return c, r.size(&c, value)
+}
+
+// OutOfMemory is the error of both libraries that there is no memory.
+const OutOfMemory = 2
+
+// Requested returns what a call asked for that failed. ok is false for a function that allocates no memory.
+func (r *MemoryReader) Requested(args []uint64) (c MemoryCall, ok bool) {
+	value := func(i int) uint64 {
+		if i < 0 || i >= len(args) {
+			return 0
+		}
+		return args[i]
+	}
+	c = MemoryCall{Does: r.row.does, Kind: r.row.kind, Device: NoDevice}
+	r.locate(&c, value)
+	return c, (c.Does == Allocates || c.Does == Creates) && r.size(&c, value)
+}
+
+// size sets how many bytes a call allocates. It reports false for an array without memory.
+func (r *MemoryReader) size(c *MemoryCall, value func(int) uint64) (ok bool) {
 	c.Bytes = 1
 	switch {
 	case r.isArray:
 		c.Bytes, ok = r.arrayBytes(value)
-		return c, ok
+		return ok
 	case len(r.factors) == 0:
 		c.Bytes = 0
 	}
 	for _, i := range r.factors {
 		c.Bytes = product(c.Bytes, value(i))
 	}
-	return c, true
+	return true
 }
 
 // Numbers of CUmemLocationType and CUmemAllocationType.

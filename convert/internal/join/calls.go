@@ -123,6 +123,10 @@ func newStack(o *stackOutput, p *program, tid uint32) *stack {
 // that slice, else as a new slice.
 func (s *stack) place(r *read.Call) {
 	switch {
+	case r.Ret == cudaapi.OutOfMemory:
+		s.join(r)
+		s.outOfMemory(r)
+		return
 	case r.Function.Allocates != 0 && r.Ret == 0 && s.program.catalog.MemoryWithoutCalls():
 		s.join(r)
 		by := s.open[len(s.open)-1].asCause()
@@ -141,6 +145,26 @@ func (s *stack) place(r *read.Call) {
 		c.allocates = allocates
 	} else { // the driver's call within a runtime's call
 		*allocates = c.asCause()
+	}
+}
+
+// outOfMemory takes a call that failed because there was no memory, if it is one that allocates. What it asked for is
+// known from its arguments.
+func (s *stack) outOfMemory(r *read.Call) {
+	asked := cudaapi.MemoryCall{Kind: r.Function.Allocates, Device: cudaapi.NoDevice}
+	switch c := s.program.catalog; {
+	case c.MemoryFromCalls() && r.Function.Memory != nil:
+		var allocates bool
+		if asked, allocates = r.Function.Memory.Requested(r.Arguments.Args); !allocates {
+			return
+		}
+	case !c.MemoryWithoutCalls():
+		return
+	case cudaapi.AllocatesApart(r.Function.Name):
+		asked.Kind = cudaapi.DeviceKind
+	}
+	if cudaapi.MemoryUseOf(asked.Kind) == cudaapi.DeviceMemory && s.memory.counts(r.End) && len(s.open) > 0 {
+		s.program.memoryIn(s.memory).addRefused(s.tid, &asked, r.End, s.open[len(s.open)-1].asCause())
 	}
 }
 

@@ -107,6 +107,7 @@ const (
 	byRecord
 	ofPool
 	ofEnd
+	ofRefusal // a call failed because there was no memory
 )
 
 func (e *memoryEvent) before(o *memoryEvent) bool {
@@ -181,6 +182,33 @@ func (p *programMemory) addRecord(m *tracelog.Memory, at uint64) {
 	p.usage.pending.add(e)
 }
 
+// addRefused takes a call that failed because there was no device memory for what it asked for.
+func (p *programMemory) addRefused(tid uint32, asked *cudaapi.MemoryCall, at uint64, by timeline.Call) {
+	p.usage.pending.add(memoryEvent{process: p, at: at, what: ofRefusal, tid: tid, call: *asked, by: &by})
+}
+
+// refused shows such a call. The GPU is that of the call, or of its thread; where calls don't tell, the process's only
+// one.
+func (p *programMemory) refused(e *memoryEvent) {
+	o := &timeline.OutOfMemory{Process: p.out, Time: e.at, Bytes: e.call.Bytes, Call: *e.by}
+	switch {
+	case e.call.Device != cudaapi.NoDevice:
+		o.GPU, o.KnownGPU = p.gpu(e.call.Device), true
+	case e.call.Does != 0:
+		o.GPU, o.KnownGPU = p.gpu(p.live.DeviceOf(e.tid)), true
+	default:
+		n := 0
+		for _, c := range p.order {
+			if c.out.Device {
+				o.GPU = c.gpu
+				n++
+			}
+		}
+		o.KnownGPU = n == 1
+	}
+	p.usage.out.Emit(o)
+}
+
 // advance processes the events before low, or with all every event, over all processes in the
 // order of time.
 func (u *memoryUsage) advance(low uint64, all bool) {
@@ -205,6 +233,8 @@ func (p *programMemory) event(e *memoryEvent) {
 			}
 		}
 		p.live.Record(&e.call, e.at)
+	case ofRefusal:
+		p.refused(e)
 	case ofEnd:
 		p.end(e.at)
 	}

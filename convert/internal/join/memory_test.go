@@ -54,6 +54,9 @@ func (r *memoryRun) Emit(e timeline.Event) {
 		}
 		r.events = append(r.events, fmt.Sprintf("%d %s %s %#x: %d bytes of kind %d on GPU %d, call %d",
 			e.Time, e.Process.Name, what, e.Address, e.Bytes, e.Kind, e.GPU, e.Correlation))
+	case *timeline.OutOfMemory:
+		r.events = append(r.events, fmt.Sprintf("%d %s finds no memory for %d bytes, GPU %d known %t, by %s",
+			e.Time, e.Process.Name, e.Bytes, e.GPU, e.KnownGPU, e.Call.Name))
 	default:
 		panic(fmt.Sprintf("an event of type %T", e))
 	}
@@ -429,5 +432,40 @@ func TestAllocators(t *testing.T) {
 				t.Errorf("%s, want %s", text, c.want)
 			}
 		})
+	}
+}
+
+// A call that finds no memory comes in the order of allocations. Its GPU is the one of its arguments, of its thread, or
+// the only one that the process has memory on.
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	r := newMemoryRun()
+	a := r.process("a")
+	by := timeline.Call{Function: &timeline.Function{Name: "cuMemCreate"}}
+	refuse := func(at uint64, asked cudaapi.MemoryCall) { a.addRefused(7, &asked, at, by) }
+	unknown := cudaapi.MemoryCall{Kind: cudaapi.DeviceKind, Device: cudaapi.NoDevice}
+	refuse(5, unknown)
+	r.do(operation{"a", 10, allocates, device, 1, 0x1, 100}, operation{"a", 12, allocates, pinned, 0, 0x4, 1})
+	refuse(15, unknown)
+	r.do(operation{"a", 20, allocates, device, 0, 0x2, 100}, operation{"a", 21, allocates, device, 2, 0x3, 100})
+	refuse(25, unknown)
+	refuse(30, cudaapi.MemoryCall{Does: cudaapi.Creates, Device: 2, Bytes: 9})
+	refuse(35, cudaapi.MemoryCall{Does: cudaapi.Allocates, Device: cudaapi.NoDevice, Bytes: 8})
+	r.finish()
+	var got []string
+	for _, e := range r.events {
+		if strings.Contains(e, "no memory") {
+			got = append(got, e)
+		}
+	}
+	want := []string{
+		"5 a finds no memory for 0 bytes, GPU 0 known false, by cuMemCreate",
+		"15 a finds no memory for 0 bytes, GPU 1 known true, by cuMemCreate",
+		"25 a finds no memory for 0 bytes, GPU 2 known false, by cuMemCreate",
+		"30 a finds no memory for 9 bytes, GPU 2 known true, by cuMemCreate",
+		"35 a finds no memory for 8 bytes, GPU 0 known true, by cuMemCreate",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
