@@ -90,8 +90,8 @@ func TestAllocationsOfBothSources(t *testing.T) {
 				for line := range strings.Lines(r.stdout) {
 					var use string
 					var n [5]uint64
-					if _, err := fmt.Sscanf(line, "truth %s peak=%d allocations=%d frees=%d left=%d bytes=%d", &use, &n[0], &n[1], &n[2],
-						&n[3], &n[4]); err == nil {
+					const truth = "truth %s peak=%d allocations=%d frees=%d left=%d bytes=%d"
+					if _, err := fmt.Sscanf(line, truth, &use, &n[0], &n[1], &n[2], &n[3], &n[4]); err == nil {
 						want = append(want, fmt.Sprint(use, " ", n[0], " ", n[1], " ", n[2], " ", n[3], " ", n[4]))
 						peak = max(peak, n[0])
 						continue
@@ -119,7 +119,8 @@ func TestAllocationsOfBothSources(t *testing.T) {
 				}
 				room := printedStats(t, r.base+".cudatrace", "--report", "out_of_memory", "--format", "csv")
 				asked := map[string]string{"uprobe": ",false,", "cupti": ",,"}[calls]
-				if !strings.Contains(room, ",allocations,,3145728,1,") || !strings.Contains(room, asked) || strings.Count(room, "\n") != 2 {
+				if !strings.Contains(room, ",allocations,,3145728,1,") || !strings.Contains(room, asked) ||
+					strings.Count(room, "\n") != 2 {
 					t.Errorf("held when there was no memory:\n%s", room)
 				}
 				left := printedStats(t, r.base+".cudatrace", "--report", "unfreed", "--format", "csv")

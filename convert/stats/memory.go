@@ -237,7 +237,7 @@ type MemoryCells struct {
 	Held      uint64 `key:"held_bytes"`
 	Unmatched uint64 `key:"unmatched_frees"` // frees of memory allocated before recording, or not at all
 	Replaced  uint64 `key:"replaced"`        // allocations at an address that was not freed: the log misses a free
-	Threads   int    `key:"threads"`         // threads that allocated or freed, as far as known; of several, the order decides the peak
+	Threads   int    `key:"threads"`         // known threads that allocated or freed; of several, the order decides the peak
 }
 
 // uses returns the report of memory by use.

@@ -77,7 +77,9 @@ func New(c *read.Catalog, out *pipeline.Pipeline, o Options) *Joiner {
 	}
 	j.callMerge, j.workMerge = read.NewCalls(c, &j.wanted, &j.Found.Calls.Counts), read.NewWorks(c, &j.wanted)
 	j.work = &workJoiner{out: out, selection: o.Selection, found: &j.Found, ids: o.IDs, ofCalls: o.OfCalls}
-	spans := spanOutput{emitter: out, selection: o.Selection, steps: o.Steps, first: o.FirstStep, budget: o.Budget, found: &j.Found}
+	spans := spanOutput{
+		emitter: out, selection: o.Selection, steps: o.Steps, first: o.FirstStep, budget: o.Budget, found: &j.Found,
+	}
 	if f := o.Filter; f != nil {
 		spans.from, spans.to = f.From, f.To
 	}

@@ -55,7 +55,8 @@ const maxOpenRanges = 1 << 18
 func newNVTXRanges(out *spanOutput, p *timeline.Process, horizon uint64,
 	thread func(tid uint32) *timeline.Thread) *nvtxRanges {
 	return &nvtxRanges{out: out, process: p, thread: thread, horizon: horizon, rangeStacks: rangeStacks{output: out},
-		counted: out.first, open: make(map[uint32]*openRange), lanes: make(map[laneKey]*domainLane), crossed: make(map[string]*overlapLanes)}
+		counted: out.first, open: make(map[uint32]*openRange), lanes: make(map[laneKey]*domainLane),
+		crossed: make(map[string]*overlapLanes)}
 }
 
 // markerBefore is the order in which Marker takes markers: by time; at one time, beginnings
