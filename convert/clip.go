@@ -193,6 +193,8 @@ func (p *clippedSink) clip(e timeline.Event) {
 		p.stackSamples(e)
 	case *timeline.Allocation:
 		p.at(e.Time, e)
+	case *timeline.OutOfMemory:
+		p.at(e.Time, e)
 	case *timeline.Loss:
 		p.at(e.Time, e)
 	case *timeline.Note:

@@ -147,8 +147,8 @@ func TestClip(t *testing.T) {
 			[3]string{"counter 10: 1, counter 90: 2", "thread, call 150-160, counter 100: 2, counter 170: 3", ""}},
 		"a counter that stays": {[]timeline.Event{value(10, 1), call(250, 260)},
 			[3]string{"counter 10: 1", "", "thread, call 250-260, counter 200: 1"}},
-		"remarks": {[]timeline.Event{&timeline.Note{Time: 0}, &timeline.Note{Time: 100}, &timeline.Loss{Time: 1000}, &timeline.Allocation{Time: 120}},
-			[3]string{"note 0", "note 100, allocation", "loss"}},
+		"remarks": {[]timeline.Event{&timeline.Note{Time: 0}, &timeline.Note{Time: 100}, &timeline.Loss{Time: 1000}, &timeline.Allocation{Time: 120}, &timeline.OutOfMemory{Time: 99}},
+			[3]string{"note 0, outofmemory", "note 100, allocation", "loss"}},
 		"a hang": {[]timeline.Event{&timeline.Hang{Start: 50, End: 150}},
 			[3]string{"hang 50-100; goes on after this part", "hang 100-150; began before this part", ""}},
 		"threads that end": {[]timeline.Event{call(10, 20), &timeline.ThreadEnd{Thread: thread}}, [3]string{"thread, call 10-20, threadend", "", ""}},
@@ -256,7 +256,7 @@ func (s *sampleSink) End(err error) error { return err }
 // still grow.
 func TestAllEvents(t *testing.T) {
 	t.Parallel()
-	known := []string{"Allocation", "Context", "CounterValue", "GPUUser", "GPUs", "Hang", "Instant", "Known", "Loss", "Metadata", "Note", "Process", "Recording",
+	known := []string{"Allocation", "Context", "CounterValue", "GPUUser", "GPUs", "Hang", "Instant", "Known", "Loss", "Metadata", "Note", "OutOfMemory", "Process", "Recording",
 		"Samples", "Slices", "SpanBegin", "SpanEnd", "StackSamples", "States", "Stream", "Thread", "ThreadEnd", "WorkList"}
 	files, err := filepath.Glob("timeline/*.go")
 	if err != nil {

@@ -239,11 +239,14 @@ func (c *conversion) joining(l *log) join.Options {
 		o.Lengths = c.lengths
 	}
 	l.chosen = selection.New(o)
+	steps, first := c.Filter.Steps.Ranges, int64(0)
+	if recorded, number := recordedSteps(l.catalog.Meta); steps.None() || steps == recorded {
+		steps, first = recorded, number
+	}
 	return join.Options{
 		Selection: l.chosen, OfCalls: len(c.Filter.TIDs) > 0 || l.chosen.OfCalls(), Filter: l.filter, Threads: l.threads,
-		Steps: c.Filter.Steps.Ranges, Offset: l.offset, IDs: &c.ids, Budget: c.held, Damaged: l.damage.Count > 0,
-		Clock:       l.clock,
-		Collectives: l.collectives,
+		Steps: steps, FirstStep: first, Offset: l.offset, IDs: &c.ids, Budget: c.held, Damaged: l.damage.Count > 0,
+		Clock: l.clock, Collectives: l.collectives,
 	}
 }
 

@@ -156,13 +156,17 @@ func (s *Steps) ranges(l *log, f tracelog.Filter) (all []stepRange, err error) {
 		all = append(all, stepRange{stepKey{m.PID, m.ID}, n, m.Time})
 		return nil
 	})
+	if err != nil {
+		return nil, err
+	}
 	slices.SortFunc(all, func(a, b stepRange) int {
 		return cmp.Or(cmp.Compare(a.pid, b.pid), cmp.Compare(a.start, b.start), cmp.Compare(a.id, b.id))
 	})
-	counted := int64(0)
+	first, err := s.first(l)
+	counted := first
 	for i := range all {
 		if i > 0 && all[i].pid != all[i-1].pid {
-			counted = 0
+			counted = first
 		}
 		if all[i].number == pattern.Counted {
 			all[i].number = counted
@@ -173,6 +177,28 @@ func (s *Steps) ranges(l *log, f tracelog.Filter) (all []stepRange, err error) {
 		return cmp.Or(cmp.Compare(a.pid, b.pid), cmp.Compare(a.number, b.number))
 	})
 	return all, err
+}
+
+// first returns the number of a log's first step without a number in its name: a recording may have been limited to some.
+func (s *Steps) first(l *log) (int64, error) {
+	options := &log{Log: l.Log, filter: &tracelog.Filter{Kinds: []tracelog.Kind{tracelog.KindMeta}}}
+	if err := options.read(func(float64) {}); err != nil {
+		return 0, err
+	}
+	if recorded, first := recordedSteps(options.catalog.Meta); recorded == s.Ranges {
+		return first, nil
+	}
+	return 0, nil
+}
+
+// recordedSteps returns the ranges that a recording was limited to by their numbers, and the number of the first.
+func recordedSteps(meta map[string]string) (pattern.Ranges, int64) {
+	text, first := tracelog.RecordedSteps(meta)
+	ranges, err := pattern.ParseRanges(text)
+	if err != nil {
+		return pattern.Ranges{}, 0
+	}
+	return ranges, first
 }
 
 // markers calls take for each marker of a log that a filter selects, whatever its time.

@@ -17,8 +17,14 @@ import (
 // between it and the next one. The steps are of two threads in turn. A process without steps makes calls at the same times. The last step never ends.
 func stepsLog(t *testing.T, names ...string) Log {
 	t.Helper()
+	return stepsLogOf(t, "", names...)
+}
+
+// stepsLogOf is such a log that begins with other records.
+func stepsLogOf(t *testing.T, first string, names ...string) Log {
+	t.Helper()
 	var b strings.Builder
-	b.WriteString("process pid=40 start=100\nprocess pid=50 start=100\nthread pid=40 tid=40\nthread pid=40 tid=41\n")
+	b.WriteString(first + "process pid=40 start=100\nprocess pid=50 start=100\nthread pid=40 tid=40\nthread pid=40 tid=41\n")
 	for i, name := range names {
 		at := 1000 * (i + 1)
 		tid := 40 + i%2
@@ -75,6 +81,62 @@ func TestSteps(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A recording of some steps has them as its steps, without being asked, by the numbers of the whole run: those at the ends
+// of names, or counted from the first one that was recorded.
+func TestRecordedSteps(t *testing.T) {
+	t.Parallel()
+	counted := []string{"step", "load", "step", "step, seq = 9"}
+	log := func(schedule string, names ...string) Log {
+		return stepsLogOf(t, fmt.Sprintf("meta key=schedule value=%q\n", schedule), names...)
+	}
+	step := Steps{Ranges: pattern.Ranges{Name: "step", Domain: "*"}, Chosen: true, First: 101, Last: 101}
+	all, other := step, step
+	all.First, all.Last, other.Name, other.First, other.Last = 0, 1<<40, "st*", 1, 1
+	for name, c := range map[string]struct {
+		log  Log
+		of   Steps
+		want string
+	}{
+		"without names":         {log("delay 1s, capture range nvtx:step, steps 100-102", counted...), Steps{}, "100 101 102"},
+		"of numbers":            {log("capture range nvtx:step@d, steps 7", "step 7", "step 8", "load"), Steps{}, "7 8"},
+		"chosen":                {log("capture range nvtx:step, steps 100-102", counted...), step, "101"},
+		"all":                   {log("capture range nvtx:step, steps 100-102", counted...), all, "100 101 102"},
+		"other ranges":          {log("capture range nvtx:step, steps 100-102", counted...), other, "1"},
+		"no numbers":            {log("capture range nvtx:step", counted...), Steps{}, ""},
+		"a name with a comma":   {log("capture range nvtx:step, steps 5*, steps 100", counted...), Steps{}, ""},
+		"a number that is none": {log("capture range nvtx:step, steps x", counted...), Steps{}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := strings.Join(stepsOf(t, c.log, Filter{Steps: c.of}), " "); got != c.want {
+				t.Errorf("steps %s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+// stepsOf returns the numbers of the steps of a log that a filter shows.
+func stepsOf(t *testing.T, l Log, f Filter) (numbers []string) {
+	t.Helper()
+	collector := timelinetest.NewCollector(t)
+	if _, err := Timeline([]Log{l}, Options{Filter: f}, collector); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range collector.Timeline().Processes {
+		for _, th := range p.Threads {
+			for _, tr := range th.Tracks {
+				for _, sp := range tr.Spans {
+					if tr.Category == timeline.NVTX && sp.Ranges.Step != nil {
+						numbers = append(numbers, fmt.Sprint(sp.Ranges.Step.Number))
+					}
+				}
+			}
+		}
+	}
+	slices.Sort(numbers)
+	return numbers
 }
 
 // Logs without the chosen steps are an error that says which there are. One of several such logs shows nothing.

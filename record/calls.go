@@ -55,7 +55,7 @@ func (c *calls) open(s *session, armed bool) {
 		c.findSites(s, s.epoch)
 	}
 	if c.source == CallsCUPTI || c.source == CallsNone {
-		c.withoutMemory("calls are not probed, and CUPTI's own records of allocations crash programs")
+		c.describeMemory()
 		c.openWatcher(s.ctx)
 		return
 	}
@@ -143,11 +143,11 @@ func (c *calls) intrudes() bool { return c.prober != nil && (c.probed || len(c.o
 func (c *calls) notProbed(s *session, err error) {
 	text := "calls are not probed: " + err.Error()
 	c.withoutFiles(err)
-	c.withoutMemory("calls are not probed")
 	var denied *probe.PermissionError
 	if c.source == CallsAuto && len(c.opts.PIDs) == 0 {
 		c.source = CallsCUPTI
 		c.findSites(s, s.epoch)
+		c.describeMemory()
 		text += "; they come from CUPTI instead, without arguments"
 		if errors.As(err, &denied) {
 			// CUPTI gives every call that was asked for, so nothing is missing.
@@ -155,6 +155,7 @@ func (c *calls) notProbed(s *session, err error) {
 			return
 		}
 	}
+	c.withoutMemory("calls are not probed")
 	c.report.miss(0, text)
 }
 
@@ -251,12 +252,16 @@ func (c *calls) withoutFiles(err error) {
 	}
 }
 
-// describeMemory logs whether calls tell what the program has allocated.
+// describeMemory logs what tells what the program has allocated.
 func (c *calls) describeMemory() {
-	switch left := cudaapi.WithoutMemory(c.opts.Functions); len(left) {
-	case 0:
+	switch left := cudaapi.WithoutMemory(c.opts.Functions); {
+	case c.source == CallsCUPTI:
+		c.log.Add(&tracelog.Meta{Key: tracelog.MetaMemory, Value: tracelog.MemoryOfCUPTI})
+	case c.source == CallsNone:
+		c.withoutMemory("calls are not recorded")
+	case len(left) == 0:
 		c.log.Add(&tracelog.Meta{Key: tracelog.MetaMemory, Value: tracelog.MemoryOfCalls})
-	case 1:
+	case len(left) == 1:
 		c.withoutMemory(left[0] + " is not probed")
 	default:
 		c.withoutMemory(fmt.Sprintf("%s and %s that allocate or free are not probed", left[0],

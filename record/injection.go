@@ -157,6 +157,7 @@ func (s *session) config(p *recordedProcess) cupti.GoConfig {
 	}
 	switch {
 	case s.calls.source == CallsCUPTI:
+		c.Records |= cupti.RecordMemory
 		c.Callers = s.wantsCallers()
 		c.Calls = apiRecords(s.opts.Functions, !c.Callers, work)
 		if c.Callers {

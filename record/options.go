@@ -200,10 +200,10 @@ func (o *Options) schedule() string {
 		words = append(words, tracelog.ScheduleCaptureRange+" cudaProfilerApi")
 	}
 	if !o.CaptureNVTX.None() {
-		words = append(words, tracelog.ScheduleCaptureRange+" nvtx:"+o.CaptureNVTX.String())
+		words = append(words, tracelog.ScheduleCaptureRange+" "+tracelog.ScheduleNVTX+o.CaptureNVTX.String())
 	}
 	if o.CaptureSteps.Count > 0 {
-		words = append(words, "steps "+o.CaptureSteps.String())
+		words = append(words, tracelog.ScheduleSteps+" "+o.CaptureSteps.String())
 	}
 	return strings.Join(words, ", ")
 }

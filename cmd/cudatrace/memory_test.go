@@ -25,7 +25,9 @@ func TestAllocatedMemory(t *testing.T) {
 		"driver":     {[]string{sim("driveronly")}, 4096, []string{"device 4096 1 1 0 4096"}, ""},
 		"the last":   {[]string{"--last", "1h", sim("vectoradd")}, 600000, []string{"device 600000 3 3 0 600000"}, ""},
 		"all calls":  {[]string{"--api", "all", sim("vectoradd")}, 600000, []string{"device 600000 3 3 0 600000"}, ""},
-		"no probes":  {[]string{"--calls", "cupti", sim("vectoradd")}, 0, nil, "not recorded: calls are not probed, and CUPTI's own records of allocations crash programs"},
+		"no rights":  {[]string{"--calls", "cupti", sim("vectoradd")}, 600000, []string{"device 600000 3 3 0 600000"}, ""},
+		"no GPU":     {[]string{"--calls", "cupti", "--gpu", "none", sim("vectoradd")}, 600000, []string{"device 600000 3 3 0 600000"}, ""},
+		"no calls":   {[]string{"--calls", "none", sim("vectoradd")}, 0, nil, "not recorded: calls are not recorded"},
 		"left out":   {[]string{"--no-probe", "cuMemFree_v2", sim("vectoradd")}, 0, nil, "not recorded: cuMemFree_v2 is not probed"},
 		"launches":   {[]string{"--api", "minimal", sim("vectoradd")}, 0, nil, "not recorded: cuMemAlloc_v2 and 22 other functions that allocate or free are not probed"},
 		"every kind": {[]string{sim("functions")}, 4 << 20, []string{"device 4194304 14 14 0 4208836", "managed 4096 1 1 0 4096", "pinned 8192 1 1 0 8192"}, ""},
@@ -36,35 +38,107 @@ func TestAllocatedMemory(t *testing.T) {
 			if r.PeakDevice != c.peak || r.NoMemory != c.reason {
 				t.Errorf("a peak of %d bytes, want %d; %q, want %q", r.PeakDevice, c.peak, r.NoMemory, c.reason)
 			}
-			if !strings.Contains(r.stderr, cmp.Or(c.reason, "peak memory ")) {
+			if !strings.Contains(r.stderr, cmp.Or(c.reason, "peak memory")) {
 				t.Errorf("the summary does not speak of memory:\n%s", r.stderr)
 			}
-			out := printedStats(t, r.base+".cudatrace", "--report", "memory", "--format", "json")
-			var reports struct {
-				Memory []struct {
-					Name               string
-					Peak               uint64 `json:"peak_bytes"`
-					Allocations, Frees uint64
-					Left               uint64 `json:"not_freed"`
-					Bytes              uint64 `json:"allocated_bytes"`
-					Unmatched          uint64 `json:"unmatched_frees"`
-					Replaced           uint64
-				}
-			}
-			if err := json.Unmarshal([]byte(out), &reports); err != nil {
-				t.Fatal(err)
-			}
-			var uses []string
-			for _, m := range reports.Memory {
-				uses = append(uses, fmt.Sprint(m.Name, " ", m.Peak, " ", m.Allocations, " ", m.Frees, " ", m.Left, " ", m.Bytes))
-				if m.Unmatched+m.Replaced > 0 {
-					t.Errorf("%s: %d frees of what was not allocated, %d are missing", m.Name, m.Unmatched, m.Replaced)
-				}
-			}
-			slices.Sort(uses)
-			if diff := gocmp.Diff(c.uses, uses); diff != "" {
+			if diff := gocmp.Diff(c.uses, usesOf(t, r)); diff != "" {
 				t.Errorf("memory (-want +got):\n%s", diff)
 			}
 		})
 	}
+}
+
+// usesOf returns the rows of the report of memory: use, peak, allocations, frees, not freed, bytes of all allocations.
+func usesOf(t *testing.T, r recording) (uses []string) {
+	t.Helper()
+	out := printedStats(t, r.base+".cudatrace", "--report", "memory", "--format", "json")
+	var reports struct {
+		Memory []struct {
+			Name               string
+			Peak               uint64 `json:"peak_bytes"`
+			Allocations, Frees uint64
+			Left               uint64 `json:"not_freed"`
+			Bytes              uint64 `json:"allocated_bytes"`
+			Unmatched          uint64 `json:"unmatched_frees"`
+			Replaced           uint64
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &reports); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range reports.Memory {
+		uses = append(uses, fmt.Sprint(m.Name, " ", m.Peak, " ", m.Allocations, " ", m.Frees, " ", m.Left, " ", m.Bytes))
+		if m.Unmatched+m.Replaced > 0 {
+			t.Errorf("%s: %d frees of what was not allocated, %d are missing", m.Name, m.Unmatched, m.Replaced)
+		}
+	}
+	slices.Sort(uses)
+	return uses
+}
+
+// A program says what it has allocated, on several threads, and what it has not freed. Both sources have all of it, to
+// the byte, and where it was allocated. CUPTI's records lack what is allocated in the order of a stream, and say so.
+func TestAllocationsOfBothSources(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{nil, {"arrays", "mixed"}} {
+		for _, calls := range []string{"uprobe", "cupti"} {
+			t.Run(strings.Join(append(args, calls), " "), func(t *testing.T) {
+				t.Parallel()
+				r := recordProgram(t, append([]string{"--no-convert", "--calls", calls, sim("allocations")}, args...)...)
+				var want []string
+				ordered, bytes, peak := uint64(0), uint64(0), uint64(0)
+				for line := range strings.Lines(r.stdout) {
+					var use string
+					var n [5]uint64
+					const truth = "truth %s peak=%d allocations=%d frees=%d left=%d bytes=%d"
+					if _, err := fmt.Sscanf(line, truth, &use, &n[0], &n[1], &n[2], &n[3], &n[4]); err == nil {
+						want = append(want, fmt.Sprint(use, " ", n[0], " ", n[1], " ", n[2], " ", n[3], " ", n[4]))
+						peak = max(peak, n[0])
+						continue
+					}
+					if _, err := fmt.Sscanf(line, "ordered allocations=%d bytes=%d", &ordered, &bytes); err != nil {
+						t.Fatalf("%q: %v", line, err)
+					}
+				}
+				if len(want) != 3 || ordered == 0 {
+					t.Fatalf("it says %q", r.stdout)
+				}
+				if calls == "uprobe" {
+					want[0] = withMore(t, want[0], ordered, bytes)
+				}
+				if diff := gocmp.Diff(want, usesOf(t, r)); diff != "" {
+					t.Errorf("memory (-want +got):\n%s", diff)
+				}
+				lacks := fmt.Sprintf("CUPTI's records lack the memory of %d calls such as cudaMallocAsync", ordered)
+				if (r.MemoryLacks == lacks) != (calls == "cupti") || r.PeakDevice != peak {
+					t.Errorf("a peak of %d bytes, want %d; it lacks %q", r.PeakDevice, peak, r.MemoryLacks)
+				}
+				holders := printedStats(t, r.base+".cudatrace", "--report", "memory_holders", "--format", "csv")
+				if n := strings.Count(holders, ",allocations,,"); n != 3 || strings.Count(holders, "\n") != 4 {
+					t.Errorf("holders of other libraries, or of none:\n%s", holders)
+				}
+				room := printedStats(t, r.base+".cudatrace", "--report", "out_of_memory", "--format", "csv")
+				asked := map[string]string{"uprobe": ",false,", "cupti": ",,"}[calls]
+				if !strings.Contains(room, ",allocations,,3145728,1,") || !strings.Contains(room, asked) ||
+					strings.Count(room, "\n") != 2 {
+					t.Errorf("held when there was no memory:\n%s", room)
+				}
+				left := printedStats(t, r.base+".cudatrace", "--report", "unfreed", "--format", "csv")
+				if !strings.Contains(left, ",3145728,") || !strings.Contains(left, ",131072,") || strings.Count(left, "\n") != 3 {
+					t.Errorf("not freed:\n%s", left)
+				}
+			})
+		}
+	}
+}
+
+// withMore adds allocations that are freed, and were the only ones at their time, to a row of usesOf.
+func withMore(t *testing.T, row string, n, bytes uint64) string {
+	t.Helper()
+	var use string
+	var of [5]uint64
+	if _, err := fmt.Sscan(row, &use, &of[0], &of[1], &of[2], &of[3], &of[4]); err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprint(use, " ", of[0], " ", of[1]+n, " ", of[2]+n, " ", of[3], " ", of[4]+bytes)
 }

@@ -491,6 +491,12 @@ func TestCaptureSteps(t *testing.T) {
 				first, last, _ := strings.Cut(name, "-")
 				tr := r.trace(t)
 				expectRows(t, tr, 4, "steps", "select count(*) from slice where name glob 'step*' and category = 'nvtx'")
+				found, _ := succeed(t, "stats", "--format", "csv", "--report", "steps", r.base+".cudatrace")
+				for n := 5; n <= 8; n++ {
+					if !strings.Contains(found, fmt.Sprintf("\nstep %d,", n)) {
+						t.Errorf("no step %d in %q", n, found)
+					}
+				}
 				if first != last {
 					expectRows(t, tr, 2, "the first step and the last", fmt.Sprintf("select count(*) from slice "+
 						"where category = 'nvtx' and name in ('%s', '%s')", first, last))

@@ -480,6 +480,9 @@ func statsFacts(logs []convert.Log, all []convert.Summary) stats.Facts {
 		if all[i].NoMemory == "" {
 			f.Memory = ""
 		}
+		if f.MemoryLacks == "" {
+			f.MemoryLacks = all[i].MemoryLacks
+		}
 		for _, p := range all[i].ProcessList {
 			if recorded = recorded || p.CUPTI == "on"; p.CUPTI != "on" {
 				f.GPU = strings.TrimSuffix("GPU work was not recorded: "+p.CUPTI, ": ")

@@ -52,15 +52,19 @@ func printSummary(con *console.Console, s convert.Summary, first firstLook, file
 	if words := tooLarge(s.Slices, files[len(files)-1].path); words != "" {
 		con.Detail("size: %s", words)
 	}
-	if first.Busy != "" {
-		words := first.Busy
-		if s.NoMemory == "" && s.PeakDevice > 0 {
-			words += "; peak memory " + table.Words(s.PeakDevice, table.Bytes)
-		}
-		con.Item("GPU busy", words)
+	peak := s.NoMemory
+	if peak == "" && s.PeakDevice > 0 {
+		peak = atLeast(&s, table.Words(s.PeakDevice, table.Bytes))
 	}
-	if s.NoMemory != "" {
-		con.Item("peak memory", s.NoMemory)
+	switch {
+	case first.Busy != "" && s.NoMemory == "" && peak != "":
+		con.Item("GPU busy", first.Busy+"; peak memory "+peak)
+		peak = ""
+	case first.Busy != "":
+		con.Item("GPU busy", first.Busy)
+	}
+	if peak != "" {
+		con.Item("peak memory", peak)
 	}
 	if first.Finding != "" {
 		con.Item("look first", first.Finding)

@@ -176,7 +176,7 @@ func note(late uint64, times string) []string {
 var streamsReport = Report{
 	Name: "streams", Title: "streams with work",
 	needs: gpuWork, whyEmpty: "no GPU work",
-	table: func(s *Sink, _ Facts) *table.Table { return s.busy.streamTable() },
+	table: func(s *Sink, f Facts) *table.Table { return s.streamTable(f.Startup) },
 }
 
 // streamCells is a row of streams.
@@ -191,25 +191,40 @@ type streamCells struct {
 }
 
 // streamTable returns the report of streams.
-func (b *busy) streamTable() *table.Table {
-	b.sorted()
+func (s *Sink) streamTable(startup bool) *table.Table {
+	s.busy.sorted()
 	var rows []streamCells
 	late := uint64(0)
-	for _, r := range b.streams {
+	for _, r := range s.busy.streams {
 		if r.workCount == (workCount{}) {
 			continue
 		}
 		l, c := r.lane, r.Context
 		late += l.Late
+		busy, from := s.laneTimes(l, startup)
 		rows = append(rows, streamCells{
 			r.title(), c.GPU, c.Process.PID, r.ID, c.ID,
-			b.columns(l.Busy.Total, l.First, l.Last, l.Late == 0), r.columns(),
+			s.busy.columns(busy, from, l.Last, l.Late == 0), r.columns(),
 		})
 	}
 	t := table.Of(rows)
 	t.Sort("busy_ns")
 	t.Notes = note(late, "busy times")
 	return t
+}
+
+// laneTimes are how long a stream was busy in the steady state of its process, where that is known and it has work in it,
+// and the beginning of that time; else from its first work on.
+func (s *Sink) laneTimes(l *activity.Lane, startup bool) (busy, from uint64) {
+	if startup || l.First == timeline.Never {
+		return l.Busy.Total, l.First
+	}
+	from = max(s.beginning(l.Part.Process), l.First)
+	before, known := l.Until(from)
+	if !known || from >= l.Last {
+		return l.Busy.Total, l.First
+	}
+	return l.Busy.Total - before, from
 }
 
 func (r *streamRow) title() string { return fmt.Sprintf("stream %d%s", r.ID, r.Qualifier()) }

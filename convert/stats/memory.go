@@ -27,6 +27,7 @@ type memory struct {
 	live    map[block]allocation
 	dropped uint64 // allocations beyond maxLive
 	gpus    map[uint32]*level
+	failed  []*outOfMemory
 }
 
 // A level is the device memory of a GPU in use, over all processes.
@@ -87,6 +88,7 @@ type holder struct {
 	holderKey
 	allocations, allocated uint64 // the latter bytes
 	live, current          uint64 // allocations, and bytes
+	since                  uint64 // when it began to hold what it never let go of whole
 	atPeak                 uint64 // bytes at the peak of the use with the number known
 	known                  uint64
 }
@@ -120,7 +122,7 @@ func (m *memory) countAllocation(e *timeline.Allocation) {
 		key.gpu = 0
 	}
 	r := m.rows.Of(key)
-	if e.Allocated == 0 {
+	if e.Allocated == 0 && e.TID != 0 {
 		r.threads[e.TID] = true
 	}
 	at := block{e.Process, e.Address}
@@ -170,6 +172,9 @@ func (m *memory) allocate(r *memoryUse, at block, e *timeline.Allocation) {
 		}
 	}
 	h.catchUp()
+	if h.live == 0 {
+		h.since = cmp.Or(e.Allocated, e.Time)
+	}
 	h.live++
 	h.current += bytes
 	m.live[at] = allocation{r, h, bytes, cmp.Or(e.Allocated, e.Time)}
@@ -199,7 +204,19 @@ func (m *memory) holder(r *memoryUse, c *timeline.Call) *holder {
 var memoryReport = Report{
 	Name: "memory", Title: "allocated memory by use",
 	needs: allocations, whyEmpty: "no allocations were recorded",
-	table: func(s *Sink, _ Facts) *table.Table { return s.memory.uses() },
+	table: func(s *Sink, f Facts) *table.Table { return f.lacking(s.memory.uses()) },
+}
+
+// lacking notes what the allocations of a report lack.
+func (f *Facts) lacking(t *table.Table) *table.Table {
+	switch {
+	case f.MemoryLacks == "":
+	case len(t.Rows) == 0:
+		t.Reason = "none are known: " + f.MemoryLacks
+	default:
+		t.Notes = append(t.Notes, "at least: "+f.MemoryLacks)
+	}
+	return t
 }
 
 // MemoryCells is a row of memory.
@@ -220,7 +237,7 @@ type MemoryCells struct {
 	Held      uint64 `key:"held_bytes"`
 	Unmatched uint64 `key:"unmatched_frees"` // frees of memory allocated before recording, or not at all
 	Replaced  uint64 `key:"replaced"`        // allocations at an address that was not freed: the log misses a free
-	Threads   int    `key:"threads"`         // threads that allocated or freed; of several, the order decides the peak
+	Threads   int    `key:"threads"`         // known threads that allocated or freed; of several, the order decides the peak
 }
 
 // uses returns the report of memory by use.
@@ -261,7 +278,7 @@ func (k *memoryKey) device() *uint32 {
 var holdersReport = Report{
 	Name: "memory_holders", Title: "who holds allocated memory, by library and Python line", Detail: true,
 	needs: allocations, whyEmpty: "no allocations were recorded",
-	table: func(s *Sink, _ Facts) *table.Table { return s.memory.held(s.anyPython()) },
+	table: func(s *Sink, f Facts) *table.Table { return f.lacking(s.memory.held(s.anyPython())) },
 }
 
 // holderCells is a row of memory_holders.
@@ -336,7 +353,7 @@ func withoutLines(list []*holder) (joined []*holder) {
 var unfreedReport = Report{
 	Name: "unfreed", Title: "largest allocations that were not freed", Detail: true,
 	needs: allocations, whyEmpty: "no allocations that were not freed",
-	table: func(s *Sink, _ Facts) *table.Table { return s.memory.unfreed(s.anyPython()) },
+	table: func(s *Sink, f Facts) *table.Table { return f.lacking(s.memory.unfreed(s.anyPython())) },
 }
 
 // unfreedCells is a row of unfreed.

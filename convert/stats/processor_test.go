@@ -187,6 +187,9 @@ func TestSumsProcessor(t *testing.T) {
 				if s.report == "streams" && s.values[0] == "busy_ns" && len(tables["processes"].Rows) > 1 {
 					continue // streams of several processes have the same numbers
 				}
+				if s.report == "threads" && name == "callers" {
+					continue // one of its driver calls loads code for the launch behind it
+				}
 				if s.report == "ranks" && len(tables["processes"].Rows) == 1 {
 					continue // the report of devices has the same numbers
 				}
@@ -271,7 +274,7 @@ func TestSumsAreThere(t *testing.T) {
 		if r := stats.ByName(name); r.OfRanks && name != "ranks" {
 			continue // TestRanks has them
 		}
-		if n == 0 || !compared && !slices.Contains([]string{"critical_path", "unfreed", "memory_holders", "findings", "gaps", "launch_rate", "metrics", "modules", "nvtx_metrics", "step_kinds", "steps"}, name) {
+		if n == 0 || !compared && !slices.Contains([]string{"critical_path", "unfreed", "memory_holders", "out_of_memory", "findings", "gaps", "launch_rate", "metrics", "modules", "nvtx_metrics", "step_kinds", "steps"}, name) {
 			t.Errorf("%s: %d rows in all logs, compared %t", name, n, compared)
 		}
 	}

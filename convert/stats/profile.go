@@ -121,7 +121,7 @@ func (s *Sink) profile(f Facts) *table.Table {
 	}
 	t := table.Of([]ProfileCells{x})
 	t.Prose = func(row table.Row) table.Paragraph {
-		return row.Of.(*ProfileCells).lines(f.Memory, s.shortNames())
+		return row.Of.(*ProfileCells).lines(&f, s.shortNames())
 	}
 	return t
 }
@@ -141,8 +141,8 @@ func (s *Sink) profileTimes(x *ProfileCells, devices []*deviceRow, startup bool)
 	x.Compute, x.Copies, x.Communication = &all.Compute, &all.Copies, &all.Communication
 }
 
-// lines are the lines that people read of the profile. noMemory says why nothing is known of memory, "" if it is.
-func (x *ProfileCells) lines(noMemory string, names *kernelnames.Names) table.Paragraph {
+// lines are the lines that people read of the profile.
+func (x *ProfileCells) lines(f *Facts, names *kernelnames.Names) table.Paragraph {
 	busy, parts := "not known", "not known"
 	duration := func(ns *uint64) string { return table.WordsOf(ns, table.Duration) }
 	if x.Busy != nil {
@@ -163,10 +163,13 @@ func (x *ProfileCells) lines(noMemory string, names *kernelnames.Names) table.Pa
 			async += "; copies of pageable memory, which are not: " + table.Words(*x.Pageable, table.Share)
 		}
 	}
-	peak := cmp.Or(noMemory, "no allocation recorded")
+	peak := cmp.Or(f.Memory, "no allocation recorded")
 	if x.Peak != nil {
 		at := table.Words(*x.PeakAt, table.Moment)
 		peak = fmt.Sprintf("%s on GPU %d at %s", table.Words(*x.Peak, table.Bytes), *x.PeakGPU, at)
+		if f.MemoryLacks != "" {
+			peak = "at least " + peak
+		}
 	}
 	occupied := "not known"
 	if x.Occupancy != nil {

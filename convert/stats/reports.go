@@ -61,6 +61,7 @@ var Reports = []*Report{
 	&memoryReport,
 	&holdersReport,
 	&unfreedReport,
+	&outOfMemoryReport,
 	&errorsReport.Report,
 	&nvtxReport.Report,
 	&nvtxMetricsReport,
@@ -81,7 +82,9 @@ type Facts struct {
 	Callers string // why no call has a caller, "" if callers were recorded
 	Python  string // why no call has Python frames, "" if they were recorded
 	Memory  string // why nothing is known of allocated memory, "" if it is
-	Unread  string // which logs are so damaged that no call and no work could be read, and why; "" if none are
+	// what is known of allocated memory lacks, "" for nothing
+	MemoryLacks string
+	Unread      string // which logs are so damaged that no call and no work could be read, and why; "" if none are
 	// Startup says that the start-up counts, too.
 	Startup bool
 	// Filtered says that a filter selected a part of the logs.
@@ -134,7 +137,9 @@ func (r *Report) Unasked(s *Sink) bool {
 }
 
 // always are the reports that people see without naming them, whatever the findings are.
-var always = []*Report{&findingsReport, &stepKindsReport, &profileReport, &kernelsReport.Report}
+var always = []*Report{
+	&findingsReport, &stepKindsReport, &profileReport, &kernelsReport.Report, &outOfMemoryReport,
+}
 
 // First returns the names of the reports that people see without naming them: what limits the run, and the tables that
 // show it.

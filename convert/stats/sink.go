@@ -117,6 +117,8 @@ func (s *Sink) event(e timeline.Event) {
 		s.span(span{timeline.SpanEnd{Track: e.Track, Span: e.Span}, true})
 	case *timeline.Allocation:
 		s.memory.countAllocation(e)
+	case *timeline.OutOfMemory:
+		s.memory.outOfMemory(e)
 	case *timeline.Samples:
 		s.metrics.countSamples(e)
 		s.findings.Samples(e)

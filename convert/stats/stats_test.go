@@ -214,7 +214,7 @@ func TestReasons(t *testing.T) {
 			want = f.Callers
 		case "python", "modules":
 			want = f.Python
-		case "memory", "memory_holders", "unfreed":
+		case "memory", "memory_holders", "unfreed", "out_of_memory":
 			want = f.Memory
 		}
 		if want != "" && r.Reason != want || r.Reason == "" || want == "" && r.Reason == f.GPU {

@@ -120,6 +120,10 @@ func TestStepsFound(t *testing.T) {
 		{"two ranges", func(p *program) {
 			times(2, func(i int) { p.ranged(fmt.Sprint("step ", i), "", func() { p.layers(3) }) })
 		}, ""},
+		{"two ranges that the recording was limited to, far apart", func(p *program) {
+			fmt.Fprintln(&p.log, `meta key=schedule value="capture range nvtx:step, steps 7-8"`)
+			times(2, func(int) { p.ranged("step", "", func() { p.layers(3) }); p.cpu(100 * ms) })
+		}, "step NVTX 2 0"},
 		{"a loop of one kernel", func(p *program) { times(400, func(int) { p.kernel(7, 10*us, 20) }) }, ""},
 		{"launches in no order", func(p *program) {
 			x := uint32(1)

@@ -121,7 +121,7 @@ var threadsReport = declare(grouped[*timeline.Thread, threadCells]{
 		}
 		s.calls.Each(func(c *call) {
 			r := of(c.thread)
-			if !c.inner {
+			if !c.inner && c.Flags&timeline.Prepares == 0 {
 				r.Calls++
 				if c.Failed() {
 					r.Failed++

@@ -74,6 +74,10 @@ const (
 	CutCall   = 1 << 4 // the call that caused the work is in another part
 )
 
+// Prepares is the flag of a Slice that is part of the call that the next slice of the thread shows: the runtime's
+// function called the driver for it, and then for the work itself. The two count as one call.
+const Prepares = 1 << 5
+
 // CutName is the name under which a view shows CutText.
 const CutName = "part"
 

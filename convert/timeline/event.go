@@ -94,6 +94,16 @@ type Allocation struct {
 	Release     bool
 }
 
+// An OutOfMemory is a call that failed because there was no device memory. It comes in the order of allocations.
+type OutOfMemory struct {
+	Process  *Process
+	Time     uint64
+	Bytes    uint64 // that it asked for; 0 when not known
+	GPU      uint32 // GPU.Index
+	KnownGPU bool
+	Call     Call
+}
+
 // A Loss counts records that are missing from the log.
 type Loss struct {
 	Time     uint64 // time at which to show it
@@ -183,6 +193,11 @@ func (a *Allocation) move(c *Clock) {
 		a.Allocated = c.At(a.Allocated)
 	}
 	c.call(&a.Call)
+}
+
+func (o *OutOfMemory) move(c *Clock) {
+	o.Time = c.At(o.Time)
+	c.call(&o.Call)
 }
 
 func (c *Clock) call(l *Call) {

@@ -117,6 +117,34 @@ func WithoutMemory(chosen []*Function) (missing []string) {
 	return missing
 }
 
+// runtimeAllocations has the kinds of memory that functions of the runtime allocate, not in the order of a stream.
+var runtimeAllocations = map[string]uint32{
+	"cudaMalloc": DeviceKind, "cudaMallocPitch": DeviceKind, "cudaMalloc3D": DeviceKind,
+	"cudaMallocManaged": ManagedKind, "cudaMallocHost": PinnedKind, "cudaHostAlloc": PinnedKind,
+	"cudaHostRegister": RegisteredKind, "cudaMallocArray": ArrayKind, "cudaMalloc3DArray": ArrayKind,
+	"cudaMallocMipmappedArray": ArrayKind,
+}
+
+// AllocatedBy returns the kind of memory that a function of the runtime or of the driver allocates; 0 for none, and for
+// what is allocated in the order of a stream, or as physical memory.
+func AllocatedBy(name string) uint32 {
+	f := Function{Name: name}
+	if r := memoryOf[f.Base()]; r != nil && r.does == Allocates && !AllocatesApart(name) {
+		return r.kind
+	}
+	return runtimeAllocations[f.Base()]
+}
+
+// AllocatesApart reports whether a function allocates memory of which CUPTI's records of allocations know nothing: in
+// the order of a stream, from a pool, or physical memory.
+func AllocatesApart(name string) bool {
+	switch f := (Function{Name: name}); f.Base() {
+	case "cudaMallocAsync", "cudaMallocFromPoolAsync", "cuMemAllocAsync", "cuMemAllocFromPoolAsync", "cuMemCreate":
+		return true
+	}
+	return false
+}
+
 // Allocating reports whether a function allocates or frees, or refers to physical memory.
 func (f *Function) Allocating() bool {
 	r := memoryOf[f.Base()]
@@ -228,18 +256,39 @@ func (r *MemoryReader) Read(args []uint64, ret int32) (c MemoryCall, ok bool) {
 		return c, false
 	}
 	r.locate(&c, value)
+	return c, r.size(&c, value)
+}
+
+// OutOfMemory is the error of both libraries that there is no memory.
+const OutOfMemory = 2
+
+// Requested returns what a call asked for that failed. ok is false for a function that allocates no memory.
+func (r *MemoryReader) Requested(args []uint64) (c MemoryCall, ok bool) {
+	value := func(i int) uint64 {
+		if i < 0 || i >= len(args) {
+			return 0
+		}
+		return args[i]
+	}
+	c = MemoryCall{Does: r.row.does, Kind: r.row.kind, Device: NoDevice}
+	r.locate(&c, value)
+	return c, (c.Does == Allocates || c.Does == Creates) && r.size(&c, value)
+}
+
+// size sets how many bytes a call allocates. It reports false for an array without memory.
+func (r *MemoryReader) size(c *MemoryCall, value func(int) uint64) (ok bool) {
 	c.Bytes = 1
 	switch {
 	case r.isArray:
 		c.Bytes, ok = r.arrayBytes(value)
-		return c, ok
+		return ok
 	case len(r.factors) == 0:
 		c.Bytes = 0
 	}
 	for _, i := range r.factors {
 		c.Bytes = product(c.Bytes, value(i))
 	}
-	return c, true
+	return true
 }
 
 // Numbers of CUmemLocationType and CUmemAllocationType.

@@ -409,6 +409,9 @@ func (p *ProcessMemory) currentOf(tid uint32) current {
 	return current{p.primary[0], 0}
 }
 
+// DeviceOf returns the device on which a thread allocates.
+func (p *ProcessMemory) DeviceOf(tid uint32) uint32 { return p.currentOf(tid).device }
+
 // releaseAll releases blocks, in order.
 func (p *ProcessMemory) releaseAll(at uint64, which func(key, *Block) bool) {
 	for _, k := range p.keys(which) {

@@ -1,6 +1,7 @@
 package tracelog
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
@@ -112,6 +113,8 @@ const (
 const (
 	ScheduleDelay        = "delay"         // the program is not recorded at first
 	ScheduleCaptureRange = "capture range" // the parts are recorded that the program marks, with gaps between
+	ScheduleNVTX         = "nvtx:"         // before the names of the NVTX ranges that mark them
+	ScheduleSteps        = "steps"         // of these ranges, those with some numbers
 )
 
 // IsAttached reports whether the recorder attached to running processes, by the values of Meta records: options name
@@ -130,6 +133,22 @@ func CapturesRanges(meta map[string]string) bool {
 	return strings.Contains(meta[MetaSchedule], ScheduleCaptureRange+" ")
 }
 
+// RecordedSteps returns which NVTX ranges the recording was limited to, and the number of the first one, by the values
+// of Meta records; "" where it was not limited to numbers.
+func RecordedSteps(meta map[string]string) (ranges string, first int64) {
+	_, ranges, _ = strings.Cut(meta[MetaSchedule], ScheduleCaptureRange+" "+ScheduleNVTX)
+	i := strings.LastIndex(ranges, ", "+ScheduleSteps+" ")
+	if i < 0 {
+		return "", 0
+	}
+	number, _, _ := strings.Cut(ranges[i+len(", "+ScheduleSteps+" "):], "-")
+	first, err := strconv.ParseInt(number, 10, 64)
+	if err != nil {
+		return "", 0
+	}
+	return ranges[:i], first
+}
+
 // Keys of Meta records.
 const (
 	MetaProgram = "program"   // as the user named it
@@ -145,7 +164,8 @@ const (
 	MetaSchedule = "schedule" // options that left parts of the program out; absent otherwise
 	MetaOptions  = "options"  // of the recording, as a command line has them; absent without any
 	MetaWork     = "gpu_work" // WorkUnwanted; absent otherwise
-	// MemoryOfCalls, or why the log knows nothing of allocated memory; absent where CUPTI recorded it
+	// MemoryOfCalls, MemoryOfCUPTI, or why the log knows nothing of allocated memory; absent in logs of early versions with
+	// CUPTI's records of it
 	MetaMemory = "memory"
 
 	// why processes of the program may have used CUDA unrecorded and unnoticed; absent if none can have
@@ -176,6 +196,11 @@ const WorkUnwanted = "unwanted"
 
 // MemoryOfCalls is the value of MetaMemory where the log has the calls of all functions that allocate and free.
 const MemoryOfCalls = "calls"
+
+// MemoryOfCUPTI is the value of MetaMemory where CUPTI records allocations, without those in the order of a stream. An
+// allocation that was not released when its process handed over its last records has no release; without that handing
+// over it has no record at all.
+const MemoryOfCUPTI = "cupti"
 
 // Causes of loss: the Cause of a Lost record.
 const (

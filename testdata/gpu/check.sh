@@ -97,6 +97,18 @@ if [[ oddities =~ $only ]]; then # legal oddities and refused calls: the same li
 	done
 	flags=()
 fi
+if [[ allocations =~ $only ]]; then # both sources of memory have what the program says that it allocated
+	nvcc -o allocations allocations.cu && nvcc -cudart shared -o allocations-shared allocations.cu || exit 1
+	for program in "allocations" "allocations-shared arrays" "allocations mixed"; do
+		read -ra run <<<"$program"
+		for calls in uprobe cupti; do
+			log=$out/${program// /-}-$calls
+			"$cudatrace" record -q --no-convert --calls "$calls" -o "$log" ./"${run[@]}" >"$log.stdout" 2>"$log.stderr" || failed=1
+			cat "$log.stderr"
+			python3 allocations.py "$cudatrace" "$log.cudatrace" "$log.stdout" "$calls" >>table || failed=1
+		done
+	done
+fi
 if [[ conditional =~ $only ]]; then # which work in the bodies of conditional nodes has its call
 	nvcc -o conditional conditional.cu || exit 1
 	for calls in "" cupti-; do

@@ -71,6 +71,7 @@ type Part struct {
 	First, Last uint64
 	Pieces      uint64
 	times       Times // where pieces of several parts were taken
+	lanes       []*Lane
 	device      *Device
 	bins        bins
 	stretches   stretches
@@ -94,6 +95,8 @@ func (d *Device) Lane(s *timeline.Stream) *Lane {
 	} else {
 		l.Part = d.part(nil)
 	}
+	l.stages = make([]uint64, len(l.Part.idle[byStage].ends)) // it had no work yet
+	l.Part.lanes = append(l.Part.lanes, l)
 	return l
 }
 

@@ -35,6 +35,9 @@ func (d *Device) reach(at uint64) {
 		m.part.idle[byMark].ends = append(m.part.idle[byMark].ends, m.at)
 		if m.stage {
 			m.part.idle[byStage].ends = append(m.part.idle[byStage].ends, m.at)
+			for _, l := range m.part.lanes {
+				l.stages = append(l.stages, l.Busy.until(m.at))
+			}
 		}
 	}
 	d.marks = slices.Delete(d.marks, 0, n)
@@ -54,6 +57,22 @@ func (p *Part) Until(at uint64) (s Sum, known bool) {
 		s = p.sums[i]
 	}
 	return s, known
+}
+
+// Until returns the time that the lane was busy up to a moment at which a stage may have begun, or that lies outside of
+// its work. The device is finished.
+func (l *Lane) Until(at uint64) (busy uint64, known bool) {
+	switch {
+	case at <= l.First:
+		return 0, true
+	case at >= l.Last:
+		return l.Busy.Total, true
+	}
+	i, known := slices.BinarySearch(l.Part.idle[byStage].ends, at)
+	if known {
+		busy = l.stages[i]
+	}
+	return busy, known
 }
 
 // roomOfMarks bounds the idle times of a scale that the parts of all devices keep.

@@ -40,11 +40,12 @@ type Lane struct {
 	Late        uint64 // pieces that came too late for Busy to be exact
 	First, Last uint64 // start of the first piece, end of the last
 
-	id      uint32 // of Stream
-	horizon uint64 // start of the last piece that Busy has
-	pending []span // that wait for earlier ones of other lanes
-	sorted  int    // pieces of pending that are in order
-	next    int    // first piece of pending that was not taken
+	id      uint32   // of Stream
+	horizon uint64   // start of the last piece that Busy has
+	stages  []uint64 // what Busy had at the marks of stages that were reached, by time
+	pending []span   // that wait for earlier ones of other lanes
+	sorted  int      // pieces of pending that are in order
+	next    int      // first piece of pending that was not taken
 
 	launches []Launch // of the pieces, where idle time is watched
 }

@@ -123,7 +123,17 @@ func newStack(o *stackOutput, p *program, tid uint32) *stack {
 // place puts a record on the stack: into the slice of its call if the other source has made
 // that slice, else as a new slice.
 func (s *stack) place(r *read.Call) {
-	if r.Function.Memory == nil {
+	switch {
+	case r.Ret == cudaapi.OutOfMemory:
+		s.join(r)
+		s.outOfMemory(r)
+		return
+	case r.Function.Allocates != 0 && r.Ret == 0 && s.program.catalog.MemoryWithoutCalls():
+		s.join(r)
+		by := s.open[len(s.open)-1].asCause()
+		s.program.memoryIn(s.memory).addAllocating(allocating{by, s.tid, cudaapi.MemoryUseOf(r.Function.Allocates)})
+		return
+	case r.Function.Memory == nil:
 		s.join(r)
 		return
 	}
@@ -136,6 +146,26 @@ func (s *stack) place(r *read.Call) {
 		c.allocates = allocates
 	} else { // the driver's call within a runtime's call
 		*allocates = c.asCause()
+	}
+}
+
+// outOfMemory takes a call that failed because there was no memory, if it is one that allocates. What it asked for is
+// known from its arguments.
+func (s *stack) outOfMemory(r *read.Call) {
+	asked := cudaapi.MemoryCall{Kind: r.Function.Allocates, Device: cudaapi.NoDevice}
+	switch c := s.program.catalog; {
+	case c.MemoryFromCalls() && r.Function.Memory != nil:
+		var allocates bool
+		if asked, allocates = r.Function.Memory.Requested(r.Arguments.Args); !allocates {
+			return
+		}
+	case !c.MemoryWithoutCalls():
+		return
+	case cudaapi.AllocatesApart(r.Function.Name):
+		asked.Kind = cudaapi.DeviceKind
+	}
+	if cudaapi.MemoryUseOf(asked.Kind) == cudaapi.DeviceMemory && s.memory.counts(r.End) && len(s.open) > 0 {
+		s.program.memoryIn(s.memory).addRefused(s.tid, &asked, r.End, s.open[len(s.open)-1].asCause())
 	}
 }
 
@@ -236,19 +266,19 @@ func (s *stack) joinNext(r *read.Call) {
 
 func (s *stack) push(r *read.Call, from state) {
 	c, _ := s.pending.push()
-	fn := r.Function
+	fn, flags := r.Function, r.Flags
 	c.Caller, c.Python, c.Operator = nil, r.Python, r.Operator
 	if r.Caller != nil {
 		fn, c.Caller = s.shown(fn, r.Caller, r.Ret), r.Caller.Place
 		if len(s.open) == 0 && fn == r.Function && r.Caller.Prepares(fn, r.Ret) {
-			from |= preparing
+			flags |= timeline.Prepares
 		}
 	}
 	if fn.Launches {
 		from |= launching
 	}
 	ranges := s.program.rangesAt(s.tid, r.Start, s.found)
-	if g := ranges.Group(); g != nil && from&(launching|preparing) == launching && !s.withinLaunch() {
+	if g := ranges.Group(); g != nil && from&launching != 0 && flags&timeline.Prepares == 0 && !s.withinLaunch() {
 		g.Launched()
 	}
 	// Assign each field: a literal would be built elsewhere and copied.
@@ -256,7 +286,7 @@ func (s *stack) push(r *read.Call, from state) {
 	c.Stream, c.Kernel, c.Launched, c.Ranges = nil, nil, nil, ranges
 	c.Forget()
 	c.allocates = nil
-	c.Depth, c.Correlation, c.Ret, c.Flags = int32(len(s.open)), r.Correlation, r.Ret, r.Flags
+	c.Depth, c.Correlation, c.Ret, c.Flags = int32(len(s.open)), r.Correlation, r.Ret, flags
 	c.fn, c.stream, c.thread, c.state, c.wait, c.next = fn, fn.StreamHandle(r.Arguments.Args), &s.thread, from, nil, nil
 	if fn.Waits != 0 && s.program.waits != nil && !s.withinWait() {
 		c.wait = &wait{slice: &c.Slice, kind: fn.Waits, tid: s.tid}
@@ -362,7 +392,7 @@ func (s *stack) completeCall(c *call, r *read.Call, from state) {
 	} else {
 		c.fn, c.Arguments, c.stream = r.Function, r.Arguments, r.Function.StreamHandle(r.Arguments.Args)
 		if r.Flags&tracelog.CallEntry == 0 {
-			c.Ret, c.Flags = r.Ret, r.Flags
+			c.Ret, c.Flags = r.Ret, r.Flags|c.Flags&timeline.Prepares
 		}
 	}
 	switch {
@@ -532,7 +562,7 @@ func (s *stack) count(c *call) {
 	if c.Flags&timeline.Unfinished != 0 {
 		n.Unfinished++
 	}
-	if c.Depth > 0 || c.state&preparing != 0 {
+	if c.Depth > 0 || c.Flags&timeline.Prepares != 0 {
 		return
 	}
 	n.Calls++

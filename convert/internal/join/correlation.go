@@ -59,7 +59,6 @@ const (
 	launching  // its function launches a kernel and does nothing else on the GPU
 	innerPair  // a runtime call's pair that includes the pair of its driver call
 	innerAPI   // a runtime call's pair that includes the API record of its driver call
-	preparing  // prepares the work of a runtime call; another driver call, which creates the work, stands for that call
 
 	source = fromPair | fromAPI | hasPartner | isPartner | innerAPI
 )

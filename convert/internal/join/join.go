@@ -19,6 +19,7 @@ import (
 type Options struct {
 	Selection *selection.Selection // selects the part that is shown; nil for everything
 	Steps     pattern.Ranges       // names the NVTX ranges that are steps
+	FirstStep int64                // number of the first of those whose names have none, in each process
 	OfCalls   bool                 // show only GPU work that has a call
 	Filter    *tracelog.Filter     // selects the part of the log that is read; nil for everything
 	Threads   read.Threads         // selected by the filter
@@ -76,7 +77,9 @@ func New(c *read.Catalog, out *pipeline.Pipeline, o Options) *Joiner {
 	}
 	j.callMerge, j.workMerge = read.NewCalls(c, &j.wanted, &j.Found.Calls.Counts), read.NewWorks(c, &j.wanted)
 	j.work = &workJoiner{out: out, selection: o.Selection, found: &j.Found, ids: o.IDs, ofCalls: o.OfCalls}
-	spans := spanOutput{emitter: out, selection: o.Selection, steps: o.Steps, budget: o.Budget, found: &j.Found}
+	spans := spanOutput{
+		emitter: out, selection: o.Selection, steps: o.Steps, first: o.FirstStep, budget: o.Budget, found: &j.Found,
+	}
 	if f := o.Filter; f != nil {
 		spans.from, spans.to = f.From, f.To
 	}

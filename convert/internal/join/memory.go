@@ -3,6 +3,7 @@ package join
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
@@ -24,6 +25,7 @@ type memoryUsage struct {
 	from, before uint64 // changes before from, and from before on, are another joiner's; 0 for none
 
 	out     emitter
+	budget  *Bound
 	device  map[uint32]uint64 // live bytes of device memory, by GPU
 	pools   int               // pools with memory
 	pending inOrder[memoryEvent]
@@ -32,7 +34,7 @@ type memoryUsage struct {
 
 // newMemoryUsage returns the usage of a log.
 func newMemoryUsage(out *spanOutput, before uint64) *memoryUsage {
-	u := &memoryUsage{out: out.emitter, before: before, device: make(map[uint32]uint64)}
+	u := &memoryUsage{out: out.emitter, budget: &out.budget.Records, before: before, device: make(map[uint32]uint64)}
 	u.Room.Most = MaxAllocations
 	at := func(e *memoryEvent) uint64 { return e.at }
 	u.pending = newInOrder(&out.budget.Records, &out.found.Late, at, (*memoryEvent).before)
@@ -58,6 +60,15 @@ type programMemory struct {
 	tid      uint32         // its thread
 	by       *timeline.Call // its call, nil if it is not known
 	pools    map[poolKey]poolState
+	coming   inOrder[allocating] // calls that may be those of later records
+	begun    []allocating        // those of them that have begun
+}
+
+// An allocating is a call that allocates memory of a use, of a thread. CUPTI's records of memory do not name theirs.
+type allocating struct {
+	timeline.Call
+	tid uint32
+	use cudaapi.MemoryUse
 }
 
 // A memoryCounter counts the live bytes of one use of memory by a process on one GPU.
@@ -96,6 +107,7 @@ const (
 	byRecord
 	ofPool
 	ofEnd
+	ofRefusal // a call failed because there was no memory
 )
 
 func (e *memoryEvent) before(o *memoryEvent) bool {
@@ -114,7 +126,35 @@ func (u *memoryUsage) process(of *timeline.Process, gpu func(device uint32) uint
 	p := &programMemory{out: of, usage: u, gpu: gpu,
 		counters: make(map[memoryCounterKey]*memoryCounter), pools: make(map[poolKey]poolState)}
 	p.live = livemem.New(&u.Room, p.changed)
+	at := func(a *allocating) uint64 { return a.Start }
+	p.coming = newInOrder(u.budget, new(uint64), at, nil)
 	return p
+}
+
+// addAllocating takes a call that allocates, of a log in which CUPTI records what it allocates.
+func (p *programMemory) addAllocating(a allocating) {
+	if p.coming.list.Len() < MaxAllocations {
+		p.coming.add(a)
+	}
+}
+
+// allocator returns the call that made an allocation of a use at a time: the one around it that allocates memory of that
+// use. Calls of several threads may be around it. Of these it is known what they have in common: where all were made.
+func (p *programMemory) allocator(use cudaapi.MemoryUse, at uint64) (found allocating) {
+	p.coming.drain(at+1, false, func(a *allocating) { p.begun = append(p.begun, *a) })
+	p.begun = slices.DeleteFunc(p.begun, func(a allocating) bool { return a.End < at })
+	for _, a := range p.begun {
+		switch {
+		case a.Start > at || a.use != use:
+		case found.Function == nil:
+			found = a
+		case found.Caller != a.Caller || found.Python != a.Python:
+			return allocating{}
+		case found.tid != a.tid:
+			found.tid, found.Thread = 0, nil
+		}
+	}
+	return found
 }
 
 // endsAt sets the end of the process.
@@ -142,6 +182,33 @@ func (p *programMemory) addRecord(m *tracelog.Memory, at uint64) {
 	p.usage.pending.add(e)
 }
 
+// addRefused takes a call that failed because there was no device memory for what it asked for.
+func (p *programMemory) addRefused(tid uint32, asked *cudaapi.MemoryCall, at uint64, by timeline.Call) {
+	p.usage.pending.add(memoryEvent{process: p, at: at, what: ofRefusal, tid: tid, call: *asked, by: &by})
+}
+
+// refused shows such a call. The GPU is that of the call, or of its thread; where calls don't tell, the process's only
+// one.
+func (p *programMemory) refused(e *memoryEvent) {
+	o := &timeline.OutOfMemory{Process: p.out, Time: e.at, Bytes: e.call.Bytes, Call: *e.by}
+	switch {
+	case e.call.Device != cudaapi.NoDevice:
+		o.GPU, o.KnownGPU = p.gpu(e.call.Device), true
+	case e.call.Does != 0:
+		o.GPU, o.KnownGPU = p.gpu(p.live.DeviceOf(e.tid)), true
+	default:
+		n := 0
+		for _, c := range p.order {
+			if c.out.Device {
+				o.GPU = c.gpu
+				n++
+			}
+		}
+		o.KnownGPU = n == 1
+	}
+	p.usage.out.Emit(o)
+}
+
 // advance processes the events before low, or with all every event, over all processes in the
 // order of time.
 func (u *memoryUsage) advance(low uint64, all bool) {
@@ -160,7 +227,14 @@ func (p *programMemory) event(e *memoryEvent) {
 	case byCall:
 		p.live.Call(e.tid, &e.call, e.at)
 	case byRecord:
+		if e.call.Does == cudaapi.Allocates {
+			if a := p.allocator(cudaapi.MemoryUseOf(e.call.Kind), e.at); a.Function != nil {
+				p.tid, p.by = a.tid, &a.Call
+			}
+		}
 		p.live.Record(&e.call, e.at)
+	case ofRefusal:
+		p.refused(e)
 	case ofEnd:
 		p.end(e.at)
 	}

@@ -54,6 +54,9 @@ func (r *memoryRun) Emit(e timeline.Event) {
 		}
 		r.events = append(r.events, fmt.Sprintf("%d %s %s %#x: %d bytes of kind %d on GPU %d, call %d",
 			e.Time, e.Process.Name, what, e.Address, e.Bytes, e.Kind, e.GPU, e.Correlation))
+	case *timeline.OutOfMemory:
+		r.events = append(r.events, fmt.Sprintf("%d %s finds no memory for %d bytes, GPU %d known %t, by %s",
+			e.Time, e.Process.Name, e.Bytes, e.GPU, e.KnownGPU, e.Call.Name))
 	default:
 		panic(fmt.Sprintf("an event of type %T", e))
 	}
@@ -381,5 +384,88 @@ func TestPoolsBounded(t *testing.T) {
 	}
 	if got, want := r.values()["a memory pools, reserved (GPU 0)"], " 999=1000 1009=9223372036854775807 1010=0"; !strings.HasSuffix(got, want) {
 		t.Errorf("the sum ends with%s, want%s", got[max(0, len(got)-60):], want)
+	}
+}
+
+// CUPTI's record of an allocation names no call: it is that around it which allocates memory of its use. Of several
+// threads' the place is known that all have in common.
+func TestAllocators(t *testing.T) {
+	t.Parallel()
+	here, there := &timeline.Caller{Symbol: "here"}, &timeline.Caller{Symbol: "there"}
+	function := &timeline.Function{Name: "cudaMalloc"}
+	at := func(tid uint32, start, end uint64, place *timeline.Caller, use cudaapi.MemoryUse) allocating {
+		of := &timeline.Thread{TID: tid}
+		return allocating{timeline.Call{Function: function, Thread: of, Start: start, End: end, Caller: place}, tid, use}
+	}
+	for name, c := range map[string]struct {
+		calls []allocating
+		want  string // the place and the thread of allocations at 100, 200 and 300
+	}{
+		"none":           {nil, "- - -"},
+		"one each":       {[]allocating{at(7, 90, 110, here, 0), at(7, 290, 310, there, 0)}, "here/7 - there/7"},
+		"at its ends":    {[]allocating{at(7, 100, 150, here, 0), at(7, 160, 200, here, 0)}, "here/7 here/7 -"},
+		"another use":    {[]allocating{at(7, 90, 110, here, cudaapi.PinnedMemory), at(8, 95, 105, there, 0)}, "there/8 - -"},
+		"threads":        {[]allocating{at(7, 90, 110, here, 0), at(8, 95, 105, there, 0)}, "- - -"},
+		"threads alike":  {[]allocating{at(7, 90, 110, here, 0), at(8, 95, 105, here, 0)}, "here/0 - -"},
+		"one within one": {[]allocating{at(7, 90, 110, here, 0), at(7, 95, 105, here, 0)}, "here/7 - -"},
+		"a long one":     {[]allocating{at(7, 50, 350, here, 0), at(8, 220, 240, there, 0)}, "here/7 here/7 here/7"},
+		"not in order":   {[]allocating{at(8, 290, 310, there, 0), at(7, 190, 210, here, 0)}, "- here/7 there/8"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newMemoryRun()
+			p := r.process("a")
+			for _, a := range c.calls {
+				p.addAllocating(a)
+			}
+			var got []string
+			for _, time := range []uint64{100, 200, 300} {
+				if a := p.allocator(cudaapi.DeviceMemory, time); a.Function == nil {
+					got = append(got, "-")
+				} else if (a.tid == 0) != (a.Thread == nil) {
+					t.Errorf("thread %v, number %d", a.Thread, a.tid)
+				} else {
+					got = append(got, fmt.Sprintf("%s/%d", a.Caller.Symbol, a.tid))
+				}
+			}
+			if text := strings.Join(got, " "); text != c.want {
+				t.Errorf("%s, want %s", text, c.want)
+			}
+		})
+	}
+}
+
+// A call that finds no memory comes in the order of allocations. Its GPU is the one of its arguments, of its thread, or
+// the only one that the process has memory on.
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	r := newMemoryRun()
+	a := r.process("a")
+	by := timeline.Call{Function: &timeline.Function{Name: "cuMemCreate"}}
+	refuse := func(at uint64, asked cudaapi.MemoryCall) { a.addRefused(7, &asked, at, by) }
+	unknown := cudaapi.MemoryCall{Kind: cudaapi.DeviceKind, Device: cudaapi.NoDevice}
+	refuse(5, unknown)
+	r.do(operation{"a", 10, allocates, device, 1, 0x1, 100}, operation{"a", 12, allocates, pinned, 0, 0x4, 1})
+	refuse(15, unknown)
+	r.do(operation{"a", 20, allocates, device, 0, 0x2, 100}, operation{"a", 21, allocates, device, 2, 0x3, 100})
+	refuse(25, unknown)
+	refuse(30, cudaapi.MemoryCall{Does: cudaapi.Creates, Device: 2, Bytes: 9})
+	refuse(35, cudaapi.MemoryCall{Does: cudaapi.Allocates, Device: cudaapi.NoDevice, Bytes: 8})
+	r.finish()
+	var got []string
+	for _, e := range r.events {
+		if strings.Contains(e, "no memory") {
+			got = append(got, e)
+		}
+	}
+	want := []string{
+		"5 a finds no memory for 0 bytes, GPU 0 known false, by cuMemCreate",
+		"15 a finds no memory for 0 bytes, GPU 1 known true, by cuMemCreate",
+		"25 a finds no memory for 0 bytes, GPU 2 known false, by cuMemCreate",
+		"30 a finds no memory for 9 bytes, GPU 2 known true, by cuMemCreate",
+		"35 a finds no memory for 8 bytes, GPU 0 known true, by cuMemCreate",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

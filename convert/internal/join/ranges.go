@@ -24,7 +24,7 @@ type nvtxRanges struct {
 	order   []*domainLane
 	crossed map[string]*overlapLanes // by domain
 	domains []string                 // keys of crossed, sorted
-	counted int64                    // steps whose names have no number
+	counted int64                    // number of the next step whose name has none
 }
 
 // A laneKey identifies a thread's track for a domain.
@@ -55,7 +55,8 @@ const maxOpenRanges = 1 << 18
 func newNVTXRanges(out *spanOutput, p *timeline.Process, horizon uint64,
 	thread func(tid uint32) *timeline.Thread) *nvtxRanges {
 	return &nvtxRanges{out: out, process: p, thread: thread, horizon: horizon, rangeStacks: rangeStacks{output: out},
-		open: make(map[uint32]*openRange), lanes: make(map[laneKey]*domainLane), crossed: make(map[string]*overlapLanes)}
+		counted: out.first, open: make(map[uint32]*openRange), lanes: make(map[laneKey]*domainLane),
+		crossed: make(map[string]*overlapLanes)}
 }
 
 // markerBefore is the order in which Marker takes markers: by time; at one time, beginnings

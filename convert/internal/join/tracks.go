@@ -21,6 +21,7 @@ type spanOutput struct {
 	emitter   emitter
 	selection *selection.Selection
 	steps     pattern.Ranges // which NVTX ranges are steps
+	first     int64          // the number of the first of those without one
 	budget    *Budget
 	found     *Found
 	from, to  uint64 // spans that end before From, or begin after To, are not shown; To 0 is no limit

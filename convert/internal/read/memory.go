@@ -14,6 +14,8 @@ func (c *Catalog) MemorySource() string {
 	switch c.Meta[tracelog.MetaMemory] {
 	case tracelog.MemoryOfCalls:
 		return MemoryOfCalls
+	case tracelog.MemoryOfCUPTI:
+		return MemoryOfCUPTI
 	case "":
 		if c.Totals[tracelog.KindMemory] > 0 {
 			return MemoryOfCUPTI
@@ -27,6 +29,12 @@ func (c *Catalog) MemorySource() string {
 // records of them, which know what came before.
 func (c *Catalog) MemoryFromCalls() bool {
 	return c.MemorySource() == MemoryOfCalls && c.Totals[tracelog.KindMemory] == 0
+}
+
+// MemoryWithoutCalls reports whether CUPTI recorded allocations without saying which call allocates, and none in the
+// order of a stream. Records of early versions say it.
+func (c *Catalog) MemoryWithoutCalls() bool {
+	return c.Meta[tracelog.MetaMemory] == tracelog.MemoryOfCUPTI
 }
 
 // WithoutMemory says why the log knows nothing of allocated memory; "" if it does.

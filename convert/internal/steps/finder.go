@@ -52,6 +52,7 @@ type Kind struct {
 	Source   string
 	sure     float64 // part of the steps that are as long as most, in launches; 1 for ranges
 	numbered bool
+	recorded bool             // the recording was limited to them
 	within   *Kind            // the kind of the range around the first one
 	Stream   *timeline.Stream // of launches that repeat; nil for others
 	Covers   float64          // of launches that repeat: part of the GPU work of the process that began in the steps
@@ -124,17 +125,16 @@ func (s *Finder) find(t *timeline.Track, sp *timeline.Span) (k *Kind, number int
 	name, number := pattern.Stem(sp.Name)
 	bears := number != pattern.Counted
 	switch domain := sp.Ranges.Domain; {
-	case s.named:
-		if sp.Ranges.Step == nil {
-			return nil, 0
-		}
+	case sp.Ranges.Step != nil:
 		number, bears = sp.Ranges.Step.Number, true
+	case s.named:
+		return nil, 0
 	case sp.Depth >= stepDepth || domain == timeline.NCCLDomain || !bears && domain != "":
 		return nil, 0
 	}
 	key := key{t.Process, name, sp.Ranges.Domain}
 	if k = s.kinds[key]; k == nil && len(s.list) < mostKinds {
-		k = &Kind{key: key, Source: "NVTX", sure: 1, numbered: bears}
+		k = &Kind{key: key, Source: "NVTX", sure: 1, numbered: bears, recorded: sp.Ranges.Step != nil}
 		s.kinds[key] = k
 		if outer := (level{t, sp.Depth - 1}); sp.Depth > 0 {
 			s.within[outer] = append(s.within[outer], k)
@@ -302,7 +302,7 @@ func (s *Finder) Unclaimed() (texts []string) {
 // steps reports whether ranges are steps: there are some, they do not lie within others that are, and they bear numbers
 // or come one after the other.
 func (k *Kind) steps(named bool) bool {
-	if named {
+	if named || k.recorded {
 		return len(k.Parts) > 0
 	}
 	for o := k.within; o != nil; o = o.within {

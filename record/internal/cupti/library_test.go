@@ -265,7 +265,7 @@ var (
 )
 
 var recordGroups = map[string]Records{
-	"CT_RECORDS_WORK": RecordWork, "CT_RECORDS_NVTX": RecordNVTX,
+	"CT_RECORDS_WORK": RecordWork, "CT_RECORDS_NVTX": RecordNVTX, "CT_RECORDS_MEMORY": RecordMemory,
 }
 
 func activityKinds(t *testing.T) []activityKind {
@@ -302,11 +302,11 @@ const (
 	fakeCalls = 4 + 4 // of the runtime, of the driver
 )
 
-// pausedOn is how much is on while recording is paused.
+// pausedOn is how much is on while recording of the default records is paused.
 func pausedOn(t *testing.T) int {
 	n := anchorsOn
 	for _, k := range activityKinds(t) {
-		if k.stays {
+		if k.stays && DefaultRecords&k.group != 0 {
 			n++
 		}
 	}
@@ -327,7 +327,7 @@ func allOn(t *testing.T, groups Records) int {
 // TestRecords checks what each choice of records switches on.
 func TestRecords(t *testing.T) {
 	t.Parallel()
-	for _, records := range []Records{0, DefaultRecords, RecordCalls, RecordWork, RecordNVTX} {
+	for _, records := range []Records{0, DefaultRecords, RecordCalls, RecordWork, RecordNVTX, RecordMemory, DefaultRecords | RecordMemory} {
 		t.Run(fmt.Sprint(records), func(t *testing.T) {
 			t.Parallel()
 			groups := records
@@ -351,7 +351,7 @@ func TestKindRefused(t *testing.T) {
 	for _, k := range activityKinds(t) {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
-			s := newStage(t, Options{}, GoConfig{})
+			s := newStage(t, Options{}, GoConfig{Records: DefaultRecords | RecordMemory})
 			s.run(t, play{"program", []string{"return", "2", "10"}, []string{fmt.Sprintf("FAKE_FAIL=kind %02d", k.number)}})
 			words := "cuptiActivityEnable of records of kind " + k.name + " failed: FAKE_ERROR (error 999)"
 			if k.essential {

@@ -12,15 +12,31 @@ import (
 	"github.com/cudatrace/cudatrace/record/pattern"
 )
 
+func buildRanges(t *testing.T) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "ranges")
+	build := exec.Command("gcc", "-std=c11", "-D_GNU_SOURCE", "-pthread", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function",
+		"-O0", "-g1", "-fsanitize=undefined", "-fno-sanitize-recover", "-iquote", "inject", "-o", program, "testdata/ranges.c")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return program
+}
+
+// A range that begins while another thread has the records switched on is recorded from its beginning, too.
+func TestRangeWhileSwitching(t *testing.T) {
+	t.Parallel()
+	out, err := exec.Command(buildRanges(t), "both").Output()
+	if err != nil || string(out) != "1 1\n" {
+		t.Errorf("records were on: %q; %v", out, err)
+	}
+}
+
 // TestRangesOfLibrary has the injected library select and number NVTX ranges as the recorder and the filters of logs do,
 // by patterns and names made at random.
 func TestRangesOfLibrary(t *testing.T) {
 	t.Parallel()
-	program := filepath.Join(t.TempDir(), "ranges")
-	if out, err := exec.Command("gcc", "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", "-O0", "-g1", "-fsanitize=undefined", "-fno-sanitize-recover",
-		"-iquote", "inject", "-o", program, filepath.Join("testdata", "ranges.c")).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	program := buildRanges(t)
 	rnd := rand.New(rand.NewPCG(1, 2))
 	text := func(pieces []string, most int) (s string) {
 		for range rnd.IntN(most + 1) {

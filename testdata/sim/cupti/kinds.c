@@ -33,6 +33,7 @@ static const struct {
 	[39] = {true, 0}, /* EXTERNAL_CORRELATION */
 	[47] = {true, 0}, /* OPENMP */
 	[48] = {true, 0}, /* INTERNAL_LAUNCH_API */
+	[CUPTI_KIND_MEMORY] = {true, sizeof(CUptiAllocation)},
 	[CUPTI_KIND_MEMORY2] = {true, sizeof(CUptiMemory)},
 	[CUPTI_KIND_MEMORY_POOL] = {true, sizeof(CUptiMemoryPool)},
 	[51] = {true, 0}, /* GRAPH_TRACE */

@@ -42,6 +42,7 @@ enum {
 	CUPTI_KIND_OVERHEAD = 17,
 	CUPTI_KIND_MEMCPY2 = 22,
 	CUPTI_KIND_STREAM = 37,
+	CUPTI_KIND_MEMORY = 45,
 	CUPTI_KIND_MEMORY2 = 49,
 	CUPTI_KIND_MEMORY_POOL = 50,
 	CUPTI_KIND_COUNT = 64, /* more than CUPTI 13 knows */
@@ -218,6 +219,13 @@ typedef struct CUPTI_RECORD {
 } CUptiOverhead;
 
 typedef struct CUPTI_RECORD {
+	uint32_t kind, memoryKind;
+	uint64_t address, bytes, start, end, allocPC, freePC;
+	uint32_t processId, deviceId, contextId, pad;
+	const char *name;
+} CUptiAllocation;
+
+typedef struct CUPTI_RECORD {
 	uint32_t kind, memoryOperationType, memoryKind, correlationId;
 	uint64_t address, bytes, timestamp, PC;
 	uint32_t processId, deviceId, contextId, streamId;
@@ -243,6 +251,8 @@ _Static_assert(offsetof(CUptiMarker, name) == 40, "CUpti_ActivityMarker2");
 _Static_assert(sizeof(CUptiMarkerData) == 40, "CUpti_ActivityMarkerData2");
 _Static_assert(sizeof(CUptiOverhead) == 56, "CUpti_ActivityOverhead3");
 _Static_assert(offsetof(CUptiOverhead, start) == 24, "CUpti_ActivityOverhead3");
+_Static_assert(sizeof(CUptiAllocation) == 80, "CUpti_ActivityMemory");
+_Static_assert(offsetof(CUptiAllocation, deviceId) == 60, "CUpti_ActivityMemory");
 _Static_assert(sizeof(CUptiMemory) == 128, "CUpti_ActivityMemory4");
 _Static_assert(offsetof(CUptiMemory, pool) == 80, "CUpti_ActivityMemory4");
 _Static_assert(sizeof(CUptiMemoryPool) == 80, "CUpti_ActivityMemoryPool3");

@@ -47,6 +47,7 @@ static struct open {
 } opens[OPEN];
 static unsigned open_count;
 static atomic_uint now_open; /* is changed under the lock */
+static atomic_bool switched; /* the recording knows that a range is open */
 
 /* Handles are added only. */
 static void *_Atomic strings[STRINGS], *_Atomic domains[DOMAINS];
@@ -400,6 +401,7 @@ static void tell(void)
 			cudaTraceRangeBegins();
 		if (f)
 			f();
+		atomic_store(&switched, is);
 		if (!is)
 			cudaTraceRangeEnds();
 	} while (is != ct_range_open());
@@ -413,10 +415,14 @@ void ct_range_tell(void (*f)(void))
 	say_remarks();
 }
 
-/* A range more is open; under the lock, as is the next. True if it is the first. */
+/*
+ * A range more is open; under the lock, as is the next. True if the recording may not know yet that one is: the thread
+ * tells it, and so waits until another thread that does has switched the records on.
+ */
 static bool opened(void)
 {
-	return atomic_fetch_add(&now_open, 1) == 0;
+	atomic_fetch_add(&now_open, 1);
+	return !atomic_load(&switched);
 }
 
 /* A range less is open. True if it was the last. */

@@ -1,0 +1,72 @@
+package stats_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/cudatrace/cudatrace/convert"
+	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/convert/stats"
+)
+
+// The latest call of a process that found no memory says who held it then, the largest first, and what would have made
+// room. What was freed before, is on another GPU, or is memory of the host does not count.
+func TestOutOfMemory(t *testing.T) {
+	t.Parallel()
+	const head = `meta key=memory value=calls
+process pid=50 start=100
+device pid=50 id=0 name=G uuid=00 memory=1000
+device pid=50 id=1 name=G uuid=01 memory=1000
+context pid=50 id=1 device=0
+context pid=50 id=2 device=1
+function id=1 name=cuMemAlloc_v2 library=driver args="devPtr:ptr bytes:size"
+function id=2 name=cuMemFree_v2 library=driver args="devPtr:ptr"
+function id=3 name=cuMemHostAlloc library=driver args="hostPtr:ptr bytes:size flags:u32"
+function id=4 name=cuMemCreate library=driver args="allocation:handle bytes:size type:enum handleTypes:enum locationType:enum location:i32 flags:u64"
+caller id=1 module=/lib/model.so address=0x10
+caller id=2 module=/lib/step.so address=0x20
+`
+	at := uint64(1000)
+	call := func(function string, caller, ret int, args string) string {
+		at += 100
+		return fmt.Sprintf("call pid=50 tid=50 func=%s enter=%d dur=10 ret=%d caller=%d args: %s\n", function, at, ret, caller, args)
+	}
+	model, step := call("cuMemAlloc_v2", 1, 0, "devPtr=4096 bytes=600"), call("cuMemAlloc_v2", 2, 0, "devPtr=8192 bytes=200")
+	freed := call("cuMemAlloc_v2", 2, 0, "devPtr=12288 bytes=150") + call("cuMemFree_v2", 0, 0, "devPtr=12288")
+	elsewhere := call("cuMemHostAlloc", 0, 0, "hostPtr=64 bytes=9000 flags=0") +
+		call("cuMemCreate", 0, 0, "allocation=5 bytes=900 type=1 handleTypes=0 locationType=1 location=1 flags=0")
+	refused := func(bytes int) string {
+		return call("cuMemAlloc_v2", 2, 2, fmt.Sprintf("devPtr=0 bytes=%d", bytes))
+	}
+	for name, c := range map[string]struct{ log, rows, note string }{
+		"none":        {model + call("cuMemAlloc_v2", 2, 1, "devPtr=0 bytes=1"), "", ""},
+		"of the host": {model + call("cuMemHostAlloc", 0, 2, "hostPtr=0 bytes=9000 flags=0"), "", ""},
+		"one row":     {model + step + freed + elsewhere + refused(300), "600 true, 200 false", "; 600 B held by model.so since "},
+		"together":    {model + step + refused(700), "600 false, 200 false", "; the 2 largest rows together would have made room"},
+		"too much":    {model + step + refused(801), "600 false, 200 false", "; 800 B were held on GPU 0, which has 1000 B"},
+		"the last":    {model + refused(300) + step + refused(150), "600 true, 200 true", ", the last of 2 such calls; 800 B were held"},
+		"nothing":     {refused(2000), "<nil> <nil>", "; 0 B were held on GPU 0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			log := convert.Log{Name: "log", Open: logtest.Assemble(t, head+c.log)}
+			sink := stats.New()
+			if _, err := convert.Timeline([]convert.Log{log}, convert.Options{}, sink); err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range sink.Tables(stats.Facts{}) {
+				if r.Name != "out_of_memory" {
+					continue
+				}
+				var rows []string
+				for _, row := range r.Rows {
+					rows = append(rows, fmt.Sprint(cell(r, row, "bytes"), " ", cell(r, row, "makes_room")))
+				}
+				if got := strings.Join(rows, ", "); got != c.rows || !strings.Contains(strings.Join(r.Notes, "\n"), c.note) {
+					t.Errorf("rows %s, want %s; notes %q, want %q", got, c.rows, r.Notes, c.note)
+				}
+			}
+		})
+	}
+}
