@@ -20,6 +20,7 @@ type Filter struct {
 	// From and To are times from the start of the recording, Last a time before its end; 0
 	// is no limit. Events under way at a limit are selected.
 	From, To, Last time.Duration
+	Times          [][2]time.Duration // of these at least one, within From and To, which are given then; none is no limit
 	PIDs           []uint32
 	Ranks          ranks.List // selects the processes of a distributed program that have these ranks
 	TIDs           []uint32   // selects their calls and ranges, and the work that these calls caused
@@ -79,6 +80,9 @@ func (f *Filter) resolve(l *log, none *NoStepError) (*tracelog.Filter, error) {
 	}
 	if f.To > 0 {
 		t.To = begin + uint64(f.To)
+	}
+	for _, of := range f.Times {
+		t.Times = append(t.Times, tracelog.Time{From: begin + uint64(of[0]), To: begin + uint64(of[1])})
 	}
 	if f.Last > 0 {
 		t.From = max(t.From, last-min(last, uint64(f.Last)))

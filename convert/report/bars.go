@@ -18,6 +18,7 @@ type bar struct {
 	class, name, value, detail string
 	full                       string  // name in full, "" if name is
 	length, light              float64 // light is drawn behind length, in a lighter colour
+	find, at                   string  // what the timeline has of it: see sheetRow
 }
 
 // Sizes of a bar chart.
@@ -41,6 +42,7 @@ func bars(list []bar, legends []legend) *drawing {
 		most = max(most, b.length, b.light)
 	}
 	for _, b := range list {
+		d.lead(b.find, b.at)
 		d.hover("end", nameWidth-10, y+12, figures.Cut(b.name, nameWidth/7), b.full)
 		d.track(nameWidth, y, barsWidth, barHeight)
 		if b.light > b.length {
@@ -49,6 +51,7 @@ func bars(list []bar, legends []legend) *drawing {
 		d.rect(b.class, nameWidth, y, max(b.length/most*barsWidth, 0.8), barHeight, cmp.Or(b.full, b.name)+": "+b.value)
 		d.text("strong", nameWidth+barsWidth+10, y+12, b.value)
 		d.text("t2 end", chartWidth, y+12, b.detail)
+		d.b.WriteString("</g>\n")
 		y += barHeight + barGap
 	}
 	d.height = y
@@ -69,7 +72,7 @@ func (r *Report) kernels() *Chart {
 			class = "comm"
 		}
 		list = append(list, bar{class: class, name: names[i], full: x.Name, value: duration(x.Total),
-			detail: share(x.Share) + ", " + figures.Group(x.Count) + " ×", length: float64(x.Total)})
+			detail: share(x.Share) + ", " + figures.Group(x.Count) + " ×", length: float64(x.Total), find: x.Name})
 	}
 	return &Chart{Title: "Kernels", Note: "Time on the GPU by kernel, its share of all GPU work, and how often it ran.",
 		drawing: bars(list, nil), Tables: []*table.Table{shown(t)}}
@@ -158,7 +161,7 @@ func (r *Report) python() *Chart {
 	var list []bar
 	for _, x := range rows[:min(len(rows), mostBars)] {
 		list = append(list, bar{class: "py", name: x.Name, value: duration(x.Total), detail: share(x.Share),
-			length: float64(x.Total), light: float64(x.Inclusive)})
+			length: float64(x.Total), light: float64(x.Inclusive), find: x.Name})
 	}
 	return &Chart{Title: "Python lines",
 		Note:    "GPU time of what each line launched; the light part is launched by the functions that the line calls.",
@@ -179,7 +182,7 @@ func (r *Report) idle() *Chart {
 			name += fmt.Sprintf(", GPU %d", x.GPU)
 		}
 		list = append(list, bar{class: "idle", name: name, value: x.TotalWords(), detail: x.ShareWords() + ", " + x.Name,
-			length: float64(x.Total)})
+			length: float64(x.Total), at: r.idleAt(x)})
 	}
 	return &Chart{Title: "Idle GPUs", Note: "Time in which a GPU had nothing to do, by what its program did meanwhile.",
 		drawing: bars(list, nil), Tables: []*table.Table{shown(t)}}

@@ -16,6 +16,7 @@ import (
 type Overview struct {
 	Stats    *stats.Sink
 	start    uint64
+	spread   uint64 // from the start of the recording to that of the log that begins last
 	counters *activity.Counters
 	gauges   activity.Gauges
 	powers   []*power
@@ -31,7 +32,7 @@ func (o *Overview) Take(events []timeline.Event) error {
 	for _, e := range events {
 		switch e := e.(type) {
 		case *timeline.Recording:
-			o.start = e.Start
+			o.start, o.spread = e.Start, max(e.LastStart, e.Start)-e.Start
 		case *timeline.WorkList:
 			o.counters.Work(e)
 		case *timeline.CounterValue:
@@ -42,6 +43,9 @@ func (o *Overview) Take(events []timeline.Event) error {
 	}
 	return o.Stats.Take(events)
 }
+
+// Spread is the time from the start of the first log to that of the last one, from which its own times count.
+func (o *Overview) Spread() uint64 { return o.spread }
 
 // End ends the timeline.
 func (o *Overview) End(err error) error { return o.Stats.End(err) }
@@ -112,8 +116,8 @@ type lane struct {
 	bins  []activity.Slice
 }
 
-// lanes are the processes on their GPUs, by rank, and how many more there are.
-func (o *Overview) lanes() (list []lane, more int) {
+// lanes are at most so many processes on their GPUs, by rank, and how many more there are.
+func (o *Overview) lanes(most int) (list []lane, more int) {
 	type part struct {
 		gpu uint32
 		*activity.Part
@@ -130,8 +134,8 @@ func (o *Overview) lanes() (list []lane, more int) {
 		byRank, byPID := a.Process.Rank.Compare(b.Process.Rank), cmp.Compare(a.Process.PID, b.Process.PID)
 		return cmp.Or(byRank, cmp.Compare(a.gpu, b.gpu), byPID)
 	})
-	if more = len(parts) - mostLanes; more > 0 {
-		parts = parts[:mostLanes]
+	if more = len(parts) - most; more > 0 {
+		parts = parts[:most]
 	}
 	bins := uint64(mostBins)
 	if len(parts) > fewLanes {
@@ -142,6 +146,18 @@ func (o *Overview) lanes() (list []lane, more int) {
 		list = append(list, lane{title, p.Process, p.gpu, p.Bins(bins)})
 	}
 	return list, max(more, 0)
+}
+
+// processOn is the PID of a process that worked on a GPU, 0 for none.
+func (o *Overview) processOn(gpu uint32) uint32 {
+	for index, d := range o.counters.Devices {
+		for _, p := range d.Parts {
+			if index == gpu && p.Pieces > 0 {
+				return p.Process.PID
+			}
+		}
+	}
+	return 0
 }
 
 const (

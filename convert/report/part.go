@@ -63,7 +63,7 @@ func (r *Report) Typical() *Part {
 	if p := r.typicalStep(); p != nil {
 		return p
 	}
-	lanes, _ := r.Overview.lanes()
+	lanes, _ := r.Overview.lanes(mostLanes)
 	if len(lanes) == 0 {
 		return nil
 	}

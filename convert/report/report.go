@@ -22,6 +22,7 @@ type Report struct {
 	Overview   *Overview
 	Tables     []*table.Table // all reports of the overview
 	Part       *Part          // nil if the timeline has no GPU work
+	Timeline   *Timeline      // nil for a page without scripts
 	Comparison *Comparison    // nil if there is none
 }
 

@@ -80,7 +80,7 @@ func TestLarge(t *testing.T) {
 	t.Parallel()
 	r := large(strings.Repeat(`<k&"`, 500))
 	var page bytes.Buffer
-	if err := r.WriteHTML(&page); err != nil {
+	if err := r.WriteHTML(&page, 2<<20); err != nil {
 		t.Fatal(err)
 	}
 	if page.Len() > 2<<20 {
@@ -171,7 +171,7 @@ func TestCleanTexts(t *testing.T) {
 		t.Title, t.Notes = dirty, []string{dirty}
 	}
 	var page bytes.Buffer
-	if err := r.WriteHTML(&page); err != nil {
+	if err := r.WriteHTML(&page, 2<<20); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range r.Charts() {

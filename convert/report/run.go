@@ -39,7 +39,7 @@ const (
 
 // run draws the whole run: what GPUs did, memory, power and steps.
 func (r *Report) run() *Chart {
-	lanes, more := r.Overview.lanes()
+	lanes, more := r.Overview.lanes(mostLanes)
 	if len(lanes) == 0 {
 		return nil
 	}

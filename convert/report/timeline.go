@@ -1,0 +1,693 @@
+package report
+
+import (
+	"cmp"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/cudatrace/cudatrace/convert/internal/activity"
+	"github.com/cudatrace/cudatrace/convert/kernelnames"
+	"github.com/cudatrace/cudatrace/convert/stats"
+	"github.com/cudatrace/cudatrace/convert/stats/table"
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/figures"
+)
+
+// A Timeline is a sink that keeps the calls, the GPU work and the ranges of some moments, for the timeline of the page.
+type Timeline struct {
+	moments []moment
+	windows []*window
+	most    int // slices of a window; of all together twice as many
+
+	start   uint64
+	kept    int // slices of all windows
+	rows    map[rowKey]int
+	list    []rowKey
+	names   interned[nameKey]
+	details interned[detailKey]
+	links   map[callKey]uint64
+	kernels timeline.KernelNames
+}
+
+// A window is a time whose slices are kept, ns from the start of the recording.
+type window struct {
+	from, to uint64
+	focus    uint64 // what is kept if there is too much
+	rank     int    // of its moment
+	slices   map[int][]slice
+	kept     int
+	full     bool // it was cut
+}
+
+// A slice is a call, a piece of work, a range. Numbers of names and details are those of the timeline.
+type slice struct {
+	start, end   uint64
+	name, detail uint32
+	link         uint64 // what a call and its GPU work have in common; 0 for none
+}
+
+// A rowKey is a row: what a thread or a stream did, of a kind, at a depth.
+type rowKey struct {
+	thread *timeline.Thread
+	stream *timeline.Stream
+	kind   rowKind
+	depth  int32
+}
+
+// A rowKind is a kind of row.
+type rowKind uint8
+
+// The kinds of row, in their order within a process.
+const (
+	rangeRow rowKind = iota // NVTX ranges of a thread
+	lineRow                 // Python lines of its calls
+	callRow
+	stateRow // what it was blocked on
+	workRow
+)
+
+var rowKinds = [...]string{rangeRow: "range", lineRow: "line", callRow: "call", stateRow: "state", workRow: "work"}
+
+// mostDepth bounds the rows of a thread of one kind.
+const mostDepth = 6
+
+type nameKey struct{ text, short, class string } // short is "" for kernels, whose short names come later
+
+// A detailKey is what a slice says beside its name.
+type detailKey struct {
+	shape  *timeline.Shape
+	python *timeline.Python
+	caller *timeline.Caller
+	note   string
+}
+
+type callKey struct {
+	thread *timeline.Thread
+	start  uint64
+}
+
+// interned numbers values from 0 on.
+type interned[K comparable] struct {
+	of   map[K]uint32
+	list []K
+}
+
+func (n *interned[K]) number(k K) uint32 {
+	i, known := n.of[k]
+	if !known {
+		if n.of == nil {
+			n.of = make(map[K]uint32)
+		}
+		i = uint32(len(n.list))
+		n.of[k], n.list = i, append(n.list, k)
+	}
+	return i
+}
+
+// sliceBytes is what a slice takes in a page, at least.
+const sliceBytes = 9
+
+// NewTimeline returns a timeline without events, of the moments that a page of so many bytes has room for.
+func (r *Report) NewTimeline(bytes int) *Timeline {
+	t := &Timeline{moments: r.moments(), most: max(bytes/sliceBytes/2, 1000), rows: make(map[rowKey]int),
+		links: make(map[callKey]uint64), kernels: make(timeline.KernelNames)}
+	t.details.number(detailKey{})
+	t.windows = windows(t.moments)
+	for _, w := range t.windows {
+		w.slices = make(map[int][]slice)
+	}
+	return t
+}
+
+// Times are the times that the timeline wants, ns from the start of the recording.
+func (t *Timeline) Times() (list [][2]uint64) {
+	for _, w := range t.windows {
+		list = append(list, [2]uint64{w.from, w.to})
+	}
+	return list
+}
+
+// Take takes events.
+func (t *Timeline) Take(events []timeline.Event) error {
+	for _, e := range events {
+		switch e := e.(type) {
+		case *timeline.Recording:
+			t.start = e.Start
+		case *timeline.Slices:
+			for i := range e.List {
+				t.call(e.Thread, &e.List[i])
+			}
+		case *timeline.WorkList:
+			for i := range e.List {
+				t.work(e.Stream, &e.List[i])
+			}
+		case *timeline.States:
+			for i := range e.List {
+				t.state(e.Thread, &e.List[i])
+			}
+		case *timeline.SpanEnd:
+			if of := e.Track; of.Category == timeline.NVTX && of.Thread != nil && of.Domain != timeline.NCCLDomain {
+				t.add(rowKey{thread: of.Thread, kind: rangeRow, depth: e.Depth}, e.Start, e.End, func() slice {
+					return slice{name: t.name(e.Name, "range")}
+				})
+			}
+		}
+	}
+	return nil
+}
+
+// End ends the timeline.
+func (t *Timeline) End(error) error { return nil }
+
+func (t *Timeline) name(text, class string) uint32 {
+	return t.names.number(nameKey{text: text, class: class})
+}
+
+// link is the number of a call and its work.
+func (t *Timeline) link(thread *timeline.Thread, start uint64) uint64 {
+	key := callKey{thread, start}
+	if t.links[key] == 0 {
+		t.links[key] = uint64(len(t.links) + 1)
+	}
+	return t.links[key]
+}
+
+func (t *Timeline) call(thread *timeline.Thread, sl *timeline.Slice) {
+	t.add(rowKey{thread: thread, kind: callRow, depth: sl.Depth}, sl.Start, sl.End, func() slice {
+		class := "call"
+		if len(sl.Waits()) > 0 || sl.Wait != cudaapi.NoWait {
+			class = "wait"
+		}
+		_, note := sl.Ending()
+		s := slice{name: t.name(sl.Name, class), detail: t.details.number(detailKey{nil, sl.Python, sl.Caller, note})}
+		if sl.HasWork() {
+			s.link = t.link(thread, sl.Start)
+		}
+		return s
+	})
+	if sl.Depth == 0 && sl.Python != nil {
+		t.add(rowKey{thread: thread, kind: lineRow}, sl.Start, sl.End, func() slice {
+			own := sl.Python.Own()
+			name := t.names.number(nameKey{own.Text(), own.Short(), "py"})
+			return slice{name: name, detail: t.details.number(detailKey{python: sl.Python})}
+		})
+	}
+}
+
+func (t *Timeline) work(stream *timeline.Stream, w *timeline.Work) {
+	t.add(rowKey{stream: stream, kind: workRow}, w.Start, timeline.End(w.Start, w.Dur), func() slice {
+		note := ""
+		if p := w.Part; p != nil && p.Last != "" && p.Waited > 0 {
+			note = fmt.Sprintf("%s %d: waited %s for %s", p.Operation, p.Number, figures.Duration(p.Waited), p.Last)
+		}
+		s := slice{name: t.name(t.kernels.Title(w), workClasses[activity.ClassOf(w)]),
+			detail: t.details.number(detailKey{w.Shape, w.Call.Python, nil, note})}
+		if w.Call.Function != nil {
+			s.link = t.link(w.Call.Thread, w.Call.Start)
+		}
+		return s
+	})
+}
+
+// state takes a state of a thread. Short ones are left out: a thread is blocked in most calls that wait.
+func (t *Timeline) state(thread *timeline.Thread, s *timeline.State) {
+	if s.ThreadState != timeline.Blocked || s.End-s.Start < shortMoment {
+		return
+	}
+	t.add(rowKey{thread: thread, kind: stateRow}, s.Start, s.End, func() slice {
+		text, key := "blocked", detailKey{}
+		if s.Why != nil {
+			text, key.python = s.Why.Text(), s.Why.Python
+		}
+		return slice{name: t.name(text, "idle"), detail: t.details.number(key)}
+	})
+}
+
+// add adds a slice to the windows that it is in.
+func (t *Timeline) add(key rowKey, start, end uint64, make func() slice) {
+	start, end = start-min(start, t.start), end-min(end, t.start)
+	i := sort.Search(len(t.windows), func(i int) bool { return t.windows[i].to > start })
+	var s slice
+	for row := -1; i < len(t.windows) && t.windows[i].from <= end; i++ {
+		w := t.windows[i]
+		if row < 0 {
+			if key.depth >= mostDepth {
+				return
+			}
+			s = make()
+			s.start, s.end = start, end
+			row = t.row(key)
+		}
+		list := w.slices[row]
+		if n := len(list); key.kind == lineRow && n > 0 && list[n-1].name == s.name {
+			list[n-1].end = max(end, list[n-1].end) // the line goes on
+			continue
+		}
+		w.slices[row] = append(list, s)
+		w.kept, t.kept = w.kept+1, t.kept+1
+		for w.kept > t.most && w.to-w.from > 1 {
+			t.kept -= w.kept
+			w.shrink()
+			t.kept += w.kept
+		}
+	}
+	for t.kept > 2*t.most {
+		t.drop()
+	}
+}
+
+func (t *Timeline) row(key rowKey) int {
+	i, known := t.rows[key]
+	if !known {
+		i = len(t.list)
+		t.rows[key], t.list = i, append(t.list, key)
+	}
+	return i
+}
+
+// shrink halves the time of a window.
+func (w *window) shrink() {
+	w.from, w.to, w.full = w.focus-(w.focus-w.from)/2, w.focus+(w.to-w.focus)/2, true
+	w.kept = 0
+	for row, list := range w.slices {
+		list = slices.DeleteFunc(list, func(s slice) bool { return s.end < w.from || s.start >= w.to })
+		w.slices[row] = list
+		w.kept += len(list)
+	}
+}
+
+// drop drops the least important window that has something.
+func (t *Timeline) drop() {
+	w := slices.MaxFunc(t.windows, func(a, b *window) int {
+		return cmp.Or(cmp.Compare(min(a.kept, 1), min(b.kept, 1)), cmp.Compare(a.rank, b.rank))
+	})
+	t.kept -= w.kept
+	t.windows = slices.DeleteFunc(t.windows, func(o *window) bool { return o == w })
+}
+
+// The timeline of the page is JSON, which timeline.js reads. Times are ns from the start of the recording.
+//
+// A list of slices is base64 of unsigned LEB128 numbers, five for each slice, in the order of their starts:
+//
+//	start   less the start of the slice before, of the first one less 0
+//	length
+//	name    an index of names
+//	detail  an index of details; 0 is none
+//	link    0 for none, else 1 + the zigzag form of the link less that of the slice before that has one (at first 0):
+//	        a call and its GPU work have the same link
+//
+// Bins are base64 of four bytes for each: the parts of its time, in 255ths, in which the GPU computed alone, computed
+// and communicated, communicated alone, only copied.
+type pageData struct {
+	To        uint64        `json:"to"`        // the end of the run
+	Processes []string      `json:"processes"` // names
+	PIDs      []uint32      `json:"pids"`      // of the processes
+	Rows      []pageRow     `json:"rows"`
+	Names     [][3]string   `json:"names"`   // for people, in full ("" for the same), class
+	Details   []string      `json:"details"` // lines
+	Windows   []*pageWindow `json:"windows"`
+	Bins      []pageBins    `json:"bins"`
+	Steps     string        `json:"steps"` // a list of slices: name is an index of step_names, detail is 1 + its number
+	StepNames []string      `json:"step_names"`
+	Moments   []pageMoment  `json:"moments"`
+	Left      []string      `json:"left"` // what is not there
+}
+
+type pageRow struct {
+	Process int    `json:"process"`
+	Kind    string `json:"kind"`
+	Title   string `json:"title"`
+	Of      string `json:"of"` // the thread or the stream
+	ID      uint32 `json:"id"` // its number
+	GPU     int    `json:"gpu"`
+}
+
+// A pageWindow has a list of slices for some rows.
+type pageWindow struct {
+	From uint64         `json:"from"`
+	To   uint64         `json:"to"`
+	Rows map[int]string `json:"rows"`
+}
+
+// pageBins are what a process did on a GPU over the whole run. Bins are of one width, but for the last.
+type pageBins struct {
+	Process int    `json:"process"`
+	Title   string `json:"title"`
+	GPU     int    `json:"gpu"`
+	From    uint64 `json:"from"`
+	Width   uint64 `json:"width"`
+	To      uint64 `json:"to"`
+	Bins    string `json:"bins"`
+}
+
+type pageMoment struct {
+	Title   string `json:"title"`
+	From    uint64 `json:"from"`
+	To      uint64 `json:"to"`
+	Process int    `json:"process"` // -1 for all
+	Kept    bool   `json:"kept"`    // its beginning is in a window
+}
+
+// Bounds of what the page has of the whole run.
+const (
+	mostPageSteps = 10_000
+	mostPageLanes = 64
+	mostDetail    = 400 // characters
+)
+
+// A pageWriter makes the data of the page.
+type pageWriter struct {
+	*Timeline
+	data      pageData
+	short     *kernelnames.Names
+	processes []*timeline.Process
+	rows      map[int]int       // of the page, by row of the timeline
+	names     map[uint32]uint64 // of the page
+	details   map[uint32]uint64
+	room      int
+}
+
+// timelineData is the timeline of the page, in at most so many bytes; nil where that is too little for anything.
+func (r *Report) timelineData(room int) ([]byte, error) {
+	t := r.Timeline
+	w := &pageWriter{Timeline: t, short: r.shortNames(), rows: make(map[int]int), names: make(map[uint32]uint64),
+		details: map[uint32]uint64{0: 0}}
+	w.data = pageData{Processes: []string{}, PIDs: []uint32{}, Rows: []pageRow{}, Names: [][3]string{},
+		Details: []string{""}, Windows: []*pageWindow{}, Bins: []pageBins{}, StepNames: []string{}, Moments: []pageMoment{},
+		Left: []string{}}
+	w.describe(r)
+	base, err := json.Marshal(&w.data)
+	if err != nil {
+		return nil, err
+	}
+	if w.room = room - len(base) - 4<<10; w.room < 0 {
+		return nil, nil
+	}
+	byRank := slices.Clone(t.windows)
+	slices.SortStableFunc(byRank, func(a, b *window) int { return cmp.Compare(a.rank, b.rank) })
+	for _, of := range byRank {
+		w.addWindow(of)
+	}
+	for i, m := range t.moments {
+		kept := slices.ContainsFunc(w.data.Windows, func(o *pageWindow) bool {
+			return o.From <= m.from && m.from < o.To
+		})
+		if w.data.Moments[i].Kept = kept; !kept && m.from < w.data.To {
+			w.data.Left = append(w.data.Left, figures.Cut(figures.Clean(m.title), maxHover))
+		}
+	}
+	for _, of := range t.windows {
+		if of.full {
+			title := figures.Cut(figures.Clean(t.moments[of.rank].title), maxHover)
+			w.data.Left = append(w.data.Left, "a part of "+title)
+		}
+	}
+	slices.SortFunc(w.data.Windows, func(a, b *pageWindow) int { return cmp.Compare(a.From, b.From) })
+	return json.Marshal(&w.data)
+}
+
+// describe makes what does not depend on the room: processes, rows, bins, steps, moments.
+func (w *pageWriter) describe(r *Report) {
+	lanes, _ := r.Overview.lanes(mostPageLanes)
+	for _, l := range lanes {
+		w.process(l.of)
+	}
+	for _, key := range w.list {
+		w.process(key.process())
+	}
+	slices.SortStableFunc(w.processes, func(a, b *timeline.Process) int {
+		return cmp.Or(a.Rank.Compare(b.Rank), cmp.Compare(a.PID, b.PID))
+	})
+	several := len(w.processes) > 1
+	for _, p := range w.processes {
+		title := p.Name
+		if !p.Rank.Known {
+			title = processTitle(p, p.Name, several)
+		}
+		w.data.Processes, w.data.PIDs = append(w.data.Processes, figures.Clean(title)), append(w.data.PIDs, p.PID)
+	}
+	for i := range lanes {
+		b := w.binsOf(r, &lanes[i])
+		w.data.Bins, w.data.To = append(w.data.Bins, b), max(w.data.To, b.To)
+	}
+	w.describeRows()
+	w.describeSteps(r)
+	for _, m := range w.moments {
+		process := slices.IndexFunc(w.processes, func(p *timeline.Process) bool { return p.PID == m.pid })
+		title := figures.Cut(figures.Clean(m.title), maxHover)
+		w.data.Moments = append(w.data.Moments, pageMoment{Title: title, From: m.from, To: m.to, Process: process})
+		w.data.To = max(w.data.To, m.to)
+	}
+}
+
+func (w *pageWriter) describeSteps(r *Report) {
+	_, steps := table.Find[stats.StepCells](r.Tables)
+	if more := len(steps) - mostPageSteps; more > 0 {
+		w.data.Left = append(w.data.Left, figures.Count(more, "step", "steps")+" of the row of steps")
+		steps = steps[:mostPageSteps]
+	}
+	var names interned[string]
+	var list []slice
+	for _, x := range steps {
+		s := slice{start: x.At, end: x.At + x.Max}
+		kind, numbered := strings.CutSuffix(x.Name, fmt.Sprintf(" %d", x.Number))
+		if numbered && x.Number >= 0 && x.Number < math.MaxUint32 {
+			s.detail = uint32(x.Number) + 1
+		} else {
+			kind = x.Name
+		}
+		s.name = names.number(figures.Cut(figures.Clean(kind), maxHover))
+		list = append(list, s)
+	}
+	w.data.StepNames = append(w.data.StepNames, names.list...)
+	w.data.Steps = encode(list, func(s *slice) (uint64, uint64) { return uint64(s.name), uint64(s.detail) })
+}
+
+func (k *rowKey) process() *timeline.Process {
+	if k.thread != nil {
+		return k.thread.Process
+	}
+	return k.stream.Context.Process
+}
+
+func (k *rowKey) id() uint32 {
+	if k.thread != nil {
+		return k.thread.TID
+	}
+	return k.stream.ID
+}
+
+func (w *pageWriter) process(p *timeline.Process) int {
+	i := slices.IndexFunc(w.processes, func(o *timeline.Process) bool { // a second reading has others than the first
+		return o.PID == p.PID && o.Name == p.Name
+	})
+	if i < 0 {
+		i = len(w.processes)
+		w.processes = append(w.processes, p)
+	}
+	return i
+}
+
+func (w *pageWriter) binsOf(r *Report, l *lane) pageBins {
+	first, last := l.bins[0], l.bins[len(l.bins)-1]
+	width := last.End - last.Start
+	if len(l.bins) > 2 {
+		width = l.bins[1].End - l.bins[1].Start
+	}
+	b := pageBins{Process: w.process(l.of), Title: fmt.Sprintf("GPU %d", l.gpu), GPU: int(l.gpu), Width: max(width, 1),
+		From: r.Overview.since(first.End) - min(width, r.Overview.since(first.End)), To: r.Overview.since(last.End)}
+	var bytes []byte
+	for _, bin := range l.bins {
+		for _, k := range kinds {
+			bytes = append(bytes, byte(min(255*float64(k.of(&bin))/float64(max(width, 1)), 255)))
+		}
+	}
+	b.Bins = base64.StdEncoding.EncodeToString(bytes)
+	return b
+}
+
+// describeRows puts the rows in their order: main threads first, then other threads, then streams.
+func (w *pageWriter) describeRows() {
+	order := make([]int, len(w.list))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, j int) int {
+		a, b := &w.list[i], &w.list[j]
+		return cmp.Or(cmp.Compare(w.process(a.process()), w.process(b.process())),
+			cmp.Compare(btoi(a.stream != nil), btoi(b.stream != nil)),
+			-cmp.Compare(btoi(a.thread != nil && a.thread.Main), btoi(b.thread != nil && b.thread.Main)),
+			cmp.Compare(a.id(), b.id()), cmp.Compare(a.kind, b.kind), cmp.Compare(a.depth, b.depth))
+	})
+	order = slices.DeleteFunc(order, func(i int) bool { // a library's thread is blocked until there is work
+		k := w.list[i]
+		return k.kind == stateRow && !k.thread.Main && !w.has(k.thread, rangeRow) && !w.has(k.thread, lineRow)
+	})
+	for n, i := range order {
+		k := &w.list[i]
+		w.rows[i] = n
+		row := pageRow{Process: w.process(k.process()), Kind: rowKinds[k.kind], ID: k.id()}
+		if k.thread != nil {
+			row.Of = cmp.Or(k.thread.Title(), fmt.Sprintf("thread %d", k.thread.TID))
+		} else {
+			row.Of, row.GPU = fmt.Sprintf("stream %d%s", k.stream.ID, k.stream.Qualifier()), int(k.stream.Context.GPU)
+		}
+		row.Of = figures.Cut(figures.Clean(row.Of), maxHover)
+		switch k.kind {
+		case rangeRow:
+			row.Title = "NVTX"
+		case lineRow:
+			row.Title = "Python"
+		case stateRow:
+			row.Title = "blocked"
+		default:
+			row.Title = row.Of
+		}
+		w.data.Rows = append(w.data.Rows, row)
+	}
+}
+
+// has reports whether a thread has a row of a kind.
+func (w *pageWriter) has(thread *timeline.Thread, kind rowKind) bool {
+	_, has := w.Timeline.rows[rowKey{thread: thread, kind: kind}]
+	return has
+}
+
+// addWindow adds a window, if there is room for it.
+func (w *pageWriter) addWindow(of *window) {
+	names, details := len(w.data.Names), len(w.data.Details)
+	x := &pageWindow{From: of.from, To: of.to, Rows: make(map[int]string)}
+	bytes := 60
+	for row, list := range of.slices {
+		if n, shown := w.rows[row]; shown && len(list) > 0 {
+			x.Rows[n] = encode(list, func(s *slice) (uint64, uint64) { return w.nameOf(s.name), w.detailOf(s.detail) })
+			bytes += len(x.Rows[n]) + 10
+		}
+	}
+	for _, n := range w.data.Names[names:] {
+		bytes += quoted(n[0]) + quoted(n[1]) + quoted(n[2]) + 6
+	}
+	for _, d := range w.data.Details[details:] {
+		bytes += quoted(d) + 1
+	}
+	if bytes > w.room {
+		w.data.Names, w.data.Details = w.data.Names[:names], w.data.Details[:details]
+		drop := func(of map[uint32]uint64, from int) {
+			for k, n := range of {
+				if n >= uint64(from) {
+					delete(of, k)
+				}
+			}
+		}
+		drop(w.names, names)
+		drop(w.details, details)
+		return
+	}
+	w.room -= bytes
+	w.data.Windows = append(w.data.Windows, x)
+}
+
+// quoted is the length of a text as JSON.
+func quoted(s string) int {
+	b, err := json.Marshal(s)
+	if err != nil {
+		return len(s)
+	}
+	return len(b)
+}
+
+// encode makes a list of slices, whose names and details have other numbers in the page: see pageData.
+func encode(list []slice, numbers func(*slice) (name, detail uint64)) string {
+	slices.SortStableFunc(list, func(a, b slice) int { return cmp.Compare(a.start, b.start) })
+	var b []byte
+	before, link := uint64(0), int64(0)
+	for _, s := range list {
+		b = binary.AppendUvarint(b, s.start-before)
+		b = binary.AppendUvarint(b, max(s.end, s.start)-s.start)
+		before = s.start
+		name, detail := numbers(&s)
+		b = binary.AppendUvarint(binary.AppendUvarint(b, name), detail)
+		if s.link == 0 {
+			b = append(b, 0)
+			continue
+		}
+		apart := int64(s.link) - link
+		b = binary.AppendUvarint(b, 1+(uint64(apart)<<1^uint64(apart>>63)))
+		link = int64(s.link)
+	}
+	return base64.StdEncoding.EncodeToString(b)
+}
+
+func (w *pageWriter) nameOf(of uint32) uint64 {
+	n, known := w.names[of]
+	if known {
+		return n
+	}
+	k := w.Timeline.names.list[of]
+	text := func(s string) string { return figures.Cut(figures.Clean(s), figures.LongText) }
+	name := [3]string{text(cmp.Or(k.short, w.short.Known(k.text), k.text)), text(k.text), k.class}
+	if name[0] == name[1] {
+		name[1] = ""
+	}
+	n = uint64(len(w.data.Names))
+	w.data.Names, w.names[of] = append(w.data.Names, name), n
+	return n
+}
+
+func (w *pageWriter) detailOf(of uint32) uint64 {
+	n, known := w.details[of]
+	if known {
+		return n
+	}
+	n = uint64(len(w.data.Details))
+	text := w.Timeline.details.list[of].text()
+	if text == "" {
+		n = 0
+	} else {
+		w.data.Details = append(w.data.Details, text)
+	}
+	w.details[of] = n
+	return n
+}
+
+// text is what a tooltip has below the name and the length, line by line.
+func (k *detailKey) text() string {
+	var lines []string
+	add := func(form string, args ...any) {
+		lines = append(lines, figures.Cut(figures.Clean(fmt.Sprintf(form, args...)), mostDetail))
+	}
+	if s := k.shape; s != nil {
+		x := &s.Kernel
+		switch {
+		case x.Name != "":
+			add("grid %d×%d×%d, block %d×%d×%d, %d registers", x.Grid[0], x.Grid[1], x.Grid[2], x.Block[0], x.Block[1],
+				x.Block[2], x.Registers)
+			if shared := x.StaticShared + x.DynamicShared; shared > 0 {
+				add("%s of shared memory", figures.Bytes(shared))
+			}
+		case s.Memcpy.Bytes > 0:
+			add("%s", figures.Bytes(s.Memcpy.Bytes))
+		case s.Memset.Bytes > 0:
+			add("%s", figures.Bytes(s.Memset.Bytes))
+		}
+	}
+	if k.note != "" {
+		add("%s", k.note)
+	}
+	if p := k.python; p != nil {
+		if add("%s", p.Own().Text()); p.Parent != nil {
+			add("stack: %s", p.Stack())
+		}
+	}
+	if k.caller != nil {
+		add("called from %s", k.caller.Text())
+	}
+	return strings.Join(lines, "\n")
+}
