@@ -192,6 +192,31 @@ func TestReportTimeline(t *testing.T) {
 	}
 	p.Eval("document.querySelector('#idle .leads').dispatchEvent(new Event('click'))")
 	p.view()
+	// A click on the map of steps and ranks, or keys there, lead to the step.
+	p.Eval("document.querySelector('#ranks svg').scrollIntoView()")
+	cell := func(column, row float64) (x, y, at float64) {
+		place, _ := p.Eval(fmt.Sprintf(`(() => {
+			const m = JSON.parse(document.getElementById('timeline-data').textContent).map;
+			const box = document.querySelector('#ranks svg').getBoundingClientRect(), scale = box.width / 1040;
+			return [box.x + (m.left + %g * m.width) * scale, box.y + (m.top + %g * m.height) * scale, m.steps[%[1]g - 0.5][0]];
+		})()`, column, row)).([]any)
+		return place[0].(float64), place[1].(float64), place[2].(float64)
+	}
+	x, y, since = cell(7.5, 1.5)
+	p.drag(x, y, x, 0)
+	if at, from, to = p.view(); !strings.Contains(at, fmt.Sprintf("&m=%.0f,", since)) || since < from || to-from > 40e6 {
+		t.Errorf("step 7 begins at %.0f, and leads to %s", since, at)
+	}
+	if got := p.text("details"); !strings.Contains(got, "rank 3") {
+		t.Errorf("a step of rank 3 leads to %q", got)
+	}
+	_, _, since = cell(8.5, 0.5)
+	for _, key := range []string{"ArrowRight", "ArrowUp", "Enter"} {
+		p.Eval(fmt.Sprintf("document.querySelector('#ranks svg').dispatchEvent(new KeyboardEvent('keydown', {key: %q}))", key))
+	}
+	if at, _, _ = p.view(); !strings.Contains(at, fmt.Sprintf("&m=%.0f,", since)) {
+		t.Errorf("step 8 begins at %.0f, and leads to %s", since, at)
+	}
 	p.quiet(path)
 }
 

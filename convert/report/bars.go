@@ -41,9 +41,10 @@ func bars(list []bar, legends []legend) *drawing {
 	for _, b := range list {
 		most = max(most, b.length, b.light)
 	}
-	for _, b := range list {
+	names := labels(list, nameWidth/7)
+	for i, b := range list {
 		d.lead(b.find, b.at)
-		d.hover("end", nameWidth-10, y+12, figures.Cut(b.name, nameWidth/7), b.full)
+		d.hover("end", nameWidth-10, y+12, names[i], b.full)
 		d.track(nameWidth, y, barsWidth, barHeight)
 		if b.light > b.length {
 			d.rect(b.class+" light", nameWidth, y, b.light/most*barsWidth, barHeight, "")
@@ -56,6 +57,48 @@ func bars(list []bar, legends []legend) *drawing {
 	}
 	d.height = y
 	return d
+}
+
+// labels are the names of bars, cut to a width, but not where they differ.
+func labels(list []bar, width int) []string {
+	names, texts := make([][]rune, len(list)), make([]string, len(list))
+	for i := range list {
+		names[i], texts[i] = []rune(list[i].name), figures.Cut(list[i].name, width)
+	}
+	for range list { // names that differ in one place may be cut at the next one
+		by, apart := make(map[string][]int), true
+		for i, text := range texts {
+			by[text] = append(by[text], i)
+		}
+		for _, same := range by {
+			from, differ := len(names[same[0]]), false // of the first difference
+			for _, i := range same[1:] {
+				from = min(from, common(names[same[0]], names[i]))
+				differ = differ || list[i].name != list[same[0]].name
+			}
+			if !differ {
+				continue
+			}
+			apart = false
+			for _, i := range same {
+				texts[i] = figures.Cut("…"+string(names[i][max(from-width/3, 0):]), width)
+			}
+		}
+		if apart {
+			break
+		}
+	}
+	return texts
+}
+
+// common is the number of characters with which both begin.
+func common(a, b []rune) int {
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return min(len(a), len(b))
 }
 
 // kernels draws the kernels with most time.

@@ -16,21 +16,25 @@ type moment struct {
 	from, to uint64 // what is marked
 	pid      uint32 // the timeline's own; 0 for all processes
 	least    uint64 // of the time on either side to keep
+	rest     bool   // it is no moment, but what there is room for
 }
 
 // Bounds of moments.
 const (
-	mostMoments  = 64
-	mostIdleRows = 5                  // rows of idle that have a moment
-	longMoment   = uint64(500e6)      // what lies behind this in a moment is not kept
-	shortMoment  = uint64(100e3)      // context of a moment, at least
-	farMoment    = uint64(50e6)       // context of a moment, at most
-	mostOfSteps  = mostMoments - 2*16 // steps that have one because of the map of steps and ranks
+	mostIdleRows = 5             // rows of idle that have a moment
+	longMoment   = uint64(500e6) // what lies behind this in a moment is not kept
+	shortMoment  = uint64(100e3) // context of a moment, at least
+	farMoment    = uint64(50e6)  // context of a moment, at most
+	mostOfSteps  = 32            // further steps, for the map of steps and ranks
+	mostRest     = 1000          // of a large page
+
+	defaultBytes = 2 << 20 // of a page: a larger one is asked for, and may take longer
 )
 
 // moments are the times to keep, the most important one first: the typical and the slowest step, the worst case of
-// each finding and of each cause of idle time, and with several ranks further steps, the slowest first.
-func (r *Report) moments() (list []moment) {
+// each finding and of each cause of idle time, and with several ranks further steps, the slowest first; then, as far as
+// so many bytes have room, the whole run, or in a large page more steps.
+func (r *Report) moments(bytes int) (list []moment) {
 	step := uint64(0)
 	if r.Part != nil {
 		list = append(list, moment{title: r.Part.Title, from: r.Part.From, to: r.Part.To})
@@ -59,13 +63,40 @@ func (r *Report) moments() (list []moment) {
 			list = append(list, moment{title: "Idle: " + x.What, from: *x.MaxAt, to: *x.MaxAt + *x.Max, least: context})
 		}
 	}
+	further := 0
 	if r.heat() != nil {
-		slices.SortStableFunc(steps, func(a, b *stats.StepCells) int { return cmp.Compare(b.Max, a.Max) })
-		for _, x := range steps[:min(len(steps), mostOfSteps)] {
-			list = append(list, moment{title: x.Name, from: x.At, to: x.At + x.Max, least: x.Max / 8})
-		}
+		further = mostOfSteps
 	}
-	return list[:min(len(list), mostMoments)]
+	slices.SortStableFunc(steps, func(a, b *stats.StepCells) int { return cmp.Compare(b.Max, a.Max) })
+	for _, x := range steps[:min(len(steps), further)] {
+		list = append(list, moment{title: x.Name, from: x.At, to: x.At + x.Max, least: x.Max / 8})
+	}
+	return append(list, r.rest(bytes, steps)...)
+}
+
+// rest is what there is room for beside moments.
+func (r *Report) rest(bytes int, slowest []*stats.StepCells) (list []moment) {
+	slices := uint64(0)
+	_, processes := table.Find[stats.ProcessCells](r.Tables)
+	for _, x := range processes {
+		slices += 2*x.Calls + x.Kernels // a call has another one within it, or a line
+	}
+	if slices*2*sliceBytes < uint64(bytes) {
+		lanes, _ := r.Overview.lanes(mostPageLanes)
+		last := uint64(0)
+		for _, l := range lanes {
+			last = max(last, r.Overview.since(l.bins[len(l.bins)-1].End))
+		}
+		return []moment{{title: "the rest of the run", to: last, rest: true}}
+	}
+	if bytes <= defaultBytes || len(slowest) == 0 {
+		return nil
+	}
+	n := uint64(bytes) / 2 / (slices/uint64(len(slowest))*sliceBytes + 1)
+	for _, x := range slowest[:min(uint64(len(slowest)), n, mostRest)] {
+		list = append(list, moment{title: "further steps", from: x.At, to: x.At + x.Max, least: x.Max / 50, rest: true})
+	}
+	return list
 }
 
 // findingMoment is the worst case of a finding, if it has a moment. A start-up is seen in the whole run.
@@ -94,7 +125,11 @@ func (r *Report) steadySteps() []*stats.StepCells {
 // in common belongs to the more important one.
 func windows(list []moment) (all []*window) {
 	for i, m := range list {
-		pieces := []window{{from: m.from - min(m.from, m.least), to: min(m.to, m.from+longMoment) + m.least + 1}}
+		to := m.to
+		if !m.rest {
+			to = min(to, m.from+longMoment)
+		}
+		pieces := []window{{from: m.from - min(m.from, m.least), to: to + m.least + 1}}
 		for _, taken := range all {
 			var rest []window
 			for _, p := range pieces {

@@ -20,11 +20,23 @@ type Overview struct {
 	counters *activity.Counters
 	gauges   activity.Gauges
 	powers   []*power
+	parts    map[partKey]timeline.Part // in collectives in which a rank waited
 }
+
+// A partKey is a kernel of a timeline, whichever time it is read.
+type partKey struct {
+	pid, stream uint32
+	start       uint64
+}
+
+// mostParts bounds the parts that are kept.
+const mostParts = 1 << 16
+
+func keyOf(s *timeline.Stream, w *timeline.Work) partKey { return partKey{s.Context.Process.PID, s.ID, w.Start} }
 
 // NewOverview returns an overview without events.
 func NewOverview() *Overview {
-	return &Overview{Stats: stats.New(), counters: activity.NewCounters(true)}
+	return &Overview{Stats: stats.New(), counters: activity.NewCounters(true), parts: make(map[partKey]timeline.Part)}
 }
 
 // Take takes events.
@@ -35,6 +47,7 @@ func (o *Overview) Take(events []timeline.Event) error {
 			o.start, o.spread = e.Start, max(e.LastStart, e.Start)-e.Start
 		case *timeline.WorkList:
 			o.counters.Work(e)
+			o.keepParts(e)
 		case *timeline.CounterValue:
 			o.gauges.Set(e)
 		case *timeline.Samples:
@@ -42,6 +55,14 @@ func (o *Overview) Take(events []timeline.Event) error {
 		}
 	}
 	return o.Stats.Take(events)
+}
+
+func (o *Overview) keepParts(e *timeline.WorkList) {
+	for i := range e.List {
+		if p := e.List[i].Part; p != nil && p.Last != "" && p.Waited > 0 && len(o.parts) < mostParts {
+			o.parts[keyOf(e.Stream, &e.List[i])] = *p
+		}
+	}
 }
 
 // Spread is the time from the start of the first log to that of the last one, from which its own times count.

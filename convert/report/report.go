@@ -2,6 +2,8 @@ package report
 
 import (
 	"io"
+	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/stats/table"
@@ -80,6 +82,14 @@ func (r *Report) Charts() (list []*Chart) {
 	return list
 }
 
+// leads is a text for a page with a timeline, "" for other pages.
+func (r *Report) leads(text string) string {
+	if r.Timeline == nil {
+		return ""
+	}
+	return text
+}
+
 func duration(ns uint64) string { return table.Words(ns, table.Duration) }
 
 func share(v *float64) string { return table.WordsOf(v, table.Share) }
@@ -93,9 +103,32 @@ const (
 	maxSheets    = 600 << 10 // bytes of all tables
 )
 
+// figuresOf are the units of figures, of which a table with nothing but zeros says nothing.
+var figuresOf = []table.Unit{table.Number, table.Duration, table.Bytes, table.Share, table.Rate}
+
+// zero reports whether a table has figures, all of which are 0 or not known.
+func zero(t *table.Table) bool {
+	has := false
+	for i, c := range t.Columns {
+		if c.Title == "" || !slices.Contains(figuresOf, c.Unit) {
+			continue
+		}
+		has = true
+		for _, row := range t.Rows {
+			if v := row.Cells[i]; v != nil && !reflect.ValueOf(v).IsZero() {
+				return false
+			}
+		}
+	}
+	return has
+}
+
 // shown is a table as the page has it: the columns that people see, and its first rows.
 func shown(t *table.Table) *table.Table {
 	short := &table.Table{Name: t.Name, Title: t.Title, Notes: t.Notes, LeftOut: t.LeftOut, Reason: t.Reason}
+	if zero(t) {
+		return short
+	}
 	var kept []int
 	for i, c := range t.Columns {
 		if c.Title != "" {

@@ -187,3 +187,41 @@ func TestCleanTexts(t *testing.T) {
 		t.Error("no text of the log is there")
 	}
 }
+
+// Labels of different names differ, and are no longer than the room that they have.
+func TestLabels(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("vectorized_elementwise_kernel", 4)
+	var list []bar
+	for _, name := range []string{
+		"gemm", long + "<add, float>" + long, long + "<mul, float>" + long, long + "<add, half>" + long, long + "<add, float>" + long,
+	} {
+		list = append(list, bar{name: name})
+	}
+	texts := labels(list, 40)
+	for i, a := range list {
+		if n := utf8.RuneCountInString(texts[i]); n > 40 {
+			t.Errorf("%q has %d characters", texts[i], n)
+		}
+		for k, b := range list {
+			if same := texts[i] == texts[k]; same != (a.name == b.name) {
+				t.Errorf("%q and %q", texts[i], texts[k])
+			}
+		}
+	}
+}
+
+// A table with nothing but zeros is not shown.
+func TestZero(t *testing.T) {
+	t.Parallel()
+	var busy stats.KernelCells
+	busy.Name, busy.Total = "k", 1
+	for _, of := range []struct {
+		rows []stats.KernelCells
+		want int
+	}{{[]stats.KernelCells{{Name: "k"}}, 0}, {[]stats.KernelCells{{Name: "k"}, busy}, 2}} {
+		if got := len(shown(table.Of(of.rows)).Rows); got != of.want {
+			t.Errorf("%d rows are shown, want %d", got, of.want)
+		}
+	}
+}

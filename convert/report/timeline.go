@@ -34,6 +34,7 @@ type Timeline struct {
 	details interned[detailKey]
 	links   map[callKey]uint64
 	kernels timeline.KernelNames
+	parts   map[partKey]timeline.Part
 }
 
 // A window is a time whose slices are kept, ns from the start of the recording.
@@ -116,8 +117,8 @@ const sliceBytes = 9
 
 // NewTimeline returns a timeline without events, of the moments that a page of so many bytes has room for.
 func (r *Report) NewTimeline(bytes int) *Timeline {
-	t := &Timeline{moments: r.moments(), most: max(bytes/sliceBytes/2, 1000), rows: make(map[rowKey]int),
-		links: make(map[callKey]uint64), kernels: make(timeline.KernelNames)}
+	t := &Timeline{moments: r.moments(bytes), most: max(bytes/sliceBytes/2, 1000), rows: make(map[rowKey]int),
+		links: make(map[callKey]uint64), kernels: make(timeline.KernelNames), parts: r.Overview.parts}
 	t.details.number(detailKey{})
 	t.windows = windows(t.moments)
 	for _, w := range t.windows {
@@ -204,7 +205,7 @@ func (t *Timeline) call(thread *timeline.Thread, sl *timeline.Slice) {
 func (t *Timeline) work(stream *timeline.Stream, w *timeline.Work) {
 	t.add(rowKey{stream: stream, kind: workRow}, w.Start, timeline.End(w.Start, w.Dur), func() slice {
 		note := ""
-		if p := w.Part; p != nil && p.Last != "" && p.Waited > 0 {
+		if p, known := t.parts[keyOf(stream, w)]; known {
 			note = fmt.Sprintf("%s %d: waited %s for %s", p.Operation, p.Number, figures.Duration(p.Waited), p.Last)
 		}
 		s := slice{name: t.name(t.kernels.Title(w), workClasses[activity.ClassOf(w)]),
@@ -317,6 +318,7 @@ type pageData struct {
 	Steps     string        `json:"steps"` // a list of slices: name is an index of step_names, detail is 1 + its number
 	StepNames []string      `json:"step_names"`
 	Moments   []pageMoment  `json:"moments"`
+	Map       *pageMap      `json:"map"`  // of steps and ranks; null without
 	Left      []string      `json:"left"` // what is not there
 }
 
@@ -353,6 +355,16 @@ type pageMoment struct {
 	To      uint64 `json:"to"`
 	Process int    `json:"process"` // -1 for all
 	Kept    bool   `json:"kept"`    // its beginning is in a window
+}
+
+// A pageMap is where the cells of the map of steps and ranks are in its drawing, and what they lead to.
+type pageMap struct {
+	Left   float64     `json:"left"`
+	Top    float64     `json:"top"`
+	Width  float64     `json:"width"`  // of a cell
+	Height float64     `json:"height"` // =
+	Steps  [][2]uint64 `json:"steps"`  // from when to when, by column
+	PIDs   []uint32    `json:"pids"`   // by row, 0 where not known
 }
 
 // Bounds of what the page has of the whole run.
@@ -396,6 +408,9 @@ func (r *Report) timelineData(room int) ([]byte, error) {
 		w.addWindow(of)
 	}
 	for i, m := range t.moments {
+		if m.rest {
+			break
+		}
 		kept := slices.ContainsFunc(w.data.Windows, func(o *pageWindow) bool {
 			return o.From <= m.from && m.from < o.To
 		})
@@ -439,7 +454,11 @@ func (w *pageWriter) describe(r *Report) {
 	}
 	w.describeRows()
 	w.describeSteps(r)
+	w.describeMap(r)
 	for _, m := range w.moments {
+		if m.rest {
+			break
+		}
 		process := slices.IndexFunc(w.processes, func(p *timeline.Process) bool { return p.PID == m.pid })
 		title := figures.Cut(figures.Clean(m.title), maxHover)
 		w.data.Moments = append(w.data.Moments, pageMoment{Title: title, From: m.from, To: m.to, Process: process})
@@ -468,6 +487,25 @@ func (w *pageWriter) describeSteps(r *Report) {
 	}
 	w.data.StepNames = append(w.data.StepNames, names.list...)
 	w.data.Steps = encode(list, func(s *slice) (uint64, uint64) { return uint64(s.name), uint64(s.detail) })
+}
+
+func (w *pageWriter) describeMap(r *Report) {
+	h := r.heat()
+	if h == nil {
+		return
+	}
+	height, width := h.cell()
+	m := &pageMap{Left: labelWidth, Top: topHeight, Width: width, Height: height, Steps: h.times}
+	for _, rank := range h.ranks {
+		pid := uint32(0)
+		for _, p := range w.processes {
+			if p.Rank.Known && uint64(p.Rank.Number) == rank {
+				pid = p.PID
+			}
+		}
+		m.PIDs = append(m.PIDs, pid)
+	}
+	w.data.Map = m
 }
 
 func (k *rowKey) process() *timeline.Process {

@@ -211,10 +211,15 @@
     }
   }
 
-  // show goes to a time, marks it, and selects what a process did in it.
+  // show goes to a time, marks it, and selects what a process did in it. Of many processes it shows that one and its
+  // neighbours.
   function show(from, to, pid) {
     marked = {from, to};
     const process = data.pids.indexOf(pid);
+    if (process >= 0 && data.processes.length > 4) {
+      data.processes.forEach((_, i) => Math.abs(i - process) > 1 ? folded.add(i) : folded.delete(i));
+      layOut();
+    }
     let at = null, most = 0;
     for (const row of rows) {
       if (row.kind === 'range' || process >= 0 && row.process !== process) continue;
@@ -223,7 +228,6 @@
         if (fits > most) [at, most] = [{row, i}, fits];
       });
     }
-    if (process >= 0 && folded.delete(process)) layOut();
     select(at);
     if (!at && process >= 0) {
       const line = lines.find((l) => l.row.process === process);
@@ -299,29 +303,42 @@
     hatch(row, y, h);
     const step = perPixel(), ofSteps = row === steps;
     ctx.font = '11px system-ui, sans-serif';
-    let last = '', alpha = 1;
-    ctx.globalAlpha = 1;
+    let box = null; // what is drawn next: neighbours of one colour are drawn at once
+    const flush = () => {
+      if (!box) return;
+      ctx.globalAlpha = box.alpha;
+      ctx.fillStyle = colours[classes[box.of]];
+      ctx.fillRect(box.x, y, box.end - box.x, h);
+      box = null;
+    };
     for (let i = above(row.reach, view.from); i < row.n && row.start[i] < view.to;) {
-      const x = Math.max(xOf(row.start[i]), gutter), end = Math.min(xOf(row.end[i]), width);
+      let x = Math.max(xOf(row.start[i]), gutter), end = Math.min(xOf(row.end[i]), width);
       let next = i + 1, hit = !found || ofSteps || found.has[row.name[i]];
       if (end - x < 1) {
         next = Math.max(above(row.start, row.start[i] + step, i), i + 1);
         if (next - 1 > i && row.end[next - 1] > row.start[i] + step) next--; // it goes on
         for (let k = i + 1; !hit && k < next; k++) hit = found.has[row.name[k]];
+        x = Math.floor(x);
+        end = x + 1;
+      } else if (end - x > 3) {
+        end -= 0.5; // between neighbours
       }
       const of = ofSteps ? 'set' : data.names[row.name[i]][2];
-      const want = (hit ? 1 : 0.22) * (ofSteps && i % 2 || of === 'idle' ? 0.55 : 1);
-      if (want !== alpha) ctx.globalAlpha = alpha = want;
-      if (of !== last) ctx.fillStyle = colours[classes[last = of]];
-      const space = end - x > 3 ? 0.5 : 0; // between neighbours
-      ctx.fillRect(x, y, Math.max(end - x - space, 1), h);
+      const alpha = (hit ? 1 : 0.22) * (ofSteps && i % 2 || of === 'idle' ? 0.55 : 1);
+      if (box && box.of === of && box.alpha === alpha && x <= box.end) {
+        box.end = Math.max(box.end, end);
+      } else {
+        flush();
+        box = {x, end, of, alpha};
+      }
       if (end - x > 32 && h > 9) {
+        flush();
         ctx.fillStyle = of === 'range' || of === 'idle' || of === 'set' ? colours.ink : '#fff';
         ctx.fillText(cut(nameOf({row, i}), Math.floor((end - x - 6) / 5.8)), x + 3, y + h / 2 + 0.5, end - x - 5);
-        last = '';
       }
       i = next;
     }
+    flush();
     ctx.globalAlpha = 1;
   }
 
@@ -823,6 +840,43 @@
     const [from, to, pid] = of.dataset.t.split(',').map(Number);
     lead(of, () => show(from, to, pid), of.dataset.what || moment(from));
   }
+  // The map of steps and ranks: a click, or Enter after arrow keys, leads to that step of that rank.
+  function leadFromMap(map, svg) {
+    const cell = document.createElementNS(svg.namespaceURI, 'rect');
+    let column = 0, row = 0;
+    const at = (x, y) => {
+      column = Math.max(0, Math.min(x, map.steps.length - 1));
+      row = Math.max(0, Math.min(y, map.pids.length - 1));
+      const {left, top, width, height} = map, place = {x: left + column * width, y: top + row * height, width, height};
+      for (const [name, value] of Object.entries(place)) cell.setAttribute(name, value);
+      svg.append(cell);
+      const name = data.processes[data.pids.indexOf(map.pids[row])] || '';
+      svg.setAttribute('aria-label', `Steps and ranks: ${moment(map.steps[column][0])}, ${name}. Enter shows it.`);
+    };
+    const go = () => show(map.steps[column][0], map.steps[column][1], map.pids[row]);
+    cell.setAttribute('class', 'shown');
+    svg.setAttribute('tabindex', '0');
+    svg.setAttribute('role', 'application');
+    svg.setAttribute('aria-label', 'Steps and ranks: arrow keys choose a step of a rank, Enter shows it.');
+    svg.classList.add('leads');
+    svg.addEventListener('click', (e) => {
+      const box = svg.getBoundingClientRect(), scale = svg.viewBox.baseVal.width / box.width;
+      const x = ((e.clientX - box.left) * scale - map.left) / map.width;
+      const y = ((e.clientY - box.top) * scale - map.top) / map.height;
+      if (x < 0 || y < 0 || x >= map.steps.length || y >= map.pids.length) return;
+      at(Math.floor(x), Math.floor(y));
+      go();
+    });
+    svg.addEventListener('keydown', (e) => {
+      const by = {ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1]}[e.key];
+      if (by) at(column + by[0], row + by[1]);
+      if (e.key === 'Enter') go();
+      if (by || e.key === 'Enter') e.preventDefault();
+    });
+  }
+  const map = document.querySelector('#ranks svg.chart');
+  if (data.map && map) leadFromMap(data.map, map);
+
   const known = new Set(data.names.flatMap((n) => [n[0], n[1] || n[0]]));
   for (const of of document.querySelectorAll('[data-find]')) {
     const name = of.dataset.find;
