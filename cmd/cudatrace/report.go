@@ -87,8 +87,14 @@ func runReport(c *cli.Context, con *console.Console) error {
 		return err
 	}
 	if base := textsOf(c, "against"); len(base) > 0 {
-		if r.Comparison, err = compared(con, base, names); err != nil {
+		var logs []string
+		if r.Comparison, logs, err = compared(con, base, names); err != nil {
 			return err
+		}
+		if len(logs) > 0 && r.Timeline != nil {
+			if r.Base, err = readBase(con, logs, o); err != nil {
+				return err
+			}
 		}
 	}
 	content, err := reportContent(r, chart, o.bytes)
@@ -105,6 +111,7 @@ func runReport(c *cli.Context, con *console.Console) error {
 // pageOptions are what a page may have.
 type pageOptions struct {
 	static bool // no timeline
+	base   bool // the timeline has the typical step alone
 	bytes  int
 }
 
@@ -151,7 +158,9 @@ func readReport(con *console.Console, logs []convert.Log, o pageOptions) (*repor
 	want := []([2]uint64){{r.Part.From, r.Part.To}}
 	var sink timeline.Sink = r.Part
 	if !o.static {
-		r.Timeline = r.NewTimeline(o.bytes)
+		if r.Timeline = r.NewTimeline(o.bytes); o.base {
+			r.Timeline = r.NewStep(o.bytes)
+		}
 		want, sink = append(want, r.Timeline.Times()...), bothSinks{r.Part, r.Timeline}
 	}
 	f := during(want, r.Overview.Spread())
@@ -237,18 +246,46 @@ func describeReport(r *report.Report, logs []convert.Log, all []convert.Summary)
 	}
 }
 
-// compared compares runs with those of BASE.
-func compared(con *console.Console, base, names []string) (*report.Comparison, error) {
+// readBase reads an earlier run.
+func readBase(con *console.Console, names []string, o pageOptions) (*report.Report, error) {
+	logs, err := namedLogs(reportName, names)
+	if err != nil {
+		return nil, err
+	}
+	o.base = true
+	r, _, err := readReport(con, logs, o)
+	return r, err
+}
+
+// firstLogs are the logs of the first run of files that is not JSON.
+func firstLogs(files []string) ([]string, error) {
+	groups, err := groupsOf(files)
+	for _, paths := range groups {
+		if alone, err := isAlone(paths[0]); err != nil || !alone {
+			return paths, err
+		}
+	}
+	return nil, err
+}
+
+// compared compares runs with those of BASE, and returns the logs of a run of BASE.
+func compared(con *console.Console, base, names []string) (*report.Comparison, []string, error) {
 	o := diffOptions{rule: defaultRule}
 	reader := diff.NewReader(diff.Reports(nil))
 	sides := make([][]*diff.Run, 2)
+	var logs []string
 	for i, words := range [][]string{base, names} {
 		files, err := filesOf(con, reportName, words)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
+		}
+		if i == 0 {
+			if logs, err = firstLogs(files); err != nil {
+				return nil, nil, err
+			}
 		}
 		if sides[i], err = o.runs(con, reader, words[0], files); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	page := diff.Page{
@@ -264,7 +301,7 @@ func compared(con *console.Console, base, names []string) (*report.Comparison, e
 			Name: x.Name, Base: x.Base, New: x.New, Change: x.Part, Spread: x.Spread, Verdict: x.Verdict, Worse: x.Worse,
 		})
 	}
-	return c, nil
+	return c, logs, nil
 }
 
 // reportContent is the page, or one chart of it.

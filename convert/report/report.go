@@ -26,6 +26,7 @@ type Report struct {
 	Part       *Part          // nil if the timeline has no GPU work
 	Timeline   *Timeline      // nil for a page without scripts
 	Comparison *Comparison    // nil if there is none
+	Base       *Report        // of an earlier run, whose typical step stands beside that of this one; nil without one
 }
 
 // A Chart is a drawing and its numbers.

@@ -127,6 +127,17 @@ func (r *Report) NewTimeline(bytes int) *Timeline {
 	return t
 }
 
+// NewStep returns a timeline without events, of the typical step alone: to stand beside another one.
+func (r *Report) NewStep(bytes int) *Timeline {
+	t := r.NewTimeline(bytes)
+	t.moments = t.moments[:1]
+	t.windows = windows(t.moments)
+	for _, w := range t.windows {
+		w.slices = make(map[int][]slice)
+	}
+	return t
+}
+
 // Times are the times that the timeline wants, ns from the start of the recording.
 func (t *Timeline) Times() (list [][2]uint64) {
 	for _, w := range t.windows {
@@ -319,6 +330,8 @@ type pageData struct {
 	StepNames []string      `json:"step_names"`
 	Moments   []pageMoment  `json:"moments"`
 	Map       *pageMap      `json:"map"`  // of steps and ranks; null without
+	Base      []*pageWindow `json:"base"` // of the typical step of an earlier run, moved to that of this one
+	BaseTo    uint64        `json:"base_to"` // the end of that step
 	Left      []string      `json:"left"` // what is not there
 }
 
@@ -329,6 +342,7 @@ type pageRow struct {
 	Of      string `json:"of"` // the thread or the stream
 	ID      uint32 `json:"id"` // its number
 	GPU     int    `json:"gpu"`
+	Base    bool   `json:"base"` // of an earlier run
 }
 
 // A pageWindow has a list of slices for some rows.
@@ -377,7 +391,9 @@ const (
 // A pageWriter makes the data of the page.
 type pageWriter struct {
 	*Timeline
-	data      pageData
+	data      *pageData
+	base      bool  // the timeline is of an earlier run,
+	shift     int64 // and its times are moved by this
 	short     *kernelnames.Names
 	processes []*timeline.Process
 	rows      map[int]int       // of the page, by row of the timeline
@@ -391,16 +407,24 @@ func (r *Report) timelineData(room int) ([]byte, error) {
 	t := r.Timeline
 	w := &pageWriter{Timeline: t, short: r.shortNames(), rows: make(map[int]int), names: make(map[uint32]uint64),
 		details: map[uint32]uint64{0: 0}}
-	w.data = pageData{Processes: []string{}, PIDs: []uint32{}, Rows: []pageRow{}, Names: [][3]string{},
+	w.data = &pageData{Processes: []string{}, PIDs: []uint32{}, Rows: []pageRow{}, Names: [][3]string{},
 		Details: []string{""}, Windows: []*pageWindow{}, Bins: []pageBins{}, StepNames: []string{}, Moments: []pageMoment{},
 		Left: []string{}}
 	w.describe(r)
-	base, err := json.Marshal(&w.data)
+	base := w.baseOf(r)
+	empty, err := json.Marshal(w.data)
 	if err != nil {
 		return nil, err
 	}
-	if w.room = room - len(base) - 4<<10; w.room < 0 {
+	if w.room = room - len(empty) - 4<<10; w.room < 0 {
 		return nil, nil
+	}
+	if base != nil {
+		base.room = w.room / 2
+		for _, of := range base.windows {
+			base.addWindow(of)
+		}
+		w.room -= w.room/2 - base.room
 	}
 	byRank := slices.Clone(t.windows)
 	slices.SortStableFunc(byRank, func(a, b *window) int { return cmp.Compare(a.rank, b.rank) })
@@ -425,7 +449,27 @@ func (r *Report) timelineData(room int) ([]byte, error) {
 		}
 	}
 	slices.SortFunc(w.data.Windows, func(a, b *pageWindow) int { return cmp.Compare(a.From, b.From) })
-	return json.Marshal(&w.data)
+	return json.Marshal(w.data)
+}
+
+// baseOf is the writer of the typical step of an earlier run, whose rows it adds; nil without one.
+func (w *pageWriter) baseOf(r *Report) *pageWriter {
+	if r.Base == nil || r.Base.Timeline == nil || r.Part == nil {
+		return nil
+	}
+	b := &pageWriter{Timeline: r.Base.Timeline, data: w.data, short: r.Base.shortNames(), rows: make(map[int]int),
+		names: make(map[uint32]uint64), details: map[uint32]uint64{0: 0}, processes: slices.Clone(w.processes),
+		base: true, shift: int64(r.Part.From) - int64(r.Base.Part.From)}
+	for _, key := range b.list {
+		b.process(key.process())
+	}
+	for _, p := range b.processes[len(w.processes):] {
+		w.data.Processes = append(w.data.Processes, "base: "+figures.Clean(p.Name))
+		w.data.PIDs = append(w.data.PIDs, 0)
+	}
+	b.describeRows()
+	w.data.BaseTo = b.moved(r.Base.Part.To)
+	return b
 }
 
 // describe makes what does not depend on the room: processes, rows, bins, steps, moments.
@@ -524,7 +568,7 @@ func (k *rowKey) id() uint32 {
 
 func (w *pageWriter) process(p *timeline.Process) int {
 	i := slices.IndexFunc(w.processes, func(o *timeline.Process) bool { // a second reading has others than the first
-		return o.PID == p.PID && o.Name == p.Name
+		return o == p || !w.base && o.PID == p.PID && o.Name == p.Name
 	})
 	if i < 0 {
 		i = len(w.processes)
@@ -568,10 +612,10 @@ func (w *pageWriter) describeRows() {
 		k := w.list[i]
 		return k.kind == stateRow && !k.thread.Main && !w.has(k.thread, rangeRow) && !w.has(k.thread, lineRow)
 	})
-	for n, i := range order {
+	for _, i := range order {
 		k := &w.list[i]
-		w.rows[i] = n
-		row := pageRow{Process: w.process(k.process()), Kind: rowKinds[k.kind], ID: k.id()}
+		w.rows[i] = len(w.data.Rows)
+		row := pageRow{Process: w.process(k.process()), Kind: rowKinds[k.kind], ID: k.id(), Base: w.base}
 		if k.thread != nil {
 			row.Of = cmp.Or(k.thread.Title(), fmt.Sprintf("thread %d", k.thread.TID))
 		} else {
@@ -601,9 +645,12 @@ func (w *pageWriter) has(thread *timeline.Thread, kind rowKind) bool {
 // addWindow adds a window, if there is room for it.
 func (w *pageWriter) addWindow(of *window) {
 	names, details := len(w.data.Names), len(w.data.Details)
-	x := &pageWindow{From: of.from, To: of.to, Rows: make(map[int]string)}
+	x := &pageWindow{From: w.moved(of.from), To: w.moved(of.to), Rows: make(map[int]string)}
 	bytes := 60
 	for row, list := range of.slices {
+		for i := range list {
+			list[i].start, list[i].end = w.moved(list[i].start), w.moved(list[i].end)
+		}
 		if n, shown := w.rows[row]; shown && len(list) > 0 {
 			x.Rows[n] = encode(list, func(s *slice) (uint64, uint64) { return w.nameOf(s.name), w.detailOf(s.detail) })
 			bytes += len(x.Rows[n]) + 10
@@ -629,8 +676,15 @@ func (w *pageWriter) addWindow(of *window) {
 		return
 	}
 	w.room -= bytes
+	if w.base {
+		w.data.Base = append(w.data.Base, x)
+		return
+	}
 	w.data.Windows = append(w.data.Windows, x)
 }
+
+// moved is a time of the timeline as the page has it.
+func (w *pageWriter) moved(at uint64) uint64 { return uint64(max(int64(at)+w.shift, 0)) }
 
 // quoted is the length of a text as JSON.
 func quoted(s string) int {

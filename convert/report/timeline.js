@@ -44,7 +44,8 @@
     return row;
   }
 
-  const rows = data.rows.map((about, index) => rowOf({...about, index}, data.windows.map((w) => w.rows[index])));
+  const windowsOf = (row) => row.base ? data.base : data.windows;
+  const rows = data.rows.map((about, index) => rowOf({...about, index}, windowsOf(about).map((w) => w.rows[index])));
   const binRows = data.bins.map((b) => ({...b, kind: 'bins', bytes: bytesOf(b.bins)}));
   const steps = rowOf({kind: 'steps', title: 'steps', process: -1}, [data.steps]);
 
@@ -73,7 +74,8 @@
         }
       }
     }
-    return links.get(link).filter((o) => (o.row.kind === 'work') !== (s.row.kind === 'work'));
+    const isWork = (row) => row.kind === 'work';
+    return links.get(link).filter((o) => isWork(o.row) !== isWork(s.row) && o.row.base === s.row.base);
   }
 
   const stepName = (i) => data.step_names[steps.name[i]] + (steps.detail[i] ? ' ' + (steps.detail[i] - 1) : '');
@@ -86,6 +88,23 @@
   function kept(from, to) {
     for (const w of data.windows) if (w.from <= from && w.to > from) from = w.to;
     return from >= to;
+  }
+
+  // Where an earlier run stands beside this one, changed has the kernels of the step whose time is not the same: 'bad' for
+  // longer, 'good' for shorter than in the earlier run, 'line' for those of one run alone.
+  const changed = new Map();
+  function compare(step) {
+    const sums = [new Map(), new Map()], length = step.to - step.from;
+    const of = (row) => row.base ? data.base_to : step.to;
+    for (const row of rows) {
+      if (row.kind !== 'work') continue;
+      overlaps(row, step.from, of(row), (i, ns) => add(sums[row.base ? 1 : 0], nameOf({row, i}), ns));
+    }
+    for (const name of new Set([...sums[0].keys(), ...sums[1].keys()])) {
+      const now = sums[0].get(name) || 0, before = sums[1].get(name) || 0, apart = Math.abs(now - before);
+      if (apart < 0.1 * Math.max(now, before) || apart < 0.002 * length) continue;
+      changed.set(name, !now || !before ? 'line' : now > before ? 'bad' : 'good');
+    }
   }
 
   // ---- Words ----------------------------------------------------------------------------------------------------
@@ -114,6 +133,7 @@
   let selected = null, marked = null, range = null, hovered = null, found = null; // found: what a search has found
   const folded = new Set();
   if (data.processes.length > 4) data.processes.forEach((_, i) => folded.add(i));
+  if (data.base) for (const row of [rows.find((r) => !r.base), rows.find((r) => r.base)]) row && folded.delete(row.process);
 
   let width = 0, height = 0, gutter = 150, lines = [], total = 0;
   const top = 46; // of the overview and the axis
@@ -222,7 +242,7 @@
     }
     let at = null, most = 0;
     for (const row of rows) {
-      if (row.kind === 'range' || process >= 0 && row.process !== process) continue;
+      if (row.kind === 'range' || row.base || process >= 0 && row.process !== process) continue;
       overlaps(row, from, Math.max(to, from + 1), (i, ns) => { // what has most of the time, and least else
         const fits = ns - Math.max(row.end[i] - row.start[i] - (to - from), 0);
         if (fits > most) [at, most] = [{row, i}, fits];
@@ -246,7 +266,7 @@
     py: 'py', range: 'rule', idle: 'ink2'};
   function readColours() {
     const style = getComputedStyle(document.documentElement);
-    for (const name of ['bg', 'ink', 'ink2', 'rule', 'track', 'bad', 'line', ...Object.values(classes)]) {
+    for (const name of ['bg', 'ink', 'ink2', 'rule', 'track', 'bad', 'good', 'line', ...Object.values(classes)]) {
       colours[name] = style.getPropertyValue('--' + name).trim();
     }
     draw();
@@ -309,6 +329,10 @@
       ctx.globalAlpha = box.alpha;
       ctx.fillStyle = colours[classes[box.of]];
       ctx.fillRect(box.x, y, box.end - box.x, h);
+      if (box.mark) {
+        ctx.fillStyle = colours[box.mark];
+        ctx.fillRect(box.x, y + h - 5, box.end - box.x, 5);
+      }
       box = null;
     };
     for (let i = above(row.reach, view.from); i < row.n && row.start[i] < view.to;) {
@@ -325,11 +349,12 @@
       }
       const of = ofSteps ? 'set' : data.names[row.name[i]][2];
       const alpha = (hit ? 1 : 0.22) * (ofSteps && i % 2 || of === 'idle' ? 0.55 : 1);
-      if (box && box.of === of && box.alpha === alpha && x <= box.end) {
+      const mark = row.kind === 'work' && changed.size ? changed.get(nameOf({row, i})) : undefined;
+      if (box && box.of === of && box.alpha === alpha && box.mark === mark && x <= box.end) {
         box.end = Math.max(box.end, end);
       } else {
         flush();
-        box = {x, end, of, alpha};
+        box = {x, end, of, alpha, mark};
       }
       if (end - x > 32 && h > 9) {
         flush();
@@ -348,7 +373,7 @@
     let from = view.from;
     ctx.fillStyle = colours.bg;
     ctx.globalAlpha = 0.65;
-    for (const w of [...data.windows, {from: Infinity, to: Infinity}]) {
+    for (const w of [...windowsOf(row), {from: Infinity, to: Infinity}]) {
       if (w.to < view.from) continue;
       const x = Math.max(xOf(from), gutter), end = Math.min(xOf(w.from), width);
       if (end > x) ctx.fillRect(x, y, end - x, h);
@@ -546,7 +571,7 @@
     const is = data.names.map((n) => n[0] === name || n[1] === name);
     let best = null;
     for (const row of rows) {
-      for (let i = 0; i < row.n; i++) {
+      for (let i = 0; i < row.n && !row.base; i++) {
         if (is[row.name[i]] && (!best || row.end[i] - row.start[i] > endOf(best) - startOf(best))) best = {row, i};
       }
     }
@@ -901,6 +926,12 @@
   });
   if (data.left.length) $('left').textContent = 'Not in this page, for its size: ' + data.left.join('; ') + '.';
 
+  if (data.base && data.moments.length) {
+    compare(data.moments[0]);
+    $('base').textContent = 'The typical step of the earlier run (base) stands below that of this one, moved to the same ' +
+      'beginning. A line under a kernel: red, it takes longer in this step than in the earlier one; green, shorter; ' +
+      'violet, only one of them has it.';
+  }
   document.documentElement.classList.add('js');
   section.hidden = false;
   frame.addEventListener('scroll', draw);

@@ -204,3 +204,28 @@ func TestTimelineEscapes(t *testing.T) {
 		t.Errorf("the page has %d scripts, or a comment", n)
 	}
 }
+
+// The typical step of an earlier run stands where that of this run does, in rows of its own.
+func TestTimelineBase(t *testing.T) {
+	t.Parallel()
+	r, base := steady(2<<20), steady(2<<20)
+	base.Part = newPart("A typical step", "", 4e6, 4.5e6)
+	base.Timeline.windows = slices.DeleteFunc(base.Timeline.windows, func(w *window) bool { return w.from < 2e6 })
+	r.Base = base
+	before := dataOf(t, steady(2<<20), 1<<20)
+	d := dataOf(t, r, 1<<20)
+	if len(d.Rows) != 4 || d.Rows[1].Base || !d.Rows[2].Base || len(d.Base) != 1 || d.BaseTo != 5.5e6 || len(d.Processes) != 2 ||
+		len(d.Windows) != len(before.Windows) {
+		t.Fatalf("rows %+v, processes %q, to %d", d.Rows, d.Processes, d.BaseTo)
+	}
+	w := d.Base[0]
+	if w.From != base.Timeline.windows[0].from+1e6 {
+		t.Errorf("the window begins at %d", w.From)
+	}
+	for row, text := range w.Rows {
+		list := decoded(t, text)
+		if row < 2 || len(list) == 0 || list[0].start%1000 != 600*uint64(row-2) || d.Names[list[0].name][0] == "" {
+			t.Errorf("row %d has %d slices", row, len(list))
+		}
+	}
+}
