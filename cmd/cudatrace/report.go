@@ -16,6 +16,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/diff"
 	"github.com/cudatrace/cudatrace/convert/report"
+	"github.com/cudatrace/cudatrace/convert/stats"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/outfile"
@@ -152,6 +153,7 @@ func readReport(con *console.Console, logs []convert.Log, o pageOptions) (*repor
 		r.Open = "cudatrace convert " + facts.Logs + " -o all.pftrace"
 	}
 	r.Tables = r.Overview.Stats.Tables(facts)
+	r.Stacks = stats.ByName("python").Folded(r.Overview.Stats, facts)
 	if r.Part = r.Typical(); r.Part == nil {
 		return r, all, nil
 	}

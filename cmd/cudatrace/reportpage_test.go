@@ -217,6 +217,15 @@ func TestReportTimeline(t *testing.T) {
 	if at, _, _ = p.view(); !strings.Contains(at, fmt.Sprintf("&m=%.0f,", since)) {
 		t.Errorf("step 8 begins at %.0f, and leads to %s", since, at)
 	}
+	// A click on a frame of the flame graph gives it the whole width.
+	width, _ = p.Eval(`(() => {
+		const of = [...document.querySelectorAll('#flame g.frame')].find((g) => g.dataset.name.includes('ranks.py:78 train_step'));
+		of.dispatchEvent(new MouseEvent('click', {bubbles: true}));
+		return +of.querySelector('rect').getAttribute('width');
+	})()`).(float64)
+	if width < 1000 {
+		t.Errorf("a frame that was clicked is %g wide", width)
+	}
 	p.quiet(path)
 }
 

@@ -33,11 +33,18 @@ const (
 // bars draws bars from the largest to the smallest.
 func bars(list []bar, legends []legend) *drawing {
 	d := new(drawing)
-	y, most := 4.0, 0.0
+	y := 4.0
 	if len(legends) > 0 {
 		d.legend(11, legends)
 		y = topHeight
 	}
+	d.height = d.bars(y, list)
+	return d
+}
+
+// bars draws bars from a height on.
+func (d *drawing) bars(y float64, list []bar) float64 {
+	most := 0.0
 	for _, b := range list {
 		most = max(most, b.length, b.light)
 	}
@@ -55,8 +62,7 @@ func bars(list []bar, legends []legend) *drawing {
 		d.b.WriteString("</g>\n")
 		y += barHeight + barGap
 	}
-	d.height = y
-	return d
+	return y
 }
 
 // labels are the names of bars, cut to a width, but not where they differ.

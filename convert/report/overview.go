@@ -32,11 +32,15 @@ type partKey struct {
 // mostParts bounds the parts that are kept.
 const mostParts = 1 << 16
 
-func keyOf(s *timeline.Stream, w *timeline.Work) partKey { return partKey{s.Context.Process.PID, s.ID, w.Start} }
+func keyOf(s *timeline.Stream, w *timeline.Work) partKey {
+	return partKey{s.Context.Process.PID, s.ID, w.Start}
+}
 
 // NewOverview returns an overview without events.
 func NewOverview() *Overview {
-	return &Overview{Stats: stats.New(), counters: activity.NewCounters(true), parts: make(map[partKey]timeline.Part)}
+	o := &Overview{Stats: stats.New(), counters: activity.NewCounters(true), parts: make(map[partKey]timeline.Part)}
+	o.Stats.Fold()
+	return o
 }
 
 // Take takes events.

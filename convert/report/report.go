@@ -25,6 +25,7 @@ type Report struct {
 	Tables     []*table.Table // all reports of the overview
 	Part       *Part          // nil if the timeline has no GPU work
 	Timeline   *Timeline      // nil for a page without scripts
+	Stacks     *table.Folded  // GPU time by Python stack
 	Comparison *Comparison    // nil if there is none
 	Base       *Report        // of an earlier run, whose typical step stands beside that of this one; nil without one
 }
@@ -61,6 +62,8 @@ var charts = []struct {
 	{"path", func(r *Report) *Chart { return r.path() }},
 	{"kernels", func(r *Report) *Chart { return r.kernels() }},
 	{"python", func(r *Report) *Chart { return r.python() }},
+	{"flame", func(r *Report) *Chart { return r.flame() }},
+	{"memory", func(r *Report) *Chart { return r.heldMemory() }},
 	{"idle", func(r *Report) *Chart { return r.idle() }},
 }
 

@@ -329,10 +329,10 @@ type pageData struct {
 	Steps     string        `json:"steps"` // a list of slices: name is an index of step_names, detail is 1 + its number
 	StepNames []string      `json:"step_names"`
 	Moments   []pageMoment  `json:"moments"`
-	Map       *pageMap      `json:"map"`  // of steps and ranks; null without
-	Base      []*pageWindow `json:"base"` // of the typical step of an earlier run, moved to that of this one
+	Map       *pageMap      `json:"map"`     // of steps and ranks; null without
+	Base      []*pageWindow `json:"base"`    // of the typical step of an earlier run, moved to that of this one
 	BaseTo    uint64        `json:"base_to"` // the end of that step
-	Left      []string      `json:"left"` // what is not there
+	Left      []string      `json:"left"`    // what is not there
 }
 
 type pageRow struct {

@@ -90,8 +90,8 @@
     return from >= to;
   }
 
-  // Where an earlier run stands beside this one, changed has the kernels of the step whose time is not the same: 'bad' for
-  // longer, 'good' for shorter than in the earlier run, 'line' for those of one run alone.
+  // Where an earlier run stands beside this one, changed has the kernels of the step whose time is not the same: 'bad'
+  // for longer, 'good' for shorter than in the earlier run, 'line' for those of one run alone.
   const changed = new Map();
   function compare(step) {
     const sums = [new Map(), new Map()], length = step.to - step.from;
@@ -133,7 +133,9 @@
   let selected = null, marked = null, range = null, hovered = null, found = null; // found: what a search has found
   const folded = new Set();
   if (data.processes.length > 4) data.processes.forEach((_, i) => folded.add(i));
-  if (data.base) for (const row of [rows.find((r) => !r.base), rows.find((r) => r.base)]) row && folded.delete(row.process);
+  if (data.base) {
+    for (const row of [rows.find((r) => !r.base), rows.find((r) => r.base)]) if (row) folded.delete(row.process);
+  }
 
   let width = 0, height = 0, gutter = 150, lines = [], total = 0;
   const top = 46; // of the overview and the axis
@@ -928,8 +930,8 @@
 
   if (data.base && data.moments.length) {
     compare(data.moments[0]);
-    $('base').textContent = 'The typical step of the earlier run (base) stands below that of this one, moved to the same ' +
-      'beginning. A line under a kernel: red, it takes longer in this step than in the earlier one; green, shorter; ' +
+    $('base').textContent = 'The typical step of the earlier run (base) stands below that of this one, moved to the ' +
+      'same beginning. A line under a kernel: red, it takes longer in this step than in the earlier one; green, shorter; ' +
       'violet, only one of them has it.';
   }
   document.documentElement.classList.add('js');
