@@ -119,6 +119,7 @@ type pageOptions struct {
 // Sizes of a page.
 const (
 	leastPage = 256 << 10
+	usualPage = 2 << 20
 	largePage = 20 << 20
 	mostPage  = 200 << 20
 )

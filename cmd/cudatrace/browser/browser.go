@@ -1,4 +1,4 @@
-// Package browser hands one trace to Perfetto's UI in a web browser.
+// Package browser hands one trace to Perfetto's UI in a web browser, or shows one page there.
 //
 // Input: an open file with a trace. The package serves it on loopback, and nothing else: at an
 // address that cannot be guessed, to one origin, to requests for this machine. Output: the trace in the
@@ -34,6 +34,7 @@ type Options struct {
 	UI        UI
 	View      View
 	Direct    bool          // the UI fetches the trace itself
+	Page      bool          // there is no UI: the trace is a page of HTML that needs nothing else
 	Port      int           // 0: any that is free
 	Patience  time.Duration // the longest time without a request
 	Answer    time.Duration // the time in which the UI should answer the page
@@ -83,7 +84,7 @@ func Listen(trace io.ReaderAt, size int64, o Options) (*Server, error) {
 	s.http = http.Server{Handler: http.HandlerFunc(s.serve), DisableGeneralOptionsHandler: true, ConnContext: withConn,
 		MaxHeaderBytes: headBytes, ReadTimeout: headTime, WriteTimeout: pieceTime, ErrorLog: log.New(io.Discard, "", 0)}
 	s.http.SetKeepAlivesEnabled(false)
-	if s.o.Port = l.Addr().(*net.TCPAddr).Port; !o.Direct {
+	if s.o.Port = l.Addr().(*net.TCPAddr).Port; !o.Direct && !o.Page {
 		err = s.fillPage()
 	}
 	return s, err
@@ -122,7 +123,10 @@ func (s *Server) Address() string {
 // traceName is the name under which the trace is served. The UI shows it, if it fetches the trace
 // itself.
 func (s *Server) traceName() string {
-	if !s.o.Direct {
+	switch {
+	case s.o.Page:
+		return ""
+	case !s.o.Direct:
 		return "trace"
 	}
 	return strings.Map(func(r rune) rune {
