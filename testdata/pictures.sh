@@ -24,11 +24,20 @@ picture() { # FILE SCALE WIDTH HEIGHT PAGE
 ranks='../testdata/gpu/logs/ranks/loader-rank0.cudatrace ../testdata/gpu/logs/ranks/loader-rank3.cudatrace'
 # shellcheck disable=SC2086 # two logs
 cudatrace report $ranks -o "$work/report.html" 2>/dev/null
-# The footer has the version.
-sed -i 's|</head>|<style>footer { display: none }</style></head>|' "$work/report.html"
-picture report.png 0.7 1104 4225 report.html
+# The footer has the version. The policy of the page forbids other styles.
+styled() { # FILE OUT STYLE
+	sed "s|http-equiv=\"Content-Security-Policy\"|name=\"policy\"|; s|</head>|<style>footer { display: none } $3</style></head>|" "$work/$1" >"$work/$2"
+}
+styled report.html all.html ''
+picture report.png 0.7 1104 4400 all.html
+styled report.html timeline.html 'header, .figures, section:not(#timeline), #tl-help { display: none } body { padding-top: 12px }'
+# A kernel of the typical step is selected.
+sed -i "s|</body>|<script>const of = document.getElementById('tl-search'); of.value = 'ncclDevKernel'; of.dispatchEvent(new Event('input')); document.getElementById('tl-next').click(); of.value = ''; of.dispatchEvent(new Event('input'))</script></body>|" "$work/timeline.html"
+picture timeline.png 1 1104 905 timeline.html
 
-sed 's|</head>|<style>header, .figures, details, section:not(#run, #ranks, #step) { display: none } body { padding-top: 16px } section { margin-bottom: 16px }</style></head>|' "$work/report.html" >"$work/step.html"
+# shellcheck disable=SC2086
+cudatrace report $ranks --static -o "$work/static.html" 2>/dev/null
+styled static.html step.html 'header, .figures, details, section:not(#run, #ranks, #step) { display: none } body { padding-top: 16px } section { margin-bottom: 16px }'
 picture step.png 1 1104 1095 step.html
 
 # shellcheck disable=SC2086

@@ -87,7 +87,11 @@ func labels(list []bar, width int) []string {
 			}
 			apart = false
 			for _, i := range same {
-				texts[i] = figures.Cut("…"+string(names[i][max(from-width/3, 0):]), width)
+				head, rest := width/4, max(from-width/6, 0)
+				if rest <= head {
+					head, rest = 0, max(from-width/3, 0)
+				}
+				texts[i] = figures.Cut(string(names[i][:head])+"…"+string(names[i][rest:]), width)
 			}
 		}
 		if apart {

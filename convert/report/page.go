@@ -156,6 +156,11 @@ func (r *Report) WriteHTML(w io.Writer, most int) error {
 		return err
 	}
 	data, err := r.timelineData(most - clean.Len())
+	if err == nil && data == nil { // no room
+		static := *r
+		static.Timeline = nil
+		return static.WriteHTML(w, most)
+	}
 	if err == nil {
 		_, err = io.WriteString(w, before+dataPlace+string(data)+after)
 	}

@@ -36,6 +36,7 @@ type Chart struct {
 	Title  string
 	Note   string         // how to read it
 	Tables []*table.Table // its numbers
+	At     string         // the time that it is of, for the timeline: see showAt; "" for none
 
 	drawing *drawing
 }

@@ -2,11 +2,13 @@ package report
 
 import (
 	"bytes"
+	"encoding/json"
 	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -66,6 +68,15 @@ func large(text string) *Report {
 		}
 		_ = r.Part.Take(events) // it never fails
 	}
+	r.Timeline = r.NewTimeline(2 << 20)
+	_ = r.Timeline.Take([]timeline.Event{&timeline.Recording{}})
+	for i := range 20 {
+		thread := &timeline.Thread{Process: p, TID: uint32(i), Name: text}
+		for k := range uint64(10_000) {
+			call := timeline.Slice{Function: &timeline.Function{Name: fmt.Sprint(text, k)}, Start: k * 5e5, End: k*5e5 + 2e5}
+			_ = r.Timeline.Take([]timeline.Event{&timeline.Slices{Thread: thread, List: []timeline.Slice{call}}})
+		}
+	}
 	r.Comparison = &Comparison{Lines: []string{text}}
 	for range 500 {
 		r.Comparison.Changes = append(r.Comparison.Changes, Change{
@@ -82,6 +93,10 @@ func TestLarge(t *testing.T) {
 	var page bytes.Buffer
 	if err := r.WriteHTML(&page, 2<<20); err != nil {
 		t.Fatal(err)
+	}
+	data := regexp.MustCompile(`(?s)type="application/json">(.*?)</script>`).FindSubmatch(page.Bytes())
+	if len(data) < 2 || !json.Valid(data[1]) {
+		t.Error("the page has no timeline, or it is no JSON")
 	}
 	if page.Len() > 2<<20 {
 		t.Errorf("the page has %d bytes", page.Len())

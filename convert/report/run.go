@@ -76,7 +76,7 @@ func (r *Report) run() *Chart {
 		c.Note += " The start-up is drawn shorter than it took, and not part of the shares at the right."
 	}
 	if r.Part != nil {
-		c.Note += " The red frame is the part that is drawn below."
+		c.Note += " The red frame is the part that is drawn by itself."
 	}
 	if more > 0 {
 		c.Note += fmt.Sprintf(" %s not drawn.", figures.Count(more, "more process on a GPU is", "more processes on GPUs are"))

@@ -385,6 +385,7 @@ type pageMap struct {
 const (
 	mostPageSteps = 10_000
 	mostPageLanes = 64
+	mostLeft      = 16  // things that are named
 	mostDetail    = 400 // characters
 )
 
@@ -447,6 +448,9 @@ func (r *Report) timelineData(room int) ([]byte, error) {
 			title := figures.Cut(figures.Clean(t.moments[of.rank].title), maxHover)
 			w.data.Left = append(w.data.Left, "a part of "+title)
 		}
+	}
+	if more := len(w.data.Left) - mostLeft; more > 0 {
+		w.data.Left = append(w.data.Left[:mostLeft], figures.Count(more, "other", "others"))
 	}
 	slices.SortFunc(w.data.Windows, func(a, b *pageWindow) int { return cmp.Compare(a.From, b.From) })
 	return json.Marshal(w.data)
@@ -595,8 +599,32 @@ func (w *pageWriter) binsOf(r *Report, l *lane) pageBins {
 	return b
 }
 
-// describeRows puts the rows in their order: main threads first, then other threads, then streams.
+// launching are the threads that make GPU work, and main threads and those with ranges or Python lines.
+func (w *pageWriter) launching() map[*timeline.Thread]bool {
+	is := make(map[*timeline.Thread]bool)
+	for _, of := range w.windows {
+		for row, list := range of.slices {
+			if t := w.list[row].thread; t != nil && !is[t] {
+				launches := func(s slice) bool { return s.link != 0 }
+				is[t] = t.Main || w.has(t, rangeRow) || w.has(t, lineRow) || slices.ContainsFunc(list, launches)
+			}
+		}
+	}
+	return is
+}
+
+// describeRows puts the rows in their order: the main thread, other threads that launch, streams, the rest.
 func (w *pageWriter) describeRows() {
+	launching := w.launching()
+	place := func(k *rowKey) int {
+		switch {
+		case k.stream != nil:
+			return 1
+		case launching[k.thread]:
+			return 0
+		}
+		return 2
+	}
 	order := make([]int, len(w.list))
 	for i := range order {
 		order[i] = i
@@ -604,7 +632,7 @@ func (w *pageWriter) describeRows() {
 	slices.SortStableFunc(order, func(i, j int) int {
 		a, b := &w.list[i], &w.list[j]
 		return cmp.Or(cmp.Compare(w.process(a.process()), w.process(b.process())),
-			cmp.Compare(btoi(a.stream != nil), btoi(b.stream != nil)),
+			cmp.Compare(place(a), place(b)),
 			-cmp.Compare(btoi(a.thread != nil && a.thread.Main), btoi(b.thread != nil && b.thread.Main)),
 			cmp.Compare(a.id(), b.id()), cmp.Compare(a.kind, b.kind), cmp.Compare(a.depth, b.depth))
 	})

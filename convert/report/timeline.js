@@ -132,7 +132,7 @@
   let view = {from: 0, to: whole};
   let selected = null, marked = null, range = null, hovered = null, found = null; // found: what a search has found
   const folded = new Set();
-  if (data.processes.length > 4) data.processes.forEach((_, i) => folded.add(i));
+  if (data.processes.length > 4) data.processes.forEach((_, i) => i && folded.add(i));
   if (data.base) {
     for (const row of [rows.find((r) => !r.base), rows.find((r) => r.base)]) if (row) folded.delete(row.process);
   }

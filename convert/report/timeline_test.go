@@ -188,6 +188,18 @@ func TestTimelineBounds(t *testing.T) {
 	}
 }
 
+// A page without room for a timeline has none, and no script.
+func TestTimelineNoRoom(t *testing.T) {
+	t.Parallel()
+	var page bytes.Buffer
+	if err := steady(2<<20).WriteHTML(&page, 1000); err != nil {
+		t.Fatal(err)
+	}
+	if s := page.String(); strings.Contains(s, "<script") || !strings.HasSuffix(s, "</html>\n") {
+		t.Error("the page has a script, or is not whole")
+	}
+}
+
 // A name cannot leave the element of the data.
 func TestTimelineEscapes(t *testing.T) {
 	t.Parallel()
