@@ -1,17 +1,20 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/chromedp/cdproto/input"
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/browser/chromiumtest"
+	"github.com/cudatrace/cudatrace/convert/logtest"
 )
 
 // A timelinePage is the timeline of a page in a browser.
@@ -176,6 +179,14 @@ func TestReportTimeline(t *testing.T) {
 		t.Errorf("the sums of a time are %q", got)
 	}
 
+	// The sums of the whole run are those of 'cudatrace stats --with-startup'.
+	p.key("0")
+	p.key("r")
+	if got := p.text("sums"); !regexp.MustCompile(`GPU 0\d.* %, 158 ms, 779 ×.*418 ms  cuLibraryLoadData.*GPU 1.* %, 30\.3 ms, 779 ×`).MatchString(got) {
+		t.Errorf("the sums of the run are %q", got)
+	}
+	p.key("Escape")
+
 	p.Eval("document.querySelector('#findings button.show').click()")
 	if got := p.text("details"); !strings.HasPrefix(got, "blocked") || !strings.Contains(got, "rank 3") {
 		t.Errorf("the finding leads to %q", got)
@@ -225,6 +236,42 @@ func TestReportTimeline(t *testing.T) {
 	})()`).(float64)
 	if width < 1000 {
 		t.Errorf("a frame that was clicked is %g wide", width)
+	}
+	p.quiet(path)
+}
+
+// The page of many launches is small, has the moments that matter, and is there at once. CUDATRACE_LAUNCHES is their
+// number.
+func TestReportManyLaunches(t *testing.T) {
+	t.Parallel()
+	n, err := strconv.Atoi(cmp.Or(os.Getenv("CUDATRACE_LAUNCHES"), "50000"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := filepath.Join(t.TempDir(), "many.cudatrace")
+	f, err := os.Create(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	logtest.WriteLaunches(t, f, n)
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	path := reportOf(t, "many.html", log)
+	if info, err := os.Stat(path); err != nil || info.Size() > maxReport {
+		t.Fatalf("%d bytes, %v", info.Size(), err)
+	}
+	p := openTimeline(t, chromiumtest.Start(t, nil), path, "")
+	t.Logf("usable after %v ms", p.Eval("performance.getEntriesByType('navigation')[0].domInteractive"))
+	if n, _ := p.Eval("document.querySelectorAll('#tl-moments option:not([value=\"\"])').length").(float64); n < 3 {
+		t.Errorf("%v moments", n)
+	}
+	p.search("vectorized")
+	if got := p.text("details"); !strings.Contains(got, "its call: cu") {
+		t.Errorf("the kernel that was found says %q", got)
+	}
+	if text, _ := p.Eval("document.getElementById('tl-moments').textContent").(string); strings.Contains(text, "whole run only") {
+		t.Errorf("moments that are not there: %s", text)
 	}
 	p.quiet(path)
 }

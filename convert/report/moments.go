@@ -16,13 +16,14 @@ type moment struct {
 	from, to uint64 // what is marked
 	pid      uint32 // the timeline's own; 0 for all processes
 	least    uint64 // of the time on either side to keep
+	cut      bool   // its beginning is enough
 	rest     bool   // it is no moment, but what there is room for
 }
 
 // Bounds of moments.
 const (
 	mostIdleRows = 5             // rows of idle that have a moment
-	longMoment   = uint64(500e6) // what lies behind this in a moment is not kept
+	longMoment   = uint64(500e6) // of a gap or of a start-up, what lies behind this is not kept
 	shortMoment  = uint64(100e3) // context of a moment, at least
 	farMoment    = uint64(50e6)  // context of a moment, at most
 	mostOfSteps  = 32            // further steps, for the map of steps and ranks
@@ -60,7 +61,8 @@ func (r *Report) moments(bytes int) (list []moment) {
 	_, idle := table.Find[stats.IdleCells](r.Tables)
 	for _, x := range idle[:min(len(idle), mostIdleRows)] {
 		if x.Max != nil && x.MaxAt != nil {
-			list = append(list, moment{title: "Idle: " + x.What, from: *x.MaxAt, to: *x.MaxAt + *x.Max, least: context})
+			list = append(list, moment{title: "Idle: " + x.What, from: *x.MaxAt, to: *x.MaxAt + *x.Max, least: context,
+				cut: true})
 		}
 	}
 	further := 0
@@ -104,7 +106,7 @@ func findingMoment(x *stats.FindingCells) (m moment, ok bool) {
 	if len(x.At) == 0 {
 		return m, false
 	}
-	m = moment{from: x.At[0], to: x.At[0] + x.Longest, pid: x.PID}
+	m = moment{from: x.At[0], to: x.At[0] + x.Longest, pid: x.PID, cut: true}
 	if x.Name == findings.Startup {
 		m.to = x.Last
 	}
@@ -126,7 +128,7 @@ func (r *Report) steadySteps() []*stats.StepCells {
 func windows(list []moment) (all []*window) {
 	for i, m := range list {
 		to := m.to
-		if !m.rest {
+		if m.cut {
 			to = min(to, m.from+longMoment)
 		}
 		pieces := []window{{from: m.from - min(m.from, m.least), to: to + m.least + 1}}

@@ -32,7 +32,6 @@ type Timeline struct {
 	list    []rowKey
 	names   interned[nameKey]
 	details interned[detailKey]
-	links   map[callKey]uint64
 	kernels timeline.KernelNames
 	parts   map[partKey]timeline.Part
 }
@@ -51,7 +50,7 @@ type window struct {
 type slice struct {
 	start, end   uint64
 	name, detail uint32
-	link         uint64 // what a call and its GPU work have in common; 0 for none
+	call         callKey // that a call is, or by which GPU work was launched; the zero one for none
 }
 
 // A rowKey is a row: what a thread or a stream did, of a kind, at a depth.
@@ -118,7 +117,7 @@ const sliceBytes = 9
 // NewTimeline returns a timeline without events, of the moments that a page of so many bytes has room for.
 func (r *Report) NewTimeline(bytes int) *Timeline {
 	t := &Timeline{moments: r.moments(bytes), most: max(bytes/sliceBytes/2, 1000), rows: make(map[rowKey]int),
-		links: make(map[callKey]uint64), kernels: make(timeline.KernelNames), parts: r.Overview.parts}
+		kernels: make(timeline.KernelNames), parts: r.Overview.parts}
 	t.details.number(detailKey{})
 	t.windows = windows(t.moments)
 	for _, w := range t.windows {
@@ -182,15 +181,6 @@ func (t *Timeline) name(text, class string) uint32 {
 	return t.names.number(nameKey{text: text, class: class})
 }
 
-// link is the number of a call and its work.
-func (t *Timeline) link(thread *timeline.Thread, start uint64) uint64 {
-	key := callKey{thread, start}
-	if t.links[key] == 0 {
-		t.links[key] = uint64(len(t.links) + 1)
-	}
-	return t.links[key]
-}
-
 func (t *Timeline) call(thread *timeline.Thread, sl *timeline.Slice) {
 	t.add(rowKey{thread: thread, kind: callRow, depth: sl.Depth}, sl.Start, sl.End, func() slice {
 		class := "call"
@@ -200,7 +190,7 @@ func (t *Timeline) call(thread *timeline.Thread, sl *timeline.Slice) {
 		_, note := sl.Ending()
 		s := slice{name: t.name(sl.Name, class), detail: t.details.number(detailKey{nil, sl.Python, sl.Caller, note})}
 		if sl.HasWork() {
-			s.link = t.link(thread, sl.Start)
+			s.call = callKey{thread, sl.Start}
 		}
 		return s
 	})
@@ -222,7 +212,7 @@ func (t *Timeline) work(stream *timeline.Stream, w *timeline.Work) {
 		s := slice{name: t.name(t.kernels.Title(w), workClasses[activity.ClassOf(w)]),
 			detail: t.details.number(detailKey{w.Shape, w.Call.Python, nil, note})}
 		if w.Call.Function != nil {
-			s.link = t.link(w.Call.Thread, w.Call.Start)
+			s.call = callKey{w.Call.Thread, w.Call.Start}
 		}
 		return s
 	})
@@ -400,6 +390,7 @@ type pageWriter struct {
 	rows      map[int]int       // of the page, by row of the timeline
 	names     map[uint32]uint64 // of the page
 	details   map[uint32]uint64
+	calls     interned[callKey]
 	room      int
 }
 
@@ -534,7 +525,7 @@ func (w *pageWriter) describeSteps(r *Report) {
 		list = append(list, s)
 	}
 	w.data.StepNames = append(w.data.StepNames, names.list...)
-	w.data.Steps = encode(list, func(s *slice) (uint64, uint64) { return uint64(s.name), uint64(s.detail) })
+	w.data.Steps = encode(list, func(s *slice) (uint64, uint64, uint64) { return uint64(s.name), uint64(s.detail), 0 })
 }
 
 func (w *pageWriter) describeMap(r *Report) {
@@ -605,7 +596,7 @@ func (w *pageWriter) launching() map[*timeline.Thread]bool {
 	for _, of := range w.windows {
 		for row, list := range of.slices {
 			if t := w.list[row].thread; t != nil && !is[t] {
-				launches := func(s slice) bool { return s.link != 0 }
+				launches := func(s slice) bool { return s.call != callKey{} }
 				is[t] = t.Main || w.has(t, rangeRow) || w.has(t, lineRow) || slices.ContainsFunc(list, launches)
 			}
 		}
@@ -680,7 +671,9 @@ func (w *pageWriter) addWindow(of *window) {
 			list[i].start, list[i].end = w.moved(list[i].start), w.moved(list[i].end)
 		}
 		if n, shown := w.rows[row]; shown && len(list) > 0 {
-			x.Rows[n] = encode(list, func(s *slice) (uint64, uint64) { return w.nameOf(s.name), w.detailOf(s.detail) })
+			x.Rows[n] = encode(list, func(s *slice) (uint64, uint64, uint64) {
+				return w.nameOf(s.name), w.detailOf(s.detail), w.linkOf(s.call)
+			})
 			bytes += len(x.Rows[n]) + 10
 		}
 	}
@@ -723,26 +716,34 @@ func quoted(s string) int {
 	return len(b)
 }
 
-// encode makes a list of slices, whose names and details have other numbers in the page: see pageData.
-func encode(list []slice, numbers func(*slice) (name, detail uint64)) string {
+// encode makes a list of slices, with their numbers in the page: see pageData.
+func encode(list []slice, numbers func(*slice) (name, detail, link uint64)) string {
 	slices.SortStableFunc(list, func(a, b slice) int { return cmp.Compare(a.start, b.start) })
 	var b []byte
-	before, link := uint64(0), int64(0)
+	before, latest := uint64(0), int64(0)
 	for _, s := range list {
 		b = binary.AppendUvarint(b, s.start-before)
 		b = binary.AppendUvarint(b, max(s.end, s.start)-s.start)
 		before = s.start
-		name, detail := numbers(&s)
+		name, detail, link := numbers(&s)
 		b = binary.AppendUvarint(binary.AppendUvarint(b, name), detail)
-		if s.link == 0 {
+		if link == 0 {
 			b = append(b, 0)
 			continue
 		}
-		apart := int64(s.link) - link
+		apart := int64(link) - latest
 		b = binary.AppendUvarint(b, 1+(uint64(apart)<<1^uint64(apart>>63)))
-		link = int64(s.link)
+		latest = int64(link)
 	}
 	return base64.StdEncoding.EncodeToString(b)
+}
+
+// linkOf is the number of a call and its GPU work, 0 for none.
+func (w *pageWriter) linkOf(call callKey) uint64 {
+	if call == (callKey{}) {
+		return 0
+	}
+	return uint64(w.calls.number(call)) + 1
 }
 
 func (w *pageWriter) nameOf(of uint32) uint64 {

@@ -39,7 +39,7 @@ func decoded(t *testing.T, text string) (list []slice) {
 		if v[4] > 0 {
 			zigzag := v[4] - 1
 			link += int64(zigzag>>1) ^ -int64(zigzag&1)
-			s.link = uint64(link)
+			s.call.start = uint64(link)
 		}
 		list = append(list, s)
 	}
@@ -49,7 +49,7 @@ func decoded(t *testing.T, text string) (list []slice) {
 // What the encoding takes, it gives again.
 func TestSlicesEncoding(t *testing.T) {
 	t.Parallel()
-	same := func(s *slice) (uint64, uint64) { return uint64(s.name), uint64(s.detail) }
+	same := func(s *slice) (_, _, _ uint64) { return uint64(s.name), uint64(s.detail), s.call.start }
 	for seed := range uint64(50) {
 		rnd := rand.New(rand.NewPCG(seed, 7))
 		var list []slice
@@ -57,7 +57,7 @@ func TestSlicesEncoding(t *testing.T) {
 			start := rnd.Uint64N(1 << (1 + rnd.IntN(52)))
 			s := slice{start: start, end: start + rnd.Uint64N(1<<rnd.IntN(50)), name: rnd.Uint32N(300), detail: rnd.Uint32N(1 << 20)}
 			if rnd.IntN(3) > 0 {
-				s.link = 1 + rnd.Uint64N(100_000)
+				s.call.start = 1 + rnd.Uint64N(100_000)
 			}
 			list = append(list, s)
 		}
@@ -157,7 +157,7 @@ func TestTimelineData(t *testing.T) {
 		}
 		for _, k := range work {
 			i := slices.IndexFunc(calls, func(c slice) bool { return c.start == k.start-600 })
-			if k.link == 0 || i >= 0 && calls[i].link != k.link || d.Names[k.name] != [3]string{"k", "", "compute"} {
+			if k.call.start == 0 || i >= 0 && calls[i].call != k.call || d.Names[k.name] != [3]string{"k", "", "compute"} {
 				t.Fatalf("kernel %+v has not the link of its call", k)
 			}
 		}
