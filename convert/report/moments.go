@@ -65,25 +65,28 @@ func (r *Report) moments(bytes int) (list []moment) {
 				cut: true})
 		}
 	}
-	further := 0
-	if r.heat() != nil {
-		further = mostOfSteps
-	}
 	slices.SortStableFunc(steps, func(a, b *stats.StepCells) int { return cmp.Compare(b.Max, a.Max) })
-	for _, x := range steps[:min(len(steps), further)] {
-		list = append(list, moment{title: x.Name, from: x.At, to: x.At + x.Max, least: x.Max / 8})
+	if r.heat() != nil {
+		fit := bytes / 3 / (r.slices()/len(steps)*sliceBytes + 1)
+		for _, x := range steps[:min(len(steps), fit, mostOfSteps)] {
+			list = append(list, moment{title: x.Name, from: x.At, to: x.At + x.Max, least: x.Max / 8})
+		}
 	}
 	return append(list, r.rest(bytes, steps)...)
 }
 
-// rest is what there is room for beside moments.
-func (r *Report) rest(bytes int, slowest []*stats.StepCells) (list []moment) {
-	slices := uint64(0)
+// slices is about the number of slices of the whole run.
+func (r *Report) slices() (n int) {
 	_, processes := table.Find[stats.ProcessCells](r.Tables)
 	for _, x := range processes {
-		slices += 2*x.Calls + x.Kernels // a call has another one within it, or a line
+		n += int(2*x.Calls + x.Kernels) // a call has another one within it, or a line
 	}
-	if slices*2*sliceBytes < uint64(bytes) {
+	return n
+}
+
+// rest is what there is room for beside moments.
+func (r *Report) rest(bytes int, slowest []*stats.StepCells) (list []moment) {
+	if r.slices()*2*sliceBytes < bytes {
 		lanes, _ := r.Overview.lanes(mostPageLanes)
 		last := uint64(0)
 		for _, l := range lanes {
@@ -94,8 +97,8 @@ func (r *Report) rest(bytes int, slowest []*stats.StepCells) (list []moment) {
 	if bytes <= defaultBytes || len(slowest) == 0 {
 		return nil
 	}
-	n := uint64(bytes) / 2 / (slices/uint64(len(slowest))*sliceBytes + 1)
-	for _, x := range slowest[:min(uint64(len(slowest)), n, mostRest)] {
+	fit := bytes / 2 / (r.slices()/len(slowest)*sliceBytes + 1)
+	for _, x := range slowest[:min(len(slowest), fit, mostRest)] {
 		list = append(list, moment{title: "further steps", from: x.At, to: x.At + x.Max, least: x.Max / 50, rest: true})
 	}
 	return list
