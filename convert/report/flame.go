@@ -44,7 +44,6 @@ func (r *Report) flame() *Chart {
 	d.height = float64(deepest+1)*frameHeight + 4
 	note := "GPU time of what each line, and what it called, launched: the outermost line on top. " +
 		"Lines of packages and of Python itself are grey."
-	note += r.leads(" A click on a line gives it the whole width, a click on one above it more than that.")
 	return &Chart{Title: "GPU time by Python stack", Note: note, drawing: d}
 }
 

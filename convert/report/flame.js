@@ -53,6 +53,7 @@
     ArrowLeft: () => mark(beside(-1)), ArrowRight: () => mark(beside(1)),
     Enter: () => zoom(at), Escape: () => zoom(null),
   };
+  document.querySelector('#flame .note').append(' A click on a line gives it the whole width.');
   svg.setAttribute('tabindex', '0');
   svg.setAttribute('role', 'application');
   svg.setAttribute('aria-label', 'GPU time by Python stack: arrow keys go to lines, Enter zooms, Escape shows all.');

@@ -144,7 +144,7 @@ func (r *Report) ranks() *Chart {
 	d.text("t2", chartWidth-waitWidth+10, 11, "waited for others")
 	d.height = bottom + 22
 	return &Chart{Title: "Steps and ranks", Note: "How long each step took on each rank. " +
-		"At the right: how long each rank waited for others in collectives; the rank that waits least makes the others wait." + r.leads(" A click on a step shows it in the timeline."),
+		"At the right: how long each rank waited for others in collectives; the rank that waits least makes the others wait.",
 		drawing: d, Tables: []*table.Table{h.table(), shown(t)}}
 }
 

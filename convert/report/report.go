@@ -87,14 +87,6 @@ func (r *Report) Charts() (list []*Chart) {
 	return list
 }
 
-// leads is a text for a page with a timeline, "" for other pages.
-func (r *Report) leads(text string) string {
-	if r.Timeline == nil {
-		return ""
-	}
-	return text
-}
-
 func duration(ns uint64) string { return table.Words(ns, table.Duration) }
 
 func share(v *float64) string { return table.WordsOf(v, table.Share) }

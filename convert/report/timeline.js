@@ -881,6 +881,7 @@
       svg.setAttribute('aria-label', `Steps and ranks: ${moment(map.steps[column][0])}, ${name}. Enter shows it.`);
     };
     const go = () => show(map.steps[column][0], map.steps[column][1], map.pids[row]);
+    document.querySelector('#ranks .note').append(' A click on a step shows it in the timeline.');
     cell.setAttribute('class', 'shown');
     svg.setAttribute('tabindex', '0');
     svg.setAttribute('role', 'application');
