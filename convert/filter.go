@@ -81,8 +81,15 @@ func (f *Filter) resolve(l *log, none *NoStepError) (*tracelog.Filter, error) {
 	if f.To > 0 {
 		t.To = begin + uint64(f.To)
 	}
-	for _, of := range f.Times {
-		t.Times = append(t.Times, tracelog.Time{From: begin + uint64(of[0]), To: begin + uint64(of[1])})
+	for _, of := range slices.SortedFunc(slices.Values(f.Times), func(a, b [2]time.Duration) int {
+		return cmp.Compare(a[0], b[0])
+	}) {
+		x := tracelog.Time{From: begin + uint64(of[0]), To: begin + uint64(of[1])}
+		if n := len(t.Times); n > 0 && x.From <= t.Times[n-1].To {
+			t.Times[n-1].To = max(t.Times[n-1].To, x.To)
+		} else {
+			t.Times = append(t.Times, x)
+		}
 	}
 	if f.Last > 0 {
 		t.From = max(t.From, last-min(last, uint64(f.Last)))

@@ -3,6 +3,7 @@ package tracelog
 import (
 	"math"
 	"slices"
+	"sort"
 
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
@@ -20,7 +21,8 @@ import (
 //     limited: definitions (a process, a function, a stream) and statements about the
 //     recording (a loss, a note) pass at any time, and so do the kinds in Anytime. An event
 //     without a known time does not pass.
-//   - Times: the same, for at least one of them. They lie within From and To, which are set.
+//   - Times: the same, for at least one of them. They lie within From and To, which are set, in order, and do not
+//     overlap.
 type Filter struct {
 	From, To uint64
 	Times    []Time
@@ -50,9 +52,14 @@ func (f *Filter) until() uint64 {
 
 // touches reports whether a time is wanted. 0 stands for no time and is not.
 func (f *Filter) touches(from, to uint64) bool {
-	to = max(from, to)
-	return from > 0 && from <= f.until() && to >= f.From && (len(f.Times) == 0 ||
-		slices.ContainsFunc(f.Times, func(t Time) bool { return from <= t.To && to >= t.From }))
+	switch to = max(from, to); {
+	case from == 0 || from > f.until() || to < f.From:
+		return false
+	case len(f.Times) == 0:
+		return true
+	}
+	i := sort.Search(len(f.Times), func(i int) bool { return f.Times[i].To >= from })
+	return i < len(f.Times) && f.Times[i].From <= to
 }
 
 // entry reports whether a block can have wanted records, by its entry in the index.
