@@ -44,7 +44,8 @@ func (f *Filter) limits() bool {
 // Gappy reports whether the filter leaves out work between other work, or calls between other calls, so that gaps and
 // repetitions are not those of the program.
 func (f *Filter) Gappy() bool {
-	return len(f.TIDs)+len(f.Devices)+len(f.Streams)+len(f.Times) > 0 || f.Name != "" || f.Caller != "" || f.Python != "" ||
+	return len(f.TIDs)+len(f.Devices)+len(f.Streams)+len(f.Times) > 0 ||
+		f.Name != "" || f.Caller != "" || f.Python != "" ||
 		!f.NVTX.None() || f.MinDuration > 0
 }
 

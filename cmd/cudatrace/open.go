@@ -48,7 +48,9 @@ func openCommand(con *console.Console) *cli.Command {
 				Name: "direct", Usage: "no page in between: the UI fetches the trace itself, which it may from port 9001 only; " +
 					"some browsers ask for permission",
 			},
-			&cli.BoolFlag{Name: "offline", Usage: "show the page that 'cudatrace report' makes of the log, which needs no network"},
+			&cli.BoolFlag{
+				Name: "offline", Usage: "show the page that 'cudatrace report' makes of the log, which needs no network",
+			},
 			&cli.StringFlag{Name: "ui", Value: browser.DefaultUI, Usage: "open the trace in the copy of the UI at `URL`"},
 			&cli.IntFlag{Name: "port", Usage: "serve on port `N` (default: any that is free)"},
 			&cli.StringFlag{Name: "timeout", Value: "10m", Usage: "end when nobody has come for the trace for `TIME`"},
@@ -156,8 +158,8 @@ func handOver(stop *stopped, con *console.Console, t openedTrace, o browser.Opti
 	if t.log != nil && t.log.Name != inputName {
 		log = figures.Shell(t.log.Name)
 	}
-	o.Offline = "Without a network: 'cudatrace open " + log + " --offline' shows a page that needs none, --ui URL takes a " +
-		"copy of the UI that you serve."
+	o.Offline = "Without a network: 'cudatrace open " + log + " --offline' shows a page that needs none, --ui URL takes " +
+		"a copy of the UI that you serve."
 	o.Unreached = func() { con.Sayf("the browser does not reach %s. %s", o.UI.Origin, o.Offline) }
 	var content io.ReaderAt = t.file
 	what := "trace"

@@ -208,8 +208,11 @@ func TestOpenOffline(t *testing.T) {
 	})) > 0 {
 		t.Errorf("the page says and asks %+v", h)
 	}
-	for _, args := range [][]string{{"--ui", "http://127.0.0.1/"}, {"--at", "1s"}, {"--finding", "1"}, {"--direct"}, {"--from", "1s"}} {
-		if code := run(append([]string{"cudatrace", "open", log, "--offline"}, args...), io.Discard, io.Discard); code != exitUsage {
+	for _, args := range [][]string{
+		{"--ui", "http://127.0.0.1/"}, {"--at", "1s"}, {"--finding", "1"}, {"--direct"}, {"--from", "1s"},
+	} {
+		args = append([]string{"cudatrace", "open", log, "--offline"}, args...)
+		if code := run(args, io.Discard, io.Discard); code != exitUsage {
 			t.Errorf("--offline %q: exit code %d", args, code)
 		}
 	}

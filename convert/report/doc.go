@@ -2,8 +2,8 @@
 // all of them.
 //
 // Input: the tables of convert/stats, an [Overview] of the timeline, the [Part] of it that is a typical step, a
-// comparison of convert/diff, and the slices of some moments ([Timeline]). Output: SVG and HTML in one piece, which load
-// nothing; the HTML runs our own scripts alone, timeline.js and flame.js, or none.
+// comparison of convert/diff, and the slices of some moments ([Timeline]). Output: SVG and HTML in one piece, which
+// load nothing; the HTML runs our own scripts alone, timeline.js and flame.js, or none.
 //
 // This package draws the charts itself. Go's chart libraries either need scripts in the browser or write pictures with
 // fixed colours; neither follows the reader's choice of light or dark, nor prints well.

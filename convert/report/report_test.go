@@ -209,7 +209,8 @@ func TestLabels(t *testing.T) {
 	long := strings.Repeat("vectorized_elementwise_kernel", 4)
 	var list []bar
 	for _, name := range []string{
-		"gemm", long + "<add, float>" + long, long + "<mul, float>" + long, long + "<add, half>" + long, long + "<add, float>" + long,
+		"gemm", long + "<add, float>" + long, long + "<mul, float>" + long, long + "<add, half>" + long,
+		long + "<add, float>" + long,
 	} {
 		list = append(list, bar{name: name})
 	}

@@ -664,7 +664,8 @@
       const s = sumsOf(process, gpu, range.from, range.to), row = element('tr', '');
       const of = data.processes.length > 1 ? data.processes[process] + ', ' : '';
       row.append(element('th', `${of}GPU ${gpu}`, {scope: 'row'}));
-      row.append(element('td', `${percent(s.busy / length)}, ${duration(s.busy)}, ${s.pieces.toLocaleString('en')} ×`));
+      const pieces = s.pieces.toLocaleString('en');
+      row.append(element('td', `${percent(s.busy / length)}, ${duration(s.busy)}, ${pieces} ×`));
       cell(row, largest(s.kernels, 5));
       cell(row, largest(s.idle, 5));
       table.append(row);
@@ -932,8 +933,8 @@
   if (data.base && data.moments.length) {
     compare(data.moments[0]);
     $('base').textContent = 'The typical step of the earlier run (base) stands below that of this one, moved to the ' +
-      'same beginning. A line under a kernel: red, it takes longer in this step than in the earlier one; green, shorter; ' +
-      'violet, only one of them has it.';
+      'same beginning. A line under a kernel: red, it takes longer in this step than in the earlier one; green, ' +
+      'shorter; violet, only one of them has it.';
   }
   document.documentElement.classList.add('js');
   section.hidden = false;

@@ -55,7 +55,8 @@ func TestSlicesEncoding(t *testing.T) {
 		var list []slice
 		for range rnd.IntN(200) {
 			start := rnd.Uint64N(1 << (1 + rnd.IntN(52)))
-			s := slice{start: start, end: start + rnd.Uint64N(1<<rnd.IntN(50)), name: rnd.Uint32N(300), detail: rnd.Uint32N(1 << 20)}
+			s := slice{start: start, end: start + rnd.Uint64N(1<<rnd.IntN(50)), name: rnd.Uint32N(300)}
+			s.detail = rnd.Uint32N(1 << 20)
 			if rnd.IntN(3) > 0 {
 				s.call.start = 1 + rnd.Uint64N(100_000)
 			}
@@ -141,7 +142,8 @@ func dataOf(t *testing.T, r *Report, room int) (d pageData) {
 func TestTimelineData(t *testing.T) {
 	t.Parallel()
 	d := dataOf(t, steady(2<<20), 1<<20)
-	if len(d.Windows) != 2 || len(d.Rows) != 2 || len(d.Left) != 0 || d.Rows[0].Kind != "call" || d.Rows[1].Kind != "work" {
+	if len(d.Windows) != 2 || len(d.Left) != 0 || len(d.Rows) != 2 || d.Rows[0].Kind != "call" ||
+		d.Rows[1].Kind != "work" {
 		t.Fatalf("%d windows, rows %+v, left %q", len(d.Windows), d.Rows, d.Left)
 	}
 	for _, w := range d.Windows {
@@ -151,7 +153,8 @@ func TestTimelineData(t *testing.T) {
 			t.Errorf("from %d to %d are %d calls and %d kernels", w.From, w.To, len(calls), len(work))
 		}
 		for i, c := range calls {
-			if c.start != 1000*(first+uint64(i)) || c.end-c.start != 500 || d.Names[c.name] != [3]string{"cudaLaunchKernel", "", "call"} {
+			name := [3]string{"cudaLaunchKernel", "", "call"}
+			if c.start != 1000*(first+uint64(i)) || c.end-c.start != 500 || d.Names[c.name] != name {
 				t.Fatalf("call %d: %+v", i, c)
 			}
 		}
@@ -162,7 +165,8 @@ func TestTimelineData(t *testing.T) {
 			}
 		}
 	}
-	if steps := decoded(t, d.Steps); len(steps) != 20 || steps[7].start != 7e6 || d.StepNames[steps[7].name] != "step" || steps[7].detail != 8 {
+	steps := decoded(t, d.Steps)
+	if s := steps[7]; len(steps) != 20 || s.start != 7e6 || d.StepNames[s.name] != "step" || s.detail != 8 {
 		t.Errorf("steps %+v, names %q", steps, d.StepNames)
 	}
 }
@@ -171,7 +175,8 @@ func TestTimelineData(t *testing.T) {
 func TestTimelineBounds(t *testing.T) {
 	t.Parallel()
 	small := dataOf(t, steady(2<<20), 30<<10)
-	if len(small.Windows) != 1 || small.Windows[0].From > 5e6 || len(small.Left) != 1 || !strings.Contains(small.Left[0], "slowest") {
+	if len(small.Windows) != 1 || small.Windows[0].From > 5e6 || len(small.Left) != 1 ||
+		!strings.Contains(small.Left[0], "slowest") {
 		t.Errorf("windows %+v, left %q", small.Windows, small.Left)
 	}
 	if none := dataOf(t, steady(2<<20), 7<<10); len(none.Windows) != 0 || len(none.Left) != 2 {
@@ -226,8 +231,8 @@ func TestTimelineBase(t *testing.T) {
 	r.Base = base
 	before := dataOf(t, steady(2<<20), 1<<20)
 	d := dataOf(t, r, 1<<20)
-	if len(d.Rows) != 4 || d.Rows[1].Base || !d.Rows[2].Base || len(d.Base) != 1 || d.BaseTo != 5.5e6 || len(d.Processes) != 2 ||
-		len(d.Windows) != len(before.Windows) {
+	if len(d.Rows) != 4 || d.Rows[1].Base || !d.Rows[2].Base || len(d.Base) != 1 || d.BaseTo != 5.5e6 ||
+		len(d.Processes) != 2 || len(d.Windows) != len(before.Windows) {
 		t.Fatalf("rows %+v, processes %q, to %d", d.Rows, d.Processes, d.BaseTo)
 	}
 	w := d.Base[0]

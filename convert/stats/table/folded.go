@@ -69,8 +69,8 @@ type Frame struct {
 	Weight uint64 // with that of what it called
 }
 
-// Frames are the frames, each before those that it called, the heaviest first; and the weight of all. Frames of less than
-// a part of all are left out.
+// Frames are the frames, each before those that it called, the heaviest first; and the weight of all. Frames of less
+// than a part of all are left out.
 func (f *Folded) Frames(least float64) (list []Frame, all uint64) {
 	weights := make(map[*fold]uint64)
 	all = f.root.sum(weights)
