@@ -636,7 +636,10 @@ func (w *pageWriter) describeRows() {
 		w.rows[i] = len(w.data.Rows)
 		row := pageRow{Process: w.process(k.process()), Kind: rowKinds[k.kind], ID: k.id(), Base: w.base}
 		if k.thread != nil {
-			row.Of = cmp.Or(k.thread.Title(), fmt.Sprintf("thread %d", k.thread.TID))
+			row.Of = cmp.Or(k.thread.Name, fmt.Sprintf("thread %d", k.thread.TID))
+			if k.thread.Main && k.thread.Name == "" {
+				row.Of = "main thread"
+			}
 		} else {
 			row.Of, row.GPU = fmt.Sprintf("stream %d%s", k.stream.ID, k.stream.Qualifier()), int(k.stream.Context.GPU)
 		}

@@ -251,10 +251,9 @@
       });
     }
     select(at);
-    if (!at && process >= 0) {
-      const line = lines.find((l) => l.row.process === process);
-      if (line) frame.scrollTop = Math.max(0, line.y - top - 4);
-    }
+    const line = lines.find((l) => process >= 0 && l.row.process === process);
+    if (line) frame.scrollTop = line.y - height / 3;
+    if (at) reveal(at.row);
     const around = Math.max((to - from) / 2, whole > 1e6 ? 5e4 : whole / 20);
     look(from - around, to + around);
     section.scrollIntoView({block: 'start'});
@@ -439,7 +438,8 @@
   function drawArrows(scroll) {
     const all = selected ? partners(selected) : [];
     for (const other of all.slice(0, 200)) {
-      outline(other, scroll);
+      const box = boxOf(other, scroll);
+      if (box && box.end - box.x > 4) outline(other, scroll);
       const [call, work] = selected.row.kind === 'work' ? [other, selected] : [selected, other];
       const a = lines.find((l) => l.row === call.row), b = lines.find((l) => l.row === work.row);
       if (!a || !b) continue;
