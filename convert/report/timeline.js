@@ -1,6 +1,6 @@
-// The timeline of the page: it reads the JSON that timeline.go describes (pageData), draws it on a canvas, and moves by
-// mouse, finger and keys. Everything that comes from a traced program goes into canvas text or textContent, never into
-// markup. Order: data, looking things up, the view, drawing, what is selected, sums, input, the start.
+// The timeline of the page: it reads the JSON that timelinedata.go describes (pageData), draws it on a canvas, and moves
+// by mouse, finger and keys. Everything that comes from a traced program goes into canvas text or textContent, never
+// into markup. Order: data, looking things up, the view, drawing, what is selected, sums, input, the start.
 'use strict';
 (() => {
   const data = JSON.parse(document.getElementById('timeline-data').textContent);
