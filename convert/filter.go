@@ -20,6 +20,7 @@ type Filter struct {
 	// From and To are times from the start of the recording, Last a time before its end; 0
 	// is no limit. Events under way at a limit are selected.
 	From, To, Last time.Duration
+	Times          [][2]time.Duration // of these at least one, within From and To, which are given then; none is no limit
 	PIDs           []uint32
 	Ranks          ranks.List // selects the processes of a distributed program that have these ranks
 	TIDs           []uint32   // selects their calls and ranges, and the work that these calls caused
@@ -43,7 +44,8 @@ func (f *Filter) limits() bool {
 // Gappy reports whether the filter leaves out work between other work, or calls between other calls, so that gaps and
 // repetitions are not those of the program.
 func (f *Filter) Gappy() bool {
-	return len(f.TIDs)+len(f.Devices)+len(f.Streams) > 0 || f.Name != "" || f.Caller != "" || f.Python != "" ||
+	return len(f.TIDs)+len(f.Devices)+len(f.Streams)+len(f.Times) > 0 ||
+		f.Name != "" || f.Caller != "" || f.Python != "" ||
 		!f.NVTX.None() || f.MinDuration > 0
 }
 
@@ -79,6 +81,16 @@ func (f *Filter) resolve(l *log, none *NoStepError) (*tracelog.Filter, error) {
 	}
 	if f.To > 0 {
 		t.To = begin + uint64(f.To)
+	}
+	for _, of := range slices.SortedFunc(slices.Values(f.Times), func(a, b [2]time.Duration) int {
+		return cmp.Compare(a[0], b[0])
+	}) {
+		x := tracelog.Time{From: begin + uint64(of[0]), To: begin + uint64(of[1])}
+		if n := len(t.Times); n > 0 && x.From <= t.Times[n-1].To {
+			t.Times[n-1].To = max(t.Times[n-1].To, x.To)
+		} else {
+			t.Times = append(t.Times, x)
+		}
 	}
 	if f.Last > 0 {
 		t.From = max(t.From, last-min(last, uint64(f.Last)))

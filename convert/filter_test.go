@@ -70,6 +70,7 @@ func TestFilter(t *testing.T) {
 		"from":                         {Filter{From: 260}, "10@1200 11@1500 k@1160 long@1600 20@1900 k@2000", &LeftOut{Of: 10, Records: 2}},
 		"from just after":              {Filter{From: 261}, "10@1200 11@1500 long@1600 20@1900 k@2000", &LeftOut{Of: 10, Records: 3}},
 		"to":                           {Filter{To: 160}, "10@1100 k@1160", &LeftOut{Of: 10, Records: 7}},
+		"times":                        {Filter{From: 160, To: 501, Times: [][2]time.Duration{{410, 420}, {415, 500}, {160, 161}}}, "11@1500 k@1160", &LeftOut{Of: 10, Records: 8}},
 		"from and to":                  {Filter{From: 410, To: 500}, "11@1500", &LeftOut{Of: 10, Records: 9}},
 		"last":                         {Filter{Last: 100}, "20@1900 k@2000", &LeftOut{Of: 10, Records: 7}},
 		"more than there was":          {Filter{Last: time.Hour}, everything, &LeftOut{Of: 10}},

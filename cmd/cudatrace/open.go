@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -47,6 +48,9 @@ func openCommand(con *console.Console) *cli.Command {
 				Name: "direct", Usage: "no page in between: the UI fetches the trace itself, which it may from port 9001 only; " +
 					"some browsers ask for permission",
 			},
+			&cli.BoolFlag{
+				Name: "offline", Usage: "show the page that 'cudatrace report' makes of the log, which needs no network",
+			},
 			&cli.StringFlag{
 				Name: "ui", Value: browser.DefaultUI, Usage: "open the trace in the copy of the UI at `URL`, or in a " +
 					"folder, which is served too",
@@ -59,9 +63,47 @@ func openCommand(con *console.Console) *cli.Command {
 	}
 }
 
-// An openedTrace is a trace to hand over.
+// openPage shows the page of a log, in the place of a trace in the UI.
+func openPage(stop *stopped, con *console.Console, name string, o browser.Options, env []string) error {
+	if name != stdio {
+		t, isLog, err := openTrace(name)
+		switch {
+		case err != nil:
+			return err
+		case !isLog:
+			t.file.Close()
+			return usagef(openName, "open: %s is a trace, and --offline needs the log", name)
+		}
+	}
+	logs, err := namedLogs(openName, []string{name})
+	if err != nil {
+		return err
+	}
+	limitMemory(reportMemory)
+	over := context.AfterFunc(stop, func() { os.Exit(int(stop.code())) })
+	r, all, err := readReport(con, logs, pageOptions{bytes: usualPage})
+	over()
+	if err != nil {
+		return err
+	}
+	content, err := reportContent(r, "", usualPage)
+	if err != nil {
+		return err
+	}
+	t := openedTrace{page: content, size: int64(len(content)),
+		name: strings.TrimSuffix(filepath.Base(logs[0].Name), record.LogSuffix) + ".html"}
+	aboutLogs(con, logs, all, convert.Formats[0])
+	t.verdict = verdicts(con, logs, all)
+	if err := handOver(stop, con, t, o, con.Print, env); err != nil {
+		return err
+	}
+	return t.verdict
+}
+
+// An openedTrace is a trace to hand over, or a page.
 type openedTrace struct {
 	file    *os.File
+	page    []byte
 	size    int64
 	name    string       // for people
 	log     *convert.Log // that was converted as a whole, nil for none
@@ -84,6 +126,12 @@ func runOpen(c *cli.Context, con *console.Console) error {
 		return fmt.Errorf("cannot go on as the user who called sudo: %s", errno.Words(err))
 	}
 	stop := watchStop()
+	if c.Bool("no-browser") {
+		env = nil
+	}
+	if o.Page {
+		return openPage(stop, con, c.Args().First(), o, env)
+	}
 	t, err := traceToOpen(stop, c, con, filter)
 	if errors.Is(err, convert.ErrNothing) {
 		return fmt.Errorf("nothing in %s matches %s; there is nothing to open", c.Args().First(), chosen(c, filterFlags()))
@@ -95,9 +143,6 @@ func runOpen(c *cli.Context, con *console.Console) error {
 		return err
 	}
 	defer t.file.Close()
-	if c.Bool("no-browser") {
-		env = nil
-	}
 	if o.View, err = t.firstView(con, at); err != nil {
 		return err
 	}
@@ -116,13 +161,18 @@ func handOver(stop *stopped, con *console.Console, t openedTrace, o browser.Opti
 	if t.log != nil && t.log.Name != inputName {
 		log = figures.Shell(t.log.Name)
 	}
-	o.Offline = "Without a network: 'cudatrace report " + log + "' makes a page that needs none, --ui URL of 'cudatrace " +
+	o.Offline = "Without a network: 'cudatrace open " + log + " --offline' shows a page that needs none, --ui URL of 'cudatrace " +
 		"open' takes a copy of the UI, in a folder or at an address."
 	o.Delivered = func() {
 		con.Sayf("the browser has the trace; the UI is served until Ctrl-C, or unused for %v", o.Patience)
 	}
 	o.Unreached = func() { con.Sayf("the browser does not reach %s. %s", o.UI.Origin, o.Offline) }
-	s, err := browser.Listen(t.file, t.size, o)
+	var content io.ReaderAt = t.file
+	what := "trace"
+	if o.Page {
+		content, what = bytes.NewReader(t.page), "page"
+	}
+	s, err := browser.Listen(content, t.size, o)
 	if err != nil {
 		return portError(o, err)
 	}
@@ -140,7 +190,7 @@ func handOver(stop *stopped, con *console.Console, t openedTrace, o browser.Opti
 	switch err := s.Run(stop); {
 	case err == nil:
 		if o.UI.Folder == "" {
-			con.Say("the browser has the trace")
+			con.Say("the browser has the " + what)
 		}
 		return nil
 	case errors.Is(err, browser.ErrNobody):
@@ -197,6 +247,16 @@ func openOptions(c *cli.Context) (o browser.Options, filter convert.Filter, at b
 		return o, filter, at, usagef(openName, "open: give --finding or --at, not both")
 	case c.IsSet("finding") && c.Int("finding") < 1:
 		return o, filter, at, usagef(openName, "open: --finding must be 1 or larger, a number that 'cudatrace stats' prints")
+	}
+	if o.Page = c.Bool("offline"); o.Page {
+		for _, other := range []string{"direct", "ui", "finding", "at"} {
+			if c.IsSet(other) {
+				return o, filter, at, usagef(openName, "open: --offline shows a page, and no UI: --%s does not apply", other)
+			}
+		}
+		if with := chosen(c, filterFlags()); with != "" {
+			return o, filter, at, usagef(openName, "open: --offline shows a whole log: leave out %s", with)
+		}
 	}
 	if at.finding = c.Int("finding"); at.finding > 0 && chosen(c, filterFlags()) != "" {
 		return o, filter, at, usagef(openName, "open: findings are those of a whole log: --finding and %s do not go together",

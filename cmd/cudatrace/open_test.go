@@ -14,10 +14,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/browser/chromiumtest"
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
 )
 
@@ -184,6 +186,35 @@ func TestOpenAt(t *testing.T) {
 	}
 	if got := middle("--finding", "2") - start; got != stats.Findings[1].At[0] {
 		t.Errorf("finding 2 is %d ns after the start, want %d", got, stats.Findings[1].At[0])
+	}
+}
+
+// With --offline the page of the log is served, works in a browser, and the program ends by itself.
+func TestOpenOffline(t *testing.T) {
+	t.Parallel()
+	log := filepath.Join(root, "testdata/gpu/logs/streams.cudatrace")
+	o := open(t, t.TempDir(), "open", log, "--offline")
+	p := &timelinePage{chromiumtest.Start(t, nil).Open(o.address), t}
+	if said := o.end(t, 0); !strings.HasSuffix(said, "cudatrace: the browser has the page\n") {
+		t.Errorf("it says\n%s", said)
+	}
+	p.search("addOne")
+	if got := p.text("details"); !strings.HasPrefix(got, "addOne") {
+		t.Errorf("the kernel that was found says %q", got)
+	}
+	h := p.Heard()
+	if len(h.Console) > 0 || len(slices.DeleteFunc(h.Requests, func(url string) bool {
+		return url == o.address || strings.HasPrefix(url, "data:")
+	})) > 0 {
+		t.Errorf("the page says and asks %+v", h)
+	}
+	for _, args := range [][]string{
+		{"--ui", "http://127.0.0.1/"}, {"--at", "1s"}, {"--finding", "1"}, {"--direct"}, {"--from", "1s"},
+	} {
+		args = append([]string{"cudatrace", "open", log, "--offline"}, args...)
+		if code := run(args, io.Discard, io.Discard); code != exitUsage {
+			t.Errorf("--offline %q: exit code %d", args, code)
+		}
 	}
 }
 

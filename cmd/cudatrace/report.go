@@ -16,6 +16,8 @@ import (
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/diff"
 	"github.com/cudatrace/cudatrace/convert/report"
+	"github.com/cudatrace/cudatrace/convert/stats"
+	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/outfile"
 )
@@ -34,8 +36,8 @@ func reportCommand(con *console.Console) *cli.Command {
 			"Example: cudatrace report app.cudatrace --svg run -o run.svg",
 		Description: "The page says what ran, what to look at first, and draws the run, a typical step, kernels, Python " +
 			"lines, idle time, and steps by rank. " +
-			"It is one file that loads nothing and runs no script, for a pull request, a ticket or a chat. docs/report.md " +
-			"explains it.",
+			"Its timeline shows single calls and kernels: zoom, search, click. " +
+			"It is one file that loads nothing, for a pull request, a ticket or a chat. docs/report.md explains it.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{
 				Name: "output", Aliases: []string{"o"},
@@ -45,6 +47,11 @@ func reportCommand(con *console.Console) *cli.Command {
 				Name: "against", Value: new(texts), Usage: "compare with `BASE`: a log, the JSON of 'cudatrace stats', a folder " +
 					"of either, or a pattern between quotes; may be repeated",
 			},
+			&cli.StringFlag{
+				Name: "max-bytes", Value: "2M",
+				Usage: "size of the page at most; its timeline has fewer moments in a smaller one: `SIZE`, or all for 20M",
+			},
+			&cli.BoolFlag{Name: "static", Usage: "no timeline and no script: for a mail, a ticket, paper"},
 			&cli.StringFlag{Name: "svg", Usage: "write one `CHART` alone, as SVG: " + strings.Join(report.Names(), ", ")},
 		},
 		Action: func(c *cli.Context) error { return runReport(c, con) },
@@ -71,17 +78,27 @@ func runReport(c *cli.Context, con *console.Console) error {
 	if err != nil {
 		return err
 	}
+	o := pageOptions{static: c.Bool("static") || c.IsSet("svg")}
+	if o.bytes, err = pageSize(c.String("max-bytes")); err != nil {
+		return usagef(reportName, "report: %v", err)
+	}
 	limitMemory(reportMemory)
-	r, all, err := readReport(con, logs)
+	r, all, err := readReport(con, logs, o)
 	if err != nil {
 		return err
 	}
 	if base := textsOf(c, "against"); len(base) > 0 {
-		if r.Comparison, err = compared(con, base, names); err != nil {
+		var logs []string
+		if r.Comparison, logs, err = compared(con, base, names); err != nil {
 			return err
 		}
+		if len(logs) > 0 && r.Timeline != nil {
+			if r.Base, err = readBase(con, logs, o); err != nil {
+				return err
+			}
+		}
 	}
-	content, err := reportContent(r, chart)
+	content, err := reportContent(r, chart, o.bytes)
 	if err != nil {
 		return err
 	}
@@ -92,8 +109,32 @@ func runReport(c *cli.Context, con *console.Console) error {
 	return verdicts(con, logs, all)
 }
 
-// readReport reads the logs: once for everything, and once for the part that is drawn by itself.
-func readReport(con *console.Console, logs []convert.Log) (*report.Report, []convert.Summary, error) {
+// pageOptions are what a page may have.
+type pageOptions struct {
+	static bool // no timeline
+	base   bool // the timeline has the typical step alone
+	bytes  int
+}
+
+// Sizes of a page.
+const (
+	leastPage = 256 << 10
+	usualPage = 2 << 20
+	largePage = 20 << 20
+	mostPage  = 200 << 20
+)
+
+// pageSize reads the size of a page.
+func pageSize(text string) (int, error) {
+	if text == "all" {
+		return largePage, nil
+	}
+	n, err := parseSize("max-bytes", text, leastPage, mostPage)
+	return int(n), err
+}
+
+// readReport reads the logs: once for everything, and once for the moments that are drawn by themselves.
+func readReport(con *console.Console, logs []convert.Log, o pageOptions) (*report.Report, []convert.Summary, error) {
 	bar := con.Progress()
 	defer bar.Done()
 	r := &report.Report{Overview: report.NewOverview(), Recorder: version()}
@@ -113,16 +154,48 @@ func readReport(con *console.Console, logs []convert.Log) (*report.Report, []con
 		r.Open = "cudatrace convert " + facts.Logs + " -o all.pftrace"
 	}
 	r.Tables = r.Overview.Stats.Tables(facts)
+	r.Stacks = stats.ByName("python").Folded(r.Overview.Stats, facts)
 	if r.Part = r.Typical(); r.Part == nil {
 		return r, all, nil
 	}
-	part := convert.Filter{From: time.Duration(r.Part.From), To: time.Duration(r.Part.To)}
-	if _, err := convert.SomeTimeline(logs, convert.Options{Filter: part}, r.Part); err != nil &&
-		!errors.Is(err, convert.ErrNothing) {
-		return nil, nil, err
+	want := []([2]uint64){{r.Part.From, r.Part.To}}
+	var sink timeline.Sink = r.Part
+	if !o.static {
+		if r.Timeline = r.NewTimeline(o.bytes); o.base {
+			r.Timeline = r.NewStep(o.bytes)
+		}
+		want, sink = append(want, r.Timeline.Times()...), bothSinks{r.Part, r.Timeline}
 	}
-	return r, all, nil
+	f := during(want, r.Overview.Spread())
+	_, err = convert.SomeTimeline(logs, convert.Options{Filter: f}, sink)
+	if errors.Is(err, convert.ErrNothing) {
+		err = nil
+	}
+	return r, all, err
 }
+
+// during is the filter of some times, in ns from the start of the first log. A filter counts from the start of each
+// log, of which the last begins later.
+func during(want [][2]uint64, later uint64) (f convert.Filter) {
+	for _, of := range want {
+		from, to := time.Duration(of[0]-min(of[0], later)), time.Duration(of[1])
+		f.Times = append(f.Times, [2]time.Duration{from, to})
+		if len(f.Times) == 1 || from < f.From {
+			f.From = from
+		}
+		f.To = max(f.To, to)
+	}
+	return f
+}
+
+// bothSinks give each of two sinks what they get.
+type bothSinks [2]timeline.Sink
+
+func (b bothSinks) Take(events []timeline.Event) error {
+	return errors.Join(b[0].Take(events), b[1].Take(events))
+}
+
+func (b bothSinks) End(err error) error { return errors.Join(b[0].End(err), b[1].End(err)) }
 
 // describeReport says what ran, and what the logs lack. The environment stays out of a page that people send.
 func describeReport(r *report.Report, logs []convert.Log, all []convert.Summary) {
@@ -176,18 +249,46 @@ func describeReport(r *report.Report, logs []convert.Log, all []convert.Summary)
 	}
 }
 
-// compared compares runs with those of BASE.
-func compared(con *console.Console, base, names []string) (*report.Comparison, error) {
+// readBase reads an earlier run.
+func readBase(con *console.Console, names []string, o pageOptions) (*report.Report, error) {
+	logs, err := namedLogs(reportName, names)
+	if err != nil {
+		return nil, err
+	}
+	o.base = true
+	r, _, err := readReport(con, logs, o)
+	return r, err
+}
+
+// firstLogs are the logs of the first run of files that is not JSON.
+func firstLogs(files []string) ([]string, error) {
+	groups, err := groupsOf(files)
+	for _, paths := range groups {
+		if alone, err := isAlone(paths[0]); err != nil || !alone {
+			return paths, err
+		}
+	}
+	return nil, err
+}
+
+// compared compares runs with those of BASE, and returns the logs of a run of BASE.
+func compared(con *console.Console, base, names []string) (*report.Comparison, []string, error) {
 	o := diffOptions{rule: defaultRule}
 	reader := diff.NewReader(diff.Reports(nil))
 	sides := make([][]*diff.Run, 2)
+	var logs []string
 	for i, words := range [][]string{base, names} {
 		files, err := filesOf(con, reportName, words)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
+		}
+		if i == 0 {
+			if logs, err = firstLogs(files); err != nil {
+				return nil, nil, err
+			}
 		}
 		if sides[i], err = o.runs(con, reader, words[0], files); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	page := diff.Page{
@@ -203,14 +304,14 @@ func compared(con *console.Console, base, names []string) (*report.Comparison, e
 			Name: x.Name, Base: x.Base, New: x.New, Change: x.Part, Spread: x.Spread, Verdict: x.Verdict, Worse: x.Worse,
 		})
 	}
-	return c, nil
+	return c, logs, nil
 }
 
 // reportContent is the page, or one chart of it.
-func reportContent(r *report.Report, chart string) ([]byte, error) {
+func reportContent(r *report.Report, chart string, bytesAtMost int) ([]byte, error) {
 	var b bytes.Buffer
 	if chart == "" {
-		err := r.WriteHTML(&b)
+		err := r.WriteHTML(&b, bytesAtMost)
 		return b.Bytes(), err
 	}
 	charts := r.Charts()

@@ -18,6 +18,7 @@ type bar struct {
 	class, name, value, detail string
 	full                       string  // name in full, "" if name is
 	length, light              float64 // light is drawn behind length, in a lighter colour
+	find, at                   string  // what the timeline has of it: see sheetRow
 }
 
 // Sizes of a bar chart.
@@ -32,16 +33,25 @@ const (
 // bars draws bars from the largest to the smallest.
 func bars(list []bar, legends []legend) *drawing {
 	d := new(drawing)
-	y, most := 4.0, 0.0
+	y := 4.0
 	if len(legends) > 0 {
 		d.legend(11, legends)
 		y = topHeight
 	}
+	d.height = d.bars(y, list)
+	return d
+}
+
+// bars draws bars from a height on.
+func (d *drawing) bars(y float64, list []bar) float64 {
+	most := 0.0
 	for _, b := range list {
 		most = max(most, b.length, b.light)
 	}
-	for _, b := range list {
-		d.hover("end", nameWidth-10, y+12, figures.Cut(b.name, nameWidth/7), b.full)
+	names := labels(list, nameWidth/7)
+	for i, b := range list {
+		d.lead(b.find, b.at)
+		d.hover("end", nameWidth-10, y+12, names[i], b.full)
 		d.track(nameWidth, y, barsWidth, barHeight)
 		if b.light > b.length {
 			d.rect(b.class+" light", nameWidth, y, b.light/most*barsWidth, barHeight, "")
@@ -49,10 +59,56 @@ func bars(list []bar, legends []legend) *drawing {
 		d.rect(b.class, nameWidth, y, max(b.length/most*barsWidth, 0.8), barHeight, cmp.Or(b.full, b.name)+": "+b.value)
 		d.text("strong", nameWidth+barsWidth+10, y+12, b.value)
 		d.text("t2 end", chartWidth, y+12, b.detail)
+		d.b.WriteString("</g>\n")
 		y += barHeight + barGap
 	}
-	d.height = y
-	return d
+	return y
+}
+
+// labels are the names of bars, cut to a width, but not where they differ.
+func labels(list []bar, width int) []string {
+	names, texts := make([][]rune, len(list)), make([]string, len(list))
+	for i := range list {
+		names[i], texts[i] = []rune(list[i].name), figures.Cut(list[i].name, width)
+	}
+	for range list { // names that differ in one place may be cut at the next one
+		by, apart := make(map[string][]int), true
+		for i, text := range texts {
+			by[text] = append(by[text], i)
+		}
+		for _, same := range by {
+			from, differ := len(names[same[0]]), false // of the first difference
+			for _, i := range same[1:] {
+				from = min(from, common(names[same[0]], names[i]))
+				differ = differ || list[i].name != list[same[0]].name
+			}
+			if !differ {
+				continue
+			}
+			apart = false
+			for _, i := range same {
+				head, rest := width/4, max(from-width/6, 0)
+				if rest <= head {
+					head, rest = 0, max(from-width/3, 0)
+				}
+				texts[i] = figures.Cut(string(names[i][:head])+"…"+string(names[i][rest:]), width)
+			}
+		}
+		if apart {
+			break
+		}
+	}
+	return texts
+}
+
+// common is the number of characters with which both begin.
+func common(a, b []rune) int {
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return min(len(a), len(b))
 }
 
 // kernels draws the kernels with most time.
@@ -69,7 +125,7 @@ func (r *Report) kernels() *Chart {
 			class = "comm"
 		}
 		list = append(list, bar{class: class, name: names[i], full: x.Name, value: duration(x.Total),
-			detail: share(x.Share) + ", " + figures.Group(x.Count) + " ×", length: float64(x.Total)})
+			detail: share(x.Share) + ", " + figures.Group(x.Count) + " ×", length: float64(x.Total), find: x.Name})
 	}
 	return &Chart{Title: "Kernels", Note: "Time on the GPU by kernel, its share of all GPU work, and how often it ran.",
 		drawing: bars(list, nil), Tables: []*table.Table{shown(t)}}
@@ -158,7 +214,7 @@ func (r *Report) python() *Chart {
 	var list []bar
 	for _, x := range rows[:min(len(rows), mostBars)] {
 		list = append(list, bar{class: "py", name: x.Name, value: duration(x.Total), detail: share(x.Share),
-			length: float64(x.Total), light: float64(x.Inclusive)})
+			length: float64(x.Total), light: float64(x.Inclusive), find: x.Name})
 	}
 	return &Chart{Title: "Python lines",
 		Note:    "GPU time of what each line launched; the light part is launched by the functions that the line calls.",
@@ -179,7 +235,7 @@ func (r *Report) idle() *Chart {
 			name += fmt.Sprintf(", GPU %d", x.GPU)
 		}
 		list = append(list, bar{class: "idle", name: name, value: x.TotalWords(), detail: x.ShareWords() + ", " + x.Name,
-			length: float64(x.Total)})
+			length: float64(x.Total), at: r.idleAt(x)})
 	}
 	return &Chart{Title: "Idle GPUs", Note: "Time in which a GPU had nothing to do, by what its program did meanwhile.",
 		drawing: bars(list, nil), Tables: []*table.Table{shown(t)}}

@@ -16,14 +16,31 @@ import (
 type Overview struct {
 	Stats    *stats.Sink
 	start    uint64
+	spread   uint64 // from the start of the recording to that of the log that begins last
 	counters *activity.Counters
 	gauges   activity.Gauges
 	powers   []*power
+	parts    map[partKey]timeline.Part // in collectives in which a rank waited
+}
+
+// A partKey is a kernel of a timeline, whichever time it is read.
+type partKey struct {
+	pid, stream uint32
+	start       uint64
+}
+
+// mostParts bounds the parts that are kept.
+const mostParts = 1 << 16
+
+func keyOf(s *timeline.Stream, w *timeline.Work) partKey {
+	return partKey{s.Context.Process.PID, s.ID, w.Start}
 }
 
 // NewOverview returns an overview without events.
 func NewOverview() *Overview {
-	return &Overview{Stats: stats.New(), counters: activity.NewCounters(true)}
+	o := &Overview{Stats: stats.New(), counters: activity.NewCounters(true), parts: make(map[partKey]timeline.Part)}
+	o.Stats.Fold()
+	return o
 }
 
 // Take takes events.
@@ -31,9 +48,10 @@ func (o *Overview) Take(events []timeline.Event) error {
 	for _, e := range events {
 		switch e := e.(type) {
 		case *timeline.Recording:
-			o.start = e.Start
+			o.start, o.spread = e.Start, max(e.LastStart, e.Start)-e.Start
 		case *timeline.WorkList:
 			o.counters.Work(e)
+			o.keepParts(e)
 		case *timeline.CounterValue:
 			o.gauges.Set(e)
 		case *timeline.Samples:
@@ -42,6 +60,17 @@ func (o *Overview) Take(events []timeline.Event) error {
 	}
 	return o.Stats.Take(events)
 }
+
+func (o *Overview) keepParts(e *timeline.WorkList) {
+	for i := range e.List {
+		if p := e.List[i].Part; p != nil && p.Last != "" && p.Waited > 0 && len(o.parts) < mostParts {
+			o.parts[keyOf(e.Stream, &e.List[i])] = *p
+		}
+	}
+}
+
+// Spread is the time from the start of the first log to that of the last one, from which its own times count.
+func (o *Overview) Spread() uint64 { return o.spread }
 
 // End ends the timeline.
 func (o *Overview) End(err error) error { return o.Stats.End(err) }
@@ -112,8 +141,8 @@ type lane struct {
 	bins  []activity.Slice
 }
 
-// lanes are the processes on their GPUs, by rank, and how many more there are.
-func (o *Overview) lanes() (list []lane, more int) {
+// lanes are at most so many processes on their GPUs, by rank, and how many more there are.
+func (o *Overview) lanes(most int) (list []lane, more int) {
 	type part struct {
 		gpu uint32
 		*activity.Part
@@ -130,8 +159,8 @@ func (o *Overview) lanes() (list []lane, more int) {
 		byRank, byPID := a.Process.Rank.Compare(b.Process.Rank), cmp.Compare(a.Process.PID, b.Process.PID)
 		return cmp.Or(byRank, cmp.Compare(a.gpu, b.gpu), byPID)
 	})
-	if more = len(parts) - mostLanes; more > 0 {
-		parts = parts[:mostLanes]
+	if more = len(parts) - most; more > 0 {
+		parts = parts[:most]
 	}
 	bins := uint64(mostBins)
 	if len(parts) > fewLanes {
@@ -142,6 +171,18 @@ func (o *Overview) lanes() (list []lane, more int) {
 		list = append(list, lane{title, p.Process, p.gpu, p.Bins(bins)})
 	}
 	return list, max(more, 0)
+}
+
+// processOn is the PID of a process that worked on a GPU, 0 for none.
+func (o *Overview) processOn(gpu uint32) uint32 {
+	for index, d := range o.counters.Devices {
+		for _, p := range d.Parts {
+			if index == gpu && p.Pieces > 0 {
+				return p.Process.PID
+			}
+		}
+	}
+	return 0
 }
 
 const (

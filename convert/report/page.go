@@ -2,7 +2,9 @@ package report
 
 import (
 	"bytes"
+	"crypto/sha256"
 	_ "embed"
+	"encoding/base64"
 	"fmt"
 	"html/template"
 	"io"
@@ -20,6 +22,12 @@ var pageText string
 //go:embed page.css
 var pageStyle string
 
+//go:embed timeline.js
+var timelineScript string
+
+//go:embed flame.js
+var flameScript string
+
 var page = template.Must(template.New("page").Parse(pageText))
 
 // Numbers of what is shown.
@@ -34,6 +42,8 @@ const (
 type view struct {
 	*Report
 	Style    template.CSS
+	Script   template.HTML // "" for a page without
+	Policy   string        // of the browser: it runs this script, and applies this style, and no other
 	Figures  []figure
 	Findings []finding
 	More     []finding
@@ -49,6 +59,7 @@ type figure struct{ Value, Name string }
 type finding struct {
 	Title, Cost, Where, Evidence, Try, Show, Confidence string
 	Width                                               string // of the bar of its share
+	At                                                  string // its worst case, for the timeline: see showAt
 }
 
 type section struct {
@@ -62,8 +73,18 @@ type section struct {
 type sheet struct {
 	Title, Notes string
 	Heads        []head
-	Rows         [][]cell
+	Rows         []sheetRow
 }
+
+// A sheetRow is a row, and what the timeline has of it: slices of a name, or a time; "" for nothing.
+type sheetRow struct {
+	Cells    []cell
+	Find, At string
+}
+
+// showAt is a time for the timeline: ns from the start of the recording, and the timeline's own number of a process, 0
+// for all.
+func showAt(from, to uint64, pid uint32) string { return fmt.Sprintf("%d,%d,%d", from, to, pid) }
 
 // A cell has a text, and the whole of it where the text is short.
 type cell struct{ Text, Full string }
@@ -74,11 +95,24 @@ type head struct {
 	Numbers bool
 }
 
-// WriteHTML writes the page.
-func (r *Report) WriteHTML(w io.Writer) error {
+// source allows a script or a style in the page.
+func source(kind, content string) string {
+	sum := sha256.Sum256([]byte(content))
+	return kind + " 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; "
+}
+
+// dataPlace is where the data of the timeline come to stand: how large they may be depends on the rest of the page.
+const dataPlace = `<script id="timeline-data" type="application/json">`
+
+// WriteHTML writes the page. Its timeline has as much as fits into so many bytes.
+func (r *Report) WriteHTML(w io.Writer, most int) error {
 	v := &view{
 		Report: r, Style: template.CSS(chartStyle + pageStyle), Figures: r.figures(),
-		Heading: figures.Cut(r.Title, maxTableText), Names: r.Logs,
+		Heading: figures.Cut(r.Title, maxTableText), Names: r.Logs, Policy: source("style-src", chartStyle+pageStyle),
+	}
+	if r.Timeline != nil {
+		v.Policy += source("script-src", timelineScript+flameScript)
+		v.Script = template.HTML(dataPlace + "</script>\n<script>" + timelineScript + flameScript + "</script>\n")
 	}
 	if more := len(r.Logs) - maxLogs; more > 0 {
 		v.Names = append(slices.Clone(r.Logs[:maxLogs]), figures.Count(more, "other log", "other logs"))
@@ -96,7 +130,7 @@ func (r *Report) WriteHTML(w io.Writer) error {
 		s := section{Chart: c, Drawing: template.HTML(svg)} // every text in it went through escaped
 		for _, t := range c.Tables {
 			if len(t.Rows) > 0 {
-				s.Sheets = append(s.Sheets, sheetOf(t, &room))
+				s.Sheets = append(s.Sheets, r.sheetOf(t, &room))
 			}
 		}
 		if c.Name == "comparison" {
@@ -116,7 +150,20 @@ func (r *Report) WriteHTML(w io.Writer) error {
 	for line := range strings.Lines(b.String()) { // any text of the log may be in any of them
 		clean.WriteString(figures.Clean(strings.TrimSuffix(line, "\n")) + "\n")
 	}
-	_, err := io.WriteString(w, clean.String())
+	before, after, has := strings.Cut(clean.String(), dataPlace)
+	if !has {
+		_, err := io.WriteString(w, before)
+		return err
+	}
+	data, err := r.timelineData(most - clean.Len())
+	if err == nil && data == nil { // no room
+		static := *r
+		static.Timeline = nil
+		return static.WriteHTML(w, most)
+	}
+	if err == nil {
+		_, err = io.WriteString(w, before+dataPlace+string(data)+after)
+	}
 	return err
 }
 
@@ -174,6 +221,9 @@ func (r *Report) findings() (list []finding, nothing string) {
 		if x.Rank != nil {
 			f.Where = fmt.Sprintf("rank %d", *x.Rank)
 		}
+		if m, ok := findingMoment(x); ok {
+			f.At = showAt(m.from, m.to, m.pid)
+		}
 		if x.Cost != nil {
 			f.Cost = strings.ToUpper(x.Costs()[:1]) + x.Costs()[1:] + " " + figures.Duration(*x.Cost)
 		}
@@ -187,7 +237,7 @@ func (r *Report) findings() (list []finding, nothing string) {
 }
 
 // sheetOf writes the cells of a table, as far as there is room in bytes for all tables.
-func sheetOf(t *table.Table, room *int) sheet {
+func (r *Report) sheetOf(t *table.Table, room *int) sheet {
 	s := sheet{Title: strings.ReplaceAll(t.Name, "_", " ")}
 	if t.Title != "" {
 		s.Title += ": " + t.Title
@@ -206,6 +256,7 @@ func sheetOf(t *table.Table, room *int) sheet {
 			break
 		}
 		var cells []cell
+		of := r.showOf(row)
 		for i := range row.Cells {
 			c := cell{Text: figures.Cut(texts[i][n], maxTableText)}
 			if full := t.Words(row, i); full != texts[i][n] {
@@ -214,7 +265,9 @@ func sheetOf(t *table.Table, room *int) sheet {
 			cells = append(cells, c)
 			*room -= len(template.HTMLEscapeString(c.Text+c.Full)) + len("<td class=n></td>")
 		}
-		s.Rows = append(s.Rows, cells)
+		of.Cells = cells
+		*room -= len(template.HTMLEscapeString(of.Find)) + len(of.At)
+		s.Rows = append(s.Rows, of)
 	}
 	notes := t.Notes
 	if left > 0 {
@@ -222,4 +275,35 @@ func sheetOf(t *table.Table, room *int) sheet {
 	}
 	s.Notes = strings.Join(notes, "; ")
 	return s
+}
+
+// showOf is what the timeline has of a row of a report.
+func (r *Report) showOf(row table.Row) (of sheetRow) {
+	if whole, ok := row.Of.(table.Row); ok {
+		row = whole
+	}
+	switch x := row.Of.(type) {
+	case *stats.KernelCells:
+		of.Find = figures.Clean(x.Name)
+	case *stats.PythonCells:
+		of.Find = figures.Clean(x.Name)
+	case *stats.IdleCells:
+		of.At = r.idleAt(x)
+	case *stats.StepCells:
+		of.At = showAt(x.At, x.At+x.Max, 0)
+	case *longCells:
+		of.At = showAt(x.At, x.At+x.Total, 0)
+	}
+	if len(of.Find) > figures.LongText {
+		of.Find = ""
+	}
+	return of
+}
+
+// idleAt is the longest time of a row of idle; "" where it is not known.
+func (r *Report) idleAt(x *stats.IdleCells) string {
+	if x.Max == nil || x.MaxAt == nil {
+		return ""
+	}
+	return showAt(*x.MaxAt, *x.MaxAt+*x.Max, r.Overview.processOn(x.GPU))
 }

@@ -63,7 +63,7 @@ func (r *Report) Typical() *Part {
 	if p := r.typicalStep(); p != nil {
 		return p
 	}
-	lanes, _ := r.Overview.lanes()
+	lanes, _ := r.Overview.lanes(mostLanes)
 	if len(lanes) == 0 {
 		return nil
 	}
@@ -321,8 +321,9 @@ func (r *Report) step() *Chart {
 	d.legend(11, d.used())
 	d.axis(s, topHeight, d.y, zero)
 	d.height = d.y + 22
-	c := &Chart{Title: p.Title, drawing: d.drawing, Note: p.Note + " Calls are on their threads, " +
-		"GPU work on its streams; lines lead from a call to the longest work that it launched."}
+	c := &Chart{Title: p.Title, drawing: d.drawing, At: showAt(p.From, p.To, 0)}
+	c.Note = p.Note + " Calls are on their threads, " +
+		"GPU work on its streams; lines lead from a call to the longest work that it launched."
 	if n := moreStreams + moreThreads; n > 0 {
 		c.Note += " " + figures.Count(n, "thread or stream is", "threads and streams are") + " not drawn."
 	}

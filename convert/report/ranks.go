@@ -23,8 +23,9 @@ const (
 // A heat is the time of steps on ranks.
 type heat struct {
 	ranks  []uint64
-	titles []string   // of columns
-	cells  [][]uint64 // ns by column and rank, 0 where not known; the longest of the steps that a column stands for
+	titles []string    // of columns
+	times  [][2]uint64 // of columns, from when to when: of the longest step that a column stands for
+	cells  [][]uint64  // ns by column and rank, 0 where not known; the longest of the steps that a column stands for
 }
 
 // heat returns the times of the steps of one run, of several ranks; nil without them.
@@ -51,6 +52,10 @@ func (r *Report) heat() *heat {
 		if i%each == 0 {
 			h.titles = append(h.titles, x.Name)
 			h.cells = append(h.cells, make([]uint64, len(h.ranks)))
+			h.times = append(h.times, [2]uint64{})
+		}
+		if t := &h.times[len(h.times)-1]; x.Max > t[1]-t[0] {
+			*t = [2]uint64{x.At, x.At + x.Max}
 		}
 		column := h.cells[len(h.cells)-1]
 		for k, n := range x.Ranks {
@@ -76,6 +81,11 @@ func (h *heat) bounds() (low, high uint64) {
 	return all[len(all)*5/100], all[max(len(all)*95/100, 1)-1]
 }
 
+// cell is the size of a cell.
+func (h *heat) cell() (height, width float64) {
+	return min(22, mapHeight/float64(len(h.ranks))), (chartWidth - labelWidth - waitWidth) / float64(len(h.cells))
+}
+
 // levels is the number of colours.
 const levels = 5
 
@@ -87,8 +97,7 @@ func (r *Report) ranks() *Chart {
 	}
 	d := new(drawing)
 	low, high := h.bounds()
-	height := min(22, mapHeight/float64(len(h.ranks)))
-	width := (chartWidth - labelWidth - waitWidth) / float64(len(h.cells))
+	height, width := h.cell()
 	gap := 0.0
 	if width > 4 && height > 4 {
 		gap = 1

@@ -2,6 +2,8 @@ package report
 
 import (
 	"io"
+	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/stats/table"
@@ -22,7 +24,10 @@ type Report struct {
 	Overview   *Overview
 	Tables     []*table.Table // all reports of the overview
 	Part       *Part          // nil if the timeline has no GPU work
+	Timeline   *Timeline      // nil for a page without scripts
+	Stacks     *table.Folded  // GPU time by Python stack
 	Comparison *Comparison    // nil if there is none
+	Base       *Report        // of an earlier run, whose typical step stands beside that of this one; nil without one
 }
 
 // A Chart is a drawing and its numbers.
@@ -31,6 +36,7 @@ type Chart struct {
 	Title  string
 	Note   string         // how to read it
 	Tables []*table.Table // its numbers
+	At     string         // the time that it is of, for the timeline: see showAt; "" for none
 
 	drawing *drawing
 }
@@ -57,6 +63,8 @@ var charts = []struct {
 	{"path", func(r *Report) *Chart { return r.path() }},
 	{"kernels", func(r *Report) *Chart { return r.kernels() }},
 	{"python", func(r *Report) *Chart { return r.python() }},
+	{"flame", func(r *Report) *Chart { return r.flame() }},
+	{"memory", func(r *Report) *Chart { return r.heldMemory() }},
 	{"idle", func(r *Report) *Chart { return r.idle() }},
 }
 
@@ -92,9 +100,32 @@ const (
 	maxSheets    = 600 << 10 // bytes of all tables
 )
 
+// figuresOf are the units of figures, of which a table with nothing but zeros says nothing.
+var figuresOf = []table.Unit{table.Number, table.Duration, table.Bytes, table.Share, table.Rate}
+
+// zero reports whether a table has figures, all of which are 0 or not known.
+func zero(t *table.Table) bool {
+	has := false
+	for i, c := range t.Columns {
+		if c.Title == "" || !slices.Contains(figuresOf, c.Unit) {
+			continue
+		}
+		has = true
+		for _, row := range t.Rows {
+			if v := row.Cells[i]; v != nil && !reflect.ValueOf(v).IsZero() {
+				return false
+			}
+		}
+	}
+	return has
+}
+
 // shown is a table as the page has it: the columns that people see, and its first rows.
 func shown(t *table.Table) *table.Table {
 	short := &table.Table{Name: t.Name, Title: t.Title, Notes: t.Notes, LeftOut: t.LeftOut, Reason: t.Reason}
+	if zero(t) {
+		return short
+	}
 	var kept []int
 	for i, c := range t.Columns {
 		if c.Title != "" {

@@ -2,11 +2,13 @@ package report
 
 import (
 	"bytes"
+	"encoding/json"
 	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -66,6 +68,15 @@ func large(text string) *Report {
 		}
 		_ = r.Part.Take(events) // it never fails
 	}
+	r.Timeline = r.NewTimeline(2 << 20)
+	_ = r.Timeline.Take([]timeline.Event{&timeline.Recording{}})
+	for i := range 20 {
+		thread := &timeline.Thread{Process: p, TID: uint32(i), Name: text}
+		for k := range uint64(10_000) {
+			call := timeline.Slice{Function: &timeline.Function{Name: fmt.Sprint(text, k)}, Start: k * 5e5, End: k*5e5 + 2e5}
+			_ = r.Timeline.Take([]timeline.Event{&timeline.Slices{Thread: thread, List: []timeline.Slice{call}}})
+		}
+	}
 	r.Comparison = &Comparison{Lines: []string{text}}
 	for range 500 {
 		r.Comparison.Changes = append(r.Comparison.Changes, Change{
@@ -80,8 +91,12 @@ func TestLarge(t *testing.T) {
 	t.Parallel()
 	r := large(strings.Repeat(`<k&"`, 500))
 	var page bytes.Buffer
-	if err := r.WriteHTML(&page); err != nil {
+	if err := r.WriteHTML(&page, 2<<20); err != nil {
 		t.Fatal(err)
+	}
+	data := regexp.MustCompile(`(?s)type="application/json">(.*?)</script>`).FindSubmatch(page.Bytes())
+	if len(data) < 2 || !json.Valid(data[1]) {
+		t.Error("the page has no timeline, or it is no JSON")
 	}
 	if page.Len() > 2<<20 {
 		t.Errorf("the page has %d bytes", page.Len())
@@ -171,7 +186,7 @@ func TestCleanTexts(t *testing.T) {
 		t.Title, t.Notes = dirty, []string{dirty}
 	}
 	var page bytes.Buffer
-	if err := r.WriteHTML(&page); err != nil {
+	if err := r.WriteHTML(&page, 2<<20); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range r.Charts() {
@@ -185,5 +200,44 @@ func TestCleanTexts(t *testing.T) {
 	}
 	if !strings.Contains(text, "a\ufffd\ufffd[2J\ufffdb") {
 		t.Error("no text of the log is there")
+	}
+}
+
+// Labels of different names differ, and are no longer than the room that they have.
+func TestLabels(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("vectorized_elementwise_kernel", 4)
+	var list []bar
+	for _, name := range []string{
+		"gemm", long + "<add, float>" + long, long + "<mul, float>" + long, long + "<add, half>" + long,
+		long + "<add, float>" + long,
+	} {
+		list = append(list, bar{name: name})
+	}
+	texts := labels(list, 40)
+	for i, a := range list {
+		if n := utf8.RuneCountInString(texts[i]); n > 40 {
+			t.Errorf("%q has %d characters", texts[i], n)
+		}
+		for k, b := range list {
+			if same := texts[i] == texts[k]; same != (a.name == b.name) {
+				t.Errorf("%q and %q", texts[i], texts[k])
+			}
+		}
+	}
+}
+
+// A table with nothing but zeros is not shown.
+func TestZero(t *testing.T) {
+	t.Parallel()
+	var busy stats.KernelCells
+	busy.Name, busy.Total = "k", 1
+	for _, of := range []struct {
+		rows []stats.KernelCells
+		want int
+	}{{[]stats.KernelCells{{Name: "k"}}, 0}, {[]stats.KernelCells{{Name: "k"}, busy}, 2}} {
+		if got := len(shown(table.Of(of.rows)).Rows); got != of.want {
+			t.Errorf("%d rows are shown, want %d", got, of.want)
+		}
 	}
 }

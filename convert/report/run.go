@@ -39,7 +39,7 @@ const (
 
 // run draws the whole run: what GPUs did, memory, power and steps.
 func (r *Report) run() *Chart {
-	lanes, more := r.Overview.lanes()
+	lanes, more := r.Overview.lanes(mostLanes)
 	if len(lanes) == 0 {
 		return nil
 	}
@@ -76,7 +76,7 @@ func (r *Report) run() *Chart {
 		c.Note += " The start-up is drawn shorter than it took, and not part of the shares at the right."
 	}
 	if r.Part != nil {
-		c.Note += " The red frame is the part that is drawn below."
+		c.Note += " The red frame is the part that is drawn by itself."
 	}
 	if more > 0 {
 		c.Note += fmt.Sprintf(" %s not drawn.", figures.Count(more, "more process on a GPU is", "more processes on GPUs are"))
@@ -135,28 +135,33 @@ func (d *drawing) drawCurves(s scale, y float64, name string, list []curve, unit
 	}
 	d.track(s.x, y, s.width, curveHeight)
 	for i := min(len(list), mostLanes) - 1; i >= 0; i-- {
-		var line strings.Builder
-		height := func(v float64) float64 { return y + curveHeight - 2 - v/most*(curveHeight-6) }
-		first := 0.0
-		for k, p := range list[i].list {
-			x := s.at(p.at)
-			if k == 0 {
-				first = x
-				fmt.Fprintf(&line, "M%s %s", px(x), px(height(p.value)))
-				continue
-			}
-			fmt.Fprintf(&line, "H%sV%s", px(x), px(height(p.value)))
-		}
-		fmt.Fprintf(&line, "H%s", px(s.x+s.width))
-		if i == 0 {
-			d.path("curvefill", line.String()+fmt.Sprintf("V%sH%sZ", px(y+curveHeight), px(first)))
-		}
-		d.path("curve", line.String())
+		d.drawCurve(s, y, curveHeight, list[i], most)
 	}
 	var value any = most
 	d.text("strong", s.x+s.width+8, y+curveHeight/2-2, table.Words(value, unit))
 	d.text("t2", s.x+s.width+8, y+curveHeight/2+12, "at most")
 	return y + curveHeight + rowGap
+}
+
+// drawCurve draws a curve: the highest one as an area, too.
+func (d *drawing) drawCurve(s scale, y, tall float64, c curve, most float64) {
+	var line strings.Builder
+	height := func(v float64) float64 { return y + tall - 2 - v/most*(tall-6) }
+	first := 0.0
+	for k, p := range c.list {
+		x := s.at(p.at)
+		if k == 0 {
+			first = x
+			fmt.Fprintf(&line, "M%s %s", px(x), px(height(p.value)))
+			continue
+		}
+		fmt.Fprintf(&line, "H%sV%s", px(x), px(height(p.value)))
+	}
+	fmt.Fprintf(&line, "H%s", px(s.x+s.width))
+	if c.most == most {
+		d.path("curvefill", line.String()+fmt.Sprintf("V%sH%sZ", px(y+tall), px(first)))
+	}
+	d.path("curve", line.String())
 }
 
 // drawSteps draws the steps, neighbours in turns, and marks the one that is drawn apart.

@@ -67,6 +67,18 @@ func (d *drawing) text(class string, x, y float64, s string) {
 	fmt.Fprintf(&d.b, `<text class="%s" x="%s" y="%s">%s</text>`+"\n", class, px(x), px(y), s)
 }
 
+// lead begins a group, which leads to the timeline of a page that has one.
+func (d *drawing) lead(find, at string) {
+	d.b.WriteString("<g")
+	if find != "" && len(find) <= figures.LongText {
+		fmt.Fprintf(&d.b, ` data-find="%s"`, escaped(find))
+	}
+	if at != "" {
+		fmt.Fprintf(&d.b, ` data-t="%s"`, at)
+	}
+	d.b.WriteString(">\n")
+}
+
 // hover writes a text, and another one that appears where the mouse is; "" for none.
 func (d *drawing) hover(class string, x, y float64, s, hover string) {
 	if hover == "" || hover == s {

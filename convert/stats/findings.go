@@ -40,7 +40,8 @@ type FindingCells struct {
 	Cause string   `key:"cause"`
 	Also  []string `key:"also"` // list of what else has this cause, as text, with the kinds
 
-	replayed bool // the cost is what a replay saves
+	Longest  uint64 // ns that the first moment of At costs; 0 where that is not known
+	replayed bool   // the cost is what a replay saves
 }
 
 // wholeWork returns what findings lack.
@@ -150,7 +151,7 @@ func (s *Sink) findingCells(f *findings.Finding, logs string) FindingCells {
 		Name: f.Kind, Title: f.Title, PID: f.Process.PID, GPU: f.GPU, Rank: f.Process.Rank.Nullable(), Count: f.Count,
 		First: s.clock.since(f.First), Last: s.clock.since(f.Last), At: []uint64{},
 		Evidence: f.Evidence, Try: f.Try, Confidence: Confidence(f.Certain()), Query: s.Query(f, logs),
-		Cause: f.Cause, Also: []string{}, replayed: f.Without != nil && !f.Guess,
+		Cause: f.Cause, Also: []string{}, Longest: f.Longest, replayed: f.Without != nil && !f.Guess,
 	}
 	for _, e := range f.Effects {
 		x.Also = append(x.Also, cmp.Or(e.Effect, e.Title)+" ("+e.Kind+")")

@@ -281,8 +281,8 @@ var holdersReport = Report{
 	table: func(s *Sink, f Facts) *table.Table { return f.lacking(s.memory.held(s.anyPython())) },
 }
 
-// holderCells is a row of memory_holders.
-type holderCells struct {
+// HolderCells is a row of memory_holders.
+type HolderCells struct {
 	Name    string  `key:"name" title:"memory"`                    // as in `memory`
 	PID     *uint32 `key:"pid" title:"process" rank:"4" unit:"id"` // as in `memory`
 	GPU     *uint32 `key:"gpu" title:"GPU" rank:"4" unit:"id"`     // as in `memory`
@@ -311,9 +311,9 @@ func (m *memory) held(python bool) *table.Table {
 		return cmp.Or(cmp.Compare(b.atPeak, a.atPeak), cmp.Compare(b.current, a.current),
 			cmp.Compare(b.allocated, a.allocated), cmp.Compare(a.library, b.library), cmp.Compare(a.line, b.line))
 	})
-	rows := make([]holderCells, 0, len(sorted))
+	rows := make([]HolderCells, 0, len(sorted))
 	for _, h := range sorted {
-		x := holderCells{
+		x := HolderCells{
 			Name: other, Current: h.current, NotFreed: h.live, Allocations: h.allocations, Allocated: h.allocated,
 		}
 		if h.use != nil && h.use.process != nil {

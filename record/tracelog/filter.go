@@ -3,6 +3,7 @@ package tracelog
 import (
 	"math"
 	"slices"
+	"sort"
 
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
@@ -20,8 +21,11 @@ import (
 //     limited: definitions (a process, a function, a stream) and statements about the
 //     recording (a loss, a note) pass at any time, and so do the kinds in Anytime. An event
 //     without a known time does not pass.
+//   - Times: the same, for at least one of them. They lie within From and To, which are set, in order, and do not
+//     overlap.
 type Filter struct {
 	From, To uint64
+	Times    []Time
 	Anytime  []Kind // From and To do not limit these kinds
 	Kinds    []Kind
 	PIDs     []uint32
@@ -29,6 +33,9 @@ type Filter struct {
 	Devices  []uint32
 	Streams  []uint32
 }
+
+// A Time is from one time to another, both of which belong to it.
+type Time struct{ From, To uint64 }
 
 // limitsTime reports whether the filter limits the time of a kind of record.
 func (f *Filter) limitsTime(k Kind) bool {
@@ -45,7 +52,14 @@ func (f *Filter) until() uint64 {
 
 // touches reports whether a time is wanted. 0 stands for no time and is not.
 func (f *Filter) touches(from, to uint64) bool {
-	return from > 0 && from <= f.until() && max(from, to) >= f.From
+	switch to = max(from, to); {
+	case from == 0 || from > f.until() || to < f.From:
+		return false
+	case len(f.Times) == 0:
+		return true
+	}
+	i := sort.Search(len(f.Times), func(i int) bool { return f.Times[i].To >= from })
+	return i < len(f.Times) && f.Times[i].From <= to
 }
 
 // entry reports whether a block can have wanted records, by its entry in the index.

@@ -66,20 +66,23 @@ func wanted(t *testing.T, r *Reader, f Filter, index bool) (lines []string) {
 }
 
 var filters = map[string]Filter{
-	"all":           {},
-	"time":          {From: 100_000, To: 110_000},
-	"from":          {From: 290_000},
-	"to":            {To: 5000},
-	"kind":          {Kinds: []Kind{KindMemcpy}},
-	"kinds, time":   {Kinds: []Kind{KindMemcpy, KindNote}, From: 200_000, To: 300_000},
-	"process":       {PIDs: []uint32{2}},
-	"processes":     {PIDs: []uint32{1, 3}, From: 250_000, To: 260_000},
-	"thread":        {TIDs: []uint32{31}, Kinds: []Kind{KindCall}},
-	"device":        {Devices: []uint32{0}, Kinds: []Kind{KindKernel, KindMemcpy}},
-	"stream":        {Streams: []uint32{8}, Kinds: []Kind{KindKernel}, From: 200_000, To: 220_000},
-	"nothing":       {Kinds: []Kind{KindMemoryPool}},
-	"no such":       {PIDs: []uint32{99}, Kinds: []Kind{KindCall}},
-	"largest":       {TIDs: []uint32{1<<32 - 1}, Devices: []uint32{1<<32 - 1}, Streams: []uint32{1<<32 - 1}},
+	"all":         {},
+	"time":        {From: 100_000, To: 110_000},
+	"from":        {From: 290_000},
+	"to":          {To: 5000},
+	"kind":        {Kinds: []Kind{KindMemcpy}},
+	"kinds, time": {Kinds: []Kind{KindMemcpy, KindNote}, From: 200_000, To: 300_000},
+	"process":     {PIDs: []uint32{2}},
+	"processes":   {PIDs: []uint32{1, 3}, From: 250_000, To: 260_000},
+	"thread":      {TIDs: []uint32{31}, Kinds: []Kind{KindCall}},
+	"device":      {Devices: []uint32{0}, Kinds: []Kind{KindKernel, KindMemcpy}},
+	"stream":      {Streams: []uint32{8}, Kinds: []Kind{KindKernel}, From: 200_000, To: 220_000},
+	"nothing":     {Kinds: []Kind{KindMemoryPool}},
+	"no such":     {PIDs: []uint32{99}, Kinds: []Kind{KindCall}},
+	"largest":     {TIDs: []uint32{1<<32 - 1}, Devices: []uint32{1<<32 - 1}, Streams: []uint32{1<<32 - 1}},
+	"times": {
+		From: 10_000, To: 290_000, Times: []Time{{10_000, 12_000}, {150_000, 150_000}, {280_000, 290_000}},
+	},
 	"time is empty": {From: 10, To: 5},
 }
 

@@ -1,4 +1,4 @@
-// Package browser hands one trace to Perfetto's UI in a web browser.
+// Package browser hands one trace to Perfetto's UI in a web browser, or shows one page there.
 //
 // Input: an open file with a trace. The package serves it on loopback, and nothing else: at an
 // address that cannot be guessed, to one origin, to requests for this machine. Output: the trace in the
@@ -34,6 +34,7 @@ type Options struct {
 	UI        UI
 	View      View
 	Direct    bool          // the UI fetches the trace itself
+	Page      bool          // there is no UI: the trace is a page of HTML that needs nothing else
 	Port      int           // 0: any that is free
 	Patience  time.Duration // the longest time without a request
 	Answer    time.Duration // the time in which the UI should answer the page
@@ -130,7 +131,10 @@ func (s *Server) Address() string {
 // traceName is the name under which the trace is served. The UI shows its last part, if it fetches the trace
 // itself.
 func (s *Server) traceName() string {
-	if !s.o.Direct && s.ui == nil {
+	switch {
+	case s.o.Page:
+		return ""
+	case !s.o.Direct && s.ui == nil:
 		return "trace"
 	}
 	folder := ""

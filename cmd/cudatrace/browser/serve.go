@@ -192,6 +192,10 @@ func (s *Server) direct(w http.ResponseWriter, r *http.Request, name string) err
 // connection.
 func (s *Server) deliver(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Content-Type", "application/octet-stream")
+	if s.o.Page {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		w.Header().Set("Content-Security-Policy", "frame-ancestors 'none'") // beside the page's own
+	}
 	w.Header().Set("Content-Length", strconv.FormatInt(s.size, 10))
 	control := http.NewResponseController(w)
 	piece := make([]byte, min(s.size, pieceBytes))

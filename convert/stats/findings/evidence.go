@@ -48,6 +48,14 @@ func (l Moments) At() (at []uint64) {
 	return at
 }
 
+// Longest is what the first of them cost.
+func (l Moments) Longest() uint64 {
+	if len(l) == 0 {
+		return 0
+	}
+	return l[0].cost
+}
+
 func (e *evidence) add(at, cost uint64) {
 	if e.count == 0 || at < e.first {
 		e.first = at

@@ -23,6 +23,7 @@ type Finding struct {
 	Count       uint64
 	First, Last uint64
 	At          []uint64 // moments to look at, those that cost most first
+	Longest     uint64   // ns that the first of these cost; 0 where that is not known
 	Evidence    string
 	Try         string
 	AtMost      bool // any part of Cost may be due to ranks whose logs are not given
@@ -244,6 +245,7 @@ func (r *report) add(kind string, e *evidence, f Finding) {
 	cost := min(e.cost, r.steady.length())
 	f.Kind, f.Process, f.Cost, f.Count, f.First, f.Last, f.At = kind, r.process.Process, cost, e.count, e.first, e.last,
 		e.longest.At()
+	f.Longest = e.longest.Longest()
 	if cost > 0 {
 		f.Share = float64(cost) / float64(r.steady.length())
 	}

@@ -279,7 +279,8 @@ func (r *report) startup() *Finding {
 	}
 	return &Finding{Kind: Startup, Process: p.Process, Title: "start-up of " + figures.Duration(e.cost), Evidence: text +
 		"other things " + figures.Duration(rest),
-		Cost: e.cost, Count: 1, First: e.first, Last: e.last, At: e.longest.At(), Try: slowStarts[most]}
+		Cost: e.cost, Count: 1, First: e.first, Last: e.last, At: e.longest.At(), Longest: e.longest.Longest(),
+		Try: slowStarts[most]}
 }
 
 // once tells of several processes that start up the one that takes longest.

@@ -2,6 +2,7 @@ package table
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -58,6 +59,48 @@ func (f *Folded) join(frames []string, at *fold) {
 	for _, name := range slices.Sorted(maps.Keys(at.inner)) {
 		f.join(append(frames, name), at.inner[name])
 	}
+}
+
+// A Frame is a frame of a stack with all stacks that begin like it.
+type Frame struct {
+	Name   string
+	Depth  int    // frames around it
+	Before uint64 // weight of what stands before it at its depth
+	Weight uint64 // with that of what it called
+}
+
+// Frames are the frames, each before those that it called, the heaviest first; and the weight of all. Frames of less
+// than a part of all are left out.
+func (f *Folded) Frames(least float64) (list []Frame, all uint64) {
+	weights := make(map[*fold]uint64)
+	all = f.root.sum(weights)
+	return f.root.frames(nil, weights, Frame{Depth: -1, Weight: all}, uint64(least*float64(all))), all
+}
+
+func (f *fold) sum(weights map[*fold]uint64) uint64 {
+	all := f.weight
+	for _, inner := range f.inner {
+		if all += inner.sum(weights); all < inner.weight {
+			all = math.MaxUint64
+		}
+	}
+	weights[f] = all
+	return all
+}
+
+func (f *fold) frames(list []Frame, weights map[*fold]uint64, of Frame, least uint64) []Frame {
+	names := slices.SortedFunc(maps.Keys(f.inner), func(a, b string) int {
+		return cmp.Or(cmp.Compare(weights[f.inner[b]], weights[f.inner[a]]), cmp.Compare(a, b))
+	})
+	before := of.Before
+	for _, name := range names {
+		inner := f.inner[name]
+		x := Frame{Name: name, Depth: of.Depth + 1, Before: before, Weight: weights[inner]}
+		if before += x.Weight; x.Weight > least {
+			list = inner.frames(append(list, x), weights, x, least)
+		}
+	}
+	return list
 }
 
 // foldedText keeps what separates frames and lines out of a frame.

@@ -13,6 +13,8 @@ import (
 
 	"github.com/chromedp/cdproto/audits"
 	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
@@ -146,4 +148,17 @@ func (p *Page) Eval(script string) (value any) {
 		}
 	}
 	return value
+}
+
+// Mouse moves the mouse, presses a button or turns the wheel.
+func (p *Page) Mouse(e input.DispatchMouseEventParams) {
+	p.t.Helper()
+	call(p, input.DispatchMouseEvent, e)
+}
+
+// Size gives the page a size in pixels.
+func (p *Page) Size(width, height int64) {
+	p.t.Helper()
+	call(p, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
+		Width: width, Height: height, DeviceScaleFactor: 1})
 }

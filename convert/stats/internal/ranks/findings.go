@@ -258,7 +258,7 @@ func (m *communicator) finding(kind, who string, p *RankProcess, l *lag, steps u
 		Kind: kind, Process: p.Process, Cost: l.blame.cost * m.Step(), Count: uint64(len(l.late)), First: l.first,
 		Last: l.end,
 	}
-	f.At = l.at.At()
+	f.At, f.Longest = l.at.At(), l.at.Longest()
 	often := ", " + figures.Count(f.Count, "time", "times")
 	if f.Count == steps {
 		often = " every step"
