@@ -157,7 +157,9 @@ func (s *session) config(p *recordedProcess) cupti.GoConfig {
 	}
 	switch {
 	case s.calls.source == CallsCUPTI:
-		c.Records |= cupti.RecordMemory
+		if work {
+			c.Records |= cupti.RecordMemory
+		}
 		c.Callers = s.wantsCallers()
 		c.Calls = apiRecords(s.opts.Functions, !c.Callers, work)
 		if c.Callers {

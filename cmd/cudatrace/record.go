@@ -574,7 +574,9 @@ func recordSources(c *cli.Context, o *record.Options) error {
 	o.OfFiles, errs[7] = fileFunctions(c, "probe")
 	o.WithoutOfFiles, errs[8] = fileFunctions(c, "no-probe")
 	o.PythonAsked = c.IsSet("python")
-	o.PyTorch, errs[9] = oneOf(c, "pytorch", record.PyTorchAuto, record.PyTorchOn, record.PyTorchOff)
+	if c.String("pytorch") != "" { // top has no such option
+		o.PyTorch, errs[9] = oneOf(c, "pytorch", record.PyTorchAuto, record.PyTorchOn, record.PyTorchOff)
+	}
 	if err := cmp.Or(errs[:]...); err != nil {
 		return usagef(recordName, "record: %v", err)
 	}
