@@ -252,11 +252,26 @@ func (c *calls) withoutFiles(err error) {
 	}
 }
 
+// A MemorySource says what tells of allocated memory.
+type MemorySource string
+
+// The values of a MemorySource.
+const (
+	MemoryCalls MemorySource = "calls" // probed calls
+	// CUPTI's records of allocations (kind MEMORY), where calls are not probed. Never unasked: they can kill a program.
+	// Once it has allocated in the order of a stream, cudaFreeAsync of memory of cudaMalloc, which is legal, is a SIGSEGV
+	// inside libcupti (H200, CUPTI 13.0.1, driver 580.159.04; testdata/gpu/allocations.cu, "mixed").
+	MemoryCUPTI MemorySource = "cupti"
+)
+
 // describeMemory logs what tells what the program has allocated.
 func (c *calls) describeMemory() {
 	switch left := cudaapi.WithoutMemory(c.opts.Functions); {
-	case c.source == CallsCUPTI:
+	case c.source == CallsCUPTI && c.opts.Memory == MemoryCUPTI:
 		c.log.Add(&tracelog.Meta{Key: tracelog.MetaMemory, Value: tracelog.MemoryOfCUPTI})
+	case c.source == CallsCUPTI:
+		c.withoutMemory("calls are not probed, and CUPTI's own records of allocations can crash a program " +
+			"(--memory cupti has them)")
 	case c.source == CallsNone:
 		c.withoutMemory("calls are not recorded")
 	case len(left) == 0:

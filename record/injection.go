@@ -157,7 +157,7 @@ func (s *session) config(p *recordedProcess) cupti.GoConfig {
 	}
 	switch {
 	case s.calls.source == CallsCUPTI:
-		if work {
+		if s.opts.Memory == MemoryCUPTI {
 			c.Records |= cupti.RecordMemory
 		}
 		c.Callers = s.wantsCallers()

@@ -37,8 +37,10 @@ type Options struct {
 	// OfFiles are functions of any library or program whose entries and returns are recorded, but for WithoutOfFiles.
 	OfFiles, WithoutOfFiles []pattern.Functions
 
-	Calls   CallSource
-	GPU     GPUSource
+	Calls CallSource
+	GPU   GPUSource
+	// Memory says what tells of allocated memory where calls are not probed; "" means MemoryCalls.
+	Memory  MemorySource
 	Python  PythonSource  // of calls and samples; "" means PythonOff
 	PyTorch PyTorchSource // "" means PyTorchOff
 

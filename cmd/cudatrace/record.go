@@ -104,6 +104,11 @@ func recordFlags() []cli.Flag {
 				"waits, and to each sample; auto: where the interpreter is CPython 3.9 to 3.13 (docs/calls.md)",
 		},
 		&cli.StringFlag{
+			Category: whatGroup, Name: "memory", Value: string(record.MemoryCalls),
+			Usage: "`calls|cupti`: source of figures of memory where calls are not probed: none, or CUPTI's records of " +
+				"allocations, which crash a program that frees memory of cudaMalloc with cudaFreeAsync (docs/calls.md)",
+		},
+		&cli.StringFlag{
 			Category: whatGroup, Name: "pytorch", Value: string(record.PyTorchAuto),
 			Usage: "`auto|on|off`: record the PyTorch operators in which calls are made; auto: for the first 5 s and a second " +
 				"of every 10, since it slows a program by 5 to 8 % meanwhile (docs/calls.md)",
@@ -563,7 +568,7 @@ func recordLimits(c *cli.Context, o *record.Options) error {
 
 // recordSources reads where calls and GPU work come from.
 func recordSources(c *cli.Context, o *record.Options) error {
-	var errs [10]error
+	var errs [11]error
 	o.Calls, errs[0] = oneOf(c, "calls", record.CallsAuto, record.CallsUprobe, record.CallsCUPTI, record.CallsNone)
 	o.GPU, errs[1] = oneOf(c, "gpu", record.GPUCUPTI, record.GPUNone)
 	o.Functions, errs[2] = chosenFunctions(c)
@@ -574,8 +579,9 @@ func recordSources(c *cli.Context, o *record.Options) error {
 	o.OfFiles, errs[7] = fileFunctions(c, "probe")
 	o.WithoutOfFiles, errs[8] = fileFunctions(c, "no-probe")
 	o.PythonAsked = c.IsSet("python")
-	if c.String("pytorch") != "" { // top has no such option
+	if c.String("pytorch") != "" { // top has no such option, nor the next
 		o.PyTorch, errs[9] = oneOf(c, "pytorch", record.PyTorchAuto, record.PyTorchOn, record.PyTorchOff)
+		o.Memory, errs[10] = oneOf(c, "memory", record.MemoryCalls, record.MemoryCUPTI)
 	}
 	if err := cmp.Or(errs[:]...); err != nil {
 		return usagef(recordName, "record: %v", err)

@@ -5,7 +5,7 @@ set -u
 out=$1 failed=0
 here=$(cd "$(dirname "$0")" && pwd)
 for mode in train decode; do
-	log=$out/$mode.cudatrace
+	mkdir -p "$out"; log=$out/$mode.cudatrace
 	bin/cudatrace record --pytorch on --no-convert -o "$log" python3 "$here/operators.py" $mode 2 \
 		>"$out/$mode.steps" 2>"$out/$mode.txt" || failed=1
 	python3 "$here/operators.py" $mode 0.5 --profile "$out/$mode.json" >>"$out/$mode.txt" 2>&1 || failed=1
