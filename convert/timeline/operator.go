@@ -33,6 +33,15 @@ const evaluates = "autograd::engine::evaluate_function: "
 // Title is the operator's name as people see it: "AddmmBackward0".
 func (o *Operator) Title() string { return strings.TrimPrefix(o.Name, evaluates) }
 
+// Chain is the operator and those that called it, from the inside out, as PyTorch has them.
+func (o *Operator) Chain() iter.Seq[*Operator] {
+	return func(yield func(*Operator) bool) {
+		for f, n := o, 0; f != nil && n < maxOperators && yield(f); n++ {
+			f = f.Parent
+		}
+	}
+}
+
 // Operators are the operator and those that called it, from the inside out. One that autograd evaluates comes once.
 func (o *Operator) Operators() iter.Seq[*Operator] {
 	return func(yield func(*Operator) bool) {

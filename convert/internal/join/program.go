@@ -26,6 +26,7 @@ type program struct {
 	hasMarkers bool
 	python     bool   // the log has Python stacks
 	pythons    uint64 // Python functions that were shown
+	operators  uint64 // likewise PyTorch's operators
 	lacks      bool   // records may be missing
 
 	correlation correlationTable

@@ -243,7 +243,7 @@ func (s *Sink) spanBegin(e *timeline.SpanBegin) {
 	}
 	s.endEndless(e.Track, e.Start)
 	s.shown++
-	if e.Track.Category != timeline.PythonFunctions { // they begin a few ns before their calls
+	if c := e.Track.Category; c != timeline.PythonFunctions && c != timeline.Operators { // they begin a few ns before their calls
 		s.marks.see(e.Start, e.Start)
 	}
 	if endless(e) {
