@@ -143,7 +143,9 @@ func compareChrome(t *testing.T, open logtest.Opener, tr *tptest.Trace) {
 // TestChromeGolden shows the Chrome traces of some logs, and of the beginning of a recording on a
 // real GPU.
 func TestChromeGolden(t *testing.T) {
-	for _, name := range []string{"callers", "exec", "graph", "memory", "metrics", "nvtx", "python/autograd", "python/operators"} {
+	for _, name := range []string{
+		"callers", "exec", "graph", "memory", "metrics", "nvtx", "python/autograd", "python/operators",
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			text, err := os.ReadFile("testdata/" + name + ".log.txt")
@@ -190,7 +192,8 @@ func TestChromeOperators(t *testing.T) {
 			stack, _ := e.Args["operator"].(string)
 			from, to := nanoseconds(t, o.TS), nanoseconds(t, o.TS)+nanoseconds(t, o.Dur)
 			at := nanoseconds(t, e.TS)
-			if innermost, _, _ := strings.Cut(stack, " <- "); innermost != o.Name || from >= at || to <= at+nanoseconds(t, e.Dur) {
+			innermost, _, _ := strings.Cut(stack, " <- ")
+			if innermost != o.Name || from >= at || to <= at+nanoseconds(t, e.Dur) {
 				t.Errorf("%s in %s at %d is in operator %s from %d to %d", e.Name, stack, at, o.Name, from, to)
 			}
 		}

@@ -422,9 +422,12 @@ func TestStatsFolded(t *testing.T) {
 			t.Errorf("%s: exit code %d\n%s%s", args, code, &stdout, &stderr)
 		}
 	}
-	if got, want := printedStats(t, textLog(t, "python/operators"), "--report", "operators", "--format", "folded", "--with-startup"), strings.Join([]string{
-		"AddmmBackward0;aten::mm 4500", "AddmmBackward0;aten::sum 1500", "Optimizer.step#AdamW.step 1500", "Optimizer.step#AdamW.step;aten::add_ 1500",
-		"Optimizer.step#AdamW.step;aten::mul_ 3000", "aten::linear;aten::addmm 3000", "aten::linear;aten::addmm;aten::copy_ 1500", ""}, "\n"); got != want {
+	want := strings.Join([]string{
+		"AddmmBackward0;aten::mm 4500", "AddmmBackward0;aten::sum 1500", "Optimizer.step#AdamW.step 1500",
+		"Optimizer.step#AdamW.step;aten::add_ 1500", "Optimizer.step#AdamW.step;aten::mul_ 3000",
+		"aten::linear;aten::addmm 3000", "aten::linear;aten::addmm;aten::copy_ 1500", ""}, "\n")
+	operators := textLog(t, "python/operators")
+	if got := printedStats(t, operators, "--report", "operators", "--format", "folded", "--with-startup"); got != want {
 		t.Errorf("stacks of operators: %s", got)
 	}
 	if said := printedStats(t, gpuLog, "--report", "python"); said != "python: the log has no Python frames: docs/calls.md says when there are none\n" {

@@ -165,7 +165,8 @@ func (d *Diff) section(s *section) *Section {
 		return out
 	}
 	if share := d.known(s.report); partly[s.report] && share < nearlyAll {
-		out.Reason = fmt.Sprintf("they are known of %s of the GPU time (record --pytorch on)", table.Words(share, table.Share))
+		out.Reason = fmt.Sprintf("they are known of %s of the GPU time (record --pytorch on)",
+			table.Words(share, table.Share))
 		return out
 	}
 	report := s.report

@@ -45,8 +45,8 @@ var sections = []section{
 // finer are reports with more rows, which are compared in the place of others where all runs have them.
 var finer = map[string]string{"kernels": kernelPython}
 
-// partly are reports whose rows may be known of a part of the GPU work, or of none: they are compared where that is nearly
-// all.
+// partly are reports whose rows may be known of a part of the GPU work, or of none: they are compared where that is
+// nearly all.
 var partly = map[string]bool{"operators": true}
 
 // countOf is the column that says how often a row happened.

@@ -58,8 +58,8 @@ type row struct {
 	launched uint32 // the correlation ID of the first call with work since then, 0 before it
 }
 
-// externalID is the number of an operator that has ended, which its launch and the work bear, too: the correlation ID of
-// the launch. One that launched nothing itself has a number beyond all correlation IDs.
+// externalID is the number of an operator that has ended, which its launch and the work bear, too: the correlation ID
+// of the launch. One that launched nothing itself has a number beyond all correlation IDs.
 func (r *row) externalID(sp *timeline.Span) uint64 {
 	if sp.Number == r.operator && r.launched != 0 {
 		return uint64(r.launched)

@@ -60,7 +60,8 @@ func newProgram(c *read.Catalog, of *read.ProcessRecords, g *read.Program, offse
 	p := &program{
 		Program: g, catalog: c, offset: offset, threads: make(map[uint32]*timeline.Thread),
 		horizon: c.Horizon(g), correlated: c.Correlated(g), handedOver: c.HandedOver(g),
-		probed: of.Has(tracelog.KindCall), hasWork: of.HasWork() || c.Follows(), hasMarkers: of.Has(tracelog.KindMarker),
+		probed:  of.Has(tracelog.KindCall) || c.Follows() && c.MemoryFromCalls(),
+		hasWork: of.HasWork() || c.Follows(), hasMarkers: of.Has(tracelog.KindMarker),
 		python: c.Pythons.Any(),
 	}
 	host := c.Meta[tracelog.MetaHost]

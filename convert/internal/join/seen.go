@@ -76,8 +76,8 @@ func (s *seen) end(out emitter) {
 	s.python.spans.endFrom(0, out)
 }
 
-// seenSpans are spans of a kind that a thread's calls show: each begins with the first call that has it on its stack, and
-// ends with the last one before a call that has not.
+// seenSpans are spans of a kind that a thread's calls show: each begins with the first call that has it on its stack,
+// and ends with the last one before a call that has not.
 type seenSpans struct {
 	thread   *timeline.Thread
 	category timeline.Category
@@ -143,8 +143,8 @@ func (p *seenSpans) endFrom(n int, out emitter, why ...timeline.Detail) {
 	p.open = p.open[:n]
 }
 
-// pythonSpans show the Python functions of a thread. A function that is left and called again from the same line between
-// two calls is one span.
+// pythonSpans show the Python functions of a thread. A function that is left and called again from the same line
+// between two calls is one span.
 type pythonSpans struct {
 	spans seenSpans
 	stack *timeline.Python // of the latest call with frames
@@ -168,8 +168,8 @@ func (p *pythonSpans) see(stack *timeline.Python, s *seen, within int, out emitt
 	p.spans.called(s, depth)
 }
 
-// operatorSpans show PyTorch's operators of a thread. Whether two launches are of one instance of an operator is not in the
-// log, but some are not: those with other Python lines, and PyTorch calls nothing of Python but in ranges. Each launch has
+// operatorSpans show PyTorch's operators of a thread. Whether two launches are of one instance of an operator is not in
+// the log, but those with other Python lines are not, since PyTorch's own operators do not call Python. Each launch has
 // an innermost operator of its own, so that two are never shown as one. The operators around it go on.
 type operatorSpans struct {
 	spans  seenSpans
@@ -177,8 +177,8 @@ type operatorSpans struct {
 	python *timeline.Python   // of that call
 }
 
-// leave takes the next call. It ends the operators that the call is not in, and returns those that begin, from the outside
-// in. A call without an operator of which a stack or work is known is in none.
+// leave takes the next call. It ends the operators that the call is not in, and returns those that begin, from the
+// outside in. A call without an operator of which a stack or work is known is in none.
 func (p *operatorSpans) leave(c *timeline.Slice, s *seen, out emitter) []*timeline.Operator {
 	if p.spans.end > s.from {
 		return nil // the call around it has been seen
@@ -197,7 +197,7 @@ func (p *operatorSpans) leave(c *timeline.Slice, s *seen, out emitter) []*timeli
 		return stack
 	}
 	n, open := 0, p.spans.open
-	for n < min(len(stack), len(open)) && stack[n].Name == open[n].Operator.Name && stack[n].Scope == open[n].Operator.Scope {
+	for n < min(len(stack), len(open)) && stack[n].Same(open[n].Operator) {
 		if stack[n].Scope != timeline.RangeScope && (c.Python != p.python || n == len(stack)-1) {
 			break
 		}
@@ -237,7 +237,8 @@ func (p *pythonSpans) begin(stack *timeline.Python, s *seen, within int, out emi
 	n := 0
 	for n < min(len(frames), len(p.spans.open)) && frames[n].SameFunction(p.spans.open[n].frame) {
 		n++
-		if f := &p.spans.open[n-1]; frames[n-1].Line != f.frame.Line { // what it called from the other line has returned
+		// what it called from the other line has returned
+		if f := &p.spans.open[n-1]; frames[n-1].Line != f.frame.Line {
 			f.frame = frames[n-1].PythonFrame
 			f.line(frames[n-1].Line)
 			break

@@ -10,8 +10,8 @@ import (
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
-// spansOf are the spans of a category that calls show, a line a span. A call is "START END FRAMES|OPERATORS", with frames
-// FUNCTION:LINE from the outermost on, or - for none, or launch: one without frames that has GPU work, on a thread of
+// spansOf are the spans of a category that calls show, a line a span. A call is "START END FRAMES|OPERATORS", with
+// frames FUNCTION:LINE from the outermost on, or - for none, or launch: one without frames that has GPU work, on a thread of
 // PyTorch's backward pass. Operators need not be there; a range has # before its name.
 func spansOf(t *testing.T, of timeline.Category, calls ...string) string {
 	t.Helper()
@@ -89,7 +89,8 @@ func spansOf(t *testing.T, of timeline.Category, calls ...string) string {
 	return strings.Join(lines, "\n")
 }
 
-// nest fails the test where an operator, not a range, crosses a Python function: both are on one thread of a Chrome trace.
+// nest fails the test where an operator, not a range, crosses a Python function: both are on one thread of a Chrome
+// trace.
 func nest(t *testing.T, events []timeline.Event) {
 	t.Helper()
 	var ended []*timeline.Span
@@ -104,7 +105,8 @@ func nest(t *testing.T, events []timeline.Event) {
 				first, second = second, first
 			}
 			if first.Start < second.Start && second.Start < first.End && first.End < second.End {
-				t.Errorf("%s from %d to %d crosses %s from %d to %d", first.Name, first.Start, first.End, second.Name, second.Start, second.End)
+				t.Errorf("%s from %d to %d crosses %s from %d to %d", first.Name, first.Start, first.End,
+					second.Name, second.Start, second.End)
 			}
 		}
 		ended = append(ended, &end.Span)

@@ -69,8 +69,8 @@ type lines struct {
 	alone     map[string]*timeline.PythonFrame // what stands for the line of calls without frames, by operator
 }
 
-// of is the program's own line of a call. Of a call without frames it is what stands for the operator; nil for one without
-// an operator, too.
+// of is the program's own line of a call. Of a call without frames it is what stands for the operator; nil for one
+// without an operator, too.
 func (l *lines) of(p *timeline.Python, o *timeline.Operator) *timeline.PythonFrame {
 	var line *timeline.PythonFrame
 	if p != nil {
