@@ -143,7 +143,9 @@ func compareChrome(t *testing.T, open logtest.Opener, tr *tptest.Trace) {
 // TestChromeGolden shows the Chrome traces of some logs, and of the beginning of a recording on a
 // real GPU.
 func TestChromeGolden(t *testing.T) {
-	for _, name := range []string{"callers", "exec", "graph", "memory", "metrics", "nvtx", "python/autograd"} {
+	for _, name := range []string{
+		"callers", "exec", "graph", "memory", "metrics", "nvtx", "python/autograd", "python/operators",
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			text, err := os.ReadFile("testdata/" + name + ".log.txt")
@@ -162,6 +164,43 @@ func TestChromeGolden(t *testing.T) {
 		log := Path("../testdata/gpu/logs/streams.cudatrace")
 		holdChrome(t, "streams", log.Open, TraceOptions{Options: Options{Filter: Filter{From: streamsFrom, To: streamsTo}}})
 	})
+}
+
+// Each piece of GPU work of a real program is in the operator with its External id, which lies around its launch and
+// nothing else with work. Operators cross neither Python functions nor calls, which parse checks.
+func TestChromeOperators(t *testing.T) {
+	t.Parallel()
+	files, _ := chromeFilesOf(t, Path("../testdata/gpu/logs/operators.cudatrace").Open, TraceOptions{})
+	operators, linked := make(map[any]*chromeEvent), 0
+	tr := files[0].parse(t)
+	for i, e := range tr.TraceEvents {
+		if e.Cat == "cpu_op" {
+			if operators[e.Args["External id"]] != nil {
+				t.Errorf("two operators have the External id %v", e.Args["External id"])
+			}
+			operators[e.Args["External id"]] = &tr.TraceEvents[i]
+		}
+	}
+	for _, e := range tr.TraceEvents {
+		o := operators[e.Args["External id"]]
+		switch {
+		case e.Cat == "kernel" || e.Cat == "gpu_memcpy" || e.Cat == "gpu_memset":
+			if linked++; o == nil {
+				t.Fatalf("%s has no operator", e.Name)
+			}
+		case e.Cat == "cuda_runtime" && o != nil:
+			stack, _ := e.Args["operator"].(string)
+			from, to := nanoseconds(t, o.TS), nanoseconds(t, o.TS)+nanoseconds(t, o.Dur)
+			at := nanoseconds(t, e.TS)
+			innermost, _, _ := strings.Cut(stack, " <- ")
+			if innermost != o.Name || from >= at || to <= at+nanoseconds(t, e.Dur) {
+				t.Errorf("%s in %s at %d is in operator %s from %d to %d", e.Name, stack, at, o.Name, from, to)
+			}
+		}
+	}
+	if linked != 1694 {
+		t.Errorf("%d pieces of GPU work, not 1694", linked)
+	}
 }
 
 // The time of the first round of streams.cudatrace.

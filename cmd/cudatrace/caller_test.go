@@ -33,7 +33,7 @@ func textLog(t *testing.T, name string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(t.TempDir(), name+".cudatrace")
+	path := filepath.Join(t.TempDir(), filepath.Base(name)+".cudatrace")
 	if err := os.WriteFile(path, log, 0o600); err != nil {
 		t.Fatal(err)
 	}

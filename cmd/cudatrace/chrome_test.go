@@ -47,7 +47,7 @@ func chromeFiles(t *testing.T, log string) []string {
 func TestChromeOfGPULogs(t *testing.T) {
 	t.Parallel()
 	text, seen := readRepository(t, "docs/chrome.md"), make(map[string]map[string]string)
-	for _, name := range []string{"streams", "nvtx", "graphs/copies"} {
+	for _, name := range []string{"streams", "nvtx", "graphs/copies", "operators"} {
 		for _, file := range chromeFiles(t, filepath.Join(filepath.Dir(gpuLog), name+".cudatrace")) {
 			seeChrome(t, file, seen)
 		}
@@ -60,7 +60,12 @@ func TestChromeOfGPULogs(t *testing.T) {
 // chromeIsDocumented: each argument is in the table of events, what has no star is there, and what is said to be left out
 // is left out.
 func chromeIsDocumented(t *testing.T, events, absent string, seen map[string]map[string]string) {
-	for _, m := range quoted.FindAllStringSubmatch(absent, -1) {
+	for _, m := range ofCategory.FindAllStringSubmatch(absent, -1) {
+		if seen[m[2]][m[1]] != "" {
+			t.Errorf("docs/chrome.md says that %q of %q is left out", m[1], m[2])
+		}
+	}
+	for _, m := range quoted.FindAllStringSubmatch(ofCategory.ReplaceAllString(absent, ""), -1) {
 		for cat, names := range seen {
 			if names[m[1]] != "" || cat == m[1] {
 				t.Errorf("docs/chrome.md says that %q is left out", m[1])
@@ -141,6 +146,9 @@ func kinetoIsAccountedFor(t *testing.T, events, absent string, seen map[string]m
 		}
 	}
 }
+
+// ofCategory matches an argument that is left out of one category.
+var ofCategory = regexp.MustCompile("`([^`]+)` of `([^`]+)`")
 
 var quoted = regexp.MustCompile("`([^`]+)`(\\\\\\*)?")
 

@@ -411,8 +411,8 @@ func TestStatsFolded(t *testing.T) {
 		t.Errorf("exit code %d\n%s%s", code, &stdout, &stderr)
 	}
 	for args, want := range map[string]string{
-		"--report kernels":        "needs --report with one of callers, python",
-		"--report callers,python": "needs --report with one of callers, python",
+		"--report kernels":        "needs --report with one of callers, python, operators",
+		"--report callers,python": "needs --report with one of callers, python, operators",
 		"--top 3":                 "--top does not apply",
 		"--report callers":        "callers: callers were not recorded",
 	} {
@@ -421,6 +421,14 @@ func TestStatsFolded(t *testing.T) {
 		if code := run(append([]string{"cudatrace", "stats", log, "--format", "folded"}, strings.Fields(args)...), &stdout, &stderr); code == 0 || stdout.Len() > 0 || !strings.Contains(stderr.String(), want) {
 			t.Errorf("%s: exit code %d\n%s%s", args, code, &stdout, &stderr)
 		}
+	}
+	want := strings.Join([]string{
+		"AddmmBackward0;aten::mm 4500", "AddmmBackward0;aten::sum 1500", "Optimizer.step#AdamW.step 1500",
+		"Optimizer.step#AdamW.step;aten::add_ 1500", "Optimizer.step#AdamW.step;aten::mul_ 3000",
+		"aten::linear;aten::addmm 3000", "aten::linear;aten::addmm;aten::copy_ 1500", ""}, "\n")
+	operators := textLog(t, "python/operators")
+	if got := printedStats(t, operators, "--report", "operators", "--format", "folded", "--with-startup"); got != want {
+		t.Errorf("stacks of operators: %s", got)
 	}
 	if said := printedStats(t, gpuLog, "--report", "python"); said != "python: the log has no Python frames: docs/calls.md says when there are none\n" {
 		t.Errorf("of a log without frames it says %s", said)

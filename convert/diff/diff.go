@@ -72,6 +72,9 @@ func Compare(base, new []*Run, rule Rule) *Diff {
 		all = append(all, c)
 	}
 	for i := range sections {
+		if report := sections[i].report; partly[report] && !d.has(report) {
+			continue
+		}
 		s := d.section(&sections[i])
 		d.Sections = append(d.Sections, s)
 		for _, r := range s.Rows {
@@ -141,10 +144,29 @@ func (d *Diff) has(report string) bool {
 	})
 }
 
+// nearlyAll is the share of the GPU time of each run from which on a report of a part of it is compared.
+const nearlyAll = 0.98
+
+// known returns the smallest share of a run's GPU time that is in a report.
+func (d *Diff) known(report string) float64 {
+	least := 1.0
+	for _, r := range d.runs() {
+		if all := r.total("kernels", "total_ns") + r.total("copies", "total_ns") + r.total("sets", "total_ns"); all > 0 {
+			least = min(least, r.total(report, "total_ns")/all)
+		}
+	}
+	return least
+}
+
 // section compares the rows of a report.
 func (d *Diff) section(s *section) *Section {
 	out := &Section{Report: s.report, Title: s.title, section: s, Reason: d.lacks(s.report)}
 	if out.Reason != "" {
+		return out
+	}
+	if share := d.known(s.report); partly[s.report] && share < nearlyAll {
+		out.Reason = fmt.Sprintf("they are known of %s of the GPU time (record --pytorch on)",
+			table.Words(share, table.Share))
 		return out
 	}
 	report := s.report

@@ -247,7 +247,7 @@ var keys = map[string][]string{
 	"callers": {"name", "library", "caller"}, "copies": {"name", "from", "to", "peer"}, "waits": {"name", "waited_for"},
 	"devices": {"gpu"}, "streams": {"name", "gpu"}, "memory": {"name", "gpu"}, "errors": {"name", "error", "library"},
 	"nvtx": {"name", "domain", "kind"}, "idle": {"name", "what", "gpu"}, "findings": {"name", "gpu", "rank"},
-	"ranks": {"rank"}, stepKinds: {"name", "source"}, "collectives": {"name", "ranks"},
+	"operators": {"name", "kind"}, "ranks": {"rank"}, stepKinds: {"name", "source"}, "collectives": {"name", "ranks"},
 	"metrics":      {"metric", "name", "source", "gpu"},
 	"nvtx_metrics": {"name", "domain", "metric", "label", "source", "gpu"},
 }

@@ -26,6 +26,7 @@ var sections = []section{
 	{"kernels", "kernels", []figure{counted, total, median}, "total_ns"},
 	{"copies", "copies", []figure{counted, {"bytes", true, "more bytes", "fewer bytes"}, total, median}, "total_ns"},
 	{"sets", "memory sets", []figure{counted, {"bytes", true, "more bytes", "fewer bytes"}, total, median}, "total_ns"},
+	{"operators", "operators of PyTorch", []figure{counted, total}, "total_ns"},
 	{"calls", "CUDA calls", []figure{counted, {"failed", true, "more failures", "fewer failures"}, total, median},
 		"total_ns"},
 	{"errors", "failed calls", []figure{counted}, "count"},
@@ -43,6 +44,10 @@ var sections = []section{
 
 // finer are reports with more rows, which are compared in the place of others where all runs have them.
 var finer = map[string]string{"kernels": kernelPython}
+
+// partly are reports whose rows may be known of a part of the GPU work, or of none: they are compared where that is
+// nearly all.
+var partly = map[string]bool{"operators": true}
 
 // countOf is the column that says how often a row happened.
 func (s *section) countOf() string {

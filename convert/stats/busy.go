@@ -126,7 +126,7 @@ func (r *streamRow) countWork(w *timeline.Work, c activity.Class, by *activity.H
 	if !w.Untimed {
 		r.lane.Add(&activity.Piece{Start: w.Start, End: timeline.End(w.Start, w.Dur), Class: c, Launch: activity.Launch{
 			Thread: by, CallStart: w.Call.Start, CallEnd: w.Call.End,
-			Shape: w.Shape, Python: w.Call.Python, Kind: w.Kind, InGraph: w.Graph != 0,
+			Shape: w.Shape, Python: w.Call.Python, Operator: w.Call.Operator, Kind: w.Kind, InGraph: w.Graph != 0,
 		}})
 	}
 }

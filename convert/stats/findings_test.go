@@ -655,6 +655,21 @@ func TestFindingLines(t *testing.T) {
 				p.kernel(7, 50*us, 200)
 			})
 		}, map[string]string{"pageable_copies": "HtoD 0.4 ms (11 times)"}},
+		"operators at a line of a package": {func(p *program) {
+			p.within(1, "aten::copy_", true)
+			times(12, func(int) { p.copy("cudaMemcpy", 7, big, fromPageable); p.kernel(7, 50*us, 200) })
+		}, map[string]string{"pageable_copies": "; made at /venv/lib/python3.12/site-packages/torch/y.py:8 g in aten::copy_ 0.4 ms (11 times)"}},
+		"several operators at a line of a package": {func(p *program) {
+			times(12, func(i int) {
+				p.within(1+i%2, fmt.Sprint("aten::to", i%2), true)
+				p.copy("cudaMemcpy", 7, big, fromPageable)
+				p.kernel(7, 50*us, 200)
+			})
+		}, map[string]string{"pageable_copies": "torch/y.py:8 g 0.4 ms (11 times)"}},
+		"operators without lines": {func(p *program) {
+			p.within(1, "aten::copy_", false)
+			times(12, func(int) { p.copy("cudaMemcpy", 7, big, fromPageable); p.kernel(7, 50*us, 200) })
+		}, map[string]string{"pageable_copies": "; made at aten::copy_ 0.4 ms (11 times)"}},
 		"small copies": {func(p *program) {
 			p.python(3)
 			times(10, func(int) {

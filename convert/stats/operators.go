@@ -25,7 +25,19 @@ type operatorCells struct {
 	BackwardCount uint64 `key:"backward_count" rank:"5"`
 	Backward      uint64 `key:"backward_ns" title:"backward" rank:"3"` // =
 
-	all uint64 // ns of all GPU work of the view
+	all    uint64                         // ns of all GPU work of the view
+	stacks map[*timeline.Operator]*uint64 // ns of what was launched in the operator itself
+}
+
+// in is the time of what was launched in the operator, called by certain others.
+func (r *operatorCells) in(o *timeline.Operator) *uint64 {
+	if r.stacks == nil {
+		r.stacks = make(map[*timeline.Operator]*uint64)
+	}
+	if r.stacks[o] == nil {
+		r.stacks[o] = new(uint64)
+	}
+	return r.stacks[o]
 }
 
 func (r *operatorCells) spent() uint64 { return r.Total }
@@ -54,13 +66,14 @@ var operatorsReport = declare(grouped[operatorKey, operatorCells]{
 	from: func(s *section, rows *query.Rows[operatorKey, operatorCells]) {
 		s.operated.By(func(o *timeline.Operator) func(*piece) {
 			own := rows.Of(keyOfOperator(o))
+			stack := own.in(o)
 			around, made := operatorRows(rows, o), operatorRows(rows, o.Made())
 			return func(w *piece) {
 				ns := w.Dur
 				if w.Untimed {
 					ns = 0
 				}
-				own.Count, own.Total = own.Count+1, sketch.Sum(own.Total, ns)
+				own.Count, own.Total, *stack = own.Count+1, sketch.Sum(own.Total, ns), sketch.Sum(*stack, ns)
 				for _, r := range around {
 					r.InclusiveCount, r.Inclusive = r.InclusiveCount+1, sketch.Sum(r.Inclusive, ns)
 				}
@@ -74,7 +87,12 @@ var operatorsReport = declare(grouped[operatorKey, operatorCells]{
 		r.Count, r.Total = r.Count+later.Count, sketch.Sum(r.Total, later.Total)
 		r.InclusiveCount, r.Inclusive = r.InclusiveCount+later.InclusiveCount, sketch.Sum(r.Inclusive, later.Inclusive)
 		r.BackwardCount, r.Backward = r.BackwardCount+later.BackwardCount, sketch.Sum(r.Backward, later.Backward)
+		for o, ns := range later.stacks {
+			stack := r.in(o)
+			*stack = sketch.Sum(*stack, *ns)
+		}
 	},
+	stacks: foldOperators,
 	fill: func(v *view, r *operatorCells, total uint64) {
 		r.Share, r.InclusiveShare, r.all = table.ShareOf(r.Total, total), table.ShareOf(r.Inclusive, total), v.onGPU
 	},
@@ -168,6 +186,22 @@ var modulesReport = declare(grouped[moduleKey, moduleCells]{
 		r.Share, r.InclusiveShare = table.ShareOf(r.Total, total), table.ShareOf(r.Inclusive, total)
 	},
 })
+
+// foldOperators are the stacks of operators, the outermost first, with the time of the GPU work launched there.
+func foldOperators(rows []*operatorCells) *table.Folded {
+	f := new(table.Folded)
+	for _, r := range rows {
+		for o, ns := range r.stacks {
+			var frames []string
+			for at := range o.Operators() {
+				frames = append(frames, at.Title())
+			}
+			slices.Reverse(frames)
+			f.Add(frames, *ns)
+		}
+	}
+	return f
+}
 
 // operatorRows are the rows of an operator, nil for none, and of those around it, each once.
 func operatorRows(rows *query.Rows[operatorKey, operatorCells], o *timeline.Operator) (list []*operatorCells) {

@@ -20,6 +20,7 @@ type program struct {
 	pid         int
 	ranges      int
 	line        int            // of the Python program that makes the calls; 0 for none
+	operator    int            // of PyTorch, likewise
 	stacks      map[string]int // Python stacks, by their frames
 }
 
@@ -31,6 +32,15 @@ func newProgram() *program {
 	fmt.Fprintln(&p.log, `device pid=10 id=0 name=G uuid=00112233445566778899aabbccddeeff multiprocessors=132 bandwidth=4916000000 pcie_generation=5 pcie_width=16`)
 	fmt.Fprintln(&p.log, "context pid=10 id=1 device=0 null_stream=7")
 	return p
+}
+
+// within has calls made in an operator of PyTorch from now on, at a line of a package or without Python frames.
+func (p *program) within(id int, name string, framed bool) {
+	fmt.Fprintf(&p.log, "operator_stack id=%d parent=0 name=%s scope=0\n", id, name)
+	if p.operator, p.line = id, 0; framed {
+		p.line = 300
+		fmt.Fprintf(&p.log, "python_frame id=300 file=/venv/lib/python3.12/site-packages/torch/y.py function=g line=8\npython_stack id=300 frame=300\n")
+	}
 }
 
 // python has calls made at lines of a Python program from now on, of a package that a line of the program calls.
@@ -65,7 +75,7 @@ func (p *program) called(name string, at, ns uint64, result int) {
 	}
 	fmt.Fprintf(&p.log, "call pid=10 tid=10 func=%s enter=%d dur=%d ret=%d\n", name, at, ns, result)
 	if p.line > 0 { // the driver's call within
-		fmt.Fprintf(&p.log, "api pid=10 tid=10 domain=1 cbid=243 name=cuMemAlloc_v2 start=%d dur=%d correlation=%d python=%d\n", at+1, ns-2, 1<<20+p.now/us, p.line)
+		fmt.Fprintf(&p.log, "api pid=10 tid=10 domain=1 cbid=243 name=cuMemAlloc_v2 start=%d dur=%d correlation=%d python=%d operators=%d\n", at+1, ns-2, 1<<20+p.now/us, p.line, p.operator)
 	}
 }
 
@@ -88,7 +98,7 @@ func (p *program) work(function string, stream uint32, call, ns uint64, record s
 func (p *program) at(function string, stream uint32, call, ns uint64, record string, least uint64) {
 	p.correlation++
 	cbid := map[string]int{"cudaLaunchKernel": 211, "cudaMemcpyAsync": 41, "cudaMemcpy": 31, "cudaMemset": 47, "cudaMemsetAsync": 51, "cudaGraphLaunch": 311}[function]
-	fmt.Fprintf(&p.log, "api pid=10 tid=10 domain=2 cbid=%d name=%s start=%d dur=%d correlation=%d python=%d\n", cbid, function, p.now, call, p.correlation, p.line)
+	fmt.Fprintf(&p.log, "api pid=10 tid=10 domain=2 cbid=%d name=%s start=%d dur=%d correlation=%d python=%d operators=%d\n", cbid, function, p.now, call, p.correlation, p.line, p.operator)
 	start := max(p.now+call+2*us, p.free[stream]+us, least)
 	kind, fields, _ := strings.Cut(record, " ")
 	fmt.Fprintf(&p.log, "%s pid=10 context=1 stream=%d correlation=%d start=%d dur=%d %s\n", kind, stream, p.correlation, start, ns, fields)

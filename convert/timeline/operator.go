@@ -33,6 +33,18 @@ const evaluates = "autograd::engine::evaluate_function: "
 // Title is the operator's name as people see it: "AddmmBackward0".
 func (o *Operator) Title() string { return strings.TrimPrefix(o.Name, evaluates) }
 
+// Same reports whether two are of one name and kind, whatever is around them.
+func (o *Operator) Same(p *Operator) bool { return o.Name == p.Name && o.Scope == p.Scope }
+
+// Chain is the operator and those that called it, from the inside out, as PyTorch has them.
+func (o *Operator) Chain() iter.Seq[*Operator] {
+	return func(yield func(*Operator) bool) {
+		for f, n := o, 0; f != nil && n < maxOperators && yield(f); n++ {
+			f = f.Parent
+		}
+	}
+}
+
 // Operators are the operator and those that called it, from the inside out. One that autograd evaluates comes once.
 func (o *Operator) Operators() iter.Seq[*Operator] {
 	return func(yield func(*Operator) bool) {

@@ -99,7 +99,7 @@ func (t *Track) Title() string {
 }
 
 var trackTitles = map[Category]string{NVTX: "NVTX", GPURanges: "NVTX", CUPTI: "CUPTI overhead", Memory: "memory pools",
-	Functions: "functions", PythonFunctions: "Python, as seen at launches"}
+	Functions: "functions", PythonFunctions: "Python, as seen at launches", Operators: "PyTorch, as seen at launches"}
 
 // A Category is the kind of the spans of a track.
 type Category string
@@ -113,6 +113,7 @@ const (
 
 	Functions       Category = "function" // functions of any library, on the tracks of calls unless they are Apart
 	PythonFunctions Category = "python"   // Python functions, as the stacks of calls show them
+	Operators       Category = "pytorch"  // likewise PyTorch's operators
 )
 
 // A Span is a range on a track, or an instant.
@@ -125,8 +126,8 @@ type Span struct {
 	Flags uint16 // Unfinished, NoReturn, CutBefore, CutAfter
 	Args  []Detail
 
-	// Number is that of a Python function among those of its process, from 1 on, in the order of their beginnings;
-	// Outer that of the function around it, 0 for none. Both are 0 for other spans.
+	// Number is that of a Python function or an operator among those of its process, from 1 on, in the order of their
+	// beginnings; Outer that of the one around it, 0 for none. Both are 0 for other spans.
 	Number, Outer uint64
 
 	// Ranges are, for an NVTX range, the range and the ranges around it; for an NVTX mark, the
@@ -134,6 +135,7 @@ type Span struct {
 	Ranges *RangeStack
 
 	Function *FunctionCall // nil for other spans
+	Operator *Operator     // likewise
 }
 
 // A FunctionCall is a call of a function of any library. Its arguments and its result are whole registers.

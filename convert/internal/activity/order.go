@@ -19,7 +19,8 @@ type Launch struct {
 	Thread             *History // of the call; nil for an unknown call
 	CallStart, CallEnd uint64
 	Shape              *timeline.Shape
-	Python             *timeline.Python // of the call; nil if it has no frames
+	Python             *timeline.Python   // of the call; nil if it has no frames
+	Operator           *timeline.Operator // likewise
 	Kind               timeline.WorkKind
 	InGraph            bool
 }

@@ -1,6 +1,7 @@
 package chromesink
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -58,6 +59,10 @@ func (s *Sink) call(t *timeline.Thread, r *row, sl *timeline.Slice) {
 	if sl.Correlation != 0 && sl.Correlation != r.borne && !l.repeats(sl.Correlation) {
 		o.uint("correlation", uint64(sl.Correlation))
 		r.borne = sl.Correlation
+	}
+	if sl.HasWork() && sl.Correlation != 0 && isOperator(sl.Operator) {
+		r.launched = cmp.Or(r.launched, sl.Correlation)
+		o.uint("External id", uint64(r.launched))
 	}
 	s.names.callArgs(&o, t, sl)
 	f.endArgs(&o)
@@ -130,6 +135,7 @@ func (t *texts) callArgs(o *object, of *timeline.Thread, sl *timeline.Slice) {
 	if python != nil {
 		o.string("python", python.Own().Text())
 	}
+	operatorArgs(o, sl.Operator)
 	if len(sl.Args) == 0 {
 		return
 	}
@@ -138,6 +144,17 @@ func (t *texts) callArgs(o *object, of *timeline.Thread, sl *timeline.Slice) {
 		argument(o, sl.Params, i, v)
 	}
 	o.end()
+}
+
+// operatorArgs adds the operator that a call was made in, those around it, and the forward one of a backward one.
+func operatorArgs(o *object, in *timeline.Operator) {
+	if in == nil {
+		return
+	}
+	o.string("operator", in.Stack())
+	if made := in.Made(); made != nil {
+		o.string("forward_operator", made.Stack())
+	}
 }
 
 // argument adds a recorded argument by the type of its parameter.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
 const (
@@ -51,7 +53,22 @@ type row struct {
 	lanes  []*lane
 	borne  uint32 // the latest correlation ID that a call bears
 	begun  uint32 // the latest correlation ID with the beginning of an arrow
+
+	operator uint64 // Number of the operator that began last
+	launched uint32 // the correlation ID of the first call with work since then, 0 before it
 }
+
+// externalID is the number of an operator that has ended, which its launch and the work bear, too: the correlation ID
+// of the launch. One that launched nothing itself has a number beyond all correlation IDs.
+func (r *row) externalID(sp *timeline.Span) uint64 {
+	if sp.Number == r.operator && r.launched != 0 {
+		return uint64(r.launched)
+	}
+	return 1<<32 | sp.Number
+}
+
+// isOperator reports whether an operator launched something itself: not a range of the program's within it.
+func isOperator(o *timeline.Operator) bool { return o != nil && o.Scope != timeline.RangeScope }
 
 // A lane is one thread number. Its slices come in the order of their starts.
 type lane struct {

@@ -13,6 +13,7 @@ var spanCategories = map[timeline.Category]string{
 	timeline.NVTX: "user_annotation", timeline.GPURanges: "gpu_user_annotation", timeline.CUPTI: "overhead",
 	timeline.Memory:          "memory_pool",
 	timeline.PythonFunctions: "python_function",
+	timeline.Operators:       "cpu_op",
 }
 
 func spanCategory(c timeline.Category) string { return cmp.Or(spanCategories[c], string(c)) }
@@ -33,9 +34,9 @@ var overheadNames = map[string]string{
 
 // trackRow returns the row of a track, nil without a file. It stands beside the track's stream or
 // thread, or else beside the main thread. The spans of a track nest, so it has one lane. Python functions
-// nest with the calls of their thread, and share its row.
-func (s *Sink) trackRow(t *timeline.Track) *row {
-	if t.Category == timeline.PythonFunctions {
+// and operators nest with the calls of their thread, and share its row; ranges of PyTorch need not.
+func (s *Sink) trackRow(t *timeline.Track, sp *timeline.Span) *row {
+	if t.Category == timeline.PythonFunctions || isOperator(sp.Operator) {
 		return s.threadRow(t.Thread)
 	}
 	r := s.rows[t]
@@ -61,14 +62,21 @@ func (s *Sink) trackRow(t *timeline.Track) *row {
 
 // spanBegin writes a span if its end is known.
 func (s *Sink) spanBegin(e *timeline.SpanBegin) {
-	if r := s.trackRow(e.Track); r != nil && !e.Open {
+	r := s.trackRow(e.Track, &e.Span)
+	if r == nil {
+		return
+	}
+	if isOperator(e.Operator) {
+		r.operator, r.launched = e.Number, 0
+	}
+	if !e.Open {
 		s.span(r, e.Track, &e.Span, nil)
 	}
 }
 
 // spanEnd writes a span whose end was not known.
 func (s *Sink) spanEnd(e *timeline.SpanEnd) {
-	if r := s.trackRow(e.Track); r != nil && e.Open {
+	if r := s.trackRow(e.Track, &e.Span); r != nil && e.Open {
 		s.span(r, e.Track, &e.Span, e.LateFacts())
 	}
 }
@@ -83,8 +91,11 @@ func (s *Sink) span(r *row, t *timeline.Track, sp *timeline.Span, late []timelin
 	case t.Category == timeline.CUPTI:
 		name = cmp.Or(overheadNames[name], name)
 	}
-	f := r.file
-	o := f.slice(spanCategory(t.Category), name, r.pid, r.first().tid, sp.Start, sp.End)
+	f, cat := r.file, spanCategory(t.Category)
+	if t.Category == timeline.Operators && !isOperator(sp.Operator) {
+		cat = spanCategory(timeline.NVTX)
+	}
+	o := f.slice(cat, name, r.pid, r.first().tid, sp.Start, sp.End)
 	if step != nil {
 		o.string("range", sp.Name)
 	}
@@ -96,13 +107,16 @@ func (s *Sink) span(r *row, t *timeline.Track, sp *timeline.Span, late []timelin
 			o.raw("Python parent id", []byte("null"))
 		}
 	}
+	if isOperator(sp.Operator) {
+		o.uint("External id", r.externalID(sp))
+	}
 	details(&o, sp.Facts())
 	details(&o, late)
 	f.endArgs(&o)
 }
 
 func (s *Sink) instant(e *timeline.Instant) {
-	r := s.trackRow(e.Track)
+	r := s.trackRow(e.Track, &e.Span)
 	if r == nil {
 		return
 	}

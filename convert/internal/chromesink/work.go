@@ -84,6 +84,9 @@ func (s *Sink) work(r *row, t *timeline.Stream, w *timeline.Work) {
 		bytesArgs(&o, w.Shape.Memset.Bytes, w.Dur)
 		o.uint("value", uint64(w.Shape.Memset.Value))
 	}
+	if w.Correlation != 0 && w.Captured == nil && isOperator(w.Call.Operator) {
+		o.uint("External id", uint64(w.Correlation))
+	}
 	ncclArgs(&o, w.NCCL)
 	o.uint("graph id", uint64(w.Graph))
 	o.uint("graph node id", w.GraphNode)

@@ -96,7 +96,7 @@ type stack struct {
 	unnamed bool      // that call is a part of CallStats.Unnamed
 	joined  int32     // depth of the outermost call with work, deepest without one
 	behind  uint64    // launches with an API record and without a kernel since the thread's latest call with work
-	python  pythonSpans
+	seen    seen
 }
 
 // stackOutput has the fields that all stacks share.
@@ -117,7 +117,7 @@ func newStack(o *stackOutput, p *program, tid uint32) *stack {
 	p.callers++
 	t := p.thread(tid)
 	return &stack{stackOutput: o, thread: thread{Thread: t, tid: tid}, program: p, launch: deepest, joined: deepest,
-		pending: queue[call]{pool: &o.chunks}, python: pythonSpans{thread: t, begun: &p.pythons}}
+		pending: queue[call]{pool: &o.chunks}, seen: newSeen(t, p)}
 }
 
 // place puts a record on the stack: into the slice of its call if the other source has made
@@ -447,7 +447,7 @@ func (s *stack) emit(force, all bool) {
 		s.pending.pop(n)
 	}
 	if all && s.begun {
-		s.python.endFrom(0, s.out)
+		s.seen.end(s.out)
 		s.out.Emit(&timeline.ThreadEnd{Thread: s.Thread})
 	}
 }
@@ -477,7 +477,7 @@ func (s *stack) show(c *call) {
 	}
 	s.finish(c)
 	if s.selection.Slice(&c.Slice) {
-		s.python.see(&c.Slice, s.out)
+		s.seen.see(&c.Slice, s.out)
 		s.out.Slice(s.Thread, &c.Slice)
 	}
 	if c.state&closed == 0 { // the stack still needs the open call

@@ -35,7 +35,7 @@
 //   - the node of a graph meets the call that it was captured from: captures.name
 //   - a call meets what it waited for: waitJoiner.join
 //   - a call ends: stack.close; a range: nvtxRanges.end; any span on its track: lane.endUntil
-//   - a Python function ends: pythonSpans.endFrom
+//   - a Python function or an operator of PyTorch ends: seenSpans.endFrom
 //   - memory is counted: memoryUsage.advance, from stack.memoryCall and events.allocation
 //   - a row is shown early since too many wait: Bound.over
 //
@@ -48,7 +48,8 @@
 //   - events.go: the records that are neither calls nor work
 //   - calls.go: the calls of threads
 //   - work.go: the work of streams, and its calls
-//   - functions.go: functions that were probed, and Python's, on the tracks of threads
+//   - seen.go: Python functions and PyTorch's operators, as the stacks of calls show them
+//   - functions.go: functions that were probed, on the tracks of threads
 //   - samples.go: samples of metrics, states and samples of threads
 //   - program.go: what is known of a program
 //   - memory.go: live memory and memory pools

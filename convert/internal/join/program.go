@@ -26,6 +26,7 @@ type program struct {
 	hasMarkers bool
 	python     bool   // the log has Python stacks
 	pythons    uint64 // Python functions that were shown
+	operators  uint64 // likewise PyTorch's operators
 	lacks      bool   // records may be missing
 
 	correlation correlationTable
@@ -60,7 +61,7 @@ func newProgram(c *read.Catalog, of *read.ProcessRecords, g *read.Program, offse
 		Program: g, catalog: c, offset: offset, threads: make(map[uint32]*timeline.Thread),
 		horizon: c.Horizon(g), correlated: c.Correlated(g), handedOver: c.HandedOver(g),
 		// In a log that grows, the first of the probed calls may be still to come.
-		probed:  of.Has(tracelog.KindCall) || c.Follows() && c.Meta[tracelog.MetaMemory] == tracelog.MemoryOfCalls,
+		probed:  of.Has(tracelog.KindCall) || c.Follows() && c.MemoryFromCalls(),
 		hasWork: of.HasWork() || c.Follows(), hasMarkers: of.Has(tracelog.KindMarker),
 		python: c.Pythons.Any(),
 	}

@@ -44,6 +44,7 @@ func (p *part) call(c *Call, t *timeline.Thread, sl *timeline.Slice) {
 		Stream:      None, Result: int64(sl.Ret), Failed: sl.Failed(),
 		Caller: p.caller(sl.Caller), NVTX: p.ranges(sl.Ranges), StackID: p.stack(python),
 	}
+	c.Operator, c.OperatorStack = p.operator(sl.Operator)
 	if sl.Flags&timeline.Unfinished == 0 {
 		c.Dur = bounded(sl.End - min(sl.Start, sl.End))
 	}

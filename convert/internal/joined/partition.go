@@ -62,6 +62,7 @@ type part struct {
 	stacks    map[*timeline.Python]bool // those with a row
 	natives   map[*timeline.Native]bool // likewise
 	callers   map[*timeline.Caller]string
+	operators map[*timeline.Operator]string // their stacks
 	paths     map[*timeline.RangeStack]string
 	sequences map[*timeline.Stream]int64
 }
@@ -81,7 +82,8 @@ func (s *Sink) partAt(at partKey) *part {
 	if own == nil {
 		own = &part{Partition: Partition{at.run, at.host, at.rank, at.log.id, len(s.order)}, log: at.log, sink: s,
 			gpus: make(map[deviceKey]bool), stacks: make(map[*timeline.Python]bool), natives: make(map[*timeline.Native]bool),
-			callers: make(map[*timeline.Caller]string), paths: make(map[*timeline.RangeStack]string),
+			operators: make(map[*timeline.Operator]string),
+			callers:   make(map[*timeline.Caller]string), paths: make(map[*timeline.RangeStack]string),
 			sequences: make(map[*timeline.Stream]int64)}
 		s.parts[at], s.order = own, append(s.order, own)
 	}

@@ -82,14 +82,18 @@ type Work struct {
 	NVTX string `key:"nvtx" null:"no range was open"`
 	// [Python stack](calls.md#python-lines) of the call: see `stacks`
 	StackID uint32 `key:"stack_id" null:"not known"`
-	Grid    string `key:"grid" null:"no kernel"`    // blocks: `256x1x1`
-	Block   string `key:"block" null:"no kernel"`   // threads in a block: `128x1x1`
-	GridX   uint32 `key:"grid_x" null:"no kernel"`  // blocks along each axis
-	GridY   uint32 `key:"grid_y" null:"no kernel"`  // =
-	GridZ   uint32 `key:"grid_z" null:"no kernel"`  // =
-	BlockX  uint32 `key:"block_x" null:"no kernel"` // threads in a block along each axis
-	BlockY  uint32 `key:"block_y" null:"no kernel"` // =
-	BlockZ  uint32 `key:"block_z" null:"no kernel"` // =
+	// [operator of PyTorch](pytorch.md) in which the call was made
+	Operator string `key:"operator" null:"not known"`
+	// that and the operators around it: `aten::addmm <- aten::linear`
+	OperatorStack string `key:"operator_stack" null:"not known"`
+	Grid          string `key:"grid" null:"no kernel"`    // blocks: `256x1x1`
+	Block         string `key:"block" null:"no kernel"`   // threads in a block: `128x1x1`
+	GridX         uint32 `key:"grid_x" null:"no kernel"`  // blocks along each axis
+	GridY         uint32 `key:"grid_y" null:"no kernel"`  // =
+	GridZ         uint32 `key:"grid_z" null:"no kernel"`  // =
+	BlockX        uint32 `key:"block_x" null:"no kernel"` // threads in a block along each axis
+	BlockY        uint32 `key:"block_y" null:"no kernel"` // =
+	BlockZ        uint32 `key:"block_z" null:"no kernel"` // =
 	// theoretical occupancy, 0 to 1
 	Occupancy   float64 `key:"occupancy" null:"no kernel, or not known"`
 	Registers   uint32  `key:"registers" null:"no kernel"`    // registers a thread
@@ -122,6 +126,10 @@ type Call struct {
 	NVTX string `key:"nvtx" null:"no range was open"`
 	// [Python stack](calls.md#python-lines) of the call: see `stacks`
 	StackID uint32 `key:"stack_id" null:"not known"`
+	// [operator of PyTorch](pytorch.md) in which the call was made
+	Operator string `key:"operator" null:"not known"`
+	// that and the operators around it: `aten::addmm <- aten::linear`
+	OperatorStack string `key:"operator_stack" null:"not known"`
 }
 
 // Arrow is a row of arrows: each arrow of the trace.

@@ -47,6 +47,7 @@ func (p *part) workRow(r *Work, t *timeline.Stream, w *timeline.Work) {
 	r.PID, r.GPU, r.Context, r.Stream = s.options.HostPID(t.Context.Process.PID), t.Context.GPU, t.Context.ID, t.ID
 	r.Correlation, r.Graph, r.Unfinished = known(w.Correlation), known(w.Graph), w.Unfinished
 	r.Caller, r.NVTX, r.StackID = p.caller(c.Caller), p.ranges(c.Ranges), p.stack(c.Thread.Launching(c.Python))
+	r.Operator, r.OperatorStack = p.operator(c.Operator)
 	if c.Function != nil {
 		r.Call = c.Name
 		r.CallTime, r.Queue = bounded(c.End-min(c.Start, c.End)), bounded(w.Start-min(w.Start, c.End))
@@ -62,6 +63,19 @@ func duration(w *timeline.Work) int64 {
 		return NoNumber
 	}
 	return int64(min(w.Dur, 1<<62))
+}
+
+// operator is the name of an operator, and the text of it and of those around it; "" for none.
+func (p *part) operator(o *timeline.Operator) (name, stack string) {
+	if o == nil {
+		return "", ""
+	}
+	stack, ok := p.operators[o]
+	if !ok {
+		stack = o.Stack()
+		p.operators[o] = stack
+	}
+	return o.Title(), stack
 }
 
 // caller is the text of a caller, "" for none.

@@ -243,7 +243,8 @@ func (s *Sink) spanBegin(e *timeline.SpanBegin) {
 	}
 	s.endEndless(e.Track, e.Start)
 	s.shown++
-	if e.Track.Category != timeline.PythonFunctions { // they begin a few ns before their calls
+	// these begin a few ns before their calls
+	if c := e.Track.Category; c != timeline.PythonFunctions && c != timeline.Operators {
 		s.marks.see(e.Start, e.Start)
 	}
 	if endless(e) {

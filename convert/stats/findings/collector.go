@@ -62,14 +62,47 @@ type processHabits struct {
 const maxKernels = 1 << 14
 
 // lines are the Python lines at which habits are seen.
-type lines struct{ pageable, small, sets, allocs record[*timeline.PythonFrame] }
+type lines struct {
+	pageable, small, sets, allocs record[*timeline.PythonFrame]
 
-// lineOf is the program's own line of a call, nil for a call without frames.
-func lineOf(p *timeline.Python) *timeline.PythonFrame {
-	if p == nil {
-		return nil
+	operators map[*timeline.PythonFrame]string // of PyTorch that packages' lines call, "" for several
+	alone     map[string]*timeline.PythonFrame // what stands for the line of calls without frames, by operator
+}
+
+// of is the program's own line of a call. Of a call without frames it is what stands for the operator; nil for one
+// without an operator, too.
+func (l *lines) of(p *timeline.Python, o *timeline.Operator) *timeline.PythonFrame {
+	var line *timeline.PythonFrame
+	if p != nil {
+		line = p.Own().PythonFrame
 	}
-	return p.Own().PythonFrame
+	switch {
+	case o == nil || line != nil && line.IsOwn():
+		return line
+	case l.operators == nil:
+		l.operators, l.alone = make(map[*timeline.PythonFrame]string), make(map[string]*timeline.PythonFrame)
+	}
+	name := o.Title()
+	if line != nil {
+		if known, ok := l.operators[line]; !ok {
+			l.operators[line] = name
+		} else if known != name {
+			l.operators[line] = ""
+		}
+		return line
+	}
+	if l.alone[name] == nil {
+		l.alone[name] = &timeline.PythonFrame{Function: name}
+	}
+	return l.alone[name]
+}
+
+// text is a line as people see it, with the operator that a package's line calls.
+func (l *lines) text(line *timeline.PythonFrame) string {
+	if name := l.operators[line]; name != "" {
+		return line.Text() + " in " + name
+	}
+	return line.Text()
 }
 
 // seen notes that a habit was seen at a line, nil for none.
@@ -162,7 +195,7 @@ func (t *Thread) Call(sl *timeline.Slice, f *activity.Function, failed bool) {
 	case activity.Ordering:
 		t.orders = true
 	case activity.Allocating:
-		t.allocate(f, sl.Start, end, lineOf(sl.Python))
+		t.allocate(f, sl.Start, end, t.lines.of(sl.Python, sl.Operator))
 	}
 	t.told = true
 }
@@ -264,7 +297,7 @@ func (s *Stream) Work(w *timeline.Work) {
 		return
 	case w.Kind == timeline.MemsetWork && known && !w.Call.Async:
 		s.sets.of(w.Call.Name).add(w.Call.Start, callTime(w))
-		seen(&s.lines.sets, lineOf(w.Call.Python), w.Call.Start, callTime(w))
+		seen(&s.lines.sets, s.lines.of(w.Call.Python, w.Call.Operator), w.Call.Start, callTime(w))
 	}
 	s.endRun()
 }
@@ -338,13 +371,13 @@ func (s *Stream) copy(w *timeline.Work) {
 	m := &w.Shape.Memcpy
 	if m.Pageable() && m.Bytes > s.limits.SmallCopy {
 		s.pageable.of(cudaapi.MemcpyKindName(m.CopyKind)).copied(w, m.Bytes)
-		seen(&s.lines.pageable, lineOf(w.Call.Python), w.Call.Start, callTime(w))
+		seen(&s.lines.pageable, s.lines.of(w.Call.Python, w.Call.Operator), w.Call.Start, callTime(w))
 	}
 	if m.Bytes > s.limits.SmallCopy || m.CopyKind != s.run.kind {
 		s.endRun()
 	}
 	if m.Bytes <= s.limits.SmallCopy {
-		s.run.add(w, m)
+		s.run.add(w, m, s.lines.of(w.Call.Python, w.Call.Operator))
 	}
 }
 
@@ -358,9 +391,9 @@ func (t *timed) copied(w *timeline.Work, bytes uint64) {
 	}
 }
 
-func (r *run) add(w *timeline.Work, m *timeline.MemcpyShape) {
+func (r *run) add(w *timeline.Work, m *timeline.MemcpyShape, line *timeline.PythonFrame) {
 	r.kind = m.CopyKind
-	if line := lineOf(w.Call.Python); len(r.list) == 0 || line != r.line {
+	if len(r.list) == 0 || line != r.line {
 		r.line = nil
 		if len(r.list) == 0 {
 			r.line = line

@@ -301,7 +301,7 @@ func (r *report) atLines(lines *record[*timeline.PythonFrame], intro string, cou
 	for frame, e := range lines.since(r.steady.From) {
 		name := ""
 		if frame != nil {
-			name = frame.Text()
+			name = r.process.lines.text(frame)
 		}
 		if t[name] == nil {
 			t[name] = new(evidence)
@@ -319,7 +319,7 @@ func (r *report) atLines(lines *record[*timeline.PythonFrame], intro string, cou
 func (r *report) atLine(lines *record[*timeline.PythonFrame], all *evidence) string {
 	for line, e := range lines.since(r.steady.From) {
 		if line != nil && e.cost > all.cost/2 {
-			return " at " + path.Base(line.Text())
+			return " at " + path.Base(r.process.lines.text(line))
 		}
 	}
 	return ""

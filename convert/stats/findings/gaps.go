@@ -180,7 +180,7 @@ func (c *Collector) gap(p *processHabits, gpu uint32, g *activity.Gap, loading u
 		p.gaps[gpu] = all
 	}
 	all.add(g.From, g.To-g.From-loading)
-	seen(&all.ends, lineOf(g.Next.Python), g.From, g.To-g.From-loading)
+	seen(&all.ends, p.lines.of(g.Next.Python, g.Next.Operator), g.From, g.To-g.From-loading)
 	all.keep(lost(g, g.From, g.Ready))
 	for i := range g.Spent {
 		s := &g.Spent[i]
