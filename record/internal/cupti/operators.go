@@ -25,7 +25,7 @@ var torchSymbols = map[string]func(*Torch) *uint64{
 	"_ZNK2at14RecordFunction4nameEv":                         func(t *Torch) *uint64 { return &t.Name },
 	"_ZN2at14RecordFunction15currentThreadIdEv":              func(t *Torch) *uint64 { return &t.Thread },
 	"_ZN2at15sequence_number4peekEv":                         func(t *Torch) *uint64 { return &t.Peek },
-	"_ZN2at28getStepCallbacksUnlessEmptyENS_11RecordScopeE":  func(t *Torch) *uint64 { return &t.steps },
+	"_ZN2at27getStepCallbacksUnlessEmptyENS_11RecordScopeE":  func(t *Torch) *uint64 { return &t.steps },
 }
 
 // TorchNames lists the names of the functions that [TorchAt] looks for.

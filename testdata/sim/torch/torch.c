@@ -96,7 +96,7 @@ API int64_t sim_torch_peek(void)
 }
 
 /* Its presence tells releases whose observers are plain functions from older ones. */
-API unsigned sim_torch_steps(void) __asm__("_ZN2at28getStepCallbacksUnlessEmptyENS_11RecordScopeE");
+API unsigned sim_torch_steps(void) __asm__("_ZN2at27getStepCallbacksUnlessEmptyENS_11RecordScopeE");
 API unsigned sim_torch_steps(void)
 {
 	return observer_count;
