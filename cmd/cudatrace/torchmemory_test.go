@@ -1,0 +1,108 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cudatrace/cudatrace/record/pythontest"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// A torchEvent is what testdata/python/torchmemory.py says of a block: address, bytes, what was allocated and reserved,
+// device, line, whether there was no memory.
+type torchEvent [7]int64
+
+// torchTruth is what testdata/python/torchmemory.py says.
+type torchTruth struct {
+	Events []torchEvent
+	Held   [][2]int64 // line and bytes, largest first
+	PID    uint32
+}
+
+// recordTorchMemory records testdata/python/torchmemory.py.
+func recordTorchMemory(t *testing.T) (base string, truth torchTruth) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	pythons := pythontest.All(t)
+	if len(pythons) == 0 {
+		t.Skip("no Python here")
+	}
+	dir := t.TempDir()
+	base, said := filepath.Join(dir, "run"), filepath.Join(dir, "truth.json")
+	cmd := pythonCommand("cudatrace", "record", "--pytorch", "off,memory", "--no-convert", "-o", base,
+		pythons[len(pythons)-1].Path, "testdata/python/torchmemory.py", said)
+	cmd.Env = append(cmd.Env, "SIM_C10_BYTES=200000000")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	text, err := os.ReadFile(said)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, &truth); err != nil {
+		t.Fatal(err)
+	}
+	return base, truth
+}
+
+// torchEvents reads the blocks of a log in the order of time. The line is that of the second frame: the first one is the
+// function through which the program asks.
+func torchEvents(t *testing.T, path string, pid uint32) (all []torchEvent) {
+	t.Helper()
+	r, err := tracelog.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	lines, stacks := map[uint32]uint32{}, map[uint32]tracelog.PythonStack{}
+	var blocks []tracelog.TorchMemory
+	for r.Next() {
+		b := r.Block()
+		for i := range b.N {
+			switch b.Kind {
+			case tracelog.KindPythonFrame:
+				var f tracelog.PythonFrame
+				f.Read(b, i)
+				lines[f.ID] = f.Line
+			case tracelog.KindPythonStack:
+				var s tracelog.PythonStack
+				s.Read(b, i)
+				stacks[s.ID] = s
+			case tracelog.KindTorchMemory:
+				var m tracelog.TorchMemory
+				if m.Read(b, i); m.PID != pid {
+					t.Errorf("a block of process %d, not %d", m.PID, pid)
+				}
+				blocks = append(blocks, m)
+			case tracelog.KindLost:
+				t.Error("something was lost")
+			}
+		}
+	}
+	if err := r.Err(); err != nil {
+		t.Fatal(err)
+	}
+	slices.SortStableFunc(blocks, func(a, b tracelog.TorchMemory) int { return int(int64(a.Time - b.Time)) })
+	for _, m := range blocks {
+		line := lines[stacks[stacks[m.Python].Parent].Frame]
+		all = append(all, torchEvent{int64(m.Address), m.Bytes, int64(m.Allocated), int64(m.Reserved), int64(m.Device),
+			int64(line), int64(m.Flags)})
+	}
+	return all
+}
+
+// TestTorchMemory compares the blocks of a log with those that the simulated allocator of PyTorch hands out.
+func TestTorchMemory(t *testing.T) {
+	t.Parallel()
+	base, truth := recordTorchMemory(t)
+	if diff := cmp.Diff(truth.Events, torchEvents(t, base+".cudatrace", truth.PID)); diff != "" {
+		t.Errorf("blocks (-want +got):\n%s", diff)
+	}
+}
