@@ -13,6 +13,12 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type PythonKnownCode struct {
+	_        structs.HostLayout
+	Own      uint64
+	Identity uint64
+}
+
 type PythonPythonFrame struct {
 	_        structs.HostLayout
 	Code     uint64
@@ -83,6 +89,7 @@ type PythonWork struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	PythonMapPythonCodes   = "python_codes"
 	PythonMapPythonSamples = "python_samples"
 	PythonMapPythonStates  = "python_states"
 	PythonMapPythonThreads = "python_threads"
@@ -147,6 +154,7 @@ type PythonProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type PythonMapSpecs struct {
+	PythonCodes   *ebpf.MapSpec `ebpf:"python_codes"`
 	PythonSamples *ebpf.MapSpec `ebpf:"python_samples"`
 	PythonStates  *ebpf.MapSpec `ebpf:"python_states"`
 	PythonThreads *ebpf.MapSpec `ebpf:"python_threads"`
@@ -183,6 +191,7 @@ func (o *PythonObjects) Close() error {
 //
 // It can be passed to LoadPythonObjects or ebpf.CollectionSpec.LoadAndAssign.
 type PythonMaps struct {
+	PythonCodes   *ebpf.Map `ebpf:"python_codes"`
 	PythonSamples *ebpf.Map `ebpf:"python_samples"`
 	PythonStates  *ebpf.Map `ebpf:"python_states"`
 	PythonThreads *ebpf.Map `ebpf:"python_threads"`
@@ -193,6 +202,7 @@ type PythonMaps struct {
 
 func (m *PythonMaps) Close() error {
 	return _PythonClose(
+		m.PythonCodes,
 		m.PythonSamples,
 		m.PythonStates,
 		m.PythonThreads,

@@ -40,6 +40,7 @@ func newKernelReader(threads int) (*kernelReader, error) {
 		return nil, err
 	}
 	spec.Maps[bpf.PythonMapPythonThreads].MaxEntries = uint32(threads)
+	spec.Maps[bpf.PythonMapPythonCodes].MaxEntries = 1 // samples have no use for it
 	// Otherwise the library would look into this process's memory, which a process with file capabilities must not read.
 	spec.Programs[bpf.PythonProgReadPython].KernelVersion = host.KernelVersion()
 	k := &kernelReader{slots: make([]*thread, threads)}
