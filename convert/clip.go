@@ -193,6 +193,11 @@ func (p *clippedSink) clip(e timeline.Event) {
 		p.stackSamples(e)
 	case *timeline.Allocation:
 		p.at(e.Time, e)
+	case *timeline.TorchBlock:
+		if p.begins(e.Time) {
+			p.thread(e.Thread)
+			p.out = append(p.out, e)
+		}
 	case *timeline.Loss:
 		p.at(e.Time, e)
 	case *timeline.Note:

@@ -2,7 +2,9 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -19,9 +21,9 @@ type torchEvent [7]int64
 
 // torchTruth is what testdata/python/torchmemory.py says.
 type torchTruth struct {
-	Events []torchEvent
-	Held   [][2]int64 // line and bytes, largest first
-	PID    uint32
+	Events     []torchEvent
+	Peak, Held [][2]int64 // line and bytes, largest first
+	PID        uint32
 }
 
 // recordTorchMemory records testdata/python/torchmemory.py.
@@ -104,5 +106,49 @@ func TestTorchMemory(t *testing.T) {
 	base, truth := recordTorchMemory(t)
 	if diff := cmp.Diff(truth.Events, torchEvents(t, base+".cudatrace", truth.PID)); diff != "" {
 		t.Errorf("blocks (-want +got):\n%s", diff)
+	}
+}
+
+// TestTorchMemoryShown compares what people see of PyTorch's memory with what the simulated allocator did: the counters of
+// the trace, the lines that held memory at the peak and when there was none, and the finding.
+func TestTorchMemoryShown(t *testing.T) {
+	t.Parallel()
+	base, truth := recordTorchMemory(t)
+	tr := (&recording{base: base}).trace(t)
+	for i, name := range []string{"allocated", "reserved"} {
+		var want, got []any
+		for _, e := range truth.Events {
+			if e[4] == 0 && (len(want) == 0 || want[len(want)-1] != float64(e[2+i])) {
+				want = append(want, float64(e[2+i]))
+			}
+		}
+		for _, r := range tr.Query(`select value from counter c join process_counter_track t on c.track_id = t.id
+			where t.name = 'PyTorch ` + name + ` (GPU 0)' order by ts`) {
+			if len(got) == 0 || got[len(got)-1] != r["value"] {
+				got = append(got, r["value"])
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	var found struct {
+		Findings []struct{ Kind, Title string }
+		Reports  map[string][]struct {
+			Name    string
+			GPU     int
+			Peak    int64 `json:"peak_bytes"`
+			Failure int64 `json:"failure_bytes"`
+			Count   int64
+		}
+	}
+	out, err := exec.Command("cudatrace", "stats", "--format", "json", "--report", "torch_memory,findings",
+		base+".cudatrace").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Println(string(out))
+	if err := json.Unmarshal(out, &found); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -60,6 +60,7 @@ var Reports = []*Report{
 	&memoryReport,
 	&holdersReport,
 	&unfreedReport,
+	&torchMemoryReport,
 	&errorsReport.Report,
 	&nvtxReport.Report,
 	&nvtxMetricsReport,

@@ -94,6 +94,23 @@ type Allocation struct {
 	Release     bool
 }
 
+// A TorchBlock is a block of GPU memory that PyTorch's allocator handed out or took back, or a request for which it found
+// no memory.
+type TorchBlock struct {
+	Process *Process
+	Thread  *Thread
+	Time    uint64
+	// of what was handed out when the time of a filter began, which is Time: when it was; 0 for others
+	Since       uint64
+	Address     uint64 // 0 of a request
+	Bytes       int64  // below 0 for a block that was taken back
+	Allocated   uint64 // bytes of all blocks that are handed out then; 0 with Since
+	Reserved    uint64 // bytes that the allocator has of the GPU then; 0 with Since
+	GPU         uint32 // GPU.Index
+	Python      *Python
+	OutOfMemory bool
+}
+
 // A Loss counts records that are missing from the log.
 type Loss struct {
 	Time     uint64 // time at which to show it
@@ -183,6 +200,13 @@ func (a *Allocation) move(c *Clock) {
 		a.Allocated = c.At(a.Allocated)
 	}
 	c.call(&a.Call)
+}
+
+func (b *TorchBlock) move(c *Clock) {
+	b.Time = c.At(b.Time)
+	if b.Since != 0 {
+		b.Since = c.At(b.Since)
+	}
 }
 
 func (c *Clock) call(l *Call) {

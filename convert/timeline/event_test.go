@@ -18,7 +18,7 @@ import (
 // allEvents has an event of every kind.
 var allEvents = []Event{
 	new(Recording), new(GPUs), new(Metadata), new(Process), new(Thread), new(ThreadEnd), new(Context), new(Stream),
-	new(Slices), new(WorkList), new(SpanBegin), new(SpanEnd), new(Instant), new(CounterValue), new(Allocation), new(Loss), new(Note), new(Hang), new(Known), new(Samples), new(GPUUser), new(States), new(StackSamples),
+	new(Slices), new(WorkList), new(SpanBegin), new(SpanEnd), new(Instant), new(CounterValue), new(Allocation), new(TorchBlock), new(Loss), new(Note), new(Hang), new(Known), new(Samples), new(GPUUser), new(States), new(StackSamples),
 }
 
 // Every type that has a move method is in allEvents.

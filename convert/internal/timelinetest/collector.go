@@ -32,6 +32,7 @@ type ProcessTracks struct {
 	Contexts    []*timeline.Context
 	Streams     []*Stream
 	Allocations []timeline.Allocation
+	TorchBlocks []timeline.TorchBlock
 }
 
 // A Thread has the calls of a thread, in pre-order, and the tracks beside them.
@@ -210,6 +211,9 @@ func (c *Collector) tracked(e timeline.Event) {
 	case *timeline.Allocation:
 		p := c.process(e.Process)
 		p.Allocations = append(p.Allocations, *e)
+	case *timeline.TorchBlock:
+		p := c.process(e.Process)
+		p.TorchBlocks = append(p.TorchBlocks, *e)
 	default:
 		c.t.Fatalf("an event of unknown type %T", e)
 	}

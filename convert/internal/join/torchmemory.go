@@ -1,0 +1,120 @@
+package join
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/cudatrace/cudatrace/convert/internal/read"
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// torchMemory hands on what PyTorch's allocators did, in the order of time, and counters of what they had.
+type torchMemory struct {
+	catalog  *read.Catalog
+	program  func(pid uint32, at uint64) *program
+	out      *spanOutput
+	waiting  inOrder[tracelog.TorchMemory]
+	counters map[torchDevice]*torchCounters
+	held     map[torchAddress]*timeline.TorchBlock // when the time of a filter begins; nil from then on
+	beyond   uint64                                // blocks that held has no room for
+}
+
+// A torchDevice is a GPU of a process.
+type torchDevice struct {
+	process *timeline.Process
+	gpu     uint32
+}
+
+type torchCounters struct{ allocated, reserved timeline.Counter }
+
+type torchAddress struct {
+	process *timeline.Process
+	address uint64
+}
+
+func newTorchMemory(c *read.Catalog, program func(uint32, uint64) *program, out *spanOutput) torchMemory {
+	return torchMemory{catalog: c, program: program, out: out, counters: make(map[torchDevice]*torchCounters),
+		held: make(map[torchAddress]*timeline.TorchBlock),
+		waiting: newInOrder(&out.budget.Records, &out.found.Late,
+			func(r *tracelog.TorchMemory) uint64 { return r.Time }, nil)}
+}
+
+// readBlock queues the block of a row.
+func (m *torchMemory) readBlock(b *tracelog.Block, i int) {
+	var r tracelog.TorchMemory
+	if r.Read(b, i); m.out.to == 0 || r.Time <= m.out.to {
+		m.waiting.add(r)
+	}
+}
+
+// advance hands on what is known to be in order; with all, everything.
+func (m *torchMemory) advance(low uint64, all bool) {
+	m.waiting.drain(low, all, func(r *tracelog.TorchMemory) {
+		r.Time = m.waiting.taken
+		if r.Time < m.out.from {
+			m.hold(m.block(r))
+			return
+		}
+		m.begin()
+		m.emit(m.block(r))
+	})
+	if all {
+		m.begin()
+	}
+}
+
+// block returns the block of a record.
+func (m *torchMemory) block(r *tracelog.TorchMemory) *timeline.TorchBlock {
+	p := m.program(r.PID, r.Time)
+	return &timeline.TorchBlock{Process: p.out, Thread: p.thread(r.TID), Time: r.Time, Address: r.Address, Bytes: r.Bytes,
+		Allocated: r.Allocated, Reserved: r.Reserved, GPU: m.catalog.GPUs.IndexOrOwn(r.PID, r.Device), Python: m.catalog.Pythons.ByID(r.Python),
+		OutOfMemory: r.Flags&tracelog.TorchOutOfMemory != 0}
+}
+
+// hold takes a block from before the time of a filter.
+func (m *torchMemory) hold(b *timeline.TorchBlock) {
+	key := torchAddress{b.Process, b.Address}
+	switch {
+	case b.OutOfMemory:
+	case b.Bytes < 0:
+		delete(m.held, key)
+	case len(m.held) < MaxAllocations:
+		m.held[key] = b
+	default:
+		m.beyond++
+	}
+}
+
+// begin hands on what is held when the time of a filter begins.
+func (m *torchMemory) begin() {
+	held := make([]*timeline.TorchBlock, 0, len(m.held))
+	for _, b := range m.held {
+		held = append(held, b)
+	}
+	slices.SortFunc(held, func(a, b *timeline.TorchBlock) int {
+		return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Process.PID, b.Process.PID), cmp.Compare(a.Address, b.Address))
+	})
+	for _, b := range held {
+		b.Since, b.Time, b.Allocated, b.Reserved = b.Time, m.out.from, 0, 0
+		m.out.emitter.Emit(b)
+	}
+	m.held = nil
+}
+
+// emit hands a block on, and what the allocator has then.
+func (m *torchMemory) emit(b *timeline.TorchBlock) {
+	m.out.emitter.Emit(b)
+	key := torchDevice{b.Process, b.GPU}
+	c := m.counters[key]
+	if c == nil {
+		counter := func(what string) timeline.Counter {
+			return timeline.Counter{Process: b.Process, GPU: b.GPU, Name: fmt.Sprintf("PyTorch %s (GPU %d)", what, b.GPU)}
+		}
+		c = &torchCounters{counter("allocated"), counter("reserved")}
+		m.counters[key] = c
+	}
+	m.out.emitter.Emit(&timeline.CounterValue{Counter: &c.allocated, Time: b.Time, Value: b.Allocated})
+	m.out.emitter.Emit(&timeline.CounterValue{Counter: &c.reserved, Time: b.Time, Value: b.Reserved})
+}
