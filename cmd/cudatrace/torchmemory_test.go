@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -132,23 +134,43 @@ func TestTorchMemoryShown(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
-	var found struct {
-		Findings []struct{ Kind, Title string }
-		Reports  map[string][]struct {
-			Name    string
-			GPU     int
-			Peak    int64 `json:"peak_bytes"`
-			Failure int64 `json:"failure_bytes"`
-			Count   int64
-		}
-	}
 	out, err := exec.Command("cudatrace", "stats", "--format", "json", "--report", "torch_memory,findings",
 		base+".cudatrace").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	fmt.Println(string(out))
-	if err := json.Unmarshal(out, &found); err != nil {
+	var said struct {
+		Rows []struct {
+			Name    string `json:"name"`
+			GPU     int    `json:"gpu"`
+			Peak    int64  `json:"peak_bytes"`
+			Failure *int64 `json:"failure_bytes"`
+		} `json:"torch_memory"`
+		Findings []struct{ Name, Title string } `json:"findings"`
+	}
+	if err := json.Unmarshal(out, &said); err != nil {
 		t.Fatal(err)
+	}
+	var peak, held [][2]int64
+	for _, r := range said.Rows {
+		_, after, _ := strings.Cut(r.Name, "torchmemory.py:")
+		line, _, _ := strings.Cut(after, " ")
+		n, err := strconv.ParseInt(line, 10, 64)
+		if err != nil {
+			t.Fatalf("line %q", r.Name)
+		}
+		if r.GPU == 0 && r.Peak > 0 {
+			peak = append(peak, [2]int64{n, r.Peak})
+		}
+		if r.GPU == 0 && r.Failure != nil && *r.Failure > 0 {
+			held = append(held, [2]int64{n, *r.Failure})
+		}
+	}
+	if diff := cmp.Diff([][][2]int64{truth.Peak, truth.Held}, [][][2]int64{peak, held}); diff != "" {
+		t.Errorf("lines at the peak, and at the failure (-want +got):\n%s", diff)
+	}
+	want := fmt.Sprintf("PyTorch had no memory for 10.0 MiB at torchmemory.py:%d <module>", truth.Events[len(truth.Events)-1][5])
+	if len(said.Findings) == 0 || said.Findings[0].Name != "pytorch_out_of_memory" || said.Findings[0].Title != want {
+		t.Errorf("findings %v, want %q", said.Findings, want)
 	}
 }

@@ -47,6 +47,7 @@ type torchPool struct {
 	apart, apartAt uint64 // most bytes of the GPU that were not handed out
 	unmatched      uint64 // blocks that came back and were handed out before recording
 	failures       []findings.TorchFailure
+	failureEarlier uint64 // bytes that were held at the first failure and handed out before recording
 	failed         uint64
 }
 
@@ -111,12 +112,12 @@ func (m *torchMemory) take(b *timeline.TorchBlock) {
 
 // level notes what the allocator has.
 func (p *torchPool) level(b *timeline.TorchBlock) {
-	if b.Allocated > p.peak {
-		p.peak, p.peakAt, p.peakKnown = b.Allocated, b.Time, p.known
+	if b.Held > p.peak {
+		p.peak, p.peakAt, p.peakKnown = b.Held, b.Time, p.known
 		p.peaks++
 	}
 	p.reserved = max(p.reserved, b.Reserved)
-	if apart := b.Reserved - min(b.Reserved, b.Allocated); apart > p.apart {
+	if apart := b.Reserved - min(b.Reserved, b.Held); apart > p.apart {
 		p.apart, p.apartAt = apart, b.Time
 	}
 }
@@ -185,7 +186,10 @@ func (m *torchMemory) fail(p *torchPool, b *timeline.TorchBlock) {
 		return
 	}
 	f := findings.TorchFailure{Process: b.Process, GPU: b.GPU, At: b.Time, Bytes: uint64(max(b.Bytes, 0)), Line: torchLine(b),
-		Allocated: b.Allocated, Reserved: b.Reserved, Start: m.clock.start}
+		Allocated: b.Held, Reserved: b.Reserved, Start: m.clock.start}
+	if p.failed == 1 {
+		p.failureEarlier = b.Held - min(b.Held, p.known)
+	}
 	for _, h := range m.holders.List {
 		if h.pool != p || h.current == 0 {
 			continue
@@ -271,8 +275,11 @@ func (m *torchMemory) held() *table.Table {
 	for _, p := range m.pools.List {
 		if p.process != nil && p.peak > p.peakKnown {
 			rest := p.peak - p.peakKnown
-			rows = append(rows, torchCells{Name: earlier, PID: &p.process.PID, GPU: &p.gpu, AtPeak: &rest,
-				Share: table.ShareOf(rest, p.peak)})
+			x := torchCells{Name: earlier, PID: &p.process.PID, GPU: &p.gpu, AtPeak: &rest, Share: table.ShareOf(rest, p.peak)}
+			if p.failed > 0 {
+				x.Failure = &p.failureEarlier
+			}
+			rows = append(rows, x)
 		}
 	}
 	t := table.Of(rows)

@@ -104,7 +104,7 @@ type TorchBlock struct {
 	Since       uint64
 	Address     uint64 // 0 of a request
 	Bytes       int64  // below 0 for a block that was taken back
-	Allocated   uint64 // bytes of all blocks that are handed out then; 0 with Since
+	Held        uint64 // bytes of all blocks that are handed out then; 0 with Since
 	Reserved    uint64 // bytes that the allocator has of the GPU then; 0 with Since
 	GPU         uint32 // GPU.Index
 	Python      *Python

@@ -53,9 +53,9 @@ func TestAllEvents(t *testing.T) {
 
 // The names of the uint64 fields of events, by what they are.
 var (
-	timeFields  = []string{"Start", "End", "Time", "LaunchStart", "Until", "Midway", "Allocated"}
+	timeFields  = []string{"Start", "End", "Time", "LaunchStart", "Until", "Midway", "Allocated", "Since"}
 	otherFields = []string{"Dur", "Value", "ID", "GraphNode", "Address", "Bytes", "Communicator", "Count", "Args", "Memory", "Bandwidth",
-		"Interval", "Scale", "Period", "Ret",
+		"Interval", "Scale", "Period", "Ret", "Held", "Reserved",
 		"Outer",                                // of a Span: the number of the one around it
 		"Number", "Entered", "Waited", "Doubt", // of a Part, whose times are the timeline's
 		"From", "To", // of a Loss: ns into the recording

@@ -37,6 +37,7 @@
 //   - a call ends: stack.close; a range: nvtxRanges.end; any span on its track: lane.endUntil
 //   - a Python function ends: pythonSpans.endFrom
 //   - memory is counted: memoryUsage.advance, from stack.memoryCall and events.allocation
+//   - PyTorch's memory is counted: torchMemory.emit
 //   - a row is shown early since too many wait: Bound.over
 //
 // # Files
@@ -50,6 +51,7 @@
 //   - work.go: the work of streams, and its calls
 //   - functions.go: functions that were probed, and Python's, on the tracks of threads
 //   - samples.go: samples of metrics, states and samples of threads
+//   - torchmemory.go: the blocks of PyTorch's allocators
 //   - program.go: what is known of a program
 //   - memory.go: live memory and memory pools
 //   - captures.go: the calls that graph nodes were captured from

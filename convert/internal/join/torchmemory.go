@@ -17,6 +17,7 @@ type torchMemory struct {
 	out      *spanOutput
 	waiting  inOrder[tracelog.TorchMemory]
 	counters map[torchDevice]*torchCounters
+	failures map[*timeline.Process]*overlapLanes
 	held     map[torchAddress]*timeline.TorchBlock // when the time of a filter begins; nil from then on
 	beyond   uint64                                // blocks that held has no room for
 }
@@ -36,7 +37,8 @@ type torchAddress struct {
 
 func newTorchMemory(c *read.Catalog, program func(uint32, uint64) *program, out *spanOutput) torchMemory {
 	return torchMemory{catalog: c, program: program, out: out, counters: make(map[torchDevice]*torchCounters),
-		held: make(map[torchAddress]*timeline.TorchBlock),
+		failures: make(map[*timeline.Process]*overlapLanes),
+		held:     make(map[torchAddress]*timeline.TorchBlock),
 		waiting: newInOrder(&out.budget.Records, &out.found.Late,
 			func(r *tracelog.TorchMemory) uint64 { return r.Time }, nil)}
 }
@@ -63,13 +65,16 @@ func (m *torchMemory) advance(low uint64, all bool) {
 	if all {
 		m.begin()
 	}
+	for _, lanes := range m.failures {
+		lanes.advance(low, all)
+	}
 }
 
 // block returns the block of a record.
 func (m *torchMemory) block(r *tracelog.TorchMemory) *timeline.TorchBlock {
 	p := m.program(r.PID, r.Time)
 	return &timeline.TorchBlock{Process: p.out, Thread: p.thread(r.TID), Time: r.Time, Address: r.Address, Bytes: r.Bytes,
-		Allocated: r.Allocated, Reserved: r.Reserved, GPU: m.catalog.GPUs.IndexOrOwn(r.PID, r.Device), Python: m.catalog.Pythons.ByID(r.Python),
+		Held: r.Allocated, Reserved: r.Reserved, GPU: m.catalog.GPUs.IndexOrOwn(r.PID, r.Device), Python: m.catalog.Pythons.ByID(r.Python),
 		OutOfMemory: r.Flags&tracelog.TorchOutOfMemory != 0}
 }
 
@@ -97,7 +102,7 @@ func (m *torchMemory) begin() {
 		return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Process.PID, b.Process.PID), cmp.Compare(a.Address, b.Address))
 	})
 	for _, b := range held {
-		b.Since, b.Time, b.Allocated, b.Reserved = b.Time, m.out.from, 0, 0
+		b.Since, b.Time, b.Held, b.Reserved = b.Time, m.out.from, 0, 0
 		m.out.emitter.Emit(b)
 	}
 	m.held = nil
@@ -106,6 +111,9 @@ func (m *torchMemory) begin() {
 // emit hands a block on, and what the allocator has then.
 func (m *torchMemory) emit(b *timeline.TorchBlock) {
 	m.out.emitter.Emit(b)
+	if b.OutOfMemory {
+		m.fail(b)
+	}
 	key := torchDevice{b.Process, b.GPU}
 	c := m.counters[key]
 	if c == nil {
@@ -115,6 +123,23 @@ func (m *torchMemory) emit(b *timeline.TorchBlock) {
 		c = &torchCounters{counter("allocated"), counter("reserved")}
 		m.counters[key] = c
 	}
-	m.out.emitter.Emit(&timeline.CounterValue{Counter: &c.allocated, Time: b.Time, Value: b.Allocated})
+	m.out.emitter.Emit(&timeline.CounterValue{Counter: &c.allocated, Time: b.Time, Value: b.Held})
 	m.out.emitter.Emit(&timeline.CounterValue{Counter: &c.reserved, Time: b.Time, Value: b.Reserved})
+}
+
+// fail shows a request for which there was no memory.
+func (m *torchMemory) fail(b *timeline.TorchBlock) {
+	lanes := m.failures[b.Process]
+	if lanes == nil {
+		track := timeline.Track{Process: b.Process, Category: timeline.Memory}
+		lanes = newOverlapLanes(m.out, &m.out.budget.Records, track)
+		m.failures[b.Process] = lanes
+	}
+	args := []timeline.Detail{{Name: "bytes", Value: uint64(max(b.Bytes, 0))}, {Name: "allocated", Value: b.Held},
+		{Name: "reserved", Value: b.Reserved}, {Name: "gpu", Value: uint64(b.GPU)},
+		{Name: "thread", Value: uint64(b.Thread.TID)}}
+	if b.Python != nil {
+		args = append(args, timeline.Detail{Name: "python", Text: b.Python.Stack()})
+	}
+	lanes.addInstant(timeline.Span{Name: "PyTorch out of memory", Start: b.Time, End: b.Time, Args: args})
 }
