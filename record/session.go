@@ -228,7 +228,7 @@ func (s *session) attach(p *recordedProcess) {
 		e := located{p, f.locate(), s.findPython(f.peer.PID), procfs.Translator(int(f.peer.PID))}
 		s.beginThreads(p.pid, e.python)
 		if e.translator == "" {
-			s.memory.look(p.pid, &p.torch.memory)
+			s.memory.look(p.pid, &p.torch.memory, e.python)
 		}
 		s.post(e)
 	})
@@ -484,7 +484,7 @@ type look struct {
 func (s *session) look(l *look) {
 	s.findPythonAgain(l.pid, l.python)
 	s.lookAtTorch(l.pid, &l.torch)
-	s.memory.look(l.pid, &l.torch.memory)
+	s.memory.look(l.pid, &l.torch.memory, l.python)
 	if s.calls.prober == nil {
 		return
 	}

@@ -51,8 +51,9 @@ func (s *session) startMemory() {
 	m.pause(s.opts.Delay > 0)
 }
 
-// look probes the allocator of a process that may have opened PyTorch since the last look.
-func (m *torchMemory) look(pid uint32, l *memoryLook) {
+// look probes the allocator of a process that may have opened PyTorch since the last look. p is what is known of its
+// Python interpreter, nil for nothing.
+func (m *torchMemory) look(pid uint32, l *memoryLook, p *python) {
 	if m.recorder == nil || l.done && (l.lines || !m.python) {
 		return
 	}
@@ -67,10 +68,13 @@ func (m *torchMemory) look(pid uint32, l *memoryLook) {
 	}
 	l.codeSize = size
 	var in *pyframes.Interpreter
-	if m.python {
-		in, _ = pyframes.Find(int(pid)) // without one there are no lines, which Options.PythonAsked has said
-		l.lines = in != nil
+	if p != nil {
+		in = p.found
 	}
+	if m.python && in == nil {
+		in, _ = pyframes.Find(int(pid)) // without one there are no lines, which Options.PythonAsked has said
+	}
+	l.lines = in != nil
 	if l.done {
 		err = m.recorder.SetPython(pid, in)
 	} else {
