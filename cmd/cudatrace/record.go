@@ -589,6 +589,9 @@ func recordSources(c *cli.Context, o *record.Options) error {
 // pytorch reads what is recorded of PyTorch: when its operators are, and whether its memory is.
 func pytorch(c *cli.Context) (operators record.PyTorchSource, memory bool, err error) {
 	const name, ofMemory = "pytorch", "memory"
+	if c.String(name) == "" && !c.IsSet(name) { // top has no such option
+		return record.PyTorchOff, false, nil
+	}
 	operators = record.PyTorchAuto
 	chosen := false
 	for _, word := range strings.Split(c.String(name), ",") {
