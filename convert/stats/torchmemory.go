@@ -40,6 +40,7 @@ type torchPoolKey struct {
 type torchPool struct {
 	torchPoolKey
 	known          uint64 // bytes of the blocks in live
+	held           uint64 // bytes handed out, as the allocator says
 	peak, peakAt   uint64 // most bytes handed out
 	peakKnown      uint64 // known then
 	peaks          uint64 // times that they rose above all before
@@ -105,7 +106,7 @@ func (m *torchMemory) take(b *timeline.TorchBlock) {
 	default:
 		p.unmatched++
 	}
-	if b.Since == 0 {
+	if p.held = b.Held; b.Since == 0 {
 		p.level(b)
 	}
 }
@@ -273,9 +274,10 @@ func (m *torchMemory) held() *table.Table {
 		rows = append(rows, x)
 	}
 	for _, p := range m.pools.List {
-		if p.process != nil && p.peak > p.peakKnown {
-			rest := p.peak - p.peakKnown
-			x := torchCells{Name: earlier, PID: &p.process.PID, GPU: &p.gpu, AtPeak: &rest, Share: table.ShareOf(rest, p.peak)}
+		rest, left := p.peak-min(p.peak, p.peakKnown), p.held-min(p.held, p.known)
+		if p.process != nil && rest+left > 0 {
+			x := torchCells{Name: earlier, PID: &p.process.PID, GPU: &p.gpu, AtPeak: &rest, Share: table.ShareOf(rest, p.peak),
+				Current: left}
 			if p.failed > 0 {
 				x.Failure = &p.failureEarlier
 			}

@@ -33,7 +33,7 @@ func TestTorchMemoryFrom(t *testing.T) {
 		return lines, count
 	}
 	want, all := held(0)
-	if len(want) != 4 || all != 6 {
+	if len(want) != 5 || all != 6 {
 		t.Fatalf("%v, %d blocks", want, all)
 	}
 	last := all

@@ -104,8 +104,8 @@ type TorchBlock struct {
 	Since       uint64
 	Address     uint64 // 0 of a request
 	Bytes       int64  // below 0 for a block that was taken back
-	Held        uint64 // bytes of all blocks that are handed out then; 0 with Since
-	Reserved    uint64 // bytes that the allocator has of the GPU then; 0 with Since
+	Held        uint64 // bytes of all blocks that are handed out then
+	Reserved    uint64 // bytes that the allocator has of the GPU then
 	GPU         uint32 // GPU.Index
 	Python      *Python
 	OutOfMemory bool

@@ -19,6 +19,7 @@ type torchMemory struct {
 	counters map[torchDevice]*torchCounters
 	failures map[*timeline.Process]*overlapLanes
 	held     map[torchAddress]*timeline.TorchBlock // when the time of a filter begins; nil from then on
+	before   map[torchDevice]*timeline.TorchBlock  // the last one before that time
 	beyond   uint64                                // blocks that held has no room for
 }
 
@@ -38,7 +39,7 @@ type torchAddress struct {
 func newTorchMemory(c *read.Catalog, program func(uint32, uint64) *program, out *spanOutput) torchMemory {
 	return torchMemory{catalog: c, program: program, out: out, counters: make(map[torchDevice]*torchCounters),
 		failures: make(map[*timeline.Process]*overlapLanes),
-		held:     make(map[torchAddress]*timeline.TorchBlock),
+		held:     make(map[torchAddress]*timeline.TorchBlock), before: make(map[torchDevice]*timeline.TorchBlock),
 		waiting: newInOrder(&out.budget.Records, &out.found.Late,
 			func(r *tracelog.TorchMemory) uint64 { return r.Time }, nil)}
 }
@@ -81,6 +82,7 @@ func (m *torchMemory) block(r *tracelog.TorchMemory) *timeline.TorchBlock {
 // hold takes a block from before the time of a filter.
 func (m *torchMemory) hold(b *timeline.TorchBlock) {
 	key := torchAddress{b.Process, b.Address}
+	m.before[torchDevice{b.Process, b.GPU}] = b
 	switch {
 	case b.OutOfMemory:
 	case b.Bytes < 0:
@@ -102,10 +104,11 @@ func (m *torchMemory) begin() {
 		return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Process.PID, b.Process.PID), cmp.Compare(a.Address, b.Address))
 	})
 	for _, b := range held {
-		b.Since, b.Time, b.Held, b.Reserved = b.Time, m.out.from, 0, 0
-		m.out.emitter.Emit(b)
+		begun, last := *b, m.before[torchDevice{b.Process, b.GPU}]
+		begun.Since, begun.Time, begun.Held, begun.Reserved = b.Time, m.out.from, last.Held, last.Reserved
+		m.out.emitter.Emit(&begun)
 	}
-	m.held = nil
+	m.held, m.before = nil, nil
 }
 
 // emit hands a block on, and what the allocator has then.
