@@ -36,7 +36,8 @@
 // tracelog.CallNoReturn if none of its returns is told, its return an event of which enter and exit are equal, with the
 // whole returned value in the place of an argument. Both have the stack pointer at entry in the place of the chain.
 //
-// Other programs read Python frames at samples of threads, and where PyTorch's allocator hands out memory (python.bpf.c).
+// Other programs read Python frames at samples of threads, and where PyTorch's allocator hands out memory
+// (python.bpf.c).
 //
 // The objects are built for amd64 and arm64 with clang alone and are committed; go generate
 // rebuilds them.

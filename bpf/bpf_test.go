@@ -45,7 +45,8 @@ func TestPythonFrames(t *testing.T) {
 			t.Errorf("%s: a sample has %d bytes, %v", object, size, err)
 		}
 		var event, work *btf.Struct
-		if err := errors.Join(spec.Types.TypeByName("torch_event", &event), spec.Types.TypeByName("work", &work)); err != nil {
+		err = errors.Join(spec.Types.TypeByName("torch_event", &event), spec.Types.TypeByName("work", &work))
+		if err != nil {
 			t.Fatal(err)
 		}
 		want = map[string]uint32{"time": 0, "address": 8, "bytes": 16, "allocated": 24, "reserved": 32, "pid": 40, "tid": 44,

@@ -454,7 +454,8 @@ func (e nameless) take(s *session) {
 
 // rescan looks for libraries that processes have opened since the last look, unless that look is under way.
 func (s *session) rescan() {
-	if !s.opened || s.calls.prober == nil && !s.readsPython() && !s.readsOperators() && s.memory.recorder == nil || s.looking {
+	looks := s.calls.prober != nil || s.readsPython() || s.readsOperators() || s.memory.recorder != nil
+	if !s.opened || !looks || s.looking {
 		return
 	}
 	var all []look

@@ -56,8 +56,8 @@ func recordTorchMemory(t *testing.T) (base string, truth torchTruth) {
 	return base, truth
 }
 
-// torchEvents reads the blocks of a log in the order of time. The line is that of the second frame: the first one is the
-// function through which the program asks.
+// torchEvents reads the blocks of a log in the order of time. The line is that of the second frame: the first one is
+// the function through which the program asks.
 func torchEvents(t *testing.T, path string, pid uint32) (all []torchEvent) {
 	t.Helper()
 	r, err := tracelog.Open(path)
@@ -111,8 +111,8 @@ func TestTorchMemory(t *testing.T) {
 	}
 }
 
-// TestTorchMemoryShown compares what people see of PyTorch's memory with what the simulated allocator did: the counters of
-// the trace, the lines that held memory at the peak and when there was none, and the finding.
+// TestTorchMemoryShown compares what people see of PyTorch's memory with what the simulated allocator did: the counters
+// of the trace, the lines that held memory at the peak and when there was none, and the finding.
 func TestTorchMemoryShown(t *testing.T) {
 	t.Parallel()
 	base, truth := recordTorchMemory(t)
@@ -169,7 +169,8 @@ func TestTorchMemoryShown(t *testing.T) {
 	if diff := cmp.Diff([][][2]int64{truth.Peak, truth.Held}, [][][2]int64{peak, held}); diff != "" {
 		t.Errorf("lines at the peak, and at the failure (-want +got):\n%s", diff)
 	}
-	want := fmt.Sprintf("PyTorch had no memory for 10.0 MiB at torchmemory.py:%d <module>", truth.Events[len(truth.Events)-1][5])
+	want := fmt.Sprintf("PyTorch had no memory for 10.0 MiB at torchmemory.py:%d <module>",
+		truth.Events[len(truth.Events)-1][5])
 	if len(said.Findings) == 0 || said.Findings[0].Name != "pytorch_out_of_memory" || said.Findings[0].Title != want {
 		t.Errorf("findings %v, want %q", said.Findings, want)
 	}

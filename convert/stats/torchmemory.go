@@ -186,7 +186,8 @@ func (m *torchMemory) fail(p *torchPool, b *timeline.TorchBlock) {
 	if p.failed++; len(p.failures) == maxTorchFailures {
 		return
 	}
-	f := findings.TorchFailure{Process: b.Process, GPU: b.GPU, At: b.Time, Bytes: uint64(max(b.Bytes, 0)), Line: torchLine(b),
+	f := findings.TorchFailure{Process: b.Process, GPU: b.GPU, At: b.Time, Bytes: uint64(max(b.Bytes, 0)),
+		Line:      torchLine(b),
 		Allocated: b.Held, Reserved: b.Reserved, Start: m.clock.start}
 	if p.failed == 1 {
 		p.failureEarlier = b.Held - min(b.Held, p.known)
@@ -239,7 +240,7 @@ var torchMemoryReport = Report{
 // torchCells is a row of torch_memory.
 type torchCells struct {
 	Name string  `key:"name" title:"Python line"`               // Python line that asked for the memory
-	PID  *uint32 `key:"pid" title:"process" rank:"4" unit:"id"` // process and GPU, each of which has an allocator of its own
+	PID  *uint32 `key:"pid" title:"process" rank:"4" unit:"id"` // process and GPU, each with an allocator
 	GPU  *uint32 `key:"gpu" title:"GPU" rank:"4" unit:"id"`     // =
 	// bytes held when the program held most, and their part of what it held
 	AtPeak *uint64  `key:"peak_bytes" title:"at the peak" rank:"1"`

@@ -11,8 +11,8 @@ import (
 	"github.com/cudatrace/cudatrace/convert/stats"
 )
 
-// What lines hold of PyTorch's cache at the end is the same from whatever time on a log is read; blocks that were handed
-// out before do not count as handed out.
+// What lines hold of PyTorch's cache at the end is the same from whatever time on a log is read; blocks that were
+// handed out before do not count as handed out.
 func TestTorchMemoryFrom(t *testing.T) {
 	t.Parallel()
 	path := logs(t)["torchmemory"]

@@ -94,8 +94,8 @@ type Allocation struct {
 	Release     bool
 }
 
-// A TorchBlock is a block of GPU memory that PyTorch's allocator handed out or took back, or a request for which it found
-// no memory.
+// A TorchBlock is a block of GPU memory that PyTorch's allocator handed out or took back, or a request for which it
+// found no memory.
 type TorchBlock struct {
 	Process *Process
 	Thread  *Thread

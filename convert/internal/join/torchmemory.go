@@ -75,7 +75,8 @@ func (m *torchMemory) advance(low uint64, all bool) {
 func (m *torchMemory) block(r *tracelog.TorchMemory) *timeline.TorchBlock {
 	p := m.program(r.PID, r.Time)
 	return &timeline.TorchBlock{Process: p.out, Thread: p.thread(r.TID), Time: r.Time, Address: r.Address, Bytes: r.Bytes,
-		Held: r.Allocated, Reserved: r.Reserved, GPU: m.catalog.GPUs.IndexOrOwn(r.PID, r.Device), Python: m.catalog.Pythons.ByID(r.Python),
+		Held: r.Allocated, Reserved: r.Reserved, GPU: m.catalog.GPUs.IndexOrOwn(r.PID, r.Device),
+		Python:      m.catalog.Pythons.ByID(r.Python),
 		OutOfMemory: r.Flags&tracelog.TorchOutOfMemory != 0}
 }
 
@@ -101,7 +102,8 @@ func (m *torchMemory) begin() {
 		held = append(held, b)
 	}
 	slices.SortFunc(held, func(a, b *timeline.TorchBlock) int {
-		return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Process.PID, b.Process.PID), cmp.Compare(a.Address, b.Address))
+		return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Process.PID, b.Process.PID),
+			cmp.Compare(a.Address, b.Address))
 	})
 	for _, b := range held {
 		begun, last := *b, m.before[torchDevice{b.Process, b.GPU}]

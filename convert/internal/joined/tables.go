@@ -282,8 +282,8 @@ type Allocation struct {
 	StackID uint32 `key:"stack_id" null:"not known"`
 }
 
-// TorchBlock is a row of torch_memory: each block of [PyTorch's cache](stats.md#torch_memory) that was handed out or taken
-// back, and each request for which there was no memory.
+// TorchBlock is a row of torch_memory: each block of [PyTorch's cache](stats.md#torch_memory) that was handed out or
+// taken back, and each request for which there was no memory.
 type TorchBlock struct {
 	Start       int64  `key:"start_unix_ns"`                            // when
 	Address     string `key:"address" null:"none"`                      // address of the block, in hexadecimal

@@ -19,8 +19,8 @@ type EntryProgram struct {
 // An Entry is a function's entry in a file, with the cookie for the program.
 type Entry struct{ Offset, Cookie uint64 }
 
-// LoadEntries loads an object with one program for entries in two forms: uprobe_multi, and uprobe for kernels that cannot
-// attach the former.
+// LoadEntries loads an object with one program for entries in two forms: uprobe_multi, and uprobe for kernels that
+// cannot attach the former.
 func LoadEntries(spec *ebpf.CollectionSpec, multi, single string) (*EntryProgram, error) {
 	setVersion(spec)
 	if err := setNamespace(spec); err != nil {

@@ -527,8 +527,8 @@ func (r *Recorder) stackID(frames []pyframes.Frame, cut bool) (id uint32, err er
 	return StackID(r.Stack, frames, cut)
 }
 
-// StackID returns the ID of a Python stack, 0 without frames. cut says that there are more frames. stack returns that of
-// a frame with its callers.
+// StackID returns the ID of a Python stack, 0 without frames. cut says that there are more frames. stack returns that
+// of a frame with its callers.
 func StackID(stack func(uint32, tracelog.PythonFrame) (uint32, bool), frames []pyframes.Frame, cut bool) (id uint32,
 	err error) {
 	if len(frames) == 0 {

@@ -2,8 +2,8 @@
 // it found no memory. Input: processes that have mapped libc10. Output: torch_memory records, and the python_stack
 // records that they name.
 //
-// The allocator calls an exported function of libc10 at each of these, profiler or not. A probe at that function's entry
-// reads its arguments and, where memory is handed out, the thread's Python frames (bpf/python.bpf.c).
+// The allocator calls an exported function of libc10 at each of these, profiler or not. A probe at that function's
+// entry reads its arguments and, where memory is handed out, the thread's Python frames (bpf/python.bpf.c).
 package torchmem
 
 import (
@@ -116,8 +116,8 @@ func Start(o Options) (*Recorder, error) {
 // Pause stops writing records, or goes on.
 func (r *Recorder) Pause(paused bool) { r.paused.Store(paused) }
 
-// Add probes the allocator of a process that has mapped libc10. found is false if it has not. in is the process's Python
-// interpreter, nil if it is not known.
+// Add probes the allocator of a process that has mapped libc10. found is false if it has not. in is the process's
+// Python interpreter, nil if it is not known.
 func (r *Recorder) Add(pid uint32, in *pyframes.Interpreter) (found bool, err error) {
 	mapped, err := procfs.CodeFiles(int(pid))
 	if err != nil {
