@@ -197,7 +197,7 @@ func (r *Recorder) SetPython(pid uint32, in *pyframes.Interpreter) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i, p := range r.slots {
-		if p != nil && p.pid == pid && p.walker == nil {
+		if p != nil && p.pid == pid && p.walker == nil && !r.ended {
 			return r.configure(i, p, in)
 		}
 	}
@@ -223,6 +223,8 @@ func (r *Recorder) End() {
 	}
 	close(r.stop)
 	<-r.done
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for i, p := range r.slots {
 		if p != nil {
 			r.remove(i)
