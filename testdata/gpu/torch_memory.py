@@ -86,7 +86,7 @@ def out_of_memory(path):
     for segment in torch.cuda.memory._snapshot()["segments"]:
         for block in segment["blocks"]:
             if block["state"] == "active_allocated":
-                own = [f for f in block["frames"] if f["filename"].endswith("torch_memory.py")]
+                own = [f for f in block.get("frames", []) if f["filename"].endswith("torch_memory.py")]
                 lines[own[0]["line"] if own else 0] += block["size"]
     with open(path, "w") as f:
         json.dump(lines.most_common(10), f)
