@@ -28,8 +28,8 @@ type torchTruth struct {
 	PID        uint32
 }
 
-// recordTorchMemory records testdata/python/torchmemory.py.
-func recordTorchMemory(t *testing.T) (base string, truth torchTruth) {
+// recordTorch records the memory of PyTorch in a program of testdata/python.
+func recordTorch(t *testing.T, base, program string, args ...string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
@@ -38,14 +38,20 @@ func recordTorchMemory(t *testing.T) (base string, truth torchTruth) {
 	if len(pythons) == 0 {
 		t.Skip("no Python here")
 	}
-	dir := t.TempDir()
-	base, said := filepath.Join(dir, "run"), filepath.Join(dir, "truth.json")
-	cmd := pythonCommand("cudatrace", "record", "--pytorch", "off,memory", "--no-convert", "-o", base,
-		pythons[len(pythons)-1].Path, "testdata/python/torchmemory.py", said)
+	cmd := pythonCommand("cudatrace", append([]string{"record", "--pytorch", "off,memory", "--sample", "off", "--no-convert",
+		"-o", base, pythons[len(pythons)-1].Path, "testdata/python/" + program}, args...)...)
 	cmd.Env = append(cmd.Env, "SIM_C10_BYTES=200000000")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
+}
+
+// recordTorchMemory records testdata/python/torchmemory.py.
+func recordTorchMemory(t *testing.T) (base string, truth torchTruth) {
+	t.Helper()
+	dir := t.TempDir()
+	base, said := filepath.Join(dir, "run"), filepath.Join(dir, "truth.json")
+	recordTorch(t, base, "torchmemory.py", said)
 	text, err := os.ReadFile(said)
 	if err != nil {
 		t.Fatal(err)
@@ -173,5 +179,40 @@ func TestTorchMemoryShown(t *testing.T) {
 		truth.Events[len(truth.Events)-1][5])
 	if len(said.Findings) == 0 || said.Findings[0].Name != "pytorch_out_of_memory" || said.Findings[0].Title != want {
 		t.Errorf("findings %v, want %q", said.Findings, want)
+	}
+}
+
+// TestTorchMemoryLost stops the recorder while the allocator hands out more blocks than the kernel's buffer has room for:
+// those that are not recorded are counted.
+func TestTorchMemoryLost(t *testing.T) {
+	t.Parallel()
+	base := filepath.Join(t.TempDir(), "run")
+	recordTorch(t, base, "torchburst.py")
+	r, err := tracelog.Open(base + ".cudatrace")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	recorded, lost := uint64(0), uint64(0)
+	for r.Next() {
+		b := r.Block()
+		for i := range b.N {
+			switch b.Kind {
+			case tracelog.KindTorchMemory:
+				recorded++
+			case tracelog.KindLost:
+				var l tracelog.Lost
+				if l.Read(b, i); l.Cause != tracelog.LostTorchMemory {
+					t.Errorf("lost %+v", l)
+				}
+				lost += l.Count
+			}
+		}
+	}
+	if err := r.Err(); err != nil {
+		t.Fatal(err)
+	}
+	if lost == 0 || recorded+lost != 60000 {
+		t.Errorf("%d blocks recorded, %d lost", recorded, lost)
 	}
 }

@@ -29,7 +29,10 @@ type torchDevice struct {
 	gpu     uint32
 }
 
-type torchCounters struct{ allocated, reserved timeline.Counter }
+type torchCounters struct {
+	allocated, reserved timeline.Counter
+	last                uint64 // value of reserved, which seldom changes
+}
 
 type torchAddress struct {
 	process *timeline.Process
@@ -125,11 +128,14 @@ func (m *torchMemory) emit(b *timeline.TorchBlock) {
 		counter := func(what string) timeline.Counter {
 			return timeline.Counter{Process: b.Process, GPU: b.GPU, Name: fmt.Sprintf("PyTorch %s (GPU %d)", what, b.GPU)}
 		}
-		c = &torchCounters{counter("allocated"), counter("reserved")}
+		c = &torchCounters{allocated: counter("allocated"), reserved: counter("reserved"), last: timeline.Never}
 		m.counters[key] = c
 	}
 	m.out.emitter.Emit(&timeline.CounterValue{Counter: &c.allocated, Time: b.Time, Value: b.Held})
-	m.out.emitter.Emit(&timeline.CounterValue{Counter: &c.reserved, Time: b.Time, Value: b.Reserved})
+	if b.Reserved != c.last {
+		c.last = b.Reserved
+		m.out.emitter.Emit(&timeline.CounterValue{Counter: &c.reserved, Time: b.Time, Value: b.Reserved})
+	}
 }
 
 // fail shows a request for which there was no memory.
