@@ -76,7 +76,7 @@ func NewWith(t findings.Thresholds) *Sink {
 	s.findings.KernelName = func(mangled string) string { return s.shortTitle(mangled) }
 	s.steps = steps.New(func(of *timeline.Process, at uint64) { s.busy.mark(of, at, false) })
 	s.memory, s.torch = newMemory(&s.clock), newTorchMemory(&s.clock)
-	s.findings.TorchFailures = s.torch.failures
+	s.findings.TorchFailures = s.torchFailures
 	s.metrics = newMetrics(&s.clock, s.busy.title)
 	s.ranks = ranks.New(s.names, s.clock.since, s.findings.Steady)
 	s.rate = newRate(&s.clock)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sort"
 
 	"github.com/cudatrace/cudatrace/convert/internal/query"
 	"github.com/cudatrace/cudatrace/convert/internal/sketch"
@@ -208,15 +209,40 @@ func (m *torchMemory) fail(p *torchPool, b *timeline.TorchBlock) {
 	p.failures = append(p.failures, f)
 }
 
-// failures returns the requests of a process that failed: the first ones, and how many in all.
-func (m *torchMemory) failures(of *timeline.Process) (list []findings.TorchFailure, count uint64) {
-	for _, p := range m.pools.List {
+// torchFailures returns the requests of a process that failed: the first ones, and how many in all.
+func (s *Sink) torchFailures(of *timeline.Process) (list []findings.TorchFailure, count uint64) {
+	for _, p := range s.torch.pools.List {
 		if p.process == of {
+			s.nameSteps(p)
 			list, count = append(list, p.failures...), count+p.failed
 		}
 	}
 	slices.SortStableFunc(list, func(a, b findings.TorchFailure) int { return cmp.Compare(a.At, b.At) })
 	return list, count
+}
+
+// nameSteps says of what was held when requests failed in which step it was handed out.
+func (s *Sink) nameSteps(p *torchPool) {
+	for i := range p.failures {
+		for k := range p.failures[i].Holders {
+			h := &p.failures[i].Holders[k]
+			h.Step = s.stepAt(p.process, h.Since)
+		}
+	}
+}
+
+// stepAt is the step of a process at a time: "step 3"; "" for none.
+func (s *Sink) stepAt(of *timeline.Process, at uint64) string {
+	for _, k := range s.steps.Main() {
+		if k.Process != of {
+			continue
+		}
+		i := sort.Search(len(k.Parts), func(i int) bool { return k.Parts[i].Start > at })
+		if i > 0 && at < k.Parts[i-1].End {
+			return fmt.Sprintf("step %d", k.Parts[i-1].Number)
+		}
+	}
+	return ""
 }
 
 // torchLine is the Python line that asks for memory.
@@ -234,7 +260,12 @@ var torchMemoryReport = Report{
 	Name: "torch_memory", Title: "who holds memory of PyTorch's cache, by Python line", Detail: true,
 	whyEmpty: "no memory of PyTorch's cache was recorded (record --pytorch memory, with the right to use probes)",
 	unasked:  func(s *Sink) bool { return len(s.torch.pools.List) > 0 },
-	table:    func(s *Sink, _ Facts) *table.Table { return s.torch.held() },
+	table: func(s *Sink, _ Facts) *table.Table {
+		for _, p := range s.torch.pools.List {
+			s.nameSteps(p)
+		}
+		return s.torch.held()
+	},
 }
 
 // torchCells is a row of torch_memory.
