@@ -213,6 +213,7 @@ INLINE u64 mix(u64 sum, u64 value)
 	return sum ^ sum >> 32;
 }
 
+#define NOT_HASHED (~0ull) /* the hash of a text that nobody has hashed yet: it changes the identity when somebody does */
 #define NO_CODE 0 /* what a frame has is no code object */
 
 /* What tells a code object from others, also from one that later lies where it was; see Walker.identity in record/internal/pyframes. */
@@ -222,7 +223,7 @@ GLOBAL u64 identify(u32 index, u64 code)
 	struct work *w = work(index);
 	u64 text[2], file, name, table, size, sum, key = (u64)index << 48 ^ code;
 	struct known_code *known, now;
-	u32 i;
+	u32 i, hashed;
 
 	if (!t || !w || read_user(w->bytes, t->code_size & 255, (void *)code))
 		return FAILED;
@@ -242,9 +243,11 @@ GLOBAL u64 identify(u32 index, u64 code)
 	now.own = sum;
 	if (read_user(text, sizeof(text), (void *)(file + STR_LENGTH)))
 		return FAILED;
+	hashed = text[1] != NOT_HASHED;
 	sum = mix(mix(sum, text[0]), text[1]);
 	if (read_user(text, sizeof(text), (void *)(name + STR_LENGTH)))
 		return FAILED;
+	hashed = hashed && text[1] != NOT_HASHED;
 	sum = mix(mix(sum, text[0]), text[1]);
 	size = word(table + BYTES_SIZE);
 	sum = mix(sum, size);
@@ -264,7 +267,7 @@ GLOBAL u64 identify(u32 index, u64 code)
 			sum = mix(sum, w->table[i]);
 	}
 	now.identity = sum;
-	if (index >> WORK_AT)
+	if (index >> WORK_AT && hashed)
 		map_update(&python_codes, &key, &now, 0); /* without it the next one reads all again */
 	return sum;
 }

@@ -216,3 +216,28 @@ func TestTorchMemoryLost(t *testing.T) {
 		t.Errorf("%d blocks recorded, %d lost", recorded, lost)
 	}
 }
+
+// TestTorchMemoryHash has a code object change what tells it from others: at most the block before that has no line.
+func TestTorchMemoryHash(t *testing.T) {
+	t.Parallel()
+	base := filepath.Join(t.TempDir(), "run")
+	recordTorch(t, base, "torchhash.py")
+	r, err := tracelog.Open(base + ".cudatrace")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	blocks, lines := 0, 0
+	for r.Next() {
+		for b, i := r.Block(), 0; b.Kind == tracelog.KindTorchMemory && i < b.N; i++ {
+			var m tracelog.TorchMemory
+			if m.Read(b, i); m.Python != 0 {
+				lines++
+			}
+			blocks++
+		}
+	}
+	if err := r.Err(); err != nil || blocks != 10 || lines < 9 {
+		t.Errorf("%d blocks, %d with a line, %v", blocks, lines, err)
+	}
+}

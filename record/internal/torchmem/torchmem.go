@@ -309,13 +309,14 @@ func (r *Recorder) take(b []byte) {
 	}
 	sample := b[bpf.TorchHead:]
 	if slot := le.Uint32(sample[8:]); slot < processesMost && r.slots[slot] != nil && m.Bytes > 0 {
-		m.Python = r.python(r.slots[slot], sample)
+		m.Python = r.python(slot, sample)
 	}
 	m.AddTo(r.Log)
 }
 
 // python returns the ID of the Python stack of an event, 0 if it has none.
-func (r *Recorder) python(p *process, b []byte) (id uint32) {
+func (r *Recorder) python(slot uint32, b []byte) (id uint32) {
+	p := r.slots[slot]
 	if p.walker == nil {
 		return 0
 	}
@@ -333,8 +334,11 @@ func (r *Recorder) python(p *process, b []byte) (id uint32) {
 	}
 	r.frames = r.frames[:0]
 	for ; len(b) > 0; b = b[bpf.PythonFrameSize:] {
-		f, err := p.walker.Frame(le.Uint64(b), le.Uint64(b[8:]), le.Uint64(b[16:]))
-		if err != nil {
+		code := le.Uint64(b)
+		f, err := p.walker.Frame(code, le.Uint64(b[8:]), le.Uint64(b[16:]))
+		if err != nil { // the eBPF program is not to give it the same identity again
+			key := uint64(slot)<<48 ^ code
+			_ = r.program.Maps[bpf.PythonMapPythonCodes].Delete(key) // it may not have it
 			r.unread++
 			return 0
 		}
