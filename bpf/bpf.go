@@ -36,14 +36,15 @@
 // tracelog.CallNoReturn if none of its returns is told, its return an event of which enter and exit are equal, with the
 // whole returned value in the place of an argument. Both have the stack pointer at entry in the place of the chain.
 //
-// A second program reads Python frames at samples of threads (python.bpf.c).
+// Other programs read Python frames at samples of threads, and where PyTorch's allocator hands out memory
+// (python.bpf.c).
 //
 // The objects are built for amd64 and arm64 with clang alone and are committed; go generate
 // rebuilds them.
 package bpf
 
 //go:generate go tool bpf2go -cc clang -strip llvm-strip -go-package bpf -target amd64,arm64 -type event -type thread -type slot -type chunk -type supply -type caller_table -type target -type recipe -type op -type lost -type process_end -type watch -type member Probes cudatrace.bpf.c -- -O2 -mcpu=v3 -Wall -Wextra -Werror
-//go:generate go tool bpf2go -cc clang -strip llvm-strip -go-package bpf -target amd64,arm64 -type python_thread -type python_frame Python python.bpf.c -- -O2 -mcpu=v3 -Wall -Wextra -Werror
+//go:generate go tool bpf2go -cc clang -strip llvm-strip -go-package bpf -target amd64,arm64 -type python_thread -type python_frame -type torch_event Python python.bpf.c -- -O2 -mcpu=v3 -Wall -Wextra -Werror
 
 // The numbers below are those of cudatrace.bpf.c; a test compares them with the
 // type information in the objects.
@@ -69,6 +70,9 @@ const (
 
 	PythonHead      = 16 // bytes of a sample's Python frames before the first one: see struct python_sample
 	PythonFrameSize = 24
+
+	TorchHead        = 56      // bytes of an event of PyTorch's allocator before those of its sample: struct torch_event
+	TorchOutOfMemory = 1 << 32 // in the attach cookie beside the slot: at c10::reportOutOfMemoryToProfiler
 )
 
 // Fields of a plain function's attach cookie. In all cookies, the lowest 16 bits are the

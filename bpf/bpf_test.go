@@ -1,6 +1,7 @@
 package bpf
 
 import (
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -42,6 +43,21 @@ func TestPythonFrames(t *testing.T) {
 		}
 		if size, err := btf.Sizeof(sample); err != nil || size != PythonHead+64*PythonFrameSize {
 			t.Errorf("%s: a sample has %d bytes, %v", object, size, err)
+		}
+		var event, work *btf.Struct
+		err = errors.Join(spec.Types.TypeByName("torch_event", &event), spec.Types.TypeByName("work", &work))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = map[string]uint32{"time": 0, "address": 8, "bytes": 16, "allocated": 24, "reserved": 32, "pid": 40, "tid": 44,
+			"device": 48, "out_of_memory": 52}
+		for _, m := range event.Members {
+			if at, ok := want[m.Name]; !ok || m.Offset.Bytes() != at {
+				t.Errorf("%s: %s is at %d, want %d", object, m.Name, m.Offset.Bytes(), at)
+			}
+		}
+		if event.Size != TorchHead || work.Members[1].Name != "sample" || work.Members[1].Offset.Bytes() != TorchHead {
+			t.Errorf("%s: an event has %d bytes, and is followed by %s", object, event.Size, work.Members[1].Name)
 		}
 	}
 }

@@ -13,6 +13,12 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type PythonKnownCode struct {
+	_        structs.HostLayout
+	Own      uint64
+	Identity uint64
+}
+
 type PythonPythonFrame struct {
 	_        structs.HostLayout
 	Code     uint64
@@ -49,8 +55,22 @@ type PythonPythonThread struct {
 	CodeSize     uint32
 }
 
+type PythonTorchEvent struct {
+	_           structs.HostLayout
+	Time        uint64
+	Address     uint64
+	Bytes       uint64
+	Allocated   uint64
+	Reserved    uint64
+	Pid         uint32
+	Tid         uint32
+	Device      uint32
+	OutOfMemory uint32
+}
+
 type PythonWork struct {
 	_      structs.HostLayout
+	Torch  PythonTorchEvent
 	Sample struct {
 		_      structs.HostLayout
 		Time   uint64
@@ -60,6 +80,7 @@ type PythonWork struct {
 		Failed uint8
 		Frames [64]PythonPythonFrame
 	}
+	Busy  uint64
 	Bytes [264]uint8
 	Table [4]uint64
 }
@@ -68,10 +89,18 @@ type PythonWork struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	PythonMapPythonCodes   = "python_codes"
 	PythonMapPythonSamples = "python_samples"
+	PythonMapPythonStates  = "python_states"
 	PythonMapPythonThreads = "python_threads"
 	PythonMapPythonWork    = "python_work"
+	PythonMapTorchEvents   = "torch_events"
+	PythonMapTorchLost     = "torch_lost"
 	PythonProgReadPython   = "read_python"
+	PythonProgTorchMulti   = "torch_multi"
+	PythonProgTorchSingle  = "torch_single"
+	PythonVarPidnsDev      = "pidns_dev"
+	PythonVarPidnsIno      = "pidns_ino"
 )
 
 // LoadPython returns the embedded CollectionSpec for Python.
@@ -116,22 +145,30 @@ type PythonSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type PythonProgramSpecs struct {
-	ReadPython *ebpf.ProgramSpec `ebpf:"read_python"`
+	ReadPython  *ebpf.ProgramSpec `ebpf:"read_python"`
+	TorchMulti  *ebpf.ProgramSpec `ebpf:"torch_multi"`
+	TorchSingle *ebpf.ProgramSpec `ebpf:"torch_single"`
 }
 
 // PythonMapSpecs contains maps before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type PythonMapSpecs struct {
+	PythonCodes   *ebpf.MapSpec `ebpf:"python_codes"`
 	PythonSamples *ebpf.MapSpec `ebpf:"python_samples"`
+	PythonStates  *ebpf.MapSpec `ebpf:"python_states"`
 	PythonThreads *ebpf.MapSpec `ebpf:"python_threads"`
 	PythonWork    *ebpf.MapSpec `ebpf:"python_work"`
+	TorchEvents   *ebpf.MapSpec `ebpf:"torch_events"`
+	TorchLost     *ebpf.MapSpec `ebpf:"torch_lost"`
 }
 
 // PythonVariableSpecs contains global variables before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type PythonVariableSpecs struct {
+	PidnsDev *ebpf.VariableSpec `ebpf:"pidns_dev"`
+	PidnsIno *ebpf.VariableSpec `ebpf:"pidns_ino"`
 }
 
 // PythonObjects contains all objects after they have been loaded into the kernel.
@@ -154,16 +191,24 @@ func (o *PythonObjects) Close() error {
 //
 // It can be passed to LoadPythonObjects or ebpf.CollectionSpec.LoadAndAssign.
 type PythonMaps struct {
+	PythonCodes   *ebpf.Map `ebpf:"python_codes"`
 	PythonSamples *ebpf.Map `ebpf:"python_samples"`
+	PythonStates  *ebpf.Map `ebpf:"python_states"`
 	PythonThreads *ebpf.Map `ebpf:"python_threads"`
 	PythonWork    *ebpf.Map `ebpf:"python_work"`
+	TorchEvents   *ebpf.Map `ebpf:"torch_events"`
+	TorchLost     *ebpf.Map `ebpf:"torch_lost"`
 }
 
 func (m *PythonMaps) Close() error {
 	return _PythonClose(
+		m.PythonCodes,
 		m.PythonSamples,
+		m.PythonStates,
 		m.PythonThreads,
 		m.PythonWork,
+		m.TorchEvents,
+		m.TorchLost,
 	)
 }
 
@@ -171,18 +216,24 @@ func (m *PythonMaps) Close() error {
 //
 // It can be passed to LoadPythonObjects or ebpf.CollectionSpec.LoadAndAssign.
 type PythonVariables struct {
+	PidnsDev *ebpf.Variable `ebpf:"pidns_dev"`
+	PidnsIno *ebpf.Variable `ebpf:"pidns_ino"`
 }
 
 // PythonPrograms contains all programs after they have been loaded into the kernel.
 //
 // It can be passed to LoadPythonObjects or ebpf.CollectionSpec.LoadAndAssign.
 type PythonPrograms struct {
-	ReadPython *ebpf.Program `ebpf:"read_python"`
+	ReadPython  *ebpf.Program `ebpf:"read_python"`
+	TorchMulti  *ebpf.Program `ebpf:"torch_multi"`
+	TorchSingle *ebpf.Program `ebpf:"torch_single"`
 }
 
 func (p *PythonPrograms) Close() error {
 	return _PythonClose(
 		p.ReadPython,
+		p.TorchMulti,
+		p.TorchSingle,
 	)
 }
 

@@ -195,6 +195,11 @@ func (p *clippedSink) clip(e timeline.Event) {
 		p.at(e.Time, e)
 	case *timeline.OutOfMemory:
 		p.at(e.Time, e)
+	case *timeline.TorchBlock:
+		if p.begins(e.Time) {
+			p.thread(e.Thread)
+			p.out = append(p.out, e)
+		}
 	case *timeline.Loss:
 		p.at(e.Time, e)
 	case *timeline.Note:

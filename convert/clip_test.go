@@ -257,7 +257,7 @@ func (s *sampleSink) End(err error) error { return err }
 func TestAllEvents(t *testing.T) {
 	t.Parallel()
 	known := []string{"Allocation", "Context", "CounterValue", "GPUUser", "GPUs", "Hang", "Instant", "Known", "Loss", "Metadata", "Note", "OutOfMemory", "Process", "Recording",
-		"Samples", "Slices", "SpanBegin", "SpanEnd", "StackSamples", "States", "Stream", "Thread", "ThreadEnd", "WorkList"}
+		"Samples", "Slices", "SpanBegin", "SpanEnd", "StackSamples", "States", "Stream", "Thread", "ThreadEnd", "TorchBlock", "WorkList"}
 	files, err := filepath.Glob("timeline/*.go")
 	if err != nil {
 		t.Fatal(err)

@@ -19,6 +19,8 @@ var besideCUDA = []struct{ cause, one, many, why string }{
 		": the program has more stacks of operators than are kept"},
 	{tracelog.LostPython, "call has no Python lines", "calls have no Python lines",
 		": the program ran more code than is kept, or two threads ran new code at once"},
+	{tracelog.LostTorchMemory, "block of PyTorch's memory was lost", "blocks of PyTorch's memory were lost",
+		": they came faster than is recorded, and what is held may be wrong"},
 	{tracelog.LostThreadStates, "state or sample of threads was lost", "states and samples of threads were lost",
 		": what the threads did then is not known"},
 	{tracelog.LostFunctionRate, "call of a function of a library was not recorded",

@@ -61,10 +61,12 @@ func (f *Filter) resolve(l *log, none *NoStepError) (*tracelog.Filter, error) {
 	if !f.limitsRecords() {
 		return nil, nil
 	}
-	// NVTX ranges and functions that are under way at From began before it, and hold calls of later times.
+	// NVTX ranges and functions that are under way at From began before it, and hold calls of later times. What PyTorch
+	// holds then was handed out before.
 	t := &tracelog.Filter{
 		PIDs: f.PIDs, Devices: f.Devices, Streams: f.Streams, Anytime: []tracelog.Kind{
 			tracelog.KindMarker, tracelog.KindNCCLCall, tracelog.KindFunctionEvent,
+			tracelog.KindTorchMemory,
 		},
 	}
 	begin, last, err := l.extent(f.Last > 0)

@@ -46,6 +46,7 @@ func Attach(o Options) (Result, error) {
 	s.metrics.start(s, invoker.Find())
 	s.remarkPython()
 	s.startThreads()
+	s.startMemory()
 	var failed error
 	s.preparing.Go(func() {
 		if failed = s.attachTo(); failed != nil {

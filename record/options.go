@@ -44,6 +44,9 @@ type Options struct {
 	Python  PythonSource  // of calls and samples; "" means PythonOff
 	PyTorch PyTorchSource // "" means PyTorchOff
 
+	// PyTorchMemory has the blocks recorded that PyTorch's allocator hands out and takes back.
+	PyTorchMemory bool
+
 	// PythonAsked has a line say why calls have no Python frames, whatever the reason. Otherwise there is one only of an
 	// interpreter that is not known.
 	PythonAsked bool

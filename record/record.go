@@ -78,6 +78,7 @@ func Run(o Options) (res Result, err error) {
 	user := invoker.Find()
 	s.remarkPython()
 	s.startThreads()
+	s.startMemory()
 	s.listen(user)
 	s.metrics.start(s, user)
 	s.preparing.Go(func() { // beside the program's start; the first process that uses CUDA waits for it
@@ -240,6 +241,7 @@ func (s *session) stop() {
 		s.report.miss(0, fmt.Sprintf("recording was stopped before %s ended", last))
 	}
 	s.endThreads()
+	s.endMemory()
 	s.calls.finish()
 	s.metrics.end()
 	s.log.why = s.endNewest()
@@ -326,6 +328,7 @@ func (s *session) remarkEmpty() {
 // discard removes the log of a program that did not use CUDA.
 func (s *session) discard() {
 	s.endThreads()
+	s.memory.end()
 	s.calls.beside.Wait()
 	s.metrics.end()
 	s.log.discard()

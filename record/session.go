@@ -31,6 +31,7 @@ type session struct {
 	calls   *calls
 	metrics metrics
 	threads *threads.Recorder // nil: what threads do is not recorded
+	memory  torchMemory       // of PyTorch's allocators
 	pythons *cupti.PythonLog
 	server  *cupti.Server      // nil if the injected library cannot be loaded
 	why     string             // it cannot be
@@ -226,6 +227,9 @@ func (s *session) attach(p *recordedProcess) {
 	s.workers.Go(func() {
 		e := located{p, f.locate(), s.findPython(f.peer.PID), procfs.Translator(int(f.peer.PID))}
 		s.beginThreads(p.pid, e.python)
+		if e.translator == "" {
+			s.memory.look(p.pid, &p.torch.memory, e.python)
+		}
 		s.post(e)
 	})
 }
@@ -450,7 +454,8 @@ func (e nameless) take(s *session) {
 
 // rescan looks for libraries that processes have opened since the last look, unless that look is under way.
 func (s *session) rescan() {
-	if !s.opened || s.calls.prober == nil && !s.readsPython() && !s.readsOperators() || s.looking {
+	looks := s.calls.prober != nil || s.readsPython() || s.readsOperators() || s.memory.recorder != nil
+	if !s.opened || !looks || s.looking {
 		return
 	}
 	var all []look
@@ -480,6 +485,7 @@ type look struct {
 func (s *session) look(l *look) {
 	s.findPythonAgain(l.pid, l.python)
 	s.lookAtTorch(l.pid, &l.torch)
+	s.memory.look(l.pid, &l.torch.memory, l.python)
 	if s.calls.prober == nil {
 		return
 	}
@@ -567,6 +573,7 @@ func (s *session) resume() {
 		if s.threads != nil {
 			s.threads.Pause(false)
 		}
+		s.memory.pause(false)
 	})
 }
 

@@ -38,6 +38,8 @@ type torch struct {
 	last     time.Time     // when the last look was
 	codeSize uint64        // as in python
 	searched time.Time     // when that was
+
+	memory memoryLook
 }
 
 // readsOperators reports whether operators are recorded in processes with PyTorch.

@@ -53,6 +53,7 @@ var layers = []struct {
 	{"record/internal/callers", []string{module + "record/internal/probe", module + "record/internal/cupti", module + "bpf", "github.com/cilium/ebpf"}},
 	{"record/internal/pyframes", []string{module + "record/internal/probe", module + "record/internal/cupti", module + "record/internal/callers", module + "record/tracelog"}},
 	{"record/internal/threads", []string{module + "record/internal/probe", module + "record/internal/cupti", module + "record/internal/callers"}},
+	{"record/internal/torchmem", []string{module + "record/internal/cupti", module + "record/internal/callers"}},
 	{"record/internal/blocked", []string{module + "record/internal/probe", module + "record/internal/cupti", module + "record/internal/callers", module + "record/tracelog", module + "bpf", "github.com/cilium/ebpf"}},
 	{"record/stuck", []string{module + "record/internal/probe", module + "record/internal/cupti", module + "convert", module + "bpf", "github.com/cilium/ebpf"}},
 	{"record/gpumetrics", []string{module + "record/internal/probe", module + "record/internal/cupti", module + "bpf", "github.com/cilium/ebpf"}},

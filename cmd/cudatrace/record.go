@@ -110,8 +110,9 @@ func recordFlags() []cli.Flag {
 		},
 		&cli.StringFlag{
 			Category: whatGroup, Name: "pytorch", Value: string(record.PyTorchAuto),
-			Usage: "`auto|on|off`: record the PyTorch operators in which calls are made; auto: for the first 5 s and a second " +
-				"of every 10, since it slows a program by 5 to 8 % meanwhile (docs/calls.md)",
+			Usage: "`auto|on|off|memory`: record the PyTorch operators in which calls are made; auto: for the first 5 s and a " +
+				"second of every 10, since it slows a program by 5 to 8 % meanwhile (docs/calls.md); memory, also behind a " +
+				"comma: what PyTorch's cache holds, with the Python lines, by a probe (docs/stats.md)",
 		},
 		&cli.StringFlag{
 			Category: whatGroup, Name: sampleFlag, Value: strconv.Itoa(record.SampleRate),
@@ -580,7 +581,7 @@ func recordSources(c *cli.Context, o *record.Options) error {
 	o.WithoutOfFiles, errs[8] = fileFunctions(c, "no-probe")
 	o.PythonAsked = c.IsSet("python")
 	if c.String("pytorch") != "" { // top has no such option, nor the next
-		o.PyTorch, errs[9] = oneOf(c, "pytorch", record.PyTorchAuto, record.PyTorchOn, record.PyTorchOff)
+		o.PyTorch, o.PyTorchMemory, errs[9] = pytorch(c)
 		o.Memory, errs[10] = oneOf(c, "memory", record.MemoryCalls, record.MemoryCUPTI)
 	}
 	if err := cmp.Or(errs[:]...); err != nil {
@@ -591,6 +592,32 @@ func recordSources(c *cli.Context, o *record.Options) error {
 			o.WithoutOfFiles[0])
 	}
 	return nil
+}
+
+// pytorch reads what is recorded of PyTorch: when its operators are, and whether its memory is.
+func pytorch(c *cli.Context) (operators record.PyTorchSource, memory bool, err error) {
+	const name, ofMemory = "pytorch", "memory"
+	if c.String(name) == "" && !c.IsSet(name) { // top has no such option
+		return record.PyTorchOff, false, nil
+	}
+	operators = record.PyTorchAuto
+	chosen := false
+	for _, word := range strings.Split(c.String(name), ",") {
+		source := record.PyTorchSource(word)
+		switch source {
+		case ofMemory:
+			memory = true
+		case record.PyTorchAuto, record.PyTorchOn, record.PyTorchOff:
+			if chosen {
+				return "", false, fmt.Errorf("--%s has both %s and %s", name, operators, source)
+			}
+			operators, chosen = source, true
+		default:
+			return "", false, fmt.Errorf("--%s must be auto, on, off or memory, or one of the first three with memory, not %q",
+				name, c.String(name))
+		}
+	}
+	return operators, memory, nil
 }
 
 // sampleRate reads how often threads are sampled, 0 for never.

@@ -29,9 +29,10 @@ const pieces = `(select *, lag(stream) over device as last_stream, lag(ts) over 
 // figures ask the trace for the times and the time of a kind of finding of a program with one thread and one GPU. FROM and TO are the first and the last of its moments, GAP is the
 // least gap.
 var figures = map[string]string{
-	"failing_calls": `select count(*), 0 from slice where extract_arg(arg_set_id, 'debug.error') is not null and depth = 0 and ts between FROM and TO`,
-	"idle_gpu":      `select count(*), sum(ts - before) from ` + pieces + ` where ts > before and before between FROM and TO`,
-	"gaps":          `select count(*), sum(ts - before) from ` + pieces + ` where ts - before >= GAP and before between FROM and TO`,
+	"failing_calls":         `select count(*), 0 from slice where extract_arg(arg_set_id, 'debug.error') is not null and depth = 0 and ts between FROM and TO`,
+	"pytorch_out_of_memory": `select count(*), 0 from slice where name = 'PyTorch out of memory' and ts between FROM and TO`,
+	"idle_gpu":              `select count(*), sum(ts - before) from ` + pieces + ` where ts > before and before between FROM and TO`,
+	"gaps":                  `select count(*), sum(ts - before) from ` + pieces + ` where ts - before >= GAP and before between FROM and TO`,
 	"device_waits": `select count(*), sum(min(returned, p.ts) - before) from ` + pieces + ` p join slice w on w.name = 'cudaDeviceSynchronize' and w.category != 'critical_path' and w.ts <= before and before < w.ts + w.dur
 		where p.ts > before and returned > before and before between FROM and TO`,
 	"tiny_kernels":    `select count(*), sum(min(returned, ts) - before) from ` + pieces + ` where ts > before and returned > before and kernel is not null and dur < call_dur and ts - before < GAP and before between FROM and TO`,

@@ -152,7 +152,7 @@ func of(table, condition string) string {
 // summedLogs are logs that together have every form of slice and row, beside those of real GPUs.
 var summedLogs = []string{
 	"callers", "captured", "functions", "h200-operators", "h200-streams", "h200-train", "hang", "memory", "memorycalls", "metrics", "nccl", "nvtx", "odd",
-	"python", "ranks", "shared", "threads", "unreturned", "waitcalls",
+	"python", "ranks", "shared", "threads", "torchmemory", "unreturned", "waitcalls",
 }
 
 // Sums of each report equal those of the trace.
@@ -274,7 +274,7 @@ func TestSumsAreThere(t *testing.T) {
 		if r := stats.ByName(name); r.OfRanks && name != "ranks" {
 			continue // TestRanks has them
 		}
-		if n == 0 || !compared && !slices.Contains([]string{"critical_path", "unfreed", "memory_holders", "out_of_memory", "findings", "gaps", "launch_rate", "metrics", "modules", "nvtx_metrics", "step_kinds", "steps"}, name) {
+		if n == 0 || !compared && !slices.Contains([]string{"critical_path", "unfreed", "memory_holders", "out_of_memory", "findings", "gaps", "launch_rate", "metrics", "modules", "nvtx_metrics", "step_kinds", "steps", "torch_memory"}, name) {
 			t.Errorf("%s: %d rows in all logs, compared %t", name, n, compared)
 		}
 	}

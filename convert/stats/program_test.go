@@ -52,6 +52,14 @@ func (p *program) python(line int) {
 }
 
 // cpu passes time outside of CUDA.
+// torch asks PyTorch's allocator for memory, which then has handed out and reserved so much; failed is 1 if it had
+// none.
+func (p *program) torch(bytes, allocated, reserved uint64, failed int) {
+	p.now += us
+	fmt.Fprintf(&p.log, "torch_memory pid=10 tid=10 time=%d address=%#x bytes=%d allocated=%d reserved=%d flags=%d "+
+		"python=%d\n", p.now, p.now*uint64(1-failed), bytes, allocated, reserved, failed, 100+p.line)
+}
+
 func (p *program) cpu(ns uint64) { p.now += ns }
 
 // call makes a call that creates no GPU work.

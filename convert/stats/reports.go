@@ -62,6 +62,7 @@ var Reports = []*Report{
 	&holdersReport,
 	&unfreedReport,
 	&outOfMemoryReport,
+	&torchMemoryReport,
 	&errorsReport.Report,
 	&nvtxReport.Report,
 	&nvtxMetricsReport,

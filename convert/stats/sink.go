@@ -29,6 +29,7 @@ type Sink struct {
 	busy    busy
 	gaps    gapList
 	memory  memory
+	torch   torchMemory
 	host    transfers
 	rate    rate
 	metrics metrics
@@ -74,7 +75,8 @@ func NewWith(t findings.Thresholds) *Sink {
 	s.findings.PinnedRate, s.path.SmallCopy = s.busy.pinnedRate, t.SmallCopy
 	s.findings.KernelName = func(mangled string) string { return s.shortTitle(mangled) }
 	s.steps = steps.New(func(of *timeline.Process, at uint64) { s.busy.mark(of, at, false) })
-	s.memory = newMemory(&s.clock)
+	s.memory, s.torch = newMemory(&s.clock), newTorchMemory(&s.clock)
+	s.findings.TorchFailures = s.torchFailures
 	s.metrics = newMetrics(&s.clock, s.busy.title)
 	s.ranks = ranks.New(s.names, s.clock.since, s.findings.Steady)
 	s.rate = newRate(&s.clock)
@@ -119,6 +121,8 @@ func (s *Sink) event(e timeline.Event) {
 		s.memory.countAllocation(e)
 	case *timeline.OutOfMemory:
 		s.memory.outOfMemory(e)
+	case *timeline.TorchBlock:
+		s.torch.take(e)
 	case *timeline.Samples:
 		s.metrics.countSamples(e)
 		s.findings.Samples(e)

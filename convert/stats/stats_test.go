@@ -74,7 +74,7 @@ func logs(t testing.TB) map[string]string {
 // (TestSumsProcessor).
 var goldenLogs = []string{
 	"callers", "exec", "functions", "graph", "h200-streams", "h200-train", "memorycalls", "metrics", "nccl", "nvtx",
-	"odd", "python", "ranks", "threads", "waitcalls",
+	"odd", "python", "ranks", "threads", "torchmemory", "waitcalls",
 }
 
 // Each report has these rows of a log, or the reason why it has none.
@@ -216,6 +216,8 @@ func TestReasons(t *testing.T) {
 			want = f.Python
 		case "memory", "memory_holders", "unfreed", "out_of_memory":
 			want = f.Memory
+		case "torch_memory":
+			want = "no memory of PyTorch's cache was recorded (record --pytorch memory, with the right to use probes)"
 		}
 		if want != "" && r.Reason != want || r.Reason == "" || want == "" && r.Reason == f.GPU {
 			t.Errorf("%s: %q", r.Name, r.Reason)

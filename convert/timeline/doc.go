@@ -5,7 +5,7 @@
 // work and related records. A timeline is a sequence of [Event] values for a [Sink]: processes,
 // GPUs, contexts and streams as they become known, the calls of each thread ([Slices]), the GPU
 // work of each stream ([WorkList]), ranges beside the calls ([SpanBegin], [SpanEnd],
-// [Instant]), memory ([Allocation], [CounterValue]), and remarks about the recording for people
+// [Instant]), memory ([Allocation], [TorchBlock], [CounterValue]), and remarks about the recording for people
 // ([Loss], [Note]).
 //
 // A sink joins nothing and reads no text: facts are fields, and a [SpanEnd] has the whole span. A

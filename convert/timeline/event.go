@@ -104,6 +104,23 @@ type OutOfMemory struct {
 	Call     Call
 }
 
+// A TorchBlock is a block of GPU memory that PyTorch's allocator handed out or took back, or a request for which it
+// found no memory.
+type TorchBlock struct {
+	Process *Process
+	Thread  *Thread
+	Time    uint64
+	// of what was handed out when the time of a filter began, which is Time: when it was; 0 for others
+	Since       uint64
+	Address     uint64 // 0 of a request
+	Bytes       int64  // below 0 for a block that was taken back
+	Held        uint64 // bytes of all blocks that are handed out then
+	Reserved    uint64 // bytes that the allocator has of the GPU then
+	GPU         uint32 // GPU.Index
+	Python      *Python
+	OutOfMemory bool
+}
+
 // A Loss counts records that are missing from the log.
 type Loss struct {
 	Time     uint64 // time at which to show it
@@ -198,6 +215,13 @@ func (a *Allocation) move(c *Clock) {
 func (o *OutOfMemory) move(c *Clock) {
 	o.Time = c.At(o.Time)
 	c.call(&o.Call)
+}
+
+func (b *TorchBlock) move(c *Clock) {
+	b.Time = c.At(b.Time)
+	if b.Since != 0 {
+		b.Since = c.At(b.Since)
+	}
 }
 
 func (c *Clock) call(l *Call) {

@@ -18,7 +18,7 @@ import (
 // allEvents has an event of every kind.
 var allEvents = []Event{
 	new(Recording), new(GPUs), new(Metadata), new(Process), new(Thread), new(ThreadEnd), new(Context), new(Stream),
-	new(Slices), new(WorkList), new(SpanBegin), new(SpanEnd), new(Instant), new(CounterValue), new(Allocation), new(OutOfMemory), new(Loss), new(Note), new(Hang), new(Known), new(Samples), new(GPUUser), new(States), new(StackSamples),
+	new(Slices), new(WorkList), new(SpanBegin), new(SpanEnd), new(Instant), new(CounterValue), new(Allocation), new(OutOfMemory), new(TorchBlock), new(Loss), new(Note), new(Hang), new(Known), new(Samples), new(GPUUser), new(States), new(StackSamples),
 }
 
 // Every type that has a move method is in allEvents.
@@ -53,9 +53,9 @@ func TestAllEvents(t *testing.T) {
 
 // The names of the uint64 fields of events, by what they are.
 var (
-	timeFields  = []string{"Start", "End", "Time", "LaunchStart", "Until", "Midway", "Allocated"}
+	timeFields  = []string{"Start", "End", "Time", "LaunchStart", "Until", "Midway", "Allocated", "Since"}
 	otherFields = []string{"Dur", "Value", "ID", "GraphNode", "Address", "Bytes", "Communicator", "Count", "Args", "Memory", "Bandwidth",
-		"Interval", "Scale", "Period", "Ret",
+		"Interval", "Scale", "Period", "Ret", "Held", "Reserved",
 		"Outer",                                // of a Span: the number of the one around it
 		"Number", "Entered", "Waited", "Doubt", // of a Part, whose times are the timeline's
 		"From", "To", // of a Loss: ns into the recording

@@ -51,6 +51,9 @@ const (
 	CallEntry      = 1 << 2 // the entry alone was recorded; Dur is 0. The call's API record has the rest, if there is one
 )
 
+// TorchOutOfMemory is a flag of a TorchMemory: the allocator found no memory.
+const TorchOutOfMemory = 1 << 0
+
 // Flags of a FunctionEvent.
 const (
 	FunctionEntry  = 1 << 0
@@ -220,6 +223,8 @@ const (
 	LostPython = "python_stacks"
 	// LostOperators is the cause of stacks of PyTorch operators that found no room.
 	LostOperators = "operator_stacks"
+	// LostTorchMemory is the cause of blocks of PyTorch's allocator for which the kernel's buffer had no room.
+	LostTorchMemory = "torch_memory"
 	// states and samples of threads: the buffer of the kernel's was full; the time is not known
 	LostThreadStates    = "thread_states"
 	LostFunctionRate    = "function_rate"    // functions of any library: they were called more often than is recorded
@@ -237,7 +242,7 @@ const (
 var LostCauses = []string{
 	LostCallBuffer, LostThreadTable, LostNesting,
 	LostCUPTIQueue, LostCUPTIDropped, LostCUPTIBuffer, LostCUPTITime, LostCUPTIClock,
-	LostCUPTIName, LostCUPTIUnreadable, LostCUPTIUnfinished, LostPython, LostOperators,
+	LostCUPTIName, LostCUPTIUnreadable, LostCUPTIUnfinished, LostPython, LostOperators, LostTorchMemory,
 	LostThreadStates, LostFunctionRate, LostFunctionNesting, LostFunctionBuffer, LostGPUMetrics, LostLogWrite,
 	LostStrings, LostTime,
 }

@@ -1465,6 +1465,47 @@ func (x *OperatorStack) Read(b *Block, i int) {
 	x.Forward = uint32(c[4].At(i))
 }
 
+// Kind returns KindTorchMemory.
+func (*TorchMemory) Kind() Kind { return KindTorchMemory }
+
+// AddTo adds the record to a log.
+func (x *TorchMemory) AddTo(w *Writer) {
+	if w.begin(KindTorchMemory) {
+		x.fill(&w.row, &w.blocks.strings)
+		w.open.addRow(KindTorchMemory, &w.row)
+	}
+	w.mu.Unlock()
+}
+
+func (x *TorchMemory) fill(r *columns.Row, in *interner) {
+	r[0] = uint64(x.PID)
+	r[1] = uint64(x.TID)
+	r[2] = x.Time
+	r[3] = x.Address
+	r[4] = columns.Zigzag(int64(x.Bytes))
+	r[5] = x.Allocated
+	r[6] = x.Reserved
+	r[7] = uint64(x.Device)
+	r[8] = uint64(x.Flags)
+	r[9] = uint64(x.Python)
+}
+
+// Read fills the record from row i of a block of its kind.
+func (x *TorchMemory) Read(b *Block, i int) {
+	c := b.columns(KindTorchMemory)
+	_ = c[9]
+	x.PID = uint32(c[0].At(i))
+	x.TID = uint32(c[1].At(i))
+	x.Time = c[2].At(i)
+	x.Address = c[3].At(i)
+	x.Bytes = int64(columns.Unzigzag(c[4].At(i)))
+	x.Allocated = c[5].At(i)
+	x.Reserved = c[6].At(i)
+	x.Device = uint32(c[7].At(i))
+	x.Flags = uint32(c[8].At(i))
+	x.Python = uint32(c[9].At(i))
+}
+
 // NewRecord returns an empty record of a kind. It returns nil for a kind that this version
 // does not know, and for strings and the End record, which only the writer adds.
 func NewRecord(k Kind) Record {
@@ -1514,4 +1555,5 @@ var newRecords = [...]func() Record{
 	KindFunctionEvent: func() Record { return new(FunctionEvent) },
 	KindOpenCall:      func() Record { return new(OpenCall) },
 	KindOperatorStack: func() Record { return new(OperatorStack) },
+	KindTorchMemory:   func() Record { return new(TorchMemory) },
 }

@@ -45,6 +45,7 @@ const (
 	KindFunctionEvent Kind = 41
 	KindOpenCall      Kind = 42
 	KindOperatorStack Kind = 44
+	KindTorchMemory   Kind = 45
 )
 
 // Meta is a fact of the recording.
@@ -522,4 +523,19 @@ type OperatorStack struct {
 	Name    string // name, as PyTorch has it
 	Scope   uint32 // at::RecordScope: 0 function, 1 backward function, 7 range of the program's
 	Forward uint32 // id of the stack of the forward operator that made this backward one, 0 without one
+}
+
+// TorchMemory is a block of GPU memory that PyTorch's caching allocator handed out or took
+// back, or a request for which it found no memory.
+type TorchMemory struct {
+	PID       uint32
+	TID       uint32
+	Time      uint64 // when, within the allocator
+	Address   uint64 // address of the block, 0 of a request
+	Bytes     int64  // size of the block, or of the request, as the allocator has rounded it; below 0 of a block that it took back
+	Allocated uint64 // bytes of all blocks that are handed out on the device then
+	Reserved  uint64 // bytes that the allocator has of the device then
+	Device    uint32 // device, as the process numbers it
+	Flags     uint32 // TorchOutOfMemory
+	Python    uint32 // PythonStack.ID, 0 when not known
 }

@@ -37,6 +37,7 @@
 //   - a call ends: stack.close; a range: nvtxRanges.end; any span on its track: lane.endUntil
 //   - a Python function or an operator of PyTorch ends: seenSpans.endFrom
 //   - memory is counted: memoryUsage.advance, from stack.memoryCall and events.allocation
+//   - PyTorch's memory is counted: torchMemory.emit
 //   - a row is shown early since too many wait: Bound.over
 //
 // # Files
@@ -51,6 +52,7 @@
 //   - seen.go: Python functions and PyTorch's operators, as the stacks of calls show them
 //   - functions.go: functions that were probed, on the tracks of threads
 //   - samples.go: samples of metrics, states and samples of threads
+//   - torchmemory.go: the blocks of PyTorch's allocators
 //   - program.go: what is known of a program
 //   - memory.go: live memory and memory pools
 //   - captures.go: the calls that graph nodes were captured from

@@ -23,6 +23,7 @@ type events struct {
 	times   threadTimes
 
 	functions functions
+	torch     torchMemory
 	takers    map[tracelog.Kind]func(b *tracelog.Block, i int) // takers of a record, by kind
 }
 
@@ -49,6 +50,7 @@ func newEvents(c *read.Catalog, programs []*program, byPID map[uint32][]*program
 	e.samples = newSamples(c, byPID, out, &e.spans)
 	e.times = newThreadTimes(c, e.program, out, &e.spans)
 	e.functions = newFunctions(c, e.program, &e.spans)
+	e.torch = newTorchMemory(c, e.program, &e.spans)
 	e.takers = map[tracelog.Kind]func(b *tracelog.Block, i int){
 		tracelog.KindOverhead:     e.overhead,
 		tracelog.KindMarker:       e.marker,
@@ -60,6 +62,7 @@ func newEvents(c *read.Catalog, programs []*program, byPID map[uint32][]*program
 		tracelog.KindThreadSample: e.times.readSample,
 
 		tracelog.KindFunctionEvent: e.functions.readEvent,
+		tracelog.KindTorchMemory:   e.torch.readBlock,
 	}
 	return e
 }
@@ -204,6 +207,7 @@ func (e *events) advance(all bool) {
 	e.samples.advance(all)
 	e.times.advance(all)
 	e.functions.advance(all)
+	e.torch.advance(e.low(tracelog.KindTorchMemory), all)
 	for _, p := range e.programs {
 		e.advanceProgram(p, low, all)
 	}

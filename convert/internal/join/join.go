@@ -425,7 +425,7 @@ func (j *Joiner) Finish() {
 		}
 	}
 	f.Collectives = j.options.Collectives
-	f.Taken, f.PeakDevice, f.Untracked = j.wanted.Taken, j.memory.Peak, j.memory.Room.Dropped
+	f.Taken, f.PeakDevice, f.Untracked = j.wanted.Taken, j.memory.Peak, j.memory.Room.Dropped+j.events.torch.beyond
 	f.Metrics = j.events.samples.figures()
 	if s := j.options.Selection; s != nil {
 		f.LeftOut += s.LeftOut

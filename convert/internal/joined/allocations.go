@@ -73,3 +73,15 @@ func (s *Sink) allocationRow(a *timeline.Allocation, dur int64, unfreed bool) {
 	}
 	row(p, r)
 }
+
+// torchBlock adds a block of PyTorch's cache.
+func (s *Sink) torchBlock(b *timeline.TorchBlock) {
+	p := s.part(b.Process)
+	r := TorchBlock{Start: s.unix(cmp.Or(b.Since, b.Time)), Bytes: b.Bytes, Held: bounded(b.Held),
+		Reserved: bounded(b.Reserved), OutOfMemory: b.OutOfMemory, PID: s.options.HostPID(b.Process.PID),
+		TID: s.options.HostPID(b.Thread.TID), Thread: b.Thread.Title(), GPU: b.GPU, StackID: p.stack(b.Python)}
+	if b.Address != 0 {
+		r.Address = fmt.Sprintf("%#x", b.Address)
+	}
+	row(p, r)
+}

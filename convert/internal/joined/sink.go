@@ -173,6 +173,8 @@ func (s *Sink) event(e timeline.Event) {
 		}
 	case *timeline.Allocation:
 		s.allocation(e)
+	case *timeline.TorchBlock:
+		s.torchBlock(e)
 	case *timeline.Metadata:
 		s.metadata(e)
 	case *timeline.Process:

@@ -46,6 +46,7 @@ var Tables = []Table{
 	{"runs", reflect.TypeFor[Run]()},
 	{"stacks", reflect.TypeFor[Stack]()},
 	{"allocations", reflect.TypeFor[Allocation]()},
+	{"torch_memory", reflect.TypeFor[TorchBlock]()},
 	{"thread_states", reflect.TypeFor[State]()},
 	{"thread_samples", reflect.TypeFor[Sample]()},
 	{"native_stacks", reflect.TypeFor[NativeStack]()},
@@ -287,6 +288,22 @@ type Allocation struct {
 	Caller      string `key:"caller" null:"not known"`               // what made the call: library, function and offset
 	// [Python stack](calls.md#python-lines) of the call: see `stacks`
 	StackID uint32 `key:"stack_id" null:"not known"`
+}
+
+// TorchBlock is a row of torch_memory: each block of [PyTorch's cache](stats.md#torch_memory) that was handed out or
+// taken back, and each request for which there was no memory.
+type TorchBlock struct {
+	Start       int64  `key:"start_unix_ns"`                            // when
+	Address     string `key:"address" null:"none"`                      // address of the block, in hexadecimal
+	Bytes       int64  `key:"bytes"`                                    // size; below 0 for a block that was taken back
+	Held        int64  `key:"allocated"`                                // bytes that are handed out on the GPU then
+	Reserved    int64  `key:"reserved"`                                 // bytes that the allocator has of the GPU then
+	OutOfMemory bool   `key:"out_of_memory"`                            // there was no memory for it
+	PID         uint32 `key:"pid"`                                      // process
+	TID         uint32 `key:"tid"`                                      // thread
+	Thread      string `key:"thread" null:"not known"`                  // its name
+	GPU         uint32 `key:"gpu"`                                      // GPU: see `devices`
+	StackID     uint32 `key:"stack_id" null:"not known, or taken back"` // Python stack that asked: see `stacks`
 }
 
 // State is a row of thread_states: each [state](threads.md) of a thread that made CUDA calls.

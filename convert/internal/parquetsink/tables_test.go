@@ -40,7 +40,7 @@ type run struct {
 // texts are the logs in text form that together have every form of row.
 var texts = []string{
 	"autograd", "callers", "captured", "exec", "functions", "graph", "hang", "memory", "memorycalls", "metrics", "nccl", "nvtx", "odd",
-	"operators", "python", "ranks", "threads", "unreturned",
+	"operators", "python", "ranks", "threads", "torchmemory", "unreturned",
 }
 
 // runs are captures of real GPUs, and logs in text form.
@@ -174,6 +174,8 @@ var compared = []struct {
 		`select name, library, count(*), coalesce(sum(dur_ns), 0)::bigint, count(*) filter (where failed), count(*) filter (where depth > 0), count(*) - count(dur_ns)
 		from calls where run = '%s' group by all`},
 	{"callers", []string{"name", "caller"}, []string{"count"}, `select name, caller, count(*) from calls where run = '%[1]s' and (select count(caller) from calls where run = '%[1]s') > 0 group by all`},
+	{"torch_memory", []string{"gpu"}, []string{"count", "bytes"},
+		`select gpu, count(*), sum(bytes)::bigint from torch_memory where run = '%s' and bytes > 0 and not out_of_memory group by all`},
 	{"library_functions", []string{"name", "library"}, []string{"count", "total_ns", "entries", "left", "unfinished"},
 		`select name, library, count(*), coalesce(sum(dur_ns), 0)::bigint, count(*) filter (where name like 'stage::%%'), count(*) filter (where name in ('step', 'collAllReduce') and returns is null and tid = 12),
 		count(*) filter (where name = 'collAllReduce' and tid = 14) from library_functions where run = '%s' group by all`},

@@ -53,7 +53,7 @@ func (w *Wanted) matchOpen(c *tracelog.OpenCall) bool {
 // match reports whether row i of a block is of one of the threads, or of none at all.
 func (t *Threads) match(b *tracelog.Block, i int) bool {
 	switch {
-	case b.Kind == tracelog.KindCall || b.Kind == tracelog.KindFunctionEvent:
+	case b.Kind == tracelog.KindCall || b.Kind == tracelog.KindFunctionEvent || b.Kind == tracelog.KindTorchMemory:
 		tid := b.Column("tid")
 		return slices.Contains(t.Host, uint32(tid.At(i)))
 	case schema.LayoutOf(b.Kind).TID >= 0:

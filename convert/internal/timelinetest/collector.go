@@ -33,6 +33,7 @@ type ProcessTracks struct {
 	Streams     []*Stream
 	Allocations []timeline.Allocation
 	Refused     []timeline.OutOfMemory
+	TorchBlocks []timeline.TorchBlock
 }
 
 // A Thread has the calls of a thread, in pre-order, and the tracks beside them.
@@ -214,6 +215,9 @@ func (c *Collector) tracked(e timeline.Event) {
 	case *timeline.OutOfMemory:
 		p := c.process(e.Process)
 		p.Refused = append(p.Refused, *e)
+	case *timeline.TorchBlock:
+		p := c.process(e.Process)
+		p.TorchBlocks = append(p.TorchBlocks, *e)
 	default:
 		c.t.Fatalf("an event of unknown type %T", e)
 	}

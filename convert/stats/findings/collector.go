@@ -17,6 +17,9 @@ type Collector struct {
 	// Multiprocessors is a device's number of multiprocessors, 0 if unknown.
 	Multiprocessors func(gpu uint32) uint64
 
+	// TorchFailures are requests of a process for which PyTorch had no memory: the first ones, and how many there were.
+	TorchFailures func(*timeline.Process) (first []TorchFailure, count uint64)
+
 	// PinnedRate is what copies of pinned memory between the host and a device reach, in bytes a second; 0 if unknown.
 	PinnedRate func(gpu uint32) float64
 

@@ -80,6 +80,7 @@ type Kind struct {
 // it in its evidence.
 var Kinds = []Kind{
 	{Name: "failing_calls", Reports: "errors", find: (*report).failing},
+	{Name: "pytorch_out_of_memory", Reports: "torch_memory", find: (*report).torchMemory},
 	{Name: "gaps", Reports: "gaps,idle", find: (*report).gaps, whole: true},
 	{Name: "device_waits", Reports: "waits,idle", find: (*report).waits, whole: true},
 	{Name: "tiny_kernels", Reports: "launches,launch_rate,idle", find: (*report).tinyKernels, whole: true},
@@ -141,7 +142,7 @@ const Startup = "startup"
 // OnPath is the kind of a finding about critical paths.
 const OnPath = "critical_path"
 
-// List returns the findings: failing calls first, then those that cost most. With whole false
+// List returns the findings: what failed first, then those that cost most. With whole false
 // records are missing, and nothing is said about gaps between work.
 func (c *Collector) List(whole bool, idle SteadyIdles) []Finding {
 	var all, startups []Finding
@@ -200,7 +201,7 @@ func (f *Finding) weight() uint64 {
 
 func rank(f *Finding) int {
 	switch {
-	case f.Kind == "failing_calls":
+	case f.Kind == "failing_calls", f.Kind == "pytorch_out_of_memory":
 		return 0
 	case f.Kind == Startup:
 		return 3

@@ -3,6 +3,7 @@ package threads
 import (
 	"encoding/binary"
 	"errors"
+	"io"
 	"os"
 	"runtime"
 	"time"
@@ -21,11 +22,15 @@ import (
 // A kernelReader reads Python frames in the kernel, at the samples themselves: an eBPF program runs when the perf event
 // of a thread fires. It needs CAP_BPF and CAP_PERFMON, and Linux 5.15.
 type kernelReader struct {
-	objects bpf.PythonObjects
-	ring    *ringbuf.Reader
-	record  ringbuf.Record
-	slots   []*thread // by the number in the program's map
-	frames  []pyframes.Frame
+	objects struct {
+		ReadPython    *ebpf.Program `ebpf:"read_python"`
+		PythonThreads *ebpf.Map     `ebpf:"python_threads"`
+		PythonSamples *ebpf.Map     `ebpf:"python_samples"`
+	}
+	ring   *ringbuf.Reader
+	record ringbuf.Record
+	slots  []*thread // by the number in the program's map
+	frames []pyframes.Frame
 }
 
 // newKernelReader loads the program for a number of threads.
@@ -35,6 +40,7 @@ func newKernelReader(threads int) (*kernelReader, error) {
 		return nil, err
 	}
 	spec.Maps[bpf.PythonMapPythonThreads].MaxEntries = uint32(threads)
+	spec.Maps[bpf.PythonMapPythonCodes].MaxEntries = 1 // samples have no use for it
 	// Otherwise the library would look into this process's memory, which a process with file capabilities must not read.
 	spec.Programs[bpf.PythonProgReadPython].KernelVersion = host.KernelVersion()
 	k := &kernelReader{slots: make([]*thread, threads)}
@@ -42,7 +48,7 @@ func newKernelReader(threads int) (*kernelReader, error) {
 		return nil, err
 	}
 	if k.ring, err = ringbuf.NewReader(k.objects.PythonSamples); err != nil {
-		_ = k.objects.Close()
+		k.closeObjects()
 		return nil, err
 	}
 	k.ring.SetDeadline(time.Unix(1, 0)) // it never waits
@@ -51,7 +57,13 @@ func newKernelReader(threads int) (*kernelReader, error) {
 
 func (k *kernelReader) close() {
 	_ = k.ring.Close()
-	_ = k.objects.Close()
+	k.closeObjects()
+}
+
+func (k *kernelReader) closeObjects() {
+	for _, o := range []io.Closer{k.objects.ReadPython, k.objects.PythonThreads, k.objects.PythonSamples} {
+		_ = o.Close() // files of this process's own
+	}
 }
 
 // attach has the program read the frames of a thread, or forget its interpreter. A thread keeps its slot until it is
@@ -70,7 +82,7 @@ func (k *kernelReader) attach(t *thread) error {
 	}
 	var config bpf.PythonPythonThread
 	if w := t.process.Walker; w != nil {
-		config = threadConfig(w.Interpreter(), t.local)
+		config = ReaderConfig(w.Interpreter(), t.local)
 	}
 	if err := k.objects.PythonThreads.Update(uint32(t.slot), &config, ebpf.UpdateAny); err != nil {
 		return err
@@ -94,8 +106,8 @@ func (k *kernelReader) attach(t *thread) error {
 
 const bpfPerfEvent = 41 // BPF_PERF_EVENT of linux/bpf.h
 
-// threadConfig returns what the program needs to read the frames of a thread.
-func threadConfig(in *pyframes.Interpreter, tid uint32) bpf.PythonPythonThread {
+// ReaderConfig returns what the eBPF programs need to read the frames of a thread, or of the threads of a process.
+func ReaderConfig(in *pyframes.Interpreter, tid uint32) bpf.PythonPythonThread {
 	l := in.Layout
 	place := func(at int) uint32 { return uint32(int32(at)) } // pyframes.None is NONE
 	return bpf.PythonPythonThread{

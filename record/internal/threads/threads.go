@@ -523,19 +523,25 @@ func (r *Recorder) python(t *thread) (id uint32, err error) {
 	return r.stackID(frames, cut)
 }
 
-// stackID returns the ID of a Python stack, 0 without frames. cut says that there are more frames.
 func (r *Recorder) stackID(frames []pyframes.Frame, cut bool) (id uint32, err error) {
+	return StackID(r.Stack, frames, cut)
+}
+
+// StackID returns the ID of a Python stack, 0 without frames. cut says that there are more frames. stack returns that
+// of a frame with its callers.
+func StackID(stack func(uint32, tracelog.PythonFrame) (uint32, bool), frames []pyframes.Frame, cut bool) (id uint32,
+	err error) {
 	if len(frames) == 0 {
 		return 0, nil
 	}
 	ok := true
 	if cut {
-		id, ok = r.Stack(0, tracelog.PythonFrame{Function: "(frames further out are left out)"})
+		id, ok = stack(0, tracelog.PythonFrame{Function: "(frames further out are left out)"})
 	}
 	for i := len(frames) - 1; i >= 0 && ok; i-- {
 		line := frames[i].Line()
 		if c := frames[i].Code; line > 0 {
-			id, ok = r.Stack(id, tracelog.PythonFrame{
+			id, ok = stack(id, tracelog.PythonFrame{
 				File: c.File, Function: c.Function, FirstLine: uint32(max(c.FirstLine, 0)), Line: uint32(line),
 			})
 		}

@@ -524,6 +524,22 @@ var records = []Table{
 			field("forward", Uint, "id of the stack of the forward operator that made this backward one, 0 without one",
 				optional),
 		}},
+	{Kind: 45, Name: "torch_memory", Meaning: "a block that PyTorch's allocator handed out or took back",
+		Doc: "is a block of GPU memory that PyTorch's caching allocator handed out or took back, or a request for which it " +
+			"found no memory.", Fields: []Field{
+			field("pid", Uint, "process", key),
+			field("tid", Uint, "thread", key),
+			field("time", Time, "when, within the allocator"),
+			field("address", Hex, "address of the block, 0 of a request", wide),
+			field("bytes", Int, "size of the block, or of the request, as the allocator has rounded it; below 0 of a block "+
+				"that it took back", wide),
+			field("allocated", Uint, "bytes of all blocks that are handed out on the device then", wide),
+			field("reserved", Uint, "bytes that the allocator has of the device then", wide),
+			field("device", Uint, "device, as the process numbers it"),
+			field("flags", Hex, "1: there was no memory for it", optional, comment("TorchOutOfMemory")),
+			field("python", Uint, "of memory that is asked for, id of the python_stack record, 0 when not known", optional,
+				comment("PythonStack.ID, 0 when not known")),
+		}},
 }
 
 // functionEventFields ends with one field for each argument of a function.

@@ -54,6 +54,7 @@ enum ct_record_kind {
 	CT_REC_FUNCTION_EVENT = 41,
 	CT_REC_OPEN_CALL = 42,
 	CT_REC_OPERATOR_STACK = 44,
+	CT_REC_TORCH_MEMORY = 45,
 };
 
 /* A CUPTI API record: a call with its correlation ID. */

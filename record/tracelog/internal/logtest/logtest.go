@@ -92,6 +92,8 @@ func fill(v reflect.Value, number func() uint64, text func() string) {
 		v.SetString(text())
 	case reflect.Int32:
 		v.SetInt(int64(int32(number())))
+	case reflect.Int64:
+		v.SetInt(int64(number()))
 	default:
 		v.SetUint(number() & (1<<v.Type().Bits() - 1))
 	}

@@ -168,6 +168,8 @@ func goType(f *schema.Field) string {
 	switch {
 	case f.Type == schema.String:
 		return "string"
+	case f.Type == schema.Int && f.Wide:
+		return "int64"
 	case f.Type == schema.Int:
 		return "int32"
 	case f.Wide || f.Type == schema.Time || f.Type == schema.Dur:
@@ -345,7 +347,7 @@ func fromNumber(m *member, field int) string {
 	case m.of == schema.String:
 		return "b.Text(" + number + ")"
 	case m.of == schema.Int:
-		return "int32(columns.Unzigzag(" + number + "))"
+		return m.typ + "(columns.Unzigzag(" + number + "))"
 	case strings.HasSuffix(m.typ, "uint64"):
 		return number
 	}

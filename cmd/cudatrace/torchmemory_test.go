@@ -1,0 +1,243 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cudatrace/cudatrace/record/pythontest"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// A torchEvent is what testdata/python/torchmemory.py says of a block: address, bytes, what was allocated and reserved,
+// device, line, whether there was no memory.
+type torchEvent [7]int64
+
+// torchTruth is what testdata/python/torchmemory.py says.
+type torchTruth struct {
+	Events     []torchEvent
+	Peak, Held [][2]int64 // line and bytes, largest first
+	PID        uint32
+}
+
+// recordTorch records the memory of PyTorch in a program of testdata/python.
+func recordTorch(t *testing.T, base, program string, args ...string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	pythons := pythontest.All(t)
+	if len(pythons) == 0 {
+		t.Skip("no Python here")
+	}
+	cmd := pythonCommand("cudatrace", append([]string{"record", "--pytorch", "off,memory", "--sample", "off", "--no-convert",
+		"-o", base, pythons[len(pythons)-1].Path, "testdata/python/" + program}, args...)...)
+	cmd.Env = append(cmd.Env, "SIM_C10_BYTES=200000000")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// recordTorchMemory records testdata/python/torchmemory.py.
+func recordTorchMemory(t *testing.T) (base string, truth torchTruth) {
+	t.Helper()
+	dir := t.TempDir()
+	base, said := filepath.Join(dir, "run"), filepath.Join(dir, "truth.json")
+	recordTorch(t, base, "torchmemory.py", said)
+	text, err := os.ReadFile(said)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, &truth); err != nil {
+		t.Fatal(err)
+	}
+	return base, truth
+}
+
+// torchEvents reads the blocks of a log in the order of time. The line is that of the second frame: the first one is
+// the function through which the program asks.
+func torchEvents(t *testing.T, path string, pid uint32) (all []torchEvent) {
+	t.Helper()
+	r, err := tracelog.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	lines, stacks := map[uint32]uint32{}, map[uint32]tracelog.PythonStack{}
+	var blocks []tracelog.TorchMemory
+	for r.Next() {
+		b := r.Block()
+		for i := range b.N {
+			switch b.Kind {
+			case tracelog.KindPythonFrame:
+				var f tracelog.PythonFrame
+				f.Read(b, i)
+				lines[f.ID] = f.Line
+			case tracelog.KindPythonStack:
+				var s tracelog.PythonStack
+				s.Read(b, i)
+				stacks[s.ID] = s
+			case tracelog.KindTorchMemory:
+				var m tracelog.TorchMemory
+				if m.Read(b, i); m.PID != pid {
+					t.Errorf("a block of process %d, not %d", m.PID, pid)
+				}
+				blocks = append(blocks, m)
+			case tracelog.KindLost:
+				t.Error("something was lost")
+			}
+		}
+	}
+	if err := r.Err(); err != nil {
+		t.Fatal(err)
+	}
+	slices.SortStableFunc(blocks, func(a, b tracelog.TorchMemory) int { return int(int64(a.Time - b.Time)) })
+	for _, m := range blocks {
+		line := lines[stacks[stacks[m.Python].Parent].Frame]
+		all = append(all, torchEvent{int64(m.Address), m.Bytes, int64(m.Allocated), int64(m.Reserved), int64(m.Device),
+			int64(line), int64(m.Flags)})
+	}
+	return all
+}
+
+// TestTorchMemory compares the blocks of a log with those that the simulated allocator of PyTorch hands out.
+func TestTorchMemory(t *testing.T) {
+	t.Parallel()
+	base, truth := recordTorchMemory(t)
+	if diff := cmp.Diff(truth.Events, torchEvents(t, base+".cudatrace", truth.PID)); diff != "" {
+		t.Errorf("blocks (-want +got):\n%s", diff)
+	}
+}
+
+// TestTorchMemoryShown compares what people see of PyTorch's memory with what the simulated allocator did: the counters
+// of the trace, the lines that held memory at the peak and when there was none, and the finding.
+func TestTorchMemoryShown(t *testing.T) {
+	t.Parallel()
+	base, truth := recordTorchMemory(t)
+	tr := (&recording{base: base}).trace(t)
+	for i, name := range []string{"allocated", "reserved"} {
+		var want, got []any
+		for _, e := range truth.Events {
+			if e[4] == 0 && (len(want) == 0 || want[len(want)-1] != float64(e[2+i])) {
+				want = append(want, float64(e[2+i]))
+			}
+		}
+		for _, r := range tr.Query(`select value from counter c join process_counter_track t on c.track_id = t.id
+			where t.name = 'PyTorch ` + name + ` (GPU 0)' order by ts`) {
+			if len(got) == 0 || got[len(got)-1] != r["value"] {
+				got = append(got, r["value"])
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	out, err := exec.Command("cudatrace", "stats", "--format", "json", "--report", "torch_memory,findings",
+		base+".cudatrace").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said struct {
+		Rows []struct {
+			Name    string `json:"name"`
+			GPU     int    `json:"gpu"`
+			Peak    int64  `json:"peak_bytes"`
+			Failure *int64 `json:"failure_bytes"`
+		} `json:"torch_memory"`
+		Findings []struct{ Name, Title string } `json:"findings"`
+	}
+	if err := json.Unmarshal(out, &said); err != nil {
+		t.Fatal(err)
+	}
+	var peak, held [][2]int64
+	for _, r := range said.Rows {
+		_, after, _ := strings.Cut(r.Name, "torchmemory.py:")
+		line, _, _ := strings.Cut(after, " ")
+		n, err := strconv.ParseInt(line, 10, 64)
+		if err != nil {
+			t.Fatalf("line %q", r.Name)
+		}
+		if r.GPU == 0 && r.Peak > 0 {
+			peak = append(peak, [2]int64{n, r.Peak})
+		}
+		if r.GPU == 0 && r.Failure != nil && *r.Failure > 0 {
+			held = append(held, [2]int64{n, *r.Failure})
+		}
+	}
+	if diff := cmp.Diff([][][2]int64{truth.Peak, truth.Held}, [][][2]int64{peak, held}); diff != "" {
+		t.Errorf("lines at the peak, and at the failure (-want +got):\n%s", diff)
+	}
+	want := fmt.Sprintf("PyTorch had no memory for 10.0 MiB at torchmemory.py:%d <module>",
+		truth.Events[len(truth.Events)-1][5])
+	if len(said.Findings) == 0 || said.Findings[0].Name != "pytorch_out_of_memory" || said.Findings[0].Title != want {
+		t.Errorf("findings %v, want %q", said.Findings, want)
+	}
+}
+
+// TestTorchMemoryLost stops the recorder while the allocator hands out more blocks than the kernel's buffer has room for:
+// those that are not recorded are counted.
+func TestTorchMemoryLost(t *testing.T) {
+	t.Parallel()
+	base := filepath.Join(t.TempDir(), "run")
+	recordTorch(t, base, "torchburst.py")
+	r, err := tracelog.Open(base + ".cudatrace")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	recorded, lost := uint64(0), uint64(0)
+	for r.Next() {
+		b := r.Block()
+		for i := range b.N {
+			switch b.Kind {
+			case tracelog.KindTorchMemory:
+				recorded++
+			case tracelog.KindLost:
+				var l tracelog.Lost
+				if l.Read(b, i); l.Cause != tracelog.LostTorchMemory {
+					t.Errorf("lost %+v", l)
+				}
+				lost += l.Count
+			}
+		}
+	}
+	if err := r.Err(); err != nil {
+		t.Fatal(err)
+	}
+	if lost == 0 || recorded+lost != 60000 {
+		t.Errorf("%d blocks recorded, %d lost", recorded, lost)
+	}
+}
+
+// TestTorchMemoryHash has a code object change what tells it from others: at most the block before that has no line.
+func TestTorchMemoryHash(t *testing.T) {
+	t.Parallel()
+	base := filepath.Join(t.TempDir(), "run")
+	recordTorch(t, base, "torchhash.py")
+	r, err := tracelog.Open(base + ".cudatrace")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	blocks, lines := 0, 0
+	for r.Next() {
+		for b, i := r.Block(), 0; b.Kind == tracelog.KindTorchMemory && i < b.N; i++ {
+			var m tracelog.TorchMemory
+			if m.Read(b, i); m.Python != 0 {
+				lines++
+			}
+			blocks++
+		}
+	}
+	if err := r.Err(); err != nil || blocks != 10 || lines < 9 {
+		t.Errorf("%d blocks, %d with a line, %v", blocks, lines, err)
+	}
+}
