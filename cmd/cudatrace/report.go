@@ -105,6 +105,9 @@ func runReport(c *cli.Context, con *console.Console) error {
 	if err := writeReport(con, out, c.IsSet("output"), content); err != nil {
 		return err
 	}
+	if chart == "" && len(content) > o.bytes {
+		con.Sayf("warning: the page is larger than --max-bytes: its charts and tables alone take more")
+	}
 	aboutLogs(con, logs, all, convert.Formats[0])
 	return verdicts(con, logs, all)
 }

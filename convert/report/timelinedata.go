@@ -128,6 +128,10 @@ func (r *Report) timelineData(room int) ([]byte, error) {
 	w.describe(r)
 	base := w.baseOf(r)
 	empty, err := json.Marshal(w.data)
+	if err == nil && w.data.Steps != "" && len(empty) > room/2 {
+		w.data.Steps, w.data.StepNames, w.data.Left = "", []string{}, append(w.data.Left, "the row of steps")
+		empty, err = json.Marshal(w.data)
+	}
 	if err != nil {
 		return nil, err
 	}
