@@ -365,6 +365,7 @@
       }
       if (end - x > 32 && h > 9) {
         flush();
+        ctx.globalAlpha = hit ? 1 : 0.4;
         ctx.fillStyle = of === 'range' || of === 'idle' || of === 'set' ? colours.ink : '#fff';
         ctx.fillText(cut(nameOf({row, i}), Math.floor((end - x - 6) / 5.8)), x + 3, y + h / 2 + 0.5, end - x - 5);
       }
@@ -492,12 +493,12 @@
   }
 
   function drawAxis() {
-    const about = (view.to - view.from) / Math.max((width - gutter) / 110, 2);
+    const about = (view.to - view.from) / Math.max((width - gutter) / 110, 4);
     const unit = 10 ** Math.floor(Math.log10(about));
     const step = [1, 2, 5, 10].find((m) => m * unit >= about) * unit;
     const hundred = Math.max(step * 100, 1000); // moment has microseconds
     const base = view.from > 10 * hundred ? Math.floor(view.from / hundred) * hundred : 0; // ticks count from it
-    if (base > 0) label(moment(base) + ' +', 2, top - 12, gutter - 8, '', 'ink2');
+    if (base > 0) label(base / 1e9 + ' s +', 2, top - 12, gutter - 8, '', 'ink2');
     ctx.textAlign = 'center';
     for (let t = Math.ceil(view.from / step) * step; t <= view.to; t += step) {
       const x = xOf(t);
