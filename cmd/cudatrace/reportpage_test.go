@@ -267,6 +267,11 @@ func TestReportTimelinePartlyKept(t *testing.T) {
 	if got := p.text("sums"); strings.Contains(got, "call not known") {
 		t.Errorf("blank times count: %q", got)
 	}
+	p.Eval(`[...document.querySelectorAll('#run tr[data-t]')].find((r) => r.cells[0].textContent.startsWith('step 40 ')).
+		querySelector('.show').click()`)
+	if got := p.text("details"); !strings.HasPrefix(got, "Call by call, this page has nothing of 5.") {
+		t.Errorf("a step that is not kept says %q", got)
+	}
 	p.key("0")
 	p.Eval(`{const s = document.getElementById('tl-search'); s.value = 'cudaLaunchKernel';
 		s.dispatchEvent(new Event('input')); document.getElementById('tl-prev').click()}`)

@@ -27,7 +27,7 @@ const (
 	barHeight = 16
 	barGap    = 8
 	nameWidth = 410
-	barsWidth = 420 // the rest has the values
+	barsWidth = 340 // the rest has the values
 )
 
 // bars draws bars from the largest to the smallest.

@@ -257,6 +257,10 @@
       });
     }
     select(at);
+    if (!keptOf(data.windows, from, Math.max(to, from + 1)).length) {
+      $('details').append(element('p', `Call by call, this page has nothing of ${moment(from)}: a larger one may have it ` +
+        '(cudatrace report --max-bytes all).'));
+    }
     const line = lines.find((l) => process >= 0 && l.row.process === process);
     if (line) frame.scrollTop = line.y - height / 3;
     if (at) reveal(at.row);
