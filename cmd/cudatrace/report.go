@@ -164,9 +164,11 @@ func readReport(con *console.Console, logs []convert.Log, o pageOptions) (*repor
 	want := []([2]uint64){{r.Part.From, r.Part.To}}
 	var sink timeline.Sink = r.Part
 	if !o.static {
-		if r.Timeline = r.NewTimeline(o.bytes); o.base {
-			r.Timeline = r.NewStep(o.bytes)
+		of := r.NewTimeline
+		if o.base {
+			of = r.NewStep
 		}
+		r.Timeline = of(o.bytes)
 		want, sink = append(want, r.Timeline.Times()...), bothSinks{r.Part, r.Timeline}
 	}
 	f := during(want, r.Overview.Spread())
