@@ -105,6 +105,9 @@ func runReport(c *cli.Context, con *console.Console) error {
 	if err := writeReport(con, out, c.IsSet("output"), content); err != nil {
 		return err
 	}
+	if chart == "" && len(content) > o.bytes {
+		con.Sayf("warning: the page is larger than --max-bytes: its charts and tables alone take more")
+	}
 	aboutLogs(con, logs, all, convert.Formats[0])
 	return verdicts(con, logs, all)
 }
@@ -161,9 +164,11 @@ func readReport(con *console.Console, logs []convert.Log, o pageOptions) (*repor
 	want := []([2]uint64){{r.Part.From, r.Part.To}}
 	var sink timeline.Sink = r.Part
 	if !o.static {
-		if r.Timeline = r.NewTimeline(o.bytes); o.base {
-			r.Timeline = r.NewStep(o.bytes)
+		of := r.NewTimeline
+		if o.base {
+			of = r.NewStep
 		}
+		r.Timeline = of(o.bytes)
 		want, sink = append(want, r.Timeline.Times()...), bothSinks{r.Part, r.Timeline}
 	}
 	f := during(want, r.Overview.Spread())

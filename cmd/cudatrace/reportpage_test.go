@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -245,6 +246,51 @@ func TestReportTimeline(t *testing.T) {
 	})()`).(float64)
 	if width < 1000 {
 		t.Errorf("a frame that was clicked is %g wide", width)
+	}
+	p.quiet(path)
+}
+
+// The sums of a time that is partly kept are those of what is kept: its blank times are not idle. A search goes back from
+// the view, and a pinch stays when one finger is lifted.
+func TestReportTimelinePartlyKept(t *testing.T) {
+	t.Parallel()
+	path := reportOf(t, "train.html", gpuLogs([]string{"train"})...)
+	p := openTimeline(t, chromiumtest.Start(t, nil), path, "#t=5200000000,5300000000")
+	p.key("r")
+	m := regexp.MustCompile(`Of this time ([\d.]+) ms are kept call by call.*GPU 0([\d.]+) %, ([\d.]+) ms, `).
+		FindStringSubmatch(p.text("sums"))
+	var kept, share, busy float64
+	if _, err := fmt.Sscan(strings.Join(m[min(1, len(m)):], " "), &kept, &share, &busy); err != nil ||
+		kept > 30 || math.Abs(share-100*busy/kept) > 0.5 {
+		t.Errorf("the sums are %q: %v", p.text("sums"), err)
+	}
+	if got := p.text("sums"); strings.Contains(got, "call not known") {
+		t.Errorf("blank times count: %q", got)
+	}
+	p.Eval(`[...document.querySelectorAll('#run tr[data-t]')].find((r) => r.cells[0].textContent.startsWith('step 40 ')).
+		querySelector('.show').click()`)
+	if got := p.text("details"); !strings.HasPrefix(got, "Call by call, this page has nothing of 5.") {
+		t.Errorf("a step that is not kept says %q", got)
+	}
+	p.key("0")
+	p.Eval(`{const s = document.getElementById('tl-search'); s.value = 'cudaLaunchKernel';
+		s.dispatchEvent(new Event('input')); document.getElementById('tl-prev').click()}`)
+	if m := regexp.MustCompile(`^([\d,]+) of ([\d,]+)$`).FindStringSubmatch(p.text("count")); m == nil || m[1] != m[2] {
+		t.Errorf("back from the beginning is %q", p.text("count"))
+	}
+	p.Eval(`{const c = document.getElementById('tl-canvas'), box = c.getBoundingClientRect();
+		c.setPointerCapture = () => {};
+		for (const [type, id, x] of [['down', 8, 400], ['down', 9, 500], ['move', 8, 300], ['move', 9, 600], ['up', 9, 600]]) {
+			c.dispatchEvent(new PointerEvent('pointer' + type, {pointerId: id, pointerType: 'touch', clientX: box.x + x,
+				clientY: box.y + 100}));
+		}}`)
+	_, from, to := p.view()
+	p.Eval(`{const c = document.getElementById('tl-canvas'), box = c.getBoundingClientRect();
+		c.dispatchEvent(new PointerEvent('pointermove', {pointerId: 8, pointerType: 'touch', clientX: box.x + 310,
+			clientY: box.y + 100}))}`)
+	_, from1, to1 := p.view()
+	if apart := (to1 - from1) / (to - from); math.Abs(apart-1) > 0.01 || from1 >= from {
+		t.Errorf("the view was %g to %g, and is %g to %g after a finger was lifted", from, to, from1, to1)
 	}
 	p.quiet(path)
 }

@@ -27,7 +27,7 @@ const (
 	barHeight = 16
 	barGap    = 8
 	nameWidth = 410
-	barsWidth = 420 // the rest has the values
+	barsWidth = 340 // the rest has the values
 )
 
 // bars draws bars from the largest to the smallest.
@@ -133,12 +133,16 @@ func (r *Report) kernels() *Chart {
 
 // shortNames are the names of the kernels of the report for people.
 func (r *Report) shortNames() *kernelnames.Names {
+	if r.short != nil {
+		return r.short
+	}
 	_, rows := table.Find[stats.KernelCells](r.Tables)
 	var all []timeline.KernelName
 	for _, x := range rows {
 		all = append(all, timeline.KernelName{Short: x.Name, Full: x.Signature})
 	}
-	return kernelnames.New(all)
+	r.short = kernelnames.New(all)
+	return r.short
 }
 
 // A pathKind is the colour of a kind of what is on a critical path.

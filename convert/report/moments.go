@@ -62,13 +62,13 @@ func (r *Report) moments(bytes int) (list []moment) {
 	for _, x := range idle[:min(len(idle), mostIdleRows)] {
 		if x.Max != nil && x.MaxAt != nil {
 			list = append(list, moment{title: "Idle: " + x.What, from: *x.MaxAt, to: *x.MaxAt + *x.Max, least: context,
-				cut: true})
+				pid: r.Overview.processOn(x.GPU), cut: true})
 		}
 	}
 	slices.SortStableFunc(steps, func(a, b *stats.StepCells) int { return cmp.Compare(b.Max, a.Max) })
-	if r.heat() != nil {
+	if r.heat() != nil && len(steps) > 1 {
 		fit := bytes / 3 / (r.slices()/len(steps)*sliceBytes + 1)
-		for _, x := range steps[:min(len(steps), fit, mostOfSteps)] {
+		for _, x := range steps[1:max(min(len(steps), fit, mostOfSteps), 1)] { // the slowest one is there
 			list = append(list, moment{title: x.Name, from: x.At, to: x.At + x.Max, least: x.Max / 8})
 		}
 	}

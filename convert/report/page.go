@@ -43,6 +43,7 @@ type view struct {
 	*Report
 	Style    template.CSS
 	Script   template.HTML // "" for a page without
+	NoRoom   bool          // for a timeline
 	Policy   string        // of the browser: it runs this script, and applies this style, and no other
 	Figures  []figure
 	Findings []finding
@@ -104,7 +105,14 @@ func source(kind, content string) string {
 // dataPlace is where the data of the timeline come to stand: how large they may be depends on the rest of the page.
 const dataPlace = `<script id="timeline-data" type="application/json">`
 
-// WriteHTML writes the page. Its timeline has as much as fits into so many bytes.
+// Parts of a page's bytes that its tables, and its drawing of a step, may take.
+const (
+	sheetPart = 3
+	stepPart  = 5
+)
+
+// WriteHTML writes the page. Its timeline has as much as fits into so many bytes. A page whose charts and tables alone
+// take more is larger, and has no timeline.
 func (r *Report) WriteHTML(w io.Writer, most int) error {
 	v := &view{
 		Report: r, Style: template.CSS(chartStyle + pageStyle), Figures: r.figures(),
@@ -121,7 +129,8 @@ func (r *Report) WriteHTML(w io.Writer, most int) error {
 	if n := len(v.Findings); n > maxFindings {
 		v.Findings, v.More = v.Findings[:maxFindings], v.Findings[maxFindings:min(n, maxFindings+maxMore)]
 	}
-	room := maxSheets
+	r.most = most
+	room := min(maxSheets, most/sheetPart)
 	for _, c := range r.Charts() {
 		svg, err := c.SVG()
 		if err != nil {
@@ -142,29 +151,37 @@ func (r *Report) WriteHTML(w io.Writer, most int) error {
 			v.Sections = append(v.Sections, s)
 		}
 	}
+	text, err := v.text()
+	if err != nil {
+		return err
+	}
+	if before, after, has := strings.Cut(text, dataPlace); has {
+		data, err := r.timelineData(most - len(text))
+		if err != nil {
+			return err
+		}
+		if text = before + dataPlace + string(data) + after; data == nil {
+			v.Script, v.NoRoom, v.Policy = "", true, source("style-src", string(v.Style))
+			if text, err = v.text(); err != nil {
+				return err
+			}
+		}
+	}
+	_, err = io.WriteString(w, text)
+	return err
+}
+
+// text is the page, without the data of its timeline.
+func (v *view) text() (string, error) {
 	var b bytes.Buffer
 	if err := page.Execute(&b, v); err != nil {
-		return err
+		return "", err
 	}
 	var clean strings.Builder
 	for line := range strings.Lines(b.String()) { // any text of the log may be in any of them
 		clean.WriteString(figures.Clean(strings.TrimSuffix(line, "\n")) + "\n")
 	}
-	before, after, has := strings.Cut(clean.String(), dataPlace)
-	if !has {
-		_, err := io.WriteString(w, before)
-		return err
-	}
-	data, err := r.timelineData(most - clean.Len())
-	if err == nil && data == nil { // no room
-		static := *r
-		static.Timeline = nil
-		return static.WriteHTML(w, most)
-	}
-	if err == nil {
-		_, err = io.WriteString(w, before+dataPlace+string(data)+after)
-	}
-	return err
+	return clean.String(), nil
 }
 
 // figures are the numbers to know first.

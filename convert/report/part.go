@@ -302,7 +302,10 @@ func (r *Report) step() *Chart {
 		return cmp.Or(a.Rank.Compare(b.Rank), cmp.Compare(a.PID, b.PID))
 	})
 	processes = slices.Compact(processes)
-	names := r.shortNames()
+	names, room := r.shortNames(), mostBytes
+	if r.most > 0 {
+		room = min(room, max(r.most/stepPart, 20<<10))
+	}
 	var d *stepDrawing
 	for least := 0.8; ; least *= 2 {
 		d = &stepDrawing{drawing: new(drawing), part: p, scale: s, y: topHeight, least: least, names: names}
@@ -310,7 +313,7 @@ func (r *Report) step() *Chart {
 		for _, of := range processes {
 			d.process(of, threads, streams, len(processes) > 1)
 		}
-		if d.b.Len() <= mostBytes {
+		if d.b.Len() <= room || least > chartWidth {
 			break
 		}
 	}
@@ -407,6 +410,9 @@ func (d *stepDrawing) process(of *timeline.Process, threads []*threadLane, strea
 	d.y += rowGap
 }
 
+// mostUnmixed is the largest width up to which only marks of one class are drawn together.
+const mostUnmixed = 2
+
 // row draws marks. Those that are too narrow to be seen are drawn together.
 func (d *stepDrawing) row(title, class string, list []mark, height float64) {
 	if len(list) == 0 {
@@ -420,7 +426,8 @@ func (d *stepDrawing) row(title, class string, list []mark, height float64) {
 		m := list[i]
 		x, end, n, total := d.scale.at(m.start), d.scale.at(m.end), 1, m.end-m.start
 		if end-x < d.least {
-			for i+n < len(list) && d.scale.at(list[i+n].end) < x+2*d.least && list[i+n].class == m.class {
+			for i+n < len(list) && d.scale.at(list[i+n].end) < x+2*d.least &&
+				(list[i+n].class == m.class || d.least > mostUnmixed) {
 				end = max(end, d.scale.at(list[i+n].end))
 				total += list[i+n].end - list[i+n].start
 				n++

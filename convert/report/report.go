@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cudatrace/cudatrace/convert/kernelnames"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 )
 
@@ -28,6 +29,9 @@ type Report struct {
 	Stacks     *table.Folded  // GPU time by Python stack
 	Comparison *Comparison    // nil if there is none
 	Base       *Report        // of an earlier run, whose typical step stands beside that of this one; nil without one
+
+	short *kernelnames.Names // see shortNames
+	most  int                // bytes of the page; 0 for a chart alone
 }
 
 // A Chart is a drawing and its numbers.

@@ -141,6 +141,24 @@ func TestTypical(t *testing.T) {
 	}
 }
 
+// A step of many short kernels and copies in turn, none of which is like its neighbour, is drawn within bounds.
+func TestStepOfTurns(t *testing.T) {
+	t.Parallel()
+	r := &Report{Overview: NewOverview(), Tables: reports(), Part: newPart("A", "", 1, 60e6)}
+	stream := &timeline.Stream{Context: &timeline.Context{Process: &timeline.Process{PID: 1, Name: "app"}}, ID: 7}
+	l := &streamLane{Stream: stream}
+	r.Part.streams[stream] = l
+	for i := range uint64(20_000) {
+		m := mark{1000 + 3000*i, 3000 + 3000*i, []string{"compute", "copy"}[i%2], "k"}
+		l.work = append(l.work, launched{mark: m})
+	}
+	for _, r.most = range []int{0, 1 << 20} {
+		if n := r.step().drawing.b.Len(); n > mostBytes || n < 10_000 || r.most > 0 && n > r.most/stepPart {
+			t.Errorf("a page of %d bytes has a drawing of %d", r.most, n)
+		}
+	}
+}
+
 // A scale with a knee gives the time before it the width that was asked for, and keeps the order of times.
 func TestScale(t *testing.T) {
 	t.Parallel()

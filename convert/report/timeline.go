@@ -107,22 +107,15 @@ func (n *interned[K]) number(k K) uint32 {
 const sliceBytes = 9
 
 // NewTimeline returns a timeline without events, of the moments that a page of so many bytes has room for.
-func (r *Report) NewTimeline(bytes int) *Timeline {
-	t := &Timeline{moments: r.moments(bytes), most: max(bytes/sliceBytes/2, 1000), rows: make(map[rowKey]int),
-		kernels: make(timeline.KernelNames), parts: r.Overview.parts}
-	t.details.number(detailKey{})
-	t.windows = windows(t.moments)
-	for _, w := range t.windows {
-		w.slices = make(map[int][]slice)
-	}
-	return t
-}
+func (r *Report) NewTimeline(bytes int) *Timeline { return r.timelineOf(bytes, r.moments(bytes)) }
 
 // NewStep returns a timeline without events, of the typical step alone: to stand beside another one.
-func (r *Report) NewStep(bytes int) *Timeline {
-	t := r.NewTimeline(bytes)
-	t.moments = t.moments[:1]
-	t.windows = windows(t.moments)
+func (r *Report) NewStep(bytes int) *Timeline { return r.timelineOf(bytes, r.moments(bytes)[:1]) }
+
+func (r *Report) timelineOf(bytes int, moments []moment) *Timeline {
+	t := &Timeline{moments: moments, windows: windows(moments), most: max(bytes/sliceBytes/2, 1000),
+		rows: make(map[rowKey]int), kernels: make(timeline.KernelNames), parts: r.Overview.parts}
+	t.details.number(detailKey{})
 	for _, w := range t.windows {
 		w.slices = make(map[int][]slice)
 	}

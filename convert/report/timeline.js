@@ -34,8 +34,9 @@
   function rowOf(about, texts) {
     const list = [];
     for (const text of texts) if (text) decode(text, list);
-    list.sort((a, b) => a.start - b.start);
-    const own = list.filter((s, i) => i === 0 || s.start !== list[i - 1].start || s.end !== list[i - 1].end);
+    const order = (a, b) => a.start - b.start || a.end - b.end || a.name - b.name || a.link - b.link;
+    list.sort(order); // a slice that is in several windows is there once
+    const own = list.filter((s, i) => i === 0 || order(s, list[i - 1]));
     const row = {...about, n: own.length};
     for (const key of ['start', 'end']) row[key] = Float64Array.from(own, (s) => s[key]);
     for (const key of ['name', 'detail', 'link']) row[key] = Uint32Array.from(own, (s) => s[key]);
@@ -84,10 +85,15 @@
   const detailOf = (s) => s.row === steps ? '' : data.details[s.row.detail[s.i]];
   const startOf = (s) => s.row.start[s.i], endOf = (s) => s.row.end[s.i];
 
-  // kept reports whether all of a time was kept call by call.
-  function kept(from, to) {
-    for (const w of data.windows) if (w.from <= from && w.to > from) from = w.to;
-    return from >= to;
+  // keptOf are the parts of a time that were kept call by call.
+  function keptOf(windows, from, to) {
+    const list = [];
+    for (const w of windows) {
+      const part = {from: Math.max(w.from, from), to: Math.min(w.to, to)}, last = list[list.length - 1];
+      if (part.from >= part.to) continue;
+      if (last && last.to === part.from) last.to = part.to; else list.push(part);
+    }
+    return list;
   }
 
   // Where an earlier run stands beside this one, changed has the kernels of the step whose time is not the same: 'bad'
@@ -251,6 +257,10 @@
       });
     }
     select(at);
+    if (!keptOf(data.windows, from, Math.max(to, from + 1)).length) {
+      $('details').append(element('p', `Call by call, this page has nothing of ${moment(from)}: a larger one may have it ` +
+        '(cudatrace report --max-bytes all).'));
+    }
     const line = lines.find((l) => process >= 0 && l.row.process === process);
     if (line) frame.scrollTop = line.y - height / 3;
     if (at) reveal(at.row);
@@ -359,6 +369,7 @@
       }
       if (end - x > 32 && h > 9) {
         flush();
+        ctx.globalAlpha = hit ? 1 : 0.4;
         ctx.fillStyle = of === 'range' || of === 'idle' || of === 'set' ? colours.ink : '#fff';
         ctx.fillText(cut(nameOf({row, i}), Math.floor((end - x - 6) / 5.8)), x + 3, y + h / 2 + 0.5, end - x - 5);
       }
@@ -486,11 +497,12 @@
   }
 
   function drawAxis() {
-    const about = (view.to - view.from) / Math.max((width - gutter) / 110, 2);
+    const about = (view.to - view.from) / Math.max((width - gutter) / 110, 4);
     const unit = 10 ** Math.floor(Math.log10(about));
     const step = [1, 2, 5, 10].find((m) => m * unit >= about) * unit;
-    const base = view.from > 1000 * step ? Math.floor(view.from / (step * 100)) * step * 100 : 0; // ticks count from it
-    if (base > 0) label(moment(base) + ' +', 2, top - 12, gutter - 8, '', 'ink2');
+    const hundred = Math.max(step * 100, 1000); // moment has microseconds
+    const base = view.from > 10 * hundred ? Math.floor(view.from / hundred) * hundred : 0; // ticks count from it
+    if (base > 0) label(base / 1e9 + ' s +', 2, top - 12, gutter - 8, '', 'ink2');
     ctx.textAlign = 'center';
     for (let t = Math.ceil(view.from / step) * step; t <= view.to; t += step) {
       const x = xOf(t);
@@ -558,8 +570,11 @@
   function step(by) {
     if (!found || !found.list.length) return;
     const n = found.list.length;
-    if (found.at < 0 && by > 0) found.at = found.list.findIndex((s) => startOf(s) >= view.from) - 1; // from the view on
-    found.at = (Math.max(found.at, -1) + by + n) % n;
+    if (found.at < 0) { // from the view on
+      const next = found.list.findIndex((s) => startOf(s) >= view.from);
+      found.at = (next < 0 ? n : next) - (by > 0 ? 1 : 0);
+    }
+    found.at = (found.at + by + n) % n;
     go(found.list[found.at]);
     said();
   }
@@ -594,9 +609,14 @@
   }
 
   // sumsOf sums what a GPU of a process did: busy time, kernels, and idle time by what the launching thread did.
-  function sumsOf(process, gpu, from, to) {
+  function sumsOf(process, gpu, parts) {
     const own = rows.filter((r) => r.process === process && r.kind === 'work' && r.gpu === gpu && r.n);
-    const work = [], kernels = new Map(), idle = new Map();
+    const sums = {busy: 0, kernels: new Map(), idle: new Map(), pieces: new Set()};
+    for (const part of parts) sumPart(own, part, sums);
+    return sums;
+  }
+  function sumPart(own, {from, to}, sums) {
+    const work = [], {kernels, idle} = sums;
     for (const row of own) {
       overlaps(row, from, to, (i, ns) => {
         work.push({row, i});
@@ -604,14 +624,14 @@
       });
     }
     work.sort((a, b) => startOf(a) - startOf(b));
-    let busy = 0, until = from;
+    let until = from;
     for (const s of work) {
+      sums.pieces.add(s.row.index + ',' + s.i);
       if (startOf(s) > until) owners(until, s, idle);
-      busy += Math.max(Math.min(endOf(s), to) - Math.max(startOf(s), until), 0);
+      sums.busy += Math.max(Math.min(endOf(s), to) - Math.max(startOf(s), until), 0);
       until = Math.max(until, endOf(s));
     }
     if (until < to) add(idle, 'before work that is not in the range', to - until);
-    return {busy, kernels, idle, pieces: work.length};
   }
 
   // owners divides the gap before a piece of work: until its call had returned, by what the calling thread did; then
@@ -623,7 +643,8 @@
     let rest = late - from;
     const of = call.row;
     const ofThread = (kind) => rows.filter((r) => r.kind === kind && r.id === of.id && r.process === of.process);
-    for (const row of ofThread('call').slice(0, 1)) {
+    const calls = ofThread('call').slice(0, 1);
+    for (const row of calls) {
       overlaps(row, from, late, (i, ns) => {
         add(idle, nameOf({row, i}), ns);
         rest -= ns;
@@ -631,7 +652,8 @@
     }
     for (const row of ofThread('state')) {
       overlaps(row, from, late, (i, ns) => {
-        ns = Math.min(ns, rest);
+        const inCalls = (c, part) => { ns -= part; }; // whose time they are
+        for (const o of calls) overlaps(o, Math.max(row.start[i], from), Math.min(row.end[i], late), inCalls);
         add(idle, nameOf({row, i}), ns);
         rest -= ns;
       });
@@ -647,8 +669,11 @@
     if (!range) return;
     const length = range.to - range.from;
     box.append(element('h3', `${duration(length)}, from ${moment(range.from)} on`));
-    if (!kept(Math.max(range.from, 0), Math.min(range.to, whole))) {
-      box.append(element('p', 'Not all of this time was kept call by call: these sums are of what was.'));
+    const partsOf = (windows) => keptOf(windows, Math.max(range.from, 0), Math.min(range.to, whole));
+    const lengthOf = (parts) => parts.reduce((all, p) => all + p.to - p.from, 0);
+    const is = lengthOf(partsOf(data.windows));
+    if (is < Math.min(range.to, whole) - Math.max(range.from, 0)) {
+      box.append(element('p', `Of this time ${duration(is)} are kept call by call: the sums are of these.`));
     }
     const table = element('table', ''), head = element('tr', '');
     ['', 'busy', 'kernels and copies with most time', 'idle, by what the launching thread did'].forEach((text) =>
@@ -660,12 +685,13 @@
       row.append(td);
     };
     const gpus = new Map(rows.filter((r) => r.kind === 'work' && r.n).map((r) => [r.process + ',' + r.gpu, r]));
-    for (const {process, gpu} of [...gpus.values()].slice(0, 16)) {
-      const s = sumsOf(process, gpu, range.from, range.to), row = element('tr', '');
-      const of = data.processes.length > 1 ? data.processes[process] + ', ' : '';
-      row.append(element('th', `${of}GPU ${gpu}`, {scope: 'row'}));
-      const pieces = s.pieces.toLocaleString('en');
-      row.append(element('td', `${percent(s.busy / length)}, ${duration(s.busy)}, ${pieces} ×`));
+    for (const first of [...gpus.values()].slice(0, 16)) {
+      const {process, gpu} = first, parts = partsOf(windowsOf(first)), of = lengthOf(parts);
+      const s = sumsOf(process, gpu, parts), row = element('tr', '');
+      const name = data.processes.length > 1 ? data.processes[process] + ', ' : '';
+      row.append(element('th', `${name}GPU ${gpu}`, {scope: 'row'}));
+      const pieces = s.pieces.size.toLocaleString('en');
+      row.append(element('td', of ? `${percent(s.busy / of)}, ${duration(s.busy)}, ${pieces} ×` : 'not kept'));
       cell(row, largest(s.kernels, 5));
       cell(row, largest(s.idle, 5));
       table.append(row);
@@ -750,6 +776,7 @@
     if (drag && drag.kind === 'range') sum();
     if (drag && !drag.moved && e.type === 'pointerup' && drag.kind === 'view') click(e);
     if (!pointers.size) drag = null;
+    for (const x of pointers.values()) Object.assign(drag, {x, view}); // the other finger goes on from here
   };
   canvas.addEventListener('pointerup', up);
   canvas.addEventListener('pointercancel', up);
@@ -906,7 +933,10 @@
   const map = document.querySelector('#ranks svg.chart');
   if (data.map && map) leadFromMap(data.map, map);
 
-  const known = new Set(data.names.flatMap((n) => [n[0], n[1] || n[0]]));
+  const known = new Set();
+  for (const row of rows.filter((r) => !r.base)) {
+    for (const name of row.name) known.add(data.names[name][0]).add(data.names[name][1]);
+  }
   for (const of of document.querySelectorAll('[data-find]')) {
     const name = of.dataset.find;
     if (!known.has(name)) continue;

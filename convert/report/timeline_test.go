@@ -193,15 +193,31 @@ func TestTimelineBounds(t *testing.T) {
 	}
 }
 
-// A page without room for a timeline has none, and no script.
+// A long row of steps gives way to calls and kernels.
+func TestTimelineSteps(t *testing.T) {
+	t.Parallel()
+	r := steady(2 << 20)
+	_, rows := table.Find[stats.StepCells](r.Tables)
+	var many []stats.StepCells
+	for i := range 2000 {
+		many = append(many, *rows[i%len(rows)])
+	}
+	r.Tables = reports(table.Of(many), table.Of([]stats.StepKindCells{{Name: "step", Median: 1e6}}))
+	if d := dataOf(t, r, 36<<10); d.Steps != "" || len(d.Windows) == 0 || d.Left[0] != "the row of steps" {
+		t.Errorf("%d bytes of steps, %d windows, left %q", len(d.Steps), len(d.Windows), d.Left)
+	}
+}
+
+// A page without room for a timeline has none, and no script, and says so.
 func TestTimelineNoRoom(t *testing.T) {
 	t.Parallel()
 	var page bytes.Buffer
 	if err := steady(2<<20).WriteHTML(&page, 1000); err != nil {
 		t.Fatal(err)
 	}
-	if s := page.String(); strings.Contains(s, "<script") || !strings.HasSuffix(s, "</html>\n") {
-		t.Error("the page has a script, or is not whole")
+	if s := page.String(); strings.Contains(s, "<script") || strings.Contains(s, "script-src") ||
+		!strings.Contains(s, "The timeline has no room in this page") || !strings.HasSuffix(s, "</html>\n") {
+		t.Error("the page has a script, does not say why it has no timeline, or is not whole")
 	}
 }
 

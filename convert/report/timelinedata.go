@@ -128,6 +128,10 @@ func (r *Report) timelineData(room int) ([]byte, error) {
 	w.describe(r)
 	base := w.baseOf(r)
 	empty, err := json.Marshal(w.data)
+	if err == nil && w.data.Steps != "" && len(empty) > room/2 {
+		w.data.Steps, w.data.StepNames, w.data.Left = "", []string{}, append(w.data.Left, "the row of steps")
+		empty, err = json.Marshal(w.data)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -354,6 +358,18 @@ func (w *pageWriter) describeRows() {
 		k := w.list[i]
 		return k.kind == stateRow && !k.thread.Main && !w.has(k.thread, rangeRow) && !w.has(k.thread, lineRow)
 	})
+	type named struct {
+		process *timeline.Process
+		name    string
+	}
+	first, twins := make(map[named]*timeline.Thread), make(map[named]bool)
+	for _, k := range w.list {
+		if k.thread != nil {
+			of := named{k.thread.Process, k.thread.Name}
+			twins[of] = twins[of] || cmp.Or(first[of], k.thread) != k.thread
+			first[of] = k.thread
+		}
+	}
 	for _, i := range order {
 		k := &w.list[i]
 		w.rows[i] = len(w.data.Rows)
@@ -362,6 +378,9 @@ func (w *pageWriter) describeRows() {
 			row.Of = cmp.Or(k.thread.Name, fmt.Sprintf("thread %d", k.thread.TID))
 			if k.thread.Main && k.thread.Name == "" {
 				row.Of = "main thread"
+			}
+			if !k.thread.Main && k.thread.Name != "" && twins[named{k.thread.Process, k.thread.Name}] {
+				row.Of += fmt.Sprintf(" (%d)", k.thread.TID)
 			}
 		} else {
 			row.Of, row.GPU = fmt.Sprintf("stream %d%s", k.stream.ID, k.stream.Qualifier()), int(k.stream.Context.GPU)
@@ -375,7 +394,9 @@ func (w *pageWriter) describeRows() {
 		case stateRow:
 			row.Title = "blocked"
 		default:
-			row.Title = row.Of
+			if k.depth == 0 {
+				row.Title = row.Of
+			}
 		}
 		w.data.Rows = append(w.data.Rows, row)
 	}
