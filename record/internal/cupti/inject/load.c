@@ -194,12 +194,11 @@ void *ct_load_driver_symbol(const char *name)
 	return dlsym(handle ? handle : RTLD_DEFAULT, name);
 }
 
-/* Keeps the library of a function loaded. The program's own file stays anyway. */
-void ct_load_keep(void *function)
+/* Keeps the library of a function loaded; false if there is none. The program's own file stays anyway. */
+bool ct_load_keep(void *function)
 {
 	Dl_info info;
-	if (dladdr(function, &info) && info.dli_fname)
-		dlopen(info.dli_fname, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+	return dladdr(function, &info) && info.dli_fname && dlopen(info.dli_fname, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
 }
 
 /* Where the code of a function of the driver is; false if that is not known. */
