@@ -80,7 +80,7 @@ func TestOperatorsSanitized(t *testing.T) {
 			close(ended)
 			switching.Wait()
 			expect(t, stdout, stderr, code, "")
-			if s.counts["operator_stack"] < 300 || s.counts["memset"] < 4*300*3 {
+			if s.counts["operator_stack"] < 100 || s.counts["memset"] < 4*300*3 {
 				t.Errorf("%v arrived", s.counts)
 			}
 		})
