@@ -35,6 +35,8 @@
 #define FORWARDS 32768u /* operators that are remembered, the latest ones; a power of two */
 #define NEAR (64u << 10) /* so far above us an operator's record may be on the stack, bytes */
 
+#define ADD "_ZN2at17addGlobalCallbackENS_22RecordFunctionCallbackE"
+
 /* at::RecordScope */
 enum { FUNCTION = 0, BACKWARD = 1, TORCHSCRIPT = 2, USER = 7, SCOPES = 16 };
 
@@ -597,7 +599,8 @@ void ct_torch_use(const struct ct_torch *t)
 	if (!watched && __register_atfork(fork_begins, fork_ends, NULL, NULL) != 0)
 		return;
 	watched = true;
-	if (torch.add == 0 && !ct_load_keep(address(t->add))) /* not under the lock: a library may fork while it is loaded */
+	/* Not under the lock, for which forks wait: this waits while a library is loaded. The recorder looked a while ago. */
+	if (torch.add == 0 && !ct_load_keep(address(t->add), ADD))
 		return;
 	ct_lock(&switching);
 	if (torch.add == 0) {
