@@ -148,8 +148,8 @@ static ct_timestamp_fn timestamp(const struct ct_cupti *api, const struct ct_wis
 	python = (wish->flags & CT_GO_PYTHON) && api->enable_driver_api && ct_python_start(wish->memory_for_python);
 	if ((chains || python) && !ct_walk_start(api, wish->memory_for_chains, chains))
 		chains = python = false;
-	if ((wish->flags & CT_GO_TORCH) && !((chains || python) && ct_torch_start(wish->memory_for_torch)))
-		ct_queue_note(1, "PyTorch's operators are not recorded: CUPTI does not tell who calls, or --memory-limit is too low");
+	if ((wish->flags & CT_GO_TORCH) && (chains || python))
+		ct_torch_start(wish->memory_for_torch);
 	return chains || python ? ct_walk_timestamp : ct_calibration_timestamp;
 }
 

@@ -106,8 +106,8 @@ static struct {
 static uint64_t handles[3]; /* of the observers, one for each scope */
 static struct ct_lock switching; /* no fork goes on while it is held */
 static _Atomic uint32_t forking; /* the thread that forks with it */
-static atomic_bool ready;
-static bool wanted, working, over;
+static atomic_bool ready; /* operators can be recorded, and are of use */
+static bool started, wanted, working, over;
 static atomic_bool on;
 
 /* Where in a record the number of a forward operator is, bytes: learnt from those that begin. */
@@ -166,12 +166,12 @@ static struct thread *thread(bool make)
 	return t == &nobody ? NULL : t;
 }
 
-/* Called once, before the timestamp callback; false when there can be no operators. */
-bool ct_torch_start(size_t memory)
+/* Called once, before the timestamp callback, if CUPTI may tell who calls. */
+void ct_torch_start(size_t memory)
 {
 	size_t fixed = THREADS * sizeof *threads + FORWARDS * sizeof *forwards, n = 256, m = 256;
 	if (memory < fixed + (512u << 10) || pthread_key_create(&key, thread_ends) != 0)
-		return false;
+		return;
 	memory -= fixed;
 	while (m < CT_OPERATOR_STACKS_MAX && m * 2 * sizeof *stacks <= memory / 2)
 		m *= 2;
@@ -185,8 +185,8 @@ bool ct_torch_start(size_t memory)
 	stacks = ct_alloc(m * sizeof *stacks);
 	names = ct_alloc(n * sizeof *names);
 	texts = ct_alloc(texts_size);
-	atomic_store(&ready, threads && forwards && stacks && names && texts);
-	return atomic_load(&ready);
+	started = threads && forwards && stacks && names && texts;
+	atomic_store(&ready, started);
 }
 
 /* The tables. Equal hashes stand for equal names and stacks, as in seen.c. */
@@ -593,7 +593,10 @@ static void apply(void)
 /* PyTorch's functions, and whether operators are wanted now. For the control thread. */
 void ct_torch_use(const struct ct_torch *t)
 {
-	static bool watched;
+	static bool watched, said;
+	if (!started && !said)
+		ct_queue_note(1, "PyTorch's operators are not recorded: CUPTI does not tell who calls, or --memory-limit is too low");
+	said = true;
 	if (!atomic_load(&ready) || t->add == 0 || t->disable == 0 || t->reenable == 0 || t->name == 0 || t->peek == 0)
 		return;
 	if (!watched && __register_atfork(fork_begins, fork_ends, NULL, NULL) != 0)
