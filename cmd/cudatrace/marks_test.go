@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -25,7 +26,7 @@ func TestPythonMarks(t *testing.T) {
 			options, ranges []string
 			sets            int
 		}{
-			{nil, []string{"forward größe 13", "outer 24", "raises 12",
+			{nil, []string{"12 1", "forward größe 13", "outer 24", "raises 12",
 				"step 0 1", "step 10 1", "step 11 1", "step 12 1", "step 13 1", "step 14 1",
 				"step 15 1", "step 16 1", "step 17 1", "step 18 1", "step 19 1", "step 20 1"}, 25},
 			{[]string{"--steps", "12-14"},
@@ -47,6 +48,24 @@ func TestPythonMarks(t *testing.T) {
 			if _, sets := marked(t, log+".cudatrace", "--step", "step", "--steps", "0-12"); sets != 8 {
 				t.Errorf("steps 0 to 12 have %d sets", sets)
 			}
+		}
+	})
+}
+
+// TestPythonMarksElsewhere has a program mark ranges beside a library of the name that has not the functions for it.
+func TestPythonMarksElsewhere(t *testing.T) {
+	t.Parallel()
+	const program = "import ctypes, os, sys\nctypes.CDLL(os.environ['NVTX_INJECTION64_PATH'])\n" +
+		"sys.path.insert(0, sys.argv[1])\nimport cudatrace\nwith cudatrace.range('a'):\n    cudatrace.step()\n"
+	library := filepath.Join(t.TempDir(), "libcudatrace.so")
+	if out, err := exec.Command("gcc", "-shared", "-o", library, "-x", "c", "/dev/null").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	pythontest.Each(t, func(t *testing.T, p pythontest.Interpreter) {
+		cmd := pythonCommand(p.Path, "-c", program, filepath.Join("..", "..", "packaging", "python"))
+		cmd.Env = append(cmd.Env, "NVTX_INJECTION64_PATH="+library)
+		if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+			t.Errorf("%v\n%s", err, out)
 		}
 	})
 }

@@ -157,3 +157,25 @@ func TestOperators(t *testing.T) {
 		})
 	}
 }
+
+// TestOperatorsWithoutRoom has too little memory for operators: it says so of a program with PyTorch, and of no other.
+func TestOperatorsWithoutRoom(t *testing.T) {
+	t.Parallel()
+	pythons := pythontest.All(t)
+	if len(pythons) == 0 {
+		t.Skip("no Python here")
+	}
+	const told = "PyTorch's operators are not recorded: CUPTI does not tell who calls, or --memory-limit is too low"
+	torch := []string{
+		pythons[len(pythons)-1].Path, "testdata/python/operators.py", "1", filepath.Join(t.TempDir(), "truth"), "4",
+	}
+	for _, program := range [][]string{{sim("vectoradd")}, torch} {
+		args := []string{
+			"record", "--memory-limit", "24M", "--calls", "cupti", "--no-convert", "-o", filepath.Join(t.TempDir(), "run"),
+		}
+		said, err := pythonCommand("cudatrace", append(args, program...)...).CombinedOutput()
+		if strings.Contains(string(said), told) != (len(program) > 1) {
+			t.Errorf("%q: %v\n%s", program, err, said)
+		}
+	}
+}

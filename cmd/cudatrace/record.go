@@ -111,7 +111,7 @@ func recordFlags() []cli.Flag {
 		&cli.StringFlag{
 			Category: whatGroup, Name: "pytorch", Value: string(record.PyTorchAuto),
 			Usage: "`auto|on|off|memory`: record the PyTorch operators in which calls are made; auto: for the first 5 s and a " +
-				"second of every 10, since it slows a program by 5 to 8 % meanwhile (docs/calls.md); memory, also behind a " +
+				"second of every 10, since it slows a program by 5 to 8 % meanwhile (docs/pytorch.md); memory, also behind a " +
 				"comma: what PyTorch's cache holds, with the Python lines, by a probe (docs/stats.md)",
 		},
 		&cli.StringFlag{

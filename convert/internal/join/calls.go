@@ -2,6 +2,7 @@ package join
 
 import (
 	"cmp"
+
 	"github.com/cudatrace/cudatrace/convert/internal/pipeline"
 	"github.com/cudatrace/cudatrace/convert/internal/read"
 	"github.com/cudatrace/cudatrace/convert/selection"
@@ -128,7 +129,8 @@ func (s *stack) place(r *read.Call) {
 		s.join(r)
 		s.outOfMemory(r)
 		return
-	case r.Function.Allocates != 0 && r.Ret == 0 && s.program.catalog.MemoryWithoutCalls():
+	case r.Function.Allocates != 0 && r.Ret == 0 && r.Flags&tracelog.CallEntry == 0 && // an entry may wait for its call
+		s.program.catalog.MemoryWithoutCalls():
 		s.join(r)
 		by := s.open[len(s.open)-1].asCause()
 		s.program.memoryIn(s.memory).addAllocating(allocating{by, s.tid, cudaapi.MemoryUseOf(r.Function.Allocates)})

@@ -152,6 +152,9 @@ func (p *programMemory) allocator(use cudaapi.MemoryUse, at uint64) (found alloc
 			return allocating{}
 		case found.tid != a.tid:
 			found.tid, found.Thread = 0, nil
+			if found.Operator != a.Operator {
+				found.Operator = nil
+			}
 		}
 	}
 	return found

@@ -20,14 +20,18 @@ _open_step = 0
 
 def _found() -> bool:
     """Reports whether the library is loaded, as it is once CUDA has started. Loads nothing."""
-    global _start, _end
+    global _start, _end, _wanted
     if _start is None and _wanted:
         try:
             # Holds the GIL: to give it up would let another thread in for milliseconds.
             library = ctypes.PyDLL(_path, mode=os.RTLD_NOLOAD | os.RTLD_NOW)
         except OSError:
             return False
-        start, _end = library.cudatrace_range_start, library.cudatrace_range_end
+        try:
+            start, _end = library.cudatrace_range_start, library.cudatrace_range_end
+        except AttributeError:  # an earlier version's, or another library of that name
+            _wanted = False
+            return False
         start.argtypes, start.restype = [ctypes.c_char_p], ctypes.c_uint64
         _end.argtypes, _end.restype = [ctypes.c_uint64], None
         _start = start
@@ -38,9 +42,12 @@ def step(n: Optional[int] = None) -> None:
     """Begins step n of the program's loop, and ends the one before: call it first in each turn, on one thread.
 
     Without n steps are counted, from 0 or on from the last n. A step is an NVTX range "step 7". The one that is open at
-    the end of the program is no step: call it once more behind the loop. Does nothing in a program that is not recorded, and before CUDA has started.
+    the end of the program is no step: call it once more behind the loop. Does nothing in a program that is not recorded,
+    and before CUDA has started.
     """
     global _next_step, _open_step
+    if n is not None:
+        n = int(n)  # what is no number fails in a program that is not recorded, too
     if not _wanted:
         return
     number = _next_step if n is None else n
@@ -60,7 +67,7 @@ class range:
     __slots__ = ("name", "_ids")
 
     def __init__(self, name: str) -> None:
-        self.name = name
+        self.name = str(name)
         self._ids: List[int] = []
 
     def __enter__(self) -> "range":

@@ -86,12 +86,12 @@ func (t *operatorTable) add(m *peerMemory, sink Sink, b []byte) error {
 		return nil // calls have none, and neither have stacks with this one
 	}
 	t.taken += stackCost
-	above, errParent := t.lookUp(parent)
-	made, errForward := t.lookUp(forward)
-	if errParent != nil || errForward != nil || above == noRoom {
+	above, known := t.stacks[parent]
+	if parent != 0 && !known || above == noRoom {
 		t.stacks[id] = noRoom
 		return nil
 	}
+	made := t.stacks[forward]
 	if made == noRoom {
 		made = 0
 	}
@@ -100,22 +100,16 @@ func (t *operatorTable) add(m *peerMemory, sink Sink, b []byte) error {
 	return nil
 }
 
-// lookUp returns the log's ID of a stack or noRoom; stack 0 has none.
-func (t *operatorTable) lookUp(number uint32) (uint32, error) {
+// stack returns the log's ID of a stack, 0 for one without; stack 0 has none.
+func (t *operatorTable) stack(number uint32) (uint32, error) {
 	id, known := t.stacks[number]
-	if number != 0 && !known && (number >= operatorStacksMax || t.log == nil) {
+	switch {
+	case number != 0 && !known && (number >= operatorStacksMax || t.log == nil):
 		return 0, malformed("operator stack number %d, which was never sent", number)
+	case id == noRoom:
+		return 0, nil
 	}
 	return id, nil
-}
-
-// stack returns the log's ID of a stack, 0 for one without.
-func (t *operatorTable) stack(number uint32) (uint32, error) {
-	id, err := t.lookUp(number)
-	if id == noRoom {
-		id = 0
-	}
-	return id, err
 }
 
 // release gives the memory back.

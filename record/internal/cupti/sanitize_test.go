@@ -1,12 +1,15 @@
 package cupti
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/cudatrace/cudatrace/record/internal/cupti/privatefolder"
 )
@@ -46,6 +49,70 @@ func TestSanitized(t *testing.T) {
 			built, env := sanitizedLibrary(t, which)
 			testEndings(t, Options{library: built}, env...)
 		})
+	}
+}
+
+// TestOperatorsSanitized switches the operators of a program with many threads on and off, also while it forks and at its
+// end.
+func TestOperatorsSanitized(t *testing.T) {
+	t.Parallel()
+	for _, which := range []string{"", "address", "thread"} {
+		t.Run(which, func(t *testing.T) {
+			t.Parallel()
+			var o Options
+			var env []string
+			if which != "" {
+				o.library, env = sanitizedLibrary(t, which)
+				dir, err := sim()
+				if err != nil {
+					t.Fatal(err)
+				}
+				// A sanitizer stands before dlopen: the path that the simulated libraries have for one another is not seen.
+				// They keep what they allocate.
+				env = append(env, "LD_LIBRARY_PATH="+filepath.Join(dir, "lib"), "ASAN_OPTIONS=exitcode=55:detect_leaks=0")
+			}
+			s := newStage(t, o, GoConfig{Callers: true, Python: true, Torch: true})
+			said := filepath.Join(t.TempDir(), "addresses")
+			ended := make(chan struct{})
+			var switching sync.WaitGroup
+			switching.Go(func() { s.switchTorch(said, ended) })
+			stdout, stderr, code := s.run(t, play{buildOnSim(t, "testdata/operators.c"), []string{said}, env})
+			close(ended)
+			switching.Wait()
+			expect(t, stdout, stderr, code, "")
+			if s.counts["operator_stack"] < 100 || s.counts["memset"] < 4*300*3 {
+				t.Errorf("%v arrived", s.counts)
+			}
+		})
+	}
+}
+
+// switchTorch switches the operators of a process that writes the addresses of PyTorch's functions to a file, until a
+// channel is closed.
+func (s *stage) switchTorch(file string, ended <-chan struct{}) {
+	addresses := map[string]uint64{}
+	for on := true; ; {
+		select {
+		case <-ended:
+			return
+		case <-time.After(2 * time.Millisecond):
+		}
+		if _, whole := addresses["end"]; !whole {
+			text, _ := os.ReadFile(file) // it is not there yet
+			for line := range strings.Lines(string(text)) {
+				var name string
+				var address uint64
+				if n, _ := fmt.Sscan(line, &name, &address); n == 2 {
+					addresses[name] = address
+				}
+			}
+			continue
+		}
+		s.audience.mu.Lock()
+		pid := s.peers[0].PID
+		s.audience.mu.Unlock()
+		s.server.SetTorch(pid, TorchAt(func(name string) uint64 { return addresses[name] }), on)
+		on = !on
 	}
 }
 

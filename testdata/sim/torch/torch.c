@@ -42,7 +42,9 @@ static struct {
 	struct observer is;
 	_Atomic bool on;
 } observers[OBSERVERS];
-static _Atomic unsigned observer_count;
+static _Atomic unsigned observer_count, version; /* the latter counts changes */
+static pthread_mutex_t changing = PTHREAD_MUTEX_INITIALIZER; /* each thread takes it after a change */
+static _Atomic bool destroyed; /* the list of observers, as a static object at the program's end */
 static _Thread_local uint64_t next_node, thread_id;
 static _Atomic uint64_t threads;
 
@@ -52,6 +54,34 @@ static struct node {
 } nodes[NODES];
 static unsigned node_count;
 
+static void destroy(void)
+{
+	destroyed = true;
+}
+
+/* The list is made when it is first needed. */
+static void change(unsigned i, bool on)
+{
+	static bool made;
+	pthread_mutex_lock(&changing);
+	if (destroyed || (!made && atexit(destroy)))
+		abort();
+	made = true;
+	observers[i].on = on;
+	version++;
+	pthread_mutex_unlock(&changing);
+}
+
+static void look_again(void)
+{
+	static _Thread_local unsigned known;
+	if (known == version)
+		return;
+	pthread_mutex_lock(&changing);
+	known = version;
+	pthread_mutex_unlock(&changing);
+}
+
 API uint64_t sim_torch_add(struct observer o) __asm__("_ZN2at17addGlobalCallbackENS_22RecordFunctionCallbackE");
 API uint64_t sim_torch_add(struct observer o)
 {
@@ -59,20 +89,20 @@ API uint64_t sim_torch_add(struct observer o)
 	if (i >= OBSERVERS || o.probability != 1 || o.needs_inputs || o.needs_outputs || o.needs_ids)
 		abort();
 	observers[i].is = o;
-	observers[i].on = true;
+	change(i, true);
 	return i + 1;
 }
 
 API void sim_torch_disable(uint64_t handle) __asm__("_ZN2at15disableCallbackEm");
 API void sim_torch_disable(uint64_t handle)
 {
-	observers[handle - 1].on = false;
+	change((unsigned)handle - 1, false);
 }
 
 API void sim_torch_reenable(uint64_t handle) __asm__("_ZN2at16reenableCallbackEm");
 API void sim_torch_reenable(uint64_t handle)
 {
-	observers[handle - 1].on = true;
+	change((unsigned)handle - 1, true);
 }
 
 API const char *sim_torch_name(const void *record) __asm__("_ZNK2at14RecordFunction4nameEv");
@@ -134,6 +164,7 @@ static void prepare(struct record *r, const char *name, int64_t number, uint64_t
 static void operate(unsigned scope, struct record *r, void (*run)(void *), void *arg)
 {
 	bool told[OBSERVERS] = {false};
+	look_again();
 	unsigned count = observer_count;
 	struct result made;
 	for (unsigned i = 0; i < count; i++) {

@@ -42,5 +42,10 @@ for i in range(12):
         cudatrace.step()
         with cudatrace.range("child"):
             os._exit(0)
-cuda.cudaDeviceSynchronize()
+with cudatrace.range(12):  # no string
+    pass
+try:
+    cudatrace.step("no number")
+except ValueError:
+    cuda.cudaDeviceSynchronize()
 print("done", forward.__name__, forward.__doc__, "cudatrace" in sys.modules, cuda.cudaFree(memory))

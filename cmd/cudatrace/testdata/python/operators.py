@@ -1,6 +1,6 @@
-"""Launches work inside operators of the simulated PyTorch: python3 operators.py STEPS TRUTH. Writes to the file TRUTH,
-for each launch, the operators that it was made in, the innermost first, and the line that it belongs to: that of a
-backward one is the forward operator's."""
+"""Launches work inside operators of the simulated PyTorch: python3 operators.py STEPS TRUTH [SECONDS]. Writes to the file
+TRUTH, for each launch, the operators that it was made in, the innermost first, and the line that it belongs to: that of
+a backward one is the forward operator's. It waits SECONDS at most until operators are observed."""
 import ctypes
 import json
 import sys
@@ -58,7 +58,7 @@ def step():
 memory = ctypes.c_void_p()
 cuda.cudaMalloc(ctypes.byref(memory), 64)
 fill.memory = memory.value
-deadline = time.monotonic() + 20
+deadline = time.monotonic() + (int(sys.argv[3]) if len(sys.argv) > 3 else 20)
 while torch.sim_torch_observed() == 0 and time.monotonic() < deadline:
     time.sleep(0.01)
 observed = torch.sim_torch_observed()

@@ -201,13 +201,24 @@ void ct_pause(uint64_t ns)
 
 enum { FREE, TAKEN, WANTED };
 
-void ct_lock(struct ct_lock *l)
+/* False when the lock was not to be had for so long. */
+bool ct_lock_within(struct ct_lock *l, uint64_t ns)
 {
 	uint32_t free = FREE;
 	if (atomic_compare_exchange_strong(&l->state, &free, TAKEN))
-		return;
-	while (atomic_exchange(&l->state, WANTED) != FREE)
-		ct_word_wait(&l->state, WANTED, CT_FOREVER);
+		return true;
+	uint64_t now = ct_now(), deadline = now + ns < now ? CT_FOREVER : now + ns;
+	while (atomic_exchange(&l->state, WANTED) != FREE) {
+		if ((now = ct_now()) >= deadline)
+			return false;
+		ct_word_wait(&l->state, WANTED, deadline - now);
+	}
+	return true;
+}
+
+void ct_lock(struct ct_lock *l)
+{
+	ct_lock_within(l, CT_FOREVER);
 }
 
 void ct_unlock(struct ct_lock *l)

@@ -31,6 +31,7 @@ struct ct_lock {
 	_Atomic uint32_t state;
 };
 void ct_lock(struct ct_lock *l);
+bool ct_lock_within(struct ct_lock *l, uint64_t ns);
 void ct_unlock(struct ct_lock *l);
 
 /* A condition of what a lock guards; both functions are called under that lock. A wait may end early. */

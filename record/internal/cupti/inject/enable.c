@@ -148,8 +148,8 @@ static ct_timestamp_fn timestamp(const struct ct_cupti *api, const struct ct_wis
 	python = (wish->flags & CT_GO_PYTHON) && api->enable_driver_api && ct_python_start(wish->memory_for_python);
 	if ((chains || python) && !ct_walk_start(api, wish->memory_for_chains, chains))
 		chains = python = false;
-	if ((wish->flags & CT_GO_TORCH) && !((chains || python) && ct_torch_start(wish->memory_for_torch)))
-		ct_queue_note(1, "PyTorch's operators are not recorded: CUPTI does not tell who calls, or --memory-limit is too low");
+	if ((wish->flags & CT_GO_TORCH) && (chains || python))
+		ct_torch_start(wish->memory_for_torch);
 	return chains || python ? ct_walk_timestamp : ct_calibration_timestamp;
 }
 
@@ -167,6 +167,8 @@ static void prepare(const struct ct_cupti *api, const struct ct_wish *wish)
 		ct_complain_of(api, "cuptiSetThreadIdType", "", thread);
 	chains = chains && clock == 0 && thread == 0;
 	python = python && clock == 0 && thread == 0;
+	if (!chains && !python)
+		ct_torch_end();
 	if (wish->python.minor != 0 && !(python && ct_python_use(&wish->python)))
 		without_python();
 	if (chains || ct_python_on())
@@ -480,7 +482,7 @@ void ct_switch_leave(void)
 	left = true;
 	ct_unlock(&lock);
 	atomic_store(&over, true);
-	ct_torch_work(false);
+	ct_torch_end();
 }
 
 /* Needs frames, and records of single calls. Older releases are not known to stand a change meanwhile. */
@@ -503,6 +505,7 @@ void ct_disable(const struct ct_cupti *api, bool linger)
 void ct_enable_without_callers(void)
 {
 	ct_python_end("Python lines are no longer recorded: CUPTI does not tell who calls");
+	ct_torch_end();
 	if (chains)
 		ct_queue_note(0, "calls have no callers any more, and the names of the driver's functions: "
 				 "CUPTI does not tell who calls");

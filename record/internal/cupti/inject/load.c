@@ -194,12 +194,17 @@ void *ct_load_driver_symbol(const char *name)
 	return dlsym(handle ? handle : RTLD_DEFAULT, name);
 }
 
-/* Keeps the library of a function loaded. The program's own file stays anyway. */
-void ct_load_keep(void *function)
+/*
+ * Keeps the library of a function loaded; false if there is none, or if the function has not that name in it. Waits until
+ * a library that is being loaded can be used. The program's own file stays anyway.
+ */
+bool ct_load_keep(void *function, const char *name)
 {
 	Dl_info info;
+	void *handle = NULL;
 	if (dladdr(function, &info) && info.dli_fname)
-		dlopen(info.dli_fname, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+		handle = dlopen(info.dli_fname, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+	return handle && (!name || dlsym(handle, name) == function);
 }
 
 /* Where the code of a function of the driver is; false if that is not known. */

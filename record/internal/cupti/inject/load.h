@@ -25,7 +25,7 @@ void *ct_load_early(const char *name, const struct ct_candidate *list, unsigned 
 uint32_t ct_load_driver(void);
 void *ct_load_driver_symbol(const char *name);
 bool ct_load_driver_code(const char *name, uintptr_t *from, uintptr_t *to);
-void ct_load_keep(void *function);
+bool ct_load_keep(void *function, const char *name); /* name NULL: any */
 bool ct_load_count_devices(void);
 struct ct_load_counts ct_load_counts(void);
 const char *ct_load_path(void);

@@ -154,7 +154,7 @@ bool ct_python_use(const struct ct_python *p)
 	is_common = memcmp(&shape, &common, sizeof shape) == 0;
 	uintptr_t f = (uintptr_t)p->gil_state;
 	memcpy(&gil_state, &f, sizeof gil_state);
-	ct_load_keep((void *)f);
+	ct_load_keep((void *)f, NULL);
 	atomic_store(&on, true);
 	return true;
 }

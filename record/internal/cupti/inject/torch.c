@@ -5,9 +5,10 @@
  * their exported names, and the structure that registers an observer is zeros behind what is known of it.
  *
  * An observer runs inside an operator: it takes no lock, allocates once a thread, and calls nothing of PyTorch's but
- * what returns a name or a number. Registering it, and switching it on and off, takes a lock of PyTorch's: that is done on
- * the control thread alone, and never while the process forks, since the child would find that lock taken for ever. The observer is
- * never removed: PyTorch's threads may be in it.
+ * what returns a name or a number. Registering it, and switching it on and off, takes a lock of PyTorch's: that is done
+ * on the control thread and in calls that bound the range to record, never while the process forks, since the child
+ * would find that lock taken for ever, and never once the program's end has destroyed PyTorch's list of observers. The
+ * observer is never removed: PyTorch's threads may be in it.
  *
  * A backward operator runs on a thread without Python. It bears the number of the forward operator that made it,
  * and that one's thread: so each forward operator that may make one is remembered with its Python frames. Where
@@ -33,6 +34,8 @@
 #define THREADS 512u   /* that run operators */
 #define FORWARDS 32768u /* operators that are remembered, the latest ones; a power of two */
 #define NEAR (64u << 10) /* so far above us an operator's record may be on the stack, bytes */
+
+#define ADD "_ZN2at17addGlobalCallbackENS_22RecordFunctionCallbackE"
 
 /* at::RecordScope */
 enum { FUNCTION = 0, BACKWARD = 1, TORCHSCRIPT = 2, USER = 7, SCOPES = 16 };
@@ -77,9 +80,9 @@ struct stack {
 	bool sent;
 };
 
-/* A forward operator, by its thread and its number. */
+/* A forward operator, by its thread and its number. Threads that write one entry at a time leave a key that is nobody's. */
 struct forward {
-	_Atomic uint64_t key; /* 0 while it is written */
+	_Atomic uint64_t key; /* its key ^ value */
 	_Atomic uint64_t value; /* its stack and, in the upper half, its Python frames */
 };
 
@@ -102,7 +105,9 @@ static struct {
 } call;
 static uint64_t handles[3]; /* of the observers, one for each scope */
 static struct ct_lock switching; /* no fork goes on while it is held */
-static bool wanted, working;
+static _Atomic uint32_t forking; /* the thread that forks with it */
+static atomic_bool ready; /* operators can be recorded, and are of use */
+static bool started, wanted, working, over;
 static atomic_bool on;
 
 /* Where in a record the number of a forward operator is, bytes: learnt from those that begin. */
@@ -161,12 +166,12 @@ static struct thread *thread(bool make)
 	return t == &nobody ? NULL : t;
 }
 
-/* Called once, before the timestamp callback; false when there can be no operators. */
-bool ct_torch_start(size_t memory)
+/* Called once, before the timestamp callback, if CUPTI may tell who calls. */
+void ct_torch_start(size_t memory)
 {
 	size_t fixed = THREADS * sizeof *threads + FORWARDS * sizeof *forwards, n = 256, m = 256;
 	if (memory < fixed + (512u << 10) || pthread_key_create(&key, thread_ends) != 0)
-		return false;
+		return;
 	memory -= fixed;
 	while (m < CT_OPERATOR_STACKS_MAX && m * 2 * sizeof *stacks <= memory / 2)
 		m *= 2;
@@ -180,7 +185,8 @@ bool ct_torch_start(size_t memory)
 	stacks = ct_alloc(m * sizeof *stacks);
 	names = ct_alloc(n * sizeof *names);
 	texts = ct_alloc(texts_size);
-	return threads && forwards && stacks && names && texts;
+	started = threads && forwards && stacks && names && texts;
+	atomic_store(&ready, started);
 }
 
 /* The tables. Equal hashes stand for equal names and stacks, as in seen.c. */
@@ -334,9 +340,9 @@ static void remember(struct thread *t, uint64_t sequence)
 	}
 	if (stack == CT_TORCH_LOST)
 		stack = CT_TORCH_NONE;
-	atomic_store_explicit(&f->key, 0, memory_order_release);
-	atomic_store_explicit(&f->value, (uint64_t)python << 32 | stack, memory_order_release);
-	atomic_store_explicit(&f->key, k, memory_order_release);
+	uint64_t value = (uint64_t)python << 32 | stack;
+	atomic_store_explicit(&f->value, value, memory_order_relaxed);
+	atomic_store_explicit(&f->key, k ^ value, memory_order_relaxed);
 }
 
 /* Looks the forward operator up that has made a backward one. */
@@ -344,10 +350,8 @@ static void recall(struct open *o, uint64_t id, uint64_t sequence)
 {
 	uint64_t k;
 	struct forward *f = forward_of(id, sequence, &k);
-	if (atomic_load_explicit(&f->key, memory_order_acquire) != k)
-		return;
-	uint64_t value = atomic_load_explicit(&f->value, memory_order_acquire);
-	if (atomic_load_explicit(&f->key, memory_order_acquire) != k)
+	uint64_t value = atomic_load_explicit(&f->value, memory_order_relaxed);
+	if ((atomic_load_explicit(&f->key, memory_order_relaxed) ^ value) != k)
 		return;
 	o->forward = (uint32_t)value;
 	o->python = (uint32_t)(value >> 32);
@@ -542,26 +546,45 @@ static void register_observers(void)
 	handles[2] = add(c);
 }
 
+/* Whoever holds the lock may wait, inside PyTorch, for a lock of a thread that forks: a fork waits no longer than that. */
+#define SWITCH_WAIT CT_SECOND
+
 static void fork_begins(void)
 {
-	ct_lock(&switching);
+	if (ct_here() && ct_lock_within(&switching, SWITCH_WAIT))
+		atomic_store(&forking, ct_tid());
 }
 
 static void fork_ends(void)
 {
+	uint32_t tid = ct_here() ? ct_tid() : 0;
+	if (tid != 0 && atomic_compare_exchange_strong(&forking, &tid, 0))
+		ct_unlock(&switching);
+}
+
+/* The program ends. PyTorch's list of observers was made before this was registered, and is still there. */
+static void exit_begins(void *unused)
+{
+	(void)unused;
+	if (!ct_ours() || !ct_lock_within(&switching, SWITCH_WAIT))
+		return;
+	over = true;
 	ct_unlock(&switching);
 }
 
+int __cxa_atexit(void (*f)(void *), void *arg, void *library);
 int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library);
 
 /* Under the lock. An observer is registered switched on. */
 static void apply(void)
 {
 	bool to = wanted && working, fresh = handles[0] == 0;
-	if (torch.add == 0 || to == atomic_load(&on))
+	if (torch.add == 0 || over || to == atomic_load(&on))
 		return;
-	if (fresh && to)
+	if (fresh) {
 		register_observers();
+		over = __cxa_atexit(exit_begins, NULL, NULL) != 0;
+	}
 	for (int i = 0; !fresh && i < 3; i++)
 		(to ? call.reenable : call.disable)(handles[i]);
 	atomic_store(&on, to);
@@ -570,12 +593,18 @@ static void apply(void)
 /* PyTorch's functions, and whether operators are wanted now. For the control thread. */
 void ct_torch_use(const struct ct_torch *t)
 {
-	static bool watched;
-	if (!texts || t->add == 0 || t->disable == 0 || t->reenable == 0 || t->name == 0 || t->peek == 0)
+	static bool watched, said;
+	if (!started && !said)
+		ct_queue_note(1, "PyTorch's operators are not recorded: CUPTI does not tell who calls, or --memory-limit is too low");
+	said = true;
+	if (!atomic_load(&ready) || t->add == 0 || t->disable == 0 || t->reenable == 0 || t->name == 0 || t->peek == 0)
 		return;
-	if (!watched && __register_atfork(fork_begins, fork_ends, fork_ends, NULL) != 0)
+	if (!watched && __register_atfork(fork_begins, fork_ends, NULL, NULL) != 0)
 		return;
 	watched = true;
+	/* Not under the lock, for which forks wait: this waits while a library is loaded. The recorder looked a while ago. */
+	if (torch.add == 0 && !ct_load_keep(address(t->add), ADD))
+		return;
 	ct_lock(&switching);
 	if (torch.add == 0) {
 		torch = *t;
@@ -584,7 +613,6 @@ void ct_torch_use(const struct ct_torch *t)
 		SET(call.thread, t->thread);
 		SET(call.disable, t->disable);
 		SET(call.reenable, t->reenable);
-		ct_load_keep(address(t->add));
 	}
 	wanted = t->on != 0;
 	apply();
@@ -594,10 +622,20 @@ void ct_torch_use(const struct ct_torch *t)
 /* Whether the records of work are on. */
 void ct_torch_work(bool is)
 {
-	if (!texts || !ct_here())
+	sigset_t before;
+	if (!atomic_load(&ready) || !ct_here())
 		return;
+	ct_sigmask_block(&before);
 	ct_lock(&switching);
 	working = is;
 	apply();
 	ct_unlock(&switching);
+	ct_sigmask_restore(&before);
+}
+
+/* Operators are no longer of use. */
+void ct_torch_end(void)
+{
+	ct_torch_work(false);
+	atomic_store(&ready, false);
 }

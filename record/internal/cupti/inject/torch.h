@@ -10,9 +10,10 @@
 #define CT_TORCH_NONE 0u          /* no operator is known */
 #define CT_TORCH_LOST UINT32_MAX  /* there is one, but no number for the stack */
 
-bool ct_torch_start(size_t memory);
+void ct_torch_start(size_t memory);
 void ct_torch_use(const struct ct_torch *t);
 void ct_torch_work(bool is);
+void ct_torch_end(void);
 
 /* For every thread, inside CUDA calls. */
 uint32_t ct_torch_number(uint32_t *python);

@@ -58,6 +58,8 @@ static bool judging = true; /* places may be judged */
 static bool judged;         /* one has been */
 static uint64_t began;      /* calls from then on have chains */
 static uint64_t doubt_from, doubt_to; /* chains of calls in between are not believed */
+static unsigned long long unloads; /* by the dynamic linker's count */
+static uint64_t unloads_known;     /* the time of that count */
 static uint32_t missed;
 static struct {
 	uint32_t tid;
@@ -322,14 +324,22 @@ static void match_poll(void)
 }
 
 /*
- * A library was unloaded within that time: an address in a chain may have meant what has gone, or what
- * has come in its place. Later calls have chains of their own.
+ * So many libraries had been unloaded at a time. When there are more than before, an address in a chain of a call in
+ * between may have meant what has gone, or what has come in its place. Later calls have chains of their own. The control
+ * thread and the one that exits may both look.
  */
-static void match_doubt(uint64_t from, uint64_t to)
+static void match_unloads(unsigned long long count, uint64_t time)
 {
 	ct_lock(&lock);
-	doubt_from = from;
-	doubt_to = to;
+	if (count > unloads) {
+		ct_chains_unloaded();
+		doubt_from = unloads_known;
+		doubt_to = ct_now();
+	}
+	if (count >= unloads) {
+		unloads = count;
+		unloads_known = time;
+	}
 	ct_unlock(&lock);
 }
 
@@ -374,8 +384,6 @@ static struct {
 static void (*range_called)(bool start);
 static atomic_bool walking;
 static bool chains; /* are wanted */
-static unsigned long long unloads; /* by the dynamic linker's count */
-static uint64_t unloads_known;     /* the time of that count */
 
 static bool in(const struct code *c, uintptr_t address)
 {
@@ -448,13 +456,7 @@ void ct_walk_poll(void)
 	ct_python_poll();
 	if (!atomic_load(&walking))
 		return;
-	unsigned long long count = ct_load_counts().unloads;
-	if (count != unloads) {
-		ct_chains_unloaded();
-		match_doubt(unloads_known, ct_now());
-	}
-	unloads = count;
-	unloads_known = before;
+	match_unloads(ct_load_counts().unloads, before);
 	match_poll();
 }
 
