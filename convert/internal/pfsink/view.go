@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/cudatrace/cudatrace/convert/internal/activity"
+	"github.com/cudatrace/cudatrace/convert/internal/steppaths"
 	"github.com/cudatrace/cudatrace/convert/internal/steps"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/perfetto"
@@ -52,11 +53,9 @@ func (s *Sink) writeView() {
 // main returns the median step of the process that is shown: of the first rank, or of the one with most time in steps;
 // without steps, the process whose streams were busiest.
 func (s *Sink) main() (main shown) {
-	if s.paths != nil {
-		for _, x := range s.paths.medians {
-			if main.of == nil || before(x.of, main.of, x.kind.Time(), main.kind.Time()) {
-				main = x
-			}
+	for _, p := range s.drawn {
+		if main.of == nil || before(p.Process, main.of, p.Time(), main.kind.Time()) {
+			main = shown{p.Process, p.Kind, p.Median}
 		}
 	}
 	if main.of == nil {
@@ -114,9 +113,9 @@ func (s *Sink) pins(of *timeline.Process) (pins []string) {
 			pins = append(pins, p)
 		}
 	}
-	if s.paths != nil && s.paths.drawn[of] {
+	if slices.ContainsFunc(s.drawn, func(p *steppaths.Path) bool { return p.Process == of }) {
 		name(s.tracks.own(of) + stepTrack)
-		name(s.tracks.own(of) + pathTrack)
+		name(s.tracks.own(of) + steppaths.Track)
 	}
 	ranked := slices.Clone(s.together.order)
 	slices.SortStableFunc(ranked, func(a, b *timeline.Stream) int {
