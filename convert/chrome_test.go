@@ -216,8 +216,8 @@ func TestChromeWaitsProcessor(t *testing.T) {
 func TestChromePathsProcessor(t *testing.T) {
 	t.Parallel()
 	logs := []Log{Path("../testdata/gpu/logs/nccl-rank0.cudatrace"), Path("../testdata/gpu/logs/nccl-rank1.cudatrace")}
-	const spans = ` select s.ts - min(s.ts) over (), s.dur, s.name,
-		extract_arg(s.arg_set_id, '%[1]s.step'), extract_arg(s.arg_set_id, '%[1]s.kind'), extract_arg(s.arg_set_id, '%[1]s.on')
+	const spans = ` select s.ts - min(s.ts) over (), s.dur, s.name, extract_arg(s.arg_set_id, '%[1]s.step'),
+		extract_arg(s.arg_set_id, '%[1]s.kind'), extract_arg(s.arg_set_id, '%[1]s.on')
 		from slice s where s.category = 'critical_path' and s.track_id in (%s) order by s.ts, s.dur`
 	all := traceOfLogs(t, TraceOptions{}, logs...)
 	folder := filepath.Join(t.TempDir(), "trace.pt.trace")

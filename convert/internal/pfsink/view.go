@@ -37,7 +37,7 @@ func (s *Sink) writeView() {
 	v := perfetto.View{Start: s.tracks.start}
 	main := s.main()
 	if x := main.step; x != nil {
-		v.From, v.To = x.Start-min(x.Start, x.Length()), timeline.End(x.End, x.Length())
+		v.From, v.To = around(x)
 		v.Notes = []perfetto.Note{{At: x.Start, Text: fmt.Sprintf("median step\n%s: the median of %s, %s",
 			stepName(main.kind, x), figures.Count(len(main.kind.Parts), "step", "steps"),
 			figures.Duration(x.Length()))}}
@@ -48,6 +48,11 @@ func (s *Sink) writeView() {
 		v.Pins = s.pins(main.of)
 	}
 	s.w.View(v)
+}
+
+// around returns the time of a step, with as much on each side.
+func around(x *steps.Step) (from, to uint64) {
+	return x.Start - min(x.Start, x.Length()), timeline.End(x.End, x.Length())
 }
 
 // main returns the median step of the process that is shown: of the first rank, or of the one with most time in steps;
