@@ -104,7 +104,7 @@ func (s *Sink) event(e timeline.Event) {
 		s.metrics.writeSamples(e)
 	case *timeline.States:
 		s.paths.States(e)
-		s.writeStates(e)
+		s.states(e)
 	case *timeline.StackSamples:
 		s.paths.Samples(e)
 		s.writeStacks(e)
@@ -161,6 +161,7 @@ func (s *Sink) begin(r *timeline.Recording) {
 // finish writes what is known only at the end.
 func (s *Sink) finish() {
 	s.drawHangs()
+	s.drawHeld()
 	s.writeSamples()
 	s.writeOverview()
 	s.together.write()
