@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -245,6 +246,36 @@ func TestChromeWaitsProcessor(t *testing.T) {
 			join gpu_slice g on g.id = slice_out join slice b on b.id = slice_in where b.category in ('runtime', 'driver')`)
 		if n != all || n == 0 {
 			t.Errorf("%s: %d arrows to calls that waited, want %d", name, n, all)
+		}
+	}
+}
+
+// Each rank's file has the path of its steps on a thread of its own, as in the trace of all ranks: through what another
+// rank did, too.
+func TestChromePathsProcessor(t *testing.T) {
+	t.Parallel()
+	logs := []Log{Path("../testdata/gpu/logs/nccl-rank0.cudatrace"), Path("../testdata/gpu/logs/nccl-rank1.cudatrace")}
+	const spans = ` select s.ts - min(s.ts) over (), s.dur, s.name, extract_arg(s.arg_set_id, '%[1]s.step'),
+		extract_arg(s.arg_set_id, '%[1]s.kind'), extract_arg(s.arg_set_id, '%[1]s.on')
+		from slice s where s.category = 'critical_path' and s.track_id in (%s) order by s.ts, s.dur`
+	all := traceOfLogs(t, TraceOptions{}, logs...)
+	folder := filepath.Join(t.TempDir(), "trace.pt.trace")
+	if _, err := Files(logs, folder, TraceOptions{Format: FormatNamed("chrome"), Compress: output.None}); err != nil {
+		t.Fatal(err)
+	}
+	for rank := range logs {
+		files, err := filepath.Glob(fmt.Sprintf("%s/rank%d_*", folder, rank))
+		if err != nil || len(files) != 1 {
+			t.Fatalf("%q, %v", files, err)
+		}
+		tr := tptest.Open(t, files[0])
+		tptest.NoErrors(t, tr)
+		got := tr.Values(fmt.Sprintf(spans, "args",
+			`select thread_track.id from thread_track join thread using (utid) where thread.name = 'critical path'`))
+		want := all.Values(fmt.Sprintf(spans, "debug",
+			fmt.Sprintf(`select id from process_track where name = 'rank %d · critical path'`, rank)))
+		if !reflect.DeepEqual(got, want) || len(got) == 0 {
+			t.Errorf("rank %d: %d spans, want %d:\n%v\n%v", rank, len(got), len(want), got, want)
 		}
 	}
 }

@@ -293,7 +293,8 @@ func TestReadersOfBeginnings(t *testing.T) {
 		return err
 	})
 	want := []string{"clip.go", "cliptracks.go", "internal/chromesink/sink.go", "internal/chromesink/spans.go",
-		"internal/pfsink/sink.go", "internal/steps/finder.go", "internal/timelinetest/collector.go", "stats/sink.go"}
+		"internal/pfsink/sink.go", "internal/steppaths/paths.go", "internal/steps/finder.go",
+		"internal/timelinetest/collector.go", "stats/sink.go"}
 	if diff := cmp.Diff(want, readers); err != nil || diff != "" {
 		t.Errorf("files that read beginnings of spans (-want +got): %v\n%s", err, diff)
 	}

@@ -57,7 +57,7 @@ type Format struct {
 	Run    func(name string) bool // reports whether a name can be TraceOptions.Run; nil where no run is named
 	Memory int64                  // bytes that are needed beside the memory of a conversion
 
-	draws    bool                     // the files show which kernels are parts of one collective
+	draws    bool                     // the files show which kernels are parts of one collective, or paths through them
 	each     int64                    // see bound
 	most     int                      // files, all of which are open until the last one is whole
 	per      string                   // what has a file, and what to do about too many
@@ -96,7 +96,7 @@ var Formats = []*Format{
 		},
 		Written: "trace was written", Unit: "slice", Units: "slices",
 		Text: true, Sized: true, Steps: true,
-		each: 8192, most: 256, per: "one for each process: choose processes", group: chromeFolder,
+		draws: true, each: 8192, most: 256, per: "one for each process: choose processes", group: chromeFolder,
 		new: newChrome,
 	},
 	{
@@ -248,13 +248,17 @@ func newPerfetto(c *conversion, o *TraceOptions, create output.Creator) (countin
 	if err != nil {
 		return nil, err
 	}
-	whole := !c.Filter.Gappy() && c.border.To == 0 && c.lengths == nil && !o.withoutThreads
-	return pfsink.New(w, pfsink.Options{PieceBytes: o.Compress.PieceBytes(), Paths: whole}), nil
+	return pfsink.New(w, pfsink.Options{PieceBytes: o.Compress.PieceBytes(), Paths: c.wholly(o)}), nil
+}
+
+// wholly reports whether a trace has all calls, work and states of its time, as critical paths need them.
+func (c *conversion) wholly(o *TraceOptions) bool {
+	return !c.Filter.Gappy() && c.border.To == 0 && c.lengths == nil && !o.withoutThreads
 }
 
 // newChrome returns a sink with a file for each process.
-func newChrome(_ *conversion, o *TraceOptions, create output.Creator) (counting, error) {
-	chrome := chromesink.Options{Open: func(p *timeline.Process) (io.Writer, error) {
+func newChrome(c *conversion, o *TraceOptions, create output.Creator) (counting, error) {
+	chrome := chromesink.Options{Paths: c.wholly(o), Open: func(p *timeline.Process) (io.Writer, error) {
 		return create(chromeName(p) + o.Format.Suffix(o.Compress))
 	}}
 	if s := selection.New(selection.Options{Name: o.Filter.Name, Shortest: max(uint64(o.Filter.MinDuration),

@@ -83,6 +83,27 @@ func TestViewProcessor(t *testing.T) {
 	}
 }
 
+// In the steps that are shown at first, or in the median one where they have too much work, the counter of kernels has
+// what runs at the time.
+func TestViewCountersProcessor(t *testing.T) {
+	t.Parallel()
+	for name, around := range map[string]uint64{"train": 1, "nvtx": 0} {
+		tr := traceOfLogs(t, TraceOptions{}, Path("../testdata/gpu/logs/"+name+".cudatrace"))
+		v := viewOf(t, tr)
+		length := (v.To - v.From) / 3
+		values := fmt.Sprintf(` from counter c join track k on k.id = c.track_id
+			where k.name = 'kernels in flight' and c.ts > %d and c.ts < %d`, v.From+(1-around)*length, v.To-(1-around)*length)
+		const level = `(select ts, sum(sum(edge)) over (order by ts) as n from (
+			select ts, 1 as edge from gpu_slice where name not glob 'Mem*'
+			union all select ts + dur, -1 from gpu_slice where name not glob 'Mem*') group by ts)`
+		wrong := tr.Values(`select v.ts, value, n from (select c.ts, c.value` + values + `) v left join ` + level + `
+			using (ts) where value is not n`)
+		if n := tr.Int(`select count(*)` + values); n < 100 || len(wrong) > 0 {
+			t.Errorf("%s: the counter changes %d times in the view, and is wrong at %v", name, n, wrong)
+		}
+	}
+}
+
 // Of a part of a program, which has no steps, a viewer begins in the busiest second.
 func TestViewWithoutStepsProcessor(t *testing.T) {
 	t.Parallel()

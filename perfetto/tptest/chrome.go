@@ -14,7 +14,7 @@ import (
 const unrecorded = `(extract_arg(s.arg_set_id, 'unfinished') is not null and extract_arg(s.arg_set_id, 'kernel_name') is null)`
 
 // ofPerfetto has the slices of a Perfetto trace by the categories of a Chrome trace.
-const ofPerfetto = `select case
+const ofPerfetto = `select case when s.category in ('critical_path', 'note') then s.category
 		when g.id is null then case s.category when 'runtime' then 'cuda_runtime' when 'runtime,failed' then 'cuda_runtime'
 			when 'nvtx' then 'user_annotation' when 'nvtx_gpu' then 'gpu_user_annotation' when 'memory' then 'memory_pool' when 'python' then 'python_function' when 'function' then 'function'
 			when 'pytorch' then iif(s.name glob 'Optimizer.*', 'user_annotation', 'cpu_op') else 'cuda_driver' end
@@ -22,7 +22,7 @@ const ofPerfetto = `select case
 	count(*), sum(iif(extract_arg(s.arg_set_id, 'unfinished') is null, max(s.dur, 0), 0)) from slice s left join gpu_slice g using (id)
 	where s.category is null and not ` + unrecorded +
 	` or s.category not in
-	('cudatrace', 'program', 'cupti', 'gpu', 'rank', 'collective', 'critical_path', 'note', 'step')
+	('cudatrace', 'program', 'cupti', 'gpu', 'rank', 'collective', 'step')
 	group by 1`
 
 const ofChrome = `select category, count(*), sum(max(dur, 0)) from slice where category not in ('cudatrace', 'overhead') group by 1`

@@ -25,7 +25,7 @@ type Counter struct {
 // Counters sample what GPUs, streams and processes do over a timeline, from its calls, GPU work and losses: for each
 // GPU the share of busy time, kernels in flight and the throughput of copies by direction; for each process launches a
 // second; for each stream the work that is launched and has not begun; and the records that were lost. A value is the
-// mean over the time up to the next one.
+// mean over the time up to the next one; see Zoom.
 //
 // A counter has at most [MaxSamples] samples, and fewer where there are few events. Memory does not grow with the
 // timeline. [Gauges] do the same for counters whose values come with the timeline.

@@ -9,6 +9,7 @@ type series struct {
 	base   uint64 // number of the first bin: its start, divided by the width
 	bins   []float64
 	events uint64
+	zoom   *zoom // nil for means alone
 }
 
 const maxBins = 1 << 10
@@ -117,6 +118,9 @@ func (s *series) samples(first, last uint64, factor float64) (list []Sample) {
 	end := (s.base + uint64(len(s.bins))) << s.shift
 	if latest != 0 && end > list[len(list)-1].Time && end <= last {
 		list = append(list, Sample{end, 0})
+	}
+	if s.zoom != nil && len(list) > 0 {
+		return s.zoom.into(list, factor)
 	}
 	return list
 }

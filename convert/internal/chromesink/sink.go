@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/cudatrace/cudatrace/convert/internal/activity"
+	"github.com/cudatrace/cudatrace/convert/internal/steppaths"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
@@ -16,6 +17,7 @@ type Options struct {
 	// Shown says of the call of a piece of work whether the timeline has it; nil is every call. Work
 	// without its call has no arrow.
 	Shown func(*timeline.Call) bool
+	Paths bool // critical paths are shown: the timeline has all calls and all work
 }
 
 // A Sink writes a file for each process.
@@ -30,6 +32,7 @@ type Sink struct {
 	remarks   []timeline.Event
 	metrics   metrics
 	gauges    activity.Gauges
+	paths     *steppaths.Finder  // nil without Options.Paths
 	metadata  *timeline.Metadata // of the log whose processes come, nil before the first
 	shown     uint64             // see Slices
 	err       error
@@ -81,14 +84,18 @@ func (s *Sink) event(e timeline.Event) {
 	case *timeline.Slices:
 		s.shown += uint64(len(e.List))
 		s.slices(e)
+		s.paths.Calls(e)
 	case *timeline.WorkList:
 		s.shown += uint64(len(e.List))
 		s.workList(e)
+		s.paths.Work(e)
 	case *timeline.SpanBegin:
 		s.shown++
 		s.spanBegin(e)
+		s.paths.Begin(e)
 	case *timeline.SpanEnd:
 		s.spanEnd(e)
+		s.paths.End(e)
 	case *timeline.Instant:
 		s.shown++
 		s.instant(e)
@@ -100,8 +107,15 @@ func (s *Sink) event(e timeline.Event) {
 		}
 	case *timeline.Samples:
 		s.metrics.writeSamples(s, e)
+	case *timeline.States:
+		s.paths.States(e)
+	case *timeline.StackSamples:
+		s.paths.Samples(e)
 	case *timeline.Recording:
 		s.clock = newClock(e)
+		if s.options.Paths {
+			s.paths = steppaths.New(e)
+		}
 	case *timeline.GPUs:
 		for _, g := range e.List {
 			s.gpus = append(s.gpus, newGPU(g))
@@ -170,6 +184,7 @@ func (s *Sink) End(err error) error {
 		s.remarks = append(s.remarks, note)
 	}
 	s.metrics.finish(s)
+	s.writePaths()
 	opened := 0
 	for _, p := range s.order {
 		if p.file != nil {

@@ -312,6 +312,8 @@ type piece struct {
 	part               uint32 // number in Collector.parts and 1; 0 for a piece that is none
 	kind               Kind
 	habit              habit
+	work               timeline.WorkKind
+	copyKind           uint8
 	bytes              uint64 // of a copy
 }
 
@@ -390,9 +392,9 @@ func (c *Collector) AddWork(s *Stream, w *timeline.Work, by *Thread) {
 	}
 	x, made := c.shape(w), cmp.Or(w.Captured, &w.Call)
 	p := piece{start: w.Start, end: timeline.End(w.Start, w.Dur), id: w.ID, graph: w.Graph}
-	p.name, p.kind, p.place = x.name, x.kind, c.place(made.Python, made.Caller)
+	p.name, p.kind, p.work, p.place = x.name, x.kind, w.Kind, c.place(made.Python, made.Caller)
 	if w.Kind == timeline.MemcpyWork {
-		p.bytes = w.Shape.Memcpy.Bytes
+		p.bytes, p.copyKind = w.Shape.Memcpy.Bytes, uint8(w.Shape.Memcpy.CopyKind)
 	}
 	if w.Kind == timeline.MemcpyWork || w.Kind == timeline.MemsetWork {
 		p.habit = c.habitOf(w)
@@ -419,6 +421,21 @@ func (c *Collector) AddWork(s *Stream, w *timeline.Work, by *Thread) {
 		s.mixed = s.mixed || last.callStart > p.callStart
 	}
 	*s.work.more() = p
+}
+
+// Runs gives the work of a stream that was launched or ran between two times.
+func (c *Collector) Runs(of *timeline.Stream, from, to uint64, give func(*activity.Run)) {
+	s := c.byStream[of]
+	if s == nil {
+		return
+	}
+	for i := range s.work.n {
+		p := s.work.at(i)
+		if p.end > from && (p.start < to || p.thread != 0 && p.callEnd < to) {
+			give(&activity.Run{Launched: p.callEnd, Start: p.start, End: p.end, Kind: p.work,
+				CopyKind: uint32(p.copyKind), Bytes: p.bytes})
+		}
+	}
 }
 
 // settle puts what has been added in order.

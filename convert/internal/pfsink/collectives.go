@@ -221,7 +221,7 @@ func (c *collectives) meanwhile(m *drawing) meanwhile {
 	}
 	clear(c.did)
 	most := uint64(0)
-	c.hops += c.sink.paths.collector.Path(m.since, m.Entered, critical.End{Stream: m.last}, func(x *critical.Segment) {
+	c.hops += c.sink.paths.Collector.Path(m.since, m.Entered, critical.End{Stream: m.last}, func(x *critical.Segment) {
 		key := meanwhile{x.Kind, x.Name, x.Place}
 		c.did[key] += x.To - x.From
 		if ns := c.did[key]; ns > most && x.Kind != critical.Unknown {
@@ -270,7 +270,7 @@ func (c *collectives) template(of sliceName) *perfetto.TrackEventTemplate {
 	}
 	var args []perfetto.Arg
 	if did := of.meanwhile; did.kind != critical.Unknown {
-		texts := c.sink.paths.collector
+		texts := c.sink.paths.Collector
 		args = append(args, perfetto.String("meanwhile", texts.Text(did.name)))
 		if line := texts.Text(did.place); line != "" {
 			args = append(args, perfetto.String("line", line))

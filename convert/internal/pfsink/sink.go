@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/internal/activity"
+	"github.com/cudatrace/cudatrace/convert/internal/steppaths"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/perfetto"
 )
@@ -27,7 +28,8 @@ type Sink struct {
 	together collectives
 	samples  pythonSamples
 	times    threadTimes
-	paths    *paths                                  // nil without Options.Paths
+	paths    *steppaths.Finder                       // nil without Options.Paths
+	drawn    []*steppaths.Path                       // that are written
 	busy     [][]activity.Sample                     // share of time in which each GPU was busy
 	open     map[*timeline.Track]*timeline.SpanBegin // the endless range that is the latest one of a track
 	ended    map[spanKey]bool                        // endless ranges that were ended
@@ -101,14 +103,10 @@ func (s *Sink) event(e timeline.Event) {
 	case *timeline.Samples:
 		s.metrics.writeSamples(e)
 	case *timeline.States:
-		if s.paths != nil {
-			s.paths.states(e)
-		}
-		s.writeStates(e)
+		s.paths.States(e)
+		s.states(e)
 	case *timeline.StackSamples:
-		if s.paths != nil {
-			s.paths.samples(e)
-		}
+		s.paths.Samples(e)
 		s.writeStacks(e)
 	default:
 		s.description(e)
@@ -155,7 +153,7 @@ func (s *Sink) begin(r *timeline.Recording) {
 	s.together = newCollectives(s)
 	s.samples = newPythonSamples()
 	if s.options.Paths {
-		s.paths = newPaths(s, r)
+		s.paths = steppaths.New(r)
 	}
 	s.counters = activity.NewCounters(r.Processes > 1)
 }
@@ -163,12 +161,11 @@ func (s *Sink) begin(r *timeline.Recording) {
 // finish writes what is known only at the end.
 func (s *Sink) finish() {
 	s.drawHangs()
+	s.drawHeld()
 	s.writeSamples()
 	s.writeOverview()
 	s.together.write()
-	if s.paths != nil {
-		s.paths.write()
-	}
+	s.writePaths()
 	s.writeOverheads(false)
 	s.writeCounters()
 	s.metrics.close()
@@ -185,9 +182,7 @@ func (s *Sink) slices(l *timeline.Slices) {
 		return
 	}
 	s.counters.Calls(l)
-	if s.paths != nil {
-		s.paths.calls(l)
-	}
+	s.paths.Calls(l)
 	t := s.tracks.thread(l.Thread, l.List[0].Start)
 	s.shown += uint64(len(l.List))
 	for i := range l.List {
@@ -213,9 +208,7 @@ func (s *Sink) slices(l *timeline.Slices) {
 
 func (s *Sink) writeWork(l *timeline.WorkList) {
 	s.counters.Work(l)
-	if s.paths != nil {
-		s.paths.works(l)
-	}
+	s.paths.Work(l)
 	q := s.tracks.queue(l.Stream)
 	s.shown += uint64(len(l.List))
 	for i := range l.List {
@@ -238,9 +231,7 @@ func (s *Sink) spanBegin(e *timeline.SpanBegin) {
 	if e.Track.Category == timeline.CUPTI {
 		return // written when it is known whether it is shown
 	}
-	if s.paths != nil {
-		s.paths.steps.Begin(e)
-	}
+	s.paths.Begin(e)
 	s.endEndless(e.Track, e.Start)
 	s.shown++
 	// these begin a few ns before their calls
@@ -285,9 +276,7 @@ func (s *Sink) spanEnd(e *timeline.SpanEnd) {
 		s.overhead(e)
 		return
 	}
-	if s.paths != nil {
-		s.paths.steps.End(e)
-	}
+	s.paths.End(e)
 	s.marks.see(e.End, e.End)
 	if key := (spanKey{e.Track, e.Start, e.Name}); s.ended[key] {
 		delete(s.ended, key)

@@ -1,6 +1,7 @@
 package pfsink
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -16,6 +17,9 @@ type threadTimes struct {
 	numbers map[processor]uint32
 	crowded uint64 // states on processors for which there is no number
 	states  map[*timeline.Thread]*perfetto.ThreadStates
+	held    map[*timeline.Thread][]timeline.State // of threads that have nothing else in the trace so far
+	holds   int                                   // states in held
+	holders map[*timeline.Thread]bool             // for which others waited
 	samples *perfetto.StackSamples
 	stack   []perfetto.StackFrame
 }
@@ -44,6 +48,54 @@ func (t *threadTimes) number(of processor) (number uint32, ok bool) {
 	}
 	t.numbers[of] = number
 	return number, true
+}
+
+// mostHeld is the number of states that wait. Those of further threads are drawn at once.
+const mostHeld = 1 << 16
+
+// states writes states of a thread. Those of one that is not the first of its process wait until it has a call, a range
+// or a sample, or another thread waited for it: helpers that only sleep would have a row each.
+func (s *Sink) states(e *timeline.States) {
+	t := &s.times
+	if t.held == nil {
+		t.held, t.holders = make(map[*timeline.Thread][]timeline.State), make(map[*timeline.Thread]bool)
+	}
+	for i := range e.List {
+		if why := e.List[i].Why; why != nil && why.Holder != nil {
+			t.holders[why.Holder] = true
+		}
+	}
+	if n := len(e.List); !e.Thread.Main && s.tracks.threads[e.Thread] == nil && n > 0 && t.holds+n <= mostHeld {
+		t.held[e.Thread], t.holds = append(t.held[e.Thread], e.List...), t.holds+n
+		return
+	}
+	s.writeHeld(e.Thread)
+	s.writeStates(e)
+}
+
+// writeHeld writes the states of a thread that waited.
+func (s *Sink) writeHeld(of *timeline.Thread) {
+	list := s.times.held[of]
+	delete(s.times.held, of)
+	s.times.holds -= len(list)
+	s.writeStates(&timeline.States{Thread: of, List: list})
+}
+
+// drawHeld writes the states that still wait of threads that turned out to be more than helpers, in the order of their
+// first ones: the numbers of processors depend on it.
+func (s *Sink) drawHeld() {
+	var drawn []*timeline.Thread
+	for of := range s.times.held {
+		if s.tracks.threads[of] != nil || s.times.holders[of] {
+			drawn = append(drawn, of)
+		}
+	}
+	slices.SortFunc(drawn, func(a, b *timeline.Thread) int {
+		return cmp.Or(cmp.Compare(s.times.held[a][0].Start, s.times.held[b][0].Start), cmp.Compare(a.TID, b.TID))
+	})
+	for _, of := range drawn {
+		s.writeHeld(of)
+	}
 }
 
 // writeStates writes states of a thread.

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/cudatrace/cudatrace/convert/internal/activity"
+	"github.com/cudatrace/cudatrace/convert/internal/steppaths"
 	"github.com/cudatrace/cudatrace/convert/internal/steps"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/perfetto"
@@ -36,7 +37,7 @@ func (s *Sink) writeView() {
 	v := perfetto.View{Start: s.tracks.start}
 	main := s.main()
 	if x := main.step; x != nil {
-		v.From, v.To = x.Start-min(x.Start, x.Length()), timeline.End(x.End, x.Length())
+		v.From, v.To = around(x)
 		v.Notes = []perfetto.Note{{At: x.Start, Text: fmt.Sprintf("median step\n%s: the median of %s, %s",
 			stepName(main.kind, x), figures.Count(len(main.kind.Parts), "step", "steps"),
 			figures.Duration(x.Length()))}}
@@ -49,14 +50,17 @@ func (s *Sink) writeView() {
 	s.w.View(v)
 }
 
+// around returns the time of a step, with as much on each side.
+func around(x *steps.Step) (from, to uint64) {
+	return x.Start - min(x.Start, x.Length()), timeline.End(x.End, x.Length())
+}
+
 // main returns the median step of the process that is shown: of the first rank, or of the one with most time in steps;
 // without steps, the process whose streams were busiest.
 func (s *Sink) main() (main shown) {
-	if s.paths != nil {
-		for _, x := range s.paths.medians {
-			if main.of == nil || before(x.of, main.of, x.kind.Time(), main.kind.Time()) {
-				main = x
-			}
+	for _, p := range s.drawn {
+		if main.of == nil || before(p.Process, main.of, p.Time(), main.kind.Time()) {
+			main = shown{p.Process, p.Kind, p.Median}
 		}
 	}
 	if main.of == nil {
@@ -114,9 +118,9 @@ func (s *Sink) pins(of *timeline.Process) (pins []string) {
 			pins = append(pins, p)
 		}
 	}
-	if s.paths != nil && s.paths.drawn[of] {
+	if slices.ContainsFunc(s.drawn, func(p *steppaths.Path) bool { return p.Process == of }) {
 		name(s.tracks.own(of) + stepTrack)
-		name(s.tracks.own(of) + pathTrack)
+		name(s.tracks.own(of) + steppaths.Track)
 	}
 	ranked := slices.Clone(s.together.order)
 	slices.SortStableFunc(ranked, func(a, b *timeline.Stream) int {
