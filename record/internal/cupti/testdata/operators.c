@@ -21,7 +21,7 @@ int cudaMalloc(void **, size_t), cudaMemset(void *, int, size_t);
 static const char *const names[] = {
 	"_ZN2at17addGlobalCallbackENS_22RecordFunctionCallbackE", "_ZN2at15disableCallbackEm",
 	"_ZN2at16reenableCallbackEm", "_ZNK2at14RecordFunction4nameEv", "_ZN2at14RecordFunction15currentThreadIdEv",
-	"_ZN2at15sequence_number4peekEv", "_ZN2at28getStepCallbacksUnlessEmptyENS_11RecordScopeE",
+	"_ZN2at15sequence_number4peekEv", "_ZN2at27getStepCallbacksUnlessEmptyENS_11RecordScopeE",
 };
 static void (*operate)(const char *name, bool makes_node, void (*run)(void *), void *arg);
 static void (*range)(const char *name, void (*run)(void *), void *arg);
