@@ -66,6 +66,7 @@ struct work {
 	struct torch_event torch;
 	struct python_sample sample; /* right behind it */
 	u64 busy;
+	u32 tid; /* of the thread that is read: here, since the kernel checks a loop that compares with an argument for long */
 	u8 bytes[256 + 8]; /* a frame or a code object; a load of 8 bytes at the last place stays inside */
 	u64 table[TABLE_END / 8];
 };
@@ -172,13 +173,14 @@ INLINE struct work *work(u32 index)
 }
 
 /* The state of the thread: 0 if it has none, FAILED if that cannot be read. */
-GLOBAL u64 find_state(u32 index, u32 tid)
+GLOBAL u64 find_state(u32 index)
 {
 	struct python_thread *t = thread_at(index);
+	struct work *w = work(index);
 	u64 at;
 	u32 i;
 
-	if (!t)
+	if (!t || !w)
 		return FAILED;
 	at = word(t->runtime + t->finalizing);
 	if (at)
@@ -191,7 +193,7 @@ GLOBAL u64 find_state(u32 index, u32 tid)
 	for (i = 0; i < MAX_STATES; i++) {
 		if (!at || at == FAILED)
 			return at;
-		if (thread_of(t, at) == tid)
+		if (thread_of(t, at) == w->tid)
 			return at;
 		at = word(at + t->next);
 	}
@@ -328,10 +330,11 @@ INLINE u64 read_frames(u32 index, struct python_thread *t, struct work *w, u32 t
 {
 	u64 at = 0;
 
+	w->tid = tid;
 	if (state && thread_of(t, state) == tid)
 		at = innermost(t, state);
 	if (!at || at == FAILED) { /* it may have got another state */
-		at = find_state(index, tid);
+		at = find_state(index);
 		state = at == FAILED ? 0 : at;
 		if (at && at != FAILED)
 			at = innermost(t, at);

@@ -81,7 +81,9 @@ type PythonWork struct {
 		Frames [64]PythonPythonFrame
 	}
 	Busy  uint64
+	Tid   uint32
 	Bytes [264]uint8
+	_     [4]byte
 	Table [4]uint64
 }
 

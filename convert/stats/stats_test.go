@@ -217,7 +217,7 @@ func TestReasons(t *testing.T) {
 		case "memory", "memory_holders", "unfreed", "out_of_memory":
 			want = f.Memory
 		case "torch_memory":
-			want = "no memory of PyTorch's cache was recorded (record --pytorch memory, with the right to use probes)"
+			want = "no blocks of PyTorch's cache (record --pytorch memory)"
 		}
 		if want != "" && r.Reason != want || r.Reason == "" || want == "" && r.Reason == f.GPU {
 			t.Errorf("%s: %q", r.Name, r.Reason)

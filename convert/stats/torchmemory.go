@@ -258,7 +258,7 @@ const earlier = "(before recording)"
 
 var torchMemoryReport = Report{
 	Name: "torch_memory", Title: "who holds memory of PyTorch's cache, by Python line", Detail: true,
-	whyEmpty: "no memory of PyTorch's cache was recorded (record --pytorch memory, with the right to use probes)",
+	whyEmpty: "no blocks of PyTorch's cache (record --pytorch memory)",
 	unasked:  func(s *Sink) bool { return len(s.torch.pools.List) > 0 },
 	table: func(s *Sink, _ Facts) *table.Table {
 		for _, p := range s.torch.pools.List {

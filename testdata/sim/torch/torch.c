@@ -53,6 +53,7 @@ static struct node {
 	uint64_t number, thread;
 } nodes[NODES];
 static unsigned node_count;
+static pthread_mutex_t tape = PTHREAD_MUTEX_INITIALIZER; /* of nodes */
 
 static void destroy(void)
 {
@@ -192,10 +193,12 @@ API void sim_torch_operate(const char *name, bool makes_node, void (*run)(void *
 	operate(FUNCTION, &r, run, arg);
 	if (!makes_node)
 		return;
+	pthread_mutex_lock(&tape);
 	struct node *n = &nodes[node_count++ % NODES];
 	snprintf(n->name, sizeof n->name, "%.15sBackward0", name);
 	n->number = next_node++;
 	n->thread = sim_torch_thread();
+	pthread_mutex_unlock(&tape);
 }
 
 /* A range of the program's, whose record is not on the stack. */
