@@ -52,8 +52,7 @@ static struct node {
 	char name[64];
 	uint64_t number, thread;
 } nodes[NODES];
-static unsigned node_count;
-static pthread_mutex_t tape = PTHREAD_MUTEX_INITIALIZER; /* of nodes */
+static _Atomic unsigned node_count; /* those beyond NODES are not kept */
 
 static void destroy(void)
 {
@@ -193,12 +192,13 @@ API void sim_torch_operate(const char *name, bool makes_node, void (*run)(void *
 	operate(FUNCTION, &r, run, arg);
 	if (!makes_node)
 		return;
-	pthread_mutex_lock(&tape);
-	struct node *n = &nodes[node_count++ % NODES];
-	snprintf(n->name, sizeof n->name, "%.15sBackward0", name);
-	n->number = next_node++;
-	n->thread = sim_torch_thread();
-	pthread_mutex_unlock(&tape);
+	unsigned i = node_count++;
+	uint64_t number = next_node++;
+	if (i >= NODES)
+		return;
+	snprintf(nodes[i].name, sizeof nodes[i].name, "%.15sBackward0", name);
+	nodes[i].number = number;
+	nodes[i].thread = sim_torch_thread();
 }
 
 /* A range of the program's, whose record is not on the stack. */
@@ -241,7 +241,8 @@ static void evaluate(void *arg)
 static void *run_backward(void *arg)
 {
 	while (node_count > 0) {
-		struct evaluation e = {&nodes[--node_count % NODES], arg};
+		unsigned i = --node_count;
+		struct evaluation e = {&nodes[i < NODES ? i : NODES - 1], arg};
 		char name[64];
 		struct record r;
 		snprintf(name, sizeof name, "autograd::engine::evaluate_function: %.25s", e.node->name);
