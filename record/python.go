@@ -22,14 +22,33 @@ const (
 
 // A python is what is known of a process's Python interpreter. Whoever looks at the process owns it.
 type python struct {
-	found    *pyframes.Interpreter
-	refused  bool      // no more of its frames are read
-	codeSize uint64    // KiB of code that the process had mapped at the last look
-	looked   time.Time // when that was
+	found   *pyframes.Interpreter
+	refused bool // no more of its frames are read
+	code    codeWatch
 }
 
-// pythonLook is the least time between two looks at a process.
-const pythonLook = 2 * time.Second
+// A codeWatch notices that a process has mapped other code than before: a library that it has opened.
+type codeWatch struct {
+	size   uint64    // KiB of code that the process had mapped at the last look
+	looked time.Time // when that was
+}
+
+// codeLook is the usual time between two looks at a process.
+const codeLook = 2 * time.Second
+
+// changed looks at a process, unless the last look is too recent, and reports whether its code is another one since.
+func (w *codeWatch) changed(pid uint32, every time.Duration) bool {
+	if time.Since(w.looked) < every {
+		return false
+	}
+	w.looked = time.Now()
+	size, err := procfs.CodeSize(int(pid))
+	if err != nil || size == w.size { // it has just ended
+		return false
+	}
+	w.size = size
+	return true
+}
 
 // pythonLines begins what a person hears about missing frames, also from the injected library.
 const pythonLines = "Python lines "
@@ -68,8 +87,8 @@ func (s *session) findPython(pid uint32) *python {
 	if !s.readsPython() {
 		return nil
 	}
-	p := &python{looked: time.Now()}
-	p.codeSize, _ = procfs.CodeSize(int(pid)) // 0 of a process that has just ended
+	p := &python{}
+	p.code.changed(pid, 0)
 	var err error
 	p.found, err = pyframes.Find(int(pid))
 	if why := pyframes.Unusable(""); errors.As(err, &why) {
@@ -100,15 +119,9 @@ func (p *python) configure(c *cupti.GoConfig) {
 
 // findPythonAgain looks at a process that may have opened a libpython since the last look.
 func (s *session) findPythonAgain(pid uint32, p *python) {
-	if p == nil || p.refused || time.Since(p.looked) < pythonLook {
+	if p == nil || p.refused || !p.code.changed(pid, codeLook) {
 		return
 	}
-	p.looked = time.Now()
-	size, err := procfs.CodeSize(int(pid))
-	if err != nil || size == p.codeSize {
-		return
-	}
-	p.codeSize = size
 	i, err := pyframes.Find(int(pid))
 	why := pyframes.Unusable("")
 	switch {

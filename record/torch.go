@@ -30,14 +30,13 @@ const (
 
 // A torch is what is known of PyTorch in a process. Whoever looks at the process owns it.
 type torch struct {
-	found    *cupti.Torch
-	on       bool
-	calls    uint64        // that had come by the last look
-	active   time.Duration // in which calls have come
-	came     time.Time     // when some had come last
-	last     time.Time     // when the last look was
-	codeSize uint64        // as in python
-	searched time.Time     // when that was
+	found  *cupti.Torch
+	on     bool
+	calls  uint64        // that had come by the last look
+	active time.Duration // in which calls have come
+	came   time.Time     // when some had come last
+	last   time.Time     // when the last look was
+	code   codeWatch
 
 	memory memoryLook
 }
@@ -47,7 +46,7 @@ func (s *session) readsOperators() bool {
 	return (s.opts.PyTorch == PyTorchAuto || s.opts.PyTorch == PyTorchOn) && s.opts.withoutPython() == ""
 }
 
-var torchLibrary = regexp.MustCompile(`^libtorch_cpu[-.].*so[.0-9]*$|^libtorch_cpu\.so$`)
+var torchLibrary = regexp.MustCompile(`^libtorch_cpu[-.].*so[.0-9]*$`)
 
 // findTorch finds PyTorch's functions in a process, nil if it has none that are known.
 func findTorch(pid uint32) *cupti.Torch {
@@ -97,13 +96,7 @@ func (s *session) lookAtTorch(pid uint32, t *torch) {
 		return
 	}
 	now := time.Now()
-	if t.found == nil && now.Sub(t.searched) >= pythonLook {
-		t.searched = now
-		size, err := procfs.CodeSize(int(pid))
-		if err != nil || size == t.codeSize {
-			return
-		}
-		t.codeSize = size
+	if t.found == nil && t.code.changed(pid, codeLook) {
 		t.found, t.last = findTorch(pid), now
 	}
 	if t.found == nil {

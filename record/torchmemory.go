@@ -8,7 +8,6 @@ import (
 
 	"github.com/cudatrace/cudatrace/record/internal/pyframes"
 	"github.com/cudatrace/cudatrace/record/internal/torchmem"
-	"github.com/cudatrace/cudatrace/record/procfs"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -22,10 +21,9 @@ type torchMemory struct {
 
 // A memoryLook is what is known of the allocator of a process. Whoever looks at the process owns it.
 type memoryLook struct {
-	done     bool   // it is probed, or cannot be
-	lines    bool   // its Python interpreter is known, or there will be none
-	codeSize uint64 // as in python
-	looked   time.Time
+	done  bool // it is probed, or cannot be
+	lines bool // its Python interpreter is known, or there will be none
+	code  codeWatch
 }
 
 const memoryMissing = "memory inside PyTorch's cache is not recorded: "
@@ -57,16 +55,13 @@ func (m *torchMemory) look(pid uint32, l *memoryLook, p *python) {
 	if m.recorder == nil || l.done && (l.lines || !m.python) {
 		return
 	}
-	if now := time.Now(); l.done && now.Sub(l.looked) < pythonLook {
-		return
-	} else {
-		l.looked = now
+	every := time.Duration(0)
+	if l.done {
+		every = codeLook
 	}
-	size, err := procfs.CodeSize(int(pid))
-	if err != nil || size == l.codeSize {
+	if !l.code.changed(pid, every) {
 		return
 	}
-	l.codeSize = size
 	var in *pyframes.Interpreter
 	if p != nil {
 		in = p.found
@@ -75,6 +70,7 @@ func (m *torchMemory) look(pid uint32, l *memoryLook, p *python) {
 		in, _ = pyframes.Find(int(pid)) // without one there are no lines, which Options.PythonAsked has said
 	}
 	l.lines = in != nil
+	var err error
 	if l.done {
 		err = m.recorder.SetPython(pid, in)
 	} else {

@@ -26,44 +26,33 @@ type operatorLaunch struct {
 // operatorLaunches reads the launches of a log with their operators, in order of time.
 func operatorLaunches(t *testing.T, path string) (all []operatorLaunch) {
 	t.Helper()
-	r, err := tracelog.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
 	frames, stacks, operators := map[uint32]uint32{}, map[uint32]uint32{}, map[uint32]tracelog.OperatorStack{}
 	var calls []tracelog.API
-	for r.Next() {
-		b := r.Block()
-		for i := range b.N {
-			switch b.Kind {
-			case tracelog.KindPythonFrame:
-				var f tracelog.PythonFrame
-				f.Read(b, i)
-				frames[f.ID] = f.Line
-			case tracelog.KindPythonStack:
-				var s tracelog.PythonStack
-				s.Read(b, i)
-				stacks[s.ID] = frames[s.Frame]
-			case tracelog.KindOperatorStack:
-				var o tracelog.OperatorStack
-				o.Read(b, i)
-				operators[o.ID] = o
-			case tracelog.KindAPI:
-				var a tracelog.API
-				if a.Read(b, i); a.CBID == cuMemsetD8 {
-					calls = append(calls, a)
-				}
-			case tracelog.KindLost:
-				var l tracelog.Lost
-				l.Read(b, i)
-				t.Errorf("lost: %+v", l)
+	eachRecord(t, path, func(b *tracelog.Block, i int) {
+		switch b.Kind {
+		case tracelog.KindPythonFrame:
+			var f tracelog.PythonFrame
+			f.Read(b, i)
+			frames[f.ID] = f.Line
+		case tracelog.KindPythonStack:
+			var s tracelog.PythonStack
+			s.Read(b, i)
+			stacks[s.ID] = frames[s.Frame]
+		case tracelog.KindOperatorStack:
+			var o tracelog.OperatorStack
+			o.Read(b, i)
+			operators[o.ID] = o
+		case tracelog.KindAPI:
+			var a tracelog.API
+			if a.Read(b, i); a.CBID == cuMemsetD8 {
+				calls = append(calls, a)
 			}
+		case tracelog.KindLost:
+			var l tracelog.Lost
+			l.Read(b, i)
+			t.Errorf("lost: %+v", l)
 		}
-	}
-	if err := r.Err(); err != nil {
-		t.Fatal(err)
-	}
+	})
 	slices.SortStableFunc(calls, func(a, b tracelog.API) int { return int(int64(a.Start - b.Start)) })
 	for _, a := range calls {
 		l := operatorLaunch{line: stacks[a.Python]}

@@ -32,45 +32,53 @@ func pythonFrame(file, function string, first, line uint32) string {
 // cuMemsetD8 is CUPTI's number of the driver's function by which the test programs launch.
 const cuMemsetD8 = 249
 
-// pythonLaunches reads the launches of a log with the frames above them, in order of time.
-func pythonLaunches(t *testing.T, path string) (all []pythonLaunch, lost uint64) {
+// eachRecord passes on every record of a log.
+func eachRecord(t *testing.T, path string, take func(b *tracelog.Block, i int)) {
 	t.Helper()
 	r, err := tracelog.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	frames, stacks := map[uint32]string{}, map[uint32]tracelog.PythonStack{}
-	var calls []tracelog.API
 	for r.Next() {
 		b := r.Block()
 		for i := range b.N {
-			switch b.Kind {
-			case tracelog.KindPythonFrame:
-				var f tracelog.PythonFrame
-				f.Read(b, i)
-				frames[f.ID] = pythonFrame(f.File, f.Function, f.FirstLine, f.Line)
-			case tracelog.KindPythonStack:
-				var s tracelog.PythonStack
-				s.Read(b, i)
-				stacks[s.ID] = s
-			case tracelog.KindAPI:
-				var a tracelog.API
-				if a.Read(b, i); a.CBID == cuMemsetD8 {
-					calls = append(calls, a)
-				}
-			case tracelog.KindLost:
-				var l tracelog.Lost
-				l.Read(b, i)
-				if l.Cause == tracelog.LostPython {
-					lost += l.Count
-				}
-			}
+			take(b, i)
 		}
 	}
 	if err := r.Err(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// pythonLaunches reads the launches of a log with the frames above them, in order of time.
+func pythonLaunches(t *testing.T, path string) (all []pythonLaunch, lost uint64) {
+	t.Helper()
+	frames, stacks := map[uint32]string{}, map[uint32]tracelog.PythonStack{}
+	var calls []tracelog.API
+	eachRecord(t, path, func(b *tracelog.Block, i int) {
+		switch b.Kind {
+		case tracelog.KindPythonFrame:
+			var f tracelog.PythonFrame
+			f.Read(b, i)
+			frames[f.ID] = pythonFrame(f.File, f.Function, f.FirstLine, f.Line)
+		case tracelog.KindPythonStack:
+			var s tracelog.PythonStack
+			s.Read(b, i)
+			stacks[s.ID] = s
+		case tracelog.KindAPI:
+			var a tracelog.API
+			if a.Read(b, i); a.CBID == cuMemsetD8 {
+				calls = append(calls, a)
+			}
+		case tracelog.KindLost:
+			var l tracelog.Lost
+			l.Read(b, i)
+			if l.Cause == tracelog.LostPython {
+				lost += l.Count
+			}
+		}
+	})
 	slices.SortStableFunc(calls, func(a, b tracelog.API) int { return int(int64(a.Start - b.Start)) })
 	for _, a := range calls {
 		l := pythonLaunch{tid: a.TID}

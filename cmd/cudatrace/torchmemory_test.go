@@ -66,39 +66,28 @@ func recordTorchMemory(t *testing.T) (base string, truth torchTruth) {
 // the function through which the program asks.
 func torchEvents(t *testing.T, path string, pid uint32) (all []torchEvent) {
 	t.Helper()
-	r, err := tracelog.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
 	lines, stacks := map[uint32]uint32{}, map[uint32]tracelog.PythonStack{}
 	var blocks []tracelog.TorchMemory
-	for r.Next() {
-		b := r.Block()
-		for i := range b.N {
-			switch b.Kind {
-			case tracelog.KindPythonFrame:
-				var f tracelog.PythonFrame
-				f.Read(b, i)
-				lines[f.ID] = f.Line
-			case tracelog.KindPythonStack:
-				var s tracelog.PythonStack
-				s.Read(b, i)
-				stacks[s.ID] = s
-			case tracelog.KindTorchMemory:
-				var m tracelog.TorchMemory
-				if m.Read(b, i); m.PID != pid {
-					t.Errorf("a block of process %d, not %d", m.PID, pid)
-				}
-				blocks = append(blocks, m)
-			case tracelog.KindLost:
-				t.Error("something was lost")
+	eachRecord(t, path, func(b *tracelog.Block, i int) {
+		switch b.Kind {
+		case tracelog.KindPythonFrame:
+			var f tracelog.PythonFrame
+			f.Read(b, i)
+			lines[f.ID] = f.Line
+		case tracelog.KindPythonStack:
+			var s tracelog.PythonStack
+			s.Read(b, i)
+			stacks[s.ID] = s
+		case tracelog.KindTorchMemory:
+			var m tracelog.TorchMemory
+			if m.Read(b, i); m.PID != pid {
+				t.Errorf("a block of process %d, not %d", m.PID, pid)
 			}
+			blocks = append(blocks, m)
+		case tracelog.KindLost:
+			t.Error("something was lost")
 		}
-	}
-	if err := r.Err(); err != nil {
-		t.Fatal(err)
-	}
+	})
 	slices.SortStableFunc(blocks, func(a, b tracelog.TorchMemory) int { return int(int64(a.Time - b.Time)) })
 	for _, m := range blocks {
 		line := lines[stacks[stacks[m.Python].Parent].Frame]

@@ -11,16 +11,28 @@ import (
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
+// inclusive are the columns of GPU work of a row with the rows that it calls.
+type inclusive struct {
+	InclusiveCount uint64   `key:"inclusive_count" rank:"5"`
+	Inclusive      uint64   `key:"inclusive_ns" title:"with calls" rank:"2"`
+	InclusiveShare *float64 `key:"inclusive_share" title:"share" rank:"4"`
+}
+
+// launch counts a piece of work of a length in the row itself, or what another row has.
+func (t *totals) launch(n, ns uint64) { t.Count, t.Total = t.Count+n, sketch.Sum(t.Total, ns) }
+
+// launch does so of the row with those that it calls.
+func (r *inclusive) launch(n, ns uint64) {
+	r.InclusiveCount, r.Inclusive = r.InclusiveCount+n, sketch.Sum(r.Inclusive, ns)
+}
+
 // operatorCells is a row of operators.
 type operatorCells struct {
-	Name   string   `key:"name" title:"operator"` // `aten::addmm`; of a backward operator that of its node, `AddmmBackward0`
-	Kind   string   `key:"kind" rank:"6"`         // `operator`, `backward`, or `range` of the program's
-	totals          // GPU work that was launched in the operator, and in no operator that it calls
-	Share  *float64 `key:"share" title:"share" rank:"2"` // part of the time of the GPU work whose operator is known
-	// the same, with the operators that it calls; these overlap
-	InclusiveCount uint64   `key:"inclusive_count" rank:"5"`
-	Inclusive      uint64   `key:"inclusive_ns" title:"with calls" rank:"2"` // =
-	InclusiveShare *float64 `key:"inclusive_share" title:"share" rank:"4"`   // =
+	Name      string   `key:"name" title:"operator"` // `aten::addmm`; of a backward operator that of its node, `AddmmBackward0`
+	Kind      string   `key:"kind" rank:"6"`         // `operator`, `backward`, or `range` of the program's
+	totals             // GPU work that was launched in the operator, and in no operator that it calls
+	Share     *float64 `key:"share" title:"share" rank:"2"` // part of the time of the GPU work whose operator is known
+	inclusive          // the same, with the operators that it calls; these overlap
 	// GPU work of the backward operators that it made
 	BackwardCount uint64 `key:"backward_count" rank:"5"`
 	Backward      uint64 `key:"backward_ns" title:"backward" rank:"3"` // =
@@ -69,23 +81,20 @@ var operatorsReport = declare(grouped[operatorKey, operatorCells]{
 			stack := own.in(o)
 			around, made := operatorRows(rows, o), operatorRows(rows, o.Made())
 			return func(w *piece) {
-				ns := w.Dur
-				if w.Untimed {
-					ns = 0
-				}
-				own.Count, own.Total, *stack = own.Count+1, sketch.Sum(own.Total, ns), sketch.Sum(*stack, ns)
+				own.totals.launch(1, w.Dur)
+				*stack = sketch.Sum(*stack, w.Dur)
 				for _, r := range around {
-					r.InclusiveCount, r.Inclusive = r.InclusiveCount+1, sketch.Sum(r.Inclusive, ns)
+					r.inclusive.launch(1, w.Dur)
 				}
 				for _, r := range made {
-					r.BackwardCount, r.Backward = r.BackwardCount+1, sketch.Sum(r.Backward, ns)
+					r.BackwardCount, r.Backward = r.BackwardCount+1, sketch.Sum(r.Backward, w.Dur)
 				}
 			}
 		})
 	},
 	merge: func(r, later *operatorCells) {
-		r.Count, r.Total = r.Count+later.Count, sketch.Sum(r.Total, later.Total)
-		r.InclusiveCount, r.Inclusive = r.InclusiveCount+later.InclusiveCount, sketch.Sum(r.Inclusive, later.Inclusive)
+		r.totals.launch(later.Count, later.Total)
+		r.inclusive.launch(later.InclusiveCount, later.Inclusive)
 		r.BackwardCount, r.Backward = r.BackwardCount+later.BackwardCount, sketch.Sum(r.Backward, later.Backward)
 		for o, ns := range later.stacks {
 			stack := r.in(o)
@@ -111,14 +120,11 @@ var operatorsReport = declare(grouped[operatorKey, operatorCells]{
 // moduleCells is a row of modules.
 type moduleCells struct {
 	// module: the function `forward` of a class, `LlamaMLP.forward`; `(no module)` for lines outside of any
-	Name   string   `key:"name" title:"module"`
-	File   string   `key:"file" title:"file" rank:"6"` // where that function is
-	totals          // GPU work that was launched in the module, and in no module that it calls
-	Share  *float64 `key:"share" title:"share" rank:"2"` // part of the time of the GPU work with Python lines
-	// the same, with the modules that it calls; these overlap
-	InclusiveCount uint64   `key:"inclusive_count" rank:"5"`
-	Inclusive      uint64   `key:"inclusive_ns" title:"with calls" rank:"2"` // =
-	InclusiveShare *float64 `key:"inclusive_share" title:"share" rank:"4"`   // =
+	Name      string   `key:"name" title:"module"`
+	File      string   `key:"file" title:"file" rank:"6"` // where that function is
+	totals             // GPU work that was launched in the module, and in no module that it calls
+	Share     *float64 `key:"share" title:"share" rank:"2"` // part of the time of the GPU work with Python lines
+	inclusive          // the same, with the modules that it calls; these overlap
 	// the part of `inclusive_ns` that backward operators launched, which the module's forward ones made
 	Backward uint64 `key:"backward_ns" title:"backward" rank:"3"`
 }
@@ -162,24 +168,20 @@ var modulesReport = declare(grouped[moduleKey, moduleCells]{
 				around = append(around, rows.Of(noModule))
 			}
 			return func(w *piece) {
-				ns := w.Dur
-				if w.Untimed {
-					ns = 0
-				}
 				back := w.Call.Operator.Made() != nil
-				around[0].Count, around[0].Total = around[0].Count+1, sketch.Sum(around[0].Total, ns)
+				around[0].totals.launch(1, w.Dur)
 				for _, r := range around {
-					r.InclusiveCount, r.Inclusive = r.InclusiveCount+1, sketch.Sum(r.Inclusive, ns)
+					r.inclusive.launch(1, w.Dur)
 					if back {
-						r.Backward = sketch.Sum(r.Backward, ns)
+						r.Backward = sketch.Sum(r.Backward, w.Dur)
 					}
 				}
 			}
 		})
 	},
 	merge: func(r, later *moduleCells) {
-		r.Count, r.Total = r.Count+later.Count, sketch.Sum(r.Total, later.Total)
-		r.InclusiveCount, r.Inclusive = r.InclusiveCount+later.InclusiveCount, sketch.Sum(r.Inclusive, later.Inclusive)
+		r.totals.launch(later.Count, later.Total)
+		r.inclusive.launch(later.InclusiveCount, later.Inclusive)
 		r.Backward = sketch.Sum(r.Backward, later.Backward)
 	},
 	fill: func(_ *view, r *moduleCells, total uint64) {

@@ -49,7 +49,7 @@ const (
 	outOfMemory = "_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE"
 )
 
-var library = regexp.MustCompile(`^libc10[-.].*so[.0-9]*$|^libc10\.so$`)
+var library = regexp.MustCompile(`^libc10[-.].*so[.0-9]*$`)
 
 // Options are the options of a recorder.
 type Options struct {
