@@ -2,11 +2,14 @@ package record
 
 import (
 	"errors"
+	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"time"
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/errno"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/internal/cupti"
@@ -120,8 +123,20 @@ func (s *session) stopLibraries() {
 		return
 	}
 	s.server.Pause()
+	if s.opts.Detach {
+		s.detachCUPTI()
+	}
 	if left := s.server.StopAll(2 * time.Second); left > 0 {
 		s.report.miss(0, figures.Count(left, "process", "processes")+" did not hand over the last GPU records in time")
+	}
+}
+
+// detachCUPTI takes CUPTI out of the processes, and says of which it could not.
+func (s *session) detachCUPTI() {
+	failed := s.server.FinalizeAll()
+	for _, pid := range slices.Sorted(maps.Keys(failed)) {
+		s.report.say(fmt.Sprintf("process %d: CUPTI stays in it, and makes launches slower until it ends: %s", pid,
+			errno.Words(failed[pid])))
 	}
 }
 

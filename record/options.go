@@ -58,6 +58,7 @@ type Options struct {
 
 	Delay        time.Duration   // before recording begins
 	Duration     time.Duration   // of the recording; 0: until the program ends
+	Detach       bool            // take CUPTI out of the processes of PIDs in the end; their threads are stopped for it
 	FromStart    bool            // Delay counts from the program's start, not from the first CUDA call
 	Newest                       // the newest part is recorded, if Last is not 0
 	CaptureRange bool            // record between cudaProfilerStart and cudaProfilerStop only

@@ -83,6 +83,11 @@ func recordFlags() []cli.Flag {
 			Usage: "attach to the running process `PID` and record its calls, and its GPU work if 'cudatrace run --armed' " +
 				"started it (repeatable)",
 		},
+		&cli.BoolFlag{
+			Category: whenGroup, Name: "detach",
+			Usage: "with -p: at the end, take CUPTI out of the process, so that its calls are as fast again as before; stops " +
+				"its threads for some ms (docs/on-demand.md)",
+		},
 		apiFlag(commonGroup),
 	}, globFlags(whatGroup), []cli.Flag{
 		&cli.StringFlag{
@@ -317,7 +322,7 @@ func showLive(con *console.Console, o *record.Options) (finish func()) {
 func recordOptions(c *cli.Context) (record.Options, error) {
 	o := record.Options{
 		Program: c.Args().First(), Args: c.Args().Tail(), Version: version(), Words: givenOptions(c),
-		Run: c.String(runFlag), NoMetadata: c.Bool(noMetadataFlag), FromStart: c.Bool("from-start"),
+		Run: c.String(runFlag), NoMetadata: c.Bool(noMetadataFlag), FromStart: c.Bool("from-start"), Detach: c.Bool("detach"),
 	}
 	if err := gone(c, recordName, "graphs", "runtime-calls", "waits"); err != nil {
 		return o, err
@@ -350,6 +355,8 @@ func recordOptions(c *cli.Context) (record.Options, error) {
 	case len(o.PIDs) > 0 && isSet(c, "gpu", "memory-limit", "wait"):
 		return o, usagef(recordName, "record: -p records calls, and GPU work of what 'cudatrace run --armed' started: "+
 			"--gpu, --memory-limit and --wait do not apply")
+	case c.Bool("detach") && len(o.PIDs) == 0:
+		return o, usagef(recordName, "record: --detach takes CUPTI out of a process that runs on: it needs -p PID")
 	case c.Bool("from-start") && !isSet(c, "duration", "delay"):
 		return o, usagef(recordName, "record: --from-start says from when -d and --delay count: give one of them")
 	case c.Bool("from-start") && len(o.PIDs) > 0:

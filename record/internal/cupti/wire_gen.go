@@ -44,6 +44,7 @@ const (
 	msgDepth                  messageType = 39
 	msgWait                   messageType = 42
 	msgPython                 messageType = 43
+	msgFinalize               messageType = 45
 	msgTorch                  messageType = 44
 	goNoCupti                             = 1
 	goPaused                              = 2
@@ -62,6 +63,12 @@ const (
 	seenSize                              = 16777216
 	seenChainBits                         = 13
 	seenSiteBits                          = 4
+	doorReady                             = 1
+	doorStopped                           = 2
+	doorBegun                             = 3
+	doorDone                              = 4
+	doorFailed                            = 5
+	doorOver                              = 6
 	outSize                               = 131072
 	inSize                                = 16384
 	died                                  = 1073741824
@@ -194,6 +201,7 @@ const (
 	sharedBellAt                          = 16
 	sharedClosedAt                        = 20
 	sharedLeftAt                          = 24
+	sharedDoorAt                          = 28
 	sharedOutAt                           = 64
 	sharedInAt                            = 128
 	sharedSenderAt                        = 192

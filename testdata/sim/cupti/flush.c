@@ -1,3 +1,4 @@
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "internal.h"
@@ -56,6 +57,8 @@ CUPTI(cuptiFinalize, (void))
 {
 	if (!cupti_hook() || cupti_forked())
 		return CUPTI_ERROR_NOT_INITIALIZED;
+	if (sim_config()->finalize_check && atomic_load(&cupti_hook()->inside) > 0)
+		abort();
 	cupti_kinds_clear();
 	cupti_subscription_clear();
 	cupti_reattach();

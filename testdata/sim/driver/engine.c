@@ -3,6 +3,7 @@
  * makes no difference when the thread executes the work. Work is executed as soon
  * as the work that it depends on has been, and retired (reported, its slot freed)
  * when the clock has passed its simulated end. */
+#include <sys/prctl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -319,6 +320,7 @@ static uint64_t due(uint64_t latest)
 static void *gpu(void *unused)
 {
 	(void)unused;
+	prctl(PR_SET_NAME, "cuda00001400006"); /* as NVIDIA's driver names its threads */
 	pthread_mutex_lock(&mu);
 	for (;;) {
 		uint64_t wanted = drain_wanted;

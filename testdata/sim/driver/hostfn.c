@@ -1,3 +1,4 @@
+#include <sys/prctl.h>
 #include <signal.h>
 
 #include "internal.h"
@@ -11,6 +12,7 @@ static bool started;
 static void *runner(void *unused)
 {
 	(void)unused;
+	prctl(PR_SET_NAME, "cuda-EvtHandlr"); /* as NVIDIA's driver names its threads */
 	for (;;) {
 		pthread_mutex_lock(&mu);
 		while (!len)

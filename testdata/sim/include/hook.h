@@ -22,6 +22,7 @@ struct sim_frame {
 	uint32_t domain, cbid;
 	uint32_t correlation; /* correlation id of the outermost call */
 	bool live;            /* a client saw it enter */
+	bool counted;         /* as inside */
 	bool covered;         /* an outer call is recorded: this one gets no record */
 	bool recorded;        /* set by the client: this call gets the record */
 	uint64_t start;       /* client's, on the client's clock */
@@ -166,11 +167,16 @@ struct sim_hook {
 	uint32_t (*correlation)(void);               /* of the call that this thread is in, or 0 */
 	bool (*started)(void);                       /* cuInit has returned */
 	bool (*forked)(void);                        /* this is a forked child of the process that began */
+	bool counts;         /* calls are counted, since CUDASIM_FINALIZE_CHECK is set */
+	_Atomic int inside;  /* calls in progress */
 };
 
 static inline void sim_frame_enter(struct sim_hook *hook, struct sim_frame *f, uint32_t domain, uint32_t cbid)
 {
 	f->live = false;
+	f->counted = hook && hook->counts;
+	if (f->counted)
+		atomic_fetch_add(&hook->inside, 1);
 	if (__builtin_expect(hook && atomic_load_explicit(&hook->client, memory_order_acquire) != NULL, 0)) {
 		f->domain = domain;
 		f->cbid = cbid;
@@ -182,6 +188,8 @@ static inline int sim_frame_exit(struct sim_hook *hook, struct sim_frame *f, int
 {
 	if (__builtin_expect(f->live, 0))
 		hook->exit(f, result);
+	if (f->counted)
+		atomic_fetch_sub(&hook->inside, 1);
 	return result;
 }
 

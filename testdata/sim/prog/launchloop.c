@@ -1,5 +1,6 @@
-/* Launches many small kernels from several threads on several streams. */
+/* Launches many small kernels from several threads on several streams; with -i, until standard input ends. */
 #include <pthread.h>
+#include <stdbool.h>
 #include <string.h>
 #include <time.h>
 
@@ -33,6 +34,8 @@ REGISTER_KERNELS(kernels, stubs)
 static struct {
 	long launches;
 	int threads, streams, kernels;
+	bool ends;           /* when standard input does */
+	_Atomic bool over;
 	cudaStream_t stream[256];
 	float *cell[256];
 	pthread_barrier_t start;
@@ -42,6 +45,7 @@ struct worker {
 	pthread_t thread;
 	int index;
 	double busy; /* seconds */
+	long made;
 };
 
 static double now(void)
@@ -68,7 +72,7 @@ static void *run(void *arg)
 	long count = loop.launches / loop.threads + (w->index < loop.launches % loop.threads);
 	pthread_barrier_wait(&loop.start);
 	double begin = now();
-	for (long n = 0; n < count; n++) {
+	for (long n = 0; n < count && !loop.over; n++, w->made++) {
 		launch(w->index, n);
 		if (n % SYNC_EVERY == SYNC_EVERY - 1)
 			CHECK(cudaDeviceSynchronize());
@@ -83,7 +87,7 @@ static long parse(int argc, char **argv, int *i, long max)
 	char *end = "";
 	long v = *i + 1 < argc ? strtol(argv[++*i], &end, 10) : 0;
 	if (v < 1 || v > max || *end) {
-		fprintf(stderr, "usage: launchloop [-n LAUNCHES] [-t THREADS] [-s STREAMS] [-k KERNELS]\n"
+		fprintf(stderr, "usage: launchloop [-n LAUNCHES] [-t THREADS] [-s STREAMS] [-k KERNELS] [-i]\n"
 				"at most 256 threads and streams, 64 kernels\n");
 		exit(2);
 	}
@@ -101,6 +105,8 @@ static void options(int argc, char **argv)
 			loop.streams = (int)parse(argc, argv, &i, 256);
 		else if (!strcmp(argv[i], "-k"))
 			loop.kernels = (int)parse(argc, argv, &i, MAX_KERNELS);
+		else if (!strcmp(argv[i], "-i"))
+			loop.ends = true;
 		else
 			parse(0, NULL, &i, 0);
 	}
@@ -110,6 +116,7 @@ int main(int argc, char **argv)
 {
 	static struct worker workers[256];
 	double busy = 0;
+	long made = 0;
 	options(argc, argv);
 	for (int i = 0; i < loop.streams; i++) {
 		CHECK(cudaStreamCreateWithFlags(&loop.stream[i], cudaStreamNonBlocking));
@@ -123,15 +130,19 @@ int main(int argc, char **argv)
 			return 1;
 		}
 	}
+	while (loop.ends && getchar() != EOF)
+		;
+	loop.over = loop.ends;
 	for (int i = 0; i < loop.threads; i++) {
 		pthread_join(workers[i].thread, NULL);
 		busy += workers[i].busy;
+		made += workers[i].made;
 	}
 	float total = 0;
 	for (int i = 0; i < loop.streams; i++)
 		total += *loop.cell[i];
-	printf("launchloop: %ld launches, %d threads, %d streams, %d kernels, %.0f ran\n", loop.launches, loop.threads,
+	printf("launchloop: %ld launches, %d threads, %d streams, %d kernels, %.0f ran\n", made, loop.threads,
 	       loop.streams, loop.kernels, (double)total);
-	printf("%.0f ns per launch\n", busy / (double)loop.launches * 1e9); /* of the thread's time */
-	return (long)total != loop.launches && loop.launches < 1 << 24;
+	printf("%.0f ns per launch\n", busy / (double)made * 1e9); /* of the thread's time */
+	return (long)total != made && made < 1 << 24;
 }

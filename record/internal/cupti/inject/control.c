@@ -6,11 +6,13 @@
  */
 #include "control.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base.h"
@@ -105,25 +107,66 @@ static void pause_work(bool paused)
 	ct_leave_cupti(false);
 }
 
+/* Takes the locks that a stopped thread of the program may hold, and CUPTI may need: malloc's and the dynamic linker's. */
+static void touch_locks(void)
+{
+	for (size_t size = 64; size <= 1u << 20; size *= 4)
+		free(malloc(size));
+	void *program = dlopen(NULL, RTLD_NOW);
+	if (program)
+		dlclose(program);
+}
+
+/* Whether somebody waits for this thread, or nobody for CUPTI's end. */
+static bool called_away(void)
+{
+	return ct_reached(CT_EXITING) || ct_handover_wanted() || !ct_link_alive();
+}
+
 /*
- * Ends recording while the program lives on: CUPTI goes off. flushed says whether anyone wants the rest.
- *
- * Never cuptiFinalize: with eight threads launching the program died in it by SIGSEGV, called from a thread of ours and
- * in the callback of a call's end alike (H200, CUPTI 13.0.1, 4 of 4 trials of 80 rounds), or it never returned. It is safe
- * while no thread is inside CUDA (testdata/gpu/finalize.cu), which we cannot know. Without it launches stay slower;
- * docs/on-demand.md has the figures.
+ * Only cuptiFinalize gives the program its speed back, and only while no thread of it is inside CUDA (H200, CUPTI 13.0.1,
+ * testdata/gpu/finalize.cu): else programs died in it, called from a thread of ours and in the callback of a call's end
+ * alike. So it is called while the recorder keeps all other threads stopped.
  */
-static void detach(bool flushed)
+static void finalize(const struct ct_cupti *api)
+{
+	_Atomic uint32_t *door = ct_link_door();
+	uint32_t is = CT_DOOR_READY;
+	atomic_store(door, api->finalize ? is : CT_DOOR_FAILED);
+	while (api->finalize && (is = atomic_load(door)) != CT_DOOR_OVER) {
+		if (is == CT_DOOR_STOPPED) {
+			touch_locks();
+			if (atomic_compare_exchange_strong(door, &is, CT_DOOR_BEGUN)) {
+				bool ended = !ct_client_before(api) && api->finalize() == 0;
+				atomic_store(door, ended ? CT_DOOR_DONE : CT_DOOR_FAILED);
+				return;
+			}
+		} else if (called_away() && atomic_compare_exchange_strong(door, &is, CT_DOOR_FAILED)) {
+			return;
+		}
+		ct_shared_wait(door, is, CT_MS);
+	}
+}
+
+/*
+ * Ends recording while the program lives on: CUPTI goes off, for good with how_far FINALIZED. With UNFLUSHED nobody wants the
+ * rest.
+ */
+enum how_far { UNFLUSHED, FLUSHED, FINALIZED };
+
+static void detach(enum how_far how_far)
 {
 	if (!ct_enter_cupti())
 		return;
-	if (!flushed)
+	if (how_far == UNFLUSHED)
 		ct_complete_start(NULL);
-	ct_disable(ct_recording()->api, flushed);
+	ct_disable(ct_recording()->api, how_far != UNFLUSHED);
 	ct_sender_until(ct_now());
-	if (flushed)
+	if (how_far != UNFLUSHED)
 		ct_flush_now(CT_FINISHED);
 	ct_complete_start(NULL);
+	if (how_far == FINALIZED)
+		finalize(ct_recording()->api);
 	ct_leave_cupti(true);
 }
 
@@ -143,8 +186,11 @@ static bool obey(uint16_t type)
 	case CT_MSG_OTHER_CLIENT:
 		other_client();
 		break;
+	case CT_MSG_FINALIZE:
+		detach(FINALIZED);
+		break;
 	case CT_MSG_STOP:
-		detach(true);
+		detach(FLUSHED);
 		ct_sender_finish(CT_BYE_STOP);
 		return false;
 	}
@@ -274,7 +320,7 @@ static void control_run(void)
 	ct_this_is_control();
 	if (listen_and_flush())
 		return;
-	detach(false);
+	detach(UNFLUSHED);
 	ct_sender_finish(CT_BYE_FAILED);
 }
 

@@ -245,6 +245,7 @@ struct ct_cupti {
 	ct_result (*set_thread_id_type)(int);
 	ct_result (*enable_runtime_api)(uint32_t cbid, uint8_t on); /* CUDA 12.5 and later, as the next; NULL without */
 	ct_result (*enable_driver_api)(uint32_t cbid, uint8_t on);
+	ct_result (*finalize)(void);
 	uint32_t version; /* cuptiGetVersion */
 };
 

@@ -41,6 +41,11 @@ bool ct_link_alive(void)
 	return atomic_load(&own->left) == 0 && (atomic_load(&recorder->life) & CT_DIED) == 0;
 }
 
+_Atomic uint32_t *ct_link_door(void)
+{
+	return &own->door;
+}
+
 /*
  * The calling thread is the sender. The mutex is robust and never unlocked: the kernel marks it
  * when the thread ends, in exec and after SIGKILL too.

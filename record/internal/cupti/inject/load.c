@@ -55,6 +55,7 @@ static const struct {
 	{"cuptiSetThreadIdType", offsetof(struct ct_cupti, set_thread_id_type), true},
 	{"cuptiActivityEnableRuntimeApi", offsetof(struct ct_cupti, enable_runtime_api), false},
 	{"cuptiActivityEnableDriverApi", offsetof(struct ct_cupti, enable_driver_api), false},
+	{"cuptiFinalize", offsetof(struct ct_cupti, finalize), false},
 };
 
 static bool resolve(void *handle, struct ct_cupti *api)

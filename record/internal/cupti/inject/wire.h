@@ -25,7 +25,7 @@
  *      | BATCH, CLOCK, LOST, NOTE -----> |
  *      | FLUSHED, HANDOVER ------------> |
  *      | <--------- FLUSH, PAUSE, RESUME |
- *      | <-- DEPTH, PYTHON, TORCH, OTHER_CLIENT, STOP |
+ *      | <-- DEPTH, PYTHON, TORCH, OTHER_CLIENT, FINALIZE, STOP |
  *      | BYE --------------------------> |
  *
  * Both streams are rings of bytes (struct ct_ring). The library's stream ends with a BYE, when
@@ -106,6 +106,7 @@ enum ct_message_type {
 	CT_MSG_DEPTH = 39,   /* ct_depth, any number of them */
 	CT_MSG_WAIT = 42,    /* no payload; the recorder is at work on GO, for which the process waits on */
 	CT_MSG_PYTHON = 43,  /* ct_python, of an interpreter that was found after GO; minor 0 ends the reading of frames */
+	CT_MSG_FINALIZE = 45, /* no payload; then STOP comes */
 	CT_MSG_TORCH = 44,   /* ct_torch; again to switch operators on or off */
 };
 
@@ -255,6 +256,17 @@ struct ct_seen_memory {
 	_Atomic uint64_t words[CT_SEEN_WORDS];
 };
 
+/*
+ * After FINALIZE. While all threads of the program are stopped, the library first takes the locks that they may hold: if one
+ * does, the recorder has them go on, and tries again.
+ */
+#define CT_DOOR_READY 1u   /* the library: CUPTI is off, and its records are handed over */
+#define CT_DOOR_STOPPED 2u /* the recorder: the program's threads are stopped outside of CUDA */
+#define CT_DOOR_BEGUN 3u   /* the library: no lock is held; cuptiFinalize is called */
+#define CT_DOOR_DONE 4u    /* the library: it has returned */
+#define CT_DOOR_FAILED 5u  /* the library: likewise, with an error; or it will not be called */
+#define CT_DOOR_OVER 6u    /* the recorder: the threads cannot be stopped */
+
 #define CT_OUT_SIZE (128u << 10) /* of the ring from the library to the recorder, bytes */
 #define CT_IN_SIZE (16u << 10)   /* of the other; each message is written to it as a whole */
 
@@ -280,7 +292,7 @@ struct ct_shared {
 	_Atomic uint32_t bell;   /* a futex; either side adds 1 to have the control thread look */
 	_Atomic uint32_t closed; /* 1: the library sends nothing more */
 	_Atomic uint32_t left;   /* 1: the recorder reads nothing more */
-	uint32_t pad;
+	_Atomic uint32_t door;   /* a futex; CT_DOOR_* */
 	uint64_t pads[4];
 	struct ct_ring out, in; /* from the library, to the library */
 	uint8_t sender[64]; /* a robust mutex that the sender thread holds: a u32, CT_DIED when it has ended */

@@ -1,0 +1,123 @@
+package cupti
+
+import (
+	"errors"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/cudatrace/cudatrace/record/internal/door"
+)
+
+// How long the library in a process may take for the steps before and in cuptiFinalize, and how long the recorder tries to
+// have the process's threads outside of CUDA.
+const (
+	readyMost  = 3 * time.Second
+	locksMost  = 10 * time.Millisecond
+	finishMost = 5 * time.Second
+	doorMost   = 3 * time.Second
+	doorPause  = 20 * time.Millisecond // between tries; it grows
+	doorLook   = 50 * time.Microsecond
+)
+
+var (
+	errNotReady = errors.New("CUPTI did not end its records in time, or another tool uses it")
+	errLocked   = errors.New("a thread that was stopped held a lock that CUPTI may need")
+	errRefused  = errors.New("cuptiFinalize failed, or another tool uses CUPTI")
+	errSlow     = errors.New("cuptiFinalize did not return in time")
+)
+
+// FinalizeAll ends recording in all processes and takes CUPTI out of them, so that calls of CUDA take as long again as
+// before. Each process's threads are stopped for that (package door), for some ms. StopAll must follow. The error of a
+// process whose CUPTI stays says why.
+func (s *Server) FinalizeAll() map[uint32]error {
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	failed := map[uint32]error{}
+	s.peers.each(func(p *peer) {
+		if pid := p.known.Load(); pid != 0 {
+			all.Go(func() {
+				if err := p.finalize(int(pid)); err != nil {
+					mu.Lock()
+					failed[pid] = err
+					mu.Unlock()
+				}
+			})
+		}
+	})
+	all.Wait()
+	return failed
+}
+
+// door is the state of the library at the door, CT_DOOR_* of inject/wire.h; doorOver if its process has ended.
+func (l *link) door() uint32 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.memory == nil || l.memory.ended() {
+		return doorOver
+	}
+	return l.memory.word(sharedDoorAt).Load()
+}
+
+// moveDoor changes it, unless the library has.
+func (l *link) moveDoor(from, to uint32) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.memory == nil {
+		return false
+	}
+	word := l.memory.word(sharedDoorAt)
+	changed := word.CompareAndSwap(from, to)
+	futexWake(word)
+	return changed
+}
+
+// leaveDoor waits until the library has left a state, and returns the new one; the same one when the time is over.
+func (l *link) leaveDoor(state uint32, limit time.Duration) uint32 {
+	is := l.door()
+	for late := time.Now().Add(limit); is == state && time.Now().Before(late); is = l.door() {
+		time.Sleep(doorLook)
+	}
+	return is
+}
+
+func (l *link) finalize(pid int) error {
+	l.tell(msgFinalize)
+	switch l.leaveDoor(0, readyMost) {
+	case doorOver:
+		return nil
+	case doorReady:
+	default:
+		return errNotReady
+	}
+	var err error
+	pause := doorPause
+	for late := time.Now().Add(doorMost); time.Now().Before(late); time.Sleep(pause) {
+		if err = door.Shut(pid, l.finalizeStopped); !errors.Is(err, door.ErrInside) && !errors.Is(err, errLocked) {
+			break
+		}
+		pause += pause / 2
+	}
+	l.moveDoor(doorReady, doorOver)
+	if l.door() == doorOver && errors.Is(err, os.ErrNotExist) {
+		return nil // it has ended
+	}
+	return err
+}
+
+// finalizeStopped has the library call cuptiFinalize, while the program's threads are stopped.
+func (l *link) finalizeStopped() error {
+	if !l.moveDoor(doorReady, doorStopped) {
+		return errRefused // the program ends
+	}
+	if l.leaveDoor(doorStopped, locksMost) == doorStopped && l.moveDoor(doorStopped, doorReady) {
+		return errLocked
+	}
+	switch l.leaveDoor(doorBegun, finishMost) {
+	case doorBegun:
+		return errSlow
+	case doorDone:
+		return nil
+	}
+	return errRefused
+}

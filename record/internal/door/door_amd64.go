@@ -1,0 +1,377 @@
+package door
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/record/procfs"
+)
+
+// waiting are the system calls in which a thread waits, and holds no lock of libc's.
+var waiting = []uint64{
+	unix.SYS_READ, unix.SYS_WRITE, unix.SYS_POLL, unix.SYS_READV, unix.SYS_WRITEV, unix.SYS_SELECT, unix.SYS_SCHED_YIELD,
+	unix.SYS_PAUSE, unix.SYS_NANOSLEEP, unix.SYS_ACCEPT, unix.SYS_SENDTO, unix.SYS_RECVFROM, unix.SYS_SENDMSG,
+	unix.SYS_RECVMSG, unix.SYS_WAIT4, unix.SYS_RT_SIGTIMEDWAIT, unix.SYS_FUTEX, unix.SYS_RESTART_SYSCALL,
+	unix.SYS_IO_GETEVENTS, unix.SYS_CLOCK_NANOSLEEP, unix.SYS_EPOLL_WAIT, unix.SYS_WAITID, unix.SYS_PSELECT6,
+	unix.SYS_PPOLL, unix.SYS_EPOLL_PWAIT, unix.SYS_ACCEPT4, unix.SYS_EPOLL_PWAIT2, unix.SYS_FUTEX_WAITV,
+}
+
+// Places of the debug registers in struct user of sys/user.h: the address of the first breakpoint, and what is on.
+const (
+	debugAddress = 848
+	debugControl = debugAddress + 7*8
+)
+
+const (
+	stackMost   = 16 << 20 // bytes
+	breakMost   = time.Millisecond // a thread that has not reached its breakpoint by then is looked at again
+	releaseMost = time.Second
+)
+
+// A thread is one that is traced.
+type thread struct {
+	tid     int
+	stopped bool      // outside of CUDA
+	broken  bool      // a breakpoint is set
+	set     time.Time // when
+}
+
+// A door has the threads of one process.
+type door struct {
+	pid     int
+	code    code
+	bottom  uint64 // where the stack of the main thread began
+	threads map[int]*thread
+	own     map[int]bool // CUDA's and ours
+	stack   []uint64
+}
+
+// Shut stops all threads of a process outside of CUDA, calls do, and has them go on. The error is do's, or ErrInside, or one
+// that says why the threads cannot be stopped.
+func Shut(pid int, do func() error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the kernel lets go of what a thread traced when it ends
+		done <- shut(pid, do)
+	}()
+	return <-done
+}
+
+func shut(pid int, do func() error) (err error) {
+	d := door{pid: pid, threads: map[int]*thread{}, own: map[int]bool{}}
+	if d.code, err = readCode(pid); err != nil {
+		return err
+	}
+	var ok bool
+	if d.bottom, ok = procfs.StackBottom(pid); !ok {
+		return os.ErrPermission
+	}
+	defer func() {
+		if failed := d.release(); err == nil {
+			err = failed
+		}
+	}()
+	if err := d.stopAll(); err != nil {
+		return err
+	}
+	return do()
+}
+
+// stopAll returns when every thread is stopped outside of CUDA, and no new one has come.
+func (d *door) stopAll() error {
+	began := time.Now()
+	for round := 1; ; round++ {
+		fresh, err := d.seize()
+		if err != nil {
+			return err
+		}
+		left, running := 0, 0
+		for _, t := range d.threads {
+			if t.stopped {
+				continue
+			}
+			if err := d.try(t, round > plainRounds); err != nil {
+				return err
+			}
+			if _, there := d.threads[t.tid]; there && !t.stopped {
+				left++
+				if t.broken {
+					running++
+				}
+			}
+		}
+		switch passed := time.Since(began); {
+		case left == 0 && !fresh:
+			return nil
+		case round >= leastRounds && passed > stopMost+time.Duration(len(d.threads))*stopMore:
+			return ErrInside
+		case left == running && left > 0:
+			unix.Nanosleep(&unix.Timespec{Nsec: 5000}, nil)
+		}
+	}
+}
+
+// seize begins to trace the threads that are not traced yet, and reports whether there were any.
+func (d *door) seize() (fresh bool, err error) {
+	for tid := range procfs.Threads(uint32(d.pid)) {
+		id := int(tid)
+		if d.threads[id] != nil || d.own[id] {
+			continue
+		}
+		if _, err := ptrace(unix.PTRACE_SEIZE, id, 0, 0); err != nil {
+			if errors.Is(err, unix.ESRCH) {
+				continue
+			}
+			return false, fmt.Errorf("its threads cannot be stopped (ptrace): %w", err)
+		}
+		d.threads[id], fresh = &thread{tid: id}, true
+	}
+	return fresh, nil
+}
+
+// try stops a thread, or notices that it has reached its breakpoint, and has it go on if it is inside.
+func (d *door) try(t *thread, breakpoints bool) error {
+	if t.broken && time.Since(t.set) < breakMost {
+		hit, err := d.reached(t)
+		if !hit || err != nil {
+			return err
+		}
+	} else if there, err := d.stop(t); !there || err != nil {
+		return err
+	}
+	if err := t.unbreak(); err != nil {
+		return d.lost(t, err)
+	}
+	v, outside, err := d.view(t)
+	if err != nil {
+		return d.lost(t, err)
+	}
+	if v.began == cuda {
+		if name, _ := procfs.ThreadName(uint32(d.pid), uint32(t.tid)); isOwn(name) {
+			delete(d.threads, t.tid)
+			d.own[t.tid] = true
+			_, err := ptrace(unix.PTRACE_DETACH, t.tid, 0, 0)
+			return ignoreGone(err)
+		}
+	}
+	if t.stopped = outside; outside {
+		return nil
+	}
+	if breakpoints && v.returns != 0 {
+		if err := t.setBreak(v.returns); err != nil {
+			return d.lost(t, err)
+		}
+	}
+	return d.goOn(t, 0)
+}
+
+// lost forgets a thread that has ended; another error is returned.
+func (d *door) lost(t *thread, err error) error {
+	if !errors.Is(err, unix.ESRCH) {
+		return err
+	}
+	delete(d.threads, t.tid)
+	return nil
+}
+
+func ignoreGone(err error) error {
+	if errors.Is(err, unix.ESRCH) {
+		return nil
+	}
+	return err
+}
+
+func (d *door) goOn(t *thread, signal unix.Signal) error {
+	if _, err := ptrace(unix.PTRACE_CONT, t.tid, 0, uintptr(signal)); err != nil {
+		return d.lost(t, err)
+	}
+	return nil
+}
+
+// stop stops a thread; there is false if it has ended, or does not stop in time. A thread that reaches its breakpoint at that
+// moment has a signal waiting, which would kill it: it is taken first.
+func (d *door) stop(t *thread) (there bool, err error) {
+	if _, err := ptrace(unix.PTRACE_INTERRUPT, t.tid, 0, 0); err != nil {
+		return false, d.lost(t, err)
+	}
+	for late := time.Now().Add(stopMost); ; {
+		status, changed, err := d.wait(t)
+		switch {
+		case err != nil:
+			return false, d.lost(t, err)
+		case !changed:
+			if time.Now().After(late) {
+				return false, nil
+			}
+			continue
+		case !status.Stopped(): // it has ended
+			delete(d.threads, t.tid)
+			return false, nil
+		case isInterrupt(status) && !(t.broken && trapWaits(t.tid)):
+			return true, nil
+		case isInterrupt(status):
+			err = d.goOn(t, 0)
+		case t.broken && status.StopSignal() == unix.SIGTRAP:
+			// the interrupt is still to come, and ends the next run at once
+			err = d.goOn(t, 0)
+		default:
+			err = d.goOn(t, status.StopSignal())
+		}
+		if err != nil || d.threads[t.tid] == nil {
+			return false, err
+		}
+	}
+}
+
+// reached reports whether a thread is stopped at its breakpoint.
+func (d *door) reached(t *thread) (hit bool, err error) {
+	status, changed, err := d.wait(t)
+	switch {
+	case err != nil:
+		return false, d.lost(t, err)
+	case !changed:
+		return false, nil
+	case !status.Stopped():
+		delete(d.threads, t.tid)
+		return false, nil
+	case isInterrupt(status):
+		return true, nil
+	case status.StopSignal() == unix.SIGTRAP:
+		return true, nil
+	}
+	return false, d.goOn(t, status.StopSignal())
+}
+
+func (d *door) wait(t *thread) (status unix.WaitStatus, changed bool, err error) {
+	pid, err := unix.Wait4(t.tid, &status, unix.WALL|unix.WNOHANG, nil)
+	if errors.Is(err, unix.ECHILD) {
+		err = unix.ESRCH
+	}
+	return status, pid == t.tid, err
+}
+
+// isInterrupt reports whether a status is that of PTRACE_INTERRUPT, or of a program that is stopped anyway.
+func isInterrupt(s unix.WaitStatus) bool { return s.Stopped() && s>>16 == unix.PTRACE_EVENT_STOP }
+
+// trapWaits reports whether the signal of a breakpoint is on its way to a thread.
+func trapWaits(tid int) bool {
+	args := struct {
+		offset       uint64
+		flags, count uint32
+	}{count: 1}
+	var info [16][128]byte // siginfo_t, whose first word is the signal's number
+	args.count = uint32(len(info))
+	n, err := ptrace(unix.PTRACE_PEEKSIGINFO, tid, uintptr(unsafe.Pointer(&args)), uintptr(unsafe.Pointer(&info)))
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(info[:n], func(i [128]byte) bool { return i[0] == byte(unix.SIGTRAP) })
+}
+
+// view looks at a stopped thread.
+func (d *door) view(t *thread) (v view, outside bool, err error) {
+	var regs unix.PtraceRegs
+	if err := unix.PtraceGetRegs(t.tid, &regs); err != nil {
+		return v, false, err
+	}
+	end := regs.Fs_base
+	if t.tid == d.pid {
+		end = d.bottom
+	}
+	if end <= regs.Rsp || end-regs.Rsp > stackMost {
+		return v, false, nil // a stack of its own
+	}
+	words := d.read(regs.Rsp, end)
+	if words == nil {
+		return v, false, nil
+	}
+	v = d.code.look(regs.Rip, words)
+	at, known := d.code.find(regs.Rip)
+	busy := !known || at == locks && !slices.Contains(waiting, regs.Orig_rax)
+	return v, !v.inside && !busy, nil
+}
+
+// read reads a stack, nil if not all of it is one piece of memory.
+func (d *door) read(from, to uint64) []uint64 {
+	n := int(to-from) / 8
+	d.stack = slices.Grow(d.stack[:0], n)[:n]
+	if n == 0 {
+		return d.stack
+	}
+	local := []unix.Iovec{{Base: (*byte)(unsafe.Pointer(&d.stack[0])), Len: uint64(8 * n)}}
+	remote := []unix.RemoteIovec{{Base: uintptr(from), Len: 8 * n}}
+	if got, err := unix.ProcessVMReadv(d.pid, local, remote, 0); err != nil || got != 8*n {
+		return nil
+	}
+	return d.stack
+}
+
+func (t *thread) setBreak(address uint64) error {
+	for _, w := range []struct{ at, value uintptr }{{debugAddress, uintptr(address)}, {debugControl, 1}} {
+		if _, err := ptrace(unix.PTRACE_POKEUSR, t.tid, w.at, w.value); err != nil {
+			return err
+		}
+	}
+	t.broken, t.set = true, time.Now()
+	return nil
+}
+
+func (t *thread) unbreak() error {
+	if !t.broken {
+		return nil
+	}
+	if _, err := ptrace(unix.PTRACE_POKEUSR, t.tid, debugControl, 0); err != nil {
+		return err
+	}
+	t.broken = false
+	return nil
+}
+
+// release has all threads go on.
+func (d *door) release() error {
+	for _, t := range d.threads {
+		if t.stopped {
+			if err := d.detach(t); err != nil {
+				return err
+			}
+		}
+	}
+	for late := time.Now().Add(releaseMost); len(d.threads) > 0; {
+		for _, t := range d.threads {
+			there, err := d.stop(t)
+			if err != nil {
+				return err
+			}
+			if there {
+				if err := errors.Join(t.unbreak(), d.detach(t)); err != nil {
+					return err
+				}
+			}
+		}
+		if time.Now().After(late) {
+			return errors.New("a thread of the program could not be let go: it does not stop")
+		}
+	}
+	return nil
+}
+
+func (d *door) detach(t *thread) error {
+	delete(d.threads, t.tid)
+	_, err := ptrace(unix.PTRACE_DETACH, t.tid, 0, 0)
+	return ignoreGone(err)
+}
+
+func ptrace(request, tid int, address, data uintptr) (int, error) {
+	n, _, errno := unix.Syscall6(unix.SYS_PTRACE, uintptr(request), uintptr(tid), address, data, 0, 0)
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(n), nil
+}
