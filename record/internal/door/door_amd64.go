@@ -30,7 +30,7 @@ const (
 )
 
 const (
-	stackMost   = 16 << 20 // bytes
+	stackMost   = 16 << 20         // bytes
 	breakMost   = time.Millisecond // a thread that has not reached its breakpoint by then is looked at again
 	releaseMost = time.Second
 )
