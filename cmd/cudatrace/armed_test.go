@@ -160,6 +160,43 @@ func TestArmed(t *testing.T) {
 	p.end(t, "told failed=0 children=0", "counts kernels=347 copies=23 sets=1")
 }
 
+// TestArmedDetach takes CUPTI out of a program that launches on eight threads without pause, many times, and kills the
+// program if a thread is inside CUDA then. Nothing of ours grows in it.
+func TestArmedDetach(t *testing.T) {
+	t.Setenv("CUDASIM_FINALIZE_CHECK", "1")
+	p := startArmed(t, sim("launchloop"), "-i", "-n", "1000000000", "-t", "8", "-s", "8")
+	pid := p.cmd.Process.Pid
+	p.await(t, "is armed: it waits for a recorder")
+	var maps []int
+	for n := range 6 {
+		b := startInBackground(t, "--flush-interval", "50ms", "--detach", "-p", fmt.Sprint(pid))
+		b.until(t, func() bool { return strings.Contains(contents(t, b.stderr), "recording the calls and GPU work of launchloop") })
+		b.stop(t)
+		if b.Kernels == 0 || !b.Complete || strings.Contains(b.recording.stderr, "CUPTI stays") {
+			t.Errorf("recording %d: %d kernels, complete %t\n%s", n, b.Kernels, b.Complete, b.recording.stderr)
+		}
+		p.await(t, "is armed: it waits for a recorder")
+		code, err := procfs.Code(pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		maps = append(maps, len(code))
+	}
+	if slices.Max(maps[1:]) != maps[1] {
+		t.Errorf("executable mappings behind each recording: %d", maps)
+	}
+	p.in.Close()
+	said, _ := io.ReadAll(p.out)
+	var launches, ran int
+	if _, err := fmt.Sscanf(string(said), "launchloop: %d launches, 8 threads, 8 streams, 1 kernels, %d ran", &launches, &ran); err != nil ||
+		launches != ran || launches == 0 {
+		t.Errorf("it said %q, %v", said, err)
+	}
+	if err := p.cmd.Wait(); err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+}
+
 // TestArmedAfterKill records a program whose first recorder was killed, at once.
 func TestArmedAfterKill(t *testing.T) {
 	t.Parallel()

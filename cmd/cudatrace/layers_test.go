@@ -56,6 +56,7 @@ var layers = []struct {
 	{"record/internal/threads", []string{module + "record/internal/probe", module + "record/internal/cupti", module + "record/internal/callers"}},
 	{"record/internal/torchmem", []string{module + "record/internal/cupti", module + "record/internal/callers"}},
 	{"record/internal/blocked", []string{module + "record/internal/probe", module + "record/internal/cupti", module + "record/internal/callers", module + "record/tracelog", module + "bpf", "github.com/cilium/ebpf"}},
+	{"record/internal/door", []string{module + "record/internal/probe", module + "record/internal/cupti", module + "record/tracelog"}},
 	{"record/stuck", []string{module + "record/internal/probe", module + "record/internal/cupti", module + "convert", module + "bpf", "github.com/cilium/ebpf"}},
 	{"record/gpumetrics", []string{module + "record/internal/probe", module + "record/internal/cupti", module + "bpf", "github.com/cilium/ebpf"}},
 	{"record/ring", []string{module + "record/internal/probe", module + "record/internal/cupti", module + "bpf", "github.com/cilium/ebpf"}},

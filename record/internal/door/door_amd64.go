@@ -55,17 +55,20 @@ type door struct {
 
 // Shut stops all threads of a process outside of CUDA, calls do, and has them go on. The error is do's, or ErrInside, or one
 // that says why the threads cannot be stopped.
-func Shut(pid int, do func() error) error {
+func Shut(pid int, do func() error) error { return shutBut(pid, 0, do) }
+
+// shutBut is Shut, but leaves one thread alone.
+func shutBut(pid, tid int, do func() error) error {
 	done := make(chan error)
 	go func() {
 		runtime.LockOSThread() // never unlocked: the kernel lets go of what a thread traced when it ends
-		done <- shut(pid, do)
+		done <- shut(pid, tid, do)
 	}()
 	return <-done
 }
 
-func shut(pid int, do func() error) (err error) {
-	d := door{pid: pid, threads: map[int]*thread{}, own: map[int]bool{}}
+func shut(pid, tid int, do func() error) (err error) {
+	d := door{pid: pid, threads: map[int]*thread{}, own: map[int]bool{tid: true}}
 	if d.code, err = readCode(pid); err != nil {
 		return err
 	}

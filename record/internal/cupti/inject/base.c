@@ -67,10 +67,46 @@ uint64_t ct_realtime(void)
 	return read_clock(CLOCK_REALTIME);
 }
 
+/* What is mapped, as far as there is room in the list, for ct_free_all. */
+#define MAPPED 512
+
+static struct {
+	_Atomic(void *) at;
+	size_t size;
+} mapped[MAPPED];
+
+/* The first entry with one address, which becomes another; MAPPED without. */
+static size_t exchange_mapped(void *is, void *to)
+{
+	size_t i = 0;
+	for (void *at = is; i < MAPPED && !atomic_compare_exchange_strong(&mapped[i].at, &at, to); i++, at = is)
+		;
+	return i;
+}
+
 static void *map(int fd, int flags, size_t size)
 {
 	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, flags, fd, 0);
-	return p == MAP_FAILED ? NULL : p;
+	if (p == MAP_FAILED)
+		return NULL;
+	size_t i = exchange_mapped(NULL, p);
+	if (i < MAPPED)
+		mapped[i].size = size;
+	return p;
+}
+
+static void unmap(void *p, size_t size)
+{
+	exchange_mapped(p, NULL);
+	munmap(p, size);
+}
+
+/* Gives back all memory of this library's. Nobody may be on the way to it. */
+void ct_free_all(void)
+{
+	for (size_t i = 0; i < MAPPED; i++)
+		if (atomic_load(&mapped[i].at))
+			munmap(atomic_load(&mapped[i].at), mapped[i].size);
 }
 
 /* Builds with a sanitizer use the program's allocator all the same, so that the sanitizer sees accesses beyond an end. */
@@ -94,7 +130,7 @@ void *ct_alloc(size_t size)
 void ct_free(void *p, size_t size)
 {
 	if (p)
-		munmap(p, size);
+		unmap(p, size);
 }
 #endif
 
@@ -127,7 +163,7 @@ void *ct_map_shared(int fd, size_t size)
 
 void ct_free_shared(void *p, size_t size)
 {
-	munmap(p, size);
+	unmap(p, size);
 }
 
 /* Gives the memory back, but leaves zeros of our own in its place: a thread may still be on its way there. */
@@ -336,7 +372,7 @@ uint32_t ct_tid(void)
 
 static _Atomic pid_t self;
 static atomic_bool forked; /* known without a system call, after fork alone */
-static _Atomic(void (*)(void)) watchers[WATCHERS];
+static CT_KEPT _Atomic(void (*)(void)) watchers[WATCHERS];
 
 /* This is the process to record, also as the child of one that has used NVTX alone. False: there was one before. */
 bool ct_fork_begin(void)
@@ -399,7 +435,7 @@ int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)
  */
 bool ct_fork_watch(void (*f)(void))
 {
-	static atomic_bool registered;
+	static CT_KEPT atomic_bool registered;
 	for (size_t i = 0; i < WATCHERS; i++) {
 		void (*there)(void) = NULL;
 		if (atomic_compare_exchange_strong(&watchers[i], &there, f) || there == f)

@@ -25,6 +25,10 @@ void *ct_alloc_shared(size_t size);      /* with forked children */
 void *ct_map_shared(int fd, size_t size); /* with the owner of a descriptor */
 void ct_forget_shared(void *p, size_t size);
 void ct_free_shared(void *p, size_t size);
+void ct_free_all(void);
+
+/* A variable that outlives its recording, in a copy of this library that makes another one (meet.c). */
+#define CT_KEPT __attribute__((section("ct_kept")))
 
 /* All zero is a lock that is free. */
 struct ct_lock {

@@ -20,6 +20,7 @@
 #include "flush.h"
 #include "python.h"
 #include "queue.h"
+#include "seen.h"
 #include "client.h"
 #include "signals.h"
 #include "torch.h"
@@ -123,6 +124,13 @@ static bool called_away(void)
 	return ct_reached(CT_EXITING) || ct_handover_wanted() || !ct_link_alive();
 }
 
+static bool forgotten; /* neither CUPTI nor threads of the program will call a function of ours any more */
+
+bool ct_finalized(void)
+{
+	return forgotten;
+}
+
 /*
  * Only cuptiFinalize gives the program its speed back, and only while no thread of it is inside CUDA (H200, CUPTI 13.0.1,
  * testdata/gpu/finalize.cu): else programs died in it, called from a thread of ours and in the callback of a call's end
@@ -138,6 +146,8 @@ static void finalize(const struct ct_cupti *api)
 			touch_locks();
 			if (atomic_compare_exchange_strong(door, &is, CT_DOOR_BEGUN)) {
 				bool ended = !ct_client_before(api) && api->finalize() == 0;
+				ct_seen_forget();
+				forgotten = ct_torch_forget() && ended;
 				atomic_store(door, ended ? CT_DOOR_DONE : CT_DOOR_FAILED);
 				return;
 			}

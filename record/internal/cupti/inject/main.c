@@ -80,7 +80,10 @@ int __cxa_at_quick_exit(void (*f)(void *), void *library);
 
 static bool register_handlers(void)
 {
-	return __cxa_atexit(at_exit, NULL, NULL) == 0 && __cxa_at_quick_exit(in_quick_exit, NULL) == 0;
+	static CT_KEPT bool registered;
+	if (registered)
+		return true;
+	return registered = __cxa_atexit(at_exit, NULL, NULL) == 0 && __cxa_at_quick_exit(in_quick_exit, NULL) == 0;
 }
 
 static bool say_hello(int fd, uint64_t deadline)
@@ -371,7 +374,7 @@ static bool end_late(uint64_t deadline)
 }
 
 extern const struct ct_copy cudatrace_copy;
-__attribute__((visibility("default"))) const struct ct_copy cudatrace_copy = {begin_late, end_late, {ct_pool_scratch, ct_pool_release}};
+__attribute__((visibility("default"))) const struct ct_copy cudatrace_copy = {begin_late, end_late, ct_finalized, ct_start_anew, {ct_pool_scratch, ct_pool_release}};
 
 __attribute__((visibility("default"))) int InitializeInjection(void);
 

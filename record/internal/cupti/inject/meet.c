@@ -8,6 +8,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <link.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -361,6 +362,69 @@ static bool copy_to(const char *path)
 }
 
 /*
+ * The variables of a copy as they are when it is loaded, so that one copy can make many recordings: those of .data are
+ * kept, and the others are zero. What is between the first two comes from the dynamic linker and does not change.
+ */
+extern char __bss_start[] __attribute__((visibility("hidden")));
+extern char _end[] __attribute__((visibility("hidden")));
+extern char __start_ct_kept[] __attribute__((visibility("hidden")));
+extern char __stop_ct_kept[] __attribute__((visibility("hidden")));
+
+#define DATA_MOST 1024 /* of .data, bytes */
+
+static CT_KEPT char *data; /* where the variables begin; NULL before the first recording */
+static CT_KEPT char image[DATA_MOST];
+
+/* Finds them: they follow what the dynamic linker has made read-only. */
+static int find_data(struct dl_phdr_info *info, size_t size, void *unused)
+{
+	uintptr_t own = (uintptr_t)image, from = 0;
+	bool is = false;
+	(void)size, (void)unused;
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+		uintptr_t at = info->dlpi_addr + p->p_vaddr;
+		if (p->p_type == PT_LOAD && own >= at && own < at + p->p_memsz)
+			is = true, from = at > from ? at : from;
+		if (p->p_type == PT_GNU_RELRO && at + p->p_memsz > from)
+			from = at + p->p_memsz;
+	}
+	if (is && (uintptr_t)__bss_start - from - (size_t)(__stop_ct_kept - __start_ct_kept) <= DATA_MOST)
+		data = (char *)from;
+	return is;
+}
+
+/* Copies variables from .data, or back, except those that are kept. */
+__attribute__((no_sanitize_address)) static void copy_data(bool back)
+{
+	char *kept = image;
+	for (char *p = data; p < __bss_start; p++)
+		if (p < __start_ct_kept || p >= __stop_ct_kept)
+			*(back ? p : kept) = *(back ? kept : p), kept++;
+}
+
+/*
+ * Makes a copy of this library as it was when it was loaded; false when that cannot be. Called before each of its
+ * recordings; behind the first one only if nobody will call functions of it any more.
+ */
+__attribute__((no_sanitize_address)) bool ct_start_anew(void)
+{
+	static CT_KEPT bool used;
+	if (used) {
+		if (!data)
+			return false;
+		ct_free_all();
+		copy_data(true);
+		for (char *p = __bss_start; p < _end; p++)
+			if (p < __start_ct_kept || p >= __stop_ct_kept)
+				*p = 0;
+	} else if (dl_iterate_phdr(find_data, NULL) && data) {
+		copy_data(false);
+	}
+	return used = true;
+}
+
+/*
  * A copy of this library, which has variables of its own; NULL when there can be none. It stays mapped: the program's
  * threads, CUPTI and glibc have addresses of functions in it.
  */
@@ -399,11 +463,16 @@ static void *wait_for_recorder(void *arg)
 		seen = word;
 		if (!is_wanted())
 			continue;
-		if (!next)
+		if (next != first && (!next || !next->anew())) {
 			next = load_copy(number++);
+			if (next)
+				next->anew();
+		}
 		if (next && serve(next, last)) {
-			last = next;
-			next = NULL;
+			bool again = next->finalized();
+			last = again ? NULL : next; /* CUPTI holds no buffers then */
+			if (!again || next == first)
+				next = NULL;
 		}
 	}
 	return arg;

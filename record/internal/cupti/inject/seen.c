@@ -290,6 +290,7 @@ struct ring {
 static struct ring *rings;
 static uint32_t ring_count;
 static pthread_key_t key;
+static bool keyed;
 static _Atomic uint64_t dropped; /* the time of the latest call that found no room; 0: none */
 
 static void thread_ends(void *t)
@@ -297,6 +298,13 @@ static void thread_ends(void *t)
 	struct ring *r = t;
 	open_release(r->thread.open, ct_now());
 	atomic_store_explicit(&r->tid, 0, memory_order_release);
+}
+
+/* Threads that end come here no more. */
+void ct_seen_forget(void)
+{
+	if (keyed)
+		pthread_key_delete(key);
 }
 
 /* How many rings there are in so much memory, and words in all of them. The first ones are large. */
@@ -323,6 +331,7 @@ bool ct_seen_start(size_t memory)
 	size_t large, all, count = divide(memory, &large, &all);
 	if (count == 0 || pthread_key_create(&key, thread_ends) != 0)
 		return false;
+	keyed = true;
 	rings = shared && has_seen ? ct_alloc(count * sizeof *rings + all * sizeof *rings->above) : NULL;
 	if (!rings)
 		return false;

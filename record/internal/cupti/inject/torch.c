@@ -633,6 +633,14 @@ void ct_torch_work(bool is)
 	ct_sigmask_restore(&before);
 }
 
+/* Threads that end come here no more; false when PyTorch has addresses of ours. */
+bool ct_torch_forget(void)
+{
+	if (started && torch.add == 0)
+		pthread_key_delete(key);
+	return torch.add == 0;
+}
+
 /* Operators are no longer of use. */
 void ct_torch_end(void)
 {

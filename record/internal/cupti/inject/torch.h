@@ -14,6 +14,7 @@ void ct_torch_start(size_t memory);
 void ct_torch_use(const struct ct_torch *t);
 void ct_torch_work(bool is);
 void ct_torch_end(void);
+bool ct_torch_forget(void);
 
 /* For every thread, inside CUDA calls. */
 uint32_t ct_torch_number(uint32_t *python);
