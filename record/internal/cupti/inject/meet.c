@@ -365,40 +365,44 @@ static bool copy_to(const char *path)
  * The variables of a copy as they are when it is loaded, so that one copy can make many recordings: those of .data are
  * kept, and the others are zero. What is between the first two comes from the dynamic linker and does not change.
  */
-extern char __bss_start[] __attribute__((visibility("hidden")));
-extern char _end[] __attribute__((visibility("hidden")));
 extern char __start_ct_kept[] __attribute__((visibility("hidden")));
 extern char __stop_ct_kept[] __attribute__((visibility("hidden")));
 
 #define DATA_MOST 1024 /* of .data, bytes */
 
-static CT_KEPT char *data; /* where the variables begin; NULL before the first recording */
+/* Where the variables begin, those begin that are zero, and all end; NULL where that is not known. */
+static CT_KEPT char *data, *zeros, *end;
 static CT_KEPT char image[DATA_MOST];
 
 /* Finds them: they follow what the dynamic linker has made read-only. */
 static int find_data(struct dl_phdr_info *info, size_t size, void *unused)
 {
-	uintptr_t own = (uintptr_t)image, from = 0;
-	bool is = false;
+	uintptr_t own = (uintptr_t)image, from = 0, zero = 0, to = 0;
 	(void)size, (void)unused;
 	for (int i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
 		uintptr_t at = info->dlpi_addr + p->p_vaddr;
-		if (p->p_type == PT_LOAD && own >= at && own < at + p->p_memsz)
-			is = true, from = at > from ? at : from;
+		if (p->p_type == PT_LOAD && own >= at && own < at + p->p_memsz) {
+			from = at > from ? at : from;
+			zero = at + p->p_filesz;
+			to = at + p->p_memsz;
+		}
 		if (p->p_type == PT_GNU_RELRO && at + p->p_memsz > from)
 			from = at + p->p_memsz;
 	}
-	if (is && (uintptr_t)__bss_start - from - (size_t)(__stop_ct_kept - __start_ct_kept) <= DATA_MOST)
+	if (to != 0 && zero - from - (size_t)(__stop_ct_kept - __start_ct_kept) <= DATA_MOST) {
 		data = (char *)from;
-	return is;
+		zeros = (char *)zero;
+		end = (char *)to;
+	}
+	return to != 0;
 }
 
 /* Copies variables from .data, or back, except those that are kept. */
 __attribute__((no_sanitize_address)) static void copy_data(bool back)
 {
 	char *kept = image;
-	for (char *p = data; p < __bss_start; p++)
+	for (char *p = data; p < zeros; p++)
 		if (p < __start_ct_kept || p >= __stop_ct_kept)
 			*(back ? p : kept) = *(back ? kept : p), kept++;
 }
@@ -415,7 +419,7 @@ __attribute__((no_sanitize_address)) bool ct_start_anew(void)
 			return false;
 		ct_free_all();
 		copy_data(true);
-		for (char *p = __bss_start; p < _end; p++)
+		for (char *p = zeros; p < end; p++)
 			if (p < __start_ct_kept || p >= __stop_ct_kept)
 				*p = 0;
 	} else if (dl_iterate_phdr(find_data, NULL) && data) {
