@@ -6,7 +6,8 @@
  *   finalize THREADS [graphs]
  *
  * With graphs, threads launch graphs of four kernels. Each letter on standard input is answered by a number and a newline: on
- * (e), off and cuptiFinalize (f), the time of a launch over 50 ms, ns (t), what the GPU computed wrongly, at the end (q).
+ * (e), off and cuptiFinalize (f), the time of a launch over 50 ms (t), that of a loop that only counts (s), ns, what the GPU
+ * computed wrongly, at the end (q).
  * TestFinalize of package door tells it:
  *
  *   go test -c -o bin/door.test ./record/internal/door
@@ -110,6 +111,15 @@ static long launch_time()
 	return (long)((seconds() - began) * 1e9 * threads / (double)(launches - before));
 }
 
+/* The time of a loop on the processor, ns: by it times of launches are compared, since the machine's speed drifts. */
+static long spin_time()
+{
+	double began = seconds();
+	for (volatile int i = 0; i < 5000000; i++)
+		;
+	return (long)((seconds() - began) * 1e9);
+}
+
 template <typename F> static void find(void *library, const char *name, F *to)
 {
 	void *f = dlsym(library, name);
@@ -129,6 +139,8 @@ static long answer(int letter)
 		return disable(KIND_CONCURRENT_KERNEL) || disable(KIND_DRIVER) || disable(KIND_RUNTIME) || flush(FORCED) || finalize();
 	case 't':
 		return launch_time();
+	case 's':
+		return spin_time();
 	}
 	return wrong;
 }

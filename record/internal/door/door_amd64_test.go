@@ -142,10 +142,22 @@ func TestFinalize(t *testing.T) {
 		return n, errors.Join(err, failed, wrong)
 	}
 	pid := cmd.Process.Pid
-	before := make([]int, 9)
-	for i := range before {
-		before[i], _ = tell("t")
+	// launch is the time of a launch, divided by that of a loop on the processor just before and behind
+	launch := func() float64 {
+		times := make([]float64, 31)
+		for i := range times {
+			s1, err1 := tell("s")
+			n, err2 := tell("t")
+			s2, err3 := tell("s")
+			if err := errors.Join(err1, err2, err3); err != nil {
+				t.Fatal(err)
+			}
+			times[i] = 2 * float64(n) / float64(s1+s2)
+		}
+		slices.Sort(times)
+		return times[len(times)/2]
 	}
+	before := launch()
 	// shut has the program do something while its other threads are stopped, and returns how often that took a new try
 	var longest time.Duration
 	shut := func(letter string) (tries int, err error) {
@@ -175,17 +187,12 @@ func TestFinalize(t *testing.T) {
 			time.Sleep(2 * time.Millisecond)
 		}
 	}
-	after := make([]int, 9)
-	for i := range after {
-		after[i], _ = tell("t")
-	}
-	slices.Sort(before)
-	slices.Sort(after)
+	after := launch()
 	wrong, err := tell("q")
 	input.Close()
 	if failed := cmd.Wait(); wrong != 0 || err != nil || failed != nil {
 		t.Errorf("wrong %d, %v; the program ended with %v", wrong, err, failed)
 	}
-	fmt.Printf("%-24s %6d rounds, %d tries more, stopped %.1f ms at most; a launch took %d ns before, %d after\n",
-		strings.Join(command[1:], " "), rounds, again, float64(longest)/1e6, before[len(before)/2], after[len(after)/2])
+	fmt.Printf("%-24s %6d rounds, %d tries more, stopped %.1f ms at most; a launch took x %.3f of the time before\n",
+		strings.Join(command[1:], " "), rounds, again, float64(longest)/1e6, after/before)
 }
