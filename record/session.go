@@ -216,6 +216,8 @@ func (e hello) take(s *session) {
 	}
 	if s.opened {
 		s.attach(p)
+	} else {
+		s.workers.Go(func() { s.calls.examine(p.pid) })
 	}
 }
 
@@ -292,6 +294,9 @@ func (e overdue) take(s *session) { s.answer(e.recordedProcess, true) }
 // answer has a process go on that waits for the answer to its hello.
 func (s *session) answer(p *recordedProcess, late bool) {
 	p.step(stepAnswer)
+	if !isClosed(s.calls.answered) {
+		close(s.calls.answered)
+	}
 	p.asked = s.calls.probed && !late
 	if p.reply == nil {
 		return

@@ -55,9 +55,20 @@ type Prober struct {
 	noExecs      error     // why it cannot
 }
 
-// Open loads the eBPF program. The error is a *PermissionError if rights are missing, and a
-// *unsupportedError if the kernel lacks a feature.
+// Open returns a Prober that is loaded.
 func Open(o Options) (*Prober, error) {
+	p, err := New(o)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.Load(); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// New returns a Prober, of which only Examine may be called before Load.
+func New(o Options) (*Prober, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
@@ -70,13 +81,19 @@ func Open(o Options) (*Prober, error) {
 		byPID: map[int]*probedProcess{},
 	}
 	p.finder.probes = table.probes
+	return p, nil
+}
+
+// Load loads the eBPF program. The error is a *PermissionError if rights are missing, and a *unsupportedError if the
+// kernel lacks a feature.
+func (p *Prober) Load() error {
 	if err := p.load(); err != nil {
-		return nil, err
+		return err
 	}
 	if err := p.prepare(); err != nil {
-		return nil, errors.Join(err, p.Close())
+		return errors.Join(err, p.Close())
 	}
-	return p, nil
+	return nil
 }
 
 // load makes the buffers and loads the program.

@@ -24,6 +24,19 @@ func (p *Prober) Attach(pid int) (Attachment, error) { return p.attach(pid, fals
 // probes that are left of them, also in libraries that the process maps later, until Complete.
 func (p *Prober) AttachSparing(pid int) (Attachment, error) { return p.attach(pid, true) }
 
+// Examine reads the files that a process has mapped, so that Attach finds them read. Attach returns the errors.
+func (p *Prober) Examine(pid int) {
+	mappings, err := procfs.CodeFiles(pid)
+	if err != nil || p.options.probesNothing() {
+		return
+	}
+	for _, m := range mappings {
+		if l, err := p.finder.open(pid, m); err == nil && l != nil {
+			l.Close()
+		}
+	}
+}
+
 func (p *Prober) attach(pid int, sparing bool) (Attachment, error) {
 	p.events.decoder.heed(uint32(pid))
 	p.mu.Lock()

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/cudatrace/cudatrace/bpf"
+	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
 // An attachMode is a way of attaching uprobes.
@@ -296,6 +297,27 @@ func checkMulti(program *ebpf.Program) error {
 		return fmt.Errorf("uprobe_multi filters by thread: %w", err)
 	}
 	return nil
+}
+
+// warmUp makes the next probe quick, in the background: after a pause the kernel waits some 10 ms, for a grace period
+// of RCU, before it puts the first uprobe. Nothing runs where this one is, and no error of it matters.
+func warmUp(p siteProgram) {
+	program, err := p.Clone() // the other one may be closed meanwhile
+	if err != nil {
+		return
+	}
+	go func() {
+		defer program.Close()
+		file, err := loopFile()
+		if err != nil {
+			return
+		}
+		defer file.Close()
+		site := probeSite{offset: loopStart}
+		if l, err := attachHere(siteProgram{program, p.mode}, procfs.OpenFile(file), []probeSite{site}, os.Getpid()); err == nil {
+			l.Close()
+		}
+	}()
 }
 
 // perfEvent is BPF_PERF_EVENT of linux/bpf.h.
