@@ -228,6 +228,7 @@ func (s *session) programPID() uint32 {
 func (s *session) stop() {
 	s.preparing.Wait()
 	close(s.ending)
+	s.unseen.wake()
 	s.beside.Wait()
 	if s.early != notEarly || s.opts.Wait == WaitProgram || s.program == nil {
 		s.calls.pause(true) // before GPU work, so that no recorded call lacks its work

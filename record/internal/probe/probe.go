@@ -23,6 +23,7 @@ package probe
 import (
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 
 	"github.com/cilium/ebpf/link"
@@ -195,14 +196,14 @@ func (p *Prober) Finish(sink Sink) error {
 
 // unhook leaves the tracepoints.
 func (p *Prober) unhook() error {
-	var errs []error
+	var hooks []io.Closer
 	for _, hook := range []*link.Link{&p.threadEnds, &p.execs} {
 		if *hook != nil {
-			errs = append(errs, (*hook).Close())
+			hooks = append(hooks, *hook)
 			*hook = nil
 		}
 	}
-	return errors.Join(errs...)
+	return closeTogether(hooks)
 }
 
 // Close removes all probes and frees everything. It does not wait for the kernel to free the

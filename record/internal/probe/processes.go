@@ -153,7 +153,7 @@ func (p *Prober) known() []int {
 }
 
 // detach removes the probes from processes, all at the same time. It does not wait for the
-// probes of ended processes: none of their code can run.
+// probes of ended processes: none of their code can run, so they go in any order.
 func (p *Prober) detach(pids ...int) error {
 	var errs []error
 	var live, dead []io.Closer
@@ -161,7 +161,7 @@ func (p *Prober) detach(pids ...int) error {
 		probes, err := p.release(pid)
 		errs = append(errs, err)
 		if p.exits.ended(pid) {
-			dead = append(dead, probes...)
+			dead = append(dead, singly(probes)...)
 		} else {
 			live = append(live, probes...)
 		}

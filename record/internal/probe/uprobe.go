@@ -205,6 +205,21 @@ type together []io.Closer
 
 func (t together) Close() error { return closeTogether(t) }
 
+// singly lists the links that make up others.
+func singly(links []io.Closer) (all []io.Closer) {
+	for _, l := range links {
+		switch l := l.(type) {
+		case closeInOrder:
+			all = append(all, singly(l)...)
+		case together:
+			all = append(all, singly(l)...)
+		default:
+			all = append(all, l)
+		}
+	}
+	return all
+}
+
 // closeTogether closes all links at the same time. For each of them the kernel waits until no
 // processor runs the probe any more, tens of milliseconds perhaps, and these waits can overlap.
 func closeTogether(links []io.Closer) error {
