@@ -200,14 +200,24 @@ type fittedObject struct {
 // fitObject reads the embedded object and the kernel's types once: a recording loads three parts, at about the same
 // time.
 var fitObject = sync.OnceValues(func() (o fittedObject, err error) {
-	if o.spec, err = bpf.LoadProbes(); err != nil {
+	var kernel *rawTypes
+	var failed error
+	var reading sync.WaitGroup
+	reading.Go(func() { kernel, failed = openKernelTypes() })
+	o.spec, err = bpf.LoadProbes()
+	reading.Wait()
+	if failed != nil {
+		return o, failed
+	}
+	defer kernel.release()
+	if err != nil {
 		return o, fmt.Errorf("reading the embedded eBPF object: %w", err)
 	}
 	setVersion(o.spec)
 	if err := setNamespace(o.spec); err != nil {
 		return o, fmt.Errorf("setting up the embedded eBPF object: %w", err)
 	}
-	o.kernelTypes, err = relocate(o.spec)
+	o.kernelTypes, err = kernel.relocate(o.spec)
 	return o, err
 })
 
