@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/btf"
 
 	"github.com/cudatrace/cudatrace/bpf"
@@ -115,7 +116,7 @@ func loadMode(m attachMode, o Options, l storeLayout, store *eventStore) (*loade
 		}
 		warmUp(list)
 	}
-	part.shared = c.Maps
+	maps.Copy(part.shared, c.Maps)
 	programs, err := part.loadTogether(names.wanted(&o))
 	if err != nil {
 		return nil, err
@@ -233,11 +234,38 @@ func loadPart(p objectPart) (*ebpf.Collection, error) {
 			return nil, fmt.Errorf("setting up the embedded eBPF object: %w", err)
 		}
 	}
+	constants, err := p.share(spec)
+	if err != nil {
+		return nil, fmt.Errorf("setting up the embedded eBPF object: %w", err)
+	}
 	return ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{
 		Programs:        ebpf.ProgramOptions{KernelTypes: object.kernelTypes.Copy()},
-		MapReplacements: p.shared,
+		MapReplacements: constants,
 	})
 }
+
+// share makes the programs use existing maps, and returns those of constants, which the library replaces: for every
+// replaced map it opens one more file.
+func (p objectPart) share(spec *ebpf.CollectionSpec) (constants map[string]*ebpf.Map, err error) {
+	constants = map[string]*ebpf.Map{}
+	for name, m := range p.shared {
+		if isConstants(name) {
+			constants[name] = m
+			continue
+		}
+		delete(spec.Maps, name)
+		for _, program := range spec.Programs {
+			err := program.Instructions.AssociateMap(name, m)
+			if err != nil && !errors.Is(err, asm.ErrUnreferencedSymbol) {
+				return nil, err
+			}
+		}
+	}
+	return constants, nil
+}
+
+// isConstants reports whether a map has the constants of the programs, by its name.
+func isConstants(name string) bool { return strings.HasPrefix(name, ".") }
 
 // loadTogether loads programs with the part's maps, all at the same time: the kernel checks that of calls for 10 ms.
 func (p objectPart) loadTogether(programs []string) (map[string]*ebpf.Program, error) {
@@ -262,8 +290,7 @@ func (p objectPart) loadTogether(programs []string) (map[string]*ebpf.Program, e
 	return found, err
 }
 
-// cut copies the programs and maps of the object that are wanted, and the constants, which are in maps whose names
-// begin with a dot.
+// cut copies the programs and maps of the object that are wanted, and the constants.
 func (p objectPart) cut(object *ebpf.CollectionSpec) *ebpf.CollectionSpec {
 	part := *object
 	part.Programs, part.Maps = maps.Clone(object.Programs), maps.Clone(object.Maps)
@@ -271,7 +298,7 @@ func (p objectPart) cut(object *ebpf.CollectionSpec) *ebpf.CollectionSpec {
 		return !slices.Contains(p.programs, name)
 	})
 	maps.DeleteFunc(part.Maps, func(name string, _ *ebpf.MapSpec) bool {
-		return p.maps != nil && !slices.Contains(p.maps, name) && !strings.HasPrefix(name, ".")
+		return p.maps != nil && !slices.Contains(p.maps, name) && !isConstants(name)
 	})
 	return part.Copy()
 }

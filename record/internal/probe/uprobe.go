@@ -322,15 +322,15 @@ func warmUp(p siteProgram) {
 		return
 	}
 	go func() {
-		defer program.Close()
+		var link io.Closer
 		file, err := loopFile()
-		if err != nil {
-			return
+		if err == nil {
+			link, err = attachHere(siteProgram{program, p.mode}, procfs.OpenFile(file), []probeSite{{offset: loopStart}}, os.Getpid())
+			file.Close()
 		}
-		defer file.Close()
-		site := probeSite{offset: loopStart}
-		if l, err := attachHere(siteProgram{program, p.mode}, procfs.OpenFile(file), []probeSite{site}, os.Getpid()); err == nil {
-			l.Close()
+		program.Close()
+		if err == nil {
+			link.Close() // takes longer than all else
 		}
 	}()
 }
