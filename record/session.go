@@ -459,9 +459,11 @@ func (e nameless) take(s *session) {
 
 // rescan looks for libraries that processes have opened since the last look, unless that look is under way.
 func (s *session) rescan() {
-	looks := s.calls.prober != nil || s.readsPython() || s.readsOperators() || s.memory.recorder != nil
-	if !s.opened || !looks || s.looking {
+	if !s.opened || s.looking {
 		return
+	}
+	if s.calls.prober == nil && !s.readsPython() && !s.readsOperators() && s.memory.recorder == nil {
+		return // nothing looks
 	}
 	var all []look
 	for _, p := range s.all {
