@@ -184,10 +184,12 @@ struct {
 	MAP_FLAGS(MMAPABLE);
 } stock SEC(".maps");
 
-#define TRIES 32 /* against other threads that take a chunk at the same time */
+/* Tries against other threads that take a chunk at the same time. The kernel verifies each turn of a loop. */
+#define TRIES 4
+#define MORE_TRIES 8
+#define TAKEN (NO_CHUNK - 1) /* by others */
 
-/* Takes a free chunk, NO_CHUNK if there is none. */
-GLOBAL u32 take_chunk(void)
+GLOBAL u32 try_chunk(void)
 {
 	u32 zero = 0, i;
 	struct supply *from = map_lookup(&stock, &zero);
@@ -206,7 +208,18 @@ GLOBAL u32 take_chunk(void)
 		number = map_lookup(&queue, &i);
 		return number ? *number : NO_CHUNK;
 	}
-	return NO_CHUNK;
+	return TAKEN;
+}
+
+/* Takes a free chunk; NO_CHUNK, or another number that no chunk has, if there is none. */
+INLINE u32 take_chunk(void)
+{
+	u32 i, number = TAKEN;
+
+	BOUNDED
+	for (i = 0; i < MORE_TRIES && number == TAKEN; i++)
+		number = try_chunk();
+	return number;
 }
 
 /* Leaves the thread's chunk to user space. */
@@ -281,6 +294,7 @@ NOINLINE int put(struct slot *s, const struct event *e)
  * follow in steps of 1, 2, 3 and so on.
  */
 #define PROBES 64
+#define STRIDE 8 /* the kernel verifies each turn of a loop */
 #define NO_SLOT (~0u)
 
 INLINE struct slot *slot_at(u32 index)
@@ -289,20 +303,35 @@ INLINE struct slot *slot_at(u32 index)
 	return map_lookup(&slots, &index);
 }
 
-/* The index of the slot that has an ID, 0 of a free one, among those where a thread's may be; NO_SLOT if none has. */
-GLOBAL u32 search_slots(u32 thread, u64 id)
+/* The index of the slot that has an ID among STRIDE places, the first of which is that after some steps. */
+GLOBAL u32 search_stride(u32 index, u32 steps, u64 id)
 {
-	u32 i, index = thread;
 	struct slot *s;
+	u32 i;
 
 	BOUNDED
-	for (i = 1; i <= PROBES; i++) {
+	for (i = 1; i <= STRIDE; i++) {
 		s = slot_at(index);
 		if (!s) /* never so; a loop that ends here is less for the kernel to check than one that goes on */
 			return NO_SLOT;
 		if (s->id == id)
 			return index & slot_mask;
-		index += i;
+		index += steps + i;
+	}
+	return NO_SLOT;
+}
+
+/* The index of the slot that has an ID, 0 of a free one, among those where a thread's may be; NO_SLOT if none has. */
+GLOBAL u32 search_slots(u32 thread, u64 id)
+{
+	u32 steps, found, index = thread;
+
+	BOUNDED
+	for (steps = 0; steps < PROBES; steps += STRIDE) {
+		found = search_stride(index, steps, id);
+		if (found != NO_SLOT)
+			return found;
+		index += STRIDE * steps + STRIDE * (STRIDE + 1) / 2;
 	}
 	return NO_SLOT;
 }

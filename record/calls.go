@@ -30,12 +30,14 @@ type calls struct {
 	report *report
 	source CallSource // where calls come from; open replaces CallsAuto where probes are not allowed
 
-	prober  *probe.Prober       // nil without the rights for eBPF
-	threads *threads.Recorder   // of the threads that make calls; nil: none
-	callers *callers.Log        // where calls were made; nil before open
-	probed  bool                // calls are probed
-	spared  []*cudaapi.Function // they lose probes in processes whose API records have them; none: all are probed
-	beside  sync.WaitGroup      // goroutines that use prober and log
+	loading  atomic.Pointer[probe.Prober] // the prober to be, which reads files of processes meanwhile; nil before open
+	prober   *probe.Prober                // nil without the rights for eBPF
+	threads  *threads.Recorder            // of the threads that make calls; nil: none
+	callers  *callers.Log                 // where calls were made; nil before open
+	probed   bool                         // calls are probed
+	spared   []*cudaapi.Function          // they lose probes in processes whose API records have them; none: all are probed
+	answered chan struct{}                // closed when a process has been told to go on: until then the probes are in its way
+	beside   sync.WaitGroup               // goroutines that use prober and log
 
 	seen    atomic.Uint64 // number of probed calls
 	perCall atomic.Int64  // cost of a probed call, ns; 0 if it is not measured
@@ -44,7 +46,7 @@ type calls struct {
 }
 
 func newCalls(o Options, log *tracelog.Writer, r *report) *calls {
-	return &calls{opts: o, log: log, report: r, source: o.Calls}
+	return &calls{opts: o, log: log, report: r, source: o.Calls, answered: make(chan struct{})}
 }
 
 // open loads the eBPF programs. Without them calls come from CUPTI's API records alone. The session is told of each
@@ -59,12 +61,15 @@ func (c *calls) open(s *session, armed bool) {
 		c.openWatcher(s.ctx)
 		return
 	}
-	spared := spareable(&c.opts)
-	p, err := openProber(probe.Options{
+	spared, buffer := spareable(&c.opts), c.opts.CallBufferBytes
+	if buffer == 0 && len(spared) > 0 {
+		buffer = sparingBytes
+	}
+	p, err := c.load(probe.Options{
 		Functions: c.opts.Functions, Spared: spared, Symbols: true,
 		Paused: c.opts.Delay > 0, CaptureRange: c.opts.CaptureRange, CaptureNVTX: !c.opts.CaptureNVTX.None(),
 		OnCUPTIClient: func(pid uint32, request, at uint64) { s.post(registered{pid, request, at}) },
-		BufferBytes:   c.opts.CallBufferBytes, WatchExits: len(c.opts.PIDs) == 0 || armed,
+		BufferBytes:   buffer, WatchExits: len(c.opts.PIDs) == 0 || armed,
 		OfFiles: c.opts.OfFiles, WithoutOfFiles: c.opts.WithoutOfFiles, OnFunctions: c.describeFile,
 	})
 	if err != nil {
@@ -79,8 +84,21 @@ func (c *calls) open(s *session, armed bool) {
 	c.describeFunctions()
 	c.describeMemory()
 	go c.deliver(s.ctx)
-	c.beside.Go(c.calibrate)
+	c.beside.Go(func() {
+		select {
+		case <-c.answered:
+		case <-s.ending:
+		case <-s.over: // the program could not be started
+		}
+		if isClosed(c.answered) {
+			c.calibrate()
+		}
+	})
 }
+
+// sparingBytes is the default size of the buffers where launches, copies and fills have no probes: the kernel clears
+// them before a program can be probed, 64 MiB in 8 ms.
+const sparingBytes = 16 << 20
 
 // spareable lists the functions that lose probes where CUPTI makes records of their calls. There are none where
 // arguments are wanted, where nothing says who calls, and where a call is to be in the log when it returns.
@@ -104,12 +122,24 @@ func spareable(o *Options) (spared []*cudaapi.Function) {
 	return spared
 }
 
-// openProber loads the eBPF programs, if there is room for their files.
-func openProber(o probe.Options) (*probe.Prober, error) {
+// load loads the eBPF programs, if there is room for their files.
+func (c *calls) load(o probe.Options) (*probe.Prober, error) {
 	if err := checkFiles(FilesToProbe); err != nil {
 		return nil, err
 	}
-	return probe.Open(o)
+	p, err := probe.New(o)
+	if err != nil {
+		return nil, err
+	}
+	c.loading.Store(p)
+	return p, p.Load()
+}
+
+// examine reads the files of a process that will be probed, while the eBPF programs are loaded.
+func (c *calls) examine(pid uint32) {
+	if p := c.loading.Load(); p != nil {
+		p.Examine(int(pid))
+	}
 }
 
 // watcherBytes is the buffer size of a prober without functions, which has few events.
@@ -126,7 +156,7 @@ func (c *calls) openWatcher(ctx context.Context) {
 	if len(o.OfFiles) > 0 {
 		o.BufferBytes = c.opts.CallBufferBytes
 	}
-	p, err := openProber(o)
+	p, err := c.load(o)
 	if err != nil {
 		c.report.note(0, tracelog.NoteInfo, "the ends of processes are not watched: "+err.Error())
 		c.withoutFiles(err)
@@ -177,8 +207,7 @@ func (c *calls) findSites(s *session, epoch func(pid int) uint64) {
 	})
 }
 
-// calibrate measures the cost of a probed call while the program starts. The summary says how
-// much time recording cost the program.
+// calibrate measures the cost of a probed call. The summary says how much time recording cost the program.
 func (c *calls) calibrate() {
 	cost, err := c.prober.Calibrate()
 	if err != nil {

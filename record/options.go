@@ -68,7 +68,7 @@ type Options struct {
 	FlushInterval time.Duration // a record is on disk within this time; 0 means DefaultFlushInterval
 	// largest memory that recording takes inside a process, bytes; 0 means the default of package cupti
 	MemoryLimit     uint64
-	CallBufferBytes int     // kernel memory for probed calls; 0 means the default of package probe
+	CallBufferBytes int     // kernel memory for probed calls; 0: by what is probed
 	Wait            WaitFor // when recording ends; "" means WaitCUDA
 
 	// Opened, unless it is nil, is called once with the log, open for reading and writing, before the

@@ -347,7 +347,7 @@ func TestEndsOfGenerations(t *testing.T) {
 // Delay and duration count from the moment at which the first process goes on, however long it has waited for its probes.
 func TestDurationBegins(t *testing.T) {
 	t.Parallel()
-	s := &session{opts: Options{Duration: time.Hour}, calls: &calls{}, over: make(chan struct{})}
+	s := &session{opts: Options{Duration: time.Hour}, calls: newCalls(Options{}, nil, nil), over: make(chan struct{})}
 	close(s.over) // no loop takes what is posted
 	reply := make(chan cupti.GoConfig, 1)
 	f := &listener{session: s, peer: cupti.Peer{PID: 1}, at: 1}

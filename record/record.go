@@ -79,12 +79,12 @@ func Run(o Options) (res Result, err error) {
 	s.remarkPython()
 	s.startThreads()
 	s.startMemory()
-	s.listen(user)
-	s.metrics.start(s, user)
 	s.preparing.Go(func() { // beside the program's start; the first process that uses CUDA waits for it
 		s.calls.open(s, false)
 		s.tell(opened{})
 	})
+	s.listen(user)
+	s.metrics.start(s, user)
 	if s.program, err = s.start(path, user); err != nil {
 		close(s.over)
 		s.preparing.Wait()
@@ -228,6 +228,7 @@ func (s *session) programPID() uint32 {
 func (s *session) stop() {
 	s.preparing.Wait()
 	close(s.ending)
+	s.unseen.wake()
 	s.beside.Wait()
 	if s.early != notEarly || s.opts.Wait == WaitProgram || s.program == nil {
 		s.calls.pause(true) // before GPU work, so that no recorded call lacks its work

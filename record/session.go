@@ -216,6 +216,8 @@ func (e hello) take(s *session) {
 	}
 	if s.opened {
 		s.attach(p)
+	} else {
+		s.workers.Go(func() { s.calls.examine(p.pid) })
 	}
 }
 
@@ -292,6 +294,9 @@ func (e overdue) take(s *session) { s.answer(e.recordedProcess, true) }
 // answer has a process go on that waits for the answer to its hello.
 func (s *session) answer(p *recordedProcess, late bool) {
 	p.step(stepAnswer)
+	if !isClosed(s.calls.answered) {
+		close(s.calls.answered)
+	}
 	p.asked = s.calls.probed && !late
 	if p.reply == nil {
 		return
@@ -454,9 +459,11 @@ func (e nameless) take(s *session) {
 
 // rescan looks for libraries that processes have opened since the last look, unless that look is under way.
 func (s *session) rescan() {
-	looks := s.calls.prober != nil || s.readsPython() || s.readsOperators() || s.memory.recorder != nil
-	if !s.opened || !looks || s.looking {
+	if !s.opened || s.looking {
 		return
+	}
+	if s.calls.prober == nil && !s.readsPython() && !s.readsOperators() && s.memory.recorder == nil {
+		return // nothing looks
 	}
 	var all []look
 	for _, p := range s.all {

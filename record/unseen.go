@@ -30,6 +30,7 @@ type unseen struct {
 	owner             uint32     // the user who can load it
 	loads             *openWatch // of the library, nil where the kernel cannot tell
 	device            string     // that CUDA opens
+	wakes             int        // an eventfd that ends await; -1: there is none
 
 	mu      sync.Mutex
 	unknown string      // why processes may use CUDA that nobody knows of; "" if none can
@@ -66,7 +67,8 @@ func newUnseen(setting string, as *invoker.Invoker) *unseen {
 	variable, library, _ := strings.Cut(setting, "=")
 	u := &unseen{setting: setting, variable: variable, library: library, owner: as.User(), openers: map[member]*opener{}}
 	u.device = cmp.Or(os.Getenv(deviceVar), driverDevice)
-	u.loads, _ = watchOpens(library) // without it a reason is less sharp
+	u.wakes, _ = unix.Eventfd(0, unix.EFD_CLOEXEC) // without it the end of recording waits for a look
+	u.loads, _ = watchOpens(library)               // without it a reason is less sharp
 	if err := u.follow(); err != nil {
 		u.unknown = err.Error()
 	}
@@ -96,6 +98,7 @@ func (u *unseen) follow() (err error) {
 func (u *unseen) close() {
 	u.loads.close()
 	u.opens.close()
+	unix.Close(u.wakes)
 	if u.tree != nil {
 		_ = u.tree.Close() // the kernel removes its hooks with us
 	}
@@ -157,16 +160,22 @@ func (u *unseen) openerOf(pid uint32) *opener {
 	return u.openers[p]
 }
 
-// await waits until a file is opened or it is time for a look.
+// await waits until a file is opened, it is time for a look, or wake was called.
 func (u *unseen) await(suspects bool) {
-	wait, watched := lookInterval, []unix.PollFd{{Fd: -1}}
+	wait, watched := lookInterval, []unix.PollFd{{Fd: int32(u.wakes), Events: unix.POLLIN}}
 	if u.opens != nil {
-		watched[0] = unix.PollFd{Fd: int32(u.opens.fd), Events: unix.POLLIN}
+		watched = append(watched, unix.PollFd{Fd: int32(u.opens.fd), Events: unix.POLLIN})
 	}
 	if suspects {
 		wait = closeInterval
 	}
 	_, _ = unix.Poll(watched, int(wait.Milliseconds())) // after a signal there is another look
+}
+
+func (u *unseen) wake() {
+	if u != nil {
+		_, _ = unix.Write(u.wakes, []byte{1, 0, 0, 0, 0, 0, 0, 0})
+	}
 }
 
 // look finds the processes that have opened the device and run unrecorded. hellos are the times of all hellos that a

@@ -191,8 +191,9 @@ func recordFlags() []cli.Flag {
 			Usage: "take at most `BYTES` of memory in each process, 1M or more",
 		},
 		&cli.StringFlag{
-			Category: limitGroup, Name: callBufferFlag, Value: "64M",
-			Usage: "hold at most `BYTES` of unwritten calls in kernel memory, 64K to 1G",
+			Category: limitGroup, Name: callBufferFlag,
+			Usage: "hold at most `BYTES` of unwritten calls in kernel memory, 64K to 1G (default: 16M, and 64M where launches " +
+				"have probes)",
 		},
 		&cli.BoolFlag{Category: outputGroup, Name: "quiet", Aliases: []string{"q"}, Usage: "print problems only, no summary"},
 		formatFlag(outputGroup),
@@ -566,7 +567,9 @@ func recordLimits(c *cli.Context, o *record.Options) error {
 	var memory, buffer uint64
 	o.Wait, errs[0] = oneOf(c, "wait", record.WaitCUDA, record.WaitProgram)
 	memory, errs[1] = parseSize("memory-limit", c.String("memory-limit"), 1<<20, 1<<40)
-	buffer, errs[2] = parseSize(callBufferFlag, c.String(callBufferFlag), 64<<10, 1<<30)
+	if c.IsSet(callBufferFlag) {
+		buffer, errs[2] = parseSize(callBufferFlag, c.String(callBufferFlag), 64<<10, 1<<30)
+	}
 	o.MemoryLimit, o.CallBufferBytes = memory, int(buffer)
 	if err := cmp.Or(errs[:]...); err != nil {
 		return usagef(recordName, "record: %v", err)

@@ -35,6 +35,44 @@ func OpenFile(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 }
 
+// InBlocks returns a reader that reads a file by whole blocks and keeps them, for many small pieces that lie close
+// together. It is for one goroutine.
+func InBlocks(r io.ReaderAt) io.ReaderAt { return &blocks{r, map[int64][]byte{}} }
+
+type blocks struct {
+	r    io.ReaderAt
+	kept map[int64][]byte // by number
+}
+
+const (
+	blockSize  = 4 << 10
+	mostBlocks = 4096
+)
+
+func (b *blocks) ReadAt(to []byte, at int64) (n int, err error) {
+	for n < len(to) {
+		number, within := (at+int64(n))/blockSize, int((at+int64(n))%blockSize)
+		block, ok := b.kept[number]
+		if !ok {
+			block = make([]byte, blockSize)
+			got, err := b.r.ReadAt(block, number*blockSize)
+			if err != nil && err != io.EOF {
+				return n, err
+			}
+			if len(b.kept) == mostBlocks {
+				clear(b.kept)
+			}
+			block = block[:got]
+			b.kept[number] = block
+		}
+		if within >= len(block) {
+			return n, io.EOF
+		}
+		n += copy(to[n:], block[within:])
+	}
+	return n, nil
+}
+
 // Built is the machine that an ELF file is built for.
 func Built(r io.ReaderAt) (elf.Machine, error) {
 	const machine = 18 // place of e_machine, whatever the class

@@ -58,24 +58,24 @@ const (
 
 // An instruction has what matters of one.
 type instruction struct {
-	flow   flow
-	size   int
-	target int64 // of a jump, from the instruction on
+	flow    flow
+	reached bool // by a path
+	size    int
+	target  int64 // of a jump, from the instruction on
 }
 
 // returnsOf lists the offsets of the return instructions in the code of a function. The code is decoded from its
 // beginning on, and along its paths: the two must agree on where instructions begin.
 func returnsOf(code []byte, decode func([]byte) instruction) (returns []uint64) {
-	const none, begins, reached = 0, 1, 2
-	at := make([]uint8, len(code))
-	decoded := make([]instruction, len(code)) // by the place where the instruction begins
+	begins := make([]int32, len(code)) // index in decoded of the instruction that begins there; 0: none does
+	decoded := make([]instruction, 1, 1+len(code)/4)
 	found := 0
 	for i := 0; i < len(code); {
 		in := decode(code[i:])
 		if in.size <= 0 || in.size > len(code)-i {
 			return nil
 		}
-		at[i], decoded[i] = begins, in
+		begins[i], decoded = int32(len(decoded)), append(decoded, in)
 		if in.flow == returned {
 			found++
 		}
@@ -84,12 +84,9 @@ func returnsOf(code []byte, decode func([]byte) instruction) (returns []uint64) 
 	for paths := []int{0}; len(paths) > 0; {
 		i := paths[len(paths)-1]
 		paths = paths[:len(paths)-1]
-		for i < len(code) && at[i] != reached {
-			if at[i] == none {
-				return nil
-			}
-			at[i] = reached
-			in := decoded[i]
+		for i < len(code) && !decoded[begins[i]].reached {
+			in := &decoded[begins[i]] // the first one, of which nothing is known, if none begins here
+			in.reached = true
 			to := int64(i) + in.target
 			if (in.flow == jumped || in.flow == branched) && (to < 0 || to >= int64(len(code))) {
 				return nil

@@ -9,7 +9,7 @@ import (
 
 const (
 	maxHits   = 1 << 16 // most places of wanted names in a string table
-	chunkSize = 256 << 10
+	chunkSize = 64 << 10
 	maxName   = 64
 )
 

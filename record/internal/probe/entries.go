@@ -26,7 +26,12 @@ func LoadEntries(spec *ebpf.CollectionSpec, multi, single string) (*EntryProgram
 	if err := setNamespace(spec); err != nil {
 		return nil, fmt.Errorf("setting up the embedded eBPF object: %w", err)
 	}
-	kernelTypes, err := relocate(spec)
+	kernel, err := openKernelTypes()
+	if err != nil {
+		return nil, err
+	}
+	defer kernel.release()
+	kernelTypes, err := kernel.relocate(spec)
 	if err != nil {
 		return nil, err
 	}

@@ -205,7 +205,7 @@ func (f *functions) choose(content procfs.Content, r io.ReaderAt, name string) (
 	if known := f.files[content]; known != nil {
 		return known, nil
 	}
-	im, err := elfsym.Open(r)
+	im, err := elfsym.Open(elfsym.InBlocks(r))
 	if err != nil {
 		return nil, err
 	}

@@ -27,19 +27,24 @@ var kernelStructs = []string{
 // sessionFunction is the function of the kernel that the program calls.
 const sessionFunction = "bpf_session_is_return"
 
-// relocate returns the types of the running kernel that spec uses, a few. The library can read all of the kernel's
-// type information itself, but that took most of the loading time. relocate also puts the number of the kernel's
-// function into the calls of it in spec.
-func relocate(spec *ebpf.CollectionSpec) (*btf.Spec, error) {
+// openKernelTypes reads the type information of the running kernel until release. The library can do that itself, but it
+// took most of the loading time.
+func openKernelTypes() (*rawTypes, error) {
 	raw, release, err := mapFile("/sys/kernel/btf/vmlinux")
 	if err != nil {
 		return nil, fmt.Errorf("the kernel does not describe its types: %w", err)
 	}
-	defer release()
 	k, err := parseKernelTypes(raw)
 	if err != nil {
-		return nil, fmt.Errorf("the kernel's description of its types: %w", err)
+		return nil, errors.Join(fmt.Errorf("the kernel's description of its types: %w", err), release())
 	}
+	k.release = release
+	return k, nil
+}
+
+// relocate returns the kernel's types that spec uses, a few, and puts the number of the kernel's function into the calls
+// of it in spec.
+func (k *rawTypes) relocate(spec *ebpf.CollectionSpec) (*btf.Spec, error) {
 	if k.sessionNumber != 0 {
 		numberCalls(spec, k.sessionNumber)
 	}
@@ -87,6 +92,7 @@ type rawTypes struct {
 	at            []uint32          // the place of each type by its number; number 0 is unused
 	structs       map[string]uint32 // numbers of the structs that the program reads
 	sessionNumber uint32            // of sessionFunction; 0: the kernel has none
+	release       func() error
 }
 
 // The kinds of type that the program needs.

@@ -133,7 +133,7 @@ func (fd *libraryFinder) findCUDA(f io.ReaderAt) (librarySymbols, error) {
 	if err != nil || len(found) == 0 {
 		return s, err
 	}
-	im, err := elfsym.Open(f)
+	im, err := elfsym.Open(elfsym.InBlocks(f))
 	if err != nil {
 		return s, err
 	}

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -11,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/btf"
 
 	"github.com/cudatrace/cudatrace/bpf"
@@ -66,6 +68,21 @@ func (m attachMode) programs() programNames {
 		bpf.ProbesProgFunctionSingle, bpf.ProbesProgListSingle}
 }
 
+// wanted lists the programs to load beside that of the list.
+func (n programNames) wanted(o *Options) []string {
+	wanted := []string{bpf.ProbesProgThreadExit, bpf.ProbesProgProcessExec}
+	if !o.OnlyOfFiles {
+		wanted = append(wanted, n.alone)
+	}
+	if !o.OnlyOfFiles && n.pairs != n.alone {
+		wanted = append(wanted, n.pairs)
+	}
+	if len(o.OfFiles) > 0 {
+		wanted = append(wanted, n.functions)
+	}
+	return wanted
+}
+
 // withoutSession is the mode in which programs are attached that are none for sessions.
 func (m attachMode) withoutSession() attachMode {
 	if m == modeSession {
@@ -75,48 +92,44 @@ func (m attachMode) withoutSession() attachMode {
 }
 
 func loadMode(m attachMode, o Options, l storeLayout, store *eventStore) (*loadedProgram, error) {
-	names := m.programs()
-	programs := []string{bpf.ProbesProgThreadExit, bpf.ProbesProgProcessExec}
-	if !o.probesNothing() {
-		programs = append(programs, names.list)
-	}
-	if !o.OnlyOfFiles {
-		programs = append(programs, names.alone, names.pairs)
-	}
-	if len(o.OfFiles) > 0 {
-		programs = append(programs, names.functions)
-	}
-	c, err := loadPart(objectPart{
-		programs: programs,
-		shared:   store.shared(),
+	names, part := m.programs(), objectPart{
+		shared: store.shared(),
 		configure: func(spec *ebpf.CollectionSpec) error {
 			for _, name := range treeMaps {
 				delete(spec.Maps, name)
 			}
 			return configure(spec, o, l)
 		},
-	})
+	}
+	if !o.probesNothing() {
+		part.programs = []string{names.list}
+	}
+	c, err := loadPart(part)
 	if err != nil {
 		return nil, err
 	}
 	defer c.Close()
-	if p := c.Programs[names.list]; p != nil {
-		if err := checkMode(m, p); err != nil {
+	list := siteProgram{c.Programs[names.list], m.withoutSession()}
+	if list.Program != nil {
+		if err := checkMode(m, list.Program); err != nil {
 			return nil, err
 		}
+		warmUp(list)
 	}
-	alone := siteProgram{c.DetachProgram(names.alone), m.withoutSession()}
-	pairs := alone
-	if names.pairs != names.alone {
-		pairs = siteProgram{c.DetachProgram(names.pairs), m}
+	maps.Copy(part.shared, c.Maps)
+	programs, err := part.loadTogether(names.wanted(&o))
+	if err != nil {
+		return nil, err
 	}
+	c.DetachProgram(names.list)
 	program := &loadedProgram{
-		mode:       m,
-		calls:      callPrograms{alone, pairs},
-		functions:  siteProgram{c.DetachProgram(names.functions), m.withoutSession()},
-		list:       siteProgram{c.DetachProgram(names.list), m.withoutSession()},
-		threadExit: c.DetachProgram(bpf.ProbesProgThreadExit),
-		exec:       c.DetachProgram(bpf.ProbesProgProcessExec),
+		mode: m, list: list,
+		calls: callPrograms{
+			siteProgram{programs[names.alone], m.withoutSession()}, siteProgram{programs[names.pairs], m},
+		},
+		functions:  siteProgram{programs[names.functions], m.withoutSession()},
+		threadExit: programs[bpf.ProbesProgThreadExit],
+		exec:       programs[bpf.ProbesProgProcessExec],
 	}
 	program.maps = bpfMaps{
 		names: c.DetachMap(bpf.ProbesMapNames), threads: c.DetachMap(bpf.ProbesMapThreads),
@@ -155,7 +168,7 @@ func configure(spec *ebpf.CollectionSpec, o Options, l storeLayout) error {
 // of bytes for calls.
 func symbolBytes(calls int) int {
 	const least, most = 64 << 10, 64 << 20
-	return 1 << (bits.Len(uint(min(max(calls/16, least), most))) - 1)
+	return 1 << (bits.Len(uint(min(max(calls/4, least), most))) - 1)
 }
 
 // close unloads the program. The reader of names closes the map of names.
@@ -188,14 +201,24 @@ type fittedObject struct {
 // fitObject reads the embedded object and the kernel's types once: a recording loads three parts, at about the same
 // time.
 var fitObject = sync.OnceValues(func() (o fittedObject, err error) {
-	if o.spec, err = bpf.LoadProbes(); err != nil {
+	var kernel *rawTypes
+	var failed error
+	var reading sync.WaitGroup
+	reading.Go(func() { kernel, failed = openKernelTypes() })
+	o.spec, err = bpf.LoadProbes()
+	reading.Wait()
+	if failed != nil {
+		return o, failed
+	}
+	defer kernel.release()
+	if err != nil {
 		return o, fmt.Errorf("reading the embedded eBPF object: %w", err)
 	}
 	setVersion(o.spec)
 	if err := setNamespace(o.spec); err != nil {
 		return o, fmt.Errorf("setting up the embedded eBPF object: %w", err)
 	}
-	o.kernelTypes, err = relocate(o.spec)
+	o.kernelTypes, err = kernel.relocate(o.spec)
 	return o, err
 })
 
@@ -211,14 +234,63 @@ func loadPart(p objectPart) (*ebpf.Collection, error) {
 			return nil, fmt.Errorf("setting up the embedded eBPF object: %w", err)
 		}
 	}
+	constants, err := p.share(spec)
+	if err != nil {
+		return nil, fmt.Errorf("setting up the embedded eBPF object: %w", err)
+	}
 	return ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{
 		Programs:        ebpf.ProgramOptions{KernelTypes: object.kernelTypes.Copy()},
-		MapReplacements: p.shared,
+		MapReplacements: constants,
 	})
 }
 
-// cut copies the programs and maps of the object that are wanted, and the constants, which are in maps whose names
-// begin with a dot.
+// share makes the programs use existing maps, and returns those of constants, which the library replaces: for every
+// replaced map it opens one more file.
+func (p objectPart) share(spec *ebpf.CollectionSpec) (constants map[string]*ebpf.Map, err error) {
+	constants = map[string]*ebpf.Map{}
+	for name, m := range p.shared {
+		if isConstants(name) {
+			constants[name] = m
+			continue
+		}
+		delete(spec.Maps, name)
+		for _, program := range spec.Programs {
+			err := program.Instructions.AssociateMap(name, m)
+			if err != nil && !errors.Is(err, asm.ErrUnreferencedSymbol) {
+				return nil, err
+			}
+		}
+	}
+	return constants, nil
+}
+
+// isConstants reports whether a map has the constants of the programs, by its name.
+func isConstants(name string) bool { return strings.HasPrefix(name, ".") }
+
+// loadTogether loads programs with the part's maps, all at the same time: the kernel checks that of calls for 10 ms.
+func (p objectPart) loadTogether(programs []string) (map[string]*ebpf.Program, error) {
+	loaded, errs := make([]*ebpf.Collection, len(programs)), make([]error, len(programs))
+	var loading sync.WaitGroup
+	for i, name := range programs {
+		part := p
+		part.programs = []string{name}
+		loading.Go(func() { loaded[i], errs[i] = loadPart(part) })
+	}
+	loading.Wait()
+	err := cmp.Or(errs...)
+	found := map[string]*ebpf.Program{}
+	for i, name := range programs {
+		if errs[i] == nil {
+			if err == nil {
+				found[name] = loaded[i].DetachProgram(name)
+			}
+			loaded[i].Close()
+		}
+	}
+	return found, err
+}
+
+// cut copies the programs and maps of the object that are wanted, and the constants.
 func (p objectPart) cut(object *ebpf.CollectionSpec) *ebpf.CollectionSpec {
 	part := *object
 	part.Programs, part.Maps = maps.Clone(object.Programs), maps.Clone(object.Maps)
@@ -226,7 +298,7 @@ func (p objectPart) cut(object *ebpf.CollectionSpec) *ebpf.CollectionSpec {
 		return !slices.Contains(p.programs, name)
 	})
 	maps.DeleteFunc(part.Maps, func(name string, _ *ebpf.MapSpec) bool {
-		return p.maps != nil && !slices.Contains(p.maps, name) && !strings.HasPrefix(name, ".")
+		return p.maps != nil && !slices.Contains(p.maps, name) && !isConstants(name)
 	})
 	return part.Copy()
 }

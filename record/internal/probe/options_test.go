@@ -35,7 +35,7 @@ func TestOptions(t *testing.T) {
 }
 
 func TestSymbolBytes(t *testing.T) {
-	for calls, want := range map[int]int{1: 64 << 10, 64 << 20: 4 << 20, 1 << 40: 64 << 20} {
+	for calls, want := range map[int]int{1: 64 << 10, 16 << 20: 4 << 20, 1 << 40: 64 << 20} {
 		if got := symbolBytes(calls); got != want {
 			t.Errorf("beside %d bytes for calls, names take %d", calls, got)
 		}

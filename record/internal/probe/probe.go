@@ -23,6 +23,7 @@ package probe
 import (
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 
 	"github.com/cilium/ebpf/link"
@@ -55,9 +56,20 @@ type Prober struct {
 	noExecs      error     // why it cannot
 }
 
-// Open loads the eBPF program. The error is a *PermissionError if rights are missing, and a
-// *unsupportedError if the kernel lacks a feature.
+// Open returns a Prober that is loaded.
 func Open(o Options) (*Prober, error) {
+	p, err := New(o)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.Load(); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// New returns a Prober, of which only Examine may be called before Load.
+func New(o Options) (*Prober, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
@@ -70,13 +82,19 @@ func Open(o Options) (*Prober, error) {
 		byPID: map[int]*probedProcess{},
 	}
 	p.finder.probes = table.probes
+	return p, nil
+}
+
+// Load loads the eBPF program. The error is a *PermissionError if rights are missing, and a *unsupportedError if the
+// kernel lacks a feature.
+func (p *Prober) Load() error {
 	if err := p.load(); err != nil {
-		return nil, err
+		return err
 	}
 	if err := p.prepare(); err != nil {
-		return nil, errors.Join(err, p.Close())
+		return errors.Join(err, p.Close())
 	}
-	return p, nil
+	return nil
 }
 
 // load makes the buffers and loads the program.
@@ -178,14 +196,14 @@ func (p *Prober) Finish(sink Sink) error {
 
 // unhook leaves the tracepoints.
 func (p *Prober) unhook() error {
-	var errs []error
+	var hooks []io.Closer
 	for _, hook := range []*link.Link{&p.threadEnds, &p.execs} {
 		if *hook != nil {
-			errs = append(errs, (*hook).Close())
+			hooks = append(hooks, *hook)
 			*hook = nil
 		}
 	}
-	return errors.Join(errs...)
+	return closeTogether(hooks)
 }
 
 // Close removes all probes and frees everything. It does not wait for the kernel to free the

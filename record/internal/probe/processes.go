@@ -24,6 +24,19 @@ func (p *Prober) Attach(pid int) (Attachment, error) { return p.attach(pid, fals
 // probes that are left of them, also in libraries that the process maps later, until Complete.
 func (p *Prober) AttachSparing(pid int) (Attachment, error) { return p.attach(pid, true) }
 
+// Examine reads the files that a process has mapped, so that Attach finds them read. Attach returns the errors.
+func (p *Prober) Examine(pid int) {
+	mappings, err := procfs.CodeFiles(pid)
+	if err != nil || p.options.probesNothing() {
+		return
+	}
+	for _, m := range mappings {
+		if l, err := p.finder.open(pid, m); err == nil && l != nil {
+			l.Close()
+		}
+	}
+}
+
 func (p *Prober) attach(pid int, sparing bool) (Attachment, error) {
 	p.events.decoder.heed(uint32(pid))
 	p.mu.Lock()
@@ -140,7 +153,7 @@ func (p *Prober) known() []int {
 }
 
 // detach removes the probes from processes, all at the same time. It does not wait for the
-// probes of ended processes: none of their code can run.
+// probes of ended processes: none of their code can run, so they go in any order.
 func (p *Prober) detach(pids ...int) error {
 	var errs []error
 	var live, dead []io.Closer
@@ -148,7 +161,7 @@ func (p *Prober) detach(pids ...int) error {
 		probes, err := p.release(pid)
 		errs = append(errs, err)
 		if p.exits.ended(pid) {
-			dead = append(dead, probes...)
+			dead = append(dead, singly(probes)...)
 		} else {
 			live = append(live, probes...)
 		}

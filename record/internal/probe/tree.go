@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"runtime"
 
 	"github.com/cilium/ebpf"
@@ -18,7 +19,7 @@ import (
 // it hooks the kernel's tracepoints of fork, exec and exit.
 type Tree struct {
 	programs *ebpf.Collection
-	hooks    []link.Link
+	hooks    []io.Closer
 }
 
 // A Member is a process of a tree.
@@ -124,12 +125,9 @@ func (t *Tree) Forget(before uint64) (lost bool, err error) {
 
 // Close removes the hooks.
 func (t *Tree) Close() error {
-	var errs []error
-	for _, l := range t.hooks {
-		errs = append(errs, l.Close())
-	}
+	err := closeTogether(t.hooks)
 	if t.programs != nil {
 		t.programs.Close()
 	}
-	return errors.Join(errs...)
+	return err
 }

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/cudatrace/cudatrace/bpf"
+	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
 // An attachMode is a way of attaching uprobes.
@@ -204,6 +205,21 @@ type together []io.Closer
 
 func (t together) Close() error { return closeTogether(t) }
 
+// singly lists the links that make up others.
+func singly(links []io.Closer) (all []io.Closer) {
+	for _, l := range links {
+		switch l := l.(type) {
+		case closeInOrder:
+			all = append(all, singly(l)...)
+		case together:
+			all = append(all, singly(l)...)
+		default:
+			all = append(all, l)
+		}
+	}
+	return all
+}
+
 // closeTogether closes all links at the same time. For each of them the kernel waits until no
 // processor runs the probe any more, tens of milliseconds perhaps, and these waits can overlap.
 func closeTogether(links []io.Closer) error {
@@ -296,6 +312,27 @@ func checkMulti(program *ebpf.Program) error {
 		return fmt.Errorf("uprobe_multi filters by thread: %w", err)
 	}
 	return nil
+}
+
+// warmUp makes the next probe quick, in the background: after a pause the kernel waits some 10 ms, for a grace period
+// of RCU, before it puts the first uprobe. Nothing runs where this one is, and no error of it matters.
+func warmUp(p siteProgram) {
+	program, err := p.Clone() // the other one may be closed meanwhile
+	if err != nil {
+		return
+	}
+	go func() {
+		var link io.Closer
+		file, err := loopFile()
+		if err == nil {
+			link, err = attachHere(siteProgram{program, p.mode}, procfs.OpenFile(file), []probeSite{{offset: loopStart}}, os.Getpid())
+			file.Close()
+		}
+		program.Close()
+		if err == nil {
+			link.Close() // takes longer than all else
+		}
+	}()
 }
 
 // perfEvent is BPF_PERF_EVENT of linux/bpf.h.
