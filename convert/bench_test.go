@@ -18,6 +18,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/output"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // benchLaunches is the number of launches in a benchmark's log.
@@ -162,13 +163,8 @@ func TestConvertForBenchmark(t *testing.T) {
 		t.Skip("BenchmarkLarge runs it")
 	}
 	o := TraceOptions{Format: FormatNamed(os.Getenv("CUDATRACE_BENCH_FORMAT")), Compress: output.Compression(os.Getenv("CUDATRACE_BENCH_COMPRESS"))}
-	if _, err := Files([]Log{Path(path)}, path+".pftrace", o); err != nil {
-		t.Fatal(err)
-	}
-	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(Files([]Log{Path(path)}, path+".pftrace", o))(t)
+	status := must.Get(os.ReadFile("/proc/self/status"))(t)
 	for line := range strings.Lines(string(status)) {
 		if strings.HasPrefix(line, peakLine) {
 			fmt.Print(line)

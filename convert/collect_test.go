@@ -7,6 +7,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/internal/timelinetest"
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // timelineOf makes the timeline of a log.
@@ -20,10 +21,7 @@ func timelineOf(t testing.TB, open logtest.Opener) (*timelinetest.Timeline, Summ
 // build gives a log to a sink.
 func build(t testing.TB, open logtest.Opener, s timeline.Sink) Summary {
 	t.Helper()
-	all, err := Timeline([]Log{{"test", open}}, Options{}, s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(Timeline([]Log{{"test", open}}, Options{}, s))(t)
 	return all[0]
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -85,16 +86,12 @@ func TestMemoryOfWindows(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			whole := newMemorySink()
-			if _, err := Timeline([]Log{{"log", open}}, Options{}, whole); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(Timeline([]Log{{"log", open}}, Options{}, whole))(t)
 			held := uint64(0)
 			for i := 0; i < len(whole.times); i += 1 + len(whole.times)/12 {
 				from := whole.times[i] + 1
 				part := newMemorySink()
-				if _, err := Timeline([]Log{{"log", open}}, Options{Filter: Filter{From: time.Duration(from - whole.start)}}, part); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(Timeline([]Log{{"log", open}}, Options{Filter: Filter{From: time.Duration(from - whole.start)}}, part))(t)
 				for of, end := range whole.ends {
 					if end != 0 && end < from {
 						prefix := fmt.Sprint(of, " ")

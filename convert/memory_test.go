@@ -5,6 +5,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/internal/timelinetest"
 	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // A log with CUPTI's records of allocations says what they lack: memory of calls that they do not have, and what was
@@ -28,10 +29,7 @@ func TestMemoryLacks(t *testing.T) {
 		{process + "cupti\n", "CUPTI's records lack stream-ordered memory" + live}, // it still ran
 	} {
 		log := Log{"log", logtest.Assemble(t, c.log)}
-		all, err := Timeline([]Log{log}, Options{}, timelinetest.NewCollector(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		all := must.Get(Timeline([]Log{log}, Options{}, timelinetest.NewCollector(t)))(t)
 		if got := all[0].MemoryLacks; got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
 		}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/cudatrace/cudatrace/record/goldentest"
 )
 
 // rankLog is a log of a process with a rank, which uses one GPU.
@@ -40,8 +40,6 @@ func TestRanks(t *testing.T) {
 			gpus = append(gpus, g.Name)
 		}
 		got := strings.Join(processes, ", ") + "; GPUs " + strings.Join(gpus, " ")
-		if diff := cmp.Diff(test.want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
+		goldentest.Same(t, test.want, got, "%s", name)
 	}
 }

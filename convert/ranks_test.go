@@ -11,6 +11,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/internal/timelinetest"
 	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/ranks"
 )
 
@@ -22,10 +23,7 @@ func convertRanks(t testing.TB, logs []*logtest.RankLog) (*timelinetest.Timeline
 		list = append(list, Log{fmt.Sprintf("rank%d", l.Rank), logtest.InMemory(l.Data)})
 	}
 	c := timelinetest.NewCollector(t)
-	all, err := Timeline(list, Options{}, c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(Timeline(list, Options{}, c))(t)
 	return c.Timeline(), all
 }
 
@@ -251,12 +249,8 @@ func TestManyLogsMemory(t *testing.T) {
 			logs = append(logs, Log{fmt.Sprint(i), logtest.InMemory(data.Bytes())})
 		}
 		c := newConversion(logs, Options{})
-		if err := c.read(); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := c.run(nil); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.read())
+		must.Get(c.run(nil))(t)
 		runtime.GC()
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)

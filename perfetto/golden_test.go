@@ -7,16 +7,14 @@ import (
 
 	"github.com/cudatrace/cudatrace/perfetto/tracetest"
 	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // golden compares the text of a trace with testdata/NAME.txt.
 func golden(t *testing.T, name string, trace []byte) {
 	t.Helper()
 	path := filepath.Join("testdata", name+".txt")
-	got, err := tracetest.Text(trace)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(tracetest.Text(trace))(t)
 	goldentest.Hold(t, path, got)
 }
 

@@ -17,6 +17,8 @@ import (
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // callerLog writes a log whose calls name their callers.
@@ -25,18 +27,10 @@ func callerLog(t *testing.T) string { return textLog(t, "callers") }
 // textLog writes a log that convert has in text form.
 func textLog(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile("../../convert/testdata/" + name + ".log.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	log, err := logtest.Assembled(string(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../convert/testdata/" + name + ".log.txt"))(t)
+	log := must.Get(logtest.Assembled(string(text)))(t)
 	path := filepath.Join(t.TempDir(), filepath.Base(name)+".cudatrace")
-	if err := os.WriteFile(path, log, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, log, 0o600))
 	return path
 }
 
@@ -56,9 +50,7 @@ func TestConvertCaller(t *testing.T) {
 		for _, row := range tr.Values("select name from slice where coalesce(category, '') not in ('program', 'python') order by id in (select id from gpu_slice), ts") {
 			names = append(names, fmt.Sprint(row...))
 		}
-		if diff := cmp.Diff(want, strings.Join(names, ", ")); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", glob, diff)
-		}
+		goldentest.Same(t, want, strings.Join(names, ", "), "%s", glob)
 		if !strings.Contains(said, "by name, duration, thread, caller, Python frame or NVTX range") {
 			t.Errorf("%s: said %q", glob, said)
 		}
@@ -191,9 +183,7 @@ func TestPythonFilter(t *testing.T) {
 		for _, row := range tr.Values("select name from slice where coalesce(category, '') not in ('program', 'python') order by id in (select id from gpu_slice), ts") {
 			names = append(names, fmt.Sprint(row...))
 		}
-		if diff := cmp.Diff(want.trace, strings.Join(names, ", ")); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", glob, diff)
-		}
+		goldentest.Same(t, want.trace, strings.Join(names, ", "), "%s", glob)
 		var stdout, stderr bytes.Buffer
 		if code := run([]string{"cudatrace", "dump", log, "--raw", "--kind", "call,api,kernel", "--python", glob}, &stdout, &stderr); code != 0 {
 			t.Fatalf("%s: exit code %d\n%s", glob, code, &stderr)

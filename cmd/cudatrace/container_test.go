@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // TestOtherContainer looks at a program of another container, whose files are in a file system that this process does
@@ -19,13 +21,8 @@ func TestOtherContainer(t *testing.T) {
 	program := exec.Command("sh", "-c", `mount -t tmpfs none /mnt && cp -r "$1" /mnt/sim || exit 1
 		LD_LIBRARY_PATH=/mnt/sim/lib exec /mnt/sim/bin/longrun 100000`, "sh", simStack)
 	program.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
-	stdout, err := program.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := program.Start(); err != nil {
-		t.Fatal(err)
-	}
+	stdout := must.Get(program.StdoutPipe())(t)
+	must.Do(t, program.Start())
 	t.Cleanup(func() {
 		program.Process.Kill()
 		program.Wait()

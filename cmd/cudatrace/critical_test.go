@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"regexp"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // A path goes from a kernel to the one before the record of the event that its stream waited for, however long ago that was. Without the calls
@@ -23,9 +25,7 @@ func TestPathByEvents(t *testing.T) {
 				Count      uint64
 			} `json:"critical_path"`
 		}
-		if err := json.Unmarshal(stdout.Bytes(), &all); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(stdout.Bytes(), &all))
 		kernels := make(map[string]uint64)
 		for _, r := range all.Rows {
 			if r.Kind == "kernel" {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/diff"
 	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // TestDiffIsDocumented holds docs/diff.md against the JSON, the overall figures and the examples
@@ -40,9 +41,7 @@ func TestDiffIsDocumented(t *testing.T) {
 		t.Fatalf("exit code %d: %s", code, &stderr)
 	}
 	var all map[string]any
-	if err := json.Unmarshal(stdout.Bytes(), &all); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(stdout.Bytes(), &all))
 	members, _, _ := strings.Cut(sectionOf(t, text, "## The JSON"), "\n### ")
 	if diff := cmp.Diff(slices.Sorted(maps.Keys(all)), firstCells(members)); diff != "" {
 		t.Errorf("members (-JSON +docs/diff.md):\n%s", diff)
@@ -113,10 +112,7 @@ func TestDiffOfPipes(t *testing.T) {
 	if code := run([]string{"cudatrace", "stats", gpuLog, "--format", "json"}, &document, &stderr); code != 0 {
 		t.Fatalf("exit code %d: %s", code, &stderr)
 	}
-	log, err := os.ReadFile(gpuLog)
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := must.Get(os.ReadFile(gpuLog))(t)
 	pipe := func(content []byte) string {
 		r, w, err := os.Pipe()
 		if err != nil {
@@ -146,10 +142,7 @@ func TestDiffOfPipes(t *testing.T) {
 func TestDiffBesidePipes(t *testing.T) {
 	t.Parallel()
 	dir, empty := t.TempDir(), t.TempDir()
-	log, err := os.ReadFile(gpuLog)
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := must.Get(os.ReadFile(gpuLog))(t)
 	pipe, only := filepath.Join(dir, "pipe.cudatrace"), filepath.Join(empty, "only.json")
 	for _, err := range []error{os.WriteFile(filepath.Join(dir, "a.cudatrace"), log, 0o600), syscall.Mkfifo(pipe, 0o600), syscall.Mkfifo(only, 0o600)} {
 		if err != nil {
@@ -175,9 +168,7 @@ func TestDiffBesidePipes(t *testing.T) {
 	}
 	for _, args := range [][]string{{pipe, gpuLog}, {gpuLog, gpuLog, "--budget", pipe}} {
 		cmd := exec.CommandContext(ctx, "cudatrace", append([]string{"diff"}, args...)...)
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, cmd.Start())
 		w, err := os.OpenFile(pipe, os.O_WRONLY, 0) // once it is open for reading
 		if err == nil {
 			err = cmd.Process.Signal(os.Interrupt)
@@ -200,10 +191,7 @@ func TestSameProgram(t *testing.T) {
 	t.Parallel()
 	recordings := 2
 	if text := os.Getenv("CUDATRACE_RECORDINGS"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := must.Get(strconv.Atoi(text))(t)
 		recordings = n
 	}
 	folder := t.TempDir()
@@ -250,9 +238,7 @@ func writeRanks(t *testing.T, folder, prefix string, o logtest.Ranks) {
 		o.Straggler = -1
 	}
 	for _, l := range logtest.WriteRanks(t, o) {
-		if err := os.WriteFile(filepath.Join(folder, fmt.Sprintf("%s-rank%d.cudatrace", prefix, l.Rank)), l.Data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(folder, fmt.Sprintf("%s-rank%d.cudatrace", prefix, l.Rank)), l.Data, 0o644))
 	}
 }
 
@@ -281,9 +267,7 @@ func TestDiffOfRanks(t *testing.T) {
 		Problems  []struct{ Kind, Text string }
 		Ranks     []map[string]any
 	}
-	if err := json.Unmarshal([]byte(print(base, now, "--significance", "none", "--format", "json")), &all); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(print(base, now, "--significance", "none", "--format", "json")), &all))
 	if len(all.Base) != 16 || len(all.New) != 8 || len(all.Ranks) != 8 || len(all.Problems) != 1 || all.Problems[0].Kind != "straggler" {
 		t.Fatalf("%+v", all)
 	}

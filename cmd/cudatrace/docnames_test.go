@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // guides are the documents that lead through the code.
@@ -152,17 +153,11 @@ func hasAnchor(text, anchor string) bool {
 // declares reports whether a source file declares a name.
 func declares(t *testing.T, path, name string) bool {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(path))(t)
 	if filepath.Ext(path) != ".go" { // in C, a declaration begins in the first column
 		return regexp.MustCompile(`(?m)^[a-zA-Z][^;]*\b` + name + `\b`).Match(text)
 	}
-	file, err := parser.ParseFile(token.NewFileSet(), path, text, parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(parser.ParseFile(token.NewFileSet(), path, text, parser.SkipObjectResolution))(t)
 	for _, d := range file.Decls {
 		switch d := d.(type) {
 		case *ast.FuncDecl:
@@ -212,24 +207,18 @@ func TestCommandsAreDocumented(t *testing.T) {
 
 func readRepository(t *testing.T, path string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, path))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(root, path)))(t)
 	return string(text)
 }
 
 // goFiles returns the paths of the Go files below a folder of the repository.
 func goFiles(t *testing.T, folder string) (paths []string) {
 	t.Helper()
-	err := fs.WalkDir(os.DirFS(root), folder, func(path string, d fs.DirEntry, err error) error {
+	must.Do(t, fs.WalkDir(os.DirFS(root), folder, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && filepath.Ext(path) == ".go" {
 			paths = append(paths, path)
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return paths
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog/logtext"
 )
 
@@ -12,10 +13,7 @@ import (
 func TestDumpView(t *testing.T) {
 	t.Parallel()
 	log := filepath.Join(t.TempDir(), "all.cudatrace")
-	w, err := createLog(log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(createLog(log))(t)
 	end, err := logtext.Assemble(strings.NewReader(readRepository(t, "record/tracelog/testdata/all.txt")), w)
 	if err == nil {
 		err = w.Close(end)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -27,10 +28,7 @@ func converted(t *testing.T, args ...string) (trace, said string) {
 // kernelsOf counts the kernels of a log that a condition holds for.
 func kernelsOf(t *testing.T, path string, holds func(k *tracelog.Kernel) bool) (n int64) {
 	t.Helper()
-	r, err := tracelog.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(tracelog.Open(path))(t)
 	defer r.Close()
 	for r.Next() {
 		for i := range r.Block().N {
@@ -92,15 +90,10 @@ func TestFilterMaxSlices(t *testing.T) {
 func TestSeveralLogsOneBroken(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	whole, err := os.ReadFile(gpuLog)
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := must.Get(os.ReadFile(gpuLog))(t)
 	cut, text, trace := filepath.Join(dir, "cut.cudatrace"), filepath.Join(dir, "text.cudatrace"), filepath.Join(dir, "x.pftrace")
 	for path, b := range map[string][]byte{cut: whole[:9000], text: []byte("no log, but as long as one has to be")} {
-		if err := os.WriteFile(path, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, b, 0o600))
 	}
 	var stdout, stderr bytes.Buffer
 	if code := run([]string{"cudatrace", "convert", gpuLog, text, "-o", trace}, &stdout, &stderr); code != exitFailure || !strings.HasSuffix(stderr.String(), "text.cudatrace is not a cudatrace log\n") {

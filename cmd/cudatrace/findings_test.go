@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // The query of each finding runs, and shows rows of the reports that it names.
@@ -29,9 +31,7 @@ func TestQueriesOfFindings(t *testing.T) {
 		var all struct {
 			Findings []struct{ Name, Query string }
 		}
-		if err := json.Unmarshal([]byte(output(append(slices.Clone(paths), "--format", "json")...)), &all); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(output(append(slices.Clone(paths), "--format", "json")...)), &all))
 		if len(all.Findings) < 2 {
 			t.Fatalf("findings %v", all.Findings)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/record/metric"
 	"github.com/cudatrace/cudatrace/record/metriclog"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -21,14 +22,9 @@ import (
 func nvml(t *testing.T) string {
 	t.Helper()
 	const name = "libnvidia-ml.so.1"
-	library, err := os.ReadFile(filepath.Join(simStack, "nvml", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	library := must.Get(os.ReadFile(filepath.Join(simStack, "nvml", name)))(t)
 	folder := t.TempDir()
-	if err := os.WriteFile(filepath.Join(folder, name), library, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(folder, name), library, 0o755))
 	return "LD_LIBRARY_PATH=" + folder
 }
 

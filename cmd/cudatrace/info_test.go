@@ -9,11 +9,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // Nobody reads that nothing was lost beside a log that is not complete.
@@ -79,9 +79,7 @@ end time=100 complete=1
 		"NCCL communicator 0xb00000001 (rank 1 of 2): 1 call, 1 B",
 		"NCCL communicator not known: 1 call, 5 B",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("rows (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, want, got, "rows")
 }
 
 // Long names of functions and errors are values: the first column stays narrow, whatever a log has.
@@ -110,18 +108,10 @@ func TestInfoLongNames(t *testing.T) {
 // The text has the main figures of a sampled GPU, with their source, and says who else used it.
 func TestInfoMetrics(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(filepath.Join(root, "convert", "testdata", "metrics.log.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	log, err := logtest.Assembled(string(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(root, "convert", "testdata", "metrics.log.txt")))(t)
+	log := must.Get(logtest.Assembled(string(text)))(t)
 	path := filepath.Join(t.TempDir(), "log.cudatrace")
-	if err := os.WriteFile(path, log, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, log, 0o644))
 	var stdout, stderr bytes.Buffer
 	if code := run([]string{"cudatrace", "info", path}, &stdout, &stderr); code != 0 {
 		t.Fatalf("exit code %d: %s", code, &stderr)
@@ -138,7 +128,5 @@ func TestInfoMetrics(t *testing.T) {
 		"GPU 0 clocks lowered power cap for 0.3 ms of 0.3 ms",
 		"GPU 0 used by process 99 (python3), too: the values are those of the whole GPU",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("rows (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, want, got, "rows")
 }

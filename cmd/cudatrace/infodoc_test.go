@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -25,13 +26,8 @@ func TestInfoIsDocumented(t *testing.T) {
 		t.Fatalf("exit code %d: %s", code, &stderr)
 	}
 	var info map[string]any
-	if err := json.Unmarshal(stdout.Bytes(), &info); err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(filepath.Join(root, "docs", "info.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(stdout.Bytes(), &info))
+	text := must.Get(os.ReadFile(filepath.Join(root, "docs", "info.md")))(t)
 	fields, causes, _ := strings.Cut(string(text), "Causes in `lost`")
 	if diff := cmp.Diff(slices.Sorted(maps.Keys(info)), firstCells(fields)); diff != "" {
 		t.Errorf("fields (-JSON +docs/info.md):\n%s", diff)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/record/doctor"
 	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/stuck"
 )
 
@@ -53,10 +54,7 @@ func (o *jsonOutput) name() string {
 // docs/json.md has the members of each object; -update writes them. What a member means is its comment in the code.
 func TestJSONIsDocumented(t *testing.T) {
 	path := filepath.Join(root, "docs", "json.md")
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(path))(t)
 	const begin, end = "<!-- objects -->\n", "<!-- end -->\n"
 	head, rest, ok1 := strings.Cut(string(data), begin)
 	_, tail, ok2 := strings.Cut(rest, end)

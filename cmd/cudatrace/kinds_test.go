@@ -14,6 +14,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // A mode is a way of recording, by what a person may use.
@@ -75,10 +76,7 @@ func issued(t *testing.T, stdout string) (work [3]uint64) {
 			if m == nil {
 				t.Fatalf("no %s in %q", what, line)
 			}
-			n, err := strconv.ParseUint(m[1], 10, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
+			n := must.Get(strconv.ParseUint(m[1], 10, 64))(t)
 			work[i] += n
 		}
 	}
@@ -163,10 +161,7 @@ func holdCoverage(t *testing.T) {
 		fmt.Fprintf(&b, "- %s\n", k.what)
 	}
 	path := filepath.Join(root, "docs", "coverage.md")
-	doc, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := must.Get(os.ReadFile(path))(t)
 	head, rest, ok := strings.Cut(string(doc), "<!-- kinds -->\n")
 	_, tail, ok2 := strings.Cut(rest, "<!-- end -->")
 	if !ok || !ok2 {
@@ -174,9 +169,7 @@ func holdCoverage(t *testing.T) {
 	}
 	want := head + "<!-- kinds -->\n" + b.String() + "<!-- end -->" + tail
 	if *goldentest.Update {
-		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(want), 0o644))
 		return
 	}
 	if diff := cmp.Diff(string(doc), want); diff != "" {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/pythontest"
 )
 
@@ -80,9 +81,7 @@ func marked(t *testing.T, log string, args ...string) (ranges []string, sets int
 		}
 	}
 	args = append([]string{"--with-startup", "--report", "nvtx,sets", "--format", "json"}, args...)
-	if err := json.Unmarshal([]byte(printedStats(t, log, args...)), &report); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(printedStats(t, log, args...)), &report))
 	for _, r := range report.NVTX {
 		ranges = append(ranges, fmt.Sprint(r.Name, " ", r.Count))
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog/logtext"
 )
 
@@ -14,17 +15,9 @@ import (
 func logOfText(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "run.cudatrace")
-	w, err := createLog(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	end, err := logtext.Assemble(strings.NewReader(text), w)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(end); err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(createLog(path))(t)
+	end := must.Get(logtext.Assemble(strings.NewReader(text), w))(t)
+	must.Do(t, w.Close(end))
 	return path
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/pipetest"
 )
 
@@ -93,9 +94,7 @@ func openFolder(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	for path := dir; path != os.TempDir() && path != "/"; path = filepath.Dir(path) {
-		if err := os.Chmod(path, 0o777); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chmod(path, 0o777))
 	}
 	return dir
 }
@@ -103,10 +102,7 @@ func openFolder(t *testing.T) string {
 // copyOfSelf copies the command cudatrace into a folder.
 func copyOfSelf(t *testing.T, dir string) string {
 	t.Helper()
-	self, err := exec.LookPath("cudatrace")
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must.Get(exec.LookPath("cudatrace"))(t)
 	to := filepath.Join(dir, "cudatrace")
 	copyProgram(t, self, to)
 	return to

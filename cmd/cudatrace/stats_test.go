@@ -17,15 +17,14 @@ import (
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/stats"
+	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // TestStatsIsDocumented holds docs/stats.md against the JSON: what its sections say of the reports' rows is made from them.
 func TestStatsIsDocumented(t *testing.T) {
 	t.Parallel()
-	data, err := os.ReadFile(filepath.Join(root, "docs", "stats.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(filepath.Join(root, "docs", "stats.md")))(t)
 	text := string(data)
 	before, _, _ := strings.Cut(text, "\n### `")
 	_, logs, _ := strings.Cut(before, "### The logs")
@@ -56,9 +55,7 @@ func jsonMembers(t *testing.T) (names []string) {
 func statsJSON(t *testing.T, options ...string) map[string]any {
 	t.Helper()
 	var all map[string]any
-	if err := json.Unmarshal([]byte(statsOf(t, append(options, "--format", "json")...)), &all); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(statsOf(t, append(options, "--format", "json")...)), &all))
 	return all
 }
 
@@ -118,15 +115,10 @@ Total (MB),Count,Avg (MB),Med (MB),Min (MB),Max (MB),StdDev (MB),Operation
 	}
 	var sheets []string
 	for _, name := range []string{"cuda_gpu_kern_sum.csv", "cuda_gpu_mem_time_sum.csv", "cuda_gpu_mem_size_sum.csv"} {
-		text, err := os.ReadFile(filepath.Join(folder, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(filepath.Join(folder, name)))(t)
 		sheets = append(sheets, string(text))
 	}
-	if diff := cmp.Diff(want, strings.Join(sheets, "\n")); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, want, strings.Join(sheets, "\n"), "result")
 	if got := statsOf(t, "--format", "csv", "--headers", "nsys", "--report", "calls"); !strings.HasPrefix(got,
 		"Time (%),Total Time (ns),Num Calls,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name\n25.8,969953,180,5388.6,") {
 		t.Errorf("calls: %s", got)
@@ -154,14 +146,10 @@ func TestStatsOptions(t *testing.T) {
 		"--sort name --top 2":      {"addOne", "axpy<float>"},
 		"--report kernels --top 0": {"reduce::blockSum", "axpy<float>", "addOne"},
 	} {
-		if diff := cmp.Diff(want, names(strings.Fields(options)...)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", options, diff)
-		}
+		goldentest.Same(t, want, names(strings.Fields(options)...), "%s", options)
 	}
 	left := statsJSON(t, "--top", "1", "--report", "kernels")["left_out"].(map[string]any)
-	if diff := cmp.Diff(map[string]any{"kernels": 2.0}, left); diff != "" {
-		t.Errorf("left out (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, map[string]any{"kernels": 2.0}, left, "left out")
 	if got := statsOf(t, "--report", "kernels", "--format", "csv", "--top", "1"); !regexp.MustCompile(`^name,count,total_ns,[^\n]*\nreduce::blockSum,59,95872,[^\n]*\n$`).MatchString(got) {
 		t.Errorf("CSV: %s", got)
 	}
@@ -204,10 +192,7 @@ func TestStatsReasons(t *testing.T) {
 // README's sample is what the command prints.
 func TestStatsREADME(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(filepath.Join(root, "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(root, "README.md")))(t)
 	_, sample, _ := strings.Cut(string(text), "$ cudatrace stats ")
 	line, rest, _ := strings.Cut(sample, "\n")
 	want, _, _ := strings.Cut(rest, "```")
@@ -232,9 +217,7 @@ func TestStatsOfRanks(t *testing.T) {
 				continue
 			}
 			path := filepath.Join(folder, fmt.Sprintf("%s%d.cudatrace", name, l.Rank))
-			if err := os.WriteFile(path, l.Data, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(path, l.Data, 0o600))
 			paths = append(paths, path)
 		}
 		return paths
@@ -279,17 +262,12 @@ func TestStatsBrokenRanks(t *testing.T) {
 	t.Parallel()
 	pair := make([]string, 2)
 	for i := range pair {
-		data, err := os.ReadFile(fmt.Sprintf("../../testdata/gpu/logs/nccl-rank%d.cudatrace", i))
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(os.ReadFile(fmt.Sprintf("../../testdata/gpu/logs/nccl-rank%d.cudatrace", i)))(t)
 		pair[i] = filepath.Join(t.TempDir(), fmt.Sprintf("rank%d.cudatrace", i))
 		if i == 1 {
 			data = data[:len(data)/3]
 		}
-		if err := os.WriteFile(pair[i], data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(pair[i], data, 0o644))
 	}
 	var stdout, stderr bytes.Buffer
 	run([]string{"cudatrace", "stats", pair[0], pair[1], "--name", "*AllReduce*", "--report", "collectives", "--format", "json"}, &stdout, &stderr)

@@ -19,6 +19,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // sudoByNobody is what sudo sets for the user nobody.
@@ -28,7 +29,7 @@ var sudoByNobody = []string{"SUDO_UID=65534", "SUDO_GID=65534", "SUDO_USER=nobod
 func ownedTree(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -43,10 +44,7 @@ func ownedTree(t *testing.T, dir string) string {
 		s := info.Sys().(*syscall.Stat_t)
 		fmt.Fprintf(&b, "%s %v %d:%d %.50q\n", strings.TrimPrefix(path, dir), info.Mode(), s.Uid, s.Gid, text)
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return b.String()
 }
 
@@ -57,14 +55,8 @@ func TestSudoOutput(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can become another user")
 	}
-	log, err := filepath.Abs(gpuLog)
-	if err != nil {
-		t.Fatal(err)
-	}
-	whole, err := os.ReadFile(log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := must.Get(filepath.Abs(gpuLog))(t)
+	whole := must.Get(os.ReadFile(log))(t)
 	dir := t.TempDir()
 	cut := filepath.Join(dir, "cut.cudatrace")
 	if err := os.WriteFile(cut, whole[:len(whole)/2], 0o600); err != nil { // root alone may read it
@@ -194,10 +186,7 @@ func TestSudoInput(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can become another user")
 	}
-	text, err := os.ReadFile(gpuLog)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(gpuLog))(t)
 	closed, open := t.TempDir(), t.TempDir()
 	openWay(t, open)
 	log := filepath.Join(closed, "streams.cudatrace")
@@ -248,10 +237,7 @@ func TestChangesAsInvoker(t *testing.T) {
 	needed := map[string]bool{}
 	for _, path := range sources(t) {
 		text, files := readRepository(t, path), token.NewFileSet()
-		file, err := parser.ParseFile(files, filepath.Join(root, path), text, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := must.Get(parser.ParseFile(files, filepath.Join(root, path), text, 0))(t)
 		opensToWrite := func(n ast.Node) bool {
 			call, ok := n.(*ast.CallExpr)
 			return ok && writes.MatchString(text[files.Position(call.Lparen).Offset:files.Position(call.Rparen).Offset])

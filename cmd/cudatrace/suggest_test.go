@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 func TestNearest(t *testing.T) {
@@ -67,10 +68,7 @@ func TestHabits(t *testing.T) {
 // docs/commands.md shows the habits; -update writes them.
 func TestHabitsAreInTheDocs(t *testing.T) {
 	path := filepath.Join(root, "docs", "commands.md")
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(path))(t)
 	const begin = "| typed | here |\n|---|---|\n"
 	head, rest, found := strings.Cut(string(data), begin)
 	if !found {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cudatrace/cudatrace/convert"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // In a time namespace CLOCK_MONOTONIC is not the kernel's. Calls and their records meet all the same,
@@ -40,9 +41,7 @@ func TestTimeNamespace(t *testing.T) {
 			t.Fatalf("%s: info: %v", name, err)
 		}
 		var s convert.Summary
-		if err := json.NewDecoder(bytes.NewReader(out)).Decode(&s); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.NewDecoder(bytes.NewReader(out)).Decode(&s))
 		if s.DurationNS > uint64(time.Hour) || s.Uncorrelated > 0 || s.Early > 0 || s.Unmatched > 0 || !s.Complete {
 			t.Errorf("%s: %d ns, %d calls without a record, %d early, %d unmatched, complete %t: %q",
 				name, s.DurationNS, s.Uncorrelated, s.Early, s.Unmatched, s.Complete, s.Reasons)

@@ -13,6 +13,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/stats"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // document returns the JSON of a run's statistics.
@@ -28,9 +29,7 @@ func document(t testing.TB, s logtest.Steps) string {
 		CUDANS: all[0].CUDANS, PeakDevice: all[0].PeakDevice}}
 	head := []table.Member{{Name: "version", Value: 1}, {Name: "logs", Value: info}, {Name: "functions", Value: how.Functions}}
 	var out bytes.Buffer
-	if err := table.WriteJSON(&out, head, sink.Tables(stats.Facts{})); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, table.WriteJSON(&out, head, sink.Tables(stats.Facts{})))
 	return out.String()
 }
 
@@ -40,10 +39,7 @@ var allReports = sync.OnceValue(func() []string { return slices.Collect(maps.Key
 // readRun reads a run from the JSON of its statistics.
 func readRun(t testing.TB, name, json string) *Run {
 	t.Helper()
-	r, err := NewReader(allReports()).Read(strings.NewReader(json), name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(NewReader(allReports()).Read(strings.NewReader(json), name))(t)
 	return r
 }
 

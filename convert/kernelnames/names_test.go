@@ -12,6 +12,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/figures"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
@@ -26,10 +27,7 @@ type section struct {
 
 func sections(t testing.TB) (list []section) {
 	t.Helper()
-	text, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(golden))(t)
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimSuffix(line, "\n")
 		if strings.HasPrefix(line, "#") {
@@ -68,9 +66,7 @@ func TestNames(t *testing.T) {
 		b.WriteString(strings.Join(lines, ""))
 	}
 	if *update {
-		if err := os.WriteFile(golden, []byte(b.String()), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(golden, []byte(b.String()), 0o666))
 	}
 	if want, err := os.ReadFile(golden); err != nil || string(want) != b.String() {
 		t.Errorf("%s is out of date (%v): go test ./convert/kernelnames -update", golden, err)

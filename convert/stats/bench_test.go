@@ -15,6 +15,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/output"
 	"github.com/cudatrace/cudatrace/convert/stats"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // BenchmarkStats reads the log of many launches and makes all reports.
@@ -88,10 +89,7 @@ func TestRanksForBenchmark(t *testing.T) {
 		logs = append(logs, convert.Path(path))
 	}
 	if os.Getenv("CUDATRACE_BENCH_WHAT") == "convert" {
-		f, creating := os.Create(filepath.Join(folder, "all.pftrace"))
-		if creating != nil {
-			t.Fatal(creating)
-		}
+		f := must.Get(os.Create(filepath.Join(folder, "all.pftrace")))(t)
 		defer f.Close()
 		_, err = convert.FilesTo(logs, f, convert.TraceOptions{Compress: output.Gzip})
 	} else {
@@ -102,10 +100,7 @@ func TestRanksForBenchmark(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		t.Fatal(err)
-	}
+	status := must.Get(os.ReadFile("/proc/self/status"))(t)
 	for line := range strings.Lines(string(status)) {
 		if strings.HasPrefix(line, peakLine) {
 			fmt.Print(line)

@@ -19,6 +19,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/stats"
 	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/pattern"
 )
 
@@ -31,9 +32,7 @@ func rankTables(t testing.TB, logs []*logtest.RankLog) map[string]*table.Table {
 	}
 	s := stats.New()
 	s.NameSteps()
-	if _, err := convert.Timeline(list, convert.Options{Collectives: true, Filter: convert.Filter{Steps: convert.Steps{Ranges: pattern.Ranges{Name: "step", Domain: "*"}}}}, s); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(convert.Timeline(list, convert.Options{Collectives: true, Filter: convert.Filter{Steps: convert.Steps{Ranges: pattern.Ranges{Name: "step", Domain: "*"}}}}, s))(t)
 	all := make(map[string]*table.Table)
 	for _, r := range s.Tables(stats.Facts{}) {
 		all[r.Name] = r
@@ -252,23 +251,13 @@ func TestMessageSizes(t *testing.T) {
 // The table of a small log.
 func TestMessageSizesGolden(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(filepath.Join("testdata", "message_sizes.log.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	log, err := logtest.Assembled(string(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join("testdata", "message_sizes.log.txt")))(t)
+	log := must.Get(logtest.Assembled(string(text)))(t)
 	path := filepath.Join(t.TempDir(), "log")
-	if err := os.WriteFile(path, log, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, log, 0o644))
 	sizes := []*table.Table{tablesOf(t, path)["message_sizes"]}
 	var b bytes.Buffer
-	if err := table.WriteText(&b, sizes, 140); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, table.WriteText(&b, sizes, 140))
 	golden(t, "message_sizes.txt", b.Bytes())
 }
 

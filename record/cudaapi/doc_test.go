@@ -7,7 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 var update = flag.Bool("update", false, "write docs/functions.md from the table")
@@ -18,17 +19,10 @@ const docPath = "../../docs/functions.md"
 func TestDocumentation(t *testing.T) {
 	want := documentation()
 	if *update {
-		if err := os.WriteFile(docPath, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(docPath, []byte(want), 0o644))
 	}
-	got, err := os.ReadFile(docPath)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want, string(got)); diff != "" {
-		t.Errorf("run go test with -update (-want +got):\n%s", diff)
-	}
+	got := must.Get(os.ReadFile(docPath))(t)
+	goldentest.Same(t, want, string(got), "run go test with -update")
 }
 
 const docHead = `# The functions that can be recorded

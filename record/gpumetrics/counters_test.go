@@ -15,6 +15,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/metric"
 	"github.com/cudatrace/cudatrace/record/metriclog"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -230,9 +231,7 @@ func withDriver(t *testing.T) string {
 	t.Helper()
 	driver, err := os.ReadFile(filepath.Join(folder(t, "lib"), "libcuda.so.1"))
 	dir := filepath.Join(t.TempDir(), "driver")
-	if err := errors.Join(err, os.Mkdir(dir, 0o755), os.WriteFile(filepath.Join(dir, "libcuda.so.1"), driver, 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err, os.Mkdir(dir, 0o755), os.WriteFile(filepath.Join(dir, "libcuda.so.1"), driver, 0o644)))
 	return dir
 }
 
@@ -373,9 +372,7 @@ func TestCountersKilled(t *testing.T) {
 	s := Start(r.counting(PM{}))
 	begin(s, 7, 0)
 	waitCounted(t, s, uuidOf(0), 0)
-	if err := s.counters.process.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.counters.process.cmd.Process.Kill())
 	<-s.counters.process.over
 	wait(t, s, "NVML goes on", func() bool {
 		last := uint64(0)
@@ -420,9 +417,7 @@ func TestBothKilled(t *testing.T) {
 			}
 		}
 		for _, p := range order {
-			if err := p.cmd.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, p.cmd.Process.Kill())
 			<-p.over
 		}
 		s.End()
@@ -472,9 +467,7 @@ func TestForeignCUPTI(t *testing.T) {
 	} {
 		folder := filepath.Join(t.TempDir(), "lib")
 		file := filepath.Join(folder, "libcupti.so.2099.1")
-		if err := errors.Join(os.Mkdir(folder, 0o755), os.WriteFile(file, nil, 0o644), spoil(folder, file)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(os.Mkdir(folder, 0o755), os.WriteFile(file, nil, 0o644), spoil(folder, file)))
 		if got := slices.Contains(usableLibraries([]string{file}, true), file); got != (name == "good") {
 			t.Errorf("%s: it is loaded: %v", name, got)
 		}
@@ -503,9 +496,7 @@ func TestForeignProcess(t *testing.T) {
 		cmd := exec.Command("cat")
 		cmd.SysProcAttr = how
 		input, err := cmd.StdinPipe()
-		if err := errors.Join(err, cmd.Start()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(err, cmd.Start()))
 		if got := (&Options{}).trusts(uint32(cmd.Process.Pid)); got != (name == "alike") {
 			t.Errorf("%s: it is trusted: %v", name, got)
 		}
@@ -556,9 +547,7 @@ func TestCountersCeiling(t *testing.T) {
 	g.beginSampling()
 	for i := range 3 {
 		d := device{index: uint32(i), uuid: uuidOf(i)}
-		if err := errors.Join(g.found(d, false), g.found(d, true)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(g.found(d, false), g.found(d, true)))
 	}
 	for i := range 3 {
 		g.context(uuidOf(i), uint32(i))
@@ -641,17 +630,13 @@ func TestHeld(t *testing.T) {
 	give(t, g, deviceMessage(0, 0), deviceMessage(1, 0))
 	g.beginSampling()
 	for i := range uint32(2) {
-		if err := g.found(device{index: i, uuid: uuidOf(int(i))}, true); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, g.found(device{index: i, uuid: uuidOf(int(i))}, true))
 	}
 	nvml := set{number: 1, source: uint32(metric.NVML), names: []string{"power"}, interval: 1}
 	pm := set{number: countersSets, source: uint32(metric.PM), names: []string{metric.NameTensor}, interval: 1}
 	other := pm
 	other.number++
-	if err := errors.Join(g.set(nvml, false), g.set(pm, true)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(g.set(nvml, false), g.set(pm, true)))
 	if g.set(other, true) == nil {
 		t.Error("a GPU has two sets of PM sampling")
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // A function runs on a thread with the invoker's rights to files and no capability, which ends with it: no other thread has
@@ -26,14 +28,12 @@ func TestDo(t *testing.T) {
 		}
 	}
 	for path := dir; path != os.TempDir(); path = filepath.Dir(path) {
-		if err := os.Chmod(path, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chmod(path, 0o755))
 	}
 	in := &Invoker{UID: 65534, GID: 65534, groups: []uint32{4711}}
 	var tid int
 	var status []byte
-	err := in.Do(func() (err error) {
+	must.Do(t, in.Do(func() (err error) {
 		tid = unix.Gettid()
 		if status, err = os.ReadFile(fmt.Sprintf("/proc/self/task/%d/status", tid)); err != nil {
 			return err
@@ -45,10 +45,7 @@ func TestDo(t *testing.T) {
 			t.Errorf("root's file changes hands: %v", err)
 		}
 		return os.WriteFile(filepath.Join(theirs, "new"), nil, 0o600)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	for _, line := range []string{"Uid:\t0\t0\t0\t65534", "Gid:\t0\t0\t0\t65534", "Groups:\t4711 65534 ", "CapEff:\t0000000000000000", "CapPrm:\t0000000000000000"} {
 		if !strings.Contains(string(status), "\n"+line+"\n") {
 			t.Errorf("the thread lacks %q:\n%s", line, status)
@@ -68,15 +65,12 @@ func TestDo(t *testing.T) {
 		}
 	}
 	for range 200 {
-		err := in.Do(func() error {
+		must.Do(t, in.Do(func() error {
 			if unix.Gettid() == unix.Getpid() {
 				return errors.New("the function runs on the first thread, which does not end with it")
 			}
 			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	begun := time.Now()
 	tasks, err := filepath.Glob("/proc/self/task/*/status")

@@ -6,6 +6,8 @@ import (
 	"io"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // A workload makes launches that look like those of a training loop: each is a call
@@ -89,18 +91,13 @@ func (w *workload) write(log *Writer) {
 // launches returns the log of n launches.
 func launches(tb testing.TB, n int) []byte {
 	var out bytes.Buffer
-	log, err := NewWriter(&out, Options{})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	log := must.Get(NewWriter(&out, Options{}))(tb)
 	log.Add(&Function{ID: 3, Name: "cuLaunchKernel", Library: "driver", Args: "f:handle gridDimX:u32 gridDimY:u32 gridDimZ:u32 blockDimX:u32 blockDimY:u32 blockDimZ:u32 sharedMemBytes:u32 hStream:handle kernelParams:ptr extra:ptr"})
 	w := newWorkload()
 	for range n {
 		w.write(log)
 	}
-	if err := log.Close(End{Complete: 1}); err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, log.Close(End{Complete: 1}))
 	return out.Bytes()
 }
 

@@ -1,6 +1,10 @@
 package tracelog
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/cudatrace/cudatrace/record/must"
+)
 
 // A log may say of one thread that it is in any number of calls: a few are kept, the newest ones, so that each record of a call is
 // compared with a few.
@@ -12,9 +16,7 @@ func TestOpenCallsOfOneThread(t *testing.T) {
 	for i := range uint64(many) {
 		w.Add(&OpenCall{PID: 1, TID: 2, Func: 3, Enter: i, Dur: 1})
 	}
-	if err := w.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Flush())
 	r := openBytes(t, out.Bytes())
 	for r.Next() {
 		for i := 0; r.Block().Kind == KindOpenCall && i < r.Block().N; i++ {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog/internal/blockfile"
 )
 
@@ -13,10 +14,7 @@ import (
 func repairOf(t *testing.T, log []byte) ([]byte, *Repair) {
 	t.Helper()
 	var out bytes.Buffer
-	done, err := RepairTo(&out, "out", openBytes(t, log))
-	if err != nil {
-		t.Fatal(err)
-	}
+	done := must.Get(RepairTo(&out, "out", openBytes(t, log)))(t)
 	return out.Bytes(), done
 }
 
@@ -120,21 +118,15 @@ func TestRepairOpenCalls(t *testing.T) {
 		w.Add(&OpenCall{PID: 1, TID: 2, Func: 3, Enter: 5000, Dur: 1000, Args: [MaxArgs]uint64{0, 6}})
 		w.Add(&OpenCall{PID: 1, TID: 4, Name: "cuCtxSynchronize", Enter: 100, Dur: 1000, Caller: 7})
 		w.Add(&OpenCall{PID: 1, TID: 5, Name: "cuEventSynchronize", Enter: 100, Dur: 1000, Caller: 7})
-		if err := w.Flush(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.Flush())
 		w.Add(&Call{PID: 1, TID: 2, Func: 3, Enter: 100, Dur: 2000, Caller: 7, NArgs: 1, Args: [MaxArgs]uint64{5}})
 		w.Add(&Call{PID: 1, TID: 3, Func: 4, Enter: 100, Dur: 2000})
 		apis := []API{{PID: 1, TID: 5, Domain: DomainDriver, Name: "cuLaunchKernel", Start: 200, Dur: 5}}
 		w.Add(&apis[0])
-		if err := w.Flush(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.Flush())
 		want := []Call{{PID: 1, TID: 2, Func: 3, Enter: 100, Dur: 2000, Caller: 7, NArgs: 1, Args: [MaxArgs]uint64{5}}, {PID: 1, TID: 3, Func: 4, Enter: 100, Dur: 2000}}
 		if ended {
-			if err := w.Close(End{Time: 9000}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, w.Close(End{Time: 9000}))
 			out.WriteString("more") // to be repaired
 		} else {
 			want = append(want, Call{PID: 1, TID: 3, Func: 3, Flags: CallUnfinished, Enter: 100},

@@ -11,6 +11,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/internal/critical"
 	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // BenchmarkPath reads the log of 1,000,000 launches and finds the path of all of it, in a process of its own: it says how long that is, and how much
@@ -54,23 +55,16 @@ func TestPathForBenchmark(t *testing.T) {
 		t.Skip("BenchmarkPath runs it")
 	}
 	s := newSink()
-	if _, err := convert.Timeline([]convert.Log{convert.Path(path)}, convert.Options{}, s); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(convert.Timeline([]convert.Log{convert.Path(path)}, convert.Options{}, s))(t)
 	segments := 0
 	for of := range s.threads {
 		from, to, end := s.Last(of.Process)
 		s.Path(from, to, end, func(*critical.Segment) { segments++ })
 		break
 	}
-	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		t.Fatal(err)
-	}
+	status := must.Get(os.ReadFile("/proc/self/status"))(t)
 	_, peak, _ := strings.Cut(string(status), "VmHWM:")
 	kib := 0
-	if _, err := fmt.Sscan(peak, &kib); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(fmt.Sscan(peak, &kib))(t)
 	fmt.Println(resultLine, segments, kib)
 }

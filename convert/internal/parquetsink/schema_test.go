@@ -13,6 +13,7 @@ import (
 	"github.com/cudatrace/cudatrace/parquet"
 	"github.com/cudatrace/cudatrace/parquet/sqltest"
 	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // sqlTypes are the types as people see them; a column without a type on the page is an integer.
@@ -64,8 +65,7 @@ func TestSchemaDocument(t *testing.T) {
 	}
 	want := "\n### Common columns\n\n" + columns(common) + b.String()
 	const path, begin, end = "../../../docs/parquet.md", "<!-- schema: go test ./convert/internal/parquetsink -update -->\n", "\n<!-- end of schema -->"
-	text, err := os.ReadFile(path)
-	must(t, err)
+	text := must.Get(os.ReadFile(path))(t)
 	head, rest, ok := strings.Cut(string(text), begin)
 	_, tail, ok2 := strings.Cut(rest, end[1:])
 	if !ok || !ok2 {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // The time that CUPTI took has a track where it is a hundredth of the time or more; less is in the way of what people look for.
@@ -27,12 +28,8 @@ func TestNegligible(t *testing.T) {
 		}
 		var out bytes.Buffer
 		s := New(&out, Options{})
-		if err := s.Take(events); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.End(nil); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Take(events))
+		must.Do(t, s.End(nil))
 		if shown := bytes.Contains(out.Bytes(), []byte("CUPTI overhead")); shown != of.shown {
 			t.Errorf("%d spans of %d ns in 1 ms: shown %v, want %v", of.spans, of.length, shown, of.shown)
 		}

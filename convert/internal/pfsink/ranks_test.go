@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // rankWork is work of a rank on two GPUs.
@@ -24,9 +25,7 @@ func TestRankRows(t *testing.T) {
 	t.Parallel()
 	s := New(io.Discard, Options{})
 	take := func(events ...timeline.Event) {
-		if err := s.Take(events); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Take(events))
 	}
 	take(&timeline.Recording{Processes: 3})
 	none := &timeline.Stream{Context: &timeline.Context{Process: new(timeline.Process)}}

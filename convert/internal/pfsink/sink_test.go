@@ -14,6 +14,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // encoded returns the trace of events.
@@ -22,13 +23,9 @@ func encoded(t testing.TB, lists ...[]timeline.Event) []byte {
 	var out bytes.Buffer
 	s := New(&out, Options{})
 	for _, events := range lists {
-		if err := s.Take(events); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Take(events))
 	}
-	if err := s.End(nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.End(nil))
 	return out.Bytes()
 }
 
@@ -193,10 +190,7 @@ func times(t testing.TB, trace []byte) (begin, end []uint64) {
 		if kind == nil {
 			continue
 		}
-		ns, err := strconv.ParseUint(by[1], 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ns := must.Get(strconv.ParseUint(by[1], 10, 64))(t)
 		sequence := sequenceOf.FindStringSubmatch(packet)[1]
 		if at[sequence] += ns; kind[1] == "1" {
 			begin = append(begin, at[sequence])
@@ -484,9 +478,7 @@ func TestEnd(t *testing.T) {
 	if err := s.End(nil); err != nil || w.n != 0 {
 		t.Errorf("an empty timeline has %d bytes, %v", w.n, err)
 	}
-	if err := s.Take(callEvents()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Take(callEvents()))
 	n := w.n
 	if err := s.End(errors.New("the log is gone")); err != nil || w.n != n {
 		t.Errorf("after a failure %d bytes are written, %v", w.n-n, err)

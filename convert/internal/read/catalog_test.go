@@ -10,20 +10,17 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
 // openLog opens a log for the time of a test.
 func openLog(t testing.TB, open logtest.Opener) *tracelog.Reader {
 	t.Helper()
-	r, err := open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(open())(t)
 	t.Cleanup(func() { r.Close() })
 	return r
 }
@@ -31,9 +28,7 @@ func openLog(t testing.TB, open logtest.Opener) *tracelog.Reader {
 // take gives a catalog what a reader still has.
 func take(t testing.TB, c *Catalog, r *tracelog.Reader) *Catalog {
 	t.Helper()
-	if err := c.Read(r, func(float64) {}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Read(r, func(float64) {}))
 	return c
 }
 
@@ -49,9 +44,7 @@ func catalogOf(t testing.TB, open logtest.Opener) *Catalog {
 func resolved(t testing.TB, open logtest.Opener) *Catalog {
 	t.Helper()
 	c := catalogOf(t, open)
-	if err := c.Processes.Resolve(open, c.Contents); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Processes.Resolve(open, c.Contents))
 	return c
 }
 
@@ -105,9 +98,7 @@ func TestTimeOfLog(t *testing.T) {
 func TestMeta(t *testing.T) {
 	t.Parallel()
 	c := catalogOf(t, logtest.Assemble(t, "meta key=host value=a\nmeta key=host value=b\nmeta key=pid value=7"))
-	if diff := cmp.Diff(map[string]string{"host": "b", "pid": "7"}, c.Meta); diff != "" {
-		t.Errorf("facts (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, map[string]string{"host": "b", "pid": "7"}, c.Meta, "facts")
 }
 
 // A filter leaves out the definitions and statements that it does not want; the end of the
@@ -121,12 +112,8 @@ note time=200 pid=1 text=taken
 end time=500 complete=1`)
 	filter := tracelog.Filter{PIDs: []uint32{1}, Kinds: []tracelog.Kind{tracelog.KindProcess, tracelog.KindNote}}
 	c := take(t, NewCatalog(&filter), openLog(t, open))
-	if diff := cmp.Diff([]uint32{1}, c.Processes.PIDs); diff != "" {
-		t.Errorf("processes (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff([]tracelog.Note{{Time: 200, PID: 1, Text: "taken"}}, c.Outcome.Notes); diff != "" {
-		t.Errorf("notes (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, []uint32{1}, c.Processes.PIDs, "processes")
+	goldentest.Same(t, []tracelog.Note{{Time: 200, PID: 1, Text: "taken"}}, c.Outcome.Notes, "notes")
 	if c.Outcome.End == nil || c.First() != 100 || c.Last() != 500 {
 		t.Errorf("the end is %+v, the time %d to %d", c.Outcome.End, c.First(), c.Last())
 	}
@@ -194,9 +181,7 @@ func TestReadProgress(t *testing.T) {
 	}
 	r := openLog(t, logtest.Parts(t, parts...))
 	var shares []float64
-	if err := NewCatalog(nil).Read(r, func(share float64) { shares = append(shares, share) }); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, NewCatalog(nil).Read(r, func(share float64) { shares = append(shares, share) }))
 	if len(shares) != 4 || !slices.IsSorted(shares) || shares[0] <= 0 || shares[0] > 0.5 || shares[3] < 0.9 || shares[3] > 1 {
 		t.Errorf("the shares of 200 blocks are %v", shares)
 	}
@@ -218,10 +203,7 @@ func TestReadDamaged(t *testing.T) {
 	if c := take(t, NewCatalog(nil), r); c.Totals[tracelog.KindMarker] != 2 || c.First() != 100 || c.Last() != 300 || r.Damage().Count != 1 {
 		t.Errorf("%d markers from %d to %d, damage %v", c.Totals[tracelog.KindMarker], c.First(), c.Last(), r.Damage())
 	}
-	r, err := tracelog.NewReader(failingFile{bytes.NewReader(log), int64(from)}, int64(len(log)), "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	r = must.Get(tracelog.NewReader(failingFile{bytes.NewReader(log), int64(from)}, int64(len(log)), "test"))(t)
 	if err := NewCatalog(nil).Read(r, func(float64) {}); !errors.Is(err, errFile) || errors.Is(err, io.EOF) {
 		t.Errorf("the error is %v", err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/cudatrace/cudatrace/bpf"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/internal/elfsym"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -197,10 +198,7 @@ func floors(b *testing.B) []variant {
 
 func launchOffset(tb testing.TB, path string) uint64 {
 	tb.Helper()
-	f, err := os.Open(path)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	f := must.Get(os.Open(path))(tb)
 	defer f.Close()
 	symbols, err := elfsym.Find(f, func(name string) bool { return name == "cuLaunchKernel" })
 	if err != nil || symbols["cuLaunchKernel"] == 0 {

@@ -6,9 +6,10 @@ import (
 	"testing"
 
 	"github.com/cilium/ebpf"
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/cudatrace/cudatrace/bpf"
+	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/pattern"
 )
 
@@ -22,12 +23,8 @@ func TestCut(t *testing.T) {
 		{objectPart{programs: []string{bpf.ProbesProgSignalDeliver}, maps: []string{}}, []string{".rodata"}},
 	} {
 		spec := c.part.cut(embeddedObject(t))
-		if diff := cmp.Diff(c.part.programs, slices.Sorted(maps.Keys(spec.Programs))); diff != "" {
-			t.Errorf("programs (-want +got):\n%s", diff)
-		}
-		if diff := cmp.Diff(c.maps, slices.Sorted(maps.Keys(spec.Maps))); diff != "" {
-			t.Errorf("maps (-want +got):\n%s", diff)
-		}
+		goldentest.Same(t, c.part.programs, slices.Sorted(maps.Keys(spec.Programs)), "programs")
+		goldentest.Same(t, c.maps, slices.Sorted(maps.Keys(spec.Maps)), "maps")
 	}
 	object := embeddedObject(t)
 	programs, all := len(object.Programs), len(object.Maps)
@@ -65,9 +62,6 @@ func TestProgramsThatAreLoaded(t *testing.T) {
 
 func embeddedObject(t *testing.T) *ebpf.CollectionSpec {
 	t.Helper()
-	spec, err := bpf.LoadProbes()
-	if err != nil {
-		t.Fatal(err)
-	}
+	spec := must.Get(bpf.LoadProbes())(t)
 	return spec
 }

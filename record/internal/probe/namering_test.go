@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // inMemory makes a ring buffer in plain memory.
@@ -30,9 +32,7 @@ func (r *nameRing) put(length uint32, b []byte) {
 func (r *nameRing) texts(t *testing.T) []string {
 	t.Helper()
 	var got []string
-	if _, err := r.drain(func(b []byte) error { got = append(got, string(b)); return nil }); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(r.drain(func(b []byte) error { got = append(got, string(b)); return nil }))(t)
 	return got
 }
 

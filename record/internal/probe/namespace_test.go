@@ -9,9 +9,9 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
+	"github.com/cudatrace/cudatrace/record/goldentest"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -106,7 +106,5 @@ func TestContainerFromOutside(t *testing.T) {
 		{PID: uint32(target.pid), TID: uint32(target.pid), Name: "driver", NamespaceTID: 1},
 		{PID: uint32(target.pid), TID: uint32(target.pid), Name: "renamed", NamespaceTID: 1},
 	}
-	if diff := cmp.Diff(want, r.threads); diff != "" {
-		t.Errorf("threads (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, want, r.threads, "threads")
 }

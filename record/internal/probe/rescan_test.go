@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/goldentest"
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
@@ -72,9 +73,7 @@ func TestRescanFindsCUPTI(t *testing.T) {
 	rescan(t, p, target, true)
 	target.run("registers", 200)
 	finish(t, p)
-	if diff := cmp.Diff([]uint64{200}, requests); diff != "" {
-		t.Errorf("registrations (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, []uint64{200}, requests, "registrations")
 }
 
 func TestRescanEnded(t *testing.T) {

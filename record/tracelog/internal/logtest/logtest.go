@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // Update is the flag with which tests rewrite golden files and generated sections.
@@ -23,10 +25,7 @@ var Update = flag.Bool("update", false, "rewrite golden files and generated sect
 // CheckSection holds the part of a file between two marks against a text.
 func CheckSection(t *testing.T, path, begin, end, want string) {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(path))(t)
 	from, to := bytes.Index(text, []byte(begin)), bytes.Index(text, []byte(end))
 	if from < 0 || to < from {
 		t.Fatalf("%s: the marks are missing", path)
@@ -39,9 +38,7 @@ func CheckSection(t *testing.T, path, begin, end, want string) {
 		t.Fatalf("%s differs from the package; go test -update rewrites it", path)
 	}
 	text = append(append(bytes.Clone(text[:from]), want...), text[to:]...)
-	if err := os.WriteFile(path, text, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, text, 0o644))
 }
 
 // Seeds are the logs in a folder of fuzz seeds, by name: intact logs, logs of other
@@ -54,10 +51,7 @@ func Seeds(t testing.TB, folder string) map[string][]byte {
 	}
 	seeds := make(map[string][]byte)
 	for _, path := range paths {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(path))(t)
 		_, value, _ := strings.Cut(string(text), "\n[]byte(")
 		log, err := strconv.Unquote(strings.TrimSuffix(value, ")\n"))
 		if err != nil {
