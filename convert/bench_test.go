@@ -55,9 +55,7 @@ func benchConvert(b *testing.B, data *bytes.Buffer, records uint64, slices int) 
 		"jsongzip": func(w io.Writer) {
 			z := output.Gzip.NewWriter(w)
 			chromeTo(b, logtest.InMemory(data.Bytes()), z)
-			if err := z.Close(); err != nil {
-				b.Fatal(err)
-			}
+			must.Do(b, z.Close())
 		},
 		"info": func(io.Writer) { build(b, logtest.InMemory(data.Bytes()), nil) },
 	} {
@@ -84,19 +82,11 @@ func BenchmarkLarge(b *testing.B) {
 	sizes := cmp.Or(os.Getenv("CUDATRACE_BENCH_LAUNCHES"), "200000")
 	first := make(map[output.Compression]float64)
 	for _, size := range strings.Split(sizes, ",") {
-		n, err := strconv.Atoi(size)
-		if err != nil {
-			b.Fatal(err)
-		}
+		n := must.Get(strconv.Atoi(size))(b)
 		path := filepath.Join(b.TempDir(), "large.cudatrace")
-		f, err := os.Create(path)
-		if err != nil {
-			b.Fatal(err)
-		}
+		f := must.Get(os.Create(path))(b)
 		logtest.WriteLaunches(b, f, n)
-		if err := f.Close(); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, f.Close())
 		for _, c := range []output.Compression{output.None, output.Gzip} {
 			b.Run(size+"/"+string(c), func(b *testing.B) {
 				each := large(b, path, n, c)
@@ -120,26 +110,15 @@ func large(b *testing.B, path string, n int, c output.Compression) float64 {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestConvertForBenchmark$")
 		cmd.Env = append(os.Environ(), programMemory, "CUDATRACE_BENCH_LOG="+path, "CUDATRACE_BENCH_COMPRESS="+string(c))
 		start := time.Now()
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			b.Fatalf("%v\n%s", err, out)
-		}
+		out := must.Run(b, cmd)
 		elapsed += time.Since(start)
 		peak = max(peak, peakOf(b, out))
 	}
-	trace, err := os.Stat(path + ".pftrace")
-	if err != nil {
-		b.Fatal(err)
-	}
-	log, err := os.Stat(path)
-	if err != nil {
-		b.Fatal(err)
-	}
+	trace := must.Get(os.Stat(path + ".pftrace"))(b)
+	log := must.Get(os.Stat(path))(b)
 	perLaunch(b, b.N, n, 3, elapsed, trace.Size(), log.Size())
 	b.ReportMetric(float64(peak)/1024, "peak-MiB")
-	if err := os.Remove(path + ".pftrace"); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, os.Remove(path+".pftrace"))
 	return float64(elapsed.Nanoseconds()) / float64(b.N) / float64(n)
 }
 

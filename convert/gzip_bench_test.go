@@ -6,6 +6,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/output"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // BenchmarkGzip compresses a trace that is there already, as its conversion does: what
@@ -18,12 +19,8 @@ func BenchmarkGzip(b *testing.B) {
 	for b.Loop() {
 		out.Bytes = 0
 		w := output.Gzip.NewWriter(&out)
-		if _, err := w.Write(trace.Bytes()); err != nil {
-			b.Fatal(err)
-		}
-		if err := w.Close(); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(w.Write(trace.Bytes()))(b)
+		must.Do(b, w.Close())
 	}
 	b.SetBytes(int64(trace.Len()))
 	b.ReportMetric(float64(b.N)*benchLaunches/b.Elapsed().Seconds(), "launches/s")

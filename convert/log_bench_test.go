@@ -6,6 +6,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/internal/read"
 	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -37,10 +38,7 @@ func BenchmarkLog(b *testing.B) {
 // readStarts decodes a log and looks at the time of each event, as the first reading of a
 // conversion does.
 func readStarts(b *testing.B, log []byte) {
-	r, err := logtest.InMemory(log)()
-	if err != nil {
-		b.Fatal(err)
-	}
+	r := must.Get(logtest.InMemory(log)())(b)
 	defer r.Close()
 	last := uint64(0)
 	for r.Next() {

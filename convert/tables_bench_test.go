@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // tableLaunches is the number of launches in the log of BenchmarkTables: several row groups of each table, as row groups are
@@ -25,17 +26,11 @@ func BenchmarkTables(b *testing.B) {
 		var files []*logtest.Counter
 		var names []string
 		c := newConversion([]Log{{Name: "log", Open: logtest.InMemory(data.Bytes())}}, Options{})
-		err := c.read()
-		if err != nil {
-			b.Fatal(err)
-		}
-		list, err := c.write(TraceOptions{Format: FormatNamed("parquet")}, func(name string) (io.Writer, error) {
+		must.Do(b, c.read())
+		list := must.Get(c.write(TraceOptions{Format: FormatNamed("parquet")}, func(name string) (io.Writer, error) {
 			files, names = append(files, new(logtest.Counter)), append(names, name)
 			return files[len(files)-1], nil
-		})
-		if err != nil {
-			b.Fatal(err)
-		}
+		}))(b)
 		all = list[0]
 		for i, f := range files {
 			if strings.HasPrefix(names[i], "work/") {

@@ -35,9 +35,7 @@ func TestReproducible(t *testing.T) {
 	cmd.Dir = dir
 	root := must.Get(filepath.Abs(".."))(t)
 	cmd.Env = append(os.Environ(), "ROOT="+root, "DATE="+date, "VERSION="+version)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	must.Run(t, cmd)
 	again, err := os.ReadFile(filepath.Join(dir, "again", "SHA256SUMS"))
 	if err != nil || string(again) != string(sums) {
 		t.Errorf("%v: the second release has other checksums:\n%s\nthe first:\n%s", err, again, sums)

@@ -1,6 +1,10 @@
 package perfetto
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/cudatrace/cudatrace/record/must"
+)
 
 // launchTemplates are those of a call with nine arguments and of a kernel.
 func launchTemplates(w *Writer) (call TrackEventTemplate, work RenderStageTemplate) {
@@ -38,9 +42,7 @@ func BenchmarkWriter(b *testing.B) {
 	b.Run("work", func(b *testing.B) {
 		measured(b, out, func() { ts += 3000; id++; queue.Event(&work, id, ts, 2000, UintArgs{name.Value(ts / 64)}) })
 	})
-	if err := w.Close(); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, w.Close())
 }
 
 func measured(b *testing.B, out *countingWriter, event func()) {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // A load makes events as a program does that launches kernels from several
@@ -83,9 +85,7 @@ func BenchmarkLaunch(b *testing.B) {
 	b.ReportMetric(float64(b.N)*3/b.Elapsed().Seconds(), "slices/s")
 	b.ReportMetric(float64(out.n-before)/float64(b.N), "B/launch")
 	b.SetBytes((out.n - before) / int64(b.N))
-	if err := w.Close(); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, w.Close())
 }
 
 // Events cost no allocation once their names are interned.

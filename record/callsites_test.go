@@ -142,9 +142,7 @@ func recordNameless(t *testing.T, source CallSource) {
 	t.Helper()
 	dir := must.Get(simulated())(t)
 	stripped := filepath.Join(t.TempDir(), "stripped")
-	if out, err := exec.Command("strip", "-o", stripped, filepath.Join(dir, "bin/launchloop-static")).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	must.Run(t, exec.Command("strip", "-o", stripped, filepath.Join(dir, "bin/launchloop-static")))
 	const n = 100000
 	env := must.Get(exec.LookPath("env"))(t)
 	functions := must.Get(cudaapi.Select("default", nil, nil))(t)

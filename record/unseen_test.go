@@ -9,13 +9,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // TestUnseen has processes open the driver's device, and are not recorded: while they run and when they have ended.
 func TestUnseen(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
+	must.BeRoot(t)
 	dir := t.TempDir()
 	content, err := os.ReadFile("../build/sim/lib/libcudart.so.13") // any library
 	device, nvml, library := filepath.Join(dir, "dev", "nvidia-uvm"), filepath.Join(dir, "dev", "copy"), filepath.Join(dir, "library")
@@ -104,9 +104,7 @@ func TestUnseen(t *testing.T) {
 
 // TestUnseenByExec has a process that said hello run another program that opens the device, too.
 func TestUnseenByExec(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
+	must.BeRoot(t)
 	device := filepath.Join(t.TempDir(), "device")
 	if err := os.WriteFile(device, nil, 0o666); err != nil {
 		t.Fatal(err)

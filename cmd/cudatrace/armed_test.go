@@ -311,9 +311,7 @@ func TestUnarmed(t *testing.T) {
 // Under sudo the program runs as the user who called it, as under record, and that user's recorder or root's finds it armed.
 func TestArmedSudo(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("only root can become another user")
-	}
+	must.BeRoot(t)
 	dir := t.TempDir()
 	openWay(t, dir)
 	must.Do(t, os.Chown(dir, 65534, 65534))

@@ -16,9 +16,7 @@ import (
 // The default puts breakpoints on the driver, libcupti and libc.
 func TestNoBreakpoints(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
+	must.BeRoot(t)
 	for options, want := range map[string]string{
 		"--calls auto": "libc.so libcuda.so libcupti.so", "--calls cupti": "", "--calls none": "", "--calls cupti --capture-range cudaProfilerApi": "",
 		"--calls cupti --capture-range nvtx:forward": "", "--calls cupti --probe libc.so*:getppid": "libc.so",

@@ -143,12 +143,9 @@ func TestDumpCaller(t *testing.T) {
 
 func TestInfoCallers(t *testing.T) {
 	t.Parallel()
-	var stdout, stderr bytes.Buffer
-	if code := run([]string{"cudatrace", "info", callerLog(t)}, &stdout, &stderr); code != 0 {
-		t.Fatalf("exit code %d\n%s", code, &stderr)
-	}
-	if !regexp.MustCompile(`(?m)^callers +85\.7 % of calls \(not of 2\)$`).Match(stdout.Bytes()) {
-		t.Errorf("info says\n%s", &stdout)
+	stdout, _ := succeed(t, "info", callerLog(t))
+	if !regexp.MustCompile(`(?m)^callers +85\.7 % of calls \(not of 2\)$`).Match([]byte(stdout)) {
+		t.Errorf("info says\n%s", stdout)
 	}
 }
 
@@ -184,17 +181,14 @@ func TestPythonFilter(t *testing.T) {
 			names = append(names, fmt.Sprint(row...))
 		}
 		goldentest.Same(t, want.trace, strings.Join(names, ", "), "%s", glob)
-		var stdout, stderr bytes.Buffer
-		if code := run([]string{"cudatrace", "dump", log, "--raw", "--kind", "call,api,kernel", "--python", glob}, &stdout, &stderr); code != 0 {
-			t.Fatalf("%s: exit code %d\n%s", glob, code, &stderr)
-		}
+		stdout, _ := succeed(t, "dump", log, "--raw", "--kind", "call,api,kernel", "--python", glob)
 		var records []string
-		for _, found := range regexp.MustCompile(`(?m)^(\w+) .*correlation=(\d+)`).FindAllStringSubmatch(stdout.String(), -1) {
+		for _, found := range regexp.MustCompile(`(?m)^(\w+) .*correlation=(\d+)`).FindAllStringSubmatch(stdout, -1) {
 			records = append(records, found[1]+" "+found[2])
 		}
 		slices.Sort(records)
 		if diff := cmp.Diff(want.dump, strings.Join(records, ", ")); diff != "" {
-			t.Errorf("%s (-want +got):\n%s\n%s", glob, diff, &stdout)
+			t.Errorf("%s (-want +got):\n%s\n%s", glob, diff, stdout)
 		}
 	}
 	for _, command := range []string{"convert", "stats", "dump"} {

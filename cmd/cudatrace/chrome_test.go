@@ -150,17 +150,6 @@ var ofCategory = regexp.MustCompile("`([^`]+)` of `([^`]+)`")
 
 var quoted = regexp.MustCompile("`([^`]+)`(\\\\\\*)?")
 
-// section returns the text below a heading.
-func section(t *testing.T, text, heading string) string {
-	t.Helper()
-	_, text, ok := strings.Cut(text, "\n"+heading+"\n")
-	if !ok {
-		t.Fatalf("no %q", heading)
-	}
-	text, _, _ = strings.Cut(text, "\n## ")
-	return text
-}
-
 // documentedArgs reads the table of events: for each category its arguments, and whether each is
 // always there.
 func documentedArgs(text string) map[string]map[string]bool {

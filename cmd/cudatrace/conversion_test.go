@@ -217,9 +217,7 @@ func hasOpen(pid int, path string) bool {
 // TestSudoConversion looks at the process that converts a recording under sudo: it runs as the user.
 func TestSudoConversion(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("only root can become another user")
-	}
+	must.BeRoot(t)
 	dir := must.Get(os.MkdirTemp("", "cudatrace-sudo-"))(t)
 	defer os.RemoveAll(dir)
 	must.Do(t, os.Chown(dir, 65534, 65534))

@@ -114,7 +114,7 @@ var shownBy = regexp.MustCompile("^`([\\w/]+_test\\.go):((?:Test|Fuzz)\\w+)`$")
 func TestSecurity(t *testing.T) {
 	t.Parallel()
 	rows := 0
-	for line := range strings.Lines(sectionOf(t, readRepository(t, "SECURITY.md"), "## Boundaries")) {
+	for line := range strings.Lines(section(t, readRepository(t, "SECURITY.md"), "## Boundaries")) {
 		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
 		if !strings.HasPrefix(line, "| ") || strings.TrimSpace(cells[len(cells)-1]) == "test" {
 			continue

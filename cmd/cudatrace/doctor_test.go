@@ -74,9 +74,7 @@ func patients() map[string]patient {
 // TestDoctor takes away one thing after the other: doctor names it, and its exit code and summary follow.
 func TestDoctor(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root to take rights away")
-	}
+	must.BeRoot(t)
 	for name, p := range patients() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -519,9 +519,7 @@ func TestSecondInterrupt(t *testing.T) {
 // TestPIDAgain records programs that get each other's PID, one after the other: each has its own end and its own work.
 func TestPIDAgain(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root for a PID namespace")
-	}
+	must.BeRoot(t)
 	const script = `for how in segv exit term _exit abort; do echo 5000 >/proc/sys/kernel/ns_last_pid; "$0" $how -n 200 & wait $!; done; exit 0`
 	base := filepath.Join(t.TempDir(), "run")
 	var s convert.Summary

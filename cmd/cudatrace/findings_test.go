@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"path/filepath"
 	"slices"
@@ -21,11 +20,8 @@ func TestQueriesOfFindings(t *testing.T) {
 		return paths
 	}
 	output := func(words ...string) string {
-		var stdout, stderr bytes.Buffer
-		if code := run(append([]string{"cudatrace", "stats"}, words...), &stdout, &stderr); code != 0 {
-			t.Fatalf("%q: exit code %d: %s", words, code, &stderr)
-		}
-		return stdout.String()
+		stdout, _ := succeed(t, append([]string{"stats"}, words...)...)
+		return stdout
 	}
 	for _, paths := range [][]string{logs("train"), logs("nccl-rank0", "nccl-rank1")} {
 		var all struct {

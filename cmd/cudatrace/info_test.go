@@ -64,12 +64,9 @@ nccl_call pid=1 tid=1 name=ncclCommDestroy time=90 known=0x5 communicator=0xb000
 nccl_call pid=3 tid=3 name=ncclReduce time=90 known=0x2 bytes=5
 end time=100 complete=1
 `)
-	var stdout, stderr bytes.Buffer
-	if code := run([]string{"cudatrace", "info", path}, &stdout, &stderr); code != 0 {
-		t.Fatalf("exit code %d: %s", code, &stderr)
-	}
+	stdout, _ := succeed(t, "info", path)
 	var got []string
-	for line := range strings.Lines(stdout.String()) {
+	for line := range strings.Lines(stdout) {
 		if strings.HasPrefix(line, "NCCL ") {
 			got = append(got, strings.Join(strings.Fields(line), " "))
 		}
@@ -112,12 +109,9 @@ func TestInfoMetrics(t *testing.T) {
 	log := must.Get(logtest.Assembled(string(text)))(t)
 	path := filepath.Join(t.TempDir(), "log.cudatrace")
 	must.Do(t, os.WriteFile(path, log, 0o644))
-	var stdout, stderr bytes.Buffer
-	if code := run([]string{"cudatrace", "info", path}, &stdout, &stderr); code != 0 {
-		t.Fatalf("exit code %d: %s", code, &stderr)
-	}
+	stdout, _ := succeed(t, "info", path)
 	var got []string
-	for line := range strings.Lines(stdout.String()) {
+	for line := range strings.Lines(stdout) {
 		if strings.HasPrefix(line, "GPU 0 ") {
 			got = append(got, strings.Join(strings.Fields(line), " "))
 		}

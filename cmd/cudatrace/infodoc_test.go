@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"maps"
 	"os"
@@ -21,12 +20,9 @@ import (
 // fields, and the same causes of loss.
 func TestInfoIsDocumented(t *testing.T) {
 	t.Parallel()
-	var stdout, stderr bytes.Buffer
-	if code := run([]string{"cudatrace", "info", gpuLog, "--format", "json"}, &stdout, &stderr); code != 0 {
-		t.Fatalf("exit code %d: %s", code, &stderr)
-	}
+	stdout, _ := succeed(t, "info", gpuLog, "--format", "json")
 	var info map[string]any
-	must.Do(t, json.Unmarshal(stdout.Bytes(), &info))
+	must.Do(t, json.Unmarshal([]byte(stdout), &info))
 	text := must.Get(os.ReadFile(filepath.Join(root, "docs", "info.md")))(t)
 	fields, causes, _ := strings.Cut(string(text), "Causes in `lost`")
 	if diff := cmp.Diff(slices.Sorted(maps.Keys(info)), firstCells(fields)); diff != "" {

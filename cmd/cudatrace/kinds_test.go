@@ -2,15 +2,12 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/record/goldentest"
@@ -160,21 +157,7 @@ func holdCoverage(t *testing.T) {
 	for _, k := range kinds {
 		fmt.Fprintf(&b, "- %s\n", k.what)
 	}
-	path := filepath.Join(root, "docs", "coverage.md")
-	doc := must.Get(os.ReadFile(path))(t)
-	head, rest, ok := strings.Cut(string(doc), "<!-- kinds -->\n")
-	_, tail, ok2 := strings.Cut(rest, "<!-- end -->")
-	if !ok || !ok2 {
-		t.Fatalf("%s has lost the marks around its list", path)
-	}
-	want := head + "<!-- kinds -->\n" + b.String() + "<!-- end -->" + tail
-	if *goldentest.Update {
-		must.Do(t, os.WriteFile(path, []byte(want), 0o644))
-		return
-	}
-	if diff := cmp.Diff(string(doc), want); diff != "" {
-		t.Errorf("docs/coverage.md lists other kinds; rewrite it with -update (-docs +kinds):\n%s", diff)
-	}
+	goldentest.Section(t, filepath.Join(root, "docs", "coverage.md"), "<!-- kinds -->\n", "<!-- end -->", b.String())
 }
 
 // TestCapturedCalls checks that the nodes of captured graphs have their calls, after an update too, and those of a graph that is built

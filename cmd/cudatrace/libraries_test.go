@@ -9,6 +9,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
 	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // Functions of a library and of the program lie around and within calls of CUDA on the tracks of their threads, also of one that makes no
@@ -18,10 +19,7 @@ func TestFunctionsOfLibraries(t *testing.T) {
 	base := filepath.Join(t.TempDir(), "run")
 	run := func(args ...string) string {
 		t.Helper()
-		out, err := exec.Command("cudatrace", args...).CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
+		out := must.Run(t, exec.Command("cudatrace", args...))
 		return string(out)
 	}
 	said := run("record", "-o", base, "--probe", "libcoll:coll*/3", "--probe", "coll:train_step/2", "--probe", "coll:check_*/1", "--no-probe", "libcoll:collInit", "--probe", "libnone.so:f", sim("coll"), "-n", "3")

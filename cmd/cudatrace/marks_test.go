@@ -59,9 +59,7 @@ func TestPythonMarksElsewhere(t *testing.T) {
 	const program = "import ctypes, os, sys\nctypes.CDLL(os.environ['NVTX_INJECTION64_PATH'])\n" +
 		"sys.path.insert(0, sys.argv[1])\nimport cudatrace\nwith cudatrace.range('a'):\n    cudatrace.step()\n"
 	library := filepath.Join(t.TempDir(), "libcudatrace.so")
-	if out, err := exec.Command("gcc", "-shared", "-o", library, "-x", "c", "/dev/null").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	must.Run(t, exec.Command("gcc", "-shared", "-o", library, "-x", "c", "/dev/null"))
 	pythontest.Each(t, func(t *testing.T, p pythontest.Interpreter) {
 		cmd := pythonCommand(p.Path, "-c", program, filepath.Join("..", "..", "packaging", "python"))
 		cmd.Env = append(cmd.Env, "NVTX_INJECTION64_PATH="+library)

@@ -311,9 +311,7 @@ func TestContainer(t *testing.T) {
 // TestSudo runs the program as the user who called sudo, who gets the files.
 func TestSudo(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("only root can become another user")
-	}
+	must.BeRoot(t)
 	dir := t.TempDir()
 	cmd := exec.Command("cudatrace", "record", "-o", filepath.Join(dir, "run"), "sh", "-c", "id -u; exec "+sim("vectoradd"))
 	cmd.Env = append(os.Environ(), sudoByNobody...)

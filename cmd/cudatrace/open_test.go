@@ -99,9 +99,7 @@ func TestOpen(t *testing.T) {
 	t.Parallel()
 	dir, log := t.TempDir(), filepath.Join(root, "testdata/gpu/logs/streams.cudatrace")
 	trace := filepath.Join(dir, "want.pftrace")
-	if out, err := exec.Command("cudatrace", "convert", log, "-o", trace).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	must.Run(t, exec.Command("cudatrace", "convert", log, "-o", trace))
 	want := must.Get(os.ReadFile(trace))(t)
 	tr := tptest.Open(t, trace)
 	step := tr.Values("select ts, dur from slice where category = 'step' order by dur desc limit 1 offset 9")[0]
@@ -248,9 +246,7 @@ func TestOpenPortInUse(t *testing.T) {
 // Under sudo the log is read, and the trace is served, with the rights of the user who called sudo.
 func TestOpenSudo(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("only root can become another user")
-	}
+	must.BeRoot(t)
 	dir := must.Get(os.MkdirTemp("", "cudatrace-sudo-"))(t)
 	defer os.RemoveAll(dir)
 	log, err := os.ReadFile(filepath.Join(root, "testdata/gpu/logs/streams.cudatrace"))

@@ -28,10 +28,7 @@ func TestREADMESample(t *testing.T) {
 	}
 	cmd := exec.Command("cudatrace", "record", "-o", "demo", sim("demo"))
 	cmd.Dir = t.TempDir()
-	got, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, got)
-	}
+	got := must.Run(t, cmd)
 	if diff := cmp.Diff(withoutFigures(sample), withoutFigures(string(got))); diff != "" {
 		t.Errorf("README.md's sample differs (-README +got):\n%s", diff)
 	}

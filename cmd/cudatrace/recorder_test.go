@@ -206,10 +206,7 @@ func recordOnFullDisk(t *testing.T, limit, options string, launches uint64) (sai
 	dir, disk := t.TempDir(), t.TempDir()
 	script := limit + ` && cudatrace record ` + options + ` -o "$1/run" "$2" -n "$4"; echo "code $?"; cp "$1"/run.cudatrace "$3/full"`
 	cmd := exec.Command("unshare", "--mount", "sh", "-c", script, "sh", disk, sim("launchloop"), dir, fmt.Sprint(launches))
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	out := must.Run(t, cmd)
 	var r recording
 	r.read(t, filepath.Join(dir, "full"))
 	if lost := r.Lost["log_write"]; r.Damaged || r.Complete || lost < launches-r.Kernels {

@@ -109,10 +109,7 @@ func TestReportPathOfRanks(t *testing.T) {
 	t.Parallel()
 	logs := gpuLogs([]string{"nccl-rank0", "nccl-rank1"})
 	content := must.Get(os.ReadFile(reportOf(t, "path.svg", append(logs, "--svg", "path")...)))(t)
-	var stdout, stderr bytes.Buffer
-	if code := run(append([]string{"cudatrace", "stats", "--report", "critical_path", "--format", "json"}, logs...), &stdout, &stderr); code != 0 {
-		t.Fatalf("exit code %d: %s", code, &stderr)
-	}
+	stdout, _ := succeed(t, append([]string{"stats", "--report", "critical_path", "--format", "json"}, logs...)...)
 	var all struct {
 		Rows []struct {
 			On   string
@@ -120,7 +117,7 @@ func TestReportPathOfRanks(t *testing.T) {
 			Mean float64 `json:"mean_ns"`
 		} `json:"critical_path"`
 	}
-	if err := json.Unmarshal(stdout.Bytes(), &all); err != nil || len(all.Rows) < 3 {
+	if err := json.Unmarshal([]byte(stdout), &all); err != nil || len(all.Rows) < 3 {
 		t.Fatalf("%d rows, %v", len(all.Rows), err)
 	}
 	for _, r := range all.Rows[:3] {

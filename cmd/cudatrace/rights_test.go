@@ -20,9 +20,7 @@ import (
 // the process that starts it: calls are probed. Without these, and in a user namespace, they are not, and the cause is named.
 func TestCapabilities(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root to give rights away")
-	}
+	must.BeRoot(t)
 	const noNamespace = "in its first user namespace only"
 	mapped := []syscall.SysProcIDMap{{ContainerID: 0, HostID: 65534, Size: 1}}
 	capabilities := []uintptr{unix.CAP_BPF, unix.CAP_PERFMON}
@@ -70,9 +68,7 @@ func TestCapabilities(t *testing.T) {
 // TestForeignProcess has a user without rights record another user's process: that fails, and leaves no file.
 func TestForeignProcess(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("only root can become another user")
-	}
+	must.BeRoot(t)
 	target := exec.Command(sim("told"))
 	input, _ := pipetest.Start(t, target)
 	defer func() { input.Close(); _ = target.Wait() }()
@@ -113,9 +109,7 @@ func copyOfSelf(t *testing.T, dir string) string {
 // not be run.
 func copyProgram(t *testing.T, from, to string) {
 	t.Helper()
-	if out, err := exec.Command("cp", "--", from, to).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	must.Run(t, exec.Command("cp", "--", from, to))
 }
 
 // setCapabilities does what setcap cap_bpf,cap_perfmon+ep does: linux/capability.h, struct vfs_cap_data.

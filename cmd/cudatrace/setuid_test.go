@@ -64,9 +64,7 @@ func shownToAll(t *testing.T) string {
 	lib, source := filepath.Join(dir, "lib"), "../../testdata/sim"
 	build := exec.Command("gcc", "-O1", "-D_GNU_SOURCE", "-I"+source+"/prog", "-I"+source+"/include", "-o", filepath.Join(dir, "bin", "hostile"),
 		source+"/prog/hostile.c", lib+"/libcudart.so.13", lib+"/libcuda.so.1", "-Wl,-rpath,"+lib, "-lpthread")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	must.Run(t, build)
 	return dir
 }
 

@@ -62,22 +62,16 @@ func statsJSON(t *testing.T, options ...string) map[string]any {
 // statsOf is what the command prints about a recording on a real GPU.
 func statsOf(t *testing.T, options ...string) string {
 	t.Helper()
-	var stdout, stderr bytes.Buffer
-	if code := run(append([]string{"cudatrace", "stats", gpuLog}, options...), &stdout, &stderr); code != 0 {
-		t.Fatalf("exit code %d: %s", code, &stderr)
-	}
-	return stdout.String()
+	stdout, _ := succeed(t, append([]string{"stats", gpuLog}, options...)...)
+	return stdout
 }
 
 // No line of text is longer than a terminal without a width, but for a command to paste.
 func TestStatsWidth(t *testing.T) {
 	t.Parallel()
 	for i, log := range []string{gpuLog, filepath.Join(filepath.Dir(gpuLog), "train.cudatrace")} {
-		var stdout, stderr bytes.Buffer
-		if code := run([]string{"cudatrace", "stats", log, "--report", "all", "--top", "0"}, &stdout, &stderr); code != 0 {
-			t.Fatalf("exit code %d: %s", code, &stderr)
-		}
-		for line := range strings.Lines(stdout.String()) {
+		stdout, _ := succeed(t, "stats", log, "--report", "all", "--top", "0")
+		for line := range strings.Lines(stdout) {
 			if n := len([]rune(strings.TrimRight(line, "\n"))); n > 80 && !strings.HasPrefix(line, "     show ") {
 				t.Errorf("log %d: %d characters: %s", i, n, line)
 			}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,11 +10,8 @@ import (
 func TestStatsWide(t *testing.T) {
 	folder := filepath.Join(filepath.Dir(gpuLog), "conditional")
 	output := func(words ...string) string {
-		var stdout, stderr bytes.Buffer
-		if code := run(append([]string{"cudatrace", "stats", folder, "--report", "kernels,devices"}, words...), &stdout, &stderr); code != 0 {
-			t.Fatalf("%q: exit code %d: %s", words, code, &stderr)
-		}
-		return stdout.String()
+		stdout, _ := succeed(t, append([]string{"stats", folder, "--report", "kernels,devices"}, words...)...)
+		return stdout
 	}
 	if text := output(); strings.Contains(text, "occupancy") || !strings.Contains(text, "  384  ") {
 		t.Errorf("without a width, of 384 kernels:\n%s", text)

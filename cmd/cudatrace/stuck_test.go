@@ -108,9 +108,7 @@ func TestStuckAll(t *testing.T) {
 	cmd := exec.Command("sh", "-c", script)
 	cmd.Env = append(os.Environ(), "D="+dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS, Unshareflags: syscall.CLONE_NEWNS}
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	must.Run(t, cmd)
 	if said := contents(t, filepath.Join(dir, "none")); said != "cudatrace: no process is being recorded that has called CUDA: give -p PID\nexit code 1\n" {
 		t.Errorf("without recorders: %s", said)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -52,9 +53,7 @@ func ownedTree(t *testing.T, dir string) string {
 // there is replaced, made or given away. Root without sudo writes there.
 func TestSudoOutput(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("only root can become another user")
-	}
+	must.BeRoot(t)
 	log := must.Get(filepath.Abs(gpuLog))(t)
 	whole := must.Get(os.ReadFile(log))(t)
 	dir := t.TempDir()
@@ -104,17 +103,13 @@ func TestSudoOutput(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			there := filepath.Join(t.TempDir(), "etc")
-			for _, err := range []error{
+			must.Do(t, errors.Join(
 				os.Mkdir(there, 0o755), os.Mkdir(filepath.Join(there, "folder"), 0o755),
 				syscall.Mkfifo(filepath.Join(there, "pipe"), 0o600),
 				os.WriteFile(filepath.Join(there, "passwd"), []byte("precious"), 0o600),
 				os.WriteFile(filepath.Join(there, "run.cudatrace"), []byte("precious"), 0o600),
 				os.WriteFile(filepath.Join(there, "cudatrace.1"), []byte("precious"), 0o600),
-			} {
-				if err != nil {
-					t.Fatal(err)
-				}
-			}
+			))
 			openWay(t, there)
 			before := ownedTree(t, there)
 			cmd := exec.Command("cudatrace", command...)
@@ -132,11 +127,7 @@ func TestSudoOutput(t *testing.T) {
 		t.Run(name+", in a folder of the user", func(t *testing.T) {
 			t.Parallel()
 			there := filepath.Join(t.TempDir(), "etc")
-			for _, err := range []error{os.Mkdir(there, 0o755), syscall.Mkfifo(filepath.Join(there, "pipe"), 0o600), os.Chown(there, 65534, 65534)} {
-				if err != nil {
-					t.Fatal(err)
-				}
-			}
+			must.Do(t, errors.Join(os.Mkdir(there, 0o755), syscall.Mkfifo(filepath.Join(there, "pipe"), 0o600), os.Chown(there, 65534, 65534)))
 			openWay(t, there)
 			cmd := exec.Command("cudatrace", command...)
 			cmd.Dir = filepath.Dir(there)
@@ -183,18 +174,12 @@ func openWay(t *testing.T, dir string) {
 // A log that only root may read is converted under sudo, into a file of the user who called it.
 func TestSudoInput(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("only root can become another user")
-	}
+	must.BeRoot(t)
 	text := must.Get(os.ReadFile(gpuLog))(t)
 	closed, open := t.TempDir(), t.TempDir()
 	openWay(t, open)
 	log := filepath.Join(closed, "streams.cudatrace")
-	for _, err := range []error{os.WriteFile(log, text, 0o600), os.Chmod(closed, 0o700), os.Chown(open, 65534, 65534)} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	must.Do(t, errors.Join(os.WriteFile(log, text, 0o600), os.Chmod(closed, 0o700), os.Chown(open, 65534, 65534)))
 	for _, args := range [][]string{{log}, {"-"}} {
 		cmd := exec.Command("cudatrace", append([]string{"convert", "-o", "x.pftrace"}, args...)...)
 		cmd.Dir, cmd.Env = open, append(os.Environ(), sudoByNobody...)

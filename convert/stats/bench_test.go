@@ -25,9 +25,7 @@ func BenchmarkStats(b *testing.B) {
 	b.SetBytes(int64(log.Len()))
 	for b.Loop() {
 		s := stats.New()
-		if _, err := convert.Timeline([]convert.Log{{Name: "log", Open: logtest.InMemory(log.Bytes())}}, convert.Options{}, s); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(convert.Timeline([]convert.Log{{Name: "log", Open: logtest.InMemory(log.Bytes())}}, convert.Options{}, s))(b)
 		s.Tables(stats.Facts{})
 	}
 }
@@ -35,17 +33,12 @@ func BenchmarkStats(b *testing.B) {
 // BenchmarkRanks reads the logs of 8, 64 and 256 ranks in a process of its own: it says how much time that takes, and how much memory at most.
 // CUDATRACE_BENCH_RANK_LAUNCHES is the number of launches of a rank.
 func BenchmarkRanks(b *testing.B) {
-	launches, err := strconv.Atoi(cmp.Or(os.Getenv("CUDATRACE_BENCH_RANK_LAUNCHES"), "4000"))
-	if err != nil {
-		b.Fatal(err)
-	}
+	launches := must.Get(strconv.Atoi(cmp.Or(os.Getenv("CUDATRACE_BENCH_RANK_LAUNCHES"), "4000")))(b)
 	for _, ranks := range []int{8, 64, 256} {
 		folder := b.TempDir()
 		const kernels = 9 // before each of two collectives of a step
 		for _, l := range logtest.WriteRanks(b, logtest.Ranks{Hosts: ranks / 8, PerHost: 8, Steps: launches / (2*kernels + 2), Kernels: kernels, Drift: 30, WallOff: 3e6, WallError: 4e6, Straggler: 3, Late: 1e6}) {
-			if err := os.WriteFile(filepath.Join(folder, fmt.Sprintf("rank%03d.cudatrace", l.Rank)), l.Data, 0o644); err != nil {
-				b.Fatal(err)
-			}
+			must.Do(b, os.WriteFile(filepath.Join(folder, fmt.Sprintf("rank%03d.cudatrace", l.Rank)), l.Data, 0o644))
 		}
 		for _, what := range []string{"stats", "convert"} {
 			b.Run(fmt.Sprintf("%d/%s", ranks, what), func(b *testing.B) {
@@ -53,10 +46,7 @@ func BenchmarkRanks(b *testing.B) {
 				for b.Loop() {
 					cmd := exec.Command(os.Args[0], "-test.run=^TestRanksForBenchmark$")
 					cmd.Env = append(os.Environ(), "GOMEMLIMIT=200MiB", "CUDATRACE_BENCH_FOLDER="+folder, "CUDATRACE_BENCH_WHAT="+what) // GOMEMLIMIT: as cudatrace sets it
-					out, err := cmd.CombinedOutput()
-					if err != nil {
-						b.Fatalf("%v\n%s", err, out)
-					}
+					out := must.Run(b, cmd)
 					_, rest, _ := strings.Cut(string(out), peakLine)
 					kib := 0
 					if _, err := fmt.Sscan(rest, &kib); err != nil {

@@ -1,28 +1,16 @@
 package cudaapi
 
 import (
-	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/cudatrace/cudatrace/record/goldentest"
-	"github.com/cudatrace/cudatrace/record/must"
 )
-
-var update = flag.Bool("update", false, "write docs/functions.md from the table")
-
-const docPath = "../../docs/functions.md"
 
 // TestDocumentation compares docs/functions.md with the table.
 func TestDocumentation(t *testing.T) {
-	want := documentation()
-	if *update {
-		must.Do(t, os.WriteFile(docPath, []byte(want), 0o644))
-	}
-	got := must.Get(os.ReadFile(docPath))(t)
-	goldentest.Same(t, want, string(got), "run go test with -update")
+	goldentest.Hold(t, "../../docs/functions.md", documentation())
 }
 
 const docHead = `# The functions that can be recorded

@@ -32,6 +32,17 @@ func Hold(t testing.TB, path, got string) {
 	}
 }
 
+// Section is Hold for the part of a file between two marks.
+func Section(t testing.TB, path, begin, end, got string) {
+	t.Helper()
+	head, rest, begun := strings.Cut(string(must.Get(os.ReadFile(path))(t)), begin)
+	_, tail, ended := strings.Cut(rest, end)
+	if !begun || !ended {
+		t.Fatalf("%s has lost the marks %q and %q", path, begin, end)
+	}
+	Hold(t, path, head+begin+got+end+tail)
+}
+
 // Same compares a result with the one that is wanted. The format and its arguments name the result.
 func Same(t testing.TB, want, got any, format string, args ...any) {
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -219,10 +219,7 @@ func TestCountersTraps(t *testing.T) {
 func oldCUPTI(t *testing.T) string {
 	t.Helper()
 	dir := withDriver(t)
-	out, err := exec.Command("gcc", "-shared", "-nostdlib", "-Wl,-soname,libcupti.so.13", "-x", "c", "-o", filepath.Join(dir, "libcupti.so.13"), "/dev/null").CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	must.Run(t, exec.Command("gcc", "-shared", "-nostdlib", "-Wl,-soname,libcupti.so.13", "-x", "c", "-o", filepath.Join(dir, "libcupti.so.13"), "/dev/null"))
 	return dir
 }
 
@@ -448,9 +445,7 @@ func TestCountersLater(t *testing.T) {
 // With root's rights no libcupti is loaded that another user may have put there, or that has such a library beside it.
 func TestForeignCUPTI(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
+	must.BeRoot(t)
 	for name, spoil := range map[string]func(folder, file string) error{
 		"good":           func(string, string) error { return nil },
 		"folder's owner": func(folder, _ string) error { return os.Chown(folder, 65534, 65534) },
@@ -487,9 +482,7 @@ func TestForeignProcess(t *testing.T) {
 	if o.trusts(uint32(os.Getpid())) || (&Options{}).trusts(0) || !(&Options{}).trusts(uint32(os.Getpid())) {
 		t.Error("users are mixed up")
 	}
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
+	must.BeRoot(t)
 	for name, how := range map[string]*syscall.SysProcAttr{
 		"alike": {}, "mounts": {Cloneflags: syscall.CLONE_NEWNS},
 	} {

@@ -552,9 +552,7 @@ func TestRecorderKilled(t *testing.T) {
 // Under sudo the sampler is the user's, in a session of its own, without further rights and files.
 func TestSudo(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
+	must.BeRoot(t)
 	r := newRecorder(t)
 	o := r.options()
 	o.As = nobody
@@ -576,9 +574,7 @@ func TestSudo(t *testing.T) {
 // With root's rights the sampler loads no library that another user may have put there.
 func TestForeignLibrary(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
+	must.BeRoot(t)
 	content := must.Get(os.ReadFile(library(t)))(t)
 	for name, spoil := range map[string]func(folder, file string) error{
 		"good":           func(string, string) error { return nil },
@@ -619,9 +615,7 @@ func linkByUser(path string) error {
 // Root's links to what only root can change are followed, and an access control list may let a user write.
 func TestRootAlone(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
+	must.BeRoot(t)
 	folder := t.TempDir()
 	file, link := filepath.Join(folder, "file"), filepath.Join(folder, "link")
 	must.Do(t, errors.Join(os.WriteFile(file, nil, 0o664), os.Chmod(file, 0o664), os.Symlink("../"+filepath.Base(folder)+"//./file", link)))

@@ -17,16 +17,10 @@ import (
 // A function runs on a thread with the invoker's rights to files and no capability, which ends with it: no other thread has
 // these rights then.
 func TestDo(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root can take the rights of another user")
-	}
+	must.BeRoot(t)
 	dir := t.TempDir()
 	secret, theirs := filepath.Join(dir, "secret"), filepath.Join(dir, "folder")
-	for _, err := range []error{os.WriteFile(secret, nil, 0o600), os.Mkdir(theirs, 0o700), os.Chmod(theirs, 0o770), os.Chown(theirs, 0, 4711)} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	must.Do(t, errors.Join(os.WriteFile(secret, nil, 0o600), os.Mkdir(theirs, 0o700), os.Chmod(theirs, 0o770), os.Chown(theirs, 0, 4711)))
 	for path := dir; path != os.TempDir(); path = filepath.Dir(path) {
 		must.Do(t, os.Chmod(path, 0o755))
 	}

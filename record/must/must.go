@@ -1,7 +1,12 @@
-// Package must ends a test where something that the test needs fails. Input: an error. Output: a failed test.
+// Package must ends a test that lacks what it needs. Input: an error, or the rights of the process. Output: a failed
+// test, or a skipped one.
 package must
 
-import "testing"
+import (
+	"os"
+	"os/exec"
+	"testing"
+)
 
 // Do ends the test if there is an error.
 func Do(t testing.TB, err error) {
@@ -22,4 +27,22 @@ func Get[T any](v T, err error) func(testing.TB) T {
 		}
 		return v
 	}
+}
+
+// BeRoot skips a test that needs root.
+func BeRoot(t testing.TB) {
+	if os.Geteuid() != 0 {
+		t.Helper()
+		t.Skip("needs root")
+	}
+}
+
+// Run runs a command, returns what it writes to both outputs, and ends the test if the command fails.
+func Run(t testing.TB, cmd *exec.Cmd) []byte {
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Helper()
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return out
 }

@@ -87,9 +87,7 @@ func TestAttackOnOutput(t *testing.T) {
 	if attacktest.Attacks(plant) {
 		return
 	}
-	if os.Geteuid() != 0 {
-		t.Skip("only root can be led astray")
-	}
+	must.BeRoot(t)
 	shared := 0o777 | os.ModeSticky
 	for _, c := range []scene{
 		{"sudo by the attacker, shared folder", attacker, shared, 0, 0},
@@ -143,9 +141,7 @@ func underSudo(t *testing.T, user int) {
 // TestSudo makes files in several folders under sudo: they belong to the user, whose rights decide. What is there already is
 // replaced where that user may, and stays as it is elsewhere.
 func TestSudo(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root can take the rights of another user")
-	}
+	must.BeRoot(t)
 	underSudo(t, otherUser)
 	for _, c := range []struct {
 		name         string
@@ -204,9 +200,7 @@ func TestSudo(t *testing.T) {
 
 // TestForeignLinks follows links of the user and of root, and nobody else's.
 func TestForeignLinks(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root can make links of other users")
-	}
+	must.BeRoot(t)
 	underSudo(t, otherUser)
 	for owner, follows := range map[int]bool{0: true, otherUser: true, attacker: false} {
 		top := openFolder(t)

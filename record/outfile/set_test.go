@@ -223,9 +223,7 @@ func TestAttackOnFolder(t *testing.T) {
 	if attacktest.Attacks(plantFolder) {
 		return
 	}
-	if os.Geteuid() != 0 {
-		t.Skip("only root can be led astray")
-	}
+	must.BeRoot(t)
 	for _, c := range []scene{
 		{"sudo by the attacker, shared folder", attacker, 0o777 | os.ModeSticky, 0, 0},
 		{"sudo by the attacker, own folder", attacker, 0o755, attacker, 0},
@@ -253,9 +251,7 @@ func TestAttackOnFolder(t *testing.T) {
 
 // TestSudoFolder makes folders under sudo: they and their files belong to the user. A folder of somebody else is not replaced.
 func TestSudoFolder(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root can take the rights of another user")
-	}
+	must.BeRoot(t)
 	underSudo(t, otherUser)
 	for _, c := range []struct {
 		name  string

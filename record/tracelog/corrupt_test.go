@@ -11,10 +11,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/record/goldentest"
 	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog/internal/blockfile"
 	"github.com/cudatrace/cudatrace/record/tracelog/internal/columns"
-	"github.com/cudatrace/cudatrace/record/tracelog/internal/logtest"
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 	"github.com/klauspost/compress/zstd"
 )
@@ -371,7 +371,7 @@ func TestDamageIsDocumented(t *testing.T) {
 	for _, n := range slices.Sorted(maps.Keys(cases)) {
 		fmt.Fprintf(&b, "- %d records: %s\n", n, strings.Join(cases[n], ", "))
 	}
-	logtest.CheckSection(t, formatFile, "<!-- damage: go test ./record/tracelog -update -->\n", "<!-- end of damage -->", b.String())
+	goldentest.Section(t, formatFile, "<!-- damage: go test ./record/tracelog -update -->\n", "<!-- end of damage -->", b.String())
 }
 
 // Damage keeps a bounded list and the whole count.

@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/record/goldentest"
 	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog/internal/blockfile"
-	"github.com/cudatrace/cudatrace/record/tracelog/internal/logtest"
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
@@ -38,7 +38,7 @@ func TestReaderSeeds(t *testing.T) {
 	seeds["newer_minor_version"] = newerVersion(t)
 	for name, log := range seeds {
 		path := filepath.Join("testdata", "fuzz", "FuzzReader", name)
-		if *logtest.Update {
+		if *goldentest.Update {
 			must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
 			must.Do(t, os.WriteFile(path, fmt.Appendf(nil, "go test fuzz v1\n[]byte(%q)\n", log), 0o644))
 		}

@@ -406,9 +406,7 @@ func BenchmarkLaunch(b *testing.B) {
 	events := []timeline.Event{&timeline.Slices{Thread: mainTID, List: []timeline.Slice{sl}}, &timeline.WorkList{Stream: stream, List: []timeline.Work{work}}}
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := s.Take(events); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, s.Take(events))
 		for _, e := range events {
 			timeline.Move(e, timeline.Shifted(10_000))
 		}

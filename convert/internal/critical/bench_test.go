@@ -19,21 +19,13 @@ import (
 func BenchmarkPath(b *testing.B) {
 	const launches = 1_000_000
 	path := filepath.Join(b.TempDir(), "log.cudatrace")
-	f, err := os.Create(path)
-	if err != nil {
-		b.Fatal(err)
-	}
+	f := must.Get(os.Create(path))(b)
 	logtest.WriteCalledLaunches(b, f, launches)
-	if err := f.Close(); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, f.Close())
 	for b.Loop() {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestPathForBenchmark$")
 		cmd.Env = append(os.Environ(), "GOMEMLIMIT=200MiB", "CUDATRACE_BENCH_LOG="+path) // GOMEMLIMIT: as cudatrace sets it
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			b.Fatalf("%v\n%s", err, out)
-		}
+		out := must.Run(b, cmd)
 		_, rest, _ := strings.Cut(string(out), resultLine)
 		segments, kib := 0, 0
 		if _, err := fmt.Sscan(rest, &segments, &kib); err != nil {

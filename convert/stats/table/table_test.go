@@ -2,6 +2,7 @@ package table
 
 import (
 	"encoding/json"
+	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -137,11 +138,7 @@ func TestNoNumber(t *testing.T) {
 	var text, object strings.Builder
 	tables := []*Table{hostile()}
 	tables[0].Sort("change")
-	for _, err := range []error{WriteText(&text, tables, 80), WriteJSON(&object, nil, tables)} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	must.Do(t, errors.Join(WriteText(&text, tables, 80), WriteJSON(&object, nil, tables)))
 	var members map[string]any
 	if err := json.Unmarshal([]byte(object.String()), &members); err != nil {
 		t.Fatalf("%v in\n%s", err, object.String())
@@ -233,11 +230,7 @@ func TestProse(t *testing.T) {
 	t.Parallel()
 	var text, markdown, csv, json strings.Builder
 	tables := []*Table{prose()}
-	for _, err := range []error{WriteText(&text, tables, 30), WriteMarkdown(&markdown, tables), tables[0].WriteCSV(&csv), WriteJSON(&json, nil, tables)} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	must.Do(t, errors.Join(WriteText(&text, tables, 30), WriteMarkdown(&markdown, tables), tables[0].WriteCSV(&csv), WriteJSON(&json, nil, tables)))
 	for name, c := range map[string][2]string{
 		"text": {text.String(), `words: in words
   1. a <b> *c*

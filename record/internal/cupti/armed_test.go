@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/pipetest"
 )
 
@@ -139,9 +140,7 @@ func TestHostileArmedFolder(t *testing.T) {
 
 // TestRootsFolder has processes that another user started name a folder of root's, with what a recorder removes: it stays.
 func TestRootsArmedFolder(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root can become another user")
-	}
+	must.BeRoot(t)
 	const nobody = 65534
 	library := armFolder(t)
 	sock := filepath.Join(filepath.Dir(library), "sock")

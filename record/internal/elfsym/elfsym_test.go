@@ -75,9 +75,7 @@ func TestBeside(t *testing.T) {
 	const source = "int variable = 7, zeroed; int function(void) { return variable + zeroed; }"
 	gcc := exec.Command("gcc", "-shared", "-fPIC", "-x", "c", "-o", path, "-")
 	gcc.Stdin = strings.NewReader(source)
-	if out, err := gcc.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	must.Run(t, gcc)
 	f := must.Get(elf.Open(path))(t)
 	defer f.Close()
 	symbols := must.Get(f.DynamicSymbols())(t)

@@ -2,7 +2,6 @@ package probe
 
 import (
 	"errors"
-	"os"
 	"testing"
 
 	"github.com/cilium/ebpf"
@@ -17,9 +16,7 @@ import (
 // processes. No program notes ends in it.
 func newWatcher(t *testing.T, processes uint32) *exitWatcher {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("eBPF needs root")
-	}
+	must.BeRoot(t)
 	spec, err := bpf.LoadProbes()
 	if err != nil {
 		t.Fatal(err)

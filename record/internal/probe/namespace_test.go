@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -34,9 +35,7 @@ func TestOwnPIDNamespace(t *testing.T) {
 	if os.Getenv(namespaceChild) != "" {
 		t.Skip("inside already")
 	}
-	if os.Geteuid() != 0 {
-		t.Skip("namespaces need root")
-	}
+	must.BeRoot(t)
 	t.Parallel()
 	cmd := exec.Command("/proc/self/exe", "-test.v", "-test.run", "^(TestRenamedThread|TestOtherProcesses|TestUnfinished|TestNestedNamespace|TestKilled|TestWatchAgain)$")
 	cmd.Env = append(os.Environ(), namespaceChild+"=1")

@@ -23,9 +23,7 @@ const otherUser = "CUDATRACE_TEST_OTHER_USER"
 // prints.
 func runAsOther(t *testing.T, capabilities ...uintptr) string {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root to give it up")
-	}
+	must.BeRoot(t)
 	self := must.Get(os.Open("/proc/self/exe"))(t)
 	defer self.Close()
 	cmd := exec.Command("/proc/self/fd/3", "-test.v", "-test.run", "^"+t.Name()+"$")

@@ -41,9 +41,7 @@ func recordUntilKilled(pid string) {
 
 // When the recorder is killed, the kernel removes all probes, and the program runs on.
 func TestRecorderKilled(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("uprobes need root")
-	}
+	must.BeRoot(t)
 	t.Parallel()
 	target := startTarget(t, "driver")
 	before := codeOf(t, target.pid)

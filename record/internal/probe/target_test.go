@@ -236,9 +236,7 @@ func (m attachMode) claimed() bool {
 // older than the mode, and fails where it is not and the mode does not work.
 func open(tb testing.TB, o Options) *Prober {
 	tb.Helper()
-	if os.Geteuid() != 0 {
-		tb.Skip("uprobes need root")
-	}
+	must.BeRoot(tb)
 	if o.Functions == nil {
 		o.Functions = cudaapi.Functions(cudaapi.All)
 	}

@@ -123,9 +123,7 @@ func runMarked(t *testing.T, p pythontest.Interpreter, kind string, age time.Dur
 
 // The Python line of a sample is that of its moment.
 func TestPythonOfTheMoment(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("the kernel reads frames for root")
-	}
+	must.BeRoot(t)
 	pythontest.Each(t, func(t *testing.T, p pythontest.Interpreter) {
 		seen, wrong, all, notes := runMarked(t, p, "fixed", 0, nil)
 		t.Logf("%d samples, %d with a line, %d of them wrong", all, seen, wrong)
@@ -137,9 +135,7 @@ func TestPythonOfTheMoment(t *testing.T) {
 
 // Code that took the place of other code has its own name, or none.
 func TestPythonOfReplacedCode(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("the kernel reads frames for root")
-	}
+	must.BeRoot(t)
 	pythontest.OldestAndNewest(t, func(t *testing.T, p pythontest.Interpreter) {
 		seen, wrong, all, notes := runMarked(t, p, "made", 0, nil)
 		t.Logf("%d samples, %d with a line, %d of them wrong", all, seen, wrong)

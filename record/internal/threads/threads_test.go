@@ -229,9 +229,7 @@ func TestSamples(t *testing.T) {
 
 // A thread in a PID namespace is found by its ID there, and recorded under that of the host.
 func TestNamespace(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("namespaces need root")
-	}
+	must.BeRoot(t)
 	t.Parallel()
 	r := record(t)
 	pid, _, _ := program(t, unix.CLONE_NEWPID, "cat")

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cudatrace/cudatrace/record/goldentest"
 	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 	"github.com/cudatrace/cudatrace/record/tracelog/internal/logtest"
@@ -100,15 +101,8 @@ func sortedLines(s string) []string {
 // testdata/all.txt has a record of every kind. It shows the text form as people see
 // it, and is what comes out again when it has been a log.
 func TestGolden(t *testing.T) {
-	text := golden(t)
-	got := dump(t, assemble(t, text))
-	if *logtest.Update {
-		text = got
-		must.Do(t, os.WriteFile(goldenPath, []byte(got), 0o644))
-	}
-	if diff := cmp.Diff(text, got); diff != "" {
-		t.Error(diff)
-	}
+	got := dump(t, assemble(t, golden(t)))
+	goldentest.Hold(t, goldenPath, got)
 	for _, table := range schema.Records()[1:] {
 		if !strings.Contains(got, "\n"+table.Name+" ") && !strings.HasPrefix(got, table.Name+" ") {
 			t.Errorf("there is no %s record in %s", table.Name, goldenPath)
@@ -278,7 +272,7 @@ func TestJSON(t *testing.T) {
 			t.Errorf("there is no %s record", table.Name)
 		}
 	}
-	logtest.CheckSection(t, jsonDoc, "<!-- examples: go test ./record/tracelog/logtext -update -->\n", "<!-- end of examples -->", shown.String())
+	goldentest.Section(t, jsonDoc, "<!-- examples: go test ./record/tracelog/logtext -update -->\n", "<!-- end of examples -->", shown.String())
 }
 
 // checkJSONRecord holds a line against the table of its kind.

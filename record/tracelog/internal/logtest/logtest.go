@@ -1,11 +1,9 @@
-// Package logtest is for tests of the log's packages. It compares sections of documents with the
-// code, reads the seeds of fuzz tests, and fills records with hostile values.
+// Package logtest is for tests of the log's packages. It reads the seeds of fuzz tests, and fills records with hostile
+// values.
 package logtest
 
 import (
-	"bytes"
 	"errors"
-	"flag"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -18,28 +16,6 @@ import (
 
 	"github.com/cudatrace/cudatrace/record/must"
 )
-
-// Update is the flag with which tests rewrite golden files and generated sections.
-var Update = flag.Bool("update", false, "rewrite golden files and generated sections")
-
-// CheckSection holds the part of a file between two marks against a text.
-func CheckSection(t *testing.T, path, begin, end, want string) {
-	t.Helper()
-	text := must.Get(os.ReadFile(path))(t)
-	from, to := bytes.Index(text, []byte(begin)), bytes.Index(text, []byte(end))
-	if from < 0 || to < from {
-		t.Fatalf("%s: the marks are missing", path)
-	}
-	from += len(begin)
-	if string(text[from:to]) == want {
-		return
-	}
-	if !*Update {
-		t.Fatalf("%s differs from the package; go test -update rewrites it", path)
-	}
-	text = append(append(bytes.Clone(text[:from]), want...), text[to:]...)
-	must.Do(t, os.WriteFile(path, text, 0o644))
-}
 
 // Seeds are the logs in a folder of fuzz seeds, by name: intact logs, logs of other
 // versions, and every way in which a log can be wrong.
