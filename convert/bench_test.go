@@ -112,7 +112,7 @@ func large(b *testing.B, path string, n int, c output.Compression) float64 {
 		start := time.Now()
 		out := must.Run(b, cmd)
 		elapsed += time.Since(start)
-		peak = max(peak, peakOf(b, out))
+		peak = max(peak, logtest.Peak(b, out))
 	}
 	trace := must.Get(os.Stat(path + ".pftrace"))(b)
 	log := must.Get(os.Stat(path))(b)
@@ -120,19 +120,6 @@ func large(b *testing.B, path string, n int, c output.Compression) float64 {
 	b.ReportMetric(float64(peak)/1024, "peak-MiB")
 	must.Do(b, os.Remove(path+".pftrace"))
 	return float64(elapsed.Nanoseconds()) / float64(b.N) / float64(n)
-}
-
-// peakLine is the line of /proc/PID/status with the most memory that was resident. What the
-// kernel tells a parent is no less than the parent's own.
-const peakLine = "VmHWM:"
-
-// peakOf finds the number in peakLine, KiB.
-func peakOf(b testing.TB, out []byte) (kib int) {
-	_, rest, _ := strings.Cut(string(out), peakLine)
-	if _, err := fmt.Sscan(rest, &kib); err != nil {
-		b.Fatalf("no peak of memory in %q: %v", out, err)
-	}
-	return kib
 }
 
 // TestConvertForBenchmark is what BenchmarkLarge runs.
@@ -143,12 +130,7 @@ func TestConvertForBenchmark(t *testing.T) {
 	}
 	o := TraceOptions{Format: FormatNamed(os.Getenv("CUDATRACE_BENCH_FORMAT")), Compress: output.Compression(os.Getenv("CUDATRACE_BENCH_COMPRESS"))}
 	must.Get(Files([]Log{Path(path)}, path+".pftrace", o))(t)
-	status := must.Get(os.ReadFile("/proc/self/status"))(t)
-	for line := range strings.Lines(string(status)) {
-		if strings.HasPrefix(line, peakLine) {
-			fmt.Print(line)
-		}
-	}
+	logtest.PrintStatus(t)
 }
 
 // BenchmarkCrowd reads logs with many streams and with many threads. The time of a launch should not grow with their

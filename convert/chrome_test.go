@@ -295,7 +295,7 @@ func TestChromeLarge(t *testing.T) {
 	cmd := exec.Command(os.Args[0], "-test.run=^TestConvertForBenchmark$")
 	cmd.Env = append(os.Environ(), programMemory, "CUDATRACE_BENCH_LOG="+path, "CUDATRACE_BENCH_FORMAT=chrome", "CUDATRACE_BENCH_COMPRESS=gzip")
 	out := must.Run(t, cmd)
-	if peak := peakOf(t, out) >> 10; peak > 150 {
+	if peak := logtest.Peak(t, out) >> 10; peak > 150 {
 		t.Errorf("it took %d MiB of memory", peak)
 	}
 }

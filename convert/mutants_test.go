@@ -55,7 +55,7 @@ func TestMutants(t *testing.T) {
 func checkPeak(t *testing.T, allowed int64) {
 	t.Helper()
 	status := must.Get(os.ReadFile("/proc/self/status"))(t)
-	if most := int64(peakOf(t, status)) << 10; most > allowed {
+	if most := int64(logtest.Peak(t, status)) << 10; most > allowed {
 		t.Errorf("it took %d bytes of memory", most)
 	}
 }

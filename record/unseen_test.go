@@ -19,9 +19,7 @@ func TestUnseen(t *testing.T) {
 	dir := t.TempDir()
 	content, err := os.ReadFile("../build/sim/lib/libcudart.so.13") // any library
 	device, nvml, library := filepath.Join(dir, "dev", "nvidia-uvm"), filepath.Join(dir, "dev", "copy"), filepath.Join(dir, "library")
-	if err := errors.Join(err, os.Mkdir(filepath.Dir(device), 0o777), os.WriteFile(device, content, 0o666), os.WriteFile(library, content, 0o666)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err, os.Mkdir(filepath.Dir(device), 0o777), os.WriteFile(device, content, 0o666), os.WriteFile(library, content, 0o666)))
 	if err := os.Link(device, nvml); err != nil { // the same file, which is not mapped as a device
 		t.Fatal(err)
 	}
@@ -106,9 +104,7 @@ func TestUnseen(t *testing.T) {
 func TestUnseenByExec(t *testing.T) {
 	must.BeRoot(t)
 	device := filepath.Join(t.TempDir(), "device")
-	if err := os.WriteFile(device, nil, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(device, nil, 0o666))
 	t.Setenv(deviceVar, device)
 	u := newUnseen("CUDA_INJECTION64_PATH=/library", nil)
 	defer u.close()

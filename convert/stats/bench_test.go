@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/cudatrace/cudatrace/convert"
@@ -47,12 +46,7 @@ func BenchmarkRanks(b *testing.B) {
 					cmd := exec.Command(os.Args[0], "-test.run=^TestRanksForBenchmark$")
 					cmd.Env = append(os.Environ(), "GOMEMLIMIT=200MiB", "CUDATRACE_BENCH_FOLDER="+folder, "CUDATRACE_BENCH_WHAT="+what) // GOMEMLIMIT: as cudatrace sets it
 					out := must.Run(b, cmd)
-					_, rest, _ := strings.Cut(string(out), peakLine)
-					kib := 0
-					if _, err := fmt.Sscan(rest, &kib); err != nil {
-						b.Fatalf("no peak of memory in %q: %v", out, err)
-					}
-					peak = max(peak, kib)
+					peak = max(peak, logtest.Peak(b, out))
 				}
 				b.ReportMetric(float64(peak)/1024, "peak-MiB")
 				b.ReportMetric(b.Elapsed().Seconds()/float64(b.N)/float64(ranks)*1e3, "ms/rank")
@@ -60,9 +54,6 @@ func BenchmarkRanks(b *testing.B) {
 		}
 	}
 }
-
-// peakLine is the line of /proc/PID/status with the most memory that was resident.
-const peakLine = "VmHWM:"
 
 // TestRanksForBenchmark is what BenchmarkRanks runs.
 func TestRanksForBenchmark(t *testing.T) {
@@ -90,10 +81,5 @@ func TestRanksForBenchmark(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	status := must.Get(os.ReadFile("/proc/self/status"))(t)
-	for line := range strings.Lines(string(status)) {
-		if strings.HasPrefix(line, peakLine) {
-			fmt.Print(line)
-		}
-	}
+	logtest.PrintStatus(t)
 }

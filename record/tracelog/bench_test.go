@@ -141,10 +141,7 @@ func BenchmarkWrite(b *testing.B) {
 		w.step()
 		calls[i], apis[i], kernels[i] = w.call, w.api, w.kernel
 	}
-	log, err := NewWriter(io.Discard, Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	log := must.Get(NewWriter(io.Discard, Options{}))(b)
 	b.ReportAllocs()
 	n := 0
 	for b.Loop() {
@@ -154,9 +151,7 @@ func BenchmarkWrite(b *testing.B) {
 		kernels[k].AddTo(log)
 		n++
 	}
-	if err := log.Flush(); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, log.Flush())
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(3*n), "ns/record")
 }
 
@@ -183,9 +178,7 @@ func BenchmarkRead(b *testing.B) {
 				}
 			}
 		}
-		if err := r.Err(); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, r.Err())
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*3*n), "ns/record")
 	b.ReportMetric(float64(len(log))/n, "B/launch")

@@ -3,6 +3,7 @@ package tracelog
 import (
 	"testing"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog/internal/columns"
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
@@ -62,16 +63,11 @@ func BenchmarkDecodeTable(b *testing.B) {
 		b.Run(k.String(), func(b *testing.B) {
 			e := newEncoder(b)
 			table := e.AppendTable(nil, schema.LayoutOf(k), rows, nil)
-			d, err := columns.NewDecoder()
-			if err != nil {
-				b.Fatal(err)
-			}
+			d := must.Get(columns.NewDecoder())(b)
 			b.SetBytes(int64(8 * benchRows * len(schema.LayoutOf(k).Fields)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := d.EachTable(table, func(*columns.Table) error { return nil }); err != nil {
-					b.Fatal(err)
-				}
+				must.Do(b, d.EachTable(table, func(*columns.Table) error { return nil }))
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/benchRows, "ns/row")
 		})

@@ -27,13 +27,11 @@ func BenchmarkPath(b *testing.B) {
 		cmd.Env = append(os.Environ(), "GOMEMLIMIT=200MiB", "CUDATRACE_BENCH_LOG="+path) // GOMEMLIMIT: as cudatrace sets it
 		out := must.Run(b, cmd)
 		_, rest, _ := strings.Cut(string(out), resultLine)
-		segments, kib := 0, 0
-		if _, err := fmt.Sscan(rest, &segments, &kib); err != nil {
-			b.Fatalf("no result in %q: %v", out, err)
-		}
+		segments := 0
+		must.Get(fmt.Sscan(rest, &segments))(b)
 		b.ReportMetric((cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds(), "cpu-s")
 		b.ReportMetric(float64(segments), "segments")
-		b.ReportMetric(float64(kib)/1024, "peak-MiB")
+		b.ReportMetric(float64(logtest.Peak(b, out))/1024, "peak-MiB")
 	}
 }
 
@@ -54,9 +52,6 @@ func TestPathForBenchmark(t *testing.T) {
 		s.Path(from, to, end, func(*critical.Segment) { segments++ })
 		break
 	}
-	status := must.Get(os.ReadFile("/proc/self/status"))(t)
-	_, peak, _ := strings.Cut(string(status), "VmHWM:")
-	kib := 0
-	must.Get(fmt.Sscan(peak, &kib))(t)
-	fmt.Println(resultLine, segments, kib)
+	fmt.Println(resultLine, segments)
+	logtest.PrintStatus(t)
 }

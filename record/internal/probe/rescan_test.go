@@ -12,6 +12,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
@@ -148,17 +149,13 @@ func BenchmarkRescan(b *testing.B) {
 		target.run("mappings", n)
 		b.Run(fmt.Sprintf("size/%d", n), func(b *testing.B) {
 			for b.Loop() {
-				if _, err := p.Rescan(target.pid); err != nil {
-					b.Fatal(err)
-				}
+				must.Get(p.Rescan(target.pid))(b)
 			}
 		})
 		b.Run(fmt.Sprintf("mappings/%d", n), func(b *testing.B) {
 			for b.Loop() {
 				p.byPID[target.pid].code.looks = rescanEvery
-				if _, err := p.Rescan(target.pid); err != nil {
-					b.Fatal(err)
-				}
+				must.Get(p.Rescan(target.pid))(b)
 			}
 		})
 	}

@@ -40,9 +40,7 @@ func BenchmarkAttach(b *testing.B) {
 			for b.Loop() {
 				attach(b, p, target)
 				start := time.Now()
-				if err := p.Detach(target.pid); err != nil {
-					b.Fatal(err)
-				}
+				must.Do(b, p.Detach(target.pid))
 				detaching += time.Since(start)
 			}
 			b.ReportMetric(float64(detaching.Milliseconds())/float64(b.N), "ms-detaching")
@@ -54,8 +52,6 @@ func BenchmarkAttach(b *testing.B) {
 func BenchmarkOpen(b *testing.B) {
 	for b.Loop() {
 		p := open(b, Options{BufferBytes: defaultBufferBytes})
-		if err := p.Close(); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, p.Close())
 	}
 }

@@ -244,9 +244,7 @@ func BenchmarkDump(b *testing.B) {
 	b.SetBytes(int64(len(log)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := Dump(io.Discard, open(b, log), Options{}); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, Dump(io.Discard, open(b, log), Options{}))
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*167*180), "ns/record")
 }
