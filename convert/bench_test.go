@@ -16,9 +16,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cudatrace/cudatrace/convert/internal/read"
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/output"
 	"github.com/cudatrace/cudatrace/record/must"
+	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
 // benchLaunches is the number of launches in a benchmark's log.
@@ -148,4 +150,104 @@ func BenchmarkCrowd(b *testing.B) {
 			})
 		}
 	}
+}
+
+// BenchmarkGzip compresses a trace that is there already, as its conversion does: what
+// of that is gzip alone.
+func BenchmarkGzip(b *testing.B) {
+	var log, trace bytes.Buffer
+	logtest.WriteLaunches(b, &log, benchLaunches)
+	traceTo(b, logtest.InMemory(log.Bytes()), TraceOptions{Compress: output.None}, &trace)
+	var out logtest.Counter
+	for b.Loop() {
+		out.Bytes = 0
+		w := output.Gzip.NewWriter(&out)
+		must.Get(w.Write(trace.Bytes()))(b)
+		must.Do(b, w.Close())
+	}
+	b.SetBytes(int64(trace.Len()))
+	b.ReportMetric(float64(b.N)*benchLaunches/b.Elapsed().Seconds(), "launches/s")
+	b.ReportMetric(float64(out.Bytes)/benchLaunches, "trace-B/launch")
+}
+
+// BenchmarkLog writes and reads the log that BenchmarkConvert converts, so that all numbers
+// of one launch stand together.
+func BenchmarkLog(b *testing.B) {
+	var data bytes.Buffer
+	records := logtest.WriteLaunches(b, &data, benchLaunches)
+	report := func(b *testing.B) {
+		b.SetBytes(int64(data.Len()))
+		b.ReportMetric(float64(b.N)*benchLaunches/b.Elapsed().Seconds(), "launches/s")
+		b.ReportMetric(float64(b.N)*float64(records)/b.Elapsed().Seconds(), "records/s")
+		b.ReportMetric(float64(data.Len())/benchLaunches, "log-B/launch")
+	}
+	b.Run("write", func(b *testing.B) { // with the making of the launches
+		for b.Loop() {
+			logtest.WriteLaunches(b, new(logtest.Counter), benchLaunches)
+		}
+		report(b)
+	})
+	b.Run("read", func(b *testing.B) {
+		for b.Loop() {
+			readStarts(b, data.Bytes())
+		}
+		report(b)
+	})
+}
+
+// readStarts decodes a log and looks at the time of each event, as the first reading of a
+// conversion does.
+func readStarts(b *testing.B, log []byte) {
+	r := must.Get(logtest.InMemory(log)())(b)
+	defer r.Close()
+	last := uint64(0)
+	for r.Next() {
+		if p := read.PlacementOf(r.Block().Kind); p != nil {
+			last = max(last, lastStart(r.Block(), p.Start))
+		}
+	}
+	if err := r.Err(); err != nil || last == 0 {
+		b.Fatalf("last start %d, %v", last, err)
+	}
+}
+
+func lastStart(b *tracelog.Block, field string) (last uint64) {
+	starts := b.Column(field)
+	for i := range b.N {
+		last = max(last, starts.At(i))
+	}
+	return last
+}
+
+// tableLaunches is the number of launches in the log of BenchmarkTables: several row groups of each table, as row groups are
+// encoded while later rows come.
+const tableLaunches = 1_000_000
+
+// BenchmarkTables makes the tables of a log in memory: four rows a launch. rows/s counts the rows of all tables by the clock;
+// rows/cpu-s by the time of all processors, which other programs on the machine change little.
+func BenchmarkTables(b *testing.B) {
+	var data bytes.Buffer
+	logtest.WriteLaunches(b, &data, tableLaunches)
+	var all Summary
+	var work int64
+	before := processorTime(b)
+	for b.Loop() {
+		var files []*logtest.Counter
+		var names []string
+		c := newConversion([]Log{{Name: "log", Open: logtest.InMemory(data.Bytes())}}, Options{})
+		must.Do(b, c.read())
+		list := must.Get(c.write(TraceOptions{Format: FormatNamed("parquet")}, func(name string) (io.Writer, error) {
+			files, names = append(files, new(logtest.Counter)), append(names, name)
+			return files[len(files)-1], nil
+		}))(b)
+		all = list[0]
+		for i, f := range files {
+			if strings.HasPrefix(names[i], "work/") {
+				work = f.Bytes
+			}
+		}
+	}
+	b.ReportMetric(float64(b.N)*float64(all.Slices)/b.Elapsed().Seconds(), "rows/s")
+	b.ReportMetric(float64(b.N)*float64(all.Slices)/(processorTime(b)-before).Seconds(), "rows/cpu-s")
+	b.ReportMetric(float64(work)/float64(all.Kernels), "B/row-of-work")
 }

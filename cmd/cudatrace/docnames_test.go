@@ -7,13 +7,17 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
+	"github.com/cudatrace/cudatrace/record/metadata"
 	"github.com/cudatrace/cudatrace/record/must"
 )
 
@@ -221,4 +225,62 @@ func goFiles(t *testing.T, folder string) (paths []string) {
 		return err
 	}))
 	return paths
+}
+
+// TestVariablesAreDocumented holds the list of docs/metadata.md against that of the recorder.
+func TestVariablesAreDocumented(t *testing.T) {
+	t.Parallel()
+	var want, got []string
+	for _, g := range metadata.Groups {
+		when := "always"
+		if g.If != "" {
+			when = "`" + g.If + "` is set"
+		}
+		want = append(want, g.Title+": "+when+": `"+strings.Join(g.Names, "` `")+"`")
+	}
+	for line := range strings.Lines(section(t, readRepository(t, "docs/metadata.md"), "## Environment variables")) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 5 || strings.HasPrefix(cells[1], "-") || cells[1] == " group " {
+			continue
+		}
+		got = append(got, strings.TrimSpace(cells[1])+": "+strings.TrimSpace(cells[2])+": "+strings.TrimSpace(cells[3]))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("variables (-recorder +docs/metadata.md):\n%s", diff)
+	}
+}
+
+// TestGitAttributes checks that each pattern of .gitattributes matches a file, and that every
+// file that a generator has signed is marked as generated.
+func TestGitAttributes(t *testing.T) {
+	t.Parallel()
+	if git(t, "rev-parse", "--show-toplevel") == "" {
+		t.Skip("this is no git repository")
+	}
+	for line := range strings.Lines(readRepository(t, ".gitattributes")) {
+		pattern, _, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if pattern == "" || pattern == "#" {
+			continue
+		}
+		if git(t, "ls-files", "--", pattern) == "" {
+			t.Errorf("no file matches %s", pattern)
+		}
+	}
+	for path := range strings.FieldsSeq(git(t, "grep", "-l", "-E", "^(//|#|[*]) Code generated ")) {
+		if !strings.HasSuffix(git(t, "check-attr", "linguist-generated", "--", path), ": true\n") {
+			t.Errorf("%s is generated: .gitattributes does not say so", path)
+		}
+	}
+}
+
+// git returns what git prints in the repository; "" after an error.
+func git(t *testing.T, args ...string) string {
+	t.Helper()
+	cmd := exec.Command("git", args...)
+	cmd.Dir = root
+	out, err := cmd.Output()
+	if err != nil {
+		return ""
+	}
+	return string(out)
 }

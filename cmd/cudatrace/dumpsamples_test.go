@@ -3,16 +3,19 @@ package main
 import (
 	"bytes"
 	"io"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/cudatrace/cudatrace/convert"
+	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/goldentest"
 	"github.com/cudatrace/cudatrace/record/metric"
 	"github.com/cudatrace/cudatrace/record/metriclog"
 	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 	"github.com/cudatrace/cudatrace/record/tracelog/logtext"
+	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
 // sampledLog is a log with the samples of two GPUs and of a process.
@@ -104,4 +107,53 @@ func TestSampledOn(t *testing.T) {
 			t.Errorf("device %d has the samples of the sets %s, want %s", device, got, sets)
 		}
 	}
+}
+
+// TestEnumerations: every field that holds an enumeration of CUPTI has names, and every name is of
+// a field.
+func TestEnumerations(t *testing.T) {
+	t.Parallel()
+	fields := make(map[string]bool)
+	for _, table := range schema.Records() {
+		for _, f := range table.Fields {
+			name := table.Name + "." + f.Name
+			fields[name] = true
+			if strings.Contains(f.Meaning, "CUpti_") && enumerations[name] == nil {
+				t.Errorf("%s has no names: %s", name, f.Meaning)
+			}
+		}
+	}
+	for name, names := range enumerations {
+		if !fields[name] {
+			t.Errorf("no record has %s", name)
+		}
+		if s := names(1 << 40); s != "" && !strings.HasPrefix(name, "overhead.overhead") {
+			t.Errorf("%s calls a value that nobody knows %s", name, s)
+		}
+	}
+}
+
+// A person sees both ends of a long text.
+func TestLongText(t *testing.T) {
+	t.Parallel()
+	long := "begin" + strings.Repeat("x", 1<<20) + "end"
+	if got := dumpView(0).Text(long); len(got) > 2*figures.LongText || !strings.HasPrefix(got, "beginx") || !strings.HasSuffix(got, "xend") {
+		t.Errorf("%d bytes", len(got))
+	}
+}
+
+// TestDumpView holds what people see of a record of every kind.
+func TestDumpView(t *testing.T) {
+	t.Parallel()
+	log := filepath.Join(t.TempDir(), "all.cudatrace")
+	w := must.Get(createLog(log))(t)
+	end, err := logtext.Assemble(strings.NewReader(readRepository(t, "record/tracelog/testdata/all.txt")), w)
+	if err == nil {
+		err = w.Close(end)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkOutput(t, "testdata/dump.golden", "dump", log)
+	checkOutput(t, "testdata/dump_all.golden", "dump", "--all", log)
 }

@@ -295,3 +295,57 @@ func TestStatsOfUnrelatedLogs(t *testing.T) {
 		t.Errorf("standard error: %s", &stderr)
 	}
 }
+
+// A folder stands for its logs, and --wide and COLUMNS decide what has room.
+func TestStatsWide(t *testing.T) {
+	folder := filepath.Join(filepath.Dir(gpuLog), "conditional")
+	output := func(words ...string) string {
+		stdout, _ := succeed(t, append([]string{"stats", folder, "--report", "kernels,devices"}, words...)...)
+		return stdout
+	}
+	if text := output(); strings.Contains(text, "occupancy") || !strings.Contains(text, "  384  ") {
+		t.Errorf("without a width, of 384 kernels:\n%s", text)
+	}
+	if text := output("--wide"); !strings.Contains(text, "  occupancy\n") {
+		t.Errorf("--wide:\n%s", text)
+	}
+	t.Setenv("COLUMNS", "60")
+	for line := range strings.Lines(output()) {
+		if len([]rune(line)) > 61 {
+			t.Errorf("COLUMNS=60: %q", line)
+		}
+	}
+}
+
+// The query of each finding runs, and shows rows of the reports that it names.
+func TestQueriesOfFindings(t *testing.T) {
+	t.Parallel()
+	logs := func(names ...string) (paths []string) {
+		for _, name := range names {
+			paths = append(paths, filepath.Join("..", "..", "testdata", "gpu", "logs", name+".cudatrace"))
+		}
+		return paths
+	}
+	output := func(words ...string) string {
+		stdout, _ := succeed(t, append([]string{"stats"}, words...)...)
+		return stdout
+	}
+	for _, paths := range [][]string{logs("train"), logs("nccl-rank0", "nccl-rank1")} {
+		var all struct {
+			Findings []struct{ Name, Query string }
+		}
+		must.Do(t, json.Unmarshal([]byte(output(append(slices.Clone(paths), "--format", "json")...)), &all))
+		if len(all.Findings) < 2 {
+			t.Fatalf("findings %v", all.Findings)
+		}
+		for _, f := range all.Findings {
+			words := strings.Fields(f.Query)
+			text := output(words[2:]...)
+			for _, report := range strings.Split(words[3+len(paths)], ",") {
+				if !strings.Contains(text, report+": ") || strings.Contains(text, report+": no ") {
+					t.Errorf("%s: %s\n%s", f.Name, f.Query, text)
+				}
+			}
+		}
+	}
+}

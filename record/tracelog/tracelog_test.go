@@ -6,11 +6,13 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"runtime/debug"
 	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog/internal/columns"
@@ -556,4 +558,13 @@ func TestWrongKindPanics(t *testing.T) {
 		}
 	}()
 	new(Device).Read(r.Block(), 0)
+}
+
+// Create makes the log file at path, which must not exist, and writes its beginning.
+func Create(path string, o Options) (*Writer, error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	return NewFileWriter(f, o)
 }

@@ -208,3 +208,75 @@ func TestReadDamaged(t *testing.T) {
 		t.Errorf("the error is %v", err)
 	}
 }
+
+func TestCommunicators(t *testing.T) {
+	t.Parallel()
+	c := catalogOf(t, logtest.Assemble(t, `
+nccl_call pid=1 tid=1 name=ncclAllReduce time=10 known=0x3 communicator=0xa00000001 bytes=100
+nccl_call pid=1 tid=1 name=ncclAllGather time=20 known=0x3 communicator=0xb00000001 bytes=7
+nccl_call pid=2 tid=2 name=ncclAllReduce time=20 known=0x3 communicator=0xa00000001 bytes=18446744073709551615
+nccl_call pid=2 tid=2 name=ncclAllReduce time=30 known=0x3 communicator=0xa00000001 bytes=1
+nccl_call pid=1 tid=1 name=ncclSend time=40 known=0x3 communicator=0xa00000001 bytes=11
+nccl_call pid=1 tid=1 name=ncclFuture time=50
+nccl_call pid=3 tid=3 name=ncclReduce time=60 known=0x2 bytes=5
+nccl_call pid=1 tid=1 name=ncclCommDestroy time=70 known=0x5 communicator=0xa00000001 ranks=8 rank=3
+end time=100 complete=1
+`))
+	got := ""
+	for _, x := range c.Communicators.List {
+		got += fmt.Sprintf("%d %#x rank %d of %d: %d, %d\n", x.PID, x.Hash, x.Rank, x.Ranks, x.Calls, x.Bytes)
+	}
+	const want = `1 0xa00000001 rank 3 of 8: 2, 111
+1 0xb00000001 rank 0 of 0: 1, 7
+2 0xa00000001 rank 0 of 0: 2, 18446744073709551615
+3 0x0 rank 0 of 0: 1, 5
+`
+	if got != want || c.Communicators.Further != 0 {
+		t.Errorf("%s and %d, want %s", got, c.Communicators.Further, want)
+	}
+}
+
+// A log may name any number of communicators.
+func TestManyCommunicators(t *testing.T) {
+	t.Parallel()
+	var c Communicators
+	for i := range uint64(maxCommunicators + 10) {
+		if of := c.of(communicatorKey{1, i}); (of == nil) != (i >= maxCommunicators) {
+			t.Fatalf("communicator %d is %v", i, of)
+		}
+	}
+}
+
+// The symbol of a host stub names its kernel. Other symbols name none.
+func TestHostStub(t *testing.T) {
+	t.Parallel()
+	for symbol, want := range map[string]string{
+		"_Z24__device_stub__Z5smallPfPf":                    "_Z5smallPf",
+		"_ZL24__device_stub__Z5smallPfPf":                   "_Z5smallPf",
+		"_Z24__device_stub__Z5smallPfPf.constprop.0":        "_Z5smallPf",
+		"_Z20__device_stub__Z1kPiPi":                        "_Z1kPi",
+		"_ZL37__device_stub__Z4axpyIfEvT_PKS0_PS0_ifPKfPfi": "_Z4axpyIfEvT_PKS0_PS0_i",
+		"_Z31__device_stub__ZN2ns5smallEPfS_PfS_":           "_ZN2ns5smallEPfS_",
+		"_Z24__device_stub__Z5smallPf":                      "_Z5smallPf",
+		"_Z25__device_stub__Z5smallPf":                      "", // cut off
+		"_Z14__device_stub_v":                               "",
+		"_Z3__device_stub__Z5smallPf":                       "",
+		"_Z99999999999999999999__device_stub__Z5smallPfPf":  "",
+		"_Z-24__device_stub__Z5smallPfPf":                   "",
+		"_Z+24__device_stub__Z5smallPfPf":                   "",
+		"_Z5smallPf":                                        "",
+		"_ZN3abc24__device_stub__Z5smallPfEPf":              "",
+		"_Z19__device_stub__plaini":                         "",
+		"__device_stub__Z5smallPf":                          "",
+		"_Z31__wrapper__device_stub_smallIfEvRPf":           "",
+		"main": "", "": "", "_Z": "",
+	} {
+		got := ""
+		if k := hostStub(symbol); k != nil {
+			got = k.Name
+		}
+		if got != want {
+			t.Errorf("%q is the host stub of %q, want %q", symbol, got, want)
+		}
+	}
+}
